@@ -1,0 +1,91 @@
+/* memory.c -- the default allocator and arenas
+ *
+ * SPDX-License-Identifier: MIT */
+#include "base/memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *plain(void *user, void *block, size_t old_size, size_t new_size) {
+  (void)user, (void)old_size;
+  if (new_size == 0) return free(block), NULL;
+  return realloc(block, new_size);
+}
+
+const mrt_allocator mrt_malloc_allocator = { plain, NULL };
+
+void *mrt_calloc(const mrt_allocator *a, size_t count, size_t size) {
+  if (size && count > SIZE_MAX / 2 / size) return NULL;
+  size_t bytes = count * size ? count * size : 1;
+  void *block = a->resize(a->user, NULL, 0, bytes);
+  if (block) memset(block, 0, bytes);
+  return block;
+}
+
+void *mrt_resize(const mrt_allocator *a, void *block, size_t old_size,
+                 size_t new_size) {
+  return a->resize(a->user, block, old_size, new_size ? new_size : 1);
+}
+
+void mrt_release(const mrt_allocator *a, void *block, size_t size) {
+  if (block) a->resize(a->user, block, size ? size : 1, 0);
+}
+
+typedef struct mrt_arena_block {
+  struct mrt_arena_block *next;
+  size_t size, used; /* bytes after this header */
+  size_t reserved;   /* keeps the header a multiple of 16 bytes */
+} block;
+
+void mrt_arena_init(mrt_arena *arena, const mrt_allocator *allocator) {
+  *arena = (mrt_arena){ .allocator = allocator };
+}
+
+static block *add_block(mrt_arena *arena, size_t bytes) {
+  /* Doubling from 4 KiB to 1 MiB keeps both small and large graphs cheap. */
+  size_t size = arena->blocks ? arena->blocks->size * 2 : 4096;
+  if (size > (1u << 20)) size = 1u << 20;
+  if (size < bytes) size = bytes;
+  block *b = arena->allocator->resize(arena->allocator->user, NULL, 0,
+                                      sizeof *b + size);
+  if (!b) return NULL;
+  *b = (block){ .next = arena->blocks, .size = size };
+  return arena->blocks = b;
+}
+
+void *mrt_arena_alloc(mrt_arena *arena, size_t count, size_t size) {
+  if (size && count > (SIZE_MAX >> 2) / size) return NULL;
+  size_t bytes = (count * size + 15) & ~(size_t)15;
+  block *b = arena->blocks;
+  if (!b || b->size - b->used < bytes) b = add_block(arena, bytes);
+  if (!b) return NULL;
+  void *p = (char *)(b + 1) + b->used;
+  b->used += bytes;
+  return memset(p, 0, bytes);
+}
+
+void mrt_arena_free(mrt_arena *arena) {
+  for (block *b = arena->blocks, *next; b; b = next) {
+    next = b->next;
+    mrt_release(arena->allocator, b, sizeof *b + b->size);
+  }
+  arena->blocks = NULL;
+}
+
+char *mrt_arena_strdup(mrt_arena *arena, const char *text) {
+  size_t n = strlen(text) + 1;
+  char *copy = mrt_arena_alloc(arena, n, 1);
+  return copy ? memcpy(copy, text, n) : NULL;
+}
+
+bool mrt_arena_grow(mrt_arena *arena, void **items, int count, int *capacity,
+                    size_t size) {
+  if (count < *capacity) return true;
+  int wanted = *capacity ? *capacity * 2 : 16;
+  void *grown = mrt_arena_alloc(arena, (size_t)wanted, size);
+  if (!grown) return false;
+  if (count) memcpy(grown, *items, (size_t)count * size);
+  *items = grown, *capacity = wanted;
+  return true;
+}

@@ -1,0 +1,33 @@
+/* device.h -- what a device is
+ *
+ * Memory and kernels.  The CPU is the only one here; another device is a
+ * folder under kernels/ that fills this table.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_DEVICE_DEVICE_H
+#define MRT_DEVICE_DEVICE_H
+
+#include "base/error.h"
+#include "device/kernel.h"
+
+typedef struct mrt_device {
+  const char *name;      /* "cpu" */
+  const char *isa;       /* "avx512" */
+  const char *libraries; /* "oneDNN 2.6.3" */
+  size_t align;          /* every offset and size is a multiple of this */
+  int threads;
+  /* Bytes from the device, or NULL.  nbytes is a multiple of align. */
+  void *(*alloc)(size_t nbytes);
+  void (*free)(void *data, size_t nbytes);
+  /* The kernel of operator number `op` for computing in `dtype` (f32 or f64);
+   * never NULL for an operator that is not a view. */
+  const mrt_kernel *(*kernel)(const struct mrt_device *device, int op,
+                              mrt_dtype dtype);
+  const void *tables; /* the device's own */
+} mrt_device;
+
+/* Fill `*device`.  EVALUE for an unknown or unsupported instruction set. */
+mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
+                        mrt_error *e);
+
+#endif

@@ -1,0 +1,66 @@
+/* kernel.h -- what a kernel is: plain C that reads, computes, writes
+ *
+ * A kernel allocates nothing, keeps no state between calls, prints nothing
+ * and cannot fail.  It gets every byte it may touch in the call: operands, and
+ * scratch that it declared when the plan was made.  Options have been checked
+ * and normalised (dimensions are 0-based and non-negative) by the row.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_DEVICE_KERNEL_H
+#define MRT_DEVICE_KERNEL_H
+
+#include "mrt.h"
+
+/* A value as the kernel sees it.  strides are in elements; a row that does not
+ * list an input in `strided` gets it contiguous, outputs always are. */
+typedef struct mrt_operand {
+  void *data;
+  mrt_type type;
+  int64_t strides[MRT_MAX_RANK];
+} mrt_operand;
+
+/* What changes from one run of a plan to the next. */
+typedef struct mrt_run {
+  uint64_t seed;  /* of the random numbers */
+  uint64_t step;  /* how often the plan ran before */
+  volatile int fault; /* 0, or 1 + the index of the node that met bad data */
+} mrt_run;
+
+typedef struct mrt_call {
+  const void *options;
+  int nin, nout;
+  mrt_operand *in, *out;
+  void *scratch; /* what `scratch` asked for; aligned as every offset is */
+  void *state;   /* what `prepare` made */
+  mrt_run *run;
+  int threads;
+  int node; /* for `fault` */
+} mrt_call;
+
+/* One block of a pointwise operator: n elements, everything contiguous.
+ * The result for an element depends on that element alone, never on its place
+ * in the block, so fusing changes no bit. */
+typedef struct mrt_block {
+  int64_t n;
+  const void *in[4];
+  void *out;
+  mrt_dtype in_dtype; /* of the last input; out_dtype when there is none */
+  mrt_dtype out_dtype;
+  const void *options;
+  int64_t first; /* index of element 0 in the whole tensor (random kernels) */
+  const mrt_run *run;
+} mrt_block;
+
+typedef struct mrt_kernel {
+  void (*run)(const mrt_call *call);
+  /* Pointwise operators give this instead of run. */
+  void (*block)(const mrt_block *block);
+  /* Bytes of scratch; data pointers are NULL.  NULL: none. */
+  size_t (*scratch)(const mrt_call *call);
+  /* Made once with the plan (library primitives); NULL: none.  A NULL state
+   * is a valid answer: the kernel then works without. */
+  void *(*prepare)(const mrt_call *call);
+  void (*release)(void *state);
+} mrt_kernel;
+
+#endif

@@ -1,0 +1,341 @@
+/* mrt.h -- the whole public C API of mrt, in the order one calls it
+ *
+ *     mrt_context *ctx;
+ *     mrt_context_new(NULL, &ctx);
+ *     ... mrt_tensor_from / mrt_variable_new        leaves
+ *     ... mrt_apply(ctx, mrt_op_find("add"), ...)   lazy: shapes checked now
+ *     ... mrt_grad(...)                             more lazy tensors
+ *     ... mrt_eval(ctx, &y, 1)                      computed here
+ *     mrt_context_free(ctx);
+ *
+ * A training step is traced once between mrt_trace_begin and mrt_trace_end,
+ * which returns a plan: it says to the byte what a run takes, and mrt_plan_run
+ * takes exactly that.
+ *
+ * Everything hangs on one context; a context and all that belongs to it is
+ * used by one thread at a time.  Functions that can fail return a status; the
+ * message is then in mrt_message(ctx), and arguments are unchanged.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_H
+#define MRT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MRT_VERSION "0.1.0"
+#if defined(__GNUC__)
+#define MRT_API __attribute__((visibility("default")))
+#else
+#define MRT_API
+#endif
+
+/* ---- status, element types, shapes ------------------------------------- */
+
+typedef enum mrt_status {
+  MRT_OK,
+#define ERROR(name, text) MRT_##name,
+#include "errors.def"
+#undef ERROR
+} mrt_status;
+
+/* "shape", "dtype" ...; never NULL. */
+MRT_API const char *mrt_status_name(mrt_status status);
+MRT_API const char *mrt_version(void);
+
+typedef enum mrt_dtype {
+#define DTYPE(name, ctype, bytes, class, tolerance) MRT_##name,
+#include "dtypes.def"
+#undef DTYPE
+  MRT_DTYPE_COUNT
+} mrt_dtype;
+
+enum { MRT_MAX_RANK = 8 };
+
+/* What a tensor is before it has numbers.  The last dimension is contiguous.
+ * dims of a checked type multiply to bytes that fit in 62 bits. */
+typedef struct mrt_type {
+  mrt_dtype dtype;
+  int rank; /* 0 is a scalar */
+  int64_t dims[MRT_MAX_RANK];
+} mrt_type;
+
+MRT_API const char *mrt_dtype_name(mrt_dtype dtype);
+/* MRT_DTYPE_COUNT when there is no such name. */
+MRT_API mrt_dtype mrt_dtype_find(const char *name);
+MRT_API int64_t mrt_type_count(const mrt_type *type);
+MRT_API size_t mrt_type_bytes(const mrt_type *type);
+/* "f32[2,3]" into `text`, cut to `size`. */
+MRT_API void mrt_type_print(const mrt_type *type, char *text, size_t size);
+
+/* ---- context ----------------------------------------------------------- */
+
+/* realloc in one function: new_size 0 frees and returns NULL; a NULL result
+ * for new_size > 0 is a failure that leaves `block` as it was. */
+typedef struct mrt_allocator {
+  void *(*resize)(void *user, void *block, size_t old_size, size_t new_size);
+  void *user;
+} mrt_allocator;
+
+typedef struct mrt_context mrt_context;
+typedef struct mrt_tensor mrt_tensor;
+typedef struct mrt_op mrt_op;
+typedef struct mrt_plan mrt_plan;
+typedef struct mrt_space mrt_space;
+
+typedef struct mrt_context_options {
+  const mrt_allocator *allocator; /* NULL: malloc; borrowed for good */
+  int threads;                    /* 0: OMP_NUM_THREADS or all cores */
+  const char *isa;                /* NULL: the best this processor has */
+  bool poison;                    /* overwrite each value when it dies */
+  size_t memory_limit;            /* bytes of tensors; 0: no limit */
+} mrt_context_options;
+
+/* `options` may be NULL.  On failure *ctx is NULL; ENOMEM is the only one. */
+MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
+                                   mrt_context **ctx);
+/* Frees the context once its last tensor and plan are gone. */
+MRT_API void mrt_context_free(mrt_context *ctx);
+MRT_API const char *mrt_message(const mrt_context *ctx);
+MRT_API void mrt_set_poison(mrt_context *ctx, bool poison);
+/* Ask the running step to stop at the next node before its first update; safe
+ * in a signal handler.  The run returns EINTERRUPT with no state changed. */
+MRT_API void mrt_interrupt(mrt_context *ctx);
+/* Forget an interrupt that no run has acted on. */
+MRT_API void mrt_interrupt_clear(mrt_context *ctx);
+/* Restart the random numbers: same seed, same program, same bits. */
+MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed);
+
+typedef struct mrt_context_info {
+  const char *isa;
+  int threads;
+  const char *libraries; /* "oneDNN 2.6.3" */
+  size_t bytes_now;      /* tensor bytes requested from the device */
+  size_t bytes_peak;
+} mrt_context_info;
+MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx);
+/* Set bytes_peak back to bytes_now. */
+MRT_API void mrt_context_reset_peak(mrt_context *ctx);
+
+/* Where the next nodes come from, for errors and reports.  `file` is copied;
+ * on failure (out of memory) nodes say "?". */
+MRT_API void mrt_at(mrt_context *ctx, const char *file, int line);
+
+/* ---- operators --------------------------------------------------------- */
+
+typedef enum mrt_option_kind {
+  MRT_OPT_INT,   /* int64_t */
+  MRT_OPT_NUM,   /* double */
+  MRT_OPT_BOOL,  /* bool */
+  MRT_OPT_DIM,   /* int64_t: a dimension; from the end when negative */
+  MRT_OPT_INDEX, /* int64_t: a position; from the end when negative */
+  MRT_OPT_DTYPE, /* mrt_dtype */
+  MRT_OPT_ENUM,  /* int: index into `words` */
+  MRT_OPT_INTS,  /* mrt_ints: a shape */
+  MRT_OPT_DIMS,  /* mrt_ints: dimensions */
+  MRT_OPT_HIDDEN /* set by the library only (random keys, hooks) */
+} mrt_option_kind;
+
+typedef struct mrt_ints {
+  int count;
+  int64_t at[MRT_MAX_RANK];
+} mrt_ints;
+
+/* One option of an operator: where it lies in the operator's options struct
+ * and what it is when it is not given. */
+typedef struct mrt_option {
+  const char *name;
+  mrt_option_kind kind;
+  size_t offset;
+  bool required;
+  double preset;     /* the default of INT, NUM, BOOL, DIM, INDEX, DTYPE, ENUM;
+                        DIMS default to count = 0, "all" */
+  const char *words; /* ENUM: "none tanh" */
+} mrt_option;
+
+typedef struct mrt_op_info {
+  const char *name, *doc;
+  int min_inputs, max_inputs; /* max_inputs -1: any number, given as a list */
+  const mrt_option *options;  /* indices and dimensions here are 0-based */
+  int option_count;
+  size_t options_size;
+  bool updates; /* writes its first inputs: only the library applies it */
+} mrt_op_info;
+
+MRT_API int mrt_op_count(void);
+MRT_API const mrt_op *mrt_op_at(int i);
+MRT_API const mrt_op *mrt_op_find(const char *name); /* NULL: none */
+MRT_API mrt_op_info mrt_op_get_info(const mrt_op *op);
+/* Fill an options struct of options_size bytes with the defaults. */
+MRT_API void mrt_options_init(const mrt_op *op, void *options);
+
+/* Apply `op`: check dtypes and shapes, compute nothing.  Fills `out` with up
+ * to `room` new tensors, each with one handle the caller owns, and *nout.
+ * ESHAPE, EDTYPE, EVALUE with the operator, both sides and what was wanted. */
+MRT_API mrt_status mrt_apply(mrt_context *ctx, const mrt_op *op,
+                             mrt_tensor *const *in, int nin,
+                             const void *options, mrt_tensor **out, int room,
+                             int *nout);
+
+/* ---- tensors ----------------------------------------------------------- */
+
+/* A tensor of the given numbers (row-major, copied). */
+MRT_API mrt_status mrt_tensor_from(mrt_context *ctx, const mrt_type *type,
+                                   const void *data, mrt_tensor **out);
+/* A variable: a tensor that can be assigned.  Its storage is made, and `init`
+ * computed into it, when it is first needed; `name` is copied, may be NULL. */
+MRT_API mrt_status mrt_variable_new(mrt_context *ctx, mrt_tensor *init,
+                                    const char *name, mrt_tensor **out);
+MRT_API bool mrt_tensor_is_variable(const mrt_tensor *t);
+MRT_API const char *mrt_tensor_name(const mrt_tensor *t); /* or NULL */
+MRT_API mrt_status mrt_tensor_set_name(mrt_tensor *t, const char *name);
+MRT_API const mrt_type *mrt_tensor_type(const mrt_tensor *t);
+MRT_API mrt_context *mrt_tensor_context(const mrt_tensor *t);
+/* Where it was made: "train.lua", 12.  Never NULL. */
+MRT_API const char *mrt_tensor_origin(const mrt_tensor *t, int *line);
+MRT_API void mrt_tensor_ref(mrt_tensor *t);
+MRT_API void mrt_tensor_unref(mrt_tensor *t); /* NULL is fine */
+/* The numbers, row-major, after mrt_eval; NULL while pending.  Borrowed until
+ * the tensor is assigned or freed. */
+MRT_API const void *mrt_tensor_data(const mrt_tensor *t);
+/* Element i as a double or an int64 (bool as 0 or 1); t is evaluated. */
+MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i);
+MRT_API int64_t mrt_tensor_integer(const mrt_tensor *t, int64_t i);
+
+/* Compute these tensors.  All or none: on failure none is evaluated. */
+MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n);
+
+/* variable = value, where `when` (a bool scalar, NULL for always) is true.
+ * Inside a trace it becomes an update of the plan; otherwise it happens now,
+ * after pending tensors that read the old value have been computed. */
+MRT_API mrt_status mrt_assign(mrt_context *ctx, mrt_tensor *variable,
+                              mrt_tensor *value, mrt_tensor *when);
+/* Apply an operator with `updates` (adamw, ...): its leading inputs are
+ * variables and are overwritten.  Now, or in the trace. */
+MRT_API mrt_status mrt_update(mrt_context *ctx, const mrt_op *op,
+                              mrt_tensor *const *in, int nin,
+                              const void *options);
+
+/* ---- gradients --------------------------------------------------------- */
+
+/* dx[i] = sum over j of d ys[j] / d xs[i] * dys[j], as new lazy tensors.
+ * dys may be NULL when every y is a scalar.  EGRAD when some x has no path to
+ * any y, unless `allow_unused` (then its gradient is zeros). */
+MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
+                            mrt_tensor *const *dys, int ny,
+                            mrt_tensor *const *xs, int nx, bool allow_unused,
+                            mrt_tensor **dx);
+
+/* A tensor equal to `y` whose gradient is what `backward` returns: called
+ * with the gradient of y while mrt_grad builds, it fills dx[nx] with tensors
+ * (one handle each, taken) or NULL.  `release` is called once when the node
+ * dies, also when this function fails. */
+typedef mrt_status (*mrt_backward)(void *user, mrt_tensor *dy,
+                                   mrt_tensor **dx);
+MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
+                              mrt_tensor *const *xs, int nx,
+                              mrt_backward backward, void (*release)(void *),
+                              void *user, mrt_tensor **out);
+
+/* ---- traces and plans -------------------------------------------------- */
+
+/* Until mrt_trace_end or mrt_trace_abort, assignments are recorded instead of
+ * done and evaluating is refused (ESTATE).  Traces do not nest. */
+MRT_API mrt_status mrt_trace_begin(mrt_context *ctx);
+MRT_API bool mrt_tracing(const mrt_context *ctx);
+/* A new input of the plan, in order. */
+MRT_API mrt_status mrt_trace_input(mrt_context *ctx, const mrt_type *type,
+                                   mrt_tensor **out);
+MRT_API void mrt_trace_abort(mrt_context *ctx);
+
+typedef struct mrt_plan_options {
+  /* graph optimisation; each can be switched off for study */
+  bool no_cse, no_fold, no_dead, no_identities, no_fuse;
+  bool no_inplace, no_share; /* memory schemes, for study */
+  bool keep_order;           /* run in program order */
+  const char *name;
+} mrt_plan_options;
+
+/* Plan the trace: `outputs` are what a run returns.  `space` is the memory
+ * that this plan shares with others (plans of one function); NULL makes one.
+ * The trace ends whatever is returned. */
+MRT_API mrt_status mrt_trace_end(mrt_context *ctx, mrt_tensor *const *outputs,
+                                 int noutputs, const mrt_plan_options *options,
+                                 mrt_space *space, mrt_plan **plan);
+
+/* An arena that several plans use in turn, as large as the largest needs. */
+MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **space);
+MRT_API void mrt_space_free(mrt_space *space); /* NULL is fine */
+
+/* Run the plan.  Inputs have the traced types; outputs are new handles.  On
+ * EINTERRUPT and EDATA (an index out of range, found before the first update)
+ * nothing has changed. */
+MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
+                                mrt_tensor **out, int nout);
+MRT_API void mrt_plan_free(mrt_plan *plan); /* NULL is fine */
+
+/* All bytes, known before the first run. */
+typedef struct mrt_plan_info {
+  size_t peak;       /* persistent + transient + outputs */
+  size_t persistent; /* variables (weights, optimizer state) and constants */
+  size_t transient;  /* the arena: activations, gradients, workspaces */
+  size_t outputs;
+  size_t lower_bound; /* largest sum of live bytes at any node + the rest */
+  size_t inputs;      /* the caller's own arguments; not in peak */
+  int inputs_count, outputs_count;
+  int nodes_traced, nodes; /* before and after optimisation */
+  int nodes_after[8];      /* after each optimisation, see pass names */
+  int peak_step;           /* where the live bytes are largest */
+  double flops;
+} mrt_plan_info;
+MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
+/* The i-th optimisation's name, NULL past the last. */
+MRT_API const char *mrt_plan_pass_name(int i);
+
+/* One node of the plan in executing order. */
+typedef struct mrt_step_info {
+  const char *op;
+  const char *file;
+  int line;
+  bool backward; /* made by mrt_grad */
+  double flops, bytes;
+  size_t live; /* transient bytes alive while it runs, workspace included */
+} mrt_step_info;
+MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i);
+
+typedef enum mrt_value_kind {
+  MRT_VALUE_INPUT,
+  MRT_VALUE_VARIABLE,
+  MRT_VALUE_CONSTANT,
+  MRT_VALUE_ACTIVATION, /* forward */
+  MRT_VALUE_GRADIENT,   /* backward */
+  MRT_VALUE_WORKSPACE,
+  MRT_VALUE_OUTPUT
+} mrt_value_kind;
+
+/* One block of memory of the plan: a value and what shares its place. */
+typedef struct mrt_value_info {
+  mrt_value_kind kind;
+  const char *op, *name; /* name may be NULL */
+  const char *file;
+  int line;
+  mrt_type type;
+  size_t bytes, offset; /* offset in the arena (transient kinds) */
+  int first, last;      /* steps, both included */
+} mrt_value_info;
+MRT_API int mrt_plan_value_count(const mrt_plan *plan);
+MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i);
+/* Print the planned graph, one node a line, into a new string of *size bytes
+ * from the context's allocator; free it with mrt_text_free. */
+MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text);
+MRT_API void mrt_text_free(mrt_context *ctx, char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,130 @@
+/* op.h -- the operator row: everything the system knows of an operator
+ *
+ * An operator is one constant struct in a file of its family here, one line in
+ * ops.def, one kernel per device, and samples in spec/.  Nothing else names
+ * it, and there is no switch over operators anywhere.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_OP_OP_H
+#define MRT_OP_OP_H
+
+#include "base/error.h"
+#include "tensor/dtype.h"
+
+/* Operator numbers, in the order of ops.def. */
+enum {
+#define OP(name) MRT_OP_##name,
+#define VIEW(name) MRT_OP_##name,
+#include "ops.def"
+#undef OP
+#undef VIEW
+  MRT_OP_COUNT
+};
+
+typedef enum mrt_trait {
+  MRT_VIEW = 1,       /* outputs are views of input 0; no kernel */
+  MRT_POINTWISE = 2,  /* all shapes equal; the kernel is a block function */
+  MRT_COMMUTES = 4,   /* f(a, b) == f(b, a), bit for bit */
+  MRT_RANDOM = 8,     /* reads the run's seed and step */
+  MRT_UPDATES = 16,   /* outputs take the storage of the leading inputs */
+  MRT_FAULTS = 32,    /* checks indices it reads and reports bad ones */
+  MRT_FIXED = 64,     /* never removed, merged or cloned */
+} mrt_trait;
+
+/* How it behaves in narrow precision. */
+typedef enum mrt_width { MRT_WIDE, MRT_NARROW, MRT_FOLLOW } mrt_width;
+
+enum { MRT_MAX_OUT = 64 }; /* outputs of one node */
+
+/* What `infer` sees.  It checks the inputs and normalises the options (a
+ * private copy; running it again changes nothing), then fills out[0..nout). */
+typedef struct mrt_infer {
+  const mrt_op *op;
+  int nin;
+  const mrt_type *const *in;
+  void *options;
+  int nout;
+  mrt_type *out;
+  mrt_error *e;
+} mrt_infer;
+
+/* Types of a node's values, for costs. */
+typedef struct mrt_signature {
+  const mrt_op *op;
+  const void *options;
+  int nin, nout;
+  const mrt_type *const *in, *const *out;
+} mrt_signature;
+
+struct mrt_build; /* op/build.h */
+struct mrt_view;
+
+struct mrt_op {
+  const char *name, *doc; /* doc: the formula, in one line */
+  int number;
+  int min_inputs, max_inputs; /* max -1: any number */
+  const mrt_option *options;
+  int option_count;
+  size_t options_size;
+  mrt_status (*infer)(mrt_infer *c);
+  /* Build the gradients: fills b->din.  NULL: not differentiable. */
+  void (*grad)(struct mrt_build *b);
+  /* Views: offset and strides of output `index` in elements of the input's
+   * storage.  False when this layout cannot be expressed as strides. */
+  bool (*view)(struct mrt_view *v);
+  double (*flops)(const mrt_signature *s); /* NULL: none */
+  uint32_t inplace; /* bit i: output 0 may overwrite input i */
+  uint32_t strided; /* bit i: input i may have any strides */
+  int updates;      /* outputs 0..updates take the storage of inputs 0.. */
+  mrt_width width;
+  uint32_t traits;
+};
+
+typedef struct mrt_view {
+  const mrt_op *op;
+  const void *options;
+  int index;
+  const mrt_type *in, *out;
+  const int64_t *in_strides;
+  int64_t offset;    /* fill: relative to the input's */
+  int64_t *strides;  /* fill */
+} mrt_view;
+
+extern const mrt_op *const mrt_ops[MRT_OP_COUNT];
+
+/* ---- writing a row ------------------------------------------------------ */
+
+#define MRT_OPTIONS(table, type)                                               \
+  .options = (table), .option_count = MRT_COUNT(table),                        \
+  .options_size = sizeof(type)
+#define MRT_OPTION(type, field, ...)                                           \
+  { .name = #field, .offset = offsetof(type, field), __VA_ARGS__ }
+
+/* Fail with "name: <text>". */
+#define mrt_refuse(c, status, ...)                                             \
+  mrt_refuse_(c, status, __VA_ARGS__)
+mrt_status mrt_refuse_(mrt_infer *c, mrt_status status, const char *fmt, ...)
+    MRT_PRINTF(3, 4);
+/* "f32[2,3]" in one of a few static-free buffers of the call. */
+typedef struct mrt_text { char s[128]; } mrt_text;
+mrt_text mrt_show(const mrt_type *type);
+
+/* Common checks; each names the operator, what was given, what was wanted. */
+mrt_status mrt_want_real(mrt_infer *c, int input);    /* f32 or f64 */
+mrt_status mrt_want_integer(mrt_infer *c, int input); /* i64, i32 or u8 */
+mrt_status mrt_want_dtype(mrt_infer *c, int input, mrt_dtype dtype);
+mrt_status mrt_want_same(mrt_infer *c, int a, int b); /* dtype and shape */
+mrt_status mrt_want_same_dtype(mrt_infer *c, int a, int b);
+mrt_status mrt_want_shape(mrt_infer *c, int input, int rank,
+                          const int64_t *dims, const char *why);
+/* *dim from the caller's (negative: from the end) to 0-based; EVALUE. */
+mrt_status mrt_want_dim(mrt_infer *c, int64_t *dim, int rank);
+/* Sort and check a list of dims; an empty list becomes all of them. */
+mrt_status mrt_want_dims(mrt_infer *c, mrt_ints *dims, int rank);
+
+/* infer of operators whose one output has the type of input 0, real. */
+mrt_status mrt_infer_real(mrt_infer *c);
+/* Product of dims [from, to). */
+int64_t mrt_extent(const mrt_type *t, int from, int to);
+
+#endif

@@ -1,0 +1,17 @@
+/* softmax.h -- options of the softmax family, shared by rows and kernels
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_OP_SOFTMAX_H
+#define MRT_OP_SOFTMAX_H
+
+#include <stdint.h>
+
+typedef struct mrt_softmax_options {
+  int64_t dim;
+} mrt_softmax_options;
+
+typedef struct mrt_cross_entropy_options {
+  int64_t ignore_index; /* rows with this target count nothing */
+} mrt_cross_entropy_options;
+
+#endif

@@ -1,0 +1,44 @@
+/* dtype.h -- facts about element types and shapes
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_TENSOR_DTYPE_H
+#define MRT_TENSOR_DTYPE_H
+
+#include "base/error.h"
+
+typedef enum mrt_class { MRT_CLASS_FLOAT, MRT_CLASS_INT, MRT_CLASS_BOOL } mrt_class;
+
+typedef struct mrt_dtype_facts {
+  const char *name;
+  size_t bytes;
+  mrt_class class_;
+  double tolerance;
+} mrt_dtype_facts;
+
+extern const mrt_dtype_facts mrt_dtypes[MRT_DTYPE_COUNT];
+
+static inline bool mrt_is_float(mrt_dtype d) {
+  return mrt_dtypes[d].class_ == MRT_CLASS_FLOAT;
+}
+/* f32 and f64: what kernels compute in. */
+static inline bool mrt_is_real(mrt_dtype d) { return d == MRT_f32 || d == MRT_f64; }
+static inline bool mrt_is_int(mrt_dtype d) {
+  return mrt_dtypes[d].class_ == MRT_CLASS_INT;
+}
+
+/* A scalar, or a shape with the dims given. */
+mrt_type mrt_type_scalar(mrt_dtype dtype);
+bool mrt_type_same_shape(const mrt_type *a, const mrt_type *b);
+bool mrt_type_equal(const mrt_type *a, const mrt_type *b);
+/* ESHAPE when a dimension is negative or the bytes do not fit in 62 bits. */
+mrt_status mrt_type_check(const mrt_type *type, const char *who, mrt_error *e);
+/* Row-major strides in elements. */
+void mrt_type_strides(const mrt_type *type, int64_t *strides);
+
+/* One conversion each way between the stored 16-bit patterns and float. */
+float mrt_f16_to_float(uint16_t h);
+uint16_t mrt_float_to_f16(float f);
+float mrt_bf16_to_float(uint16_t h);
+uint16_t mrt_float_to_bf16(float f);
+
+#endif
