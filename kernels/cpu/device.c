@@ -1,0 +1,95 @@
+/* device.c -- the CPU: memory, instruction sets, threads
+ *
+ * The variants built are listed in isas.def, worst first; opening picks the
+ * best one the processor has, or the one asked for.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "device/device.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ISA(name)                                                              \
+  extern const mrt_kernel *const mrt_cpu_table_##name##_f32[];                 \
+  extern const mrt_kernel *const mrt_cpu_table_##name##_f64[];
+#include "isas.def"
+#undef ISA
+
+typedef struct variant {
+  const char *isa;
+  const mrt_kernel *const *f32, *const *f64;
+} variant;
+
+static const variant variants[] = {
+#define ISA(name)                                                              \
+  { #name, mrt_cpu_table_##name##_f32, mrt_cpu_table_##name##_f64 },
+#include "isas.def"
+#undef ISA
+};
+
+static bool supported(const char *isa) {
+#if defined(__x86_64__)
+  if (strcmp(isa, "avx512") == 0)
+    return __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512cd");
+  if (strcmp(isa, "avx2") == 0)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi2");
+#endif
+  return strcmp(isa, "base") == 0;
+}
+
+/* 2 MiB: what the kernel backs with huge pages, so that touching an arena for
+ * the first time faults 512 times less often. */
+enum { HUGE = 2 << 20 };
+
+static void *allocate(size_t nbytes) {
+  if (nbytes == 0) nbytes = 64;
+  void *data = NULL;
+  if (posix_memalign(&data, nbytes >= 2 * HUGE ? HUGE : 64, nbytes) != 0)
+    return NULL;
+#ifdef MADV_HUGEPAGE
+  if (nbytes >= 2 * HUGE) madvise(data, nbytes / HUGE * HUGE, MADV_HUGEPAGE);
+#endif
+  return data;
+}
+
+static void release(void *data, size_t nbytes) {
+  (void)nbytes;
+  free(data);
+}
+
+static const mrt_kernel *kernel(const mrt_device *device, int op,
+                                mrt_dtype dtype) {
+  const variant *v = device->tables;
+  return (dtype == MRT_f64 ? v->f64 : v->f32)[op];
+}
+
+mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
+                        mrt_error *e) {
+  const variant *found = NULL;
+  for (int i = 0; i < MRT_COUNT(variants); i++) {
+    bool wanted = !isa || strcmp(isa, variants[i].isa) == 0;
+    if (wanted && supported(variants[i].isa)) found = &variants[i];
+  }
+  if (!found)
+    return mrt_fail(e, MRT_EVALUE, "no instruction set '%s' here", isa);
+  if (threads <= 0) threads = omp_get_max_threads();
+  *device = (mrt_device){
+    .name = "cpu", .isa = found->isa,
+#ifdef MRT_ONEDNN
+    .libraries = "oneDNN",
+#else
+    .libraries = "none",
+#endif
+    .align = 64, .threads = threads < 1024 ? threads : 1024,
+    .alloc = allocate, .free = release, .kernel = kernel, .tables = found,
+  };
+  return MRT_OK;
+}
