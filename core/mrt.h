@@ -165,6 +165,9 @@ typedef struct mrt_op_info {
   int option_count;
   size_t options_size;
   bool updates; /* writes its first inputs: only the library applies it */
+  bool pointwise;      /* inputs of one shape: callers broadcast before */
+  bool differentiable; /* has a gradient */
+  bool random;         /* draws numbers */
 } mrt_op_info;
 
 MRT_API int mrt_op_count(void);

@@ -35,10 +35,17 @@ MRT_API const mrt_op *mrt_op_find(const char *name) {
 
 MRT_API mrt_op_info mrt_op_get_info(const mrt_op *op) {
   return (mrt_op_info){
-    .name = op->name, .doc = op->doc,
-    .min_inputs = op->min_inputs, .max_inputs = op->max_inputs,
-    .options = op->options, .option_count = op->option_count,
-    .options_size = op->options_size, .updates = op->traits & MRT_UPDATES,
+    .name = op->name,
+    .doc = op->doc,
+    .min_inputs = op->min_inputs,
+    .max_inputs = op->max_inputs,
+    .options = op->options,
+    .option_count = op->option_count,
+    .options_size = op->options_size,
+    .updates = op->traits & MRT_UPDATES,
+    .pointwise = op->traits & MRT_POINTWISE,
+    .differentiable = op->grad,
+    .random = op->traits & MRT_RANDOM,
   };
 }
 
@@ -48,7 +55,10 @@ static void preset(const mrt_option *o, char *at) {
   int word = (int)o->preset;
   bool truth = o->preset != 0;
   mrt_ints none = { 0 };
-  const struct { const void *data; size_t size; } of_kind[] = {
+  const struct {
+    const void *data;
+    size_t size;
+  } of_kind[] = {
     [MRT_OPT_INT] = { &integer, sizeof integer },
     [MRT_OPT_NUM] = { &o->preset, sizeof o->preset },
     [MRT_OPT_BOOL] = { &truth, sizeof truth },
