@@ -1,0 +1,150 @@
+/* matmul.c -- products of matrices
+ *
+ *   matmul  y = a @ b           a [..., M, K], b [..., K, N] -> [..., M, N]
+ *   linear  y = x @ w^T + bias  x [..., K], w [N, K], bias [N] -> [..., N]
+ *
+ *   a, b   f32 | f64; leading dimensions are broadcast; any strides
+ *   cost   2 flop for each of M * N * K
+ *   grad   matmul  da = dy @ b^T;  db = a^T @ dy;  summed where broadcast
+ *          linear  dx = dy @ w;  dw = dy^T @ x;  dbias = sum of dy over rows
+ *   fails  ESHAPE  fewer than two dimensions, or sizes that do not fit
+ *          EDTYPE  not f32 or f64, or not equal
+ *
+ * The bias of linear is added in the kernel, once, after the whole sum.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/build.h"
+
+static mrt_status want_rank(mrt_infer *c, int i, int rank) {
+  if (c->in[i]->rank >= rank) return MRT_OK;
+  return mrt_refuse(c, MRT_ESHAPE,
+                    "input %d is %s, at least %d dimension%s wanted", i + 1,
+                    mrt_show(c->in[i]).s, rank, rank == 1 ? "" : "s");
+}
+
+static mrt_status refuse_inner(mrt_infer *c, int64_t a, int64_t b) {
+  return mrt_refuse(
+      c, MRT_ESHAPE, "%s against %s, inner sizes %lld and %lld, equal wanted",
+      mrt_show(c->in[0]).s, mrt_show(c->in[1]).s, (long long)a, (long long)b);
+}
+
+/* Size of dimension `i` of `rank` right-aligned ones; 1 where t has none. */
+static int64_t dim_at(const mrt_type *t, int i, int rank) {
+  i -= rank - t->rank;
+  return i < 0 ? 1 : t->dims[i];
+}
+
+static mrt_status matmul_infer(mrt_infer *c) {
+  const mrt_type *a = c->in[0], *b = c->in[1];
+  for (int i = 0; i < 2; i++) {
+    MRT_TRY(mrt_want_real(c, i));
+    MRT_TRY(want_rank(c, i, 2));
+  }
+  MRT_TRY(mrt_want_same_dtype(c, 0, 1));
+  int64_t k = a->dims[a->rank - 1], k2 = b->dims[b->rank - 2];
+  if (k != k2) return refuse_inner(c, k, k2);
+  mrt_type y = { .dtype = a->dtype };
+  y.rank = a->rank > b->rank ? a->rank : b->rank;
+  for (int i = 0; i < y.rank - 2; i++) {
+    int64_t m = dim_at(a, i, y.rank), n = dim_at(b, i, y.rank);
+    if (m != n && m != 1 && n != 1)
+      return mrt_refuse(
+          c, MRT_ESHAPE,
+          "%s against %s, leading sizes %lld and %lld, equal or 1 wanted",
+          mrt_show(a).s, mrt_show(b).s, (long long)m, (long long)n);
+    y.dims[i] = m == 1 ? n : m;
+  }
+  y.dims[y.rank - 2] = a->dims[a->rank - 2];
+  y.dims[y.rank - 1] = b->dims[b->rank - 1];
+  c->out[0] = y;
+  return MRT_OK;
+}
+
+static double flops(const mrt_signature *s) {
+  const mrt_type *a = s->in[0];
+  double k = (double)a->dims[a->rank - 1];
+  double y = (double)mrt_type_count(s->out[0]);
+  return 2 * y * k + (s->nin == 3 ? y : 0);
+}
+
+/* x summed over the dimensions along which `like` was broadcast to x. */
+static mrt_tensor *sum_to(mrt_build *b, mrt_tensor *x, mrt_tensor *like) {
+  const mrt_type *from = mrt_of(x), *to = mrt_of(like);
+  mrt_ints dims = { 0 };
+  for (int i = 0; x && i < from->rank - 2; i++)
+    if (dim_at(to, i, from->rank) != from->dims[i] || i < from->rank - to->rank)
+      dims.at[dims.count++] = i;
+  if (dims.count == 0) return x;
+  return mrt_reshape_like(b, mrt_sum_dims(b, x, &dims, false), like);
+}
+
+/* x as a matrix: its last dimension, and all others as rows. */
+static mrt_tensor *as_matrix(mrt_build *b, mrt_tensor *x) {
+  const mrt_type *t = mrt_of(x);
+  if (!x || t->rank == 2) return x;
+  int64_t dims[] = { mrt_extent(t, 0, t->rank - 1), t->dims[t->rank - 1] };
+  return mrt_reshape_to(b, x, 2, dims);
+}
+
+/* With one b for the whole batch, db is one product over all rows. */
+static void matmul_gradient(mrt_build *b) {
+  mrt_tensor *x = b->in[0], *w = b->in[1], *dy = b->dout[0];
+  if (b->wants[0])
+    b->din[0] = sum_to(b, mrt_matmul(b, dy, mrt_transpose_last(b, w)), x);
+  if (!b->wants[1]) return;
+  if (mrt_of(w)->rank == 2) x = as_matrix(b, x), dy = as_matrix(b, dy);
+  b->din[1] = sum_to(b, mrt_matmul(b, mrt_transpose_last(b, x), dy), w);
+}
+
+static mrt_status linear_infer(mrt_infer *c) {
+  const mrt_type *x = c->in[0], *w = c->in[1];
+  for (int i = 0; i < c->nin; i++) MRT_TRY(mrt_want_real(c, i));
+  MRT_TRY(want_rank(c, 0, 1));
+  if (w->rank != 2)
+    return mrt_refuse(c, MRT_ESHAPE, "input 2 is %s, 2 dimensions wanted",
+                      mrt_show(w).s);
+  MRT_TRY(mrt_want_same_dtype(c, 0, 1));
+  int64_t k = x->dims[x->rank - 1];
+  if (k != w->dims[1]) return refuse_inner(c, k, w->dims[1]);
+  if (c->nin == 3) {
+    MRT_TRY(mrt_want_same_dtype(c, 0, 2));
+    MRT_TRY(
+        mrt_want_shape(c, 2, 1, w->dims, "one bias for each row of input 2"));
+  }
+  c->out[0] = *x;
+  c->out[0].dims[x->rank - 1] = w->dims[0];
+  return MRT_OK;
+}
+
+static void linear_gradient(mrt_build *b) {
+  mrt_tensor *x = b->in[0], *w = b->in[1], *dy = as_matrix(b, b->dout[0]);
+  if (b->wants[0]) b->din[0] = mrt_reshape_like(b, mrt_matmul(b, dy, w), x);
+  if (b->wants[1])
+    b->din[1] = mrt_matmul(b, mrt_transpose_last(b, dy), as_matrix(b, x));
+  if (b->nin == 3 && b->wants[2]) b->din[2] = mrt_sum_dim(b, dy, 0, false);
+}
+
+const mrt_op mrt_op_matmul = {
+  .name = "matmul",
+  .number = MRT_OP_matmul,
+  .doc = "y = a @ b, products of the last two dimensions, the others broadcast",
+  .min_inputs = 2,
+  .max_inputs = 2,
+  .infer = matmul_infer,
+  .grad = matmul_gradient,
+  .flops = flops,
+  .strided = 3,
+  .width = MRT_NARROW,
+};
+const mrt_op mrt_op_linear = {
+  .name = "linear",
+  .number = MRT_OP_linear,
+  .doc = "y = x @ w^T + bias for w [N,K] and bias [N]; bias may be left out",
+  .min_inputs = 2,
+  .max_inputs = 3,
+  .infer = linear_infer,
+  .grad = linear_gradient,
+  .flops = flops,
+  .strided = 3,
+  .width = MRT_NARROW,
+};

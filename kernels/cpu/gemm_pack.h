@@ -1,0 +1,94 @@
+/* gemm_pack.h -- copy strips of a matrix into the order the tile reads them
+ *
+ * A strip is `width` rows (of a) or columns (of b) over `k` steps; packed, the
+ * `width` values of one step lie side by side:
+ *
+ *     to[p * width + i] = from[i * across + p * along]
+ *
+ * Lanes past `count` are zero.  Only gemm.c includes this.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_GEMM_PACK_H
+#define MRT_GEMM_PACK_H
+
+#include "cpu.h"
+
+/* {a0 b0 a1 b1 ...}: the lower or the upper halves of two vectors. */
+#if MRT_VECTOR_BYTES == 64 && !defined(MRT_F64)
+#define LOWER 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define UPPER 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif MRT_VECTOR_BYTES == 64 || (MRT_VECTOR_BYTES == 32 && !defined(MRT_F64))
+#define LOWER 0, 8, 1, 9, 2, 10, 3, 11
+#define UPPER 4, 12, 5, 13, 6, 14, 7, 15
+#elif MRT_VECTOR_BYTES == 32 || (MRT_VECTOR_BYTES == 16 && !defined(MRT_F64))
+#define LOWER 0, 4, 1, 5
+#define UPPER 2, 6, 3, 7
+#else
+#define LOWER 0, 2
+#define UPPER 1, 3
+#endif
+
+/* Transpose LANES x LANES values: interleaving the halves of the list of
+ * vectors log2(LANES) times turns rows into columns. */
+static inline void transpose(vec v[LANES]) {
+#pragma GCC unroll 4
+  for (int round = 1; round < LANES; round *= 2) {
+    vec w[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES / 2; i++) {
+      w[2 * i] = __builtin_shufflevector(v[i], v[i + LANES / 2], LOWER);
+      w[2 * i + 1] = __builtin_shufflevector(v[i], v[i + LANES / 2], UPPER);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) v[i] = w[i];
+  }
+}
+
+static inline void pack_any(real *to, int width, const real *from,
+                            int64_t across, int64_t along, int64_t k,
+                            int count) {
+  for (int64_t p = 0; p < k; p++)
+    for (int i = 0; i < width; i++)
+      to[p * width + i] = i < count ? from[i * across + p * along] : 0;
+}
+
+/* Values of one step are side by side already. */
+static inline void pack_copy(real *to, int width, const real *from,
+                             int64_t along, int64_t k) {
+  int64_t whole = width / LANES * LANES;
+  for (int64_t p = 0; p < k; p++, to += width, from += along) {
+    for (int64_t i = 0; i < whole; i += LANES)
+      vec_store(to + i, vec_load(from + i));
+    for (int64_t i = whole; i < width; i++) to[i] = from[i];
+  }
+}
+
+/* Steps are side by side: LANES of them at a time for LANES lanes. */
+static inline void pack_turn(real *to, int width, const real *from,
+                             int64_t across, int64_t k) {
+  int64_t whole = k / LANES * LANES;
+  for (int64_t p = 0; p < whole; p += LANES)
+    for (int i = 0; i < width; i += LANES) {
+      vec v[LANES];
+#pragma GCC unroll 16
+      for (int j = 0; j < LANES; j++)
+        v[j] = vec_load(from + (i + j) * across + p);
+      transpose(v);
+#pragma GCC unroll 16
+      for (int j = 0; j < LANES; j++) vec_store(to + (p + j) * width + i, v[j]);
+    }
+  pack_any(to + whole * width, width, from + whole, across, 1, k - whole,
+           width);
+}
+
+static inline void pack(real *to, int width, const real *from, int64_t across,
+                        int64_t along, int64_t k, int count) {
+  if (count == width && across == 1)
+    pack_copy(to, width, from, along, k);
+  else if (count == width && along == 1 && width % LANES == 0)
+    pack_turn(to, width, from, across, k);
+  else
+    pack_any(to, width, from, across, along, k, count);
+}
+
+#endif
