@@ -17,9 +17,23 @@ static inline real m_tanh(real x) { return tanh(x); }
 static inline real m_erf(real x) { return erf(x); }
 static inline real m_sin(real x) { return sin(x); }
 static inline real m_cos(real x) { return cos(x); }
-static inline real m_sqrt(real x) { return sqrt(x); }
 static inline real m_pow(real x, real y) { return pow(x, y); }
+static inline real m_sqrt(real x) { return sqrt(x); }
+static inline real m_abs(real x) { return fabs(x); }
+static inline real m_floor(real x) { return floor(x); }
+static inline real m_ceil(real x) { return ceil(x); }
+static inline real m_round(real x) { return rint(x); } /* half to even */
+static inline real m_fmod(real x, real y) { return fmod(x, y); }
+static inline real m_sin_near(real x) { return sin(x); }
+static inline real m_cos_near(real x) { return cos(x); }
+#define M_NEAR MRT_INF
 #else
+static inline real m_sqrt(real x) { return __builtin_sqrtf(x); }
+static inline real m_abs(real x) { return fabsf(x); }
+static inline real m_floor(real x) { return floorf(x); }
+static inline real m_ceil(real x) { return ceilf(x); }
+static inline real m_round(real x) { return rintf(x); }
+static inline real m_fmod(real x, real y) { return fmodf(x, y); }
 
 static inline uint32_t bits_of(float x) {
   uint32_t u;
@@ -57,13 +71,144 @@ static inline float m_exp(float x) {
   return p * power_of_2(half) * power_of_2(i - half);
 }
 
-static inline real m_sqrt(real x) { return __builtin_sqrtf(x); }
-static inline real m_pow(real x, real y) { return powf(x, y); }
-static inline real m_log(real x) { return logf(x); }
-static inline real m_tanh(real x) { return tanhf(x); }
-static inline real m_erf(real x) { return erff(x); }
-static inline real m_sin(real x) { return sinf(x); }
-static inline real m_cos(real x) { return cosf(x); }
+/* Subnormals are scaled up first.  x = 2^e (1 + f), 1 + f in sqrt(1/2)..sqrt(2):
+ * log x = e ln 2 + f - f^2 / 2 + f^3 p(f). */
+static inline float m_log(float x) {
+  bool tiny = x < 0x1p-126f;
+  uint32_t u = bits_of(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
+  float e = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
+  float f = float_of((u & 0x7fffff) + 0x3f3504f3u) - 1, p = 0.0691512583f;
+  p = fma_(p, f, -0.117896848f);
+  p = fma_(p, f, 0.118730201f);
+  p = fma_(p, f, -0.123843724f);
+  p = fma_(p, f, 0.142186552f);
+  p = fma_(p, f, -0.166692493f);
+  p = fma_(p, f, 0.200022267f);
+  p = fma_(p, f, -0.249999866f);
+  p = fma_(p, f, 0.333333104f);
+  p = fma_(p * f, f * f, -0x1.bd0106p-13f * e);
+  float y = fma_(e, 0x1.63p-1f, f + fma_(f * f, -0.5f, p));
+  y = x == 0 ? -MRT_INF : y;
+  y = x < MRT_INF ? y : x; /* inf and NaN */
+  return x < 0 ? NAN : y;
+}
+
+/* With e = e^2|x| - 1, tanh |x| = e / (e + 2); from |x| = 9 on it is 1.  e is
+ * 2^n (e^r - 1) + (2^n - 1), accurate near 0 as well. */
+static inline float m_tanh(float x) {
+  const float magic = 0x1.8p23f;
+  float a = 2 * fabsf(x);
+  a = a > 20 ? 20 : a;
+  float t = fma_(a, 0x1.715476p0f, magic), n = t - magic;
+  float r = fma_(n, -0x1.63p-1f, a);
+  r = fma_(n, 0x1.bd0106p-13f, r);
+  float p = 1.99135711e-4f;
+  p = fma_(p, r, 1.39410197e-3f);
+  p = fma_(p, r, 8.33327414e-3f);
+  p = fma_(p, r, 4.16663545e-2f);
+  p = fma_(p, r, 1.66666668e-1f);
+  p = fma_(p, r, 5.00000005e-1f);
+  p = fma_(p, r * r, r);
+  float two_n = power_of_2((int32_t)(bits_of(t) - bits_of(magic)));
+  float e = fma_(two_n, p, two_n - 1);
+  return copysignf(e / (e + 2), x);
+}
+
+/* |x| < 1: x + x p(x^2).  Beyond: 1 - e^q(|x|), q = log erfc. */
+static inline float m_erf(float x) {
+  float a = fabsf(x), s = x * x, p = 7.88911603e-05f, q = 1.86768745e-4f;
+  p = fma_(p, s, -8.02084014e-4f);
+  p = fma_(p, s, 5.1895352e-3f);
+  p = fma_(p, s, -2.68544445e-2f);
+  p = fma_(p, s, 1.12836002e-1f);
+  p = fma_(p, s, -3.76126271e-1f);
+  p = fma_(p, s, 1.28379166e-1f);
+  float b = a > 4 ? 4 : a;
+  q = fma_(q, b, -2.9517994e-3f);
+  q = fma_(q, b, 2.18560157e-2f);
+  q = fma_(q, b, -1.03147377e-1f);
+  q = fma_(q, b, -6.3809422e-1f);
+  q = fma_(q, b, -1.12712212f);
+  q = fma_(q, b, -3.32778876e-4f);
+  float far = copysignf(1 - m_exp(q), x);
+  return a < 1 ? fma_(p, x, x) : far;
+}
+
+/* Sine of x + quarters pi / 2.  The remainder is taken in double, exact enough
+ * while |x| <= M_NEAR. */
+#define M_NEAR 1e5f
+static inline float sine_near(float x, uint32_t quarters) {
+  const float magic = 0x1.8p23f;
+  float t = fma_(x, 0x1.45f306p-1f, magic), n = t - magic;
+  double d = (double)x - (double)n * 0x1.921fb544p0;
+  float r = (float)(d - (double)n * 0x1.0b4611a6p-34), s = r * r;
+  float odd = -1.9517216e-4f, even = 2.44383575e-5f;
+  odd = fma_(odd, s, 8.33217755e-3f);
+  odd = fma_(odd, s, -1.66666549e-1f);
+  odd = fma_(odd * s, r, r);
+  even = fma_(even, s, -1.38873667e-3f);
+  even = fma_(even, s, 4.16666469e-2f);
+  even = fma_(even, s * s, fma_(s, -0.5f, 1));
+  uint32_t q = bits_of(t) + quarters;
+  return float_of(bits_of(q & 1 ? even : odd) ^ (q & 2) << 30);
+}
+static inline float m_sin_near(float x) {
+  return x == 0 ? x : sine_near(x, 0); /* keeps the sign of 0 */
+}
+static inline float m_cos_near(float x) { return sine_near(x, 1); }
+/* Anywhere; the branch keeps these from being vectorised. */
+static inline float m_sin(float x) {
+  return fabsf(x) <= M_NEAR ? m_sin_near(x) : sinf(x);
+}
+static inline float m_cos(float x) {
+  return fabsf(x) <= M_NEAR ? m_cos_near(x) : cosf(x);
+}
+
+/* log2 |x| and 2^t in double, where 36 good bits leave half an ulp of float.
+ * log2 (1 + f) = s p(s^2), s = f / (2 + f). */
+static inline double wide_log2(float x) {
+  bool tiny = x < 0x1p-126f;
+  uint32_t u = bits_of(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
+  float e = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
+  double m = (double)float_of((u & 0x7fffff) + 0x3f3504f3u);
+  double s = (m - 1) / (m + 1), ss = s * s, p = 0.34078333801897809;
+  p = p * ss + 0.41166989357599082;
+  p = p * ss + 0.57708363126742768;
+  p = p * ss + 0.96179667310268002;
+  p = p * ss + 2.885390081790276;
+  return p * s + (double)e;
+}
+static inline double wide_exp2(double t) {
+  const double magic = 0x1.8p52;
+  t = t > 200 ? 200 : t;
+  t = t < -200 ? -200 : t;
+  double n = t + magic, f = t - (n - magic), p = 1.5316453625542694e-05;
+  p = p * f + 0.000154697316929865;
+  p = p * f + 0.0013333422681021253;
+  p = p * f + 0.0096180256040113172;
+  p = p * f + 0.055504109760648915;
+  p = p * f + 0.24022651213585899;
+  p = p * f + 0.69314718053504054;
+  p = p * f + 0.99999999995954914;
+  uint64_t u;
+  memcpy(&u, &n, sizeof u);
+  u = (u << 52) + UINT64_C(0x3ff0000000000000);
+  memcpy(&n, &u, sizeof n);
+  return p * n;
+}
+
+/* The special cases are C's. */
+static inline float m_pow(float x, float y) {
+  float a = fabsf(x);
+  double l = wide_log2(a);
+  l = a == 0 ? -(double)MRT_INF : l;
+  l = a < MRT_INF ? l : (double)a;
+  float z = (float)wide_exp2((double)y * l);
+  bool whole = floorf(y) == y, odd = whole && floorf(y / 2) * 2 != y;
+  z = x < 0 && x > -MRT_INF && !whole ? NAN : z;
+  z = odd ? copysignf(z, x) : z;
+  return y == 0 || x == 1 || (x == -1 && fabsf(y) == MRT_INF) ? 1 : z;
+}
 #endif
 
 #endif
