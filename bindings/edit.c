@@ -1,0 +1,255 @@
+/* edit.c -- a line of input, by libedit or plainly
+ *
+ * libedit's own signal handling cannot give the prompt back after Ctrl-C, so
+ * it is off and characters are read here: a signal ends the read, SIGINT ends
+ * the line, a changed window or a return from the background redraws it.
+ *
+ * The history file holds one line per entry and is appended to as lines come,
+ * so sessions side by side, or killed, lose nothing.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "edit.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef MRT_LIBEDIT
+#include <histedit.h>
+#include <locale.h>
+#include <wchar.h>
+#endif
+
+struct mrt_edit {
+  char *buffer; /* the line read plainly */
+  size_t room;
+  FILE *log;
+#ifdef MRT_LIBEDIT
+  EditLine *el; /* NULL: no terminal */
+  History *history;
+  const char *prompt;
+  mrt_edit_complete complete;
+  void *user;
+#endif
+};
+
+static volatile sig_atomic_t caught;
+
+static void catch (int signal_number) { caught = signal_number; }
+
+/* ---- plain lines -------------------------------------------------------- */
+
+static mrt_edit_result read_plain(mrt_edit *e, const char *prompt,
+                                  const char **line) {
+  fputs(prompt, stdout);
+  fflush(stdout);
+  ssize_t length = getline(&e->buffer, &e->room, stdin);
+  if (length < 0) {
+    clearerr(stdin);
+    return caught == SIGINT ? MRT_EDIT_INTERRUPTED : MRT_EDIT_END;
+  }
+  if (length && e->buffer[length - 1] == '\n') e->buffer[length - 1] = 0;
+  *line = e->buffer;
+  return MRT_EDIT_LINE;
+}
+
+/* ---- libedit ------------------------------------------------------------ */
+
+#ifdef MRT_LIBEDIT
+
+static mrt_edit *owner(EditLine *el) {
+  void *e = NULL;
+  el_get(el, EL_CLIENTDATA, &e);
+  return e;
+}
+
+static char *show_prompt(EditLine *el) { return (char *)owner(el)->prompt; }
+
+/* One character; -1 ends the line. */
+static int read_character(EditLine *el, wchar_t *c) {
+  mbstate_t state = { 0 };
+  for (;;) {
+    char byte;
+    ssize_t n = read(STDIN_FILENO, &byte, 1);
+    if (n == 0) return 0;
+    if (n < 0) {
+      if (errno != EINTR || caught == SIGINT) return -1;
+      el_set(el, EL_PREP_TERM, 1);
+      el_resize(el);
+      el_set(el, EL_REFRESH);
+      continue;
+    }
+    size_t used = mbrtowc(c, &byte, 1, &state);
+    if (used == (size_t)-1)
+      memset(&state, 0, sizeof state); /* not in this encoding: dropped */
+    else if (used != (size_t)-2)
+      return 1;
+  }
+}
+
+static unsigned char on_tab(EditLine *el, int key) {
+  (void)key;
+  mrt_edit *e = owner(el);
+  const LineInfo *info = el_line(el);
+  const char *choices = NULL;
+  const char *text = e->complete(
+      e->user, info->buffer, (size_t)(info->cursor - info->buffer), &choices);
+  if (choices) {
+    printf("\n%s\n", choices);
+    fflush(stdout);
+  }
+  if (text && *text && el_insertstr(el, text)) return CC_ERROR;
+  if (choices) return CC_REDISPLAY;
+  return text && *text ? CC_REFRESH : CC_REFRESH_BEEP;
+}
+
+static void open_libedit(mrt_edit *e) {
+  HistEvent event;
+  if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) return;
+  setlocale(LC_CTYPE, "");
+  e->el = el_init("mrt", stdin, stdout, stderr);
+  if (!e->el) return;
+  el_set(e->el, EL_CLIENTDATA, e);
+  el_set(e->el, EL_SIGNAL, 0);
+  el_set(e->el, EL_PROMPT, show_prompt);
+  el_set(e->el, EL_GETCFN, read_character);
+  el_set(e->el, EL_EDITOR, "emacs");
+  e->history = history_init();
+  if (e->history) {
+    history(e->history, &event, H_SETSIZE, 2000);
+    history(e->history, &event, H_SETUNIQUE, 1);
+    el_set(e->el, EL_HIST, history, e->history);
+    el_set(e->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
+  }
+  if (e->complete) {
+    el_set(e->el, EL_ADDFN, "complete", "complete a name", on_tab);
+    el_set(e->el, EL_BIND, "^I", "complete", NULL);
+  }
+  el_source(e->el, NULL); /* the user's keys */
+}
+
+static mrt_edit_result read_edited(mrt_edit *e, const char *prompt,
+                                   const char **line) {
+  int length = 0;
+  e->prompt = prompt;
+  el_resize(e->el);
+  const char *text = el_gets(e->el, &length);
+  if (caught == SIGINT) {
+    puts("^C");
+    return MRT_EDIT_INTERRUPTED;
+  }
+  if (!text || length <= 0) {
+    putchar('\n');
+    return MRT_EDIT_END;
+  }
+  char *copy = realloc(e->buffer, (size_t)length + 1);
+  if (!copy) return MRT_EDIT_END;
+  e->buffer = copy;
+  e->room = (size_t)length + 1;
+  memcpy(copy, text, (size_t)length);
+  copy[length - (text[length - 1] == '\n')] = 0;
+  copy[length] = 0;
+  *line = copy;
+  return MRT_EDIT_LINE;
+}
+
+static void enter(mrt_edit *e, const char *line) {
+  HistEvent event;
+  if (e->history) history(e->history, &event, H_ENTER, line);
+}
+
+static void load_history(mrt_edit *e, const char *path) {
+  FILE *file = fopen(path, "r");
+  if (!file) return;
+  while (getline(&e->buffer, &e->room, file) > 0) enter(e, e->buffer);
+  fclose(file);
+}
+
+static void close_libedit(mrt_edit *e) {
+  if (e->history) history_end(e->history);
+  if (e->el) el_end(e->el);
+}
+
+#endif
+
+/* ---- the editor --------------------------------------------------------- */
+
+mrt_edit *mrt_edit_open(mrt_edit_complete complete, void *user) {
+  mrt_edit *e = calloc(1, sizeof *e);
+#ifdef MRT_LIBEDIT
+  if (!e) return NULL;
+  e->complete = complete;
+  e->user = user;
+  open_libedit(e);
+#else
+  (void)complete;
+  (void)user;
+#endif
+  return e;
+}
+
+void mrt_edit_close(mrt_edit *e) {
+  if (!e) return;
+#ifdef MRT_LIBEDIT
+  close_libedit(e);
+#endif
+  if (e->log) fclose(e->log);
+  free(e->buffer);
+  free(e);
+}
+
+static void make_folders(char *path) {
+  for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+    *slash = 0;
+    mkdir(path, 0700);
+    *slash = '/';
+  }
+}
+
+bool mrt_edit_history(mrt_edit *e, const char *path) {
+#ifdef MRT_LIBEDIT
+  char copy[PATH_MAX];
+  size_t length = strlen(path);
+  if (!e->el || length >= sizeof copy) return false;
+  memcpy(copy, path, length + 1);
+  make_folders(copy);
+  load_history(e, path);
+  e->log = fopen(path, "a");
+#else
+  (void)path;
+#endif
+  return e->log != NULL;
+}
+
+void mrt_edit_remember(mrt_edit *e, const char *line) {
+#ifdef MRT_LIBEDIT
+  enter(e, line);
+#endif
+  if (!e->log) return;
+  fprintf(e->log, "%s\n", line);
+  fflush(e->log);
+}
+
+mrt_edit_result mrt_edit_read(mrt_edit *e, const char *prompt,
+                              const char **line) {
+  static const int signals[] = { SIGINT, SIGWINCH, SIGCONT };
+  enum { COUNT = sizeof signals / sizeof *signals };
+  struct sigaction catcher = { .sa_handler = catch }, before[COUNT];
+  mrt_edit_result result;
+  caught = 0;
+  sigemptyset(&catcher.sa_mask);
+  for (int i = 0; i < COUNT; i++) sigaction(signals[i], &catcher, &before[i]);
+#ifdef MRT_LIBEDIT
+  if (e->el)
+    result = read_edited(e, prompt, line);
+  else
+#endif
+    result = read_plain(e, prompt, line);
+  for (int i = 0; i < COUNT; i++) sigaction(signals[i], &before[i], NULL);
+  return result;
+}

@@ -1,0 +1,84 @@
+/* interrupt.c -- runs Lua code that Ctrl-C can stop
+ *
+ * The signal handler does two things that are safe in it: it sets a hook,
+ * which raises "interrupted!" before the next Lua instruction, and it asks the
+ * context to leave the step that is running, which happens before the step's
+ * first update, so no parameter is half written.  While no Lua code runs the
+ * signal has whatever meaning it had before.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "program.h"
+
+#include "mrt.h"
+#include <lauxlib.h>
+#include <signal.h>
+
+/* A signal handler has no argument of ours. */
+static lua_State *volatile running;
+static mrt_context *volatile context;
+
+int luaopen_mrt_core(lua_State *L);
+
+static int open_core(lua_State *L) {
+  lua_pushcfunction(L, luaopen_mrt_core);
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, "mrt.context");
+  context = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return 1;
+}
+
+void mrt_program_preload(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, open_core);
+  lua_setfield(L, -2, "mrt.core");
+  lua_pop(L, 1);
+}
+
+static void stop(lua_State *L, lua_Debug *ar);
+
+static void clear(lua_State *L) {
+  if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0);
+  if (context) mrt_interrupt_clear(context);
+}
+
+static void stop(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  clear(L);
+  luaL_error(L, "interrupted!");
+}
+
+static void on_interrupt(int signal_number) {
+  (void)signal_number;
+  int every = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
+  lua_sethook(running, stop, every, 1);
+  if (context) mrt_interrupt(context);
+}
+
+/* Any error value as text, then the traceback. */
+static int explain(lua_State *L) {
+  const char *message = luaL_tolstring(L, 1, NULL);
+  if (!lua_isstring(L, 1) && !luaL_getmetafield(L, 1, "__tostring"))
+    message =
+        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  luaL_traceback(L, L, message, 1);
+  return 1;
+}
+
+int mrt_program_call(lua_State *L, int nargs, int nresults) {
+  struct sigaction stopper = { .sa_handler = on_interrupt,
+                               .sa_flags = (int)SA_RESETHAND };
+  struct sigaction before;
+  int base = lua_gettop(L) - nargs;
+  lua_pushcfunction(L, explain);
+  lua_insert(L, base);
+  running = L;
+  sigemptyset(&stopper.sa_mask);
+  sigaction(SIGINT, &stopper, &before);
+  int status = lua_pcall(L, nargs, nresults, base);
+  sigaction(SIGINT, &before, NULL);
+  clear(L);
+  lua_remove(L, base);
+  return status;
+}

@@ -1,0 +1,305 @@
+/* main.c -- the mrt program: lua's command line, and sub-commands
+ *
+ *     mrt [options] [script [args]]      as lua has them: -e -i -l -v -W -E - --
+ *     mrt name [args]                    runs lua/mrt/command/name.lua
+ *     mrt                                the prompt, or a script from a pipe
+ *
+ * A sub-command is a Lua file that returns a function of its arguments, so
+ * adding one touches no C.  Nothing is loaded before it is needed: an empty
+ * script costs little more than it does in lua.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "program.h"
+
+#include "mrt.h"
+#include <lauxlib.h>
+#include <limits.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct command_line {
+  char **argv;
+  int script; /* index of the script's name; argc when there is none */
+  int end;    /* one past the options */
+  bool version, interactive, no_environment, has_code;
+} command_line;
+
+static void complain(const char *message) {
+  fprintf(stderr, "mrt: %s\n", message);
+  fflush(stderr);
+}
+
+/* Print the error on top of the stack, if `status` says there is one. */
+static int report(lua_State *L, int status) {
+  if (status != LUA_OK) {
+    complain(luaL_tolstring(L, -1, NULL));
+    lua_pop(L, 2);
+  }
+  return status;
+}
+
+static void print_version(void) {
+  printf("mrt %s, %s\n", mrt_version(), LUA_RELEASE);
+  fflush(stdout);
+}
+
+/* ---- options ------------------------------------------------------------ */
+
+/* -e and -l: the argument, which may stand in the same word. */
+static const char *argument(char **argv, int *i) {
+  const char *rest = argv[*i] + 2;
+  if (*rest) return rest;
+  const char *next = argv[*i + 1];
+  if (!next || (next[0] == '-' && next[1])) return NULL;
+  ++*i;
+  return next;
+}
+
+/* Read the option at argv[*i].  False if it is none that we know. */
+static bool read_option(command_line *c, int *i) {
+  const char *word = c->argv[*i];
+  char letter = word[1];
+  if (strchr("eli", letter) && letter != 'i') {
+    c->has_code |= letter == 'e';
+    return argument(c->argv, i) != NULL;
+  }
+  if (word[2]) return false;
+  switch (letter) {
+  case 'E':
+    c->no_environment = true;
+    return true;
+  case 'i':
+    c->interactive = c->version = true;
+    return true;
+  case 'v':
+    c->version = true;
+    return true;
+  case 'W':
+    return true; /* warnings are on from the start */
+  default:
+    return false;
+  }
+}
+
+/* False if some option is unknown or lacks its argument: argv[end]. */
+static bool read_command_line(command_line *c, int argc, char **argv) {
+  *c = (command_line){ .argv = argv, .script = argc };
+  int i = 1;
+  for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+    if (!strcmp(argv[i], "--")) {
+      c->end = i;
+      c->script = i + 1;
+      return true;
+    }
+    c->end = i;
+    if (!read_option(c, &i)) return false;
+  }
+  c->end = c->script = i;
+  return true;
+}
+
+static int usage(const char *bad) {
+  if (strcmp(bad, "-e") && strcmp(bad, "-l"))
+    fprintf(stderr, "mrt: unrecognized option '%s'\n", bad);
+  else
+    fprintf(stderr, "mrt: '%s' needs argument\n", bad);
+  fputs("usage: mrt [options] [script [args]]\n"
+        "  -e stat  execute string 'stat'\n"
+        "  -i       enter interactive mode after executing 'script'\n"
+        "  -l name  require library 'name' into global 'name'\n"
+        "  -v       show version information\n"
+        "  -E       ignore environment variables\n"
+        "  -W       turn warnings on (they are)\n"
+        "  --       stop handling options\n"
+        "  -        stop handling options and execute stdin\n"
+        "mrt help tells more\n",
+        stderr);
+  return EXIT_FAILURE;
+}
+
+/* ---- the Lua state ------------------------------------------------------ */
+
+static void set_arguments(lua_State *L, const command_line *c, int argc) {
+  int zero = c->script == argc ? 0 : c->script;
+  lua_createtable(L, argc - zero, zero + 1);
+  for (int i = 0; i < argc; i++) {
+    lua_pushstring(L, c->argv[i]);
+    lua_rawseti(L, -2, i - zero);
+  }
+  lua_setglobal(L, "arg");
+}
+
+/* Fill the folder of this program, without a slash at its end. */
+static bool own_folder(char *folder, size_t size) {
+  ssize_t length = readlink("/proc/self/exe", folder, size);
+  if (length <= 0 || (size_t)length >= size) return false;
+  folder[length] = 0;
+  char *slash = strrchr(folder, '/');
+  if (!slash) return false;
+  *slash = 0;
+  return true;
+}
+
+/* Put the folder of mrt's own Lua files first in package.path: lua/ in a
+ * build folder, MRT_LUA_FOLDER (from the folder of the program) once
+ * installed.  So a program never runs another version's modules. */
+static void set_path(lua_State *L) {
+  static const char *const places[] = { "lua", MRT_LUA_FOLDER };
+  char folder[PATH_MAX];
+  if (!own_folder(folder, sizeof folder)) return;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    int top = lua_gettop(L);
+    const char *lua = lua_pushfstring(L, "%s/%s", folder, places[i]);
+    if (!access(lua_pushfstring(L, "%s/mrt/repl.lua", lua), R_OK)) {
+      lua_getglobal(L, "package");
+      lua_getfield(L, -1, "path");
+      lua_pushfstring(L, "%s/?.lua;%s/?/init.lua;%s", lua, lua,
+                      lua_tostring(L, -1));
+      lua_setfield(L, -3, "path");
+      lua_settop(L, top);
+      return;
+    }
+    lua_settop(L, top);
+  }
+}
+
+static void open_state(lua_State *L, const command_line *c, int argc) {
+  if (c->no_environment) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
+  }
+  luaL_openlibs(L);
+  lua_warning(L, "@on", 0);
+  mrt_program_preload(L);
+  set_path(L);
+  set_arguments(L, c, argc);
+}
+
+/* ---- running ------------------------------------------------------------ */
+
+/* Run what luaL_load* left: a function, or a message and its status. */
+static int run_loaded(lua_State *L, int status) {
+  if (status == LUA_OK) status = mrt_program_call(L, 0, 0);
+  return report(L, status);
+}
+
+static int run_text(lua_State *L, const char *text, const char *name) {
+  return run_loaded(L, luaL_loadbuffer(L, text, strlen(text), name));
+}
+
+static int run_init(lua_State *L) {
+  const char *name = "LUA_INIT" LUA_VERSUFFIX;
+  const char *init = getenv(name);
+  if (!init) init = getenv(name = "LUA_INIT");
+  if (!init) return LUA_OK;
+  if (init[0] == '@') return run_loaded(L, luaL_loadfile(L, init + 1));
+  return run_text(L, init, lua_pushfstring(L, "=%s", name));
+}
+
+/* -l name: a global of that name. */
+static int run_require(lua_State *L, const char *name) {
+  lua_getglobal(L, "require");
+  lua_pushstring(L, name);
+  int status = mrt_program_call(L, 1, 1);
+  if (status == LUA_OK) lua_setglobal(L, name);
+  return report(L, status);
+}
+
+static int run_options(lua_State *L, const command_line *c) {
+  for (int i = 1; i < c->end; i++) {
+    char letter = c->argv[i][1];
+    if (letter != 'e' && letter != 'l') continue;
+    const char *text = argument(c->argv, &i);
+    int status = letter == 'e' ? run_text(L, text, "=(command line)")
+                               : run_require(L, text);
+    if (status != LUA_OK) return status;
+  }
+  return LUA_OK;
+}
+
+/* Find the file of sub-command `name` and load it; false if there is none.
+ * Only a bare word can be one, so `mrt ./info` is always a script. */
+static bool load_command(lua_State *L, const char *name, int *status) {
+  if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyz")]) return false;
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "searchpath");
+  lua_pushfstring(L, "mrt.command.%s", name);
+  lua_getfield(L, -3, "path");
+  if (lua_pcall(L, 2, 1, 0) != LUA_OK || !lua_isstring(L, -1)) {
+    lua_pop(L, 2);
+    return false;
+  }
+  *status = luaL_loadfile(L, lua_tostring(L, -1));
+  if (*status == LUA_OK) *status = mrt_program_call(L, 0, 1);
+  return true;
+}
+
+static int push_script_arguments(lua_State *L, char **argv) {
+  int n = 0;
+  for (; argv[n]; n++) {
+    luaL_checkstack(L, 4, "too many arguments to script");
+    lua_pushstring(L, argv[n]);
+  }
+  return n;
+}
+
+/* Run the script or sub-command; fills *code with the exit status. */
+static int run_script(lua_State *L, const command_line *c, int *code) {
+  char **argv = c->argv + c->script;
+  bool from_stdin = !strcmp(argv[0], "-") && strcmp(argv[-1], "--");
+  int status = LUA_OK;
+  bool command = load_command(L, argv[0], &status);
+  if (!command) {
+    status = luaL_loadfile(L, from_stdin ? NULL : argv[0]);
+    if (status == LUA_ERRFILE && !strpbrk(argv[0], "./"))
+      lua_pushfstring(L, "%s, nor is it a command (see mrt help)",
+                      lua_tostring(L, -1));
+  }
+  if (status == LUA_OK)
+    status = mrt_program_call(L, push_script_arguments(L, argv + 1), 1);
+  if (status == LUA_OK && command && lua_isinteger(L, -1))
+    *code = (int)lua_tointeger(L, -1);
+  return report(L, status);
+}
+
+/* All of the program, in protected mode: argc, argv -> exit status. */
+static int run(lua_State *L) {
+  int argc = (int)lua_tointeger(L, 1), code = EXIT_SUCCESS;
+  char **argv = lua_touserdata(L, 2);
+  command_line c;
+  luaL_checkversion(L);
+  if (!read_command_line(&c, argc, argv)) return usage(argv[c.end]);
+  if (c.version) print_version();
+  open_state(L, &c, argc);
+  bool idle = c.script >= argc && !c.has_code && !c.version;
+  bool failed = (!c.no_environment && run_init(L) != LUA_OK) ||
+                run_options(L, &c) != LUA_OK ||
+                (c.script < argc && run_script(L, &c, &code) != LUA_OK);
+  if (!failed && (c.interactive || (idle && isatty(STDIN_FILENO)))) {
+    if (!c.version) print_version();
+    failed = report(L, mrt_program_repl(L)) != LUA_OK;
+  } else if (!failed && idle) {
+    failed = run_loaded(L, luaL_loadfile(L, NULL)) != LUA_OK;
+  }
+  lua_pushinteger(L, failed ? EXIT_FAILURE : code);
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  lua_State *L = luaL_newstate();
+  if (!L) {
+    complain("not enough memory for a Lua state");
+    return EXIT_FAILURE;
+  }
+  lua_pushcfunction(L, run);
+  lua_pushinteger(L, argc);
+  lua_pushlightuserdata(L, argv);
+  int code = EXIT_FAILURE;
+  if (report(L, lua_pcall(L, 2, 1, 0)) == LUA_OK)
+    code = (int)lua_tointeger(L, -1);
+  lua_close(L);
+  return code;
+}

@@ -1,0 +1,24 @@
+--- help.lua -- `mrt help`: how to call the program.
+--
+-- SPDX-License-Identifier: MIT
+
+local text = [[
+mrt script.lua [args]   run a script; its arguments are in `arg` and `...`
+mrt                     the prompt: expressions print their value
+mrt -e 'code'           run a line; -l name requires a library first,
+                        -i gives the prompt afterwards, -v the version,
+                        -E ignores LUA_PATH and LUA_INIT, - reads a script
+                        from standard input, -- ends the options
+]]
+
+local commands = {
+  { "help", "this page" },
+  { "info", "version, instruction set, threads, libraries, devices" },
+}
+
+return function()
+  io.write(text, "\n")
+  for _, command in ipairs(commands) do
+    print(string.format("mrt %-19s %s", command[1], command[2]))
+  end
+end
