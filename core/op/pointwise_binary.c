@@ -1,0 +1,174 @@
+/* pointwise_binary.c -- operators of two or three inputs, element by element
+ *
+ *   x, y   one dtype and one shape: the caller has promoted and broadcast
+ *   z      type of x, bool for comparisons; may take x's or y's storage
+ *   grad   maximum and minimum share it half and half where x = y; none for
+ *          comparisons and logic
+ *   note   integers wrap; x remainder 0 is 0 for them
+ *   fails  EDTYPE  dtypes differ or are not among the operator's
+ *          ESHAPE  shapes differ
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/pointwise.h"
+
+/* What the rules below read. */
+#define X     (b->in[0])
+#define Y     (b->in[1])
+#define Z     (b->out[0])
+#define DZ    (b->dout[0])
+#define DX    (b->din[0])
+#define DY    (b->din[1])
+#define IF_DX if (b->wants[0])
+#define IF_DY if (b->wants[1])
+
+static void add_grad(mrt_build *b) { DX = DY = DZ; }
+
+static void sub_grad(mrt_build *b) {
+  DX = DZ;
+  IF_DY DY = mrt_neg(b, DZ);
+}
+
+static void mul_grad(mrt_build *b) {
+  IF_DX DX = mrt_mul(b, DZ, Y);
+  IF_DY DY = mrt_mul(b, DZ, X);
+}
+
+static void div_grad(mrt_build *b) {
+  mrt_tensor *dx = mrt_div(b, DZ, Y);
+  DX = dx;
+  IF_DY DY = mrt_neg(b, mrt_mul(b, dx, Z));
+}
+
+/* Zeros are kept out of x^(y - 1) and log x, not masked afterwards, so that
+ * the rules can be differentiated again without 0 * inf. */
+static void pow_grad(mrt_build *b) {
+  mrt_tensor *one = mrt_full_like(b, X, 1), *zero = mrt_full_like(b, X, 0);
+  IF_DX {
+    mrt_tensor *power = mrt_where(b, MRT_MAKE(b, eq, NULL, Y, zero), one,
+                                  mrt_sub(b, Y, one));
+    mrt_tensor *slope = mrt_mul(b, Y, MRT_MAKE(b, pow, NULL, X, power));
+    DX = mrt_mul(b, DZ, slope);
+  }
+  IF_DY {
+    mrt_tensor *base =
+        mrt_where(b, MRT_MAKE(b, gt, NULL, X, zero), X, one);
+    DY = mrt_mul(b, DZ, mrt_mul(b, Z, MRT_MAKE(b, log, NULL, base)));
+  }
+}
+
+static void maximum_grad(mrt_build *b) {
+  mrt_tensor *tie = MRT_MAKE(b, eq, NULL, X, Y), *zero = mrt_full_like(b, X, 0);
+  mrt_tensor *dz = mrt_where(b, tie, mrt_mul_k(b, DZ, 0.5), DZ);
+  IF_DX DX = mrt_where(b, MRT_MAKE(b, ge, NULL, X, Y), dz, zero);
+  IF_DY DY = mrt_where(b, MRT_MAKE(b, ge, NULL, Y, X), dz, zero);
+}
+
+static void minimum_grad(mrt_build *b) {
+  mrt_tensor *tie = MRT_MAKE(b, eq, NULL, X, Y), *zero = mrt_full_like(b, X, 0);
+  mrt_tensor *dz = mrt_where(b, tie, mrt_mul_k(b, DZ, 0.5), DZ);
+  IF_DX DX = mrt_where(b, MRT_MAKE(b, le, NULL, X, Y), dz, zero);
+  IF_DY DY = mrt_where(b, MRT_MAKE(b, le, NULL, Y, X), dz, zero);
+}
+
+/* x - y floor(x / y) */
+static void remainder_grad(mrt_build *b) {
+  DX = DZ;
+  IF_DY DY = mrt_neg(
+      b, mrt_mul(b, DZ, MRT_MAKE(b, floor, NULL, mrt_div(b, X, Y))));
+}
+
+static void where_grad(mrt_build *b) {
+  mrt_tensor *zero = mrt_full_like(b, DZ, 0);
+  if (b->wants[1]) b->din[1] = mrt_where(b, b->in[0], DZ, zero);
+  if (b->wants[2]) b->din[2] = mrt_where(b, b->in[0], zero, DZ);
+}
+
+static mrt_status infer_div(mrt_infer *c) {
+  if (mrt_is_int(c->in[0]->dtype) && c->in[0]->dtype == c->in[1]->dtype)
+    return mrt_refuse(c, MRT_EDTYPE,
+                      "%s inputs, f32 or f64 wanted (cast first)",
+                      mrt_dtype_name(c->in[0]->dtype));
+  return mrt_infer_reals(c);
+}
+
+static mrt_status infer_order(mrt_infer *c) {
+  MRT_TRY(mrt_infer_numbers(c));
+  c->out[0].dtype = MRT_bool;
+  return MRT_OK;
+}
+
+static mrt_status infer_equal(mrt_infer *c) {
+  MRT_TRY(mrt_infer_among(c, MRT_PLAIN));
+  c->out[0].dtype = MRT_bool;
+  return MRT_OK;
+}
+
+static mrt_status infer_where(mrt_infer *c) {
+  MRT_TRY(mrt_want_dtype(c, 0, MRT_bool));
+  MRT_TRY(mrt_want_same(c, 1, 2));
+  MRT_TRY(mrt_want_shape(c, 0, c->in[1]->rank, c->in[1]->dims,
+                         "the shape of what it chooses"));
+  c->out[0] = *c->in[1];
+  return MRT_OK;
+}
+
+#define BINARY(op, text, ...)                                                  \
+  const mrt_op mrt_op_##op = {                                                 \
+    .name = #op, .number = MRT_OP_##op, .doc = text,                           \
+    .min_inputs = 2, .max_inputs = 2, .strided = 3, __VA_ARGS__                \
+  }
+#define ORDERED (MRT_POINTWISE)
+#define EITHER  (MRT_POINTWISE | MRT_COMMUTES)
+
+/* clang-format off */
+BINARY(add, "z = x + y", .infer = mrt_infer_numbers, .grad = add_grad,
+       .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
+       .traits = EITHER);
+BINARY(sub, "z = x - y", .infer = mrt_infer_numbers, .grad = sub_grad,
+       .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
+       .unit_inputs = 2, .unit = 0, .traits = ORDERED);
+BINARY(mul, "z = x * y", .infer = mrt_infer_numbers, .grad = mul_grad,
+       .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
+       .unit_inputs = 3, .unit = 1, .traits = EITHER);
+BINARY(div, "z = x / y", .infer = infer_div, .grad = div_grad,
+       .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
+       .unit_inputs = 2, .unit = 1, .traits = ORDERED);
+BINARY(pow, "z = x^y", .infer = mrt_infer_reals, .grad = pow_grad,
+       .flops = mrt_flops_ten, .inplace = 3, .width = MRT_WIDE,
+       .traits = ORDERED);
+BINARY(maximum, "z = the larger of x and y, NaN if one is",
+       .infer = mrt_infer_numbers, .grad = maximum_grad, .flops = mrt_flops_one,
+       .inplace = 3, .width = MRT_FOLLOW, .traits = EITHER);
+BINARY(minimum, "z = the smaller of x and y, NaN if one is",
+       .infer = mrt_infer_numbers, .grad = minimum_grad, .flops = mrt_flops_one,
+       .inplace = 3, .width = MRT_FOLLOW, .traits = EITHER);
+BINARY(remainder, "z = x - y floor(x / y)", .infer = mrt_infer_numbers,
+       .grad = remainder_grad, .flops = mrt_flops_ten, .inplace = 3,
+       .width = MRT_WIDE, .traits = ORDERED);
+BINARY(eq, "z = x equals y", .infer = infer_equal, .flops = mrt_flops_one,
+       .width = MRT_WIDE, .traits = EITHER);
+BINARY(ne, "z = x differs from y", .infer = infer_equal, .flops = mrt_flops_one,
+       .width = MRT_WIDE, .traits = EITHER);
+BINARY(lt, "z = x < y", .infer = infer_order, .flops = mrt_flops_one,
+       .width = MRT_WIDE, .traits = ORDERED);
+BINARY(le, "z = x <= y", .infer = infer_order, .flops = mrt_flops_one,
+       .width = MRT_WIDE, .traits = ORDERED);
+BINARY(gt, "z = x > y", .infer = infer_order, .flops = mrt_flops_one,
+       .width = MRT_WIDE, .traits = ORDERED);
+BINARY(ge, "z = x >= y", .infer = infer_order, .flops = mrt_flops_one,
+       .width = MRT_WIDE, .traits = ORDERED);
+BINARY(logical_and, "z = x and y", .infer = mrt_infer_bools,
+       .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
+       .traits = EITHER);
+BINARY(logical_or, "z = x or y", .infer = mrt_infer_bools,
+       .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
+       .traits = EITHER);
+
+const mrt_op mrt_op_where = {
+  .name = "where", .number = MRT_OP_where,
+  .doc = "z = x where c, else y",
+  .min_inputs = 3, .max_inputs = 3,
+  .infer = infer_where, .grad = where_grad, .flops = mrt_flops_one,
+  .inplace = 6, .strided = 7, .width = MRT_FOLLOW, .traits = MRT_POINTWISE,
+};
+/* clang-format on */
