@@ -10,8 +10,4 @@ typedef struct mrt_softmax_options {
   int64_t dim;
 } mrt_softmax_options;
 
-typedef struct mrt_cross_entropy_options {
-  int64_t ignore_index; /* rows with this target count nothing */
-} mrt_cross_entropy_options;
-
 #endif

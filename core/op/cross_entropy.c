@@ -1,0 +1,157 @@
+/* cross_entropy.c -- the loss of a classifier, from logits and class ids
+ *
+ *     lse = log sum exp(logits);  loss = lse - logits[target]     for each row
+ *
+ *   logits   [..., V], f32 | f64
+ *   targets  [...], 0-based ids, i64 | i32 | u8; rows whose id is
+ *            `ignore_index` have loss 0, lse 0 and gradient 0
+ *   loss lse [...]; probabilities are never stored
+ *   cost     4 flop per logit; reads logits once, writes one number a row
+ *   grad     dlogits = (exp(logits - lse) - onehot(target)) * dloss; may take
+ *            the storage of the logits
+ *   fails    EDTYPE, ESHAPE; an id outside [0, V) is a fault of the run
+ *   from     Milakov & Gimelshein, arXiv:1805.02867 (one pass for lse)
+ *
+ * Means and sums over rows are operators of their own.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/cross_entropy.h"
+#include "op/build.h"
+#include "op/make.h"
+#include "op/softmax.h"
+
+static const mrt_option options[] = {
+  MRT_OPTION(mrt_cross_entropy_options, ignore_index, MRT_OPT_INT,
+             .preset = -100),
+};
+
+/* Logits and targets, and what each row's number looks like. */
+static mrt_status want_rows(mrt_infer *c, mrt_type *per_row) {
+  const mrt_type *logits = c->in[0];
+  MRT_TRY(mrt_want_real(c, 0));
+  MRT_TRY(mrt_want_integer(c, 1));
+  if (logits->rank == 0)
+    return mrt_refuse(c, MRT_ESHAPE, "%s, at least one dimension wanted",
+                      mrt_show(logits).s);
+  *per_row = *logits;
+  per_row->dims[--per_row->rank] = 0;
+  return mrt_want_shape(c, 1, per_row->rank, per_row->dims,
+                        "one target for each row of logits");
+}
+
+static mrt_status infer(mrt_infer *c) {
+  mrt_type per_row;
+  MRT_TRY(want_rows(c, &per_row));
+  c->nout = 2;
+  c->out[0] = c->out[1] = per_row;
+  return MRT_OK;
+}
+
+static mrt_status infer_grad(mrt_infer *c) {
+  mrt_type per_row;
+  MRT_TRY(want_rows(c, &per_row));
+  for (int i = 2; i < 4; i++) {
+    MRT_TRY(mrt_want_same_dtype(c, 0, i));
+    MRT_TRY(mrt_want_shape(c, i, per_row.rank, per_row.dims,
+                           "one number for each row of logits"));
+  }
+  c->out[0] = *c->in[0];
+  return MRT_OK;
+}
+
+static double flops(const mrt_signature *s) {
+  return 4.0 * (double)mrt_type_count(s->in[0]);
+}
+
+/* ---- the same from plainer operators, to differentiate -------------------- */
+
+/* x [...] as [..., 1]. */
+static mrt_tensor *keep_last(mrt_build *b, mrt_tensor *x) {
+  mrt_type t = *mrt_of(x);
+  t.dims[t.rank] = 1;
+  return mrt_reshape_to(b, x, t.rank + 1, t.dims);
+}
+
+/* Which rows count, bool [...]. */
+static mrt_tensor *counting(mrt_build *b) {
+  const mrt_cross_entropy_options *o = b->options;
+  mrt_tensor *id = mrt_cast_to(b, b->in[1], MRT_i64);
+  mrt_tensor *none = mrt_const_like(b, id, (double)o->ignore_index);
+  return MRT_MAKE(b, ne, NULL, id, mrt_expand_to(b, none, mrt_of(id)));
+}
+
+/* Where a row's class is its target, bool [..., V]. */
+static mrt_tensor *onehot(mrt_build *b) {
+  mrt_type t = *mrt_of(b->in[0]);
+  mrt_arange_options o = { .stop = (double)t.dims[t.rank - 1],
+                           .step = 1,
+                           .dtype = MRT_i64 };
+  mrt_tensor *classes = mrt_make(b, MRT_OP_arange, &o, 0, NULL);
+  mrt_tensor *id = keep_last(b, mrt_cast_to(b, b->in[1], MRT_i64));
+  return MRT_MAKE(b, eq, NULL, mrt_expand_to(b, classes, &t),
+                  mrt_expand_to(b, id, &t));
+}
+
+/* Sum over each row of x where `mask` is true, 0 in rows that do not count. */
+static mrt_tensor *pick(mrt_build *b, mrt_tensor *mask, mrt_tensor *x) {
+  mrt_tensor *zero = mrt_const_like(b, x, 0);
+  mrt_tensor *sum =
+      mrt_sum_dim(b, mrt_where(b, mask, x, zero), mrt_of(x)->rank - 1, false);
+  return mrt_where(b, counting(b), sum, zero);
+}
+
+static void parts(mrt_build *b, mrt_tensor **value) {
+  mrt_softmax_options last = { .dim = -1 };
+  mrt_tensor *x = b->in[0], *hot = onehot(b);
+  mrt_tensor *log_p = MRT_MAKE(b, log_softmax, &last, x);
+  value[0] = mrt_neg(b, pick(b, hot, log_p));
+  value[1] = mrt_add(b, pick(b, hot, x), value[0]);
+}
+
+static void grad_parts(mrt_build *b, mrt_tensor **value) {
+  mrt_tensor *x = b->in[0], *dloss = b->in[3];
+  mrt_tensor *zero = mrt_const_like(b, x, 0);
+  mrt_tensor *d = keep_last(b, mrt_where(b, counting(b), dloss, zero));
+  mrt_tensor *p = mrt_exp(b, mrt_sub(b, x, keep_last(b, b->in[2])));
+  value[0] = mrt_sub(b, mrt_mul(b, p, d), mrt_where(b, onehot(b), d, zero));
+}
+
+/* ---- gradients -------------------------------------------------------------- */
+
+static void gradient(mrt_build *b) {
+  if (b->dout[1])
+    mrt_grad_decomposed(b, parts);
+  else
+    b->din[0] = MRT_MAKE(b, cross_entropy_grad, b->options, b->in[0], b->in[1],
+                         b->out[1], b->dout[0]);
+}
+static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
+
+const mrt_op mrt_op_cross_entropy = {
+  .name = "cross_entropy",
+  .number = MRT_OP_cross_entropy,
+  .doc = "loss = lse - logits[target], lse = log sum exp(logits), for each row",
+  .min_inputs = 2,
+  .max_inputs = 2,
+  MRT_OPTIONS(options, mrt_cross_entropy_options),
+  .infer = infer,
+  .grad = gradient,
+  .flops = flops,
+  .width = MRT_WIDE,
+  .traits = MRT_FAULTS,
+};
+const mrt_op mrt_op_cross_entropy_grad = {
+  .name = "cross_entropy_grad",
+  .number = MRT_OP_cross_entropy_grad,
+  .doc = "dlogits = (exp(logits - lse) - onehot(target)) * dloss, "
+         "for logits, targets, lse, dloss",
+  .min_inputs = 4,
+  .max_inputs = 4,
+  MRT_OPTIONS(options, mrt_cross_entropy_options),
+  .infer = infer_grad,
+  .grad = grad_gradient,
+  .flops = flops,
+  .inplace = 1,
+  .width = MRT_WIDE,
+  .traits = MRT_FAULTS,
+};

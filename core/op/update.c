@@ -1,0 +1,134 @@
+/* update.c -- assign, adamw and sgd: operators that write variables
+ *
+ *   assign  var = value
+ *   adamw   g = scale g
+ *           m = beta1 m + (1 - beta1) g
+ *           v = beta2 v + (1 - beta2) g^2
+ *           p = p - lr weight_decay p - lr mhat / (sqrt(vhat) + eps)
+ *           mhat = m / (1 - beta1^t);  vhat = v / (1 - beta2^t)
+ *           (coupled: g = scale g + weight_decay p, and no decay of p)
+ *   sgd     g = scale g + weight_decay p
+ *           buf = momentum buf + (1 - dampening) g
+ *           p = p - lr (nesterov: g + momentum buf; else buf)
+ *
+ *   p m v g buf  one shape, f32 | f64; p, m, v and buf are overwritten
+ *   t            how many updates there were, this one included; f32 | f64
+ *   lr scale     scalars of p's dtype; scale may be absent
+ *   when         bool scalar, may be absent; false leaves everything untouched
+ *   grad         none
+ *   from         Kingma & Ba, arXiv:1412.6980; Loshchilov & Hutter,
+ *                arXiv:1711.05101; Sutskever et al., ICML 2013, in the form of
+ *                PyTorch's SGD with buf starting at zero
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/update.h"
+#include "op/op.h"
+
+static mrt_status want_scalar(mrt_infer *c, int i, const char *what) {
+  return mrt_want_shape(c, i, 0, (const int64_t[1]){ 0 }, what);
+}
+
+static mrt_status want_when(mrt_infer *c, int i) {
+  if (c->nin <= i) return MRT_OK;
+  MRT_TRY(mrt_want_dtype(c, i, MRT_bool));
+  return want_scalar(c, i, "when to update");
+}
+
+/* Inputs [1, same) are like input 0, the `written` first are overwritten. */
+static mrt_status want_state(mrt_infer *c, int same, int written) {
+  MRT_TRY(mrt_want_real(c, 0));
+  for (int i = 1; i < same; i++) MRT_TRY(mrt_want_same(c, 0, i));
+  c->nout = written;
+  for (int i = 0; i < written; i++) c->out[i] = *c->in[0];
+  return MRT_OK;
+}
+
+/* Input i is the learning rate; then perhaps scale and when. */
+static mrt_status want_rate(mrt_infer *c, int i) {
+  MRT_TRY(mrt_want_same_dtype(c, 0, i));
+  MRT_TRY(want_scalar(c, i, "the learning rate"));
+  if (c->nin > i + 1) {
+    MRT_TRY(mrt_want_same_dtype(c, 0, i + 1));
+    MRT_TRY(want_scalar(c, i + 1, "the gradient's scale"));
+  }
+  return want_when(c, i + 2);
+}
+
+static mrt_status infer_assign(mrt_infer *c) {
+  MRT_TRY(mrt_want_same(c, 0, 1));
+  MRT_TRY(want_when(c, 2));
+  c->out[0] = *c->in[0];
+  return MRT_OK;
+}
+
+static mrt_status infer_adamw(mrt_infer *c) {
+  MRT_TRY(want_state(c, 4, 3));
+  MRT_TRY(mrt_want_real(c, 4));
+  MRT_TRY(want_scalar(c, 4, "the step count"));
+  return want_rate(c, 5);
+}
+
+static mrt_status infer_sgd(mrt_infer *c) {
+  MRT_TRY(want_state(c, 3, 2));
+  return want_rate(c, 3);
+}
+
+static double adamw_flops(const mrt_signature *s) {
+  return 15.0 * (double)mrt_type_count(s->in[0]);
+}
+static double sgd_flops(const mrt_signature *s) {
+  return 7.0 * (double)mrt_type_count(s->in[0]);
+}
+
+static const mrt_option adamw_options[] = {
+  MRT_OPTION(mrt_adamw_options, beta1, MRT_OPT_NUM, .preset = 0.9),
+  MRT_OPTION(mrt_adamw_options, beta2, MRT_OPT_NUM, .preset = 0.999),
+  MRT_OPTION(mrt_adamw_options, eps, MRT_OPT_NUM, .preset = 1e-8),
+  MRT_OPTION(mrt_adamw_options, weight_decay, MRT_OPT_NUM),
+  MRT_OPTION(mrt_adamw_options, coupled, MRT_OPT_BOOL),
+};
+static const mrt_option sgd_options[] = {
+  MRT_OPTION(mrt_sgd_options, momentum, MRT_OPT_NUM),
+  MRT_OPTION(mrt_sgd_options, dampening, MRT_OPT_NUM),
+  MRT_OPTION(mrt_sgd_options, weight_decay, MRT_OPT_NUM),
+  MRT_OPTION(mrt_sgd_options, nesterov, MRT_OPT_BOOL),
+};
+
+const mrt_op mrt_op_assign = {
+  .name = "assign",
+  .number = MRT_OP_assign,
+  .doc = "var = value[, when]",
+  .min_inputs = 2,
+  .max_inputs = 3,
+  .infer = infer_assign,
+  .updates = 1,
+  .width = MRT_FOLLOW,
+  .traits = MRT_UPDATES | MRT_FIXED,
+};
+const mrt_op mrt_op_adamw = {
+  .name = "adamw",
+  .number = MRT_OP_adamw,
+  .doc = "p, m, v = one step of AdamW, for p, m, v, g, t, lr[, scale[, when]]",
+  .min_inputs = 6,
+  .max_inputs = 8,
+  MRT_OPTIONS(adamw_options, mrt_adamw_options),
+  .infer = infer_adamw,
+  .flops = adamw_flops,
+  .updates = 3,
+  .width = MRT_WIDE,
+  .traits = MRT_UPDATES | MRT_FIXED,
+};
+const mrt_op mrt_op_sgd = {
+  .name = "sgd",
+  .number = MRT_OP_sgd,
+  .doc = "p, buf = one step of SGD with momentum, "
+         "for p, buf, g, lr[, scale[, when]]",
+  .min_inputs = 4,
+  .max_inputs = 6,
+  MRT_OPTIONS(sgd_options, mrt_sgd_options),
+  .infer = infer_sgd,
+  .flops = sgd_flops,
+  .updates = 2,
+  .width = MRT_WIDE,
+  .traits = MRT_UPDATES | MRT_FIXED,
+};

@@ -1,0 +1,192 @@
+/* norm.c -- layer_norm, rms_norm and their gradients, a row at a time
+ *
+ * A row is read for its mean, again for its variance and a third time to be
+ * scaled, the last two times from cache.  Gradients of w and b are summed over
+ * the rows of each thread in a scratch row of its own; these are then added in
+ * the order of the threads.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/norm.h"
+#include "rows.h"
+
+/* rms_norm is layer_norm about zero: one set of loops serves both. */
+typedef struct shape {
+  int64_t rows, n;
+  real scale; /* 1 / n */
+  int team;
+} shape;
+
+static shape shape_of(const mrt_call *c, double ns) {
+  shape s = { mrt_rows(&c->in[0]), mrt_cols(&c->in[0]), 1, 1 };
+  if (s.n) s.scale = 1 / (real)s.n;
+  s.team = mrt_team(c, ns * (double)s.rows * (double)s.n);
+  return s;
+}
+
+/* ---- forward ------------------------------------------------------------- */
+
+/* y = (x - mean) * rstd * w + b; w, or b, may be NULL. */
+static void scale_row(const real *x, real mean, real rstd, const real *w,
+                      const real *b, real *y, int64_t n) {
+  if (b) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd * w[i] + b[i];
+  } else if (w) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd * w[i];
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd;
+  }
+}
+
+/* `means` is NULL for rms_norm. */
+static void forward(const mrt_call *c, real *means, real *rstds) {
+  const mrt_norm_options *o = c->options;
+  const real *x = c->in[0].data;
+  const real *w = c->nin > 1 ? c->in[1].data : NULL;
+  const real *b = c->nin > 2 ? c->in[2].data : NULL;
+  real *y = c->out[0].data, eps = (real)o->eps;
+  shape s = shape_of(c, 0.15);
+#pragma omp parallel for num_threads(s.team) schedule(static)
+  for (int64_t r = 0; r < s.rows; r++) {
+    const real *row = x + r * s.n;
+    real mean = means ? row_sum(row, s.n) * s.scale : 0;
+    real rstd = 1 / m_sqrt(row_squares(row, mean, s.n) * s.scale + eps);
+    scale_row(row, mean, rstd, w, b, y + r * s.n, s.n);
+    if (means) means[r] = mean;
+    rstds[r] = rstd;
+  }
+}
+
+static void layer_norm(const mrt_call *c) {
+  forward(c, c->out[1].data, c->out[2].data);
+}
+static void rms_norm(const mrt_call *c) { forward(c, NULL, c->out[1].data); }
+
+/* ---- gradients ------------------------------------------------------------- */
+
+typedef struct gradient {
+  const real *x, *means, *rstds, *dy, *w; /* means, w: may be NULL */
+  real *dx, *dw, *db;                     /* dw, db: NULL without w, mean */
+  real *partial; /* [thread][dw, db], rows of `stride` */
+  int64_t stride;
+} gradient;
+
+/* Rows of partial sums do not share cache lines. */
+static int64_t stride_of(int64_t n) { return (n + 15) / 16 * 16; }
+
+/* Sums of g and g * norm over the row, and this row's share of dw and db. */
+static void sum_row(const gradient *g, int64_t r, int64_t n, real *dw, real *db,
+                    real *sum_g, real *sum_gn) {
+  const real *x = g->x + r * n, *dy = g->dy + r * n, *w = g->w;
+  real mean = g->means ? g->means[r] : 0, rstd = g->rstds[r], a = 0, b = 0;
+  if (!w) {
+#pragma omp simd reduction(+ : a, b)
+    for (int64_t i = 0; i < n; i++) {
+      a += dy[i];
+      b += dy[i] * ((x[i] - mean) * rstd);
+    }
+  } else {
+#pragma omp simd reduction(+ : a, b)
+    for (int64_t i = 0; i < n; i++) {
+      real norm = (x[i] - mean) * rstd;
+      a += dy[i] * w[i];
+      b += dy[i] * w[i] * norm;
+      dw[i] += dy[i] * norm;
+      db[i] += dy[i];
+    }
+  }
+  *sum_g = a, *sum_gn = b;
+}
+
+/* dx = rstd * (g - mean(g) - norm * mean(g * norm)). */
+static void grad_row(const gradient *g, int64_t r, int64_t n, real mean_g,
+                     real mean_gn) {
+  const real *x = g->x + r * n, *dy = g->dy + r * n, *w = g->w;
+  real *dx = g->dx + r * n, mean = g->means ? g->means[r] : 0;
+  real rstd = g->rstds[r];
+  if (!w) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      dx[i] = rstd * (dy[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      dx[i] = rstd * (dy[i] * w[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
+  }
+}
+
+/* out[i] = sum of the threads' partial[i], in their order. */
+static void combine(const real *partial, int64_t stride, int threads, real *out,
+                    int64_t from, int64_t to) {
+  for (int64_t i = from; i < to; i++) out[i] = 0;
+  for (int t = 0; t < threads; t++)
+#pragma omp simd
+    for (int64_t i = from; i < to; i++) out[i] += partial[t * stride + i];
+}
+
+static void backward_part(const gradient *g, shape s, int part) {
+  int64_t from, to;
+  real *dw = g->partial + part * 2 * g->stride, *db = dw + g->stride;
+  if (g->w) memset(dw, 0, 2 * (size_t)g->stride * sizeof(real));
+  mrt_share(s.rows, part, s.team, &from, &to);
+  for (int64_t r = from; r < to; r++) {
+    real sum_g, sum_gn;
+    sum_row(g, r, s.n, dw, db, &sum_g, &sum_gn);
+    grad_row(g, r, s.n, g->means ? sum_g * s.scale : 0, sum_gn * s.scale);
+  }
+}
+
+static void combine_part(const gradient *g, shape s, int part) {
+  int64_t from, to;
+  mrt_share(s.n, part, s.team, &from, &to);
+  combine(g->partial, 2 * g->stride, s.team, g->dw, from, to);
+  if (g->db)
+    combine(g->partial + g->stride, 2 * g->stride, s.team, g->db, from, to);
+}
+
+static void backward(const mrt_call *c, gradient *g) {
+  shape s = shape_of(c, 0.3);
+  g->x = c->in[0].data;
+  g->dx = c->out[0].data;
+  g->partial = c->scratch;
+  g->stride = stride_of(s.n);
+#pragma omp parallel num_threads(s.team)
+  {
+#pragma omp for schedule(static)
+    for (int part = 0; part < s.team; part++) backward_part(g, s, part);
+    if (g->w) {
+#pragma omp for schedule(static)
+      for (int part = 0; part < s.team; part++) combine_part(g, s, part);
+    }
+  }
+}
+
+static void layer_norm_grad(const mrt_call *c) {
+  bool affine = c->nin > 4;
+  backward(c, &(gradient){ .means = c->in[1].data,
+                           .rstds = c->in[2].data,
+                           .dy = c->in[3].data,
+                           .w = affine ? c->in[4].data : NULL,
+                           .dw = affine ? c->out[1].data : NULL,
+                           .db = affine ? c->out[2].data : NULL });
+}
+static void rms_norm_grad(const mrt_call *c) {
+  bool affine = c->nin > 3;
+  backward(c, &(gradient){ .rstds = c->in[1].data,
+                           .dy = c->in[2].data,
+                           .w = affine ? c->in[3].data : NULL,
+                           .dw = affine ? c->out[1].data : NULL });
+}
+
+static size_t grad_scratch(const mrt_call *c) {
+  if (c->nout == 1) return 0;
+  return (size_t)(c->threads * 2 * stride_of(mrt_cols(&c->in[0]))) *
+         sizeof(real);
+}
+
+MRT_KERNEL(layer_norm, .run = layer_norm);
+MRT_KERNEL(layer_norm_grad, .run = layer_norm_grad, .scratch = grad_scratch);
+MRT_KERNEL(rms_norm, .run = rms_norm);
+MRT_KERNEL(rms_norm_grad, .run = rms_norm_grad, .scratch = grad_scratch);

@@ -1,0 +1,154 @@
+/* update.c -- assign, adamw and sgd: one pass over the variables
+ *
+ * Each element is read once and written once; the arithmetic hides behind the
+ * memory.  Operands never overlap: the variables of an update are distinct.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/update.h"
+#include "cpu.h"
+#include "vmath.h"
+
+/* Input i is absent, or true. */
+static bool is_due(const mrt_call *c, int i) {
+  return c->nin <= i || *(const uint8_t *)c->in[i].data;
+}
+
+/* The scalar input i, 1 when absent. */
+static double scalar(const mrt_call *c, int i) {
+  if (c->nin <= i) return 1;
+  const mrt_operand *x = &c->in[i];
+  return x->type.dtype == MRT_f64 ? *(const double *)x->data
+                                  : (double)*(const float *)x->data;
+}
+
+/* The share of n items that thread `part` does: whole blocks, so that no two
+ * threads write one cache line. */
+static void share(int64_t n, int part, int parts, int64_t *from, int64_t *to) {
+  enum { BLOCK = 1024 };
+  mrt_share((n + BLOCK - 1) / BLOCK, part, parts, from, to);
+  *from *= BLOCK, *to *= BLOCK;
+  if (*to > n) *to = n;
+}
+
+/* ---- assign ---------------------------------------------------------------- */
+
+static void assign(const mrt_call *c) {
+  int64_t nbytes = (int64_t)mrt_type_bytes(&c->in[0].type);
+  const char *value = c->in[1].data;
+  char *var = c->out[0].data;
+  if (!is_due(c, 2)) return;
+  int team = mrt_team(c, (double)nbytes * 0.05);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int part = 0; part < team; part++) {
+    int64_t from, to;
+    share(nbytes, part, team, &from, &to);
+    if (from < to) memcpy(var + from, value + from, (size_t)(to - from));
+  }
+}
+
+/* ---- adamw ----------------------------------------------------------------- */
+
+typedef struct adamw_step {
+  real *p, *m, *v;
+  const real *g;
+  real scale, l2;          /* g = scale g + l2 p */
+  real keep_m, add_m;      /* beta1, 1 - beta1 */
+  real keep_v, add_v;      /* beta2, 1 - beta2 */
+  real unbias_m, unbias_v; /* 1 / (1 - beta^t) */
+  real lr, decay, eps;     /* decay: lr weight_decay */
+} adamw_step;
+
+static void adamw_share(const adamw_step *s, int64_t from, int64_t to) {
+  const adamw_step a = *s;
+#pragma omp simd
+  for (int64_t i = from; i < to; i++) {
+    real p = a.p[i], g = a.g[i] * a.scale + a.l2 * p;
+    real m = a.keep_m * a.m[i] + a.add_m * g;
+    real v = a.keep_v * a.v[i] + a.add_v * (g * g);
+    real change = m * a.unbias_m / (m_sqrt(v * a.unbias_v) + a.eps);
+    a.m[i] = m;
+    a.v[i] = v;
+    a.p[i] = p - a.decay * p - a.lr * change;
+  }
+}
+
+static void adamw(const mrt_call *c) {
+  const mrt_adamw_options *o = c->options;
+  if (!is_due(c, 7)) return;
+  double t = scalar(c, 4), lr = scalar(c, 5), decay = o->weight_decay;
+  adamw_step s = {
+    .p = c->out[0].data,
+    .m = c->out[1].data,
+    .v = c->out[2].data,
+    .g = c->in[3].data,
+    .scale = (real)scalar(c, 6),
+    .l2 = (real)(o->coupled ? decay : 0),
+    .keep_m = (real)o->beta1,
+    .add_m = (real)(1 - o->beta1),
+    .keep_v = (real)o->beta2,
+    .add_v = (real)(1 - o->beta2),
+    .unbias_m = (real)(1 / (1 - pow(o->beta1, t))),
+    .unbias_v = (real)(1 / (1 - pow(o->beta2, t))),
+    .lr = (real)lr,
+    .decay = (real)(o->coupled ? 0 : lr * decay),
+    .eps = (real)o->eps,
+  };
+  int64_t n = mrt_type_count(&c->out[0].type);
+  int team = mrt_team(c, (double)n * 1.0);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int part = 0; part < team; part++) {
+    int64_t from, to;
+    share(n, part, team, &from, &to);
+    adamw_share(&s, from, to);
+  }
+}
+
+/* ---- sgd ------------------------------------------------------------------- */
+
+typedef struct sgd_step {
+  real *p, *buf;
+  const real *g;
+  real scale, l2;    /* g = scale g + l2 p */
+  real keep, add;    /* buf = keep buf + add g */
+  real lr_g, lr_buf; /* p = p - lr_g g - lr_buf buf */
+} sgd_step;
+
+static void sgd_share(const sgd_step *s, int64_t from, int64_t to) {
+  const sgd_step a = *s;
+#pragma omp simd
+  for (int64_t i = from; i < to; i++) {
+    real p = a.p[i], g = a.g[i] * a.scale + a.l2 * p;
+    real buf = a.keep * a.buf[i] + a.add * g;
+    a.buf[i] = buf;
+    a.p[i] = p - a.lr_g * g - a.lr_buf * buf;
+  }
+}
+
+static void sgd(const mrt_call *c) {
+  const mrt_sgd_options *o = c->options;
+  if (!is_due(c, 5)) return;
+  double lr = scalar(c, 3);
+  sgd_step s = {
+    .p = c->out[0].data,
+    .buf = c->out[1].data,
+    .g = c->in[2].data,
+    .scale = (real)scalar(c, 4),
+    .l2 = (real)o->weight_decay,
+    .keep = (real)o->momentum,
+    .add = (real)(1 - o->dampening),
+    .lr_g = (real)(o->nesterov ? lr : 0),
+    .lr_buf = (real)(o->nesterov ? lr * o->momentum : lr),
+  };
+  int64_t n = mrt_type_count(&c->out[0].type);
+  int team = mrt_team(c, (double)n * 0.7);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int part = 0; part < team; part++) {
+    int64_t from, to;
+    share(n, part, team, &from, &to);
+    sgd_share(&s, from, to);
+  }
+}
+
+MRT_KERNEL(assign, .run = assign);
+MRT_KERNEL(adamw, .run = adamw);
+MRT_KERNEL(sgd, .run = sgd);

@@ -1,0 +1,135 @@
+-- update.lua -- samples of the operators that write variables
+--
+-- The outputs of an oracle are the variables afterwards.
+
+-- The optional input: absent counts as true.
+local function is_due(when)
+  return not when or (when.data[1] ~= 0 and when.data[1] ~= false)
+end
+
+local function scalar(x)
+  return x and x.data[1] or 1
+end
+
+-- New values of `ins[1..n]`: each(i) returns those of element i, in order.
+local function update(ins, n, when, each)
+  local outs = {}
+  for k = 1, n do
+    outs[k] = { dims = ins[k].dims, data = { table.unpack(ins[k].data) } }
+  end
+  for i = 1, is_due(when) and #ins[1].data or 0 do
+    for k, value in ipairs({ each(i) }) do
+      outs[k].data[i] = value
+    end
+  end
+  return outs
+end
+
+local function assign(ins)
+  return update(ins, 1, ins[3], function(i)
+    return ins[2].data[i]
+  end)
+end
+
+-- Kingma & Ba, arXiv:1412.6980, with the decay of arXiv:1711.05101.
+local function adamw(ins, o)
+  local beta1, beta2 = o.beta1 or 0.9, o.beta2 or 0.999
+  local decay, eps = o.weight_decay or 0, o.eps or 1e-8
+  local t, lr, scale = ins[5].data[1], ins[6].data[1], scalar(ins[7])
+  return update(ins, 3, ins[8], function(i)
+    local p, m, v, g = ins[1].data[i], ins[2].data[i], ins[3].data[i], ins[4].data[i]
+    g = g * scale
+    if o.coupled then
+      g = g + decay * p
+    end
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g * g
+    local mhat, vhat = m / (1 - beta1 ^ t), v / (1 - beta2 ^ t)
+    if not o.coupled then
+      p = p - lr * decay * p
+    end
+    return p - lr * mhat / (math.sqrt(vhat) + eps), m, v
+  end)
+end
+
+-- PyTorch's SGD, its buffer starting at zero.
+local function sgd(ins, o)
+  local momentum, decay = o.momentum or 0, o.weight_decay or 0
+  local lr, scale = ins[4].data[1], scalar(ins[5])
+  return update(ins, 2, ins[6], function(i)
+    local p, buf = ins[1].data[i], ins[2].data[i]
+    local g = ins[3].data[i] * scale + decay * p
+    buf = momentum * buf + (1 - (o.dampening or 0)) * g
+    return p - lr * (o.nesterov and g + momentum * buf or buf), buf
+  end)
+end
+
+local function number(x)
+  return { dims = {}, values = { x } }
+end
+
+local yes = { dims = {}, dtype = "bool", values = { true } }
+local no = { dims = {}, dtype = "bool", values = { false } }
+
+local function adamw_inputs(dims, t, ...)
+  return { { dims = dims }, { dims = dims }, { dims = dims, low = 0.1, high = 1 },
+    { dims = dims }, number(t), number(0.01), ... }
+end
+
+local function sgd_inputs(dims, ...)
+  return { { dims = dims }, { dims = dims }, { dims = dims }, number(0.1), ... }
+end
+
+local x, y = { dims = { 3, 5 } }, { dims = { 5, 3 } }
+local one, scale, ids = number(1), number(0.5), { dims = { 3, 5 }, dtype = "i32", integer = 9 }
+
+return {
+  { op = "assign", updates = true,
+    cases = {
+      { inputs = { x, x } },
+      { inputs = { { dims = { 3000 } }, { dims = { 3000 } }, yes } },
+      { inputs = { x, x, no } },
+      { inputs = { ids, ids } },
+      { inputs = { one, one } },
+      { inputs = { { dims = { 0, 2 } }, { dims = { 0, 2 } } } },
+    },
+    bad = {
+      { inputs = { x, y }, code = "shape", match = "equal shapes" },
+      { inputs = { x, ids }, code = "dtype", match = "equal dtypes" },
+      { inputs = { x, x, one }, code = "dtype", match = "bool" },
+    },
+    oracle = assign, grad = false },
+  { op = "adamw", updates = true,
+    cases = {
+      { inputs = adamw_inputs({ 3, 5 }, 1) },
+      { inputs = adamw_inputs({ 1037 }, 7, scale), options = { weight_decay = 0.1 } },
+      { inputs = adamw_inputs({ 5 }, 2, scale, yes),
+        options = { weight_decay = 0.1, coupled = true, beta1 = 0.5, beta2 = 0.8, eps = 1e-3 } },
+      { inputs = adamw_inputs({ 3, 5 }, 7, scale, no) },
+      { inputs = adamw_inputs({}, 1000) },
+      { inputs = adamw_inputs({ 2, 0 }, 3) },
+    },
+    bad = {
+      { inputs = { x, x, y, x, one, one }, code = "shape", match = "equal shapes" },
+      { inputs = { x, x, x, x, x, one }, code = "shape", match = "step count" },
+      { inputs = { x, x, x, x, one, x }, code = "shape", match = "learning rate" },
+      { inputs = { x, x, x, x, one, one, x }, code = "shape", match = "scale" },
+      { inputs = { x, x, x, x, one, one, one, one }, code = "dtype", match = "bool" },
+    },
+    oracle = adamw, grad = false },
+  { op = "sgd", updates = true,
+    cases = {
+      { inputs = sgd_inputs({ 3, 5 }), options = { momentum = 0.9 } },
+      { inputs = sgd_inputs({ 1037 }, scale),
+        options = { momentum = 0.9, nesterov = true, weight_decay = 0.1 } },
+      { inputs = sgd_inputs({ 5 }, scale, yes),
+        options = { momentum = 0.5, dampening = 0.2, weight_decay = 0.1 } },
+      { inputs = sgd_inputs({ 3, 5 }, scale, no), options = { momentum = 0.9 } },
+      { inputs = sgd_inputs({ 2, 0 }) },
+    },
+    bad = {
+      { inputs = { x, y, x, one }, code = "shape", match = "equal shapes" },
+      { inputs = { x, x, x, x }, code = "shape", match = "learning rate" },
+    },
+    oracle = sgd, grad = false },
+}
