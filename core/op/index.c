@@ -1,0 +1,209 @@
+/* index.c -- elements chosen by index
+ *
+ *   gather          y[i,j] = x[index[i,j], j]  for dim 1 of two
+ *   scatter_add     y = x;  y[index[i,j], j] += src[i,j]
+ *   embedding       y[i,:] = w[ids[i],:]
+ *   embedding_grad  dw = 0;  dw[ids[i],:] += dy[i,:]
+ *
+ *   index  i64 | i32 | u8, 0-based; the rank of x, no size above x's but
+ *          along dim
+ *   x      gather, embedding: any dtype.  scatter_add: f32 | f64 | i64 | i32;
+ *          y may take its storage.  embedding_grad: f32 | f64
+ *   cost   what is moved; embedding_grad also writes its zeros
+ *   grad   gather and scatter_add, embedding and embedding_grad are each
+ *          other's
+ *   fails  EDTYPE  an index that is not an integer
+ *          ESHAPE  an index that does not fit
+ *          EVALUE  an index into a dimension of size 0
+ *          EDATA   when run: an index outside [0, n)
+ *
+ * Sums at one place are added in the order of the index, whatever the number
+ * of threads.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/build.h"
+#include "op/move.h"
+
+#include <string.h>
+
+static const mrt_option dim_table[] = {
+  MRT_OPTION(mrt_dim_options, dim, MRT_OPT_DIM, .required = true),
+};
+
+/* Input 1 is an index into dim of input 0.  With something to look up there
+ * must be a place to look: kernels clamp bad indices to a good one. */
+static mrt_status want_index(mrt_infer *c) {
+  mrt_dim_options *o = c->options;
+  const mrt_type *x = c->in[0], *index = c->in[1];
+  MRT_TRY(mrt_want_dim(c, &o->dim, x->rank));
+  MRT_TRY(mrt_want_integer(c, 1));
+  bool fits = x->rank == index->rank;
+  for (int i = 0; fits && i < x->rank; i++)
+    fits = i == o->dim || index->dims[i] <= x->dims[i];
+  if (!fits)
+    return mrt_refuse(c, MRT_ESHAPE,
+                      "index %s for %s along dim %lld, the same rank and no "
+                      "larger size wanted",
+                      mrt_show(index).s, mrt_show(x).s, (long long)o->dim + 1);
+  if (x->dims[o->dim] == 0 && mrt_type_count(index) > 0)
+    return mrt_refuse(c, MRT_EVALUE,
+                      "index into dim %lld of %s, which is empty",
+                      (long long)o->dim + 1, mrt_show(x).s);
+  return MRT_OK;
+}
+
+static mrt_tensor *zeros(mrt_build *b, const mrt_type *type, mrt_tensor *like) {
+  return mrt_expand_to(b, mrt_const_like(b, like, 0), type);
+}
+
+/* ---- gather, scatter_add ------------------------------------------------ */
+
+static mrt_status gather_infer(mrt_infer *c) {
+  MRT_TRY(want_index(c));
+  c->out[0] = *c->in[1];
+  c->out[0].dtype = c->in[0]->dtype;
+  return MRT_OK;
+}
+
+static void gather_gradient(mrt_build *b) {
+  mrt_tensor *none = zeros(b, mrt_of(b->in[0]), b->in[0]);
+  b->din[0] = MRT_MAKE(b, scatter_add, b->options, none, b->in[1], b->dout[0]);
+}
+
+const mrt_op mrt_op_gather = {
+  .name = "gather",
+  .number = MRT_OP_gather,
+  .doc = "y[i,j] = x[index[i,j], j], for dim 1 of two",
+  .min_inputs = 2,
+  .max_inputs = 2,
+  MRT_OPTIONS(dim_table, mrt_dim_options),
+  .infer = gather_infer,
+  .grad = gather_gradient,
+  .strided = 1,
+  .width = MRT_FOLLOW,
+  .traits = MRT_FAULTS,
+};
+
+static mrt_status scatter_add_infer(mrt_infer *c) {
+  mrt_dtype t = c->in[0]->dtype;
+  if (!mrt_is_real(t) && t != MRT_i64 && t != MRT_i32)
+    return mrt_refuse(c, MRT_EDTYPE, "%s, f32, f64, i64 or i32 wanted",
+                      mrt_show(c->in[0]).s);
+  MRT_TRY(want_index(c));
+  MRT_TRY(mrt_want_same_dtype(c, 0, 2));
+  if (!mrt_type_same_shape(c->in[1], c->in[2]))
+    return mrt_refuse(c, MRT_ESHAPE, "index %s, src %s, equal shapes wanted",
+                      mrt_show(c->in[1]).s, mrt_show(c->in[2]).s);
+  c->out[0] = *c->in[0];
+  return MRT_OK;
+}
+
+static void scatter_add_gradient(mrt_build *b) {
+  b->din[0] = b->dout[0];
+  if (b->wants[2])
+    b->din[2] = MRT_MAKE(b, gather, b->options, b->dout[0], b->in[1]);
+}
+
+static double scatter_add_flops(const mrt_signature *s) {
+  return (double)mrt_type_count(s->in[2]);
+}
+
+const mrt_op mrt_op_scatter_add = {
+  .name = "scatter_add",
+  .number = MRT_OP_scatter_add,
+  .doc = "y = x; y[index[i,j], j] += src[i,j], for dim 1 of two",
+  .min_inputs = 3,
+  .max_inputs = 3,
+  MRT_OPTIONS(dim_table, mrt_dim_options),
+  .infer = scatter_add_infer,
+  .grad = scatter_add_gradient,
+  .flops = scatter_add_flops,
+  .inplace = 1,
+  .width = MRT_WIDE,
+  .traits = MRT_FAULTS,
+};
+
+/* ---- embedding, embedding_grad ------------------------------------------ */
+
+/* The shape of `ids` and then C. */
+static mrt_status rows_of(mrt_infer *c, const mrt_type *ids, int64_t C,
+                          mrt_type *rows) {
+  if (ids->rank == MRT_MAX_RANK)
+    return mrt_refuse(c, MRT_ESHAPE, "ids %s, at most %d dimensions wanted",
+                      mrt_show(ids).s, MRT_MAX_RANK - 1);
+  rows->rank = ids->rank + 1;
+  memcpy(rows->dims, ids->dims, sizeof rows->dims);
+  rows->dims[ids->rank] = C;
+  return MRT_OK;
+}
+
+static mrt_status embedding_infer(mrt_infer *c) {
+  const mrt_type *w = c->in[0], *ids = c->in[1];
+  if (w->rank != 2)
+    return mrt_refuse(c, MRT_ESHAPE, "table %s, two dimensions wanted",
+                      mrt_show(w).s);
+  MRT_TRY(mrt_want_integer(c, 1));
+  if (w->dims[0] == 0 && mrt_type_count(ids) > 0)
+    return mrt_refuse(c, MRT_EVALUE, "ids %s into %s, which is empty",
+                      mrt_show(ids).s, mrt_show(w).s);
+  c->out[0].dtype = w->dtype;
+  return rows_of(c, ids, w->dims[1], &c->out[0]);
+}
+
+static void embedding_gradient(mrt_build *b) {
+  mrt_embedding_grad_options o = { .rows = mrt_of(b->in[0])->dims[0] };
+  b->din[0] = MRT_MAKE(b, embedding_grad, &o, b->in[1], b->dout[0]);
+}
+
+const mrt_op mrt_op_embedding = {
+  .name = "embedding",
+  .number = MRT_OP_embedding,
+  .doc = "y[i,:] = w[ids[i],:]",
+  .min_inputs = 2,
+  .max_inputs = 2,
+  .infer = embedding_infer,
+  .grad = embedding_gradient,
+  .width = MRT_FOLLOW,
+  .traits = MRT_FAULTS,
+};
+
+static const mrt_option embedding_grad_table[] = {
+  MRT_OPTION(mrt_embedding_grad_options, rows, MRT_OPT_INT, .required = true),
+};
+
+static mrt_status embedding_grad_infer(mrt_infer *c) {
+  const mrt_embedding_grad_options *o = c->options;
+  const mrt_type *ids = c->in[0], *dy = c->in[1];
+  MRT_TRY(mrt_want_integer(c, 0));
+  MRT_TRY(mrt_want_real(c, 1));
+  int64_t C = dy->rank ? dy->dims[dy->rank - 1] : 0;
+  mrt_type wanted = { 0 };
+  MRT_TRY(rows_of(c, ids, C, &wanted));
+  MRT_TRY(mrt_want_shape(c, 1, wanted.rank, wanted.dims, "ids and then C"));
+  if (o->rows < (mrt_type_count(ids) > 0))
+    return mrt_refuse(c, MRT_EVALUE, "%lld rows for ids %s, more wanted",
+                      (long long)o->rows, mrt_show(ids).s);
+  c->out[0] = (mrt_type){ dy->dtype, 2, { o->rows, C } };
+  return MRT_OK;
+}
+
+static void embedding_grad_gradient(mrt_build *b) {
+  b->din[1] = MRT_MAKE(b, embedding, NULL, b->dout[0], b->in[0]);
+}
+
+static double embedding_grad_flops(const mrt_signature *s) {
+  return (double)mrt_type_count(s->in[1]);
+}
+
+const mrt_op mrt_op_embedding_grad = {
+  .name = "embedding_grad",
+  .number = MRT_OP_embedding_grad,
+  .doc = "dw = 0; dw[ids[i],:] += dy[i,:]",
+  .min_inputs = 2,
+  .max_inputs = 2,
+  MRT_OPTIONS(embedding_grad_table, mrt_embedding_grad_options),
+  .infer = embedding_grad_infer,
+  .grad = embedding_grad_gradient,
+  .flops = embedding_grad_flops,
+  .width = MRT_WIDE,
+};

@@ -1,0 +1,188 @@
+/* move.c -- elements to other places: copy, cat, pad; and cumsum
+ *
+ *   copy    y = x, contiguous
+ *   cat     x1, x2 ... one after the other along dim
+ *   pad     x between zeros along dim
+ *   cumsum  y[k] = x[1] + ... + x[k] along dim, or from the end
+ *
+ *   x      copy, cat, pad: any dtype and layout.  cumsum: f32 | f64 | i64 | i32,
+ *          summed in f64 | i64; integers wrap around
+ *   y      dtype of x; cumsum may take x's storage
+ *   cost   reads x once, writes y once
+ *   grad   copy    dx = dy
+ *          cat     dx = a slice of dy for each;  pad the same
+ *          cumsum  dx = cumsum(dy) from the other end
+ *   fails  EVALUE  dim outside [-rank, rank), a negative count
+ *          EDTYPE  cat of different dtypes
+ *          ESHAPE  cat of shapes that differ in another dimension
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/move.h"
+#include "op/build.h"
+#include "op/views.h"
+
+/* ---- copy --------------------------------------------------------------- */
+
+static mrt_status copy_infer(mrt_infer *c) {
+  c->out[0] = *c->in[0];
+  return MRT_OK;
+}
+
+static void copy_gradient(mrt_build *b) { b->din[0] = b->dout[0]; }
+
+const mrt_op mrt_op_copy = {
+  .name = "copy",
+  .number = MRT_OP_copy,
+  .doc = "y = x in storage of its own, contiguous",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .infer = copy_infer,
+  .grad = copy_gradient,
+  .strided = 1,
+  .width = MRT_FOLLOW,
+};
+
+/* ---- cat ---------------------------------------------------------------- */
+
+static const mrt_option cat_table[] = {
+  MRT_OPTION(mrt_dim_options, dim, MRT_OPT_DIM, .preset = 0),
+};
+
+static mrt_status cat_infer(mrt_infer *c) {
+  mrt_dim_options *o = c->options;
+  mrt_type out = *c->in[0];
+  MRT_TRY(mrt_want_dim(c, &o->dim, out.rank));
+  for (int i = 1; i < c->nin; i++) {
+    MRT_TRY(mrt_want_same_dtype(c, 0, i));
+    mrt_type like = *c->in[i];
+    if (like.rank == out.rank) like.dims[o->dim] = out.dims[o->dim];
+    if (!mrt_type_same_shape(&like, &out))
+      return mrt_refuse(
+          c, MRT_ESHAPE,
+          "%s with %s along dim %lld, the other dims equal wanted",
+          mrt_show(c->in[0]).s, mrt_show(c->in[i]).s, (long long)o->dim + 1);
+    uint64_t sum =
+        (uint64_t)out.dims[o->dim] + (uint64_t)c->in[i]->dims[o->dim];
+    out.dims[o->dim] = (int64_t)sum;
+    MRT_TRY(mrt_type_check(&out, c->op->name, c->e)); /* the sum may overflow */
+  }
+  c->out[0] = out;
+  return MRT_OK;
+}
+
+/* `n` positions of x from `first` on.  An empty slice has no place of its own:
+ * it lies between the first two positions. */
+static mrt_tensor *part(mrt_build *b, mrt_tensor *x, int64_t dim, int64_t first,
+                        int64_t n) {
+  mrt_slice_options o = { dim, first, first + n - 1 };
+  if (n == 0) {
+    o.first = mrt_of(x)->dims[dim] > 0;
+    o.last = o.first - 1;
+  }
+  return MRT_MAKE(b, slice, &o, x);
+}
+
+static void cat_gradient(mrt_build *b) {
+  const mrt_dim_options *o = b->options;
+  int64_t at = 0;
+  for (int i = 0; i < b->nin; i++) {
+    int64_t n = mrt_of(b->in[i])->dims[o->dim];
+    if (b->wants[i]) b->din[i] = part(b, b->dout[0], o->dim, at, n);
+    at += n;
+  }
+}
+
+const mrt_op mrt_op_cat = {
+  .name = "cat",
+  .number = MRT_OP_cat,
+  .doc = "x1, x2 ... one after the other along dim",
+  .min_inputs = 1,
+  .max_inputs = -1,
+  MRT_OPTIONS(cat_table, mrt_dim_options),
+  .infer = cat_infer,
+  .grad = cat_gradient,
+  .strided = UINT32_MAX,
+  .width = MRT_FOLLOW,
+};
+
+/* ---- pad ---------------------------------------------------------------- */
+
+static const mrt_option pad_table[] = {
+  MRT_OPTION(mrt_pad_options, dim, MRT_OPT_DIM, .required = true),
+  MRT_OPTION(mrt_pad_options, before, MRT_OPT_INT, .preset = 0),
+  MRT_OPTION(mrt_pad_options, after, MRT_OPT_INT, .preset = 0),
+};
+
+static mrt_status pad_infer(mrt_infer *c) {
+  mrt_pad_options *o = c->options;
+  MRT_TRY(mrt_want_dim(c, &o->dim, c->in[0]->rank));
+  const int64_t most = INT64_C(1) << 60; /* their sum does not overflow */
+  if (o->before < 0 || o->after < 0 || o->before > most || o->after > most)
+    return mrt_refuse(c, MRT_EVALUE,
+                      "%lld before and %lld after, 0 or more wanted",
+                      (long long)o->before, (long long)o->after);
+  c->out[0] = *c->in[0];
+  c->out[0].dims[o->dim] += o->before + o->after;
+  return MRT_OK;
+}
+
+static void pad_gradient(mrt_build *b) {
+  const mrt_pad_options *o = b->options;
+  int64_t n = mrt_of(b->in[0])->dims[o->dim];
+  b->din[0] = part(b, b->dout[0], o->dim, o->before, n);
+}
+
+const mrt_op mrt_op_pad = {
+  .name = "pad",
+  .number = MRT_OP_pad,
+  .doc = "x with `before` and `after` zeros around it along dim",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(pad_table, mrt_pad_options),
+  .infer = pad_infer,
+  .grad = pad_gradient,
+  .strided = 1,
+  .width = MRT_FOLLOW,
+};
+
+/* ---- cumsum ------------------------------------------------------------- */
+
+static const mrt_option cumsum_table[] = {
+  MRT_OPTION(mrt_cumsum_options, dim, MRT_OPT_DIM, .required = true),
+  MRT_OPTION(mrt_cumsum_options, reverse, MRT_OPT_BOOL, .preset = false),
+};
+
+static mrt_status cumsum_infer(mrt_infer *c) {
+  mrt_cumsum_options *o = c->options;
+  mrt_dtype t = c->in[0]->dtype;
+  if (!mrt_is_real(t) && t != MRT_i64 && t != MRT_i32)
+    return mrt_refuse(c, MRT_EDTYPE, "%s, f32, f64, i64 or i32 wanted",
+                      mrt_show(c->in[0]).s);
+  MRT_TRY(mrt_want_dim(c, &o->dim, c->in[0]->rank));
+  c->out[0] = *c->in[0];
+  return MRT_OK;
+}
+
+static void cumsum_gradient(mrt_build *b) {
+  const mrt_cumsum_options *o = b->options;
+  mrt_cumsum_options back = { o->dim, !o->reverse };
+  b->din[0] = MRT_MAKE(b, cumsum, &back, b->dout[0]);
+}
+
+static double cumsum_flops(const mrt_signature *s) {
+  return (double)mrt_type_count(s->in[0]);
+}
+
+const mrt_op mrt_op_cumsum = {
+  .name = "cumsum",
+  .number = MRT_OP_cumsum,
+  .doc = "y[k] = x[1] + ... + x[k] along dim; from the end if reverse",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(cumsum_table, mrt_cumsum_options),
+  .infer = cumsum_infer,
+  .grad = cumsum_gradient,
+  .flops = cumsum_flops,
+  .inplace = 1,
+  .width = MRT_WIDE,
+};

@@ -1,0 +1,198 @@
+/* parts.c -- views of a part of a dimension, and of the whole
+ *
+ *   slice      positions first to last of a dimension, both included
+ *   split      consecutive pieces of a dimension; the last may be shorter
+ *   detach     x, where gradients stop
+ *   custom     x, with a gradient that the caller computes
+ *
+ *   x      any shape and dtype
+ *   cost   none: an offset and strides
+ *   grad   slice   dx = dy between zeros
+ *          split   dx = the dys one after the other
+ *   fails  EVALUE  a dimension or position that is not there, or more pieces
+ *                  than a node has outputs
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/build.h"
+#include "op/move.h"
+#include "op/views.h"
+
+#include <string.h>
+
+static bool same_layout(mrt_view *v) {
+  v->offset = 0;
+  memcpy(v->strides, v->in_strides, (size_t)v->in->rank * sizeof *v->strides);
+  return true;
+}
+
+/* ---- slice -------------------------------------------------------------- */
+
+static const mrt_option slice_table[] = {
+  MRT_OPTION(mrt_slice_options, dim, MRT_OPT_DIM, .required = true),
+  MRT_OPTION(mrt_slice_options, first, MRT_OPT_INDEX, .preset = 0),
+  MRT_OPTION(mrt_slice_options, last, MRT_OPT_INDEX, .preset = -1),
+};
+
+/* Positions in messages are the caller's: 1-based, or negative as given. */
+static long long shown(int64_t i) { return i < 0 ? i : i + 1; }
+
+static mrt_status slice_infer(mrt_infer *c) {
+  mrt_slice_options *o = c->options;
+  MRT_TRY(mrt_want_dim(c, &o->dim, c->in[0]->rank));
+  int64_t n = c->in[0]->dims[o->dim];
+  int64_t first = o->first < 0 ? o->first + n : o->first;
+  int64_t last = o->last < 0 ? o->last + n : o->last;
+  if (first < 0 || last >= n || first > last + 1)
+    return mrt_refuse(c, MRT_EVALUE,
+                      "%lld to %lld of dim %lld of %s, 1 to %lld wanted",
+                      shown(o->first), shown(o->last), shown(o->dim),
+                      mrt_show(c->in[0]).s, (long long)n);
+  o->first = first, o->last = last;
+  c->out[0] = *c->in[0];
+  c->out[0].dims[o->dim] = last - first + 1;
+  return MRT_OK;
+}
+
+static bool slice_view(mrt_view *v) {
+  const mrt_slice_options *o = v->options;
+  same_layout(v);
+  if (mrt_type_count(v->out)) v->offset = o->first * v->in_strides[o->dim];
+  return true;
+}
+
+static void slice_gradient(mrt_build *b) {
+  const mrt_slice_options *o = b->options;
+  int64_t n = mrt_of(b->in[0])->dims[o->dim];
+  mrt_pad_options around = { o->dim, o->first, n - 1 - o->last };
+  b->din[0] = MRT_MAKE(b, pad, &around, b->dout[0]);
+}
+
+const mrt_op mrt_op_slice = {
+  .name = "slice",
+  .number = MRT_OP_slice,
+  .doc = "positions first to last of dim, both included",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(slice_table, mrt_slice_options),
+  .infer = slice_infer,
+  .grad = slice_gradient,
+  .view = slice_view,
+  .width = MRT_FOLLOW,
+  .traits = MRT_VIEW,
+};
+
+/* ---- split -------------------------------------------------------------- */
+
+static const mrt_option split_table[] = {
+  MRT_OPTION(mrt_split_options, size, MRT_OPT_INT, .required = true),
+  MRT_OPTION(mrt_split_options, dim, MRT_OPT_DIM, .preset = 0),
+};
+
+static mrt_status split_infer(mrt_infer *c) {
+  mrt_split_options *o = c->options;
+  MRT_TRY(mrt_want_dim(c, &o->dim, c->in[0]->rank));
+  if (o->size < 1)
+    return mrt_refuse(c, MRT_EVALUE, "size %lld, 1 or more wanted",
+                      (long long)o->size);
+  int64_t n = c->in[0]->dims[o->dim];
+  int64_t pieces = n ? (n - 1) / o->size + 1 : 1;
+  if (pieces > MRT_MAX_OUT)
+    return mrt_refuse(c, MRT_EVALUE,
+                      "dim %lld of %s in pieces of %lld makes %lld, at most %d "
+                      "wanted",
+                      shown(o->dim), mrt_show(c->in[0]).s, (long long)o->size,
+                      (long long)pieces, MRT_MAX_OUT);
+  c->nout = (int)pieces;
+  for (int i = 0; i < c->nout; i++) {
+    int64_t rest = n - i * o->size;
+    c->out[i] = *c->in[0];
+    c->out[i].dims[o->dim] = rest < o->size ? rest : o->size;
+  }
+  return MRT_OK;
+}
+
+static bool split_view(mrt_view *v) {
+  const mrt_split_options *o = v->options;
+  same_layout(v);
+  if (mrt_type_count(v->out))
+    v->offset = v->index * o->size * v->in_strides[o->dim];
+  return true;
+}
+
+static void split_gradient(mrt_build *b) {
+  const mrt_split_options *o = b->options;
+  mrt_tensor *dy[MRT_MAX_OUT];
+  for (int i = 0; i < b->nout; i++) {
+    dy[i] = b->dout[i];
+    if (dy[i]) continue; /* a piece that nothing reads */
+    mrt_tensor *zero = mrt_const_like(b, b->in[0], 0);
+    dy[i] = mrt_expand_to(b, zero, mrt_of(b->out[i]));
+  }
+  mrt_dim_options along = { o->dim };
+  b->din[0] = mrt_make(b, MRT_OP_cat, &along, b->nout, dy);
+}
+
+const mrt_op mrt_op_split = {
+  .name = "split",
+  .number = MRT_OP_split,
+  .doc = "x cut along dim into pieces of `size`; the last may be shorter",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(split_table, mrt_split_options),
+  .infer = split_infer,
+  .grad = split_gradient,
+  .view = split_view,
+  .width = MRT_FOLLOW,
+  .traits = MRT_VIEW,
+};
+
+/* ---- detach, custom ----------------------------------------------------- */
+
+static mrt_status same_infer(mrt_infer *c) {
+  c->out[0] = *c->in[0];
+  return MRT_OK;
+}
+
+const mrt_op mrt_op_detach = {
+  .name = "detach",
+  .number = MRT_OP_detach,
+  .doc = "y = x, where gradients stop",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .infer = same_infer,
+  .view = same_layout,
+  .width = MRT_FOLLOW,
+  .traits = MRT_VIEW,
+};
+
+static const mrt_option custom_table[] = {
+  MRT_OPTION(mrt_custom_options, backward, MRT_OPT_HIDDEN),
+  MRT_OPTION(mrt_custom_options, release, MRT_OPT_HIDDEN),
+  MRT_OPTION(mrt_custom_options, user, MRT_OPT_HIDDEN),
+};
+
+/* The caller's function gives one handle for each result; the build takes
+ * them, also after a failure halfway. */
+static void custom_gradient(mrt_build *b) {
+  const mrt_custom_options *o = b->options;
+  mrt_status status = o->backward(o->user, b->dout[0], b->din + 1);
+  for (int i = 1; i < b->nin; i++) {
+    mrt_tensor *dx = mrt_own(b, b->din[i]);
+    b->din[i] = status == MRT_OK ? dx : NULL;
+  }
+  if (b->status == MRT_OK) b->status = status;
+}
+
+const mrt_op mrt_op_custom = {
+  .name = "custom",
+  .number = MRT_OP_custom,
+  .doc = "y = x, with gradients for the other inputs from the caller",
+  .min_inputs = 1,
+  .max_inputs = -1,
+  MRT_OPTIONS(custom_table, mrt_custom_options),
+  .infer = same_infer,
+  .grad = custom_gradient,
+  .view = same_layout,
+  .width = MRT_FOLLOW,
+  .traits = MRT_VIEW,
+};

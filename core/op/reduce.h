@@ -1,0 +1,22 @@
+/* reduce.h -- options of the reductions
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_OP_REDUCE_H
+#define MRT_OP_REDUCE_H
+
+#include "mrt.h"
+
+typedef struct mrt_reduce_options {
+  mrt_ints dim; /* sorted */
+  bool keepdim;
+} mrt_reduce_options;
+
+/* No dim of argmax and argmin: over the flattened tensor. */
+#define MRT_DIM_NONE INT64_MIN
+
+typedef struct mrt_arg_options {
+  int64_t dim;
+  bool keepdim;
+} mrt_arg_options;
+
+#endif

@@ -1,0 +1,82 @@
+/* arg.c -- argmax and argmin: where the first extreme is
+ *
+ * Columns are searched side by side, up to WIDTH of them with their best
+ * values on the stack.  A NaN beats all but an earlier NaN.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "cpu.h"
+#include "op/reduce.h"
+
+enum { WIDTH = 64 };
+
+/* at[j] = position of the extreme of x[j], x[j + step] ...; n > 0 rows. */
+typedef void find_fn(const void *x, int64_t n, int64_t step, int width,
+                     int64_t *at);
+
+#define FIND(name, T, BEATS)                                                   \
+  static void find_##name(const void *from, int64_t n, int64_t step,           \
+                          int width, int64_t *at) {                            \
+    const T *x = from;                                                         \
+    T best[WIDTH];                                                             \
+    for (int j = 0; j < width; j++) best[j] = x[j], at[j] = 0;                 \
+    for (int64_t k = 1; k < n; k++)                                            \
+      for (int j = 0; j < width; j++)                                          \
+        if (BEATS(x[k * step + j], best[j]))                                   \
+          best[j] = x[k * step + j], at[j] = k;                                \
+  }
+#define REAL_ABOVE(a, b) ((a) > (b) || ((a) != (a) && (b) == (b)))
+#define REAL_BELOW(a, b) ((a) < (b) || ((a) != (a) && (b) == (b)))
+#define ABOVE(a, b)      ((a) > (b))
+#define BELOW(a, b)      ((a) < (b))
+
+FIND(max_real, real, REAL_ABOVE)
+FIND(max_i64, int64_t, ABOVE)
+FIND(max_i32, int32_t, ABOVE)
+FIND(max_u8, uint8_t, ABOVE)
+FIND(min_real, real, REAL_BELOW)
+FIND(min_i64, int64_t, BELOW)
+FIND(min_i32, int32_t, BELOW)
+FIND(min_u8, uint8_t, BELOW)
+
+static void find(const mrt_call *c, find_fn *const *of) {
+  const mrt_arg_options *o = c->options;
+  const mrt_type *t = &c->in[0].type;
+  int64_t outer = 1, n = 1, inner = 1;
+  for (int i = 0; i < t->rank; i++) {
+    if (o->dim == MRT_DIM_NONE || i == o->dim)
+      n *= t->dims[i];
+    else if (i < o->dim)
+      outer *= t->dims[i];
+    else
+      inner *= t->dims[i];
+  }
+  int64_t *y = c->out[0].data, blocks = (inner + WIDTH - 1) / WIDTH;
+  size_t size = mrt_dtypes[t->dtype].bytes;
+  int team = mrt_team(c, (double)mrt_type_count(t) * 0.5);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int64_t i = 0; i < outer * blocks; i++) {
+    int64_t row = i / blocks, j = i % blocks * WIDTH, left = inner - j;
+    of[t->dtype](
+        (const char *)c->in[0].data + (size_t)(row * n * inner + j) * size, n,
+        inner, left < WIDTH ? (int)left : WIDTH, y + row * inner + j);
+  }
+}
+
+static void argmax(const mrt_call *c) {
+  static find_fn *const of[MRT_DTYPE_COUNT] = { [MRT_REAL] = find_max_real,
+                                                [MRT_i64] = find_max_i64,
+                                                [MRT_i32] = find_max_i32,
+                                                [MRT_u8] = find_max_u8 };
+  find(c, of);
+}
+
+static void argmin(const mrt_call *c) {
+  static find_fn *const of[MRT_DTYPE_COUNT] = { [MRT_REAL] = find_min_real,
+                                                [MRT_i64] = find_min_i64,
+                                                [MRT_i32] = find_min_i32,
+                                                [MRT_u8] = find_min_u8 };
+  find(c, of);
+}
+
+MRT_KERNEL(argmax, .run = argmax);
+MRT_KERNEL(argmin, .run = argmin);

@@ -1,0 +1,210 @@
+/* index.c -- gather, scatter_add, embedding and its gradient
+ *
+ * Where places collide, the work is cut so that each place belongs to one
+ * thread, which adds in the order of the index: no atomics, same bits for any
+ * number of threads.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/move.h"
+#include "walk.h"
+
+/* ---- gather ------------------------------------------------------------- */
+
+/* The index, and in `along` the dimension that it replaces. */
+typedef struct lookup {
+  const mrt_call *call;
+  const mrt_operand *index;
+  int64_t n, along; /* positions of that dimension, their step */
+} lookup;
+
+/* Outputs [i, i + count); element j comes from x + j * xs + id * along. */
+typedef void gather_fn(lookup l, int64_t i, const void *x, int64_t xs, void *y,
+                       int64_t count);
+
+#define GATHER(T)                                                              \
+  static void gather_##T(lookup l, int64_t i, const void *from, int64_t xs,    \
+                         void *to, int64_t count) {                            \
+    const T *x = from;                                                         \
+    T *y = to;                                                                 \
+    for (int64_t j = 0; j < count; j++) {                                      \
+      int64_t id = mrt_id(l.index->data, l.index->type.dtype, i + j);          \
+      id = mrt_checked_id(l.call, id, l.n);                                    \
+      y[j] = x[j * xs + id * l.along];                                         \
+    }                                                                          \
+  }
+GATHER(unit1)
+GATHER(unit2)
+GATHER(unit4)
+GATHER(unit8)
+
+static gather_fn *const gather_of[] = {
+  [1] = gather_unit1, [2] = gather_unit2, [4] = gather_unit4, [8] = gather_unit8
+};
+
+static void gather(const mrt_call *c) {
+  const mrt_dim_options *o = c->options;
+  const mrt_operand *x = &c->in[0], *index = &c->in[1];
+  lookup l = { c, index, x->type.dims[o->dim], x->strides[o->dim] };
+  int64_t size = (int64_t)mrt_size(x);
+  walk all = { .rank = index->type.rank };
+  for (int i = 0; i < all.rank; i++) {
+    all.dims[i] = index->type.dims[i];
+    all.step[0][i] = i == o->dim ? 0 : x->strides[i];
+  }
+  walk_join(&all);
+  int team = mrt_team(c, (double)all.count * 2);
+#pragma omp parallel num_threads(team)
+  {
+    walk w = all;
+    int64_t from, to;
+    mrt_share(w.count, omp_get_thread_num(), omp_get_num_threads(), &from, &to);
+    walk_seek(&w, from);
+    for (int64_t n; from < to; from += n, walk_next(&w)) {
+      n = walk_row(&w, to - from);
+      gather_of[size](l, from, (const char *)x->data + w.place[0] * size,
+                      w.step[0][w.rank - 1],
+                      (char *)c->out[0].data + from * size, n);
+    }
+  }
+}
+
+/* ---- scatter_add -------------------------------------------------------- */
+
+/* A lane is what has one position in every dimension but dim: places in
+ * different lanes never collide. */
+enum { Y, SRC };
+
+/* `count` lanes: y ys apart, src ss apart; m positions of src along dim. */
+typedef void scatter_fn(lookup l, void *y, int64_t ys, const void *src,
+                        int64_t first, int64_t ss, int64_t count, int64_t m,
+                        int64_t along);
+
+#define SCATTER(T, SUM)                                                        \
+  static void scatter_##T(lookup l, void *to, int64_t ys, const void *from,    \
+                          int64_t first, int64_t ss, int64_t count, int64_t m, \
+                          int64_t along) {                                     \
+    const T *src = from;                                                       \
+    T *y = to;                                                                 \
+    for (int64_t k = 0; k < m; k++)                                            \
+      for (int64_t j = 0; j < count; j++) {                                    \
+        int64_t i = first + j * ss + k * along;                                \
+        int64_t id = mrt_id(l.index->data, l.index->type.dtype, i);            \
+        T *at = &y[j * ys + mrt_checked_id(l.call, id, l.n) * l.along];        \
+        *at = (T)((SUM)*at + (SUM)src[i]);                                     \
+      }                                                                        \
+  }
+SCATTER(real, real)
+SCATTER(int64_t, uint64_t) /* integers wrap around */
+SCATTER(int32_t, uint32_t)
+
+static scatter_fn *const scatter_of[MRT_DTYPE_COUNT] = {
+  [MRT_REAL] = scatter_real,
+  [MRT_i64] = scatter_int64_t,
+  [MRT_i32] = scatter_int32_t
+};
+
+/* Lanes of the index, without dim.  Where dim is the last, lanes are far
+ * apart: they are done one by one, by rows of one. */
+static walk lanes_of(const mrt_operand *y, const mrt_operand *src, int dim) {
+  walk w = { 0 };
+  for (int i = 0; i < src->type.rank; i++) {
+    if (i == dim) continue;
+    w.dims[w.rank] = src->type.dims[i];
+    w.step[Y][w.rank] = y->strides[i];
+    w.step[SRC][w.rank++] = src->strides[i];
+  }
+  walk_join(&w);
+  return w;
+}
+
+static void scatter_add(const mrt_call *c) {
+  const mrt_dim_options *o = c->options;
+  const mrt_operand *y = &c->out[0], *index = &c->in[1], *src = &c->in[2];
+  int dim = (int)o->dim;
+  if (y->data != c->in[0].data)
+    memcpy(y->data, c->in[0].data, mrt_type_bytes(&y->type));
+  lookup l = { c, index, y->type.dims[dim], y->strides[dim] };
+  scatter_fn *add = scatter_of[y->type.dtype];
+  walk all = lanes_of(y, src, dim);
+  int64_t size = (int64_t)mrt_size(y), m = src->type.dims[dim];
+  int64_t together = dim == src->type.rank - 1 ? 1 : INT64_MAX;
+  int team = mrt_team(c, (double)all.count * (double)m * 2);
+#pragma omp parallel num_threads(team)
+  {
+    walk w = all;
+    int64_t from, to;
+    mrt_share(w.count, omp_get_thread_num(), omp_get_num_threads(), &from, &to);
+    walk_seek(&w, from);
+    int64_t ys = w.step[Y][w.rank - 1], ss = w.step[SRC][w.rank - 1];
+    for (int64_t n; from < to; from += n, walk_next(&w)) {
+      n = walk_row(&w, to - from);
+      for (int64_t j = 0; j < n; j += together < n ? together : n)
+        add(l, (char *)y->data + (w.place[Y] + j * ys) * size, ys, src->data,
+            w.place[SRC] + j * ss, ss, together < n ? together : n, m,
+            src->strides[dim]);
+    }
+  }
+}
+
+/* ---- embedding ---------------------------------------------------------- */
+
+static void embedding(const mrt_call *c) {
+  const mrt_operand *w = &c->in[0], *ids = &c->in[1];
+  int64_t N = mrt_type_count(&ids->type), V = w->type.dims[0];
+  size_t bytes = (size_t)w->type.dims[1] * mrt_size(w);
+  int team = mrt_team(c, (double)N * (double)bytes * 0.1);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int64_t i = 0; i < N; i++) {
+    int64_t id = mrt_checked_id(c, mrt_id(ids->data, ids->type.dtype, i), V);
+    memcpy((char *)c->out[0].data + (size_t)i * bytes,
+           (const char *)w->data + (size_t)id * bytes, bytes);
+  }
+}
+
+/* A block of dw: rows [v0, v1), columns [c0, c1). */
+typedef struct block {
+  int64_t v0, v1, c0, c1;
+} block;
+
+static void add_rows(const mrt_call *c, block b) {
+  const mrt_operand *ids = &c->in[0];
+  const real *dy = c->in[1].data;
+  real *dw = c->out[0].data;
+  int64_t V = c->out[0].type.dims[0], C = c->out[0].type.dims[1];
+  int64_t N = mrt_type_count(&ids->type);
+  for (int64_t v = b.v0; v < b.v1; v++)
+    for (int64_t j = b.c0; j < b.c1; j++) dw[v * C + j] = 0;
+  for (int64_t i = 0; i < N; i++) {
+    int64_t id = mrt_id(ids->data, ids->type.dtype, i);
+    /* a bad id was reported when it was looked up */
+    id = id < 0 ? 0 : id < V ? id : V - 1;
+    if (id < b.v0 || id >= b.v1) continue;
+    for (int64_t j = b.c0; j < b.c1; j++) dw[id * C + j] += dy[i * C + j];
+  }
+}
+
+/* Columns are cut first: ids are seldom spread evenly over the rows. */
+static void embedding_grad(const mrt_call *c) {
+  const mrt_operand *dw = &c->out[0];
+  int64_t V = dw->type.dims[0], C = dw->type.dims[1];
+  double moved = (double)V * (double)C + (double)mrt_type_count(&c->in[1].type);
+  int team = mrt_team(c, moved * (double)sizeof(real) * 0.1);
+  enum { NARROWEST = 128 / sizeof(real) }; /* two cache lines */
+  int64_t wide = C / NARROWEST, across = wide < team ? wide : team;
+  if (across < 1) across = 1;
+  int64_t down = team / across, count = across * down;
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int64_t i = 0; i < count; i++) {
+    block b;
+    mrt_share(V, (int)(i / across), (int)down, &b.v0, &b.v1);
+    mrt_share(wide, (int)(i % across), (int)across, &b.c0, &b.c1);
+    b.c0 *= NARROWEST, b.c1 *= NARROWEST;
+    if (i % across == across - 1) b.c1 = C;
+    add_rows(c, b);
+  }
+}
+
+MRT_KERNEL(gather, .run = gather);
+MRT_KERNEL(scatter_add, .run = scatter_add);
+MRT_KERNEL(embedding, .run = embedding);
+MRT_KERNEL(embedding_grad, .run = embedding_grad);

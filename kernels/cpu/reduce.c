@@ -1,0 +1,238 @@
+/* reduce.c -- sum, prod, amax, amin, any, all
+ *
+ * A reduction is a list of passes, each from [outer, n, inner] to
+ * [outer, inner].  Dimensions reduced together are joined; the largest goes
+ * first, so that what lies between two passes is small.  A pass with few
+ * outputs is cut along n into parts whose results a further pass joins.  All
+ * of this follows from the shape, so the bits do not depend on the number of
+ * threads.
+ *
+ * A sum of n elements is some n / (8 * 64) additions long (inner = 1: in each
+ * of CHAINS vectors' lanes, by blocks), so f32 loses little.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/reduce.h"
+#include "fold.h"
+
+/* ---- the passes --------------------------------------------------------- */
+
+/* Part p of parts is positions [p * chunk, (p + 1) * chunk) of n. */
+typedef struct pass {
+  int64_t outer, n, inner, chunk, parts;
+} pass;
+
+typedef struct passes {
+  int count;
+  pass at[MRT_MAX_RANK + 1];
+} passes;
+
+enum {
+  WIDTH = 1024,    /* columns at once: their results stay in the L1 cache */
+  PIECE = 1 << 14, /* elements that are worth a part of their own */
+  UNITS = 64       /* enough for the threads there may be */
+};
+
+static int64_t blocks_of(int64_t inner) { return (inner + WIDTH - 1) / WIDTH; }
+
+static void add_pass(passes *s, int64_t outer, int64_t n, int64_t inner) {
+  int64_t units = outer * blocks_of(inner);
+  int64_t most = units ? UNITS / units : 1;
+  int64_t parts = n * (inner < WIDTH ? inner : WIDTH) / PIECE;
+  if (parts > most) parts = most;
+  if (parts < 1) parts = 1;
+  int64_t chunk = (n + parts - 1) / parts;
+  if (chunk) parts = (n + chunk - 1) / chunk;
+  s->at[s->count++] = (pass){ outer, n, inner, chunk, parts };
+  if (parts > 1) s->at[s->count++] = (pass){ outer, parts, inner, parts, 1 };
+}
+
+/* Neighbouring dimensions that are reduced, or kept, together. */
+typedef struct groups {
+  int count;
+  int64_t size[MRT_MAX_RANK];
+  bool reduced[MRT_MAX_RANK];
+} groups;
+
+static groups groups_of(const mrt_type *x, const mrt_ints *dims) {
+  groups g = { 0 };
+  int next = 0; /* dims are sorted */
+  for (int i = 0; i < x->rank; i++) {
+    bool reduced = next < dims->count && dims->at[next] == i;
+    next += reduced;
+    if (x->dims[i] == 1) continue;
+    bool joins = g.count && g.reduced[g.count - 1] == reduced;
+    g.count += !joins;
+    g.size[g.count - 1] = joins ? g.size[g.count - 1] * x->dims[i] : x->dims[i];
+    g.reduced[g.count - 1] = reduced;
+  }
+  return g;
+}
+
+static passes passes_of(const mrt_call *c) {
+  const mrt_reduce_options *o = c->options;
+  groups g = groups_of(&c->in[0].type, &o->dim);
+  passes s = { 0 };
+  for (;;) {
+    int largest = -1;
+    for (int i = 0; i < g.count; i++)
+      if (g.reduced[i] && (largest < 0 || g.size[i] > g.size[largest]))
+        largest = i;
+    if (largest < 0) break;
+    int64_t outer = 1, inner = 1;
+    for (int i = 0; i < largest; i++) outer *= g.size[i];
+    for (int i = largest + 1; i < g.count; i++) inner *= g.size[i];
+    add_pass(&s, outer, g.size[largest], inner);
+    g.size[largest] = 1, g.reduced[largest] = false;
+  }
+  /* nothing is joined: still the result may be of another type */
+  if (s.count == 0) add_pass(&s, 1, 1, mrt_type_count(&c->in[0].type));
+  return s;
+}
+
+static size_t pass_bytes(const pass *p, size_t size) {
+  size_t bytes = (size_t)(p->outer * p->parts * p->inner) * size;
+  return (bytes + 63) / 64 * 64;
+}
+
+static size_t scratch(const mrt_call *c) {
+  passes s = passes_of(c);
+  size_t bytes = 0;
+  for (int i = 0; i + 1 < s.count; i++)
+    bytes += pass_bytes(&s.at[i], mrt_dtypes[c->out[0].type.dtype].bytes);
+  return bytes;
+}
+
+/* ---- running them ------------------------------------------------------- */
+
+typedef struct reducer {
+  fold first, next; /* from elements of x, from results */
+} reducer;
+
+/* One unit of a pass: a part of n, a block of columns. */
+static void run_unit(const pass *p, const fold *f, int64_t unit, const char *x,
+                     char *y) {
+  int64_t blocks = blocks_of(p->inner), block = unit % blocks;
+  int64_t row = unit / blocks; /* of [outer, parts] */
+  int64_t part = row % p->parts, from = part * p->chunk;
+  int64_t n = p->n - from < p->chunk ? p->n - from : p->chunk;
+  int64_t j = block * WIDTH, left = p->inner - j;
+  x += ((row / p->parts * p->n + from) * p->inner + j) * (int64_t)f->from;
+  y += (row * p->inner + j) * (int64_t)f->to;
+  f->columns(x, n, p->inner, left < WIDTH ? left : WIDTH, y);
+}
+
+/* inner = 1: rows are contiguous, often short, and there may be many. */
+static void run_rows(const pass *p, const fold *f, int64_t from, int64_t to,
+                     const char *x, char *y) {
+  for (int64_t row = from; row < to; row++) {
+    int64_t part = p->parts == 1 ? 0 : row % p->parts;
+    int64_t outer = p->parts == 1 ? row : row / p->parts;
+    int64_t first = part * p->chunk, rest = p->n - first;
+    f->row(x + (outer * p->n + first) * (int64_t)f->from,
+           rest < p->chunk ? rest : p->chunk, y + row * (int64_t)f->to);
+  }
+}
+
+/* 0.05: a byte read in nanoseconds, by one thread. */
+static void run_pass(const mrt_call *c, const pass *p, const fold *f,
+                     const char *x, char *y) {
+  int64_t rows = p->outer * p->parts, units = rows * blocks_of(p->inner);
+  double read = (double)p->outer * (double)p->n * (double)p->inner;
+  int team = mrt_team(c, read * (double)f->from * 0.05);
+#pragma omp parallel num_threads(team)
+  {
+    int64_t from, to;
+    mrt_share(units, omp_get_thread_num(), omp_get_num_threads(), &from, &to);
+    if (p->inner == 1)
+      run_rows(p, f, from, to, x, y);
+    else
+      for (int64_t u = from; u < to; u++) run_unit(p, f, u, x, y);
+  }
+}
+
+static void reduce(const mrt_call *c, const reducer *of) {
+  passes s = passes_of(c);
+  const reducer *r = &of[c->in[0].type.dtype];
+  const char *x = c->in[0].data;
+  char *spare = c->scratch;
+  for (int i = 0; i < s.count; i++) {
+    const fold *f = i ? &r->next : &r->first;
+    char *y = i + 1 < s.count ? spare : c->out[0].data;
+    run_pass(c, &s.at[i], f, x, y);
+    spare += i + 1 < s.count ? pass_bytes(&s.at[i], f->to) : 0;
+    x = y;
+  }
+}
+
+/* ---- the operators ------------------------------------------------------ */
+
+#define SAME(f)                                                                \
+  { f, f }
+
+static void sum(const mrt_call *c) {
+  static const reducer of[MRT_DTYPE_COUNT] = {
+    [MRT_REAL] = SAME(FOLD(sum_real, real, real)),
+    [MRT_i64] = SAME(FOLD(sum_i64, int64_t, int64_t)),
+    [MRT_i32] = { FOLD(sum_i32, int32_t, int64_t),
+                  FOLD(sum_i64, int64_t, int64_t) },
+    [MRT_u8] = { FOLD(sum_u8, uint8_t, int64_t),
+                 FOLD(sum_i64, int64_t, int64_t) },
+    [MRT_bool] = { FOLD(sum_u8, uint8_t, int64_t),
+                   FOLD(sum_i64, int64_t, int64_t) },
+  };
+  reduce(c, of);
+}
+
+static void prod(const mrt_call *c) {
+  static const reducer of[MRT_DTYPE_COUNT] = {
+    [MRT_REAL] = SAME(FOLD(prod_real, real, real)),
+    [MRT_i64] = SAME(FOLD(prod_i64, int64_t, int64_t)),
+    [MRT_i32] = { FOLD(prod_i32, int32_t, int64_t),
+                  FOLD(prod_i64, int64_t, int64_t) },
+    [MRT_u8] = { FOLD(prod_u8, uint8_t, int64_t),
+                 FOLD(prod_i64, int64_t, int64_t) },
+  };
+  reduce(c, of);
+}
+
+static void amax(const mrt_call *c) {
+  static const reducer of[MRT_DTYPE_COUNT] = {
+    [MRT_REAL] = SAME(FOLD(max_real, real, real)),
+    [MRT_i64] = SAME(FOLD(max_i64, int64_t, int64_t)),
+    [MRT_i32] = SAME(FOLD(max_i32, int32_t, int32_t)),
+    [MRT_u8] = SAME(FOLD(max_u8, uint8_t, uint8_t)),
+  };
+  reduce(c, of);
+}
+
+static void amin(const mrt_call *c) {
+  static const reducer of[MRT_DTYPE_COUNT] = {
+    [MRT_REAL] = SAME(FOLD(min_real, real, real)),
+    [MRT_i64] = SAME(FOLD(min_i64, int64_t, int64_t)),
+    [MRT_i32] = SAME(FOLD(min_i32, int32_t, int32_t)),
+    [MRT_u8] = SAME(FOLD(min_u8, uint8_t, uint8_t)),
+  };
+  reduce(c, of);
+}
+
+/* Of zeros and ones, the largest and the smallest. */
+static void any(const mrt_call *c) {
+  static const reducer of[MRT_DTYPE_COUNT] = {
+    [MRT_bool] = SAME(FOLD(max_u8, uint8_t, uint8_t)),
+  };
+  reduce(c, of);
+}
+
+static void all(const mrt_call *c) {
+  static const reducer of[MRT_DTYPE_COUNT] = {
+    [MRT_bool] = SAME(FOLD(all_u8, uint8_t, uint8_t)),
+  };
+  reduce(c, of);
+}
+
+MRT_KERNEL(sum, .run = sum, .scratch = scratch);
+MRT_KERNEL(prod, .run = prod, .scratch = scratch);
+MRT_KERNEL(amax, .run = amax, .scratch = scratch);
+MRT_KERNEL(amin, .run = amin, .scratch = scratch);
+MRT_KERNEL(any, .run = any, .scratch = scratch);
+MRT_KERNEL(all, .run = all, .scratch = scratch);
