@@ -17,7 +17,8 @@ const mrt_allocator mrt_malloc_allocator = { plain, NULL };
 
 void *mrt_calloc(const mrt_allocator *a, size_t count, size_t size) {
   if (size && count > SIZE_MAX / 2 / size) return NULL;
-  size_t bytes = count * size ? count * size : 1;
+  size_t bytes = count * size;
+  if (bytes == 0) bytes = 1;
   void *block = a->resize(a->user, NULL, 0, bytes);
   if (block) memset(block, 0, bytes);
   return block;

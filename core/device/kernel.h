@@ -23,7 +23,9 @@ typedef struct mrt_operand {
 typedef struct mrt_run {
   uint64_t seed;  /* of the random numbers */
   uint64_t step;  /* how often the plan ran before */
-  volatile int fault; /* 0, or 1 + the index of the node that met bad data */
+  int fault;      /* 0, or 1 + the step that met an index out of range */
+  int64_t bad_id; /* that index, and how many there are */
+  int64_t bad_limit;
 } mrt_run;
 
 typedef struct mrt_call {

@@ -30,6 +30,11 @@ typedef struct mrt_build {
   int made_count, made_room;
 } mrt_build;
 
+/* The build takes one handle of `t`: it dies with the build. */
+mrt_tensor *mrt_own(mrt_build *b, mrt_tensor *t);
+/* Drop all that the build owns. */
+void mrt_build_free(mrt_build *b);
+
 /* The general one: first output (or output `index`) of op(in...). */
 mrt_tensor *mrt_make(mrt_build *b, int op, const void *options, int nin,
                      mrt_tensor *const *in);

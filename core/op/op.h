@@ -29,6 +29,8 @@ typedef enum mrt_trait {
   MRT_UPDATES = 16,   /* outputs take the storage of the leading inputs */
   MRT_FAULTS = 32,    /* checks indices it reads and reports bad ones */
   MRT_FIXED = 64,     /* never removed, merged or cloned */
+  MRT_INVOLUTION = 128, /* f(f(x)) == x, bit for bit */
+  MRT_UNIFORM = 256,  /* no inputs, every element equal */
 } mrt_trait;
 
 /* How it behaves in narrow precision. */
@@ -76,6 +78,10 @@ struct mrt_op {
   uint32_t inplace; /* bit i: output 0 may overwrite input i */
   uint32_t strided; /* bit i: input i may have any strides */
   int updates;      /* outputs 0..updates take the storage of inputs 0.. */
+  /* Where input i (bit of unit_inputs) is the constant `unit` everywhere, the
+   * output is the other input, bit for bit. */
+  uint32_t unit_inputs;
+  double unit;
   mrt_width width;
   uint32_t traits;
 };
@@ -98,7 +104,7 @@ extern const mrt_op *const mrt_ops[MRT_OP_COUNT];
   .options = (table), .option_count = MRT_COUNT(table),                        \
   .options_size = sizeof(type)
 #define MRT_OPTION(type, field, ...)                                           \
-  { .name = #field, .offset = offsetof(type, field), __VA_ARGS__ }
+  { .name = #field, .offset = offsetof(type, field), .kind = __VA_ARGS__ }
 
 /* Fail with "name: <text>". */
 #define mrt_refuse(c, status, ...)                                             \

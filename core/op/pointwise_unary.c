@@ -1,6 +1,6 @@
 /* pointwise_unary.c -- operators of one input, element by element
  *
- *   x      any shape; f32 | f64, and integers where the row says so
+ *   x      any shape; f32 | f64; neg, abs, sign and relu take i64 | i32 too
  *   y      type of x, bool for isnan; may take x's storage
  *   grad   from y where that is simpler (exp, sqrt, tanh, ...): x can go;
  *          0 for sign, floor, ceil and round, none for isnan and logical_not
@@ -88,10 +88,10 @@ static mrt_status infer_isnan(mrt_infer *c) {
 UNARY(neg, "y = -x", .infer = infer_signed, .grad = neg_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_FOLLOW,
       .traits = TWICE);
-UNARY(abs, "y = |x|", .infer = mrt_infer_numbers, .grad = abs_grad,
+UNARY(abs, "y = |x|", .infer = infer_signed, .grad = abs_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_FOLLOW,
       .traits = ONCE);
-UNARY(sign, "y = -1, 0 or 1 as x < 0, x = 0, x > 0", .infer = mrt_infer_numbers,
+UNARY(sign, "y = -1, 0 or 1 as x < 0, x = 0, x > 0", .infer = infer_signed,
       .grad = mrt_grad_zero, .flops = mrt_flops_one, .inplace = 1,
       .width = MRT_FOLLOW, .traits = ONCE);
 UNARY(exp, "y = e^x", .infer = mrt_infer_reals, .grad = exp_grad,
@@ -115,7 +115,7 @@ UNARY(tanh, "y = tanh x", .infer = mrt_infer_reals, .grad = tanh_grad,
 UNARY(sigmoid, "y = 1 / (1 + e^-x)", .infer = mrt_infer_reals,
       .grad = sigmoid_grad, .flops = mrt_flops_ten, .inplace = 1,
       .width = MRT_FOLLOW, .traits = ONCE);
-UNARY(relu, "y = max(x, 0)", .infer = mrt_infer_numbers, .grad = relu_grad,
+UNARY(relu, "y = max(x, 0)", .infer = infer_signed, .grad = relu_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_FOLLOW,
       .traits = ONCE);
 UNARY(erf, "y = 2 / sqrt pi * integral of e^-t^2 from 0 to x",

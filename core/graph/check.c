@@ -1,0 +1,46 @@
+/* check.c -- is this a legal graph?
+ *
+ * SPDX-License-Identifier: MIT */
+#include "graph/graph.h"
+
+static mrt_status fail(const mrt_graph *g, int i, const char *what,
+                       mrt_error *e) {
+  const mrt_node *n = g->nodes[i];
+  return mrt_fail(e, MRT_EPLAN, "graph check: node %d, %s (%s:%d): %s", i + 1,
+                  n->label, n->origin.file, n->origin.line, what);
+}
+
+/* `version[v]` is 1 + the position that overwrote variable v, by base id. */
+static mrt_status walk(const mrt_graph *g, int *made, int *overwritten,
+                       mrt_error *e) {
+  for (int i = 0; i < g->node_count; i++) {
+    const mrt_node *n = g->nodes[i];
+    for (int k = 0; k < n->nin; k++) {
+      const mrt_value *v = n->in[k];
+      if (v->node && !made[v->base->id] && !made[v->id])
+        return fail(g, i, "reads what is computed later", e);
+      if (v->base->leaf == MRT_LEAF_VARIABLE &&
+          overwritten[v->base->id] != (v->node ? made[v->id] : 0) &&
+          !(v->node && mrt_node_is_view(v->node)))
+        return fail(g, i, "reads an old version of a variable", e);
+    }
+    bool update = mrt_node_is_update(n);
+    for (int k = 0; k < n->nout; k++) {
+      made[n->out[k]->id] = i + 1;
+      if (update && k < n->op->updates)
+        overwritten[n->out[k]->base->id] = i + 1;
+    }
+  }
+  return MRT_OK;
+}
+
+mrt_status mrt_graph_check(const mrt_graph *g, mrt_error *e) {
+  mrt_arena arena;
+  mrt_arena_init(&arena, g->ctx->allocator);
+  int *made = MRT_NEW(&arena, int, g->value_count);
+  int *overwritten = MRT_NEW(&arena, int, g->value_count);
+  mrt_status s = made && overwritten ? walk(g, made, overwritten, e)
+                                     : mrt_nomem(e);
+  mrt_arena_free(&arena);
+  return s;
+}

@@ -1,0 +1,313 @@
+/* grad.c -- reverse-mode autodiff by extending the graph
+ *
+ *   question  what is d ys / d xs, as tensors like any other?
+ *   method    Walk the expressions between xs and ys once, in falling id order
+ *             (ids are topological), asking each row for the gradients of its
+ *             inputs and adding up what arrives at a tensor.  The rules build
+ *             nodes and call no kernel, so the result can be differentiated
+ *             again, optimised and planned like the rest.
+ *   cost      O(m) rules for m expressions on paths from xs to ys, plus one
+ *             visit of everything below ys.
+ *   from      Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3
+ *
+ * Walks keep their facts in `mark`s of tensors and a list sorted by id.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/build.h"
+#include "op/apply.h"
+#include "op/views.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct walk {
+  mrt_arena arena;
+  mrt_error *e;
+  mrt_expr **order; /* reachable expressions */
+  int count, room;
+  mrt_tensor **marked; /* to unmark at the end */
+  int marked_count, marked_room;
+  bool met_stale;
+  bool stop_at_xs; /* xs are leaves: do not look below them */
+} walk;
+
+/* Marks: SEEN while collecting; bit LEADS when some x is at or below it;
+ * above that 1 + index into the table of gradients. */
+enum { SEEN = 1, LEADS = 2, SHIFT = 2 };
+
+static mrt_status mark(walk *w, mrt_tensor *t, int bits) {
+  if (t->mark == 0) {
+    if (!MRT_PUSH_ROOM(&w->arena, w->marked, w->marked_count, w->marked_room))
+      return mrt_nomem(w->e);
+    w->marked[w->marked_count++] = t;
+  }
+  t->mark |= bits;
+  return MRT_OK;
+}
+
+/* Collect every expression below the ys, each once (through its first output
+ * seen; an expression is pushed when any of its outputs is first met). */
+static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
+  mrt_tensor **stack = NULL;
+  int depth = 0, room = 0;
+  for (int i = 0; i < ny; i++) {
+    if (!MRT_PUSH_ROOM(&w->arena, stack, depth, room)) return mrt_nomem(w->e);
+    stack[depth++] = ys[i];
+  }
+  while (depth) {
+    mrt_tensor *t = stack[--depth];
+    if (t->mark & SEEN) continue;
+    MRT_TRY(mark(w, t, SEEN));
+    mrt_expr *x = t->expr;
+    if (!x || (w->stop_at_xs && (t->mark & LEADS))) continue;
+    if (x->stale) {
+      w->met_stale = true;
+      continue;
+    }
+    bool first = true;
+    for (int i = 0; i < x->nout && first; i++)
+      if (x->out[i] && x->out[i] != t && (x->out[i]->mark & SEEN)) first = false;
+    if (!first) continue;
+    if (!MRT_PUSH_ROOM(&w->arena, w->order, w->count, w->room))
+      return mrt_nomem(w->e);
+    w->order[w->count++] = x;
+    for (int i = 0; i < x->nin; i++) {
+      if (x->in[i]->mark & SEEN) continue;
+      if (!MRT_PUSH_ROOM(&w->arena, stack, depth, room)) return mrt_nomem(w->e);
+      stack[depth++] = x->in[i];
+    }
+  }
+  return MRT_OK;
+}
+
+static int by_id(const void *a, const void *b) {
+  uint64_t p = (*(mrt_expr *const *)a)->id, q = (*(mrt_expr *const *)b)->id;
+  return (p > q) - (p < q);
+}
+
+/* Rising order: an output leads to an x when an input does. */
+static mrt_status find_paths(walk *w) {
+  for (int k = 0; k < w->count; k++) {
+    mrt_expr *x = w->order[k];
+    bool leads = false;
+    if (x->op->grad)
+      for (int i = 0; i < x->nin; i++) leads |= (x->in[i]->mark & LEADS) != 0;
+    for (int i = 0; leads && i < x->nout; i++)
+      if (x->out[i]) MRT_TRY(mark(w, x->out[i], LEADS));
+  }
+  return MRT_OK;
+}
+
+/* ---- gradients of tensors, found through marks ------------------------------ */
+
+typedef struct sums {
+  mrt_tensor **of; /* by (mark >> SHIFT) - 1 */
+  int count, room;
+} sums;
+
+static mrt_tensor *sum_of(const sums *s, const mrt_tensor *t) {
+  int slot = t->mark >> SHIFT;
+  return slot ? s->of[slot - 1] : NULL;
+}
+
+static mrt_status add_to(walk *w, mrt_build *b, sums *s, mrt_tensor *t,
+                         mrt_tensor *g) {
+  int slot = t->mark >> SHIFT;
+  if (slot) {
+    s->of[slot - 1] = s->of[slot - 1] ? mrt_add(b, s->of[slot - 1], g) : g;
+    return b->status;
+  }
+  if (!MRT_PUSH_ROOM(&w->arena, s->of, s->count, s->room))
+    return mrt_nomem(w->e);
+  s->of[s->count++] = g;
+  return mark(w, t, s->count << SHIFT);
+}
+
+/* Ask the row of `x` for the gradients of its inputs. */
+static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
+  mrt_tensor **out = MRT_NEW(&w->arena, mrt_tensor *, x->nout * 2);
+  mrt_tensor **din = MRT_NEW(&w->arena, mrt_tensor *, x->nin);
+  bool *wants = MRT_NEW(&w->arena, bool, x->nin);
+  if (!out || !din || !wants) return mrt_nomem(w->e);
+  mrt_tensor **dout = out + x->nout;
+  bool any = false;
+  for (int i = 0; i < x->nout; i++) {
+    if (x->out[i]) dout[i] = sum_of(s, x->out[i]);
+    any |= dout[i] != NULL;
+  }
+  if (!any) return MRT_OK;
+  for (int i = 0; i < x->nin; i++)
+    wants[i] = (x->in[i]->mark & LEADS) && mrt_is_float(x->in[i]->type.dtype);
+  for (int i = 0; i < x->nout; i++) {
+    mrt_tensor *t = mrt_expr_output(b->ctx, x, i);
+    if (!t) return mrt_nomem(w->e);
+    t->handles++;
+    if (!mrt_own(b, t)) return b->status;
+    out[i] = t;
+  }
+  mrt_build rule = { .ctx = b->ctx, .op = x->op, .options = x->options,
+                     .nin = x->nin, .nout = x->nout, .in = x->in, .out = out,
+                     .dout = dout, .din = din, .wants = wants };
+  mrt_origin before = b->ctx->origin;
+  b->ctx->origin = x->origin;
+  b->ctx->origin.backward = true;
+  x->op->grad(&rule);
+  mrt_status status = rule.status;
+  for (int i = 0; i < x->nin && !status; i++) {
+    if (!wants[i] || !din[i]) continue;
+    mrt_hold(din[i]);
+    din[i]->handles++;
+    if (!mrt_own(b, din[i])) status = b->status;
+    else status = add_to(w, b, s, x->in[i], din[i]);
+  }
+  b->ctx->origin = before;
+  mrt_build_free(&rule);
+  return status;
+}
+
+static mrt_status run(walk *w, mrt_build *b, mrt_tensor *const *ys,
+                      mrt_tensor *const *dys, int ny, mrt_tensor *const *xs,
+                      int nx, mrt_tensor **dx) {
+  sums s = { 0 };
+  for (int i = 0; i < nx; i++) MRT_TRY(mark(w, xs[i], LEADS));
+  MRT_TRY(collect(w, ys, ny));
+  if (w->count) qsort(w->order, (size_t)w->count, sizeof *w->order, by_id);
+  MRT_TRY(find_paths(w));
+  for (int i = 0; i < ny; i++)
+    if (dys[i]) MRT_TRY(add_to(w, b, &s, ys[i], dys[i]));
+  for (int k = w->count; k-- > 0;) {
+    mrt_expr *x = w->order[k];
+    bool leads = false;
+    for (int i = 0; i < x->nout; i++)
+      leads |= x->out[i] && (x->out[i]->mark & LEADS);
+    if (leads && x->op->grad) MRT_TRY(differentiate(w, b, &s, x));
+  }
+  for (int i = 0; i < nx; i++) {
+    dx[i] = sum_of(&s, xs[i]);
+    if (!dx[i] && w->met_stale)
+      return mrt_fail(w->e, MRT_EGRAD,
+                      "grad: the way to input %d reads a variable that has been "
+                      "assigned since; take the gradient before assigning",
+                      i + 1);
+  }
+  return MRT_OK;
+}
+
+static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
+                             mrt_tensor *const *dys, int ny,
+                             mrt_tensor *const *xs, int nx, bool stop_at_xs,
+                             mrt_tensor **dx) {
+  walk w = { .e = &b->ctx->error, .stop_at_xs = stop_at_xs };
+  mrt_arena_init(&w.arena, b->ctx->allocator);
+  mrt_status s = run(&w, b, ys, dys, ny, xs, nx, dx);
+  for (int i = 0; i < w.marked_count; i++) w.marked[i]->mark = 0;
+  mrt_arena_free(&w.arena);
+  return s;
+}
+
+/* Differentiate a copy of the operator made of plainer ones, between stand-ins
+ * for its inputs (identity views, which pass higher derivatives on): the walk
+ * then touches new tensors only and cannot disturb the one it is part of. */
+static void between_stand_ins(mrt_build *b, mrt_decompose decompose,
+                              mrt_tensor **stand_in) {
+  mrt_tensor *value[MRT_MAX_OUT] = { 0 };
+  mrt_tensor *ys[MRT_MAX_OUT], *dys[MRT_MAX_OUT];
+  for (int i = 0; i < b->nin; i++) {
+    const mrt_type *t = &b->in[i]->type;
+    mrt_shape_options o = { .shape = { .count = t->rank } };
+    memcpy(o.shape.at, t->dims, sizeof o.shape.at);
+    stand_in[i] = MRT_MAKE(b, reshape, &o, b->in[i]);
+  }
+  mrt_tensor *const *in = b->in;
+  b->in = stand_in;
+  if (!b->status) decompose(b, value);
+  b->in = in;
+  int n = 0;
+  for (int i = 0; i < b->nout; i++)
+    if (value[i] && b->dout[i]) ys[n] = value[i], dys[n++] = b->dout[i];
+  if (n && !b->status)
+    b->status = grad_build(b, ys, dys, n, stand_in, b->nin, true, b->din);
+}
+
+void mrt_grad_decomposed(mrt_build *b, mrt_decompose decompose) {
+  size_t bytes = (size_t)b->nin * sizeof(mrt_tensor *);
+  mrt_tensor **stand_in = mrt_calloc(b->ctx->allocator, 1, bytes);
+  if (!stand_in) b->status = mrt_nomem(&b->ctx->error);
+  else between_stand_ins(b, decompose, stand_in);
+  mrt_release(b->ctx->allocator, stand_in, bytes);
+}
+
+/* ---- the public face ------------------------------------------------------- */
+
+static mrt_status check(mrt_context *ctx, mrt_tensor *const *ys,
+                        mrt_tensor *const *dys, int ny, mrt_tensor *const *xs,
+                        int nx) {
+  mrt_error *e = &ctx->error;
+  for (int i = 0; i < ny; i++) {
+    if (!mrt_is_real(ys[i]->type.dtype))
+      return mrt_fail(e, MRT_EDTYPE, "grad: output %d is %s, f32 or f64 wanted",
+                      i + 1, mrt_show(&ys[i]->type).s);
+    if (!dys && mrt_type_count(&ys[i]->type) != 1)
+      return mrt_fail(e, MRT_EGRAD,
+                      "grad: output %d is %s, a scalar wanted (or its gradient "
+                      "given with grad_outputs)",
+                      i + 1, mrt_show(&ys[i]->type).s);
+    if (dys && !mrt_type_equal(&ys[i]->type, &dys[i]->type))
+      return mrt_fail(e, MRT_ESHAPE,
+                      "grad: output %d is %s and its gradient %s, equal wanted",
+                      i + 1, mrt_show(&ys[i]->type).s,
+                      mrt_show(&dys[i]->type).s);
+  }
+  for (int i = 0; i < nx; i++)
+    if (!mrt_is_float(xs[i]->type.dtype))
+      return mrt_fail(e, MRT_EDTYPE, "grad: input %d is %s, a float wanted",
+                      i + 1, mrt_show(&xs[i]->type).s);
+  return MRT_OK;
+}
+
+static mrt_status public_grad(mrt_build *b, mrt_tensor *const *ys,
+                              mrt_tensor *const *given, int ny,
+                              mrt_tensor *const *xs, int nx, bool allow_unused,
+                              mrt_tensor **dys, mrt_tensor **dx) {
+  for (int i = 0; i < ny; i++)
+    dys[i] = given ? given[i]
+                   : mrt_expand_to(b, mrt_const_like(b, ys[i], 1), &ys[i]->type);
+  MRT_TRY(b->status);
+  MRT_TRY(grad_build(b, ys, dys, ny, xs, nx, false, dx));
+  for (int i = 0; i < nx; i++) {
+    if (!dx[i] && !allow_unused)
+      return mrt_fail(&b->ctx->error, MRT_EGRAD,
+                      "grad: input %d%s%s%s, %s, does not lead to any output "
+                      "(allow_unused = true gives zeros)",
+                      i + 1, xs[i]->name ? " '" : "",
+                      xs[i]->name ? xs[i]->name : "", xs[i]->name ? "'" : "",
+                      mrt_show(&xs[i]->type).s);
+    if (!dx[i])
+      dx[i] = mrt_expand_to(b, mrt_const_like(b, xs[i], 0), &xs[i]->type);
+    MRT_TRY(b->status);
+  }
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
+                            mrt_tensor *const *dys, int ny,
+                            mrt_tensor *const *xs, int nx, bool allow_unused,
+                            mrt_tensor **dx) {
+  MRT_TRY(check(ctx, ys, dys, ny, xs, nx));
+  const mrt_allocator *a = ctx->allocator;
+  mrt_build b = { .ctx = ctx };
+  mrt_tensor **all = mrt_calloc(a, (size_t)(2 * ny + 2 * nx), sizeof *all);
+  if (!all) return mrt_nomem(&ctx->error);
+  /* In a trace a variable means its newest version. */
+  mrt_tensor **y = all, **dy = all + ny, **x = dy + ny, **out = x + nx;
+  for (int i = 0; i < ny; i++) y[i] = mrt_tensor_current(ys[i]);
+  for (int i = 0; i < nx; i++) x[i] = mrt_tensor_current(xs[i]);
+  mrt_status s = public_grad(&b, y, dys, ny, x, nx, allow_unused, dy, out);
+  for (int i = 0; i < nx && !s; i++) {
+    mrt_tensor_ref(out[i]);
+    dx[i] = out[i];
+  }
+  mrt_build_free(&b);
+  mrt_release(a, all, (size_t)(2 * ny + 2 * nx) * sizeof *all);
+  return s;
+}

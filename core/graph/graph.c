@@ -1,0 +1,133 @@
+/* graph.c -- making, walking and changing graphs
+ *
+ * SPDX-License-Identifier: MIT */
+#include "graph/graph.h"
+
+#include <string.h>
+
+void mrt_graph_free(mrt_graph *g) {
+  for (int i = 0; i < g->held_count; i++) mrt_drop(g->held[i]);
+  g->held_count = 0;
+  mrt_arena_free(&g->arena);
+}
+
+mrt_value *mrt_graph_value(mrt_graph *g, const mrt_type *type,
+                           mrt_origin origin) {
+  if (!MRT_PUSH_ROOM(&g->arena, g->values, g->value_count, g->value_room))
+    return NULL;
+  mrt_value *v = MRT_NEW(&g->arena, mrt_value, 1);
+  if (!v) return NULL;
+  v->id = g->value_count, v->type = *type, v->origin = origin;
+  v->slot = -1, v->base = v;
+  mrt_type_strides(type, v->strides);
+  return g->values[g->value_count++] = v;
+}
+
+mrt_node *mrt_graph_node(mrt_graph *g, const mrt_op *op, int nin,
+                         mrt_value *const *in, const void *options, int nout,
+                         const mrt_type *types, mrt_origin origin) {
+  mrt_node *n = MRT_NEW(&g->arena, mrt_node, 1);
+  if (!n) return NULL;
+  n->id = g->next_node++;
+  n->op = op, n->nin = nin, n->nout = nout, n->origin = origin;
+  n->label = op->name, n->scratch_slot = -1;
+  n->in = MRT_NEW(&g->arena, mrt_value *, nin);
+  n->out = MRT_NEW(&g->arena, mrt_value *, nout);
+  n->options = mrt_arena_alloc(&g->arena, 1, op->options_size);
+  if (!n->in || !n->out || !n->options) return NULL;
+  if (nin) memcpy(n->in, in, (size_t)nin * sizeof *in);
+  if (options && op->options_size)
+    memcpy(n->options, options, op->options_size);
+  for (int i = 0; i < nout; i++) {
+    mrt_value *v = mrt_graph_value(g, &types[i], origin);
+    if (!v) return NULL;
+    v->node = n, v->index = i;
+    n->out[i] = v;
+  }
+  return n;
+}
+
+mrt_status mrt_graph_unary(mrt_graph *g, int op, mrt_value *in,
+                           mrt_node **node) {
+  *node = mrt_graph_node(g, mrt_ops[op], 1, &in, NULL, 1, &in->type,
+                         in->origin);
+  return *node ? MRT_OK : mrt_nomem(&g->ctx->error);
+}
+
+void mrt_graph_set_order(mrt_graph *g, mrt_node **nodes, int count) {
+  g->nodes = nodes, g->node_count = g->node_room = count;
+}
+
+mrt_status mrt_graph_append(mrt_graph *g, mrt_node *node) {
+  if (!MRT_PUSH_ROOM(&g->arena, g->nodes, g->node_count, g->node_room))
+    return mrt_nomem(&g->ctx->error);
+  g->nodes[g->node_count++] = node;
+  return MRT_OK;
+}
+
+void mrt_graph_count_uses(mrt_graph *g) {
+  for (int i = 0; i < g->value_count; i++) g->values[i]->uses = 0;
+  for (int i = 0; i < g->node_count; i++)
+    for (int k = 0; k < g->nodes[i]->nin; k++) g->nodes[i]->in[k]->uses++;
+  for (int i = 0; i < g->output_count; i++) g->outputs[i]->uses++;
+}
+
+static mrt_value *end_of(mrt_value *v) {
+  while (v->other) v = v->other;
+  return v;
+}
+
+void mrt_graph_substitute(mrt_graph *g) {
+  for (int i = 0; i < g->node_count; i++)
+    for (int k = 0; k < g->nodes[i]->nin; k++)
+      g->nodes[i]->in[k] = end_of(g->nodes[i]->in[k]);
+  for (int i = 0; i < g->output_count; i++)
+    g->outputs[i] = end_of(g->outputs[i]);
+  for (int i = 0; i < g->value_count; i++) g->values[i]->other = NULL;
+}
+
+void mrt_graph_sweep(mrt_graph *g) {
+  int kept = 0;
+  for (int i = 0; i < g->node_count; i++)
+    if (!g->nodes[i]->dead) g->nodes[kept++] = g->nodes[i];
+  g->node_count = kept;
+}
+
+bool mrt_node_is_view(const mrt_node *n) {
+  return (n->op->traits & MRT_VIEW) != 0;
+}
+bool mrt_node_is_update(const mrt_node *n) {
+  return (n->op->traits & MRT_UPDATES) != 0;
+}
+
+double mrt_node_flops(const mrt_node *n) {
+  if (!n->op->flops) return 0;
+  /* Rows look at a few leading values only. */
+  const mrt_type *in[8], *out[8];
+  mrt_signature s = { n->op, n->options, n->nin, n->nout, in, out };
+  for (int i = 0; i < n->nin && i < MRT_COUNT(in); i++) in[i] = &n->in[i]->type;
+  for (int i = 0; i < n->nout && i < MRT_COUNT(out); i++)
+    out[i] = &n->out[i]->type;
+  if (s.nin > MRT_COUNT(in)) s.nin = MRT_COUNT(in);
+  if (s.nout > MRT_COUNT(out)) s.nout = MRT_COUNT(out);
+  return n->op->flops(&s);
+}
+
+double mrt_node_bytes(const mrt_node *n) {
+  double bytes = 0;
+  for (int i = 0; i < n->nin; i++)
+    bytes += (double)mrt_type_bytes(&n->in[i]->base->type);
+  for (int i = 0; i < n->nout; i++)
+    bytes += (double)mrt_type_bytes(&n->out[i]->type);
+  return bytes;
+}
+
+bool mrt_value_contiguous(const mrt_value *v) {
+  int64_t step = 1;
+  for (int i = v->type.rank - 1; i >= 0; i--) {
+    if (v->type.dims[i] == 0) return true;
+    if (v->type.dims[i] != 1 && v->strides[i] != step) return false;
+    step *= v->type.dims[i];
+  }
+  return true;
+}

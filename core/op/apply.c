@@ -1,0 +1,103 @@
+/* apply.c -- applying an operator: check now, compute later
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/apply.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static mrt_status check_count(const mrt_op *op, int nin, mrt_error *e) {
+  if (nin >= op->min_inputs && (op->max_inputs < 0 || nin <= op->max_inputs))
+    return MRT_OK;
+  if (op->max_inputs < 0)
+    return mrt_fail(e, MRT_EVALUE, "%s: %d tensors, at least %d wanted",
+                    op->name, nin, op->min_inputs);
+  if (op->min_inputs == op->max_inputs)
+    return mrt_fail(e, MRT_EVALUE, "%s: %d tensors, %d wanted", op->name, nin,
+                    op->min_inputs);
+  return mrt_fail(e, MRT_EVALUE, "%s: %d tensors, %d to %d wanted", op->name,
+                  nin, op->min_inputs, op->max_inputs);
+}
+
+mrt_status mrt_infer_types(const mrt_op *op, int nin, const mrt_type *const *in,
+                           void *options, mrt_type *types, int *nout,
+                           mrt_error *e) {
+  MRT_TRY(check_count(op, nin, e));
+  mrt_infer c = { .op = op, .nin = nin, .in = in, .options = options,
+                  .nout = 1, .out = types, .e = e };
+  MRT_TRY(op->infer(&c));
+  for (int i = 0; i < c.nout; i++)
+    MRT_TRY(mrt_type_check(&types[i], op->name, e));
+  *nout = c.nout;
+  return MRT_OK;
+}
+
+/* Inference sees the inputs' types through pointers: enough for most on the
+ * stack, from the heap for operators over long lists. */
+enum { FEW = 16 };
+
+mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
+                          mrt_tensor *const *given, int nin,
+                          const void *options, mrt_expr **out) {
+  _Alignas(max_align_t) char own[MRT_MAX_OPTIONS];
+  mrt_type types[MRT_MAX_OUT];
+  struct { mrt_tensor *in; const mrt_type *type; } few[FEW];
+  if (nin < 0 || op->options_size > sizeof own)
+    return mrt_fail(&ctx->error, MRT_EVALUE, "%s: bad call", op->name);
+  size_t bytes = (size_t)nin * (sizeof few[0].in + sizeof few[0].type);
+  void *room = nin > FEW ? mrt_calloc(ctx->allocator, 1, bytes) : few;
+  if (!room) return mrt_nomem(&ctx->error);
+  mrt_tensor **in = room;
+  const mrt_type **in_types = (const mrt_type **)(in + nin);
+
+  if (options) memcpy(own, options, op->options_size);
+  else mrt_options_init(op, own);
+  uint64_t key = 0;
+  if (op->traits & MRT_RANDOM) {
+    memcpy(&key, own, sizeof key);
+    if (key == 0) key = ctx->next_key++;
+    memcpy(own, &key, sizeof key);
+  }
+  mrt_status s = MRT_OK;
+  for (int i = 0; i < nin; i++) {
+    in[i] = mrt_tensor_current(given[i]);
+    in_types[i] = &in[i]->type;
+    if (in[i]->ctx != ctx)
+      s = mrt_fail(&ctx->error, MRT_ESTATE,
+                   "%s: input %d belongs to another context", op->name, i + 1);
+  }
+  int nout = 1;
+  if (!s)
+    s = mrt_infer_types(op, nin, in_types, own, types, &nout, &ctx->error);
+  if (!s) {
+    *out = mrt_expr_new(ctx, op, nin, in, own, op->options_size, nout, types);
+    if (*out) (*out)->updates = op->updates;
+    else s = mrt_nomem(&ctx->error);
+  }
+  if (room != few) mrt_release(ctx->allocator, room, bytes);
+  return s;
+}
+
+MRT_API mrt_status mrt_apply(mrt_context *ctx, const mrt_op *op,
+                             mrt_tensor *const *in, int nin,
+                             const void *options, mrt_tensor **out, int room,
+                             int *nout) {
+  if (op->traits & MRT_UPDATES)
+    return mrt_fail(&ctx->error, MRT_EVALUE,
+                    "%s writes its inputs: it is applied with update", op->name);
+  mrt_expr *x;
+  MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, &x));
+  int n = x->nout < room ? x->nout : room;
+  for (int i = 0; i < n; i++) {
+    out[i] = mrt_expr_output(ctx, x, i);
+    if (out[i]) {
+      out[i]->handles++;
+      continue;
+    }
+    if (i == 0) mrt_expr_free(ctx, x);
+    while (i > 0) mrt_tensor_unref(out[--i]);
+    return mrt_nomem(&ctx->error);
+  }
+  *nout = n;
+  return MRT_OK;
+}

@@ -1,0 +1,24 @@
+/* apply.h -- from operator and inputs to lazy outputs
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_OP_APPLY_H
+#define MRT_OP_APPLY_H
+
+#include "op/op.h"
+#include "tensor/tensor.h"
+
+enum { MRT_MAX_OPTIONS = 512 }; /* bytes of one operator's options */
+
+/* Check the inputs' count and run the row's inference: fills types[0..*nout),
+ * normalises `options` in place. */
+mrt_status mrt_infer_types(const mrt_op *op, int nin,
+                           const mrt_type *const *in, void *options,
+                           mrt_type *types, int *nout, mrt_error *e);
+
+/* A new expression of `op`, updating operators included, whose outputs are
+ * made on demand by mrt_expr_output.  The caller makes at least one. */
+mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
+                          mrt_tensor *const *in, int nin, const void *options,
+                          mrt_expr **out);
+
+#endif

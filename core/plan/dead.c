@@ -1,0 +1,23 @@
+/* dead.c -- what does nobody read?
+ *
+ *   needs   any graph
+ *   method  uses counted once, then a walk backwards
+ *   never   drops an update, or a node whose index checks guard one
+ *
+ * SPDX-License-Identifier: MIT */
+#include "plan/plan.h"
+
+mrt_status mrt_pass_dead(mrt_plan *plan) {
+  mrt_graph *g = &plan->graph;
+  mrt_graph_count_uses(g);
+  for (int i = g->node_count; i-- > 0;) {
+    mrt_node *n = g->nodes[i];
+    bool used = (n->op->traits & (MRT_UPDATES | MRT_FIXED)) != 0;
+    for (int k = 0; k < n->nout; k++) used |= n->out[k]->uses > 0;
+    if (used) continue;
+    n->dead = true;
+    for (int k = 0; k < n->nin; k++) n->in[k]->uses--;
+  }
+  mrt_graph_sweep(g);
+  return MRT_OK;
+}

@@ -1,0 +1,104 @@
+/* layout.c -- where does each value lie within its storage?
+ *
+ *   needs   versions settled
+ *   gives   base, offset and strides of every value; no view nodes are left
+ *   method  One walk.  A view's layout follows from its input's; where it
+ *           cannot, and where a kernel wants contiguous bytes, a copy goes in
+ *           (one per value).  An update's outputs lie where its inputs lie.
+ *           Plan outputs get contiguous storage of their own.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "plan/plan.h"
+
+#include <string.h>
+
+typedef struct laying {
+  mrt_graph *g;
+  mrt_node **order;
+  int count, room;
+} laying;
+
+static mrt_status put(laying *l, mrt_node *n) {
+  if (!MRT_PUSH_ROOM(&l->g->arena, l->order, l->count, l->room))
+    return mrt_nomem(&l->g->ctx->error);
+  l->order[l->count++] = n;
+  return MRT_OK;
+}
+
+/* The contiguous copy of `v`; v->other remembers it. */
+static mrt_status contiguous(laying *l, mrt_value *v, mrt_value **copy) {
+  if (!v->other) {
+    mrt_node *n;
+    MRT_TRY(mrt_graph_unary(l->g, MRT_OP_copy, v, &n));
+    MRT_TRY(put(l, n));
+    v->other = n->out[0];
+  }
+  *copy = v->other;
+  return MRT_OK;
+}
+
+static bool resolve(const mrt_node *n, int index) {
+  mrt_value *in = n->in[0], *out = n->out[index];
+  mrt_view v = { .op = n->op, .options = n->options, .index = index,
+                 .in = &in->type, .out = &out->type,
+                 .in_strides = in->strides, .strides = out->strides };
+  if (!n->op->view(&v)) return false;
+  out->base = in->base;
+  out->offset = in->offset + v.offset;
+  return true;
+}
+
+static mrt_status lay_view(laying *l, mrt_node *n) {
+  for (int i = 0; i < n->nout; i++) {
+    if (resolve(n, i)) continue;
+    MRT_TRY(contiguous(l, n->in[0], &n->in[0]));
+    if (!resolve(n, i))
+      return mrt_fail(&l->g->ctx->error, MRT_EPLAN, "%s: no layout",
+                      n->op->name);
+  }
+  return MRT_OK;
+}
+
+static mrt_status lay_node(laying *l, mrt_node *n) {
+  for (int i = 0; i < n->nin; i++) {
+    bool any = i < 32 ? n->op->strided >> i & 1 : n->op->strided >> 31;
+    if (!any && !mrt_value_contiguous(n->in[i]))
+      MRT_TRY(contiguous(l, n->in[i], &n->in[i]));
+  }
+  if (mrt_node_is_update(n))
+    for (int i = 0; i < n->op->updates; i++) {
+      mrt_value *in = n->in[i], *out = n->out[i];
+      if (in->base->leaf != MRT_LEAF_VARIABLE)
+        return mrt_fail(&l->g->ctx->error, MRT_EPLAN,
+                        "%s writes something that is no variable",
+                        n->op->name);
+      out->base = in->base, out->offset = in->offset;
+      memcpy(out->strides, in->strides, sizeof out->strides);
+    }
+  return put(l, n);
+}
+
+/* An output must not be a view, nor live in somebody else's storage. */
+static mrt_status lay_outputs(laying *l) {
+  mrt_graph *g = l->g;
+  for (int i = 0; i < g->output_count; i++) {
+    mrt_value *v = g->outputs[i];
+    bool own = v->base == v && v->node && v->leaf == MRT_LEAF_NONE;
+    if (!own) MRT_TRY(contiguous(l, v, &g->outputs[i]));
+  }
+  return MRT_OK;
+}
+
+mrt_status mrt_pass_layout(mrt_plan *plan) {
+  mrt_graph *g = &plan->graph;
+  laying l = { .g = g };
+  for (int i = 0; i < g->node_count; i++) {
+    mrt_node *n = g->nodes[i];
+    if (mrt_node_is_view(n)) MRT_TRY(lay_view(&l, n));
+    else MRT_TRY(lay_node(&l, n));
+  }
+  MRT_TRY(lay_outputs(&l));
+  for (int i = 0; i < g->value_count; i++) g->values[i]->other = NULL;
+  mrt_graph_set_order(g, l.order, l.count);
+  return MRT_OK;
+}

@@ -1,0 +1,134 @@
+/* lifetime.c -- from when to when does each value need its place?
+ *
+ *   needs   the order, layouts, scratch
+ *   gives   slots with first and last step; values that follow each other in
+ *           place share one
+ *   method  one walk for last reads, one for births.  An output takes an
+ *           input's slot when the row allows it, the input dies here, both are
+ *           contiguous and equally large, and no other operand of the node
+ *           looks into that slot.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "plan/plan.h"
+
+static mrt_slot *slot_of(const mrt_plan *plan, const mrt_value *v) {
+  return v->base->slot < 0 ? NULL : &plan->slots[v->base->slot];
+}
+
+/* v->uses becomes the last step that reads the base. */
+static void find_last_reads(mrt_plan *plan) {
+  mrt_graph *g = &plan->graph;
+  for (int i = 0; i < g->value_count; i++) g->values[i]->uses = -1;
+  for (int i = 0; i < g->node_count; i++)
+    for (int k = 0; k < g->nodes[i]->nin; k++)
+      g->nodes[i]->in[k]->base->uses = i;
+}
+
+static bool looks_into(const mrt_node *n, int but, int slot) {
+  for (int k = 0; k < n->nin; k++)
+    if (k != but && n->in[k]->base->slot == slot) return true;
+  return false;
+}
+
+static bool may_overwrite(const mrt_plan *plan, const mrt_node *n, int i,
+                          int input, const mrt_value *out) {
+  const mrt_value *in = n->in[input];
+  const mrt_slot *s = slot_of(plan, in);
+  size_t element = mrt_dtypes[in->type.dtype].bytes;
+  if (input >= 32 || !(n->op->inplace >> input & 1) || !s) return false;
+  if (!mrt_slot_in_arena(s) || s->last != i) return false;
+  if (element != mrt_dtypes[out->type.dtype].bytes ||
+      !mrt_type_same_shape(&in->type, &out->type))
+    return false;
+  if (in->offset != 0 || !mrt_value_contiguous(in) ||
+      mrt_round_up(plan->ctx, mrt_type_bytes(&in->type)) != s->bytes)
+    return false;
+  for (int k = 0; k < n->nout; k++) /* each input is taken once */
+    if (n->out[k] != out && n->out[k]->base->slot == in->base->slot)
+      return false;
+  return !looks_into(n, input, in->base->slot);
+}
+
+static bool take_input_place(mrt_plan *plan, const mrt_node *n, int i,
+                             mrt_value *out) {
+  bool any = out->index == 0 || (n->op->traits & MRT_POINTWISE);
+  if (plan->options.no_inplace || !any) return false;
+  for (int k = 0; k < n->nin; k++) {
+    if (!may_overwrite(plan, n, i, k, out)) continue;
+    out->slot = n->in[k]->base->slot;
+    int last = out->uses < i ? i : out->uses;
+    plan->slots[out->slot].last = last;
+    return true;
+  }
+  return false;
+}
+
+static mrt_status give_birth(mrt_plan *plan, mrt_node *n, int i,
+                             mrt_value *out) {
+  if (out->base != out) return MRT_OK; /* an update's output */
+  if (out->leaf == MRT_LEAF_NONE && out->slot == -1 &&
+      take_input_place(plan, n, i, out))
+    return MRT_OK;
+  if (out->slot >= 0) return MRT_OK; /* a plan output */
+  out->slot = mrt_plan_slot(
+      plan, (mrt_slot){ .value = out, .node = n,
+                        .kind = out->origin.backward ? MRT_VALUE_GRADIENT
+                                                     : MRT_VALUE_ACTIVATION,
+                        .bytes = mrt_type_bytes(&out->type), .first = i,
+                        .last = out->uses < i ? i : out->uses });
+  return out->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
+}
+
+static mrt_status add_leaf(mrt_plan *plan, mrt_value *v) {
+  static const mrt_value_kind kinds[] = {
+    [MRT_LEAF_INPUT] = MRT_VALUE_INPUT,
+    [MRT_LEAF_VARIABLE] = MRT_VALUE_VARIABLE,
+    [MRT_LEAF_CONSTANT] = MRT_VALUE_CONSTANT,
+  };
+  v->slot = mrt_plan_slot(
+      plan, (mrt_slot){ .value = v, .kind = kinds[v->leaf],
+                        .bytes = mrt_type_bytes(&v->type),
+                        .last = plan->graph.node_count - 1 });
+  return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
+}
+
+/* Outputs live outside the arena, from their birth to the end. */
+static mrt_status add_output(mrt_plan *plan, mrt_value *v, int end) {
+  if (v->slot >= 0) return MRT_OK;
+  plan->results[plan->result_count++] = v;
+  v->slot = mrt_plan_slot(
+      plan, (mrt_slot){ .value = v, .node = v->node, .kind = MRT_VALUE_OUTPUT,
+                        .bytes = mrt_type_bytes(&v->type), .last = end });
+  return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
+}
+
+mrt_status mrt_pass_lifetime(mrt_plan *plan) {
+  mrt_graph *g = &plan->graph;
+  int end = g->node_count - 1;
+  find_last_reads(plan);
+  plan->results = MRT_NEW(&g->arena, mrt_value *, g->output_count);
+  plan->output_result = MRT_NEW(&g->arena, int, g->output_count);
+  plan->leaves = MRT_NEW(&g->arena, mrt_value *, g->value_count);
+  if (!plan->results || !plan->output_result || !plan->leaves)
+    return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < g->value_count; i++) {
+    mrt_value *v = g->values[i];
+    if (v->leaf == MRT_LEAF_NONE) continue;
+    MRT_TRY(add_leaf(plan, v));
+    if (v->leaf != MRT_LEAF_INPUT) plan->leaves[plan->leaf_count++] = v;
+  }
+  for (int i = 0; i < g->output_count; i++) {
+    MRT_TRY(add_output(plan, g->outputs[i], end));
+    for (int r = 0; r < plan->result_count; r++)
+      if (plan->results[r] == g->outputs[i]) plan->output_result[i] = r;
+  }
+  for (int i = 0; i < g->node_count; i++)
+    for (int k = 0; k < g->nodes[i]->nout; k++)
+      MRT_TRY(give_birth(plan, g->nodes[i], i, g->nodes[i]->out[k]));
+  for (int i = 0; i < plan->result_count; i++) {
+    mrt_slot *s = slot_of(plan, plan->results[i]);
+    for (int k = 0; k < g->node_count; k++)
+      if (g->nodes[k] == s->node) s->first = k;
+  }
+  return MRT_OK;
+}

@@ -1,0 +1,140 @@
+/* plan.c -- running the passes, and what a plan says of itself
+ *
+ * SPDX-License-Identifier: MIT */
+#include "plan/plan.h"
+
+#include <string.h>
+
+typedef struct row {
+  const char *name;
+  mrt_pass run;
+  bool rewrite;
+} row;
+
+static const row rows[] = {
+#define PASS(name, doc)    { #name, mrt_pass_##name, false },
+#define REWRITE(name, doc) { #name, mrt_pass_##name, true },
+#include "passes.def"
+#undef PASS
+#undef REWRITE
+};
+
+MRT_API const char *mrt_plan_pass_name(int i) {
+  for (int k = 0; k < MRT_COUNT(rows); k++)
+    if (rows[k].rewrite && i-- == 0) return rows[k].name;
+  return NULL;
+}
+
+/* In the order of the REWRITE rows. */
+static void switches(const mrt_plan_options *o, bool *off) {
+  const bool given[] = { o->no_identities, o->no_fold, o->no_cse, o->no_dead,
+                         false /* fuse wraps single operators then */ };
+  memcpy(off, given, sizeof given);
+}
+
+static void add_up(mrt_plan *plan) {
+  mrt_plan_info *info = &plan->info;
+  for (int i = 0; i < plan->slot_count; i++) {
+    const mrt_slot *s = &plan->slots[i];
+    if (s->kind == MRT_VALUE_INPUT) info->inputs += s->bytes;
+    if (s->kind == MRT_VALUE_OUTPUT) info->outputs += s->bytes;
+    if (s->kind == MRT_VALUE_VARIABLE || s->kind == MRT_VALUE_CONSTANT)
+      info->persistent += s->bytes;
+  }
+  info->transient = plan->arena_bytes;
+  info->peak = info->persistent + info->transient + info->outputs;
+  info->lower_bound += info->persistent + info->outputs;
+  info->nodes = plan->graph.node_count;
+  info->outputs_count = plan->graph.output_count;
+  plan->first_update = plan->step_count;
+  for (int i = plan->step_count; i-- > 0;) {
+    info->flops += plan->steps[i].flops;
+    if (mrt_node_is_update(plan->steps[i].node)) plan->first_update = i;
+  }
+}
+
+mrt_status mrt_plan_make(mrt_plan *plan) {
+  bool off[MRT_COUNT(plan->info.nodes_after)] = { false };
+  switches(&plan->options, off);
+  plan->info.nodes_traced = plan->graph.node_count;
+  int rewrites = 0;
+  for (int i = 0; i < MRT_COUNT(rows); i++) {
+    bool skip = rows[i].rewrite && off[rewrites];
+    if (!skip) MRT_TRY(rows[i].run(plan));
+    if (rows[i].rewrite)
+      plan->info.nodes_after[rewrites++] = plan->graph.node_count;
+  }
+  add_up(plan);
+  return MRT_OK;
+}
+
+void mrt_plan_unmake(mrt_plan *plan) {
+  for (int i = 0; i < plan->step_count; i++) {
+    const mrt_step *s = &plan->steps[i];
+    if (s->call.state && s->kernel->release) s->kernel->release(s->call.state);
+  }
+  plan->step_count = 0;
+  mrt_graph_free(&plan->graph);
+}
+
+/* ---- what it says ------------------------------------------------------------ */
+
+MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan) {
+  return plan->info;
+}
+
+static size_t live_at(const mrt_plan *plan, int step) {
+  size_t live = 0;
+  for (int i = 0; i < plan->slot_count; i++) {
+    const mrt_slot *s = &plan->slots[i];
+    if (mrt_slot_in_arena(s) && s->first <= step && step <= s->last)
+      live += s->bytes;
+  }
+  return live;
+}
+
+MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
+  if (i < 0 || i >= plan->step_count)
+    return (mrt_step_info){ .op = "", .file = "?" };
+  const mrt_step *s = &plan->steps[i];
+  return (mrt_step_info){
+    .op = s->node->label, .file = s->node->origin.file,
+    .line = s->node->origin.line, .backward = s->node->origin.backward,
+    .flops = s->flops, .bytes = s->traffic, .live = live_at(plan, i),
+  };
+}
+
+MRT_API int mrt_plan_value_count(const mrt_plan *plan) {
+  return plan->slot_count;
+}
+
+MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i) {
+  if (i < 0 || i >= plan->slot_count)
+    return (mrt_value_info){ .op = "", .file = "?" };
+  const mrt_slot *s = &plan->slots[i];
+  mrt_origin at = s->value ? s->value->origin : s->node->origin;
+  return (mrt_value_info){
+    .kind = s->kind, .op = s->node ? s->node->label : "",
+    .name = s->value ? s->value->name : NULL, .file = at.file, .line = at.line,
+    .type = s->value ? s->value->type
+                     : (mrt_type){ .dtype = MRT_u8, .rank = 1,
+                                   .dims = { (int64_t)s->bytes } },
+    .bytes = s->bytes, .offset = s->offset, .first = s->first, .last = s->last,
+  };
+}
+
+MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text) {
+  mrt_string s = { .allocator = plan->ctx->allocator };
+  mrt_graph_print(&plan->graph, &s);
+  if (s.failed) return mrt_string_free(&s), mrt_nomem(&plan->ctx->error);
+  char *exact = mrt_calloc(s.allocator, s.used + 1, 1);
+  if (!exact) return mrt_string_free(&s), mrt_nomem(&plan->ctx->error);
+  memcpy(exact, s.text, s.used);
+  mrt_string_free(&s);
+  *text = exact;
+  return MRT_OK;
+}
+
+MRT_API void mrt_text_free(mrt_context *ctx, char *text) {
+  if (text) mrt_release(ctx->allocator, text, strlen(text) + 1);
+}

@@ -1,0 +1,108 @@
+/* plan.h -- a finished plan: steps in order, slots at offsets
+ *
+ * A plan is a pure function of the graph, the options and the device.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_PLAN_PLAN_H
+#define MRT_PLAN_PLAN_H
+
+#include "graph/graph.h"
+
+/* A piece of memory: one base value, or several that follow each other in
+ * place, or a kernel's scratch. */
+typedef struct mrt_slot {
+  mrt_value *value; /* the first that lives there; NULL: scratch */
+  mrt_node *node;   /* whose result or scratch it is; NULL: a leaf */
+  mrt_value_kind kind;
+  size_t bytes; /* rounded up to the device's alignment */
+  size_t offset;
+  int first, last; /* steps, both included */
+} mrt_slot;
+
+/* Where an operand's bytes are. */
+typedef enum mrt_where {
+  MRT_IN_ARENA,    /* index: slot */
+  MRT_IN_VARIABLE, /* index: of plan->leaves */
+  MRT_IN_INPUT,    /* index: of the plan's inputs */
+  MRT_IN_OUTPUT    /* index: of plan->results */
+} mrt_where;
+
+typedef struct mrt_place {
+  void **pointer; /* to fill */
+  mrt_where where;
+  int index;
+  int64_t bytes; /* offset from there */
+} mrt_place;
+
+typedef struct mrt_step {
+  mrt_node *node;
+  const mrt_kernel *kernel;
+  mrt_call call;
+  double flops, traffic;
+} mrt_step;
+
+struct mrt_plan {
+  mrt_graph graph;
+  mrt_plan_options options;
+  mrt_plan_info info;
+  mrt_context *ctx;
+  mrt_space *space;
+  bool owns_space;
+
+  mrt_step *steps; /* graph.node_count */
+  int step_count;
+  mrt_slot *slots;
+  int slot_count, slot_room;
+  size_t arena_bytes;
+
+  mrt_value **leaves; /* variables and constants */
+  int leaf_count;
+  mrt_type *input_types;
+  mrt_value **results; /* bases of the outputs, each once */
+  int result_count;
+  int *output_result; /* output i is result output_result[i] */
+
+  /* run/ */
+  mrt_place *fixed, *moving; /* arena and variables; inputs and outputs */
+  int fixed_count, moving_count;
+  mrt_storage **result_storage; /* the last run's, reused if nobody has it */
+  int first_update; /* step, or step_count */
+  uint64_t runs, seed_epoch;
+  uint64_t placed_generation; /* of the space when `fixed` was resolved */
+  mrt_run run;
+};
+
+struct mrt_space {
+  mrt_context *ctx;
+  int refs;
+  void *data;
+  size_t bytes; /* rounded */
+  uint64_t generation;
+};
+
+typedef mrt_status (*mrt_pass)(mrt_plan *plan);
+#define PASS(name, doc)    mrt_status mrt_pass_##name(mrt_plan *plan);
+#define REWRITE(name, doc) mrt_status mrt_pass_##name(mrt_plan *plan);
+#include "passes.def"
+#undef PASS
+#undef REWRITE
+
+/* Run all passes over plan->graph and fill plan->info.  The plan is then
+ * ready for run/. */
+mrt_status mrt_plan_make(mrt_plan *plan);
+/* Give back kernels' states and the graph. */
+void mrt_plan_unmake(mrt_plan *plan);
+
+/* The uniform value of `v` (a constant, seen through views): true and *k. */
+bool mrt_value_uniform(const mrt_value *v, double *k);
+/* A new slot; its index, or -1 when memory is out. */
+int mrt_plan_slot(mrt_plan *plan, mrt_slot slot);
+/* The dtype a node computes in: f64 when it touches f64, else f32. */
+mrt_dtype mrt_node_real(const mrt_node *n);
+/* Is the arena where this slot lives?  Outputs, leaves have other homes. */
+static inline bool mrt_slot_in_arena(const mrt_slot *b) {
+  return b->kind == MRT_VALUE_ACTIVATION || b->kind == MRT_VALUE_GRADIENT ||
+         b->kind == MRT_VALUE_WORKSPACE;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* select.c -- which kernel runs each node, and what scratch does it need?
+ *
+ *   needs   the order and every value's layout
+ *   gives   steps: node, kernel and a call that lacks only its pointers; a
+ *           slot for each kernel's scratch
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/fused.h"
+#include "plan/plan.h"
+
+#include <string.h>
+
+mrt_dtype mrt_node_real(const mrt_node *n) {
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->type.dtype == MRT_f64) return MRT_f64;
+  for (int i = 0; i < n->nout; i++)
+    if (n->out[i]->type.dtype == MRT_f64) return MRT_f64;
+  if (n->op->number == MRT_OP_fused) {
+    const mrt_fused_options *o = n->options;
+    for (int i = 0; i < o->code_count; i++)
+      if (o->code[i].in_dtype == MRT_f64 || o->code[i].out_dtype == MRT_f64)
+        return MRT_f64;
+  }
+  return MRT_f32;
+}
+
+int mrt_plan_slot(mrt_plan *plan, mrt_slot slot) {
+  if (!MRT_PUSH_ROOM(&plan->graph.arena, plan->slots, plan->slot_count,
+                     plan->slot_room))
+    return -1;
+  slot.bytes = mrt_round_up(plan->ctx, slot.bytes);
+  plan->slots[plan->slot_count] = slot;
+  return plan->slot_count++;
+}
+
+static void describe(mrt_operand *o, const mrt_value *v) {
+  o->type = v->type;
+  memcpy(o->strides, v->strides, sizeof o->strides);
+}
+
+static mrt_status select_one(mrt_plan *plan, int i) {
+  mrt_graph *g = &plan->graph;
+  mrt_node *n = g->nodes[i];
+  mrt_step *s = &plan->steps[i];
+  const mrt_device *d = &plan->ctx->device;
+  s->node = n;
+  s->kernel = d->kernel(d, n->op->number, mrt_node_real(n));
+  s->flops = mrt_node_flops(n), s->traffic = mrt_node_bytes(n);
+  s->call = (mrt_call){ .options = n->options, .nin = n->nin, .nout = n->nout,
+                        .in = MRT_NEW(&g->arena, mrt_operand, n->nin),
+                        .out = MRT_NEW(&g->arena, mrt_operand, n->nout),
+                        .run = &plan->run, .threads = d->threads, .node = i };
+  if (!s->call.in || !s->call.out) return mrt_nomem(&plan->ctx->error);
+  for (int k = 0; k < n->nin; k++) describe(&s->call.in[k], n->in[k]);
+  for (int k = 0; k < n->nout; k++) describe(&s->call.out[k], n->out[k]);
+  if (s->kernel->prepare) s->call.state = s->kernel->prepare(&s->call);
+  plan->step_count = i + 1; /* from here on unmake releases the state */
+  size_t scratch = s->kernel->scratch ? s->kernel->scratch(&s->call) : 0;
+  if (scratch == 0) return MRT_OK;
+  n->scratch_slot = mrt_plan_slot(
+      plan, (mrt_slot){ .node = n, .kind = MRT_VALUE_WORKSPACE,
+                        .bytes = scratch, .first = i, .last = i });
+  return n->scratch_slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
+}
+
+mrt_status mrt_pass_select(mrt_plan *plan) {
+  mrt_graph *g = &plan->graph;
+  plan->steps = MRT_NEW(&g->arena, mrt_step, g->node_count);
+  if (!plan->steps) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < g->node_count; i++) MRT_TRY(select_one(plan, i));
+  return MRT_OK;
+}

@@ -1,0 +1,296 @@
+/* eval.c -- computing lazy tensors, starting variables, updating them
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/apply.h"
+#include "op/views.h"
+#include "run/run.h"
+
+#include <string.h>
+
+/* ---- after a run ----------------------------------------------------------- */
+
+/* Nobody waits for what `x` computes: it need not keep its inputs alive. */
+static bool settled(const mrt_expr *x) {
+  for (int i = 0; i < x->nout; i++) {
+    const mrt_tensor *t = x->out[i];
+    if (t && !t->storage && (t->handles || t->pending)) return false;
+  }
+  return true;
+}
+
+/* Release what `t` was waiting for, and what that was waiting for, and so on.
+ * Without memory for the walk, inputs merely stay alive longer. */
+static void let_go(mrt_context *ctx, mrt_tensor *t) {
+  mrt_arena arena;
+  mrt_expr **stack = NULL;
+  int depth = 0, room = 0;
+  mrt_arena_init(&arena, ctx->allocator);
+  if (t->expr && !t->expr->computed && settled(t->expr) &&
+      MRT_PUSH_ROOM(&arena, stack, depth, room))
+    stack[depth++] = t->expr;
+  while (depth) {
+    mrt_expr *x = stack[--depth];
+    mrt_expr_computed(x);
+    for (int i = 0; i < x->nin; i++) {
+      mrt_expr *from = x->in[i]->expr;
+      if (!from || from->computed || x->in[i]->storage || !settled(from))
+        continue;
+      if (!MRT_PUSH_ROOM(&arena, stack, depth, room)) break;
+      stack[depth++] = from;
+    }
+  }
+  mrt_arena_free(&arena);
+}
+
+static void settle_all(mrt_plan *plan, mrt_tensor *const *roots, int n) {
+  for (int i = 0; i < n; i++)
+    mrt_tensor_settle(roots[i], plan->result_storage[plan->output_result[i]]);
+  for (int i = 0; i < n; i++) {
+    let_go(plan->ctx, roots[i]);
+    mrt_tensor_trim(roots[i]);
+  }
+}
+
+/* Compute roots and perform updates, all in one plan. */
+static mrt_status run_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
+                           mrt_expr *const *updates, int update_count) {
+  mrt_plan *plan;
+  MRT_TRY(mrt_plan_new(ctx, roots, n, updates, update_count, NULL, 0, NULL,
+                       NULL, &plan));
+  for (int i = 0; i < n; i++) mrt_hold(roots[i]);
+  mrt_status s = mrt_plan_walk(plan, NULL);
+  if (!s) settle_all(plan, roots, n);
+  for (int i = 0; i < n; i++) mrt_drop(roots[i]);
+  mrt_plan_free(plan);
+  return s;
+}
+
+/* ---- computing ---------------------------------------------------------------- */
+
+/* Initial values of variables, all in one plan; the results become the
+ * variables' storages. */
+mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor *const *variables,
+                               int n) {
+  size_t bytes = (size_t)n * sizeof(mrt_tensor *);
+  mrt_tensor **init = mrt_calloc(ctx->allocator, 1, bytes);
+  mrt_plan *plan = NULL;
+  if (!init) return mrt_nomem(&ctx->error);
+  for (int i = 0; i < n; i++) init[i] = variables[i]->variable->init;
+  mrt_status s = MRT_OK;
+  for (int i = 0; i < n && !s; i++)
+    if (!init[i])
+      s = mrt_fail(&ctx->error, MRT_ESTATE, "a variable has no initial value");
+  if (!s) s = mrt_plan_new(ctx, init, n, NULL, 0, NULL, 0, NULL, NULL, &plan);
+  if (!s) s = mrt_plan_walk(plan, NULL);
+  for (int i = 0; i < n && !s; i++) {
+    /* Two variables with one initial value each need their own storage. */
+    int r = plan->output_result[i];
+    mrt_storage *from = plan->result_storage[r];
+    bool shared = false;
+    for (int k = 0; k < i; k++) shared |= plan->output_result[k] == r;
+    if (!shared) {
+      mrt_tensor_settle(variables[i], from);
+      continue;
+    }
+    mrt_storage *own;
+    s = mrt_storage_new(ctx, mrt_type_bytes(&variables[i]->type), &own);
+    if (s) break;
+    memcpy(own->data, from->data, from->nbytes);
+    mrt_tensor_settle(variables[i], own);
+    mrt_storage_unref(own);
+  }
+  for (int i = 0; i < n; i++)
+    if (variables[i]->storage) mrt_variable_started(variables[i]->variable);
+  mrt_plan_free(plan);
+  mrt_release(ctx->allocator, init, bytes);
+  return s;
+}
+
+mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n) {
+  size_t bytes = (size_t)n * sizeof *t;
+  int pending = 0, unstarted = 0;
+  for (int i = 0; i < n; i++) {
+    if (t[i]->storage) continue;
+    if (t[i]->variable) unstarted++;
+    else pending++;
+  }
+  if (pending + unstarted == 0) return MRT_OK;
+  mrt_tensor **list = mrt_calloc(ctx->allocator, 1, bytes);
+  if (!list) return mrt_nomem(&ctx->error);
+  int first = 0, last = n; /* variables from the front, others from the back */
+  for (int i = 0; i < n; i++) {
+    bool again = t[i]->storage != NULL;
+    for (int k = 0; k < i && !again; k++) again = t[k] == t[i];
+    if (again) continue;
+    if (t[i]->variable) list[first++] = t[i];
+    else list[--last] = t[i];
+  }
+  mrt_status s = first ? mrt_variables_start(ctx, list, first) : MRT_OK;
+  if (!s && last < n) s = run_once(ctx, list + last, n - last, NULL, 0);
+  mrt_release(ctx->allocator, list, bytes);
+  return s;
+}
+
+MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n) {
+  for (int i = 0; i < n; i++) {
+    if (t[i]->ctx != ctx)
+      return mrt_fail(&ctx->error, MRT_ESTATE,
+                      "eval: tensor %d belongs to another context", i + 1);
+    if (ctx->trace && (!t[i]->storage || t[i]->variable))
+      return mrt_fail(&ctx->error, MRT_ESTATE,
+                      "a tensor has no numbers inside a compiled function; "
+                      "return it instead");
+    if (t[i]->variable && t[i]->variable->torn)
+      return mrt_fail(&ctx->error, MRT_ESTATE,
+                      "variable '%s' is torn: a step broke off while it was "
+                      "being updated; assign it or load a snapshot",
+                      t[i]->name ? t[i]->name : "?");
+  }
+  return mrt_compute(ctx, t, n);
+}
+
+/* ---- updates -------------------------------------------------------------------- */
+
+static mrt_status record(mrt_context *ctx, mrt_expr *x, mrt_tensor *result,
+                         mrt_tensor *const *given) {
+  mrt_trace *trace = ctx->trace;
+  mrt_arena *arena = &trace->arena;
+  if (!MRT_PUSH_ROOM(arena, trace->updates, trace->update_count,
+                     trace->update_room) ||
+      !MRT_PUSH_ROOM(arena, trace->results, trace->update_count,
+                     trace->result_room))
+    return mrt_nomem(&ctx->error);
+  for (int i = 0; i < x->updates; i++) {
+    if (!MRT_PUSH_ROOM(arena, trace->variables, trace->variable_count,
+                       trace->variable_room))
+      return mrt_nomem(&ctx->error);
+    mrt_tensor *version = mrt_expr_output(ctx, x, i);
+    if (!version) return mrt_nomem(&ctx->error);
+    mrt_variable *v = given[i]->variable;
+    if (!v->traced) {
+      mrt_hold(given[i]);
+      trace->variables[trace->variable_count++] = given[i];
+    }
+    mrt_drop(v->traced);
+    v->traced = version;
+  }
+  mrt_hold(result);
+  trace->updates[trace->update_count] = x;
+  trace->results[trace->update_count++] = result;
+  return MRT_OK;
+}
+
+/* Pending results that read the old value are computed in the same plan. */
+static mrt_status collect_readers(mrt_arena *arena, const mrt_expr *update,
+                                  mrt_tensor ***list, int *count) {
+  int room = 0;
+  for (int i = 0; i < update->updates; i++) {
+    const mrt_variable *v = update->in[i]->variable;
+    for (int r = 0; r < v->reader_count; r++) {
+      mrt_expr *x = v->readers[r];
+      for (int k = 0; x != update && !x->stale && k < x->nout; k++) {
+        mrt_tensor *t = x->out[k];
+        if (!t || t->storage || t->mark || (!t->handles && !t->pending))
+          continue;
+        if (!MRT_PUSH_ROOM(arena, *list, *count, room))
+          return mrt_nomem(&t->ctx->error);
+        (*list)[(*count)++] = t;
+        t->mark = 1;
+      }
+    }
+  }
+  return MRT_OK;
+}
+
+static void retire_readers(mrt_expr *update) {
+  for (int i = 0; i < update->updates; i++) {
+    mrt_variable *v = update->in[i]->variable;
+    for (int r = 0; r < v->reader_count; r++)
+      if (v->readers[r] != update) v->readers[r]->stale = true;
+  }
+}
+
+static mrt_status perform(mrt_context *ctx, mrt_expr *x) {
+  mrt_arena arena;
+  mrt_tensor **readers = NULL;
+  int count = 0;
+  mrt_arena_init(&arena, ctx->allocator);
+  mrt_status s = collect_readers(&arena, x, &readers, &count);
+  for (int i = 0; i < count; i++) readers[i]->mark = 0;
+  if (!s) s = run_once(ctx, readers, count, &x, 1);
+  if (!s) retire_readers(x);
+  mrt_arena_free(&arena);
+  return s;
+}
+
+static mrt_status check_variables(mrt_context *ctx, const mrt_op *op,
+                                  mrt_tensor *const *in, int nin) {
+  if (!(op->traits & MRT_UPDATES) || nin < op->updates)
+    return mrt_fail(&ctx->error, MRT_EVALUE, "%s: does not update variables",
+                    op->name);
+  for (int i = 0; i < op->updates; i++) {
+    if (!in[i]->variable)
+      return mrt_fail(&ctx->error, MRT_EVALUE,
+                      "%s: input %d, %s, is no variable; make one with "
+                      "mrt.parameter or mrt.variable",
+                      op->name, i + 1, mrt_show(&in[i]->type).s);
+    for (int k = 0; k < i; k++)
+      if (in[k] == in[i])
+        return mrt_fail(&ctx->error, MRT_EVALUE,
+                        "%s: inputs %d and %d are the same variable", op->name,
+                        k + 1, i + 1);
+  }
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_update(mrt_context *ctx, const mrt_op *op,
+                              mrt_tensor *const *in, int nin,
+                              const void *options) {
+  MRT_TRY(check_variables(ctx, op, in, nin));
+  mrt_expr *x;
+  MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, &x));
+  mrt_tensor *result = mrt_expr_output(ctx, x, 0);
+  if (!result) return mrt_expr_free(ctx, x), mrt_nomem(&ctx->error);
+  mrt_status s = ctx->trace ? record(ctx, x, result, in) : perform(ctx, x);
+  mrt_drop(result);
+  return s;
+}
+
+MRT_API mrt_status mrt_assign(mrt_context *ctx, mrt_tensor *variable,
+                              mrt_tensor *value, mrt_tensor *when) {
+  mrt_tensor *in[3] = { variable, value, when };
+  bool torn = variable->variable && variable->variable->torn;
+  /* A whole assignment mends what was torn. */
+  if (torn && !when && !ctx->trace) variable->variable->torn = false;
+  mrt_status s = mrt_update(ctx, mrt_ops[MRT_OP_assign], in, when ? 3 : 2, NULL);
+  if (s && torn) variable->variable->torn = true;
+  return s;
+}
+
+MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
+                              mrt_tensor *const *xs, int nx,
+                              mrt_backward backward, void (*release)(void *),
+                              void *user, mrt_tensor **out) {
+  size_t bytes = (size_t)(nx + 1) * sizeof *xs;
+  mrt_tensor **in = mrt_calloc(ctx->allocator, 1, bytes);
+  mrt_expr *x = NULL;
+  mrt_status s = in ? MRT_OK : mrt_nomem(&ctx->error);
+  if (!s) {
+    mrt_custom_options o = { .backward = backward, .release = release,
+                             .user = user };
+    in[0] = y;
+    if (nx) memcpy(in + 1, xs, (size_t)nx * sizeof *xs);
+    s = mrt_apply_expr(ctx, mrt_ops[MRT_OP_custom], in, nx + 1, &o, &x);
+    mrt_release(ctx->allocator, in, bytes);
+  }
+  mrt_tensor *t = s ? NULL : mrt_expr_output(ctx, x, 0);
+  if (!t) {
+    if (x) mrt_expr_free(ctx, x), s = mrt_nomem(&ctx->error);
+    if (release) release(user);
+    return s;
+  }
+  x->release = release, x->user = user;
+  t->handles++;
+  *out = t;
+  return MRT_OK;
+}

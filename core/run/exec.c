@@ -1,0 +1,182 @@
+/* exec.c -- one run of a plan
+ *
+ * After its first run a plan allocates nothing but the storages of results
+ * that the user still holds.  A step happens whole or not at all: interrupts
+ * and bad indices are acted on before the first update; past it the run goes
+ * to its end.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "run/run.h"
+#include "run/space.h"
+
+#include <string.h>
+
+/* The number of index in_variable is small; the arena is one piece. */
+static void resolve_fixed(mrt_plan *plan) {
+  char *arena = plan->space->data;
+  for (int i = 0; i < plan->fixed_count; i++) {
+    const mrt_place *p = &plan->fixed[i];
+    char *at = p->where == MRT_IN_ARENA
+                   ? arena + plan->slots[p->index].offset
+                   : plan->leaves[p->index]->tensor->storage->data;
+    *p->pointer = at + p->bytes;
+  }
+}
+
+static void resolve_moving(mrt_plan *plan, mrt_tensor *const *in) {
+  for (int i = 0; i < plan->moving_count; i++) {
+    const mrt_place *p = &plan->moving[i];
+    char *at = p->where == MRT_IN_INPUT ? in[p->index]->storage->data
+                                        : plan->result_storage[p->index]->data;
+    *p->pointer = at + p->bytes;
+  }
+}
+
+/* A result that the user still holds keeps its bits: this run gets another. */
+static mrt_status ready_results(mrt_plan *plan) {
+  for (int i = 0; i < plan->result_count; i++) {
+    mrt_storage **s = &plan->result_storage[i];
+    if (*s && (*s)->refs == 1) continue;
+    mrt_storage *fresh;
+    MRT_TRY(mrt_storage_new(plan->ctx, mrt_type_bytes(&plan->results[i]->type),
+                            &fresh));
+    mrt_storage_unref(*s);
+    *s = fresh;
+  }
+  return MRT_OK;
+}
+
+static mrt_status check_leaves(mrt_plan *plan) {
+  for (int i = 0; i < plan->leaf_count; i++) {
+    mrt_tensor *t = plan->leaves[i]->tensor;
+    if (t->variable && t->variable->torn)
+      return mrt_fail(&plan->ctx->error, MRT_ESTATE,
+                      "variable '%s' is torn: a step broke off while it was "
+                      "being updated; assign it or load a snapshot",
+                      t->name ? t->name : "?");
+  }
+  return MRT_OK;
+}
+
+static mrt_status start_variables(mrt_plan *plan) {
+  int missing = 0;
+  for (int i = 0; i < plan->leaf_count; i++)
+    missing += !plan->leaves[i]->tensor->storage;
+  if (!missing) return MRT_OK;
+  const mrt_allocator *a = plan->ctx->allocator;
+  mrt_tensor **list = mrt_calloc(a, (size_t)missing, sizeof *list);
+  if (!list) return mrt_nomem(&plan->ctx->error);
+  int n = 0;
+  for (int i = 0; i < plan->leaf_count; i++)
+    if (!plan->leaves[i]->tensor->storage) list[n++] = plan->leaves[i]->tensor;
+  mrt_status s = mrt_variables_start(plan->ctx, list, n);
+  mrt_release(a, list, (size_t)missing * sizeof *list);
+  plan->placed_generation = 0;
+  return s;
+}
+
+static mrt_status prepare(mrt_plan *plan, mrt_tensor *const *in) {
+  MRT_TRY(check_leaves(plan));
+  MRT_TRY(start_variables(plan));
+  MRT_TRY(mrt_space_reserve(plan->space, plan->arena_bytes));
+  MRT_TRY(ready_results(plan));
+  if (plan->placed_generation != plan->space->generation) {
+    resolve_fixed(plan);
+    plan->placed_generation = plan->space->generation;
+  }
+  resolve_moving(plan, in);
+  if (plan->seed_epoch != plan->ctx->seed_epoch)
+    plan->seed_epoch = plan->ctx->seed_epoch, plan->runs = 0;
+  plan->run.seed = plan->ctx->seed;
+  plan->run.step = plan->runs;
+  plan->run.fault = 0;
+  return MRT_OK;
+}
+
+/* 0xff is NaN in every float and the extreme of every signed integer. */
+static void poison(mrt_plan *plan, int step) {
+  for (int i = 0; i < plan->slot_count; i++) {
+    const mrt_slot *s = &plan->slots[i];
+    if (mrt_slot_in_arena(s) && (step < 0 || s->last == step))
+      memset((char *)plan->space->data + s->offset, 0xff, s->bytes);
+  }
+}
+
+static mrt_status bad_index(mrt_plan *plan) {
+  const mrt_node *n = plan->steps[plan->run.fault - 1].node;
+  return mrt_fail(&plan->ctx->error, MRT_EDATA,
+                  "%s (%s:%d): index %lld, 0 to %lld wanted", n->label,
+                  n->origin.file, n->origin.line, (long long)plan->run.bad_id,
+                  (long long)plan->run.bad_limit - 1);
+}
+
+/* A bad index showed up after an update that it depends on. */
+static mrt_status tear(mrt_plan *plan) {
+  for (int i = 0; i < plan->step_count; i++) {
+    const mrt_node *n = plan->steps[i].node;
+    for (int k = 0; mrt_node_is_update(n) && k < n->op->updates; k++)
+      n->in[k]->base->tensor->variable->torn = true;
+  }
+  return bad_index(plan);
+}
+
+mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
+  mrt_context *ctx = plan->ctx;
+  MRT_TRY(prepare(plan, in));
+  if (ctx->poison) poison(plan, -1);
+  for (int i = 0; i < plan->step_count; i++) {
+    if (i <= plan->first_update) {
+      if (ctx->interrupted) {
+        ctx->interrupted = 0;
+        return mrt_fail(&ctx->error, MRT_EINTERRUPT, "interrupted");
+      }
+      if (i == plan->first_update && plan->run.fault) return bad_index(plan);
+    }
+    plan->steps[i].kernel->run(&plan->steps[i].call);
+    if (ctx->poison) poison(plan, i);
+  }
+  plan->runs++;
+  if (!plan->run.fault) return MRT_OK;
+  return plan->first_update < plan->step_count ? tear(plan) : bad_index(plan);
+}
+
+static mrt_status check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
+                               int nout) {
+  mrt_error *e = &plan->ctx->error;
+  const mrt_plan_info *info = &plan->info;
+  const char *name = plan->options.name ? plan->options.name : "plan";
+  if (plan->ctx->trace)
+    return mrt_fail(e, MRT_ESTATE, "%s: cannot run inside a trace", name);
+  if (nin != info->inputs_count || nout != info->outputs_count)
+    return mrt_fail(e, MRT_EVALUE, "%s: %d inputs and %d outputs, %d and %d "
+                    "wanted", name, nin, nout, info->inputs_count,
+                    info->outputs_count);
+  for (int i = 0; i < nin; i++)
+    if (!mrt_type_equal(&in[i]->type, &plan->input_types[i]))
+      return mrt_fail(e, MRT_ESHAPE, "%s: input %d is %s, %s wanted", name,
+                      i + 1, mrt_show(&in[i]->type).s,
+                      mrt_show(&plan->input_types[i]).s);
+  return mrt_compute(plan->ctx, in, nin);
+}
+
+MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
+                                mrt_tensor **out, int nout) {
+  MRT_TRY(check_inputs(plan, in, nin, nout));
+  /* Tensors first: past the updates nothing may fail. */
+  for (int i = 0; i < nout; i++) {
+    out[i] = mrt_tensor_new(plan->ctx, &plan->graph.outputs[i]->type);
+    if (out[i]) {
+      out[i]->handles = 1;
+      continue;
+    }
+    while (i > 0) mrt_tensor_unref(out[--i]);
+    return mrt_nomem(&plan->ctx->error);
+  }
+  mrt_status s = mrt_plan_walk(plan, in);
+  for (int i = 0; i < nout; i++) {
+    if (s) mrt_tensor_unref(out[i]);
+    else mrt_tensor_settle(out[i],
+                           plan->result_storage[plan->output_result[i]]);
+  }
+  return s;
+}

@@ -1,0 +1,97 @@
+/* make.c -- from tensors to a plan that can run
+ *
+ * SPDX-License-Identifier: MIT */
+#include "run/run.h"
+
+#include <string.h>
+
+/* Pending values from before a trace are constants of its plan: they are
+ * computed now. */
+static mrt_status capture(mrt_plan *plan, mrt_tensor *const *roots,
+                          int root_count, mrt_expr *const *updates,
+                          int update_count) {
+  mrt_context *ctx = plan->ctx;
+  mrt_graph *g = &plan->graph;
+  uint64_t first_id = ctx->trace ? ctx->trace->first_id : 0;
+  MRT_TRY(mrt_graph_capture(g, ctx, roots, root_count, updates, update_count,
+                            first_id));
+  if (!g->outside_count) return MRT_OK;
+  mrt_status s = mrt_compute(ctx, g->outside, g->outside_count);
+  mrt_graph before = *g;
+  if (!s)
+    s = mrt_graph_capture(g, ctx, roots, root_count, updates, update_count,
+                          first_id);
+  mrt_graph_free(&before);
+  return s;
+}
+
+static mrt_status note_inputs(mrt_plan *plan, mrt_tensor *const *inputs,
+                              int n) {
+  plan->info.inputs_count = n;
+  plan->input_types = MRT_NEW(&plan->graph.arena, mrt_type, n);
+  if (!plan->input_types) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < n; i++) plan->input_types[i] = inputs[i]->type;
+  const mrt_graph *g = &plan->graph;
+  for (int i = 0; i < g->value_count; i++) {
+    const mrt_value *v = g->values[i];
+    if (v->leaf == MRT_LEAF_INPUT &&
+        (v->index >= n || inputs[v->index] != v->tensor))
+      return mrt_fail(&plan->ctx->error, MRT_ESTATE,
+                      "a value of a finished trace (%s:%d); return it from the "
+                      "compiled function to see it",
+                      v->origin.file, v->origin.line);
+  }
+  return MRT_OK;
+}
+
+static mrt_status make(mrt_plan *plan, mrt_tensor *const *roots, int root_count,
+                       mrt_expr *const *updates, int update_count,
+                       mrt_tensor *const *inputs, int input_count) {
+  MRT_TRY(capture(plan, roots, root_count, updates, update_count));
+  mrt_status s = note_inputs(plan, inputs, input_count);
+  if (!s) s = mrt_plan_make(plan);
+  if (!s) s = mrt_plan_bind(plan);
+  if (s) mrt_plan_unmake(plan);
+  return s;
+}
+
+mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
+                        int root_count, mrt_expr *const *updates,
+                        int update_count, mrt_tensor *const *inputs,
+                        int input_count, const mrt_plan_options *options,
+                        mrt_space *space, mrt_plan **out) {
+  mrt_plan *plan = mrt_calloc(ctx->allocator, 1, sizeof *plan);
+  if (!plan) return mrt_nomem(&ctx->error);
+  plan->ctx = ctx, plan->seed_epoch = ctx->seed_epoch;
+  if (options) plan->options = *options;
+  plan->options.name = NULL; /* borrowed for the call only */
+  mrt_status s = MRT_OK;
+  if (space) space->refs++;
+  else s = mrt_space_new(ctx, &space);
+  if (!s) {
+    plan->space = space;
+    s = make(plan, roots, root_count, updates, update_count, inputs,
+             input_count);
+    if (s) mrt_space_free(space);
+  }
+  if (s) {
+    mrt_release(ctx->allocator, plan, sizeof *plan);
+    return s;
+  }
+  if (options && options->name)
+    plan->options.name = mrt_arena_strdup(&plan->graph.arena, options->name);
+  mrt_context_ref(ctx);
+  *out = plan;
+  return MRT_OK;
+}
+
+MRT_API void mrt_plan_free(mrt_plan *plan) {
+  if (!plan) return;
+  mrt_context *ctx = plan->ctx;
+  for (int i = 0; i < plan->result_count; i++)
+    mrt_storage_unref(plan->result_storage[i]);
+  mrt_space_free(plan->space);
+  mrt_plan_unmake(plan);
+  mrt_release(ctx->allocator, plan, sizeof *plan);
+  mrt_context_unref(ctx);
+}

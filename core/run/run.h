@@ -1,0 +1,29 @@
+/* run.h -- walking a finished plan
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_RUN_RUN_H
+#define MRT_RUN_RUN_H
+
+#include "plan/plan.h"
+
+/* A plan for `roots` and `updates`, ready to run. */
+mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
+                        int root_count, mrt_expr *const *updates,
+                        int update_count, mrt_tensor *const *inputs,
+                        int input_count, const mrt_plan_options *options,
+                        mrt_space *space, mrt_plan **out);
+
+/* Make the storages of these variables, computing their initial values. */
+mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor *const *variables,
+                               int n);
+
+/* Compute tensors now, tracing or not. */
+mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n);
+
+/* Run with results left in plan->result_storage. */
+mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in);
+
+/* Resolve which pointers go where; after mrt_plan_make. */
+mrt_status mrt_plan_bind(mrt_plan *plan);
+
+#endif

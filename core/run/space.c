@@ -1,0 +1,33 @@
+/* space.c -- the arena that plans use in turn
+ *
+ * SPDX-License-Identifier: MIT */
+#include "run/space.h"
+
+MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **out) {
+  mrt_space *s = mrt_calloc(ctx->allocator, 1, sizeof *s);
+  if (!s) return mrt_nomem(&ctx->error);
+  s->ctx = ctx, s->refs = 1, s->generation = 1;
+  mrt_context_ref(ctx);
+  *out = s;
+  return MRT_OK;
+}
+
+MRT_API void mrt_space_free(mrt_space *s) {
+  if (!s || --s->refs > 0) return;
+  mrt_context *ctx = s->ctx;
+  mrt_device_free(ctx, s->data, s->bytes);
+  mrt_release(ctx->allocator, s, sizeof *s);
+  mrt_context_unref(ctx);
+}
+
+mrt_status mrt_space_reserve(mrt_space *s, size_t bytes) {
+  if (s->data && s->bytes >= bytes) return MRT_OK;
+  if (!bytes) return MRT_OK;
+  mrt_device_free(s->ctx, s->data, s->bytes);
+  s->generation++;
+  s->data = mrt_device_alloc(s->ctx, bytes, &s->bytes);
+  if (s->data) return MRT_OK;
+  s->bytes = 0;
+  return mrt_fail(&s->ctx->error, MRT_ENOMEM,
+                  "out of memory: the plan's arena takes %zu bytes", bytes);
+}

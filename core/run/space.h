@@ -1,0 +1,13 @@
+/* space.h -- memory for a plan's transient values
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_RUN_SPACE_H
+#define MRT_RUN_SPACE_H
+
+#include "plan/plan.h"
+
+/* Make the arena at least `bytes` large; its old contents are lost, and its
+ * generation changes when it moves. */
+mrt_status mrt_space_reserve(mrt_space *s, size_t bytes);
+
+#endif

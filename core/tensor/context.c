@@ -1,0 +1,133 @@
+/* context.c -- the context: everything of ours hangs on it
+ *
+ * SPDX-License-Identifier: MIT */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+MRT_API const char *mrt_version(void) { return MRT_VERSION; }
+
+MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
+                                   mrt_context **out) {
+  mrt_context_options o = options ? *options : (mrt_context_options){ 0 };
+  const mrt_allocator *a = o.allocator ? o.allocator : &mrt_malloc_allocator;
+  *out = NULL;
+  mrt_context *ctx = mrt_calloc(a, 1, sizeof *ctx);
+  if (!ctx) return MRT_ENOMEM;
+  ctx->allocator = a, ctx->refs = 1;
+  ctx->poison = o.poison, ctx->memory_limit = o.memory_limit;
+  ctx->next_id = 1, ctx->next_key = 1;
+  ctx->origin = (mrt_origin){ .file = "?" };
+  mrt_arena_init(&ctx->names, a);
+  mrt_status s = mrt_cpu_open(o.isa, o.threads, &ctx->device, &ctx->error);
+  if (s) return mrt_context_unref(ctx), s;
+  *out = ctx;
+  return MRT_OK;
+}
+
+void mrt_context_ref(mrt_context *ctx) { ctx->refs++; }
+
+void mrt_context_unref(mrt_context *ctx) {
+  if (--ctx->refs > 0) return;
+  mrt_arena_free(&ctx->names);
+  mrt_release(ctx->allocator, ctx, sizeof *ctx);
+}
+
+MRT_API void mrt_context_free(mrt_context *ctx) {
+  if (!ctx) return;
+  mrt_trace_abort(ctx);
+  mrt_context_unref(ctx);
+}
+
+MRT_API const char *mrt_message(const mrt_context *ctx) {
+  return ctx->error.message;
+}
+
+MRT_API void mrt_set_poison(mrt_context *ctx, bool poison) {
+  ctx->poison = poison;
+}
+
+MRT_API void mrt_interrupt(mrt_context *ctx) { ctx->interrupted = 1; }
+MRT_API void mrt_interrupt_clear(mrt_context *ctx) { ctx->interrupted = 0; }
+
+MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed) {
+  ctx->seed = seed, ctx->next_key = 1, ctx->seed_epoch++;
+}
+
+MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
+  return (mrt_context_info){
+    .isa = ctx->device.isa, .threads = ctx->device.threads,
+    .libraries = ctx->device.libraries,
+    .bytes_now = ctx->bytes_now, .bytes_peak = ctx->bytes_peak,
+  };
+}
+
+MRT_API void mrt_context_reset_peak(mrt_context *ctx) {
+  ctx->bytes_peak = ctx->bytes_now;
+}
+
+static const char *intern(mrt_context *ctx, const char *text) {
+  for (struct mrt_file *f = ctx->files; f; f = f->next)
+    if (strcmp(f->text, text) == 0) return f->text;
+  struct mrt_file *f = MRT_NEW(&ctx->names, struct mrt_file, 1);
+  if (!f || !(f->text = mrt_arena_strdup(&ctx->names, text))) return "?";
+  f->next = ctx->files;
+  return (ctx->files = f)->text;
+}
+
+MRT_API void mrt_at(mrt_context *ctx, const char *file, int line) {
+  if (strcmp(ctx->origin.file, file) != 0) ctx->origin.file = intern(ctx, file);
+  ctx->origin.line = line;
+}
+
+size_t mrt_round_up(const mrt_context *ctx, size_t nbytes) {
+  size_t align = ctx->device.align;
+  return (nbytes + align - 1) / align * align;
+}
+
+void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
+  *rounded = mrt_round_up(ctx, nbytes);
+  if (ctx->memory_limit && *rounded > ctx->memory_limit - ctx->bytes_now)
+    return NULL;
+  /* The allocator has a say, so that specs can make this fail too. */
+  void *ticket = mrt_calloc(ctx->allocator, 1, 1);
+  if (!ticket) return NULL;
+  mrt_release(ctx->allocator, ticket, 1);
+  void *data = ctx->device.alloc(*rounded);
+  if (!data) return NULL;
+  ctx->bytes_now += *rounded;
+  if (ctx->bytes_now > ctx->bytes_peak) ctx->bytes_peak = ctx->bytes_now;
+  return data;
+}
+
+void mrt_device_free(mrt_context *ctx, void *data, size_t rounded) {
+  if (!data) return;
+  ctx->device.free(data, rounded);
+  ctx->bytes_now -= rounded;
+}
+
+mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
+  mrt_storage *s = mrt_calloc(ctx->allocator, 1, sizeof *s);
+  if (!s) return mrt_nomem(&ctx->error);
+  s->data = mrt_device_alloc(ctx, nbytes, &s->nbytes);
+  if (!s->data) {
+    mrt_release(ctx->allocator, s, sizeof *s);
+    return mrt_fail(&ctx->error, MRT_ENOMEM,
+                    "out of memory: %zu bytes wanted for one tensor, %zu in use",
+                    nbytes, ctx->bytes_now);
+  }
+  s->ctx = ctx, s->refs = 1;
+  mrt_context_ref(ctx);
+  *out = s;
+  return MRT_OK;
+}
+
+void mrt_storage_ref(mrt_storage *s) { s->refs++; }
+
+void mrt_storage_unref(mrt_storage *s) {
+  if (!s || --s->refs > 0) return;
+  mrt_context *ctx = s->ctx;
+  mrt_device_free(ctx, s->data, s->nbytes);
+  mrt_release(ctx->allocator, s, sizeof *s);
+  mrt_context_unref(ctx);
+}

@@ -1,0 +1,271 @@
+/* tensor.c -- the life of tensors and expressions
+ *
+ * SPDX-License-Identifier: MIT */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+mrt_tensor *mrt_tensor_new(mrt_context *ctx, const mrt_type *type) {
+  mrt_tensor *t = mrt_calloc(ctx->allocator, 1, sizeof *t);
+  if (!t) return NULL;
+  t->ctx = ctx, t->refs = 1, t->type = *type;
+  t->id = ctx->next_id++;
+  t->origin = ctx->origin;
+  mrt_context_ref(ctx);
+  return t;
+}
+
+void mrt_hold(mrt_tensor *t) { t->refs++; }
+
+MRT_API void mrt_tensor_ref(mrt_tensor *t) { t->refs++, t->handles++; }
+
+MRT_API void mrt_tensor_unref(mrt_tensor *t) {
+  if (!t) return;
+  if (--t->handles == 0) mrt_tensor_trim(t);
+  mrt_drop(t);
+}
+
+static void forget_reader(mrt_variable *v, const mrt_expr *x) {
+  for (int i = 0; i < v->reader_count; i++)
+    if (v->readers[i] == x) {
+      v->readers[i] = v->readers[--v->reader_count];
+      return;
+    }
+}
+
+void mrt_expr_computed(mrt_expr *x) {
+  if (x->computed) return;
+  x->computed = true;
+  for (int i = 0; i < x->nin; i++) {
+    x->in[i]->pending--;
+    mrt_tensor_trim(x->in[i]);
+  }
+}
+
+void mrt_expr_free(mrt_context *ctx, mrt_expr *x) {
+  const mrt_allocator *a = ctx->allocator;
+  mrt_expr_computed(x);
+  for (int i = 0; i < x->nin; i++) {
+    if (x->in[i]->variable) forget_reader(x->in[i]->variable, x);
+    mrt_drop(x->in[i]);
+  }
+  if (x->release) x->release(x->user);
+  mrt_release(a, x->in, (size_t)x->nin * sizeof *x->in);
+  mrt_release(a, x->out, (size_t)x->nout * sizeof *x->out);
+  mrt_release(a, x->out_types, (size_t)x->nout * sizeof *x->out_types);
+  mrt_release(a, x->options, x->options_size);
+  mrt_release(a, x, sizeof *x);
+}
+
+void mrt_variable_started(mrt_variable *v) {
+  mrt_tensor *init = v->init;
+  if (!init) return;
+  v->init = NULL;
+  init->pending--;
+  mrt_tensor_trim(init);
+  mrt_drop(init);
+}
+
+static void free_variable(mrt_context *ctx, mrt_variable *v) {
+  mrt_variable_started(v);
+  mrt_drop(v->traced);
+  mrt_release(ctx->allocator, v->readers,
+              (size_t)v->reader_room * sizeof *v->readers);
+  mrt_release(ctx->allocator, v, sizeof *v);
+}
+
+static void free_tensor(mrt_tensor *t) {
+  mrt_context *ctx = t->ctx;
+  mrt_expr *x = t->expr;
+  if (x) {
+    x->out[t->index] = NULL;
+    if (--x->live == 0) mrt_expr_free(ctx, x);
+  }
+  if (t->variable) free_variable(ctx, t->variable);
+  mrt_storage_unref(t->storage);
+  if (t->name) mrt_release(ctx->allocator, t->name, strlen(t->name) + 1);
+  mrt_release(ctx->allocator, t, sizeof *t);
+  mrt_context_unref(ctx);
+}
+
+/* Freeing one tensor may free what it was computed from, and so on: a queue
+ * instead of recursion, for chains of any length. */
+void mrt_drop(mrt_tensor *t) {
+  if (!t || --t->refs > 0) return;
+  mrt_context *ctx = t->ctx;
+  t->next_dead = ctx->dead;
+  ctx->dead = t;
+  if (ctx->burying) return;
+  mrt_context_ref(ctx);
+  ctx->burying = true;
+  while (ctx->dead) {
+    mrt_tensor *next = ctx->dead;
+    ctx->dead = next->next_dead;
+    free_tensor(next);
+  }
+  ctx->burying = false;
+  mrt_context_unref(ctx);
+}
+
+static bool add_reader(mrt_context *ctx, mrt_variable *v, mrt_expr *x) {
+  if (v->reader_count == v->reader_room) {
+    int room = v->reader_room ? v->reader_room * 2 : 8;
+    mrt_expr **grown = mrt_resize(ctx->allocator, v->readers,
+                                  (size_t)v->reader_room * sizeof *grown,
+                                  (size_t)room * sizeof *grown);
+    if (!grown) return false;
+    v->readers = grown, v->reader_room = room;
+  }
+  v->readers[v->reader_count++] = x;
+  return true;
+}
+
+mrt_expr *mrt_expr_new(mrt_context *ctx, const mrt_op *op, int nin,
+                       mrt_tensor *const *in, const void *options,
+                       size_t options_size, int nout, const mrt_type *types) {
+  const mrt_allocator *a = ctx->allocator;
+  mrt_expr *x = mrt_calloc(a, 1, sizeof *x);
+  if (!x) return NULL;
+  x->op = op, x->nout = nout, x->options_size = options_size;
+  x->origin = ctx->origin, x->id = ctx->next_id++;
+  x->in = mrt_calloc(a, (size_t)nin, sizeof *x->in);
+  x->out = mrt_calloc(a, (size_t)nout, sizeof *x->out);
+  x->out_types = mrt_calloc(a, (size_t)nout, sizeof *x->out_types);
+  x->options = mrt_calloc(a, 1, options_size);
+  bool ok = x->in && x->out && x->out_types && x->options;
+  if (ok) {
+    memcpy(x->out_types, types, (size_t)nout * sizeof *types);
+    if (options_size) memcpy(x->options, options, options_size);
+  }
+  for (int i = 0; ok && i < nin; i++) {
+    x->in[x->nin++] = in[i];
+    mrt_hold(in[i]);
+    in[i]->pending++;
+    if (in[i]->variable) ok = add_reader(ctx, in[i]->variable, x);
+  }
+  if (ok) return x;
+  /* sizes must match what was allocated */
+  int had = x->nin;
+  mrt_expr_computed(x);
+  for (int i = 0; i < had; i++) {
+    if (x->in[i]->variable) forget_reader(x->in[i]->variable, x);
+    mrt_drop(x->in[i]);
+  }
+  mrt_release(a, x->in, (size_t)nin * sizeof *x->in);
+  mrt_release(a, x->out, (size_t)nout * sizeof *x->out);
+  mrt_release(a, x->out_types, (size_t)nout * sizeof *x->out_types);
+  mrt_release(a, x->options, options_size);
+  mrt_release(a, x, sizeof *x);
+  return NULL;
+}
+
+mrt_tensor *mrt_expr_output(mrt_context *ctx, mrt_expr *x, int i) {
+  if (x->out[i]) return mrt_hold(x->out[i]), x->out[i];
+  mrt_tensor *t = mrt_tensor_new(ctx, &x->out_types[i]);
+  if (!t) return NULL;
+  t->expr = x, t->index = i, t->origin = x->origin;
+  x->out[i] = t, x->live++;
+  return t;
+}
+
+void mrt_tensor_trim(mrt_tensor *t) {
+  if (t->handles || t->pending || !t->storage || !t->expr || t->variable)
+    return;
+  if (t->expr->stale) return;
+  mrt_storage_unref(t->storage);
+  t->storage = NULL;
+}
+
+void mrt_tensor_settle(mrt_tensor *t, mrt_storage *s) {
+  mrt_storage_ref(s);
+  mrt_storage_unref(t->storage);
+  t->storage = s;
+}
+
+mrt_tensor *mrt_tensor_current(mrt_tensor *t) {
+  return t->variable && t->variable->traced ? t->variable->traced : t;
+}
+
+/* ---- leaves -------------------------------------------------------------- */
+
+MRT_API mrt_status mrt_tensor_from(mrt_context *ctx, const mrt_type *type,
+                                   const void *data, mrt_tensor **out) {
+  MRT_TRY(mrt_type_check(type, "tensor", &ctx->error));
+  mrt_storage *s;
+  MRT_TRY(mrt_storage_new(ctx, mrt_type_bytes(type), &s));
+  mrt_tensor *t = mrt_tensor_new(ctx, type);
+  if (!t) return mrt_storage_unref(s), mrt_nomem(&ctx->error);
+  memcpy(s->data, data, mrt_type_bytes(type));
+  t->storage = s, t->handles = 1;
+  *out = t;
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_variable_new(mrt_context *ctx, mrt_tensor *init,
+                                    const char *name, mrt_tensor **out) {
+  mrt_tensor *t = mrt_tensor_new(ctx, &init->type);
+  if (!t) return mrt_nomem(&ctx->error);
+  t->handles = 1;
+  t->variable = mrt_calloc(ctx->allocator, 1, sizeof *t->variable);
+  if (!t->variable || (name && mrt_tensor_set_name(t, name) != MRT_OK))
+    return mrt_tensor_unref(t), mrt_nomem(&ctx->error);
+  init = mrt_tensor_current(init);
+  mrt_hold(init);
+  init->pending++;
+  t->variable->init = init;
+  *out = t;
+  return MRT_OK;
+}
+
+MRT_API bool mrt_tensor_is_variable(const mrt_tensor *t) {
+  return t->variable != NULL;
+}
+
+MRT_API const char *mrt_tensor_name(const mrt_tensor *t) { return t->name; }
+
+MRT_API mrt_status mrt_tensor_set_name(mrt_tensor *t, const char *name) {
+  size_t n = strlen(name) + 1;
+  char *copy = mrt_calloc(t->ctx->allocator, n, 1);
+  if (!copy) return mrt_nomem(&t->ctx->error);
+  memcpy(copy, name, n);
+  if (t->name) mrt_release(t->ctx->allocator, t->name, strlen(t->name) + 1);
+  t->name = copy;
+  return MRT_OK;
+}
+
+MRT_API const mrt_type *mrt_tensor_type(const mrt_tensor *t) {
+  return &t->type;
+}
+
+MRT_API mrt_context *mrt_tensor_context(const mrt_tensor *t) { return t->ctx; }
+
+MRT_API const char *mrt_tensor_origin(const mrt_tensor *t, int *line) {
+  if (line) *line = t->origin.line;
+  return t->origin.file;
+}
+
+MRT_API const void *mrt_tensor_data(const mrt_tensor *t) {
+  return t->storage ? t->storage->data : NULL;
+}
+
+MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i) {
+  const void *data = mrt_tensor_data(t);
+  switch (t->type.dtype) { /* over element types, of which there are few */
+  case MRT_f32: return ((const float *)data)[i];
+  case MRT_f64: return ((const double *)data)[i];
+  case MRT_f16: return mrt_f16_to_float(((const uint16_t *)data)[i]);
+  case MRT_bf16: return mrt_bf16_to_float(((const uint16_t *)data)[i]);
+  default: return (double)mrt_tensor_integer(t, i);
+  }
+}
+
+MRT_API int64_t mrt_tensor_integer(const mrt_tensor *t, int64_t i) {
+  const void *data = mrt_tensor_data(t);
+  switch (t->type.dtype) {
+  case MRT_i64: return ((const int64_t *)data)[i];
+  case MRT_i32: return ((const int32_t *)data)[i];
+  case MRT_u8:
+  case MRT_bool: return ((const uint8_t *)data)[i];
+  default: return (int64_t)mrt_tensor_number(t, i);
+  }
+}

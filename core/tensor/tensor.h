@@ -1,0 +1,158 @@
+/* tensor.h -- contexts, storages, lazy tensors
+ *
+ * A tensor is a handle on a value: a type, and either a storage with the
+ * numbers, or the expression that will compute them, or both.  Expressions
+ * form a graph from results to leaves; it lives exactly as long as somebody
+ * can still reach it.
+ *
+ * Invariants
+ *   - a tensor has a storage, an expression, or is an input of the trace, or
+ *     is a variable (whose storage is made when it is first needed);
+ *   - ids grow with creation, so an expression's inputs have smaller ids: id
+ *     order is a topological order;
+ *   - after evaluation the expression stays, so that gradients can still be
+ *     taken; the storage of an evaluated tensor that no user holds and nothing
+ *     pending reads is given back (it could be computed again, same bits);
+ *   - when a variable is assigned, what is pending on the old value has been
+ *     computed, and expressions that read it become `stale`: nothing may be
+ *     computed or differentiated through them any more.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_TENSOR_TENSOR_H
+#define MRT_TENSOR_TENSOR_H
+
+#include "base/memory.h"
+#include "device/device.h"
+#include "tensor/dtype.h"
+
+typedef struct mrt_storage {
+  mrt_context *ctx;
+  int refs;
+  void *data;
+  size_t nbytes; /* requested: a multiple of the device's alignment */
+} mrt_storage;
+
+/* Where a node was written, for errors and reports.  `file` is interned. */
+typedef struct mrt_origin {
+  const char *file;
+  int line;
+  bool backward; /* built by mrt_grad from that line */
+} mrt_origin;
+
+typedef struct mrt_expr {
+  const mrt_op *op;
+  uint64_t id;
+  int nin, nout, live; /* live: output tensors that exist */
+  int updates;         /* outputs that take the storage of the first inputs */
+  bool computed;       /* no longer counts as pending on its inputs */
+  bool stale;          /* reads a variable's old value */
+  struct mrt_tensor **in;   /* held */
+  struct mrt_tensor **out;  /* borrowed; NULL when that tensor is gone */
+  mrt_type *out_types;
+  void *options;
+  size_t options_size;
+  mrt_origin origin;
+  void (*release)(void *user); /* of a custom gradient */
+  void *user;
+} mrt_expr;
+
+/* What makes a tensor a variable. */
+typedef struct mrt_variable {
+  struct mrt_tensor *init;   /* held until the storage is made */
+  struct mrt_tensor *traced; /* held: its newest version in the trace */
+  mrt_expr **readers;        /* borrowed: live expressions that read it */
+  int reader_count, reader_room;
+  bool torn; /* a step broke off while it was being updated */
+} mrt_variable;
+
+struct mrt_tensor {
+  mrt_context *ctx;
+  int refs;    /* all who hold it */
+  int handles; /* of these, users */
+  int pending; /* expressions not yet computed that read it */
+  mrt_type type;
+  uint64_t id;
+  mrt_storage *storage;
+  mrt_expr *expr;
+  int index; /* which output of expr */
+  int input; /* 1 + position among the trace's inputs; 0: none */
+  mrt_variable *variable;
+  mrt_origin origin;
+  char *name;
+  struct mrt_tensor *next_dead;
+  int mark; /* scratch of walks over tensors; 0 between them */
+};
+
+typedef struct mrt_trace {
+  mrt_arena arena;
+  uint64_t first_id; /* tensors with smaller ids come from outside */
+  mrt_tensor **inputs; /* held */
+  int input_count, input_room;
+  mrt_expr **updates; /* kept alive by `results` */
+  mrt_tensor **results; /* held: output 0 of each update */
+  int update_count, update_room, result_room;
+  mrt_tensor **variables; /* held: those with a traced version */
+  int variable_count, variable_room;
+} mrt_trace;
+
+struct mrt_context {
+  const mrt_allocator *allocator;
+  int64_t refs; /* the owner, tensors, storages, plans, spaces */
+  mrt_error error;
+  mrt_device device;
+  bool poison;
+  volatile int interrupted;
+  uint64_t seed, seed_epoch, next_key, next_id;
+  size_t bytes_now, bytes_peak, memory_limit;
+  mrt_arena names; /* interned file names */
+  struct mrt_file {
+    struct mrt_file *next;
+    char *text;
+  } *files;
+  mrt_origin origin;
+  mrt_trace *trace;
+  mrt_tensor *dead; /* being freed, so that long chains do not recurse */
+  bool burying;
+};
+
+void mrt_context_ref(mrt_context *ctx);
+void mrt_context_unref(mrt_context *ctx);
+
+/* Bytes from the device, counted; NULL past the limit or when there are none.
+ * nbytes is rounded up to the alignment; *rounded tells to what. */
+void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded);
+void mrt_device_free(mrt_context *ctx, void *data, size_t rounded);
+size_t mrt_round_up(const mrt_context *ctx, size_t nbytes);
+
+mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out);
+void mrt_storage_ref(mrt_storage *s);
+void mrt_storage_unref(mrt_storage *s); /* NULL is fine */
+
+/* A bare tensor with one reference and no handle. */
+mrt_tensor *mrt_tensor_new(mrt_context *ctx, const mrt_type *type);
+void mrt_hold(mrt_tensor *t);
+void mrt_drop(mrt_tensor *t); /* NULL is fine */
+
+/* A new expression with no outputs yet; holds `in`, copies `options`. */
+mrt_expr *mrt_expr_new(mrt_context *ctx, const mrt_op *op, int nin,
+                       mrt_tensor *const *in, const void *options,
+                       size_t options_size, int nout, const mrt_type *types);
+/* Output `i` as a tensor, existing or new, with one reference for the caller;
+ * NULL when memory is out. */
+mrt_tensor *mrt_expr_output(mrt_context *ctx, mrt_expr *x, int i);
+/* Free an expression none of whose outputs was made. */
+void mrt_expr_free(mrt_context *ctx, mrt_expr *x);
+/* Its results exist: it no longer keeps its inputs' numbers alive. */
+void mrt_expr_computed(mrt_expr *x);
+/* Give the numbers back if nobody can see them. */
+void mrt_tensor_trim(mrt_tensor *t);
+/* The numbers are in `s` (held on success); the tensor is evaluated. */
+void mrt_tensor_settle(mrt_tensor *t, mrt_storage *s);
+/* The variable has its storage: let its initial value go. */
+void mrt_variable_started(mrt_variable *v);
+/* The version of `t` that an expression made now reads. */
+mrt_tensor *mrt_tensor_current(mrt_tensor *t);
+
+void mrt_trace_free(mrt_context *ctx);
+
+#endif
