@@ -70,6 +70,18 @@ static mrt_edit *owner(EditLine *el) {
 
 static char *show_prompt(EditLine *el) { return (char *)owner(el)->prompt; }
 
+/* After a change of the window, or the shell's use of the terminal. */
+static void redraw(EditLine *el) {
+  if (caught == SIGCONT) { /* off and on: it believes that nothing changed */
+    el_set(el, EL_PREP_TERM, 0);
+    el_set(el, EL_PREP_TERM, 1);
+  }
+  fputs("\r\033[J", stdout);
+  fflush(stdout);
+  el_resize(el);
+  el_set(el, EL_REFRESH);
+}
+
 /* One character; -1 ends the line. */
 static int read_character(EditLine *el, wchar_t *c) {
   mbstate_t state = { 0 };
@@ -79,9 +91,7 @@ static int read_character(EditLine *el, wchar_t *c) {
     if (n == 0) return 0;
     if (n < 0) {
       if (errno != EINTR || caught == SIGINT) return -1;
-      el_set(el, EL_PREP_TERM, 1);
-      el_resize(el);
-      el_set(el, EL_REFRESH);
+      redraw(el);
       continue;
     }
     size_t used = mbrtowc(c, &byte, 1, &state);

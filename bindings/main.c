@@ -101,7 +101,7 @@ static bool read_command_line(command_line *c, int argc, char **argv) {
   return true;
 }
 
-static int usage(const char *bad) {
+static void print_usage(const char *bad) {
   if (strcmp(bad, "-e") && strcmp(bad, "-l"))
     fprintf(stderr, "mrt: unrecognized option '%s'\n", bad);
   else
@@ -117,7 +117,6 @@ static int usage(const char *bad) {
         "  -        stop handling options and execute stdin\n"
         "mrt help tells more\n",
         stderr);
-  return EXIT_FAILURE;
 }
 
 /* ---- the Lua state ------------------------------------------------------ */
@@ -265,26 +264,37 @@ static int run_script(lua_State *L, const command_line *c, int *code) {
   return report(L, status);
 }
 
+/* The exit status of a command line that was understood. */
+static int run(lua_State *L, const command_line *c, int argc) {
+  int code = EXIT_SUCCESS;
+  bool script = c->script < argc;
+  bool idle = !script && !c->has_code && !c->version;
+  if (!c->no_environment && run_init(L) != LUA_OK) return EXIT_FAILURE;
+  if (run_options(L, c) != LUA_OK) return EXIT_FAILURE;
+  if (script && run_script(L, c, &code) != LUA_OK) return EXIT_FAILURE;
+  if (c->interactive || (idle && isatty(STDIN_FILENO))) {
+    if (!c->version) print_version();
+    if (report(L, mrt_program_repl(L)) != LUA_OK) return EXIT_FAILURE;
+  } else if (idle && run_loaded(L, luaL_loadfile(L, NULL)) != LUA_OK) {
+    return EXIT_FAILURE;
+  }
+  return code;
+}
+
 /* All of the program, in protected mode: argc, argv -> exit status. */
-static int run(lua_State *L) {
-  int argc = (int)lua_tointeger(L, 1), code = EXIT_SUCCESS;
+static int start(lua_State *L) {
+  int argc = (int)lua_tointeger(L, 1), code = EXIT_FAILURE;
   char **argv = lua_touserdata(L, 2);
   command_line c;
   luaL_checkversion(L);
-  if (!read_command_line(&c, argc, argv)) return usage(argv[c.end]);
-  if (c.version) print_version();
-  open_state(L, &c, argc);
-  bool idle = c.script >= argc && !c.has_code && !c.version;
-  bool failed = (!c.no_environment && run_init(L) != LUA_OK) ||
-                run_options(L, &c) != LUA_OK ||
-                (c.script < argc && run_script(L, &c, &code) != LUA_OK);
-  if (!failed && (c.interactive || (idle && isatty(STDIN_FILENO)))) {
-    if (!c.version) print_version();
-    failed = report(L, mrt_program_repl(L)) != LUA_OK;
-  } else if (!failed && idle) {
-    failed = run_loaded(L, luaL_loadfile(L, NULL)) != LUA_OK;
+  if (!read_command_line(&c, argc, argv)) {
+    print_usage(argv[c.end]);
+  } else {
+    if (c.version) print_version();
+    open_state(L, &c, argc);
+    code = run(L, &c, argc);
   }
-  lua_pushinteger(L, failed ? EXIT_FAILURE : code);
+  lua_pushinteger(L, code);
   return 1;
 }
 
@@ -294,7 +304,7 @@ int main(int argc, char **argv) {
     complain("not enough memory for a Lua state");
     return EXIT_FAILURE;
   }
-  lua_pushcfunction(L, run);
+  lua_pushcfunction(L, start);
   lua_pushinteger(L, argc);
   lua_pushlightuserdata(L, argv);
   int code = EXIT_FAILURE;

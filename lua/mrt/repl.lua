@@ -37,10 +37,9 @@ end
 --- Compile `source` as an expression, else as a statement.
 ---@return function? chunk
 ---@return string? message
----@return boolean? expression
 local function compile(source)
   local expression, why = load("return " .. source, "=stdin", "t")
-  if expression then return expression, nil, true end
+  if expression then return expression end
   local chunk, message = load(source, "=stdin", "t")
   if not chunk and why:find "<eof>$" then message = why end
   return chunk, message
@@ -83,7 +82,7 @@ end
 
 local function status_and_values(ok, ...) return ok, table.pack(...) end
 
---- Keep and print what an expression gave.
+--- Keep and print what a chunk returned.
 local function take_values(self, source, values)
   if values.n == 0 then return true end
   if values[1] ~= nil then _G._ = values[1] end
@@ -94,12 +93,12 @@ end
 --- Run `source`, print its values. Printing may compute, so it is timed and can
 --- be stopped as well.
 function Repl:evaluate(source)
-  local chunk, problem, expression = compile(source)
-  if not chunk then return self:complain(problem) end
+  local chunk, message = compile(source)
+  if not chunk then return self:complain(message) end
   local begin = self.terminal.clock()
   local ok, values = status_and_values(self.terminal.call(chunk))
-  problem = values[1]
-  if ok and expression then ok, problem = take_values(self, source, values) end
+  local problem = values[1]
+  if ok then ok, problem = take_values(self, source, values) end
   if not ok then self:complain(problem) end
   if ok then warn_of_local(self, source) end
   if self.time then
@@ -110,6 +109,7 @@ end
 --- A traceback ends where the prompt begins.
 function Repl:complain(message)
   message = message:gsub("\n\t%[C%]: in %a+ 'call'\n[^\n]*repl%.lua.*$", "")
+    :gsub("\nstack traceback:$", "")
   io.stdout:flush()
   io.stderr:write(self.colour and "\27[31m" or "", message,
     self.colour and "\27[0m" or "", "\n")

@@ -1,0 +1,312 @@
+-- program_spec.lua -- the mrt program from outside: options, exit status,
+-- sub-commands, Ctrl-C, and the prompt fed by a pipe.
+
+local program = os.getenv "MRT" or "build/mrt"
+
+local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
+
+local function read_all(path)
+  local file <close> = assert(io.open(path))
+  return file:read "a"
+end
+
+local function write_all(path, text)
+  local file <close> = assert(io.open(path, "w"))
+  file:write(text)
+end
+
+--- Run a shell command: exit status, standard output, standard error.
+local function shell(command)
+  local errors = os.tmpname()
+  local pipe = io.popen("( " .. command .. " ) 2>" .. errors)
+  local output = pipe:read "a"
+  local _, _, code = pipe:close()
+  local problem = read_all(errors)
+  os.remove(errors)
+  return code, output, problem
+end
+
+--- Run mrt with arguments, given as the shell takes them, and input.
+local function mrt(arguments, input)
+  return shell(string.format("printf %%s %s | %s %s", quote(input or ""), program, arguments))
+end
+
+describe("the program", function()
+  local script
+
+  before_each(function() script = os.tmpname() end)
+  after_each(function() os.remove(script) end)
+
+  it("runs a script with its arguments", function()
+    write_all(script, "print(arg[0], arg[-1], #arg, ...)")
+    local code, output = mrt(script .. " one 'two words'")
+    assert.equal(0, code)
+    assert.equal(table.concat({ script, program, 2, "one", "two words" }, "\t") .. "\n", output)
+  end)
+
+  it("runs code of -e, several times, in order", function()
+    local _, output = mrt "-e 'x = 1' -e'x = x + 1' -e 'print(x)'"
+    assert.equal("2\n", output)
+  end)
+
+  it("requires a library with -l", function()
+    local folder = script:match "^(.*)/"
+    write_all(folder .. "/mrt_spec_lib.lua", "return { seven = 7 }")
+    local _, output = shell(string.format(
+      "LUA_PATH='%s/?.lua' %s -l mrt_spec_lib -e 'print(mrt_spec_lib.seven)'", folder, program))
+    os.remove(folder .. "/mrt_spec_lib.lua")
+    assert.equal("7\n", output)
+  end)
+
+  it("reads a script from standard input", function()
+    local _, output = mrt("- a b", "print('in', ...)")
+    assert.equal("in\ta\tb\n", output)
+    _, output = mrt("", "print 'piped'")
+    assert.equal("piped\n", output)
+  end)
+
+  it("says its version with -v and runs nothing more", function()
+    local code, output = mrt("-v", "print 'not run'")
+    assert.equal(0, code)
+    assert.matches("^mrt %d+%.%d+%.%d+, Lua 5%.4[%d.]*\n$", output)
+  end)
+
+  it("honours LUA_INIT, and -E ignores it", function()
+    local _, output = shell("LUA_INIT='print(1)' " .. program .. " -e 'print(2)'")
+    assert.equal("1\n2\n", output)
+    _, output = shell("LUA_INIT='print(1)' " .. program .. " -E -e 'print(2)'")
+    assert.equal("2\n", output)
+    write_all(script, "print 'from a file'")
+    _, output = shell("LUA_INIT=@" .. script .. " " .. program .. " -e ''")
+    assert.equal("from a file\n", output)
+  end)
+
+  it("prints warnings unless told not to", function()
+    local _, _, errors = mrt [[-e 'warn "careful" warn "@off" warn "hidden"']]
+    assert.equal("Lua warning: careful\n", errors)
+  end)
+
+  it("ends with 1 and a traceback after an error", function()
+    write_all(script, "local function inner() error 'broken' end\ninner()")
+    local code, output, errors = mrt(script)
+    assert.equal(1, code)
+    assert.equal("", output)
+    assert.matches("^mrt: .*:1: broken\nstack traceback:\n", errors)
+    assert.matches(":2: in main chunk", errors, 1, true)
+  end)
+
+  it("prints error objects by their __tostring", function()
+    local code, _, errors =
+      mrt [[-e 'error(setmetatable({}, {__tostring = function() return "as text" end}))']]
+    assert.equal(1, code)
+    assert.matches("^mrt: as text\n", errors)
+    code, _, errors = mrt "-e 'error {}'"
+    assert.equal(1, code)
+    assert.matches("^mrt: %(error object is a table value%)", errors)
+  end)
+
+  it("explains syntax errors", function()
+    local code, _, errors = mrt "-e 'x ='"
+    assert.equal(1, code)
+    assert.matches("(command line):1: unexpected symbol near <eof>", errors, 1, true)
+  end)
+
+  it("names a script that is missing", function()
+    local code, _, errors = mrt "nofile.lua"
+    assert.equal(1, code)
+    assert.matches("^mrt: cannot open nofile.lua", errors)
+    code, _, errors = mrt "nocommand"
+    assert.equal(1, code)
+    assert.matches("nor is it a command", errors)
+  end)
+
+  it("refuses options it does not know", function()
+    for _, option in ipairs { "-x", "--bad", "-vv", "-e", "-l" } do
+      local code, output, errors = mrt(option)
+      assert.equal(1, code)
+      assert.equal("", output)
+      assert.matches("mrt: .*" .. option:gsub("%-", "%%-"), errors)
+      assert.matches("usage:", errors)
+    end
+  end)
+
+  it("takes what follows -- as a script", function()
+    local code, _, errors = mrt "-- -e"
+    assert.equal(1, code)
+    assert.matches("cannot open -e", errors, 1, true)
+  end)
+
+  it("keeps the script's own exit status", function()
+    assert.equal(7, (mrt "-e 'os.exit(7)'"))
+    assert.equal(0, (mrt "-e 'return 7'"))
+  end)
+
+  it("lists its sub-commands", function()
+    local code, output = mrt "help"
+    assert.equal(0, code)
+    assert.matches("mrt info", output)
+  end)
+
+  it("tells what it and the machine have", function()
+    local code, output = mrt "info"
+    assert.equal(0, code)
+    for _, name in ipairs { "mrt", "Lua", "instruction set", "threads", "libraries", "devices" } do
+      assert.matches("\n" .. name .. " +%S", "\n" .. output)
+    end
+  end)
+end)
+
+describe("Ctrl-C", function()
+  --- Start a script that creates `mark`, interrupt it, wait for it.
+  local function interrupt(source)
+    local script, mark = os.tmpname(), os.tmpname()
+    os.remove(mark)
+    write_all(script, source)
+    local code, output, errors = shell(string.format(
+      "%s %s %s & until [ -e %s ]; do sleep 0.02; done; kill -INT $!; wait $!",
+      program, script, mark, mark))
+    os.remove(script)
+    os.remove(mark)
+    return code, output, errors
+  end
+
+  it("stops a script with an error", function()
+    local code, _, errors = interrupt "io.open(arg[1], 'w'):close() while true do end"
+    assert.equal(1, code)
+    assert.matches("^mrt: .*interrupted!\nstack traceback:", errors)
+  end)
+
+  it("can be caught by the script", function()
+    local code, output = interrupt [[
+      local ok, message = pcall(function()
+        io.open(arg[1], "w"):close()
+        while true do end
+      end)
+      print(ok, message)]]
+    assert.equal(0, code)
+    assert.matches("^false\t.*interrupted!", output)
+  end)
+end)
+
+describe("the prompt", function()
+  --- What the prompt prints for these lines, prompts and banner taken off.
+  local function prompt(...)
+    local input = table.concat({ ... }, "\n") .. "\n"
+    local code, output, errors = mrt("-i", input)
+    assert.equal(0, code)
+    output = output:gsub("^[^\n]*\n", "")
+    local lines = {}
+    for line in output:gmatch "[^\n]+" do
+      line = line:gsub("^[> ]+", "")
+      if line ~= "" then lines[#lines + 1] = line end
+    end
+    return table.concat(lines, "\n"), errors
+  end
+
+  it("prints the values of an expression", function()
+    assert.equal("2", prompt "1 + 1")
+    assert.equal("1\tnil\ttrue", prompt "1, nil, true")
+    assert.equal("text", prompt "'text'")
+    assert.equal("3", prompt "return 3")
+    assert.equal("4", prompt "= 4")
+    assert.equal("nil", prompt "nil")
+    assert.equal("", (prompt "x = 1"))
+  end)
+
+  it("keeps quiet after a semicolon", function()
+    assert.equal("5", prompt("2 + 3;", "_"))
+  end)
+
+  it("keeps the last value in _", function()
+    assert.equal("2\n4", prompt("1 + 1", "_ * 2"))
+  end)
+
+  it("reads on until a chunk is complete", function()
+    assert.equal("1\n2", prompt("for i = 1, 2 do", "print(i)", "end"))
+    assert.equal("{ 1, 2 }", prompt("{ 1,", "2 }"))
+    assert.equal("a\nb", prompt("[[a", "b]]"))
+  end)
+
+  it("prints tables within limits", function()
+    assert.equal('{ 1, 2, a = "x\\ny", ["b c"] = {} }',
+      prompt "{ 1, 2, ['b c'] = {}, a = 'x\\ny' }")
+    assert.matches("{...}", prompt "{{{{{{}}}}}, 1}", 1, true)
+    assert.matches("<itself>", prompt("t = {}; t.t = t", "t"), 1, true)
+    assert.matches("... 60 more", prompt("t = {} for i = 1, 100 do t[i] = i end", "t"), 1, true)
+    assert.equal("shown", prompt "setmetatable({}, {__tostring = function() return 'shown' end})")
+  end)
+
+  it("goes on after an error and shows only the program's part of the traceback", function()
+    local output, errors = prompt("error 'oops'", "error {}", "nothing()", "7")
+    assert.equal("7", output)
+    assert.matches("stdin:1: oops", errors, 1, true)
+    assert.matches("error object is a table value", errors, 1, true)
+    assert.matches("global 'nothing'", errors, 1, true)
+    assert.is_nil(errors:find "repl.lua")
+  end)
+
+  it("warns once that a local variable is lost", function()
+    local _, errors = prompt("local x = 1", "local y = 2")
+    local _, count = errors:gsub("ends with its line", "")
+    assert.equal(1, count)
+  end)
+
+  it("describes operators and functions", function()
+    local output = prompt("?softmax", "help 'softmax'")
+    local half = #output // 2
+    assert.equal(output:sub(1, half), output:sub(half + 2))
+    assert.matches("sum", output)
+    assert.matches("nothing is known of 'nosuch'", prompt "?nosuch", 1, true)
+    assert.matches(":time on", prompt "help()", 1, true)
+  end)
+
+  it("times lines and ends with :quit", function()
+    assert.matches("^2\n[%d.]+ ms$", prompt(":time on", "2"))
+    assert.equal("1", prompt("1", ":quit", "2"))
+    local _, errors = prompt ":nosuch"
+    assert.matches(":nosuch", errors, 1, true)
+  end)
+
+  it("has mrt as a global, which scripts have not", function()
+    assert.equal("table", prompt "type(mrt)")
+    local _, output = mrt "-e 'print(mrt)'"
+    assert.equal("nil\n", output)
+  end)
+
+  it("prints tensors by their numbers", function()
+    local output = prompt "mrt.tensor({1, 2}) + 1"
+    assert.matches("2", output)
+    assert.matches("3", output)
+  end)
+end)
+
+describe("completion", function()
+  local complete = require "mrt.repl.complete"
+
+  setup(function()
+    _G.spec_base = { method = function() end, value = 1 }
+    _G.spec_object = setmetatable({ alpha = { beta = 1 } }, { __index = _G.spec_base })
+    _G.spec_trap = setmetatable({}, { __index = function() error "user code ran" end })
+  end)
+  teardown(function() _G.spec_base, _G.spec_object, _G.spec_trap = nil, nil, nil end)
+
+  it("follows tables and __index", function()
+    assert.equal("ject", (complete "x = spec_ob"))
+    assert.equal("ta", (complete "spec_object.alpha.be"))
+    assert.equal("thod", (complete "spec_object:me"))
+    assert.equal("", (complete "spec_object:va"))
+    assert.equal("lue", (complete "f(spec_object.va"))
+    assert.equal("per", (complete "('x'):up" and complete "string.up"))
+  end)
+
+  it("knows keywords and shows several choices", function()
+    assert.equal("nction", (complete "fu"))
+    local insert, choices = complete "spec_object."
+    assert.is_nil(insert)
+    assert.equal("alpha   method  value", choices)
+  end)
+
+  it("runs no code of the user", function()
+    assert.equal("", (complete "spec_trap.any.thing"))
+  end)
+end)
