@@ -1,0 +1,203 @@
+/* attention.h -- what attention and its gradient share: tiles of heads
+ *
+ * Work goes by pairs of tiles, at most TILE keys against at most TILE queries.
+ * Scores are kept transposed, [key][query]: then keys, the left factor, are
+ * read where they lie, the queries are transposed once for all keys, and
+ * maxima and sums over keys run along lanes.
+ *
+ *             query ->              key i is seen by query j
+ *        key  1 1 1 1 1 1            when i + edge <= j
+ *         |   . 1 1 1 1 1
+ *         v   . . 1 1 1 1            (here edge = 0: a tile on the diagonal)
+ *
+ * What is never seen is not computed, but for blocks that touch the diagonal.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CPU_ATTENTION_H
+#define MRT_CPU_ATTENTION_H
+
+#include "op/attention.h"
+#include "tiles.h"
+#include "vmath.h"
+
+enum {
+  TILE = 64,
+  GRAIN = LANES > 8 ? LANES : 8 /* tiles are padded: LANES and TILE_ROWS */
+};
+
+/* B batches, T queries of H heads, S keys of Hk heads of D, values of Dv. */
+typedef struct shape {
+  int64_t B, T, H, D, S, Hk, Dv;
+  int64_t group; /* query heads that share a key head */
+  bool causal;
+  real scale;
+} shape;
+
+static inline shape shape_of(const mrt_call *c) {
+  const mrt_attention_options *o = c->options;
+  const int64_t *q = c->in[0].type.dims, *k = c->in[1].type.dims;
+  return (shape){ .B = q[0],
+                  .T = q[1],
+                  .H = q[2],
+                  .D = q[3],
+                  .S = k[1],
+                  .Hk = k[2],
+                  .Dv = c->in[2].type.dims[3],
+                  .group = k[2] ? q[2] / k[2] : 0,
+                  .causal = o->causal,
+                  .scale = (real)o->scale };
+}
+
+/* One past the last key that query t sees. */
+static inline int64_t keys_seen_by(const shape *n, int64_t t) {
+  int64_t end = n->causal ? t + n->S - n->T + 1 : n->S;
+  return end < 0 ? 0 : end > n->S ? n->S : end;
+}
+
+/* About how many pairs of a query and a key are seen, for costs. */
+static inline double seen_in_all(const shape *n) {
+  double all = (double)(n->B * n->H * n->T) * (double)n->S;
+  return n->causal ? all / 2 : all;
+}
+
+/* A tile of queries: t .. t + queries of head h. */
+typedef struct place {
+  int64_t b, h, t, queries;
+} place;
+
+/* The i-th of all tiles; `tiles` for each head. */
+static inline place place_at(const shape *n, int64_t i, int64_t tiles) {
+  int64_t t = i % tiles * TILE;
+  return (place){ .b = i / tiles / n->H,
+                  .h = i / tiles % n->H,
+                  .t = t,
+                  .queries = n->T - t < TILE ? n->T - t : TILE };
+}
+
+/* ---- scratch ------------------------------------------------------------ */
+
+/* Reals that start on a cache line; `at` counts from 0 to learn the size. */
+static inline real *take(uintptr_t *at, int64_t count) {
+  real *p = (real *)*at;
+  *at += (uintptr_t)padded(count * (int64_t)sizeof(real), 64);
+  return p;
+}
+
+/* A row of a head's tile is as wide as it takes whole registers. */
+static inline int64_t wide(int64_t d) { return padded(d, LANES); }
+
+static inline matrix rows_of(real *p, int64_t width) {
+  return (matrix){ p, wide(width), 1 };
+}
+/* [any][TILE] */
+static inline matrix columns_of(real *p) { return (matrix){ p, TILE, 1 }; }
+
+/* ---- tiles of operands --------------------------------------------------- */
+
+static inline real *head_at(const mrt_operand *x, int64_t b, int64_t t,
+                            int64_t h) {
+  return (real *)x->data + b * x->strides[0] + t * x->strides[1] +
+         h * x->strides[2];
+}
+
+/* Whether products can work on the operand's own memory: no padding. */
+static inline bool whole(const mrt_operand *x, int64_t n) {
+  return x->strides[3] == 1 && x->type.dims[3] % LANES == 0 && n % GRAIN == 0;
+}
+
+/* Rows t .. t + n of a head where they lie, or copied to `spare` with zeros
+ * around. */
+static inline matrix tile_of(const mrt_operand *x, int64_t b, int64_t t,
+                             int64_t h, int64_t n, real *spare) {
+  real *from = head_at(x, b, t, h);
+  int64_t d = x->type.dims[3], step = x->strides[3];
+  if (whole(x, n)) return (matrix){ from, x->strides[1], 1 };
+  matrix tile = rows_of(spare, d);
+  memset(spare, 0, (size_t)(padded(n, GRAIN) * tile.row) * sizeof(real));
+  for (int64_t i = 0; i < n; i++, from += x->strides[1])
+    for (int64_t j = 0; j < d; j++) tile.p[i * tile.row + j] = from[j * step];
+  return tile;
+}
+
+/* y = scale x', x[m][n] as tile_of gives it. */
+static inline void columns_from(int64_t m, int64_t n, real scale, matrix x,
+                                matrix y) {
+  tile_transpose(padded(m, GRAIN), wide(n), scale, x, y);
+}
+
+/* ---- pairs of tiles ------------------------------------------------------ */
+
+typedef struct pair {
+  int64_t keys, queries; /* counts */
+  int64_t edge;          /* key i is seen by query j when i + edge <= j */
+} pair;
+
+static inline pair pair_at(const shape *n, int64_t t, int64_t queries,
+                           int64_t s, int64_t end) {
+  return (pair){ .keys = end - s < TILE ? end - s : TILE,
+                 .queries = queries,
+                 .edge = n->causal ? s - t - (n->S - n->T) : -TILE };
+}
+static inline int64_t first_query(const pair *p, int64_t key) {
+  int64_t j = key + p->edge;
+  return j < 0 ? 0 : j > p->queries ? p->queries : j;
+}
+static inline int64_t keys_seen(const pair *p, int64_t query) {
+  int64_t n = query - p->edge + 1;
+  return n < 0 ? 0 : n > p->keys ? p->keys : n;
+}
+/* Rows at a time: all when everything is seen, else as few as may be, for
+ * each such block stops at the diagonal. */
+static inline int64_t block_rows(const pair *p, int64_t rows) {
+  return first_query(p, p->keys - 1) > 0 ? TILE_ROWS : padded(rows, TILE_ROWS);
+}
+
+/* Where the computed part of a row of scores starts: one place for all rows of
+ * a block. */
+static inline int64_t row_start(const pair *p, int64_t key) {
+  return first_query(p, key / TILE_ROWS * TILE_ROWS) / GRAIN * GRAIN;
+}
+static inline int64_t row_end(const pair *p) {
+  return padded(p->queries, GRAIN);
+}
+
+/* s[key][query] = x[key] y[query] over k numbers, x in rows, y in columns. */
+static inline void pair_scores(const pair *p, int64_t k, matrix x, matrix y,
+                               matrix s) {
+  int64_t step = block_rows(p, p->keys);
+  for (int64_t i = 0; i < p->keys; i += step) {
+    int64_t j = row_start(p, i);
+    tile_multiply(step, row_end(p) - j, k, matrix_at(x, i, 0),
+                  matrix_at(y, 0, j), matrix_at(s, i, j), false);
+  }
+}
+
+/* y[query] += sum over keys of s[key][query] x[key], or = . */
+static inline void pair_to_queries(const pair *p, int64_t d, matrix s, matrix x,
+                                   matrix y, bool add) {
+  int64_t step = block_rows(p, p->queries);
+  for (int64_t j = 0; j < p->queries; j += step)
+    tile_multiply(step, wide(d), keys_seen(p, j + step - 1),
+                  matrix_transposed(matrix_at(s, 0, j)), x, matrix_at(y, j, 0),
+                  add);
+}
+
+/* y[key] += sum over queries of s[key][query] x[query]. */
+static inline void pair_to_keys(const pair *p, int64_t d, matrix s, matrix x,
+                                matrix y) {
+  int64_t step = block_rows(p, p->keys);
+  for (int64_t i = 0; i < p->keys; i += step) {
+    int64_t j = first_query(p, i);
+    tile_multiply(step, wide(d), p->queries - j, matrix_at(s, i, j),
+                  matrix_at(x, j, 0), matrix_at(y, i, 0), true);
+  }
+}
+
+/* What is not seen of the computed part becomes -infinity. */
+static inline void pair_mask(const pair *p, matrix s) {
+  for (int64_t i = 0; i < p->keys; i++)
+    for (int64_t j = row_start(p, i); j < first_query(p, i); j++)
+      s.p[i * s.row + j] = -MRT_INF;
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* rope.c -- rotary position embedding
+ *
+ * Threads share out the rows of time: the sines and cosines of a row serve all
+ * its heads in all batches, and are the same whatever the thread count.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/rope.h"
+#include "cpu.h"
+
+/* [..., T, H, D]; everything before T is `lead` blocks. */
+typedef struct shape {
+  int64_t lead, T, H, D;
+} shape;
+
+static shape shape_of(const mrt_operand *x) {
+  const int64_t *d = x->type.dims + x->type.rank - 3;
+  shape n = { 1, d[0], d[1], d[2] };
+  for (int i = 0; i < x->type.rank - 3; i++) n.lead *= x->type.dims[i];
+  return n;
+}
+
+/* A thread's scratch: the angle of each pair at position 1; sines, cosines. */
+typedef struct table {
+  double *angle;
+  real *cosine, *sine;
+} table;
+
+/* D doubles hold D / 2 angles and D reals; rounded up to cache lines. */
+static size_t thread_bytes(const shape *n) {
+  return ((size_t)n->D * sizeof(double) * 3 / 2 + 63) / 64 * 64;
+}
+
+static size_t scratch(const mrt_call *c) {
+  shape n = shape_of(&c->in[0]);
+  return thread_bytes(&n) * (size_t)c->threads;
+}
+
+static table table_of(const mrt_call *c, const shape *n, int thread) {
+  const mrt_rope_options *o = c->options;
+  char *at = (char *)c->scratch + (size_t)thread * thread_bytes(n);
+  table w = { .angle = (double *)at };
+  w.cosine = (real *)(w.angle + n->D / 2);
+  w.sine = w.cosine + n->D / 2;
+  for (int64_t i = 0; i < n->D / 2; i++)
+    w.angle[i] = pow(o->base, -2.0 * (double)i / (double)n->D);
+  return w;
+}
+
+static void turn_to(const mrt_rope_options *o, int64_t t, int64_t half,
+                    table *w) {
+  double position = (double)(o->offset + t) * (o->inverse ? -1 : 1);
+  for (int64_t i = 0; i < half; i++) {
+    double a = position * w->angle[i];
+    w->cosine[i] = (real)cos(a), w->sine[i] = (real)sin(a);
+  }
+}
+
+/* Pair i is at i * step and `apart` further on.  y may be x. */
+static inline void rotate(const real *x, int64_t stride, real *y, int64_t half,
+                          int64_t step, int64_t apart, const table *w) {
+#pragma omp simd
+  for (int64_t i = 0; i < half; i++) {
+    real x0 = x[i * step * stride], x1 = x[(i * step + apart) * stride];
+    y[i * step] = x0 * w->cosine[i] - x1 * w->sine[i];
+    y[i * step + apart] = x0 * w->sine[i] + x1 * w->cosine[i];
+  }
+}
+
+/* Where block `i` of the leading dimensions starts. */
+static int64_t block_start(const mrt_operand *x, int64_t i) {
+  int64_t at = 0;
+  for (int k = x->type.rank - 4; k >= 0; k--) {
+    at += i % x->type.dims[k] * x->strides[k];
+    i /= x->type.dims[k];
+  }
+  return at;
+}
+
+/* Row t of all blocks. */
+static void turn_row(const mrt_call *c, const shape *n, int64_t t,
+                     const table *w) {
+  const mrt_rope_options *o = c->options;
+  const mrt_operand *x = &c->in[0];
+  const int64_t *stride = x->strides + x->type.rank - 3, half = n->D / 2;
+  for (int64_t i = 0; i < n->lead * n->H; i++) {
+    int64_t block = i / n->H, h = i % n->H;
+    const real *from = (const real *)x->data + block_start(x, block) +
+                       t * stride[0] + h * stride[1];
+    real *to = (real *)c->out[0].data + ((block * n->T + t) * n->H + h) * n->D;
+    if (o->interleaved)
+      rotate(from, stride[2], to, half, 2, 1, w);
+    else if (stride[2] == 1)
+      rotate(from, 1, to, half, 1, half, w);
+    else
+      rotate(from, stride[2], to, half, 1, half, w);
+  }
+}
+
+static void run(const mrt_call *c) {
+  shape n = shape_of(&c->in[0]);
+  int team =
+      mrt_team(c, (double)(n.T * n.D) * ((double)(n.lead * n.H) * 0.3 + 15));
+#pragma omp parallel num_threads(team)
+  {
+    table w = table_of(c, &n, omp_get_thread_num());
+#pragma omp for schedule(static)
+    for (int64_t t = 0; t < n.T; t++) {
+      turn_to(c->options, t, n.D / 2, &w);
+      turn_row(c, &n, t, &w);
+    }
+  }
+}
+
+MRT_KERNEL(rope, .run = run, .scratch = scratch);

@@ -1,0 +1,248 @@
+-- attention.lua -- samples of attention, attention_grad and rope
+--
+-- Sizes cross the edges of tiles (64 queries against 64 keys) and of vectors.
+-- Shapes: B batches, T queries of H heads, S keys of Hk heads, D, Dv wide.
+
+local function tensor(dims)
+  local n = 1
+  for i = 1, #dims do
+    n = n * dims[i]
+  end
+  local data = {}
+  for i = 1, n do
+    data[i] = 0.0
+  end
+  return { dims = dims, data = data }
+end
+
+-- Index of x[b][t][h][1], all 0-based, less one.
+local function at(x, b, t, h)
+  local d = x.dims
+  return ((b * d[2] + t) * d[3] + h) * d[4]
+end
+
+local function dot(x, i, y, j, n)
+  local s = 0.0
+  for k = 1, n do
+    s = s + x.data[i + k] * y.data[j + k]
+  end
+  return s
+end
+
+-- Call visit(b, t, h, key_head, weights, lse) for every query; weights[s + 1]
+-- are the softmax over the keys it sees.
+local function each_query(q, k, options, visit)
+  local B, T, H, D = table.unpack(q.dims)
+  local S, Hk = k.dims[2], k.dims[3]
+  local scale = options.scale or 0
+  if scale == 0 then
+    scale = 1 / math.sqrt(D)
+  end
+  for i = 0, B * T * H - 1 do
+    local b, t, h = i // (T * H), i // H % T, i % H
+    local hk = h // (H // Hk)
+    local seen = options.causal and math.max(0, t + 1 + S - T) or S
+    local w, max, sum = {}, -math.huge, 0.0
+    for s = 0, seen - 1 do
+      w[s + 1] = scale * dot(q, at(q, b, t, h), k, at(k, b, s, hk), D)
+      max = math.max(max, w[s + 1])
+    end
+    for s = 1, seen do
+      sum = sum + math.exp(w[s] - max)
+    end
+    local lse = seen > 0 and max + math.log(sum) or -math.huge
+    for s = 1, seen do
+      w[s] = math.exp(w[s] - lse)
+    end
+    visit(b, t, h, hk, w, lse, scale)
+  end
+end
+
+local function attention(ins, options)
+  local q, k, v = ins[1], ins[2], ins[3]
+  local B, T, H = q.dims[1], q.dims[2], q.dims[3]
+  local Dv = v.dims[4]
+  local o, lse = tensor { B, T, H, Dv }, tensor { B, H, T }
+  each_query(q, k, options, function(b, t, h, hk, w, l)
+    local to = at(o, b, t, h)
+    for s = 1, #w do
+      local from = at(v, b, s - 1, hk)
+      for d = 1, Dv do
+        o.data[to + d] = o.data[to + d] + w[s] * v.data[from + d]
+      end
+    end
+    lse.data[(b * H + h) * T + t + 1] = l
+  end)
+  return { o, lse }
+end
+
+-- The given lse and o enter the formula as they are, true or not.
+local function attention_grad(ins, options)
+  local q, k, v, o, lse, dout = table.unpack(ins)
+  local D, Dv = q.dims[4], v.dims[4]
+  local dq, dk, dv = tensor(q.dims), tensor(k.dims), tensor(v.dims)
+  local function add(x, i, a, y, j, n)
+    for d = 1, n do
+      x.data[i + d] = x.data[i + d] + a * y.data[j + d]
+    end
+  end
+  each_query(q, k, options, function(b, t, h, hk, w, l, scale)
+    local iq, io = at(q, b, t, h), at(o, b, t, h)
+    local given = lse.data[(b * q.dims[3] + h) * q.dims[2] + t + 1]
+    local delta = dot(o, io, dout, io, Dv)
+    for s = 1, #w do
+      local ik, iv = at(k, b, s - 1, hk), at(v, b, s - 1, hk)
+      local p = w[s] * math.exp(l - given)
+      local ds = p * (dot(dout, io, v, iv, Dv) - delta) * scale
+      add(dq, iq, ds, k, ik, D)
+      add(dk, ik, ds, q, iq, D)
+      add(dv, iv, p, dout, io, Dv)
+    end
+  end)
+  return { dq, dk, dv }
+end
+
+local function rope(ins, options)
+  local x = ins[1]
+  local y, r = tensor(x.dims), #x.dims
+  local T, H, D = x.dims[r - 2], x.dims[r - 1], x.dims[r]
+  local base, offset = options.base or 10000, options.offset or 0
+  for i = 0, #x.data - 1 do
+    local t, d = i // (H * D) % T, i % D
+    local pair = options.interleaved and d // 2 or d % (D // 2)
+    local first = options.interleaved and d % 2 == 0 or
+      not options.interleaved and d < D // 2
+    local apart = options.interleaved and 1 or D // 2
+    local a = (offset + t) * base ^ (-2 * pair / D)
+    if options.inverse then
+      a = -a
+    end
+    if first then
+      y.data[i + 1] = x.data[i + 1] * math.cos(a) -
+        x.data[i + 1 + apart] * math.sin(a)
+    else
+      y.data[i + 1] = x.data[i + 1 - apart] * math.sin(a) +
+        x.data[i + 1] * math.cos(a)
+    end
+  end
+  return { y }
+end
+
+-- Inputs of a case: B, T, S, H, Hk, D, Dv.
+local function qkv(B, T, S, H, Hk, D, Dv)
+  return {
+    { dims = { B, T, H, D } },
+    { dims = { B, S, Hk, D } },
+    { dims = { B, S, Hk, Dv or D } },
+  }
+end
+local function with_grad(B, T, S, H, Hk, D, Dv)
+  local ins = qkv(B, T, S, H, Hk, D, Dv)
+  ins[4] = { dims = { B, T, H, Dv or D } }
+  ins[5] = { dims = { B, H, T } }
+  ins[6] = { dims = { B, T, H, Dv or D } }
+  return ins
+end
+
+-- Where every query sees a key, so that lse is finite and finite differences
+-- exist; small, as those are slow.
+local function smooth(inputs)
+  return {
+    { inputs = inputs(1, 1, 1, 1, 1, 1) },
+    { inputs = inputs(2, 3, 3, 2, 2, 4) },
+    { inputs = inputs(2, 3, 3, 2, 2, 4), options = { causal = true } },
+    { inputs = inputs(1, 4, 3, 4, 2, 3, 5), options = { scale = 0.7 } },
+    { inputs = inputs(1, 2, 5, 3, 1, 2, 1), options = { causal = true } },
+    { inputs = inputs(0, 3, 3, 2, 2, 4) },
+    { inputs = inputs(2, 0, 3, 2, 2, 4) },
+    { inputs = inputs(2, 3, 3, 2, 2, 4, 0) },
+  }
+end
+local function other(inputs)
+  return {
+    { inputs = inputs(1, 5, 2, 2, 1, 2), options = { causal = true } },
+    { inputs = inputs(2, 3, 0, 2, 2, 4), options = { causal = true } },
+    { inputs = inputs(1, 70, 70, 2, 1, 16), options = { causal = true } },
+    { inputs = inputs(1, 64, 128, 1, 1, 64), options = { causal = true } },
+    { inputs = inputs(1, 129, 67, 1, 1, 20, 33) },
+    { inputs = inputs(1, 67, 131, 2, 2, 8), options = { causal = true } },
+  }
+end
+
+local function three(q, k, v)
+  return { { dims = q }, { dims = k }, { dims = v } }
+end
+local narrow_dout = with_grad(1, 3, 3, 2, 2, 4)
+narrow_dout[6] = { dims = { 1, 3, 2, 5 } }
+
+local bad = {
+  {
+    inputs = three({ 2, 3, 4 }, { 2, 3, 4 }, { 2, 3, 4 }),
+    code = "shape",
+    match = "input 1 is",
+  },
+  {
+    inputs = three({ 1, 3, 2, 4 }, { 1, 3, 2, 5 }, { 1, 3, 2, 4 }),
+    code = "shape",
+    match = "input 2 is",
+  },
+  {
+    inputs = three({ 1, 3, 2, 4 }, { 1, 3, 2, 4 }, { 1, 4, 2, 4 }),
+    code = "shape",
+    match = "input 3 is",
+  },
+  {
+    inputs = qkv(1, 3, 3, 3, 2, 4),
+    code = "shape",
+    match = "3 heads of queries",
+  },
+  {
+    inputs = qkv(1, 3, 3, 2, 2, 4),
+    options = { scale = math.huge },
+    code = "value",
+    match = "scale inf",
+  },
+}
+
+return {
+  {
+    op = "attention",
+    cases = smooth(qkv),
+    bad = bad,
+    oracle = attention,
+    grad = true,
+  },
+  { op = "attention", cases = other(qkv), oracle = attention, grad = false },
+  {
+    op = "attention_grad",
+    cases = smooth(with_grad),
+    bad = { { inputs = narrow_dout, code = "shape", match = "input 6 is" } },
+    oracle = attention_grad,
+    grad = true,
+  },
+  {
+    op = "attention_grad",
+    cases = other(with_grad),
+    oracle = attention_grad,
+    grad = false,
+  },
+  {
+    op = "rope",
+    cases = {
+      { inputs = { { dims = { 2, 5, 3, 8 } } } },
+      { inputs = { { dims = { 5, 3, 34 } } }, options = { interleaved = true, offset = 7 } },
+      { inputs = { { dims = { 1, 2, 2, 1, 6 } } }, options = { inverse = true, base = 500 } },
+      { inputs = { { dims = { 1, 70, 1, 2 } } }, options = { offset = 1000 } },
+      { inputs = { { dims = { 1, 1, 1, 2 } } } },
+      { inputs = { { dims = { 2, 3, 2, 0 } } } },
+      { inputs = { { dims = { 2, 0, 2, 4 } } } },
+    },
+    bad = {
+      { inputs = { { dims = { 3, 4 } } }, code = "shape", match = "time, heads" },
+      { inputs = { { dims = { 3, 2, 5 } } }, code = "shape", match = "even" },
+      { inputs = { { dims = { 3, 2, 4 } } }, options = { base = 0 }, code = "value", match = "base 0" },
+    },
+    oracle = rope,
+    grad = true,
+  },
+}
