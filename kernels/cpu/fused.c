@@ -1,0 +1,245 @@
+/* fused.c -- running a chain of pointwise operators block by block
+ *
+ * Every register has a place for the length of a block: contiguous inputs and
+ * outputs in memory, all else in slots of a small room on the stack, which stay
+ * in the first-level cache.  Slots are given out by a linear scan over the
+ * program and taken back after a value's last reader.
+ *
+ * An output may have the storage of an input (the same elements at the same
+ * places).  It is then written only after that input has been read: into a slot
+ * first, where an instruction still to come reads the input.
+ *
+ * An input that repeats (a bias along rows, a scalar) has a period; blocks are
+ * cut to a multiple of it where it is short, and one gathering serves all.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/fused.h"
+#include "cpu.h"
+#include "walk.h"
+
+enum {
+  ROOM = 28 << 10, /* bytes; most of a first-level cache */
+  LONG = 4096,     /* elements of a block; without slots there is no reuse */
+  SHORT = 512,     /* with them: 14 slots of f32 */
+  REGISTERS = MRT_FUSED_REGISTERS
+};
+
+extern const mrt_kernel *const MRT_CPU(table)[];
+
+/* Where a register is: element 0 in memory, or else a slot. */
+typedef struct place {
+  char *memory;
+  int slot;
+  size_t size; /* of an element */
+} place;
+
+typedef struct program {
+  const mrt_call *call;
+  const mrt_fused_options *options;
+  int64_t count, block; /* elements in all, elements at a time */
+  int slots;
+  size_t slot_bytes;
+  place at[REGISTERS];
+  walk path[REGISTERS]; /* of inputs in slots */
+  int64_t period[REGISTERS];
+  int last[REGISTERS]; /* the last instruction that reads it */
+} program;
+
+/* ---- before the first block --------------------------------------------- */
+
+static walk path_of(const mrt_operand *x) {
+  walk w = { .rank = x->type.rank };
+  for (int i = 0; i < w.rank; i++) {
+    w.dims[i] = x->type.dims[i];
+    for (int k = 0; k < WALK_OPERANDS; k++) w.step[k][i] = x->strides[i];
+  }
+  walk_join(&w);
+  return w;
+}
+
+static void place_inputs(program *p) {
+  for (int i = 0; i < p->call->nin; i++) {
+    const mrt_operand *x = &p->call->in[i];
+    walk w = path_of(x);
+    place *at = &p->at[i];
+    at->size = mrt_size(x);
+    at->memory = NULL;
+    if (w.rank == 1 && (w.step[0][0] == 1 || w.count == 1)) {
+      at->memory = x->data;
+      continue;
+    }
+    at->slot = p->slots++;
+    p->path[i] = w;
+    p->period[i] = w.step[0][0] ? w.count : w.count / w.dims[0];
+  }
+}
+
+/* Whether an instruction after `writer` reads what `out` would overwrite. */
+static bool read_later(const program *p, const mrt_operand *out, int writer) {
+  for (int i = 0; i < p->call->nin; i++)
+    if (p->call->in[i].data == out->data && p->last[i] > writer) return true;
+  return false;
+}
+
+static void place_results(program *p) {
+  const mrt_fused_options *o = p->options;
+  int free_after[REGISTERS], given = p->slots;
+  for (int k = 0; k < o->code_count; k++) {
+    const mrt_fused_code *code = &o->code[k];
+    place *at = &p->at[code->out];
+    int last = p->last[code->out];
+    at->memory = NULL;
+    at->size = mrt_dtypes[code->out_dtype].bytes;
+    for (int i = 0; i < p->call->nout; i++) {
+      if (o->out_register[i] != code->out) continue;
+      last = o->code_count;
+      if (!read_later(p, &p->call->out[i], k))
+        at->memory = p->call->out[i].data;
+    }
+    if (at->memory) continue;
+    int s = given;
+    while (s < p->slots && free_after[s] >= k) s++;
+    if (s == p->slots) p->slots++;
+    at->slot = s;
+    free_after[s] = last > k ? last : k;
+  }
+}
+
+static void choose_block(program *p) {
+  size_t size = 1;
+  for (int r = 0; r < p->options->registers; r++)
+    if (!p->at[r].memory && p->at[r].size > size) size = p->at[r].size;
+  int64_t most = LONG, repeat = 1;
+  if (p->slots) {
+    most = (int64_t)(ROOM / ((size_t)p->slots * size)) / 64 * 64;
+    most = most < SHORT ? most : SHORT;
+  }
+  for (int i = 0; i < p->call->nin; i++)
+    if (!p->at[i].memory && p->period[i] <= most && p->period[i] > repeat)
+      repeat = p->period[i];
+  p->block = most - most % repeat;
+  p->slot_bytes = ((size_t)p->block * size + 63) / 64 * 64;
+}
+
+static void prepare(program *p, const mrt_call *c) {
+  const mrt_fused_options *o = c->options;
+  p->call = c, p->options = o, p->slots = 0;
+  p->count = mrt_type_count(&c->out[0].type);
+  for (int r = 0; r < o->registers; r++) p->last[r] = -1;
+  for (int k = 0; k < o->code_count; k++)
+    for (int i = 0; i < o->code[k].nin; i++) p->last[o->code[k].in[i]] = k;
+  place_inputs(p);
+  place_results(p);
+  choose_block(p);
+}
+
+/* ---- a block ------------------------------------------------------------ */
+
+#define TAKE(T)                                                                \
+  do {                                                                         \
+    const T *x = (const T *)from;                                              \
+    T *y = (T *)to;                                                            \
+    if (step == 0)                                                             \
+      for (int64_t i = 0; i < n; i++) y[i] = x[0];                             \
+    else                                                                       \
+      for (int64_t i = 0; i < n; i++) y[i] = x[i * step];                      \
+  } while (0)
+
+static void take(const char *from, int64_t step, char *to, int64_t n,
+                 size_t size) {
+  if (step == 1)
+    memcpy(to, from, (size_t)n * size);
+  else if (size == 4)
+    TAKE(unit4);
+  else if (size == 8)
+    TAKE(unit8);
+  else if (size == 2)
+    TAKE(unit2);
+  else
+    TAKE(unit1);
+}
+
+/* Elements [first, first + n) of input i into its slot. */
+static void gather(const program *p, int i, int64_t first, int64_t n,
+                   char *to) {
+  walk w = p->path[i];
+  size_t size = p->at[i].size;
+  const char *data = p->call->in[i].data;
+  walk_seek(&w, first);
+  for (int64_t run; n > 0; n -= run, walk_next(&w)) {
+    run = walk_row(&w, n);
+    take(data + w.place[0] * (int64_t)size, w.step[0][w.rank - 1], to, run,
+         size);
+    to += run * (int64_t)size;
+  }
+}
+
+static bool repeats(const program *p, int input) {
+  return p->block % p->period[input] == 0;
+}
+
+static void compute(const program *p, char *const *reg, int64_t first,
+                    int64_t n) {
+  const mrt_fused_options *o = p->options;
+  for (int k = 0; k < o->code_count; k++) {
+    const mrt_fused_code *code = &o->code[k];
+    mrt_block b = { .n = n,
+                    .out = reg[code->out],
+                    .in_dtype = code->in_dtype,
+                    .out_dtype = code->out_dtype,
+                    .options = code->options,
+                    .first = first,
+                    .run = p->call->run };
+    for (int i = 0; i < code->nin; i++) b.in[i] = reg[code->in[i]];
+    MRT_CPU(table)[code->op]->block(&b);
+  }
+}
+
+static void run_block(const program *p, char **reg, int64_t first, int64_t n) {
+  const mrt_fused_options *o = p->options;
+  for (int r = 0; r < o->registers; r++)
+    if (p->at[r].memory)
+      reg[r] = p->at[r].memory + first * (int64_t)p->at[r].size;
+  for (int i = 0; i < p->call->nin; i++)
+    if (!p->at[i].memory && !repeats(p, i)) gather(p, i, first, n, reg[i]);
+  compute(p, reg, first, n);
+  for (int i = 0; i < p->call->nout; i++) {
+    int r = o->out_register[i];
+    size_t size = p->at[r].size;
+    char *to = (char *)p->call->out[i].data + first * (int64_t)size;
+    if (reg[r] != to) memcpy(to, reg[r], (size_t)n * size);
+  }
+}
+
+/* The share of one thread. */
+static void run_part(const program *p, int part, int parts) {
+  _Alignas(64) char room[ROOM];
+  char *reg[REGISTERS] = { NULL };
+  int64_t block = p->block, from, to;
+  mrt_share((p->count + block - 1) / block, part, parts, &from, &to);
+  if (from == to) return;
+  for (int r = 0; r < p->options->registers; r++)
+    if (!p->at[r].memory) reg[r] = room + (size_t)p->at[r].slot * p->slot_bytes;
+  for (int i = 0; i < p->call->nin; i++)
+    if (!p->at[i].memory && repeats(p, i))
+      gather(p, i, 0, block < p->count ? block : p->count, reg[i]);
+  for (; from < to; from++) {
+    int64_t first = from * block, rest = p->count - first;
+    run_block(p, reg, first, rest < block ? rest : block);
+  }
+}
+
+static void fused(const mrt_call *c) {
+  program p;
+  if (mrt_type_count(&c->out[0].type) == 0) return;
+  prepare(&p, c);
+  double ns = 0.3 * (double)p.count * (double)p.options->code_count;
+  int team = mrt_team(c, ns);
+  if (team == 1)
+    run_part(&p, 0, 1);
+  else {
+#pragma omp parallel num_threads(team)
+    run_part(&p, omp_get_thread_num(), omp_get_num_threads());
+  }
+}
+MRT_KERNEL(fused, .run = fused);

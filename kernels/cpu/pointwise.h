@@ -1,0 +1,82 @@
+/* pointwise.h -- loops of block functions
+ *
+ * A block function applies one operator to n elements, all contiguous.  Its
+ * output is either apart from an input or exactly on it, so iterations are
+ * independent, which `omp simd` says.  In `expr`, x, y and z are the elements
+ * of the inputs and i is their place; the result is converted to type R.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CPU_POINTWISE_H
+#define MRT_CPU_POINTWISE_H
+
+#include "cpu.h"
+#include "vmath.h"
+
+#define MRT_EACH1(b, X, R, expr)                                               \
+  do {                                                                         \
+    const X *xs = (b)->in[0];                                                  \
+    R *rs = (b)->out;                                                          \
+    int64_t n = (b)->n;                                                        \
+    _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {                      \
+      X x = xs[i];                                                             \
+      rs[i] = (R)(expr);                                                       \
+    }                                                                          \
+  } while (0)
+
+#define MRT_EACH2(b, X, R, expr)                                               \
+  do {                                                                         \
+    const X *xs = (b)->in[0], *ys = (b)->in[1];                                \
+    R *rs = (b)->out;                                                          \
+    int64_t n = (b)->n;                                                        \
+    _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {                      \
+      X x = xs[i], y = ys[i];                                                  \
+      rs[i] = (R)(expr);                                                       \
+    }                                                                          \
+  } while (0)
+
+/* A case for an integer type T; `wrap` is its unsigned twin, in which sums and
+ * products are defined for all values. */
+#define MRT_CASE(dtype, T, U, EACH, b, expr)                                   \
+  case dtype: {                                                                \
+    typedef U wrap;                                                            \
+    (void)sizeof(wrap);                                                        \
+    EACH(b, T, T, expr);                                                       \
+    break;                                                                     \
+  }
+#define MRT_SIGNED_CASES(EACH, b, expr)                                        \
+  MRT_CASE(MRT_i64, int64_t, uint64_t, EACH, b, expr)                          \
+  MRT_CASE(MRT_i32, int32_t, uint32_t, EACH, b, expr)
+
+/* Define the kernel of `op`, of one or two inputs: for reals, for reals and
+ * (signed, or all) integers. */
+#define MRT_REAL1(op, expr)                                                    \
+  static void op##_block(const mrt_block *b) {                                 \
+    MRT_EACH1(b, real, real, expr);                                            \
+  }                                                                            \
+  MRT_KERNEL(op, .block = op##_block)
+#define MRT_REAL2(op, expr)                                                    \
+  static void op##_block(const mrt_block *b) {                                 \
+    MRT_EACH2(b, real, real, expr);                                            \
+  }                                                                            \
+  MRT_KERNEL(op, .block = op##_block)
+#define MRT_NUMBER1(op, of_reals, of_integers)                                 \
+  static void op##_block(const mrt_block *b) {                                 \
+    switch (b->in_dtype) {                                                     \
+      MRT_SIGNED_CASES(MRT_EACH1, b, of_integers)                              \
+    default:                                                                   \
+      MRT_EACH1(b, real, real, of_reals);                                      \
+    }                                                                          \
+  }                                                                            \
+  MRT_KERNEL(op, .block = op##_block)
+#define MRT_NUMBER2(op, of_reals, of_integers)                                 \
+  static void op##_block(const mrt_block *b) {                                 \
+    switch (b->in_dtype) {                                                     \
+      MRT_SIGNED_CASES(MRT_EACH2, b, of_integers)                              \
+      MRT_CASE(MRT_u8, uint8_t, uint8_t, MRT_EACH2, b, of_integers)            \
+    default:                                                                   \
+      MRT_EACH2(b, real, real, of_reals);                                      \
+    }                                                                          \
+  }                                                                            \
+  MRT_KERNEL(op, .block = op##_block)
+
+#endif
