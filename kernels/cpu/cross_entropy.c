@@ -19,7 +19,7 @@ static real log_sum(const real *x, int64_t n, real *max) {
     int64_t m = n - i < BLOCK ? n - i : BLOCK;
     real top = row_max(x + i, m);
     if (top > *max) {
-      sum *= m_exp(*max - top);
+      if (sum > 0) sum *= m_exp(*max - top);
       *max = top;
     }
     sum += row_exp_sum(x + i, *max > -MRT_INF ? *max : 0, m);

@@ -7,9 +7,9 @@
  * SPDX-License-Identifier: MIT */
 #include "cpu.h"
 
-enum { WIDE = 8, CHAINS = 4 };
+enum { WIDE = MRT_VECTOR_BYTES / (int)sizeof(double), CHAINS = 4 };
 
-/* Eight lanes for every instruction set; narrower ones use several registers. */
+/* A register of doubles, and the reals that become one. */
 typedef double wide __attribute__((vector_size(WIDE * sizeof(double))));
 typedef real part __attribute__((vector_size(WIDE * sizeof(real)),
                                  aligned(sizeof(real)), may_alias));

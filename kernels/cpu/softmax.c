@@ -62,7 +62,7 @@ static void softmax_columns(const real *x, const real *none, real *y, int64_t n,
   for (int64_t i = 0; i < n * s; i += s)
 #pragma omp simd
     for (int j = 0; j < m; j++) {
-      y[i + j] = m_exp(x[i + j] - max[j]);
+      y[i + j] = exp_down(x[i + j] - max[j]);
       sum[j] += y[i + j];
     }
   for (int j = 0; j < m; j++) sum[j] = 1 / sum[j];
@@ -76,7 +76,7 @@ static void log_softmax_columns(const real *x, const real *none, real *y,
   real max[COLUMNS], sum[COLUMNS] = { 0 };
   column_max(x, n, s, m, max);
   for (int64_t i = 0; i < n * s; i += s)
-    for (int j = 0; j < m; j++) sum[j] += m_exp(x[i + j] - max[j]);
+    for (int j = 0; j < m; j++) sum[j] += exp_down(x[i + j] - max[j]);
   for (int j = 0; j < m; j++) sum[j] = m_log(sum[j]);
   for (int64_t i = 0; i < n * s; i += s)
 #pragma omp simd
