@@ -6,9 +6,10 @@
 
 #include "mrt.h"
 
+/* `value` comes first: the constant of a UNIFORM operator. */
 typedef struct mrt_full_options {
-  mrt_ints shape;
   double value;
+  mrt_ints shape;
   mrt_dtype dtype;
 } mrt_full_options;
 

@@ -44,7 +44,7 @@ static mrt_value *same_as(const mrt_node *n) {
   for (int i = 0; i < 2 && n->op->unit_inputs && n->nin == 2; i++) {
     double k;
     bool may = n->op->unit_inputs >> i & 1;
-    if (may && mrt_value_uniform(n->in[i], &k) && k == n->op->unit &&
+    if (may && mrt_value_uniform(n->in[i], &k) && memcmp(&k, &n->op->unit, sizeof k) == 0 &&
         mrt_type_equal(&n->in[1 - i]->type, &n->out[0]->type))
       return n->in[1 - i];
   }
