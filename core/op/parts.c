@@ -171,6 +171,12 @@ static const mrt_option custom_table[] = {
   MRT_OPTION(mrt_custom_options, user, MRT_OPT_HIDDEN),
 };
 
+static mrt_status custom_infer(mrt_infer *c) {
+  const mrt_custom_options *o = c->options;
+  if (!o->backward) return mrt_refuse(c, MRT_EVALUE, "no backward function");
+  return same_infer(c);
+}
+
 /* The caller's function gives one handle for each result; the build takes
  * them, also after a failure halfway. */
 static void custom_gradient(mrt_build *b) {
@@ -190,7 +196,7 @@ const mrt_op mrt_op_custom = {
   .min_inputs = 1,
   .max_inputs = -1,
   MRT_OPTIONS(custom_table, mrt_custom_options),
-  .infer = same_infer,
+  .infer = custom_infer,
   .grad = custom_gradient,
   .view = same_layout,
   .width = MRT_FOLLOW,
