@@ -1,0 +1,181 @@
+/* binding.h -- what the files of the Lua module mrt.core share
+ *
+ *   core.c     opens the module: the context, its allocator, the environment
+ *   error.c    where Lua code is, and the one place that raises
+ *   handle.c   the userdata that own tensors
+ *   option.c   an operator's options from Lua arguments, by its schema
+ *   apply.c    an operator applied to Lua arguments
+ *   match.c    dtypes promoted and shapes broadcast before a pointwise operator
+ *   make.c     tensors from tables and bytes
+ *   read.c     tables, numbers and bytes from tensors
+ *   state.c    variables, assignment, updates, evaluation
+ *   grad.c     gradients, and custom ones written in Lua
+ *   plan.c     traces, plans, the spaces they share
+ *   describe.c plans and operators as Lua tables
+ *
+ * Lua raises by longjmp, so no C function here holds anything that only a
+ * later line would free: tensors go straight into userdata that are already
+ * on the stack, and arrays are userdata too.  Messages end in one function,
+ * which adds the user's line.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_BINDING_H
+#define MRT_BINDING_H
+
+#include "mrt.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stddef.h>
+
+/* Tensors owned by an array; slots may be NULL. */
+typedef struct mrt_handles {
+  int count;
+  mrt_tensor *at[];
+} mrt_handles;
+
+/* One per Lua state; upvalue 1 of every function of the module. */
+typedef struct mrt_binding {
+  mrt_context *ctx;
+  lua_State *main;   /* its main thread, for callbacks that come without one */
+  lua_State *caller; /* the thread inside mrt_grad */
+  bool carried;      /* a Lua error waits in the registry to be raised again */
+  mrt_allocator allocator;
+  const mrt_op *cast, *expand, *full;
+  mrt_handles *outputs; /* scratch for the results of one operator */
+  size_t seen, limit;   /* tensor bytes: at the last collection; when to next */
+  char root[512];       /* chunk names of mrt's own Lua files begin so */
+} mrt_binding;
+
+enum {
+  MRT_ROOM = 64, /* most outputs of one operator */
+  MRT_LONGEST_LIST = 100000
+};
+
+#define MRT_TENSOR "mrt.Tensor"
+
+static inline mrt_binding *mrt_binding_get(lua_State *L) {
+  mrt_binding *m = lua_touserdata(L, lua_upvalueindex(1));
+  if (!m->ctx) luaL_error(L, "mrt: the Lua state is closing");
+  return m;
+}
+/* Set `functions` into the table on top, with the binding as upvalue. */
+void mrt_binding_register(lua_State *L, mrt_binding *m,
+                          const luaL_Reg *functions);
+
+/* ---- error.c ------------------------------------------------------------- */
+
+/* Tell the core where the next nodes come from: the innermost Lua line that is
+ * not in mrt's own plumbing. */
+void mrt_lua_at(lua_State *L, mrt_binding *m);
+/* Raise an error object {code, op, message} at the line of the program; never
+ * returns.  `op` may be NULL; `fmt` is lua_pushfstring's. */
+int mrt_lua_fail(lua_State *L, mrt_binding *m, mrt_status status,
+                 const char *op, const char *fmt, ...);
+/* The same with the core's message. */
+int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
+                  const char *op);
+/* Collect garbage because tensors use much memory; cheap when they do not. */
+void mrt_lua_pressure(lua_State *L, mrt_binding *m);
+/* Evaluate `call`, a status.  When memory is out, collect garbage and try once
+ * more; raise what remains. */
+#define MRT_CHECK(L, m, op, call)                                              \
+  do {                                                                         \
+    mrt_status status_ = (call);                                               \
+    if (status_ == MRT_ENOMEM && !(m)->carried) {                              \
+      lua_gc(L, LUA_GCCOLLECT);                                                \
+      status_ = (call);                                                        \
+    }                                                                          \
+    if (status_ != MRT_OK) mrt_lua_raise(L, m, status_, op);                   \
+  } while (0)
+void mrt_error_open(lua_State *L, mrt_binding *m);
+
+/* ---- handle.c ------------------------------------------------------------ */
+
+/* Push a tensor userdata that owns nothing yet, and return its place. */
+mrt_tensor **mrt_lua_new_tensor(lua_State *L);
+/* Push a userdata on `t`, which gets one more handle. */
+void mrt_lua_push_tensor(lua_State *L, mrt_tensor *t);
+bool mrt_lua_is_tensor(lua_State *L, int arg);
+/* The tensor at `arg`; NULL when it is none.  Raises when it is closed. */
+mrt_tensor *mrt_lua_to_tensor(lua_State *L, mrt_binding *m, int arg);
+/* The tensor at `arg`, or an error in the name of `who`. */
+mrt_tensor *mrt_lua_check_tensor(lua_State *L, mrt_binding *m, int arg,
+                                 const char *who);
+/* Push an array of `count` empty slots, freed with what they hold. */
+mrt_handles *mrt_lua_new_handles(lua_State *L, int count);
+/* Release what the slots hold; the array can be used again. */
+void mrt_handles_clear(mrt_handles *h);
+/* Empty the slots after a call that failed has released them. */
+void mrt_handles_forget(mrt_handles *h);
+/* Push a list of the tensors, which it takes over. */
+void mrt_lua_push_list(lua_State *L, mrt_handles *h);
+/* Push an array with a handle on each tensor of the list at `arg`.  Clear it
+ * when done: until then the tensors keep their numbers. */
+mrt_handles *mrt_lua_check_list(lua_State *L, mrt_binding *m, int arg,
+                                const char *who);
+/* Are we called from a finalizer, perhaps in the midst of another call? */
+bool mrt_lua_in_finalizer(lua_State *L);
+void mrt_handle_open(lua_State *L, mrt_binding *m);
+
+/* ---- option.c ------------------------------------------------------------ */
+
+/* A call of an operator: `options` is filled from Lua arguments. */
+typedef struct mrt_call {
+  const mrt_op *op;
+  mrt_op_info info;
+  union {
+    max_align_t align;
+    char bytes[512];
+  } options;
+} mrt_call;
+
+/* Begin a call with the defaults. */
+void mrt_call_init(mrt_call *call, const mrt_op *op);
+/* Read the options from stack [first, last]: positional ones in the order of
+ * the schema, then perhaps a table of named ones. */
+void mrt_lua_read_options(lua_State *L, mrt_binding *m, mrt_call *call,
+                          int first, int last);
+/* Set the first option of this kind from C; false when there is none. */
+bool mrt_call_set(mrt_call *call, mrt_option_kind kind, const void *value,
+                  size_t size);
+/* A dtype by name at `arg`. */
+mrt_dtype mrt_lua_check_dtype(lua_State *L, mrt_binding *m, int arg,
+                              const char *who);
+/* A list of integers at `arg` into `ints`. */
+void mrt_lua_check_ints(lua_State *L, mrt_binding *m, int arg, const char *who,
+                        const char *option, mrt_ints *ints);
+
+/* ---- apply.c, match.c ---------------------------------------------------- */
+
+/* Push the first output of call->op(in...). */
+mrt_tensor *mrt_lua_apply(lua_State *L, mrt_binding *m, mrt_call *call,
+                          mrt_tensor *const *in, int nin);
+/* Make the tensors and numbers at stack [first, first + count) tensors of one
+ * dtype and shape, in place. */
+void mrt_lua_match(lua_State *L, mrt_binding *m, const char *who, int first,
+                   int count);
+/* Make the tensor or number at `arg` one of `dtype`; a number becomes a
+ * scalar. */
+mrt_tensor *mrt_lua_convert(lua_State *L, mrt_binding *m, const char *who,
+                            int arg, mrt_dtype dtype);
+/* Repeat the tensor at `arg` to this shape. */
+mrt_tensor *mrt_lua_expand(lua_State *L, mrt_binding *m, int arg,
+                           const mrt_type *like);
+/* Push a function that applies `op`. */
+void mrt_lua_push_operator(lua_State *L, mrt_binding *m, const mrt_op *op);
+
+/* ---- what each file adds to the module table on top ---------------------- */
+
+void mrt_make_open(lua_State *L, mrt_binding *m);
+void mrt_read_open(lua_State *L, mrt_binding *m);
+void mrt_state_open(lua_State *L, mrt_binding *m);
+void mrt_grad_open(lua_State *L, mrt_binding *m);
+void mrt_plan_open(lua_State *L, mrt_binding *m);
+void mrt_describe_open(lua_State *L, mrt_binding *m);
+
+/* describe.c: methods of plans, for plan.c's metatable. */
+mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg);
+extern const luaL_Reg mrt_plan_descriptions[];
+
+#endif

@@ -1,0 +1,121 @@
+/* core.c -- opens the Lua module mrt.core
+ *
+ * One context per Lua state, made here and kept in a userdata of the registry;
+ * it goes when the state and the last tensor have gone.  Bookkeeping comes from
+ * the allocator of the Lua state, so a host that bounds or tests Lua's memory
+ * bounds and tests ours.
+ *
+ * Environment: MRT_THREADS, MRT_ISA, MRT_POISON=1 (overwrite each value when it
+ * dies).
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BINDING "mrt.Binding"
+
+void mrt_binding_register(lua_State *L, mrt_binding *m,
+                          const luaL_Reg *functions) {
+  for (const luaL_Reg *f = functions; f->name; f++) {
+    lua_pushlightuserdata(L, m);
+    lua_pushcclosure(L, f->func, 1);
+    lua_setfield(L, -2, f->name);
+  }
+}
+
+/* ---- the context --------------------------------------------------------- */
+
+/* The state's allocator may be replaced at any time: ask for it each time. */
+static void *resize(void *user, void *block, size_t old_size, size_t new_size) {
+  void *ud;
+  lua_Alloc allocate = lua_getallocf(user, &ud);
+  return allocate(ud, block, block ? old_size : 0, new_size);
+}
+
+static int close_binding(lua_State *L) {
+  mrt_binding *m = lua_touserdata(L, 1);
+  mrt_context *ctx = m->ctx;
+  m->ctx = NULL;
+  mrt_context_free(ctx);
+  return 0;
+}
+
+static int read_threads(void) {
+  const char *text = getenv("MRT_THREADS");
+  long n = text ? strtol(text, NULL, 10) : 0;
+  return n > 0 && n <= 4096 ? (int)n : 0;
+}
+
+static const char *read_isa(void) {
+  const char *text = getenv("MRT_ISA");
+  return text && *text ? text : NULL;
+}
+
+static void open_context(lua_State *L, mrt_binding *m) {
+  const char *poison = getenv("MRT_POISON");
+  mrt_context_options options = {
+    .allocator = &m->allocator,
+    .threads = read_threads(),
+    .isa = read_isa(),
+    .poison = poison && strcmp(poison, "1") == 0,
+  };
+  mrt_status status = mrt_context_new(&options, &m->ctx);
+  if (status == MRT_ENOMEM) {
+    lua_gc(L, LUA_GCCOLLECT);
+    status = mrt_context_new(&options, &m->ctx);
+  }
+  if (status != MRT_OK)
+    luaL_error(L, "mrt: no context: %s%s%s", mrt_status_name(status),
+               options.isa ? " (MRT_ISA=" : "", options.isa ? options.isa : "");
+}
+
+/* Push the binding of this state, made on first use. */
+static mrt_binding *push_binding(lua_State *L) {
+  if (lua_getfield(L, LUA_REGISTRYINDEX, BINDING) == LUA_TUSERDATA)
+    return lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  mrt_binding *m = lua_newuserdatauv(L, sizeof *m, 1);
+  memset(m, 0, sizeof *m);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, close_binding);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  m->main = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  m->allocator = (mrt_allocator){ resize, m->main };
+  m->cast = mrt_op_find("cast");
+  m->expand = mrt_op_find("expand");
+  m->full = mrt_op_find("full");
+  open_context(L, m);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, BINDING);
+  return m;
+}
+
+MRT_API int luaopen_mrt_core(lua_State *L);
+
+/* The context is also in the registry, as "mrt.context", for the program that
+ * holds the state: mrt_interrupt wants it. */
+MRT_API int luaopen_mrt_core(lua_State *L) {
+  luaL_checkversion(L);
+  mrt_binding *m = push_binding(L);
+  lua_newtable(L);
+  mrt_handle_open(L, m);
+  if (!m->outputs) {
+    m->outputs = mrt_lua_new_handles(L, MRT_ROOM);
+    lua_setiuservalue(L, -3, 1);
+  }
+  mrt_error_open(L, m);
+  mrt_make_open(L, m);
+  mrt_read_open(L, m);
+  mrt_state_open(L, m);
+  mrt_grad_open(L, m);
+  mrt_plan_open(L, m);
+  mrt_describe_open(L, m);
+  lua_pushlightuserdata(L, m->ctx);
+  lua_setfield(L, LUA_REGISTRYINDEX, "mrt.context");
+  return 1;
+}

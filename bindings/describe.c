@@ -1,0 +1,222 @@
+/* describe.c -- plans and operators as Lua tables
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+static void set_integer(lua_State *L, const char *key, int64_t value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_number(lua_State *L, const char *key, double value) {
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_text(lua_State *L, const char *key, const char *value) {
+  lua_pushstring(L, value); /* nil for NULL */
+  lua_setfield(L, -2, key);
+}
+
+static void set_truth(lua_State *L, const char *key, bool value) {
+  lua_pushboolean(L, value);
+  lua_setfield(L, -2, key);
+}
+
+/* ---- plans --------------------------------------------------------------- */
+
+/* {{name = "cse", nodes = 12}, ...}: what each optimisation left. */
+static void set_passes(lua_State *L, const mrt_plan_info *info) {
+  int room = (int)(sizeof info->nodes_after / sizeof *info->nodes_after);
+  lua_newtable(L);
+  for (int i = 0; i < room && mrt_plan_pass_name(i); i++) {
+    lua_createtable(L, 0, 2);
+    set_text(L, "name", mrt_plan_pass_name(i));
+    set_integer(L, "nodes", info->nodes_after[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "passes");
+}
+
+static int plan_info(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_plan_info i = mrt_plan_get_info(mrt_lua_check_plan(L, m, 1));
+  lua_createtable(L, 0, 16);
+  set_integer(L, "peak", (int64_t)i.peak);
+  set_integer(L, "persistent", (int64_t)i.persistent);
+  set_integer(L, "transient", (int64_t)i.transient);
+  set_integer(L, "outputs", (int64_t)i.outputs);
+  set_integer(L, "lower_bound", (int64_t)i.lower_bound);
+  set_integer(L, "inputs", (int64_t)i.inputs);
+  set_integer(L, "input_count", i.inputs_count);
+  set_integer(L, "output_count", i.outputs_count);
+  set_integer(L, "nodes_traced", i.nodes_traced);
+  set_integer(L, "nodes", i.nodes);
+  set_integer(L, "peak_step", i.peak_step + 1);
+  set_number(L, "flops", i.flops);
+  set_passes(L, &i);
+  return 1;
+}
+
+static void push_step(lua_State *L, const mrt_plan *plan, int i) {
+  mrt_step_info s = mrt_plan_get_step(plan, i);
+  lua_createtable(L, 0, 8);
+  set_text(L, "op", s.op);
+  set_text(L, "file", s.file);
+  set_integer(L, "line", s.line);
+  set_truth(L, "backward", s.backward);
+  set_number(L, "flops", s.flops);
+  set_number(L, "bytes", s.bytes);
+  set_integer(L, "live", (int64_t)s.live);
+}
+
+static int plan_steps(lua_State *L) {
+  const mrt_plan *plan = mrt_lua_check_plan(L, mrt_binding_get(L), 1);
+  int n = mrt_plan_get_info(plan).nodes;
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    push_step(L, plan, i);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static const char *kind_name(mrt_value_kind kind) {
+  static const char *const names[] = {
+    [MRT_VALUE_INPUT] = "input",       [MRT_VALUE_VARIABLE] = "variable",
+    [MRT_VALUE_CONSTANT] = "constant", [MRT_VALUE_ACTIVATION] = "activation",
+    [MRT_VALUE_GRADIENT] = "gradient", [MRT_VALUE_WORKSPACE] = "workspace",
+    [MRT_VALUE_OUTPUT] = "output",
+  };
+  return names[kind];
+}
+
+/* Steps are 1-based here. */
+static void push_value(lua_State *L, const mrt_plan *plan, int i) {
+  mrt_value_info v = mrt_plan_get_value(plan, i);
+  char type[256];
+  mrt_type_print(&v.type, type, sizeof type);
+  lua_createtable(L, 0, 10);
+  set_text(L, "kind", kind_name(v.kind));
+  set_text(L, "op", v.op);
+  set_text(L, "name", v.name);
+  set_text(L, "file", v.file);
+  set_integer(L, "line", v.line);
+  set_text(L, "type", type);
+  set_integer(L, "bytes", (int64_t)v.bytes);
+  set_integer(L, "offset", (int64_t)v.offset);
+  set_integer(L, "first", v.first + 1);
+  set_integer(L, "last", v.last + 1);
+}
+
+static int plan_values(lua_State *L) {
+  const mrt_plan *plan = mrt_lua_check_plan(L, mrt_binding_get(L), 1);
+  int n = mrt_plan_value_count(plan);
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    push_value(L, plan, i);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* Text of the core's, freed with the userdata that holds it. */
+typedef struct text {
+  mrt_context *ctx;
+  char *text;
+} text;
+
+static int free_text(lua_State *L) {
+  text *t = lua_touserdata(L, 1);
+  if (t->text) mrt_text_free(t->ctx, t->text);
+  t->text = NULL;
+  return 0;
+}
+
+static int plan_print(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  const mrt_plan *plan = mrt_lua_check_plan(L, m, 1);
+  text *t = lua_newuserdatauv(L, sizeof *t, 0);
+  *t = (text){ m->ctx, NULL };
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, free_text);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  MRT_CHECK(L, m, "plan", mrt_plan_print(plan, &t->text));
+  lua_pushstring(L, t->text);
+  mrt_text_free(t->ctx, t->text);
+  t->text = NULL;
+  return 1;
+}
+
+const luaL_Reg mrt_plan_descriptions[] = {
+  { "info", plan_info },   { "steps", plan_steps }, { "values", plan_values },
+  { "graph", plan_print }, { NULL, NULL },
+};
+
+/* ---- operators ----------------------------------------------------------- */
+
+static const char *option_kind(mrt_option_kind kind) {
+  static const char *const names[] = {
+    [MRT_OPT_INT] = "int",     [MRT_OPT_NUM] = "num",
+    [MRT_OPT_BOOL] = "bool",   [MRT_OPT_DIM] = "dim",
+    [MRT_OPT_INDEX] = "index", [MRT_OPT_DTYPE] = "dtype",
+    [MRT_OPT_ENUM] = "enum",   [MRT_OPT_INTS] = "ints",
+    [MRT_OPT_DIMS] = "dims",
+  };
+  return names[kind];
+}
+
+static void set_options(lua_State *L, const mrt_op_info *info) {
+  int n = 0;
+  lua_newtable(L);
+  for (int i = 0; i < info->option_count; i++) {
+    const mrt_option *o = &info->options[i];
+    if (o->kind == MRT_OPT_HIDDEN) continue;
+    lua_createtable(L, 0, 4);
+    set_text(L, "name", o->name);
+    set_text(L, "kind", option_kind(o->kind));
+    set_truth(L, "required", o->required);
+    set_text(L, "words", o->words);
+    lua_rawseti(L, -2, ++n);
+  }
+  lua_setfield(L, -2, "options");
+}
+
+/* operators() -> a list that describes each. */
+static int operators(lua_State *L) {
+  lua_createtable(L, mrt_op_count(), 0);
+  for (int i = 0; i < mrt_op_count(); i++) {
+    mrt_op_info info = mrt_op_get_info(mrt_op_at(i));
+    lua_createtable(L, 0, 9);
+    set_text(L, "name", info.name);
+    set_text(L, "doc", info.doc);
+    set_integer(L, "min_inputs", info.min_inputs);
+    set_integer(L, "max_inputs", info.max_inputs);
+    set_truth(L, "updates", info.updates);
+    set_truth(L, "pointwise", info.pointwise);
+    set_truth(L, "differentiable", info.differentiable);
+    set_truth(L, "random", info.random);
+    set_options(L, &info);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* Add operators() and the table op: name -> function. */
+void mrt_describe_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg functions[] = {
+    { "operators", operators },
+    { NULL, NULL },
+  };
+  mrt_binding_register(L, m, functions);
+  lua_createtable(L, 0, mrt_op_count());
+  for (int i = 0; i < mrt_op_count(); i++) {
+    const mrt_op *op = mrt_op_at(i);
+    mrt_op_info info = mrt_op_get_info(op);
+    if (info.updates) continue;
+    mrt_lua_push_operator(L, m, op);
+    lua_setfield(L, -2, info.name);
+  }
+  lua_setfield(L, -2, "op");
+}

@@ -1,0 +1,192 @@
+/* error.c -- where Lua code is, and the one place that raises
+ *
+ * An error is a table {code, op, message, position} whose text begins with
+ * the line of the user's program, whatever library functions lie between:
+ *
+ *     train.lua:12: matmul: f32[2,3] against f32[4,5], ... (in mrt/nn/linear.lua:20)
+ *
+ * Lua files of mrt are known by their chunk names, which begin with `root`.
+ * A few of them are plumbing: nodes made there belong to whoever called.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#define ERROR_TABLE "mrt.Error"
+
+/* ---- positions ----------------------------------------------------------- */
+
+enum { USER, LIBRARY, PLUMBING };
+
+static int place(const mrt_binding *m, const char *source) {
+  static const char *const plumbing[] = { "init.lua",    "tensor.lua",
+                                          "compile.lua", "print.lua",
+                                          "plan.lua",    "method.lua" };
+  size_t n = strlen(m->root);
+  if (n == 0 || strncmp(source, m->root, n) != 0) return USER;
+  for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)
+    if (strcmp(source + n, plumbing[i]) == 0) return PLUMBING;
+  return LIBRARY;
+}
+
+/* The innermost line of Lua code that lies no deeper than `deepest`. */
+static bool find_line(lua_State *L, const mrt_binding *m, int deepest,
+                      lua_Debug *ar) {
+  for (int level = 0; lua_getstack(L, level, ar); level++) {
+    lua_getinfo(L, "Sl", ar);
+    if (ar->currentline > 0 && place(m, ar->source) <= deepest) return true;
+  }
+  return false;
+}
+
+/* "train.lua" as Lua shows it, "mrt/nn/linear.lua" wherever mrt lies. */
+static const char *show_file(const mrt_binding *m, lua_Debug *ar) {
+  if (place(m, ar->source) == USER) return ar->short_src;
+  return ar->source + strlen(m->root) - strlen("mrt/");
+}
+
+void mrt_lua_at(lua_State *L, mrt_binding *m) {
+  lua_Debug ar;
+  if (find_line(L, m, LIBRARY, &ar))
+    mrt_at(m->ctx, show_file(m, &ar), ar.currentline);
+  else
+    mrt_at(m->ctx, "?", 0);
+}
+
+/* ---- raising ------------------------------------------------------------- */
+
+/* Replace the message on top by the error object that carries it. */
+static void wrap(lua_State *L, const mrt_binding *m, mrt_status status,
+                 const char *op) {
+  lua_Debug user, inner;
+  bool has_user = find_line(L, m, USER, &user);
+  bool has_inner = find_line(L, m, LIBRARY, &inner);
+  if (!has_user && has_inner) user = inner;
+  luaL_checkstack(L, 6, NULL);
+  lua_createtable(L, 0, 5);
+  luaL_setmetatable(L, ERROR_TABLE);
+  lua_pushstring(L, mrt_status_name(status));
+  lua_setfield(L, -2, "code");
+  lua_pushstring(L, op);
+  lua_setfield(L, -2, "op");
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, "message");
+  lua_pushliteral(L, "");
+  if (has_user || has_inner) {
+    lua_pop(L, 1);
+    lua_pushfstring(L, "%s:%d: ", show_file(m, &user), user.currentline);
+    lua_pushlstring(L, lua_tostring(L, -1), lua_rawlen(L, -1) - 2);
+    lua_setfield(L, -3, "position");
+  }
+  lua_pushvalue(L, -3);
+  if (has_user && place(m, inner.source) == LIBRARY)
+    lua_pushfstring(L, " (in %s:%d)", show_file(m, &inner), inner.currentline);
+  else
+    lua_pushliteral(L, "");
+  lua_concat(L, 3);
+  lua_setfield(L, -2, "text");
+  lua_remove(L, -2);
+}
+
+int mrt_lua_fail(lua_State *L, mrt_binding *m, mrt_status status,
+                 const char *op, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  lua_pushvfstring(L, fmt, args);
+  va_end(args);
+  if (op) {
+    lua_pushfstring(L, "%s: %s", op, lua_tostring(L, -1));
+    lua_remove(L, -2);
+  }
+  wrap(L, m, status, op);
+  return lua_error(L);
+}
+
+int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
+                  const char *op) {
+  if (m->carried) { /* an error of Lua code that the core called */
+    m->carried = false;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &m->carried);
+    lua_pushboolean(L, 0);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &m->carried);
+    return lua_error(L);
+  }
+  lua_pushstring(L, mrt_message(m->ctx));
+  wrap(L, m, status, op);
+  return lua_error(L);
+}
+
+static int error_text(lua_State *L) {
+  lua_getfield(L, 1, "text");
+  return 1;
+}
+
+static int error_concat(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  luaL_tolstring(L, 2, NULL);
+  lua_concat(L, 2);
+  return 1;
+}
+
+/* root(chunkname): the chunk name of mrt's init.lua says where mrt lies. */
+static int set_root(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  size_t n;
+  const char *name = luaL_checklstring(L, 1, &n);
+  const char *slash = strrchr(name, '/');
+  size_t length = slash ? (size_t)(slash - name) + 1 : 0;
+  bool ours = length >= 4 && length < sizeof m->root &&
+              strncmp(name + length - 4, "mrt/", 4) == 0;
+  memcpy(m->root, name, ours ? length : 0);
+  m->root[ours ? length : 0] = 0;
+  return 0;
+}
+
+/* fail(code, op, message): raise an error object from Lua. */
+static int fail(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  const char *code = luaL_checkstring(L, 1);
+  const char *op = luaL_optstring(L, 2, NULL);
+  const char *message = luaL_checkstring(L, 3);
+  int status = MRT_EVALUE;
+  for (int s = 1; strcmp(mrt_status_name((mrt_status)s), "unknown") != 0; s++)
+    if (strcmp(mrt_status_name((mrt_status)s), code) == 0) status = s;
+  return mrt_lua_fail(L, m, (mrt_status)status, op, "%s", message);
+}
+
+void mrt_error_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg functions[] = {
+    { "root", set_root },
+    { "fail", fail },
+    { NULL, NULL },
+  };
+  luaL_newmetatable(L, ERROR_TABLE);
+  lua_pushcfunction(L, error_text);
+  lua_setfield(L, -2, "__tostring");
+  lua_pushcfunction(L, error_concat);
+  lua_setfield(L, -2, "__concat");
+  lua_pop(L, 1);
+  mrt_binding_register(L, m, functions);
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+/* Lua sees forty bytes where there may be a gigabyte.  Each batch of tensor
+ * bytes pushes its collector along; the limit, which follows what survives,
+ * bounds the garbage even when that is not enough. */
+enum { BATCH = 16 << 20, LEAST_LIMIT = 256 << 20 };
+
+void mrt_lua_pressure(lua_State *L, mrt_binding *m) {
+  size_t now = mrt_context_get_info(m->ctx).bytes_now;
+  if (now < m->seen) m->seen = now;
+  if (now > m->limit) {
+    lua_gc(L, LUA_GCCOLLECT);
+    m->seen = mrt_context_get_info(m->ctx).bytes_now;
+    m->limit = m->seen * 2 > LEAST_LIMIT ? m->seen * 2 : LEAST_LIMIT;
+  } else if (now - m->seen >= BATCH) {
+    lua_gc(L, LUA_GCSTEP, (int)((now - m->seen) >> 10));
+    m->seen = mrt_context_get_info(m->ctx).bytes_now;
+  }
+}

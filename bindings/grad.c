@@ -1,0 +1,153 @@
+/* grad.c -- gradients, and custom ones written in Lua
+ *
+ * A custom gradient is a Lua function that the core calls while it builds a
+ * gradient.  It runs protected; its error waits in the registry until the core
+ * has unwound, and is then raised as it was.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+/* The list at `arg`, or NULL. */
+static mrt_handles *optional_list(lua_State *L, mrt_binding *m, int arg,
+                                  int count) {
+  if (lua_isnoneornil(L, arg)) return NULL;
+  mrt_handles *h = mrt_lua_check_list(L, m, arg, "grad");
+  if (h->count != count)
+    mrt_lua_fail(L, m, MRT_EVALUE, "grad", "%d grad_outputs for %d outputs",
+                 h->count, count);
+  return h;
+}
+
+/* Fills dx, or leaves it empty. */
+static mrt_status attempt(mrt_binding *m, mrt_handles *ys, mrt_handles *dys,
+                          mrt_handles *xs, bool unused, mrt_handles *dx) {
+  mrt_status status = mrt_grad(m->ctx, ys->at, dys ? dys->at : NULL, ys->count,
+                               xs->at, xs->count, unused, dx->at);
+  if (status != MRT_OK) mrt_handles_forget(dx);
+  return status;
+}
+
+/* grad(ys, xs, dys?, allow_unused?) -> list of gradients */
+static int grad(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  lua_settop(L, 4);
+  bool unused = lua_toboolean(L, 4);
+  mrt_handles *ys = mrt_lua_check_list(L, m, 1, "grad");
+  mrt_handles *xs = mrt_lua_check_list(L, m, 2, "grad");
+  mrt_handles *dys = optional_list(L, m, 3, ys->count);
+  mrt_handles *dx = mrt_lua_new_handles(L, xs->count);
+  lua_State *outer = m->caller;
+  mrt_lua_at(L, m);
+  m->caller = L;
+  mrt_status status = attempt(m, ys, dys, xs, unused, dx);
+  if (status == MRT_ENOMEM && !m->carried) {
+    lua_gc(L, LUA_GCCOLLECT);
+    status = attempt(m, ys, dys, xs, unused, dx);
+  }
+  m->caller = outer;
+  mrt_handles_clear(ys);
+  mrt_handles_clear(xs);
+  if (dys) mrt_handles_clear(dys);
+  if (status != MRT_OK) return mrt_lua_raise(L, m, status, "grad");
+  mrt_lua_push_list(L, dx);
+  return 1;
+}
+
+/* ---- custom gradients ---------------------------------------------------- */
+
+typedef struct custom {
+  mrt_binding *m;
+  int function; /* in the registry */
+  int nx;
+} custom;
+
+/* A call of one: what the protected function gets. */
+typedef struct backward_call {
+  custom *c;
+  mrt_tensor *dy;
+  mrt_tensor **dx;
+} backward_call;
+
+/* dx = function(dy): a list with a tensor, or false, for each input. */
+static int call_function(lua_State *L) {
+  backward_call *b = lua_touserdata(L, 1);
+  custom *c = b->c;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, c->function);
+  mrt_lua_push_tensor(L, b->dy);
+  lua_call(L, 1, 1);
+  if (!lua_istable(L, -1))
+    return mrt_lua_fail(L, c->m, MRT_EGRAD, "custom",
+                        "backward returned %s, a list of %d gradients wanted",
+                        luaL_typename(L, -1), c->nx);
+  int list = lua_gettop(L);
+  luaL_checkstack(L, c->nx + 8, NULL);
+  for (int i = 1; i <= c->nx; i++) {
+    lua_rawgeti(L, list, i);
+    if (lua_toboolean(L, -1)) mrt_lua_check_tensor(L, c->m, -1, "custom");
+  }
+  for (int i = 0; i < c->nx; i++) { /* from here on nothing fails */
+    mrt_tensor **slot = lua_touserdata(L, list + 1 + i);
+    b->dx[i] = slot ? *slot : NULL;
+    if (slot) mrt_tensor_ref(*slot);
+  }
+  return 0;
+}
+
+static mrt_status backward(void *user, mrt_tensor *dy, mrt_tensor **dx) {
+  custom *c = user;
+  lua_State *L = c->m->caller;
+  backward_call b = { c, dy, dx };
+  if (!lua_checkstack(L, 4)) return MRT_ENOMEM;
+  lua_pushcfunction(L, call_function);
+  lua_pushlightuserdata(L, &b);
+  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return MRT_OK;
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &c->m->carried);
+  c->m->carried = true;
+  return MRT_EGRAD;
+}
+
+/* Called from anywhere, finalizers too: touches the main thread's stack only,
+ * which always has room for the two values this needs. */
+static void release(void *user) {
+  custom *c = user;
+  mrt_binding *m = c->m;
+  luaL_unref(m->main, LUA_REGISTRYINDEX, c->function);
+  m->allocator.resize(m->allocator.user, c, sizeof *c, 0);
+}
+
+/* custom(y, xs, function) -> a tensor equal to y with that gradient */
+static int new_custom(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  luaL_checktype(L, 3, LUA_TFUNCTION);
+  lua_settop(L, 3);
+  mrt_tensor *y = mrt_lua_check_tensor(L, m, 1, "custom");
+  mrt_handles *xs = mrt_lua_check_list(L, m, 2, "custom");
+  mrt_tensor **slot = mrt_lua_new_tensor(L);
+  mrt_lua_at(L, m);
+  lua_pushvalue(L, 3);
+  int function = luaL_ref(L, LUA_REGISTRYINDEX);
+  custom *c = m->allocator.resize(m->allocator.user, NULL, 0, sizeof *c);
+  if (!c) {
+    luaL_unref(L, LUA_REGISTRYINDEX, function);
+    return mrt_lua_fail(L, m, MRT_ENOMEM, "custom", "out of memory");
+  }
+  *c = (custom){ m, function, xs->count };
+  /* No second try when memory is out: the first one has released c. */
+  mrt_status status =
+      mrt_custom(m->ctx, y, xs->at, xs->count, backward, release, c, slot);
+  mrt_handles_clear(xs);
+  if (status != MRT_OK) return mrt_lua_raise(L, m, status, "custom");
+  return 1;
+}
+
+void mrt_grad_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg functions[] = {
+    { "grad", grad },
+    { "custom", new_custom },
+    { NULL, NULL },
+  };
+  /* The slot exists, so that carrying an error allocates nothing. */
+  lua_pushboolean(L, 0);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &m->carried);
+  mrt_binding_register(L, m, functions);
+}

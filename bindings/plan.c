@@ -1,0 +1,255 @@
+/* plan.c -- traces, plans, the spaces they share
+ *
+ * A plan userdata keeps what a run needs, so that running one allocates only
+ * the userdata of its results: arrays for inputs and outputs, and a scalar
+ * tensor for each input that the program gives as a number (learning rates).
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+#include <string.h>
+
+#define PLAN  "mrt.CorePlan"
+#define SPACE "mrt.Space"
+
+typedef struct plan {
+  mrt_plan *plan;
+  mrt_handles *in, *out, *numbers; /* user values 1, 2, 3 */
+} plan;
+
+enum { USER_SPACE = 4, USER_VALUES = 4 };
+
+static plan *check_plan(lua_State *L, mrt_binding *m, int arg) {
+  plan *p = luaL_testudata(L, arg, PLAN);
+  if (!p) {
+    mrt_lua_fail(L, m, MRT_EVALUE, "plan", "a plan wanted, got %s",
+                 luaL_typename(L, arg));
+    return NULL;
+  }
+  if (!p->plan) mrt_lua_fail(L, m, MRT_ESTATE, NULL, "plan is closed");
+  return p;
+}
+
+mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg) {
+  return check_plan(L, m, arg)->plan;
+}
+
+/* ---- tracing ------------------------------------------------------------- */
+
+static int trace_begin(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, "trace", mrt_trace_begin(m->ctx));
+  return 0;
+}
+
+static int tracing(lua_State *L) {
+  lua_pushboolean(L, mrt_tracing(mrt_binding_get(L)->ctx));
+  return 1;
+}
+
+static int trace_abort(lua_State *L) {
+  mrt_trace_abort(mrt_binding_get(L)->ctx);
+  return 0;
+}
+
+/* trace_input(like): an input of the type of a tensor; without one, a scalar
+ * f32. */
+static int trace_input(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_type type = { .dtype = MRT_f32 };
+  if (!lua_isnoneornil(L, 1))
+    type = *mrt_tensor_type(mrt_lua_check_tensor(L, m, 1, "trace"));
+  mrt_lua_at(L, m);
+  mrt_tensor **slot = mrt_lua_new_tensor(L);
+  MRT_CHECK(L, m, "trace", mrt_trace_input(m->ctx, &type, slot));
+  return 1;
+}
+
+/* The options table at `arg`; the names are checked in Lua. */
+static mrt_plan_options read_options(lua_State *L, int arg) {
+  mrt_plan_options o = { 0 };
+  const struct {
+    const char *name;
+    bool *off;
+  } switches[] = {
+    { "cse", &o.no_cse },     { "fold", &o.no_fold },
+    { "dead", &o.no_dead },   { "identities", &o.no_identities },
+    { "fuse", &o.no_fuse },   { "inplace", &o.no_inplace },
+    { "share", &o.no_share },
+  };
+  if (!lua_istable(L, arg)) return o;
+  for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+    lua_getfield(L, arg, switches[i].name);
+    *switches[i].off = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_getfield(L, arg, "order");
+  const char *order = lua_tostring(L, -1);
+  o.keep_order = order && strcmp(order, "program") == 0;
+  lua_getfield(L, arg, "name"); /* the table keeps the string */
+  o.name = lua_tostring(L, -1);
+  lua_pop(L, 2);
+  return o;
+}
+
+/* Push a plan userdata that holds no plan yet. */
+static plan *push_plan(lua_State *L, int inputs, int outputs, int space) {
+  plan *p = lua_newuserdatauv(L, sizeof *p, USER_VALUES);
+  p->plan = NULL;
+  luaL_setmetatable(L, PLAN);
+  p->in = mrt_lua_new_handles(L, inputs);
+  lua_setiuservalue(L, -2, 1);
+  p->out = mrt_lua_new_handles(L, outputs);
+  lua_setiuservalue(L, -2, 2);
+  p->numbers = mrt_lua_new_handles(L, inputs);
+  lua_setiuservalue(L, -2, 3);
+  lua_pushvalue(L, space);
+  lua_setiuservalue(L, -2, USER_SPACE);
+  return p;
+}
+
+/* trace_end(inputs, outputs, options, space?) -> plan.  `inputs` says how many
+ * there were. */
+static int trace_end(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  lua_settop(L, 4);
+  mrt_handles *outputs = mrt_lua_check_list(L, m, 2, "trace");
+  mrt_plan_options options = read_options(L, 3);
+  mrt_space **space = luaL_testudata(L, 4, SPACE);
+  plan *p = push_plan(L, (int)luaL_checkinteger(L, 1), outputs->count, 4);
+  mrt_lua_at(L, m);
+  /* The trace ends whatever is returned, so there is no second try. */
+  mrt_status status = mrt_trace_end(m->ctx, outputs->at, outputs->count,
+                                    &options, space ? *space : NULL, &p->plan);
+  mrt_handles_clear(outputs);
+  if (status != MRT_OK) {
+    p->plan = NULL;
+    return mrt_lua_raise(L, m, status, "plan");
+  }
+  return 1;
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+/* Input i as a number: the plan's own scalar with that value.  Nobody else
+ * ever sees it, so it can be written again before every run. */
+static mrt_tensor *number_input(lua_State *L, mrt_binding *m, plan *p, int i) {
+  float value = (float)lua_tonumber(L, -1);
+  mrt_tensor **slot = &p->numbers->at[i];
+  if (*slot) {
+    memcpy((void *)mrt_tensor_data(*slot), &value, sizeof value);
+    return *slot;
+  }
+  mrt_type type = { .dtype = MRT_f32 };
+  MRT_CHECK(L, m, "plan", mrt_tensor_from(m->ctx, &type, &value, slot));
+  return *slot;
+}
+
+static void read_inputs(lua_State *L, mrt_binding *m, plan *p, int list) {
+  int n = p->in->count;
+  if (!lua_istable(L, list) || lua_rawlen(L, list) != (lua_Unsigned)n)
+    mrt_lua_fail(L, m, MRT_EVALUE, "plan", "a list of %d inputs wanted", n);
+  mrt_handles_clear(p->in);
+  for (int i = 0; i < n; i++) {
+    lua_rawgeti(L, list, i + 1);
+    mrt_tensor *t = lua_type(L, -1) == LUA_TNUMBER
+                        ? number_input(L, m, p, i)
+                        : mrt_lua_check_tensor(L, m, -1, "plan");
+    mrt_tensor_ref(t);
+    p->in->at[i] = t;
+    lua_pop(L, 1);
+  }
+}
+
+/* run(plan, inputs) -> outputs...: an input is a tensor, or a number for a
+ * scalar f32. */
+static int run(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  plan *p = check_plan(L, m, 1);
+  lua_settop(L, 2);
+  if (mrt_lua_in_finalizer(L)) /* it may have interrupted a run of this plan */
+    return mrt_lua_fail(L, m, MRT_ESTATE, "plan", "cannot run in a finalizer");
+  int n = p->out->count;
+  luaL_checkstack(L, n + 8, "too many results");
+  for (int i = 0; i < n; i++) mrt_lua_new_tensor(L);
+  read_inputs(L, m, p, 2);
+  mrt_lua_at(L, m);
+  mrt_status status =
+      mrt_plan_run(p->plan, p->in->at, p->in->count, p->out->at, n);
+  if (status == MRT_ENOMEM) {
+    lua_gc(L, LUA_GCCOLLECT);
+    status = mrt_plan_run(p->plan, p->in->at, p->in->count, p->out->at, n);
+  }
+  mrt_handles_clear(p->in);
+  if (status != MRT_OK) mrt_handles_forget(p->out);
+  if (status != MRT_OK) return mrt_lua_raise(L, m, status, "plan");
+  for (int i = 0; i < n; i++) {
+    mrt_tensor **slot = lua_touserdata(L, 3 + i);
+    *slot = p->out->at[i];
+    p->out->at[i] = NULL;
+  }
+  mrt_lua_pressure(L, m);
+  return n;
+}
+
+static int collect_plan(lua_State *L) {
+  plan *p = luaL_checkudata(L, 1, PLAN);
+  mrt_plan *dead = p->plan;
+  p->plan = NULL;
+  mrt_plan_free(dead);
+  return 0;
+}
+
+static int free_plan(lua_State *L) {
+  return mrt_lua_in_finalizer(L) ? 0 : collect_plan(L);
+}
+
+/* ---- spaces -------------------------------------------------------------- */
+
+static int new_space(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_space **space = lua_newuserdatauv(L, sizeof *space, 0);
+  *space = NULL;
+  luaL_setmetatable(L, SPACE);
+  MRT_CHECK(L, m, "space", mrt_space_new(m->ctx, space));
+  return 1;
+}
+
+static int collect_space(lua_State *L) {
+  mrt_space **space = luaL_checkudata(L, 1, SPACE);
+  mrt_space *dead = *space;
+  *space = NULL;
+  mrt_space_free(dead);
+  return 0;
+}
+
+void mrt_plan_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg functions[] = {
+    { "trace_begin", trace_begin },
+    { "trace_input", trace_input },
+    { "trace_end", trace_end },
+    { "trace_abort", trace_abort },
+    { "tracing", tracing },
+    { "space", new_space },
+    { NULL, NULL },
+  };
+  static const luaL_Reg methods[] = {
+    { "run", run },
+    { "free", free_plan },
+    { NULL, NULL },
+  };
+  luaL_newmetatable(L, SPACE);
+  lua_pushcfunction(L, collect_space);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+  luaL_newmetatable(L, PLAN);
+  lua_pushcfunction(L, collect_plan);
+  lua_setfield(L, -2, "__gc");
+  lua_createtable(L, 0, 8);
+  mrt_binding_register(L, m, methods);
+  mrt_binding_register(L, m, mrt_plan_descriptions);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+  mrt_binding_register(L, m, functions);
+}

@@ -1,0 +1,100 @@
+/* read.c -- tables, numbers and bytes from tensors
+ *
+ * Each of these computes what is still pending; inside a trace that is
+ * refused, at the line that asked.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+/* The tensor at 1, evaluated. */
+static mrt_tensor *evaluated(lua_State *L, mrt_binding *m, const char *who) {
+  mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, who);
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, who, mrt_eval(m->ctx, &t, 1));
+  mrt_lua_pressure(L, m);
+  return t;
+}
+
+static void push_element(lua_State *L, const mrt_tensor *t, int64_t i) {
+  switch (mrt_tensor_type(t)->dtype) {
+  case MRT_bool:
+    lua_pushboolean(L, mrt_tensor_integer(t, i) != 0);
+    break;
+  case MRT_i64:
+  case MRT_i32:
+  case MRT_u8:
+    lua_pushinteger(L, mrt_tensor_integer(t, i));
+    break;
+  default:
+    lua_pushnumber(L, mrt_tensor_number(t, i));
+    break;
+  }
+}
+
+static int item(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  const mrt_type *type = mrt_tensor_type(mrt_lua_check_tensor(L, m, 1, "item"));
+  if (mrt_type_count(type) != 1) {
+    char text[256];
+    mrt_type_print(type, text, sizeof text);
+    return mrt_lua_fail(L, m, MRT_ESHAPE, "item",
+                        "%s, one element wanted (see totable)", text);
+  }
+  push_element(L, evaluated(L, m, "item"), 0);
+  return 1;
+}
+
+/* Push dimensions [depth, rank) from element *next on. */
+static void push_nested(lua_State *L, const mrt_tensor *t, int depth,
+                        int64_t *next) {
+  const mrt_type *type = mrt_tensor_type(t);
+  if (depth == type->rank) {
+    push_element(L, t, (*next)++);
+    return;
+  }
+  int64_t n = type->dims[depth];
+  luaL_checkstack(L, 4, NULL);
+  lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
+  for (int64_t i = 1; i <= n; i++) {
+    push_nested(L, t, depth + 1, next);
+    lua_rawseti(L, -2, i);
+  }
+}
+
+/* totable(): nested lists; a scalar is a number. */
+static int totable(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  int64_t next = 0;
+  push_nested(L, evaluated(L, m, "totable"), 0, &next);
+  return 1;
+}
+
+/* bytes(): row-major, little-endian. */
+static int bytes(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  const mrt_tensor *t = evaluated(L, m, "bytes");
+  lua_pushlstring(L, mrt_tensor_data(t), mrt_type_bytes(mrt_tensor_type(t)));
+  return 1;
+}
+
+/* element(i): the i-th in row-major order, 1-based. */
+static int element(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *t = evaluated(L, m, "element");
+  lua_Integer i = luaL_checkinteger(L, 2);
+  if (i < 1 || i > mrt_type_count(mrt_tensor_type(t)))
+    return mrt_lua_fail(L, m, MRT_EVALUE, "element", "there is no element %I",
+                        (LUAI_UACINT)i);
+  push_element(L, t, i - 1);
+  return 1;
+}
+
+void mrt_read_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg methods[] = {
+    { "item", item },       { "totable", totable }, { "bytes", bytes },
+    { "element", element }, { NULL, NULL },
+  };
+  lua_getfield(L, -1, "methods");
+  mrt_binding_register(L, m, methods);
+  lua_pop(L, 1);
+}

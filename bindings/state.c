@@ -1,0 +1,145 @@
+/* state.c -- variables, assignment, updates, evaluation
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+/* variable(init, name?) */
+static int new_variable(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *init = mrt_lua_check_tensor(L, m, 1, "variable");
+  const char *name = luaL_optstring(L, 2, NULL);
+  mrt_lua_at(L, m);
+  mrt_tensor **slot = mrt_lua_new_tensor(L);
+  MRT_CHECK(L, m, "variable", mrt_variable_new(m->ctx, init, name, slot));
+  return 1;
+}
+
+/* The predicate at `arg`, a bool scalar, or NULL. */
+static mrt_tensor *check_when(lua_State *L, mrt_binding *m, int arg,
+                              const char *who) {
+  if (lua_isnoneornil(L, arg)) return NULL;
+  mrt_tensor *when = mrt_lua_check_tensor(L, m, arg, who);
+  const mrt_type *type = mrt_tensor_type(when);
+  if (type->dtype != MRT_bool || type->rank != 0) {
+    char text[256];
+    mrt_type_print(type, text, sizeof text);
+    mrt_lua_fail(L, m, MRT_EDTYPE, who, "when is %s, bool[] wanted", text);
+  }
+  return when;
+}
+
+/* assign(variable, tensor | number, when?): a number or a scalar is repeated,
+ * another dtype converted. */
+static int assign(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  lua_settop(L, 3);
+  mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "assign");
+  mrt_type type = *mrt_tensor_type(t);
+  mrt_tensor *when = check_when(L, m, 3, "assign");
+  mrt_lua_at(L, m);
+  if (!mrt_tensor_is_variable(t))
+    return mrt_lua_fail(L, m, MRT_EVALUE, "assign",
+                        "this tensor is no variable (see mrt.variable)");
+  mrt_tensor *value = mrt_lua_convert(L, m, "assign", 2, type.dtype);
+  if (mrt_tensor_type(value)->rank == 0) value = mrt_lua_expand(L, m, 2, &type);
+  MRT_CHECK(L, m, "assign", mrt_assign(m->ctx, t, value, when));
+  mrt_lua_pressure(L, m);
+  return 0;
+}
+
+static const mrt_op *check_update(lua_State *L, mrt_binding *m, int arg) {
+  const char *name = luaL_checkstring(L, arg);
+  const mrt_op *op = mrt_op_find(name);
+  if (!op || !mrt_op_get_info(op).updates)
+    mrt_lua_fail(L, m, MRT_EVALUE, "update", "no updating operator '%s'", name);
+  return op;
+}
+
+/* update(name, {variable, ..., value, ...}, options?): numbers in the list
+ * become scalars of the first tensor's dtype. */
+static int update(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  lua_settop(L, 3);
+  mrt_call call;
+  mrt_call_init(&call, check_update(L, m, 1));
+  const char *who = call.info.name;
+  mrt_lua_read_options(L, m, &call, 3, 3);
+  if (!lua_istable(L, 2))
+    return mrt_lua_fail(L, m, MRT_EVALUE, who, "a list of tensors wanted");
+  int n = lua_rawlen(L, 2) > MRT_ROOM ? MRT_ROOM : (int)lua_rawlen(L, 2);
+  luaL_checkstack(L, n + 8, NULL);
+  for (int i = 1; i <= n; i++) lua_rawgeti(L, 2, i);
+  mrt_lua_at(L, m);
+  mrt_tensor *in[MRT_ROOM];
+  for (int i = 0; i < n; i++) {
+    mrt_dtype dtype = i ? mrt_tensor_type(in[0])->dtype : MRT_f32;
+    in[i] = lua_type(L, 4 + i) == LUA_TNUMBER
+                ? mrt_lua_convert(L, m, who, 4 + i, dtype)
+                : mrt_lua_check_tensor(L, m, 4 + i, who);
+  }
+  MRT_CHECK(L, m, who, mrt_update(m->ctx, call.op, in, n, call.options.bytes));
+  mrt_lua_pressure(L, m);
+  return 0;
+}
+
+/* eval(list) */
+static int eval(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_handles *list = mrt_lua_check_list(L, m, 1, "eval");
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, "eval", mrt_eval(m->ctx, list->at, list->count));
+  mrt_handles_clear(list);
+  mrt_lua_pressure(L, m);
+  return 0;
+}
+
+static int seed(lua_State *L) {
+  mrt_seed(mrt_binding_get(L)->ctx, (uint64_t)luaL_checkinteger(L, 1));
+  return 0;
+}
+
+static int set_poison(lua_State *L) {
+  mrt_set_poison(mrt_binding_get(L)->ctx, lua_toboolean(L, 1));
+  return 0;
+}
+
+static void set_count(lua_State *L, const char *key, size_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, key);
+}
+
+/* info(): version, instruction set, threads, libraries, tensor bytes. */
+static int info(lua_State *L) {
+  mrt_context_info i = mrt_context_get_info(mrt_binding_get(L)->ctx);
+  lua_createtable(L, 0, 6);
+  lua_pushstring(L, mrt_version());
+  lua_setfield(L, -2, "version");
+  lua_pushstring(L, i.isa);
+  lua_setfield(L, -2, "isa");
+  lua_pushstring(L, i.libraries);
+  lua_setfield(L, -2, "libraries");
+  set_count(L, "threads", (size_t)i.threads);
+  set_count(L, "bytes_now", i.bytes_now);
+  set_count(L, "bytes_peak", i.bytes_peak);
+  return 1;
+}
+
+static int reset_peak(lua_State *L) {
+  mrt_context_reset_peak(mrt_binding_get(L)->ctx);
+  return 0;
+}
+
+void mrt_state_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg functions[] = {
+    { "variable", new_variable },
+    { "assign", assign },
+    { "update", update },
+    { "eval", eval },
+    { "seed", seed },
+    { "set_poison", set_poison },
+    { "info", info },
+    { "reset_peak", reset_peak },
+    { NULL, NULL },
+  };
+  mrt_binding_register(L, m, functions);
+}
