@@ -8,7 +8,7 @@ local function line(name, text) print(string.format("%-16s %s", name, text)) end
 
 return function()
   local info = core.info()
-  line("mrt", core.version)
+  line("mrt", info.version)
   line("Lua", _VERSION)
   line("instruction set", info.isa)
   line("threads", info.threads)

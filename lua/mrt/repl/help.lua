@@ -37,19 +37,40 @@ local function lookup(name)
   return value
 end
 
-local function describe_operator(name)
-  local ok, core = pcall(require, "mrt.core")
-  local op = ok and core.op and core.op(name)
-  return op and op.doc
+--- "softmax(tensor, {dim})" from the operator's own description.
+local function signature(op)
+  local arguments = {}
+  for i = 1, op.min_inputs do arguments[i] = "tensor" end
+  if op.max_inputs ~= op.min_inputs then arguments[#arguments + 1] = "..." end
+  local options = {}
+  for i, option in ipairs(op.options) do
+    options[i] = option.name .. (option.words and ": " .. option.words:gsub(" ", "|") or "")
+  end
+  if options[1] then
+    arguments[#arguments + 1] = "{" .. table.concat(options, ", ") .. "}"
+  end
+  return op.name .. "(" .. table.concat(arguments, ", ") .. ")"
 end
 
---- Say what `topic` is: the name of an operator, a global or a value.
+--- The operator that has this name, or is called by this function.
+local function describe_operator(topic)
+  local ok, core = pcall(require, "mrt.core")
+  if not ok then return nil end
+  for _, op in ipairs(core.operators()) do
+    if op.name == topic or core.op[op.name] == topic then
+      return signature(op) .. "\n  " .. op.doc
+    end
+  end
+end
+
+--- Say what `topic` is: the name of an operator or a global, or a value.
 ---@param topic any
 ---@return string
 return function(topic)
-  if type(topic) == "string" then
-    local found = describe_operator(topic:match "[%w_]+$" or topic)
-    if found then return found end
+  local name = type(topic) == "string" and (topic:match "[%w_]+$" or topic)
+  local operator = describe_operator(name or topic)
+  if operator then return operator end
+  if name then
     local value = lookup(topic)
     if value == nil then return "nothing is known of '" .. topic .. "'" end
     topic = value
