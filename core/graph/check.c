@@ -17,7 +17,7 @@ static mrt_status walk(const mrt_graph *g, int *made, int *overwritten,
     const mrt_node *n = g->nodes[i];
     for (int k = 0; k < n->nin; k++) {
       const mrt_value *v = n->in[k];
-      if (v->node && !made[v->base->id] && !made[v->id])
+      if (v->base->node && !made[v->base->id] && !made[v->id])
         return fail(g, i, "reads what is computed later", e);
       if (v->base->leaf == MRT_LEAF_VARIABLE &&
           overwritten[v->base->id] != (v->node ? made[v->id] : 0) &&
