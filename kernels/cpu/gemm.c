@@ -6,7 +6,7 @@
  *
  *     for columns of c by N_BLOCK
  *       for k by K_BLOCK               pack b
- *         for rows of c by M_BLOCK     pack a
+ *         for rows of c by M_BLOCK     pack a, unless its rows lie well
  *           for strips of b, for strips of a: one tile of c
  *
  * Packing takes any strides, so a transposed view costs what a copy costs and
@@ -28,14 +28,15 @@
 #include "gemm_pack.h"
 #include "gemm_tile.h"
 
-#ifndef TUNE
-/* In bytes and reals of the widest variant: see the comment on top. */
+/* A strip of b (74 KiB) is about as large as the first-level cache and passes
+ * by a block of a (288 KiB with AVX-512, 144 KiB else) that leaves room in the
+ * second level.  Measured on Zen 5 at token rows of 128 to 3072: blocks of k of
+ * 256 and 512 and half the rows or columns are 1 to 3 % slower. */
 enum {
   K_BLOCK = 384,
-  M_BLOCK = 192,
-  N_BLOCK = 768,
+  M_BLOCK = (MRT_VECTOR_BYTES == 64 ? 768 : 384) / (int)sizeof(real),
+  N_BLOCK = 3072 / (int)sizeof(real),
 };
-#endif
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -44,19 +45,22 @@ static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 /* Equal blocks of k; their length is a function of k alone. */
 static int64_t k_block(int64_t k) { return ceil_div(k, ceil_div(k, K_BLOCK)); }
 
+/* A packed block of b that serves one strip of rows need not be kept. */
+static int64_t n_block(int64_t m) { return m <= ROWS ? 2 * COLS : N_BLOCK; }
+
 /* Reals of a packed block of a, a multiple of 64 bytes. */
 static int64_t a_reals(int64_t m, int64_t k) {
   return round_up(round_up(least(m, M_BLOCK), ROWS) * k, 64);
 }
-static int64_t b_reals(int64_t n, int64_t k) {
-  return round_up(least(n, N_BLOCK), LANES) * k;
+static int64_t b_reals(int64_t m, int64_t n, int64_t k) {
+  return round_up(least(n, n_block(m)), LANES) * k;
 }
 
 /* So few columns leave most lanes empty: take the rows for columns. */
 static bool is_narrow(int64_t m, int64_t n) { return n < LANES / 2 && n < m; }
 
 static int64_t reals(int64_t m, int64_t n, int64_t k) {
-  return round_up(a_reals(m, k) + b_reals(n, k), 64);
+  return round_up(a_reals(m, k) + b_reals(m, n, k), 64);
 }
 
 size_t mrt_gemm_bytes(int64_t m, int64_t n, int64_t k) {
@@ -95,26 +99,23 @@ typedef struct block {
   int64_t p, kc, j, nc;
 } block;
 
-static void pack_b(const mrt_gemm *g, block b, real *to) {
-  for (int64_t j = 0; j < b.nc; j += COLS) {
-    int count = (int)least(COLS, b.nc - j);
-    int width = (int)round_up(count, LANES);
-    pack(to + j * b.kc, width,
-         g->b.data + b.p * g->b.row + (b.j + j) * g->b.col, g->b.col, g->b.row,
-         b.kc, count);
-  }
+/* Whole strips whose values of one row are side by side need no packing. */
+static int64_t plain_rows(const mrt_gemm *g, int64_t mc) {
+  return g->a.col == 1 ? mc / ROWS * ROWS : 0;
 }
 
-static void pack_a(const mrt_gemm *g, block b, int64_t i, int64_t mc,
-                   real *to) {
-  for (int64_t r = 0; r < mc; r += ROWS)
-    pack(to + r * b.kc, ROWS, g->a.data + (i + r) * g->a.row + b.p * g->a.col,
-         g->a.row, g->a.col, b.kc, (int)least(ROWS, mc - r));
+static const real *a_at(const mrt_gemm *g, int64_t i, int64_t p) {
+  return g->a.data + i * g->a.row + p * g->a.col;
+}
+
+static const real *b_at(const mrt_gemm *g, int64_t p, int64_t j) {
+  return g->b.data + p * g->b.row + j * g->b.col;
 }
 
 static void run_block(const mrt_gemm *g, block b, int64_t i, int64_t mc,
                       const real *pa, const real *pb) {
   bool last = b.p + b.kc == g->k;
+  int64_t plain = plain_rows(g, mc);
   for (int64_t j = 0; j < b.nc; j += COLS) {
     int n = (int)least(COLS, b.nc - j);
     for (int64_t r = 0; r < mc; r += ROWS) {
@@ -130,8 +131,11 @@ static void run_block(const mrt_gemm *g, block b, int64_t i, int64_t mc,
       };
       if (last && g->bias)
         at.bias = g->bias + (i + r) * g->bias_row + (b.j + j) * g->bias_col;
-      run_tile((int)ceil_div(n, LANES), b.kc, pa + r * b.kc, pb + j * b.kc,
-               &at);
+      int vecs = (int)ceil_div(n, LANES);
+      if (r < plain)
+        run_rows(vecs, b.kc, a_at(g, i + r, b.p), g->a.row, pb + j * b.kc, &at);
+      else
+        run_packed(vecs, b.kc, pa + r * b.kc, pb + j * b.kc, &at);
     }
   }
 }
@@ -144,13 +148,15 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   }
   int64_t step = k_block(g->k);
   real *pa = scratch, *pb = pa + a_reals(g->m, step);
-  for (int64_t j = 0; j < g->n; j += N_BLOCK)
+  for (int64_t j = 0; j < g->n; j += n_block(g->m))
     for (int64_t p = 0; p < g->k; p += step) {
-      block b = { p, least(step, g->k - p), j, least(N_BLOCK, g->n - j) };
-      pack_b(g, b, pb);
+      block b = { p, least(step, g->k - p), j, least(n_block(g->m), g->n - j) };
+      pack(pb, COLS, LANES, b_at(g, p, j), g->b.col, g->b.row, b.kc, b.nc);
       for (int64_t i = 0; i < g->m; i += M_BLOCK) {
         int64_t mc = least(M_BLOCK, g->m - i);
-        pack_a(g, b, i, mc, pa);
+        int64_t plain = plain_rows(g, mc);
+        pack(pa + plain * b.kc, ROWS, ROWS, a_at(g, i + plain, p), g->a.row,
+             g->a.col, b.kc, mc - plain);
         run_block(g, b, i, mc, pa, pb);
       }
     }

@@ -44,51 +44,69 @@ static inline void transpose(vec v[LANES]) {
   }
 }
 
+/* Lanes [first, width), one value at a time. */
 static inline void pack_any(real *to, int width, const real *from,
-                            int64_t across, int64_t along, int64_t k,
+                            int64_t across, int64_t along, int64_t k, int first,
                             int count) {
-  for (int64_t p = 0; p < k; p++)
-    for (int i = 0; i < width; i++)
-      to[p * width + i] = i < count ? from[i * across + p * along] : 0;
-}
-
-/* Values of one step are side by side already. */
-static inline void pack_copy(real *to, int width, const real *from,
-                             int64_t along, int64_t k) {
-  int64_t whole = width / LANES * LANES;
   for (int64_t p = 0; p < k; p++, to += width, from += along) {
-    for (int64_t i = 0; i < whole; i += LANES)
-      vec_store(to + i, vec_load(from + i));
-    for (int64_t i = whole; i < width; i++) to[i] = from[i];
+    for (int i = first; i < count; i++) to[i] = from[i * across];
+    for (int i = count; i < width; i++) to[i] = 0;
   }
 }
 
-/* Steps are side by side: LANES of them at a time for LANES lanes. */
+/* Steps are side by side: LANES of them at a time, for lanes [i, i + LANES). */
 static inline void pack_turn(real *to, int width, const real *from,
-                             int64_t across, int64_t k) {
+                             int64_t across, int64_t k, int i) {
   int64_t whole = k / LANES * LANES;
-  for (int64_t p = 0; p < whole; p += LANES)
-    for (int i = 0; i < width; i += LANES) {
-      vec v[LANES];
+  from += i * across, to += i;
+  for (int64_t p = 0; p < whole; p += LANES) {
+    vec v[LANES];
 #pragma GCC unroll 16
-      for (int j = 0; j < LANES; j++)
-        v[j] = vec_load(from + (i + j) * across + p);
-      transpose(v);
+    for (int j = 0; j < LANES; j++) v[j] = vec_load(from + j * across + p);
+    transpose(v);
 #pragma GCC unroll 16
-      for (int j = 0; j < LANES; j++) vec_store(to + (p + j) * width + i, v[j]);
-    }
-  pack_any(to + whole * width, width, from + whole, across, 1, k - whole,
-           width);
+    for (int j = 0; j < LANES; j++) vec_store(to + (p + j) * width, v[j]);
+  }
+  for (int64_t p = whole; p < k; p++)
+    for (int j = 0; j < LANES; j++) to[p * width + j] = from[j * across + p];
 }
 
-static inline void pack(real *to, int width, const real *from, int64_t across,
-                        int64_t along, int64_t k, int count) {
-  if (count == width && across == 1)
-    pack_copy(to, width, from, along, k);
-  else if (count == width && along == 1 && width % LANES == 0)
-    pack_turn(to, width, from, across, k);
-  else
-    pack_any(to, width, from, across, along, k, count);
+static inline void pack_strip(real *to, int width, const real *from,
+                              int64_t across, int64_t along, int64_t k,
+                              int count) {
+  int i = 0;
+  for (; along == 1 && i + LANES <= count; i += LANES)
+    pack_turn(to, width, from, across, k, i);
+  if (i < width) pack_any(to, width, from, across, along, k, i, count);
+}
+
+/* The values of a step are side by side, for all strips: a few steps at a time,
+ * so that lines of both sides are used whole. */
+static inline __attribute__((always_inline)) void
+copy_strips(real *to, int width, const real *from, int64_t along, int64_t k,
+            int64_t strips) {
+  enum { STEPS = 16 };
+  for (int64_t p = 0; p < k; p += STEPS) {
+    int64_t end = p + STEPS < k ? p + STEPS : k;
+    for (int64_t s = 0; s < strips; s++)
+      for (int64_t q = p; q < end; q++)
+        memcpy(to + s * width * k + q * width, from + s * width + q * along,
+               (size_t)width * sizeof(real));
+  }
+}
+
+/* Pack `n` rows or columns into strips of `width`, a constant; the last one is
+ * rounded up to a multiple of `unit` only. */
+static inline __attribute__((always_inline)) void
+pack(real *to, int width, int unit, const real *from, int64_t across,
+     int64_t along, int64_t k, int64_t n) {
+  int64_t s = across == 1 ? n / width * width : 0;
+  if (s) copy_strips(to, width, from, along, k, s / width);
+  for (; s < n; s += width) {
+    int count = n - s < width ? (int)(n - s) : width;
+    pack_strip(to + s * k, (count + unit - 1) / unit * unit, from + s * across,
+               across, along, k, count);
+  }
 }
 
 #endif

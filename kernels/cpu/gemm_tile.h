@@ -31,49 +31,9 @@ typedef struct place {
   int64_t bias_row, bias_col;
 } place;
 
-/* The part of a tile inside c, value by value. */
-static void put_edge(const real *tile, int width, const place *at) {
-  for (int i = 0; i < at->m; i++)
-    for (int j = 0; j < at->n; j++) {
-      real *c = at->c + i * at->row + j * at->col, x = tile[i * width + j];
-      if (at->add) x = *c + x;
-      if (at->bias) x += at->bias[i * at->bias_row + j * at->bias_col];
-      *c = x;
-    }
-}
-
-/* rows and vecs are constants at every call, so that `sum` is registers. */
-static inline __attribute__((always_inline)) void tile(int rows, int vecs,
-                                                       int64_t k, const real *a,
-                                                       const real *b,
-                                                       const place *at) {
-  vec sum[ROWS][VECS];
-#pragma GCC unroll 8
-  for (int i = 0; i < rows; i++)
-#pragma GCC unroll 8
-    for (int j = 0; j < vecs; j++) sum[i][j] = (vec){ 0 };
-  for (int64_t p = 0; p < k; p++, a += ROWS, b += vecs * LANES) {
-    vec y[VECS];
-#pragma GCC unroll 8
-    for (int j = 0; j < vecs; j++) y[j] = vec_load(b + j * LANES);
-#pragma GCC unroll 8
-    for (int i = 0; i < rows; i++) {
-      vec x = vec_all(a[i]);
-#pragma GCC unroll 8
-      for (int j = 0; j < vecs; j++) sum[i][j] += x * y[j];
-    }
-  }
-  if (at->m < rows || at->n < vecs * LANES || at->col != 1 ||
-      (at->bias && at->bias_row)) {
-    real edge[ROWS * COLS];
-#pragma GCC unroll 8
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 8
-      for (int j = 0; j < vecs; j++)
-        vec_store(edge + i * COLS + j * LANES, sum[i][j]);
-    put_edge(edge, COLS, at);
-    return;
-  }
+/* A tile all of which is inside c, whose rows are contiguous. */
+static inline __attribute__((always_inline)) void
+put_whole(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 8
@@ -86,42 +46,88 @@ static inline __attribute__((always_inline)) void tile(int rows, int vecs,
     }
 }
 
-/* The narrowest tile that covers at->m rows and `vecs` vectors. */
-static void run_tile(int vecs, int64_t k, const real *a, const real *b,
-                     const place *at) {
-  switch (vecs * 4 + (at->m > ROWS / 2 ? 2 : at->m > 1)) {
-  case 4:
-    tile(1, 1, k, a, b, at);
-    break;
-  case 5:
-    tile(ROWS / 2, 1, k, a, b, at);
-    break;
-  case 6:
-    tile(ROWS, 1, k, a, b, at);
-    break;
-  case 8:
-    tile(1, 2, k, a, b, at);
-    break;
-  case 9:
-    tile(ROWS / 2, 2, k, a, b, at);
-    break;
-  case 10:
-    tile(ROWS, 2, k, a, b, at);
-    break;
-#if MRT_VECTOR_BYTES > 16 || defined(__aarch64__)
-  case 12:
-    tile(1, 3, k, a, b, at);
-    break;
-  case 13:
-    tile(ROWS / 2, 3, k, a, b, at);
-    break;
-  case 14:
-    tile(ROWS, 3, k, a, b, at);
-    break;
-#endif
-  default:
-    break;
+/* The part of a tile inside c, value by value. */
+static void put_values(const real *tile, const place *at) {
+  for (int i = 0; i < at->m; i++)
+    for (int j = 0; j < at->n; j++) {
+      real *c = at->c + i * at->row + j * at->col, x = tile[i * COLS + j];
+      if (at->add) x = *c + x;
+      if (at->bias) x += at->bias[i * at->bias_row + j * at->bias_col];
+      *c = x;
+    }
+}
+
+static inline __attribute__((always_inline)) void
+put_edge(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
+  real tile[ROWS * COLS];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+    for (int j = 0; j < vecs; j++)
+      vec_store(tile + i * COLS + j * LANES, sum[i][j]);
+  put_values(tile, at);
+}
+
+/* Rows of a: x(i, p) = data[i * across + p * along]. */
+typedef struct strip {
+  const real *data;
+  int64_t across, along;
+} strip;
+
+/* rows and vecs are constants at every call, so that `sum` is registers. */
+static inline __attribute__((always_inline)) void
+tile(int rows, int vecs, int64_t k, strip a, const real *b, const place *at) {
+  vec sum[ROWS][VECS];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+    for (int j = 0; j < vecs; j++) sum[i][j] = (vec){ 0 };
+  const real *x = a.data;
+  for (int64_t p = 0; p < k; p++, x += a.along, b += vecs * LANES) {
+    vec y[VECS];
+#pragma GCC unroll 8
+    for (int j = 0; j < vecs; j++) y[j] = vec_load(b + j * LANES);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) {
+      vec xi = vec_all(x[i * a.across]);
+#pragma GCC unroll 8
+      for (int j = 0; j < vecs; j++) sum[i][j] += xi * y[j];
+    }
   }
+  if (at->m < rows || at->n < vecs * LANES || at->col != 1 ||
+      (at->bias && at->bias_row))
+    put_edge(rows, vecs, sum, at);
+  else
+    put_whole(rows, vecs, sum, at);
+}
+
+static inline __attribute__((always_inline)) void
+tile_by_width(int rows, int vecs, int64_t k, strip a, const real *b,
+              const place *at) {
+  if (vecs == VECS)
+    tile(rows, VECS, k, a, b, at);
+  else if (vecs == 2)
+    tile(rows, 2, k, a, b, at);
+  else
+    tile(rows, 1, k, a, b, at);
+}
+
+/* at->m rows of a packed strip: the lowest tile that covers them. */
+static void run_packed(int vecs, int64_t k, const real *a, const real *b,
+                       const place *at) {
+  strip rows = { a, 1, ROWS };
+  if (at->m > ROWS / 2)
+    tile_by_width(ROWS, vecs, k, rows, b, at);
+  else if (at->m > 1)
+    tile_by_width(ROWS / 2, vecs, k, rows, b, at);
+  else
+    tile_by_width(1, vecs, k, rows, b, at);
+}
+
+/* ROWS rows as they lie in memory, `row` apart. */
+static void run_rows(int vecs, int64_t k, const real *a, int64_t row,
+                     const real *b, const place *at) {
+  tile_by_width(ROWS, vecs, k, (strip){ a, row, 1 }, b, at);
 }
 
 #endif
