@@ -58,4 +58,4 @@ static void gelu_grad_block(const mrt_block *b) {
 MRT_KERNEL(gelu_grad, .block = gelu_grad_block);
 
 MRT_REAL1(silu, x / (1 + m_exp(-x)));
-MRT_REAL2(silu_grad, y *silu_slope(x));
+MRT_REAL2(silu_grad, silu_slope(x) * y);

@@ -3,9 +3,11 @@
  * SPDX-License-Identifier: MIT */
 #include "pointwise.h"
 
+/* clang-format off: it takes these products for pointers */
 MRT_NUMBER2(add, x + y, (wrap)x + (wrap)y);
 MRT_NUMBER2(sub, x - y, (wrap)x - (wrap)y);
 MRT_NUMBER2(mul, x *y, (wrap)x *(wrap)y);
+/* clang-format on */
 MRT_REAL2(div, x / y);
 MRT_REAL2(pow, m_pow(x, y));
 
@@ -63,7 +65,7 @@ static void logical_and_block(const mrt_block *b) {
 MRT_KERNEL(logical_and, .block = logical_and_block);
 
 static void logical_or_block(const mrt_block *b) {
-  MRT_EACH2(b, uint8_t, uint8_t, x | y);
+  MRT_EACH2(b, uint8_t, uint8_t, x || y);
 }
 MRT_KERNEL(logical_or, .block = logical_or_block);
 

@@ -7,28 +7,18 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/random.h"
-#include "base/philox.h"
+#include "philox.h"
 #include "pointwise.h"
 
-enum { DRAWS = 64, CHUNK = 4 * DRAWS };
+enum { DRAWS = PHILOX_DRAWS, CHUNK = 4 * DRAWS };
 #define SECOND (UINT64_C(1) << 63) /* counters of the second draw */
 
-/* word[k][j] is word k of counter `first` + j. */
-typedef struct words {
-  uint32_t word[4][DRAWS];
-} words;
-
-static void draw(const mrt_block *b, uint64_t first, words *w) {
-  uint64_t key, seed = b->run->seed;
+static void draw(const mrt_block *b, uint64_t counter,
+                 uint32_t word[4][DRAWS]) {
+  uint64_t key;
   memcpy(&key, b->options, sizeof key); /* first of the options */
-  uint32_t node = (uint32_t)key ^ (uint32_t)(key >> 32);
-  uint32_t step = (uint32_t)b->run->step;
-  _Pragma("omp simd") for (int j = 0; j < DRAWS; j++) {
-    uint64_t at = first + (uint64_t)j;
-    mrt_philox c = { { (uint32_t)at, (uint32_t)(at >> 32), node, step } };
-    c = mrt_philox_draw(c, seed);
-    for (int k = 0; k < 4; k++) w->word[k][j] = c.w[k];
-  }
+  philox(b->run->seed, counter, (uint32_t)key ^ (uint32_t)(key >> 32),
+         (uint32_t)b->run->step, word);
 }
 
 /* Calls emit(b, counter, at, skip, n) for the parts of the block that lie in
@@ -47,20 +37,20 @@ static void each_chunk(const mrt_block *b, emit_part *emit) {
 
 /* u[k][j] uniform in [0, 1). */
 static void uniform(const mrt_block *b, uint64_t counter, real u[4][DRAWS]) {
-  words w;
-  draw(b, counter, &w);
+  uint32_t w[4][DRAWS];
+  draw(b, counter, w);
 #ifdef MRT_F64
-  words low;
-  draw(b, counter | SECOND, &low);
+  uint32_t low[4][DRAWS];
+  draw(b, counter | SECOND, low);
   for (int k = 0; k < 4; k++)
     for (int j = 0; j < DRAWS; j++) {
-      uint64_t bits = (uint64_t)w.word[k][j] << 21 | low.word[k][j] >> 11;
+      uint64_t bits = (uint64_t)w[k][j] << 21 | low[k][j] >> 11;
       u[k][j] = (double)bits * 0x1p-53;
     }
 #else
   for (int k = 0; k < 4; k++)
     for (int j = 0; j < DRAWS; j++)
-      u[k][j] = (float)(int32_t)(w.word[k][j] >> 8) * 0x1p-24f;
+      u[k][j] = (float)(int32_t)(w[k][j] >> 8) * 0x1p-24f;
 #endif
 }
 
@@ -112,11 +102,10 @@ static void dropout_part(const mrt_block *b, uint64_t counter, int64_t at,
   const mrt_dropout_options *o = b->options;
   uint32_t drop = o->p < 1 ? (uint32_t)(o->p * 0x1p32) : 0;
   real scale = o->p < 1 ? (real)(1 / (1 - o->p)) : 0, factor[CHUNK];
-  words w;
-  draw(b, counter, &w);
+  uint32_t w[4][DRAWS];
+  draw(b, counter, w);
   for (int j = 0; j < DRAWS; j++)
-    for (int k = 0; k < 4; k++)
-      factor[4 * j + k] = w.word[k][j] >= drop ? scale : 0;
+    for (int k = 0; k < 4; k++) factor[4 * j + k] = w[k][j] >= drop ? scale : 0;
   const real *x = (const real *)b->in[0] + at, *f = factor + skip;
   real *y = (real *)b->out + at;
   _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = x[i] * f[i];
@@ -136,13 +125,12 @@ static void randint_part(const mrt_block *b, uint64_t counter, int64_t at,
                          int64_t skip, int64_t n) {
   const mrt_randint_options *o = b->options;
   uint64_t range = (uint64_t)o->high - (uint64_t)o->low;
-  words high, low;
-  draw(b, counter, &high);
-  draw(b, counter | SECOND, &low);
+  uint32_t high[4][DRAWS], low[4][DRAWS];
+  draw(b, counter, high);
+  draw(b, counter | SECOND, low);
   for (int64_t i = 0; i < n; i++) {
     int64_t k = (i + skip) % 4, j = (i + skip) / 4;
-    uint64_t x =
-        (uint64_t)o->low + scaled(high.word[k][j], low.word[k][j], range);
+    uint64_t x = (uint64_t)o->low + scaled(high[k][j], low[k][j], range);
     switch (b->out_dtype) {
     case MRT_i64:
       ((int64_t *)b->out)[at + i] = (int64_t)x;

@@ -1,0 +1,72 @@
+/* philox.h -- Philox for many counters at once
+ *
+ * A word lies in the low half of a 64-bit lane, where the processors' 32-bit
+ * multiplication wants it and leaves both halves of the product; what is in
+ * the high half does not matter.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CPU_PHILOX_H
+#define MRT_CPU_PHILOX_H
+
+#include "base/philox.h"
+#include "cpu.h"
+
+enum { PHILOX_DRAWS = 64 };
+
+#ifdef __SSE2__
+#include <immintrin.h>
+
+typedef uint64_t lanes __attribute__((vector_size(MRT_VECTOR_BYTES)));
+typedef uint32_t words __attribute__((vector_size(MRT_VECTOR_BYTES / 2)));
+typedef words uwords __attribute__((aligned(4), may_alias));
+enum { PHILOX_LANES = MRT_VECTOR_BYTES / 8 };
+
+/* The product of the low halves. */
+static inline lanes product(lanes x, uint64_t k) {
+  lanes y = k - (lanes){ 0 };
+#if MRT_VECTOR_BYTES == 64
+  return (lanes)_mm512_mul_epu32((__m512i)x, (__m512i)y);
+#elif MRT_VECTOR_BYTES == 32
+  return (lanes)_mm256_mul_epu32((__m256i)x, (__m256i)y);
+#else
+  return (lanes)_mm_mul_epu32((__m128i)x, (__m128i)y);
+#endif
+}
+
+static inline void philox_lanes(lanes c[4], uint64_t seed) {
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  for (uint32_t i = 0; i < 10; i++) {
+    lanes p0 = product(c[0], MRT_PHILOX_M0), p1 = product(c[2], MRT_PHILOX_M1);
+    c[0] = (p1 >> 32) ^ c[1] ^ (k0 + i * MRT_PHILOX_W0);
+    c[2] = (p0 >> 32) ^ c[3] ^ (k1 + i * MRT_PHILOX_W1);
+    c[1] = p1, c[3] = p0;
+  }
+}
+
+/* word[k][j] is word k of counter (first + j, node, step). */
+static inline void philox(uint64_t seed, uint64_t first, uint32_t node,
+                          uint32_t step, uint32_t word[4][PHILOX_DRAWS]) {
+  lanes at;
+  for (int i = 0; i < PHILOX_LANES; i++) at[i] = first + (uint64_t)i;
+  for (int j = 0; j < PHILOX_DRAWS; j += PHILOX_LANES, at += PHILOX_LANES) {
+    lanes c[4] = { at, at >> 32, node - (lanes){ 0 }, step - (lanes){ 0 } };
+    philox_lanes(c, seed);
+    for (int k = 0; k < 4; k++)
+      *(uwords *)&word[k][j] = __builtin_convertvector(c[k], words);
+  }
+}
+
+#else
+
+static inline void philox(uint64_t seed, uint64_t first, uint32_t node,
+                          uint32_t step, uint32_t word[4][PHILOX_DRAWS]) {
+  for (int j = 0; j < PHILOX_DRAWS; j++) {
+    uint64_t at = first + (uint64_t)j;
+    mrt_philox c = { { (uint32_t)at, (uint32_t)(at >> 32), node, step } };
+    c = mrt_philox_draw(c, seed);
+    for (int k = 0; k < 4; k++) word[k][j] = c.w[k];
+  }
+}
+
+#endif
+#endif
