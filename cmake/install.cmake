@@ -10,6 +10,11 @@ install(FILES core/mrt.h core/errors.def core/dtypes.def
 install(DIRECTORY lua/mrt DESTINATION ${MRT_INSTALL_LUADIR}
   FILES_MATCHING PATTERN "*.lua")
 
+# from the .pc file to the prefix, so that an installed tree can be moved
+file(RELATIVE_PATH prefix_from_pc
+  ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig
+  ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
 configure_file(cmake/mrt.pc.in mrt.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/mrt.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -299,6 +299,13 @@ describe("completion", function()
     assert.equal("per", (complete "('x'):up" and complete "string.up"))
   end)
 
+  it("uses __fields where __index is a function", function()
+    local fields = { first = true, second = true }
+    _G.spec_trap = setmetatable({}, { __index = error, __fields = { fields } })
+    assert.equal("rst", (complete "spec_trap.fi"))
+    assert.equal("", (complete "spec_trap.second.any"))
+  end)
+
   it("knows keywords and shows several choices", function()
     assert.equal("nction", (complete "fu"))
     local insert, choices = complete "spec_object."

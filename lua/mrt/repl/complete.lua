@@ -18,13 +18,26 @@ local function index_table(value)
   return type(index) == "table" and index or nil
 end
 
+--- Where `__index` is a function, the metatable may list in `__fields` tables
+--- that have the field names as keys.
+local function visit_fields(value, visit)
+  local meta = debug.getmetatable(value)
+  local fields = type(meta) == "table" and rawget(meta, "__fields")
+  if type(fields) ~= "table" then return end
+  for _, t in next, fields do visit(t) end
+end
+
 --- Call visit(t) for the tables in which a field of `value` is looked up.
 local function each_table(value, visit)
   local seen = {}
-  if type(value) ~= "table" then value = index_table(value) end
+  if type(value) ~= "table" then
+    visit_fields(value, visit)
+    value = index_table(value)
+  end
   while value ~= nil and not seen[value] do
     seen[value] = true
     visit(value)
+    visit_fields(value, visit)
     value = index_table(value)
   end
 end
