@@ -32,6 +32,27 @@ mrt_status mrt_infer_types(const mrt_op *op, int nin, const mrt_type *const *in,
   return MRT_OK;
 }
 
+/* Field by field, so that equal options are equal bytes: padding stays zero. */
+static void copy_options(const mrt_op *op, char *to, const void *from) {
+  static const size_t sizes[] = {
+    [MRT_OPT_INT] = sizeof(int64_t),   [MRT_OPT_NUM] = sizeof(double),
+    [MRT_OPT_BOOL] = sizeof(bool),     [MRT_OPT_DIM] = sizeof(int64_t),
+    [MRT_OPT_INDEX] = sizeof(int64_t), [MRT_OPT_DTYPE] = sizeof(mrt_dtype),
+    [MRT_OPT_ENUM] = sizeof(int),      [MRT_OPT_INTS] = sizeof(mrt_ints),
+    [MRT_OPT_DIMS] = sizeof(mrt_ints), [MRT_OPT_HIDDEN] = sizeof(void *),
+  };
+  for (int i = 0; i < op->option_count; i++) {
+    const mrt_option *o = &op->options[i];
+    memcpy(to + o->offset, (const char *)from + o->offset, sizes[o->kind]);
+    if (o->kind != MRT_OPT_INTS && o->kind != MRT_OPT_DIMS) continue;
+    mrt_ints list;
+    memcpy(&list, to + o->offset, sizeof list);
+    for (int k = list.count < 0 ? 0 : list.count; k < MRT_MAX_RANK; k++)
+      list.at[k] = 0;
+    memcpy(to + o->offset, &list, sizeof list);
+  }
+}
+
 /* Inference sees the inputs' types through pointers: enough for most on the
  * stack, from the heap for operators over long lists. */
 enum { FEW = 16 };
@@ -50,8 +71,8 @@ mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
   mrt_tensor **in = room;
   const mrt_type **in_types = (const mrt_type **)(in + nin);
 
-  if (options) memcpy(own, options, op->options_size);
-  else mrt_options_init(op, own);
+  mrt_options_init(op, own);
+  if (options) copy_options(op, own, options);
   uint64_t key = 0;
   if (op->traits & MRT_RANDOM) {
     memcpy(&key, own, sizeof key);
@@ -85,6 +106,9 @@ MRT_API mrt_status mrt_apply(mrt_context *ctx, const mrt_op *op,
   if (op->traits & MRT_UPDATES)
     return mrt_fail(&ctx->error, MRT_EVALUE,
                     "%s writes its inputs: it is applied with update", op->name);
+  if (op->traits & MRT_INTERNAL)
+    return mrt_fail(&ctx->error, MRT_EVALUE,
+                    "%s is made by the library only", op->name);
   mrt_expr *x;
   MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, &x));
   int n = x->nout < room ? x->nout : room;

@@ -37,4 +37,5 @@ const mrt_op mrt_op_fused = {
   .options_size = sizeof(mrt_fused_options),
   .infer = infer, .flops = flops,
   .inplace = UINT32_MAX, .strided = UINT32_MAX, .width = MRT_WIDE,
+  .traits = MRT_INTERNAL,
 };

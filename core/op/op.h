@@ -31,6 +31,7 @@ typedef enum mrt_trait {
   MRT_FIXED = 64,     /* never removed, merged or cloned */
   MRT_INVOLUTION = 128, /* f(f(x)) == x, bit for bit */
   MRT_UNIFORM = 256,  /* no inputs, every element equal */
+  MRT_INTERNAL = 512, /* made by the library only */
 } mrt_trait;
 
 /* How it behaves in narrow precision. */

@@ -200,5 +200,5 @@ const mrt_op mrt_op_custom = {
   .grad = custom_gradient,
   .view = same_layout,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW,
+  .traits = MRT_VIEW | MRT_INTERNAL,
 };

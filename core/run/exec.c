@@ -6,12 +6,10 @@
  * to its end.
  *
  * SPDX-License-Identifier: MIT */
+#include "run/poison.h"
 #include "run/run.h"
 #include "run/space.h"
 
-#include <string.h>
-
-/* The number of index in_variable is small; the arena is one piece. */
 static void resolve_fixed(mrt_plan *plan) {
   char *arena = plan->space->data;
   for (int i = 0; i < plan->fixed_count; i++) {
@@ -93,15 +91,6 @@ static mrt_status prepare(mrt_plan *plan, mrt_tensor *const *in) {
   return MRT_OK;
 }
 
-/* 0xff is NaN in every float and the extreme of every signed integer. */
-static void poison(mrt_plan *plan, int step) {
-  for (int i = 0; i < plan->slot_count; i++) {
-    const mrt_slot *s = &plan->slots[i];
-    if (mrt_slot_in_arena(s) && (step < 0 || s->last == step))
-      memset((char *)plan->space->data + s->offset, 0xff, s->bytes);
-  }
-}
-
 static mrt_status bad_index(mrt_plan *plan) {
   const mrt_node *n = plan->steps[plan->run.fault - 1].node;
   return mrt_fail(&plan->ctx->error, MRT_EDATA,
@@ -120,10 +109,18 @@ static mrt_status tear(mrt_plan *plan) {
   return bad_index(plan);
 }
 
+static mrt_status run_poisoned(mrt_plan *plan, int i) {
+  uint64_t before = mrt_poison_hash(plan, i);
+  plan->steps[i].kernel->run(&plan->steps[i].call);
+  if (mrt_poison_hash(plan, i) != before) return mrt_poison_fail(plan, i);
+  mrt_poison_dead(plan, i);
+  return MRT_OK;
+}
+
 mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
   mrt_context *ctx = plan->ctx;
   MRT_TRY(prepare(plan, in));
-  if (ctx->poison) poison(plan, -1);
+  if (ctx->poison) mrt_poison_dead(plan, -1);
   for (int i = 0; i < plan->step_count; i++) {
     if (i <= plan->first_update) {
       if (ctx->interrupted) {
@@ -132,8 +129,8 @@ mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
       }
       if (i == plan->first_update && plan->run.fault) return bad_index(plan);
     }
-    plan->steps[i].kernel->run(&plan->steps[i].call);
-    if (ctx->poison) poison(plan, i);
+    if (ctx->poison) MRT_TRY(run_poisoned(plan, i));
+    else plan->steps[i].kernel->run(&plan->steps[i].call);
   }
   plan->runs++;
   if (!plan->run.fault) return MRT_OK;

@@ -1,0 +1,75 @@
+/* poison.c -- a debugging mode that makes memory mistakes visible
+ *
+ * Each value is overwritten with NaN (integers: their extreme) the moment its
+ * lifetime ends, so a kernel that reads too late gets nonsense; and whatever a
+ * node may not write is hashed before and after it, so a kernel that writes
+ * outside its outputs is named.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "run/poison.h"
+
+#include <string.h>
+
+static void *address(const mrt_plan *plan, const mrt_slot *s) {
+  return (char *)plan->space->data + s->offset;
+}
+
+/* 0xff everywhere is NaN in every float and -1 in every integer. */
+void mrt_poison_dead(mrt_plan *plan, int step) {
+  for (int i = 0; i < plan->slot_count; i++) {
+    const mrt_slot *s = &plan->slots[i];
+    if (mrt_slot_in_arena(s) && (step < 0 || s->last == step))
+      memset(address(plan, s), 0xff, s->bytes);
+  }
+}
+
+static uint64_t hash(uint64_t h, const void *data, size_t bytes) {
+  const unsigned char *p = data;
+  for (size_t i = 0; i + 8 <= bytes; i += 8) {
+    uint64_t word;
+    memcpy(&word, p + i, 8);
+    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    h ^= h >> 32;
+  }
+  for (size_t i = bytes / 8 * 8; i < bytes; i++) h = (h ^ p[i]) * 31;
+  return h;
+}
+
+static bool written(const mrt_plan *plan, const mrt_node *n, int slot) {
+  (void)plan;
+  if (n->scratch_slot == slot) return true;
+  for (int k = 0; k < n->nout; k++)
+    if (n->out[k]->base->slot == slot) return true;
+  return false;
+}
+
+/* Of all that is alive and not written by this step: the arena's slots, and
+ * the leaves it reads. */
+uint64_t mrt_poison_hash(const mrt_plan *plan, int step) {
+  const mrt_step *s = &plan->steps[step];
+  const mrt_node *n = s->node;
+  uint64_t h = 1;
+  for (int i = 0; i < plan->slot_count; i++) {
+    const mrt_slot *slot = &plan->slots[i];
+    if (mrt_slot_in_arena(slot) && slot->first <= step && step <= slot->last &&
+        !written(plan, n, i))
+      h = hash(h, address(plan, slot), slot->bytes);
+  }
+  for (int k = 0; k < n->nin; k++) {
+    const mrt_value *base = n->in[k]->base;
+    const mrt_slot *slot = &plan->slots[base->slot];
+    if (mrt_slot_in_arena(slot) || written(plan, n, base->slot)) continue;
+    const char *data = s->call.in[k].data;
+    size_t element = mrt_dtypes[base->type.dtype].bytes;
+    h = hash(h, data - n->in[k]->offset * (int64_t)element,
+             mrt_type_bytes(&base->type));
+  }
+  return h;
+}
+
+mrt_status mrt_poison_fail(const mrt_plan *plan, int step) {
+  const mrt_node *n = plan->steps[step].node;
+  return mrt_fail(&plan->ctx->error, MRT_EPLAN,
+                  "%s (%s:%d) wrote outside its outputs", n->label,
+                  n->origin.file, n->origin.line);
+}

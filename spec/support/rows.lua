@@ -1,0 +1,171 @@
+-- rows.lua -- the samples of all operators, and tensors made from them
+--
+-- A sample says what goes in and, through an oracle in plain Lua, what must
+-- come out; the specs in ops_spec.lua are written once over all of them.
+local mrt = require "mrt"
+local core = require "mrt.core"
+
+local rows = {}
+
+local families = {
+  "activation", "attention", "cross_entropy", "index", "make", "matmul", "move",
+  "norm", "pointwise", "reduce", "softmax", "update", "views",
+}
+
+--- All sample rows, in a fixed order.
+function rows.all()
+  local list = {}
+  for _, family in ipairs(families) do
+    for _, row in ipairs(require("samples." .. family)) do
+      list[#list + 1] = row
+    end
+  end
+  return list
+end
+
+-- Lehmer's generator: the same numbers on every machine, no global state.
+local function generator(seed)
+  local state = seed % 2147483646 + 1
+  return function()
+    state = state * 48271 % 2147483647
+    return state / 2147483647
+  end
+end
+
+local function count(dims)
+  local n = 1
+  for _, d in ipairs(dims) do
+    n = n * d
+  end
+  return n
+end
+rows.count = count
+
+local packing = { f32 = "<f", f64 = "<d", i64 = "<i8", i32 = "<i4", u8 = "B", bool = "B" }
+
+local function as_number(x)
+  if type(x) == "boolean" then
+    return x and 1 or 0
+  end
+  return x
+end
+
+--- A flat input {dims, dtype, data} from a sample's input.
+function rows.input(sample, index, real)
+  local n = count(sample.dims)
+  local dtype = sample.dtype or (sample.integer and "i64") or real
+  local low, high = sample.low or -1, sample.high or 1
+  local random, data = generator(1000 * index + n), {}
+  for i = 1, n do
+    if sample.values then
+      data[i] = as_number(sample.values[i])
+    elseif sample.integer then
+      data[i] = math.floor(random() * sample.integer)
+    elseif dtype == "bool" then
+      data[i] = random() < 0.5 and 0 or 1
+    else
+      data[i] = low + (high - low) * random()
+    end
+    if packing[dtype] and #packing[dtype] == 2 and dtype ~= "f32" and dtype ~= "f64" then
+      data[i] = math.floor(data[i])
+    elseif dtype == "f32" then -- the oracle sees what the operator sees
+      data[i] = string.unpack("<f", string.pack("<f", data[i]))
+    end
+  end
+  return { dims = sample.dims, dtype = dtype, data = data }
+end
+
+--- All inputs of a case; `real` is what "any float" means.
+function rows.inputs(case, real)
+  local ins = {}
+  for i, sample in ipairs(case.inputs or {}) do
+    ins[i] = rows.input(sample, i, real)
+  end
+  return ins
+end
+
+--- A tensor of a flat input.
+function rows.tensor(flat)
+  local dims = flat.dims
+  local format = packing[flat.dtype]
+  if not format then -- 16-bit floats, through f32
+    local wide = rows.tensor { dims = dims, dtype = "f32", data = flat.data }
+    return wide:to(flat.dtype)
+  end
+  local parts = {}
+  for i, x in ipairs(flat.data) do
+    parts[i] = string.pack(format, format:find "[fd]" and x or math.tointeger(x))
+  end
+  return core.from_bytes(table.concat(parts), flat.dtype, dims)
+end
+
+--- The numbers of an evaluated tensor as a flat list.
+function rows.data(t)
+  if t.dtype == "f16" or t.dtype == "bf16" then
+    t = t:to "f32"
+  end
+  local bytes, format = t:bytes(), packing[t.dtype]
+  local size, data = string.packsize(format), {}
+  for i = 1, #bytes // size do
+    data[i] = string.unpack(format, bytes, 1 + (i - 1) * size)
+  end
+  return data
+end
+
+--- Apply the row's operator: a list of result tensors.
+function rows.apply(row, tensors, options)
+  local op = core.op[row.op]
+  if not op then
+    error("no operator " .. row.op)
+  end
+  local list = {}
+  for _, info in ipairs(core.operators()) do
+    if info.name == row.op and info.max_inputs < 0 then
+      return { op(tensors, options or {}) }
+    end
+  end
+  for i, t in ipairs(tensors) do
+    list[i] = t
+  end
+  list[#list + 1] = options or {}
+  return { op(table.unpack(list)) }
+end
+
+--- Which dtypes a case is run in.
+function rows.reals(row, case)
+  if row.dtypes then
+    return row.dtypes
+  end
+  for _, sample in ipairs(case.inputs or {}) do
+    if not sample.dtype and not sample.integer then
+      return { "f32", "f64" }
+    end
+  end
+  return { "f64" }
+end
+
+rows.tolerance = { f32 = 2e-5, f64 = 1e-9, f16 = 2e-3, bf16 = 2e-2 }
+
+--- Nil when equal to the tolerance, else what differs.
+function rows.differs(got, wanted, tolerance)
+  if #got ~= #wanted then
+    return ("%d elements, %d wanted"):format(#got, #wanted)
+  end
+  local scale = 1e-3
+  for _, w in ipairs(wanted) do
+    w = as_number(w)
+    if w == w and math.abs(w) ~= math.huge then
+      scale = math.max(scale, math.min(math.abs(w), 1))
+    end
+  end
+  for i, g in ipairs(got) do
+    local w = as_number(wanted[i])
+    local same = g == w or (g ~= g and w ~= w)
+    if not same and not (math.abs(g - w) <= tolerance * math.max(scale, math.abs(w))) then
+      return ("element %d is %.9g, %.9g wanted"):format(i, g, w)
+    end
+  end
+end
+
+rows.mrt = mrt
+return rows
