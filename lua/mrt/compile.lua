@@ -1,0 +1,297 @@
+--- compile.lua -- a function traced once per signature, then run as a plan
+---
+--- The signature is what a trace depends on: dtype and shape of every tensor
+--- argument (in tables one level deep too), the value of every other argument,
+--- and which modules are in evaluation mode.  Plans of one function take turns
+--- in one space.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local Plan = require "mrt.plan"
+
+local compile = {}
+
+local MOST_PLANS = 16 -- then the oldest is forgotten
+
+---@class mrt.CompileOptions
+---@field name? string        for reports and errors
+---@field cse? boolean        common subexpressions (default true, as all below)
+---@field fold? boolean       constant folding
+---@field dead? boolean       removal of dead nodes
+---@field identities? boolean algebraic identities
+---@field fuse? boolean       pointwise fusion
+---@field inplace? boolean    results in the place of inputs
+---@field share? boolean      values that share memory
+---@field order? "memory"|"program"  which order to run in
+
+local kinds = { name = "string", cse = "boolean", fold = "boolean",
+  dead = "boolean", identities = "boolean", fuse = "boolean",
+  inplace = "boolean", share = "boolean", order = "string" }
+
+local function check_options(given)
+  local names = {}
+  for name in pairs(kinds) do names[#names + 1] = name end
+  table.sort(names)
+  for name, value in pairs(given) do
+    if not kinds[name] then
+      core.fail("value", "compile", ("no option '%s' (options: %s)")
+        :format(tostring(name), table.concat(names, ", ")))
+    elseif type(value) ~= kinds[name] then
+      core.fail("value", "compile", ("option '%s': a %s wanted, got %s")
+        :format(name, kinds[name], tostring(value)))
+    end
+  end
+  local order = given.order or "memory"
+  if order ~= "memory" and order ~= "program" then
+    core.fail("value", "compile",
+      ("option 'order': memory or program wanted, got %s"):format(order))
+  end
+end
+
+-- ---- signatures ------------------------------------------------------------
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b)
+    if type(a) == type(b) and type(a) ~= "boolean" then return a < b end
+    return type(a) < type(b)
+  end)
+  return keys
+end
+
+local function check_key(key)
+  local kind = type(key)
+  if kind ~= "string" and kind ~= "number" then
+    core.fail("value", "compile",
+      ("a table argument has a %s as key, strings and numbers wanted")
+      :format(kind))
+  end
+end
+
+local write = {
+  string = function(v) return ("%q"):format(v) end,
+  number = function(v)
+    return math.type(v) == "float" and ("%a"):format(v) or tostring(v)
+  end,
+  boolean = tostring,
+  ["nil"] = tostring,
+}
+
+-- Append the signature of one argument to `parts`, its tensors to `tensors`.
+local function describe(value, parts, tensors, nested)
+  local kind = type(value)
+  if core.is_tensor(value) then
+    parts[#parts + 1] = value:type()
+    tensors[#tensors + 1] = value
+  elseif write[kind] then
+    parts[#parts + 1] = write[kind](value)
+  elseif kind == "table" and not nested then
+    parts[#parts + 1] = "{"
+    for _, key in ipairs(sorted_keys(value)) do
+      check_key(key)
+      describe(key, parts, tensors, true)
+      describe(value[key], parts, tensors, true)
+    end
+    parts[#parts + 1] = "}"
+  else
+    core.fail("value", "compile",
+      ("an argument is a %s%s, tensors, plain values or a table of them wanted")
+      :format(kind, kind == "table" and " in a table" or ""))
+  end
+end
+
+-- The modules in evaluation mode, if there are modules at all.
+local function mode()
+  local modes = package.loaded["mrt.nn.mode"]
+  return modes and modes.current or 0
+end
+
+local function signature(n, ...)
+  local parts, tensors = { mode() }, {}
+  for i = 1, n do describe((select(i, ...)), parts, tensors, false) end
+  return table.concat(parts, " "), tensors
+end
+
+-- ---- tracing ---------------------------------------------------------------
+
+local current -- functions of the trace being made, one per runtime input
+
+-- The same argument with inputs of the trace for its tensors, in order.
+local function stand_in(value, inputs, nested)
+  if core.is_tensor(value) then
+    local input = core.trace_input(value)
+    if value.name then input.name = value.name end
+    inputs[#inputs + 1] = input
+    return input
+  elseif type(value) == "table" and not nested then
+    local out = {}
+    for _, key in ipairs(sorted_keys(value)) do
+      out[key] = stand_in(value[key], inputs, true)
+    end
+    return out
+  end
+  return value
+end
+
+-- Results as a template: tensors become their number in `outputs`, wrapped.
+local function record(value, outputs, nested)
+  if core.is_tensor(value) then
+    outputs[#outputs + 1] = value
+    return { output = #outputs }
+  elseif type(value) == "table" then
+    if nested then
+      core.fail("value", "compile",
+        "a result is a table in a table, tensors or tables of them wanted")
+    end
+    local fields = {}
+    for key, field in pairs(value) do
+      fields[key] = record(field, outputs, true)
+    end
+    return { fields = fields }
+  end
+  return { value = value }
+end
+
+local function restore(template, outputs)
+  if template.output then return outputs[template.output] end
+  if not template.fields then return template.value end
+  local out = {}
+  for key, field in pairs(template.fields) do
+    out[key] = restore(field, outputs)
+  end
+  return out
+end
+
+local function trace_body(fn, inputs, n, ...)
+  local args = { ... }
+  for i = 1, n do args[i] = stand_in(args[i], inputs, false) end
+  return fn(table.unpack(args, 1, n))
+end
+
+-- Run the function on inputs of the trace: its results as templates, and the
+-- tensors they refer to.
+local function results_of(self, inputs, n, ...)
+  local results = table.pack(trace_body(self.fn, inputs, n, ...))
+  local templates, outputs = {}, {}
+  for i = 1, results.n do
+    templates[i] = record(results[i], outputs, false)
+  end
+  return templates, outputs
+end
+
+-- Trace and plan fn(...).
+local function trace(self, n, ...)
+  core.trace_begin()
+  local inputs, runtime = {}, {}
+  current = runtime
+  local ok, templates, outputs = pcall(results_of, self, inputs, n, ...)
+  current = nil
+  if not ok then
+    core.trace_abort()
+    error(templates, 0)
+  end
+  local planned = core.trace_end(#inputs + #runtime, outputs, self.options,
+    self.space)
+  return { core = planned, runtime = runtime, results = templates,
+    single = #templates == 1 and templates[1].output == 1 }
+end
+
+--- Make a scalar f32 that is read anew before every run: a learning rate, a
+--- loss scale.  Outside a trace it is a constant of the present value.
+---@param fn fun(): number
+---@return mrt.Tensor scalar
+function compile.runtime(fn)
+  if not current then return core.tensor(fn(), "f32") end
+  current[#current + 1] = fn
+  return core.trace_input()
+end
+
+-- ---- compiled functions ----------------------------------------------------
+
+--- A compiled function: call it as the one it was made from.
+---@class mrt.Compiled
+---@overload fun(...: any): any ...
+local Compiled = {}
+Compiled.__index = Compiled
+Compiled.__name = "mrt.Compiled"
+
+-- The entry of this signature, traced and planned when it is new, and the
+-- tensors among the arguments.
+local function find(self, ...)
+  local n = select("#", ...)
+  local key, tensors = signature(n, ...)
+  local entry = self.entries[key]
+  if not entry then
+    entry = trace(self, n, ...)
+    self.entries[key] = entry
+    table.insert(self.keys, key)
+    if #self.keys > MOST_PLANS then
+      self.entries[table.remove(self.keys, 1)] = nil
+    end
+  end
+  return entry, tensors
+end
+
+local function restore_all(entry, ...)
+  local outputs, results = { ... }, {}
+  for i, template in ipairs(entry.results) do
+    results[i] = restore(template, outputs)
+  end
+  return table.unpack(results, 1, #entry.results)
+end
+
+-- Inside another function's trace it is part of that function.
+function Compiled:__call(...)
+  if core.tracing() then return self.fn(...) end
+  local entry, inputs = find(self, ...)
+  for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
+  if entry.single then return entry.core:run(inputs) end
+  return restore_all(entry, entry.core:run(inputs))
+end
+
+--- Plan a call with these arguments, running nothing.
+---@param ... any  as for the call
+---@return mrt.Plan
+function Compiled:plan(...)
+  local entry = find(self, ...)
+  entry.plan = entry.plan or Plan.new(entry.core, self.options.name)
+  return entry.plan
+end
+
+function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
+
+--- Make a function that is traced once per signature and from then on only
+--- runs its plan.
+---
+---     local step = mrt.compile(function(x, y)
+---       local loss = nn.cross_entropy(model(x), y)
+---       opt:step(mrt.grad(loss, model:parameters()))
+---       return loss
+---     end)
+---     step:plan(x, y):report()
+---     print(step(x, y):item())
+---
+--- It may return tensors, tables of tensors, and plain values, which are those
+--- of the trace.
+---@param fn fun(...): any ...
+---@param options? mrt.CompileOptions
+---@return mrt.Compiled
+function compile.compile(fn, options)
+  if type(fn) ~= "function" and not (getmetatable(fn) or {}).__call then
+    core.fail("value", "compile", "a function wanted, got " .. type(fn))
+  end
+  local own = {}
+  for name, value in pairs(options or {}) do own[name] = value end
+  check_options(own)
+  if not own.name then
+    local where = type(fn) == "function" and debug.getinfo(fn, "S")
+    own.name = where and ("%s:%d"):format(where.short_src, where.linedefined)
+      or "a function"
+  end
+  return setmetatable({ fn = fn, options = own, entries = {}, keys = {},
+    space = core.space() }, Compiled)
+end
+
+return compile
