@@ -138,7 +138,7 @@ local x, scalar = { dims = { 3, 4 } }, { dims = {} }
 local ids = { dims = { 3, 4 }, dtype = "i64", integer = 9 }
 local bad_one = {
   { inputs = { x }, options = { dim = 3 }, code = "value", match = "dim 3" },
-  { inputs = { x }, options = { dim = -3 }, code = "value", match = "dim %-3" },
+  { inputs = { x }, options = { dim = -3 }, code = "value", match = "dim -3" },
   { inputs = { scalar }, code = "value", match = "no dimensions" },
   { inputs = { ids }, code = "dtype", match = "i64" },
 }

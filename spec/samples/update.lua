@@ -95,7 +95,6 @@ return {
     },
     bad = {
       { inputs = { x, y }, code = "shape", match = "equal shapes" },
-      { inputs = { x, ids }, code = "dtype", match = "equal dtypes" },
       { inputs = { x, x, one }, code = "dtype", match = "bool" },
     },
     oracle = assign, grad = false },
