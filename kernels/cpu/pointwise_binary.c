@@ -3,10 +3,10 @@
  * SPDX-License-Identifier: MIT */
 #include "pointwise.h"
 
-/* clang-format off: it takes these products for pointers */
+/* clang-format off */
 MRT_NUMBER2(add, x + y, (wrap)x + (wrap)y);
 MRT_NUMBER2(sub, x - y, (wrap)x - (wrap)y);
-MRT_NUMBER2(mul, x *y, (wrap)x *(wrap)y);
+MRT_NUMBER2(mul, x * y, (wrap)x * (wrap)y);
 /* clang-format on */
 MRT_REAL2(div, x / y);
 MRT_REAL2(pow, m_pow(x, y));
