@@ -127,7 +127,7 @@ describe("every operator row", function()
         views[i] = t
         if #ins[i].dims >= 2 then
           local r = #ins[i].dims
-          local turned = mrt.eval(t:transpose(r - 1, r):contiguous())
+          local turned = mrt.eval(t:transpose(r - 1, r):copy())
           views[i] = turned:transpose(r - 1, r)
           strided = true
         end
