@@ -1,10 +1,11 @@
 /* arg.c -- argmax and argmin: where the first extreme is
  *
- * Columns are searched side by side, up to WIDTH of them with their best
- * values on the stack.  A NaN beats all but an earlier NaN.
+ * A row is folded to its extreme, which is then looked for.  Columns are
+ * searched side by side, up to WIDTH of them with their best values on the
+ * stack.  A NaN beats all but an earlier NaN.
  *
  * SPDX-License-Identifier: MIT */
-#include "cpu.h"
+#include "fold.h"
 #include "op/reduce.h"
 
 enum { WIDTH = 64 };
@@ -13,11 +14,22 @@ enum { WIDTH = 64 };
 typedef void find_fn(const void *x, int64_t n, int64_t step, int width,
                      int64_t *at);
 
-#define FIND(name, T, BEATS)                                                   \
+#define FIND(name, T, BEATS, IS)                                               \
+  static int64_t find_row_##name(const T *x, int64_t n) {                      \
+    T best;                                                                    \
+    int64_t k = 0;                                                             \
+    row_##name(x, n, &best);                                                   \
+    while (!IS(x[k], best)) k++;                                               \
+    return k;                                                                  \
+  }                                                                            \
   static void find_##name(const void *from, int64_t n, int64_t step,           \
                           int width, int64_t *at) {                            \
     const T *x = from;                                                         \
     T best[WIDTH];                                                             \
+    if (step == 1) {                                                           \
+      at[0] = find_row_##name(x, n);                                           \
+      return;                                                                  \
+    }                                                                          \
     for (int j = 0; j < width; j++) best[j] = x[j], at[j] = 0;                 \
     for (int64_t k = 1; k < n; k++)                                            \
       for (int j = 0; j < width; j++)                                          \
@@ -26,17 +38,19 @@ typedef void find_fn(const void *x, int64_t n, int64_t step, int width,
   }
 #define REAL_ABOVE(a, b) ((a) > (b) || ((a) != (a) && (b) == (b)))
 #define REAL_BELOW(a, b) ((a) < (b) || ((a) != (a) && (b) == (b)))
-#define ABOVE(a, b)      ((a) > (b))
-#define BELOW(a, b)      ((a) < (b))
+#define REAL_IS(a, b)    ((a) == (b) || (a) != (a))
+#define INT_ABOVE(a, b)  ((a) > (b))
+#define INT_BELOW(a, b)  ((a) < (b))
+#define INT_IS(a, b)     ((a) == (b))
 
-FIND(max_real, real, REAL_ABOVE)
-FIND(max_i64, int64_t, ABOVE)
-FIND(max_i32, int32_t, ABOVE)
-FIND(max_u8, uint8_t, ABOVE)
-FIND(min_real, real, REAL_BELOW)
-FIND(min_i64, int64_t, BELOW)
-FIND(min_i32, int32_t, BELOW)
-FIND(min_u8, uint8_t, BELOW)
+FIND(max_real, real, REAL_ABOVE, REAL_IS)
+FIND(max_i64, int64_t, INT_ABOVE, INT_IS)
+FIND(max_i32, int32_t, INT_ABOVE, INT_IS)
+FIND(max_u8, uint8_t, INT_ABOVE, INT_IS)
+FIND(min_real, real, REAL_BELOW, REAL_IS)
+FIND(min_i64, int64_t, INT_BELOW, INT_IS)
+FIND(min_i32, int32_t, INT_BELOW, INT_IS)
+FIND(min_u8, uint8_t, INT_BELOW, INT_IS)
 
 static void find(const mrt_call *c, find_fn *const *of) {
   const mrt_arg_options *o = c->options;

@@ -1,34 +1,63 @@
 /* cumsum.c -- running sums along a dimension
  *
- * Columns are summed side by side, up to WIDTH of them with their sums on the
- * stack.  Sums are kept in f64 | i64 and rounded when stored.
+ * Columns are summed side by side, with their sums on the stack: they are
+ * neighbours, or along the last dimension the rows, so that additions overlap.
+ * Sums are kept in f64 | i64 and rounded when stored.
  *
  * SPDX-License-Identifier: MIT */
 #include "cpu.h"
 #include "op/move.h"
 
-enum { WIDTH = 64 };
+enum { WIDTH = 64, ROWS = 8 /* streams that caches follow easily */ };
 
-/* y = running sums of x: n rows, `step` elements apart (from the end when
- * negative), of `width` columns. */
-typedef void sum_fn(const void *x, void *y, int64_t n, int64_t step, int width);
+/* y = running sums down the columns of x: n elements `step` apart (backwards
+ * when negative), `width` columns `across` apart. */
+typedef void sum_fn(const void *x, void *y, int64_t n, int64_t step, int width,
+                    int64_t across);
 
 #define CUMSUM(T, SUM)                                                         \
   static void cumsum_##T(const void *from, void *to, int64_t n, int64_t step,  \
-                         int width) {                                          \
+                         int width, int64_t across) {                          \
     const T *x = from;                                                         \
     T *y = to;                                                                 \
     SUM sum[WIDTH] = { 0 };                                                    \
     for (int64_t k = 0; k < n; k++, x += step, y += step)                      \
-      for (int j = 0; j < width; j++) y[j] = (T)(sum[j] += (SUM)x[j]);         \
+      if (across == 1)                                                         \
+        for (int j = 0; j < width; j++) y[j] = (T)(sum[j] += (SUM)x[j]);       \
+      else                                                                     \
+        for (int j = 0; j < width; j++)                                        \
+          y[j * across] = (T)(sum[j] += (SUM)x[j * across]);                   \
   }
 CUMSUM(real, double)
 CUMSUM(int64_t, uint64_t) /* integers wrap around */
 CUMSUM(int32_t, uint64_t)
 
-static sum_fn *const sum_of[MRT_DTYPE_COUNT] = { [MRT_REAL] = cumsum_real,
-                                                 [MRT_i64] = cumsum_int64_t,
-                                                 [MRT_i32] = cumsum_int32_t };
+static sum_fn *const sum_of[MRT_DTYPE_COUNT] = {
+  [MRT_REAL] = cumsum_real,
+  [MRT_i64] = cumsum_int64_t,
+  [MRT_i32] = cumsum_int32_t,
+};
+
+/* `outer` times: columns of n elements, every `inner`-th, side by side in
+ * blocks of `width`. */
+static void run(const mrt_call *c, int64_t outer, int64_t n, int64_t inner,
+                int64_t columns, int64_t across, int width) {
+  const mrt_cumsum_options *o = c->options;
+  const mrt_type *t = &c->in[0].type;
+  int64_t size = (int64_t)mrt_dtypes[t->dtype].bytes;
+  int64_t blocks = (columns + width - 1) / width;
+  int64_t start = o->reverse && n ? (n - 1) * inner : 0;
+  int64_t step = o->reverse ? -inner : inner;
+  int team = mrt_team(c, (double)mrt_type_count(t));
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int64_t i = 0; i < outer * blocks; i++) {
+    int64_t j = i % blocks * width, left = columns - j;
+    int64_t at = (i / blocks * n * inner + start + j * across) * size;
+    sum_of[t->dtype]((const char *)c->in[0].data + at,
+                     (char *)c->out[0].data + at, n, step,
+                     left < width ? (int)left : width, across);
+  }
+}
 
 static void cumsum(const mrt_call *c) {
   const mrt_cumsum_options *o = c->options;
@@ -38,19 +67,10 @@ static void cumsum(const mrt_call *c) {
     if (i < o->dim) outer *= t->dims[i];
     if (i > o->dim) inner *= t->dims[i];
   }
-  int64_t size = (int64_t)mrt_dtypes[t->dtype].bytes;
-  int64_t blocks = (inner + WIDTH - 1) / WIDTH;
-  int64_t start = o->reverse && n ? (n - 1) * inner : 0;
-  int64_t step = o->reverse ? -inner : inner;
-  int team = mrt_team(c, (double)mrt_type_count(t) * 1.0);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t i = 0; i < outer * blocks; i++) {
-    int64_t j = i % blocks * WIDTH, left = inner - j;
-    int64_t at = (i / blocks * n * inner + start + j) * size;
-    sum_of[t->dtype]((const char *)c->in[0].data + at,
-                     (char *)c->out[0].data + at, n, step,
-                     left < WIDTH ? (int)left : WIDTH);
-  }
+  if (inner == 1)
+    run(c, 1, n, 1, outer, n, ROWS);
+  else
+    run(c, outer, n, inner, inner, 1, WIDTH);
 }
 
 MRT_KERNEL(cumsum, .run = cumsum);

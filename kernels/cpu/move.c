@@ -18,6 +18,9 @@ typedef void strip_fn(const void *x, int64_t xs, void *y, int64_t ys,
                       int64_t rows, int64_t n);
 
 #define ROW(T)                                                                 \
+  static void fill_##T(T *y, T x, int64_t n) {                                 \
+    for (int64_t i = 0; i < n; i++) y[i] = x;                                  \
+  }                                                                            \
   static void row_##T(const void *from, int64_t xs, void *to, int64_t ys,      \
                       int64_t n) {                                             \
     const T *x = from;                                                         \
@@ -25,7 +28,7 @@ typedef void strip_fn(const void *x, int64_t xs, void *y, int64_t ys,
     if (xs == 1 && ys == 1 && n * (int64_t)sizeof(T) >= 64)                    \
       memcpy(y, x, (size_t)n * sizeof(T));                                     \
     else if (xs == 0 && ys == 1)                                               \
-      for (int64_t i = 0; i < n; i++) y[i] = *x;                               \
+      fill_##T(y, *x, n);                                                      \
     else                                                                       \
       for (int64_t i = 0; i < n; i++) y[i * ys] = x[i * xs];                   \
   }
@@ -47,6 +50,9 @@ typedef void strip_fn(const void *x, int64_t xs, void *y, int64_t ys,
       r[i + d] = __builtin_shufflevector(a, b, LOWER_##d);                     \
     }
 
+/* A block is as wide and high as a cache line has elements.  It goes through
+ * the stack, so that y is written by whole lines, which then need not stay in
+ * the cache, even where rows are a power of two apart. */
 #define STRIP(T)                                                               \
   static inline void tile_##T(const T *x, int64_t xs, T *y, int64_t ys) {      \
     typedef T vector __attribute__((vector_size(8 * sizeof(T))));              \
@@ -58,11 +64,22 @@ typedef void strip_fn(const void *x, int64_t xs, void *y, int64_t ys,
     EXCHANGE(1)                                                                \
     for (int j = 0; j < 8; j++) *(loose *)(y + j * ys) = r[j];                 \
   }                                                                            \
+  static inline void block_##T(const T *x, int64_t xs, T *y, int64_t ys) {     \
+    enum { SIDE = 64 / sizeof(T) };                                            \
+    T all[SIDE * SIDE];                                                        \
+    for (int i = 0; i < SIDE; i += 8)                                          \
+      for (int j = 0; j < SIDE; j += 8)                                        \
+        tile_##T(x + i * xs + j, xs, all + j * SIDE + i, SIDE);                \
+    for (int j = 0; j < SIDE; j++) memcpy(y + j * ys, all + j * SIDE, 64);     \
+  }                                                                            \
   static void strip_##T(const void *from, int64_t xs, void *to, int64_t ys,    \
                         int64_t rows, int64_t n) {                             \
+    enum { SIDE = 64 / sizeof(T) };                                            \
     const T *x = from;                                                         \
     T *y = to;                                                                 \
     int64_t i = 0;                                                             \
+    for (; rows == SIDE && i + SIDE <= n; i += SIDE)                           \
+      block_##T(x + i * xs, xs, y + i, ys);                                    \
     for (; i + 8 <= n; i += 8) {                                               \
       int64_t j = 0;                                                           \
       for (; j + 8 <= rows; j += 8)                                            \
@@ -131,10 +148,8 @@ static void take_out(walk *w, int d) {
   }
 }
 
-/* 16 rows of y: two tiles, a whole cache line of x for 4-byte elements. */
-enum { STRIP_ROWS = 16 };
-
-/* One strip is STRIP_ROWS of dimension d, at one place of the others. */
+/* One strip is some rows of y, as many as elements in a cache line of x, at one
+ * place of the other dimensions. */
 static void move_strips(move m, int d, int team) {
   walk w = m.w;
   int64_t rows = w.dims[d], n = w.dims[w.rank - 1];
@@ -142,14 +157,14 @@ static void move_strips(move m, int d, int team) {
   take_out(&w, w.rank - 1);
   take_out(&w, d);
   walk_join(&w);
-  int64_t strips = (rows + STRIP_ROWS - 1) / STRIP_ROWS;
+  int64_t high = 64 / (int64_t)m.size, strips = (rows + high - 1) / high;
 #pragma omp parallel for num_threads(team) schedule(static) firstprivate(w)
   for (int64_t s = 0; s < w.count * strips; s++) {
     walk_seek(&w, s / strips);
-    int64_t j = s % strips * STRIP_ROWS, left = rows - j;
+    int64_t j = s % strips * high, left = rows - j;
     strip_of[m.size](m.x + (w.place[X] + j) * (int64_t)m.size, xs,
                      m.y + (w.place[Y] + j * ys) * (int64_t)m.size, ys,
-                     left < STRIP_ROWS ? left : STRIP_ROWS, n);
+                     left < high ? left : high, n);
   }
 }
 
