@@ -16,8 +16,12 @@ static mrt_tensor **read_inputs(lua_State *L, mrt_binding *m, const char *who,
                                 mrt_tensor **few, int first, int n) {
   mrt_tensor **in = few;
   if (n > FEW) in = lua_newuserdatauv(L, (size_t)n * sizeof *in, 0);
-  for (int i = 0; i < n; i++)
-    in[i] = mrt_lua_check_tensor(L, m, first + i, who);
+  for (int i = 0; i < n; i++) {
+    in[i] = mrt_lua_to_tensor(L, m, first + i);
+    if (!in[i])
+      mrt_lua_fail(L, m, MRT_EVALUE, who, "input %d is %s, a tensor wanted",
+                   i + 1, mrt_lua_show(L, first + i));
+  }
   return in;
 }
 
@@ -110,7 +114,7 @@ static int push_few(lua_State *L, mrt_binding *m, mrt_call *call, int top,
   if (n < call->info.min_inputs)
     mrt_lua_fail(L, m, MRT_EVALUE, call->info.name,
                  "argument %d: a tensor wanted, got %s", arg,
-                 arg <= top ? luaL_typename(L, arg) : "nothing");
+                 arg <= top ? mrt_lua_show(L, arg) : "nothing");
   for (int left = most - n; left > 0 && arg <= top && lua_isnil(L, arg); left--)
     arg++;
   *next = arg;

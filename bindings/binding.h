@@ -12,6 +12,7 @@
  *   grad.c     gradients, and custom ones written in Lua
  *   plan.c     traces, plans, the spaces they share
  *   describe.c plans and operators as Lua tables
+ *   host.c     a clock, a terminal
  *
  * Lua raises by longjmp, so no C function here holds anything that only a
  * later line would free: tensors go straight into userdata that are already
@@ -75,6 +76,8 @@ int mrt_lua_fail(lua_State *L, mrt_binding *m, mrt_status status,
 /* The same with the core's message. */
 int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
                   const char *op);
+/* Push what a message says of the value at `arg`: "f32[2,3]", 7, 'word'. */
+const char *mrt_lua_show(lua_State *L, int arg);
 /* Collect garbage because tensors use much memory; cheap when they do not. */
 void mrt_lua_pressure(lua_State *L, mrt_binding *m);
 /* Evaluate `call`, a status.  When memory is out, collect garbage and try once
@@ -173,6 +176,7 @@ void mrt_state_open(lua_State *L, mrt_binding *m);
 void mrt_grad_open(lua_State *L, mrt_binding *m);
 void mrt_plan_open(lua_State *L, mrt_binding *m);
 void mrt_describe_open(lua_State *L, mrt_binding *m);
+void mrt_host_open(lua_State *L, mrt_binding *m);
 
 /* describe.c: methods of plans, for plan.c's metatable. */
 mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg);

@@ -23,7 +23,8 @@ enum { USER, LIBRARY, PLUMBING };
 static int place(const mrt_binding *m, const char *source) {
   static const char *const plumbing[] = { "init.lua",    "tensor.lua",
                                           "compile.lua", "print.lua",
-                                          "plan.lua",    "method.lua" };
+                                          "plan.lua",    "method.lua",
+                                          "product.lua", "argument.lua" };
   size_t n = strlen(m->root);
   if (n == 0 || strncmp(source, m->root, n) != 0) return USER;
   for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)
@@ -156,10 +157,48 @@ static int fail(lua_State *L) {
   return mrt_lua_fail(L, m, (mrt_status)status, op, "%s", message);
 }
 
+/* Lua drops the frame of a function that ends in `return x:f()`, and with it
+ * the line to blame, but keeps it when f is a C function. */
+static int call_behind(lua_State *L) {
+  luaL_checkstack(L, 2, NULL);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+/* front(f): a C function that calls f.  debug.getupvalue finds f again. */
+static int front(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  lua_pushcclosure(L, call_behind, 1);
+  return 1;
+}
+
+const char *mrt_lua_show(lua_State *L, int arg) {
+  mrt_tensor **slot = luaL_testudata(L, arg, MRT_TENSOR);
+  if (slot && *slot) {
+    char text[256];
+    mrt_type_print(mrt_tensor_type(*slot), text, sizeof text);
+    return lua_pushstring(L, text);
+  }
+  switch (lua_type(L, arg)) {
+  case LUA_TNIL:
+  case LUA_TBOOLEAN:
+  case LUA_TNUMBER:
+    return luaL_tolstring(L, arg, NULL);
+  case LUA_TSTRING:
+    return lua_pushfstring(L, "'%s'", lua_tostring(L, arg));
+  default:
+    return lua_pushfstring(L, "a %s", luaL_typename(L, arg));
+  }
+}
+
 void mrt_error_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "root", set_root },
     { "fail", fail },
+    { "front", front },
     { NULL, NULL },
   };
   luaL_newmetatable(L, ERROR_TABLE);

@@ -40,7 +40,7 @@ mrt_tensor *mrt_lua_check_tensor(lua_State *L, mrt_binding *m, int arg,
   mrt_tensor *t = mrt_lua_to_tensor(L, m, arg);
   if (!t)
     mrt_lua_fail(L, m, MRT_EVALUE, who, "a tensor wanted, got %s",
-                 luaL_typename(L, arg));
+                 mrt_lua_show(L, arg));
   return t;
 }
 
@@ -105,7 +105,7 @@ mrt_handles *mrt_lua_check_list(lua_State *L, mrt_binding *m, int arg,
                                 const char *who) {
   if (!lua_istable(L, arg))
     mrt_lua_fail(L, m, MRT_EVALUE, who, "a list of tensors wanted, got %s",
-                 luaL_typename(L, arg));
+                 mrt_lua_show(L, arg));
   lua_Unsigned n = lua_rawlen(L, arg);
   if (n > MRT_LONGEST_LIST)
     mrt_lua_fail(L, m, MRT_EVALUE, who, "a list of %I tensors is too long",
@@ -113,7 +113,11 @@ mrt_handles *mrt_lua_check_list(lua_State *L, mrt_binding *m, int arg,
   mrt_handles *h = mrt_lua_new_handles(L, (int)n);
   for (int i = 0; i < h->count; i++) {
     lua_rawgeti(L, arg, i + 1);
-    mrt_tensor *t = mrt_lua_check_tensor(L, m, -1, who);
+    mrt_tensor *t = mrt_lua_to_tensor(L, m, -1);
+    if (!t)
+      mrt_lua_fail(L, m, MRT_EVALUE, who,
+                   "element %d of the list is %s, a tensor wanted", i + 1,
+                   mrt_lua_show(L, -1));
     mrt_tensor_ref(t);
     h->at[i] = t;
     lua_pop(L, 1);
@@ -169,7 +173,7 @@ static int get_size(lua_State *L) {
   lua_Integer dim = lua_tointegerx(L, 2, &is_integer);
   if (!is_integer)
     return mrt_lua_fail(L, m, MRT_EVALUE, "size", "a dimension wanted, got %s",
-                        luaL_tolstring(L, 2, NULL));
+                        mrt_lua_show(L, 2));
   lua_Integer at = dim < 0 ? dim + type->rank : dim - 1;
   if (at < 0 || at >= type->rank)
     return mrt_lua_fail(L, m, MRT_EVALUE, "size",

@@ -73,7 +73,7 @@ static lua_Integer integer_of(const walk *w, lua_Integer least,
                                        : lua_tointegerx(L, -1, &is_integer);
   if (!is_integer || v < least || v > most)
     refuse(w, w->type.rank,
-           lua_pushfstring(L, "%s does not fit %s", luaL_tolstring(L, -1, NULL),
+           lua_pushfstring(L, "%s does not fit %s", mrt_lua_show(L, -1),
                            mrt_dtype_name(w->type.dtype)));
   return v;
 }

@@ -56,7 +56,7 @@ static void check_range(lua_State *L, mrt_binding *m, const char *who, int arg,
                                  : true;
   if (!is_integer || !fits)
     mrt_lua_fail(L, m, MRT_EVALUE, who, "%s does not fit %s",
-                 luaL_tolstring(L, arg, NULL), mrt_dtype_name(dtype));
+                 mrt_lua_show(L, arg), mrt_dtype_name(dtype));
 }
 
 /* Push the number at `arg` as a scalar tensor. */

@@ -38,7 +38,7 @@ typedef struct slot {
 
 static void refuse(const slot *s, int arg, const char *wanted) {
   mrt_lua_fail(s->L, s->m, MRT_EVALUE, s->who, "option '%s': %s wanted, got %s",
-               s->option->name, wanted, luaL_tolstring(s->L, arg, NULL));
+               s->option->name, wanted, mrt_lua_show(s->L, arg));
 }
 
 static lua_Integer read_integer(const slot *s, int arg, const char *wanted) {
@@ -149,7 +149,7 @@ mrt_dtype mrt_lua_check_dtype(lua_State *L, mrt_binding *m, int arg,
       lua_type(L, arg) == LUA_TSTRING ? lua_tostring(L, arg) : NULL;
   mrt_dtype dtype = name ? mrt_dtype_find(name) : MRT_DTYPE_COUNT;
   if (dtype != MRT_DTYPE_COUNT) return dtype;
-  const char *given = luaL_tolstring(L, arg, NULL);
+  const char *given = mrt_lua_show(L, arg);
   lua_pushliteral(L, "");
   for (int d = 0; d < MRT_DTYPE_COUNT; d++) {
     lua_pushfstring(L, d ? " %s" : "%s", mrt_dtype_name((mrt_dtype)d));
@@ -226,7 +226,7 @@ static uint64_t read_positional(lua_State *L, mrt_binding *m, mrt_call *call,
   for (; arg <= last; arg++)
     if (!lua_isnil(L, arg) && !is_empty(L, arg))
       mrt_lua_fail(L, m, MRT_EVALUE, call->info.name, "unexpected argument: %s",
-                   luaL_tolstring(L, arg, NULL));
+                   mrt_lua_show(L, arg));
   return given;
 }
 

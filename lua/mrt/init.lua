@@ -15,6 +15,7 @@ local core = require "mrt.core"
 core.root(debug.getinfo(1, "S").source)
 require "mrt.tensor"
 
+local argument = require "mrt.argument"
 local compile = require "mrt.compile"
 local op = core.op
 
@@ -29,9 +30,7 @@ local mrt = { version = core.info().version }
 
 -- ---- arguments -------------------------------------------------------------
 
-local function refuse(who, text, ...)
-  core.fail("value", who, text:format(...))
-end
+local refuse = argument.refuse
 
 -- A shape and options: (4, 8), ({4, 8}), (4, 8, {dtype = "f64"}) or
 -- {4, 8, dtype = "f64"} -> {4, 8}, options.
@@ -292,14 +291,16 @@ function mrt.name(x, name)
   return x
 end
 
---- Compute tensors now, together.
+--- Compute tensors now, together, and return them.
 ---@param ... mrt.Tensor|mrt.Tensor[]
+---@return mrt.Tensor|mrt.Tensor[] ...
 function mrt.eval(...)
   local list = {}
   for _, value in ipairs { ... } do
     for _, x in ipairs(as_list(value)) do list[#list + 1] = x end
   end
   core.eval(list)
+  return ...
 end
 
 --- Begin the random numbers anew: same seed, same program, same bits.
@@ -327,7 +328,16 @@ for name, method in pairs(core.methods) do
   if op[name] and mrt[name] == nil then mrt[name] = method end
 end
 
-return setmetatable(mrt, { __index = function(t, key)
+for name, f in pairs(mrt) do
+  if type(f) == "function" and debug.getinfo(f, "S").what ~= "C" then
+    mrt[name] = core.front(f)
+  end
+end
+
+-- For the prompt, which completes names without calling __index.
+local modules = { nn = true, optim = true, data = true, train = true }
+
+return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   local name = "mrt." .. tostring(key)
   if not package.preload[name] and not package.searchpath(name, package.path) then
     return nil

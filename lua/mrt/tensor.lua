@@ -186,6 +186,9 @@ function meta.__index(x, key)
   end
 end
 
+-- For the prompt, which completes names without calling __index.
+meta.__fields = { Tensor, fields }
+
 function meta.__newindex(x, key, value)
   if key ~= "name" then
     core.fail("value", nil, ("a tensor has no field '%s' that can be set")
@@ -196,9 +199,17 @@ end
 
 function meta.__tostring(x) return require "mrt.print".tensor(x) end
 
--- Nobody changes what all tensors share.
+-- Nobody changes what all tensors share; the prompt completes from `__fields`.
 meta.__metatable = "mrt.Tensor"
+meta.__fields = { Tensor, fields }
 
 require "mrt.method"
+require "mrt.product"
+
+for name, method in pairs(Tensor) do
+  if debug.getinfo(method, "S").what ~= "C" then
+    Tensor[name] = core.front(method)
+  end
+end
 
 return Tensor

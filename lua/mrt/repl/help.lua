@@ -22,6 +22,10 @@ end
 
 local function describe_function(f)
   local info = debug.getinfo(f, "S")
+  if info.what == "C" then -- perhaps the front of a Lua function
+    local _, behind = debug.getupvalue(f, 1)
+    if type(behind) == "function" then info = debug.getinfo(behind, "S") end
+  end
   local path = info.source:match "^@(.*)"
   local comment = path and comment_above(path, info.linedefined)
   return comment or "a function" .. (path and " of " .. info.short_src or " without a description")

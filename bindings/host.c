@@ -1,0 +1,30 @@
+/* host.c -- what the Lua library asks of the machine: a clock, a terminal
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+#include <time.h>
+#include <unistd.h>
+
+/* clock(): seconds on a clock that only goes forward. */
+static int read_clock(lua_State *L) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  lua_pushnumber(L, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+  return 1;
+}
+
+/* is_terminal(): whether standard output is one. */
+static int is_terminal(lua_State *L) {
+  lua_pushboolean(L, isatty(STDOUT_FILENO));
+  return 1;
+}
+
+void mrt_host_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg functions[] = {
+    { "clock", read_clock },
+    { "is_terminal", is_terminal },
+    { NULL, NULL },
+  };
+  mrt_binding_register(L, m, functions);
+}

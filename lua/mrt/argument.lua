@@ -1,0 +1,51 @@
+--- argument.lua -- reads arguments as the core's operators do
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local argument = {}
+
+local function is_options(value)
+  return type(value) == "table" and next(value) ~= nil and #value == 0
+end
+
+--- Raise an error of code "value" in the name of `who`.
+---@param who string
+---@param text string  a format
+---@param ... any
+function argument.refuse(who, text, ...)
+  core.fail("value", who, text:format(...))
+end
+
+local function copy_named(who, names, options, out)
+  for name, value in pairs(options) do
+    local known = false
+    for _, other in ipairs(names) do known = known or other == name end
+    if not known then
+      argument.refuse(who, "no option '%s' (options: %s)", tostring(name),
+        table.concat(names, ", "))
+    end
+    out[name] = value
+  end
+end
+
+--- Read positional arguments under `names`, then perhaps a table of named ones.
+---@param who string
+---@param names string[]
+---@param ... any
+---@return table<string, any>
+function argument.read(who, names, ...)
+  local out, given, n = {}, { ... }, select("#", ...)
+  while n > 0 and given[n] == nil do n = n - 1 end
+  if is_options(given[n]) then
+    copy_named(who, names, given[n], out)
+    given[n] = nil
+  end
+  for i, name in ipairs(names) do
+    if given[i] ~= nil then out[name] = given[i] end
+  end
+  return out
+end
+
+return argument

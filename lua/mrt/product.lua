@@ -1,0 +1,104 @@
+--- product.lua -- methods of tensors for products and neural networks
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local argument = require "mrt.argument"
+
+local op = core.op
+local read, refuse = argument.read, argument.refuse
+---@class mrt.Tensor
+local Tensor = core.methods
+
+-- ---- products --------------------------------------------------------------
+
+--- Multiply matrices `[..., M, K] @ [..., K, N]`; a vector is a row on the
+--- left and a column on the right, and that dimension goes from the result.
+---@param y mrt.Tensor
+---@return mrt.Tensor
+function Tensor.matmul(x, y)
+  if not core.is_tensor(x) or not core.is_tensor(y) then
+    return op.matmul(x, y)
+  end
+  local row, column = x:dim() == 1, y:dim() == 1
+  local z = op.matmul(row and x:unsqueeze(1) or x,
+    column and y:unsqueeze(2) or y)
+  if column then z = z:squeeze(-1) end
+  if row then z = z:squeeze(column and -1 or -2) end
+  return z
+end
+
+--- Sum of products of two vectors.
+---@param y mrt.Tensor  `[n]`, as x
+---@return mrt.Tensor   scalar
+function Tensor.dot(x, y)
+  if x:dim() ~= 1 or y:dim() ~= 1 or #x ~= #y then
+    core.fail("shape", "dot", ("%s against %s, vectors of one length wanted")
+      :format(x:type(), y:type()))
+  end
+  return op.sum(op.mul(x, y))
+end
+
+-- ---- neural networks -------------------------------------------------------
+
+--- Layer norm over the last dimension.
+---@param weight? mrt.Tensor  `[C]`
+---@param bias? mrt.Tensor    `[C]`
+---@param ... any             eps (default 1e-5), or {eps = }
+---@return mrt.Tensor
+function Tensor.layer_norm(x, weight, bias, ...)
+  return (op.layer_norm(x, weight, bias, ...))
+end
+
+--- Root-mean-square norm over the last dimension.
+---@param weight? mrt.Tensor  `[C]`
+---@param ... any             eps (default 1e-5), or {eps = }
+---@return mrt.Tensor
+function Tensor.rms_norm(x, weight, ...)
+  return (op.rms_norm(x, weight, ...))
+end
+
+--- Fused attention that never stores the scores: q `[B,T,H,D]`, k and v
+--- `[B,S,H,D]` -> `[B,T,H,D]`.
+---@param k mrt.Tensor
+---@param v mrt.Tensor
+---@param ... any  causal (default false), scale; or {causal = , scale = }
+---@return mrt.Tensor
+function Tensor.attention(q, k, v, ...)
+  return (op.attention(q, k, v, ...))
+end
+
+--- `attention` with heads before positions, as PyTorch has them:
+--- `[B,H,T,D]` -> `[B,H,T,D]`.
+---@param k mrt.Tensor
+---@param v mrt.Tensor
+---@param options? {causal: boolean?, scale: number?}
+---@return mrt.Tensor
+function Tensor.scaled_dot_product_attention(q, k, v, options)
+  local function swap(x) return op.transpose(x, 2, 3) end
+  return swap((op.attention(swap(q), swap(k), swap(v), options)))
+end
+
+--- -log softmax(logits)[target], over the last dimension.  With
+--- `ignore_index`, the mean is over the other targets.
+---@param targets mrt.Tensor  `[...]` integers in [0, V)
+---@param options? {reduction: "mean"|"sum"|"none"?, ignore_index: integer?}
+---@return mrt.Tensor         scalar, or `[...]` with reduction "none"
+function Tensor.cross_entropy(logits, targets, options)
+  local o = read("cross_entropy", { "reduction", "ignore_index" }, options)
+  local ignored = o.ignore_index
+  local loss = op.cross_entropy(logits, targets,
+    ignored and { ignore_index = ignored } or nil)
+  local how = o.reduction or "mean"
+  if how == "none" then return loss end
+  if how == "sum" then return op.sum(loss) end
+  if how ~= "mean" then
+    refuse("cross_entropy", "reduction '%s', one of mean, sum, none wanted",
+      tostring(how))
+  end
+  if not ignored then return loss:mean() end
+  local counted = op.cast(op.ne(targets, ignored), loss:get_dtype())
+  return op.div(op.sum(loss), op.sum(counted))
+end
+
+return Tensor
