@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""torch_step.py -- time and memory of one training step in PyTorch, eager, f32
+
+Prints one line of JSON for a case of step.lua: the same model, optimizer and
+shapes, attention by scaled_dot_product_attention.
+
+SPDX-License-Identifier: MIT"""
+import argparse, json, os, time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("case", choices=["gpt", "gpt-small", "gpt2", "mlp"])
+parser.add_argument("--seconds", type=float, default=8.0)
+parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("--warmup", type=int, default=3)
+flags = parser.parse_args()
+os.environ.setdefault("OMP_NUM_THREADS", str(flags.threads))
+
+import torch, torch.nn as nn, torch.nn.functional as F  # noqa: E402
+
+torch.set_num_threads(flags.threads)
+torch.manual_seed(1)
+
+SHAPES = {  # vocabulary, context, layers, dim, heads, batch, tokens
+    "gpt": (65, 256, 6, 384, 6, 12, 256),
+    "gpt-small": (65, 64, 4, 128, 4, 12, 64),
+    "gpt2": (50257, 1024, 12, 768, 12, 1, 256),
+}
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.fc, self.out = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (t.view(B, T, self.heads, -1).transpose(1, 2)
+                   for t in self.qkv(self.norm1(x)).split(C, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(y.transpose(1, 2).reshape(B, T, C))
+        h = F.gelu(self.fc(self.norm2(x)), approximate="tanh")
+        return x + self.out(h)
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab, context, layers, dim, heads):
+        super().__init__()
+        self.tokens = nn.Embedding(vocab, dim)
+        self.positions = nn.Embedding(context, dim)
+        self.blocks = nn.Sequential(*[Block(dim, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm(dim)
+        self.head = nn.Linear(dim, vocab, bias=False)
+        self.head.weight = self.tokens.weight
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, 0, 0.02)
+
+    def forward(self, ids):
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
+        return self.head(self.norm(self.blocks(x)))
+
+
+def memory(name):
+    for line in open("/proc/self/status"):
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+
+
+def build(case):
+    if case == "mlp":
+        model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(),
+                              nn.Linear(1024, 1024), nn.ReLU(),
+                              nn.Linear(1024, 10))
+        return (model, torch.optim.Adam(model.parameters(), 1e-3),
+                torch.randn(128, 784), torch.randint(10, (128,)))
+    vocab, context, layers, dim, heads, batch, tokens = SHAPES[case]
+    model = GPT(vocab, context, layers, dim, heads)
+    opt = torch.optim.AdamW(model.parameters(), 3e-4, betas=(0.9, 0.95),
+                            weight_decay=0.1)
+    ids = lambda: torch.randint(vocab, (batch, tokens))
+    return model, opt, ids(), ids()
+
+
+torch.zeros(4, 4) @ torch.zeros(4, 4)
+before = memory("VmRSS")
+try:
+    open("/proc/self/clear_refs", "w").write("5")
+except OSError:
+    pass
+model, opt, x, y = build(flags.case)
+
+
+def step():
+    opt.zero_grad(set_to_none=True)
+    z = model(x)
+    loss = F.cross_entropy(z.reshape(-1, z.shape[-1]), y.reshape(-1))
+    loss.backward()
+    opt.step()
+    return loss.item()
+
+
+for _ in range(flags.warmup):
+    step()
+times, began = [], time.perf_counter()
+while len(times) < 5 or time.perf_counter() - began < flags.seconds:
+    t = time.perf_counter()
+    loss = step()
+    times.append(time.perf_counter() - t)
+times.sort()
+print(json.dumps({
+    "case": flags.case, "library": "torch " + torch.__version__,
+    "ms_min": round(times[0] * 1e3, 3),
+    "ms_med": round(times[len(times) // 2] * 1e3, 3), "steps": len(times),
+    "rss_growth_MB": round((memory("VmHWM") - before) / 2**20, 1),
+    "params": sum(p.numel() for p in model.parameters()),
+    "loss": round(loss, 4)}))

@@ -1,0 +1,146 @@
+--- mlp.lua -- a multi-layer perceptron that reads digits
+---
+---     mrt examples/mlp.lua                          made-up clusters of points
+---     mrt examples/mlp.lua --data optdigits.tra     8x8 digits, CSV; also .tes
+---     mrt examples/mlp.lua --data mnist/            MNIST, idx files or .gz
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local argparse = require "argparse"
+local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
+
+local function whole(word)
+  local n = math.tointeger(tonumber(word))
+  if n and n >= 1 then return n end
+  return nil, ("'%s' is not a whole number of at least 1"):format(word)
+end
+
+local parser = argparse("mrt examples/mlp.lua",
+  "Train a multi-layer perceptron to read digits.")
+parser:option("--data", "optdigits CSV, or a folder with MNIST"):argname "PATH"
+parser:option("--hidden", "width of the two hidden layers")
+  :default "1024":argname "N":convert(whole)
+parser:option("--epochs", "times through the training set")
+  :default "5":argname "N":convert(whole)
+parser:option("--batch", "examples in a mini-batch, or all")
+  :default "128":argname "N":convert(function(word)
+    if word == "all" then return word end
+    return whole(word)
+  end)
+parser:option("--lr", "learning rate"):default "1e-3":argname "X"
+  :convert(tonumber)
+parser:option("--seed", "of weights and data order")
+  :default "1":argname "N":convert(whole)
+local flags = parser:parse(arg)
+
+local function fail(message)
+  io.stderr:write("mlp.lua: ", message, "\n")
+  os.exit(1)
+end
+
+-- ---- three sources of examples: images f32 [N,D] in [0,1], labels u8 [N] --
+
+-- Noisy points around four centres of each class.
+local function made_up(count)
+  local dim, classes, centres = 784, 10, 40
+  local where = mrt.rand(centres, dim)
+  local centre = mrt.randint(0, centres, { count })
+  local images = where:embedding(centre) + mrt.randn(count, dim) * 2
+  return images, (centre % classes):to "u8"
+end
+
+-- 64 numbers from 0 to 16 and a digit on each line.
+local function optdigits(path)
+  local file = io.open(path)
+  if not file then return nil end
+  local images, labels = {}, {}
+  for line in file:lines() do
+    local row = {}
+    for word in line:gmatch "[^,]+" do row[#row + 1] = tonumber(word) end
+    if #row ~= 65 then fail(path .. ": 65 columns wanted, not " .. #row) end
+    labels[#labels + 1] = table.remove(row)
+    images[#images + 1] = row
+  end
+  file:close()
+  return mrt.tensor(images, "f32") / 16, mrt.tensor(labels, "u8")
+end
+
+-- A whole file, unpacked by gzip where only the packed one is there.
+local function read_idx(path)
+  local file = io.open(path, "rb")
+  local packed = not file and io.open(path .. ".gz", "rb")
+  if packed then
+    packed:close()
+    file = io.popen(("gzip -dc '%s.gz'"):format((path:gsub("'", "'\\''"))))
+  end
+  if not file then fail(path .. ": no such file, nor with .gz") end
+  local bytes = file:read "a"
+  file:close()
+  return bytes
+end
+
+-- idx: 0, 0, type (8: bytes), rank, big-endian dims, then the bytes.
+local function idx(path, rank)
+  local bytes = read_idx(path)
+  if #bytes < 4 + 4 * rank or bytes:sub(1, 4) ~= "\0\0\8" .. string.char(rank)
+  then
+    fail(path .. ": not an idx file of bytes")
+  end
+  local rows = string.unpack(">I4", bytes, 5)
+  local body = bytes:sub(5 + 4 * rank)
+  local shape = rank == 1 and { rows } or { rows, #body // rows }
+  return mrt.from_bytes(body, "u8", shape)
+end
+
+local function mnist(folder, name)
+  return idx(folder .. "/" .. name .. "-images-idx3-ubyte", 3):to "f32" / 255,
+    idx(folder .. "/" .. name .. "-labels-idx1-ubyte", 1)
+end
+
+-- The first four fifths, and the rest.
+local function split(images, labels)
+  local n = images:size(1)
+  local border = n * 4 // 5
+  return { images:slice(1, 1, border), labels:slice(1, 1, border) },
+    { images:slice(1, border + 1, n), labels:slice(1, border + 1, n) }
+end
+
+local function load_sets(path)
+  if not path then return split(made_up(12000)) end
+  if io.open(path .. "/.") then
+    return { mnist(path, "train") }, { mnist(path, "t10k") }
+  end
+  local images, labels = optdigits(path)
+  if not images then fail(path .. ": no such file or folder") end
+  local test, is_training = path:gsub("%.tra$", ".tes")
+  local test_images, test_labels = optdigits(test)
+  if is_training == 0 or not test_images then return split(images, labels) end
+  return { images, labels }, { test_images, test_labels }
+end
+
+-- ---- model and training ---------------------------------------------------
+
+mrt.seed(flags.seed)
+local train_set, test_set = load_sets(flags.data)
+local width = train_set[1]:size(2)
+local model = nn.Sequential(
+  nn.Linear(width, flags.hidden), nn.ReLU(),
+  nn.Linear(flags.hidden, flags.hidden), nn.ReLU(),
+  nn.Linear(flags.hidden, 10))
+print(model)
+
+local loader = data.batches(train_set, { batch = flags.batch,
+  seed = flags.seed, drop_last = flags.batch ~= "all" })
+train.run {
+  model = model, loader = loader, plan = true,
+  optimizer = optim.adam(model:parameters(), { lr = flags.lr }),
+  loss = function(m, x, y) return nn.cross_entropy(m(x), y) end,
+  steps = flags.epochs * loader.batches,
+}
+
+local accuracy = train.evaluator { model = model,
+  loss = function(m, x, y) return nn.accuracy(m(x), y) end,
+  loader = data.batches(test_set, { batch = 256, shuffle = false }) }
+print(("test accuracy %.2f%% of %d"):format(100 * accuracy(),
+  test_set[1]:size(1)))

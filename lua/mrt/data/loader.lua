@@ -1,0 +1,104 @@
+--- loader.lua -- examples by number, in mini-batches, epoch after epoch
+---
+--- A loader knows how many examples there are and how to fetch some of them as
+--- tensors; it decides which come next.  An epoch visits every example once, in
+--- an order fixed by the seed and the number of the epoch.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local random = require "mrt.data.random"
+
+---@class mrt.data.Loader
+---@field count integer     examples in an epoch
+---@field batch integer     examples in a mini-batch
+---@field batches integer   mini-batches in an epoch
+local Loader = {}
+Loader.__index = Loader
+
+local loader = {}
+
+---@class mrt.data.LoaderOptions
+---@field count integer
+---@field batch integer
+---@field fetch fun(indices: integer[], key: integer?): mrt.Tensor ...
+---  `indices` count from 0; `key` is a number of the epoch's own
+---@field shuffle boolean
+---@field seed integer
+---@field drop_last boolean  leave out what does not fill a mini-batch
+
+--- Make a loader.
+---@param o mrt.data.LoaderOptions
+---@return mrt.data.Loader
+function loader.new(o)
+  if math.type(o.batch) ~= "integer" or o.batch < 1 then
+    core.fail("value", "loader", ("batch = %s, a positive integer wanted")
+      :format(tostring(o.batch)))
+  end
+  local full, rest = o.count // o.batch, o.count % o.batch
+  local batches = full + (rest > 0 and not o.drop_last and 1 or 0)
+  if batches == 0 then
+    core.fail("value", "loader", ("%d examples do not fill a mini-batch of %d")
+      :format(o.count, o.batch))
+  end
+  return setmetatable({ count = o.count, batch = o.batch, fetch = o.fetch,
+    batches = batches, shuffle = o.shuffle, seed = o.seed, epochs = 0,
+    position = 0 }, Loader)
+end
+
+local function key_of(self, epoch)
+  return random.new(self.seed ~ epoch * 0x632be59bd9b4e019):bits()
+end
+
+local function fetch_batch(self, epoch, position)
+  local key = key_of(self, epoch)
+  local order = self.shuffle and random.order(self.count, key)
+  local first = position * self.batch
+  local last = math.min(first + self.batch, self.count) - 1
+  local indices = {}
+  for i = first, last do indices[#indices + 1] = order and order(i) or i end
+  return self.fetch(indices, self.shuffle and key or nil)
+end
+
+--- Return the next mini-batch, for ever: after one epoch comes another, in
+--- another order.
+---@return mrt.Tensor ...
+function Loader:next()
+  if self.position == self.batches then
+    self.epochs, self.position = self.epochs + 1, 0
+  end
+  local position = self.position
+  self.position = position + 1
+  return fetch_batch(self, self.epochs, position)
+end
+
+--- Iterate over one epoch, from its beginning.
+---
+---     for x, y in loader:epoch() do print(step(x, y)) end
+---
+--- Where `next` has got to does not change.  Epochs are numbered from 0; the
+--- default is the one that `next` is in.
+---@param number? integer
+---@return fun(): mrt.Tensor ...
+function Loader:epoch(number)
+  local position, epoch = -1, number or self.epochs
+  return function()
+    position = position + 1
+    if position < self.batches then return fetch_batch(self, epoch, position) end
+  end
+end
+
+--- Return where `next` has got to, to go on from there later.
+---@return {epoch: integer, position: integer, seed: integer}
+function Loader:state()
+  return { epoch = self.epochs, position = self.position, seed = self.seed }
+end
+
+--- Go on from a state that `state` returned.
+---@param state {epoch: integer, position: integer, seed: integer}
+function Loader:load_state(state)
+  self.epochs, self.position = state.epoch, state.position
+  self.seed = state.seed
+end
+
+return loader

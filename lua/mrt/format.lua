@@ -1,0 +1,46 @@
+--- format.lua -- numbers as people read them
+---
+--- SPDX-License-Identifier: MIT
+
+local format = {}
+
+--- 1234567 -> "1,234,567".
+---@param n integer
+---@return string
+function format.count(n)
+  local text = ("%d"):format(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
+  return (text:gsub("^(%-?),", "%1"))
+end
+
+--- Bytes in binary units: 1536 -> "1.5 KiB".
+---@param n integer  bytes
+---@return string
+function format.bytes(n)
+  local units, unit = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" }, 1
+  while n >= 1024 and unit < #units do
+    n, unit = n / 1024, unit + 1
+  end
+  return (unit == 1 and "%d %s" or n < 10 and "%.2f %s" or "%.1f %s")
+    :format(n, units[unit])
+end
+
+--- Seconds: 83.4 -> "1m 23s".
+---@param seconds number
+---@return string
+function format.duration(seconds)
+  local s = math.floor(seconds + 0.5)
+  if s < 60 then return s .. "s" end
+  if s < 3600 then return ("%dm %02ds"):format(s // 60, s % 60) end
+  return ("%dh %02dm"):format(s // 3600, s % 3600 // 60)
+end
+
+--- A rate: 15234.7 -> "15.2k".
+---@param n number
+---@return string
+function format.rate(n)
+  if n >= 1e6 then return ("%.2fM"):format(n / 1e6) end
+  if n >= 1e3 then return ("%.1fk"):format(n / 1e3) end
+  return ("%.0f"):format(n)
+end
+
+return format

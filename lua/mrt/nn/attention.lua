@@ -1,0 +1,63 @@
+--- attention.lua -- causal self-attention with several heads
+---
+--- Vaswani et al. 2017 (arXiv:1706.03762).  Queries, keys and values come from
+--- one matmul and stay where it put them: the heads are views, and the fused
+--- operator reads them in place and never stores the matrix of scores.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local Module = require "mrt.nn.module"
+local Linear = require "mrt.nn.linear"
+local Dropout = require "mrt.nn.dropout"
+local options = require "mrt.options"
+
+---@class mrt.nn.BlockOptions
+---@field bias? boolean         default true
+---@field dropout? number       default 0
+---@field rope? boolean|number  turn queries and keys by their position (Su et
+---  al. 2021): true for base 10000, or the base
+---@field init? mrt.nn.Recipe   of weights
+---@field init_residual? mrt.nn.Recipe  of weights that end on the residual
+
+--- Make an attention layer: `[B,T,dim]` -> `[B,T,dim]`, each position reading
+--- itself and those before it.
+---
+--- Dropout is on the result only: probabilities are never stored.
+---@class mrt.nn.CausalSelfAttention: mrt.nn.Module
+---@field heads integer
+---@overload fun(dim: integer, heads: integer, options?: mrt.nn.BlockOptions): mrt.nn.Module
+local Attention = Module "CausalSelfAttention"
+
+function Attention:init(dim, heads, given)
+  local o = options.read("CausalSelfAttention", given, { bias = true,
+    dropout = 0, rope = false, init = options.none,
+    init_residual = options.none })
+  if dim % heads ~= 0 then
+    core.fail("value", "CausalSelfAttention",
+      ("dim %d is no multiple of %d heads"):format(dim, heads))
+  end
+  self.heads = heads
+  self.rope = o.rope == true and 10000 or o.rope
+  self.qkv = Linear(dim, 3 * dim, { bias = o.bias, init = o.init })
+  self.proj = Linear(dim, dim, { bias = o.bias, init = o.init_residual })
+  self.dropout = Dropout(o.dropout)
+end
+
+---@param x mrt.Tensor  `[B,T,dim]`
+---@return mrt.Tensor   `[B,T,dim]`
+function Attention:forward(x)
+  local B, T, C, H = x:size(1), x:size(2), x:size(3), self.heads
+  local q, k, v = self.qkv(x):reshape(B, T, 3 * H, C // H):split(H, 3)
+  if self.rope then
+    q, k = q:rope { base = self.rope }, k:rope { base = self.rope }
+  end
+  local y = q:attention(k, v, { causal = true })
+  return self.dropout(self.proj(y:reshape(B, T, C)))
+end
+
+function Attention:describe()
+  return ("%d heads%s"):format(self.heads, self.rope and ", rope" or "")
+end
+
+return Attention

@@ -1,0 +1,35 @@
+--- block.lua -- one layer of a transformer, normalised before each half
+---
+--- SPDX-License-Identifier: MIT
+
+local Module = require "mrt.nn.module"
+local LayerNorm = require "mrt.nn.layer_norm"
+local Attention = require "mrt.nn.attention"
+local MLP = require "mrt.nn.mlp"
+local options = require "mrt.options"
+
+--- Make a pre-norm transformer block: `[B,T,dim]` -> `[B,T,dim]`,
+---
+---     x = x + attention(norm(x));  x = x + mlp(norm(x))
+---@class mrt.nn.Block: mrt.nn.Module
+---@overload fun(dim: integer, heads: integer, options?: mrt.nn.BlockOptions): mrt.nn.Block
+local Block = Module "Block"
+
+function Block:init(dim, heads, given)
+  local o = options.read("Block", given, { bias = true, dropout = 0,
+    rope = false, init = options.none, init_residual = options.none })
+  self.norm1 = LayerNorm(dim, { bias = o.bias })
+  self.attention = Attention(dim, heads, o)
+  self.norm2 = LayerNorm(dim, { bias = o.bias })
+  self.mlp = MLP(dim, { bias = o.bias, dropout = o.dropout, init = o.init,
+    init_residual = o.init_residual })
+end
+
+---@param x mrt.Tensor  `[B,T,dim]`
+---@return mrt.Tensor   `[B,T,dim]`
+function Block:forward(x)
+  x = x + self.attention(self.norm1(x))
+  return x + self.mlp(self.norm2(x))
+end
+
+return Block

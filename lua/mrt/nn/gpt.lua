@@ -1,0 +1,95 @@
+--- gpt.lua -- GPT-2 (Radford et al. 2019), as nanoGPT trains it
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local Module = require "mrt.nn.module"
+local Linear = require "mrt.nn.linear"
+local Embedding = require "mrt.nn.embedding"
+local LayerNorm = require "mrt.nn.layer_norm"
+local Dropout = require "mrt.nn.dropout"
+local Block = require "mrt.nn.block"
+local initial = require "mrt.nn.initial"
+local options = require "mrt.options"
+
+---@class mrt.nn.GPTOptions
+---@field vocab integer
+---@field dim integer       a multiple of heads
+---@field layers integer
+---@field heads integer
+---@field context integer   longest sequence, in tokens
+---@field dropout? number   default 0
+---@field bias? boolean     in linear layers and norms; default true
+---@field tie? boolean      one table for tokens and head; default true
+
+--- Make a GPT: token ids `[B,T]` -> logits `[B,T,vocab]`.
+---
+---     local model = nn.GPT{vocab = 65, dim = 128, layers = 4, heads = 4,
+---                          context = 64}
+---     local loss = nn.cross_entropy(model(tokens), targets)
+---
+--- Learned positions, blocks normalised before each half, a last norm, and a
+--- head whose weights are the token table (`tie = false` for its own).  Weights
+--- begin normal with standard deviation 0.02, those that end on the residual
+--- stream with 0.02 / sqrt(2 layers), so that its variance does not grow with
+--- depth.
+---@class mrt.nn.GPT: mrt.nn.Module
+---@field vocab integer
+---@field context integer  longest sequence, in tokens
+---@overload fun(options: mrt.nn.GPTOptions): mrt.nn.GPT
+local GPT = Module "GPT"
+
+local defaults = { vocab = options.none, dim = options.none,
+  layers = options.none, heads = options.none, context = options.none,
+  dropout = 0, bias = true, tie = true }
+
+local function check(o)
+  for _, name in ipairs { "vocab", "dim", "layers", "heads", "context" } do
+    if math.type(o[name]) ~= "integer" or o[name] < 1 then
+      core.fail("value", "GPT", ("%s = %s, wanted a positive integer")
+        :format(name, tostring(o[name])))
+    end
+  end
+end
+
+function GPT:init(given)
+  local o = options.read("GPT", given, defaults)
+  check(o)
+  local normal = initial.normal(0.02)
+  local block = { bias = o.bias, dropout = o.dropout, init = normal,
+    init_residual = initial.normal(0.02 / math.sqrt(2 * o.layers)) }
+  self.vocab, self.context = o.vocab, o.context
+  self.tokens = Embedding(o.vocab, o.dim, { init = normal })
+  self.positions = Embedding(o.context, o.dim, { init = normal })
+  self.dropout = Dropout(o.dropout)
+  self.blocks = {}
+  for i = 1, o.layers do
+    self.blocks[i] = Block(o.dim, o.heads, block)
+  end
+  self.norm = LayerNorm(o.dim, { bias = o.bias })
+  if not o.tie then
+    self.head = Linear(o.dim, o.vocab, { bias = false, init = normal })
+  end
+end
+
+---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
+---@return mrt.Tensor logits `[B,T,vocab]`
+function GPT:forward(tokens)
+  local T = tokens:size(2)
+  if T > self.context then
+    core.fail("shape", "GPT", ("%s tokens, wanted at most context = %d")
+      :format(tokens:type(), self.context))
+  end
+  local positions = self.positions.weight
+  if T < self.context then positions = positions:slice(1, 1, T) end
+  local x = self.dropout(self.tokens(tokens) + positions)
+  for _, block in ipairs(self.blocks) do x = block(x) end
+  x = self.norm(x)
+  return x:linear(self.head and self.head.weight or self.tokens.weight)
+end
+
+function GPT:describe()
+  return ("vocab %d, context %d"):format(self.vocab, self.context)
+end
+
+return GPT

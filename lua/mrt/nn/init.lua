@@ -1,0 +1,33 @@
+--- nn -- layers: modules with named parameters, a file for each
+---
+--- SPDX-License-Identifier: MIT
+
+local activation = require "mrt.nn.activation"
+local loss = require "mrt.nn.loss"
+
+return {
+  Module = require "mrt.nn.module",
+  initial = require "mrt.nn.initial",
+
+  Linear = require "mrt.nn.linear",
+  Embedding = require "mrt.nn.embedding",
+  LayerNorm = require "mrt.nn.layer_norm",
+  RMSNorm = require "mrt.nn.rms_norm",
+  Dropout = require "mrt.nn.dropout",
+  CausalSelfAttention = require "mrt.nn.attention",
+  MLP = require "mrt.nn.mlp",
+  Block = require "mrt.nn.block",
+  Sequential = require "mrt.nn.sequential",
+  GPT = require "mrt.nn.gpt",
+
+  ReLU = activation.ReLU,
+  GELU = activation.GELU,
+  SiLU = activation.SiLU,
+  Tanh = activation.Tanh,
+  Sigmoid = activation.Sigmoid,
+
+  cross_entropy = loss.cross_entropy,
+  mse_loss = loss.mse_loss,
+  accuracy = loss.accuracy,
+  generate = require "mrt.nn.generate",
+}

@@ -1,0 +1,37 @@
+--- layer_norm.lua -- Ba, Kiros & Hinton 2016 (arXiv:1607.06450)
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local Module = require "mrt.nn.module"
+local read = require "mrt.options".read
+
+--- Make a layer norm over the last dimension, `dim` wide:
+---
+---     y = (x - mean x) / sqrt(var x + eps) * weight + bias
+---@class mrt.nn.LayerNorm: mrt.nn.Module
+---@field weight mrt.Tensor  `[dim]`
+---@field bias mrt.Tensor?   `[dim]`
+---@overload fun(dim: integer, options?: {eps: number?, bias: boolean?}): mrt.nn.LayerNorm
+local LayerNorm = Module "LayerNorm"
+
+function LayerNorm:init(dim, given)
+  local o = read("LayerNorm", given, { eps = 1e-5, bias = true })
+  self.eps = o.eps
+  self.weight = mrt.parameter(mrt.ones(dim))
+  if o.bias then self.bias = mrt.parameter(mrt.zeros(dim)) end
+end
+
+---@param x mrt.Tensor  `[..., dim]`
+---@return mrt.Tensor   `[..., dim]`
+function LayerNorm:forward(x)
+  local options = { eps = self.eps }
+  if self.bias then
+    return (x:layer_norm(self.weight, self.bias, options))
+  end
+  return (x:layer_norm(self.weight, options))
+end
+
+function LayerNorm:describe() return ("%d"):format(self.weight:size(1)) end
+
+return LayerNorm

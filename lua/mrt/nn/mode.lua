@@ -1,0 +1,40 @@
+--- mode.lua -- which modules are in evaluation mode, as one number
+---
+--- A compiled function is traced once per mode, because dropout is part of the
+--- graph while training and absent while evaluating.  The mode is the set of
+--- modules in evaluation mode; equal sets have equal numbers, so switching to
+--- and fro finds the plans already made.
+---
+--- SPDX-License-Identifier: MIT
+
+local mode = { current = 0 }
+
+local ids = setmetatable({}, { __mode = "k" })  -- module -> its number
+local evaluating = setmetatable({}, { __mode = "k" })
+local numbers = { [""] = 0 }                    -- set, as text -> mode
+local last_id, last_number = 0, 0
+
+--- Record that modules are training or evaluating, and bring
+--- `mode.current` up to date.
+---@param modules mrt.nn.Module[]
+---@param training boolean
+function mode.set(modules, training)
+  for _, module in ipairs(modules) do
+    if not ids[module] then
+      last_id = last_id + 1
+      ids[module] = last_id
+    end
+    evaluating[module] = not training or nil
+  end
+  local set = {}
+  for module in pairs(evaluating) do set[#set + 1] = ids[module] end
+  table.sort(set)
+  local key = table.concat(set, ",")
+  if not numbers[key] then
+    last_number = last_number + 1
+    numbers[key] = last_number
+  end
+  mode.current = numbers[key]
+end
+
+return mode

@@ -1,0 +1,221 @@
+--- module.lua -- what every layer is: constructor, forward, named parameters
+---
+---     local Net = nn.Module "Net"
+---     function Net:init(dim) self.fc = nn.Linear(dim, dim) end
+---     function Net:forward(x) return self.fc(x):relu() end
+---     local net = Net(8)
+---     local y = net(mrt.randn(4, 8))
+---
+--- A module finds its parameters in its own fields: variables, modules and
+--- lists of either.  They are named by the path of fields ("blocks.1.fc.weight")
+--- and come in the order in which the fields were first assigned, which is why
+--- `__newindex` keeps a list.  A parameter that appears twice (tied weights)
+--- counts once, under its first name.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local mode = require "mrt.nn.mode"
+local tree = require "mrt.nn.tree"
+
+---@class mrt.nn.Module
+---@field training boolean  false in evaluation mode
+---@field frozen boolean    true: left out of `parameters()`
+---@overload fun(...: mrt.Tensor): mrt.Tensor ...
+local Module = { training = true, frozen = false, type = "Module" }
+Module.__index = Module
+
+local function is_module(value)
+  return type(value) == "table" and value.parameters == Module.parameters
+end
+
+-- Remember the order of fields that may hold parameters.
+local function remember(self, key, value)
+  rawset(self, key, value)
+  local kind = type(value)
+  if kind == "table" or kind == "userdata" then
+    local fields = self._fields
+    fields[#fields + 1] = key
+  end
+end
+
+local function construct(class, ...)
+  local self = setmetatable({ _fields = {}, _buffers = {} }, class)
+  self:init(...)
+  return self
+end
+
+--- Make a class of modules; `init` is its constructor, `forward` its call.
+---@param name string  shown by tostring
+---@return table class
+local function new_class(name)
+  local class = { type = name, __name = "mrt.nn." .. name }
+  class.__index = class
+  class.__newindex = remember
+  class.__call = Module.__call
+  class.__tostring = Module.__tostring
+  return setmetatable(class, { __index = Module, __call = construct })
+end
+
+function Module:init() end
+
+---@return mrt.Tensor ...
+function Module:forward()
+  core.fail("state", self.type, "has no forward")
+end
+
+function Module:__call(...) return self:forward(...) end
+
+-- ---- walking ---------------------------------------------------------------
+
+local function walk(value, path, owner, key, out)
+  if out.seen[value] then return end
+  if is_module(value) then
+    out.seen[value] = true
+    out.modules[#out.modules + 1] = { path, value }
+    local prefix = path == "" and "" or path .. "."
+    for _, field in ipairs(value._fields) do
+      local held = rawget(value, field)
+      if held ~= nil then walk(held, prefix .. field, value, field, out) end
+    end
+  elseif core.is_variable(value) then
+    out.seen[value] = true
+    out.variables[#out.variables + 1] = { path, value, owner, key }
+  elseif type(value) == "table" and not getmetatable(value) then
+    for i, held in ipairs(value) do
+      walk(held, path .. "." .. i, owner, key, out)
+    end
+  end
+end
+
+-- Everything under a module, in order, and named after its place.
+local function contents(module)
+  local out = { seen = {}, modules = {}, variables = {} }
+  walk(module, "", nil, nil, out)
+  for _, entry in ipairs(out.variables) do
+    if not entry[2]:get_name() then entry[2]:set_name(entry[1]) end
+  end
+  return out
+end
+
+local function each(list)
+  local i = 0
+  return function()
+    i = i + 1
+    if list[i] then return list[i][1], list[i][2] end
+  end
+end
+
+local function variables(module, buffers, frozen)
+  local list = {}
+  for _, entry in ipairs(contents(module).variables) do
+    local owner = entry[3]
+    local is_buffer = owner._buffers[entry[4]] == true
+    if is_buffer == buffers and (frozen or not owner.frozen) then
+      list[#list + 1] = entry
+    end
+  end
+  return list
+end
+
+local function tensors(list)
+  local out = {}
+  for i, entry in ipairs(list) do out[i] = entry[2] end
+  return out
+end
+
+--- List the parameters to train, in a reproducible order: what `mrt.grad` and
+--- optimizers take.  Frozen ones are left out.
+---@return mrt.Tensor[]
+function Module:parameters() return tensors(variables(self, false, false)) end
+
+--- Iterate over names and parameters, frozen ones included.
+---@return fun(): string?, mrt.Tensor?
+function Module:named_parameters() return each(variables(self, false, true)) end
+
+--- List the state that is not trained (running statistics).
+---@return mrt.Tensor[]
+function Module:buffers() return tensors(variables(self, true, true)) end
+
+--- Iterate over names and modules, this one first under the name "".
+---@return fun(): string?, mrt.nn.Module?
+function Module:modules() return each(contents(self).modules) end
+
+--- Keep a variable that is state but not trained.
+---@param name string
+---@param variable mrt.Tensor
+function Module:register_buffer(name, variable)
+  self._buffers[name] = true
+  self[name] = variable
+end
+
+-- ---- modes -----------------------------------------------------------------
+
+--- Go into training mode, or into evaluation mode with `on` false.  Compiled
+--- functions are traced once per mode.
+---@param on? boolean  default true
+---@return mrt.nn.Module self
+function Module:train(on)
+  local training = on ~= false
+  local list = tensors(contents(self).modules)
+  for _, module in ipairs(list) do rawset(module, "training", training) end
+  mode.set(list, training)
+  return self
+end
+
+--- Go into evaluation mode: dropout does nothing.
+---@return mrt.nn.Module self
+function Module:eval() return self:train(false) end
+
+--- Leave this module's parameters out of `parameters()`, or take them in again
+--- with `on` false.  Do so before the optimizer is made.
+---@param on? boolean  default true
+---@return mrt.nn.Module self
+function Module:freeze(on)
+  for _, entry in ipairs(contents(self).modules) do
+    rawset(entry[2], "frozen", on ~= false)
+  end
+  return self
+end
+
+-- ---- state -----------------------------------------------------------------
+
+--- Return all parameters and buffers by name.
+---@return table<string, mrt.Tensor>
+function Module:state()
+  local state = {}
+  for _, entry in ipairs(contents(self).variables) do
+    state[entry[1]] = entry[2]
+  end
+  return state
+end
+
+--- Set all parameters and buffers, all or none.
+---
+--- Raises: a name that is missing, unknown, or has another shape.
+---@param state table<string, mrt.Tensor>
+---@return mrt.nn.Module self
+function Module:load_state(state)
+  require "mrt.state".load(self:state(), state)
+  return self
+end
+
+-- ---- printing --------------------------------------------------------------
+
+--- What stands between the parentheses when the module is printed.
+---@return string
+function Module:describe() return "" end
+
+--- Count the numbers in all parameters.
+---@return integer
+function Module:count()
+  local count = 0
+  for _, p in self:named_parameters() do count = count + p:numel() end
+  return count
+end
+
+function Module:__tostring() return tree(self) end
+
+return setmetatable(Module, { __call = function(_, name)
+  return new_class(name)
+end })

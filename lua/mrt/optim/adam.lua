@@ -1,0 +1,46 @@
+--- adam.lua -- Adam, exactly as its paper has it
+---
+--- Kingma & Ba, "Adam: a method for stochastic optimization", ICLR 2015
+--- (arXiv:1412.6980), algorithm 1.  Defaults: alpha 0.001, beta1 0.9,
+--- beta2 0.999, epsilon 1e-8.  For each parameter p, with m = v = 0 at t = 0:
+---
+---   1.  t     = t + 1
+---   2.  g     = gradient  (+ weight_decay p, where there is one: L2, not AdamW)
+---   3.  m     = beta1 m + (1 - beta1) g
+---   4.  v     = beta2 v + (1 - beta2) g^2
+---   5.  mhat  = m / (1 - beta1^t)
+---   6.  vhat  = v / (1 - beta2^t)
+---   7.  p     = p - alpha mhat / (sqrt(vhat) + epsilon)
+---
+--- Steps 2 to 7 are one pass over memory.
+---
+--- SPDX-License-Identifier: MIT
+
+local Optimizer = require "mrt.optim.optimizer"
+local fused = require "mrt.optim.update"
+
+---@class mrt.AdamOptions
+---@field lr? number|mrt.Schedule  default 0.001
+---@field betas? number[]        default {0.9, 0.999}
+---@field eps? number            default 1e-8
+---@field weight_decay? number   default 0, added to the gradient
+
+--- Make an Adam optimizer.
+---
+---     local opt = optim.adam(model:parameters())
+---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdamOptions): mrt.Optimizer
+local adam = Optimizer("adam", { "m", "v" },
+  { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8 })
+
+---@param p mrt.Tensor
+---@param g mrt.Tensor
+---@param state {m: mrt.Tensor, v: mrt.Tensor}
+---@param at mrt.Update
+function adam:update(p, g, state, at)
+  local betas = self.options.betas
+  fused("adamw", { p, state.m, state.v, g, at.t, at.lr }, at, {
+    beta1 = betas[1], beta2 = betas[2], eps = self.options.eps,
+    weight_decay = at.weight_decay, coupled = true })
+end
+
+return adam

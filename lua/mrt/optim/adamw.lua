@@ -1,0 +1,47 @@
+--- adamw.lua -- Adam with decoupled weight decay
+---
+--- Loshchilov & Hutter, "Decoupled weight decay regularization", ICLR 2019
+--- (arXiv:1711.05101), algorithm 2, the decay times the learning rate as in
+--- PyTorch.  For each parameter p, with m = v = 0 at t = 0:
+---
+---   1.  t     = t + 1
+---   2.  g     = gradient
+---   3.  m     = beta1 m + (1 - beta1) g
+---   4.  v     = beta2 v + (1 - beta2) g^2
+---   5.  mhat  = m / (1 - beta1^t)
+---   6.  vhat  = v / (1 - beta2^t)
+---   7.  p     = p - lr weight_decay p - lr mhat / (sqrt(vhat) + eps)
+---
+--- Steps 2 to 7 are one pass over memory.
+---
+--- SPDX-License-Identifier: MIT
+
+local Optimizer = require "mrt.optim.optimizer"
+local fused = require "mrt.optim.update"
+
+---@class mrt.AdamWOptions
+---@field lr? number|mrt.Schedule  default 0.001
+---@field betas? number[]        default {0.9, 0.999}
+---@field eps? number            default 1e-8
+---@field weight_decay? number   default 0.01
+
+--- Make an AdamW optimizer.
+---
+---     local opt = optim.adamw(optim.groups(model, {weight_decay = 0.1}),
+---                             {lr = 3e-4, betas = {0.9, 0.95}})
+---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdamWOptions): mrt.Optimizer
+local adamw = Optimizer("adamw", { "m", "v" },
+  { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 0.01 })
+
+---@param p mrt.Tensor
+---@param g mrt.Tensor
+---@param state {m: mrt.Tensor, v: mrt.Tensor}
+---@param at mrt.Update
+function adamw:update(p, g, state, at)
+  local betas = self.options.betas
+  fused("adamw", { p, state.m, state.v, g, at.t, at.lr }, at, {
+    beta1 = betas[1], beta2 = betas[2], eps = self.options.eps,
+    weight_decay = at.weight_decay })
+end
+
+return adamw

@@ -1,0 +1,35 @@
+--- clip.lua -- no step longer than this
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+
+local clip = {}
+
+--- Return what to multiply gradients by so that all together are no longer
+--- than `max`, and how long they are: min(1, max / (norm + 1e-6)), as PyTorch
+--- has it.  Pascanu et al. 2013 (arXiv:1211.5063).
+---@param grads mrt.Tensor[]
+---@param max number
+---@return mrt.Tensor scale  scalar
+---@return mrt.Tensor norm   scalar
+function clip.scale(grads, max)
+  local norm = mrt.global_norm(grads)
+  return (max / (norm + 1e-6)):minimum(1), norm
+end
+
+--- Return the gradients shortened to a common length of `max` at most.
+---
+--- `opt:step(grads, {clip = max})` does the same without storing them anew.
+---@param grads mrt.Tensor[]
+---@param max number
+---@return mrt.Tensor[] clipped
+---@return mrt.Tensor norm   scalar, before clipping
+function clip.clip_grad_norm(grads, max)
+  local scale, norm = clip.scale(grads, max)
+  local clipped = {}
+  for i, g in ipairs(grads) do clipped[i] = g * scale end
+  return clipped, norm
+end
+
+return clip

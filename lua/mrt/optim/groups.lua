@@ -1,0 +1,69 @@
+--- groups.lua -- parameters that share settings
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local groups = {}
+
+---@class mrt.Group
+---@field params mrt.Tensor[]
+---@field lr number|mrt.Schedule|nil  the optimizer's own when absent
+---@field weight_decay number?        the optimizer's own when absent
+
+--- Give weight decay to matrices and embeddings, none to biases and norms
+--- (parameters with fewer than two dimensions).  Gradients stay in the order of
+--- `model:parameters()`.
+---
+---     local opt = optim.adamw(optim.groups(model, {weight_decay = 0.1}),
+---                             {lr = 3e-4})
+---@param model mrt.nn.Module|mrt.Tensor[]
+---@param options? {weight_decay: number?}  default 0.01
+---@return mrt.Group[]
+function groups.split(model, options)
+  local params = model.parameters and model:parameters() or model
+  local decay = { params = {},
+    weight_decay = options and options.weight_decay or 0.01 }
+  local plain = { params = {}, weight_decay = 0 }
+  for _, p in ipairs(params) do
+    local list = (p:dim() >= 2 and decay or plain).params
+    list[#list + 1] = p
+  end
+  return { decay, plain, order = params }
+end
+
+-- Either of the two ways to give parameters, as groups.
+local function as_groups(given)
+  if given[1] and not core.is_tensor(given[1]) then return given end
+  return { { params = given } }
+end
+
+--- Read what an optimizer was given: a list of parameters or of groups.
+---
+--- Raises: not a list of variables; a variable that is in it twice.
+---@param what string  the optimizer, for messages
+---@param given mrt.Tensor[]|mrt.Group[]
+---@return mrt.Tensor[] params   in the order of the gradients
+---@return table<mrt.Tensor, mrt.Group> group_of
+function groups.read(what, given)
+  if type(given) ~= "table" then
+    core.fail("value", what, ("a list of parameters wanted, got %s")
+      :format(type(given)))
+  end
+  local params, group_of = {}, {}
+  for _, group in ipairs(as_groups(given)) do
+    for _, p in ipairs(group.params or {}) do
+      if not core.is_variable(p) then
+        core.fail("value", what, ("parameter %d is not a variable")
+          :format(#params + 1))
+      elseif group_of[p] then
+        core.fail("value", what, ("parameter %d, %s, is there twice")
+          :format(#params + 1, p:get_name() or p:type()))
+      end
+      params[#params + 1], group_of[p] = p, group
+    end
+  end
+  return given.order or params, group_of
+end
+
+return groups

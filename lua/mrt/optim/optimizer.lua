@@ -1,0 +1,187 @@
+--- optimizer.lua -- what optimizers share: groups, rates, state, a step
+---
+--- An optimizer of one's own names its state and says what one parameter's
+--- update is:
+---
+---     local signsgd = optim.Optimizer("signsgd", {}, {})
+---     function signsgd:update(p, g, state, at)
+---       p:assign(p - g:sign() * at.lr, { when = at.when })
+---     end
+---     local opt = signsgd(model:parameters(), {lr = 0.01})
+---
+--- The learning rate is an input of the compiled step, read before each run, so
+--- `opt.lr` may be set at any time, to a number or a schedule.  The count of
+--- updates `t` is a variable like the rest of the state: a skipped update does
+--- not count, and a saved state goes on where it was.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+local options = require "mrt.options"
+local groups = require "mrt.optim.groups"
+local clip = require "mrt.optim.clip"
+
+---@class mrt.Optimizer
+---@field lr number|mrt.Schedule  may be set at any time
+---@field params mrt.Tensor[]     in the order of the gradients
+---@field t mrt.Tensor            scalar: updates so far
+local Optimizer = {}
+Optimizer.__index = Optimizer
+
+---@class mrt.Update
+---@field lr mrt.Tensor      scalar of the parameter's dtype
+---@field scale mrt.Tensor?  scalar: multiply the gradient by it; nil for 1
+---@field when mrt.Tensor?   bool scalar: false leaves everything untouched
+---@field t mrt.Tensor       scalar: this update's number, from 1
+---@field weight_decay number
+
+local function new_state(self, p)
+  local state = {}
+  for _, name in ipairs(self.slots) do
+    state[name] = mrt.parameter(mrt.zeros(p:size(), { dtype = p.dtype }))
+    state[name]:set_name((p:get_name() or "parameter") .. "." .. name)
+  end
+  return state
+end
+
+local function construct(class, params, given)
+  local self = setmetatable({ compiled = {}, states = {} }, class)
+  self.options = options.read(class.name, given, class.defaults)
+  self.lr = self.options.lr
+  self:init()
+  self.params, self.group_of = groups.read(class.name, params)
+  self.t = mrt.parameter(mrt.zeros {}, "t")
+  for i, p in ipairs(self.params) do self.states[i] = new_state(self, p) end
+  return self
+end
+
+--- Make a kind of optimizer; give it `update(self, p, g, state, at)`.
+---@param name string
+---@param slots string[]   state of each parameter: zeros of its shape at first
+---@param defaults table   its options; `lr` and `weight_decay` are added
+---@return table class     class(params, options) makes an optimizer
+local function new_class(name, slots, defaults)
+  local all = { lr = 0.001, weight_decay = 0 }
+  for key, value in pairs(defaults) do all[key] = value end
+  local class = { name = name, slots = slots, defaults = all }
+  class.__index = class
+  return setmetatable(class, { __index = Optimizer, __call = construct })
+end
+
+--- Called once the options are read: a place to check them.
+function Optimizer:init() end
+
+--- List the parameters, in the order in which `step` takes gradients.
+---@return mrt.Tensor[]
+function Optimizer:parameters() return self.params end
+
+--- Return the learning rate of the next update.
+---@param group? mrt.Group
+---@return number
+function Optimizer:rate(group)
+  local lr = group and group.lr or self.lr
+  if type(lr) ~= "function" then return lr end
+  return lr(math.tointeger(self.t:item()) + 1)
+end
+
+-- A scalar that is `rate` at each run, in each dtype that asks for it.
+local function rates(self)
+  local inputs, cast = {}, {}
+  return function(p, group)
+    local own = group.lr and group or self
+    if not inputs[own] then
+      inputs[own] = mrt.runtime(function() return self:rate(group) end)
+      cast[own] = {}
+    end
+    local lr = cast[own][p.dtype] or inputs[own]:to(p.dtype)
+    cast[own][p.dtype] = lr
+    return lr
+  end
+end
+
+local function check(self, grads)
+  if #grads ~= #self.params then
+    core.fail("value", self.name, ("%d gradients for %d parameters")
+      :format(#grads, #self.params))
+  end
+  for i, p in ipairs(self.params) do
+    if grads[i]:type() ~= p:type() then
+      core.fail("shape", self.name, ("gradient %d is %s, parameter %s is %s")
+        :format(i, grads[i]:type(), p:get_name() or i, p:type()))
+    end
+  end
+end
+
+-- Add the updates to the trace.
+local function apply(self, grads, clip_to, when)
+  local scale, norm
+  if clip_to then scale, norm = clip.scale(grads, clip_to) end
+  local rate = rates(self)
+  local t = self.t + 1
+  for i, p in ipairs(self.params) do
+    local group = self.group_of[p]
+    self:update(p, grads[i], self.states[i], {
+      lr = rate(p, group), scale = scale and scale:to(p.dtype), when = when,
+      t = t, weight_decay = group.weight_decay or self.options.weight_decay,
+    })
+  end
+  self.t:assign(t, { when = when })
+  return norm
+end
+
+-- Outside a trace the update is a compiled function of the gradients, so it
+-- happens whole or not at all here too.
+local function run(self, grads, clip_to, when)
+  mrt.eval(grads)
+  local key = ("%s %s"):format(clip_to, when ~= nil)
+  self.compiled[key] = self.compiled[key] or mrt.compile(function(...)
+    local list = { ... }
+    local predicate = when and table.remove(list) or nil
+    return apply(self, list, clip_to, predicate)
+  end)
+  local inputs = table.move(grads, 1, #grads, 1, {})
+  inputs[#inputs + 1] = when
+  return self.compiled[key](table.unpack(inputs))
+end
+
+--- Update the parameters: now, or in the step that is being compiled.
+---
+---     opt:step(mrt.grad(loss, opt:parameters()), {clip = 1.0})
+---
+--- Raises: gradients that do not fit the parameters.
+---@param grads mrt.Tensor[]  one for each parameter
+---@param given? {clip: number, when: mrt.Tensor}  the longest gradient, all
+---  taken together; a bool scalar, false to leave everything untouched
+---@return mrt.Tensor? norm   with `clip`: the gradients' length before
+function Optimizer:step(grads, given)
+  local o = options.read(self.name .. ":step", given,
+    { clip = options.none, when = options.none })
+  check(self, grads)
+  if core.tracing() then return apply(self, grads, o.clip, o.when) end
+  return run(self, grads, o.clip, o.when)
+end
+
+--- Return the state by name: "t", and "3.m" for slot `m` of parameter 3.
+---@return table<string, mrt.Tensor>
+function Optimizer:state()
+  local state = { t = self.t }
+  for i, slots in ipairs(self.states) do
+    for name, variable in pairs(slots) do state[i .. "." .. name] = variable end
+  end
+  return state
+end
+
+--- Set the state, all or nothing.
+---
+--- Raises: a name that is missing, unknown, or has another shape.
+---@param state table<string, mrt.Tensor>
+---@return mrt.Optimizer self
+function Optimizer:load_state(state)
+  require "mrt.state".load(self:state(), state)
+  return self
+end
+
+return setmetatable(Optimizer, { __call = function(_, ...)
+  return new_class(...)
+end })

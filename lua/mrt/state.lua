@@ -1,0 +1,45 @@
+--- state.lua -- put saved numbers back into variables, all or none
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+
+local state = {}
+
+local function sorted_names(map)
+  local names = {}
+  for name in pairs(map) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+--- Assign `values[name]` to `variables[name]` for every name.  Everything is
+--- checked before the first assignment.
+---
+--- Raises: a name that is missing on either side, or another shape or dtype.
+---@param variables table<string, mrt.Tensor>
+---@param values table<string, mrt.Tensor>
+function state.load(variables, values)
+  for _, name in ipairs(sorted_names(values)) do
+    if not variables[name] then
+      core.fail("value", "load_state", ("there is no '%s' here"):format(name))
+    end
+  end
+  local names = sorted_names(variables)
+  for _, name in ipairs(names) do
+    local variable, value = variables[name], values[name]
+    if not value then
+      core.fail("value", "load_state", ("'%s' is missing"):format(name))
+    end
+    if variable:type() ~= value:type() then
+      core.fail("shape", "load_state", ("'%s' is %s, wanted %s")
+        :format(name, value:type(), variable:type()))
+    end
+  end
+  mrt.compile(function()
+    for _, name in ipairs(names) do variables[name]:assign(values[name]) end
+  end)()
+end
+
+return state

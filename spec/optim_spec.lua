@@ -1,0 +1,229 @@
+--- optim_spec.lua -- optimizers against their papers, in plain Lua
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local optim = mrt.optim
+
+-- A problem in two variables whose gradient is known: sum(c p^4) / 4.
+local start, c = { 1.5, -2.0, 0.3 }, { 1.0, 0.5, 3.0 }
+
+local function plain_gradient(p)
+  local g = {}
+  for i = 1, #p do g[i] = c[i] * p[i] ^ 3 end
+  return g
+end
+
+local function descend(make, steps, in_trace)
+  local p = mrt.parameter(mrt.tensor(start, "f64"), "p")
+  local weights = mrt.tensor(c, "f64")
+  local opt = make { p }
+  local function step()
+    local loss = (weights * p * p * p * p):sum() / 4
+    opt:step(mrt.grad(loss, { p }))
+    return loss
+  end
+  if in_trace then step = mrt.compile(step) end
+  for _ = 1, steps do step() end
+  return p:totable(), opt
+end
+
+local function adam_by_hand(steps, o)
+  local p, m, v = { table.unpack(start) }, { 0, 0, 0 }, { 0, 0, 0 }
+  for t = 1, steps do
+    local g = plain_gradient(p)
+    for i = 1, #p do
+      if o.coupled then g[i] = g[i] + o.decay * p[i] end
+      m[i] = 0.9 * m[i] + 0.1 * g[i]
+      v[i] = 0.999 * v[i] + 0.001 * g[i] ^ 2
+      local mhat, vhat = m[i] / (1 - 0.9 ^ t), v[i] / (1 - 0.999 ^ t)
+      local decay = o.coupled and 0 or o.lr * o.decay * p[i]
+      p[i] = p[i] - decay - o.lr * mhat / (math.sqrt(vhat) + 1e-8)
+    end
+  end
+  return p
+end
+
+local function sgd_by_hand(steps, o)
+  local p, buf = { table.unpack(start) }, { 0, 0, 0 }
+  for _ = 1, steps do
+    local g = plain_gradient(p)
+    for i = 1, #p do
+      g[i] = g[i] + o.decay * p[i]
+      buf[i] = o.momentum * buf[i] + g[i]
+      p[i] = p[i] - o.lr * (o.nesterov and g[i] + o.momentum * buf[i] or buf[i])
+    end
+  end
+  return p
+end
+
+local function near(wanted, got, tolerance)
+  for i = 1, #wanted do
+    local off = math.abs(wanted[i] - got[i])
+    assert.is_true(off <= (tolerance or 1e-6),
+      ("[%d]: %.17g, wanted %.17g"):format(i, got[i], wanted[i]))
+  end
+end
+
+describe("an optimizer", function()
+  for _, in_trace in ipairs { true, false } do
+    local where = in_trace and "in a compiled step" or "outside a trace"
+
+    it("adam is its paper's algorithm " .. where, function()
+      local p = descend(function(params) return optim.adam(params) end, 20,
+        in_trace)
+      near(adam_by_hand(20, { lr = 0.001, decay = 0 }), p)
+    end)
+
+    it("adamw decays the weight, not the gradient, " .. where, function()
+      local p = descend(function(params)
+        return optim.adamw(params, { lr = 0.05, weight_decay = 0.3 })
+      end, 20, in_trace)
+      near(adam_by_hand(20, { lr = 0.05, decay = 0.3 }), p)
+    end)
+
+    it("sgd has momentum and nesterov " .. where, function()
+      for _, nesterov in ipairs { false, true } do
+        local p = descend(function(params)
+          return optim.sgd(params, { lr = 0.05, momentum = 0.9,
+            weight_decay = 0.1, nesterov = nesterov })
+        end, 10, in_trace)
+        near(sgd_by_hand(10, { lr = 0.05, momentum = 0.9, decay = 0.1,
+          nesterov = nesterov }), p)
+      end
+    end)
+
+    it("sgd without momentum keeps no state " .. where, function()
+      local p, opt = descend(function(params)
+        return optim.sgd(params, { lr = 0.05, weight_decay = 0.1 })
+      end, 10, in_trace)
+      near(sgd_by_hand(10, { lr = 0.05, momentum = 0, decay = 0.1 }), p)
+      assert.is_nil(opt:state()["1.buf"])
+    end)
+  end
+
+  it("adam adds its decay to the gradient", function()
+    local p = descend(function(params)
+      return optim.adam(params, { lr = 0.05, weight_decay = 0.3 })
+    end, 20, true)
+    near(adam_by_hand(20, { lr = 0.05, decay = 0.3, coupled = true }), p)
+  end)
+
+  it("clips the common length of all gradients", function()
+    local a = mrt.parameter(mrt.tensor { 0.0 })
+    local b = mrt.parameter(mrt.tensor { 0.0 })
+    local opt = optim.sgd({ a, b }, { lr = 1 })
+    local grads = { mrt.tensor { 3.0 }, mrt.tensor { 4.0 } }
+    local norm = opt:step(grads, { clip = 1 })
+    assert.equal(5, norm:item())
+    near({ -0.6, -0.8 }, { a:totable()[1], b:totable()[1] })
+    local clipped, length = optim.clip_grad_norm(grads, 10)
+    assert.equal(5, length:item())
+    near({ 3, 4 }, { clipped[1]:totable()[1], clipped[2]:totable()[1] })
+  end)
+
+  it("leaves everything untouched when told not to", function()
+    local p = mrt.parameter(mrt.tensor { 1.0, 2.0 })
+    local opt = optim.adam({ p }, { lr = 0.1 })
+    local step = mrt.compile(function(g, when)
+      opt:step({ g }, { when = when })
+    end)
+    local g = mrt.tensor { 1.0, 1.0 }
+    step(g, mrt.tensor(false))
+    assert.same({ 1, 2 }, p:totable())
+    assert.equal(0, opt.t:item())
+    assert.same({ 0, 0 }, opt:state()["1.m"]:totable())
+    step(g, mrt.tensor(true))
+    assert.equal(1, opt.t:item())
+    near({ 0.9, 1.9 }, p:totable())
+  end)
+
+  it("goes on where a saved state was", function()
+    local function run(steps, opt, p)
+      for _ = 1, steps do
+        opt:step(mrt.grad((p * p * p * p):sum(), { p }))
+      end
+    end
+    local function make(values)
+      local p = mrt.parameter(mrt.tensor(values))
+      return p, optim.adam({ p }, { lr = 0.1 })
+    end
+    local p, opt = make { 1.0, 2.0 }
+    run(3, opt, p)
+    local q, other = make(p:totable())
+    other:load_state(opt:state())
+    run(3, opt, p)
+    run(3, other, q)
+    assert.same(p:totable(), q:totable())
+  end)
+
+  it("reads its learning rate before every run", function()
+    local p = mrt.parameter(mrt.tensor { 0.0 })
+    local opt = optim.sgd({ p }, { lr = 1 })
+    local step = mrt.compile(function(g) opt:step { g } end)
+    local g = mrt.tensor { 1.0 }
+    step(g)
+    opt.lr = 10
+    step(g)
+    opt.lr = function(n) return 100 * n end   -- the third update
+    step(g)
+    assert.same({ -311 }, p:totable())
+  end)
+
+  it("gives groups their own settings, in the model's order", function()
+    local model = mrt.nn.Linear(2, 2)
+    local groups = optim.groups(model, { weight_decay = 0.5 })
+    groups[2].lr = 0.25
+    local opt = optim.sgd(groups, { lr = 1 })
+    assert.same(model:parameters(), opt:parameters())
+    local before = model.weight:totable()[1][1]
+    local bias = model.bias:totable()[1]
+    opt:step { mrt.zeros(2, 2), mrt.ones(2) }
+    near({ before * 0.5, bias - 0.25 },
+      { model.weight:totable()[1][1], model.bias:totable()[1] })
+  end)
+
+  it("names what does not fit", function()
+    local p = mrt.parameter(mrt.zeros(2, 3), "weight")
+    assert.error_matches(function() optim.sgd { p, p } end, "weight, is there twice")
+    assert.error_matches(function() optim.sgd { mrt.zeros(2) } end, "not a variable")
+    local opt = optim.sgd { p }
+    assert.error_matches(function() opt:step {} end, "0 gradients for 1 parameters")
+    assert.error_matches(function() opt:step { mrt.zeros(3, 2) } end,
+      "gradient 1 is f32%[3,2%], parameter weight is f32%[2,3%]")
+    assert.error_matches(function() optim.adam({ p }, { beta = 1 }) end,
+      "adam: no option 'beta'")
+  end)
+
+  it("can be written by a user", function()
+    local signsgd = optim.Optimizer("signsgd", {}, {})
+    function signsgd.update(_, p, g, _, at)
+      p:assign(p - g:sign() * at.lr, { when = at.when })
+    end
+    local p = mrt.parameter(mrt.tensor { 1.0, -1.0 })
+    signsgd({ p }, { lr = 0.5 }):step { mrt.tensor { 7.0, -0.1 } }
+    assert.same({ 0.5, -0.5 }, p:totable())
+  end)
+end)
+
+describe("a schedule", function()
+  it("cosine rises, falls and stays", function()
+    local lr = optim.cosine { lr = 1, min = 0.1, warmup = 9, steps = 109 }
+    near({ 0.1, 0.9, 1, 0.55, 0.1, 0.1 },
+      { lr(1), lr(9), lr(10), lr(60), lr(110), lr(1000) }, 1e-12)
+  end)
+
+  it("linear falls along a line", function()
+    local lr = optim.linear { lr = 1, steps = 10 }
+    near({ 1, 0.5, 0 }, { lr(1), lr(6), lr(11) }, 1e-12)
+  end)
+
+  it("constant only warms up, step goes down stairs", function()
+    local lr = optim.constant { lr = 2, warmup = 1 }
+    near({ 1, 2, 2 }, { lr(1), lr(2), lr(99) }, 1e-12)
+    lr = optim.step { lr = 1, factor = 0.5, every = 3 }
+    near({ 1, 1, 0.5, 0.25 }, { lr(1), lr(3), lr(4), lr(7) }, 1e-12)
+    assert.error_matches(function() optim.cosine { lr = 1 } end,
+      "cosine: steps is missing")
+  end)
+end)
