@@ -5,7 +5,7 @@
  *   pad     x between zeros along dim
  *   cumsum  y[k] = x[1] + ... + x[k] along dim, or from the end
  *
- *   x      copy, cat, pad: any dtype and layout.  cumsum: f32 | f64 | i64 | i32,
+ *   x      copy, cat, pad: any dtype, layout.  cumsum: f32 | f64 | i64 | i32,
  *          summed in f64 | i64; integers wrap around
  *   y      dtype of x; cumsum may take x's storage
  *   cost   reads x once, writes y once

@@ -9,7 +9,7 @@
 #include "op/move.h"
 #include "walk.h"
 
-/* ---- one row, one strip of tiles, for each element size ------------------- */
+/* ---- one row, one strip of tiles, for each element size ----------------- */
 
 /* y = x, n elements; steps in elements. */
 typedef void row_fn(const void *x, int64_t xs, void *y, int64_t ys, int64_t n);

@@ -159,7 +159,7 @@ return {
     },
     bad = {
       { inputs = { float(3) }, options = { dim = 1, before = -1 },
-        code = "value", match = "%-1 before" },
+        code = "value", match = "-1 before" },
       { inputs = { float(3) }, options = { dim = 2 },
         code = "value", match = "dim 2" },
     },
