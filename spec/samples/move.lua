@@ -186,7 +186,7 @@ return {
     bad = {
       { inputs = { float(3) }, options = { dim = 2 },
         code = "value", match = "dim 2" },
-      { inputs = { { dims = { 3 }, dtype = "u8" } }, options = { dim = 1 },
+      { inputs = { typed("u8", 3) }, options = { dim = 1 },
         code = "dtype", match = "i64 or i32" },
     },
     oracle = cumsum,
