@@ -1,0 +1,70 @@
+--- models.lua -- the training steps that benchmarks time.
+--
+-- Each case returns step, arguments...: a compiled step and what to call it
+-- with.  Sizes and optimizers are those of common public examples, so that the
+-- same step can be timed elsewhere.
+--
+-- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local nn, optim = mrt.nn, mrt.optim
+
+local models = {}
+
+local function ids(n, ...)
+  return mrt.randint(0, n, ..., { dtype = "i32" })
+end
+
+-- vocab, context, layers, dim, heads, batch, length
+local gpts = {
+  ["gpt"] = { 65, 256, 6, 384, 6, 12, 256 },
+  ["gpt-small"] = { 65, 64, 4, 128, 4, 12, 64 },
+  ["gpt2"] = { 50257, 1024, 12, 768, 12, 1, 256 },
+  ["gpt2-b4t64"] = { 50257, 1024, 12, 768, 12, 4, 64 },
+}
+
+--- The GPT step called `name`: AdamW, no dropout.
+function models.gpt(name, options)
+  local vocab, context, layers, dim, heads, batch, length =
+    table.unpack(gpts[name])
+  local model = nn.GPT { vocab = vocab, dim = dim, layers = layers,
+    heads = heads, context = context }
+  local params = model:parameters()
+  local opt = optim.adamw(params, { lr = 3e-4, betas = { 0.9, 0.95 },
+    weight_decay = 0.1 })
+  local step = mrt.compile(function(tokens, targets)
+    local loss = nn.cross_entropy(model(tokens), targets)
+    opt:step(mrt.grad(loss, params))
+    return loss
+  end, options)
+  local x, y = ids(vocab, { batch, length }), ids(vocab, { batch, length })
+  mrt.eval(x, y)
+  return step, x, y
+end
+
+--- 784-1024-1024-10 with ReLU and Adam, batch 128.
+function models.mlp(_, options)
+  local model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(),
+    nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+  local params = model:parameters()
+  local opt = optim.adam(params, { lr = 1e-3 })
+  local step = mrt.compile(function(x, y)
+    local loss = nn.cross_entropy(model(x), y)
+    opt:step(mrt.grad(loss, params))
+    return loss
+  end, options)
+  local x, y = mrt.randn(128, 784), ids(10, { 128 })
+  mrt.eval(x, y)
+  return step, x, y
+end
+
+models.names = { "mlp", "gpt-small", "gpt", "gpt2" }
+
+--- The step of any name above.
+function models.make(name, options)
+  if name == "mlp" then return models.mlp(name, options) end
+  if gpts[name] then return models.gpt(name, options) end
+  error("no model '" .. tostring(name) .. "'", 0)
+end
+
+return models

@@ -1,0 +1,129 @@
+--- step.lua -- `mrt bench step`: how long a training step takes, and how much
+--- memory.
+--
+--     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S]
+--                    [--against "COMMAND {case}"]
+--
+-- Each measurement is a process of its own: a few steps to warm up, then steps
+-- for S seconds, of which it reports the median and the process's growth.
+-- `--against` names a command that measures the same case elsewhere and prints
+-- one line of JSON with ms_med, peak_rss_over_base_MB and torch (a version);
+-- `{case}` stands for the case.  Both run in turn, N rounds, and the table
+-- shows medians over rounds and their ratio.
+--
+-- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local function status(key)
+  local file = io.open "/proc/self/status"
+  if not file then return 0 end
+  local kb = file:read("a"):match(key .. ":%s*(%d+)")
+  file:close()
+  return (tonumber(kb) or 0) / 1024
+end
+
+local function median(list)
+  table.sort(list)
+  return list[(#list + 1) // 2]
+end
+
+-- One case in this process; prints one line of JSON.
+local function measure(case, seconds)
+  local mrt = require "mrt"
+  local models = require "mrt.bench.models"
+  local base = status "VmRSS"
+  local step, x, y = models.make(case)
+  local began = core.clock()
+  local plan = step:plan(x, y)
+  local planning = core.clock() - began
+  for _ = 1, 3 do step(x, y):item() end
+  local times, first = {}, core.clock()
+  repeat
+    local before = core.clock()
+    step(x, y):item()
+    times[#times + 1] = core.clock() - before
+  until #times >= 5 and core.clock() - first >= seconds
+  io.write(('{"case": "%s", "ms_med": %.3f, "ms_min": %.3f, "steps": %d, '
+    .. '"plan_ms": %.1f, "peak": %d, "inputs": %d, "allocated": %d, '
+    .. '"gflop": %.3f, "peak_rss_over_base_MB": %.1f}\n')
+    :format(case, median(times) * 1e3, times[1] * 1e3, #times, planning * 1e3,
+      plan.peak, plan.inputs, mrt.memory().peak, plan.flops / 1e9,
+      status "VmHWM" - base))
+end
+
+local function field(line, name)
+  return tonumber(line:match('"' .. name .. '": ([%d.e+-]+)'))
+end
+
+-- Run a command and read its line of JSON.
+local function ask(command)
+  local pipe = assert(io.popen(command))
+  local text = pipe:read "a"
+  pipe:close()
+  local line = text:match "({[^\n]*})"
+  if not line then error("no measurement from: " .. command, 0) end
+  return line
+end
+
+local function collect(case, o)
+  local ours, theirs = {}, {}
+  local self = ('"%s" bench step --measure %s --seconds %g'):format(arg[-1],
+    case, o.seconds)
+  for round = 1, o.rounds do
+    ours[round] = ask(self)
+    if o.against then
+      theirs[round] = ask((o.against:gsub("{case}", case)))
+    end
+  end
+  return ours, theirs
+end
+
+local function middle(lines, name)
+  local list = {}
+  for i, line in ipairs(lines) do list[i] = field(line, name) end
+  return #list > 0 and median(list) or nil
+end
+
+local function ratio(a, b) return b and ("%.2fx"):format(a / b) or "-" end
+local function number(x, format) return x and format:format(x) or "-" end
+
+local function report(case, ours, theirs)
+  local ms, other = middle(ours, "ms_med"), middle(theirs, "ms_med")
+  local grown = middle(ours, "peak_rss_over_base_MB")
+  local other_grown = middle(theirs, "peak_rss_over_base_MB")
+  local peak = middle(ours, "peak") / 2 ^ 20
+  print(("%-10s %9.2f %9s %7s %9.1f %9.1f %9s %7s %8.1f"):format(case, ms,
+    number(other, "%.2f"), ratio(ms, other), peak, grown,
+    number(other_grown, "%.1f"), ratio(grown, other_grown),
+    1e3 * middle(ours, "gflop") / ms))
+end
+
+local function read(args)
+  local o = { rounds = 3, seconds = 5, cases = "mlp,gpt-small,gpt,gpt2" }
+  local i = 1
+  while i <= #args do
+    local name = args[i]:match "^%-%-(%w+)$"
+    local value = args[i + 1]
+    if name == "measure" or name == "cases" or name == "against" then
+      o[name] = value
+    elseif name == "rounds" or name == "seconds" then
+      o[name] = tonumber(value)
+    else
+      error("mrt bench step: no option " .. args[i], 0)
+    end
+    if not o[name] then error("mrt bench step: " .. args[i] .. " wants a value", 0) end
+    i = i + 2
+  end
+  return o
+end
+
+return function(...)
+  local o = read { ... }
+  if o.measure then return measure(o.measure, o.seconds) end
+  local info = core.info()
+  print(("%s, %d threads, %s; medians of %d rounds"):format(info.isa,
+    info.threads, info.libraries, o.rounds))
+  print "case         ms/step     other   ratio  peak MiB    RSS MB     other   ratio  Gflop/s"
+  for case in o.cases:gmatch "[^,]+" do report(case, collect(case, o)) end
+end

@@ -1,0 +1,26 @@
+--- bench.lua -- `mrt bench NAME [args]`: measure, never in tests.
+--
+-- A benchmark is a file lua/mrt/bench/NAME.lua that returns a function of the
+-- remaining arguments.  Every table names the machine's part in it: threads
+-- and instruction set.
+--
+-- SPDX-License-Identifier: MIT
+
+local benches = { step = "training steps: time and memory, beside PyTorch",
+  start = "start-up and planning time", plan = "arena height over its bound" }
+
+local function usage(out)
+  out:write "mrt bench NAME [args]\n"
+  for _, name in ipairs { "step", "start", "plan" } do
+    out:write(("  %-8s %s\n"):format(name, benches[name]))
+  end
+end
+
+return function(name, ...)
+  if not benches[name or ""] then
+    usage(name and io.stderr or io.stdout)
+    if name then os.exit(1, true) end
+    return
+  end
+  return require("mrt.bench." .. name)(...)
+end
