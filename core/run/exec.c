@@ -137,6 +137,16 @@ mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
   return plan->first_update < plan->step_count ? tear(plan) : bad_index(plan);
 }
 
+/* An input is read where it lies: it must not be written meanwhile. */
+static bool updates_variable(const mrt_plan *plan, const mrt_tensor *t) {
+  for (int i = plan->first_update; i < plan->step_count; i++) {
+    const mrt_node *n = plan->steps[i].node;
+    for (int k = 0; mrt_node_is_update(n) && k < n->op->updates; k++)
+      if (n->in[k]->base->tensor == t) return true;
+  }
+  return false;
+}
+
 static mrt_status check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
                                int nout) {
   mrt_error *e = &plan->ctx->error;
@@ -148,11 +158,17 @@ static mrt_status check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
     return mrt_fail(e, MRT_EVALUE, "%s: %d inputs and %d outputs, %d and %d "
                     "wanted", name, nin, nout, info->inputs_count,
                     info->outputs_count);
-  for (int i = 0; i < nin; i++)
+  for (int i = 0; i < nin; i++) {
+    if (in[i]->variable && updates_variable(plan, in[i]))
+      return mrt_fail(e, MRT_EVALUE,
+                      "%s: input %d is the variable '%s', which this plan "
+                      "updates; read it inside the function instead",
+                      name, i + 1, in[i]->name ? in[i]->name : "?");
     if (!mrt_type_equal(&in[i]->type, &plan->input_types[i]))
       return mrt_fail(e, MRT_ESHAPE, "%s: input %d is %s, %s wanted", name,
                       i + 1, mrt_show(&in[i]->type).s,
                       mrt_show(&plan->input_types[i]).s);
+  }
   return mrt_compute(plan->ctx, in, nin);
 }
 

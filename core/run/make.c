@@ -16,7 +16,10 @@ static mrt_status capture(mrt_plan *plan, mrt_tensor *const *roots,
   MRT_TRY(mrt_graph_capture(g, ctx, roots, root_count, updates, update_count,
                             first_id));
   if (!g->outside_count) return MRT_OK;
+  mrt_trace *trace = ctx->trace;
+  ctx->trace = NULL; /* for their own plan nothing is outside */
   mrt_status s = mrt_compute(ctx, g->outside, g->outside_count);
+  ctx->trace = trace;
   mrt_graph before = *g;
   if (!s)
     s = mrt_graph_capture(g, ctx, roots, root_count, updates, update_count,
