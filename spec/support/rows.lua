@@ -148,6 +148,15 @@ end
 
 rows.tolerance = { f32 = 2e-5, f64 = 1e-9, f16 = 2e-3, bf16 = 2e-2 }
 
+--- The tolerance of the narrowest float among the inputs.
+function rows.loosest(ins, real)
+  local most = rows.tolerance[real]
+  for _, flat in ipairs(ins) do
+    most = math.max(most, rows.tolerance[flat.dtype] or 0)
+  end
+  return most
+end
+
 --- Nil when equal to the tolerance, else what differs.
 function rows.differs(got, wanted, tolerance)
   if #got ~= #wanted then
