@@ -43,30 +43,42 @@ static size_t scratch(const mrt_call *c) {
   return thread_bytes(&n) * (size_t)c->threads;
 }
 
-/* Take the pair's scores into max; shift and keep follow. */
-static void raise_max(const pair *p, work *w) {
-  int64_t end = row_end(p);
-  memcpy(w->keep, w->max, TILE * sizeof(real));
-  for (int64_t i = 0; i < p->keys; i++) {
-    const real *s = w->s.p + i * TILE;
-    for (int64_t j = row_start(p, i); j < end; j++)
-      w->max[j] = s[j] > w->max[j] ? s[j] : w->max[j];
-  }
-  for (int64_t j = 0; j < end; j++) {
-    w->shift[j] = w->max[j] == -MRT_INF ? 0 : w->max[j]; /* saw nothing */
-    w->keep[j] = m_exp(w->keep[j] - w->shift[j]);
-    w->sum[j] *= w->keep[j];
-  }
+static vec column_max(matrix s, int64_t n, vec max) {
+  vec m[4] = { max, max, max, max };
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    for (int k = 0; k < 4; k++)
+      m[k] = vec_larger(vec_load(s.p + (i + k) * s.row), m[k]);
+  for (; i < n; i++) m[0] = vec_larger(vec_load(s.p + i * s.row), m[0]);
+  return vec_larger(vec_larger(m[0], m[1]), vec_larger(m[2], m[3]));
 }
 
-static void exponentials(const pair *p, work *w) {
-  int64_t end = row_end(p);
-  for (int64_t i = 0; i < p->keys; i++) {
-    real *s = w->s.p + i * TILE;
-    for (int64_t j = row_start(p, i); j < end; j++) {
-      s[j] = m_exp(s[j] - w->shift[j]);
-      w->sum[j] += s[j];
-    }
+/* s becomes exp(s - shift); the sum. */
+static vec column_exp(matrix s, int64_t n, vec shift) {
+  vec sum = { 0 };
+  for (int64_t i = 0; i < n; i++) {
+    vec e = vec_exp_down(vec_load(s.p + i * s.row) - shift);
+    vec_store(s.p + i * s.row, e);
+    sum += e;
+  }
+  return sum;
+}
+
+/* The pair's scores become weights, for a maximum that may rise; `keep` is
+ * what the weights of earlier pairs must be multiplied by. */
+static void soften(const pair *p, work *w) {
+  for (int64_t j = 0; j < row_end(p); j += LANES) {
+    matrix s = matrix_at(w->s, 0, j);
+    int64_t n = computed_for(p, j);
+    column_mask(p, j, w->s);
+    vec old = vec_load(w->max + j), max = column_max(s, n, old), shift = max;
+    for (int l = 0; l < LANES; l++) /* a query that saw no key yet */
+      shift[l] = max[l] == -MRT_INF ? 0 : max[l];
+    vec keep = vec_exp_down(old - shift);
+    vec sum = vec_load(w->sum + j) * keep + column_exp(s, n, shift);
+    vec_store(w->max + j, max);
+    vec_store(w->keep + j, keep);
+    vec_store(w->sum + j, sum);
   }
 }
 
@@ -80,12 +92,16 @@ static void fade(const pair *p, work *w) {
 /* The sums become o and lse; a query that saw no key gets 0 and -infinity. */
 static void store(const mrt_call *c, const shape *n, place at, const work *w) {
   real *lse = (real *)c->out[1].data + (at.b * n->H + at.h) * n->T + at.t;
+  for (int64_t j = 0; j < at.queries; j++)
+    lse[j] = w->max[j] + m_log(w->sum[j]);
   for (int64_t j = 0; j < at.queries; j++) {
     real *o = head_at(&c->out[0], at.b, at.t + j, at.h);
     const real *from = w->o.p + j * w->o.row;
-    real sum = w->sum[j];
-    for (int64_t d = 0; d < n->Dv; d++) o[d] = sum == 0 ? 0 : from[d] / sum;
-    lse[j] = w->max[j] + m_log(sum);
+    real part = 1 / w->sum[j];
+    if (w->sum[j] == 0)
+      memset(o, 0, (size_t)n->Dv * sizeof *o);
+    else
+      for (int64_t d = 0; d < n->Dv; d++) o[d] = from[d] * part;
   }
 }
 
@@ -98,9 +114,7 @@ static void attend(const mrt_call *c, const shape *n, place at, work *w) {
     pair p = pair_at(n, at.t, at.queries, s, end);
     matrix k = tile_of(&c->in[1], at.b, s, h, p.keys, w->spare);
     pair_scores(&p, n->D, k, w->qt, w->s);
-    pair_mask(&p, w->s);
-    raise_max(&p, w);
-    exponentials(&p, w);
+    soften(&p, w);
     if (s > 0) fade(&p, w);
     matrix v = tile_of(&c->in[2], at.b, s, h, p.keys, w->spare);
     pair_to_queries(&p, n->Dv, w->s, v, w->o, s > 0);
@@ -112,12 +126,14 @@ static void run(const mrt_call *c) {
   shape n = shape_of(c);
   int64_t tiles = (n.T + TILE - 1) / TILE, items = n.B * n.H * tiles;
   int team = mrt_team(c, 2 * (double)(n.D + n.Dv) * seen_in_all(&n) / 100);
+  /* A thread best keeps to a head, whose keys are then in its cache. */
+  int64_t chunk = n.B * n.H >= 4 * team && tiles ? tiles : 1;
 #pragma omp parallel num_threads(team)
   {
     uintptr_t at = (uintptr_t)c->scratch +
                    (uintptr_t)omp_get_thread_num() * thread_bytes(&n);
     work w = carve(&n, &at);
-#pragma omp for schedule(dynamic)
+#pragma omp for schedule(dynamic, chunk)
     for (int64_t i = 0; i < items; i++)
       attend(c, &n, place_at(&n, i, tiles), &w);
   }

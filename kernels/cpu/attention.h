@@ -17,8 +17,8 @@
 #define MRT_CPU_ATTENTION_H
 
 #include "op/attention.h"
+#include "rows.h"
 #include "tiles.h"
-#include "vmath.h"
 
 enum {
   TILE = 64,
@@ -193,11 +193,26 @@ static inline void pair_to_keys(const pair *p, int64_t d, matrix s, matrix x,
   }
 }
 
-/* What is not seen of the computed part becomes -infinity. */
-static inline void pair_mask(const pair *p, matrix s) {
-  for (int64_t i = 0; i < p->keys; i++)
-    for (int64_t j = row_start(p, i); j < first_query(p, i); j++)
-      s.p[i * s.row + j] = -MRT_INF;
+/* The elementwise work between products goes by columns of LANES queries: of
+ * those from j on, keys 0 .. computed_for were computed and keys 0 .. seen_by
+ * are seen by all. */
+static inline int64_t computed_for(const pair *p, int64_t j) {
+  int64_t n = padded(j / GRAIN * GRAIN + GRAIN - p->edge, TILE_ROWS);
+  return n < 0 ? 0 : n > p->keys ? p->keys : n;
+}
+
+/* Scores that are not seen become -infinity in LANES queries from j on. */
+static inline void column_mask(const pair *p, int64_t j, matrix s) {
+  for (int64_t i = keys_seen(p, j); i < computed_for(p, j); i++) {
+    real *at = s.p + i * s.row + j;
+    int64_t from = i + p->edge - j;
+    for (int l = 0; l < LANES; l++) at[l] = l < from ? -MRT_INF : at[l];
+  }
+}
+
+static inline vec vec_exp_down(vec x) {
+  for (int l = 0; l < LANES; l++) x[l] = exp_down(x[l]);
+  return x;
 }
 
 #endif

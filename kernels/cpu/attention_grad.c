@@ -67,20 +67,21 @@ static void row_terms(const mrt_call *c, const shape *n, place at, matrix dout,
   for (int64_t j = 0; j < TILE; j++) w->lse[j] = MRT_INF, w->delta[j] = 0;
   for (int64_t j = 0; j < at.queries; j++) {
     const real *o = head_at(&c->in[3], at.b, at.t + j, at.h);
-    const real *d = dout.p + j * dout.row;
     if (lse[j] != -MRT_INF) w->lse[j] = lse[j];
-    for (int64_t i = 0; i < n->Dv; i++) w->delta[j] += o[i] * d[i];
+    w->delta[j] = row_dot(o, dout.p + j * dout.row, n->Dv);
   }
 }
 
 /* Scores to P, dP to dS. */
 static void differentiate(const shape *n, const pair *p, work *w) {
-  int64_t end = row_end(p);
-  for (int64_t i = 0; i < p->keys; i++) {
-    real *s = w->p.p + i * TILE, *ds = w->ds.p + i * TILE;
-    for (int64_t j = row_start(p, i); j < end; j++) {
-      s[j] = m_exp(s[j] - w->lse[j]);
-      ds[j] = s[j] * (ds[j] - w->delta[j]) * n->scale;
+  for (int64_t j = 0; j < row_end(p); j += LANES) {
+    vec lse = vec_load(w->lse + j), delta = vec_load(w->delta + j);
+    column_mask(p, j, w->p);
+    for (int64_t i = 0; i < computed_for(p, j); i++) {
+      real *s = w->p.p + i * TILE + j, *ds = w->ds.p + i * TILE + j;
+      vec weight = vec_exp_down(vec_load(s) - lse);
+      vec_store(s, weight);
+      vec_store(ds, weight * (vec_load(ds) - delta) * n->scale);
     }
   }
 }
@@ -113,16 +114,16 @@ static void one_tile(const mrt_call *c, const shape *n, const item *m, place at,
   columns_from(at.queries, n->D, n->scale, q, w->qt);
   columns_from(at.queries, n->Dv, 1, dout, w->dot);
   row_terms(c, n, at, dout, w);
-  memset(w->dq.p, 0, (size_t)(TILE * w->dq.row) * sizeof(real));
+  if (end <= m->s)
+    memset(w->dq.p, 0, (size_t)(TILE * w->dq.row) * sizeof(real));
   for (int64_t s = m->s; s < end; s += TILE) {
     pair p = pair_at(n, at.t, at.queries, s, end);
     matrix k = tile_of(&c->in[1], m->b, s, m->h, p.keys, w->k);
     matrix v = tile_of(&c->in[2], m->b, s, m->h, p.keys, w->v);
     pair_scores(&p, n->D, k, w->qt, w->p);
-    pair_mask(&p, w->p);
     pair_scores(&p, n->Dv, v, w->dot, w->ds);
     differentiate(n, &p, w);
-    if (m->dq) pair_to_queries(&p, n->D, w->ds, k, w->dq, true);
+    if (m->dq) pair_to_queries(&p, n->D, w->ds, k, w->dq, s > m->s);
     if (!m->dkv) continue;
     add_to_keys(&p, w->ds, q, &c->out[1], m->b, s, m->h, w->part);
     add_to_keys(&p, w->p, dout, &c->out[2], m->b, s, m->h, w->part);
