@@ -36,21 +36,22 @@ mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg) {
 
 /* ---- tracing ------------------------------------------------------------- */
 
-static int trace_begin(lua_State *L) {
+/* trace(f, ...): f(...) inside a trace.  f ends it with trace_end; whatever
+ * else happens, it is over when this returns or raises. */
+static int trace(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
+  luaL_checktype(L, 1, LUA_TFUNCTION);
   mrt_lua_at(L, m);
   MRT_CHECK(L, m, "trace", mrt_trace_begin(m->ctx));
-  return 0;
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  mrt_trace_abort(m->ctx);
+  if (status != LUA_OK) return lua_error(L);
+  return lua_gettop(L);
 }
 
 static int tracing(lua_State *L) {
   lua_pushboolean(L, mrt_tracing(mrt_binding_get(L)->ctx));
   return 1;
-}
-
-static int trace_abort(lua_State *L) {
-  mrt_trace_abort(mrt_binding_get(L)->ctx);
-  return 0;
 }
 
 /* trace_input(like): an input of the type of a tensor; without one, a scalar
@@ -226,13 +227,9 @@ static int collect_space(lua_State *L) {
 
 void mrt_plan_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "trace_begin", trace_begin },
-    { "trace_input", trace_input },
-    { "trace_end", trace_end },
-    { "trace_abort", trace_abort },
-    { "tracing", tracing },
-    { "space", new_space },
-    { NULL, NULL },
+    { "trace", trace },         { "trace_input", trace_input },
+    { "trace_end", trace_end }, { "tracing", tracing },
+    { "space", new_space },     { NULL, NULL },
   };
   static const luaL_Reg methods[] = {
     { "run", run },

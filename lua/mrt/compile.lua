@@ -170,27 +170,14 @@ local function trace_body(fn, inputs, n, ...)
   return fn(table.unpack(args, 1, n))
 end
 
--- Run the function on inputs of the trace: its results as templates, and the
--- tensors they refer to.
-local function results_of(self, inputs, n, ...)
+-- Inside a trace: run the function on inputs of the trace, and plan it.
+local function trace_and_plan(self, n, ...)
+  local inputs, runtime, templates, outputs = {}, {}, {}, {}
+  current = runtime
   local results = table.pack(trace_body(self.fn, inputs, n, ...))
-  local templates, outputs = {}, {}
+  current = nil
   for i = 1, results.n do
     templates[i] = record(results[i], outputs, false)
-  end
-  return templates, outputs
-end
-
--- Trace and plan fn(...).
-local function trace(self, n, ...)
-  core.trace_begin()
-  local inputs, runtime = {}, {}
-  current = runtime
-  local ok, templates, outputs = pcall(results_of, self, inputs, n, ...)
-  current = nil
-  if not ok then
-    core.trace_abort()
-    error(templates, 0)
   end
   local planned = core.trace_end(#inputs + #runtime, outputs, self.options,
     self.space)
@@ -203,7 +190,7 @@ end
 ---@param fn fun(): number
 ---@return mrt.Tensor scalar
 function compile.runtime(fn)
-  if not current then return core.tensor(fn(), "f32") end
+  if not core.tracing() then return core.tensor(fn(), "f32") end
   current[#current + 1] = fn
   return core.trace_input()
 end
@@ -224,7 +211,7 @@ local function find(self, ...)
   local key, tensors = signature(n, ...)
   local entry = self.entries[key]
   if not entry then
-    entry = trace(self, n, ...)
+    entry = core.trace(trace_and_plan, self, n, ...)
     self.entries[key] = entry
     table.insert(self.keys, key)
     if #self.keys > MOST_PLANS then
