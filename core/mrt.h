@@ -106,15 +106,15 @@ MRT_API void mrt_set_poison(mrt_context *ctx, bool poison);
 /* Ask the running step to stop at the next node before its first update; safe
  * in a signal handler.  The run returns EINTERRUPT with no state changed. */
 MRT_API void mrt_interrupt(mrt_context *ctx);
-/* Forget an interrupt that no run has acted on. */
-MRT_API void mrt_interrupt_clear(mrt_context *ctx);
+/* Forget an interrupt that no run has acted on; true if there was one. */
+MRT_API bool mrt_interrupt_clear(mrt_context *ctx);
 /* Restart the random numbers: same seed, same program, same bits. */
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed);
 
 typedef struct mrt_context_info {
   const char *isa;
   int threads;
-  const char *libraries; /* "oneDNN 2.6.3" */
+  const char *libraries; /* "OpenMP" */
   size_t bytes_now;      /* tensor bytes requested from the device */
   size_t bytes_peak;
 } mrt_context_info;

@@ -13,7 +13,7 @@
 typedef struct mrt_device {
   const char *name;      /* "cpu" */
   const char *isa;       /* "avx512" */
-  const char *libraries; /* "oneDNN 2.6.3" */
+  const char *libraries; /* "OpenMP" */
   size_t align;          /* every offset and size is a multiple of this */
   int threads;
   /* Bytes from the device, or NULL.  nbytes is a multiple of align. */

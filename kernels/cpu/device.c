@@ -83,11 +83,7 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
   if (threads <= 0) threads = omp_get_max_threads();
   *device = (mrt_device){
     .name = "cpu", .isa = found->isa,
-#ifdef MRT_ONEDNN
-    .libraries = "oneDNN",
-#else
-    .libraries = "none",
-#endif
+    .libraries = "OpenMP",
     .align = 64, .threads = threads < 1024 ? threads : 1024,
     .alloc = allocate, .free = release, .kernel = kernel, .tables = found,
   };
