@@ -71,8 +71,8 @@ static inline float m_exp(float x) {
   return p * power_of_2(half) * power_of_2(i - half);
 }
 
-/* Subnormals are scaled up first.  x = 2^e (1 + f), 1 + f in sqrt(1/2)..sqrt(2):
- * log x = e ln 2 + f - f^2 / 2 + f^3 p(f). */
+/* Subnormals are scaled up first.  x = 2^e (1 + f), 1 + f from sqrt(1/2) to
+ * sqrt(2): log x = e ln 2 + f - f^2 / 2 + f^3 p(f). */
 static inline float m_log(float x) {
   bool tiny = x < 0x1p-126f;
   uint32_t u = bits_of(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
