@@ -156,20 +156,20 @@ describe("the program", function()
   end)
 end)
 
-describe("Ctrl-C", function()
-  --- Start a script that creates `mark`, interrupt it, wait for it.
-  local function interrupt(source)
-    local script, mark = os.tmpname(), os.tmpname()
-    os.remove(mark)
-    write_all(script, source)
-    local code, output, errors = shell(string.format(
-      "%s %s %s & until [ -e %s ]; do sleep 0.02; done; kill -INT $!; wait $!",
-      program, script, mark, mark))
-    os.remove(script)
-    os.remove(mark)
-    return code, output, errors
-  end
+--- Start a script that creates `mark`, interrupt it, wait for it.
+local function interrupt(source)
+  local script, mark = os.tmpname(), os.tmpname()
+  os.remove(mark)
+  write_all(script, source)
+  local code, output, errors = shell(string.format(
+    "%s %s %s & until [ -e %s ]; do sleep 0.02; done; kill -INT $!; wait $!",
+    program, script, mark, mark))
+  os.remove(script)
+  os.remove(mark)
+  return code, output, errors
+end
 
+describe("Ctrl-C", function()
   it("stops a script with an error", function()
     local code, _, errors = interrupt "io.open(arg[1], 'w'):close() while true do end"
     assert.equal(1, code)
@@ -185,6 +185,37 @@ describe("Ctrl-C", function()
       print(ok, message)]]
     assert.equal(0, code)
     assert.matches("^false\t.*interrupted!", output)
+  end)
+end)
+
+describe("Ctrl-C in a step", function()
+  local source = [[
+    local mrt = require "mrt"
+    local a, b = mrt.variable(mrt.zeros(64)), mrt.variable(mrt.zeros(64))
+    local x = mrt.randn(512, 512)
+    local step = mrt.compile(function(x)
+      local noise = x:matmul(x):matmul(x):sum() * 0
+      a:assign(a + 1 + noise)
+      b:assign(b + 1 + noise)
+      return noise
+    end)
+    local done = 0
+    local ok, message = pcall(function()
+      while true do
+        step(x)
+        done = done + 1
+        if done == 3 then io.open(arg[1], "w"):close() end
+      end
+    end)
+    print(ok, (tostring(message):match "interrupted"))
+    print((a - b):abs():sum():item(), a[1]:item() - done)]]
+
+  it("leaves all variables at the same step", function()
+    local code, output = interrupt(source)
+    assert.equal(0, code)
+    local difference, ahead = output:match "^false\tinterrupted\n(%S+)\t(%S+)\n$"
+    assert.equal(0, tonumber(difference))
+    assert.is_true(tonumber(ahead) == 0 or tonumber(ahead) == 1)
   end)
 end)
 
@@ -304,6 +335,14 @@ describe("completion", function()
     _G.spec_trap = setmetatable({}, { __index = error, __fields = { fields } })
     assert.equal("rst", (complete "spec_trap.fi"))
     assert.equal("", (complete "spec_trap.second.any"))
+  end)
+
+  it("knows tensors and the parts of mrt", function()
+    _G.spec_object = require "mrt".zeros(2)
+    assert.equal("max", (complete "spec_object:soft"))
+    assert.equal("ape", (complete "spec_object.sh"))
+    _G.spec_object = require "mrt"
+    assert.equal("tim", (complete "spec_object.op"))
   end)
 
   it("knows keywords and shows several choices", function()
