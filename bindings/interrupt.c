@@ -36,17 +36,11 @@ void mrt_program_preload(lua_State *L) {
   lua_pop(L, 1);
 }
 
-static void stop(lua_State *L, lua_Debug *ar);
-
-static void clear(lua_State *L) {
-  if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0);
-  if (context) mrt_interrupt_clear(context);
-}
-
+/* A step that acted on the signal raises an error of its own: not two. */
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
-  clear(L);
-  luaL_error(L, "interrupted!");
+  lua_sethook(L, NULL, 0, 0);
+  if (!context || mrt_interrupt_clear(context)) luaL_error(L, "interrupted!");
 }
 
 static void on_interrupt(int signal_number) {
@@ -78,7 +72,8 @@ int mrt_program_call(lua_State *L, int nargs, int nresults) {
   sigaction(SIGINT, &stopper, &before);
   int status = lua_pcall(L, nargs, nresults, base);
   sigaction(SIGINT, &before, NULL);
-  clear(L);
+  if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0);
+  if (context) mrt_interrupt_clear(context);
   lua_remove(L, base);
   return status;
 }

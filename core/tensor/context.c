@@ -48,7 +48,12 @@ MRT_API void mrt_set_poison(mrt_context *ctx, bool poison) {
 }
 
 MRT_API void mrt_interrupt(mrt_context *ctx) { ctx->interrupted = 1; }
-MRT_API void mrt_interrupt_clear(mrt_context *ctx) { ctx->interrupted = 0; }
+
+MRT_API bool mrt_interrupt_clear(mrt_context *ctx) {
+  bool pending = ctx->interrupted != 0;
+  ctx->interrupted = 0;
+  return pending;
+}
 
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed) {
   ctx->seed = seed, ctx->next_key = 1, ctx->seed_epoch++;

@@ -156,6 +156,14 @@ function Repl:set_globals()
   end
 end
 
+--- Load the part of mrt whose fields are being completed: our code, so it may
+--- run.
+local function load_module(text)
+  local name = text:match "%f[%w_]mrt%.([%a_]+)[.:][%w_.:]*$"
+  local mrt = package.loaded.mrt
+  if name and mrt and rawget(_G, "mrt") == mrt then pcall(function() return mrt[name] end) end
+end
+
 --- Run the prompt until its input ends.
 ---@param terminal table
 return function(terminal)
@@ -168,7 +176,10 @@ return function(terminal)
   }, Repl)
   local path = history_path()
   if path then terminal.history(path) end
-  terminal.complete = function(text) return require "mrt.repl.complete"(text) end
+  terminal.complete = function(text)
+    load_module(text)
+    return require "mrt.repl.complete"(text)
+  end
   self:set_globals()
   while true do
     local line = terminal.read(_PROMPT or "> ")

@@ -186,9 +186,6 @@ function meta.__index(x, key)
   end
 end
 
--- For the prompt, which completes names without calling __index.
-meta.__fields = { Tensor, fields }
-
 function meta.__newindex(x, key, value)
   if key ~= "name" then
     core.fail("value", nil, ("a tensor has no field '%s' that can be set")
