@@ -25,10 +25,9 @@ static mrt_value *current(mrt_value *v) {
 }
 
 static bool is_identity_view(const mrt_node *n) {
+  if (!mrt_node_is_view(n) || n->nout != 1) return false;
   mrt_value *in = n->in[0], *out = n->out[0];
-  if (!mrt_node_is_view(n) || n->nout != 1 ||
-      !mrt_type_equal(&in->type, &out->type))
-    return false;
+  if (!mrt_type_equal(&in->type, &out->type)) return false;
   int64_t strides[MRT_MAX_RANK], from[MRT_MAX_RANK];
   mrt_type_strides(&in->type, from);
   mrt_view v = { .op = n->op, .options = n->options, .in = &in->type,
