@@ -46,7 +46,7 @@ local function made_up(count)
   local dim, classes, centres = 784, 10, 40
   local where = mrt.rand(centres, dim)
   local centre = mrt.randint(0, centres, { count })
-  local images = where:embedding(centre) + mrt.randn(count, dim) * 2
+  local images = where:embedding(centre) + mrt.randn(count, dim)
   return images, (centre % classes):to "u8"
 end
 

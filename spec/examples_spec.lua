@@ -1,0 +1,114 @@
+--- examples_spec.lua -- every example runs, and says what it promises
+---
+--- SPDX-License-Identifier: MIT
+
+local program = os.getenv "MRT" or "build/mrt"
+
+-- Exit status and all output of a shell command.
+local function shell(command)
+  local pipe = io.popen(command .. " 2>&1")
+  local output = pipe:read "a"
+  local _, _, code = pipe:close()
+  return code, output
+end
+
+local function example(arguments)
+  return shell(("'%s' examples/%s"):format(program, arguments))
+end
+
+local function write_temporary(text)
+  local path = os.tmpname()
+  local file <close> = assert(io.open(path, "w"))
+  file:write(text)
+  return path
+end
+
+describe("examples/autodiff.lua", function()
+  it("has the value, the adjoints and the Hessian", function()
+    local code, out = example "autodiff.lua"
+    assert.equal(0, code)
+    assert.matches("y  = v7 +11%.6521", out)
+    assert.matches("dy/dx1 = .- 5%.500\n", out)
+    assert.matches("dy/dx2 = .- 1%.716\n", out)
+    assert.matches("adjoint of v2 = +1%.7163 += +2%.0000 by v4 +%+ +%-0%.2837 by v5", out)
+    assert.matches("%-0%.2500 +1%.0000\n.- 1%.0000 +%-0%.9589", out)
+    assert.matches("cos%(", out)   -- a node that only the gradient has
+  end)
+end)
+
+describe("examples/gpt.lua", function()
+  local tiny = "gpt.lua --layers 1 --heads 2 --dim 8 --context 8 --batch 2 "
+
+  it("prints the plan, the losses and a sample", function()
+    local code, out = example(tiny .. "--steps 4 --sample 20 --data LICENSE")
+    assert.equal(0, code, out)
+    local plan = out:find "peak +%S+ %S?iB"
+    local first = out:find "step 1/4  loss"
+    assert.is_true(plan ~= nil and plan < first)
+    assert.matches("step 4/4  validation loss %d+%.%d+\n", out)
+    assert.matches("validation loss %d+%.%d+ after 4 steps in [%d.]+ s\n\n.+", out)
+  end)
+
+  it("trains on the project's own sources, the same way twice", function()
+    local code, one = example(tiny .. "--steps 3 --dropout 0.1 --sample 9")
+    assert.equal(0, code, one)
+    local _, two = example(tiny .. "--steps 3 --dropout 0.1 --sample 9")
+    assert.equal(one:match "validation loss [%d.]+", two:match "validation loss [%d.]+")
+    assert.equal(one:match "\n\n.*$", two:match "\n\n.*$")
+  end)
+
+  it("says what is wrong with its flags and files", function()
+    for flags, message in pairs {
+      ["--steps x"] = "'x' is not a whole number",
+      ["--stepz 3"] = "unknown option '%-%-stepz'",
+      ["--heads 3"] = "%-%-dim 128 is not a multiple of %-%-heads 3",
+      ["--data no/such/file"] = "gpt.lua: no/such/file: No such file",
+      ["--data LICENSE --context 5000"] = "too short",
+    } do
+      local code, out = example("gpt.lua " .. flags)
+      assert.not_equal(0, code, flags)
+      assert.matches(message, out)
+      assert.is_nil(out:find("traceback", 1, true), out)
+    end
+  end)
+end)
+
+describe("examples/mlp.lua", function()
+  it("learns made-up data", function()
+    local code, out = example "mlp.lua --hidden 64 --epochs 3"
+    assert.equal(0, code, out)
+    local accuracy = tonumber(out:match "test accuracy ([%d.]+)%% of 2400")
+    assert.is_true(accuracy > 90, out)
+  end)
+
+  it("refuses a file that is no digits", function()
+    local path = write_temporary "1,2,3\n"
+    local code, out = example("mlp.lua --data " .. path)
+    os.remove(path)
+    assert.equal(1, code)
+    assert.matches("65 columns wanted, not 3", out)
+  end)
+end)
+
+describe("examples/embed.c", function()
+  local host = program:gsub("mrt$", "embed")
+
+  it("runs a training script in its own process", function()
+    local file = io.open(host)
+    if not file then return pending(host .. " is not built") end
+    file:close()
+    local path = write_temporary [[
+      local mrt = require "mrt"
+      local w = mrt.parameter(mrt.zeros(1))
+      local opt = mrt.optim.sgd({w}, {lr = 0.25})
+      for _ = 1, epochs do
+        opt:step(mrt.grad(((w - 8) * (w - 8)):sum(), {w}))
+      end
+      result = w:item()]]
+    local code, out = shell(("LUA_PATH='lua/?.lua;lua/?/init.lua' '%s' %s")
+      :format(host, path))
+    os.remove(path)
+    assert.equal(0, code, out)
+    assert.equal("result: 7.0\n", out)
+  end)
+end)

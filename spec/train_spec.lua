@@ -1,0 +1,101 @@
+--- train_spec.lua -- the loop, its evaluation and what it prints
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
+local progress = require "mrt.progress"
+
+-- Something that can be written to as a file can.
+local function sink()
+  local parts = {}
+  return {
+    write = function(_, ...) for _, s in ipairs { ... } do parts[#parts + 1] = s end end,
+    flush = function() end,
+    text = function() return table.concat(parts) end,
+  }
+end
+
+local function problem()
+  mrt.seed(4)
+  local x = mrt.randn(64, 3)
+  local y = x:matmul(mrt.tensor { { 1.0 }, { -2.0 }, { 0.5 } })
+  return { model = nn.Sequential(nn.Linear(3, 1), nn.Dropout(0.5)),
+    loader = data.batches({ x, y }, { batch = 16, seed = 1 }),
+    loss = function(m, a, b) return nn.mse_loss(m(a), b) end }
+end
+
+describe("progress", function()
+  it("writes plain lines into a pipe, with the mean loss since the last", function()
+    local out = sink()
+    local bar = progress.new { steps = 4, every = 2, out = out, terminal = false }
+    for i = 1, 4 do bar:step(i, i, 100) end
+    local losses = {}
+    for step, loss in out.text():gmatch "step (%d)/4  loss (%S+)  %S+ tokens/s" do
+      losses[tonumber(step)] = tonumber(loss)
+    end
+    assert.same({ [1] = 1, [2] = 2, [4] = 3.5 }, losses)
+    assert.is_nil(out.text():find("\r", 1, true))
+  end)
+
+  it("rewrites one line on a terminal and leaves the last one standing", function()
+    local out = sink()
+    do
+      local bar <close> = progress.new { steps = 3, out = out, terminal = true }
+      for i = 1, 3 do bar:step(i, 0.5, 1) end
+    end
+    local text = out.text()
+    assert.matches("^\rstep 1/3", text)
+    local _, lines = text:gsub("\n", "")
+    assert.equal(1, lines)
+    assert.matches("step 3/3[^\r]*\n$", text)
+  end)
+end)
+
+describe("train", function()
+  it("evaluates without dropout, weighs by rows, and restores the mode", function()
+    local p = problem()
+    p.loader = data.batches({ mrt.ones(5, 3), mrt.zeros(5, 1) },
+      { batch = 2, shuffle = false })
+    local seen = 0
+    local value = train.evaluator { model = p.model, loader = p.loader,
+      loss = function(m, x, y)
+        seen = seen + 1
+        return nn.mse_loss(m(x), y)
+      end }()
+    local wanted = p.model.layers[1](mrt.ones(1, 3)):item() ^ 2
+    assert.is_true(math.abs(value - wanted) < 1e-5 * math.max(1, wanted))
+    assert.equal(2, seen)  -- traced for two rows and for one
+    assert.is_true(p.model.training)
+  end)
+
+  it("runs steps, reports them and ends with an evaluation", function()
+    local p, steps, evals = problem(), {}, 0
+    p.model.layers[2].p = 0
+    p.optimizer = optim.sgd(p.model:parameters(), { lr = 0.1 })
+    p.steps, p.eval_every, p.log_every = 60, 25, 1000
+    p.on_step = function(info) steps[#steps + 1] = info.loss end
+    p.eval = function() evals = evals + 1 return 7 end
+    local stdout = io.stdout
+    local capture = io.tmpfile()
+    io.stdout = capture
+    local ok, summary = pcall(train.run, p)
+    io.stdout = stdout
+    capture:close()
+    assert.is_true(ok, tostring(summary))
+    assert.equal(60, #steps)
+    assert.equal(3, evals)
+    assert.equal(7, summary.eval)
+    assert.equal(steps[60], summary.loss)
+    assert.is_true(summary.loss < steps[1] / 100)
+  end)
+
+  it("says what is missing", function()
+    assert.error_matches(function() train.run { steps = 3 } end,
+      "train.run: loader is missing")
+    assert.error_matches(function() train.run { steps = 3, loader = 1 } end,
+      "step is missing, or model, optimizer and loss")
+    assert.error_matches(function() train.run { stpes = 3 } end,
+      "no option 'stpes'")
+  end)
+end)
