@@ -67,7 +67,7 @@ static inline real vec_max(vec v) {
 }
 
 /* a * b + c rounded once where the processor can; else rounded twice. */
-#ifdef __FP_FAST_FMAF
+#if defined(__FP_FAST_FMAF) || defined(__FMA__)
 #ifdef MRT_F64
 static inline real fma_(real a, real b, real c) { return __builtin_fma(a, b, c); }
 #else
@@ -98,7 +98,9 @@ static inline int64_t mrt_id(const void *data, mrt_dtype dtype, int64_t i) {
  * first update. */
 static inline int64_t mrt_checked_id(const mrt_call *c, int64_t id, int64_t n) {
   if (id >= 0 && id < n) return id;
-  c->run->fault = c->node + 1;
+  __atomic_store_n(&c->run->bad_id, id, __ATOMIC_RELAXED);
+  __atomic_store_n(&c->run->bad_limit, n, __ATOMIC_RELAXED);
+  __atomic_store_n(&c->run->fault, c->node + 1, __ATOMIC_RELEASE);
   return id < 0 || n == 0 ? 0 : n - 1;
 }
 
