@@ -18,7 +18,7 @@ static void *address(const mrt_plan *plan, const mrt_slot *s) {
 void mrt_poison_dead(mrt_plan *plan, int step) {
   for (int i = 0; i < plan->slot_count; i++) {
     const mrt_slot *s = &plan->slots[i];
-    if (mrt_slot_in_arena(s) && (step < 0 || s->last == step))
+    if (s->bytes && mrt_slot_in_arena(s) && (step < 0 || s->last == step))
       memset(address(plan, s), 0xff, s->bytes);
   }
 }
