@@ -2,6 +2,7 @@
  *
  *   core.c     opens the module: the context, its allocator, the environment
  *   error.c    where Lua code is, and the one place that raises
+ *   pressure.c native memory under Lua's collector
  *   handle.c   the userdata that own tensors
  *   option.c   an operator's options from Lua arguments, by its schema
  *   apply.c    an operator applied to Lua arguments
@@ -78,8 +79,6 @@ int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
                   const char *op);
 /* Push what a message says of the value at `arg`: "f32[2,3]", 7, 'word'. */
 const char *mrt_lua_show(lua_State *L, int arg);
-/* Collect garbage because tensors use much memory; cheap when they do not. */
-void mrt_lua_pressure(lua_State *L, mrt_binding *m);
 /* Evaluate `call`, a status.  When memory is out, collect garbage and try once
  * more; raise what remains. */
 #define MRT_CHECK(L, m, op, call)                                              \
@@ -92,6 +91,11 @@ void mrt_lua_pressure(lua_State *L, mrt_binding *m);
     if (status_ != MRT_OK) mrt_lua_raise(L, m, status_, op);                   \
   } while (0)
 void mrt_error_open(lua_State *L, mrt_binding *m);
+
+/* ---- pressure.c ---------------------------------------------------------- */
+
+/* Collect garbage because tensors use much memory; cheap when they do not. */
+void mrt_lua_pressure(lua_State *L, mrt_binding *m);
 
 /* ---- handle.c ------------------------------------------------------------ */
 

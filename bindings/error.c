@@ -157,24 +157,6 @@ static int fail(lua_State *L) {
   return mrt_lua_fail(L, m, (mrt_status)status, op, "%s", message);
 }
 
-/* Lua drops the frame of a function that ends in `return x:f()`, and with it
- * the line to blame, but keeps it when f is a C function. */
-static int call_behind(lua_State *L) {
-  luaL_checkstack(L, 2, NULL);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  return lua_gettop(L);
-}
-
-/* front(f): a C function that calls f.  debug.getupvalue finds f again. */
-static int front(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  lua_settop(L, 1);
-  lua_pushcclosure(L, call_behind, 1);
-  return 1;
-}
-
 const char *mrt_lua_show(lua_State *L, int arg) {
   mrt_tensor **slot = luaL_testudata(L, arg, MRT_TENSOR);
   if (slot && *slot) {
@@ -194,6 +176,34 @@ const char *mrt_lua_show(lua_State *L, int arg) {
   }
 }
 
+/* Lua drops the frame of a function that ends in `return x:f()`, and with it
+ * the line to blame, but keeps it when f is a C function. */
+static int call_behind(lua_State *L) {
+  const char *method = lua_tostring(L, lua_upvalueindex(2));
+  if (method && !mrt_lua_is_tensor(L, 1)) {
+    mrt_binding *m = lua_touserdata(L, lua_upvalueindex(3));
+    return mrt_lua_fail(L, m, MRT_EVALUE, method,
+                        "a tensor wanted in front, got %s", mrt_lua_show(L, 1));
+  }
+  luaL_checkstack(L, 2, NULL);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+/* front(f, name?): a C function that calls f; with a name, a method, which
+ * checks that its first argument is a tensor.  debug.getupvalue finds f. */
+static int front(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  luaL_optstring(L, 2, NULL);
+  lua_settop(L, 2);
+  lua_pushlightuserdata(L, m);
+  lua_pushcclosure(L, call_behind, 3);
+  return 1;
+}
+
 void mrt_error_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "root", set_root },
@@ -208,31 +218,4 @@ void mrt_error_open(lua_State *L, mrt_binding *m) {
   lua_setfield(L, -2, "__concat");
   lua_pop(L, 1);
   mrt_binding_register(L, m, functions);
-}
-
-/* ---- memory -------------------------------------------------------------- */
-
-/* Lua sees forty bytes where there may be a gigabyte.  Each batch of tensor
- * bytes pushes its collector along; the limit, which follows what survives,
- * bounds the garbage even when that is not enough.  A push costs what Lua's own
- * heap is large, so batches grow with it. */
-enum { BATCH = 16 << 20, LEAST_LIMIT = 256 << 20 };
-
-static size_t batch_size(lua_State *L) {
-  int kilobytes = lua_gc(L, LUA_GCCOUNT);
-  size_t heap = kilobytes > 0 ? (size_t)kilobytes << 10 : 0;
-  return heap * 4 > BATCH ? heap * 4 : BATCH;
-}
-
-void mrt_lua_pressure(lua_State *L, mrt_binding *m) {
-  size_t now = mrt_context_get_info(m->ctx).bytes_now;
-  if (now < m->seen) m->seen = now;
-  if (now > m->limit) {
-    lua_gc(L, LUA_GCCOLLECT);
-    m->seen = mrt_context_get_info(m->ctx).bytes_now;
-    m->limit = m->seen * 2 > LEAST_LIMIT ? m->seen * 2 : LEAST_LIMIT;
-  } else if (now - m->seen >= BATCH && now - m->seen >= batch_size(L)) {
-    lua_gc(L, LUA_GCSTEP, (int)((now - m->seen) >> 10));
-    m->seen = mrt_context_get_info(m->ctx).bytes_now;
-  }
 }

@@ -18,6 +18,30 @@ function argument.refuse(who, text, ...)
   core.fail("value", who, text:format(...))
 end
 
+--- Return `value` if it is a tensor; else raise.
+---@param who string
+---@param what string  "index", "element 2 of the list"
+---@param value any
+---@return mrt.Tensor
+function argument.tensor(who, what, value)
+  if core.is_tensor(value) then return value end
+  argument.refuse(who, "%s is a %s, a tensor wanted", what, type(value))
+end
+
+--- Return `value` if it is a list of tensors; else raise.
+---@param who string
+---@param value any
+---@return mrt.Tensor[]
+function argument.tensors(who, value)
+  if type(value) ~= "table" then
+    argument.refuse(who, "a list of tensors wanted, got a %s", type(value))
+  end
+  for i = 1, #value do
+    argument.tensor(who, ("element %d of the list"):format(i), value[i])
+  end
+  return value
+end
+
 local function copy_named(who, names, options, out)
   for name, value in pairs(options) do
     local known = false

@@ -29,6 +29,14 @@ local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", fuse = "boolean",
   inplace = "boolean", share = "boolean", order = "string" }
 
+local function check_callable(who, fn)
+  if type(fn) == "function" then return end
+  local meta = getmetatable(fn)
+  if type(meta) ~= "table" or not meta.__call then
+    core.fail("value", who, "a function wanted, got " .. type(fn))
+  end
+end
+
 local function check_options(given)
   local names = {}
   for name in pairs(kinds) do names[#names + 1] = name end
@@ -190,6 +198,7 @@ end
 ---@param fn fun(): number
 ---@return mrt.Tensor scalar
 function compile.runtime(fn)
+  check_callable("runtime", fn)
   if not core.tracing() then return core.tensor(fn(), "f32") end
   current[#current + 1] = fn
   return core.trace_input()
@@ -266,9 +275,7 @@ function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
 ---@param options? mrt.CompileOptions
 ---@return mrt.Compiled
 function compile.compile(fn, options)
-  if type(fn) ~= "function" and not (getmetatable(fn) or {}).__call then
-    core.fail("value", "compile", "a function wanted, got " .. type(fn))
-  end
+  check_callable("compile", fn)
   local own = {}
   for name, value in pairs(options or {}) do own[name] = value end
   check_options(own)

@@ -212,7 +212,7 @@ function mrt.cat(list, dim) return op.cat(list, dim) end
 ---@return mrt.Tensor
 function mrt.stack(list, dim)
   local rows = {}
-  for i, x in ipairs(list) do rows[i] = x:unsqueeze(dim or 1) end
+  for i, x in ipairs(argument.tensors("stack", list)) do rows[i] = x:unsqueeze(dim or 1) end
   return op.cat(rows, dim)
 end
 
@@ -287,7 +287,7 @@ mrt.parameter = mrt.variable
 ---@param name string
 ---@return mrt.Tensor x
 function mrt.name(x, name)
-  x.name = name
+  argument.tensor("name", "what is named", x).name = name
   return x
 end
 
@@ -296,8 +296,11 @@ end
 ---@return mrt.Tensor|mrt.Tensor[] ...
 function mrt.eval(...)
   local list = {}
-  for _, value in ipairs { ... } do
-    for _, x in ipairs(as_list(value)) do list[#list + 1] = x end
+  for i = 1, select("#", ...) do
+    local value = (select(i, ...))
+    for _, x in ipairs(argument.tensors("eval", as_list(value))) do
+      list[#list + 1] = x
+    end
   end
   core.eval(list)
   return ...

@@ -137,6 +137,7 @@ end
 ---@return mrt.Tensor
 function Tensor.index_select(x, dim, ids)
   dim = place("index_select", x, dim)
+  argument.tensor("index_select", "ids", ids)
   local shape, ones = x:get_shape(), {}
   for i in ipairs(shape) do ones[i] = i == dim and -1 or 1 end
   shape[dim] = ids:numel()

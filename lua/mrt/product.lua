@@ -32,6 +32,7 @@ end
 ---@param y mrt.Tensor  `[n]`, as x
 ---@return mrt.Tensor   scalar
 function Tensor.dot(x, y)
+  argument.tensor("dot", "the second", y)
   if x:dim() ~= 1 or y:dim() ~= 1 or #x ~= #y then
     core.fail("shape", "dot", ("%s against %s, vectors of one length wanted")
       :format(x:type(), y:type()))

@@ -205,7 +205,7 @@ require "mrt.product"
 
 for name, method in pairs(Tensor) do
   if debug.getinfo(method, "S").what ~= "C" then
-    Tensor[name] = core.front(method)
+    Tensor[name] = core.front(method, name)
   end
 end
 

@@ -1,0 +1,30 @@
+/* pressure.c -- tells Lua's collector about memory that it does not see
+ *
+ * Lua sees forty bytes where there may be a gigabyte.  Each batch of tensor
+ * bytes pushes its collector along; a limit, which follows what survives, bounds
+ * the garbage even when that is not enough.  A push costs as Lua's own heap is
+ * large, so batches grow with it.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+enum { BATCH = 16 << 20, LEAST_LIMIT = 256 << 20 };
+
+static size_t batch_size(lua_State *L) {
+  int kilobytes = lua_gc(L, LUA_GCCOUNT);
+  size_t heap = kilobytes > 0 ? (size_t)kilobytes << 10 : 0;
+  return heap * 4 > BATCH ? heap * 4 : BATCH;
+}
+
+void mrt_lua_pressure(lua_State *L, mrt_binding *m) {
+  size_t now = mrt_context_get_info(m->ctx).bytes_now;
+  if (now < m->seen) m->seen = now;
+  if (now > m->limit) {
+    lua_gc(L, LUA_GCCOLLECT);
+    m->seen = mrt_context_get_info(m->ctx).bytes_now;
+    m->limit = m->seen * 2 > LEAST_LIMIT ? m->seen * 2 : LEAST_LIMIT;
+  } else if (now - m->seen >= BATCH && now - m->seen >= batch_size(L)) {
+    lua_gc(L, LUA_GCSTEP, (int)((now - m->seen) >> 10));
+    m->seen = mrt_context_get_info(m->ctx).bytes_now;
+  }
+}
