@@ -21,7 +21,7 @@ local Plan = {}
 Plan.__index = Plan
 Plan.__name = "mrt.Plan"
 
-local SHOWN = 12 -- values listed at the peak
+local SHOWN = 12 -- lines about what is alive at the peak
 
 --- Wrap a plan of the core.
 ---@param core_plan userdata
@@ -78,7 +78,8 @@ local function optimisation(self, lines)
     parts[#parts + 1] = ("%s %d"):format(pass.name, pass.nodes)
   end
   add(lines, "nodes       %s, in a run %d", table.concat(parts, ", "), self.nodes)
-  add(lines, "work        %s flop", format.rate(self.flops))
+  add(lines, "work        %s flop", self.flops < 1e9
+    and format.rate(self.flops) or ("%.2fG"):format(self.flops / 1e9))
 end
 
 local function by_kind(values, step)
@@ -104,37 +105,45 @@ local function composition(self, lines, values)
   end
 end
 
+-- Values alive at a step, those of one line, operator and type together.
 local function alive(values, step)
-  local out = {}
+  local out, groups = {}, {}
   for _, v in ipairs(values) do
     if in_arena[v.kind] and v.first <= step and step <= v.last then
-      out[#out + 1] = v
+      local what = ("%-10s %-14s %-18s %s"):format(v.kind, v.name or v.op,
+        v.type, place(v))
+      local group = groups[what]
+      if not group then
+        group = { what = what, bytes = 0, count = 0 }
+        groups[what], out[#out + 1] = group, group
+      end
+      group.bytes, group.count = group.bytes + v.bytes, group.count + 1
     end
   end
-  table.sort(out, function(a, b)
-    if a.bytes ~= b.bytes then return a.bytes > b.bytes end
-    return a.offset < b.offset
+  table.sort(out, function(p, q)
+    if p.bytes ~= q.bytes then return p.bytes > q.bytes end
+    return p.what < q.what
   end)
   return out
 end
 
 local function survivors(self, lines, values)
   local list = alive(values, self.peak_step)
-  add(lines, "largest values alive there")
+  add(lines, "what is alive there, largest first")
   for i = 1, math.min(SHOWN, #list) do
-    local v = list[i]
-    add(lines, "  %s  %-10s %-14s %-18s %s", bytes(v.bytes), v.kind,
-      v.name or v.op, v.type, place(v))
+    local group = list[i]
+    add(lines, "  %s %4s %s", bytes(group.bytes),
+      group.count > 1 and group.count .. " x" or "", group.what)
   end
-  if #list > SHOWN then
-    local rest = 0
-    for i = SHOWN + 1, #list do rest = rest + list[i].bytes end
-    add(lines, "  %s  %d more", bytes(rest), #list - SHOWN)
+  local rest = 0
+  for i = SHOWN + 1, #list do rest = rest + list[i].bytes end
+  if rest > 0 then
+    add(lines, "  %s      %d kinds more", bytes(rest), #list - SHOWN)
   end
 end
 
--- The largest step of the other half of the walk down from the peak: the next
--- hill, which would be the peak if this one were lowered.
+-- The highest step off the hill that the peak stands on: it would be the peak
+-- if this one were lowered.
 local function next_peak(steps, peak)
   local function foot(step, by)
     while steps[step + by] and steps[step + by].live <= steps[step].live do
