@@ -151,28 +151,42 @@ MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n) {
 
 /* ---- updates -------------------------------------------------------------------- */
 
+/* The variables' new versions, one reference each. */
+static mrt_status make_versions(mrt_context *ctx, mrt_expr *x,
+                                mrt_tensor **versions) {
+  for (int i = 0; i < x->updates; i++) {
+    versions[i] = mrt_expr_output(ctx, x, i);
+    if (versions[i]) continue;
+    while (i > 0) mrt_drop(versions[--i]);
+    return mrt_nomem(&ctx->error);
+  }
+  return MRT_OK;
+}
+
+/* All that can fail comes first: a variable has the new version or not. */
 static mrt_status record(mrt_context *ctx, mrt_expr *x, mrt_tensor *result,
                          mrt_tensor *const *given) {
   mrt_trace *trace = ctx->trace;
   mrt_arena *arena = &trace->arena;
+  mrt_tensor *versions[MRT_MAX_OUT];
   if (!MRT_PUSH_ROOM(arena, trace->updates, trace->update_count,
                      trace->update_room) ||
       !MRT_PUSH_ROOM(arena, trace->results, trace->update_count,
                      trace->result_room))
     return mrt_nomem(&ctx->error);
   for (int i = 0; i < x->updates; i++) {
+    if (given[i]->variable->traced) continue;
     if (!MRT_PUSH_ROOM(arena, trace->variables, trace->variable_count,
                        trace->variable_room))
       return mrt_nomem(&ctx->error);
-    mrt_tensor *version = mrt_expr_output(ctx, x, i);
-    if (!version) return mrt_nomem(&ctx->error);
+    mrt_hold(given[i]);
+    trace->variables[trace->variable_count++] = given[i];
+  }
+  MRT_TRY(make_versions(ctx, x, versions));
+  for (int i = 0; i < x->updates; i++) {
     mrt_variable *v = given[i]->variable;
-    if (!v->traced) {
-      mrt_hold(given[i]);
-      trace->variables[trace->variable_count++] = given[i];
-    }
     mrt_drop(v->traced);
-    v->traced = version;
+    v->traced = versions[i];
   }
   mrt_hold(result);
   trace->updates[trace->update_count] = x;
