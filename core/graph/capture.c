@@ -40,11 +40,13 @@ static mrt_status mark(capture *c, mrt_tensor *t, int value) {
   return MRT_OK;
 }
 
+/* The graph needs the numbers of `t` as long as it lives. */
 static mrt_status hold(capture *c, mrt_tensor *t) {
   mrt_graph *g = c->g;
   if (!MRT_PUSH_ROOM(&g->arena, g->held, g->held_count, g->held_room))
     return mrt_nomem(c->e);
   mrt_hold(t);
+  mrt_tensor_await(t);
   g->held[g->held_count++] = t;
   return MRT_OK;
 }
@@ -54,8 +56,9 @@ static mrt_status add_leaf(capture *c, mrt_tensor *t) {
   mrt_value *v = mrt_graph_value(c->g, &t->type, t->origin);
   if (!v) return mrt_nomem(c->e);
   v->tensor = t, v->name = t->name;
-  v->leaf = t->input ? MRT_LEAF_INPUT
-                     : t->variable ? MRT_LEAF_VARIABLE : MRT_LEAF_CONSTANT;
+  v->leaf = t->input      ? MRT_LEAF_INPUT
+            : t->variable ? MRT_LEAF_VARIABLE
+                          : MRT_LEAF_CONSTANT;
   v->index = t->input - 1;
   MRT_TRY(hold(c, t));
   return mark(c, t, v->id + 1);

@@ -6,7 +6,10 @@
 #include <string.h>
 
 void mrt_graph_free(mrt_graph *g) {
-  for (int i = 0; i < g->held_count; i++) mrt_drop(g->held[i]);
+  for (int i = 0; i < g->held_count; i++) {
+    mrt_tensor_release(g->held[i]);
+    mrt_drop(g->held[i]);
+  }
   g->held_count = 0;
   mrt_arena_free(&g->arena);
 }
@@ -49,8 +52,8 @@ mrt_node *mrt_graph_node(mrt_graph *g, const mrt_op *op, int nin,
 
 mrt_status mrt_graph_unary(mrt_graph *g, int op, mrt_value *in,
                            mrt_node **node) {
-  *node = mrt_graph_node(g, mrt_ops[op], 1, &in, NULL, 1, &in->type,
-                         in->origin);
+  *node =
+      mrt_graph_node(g, mrt_ops[op], 1, &in, NULL, 1, &in->type, in->origin);
   return *node ? MRT_OK : mrt_nomem(&g->ctx->error);
 }
 

@@ -17,7 +17,42 @@ mrt_tensor *mrt_tensor_new(mrt_context *ctx, const mrt_type *type) {
 
 void mrt_hold(mrt_tensor *t) { t->refs++; }
 
-MRT_API void mrt_tensor_ref(mrt_tensor *t) { t->refs++, t->handles++; }
+/* Put what computes `t` on the list if it does not wait for its inputs. */
+static void want(mrt_tensor *t, mrt_expr **list) {
+  mrt_expr *x = t->expr;
+  if (!x || !x->computed || t->storage || t->variable) return;
+  x->computed = false;
+  x->next_wanted = *list;
+  *list = x;
+}
+
+static void compute_again(mrt_tensor *t) {
+  mrt_expr *list = NULL;
+  want(t, &list);
+  while (list) {
+    mrt_expr *x = list;
+    list = x->next_wanted;
+    for (int i = 0; i < x->nin; i++) {
+      x->in[i]->pending++;
+      want(x->in[i], &list);
+    }
+  }
+}
+
+void mrt_tensor_await(mrt_tensor *t) {
+  t->pending++;
+  compute_again(t);
+}
+
+void mrt_tensor_release(mrt_tensor *t) {
+  t->pending--;
+  mrt_tensor_trim(t);
+}
+
+MRT_API void mrt_tensor_ref(mrt_tensor *t) {
+  t->refs++, t->handles++;
+  compute_again(t);
+}
 
 MRT_API void mrt_tensor_unref(mrt_tensor *t) {
   if (!t) return;
@@ -26,7 +61,7 @@ MRT_API void mrt_tensor_unref(mrt_tensor *t) {
 }
 
 static void forget_reader(mrt_variable *v, const mrt_expr *x) {
-  for (int i = 0; i < v->reader_count; i++)
+  for (int i = v->reader_count; i-- > 0;) /* the newest often goes first */
     if (v->readers[i] == x) {
       v->readers[i] = v->readers[--v->reader_count];
       return;
@@ -36,10 +71,7 @@ static void forget_reader(mrt_variable *v, const mrt_expr *x) {
 void mrt_expr_computed(mrt_expr *x) {
   if (x->computed) return;
   x->computed = true;
-  for (int i = 0; i < x->nin; i++) {
-    x->in[i]->pending--;
-    mrt_tensor_trim(x->in[i]);
-  }
+  for (int i = 0; i < x->nin; i++) mrt_tensor_release(x->in[i]);
 }
 
 void mrt_expr_free(mrt_context *ctx, mrt_expr *x) {
@@ -61,8 +93,7 @@ void mrt_variable_started(mrt_variable *v) {
   mrt_tensor *init = v->init;
   if (!init) return;
   v->init = NULL;
-  init->pending--;
-  mrt_tensor_trim(init);
+  mrt_tensor_release(init);
   mrt_drop(init);
 }
 
@@ -140,7 +171,7 @@ mrt_expr *mrt_expr_new(mrt_context *ctx, const mrt_op *op, int nin,
   for (int i = 0; ok && i < nin; i++) {
     x->in[x->nin++] = in[i];
     mrt_hold(in[i]);
-    in[i]->pending++;
+    mrt_tensor_await(in[i]);
     if (in[i]->variable) ok = add_reader(ctx, in[i]->variable, x);
   }
   if (ok) return x;
@@ -211,7 +242,7 @@ MRT_API mrt_status mrt_variable_new(mrt_context *ctx, mrt_tensor *init,
     return mrt_tensor_unref(t), mrt_nomem(&ctx->error);
   init = mrt_tensor_current(init);
   mrt_hold(init);
-  init->pending++;
+  mrt_tensor_await(init);
   t->variable->init = init;
   *out = t;
   return MRT_OK;
@@ -251,21 +282,30 @@ MRT_API const void *mrt_tensor_data(const mrt_tensor *t) {
 MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i) {
   const void *data = mrt_tensor_data(t);
   switch (t->type.dtype) { /* over element types, of which there are few */
-  case MRT_f32: return ((const float *)data)[i];
-  case MRT_f64: return ((const double *)data)[i];
-  case MRT_f16: return mrt_f16_to_float(((const uint16_t *)data)[i]);
-  case MRT_bf16: return mrt_bf16_to_float(((const uint16_t *)data)[i]);
-  default: return (double)mrt_tensor_integer(t, i);
+  case MRT_f32:
+    return ((const float *)data)[i];
+  case MRT_f64:
+    return ((const double *)data)[i];
+  case MRT_f16:
+    return mrt_f16_to_float(((const uint16_t *)data)[i]);
+  case MRT_bf16:
+    return mrt_bf16_to_float(((const uint16_t *)data)[i]);
+  default:
+    return (double)mrt_tensor_integer(t, i);
   }
 }
 
 MRT_API int64_t mrt_tensor_integer(const mrt_tensor *t, int64_t i) {
   const void *data = mrt_tensor_data(t);
   switch (t->type.dtype) {
-  case MRT_i64: return ((const int64_t *)data)[i];
-  case MRT_i32: return ((const int32_t *)data)[i];
+  case MRT_i64:
+    return ((const int64_t *)data)[i];
+  case MRT_i32:
+    return ((const int32_t *)data)[i];
   case MRT_u8:
-  case MRT_bool: return ((const uint8_t *)data)[i];
-  default: return (int64_t)mrt_tensor_number(t, i);
+  case MRT_bool:
+    return ((const uint8_t *)data)[i];
+  default:
+    return (int64_t)mrt_tensor_number(t, i);
   }
 }

@@ -46,8 +46,9 @@ typedef struct mrt_expr {
   int updates;         /* outputs that take the storage of the first inputs */
   bool computed;       /* no longer counts as pending on its inputs */
   bool stale;          /* reads a variable's old value */
-  struct mrt_tensor **in;   /* held */
-  struct mrt_tensor **out;  /* borrowed; NULL when that tensor is gone */
+  struct mrt_expr *next_wanted; /* scratch of mrt_tensor_await */
+  struct mrt_tensor **in;       /* held */
+  struct mrt_tensor **out;      /* borrowed; NULL when that tensor is gone */
   mrt_type *out_types;
   void *options;
   size_t options_size;
@@ -85,10 +86,10 @@ struct mrt_tensor {
 
 typedef struct mrt_trace {
   mrt_arena arena;
-  uint64_t first_id; /* tensors with smaller ids come from outside */
+  uint64_t first_id;   /* tensors with smaller ids come from outside */
   mrt_tensor **inputs; /* held */
   int input_count, input_room;
-  mrt_expr **updates; /* kept alive by `results` */
+  mrt_expr **updates;   /* kept alive by `results` */
   mrt_tensor **results; /* held: output 0 of each update */
   int update_count, update_room, result_room;
   mrt_tensor **variables; /* held: those with a traced version */
@@ -108,7 +109,7 @@ struct mrt_context {
   struct mrt_file {
     struct mrt_file *next;
     char *text;
-  } *files;
+  } * files;
   mrt_origin origin;
   mrt_trace *trace;
   mrt_tensor *dead; /* being freed, so that long chains do not recurse */
@@ -144,6 +145,11 @@ mrt_tensor *mrt_expr_output(mrt_context *ctx, mrt_expr *x, int i);
 void mrt_expr_free(mrt_context *ctx, mrt_expr *x);
 /* Its results exist: it no longer keeps its inputs' numbers alive. */
 void mrt_expr_computed(mrt_expr *x);
+/* Somebody waits for the numbers.  If they were given back, what they are
+ * computed from is waited for again too. */
+void mrt_tensor_await(mrt_tensor *t);
+/* He waits no longer: the numbers are given back if nobody can see them. */
+void mrt_tensor_release(mrt_tensor *t);
 /* Give the numbers back if nobody can see them. */
 void mrt_tensor_trim(mrt_tensor *t);
 /* The numbers are in `s` (held on success); the tensor is evaluated. */
