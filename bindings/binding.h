@@ -85,7 +85,7 @@ const char *mrt_lua_show(lua_State *L, int arg);
   do {                                                                         \
     mrt_status status_ = (call);                                               \
     if (status_ == MRT_ENOMEM && !(m)->carried) {                              \
-      lua_gc(L, LUA_GCCOLLECT);                                                \
+      mrt_lua_collect(L);                                                      \
       status_ = (call);                                                        \
     }                                                                          \
     if (status_ != MRT_OK) mrt_lua_raise(L, m, status_, op);                   \
@@ -96,6 +96,8 @@ void mrt_error_open(lua_State *L, mrt_binding *m);
 
 /* Collect garbage because tensors use much memory; cheap when they do not. */
 void mrt_lua_pressure(lua_State *L, mrt_binding *m);
+/* Collect all garbage, if finalizers can run. */
+void mrt_lua_collect(lua_State *L);
 
 /* ---- handle.c ------------------------------------------------------------ */
 

@@ -63,7 +63,7 @@ static void open_context(lua_State *L, mrt_binding *m) {
   };
   mrt_status status = mrt_context_new(&options, &m->ctx);
   if (status == MRT_ENOMEM) {
-    lua_gc(L, LUA_GCCOLLECT);
+    mrt_lua_collect(L);
     status = mrt_context_new(&options, &m->ctx);
   }
   if (status != MRT_OK)

@@ -41,7 +41,7 @@ static int grad(lua_State *L) {
   m->caller = L;
   mrt_status status = attempt(m, ys, dys, xs, unused, dx);
   if (status == MRT_ENOMEM && !m->carried) {
-    lua_gc(L, LUA_GCCOLLECT);
+    mrt_lua_collect(L);
     status = attempt(m, ys, dys, xs, unused, dx);
   }
   m->caller = outer;

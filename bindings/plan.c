@@ -179,7 +179,7 @@ static int run(lua_State *L) {
   mrt_status status =
       mrt_plan_run(p->plan, p->in->at, p->in->count, p->out->at, n);
   if (status == MRT_ENOMEM) {
-    lua_gc(L, LUA_GCCOLLECT);
+    mrt_lua_collect(L);
     status = mrt_plan_run(p->plan, p->in->at, p->in->count, p->out->at, n);
   }
   mrt_handles_clear(p->in);

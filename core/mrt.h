@@ -164,8 +164,8 @@ typedef struct mrt_op_info {
   const mrt_option *options;  /* indices and dimensions here are 0-based */
   int option_count;
   size_t options_size;
-  bool updates; /* writes its first inputs: only the library applies it */
-  bool pointwise;      /* inputs of one shape: callers broadcast before */
+  bool updates;   /* writes its first inputs: only the library applies it */
+  bool pointwise; /* inputs of one shape: callers broadcast before */
   bool differentiable; /* has a gradient */
   bool random;         /* draws numbers */
 } mrt_op_info;
@@ -238,8 +238,7 @@ MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
  * with the gradient of y while mrt_grad builds, it fills dx[nx] with tensors
  * (one handle each, taken) or NULL.  `release` is called once when the node
  * dies, also when this function fails. */
-typedef mrt_status (*mrt_backward)(void *user, mrt_tensor *dy,
-                                   mrt_tensor **dx);
+typedef mrt_status (*mrt_backward)(void *user, mrt_tensor *dy, mrt_tensor **dx);
 MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
                               mrt_tensor *const *xs, int nx,
                               mrt_backward backward, void (*release)(void *),

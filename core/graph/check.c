@@ -39,8 +39,8 @@ mrt_status mrt_graph_check(const mrt_graph *g, mrt_error *e) {
   mrt_arena_init(&arena, g->ctx->allocator);
   int *made = MRT_NEW(&arena, int, g->value_count);
   int *overwritten = MRT_NEW(&arena, int, g->value_count);
-  mrt_status s = made && overwritten ? walk(g, made, overwritten, e)
-                                     : mrt_nomem(e);
+  mrt_status s =
+      made && overwritten ? walk(g, made, overwritten, e) : mrt_nomem(e);
   mrt_arena_free(&arena);
   return s;
 }

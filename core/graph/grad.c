@@ -13,8 +13,8 @@
  * Walks keep their facts in `mark`s of tensors and a list sorted by id.
  *
  * SPDX-License-Identifier: MIT */
-#include "op/build.h"
 #include "op/apply.h"
+#include "op/build.h"
 #include "op/views.h"
 
 #include <stdlib.h>
@@ -66,7 +66,8 @@ static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
     }
     bool first = true;
     for (int i = 0; i < x->nout && first; i++)
-      if (x->out[i] && x->out[i] != t && (x->out[i]->mark & SEEN)) first = false;
+      if (x->out[i] && x->out[i] != t && (x->out[i]->mark & SEEN))
+        first = false;
     if (!first) continue;
     if (!MRT_PUSH_ROOM(&w->arena, w->order, w->count, w->room))
       return mrt_nomem(w->e);
@@ -145,9 +146,16 @@ static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
     if (!mrt_own(b, t)) return b->status;
     out[i] = t;
   }
-  mrt_build rule = { .ctx = b->ctx, .op = x->op, .options = x->options,
-                     .nin = x->nin, .nout = x->nout, .in = x->in, .out = out,
-                     .dout = dout, .din = din, .wants = wants };
+  mrt_build rule = { .ctx = b->ctx,
+                     .op = x->op,
+                     .options = x->options,
+                     .nin = x->nin,
+                     .nout = x->nout,
+                     .in = x->in,
+                     .out = out,
+                     .dout = dout,
+                     .din = din,
+                     .wants = wants };
   mrt_origin before = b->ctx->origin;
   b->ctx->origin = x->origin;
   b->ctx->origin.backward = true;
@@ -157,8 +165,10 @@ static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
     if (!wants[i] || !din[i]) continue;
     mrt_hold(din[i]);
     din[i]->handles++;
-    if (!mrt_own(b, din[i])) status = b->status;
-    else status = add_to(w, b, s, x->in[i], din[i]);
+    if (!mrt_own(b, din[i]))
+      status = b->status;
+    else
+      status = add_to(w, b, s, x->in[i], din[i]);
   }
   b->ctx->origin = before;
   mrt_build_free(&rule);
@@ -185,10 +195,11 @@ static mrt_status run(walk *w, mrt_build *b, mrt_tensor *const *ys,
   for (int i = 0; i < nx; i++) {
     dx[i] = sum_of(&s, xs[i]);
     if (!dx[i] && w->met_stale)
-      return mrt_fail(w->e, MRT_EGRAD,
-                      "grad: the way to input %d reads a variable that has been "
-                      "assigned since; take the gradient before assigning",
-                      i + 1);
+      return mrt_fail(
+          w->e, MRT_EGRAD,
+          "grad: the way to input %d reads a variable that has been "
+          "assigned since; take the gradient before assigning",
+          i + 1);
   }
   return MRT_OK;
 }
@@ -232,8 +243,10 @@ static void between_stand_ins(mrt_build *b, mrt_decompose decompose,
 void mrt_grad_decomposed(mrt_build *b, mrt_decompose decompose) {
   size_t bytes = (size_t)b->nin * sizeof(mrt_tensor *);
   mrt_tensor **stand_in = mrt_calloc(b->ctx->allocator, 1, bytes);
-  if (!stand_in) b->status = mrt_nomem(&b->ctx->error);
-  else between_stand_ins(b, decompose, stand_in);
+  if (!stand_in)
+    b->status = mrt_nomem(&b->ctx->error);
+  else
+    between_stand_ins(b, decompose, stand_in);
   mrt_release(b->ctx->allocator, stand_in, bytes);
 }
 
@@ -270,8 +283,9 @@ static mrt_status public_grad(mrt_build *b, mrt_tensor *const *ys,
                               mrt_tensor *const *xs, int nx, bool allow_unused,
                               mrt_tensor **dys, mrt_tensor **dx) {
   for (int i = 0; i < ny; i++)
-    dys[i] = given ? given[i]
-                   : mrt_expand_to(b, mrt_const_like(b, ys[i], 1), &ys[i]->type);
+    dys[i] = given
+                 ? given[i]
+                 : mrt_expand_to(b, mrt_const_like(b, ys[i], 1), &ys[i]->type);
   MRT_TRY(b->status);
   MRT_TRY(grad_build(b, ys, dys, ny, xs, nx, false, dx));
   for (int i = 0; i < nx; i++) {

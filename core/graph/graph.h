@@ -52,7 +52,7 @@ typedef struct mrt_node {
   mrt_origin origin;
   const char *label; /* what to call it: the operator, or what was fused */
   bool dead;         /* removed by the next mrt_graph_sweep */
-  int scratch_slot; /* or -1 */
+  int scratch_slot;  /* or -1 */
   int mark;          /* scratch of one pass */
 } mrt_node;
 

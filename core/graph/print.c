@@ -15,12 +15,14 @@ void mrt_string_add(mrt_string *s, const char *fmt, ...) {
   if (!s->failed && s->used + (size_t)n + 1 > s->room) {
     size_t room = s->room * 2 + (size_t)n + 256;
     char *grown = mrt_resize(s->allocator, s->text, s->room, room);
-    if (grown) s->text = grown, s->room = room;
-    else s->failed = true;
+    if (grown)
+      s->text = grown, s->room = room;
+    else
+      s->failed = true;
   }
   if (!s->failed)
-    s->used += (size_t)vsnprintf(s->text + s->used, s->room - s->used, fmt,
-                                 again);
+    s->used +=
+        (size_t)vsnprintf(s->text + s->used, s->room - s->used, fmt, again);
   va_end(again);
 }
 
@@ -32,9 +34,12 @@ void mrt_string_free(mrt_string *s) {
 static void print_value(const mrt_value *v, mrt_string *s) {
   static const char *const kinds[] = { "%", "input ", "variable ",
                                        "constant " };
-  if (v->leaf == MRT_LEAF_INPUT) mrt_string_add(s, "input %d", v->index + 1);
-  else if (v->name) mrt_string_add(s, "%s", v->name);
-  else mrt_string_add(s, "%s%d", kinds[v->leaf], v->id);
+  if (v->leaf == MRT_LEAF_INPUT)
+    mrt_string_add(s, "input %d", v->index + 1);
+  else if (v->name)
+    mrt_string_add(s, "%s", v->name);
+  else
+    mrt_string_add(s, "%s%d", kinds[v->leaf], v->id);
 }
 
 void mrt_graph_print(const mrt_graph *g, mrt_string *s) {

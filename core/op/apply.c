@@ -23,8 +23,13 @@ mrt_status mrt_infer_types(const mrt_op *op, int nin, const mrt_type *const *in,
                            void *options, mrt_type *types, int *nout,
                            mrt_error *e) {
   MRT_TRY(check_count(op, nin, e));
-  mrt_infer c = { .op = op, .nin = nin, .in = in, .options = options,
-                  .nout = 1, .out = types, .e = e };
+  mrt_infer c = { .op = op,
+                  .nin = nin,
+                  .in = in,
+                  .options = options,
+                  .nout = 1,
+                  .out = types,
+                  .e = e };
   MRT_TRY(op->infer(&c));
   for (int i = 0; i < c.nout; i++)
     MRT_TRY(mrt_type_check(&types[i], op->name, e));
@@ -62,7 +67,10 @@ mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
                           const void *options, mrt_expr **out) {
   _Alignas(max_align_t) char own[MRT_MAX_OPTIONS];
   mrt_type types[MRT_MAX_OUT];
-  struct { mrt_tensor *in; const mrt_type *type; } few[FEW];
+  struct {
+    mrt_tensor *in;
+    const mrt_type *type;
+  } few[FEW];
   if (nin < 0 || op->options_size > sizeof own)
     return mrt_fail(&ctx->error, MRT_EVALUE, "%s: bad call", op->name);
   size_t bytes = (size_t)nin * (sizeof few[0].in + sizeof few[0].type);
@@ -92,8 +100,10 @@ mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
     s = mrt_infer_types(op, nin, in_types, own, types, &nout, &ctx->error);
   if (!s) {
     *out = mrt_expr_new(ctx, op, nin, in, own, op->options_size, nout, types);
-    if (*out) (*out)->updates = op->updates;
-    else s = mrt_nomem(&ctx->error);
+    if (*out)
+      (*out)->updates = op->updates;
+    else
+      s = mrt_nomem(&ctx->error);
   }
   if (room != few) mrt_release(ctx->allocator, room, bytes);
   return s;
@@ -105,10 +115,11 @@ MRT_API mrt_status mrt_apply(mrt_context *ctx, const mrt_op *op,
                              int *nout) {
   if (op->traits & MRT_UPDATES)
     return mrt_fail(&ctx->error, MRT_EVALUE,
-                    "%s writes its inputs: it is applied with update", op->name);
+                    "%s writes its inputs: it is applied with update",
+                    op->name);
   if (op->traits & MRT_INTERNAL)
-    return mrt_fail(&ctx->error, MRT_EVALUE,
-                    "%s is made by the library only", op->name);
+    return mrt_fail(&ctx->error, MRT_EVALUE, "%s is made by the library only",
+                    op->name);
   mrt_expr *x;
   MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, &x));
   int n = x->nout < room ? x->nout : room;

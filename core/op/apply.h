@@ -11,9 +11,9 @@ enum { MRT_MAX_OPTIONS = 512 }; /* bytes of one operator's options */
 
 /* Check the inputs' count and run the row's inference: fills types[0..*nout),
  * normalises `options` in place. */
-mrt_status mrt_infer_types(const mrt_op *op, int nin,
-                           const mrt_type *const *in, void *options,
-                           mrt_type *types, int *nout, mrt_error *e);
+mrt_status mrt_infer_types(const mrt_op *op, int nin, const mrt_type *const *in,
+                           void *options, mrt_type *types, int *nout,
+                           mrt_error *e);
 
 /* A new expression of `op`, updating operators included, whose outputs are
  * made on demand by mrt_expr_output.  The caller makes at least one. */

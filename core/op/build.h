@@ -42,10 +42,10 @@ mrt_tensor *mrt_make(mrt_build *b, int op, const void *options, int nin,
 void mrt_make_all(mrt_build *b, int op, const void *options, int nin,
                   mrt_tensor *const *in, mrt_tensor **out, int room);
 #define MRT_MAKE(b, op, options, ...)                                          \
-  mrt_make(b, MRT_OP_##op, options,                                            \
-           (int)(sizeof((mrt_tensor *[]){ __VA_ARGS__ }) /                     \
-                 sizeof(mrt_tensor *)),                                        \
-           (mrt_tensor *[]){ __VA_ARGS__ })
+  mrt_make(                                                                    \
+      b, MRT_OP_##op, options,                                                 \
+      (int)(sizeof((mrt_tensor *[]){ __VA_ARGS__ }) / sizeof(mrt_tensor *)),   \
+      (mrt_tensor *[]){ __VA_ARGS__ })
 
 /* Pointwise, with broadcasting as in Lua. */
 mrt_tensor *mrt_add(mrt_build *b, mrt_tensor *x, mrt_tensor *y);

@@ -30,10 +30,16 @@ static void grad(mrt_build *b) {
 }
 
 const mrt_op mrt_op_cast = {
-  .name = "cast", .number = MRT_OP_cast,
+  .name = "cast",
+  .number = MRT_OP_cast,
   .doc = "y = x in another dtype",
-  .min_inputs = 1, .max_inputs = 1,
+  .min_inputs = 1,
+  .max_inputs = 1,
   MRT_OPTIONS(options, mrt_cast_options),
-  .infer = infer, .grad = grad, .flops = mrt_flops_one,
-  .strided = 1, .width = MRT_FOLLOW, .traits = MRT_POINTWISE,
+  .infer = infer,
+  .grad = grad,
+  .flops = mrt_flops_one,
+  .strided = 1,
+  .width = MRT_FOLLOW,
+  .traits = MRT_POINTWISE,
 };

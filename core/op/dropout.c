@@ -29,11 +29,17 @@ static void grad(mrt_build *b) {
 }
 
 const mrt_op mrt_op_dropout = {
-  .name = "dropout", .number = MRT_OP_dropout,
+  .name = "dropout",
+  .number = MRT_OP_dropout,
   .doc = "y = x / (1 - p) with probability 1 - p, else 0",
-  .min_inputs = 1, .max_inputs = 1,
+  .min_inputs = 1,
+  .max_inputs = 1,
   MRT_OPTIONS(options, mrt_dropout_options),
-  .infer = infer, .grad = grad, .flops = mrt_flops_ten,
-  .inplace = 1, .strided = 1, .width = MRT_FOLLOW,
+  .infer = infer,
+  .grad = grad,
+  .flops = mrt_flops_ten,
+  .inplace = 1,
+  .strided = 1,
+  .width = MRT_FOLLOW,
   .traits = MRT_POINTWISE | MRT_RANDOM,
 };

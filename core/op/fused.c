@@ -31,11 +31,16 @@ static double flops(const mrt_signature *s) {
 }
 
 const mrt_op mrt_op_fused = {
-  .name = "fused", .number = MRT_OP_fused,
+  .name = "fused",
+  .number = MRT_OP_fused,
   .doc = "a chain of pointwise operators",
-  .min_inputs = 0, .max_inputs = -1,
+  .min_inputs = 0,
+  .max_inputs = -1,
   .options_size = sizeof(mrt_fused_options),
-  .infer = infer, .flops = flops,
-  .inplace = UINT32_MAX, .strided = UINT32_MAX, .width = MRT_WIDE,
+  .infer = infer,
+  .flops = flops,
+  .inplace = UINT32_MAX,
+  .strided = UINT32_MAX,
+  .width = MRT_WIDE,
   .traits = MRT_INTERNAL,
 };

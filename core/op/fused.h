@@ -29,8 +29,8 @@ typedef struct mrt_fused_code {
 typedef struct mrt_fused_options {
   int code_count, registers;
   const mrt_fused_code *code;
-  const int *out_register;     /* [nout] */
-  const mrt_type *out_types;   /* [nout]: one shape */
+  const int *out_register;   /* [nout] */
+  const mrt_type *out_types; /* [nout]: one shape */
 } mrt_fused_options;
 
 #endif

@@ -102,37 +102,51 @@ static mrt_status infer_randint(mrt_infer *c) {
 }
 
 const mrt_op mrt_op_full = {
-  .name = "full", .number = MRT_OP_full,
+  .name = "full",
+  .number = MRT_OP_full,
   .doc = "y = value everywhere",
   MRT_OPTIONS(full_options, mrt_full_options),
-  .infer = infer_full, .width = MRT_WIDE,
+  .infer = infer_full,
+  .width = MRT_WIDE,
   .traits = MRT_POINTWISE | MRT_UNIFORM,
 };
 const mrt_op mrt_op_arange = {
-  .name = "arange", .number = MRT_OP_arange,
+  .name = "arange",
+  .number = MRT_OP_arange,
   .doc = "y = start, start + step, ... short of stop",
   MRT_OPTIONS(arange_options, mrt_arange_options),
-  .infer = infer_arange, .flops = mrt_flops_one, .width = MRT_WIDE,
+  .infer = infer_arange,
+  .flops = mrt_flops_one,
+  .width = MRT_WIDE,
   .traits = MRT_POINTWISE,
 };
 const mrt_op mrt_op_rand = {
-  .name = "rand", .number = MRT_OP_rand,
+  .name = "rand",
+  .number = MRT_OP_rand,
   .doc = "y uniform in [0, 1)",
   MRT_OPTIONS(rand_options, mrt_rand_options),
-  .infer = infer_rand, .flops = mrt_flops_ten, .width = MRT_WIDE,
+  .infer = infer_rand,
+  .flops = mrt_flops_ten,
+  .width = MRT_WIDE,
   .traits = MRT_POINTWISE | MRT_RANDOM,
 };
 const mrt_op mrt_op_randn = {
-  .name = "randn", .number = MRT_OP_randn,
+  .name = "randn",
+  .number = MRT_OP_randn,
   .doc = "y normal, mean 0, variance 1",
   MRT_OPTIONS(rand_options, mrt_rand_options),
-  .infer = infer_rand, .flops = mrt_flops_ten, .width = MRT_WIDE,
+  .infer = infer_rand,
+  .flops = mrt_flops_ten,
+  .width = MRT_WIDE,
   .traits = MRT_POINTWISE | MRT_RANDOM,
 };
 const mrt_op mrt_op_randint = {
-  .name = "randint", .number = MRT_OP_randint,
+  .name = "randint",
+  .number = MRT_OP_randint,
   .doc = "y a whole number, low <= y < high, all alike",
   MRT_OPTIONS(randint_options, mrt_randint_options),
-  .infer = infer_randint, .flops = mrt_flops_ten, .width = MRT_WIDE,
+  .infer = infer_randint,
+  .flops = mrt_flops_ten,
+  .width = MRT_WIDE,
   .traits = MRT_POINTWISE | MRT_RANDOM,
 };

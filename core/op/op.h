@@ -13,7 +13,7 @@
 
 /* Operator numbers, in the order of ops.def. */
 enum {
-#define OP(name) MRT_OP_##name,
+#define OP(name)   MRT_OP_##name,
 #define VIEW(name) MRT_OP_##name,
 #include "ops.def"
 #undef OP
@@ -22,16 +22,16 @@ enum {
 };
 
 typedef enum mrt_trait {
-  MRT_VIEW = 1,       /* outputs are views of input 0; no kernel */
-  MRT_POINTWISE = 2,  /* all shapes equal; the kernel is a block function */
-  MRT_COMMUTES = 4,   /* f(a, b) == f(b, a), bit for bit */
-  MRT_RANDOM = 8,     /* reads the run's seed and step */
-  MRT_UPDATES = 16,   /* outputs take the storage of the leading inputs */
-  MRT_FAULTS = 32,    /* checks indices it reads and reports bad ones */
-  MRT_FIXED = 64,     /* never removed, merged or cloned */
+  MRT_VIEW = 1,         /* outputs are views of input 0; no kernel */
+  MRT_POINTWISE = 2,    /* all shapes equal; the kernel is a block function */
+  MRT_COMMUTES = 4,     /* f(a, b) == f(b, a), bit for bit */
+  MRT_RANDOM = 8,       /* reads the run's seed and step */
+  MRT_UPDATES = 16,     /* outputs take the storage of the leading inputs */
+  MRT_FAULTS = 32,      /* checks indices it reads and reports bad ones */
+  MRT_FIXED = 64,       /* never removed, merged or cloned */
   MRT_INVOLUTION = 128, /* f(f(x)) == x, bit for bit */
-  MRT_UNIFORM = 256,  /* no inputs, every element equal */
-  MRT_INTERNAL = 512, /* made by the library only */
+  MRT_UNIFORM = 256,    /* no inputs, every element equal */
+  MRT_INTERNAL = 512,   /* made by the library only */
 } mrt_trait;
 
 /* How it behaves in narrow precision. */
@@ -93,8 +93,8 @@ typedef struct mrt_view {
   int index;
   const mrt_type *in, *out;
   const int64_t *in_strides;
-  int64_t offset;    /* fill: relative to the input's */
-  int64_t *strides;  /* fill */
+  int64_t offset;   /* fill: relative to the input's */
+  int64_t *strides; /* fill */
 } mrt_view;
 
 extern const mrt_op *const mrt_ops[MRT_OP_COUNT];
@@ -108,12 +108,13 @@ extern const mrt_op *const mrt_ops[MRT_OP_COUNT];
   { .name = #field, .offset = offsetof(type, field), .kind = __VA_ARGS__ }
 
 /* Fail with "name: <text>". */
-#define mrt_refuse(c, status, ...)                                             \
-  mrt_refuse_(c, status, __VA_ARGS__)
+#define mrt_refuse(c, status, ...) mrt_refuse_(c, status, __VA_ARGS__)
 mrt_status mrt_refuse_(mrt_infer *c, mrt_status status, const char *fmt, ...)
     MRT_PRINTF(3, 4);
 /* "f32[2,3]" in one of a few static-free buffers of the call. */
-typedef struct mrt_text { char s[128]; } mrt_text;
+typedef struct mrt_text {
+  char s[128];
+} mrt_text;
 mrt_text mrt_show(const mrt_type *type);
 
 /* Common checks; each names the operator, what was given, what was wanted. */

@@ -15,9 +15,10 @@ static mrt_text list(unsigned dtypes) {
     size_t used = strlen(text.s);
     bool last = dtypes == 0, penult = (dtypes & (dtypes - 1)) == 0;
     snprintf(text.s + used, sizeof text.s - used, "%s%s",
-             mrt_dtype_name((mrt_dtype)d), last     ? ""
-                                           : penult ? " or "
-                                                    : ", ");
+             mrt_dtype_name((mrt_dtype)d),
+             last     ? ""
+             : penult ? " or "
+                      : ", ");
   }
   return text;
 }

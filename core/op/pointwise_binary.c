@@ -44,14 +44,13 @@ static void div_grad(mrt_build *b) {
 static void pow_grad(mrt_build *b) {
   mrt_tensor *one = mrt_full_like(b, X, 1), *zero = mrt_full_like(b, X, 0);
   IF_DX {
-    mrt_tensor *power = mrt_where(b, MRT_MAKE(b, eq, NULL, Y, zero), one,
-                                  mrt_sub(b, Y, one));
+    mrt_tensor *power =
+        mrt_where(b, MRT_MAKE(b, eq, NULL, Y, zero), one, mrt_sub(b, Y, one));
     mrt_tensor *slope = mrt_mul(b, Y, MRT_MAKE(b, pow, NULL, X, power));
     DX = mrt_mul(b, DZ, slope);
   }
   IF_DY {
-    mrt_tensor *base =
-        mrt_where(b, MRT_MAKE(b, gt, NULL, X, zero), X, one);
+    mrt_tensor *base = mrt_where(b, MRT_MAKE(b, gt, NULL, X, zero), X, one);
     DY = mrt_mul(b, DZ, mrt_mul(b, Z, MRT_MAKE(b, log, NULL, base)));
   }
 }
@@ -73,8 +72,8 @@ static void minimum_grad(mrt_build *b) {
 /* x - y floor(x / y) */
 static void remainder_grad(mrt_build *b) {
   DX = DZ;
-  IF_DY DY = mrt_neg(
-      b, mrt_mul(b, DZ, MRT_MAKE(b, floor, NULL, mrt_div(b, X, Y))));
+  IF_DY DY =
+      mrt_neg(b, mrt_mul(b, DZ, MRT_MAKE(b, floor, NULL, mrt_div(b, X, Y))));
 }
 
 static void where_grad(mrt_build *b) {
@@ -113,10 +112,13 @@ static mrt_status infer_where(mrt_infer *c) {
 }
 
 #define BINARY(op, text, ...)                                                  \
-  const mrt_op mrt_op_##op = {                                                 \
-    .name = #op, .number = MRT_OP_##op, .doc = text,                           \
-    .min_inputs = 2, .max_inputs = 2, .strided = 3, __VA_ARGS__                \
-  }
+  const mrt_op mrt_op_##op = { .name = #op,                                    \
+                               .number = MRT_OP_##op,                          \
+                               .doc = text,                                    \
+                               .min_inputs = 2,                                \
+                               .max_inputs = 2,                                \
+                               .strided = 3,                                   \
+                               __VA_ARGS__ }
 #define ORDERED (MRT_POINTWISE)
 #define EITHER  (MRT_POINTWISE | MRT_COMMUTES)
 

@@ -75,10 +75,14 @@ static mrt_status infer_isnan(mrt_infer *c) {
 }
 
 #define UNARY(op, text, ...)                                                   \
-  const mrt_op mrt_op_##op = {                                                 \
-    .name = #op, .number = MRT_OP_##op, .doc = text,                           \
-    .min_inputs = 1, .max_inputs = 1, .strided = 1, __VA_ARGS__                \
-                                         \
+  const mrt_op mrt_op_##op = { .name = #op,                                    \
+                               .number = MRT_OP_##op,                          \
+                               .doc = text,                                    \
+                               .min_inputs = 1,                                \
+                               .max_inputs = 1,                                \
+                               .strided = 1,                                   \
+                               __VA_ARGS__                                     \
+                                                                               \
   }
 
 #define ONCE  (MRT_POINTWISE)

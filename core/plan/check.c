@@ -38,7 +38,8 @@ static bool whole(const checking *c, const mrt_value *v) {
 static void overwrite(checking *c, size_t from, size_t to) {
   int kept = 0;
   for (int i = 0; i < c->count; i++)
-    if (c->now[i].to <= from || c->now[i].from >= to) c->now[kept++] = c->now[i];
+    if (c->now[i].to <= from || c->now[i].from >= to)
+      c->now[kept++] = c->now[i];
   c->count = kept;
 }
 

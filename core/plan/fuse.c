@@ -28,10 +28,10 @@ typedef struct fusing {
   mrt_plan *plan;
   mrt_graph *g;
   mrt_error *e;
-  group **group_of;  /* by position; NULL: not pointwise */
-  int *made_at;      /* position of what computes a value, by value id; -1 */
-  int *first_user;   /* users of value v: users[first_user[v] ..) */
-  int *users;        /* positions, rising; node_count for a plan output */
+  group **group_of;    /* by position; NULL: not pointwise */
+  int *made_at;        /* position of what computes a value, by value id; -1 */
+  int *first_user;     /* users of value v: users[first_user[v] ..) */
+  int *users;          /* positions, rising; node_count for a plan output */
   int *updates_before; /* updating nodes before this position */
 } fusing;
 
@@ -190,8 +190,8 @@ static mrt_status join(fusing *f, group *a, group *b) {
   int i = 0, k = 0, n = 0;
   while (i < a->count || k < b->count) {
     bool left = k == b->count ||
-                (i < a->count && position(f, a->members[i]) <
-                                     position(f, b->members[k]));
+                (i < a->count &&
+                 position(f, a->members[i]) < position(f, b->members[k]));
     all[n++] = left ? a->members[i++] : b->members[k++];
   }
   for (int m = 0; m < a->count; m++)
@@ -247,8 +247,10 @@ static const mrt_node *constant_of(const mrt_value *v) {
 static void emit_constant(program *p, mrt_value *v) {
   const mrt_node *n = constant_of(v);
   mrt_fused_code *c = &p->code[p->code_count++];
-  *c = (mrt_fused_code){ .op = n->op->number, .out = p->registers,
-                         .in_dtype = v->type.dtype, .out_dtype = v->type.dtype,
+  *c = (mrt_fused_code){ .op = n->op->number,
+                         .out = p->registers,
+                         .in_dtype = v->type.dtype,
+                         .out_dtype = v->type.dtype,
                          .options = n->options };
   p->in_register[p->registers++] = v;
 }
@@ -256,8 +258,11 @@ static void emit_constant(program *p, mrt_value *v) {
 static void emit(program *p, const mrt_node *n) {
   mrt_fused_code *c = &p->code[p->code_count++];
   mrt_dtype out = n->out[0]->type.dtype;
-  *c = (mrt_fused_code){ .op = n->op->number, .out = p->registers,
-                         .nin = n->nin, .in_dtype = out, .out_dtype = out,
+  *c = (mrt_fused_code){ .op = n->op->number,
+                         .out = p->registers,
+                         .nin = n->nin,
+                         .in_dtype = out,
+                         .out_dtype = out,
                          .options = n->options };
   for (int k = 0; k < n->nin; k++) {
     c->in[k] = find(p, n->in[k]);
@@ -274,8 +279,10 @@ static void write_program(const fusing *f, const group *b, program *p) {
         mrt_value *v = b->members[m]->in[k];
         bool inside = maker(f, v) == b;
         if (inside || find(p, v) >= 0 || inlined(v) != (pass == 1)) continue;
-        if (pass == 1) emit_constant(p, v);
-        else p->inputs[p->inputs_count++] = p->in_register[p->registers++] = v;
+        if (pass == 1)
+          emit_constant(p, v);
+        else
+          p->inputs[p->inputs_count++] = p->in_register[p->registers++] = v;
       }
   for (int m = 0; m < b->count; m++) {
     mrt_value *v = b->members[m]->out[0];
@@ -313,16 +320,17 @@ static mrt_status make_node(fusing *f, group *b, mrt_node **out) {
     types[k] = p.results[k]->type;
   }
   mrt_fused_options o = {
-    .code_count = p.code_count, .registers = p.registers,
+    .code_count = p.code_count,
+    .registers = p.registers,
     .code = keep(f, p.code, (size_t)p.code_count * sizeof *p.code),
     .out_register = keep(f, registers, (size_t)p.results_count * sizeof(int)),
     .out_types = keep(f, types, (size_t)p.results_count * sizeof *types),
   };
   if (!o.code || !o.out_register || !o.out_types) return mrt_nomem(f->e);
   mrt_node *last = b->members[b->count - 1];
-  mrt_node *n = mrt_graph_node(f->g, mrt_ops[MRT_OP_fused], p.inputs_count,
-                               p.inputs, &o, p.results_count, types,
-                               last->origin);
+  mrt_node *n =
+      mrt_graph_node(f->g, mrt_ops[MRT_OP_fused], p.inputs_count, p.inputs, &o,
+                     p.results_count, types, last->origin);
   if (!n || !(n->label = label(f, b))) return mrt_nomem(f->e);
   for (int k = 0; k < p.results_count; k++) {
     n->out[k] = p.results[k];
@@ -343,8 +351,10 @@ mrt_status mrt_pass_fuse(mrt_plan *plan) {
   int count = 0;
   for (int i = 0; i < g->node_count; i++) {
     group *b = f.group_of[i];
-    if (!b) order[count++] = g->nodes[i];
-    else if (b->end == i) MRT_TRY(make_node(&f, b, &order[count++]));
+    if (!b)
+      order[count++] = g->nodes[i];
+    else if (b->end == i)
+      MRT_TRY(make_node(&f, b, &order[count++]));
   }
   mrt_graph_set_order(g, order, count);
   return mrt_pass_dead(plan);

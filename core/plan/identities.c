@@ -30,8 +30,12 @@ static bool is_identity_view(const mrt_node *n) {
   if (!mrt_type_equal(&in->type, &out->type)) return false;
   int64_t strides[MRT_MAX_RANK], from[MRT_MAX_RANK];
   mrt_type_strides(&in->type, from);
-  mrt_view v = { .op = n->op, .options = n->options, .in = &in->type,
-                 .out = &out->type, .in_strides = from, .strides = strides };
+  mrt_view v = { .op = n->op,
+                 .options = n->options,
+                 .in = &in->type,
+                 .out = &out->type,
+                 .in_strides = from,
+                 .strides = strides };
   if (!n->op->view(&v) || v.offset != 0) return false;
   for (int i = 0; i < out->type.rank; i++)
     if (out->type.dims[i] != 1 && strides[i] != from[i]) return false;
@@ -43,7 +47,8 @@ static mrt_value *same_as(const mrt_node *n) {
   for (int i = 0; i < 2 && n->op->unit_inputs && n->nin == 2; i++) {
     double k;
     bool may = n->op->unit_inputs >> i & 1;
-    if (may && mrt_value_uniform(n->in[i], &k) && memcmp(&k, &n->op->unit, sizeof k) == 0 &&
+    if (may && mrt_value_uniform(n->in[i], &k) &&
+        memcmp(&k, &n->op->unit, sizeof k) == 0 &&
         mrt_type_equal(&n->in[1 - i]->type, &n->out[0]->type))
       return n->in[1 - i];
   }

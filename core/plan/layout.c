@@ -39,9 +39,13 @@ static mrt_status contiguous(laying *l, mrt_value *v, mrt_value **copy) {
 
 static bool resolve(const mrt_node *n, int index) {
   mrt_value *in = n->in[0], *out = n->out[index];
-  mrt_view v = { .op = n->op, .options = n->options, .index = index,
-                 .in = &in->type, .out = &out->type,
-                 .in_strides = in->strides, .strides = out->strides };
+  mrt_view v = { .op = n->op,
+                 .options = n->options,
+                 .index = index,
+                 .in = &in->type,
+                 .out = &out->type,
+                 .in_strides = in->strides,
+                 .strides = out->strides };
   if (!n->op->view(&v)) return false;
   out->base = in->base;
   out->offset = in->offset + v.offset;
@@ -70,8 +74,7 @@ static mrt_status lay_node(laying *l, mrt_node *n) {
       mrt_value *in = n->in[i], *out = n->out[i];
       if (in->base->leaf != MRT_LEAF_VARIABLE)
         return mrt_fail(&l->g->ctx->error, MRT_EPLAN,
-                        "%s writes something that is no variable",
-                        n->op->name);
+                        "%s writes something that is no variable", n->op->name);
       out->base = in->base, out->offset = in->offset;
       memcpy(out->strides, in->strides, sizeof out->strides);
     }
@@ -94,8 +97,10 @@ mrt_status mrt_pass_layout(mrt_plan *plan) {
   laying l = { .g = g };
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
-    if (mrt_node_is_view(n)) MRT_TRY(lay_view(&l, n));
-    else MRT_TRY(lay_node(&l, n));
+    if (mrt_node_is_view(n))
+      MRT_TRY(lay_view(&l, n));
+    else
+      MRT_TRY(lay_node(&l, n));
   }
   MRT_TRY(lay_outputs(&l));
   for (int i = 0; i < g->value_count; i++) g->values[i]->other = NULL;

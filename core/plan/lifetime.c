@@ -71,10 +71,12 @@ static mrt_status give_birth(mrt_plan *plan, mrt_node *n, int i,
     return MRT_OK;
   if (out->slot >= 0) return MRT_OK; /* a plan output */
   out->slot = mrt_plan_slot(
-      plan, (mrt_slot){ .value = out, .node = n,
+      plan, (mrt_slot){ .value = out,
+                        .node = n,
                         .kind = out->origin.backward ? MRT_VALUE_GRADIENT
                                                      : MRT_VALUE_ACTIVATION,
-                        .bytes = mrt_type_bytes(&out->type), .first = i,
+                        .bytes = mrt_type_bytes(&out->type),
+                        .first = i,
                         .last = out->uses < i ? i : out->uses });
   return out->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
@@ -85,10 +87,11 @@ static mrt_status add_leaf(mrt_plan *plan, mrt_value *v) {
     [MRT_LEAF_VARIABLE] = MRT_VALUE_VARIABLE,
     [MRT_LEAF_CONSTANT] = MRT_VALUE_CONSTANT,
   };
-  v->slot = mrt_plan_slot(
-      plan, (mrt_slot){ .value = v, .kind = kinds[v->leaf],
-                        .bytes = mrt_type_bytes(&v->type),
-                        .last = plan->graph.node_count - 1 });
+  v->slot =
+      mrt_plan_slot(plan, (mrt_slot){ .value = v,
+                                      .kind = kinds[v->leaf],
+                                      .bytes = mrt_type_bytes(&v->type),
+                                      .last = plan->graph.node_count - 1 });
   return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
@@ -96,9 +99,11 @@ static mrt_status add_leaf(mrt_plan *plan, mrt_value *v) {
 static mrt_status add_output(mrt_plan *plan, mrt_value *v, int end) {
   if (v->slot >= 0) return MRT_OK;
   plan->results[plan->result_count++] = v;
-  v->slot = mrt_plan_slot(
-      plan, (mrt_slot){ .value = v, .node = v->node, .kind = MRT_VALUE_OUTPUT,
-                        .bytes = mrt_type_bytes(&v->type), .last = end });
+  v->slot = mrt_plan_slot(plan, (mrt_slot){ .value = v,
+                                            .node = v->node,
+                                            .kind = MRT_VALUE_OUTPUT,
+                                            .bytes = mrt_type_bytes(&v->type),
+                                            .last = end });
   return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 

@@ -60,7 +60,8 @@ static mrt_status sort(mrt_graph *g, const int *key) {
 
 mrt_status mrt_pass_order(mrt_plan *plan) {
   mrt_graph *g = &plan->graph;
-  ordering o = { .g = g, .made_at = MRT_NEW(&g->arena, int, g->value_count),
+  ordering o = { .g = g,
+                 .made_at = MRT_NEW(&g->arena, int, g->value_count),
                  .read_at = MRT_NEW(&g->arena, int, g->value_count),
                  .tainted = MRT_NEW(&g->arena, bool, g->value_count) };
   int *key = MRT_NEW(&g->arena, int, g->node_count);
@@ -81,7 +82,8 @@ mrt_status mrt_pass_order(mrt_plan *plan) {
     if (at > i) at = i;
     /* even keys: moved here, before the node with the odd key */
     key[i] = at < i ? 2 * at : 2 * i + 1;
-    for (int k = 0; k < n->nout; k++) o.made_at[n->out[k]->id] = at < i ? at - 1 : i;
+    for (int k = 0; k < n->nout; k++)
+      o.made_at[n->out[k]->id] = at < i ? at - 1 : i;
     note_reads(&o, n, i);
   }
   return sort(g, key);

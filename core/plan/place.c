@@ -63,7 +63,8 @@ static size_t first_fit(item *items, int n, item **placed) {
     }
     items[i].offset = at;
     int where = i;
-    while (where > 0 && rising(&placed[where - 1], &(item *){ &items[i] }) > 0) {
+    while (where > 0 &&
+           rising(&placed[where - 1], &(item *){ &items[i] }) > 0) {
       placed[where] = placed[where - 1];
       where--;
     }

@@ -98,9 +98,13 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     return (mrt_step_info){ .op = "", .file = "?" };
   const mrt_step *s = &plan->steps[i];
   return (mrt_step_info){
-    .op = s->node->label, .file = s->node->origin.file,
-    .line = s->node->origin.line, .backward = s->node->origin.backward,
-    .flops = s->flops, .bytes = s->traffic, .live = live_at(plan, i),
+    .op = s->node->label,
+    .file = s->node->origin.file,
+    .line = s->node->origin.line,
+    .backward = s->node->origin.backward,
+    .flops = s->flops,
+    .bytes = s->traffic,
+    .live = live_at(plan, i),
   };
 }
 
@@ -114,12 +118,19 @@ MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i) {
   const mrt_slot *s = &plan->slots[i];
   mrt_origin at = s->value ? s->value->origin : s->node->origin;
   return (mrt_value_info){
-    .kind = s->kind, .op = s->node ? s->node->label : "",
-    .name = s->value ? s->value->name : NULL, .file = at.file, .line = at.line,
+    .kind = s->kind,
+    .op = s->node ? s->node->label : "",
+    .name = s->value ? s->value->name : NULL,
+    .file = at.file,
+    .line = at.line,
     .type = s->value ? s->value->type
-                     : (mrt_type){ .dtype = MRT_u8, .rank = 1,
+                     : (mrt_type){ .dtype = MRT_u8,
+                                   .rank = 1,
                                    .dims = { (int64_t)s->bytes } },
-    .bytes = s->bytes, .offset = s->offset, .first = s->first, .last = s->last,
+    .bytes = s->bytes,
+    .offset = s->offset,
+    .first = s->first,
+    .last = s->last,
   };
 }
 

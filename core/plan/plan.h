@@ -66,7 +66,7 @@ struct mrt_plan {
   mrt_place *fixed, *moving; /* arena and variables; inputs and outputs */
   int fixed_count, moving_count;
   mrt_storage **result_storage; /* the last run's, reused if nobody has it */
-  int first_update; /* step, or step_count */
+  int first_update;             /* step, or step_count */
   uint64_t runs, seed_epoch;
   uint64_t placed_generation; /* of the space when `fixed` was resolved */
   mrt_run run;

@@ -46,10 +46,14 @@ static mrt_status select_one(mrt_plan *plan, int i) {
   s->node = n;
   s->kernel = d->kernel(d, n->op->number, mrt_node_real(n));
   s->flops = mrt_node_flops(n), s->traffic = mrt_node_bytes(n);
-  s->call = (mrt_call){ .options = n->options, .nin = n->nin, .nout = n->nout,
+  s->call = (mrt_call){ .options = n->options,
+                        .nin = n->nin,
+                        .nout = n->nout,
                         .in = MRT_NEW(&g->arena, mrt_operand, n->nin),
                         .out = MRT_NEW(&g->arena, mrt_operand, n->nout),
-                        .run = &plan->run, .threads = d->threads, .node = i };
+                        .run = &plan->run,
+                        .threads = d->threads,
+                        .node = i };
   if (!s->call.in || !s->call.out) return mrt_nomem(&plan->ctx->error);
   for (int k = 0; k < n->nin; k++) describe(&s->call.in[k], n->in[k]);
   for (int k = 0; k < n->nout; k++) describe(&s->call.out[k], n->out[k]);
@@ -57,9 +61,11 @@ static mrt_status select_one(mrt_plan *plan, int i) {
   plan->step_count = i + 1; /* from here on unmake releases the state */
   size_t scratch = s->kernel->scratch ? s->kernel->scratch(&s->call) : 0;
   if (scratch == 0) return MRT_OK;
-  n->scratch_slot = mrt_plan_slot(
-      plan, (mrt_slot){ .node = n, .kind = MRT_VALUE_WORKSPACE,
-                        .bytes = scratch, .first = i, .last = i });
+  n->scratch_slot = mrt_plan_slot(plan, (mrt_slot){ .node = n,
+                                                    .kind = MRT_VALUE_WORKSPACE,
+                                                    .bytes = scratch,
+                                                    .first = i,
+                                                    .last = i });
   return n->scratch_slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 

@@ -37,7 +37,8 @@ static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
   mrt_plan *plan = b->plan;
   const mrt_value *base = v->base;
   const mrt_slot *s = &plan->slots[base->slot];
-  mrt_place place = { .pointer = &o->data, .where = MRT_IN_ARENA,
+  mrt_place place = { .pointer = &o->data,
+                      .where = MRT_IN_ARENA,
                       .index = base->slot,
                       .bytes = v->offset *
                                (int64_t)mrt_dtypes[v->type.dtype].bytes };
@@ -66,7 +67,7 @@ mrt_status mrt_plan_bind(mrt_plan *plan) {
                                    .where = MRT_IN_ARENA,
                                    .index = n->scratch_slot }));
   }
-  plan->result_storage = MRT_NEW(&plan->graph.arena, mrt_storage *,
-                                 plan->result_count);
+  plan->result_storage =
+      MRT_NEW(&plan->graph.arena, mrt_storage *, plan->result_count);
   return plan->result_storage ? MRT_OK : mrt_nomem(&plan->ctx->error);
 }

@@ -111,8 +111,10 @@ mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n) {
   int pending = 0, unstarted = 0;
   for (int i = 0; i < n; i++) {
     if (t[i]->storage) continue;
-    if (t[i]->variable) unstarted++;
-    else pending++;
+    if (t[i]->variable)
+      unstarted++;
+    else
+      pending++;
   }
   if (pending + unstarted == 0) return MRT_OK;
   mrt_tensor **list = mrt_calloc(ctx->allocator, 1, bytes);
@@ -122,8 +124,10 @@ mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n) {
     bool again = t[i]->storage != NULL;
     for (int k = 0; k < i && !again; k++) again = t[k] == t[i];
     if (again) continue;
-    if (t[i]->variable) list[first++] = t[i];
-    else list[--last] = t[i];
+    if (t[i]->variable)
+      list[first++] = t[i];
+    else
+      list[--last] = t[i];
   }
   mrt_status s = first ? mrt_variables_start(ctx, list, first) : MRT_OK;
   if (!s && last < n) s = run_once(ctx, list + last, n - last, NULL, 0);
@@ -276,7 +280,8 @@ MRT_API mrt_status mrt_assign(mrt_context *ctx, mrt_tensor *variable,
   bool torn = variable->variable && variable->variable->torn;
   /* A whole assignment mends what was torn. */
   if (torn && !when && !ctx->trace) variable->variable->torn = false;
-  mrt_status s = mrt_update(ctx, mrt_ops[MRT_OP_assign], in, when ? 3 : 2, NULL);
+  mrt_status s =
+      mrt_update(ctx, mrt_ops[MRT_OP_assign], in, when ? 3 : 2, NULL);
   if (s && torn) variable->variable->torn = true;
   return s;
 }
@@ -290,7 +295,8 @@ MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
   mrt_expr *x = NULL;
   mrt_status s = in ? MRT_OK : mrt_nomem(&ctx->error);
   if (!s) {
-    mrt_custom_options o = { .backward = backward, .release = release,
+    mrt_custom_options o = { .backward = backward,
+                             .release = release,
                              .user = user };
     in[0] = y;
     if (nx) memcpy(in + 1, xs, (size_t)nx * sizeof *xs);

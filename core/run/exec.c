@@ -129,8 +129,10 @@ mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
       }
       if (i == plan->first_update && plan->run.fault) return bad_index(plan);
     }
-    if (ctx->poison) MRT_TRY(run_poisoned(plan, i));
-    else plan->steps[i].kernel->run(&plan->steps[i].call);
+    if (ctx->poison)
+      MRT_TRY(run_poisoned(plan, i));
+    else
+      plan->steps[i].kernel->run(&plan->steps[i].call);
   }
   plan->runs++;
   if (!plan->run.fault) return MRT_OK;
@@ -155,9 +157,10 @@ static mrt_status check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
   if (plan->ctx->trace)
     return mrt_fail(e, MRT_ESTATE, "%s: cannot run inside a trace", name);
   if (nin != info->inputs_count || nout != info->outputs_count)
-    return mrt_fail(e, MRT_EVALUE, "%s: %d inputs and %d outputs, %d and %d "
-                    "wanted", name, nin, nout, info->inputs_count,
-                    info->outputs_count);
+    return mrt_fail(e, MRT_EVALUE,
+                    "%s: %d inputs and %d outputs, %d and %d "
+                    "wanted",
+                    name, nin, nout, info->inputs_count, info->outputs_count);
   for (int i = 0; i < nin; i++) {
     if (in[i]->variable && updates_variable(plan, in[i]))
       return mrt_fail(e, MRT_EVALUE,
@@ -187,9 +190,10 @@ MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
   }
   mrt_status s = mrt_plan_walk(plan, in);
   for (int i = 0; i < nout; i++) {
-    if (s) mrt_tensor_unref(out[i]);
-    else mrt_tensor_settle(out[i],
-                           plan->result_storage[plan->output_result[i]]);
+    if (s)
+      mrt_tensor_unref(out[i]);
+    else
+      mrt_tensor_settle(out[i], plan->result_storage[plan->output_result[i]]);
   }
   return s;
 }

@@ -69,8 +69,10 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   if (options) plan->options = *options;
   plan->options.name = NULL; /* borrowed for the call only */
   mrt_status s = MRT_OK;
-  if (space) space->refs++;
-  else s = mrt_space_new(ctx, &space);
+  if (space)
+    space->refs++;
+  else
+    s = mrt_space_new(ctx, &space);
   if (!s) {
     plan->space = space;
     s = make(plan, roots, root_count, updates, update_count, inputs,

@@ -47,8 +47,7 @@ MRT_API void mrt_trace_abort(mrt_context *ctx) {
   /* Who kept a handle on a traced version cannot compute through it. */
   for (int i = 0; i < trace->update_count; i++) trace->updates[i]->stale = true;
   for (int i = 0; i < trace->update_count; i++) mrt_drop(trace->results[i]);
-  for (int i = 0; i < trace->variable_count; i++)
-    mrt_drop(trace->variables[i]);
+  for (int i = 0; i < trace->variable_count; i++) mrt_drop(trace->variables[i]);
   for (int i = 0; i < trace->input_count; i++) mrt_drop(trace->inputs[i]);
   mrt_arena_free(&trace->arena);
   mrt_release(ctx->allocator, trace, sizeof *trace);

@@ -61,9 +61,11 @@ MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed) {
 
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
   return (mrt_context_info){
-    .isa = ctx->device.isa, .threads = ctx->device.threads,
+    .isa = ctx->device.isa,
+    .threads = ctx->device.threads,
     .libraries = ctx->device.libraries,
-    .bytes_now = ctx->bytes_now, .bytes_peak = ctx->bytes_peak,
+    .bytes_now = ctx->bytes_now,
+    .bytes_peak = ctx->bytes_peak,
   };
 }
 
@@ -117,9 +119,10 @@ mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
   s->data = mrt_device_alloc(ctx, nbytes, &s->nbytes);
   if (!s->data) {
     mrt_release(ctx->allocator, s, sizeof *s);
-    return mrt_fail(&ctx->error, MRT_ENOMEM,
-                    "out of memory: %zu bytes wanted for one tensor, %zu in use",
-                    nbytes, ctx->bytes_now);
+    return mrt_fail(
+        &ctx->error, MRT_ENOMEM,
+        "out of memory: %zu bytes wanted for one tensor, %zu in use", nbytes,
+        ctx->bytes_now);
   }
   s->ctx = ctx, s->refs = 1;
   mrt_context_ref(ctx);

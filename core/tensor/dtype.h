@@ -6,7 +6,11 @@
 
 #include "base/error.h"
 
-typedef enum mrt_class { MRT_CLASS_FLOAT, MRT_CLASS_INT, MRT_CLASS_BOOL } mrt_class;
+typedef enum mrt_class {
+  MRT_CLASS_FLOAT,
+  MRT_CLASS_INT,
+  MRT_CLASS_BOOL
+} mrt_class;
 
 typedef struct mrt_dtype_facts {
   const char *name;
@@ -21,7 +25,9 @@ static inline bool mrt_is_float(mrt_dtype d) {
   return mrt_dtypes[d].class_ == MRT_CLASS_FLOAT;
 }
 /* f32 and f64: what kernels compute in. */
-static inline bool mrt_is_real(mrt_dtype d) { return d == MRT_f32 || d == MRT_f64; }
+static inline bool mrt_is_real(mrt_dtype d) {
+  return d == MRT_f32 || d == MRT_f64;
+}
 static inline bool mrt_is_int(mrt_dtype d) {
   return mrt_dtypes[d].class_ == MRT_CLASS_INT;
 }

@@ -69,9 +69,13 @@ static inline real vec_max(vec v) {
 /* a * b + c rounded once where the processor can; else rounded twice. */
 #if defined(__FP_FAST_FMAF) || defined(__FMA__)
 #ifdef MRT_F64
-static inline real fma_(real a, real b, real c) { return __builtin_fma(a, b, c); }
+static inline real fma_(real a, real b, real c) {
+  return __builtin_fma(a, b, c);
+}
 #else
-static inline real fma_(real a, real b, real c) { return __builtin_fmaf(a, b, c); }
+static inline real fma_(real a, real b, real c) {
+  return __builtin_fmaf(a, b, c);
+}
 #endif
 #else
 static inline real fma_(real a, real b, real c) { return a * b + c; }

@@ -82,10 +82,15 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
     return mrt_fail(e, MRT_EVALUE, "no instruction set '%s' here", isa);
   if (threads <= 0) threads = omp_get_max_threads();
   *device = (mrt_device){
-    .name = "cpu", .isa = found->isa,
+    .name = "cpu",
+    .isa = found->isa,
     .libraries = "OpenMP",
-    .align = 64, .threads = threads < 1024 ? threads : 1024,
-    .alloc = allocate, .free = release, .kernel = kernel, .tables = found,
+    .align = 64,
+    .threads = threads < 1024 ? threads : 1024,
+    .alloc = allocate,
+    .free = release,
+    .kernel = kernel,
+    .tables = found,
   };
   return MRT_OK;
 }

@@ -129,7 +129,7 @@ static void combine(const real *partial, int64_t stride, int threads, real *out,
 static void backward_part(const gradient *g, shape s, int part) {
   int64_t from, to;
   real *dw = g->partial + part * 2 * g->stride, *db = dw + g->stride;
-  if (g->w) memset(dw, 0, 2 * (size_t)g->stride * sizeof(real));
+  if (g->w && g->stride) memset(dw, 0, 2 * (size_t)g->stride * sizeof(real));
   mrt_share(s.rows, part, s.team, &from, &to);
   for (int64_t r = from; r < to; r++) {
     real sum_g, sum_gn;

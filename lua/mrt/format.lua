@@ -38,9 +38,10 @@ end
 ---@param n number
 ---@return string
 function format.rate(n)
-  if n >= 1e6 then return ("%.2fM"):format(n / 1e6) end
-  if n >= 1e3 then return ("%.1fk"):format(n / 1e3) end
-  return ("%.0f"):format(n)
+  for _, unit in ipairs { { 1e15, "P" }, { 1e12, "T" }, { 1e9, "G" }, { 1e6, "M" } } do
+    if n >= unit[1] then return ("%.2f%s"):format(n / unit[1], unit[2]) end
+  end
+  return n >= 1e3 and ("%.1fk"):format(n / 1e3) or ("%.0f"):format(n)
 end
 
 return format

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local format = require "mrt.format"
+local timeline = require "mrt.timeline"
 
 --- A finished plan.  Numbers are bytes; peak = persistent + transient +
 --- outputs, and a run takes exactly that.
@@ -185,6 +186,7 @@ function Plan:text()
   optimisation(self, lines)
   if #steps > 0 then
     hills(self, lines, steps)
+    add(lines, "live bytes of the arena, step by step\n%s", timeline.draw(steps))
     composition(self, lines, values)
     survivors(self, lines, values)
   end
