@@ -240,7 +240,8 @@ return {
     bad = {
       { inputs = { { dims = { 3, 4 } } }, code = "shape", match = "time, heads" },
       { inputs = { { dims = { 3, 2, 5 } } }, code = "shape", match = "even" },
-      { inputs = { { dims = { 3, 2, 4 } } }, options = { base = 0 }, code = "value", match = "base 0" },
+      { inputs = { { dims = { 3, 2, 4 } } }, options = { base = 0 }, code = "value",
+        match = "base 0" },
     },
     oracle = rope,
     grad = true,

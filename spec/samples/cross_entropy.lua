@@ -87,7 +87,8 @@ return {
     oracle = cross_entropy, grad = { 1 } },
   { op = "cross_entropy_grad", cases = backward,
     bad = {
-      { inputs = { x, t, { dims = { 7 } }, { dims = { 4 } } }, code = "shape", match = "one number" },
+      { inputs = { x, t, { dims = { 7 } }, { dims = { 4 } } }, code = "shape",
+        match = "one number" },
       { inputs = { x, t, { dims = { 4 } }, { dims = {} } }, code = "shape", match = "one number" },
     },
     oracle = cross_entropy_grad, grad = { 1, 3, 4 } },

@@ -381,7 +381,8 @@ local function saturated(bottom, top)
     if x ~= x then
       return 0
     end
-    return x <= bottom and bottom or x >= top and top or math.tointeger(x < 0 and math.ceil(x) or math.floor(x))
+    return x <= bottom and bottom or x >= top and top
+      or math.tointeger(x < 0 and math.ceil(x) or math.floor(x))
   end
 end
 
