@@ -53,6 +53,23 @@ static void add_up(mrt_plan *plan) {
   }
 }
 
+static mrt_status note_written(mrt_plan *plan) {
+  int most = 0;
+  for (int i = plan->first_update; i < plan->step_count; i++)
+    most += plan->steps[i].node->op->updates;
+  plan->written = MRT_NEW(&plan->graph.arena, mrt_tensor *, most);
+  if (!plan->written) return mrt_nomem(&plan->ctx->error);
+  for (int i = plan->first_update; i < plan->step_count; i++) {
+    const mrt_node *n = plan->steps[i].node;
+    for (int k = 0; k < n->op->updates; k++) {
+      mrt_value *leaf = n->in[k]->base;
+      if (!leaf->other) plan->written[plan->written_count++] = leaf->tensor;
+      leaf->other = leaf;
+    }
+  }
+  return MRT_OK;
+}
+
 mrt_status mrt_plan_make(mrt_plan *plan) {
   bool off[MRT_COUNT(plan->info.nodes_after)] = { false };
   switches(&plan->options, off);
@@ -65,7 +82,7 @@ mrt_status mrt_plan_make(mrt_plan *plan) {
       plan->info.nodes_after[rewrites++] = plan->graph.node_count;
   }
   add_up(plan);
-  return MRT_OK;
+  return note_written(plan);
 }
 
 void mrt_plan_unmake(mrt_plan *plan) {

@@ -62,6 +62,9 @@ struct mrt_plan {
   int result_count;
   int *output_result; /* output i is result output_result[i] */
 
+  mrt_tensor **written; /* variables that are updated */
+  int written_count;
+
   /* run/ */
   mrt_place *fixed, *moving; /* arena and variables; inputs and outputs */
   int fixed_count, moving_count;

@@ -199,44 +199,12 @@ static mrt_status record(mrt_context *ctx, mrt_expr *x, mrt_tensor *result,
 }
 
 /* Pending results that read the old value are computed in the same plan. */
-static mrt_status collect_readers(mrt_arena *arena, const mrt_expr *update,
-                                  mrt_tensor ***list, int *count) {
-  int room = 0;
-  for (int i = 0; i < update->updates; i++) {
-    const mrt_variable *v = update->in[i]->variable;
-    for (int r = 0; r < v->reader_count; r++) {
-      mrt_expr *x = v->readers[r];
-      for (int k = 0; x != update && !x->stale && k < x->nout; k++) {
-        mrt_tensor *t = x->out[k];
-        if (!t || t->storage || t->mark || (!t->handles && !t->pending))
-          continue;
-        if (!MRT_PUSH_ROOM(arena, *list, *count, room))
-          return mrt_nomem(&t->ctx->error);
-        (*list)[(*count)++] = t;
-        t->mark = 1;
-      }
-    }
-  }
-  return MRT_OK;
-}
-
-static void retire_readers(mrt_expr *update) {
-  for (int i = 0; i < update->updates; i++) {
-    mrt_variable *v = update->in[i]->variable;
-    for (int r = 0; r < v->reader_count; r++)
-      if (v->readers[r] != update) v->readers[r]->stale = true;
-  }
-}
-
 static mrt_status perform(mrt_context *ctx, mrt_expr *x) {
   mrt_arena arena;
-  mrt_tensor **readers = NULL;
-  int count = 0;
+  mrt_readers list = { 0 };
   mrt_arena_init(&arena, ctx->allocator);
-  mrt_status s = collect_readers(&arena, x, &readers, &count);
-  for (int i = 0; i < count; i++) readers[i]->mark = 0;
-  if (!s) s = run_once(ctx, readers, count, &x, 1);
-  if (!s) retire_readers(x);
+  mrt_status s = mrt_readers_collect(&arena, x->in, x->updates, x, &list);
+  if (!s) s = run_once(ctx, list.at, list.count, &x, 1);
   mrt_arena_free(&arena);
   return s;
 }

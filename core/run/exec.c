@@ -101,11 +101,8 @@ static mrt_status bad_index(mrt_plan *plan) {
 
 /* A bad index showed up after an update that it depends on. */
 static mrt_status tear(mrt_plan *plan) {
-  for (int i = 0; i < plan->step_count; i++) {
-    const mrt_node *n = plan->steps[i].node;
-    for (int k = 0; mrt_node_is_update(n) && k < n->op->updates; k++)
-      n->in[k]->base->tensor->variable->torn = true;
-  }
+  for (int i = 0; i < plan->written_count; i++)
+    plan->written[i]->variable->torn = true;
   return bad_index(plan);
 }
 
@@ -117,18 +114,26 @@ static mrt_status run_poisoned(mrt_plan *plan, int i) {
   return MRT_OK;
 }
 
+/* Before step `i`, up to the first update: the last chance to change nothing. */
+static mrt_status may_stop(mrt_plan *plan, int i) {
+  mrt_context *ctx = plan->ctx;
+  if (ctx->interrupted) {
+    ctx->interrupted = 0;
+    return mrt_fail(&ctx->error, MRT_EINTERRUPT, "interrupted");
+  }
+  if (i < plan->first_update) return MRT_OK;
+  if (plan->run.fault) return bad_index(plan);
+  for (int k = 0; k < plan->written_count; k++)
+    mrt_readers_retire(plan->written[k]->variable);
+  return MRT_OK;
+}
+
 mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
   mrt_context *ctx = plan->ctx;
   MRT_TRY(prepare(plan, in));
   if (ctx->poison) mrt_poison_dead(plan, -1);
   for (int i = 0; i < plan->step_count; i++) {
-    if (i <= plan->first_update) {
-      if (ctx->interrupted) {
-        ctx->interrupted = 0;
-        return mrt_fail(&ctx->error, MRT_EINTERRUPT, "interrupted");
-      }
-      if (i == plan->first_update && plan->run.fault) return bad_index(plan);
-    }
+    if (i <= plan->first_update) MRT_TRY(may_stop(plan, i));
     if (ctx->poison)
       MRT_TRY(run_poisoned(plan, i));
     else
@@ -141,11 +146,8 @@ mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
 
 /* An input is read where it lies: it must not be written meanwhile. */
 static bool updates_variable(const mrt_plan *plan, const mrt_tensor *t) {
-  for (int i = plan->first_update; i < plan->step_count; i++) {
-    const mrt_node *n = plan->steps[i].node;
-    for (int k = 0; mrt_node_is_update(n) && k < n->op->updates; k++)
-      if (n->in[k]->base->tensor == t) return true;
-  }
+  for (int i = 0; i < plan->written_count; i++)
+    if (plan->written[i] == t) return true;
   return false;
 }
 
@@ -178,6 +180,7 @@ static mrt_status check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
 MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
                                 mrt_tensor **out, int nout) {
   MRT_TRY(check_inputs(plan, in, nin, nout));
+  MRT_TRY(mrt_readers_compute(plan->ctx, plan->written, plan->written_count));
   /* Tensors first: past the updates nothing may fail. */
   for (int i = 0; i < nout; i++) {
     out[i] = mrt_tensor_new(plan->ctx, &plan->graph.outputs[i]->type);

@@ -20,6 +20,21 @@ mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor *const *variables,
 /* Compute tensors now, tracing or not. */
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n);
 
+/* Pending tensors that read a variable's present value. */
+typedef struct mrt_readers {
+  mrt_tensor **at;
+  int count, room;
+} mrt_readers;
+/* Those of `variables`, but not what `except` computes. */
+mrt_status mrt_readers_collect(mrt_arena *arena, mrt_tensor *const *variables,
+                               int n, const mrt_expr *except,
+                               mrt_readers *list);
+/* Compute them. */
+mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
+                               int n);
+/* The variable changes: what has read it is stale from now on. */
+void mrt_readers_retire(mrt_variable *v);
+
 /* Run with results left in plan->result_storage. */
 mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in);
 

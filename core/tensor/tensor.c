@@ -159,6 +159,7 @@ mrt_expr *mrt_expr_new(mrt_context *ctx, const mrt_op *op, int nin,
   if (!x) return NULL;
   x->op = op, x->nout = nout, x->options_size = options_size;
   x->origin = ctx->origin, x->id = ctx->next_id++;
+  x->traced = ctx->trace != NULL;
   x->in = mrt_calloc(a, (size_t)nin, sizeof *x->in);
   x->out = mrt_calloc(a, (size_t)nout, sizeof *x->out);
   x->out_types = mrt_calloc(a, (size_t)nout, sizeof *x->out_types);

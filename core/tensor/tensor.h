@@ -46,6 +46,7 @@ typedef struct mrt_expr {
   int updates;         /* outputs that take the storage of the first inputs */
   bool computed;       /* no longer counts as pending on its inputs */
   bool stale;          /* reads a variable's old value */
+  bool traced;         /* made in a trace: computed by its plan only */
   struct mrt_expr *next_wanted; /* scratch of mrt_tensor_await */
   struct mrt_tensor **in;       /* held */
   struct mrt_tensor **out;      /* borrowed; NULL when that tensor is gone */
@@ -61,7 +62,8 @@ typedef struct mrt_expr {
 typedef struct mrt_variable {
   struct mrt_tensor *init;   /* held until the storage is made */
   struct mrt_tensor *traced; /* held: its newest version in the trace */
-  mrt_expr **readers;        /* borrowed: live expressions that read it */
+  mrt_expr **readers;        /* borrowed: live expressions that read it,
+                                stale ones left out */
   int reader_count, reader_room;
   bool torn; /* a step broke off while it was being updated */
 } mrt_variable;

@@ -1,0 +1,55 @@
+/* readers.c -- pending values that read a variable, before it changes
+ *
+ *   question  how does laziness stay invisible when a variable is overwritten?
+ *   method    Every variable lists the live expressions that read it.  Those
+ *             somebody waits for are computed before the update; afterwards
+ *             all of them are stale.
+ *   never     computes what was made in a trace: it stands for the numbers of
+ *             every run of its plan
+ *
+ * SPDX-License-Identifier: MIT */
+#include "run/run.h"
+
+static mrt_status add_pending(mrt_arena *arena, const mrt_expr *x,
+                              mrt_readers *list) {
+  for (int k = 0; k < x->nout; k++) {
+    mrt_tensor *t = x->out[k];
+    if (!t || t->storage || t->mark || (!t->handles && !t->pending)) continue;
+    if (!MRT_PUSH_ROOM(arena, list->at, list->count, list->room))
+      return mrt_nomem(&t->ctx->error);
+    list->at[list->count++] = t;
+    t->mark = 1;
+  }
+  return MRT_OK;
+}
+
+mrt_status mrt_readers_collect(mrt_arena *arena, mrt_tensor *const *variables,
+                               int n, const mrt_expr *except,
+                               mrt_readers *list) {
+  mrt_status s = MRT_OK;
+  for (int i = 0; i < n; i++) {
+    const mrt_variable *v = variables[i]->variable;
+    for (int r = 0; r < v->reader_count && !s; r++) {
+      const mrt_expr *x = v->readers[r];
+      if (x != except && !x->traced) s = add_pending(arena, x, list);
+    }
+  }
+  for (int i = 0; i < list->count; i++) list->at[i]->mark = 0;
+  return s;
+}
+
+mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
+                               int n) {
+  mrt_arena arena;
+  mrt_readers list = { 0 };
+  mrt_arena_init(&arena, ctx->allocator);
+  mrt_status s = mrt_readers_collect(&arena, variables, n, NULL, &list);
+  if (!s) s = mrt_compute(ctx, list.at, list.count);
+  mrt_arena_free(&arena);
+  return s;
+}
+
+void mrt_readers_retire(mrt_variable *v) {
+  for (int i = 0; i < v->reader_count; i++) v->readers[i]->stale = true;
+  v->reader_count = 0;
+}
