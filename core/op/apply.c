@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/apply.h"
+#include "op/random.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -62,6 +63,16 @@ static void copy_options(const mrt_op *op, char *to, const void *from) {
  * stack, from the heap for operators over long lists. */
 enum { FEW = 16 };
 
+/* A random node that has no key yet gets one. */
+static void give_draw(mrt_context *ctx, void *options) {
+  mrt_draw d;
+  memcpy(&d, options, sizeof d);
+  if (d.key != 0) return;
+  d.key = (uint32_t)ctx->next_key++;
+  if (!ctx->trace) d.key |= MRT_DRAW_PINNED, d.seed = ctx->seed;
+  memcpy(options, &d, sizeof d);
+}
+
 mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
                           mrt_tensor *const *given, int nin,
                           const void *options, mrt_expr **out) {
@@ -81,12 +92,7 @@ mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
 
   mrt_options_init(op, own);
   if (options) copy_options(op, own, options);
-  uint64_t key = 0;
-  if (op->traits & MRT_RANDOM) {
-    memcpy(&key, own, sizeof key);
-    if (key == 0) key = ctx->next_key++;
-    memcpy(own, &key, sizeof key);
-  }
+  if (op->traits & MRT_RANDOM) give_draw(ctx, own);
   mrt_status s = MRT_OK;
   for (int i = 0; i < nin; i++) {
     in[i] = mrt_tensor_current(given[i]);
@@ -135,4 +141,23 @@ MRT_API mrt_status mrt_apply(mrt_context *ctx, const mrt_op *op,
   }
   *nout = n;
   return MRT_OK;
+}
+
+/* Another variable's value is read through a node, like any value, so that it
+ * is computed before that variable changes. */
+MRT_API mrt_status mrt_variable_new(mrt_context *ctx, mrt_tensor *init,
+                                    const char *name, mrt_tensor **out) {
+  int n;
+  if (init->variable)
+    MRT_TRY(
+        mrt_apply(ctx, mrt_ops[MRT_OP_detach], &init, 1, NULL, &init, 1, &n));
+  else
+    mrt_tensor_ref(init);
+  mrt_tensor *t = mrt_tensor_new(ctx, &init->type);
+  if (t) t->handles = 1, t->variable = mrt_variable_of(ctx, init);
+  mrt_tensor_unref(init);
+  if (t && t->variable && (!name || !mrt_tensor_set_name(t, name)))
+    return *out = t, MRT_OK;
+  mrt_tensor_unref(t);
+  return mrt_nomem(&ctx->error);
 }

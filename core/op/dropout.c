@@ -14,6 +14,7 @@
 
 static const mrt_option options[] = {
   MRT_OPTION(mrt_dropout_options, key, MRT_OPT_HIDDEN),
+  MRT_OPTION(mrt_dropout_options, seed, MRT_OPT_HIDDEN),
   MRT_OPTION(mrt_dropout_options, p, MRT_OPT_NUM, .preset = 0.5),
 };
 

@@ -89,6 +89,15 @@ void mrt_expr_free(mrt_context *ctx, mrt_expr *x) {
   mrt_release(a, x, sizeof *x);
 }
 
+mrt_variable *mrt_variable_of(mrt_context *ctx, mrt_tensor *init) {
+  mrt_variable *v = mrt_calloc(ctx->allocator, 1, sizeof *v);
+  if (!v) return NULL;
+  mrt_hold(init);
+  mrt_tensor_await(init);
+  v->init = init;
+  return v;
+}
+
 void mrt_variable_started(mrt_variable *v) {
   mrt_tensor *init = v->init;
   if (!init) return;
@@ -229,22 +238,6 @@ MRT_API mrt_status mrt_tensor_from(mrt_context *ctx, const mrt_type *type,
   if (!t) return mrt_storage_unref(s), mrt_nomem(&ctx->error);
   memcpy(s->data, data, mrt_type_bytes(type));
   t->storage = s, t->handles = 1;
-  *out = t;
-  return MRT_OK;
-}
-
-MRT_API mrt_status mrt_variable_new(mrt_context *ctx, mrt_tensor *init,
-                                    const char *name, mrt_tensor **out) {
-  mrt_tensor *t = mrt_tensor_new(ctx, &init->type);
-  if (!t) return mrt_nomem(&ctx->error);
-  t->handles = 1;
-  t->variable = mrt_calloc(ctx->allocator, 1, sizeof *t->variable);
-  if (!t->variable || (name && mrt_tensor_set_name(t, name) != MRT_OK))
-    return mrt_tensor_unref(t), mrt_nomem(&ctx->error);
-  init = mrt_tensor_current(init);
-  mrt_hold(init);
-  mrt_tensor_await(init);
-  t->variable->init = init;
   *out = t;
   return MRT_OK;
 }

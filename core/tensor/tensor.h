@@ -156,6 +156,8 @@ void mrt_tensor_release(mrt_tensor *t);
 void mrt_tensor_trim(mrt_tensor *t);
 /* The numbers are in `s` (held on success); the tensor is evaluated. */
 void mrt_tensor_settle(mrt_tensor *t, mrt_storage *s);
+/* What makes a tensor a variable that starts as `init`; NULL: no memory. */
+mrt_variable *mrt_variable_of(mrt_context *ctx, mrt_tensor *init);
 /* The variable has its storage: let its initial value go. */
 void mrt_variable_started(mrt_variable *v);
 /* The version of `t` that an expression made now reads. */

@@ -1,7 +1,7 @@
 /* random.c -- blocks of rand, randn, randint and dropout
  *
  * Four elements share a draw of Philox: element i takes word i % 4 of counter
- * i / 4, under the run's seed, the node's key and the step.  So an element's
+ * i / 4, under the seed, the node's key and the step.  So an element's
  * number depends on its index alone.  Doubles take 21 more bits from a second
  * draw, and agree with floats in the first 24.
  *
@@ -15,10 +15,11 @@ enum { DRAWS = PHILOX_DRAWS, CHUNK = 4 * DRAWS };
 
 static void draw(const mrt_block *b, uint64_t counter,
                  uint32_t word[4][DRAWS]) {
-  uint64_t key;
-  memcpy(&key, b->options, sizeof key); /* first of the options */
-  philox(b->run->seed, counter, (uint32_t)key ^ (uint32_t)(key >> 32),
-         (uint32_t)b->run->step, word);
+  mrt_draw d;
+  memcpy(&d, b->options, sizeof d); /* first of the options */
+  bool pinned = (d.key & MRT_DRAW_PINNED) != 0;
+  philox(pinned ? d.seed : b->run->seed, counter, (uint32_t)d.key,
+         pinned ? 0 : (uint32_t)b->run->step, word);
 }
 
 /* Calls emit(b, counter, at, skip, n) for the parts of the block that lie in
