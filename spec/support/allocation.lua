@@ -1,0 +1,71 @@
+--- allocation.lua -- what spec/allocation.c does while allocations fail
+---
+--- Returns `work`, a bit of everything, and `check`, which raises unless all
+--- variables are at one step.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local nn, optim = mrt.nn, mrt.optim
+
+mrt.seed(1)
+local model = nn.Sequential(nn.Embedding(5, 4), nn.Dropout(0.1), nn.GELU(),
+  nn.Linear(4, 3))
+local opt = optim.adamw(model:parameters(), { lr = 0.01 })
+-- Each step adds one to both, before and after the optimizer.
+local first, last = mrt.variable(mrt.zeros(2)), mrt.variable(mrt.zeros(3))
+local double = mrt.custom {
+  forward = function(x) return x:detach() * 2 end,
+  backward = function(dy) return dy * 2 end,
+}
+
+local function train()
+  local step = mrt.compile(function(x, y)
+    local loss = nn.cross_entropy(model(x), y)
+    first:assign(first + 1)
+    opt:step(mrt.grad(loss, model:parameters()), { clip = 1.0 })
+    last:assign(last + 1)
+    return loss
+  end)
+  local x, y = mrt.randint(0, 5, 6), mrt.randint(0, 3, 6)
+  local before = step(x, y)
+  local after = step(x, y)
+  assert(before:item() ~= after:item())
+  assert(not pcall(step, x + 5, y))
+  return step:plan(x, y):text()
+end
+
+local function differentiate()
+  local x = mrt.tensor { { 1.5, 2 }, { 3, 4 } }
+  local y = (double(x) * x):sum()
+  local g = mrt.grad(y, x)
+  assert(mrt.grad(g:sum(), x):sum():item() == 16)
+  return tostring(g)
+end
+
+local function reject(x)
+  local ok, problem = pcall(x.matmul, x, mrt.zeros(3, 3))
+  assert(not ok)
+  return tostring(problem)
+end
+
+local function work()
+  local x = mrt.tensor { 1, 2, 3 }
+  x.name = "x"
+  assert(#x:bytes() == 24 and #mrt.cat({ x, x }):totable() == 6)
+  local error_text = reject(x)
+  return train(), differentiate(), error_text
+end
+
+local function check()
+  local a, b = first:totable(), last:totable()
+  local t = opt.t:item()
+  assert(a[1] == a[2] and a[1] == b[1] and b[1] == b[3] and t == a[1],
+    "a step was done by half")
+  for _, p in ipairs(model:parameters()) do
+    assert(p:sum():item() == p:sum():item(), "a parameter is no number")
+  end
+  collectgarbage()
+end
+
+return work, check
