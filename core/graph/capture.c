@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "graph/graph.h"
+#include "tensor/marks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,7 @@ typedef struct capture {
   int count, room;
   mrt_tensor **stack;
   int depth, stack_room;
-  mrt_tensor **marked; /* tensors whose mark must be cleared */
-  int marked_count, marked_room;
+  mrt_marks marks;
 } capture;
 
 static mrt_status push(capture *c, mrt_tensor *t) {
@@ -30,14 +30,11 @@ static mrt_status push(capture *c, mrt_tensor *t) {
 }
 
 static mrt_status mark(capture *c, mrt_tensor *t, int value) {
-  if (t->mark == 0) {
-    if (!MRT_PUSH_ROOM(&c->g->arena, c->marked, c->marked_count,
-                       c->marked_room))
-      return mrt_nomem(c->e);
-    c->marked[c->marked_count++] = t;
-  }
-  t->mark = value;
-  return MRT_OK;
+  return mrt_mark(&c->marks, t, value) ? MRT_OK : mrt_nomem(c->e);
+}
+
+static int mark_of(const capture *c, const mrt_tensor *t) {
+  return mrt_mark_of(&c->marks, t);
 }
 
 /* The graph needs the numbers of `t` as long as it lives. */
@@ -74,10 +71,10 @@ enum { QUEUED = -1 };
 static mrt_status queue(capture *c, mrt_expr *x, bool *first) {
   *first = true;
   for (int i = 0; i < x->nout; i++)
-    if (x->out[i] && x->out[i]->mark == QUEUED) *first = false;
+    if (x->out[i] && mark_of(c, x->out[i]) == QUEUED) *first = false;
   if (!*first) return MRT_OK;
   for (int i = 0; i < x->nout; i++)
-    if (x->out[i] && x->out[i]->mark == 0 && !is_leaf(x->out[i]))
+    if (x->out[i] && mark_of(c, x->out[i]) == 0 && !is_leaf(x->out[i]))
       MRT_TRY(mark(c, x->out[i], QUEUED));
   if (!MRT_PUSH_ROOM(&c->g->arena, c->found, c->count, c->room))
     return mrt_nomem(c->e);
@@ -89,7 +86,7 @@ static mrt_status visit_expr(capture *c, mrt_expr *x) {
   bool first;
   MRT_TRY(queue(c, x, &first));
   for (int i = 0; first && i < x->nin; i++)
-    if (x->in[i]->mark == 0) MRT_TRY(push(c, x->in[i]));
+    if (mark_of(c, x->in[i]) == 0) MRT_TRY(push(c, x->in[i]));
   return MRT_OK;
 }
 
@@ -104,7 +101,7 @@ static mrt_status add_outside(capture *c, mrt_tensor *t) {
 }
 
 static mrt_status visit(capture *c, mrt_tensor *t) {
-  if (t->mark) return MRT_OK;
+  if (mark_of(c, t)) return MRT_OK;
   if (is_leaf(t)) return add_leaf(c, t);
   if (t->expr && t->expr->id < c->first_id) return add_outside(c, t);
   if (!t->expr || t->expr->stale)
@@ -121,7 +118,7 @@ static int by_id(const void *a, const void *b) {
 }
 
 static mrt_value *value_of(const capture *c, const mrt_tensor *t) {
-  return c->g->values[t->mark - 1];
+  return c->g->values[mark_of(c, t) - 1];
 }
 
 static mrt_status add_node(capture *c, mrt_expr *x) {
@@ -166,8 +163,9 @@ mrt_status mrt_graph_capture(mrt_graph *g, mrt_context *ctx,
   *g = (mrt_graph){ .ctx = ctx };
   mrt_arena_init(&g->arena, ctx->allocator);
   capture c = { .g = g, .e = &ctx->error, .first_id = first_id };
+  mrt_marks_begin(&c.marks, ctx, &g->arena);
   mrt_status s = run(&c, roots, root_count, updates, update_count);
-  for (int i = 0; i < c.marked_count; i++) c.marked[i]->mark = 0;
+  mrt_marks_end(&c.marks);
   if (s) mrt_graph_free(g);
   return s;
 }

@@ -10,12 +10,13 @@
  *             visit of everything below ys.
  *   from      Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3
  *
- * Walks keep their facts in `mark`s of tensors and a list sorted by id.
+ * Walks keep their facts in marks of tensors and a list sorted by id.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/apply.h"
 #include "op/build.h"
 #include "op/views.h"
+#include "tensor/marks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,7 @@ typedef struct walk {
   mrt_error *e;
   mrt_expr **order; /* reachable expressions */
   int count, room;
-  mrt_tensor **marked; /* to unmark at the end */
-  int marked_count, marked_room;
+  mrt_marks marks;
   bool met_stale;
   bool stop_at_xs; /* xs are leaves: do not look below them */
 } walk;
@@ -35,14 +35,13 @@ typedef struct walk {
  * above that 1 + index into the table of gradients. */
 enum { SEEN = 1, LEADS = 2, SHIFT = 2 };
 
+static bool has(const walk *w, const mrt_tensor *t, int bit) {
+  return (mrt_mark_of(&w->marks, t) & bit) != 0;
+}
+
 static mrt_status mark(walk *w, mrt_tensor *t, int bits) {
-  if (t->mark == 0) {
-    if (!MRT_PUSH_ROOM(&w->arena, w->marked, w->marked_count, w->marked_room))
-      return mrt_nomem(w->e);
-    w->marked[w->marked_count++] = t;
-  }
-  t->mark |= bits;
-  return MRT_OK;
+  bool ok = mrt_mark(&w->marks, t, mrt_mark_of(&w->marks, t) | bits);
+  return ok ? MRT_OK : mrt_nomem(w->e);
 }
 
 /* Collect every expression below the ys, each once (through its first output
@@ -56,24 +55,23 @@ static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
   }
   while (depth) {
     mrt_tensor *t = stack[--depth];
-    if (t->mark & SEEN) continue;
+    if (has(w, t, SEEN)) continue;
     MRT_TRY(mark(w, t, SEEN));
     mrt_expr *x = t->expr;
-    if (!x || (w->stop_at_xs && (t->mark & LEADS))) continue;
+    if (!x || (w->stop_at_xs && has(w, t, LEADS))) continue;
     if (x->stale) {
       w->met_stale = true;
       continue;
     }
     bool first = true;
     for (int i = 0; i < x->nout && first; i++)
-      if (x->out[i] && x->out[i] != t && (x->out[i]->mark & SEEN))
-        first = false;
+      if (x->out[i] && x->out[i] != t && has(w, x->out[i], SEEN)) first = false;
     if (!first) continue;
     if (!MRT_PUSH_ROOM(&w->arena, w->order, w->count, w->room))
       return mrt_nomem(w->e);
     w->order[w->count++] = x;
     for (int i = 0; i < x->nin; i++) {
-      if (x->in[i]->mark & SEEN) continue;
+      if (has(w, x->in[i], SEEN)) continue;
       if (!MRT_PUSH_ROOM(&w->arena, stack, depth, room)) return mrt_nomem(w->e);
       stack[depth++] = x->in[i];
     }
@@ -92,7 +90,7 @@ static mrt_status find_paths(walk *w) {
     mrt_expr *x = w->order[k];
     bool leads = false;
     if (x->op->grad)
-      for (int i = 0; i < x->nin; i++) leads |= (x->in[i]->mark & LEADS) != 0;
+      for (int i = 0; i < x->nin; i++) leads |= has(w, x->in[i], LEADS);
     for (int i = 0; leads && i < x->nout; i++)
       if (x->out[i]) MRT_TRY(mark(w, x->out[i], LEADS));
   }
@@ -106,14 +104,14 @@ typedef struct sums {
   int count, room;
 } sums;
 
-static mrt_tensor *sum_of(const sums *s, const mrt_tensor *t) {
-  int slot = t->mark >> SHIFT;
+static mrt_tensor *sum_of(const walk *w, const sums *s, const mrt_tensor *t) {
+  int slot = mrt_mark_of(&w->marks, t) >> SHIFT;
   return slot ? s->of[slot - 1] : NULL;
 }
 
 static mrt_status add_to(walk *w, mrt_build *b, sums *s, mrt_tensor *t,
                          mrt_tensor *g) {
-  int slot = t->mark >> SHIFT;
+  int slot = mrt_mark_of(&w->marks, t) >> SHIFT;
   if (slot) {
     s->of[slot - 1] = s->of[slot - 1] ? mrt_add(b, s->of[slot - 1], g) : g;
     return b->status;
@@ -133,12 +131,12 @@ static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
   mrt_tensor **dout = out + x->nout;
   bool any = false;
   for (int i = 0; i < x->nout; i++) {
-    if (x->out[i]) dout[i] = sum_of(s, x->out[i]);
+    if (x->out[i]) dout[i] = sum_of(w, s, x->out[i]);
     any |= dout[i] != NULL;
   }
   if (!any) return MRT_OK;
   for (int i = 0; i < x->nin; i++)
-    wants[i] = (x->in[i]->mark & LEADS) && mrt_is_float(x->in[i]->type.dtype);
+    wants[i] = has(w, x->in[i], LEADS) && mrt_is_float(x->in[i]->type.dtype);
   for (int i = 0; i < x->nout; i++) {
     mrt_tensor *t = mrt_expr_output(b->ctx, x, i);
     if (!t) return mrt_nomem(w->e);
@@ -189,11 +187,16 @@ static mrt_status run(walk *w, mrt_build *b, mrt_tensor *const *ys,
     mrt_expr *x = w->order[k];
     bool leads = false;
     for (int i = 0; i < x->nout; i++)
-      leads |= x->out[i] && (x->out[i]->mark & LEADS);
-    if (leads && x->op->grad) MRT_TRY(differentiate(w, b, &s, x));
+      leads |= x->out[i] && has(w, x->out[i], LEADS);
+    if (!leads || !x->op->grad) continue;
+    if (x->stale) /* not when collected: a custom gradient has assigned */
+      return mrt_fail(w->e, MRT_EGRAD,
+                      "grad: a variable on the way to the inputs was assigned "
+                      "by a custom gradient");
+    MRT_TRY(differentiate(w, b, &s, x));
   }
   for (int i = 0; i < nx; i++) {
-    dx[i] = sum_of(&s, xs[i]);
+    dx[i] = sum_of(w, &s, xs[i]);
     if (!dx[i] && w->met_stale)
       return mrt_fail(
           w->e, MRT_EGRAD,
@@ -210,8 +213,9 @@ static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
                              mrt_tensor **dx) {
   walk w = { .e = &b->ctx->error, .stop_at_xs = stop_at_xs };
   mrt_arena_init(&w.arena, b->ctx->allocator);
+  mrt_marks_begin(&w.marks, b->ctx, &w.arena);
   mrt_status s = run(&w, b, ys, dys, ny, xs, nx, dx);
-  for (int i = 0; i < w.marked_count; i++) w.marked[i]->mark = 0;
+  mrt_marks_end(&w.marks);
   mrt_arena_free(&w.arena);
   return s;
 }

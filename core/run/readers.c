@@ -9,16 +9,18 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
+#include "tensor/marks.h"
 
-static mrt_status add_pending(mrt_arena *arena, const mrt_expr *x,
+static mrt_status add_pending(mrt_marks *marks, const mrt_expr *x,
                               mrt_readers *list) {
   for (int k = 0; k < x->nout; k++) {
     mrt_tensor *t = x->out[k];
-    if (!t || t->storage || t->mark || (!t->handles && !t->pending)) continue;
-    if (!MRT_PUSH_ROOM(arena, list->at, list->count, list->room))
+    if (!t || t->storage || (!t->handles && !t->pending)) continue;
+    if (mrt_mark_of(marks, t)) continue;
+    if (!MRT_PUSH_ROOM(marks->arena, list->at, list->count, list->room) ||
+        !mrt_mark(marks, t, 1))
       return mrt_nomem(&t->ctx->error);
     list->at[list->count++] = t;
-    t->mark = 1;
   }
   return MRT_OK;
 }
@@ -27,14 +29,16 @@ mrt_status mrt_readers_collect(mrt_arena *arena, mrt_tensor *const *variables,
                                int n, const mrt_expr *except,
                                mrt_readers *list) {
   mrt_status s = MRT_OK;
+  mrt_marks marks;
+  mrt_marks_begin(&marks, variables[0]->ctx, arena);
   for (int i = 0; i < n; i++) {
     const mrt_variable *v = variables[i]->variable;
     for (int r = 0; r < v->reader_count && !s; r++) {
       const mrt_expr *x = v->readers[r];
-      if (x != except && !x->traced) s = add_pending(arena, x, list);
+      if (x != except && !x->traced) s = add_pending(&marks, x, list);
     }
   }
-  for (int i = 0; i < list->count; i++) list->at[i]->mark = 0;
+  mrt_marks_end(&marks);
   return s;
 }
 
@@ -42,6 +46,7 @@ mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
                                int n) {
   mrt_arena arena;
   mrt_readers list = { 0 };
+  if (n == 0) return MRT_OK;
   mrt_arena_init(&arena, ctx->allocator);
   mrt_status s = mrt_readers_collect(&arena, variables, n, NULL, &list);
   if (!s) s = mrt_compute(ctx, list.at, list.count);

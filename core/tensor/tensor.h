@@ -83,7 +83,8 @@ struct mrt_tensor {
   mrt_origin origin;
   char *name;
   struct mrt_tensor *next_dead;
-  int mark; /* scratch of walks over tensors; 0 between them */
+  uint64_t walk; /* the walk that wrote `mark` (tensor/marks.h) */
+  int mark;
 };
 
 typedef struct mrt_trace {
@@ -105,7 +106,7 @@ struct mrt_context {
   mrt_device device;
   bool poison;
   volatile int interrupted;
-  uint64_t seed, seed_epoch, next_key, next_id;
+  uint64_t seed, seed_epoch, next_key, next_id, walks;
   size_t bytes_now, bytes_peak, memory_limit;
   mrt_arena names; /* interned file names */
   struct mrt_file {
