@@ -1,15 +1,14 @@
 --- step.lua -- `mrt bench step`: how long a training step takes, and how much
---- memory.
+--- memory, beside PyTorch.
 --
 --     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S]
---                    [--against "COMMAND {case}"]
+--                    [--python PROGRAM | --against "COMMAND {case}"]
 --
 -- Each measurement is a process of its own: a few steps to warm up, then steps
--- for S seconds, of which it reports the median and the process's growth.
--- `--against` names a command that measures the same case elsewhere and prints
--- one line of JSON with ms_med, peak_rss_over_base_MB and torch (a version);
--- `{case}` stands for the case.  Both run in turn, N rounds, and the table
--- shows medians over rounds and their ratio.
+-- for S seconds, of which it reports the median and the process's growth.  The
+-- other side is torch_step.py where PROGRAM (default python3) has PyTorch, or
+-- any command that prints one line of JSON with ms_med and rss_growth_MB.  Both
+-- run in turn, N rounds; the table shows medians over rounds and their ratio.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -46,10 +45,19 @@ local function measure(case, seconds)
   until #times >= 5 and core.clock() - first >= seconds
   io.write(('{"case": "%s", "ms_med": %.3f, "ms_min": %.3f, "steps": %d, '
     .. '"plan_ms": %.1f, "peak": %d, "inputs": %d, "allocated": %d, '
-    .. '"gflop": %.3f, "peak_rss_over_base_MB": %.1f}\n')
+    .. '"gflop": %.3f, "rss_growth_MB": %.1f}\n')
     :format(case, median(times) * 1e3, times[1] * 1e3, #times, planning * 1e3,
       plan.peak, plan.inputs, mrt.memory().peak, plan.flops / 1e9,
       status "VmHWM" - base))
+end
+
+-- The command that measures a case in PyTorch; nil where there is none.
+local function torch_command(python)
+  local probe = os.execute(("'%s' -c 'import torch' 2>/dev/null"):format(python))
+  if not probe then return nil end
+  local script = package.searchpath("mrt.bench.step", package.path)
+    :gsub("step%.lua$", "torch_step.py")
+  return ("'%s' '%s' {case}"):format(python, script)
 end
 
 local function field(line, name)
@@ -90,8 +98,9 @@ local function number(x, format) return x and format:format(x) or "-" end
 
 local function report(case, ours, theirs)
   local ms, other = middle(ours, "ms_med"), middle(theirs, "ms_med")
-  local grown = middle(ours, "peak_rss_over_base_MB")
-  local other_grown = middle(theirs, "peak_rss_over_base_MB")
+  local grown = middle(ours, "rss_growth_MB")
+  local other_grown = middle(theirs, "rss_growth_MB")
+    or middle(theirs, "peak_rss_over_base_MB")
   local peak = middle(ours, "peak") / 2 ^ 20
   print(("%-10s %9.2f %9s %7s %9.1f %9.1f %9s %7s %8.1f"):format(case, ms,
     number(other, "%.2f"), ratio(ms, other), peak, grown,
@@ -100,12 +109,14 @@ local function report(case, ours, theirs)
 end
 
 local function read(args)
-  local o = { rounds = 3, seconds = 5, cases = "mlp,gpt-small,gpt,gpt2" }
+  local o = { rounds = 3, seconds = 5, cases = "mlp,gpt-small,gpt,gpt2",
+    python = "python3" }
   local i = 1
   while i <= #args do
     local name = args[i]:match "^%-%-(%w+)$"
     local value = args[i + 1]
-    if name == "measure" or name == "cases" or name == "against" then
+    if name == "measure" or name == "cases" or name == "against"
+      or name == "python" then
       o[name] = value
     elseif name == "rounds" or name == "seconds" then
       o[name] = tonumber(value)
@@ -122,8 +133,9 @@ return function(...)
   local o = read { ... }
   if o.measure then return measure(o.measure, o.seconds) end
   local info = core.info()
-  print(("%s, %d threads, %s; medians of %d rounds"):format(info.isa,
-    info.threads, info.libraries, o.rounds))
+  o.against = o.against or torch_command(o.python)
+  print(("%s, %d threads; medians of %d rounds; the other side: %s"):format(
+    info.isa, info.threads, o.rounds, o.against or "none"))
   print "case         ms/step     other   ratio  peak MiB    RSS MB     other   ratio  Gflop/s"
   for case in o.cases:gmatch "[^,]+" do report(case, collect(case, o)) end
 end

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """torch_step.py -- time and memory of one training step in PyTorch, eager, f32
 
-Prints one line of JSON for a case of step.lua: the same model, optimizer and
+Prints one line of JSON for a case of `mrt bench step`: the same model, optimizer and
 shapes, attention by scaled_dot_product_attention.
 
 SPDX-License-Identifier: MIT"""
