@@ -66,10 +66,11 @@ static bool take_input_place(mrt_plan *plan, const mrt_node *n, int i,
 static mrt_status give_birth(mrt_plan *plan, mrt_node *n, int i,
                              mrt_value *out) {
   if (out->base != out) return MRT_OK; /* an update's output */
-  if (out->leaf == MRT_LEAF_NONE && out->slot == -1 &&
-      take_input_place(plan, n, i, out))
+  if (out->slot >= 0) {                /* a plan output */
+    plan->slots[out->slot].first = i;
     return MRT_OK;
-  if (out->slot >= 0) return MRT_OK; /* a plan output */
+  }
+  if (take_input_place(plan, n, i, out)) return MRT_OK;
   out->slot = mrt_plan_slot(
       plan, (mrt_slot){ .value = out,
                         .node = n,
@@ -87,9 +88,15 @@ static mrt_status add_leaf(mrt_plan *plan, mrt_value *v) {
     [MRT_LEAF_VARIABLE] = MRT_VALUE_VARIABLE,
     [MRT_LEAF_CONSTANT] = MRT_VALUE_CONSTANT,
   };
+  int index = v->index;
+  if (v->leaf != MRT_LEAF_INPUT) {
+    index = plan->leaf_count++;
+    plan->leaves[index] = v;
+  }
   v->slot =
       mrt_plan_slot(plan, (mrt_slot){ .value = v,
                                       .kind = kinds[v->leaf],
+                                      .index = index,
                                       .bytes = mrt_type_bytes(&v->type),
                                       .last = plan->graph.node_count - 1 });
   return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
@@ -98,10 +105,12 @@ static mrt_status add_leaf(mrt_plan *plan, mrt_value *v) {
 /* Outputs live outside the arena, from their birth to the end. */
 static mrt_status add_output(mrt_plan *plan, mrt_value *v, int end) {
   if (v->slot >= 0) return MRT_OK;
-  plan->results[plan->result_count++] = v;
+  int index = plan->result_count++;
+  plan->results[index] = v;
   v->slot = mrt_plan_slot(plan, (mrt_slot){ .value = v,
                                             .node = v->node,
                                             .kind = MRT_VALUE_OUTPUT,
+                                            .index = index,
                                             .bytes = mrt_type_bytes(&v->type),
                                             .last = end });
   return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
@@ -118,22 +127,16 @@ mrt_status mrt_pass_lifetime(mrt_plan *plan) {
     return mrt_nomem(&plan->ctx->error);
   for (int i = 0; i < g->value_count; i++) {
     mrt_value *v = g->values[i];
-    if (v->leaf == MRT_LEAF_NONE) continue;
-    MRT_TRY(add_leaf(plan, v));
-    if (v->leaf != MRT_LEAF_INPUT) plan->leaves[plan->leaf_count++] = v;
+    bool read = v->uses >= 0; /* or written: an update reads it too */
+    if (v->leaf == MRT_LEAF_INPUT || (v->leaf != MRT_LEAF_NONE && read))
+      MRT_TRY(add_leaf(plan, v));
   }
   for (int i = 0; i < g->output_count; i++) {
     MRT_TRY(add_output(plan, g->outputs[i], end));
-    for (int r = 0; r < plan->result_count; r++)
-      if (plan->results[r] == g->outputs[i]) plan->output_result[i] = r;
+    plan->output_result[i] = slot_of(plan, g->outputs[i])->index;
   }
   for (int i = 0; i < g->node_count; i++)
     for (int k = 0; k < g->nodes[i]->nout; k++)
       MRT_TRY(give_birth(plan, g->nodes[i], i, g->nodes[i]->out[k]));
-  for (int i = 0; i < plan->result_count; i++) {
-    mrt_slot *s = slot_of(plan, plan->results[i]);
-    for (int k = 0; k < g->node_count; k++)
-      if (g->nodes[k] == s->node) s->first = k;
-  }
   return MRT_OK;
 }

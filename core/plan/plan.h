@@ -14,6 +14,7 @@ typedef struct mrt_slot {
   mrt_value *value; /* the first that lives there; NULL: scratch */
   mrt_node *node;   /* whose result or scratch it is; NULL: a leaf */
   mrt_value_kind kind;
+  int index;    /* among the plan's inputs, leaves or results */
   size_t bytes; /* rounded up to the device's alignment */
   size_t offset;
   int first, last; /* steps, both included */

@@ -27,30 +27,21 @@ static mrt_status add(binding *b, mrt_place place) {
   return MRT_OK;
 }
 
-static int index_in(mrt_value *const *list, int n, const mrt_value *v) {
-  for (int i = 0; i < n; i++)
-    if (list[i] == v) return i;
-  return -1;
-}
-
 static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
-  mrt_plan *plan = b->plan;
-  const mrt_value *base = v->base;
-  const mrt_slot *s = &plan->slots[base->slot];
-  mrt_place place = { .pointer = &o->data,
-                      .where = MRT_IN_ARENA,
-                      .index = base->slot,
-                      .bytes = v->offset *
-                               (int64_t)mrt_dtypes[v->type.dtype].bytes };
-  if (s->kind == MRT_VALUE_INPUT)
-    place.where = MRT_IN_INPUT, place.index = base->index;
-  else if (s->kind == MRT_VALUE_OUTPUT)
-    place.where = MRT_IN_OUTPUT,
-    place.index = index_in(plan->results, plan->result_count, base);
-  else if (base->leaf != MRT_LEAF_NONE)
-    place.where = MRT_IN_VARIABLE,
-    place.index = index_in(plan->leaves, plan->leaf_count, base);
-  return add(b, place);
+  static const mrt_where homes[] = {
+    [MRT_VALUE_INPUT] = MRT_IN_INPUT,
+    [MRT_VALUE_VARIABLE] = MRT_IN_VARIABLE,
+    [MRT_VALUE_CONSTANT] = MRT_IN_VARIABLE,
+    [MRT_VALUE_OUTPUT] = MRT_IN_OUTPUT,
+  };
+  const mrt_slot *s = &b->plan->slots[v->base->slot];
+  bool arena = mrt_slot_in_arena(s);
+  return add(b,
+             (mrt_place){ .pointer = &o->data,
+                          .where = arena ? MRT_IN_ARENA : homes[s->kind],
+                          .index = arena ? v->base->slot : s->index,
+                          .bytes = v->offset *
+                                   (int64_t)mrt_dtypes[v->type.dtype].bytes });
 }
 
 mrt_status mrt_plan_bind(mrt_plan *plan) {
