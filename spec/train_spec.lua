@@ -78,9 +78,9 @@ describe("train", function()
     p.eval = function() evals = evals + 1 return 7 end
     local stdout = io.stdout
     local capture = io.tmpfile()
-    io.stdout = capture
+    io.stdout = capture -- luacheck: ignore 122
     local ok, summary = pcall(train.run, p)
-    io.stdout = stdout
+    io.stdout = stdout -- luacheck: ignore 122
     capture:close()
     assert.is_true(ok, tostring(summary))
     assert.equal(60, #steps)

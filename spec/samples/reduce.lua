@@ -216,6 +216,7 @@ return {
       { inputs = { float(2, 20000) }, options = { dim = 2 } },
     },
     oracle = sum_of,
+    tolerance = 1e-3, -- of a sum whose terms nearly cancel
     grad = false,
   },
   { op = "sum", cases = all_shapes(of("i64", 50)), oracle = sum_of,
