@@ -10,18 +10,18 @@ static mrt_status fail(const mrt_graph *g, int i, const char *what,
                   n->label, n->origin.file, n->origin.line, what);
 }
 
-/* `version[v]` is 1 + the position that overwrote variable v, by base id. */
+/* By value id: made[v] is 1 + the position that computes v, and overwritten[v],
+ * of a variable, 1 + the last position that has written it; 0 before. */
 static mrt_status walk(const mrt_graph *g, int *made, int *overwritten,
                        mrt_error *e) {
   for (int i = 0; i < g->node_count; i++) {
     const mrt_node *n = g->nodes[i];
     for (int k = 0; k < n->nin; k++) {
-      const mrt_value *v = n->in[k];
-      if (v->base->node && !made[v->base->id] && !made[v->id])
+      const mrt_value *v = mrt_value_root(n->in[k]);
+      if (v->node && !made[v->id])
         return fail(g, i, "reads what is computed later", e);
       if (v->base->leaf == MRT_LEAF_VARIABLE &&
-          overwritten[v->base->id] != (v->node ? made[v->id] : 0) &&
-          !(v->node && mrt_node_is_view(v->node)))
+          overwritten[v->base->id] != made[v->id])
         return fail(g, i, "reads an old version of a variable", e);
     }
     bool update = mrt_node_is_update(n);

@@ -44,7 +44,7 @@ static mrt_status mark(walk *w, mrt_tensor *t, int bits) {
   return ok ? MRT_OK : mrt_nomem(w->e);
 }
 
-/* Collect every expression below the ys, each once (through its first output
+/* Collect every expression below the ys that passes gradients on, each once (through its first output
  * seen; an expression is pushed when any of its outputs is first met). */
 static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
   mrt_tensor **stack = NULL;
@@ -58,7 +58,7 @@ static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
     if (has(w, t, SEEN)) continue;
     MRT_TRY(mark(w, t, SEEN));
     mrt_expr *x = t->expr;
-    if (!x || (w->stop_at_xs && has(w, t, LEADS))) continue;
+    if (!x || !x->op->grad || (w->stop_at_xs && has(w, t, LEADS))) continue;
     if (x->stale) {
       w->met_stale = true;
       continue;
@@ -89,8 +89,7 @@ static mrt_status find_paths(walk *w) {
   for (int k = 0; k < w->count; k++) {
     mrt_expr *x = w->order[k];
     bool leads = false;
-    if (x->op->grad)
-      for (int i = 0; i < x->nin; i++) leads |= has(w, x->in[i], LEADS);
+    for (int i = 0; i < x->nin; i++) leads |= has(w, x->in[i], LEADS);
     for (int i = 0; leads && i < x->nout; i++)
       if (x->out[i]) MRT_TRY(mark(w, x->out[i], LEADS));
   }
@@ -188,7 +187,7 @@ static mrt_status run(walk *w, mrt_build *b, mrt_tensor *const *ys,
     bool leads = false;
     for (int i = 0; i < x->nout; i++)
       leads |= x->out[i] && has(w, x->out[i], LEADS);
-    if (!leads || !x->op->grad) continue;
+    if (!leads) continue;
     if (x->stale) /* not when collected: a custom gradient has assigned */
       return mrt_fail(w->e, MRT_EGRAD,
                       "grad: a variable on the way to the inputs was assigned "

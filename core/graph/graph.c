@@ -125,6 +125,11 @@ double mrt_node_bytes(const mrt_node *n) {
   return bytes;
 }
 
+mrt_value *mrt_value_root(mrt_value *v) {
+  while (v->node && mrt_node_is_view(v->node)) v = v->node->in[0];
+  return v;
+}
+
 bool mrt_value_contiguous(const mrt_value *v) {
   int64_t step = 1;
   for (int i = v->type.rank - 1; i >= 0; i--) {

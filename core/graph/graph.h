@@ -111,6 +111,8 @@ bool mrt_node_is_view(const mrt_node *n);
 bool mrt_node_is_update(const mrt_node *n);
 double mrt_node_flops(const mrt_node *n);
 double mrt_node_bytes(const mrt_node *n); /* read and written */
+/* The value whose storage `v` shows, through views. */
+mrt_value *mrt_value_root(mrt_value *v);
 bool mrt_value_contiguous(const mrt_value *v);
 
 /* ---- legality and printing ------------------------------------------------ */

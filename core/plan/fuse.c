@@ -44,15 +44,14 @@ static bool pointwise(const mrt_node *n) {
 }
 
 /* A constant that becomes an instruction of every program that reads it. */
-static bool inlined(const mrt_value *v) {
+static bool inlined(mrt_value *v) {
   double k;
   return mrt_value_uniform(v, &k);
 }
 
 static bool reads_variable(const mrt_node *n) {
   for (int i = 0; i < n->nin; i++) {
-    const mrt_value *v = n->in[i];
-    while (v->node && mrt_node_is_view(v->node)) v = v->node->in[0];
+    const mrt_value *v = mrt_value_root(n->in[i]);
     if (v->leaf == MRT_LEAF_VARIABLE ||
         (v->node && mrt_node_is_update(v->node)))
       return true;
@@ -239,13 +238,8 @@ static int find(const program *p, const mrt_value *v) {
   return -1;
 }
 
-static const mrt_node *constant_of(const mrt_value *v) {
-  while (mrt_node_is_view(v->node)) v = v->node->in[0];
-  return v->node;
-}
-
 static void emit_constant(program *p, mrt_value *v) {
-  const mrt_node *n = constant_of(v);
+  const mrt_node *n = mrt_value_root(v)->node;
   mrt_fused_code *c = &p->code[p->code_count++];
   *c = (mrt_fused_code){ .op = n->op->number,
                          .out = p->registers,

@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-bool mrt_value_uniform(const mrt_value *v, double *k) {
-  while (v->node && mrt_node_is_view(v->node)) v = v->node->in[0];
+bool mrt_value_uniform(mrt_value *v, double *k) {
+  v = mrt_value_root(v);
   if (!v->node || !(v->node->op->traits & MRT_UNIFORM)) return false;
   memcpy(k, v->node->options, sizeof *k); /* `value` comes first */
   return true;

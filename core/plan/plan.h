@@ -98,7 +98,7 @@ mrt_status mrt_plan_make(mrt_plan *plan);
 void mrt_plan_unmake(mrt_plan *plan);
 
 /* The uniform value of `v` (a constant, seen through views): true and *k. */
-bool mrt_value_uniform(const mrt_value *v, double *k);
+bool mrt_value_uniform(mrt_value *v, double *k);
 /* A new slot; its index, or -1 when memory is out. */
 int mrt_plan_slot(mrt_plan *plan, mrt_slot slot);
 /* The dtype a node computes in: f64 when it touches f64, else f32. */

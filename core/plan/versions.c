@@ -23,15 +23,9 @@ typedef struct editing {
   moved **first, **last; /* by position of an update: what comes before it */
 } editing;
 
-/* The value whose storage `v` shows. */
-static mrt_value *root(mrt_value *v) {
-  while (v->node && mrt_node_is_view(v->node)) v = v->node->in[0];
-  return v;
-}
-
 /* 1 + the position of the update that has overwritten what `v` shows. */
 static int overwritten(const editing *ed, mrt_value *v) {
-  return ed->overwritten[root(v)->id];
+  return ed->overwritten[mrt_value_root(v)->id];
 }
 
 static mrt_status move(editing *ed, int update, mrt_node *n) {
@@ -71,7 +65,7 @@ static mrt_status visit(editing *ed, int i) {
   }
   for (int k = 0; k < n->nin; k++) MRT_TRY(read_saved(ed, &n->in[k]));
   for (int k = 0; mrt_node_is_update(n) && k < n->op->updates; k++)
-    ed->overwritten[root(n->in[k])->id] = i + 1;
+    ed->overwritten[mrt_value_root(n->in[k])->id] = i + 1;
   return MRT_OK;
 }
 
