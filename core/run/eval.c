@@ -1,4 +1,4 @@
-/* eval.c -- computing lazy tensors, starting variables, updating them
+/* eval.c -- computing lazy tensors, updating variables
  *
  * SPDX-License-Identifier: MIT */
 #include "op/apply.h"
@@ -67,63 +67,16 @@ static mrt_status run_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
 
 /* ---- computing ---------------------------------------------------------------- */
 
-/* Initial values of variables, all in one plan; the results become the
- * variables' storages. */
-mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor *const *variables,
-                               int n) {
-  size_t bytes = (size_t)n * sizeof(mrt_tensor *);
-  mrt_tensor **init = mrt_calloc(ctx->allocator, 1, bytes);
-  mrt_plan *plan = NULL;
-  if (!init) return mrt_nomem(&ctx->error);
-  for (int i = 0; i < n; i++) init[i] = variables[i]->variable->init;
-  mrt_status s = MRT_OK;
-  for (int i = 0; i < n && !s; i++)
-    if (!init[i])
-      s = mrt_fail(&ctx->error, MRT_ESTATE, "a variable has no initial value");
-  if (!s) s = mrt_plan_new(ctx, init, n, NULL, 0, NULL, 0, NULL, NULL, &plan);
-  if (!s) s = mrt_plan_walk(plan, NULL);
-  for (int i = 0; i < n && !s; i++) {
-    /* Two variables with one initial value each need their own storage. */
-    int r = plan->output_result[i];
-    mrt_storage *from = plan->result_storage[r];
-    bool shared = false;
-    for (int k = 0; k < i; k++) shared |= plan->output_result[k] == r;
-    if (!shared) {
-      mrt_tensor_settle(variables[i], from);
-      continue;
-    }
-    mrt_storage *own;
-    s = mrt_storage_new(ctx, mrt_type_bytes(&variables[i]->type), &own);
-    if (s) break;
-    memcpy(own->data, from->data, from->nbytes);
-    mrt_tensor_settle(variables[i], own);
-    mrt_storage_unref(own);
-  }
-  for (int i = 0; i < n; i++)
-    if (variables[i]->storage) mrt_variable_started(variables[i]->variable);
-  mrt_plan_free(plan);
-  mrt_release(ctx->allocator, init, bytes);
-  return s;
-}
-
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n) {
+  int first = 0, last = n; /* variables from the front, others from the back */
+  bool all = true;
+  for (int i = 0; i < n; i++) all &= t[i]->storage != NULL;
+  if (all) return MRT_OK;
   size_t bytes = (size_t)n * sizeof *t;
-  int pending = 0, unstarted = 0;
-  for (int i = 0; i < n; i++) {
-    if (t[i]->storage) continue;
-    if (t[i]->variable)
-      unstarted++;
-    else
-      pending++;
-  }
-  if (pending + unstarted == 0) return MRT_OK;
   mrt_tensor **list = mrt_calloc(ctx->allocator, 1, bytes);
   if (!list) return mrt_nomem(&ctx->error);
-  int first = 0, last = n; /* variables from the front, others from the back */
   for (int i = 0; i < n; i++) {
-    bool again = t[i]->storage != NULL;
-    for (int k = 0; k < i && !again; k++) again = t[k] == t[i];
-    if (again) continue;
+    if (t[i]->storage) continue;
     if (t[i]->variable)
       list[first++] = t[i];
     else

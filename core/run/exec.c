@@ -56,26 +56,9 @@ static mrt_status check_leaves(mrt_plan *plan) {
   return MRT_OK;
 }
 
-static mrt_status start_variables(mrt_plan *plan) {
-  int missing = 0;
-  for (int i = 0; i < plan->leaf_count; i++)
-    missing += !plan->leaves[i]->tensor->storage;
-  if (!missing) return MRT_OK;
-  const mrt_allocator *a = plan->ctx->allocator;
-  mrt_tensor **list = mrt_calloc(a, (size_t)missing, sizeof *list);
-  if (!list) return mrt_nomem(&plan->ctx->error);
-  int n = 0;
-  for (int i = 0; i < plan->leaf_count; i++)
-    if (!plan->leaves[i]->tensor->storage) list[n++] = plan->leaves[i]->tensor;
-  mrt_status s = mrt_variables_start(plan->ctx, list, n);
-  mrt_release(a, list, (size_t)missing * sizeof *list);
-  plan->placed_generation = 0;
-  return s;
-}
-
 static mrt_status prepare(mrt_plan *plan, mrt_tensor *const *in) {
   MRT_TRY(check_leaves(plan));
-  MRT_TRY(start_variables(plan));
+  MRT_TRY(mrt_plan_start(plan));
   MRT_TRY(mrt_space_reserve(plan->space, plan->arena_bytes));
   MRT_TRY(ready_results(plan));
   if (plan->placed_generation != plan->space->generation) {
@@ -174,7 +157,7 @@ static mrt_status check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
                       i + 1, mrt_show(&in[i]->type).s,
                       mrt_show(&plan->input_types[i]).s);
   }
-  return mrt_compute(plan->ctx, in, nin);
+  return mrt_eval(plan->ctx, in, nin);
 }
 
 MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,

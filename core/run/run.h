@@ -13,9 +13,11 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
                         int input_count, const mrt_plan_options *options,
                         mrt_space *space, mrt_plan **out);
 
-/* Make the storages of these variables, computing their initial values. */
-mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor *const *variables,
-                               int n);
+/* Make the storages of these variables, computing their initial values;
+ * `variables` is scratch afterwards. */
+mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables, int n);
+/* Those that the plan reads. */
+mrt_status mrt_plan_start(mrt_plan *plan);
 
 /* Compute tensors now, tracing or not. */
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n);
