@@ -7,7 +7,8 @@ local mrt = require "mrt"
 
 local random_graph = {}
 
-local function generator(seed)
+--- A function like math.random(n), the same for the same seed.
+function random_graph.generator(seed)
   local state = seed % 2147483646 + 1
   return function(n)
     state = state * 48271 % 2147483647
@@ -78,7 +79,7 @@ end
 --- The program of a seed: `run(leaves, each)` gives {loss, tensors...}.
 function random_graph.program(seed, size)
   return function(leaves, each)
-    local random = generator(seed)
+    local random = random_graph.generator(seed)
     local pool = { table.unpack(leaves) }
     for _ = 1, size do
       local t = grow(random, pool, each)
