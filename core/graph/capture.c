@@ -8,7 +8,6 @@
 #include "graph/graph.h"
 #include "tensor/marks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct capture {
@@ -112,11 +111,6 @@ static mrt_status visit(capture *c, mrt_tensor *t) {
   return visit_expr(c, t->expr);
 }
 
-static int by_id(const void *a, const void *b) {
-  uint64_t p = (*(mrt_expr *const *)a)->id, q = (*(mrt_expr *const *)b)->id;
-  return (p > q) - (p < q);
-}
-
 static mrt_value *value_of(const capture *c, const mrt_tensor *t) {
   return c->g->values[mark_of(c, t) - 1];
 }
@@ -147,7 +141,7 @@ static mrt_status run(capture *c, mrt_tensor *const *roots, int root_count,
   for (int i = 0; i < update_count; i++) MRT_TRY(visit_expr(c, updates[i]));
   while (c->depth) MRT_TRY(visit(c, c->stack[--c->depth]));
   if (g->outside_count) return MRT_OK; /* the caller starts over */
-  if (c->count) qsort(c->found, (size_t)c->count, sizeof *c->found, by_id);
+  mrt_exprs_sort(c->found, c->count);
   for (int i = 0; i < c->count; i++) MRT_TRY(add_node(c, c->found[i]));
   g->outputs = MRT_NEW(&g->arena, mrt_value *, root_count);
   if (!g->outputs) return mrt_nomem(c->e);

@@ -18,7 +18,6 @@
 #include "op/views.h"
 #include "tensor/marks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct walk {
@@ -77,11 +76,6 @@ static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
     }
   }
   return MRT_OK;
-}
-
-static int by_id(const void *a, const void *b) {
-  uint64_t p = (*(mrt_expr *const *)a)->id, q = (*(mrt_expr *const *)b)->id;
-  return (p > q) - (p < q);
 }
 
 /* Rising order: an output leads to an x when an input does. */
@@ -178,7 +172,7 @@ static mrt_status run(walk *w, mrt_build *b, mrt_tensor *const *ys,
   sums s = { 0 };
   for (int i = 0; i < nx; i++) MRT_TRY(mark(w, xs[i], LEADS));
   MRT_TRY(collect(w, ys, ny));
-  if (w->count) qsort(w->order, (size_t)w->count, sizeof *w->order, by_id);
+  mrt_exprs_sort(w->order, w->count);
   MRT_TRY(find_paths(w));
   for (int i = 0; i < ny; i++)
     if (dys[i]) MRT_TRY(add_to(w, b, &s, ys[i], dys[i]));

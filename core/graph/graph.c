@@ -75,7 +75,7 @@ void mrt_graph_count_uses(mrt_graph *g) {
   for (int i = 0; i < g->output_count; i++) g->outputs[i]->uses++;
 }
 
-static mrt_value *end_of(mrt_value *v) {
+mrt_value *mrt_value_instead(mrt_value *v) {
   while (v->other) v = v->other;
   return v;
 }
@@ -83,9 +83,9 @@ static mrt_value *end_of(mrt_value *v) {
 void mrt_graph_substitute(mrt_graph *g) {
   for (int i = 0; i < g->node_count; i++)
     for (int k = 0; k < g->nodes[i]->nin; k++)
-      g->nodes[i]->in[k] = end_of(g->nodes[i]->in[k]);
+      g->nodes[i]->in[k] = mrt_value_instead(g->nodes[i]->in[k]);
   for (int i = 0; i < g->output_count; i++)
-    g->outputs[i] = end_of(g->outputs[i]);
+    g->outputs[i] = mrt_value_instead(g->outputs[i]);
   for (int i = 0; i < g->value_count; i++) g->values[i]->other = NULL;
 }
 

@@ -105,6 +105,8 @@ void mrt_graph_count_uses(mrt_graph *g);
 /* Read `to` wherever `other` says so: every input and output v with v->other
  * set becomes (mrt_value *)v->other, followed to its end.  Clears `other`. */
 void mrt_graph_substitute(mrt_graph *g);
+/* What to read instead of `v`, while a pass sets `other`. */
+mrt_value *mrt_value_instead(mrt_value *v);
 /* Drop dead nodes from the order. */
 void mrt_graph_sweep(mrt_graph *g);
 bool mrt_node_is_view(const mrt_node *n);

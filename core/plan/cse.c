@@ -32,11 +32,6 @@ static bool equal(const mrt_node *a, const mrt_node *b) {
   return true;
 }
 
-static mrt_value *current(mrt_value *v) {
-  while (v->other) v = v->other;
-  return v;
-}
-
 mrt_status mrt_pass_cse(mrt_plan *plan) {
   mrt_graph *g = &plan->graph;
   size_t size = 16;
@@ -45,7 +40,7 @@ mrt_status mrt_pass_cse(mrt_plan *plan) {
   if (!table) return mrt_nomem(&plan->ctx->error);
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
-    for (int k = 0; k < n->nin; k++) n->in[k] = current(n->in[k]);
+    for (int k = 0; k < n->nin; k++) n->in[k] = mrt_value_instead(n->in[k]);
     if (n->op->traits & (MRT_UPDATES | MRT_FIXED)) continue;
     size_t at = (size_t)hash(n) & (size - 1);
     while (table[at] && !equal(table[at], n)) at = (at + 1) & (size - 1);

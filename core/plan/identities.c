@@ -19,11 +19,6 @@ bool mrt_value_uniform(mrt_value *v, double *k) {
   return true;
 }
 
-static mrt_value *current(mrt_value *v) {
-  while (v->other) v = v->other;
-  return v;
-}
-
 static bool is_identity_view(const mrt_node *n) {
   if (!mrt_node_is_view(n) || n->nout != 1) return false;
   mrt_value *in = n->in[0], *out = n->out[0];
@@ -54,7 +49,7 @@ static mrt_value *same_as(const mrt_node *n) {
   }
   mrt_node *before = n->nin ? n->in[0]->node : NULL;
   if ((n->op->traits & MRT_INVOLUTION) && before && before->op == n->op)
-    return current(before->in[0]);
+    return mrt_value_instead(before->in[0]);
   return NULL;
 }
 
@@ -62,7 +57,7 @@ mrt_status mrt_pass_identities(mrt_plan *plan) {
   mrt_graph *g = &plan->graph;
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
-    for (int k = 0; k < n->nin; k++) n->in[k] = current(n->in[k]);
+    for (int k = 0; k < n->nin; k++) n->in[k] = mrt_value_instead(n->in[k]);
     mrt_value *same = same_as(n);
     if (!same) continue;
     n->out[0]->other = same;

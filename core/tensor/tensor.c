@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "tensor/tensor.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 mrt_tensor *mrt_tensor_new(mrt_context *ctx, const mrt_type *type) {
@@ -225,6 +226,15 @@ void mrt_tensor_settle(mrt_tensor *t, mrt_storage *s) {
 
 mrt_tensor *mrt_tensor_current(mrt_tensor *t) {
   return t->variable && t->variable->traced ? t->variable->traced : t;
+}
+
+static int by_id(const void *a, const void *b) {
+  uint64_t p = (*(mrt_expr *const *)a)->id, q = (*(mrt_expr *const *)b)->id;
+  return (p > q) - (p < q);
+}
+
+void mrt_exprs_sort(mrt_expr **list, int n) {
+  if (n) qsort(list, (size_t)n, sizeof *list, by_id);
 }
 
 /* ---- leaves -------------------------------------------------------------- */

@@ -148,6 +148,9 @@ mrt_tensor *mrt_expr_output(mrt_context *ctx, mrt_expr *x, int i);
 void mrt_expr_free(mrt_context *ctx, mrt_expr *x);
 /* Its results exist: it no longer keeps its inputs' numbers alive. */
 void mrt_expr_computed(mrt_expr *x);
+/* Into the order of the program: inputs before what reads them. */
+void mrt_exprs_sort(mrt_expr **list, int n);
+
 /* Somebody waits for the numbers.  If they were given back, what they are
  * computed from is waited for again too. */
 void mrt_tensor_await(mrt_tensor *t);
