@@ -118,7 +118,10 @@ static int trace_end(lua_State *L) {
   mrt_handles *outputs = mrt_lua_check_list(L, m, 2, "trace");
   mrt_plan_options options = read_options(L, 3);
   mrt_space **space = luaL_testudata(L, 4, SPACE);
-  plan *p = push_plan(L, (int)luaL_checkinteger(L, 1), outputs->count, 4);
+  lua_Integer inputs = luaL_checkinteger(L, 1);
+  luaL_argcheck(L, inputs >= 0 && inputs <= MRT_LONGEST_LIST, 1,
+                "not a count of inputs");
+  plan *p = push_plan(L, (int)inputs, outputs->count, 4);
   mrt_lua_at(L, m);
   /* The trace ends whatever is returned, so there is no second try. */
   mrt_status status = mrt_trace_end(m->ctx, outputs->at, outputs->count,

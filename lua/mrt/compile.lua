@@ -276,6 +276,10 @@ function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
 ---@return mrt.Compiled
 function compile.compile(fn, options)
   check_callable("compile", fn)
+  if options ~= nil and type(options) ~= "table" then
+    core.fail("value", "compile", ("a table of options wanted, got %s")
+      :format(type(options)))
+  end
   local own = {}
   for name, value in pairs(options or {}) do own[name] = value end
   check_options(own)

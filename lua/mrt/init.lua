@@ -52,7 +52,14 @@ local function read_shape(who, ...)
   return shape, options
 end
 
+local function check_options(who, options)
+  if type(options) ~= "table" then
+    refuse(who, "a table of options wanted, got %s", type(options))
+  end
+end
+
 local function only_dtype(who, options)
+  check_options(who, options)
   for name in pairs(options) do
     if name ~= "dtype" then
       refuse(who, "no option '%s' (options: dtype)", tostring(name))
@@ -232,13 +239,14 @@ local grad_options = { allow_unused = true, grad_outputs = true }
 ---@param options? {allow_unused: boolean?, grad_outputs: (mrt.Tensor|mrt.Tensor[])?}
 ---@return any gradients  allow_unused: zeros where y does not depend on x
 function mrt.grad(y, x, options)
-  for name in pairs(options or {}) do
+  options = options or {}
+  check_options("grad", options)
+  for name in pairs(options) do
     if not grad_options[name] then
       refuse("grad", "no option '%s' (options: allow_unused, grad_outputs)",
         tostring(name))
     end
   end
-  options = options or {}
   local dx = core.grad(as_list(y), as_list(x), as_list(options.grad_outputs),
     options.allow_unused)
   return core.is_tensor(x) and dx[1] or dx

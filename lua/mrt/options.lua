@@ -16,13 +16,17 @@ end
 
 --- Return `given` with the defaults filled in.
 ---
---- Raises: an option that is not among the defaults, by name.
+--- Raises: no table; an option that is not among the defaults, by name.
 ---@param what string      who asks, for the message
 ---@param given table?
 ---@param defaults table
 ---@return table
 function options.read(what, given, defaults)
   local out = {}
+  if given ~= nil and type(given) ~= "table" then
+    core.fail("value", what, ("a table of options wanted, got %s")
+      :format(type(given)))
+  end
   for name, value in pairs(defaults) do
     if value ~= options.none then out[name] = value end
   end
