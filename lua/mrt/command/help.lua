@@ -12,6 +12,7 @@ mrt -e 'code'           run a line; -l name requires a library first,
 ]]
 
 local commands = {
+  { "bench NAME", "measure; mrt bench lists what" },
   { "help", "this page" },
   { "info", "version, instruction set, threads, libraries, devices" },
 }
