@@ -1,46 +1,8 @@
 -- views.lua -- samples of the views
 
--- x at `index`, a list of 1-based positions.
-local function at(x, index)
-  local offset = 0
-  for d = 1, #x.dims do
-    offset = offset * x.dims[d] + index[d] - 1
-  end
-  return x.data[offset + 1]
-end
-
--- The tensor whose element at each index is f(index).
-local function make(dims, f)
-  local index, data = {}, {}
-  local function fill(d)
-    if d > #dims then
-      data[#data + 1] = f(index)
-      return
-    end
-    for i = 1, dims[d] do
-      index[d] = i
-      fill(d + 1)
-    end
-  end
-  fill(1)
-  return { dims = dims, data = data }
-end
-
--- A copy of `list` with `value` at `i`.
-local function with(list, i, value)
-  local copy = { table.unpack(list) }
-  copy[i] = value
-  return copy
-end
-
--- Dimension `d`, from the end when negative.
-local function dim(x, d)
-  return d < 0 and d + #x.dims + 1 or d
-end
-
-local function float(...)
-  return { dims = { ... } }
-end
+local arrays = require "support.arrays"
+local at, make, with, dim, float =
+  arrays.at, arrays.make, arrays.with, arrays.dim, arrays.float
 
 local function reshape(ins, options)
   local x, dims, open, rest = ins[1], {}, nil, 1
