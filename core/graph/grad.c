@@ -26,6 +26,7 @@ typedef struct walk {
   mrt_expr **order; /* reachable expressions */
   int count, room;
   mrt_marks marks;
+  uint64_t first_id; /* in a trace: what is older is a constant of it */
   bool met_stale;
   bool stop_at_xs; /* xs are leaves: do not look below them */
 } walk;
@@ -58,10 +59,8 @@ static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
     MRT_TRY(mark(w, t, SEEN));
     mrt_expr *x = t->expr;
     if (!x || !x->op->grad || (w->stop_at_xs && has(w, t, LEADS))) continue;
-    if (x->stale) {
-      w->met_stale = true;
-      continue;
-    }
+    w->met_stale |= x->stale;
+    if (x->stale || x->id < w->first_id) continue;
     bool first = true;
     for (int i = 0; i < x->nout && first; i++)
       if (x->out[i] && x->out[i] != t && has(w, x->out[i], SEEN)) first = false;
@@ -205,6 +204,7 @@ static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
                              mrt_tensor *const *xs, int nx, bool stop_at_xs,
                              mrt_tensor **dx) {
   walk w = { .e = &b->ctx->error, .stop_at_xs = stop_at_xs };
+  if (b->ctx->trace) w.first_id = b->ctx->trace->first_id;
   mrt_arena_init(&w.arena, b->ctx->allocator);
   mrt_marks_begin(&w.marks, b->ctx, &w.arena);
   mrt_status s = run(&w, b, ys, dys, ny, xs, nx, dx);
@@ -287,12 +287,15 @@ static mrt_status public_grad(mrt_build *b, mrt_tensor *const *ys,
   MRT_TRY(grad_build(b, ys, dys, ny, xs, nx, false, dx));
   for (int i = 0; i < nx; i++) {
     if (!dx[i] && !allow_unused)
-      return mrt_fail(&b->ctx->error, MRT_EGRAD,
-                      "grad: input %d%s%s%s, %s, does not lead to any output "
-                      "(allow_unused = true gives zeros)",
-                      i + 1, xs[i]->name ? " '" : "",
-                      xs[i]->name ? xs[i]->name : "", xs[i]->name ? "'" : "",
-                      mrt_show(&xs[i]->type).s);
+      return mrt_fail(
+          &b->ctx->error, MRT_EGRAD,
+          "grad: input %d%s%s%s, %s, does not lead to any output "
+          "(allow_unused = true gives zeros%s)",
+          i + 1, xs[i]->name ? " '" : "", xs[i]->name ? xs[i]->name : "",
+          xs[i]->name ? "'" : "", mrt_show(&xs[i]->type).s,
+          b->ctx->trace ? "; what was computed before this function is "
+                          "constant in it"
+                        : "");
     if (!dx[i])
       dx[i] = mrt_expand_to(b, mrt_const_like(b, xs[i], 0), &xs[i]->type);
     MRT_TRY(b->status);
