@@ -7,7 +7,10 @@
 static int new_variable(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *init = mrt_lua_check_tensor(L, m, 1, "variable");
-  const char *name = luaL_optstring(L, 2, NULL);
+  if (!lua_isnoneornil(L, 2) && lua_type(L, 2) != LUA_TSTRING)
+    return mrt_lua_fail(L, m, MRT_EVALUE, "variable",
+                        "the name is %s, a string wanted", mrt_lua_show(L, 2));
+  const char *name = lua_tostring(L, 2);
   mrt_lua_at(L, m);
   mrt_tensor **slot = mrt_lua_new_tensor(L);
   MRT_CHECK(L, m, "variable", mrt_variable_new(m->ctx, init, name, slot));
@@ -48,10 +51,11 @@ static int assign(lua_State *L) {
 }
 
 static const mrt_op *check_update(lua_State *L, mrt_binding *m, int arg) {
-  const char *name = luaL_checkstring(L, arg);
-  const mrt_op *op = mrt_op_find(name);
+  bool named = lua_type(L, arg) == LUA_TSTRING;
+  const mrt_op *op = named ? mrt_op_find(lua_tostring(L, arg)) : NULL;
   if (!op || !mrt_op_get_info(op).updates)
-    mrt_lua_fail(L, m, MRT_EVALUE, "update", "no updating operator '%s'", name);
+    mrt_lua_fail(L, m, MRT_EVALUE, "update", "no updating operator %s",
+                 mrt_lua_show(L, arg));
   return op;
 }
 
@@ -94,7 +98,13 @@ static int eval(lua_State *L) {
 }
 
 static int seed(lua_State *L) {
-  mrt_seed(mrt_binding_get(L)->ctx, (uint64_t)luaL_checkinteger(L, 1));
+  mrt_binding *m = mrt_binding_get(L);
+  int is_integer;
+  lua_Integer value = lua_tointegerx(L, 1, &is_integer);
+  if (!is_integer)
+    return mrt_lua_fail(L, m, MRT_EVALUE, "seed", "an integer wanted, got %s",
+                        mrt_lua_show(L, 1));
+  mrt_seed(m->ctx, (uint64_t)value);
   return 0;
 }
 

@@ -36,7 +36,6 @@ describe("an error", function()
     { "shape", "full: dimension 1 is %-1, negative", function() return mrt.zeros(-1) end },
     { "shape", "full: the size in bytes overflows", function() return mrt.zeros(huge) end },
     { "shape", "expand: the size", function() return mrt.ones(1, 1):expand(huge, 4) end },
-    { "shape", "reshape: the size", function() return x:reshape(1 << 40, 1 << 40) end },
     { "value", "arange: from 0 to 1e%+300", function() return mrt.arange(0, 1e300) end },
     { "shape", "cat: the size", function()
       local b = mrt.zeros(1 << 59)
@@ -57,7 +56,9 @@ describe("an error", function()
     { "dtype", "grad: output 1 is i64", function() mrt.grad(ids:sum(), ids) end },
     { "value", "a table of options wanted", function() mrt.grad(x:sum(), x, 3) end },
     { "value", "compile: a table of options", function() mrt.compile(print, 3) end },
-    { "value", "no option 'fues'", function() mrt.compile(print, { fues = true }) end },
+    { "value", "seed: an integer wanted, got 'x'", function() mrt.seed "x" end },
+    { "value", "variable: the name is f32%[2%]", function() mrt.variable(x, v) end },
+    { "value", "update: no updating operator 'nope'", function() mrt.update("nope", {}) end },
     { "value", "option 'fuse': a boolean", function() mrt.compile(print, { fuse = 1 }) end },
     { "value", "a table of options wanted", function() nn.Linear(2, 3, 4) end },
     { "value", "keep", function() return x:sum { keep = true } end },
