@@ -240,6 +240,7 @@ function Tensor.square(x) return op.mul(x, x) end
 ---@return mrt.Tensor
 function Tensor.clamp(x, min, max)
   local o = read("clamp", { "min", "max" }, min, max)
+  if not (o.min or o.max) then refuse("clamp", "min or max wanted, got neither") end
   if o.min then x = op.maximum(x, o.min) end
   if o.max then x = op.minimum(x, o.max) end
   return x

@@ -14,9 +14,32 @@ local function known(defaults)
   return table.concat(names, ", ")
 end
 
+-- A value has the type of its default; a learning rate may be a schedule.
+local function check_type(what, name, value, default)
+  local wanted = type(default)
+  if default == options.none or type(value) == wanted
+    or (name == "lr" and type(value) == "function") then
+    return
+  end
+  core.fail("value", what, ("option '%s': a %s wanted, got %s"):format(name,
+    wanted, type(value) == "string" and ("%q"):format(value) or tostring(value)))
+end
+
+--- Check that `value` is a size: a positive integer.
+---@param what string  who asks, for the message
+---@param name string
+---@param value any
+function options.size(what, name, value)
+  if math.type(value) ~= "integer" or value < 1 then
+    core.fail("value", what, ("%s: a positive integer wanted, got %s")
+      :format(name, tostring(value)))
+  end
+end
+
 --- Return `given` with the defaults filled in.
 ---
---- Raises: no table; an option that is not among the defaults, by name.
+--- Raises: no table; an option that is not among the defaults, by name; one of
+--- another type than its default.
 ---@param what string      who asks, for the message
 ---@param given table?
 ---@param defaults table
@@ -35,6 +58,7 @@ function options.read(what, given, defaults)
       core.fail("value", what, ("no option '%s', it has %s")
         :format(tostring(name), known(defaults)))
     end
+    check_type(what, name, value, defaults[name])
     out[name] = value
   end
   return out

@@ -31,8 +31,10 @@ local Attention = Module "CausalSelfAttention"
 
 function Attention:init(dim, heads, given)
   local o = options.read("CausalSelfAttention", given, { bias = true,
-    dropout = 0, rope = false, init = options.none,
+    dropout = 0, rope = options.none, init = options.none,
     init_residual = options.none })
+  options.size("CausalSelfAttention", "dim", dim)
+  options.size("CausalSelfAttention", "heads", heads)
   if dim % heads ~= 0 then
     core.fail("value", "CausalSelfAttention",
       ("dim %d is no multiple of %d heads"):format(dim, heads))

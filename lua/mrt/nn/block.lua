@@ -17,7 +17,7 @@ local Block = Module "Block"
 
 function Block:init(dim, heads, given)
   local o = options.read("Block", given, { bias = true, dropout = 0,
-    rope = false, init = options.none, init_residual = options.none })
+    rope = options.none, init = options.none, init_residual = options.none })
   self.norm1 = LayerNorm(dim, { bias = o.bias })
   self.attention = Attention(dim, heads, o)
   self.norm2 = LayerNorm(dim, { bias = o.bias })

@@ -14,8 +14,8 @@ local Dropout = Module "Dropout"
 
 function Dropout:init(p)
   self.p = p or 0.5
-  if not (self.p >= 0 and self.p < 1) then
-    core.fail("value", "Dropout", ("p = %s, wanted 0 <= p < 1"):format(self.p))
+  if type(self.p) ~= "number" or not (self.p >= 0 and self.p < 1) then
+    core.fail("value", "Dropout", ("p = %s, wanted 0 <= p < 1"):format(tostring(self.p)))
   end
 end
 

@@ -20,6 +20,8 @@ local Embedding = Module "Embedding"
 
 function Embedding:init(rows, dim, given)
   local o = options.read("Embedding", given, { init = initial.normal(1) })
+  options.size("Embedding", "rows", rows)
+  options.size("Embedding", "dim", dim)
   self.weight = mrt.parameter(o.init(rows, dim))
 end
 

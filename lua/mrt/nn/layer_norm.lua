@@ -4,7 +4,7 @@
 
 local mrt = require "mrt"
 local Module = require "mrt.nn.module"
-local read = require "mrt.options".read
+local options = require "mrt.options"
 
 --- Make a layer norm over the last dimension, `dim` wide:
 ---
@@ -16,7 +16,8 @@ local read = require "mrt.options".read
 local LayerNorm = Module "LayerNorm"
 
 function LayerNorm:init(dim, given)
-  local o = read("LayerNorm", given, { eps = 1e-5, bias = true })
+  options.size("LayerNorm", "dim", dim)
+  local o = options.read("LayerNorm", given, { eps = 1e-5, bias = true })
   self.eps = o.eps
   self.weight = mrt.parameter(mrt.ones(dim))
   if o.bias then self.bias = mrt.parameter(mrt.zeros(dim)) end

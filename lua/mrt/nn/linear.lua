@@ -25,6 +25,8 @@ local Linear = Module "Linear"
 
 function Linear:init(inputs, outputs, given)
   local o = options.read("Linear", given, { bias = true, init = options.none })
+  options.size("Linear", "inputs", inputs)
+  options.size("Linear", "outputs", outputs)
   local default = initial.uniform(1 / math.sqrt(inputs))
   self.weight = mrt.parameter((o.init or default)(outputs, inputs))
   if o.bias then

@@ -16,6 +16,7 @@ local MLP = Module "MLP"
 function MLP:init(dim, given)
   local o = options.read("MLP", given, { bias = true, dropout = 0,
     init = options.none, init_residual = options.none })
+  options.size("MLP", "dim", dim)
   self.fc = Linear(dim, 4 * dim, { bias = o.bias, init = o.init })
   self.proj = Linear(4 * dim, dim, { bias = o.bias, init = o.init_residual })
   self.dropout = Dropout(o.dropout)

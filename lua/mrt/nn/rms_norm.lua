@@ -16,6 +16,7 @@ local RMSNorm = Module "RMSNorm"
 
 function RMSNorm:init(dim, given)
   self.eps = options.read("RMSNorm", given, { eps = 1e-6 }).eps
+  options.size("RMSNorm", "dim", dim)
   self.weight = mrt.parameter(mrt.ones(dim))
 end
 

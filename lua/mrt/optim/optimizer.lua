@@ -18,6 +18,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local argument = require "mrt.argument"
 local options = require "mrt.options"
 local groups = require "mrt.optim.groups"
 local clip = require "mrt.optim.clip"
@@ -101,6 +102,7 @@ local function rates(self)
 end
 
 local function check(self, grads)
+  argument.tensors(self.name .. ":step", grads)
   if #grads ~= #self.params then
     core.fail("value", self.name, ("%d gradients for %d parameters")
       :format(#grads, #self.params))
