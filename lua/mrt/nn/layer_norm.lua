@@ -26,11 +26,11 @@ end
 ---@param x mrt.Tensor  `[..., dim]`
 ---@return mrt.Tensor   `[..., dim]`
 function LayerNorm:forward(x)
-  local options = { eps = self.eps }
+  local o = { eps = self.eps }
   if self.bias then
-    return (x:layer_norm(self.weight, self.bias, options))
+    return (x:layer_norm(self.weight, self.bias, o))
   end
-  return (x:layer_norm(self.weight, options))
+  return (x:layer_norm(self.weight, o))
 end
 
 function LayerNorm:describe() return ("%d"):format(self.weight:size(1)) end
