@@ -168,7 +168,9 @@ describe("a description that is wrong", function()
   it("is refused by name, with what there is", function()
     for message, f in pairs {
       ["dim is missing"] = function() estimate.layer { sequence = 3, heads = 2 } end,
-      ["no option 'dims', it has attention, batch, dim"] = function() estimate.layer { dims = 2 } end,
+      ["no option 'dims', it has attention, batch, dim"] = function()
+        estimate.layer { dims = 2 }
+      end,
       ["tokens = 1.5, a whole number"] = function()
         estimate.boundary { tokens = 1.5, dim = 1, layers = 1 }
       end,
