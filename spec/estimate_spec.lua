@@ -149,6 +149,16 @@ describe("the table of GPT-3", function()
   end)
 end)
 
+describe("an estimate beyond 64 bits", function()
+  it("does not wrap around", function()
+    assert.equal(2, estimate.states { parameters = 9e18 }.literature / 5.4e19)
+    local code, out = shell "gpt3 --model 175B --tokens 9e18"
+    assert.equal(0, code, out)
+    assert.truthy(out:find "9,000,000,000,000,000,000 tokens: %d+")
+    assert.is_nil(out:find " %-%d")
+  end)
+end)
+
 describe("layers", function()
   it("keep their inputs", function()
     assert.same({ parameters = 30, weights = 120, kept = 7 * 5 * 4, output = 7 * 5 * 4,

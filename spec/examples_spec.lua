@@ -95,7 +95,8 @@ describe("examples/questions.lua", function()
     local code, out = example "questions.lua"
     assert.equal(0, code, out)
     for _, answer in ipairs { "174,604,259,328 parameters made, 0 bytes allocated",
-      "summed, 0 bytes more", "five of them on 16.0 KiB, an arena of 128 bytes", "to the last: true",
+      "summed, 0 bytes more", "five of them on 16.0 KiB, an arena of 128 bytes",
+      "to the last: true",
       "f16: .- = 152%.59 GiB", "f32: .- = 305%.18 GiB",
       "(4 layers ([%d.]+ KiB), 16 layers %2, 64 layers %2)", "240 updates" } do
       assert.matches(answer, out)

@@ -55,11 +55,13 @@ add(parser:command("conv2d", "a convolution over images"),
 
 local not_bytes = { parameters = format.count, flops = function(n) return ("%.4g"):format(n) end }
 
+local titles = { literature = "optimizer + gradients", persistent = "weights + optimizer" }
+
 local function show(name, value)
   if not_bytes[name] then
-    print(("%-14s %22s"):format(name, not_bytes[name](value)))
+    print(("%-22s %25s"):format(name, not_bytes[name](value)))
   else
-    print(("%-14s %22s bytes %12s"):format(name, math.type(value) == "integer"
+    print(("%-22s %25s bytes %12s"):format(titles[name] or name, math.type(value) == "integer"
       and format.count(value) or ("%.6g"):format(value), format.bytes(value)))
   end
 end

@@ -7,6 +7,7 @@
 --- SPDX-License-Identifier: MIT
 
 local format = require "mrt.format"
+local options = require "mrt.options"
 local read = require "mrt.estimate.read"
 local states = require "mrt.estimate.states"
 local transformer = require "mrt.estimate.transformer"
@@ -75,11 +76,11 @@ end
 
 --- Estimate one model.
 ---@param model mrt.estimate.GPT3Model|string
----@param options? {tokens: integer?, dtype: string?}  its published batch, f16
+---@param given? {tokens: integer?, dtype: string?}  its published batch, f16
 ---@return mrt.estimate.GPT3
-function gpt3.estimate(model, options)
+function gpt3.estimate(model, given)
   if type(model) ~= "table" then model = gpt3.find(model) end
-  local o = read.options("estimate.gpt3", options, { tokens = model.batch, dtype = "f16" })
+  local o = read.options("estimate.gpt3", given, { tokens = model.batch, dtype = "f16" })
   local adam = states.states { parameters = model.nominal }
   return {
     model = model, tokens = math.tointeger(o.tokens),
@@ -148,18 +149,19 @@ local function famous(lines)
 end
 
 --- Return the table as text: shapes, weights, states and boundary activations.
----@param options? {model: string?, tokens: integer?}  one model only; tokens
+---@param given? {model: string?, tokens: integer?}  one model only; tokens
 ---  instead of each model's own batch
 ---@return string
-function gpt3.text(options)
-  local o = options or {}
+function gpt3.text(given)
+  local o = options.read("estimate.gpt3", given,
+    { model = options.none, tokens = options.none })
   local models, lines = o.model and { gpt3.find(o.model) } or gpt3.models, {}
   shapes(lines, models)
   memory(lines, models, o.tokens)
   if o.model then
     local e = gpt3.estimate(models[1], { tokens = o.tokens })
     add(lines, "\nboundary activations of %s tokens: %s (f32: %s)", format.count(e.tokens),
-      gib(e.boundary), gib(2 * e.boundary))
+      gib(e.boundary), gib(2.0 * e.boundary))
   else
     famous(lines)
   end
