@@ -90,6 +90,22 @@ describe("examples/mlp.lua", function()
   end)
 end)
 
+describe("examples/questions.lua", function()
+  it("has the answers", function()
+    local code, out = example "questions.lua"
+    assert.equal(0, code, out)
+    for _, answer in ipairs { "174,604,259,328 parameters made, 0 bytes allocated",
+      "summed, 0 bytes more", "five of them on 16.0 KiB, an arena of 128 bytes",
+      "to the last: true",
+      "f16: .- = 152%.59 GiB", "f32: .- = 305%.18 GiB",
+      "(4 layers ([%d.]+ KiB), 16 layers %2, 64 layers %2)", "240 updates" } do
+      assert.matches(answer, out)
+    end
+    local apart = out:match "gradients differ by at most ([%d.e-]+)"
+    assert.is_true(tonumber((apart:gsub("%.$", ""))) < 1e-6, out)
+  end)
+end)
+
 describe("examples/embed.c", function()
   local host = program:gsub("mrt$", "embed")
 

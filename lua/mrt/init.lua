@@ -25,6 +25,7 @@ local op = core.op
 ---@field policy table
 ---@field data table
 ---@field train table
+---@field estimate mrt.estimate
 ---@field version string
 local mrt = { version = core.info().version }
 
@@ -346,7 +347,7 @@ for name, f in pairs(mrt) do
 end
 
 -- For the prompt, which completes names without calling __index.
-local modules = { nn = true, optim = true, data = true, train = true }
+local modules = { nn = true, optim = true, data = true, train = true, estimate = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   local name = "mrt." .. tostring(key)

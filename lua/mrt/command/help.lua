@@ -14,6 +14,7 @@ mrt -e 'code'           run a line; -l name requires a library first,
 local commands = {
   { "bench NAME", "measure; mrt bench lists what" },
   { "help", "this page" },
+  { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ..." },
   { "info", "version, instruction set, threads, libraries, devices" },
 }
 
