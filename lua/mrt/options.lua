@@ -43,8 +43,9 @@ end
 ---@param what string      who asks, for the message
 ---@param given table?
 ---@param defaults table
+---@param any_type? boolean  the caller checks types itself
 ---@return table
-function options.read(what, given, defaults)
+function options.read(what, given, defaults, any_type)
   local out = {}
   if given ~= nil and type(given) ~= "table" then
     core.fail("value", what, ("a table of options wanted, got %s")
@@ -58,7 +59,7 @@ function options.read(what, given, defaults)
       core.fail("value", what, ("no option '%s', it has %s")
         :format(tostring(name), known(defaults)))
     end
-    check_type(what, name, value, defaults[name])
+    if not any_type then check_type(what, name, value, defaults[name]) end
     out[name] = value
   end
   return out

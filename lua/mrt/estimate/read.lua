@@ -63,7 +63,7 @@ end
 ---@param zero? table<string, boolean>  counts that may be 0
 ---@return table
 function read.options(who, given, defaults, zero)
-  local o = options.read(who, given, defaults)
+  local o = options.read(who, given, defaults, true)
   for name, default in pairs(defaults) do
     local value = o[name]
     if value == read.needed then read.refuse(who, "%s is missing", name) end
