@@ -151,6 +151,23 @@ MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i) {
   };
 }
 
+MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
+                                              int i) {
+  mrt_operand_info none = { .value = -1 };
+  if (step < 0 || step >= plan->step_count || i < 0) return none;
+  const mrt_node *n = plan->steps[step].node;
+  if (i < n->nin)
+    return (mrt_operand_info){
+      .value = n->in[i]->base->slot,
+      .overwritable = i < 32 && n->op->inplace >> i & 1,
+    };
+  i -= n->nin;
+  if (i < n->nout)
+    return (mrt_operand_info){ n->out[i]->base->slot, .written = true };
+  if (i > n->nout || n->scratch_slot < 0) return none;
+  return (mrt_operand_info){ n->scratch_slot, .written = true };
+}
+
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text) {
   mrt_string s = { .allocator = plan->ctx->allocator };
   mrt_graph_print(&plan->graph, &s);

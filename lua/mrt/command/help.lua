@@ -14,6 +14,8 @@ mrt -e 'code'           run a line; -l name requires a library first,
 local commands = {
   { "help", "this page" },
   { "info", "version, instruction set, threads, libraries, devices" },
+  { "plan script.lua", "plan its first compiled step, and stop there; options"
+    .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE" },
 }
 
 return function()
