@@ -99,7 +99,7 @@ end
 
 -- Standard output belongs to the JSON.
 local function print_elsewhere()
-  io.stdout = err
+  rawset(io, "stdout", err)
   io.output(err)
   _G.print = function(...)
     local words = table.pack(...)

@@ -1,5 +1,8 @@
 --- compare.lua -- the live bytes of several plans, one over the other
 ---
+--- A curve is the sum of what lives at a step; a dotted line is what its plan
+--- takes, which is more where values do not share memory.
+---
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
@@ -26,7 +29,7 @@ local function bytes_of(plan)
   return list
 end
 
-local function path(list, count, most)
+local function points_of(list, count, most)
   local points, n = {}, markup.number
   for i, bytes in ipairs(list) do
     local y = n(box.y + box.height * (1 - bytes / most))
@@ -39,10 +42,17 @@ end
 local function draw_capacity(out, capacity, most)
   if not capacity then return end
   local y = box.y + box.height * (1 - capacity / most)
-  out[#out + 1] = ('<line class="peak" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/>'
+  out[#out + 1] = ('<line class="limit" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/>'
     .. '<text x="%g" y="%.1f" text-anchor="end" style="fill:#c00">capacity %s'
     .. '</text>'):format(box.x, box.x + box.width, y, y, box.x + box.width - 4,
       y - 5, format.bytes(capacity))
+end
+
+-- What the plan takes, above its curve where its arena has holes.
+local function draw_peak(out, plan, colour, most)
+  local y = box.y + box.height * (1 - plan.peak / most)
+  out[#out + 1] = ('<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" stroke="%s" '
+    .. 'stroke-dasharray="2 4"/>'):format(box.x, box.x + box.width, y, y, colour)
 end
 
 local function picture(self)
@@ -53,7 +63,7 @@ local function picture(self)
   end
   local legend = {}
   out[1] = '<text x="16" y="24" style="font-size:15px;font-weight:600">'
-    .. "Bytes alive, step by step</text>"
+    .. "Bytes alive, step by step; dotted: what each plan takes</text>"
   markup.axis(out, box, most)
   markup.steps(out, box, count)
   for i, list in ipairs(curves) do
@@ -61,9 +71,12 @@ local function picture(self)
     local words = ("%s: peak %s"):format(self.names[i],
       format.bytes(self.plans[i].peak))
     legend[i] = { colour, words }
-    out[#out + 1] = ('<polyline fill="none" stroke="%s" stroke-width="2" '
-      .. 'points="%s"><title>%s</title></polyline>'):format(colour,
-        path(list, count, most), markup.escape(words))
+    -- thinner and thinner: what lies below stays in sight
+    local width = 1.5 + 3 * (#curves - i) / #curves
+    out[#out + 1] = ('<polyline fill="none" stroke="%s" stroke-width="%.2g" '
+      .. 'points="%s"><title>%s</title></polyline>'):format(colour, width,
+        points_of(list, count, most), markup.escape(words))
+    draw_peak(out, self.plans[i], colour, most)
   end
   draw_capacity(out, self.capacity, most)
   markup.legend(out, box.x, 38, legend)

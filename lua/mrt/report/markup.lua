@@ -18,10 +18,12 @@ markup.style = [[
 svg text { font: 12px system-ui, sans-serif; fill: #333 }
 svg .axis { stroke: #ccc; stroke-width: 1; shape-rendering: crispEdges }
 svg .block { stroke: #fff; stroke-width: .5 }
+svg .thin { stroke: none }
 svg .block:hover, svg .bar:hover { fill-opacity: .65; stroke: #000; stroke-width: 1.5 }
 svg .bar { fill: transparent }
 svg .bar:hover { fill: #000; fill-opacity: .08; stroke: none }
-svg .peak { stroke: #c00; stroke-dasharray: 4 3 }
+svg .peak { stroke: #000; stroke-dasharray: 4 3 }
+svg .limit { stroke: #c00; stroke-width: 2 }
 ]]
 
 local entities = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;",
@@ -116,10 +118,12 @@ end
 function markup.page(title, body)
   return ([[<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>%s</title><style>
-body { font: 14px/1.5 system-ui, sans-serif; color: #222; margin: 2em auto; max-width: 1120px; padding: 0 1em }
+body { font: 14px/1.5 system-ui, sans-serif; color: #222 }
+body { margin: 2em auto; max-width: 1120px; padding: 0 1em }
 h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin-top: 1.8em }
-table { border-collapse: collapse } td, th { padding: .15em .8em .15em 0; text-align: left; border-bottom: 1px solid #eee }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } svg { max-width: 100%%; height: auto }
+table { border-collapse: collapse } svg { max-width: 100%%; height: auto }
+td, th { padding: .15em .8em .15em 0; text-align: left; border-bottom: 1px solid #eee }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
 i { display: inline-block; width: .8em; height: .8em; margin-right: .5em }
 code { font-size: .95em }
 </style></head><body>

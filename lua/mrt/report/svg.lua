@@ -10,9 +10,9 @@ local format = require "mrt.format"
 local markup = require "mrt.report.markup"
 local roles = require "mrt.report.roles"
 
-local WIDTH, HEIGHT = 1080, 760
-local curve = { x = 84, y = 56, width = 976, height = 220 }
-local blocks = { x = 84, y = 350, width = 976, height = 360 }
+local WIDTH, HEIGHT = 1080, 772
+local curve = { x = 84, y = 68, width = 976, height = 220 }
+local blocks = { x = 84, y = 362, width = 976, height = 360 }
 local stacked = { "activation", "gradient", "workspace" }
 
 -- Bytes alive at each step, by role.
@@ -83,17 +83,24 @@ local function draw_steps(out, plan, steps)
   end
 end
 
+-- What is thin has no border, which would hide it.
+local function draw_block(out, v, wide, tall)
+  local width = math.max(wide * (v.last - v.first + 1), 0.3)
+  local height = math.max(tall * v.bytes, 0.3)
+  local bottom = blocks.y + blocks.height - tall * v.offset
+  out[#out + 1] = ('<rect class="%s" x="%s" y="%s" width="%s" height="%s" '
+    .. 'fill="%s"><title>%s</title></rect>')
+    :format(math.min(width, height) < 2 and "block thin" or "block",
+      markup.number(blocks.x + wide * (v.first - 1)),
+      markup.number(bottom - height), markup.number(width),
+      markup.number(height), markup.colours[v.role],
+      markup.escape(about.value(v)))
+end
+
 local function draw_blocks(out, values, most, count)
-  local wide, tall = blocks.width / count, blocks.height / most
   for _, v in ipairs(values) do
     if roles.in_arena[v.role] and v.bytes > 0 then
-      out[#out + 1] = ('<rect class="block" x="%s" y="%s" width="%s" '
-        .. 'height="%s" fill="%s"><title>%s</title></rect>')
-        :format(markup.number(blocks.x + wide * (v.first - 1)),
-          markup.number(blocks.y + blocks.height - tall * (v.offset + v.bytes)),
-          markup.number(wide * (v.last - v.first + 1)),
-          markup.number(tall * v.bytes), markup.colours[v.role],
-          markup.escape(about.value(v)))
+      draw_block(out, v, blocks.width / count, blocks.height / most)
     end
   end
 end
@@ -113,7 +120,7 @@ local function titles(out, plan)
   for _, role in ipairs(stacked) do
     entries[#entries + 1] = { markup.colours[role], roles.words[role] }
   end
-  markup.legend(out, 760, 14, entries)
+  markup.legend(out, curve.x, 38, entries)
 end
 
 local function draw_peak(out, plan)
