@@ -2,8 +2,8 @@
 ---
 --- The other way to allocate: ask when a value is born, give back after its last
 --- use.  Best fit, with splitting and coalescing; what is given back stays in the
---- pool; where nothing fits, the pool asks the device for a new segment.  Only the
---- addresses are simulated, so that a plan can say what it saves.
+--- pool; where nothing fits, the pool asks the device for a new segment.  Only
+--- places are simulated, no bytes, so that a plan can say what it saves.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -19,52 +19,65 @@ local pool = {}
 ---@field segments integer  calls to the device
 ---@field microseconds number  of this simulation, on this machine
 
--- Free blocks are kept by size, then by address.
-local function before(a, b)
-  if a.bytes ~= b.bytes then return a.bytes < b.bytes end
-  return a.address < b.address
-end
+-- Free blocks are kept in one bin for each size, where the last to be given back
+-- is the first to go, and the sizes of bins that are not empty in order.
 
--- The first place in `free` whose block does not stand before `key`.
-local function lower_bound(free, key)
-  local low, high = 1, #free + 1
+-- The first place in `sizes` that is not below `bytes`.
+local function lower_bound(sizes, bytes)
+  local low, high = 1, #sizes + 1
   while low < high do
     local middle = (low + high) // 2
-    if before(free[middle], key) then low = middle + 1 else high = middle end
+    if sizes[middle] < bytes then low = middle + 1 else high = middle end
   end
   return low
 end
 
-local function insert(free, block)
-  block.free = true
-  table.insert(free, lower_bound(free, block), block)
+local function insert(self, block)
+  local bin = self.bins[block.bytes]
+  if not bin then
+    bin = {}
+    self.bins[block.bytes] = bin
+    table.insert(self.sizes, lower_bound(self.sizes, block.bytes), block.bytes)
+  end
+  block.place = #bin + 1 -- nil: not free
+  bin[block.place] = block
 end
 
-local function remove(free, block)
-  block.free = false
-  table.remove(free, lower_bound(free, block))
+local function remove(self, block)
+  local bin = self.bins[block.bytes]
+  local last = table.remove(bin)
+  if last ~= block then
+    bin[block.place], last.place = last, block.place
+  elseif #bin == 0 then
+    self.bins[block.bytes] = nil
+    table.remove(self.sizes, lower_bound(self.sizes, block.bytes))
+  end
+  block.place = nil
+end
+
+-- The smallest free block of at least so many bytes.
+local function best_fit(self, bytes)
+  local bin = self.bins[self.sizes[lower_bound(self.sizes, bytes)]]
+  return bin and bin[#bin]
 end
 
 -- A new segment: one block without neighbours.  Segments never touch.
 local function grow(self, bytes)
-  local block = { bytes = math.max(bytes, self.segment), address = self.top }
+  local block = { bytes = math.max(bytes, self.segment) }
   self.reserved, self.segments = self.reserved + block.bytes, self.segments + 1
-  self.top = self.top + block.bytes
-  insert(self.free, block)
+  insert(self, block)
   return block
 end
 
 local function allocate(self, bytes)
-  local free = self.free
-  local block = free[lower_bound(free, { bytes = bytes, address = -1 })]
-    or grow(self, bytes)
-  remove(free, block)
+  local block = best_fit(self, bytes) or grow(self, bytes)
+  remove(self, block)
   if block.bytes > bytes then
-    local rest = { bytes = block.bytes - bytes, address = block.address + bytes,
-      left = block, right = block.right }
+    local rest = { bytes = block.bytes - bytes, left = block,
+      right = block.right }
     if rest.right then rest.right.left = rest end
     block.right, block.bytes = rest, bytes
-    insert(free, rest)
+    insert(self, rest)
   end
   self.live = self.live + bytes
   self.most = math.max(self.most, self.live)
@@ -80,16 +93,16 @@ end
 local function give_back(self, block)
   self.live = self.live - block.bytes
   local left, right = block.left, block.right
-  if right and right.free then
-    remove(self.free, right)
+  if right and right.place then
+    remove(self, right)
     join(block, right)
   end
-  if left and left.free then
-    remove(self.free, left)
+  if left and left.place then
+    remove(self, left)
     join(left, block)
     block = left
   end
-  insert(self.free, block)
+  insert(self, block)
 end
 
 local function run(self, births, deaths)
@@ -108,8 +121,8 @@ end
 ---@return mrt.PoolReport
 function pool.simulate(plan, options)
   local births, deaths = about.events(plan:values(), plan.nodes)
-  local self = { free = {}, segment = options and options.segment or 4096,
-    top = 0, reserved = 0, segments = 0, live = 0, most = 0 }
+  local self = { bins = {}, sizes = {}, reserved = 0, segments = 0, live = 0,
+    most = 0, segment = options and options.segment or 4096 }
   local start = os.clock()
   local calls = run(self, births, deaths)
   return { reserved = self.reserved, live = self.most,
