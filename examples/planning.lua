@@ -62,7 +62,8 @@ local function check(ok, message)
 end
 
 local function save(plan, name)
-  for _, ending in ipairs { ".html", ".svg", ".json", ".snapshot.json" } do
+  for _, ending in ipairs { ".html", ".svg", ".graph.svg", ".json",
+    ".snapshot.json" } do
     check(plan:save(("%s/%s%s"):format(flags.out, name, ending)))
   end
 end

@@ -122,13 +122,15 @@ function Plan:walk()
 end
 
 local formats = { [".json"] = "json", [".svg"] = "svg", [".html"] = "html",
-  [".snapshot.json"] = "memory_viz" }
+  [".snapshot.json"] = "memory_viz", [".graph.svg"] = "graph" }
 local modules = { memory_viz = "snapshot" }
 
 --- Write the plan to a file, as its ending says: .json (mrt/report/json.lua
---- describes it), .svg, .html, or .snapshot.json for PyTorch's memory viewer.
+--- describes it), .svg (live bytes and arena), .graph.svg (the graph, coloured by
+--- the memory that nodes share), .html, or .snapshot.json for PyTorch's memory
+--- viewer.
 ---@param path string
----@param options? {format: "json"|"svg"|"html"|"memory_viz"|nil}
+---@param options? {format: "json"|"svg"|"graph"|"html"|"memory_viz"|nil}
 ---@return true? done
 ---@return string? message  no such folder, a full disk
 function Plan:save(path, options)

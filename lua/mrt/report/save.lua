@@ -6,8 +6,6 @@ local core = require "mrt.core"
 
 local save = {}
 
-local known = ".json, .svg, .html, .snapshot.json"
-
 --- Which report a path asks for: the module's name.
 ---@param path string
 ---@param formats table<string, string>  ending -> module
@@ -21,12 +19,15 @@ function save.format(path, formats, wanted)
     for _, name in pairs(formats) do if name == wanted then return name end end
     core.fail("value", "save", ("no format '%s'"):format(tostring(wanted)))
   end
-  local best = ""
+  local best, endings = "", {}
   for ending in pairs(formats) do
+    endings[#endings + 1] = ending
     if path:sub(-#ending) == ending and #ending > #best then best = ending end
   end
+  table.sort(endings)
   if best == "" then
-    core.fail("value", "save", ("'%s' ends in none of %s"):format(path, known))
+    core.fail("value", "save", ("'%s' ends in none of %s")
+      :format(path, table.concat(endings, ", ")))
   end
   return formats[best]
 end
