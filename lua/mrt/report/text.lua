@@ -34,8 +34,7 @@ local function optimisation(plan, lines)
     parts[#parts + 1] = ("%s %d"):format(pass.name, pass.nodes)
   end
   add(lines, "nodes       %s, in a run %d", table.concat(parts, ", "), plan.nodes)
-  add(lines, "work        %s flop", plan.flops < 1e9
-    and format.rate(plan.flops) or ("%.2fG"):format(plan.flops / 1e9))
+  add(lines, "work        %s flop", format.rate(plan.flops))
 end
 
 local function composition(plan, lines, values)
