@@ -81,6 +81,43 @@ static int plan_steps(lua_State *L) {
   return 1;
 }
 
+/* Append a 1-based number of a value to the list at field `key` on top. */
+static void append(lua_State *L, const char *key, int value) {
+  lua_getfield(L, -1, key);
+  lua_pushinteger(L, value + 1);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  lua_pop(L, 1);
+}
+
+static void set_list(lua_State *L, const char *key) {
+  lua_newtable(L);
+  lua_setfield(L, -2, key);
+}
+
+static void push_operands(lua_State *L, const mrt_plan *plan, int step) {
+  lua_createtable(L, 0, 3);
+  set_list(L, "reads");
+  set_list(L, "writes");
+  set_list(L, "overwritable");
+  for (int i = 0;; i++) {
+    mrt_operand_info o = mrt_plan_get_operand(plan, step, i);
+    if (o.value < 0) break;
+    append(L, o.written ? "writes" : "reads", o.value);
+    if (o.overwritable) append(L, "overwritable", o.value);
+  }
+}
+
+static int plan_operands(lua_State *L) {
+  const mrt_plan *plan = mrt_lua_check_plan(L, mrt_binding_get(L), 1);
+  int n = mrt_plan_get_info(plan).nodes;
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    push_operands(L, plan, i);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 static const char *kind_name(mrt_value_kind kind) {
   static const char *const names[] = {
     [MRT_VALUE_INPUT] = "input",       [MRT_VALUE_VARIABLE] = "variable",
@@ -150,8 +187,9 @@ static int plan_print(lua_State *L) {
 }
 
 const luaL_Reg mrt_plan_descriptions[] = {
-  { "info", plan_info },   { "steps", plan_steps }, { "values", plan_values },
-  { "graph", plan_print }, { NULL, NULL },
+  { "info", plan_info },         { "steps", plan_steps },
+  { "operands", plan_operands }, { "values", plan_values },
+  { "graph", plan_print },       { NULL, NULL },
 };
 
 /* ---- operators ----------------------------------------------------------- */

@@ -113,6 +113,13 @@ static int set_poison(lua_State *L) {
   return 0;
 }
 
+static int set_budget(lua_State *L) {
+  lua_Integer bytes = luaL_checkinteger(L, 1);
+  luaL_argcheck(L, bytes >= 0, 1, "not a number of bytes");
+  mrt_set_budget(mrt_binding_get(L)->ctx, (size_t)bytes);
+  return 0;
+}
+
 static void set_count(lua_State *L, const char *key, size_t value) {
   lua_pushinteger(L, (lua_Integer)value);
   lua_setfield(L, -2, key);
@@ -147,6 +154,7 @@ void mrt_state_open(lua_State *L, mrt_binding *m) {
     { "eval", eval },
     { "seed", seed },
     { "set_poison", set_poison },
+    { "set_budget", set_budget },
     { "info", info },
     { "reset_peak", reset_peak },
     { NULL, NULL },

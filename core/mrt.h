@@ -103,6 +103,9 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
 MRT_API void mrt_context_free(mrt_context *ctx);
 MRT_API const char *mrt_message(const mrt_context *ctx);
 MRT_API void mrt_set_poison(mrt_context *ctx, bool poison);
+/* From now on a plan of more bytes is refused when it is to run (EBUDGET);
+ * 0: none is. */
+MRT_API void mrt_set_budget(mrt_context *ctx, size_t bytes);
 /* Ask the running step to stop at the next node before its first update; safe
  * in a signal handler.  The run returns EINTERRUPT with no state changed. */
 MRT_API void mrt_interrupt(mrt_context *ctx);
@@ -332,6 +335,15 @@ typedef struct mrt_value_info {
 } mrt_value_info;
 MRT_API int mrt_plan_value_count(const mrt_plan *plan);
 MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i);
+
+/* What a step touches: what it reads, what it writes, then its workspace. */
+typedef struct mrt_operand_info {
+  int value;         /* which block of memory; -1 past the last operand */
+  bool written;      /* or else read */
+  bool overwritable; /* the operator could leave its result in this input */
+} mrt_operand_info;
+MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
+                                              int i);
 /* Print the planned graph, one node a line, into a new string of *size bytes
  * from the context's allocator; free it with mrt_text_free. */
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text);

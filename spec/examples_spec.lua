@@ -128,3 +128,20 @@ describe("examples/embed.c", function()
     assert.equal("result: 7.0\n", out)
   end)
 end)
+
+describe("examples/planning.lua", function()
+  it("has a table for each step and walks one", function()
+    local code, out = example "planning.lua"
+    assert.equal(0, code, out)
+    local _, tables = out:gsub("  in place %+ sharing +[%d.]+ [KM]iB", "")
+    assert.equal(2, tables)
+    assert.matches("2  full, .- live 256.1 KiB, 0 free blocks", out)
+    assert.matches("could not take the place of an input\n  step 1, mul over", out)
+  end)
+
+  it("says when the folder for pictures is not there", function()
+    local code, out = example "planning.lua --out /nowhere"
+    assert.equal(1, code)
+    assert.matches("/nowhere/exp%-none.html", out)
+  end)
+end)

@@ -70,6 +70,20 @@ static mrt_status note_written(mrt_plan *plan) {
   return MRT_OK;
 }
 
+/* Every step's live bytes: first the changes, then their sums.  Changes wrap
+ * around below zero, sums never do. */
+static void note_live(mrt_plan *plan) {
+  for (int i = 0; i < plan->slot_count; i++) {
+    const mrt_slot *s = &plan->slots[i];
+    if (!mrt_slot_in_arena(s)) continue;
+    plan->steps[s->first].live += s->bytes;
+    if (s->last + 1 < plan->step_count)
+      plan->steps[s->last + 1].live -= s->bytes;
+  }
+  for (int i = 1; i < plan->step_count; i++)
+    plan->steps[i].live += plan->steps[i - 1].live;
+}
+
 mrt_status mrt_plan_make(mrt_plan *plan) {
   bool off[MRT_COUNT(plan->info.nodes_after)] = { false };
   switches(&plan->options, off);
@@ -82,6 +96,7 @@ mrt_status mrt_plan_make(mrt_plan *plan) {
       plan->info.nodes_after[rewrites++] = plan->graph.node_count;
   }
   add_up(plan);
+  note_live(plan);
   return note_written(plan);
 }
 
@@ -100,16 +115,6 @@ MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan) {
   return plan->info;
 }
 
-static size_t live_at(const mrt_plan *plan, int step) {
-  size_t live = 0;
-  for (int i = 0; i < plan->slot_count; i++) {
-    const mrt_slot *s = &plan->slots[i];
-    if (mrt_slot_in_arena(s) && s->first <= step && step <= s->last)
-      live += s->bytes;
-  }
-  return live;
-}
-
 MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
   if (i < 0 || i >= plan->step_count)
     return (mrt_step_info){ .op = "", .file = "?" };
@@ -121,7 +126,7 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     .backward = s->node->origin.backward,
     .flops = s->flops,
     .bytes = s->traffic,
-    .live = live_at(plan, i),
+    .live = s->live,
   };
 }
 
@@ -149,6 +154,23 @@ MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i) {
     .first = s->first,
     .last = s->last,
   };
+}
+
+MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
+                                              int i) {
+  mrt_operand_info none = { .value = -1 };
+  if (step < 0 || step >= plan->step_count || i < 0) return none;
+  const mrt_node *n = plan->steps[step].node;
+  if (i < n->nin)
+    return (mrt_operand_info){
+      .value = n->in[i]->base->slot,
+      .overwritable = i < 32 && n->op->inplace >> i & 1,
+    };
+  i -= n->nin;
+  if (i < n->nout)
+    return (mrt_operand_info){ n->out[i]->base->slot, .written = true };
+  if (i > n->nout || n->scratch_slot < 0) return none;
+  return (mrt_operand_info){ n->scratch_slot, .written = true };
 }
 
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text) {

@@ -40,6 +40,7 @@ typedef struct mrt_step {
   const mrt_kernel *kernel;
   mrt_call call;
   double flops, traffic;
+  size_t live; /* bytes of the arena alive while it runs */
 } mrt_step;
 
 struct mrt_plan {

@@ -113,6 +113,10 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
 
 mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
   mrt_context *ctx = plan->ctx;
+  if (ctx->budget && plan->info.peak > ctx->budget)
+    return mrt_fail(&ctx->error, MRT_EBUDGET,
+                    "this evaluation takes %zu bytes, the budget is %zu",
+                    plan->info.peak, ctx->budget);
   MRT_TRY(prepare(plan, in));
   if (ctx->poison) mrt_poison_dead(plan, -1);
   for (int i = 0; i < plan->step_count; i++) {

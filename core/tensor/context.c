@@ -47,6 +47,10 @@ MRT_API void mrt_set_poison(mrt_context *ctx, bool poison) {
   ctx->poison = poison;
 }
 
+MRT_API void mrt_set_budget(mrt_context *ctx, size_t bytes) {
+  ctx->budget = bytes;
+}
+
 MRT_API void mrt_interrupt(mrt_context *ctx) { ctx->interrupted = 1; }
 
 MRT_API bool mrt_interrupt_clear(mrt_context *ctx) {

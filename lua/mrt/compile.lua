@@ -238,9 +238,15 @@ local function restore_all(entry, ...)
   return table.unpack(results, 1, #entry.results)
 end
 
+--- What `mrt plan` puts here gets the plan of the first step that is called;
+--- it ends the process.
+---@type fun(plan: mrt.Plan)?
+compile.planning = nil
+
 -- Inside another function's trace it is part of that function.
 function Compiled:__call(...)
   if core.tracing() then return self.fn(...) end
+  if compile.planning then compile.planning(self:plan(...)) end
   local entry, inputs = find(self, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   if entry.single then return entry.core:run(inputs) end

@@ -24,6 +24,24 @@ function format.bytes(n)
     :format(n, units[unit])
 end
 
+local units = { [""] = 1, B = 1, kB = 1e3, KB = 1e3, MB = 1e6, GB = 1e9,
+  TB = 1e12, KiB = 2^10, MiB = 2^20, GiB = 2^30, TiB = 2^40 }
+
+--- Read bytes as people write them: "6GiB", "1.5 GB", "2e9", 4096.
+---@param text string|number
+---@return integer? bytes  at least 1
+---@return string? message  when it does not parse: what would
+function format.read_bytes(text)
+  local number, unit = tostring(text):match "^%s*([%d.]+[eE]?%+?%d*)%s*(%a*)%s*$"
+  local scale = units[unit]
+  local bytes = scale and tonumber(number) and tonumber(number) * scale
+  if not bytes or bytes < 1 or bytes >= 2^62 then
+    return nil, ("'%s' is not a number of bytes; 6GiB, 512 MiB, 2GB, 2e9 and "
+      .. "4096 are"):format(tostring(text))
+  end
+  return math.floor(bytes)
+end
+
 --- Seconds: 83.4 -> "1m 23s".
 ---@param seconds number
 ---@return string

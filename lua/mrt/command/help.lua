@@ -16,6 +16,8 @@ local commands = {
   { "help", "this page" },
   { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ..." },
   { "info", "version, instruction set, threads, libraries, devices" },
+  { "plan script.lua", "plan its first compiled step, and stop there; options"
+    .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE" },
 }
 
 return function()

@@ -1,0 +1,138 @@
+--- plan.lua -- `mrt plan [options] script.lua [args]`: plan, and stop.
+--
+-- The script runs until it calls its first compiled function; that call is
+-- planned, the plan printed, and the process ends with status 0.  What the script
+-- evaluates before really runs.
+--
+-- SPDX-License-Identifier: MIT
+
+local compile = require "mrt.compile"
+local core = require "mrt.core"
+local format = require "mrt.format"
+
+local exit, out, err = os.exit, io.stdout, io.stderr -- whatever a script does
+
+local usage = [[
+mrt plan [options] script.lua [args]
+  --json          print the plan as JSON; what the script prints goes to
+                  standard error
+  --budget BYTES  fail if the step needs more: 6GiB, 512 MiB, 2e9
+  --html FILE     write a page with pictures as well
+]]
+
+local function complain(text, ...)
+  err:write("mrt plan: ", text:format(...), "\n")
+  return 1
+end
+
+-- The value of an option at argument i, "--name value" or "--name=value": value,
+-- next argument.
+local function value_of(args, i, name)
+  local value = args[i]:match "^%-%-%w+=(.*)$"
+  if value then return value, i + 1 end
+  if args[i + 1] then return args[i + 1], i + 2 end
+  return nil, ("--%s wants a value"):format(name)
+end
+
+local read = {
+  json = function(options, _, i)
+    options.json = true
+    return i + 1
+  end,
+  budget = function(options, args, i)
+    local value, at = value_of(args, i, "budget")
+    if not value then return nil, at end
+    -- "--budget 2 GiB" without quotes comes as two words
+    if value:match "^[%d.]+$" and (args[at] or ""):match "^[kKMGT]i?B$" then
+      value, at = value .. args[at], at + 1
+    end
+    local bytes, message = format.read_bytes(value)
+    options.budget = bytes
+    return bytes and at, message
+  end,
+  html = function(options, args, i)
+    local value, at = value_of(args, i, "html")
+    options.html = value
+    return value and at, at
+  end,
+  help = function(options, _, i)
+    options.help = true
+    return i + 1
+  end,
+}
+
+-- Options, and at which argument the script stands; or nil and what is wrong.
+local function read_options(args)
+  local options, i = {}, 1
+  while args[i] and args[i]:sub(1, 1) == "-" do
+    local name = args[i]:match "^%-%-(%w+)"
+    if not read[name] then return nil, ("no option '%s'"):format(args[i]) end
+    local at, message = read[name](options, args, i)
+    if not at then return nil, message end
+    i = at
+  end
+  if not args[i] and not options.help then return nil, "a script is wanted" end
+  return options, i
+end
+
+-- Print the plan as asked: the exit status.
+local function show(plan, options)
+  local ok, message
+  if options.json then
+    ok, message = out:write(require "mrt.report.json" (plan))
+  else
+    ok, message = plan:report(out)
+  end
+  if ok then ok, message = out:flush() end
+  if ok and options.html then
+    ok, message = plan:save(options.html, { format = "html" })
+  end
+  if not ok then return complain("%s", message) end
+  local budget, need = options.budget, plan:working_set()
+  if not budget or plan.peak <= budget then return 0 end
+  return complain("the step takes %s bytes (%s), the budget is %s (%s); %s %s (%s)",
+    format.count(plan.peak), format.bytes(plan.peak), format.count(budget),
+    format.bytes(budget), budget < need
+      and "it is below the working-set bound,"
+      or "the working-set bound is", format.count(need), format.bytes(need))
+end
+
+-- Standard output belongs to the JSON.
+local function print_elsewhere()
+  rawset(io, "stdout", err)
+  io.output(err)
+  _G.print = function(...)
+    local words = table.pack(...)
+    for i = 1, words.n do words[i] = tostring(words[i]) end
+    err:write(table.concat(words, "\t"), "\n")
+  end
+end
+
+local function set_arguments(args, script)
+  local own = {}
+  for i = script, #args do own[i - script] = args[i] end
+  own[-1] = _G.arg and _G.arg[-1] or "mrt"
+  _G.arg = own
+end
+
+return function(...)
+  local args = { ... }
+  local options, script = read_options(args)
+  if not options then
+    err:write(usage)
+    return complain("%s", script)
+  end
+  if options.help then
+    out:write(usage)
+    return 0
+  end
+  local chunk, message = loadfile(args[script])
+  if not chunk then return complain("%s", message) end
+  set_arguments(args, script)
+  if options.json then print_elsewhere() end
+  if options.budget then core.set_budget(options.budget) end
+  compile.planning = function(plan) exit(show(plan, options), true) end
+  chunk(table.unpack(args, script + 1))
+  return complain("%s ended without calling a compiled function (mrt.compile)",
+    args[script])
+end

@@ -1,0 +1,112 @@
+--- html.lua -- a plan as one self-contained page
+---
+--- SPDX-License-Identifier: MIT
+
+local about = require "mrt.report.about"
+local format = require "mrt.format"
+local markup = require "mrt.report.markup"
+local pool = require "mrt.pool"
+local roles = require "mrt.report.roles"
+local svg = require "mrt.report.svg"
+
+local SHOWN = 40 -- rows of the table of what is alive
+
+local escape = markup.escape
+
+local function number(n) return ('<td class="n">%s</td>'):format(n) end
+
+local function row(out, name, bytes, words)
+  out[#out + 1] = ("<tr><td>%s</td>%s%s<td>%s</td></tr>"):format(name,
+    number(format.bytes(bytes)), number(format.count(bytes)), words or "")
+end
+
+local function totals(out, plan)
+  local dynamic = pool.simulate(plan)
+  out[#out + 1] = "<table>"
+  row(out, "<b>peak</b>", plan.peak, "what a run takes, to the byte")
+  row(out, "persistent", plan.persistent, "variables and constants")
+  row(out, "transient", plan.transient, "the arena")
+  row(out, "outputs", plan.outputs)
+  row(out, "lower bound", plan.lower_bound,
+    ("peak is %.3f of it"):format(plan.lower_bound > 0
+      and plan.peak / plan.lower_bound or 1))
+  row(out, "working set", plan:working_set(),
+    "the largest step alone, and what persists")
+  row(out, "inputs", plan.inputs, "the caller&#39;s, not in peak")
+  row(out, "caching pool", dynamic.reserved,
+    ("in place of the arena: %s wasted, %s calls, %d segments"):format(
+      format.bytes(dynamic.wasted), format.count(dynamic.calls),
+      dynamic.segments))
+  out[#out + 1] = "</table>"
+end
+
+-- The peak as one bar, and its legend as a table.
+local function composition(out, plan, values)
+  local sums, x, bar, list = roles.sums(values, plan.peak_step), 0, {}, {}
+  for _, role in ipairs(roles.order) do
+    local bytes = role ~= "input" and sums[role]
+    if bytes and bytes > 0 then
+      local wide = 1080 * bytes / math.max(plan.peak, 1)
+      bar[#bar + 1] = ('<rect class="block" x="%.2f" width="%.2f" height="28" '
+        .. 'fill="%s"><title>%s %s</title></rect>'):format(x, wide,
+          markup.colours[role], roles.words[role], format.bytes(bytes))
+      row(list, ('<i style="background:%s"></i>%s'):format(markup.colours[role],
+        roles.words[role]), bytes, ("%.1f %%"):format(100 * bytes / plan.peak))
+      x = x + wide
+    end
+  end
+  out[#out + 1] = "<h2>What the peak is made of</h2>"
+    .. markup.svg(1080, 28, bar) .. "<table>" .. table.concat(list) .. "</table>"
+end
+
+local function step_line(s, i)
+  return ("step %d, %s%s, <code>%s</code>"):format(i, escape(s.op),
+    s.backward and " (gradient)" or "", escape(about.place(s)))
+end
+
+local function peaks(out, plan, steps)
+  local top = steps[plan.peak_step]
+  if not top then return end
+  local text = "<p>The peak is at " .. step_line(top, plan.peak_step)
+  local other = about.next_peak(steps, plan.peak_step)
+  if other then
+    text = text .. ("; the next lower, by %s, at %s"):format(
+      format.bytes(top.live - steps[other].live), step_line(steps[other], other))
+  end
+  out[#out + 1] = text .. ".</p>"
+end
+
+local function survivors(out, plan, values)
+  local list = about.alive(values, plan.peak_step)
+  out[#out + 1] = "<h2>The largest values alive at the peak</h2><table><tr>"
+    .. '<th class="n">bytes</th><th class="n"></th><th>kind</th><th>what</th>'
+    .. "<th>type</th><th>line</th></tr>"
+  for i = 1, math.min(SHOWN, #list) do
+    local g = list[i]
+    out[#out + 1] = ('<tr>%s%s<td><i style="background:%s"></i>%s</td><td>%s'
+      .. '</td><td>%s</td><td><code>%s</code></td></tr>')
+      :format(number(format.bytes(g.bytes)),
+        number(g.count > 1 and "&times; " .. g.count or ""),
+        markup.colours[g.role], g.role, escape(g.what), escape(g.type),
+        escape(g.place))
+  end
+  out[#out + 1] = "</table>"
+  if #list > SHOWN then
+    out[#out + 1] = ("<p>and %d kinds more</p>"):format(#list - SHOWN)
+  end
+end
+
+---@param plan mrt.Plan
+---@return string
+return function(plan)
+  local out, values, steps = {}, plan:values(), plan:steps()
+  local title = "Plan" .. (plan.title and " of " .. plan.title or "")
+  out[1] = ("<h1>%s: %s</h1>"):format(escape(title), format.bytes(plan.peak))
+  totals(out, plan)
+  composition(out, plan, values)
+  out[#out + 1] = "<h2>One run, step by step</h2>"
+  peaks(out, plan, steps)
+  out[#out + 1] = svg(plan)
+  survivors(out, plan, values)
+  return markup.page(title, table.concat(out, "\n"))
+end

@@ -1,0 +1,66 @@
+--- json.lua -- a plan as JSON
+---
+--- All numbers are bytes unless said otherwise; steps and numbers of values count
+--- from 1.
+---
+---     schema        "mrt.plan/1"
+---     name          what was compiled
+---     peak          persistent + transient + outputs: what a run takes
+---     persistent transient outputs inputs lower_bound working_set
+---     flops         of one run
+---     nodes         in a run; nodes_traced before optimisation
+---     passes        [{name, nodes}]: what each optimisation left
+---     peak_step     where most bytes live
+---     next_peak     a step, or absent: the highest off the peak's hill
+---     at_peak       {role: bytes}: weight, optimizer, constant, output, input,
+---                   activation, gradient, workspace
+---     steps         [{op, file, line, backward, flops, bytes (read and written),
+---                   live, reads: [value], writes: [value]}]
+---     values        [{role, op, name?, type, bytes, offset (in the arena; 0
+---                   outside it), first, last (steps, both included), file, line}]
+---     pool          {reserved, live, wasted, calls, segments}: a dynamic caching
+---                   allocator over the same execution, mrt.pool
+---
+--- SPDX-License-Identifier: MIT
+
+local about = require "mrt.report.about"
+local dkjson = require "dkjson"
+local pool = require "mrt.pool"
+local roles = require "mrt.report.roles"
+
+local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
+  "inputs", "lower_bound", "working_set", "flops", "nodes", "nodes_traced",
+  "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
+  "role", "op", "type", "bytes", "offset", "first", "last", "file", "line",
+  "backward", "live", "reads", "writes", "reserved", "wasted", "calls",
+  "segments" }
+table.move(roles.order, 1, #roles.order, #order + 1, order)
+
+local plain = { "peak", "persistent", "transient", "outputs", "inputs",
+  "lower_bound", "flops", "nodes", "nodes_traced", "passes", "peak_step" }
+
+local function with_operands(steps, operands)
+  for i, step in ipairs(steps) do
+    step.reads, step.writes = operands[i].reads, operands[i].writes
+    setmetatable(step.reads, { __jsontype = "array" })
+    setmetatable(step.writes, { __jsontype = "array" })
+  end
+  return setmetatable(steps, { __jsontype = "array" })
+end
+
+---@param plan mrt.Plan
+---@return string
+return function(plan)
+  local values, steps = plan:values(), plan:steps()
+  local out = { schema = "mrt.plan/1", name = plan.title,
+    working_set = plan:working_set(), pool = pool.simulate(plan) }
+  for _, key in ipairs(plain) do out[key] = plan[key] end
+  out.pool.microseconds = nil -- the same plan gives the same file
+  out.at_peak = setmetatable(roles.sums(values, plan.peak_step),
+    { __jsontype = "object" })
+  out.next_peak = about.next_peak(steps, plan.peak_step)
+  for _, v in ipairs(values) do v.kind = nil end
+  out.values = setmetatable(values, { __jsontype = "array" })
+  out.steps = with_operands(steps, plan:operands())
+  return dkjson.encode(out, { keyorder = order }) .. "\n"
+end

@@ -1,0 +1,100 @@
+--- text.lua -- a plan as lines of text
+---
+--- SPDX-License-Identifier: MIT
+
+local about = require "mrt.report.about"
+local format = require "mrt.format"
+local roles = require "mrt.report.roles"
+local timeline = require "mrt.timeline"
+
+local SHOWN = 12 -- lines about what is alive at the peak
+
+local function bytes(n)
+  return ("%10s %15s"):format(format.bytes(n), format.count(n))
+end
+
+local function add(lines, text, ...) lines[#lines + 1] = text:format(...) end
+
+local function totals(plan, lines)
+  local ratio = plan.lower_bound > 0 and plan.peak / plan.lower_bound or 1
+  add(lines, "peak        %s bytes", bytes(plan.peak))
+  add(lines, "  persistent%s  variables and constants", bytes(plan.persistent))
+  add(lines, "  transient %s  the arena", bytes(plan.transient))
+  add(lines, "  outputs   %s", bytes(plan.outputs))
+  add(lines, "lower bound %s  peak is %.3f of it", bytes(plan.lower_bound),
+    ratio)
+  add(lines, "working set %s  the largest step alone, and what persists",
+    bytes(plan:working_set()))
+  add(lines, "inputs      %s  the caller's, not in peak", bytes(plan.inputs))
+end
+
+local function optimisation(plan, lines)
+  local parts = { ("traced %d"):format(plan.nodes_traced) }
+  for _, pass in ipairs(plan.passes) do
+    parts[#parts + 1] = ("%s %d"):format(pass.name, pass.nodes)
+  end
+  add(lines, "nodes       %s, in a run %d", table.concat(parts, ", "), plan.nodes)
+  add(lines, "work        %s flop", format.rate(plan.flops))
+end
+
+local function composition(plan, lines, values)
+  add(lines, "bytes at the peak, by kind")
+  local sums, fixed = roles.sums(values, plan.peak_step), 0
+  for _, role in ipairs(roles.order) do
+    if sums[role] and role ~= "input" then
+      add(lines, "  %-16s%s", roles.words[role], bytes(sums[role]))
+      if roles.in_arena[role] then fixed = fixed + sums[role] end
+    end
+  end
+  if plan.transient > fixed then
+    add(lines, "  %-16s%s", "free in arena", bytes(plan.transient - fixed))
+  end
+end
+
+local function survivors(plan, lines, values)
+  local list = about.alive(values, plan.peak_step)
+  add(lines, "what is alive there, largest first")
+  for i = 1, math.min(SHOWN, #list) do
+    local g = list[i]
+    add(lines, "  %s %6s %-10s %-14s %-18s %s", bytes(g.bytes),
+      g.count > 1 and g.count .. " x" or "", g.role, g.what, g.type, g.place)
+  end
+  local rest = 0
+  for i = SHOWN + 1, #list do rest = rest + list[i].bytes end
+  if rest > 0 then
+    add(lines, "  %s        %d kinds more", bytes(rest), #list - SHOWN)
+  end
+end
+
+local function hills(plan, lines, steps)
+  local top = steps[plan.peak_step]
+  if not top then return end
+  add(lines, "peak step   %d of %d: %s%s, %s", plan.peak_step, #steps, top.op,
+    top.backward and " (gradient)" or "", about.place(top))
+  local other = about.next_peak(steps, plan.peak_step)
+  if other then
+    local s = steps[other]
+    add(lines, "next peak   %d of %d: %s%s, %s, %s lower", other, #steps, s.op,
+      s.backward and " (gradient)" or "", about.place(s),
+      format.bytes(top.live - s.live))
+  end
+end
+
+--- Return the report: bytes by kind, nodes before and after each optimisation,
+--- the peak step, and the largest values alive there with the lines that made
+--- them.
+---@param plan mrt.Plan
+---@return string
+return function(plan)
+  local lines, values, steps = {}, plan:values(), plan:steps()
+  add(lines, "plan%s", plan.title and " of " .. plan.title or "")
+  totals(plan, lines)
+  optimisation(plan, lines)
+  if #steps > 0 then
+    hills(plan, lines, steps)
+    add(lines, "live bytes of the arena, step by step\n%s", timeline.draw(steps))
+    composition(plan, lines, values)
+    survivors(plan, lines, values)
+  end
+  return table.concat(lines, "\n")
+end
