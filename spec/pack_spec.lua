@@ -184,7 +184,7 @@ describe("mrt bench packing", function()
     local code, output = bench("y.csv", "id,lower,upper,size,alignment,gaps\n"
       .. "a,0,9,3,,\nb,0,9,3,4,2-3 5-6@0:2\n")
     assert.equal(0, code)
-    assert.matches("y +2 +6 +%d", output)
+    assert.matches("y +2 +6 +6", output)
   end)
 
   it("says what is wrong with a file, and where", function()

@@ -2,7 +2,7 @@
  *
  *   method  Number the items by what they are, cut time into sections, bound
  *           the height by the largest live sum; then a portfolio of first-fit
- *           orders,
+ *           orders, an exact search where it is not too large.
  *           Each stage ends as soon as the goal is met.
  *   cost    O(n log n) here; the stages state their own
  *
@@ -147,12 +147,13 @@ static mrt_status solve(mrt_packing *p, const piece *pieces, size_t capacity) {
     p->goal = (int64_t)capacity;
   MRT_TRY(mrt_fit_new(p));
   MRT_TRY(mrt_pack_orders(p));
+  if (p->height > p->goal && p->n < 2000) MRT_TRY(mrt_pack_search(p));
   return MRT_OK;
 }
 
 mrt_status mrt_pack_in(mrt_arena *arena, mrt_error *error, mrt_pack_item *items,
                        int n, size_t capacity, mrt_pack_result *result) {
-  mrt_packing p = { .arena = arena, .height = INT64_MAX };
+  mrt_packing p = { .arena = arena, .height = INT64_MAX, .work = 800000000 };
   piece *pieces;
   MRT_TRY(check(error, items, n));
   mrt_status s = collect(&p, items, n, &pieces);

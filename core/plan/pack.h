@@ -7,6 +7,7 @@
  *   pack.c         the problem set up, the stages in turn, the answer
  *   pack_fit.c     first fit of all items in a given order
  *   pack_order.c   orders worth a first fit
+ *   pack_search.c  an exact search over canonical placements
  *
  * Time is cut into sections: the maximal sets of items that live together.
  * Two items meet if and only if they share a section.  Every stage is limited
@@ -40,6 +41,7 @@ typedef struct mrt_packing {
   int64_t goal;   /* a packing of this height is good enough */
   int64_t proven; /* no packing is lower than this */
   uint64_t nodes; /* of the search */
+  int64_t work;   /* what the exact search may still use */
   struct mrt_fit *fit;
 } mrt_packing;
 
@@ -75,6 +77,7 @@ int64_t mrt_fit_run(mrt_packing *p, const mrt_pack_order *order,
 /* ---- stages -------------------------------------------------------------- */
 
 mrt_status mrt_pack_orders(mrt_packing *p);
+mrt_status mrt_pack_search(mrt_packing *p);
 
 /* Fill the offsets of `items`; `arena` holds all that is needed meanwhile.
  * EVALUE for an item that ends before it begins, or sizes past 62 bits. */

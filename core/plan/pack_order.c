@@ -67,7 +67,7 @@ void mrt_pack_sort(mrt_pack_order *order, int n) {
 mrt_status mrt_pack_orders(mrt_packing *p) {
   mrt_pack_order *order = MRT_NEW(p->arena, mrt_pack_order, p->n);
   double *meets = MRT_NEW(p->arena, double, p->n);
-  int64_t work = most_work;
+  int64_t work = most_work, endless = INT64_MAX; /* the first one must end */
   if (!order || !meets) return MRT_ENOMEM;
   MRT_TRY(count_meetings(p, meets));
   for (int k = 0; k < MRT_COUNT(orders) && p->height > p->goal; k++) {
@@ -78,7 +78,8 @@ mrt_status mrt_pack_orders(mrt_packing *p) {
     }
     mrt_pack_sort(order, p->n);
     for (int rule = MRT_FIT_FIRST; rule <= MRT_FIT_BEST; rule++) {
-      int64_t height = mrt_fit_run(p, order, rule, p->height, &work);
+      int64_t height = mrt_fit_run(p, order, rule, p->height,
+                                   p->height == INT64_MAX ? &endless : &work);
       if (height < p->height) mrt_pack_keep(p, height);
     }
   }
