@@ -2,7 +2,8 @@
  *
  *   method  Number the items by what they are, cut time into sections, bound
  *           the height by the largest live sum; then a portfolio of first-fit
- *           orders, an exact search where it is not too large.
+ *           orders, then an exact search: of the whole, or of the items near the
+ *           peak when the whole is too large.
  *           Each stage ends as soon as the goal is met.
  *   cost    O(n log n) here; the stages state their own
  *
@@ -146,14 +147,15 @@ static mrt_status solve(mrt_packing *p, const piece *pieces, size_t capacity) {
   if (capacity < INT64_MAX && (int64_t)capacity > p->goal)
     p->goal = (int64_t)capacity;
   MRT_TRY(mrt_fit_new(p));
-  MRT_TRY(mrt_pack_orders(p));
-  if (p->height > p->goal && p->n < 2000) MRT_TRY(mrt_pack_search(p));
-  return MRT_OK;
+  MRT_TRY(mrt_pack_orders(p, NULL));
+  if (p->height <= p->goal) return MRT_OK;
+  return p->n <= MRT_PACK_SMALL ? mrt_pack_search(p) : mrt_pack_peak(p);
 }
 
 mrt_status mrt_pack_in(mrt_arena *arena, mrt_error *error, mrt_pack_item *items,
-                       int n, size_t capacity, mrt_pack_result *result) {
-  mrt_packing p = { .arena = arena, .height = INT64_MAX, .work = 800000000 };
+                       int n, size_t capacity, int effort,
+                       mrt_pack_result *result) {
+  mrt_packing p = { .arena = arena, .height = INT64_MAX, .effort = effort };
   piece *pieces;
   MRT_TRY(check(error, items, n));
   mrt_status s = collect(&p, items, n, &pieces);
@@ -174,7 +176,8 @@ mrt_status mrt_pack(mrt_context *ctx, mrt_pack_item *items, int n,
                     size_t capacity, mrt_pack_result *result) {
   mrt_arena arena;
   mrt_arena_init(&arena, ctx->allocator);
-  mrt_status s = mrt_pack_in(&arena, &ctx->error, items, n, capacity, result);
+  mrt_status s = mrt_pack_in(&arena, &ctx->error, items, n, capacity,
+                             MRT_PACK_EFFORT, result);
   mrt_arena_free(&arena);
   return s;
 }

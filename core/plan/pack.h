@@ -7,7 +7,9 @@
  *   pack.c         the problem set up, the stages in turn, the answer
  *   pack_fit.c     first fit of all items in a given order
  *   pack_order.c   orders worth a first fit
- *   pack_search.c  an exact search over canonical placements
+ *   pack_search.c  an exact search over canonical placements, with
+ *   pack_state.c   what follows from one
+ *   pack_peak.c    large problems: the peak by itself, then the rest
  *
  * Time is cut into sections: the maximal sets of items that live together.
  * Two items meet if and only if they share a section.  Every stage is limited
@@ -20,6 +22,11 @@
 #define MRT_PLAN_PACK_H
 
 #include "base/memory.h"
+
+enum {
+  MRT_PACK_EFFORT = 8,  /* the most */
+  MRT_PACK_SMALL = 2000 /* items for the exact search */
+};
 
 typedef struct mrt_packed {
   int64_t size, align;
@@ -41,13 +48,13 @@ typedef struct mrt_packing {
   int64_t goal;   /* a packing of this height is good enough */
   int64_t proven; /* no packing is lower than this */
   uint64_t nodes; /* of the search */
-  int64_t work;   /* what the exact search may still use */
+  int effort;     /* 1 .. MRT_PACK_EFFORT: how long the exact search may take */
   struct mrt_fit *fit;
 } mrt_packing;
 
 /* A list of items: what is found wanting, a first-fit order. */
 typedef struct mrt_pack_order {
-  double key[3];
+  double key[4];
   int item;
 } mrt_pack_order;
 
@@ -76,12 +83,15 @@ int64_t mrt_fit_run(mrt_packing *p, const mrt_pack_order *order,
 
 /* ---- stages -------------------------------------------------------------- */
 
-mrt_status mrt_pack_orders(mrt_packing *p);
+/* Items with before[i] >= 0 go first, by rising `before`; it may be NULL. */
+mrt_status mrt_pack_orders(mrt_packing *p, const double *before);
 mrt_status mrt_pack_search(mrt_packing *p);
+mrt_status mrt_pack_peak(mrt_packing *p);
 
 /* Fill the offsets of `items`; `arena` holds all that is needed meanwhile.
  * EVALUE for an item that ends before it begins, or sizes past 62 bits. */
 mrt_status mrt_pack_in(mrt_arena *arena, mrt_error *error, mrt_pack_item *items,
-                       int n, size_t capacity, mrt_pack_result *result);
+                       int n, size_t capacity, int effort,
+                       mrt_pack_result *result);
 
 #endif

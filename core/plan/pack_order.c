@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/pack.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* S size, W duration, A size times duration, T largest live sum in its
@@ -55,7 +56,7 @@ static double key_of(char letter, const mrt_packed *i, double meets) {
 
 static int falling(const void *a, const void *b) {
   const mrt_pack_order *x = a, *y = b;
-  for (int k = 0; k < 3; k++)
+  for (int k = 0; k < 4; k++)
     if (x->key[k] != y->key[k]) return x->key[k] < y->key[k] ? 1 : -1;
   return x->item - y->item;
 }
@@ -64,7 +65,7 @@ void mrt_pack_sort(mrt_pack_order *order, int n) {
   qsort(order, (size_t)n, sizeof *order, falling);
 }
 
-mrt_status mrt_pack_orders(mrt_packing *p) {
+mrt_status mrt_pack_orders(mrt_packing *p, const double *before) {
   mrt_pack_order *order = MRT_NEW(p->arena, mrt_pack_order, p->n);
   double *meets = MRT_NEW(p->arena, double, p->n);
   int64_t work = most_work, endless = INT64_MAX; /* the first one must end */
@@ -73,8 +74,9 @@ mrt_status mrt_pack_orders(mrt_packing *p) {
   for (int k = 0; k < MRT_COUNT(orders) && p->height > p->goal; k++) {
     for (int i = 0; i < p->n; i++) {
       order[i].item = i;
+      order[i].key[0] = before && before[i] >= 0 ? -before[i] : -INFINITY;
       for (int j = 0; j < 3; j++)
-        order[i].key[j] = key_of(orders[k][j], &p->items[i], meets[i]);
+        order[i].key[j + 1] = key_of(orders[k][j], &p->items[i], meets[i]);
     }
     mrt_pack_sort(order, p->n);
     for (int rule = MRT_FIT_FIRST; rule <= MRT_FIT_BEST; rule++) {

@@ -20,6 +20,7 @@ typedef enum outcome { NONE, FOUND, STOPPED } outcome;
 typedef struct searching {
   mrt_pack_state state;
   const char *letters; /* of the order that ranks items */
+  int64_t left;        /* work for all searches together */
   int lucky;           /* the order that last found a packing */
   int *pool;           /* lists of items, nested */
   int pool_used, pool_room;
@@ -182,7 +183,9 @@ static outcome search(searching *s, part at, int64_t least, int rank) {
 static const char *const orders[] = { "TWA", "WAT", "TAW", "CAT", "TSW" };
 
 enum { ORDERS = MRT_COUNT(orders) };
-static const int64_t first_work = 2000000;
+/* Counted steps, about a nanosecond each: more for a larger problem. */
+static const int64_t first_work = 2000000, work_a_pair = 4500,
+                     most_work = 100000000;
 
 /* One search for a packing no higher than `cap`. */
 static outcome search_under(searching *s, int64_t cap, const char *letters,
@@ -215,11 +218,11 @@ static void prove(mrt_packing *p, int64_t cap) {
  * `cap`; the order that found one before goes first. */
 static mrt_status try_orders(searching *s, int64_t cap, int64_t work) {
   mrt_packing *p = s->state.p;
-  for (int k = 0; k < ORDERS && p->work > 0; k++) {
+  for (int k = 0; k < ORDERS && s->left > 0; k++) {
     int o = (s->lucky + k) % ORDERS;
     outcome found = search_under(s, cap, orders[o], work);
     if (s->state.out_of_memory) return MRT_ENOMEM;
-    p->work -= work - s->state.work;
+    s->left -= work - s->state.work;
     if (found == NONE) prove(p, cap);
     if (found == FOUND) s->lucky = o;
     if (found != STOPPED) break;
@@ -233,7 +236,7 @@ static mrt_status search_round(searching *s, int64_t work) {
   mrt_packing *p = s->state.p;
   MRT_TRY(try_orders(s, p->goal, work));
   int64_t failed = p->goal;
-  while (p->work > 0 && p->height > p->goal &&
+  while (s->left > 0 && p->height > p->goal &&
          p->height - failed > p->height / 512) {
     int64_t cap = failed + (p->height - failed) / 2;
     MRT_TRY(try_orders(s, cap, work));
@@ -243,12 +246,14 @@ static mrt_status search_round(searching *s, int64_t work) {
 }
 
 mrt_status mrt_pack_search(mrt_packing *p) {
-  searching s = { .pool_room = 64 * p->n };
+  int64_t work = work_a_pair * p->n * p->n;
+  if (work > most_work) work = most_work;
+  searching s = { .pool_room = 64 * p->n, .left = work * p->effort };
   MRT_TRY(mrt_state_new(p, &s.state));
   s.pool = MRT_NEW(p->arena, int, s.pool_room);
   s.order = MRT_NEW(p->arena, mrt_pack_order, p->n);
   if (!s.pool || !s.order) return MRT_ENOMEM;
-  for (int64_t work = first_work; p->work > 0 && p->height > p->goal; work *= 4)
+  for (work = first_work; s.left > 0 && p->height > p->goal; work *= 4)
     MRT_TRY(search_round(&s, work));
   return MRT_OK;
 }

@@ -49,7 +49,7 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena) {
                                     .first = s->first,
                                     .last = s->last };
   }
-  MRT_TRY(mrt_pack_in(arena, &plan->ctx->error, items, n, 0, &result));
+  MRT_TRY(mrt_pack_in(arena, &plan->ctx->error, items, n, 0, 1, &result));
   n = 0;
   for (int i = 0; i < plan->slot_count; i++)
     if (mrt_slot_in_arena(&plan->slots[i]))
