@@ -14,6 +14,9 @@
 
 #include <stdlib.h>
 
+/* Items walked past by first fit, in all orders together. */
+static const int64_t fit_work = 800000000;
+
 typedef struct piece { /* one of the caller's items */
   const mrt_pack_item *item;
   int index;
@@ -142,20 +145,21 @@ void mrt_pack_keep(mrt_packing *p, int64_t height) {
 static mrt_status solve(mrt_packing *p, const piece *pieces, size_t capacity) {
   MRT_TRY(cut(p, pieces));
   MRT_TRY(weigh(p));
-  p->proven = p->bound;
-  p->goal = p->bound;
-  if (capacity < INT64_MAX && (int64_t)capacity > p->goal)
-    p->goal = (int64_t)capacity;
+  p->goal = p->enough = p->bound;
+  if (capacity < INT64_MAX && (int64_t)capacity > p->enough)
+    p->enough = (int64_t)capacity;
   MRT_TRY(mrt_fit_new(p));
   MRT_TRY(mrt_pack_orders(p, NULL));
-  if (p->height <= p->goal) return MRT_OK;
+  if (p->height <= p->enough) return MRT_OK;
   return p->n <= MRT_PACK_SMALL ? mrt_pack_search(p) : mrt_pack_peak(p);
 }
 
 mrt_status mrt_pack_in(mrt_arena *arena, mrt_error *error, mrt_pack_item *items,
                        int n, size_t capacity, int effort,
                        mrt_pack_result *result) {
-  mrt_packing p = { .arena = arena, .height = INT64_MAX, .effort = effort };
+  mrt_packing p = {
+    .arena = arena, .height = INT64_MAX, .effort = effort, .fit_work = fit_work
+  };
   piece *pieces;
   MRT_TRY(check(error, items, n));
   mrt_status s = collect(&p, items, n, &pieces);
@@ -167,7 +171,7 @@ mrt_status mrt_pack_in(mrt_arena *arena, mrt_error *error, mrt_pack_item *items,
     .height = p.n ? (size_t)p.height : 0,
     .bound = (size_t)p.bound,
     .nodes = p.nodes,
-    .proven = !p.n || p.height <= p.proven,
+    .proven = !p.n || p.height <= p.goal,
   };
   return MRT_OK;
 }

@@ -45,10 +45,11 @@ typedef struct mrt_packing {
   int64_t *live;  /* live bytes of each section */
   int64_t bound;  /* the largest of them, at least */
   int64_t height; /* of the lowest packing known; INT64_MAX: none */
-  int64_t goal;   /* a packing of this height is good enough */
-  int64_t proven; /* no packing is lower than this */
+  int64_t goal;   /* the lowest height not proven to be impossible */
+  int64_t enough; /* a packing of this height ends all */
   uint64_t nodes; /* of the search */
   int effort;     /* 1 .. MRT_PACK_EFFORT: how long the exact search may take */
+  int64_t fit_work; /* what first fit may still use */
   struct mrt_fit *fit;
 } mrt_packing;
 

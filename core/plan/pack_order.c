@@ -19,8 +19,6 @@
 static const char *const orders[] = { "BSW", "SWA", "ASW", "WSA", "TAW",
                                       "TWA", "TSW", "WAT", "CSW", "DSW" };
 
-static const int64_t most_work = 1500000000;
-
 /* How many items each one meets, from counts of those begun and ended. */
 static mrt_status count_meetings(const mrt_packing *p, double *meets) {
   int *begun = MRT_NEW(p->arena, int, p->sections + 1);
@@ -68,10 +66,10 @@ void mrt_pack_sort(mrt_pack_order *order, int n) {
 mrt_status mrt_pack_orders(mrt_packing *p, const double *before) {
   mrt_pack_order *order = MRT_NEW(p->arena, mrt_pack_order, p->n);
   double *meets = MRT_NEW(p->arena, double, p->n);
-  int64_t work = most_work, endless = INT64_MAX; /* the first one must end */
+  int64_t endless = INT64_MAX; /* the first one must end */
   if (!order || !meets) return MRT_ENOMEM;
   MRT_TRY(count_meetings(p, meets));
-  for (int k = 0; k < MRT_COUNT(orders) && p->height > p->goal; k++) {
+  for (int k = 0; k < MRT_COUNT(orders) && p->height > p->enough; k++) {
     for (int i = 0; i < p->n; i++) {
       order[i].item = i;
       order[i].key[0] = before && before[i] >= 0 ? -before[i] : -INFINITY;
@@ -80,8 +78,9 @@ mrt_status mrt_pack_orders(mrt_packing *p, const double *before) {
     }
     mrt_pack_sort(order, p->n);
     for (int rule = MRT_FIT_FIRST; rule <= MRT_FIT_BEST; rule++) {
-      int64_t height = mrt_fit_run(p, order, rule, p->height,
-                                   p->height == INT64_MAX ? &endless : &work);
+      int64_t height =
+          mrt_fit_run(p, order, rule, p->height,
+                      p->height == INT64_MAX ? &endless : &p->fit_work);
       if (height < p->height) mrt_pack_keep(p, height);
     }
   }

@@ -49,10 +49,10 @@ mrt_status mrt_pack_peak(mrt_packing *p) {
   for (int k = 0, last = 0; k < MRT_COUNT(widths); k++) {
     mrt_pack_result result;
     collect(p, widths[k], &near);
-    if (near.n == last || p->height <= p->goal) continue;
+    if (near.n == last || p->height <= p->enough) continue;
     if (near.n > MRT_PACK_SMALL) break;
     last = near.n;
-    MRT_TRY(mrt_pack_in(p->arena, NULL, near.items, near.n, (size_t)p->goal,
+    MRT_TRY(mrt_pack_in(p->arena, NULL, near.items, near.n, (size_t)p->enough,
                         p->effort, &result));
     put_first(p, &near, before);
     MRT_TRY(mrt_pack_orders(p, before));

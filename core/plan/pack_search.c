@@ -210,8 +210,8 @@ static outcome search_under(searching *s, int64_t cap, const char *letters,
 
 /* No packing is as low as `cap`. */
 static void prove(mrt_packing *p, int64_t cap) {
-  if (cap >= p->proven) p->proven = cap + 1;
-  if (p->goal < p->proven) p->goal = p->proven;
+  if (cap >= p->goal) p->goal = cap + 1;
+  if (p->goal > p->enough) p->enough = p->goal;
 }
 
 /* Try each order with this much work until one finds a packing no higher than
@@ -230,13 +230,16 @@ static mrt_status try_orders(searching *s, int64_t cap, int64_t work) {
   return MRT_OK;
 }
 
-/* The goal itself, then between it and what is known, by halves: a height
- * that was not reached is taken as too low for this round. */
+/* The goal itself and what is enough, with most of the work; then between the
+ * goal and what is known, by halves: a height that was not reached is taken as
+ * too low for this round. */
 static mrt_status search_round(searching *s, int64_t work) {
   mrt_packing *p = s->state.p;
-  MRT_TRY(try_orders(s, p->goal, work));
-  int64_t failed = p->goal;
-  while (s->left > 0 && p->height > p->goal &&
+  MRT_TRY(try_orders(s, p->goal, 4 * work));
+  if (p->height > p->enough && p->enough > p->goal)
+    MRT_TRY(try_orders(s, p->enough, 4 * work));
+  int64_t failed = p->enough;
+  while (s->left > 0 && p->height > p->enough &&
          p->height - failed > p->height / 512) {
     int64_t cap = failed + (p->height - failed) / 2;
     MRT_TRY(try_orders(s, cap, work));
@@ -253,7 +256,7 @@ mrt_status mrt_pack_search(mrt_packing *p) {
   s.pool = MRT_NEW(p->arena, int, s.pool_room);
   s.order = MRT_NEW(p->arena, mrt_pack_order, p->n);
   if (!s.pool || !s.order) return MRT_ENOMEM;
-  for (work = first_work; s.left > 0 && p->height > p->goal; work *= 4)
+  for (work = first_work; s.left > 0 && p->height > p->enough; work *= 4)
     MRT_TRY(search_round(&s, work));
   return MRT_OK;
 }
