@@ -15,6 +15,8 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/pack_search.h"
 
+#include <string.h>
+
 typedef enum outcome { NONE, FOUND, STOPPED } outcome;
 
 typedef struct searching {
@@ -22,6 +24,7 @@ typedef struct searching {
   const char *letters; /* of the order that ranks items */
   int64_t left;        /* work for all searches together */
   int lucky;           /* the order that last found a packing */
+  int *covers;         /* of a section: items that begin or end to cover it */
   int *pool;           /* lists of items, nested */
   int pool_used, pool_room;
   mrt_pack_order *order;
@@ -153,6 +156,29 @@ static int next_item(const searching *s, const part *at, int64_t least,
   return found;
 }
 
+/* Can sections wait that nothing from (offset, rank) on covers at `offset`?
+ * What they hold will begin at the next offset that anything can have. */
+static bool can_go_on(searching *s, const part *at, int64_t offset, int rank) {
+  const mrt_pack_state *t = &s->state;
+  int64_t next = MRT_PLACED;
+  int *covers = s->covers, over = 0;
+  memset(covers + at->from, 0, (size_t)(at->to - at->from + 2) * sizeof(int));
+  for (int k = 0; k < at->count; k++) {
+    const mrt_packed *i = &t->p->items[at->items[k]];
+    int64_t low = t->low[at->items[k]];
+    if (low == offset && k >= rank) {
+      covers[i->first]++, covers[i->last + 1]--;
+      low += i->size;
+    }
+    if (low > offset && low < next) next = low;
+  }
+  for (int k = at->from; k <= at->to; k++) {
+    over += covers[k];
+    if (!over && t->total[k] && next + t->total[k] > t->cap) return false;
+  }
+  return true;
+}
+
 static outcome search(searching *s, part at, int64_t least, int rank) {
   mrt_pack_state *t = &s->state;
   if (t->work < 0 || t->out_of_memory) return STOPPED;
@@ -162,11 +188,12 @@ static outcome search(searching *s, part at, int64_t least, int rank) {
   int mark = t->move_count;
   for (;;) {
     int k = next_item(s, &at, least, rank, most);
-    t->work -= 2 * at.count + at.to - at.from;
+    t->work -= 3 * at.count + 2 * (at.to - at.from);
     if (k < 0) return NONE;
     int item = at.items[k];
     bool hat = true;
     least = t->low[item], rank = k + 1;
+    if (!can_go_on(s, &at, least, k)) return NONE;
     if (t->twin[item] >= 0 && t->low[t->twin[item]] != MRT_PLACED) continue;
     outcome o = NONE;
     if (mrt_state_place(t, item, &hat))
@@ -255,7 +282,8 @@ mrt_status mrt_pack_search(mrt_packing *p) {
   MRT_TRY(mrt_state_new(p, &s.state));
   s.pool = MRT_NEW(p->arena, int, s.pool_room);
   s.order = MRT_NEW(p->arena, mrt_pack_order, p->n);
-  if (!s.pool || !s.order) return MRT_ENOMEM;
+  s.covers = MRT_NEW(p->arena, int, p->sections + 1);
+  if (!s.pool || !s.order || !s.covers) return MRT_ENOMEM;
   for (work = first_work; s.left > 0 && p->height > p->enough; work *= 4)
     MRT_TRY(search_round(&s, work));
   return MRT_OK;
