@@ -22,6 +22,11 @@ typedef struct window {
   int count;
 } window;
 
+typedef struct spot { /* what a walk reads of a placed item */
+  int64_t offset, top;
+  int first, last;
+} spot;
+
 typedef struct level {
   int width, windows;
   window *at;
@@ -30,6 +35,7 @@ typedef struct level {
 typedef struct mrt_fit {
   int levels;
   level level[MAX_LEVELS];
+  spot *spots; /* of all items */
 } fit;
 
 /* The windows of a level that an item touches: [*from, *to]. */
@@ -62,6 +68,8 @@ static mrt_status level_new(mrt_packing *p, level *l, int width) {
 mrt_status mrt_fit_new(mrt_packing *p) {
   fit *f = MRT_NEW(p->arena, fit, 1);
   if (!f) return MRT_ENOMEM;
+  f->spots = MRT_NEW(p->arena, spot, p->n);
+  if (!f->spots) return MRT_ENOMEM;
   int64_t lengths = 0;
   for (int i = 0; i < p->n; i++)
     lengths += p->items[i].last - p->items[i].first + 1;
@@ -90,25 +98,24 @@ static int64_t find_gap(const mrt_packing *p, const window *w,
   int64_t at = 0, best = -1, best_gap = INT64_MAX;
   int k = 0;
   for (; k < w->count; k++) {
-    const mrt_packed *q = &p->items[w->items[k]];
+    const spot *q = &p->fit->spots[w->items[k]];
     if (q->first > item->last || q->last < item->first) continue;
     int64_t gap = q->offset - at;
     if (gap >= item->size && gap < best_gap) {
       best = at, best_gap = gap;
       if (rule == MRT_FIT_FIRST) break;
     }
-    if (q->offset + q->size > at)
-      at = mrt_pack_align(item, q->offset + q->size);
+    if (q->top > at) at = mrt_pack_align(item, q->top);
   }
   *work -= k + 1;
   return best >= 0 ? best : at;
 }
 
-static void insert(const mrt_packing *p, window *w, int item) {
+static void insert(const spot *spots, window *w, int item) {
   int low = 0, high = w->count;
   while (low < high) {
     int middle = (low + high) / 2;
-    if (p->items[w->items[middle]].offset <= p->items[item].offset)
+    if (spots[w->items[middle]].offset <= spots[item].offset)
       low = middle + 1;
     else
       high = middle;
@@ -120,12 +127,15 @@ static void insert(const mrt_packing *p, window *w, int item) {
 }
 
 static void place(mrt_packing *p, int item, int64_t *work) {
+  const mrt_packed *i = &p->items[item];
+  p->fit->spots[item] =
+      (spot){ i->offset, i->offset + i->size, i->first, i->last };
   for (int k = 0; k < p->fit->levels; k++) {
     level *l = &p->fit->level[k];
     int from, to;
-    touched(l, &p->items[item], &from, &to);
+    touched(l, i, &from, &to);
     for (int w = from; w <= to; w++) {
-      insert(p, &l->at[w], item);
+      insert(p->fit->spots, &l->at[w], item);
       *work -= 8 + l->at[w].count / 32;
     }
   }

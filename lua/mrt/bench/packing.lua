@@ -51,7 +51,8 @@ end
 
 return function(...)
   if select("#", ...) == 0 then fail "give a folder or files of packing instances" end
-  print "instance                    n         bound        height  bound/h  fits  proven     nodes  seconds"
+  print("instance                    n         bound        height  bound/h"
+    .. "  fits  proven     nodes  seconds")
   local sum, count = 0, 0
   for _, path in ipairs { ... } do
     for _, file in ipairs(files_of(path)) do

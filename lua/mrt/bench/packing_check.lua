@@ -15,7 +15,8 @@ local function rectangles(buffers, offsets, along_time)
   for i, b in ipairs(buffers) do
     local first, past, low, high = b[2], b[3] + 1, offsets[i], offsets[i] + b[1]
     if b[1] > 0 then
-      list[#list + 1] = along_time and { first, past, low, high, i } or { low, high, first, past, i }
+      list[#list + 1] = along_time and { first, past, low, high, i }
+        or { low, high, first, past, i }
     end
   end
   return list

@@ -53,28 +53,32 @@ local function check_gaps(text)
   end
 end
 
+--- {size, first, last, alignment} as they stand in the row.
+local function read_numbers(fields, column)
+  local buffer = {}
+  for i, name in ipairs { "size", "first", "last", "alignment" } do
+    local text = fields[column[name]]
+    if i == 4 and text == "" then text = nil end
+    buffer[i] = text and math.tointeger(tonumber(text))
+    if text and not buffer[i] then return nil, ("%s '%s' is no integer"):format(name, text) end
+  end
+  return buffer
+end
+
 local function read_buffer(fields, column)
   if #fields ~= column.count then
     return nil, ("%d fields, the header has %d"):format(#fields, column.count)
   end
-  local buffer = {}
-  for i, name in ipairs { "size", "first", "last", "alignment" } do
-    local text = fields[column[name]]
-    local value = text and math.tointeger(tonumber(text))
-    if text and not value and not (name == "alignment" and text == "") then
-      return nil, ("%s '%s' is no integer"):format(name, text)
-    end
-    buffer[i] = value
+  local buffer, problem = read_numbers(fields, column)
+  if not buffer then return nil, problem end
+  local size, first, last, alignment = table.unpack(buffer, 1, 4)
+  if size < 0 then return nil, ("size %d is negative"):format(size) end
+  if alignment and alignment < 1 then
+    return nil, ("alignment %d is not positive"):format(alignment)
   end
-  if buffer[1] < 0 then return nil, ("size %d is negative"):format(buffer[1]) end
-  if buffer[4] and buffer[4] < 1 then
-    return nil, ("alignment %d is not positive"):format(buffer[4])
-  end
-  if not column.inclusive then buffer[3] = buffer[3] - 1 end
-  if buffer[3] < buffer[2] - (column.inclusive and 0 or 1) then
-    return nil, "it ends before it begins"
-  end
-  local problem = column.gaps and check_gaps(fields[column.gaps])
+  if last < first then return nil, "it ends before it begins" end
+  if not column.inclusive then buffer[3] = last - 1 end
+  problem = column.gaps and check_gaps(fields[column.gaps])
   if problem then return nil, problem end
   return buffer
 end
