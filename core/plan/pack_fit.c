@@ -6,7 +6,7 @@
  *           begin every w sections, so an item of length up to w lies wholly
  *           within one of them, and w grows by four from level to level.  A
  *           window lists what is placed in it by rising offset; one walk along
- *           the list finds the gap.
+ *           the list finds the gap, and drops the dead when births rise.
  *   cost    O(items met in the window) for one item; memory for n items O(n)
  *           a level, since the shortest w is the mean length
  *
@@ -35,7 +35,8 @@ typedef struct level {
 typedef struct mrt_fit {
   int levels;
   level level[MAX_LEVELS];
-  spot *spots; /* of all items */
+  spot *spots;   /* of all items */
+  bool by_birth; /* no item to come is born earlier: the dead may be dropped */
 } fit;
 
 /* The windows of a level that an item touches: [*from, *to]. */
@@ -84,7 +85,7 @@ mrt_status mrt_fit_new(mrt_packing *p) {
 }
 
 /* The shortest list that has everything `i` can meet. */
-static const window *window_of(const fit *f, const mrt_packed *i) {
+static window *window_of(const fit *f, const mrt_packed *i) {
   int length = i->last - i->first + 1, k = 0;
   while (k < f->levels - 1 && f->level[k].width < length) k++;
   const level *l = &f->level[k];
@@ -92,13 +93,14 @@ static const window *window_of(const fit *f, const mrt_packed *i) {
   return &l->at[w < l->windows ? w : l->windows - 1];
 }
 
-static int64_t find_gap(const mrt_packing *p, const window *w,
-                        const mrt_packed *item, mrt_fit_rule rule,
-                        int64_t *work) {
+static int64_t find_gap(const mrt_packing *p, window *w, const mrt_packed *item,
+                        mrt_fit_rule rule, int64_t *work) {
   int64_t at = 0, best = -1, best_gap = INT64_MAX;
-  int k = 0;
+  int k = 0, kept = 0;
   for (; k < w->count; k++) {
     const spot *q = &p->fit->spots[w->items[k]];
+    if (q->last < item->first && p->fit->by_birth) continue;
+    w->items[kept++] = w->items[k];
     if (q->first > item->last || q->last < item->first) continue;
     int64_t gap = q->offset - at;
     if (gap >= item->size && gap < best_gap) {
@@ -108,6 +110,11 @@ static int64_t find_gap(const mrt_packing *p, const window *w,
     if (q->top > at) at = mrt_pack_align(item, q->top);
   }
   *work -= k + 1;
+  if (k < w->count) k++; /* the one above the gap has been kept */
+  if (kept < k)
+    memmove(w->items + kept, w->items + k,
+            (size_t)(w->count - k) * sizeof *w->items);
+  w->count -= k - kept;
   return best >= 0 ? best : at;
 }
 
@@ -141,9 +148,17 @@ static void place(mrt_packing *p, int item, int64_t *work) {
   }
 }
 
+static bool births_rise(const mrt_packing *p, const mrt_pack_order *order) {
+  for (int k = 1; k < p->n; k++)
+    if (p->items[order[k].item].first < p->items[order[k - 1].item].first)
+      return false;
+  return true;
+}
+
 int64_t mrt_fit_run(mrt_packing *p, const mrt_pack_order *order,
                     mrt_fit_rule rule, int64_t limit, int64_t *work) {
   int64_t height = 0;
+  p->fit->by_birth = births_rise(p, order);
   for (int k = 0; k < p->fit->levels; k++)
     for (int w = 0; w < p->fit->level[k].windows; w++)
       p->fit->level[k].at[w].count = 0;
