@@ -53,7 +53,7 @@ typedef struct mrt_packing {
   struct mrt_fit *fit;
 } mrt_packing;
 
-/* A list of items: what is found wanting, a first-fit order. */
+/* An item and what ranks it in an order. */
 typedef struct mrt_pack_order {
   double key[4];
   int item;
