@@ -119,6 +119,38 @@ describe("core.pack", function()
     assert.is_true(r.proven)
   end)
 
+  it("is as low as the best of all first-fit orders, and says so", function()
+    local function lowest(items, offsets, placed, height, best)
+      if height >= best then return best end
+      if placed == #items then return height end
+      for i, item in ipairs(items) do
+        if not offsets[i] then
+          local at, moved = 0, true
+          while moved do
+            moved = false
+            for k, other in ipairs(items) do
+              if offsets[k] and item[2] <= other[3] and other[2] <= item[3]
+                and at < offsets[k] + other[1] and offsets[k] < at + item[1] then
+                at, moved = offsets[k] + other[1], true
+                at = (at + item[4] - 1) // item[4] * item[4]
+              end
+            end
+          end
+          offsets[i] = at
+          best = lowest(items, offsets, placed + 1, math.max(height, at + item[1]), best)
+          offsets[i] = nil
+        end
+      end
+      return best
+    end
+    for _ = 1, 60 do
+      local items = random_items(6, 8, 6, 12)
+      local r = core.pack(items)
+      assert.equal(lowest(items, {}, 0, 0, math.huge), r.height)
+      assert.is_true(r.proven)
+    end
+  end)
+
   it("ends at once when a capacity is met", function()
     local items = random_items(200, 100, 50, 100)
     local r = core.pack(items, { capacity = 1 << 40 })

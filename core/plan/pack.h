@@ -53,7 +53,7 @@ typedef struct mrt_packing {
   struct mrt_fit *fit;
 } mrt_packing;
 
-/* An item and what ranks it in an order. */
+/* An item and what ranks it in an order: falling keys. */
 typedef struct mrt_pack_order {
   double key[4];
   int item;
@@ -67,9 +67,6 @@ static inline int64_t mrt_pack_align(const mrt_packed *p, int64_t offset) {
 
 /* Keep the offsets of the stage at work, which reach to `height`. */
 void mrt_pack_keep(mrt_packing *p, int64_t height);
-
-/* Sorts by falling keys, then by rising item. */
-void mrt_pack_sort(mrt_pack_order *order, int n);
 
 /* ---- pack_fit.c ---------------------------------------------------------- */
 

@@ -59,10 +59,6 @@ static int falling(const void *a, const void *b) {
   return x->item - y->item;
 }
 
-void mrt_pack_sort(mrt_pack_order *order, int n) {
-  qsort(order, (size_t)n, sizeof *order, falling);
-}
-
 mrt_status mrt_pack_orders(mrt_packing *p, const double *before) {
   mrt_pack_order *order = MRT_NEW(p->arena, mrt_pack_order, p->n);
   double *meets = MRT_NEW(p->arena, double, p->n);
@@ -76,7 +72,7 @@ mrt_status mrt_pack_orders(mrt_packing *p, const double *before) {
       for (int j = 0; j < 3; j++)
         order[i].key[j + 1] = key_of(orders[k][j], &p->items[i], meets[i]);
     }
-    mrt_pack_sort(order, p->n);
+    qsort(order, (size_t)p->n, sizeof *order, falling);
     for (int rule = MRT_FIT_FIRST; rule <= MRT_FIT_BEST; rule++) {
       int64_t height =
           mrt_fit_run(p, order, rule, p->height,

@@ -285,7 +285,8 @@ static mrt_status search_round(searching *s, int64_t work) {
     MRT_TRY(try_orders(s, cap, work));
     if (p->height > cap) failed = cap;
   }
-  return MRT_OK;
+  if (p->height <= p->enough) return MRT_OK;
+  return try_orders(s, p->height - 1, work); /* or the proof that none is */
 }
 
 mrt_status mrt_pack_search(mrt_packing *p) {
