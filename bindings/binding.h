@@ -13,6 +13,7 @@
  *   grad.c     gradients, and custom ones written in Lua
  *   plan.c     traces, plans, the spaces they share
  *   describe.c plans and operators as Lua tables
+ *   pack.c     offsets for lifetimes
  *   host.c     a clock, a terminal
  *
  * Lua raises by longjmp, so no C function here holds anything that only a
@@ -182,6 +183,7 @@ void mrt_state_open(lua_State *L, mrt_binding *m);
 void mrt_grad_open(lua_State *L, mrt_binding *m);
 void mrt_plan_open(lua_State *L, mrt_binding *m);
 void mrt_describe_open(lua_State *L, mrt_binding *m);
+void mrt_pack_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
 
 /* describe.c: methods of plans, for plan.c's metatable. */

@@ -349,6 +349,30 @@ MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text);
 MRT_API void mrt_text_free(mrt_context *ctx, char *text);
 
+/* ---- packing ----------------------------------------------------------- */
+
+/* A piece of memory with a known lifetime. */
+typedef struct mrt_pack_item {
+  size_t size;
+  int64_t first, last; /* when it lives, both included */
+  size_t alignment;    /* of the offset; 0 is 1 */
+  size_t offset;       /* filled */
+} mrt_pack_item;
+
+typedef struct mrt_pack_result {
+  size_t height;  /* what all of them need */
+  size_t bound;   /* the largest sum of sizes alive at once */
+  uint64_t nodes; /* placements tried by the exact search */
+  bool proven;    /* no packing is lower */
+} mrt_pack_result;
+
+/* Fill the items' offsets so that no two that live at once overlap, as low as
+ * is found with a fixed amount of work: the same items, in any order, have
+ * the same height everywhere.  Stops early at a height within `capacity`;
+ * 0 asks for the lowest.  A height above `capacity` is no failure: compare. */
+MRT_API mrt_status mrt_pack(mrt_context *ctx, mrt_pack_item *items, int n,
+                            size_t capacity, mrt_pack_result *result);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,11 +7,12 @@
 -- SPDX-License-Identifier: MIT
 
 local benches = { step = "training steps: time and memory, beside PyTorch",
-  start = "start-up and planning time", plan = "arena height over its bound" }
+  start = "start-up and planning time", plan = "arena height over its bound",
+  packing = "offsets of public instances: a folder of them" }
 
 local function usage(out)
   out:write "mrt bench NAME [args]\n"
-  for _, name in ipairs { "step", "start", "plan" } do
+  for _, name in ipairs { "step", "start", "plan", "packing" } do
     out:write(("  %-8s %s\n"):format(name, benches[name]))
   end
 end

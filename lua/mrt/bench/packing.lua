@@ -1,0 +1,63 @@
+--- packing.lua -- `mrt bench packing DIR|FILE...`: offsets of known instances.
+--
+-- For every .csv file: how many buffers, the bound (the largest sum alive at
+-- once), the height found, their quotient, whether it fits the capacity in the
+-- file's name (A.1048576.csv; without one the lowest height is wanted), whether
+-- no packing can be lower, placements searched, and the time.
+-- Each packing is checked; a wrong one or a malformed file ends with status 1.
+--
+-- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local check = require "mrt.bench.packing_check"
+local read = require "mrt.bench.packing_file"
+
+local function fail(message)
+  io.stderr:write("mrt bench packing: ", message, "\n")
+  os.exit(1, true)
+end
+
+--- The .csv files of a folder, or the file itself.
+local function files_of(path)
+  if path:match "%.csv$" then return { path } end
+  local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
+  local pipe <close> = io.popen("ls -- " .. quoted .. " 2>/dev/null")
+  local files = {}
+  for name in pipe:lines() do
+    if name:match "%.csv$" then files[#files + 1] = path .. "/" .. name end
+  end
+  if #files == 0 then fail(path .. ": no .csv files there") end
+  return files
+end
+
+local function measure(path)
+  local buffers, problem = read(path)
+  if not buffers then fail(problem) end
+  local name = path:match "[^/]*$"
+  local capacity = math.tointeger(tonumber(name:match "%.(%d+)%.csv$"))
+  local start = core.clock()
+  local ok, result = pcall(core.pack, buffers, { capacity = capacity })
+  local seconds = core.clock() - start
+  if not ok then fail(path .. ": " .. tostring(result)) end
+  problem = check(buffers, result.offsets, result.height)
+  if problem then fail(path .. ": the packing is wrong: " .. problem) end
+  local quotient = result.height > 0 and result.bound / result.height or 1
+  print(("%-22s %6d %13d %13d %8.4f %5s %7s %9d %8.3f"):format(name:gsub("%.csv$", ""),
+    #buffers, result.bound, result.height, quotient,
+    capacity and (result.height <= capacity and "yes" or "NO") or "-",
+    result.proven and "yes" or "-", result.nodes, seconds))
+  return quotient
+end
+
+return function(...)
+  if select("#", ...) == 0 then fail "give a folder or files of packing instances" end
+  print("instance                    n         bound        height  bound/h"
+    .. "  fits  proven     nodes  seconds")
+  local sum, count = 0, 0
+  for _, path in ipairs { ... } do
+    for _, file in ipairs(files_of(path)) do
+      sum, count = sum + measure(file), count + 1
+    end
+  end
+  print(("mean of %-3d %55.4f"):format(count, sum / count))
+end
