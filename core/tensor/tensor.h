@@ -108,7 +108,7 @@ struct mrt_context {
   volatile int interrupted;
   uint64_t seed, seed_epoch, next_key, next_id, walks;
   size_t bytes_now, bytes_peak, memory_limit;
-  size_t budget; /* of one plan; 0: no limit */
+  size_t budget;   /* of one plan; 0: no limit */
   mrt_arena names; /* interned file names */
   struct mrt_file {
     struct mrt_file *next;
