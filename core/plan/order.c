@@ -1,104 +1,136 @@
 /* order.c -- when does each node run?
  *
- *   needs   layout; program order with old values saved
- *   gives   the executing order
- *   method  Program order, with every update moved up to where its inputs
- *           exist, everybody has read the old version, and all index checks
- *           that do not depend on an update have been made: a parameter's
- *           gradient then dies right after it is born.  An update that stands
- *           before such a check waits for it, and so does what reads it.
- *   never   changes what a node reads
+ *   needs   layouts, and steps with their scratch, in program order
+ *   gives   the executing order, chosen for the least peak of live bytes; what
+ *           any order needs
+ *   method  The best of a few orders (order_start.c) by simulating each; of a
+ *           small graph the best of all (order_exact.c); otherwise moves at
+ *           the peak (order_moves.c).  All stop at the bound that holds for
+ *           any order (bounds.c).  Ties go to program order.
+ *   never   changes what a node reads (precedence.c), needs more than program
+ *           order, or looks at the clock
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
+#include "plan/order.h"
+
+enum {
+  EXACT_SETS = 1 << 18,  /* of the search over a small graph */
+  THOROUGH = 1000,       /* nodes up to which moves start from every order */
+  LEAST_WORK = 20000000, /* edges looked at by the moves of a small graph */
+  WORK_PER_NODE = 1000,  /* ... and of a large one */
+};
 
 typedef struct ordering {
-  mrt_graph *g;
-  int *made_at;   /* by value id: position of its node; -1 for leaves */
-  int *read_at;   /* by value id of a variable: last position that reads it */
-  bool *tainted;  /* by value id: depends on an update */
-  int last_check; /* the last index check that does not; -1: none */
+  const mrt_flow *flow;
+  mrt_arena arena;
+  mrt_profile profile; /* for trying */
+  int *order, *best;   /* node numbers */
+  int64_t peak, floor; /* of `best`; of any order */
 } ordering;
 
-static void note_reads(ordering *o, const mrt_node *n, int i) {
-  for (int k = 0; k < n->nin; k++)
-    if (n->in[k]->base->leaf == MRT_LEAF_VARIABLE)
-      o->read_at[n->in[k]->base->id] = i;
+typedef mrt_status (*start)(const mrt_flow *f, mrt_arena *a, int *order);
+static const start starts[] = { mrt_order_program, mrt_order_hoisted,
+                                mrt_order_backward, mrt_order_forward,
+                                mrt_order_greedy };
+
+static void keep(ordering *o, const int *order, int64_t peak) {
+  if (peak >= o->peak) return;
+  o->peak = peak;
+  for (int i = 0; i < o->flow->nodes; i++) o->best[i] = order[i];
 }
 
-static bool depends_on_update(const ordering *o, const mrt_node *n) {
-  bool any = mrt_node_is_update(n);
-  for (int k = 0; k < n->nin; k++)
-    any |= o->tainted[mrt_value_root(n->in[k])->id];
-  return any;
+static int64_t load(ordering *o, const int *order) {
+  for (int b = 0; b < o->flow->blocks; b++) o->profile.last[b] = -1;
+  return mrt_profile_sweep(&o->profile, 0, o->flow->nodes - 1, order, true);
 }
 
-static void find_tainted(ordering *o) {
-  o->last_check = -1;
-  for (int i = 0; i < o->g->node_count; i++) {
-    const mrt_node *n = o->g->nodes[i];
-    bool tainted = depends_on_update(o, n);
-    if ((n->op->traits & MRT_FAULTS) && !tainted) o->last_check = i;
-    for (int k = 0; k < n->nout; k++) o->tainted[n->out[k]->id] = tainted;
-  }
+static mrt_status improve(ordering *o, const int *order) {
+  int n = o->flow->nodes;
+  int64_t work = (int64_t)WORK_PER_NODE * n, peak = load(o, order);
+  if (work < LEAST_WORK) work = LEAST_WORK;
+  mrt_arena a;
+  mrt_arena_init(&a, o->arena.allocator);
+  mrt_status s = mrt_order_improve(&o->profile, &a, o->floor, work, &peak);
+  mrt_arena_free(&a);
+  keep(o, o->profile.order, peak);
+  return s;
 }
 
-/* The first position where the update `n` may stand. */
-static int ready(const ordering *o, const mrt_node *n) {
-  int at = o->last_check + 1;
-  for (int k = 0; k < n->nin; k++) {
-    int made = o->made_at[mrt_value_root(n->in[k])->id];
-    if (made + 1 > at) at = made + 1;
-    if (k < n->op->updates) {
-      int read = o->read_at[n->in[k]->base->id];
-      if (read + 1 > at) at = read + 1;
-    }
-  }
-  return at;
-}
-
-/* Before which position the node at `i` goes; `i` when it stays. */
-static int target(const ordering *o, const mrt_node *n, int i) {
-  if (i <= o->last_check)
-    return o->tainted[n->out[0]->id] ? o->last_check + 1 : i;
-  int at = mrt_node_is_update(n) ? ready(o, n) : i;
-  return at < i ? at : i;
-}
-
-static mrt_status sort(mrt_graph *g, const int *key) {
-  /* Counting sort by key, stable; what is moved goes before the node whose
-   * position it takes. */
-  int n = g->node_count;
-  mrt_node **order = MRT_NEW(&g->arena, mrt_node *, n);
-  int *start = MRT_NEW(&g->arena, int, 2 * n + 2);
-  if (!order || !start) return mrt_nomem(&g->ctx->error);
-  for (int i = 0; i < n; i++) start[key[i] + 1]++;
-  for (int k = 0; k <= 2 * n; k++) start[k + 1] += start[k];
-  for (int i = 0; i < n; i++) order[start[key[i]]++] = g->nodes[i];
-  mrt_graph_set_order(g, order, n);
+/* Of a small graph the best of all orders; false when there are too many. */
+static mrt_status exact(ordering *o) {
+  mrt_exact *x = mrt_exact_make(o->flow, &o->arena, EXACT_SETS);
+  if (!x) return MRT_ENOMEM;
+  int64_t peak = load(o, o->best), work = 0;
+  if (mrt_exact_window(x, &o->profile, 0, o->flow->nodes - 1, &peak, &work))
+    keep(o, o->profile.order, peak);
   return MRT_OK;
 }
 
-mrt_status mrt_pass_order(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
-  ordering o = { .g = g,
-                 .made_at = MRT_NEW(&g->arena, int, g->value_count),
-                 .read_at = MRT_NEW(&g->arena, int, g->value_count),
-                 .tainted = MRT_NEW(&g->arena, bool, g->value_count) };
-  int *key = MRT_NEW(&g->arena, int, g->node_count);
-  if (!o.made_at || !o.read_at || !o.tainted || !key)
-    return mrt_nomem(&plan->ctx->error);
-  if (plan->options.keep_order) return MRT_OK;
-  for (int i = 0; i < g->value_count; i++) o.made_at[i] = o.read_at[i] = -1;
-  find_tainted(&o);
-  for (int i = 0; i < g->node_count; i++) {
-    mrt_node *n = g->nodes[i];
-    int at = target(&o, n, i);
-    /* even keys: moved here, before the node with the odd key */
-    key[i] = at != i ? 2 * at : 2 * i + 1;
-    for (int k = 0; k < n->nout; k++)
-      o.made_at[n->out[k]->id] = at != i ? at - 1 : i;
-    note_reads(&o, n, i);
+static mrt_status choose(ordering *o) {
+  bool all = o->flow->nodes <= THOROUGH;
+  for (int i = 0; i < MRT_COUNT(starts) && o->peak > o->floor; i++) {
+    MRT_TRY(starts[i](o->flow, &o->arena, o->order));
+    keep(o, o->order, load(o, o->order));
   }
-  return sort(g, key);
+  for (int i = 0; i < MRT_COUNT(starts) && o->peak > o->floor && all; i++) {
+    MRT_TRY(starts[i](o->flow, &o->arena, o->order));
+    MRT_TRY(improve(o, o->order));
+  }
+  if (o->peak > o->floor && !all) {
+    for (int i = 0; i < o->flow->nodes; i++) o->order[i] = o->best[i];
+    MRT_TRY(improve(o, o->order));
+  }
+  if (o->peak > o->floor && o->flow->nodes <= MRT_EXACT_NODES) return exact(o);
+  return MRT_OK;
+}
+
+/* ---- the pass ------------------------------------------------------------------ */
+
+/* Nodes, steps and scratch follow the order. */
+static mrt_status apply(mrt_plan *plan, const mrt_flow *f, const int *order) {
+  mrt_graph *g = &plan->graph;
+  mrt_node **nodes = MRT_NEW(&g->arena, mrt_node *, f->real);
+  mrt_step *steps = MRT_NEW(&g->arena, mrt_step, f->real);
+  if (!nodes || !steps) return MRT_ENOMEM;
+  for (int i = 0, n = 0; i < f->nodes; i++) {
+    if (order[i] == f->real) continue; /* the barrier */
+    nodes[n] = g->nodes[order[i]];
+    steps[n] = plan->steps[order[i]];
+    steps[n].call.node = n;
+    if (nodes[n]->scratch_slot >= 0) {
+      mrt_slot *s = &plan->slots[nodes[n]->scratch_slot];
+      s->first = s->last = n;
+    }
+    n++;
+  }
+  plan->steps = steps;
+  mrt_graph_set_order(g, nodes, f->real);
+  return MRT_OK;
+}
+
+static mrt_status order_nodes(mrt_plan *plan, ordering *o) {
+  mrt_flow flow;
+  bool fixed = plan->options.keep_order;
+  int64_t working;
+  o->flow = &flow;
+  MRT_TRY(mrt_flow_make(&flow, plan, &o->arena, !fixed));
+  MRT_TRY(mrt_profile_make(&o->profile, &flow, &o->arena));
+  o->order = MRT_NEW(&o->arena, int, flow.nodes);
+  o->best = MRT_NEW(&o->arena, int, flow.nodes);
+  if (!o->order || !o->best) return MRT_ENOMEM;
+  MRT_TRY(mrt_order_program(&flow, &o->arena, o->order));
+  MRT_TRY(mrt_flow_bounds(&flow, plan->ctx, o->order, &working, &o->floor));
+  plan->info.working_set = (size_t)working;
+  plan->info.order_free_bound = (size_t)o->floor;
+  if (fixed || flow.real < 2) return MRT_OK;
+  MRT_TRY(choose(o));
+  return apply(plan, &flow, o->best);
+}
+
+mrt_status mrt_pass_order(mrt_plan *plan) {
+  ordering o = { .peak = INT64_MAX };
+  mrt_arena_init(&o.arena, plan->ctx->allocator);
+  mrt_status s = order_nodes(plan, &o);
+  mrt_arena_free(&o.arena);
+  return s == MRT_ENOMEM ? mrt_nomem(&plan->ctx->error) : s;
 }

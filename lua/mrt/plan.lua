@@ -13,6 +13,8 @@ local timeline = require "mrt.timeline"
 ---@field transient integer    the arena: activations, gradients, workspaces
 ---@field outputs integer
 ---@field lower_bound integer  no order of this graph's places could do with less
+---@field order_free_bound integer  no order of these nodes could
+---@field working_set integer  nor could recomputing: the largest node's needs
 ---@field inputs integer       the caller's own arguments; not in peak
 ---@field flops number
 ---@field nodes integer        in a run
@@ -70,6 +72,8 @@ local function totals(self, lines)
   add(lines, "  outputs   %s", bytes(self.outputs))
   add(lines, "lower bound %s  peak is %.3f of it", bytes(self.lower_bound),
     ratio)
+  add(lines, "  any order %s", bytes(self.order_free_bound))
+  add(lines, "  any node  %s  its working set", bytes(self.working_set))
   add(lines, "inputs      %s  the caller's, not in peak", bytes(self.inputs))
 end
 
