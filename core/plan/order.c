@@ -14,10 +14,12 @@
 #include "plan/order.h"
 
 enum {
-  EXACT_SETS = 1 << 18,  /* of the search over a small graph */
-  THOROUGH = 1000,       /* nodes up to which moves start from every order */
-  LEAST_WORK = 20000000, /* edges looked at by the moves of a small graph */
-  WORK_PER_NODE = 1000,  /* ... and of a large one */
+  FEW_SETS = 1 << 12,  /* of the exact search over a small graph */
+  MANY_SETS = 1 << 18, /* ... and over one of EXACT_FOR_SURE nodes */
+  EXACT_FOR_SURE = 24,
+  THOROUGH = 1000,    /* nodes up to which moves start from every order */
+  WORK_SMALL = 10000, /* edges looked at by the moves, per node of these */
+  WORK_LARGE = 500    /* ... and per node beyond */
 };
 
 typedef struct ordering {
@@ -46,8 +48,10 @@ static int64_t load(ordering *o, const int *order) {
 
 static mrt_status improve(ordering *o, const int *order) {
   int n = o->flow->nodes;
-  int64_t work = (int64_t)WORK_PER_NODE * n, peak = load(o, order);
-  if (work < LEAST_WORK) work = LEAST_WORK;
+  int small = n < THOROUGH ? n : THOROUGH;
+  int64_t work =
+      (int64_t)WORK_SMALL * small + (int64_t)WORK_LARGE * (n - small);
+  int64_t peak = load(o, order);
   mrt_arena a;
   mrt_arena_init(&a, o->arena.allocator);
   mrt_status s = mrt_order_improve(&o->profile, &a, o->floor, work, &peak);
@@ -56,32 +60,46 @@ static mrt_status improve(ordering *o, const int *order) {
   return s;
 }
 
-/* Of a small graph the best of all orders; false when there are too many. */
-static mrt_status exact(ordering *o) {
-  mrt_exact *x = mrt_exact_make(o->flow, &o->arena, EXACT_SETS);
-  if (!x) return MRT_ENOMEM;
+/* Of a small graph the best of all orders; *done when that is certain. */
+static mrt_status exact(ordering *o, int sets, bool *done) {
+  mrt_arena a;
+  mrt_arena_init(&a, o->arena.allocator);
+  mrt_exact *x = mrt_exact_make(o->flow, &a, sets);
   int64_t peak = load(o, o->best), work = 0;
-  if (mrt_exact_window(x, &o->profile, 0, o->flow->nodes - 1, &peak, &work))
-    keep(o, o->profile.order, peak);
+  if (x) {
+    mrt_found found =
+        mrt_exact_window(x, &o->profile, 0, o->flow->nodes - 1, &peak, &work);
+    *done = found != MRT_FOUND_NOTHING;
+    if (found == MRT_FOUND_BETTER) keep(o, o->profile.order, peak);
+  }
+  mrt_arena_free(&a);
+  return x ? MRT_OK : MRT_ENOMEM;
+}
+
+/* All candidates; `moves`: each improved. */
+static mrt_status try_all(ordering *o, bool moves) {
+  for (int i = 0; i < MRT_COUNT(starts) && o->peak > o->floor; i++) {
+    MRT_TRY(starts[i](o->flow, &o->arena, o->order));
+    if (moves)
+      MRT_TRY(improve(o, o->order));
+    else
+      keep(o, o->order, load(o, o->order));
+  }
   return MRT_OK;
 }
 
 static mrt_status choose(ordering *o) {
-  bool all = o->flow->nodes <= THOROUGH;
-  for (int i = 0; i < MRT_COUNT(starts) && o->peak > o->floor; i++) {
-    MRT_TRY(starts[i](o->flow, &o->arena, o->order));
-    keep(o, o->order, load(o, o->order));
-  }
-  for (int i = 0; i < MRT_COUNT(starts) && o->peak > o->floor && all; i++) {
-    MRT_TRY(starts[i](o->flow, &o->arena, o->order));
-    MRT_TRY(improve(o, o->order));
-  }
-  if (o->peak > o->floor && !all) {
-    for (int i = 0; i < o->flow->nodes; i++) o->order[i] = o->best[i];
-    MRT_TRY(improve(o, o->order));
-  }
-  if (o->peak > o->floor && o->flow->nodes <= MRT_EXACT_NODES) return exact(o);
-  return MRT_OK;
+  int n = o->flow->nodes;
+  bool done = false;
+  MRT_TRY(try_all(o, false));
+  if (o->peak > o->floor && n <= MRT_EXACT_NODES)
+    MRT_TRY(exact(o, FEW_SETS, &done));
+  if (o->peak > o->floor && !done && n <= EXACT_FOR_SURE)
+    MRT_TRY(exact(o, MANY_SETS, &done));
+  if (o->peak <= o->floor || done) return MRT_OK;
+  if (n <= THOROUGH) return try_all(o, true);
+  for (int i = 0; i < n; i++) o->order[i] = o->best[i];
+  return improve(o, o->order);
 }
 
 /* ---- the pass ------------------------------------------------------------------ */

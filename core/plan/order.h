@@ -86,11 +86,16 @@ enum { MRT_EXACT_NODES = 62 };
 typedef struct mrt_exact mrt_exact;
 /* Room for searches that look at up to `states` sets of nodes. */
 mrt_exact *mrt_exact_make(const mrt_flow *f, mrt_arena *a, int states);
+typedef enum mrt_found {
+  MRT_FOUND_NOTHING, /* too many sets to tell */
+  MRT_FOUND_NONE,    /* proved: there is no better order */
+  MRT_FOUND_BETTER   /* the best there is: the profile has changed */
+} mrt_found;
 /* Rearrange positions [from, to], at most MRT_EXACT_NODES, with the least
- * peak if that is below `peak`.  True: the profile has changed, *peak is the
- * new one.  *work goes down by what was looked at. */
-bool mrt_exact_window(mrt_exact *x, mrt_profile *p, int from, int to,
-                      int64_t *peak, int64_t *work);
+ * peak if that is below *peak, and set it.  *work goes down by what was
+ * looked at. */
+mrt_found mrt_exact_window(mrt_exact *x, mrt_profile *p, int from, int to,
+                           int64_t *peak, int64_t *work);
 
 /* What every order needs at some node: *working counts the node's own inputs,
  * outputs and scratch, *any all that must be alive while it runs. */

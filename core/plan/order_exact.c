@@ -153,34 +153,36 @@ static bool extend(mrt_exact *x, int from) {
   return true;
 }
 
-/* The state where all have run, or -1. */
+enum { NONE = -1, TOO_MANY = -2 };
+
+/* The state where all have run, NONE below x->peak, or TOO_MANY to tell. */
 static int search(mrt_exact *x, int64_t live) {
   uint64_t all = ((uint64_t)1 << x->count_nodes) - 1;
   memset(x->table, 0, (size_t)x->size * sizeof *x->table);
   x->count = x->open.count = 0;
-  if (!reach(x, (state){ .live = live, .from = -1 })) return -1;
+  if (!reach(x, (state){ .live = live, .from = -1 })) return TOO_MANY;
   while (x->open.count) {
     mrt_entry e = mrt_heap_pop(&x->open);
     const state *s = &x->states[e.item];
     if (e.key != s->peak) continue; /* reached better since */
     if (s->ran == all) return e.item;
-    if (!extend(x, e.item)) return -1;
+    if (!extend(x, e.item)) return TOO_MANY;
   }
-  return -1;
+  return NONE;
 }
 
-bool mrt_exact_window(mrt_exact *x, mrt_profile *p, int from, int to,
-                      int64_t *peak, int64_t *work) {
+mrt_found mrt_exact_window(mrt_exact *x, mrt_profile *p, int from, int to,
+                           int64_t *peak, int64_t *work) {
   int order[MRT_EXACT_NODES];
   x->peak = *peak, x->looked = x->size / 16;
   enter(x, p, from, to);
   int end = search(x, p->start[from]);
   leave(x);
   *work -= x->looked;
-  if (end < 0) return false;
+  if (end < 0) return end == NONE ? MRT_FOUND_NONE : MRT_FOUND_NOTHING;
   int i = x->count_nodes;
   for (int s = end; x->states[s].from >= 0; s = x->states[s].from)
     order[--i] = x->nodes[x->states[s].node];
   *peak = mrt_profile_sweep(p, from, to, order, true);
-  return true;
+  return MRT_FOUND_BETTER;
 }

@@ -14,7 +14,7 @@
 enum {
   TRIED = 24,     /* blocks at one peak */
   REACH = 4096,   /* positions a move may span */
-  SETS = 1 << 14, /* of one exact search */
+  SETS = 1 << 12, /* of one exact search */
 };
 
 typedef struct moving {
@@ -134,8 +134,8 @@ static bool rearrange(moving *m, int t, int64_t peak) {
       if (from + widths[i] > n) from = n - widths[i];
       if (from < 0) from = 0;
       int to = from + widths[i] > n ? n - 1 : from + widths[i] - 1;
-      if (!mrt_exact_window(m->exact, m->p, from, to, &(int64_t){ peak },
-                            &m->work))
+      if (mrt_exact_window(m->exact, m->p, from, to, &(int64_t){ peak },
+                           &m->work) != MRT_FOUND_BETTER)
         continue;
       for (int k = from; k <= to; k++) m->at[m->p->order[k]] = k;
       return true;
