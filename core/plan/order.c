@@ -5,7 +5,8 @@
  *           any order needs
  *   method  The best of a few orders (order_start.c) by simulating each; of a
  *           small graph the best of all (order_exact.c); otherwise moves at
- *           the peak (order_moves.c).  All stop at the bound that holds for
+ *           the peak (order_moves.c), from several starts unless the graph is
+ *           large.  All stop at the bound that holds for
  *           any order (bounds.c).  Ties go to program order.
  *   never   changes what a node reads (precedence.c), needs more than program
  *           order, or looks at the clock
@@ -13,11 +14,16 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/order.h"
 
+#include <string.h>
+
 enum {
   FEW_SETS = 1 << 12,  /* of the exact search over a small graph */
   MANY_SETS = 1 << 18, /* ... and over one of EXACT_FOR_SURE nodes */
   EXACT_FOR_SURE = 24,
   THOROUGH = 1000,    /* nodes up to which moves start from every order */
+  SHAKES = 48,        /* further starts near the best order of these, unless */
+  ENOUGH = 4,         /* so many starts have led to the same peak, or */
+  PATIENCE = 12,      /* so many in turn have not helped */
   WORK_SMALL = 10000, /* edges looked at by the moves, per node of these */
   WORK_LARGE = 500    /* ... and per node beyond */
 };
@@ -28,6 +34,8 @@ typedef struct ordering {
   mrt_profile profile; /* for trying */
   int *order, *best;   /* node numbers */
   int64_t peak, floor; /* of `best`; of any order */
+  int agreed;          /* starts from which moves have led to `peak` */
+  bool near;           /* take as good an order too: go elsewhere from there */
 } ordering;
 
 typedef mrt_status (*start)(const mrt_flow *f, mrt_arena *a, int *order);
@@ -35,10 +43,14 @@ static const start starts[] = { mrt_order_program, mrt_order_hoisted,
                                 mrt_order_backward, mrt_order_forward,
                                 mrt_order_greedy };
 
+static void copy(int *to, const int *from, int n) {
+  memcpy(to, from, (size_t)n * sizeof *to);
+}
+
 static void keep(ordering *o, const int *order, int64_t peak) {
-  if (peak >= o->peak) return;
+  if (peak > o->peak || (peak == o->peak && !o->near)) return;
   o->peak = peak;
-  for (int i = 0; i < o->flow->nodes; i++) o->best[i] = order[i];
+  copy(o->best, order, o->flow->nodes);
 }
 
 static int64_t load(ordering *o, const int *order) {
@@ -56,6 +68,8 @@ static mrt_status improve(ordering *o, const int *order) {
   mrt_arena_init(&a, o->arena.allocator);
   mrt_status s = mrt_order_improve(&o->profile, &a, o->floor, work, &peak);
   mrt_arena_free(&a);
+  if (peak < o->peak) o->agreed = 0;
+  if (peak <= o->peak) o->agreed++;
   keep(o, o->profile.order, peak);
   return s;
 }
@@ -88,6 +102,20 @@ static mrt_status try_all(ordering *o, bool moves) {
   return MRT_OK;
 }
 
+/* From near the best order again, until that has not helped for a while. */
+static mrt_status try_near(ordering *o) {
+  o->near = true;
+  for (int i = 0, idle = 0; i < SHAKES && idle < PATIENCE; i++) {
+    int64_t peak = o->peak;
+    if (peak <= o->floor || o->agreed >= ENOUGH) break;
+    copy(o->order, o->best, o->flow->nodes);
+    MRT_TRY(mrt_order_shake(o->flow, &o->arena, (uint64_t)i, o->order));
+    MRT_TRY(improve(o, o->order));
+    idle = o->peak < peak ? 0 : idle + 1;
+  }
+  return MRT_OK;
+}
+
 static mrt_status choose(ordering *o) {
   int n = o->flow->nodes;
   bool done = false;
@@ -97,8 +125,11 @@ static mrt_status choose(ordering *o) {
   if (o->peak > o->floor && !done && n <= EXACT_FOR_SURE)
     MRT_TRY(exact(o, MANY_SETS, &done));
   if (o->peak <= o->floor || done) return MRT_OK;
-  if (n <= THOROUGH) return try_all(o, true);
-  for (int i = 0; i < n; i++) o->order[i] = o->best[i];
+  if (n <= THOROUGH) {
+    MRT_TRY(try_all(o, true));
+    return try_near(o);
+  }
+  copy(o->order, o->best, n);
   return improve(o, o->order);
 }
 

@@ -82,6 +82,10 @@ mrt_status mrt_order_greedy(const mrt_flow *f, mrt_arena *a, int *order);
 mrt_status mrt_order_improve(mrt_profile *p, mrt_arena *a, int64_t floor,
                              int64_t work, int64_t *peak);
 
+/* Move some nodes of the order elsewhere; `seed` says which. */
+mrt_status mrt_order_shake(const mrt_flow *f, mrt_arena *a, uint64_t seed,
+                           int *order);
+
 enum { MRT_EXACT_NODES = 62 };
 typedef struct mrt_exact mrt_exact;
 /* Room for searches that look at up to `states` sets of nodes. */
