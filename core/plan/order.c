@@ -6,8 +6,8 @@
  *   method  The best of a few orders (order_start.c) by simulating each; of a
  *           small graph the best of all (order_exact.c); otherwise moves at
  *           the peak (order_moves.c), from several starts unless the graph is
- *           large.  All stop at the bound that holds for
- *           any order (bounds.c).  Ties go to program order.
+ *           large.  All stop at the bound that holds for any order (bounds.c).
+ *           Ties go to program order.
  *   never   changes what a node reads (precedence.c), needs more than program
  *           order, or looks at the clock
  *
@@ -20,8 +20,9 @@ enum {
   FEW_SETS = 1 << 12,  /* of the exact search over a small graph */
   MANY_SETS = 1 << 18, /* ... and over one of EXACT_FOR_SURE nodes */
   EXACT_FOR_SURE = 24,
-  THOROUGH = 1000,    /* nodes up to which moves start from every order */
-  SHAKES = 48,        /* further starts near the best order of these, unless */
+  LARGE = 20000,      /* nodes up to which moves start from every order */
+  THOROUGH = 1000,    /* nodes up to which they start again, */
+  SHAKES = 48,        /* so many times from near the best order, unless */
   ENOUGH = 4,         /* so many starts have led to the same peak, or */
   PATIENCE = 12,      /* so many in turn have not helped */
   WORK_SMALL = 10000, /* edges looked at by the moves, per node of these */
@@ -125,9 +126,9 @@ static mrt_status choose(ordering *o) {
   if (o->peak > o->floor && !done && n <= EXACT_FOR_SURE)
     MRT_TRY(exact(o, MANY_SETS, &done));
   if (o->peak <= o->floor || done) return MRT_OK;
-  if (n <= THOROUGH) {
+  if (n <= LARGE) {
     MRT_TRY(try_all(o, true));
-    return try_near(o);
+    return n <= THOROUGH ? try_near(o) : MRT_OK;
   }
   copy(o->order, o->best, n);
   return improve(o, o->order);
