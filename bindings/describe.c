@@ -41,12 +41,14 @@ static void set_passes(lua_State *L, const mrt_plan_info *info) {
 static int plan_info(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_plan_info i = mrt_plan_get_info(mrt_lua_check_plan(L, m, 1));
-  lua_createtable(L, 0, 16);
+  lua_createtable(L, 0, 18);
   set_integer(L, "peak", (int64_t)i.peak);
   set_integer(L, "persistent", (int64_t)i.persistent);
   set_integer(L, "transient", (int64_t)i.transient);
   set_integer(L, "outputs", (int64_t)i.outputs);
   set_integer(L, "lower_bound", (int64_t)i.lower_bound);
+  set_integer(L, "working_set", (int64_t)i.working_set);
+  set_integer(L, "order_free_bound", (int64_t)i.order_free_bound);
   set_integer(L, "inputs", (int64_t)i.inputs);
   set_integer(L, "input_count", i.inputs_count);
   set_integer(L, "output_count", i.outputs_count);

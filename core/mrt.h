@@ -297,6 +297,10 @@ typedef struct mrt_plan_info {
   int nodes_after[8];      /* after each optimisation, see pass names */
   int peak_step;           /* where the live bytes are largest */
   double flops;
+  size_t working_set;      /* no recomputing does with less: what the largest
+                              node needs at once + the rest */
+  size_t order_free_bound; /* no order of these nodes does with less; beyond
+                              20,000 nodes it is working_set */
 } mrt_plan_info;
 MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
 /* The i-th optimisation's name, NULL past the last. */

@@ -23,7 +23,7 @@ local function gpt_plan(layers)
     local loss = nn.cross_entropy(model(x), y)
     opt:step(mrt.grad(loss, model:parameters()))
     return loss
-  end)
+  end, { order = "program" }) -- forward, then backward, as the formulas have it
   local tokens = mrt.randint(0, shape.vocab, batch, shape.context)
   return step:plan(tokens, tokens), model
 end

@@ -67,8 +67,8 @@ describe("a plan", function()
 
   it("has a working set between what persists and the lower bound", function()
     local plan = mlp_plan()
-    assert.is_true(plan:working_set() > plan.persistent + plan.outputs)
-    assert.is_true(plan:working_set() <= plan.lower_bound)
+    assert.is_true(plan.working_set > plan.persistent + plan.outputs)
+    assert.is_true(plan.working_set <= plan.lower_bound)
   end)
 
   it("names who refuses a place", function()

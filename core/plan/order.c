@@ -1,198 +1,186 @@
 /* order.c -- when does each node run?
  *
- *   needs   layout; program order with old values saved
- *   gives   the executing order
- *   method  Program order, with every update, and what is computed for it
- *           alone, moved up to where everything else that this needs exists,
- *           everybody has read the old version, and all index checks that do
- *           not depend on an update have been made: a parameter's gradient then
- *           dies right after it is born.  Scalars that only updates read (a
- *           count of steps) are computed as soon as they can be, to hold up
- *           none.  An update that stands before such a check waits for it, and
- *           so does what reads it.
- *   never   changes what a node reads
+ *   needs   layouts, and steps with their scratch, in program order
+ *   gives   the executing order, chosen for the least peak of live bytes; what
+ *           any order needs
+ *   method  The best of a few orders (order_start.c) by simulating each; of a
+ *           small graph the best of all (order_exact.c); otherwise moves at
+ *           the peak (order_moves.c), from several starts unless the graph is
+ *           large.  All stop at the bound that holds for any order (bounds.c).
+ *           Ties go to program order.
+ *   never   changes what a node reads (precedence.c), needs more than program
+ *           order, or looks at the clock
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
+#include "plan/order.h"
 
-/* For whom a node computes: an update, by its position, or one of these. */
-enum { NOBODY = -1, UPDATES = -2, OTHERS = -3 };
+#include <string.h>
 
-/* Who reads a variable, of those seen so far. */
-typedef struct reads {
-  int last, party; /* the last position; for whom it computes */
-  int before;      /* the last position that computes for someone else */
-} reads;
+enum {
+  FEW_SETS = 1 << 12,  /* of the exact search over a small graph */
+  MANY_SETS = 1 << 18, /* ... and over one of EXACT_FOR_SURE nodes */
+  EXACT_FOR_SURE = 24,
+  LARGE = 20000,      /* nodes up to which moves start from every order */
+  THOROUGH = 1000,    /* nodes up to which they start again, */
+  SHAKES = 48,        /* so many times from near the best order, unless */
+  ENOUGH = 4,         /* so many starts have led to the same peak, or */
+  PATIENCE = 12,      /* so many in turn have not helped */
+  WORK_SMALL = 10000, /* edges looked at by the moves, per node of these */
+  WORK_LARGE = 500    /* ... and per node beyond */
+};
 
 typedef struct ordering {
-  mrt_graph *g;
-  int *made_at;   /* by value id: position of its node; -1 for leaves */
-  reads *reads;   /* by value id of a variable */
-  bool *tainted;  /* by value id: depends on an update */
-  int last_check; /* the last index check that does not; -1: none */
-  int *needed;    /* by value id: for whom */
-  int *party;     /* by position: for whom */
-  int *next;      /* by position: the next that computes for the same update;
-                     of an update, the first; -1: none */
-  int *key;       /* by position: see sort */
+  const mrt_flow *flow;
+  mrt_arena arena;
+  mrt_profile profile; /* for trying */
+  int *order, *best;   /* node numbers */
+  int64_t peak, floor; /* of `best`; of any order */
+  int agreed;          /* starts from which moves have led to `peak` */
+  bool near;           /* take as good an order too: go elsewhere from there */
 } ordering;
 
-static void note_reads(ordering *o, const mrt_node *n, int i) {
-  for (int k = 0; k < n->nin; k++) {
-    if (n->in[k]->base->leaf != MRT_LEAF_VARIABLE) continue;
-    reads *r = &o->reads[n->in[k]->base->id];
-    if (r->party != o->party[i]) r->before = r->last, r->party = o->party[i];
-    r->last = i;
+typedef mrt_status (*start)(const mrt_flow *f, mrt_arena *a, int *order);
+static const start starts[] = { mrt_order_program, mrt_order_hoisted,
+                                mrt_order_backward, mrt_order_forward,
+                                mrt_order_greedy };
+
+static void copy(int *to, const int *from, int n) {
+  memcpy(to, from, (size_t)n * sizeof *to);
+}
+
+static void keep(ordering *o, const int *order, int64_t peak) {
+  if (peak > o->peak || (peak == o->peak && !o->near)) return;
+  o->peak = peak;
+  copy(o->best, order, o->flow->nodes);
+}
+
+static int64_t load(ordering *o, const int *order) {
+  for (int b = 0; b < o->flow->blocks; b++) o->profile.last[b] = -1;
+  return mrt_profile_sweep(&o->profile, 0, o->flow->nodes - 1, order, true);
+}
+
+static mrt_status improve(ordering *o, const int *order) {
+  int n = o->flow->nodes;
+  int small = n < THOROUGH ? n : THOROUGH;
+  int64_t work =
+      (int64_t)WORK_SMALL * small + (int64_t)WORK_LARGE * (n - small);
+  int64_t peak = load(o, order);
+  mrt_arena a;
+  mrt_arena_init(&a, o->arena.allocator);
+  mrt_status s = mrt_order_improve(&o->profile, &a, o->floor, work, &peak);
+  mrt_arena_free(&a);
+  if (peak < o->peak) o->agreed = 0;
+  if (peak <= o->peak) o->agreed++;
+  keep(o, o->profile.order, peak);
+  return s;
+}
+
+/* Of a small graph the best of all orders; *done when that is certain. */
+static mrt_status exact(ordering *o, int sets, bool *done) {
+  mrt_arena a;
+  mrt_arena_init(&a, o->arena.allocator);
+  mrt_exact *x = mrt_exact_make(o->flow, &a, sets);
+  int64_t peak = load(o, o->best), work = 0;
+  if (x) {
+    mrt_found found =
+        mrt_exact_window(x, &o->profile, 0, o->flow->nodes - 1, &peak, &work);
+    *done = found != MRT_FOUND_NOTHING;
+    if (found == MRT_FOUND_BETTER) keep(o, o->profile.order, peak);
   }
+  mrt_arena_free(&a);
+  return x ? MRT_OK : MRT_ENOMEM;
 }
 
-static bool depends_on_update(const ordering *o, const mrt_node *n) {
-  bool any = mrt_node_is_update(n);
-  for (int k = 0; k < n->nin; k++)
-    any |= o->tainted[mrt_value_root(n->in[k])->id];
-  return any;
-}
-
-static void find_tainted(ordering *o) {
-  o->last_check = -1;
-  for (int i = 0; i < o->g->node_count; i++) {
-    const mrt_node *n = o->g->nodes[i];
-    bool tainted = depends_on_update(o, n);
-    if ((n->op->traits & MRT_FAULTS) && !tainted) o->last_check = i;
-    for (int k = 0; k < n->nout; k++) o->tainted[n->out[k]->id] = tainted;
+/* All candidates; `moves`: each improved. */
+static mrt_status try_all(ordering *o, bool moves) {
+  for (int i = 0; i < MRT_COUNT(starts) && o->peak > o->floor; i++) {
+    MRT_TRY(starts[i](o->flow, &o->arena, o->order));
+    if (moves)
+      MRT_TRY(improve(o, o->order));
+    else
+      keep(o, o->order, load(o, o->order));
   }
-}
-
-/* ---- for whom a node computes ---------------------------------------------- */
-
-static int join(int a, int b) {
-  if (a == b || b == NOBODY) return a;
-  if (a == NOBODY) return b;
-  return a == OTHERS || b == OTHERS ? OTHERS : UPDATES;
-}
-
-static int party_of(const ordering *o, const mrt_node *n, int i) {
-  int party = NOBODY;
-  if (i <= o->last_check || (n->op->traits & MRT_FAULTS)) return OTHERS;
-  if (mrt_node_is_update(n)) return i;
-  for (int k = 0; k < n->nout; k++)
-    party = join(party, o->needed[n->out[k]->id]);
-  bool scalar = n->nout == 1 && mrt_type_count(&n->out[0]->type) == 1;
-  return party >= 0 || (party == UPDATES && scalar) ? party : OTHERS;
-}
-
-static void find_parties(ordering *o) {
-  mrt_graph *g = o->g;
-  for (int i = 0; i < g->value_count; i++) o->needed[i] = NOBODY;
-  for (int i = 0; i < g->output_count; i++)
-    o->needed[mrt_value_root(g->outputs[i])->id] = OTHERS;
-  for (int i = g->node_count - 1; i >= 0; i--) {
-    const mrt_node *n = g->nodes[i];
-    int party = o->party[i] = party_of(o, n, i);
-    o->next[i] = -1;
-    for (int k = 0; k < n->nin; k++) {
-      int *needed = &o->needed[mrt_value_root(n->in[k])->id];
-      *needed = join(*needed, party);
-    }
-    if (party < 0 || party == i) continue;
-    o->next[i] = o->next[party], o->next[party] = i;
-  }
-}
-
-/* ---- where it goes ----------------------------------------------------------- */
-
-/* The first position where everything exists that `n` reads.  What computes
- * for the same update has no position yet and does not count. */
-static int inputs_made(const ordering *o, const mrt_node *n) {
-  int at = o->last_check + 1;
-  for (int k = 0; k < n->nin; k++) {
-    int made = o->made_at[mrt_value_root(n->in[k])->id];
-    if (made + 1 > at) at = made + 1;
-  }
-  return at;
-}
-
-/* The first position where the update at `i` may stand. */
-static int ready(const ordering *o, int i) {
-  const mrt_node *n = o->g->nodes[i];
-  int at = inputs_made(o, n);
-  for (int k = o->next[i]; k >= 0; k = o->next[k]) {
-    int made = inputs_made(o, o->g->nodes[k]);
-    if (made > at) at = made;
-  }
-  for (int k = 0; k < n->op->updates; k++) {
-    const reads *r = &o->reads[n->in[k]->base->id];
-    int read = r->party == i ? r->before : r->last;
-    if (read + 1 > at) at = read + 1;
-  }
-  return at;
-}
-
-/* Before which position the node at `i` goes; `i` when it stays. */
-static int target(const ordering *o, int i) {
-  const mrt_node *n = o->g->nodes[i];
-  if (i <= o->last_check)
-    return o->tainted[n->out[0]->id] ? o->last_check + 1 : i;
-  int at = o->party[i] == i         ? ready(o, i)
-           : o->party[i] == UPDATES ? inputs_made(o, n)
-                                    : i;
-  return at < i ? at : i;
-}
-
-static void put(ordering *o, int i, bool moves, int at) {
-  const mrt_node *n = o->g->nodes[i];
-  /* even keys: moved here, before the node with the odd key */
-  o->key[i] = moves ? 2 * at : 2 * i + 1;
-  for (int k = 0; k < n->nout; k++)
-    o->made_at[n->out[k]->id] = moves ? at - 1 : i;
-}
-
-static void place(ordering *o) {
-  for (int i = 0; i < o->g->node_count; i++) {
-    if (o->party[i] < 0 || o->party[i] == i) {
-      int at = target(o, i);
-      for (int k = o->next[i]; k >= 0; k = o->next[k]) put(o, k, k >= at, at);
-      put(o, i, at != i, at);
-    }
-    note_reads(o, o->g->nodes[i], i);
-  }
-}
-
-static mrt_status sort(mrt_graph *g, const int *key) {
-  /* Counting sort by key, stable; what is moved goes before the node whose
-   * position it takes. */
-  int n = g->node_count;
-  mrt_node **order = MRT_NEW(&g->arena, mrt_node *, n);
-  int *start = MRT_NEW(&g->arena, int, 2 * n + 2);
-  if (!order || !start) return mrt_nomem(&g->ctx->error);
-  for (int i = 0; i < n; i++) start[key[i] + 1]++;
-  for (int k = 0; k <= 2 * n; k++) start[k + 1] += start[k];
-  for (int i = 0; i < n; i++) order[start[key[i]]++] = g->nodes[i];
-  mrt_graph_set_order(g, order, n);
   return MRT_OK;
 }
 
-mrt_status mrt_pass_order(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
-  int nodes = g->node_count, values = g->value_count;
-  ordering o = { .g = g,
-                 .made_at = MRT_NEW(&g->arena, int, values),
-                 .reads = MRT_NEW(&g->arena, reads, values),
-                 .tainted = MRT_NEW(&g->arena, bool, values),
-                 .needed = MRT_NEW(&g->arena, int, values),
-                 .party = MRT_NEW(&g->arena, int, nodes),
-                 .next = MRT_NEW(&g->arena, int, nodes),
-                 .key = MRT_NEW(&g->arena, int, nodes) };
-  if (!o.made_at || !o.reads || !o.tainted || !o.needed || !o.party ||
-      !o.next || !o.key)
-    return mrt_nomem(&plan->ctx->error);
-  if (plan->options.keep_order) return MRT_OK;
-  for (int i = 0; i < values; i++) {
-    o.made_at[i] = -1;
-    o.reads[i] = (reads){ -1, NOBODY, -1 };
+/* From near the best order again, until that has not helped for a while. */
+static mrt_status try_near(ordering *o) {
+  o->near = true;
+  for (int i = 0, idle = 0; i < SHAKES && idle < PATIENCE; i++) {
+    int64_t peak = o->peak;
+    if (peak <= o->floor || o->agreed >= ENOUGH) break;
+    copy(o->order, o->best, o->flow->nodes);
+    MRT_TRY(mrt_order_shake(o->flow, &o->arena, (uint64_t)i, o->order));
+    MRT_TRY(improve(o, o->order));
+    idle = o->peak < peak ? 0 : idle + 1;
   }
-  find_tainted(&o);
-  find_parties(&o);
-  place(&o);
-  return sort(g, o.key);
+  return MRT_OK;
+}
+
+static mrt_status choose(ordering *o) {
+  int n = o->flow->nodes;
+  bool done = false;
+  MRT_TRY(try_all(o, false));
+  if (o->peak > o->floor && n <= MRT_EXACT_NODES)
+    MRT_TRY(exact(o, FEW_SETS, &done));
+  if (o->peak > o->floor && !done && n <= EXACT_FOR_SURE)
+    MRT_TRY(exact(o, MANY_SETS, &done));
+  if (o->peak <= o->floor || done) return MRT_OK;
+  if (n <= LARGE) {
+    MRT_TRY(try_all(o, true));
+    return n <= THOROUGH ? try_near(o) : MRT_OK;
+  }
+  copy(o->order, o->best, n);
+  return improve(o, o->order);
+}
+
+/* ---- the pass ------------------------------------------------------------------ */
+
+/* Nodes, steps and scratch follow the order. */
+static mrt_status apply(mrt_plan *plan, const mrt_flow *f, const int *order) {
+  mrt_graph *g = &plan->graph;
+  mrt_node **nodes = MRT_NEW(&g->arena, mrt_node *, f->real);
+  mrt_step *steps = MRT_NEW(&g->arena, mrt_step, f->real);
+  if (!nodes || !steps) return MRT_ENOMEM;
+  for (int i = 0, n = 0; i < f->nodes; i++) {
+    if (order[i] == f->real) continue; /* the barrier */
+    nodes[n] = g->nodes[order[i]];
+    steps[n] = plan->steps[order[i]];
+    steps[n].call.node = n;
+    if (nodes[n]->scratch_slot >= 0) {
+      mrt_slot *s = &plan->slots[nodes[n]->scratch_slot];
+      s->first = s->last = n;
+    }
+    n++;
+  }
+  plan->steps = steps;
+  mrt_graph_set_order(g, nodes, f->real);
+  return MRT_OK;
+}
+
+static mrt_status order_nodes(mrt_plan *plan, ordering *o) {
+  mrt_flow flow;
+  bool fixed = plan->options.keep_order;
+  int64_t working;
+  o->flow = &flow;
+  MRT_TRY(mrt_flow_make(&flow, plan, &o->arena, !fixed));
+  MRT_TRY(mrt_profile_make(&o->profile, &flow, &o->arena));
+  o->order = MRT_NEW(&o->arena, int, flow.nodes);
+  o->best = MRT_NEW(&o->arena, int, flow.nodes);
+  if (!o->order || !o->best) return MRT_ENOMEM;
+  MRT_TRY(mrt_order_program(&flow, &o->arena, o->order));
+  MRT_TRY(mrt_flow_bounds(&flow, plan->ctx, o->order, &working, &o->floor));
+  plan->info.working_set = (size_t)working;
+  plan->info.order_free_bound = (size_t)o->floor;
+  if (fixed || flow.real < 2) return MRT_OK;
+  MRT_TRY(choose(o));
+  return apply(plan, &flow, o->best);
+}
+
+mrt_status mrt_pass_order(mrt_plan *plan) {
+  ordering o = { .peak = INT64_MAX };
+  mrt_arena_init(&o.arena, plan->ctx->allocator);
+  mrt_status s = order_nodes(plan, &o);
+  mrt_arena_free(&o.arena);
+  return s == MRT_ENOMEM ? mrt_nomem(&plan->ctx->error) : s;
 }

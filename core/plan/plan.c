@@ -44,6 +44,8 @@ static void add_up(mrt_plan *plan) {
   info->transient = plan->arena_bytes;
   info->peak = info->persistent + info->transient + info->outputs;
   info->lower_bound += info->persistent + info->outputs;
+  info->working_set += info->persistent + info->outputs;
+  info->order_free_bound += info->persistent + info->outputs;
   info->nodes = plan->graph.node_count;
   info->outputs_count = plan->graph.output_count;
   plan->first_update = plan->step_count;

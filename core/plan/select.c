@@ -1,6 +1,6 @@
 /* select.c -- which kernel runs each node, and what scratch does it need?
  *
- *   needs   the order and every value's layout
+ *   needs   every value's layout
  *   gives   steps: node, kernel and a call that lacks only its pointers; a
  *           slot for each kernel's scratch
  *

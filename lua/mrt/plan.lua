@@ -13,6 +13,8 @@ local roles = require "mrt.report.roles"
 ---@field transient integer    the arena: activations, gradients, workspaces
 ---@field outputs integer
 ---@field lower_bound integer  no order of this graph's places could do with less
+---@field order_free_bound integer  no order of these nodes could
+---@field working_set integer  nor could recomputing: the largest node's needs
 ---@field inputs integer       the caller's own arguments; not in peak
 ---@field flops number
 ---@field nodes integer        in a run
@@ -50,26 +52,6 @@ end
 --- values.
 ---@return {reads: integer[], writes: integer[], overwritable: integer[]}[]
 function Plan:operands() return self.core:operands() end
-
---- Return the working-set bound, in bytes: what persists, the outputs, and what
---- the largest step itself touches.  No order, recomputing or dropping of
---- activations gets below.
----@return integer
-function Plan:working_set()
-  local values, most = self.core:values(), 0
-  for _, operand in ipairs(self.core:operands()) do
-    local bytes, counted = 0, {}
-    for _, list in ipairs { operand.reads, operand.writes } do
-      for _, v in ipairs(list) do
-        if not counted[v] and roles.in_arena[values[v].kind] then
-          bytes, counted[v] = bytes + values[v].bytes, true
-        end
-      end
-    end
-    most = math.max(most, bytes)
-  end
-  return self.persistent + self.outputs + most
-end
 
 --- List the results that could not take the place of an input, and why: another
 --- consumer, the gradient reads it, ...

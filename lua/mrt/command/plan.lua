@@ -88,7 +88,7 @@ local function show(plan, options)
     ok, message = plan:save(options.html, { format = "html" })
   end
   if not ok then return complain("%s", message) end
-  local budget, need = options.budget, plan:working_set()
+  local budget, need = options.budget, plan.working_set
   if not budget or plan.peak <= budget then return 0 end
   return complain("the step takes %s bytes (%s), the budget is %s (%s); %s %s (%s)",
     format.count(plan.peak), format.bytes(plan.peak), format.count(budget),

@@ -30,7 +30,7 @@ local function totals(out, plan)
   row(out, "lower bound", plan.lower_bound,
     ("peak is %.3f of it"):format(plan.lower_bound > 0
       and plan.peak / plan.lower_bound or 1))
-  row(out, "working set", plan:working_set(),
+  row(out, "working set", plan.working_set,
     "the largest step alone, and what persists")
   row(out, "inputs", plan.inputs, "the caller&#39;s, not in peak")
   row(out, "caching pool", dynamic.reserved,

@@ -6,7 +6,7 @@
 ---     schema        "mrt.plan/1"
 ---     name          what was compiled
 ---     peak          persistent + transient + outputs: what a run takes
----     persistent transient outputs inputs lower_bound working_set
+---     persistent transient outputs inputs lower_bound order_free_bound working_set
 ---     flops         of one run
 ---     nodes         in a run; nodes_traced before optimisation
 ---     passes        [{name, nodes}]: what each optimisation left
@@ -29,7 +29,8 @@ local pool = require "mrt.pool"
 local roles = require "mrt.report.roles"
 
 local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
-  "inputs", "lower_bound", "working_set", "flops", "nodes", "nodes_traced",
+  "inputs", "lower_bound", "order_free_bound",
+  "working_set", "flops", "nodes", "nodes_traced",
   "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line",
   "backward", "live", "reads", "writes", "reserved", "wasted", "calls",
@@ -53,7 +54,7 @@ end
 return function(plan)
   local values, steps = plan:values(), plan:steps()
   local out = { schema = "mrt.plan/1", name = plan.title,
-    working_set = plan:working_set(), pool = pool.simulate(plan) }
+    pool = pool.simulate(plan) }
   for _, key in ipairs(plain) do out[key] = plan[key] end
   out.pool.microseconds = nil -- the same plan gives the same file
   out.at_peak = setmetatable(roles.sums(values, plan.peak_step),

@@ -23,8 +23,10 @@ local function totals(plan, lines)
   add(lines, "  outputs   %s", bytes(plan.outputs))
   add(lines, "lower bound %s  peak is %.3f of it", bytes(plan.lower_bound),
     ratio)
+  add(lines, "any order   %s  no order of these steps takes less",
+    bytes(plan.order_free_bound))
   add(lines, "working set %s  the largest step alone, and what persists",
-    bytes(plan:working_set()))
+    bytes(plan.working_set))
   add(lines, "inputs      %s  the caller's, not in peak", bytes(plan.inputs))
 end
 

@@ -1,0 +1,189 @@
+-- order_spec.lua -- the order chosen needs least memory, and never more than
+-- program order
+local mrt = require "mrt"
+local optim = require "mrt.optim"
+local random_graph = require "support.random_graph"
+
+local graphs = tonumber(os.getenv "MRT_SPEC_GRAPHS") or 60
+local COLUMNS = 64 -- f32: rows of 256 bytes, a multiple of any alignment
+local ROW = COLUMNS * 4
+
+-- The largest sum of live bytes of the arena.
+local function live(plan)
+  return plan.lower_bound - plan.persistent - plan.outputs
+end
+
+local function any_order(plan)
+  return plan.order_free_bound - plan.persistent - plan.outputs
+end
+
+local function check_bounds(plan)
+  assert(plan.working_set <= plan.order_free_bound)
+  assert(plan.order_free_bound <= plan.lower_bound)
+  assert(plan.lower_bound <= plan.peak)
+end
+
+-- A deep net without biases, trained by AdamW.
+local function deep_net(layers, width, rows, options)
+  local weights = {}
+  for i = 1, layers do
+    weights[i] = mrt.variable(mrt.randn(width, width) * 0.05, "w" .. i)
+  end
+  local opt = optim.adamw(weights, { lr = 1e-3 })
+  local step = mrt.compile(function(x)
+    local y = x
+    for i = 1, layers do y = y:matmul(weights[i]):relu() end
+    local loss = (y * y):mean()
+    opt:step(mrt.grad(loss, weights))
+    return loss
+  end, options)
+  return step:plan(mrt.randn(rows, width))
+end
+
+describe("the order of a deep net's step", function()
+  local layers, width, rows = 24, 128, 4
+  local weight, activation = width * width * 4, width * rows * 4
+
+  it("keeps about one layer's gradients", function()
+    local plan = deep_net(layers, width, rows)
+    -- one activation a layer, two gradients of activations, scratch
+    local rest = (layers + 4) * activation
+    assert(live(plan) < 2 * weight + rest,
+      ("%d bytes live; a layer's gradient is %d"):format(live(plan), weight))
+    check_bounds(plan)
+  end)
+
+  it("keeps all gradients in program order", function()
+    local plan = deep_net(layers, width, rows, { order = "program" })
+    assert(live(plan) >= layers * weight)
+    check_bounds(plan)
+  end)
+end)
+
+describe("the order of random training steps", function()
+  local function plan_of(seed, options)
+    local program = random_graph.program(seed, 4 + seed % 14)
+    mrt.seed(seed)
+    local leaves = { mrt.variable(mrt.randn(4, 6)), mrt.variable(mrt.randn(1, 6)),
+                     mrt.variable(mrt.randn(6, 4)) }
+    return mrt.compile(function()
+      local results = program(leaves, function(t) return t end)
+      local grads = mrt.grad(results[1], leaves, { allow_unused = true })
+      for i, w in ipairs(leaves) do w:assign(w - grads[i] * 0.01) end
+      return table.unpack(results)
+    end, options):plan()
+  end
+
+  it("never needs more than program order, nor less than the bounds", function()
+    for seed = 1, graphs do
+      for _, inplace in ipairs { true, false } do
+        local chosen = plan_of(seed, { inplace = inplace })
+        local program = plan_of(seed, { inplace = inplace, order = "program" })
+        assert(live(chosen) <= live(program), "seed " .. seed)
+        check_bounds(chosen)
+        check_bounds(program)
+        assert(chosen.order_free_bound >= program.order_free_bound)
+      end
+    end
+  end)
+end)
+
+-- ---- against every order there is ------------------------------------------
+
+-- A random graph of n nodes: which nodes each reads (0: the input), how many
+-- rows of each, and how many it makes.
+local function draw(random, n)
+  local nodes = { [0] = { rows = 8 } }
+  for i = 1, n do
+    local node = { reads = {}, taken = {}, rows = 0 }
+    for from = 0, i - 1 do
+      if random(i) <= 2 or (from == i - 1 and #node.reads == 0) then
+        local rows = random(math.min(nodes[from].rows, 6))
+        table.insert(node.reads, from)
+        table.insert(node.taken, rows)
+        node.rows = node.rows + 2 * rows
+        nodes[from].is_read = true
+      end
+    end
+    nodes[i] = node
+  end
+  return nodes
+end
+
+-- The same with tensors; returns what nobody reads.
+local function run(nodes, input)
+  local made, out = { [0] = input }, {}
+  for i, node in ipairs(nodes) do
+    local parts = {}
+    for k, from in ipairs(node.reads) do
+      local part = made[from]:slice(1, 1, node.taken[k])
+      table.insert(parts, part)
+      table.insert(parts, part)
+    end
+    made[i] = mrt.cat(parts, 1)
+    if not node.is_read then out[#out + 1] = made[i] end
+  end
+  return table.unpack(out)
+end
+
+-- The least peak over all orders, by trying them.
+local function least_peak(nodes)
+  local best, waiting, ran = math.huge, {}, { [0] = true }
+  for i = 0, #nodes do waiting[i] = 0 end
+  local function count(node, by)
+    for _, from in ipairs(node.reads) do waiting[from] = waiting[from] + by end
+  end
+  for _, node in ipairs(nodes) do count(node, 1) end
+  local function size(i) -- outputs and the input live elsewhere
+    return i > 0 and nodes[i].is_read and nodes[i].rows * ROW or 0
+  end
+  local function ready(i)
+    if ran[i] then return false end
+    for _, from in ipairs(nodes[i].reads) do
+      if not ran[from] then return false end
+    end
+    return true
+  end
+  local function go(done, bytes, peak)
+    if peak >= best then return end
+    if done == #nodes then best = peak end
+    for i, node in ipairs(nodes) do
+      if ready(i) then
+        local during = bytes + size(i)
+        local after = during
+        count(node, -1)
+        for _, from in ipairs(node.reads) do
+          if waiting[from] == 0 then after = after - size(from) end
+        end
+        ran[i] = true
+        go(done + 1, after, math.max(peak, during))
+        ran[i] = nil
+        count(node, 1)
+      end
+    end
+  end
+  go(0, 0, 0)
+  return best
+end
+
+describe("the order of small graphs", function()
+  local as_written = { fuse = false, inplace = false, identities = false,
+                       cse = false, fold = false }
+
+  it("is the best there is", function()
+    local harder = 0
+    for seed = 1, 4 * graphs do
+      local random = random_graph.generator(seed)
+      local nodes = draw(random, 3 + seed % 6)
+      local step = mrt.compile(function(x) return run(nodes, x) end, as_written)
+      local plan = step:plan(mrt.zeros(8, COLUMNS))
+      assert(plan.nodes == #nodes)
+      local best = least_peak(nodes)
+      assert(live(plan) == best, ("seed %d: %d bytes live, %d would do")
+        :format(seed, live(plan), best))
+      check_bounds(plan)
+      if any_order(plan) < best then harder = harder + 1 end
+    end
+    assert(harder > 0, "no graph was harder than its bound")
+  end)
+end)
