@@ -8,16 +8,7 @@
 #define MRT_PLAN_ORDER_H
 
 #include "plan/plan.h"
-
-/* Lists by number: those of i are item[start[i]] up to item[start[i + 1]]. */
-typedef struct mrt_lists {
-  int *start, *item;
-} mrt_lists;
-
-/* Block `in` may be overwritten by block `out` where it dies. */
-typedef struct mrt_take {
-  int out, in;
-} mrt_take;
+#include "plan/schedule.h"
 
 /* Nodes are numbered in program order; number `real`, where there is one, is
  * a barrier without memory: index checks come before it, updates after.
