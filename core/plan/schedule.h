@@ -28,12 +28,12 @@ typedef struct mrt_problem {
   mrt_lists makes;  /* op -> values; every value is made by one op */
   double *cost;     /* by op: seconds, or any other unit, >= 0 */
   int64_t *scratch; /* by op: bytes it needs beside its values; NULL: none */
-  int *until; /* by op: may run again before this op's first run only (what it
-                 reads beside values is overwritten there); 0: never again;
+  int *until;       /* by op: it may run again only before this op's first run,
+                 which overwrites what it reads beside values; 0: never again;
                  NULL: always */
-  int64_t *bytes;  /* by value */
-  bool *pinned;    /* by value: must be there at the end; NULL: none */
-  int *take_start; /* by op, into `take`; NULL: nothing in place */
+  int64_t *bytes;   /* by value */
+  bool *pinned;     /* by value: must be there at the end; NULL: none */
+  int *take_start;  /* by op, into `take`; NULL: nothing in place */
   mrt_take *take;
   double swap_out, swap_in; /* seconds per byte; 0: nothing can be swapped */
 } mrt_problem;
@@ -62,5 +62,20 @@ typedef struct mrt_schedule {
   double cost;  /* of all runs, and of waiting for copies */
   double bound; /* no schedule with these first runs costs less */
 } mrt_schedule;
+
+/* What a value may do while nobody reads it, by value; a set. */
+enum { MRT_MAY_KEEP = 1, MRT_MAY_RECOMPUTE = 2, MRT_MAY_SWAP = 4 };
+
+/* The cheapest schedule found within `budget` bytes, by a fixed amount of
+ * work.  `may` by value; NULL: keep or recompute.  EBUDGET when none is found;
+ * out->peak is then the least peak that was. */
+mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
+                              const mrt_problem *p, const uint8_t *may,
+                              int64_t budget, mrt_schedule *out);
+
+/* Walk the schedule: fills peak and cost.  EPLAN, with the act, when it does
+ * not do what the program does. */
+mrt_status mrt_schedule_walk(mrt_arena *arena, mrt_error *e,
+                             const mrt_problem *p, mrt_schedule *s);
 
 #endif
