@@ -12,6 +12,7 @@
  *   state.c    variables, assignment, updates, evaluation
  *   grad.c     gradients, and custom ones written in Lua
  *   plan.c     traces, plans, the spaces they share
+ *   policy.c   checkpoint policies written in Lua
  *   describe.c plans and operators as Lua tables
  *   pack.c     offsets for lifetimes
  *   host.c     a clock, a terminal
@@ -174,6 +175,19 @@ mrt_tensor *mrt_lua_expand(lua_State *L, mrt_binding *m, int arg,
                            const mrt_type *like);
 /* Push a function that applies `op`. */
 void mrt_lua_push_operator(lua_State *L, mrt_binding *m, const mrt_op *op);
+
+/* ---- policy.c ------------------------------------------------------------ */
+
+/* Who asks: the function at stack index `function` of L answers. */
+typedef struct mrt_policy_call {
+  lua_State *L;
+  mrt_binding *m;
+  int function;
+} mrt_policy_call;
+
+/* A mrt_checkpoint_policy; `user` is a mrt_policy_call.  An error of the
+ * function waits to be raised again. */
+mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked);
 
 /* ---- what each file adds to the module table on top ---------------------- */
 

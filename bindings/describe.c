@@ -62,11 +62,12 @@ static int plan_info(lua_State *L) {
 
 static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   mrt_step_info s = mrt_plan_get_step(plan, i);
-  lua_createtable(L, 0, 8);
+  lua_createtable(L, 0, 9);
   set_text(L, "op", s.op);
   set_text(L, "file", s.file);
   set_integer(L, "line", s.line);
   set_truth(L, "backward", s.backward);
+  set_truth(L, "recomputed", s.recomputed);
   set_number(L, "flops", s.flops);
   set_number(L, "bytes", s.bytes);
   set_integer(L, "live", (int64_t)s.live);

@@ -54,6 +54,28 @@ static int tracing(lua_State *L) {
   return 1;
 }
 
+/* layer_begin() -> whether one began; layer_end() */
+static int layer_begin(lua_State *L) {
+  lua_pushboolean(L, mrt_layer_begin(mrt_binding_get(L)->ctx));
+  return 1;
+}
+
+static int layer_end(lua_State *L) {
+  mrt_layer_end(mrt_binding_get(L)->ctx);
+  return 0;
+}
+
+/* region_begin() -> what region_end(outer) wants */
+static int region_begin(lua_State *L) {
+  lua_pushinteger(L, mrt_region_begin(mrt_binding_get(L)->ctx));
+  return 1;
+}
+
+static int region_end(lua_State *L) {
+  mrt_region_end(mrt_binding_get(L)->ctx, (int)luaL_checkinteger(L, 1));
+  return 0;
+}
+
 /* trace_input(like): an input of the type of a tensor; without one, a scalar
  * f32. */
 static int trace_input(lua_State *L) {
@@ -67,7 +89,19 @@ static int trace_input(lua_State *L) {
   return 1;
 }
 
-/* The options table at `arg`; the names are checked in Lua. */
+/* The function and the bytes among the options at `arg`; pushes a value. */
+static void read_budget(lua_State *L, mrt_binding *m, int arg,
+                        mrt_plan_options *o, mrt_policy_call *policy) {
+  lua_getfield(L, arg, "memory");
+  if (lua_isinteger(L, -1)) o->memory = (size_t)lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  if (lua_getfield(L, arg, "checkpoint") != LUA_TFUNCTION) return;
+  *policy = (mrt_policy_call){ L, m, lua_gettop(L) };
+  o->checkpoint = mrt_lua_policy;
+  o->checkpoint_user = policy;
+}
+
+/* The options table at `arg`; names and values are checked in Lua. */
 static mrt_plan_options read_options(lua_State *L, int arg) {
   mrt_plan_options o = { 0 };
   const struct {
@@ -118,6 +152,8 @@ static int trace_end(lua_State *L) {
   mrt_handles *outputs = mrt_lua_check_list(L, m, 2, "trace");
   mrt_plan_options options = read_options(L, 3);
   mrt_space **space = luaL_testudata(L, 4, SPACE);
+  mrt_policy_call policy;
+  if (lua_istable(L, 3)) read_budget(L, m, 3, &options, &policy);
   lua_Integer inputs = luaL_checkinteger(L, 1);
   luaL_argcheck(L, inputs >= 0 && inputs <= MRT_LONGEST_LIST, 1,
                 "not a count of inputs");
@@ -230,9 +266,11 @@ static int collect_space(lua_State *L) {
 
 void mrt_plan_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "trace", trace },         { "trace_input", trace_input },
-    { "trace_end", trace_end }, { "tracing", tracing },
-    { "space", new_space },     { NULL, NULL },
+    { "trace", trace },           { "trace_input", trace_input },
+    { "trace_end", trace_end },   { "tracing", tracing },
+    { "space", new_space },       { "layer_begin", layer_begin },
+    { "layer_end", layer_end },   { "region_begin", region_begin },
+    { "region_end", region_end }, { NULL, NULL },
   };
   static const luaL_Reg methods[] = {
     { "run", run },

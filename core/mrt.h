@@ -258,11 +258,62 @@ MRT_API mrt_status mrt_trace_input(mrt_context *ctx, const mrt_type *type,
                                    mrt_tensor **out);
 MRT_API void mrt_trace_abort(mrt_context *ctx);
 
+/* What is made until the matching end belongs to one more layer of the network.
+ * False, with nothing begun, inside another layer.  Policies see layers. */
+MRT_API bool mrt_layer_begin(mrt_context *ctx);
+MRT_API void mrt_layer_end(mrt_context *ctx);
+/* What is made until the matching end is recomputed for the backward pass from
+ * what the region reads.  Regions nest; begin returns what end wants. */
+MRT_API int mrt_region_begin(mrt_context *ctx);
+MRT_API void mrt_region_end(mrt_context *ctx, int outer);
+
+/* What happens to an activation between forward and backward pass. */
+typedef enum mrt_choice {
+  MRT_CHOICE_OPEN, /* the planner's: keep, unless the budget wants otherwise */
+  MRT_CHOICE_KEEP,
+  MRT_CHOICE_RECOMPUTE,
+  MRT_CHOICE_SWAP
+} mrt_choice;
+
+/* A value that the forward pass makes: what a checkpoint policy is asked about.
+ * Steps count from 0 in the order that needs least memory with all kept. */
+typedef struct mrt_activation {
+  const char *op, *name; /* name may be NULL */
+  const char *file;
+  int line;
+  mrt_type type;
+  size_t bytes;
+  double flops, seconds;   /* of the node that makes it */
+  int first_use, last_use; /* the steps that make it and read it last */
+  bool saved;              /* the backward pass reads it */
+  int layer;               /* 1, 2, ..: as begun, or else found in the graph */
+  int last_layer;          /* the last whose forward pass reads it */
+  bool region;       /* inside a region; its choice is RECOMPUTE already */
+  mrt_choice choice; /* to answer */
+  double priority;   /* among OPEN ones: the larger, the rather kept */
+  int segment; /* what is recomputed stays until its last use where it is of
+                  the segment that wants it; at first the layer */
+} mrt_activation;
+
+/* A checkpoint policy: answers all activations at once, in step order.
+ * `kept`: bytes that OPEN ones may keep for the backward pass; set it to give
+ * such a budget. */
+typedef struct mrt_checkpoint {
+  mrt_activation *activations;
+  int count, layers;
+  size_t saved; /* bytes that the backward pass reads, all kept */
+  size_t kept;  /* to answer; SIZE_MAX: no such budget */
+} mrt_checkpoint;
+typedef mrt_status (*mrt_checkpoint_policy)(void *user, mrt_checkpoint *c);
+
 typedef struct mrt_plan_options {
   /* graph optimisation; each can be switched off for study */
   bool no_cse, no_fold, no_dead, no_identities, no_fuse;
-  bool no_inplace, no_share; /* memory schemes, for study */
-  bool keep_order;           /* run in program order */
+  bool no_inplace, no_share;        /* memory schemes, for study */
+  bool keep_order;                  /* run in program order */
+  mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
+  void *checkpoint_user;
+  size_t memory; /* a budget for the peak; 0: none */
   const char *name;
 } mrt_plan_options;
 
@@ -311,7 +362,8 @@ typedef struct mrt_step_info {
   const char *op;
   const char *file;
   int line;
-  bool backward; /* made by mrt_grad */
+  bool backward;   /* made by mrt_grad */
+  bool recomputed; /* a second run of a forward node */
   double flops, bytes;
   size_t live; /* transient bytes alive while it runs, workspace included */
 } mrt_step_info;

@@ -51,6 +51,7 @@ typedef struct mrt_node {
   mrt_value **in, **out;
   mrt_origin origin;
   const char *label; /* what to call it: the operator, or what was fused */
+  bool recomputed;   /* a clone: the forward node runs again */
   bool dead;         /* removed by the next mrt_graph_sweep */
   int scratch_slot;  /* or -1 */
   int mark;          /* scratch of one pass */

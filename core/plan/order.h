@@ -19,6 +19,7 @@ typedef struct mrt_flow {
   mrt_lists reads, readers; /* node -> blocks, block -> nodes; each once */
   int *made;                /* node i makes blocks made[i] .. made[i + 1] */
   int *maker;               /* by block */
+  mrt_value **value;        /* by block */
   int64_t *bytes;           /* by block, rounded */
   int64_t *scratch;         /* by node */
   int *take_start;          /* by node, into `take`; as lifetime.c tries them */

@@ -32,6 +32,22 @@ static void switches(const mrt_plan_options *o, bool *off) {
   memcpy(off, given, sizeof given);
 }
 
+size_t mrt_plan_rest(mrt_plan *plan) {
+  const mrt_graph *g = &plan->graph;
+  size_t bytes = 0;
+  for (int i = 0; i < g->value_count; i++) g->values[i]->uses = 0;
+  for (int i = 0; i < g->node_count; i++)
+    for (int k = 0; k < g->nodes[i]->nin; k++) g->nodes[i]->in[k]->base->uses++;
+  for (int i = 0; i < g->output_count; i++) g->outputs[i]->uses = -1;
+  for (int i = 0; i < g->value_count; i++) {
+    const mrt_value *v = g->values[i];
+    bool kept = v->leaf == MRT_LEAF_VARIABLE || v->leaf == MRT_LEAF_CONSTANT;
+    if ((kept && v->uses > 0) || v->uses < 0)
+      bytes += mrt_round_up(plan->ctx, mrt_type_bytes(&v->type));
+  }
+  return bytes;
+}
+
 static void add_up(mrt_plan *plan) {
   mrt_plan_info *info = &plan->info;
   for (int i = 0; i < plan->slot_count; i++) {
@@ -126,6 +142,7 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     .file = s->node->origin.file,
     .line = s->node->origin.line,
     .backward = s->node->origin.backward,
+    .recomputed = s->node->recomputed,
     .flops = s->flops,
     .bytes = s->traffic,
     .live = s->live,

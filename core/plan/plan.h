@@ -102,6 +102,11 @@ void mrt_plan_unmake(mrt_plan *plan);
 bool mrt_value_uniform(mrt_value *v, double *k);
 /* A new slot; its index, or -1 when memory is out. */
 int mrt_plan_slot(mrt_plan *plan, mrt_slot slot);
+/* Bytes of the peak outside the arena: variables, constants, outputs. */
+size_t mrt_plan_rest(mrt_plan *plan);
+/* Fill step i for its node: kernel, call, scratch.  Steps up to i then have
+ * kernels' states to release. */
+mrt_status mrt_step_make(mrt_plan *plan, int i);
 /* The dtype a node computes in: f64 when it touches f64, else f32. */
 mrt_dtype mrt_node_real(const mrt_node *n);
 /* Is the arena where this slot lives?  Outputs, leaves have other homes. */

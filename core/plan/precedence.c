@@ -102,6 +102,7 @@ static void add_blocks(building *b, int i) {
     if (v->base != v || b->block_of[v->id] == -2) continue;
     b->block_of[v->id] = f->blocks;
     f->maker[f->blocks] = i;
+    f->value[f->blocks] = n->out[k];
     f->bytes[f->blocks++] =
         (int64_t)mrt_round_up(b->g->ctx, mrt_type_bytes(&v->type));
   }
@@ -190,6 +191,7 @@ mrt_status mrt_flow_make(mrt_flow *f, const mrt_plan *plan, mrt_arena *arena,
                    .nodes = n,
                    .made = MRT_NEW(arena, int, n + 2),
                    .maker = MRT_NEW(arena, int, values),
+                   .value = MRT_NEW(arena, mrt_value *, values),
                    .bytes = MRT_NEW(arena, int64_t, values),
                    .scratch = MRT_NEW(arena, int64_t, n + 1),
                    .take_start = MRT_NEW(arena, int, n + 2),
@@ -202,7 +204,7 @@ mrt_status mrt_flow_make(mrt_flow *f, const mrt_plan *plan, mrt_arena *arena,
                  .updater_of = MRT_NEW(arena, int, values),
                  .block_of = MRT_NEW(arena, int, values),
                  .tainted = MRT_NEW(arena, bool, n) };
-  if (!f->made || !f->maker || !f->bytes || !f->scratch || !f->take_start ||
+  if (!f->made || !f->maker || !f->value || !f->bytes || !f->scratch || !f->take_start ||
       !f->update || !b.maker_of || !b.updater_of || !b.block_of || !b.tainted)
     return mrt_nomem(&g->ctx->error);
   find_updaters(&b);

@@ -38,7 +38,7 @@ static void describe(mrt_operand *o, const mrt_value *v) {
   memcpy(o->strides, v->strides, sizeof o->strides);
 }
 
-static mrt_status select_one(mrt_plan *plan, int i) {
+mrt_status mrt_step_make(mrt_plan *plan, int i) {
   mrt_graph *g = &plan->graph;
   mrt_node *n = g->nodes[i];
   mrt_step *s = &plan->steps[i];
@@ -58,7 +58,7 @@ static mrt_status select_one(mrt_plan *plan, int i) {
   for (int k = 0; k < n->nin; k++) describe(&s->call.in[k], n->in[k]);
   for (int k = 0; k < n->nout; k++) describe(&s->call.out[k], n->out[k]);
   if (s->kernel->prepare) s->call.state = s->kernel->prepare(&s->call);
-  plan->step_count = i + 1; /* from here on unmake releases the state */
+  if (plan->step_count <= i) plan->step_count = i + 1; /* has a state */
   size_t scratch = s->kernel->scratch ? s->kernel->scratch(&s->call) : 0;
   if (scratch == 0) return MRT_OK;
   n->scratch_slot = mrt_plan_slot(plan, (mrt_slot){ .node = n,
@@ -73,6 +73,6 @@ mrt_status mrt_pass_select(mrt_plan *plan) {
   mrt_graph *g = &plan->graph;
   plan->steps = MRT_NEW(&g->arena, mrt_step, g->node_count);
   if (!plan->steps) return mrt_nomem(&plan->ctx->error);
-  for (int i = 0; i < g->node_count; i++) MRT_TRY(select_one(plan, i));
+  for (int i = 0; i < g->node_count; i++) MRT_TRY(mrt_step_make(plan, i));
   return MRT_OK;
 }

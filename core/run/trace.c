@@ -5,6 +5,34 @@
 
 MRT_API bool mrt_tracing(const mrt_context *ctx) { return ctx->trace != NULL; }
 
+/* ---- layers and regions -------------------------------------------------- */
+
+MRT_API bool mrt_layer_begin(mrt_context *ctx) {
+  if (ctx->origin.layer) return false;
+  ctx->origin.layer = ++ctx->layers;
+  return true;
+}
+
+MRT_API void mrt_layer_end(mrt_context *ctx) { ctx->origin.layer = 0; }
+
+MRT_API int mrt_region_begin(mrt_context *ctx) {
+  int outer = ctx->origin.region;
+  ctx->origin.region = ++ctx->regions;
+  return outer;
+}
+
+MRT_API void mrt_region_end(mrt_context *ctx, int outer) {
+  ctx->origin.region = outer;
+}
+
+/* Whatever an error left open ends with the trace. */
+static void leave_all(mrt_context *ctx) {
+  ctx->origin.layer = ctx->origin.region = 0;
+  ctx->layers = ctx->regions = 0;
+}
+
+/* ---- traces ---------------------------------------------------------------- */
+
 MRT_API mrt_status mrt_trace_begin(mrt_context *ctx) {
   if (ctx->trace)
     return mrt_fail(&ctx->error, MRT_ESTATE,
@@ -14,6 +42,7 @@ MRT_API mrt_status mrt_trace_begin(mrt_context *ctx) {
   mrt_arena_init(&trace->arena, ctx->allocator);
   trace->first_id = ctx->next_id;
   ctx->trace = trace;
+  leave_all(ctx);
   return MRT_OK;
 }
 
@@ -38,6 +67,7 @@ MRT_API void mrt_trace_abort(mrt_context *ctx) {
   mrt_trace *trace = ctx->trace;
   if (!trace) return;
   ctx->trace = NULL;
+  leave_all(ctx);
   for (int i = 0; i < trace->variable_count; i++) {
     mrt_variable *v = trace->variables[i]->variable;
     mrt_tensor *traced = v->traced;

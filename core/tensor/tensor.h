@@ -37,6 +37,8 @@ typedef struct mrt_origin {
   const char *file;
   int line;
   bool backward; /* built by mrt_grad from that line */
+  int layer;     /* of the network, 1, 2, ..; 0: in none */
+  int region;    /* to be recomputed as a whole, 1, 2, ..; 0: in none */
 } mrt_origin;
 
 typedef struct mrt_expr {
@@ -115,6 +117,7 @@ struct mrt_context {
     char *text;
   } * files;
   mrt_origin origin;
+  int layers, regions; /* begun so far in this trace */
   mrt_trace *trace;
   mrt_tensor *dead; /* being freed, so that long chains do not recurse */
   bool burying;

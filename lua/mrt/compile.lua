@@ -9,6 +9,8 @@
 
 local core = require "mrt.core"
 local Plan = require "mrt.plan"
+local checkpoint = require "mrt.policy.checkpoint"
+local format = require "mrt.format"
 
 local compile = {}
 
@@ -24,10 +26,13 @@ local MOST_PLANS = 16 -- then the oldest is forgotten
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
 ---@field order? "memory"|"program"  which order to run in
+---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
+---@field memory? integer|string  a budget for the peak: "2GiB", 2e9
 
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", fuse = "boolean",
-  inplace = "boolean", share = "boolean", order = "string" }
+  inplace = "boolean", share = "boolean", order = "string",
+  checkpoint = "any", memory = "any" }
 
 local function check_callable(who, fn)
   if type(fn) == "function" then return end
@@ -45,7 +50,7 @@ local function check_options(given)
     if not kinds[name] then
       core.fail("value", "compile", ("no option '%s' (options: %s)")
         :format(tostring(name), table.concat(names, ", ")))
-    elseif type(value) ~= kinds[name] then
+    elseif kinds[name] ~= "any" and type(value) ~= kinds[name] then
       core.fail("value", "compile", ("option '%s': a %s wanted, got %s")
         :format(name, kinds[name], tostring(value)))
     end
@@ -55,6 +60,14 @@ local function check_options(given)
     core.fail("value", "compile",
       ("option 'order': memory or program wanted, got %s"):format(order))
   end
+end
+
+local function read_memory(value)
+  local bytes, message = format.read_bytes(value)
+  if not bytes then
+    core.fail("value", "compile", "option 'memory': " .. message)
+  end
+  return bytes
 end
 
 -- ---- signatures ------------------------------------------------------------
@@ -289,6 +302,8 @@ function compile.compile(fn, options)
   local own = {}
   for name, value in pairs(options or {}) do own[name] = value end
   check_options(own)
+  own.checkpoint = checkpoint.decider(own.checkpoint)
+  if own.memory then own.memory = read_memory(own.memory) end
   if not own.name then
     local where = type(fn) == "function" and debug.getinfo(fn, "S")
     own.name = where and ("%s:%d"):format(where.short_src, where.linedefined)

@@ -17,6 +17,7 @@ require "mrt.tensor"
 
 local argument = require "mrt.argument"
 local compile = require "mrt.compile"
+local scope = require "mrt.scope"
 local op = core.op
 
 ---@class mrt
@@ -333,6 +334,8 @@ end
 function mrt.info() return core.info() end
 
 mrt.update, mrt.is_tensor, mrt.is_variable = core.update, core.is_tensor, core.is_variable
+mrt.layer, mrt.checkpoint = scope.layer, scope.checkpoint
+mrt.checkpoint_sequential = scope.checkpoint_sequential
 mrt.compile, mrt.runtime, mrt.tracing = compile.compile, compile.runtime, core.tracing
 
 -- Operators read well as functions too: mrt.where(c, x, y), mrt.maximum(x, y).
@@ -347,7 +350,8 @@ for name, f in pairs(mrt) do
 end
 
 -- For the prompt, which completes names without calling __index.
-local modules = { nn = true, optim = true, data = true, train = true, estimate = true }
+local modules = { nn = true, optim = true, policy = true, data = true,
+  train = true, estimate = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   local name = "mrt." .. tostring(key)

@@ -11,6 +11,7 @@ local Dropout = require "mrt.nn.dropout"
 local Block = require "mrt.nn.block"
 local initial = require "mrt.nn.initial"
 local options = require "mrt.options"
+local scope = require "mrt.scope"
 
 ---@class mrt.nn.GPTOptions
 ---@field vocab integer
@@ -83,7 +84,7 @@ function GPT:forward(tokens)
   local positions = self.positions.weight
   if T < self.context then positions = positions:slice(1, 1, T) end
   local x = self.dropout(self.tokens(tokens) + positions)
-  for _, block in ipairs(self.blocks) do x = block(x) end
+  for _, block in ipairs(self.blocks) do x = scope.layer(block, x) end
   x = self.norm(x)
   return x:linear(self.head and self.head.weight or self.tokens.weight)
 end

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local Module = require "mrt.nn.module"
+local scope = require "mrt.scope"
 
 --- Chain layers (or plain functions of a tensor), the first one first.
 ---
@@ -17,7 +18,7 @@ function Sequential:init(...) self.layers = { ... } end
 ---@param x mrt.Tensor
 ---@return mrt.Tensor
 function Sequential:forward(x)
-  for _, layer in ipairs(self.layers) do x = layer(x) end
+  for _, layer in ipairs(self.layers) do x = scope.layer(layer, x) end
   return x
 end
 

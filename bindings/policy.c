@@ -1,0 +1,113 @@
+/* policy.c -- checkpoint policies written in Lua
+ *
+ * The core asks about all activations at once; they become a list of tables
+ * that the function answers in place.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+#include <string.h>
+
+/* What the protected function gets. */
+typedef struct question {
+  mrt_policy_call *call;
+  mrt_checkpoint *asked;
+} question;
+
+static const char *const choices[] = { "open", "keep", "recompute", "swap" };
+
+static void set_integer(lua_State *L, const char *key, int64_t value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_text(lua_State *L, const char *key, const char *value) {
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_truth(lua_State *L, const char *key, bool value) {
+  lua_pushboolean(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void push_activation(lua_State *L, const mrt_activation *a) {
+  char type[256];
+  mrt_type_print(&a->type, type, sizeof type);
+  lua_createtable(L, 0, 20);
+  set_text(L, "op", a->op);
+  set_text(L, "name", a->name);
+  set_text(L, "file", a->file);
+  set_integer(L, "line", a->line);
+  set_text(L, "type", type);
+  set_integer(L, "bytes", (int64_t)a->bytes);
+  lua_pushnumber(L, a->flops);
+  lua_setfield(L, -2, "flops");
+  lua_pushnumber(L, a->seconds);
+  lua_setfield(L, -2, "time");
+  set_integer(L, "first_use", a->first_use + 1);
+  set_integer(L, "last_use", a->last_use + 1);
+  set_truth(L, "saved", a->saved);
+  set_integer(L, "layer", a->layer);
+  set_integer(L, "last_layer", a->last_layer);
+  set_truth(L, "boundary", a->last_layer > a->layer);
+  set_truth(L, "region", a->region);
+  set_integer(L, "segment", a->segment);
+  set_text(L, "choice", choices[a->choice]);
+}
+
+static void push_question(lua_State *L, const mrt_checkpoint *c) {
+  lua_createtable(L, c->count, 2);
+  set_integer(L, "layers", c->layers);
+  set_integer(L, "saved", (int64_t)c->saved);
+  for (int i = 0; i < c->count; i++) {
+    push_activation(L, &c->activations[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* The answers of mrt.policy, which has checked what users say. */
+static void read_answer(lua_State *L, mrt_activation *a) {
+  lua_getfield(L, -1, "choice");
+  lua_getfield(L, -2, "priority");
+  lua_getfield(L, -3, "segment");
+  const char *choice = lua_tostring(L, -3);
+  for (int i = 0; choice && i < 4; i++)
+    if (strcmp(choice, choices[i]) == 0) a->choice = (mrt_choice)i;
+  a->priority = lua_tonumber(L, -2);
+  a->segment = (int)lua_tointeger(L, -1);
+  lua_pop(L, 3);
+}
+
+/* kept = function(list): its answers are in the list's fields. */
+static int ask(lua_State *L) {
+  question *q = lua_touserdata(L, 1);
+  lua_pushvalue(L, 2);
+  push_question(L, q->asked);
+  lua_pushvalue(L, -1);
+  lua_insert(L, -3); /* list, function, list */
+  lua_call(L, 1, 1);
+  if (lua_isinteger(L, -1) && lua_tointeger(L, -1) >= 0)
+    q->asked->kept = (size_t)lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  for (int i = 0; i < q->asked->count; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    read_answer(L, &q->asked->activations[i]);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked) {
+  mrt_policy_call *call = user;
+  lua_State *L = call->L;
+  question q = { call, asked };
+  if (!lua_checkstack(L, 4)) return MRT_ENOMEM;
+  lua_pushcfunction(L, ask);
+  lua_pushlightuserdata(L, &q);
+  lua_pushvalue(L, call->function);
+  if (lua_pcall(L, 2, 0, 0) == LUA_OK) return MRT_OK;
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &call->m->carried);
+  call->m->carried = true;
+  return MRT_EVALUE;
+}

@@ -1,0 +1,99 @@
+/* activations.c -- what is a checkpoint policy asked about?
+ *
+ *   needs   an ordered flow
+ *   gives   one entry for every value of the arena that a forward node makes;
+ *           for every backward node the segment it belongs to
+ *   method  Layers first (layers.c).  Values inside a region, read in the forward
+ *           pass by that region only, are to be recomputed.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "plan/recompute.h"
+
+static const mrt_node *node(const mrt_keeping *k, int i) {
+  return k->plan->graph.nodes[i];
+}
+
+static bool forward(const mrt_keeping *k, int i) {
+  return !node(k, i)->origin.backward && !k->flow.update[i];
+}
+
+/* What its readers say of it. */
+static void look_at_readers(const mrt_keeping *k, const int *layer, int block,
+                            mrt_activation *a) {
+  const mrt_flow *f = &k->flow;
+  int maker = f->maker[block];
+  a->last_use = maker, a->last_layer = layer[maker];
+  a->region = node(k, maker)->origin.region != 0;
+  for (int r = f->readers.start[block]; r < f->readers.start[block + 1]; r++) {
+    int i = f->readers.item[r];
+    if (i > a->last_use) a->last_use = i;
+    if (!forward(k, i)) {
+      a->saved = true;
+      continue;
+    }
+    if (layer[i] > a->last_layer) a->last_layer = layer[i];
+    if (node(k, i)->origin.region != node(k, maker)->origin.region)
+      a->region = false;
+  }
+}
+
+static void describe(const mrt_keeping *k, const int *layer, int block,
+                     mrt_activation *a) {
+  int maker = k->flow.maker[block];
+  const mrt_node *n = node(k, maker);
+  const mrt_value *v = k->flow.value[block];
+  *a = (mrt_activation){ .op = n->label,
+                         .name = v->name,
+                         .file = v->origin.file,
+                         .line = v->origin.line,
+                         .type = v->type,
+                         .bytes = (size_t)k->flow.bytes[block],
+                         .flops = mrt_node_flops(n),
+                         .seconds = k->problem.cost[maker],
+                         .first_use = maker,
+                         .layer = layer[maker],
+                         .segment = layer[maker] };
+  look_at_readers(k, layer, block, a);
+  if (!a->region) return;
+  a->choice = MRT_CHOICE_RECOMPUTE;
+  a->segment = -n->origin.region;
+}
+
+/* The last segment whose values a node of the backward pass reads. */
+static int segment_of(const mrt_keeping *k, int i) {
+  const mrt_lists *reads = &k->flow.reads;
+  int segment = 0, made = -1;
+  for (int r = reads->start[i]; r < reads->start[i + 1]; r++) {
+    int b = reads->item[r], a = k->activation_of[b];
+    if (a < 0 || k->flow.maker[b] < made) continue;
+    made = k->flow.maker[b], segment = k->asked.activations[a].segment;
+  }
+  return segment;
+}
+
+void mrt_activations_segment(mrt_keeping *k) {
+  for (int i = 0; i < k->flow.real; i++) k->segment[i] = segment_of(k, i);
+}
+
+mrt_status mrt_activations_list(mrt_keeping *k) {
+  const mrt_flow *f = &k->flow;
+  int *layer = MRT_NEW(k->arena, int, f->real);
+  k->segment = MRT_NEW(k->arena, int, f->real);
+  k->block_of = MRT_NEW(k->arena, int, f->blocks);
+  k->activation_of = MRT_NEW(k->arena, int, f->blocks);
+  k->asked.activations = MRT_NEW(k->arena, mrt_activation, f->blocks);
+  if (!layer || !k->segment || !k->block_of || !k->activation_of ||
+      !k->asked.activations)
+    return mrt_nomem(&k->plan->ctx->error);
+  MRT_TRY(mrt_layers_find(k, layer, &k->asked.layers));
+  for (int b = 0; b < f->blocks; b++) {
+    k->activation_of[b] = -1;
+    if (!forward(k, f->maker[b])) continue;
+    int n = k->asked.count++;
+    mrt_activation *a = &k->asked.activations[n];
+    k->activation_of[b] = n, k->block_of[n] = b;
+    describe(k, layer, b, a);
+    if (a->saved) k->asked.saved += a->bytes;
+  }
+  return MRT_OK;
+}

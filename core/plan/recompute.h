@@ -1,0 +1,43 @@
+/* recompute.h -- from a planned order to one that keeps less
+ *
+ * The recompute pass sees the ordered graph as a flow (order.h); the stages
+ * between are plain data: activations with choices, a schedule of acts, clones.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_PLAN_RECOMPUTE_H
+#define MRT_PLAN_RECOMPUTE_H
+
+#include "plan/cost.h"
+#include "plan/order.h"
+
+/* The flow of an ordered graph, and what may be done about its blocks. */
+typedef struct mrt_keeping {
+  mrt_plan *plan;
+  mrt_arena *arena;
+  mrt_flow flow;
+  mrt_problem problem; /* shares the flow's lists */
+  mrt_checkpoint asked;
+  int *block_of;      /* by activation: its block */
+  int *activation_of; /* by block: its activation, or -1 */
+  int *segment;       /* by node of the backward pass: that it belongs to */
+} mrt_keeping;
+
+/* The problem of running this plan's graph in less memory. */
+mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena);
+/* List the activations, as a policy is asked about them. */
+mrt_status mrt_activations_list(mrt_keeping *k);
+/* Fill k->segment from the activations' segments. */
+void mrt_activations_segment(mrt_keeping *k);
+/* Which layer does each forward node belong to?  As the program said, or from
+ * the graph: layers end where few values cross and begin anew with the next
+ * matrix product.  layer[] is by node, 1 and up. */
+mrt_status mrt_layers_find(const mrt_keeping *k, int *layer, int *count);
+/* Turn OPEN choices into KEEP or RECOMPUTE so that what is kept for the
+ * backward pass takes at most `kept` bytes, for the least extra time. */
+mrt_status mrt_keep_within(mrt_keeping *k, size_t kept);
+/* The schedule that the choices describe; nothing is OPEN. */
+mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s);
+/* Rewrite the plan's graph and steps as the schedule runs them. */
+mrt_status mrt_schedule_apply(mrt_keeping *k, const mrt_schedule *s);
+
+#endif

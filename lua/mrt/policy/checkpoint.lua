@@ -1,0 +1,311 @@
+--- checkpoint.lua -- which activations are kept for the backward pass
+---
+--- A policy is asked once, while planning, and sees what it decides about; it
+--- never runs in a step.  Recomputing changes no bit of a result.
+---
+--- Who comes from DeepSpeed finds its activation checkpointing options here:
+---
+--- | DeepSpeed                          | here                                       |
+--- |------------------------------------|--------------------------------------------|
+--- | number_checkpoints = k             | `segments(k)`                              |
+--- | cpu_checkpointing                  | `swap()`                                   |
+--- | contiguous_memory_optimization     | always so: the plan packs one arena        |
+--- | partition_activations              | `shard` (one rank's share is the default)  |
+--- | synchronize_checkpoint_boundary    | not needed: a plan is one stream of nodes  |
+--- | profile                            | `step:profile()`                           |
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local format = require "mrt.format"
+
+---@class mrt.policy.checkpoint
+local checkpoint = {}
+
+--- What a policy sees of one activation; steps count from 1 in the order planned
+--- with everything kept.
+---@class mrt.Activation
+---@field op string        the operator, or what was fused: "add+gelu"
+---@field name? string     given by mrt.name
+---@field bytes integer
+---@field flops number     of the node that makes it
+---@field time number      predicted seconds of that node
+---@field file string
+---@field line integer
+---@field type string      "f32[4,8]"
+---@field first_use integer  the step that makes it
+---@field last_use integer   the step that reads it last
+---@field saved boolean    the backward pass reads it
+---@field layer integer    1, 2, ...: as marked by mrt.layer, or found in the graph
+---@field last_layer integer  the last layer that reads it in the forward pass
+---@field boundary boolean a later layer reads it: it is handed on
+---@field region boolean   inside mrt.checkpoint: recomputed already
+
+--- The whole, for a policy.
+---@class mrt.Activations
+---@field layers integer
+---@field saved integer    bytes the backward pass reads when all is kept
+---@field [integer] mrt.Activation
+
+---@alias mrt.CheckpointPolicy mrt.Checkpoint | fun(value: mrt.Activation, plan: mrt.Activations): ("keep"|"recompute"|"swap"), number?
+
+---@class mrt.Checkpoint
+---@field name string
+---@field decide fun(all: mrt.Activations): integer?  sets `choice` in each; returns bytes that open ones may keep
+local Checkpoint = {}
+Checkpoint.__index = Checkpoint
+Checkpoint.__name = "mrt.Checkpoint"
+function Checkpoint:__tostring() return "policy.checkpoint." .. self.name end
+
+local function make(name, decide)
+  return setmetatable({ name = name, decide = decide }, Checkpoint)
+end
+
+-- Every value that no region decides about.
+local function each(all, f)
+  for _, value in ipairs(all) do
+    if not value.region then value.choice = f(value) end
+  end
+end
+
+local function count(who, k)
+  if math.type(k) ~= "integer" or k < 1 then
+    core.fail("value", who, ("a positive integer wanted, got %s")
+      :format(tostring(k)))
+  end
+  return k
+end
+
+--- Keep everything: the fastest step.
+---@return mrt.Checkpoint
+function checkpoint.none()
+  return make("none()", function(all)
+    each(all, function() return "keep" end)
+  end)
+end
+
+--- Keep nothing: every layer is computed again from the step's inputs.  The least
+--- memory, for up to N(N-1)/2 more layer evaluations.
+---@return mrt.Checkpoint
+function checkpoint.all()
+  return make("all()", function(all)
+    each(all, function(value)
+      return value.layer == all.layers and "keep" or "recompute"
+    end)
+  end)
+end
+
+-- Layers 1..N in segments: keep what later segments read, and the last segment,
+-- which the backward pass wants first.
+local function by_segment(all, segment_of)
+  local last = segment_of(all.layers)
+  each(all, function(value)
+    value.segment = segment_of(value.layer)
+    local crosses = segment_of(value.last_layer) > value.segment
+    return (crosses or value.segment == last) and "keep" or "recompute"
+  end)
+end
+
+--- Keep what every k-th layer hands on (Chen et al. 2016, arXiv 1604.06174), and
+--- compute the layers of a segment again before its backward pass: one extra
+--- forward pass in all.
+---@param k integer  layers per segment
+---@return mrt.Checkpoint
+function checkpoint.every(k)
+  count("checkpoint.every", k)
+  return make(("every(%d)"):format(k), function(all)
+    by_segment(all, function(layer) return (layer - 1) // k + 1 end)
+  end)
+end
+
+local function in_segments(all, n)
+  n = math.min(n, all.layers)
+  by_segment(all, function(layer)
+    return ((layer - 1) * n) // all.layers + 1
+  end)
+end
+
+--- Split the layers into k segments as equal as can be.
+---@param k integer  segments; more than there are layers is as many
+---@return mrt.Checkpoint
+function checkpoint.segments(k)
+  count("checkpoint.segments", k)
+  return make(("segments(%d)"):format(k), function(all) in_segments(all, k) end)
+end
+
+--- Split N layers into about sqrt(N) segments: O(sqrt N) activations for one extra
+--- forward pass (Chen et al. 2016).
+---@return mrt.Checkpoint
+function checkpoint.sqrt()
+  return make("sqrt()", function(all)
+    in_segments(all, math.max(1, math.floor(math.sqrt(all.layers) + 0.5)))
+  end)
+end
+
+-- ---- by what a value is ----------------------------------------------------
+
+local function set_of(who, list)
+  local set = {}
+  if type(list) ~= "table" then
+    core.fail("value", who, "a list of names wanted, got " .. type(list))
+  end
+  for key, name in pairs(list) do
+    if math.type(key) ~= "integer" or type(name) ~= "string" then
+      core.fail("value", who, ("a list of names wanted, it has %s = %s")
+        :format(tostring(key), tostring(name)))
+    end
+    set[name] = true
+  end
+  return set
+end
+
+-- Is the value in the set by its name, its class, or the operators of its node:
+-- all of them, or for `some` one of them?
+local function within(set, value, some)
+  if set[value.name] or set[value.class] then return true end
+  local all = true
+  for op in value.op:gmatch "[%w_]+" do
+    if set[op] then
+      if some then return true end
+    else
+      all = false
+    end
+  end
+  return all
+end
+
+--- Choose by operator ("softmax"), name (mrt.name) or class of work ("matmul",
+--- "convolution", "attention", "norm", "activation", "dropout", "pooling"):
+---
+---     policy.checkpoint.selective{ keep = {"matmul", "convolution"} }
+---     policy.checkpoint.selective{ recompute = {"norm", "activation", "dropout"} }
+---
+--- With `keep` alone all else is recomputed, with `recompute` alone all else is
+--- kept; with neither, norm, activation, dropout and pooling are recomputed.  What
+--- a layer hands on to the next is kept unless `recompute` names it.
+---@param rules? {keep: string[]?, recompute: string[]?}
+---@return mrt.Checkpoint
+function checkpoint.selective(rules)
+  local who = "checkpoint.selective"
+  rules = rules or {}
+  if type(rules) ~= "table" then
+    core.fail("value", who, "a table wanted, got " .. type(rules))
+  end
+  for key in pairs(rules) do
+    if key ~= "keep" and key ~= "recompute" then
+      core.fail("value", who, ("no option '%s', it has keep, recompute")
+        :format(tostring(key)))
+    end
+  end
+  local keep = rules.keep and set_of(who, rules.keep)
+  local again = rules.recompute and set_of(who, rules.recompute)
+  if not keep and not again then
+    again = set_of(who, { "norm", "activation", "dropout", "pooling" })
+  end
+  return make("selective()", function(all)
+    each(all, function(value)
+      if keep and within(keep, value, true) then return "keep" end
+      if again and within(again, value, false) then return "recompute" end
+      return (value.boundary or not keep) and "keep" or "recompute"
+    end)
+  end)
+end
+
+--- Keep the values with these names (mrt.name) and what layers hand on; compute
+--- all else again.
+---@param names string[]
+---@return mrt.Checkpoint
+function checkpoint.names(names)
+  local keep = set_of("checkpoint.names", names)
+  return make("names()", function(all)
+    local found = {}
+    each(all, function(value)
+      if value.name then found[value.name] = true end
+      return (keep[value.name] or value.boundary) and "keep" or "recompute"
+    end)
+    for name in pairs(keep) do
+      if not found[name] then
+        core.fail("value", "checkpoint.names", ("no activation is named '%s'; "
+          .. "mrt.name(x, '%s') names one"):format(name, name))
+      end
+    end
+  end)
+end
+
+--- Put what layers hand on to the slow tier and compute the rest again.
+---@return mrt.Checkpoint
+function checkpoint.swap()
+  return make("swap()", function(all)
+    each(all, function(value)
+      if value.layer == all.layers then return "keep" end
+      return value.boundary and "swap" or "recompute"
+    end)
+  end)
+end
+
+--- Keep at most this much for the backward pass, chosen for the least time: bytes
+--- ("2 GiB", 2e9), or a share ("50%") of what is kept with nothing recomputed.
+---@param bytes integer|string
+---@return mrt.Checkpoint
+function checkpoint.budget(bytes)
+  local share = tostring(bytes):match "^%s*([%d.]+)%s*%%%s*$"
+  share = share and tonumber(share)
+  local size, message
+  if not share then size, message = format.read_bytes(bytes) end
+  if not share and not size or share and share > 100 then
+    core.fail("value", "checkpoint.budget", (message or ("'%s' is not a share")
+      :format(tostring(bytes))) .. '; "50%" is a share of what is kept')
+  end
+  return make(("budget(%s)"):format(tostring(bytes)), function(all)
+    return size or math.floor(all.saved * share / 100)
+  end)
+end
+
+-- ---- a user's own ----------------------------------------------------------
+
+local answers = { keep = true, recompute = true, swap = true }
+
+local function where(value)
+  return ("%s, %s:%d (%s)"):format(value.op, value.file, value.line, value.type)
+end
+
+local function ask(fn, value, all)
+  local ok, choice, priority = pcall(fn, value, all)
+  if not ok then
+    local text = type(choice) == "table" and choice.message or tostring(choice)
+    core.fail("value", "checkpoint",
+      ("the policy failed on %s: %s"):format(where(value), text))
+  end
+  if choice ~= nil and not answers[choice] then
+    core.fail("value", "checkpoint", ("the policy answered %s for %s; "
+      .. "\"keep\", \"recompute\" or \"swap\" wanted")
+      :format(tostring(choice), where(value)))
+  end
+  if priority ~= nil and type(priority) ~= "number" then
+    core.fail("value", "checkpoint", ("the policy gave the priority %s for %s; "
+      .. "a number wanted"):format(tostring(priority), where(value)))
+  end
+  return choice, priority
+end
+
+--- The function that the core calls with all activations, for an option of
+--- mrt.compile; nil for nil.
+---@param option mrt.CheckpointPolicy?
+---@return (fun(all: mrt.Activations): integer?)?
+function checkpoint.decider(option)
+  if option == nil then return nil end
+  if getmetatable(option) == Checkpoint then return option.decide end
+  if type(option) ~= "function" then
+    core.fail("value", "compile", ("option 'checkpoint': a policy or a function "
+      .. "wanted, got %s"):format(tostring(option)))
+  end
+  return function(all)
+    for _, value in ipairs(all) do
+      if not value.region then
+        value.choice, value.priority = ask(option, value, all)
+      end
+    end
+  end
+end
+
+return checkpoint

@@ -1,0 +1,102 @@
+--- scope.lua -- layers of a network, and regions to be recomputed
+---
+--- Both only mark what is computed between their begin and end; policies and
+--- the planner read the marks.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local scope = {}
+
+local function check_callable(who, fn)
+  local meta = getmetatable(fn)
+  if type(fn) == "function" or type(meta) == "table" and meta.__call then return end
+  core.fail("value", who, "a function or module wanted, got " .. type(fn))
+end
+
+local function layer_done(...)
+  core.layer_end()
+  return ...
+end
+
+--- Call `fn(...)` as one layer of the network: `policy.checkpoint.every(k)` and
+--- the like count these.  Inside another layer it is a plain call.  `nn.Sequential`
+--- and the blocks of the models here are layers already; a network without any is
+--- cut by the planner where few values cross.
+---@param fn function|mrt.nn.Module
+---@param ... any
+---@return any ...  what fn returns
+function scope.layer(fn, ...)
+  check_callable("layer", fn)
+  if not core.layer_begin() then return fn(...) end
+  return layer_done(fn(...))
+end
+
+-- DeepSpeed's and PyTorch's knobs that change nothing here.
+local accepted = { preserve_rng_state = true, use_reentrant = true }
+
+-- A last table {preserve_rng_state = ...} is no argument of fn.
+local function without_options(n, args)
+  local last = args[n]
+  if type(last) ~= "table" or core.is_tensor(last) then return n end
+  local some = false
+  for key in pairs(last) do
+    if not accepted[key] then return n end
+    some = true
+  end
+  return some and n - 1 or n
+end
+
+local function region_done(outer, ...)
+  core.region_end(outer)
+  return ...
+end
+
+--- Call `fn(...)` so that what it computes on the way is not kept for the backward
+--- pass but computed again from what it reads; what it returns is kept.  The
+--- gradient is the same to the bit, dropout included: its masks are a function of
+--- seed, step and place, so there is no state to preserve.
+---
+---     x = mrt.checkpoint(block, x)
+---
+--- A last table may give `preserve_rng_state` and `use_reentrant`, as in PyTorch;
+--- they change nothing.
+---@param fn function|mrt.nn.Module
+---@param ... any
+---@return any ...  what fn returns
+function scope.checkpoint(fn, ...)
+  check_callable("checkpoint", fn)
+  local args = { ... }
+  local n = without_options(select("#", ...), args)
+  return region_done(core.region_begin(), fn(table.unpack(args, 1, n)))
+end
+
+--- Run layers one after the other in `segments` parts, each checkpointed but the
+--- last, as PyTorch's function of this name.
+---@param layers (function|mrt.nn.Module)[]|mrt.nn.Sequential
+---@param segments integer
+---@param x mrt.Tensor
+---@return mrt.Tensor
+function scope.checkpoint_sequential(layers, segments, x)
+  local who = "checkpoint_sequential"
+  if type(layers) == "table" and layers.layers then layers = layers.layers end
+  if type(layers) ~= "table" or #layers == 0 then
+    core.fail("value", who, "a list of layers wanted")
+  end
+  if math.type(segments) ~= "integer" or segments < 1 or segments > #layers then
+    core.fail("value", who, ("segments = %s, wanted 1 to %d, the number of layers")
+      :format(tostring(segments), #layers))
+  end
+  local function run(first, last, y)
+    for i = first, last do y = scope.layer(layers[i], y) end
+    return y
+  end
+  local size = #layers // segments
+  for s = 1, segments - 1 do
+    x = scope.checkpoint(run, (s - 1) * size + 1, s * size, x)
+  end
+  return run((segments - 1) * size + 1, #layers, x)
+end
+
+return scope
