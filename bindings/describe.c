@@ -56,6 +56,7 @@ static int plan_info(lua_State *L) {
   set_integer(L, "nodes", i.nodes);
   set_integer(L, "peak_step", i.peak_step + 1);
   set_number(L, "flops", i.flops);
+  set_number(L, "seconds", i.seconds);
   set_passes(L, &i);
   return 1;
 }
@@ -68,6 +69,8 @@ static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   set_integer(L, "line", s.line);
   set_truth(L, "backward", s.backward);
   set_truth(L, "recomputed", s.recomputed);
+  set_text(L, "class", s.cost);
+  set_number(L, "time", s.seconds);
   set_number(L, "flops", s.flops);
   set_number(L, "bytes", s.bytes);
   set_integer(L, "live", (int64_t)s.live);
@@ -140,6 +143,7 @@ static void push_value(lua_State *L, const mrt_plan *plan, int i) {
   set_text(L, "kind", kind_name(v.kind));
   set_text(L, "op", v.op);
   set_text(L, "name", v.name);
+  set_text(L, "class", v.cost);
   set_text(L, "file", v.file);
   set_integer(L, "line", v.line);
   set_text(L, "type", type);
@@ -232,6 +236,7 @@ static int operators(lua_State *L) {
     lua_createtable(L, 0, 9);
     set_text(L, "name", info.name);
     set_text(L, "doc", info.doc);
+    set_text(L, "class", info.cost);
     set_integer(L, "min_inputs", info.min_inputs);
     set_integer(L, "max_inputs", info.max_inputs);
     set_truth(L, "updates", info.updates);

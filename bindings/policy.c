@@ -37,6 +37,7 @@ static void push_activation(lua_State *L, const mrt_activation *a) {
   lua_createtable(L, 0, 20);
   set_text(L, "op", a->op);
   set_text(L, "name", a->name);
+  set_text(L, "class", a->cost);
   set_text(L, "file", a->file);
   set_integer(L, "line", a->line);
   set_text(L, "type", type);

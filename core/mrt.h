@@ -73,6 +73,37 @@ MRT_API size_t mrt_type_bytes(const mrt_type *type);
 /* "f32[2,3]" into `text`, cut to `size`. */
 MRT_API void mrt_type_print(const mrt_type *type, char *text, size_t size);
 
+/* ---- devices ----------------------------------------------------------- */
+
+/* What kind of work an operator is. */
+typedef enum mrt_cost {
+#define COST(name, doc) MRT_COST_##name,
+#include "costs.def"
+#undef COST
+  MRT_COST_COUNT
+} mrt_cost;
+
+/* "matmul" ...; NULL past the last. */
+MRT_API const char *mrt_cost_name(int kind);
+
+/* How fast a device is and what it holds: all that predicted times depend on.
+ * Seconds, bytes, bytes a second, flop a second. */
+typedef struct mrt_device_profile {
+  char name[64];
+  size_t align;    /* of every offset: a power of two */
+  size_t capacity; /* of its memory; 0: unknown */
+  int threads;     /* that the figures are for */
+  double launch;   /* seconds for any node, and `call` for a run */
+  double call;
+  double matrix[MRT_DTYPE_COUNT]; /* flop/s of large products; 0: see f32 */
+  double edge[3]; /* a product of m, n, k takes the time of one of m + edge[0],
+                     n + edge[1], k + edge[2] */
+  double rate[MRT_COST_COUNT]; /* flop/s of other work in f32, as rows count */
+  double cache;                /* bytes that come again at cache_bandwidth */
+  double cache_bandwidth, bandwidth;
+  double slow_capacity, slow_read, slow_write, slow_latency; /* slow tier */
+} mrt_device_profile;
+
 /* ---- context ----------------------------------------------------------- */
 
 /* realloc in one function: new_size 0 frees and returns NULL; a NULL result
@@ -111,6 +142,13 @@ MRT_API void mrt_set_budget(mrt_context *ctx, size_t bytes);
 MRT_API void mrt_interrupt(mrt_context *ctx);
 /* Forget an interrupt that no run has acted on; true if there was one. */
 MRT_API bool mrt_interrupt_clear(mrt_context *ctx);
+/* The device that plans are made for: at first this one, with declared figures
+ * that depend on instruction set and threads alone. */
+MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx);
+/* Make plans for another, measured or absent, from now on; copied.  EVALUE,
+ * with the field, when a figure makes no sense. */
+MRT_API mrt_status mrt_set_device(mrt_context *ctx,
+                                  const mrt_device_profile *device);
 /* Restart the random numbers: same seed, same program, same bits. */
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed);
 
@@ -171,6 +209,7 @@ typedef struct mrt_op_info {
   bool pointwise; /* inputs of one shape: callers broadcast before */
   bool differentiable; /* has a gradient */
   bool random;         /* draws numbers */
+  const char *cost;    /* its kind of work */
 } mrt_op_info;
 
 MRT_API int mrt_op_count(void);
@@ -283,7 +322,8 @@ typedef struct mrt_activation {
   int line;
   mrt_type type;
   size_t bytes;
-  double flops, seconds;   /* of the node that makes it */
+  const char *cost;        /* kind of work of the node that makes it */
+  double flops, seconds;   /* of that node */
   int first_use, last_use; /* the steps that make it and read it last */
   bool saved;              /* the backward pass reads it */
   int layer;               /* 1, 2, ..: as begun, or else found in the graph */
@@ -352,6 +392,7 @@ typedef struct mrt_plan_info {
                               node needs at once + the rest */
   size_t order_free_bound; /* no order of these nodes does with less; beyond
                               20,000 nodes it is working_set */
+  double seconds;          /* predicted, of one run */
 } mrt_plan_info;
 MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
 /* The i-th optimisation's name, NULL past the last. */
@@ -362,10 +403,12 @@ typedef struct mrt_step_info {
   const char *op;
   const char *file;
   int line;
-  bool backward;   /* made by mrt_grad */
-  bool recomputed; /* a second run of a forward node */
+  bool backward;    /* made by mrt_grad */
+  bool recomputed;  /* a second run of a forward node */
+  const char *cost; /* kind of work */
   double flops, bytes;
-  size_t live; /* transient bytes alive while it runs, workspace included */
+  double seconds; /* predicted */
+  size_t live;    /* transient bytes alive while it runs, workspace included */
 } mrt_step_info;
 MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i);
 
@@ -383,6 +426,7 @@ typedef enum mrt_value_kind {
 typedef struct mrt_value_info {
   mrt_value_kind kind;
   const char *op, *name; /* name may be NULL */
+  const char *cost;      /* kind of work of the operator; NULL: a leaf */
   const char *file;
   int line;
   mrt_type type;

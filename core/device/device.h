@@ -23,8 +23,13 @@ typedef struct mrt_device {
    * never NULL for an operator that is not a view. */
   const mrt_kernel *(*kernel)(const struct mrt_device *device, int op,
                               mrt_dtype dtype);
+  /* Declared figures: a function of this description alone. */
+  void (*describe)(const struct mrt_device *device, mrt_device_profile *to);
   const void *tables; /* the device's own */
 } mrt_device;
+
+/* EVALUE, with the field, when a figure makes no sense. */
+mrt_status mrt_device_check(const mrt_device_profile *profile, mrt_error *e);
 
 /* Fill `*device`.  EVALUE for an unknown or unsupported instruction set. */
 mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,

@@ -103,23 +103,33 @@ bool mrt_node_is_update(const mrt_node *n) {
   return (n->op->traits & MRT_UPDATES) != 0;
 }
 
+void mrt_node_types_init(mrt_node_types *t, const mrt_node *n) {
+  t->s = (mrt_signature){ n->op, n->options, n->nin, n->nout, t->in, t->out };
+  if (t->s.nin > MRT_COUNT(t->in)) t->s.nin = MRT_COUNT(t->in);
+  if (t->s.nout > MRT_COUNT(t->out)) t->s.nout = MRT_COUNT(t->out);
+  for (int i = 0; i < t->s.nin; i++) t->in[i] = &n->in[i]->type;
+  for (int i = 0; i < t->s.nout; i++) t->out[i] = &n->out[i]->type;
+}
+
 double mrt_node_flops(const mrt_node *n) {
+  mrt_node_types t;
   if (!n->op->flops) return 0;
-  /* Rows look at a few leading values only. */
-  const mrt_type *in[8], *out[8];
-  mrt_signature s = { n->op, n->options, n->nin, n->nout, in, out };
-  for (int i = 0; i < n->nin && i < MRT_COUNT(in); i++) in[i] = &n->in[i]->type;
-  for (int i = 0; i < n->nout && i < MRT_COUNT(out); i++)
-    out[i] = &n->out[i]->type;
-  if (s.nin > MRT_COUNT(in)) s.nin = MRT_COUNT(in);
-  if (s.nout > MRT_COUNT(out)) s.nout = MRT_COUNT(out);
-  return n->op->flops(&s);
+  mrt_node_types_init(&t, n);
+  return n->op->flops(&t.s);
+}
+
+/* What a view shows of its base is read, each byte once. */
+static double bytes_read(const mrt_value *v) {
+  size_t shown = mrt_type_bytes(&v->type);
+  size_t there = v->base ? mrt_type_bytes(&v->base->type) : shown;
+  return (double)(shown < there ? shown : there);
 }
 
 double mrt_node_bytes(const mrt_node *n) {
+  mrt_node_types t;
+  if (n->op->bytes) return mrt_node_types_init(&t, n), n->op->bytes(&t.s);
   double bytes = 0;
-  for (int i = 0; i < n->nin; i++)
-    bytes += (double)mrt_type_bytes(&n->in[i]->base->type);
+  for (int i = 0; i < n->nin; i++) bytes += bytes_read(n->in[i]);
   for (int i = 0; i < n->nout; i++)
     bytes += (double)mrt_type_bytes(&n->out[i]->type);
   return bytes;

@@ -112,6 +112,12 @@ mrt_value *mrt_value_instead(mrt_value *v);
 void mrt_graph_sweep(mrt_graph *g);
 bool mrt_node_is_view(const mrt_node *n);
 bool mrt_node_is_update(const mrt_node *n);
+/* What rows see of a node, for costs. */
+typedef struct mrt_node_types {
+  mrt_signature s;
+  const mrt_type *in[8], *out[8];
+} mrt_node_types;
+void mrt_node_types_init(mrt_node_types *t, const mrt_node *n);
 double mrt_node_flops(const mrt_node *n);
 double mrt_node_bytes(const mrt_node *n); /* read and written */
 /* The value whose storage `v` shows, through views. */

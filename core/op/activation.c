@@ -75,6 +75,7 @@ static void silu_grad_gradient(mrt_build *b) {
 const mrt_op mrt_op_gelu = {
   .name = "gelu",
   .number = MRT_OP_gelu,
+  .cost = MRT_COST_activation,
   .doc = "y = x P(x), P the normal distribution function",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -90,6 +91,7 @@ const mrt_op mrt_op_gelu = {
 const mrt_op mrt_op_gelu_grad = {
   .name = "gelu_grad",
   .number = MRT_OP_gelu_grad,
+  .cost = MRT_COST_activation,
   .doc = "dx = dy (P(x) + x P'(x)), for y = gelu(x)",
   .min_inputs = 2,
   .max_inputs = 2,
@@ -105,6 +107,7 @@ const mrt_op mrt_op_gelu_grad = {
 const mrt_op mrt_op_silu = {
   .name = "silu",
   .number = MRT_OP_silu,
+  .cost = MRT_COST_activation,
   .doc = "y = x / (1 + e^-x)",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -119,6 +122,7 @@ const mrt_op mrt_op_silu = {
 const mrt_op mrt_op_silu_grad = {
   .name = "silu_grad",
   .number = MRT_OP_silu_grad,
+  .cost = MRT_COST_activation,
   .doc = "dx = dy s (1 + x (1 - s)), s = 1 / (1 + e^-x)",
   .min_inputs = 2,
   .max_inputs = 2,

@@ -223,6 +223,7 @@ static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 const mrt_op mrt_op_attention = {
   .name = "attention",
   .number = MRT_OP_attention,
+  .cost = MRT_COST_attention,
   .doc = "o = softmax(scale q k^T) v and lse = log sum exp(scale q k^T)",
   .min_inputs = 3,
   .max_inputs = 3,
@@ -236,6 +237,7 @@ const mrt_op mrt_op_attention = {
 const mrt_op mrt_op_attention_grad = {
   .name = "attention_grad",
   .number = MRT_OP_attention_grad,
+  .cost = MRT_COST_attention,
   .doc = "dq, dk, dv of o, lse = attention(q, k, v), from do",
   .min_inputs = 6,
   .max_inputs = 6,

@@ -32,6 +32,7 @@ static void grad(mrt_build *b) {
 const mrt_op mrt_op_cast = {
   .name = "cast",
   .number = MRT_OP_cast,
+  .cost = MRT_COST_pointwise,
   .doc = "y = x in another dtype",
   .min_inputs = 1,
   .max_inputs = 1,

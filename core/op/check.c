@@ -33,6 +33,15 @@ MRT_API const mrt_op *mrt_op_find(const char *name) {
   return NULL;
 }
 
+MRT_API const char *mrt_cost_name(int kind) {
+  static const char *const names[] = {
+#define COST(name, doc) #name,
+#include "costs.def"
+#undef COST
+  };
+  return kind >= 0 && kind < MRT_COST_COUNT ? names[kind] : NULL;
+}
+
 MRT_API mrt_op_info mrt_op_get_info(const mrt_op *op) {
   return (mrt_op_info){
     .name = op->name,
@@ -46,6 +55,7 @@ MRT_API mrt_op_info mrt_op_get_info(const mrt_op *op) {
     .pointwise = op->traits & MRT_POINTWISE,
     .differentiable = op->grad,
     .random = op->traits & MRT_RANDOM,
+    .cost = mrt_cost_name((int)op->cost),
   };
 }
 

@@ -130,6 +130,7 @@ static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 const mrt_op mrt_op_cross_entropy = {
   .name = "cross_entropy",
   .number = MRT_OP_cross_entropy,
+  .cost = MRT_COST_softmax,
   .doc = "loss = lse - logits[target], lse = log sum exp(logits), for each row",
   .min_inputs = 2,
   .max_inputs = 2,
@@ -143,6 +144,7 @@ const mrt_op mrt_op_cross_entropy = {
 const mrt_op mrt_op_cross_entropy_grad = {
   .name = "cross_entropy_grad",
   .number = MRT_OP_cross_entropy_grad,
+  .cost = MRT_COST_softmax,
   .doc = "dlogits = (exp(logits - lse) - onehot(target)) * dloss, "
          "for logits, targets, lse, dloss",
   .min_inputs = 4,

@@ -32,6 +32,7 @@ static void grad(mrt_build *b) {
 const mrt_op mrt_op_dropout = {
   .name = "dropout",
   .number = MRT_OP_dropout,
+  .cost = MRT_COST_dropout,
   .doc = "y = x / (1 - p) with probability 1 - p, else 0",
   .min_inputs = 1,
   .max_inputs = 1,

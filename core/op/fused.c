@@ -18,27 +18,34 @@ static mrt_status infer(mrt_infer *c) {
 }
 
 /* Pointwise costs depend on options and output type only. */
-static double flops(const mrt_signature *s) {
+static void work(const mrt_signature *s, double *by_kind) {
   const mrt_fused_options *o = s->options;
-  double sum = 0;
   for (int i = 0; i < o->code_count; i++) {
     const mrt_op *op = mrt_ops[o->code[i].op];
     mrt_signature part = *s;
     part.op = op, part.options = o->code[i].options, part.nout = 1;
-    if (op->flops) sum += op->flops(&part);
+    if (op->flops) by_kind[op->cost] += op->flops(&part);
   }
+}
+
+static double flops(const mrt_signature *s) {
+  double by_kind[MRT_COST_COUNT] = { 0 }, sum = 0;
+  work(s, by_kind);
+  for (int i = 0; i < MRT_COST_COUNT; i++) sum += by_kind[i];
   return sum;
 }
 
 const mrt_op mrt_op_fused = {
   .name = "fused",
   .number = MRT_OP_fused,
+  .cost = MRT_COST_pointwise,
   .doc = "a chain of pointwise operators",
   .min_inputs = 0,
   .max_inputs = -1,
   .options_size = sizeof(mrt_fused_options),
   .infer = infer,
   .flops = flops,
+  .work = work,
   .inplace = UINT32_MAX,
   .strided = UINT32_MAX,
   .width = MRT_WIDE,

@@ -39,6 +39,7 @@ static void gradient(mrt_build *b) {
 const mrt_op mrt_op_global_norm = {
   .name = "global_norm",
   .number = MRT_OP_global_norm,
+  .cost = MRT_COST_reduce,
   .doc = "y = sqrt(sum of squares of all elements of all inputs)",
   .min_inputs = 1,
   .max_inputs = -1,

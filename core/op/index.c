@@ -73,6 +73,7 @@ static void gather_gradient(mrt_build *b) {
 const mrt_op mrt_op_gather = {
   .name = "gather",
   .number = MRT_OP_gather,
+  .cost = MRT_COST_move,
   .doc = "y[i,j] = x[index[i,j], j], for dim 1 of two",
   .min_inputs = 2,
   .max_inputs = 2,
@@ -111,6 +112,7 @@ static double scatter_add_flops(const mrt_signature *s) {
 const mrt_op mrt_op_scatter_add = {
   .name = "scatter_add",
   .number = MRT_OP_scatter_add,
+  .cost = MRT_COST_move,
   .doc = "y = x; y[index[i,j], j] += src[i,j], for dim 1 of two",
   .min_inputs = 3,
   .max_inputs = 3,
@@ -158,6 +160,7 @@ static void embedding_gradient(mrt_build *b) {
 const mrt_op mrt_op_embedding = {
   .name = "embedding",
   .number = MRT_OP_embedding,
+  .cost = MRT_COST_move,
   .doc = "y[i,:] = w[ids[i],:]",
   .min_inputs = 2,
   .max_inputs = 2,
@@ -198,6 +201,7 @@ static double embedding_grad_flops(const mrt_signature *s) {
 const mrt_op mrt_op_embedding_grad = {
   .name = "embedding_grad",
   .number = MRT_OP_embedding_grad,
+  .cost = MRT_COST_move,
   .doc = "dw = 0; dw[ids[i],:] += dy[i,:]",
   .min_inputs = 2,
   .max_inputs = 2,

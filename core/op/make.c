@@ -106,6 +106,7 @@ static mrt_status infer_randint(mrt_infer *c) {
 const mrt_op mrt_op_full = {
   .name = "full",
   .number = MRT_OP_full,
+  .cost = MRT_COST_move,
   .doc = "y = value everywhere",
   MRT_OPTIONS(full_options, mrt_full_options),
   .infer = infer_full,
@@ -115,6 +116,7 @@ const mrt_op mrt_op_full = {
 const mrt_op mrt_op_arange = {
   .name = "arange",
   .number = MRT_OP_arange,
+  .cost = MRT_COST_move,
   .doc = "y = start, start + step, ... short of stop",
   MRT_OPTIONS(arange_options, mrt_arange_options),
   .infer = infer_arange,
@@ -125,6 +127,7 @@ const mrt_op mrt_op_arange = {
 const mrt_op mrt_op_rand = {
   .name = "rand",
   .number = MRT_OP_rand,
+  .cost = MRT_COST_random,
   .doc = "y uniform in [0, 1)",
   MRT_OPTIONS(rand_options, mrt_rand_options),
   .infer = infer_rand,
@@ -135,6 +138,7 @@ const mrt_op mrt_op_rand = {
 const mrt_op mrt_op_randn = {
   .name = "randn",
   .number = MRT_OP_randn,
+  .cost = MRT_COST_random,
   .doc = "y normal, mean 0, variance 1",
   MRT_OPTIONS(rand_options, mrt_rand_options),
   .infer = infer_rand,
@@ -145,6 +149,7 @@ const mrt_op mrt_op_randn = {
 const mrt_op mrt_op_randint = {
   .name = "randint",
   .number = MRT_OP_randint,
+  .cost = MRT_COST_random,
   .doc = "y a whole number, low <= y < high, all alike",
   MRT_OPTIONS(randint_options, mrt_randint_options),
   .infer = infer_randint,

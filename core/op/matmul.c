@@ -67,6 +67,19 @@ static double flops(const mrt_signature *s) {
   return 2 * y * k + (s->nin == 3 ? y : 0);
 }
 
+static mrt_product product(const mrt_signature *s) {
+  const mrt_type *a = s->in[0], *y = s->out[0];
+  mrt_product p = { .count = 1,
+                    .m = 1,
+                    .n = (double)y->dims[y->rank - 1],
+                    .k = (double)a->dims[a->rank - 1] };
+  /* One b for the whole batch: one product of all rows. */
+  bool rows = s->in[1]->rank == 2;
+  for (int i = 0; i < y->rank - 1; i++)
+    *(rows || i == y->rank - 2 ? &p.m : &p.count) *= (double)y->dims[i];
+  return p;
+}
+
 /* x summed over the dimensions along which `like` was broadcast to x. */
 static mrt_tensor *sum_to(mrt_build *b, mrt_tensor *x, mrt_tensor *like) {
   const mrt_type *from = mrt_of(x), *to = mrt_of(like);
@@ -127,24 +140,28 @@ static void linear_gradient(mrt_build *b) {
 const mrt_op mrt_op_matmul = {
   .name = "matmul",
   .number = MRT_OP_matmul,
+  .cost = MRT_COST_matmul,
   .doc = "y = a @ b, products of the last two dimensions, the others broadcast",
   .min_inputs = 2,
   .max_inputs = 2,
   .infer = matmul_infer,
   .grad = matmul_gradient,
   .flops = flops,
+  .product = product,
   .strided = 3,
   .width = MRT_NARROW,
 };
 const mrt_op mrt_op_linear = {
   .name = "linear",
   .number = MRT_OP_linear,
+  .cost = MRT_COST_matmul,
   .doc = "y = x @ w^T + bias for w [N,K] and bias [N]; bias may be left out",
   .min_inputs = 2,
   .max_inputs = 3,
   .infer = linear_infer,
   .grad = linear_gradient,
   .flops = flops,
+  .product = product,
   .strided = 3,
   .width = MRT_NARROW,
 };

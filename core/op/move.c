@@ -33,6 +33,7 @@ static void copy_gradient(mrt_build *b) { b->din[0] = b->dout[0]; }
 const mrt_op mrt_op_copy = {
   .name = "copy",
   .number = MRT_OP_copy,
+  .cost = MRT_COST_move,
   .doc = "y = x in storage of its own, contiguous",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -95,6 +96,7 @@ static void cat_gradient(mrt_build *b) {
 const mrt_op mrt_op_cat = {
   .name = "cat",
   .number = MRT_OP_cat,
+  .cost = MRT_COST_move,
   .doc = "x1, x2 ... one after the other along dim",
   .min_inputs = 1,
   .max_inputs = -1,
@@ -135,6 +137,7 @@ static void pad_gradient(mrt_build *b) {
 const mrt_op mrt_op_pad = {
   .name = "pad",
   .number = MRT_OP_pad,
+  .cost = MRT_COST_move,
   .doc = "x with `before` and `after` zeros around it along dim",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -176,6 +179,7 @@ static double cumsum_flops(const mrt_signature *s) {
 const mrt_op mrt_op_cumsum = {
   .name = "cumsum",
   .number = MRT_OP_cumsum,
+  .cost = MRT_COST_reduce,
   .doc = "y[k] = x[1] + ... + x[k] along dim; from the end if reverse",
   .min_inputs = 1,
   .max_inputs = 1,

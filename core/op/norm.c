@@ -192,6 +192,7 @@ static void rms_grad_gradient(mrt_build *b) {
 const mrt_op mrt_op_layer_norm = {
   .name = "layer_norm",
   .number = MRT_OP_layer_norm,
+  .cost = MRT_COST_norm,
   .doc = "y = (x - mean) / sqrt(var + eps) * w + b over the last dimension; "
          "also mean and 1 / sqrt(var + eps)",
   .min_inputs = 1,
@@ -206,6 +207,7 @@ const mrt_op mrt_op_layer_norm = {
 const mrt_op mrt_op_layer_norm_grad = {
   .name = "layer_norm_grad",
   .number = MRT_OP_layer_norm_grad,
+  .cost = MRT_COST_norm,
   .doc = "dx, and with w dw and db, for x, mean, rstd, dy[, w]",
   .min_inputs = 4,
   .max_inputs = 5,
@@ -218,6 +220,7 @@ const mrt_op mrt_op_layer_norm_grad = {
 const mrt_op mrt_op_rms_norm = {
   .name = "rms_norm",
   .number = MRT_OP_rms_norm,
+  .cost = MRT_COST_norm,
   .doc = "y = x / sqrt(mean(x * x) + eps) * w over the last dimension; "
          "also 1 / sqrt(mean(x * x) + eps)",
   .min_inputs = 1,
@@ -232,6 +235,7 @@ const mrt_op mrt_op_rms_norm = {
 const mrt_op mrt_op_rms_norm_grad = {
   .name = "rms_norm_grad",
   .number = MRT_OP_rms_norm_grad,
+  .cost = MRT_COST_norm,
   .doc = "dx, and with w dw, for x, rstd, dy[, w]",
   .min_inputs = 3,
   .max_inputs = 4,

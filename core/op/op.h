@@ -51,13 +51,18 @@ typedef struct mrt_infer {
   mrt_error *e;
 } mrt_infer;
 
-/* Types of a node's values, for costs. */
+/* Types of a node's leading values, for costs. */
 typedef struct mrt_signature {
   const mrt_op *op;
   const void *options;
   int nin, nout;
   const mrt_type *const *in, *const *out;
 } mrt_signature;
+
+/* `count` products of [m,k] and [k,n]. */
+typedef struct mrt_product {
+  double count, m, n, k;
+} mrt_product;
 
 struct mrt_build; /* op/build.h */
 struct mrt_view;
@@ -75,7 +80,13 @@ struct mrt_op {
   /* Views: offset and strides of output `index` in elements of the input's
    * storage.  False when this layout cannot be expressed as strides. */
   bool (*view)(struct mrt_view *v);
+  mrt_cost cost;                           /* what kind of work it is */
   double (*flops)(const mrt_signature *s); /* NULL: none */
+  /* The same work by kind, added to by_kind[MRT_COST_COUNT], where it is not
+   * all of one. */
+  void (*work)(const mrt_signature *s, double *by_kind);
+  mrt_product (*product)(const mrt_signature *s); /* of matmul kind only */
+  double (*bytes)(const mrt_signature *s); /* NULL: all it reads and writes */
   uint32_t inplace; /* bit i: output 0 may overwrite input i */
   uint32_t strided; /* bit i: input i may have any strides */
   int updates;      /* outputs 0..updates take the storage of inputs 0.. */

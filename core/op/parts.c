@@ -70,6 +70,7 @@ static void slice_gradient(mrt_build *b) {
 const mrt_op mrt_op_slice = {
   .name = "slice",
   .number = MRT_OP_slice,
+  .cost = MRT_COST_view,
   .doc = "positions first to last of dim, both included",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -135,6 +136,7 @@ static void split_gradient(mrt_build *b) {
 const mrt_op mrt_op_split = {
   .name = "split",
   .number = MRT_OP_split,
+  .cost = MRT_COST_view,
   .doc = "x cut along dim into pieces of `size`; the last may be shorter",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -156,6 +158,7 @@ static mrt_status same_infer(mrt_infer *c) {
 const mrt_op mrt_op_detach = {
   .name = "detach",
   .number = MRT_OP_detach,
+  .cost = MRT_COST_view,
   .doc = "y = x, where gradients stop",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -192,6 +195,7 @@ static void custom_gradient(mrt_build *b) {
 const mrt_op mrt_op_custom = {
   .name = "custom",
   .number = MRT_OP_custom,
+  .cost = MRT_COST_view,
   .doc = "y = x, with gradients for the other inputs from the caller",
   .min_inputs = 1,
   .max_inputs = -1,

@@ -114,6 +114,7 @@ static mrt_status infer_where(mrt_infer *c) {
 #define BINARY(op, text, ...)                                                  \
   const mrt_op mrt_op_##op = { .name = #op,                                    \
                                .number = MRT_OP_##op,                          \
+                               .cost = MRT_COST_pointwise,                     \
                                .doc = text,                                    \
                                .min_inputs = 2,                                \
                                .max_inputs = 2,                                \
@@ -167,7 +168,7 @@ BINARY(logical_or, "z = x or y", .infer = mrt_infer_bools,
        .traits = EITHER);
 
 const mrt_op mrt_op_where = {
-  .name = "where", .number = MRT_OP_where,
+  .name = "where", .number = MRT_OP_where, .cost = MRT_COST_pointwise,
   .doc = "z = x where c, else y",
   .min_inputs = 3, .max_inputs = 3,
   .infer = infer_where, .grad = where_grad, .flops = mrt_flops_one,

@@ -74,9 +74,10 @@ static mrt_status infer_isnan(mrt_infer *c) {
   return MRT_OK;
 }
 
-#define UNARY(op, text, ...)                                                   \
+#define UNARY(op, kind, text, ...)                                             \
   const mrt_op mrt_op_##op = { .name = #op,                                    \
                                .number = MRT_OP_##op,                          \
+                               .cost = MRT_COST_##kind,                        \
                                .doc = text,                                    \
                                .min_inputs = 1,                                \
                                .max_inputs = 1,                                \
@@ -89,54 +90,60 @@ static mrt_status infer_isnan(mrt_infer *c) {
 #define TWICE (MRT_POINTWISE | MRT_INVOLUTION) /* f(f(x)) = x */
 
 /* clang-format off */
-UNARY(neg, "y = -x", .infer = infer_signed, .grad = neg_grad,
+UNARY(neg, pointwise, "y = -x", .infer = infer_signed, .grad = neg_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_FOLLOW,
       .traits = TWICE);
-UNARY(abs, "y = |x|", .infer = infer_signed, .grad = abs_grad,
+UNARY(abs, pointwise, "y = |x|", .infer = infer_signed, .grad = abs_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_FOLLOW,
       .traits = ONCE);
-UNARY(sign, "y = -1, 0 or 1 as x < 0, x = 0, x > 0", .infer = infer_signed,
+UNARY(sign, pointwise, "y = -1, 0 or 1 as x < 0, x = 0, x > 0",
+      .infer = infer_signed,
       .grad = mrt_grad_zero, .flops = mrt_flops_one, .inplace = 1,
       .width = MRT_FOLLOW, .traits = ONCE);
-UNARY(exp, "y = e^x", .infer = mrt_infer_reals, .grad = exp_grad,
+UNARY(exp, pointwise, "y = e^x", .infer = mrt_infer_reals, .grad = exp_grad,
       .flops = mrt_flops_ten, .inplace = 1, .width = MRT_WIDE, .traits = ONCE);
-UNARY(log, "y = ln x", .infer = mrt_infer_reals, .grad = log_grad,
+UNARY(log, pointwise, "y = ln x", .infer = mrt_infer_reals, .grad = log_grad,
       .flops = mrt_flops_ten, .inplace = 1, .width = MRT_WIDE, .traits = ONCE);
-UNARY(sqrt, "y = x^(1/2)", .infer = mrt_infer_reals, .grad = sqrt_grad,
+UNARY(sqrt, pointwise, "y = x^(1/2)", .infer = mrt_infer_reals,
+      .grad = sqrt_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_WIDE, .traits = ONCE);
-UNARY(rsqrt, "y = x^(-1/2)", .infer = mrt_infer_reals, .grad = rsqrt_grad,
+UNARY(rsqrt, pointwise, "y = x^(-1/2)", .infer = mrt_infer_reals,
+      .grad = rsqrt_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_WIDE, .traits = ONCE);
-UNARY(reciprocal, "y = 1 / x", .infer = mrt_infer_reals,
+UNARY(reciprocal, pointwise, "y = 1 / x", .infer = mrt_infer_reals,
       .grad = reciprocal_grad, .flops = mrt_flops_one, .inplace = 1,
       .width = MRT_WIDE, .traits = ONCE);
-UNARY(sin, "y = sin x", .infer = mrt_infer_reals, .grad = sin_grad,
+UNARY(sin, pointwise, "y = sin x", .infer = mrt_infer_reals, .grad = sin_grad,
       .flops = mrt_flops_ten, .inplace = 1, .width = MRT_WIDE, .traits = ONCE);
-UNARY(cos, "y = cos x", .infer = mrt_infer_reals, .grad = cos_grad,
+UNARY(cos, pointwise, "y = cos x", .infer = mrt_infer_reals, .grad = cos_grad,
       .flops = mrt_flops_ten, .inplace = 1, .width = MRT_WIDE, .traits = ONCE);
-UNARY(tanh, "y = tanh x", .infer = mrt_infer_reals, .grad = tanh_grad,
+UNARY(tanh, activation, "y = tanh x", .infer = mrt_infer_reals,
+      .grad = tanh_grad,
       .flops = mrt_flops_ten, .inplace = 1, .width = MRT_FOLLOW,
       .traits = ONCE);
-UNARY(sigmoid, "y = 1 / (1 + e^-x)", .infer = mrt_infer_reals,
+UNARY(sigmoid, activation, "y = 1 / (1 + e^-x)", .infer = mrt_infer_reals,
       .grad = sigmoid_grad, .flops = mrt_flops_ten, .inplace = 1,
       .width = MRT_FOLLOW, .traits = ONCE);
-UNARY(relu, "y = max(x, 0)", .infer = infer_signed, .grad = relu_grad,
+UNARY(relu, activation, "y = max(x, 0)", .infer = infer_signed,
+      .grad = relu_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_FOLLOW,
       .traits = ONCE);
-UNARY(erf, "y = 2 / sqrt pi * integral of e^-t^2 from 0 to x",
+UNARY(erf, pointwise, "y = 2 / sqrt pi * integral of e^-t^2 from 0 to x",
       .infer = mrt_infer_reals, .grad = erf_grad, .flops = mrt_flops_ten,
       .inplace = 1, .width = MRT_WIDE, .traits = ONCE);
-UNARY(floor, "y = largest integer <= x", .infer = mrt_infer_reals,
+UNARY(floor, pointwise, "y = largest integer <= x", .infer = mrt_infer_reals,
       .grad = mrt_grad_zero, .flops = mrt_flops_one, .inplace = 1,
       .width = MRT_WIDE, .traits = ONCE);
-UNARY(ceil, "y = smallest integer >= x", .infer = mrt_infer_reals,
+UNARY(ceil, pointwise, "y = smallest integer >= x", .infer = mrt_infer_reals,
       .grad = mrt_grad_zero, .flops = mrt_flops_one, .inplace = 1,
       .width = MRT_WIDE, .traits = ONCE);
-UNARY(round, "y = nearest integer, half to even", .infer = mrt_infer_reals,
+UNARY(round, pointwise, "y = nearest integer, half to even",
+      .infer = mrt_infer_reals,
       .grad = mrt_grad_zero, .flops = mrt_flops_one, .inplace = 1,
       .width = MRT_WIDE, .traits = ONCE);
-UNARY(isnan, "y = x is not a number", .infer = infer_isnan,
+UNARY(isnan, pointwise, "y = x is not a number", .infer = infer_isnan,
       .flops = mrt_flops_one, .width = MRT_WIDE, .traits = ONCE);
-UNARY(logical_not, "y = not x", .infer = mrt_infer_bools,
+UNARY(logical_not, pointwise, "y = not x", .infer = mrt_infer_bools,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_FOLLOW,
       .traits = TWICE);
 /* clang-format on */

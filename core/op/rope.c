@@ -54,6 +54,7 @@ static void gradient(mrt_build *b) {
 const mrt_op mrt_op_rope = {
   .name = "rope",
   .number = MRT_OP_rope,
+  .cost = MRT_COST_pointwise,
   .doc = "pairs of x rotated by position * base^(-2 i / D)",
   .min_inputs = 1,
   .max_inputs = 1,

@@ -65,6 +65,7 @@ static void log_softmax_grad_gradient(mrt_build *b) {
 const mrt_op mrt_op_softmax = {
   .name = "softmax",
   .number = MRT_OP_softmax,
+  .cost = MRT_COST_softmax,
   .doc = "y = exp(x - max x) / sum exp(x - max x) along dim",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -78,6 +79,7 @@ const mrt_op mrt_op_softmax = {
 const mrt_op mrt_op_softmax_grad = {
   .name = "softmax_grad",
   .number = MRT_OP_softmax_grad,
+  .cost = MRT_COST_softmax,
   .doc = "dx = y * (dy - sum(dy * y)) along dim, for y = softmax(x)",
   .min_inputs = 2,
   .max_inputs = 2,
@@ -91,6 +93,7 @@ const mrt_op mrt_op_softmax_grad = {
 const mrt_op mrt_op_log_softmax = {
   .name = "log_softmax",
   .number = MRT_OP_log_softmax,
+  .cost = MRT_COST_softmax,
   .doc = "y = x - max x - log sum exp(x - max x) along dim",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -104,6 +107,7 @@ const mrt_op mrt_op_log_softmax = {
 const mrt_op mrt_op_log_softmax_grad = {
   .name = "log_softmax_grad",
   .number = MRT_OP_log_softmax_grad,
+  .cost = MRT_COST_softmax,
   .doc = "dx = dy - exp(y) * sum dy along dim, for y = log_softmax(x)",
   .min_inputs = 2,
   .max_inputs = 2,

@@ -97,6 +97,7 @@ static const mrt_option sgd_options[] = {
 const mrt_op mrt_op_assign = {
   .name = "assign",
   .number = MRT_OP_assign,
+  .cost = MRT_COST_update,
   .doc = "var = value[, when]",
   .min_inputs = 2,
   .max_inputs = 3,
@@ -108,6 +109,7 @@ const mrt_op mrt_op_assign = {
 const mrt_op mrt_op_adamw = {
   .name = "adamw",
   .number = MRT_OP_adamw,
+  .cost = MRT_COST_update,
   .doc = "p, m, v = one step of AdamW, for p, m, v, g, t, lr[, scale[, when]]",
   .min_inputs = 6,
   .max_inputs = 8,
@@ -121,6 +123,7 @@ const mrt_op mrt_op_adamw = {
 const mrt_op mrt_op_sgd = {
   .name = "sgd",
   .number = MRT_OP_sgd,
+  .cost = MRT_COST_update,
   .doc = "p, buf = one step of SGD with momentum, "
          "for p, buf, g, lr[, scale[, when]]",
   .min_inputs = 4,

@@ -94,6 +94,7 @@ static void reshape_gradient(mrt_build *b) {
 const mrt_op mrt_op_reshape = {
   .name = "reshape",
   .number = MRT_OP_reshape,
+  .cost = MRT_COST_view,
   .doc = "the elements of x in row-major order under another shape",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -145,6 +146,7 @@ static void permute_gradient(mrt_build *b) {
 const mrt_op mrt_op_permute = {
   .name = "permute",
   .number = MRT_OP_permute,
+  .cost = MRT_COST_view,
   .doc = "the dimensions of x in the order of dims",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -192,6 +194,7 @@ static void transpose_gradient(mrt_build *b) {
 const mrt_op mrt_op_transpose = {
   .name = "transpose",
   .number = MRT_OP_transpose,
+  .cost = MRT_COST_view,
   .doc = "x with dim0 and dim1 swapped",
   .min_inputs = 1,
   .max_inputs = 1,
@@ -255,6 +258,7 @@ static void expand_gradient(mrt_build *b) {
 const mrt_op mrt_op_expand = {
   .name = "expand",
   .number = MRT_OP_expand,
+  .cost = MRT_COST_view,
   .doc = "x with dimensions of size 1, and new leading ones, repeated",
   .min_inputs = 1,
   .max_inputs = 1,

@@ -3,7 +3,8 @@
  *   needs   an ordered flow
  *   gives   a layer for every forward node
  *   method  As the program said (mrt_layer_begin): what belongs to no layer
- *           goes with the layer it reads from.  Otherwise one walk over the
+ *           goes with the layer it reads from, and one without a matrix product
+ *           or convolution with the one before.  Otherwise one walk over the
  *           forward nodes: a layer may end where a single value crosses to the
  *           rest of the forward pass (Chen et al. 2016 cut there by hand), and
  *           ends there once it holds a matrix product, its successor having
@@ -21,17 +22,27 @@ static bool forward(const mrt_keeping *k, int i) {
   return !node(k, i)->origin.backward && !k->flow.update[i];
 }
 
-/* Work worth a layer of its own: more to compute than to move. */
+/* Work worth a layer of its own. */
 static bool heavy(const mrt_keeping *k, int i) {
-  const mrt_node *n = node(k, i);
-  return n->op->flops && !(n->op->traits & (MRT_POINTWISE | MRT_VIEW)) &&
-         mrt_node_flops(n) > 2 * mrt_node_bytes(n);
+  mrt_cost kind = mrt_node_cost(node(k, i));
+  return kind == MRT_COST_matmul || kind == MRT_COST_convolution;
 }
 
-/* Layer by layer as the program said. */
-static bool said(const mrt_keeping *k, int *layer, int *count) {
+/* Number the layers that hold a heavy node; others belong to the one before. */
+static int renumber(const mrt_keeping *k, int *layer, int last, int *number) {
+  int now = 0;
+  for (int i = 0; i < k->flow.real; i++)
+    if (forward(k, i) && heavy(k, i)) number[layer[i]] = 1;
+  for (int l = 0; l <= last; l++) number[l] = now += number[l];
+  for (int i = 0; i < k->flow.real; i++)
+    if (forward(k, i)) layer[i] = number[layer[i]] > 0 ? number[layer[i]] : 1;
+  return now;
+}
+
+/* Layer by layer as the program said; *count is 0 if it said nothing. */
+static mrt_status said(const mrt_keeping *k, int *layer, int *count) {
   const mrt_flow *f = &k->flow;
-  *count = 0;
+  int last = 0;
   for (int i = 0; i < f->real; i++) {
     if (!forward(k, i)) continue;
     layer[i] = node(k, i)->origin.layer;
@@ -40,11 +51,12 @@ static bool said(const mrt_keeping *k, int *layer, int *count) {
       int from = layer[f->maker[f->reads.item[r]]];
       if (from > layer[i]) layer[i] = from;
     }
-    if (layer[i] > *count) *count = layer[i];
+    if (layer[i] > last) last = layer[i];
   }
-  for (int i = 0; i < f->real; i++)
-    if (forward(k, i) && layer[i] == 0) layer[i] = 1; /* before the first */
-  return *count > 1;
+  int *number = MRT_NEW(k->arena, int, last + 1);
+  if (!number) return mrt_nomem(&k->plan->ctx->error);
+  *count = last ? renumber(k, layer, last, number) : 0;
+  return MRT_OK;
 }
 
 /* crossing[i]: how many values go from forward nodes up to i to later ones. */
@@ -85,7 +97,8 @@ static int cut(const mrt_keeping *k, const int *crossing, int most,
 }
 
 mrt_status mrt_layers_find(const mrt_keeping *k, int *layer, int *count) {
-  if (said(k, layer, count)) return MRT_OK;
+  MRT_TRY(said(k, layer, count));
+  if (*count > 1) return MRT_OK;
   int *crossing = MRT_NEW(k->arena, int, k->flow.real + 1);
   if (!crossing) return mrt_nomem(&k->plan->ctx->error);
   count_crossing(k, crossing);

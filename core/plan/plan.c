@@ -1,7 +1,7 @@
 /* plan.c -- running the passes, and what a plan says of itself
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
+#include "plan/cost.h"
 
 #include <string.h>
 
@@ -64,9 +64,11 @@ static void add_up(mrt_plan *plan) {
   info->order_free_bound += info->persistent + info->outputs;
   info->nodes = plan->graph.node_count;
   info->outputs_count = plan->graph.output_count;
+  info->seconds = plan->device.call;
   plan->first_update = plan->step_count;
   for (int i = plan->step_count; i-- > 0;) {
     info->flops += plan->steps[i].flops;
+    info->seconds += plan->steps[i].seconds;
     if (mrt_node_is_update(plan->steps[i].node)) plan->first_update = i;
   }
 }
@@ -135,7 +137,7 @@ MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan) {
 
 MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
   if (i < 0 || i >= plan->step_count)
-    return (mrt_step_info){ .op = "", .file = "?" };
+    return (mrt_step_info){ .op = "", .file = "?", .cost = "" };
   const mrt_step *s = &plan->steps[i];
   return (mrt_step_info){
     .op = s->node->label,
@@ -143,8 +145,10 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     .line = s->node->origin.line,
     .backward = s->node->origin.backward,
     .recomputed = s->node->recomputed,
+    .cost = mrt_cost_name(mrt_node_cost(s->node)),
     .flops = s->flops,
     .bytes = s->traffic,
+    .seconds = s->seconds,
     .live = s->live,
   };
 }
@@ -162,6 +166,7 @@ MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i) {
     .kind = s->kind,
     .op = s->node ? s->node->label : "",
     .name = s->value ? s->value->name : NULL,
+    .cost = s->node ? mrt_cost_name(mrt_node_cost(s->node)) : NULL,
     .file = at.file,
     .line = at.line,
     .type = s->value ? s->value->type

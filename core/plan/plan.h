@@ -40,13 +40,15 @@ typedef struct mrt_step {
   const mrt_kernel *kernel;
   mrt_call call;
   double flops, traffic;
-  size_t live; /* bytes of the arena alive while it runs */
+  double seconds; /* predicted */
+  size_t live;    /* bytes of the arena alive while it runs */
 } mrt_step;
 
 struct mrt_plan {
   mrt_graph graph;
   mrt_plan_options options;
   mrt_plan_info info;
+  mrt_device_profile device; /* what it was made for */
   mrt_context *ctx;
   mrt_space *space;
   bool owns_space;

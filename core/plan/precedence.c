@@ -204,8 +204,9 @@ mrt_status mrt_flow_make(mrt_flow *f, const mrt_plan *plan, mrt_arena *arena,
                  .updater_of = MRT_NEW(arena, int, values),
                  .block_of = MRT_NEW(arena, int, values),
                  .tainted = MRT_NEW(arena, bool, n) };
-  if (!f->made || !f->maker || !f->value || !f->bytes || !f->scratch || !f->take_start ||
-      !f->update || !b.maker_of || !b.updater_of || !b.block_of || !b.tainted)
+  if (!f->made || !f->maker || !f->value || !f->bytes || !f->scratch ||
+      !f->take_start || !f->update || !b.maker_of || !b.updater_of ||
+      !b.block_of || !b.tainted)
     return mrt_nomem(&g->ctx->error);
   find_updaters(&b);
   for (int i = 0; i < n; i++) MRT_TRY(add_edges(&b, i));

@@ -53,7 +53,7 @@ static mrt_status make_problem(mrt_keeping *k) {
   if (!makes || !p->cost) return mrt_nomem(&k->plan->ctx->error);
   for (int b = 0; b < f->blocks; b++) makes[b] = b;
   for (int i = 0; i < f->real; i++)
-    p->cost[i] = mrt_node_seconds(k->plan->ctx, k->plan->graph.nodes[i]);
+    p->cost[i] = mrt_node_seconds(k->plan, k->plan->graph.nodes[i]);
   return find_until(k);
 }
 

@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/fused.h"
-#include "plan/plan.h"
+#include "plan/cost.h"
 
 #include <string.h>
 
@@ -46,6 +46,7 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
   s->node = n;
   s->kernel = d->kernel(d, n->op->number, mrt_node_real(n));
   s->flops = mrt_node_flops(n), s->traffic = mrt_node_bytes(n);
+  s->seconds = mrt_node_seconds(plan, n);
   s->call = (mrt_call){ .options = n->options,
                         .nin = n->nin,
                         .nout = n->nout,

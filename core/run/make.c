@@ -66,6 +66,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   mrt_plan *plan = mrt_calloc(ctx->allocator, 1, sizeof *plan);
   if (!plan) return mrt_nomem(&ctx->error);
   plan->ctx = ctx, plan->seed_epoch = ctx->seed_epoch;
+  plan->device = ctx->profile;
   if (options) plan->options = *options;
   plan->options.name = NULL; /* borrowed for the call only */
   mrt_status s = MRT_OK;

@@ -21,6 +21,7 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
   mrt_arena_init(&ctx->names, a);
   mrt_status s = mrt_cpu_open(o.isa, o.threads, &ctx->device, &ctx->error);
   if (s) return mrt_context_unref(ctx), s;
+  ctx->device.describe(&ctx->device, &ctx->profile);
   *out = ctx;
   return MRT_OK;
 }
@@ -57,6 +58,20 @@ MRT_API bool mrt_interrupt_clear(mrt_context *ctx) {
   bool pending = ctx->interrupted != 0;
   ctx->interrupted = 0;
   return pending;
+}
+
+MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx) {
+  return &ctx->profile;
+}
+
+MRT_API mrt_status mrt_set_device(mrt_context *ctx,
+                                  const mrt_device_profile *device) {
+  MRT_TRY(mrt_device_check(device, &ctx->error));
+  ctx->profile = *device;
+  mrt_device_profile own;
+  ctx->device.describe(&ctx->device, &own);
+  ctx->device.align = device->align > own.align ? device->align : own.align;
+  return MRT_OK;
 }
 
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed) {

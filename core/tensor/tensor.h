@@ -106,6 +106,7 @@ struct mrt_context {
   int64_t refs; /* the owner, tensors, storages, plans, spaces */
   mrt_error error;
   mrt_device device;
+  mrt_device_profile profile; /* of what plans are made for */
   bool poison;
   volatile int interrupted;
   uint64_t seed, seed_epoch, next_key, next_id, walks;

@@ -71,6 +71,45 @@ static const mrt_kernel *kernel(const mrt_device *device, int op,
   return (dtype == MRT_f64 ? v->f64 : v->f32)[op];
 }
 
+/* Per thread, as measured on recent servers; bandwidth is shared. */
+typedef struct figures {
+  const char *isa;
+  double matrix, plain; /* flop/s in f32: products, other work */
+} figures;
+
+static const figures declared[] = {
+  { "base", 12e9, 1.5e9 },
+  { "avx2", 60e9, 5e9 },
+  { "avx512", 110e9, 8e9 },
+};
+
+static void describe(const mrt_device *device, mrt_device_profile *to) {
+  const figures *f = declared;
+  for (int i = 0; i < MRT_COUNT(declared); i++)
+    if (strcmp(declared[i].isa, device->isa) == 0) f = &declared[i];
+  double threads = device->threads;
+  *to = (mrt_device_profile){ .align = device->align,
+                              .threads = device->threads,
+                              .launch = 1e-6,
+                              .call = 5e-6,
+                              .matrix[MRT_f32] = f->matrix * threads,
+                              .matrix[MRT_f64] = f->matrix * threads / 2,
+                              .edge = { 4, 4, 16 },
+                              .cache = 8e6,
+                              .cache_bandwidth = 30e9 * threads,
+                              .bandwidth = 12e9 * (threads < 8 ? threads : 8),
+                              .slow_capacity = 1e12,
+                              .slow_read = 1e9,
+                              .slow_write = 1e9,
+                              .slow_latency = 1e-4 };
+  snprintf(to->name, sizeof to->name, "cpu-%s-%d", device->isa,
+           device->threads);
+  for (int i = 0; i < MRT_COST_COUNT; i++) to->rate[i] = f->plain * threads;
+  to->rate[MRT_COST_matmul] = to->matrix[MRT_f32];
+  to->rate[MRT_COST_convolution] = to->matrix[MRT_f32];
+  to->rate[MRT_COST_attention] = to->matrix[MRT_f32] / 2;
+}
+
 mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
                         mrt_error *e) {
   const variant *found = NULL;
@@ -90,6 +129,7 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
     .alloc = allocate,
     .free = release,
     .kernel = kernel,
+    .describe = describe,
     .tables = found,
   };
   return MRT_OK;

@@ -27,6 +27,7 @@ local checkpoint = {}
 ---@class mrt.Activation
 ---@field op string        the operator, or what was fused: "add+gelu"
 ---@field name? string     given by mrt.name
+---@field class string     kind of work of that node: "matmul", "norm", ...
 ---@field bytes integer
 ---@field flops number     of the node that makes it
 ---@field time number      predicted seconds of that node

@@ -1,0 +1,65 @@
+/* profile.c -- do a device's figures make sense?
+ *
+ * SPDX-License-Identifier: MIT */
+#include "device/device.h"
+
+#include <math.h>
+
+/* Figures that must be positive. */
+typedef struct figure {
+  const char *name;
+  double value;
+} figure;
+
+static mrt_status want_positive(const figure *f, int n, mrt_error *e) {
+  for (int i = 0; i < n; i++)
+    if (!(f[i].value > 0) || isinf(f[i].value))
+      return mrt_fail(e, MRT_EVALUE,
+                      "device: %s is %g, a positive number wanted", f[i].name,
+                      f[i].value);
+  return MRT_OK;
+}
+
+static mrt_status want_more(const figure *f, int n, mrt_error *e) {
+  for (int i = 0; i < n; i++)
+    if (!(f[i].value >= 0) || isinf(f[i].value))
+      return mrt_fail(e, MRT_EVALUE,
+                      "device: %s is %g, zero or a positive number wanted",
+                      f[i].name, f[i].value);
+  return MRT_OK;
+}
+
+mrt_status mrt_device_check(const mrt_device_profile *p, mrt_error *e) {
+  const figure positive[] = {
+    { "matrix.f32", p->matrix[MRT_f32] },
+    { "cache_bandwidth", p->cache_bandwidth },
+    { "bandwidth", p->bandwidth },
+    { "threads", (double)p->threads },
+  };
+  const figure more[] = {
+    { "launch", p->launch },
+    { "call", p->call },
+    { "edge.m", p->edge[0] },
+    { "edge.n", p->edge[1] },
+    { "edge.k", p->edge[2] },
+    { "cache", p->cache },
+    { "slow_read", p->slow_read },
+    { "slow_write", p->slow_write },
+    { "slow_latency", p->slow_latency },
+    { "slow_capacity", p->slow_capacity },
+  };
+  MRT_TRY(want_positive(positive, MRT_COUNT(positive), e));
+  MRT_TRY(want_more(more, MRT_COUNT(more), e));
+  for (int i = 0; i < MRT_DTYPE_COUNT; i++) {
+    figure f = { "a figure of matrix", p->matrix[i] };
+    MRT_TRY(want_more(&f, 1, e));
+  }
+  for (int i = 0; i < MRT_COST_COUNT; i++) {
+    figure f = { "a figure of rate", p->rate[i] };
+    MRT_TRY(want_positive(&f, 1, e));
+  }
+  if (p->align < 1 || p->align > 1 << 30 || (p->align & (p->align - 1)))
+    return mrt_fail(e, MRT_EVALUE,
+                    "device: align is %zu, a power of two wanted", p->align);
+  return MRT_OK;
+}
