@@ -1,0 +1,60 @@
+/* schedule_solver.h -- what the parts of the solver share
+ *
+ *   schedule.c         the problem checked, the stages in turn, the answer
+ *   schedule_line.c    a schedule as a line of runs, with its memory
+ *   schedule_start.c   the line of a program; a line's acts
+ *   schedule_split.c   dropping one value for a while, with all that follows
+ *   schedule_repair.c  dropping values until the budget holds
+ *   schedule_search.c  taking runs out and repairing, again and again
+ *   schedule_bound.c   prices of bytes, and a cost no schedule is below
+ *   schedule_walk.c    a schedule followed act by act
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_PLAN_SCHEDULE_SOLVER_H
+#define MRT_PLAN_SCHEDULE_SOLVER_H
+
+#include "plan/schedule_line.h"
+
+typedef struct mrt_solver {
+  mrt_line line;
+  int64_t budget;
+  double price; /* of a byte above the budget during one run */
+  int64_t work; /* line.worked at which searches end */
+  int *op;      /* what a split runs again */
+  int ops;
+  int *mark; /* by op: in this split */
+  int stamp;
+  int *over;      /* runs above the budget, in order */
+  double *excess; /* by place in `over`: bytes above it, summed up to there */
+  int overs;
+  int *tabu; /* by value: not dropped until this round */
+  int round;
+  double noise; /* of choices, 0: none */
+  uint64_t random;
+} mrt_solver;
+
+/* EVALUE for a problem that is none. */
+mrt_status mrt_schedule_check(mrt_arena *arena, mrt_error *e,
+                              const mrt_problem *p);
+mrt_status mrt_solver_new(mrt_solver *s);
+double mrt_solver_random(mrt_solver *s); /* 0 .. 1 */
+
+/* What dropping `value` before the run `next`, which reads it, costs: the runs
+ * that make it again, and the price of what they keep longer.  Fills s->op.
+ * Above `limit`, or impossible: infinite. */
+double mrt_split_cost(mrt_solver *s, int value, int next, double limit);
+/* Do what was last found: the runs, and those that become needless. */
+void mrt_split_do(mrt_solver *s, int next);
+/* Take out a run, and those that only served it, when the bytes it freed are
+ * worth less than it costs.  Above the budget nothing new is let in when
+ * `strict`. */
+bool mrt_run_drop(mrt_solver *s, int run, bool strict);
+
+/* Drop values until the budget holds; false when that fails, or costs as much
+ * as `limit`. */
+bool mrt_repair(mrt_solver *s, double limit);
+/* Take out all runs again that the budget allows. */
+void mrt_clean(mrt_solver *s);
+void mrt_search(mrt_solver *s, double goal);
+
+#endif
