@@ -70,23 +70,76 @@ static bool has_regions(const mrt_plan *plan) {
   return false;
 }
 
-/* The solver's choice of what is open, within the budget for the whole. */
-static mrt_status solve(mrt_keeping *k, size_t arena, mrt_schedule *s) {
-  uint8_t *may = MRT_NEW(k->arena, uint8_t, k->flow.blocks);
-  if (!may) return mrt_nomem(&k->plan->ctx->error);
+enum {
+  ROUNDS = 6,   /* of the solver with less, when placing took more */
+  HALVINGS = 12 /* in search of a budget that would do */
+};
+
+static void may_do(const mrt_keeping *k, uint8_t *may) {
+  static const uint8_t sets[] = {
+    [MRT_CHOICE_OPEN] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE,
+    [MRT_CHOICE_KEEP] = MRT_MAY_KEEP,
+    [MRT_CHOICE_RECOMPUTE] = MRT_MAY_RECOMPUTE,
+    [MRT_CHOICE_SWAP] = MRT_MAY_SWAP,
+  };
   for (int b = 0; b < k->flow.blocks; b++) {
-    static const uint8_t sets[] = {
-      [MRT_CHOICE_OPEN] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE,
-      [MRT_CHOICE_KEEP] = MRT_MAY_KEEP,
-      [MRT_CHOICE_RECOMPUTE] = MRT_MAY_RECOMPUTE,
-      [MRT_CHOICE_SWAP] = MRT_MAY_SWAP,
-    };
     int a = k->activation_of[b];
-    may[b] =
-        a < 0 ? sets[MRT_CHOICE_OPEN] : sets[k->asked.activations[a].choice];
+    may[b] = sets[a < 0 ? MRT_CHOICE_OPEN : k->asked.activations[a].choice];
   }
-  return mrt_schedule_solve(k->arena, &k->plan->ctx->error, &k->problem, may,
-                            (int64_t)arena, s);
+}
+
+typedef struct solving {
+  mrt_keeping *k;
+  uint8_t *may; /* by block */
+  mrt_schedule *s;
+  int64_t height;
+} solving;
+
+/* A schedule whose arena takes at most `wanted` bytes. */
+static mrt_status fit(solving *w, int64_t wanted) {
+  mrt_keeping *k = w->k;
+  mrt_error *e = &k->plan->ctx->error;
+  int64_t budget = wanted;
+  for (int round = 0; round < ROUNDS && budget > 0; round++) {
+    MRT_TRY(mrt_schedule_solve(k->arena, e, &k->problem, w->may, budget, w->s));
+    MRT_TRY(mrt_schedule_height(k->arena, e, &k->problem, w->s, &w->height));
+    if (w->height <= wanted) return MRT_OK;
+    budget -= w->height - wanted;
+  }
+  return MRT_EBUDGET;
+}
+
+/* Say which budget would do: halve between what cannot and what does. */
+static mrt_status too_little(solving *w, size_t rest, int64_t low) {
+  const mrt_plan *plan = w->k->plan;
+  int64_t high = INT64_MAX / 4, need = low;
+  mrt_status status = fit(w, high);
+  if (!status) high = need = w->height;
+  for (int i = 0; i < HALVINGS && !status && high - low > high / 256; i++) {
+    int64_t middle = low + (high - low) / 2;
+    status = fit(w, middle);
+    if (status == MRT_OK) high = need = w->height;
+    if (status == MRT_EBUDGET) low = middle, status = MRT_OK;
+  }
+  if (status && status != MRT_EBUDGET) return status;
+  return mrt_fail(&plan->ctx->error, MRT_EBUDGET,
+                  "memory = %zu bytes is too little: with recomputing, %zu is "
+                  "the least found",
+                  plan->options.memory, rest + (size_t)need);
+}
+
+/* The solver's choice of what is open, so that all of the plan stays within
+ * the budget: variables, constants and outputs take `rest`. */
+static mrt_status solve(mrt_keeping *k, size_t rest, mrt_schedule *s) {
+  size_t memory = k->plan->options.memory;
+  int64_t wanted = memory > rest ? (int64_t)(memory - rest) : 0;
+  solving w = { .k = k,
+                .s = s,
+                .may = MRT_NEW(k->arena, uint8_t, k->flow.blocks) };
+  if (!w.may) return mrt_nomem(&k->plan->ctx->error);
+  may_do(k, w.may);
+  mrt_status status = fit(&w, wanted);
+  return status == MRT_EBUDGET ? too_little(&w, rest, wanted) : status;
 }
 
 static mrt_status recompute(mrt_keeping *k) {
@@ -95,12 +148,10 @@ static mrt_status recompute(mrt_keeping *k) {
   k->asked.kept = SIZE_MAX;
   if (o->checkpoint) MRT_TRY(o->checkpoint(o->checkpoint_user, &k->asked));
   if (k->asked.kept != SIZE_MAX) MRT_TRY(mrt_keep_within(k, k->asked.kept));
-  if (o->memory) {
-    size_t rest = mrt_plan_rest(k->plan);
-    MRT_TRY(solve(k, o->memory > rest ? o->memory - rest : 0, &s));
-  } else {
+  if (o->memory)
+    MRT_TRY(solve(k, mrt_plan_rest(k->plan), &s));
+  else
     MRT_TRY(mrt_schedule_chosen(k, &s));
-  }
   return mrt_schedule_apply(k, &s);
 }
 

@@ -37,6 +37,10 @@ mrt_status mrt_layers_find(const mrt_keeping *k, int *layer, int *count);
 mrt_status mrt_keep_within(mrt_keeping *k, size_t kept);
 /* The schedule that the choices describe; nothing is OPEN. */
 mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s);
+/* Bytes of the arena that the schedule's values take when they are placed. */
+mrt_status mrt_schedule_height(mrt_arena *arena, mrt_error *e,
+                               const mrt_problem *p, const mrt_schedule *s,
+                               int64_t *height);
 /* Rewrite the plan's graph and steps as the schedule runs them. */
 mrt_status mrt_schedule_apply(mrt_keeping *k, const mrt_schedule *s);
 

@@ -48,11 +48,15 @@ local checkpoint = {}
 ---@field saved integer    bytes the backward pass reads when all is kept
 ---@field [integer] mrt.Activation
 
----@alias mrt.CheckpointPolicy mrt.Checkpoint | fun(value: mrt.Activation, plan: mrt.Activations): ("keep"|"recompute"|"swap"), number?
+---@alias mrt.CheckpointChoice "keep"|"recompute"|"swap"
+---@alias mrt.CheckpointFunction fun(value: mrt.Activation,
+---  plan: mrt.Activations): mrt.CheckpointChoice?, number?
+---@alias mrt.CheckpointPolicy mrt.Checkpoint | mrt.CheckpointFunction
 
 ---@class mrt.Checkpoint
 ---@field name string
----@field decide fun(all: mrt.Activations): integer?  sets `choice` in each; returns bytes that open ones may keep
+---@field decide fun(all: mrt.Activations): integer?  sets `choice` in each;
+---  returns the bytes that open ones may keep
 local Checkpoint = {}
 Checkpoint.__index = Checkpoint
 Checkpoint.__name = "mrt.Checkpoint"
