@@ -114,8 +114,13 @@ int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
     lua_rawsetp(L, LUA_REGISTRYINDEX, &m->carried);
     return lua_error(L);
   }
+  size_t needed = status == MRT_EBUDGET ? mrt_needed(m->ctx) : 0;
   lua_pushstring(L, mrt_message(m->ctx));
   wrap(L, m, status, op);
+  if (needed) {
+    lua_pushinteger(L, (lua_Integer)needed);
+    lua_setfield(L, -2, "needed");
+  }
   return lua_error(L);
 }
 

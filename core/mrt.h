@@ -133,6 +133,8 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
 /* Frees the context once its last tensor and plan are gone. */
 MRT_API void mrt_context_free(mrt_context *ctx);
 MRT_API const char *mrt_message(const mrt_context *ctx);
+/* After EBUDGET: bytes that would do, 0 where that is unknown. */
+MRT_API size_t mrt_needed(const mrt_context *ctx);
 MRT_API void mrt_set_poison(mrt_context *ctx, bool poison);
 /* From now on a plan of more bytes is refused when it is to run (EBUDGET);
  * 0: none is. */

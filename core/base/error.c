@@ -12,7 +12,7 @@ mrt_status mrt_fail(mrt_error *e, mrt_status status, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(e->message, sizeof e->message, fmt, args);
     va_end(args);
-    e->status = status;
+    e->status = status, e->needed = 0;
   }
   return status;
 }

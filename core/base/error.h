@@ -12,6 +12,7 @@
 
 typedef struct mrt_error {
   mrt_status status;
+  size_t needed; /* of EBUDGET: bytes that would do; 0: unknown */
   char message[512];
 } mrt_error;
 

@@ -122,10 +122,12 @@ static mrt_status too_little(solving *w, size_t rest, int64_t low) {
     if (status == MRT_EBUDGET) low = middle, status = MRT_OK;
   }
   if (status && status != MRT_EBUDGET) return status;
-  return mrt_fail(&plan->ctx->error, MRT_EBUDGET,
-                  "memory = %zu bytes is too little: with recomputing, %zu is "
-                  "the least found",
-                  plan->options.memory, rest + (size_t)need);
+  mrt_fail(&plan->ctx->error, MRT_EBUDGET,
+           "memory = %zu bytes is too little: with recomputing, %zu is "
+           "the least found",
+           plan->options.memory, rest + (size_t)need);
+  plan->ctx->error.needed = rest + (size_t)need;
+  return MRT_EBUDGET;
 }
 
 /* The solver's choice of what is open, so that all of the plan stays within

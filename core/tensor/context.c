@@ -44,6 +44,8 @@ MRT_API const char *mrt_message(const mrt_context *ctx) {
   return ctx->error.message;
 }
 
+MRT_API size_t mrt_needed(const mrt_context *ctx) { return ctx->error.needed; }
+
 MRT_API void mrt_set_poison(mrt_context *ctx, bool poison) {
   ctx->poison = poison;
 }
