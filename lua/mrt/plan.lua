@@ -2,6 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
 local format = require "mrt.format"
 local roles = require "mrt.report.roles"
 
@@ -58,9 +59,47 @@ function Plan:operands() return self.core:operands() end
 ---@return mrt.Refusal[]
 function Plan:refused() return require "mrt.report.refused" (self) end
 
---- Return the planned graph as text, one node a line.
+-- ---- stages ----------------------------------------------------------------
+
+--- List the stages of the graph, in order: "traced" (as written, without what
+--- depends on gradients), "differentiated" (all of it), what each pass left, by
+--- its name, and "planned".
+---@return string[]
+function Plan:stages()
+  local names = self.core:stages()
+  table.insert(names, 1, "traced")
+  return names
+end
+
+-- The core's number of a stage; what is traced is shown from what is
+-- differentiated.
+local function stage_number(self, name)
+  local names = self:stages()
+  for i, known in ipairs(names) do
+    if known == name then return math.max(i - 1, 1) end
+  end
+  core.fail("value", "plan", ("no stage '%s', there is %s"):format(
+    tostring(name), table.concat(names, ", ")))
+end
+
+--- Describe the graph after a stage, planning it again up to there.  Nodes read
+--- and write values by number; a value keeps its number through all stages, and
+--- `block` is its place among `plan:values()` once it has one.
+---@param stage? string  of `plan:stages()`; default "planned"
+---@return {nodes: table[], values: table[]}
+function Plan:stage(stage)
+  stage = stage or "planned"
+  local graph = self.core:stage(stage_number(self, stage))
+  if stage == "traced" then return require "mrt.report.forward" (graph) end
+  return graph
+end
+
+--- Return the graph after a stage as text, one node a line.
+---@param stage? string  as for `plan:stage`, but "traced"; default "planned"
 ---@return string
-function Plan:graph() return self.core:graph() end
+function Plan:graph(stage)
+  return self.core:graph(stage_number(self, stage or "planned"))
+end
 
 -- ---- reports ---------------------------------------------------------------
 
