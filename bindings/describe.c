@@ -216,12 +216,15 @@ static void push_graph_value(lua_State *L, const mrt_stage *stage, int i) {
   if (v.block >= 0) set_integer(L, "block", v.block + 1);
 }
 
-/* stage(plan, i) -> {nodes = list, values = list}. */
+/* stage(plan, i) -> {nodes = list, values = list, outputs = list}. */
 static int plan_stage(lua_State *L) {
   const mrt_stage *stage = push_stage(L, mrt_binding_get(L));
   int nodes = mrt_stage_node_count(stage);
   int values = mrt_stage_value_count(stage);
-  lua_createtable(L, 0, 2);
+  lua_createtable(L, 0, 3);
+  set_list(L, "outputs");
+  for (int i = 0; mrt_stage_get_output(stage, i) >= 0; i++)
+    append(L, "outputs", mrt_stage_get_output(stage, i));
   lua_createtable(L, nodes, 0);
   for (int i = 0; i < nodes; i++) {
     push_node(L, stage, i);

@@ -475,6 +475,9 @@ MRT_API mrt_node_info mrt_stage_get_node(const mrt_stage *stage, int i);
  * its number from stage to stage. */
 MRT_API int mrt_stage_get_operand(const mrt_stage *stage, int node, int i);
 
+/* The value that is the plan's i-th output; -1 past the last. */
+MRT_API int mrt_stage_get_output(const mrt_stage *stage, int i);
+
 typedef struct mrt_graph_value_info {
   mrt_value_kind kind;
   const char *name; /* may be NULL */

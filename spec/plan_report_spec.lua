@@ -311,7 +311,7 @@ describe("mrt plan", function()
       assert.equal(1, status)
       assert.matches(pattern, err)
     end
-    says("without calling a compiled function", "", "print 'nothing'")
+    says("without calling or planning a compiled function", "", "print 'nothing'")
     says("'six' is not a number of bytes; 6GiB", "--budget six", step)
     says("'0' is not a number of bytes", "--budget 0", step)
     says("no option '%-%-nonsense'", "--nonsense", step)

@@ -151,6 +151,11 @@ MRT_API int mrt_stage_get_operand(const mrt_stage *stage, int node, int i) {
   return i < n->nout ? n->out[i]->id : -1;
 }
 
+MRT_API int mrt_stage_get_output(const mrt_stage *stage, int i) {
+  const mrt_graph *g = &stage->of->graph;
+  return i >= 0 && i < g->output_count ? g->outputs[i]->id : -1;
+}
+
 MRT_API int mrt_stage_value_count(const mrt_stage *stage) {
   return stage->of->graph.value_count;
 }

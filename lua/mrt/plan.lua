@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local format = require "mrt.format"
+local options = require "mrt.options"
 local roles = require "mrt.report.roles"
 
 --- A finished plan.  Numbers are bytes; peak = persistent + transient +
@@ -21,6 +22,7 @@ local roles = require "mrt.report.roles"
 ---@field nodes integer        in a run
 ---@field nodes_traced integer before optimisation
 ---@field peak_step integer    where most bytes live
+---@field planning_us number   from the end of the trace to a plan that can run
 local Plan = {}
 Plan.__index = Plan
 Plan.__name = "mrt.Plan"
@@ -28,10 +30,11 @@ Plan.__name = "mrt.Plan"
 --- Wrap a plan of the core.
 ---@param core_plan userdata
 ---@param name? string
+---@param planning_us number
 ---@return mrt.Plan
-function Plan.new(core_plan, name)
+function Plan.new(core_plan, name, planning_us)
   local self = core_plan:info()
-  self.core, self.title = core_plan, name
+  self.core, self.title, self.planning_us = core_plan, name, planning_us
   return setmetatable(self, Plan)
 end
 
@@ -90,7 +93,7 @@ end
 function Plan:stage(stage)
   stage = stage or "planned"
   local graph = self.core:stage(stage_number(self, stage))
-  if stage == "traced" then return require "mrt.report.forward" (graph) end
+  if stage == "traced" then return require "mrt.report.stage".traced(graph) end
   return graph
 end
 
@@ -115,17 +118,17 @@ local function against_pool(self)
   return table.concat({
     "the arena, and a caching pool that allocates while running",
     ("  %-8s %12s %12s %8s %10s"):format("", "peak", "wasted", "calls", "us"),
-    ("  %-8s %12s %12s %8s %10s"):format("static", format.bytes(self.transient),
-      format.bytes(self.transient - dynamic.live), self.transient > 0 and 1 or 0,
-      "0"),
-    ("  %-8s %12s %12s %8s %10.0f"):format("dynamic",
+    ("  %-8s %12s %12s %8s %10.0f  to plan, once"):format("static",
+      format.bytes(self.transient), format.bytes(self.transient - dynamic.live),
+      self.transient > 0 and 1 or 0, self.planning_us),
+    ("  %-8s %12s %12s %8s %10.0f  in every step, simulated"):format("dynamic",
       format.bytes(dynamic.reserved), format.bytes(dynamic.wasted),
       format.count(dynamic.calls), dynamic.microseconds) }, "\n")
 end
 
 --- Print the report, and how a dynamic caching pool would do over the same
---- execution: peak, wasted bytes, allocator calls, microseconds of a step (of
---- the simulation, for the pool).
+--- execution: peak, wasted bytes, allocator calls, microseconds (of planning,
+--- and of the simulation for the pool; these two differ from run to run).
 ---@param out? file*  default standard output
 ---@return true? done
 ---@return string? message
@@ -133,6 +136,7 @@ function Plan:report(out)
   out = out or io.stdout
   local ok, message = out:write(self:text(), "\n", against_pool(self), "\n")
   if not ok then return nil, message end
+  self.reported = self.reported or out == io.stdout -- `mrt plan` says it once
   return true
 end
 
@@ -146,18 +150,31 @@ local formats = { [".json"] = "json", [".svg"] = "svg", [".html"] = "html",
   [".snapshot.json"] = "memory_viz", [".graph.svg"] = "graph" }
 local modules = { memory_viz = "snapshot" }
 
---- Write the plan to a file, as its ending says: .json (mrt/report/json.lua
---- describes it), .svg (live bytes and arena), .graph.svg (the graph, coloured by
---- the memory that nodes share), .html, or .snapshot.json for PyTorch's memory
---- viewer.
+--- Write the plan to a file, as its name says: .json (mrt/report/json.lua
+--- describes it), .svg (live bytes and arena), graph.svg or .graph.svg (the graph
+--- after a stage, coloured by the memory that nodes share), .html, or
+--- .snapshot.json for PyTorch's memory viewer.
+---
+---     plan:save "graph.svg"
+---     plan:save("fused.graph.svg", {stage = "fuse"})
 ---@param path string
----@param options? {format: "json"|"svg"|"graph"|"html"|"memory_viz"|nil}
+---@param given? {format: "json"|"svg"|"graph"|"html"|"memory_viz"|nil, stage: string?}
+---             `stage` is one of `plan:stages()`, for the graph; default "planned"
 ---@return true? done
 ---@return string? message  no such folder, a full disk
-function Plan:save(path, options)
+function Plan:save(path, given)
   local save = require "mrt.report.save"
-  local name = save.format(path, formats, options and options.format)
-  return save.write(path, require("mrt.report." .. (modules[name] or name))(self))
+  given = options.read("save", given, { format = options.none,
+    stage = options.none })
+  local bare = type(path) == "string" and path:match "[^/]*$" == "graph.svg"
+  local name = save.format(path, formats, given.format or bare and "graph" or nil)
+  if given.stage and name ~= "graph" then
+    core.fail("value", "save", ("a stage of the graph is drawn into .graph.svg, "
+      .. "not into '%s'"):format(path))
+  end
+  if given.stage then stage_number(self, given.stage) end
+  return save.write(path, require("mrt.report." .. (modules[name] or name))(self,
+    given))
 end
 
 --- Overlay the live bytes of several plans.

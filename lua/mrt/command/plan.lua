@@ -1,8 +1,10 @@
 --- plan.lua -- `mrt plan [options] script.lua [args]`: plan, and stop.
 --
 -- The script runs until it calls its first compiled function; that call is
--- planned, the plan printed, and the process ends with status 0.  What the script
--- evaluates before really runs.
+-- planned, the plan printed, and the process ends with status 0.  A script that
+-- plans and never calls runs to its end; then its first plan is the one.  What the
+-- script evaluates before really runs; a report that it has printed itself is not
+-- printed again.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -81,7 +83,8 @@ local function show(plan, options)
   if options.json then
     ok, message = out:write(require "mrt.report.json" (plan))
   else
-    ok, message = plan:report(out)
+    ok = true
+    if not plan.reported then ok, message = plan:report(out) end
   end
   if ok then ok, message = out:flush() end
   if ok and options.html then
@@ -133,6 +136,7 @@ return function(...)
   if options.budget then core.set_budget(options.budget) end
   compile.planning = function(plan) exit(show(plan, options), true) end
   chunk(table.unpack(args, script + 1))
-  return complain("%s ended without calling a compiled function (mrt.compile)",
+  if compile.first_plan then return show(compile.first_plan, options) end
+  return complain("%s ended without calling or planning a compiled function (mrt.compile)",
     args[script])
 end

@@ -25,6 +25,7 @@
 
 local about = require "mrt.report.about"
 local dkjson = require "dkjson"
+local format = require "mrt.format"
 local pool = require "mrt.pool"
 local roles = require "mrt.report.roles"
 
@@ -38,7 +39,8 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
 table.move(roles.order, 1, #roles.order, #order + 1, order)
 
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
-  "lower_bound", "flops", "nodes", "nodes_traced", "passes", "peak_step" }
+  "lower_bound", "order_free_bound", "working_set", "flops", "nodes",
+  "nodes_traced", "passes", "peak_step" }
 
 local function with_operands(steps, operands)
   for i, step in ipairs(steps) do
@@ -63,5 +65,5 @@ return function(plan)
   for _, v in ipairs(values) do v.kind = nil end
   out.values = setmetatable(values, { __jsontype = "array" })
   out.steps = with_operands(steps, plan:operands())
-  return dkjson.encode(out, { keyorder = order }) .. "\n"
+  return format.utf8(dkjson.encode(out, { keyorder = order })) .. "\n"
 end

@@ -16,6 +16,7 @@ markup.lines = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
 
 markup.style = [[
 svg text { font: 12px system-ui, sans-serif; fill: #333 }
+svg .title { font-size: 15px; font-weight: 600 }
 svg .axis { stroke: #ccc; stroke-width: 1; shape-rendering: crispEdges }
 svg .block { stroke: #fff; stroke-width: .5 }
 svg .thin { stroke: none }
@@ -29,11 +30,11 @@ svg .limit { stroke: #c00; stroke-width: 2 }
 local entities = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;",
   ['"'] = "&quot;" }
 
---- Make text safe in XML, control characters included.
+--- Make text safe in XML, control characters and stray bytes included.
 ---@param text string
 ---@return string
 function markup.escape(text)
-  return (text:gsub('[&<>"]', entities):gsub("[%z\1-\8\11-\31\127]", "?"))
+  return (format.utf8(text):gsub('[&<>"]', entities):gsub("[%z\1-\8\11-\31\127]", "?"))
 end
 
 --- A number of a coordinate, no longer than it must be.
@@ -82,6 +83,16 @@ function markup.steps(out, box, count)
       :format(box.x + box.width * (i - 0.5) / count, box.y + box.height + 16,
         math.tointeger(i) or i)
   end
+end
+
+--- A heading within a picture.
+---@param x number
+---@param y number
+---@param text string
+---@return string
+function markup.title(x, y, text)
+  return ('<text class="title" x="%g" y="%g">%s</text>'):format(x, y,
+    markup.escape(text))
 end
 
 --- Coloured squares with words, in a row.

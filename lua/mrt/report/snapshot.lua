@@ -14,6 +14,7 @@
 
 local about = require "mrt.report.about"
 local dkjson = require "dkjson"
+local format = require "mrt.format"
 local roles = require "mrt.report.roles"
 
 local ARENA = 1 << 40 -- where the arena begins
