@@ -44,8 +44,8 @@ end
 function Plan:steps() return self.core:steps() end
 
 --- List the blocks of memory: kind, role, op, name, type, bytes, offset, first
---- and last step, file, line.  The role is the kind, but weight or optimizer for
---- a variable.
+--- and last step, file, line.  The role is the kind, but weight, optimizer or
+--- buffer for a variable.
 ---@return table[]
 function Plan:values()
   return roles.assign(self.core:values(), self.core:steps(),
@@ -147,18 +147,21 @@ function Plan:walk()
 end
 
 local formats = { [".json"] = "json", [".svg"] = "svg", [".html"] = "html",
-  [".snapshot.json"] = "memory_viz", [".graph.svg"] = "graph" }
-local modules = { memory_viz = "snapshot" }
+  [".graph.svg"] = "graph", [".snapshot.json"] = "memory_viz",
+  [".snapshot.pickle"] = "memory_viz_pickle" }
+local modules = { memory_viz = "snapshot", memory_viz_pickle = "snapshot_pickle" }
 
 --- Write the plan to a file, as its name says: .json (mrt/report/json.lua
 --- describes it), .svg (live bytes and arena), graph.svg or .graph.svg (the graph
---- after a stage, coloured by the memory that nodes share), .html, or
---- .snapshot.json for PyTorch's memory viewer.
+--- after a stage, coloured by the memory that nodes share), .html, or a
+--- snapshot for PyTorch's memory viewer: .snapshot.pickle for the page pytorch.org/
+--- memory_viz, .snapshot.json for who reads JSON (torch.cuda._memory_viz takes it
+--- decoded).
 ---
 ---     plan:save "graph.svg"
 ---     plan:save("fused.graph.svg", {stage = "fuse"})
 ---@param path string
----@param given? {format: "json"|"svg"|"graph"|"html"|"memory_viz"|nil, stage: string?}
+---@param given? {format: "json"|"svg"|"graph"|"html"|"memory_viz"|"memory_viz_pickle"|nil, stage: string?}
 ---             `stage` is one of `plan:stages()`, for the graph; default "planned"
 ---@return true? done
 ---@return string? message  no such folder, a full disk

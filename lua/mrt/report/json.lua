@@ -12,8 +12,8 @@
 ---     passes        [{name, nodes}]: what each optimisation left
 ---     peak_step     where most bytes live
 ---     next_peak     a step, or absent: the highest off the peak's hill
----     at_peak       {role: bytes}: weight, optimizer, constant, output, input,
----                   activation, gradient, workspace
+---     at_peak       {role: bytes}: weight, optimizer, buffer, constant, output,
+---                   input, activation, gradient, workspace
 ---     steps         [{op, file, line, backward, flops, bytes (read and written),
 ---                   live, reads: [value], writes: [value]}]
 ---     values        [{role, op, name?, type, bytes, offset (in the arena; 0

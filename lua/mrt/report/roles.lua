@@ -1,18 +1,19 @@
 --- roles.lua -- what each block of a plan's memory is there for
 ---
---- Variables are told apart by who reads them: what the model or its gradient
---- reads is a weight, what only the computation of updates reads (moments, a
---- step count, running statistics) is optimizer state.
+--- Variables are told apart by who reads them.  What the model or its gradient
+--- reads is a weight.  Of the others, what an update of a weight depends on is
+--- optimizer state (moments, a step count, a loss scale); what only keeps itself up
+--- to date is a buffer (running statistics, averaged weights).
 ---
 --- SPDX-License-Identifier: MIT
 
 local roles = {}
 
 --- All roles, in the order reports list them, and what a reader calls them.
-roles.order = { "weight", "optimizer", "constant", "output", "activation",
+roles.order = { "weight", "optimizer", "buffer", "constant", "output", "activation",
   "gradient", "workspace", "input" }
 roles.words = { weight = "weights", optimizer = "optimizer state",
-  constant = "constants", output = "outputs", activation = "activations",
+  buffer = "buffers", constant = "constants", output = "outputs", activation = "activations",
   gradient = "gradients", workspace = "workspaces", input = "inputs" }
 
 roles.in_arena = { activation = true, gradient = true, workspace = true }
@@ -44,15 +45,33 @@ local function read_by_model(values, steps, operands)
   return seen
 end
 
---- Add `role` to each value: its kind, but weight or optimizer for a variable.
+-- Which values do updates of weights depend on?
+local function read_by_updates(steps, operands, weights)
+  local needed = {}
+  for i = #steps, 1, -1 do
+    local o = operands[i]
+    if any(o.writes, weights) or any(o.writes, needed) then
+      for _, v in ipairs(o.reads) do needed[v] = true end
+    end
+  end
+  return needed
+end
+
+--- Add `role` to each value: its kind, but weight, optimizer or buffer for a
+--- variable.
 ---@param values table[]
 ---@param steps table[]
 ---@param operands table[]
 ---@return table[] values
 function roles.assign(values, steps, operands)
-  local seen = read_by_model(values, steps, operands)
+  local seen, weights = read_by_model(values, steps, operands), {}
   for i, v in ipairs(values) do
-    v.role = v.kind ~= "variable" and v.kind or seen[i] and "weight" or "optimizer"
+    weights[i] = v.kind == "variable" and seen[i]
+  end
+  local needed = read_by_updates(steps, operands, weights)
+  for i, v in ipairs(values) do
+    v.role = v.kind ~= "variable" and v.kind or weights[i] and "weight"
+      or needed[i] and "optimizer" or "buffer"
   end
   return values
 end

@@ -36,7 +36,7 @@ end
 local function in_place(lines, values, operands, step)
   for _, w in ipairs(operands.writes) do
     local v = values[w]
-    if v.first < step or v.role == "weight" or v.role == "optimizer" then
+    if v.first < step or v.kind == "variable" then
       lines[#lines + 1] = ("       = %-10s over %s"):format(v.role, name(v))
     end
   end
