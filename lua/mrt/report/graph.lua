@@ -16,7 +16,9 @@ local BOX, TALL, ROW, TOP, GAP = 250, 34, 54, 106, 90
 local lane_names = { "forward", "gradient", "update" }
 
 local style = [[<style>
-svg .edge { fill: none; stroke: #888 } svg .edge.kept { stroke: #0072b2; stroke-width: 1.6 }
+svg .edge { fill: none; stroke: #888 }
+svg .edge.kept { stroke: #0072b2; stroke-width: 1.6 }
+@media (prefers-color-scheme: dark) { svg .edge.kept { stroke: #56b4e9 } }
 svg .node { stroke: #555 } svg .gone { stroke-dasharray: 3 3 }
 svg .label { font-size: 11px; fill: #222 } svg .small { fill: #666 }
 svg .op { font-weight: 600 } svg .mark { font-size: 11px; font-weight: 600 }

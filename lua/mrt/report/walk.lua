@@ -24,7 +24,7 @@ local function holes(alive, size)
 end
 
 local function name(v)
-  return ("%s %s"):format(v.name or v.op, v.type)
+  return ("%s %s"):format(format.shorten(v.name or v.op, 40), v.type)
 end
 
 local function event(lines, sign, v)
