@@ -196,7 +196,7 @@ static void push_node(lua_State *L, const mrt_stage *stage, int i) {
   set_integer(L, "line", n.line);
   set_truth(L, "backward", n.backward);
   set_truth(L, "recomputed", n.recomputed);
-  set_truth(L, "updates", n.updates);
+  set_integer(L, "updates", n.updates);
   set_list(L, "reads");
   set_list(L, "writes");
   for (int k = 0; k < n.nin + n.nout; k++)

@@ -466,8 +466,8 @@ typedef struct mrt_node_info {
   const char *op, *file;
   int line;
   bool backward, recomputed; /* as in mrt_step_info */
-  bool updates;              /* it writes its first inputs */
-  int nin, nout;
+  int nin, nout, updates;    /* inputs, outputs; how many of the first inputs
+                                the first outputs overwrite */
 } mrt_node_info;
 MRT_API int mrt_stage_node_count(const mrt_stage *stage);
 MRT_API mrt_node_info mrt_stage_get_node(const mrt_stage *stage, int i);

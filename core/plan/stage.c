@@ -135,9 +135,9 @@ MRT_API mrt_node_info mrt_stage_get_node(const mrt_stage *stage, int i) {
     .line = n->origin.line,
     .backward = n->origin.backward,
     .recomputed = n->recomputed,
-    .updates = mrt_node_is_update(n),
     .nin = n->nin,
     .nout = n->nout,
+    .updates = mrt_node_is_update(n) ? n->op->updates : 0,
   };
 }
 

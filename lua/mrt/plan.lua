@@ -48,8 +48,9 @@ function Plan:steps() return self.core:steps() end
 --- buffer for a variable.
 ---@return table[]
 function Plan:values()
-  return roles.assign(self.core:values(), self.core:steps(),
-    self.core:operands())
+  self.variables = self.variables
+    or roles.of_variables(self:stage "differentiated", self:stage())
+  return roles.assign(self.core:values(), self.variables)
 end
 
 --- List what each step reads, writes and could have overwritten: numbers of

@@ -17,9 +17,10 @@ local exit, out, err = os.exit, io.stdout, io.stderr -- whatever a script does
 local usage = [[
 mrt plan [options] script.lua [args]
   --json          print the plan as JSON; what the script prints goes to
-                  standard error
+                  standard error (what programs that it starts print does not)
   --budget BYTES  fail if the step needs more: 6GiB, 512 MiB, 2e9
   --html FILE     write a page with pictures as well
+script.lua may be - for standard input.
 ]]
 
 local function complain(text, ...)
@@ -31,8 +32,9 @@ end
 -- next argument.
 local function value_of(args, i, name)
   local value = args[i]:match "^%-%-%w+=(.*)$"
-  if value then return value, i + 1 end
-  if args[i + 1] then return args[i + 1], i + 2 end
+  local at = i + 1
+  if not value then value, at = args[i + 1], i + 2 end
+  if value and value ~= "" then return value, at end
   return nil, ("--%s wants a value"):format(name)
 end
 
@@ -63,12 +65,17 @@ local read = {
   end,
 }
 
+local flags = { json = true, help = true }
+
 -- Options, and at which argument the script stands; or nil and what is wrong.
 local function read_options(args)
   local options, i = {}, 1
-  while args[i] and args[i]:sub(1, 1) == "-" do
+  while args[i] and args[i]:match "^%-." do
     local name = args[i]:match "^%-%-(%w+)"
     if not read[name] then return nil, ("no option '%s'"):format(args[i]) end
+    if args[i]:find("=", 1, true) and flags[name] then
+      return nil, ("--%s takes no value"):format(name)
+    end
     local at, message = read[name](options, args, i)
     if not at then return nil, message end
     i = at
@@ -129,7 +136,8 @@ return function(...)
     out:write(usage)
     return 0
   end
-  local chunk, message = loadfile(args[script])
+  local name = args[script]
+  local chunk, message = loadfile(name ~= "-" and name or nil)
   if not chunk then return complain("%s", message) end
   set_arguments(args, script)
   if options.json then print_elsewhere() end
@@ -138,5 +146,5 @@ return function(...)
   chunk(table.unpack(args, script + 1))
   if compile.first_plan then return show(compile.first_plan, options) end
   return complain("%s ended without calling or planning a compiled function (mrt.compile)",
-    args[script])
+    name)
 end

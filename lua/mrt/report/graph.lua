@@ -40,7 +40,7 @@ local function describe(plan, name)
   for i, v in ipairs(planned.values) do p.home[i] = blocks[v.block] end
   local used = {}
   for i, n in ipairs(p.graph.nodes) do
-    p.lane_of[i] = n.updates and 3 or n.backward and 2 or 1
+    p.lane_of[i] = n.updates > 0 and 3 or n.backward and 2 or 1
     used[p.lane_of[i]] = true
     for _, v in ipairs(n.writes) do p.maker[v] = i end
   end
@@ -158,10 +158,12 @@ local function draw(p)
   return edges
 end
 
+local whole = { traced = true, differentiated = true, planned = true }
+
 local function title(plan, name, p)
   local text = ("Graph%s, %s: %d nodes"):format(plan.title
-    and " of " .. format.shorten(plan.title, 48, true) or "", name,
-    #p.graph.nodes)
+    and " of " .. format.shorten(plan.title, 36, true) or "",
+    whole[name] and name or "after " .. name, #p.graph.nodes)
   if name ~= "planned" then return text end
   return ("%s, arena %s"):format(text, format.bytes(plan.transient))
 end

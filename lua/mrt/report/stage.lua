@@ -40,7 +40,7 @@ function stage.traced(graph)
   local wanted, kept = set_of(graph.outputs), {}
   for i = #out, 1, -1 do
     local n = out[i]
-    if n.updates or any(n.writes, wanted) then
+    if n.updates > 0 or any(n.writes, wanted) then
       for _, v in ipairs(n.reads) do wanted[v] = true end
       table.insert(kept, n)
     end
@@ -66,7 +66,7 @@ function stage.fates(planned)
     end
     for _, v in ipairs(n.writes) do
       if n.recomputed then fates[v] = "recomputed" end
-      forward[v] = not (n.backward or n.updates or n.recomputed)
+      forward[v] = not n.backward and not n.recomputed and n.updates == 0
     end
   end
   return fates
