@@ -152,6 +152,9 @@ local formats = { [".json"] = "json", [".svg"] = "svg", [".html"] = "html",
   [".snapshot.pickle"] = "memory_viz_pickle" }
 local modules = { memory_viz = "snapshot", memory_viz_pickle = "snapshot_pickle" }
 
+---@alias mrt.PlanFormat
+---| "json"|"svg"|"graph"|"html"|"memory_viz"|"memory_viz_pickle"
+
 --- Write the plan to a file, as its name says: .json (mrt/report/json.lua
 --- describes it), .svg (live bytes and arena), graph.svg or .graph.svg (the graph
 --- after a stage, coloured by the memory that nodes share), .html, or a
@@ -162,8 +165,8 @@ local modules = { memory_viz = "snapshot", memory_viz_pickle = "snapshot_pickle"
 ---     plan:save "graph.svg"
 ---     plan:save("fused.graph.svg", {stage = "fuse"})
 ---@param path string
----@param given? {format: "json"|"svg"|"graph"|"html"|"memory_viz"|"memory_viz_pickle"|nil, stage: string?}
----             `stage` is one of `plan:stages()`, for the graph; default "planned"
+---@param given? {format: mrt.PlanFormat?, stage: string?}  `stage` is one of
+---             `plan:stages()`, for the graph; default "planned"
 ---@return true? done
 ---@return string? message  no such folder, a full disk
 function Plan:save(path, given)

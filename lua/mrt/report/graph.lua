@@ -119,14 +119,20 @@ local function draw_mark(out, mark, x, y)
       mark_colours[mark], mark)
 end
 
-local function draw_node(p, out, i, n)
-  local x, y, first = p.lanes[p.lane_of[i]], top(i), n.writes[1]
-  local block, mark = nil, nil
+-- The block that a node's results live in, what becomes of them, their type.
+local function results(p, n)
+  local block, mark, kind
   for _, w in ipairs(n.writes) do
     block, mark = block or p.home[w], mark or p.fates[w]
+    kind = kind or p.graph.values[w].type
   end
   p.white, p.marks[mark or ""] = p.white or not block, true
-  local kind = first and p.graph.values[first].type or ""
+  return block, mark, kind or ""
+end
+
+local function draw_node(p, out, i, n)
+  local x, y = p.lanes[p.lane_of[i]], top(i)
+  local block, mark, kind = results(p, n)
   out[#out + 1] = ('<g><title>%s</title><rect class="node%s%s" x="%g" y="%g" '
     .. 'width="%d" height="%d" rx="%d" fill="%s"/>')
     :format(markup.escape(hover(p, i, n, block, mark)), block and "" or " gone",
