@@ -41,6 +41,7 @@ end
 
 local parser = argparse("mrt estimate", "Weights, activations and optimizer state, by formula.")
 parser:command_target "name"
+parser:flag("--json", "print JSON")
 add(parser:command("gpt3", "the eight models of GPT-3"), "tokens", "model")
 add(parser:command("transformer", "a GPT: parameters, states, what its layers keep"),
   "layers dim heads sequence vocab context batch ff tensor pipeline interleave",
