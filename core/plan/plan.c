@@ -31,6 +31,13 @@ MRT_API const char *mrt_stage_name(int i) {
   return i > 0 && i <= MRT_COUNT(rows) ? rows[i - 1].name : NULL;
 }
 
+bool mrt_stage_is_planned(int i) {
+  bool planned = i > MRT_COUNT(rows);
+  for (int k = 0; k < i && k < MRT_COUNT(rows); k++)
+    planned |= rows[k].run == mrt_pass_recompute;
+  return planned;
+}
+
 /* In the order of the REWRITE rows. */
 static void switches(const mrt_plan_options *o, bool *off) {
   const bool given[] = { o->no_identities, o->no_fold, o->no_cse, o->no_dead,

@@ -108,6 +108,9 @@ typedef mrt_status (*mrt_pass)(mrt_plan *plan);
 mrt_status mrt_plan_make(mrt_plan *plan);
 /* Run the first `count` passes only. */
 mrt_status mrt_plan_passes(mrt_plan *plan, int count);
+/* Is the graph after the i-th stage the plan's?  It is from the recompute pass
+ * on, which asks a policy: once only. */
+bool mrt_stage_is_planned(int i);
 /* Remember the captured graph, before any pass. */
 mrt_status mrt_plan_note_traced(mrt_plan *plan);
 /* Give back kernels' states and the graph. */

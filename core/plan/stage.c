@@ -4,7 +4,8 @@
  *   method    The plan keeps the order and the inputs that were traced, a few
  *             bytes a node; passes change these, never what a node computes.
  *             A stage is a copy of that graph, planned again up to a pass:
- *             planning is a pure function, so ids and places are the plan's.
+ *             planning is a pure function, so ids are the plan's.  The passes
+ *             that place values leave the plan's own graph.
  *   cost      planning once more, for who asks
  *
  * SPDX-License-Identifier: MIT */
@@ -96,10 +97,12 @@ MRT_API mrt_status mrt_stage_new(const mrt_plan *plan, int i, mrt_stage **out) {
   mrt_stage *stage = mrt_calloc(ctx->allocator, 1, sizeof *stage);
   if (!stage) return mrt_nomem(&ctx->error);
   mrt_plan *own = &stage->own;
-  *own = (mrt_plan){ .ctx = ctx, .options = plan->options };
+  *own = (mrt_plan){ .ctx = ctx,
+                     .options = plan->options,
+                     .device = plan->device };
   own->graph.ctx = ctx;
   mrt_arena_init(&own->graph.arena, ctx->allocator);
-  bool finished = !mrt_stage_name(i + 1);
+  bool finished = mrt_stage_is_planned(i);
   stage->of = finished ? plan : own;
   mrt_status s = MRT_OK;
   if (!finished) s = copy_graph(&own->graph, plan);
@@ -169,8 +172,9 @@ MRT_API mrt_graph_value_info mrt_stage_get_value(const mrt_stage *stage,
   };
   const mrt_graph *g = &stage->of->graph;
   if (i < 0 || i >= g->value_count)
-    return (mrt_graph_value_info){ .block = -1 };
+    return (mrt_graph_value_info){ .block = -1, .original = -1 };
   const mrt_value *v = g->values[i];
+  const mrt_node *again = v->node ? v->node->original : NULL;
   return (mrt_graph_value_info){
     .kind = v->leaf              ? kinds[v->leaf]
             : v->origin.backward ? MRT_VALUE_GRADIENT
@@ -179,6 +183,7 @@ MRT_API mrt_graph_value_info mrt_stage_get_value(const mrt_stage *stage,
     .type = v->type,
     .bytes = mrt_type_bytes(&v->type),
     .block = v->base->slot,
+    .original = again ? again->out[v->index]->id : -1,
   };
 }
 

@@ -14,10 +14,11 @@
 ---     next_peak     a step, or absent: the highest off the peak's hill
 ---     at_peak       {role: bytes}: weight, optimizer, buffer, constant, output,
 ---                   input, activation, gradient, workspace
----     steps         [{op, file, line, backward, recomputed? (true: it runs again
----                   what has run), flops, bytes (read and written), live,
----                   reads: [value], writes: [value]}]
----     values        [{role, op, name?, type, bytes, offset (in the arena; 0
+---     steps         [{op, file, line, backward, recomputed (it runs again what
+---                   has run), class (kind of work), time (predicted, seconds),
+---                   flops, bytes (read and written), live, reads: [value],
+---                   writes: [value]}]
+---     values        [{role, op, name?, class?, type, bytes, offset (in the arena; 0
 ---                   outside it), first, last (steps, both included), file, line}]
 ---     pool          {reserved, live, wasted, calls, segments}: a dynamic caching
 ---                   allocator over the same execution, mrt.pool
@@ -35,7 +36,7 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "working_set", "flops", "nodes", "nodes_traced",
   "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line",
-  "backward", "recomputed", "live", "reads", "writes", "reserved", "wasted", "calls",
+  "backward", "recomputed", "class", "time", "live", "reads", "writes", "reserved", "wasted", "calls",
   "segments" }
 table.move(roles.order, 1, #roles.order, #order + 1, order)
 

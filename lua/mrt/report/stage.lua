@@ -53,22 +53,24 @@ end
 
 --- Say what becomes of values: by number, the name of a mark.
 ---
---- A forward value that a gradient node reads is kept, unless the plan says
---- otherwise (`value.fate`); what a recomputed node makes is recomputed.
+--- A forward value that a gradient node reads is kept; one that is read as made
+--- again is dropped, unless the plan says of either something else
+--- (`value.fate`); what a recomputed node makes is recomputed.
 ---@param planned table  of `plan:stage "planned"`
 ---@return table<integer, string>
 function stage.fates(planned)
-  local fates, forward = {}, {}
-  for i, v in ipairs(planned.values) do fates[i] = v.fate end
+  local fates, forward, values = {}, {}, planned.values
   for _, n in ipairs(planned.nodes) do
     for _, v in ipairs(n.reads) do
       if n.backward and forward[v] then fates[v] = fates[v] or "kept" end
+      if values[v].original then fates[values[v].original] = "dropped" end
     end
     for _, v in ipairs(n.writes) do
       if n.recomputed then fates[v] = "recomputed" end
       forward[v] = not n.backward and not n.recomputed and n.updates == 0
     end
   end
+  for i, v in ipairs(values) do fates[i] = v.fate or fates[i] end
   return fates
 end
 
