@@ -214,10 +214,10 @@ local schema = { schema = text, name = text, peak = int, persistent = int,
     ["constant?"] = int, ["output?"] = int, ["input?"] = int, ["activation?"] = int,
     ["gradient?"] = int, ["workspace?"] = int },
   steps = { { op = text, file = text, line = int, backward = "boolean",
-    recomputed = "boolean", class = text, time = "number", flops = "number", bytes = "number", live = int,
-    reads = { int }, writes = { int } } },
-  values = { { role = text, op = text, ["name?"] = text, ["class?"] = text, type = text, bytes = int,
-    offset = int, first = int, last = int, file = text, line = int } },
+    recomputed = "boolean", class = text, time = "number",
+    flops = "number", bytes = "number", live = int, reads = { int }, writes = { int } } },
+  values = { { role = text, op = text, ["name?"] = text, ["class?"] = text,
+    type = text, bytes = int, offset = int, first = int, last = int, file = text, line = int } },
   pool = { reserved = int, live = int, wasted = int, calls = int, segments = int } }
 
 describe("JSON", function()

@@ -18,8 +18,9 @@
 ---                   has run), class (kind of work), time (predicted, seconds),
 ---                   flops, bytes (read and written), live, reads: [value],
 ---                   writes: [value]}]
----     values        [{role, op, name?, class?, type, bytes, offset (in the arena; 0
----                   outside it), first, last (steps, both included), file, line}]
+---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
+---                   0 outside it), first, last (steps, both included), file,
+---                   line}]
 ---     pool          {reserved, live, wasted, calls, segments}: a dynamic caching
 ---                   allocator over the same execution, mrt.pool
 ---
@@ -36,8 +37,8 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "working_set", "flops", "nodes", "nodes_traced",
   "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line",
-  "backward", "recomputed", "class", "time", "live", "reads", "writes", "reserved", "wasted", "calls",
-  "segments" }
+  "backward", "recomputed", "class", "time", "live", "reads", "writes",
+  "reserved", "wasted", "calls", "segments" }
 table.move(roles.order, 1, #roles.order, #order + 1, order)
 
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",

@@ -60,11 +60,13 @@ end
 ---@return table<integer, string>
 function stage.fates(planned)
   local fates, forward, values = {}, {}, planned.values
+  local function read(v, n)
+    local original = values[v].original
+    if n.backward and forward[v] then fates[v] = fates[v] or "kept" end
+    if original then fates[original] = "dropped" end
+  end
   for _, n in ipairs(planned.nodes) do
-    for _, v in ipairs(n.reads) do
-      if n.backward and forward[v] then fates[v] = fates[v] or "kept" end
-      if values[v].original then fates[values[v].original] = "dropped" end
-    end
+    for _, v in ipairs(n.reads) do read(v, n) end
     for _, v in ipairs(n.writes) do
       if n.recomputed then fates[v] = "recomputed" end
       forward[v] = not n.backward and not n.recomputed and n.updates == 0
