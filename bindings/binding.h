@@ -13,7 +13,8 @@
  *   grad.c     gradients, and custom ones written in Lua
  *   plan.c     traces, plans, the spaces they share
  *   policy.c   checkpoint policies written in Lua
- *   describe.c plans and operators as Lua tables
+ *   describe.c plans as Lua tables
+ *   operators.c operators as Lua tables
  *   pack.c     offsets for lifetimes
  *   host.c     a clock, a terminal
  *

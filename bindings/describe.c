@@ -1,27 +1,7 @@
-/* describe.c -- plans and operators as Lua tables
+/* describe.c -- plans as Lua tables
  *
  * SPDX-License-Identifier: MIT */
-#include "binding.h"
-
-static void set_integer(lua_State *L, const char *key, int64_t value) {
-  lua_pushinteger(L, value);
-  lua_setfield(L, -2, key);
-}
-
-static void set_number(lua_State *L, const char *key, double value) {
-  lua_pushnumber(L, value);
-  lua_setfield(L, -2, key);
-}
-
-static void set_text(lua_State *L, const char *key, const char *value) {
-  lua_pushstring(L, value); /* nil for NULL */
-  lua_setfield(L, -2, key);
-}
-
-static void set_truth(lua_State *L, const char *key, bool value) {
-  lua_pushboolean(L, value);
-  lua_setfield(L, -2, key);
-}
+#include "fields.h"
 
 /* ---- plans --------------------------------------------------------------- */
 
@@ -164,6 +144,93 @@ static int plan_values(lua_State *L) {
   return 1;
 }
 
+/* ---- stages -------------------------------------------------------------- */
+
+static int free_stage(lua_State *L) {
+  mrt_stage **stage = lua_touserdata(L, 1);
+  mrt_stage_free(*stage);
+  *stage = NULL;
+  return 0;
+}
+
+/* Push the stage numbered by argument 2, from 1, owned by a userdata. */
+static mrt_stage *push_stage(lua_State *L, mrt_binding *m) {
+  const mrt_plan *plan = mrt_lua_check_plan(L, m, 1);
+  lua_Integer i = luaL_checkinteger(L, 2);
+  luaL_argcheck(L, i >= 1 && i < 1000, 2, "no stage");
+  mrt_stage **stage = lua_newuserdatauv(L, sizeof *stage, 0);
+  *stage = NULL;
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, free_stage);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  MRT_CHECK(L, m, "plan", mrt_stage_new(plan, (int)i - 1, stage));
+  return *stage;
+}
+
+static void push_node(lua_State *L, const mrt_stage *stage, int i) {
+  mrt_node_info n = mrt_stage_get_node(stage, i);
+  lua_createtable(L, 0, 8);
+  set_text(L, "op", n.op);
+  set_text(L, "file", n.file);
+  set_integer(L, "line", n.line);
+  set_truth(L, "backward", n.backward);
+  set_truth(L, "recomputed", n.recomputed);
+  set_integer(L, "updates", n.updates);
+  set_list(L, "reads");
+  set_list(L, "writes");
+  for (int k = 0; k < n.nin + n.nout; k++)
+    append(L, k < n.nin ? "reads" : "writes",
+           mrt_stage_get_operand(stage, i, k));
+}
+
+static void push_graph_value(lua_State *L, const mrt_stage *stage, int i) {
+  mrt_graph_value_info v = mrt_stage_get_value(stage, i);
+  char type[256];
+  mrt_type_print(&v.type, type, sizeof type);
+  lua_createtable(L, 0, 5);
+  set_text(L, "kind", kind_name(v.kind));
+  set_text(L, "name", v.name);
+  set_text(L, "type", type);
+  set_integer(L, "bytes", (int64_t)v.bytes);
+  if (v.block >= 0) set_integer(L, "block", v.block + 1);
+  if (v.original >= 0) set_integer(L, "original", v.original + 1);
+}
+
+/* stage(plan, i) -> {nodes = list, values = list, outputs = list}. */
+static int plan_stage(lua_State *L) {
+  const mrt_stage *stage = push_stage(L, mrt_binding_get(L));
+  int nodes = mrt_stage_node_count(stage);
+  int values = mrt_stage_value_count(stage);
+  lua_createtable(L, 0, 3);
+  set_list(L, "outputs");
+  for (int i = 0; mrt_stage_get_output(stage, i) >= 0; i++)
+    append(L, "outputs", mrt_stage_get_output(stage, i));
+  lua_createtable(L, nodes, 0);
+  for (int i = 0; i < nodes; i++) {
+    push_node(L, stage, i);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "nodes");
+  lua_createtable(L, values, 0);
+  for (int i = 0; i < values; i++) {
+    push_graph_value(L, stage, i);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "values");
+  return 1;
+}
+
+/* stages() -> their names. */
+static int plan_stages(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; mrt_stage_name(i); i++) {
+    lua_pushstring(L, mrt_stage_name(i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* Text of the core's, freed with the userdata that holds it. */
 typedef struct text {
   mrt_context *ctx;
@@ -177,92 +244,29 @@ static int free_text(lua_State *L) {
   return 0;
 }
 
-static int plan_print(lua_State *L) {
-  mrt_binding *m = mrt_binding_get(L);
-  const mrt_plan *plan = mrt_lua_check_plan(L, m, 1);
+static int push_text(lua_State *L, mrt_binding *m, const mrt_stage *stage) {
   text *t = lua_newuserdatauv(L, sizeof *t, 0);
   *t = (text){ m->ctx, NULL };
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_text);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
-  MRT_CHECK(L, m, "plan", mrt_plan_print(plan, &t->text));
+  MRT_CHECK(L, m, "plan", mrt_stage_print(stage, &t->text));
   lua_pushstring(L, t->text);
   mrt_text_free(t->ctx, t->text);
   t->text = NULL;
   return 1;
 }
 
+/* graph(plan, i) -> the stage as text. */
+static int plan_graph(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  return push_text(L, m, push_stage(L, m));
+}
+
 const luaL_Reg mrt_plan_descriptions[] = {
   { "info", plan_info },         { "steps", plan_steps },
   { "operands", plan_operands }, { "values", plan_values },
-  { "graph", plan_print },       { NULL, NULL },
+  { "graph", plan_graph },       { "stage", plan_stage },
+  { "stages", plan_stages },     { NULL, NULL },
 };
-
-/* ---- operators ----------------------------------------------------------- */
-
-static const char *option_kind(mrt_option_kind kind) {
-  static const char *const names[] = {
-    [MRT_OPT_INT] = "int",     [MRT_OPT_NUM] = "num",
-    [MRT_OPT_BOOL] = "bool",   [MRT_OPT_DIM] = "dim",
-    [MRT_OPT_INDEX] = "index", [MRT_OPT_DTYPE] = "dtype",
-    [MRT_OPT_ENUM] = "enum",   [MRT_OPT_INTS] = "ints",
-    [MRT_OPT_DIMS] = "dims",
-  };
-  return names[kind];
-}
-
-static void set_options(lua_State *L, const mrt_op_info *info) {
-  int n = 0;
-  lua_newtable(L);
-  for (int i = 0; i < info->option_count; i++) {
-    const mrt_option *o = &info->options[i];
-    if (o->kind == MRT_OPT_HIDDEN) continue;
-    lua_createtable(L, 0, 4);
-    set_text(L, "name", o->name);
-    set_text(L, "kind", option_kind(o->kind));
-    set_truth(L, "required", o->required);
-    set_text(L, "words", o->words);
-    lua_rawseti(L, -2, ++n);
-  }
-  lua_setfield(L, -2, "options");
-}
-
-/* operators() -> a list that describes each. */
-static int operators(lua_State *L) {
-  lua_createtable(L, mrt_op_count(), 0);
-  for (int i = 0; i < mrt_op_count(); i++) {
-    mrt_op_info info = mrt_op_get_info(mrt_op_at(i));
-    lua_createtable(L, 0, 9);
-    set_text(L, "name", info.name);
-    set_text(L, "doc", info.doc);
-    set_text(L, "class", info.cost);
-    set_integer(L, "min_inputs", info.min_inputs);
-    set_integer(L, "max_inputs", info.max_inputs);
-    set_truth(L, "updates", info.updates);
-    set_truth(L, "pointwise", info.pointwise);
-    set_truth(L, "differentiable", info.differentiable);
-    set_truth(L, "random", info.random);
-    set_options(L, &info);
-    lua_rawseti(L, -2, i + 1);
-  }
-  return 1;
-}
-
-/* Add operators() and the table op: name -> function. */
-void mrt_describe_open(lua_State *L, mrt_binding *m) {
-  static const luaL_Reg functions[] = {
-    { "operators", operators },
-    { NULL, NULL },
-  };
-  mrt_binding_register(L, m, functions);
-  lua_createtable(L, 0, mrt_op_count());
-  for (int i = 0; i < mrt_op_count(); i++) {
-    const mrt_op *op = mrt_op_at(i);
-    mrt_op_info info = mrt_op_get_info(op);
-    if (info.updates) continue;
-    mrt_lua_push_operator(L, m, op);
-    lua_setfield(L, -2, info.name);
-  }
-  lua_setfield(L, -2, "op");
-}

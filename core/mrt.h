@@ -451,6 +451,48 @@ MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text);
 MRT_API void mrt_text_free(mrt_context *ctx, char *text);
 
+/* ---- a plan's graph, stage by stage ------------------------------------ */
+
+/* The stages in order: "differentiated" (as traced, gradients included), each
+ * pass that follows, "planned".  NULL past the last. */
+MRT_API const char *mrt_stage_name(int i);
+/* The graph of a traced plan after its i-th stage: it is planned again up to
+ * there.  Borrows the plan; free the stage first. */
+typedef struct mrt_stage mrt_stage;
+MRT_API mrt_status mrt_stage_new(const mrt_plan *plan, int i, mrt_stage **out);
+MRT_API void mrt_stage_free(mrt_stage *stage); /* NULL is fine */
+
+/* Nodes stand in the order of the program or, after the pass `order`, in
+ * executing order. */
+typedef struct mrt_node_info {
+  const char *op, *file;
+  int line;
+  bool backward, recomputed; /* as in mrt_step_info */
+  int nin, nout, updates;    /* inputs, outputs; how many of the first inputs
+                                the first outputs overwrite */
+} mrt_node_info;
+MRT_API int mrt_stage_node_count(const mrt_stage *stage);
+MRT_API mrt_node_info mrt_stage_get_node(const mrt_stage *stage, int i);
+/* Which value: inputs first, then outputs; -1 past the last.  A value keeps
+ * its number from stage to stage. */
+MRT_API int mrt_stage_get_operand(const mrt_stage *stage, int node, int i);
+
+/* The value that is the plan's i-th output; -1 past the last. */
+MRT_API int mrt_stage_get_output(const mrt_stage *stage, int i);
+
+typedef struct mrt_graph_value_info {
+  mrt_value_kind kind;
+  const char *name; /* may be NULL */
+  mrt_type type;
+  size_t bytes;
+  int block;    /* of memory, for mrt_plan_get_value; -1: none, or not yet */
+  int original; /* of what is recomputed: the value made first; else -1 */
+} mrt_graph_value_info;
+MRT_API int mrt_stage_value_count(const mrt_stage *stage);
+MRT_API mrt_graph_value_info mrt_stage_get_value(const mrt_stage *stage, int i);
+/* As mrt_plan_print. */
+MRT_API mrt_status mrt_stage_print(const mrt_stage *stage, char **text);
+
 /* ---- packing ----------------------------------------------------------- */
 
 /* A piece of memory with a known lifetime. */

@@ -62,9 +62,13 @@ local function check(ok, message)
 end
 
 local function save(plan, name)
-  for _, ending in ipairs { ".html", ".svg", ".graph.svg", ".json",
-    ".snapshot.json" } do
+  for _, ending in ipairs { ".html", ".svg", ".json", ".snapshot.json",
+    ".snapshot.pickle" } do
     check(plan:save(("%s/%s%s"):format(flags.out, name, ending)))
+  end
+  for _, stage in ipairs { "traced", "differentiated", "fuse", "planned" } do
+    check(plan:save(("%s/%s-%s.graph.svg"):format(flags.out, name, stage),
+      { stage = stage }))
   end
 end
 

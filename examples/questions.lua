@@ -121,18 +121,17 @@ end
 local function checkpointing()
   ask "What can checkpointing drop?"
   local plan = step:plan(tokens, tokens)
-  local wait = 0
-  for i, s in ipairs(plan:steps()) do
-    if s.backward then
-      for _, v in ipairs(plan:values()) do
-        if v.kind == "activation" and v.first < i and v.last >= i then wait = wait + v.bytes end
+  local steps, values, kept, wait = plan:steps(), plan:values(), {}, 0
+  for i, o in ipairs(plan:operands()) do
+    for _, v in ipairs(steps[i].backward and o.reads or {}) do
+      if values[v].kind == "activation" and not kept[v] then
+        kept[v], wait = true, wait + values[v].bytes
       end
-      break
     end
   end
-  say("Activations: an operator made each, and can make it again. %s of them wait here when",
+  say("Activations: an operator made each, and can make it again. %s of them wait",
     format.bytes(wait))
-  say "the gradient begins. A layer of GPT-3 175B, 2048 tokens at 16 bit, 8 ways tensor parallel:"
+  say "here for the gradient. A layer of GPT-3 175B, 2048 tokens at 16 bit, 8 ways tensor parallel:"
   local layer = { sequence = 2048, dim = 12288, heads = 96, tensor = 8 }
   for _, recompute in ipairs { "none", "selective", "full" } do
     layer.recompute = recompute

@@ -52,9 +52,10 @@ typedef struct mrt_node {
   mrt_origin origin;
   const char *label; /* what to call it: the operator, or what was fused */
   bool recomputed;   /* a clone: the forward node runs again */
-  bool dead;         /* removed by the next mrt_graph_sweep */
-  int scratch_slot;  /* or -1 */
-  int mark;          /* scratch of one pass */
+  const struct mrt_node *original; /* of a clone */
+  bool dead;                       /* removed by the next mrt_graph_sweep */
+  int scratch_slot;                /* or -1 */
+  int mark;                        /* scratch of one pass */
 } mrt_node;
 
 typedef struct mrt_graph {

@@ -44,7 +44,7 @@ static mrt_node *clone(cloning *c, const mrt_node *n) {
   mrt_node *again = mrt_graph_node(c->g, n->op, n->nin, n->in, n->options,
                                    n->nout, types, n->origin);
   if (!again) return NULL;
-  again->label = n->label, again->recomputed = true;
+  again->label = n->label, again->recomputed = true, again->original = n;
   for (int i = 0; i < n->nout; i++) again->out[i]->name = n->out[i]->name;
   return again;
 }

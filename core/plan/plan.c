@@ -25,6 +25,19 @@ MRT_API const char *mrt_plan_pass_name(int i) {
   return NULL;
 }
 
+MRT_API const char *mrt_stage_name(int i) {
+  if (i == 0) return "differentiated";
+  if (i == MRT_COUNT(rows) + 1) return "planned";
+  return i > 0 && i <= MRT_COUNT(rows) ? rows[i - 1].name : NULL;
+}
+
+bool mrt_stage_is_planned(int i) {
+  bool planned = i > MRT_COUNT(rows);
+  for (int k = 0; k < i && k < MRT_COUNT(rows); k++)
+    planned |= rows[k].run == mrt_pass_recompute;
+  return planned;
+}
+
 /* In the order of the REWRITE rows. */
 static void switches(const mrt_plan_options *o, bool *off) {
   const bool given[] = { o->no_identities, o->no_fold, o->no_cse, o->no_dead,
@@ -104,17 +117,22 @@ static void note_live(mrt_plan *plan) {
     plan->steps[i].live += plan->steps[i - 1].live;
 }
 
-mrt_status mrt_plan_make(mrt_plan *plan) {
+mrt_status mrt_plan_passes(mrt_plan *plan, int count) {
   bool off[MRT_COUNT(plan->info.nodes_after)] = { false };
   switches(&plan->options, off);
   plan->info.nodes_traced = plan->graph.node_count;
   int rewrites = 0;
-  for (int i = 0; i < MRT_COUNT(rows); i++) {
+  for (int i = 0; i < count; i++) {
     bool skip = rows[i].rewrite && off[rewrites];
     if (!skip) MRT_TRY(rows[i].run(plan));
     if (rows[i].rewrite)
       plan->info.nodes_after[rewrites++] = plan->graph.node_count;
   }
+  return MRT_OK;
+}
+
+mrt_status mrt_plan_make(mrt_plan *plan) {
+  MRT_TRY(mrt_plan_passes(plan, MRT_COUNT(rows)));
   add_up(plan);
   note_live(plan);
   return note_written(plan);

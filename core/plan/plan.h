@@ -44,8 +44,17 @@ typedef struct mrt_step {
   size_t live;    /* bytes of the arena alive while it runs */
 } mrt_step;
 
+/* What passes change of a graph as it was traced: the order, inputs and
+ * outputs, by value id.  Kept so that stages can be shown (stage.c). */
+typedef struct mrt_traced {
+  mrt_node **nodes;
+  int *in, *outputs;
+  int node_count, value_count, next_node;
+} mrt_traced;
+
 struct mrt_plan {
   mrt_graph graph;
+  mrt_traced *traced; /* NULL: made for one evaluation */
   mrt_plan_options options;
   mrt_plan_info info;
   mrt_device_profile device; /* what it was made for */
@@ -97,6 +106,13 @@ typedef mrt_status (*mrt_pass)(mrt_plan *plan);
 /* Run all passes over plan->graph and fill plan->info.  The plan is then
  * ready for run/. */
 mrt_status mrt_plan_make(mrt_plan *plan);
+/* Run the first `count` passes only. */
+mrt_status mrt_plan_passes(mrt_plan *plan, int count);
+/* Is the graph after the i-th stage the plan's?  It is from the recompute pass
+ * on, which asks a policy: once only. */
+bool mrt_stage_is_planned(int i);
+/* Remember the captured graph, before any pass. */
+mrt_status mrt_plan_note_traced(mrt_plan *plan);
 /* Give back kernels' states and the graph. */
 void mrt_plan_unmake(mrt_plan *plan);
 

@@ -52,6 +52,7 @@ static mrt_status make(mrt_plan *plan, mrt_tensor *const *roots, int root_count,
                        mrt_tensor *const *inputs, int input_count) {
   MRT_TRY(capture(plan, roots, root_count, updates, update_count));
   mrt_status s = note_inputs(plan, inputs, input_count);
+  if (!s && plan->ctx->trace) s = mrt_plan_note_traced(plan);
   if (!s) s = mrt_plan_make(plan);
   if (!s) s = mrt_plan_bind(plan);
   if (s) mrt_plan_unmake(plan);

@@ -200,9 +200,11 @@ local function trace_and_plan(self, n, ...)
   for i = 1, results.n do
     templates[i] = record(results[i], outputs, false)
   end
+  local start = os.clock()
   local planned = core.trace_end(#inputs + #runtime, outputs, self.options,
     self.space)
-  return { core = planned, runtime = runtime, results = templates,
+  local us = (os.clock() - start) * 1e6
+  return { core = planned, planning_us = us, runtime = runtime, results = templates,
     single = #templates == 1 and templates[1].output == 1 }
 end
 
@@ -252,9 +254,11 @@ local function restore_all(entry, ...)
 end
 
 --- What `mrt plan` puts here gets the plan of the first step that is called;
---- it ends the process.
+--- it ends the process.  If none is, it takes the first that was planned.
 ---@type fun(plan: mrt.Plan)?
 compile.planning = nil
+---@type mrt.Plan|nil|false
+compile.first_plan = nil
 
 -- Inside another function's trace it is part of that function.
 function Compiled:__call(...)
@@ -271,7 +275,9 @@ end
 ---@return mrt.Plan
 function Compiled:plan(...)
   local entry = find(self, ...)
-  entry.plan = entry.plan or Plan.new(entry.core, self.options.name)
+  entry.plan = entry.plan
+    or Plan.new(entry.core, self.options.name, entry.planning_us)
+  compile.first_plan = compile.first_plan or compile.planning and entry.plan
   return entry.plan
 end
 

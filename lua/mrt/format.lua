@@ -62,4 +62,32 @@ function format.rate(n)
   return n >= 1e3 and ("%.1fk"):format(n / 1e3) or ("%.0f"):format(n)
 end
 
+--- Text with a "?" for each byte that is no UTF-8, which XML and JSON want.
+---@param text string
+---@return string
+function format.utf8(text)
+  local parts, from = {}, 1
+  local length, bad = utf8.len(text)
+  while not length do
+    parts[#parts + 1] = text:sub(from, bad - 1)
+    from = bad + 1
+    length, bad = utf8.len(text, from)
+  end
+  parts[#parts + 1] = text:sub(from)
+  return table.concat(parts, "?")
+end
+
+--- Text of at most so many characters: what is too long loses its end or, for
+--- paths, its beginning.
+---@param text string
+---@param most integer
+---@param from_left? boolean
+---@return string
+function format.shorten(text, most, from_left)
+  text = format.utf8(text)
+  if utf8.len(text) <= most then return text end
+  if from_left then return "…" .. text:sub(utf8.offset(text, 1 - most)) end
+  return text:sub(1, utf8.offset(text, most) - 1) .. "…"
+end
+
 return format

@@ -2,7 +2,9 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
 local format = require "mrt.format"
+local options = require "mrt.options"
 local roles = require "mrt.report.roles"
 
 --- A finished plan.  Numbers are bytes; peak = persistent + transient +
@@ -20,6 +22,7 @@ local roles = require "mrt.report.roles"
 ---@field nodes integer        in a run
 ---@field nodes_traced integer before optimisation
 ---@field peak_step integer    where most bytes live
+---@field planning_us number   from the end of the trace to a plan that can run
 local Plan = {}
 Plan.__index = Plan
 Plan.__name = "mrt.Plan"
@@ -27,10 +30,11 @@ Plan.__name = "mrt.Plan"
 --- Wrap a plan of the core.
 ---@param core_plan userdata
 ---@param name? string
+---@param planning_us number
 ---@return mrt.Plan
-function Plan.new(core_plan, name)
+function Plan.new(core_plan, name, planning_us)
   local self = core_plan:info()
-  self.core, self.title = core_plan, name
+  self.core, self.title, self.planning_us = core_plan, name, planning_us
   return setmetatable(self, Plan)
 end
 
@@ -40,12 +44,13 @@ end
 function Plan:steps() return self.core:steps() end
 
 --- List the blocks of memory: kind, role, op, name, type, bytes, offset, first
---- and last step, file, line.  The role is the kind, but weight or optimizer for
---- a variable.
+--- and last step, file, line.  The role is the kind, but weight, optimizer or
+--- buffer for a variable.
 ---@return table[]
 function Plan:values()
-  return roles.assign(self.core:values(), self.core:steps(),
-    self.core:operands())
+  self.variables = self.variables
+    or roles.of_variables(self:stage "differentiated", self:stage())
+  return roles.assign(self.core:values(), self.variables)
 end
 
 --- List what each step reads, writes and could have overwritten: numbers of
@@ -58,9 +63,47 @@ function Plan:operands() return self.core:operands() end
 ---@return mrt.Refusal[]
 function Plan:refused() return require "mrt.report.refused" (self) end
 
---- Return the planned graph as text, one node a line.
+-- ---- stages ----------------------------------------------------------------
+
+--- List the stages of the graph, in order: "traced" (as written, without what
+--- depends on gradients), "differentiated" (all of it), what each pass left, by
+--- its name, and "planned".
+---@return string[]
+function Plan:stages()
+  local names = self.core:stages()
+  table.insert(names, 1, "traced")
+  return names
+end
+
+-- The core's number of a stage; what is traced is shown from what is
+-- differentiated.
+local function stage_number(self, name)
+  local names = self:stages()
+  for i, known in ipairs(names) do
+    if known == name then return math.max(i - 1, 1) end
+  end
+  core.fail("value", "plan", ("no stage '%s', there is %s"):format(
+    tostring(name), table.concat(names, ", ")))
+end
+
+--- Describe the graph after a stage, planning it again up to there.  Nodes read
+--- and write values by number; a value keeps its number through all stages, and
+--- `block` is its place among `plan:values()` once it has one.
+---@param stage? string  of `plan:stages()`; default "planned"
+---@return {nodes: table[], values: table[]}
+function Plan:stage(stage)
+  stage = stage or "planned"
+  local graph = self.core:stage(stage_number(self, stage))
+  if stage == "traced" then return require "mrt.report.stage".traced(graph) end
+  return graph
+end
+
+--- Return the graph after a stage as text, one node a line.
+---@param stage? string  as for `plan:stage`, but "traced"; default "planned"
 ---@return string
-function Plan:graph() return self.core:graph() end
+function Plan:graph(stage)
+  return self.core:graph(stage_number(self, stage or "planned"))
+end
 
 -- ---- reports ---------------------------------------------------------------
 
@@ -76,17 +119,17 @@ local function against_pool(self)
   return table.concat({
     "the arena, and a caching pool that allocates while running",
     ("  %-8s %12s %12s %8s %10s"):format("", "peak", "wasted", "calls", "us"),
-    ("  %-8s %12s %12s %8s %10s"):format("static", format.bytes(self.transient),
-      format.bytes(self.transient - dynamic.live), self.transient > 0 and 1 or 0,
-      "0"),
-    ("  %-8s %12s %12s %8s %10.0f"):format("dynamic",
+    ("  %-8s %12s %12s %8s %10.0f  to plan, once"):format("static",
+      format.bytes(self.transient), format.bytes(self.transient - dynamic.live),
+      self.transient > 0 and 1 or 0, self.planning_us),
+    ("  %-8s %12s %12s %8s %10.0f  in every step, simulated"):format("dynamic",
       format.bytes(dynamic.reserved), format.bytes(dynamic.wasted),
       format.count(dynamic.calls), dynamic.microseconds) }, "\n")
 end
 
 --- Print the report, and how a dynamic caching pool would do over the same
---- execution: peak, wasted bytes, allocator calls, microseconds of a step (of
---- the simulation, for the pool).
+--- execution: peak, wasted bytes, allocator calls, microseconds (of planning,
+--- and of the simulation for the pool; these two differ from run to run).
 ---@param out? file*  default standard output
 ---@return true? done
 ---@return string? message
@@ -94,6 +137,7 @@ function Plan:report(out)
   out = out or io.stdout
   local ok, message = out:write(self:text(), "\n", against_pool(self), "\n")
   if not ok then return nil, message end
+  self.reported = self.reported or out == io.stdout -- `mrt plan` says it once
   return true
 end
 
@@ -104,21 +148,40 @@ function Plan:walk()
 end
 
 local formats = { [".json"] = "json", [".svg"] = "svg", [".html"] = "html",
-  [".snapshot.json"] = "memory_viz", [".graph.svg"] = "graph" }
-local modules = { memory_viz = "snapshot" }
+  [".graph.svg"] = "graph", [".snapshot.json"] = "memory_viz",
+  [".snapshot.pickle"] = "memory_viz_pickle" }
+local modules = { memory_viz = "snapshot", memory_viz_pickle = "snapshot_pickle" }
 
---- Write the plan to a file, as its ending says: .json (mrt/report/json.lua
---- describes it), .svg (live bytes and arena), .graph.svg (the graph, coloured by
---- the memory that nodes share), .html, or .snapshot.json for PyTorch's memory
---- viewer.
+---@alias mrt.PlanFormat
+---| "json"|"svg"|"graph"|"html"|"memory_viz"|"memory_viz_pickle"
+
+--- Write the plan to a file, as its name says: .json (mrt/report/json.lua
+--- describes it), .svg (live bytes and arena), graph.svg or .graph.svg (the graph
+--- after a stage, coloured by the memory that nodes share), .html, or a
+--- snapshot for PyTorch's memory viewer: .snapshot.pickle for the page pytorch.org/
+--- memory_viz, .snapshot.json for who reads JSON (torch.cuda._memory_viz takes it
+--- decoded).
+---
+---     plan:save "graph.svg"
+---     plan:save("fused.graph.svg", {stage = "fuse"})
 ---@param path string
----@param options? {format: "json"|"svg"|"graph"|"html"|"memory_viz"|nil}
+---@param given? {format: mrt.PlanFormat?, stage: string?}  `stage` is one of
+---             `plan:stages()`, for the graph; default "planned"
 ---@return true? done
 ---@return string? message  no such folder, a full disk
-function Plan:save(path, options)
+function Plan:save(path, given)
   local save = require "mrt.report.save"
-  local name = save.format(path, formats, options and options.format)
-  return save.write(path, require("mrt.report." .. (modules[name] or name))(self))
+  given = options.read("save", given, { format = options.none,
+    stage = options.none })
+  local bare = type(path) == "string" and path:match "[^/]*$" == "graph.svg"
+  local name = save.format(path, formats, given.format or bare and "graph" or nil)
+  if given.stage and name ~= "graph" then
+    core.fail("value", "save", ("a stage of the graph is drawn into .graph.svg, "
+      .. "not into '%s'"):format(path))
+  end
+  if given.stage then stage_number(self, given.stage) end
+  return save.write(path, require("mrt.report." .. (modules[name] or name))(self,
+    given))
 end
 
 --- Overlay the live bytes of several plans.

@@ -32,7 +32,8 @@ local function train()
   local after = step(x, y)
   assert(before:item() ~= after:item())
   assert(not pcall(step, x + 5, y))
-  return step:plan(x, y):text()
+  local plan = step:plan(x, y)
+  return plan:text() .. #plan:stage("fuse").nodes .. plan:graph "layout"
 end
 
 local function differentiate()

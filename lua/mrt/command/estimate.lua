@@ -1,5 +1,7 @@
 --- estimate.lua -- `mrt estimate NAME [options]`: memory from formulas, no graph.
 --
+-- With --json the same numbers are as mrt/report/estimate_json.lua describes.
+--
 -- SPDX-License-Identifier: MIT
 
 local argparse = require "argparse"
@@ -33,11 +35,13 @@ local function add(command, counts, words, choices)
   for name in (choices or ""):gmatch "%S+" do
     command:option("--" .. name:gsub("_", "-")):target(name):argname "yes|no":convert(yes)
   end
+  command:flag("--json", "print JSON")
   return command
 end
 
 local parser = argparse("mrt estimate", "Weights, activations and optimizer state, by formula.")
 parser:command_target "name"
+parser:flag("--json", "print JSON")
 add(parser:command("gpt3", "the eight models of GPT-3"), "tokens", "model")
 add(parser:command("transformer", "a GPT: parameters, states, what its layers keep"),
   "layers dim heads sequence vocab context batch ff tensor pipeline interleave",
@@ -78,38 +82,81 @@ local function pick(options, names)
   return out
 end
 
-local run = {}
+-- ---- numbers: what --json prints ---------------------------------------------
 
-function run.gpt3(o) print(estimate.gpt3.text(o)) end
+local collect = {}
 
-function run.boundary(o) show("boundary", estimate.boundary(o)) end
-
-function run.zero(o) show("states", estimate.zero(o)) end
-
-function run.states(o)
-  show_all(estimate.states(o), "weights gradients optimizer literature persistent")
+function collect.gpt3(o)
+  local models = {}
+  for i, model in ipairs(o.model and { estimate.gpt3.find(o.model) }
+    or estimate.gpt3.models) do
+    local half = estimate.gpt3.estimate(model, { tokens = o.tokens })
+    local full = estimate.gpt3.estimate(model, { tokens = o.tokens, dtype = "f32" })
+    local row = { parameters = half.parameters, tokens = half.tokens,
+      weights = half.weights, weights_f32 = full.weights, adam = half.adam,
+      optimizer = half.optimizer, boundary = half.boundary,
+      boundary_f32 = full.boundary }
+    for key, value in pairs(model) do row[key] = value end
+    models[i] = row
+  end
+  return { models = models }
 end
 
+function collect.boundary(o) return { boundary = estimate.boundary(o) } end
+
+function collect.zero(o) return { states = estimate.zero(o) } end
+
+collect.states = estimate.states
+
 -- Its activations always; parameters and states once there is a vocabulary.
-function run.transformer(o)
-  local kept = estimate.activations(pick(o, "layers dim heads sequence vocab batch ff tensor "
-    .. "pipeline interleave dtype attention recompute dropout sequence_parallel"))
+function collect.transformer(o)
+  local out = { activations = estimate.activations(pick(o, "layers dim heads sequence "
+    .. "vocab batch ff tensor pipeline interleave dtype attention recompute dropout "
+    .. "sequence_parallel")) }
   if o.vocab then
     local described = pick(o, "layers dim vocab context ff bias tie")
     described.layers, described.context = o.layers or 1, o.context or o.sequence
-    local n = estimate.parameters(described)
-    show("parameters", n)
-    print "f32, of the whole model"
-    run.states { parameters = n }
+    out.parameters = estimate.parameters(described)
+    out.states = estimate.states { parameters = out.parameters }
   end
-  print "activations, on one rank"
-  show_all(kept, "layer layers embedding norm head logits total")
+  return out
 end
 
 for _, name in ipairs { "linear", "matmul", "conv2d" } do
-  run[name] = function(o)
-    show_all(estimate[name](o), "parameters weights kept output flops")
+  collect[name] = estimate[name]
+end
+
+-- ---- text --------------------------------------------------------------------
+
+local names = { states = "weights gradients optimizer literature persistent",
+  activations = "layer layers embedding norm head logits total" }
+
+local function print_values(_, values)
+  show_all(values, "parameters boundary states " .. names.states .. " kept output flops")
+end
+
+local print_text = setmetatable({}, { __index = function() return print_values end })
+
+function print_text.gpt3(o) print(estimate.gpt3.text(o)) end
+
+function print_text.states(_, values) show_all(values, names.states) end
+
+function print_text.transformer(_, values)
+  if values.parameters then
+    show("parameters", values.parameters)
+    print "f32, of the whole model"
+    show_all(values.states, names.states)
   end
+  print "activations, on one rank"
+  show_all(values.activations, names.activations)
+end
+
+local function run(name, o)
+  local json = o.json
+  o.json = nil
+  local values = collect[name](o)
+  if not json then return print_text[name](o, values) end
+  print(require "mrt.report.estimate_json" (name, values))
 end
 
 local function complain(text)
@@ -122,14 +169,14 @@ return function(...)
   if not first then
     print(parser:get_help())
     return
-  elseif first:sub(1, 1) ~= "-" and not run[first] then
+  elseif first:sub(1, 1) ~= "-" and not collect[first] then
     return complain(("estimate: no '%s', there is gpt3, transformer, boundary, states, "
       .. "zero, linear, matmul, conv2d"):format(first))
   end
   local o = parser:parse { ... }
   local name = o.name
   o.name, o[name] = nil, nil -- argparse marks the command given
-  local fine, problem = pcall(run[name], o)
+  local fine, problem = pcall(run, name, o)
   if fine then return end
   if type(problem) ~= "table" then error(problem, 0) end
   return complain(problem.message)

@@ -14,7 +14,8 @@ mrt -e 'code'           run a line; -l name requires a library first,
 local commands = {
   { "bench NAME", "measure; mrt bench lists what" },
   { "help", "this page" },
-  { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ..." },
+  { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ...;"
+    .. "\n" .. (" "):rep(24) .. "--json prints JSON" },
   { "info", "version, instruction set, threads, libraries, devices" },
   { "plan script.lua", "plan its first compiled step, and stop there; options"
     .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE" },

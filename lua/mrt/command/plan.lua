@@ -1,8 +1,10 @@
 --- plan.lua -- `mrt plan [options] script.lua [args]`: plan, and stop.
 --
 -- The script runs until it calls its first compiled function; that call is
--- planned, the plan printed, and the process ends with status 0.  What the script
--- evaluates before really runs.
+-- planned, the plan printed, and the process ends with status 0.  A script that
+-- plans and never calls runs to its end; then its first plan is the one.  What the
+-- script evaluates before really runs; a report that it has printed itself is not
+-- printed again.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -15,9 +17,10 @@ local exit, out, err = os.exit, io.stdout, io.stderr -- whatever a script does
 local usage = [[
 mrt plan [options] script.lua [args]
   --json          print the plan as JSON; what the script prints goes to
-                  standard error
+                  standard error (what programs that it starts print does not)
   --budget BYTES  fail if the step needs more: 6GiB, 512 MiB, 2e9
   --html FILE     write a page with pictures as well
+script.lua may be - for standard input.
 ]]
 
 local function complain(text, ...)
@@ -29,8 +32,9 @@ end
 -- next argument.
 local function value_of(args, i, name)
   local value = args[i]:match "^%-%-%w+=(.*)$"
-  if value then return value, i + 1 end
-  if args[i + 1] then return args[i + 1], i + 2 end
+  local at = i + 1
+  if not value then value, at = args[i + 1], i + 2 end
+  if value and value ~= "" then return value, at end
   return nil, ("--%s wants a value"):format(name)
 end
 
@@ -61,12 +65,17 @@ local read = {
   end,
 }
 
+local flags = { json = true, help = true }
+
 -- Options, and at which argument the script stands; or nil and what is wrong.
 local function read_options(args)
   local options, i = {}, 1
-  while args[i] and args[i]:sub(1, 1) == "-" do
+  while args[i] and args[i]:match "^%-." do
     local name = args[i]:match "^%-%-(%w+)"
     if not read[name] then return nil, ("no option '%s'"):format(args[i]) end
+    if args[i]:find("=", 1, true) and flags[name] then
+      return nil, ("--%s takes no value"):format(name)
+    end
     local at, message = read[name](options, args, i)
     if not at then return nil, message end
     i = at
@@ -81,7 +90,8 @@ local function show(plan, options)
   if options.json then
     ok, message = out:write(require "mrt.report.json" (plan))
   else
-    ok, message = plan:report(out)
+    ok = true
+    if not plan.reported then ok, message = plan:report(out) end
   end
   if ok then ok, message = out:flush() end
   if ok and options.html then
@@ -126,13 +136,15 @@ return function(...)
     out:write(usage)
     return 0
   end
-  local chunk, message = loadfile(args[script])
+  local name = args[script]
+  local chunk, message = loadfile(name ~= "-" and name or nil)
   if not chunk then return complain("%s", message) end
   set_arguments(args, script)
   if options.json then print_elsewhere() end
   if options.budget then core.set_budget(options.budget) end
   compile.planning = function(plan) exit(show(plan, options), true) end
   chunk(table.unpack(args, script + 1))
-  return complain("%s ended without calling a compiled function (mrt.compile)",
-    args[script])
+  if compile.first_plan then return show(compile.first_plan, options) end
+  return complain("%s ended without calling or planning a compiled function (mrt.compile)",
+    name)
 end

@@ -29,21 +29,11 @@ local function bytes_of(plan)
   return list
 end
 
-local function points_of(list, count, most)
-  local points, n = {}, markup.number
-  for i, bytes in ipairs(list) do
-    local y = n(box.y + box.height * (1 - bytes / most))
-    points[#points + 1] = n(box.x + box.width * (i - 1) / count) .. "," .. y
-    points[#points + 1] = n(box.x + box.width * i / count) .. "," .. y
-  end
-  return table.concat(points, " ")
-end
-
 local function draw_capacity(out, capacity, most)
   if not capacity then return end
   local y = box.y + box.height * (1 - capacity / most)
   out[#out + 1] = ('<line class="limit" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/>'
-    .. '<text x="%g" y="%.1f" text-anchor="end" style="fill:#c00">capacity %s'
+    .. '<text x="%g" y="%.1f" text-anchor="end" class="over">capacity %s'
     .. '</text>'):format(box.x, box.x + box.width, y, y, box.x + box.width - 4,
       y - 5, format.bytes(capacity))
 end
@@ -61,26 +51,30 @@ local function picture(self)
     curves[i] = bytes_of(plan)
     count, most = math.max(count, #curves[i]), math.max(most, plan.peak * 1.04)
   end
-  local legend = {}
-  out[1] = '<text x="16" y="24" style="font-size:15px;font-weight:600">'
-    .. "Bytes alive, step by step; dotted: what each plan takes</text>"
+  local legend, head = {}, {}
+  head[1] = markup.title(16, 24,
+    "Bytes alive, step by step; dotted: what each plan takes")
   markup.axis(out, box, most)
   markup.steps(out, box, count)
   for i, list in ipairs(curves) do
     local colour = markup.lines[(i - 1) % #markup.lines + 1]
-    local words = ("%s: peak %s"):format(self.names[i],
+    local words = ("%s: peak %s"):format(format.shorten(self.names[i], 80),
       format.bytes(self.plans[i].peak))
     legend[i] = { colour, words }
     -- thinner and thinner: what lies below stays in sight
     local width = 1.5 + 3 * (#curves - i) / #curves
     out[#out + 1] = ('<polyline fill="none" stroke="%s" stroke-width="%.2g" '
       .. 'points="%s"><title>%s</title></polyline>'):format(colour, width,
-        points_of(list, count, most), markup.escape(words))
+        table.concat(markup.stairs(list, box, count, most), " "),
+        markup.escape(words))
     draw_peak(out, self.plans[i], colour, most)
   end
   draw_capacity(out, self.capacity, most)
-  markup.legend(out, box.x, 38, legend)
-  return markup.svg(WIDTH, HEIGHT, out)
+  local down = 18 * (markup.legend(head, box.x, 38, legend, box.x + box.width) - 1)
+  head[#head + 1] = ('<g transform="translate(0 %d)">'):format(down)
+  table.move(out, 1, #out, #head + 1, head)
+  head[#head + 1] = "</g>"
+  return markup.svg(WIDTH, HEIGHT + down, head)
 end
 
 --- Draw the curves into a file: .svg or .html.

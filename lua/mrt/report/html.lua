@@ -16,7 +16,7 @@ local escape = markup.escape
 local function number(n) return ('<td class="n">%s</td>'):format(n) end
 
 local function row(out, name, bytes, words)
-  out[#out + 1] = ("<tr><td>%s</td>%s%s<td>%s</td></tr>"):format(name,
+  out[#out + 1] = ('<tr><td class="k">%s</td>%s%s<td>%s</td></tr>'):format(name,
     number(format.bytes(bytes)), number(format.count(bytes)), words or "")
 end
 
@@ -26,10 +26,12 @@ local function totals(out, plan)
   row(out, "<b>peak</b>", plan.peak, "what a run takes, to the byte")
   row(out, "persistent", plan.persistent, "variables and constants")
   row(out, "transient", plan.transient, "the arena")
-  row(out, "outputs", plan.outputs)
+  row(out, "outputs", plan.outputs, "what a run returns")
   row(out, "lower bound", plan.lower_bound,
     ("peak is %.3f of it"):format(plan.lower_bound > 0
       and plan.peak / plan.lower_bound or 1))
+  row(out, "any order", plan.order_free_bound,
+    "no order of these steps takes less")
   row(out, "working set", plan.working_set,
     "the largest step alone, and what persists")
   row(out, "inputs", plan.inputs, "the caller&#39;s, not in peak")
@@ -61,7 +63,8 @@ end
 
 local function step_line(s, i)
   return ("step %d, %s%s, <code>%s</code>"):format(i, escape(s.op),
-    s.backward and " (gradient)" or "", escape(about.place(s)))
+    s.backward and " (gradient)" or "",
+    escape(format.shorten(about.place(s), 60, true)))
 end
 
 local function peaks(out, plan, steps)
@@ -70,25 +73,28 @@ local function peaks(out, plan, steps)
   local text = "<p>The peak is at " .. step_line(top, plan.peak_step)
   local other = about.next_peak(steps, plan.peak_step)
   if other then
-    text = text .. ("; the next lower, by %s, at %s"):format(
-      format.bytes(top.live - steps[other].live), step_line(steps[other], other))
+    local less = top.live - steps[other].live
+    text = text .. ("; %s at %s"):format(less == 0 and "another as high"
+      or ("the next lower, by %s,"):format(format.bytes(less)),
+      step_line(steps[other], other))
   end
   out[#out + 1] = text .. ".</p>"
 end
 
 local function survivors(out, plan, values)
   local list = about.alive(values, plan.peak_step)
+  if #list == 0 then return end
   out[#out + 1] = "<h2>The largest values alive at the peak</h2><table><tr>"
     .. '<th class="n">bytes</th><th class="n"></th><th>kind</th><th>what</th>'
     .. "<th>type</th><th>line</th></tr>"
   for i = 1, math.min(SHOWN, #list) do
     local g = list[i]
-    out[#out + 1] = ('<tr>%s%s<td><i style="background:%s"></i>%s</td><td>%s'
-      .. '</td><td>%s</td><td><code>%s</code></td></tr>')
+    out[#out + 1] = ('<tr>%s%s<td class="k"><i style="background:%s"></i>%s</td><td>%s'
+      .. '</td><td class="k">%s</td><td class="k"><code>%s</code></td></tr>')
       :format(number(format.bytes(g.bytes)),
         number(g.count > 1 and "&times; " .. g.count or ""),
-        markup.colours[g.role], g.role, escape(g.what), escape(g.type),
-        escape(g.place))
+        markup.colours[g.role], g.role, escape(format.shorten(g.what, 120)), escape(g.type),
+        escape(format.shorten(g.place, 60, true)))
   end
   out[#out + 1] = "</table>"
   if #list > SHOWN then
@@ -106,7 +112,7 @@ return function(plan)
   composition(out, plan, values)
   out[#out + 1] = "<h2>One run, step by step</h2>"
   peaks(out, plan, steps)
-  out[#out + 1] = svg(plan)
+  out[#out + 1] = '<div class="wide">' .. svg(plan) .. "</div>"
   survivors(out, plan, values)
   return markup.page(title, table.concat(out, "\n"))
 end

@@ -12,12 +12,15 @@
 ---     passes        [{name, nodes}]: what each optimisation left
 ---     peak_step     where most bytes live
 ---     next_peak     a step, or absent: the highest off the peak's hill
----     at_peak       {role: bytes}: weight, optimizer, constant, output, input,
----                   activation, gradient, workspace
----     steps         [{op, file, line, backward, flops, bytes (read and written),
----                   live, reads: [value], writes: [value]}]
----     values        [{role, op, name?, type, bytes, offset (in the arena; 0
----                   outside it), first, last (steps, both included), file, line}]
+---     at_peak       {role: bytes}: weight, optimizer, buffer, constant, output,
+---                   input, activation, gradient, workspace
+---     steps         [{op, file, line, backward, recomputed (it runs again what
+---                   has run), class (kind of work), time (predicted, seconds),
+---                   flops, bytes (read and written), live, reads: [value],
+---                   writes: [value]}]
+---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
+---                   0 outside it), first, last (steps, both included), file,
+---                   line}]
 ---     pool          {reserved, live, wasted, calls, segments}: a dynamic caching
 ---                   allocator over the same execution, mrt.pool
 ---
@@ -25,6 +28,7 @@
 
 local about = require "mrt.report.about"
 local dkjson = require "dkjson"
+local format = require "mrt.format"
 local pool = require "mrt.pool"
 local roles = require "mrt.report.roles"
 
@@ -33,12 +37,13 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "working_set", "flops", "nodes", "nodes_traced",
   "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line",
-  "backward", "live", "reads", "writes", "reserved", "wasted", "calls",
-  "segments" }
+  "backward", "recomputed", "class", "time", "live", "reads", "writes",
+  "reserved", "wasted", "calls", "segments" }
 table.move(roles.order, 1, #roles.order, #order + 1, order)
 
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
-  "lower_bound", "flops", "nodes", "nodes_traced", "passes", "peak_step" }
+  "lower_bound", "order_free_bound", "working_set", "flops", "nodes",
+  "nodes_traced", "passes", "peak_step" }
 
 local function with_operands(steps, operands)
   for i, step in ipairs(steps) do
@@ -63,5 +68,5 @@ return function(plan)
   for _, v in ipairs(values) do v.kind = nil end
   out.values = setmetatable(values, { __jsontype = "array" })
   out.steps = with_operands(steps, plan:operands())
-  return dkjson.encode(out, { keyorder = order }) .. "\n"
+  return format.utf8(dkjson.encode(out, { keyorder = order })) .. "\n"
 end

@@ -8,32 +8,40 @@ local markup = {}
 
 --- Okabe and Ito's colours, which colour-blind people tell apart.
 markup.colours = { weight = "#009e73", optimizer = "#cc79a7",
-  constant = "#b8a000", output = "#56b4e9", activation = "#0072b2",
+  buffer = "#8c5a2b", constant = "#b8a000", output = "#56b4e9", activation = "#0072b2",
   gradient = "#d55e00", workspace = "#8a8a8a", input = "#dddddd" }
 
 markup.lines = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
-  "#56b4e9", "#444444" }
+  "#56b4e9", "#8a8a8a" }
 
 markup.style = [[
 svg text { font: 12px system-ui, sans-serif; fill: #333 }
+svg .title { font-size: 15px; font-weight: 600 }
 svg .axis { stroke: #ccc; stroke-width: 1; shape-rendering: crispEdges }
 svg .block { stroke: #fff; stroke-width: .5 }
-svg .thin { stroke: none }
+svg .thin { stroke: currentColor; stroke-width: .4 }
 svg .block:hover, svg .bar:hover { fill-opacity: .65; stroke: #000; stroke-width: 1.5 }
 svg .bar { fill: transparent }
 svg .bar:hover { fill: #000; fill-opacity: .08; stroke: none }
 svg .peak { stroke: #000; stroke-dasharray: 4 3 }
-svg .limit { stroke: #c00; stroke-width: 2 }
+svg .limit { stroke: #c00; stroke-width: 2 } svg .over { fill: #c00 }
+svg .paper { fill: #fff }
+@media (prefers-color-scheme: dark) {
+svg text { fill: #ddd } svg .paper { fill: #1a1a1d } svg .axis { stroke: #444 }
+svg .block { stroke: #1a1a1d } svg .peak { stroke: #fff }
+svg .limit { stroke: #ff6b6b } svg .over { fill: #ff6b6b }
+svg .block:hover { stroke: #fff } svg .bar:hover { fill: #fff }
+}
 ]]
 
 local entities = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;",
   ['"'] = "&quot;" }
 
---- Make text safe in XML, control characters included.
+--- Make text safe in XML, control characters and stray bytes included.
 ---@param text string
 ---@return string
 function markup.escape(text)
-  return (text:gsub('[&<>"]', entities):gsub("[%z\1-\8\11-\31\127]", "?"))
+  return (format.utf8(text):gsub('[&<>"]', entities):gsub("[%z\1-\8\11-\31\127]", "?"))
 end
 
 --- A number of a coordinate, no longer than it must be.
@@ -84,18 +92,57 @@ function markup.steps(out, box, count)
   end
 end
 
---- Coloured squares with words, in a row.
----@param out string[]
+--- A heading within a picture.
 ---@param x number
 ---@param y number
+---@param text string
+---@return string
+function markup.title(x, y, text)
+  return ('<text class="title" x="%g" y="%g">%s</text>'):format(x, y,
+    markup.escape(text))
+end
+
+--- Coloured squares with words, in rows.
+---@param out string[]
+---@param left number
+---@param y number
 ---@param entries table[]  {colour, words}
-function markup.legend(out, x, y, entries)
-  for _, entry in ipairs(entries) do
+---@param right? number    where a row ends; default: there is one row
+---@return integer rows
+function markup.legend(out, left, y, entries, right)
+  local x, rows = left, 1
+  for i, entry in ipairs(entries) do
+    local wide = 17 + 7 * utf8.len(entry[2], 1, -1, true) + 22
+    if i > 1 and x + wide > (right or math.huge) then
+      x, y, rows = left, y + 18, rows + 1
+    end
     out[#out + 1] = ('<rect x="%g" y="%g" width="12" height="12" fill="%s"/>'
       .. '<text x="%g" y="%g">%s</text>'):format(x, y, entry[1], x + 17, y + 10,
         markup.escape(entry[2]))
-    x = x + 17 + 7 * utf8.len(entry[2], 1, -1, true) + 22
+    x = x + wide
   end
+  return rows
+end
+
+--- A curve that is level in each step, as points of a line: the ends of level
+--- stretches only.
+---@param list number[]   a height for each step
+---@param box table
+---@param count integer   steps in the box
+---@param most number     height of the box
+---@return string[]
+function markup.stairs(list, box, count, most)
+  local points, n = {}, markup.number
+  for i = 1, #list do
+    local y = n(box.y + box.height * (1 - list[i] / most))
+    if list[i] ~= list[i - 1] then
+      points[#points + 1] = n(box.x + box.width * (i - 1) / count) .. "," .. y
+    end
+    if list[i] ~= list[i + 1] then
+      points[#points + 1] = n(box.x + box.width * i / count) .. "," .. y
+    end
+  end
+  return points
 end
 
 --- One picture, complete, that stands alone or in a page.
@@ -106,7 +153,7 @@ end
 function markup.svg(width, height, out)
   return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" '
     .. 'width="%d" height="%d" role="img">\n<style>%s</style>\n'
-    .. '<rect width="100%%" height="100%%" fill="#fff"/>\n%s\n</svg>\n')
+    .. '<rect class="paper" width="100%%" height="100%%"/>\n%s\n</svg>\n')
     :format(width, height, width, height, markup.style,
       table.concat(out, "\n"))
 end
@@ -117,15 +164,23 @@ end
 ---@return string
 function markup.page(title, body)
   return ([[<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>%s</title><style>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="color-scheme" content="light dark"><title>%s</title><style>
 body { font: 14px/1.5 system-ui, sans-serif; color: #222 }
 body { margin: 2em auto; max-width: 1120px; padding: 0 1em }
 h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin-top: 1.8em }
 table { border-collapse: collapse } svg { max-width: 100%%; height: auto }
+.wide { overflow-x: auto } .wide svg { min-width: 820px }
 td, th { padding: .15em .8em .15em 0; text-align: left; border-bottom: 1px solid #eee }
+td, th { vertical-align: top; overflow-wrap: anywhere }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+td.n, th.n, td.k { white-space: nowrap; overflow-wrap: normal }
+h1, p { overflow-wrap: anywhere }
 i { display: inline-block; width: .8em; height: .8em; margin-right: .5em }
 code { font-size: .95em }
+@media (prefers-color-scheme: dark) {
+body { background: #1a1a1d; color: #ddd } td, th { border-color: #333 }
+}
 </style></head><body>
 %s</body></html>
 ]]):format(markup.escape(title), body)

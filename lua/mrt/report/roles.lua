@@ -1,18 +1,19 @@
 --- roles.lua -- what each block of a plan's memory is there for
 ---
---- Variables are told apart by who reads them: what the model or its gradient
---- reads is a weight, what only the computation of updates reads (moments, a
---- step count, running statistics) is optimizer state.
+--- Variables are told apart by who reads them.  What the model or its gradient
+--- reads is a weight.  Of the others, what an update of a weight depends on is
+--- optimizer state (moments, a step count, a loss scale); what only keeps itself up
+--- to date is a buffer (running statistics, averaged weights).
 ---
 --- SPDX-License-Identifier: MIT
 
 local roles = {}
 
 --- All roles, in the order reports list them, and what a reader calls them.
-roles.order = { "weight", "optimizer", "constant", "output", "activation",
+roles.order = { "weight", "optimizer", "buffer", "constant", "output", "activation",
   "gradient", "workspace", "input" }
 roles.words = { weight = "weights", optimizer = "optimizer state",
-  constant = "constants", output = "outputs", activation = "activations",
+  buffer = "buffers", constant = "constants", output = "outputs", activation = "activations",
   gradient = "gradients", workspace = "workspaces", input = "inputs" }
 
 roles.in_arena = { activation = true, gradient = true, workspace = true }
@@ -22,38 +23,97 @@ local function any(list, set)
   return false
 end
 
--- Which variables are read on the way to a result or a gradient?  One walk from
--- the end: a step matters if it is a gradient's or if something that matters
--- reads what it wrote.
-local function read_by_model(values, steps, operands)
-  local needed, variable, seen = {}, {}, {}
-  for i, v in ipairs(values) do
-    needed[i], variable[i] = v.kind == "output", v.kind == "variable"
+local function add(list, set)
+  for _, v in ipairs(list) do set[v] = true end
+end
+
+-- The variable that each value is, an update's results being new versions.
+local function variables_of(graph)
+  local variable = {}
+  for i, v in ipairs(graph.values) do
+    if v.kind == "variable" then variable[i] = i end
   end
-  for i = #steps, 1, -1 do
-    local o = operands[i]
-    local matters = not any(o.writes, variable)
-      and (steps[i].backward or any(o.writes, needed))
-    for _, v in ipairs(o.writes) do
-      needed[v] = values[v].kind == "output"
-    end
-    for _, v in ipairs(o.reads) do
-      if matters then needed[v], seen[v] = true, true end
+  for _, n in ipairs(graph.nodes) do
+    for k = 1, n.updates do variable[n.writes[k]] = variable[n.reads[k]] end
+  end
+  return variable
+end
+
+local function note(list, variable, set)
+  for _, v in ipairs(list) do
+    if variable[v] then set[variable[v]] = true end
+  end
+end
+
+-- Which variables are read on the way to a result or a gradient?  One walk from
+-- the end: a node matters if it is a gradient's or if something that matters
+-- reads what it wrote.
+local function read_by_model(graph, variable)
+  local needed, seen = {}, {}
+  add(graph.outputs, needed)
+  for i = #graph.nodes, 1, -1 do
+    local n = graph.nodes[i]
+    if n.updates == 0 and (n.backward or any(n.writes, needed)) then
+      add(n.reads, needed)
+      note(n.reads, variable, seen)
     end
   end
   return seen
 end
 
---- Add `role` to each value: its kind, but weight or optimizer for a variable.
----@param values table[]
----@param steps table[]
----@param operands table[]
----@return table[] values
-function roles.assign(values, steps, operands)
-  local seen = read_by_model(values, steps, operands)
-  for i, v in ipairs(values) do
-    v.role = v.kind ~= "variable" and v.kind or seen[i] and "weight" or "optimizer"
+-- Which others are read on the way to an update of these?  What is found counts
+-- as well, since the next step may need it: again, until nothing is found.
+local function read_by_updates(graph, variable, weights)
+  local state, size = {}, -1
+  local function count()
+    local n = 0
+    for _ in pairs(state) do n = n + 1 end
+    return n
   end
+  while count() > size do
+    local needed = {}
+    size = count()
+    for i = #graph.nodes, 1, -1 do
+      local n, counts = graph.nodes[i], false
+      for k = 1, n.updates do
+        local v = variable[n.writes[k]]
+        counts = counts or weights[v] or state[v]
+      end
+      if counts or any(n.writes, needed) then
+        add(n.reads, needed)
+        note(n.reads, variable, state)
+      end
+    end
+  end
+  return state
+end
+
+--- Say what the variables of a plan are: weight, optimizer or buffer, by number
+--- of the block.
+---@param graph table    of `plan:stage "differentiated"`: later, one node may do
+---                      what a model and an update need
+---@param planned table  of `plan:stage()`: it knows the blocks
+---@return table<integer, string>
+function roles.of_variables(graph, planned)
+  local variable, found = variables_of(graph), {}
+  local weights = read_by_model(graph, variable)
+  local state = read_by_updates(graph, variable, weights)
+  for i, v in ipairs(planned.values) do
+    if v.kind == "variable" and v.block then
+      found[v.block] = weights[i] and "weight" or state[i] and "optimizer"
+        or "buffer"
+    end
+  end
+  return found
+end
+
+--- Add `role` to each block of memory: its kind, but what `roles.of_variables`
+--- says for a variable.
+---@param values table[]
+---@param found table<integer, string>
+---@return table[] values
+function roles.assign(values, found)
+  for i, v in ipairs(values) do v.role = found[i] or v.kind end
   return values
 end
 

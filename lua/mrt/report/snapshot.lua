@@ -1,85 +1,16 @@
---- snapshot.lua -- a plan as a snapshot for PyTorch's memory viewer
+--- snapshot.lua -- a snapshot for PyTorch's memory viewer, as JSON
 ---
---- pytorch.org/memory_viz reads it as JSON: drop the file on the page, and the
---- plan shows as if it had run.  What lives outside the arena is allocated first
---- and stays.
----
----     segments       [{device, address, total_size, stream, segment_type,
----                     blocks: [{size, requested_size, state, frames}]}]
----     device_traces  [[{action, addr, size, stream, frames}]]
----
---- Addresses stay below 2^53, which is what a reader of JSON is sure to hold.
+--- What torch.cuda._memory_viz reads once it is decoded; the page pytorch.org/
+--- memory_viz takes pickles only (snapshot_pickle.lua).
 ---
 --- SPDX-License-Identifier: MIT
 
-local about = require "mrt.report.about"
 local dkjson = require "dkjson"
-local roles = require "mrt.report.roles"
-
-local ARENA = 1 << 40 -- where the arena begins
-local OUTSIDE = 1 << 20 -- where the rest does
-
-local function frames(v)
-  return { { filename = v.file, line = v.line,
-    name = ("%s %s"):format(v.name or v.op ~= "" and v.op or v.role, v.type) } }
-end
-
-local function event(action, v, address)
-  return { action = action, addr = address, size = v.bytes, stream = 0,
-    frames = frames(v) }
-end
-
-local function segment(address, bytes, blocks)
-  return { device = 0, address = address, total_size = bytes, stream = 0,
-    segment_type = "large", blocks = blocks }
-end
-
-local function grow(address, bytes)
-  return { action = "segment_alloc", addr = address, size = bytes, stream = 0,
-    frames = {} }
-end
-
--- Weights, optimizer state, constants, outputs: one block after the other.
-local function persistent(values, trace)
-  local address, blocks, list = OUTSIDE, {}, {}
-  for _, v in ipairs(values) do
-    if not roles.in_arena[v.role] and v.role ~= "input" and v.bytes > 0 then
-      blocks[#blocks + 1] = { size = v.bytes, requested_size = v.bytes,
-        address = address, state = "active_allocated", frames = frames(v) }
-      list[#list + 1] = event("alloc", v, address)
-      address = address + v.bytes
-    end
-  end
-  if #list == 0 then return nil end
-  trace[#trace + 1] = grow(OUTSIDE, address - OUTSIDE)
-  table.move(list, 1, #list, #trace + 1, trace)
-  return segment(OUTSIDE, address - OUTSIDE, blocks)
-end
-
-local function arena(plan, values, trace)
-  if plan.transient == 0 then return nil end
-  trace[#trace + 1] = grow(ARENA, plan.transient)
-  local births, deaths = about.events(values, plan.nodes)
-  for i = 1, plan.nodes do
-    for _, v in ipairs(births[i]) do
-      trace[#trace + 1] = event("alloc", v, ARENA + v.offset)
-    end
-    for _, v in ipairs(deaths[i]) do
-      trace[#trace + 1] = event("free_requested", v, ARENA + v.offset)
-      trace[#trace + 1] = event("free_completed", v, ARENA + v.offset)
-    end
-  end
-  return segment(ARENA, plan.transient, { { size = plan.transient,
-    requested_size = 0, address = ARENA, state = "inactive", frames = {} } })
-end
+local format = require "mrt.format"
+local snapshot = require "mrt.report.snapshot_data"
 
 ---@param plan mrt.Plan
 ---@return string
 return function(plan)
-  local values, trace, segments = plan:values(), {}, {}
-  segments[1] = persistent(values, trace)
-  segments[#segments + 1] = arena(plan, values, trace)
-  local array = { __jsontype = "array" }
-  return dkjson.encode { segments = setmetatable(segments, array),
-    device_traces = { setmetatable(trace, array) } } .. "\n"
+  return format.utf8(dkjson.encode(snapshot(plan))) .. "\n"
 end

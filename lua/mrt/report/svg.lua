@@ -11,6 +11,7 @@ local markup = require "mrt.report.markup"
 local roles = require "mrt.report.roles"
 
 local WIDTH, HEIGHT = 1080, 772
+local COLUMNS = 976 -- at most: one a pixel
 local curve = { x = 84, y = 68, width = 976, height = 220 }
 local blocks = { x = 84, y = 362, width = 976, height = 360 }
 local stacked = { "activation", "gradient", "workspace" }
@@ -35,21 +36,11 @@ local function live(values, count)
   return sums
 end
 
--- The band between the heights `low` and `high`, as a path.
+-- The band between the heights `low` and `high`.
 local function band(low, high, most, count, colour)
-  local points, n = {}, markup.number
-  local function point(i, bytes)
-    points[#points + 1] = n(curve.x + curve.width * i / count) .. ","
-      .. n(curve.y + curve.height * (1 - bytes / most))
-  end
-  for i = 1, count do
-    point(i - 1, high[i])
-    point(i, high[i])
-  end
-  for i = count, 1, -1 do
-    point(i, low[i])
-    point(i - 1, low[i])
-  end
+  local points = markup.stairs(high, curve, count, most)
+  local below = markup.stairs(low, curve, count, most)
+  for i = #below, 1, -1 do points[#points + 1] = below[i] end
   return ('<polygon fill="%s" points="%s"/>'):format(colour,
     table.concat(points, " "))
 end
@@ -70,30 +61,38 @@ local function draw_bands(out, values, most, count)
   end
 end
 
--- Invisible columns that carry the hover texts of steps.
+-- Invisible columns that carry the hover texts of steps: of the highest one,
+-- where several fall into a column.
 local function draw_steps(out, plan, steps)
-  local wide = curve.width / #steps
-  for i, s in ipairs(steps) do
+  local each = math.ceil(#steps / COLUMNS)
+  local wide = curve.width / #steps * each
+  for first = 1, #steps, each do
+    local i = first
+    for k = first + 1, math.min(first + each - 1, #steps) do
+      if steps[k].live > steps[i].live then i = k end
+    end
+    local s = steps[i]
     out[#out + 1] = ('<rect class="bar" x="%s" y="%g" width="%s" height="%g">'
       .. '<title>step %d: %s%s\n%s\n%s live in the arena%s</title></rect>')
-      :format(markup.number(curve.x + wide * (i - 1)), curve.y,
+      :format(markup.number(curve.x + wide * (first - 1) / each), curve.y,
         markup.number(wide), curve.height, i, markup.escape(s.op),
         s.backward and " (gradient)" or "", markup.escape(about.place(s)),
         format.bytes(s.live), i == plan.peak_step and ", the peak" or "")
   end
 end
 
--- What is thin has no border, which would hide it.
+-- What is thin has a border of its own colour: another would hide it.
 local function draw_block(out, v, wide, tall)
   local width = math.max(wide * (v.last - v.first + 1), 0.3)
   local height = math.max(tall * v.bytes, 0.3)
   local bottom = blocks.y + blocks.height - tall * v.offset
-  out[#out + 1] = ('<rect class="%s" x="%s" y="%s" width="%s" height="%s" '
+  local colour, thin = markup.colours[v.role], math.min(width, height) < 2
+  out[#out + 1] = ('<rect class="%s x="%s" y="%s" width="%s" height="%s" '
     .. 'fill="%s"><title>%s</title></rect>')
-    :format(math.min(width, height) < 2 and "block thin" or "block",
+    :format(thin and ('block thin" color="%s"'):format(colour) or 'block"',
       markup.number(blocks.x + wide * (v.first - 1)),
       markup.number(bottom - height), markup.number(width),
-      markup.number(height), markup.colours[v.role],
+      markup.number(height), colour,
       markup.escape(about.value(v)))
 end
 
@@ -105,20 +104,21 @@ local function draw_blocks(out, values, most, count)
   end
 end
 
-local function titles(out, plan)
-  out[#out + 1] = ('<text x="16" y="24" style="font-size:15px;font-weight:600">'
-    .. '%s</text>'):format(markup.escape(("Bytes alive in the arena%s: peak %s "
-      .. "at step %d of %d"):format(plan.title and " of " .. plan.title or "",
-      format.bytes(plan.lower_bound - plan.persistent - plan.outputs),
-      plan.peak_step, plan.nodes)))
-  out[#out + 1] = ('<text x="16" y="%d" style="font-size:15px;font-weight:600">'
-    .. 'The arena, %s: offset against time</text>'):format(blocks.y - 18,
-      format.bytes(plan.transient))
+local function titles(out, plan, present)
+  out[#out + 1] = markup.title(16, 24, ("Bytes alive in the arena%s: peak %s at "
+    .. "step %d of %d"):format(plan.title and " of "
+      .. format.shorten(plan.title, 64, true) or "",
+    format.bytes(plan.lower_bound - plan.persistent - plan.outputs),
+    plan.peak_step, plan.nodes))
+  out[#out + 1] = markup.title(16, blocks.y - 18,
+    ("The arena, %s: offset against time"):format(format.bytes(plan.transient)))
   out[#out + 1] = ('<text x="%g" y="%g" text-anchor="end">step</text>')
     :format(blocks.x + blocks.width, blocks.y + blocks.height + 34)
   local entries = {}
   for _, role in ipairs(stacked) do
-    entries[#entries + 1] = { markup.colours[role], roles.words[role] }
+    if present[role] then
+      entries[#entries + 1] = { markup.colours[role], roles.words[role] }
+    end
   end
   markup.legend(out, curve.x, 38, entries)
 end
@@ -131,12 +131,20 @@ local function draw_peak(out, plan)
   end
 end
 
+-- With no arena there is nothing but a sentence to draw.
+local function empty()
+  return markup.svg(WIDTH, 40, { markup.title(16, 24,
+    "Nothing lives in the arena: results and variables have places of their own") })
+end
+
 ---@param plan mrt.Plan
 ---@return string
 return function(plan)
-  local values, steps, out = plan:values(), plan:steps(), {}
-  local most, count = math.max(plan.transient, 1), #steps
-  titles(out, plan)
+  local values, steps, out, present = plan:values(), plan:steps(), {}, {}
+  if plan.transient == 0 then return empty() end
+  local most, count = plan.transient, #steps
+  for _, v in ipairs(values) do present[v.role] = true end
+  titles(out, plan, present)
   for _, box in ipairs { curve, blocks } do markup.axis(out, box, most) end
   if count > 0 then
     draw_bands(out, values, most, count)

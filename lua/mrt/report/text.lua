@@ -59,7 +59,8 @@ local function survivors(plan, lines, values)
   for i = 1, math.min(SHOWN, #list) do
     local g = list[i]
     add(lines, "  %s %6s %-10s %-14s %-18s %s", bytes(g.bytes),
-      g.count > 1 and g.count .. " x" or "", g.role, g.what, g.type, g.place)
+      g.count > 1 and g.count .. " x" or "", g.role,
+      format.shorten(g.what, 40), g.type, g.place)
   end
   local rest = 0
   for i = SHOWN + 1, #list do rest = rest + list[i].bytes end
@@ -76,9 +77,10 @@ local function hills(plan, lines, steps)
   local other = about.next_peak(steps, plan.peak_step)
   if other then
     local s = steps[other]
-    add(lines, "next peak   %d of %d: %s%s, %s, %s lower", other, #steps, s.op,
+    local less = top.live - s.live
+    add(lines, "next peak   %d of %d: %s%s, %s, %s", other, #steps, s.op,
       s.backward and " (gradient)" or "", about.place(s),
-      format.bytes(top.live - s.live))
+      less == 0 and "as high" or format.bytes(less) .. " lower")
   end
 end
 

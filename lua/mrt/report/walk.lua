@@ -24,7 +24,7 @@ local function holes(alive, size)
 end
 
 local function name(v)
-  return ("%s %s"):format(v.name or v.op, v.type)
+  return ("%s %s"):format(format.shorten(v.name or v.op, 40), v.type)
 end
 
 local function event(lines, sign, v)
@@ -36,7 +36,7 @@ end
 local function in_place(lines, values, operands, step)
   for _, w in ipairs(operands.writes) do
     local v = values[w]
-    if v.first < step or v.role == "weight" or v.role == "optimizer" then
+    if v.first < step or v.kind == "variable" then
       lines[#lines + 1] = ("       = %-10s over %s"):format(v.role, name(v))
     end
   end

@@ -1,0 +1,70 @@
+/* operators.c -- operators as Lua tables, and as functions by name
+ *
+ * SPDX-License-Identifier: MIT */
+#include "fields.h"
+
+static const char *option_kind(mrt_option_kind kind) {
+  static const char *const names[] = {
+    [MRT_OPT_INT] = "int",     [MRT_OPT_NUM] = "num",
+    [MRT_OPT_BOOL] = "bool",   [MRT_OPT_DIM] = "dim",
+    [MRT_OPT_INDEX] = "index", [MRT_OPT_DTYPE] = "dtype",
+    [MRT_OPT_ENUM] = "enum",   [MRT_OPT_INTS] = "ints",
+    [MRT_OPT_DIMS] = "dims",
+  };
+  return names[kind];
+}
+
+static void set_options(lua_State *L, const mrt_op_info *info) {
+  int n = 0;
+  lua_newtable(L);
+  for (int i = 0; i < info->option_count; i++) {
+    const mrt_option *o = &info->options[i];
+    if (o->kind == MRT_OPT_HIDDEN) continue;
+    lua_createtable(L, 0, 4);
+    set_text(L, "name", o->name);
+    set_text(L, "kind", option_kind(o->kind));
+    set_truth(L, "required", o->required);
+    set_text(L, "words", o->words);
+    lua_rawseti(L, -2, ++n);
+  }
+  lua_setfield(L, -2, "options");
+}
+
+/* operators() -> a list that describes each. */
+static int operators(lua_State *L) {
+  lua_createtable(L, mrt_op_count(), 0);
+  for (int i = 0; i < mrt_op_count(); i++) {
+    mrt_op_info info = mrt_op_get_info(mrt_op_at(i));
+    lua_createtable(L, 0, 9);
+    set_text(L, "name", info.name);
+    set_text(L, "doc", info.doc);
+    set_text(L, "class", info.cost);
+    set_integer(L, "min_inputs", info.min_inputs);
+    set_integer(L, "max_inputs", info.max_inputs);
+    set_truth(L, "updates", info.updates);
+    set_truth(L, "pointwise", info.pointwise);
+    set_truth(L, "differentiable", info.differentiable);
+    set_truth(L, "random", info.random);
+    set_options(L, &info);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* Add operators() and the table op: name -> function. */
+void mrt_describe_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg functions[] = {
+    { "operators", operators },
+    { NULL, NULL },
+  };
+  mrt_binding_register(L, m, functions);
+  lua_createtable(L, 0, mrt_op_count());
+  for (int i = 0; i < mrt_op_count(); i++) {
+    const mrt_op *op = mrt_op_at(i);
+    mrt_op_info info = mrt_op_get_info(op);
+    if (info.updates) continue;
+    mrt_lua_push_operator(L, m, op);
+    lua_setfield(L, -2, info.name);
+  }
+  lua_setfield(L, -2, "op");
+}
