@@ -19,7 +19,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { HALVINGS = 40 };
+enum {
+  HALVINGS = 32, /* of the price, unless */
+  NEAR = 100,    /* what is kept is within one part of these of the room */
+  FEW = 1000     /* activations, up to which left room is filled one by one */
+};
 
 typedef struct within {
   mrt_keeping *k;
@@ -156,16 +160,13 @@ static mrt_status search(within *w, size_t kept, bool *found) {
   memcpy(w->best, w->keep, n);
   for (int i = 0; i < HALVINGS; i++) {
     /* Prices of interest lie many orders of magnitude apart. */
-    double price = low > 0 ? low * high : high * 1e-3;
-    price = low > 0 ? sqrt(price) : price;
+    double price = low > 0 ? sqrt(low * high) : high * 1e-3;
     MRT_TRY(choose(w, price));
-    bool fits = kept_bytes(w) <= kept;
-    if (fits) memcpy(w->best, w->keep, n);
-    if (fits)
-      high = price;
-    else
-      low = price;
-    if (fits && high < 1e-18) break;
+    size_t bytes = kept_bytes(w);
+    if (bytes <= kept) memcpy(w->best, w->keep, n);
+    if (bytes <= kept) high = price;
+    if (bytes > kept) low = price;
+    if (high < 1e-18 || (bytes <= kept && kept - bytes < kept / NEAR)) break;
   }
   memcpy(w->keep, w->best, n);
   return MRT_OK;
@@ -212,7 +213,7 @@ mrt_status mrt_keep_within(mrt_keeping *k, size_t kept) {
     w.free_boundaries = false;
     MRT_TRY(search(&w, kept, &found));
   }
-  if (found) fill(&w, kept);
+  if (found && n <= FEW) fill(&w, kept);
   for (int a = 0; a < n; a++) {
     mrt_activation *v = activation(&w, a);
     if (v->choice == MRT_CHOICE_OPEN)
