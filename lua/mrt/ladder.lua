@@ -1,0 +1,162 @@
+--- ladder.lua -- the ways to fit a step into a budget, in the order one tries them
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local format = require "mrt.format"
+
+--- One way, planned.
+---@class mrt.Rung
+---@field way string        "micro-batch 32", "recompute", ...
+---@field changes table     the options of mrt.compile that give it
+---@field peak? integer     bytes; nil when it could not be planned
+---@field seconds? number   predicted, of a step
+---@field fits boolean
+---@field why? string       when it could not be planned
+---@field choice? boolean   the planner's
+---@field job? string       "fits and in time", "fits but too slow: 7h 12m", ...
+
+---@class mrt.Ladder
+---@field budget integer
+---@field [integer] mrt.Rung
+local Ladder = {}
+Ladder.__index = Ladder
+Ladder.__name = "mrt.Ladder"
+
+local MOST_HALVINGS = 6
+
+-- Plan one way and note it.
+local function try(ladder, way, changes)
+  local ok, plan = pcall(ladder.replan, changes)
+  local rung = { way = way, changes = changes, fits = false }
+  if ok then
+    rung.plan, rung.peak, rung.seconds = plan, plan.peak, plan.seconds
+    rung.fits = plan.peak <= ladder.budget
+  else
+    rung.why = type(plan) == "table" and plan.message or tostring(plan)
+    rung.why = rung.why:match "^[^\n]*"
+  end
+  ladder[#ladder + 1] = rung
+  return rung
+end
+
+-- Micro-batches halved step by step; those that could be planned.
+local function halve(ladder, rows)
+  local parts = {}
+  local k = 2
+  while k <= rows and #parts < MOST_HALVINGS do
+    local rung = try(ladder, ("micro-batch %d"):format((rows + k - 1) // k),
+      { accumulate = k })
+    rung.parts = k
+    parts[#parts + 1] = k
+    if not rung.peak then break end
+    k = k * 2
+  end
+  return parts
+end
+
+-- Recompute within the budget, at the largest micro-batch that can.
+local function recompute(ladder, rows, parts)
+  local rung = try(ladder, "recompute", { memory = ladder.budget })
+  for _, k in ipairs(parts) do
+    if rung.fits then return rung end
+    ladder[#ladder] = nil
+    rung = try(ladder, ("recompute, micro-batch %d"):format((rows + k - 1) // k),
+      { memory = ladder.budget, accumulate = k })
+  end
+  return rung
+end
+
+-- Ranks that share weights, optimizer state and batch evenly (ZeRO-3) until a
+-- rank's part fits.
+local function devices(ladder, plan)
+  local n = 1
+  while n < 2 ^ 20 and plan.persistent / n + plan.transient / n + plan.outputs
+    > ladder.budget do
+    n = n * 2
+  end
+  ladder[#ladder + 1] = { way = ("%d devices"):format(n), changes = {},
+    fits = true, estimate = true, peak = math.floor((plan.persistent
+    + plan.transient) / n + plan.outputs), seconds = plan.seconds / n }
+end
+
+local function judge(rung, job)
+  if not rung.fits then return "does not fit" end
+  local seconds = rung.seconds * job.steps
+  local text = format.duration(seconds)
+  if seconds <= job.limit then return "fits and in time: " .. text end
+  return "fits but too slow: " .. text
+end
+
+local seconds_in = { s = 1, m = 60, h = 3600, d = 86400 }
+
+local function read_job(job)
+  if job == nil then return nil end
+  local steps = type(job) == "table" and math.tointeger(job.steps)
+  local number, unit
+  if type(job) == "table" then
+    number, unit = tostring(job.limit):match "^%s*([%d.]+)%s*([smhd]?)%s*$"
+  end
+  if not steps or steps < 1 or not tonumber(number) then
+    core.fail("value", "options", 'job: {steps = 20000, limit = "6h"} wanted')
+  end
+  return { steps = steps, limit = tonumber(number) * (seconds_in[unit] or 1) }
+end
+
+-- The quickest that fits is the planner's choice, among those that change no bit
+-- and, where the script allows it, micro-batches.
+local function choose(ladder, may_accumulate)
+  local best
+  for _, rung in ipairs(ladder) do
+    local allowed = may_accumulate or not rung.changes.accumulate
+    if rung.fits and allowed and not rung.estimate
+      and (not best or rung.seconds < best.seconds) then
+      best = rung
+    end
+  end
+  if best then best.choice = true end
+  return best
+end
+
+--- Climb the ladder: the batch as it is; micro-batch halved step by step; then
+--- recomputing at the largest micro-batch that fits; then swapping; then more
+--- devices.
+---@param given {budget: integer, rows: integer, replan: fun(changes: table): mrt.Plan, accumulate: boolean?, job: {steps: integer, limit: string|number}?}
+---@return mrt.Ladder
+function Ladder.climb(given)
+  local self = setmetatable({ budget = given.budget, replan = given.replan },
+    Ladder)
+  local job = read_job(given.job)
+  local first = try(self, "as it is", {})
+  local parts = halve(self, given.rows)
+  recompute(self, given.rows, parts)
+  try(self, "swap weights and optimizer state", { swap = "all",
+    memory = given.budget })
+  if first.plan then devices(self, first.plan) end
+  self.choice = choose(self, given.accumulate)
+  if job then
+    for _, rung in ipairs(self) do rung.job = judge(rung, job) end
+    self.verdict = self.choice and self.choice.job
+      or "does not fit: more devices needed"
+  end
+  for _, rung in ipairs(self) do rung.plan = nil end
+  self.replan = nil
+  return self
+end
+
+function Ladder:__tostring()
+  local lines = { ("ways into %s"):format(format.bytes(self.budget)) }
+  for _, rung in ipairs(self) do
+    local numbers = rung.peak and ("%10s %9.1f ms"):format(
+      format.bytes(rung.peak), rung.seconds * 1e3) or ("%10s %12s"):format("-", "-")
+    lines[#lines + 1] = ("%s %-34s %s  %s%s"):format(rung.choice and "*" or " ",
+      rung.way, numbers, rung.fits and (rung.estimate and "would fit" or "fits")
+      or rung.why or "does not fit", rung.job and "; " .. rung.job or "")
+  end
+  lines[#lines + 1] = self.choice and "* the planner's choice"
+    or "nothing that the options allow fits"
+  if self.verdict then lines[#lines + 1] = "job: " .. self.verdict end
+  return table.concat(lines, "\n")
+end
+
+return Ladder
