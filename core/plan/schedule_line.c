@@ -208,10 +208,10 @@ static double excess_part(const mrt_block *b, int from, int to, int64_t bytes,
 }
 
 double mrt_line_excess(mrt_line *l, int from, int to, int64_t bytes,
-                       int64_t budget) {
+                       int64_t budget, double most) {
   double sum = 0;
   int low = block_of(l, from)->rank, high = block_of(l, to)->rank;
-  for (int r = low; r <= high; r++) {
+  for (int r = low; r <= high && sum <= most; r++) {
     const mrt_block *b = l->block[l->order[r]];
     l->worked++;
     if (b->most + b->add + (bytes > 0 ? bytes : 0) <= budget) continue;
@@ -259,6 +259,50 @@ int64_t mrt_line_taken(const mrt_line *l, int run) {
   return sum;
 }
 
+/* ---- gaps ---------------------------------------------------------------- */
+
+/* Lists of spans of 2^k stages: there are at most ops >> k, and one more. */
+static int list_of(const mrt_line *l, int level, int stage) {
+  int64_t stages = (int64_t)1 << l->levels;
+  return (int)(2 * stages - (2 * stages >> level)) + (stage >> level);
+}
+
+void mrt_line_open_gap(mrt_line *l, int access) {
+  mrt_access *a = &l->access[access];
+  int from = l->run[a->run].stage, level = 0;
+  int to = l->run[l->access[a->after].run].stage;
+  while (from >> level != to >> level) level++;
+  a->list = list_of(l, level, from);
+  a->gap_last = -1;
+  a->gap_next = l->gap[a->list];
+  if (a->gap_next >= 0) l->access[a->gap_next].gap_last = access;
+  l->gap[a->list] = access;
+}
+
+void mrt_line_close_gap(mrt_line *l, int access) {
+  mrt_access *a = &l->access[access];
+  if (a->gap_last >= 0)
+    l->access[a->gap_last].gap_next = a->gap_next;
+  else
+    l->gap[a->list] = a->gap_next;
+  if (a->gap_next >= 0) l->access[a->gap_next].gap_last = a->gap_last;
+}
+
+int mrt_line_across(mrt_line *l, int run, int *list) {
+  int stage = l->run[run].stage, count = 0;
+  for (int level = 0; level <= l->levels; level++) {
+    int access = l->gap[list_of(l, level, stage)];
+    for (; access >= 0; access = l->access[access].gap_next) {
+      const mrt_access *a = &l->access[access];
+      l->worked++;
+      if (mrt_line_is_before(l, a->run, run) &&
+          mrt_line_is_before(l, run, l->access[a->after].run))
+        list[count++] = access;
+    }
+  }
+  return count;
+}
+
 /* Link an access of a run that stands in the line into its value's list, and
  * change the memory of what lies before it. */
 static void link_access(mrt_line *l, int access) {
@@ -268,10 +312,13 @@ static void link_access(mrt_line *l, int access) {
   int64_t before = mrt_line_taken(l, l->access[x].run);
   int y = l->access[x].after;
   bool live = y >= 0 && !l->access[y].write;
+  if (live) mrt_line_close_gap(l, x);
   a->before = x;
   a->after = y;
   l->access[x].after = access;
   if (y >= 0) l->access[y].before = access;
+  if (!a->write) mrt_line_open_gap(l, x);
+  if (live) mrt_line_open_gap(l, access);
   if (live) add_at(l, a->run, -bytes);
   if (live != !a->write)
     add_between(l, l->access[x].run, a->run, live ? -bytes : bytes);
@@ -285,10 +332,13 @@ static void unlink_access(mrt_line *l, int access) {
   int x = a->before, y = a->after;
   int64_t before = mrt_line_taken(l, l->access[x].run);
   bool live = y >= 0 && !l->access[y].write;
+  if (!a->write) mrt_line_close_gap(l, x);
+  if (live) mrt_line_close_gap(l, access);
   if (live != !a->write)
     add_between(l, l->access[x].run, a->run, live ? bytes : -bytes);
   l->access[x].after = y;
   if (y >= 0) l->access[y].before = x;
+  if (live) mrt_line_open_gap(l, x);
   l->cursor[a->value] = x;
   int64_t change = before - mrt_line_taken(l, l->access[x].run);
   if (change) add_at(l, l->access[x].run, change);

@@ -12,6 +12,10 @@
  * memory of every run stays known: blocks of runs hold their largest, and
  * what was added to all of them.
  *
+ * A gap from stage a to stage b is kept in one list: that of the smallest
+ * aligned span of 2^k stages which holds both.  Those across a stage are then
+ * in the lists of the spans around it, among few others.
+ *
  * Every change is logged until it is accepted, and can be taken back.
  *
  * SPDX-License-Identifier: MIT */
@@ -24,7 +28,9 @@ enum { MRT_LINE_BLOCK = 64 };
 
 typedef struct mrt_access {
   int value, run;
-  int before, after; /* neighbours among the value's accesses; -1: none */
+  int before, after;      /* neighbours among the value's accesses; -1: none */
+  int gap_next, gap_last; /* gaps that begin here: their list in the index */
+  int list;
   bool write;
 } mrt_access;
 
@@ -66,6 +72,8 @@ typedef struct mrt_line {
   mrt_block **block; /* by number; of rank r: block[order[r]] */
   int *order;
   int blocks, block_room, order_room;
+  int *gap; /* by list: an access that begins a gap; -1: none */
+  int levels;
   mrt_change *change;
   int changes, change_room;
   double cost;
@@ -79,6 +87,9 @@ mrt_status mrt_line_new(mrt_arena *arena, const mrt_problem *p,
 
 /* Its blocks: all runs there are, with these bytes. */
 mrt_status mrt_line_fill(mrt_line *line, const int64_t *bytes);
+/* The gap that begins at this access is there from now on, or no longer. */
+void mrt_line_open_gap(mrt_line *line, int access);
+void mrt_line_close_gap(mrt_line *line, int access);
 /* The schedule's acts, peak and cost. */
 mrt_status mrt_line_acts(const mrt_line *line, mrt_arena *arena,
                          mrt_schedule *out);
@@ -100,11 +111,14 @@ int64_t mrt_line_peak(const mrt_line *line);
 /* The first run at or after `from` with more than `bytes`; -1: none. */
 int mrt_line_over(mrt_line *line, int from, int64_t bytes);
 /* What `bytes` more at all runs between two, both excluded, add to what is
- * above the budget, summed over the runs. */
+ * above the budget, summed over the runs; may stop above `most`. */
 double mrt_line_excess(mrt_line *line, int from, int to, int64_t bytes,
-                       int64_t budget);
+                       int64_t budget, double most);
 /* Bytes of outputs that lie in an input which dies at this run. */
 int64_t mrt_line_taken(const mrt_line *line, int run);
+/* Fill `list` with the accesses that begin the gaps across `run`; how many.
+ * It has room for as many as there are values. */
+int mrt_line_across(mrt_line *line, int run, int *list);
 /* The last access of a value at or before `run`. */
 int mrt_line_find(mrt_line *line, int value, int run);
 

@@ -42,43 +42,87 @@ static double relief(mrt_solver *s, int64_t bytes, int next) {
     else
       high = middle;
   }
+  s->line.worked += 4;
   double most = (double)bytes * low;
   return most < s->excess[low] ? most : s->excess[low];
 }
 
-static choice best_choice(mrt_solver *s, int run) {
+/* Drop the value before the run `at`, if that is better. */
+static void weigh(mrt_solver *s, int value, int at, choice *best) {
+  double gain = relief(s, s->line.p->bytes[value], at);
+  if (s->noise > 0) gain *= 1 + s->noise * mrt_solver_random(s);
+  double cost = mrt_split_cost(s, value, at, best->score * gain);
+  if (cost < best->score * gain) *best = (choice){ value, at, cost / gain };
+}
+
+/* Where an input of the value's maker is read last, before `at`: it can be
+ * made there without that input living longer; -1: all are there at `at`. */
+static int earlier(mrt_solver *s, int value, int at) {
   mrt_line *l = &s->line;
   const mrt_problem *p = l->p;
+  int op = l->maker[value], first = -1;
+  for (int i = p->reads.start[op]; i < p->reads.start[op + 1]; i++) {
+    int x = mrt_line_find(l, p->reads.item[i], at);
+    int run = l->access[x].run;
+    if (run == at || mrt_line_lives_on(l, x)) continue;
+    if (first < 0 || mrt_line_is_before(l, run, first)) first = run;
+  }
+  return first;
+}
+
+static bool may_drop(const mrt_solver *s, int value) {
+  const mrt_line *l = &s->line;
+  return l->p->bytes[value] > 0 && s->tabu[value] < s->round &&
+         (!l->may || (l->may[value] & MRT_MAY_RECOMPUTE));
+}
+
+/* All gaps across the run, the most promising one first, so that most of the
+ * others need not be looked at closely. */
+static choice best_choice(mrt_solver *s, int run) {
+  mrt_line *l = &s->line;
   choice best = { -1, -1, INFINITY };
-  for (int v = 0; v < p->values; v++) {
-    l->worked++;
-    if (!p->bytes[v] || (l->may && !(l->may[v] & MRT_MAY_RECOMPUTE))) continue;
-    if (s->tabu[v] >= s->round) continue;
-    int x = mrt_line_find(l, v, run);
-    if (x < 0 || l->access[x].run == run || !mrt_line_lives_on(l, x)) continue;
-    int next = l->access[l->access[x].after].run;
-    double gain = relief(s, p->bytes[v], next);
-    if (s->noise > 0) gain *= 1 + s->noise * mrt_solver_random(s);
-    double cost = mrt_split_cost(s, v, next, best.score * gain);
-    if (cost < best.score * gain) best = (choice){ v, next, cost / gain };
+  int count = mrt_line_across(l, run, s->across), first = -1;
+  double least = INFINITY;
+  for (int i = 0; i < count; i++) {
+    int v = l->access[s->across[i]].value;
+    if (!may_drop(s, v)) continue;
+    int next = l->access[l->access[s->across[i]].after].run;
+    double score = l->p->cost[l->maker[v]] / relief(s, l->p->bytes[v], next);
+    if (score < least) first = i, least = score;
+  }
+  for (int i = -1; i < count && first >= 0; i++) {
+    if (i == first) continue;
+    const mrt_access *a = &l->access[s->across[i < 0 ? first : i]];
+    int v = a->value, next = l->access[a->after].run;
+    if (!may_drop(s, v)) continue;
+    weigh(s, v, next, &best);
+    int at = earlier(s, v, next);
+    if (at >= 0 && mrt_line_is_before(l, run, at)) weigh(s, v, at, &best);
   }
   return best;
 }
 
+static int worst_over(const mrt_solver *s) {
+  int worst = s->over[0];
+  for (int i = 1; i < s->overs; i++)
+    if (mrt_line_bytes(&s->line, s->over[i]) > mrt_line_bytes(&s->line, worst))
+      worst = s->over[i];
+  return worst;
+}
+
 bool mrt_repair(mrt_solver *s, double limit) {
   mrt_line *l = &s->line;
-  for (;;) {
-    int run = find_over(s);
-    if (run < 0) return true;
+  while (find_over(s) >= 0) {
     if (l->failed || l->worked > s->work || l->cost >= limit ||
-        l->length > 12 * l->p->ops + 100)
+        l->length > s->most)
       return false;
-    choice best = best_choice(s, run);
+    choice best = best_choice(s, s->worst ? worst_over(s) : s->over[0]);
     if (best.value < 0) return false;
     mrt_split_cost(s, best.value, best.next, INFINITY);
     mrt_split_do(s, best.next);
-    s->price += 0.2 * (best.score - s->price);
+    s->price += s->learn * (best.score - s->price);
   }
+  return true;
 }
 
 void mrt_clean(mrt_solver *s) {

@@ -21,7 +21,9 @@ static mrt_status allot(mrt_line *l) {
 
 static void add_access(mrt_line *l, int run, int value, bool write) {
   int access = l->accesses++, last = l->cursor[value];
-  l->access[access] = (mrt_access){ value, run, last, -1, write };
+  l->access[access] = (mrt_access){
+    .value = value, .run = run, .before = last, .after = -1, .write = write
+  };
   if (last >= 0) l->access[last].after = access;
   l->cursor[value] = access;
   l->run[run].makes += write;
@@ -81,6 +83,12 @@ mrt_status mrt_line_new(mrt_arena *arena, const mrt_problem *p,
   add_runs(l);
   int64_t *bytes = weigh(l);
   if (!bytes) return MRT_ENOMEM;
+  while (1 << l->levels <= p->ops) l->levels++;
+  l->gap = MRT_NEW(arena, int, (size_t)2 << l->levels);
+  if (!l->gap) return MRT_ENOMEM;
+  for (int i = 0; i < 2 << l->levels; i++) l->gap[i] = -1;
+  for (int i = 0; i < l->accesses; i++)
+    if (mrt_line_lives_on(l, i)) mrt_line_open_gap(l, i);
   return mrt_line_fill(l, bytes);
 }
 
