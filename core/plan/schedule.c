@@ -167,15 +167,19 @@ static void try_start(mrt_solver *s, const start *start) {
   clear(s);
 }
 
-static void search(mrt_solver *s, mrt_schedule *out) {
+static mrt_status search(mrt_solver *s, mrt_schedule *out) {
   mrt_line *l = &s->line;
-  double base = 0;
+  double base = 0, extra;
   for (int op = 0; op < l->p->ops; op++) base += l->p->cost[op];
-  out->bound = base;
+  MRT_TRY(mrt_schedule_bound(l, s->budget, s->best_cost - base, &extra));
+  out->bound = base + extra;
   restore_best(s);
   s->price = s->best_price;
-  double goal = out->bound + 0.1 * (out->bound - base) + 2e-4 * base;
-  if (s->best_cost > goal) mrt_search(s, goal, MRT_SCHEDULE_SEARCH_WORK);
+  double open = (s->best_cost - out->bound) / (s->best_cost - base);
+  double goal = out->bound + 0.03 * extra + 1e-4 * base;
+  double work = MRT_SCHEDULE_SEARCH_WORK * fmin(1, fmax(0.1, 2 * open));
+  if (s->best_cost > goal) mrt_search(s, goal, (int64_t)work);
+  return MRT_OK;
 }
 
 static mrt_status solve(mrt_solver *s, mrt_schedule *out) {
@@ -191,7 +195,7 @@ static mrt_status solve(mrt_solver *s, mrt_schedule *out) {
     if (l->work[op] > set) set = l->work[op];
   for (int i = 0; i < MRT_COUNT(starts) && !l->failed; i++)
     if (i < FIRST_STARTS || s->best_cost == INFINITY) try_start(s, &starts[i]);
-  if (s->best_cost < INFINITY && !l->failed) search(s, out);
+  if (s->best_cost < INFINITY && !l->failed) MRT_TRY(search(s, out));
   if (l->failed) return MRT_ENOMEM;
   return mrt_line_acts(l, l->arena, out);
 }

@@ -158,7 +158,7 @@ int mrt_line_next(const mrt_line *l, int run) {
   return -1;
 }
 
-static int run_before(const mrt_line *l, int run) {
+int mrt_line_before(const mrt_line *l, int run) {
   const mrt_block *b = block_of(l, run);
   int at = l->run[run].at;
   if (at) return b->run[at - 1];
@@ -375,8 +375,7 @@ static int new_run(mrt_line *l, int op) {
   return run;
 }
 
-/* What lives past the run that stands before. */
-static int64_t crossing(const mrt_line *l, int before) {
+int64_t mrt_line_crossing(const mrt_line *l, int before) {
   const mrt_run *r = &l->run[before];
   int64_t sum =
       mrt_line_bytes(l, before) - l->work[r->op] + mrt_line_taken(l, before);
@@ -391,8 +390,8 @@ static int64_t crossing(const mrt_line *l, int before) {
 
 static bool stand(mrt_line *l, int run, int next) {
   mrt_run *r = &l->run[run];
-  int before = run_before(l, next);
-  if (!place(l, run, next, crossing(l, before) + l->work[r->op])) return false;
+  int before = mrt_line_before(l, next);
+  if (!place(l, run, next, mrt_line_crossing(l, before) + l->work[r->op])) return false;
   r->stage = l->run[next].stage;
   r->there = true;
   int last = r->op;

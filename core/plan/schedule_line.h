@@ -106,6 +106,9 @@ void mrt_line_accept(mrt_line *line);
 
 bool mrt_line_is_before(const mrt_line *line, int run, int other);
 int mrt_line_next(const mrt_line *line, int run); /* -1: it is the end */
+int mrt_line_before(const mrt_line *line, int run); /* -1: it is the first */
+/* What lives on past the run. */
+int64_t mrt_line_crossing(const mrt_line *line, int run);
 int64_t mrt_line_bytes(const mrt_line *line, int run);
 int64_t mrt_line_peak(const mrt_line *line);
 /* The first run at or after `from` with more than `bytes`; -1: none. */

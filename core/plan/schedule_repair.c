@@ -70,6 +70,19 @@ static int earlier(mrt_solver *s, int value, int at) {
   return first;
 }
 
+/* A run after `run` and before `at` where the value can be made again within
+ * the budget; -1: there is none near `at`, or it can at `at`. */
+static int roomy(mrt_solver *s, int value, int run, int at) {
+  mrt_line *l = &s->line;
+  if (!mrt_split_spill(s, value, at)) return -1;
+  for (int i = 0; i < 32; i++) {
+    at = mrt_line_before(l, at);
+    if (at == run) return -1;
+    if (!mrt_split_spill(s, value, at)) return at;
+  }
+  return -1;
+}
+
 static bool may_drop(const mrt_solver *s, int value) {
   const mrt_line *l = &s->line;
   return l->p->bytes[value] > 0 && s->tabu[value] < s->round &&
@@ -98,6 +111,8 @@ static choice best_choice(mrt_solver *s, int run) {
     weigh(s, v, next, &best);
     int at = earlier(s, v, next);
     if (at >= 0 && mrt_line_is_before(l, run, at)) weigh(s, v, at, &best);
+    at = roomy(s, v, run, next);
+    if (at >= 0) weigh(s, v, at, &best);
   }
   return best;
 }

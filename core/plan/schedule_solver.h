@@ -53,6 +53,9 @@ double mrt_solver_random(mrt_solver *s); /* 0 .. 1 */
  * that make it again, and the price of what they keep longer.  Fills s->op.
  * Above `limit`, or impossible: infinite. */
 double mrt_split_cost(mrt_solver *s, int value, int next, double limit);
+/* How far above the budget the run before `next` would be that makes `value`
+ * again. */
+int64_t mrt_split_spill(mrt_solver *s, int value, int next);
 /* Do what was last found: the runs, and those that become needless. */
 void mrt_split_do(mrt_solver *s, int next);
 /* Take out a run, and those that only served it. */
@@ -69,5 +72,10 @@ bool mrt_repair(mrt_solver *s, double limit);
 void mrt_clean(mrt_solver *s);
 /* Try to come down to `goal`, for so much work; did the cost fall? */
 bool mrt_search(mrt_solver *s, double goal, int64_t work);
+
+/* What any schedule costs more than the program, at least, from the line of
+ * the program as it is; `known` is what one does. */
+mrt_status mrt_schedule_bound(const mrt_line *line, int64_t budget,
+                              double known, double *extra);
 
 #endif

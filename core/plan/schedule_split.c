@@ -58,12 +58,27 @@ static void add_op(mrt_solver *s, int op) {
   s->op[s->ops++] = op;
 }
 
+int64_t mrt_split_spill(mrt_solver *s, int value, int next) {
+  mrt_line *l = &s->line;
+  const mrt_problem *p = l->p;
+  int op = l->maker[value], from, before = mrt_line_before(l, next);
+  int64_t bytes = mrt_line_crossing(l, before) + l->work[op] - s->budget;
+  bytes -= p->bytes[value];
+  l->worked += l->run[before].count;
+  for (int i = p->reads.start[op]; i < p->reads.start[op + 1] && bytes > 0; i++)
+    if (is_there(l, p->reads.item[i], next, &from))
+      bytes -= p->bytes[p->reads.item[i]];
+  return bytes > 0 ? bytes : 0;
+}
+
 double mrt_split_cost(mrt_solver *s, int value, int next, double limit) {
   mrt_line *l = &s->line;
   const mrt_problem *p = l->p;
   s->ops = 0;
   s->stamp++;
   double cost = run_cost(s, l->maker[value], next);
+  if (cost >= limit) return INFINITY;
+  cost += s->price * (double)mrt_split_spill(s, value, next);
   add_op(s, l->maker[value]);
   for (int k = 0; k < s->ops && cost < limit; k++) {
     int op = s->op[k];
