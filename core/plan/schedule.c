@@ -7,7 +7,10 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/schedule_solver.h"
 
+#include "tensor/tensor.h"
+
 #include <math.h>
+#include <string.h>
 
 /* ---- the problem --------------------------------------------------------- */
 
@@ -215,4 +218,34 @@ mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
   return mrt_fail(e, MRT_EBUDGET,
                   "schedule: %lld bytes are the least found, %lld are given",
                   (long long)s.least, (long long)budget);
+}
+
+/* ---- for programs -------------------------------------------------------- */
+
+mrt_status mrt_schedule_find(mrt_context *ctx, const mrt_problem *p,
+                             const uint8_t *may, int64_t budget,
+                             mrt_schedule *schedule) {
+  mrt_arena arena;
+  mrt_arena_init(&arena, ctx->allocator);
+  mrt_status status =
+      mrt_schedule_solve(&arena, &ctx->error, p, may, budget, schedule);
+  mrt_act *acts = NULL;
+  size_t count = (size_t)schedule->count;
+  if (!status && count) {
+    acts = mrt_calloc(ctx->allocator, count, sizeof *acts);
+    if (acts)
+      memcpy(acts, schedule->act, count * sizeof *acts);
+    else
+      status = mrt_nomem(&ctx->error);
+  }
+  if (!acts) schedule->count = 0;
+  schedule->act = acts;
+  mrt_arena_free(&arena);
+  return status;
+}
+
+void mrt_schedule_free(mrt_context *ctx, mrt_schedule *schedule) {
+  size_t bytes = (size_t)schedule->count * sizeof *schedule->act;
+  if (schedule->act) mrt_release(ctx->allocator, schedule->act, bytes);
+  *schedule = (mrt_schedule){ 0 };
 }

@@ -79,7 +79,7 @@ static mrt_status prepare(bound *b, int64_t budget) {
   for (int op = 0; op <= ops; op++)
     b->need[op] = (least_bytes(l, op) - (double)budget) / unit;
   for (int i = 0; i < l->accesses; i++) {
-    const mrt_access *a = &l->access[i];
+    const mrt_line_access *a = &l->access[i];
     if (!l->run[a->run].first || !l->run[a->run].there) continue;
     if (!mrt_line_lives_on(l, i) || !l->p->bytes[a->value]) continue;
     int to = l->run[l->access[a->after].run].op;

@@ -26,15 +26,15 @@
 
 enum { MRT_LINE_BLOCK = 64 };
 
-typedef struct mrt_access {
+typedef struct mrt_line_access {
   int value, run;
   int before, after;      /* neighbours among the value's accesses; -1: none */
   int gap_next, gap_last; /* gaps that begin here: their list in the index */
   int list;
   bool write;
-} mrt_access;
+} mrt_line_access;
 
-typedef struct mrt_run {
+typedef struct mrt_line_run {
   int op; /* `ops` is the end, which reads the pinned values */
   int access, makes, count; /* its accesses: `makes` outputs, then inputs */
   int block, at;
@@ -42,19 +42,19 @@ typedef struct mrt_run {
   int next_run; /* of the same operator; -1: none.  Also the free list */
   int last_run; /* the one before */
   bool first, there;
-} mrt_run;
+} mrt_line_run;
 
-typedef struct mrt_block {
+typedef struct mrt_line_block {
   int rank, count;
   int64_t add, most; /* `most` without `add` */
   int run[MRT_LINE_BLOCK];
   int64_t bytes[MRT_LINE_BLOCK];
-} mrt_block;
+} mrt_line_block;
 
-typedef struct mrt_change {
+typedef struct mrt_line_change {
   int run, next; /* `run` stood before `next` */
   bool removed;
-} mrt_change;
+} mrt_line_change;
 
 typedef struct mrt_line {
   mrt_arena *arena;
@@ -65,16 +65,17 @@ typedef struct mrt_line {
   int *maker;    /* by value: op */
   int *cursor;   /* by value: an access of it */
   int *free;     /* by op: removed runs that may be used again */
-  mrt_run *run;  /* run i < ops is the first of op i; run `ops` is the end */
+  mrt_line_run
+      *run; /* run i < ops is the first of op i; run `ops` is the end */
   int runs, run_room;
-  mrt_access *access;
+  mrt_line_access *access;
   int accesses, access_room;
-  mrt_block **block; /* by number; of rank r: block[order[r]] */
+  mrt_line_block **block; /* by number; of rank r: block[order[r]] */
   int *order;
   int blocks, block_room, order_room;
   int *gap; /* by list: an access that begins a gap; -1: none */
   int levels;
-  mrt_change *change;
+  mrt_line_change *change;
   int changes, change_room;
   double cost;
   int length;     /* runs in the line, without the end */
@@ -105,7 +106,7 @@ void mrt_line_undo(mrt_line *line, int changes);
 void mrt_line_accept(mrt_line *line);
 
 bool mrt_line_is_before(const mrt_line *line, int run, int other);
-int mrt_line_next(const mrt_line *line, int run); /* -1: it is the end */
+int mrt_line_next(const mrt_line *line, int run);   /* -1: it is the end */
 int mrt_line_before(const mrt_line *line, int run); /* -1: it is the first */
 /* What lives on past the run. */
 int64_t mrt_line_crossing(const mrt_line *line, int run);
@@ -132,7 +133,8 @@ static inline bool mrt_line_lives_on(const mrt_line *l, int access) {
 }
 
 /* Values kept by the caller's wish are made again beside themselves. */
-static inline bool mrt_line_is_linked(const mrt_line *l, const mrt_access *a) {
+static inline bool mrt_line_is_linked(const mrt_line *l,
+                                      const mrt_line_access *a) {
   return !a->write || !l->may || (l->may[a->value] & MRT_MAY_RECOMPUTE);
 }
 

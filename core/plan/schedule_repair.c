@@ -105,7 +105,7 @@ static choice best_choice(mrt_solver *s, int run) {
   }
   for (int i = -1; i < count && first >= 0; i++) {
     if (i == first) continue;
-    const mrt_access *a = &l->access[s->across[i < 0 ? first : i]];
+    const mrt_line_access *a = &l->access[s->across[i < 0 ? first : i]];
     int v = a->value, next = l->access[a->after].run;
     if (!may_drop(s, v)) continue;
     weigh(s, v, next, &best);

@@ -20,7 +20,7 @@ static void list_again(mrt_solver *s) {
 
 static void take_out(mrt_solver *s, int run) {
   mrt_line *l = &s->line;
-  const mrt_run *r = &l->run[run];
+  const mrt_line_run *r = &l->run[run];
   if (!r->there) return;
   for (int i = r->access; i < r->access + r->makes; i++)
     s->tabu[l->access[i].value] = s->round;
@@ -30,7 +30,7 @@ static void take_out(mrt_solver *s, int run) {
 static void clean_some(mrt_solver *s) {
   mrt_line *l = &s->line;
   for (int i = 0; i < l->changes; i++) {
-    mrt_change c = l->change[i];
+    mrt_line_change c = l->change[i];
     if (!c.removed && l->run[c.run].there) mrt_run_drop(s, c.run, true);
   }
   for (int i = 0; i < 24; i++) {

@@ -23,10 +23,10 @@ static int later_run(mrt_line *l, int op, int next) {
 /* What keeping the outputs of `run` from before `next` on would cost. */
 static double keep_cost(mrt_solver *s, int run, int next, double limit) {
   mrt_line *l = &s->line;
-  const mrt_run *r = &l->run[run];
+  const mrt_line_run *r = &l->run[run];
   double excess = 0;
   for (int i = r->access; i < r->access + r->makes; i++) {
-    const mrt_access *a = &l->access[i];
+    const mrt_line_access *a = &l->access[i];
     if (!mrt_line_is_linked(l, a) || !mrt_line_lives_on(l, i)) continue;
     int from = l->access[a->before].run;
     if (mrt_line_is_before(l, from, next)) from = next;
@@ -105,7 +105,7 @@ static int rising(const void *a, const void *b) {
 
 /* Runs whose outputs nobody reads are needless. */
 static bool is_needless(const mrt_line *l, int run) {
-  const mrt_run *r = &l->run[run];
+  const mrt_line_run *r = &l->run[run];
   if (r->first || !r->there) return false;
   for (int i = r->access; i < r->access + r->makes; i++)
     if (mrt_line_is_linked(l, &l->access[i]) && mrt_line_lives_on(l, i))
@@ -125,10 +125,10 @@ void mrt_run_remove(mrt_solver *s, int run) {
 
 bool mrt_run_drop(mrt_solver *s, int run, bool strict) {
   mrt_line *l = &s->line;
-  const mrt_run *r = &l->run[run];
+  const mrt_line_run *r = &l->run[run];
   double excess = 0;
   for (int i = r->access; i < r->access + r->makes; i++) {
-    const mrt_access *a = &l->access[i];
+    const mrt_line_access *a = &l->access[i];
     if (mrt_line_is_linked(l, a) && mrt_line_lives_on(l, i))
       excess += mrt_line_excess(l, l->access[a->before].run, run,
                                 l->p->bytes[a->value], s->budget,
