@@ -9,6 +9,7 @@
 
 #include "tensor/tensor.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -78,13 +79,14 @@ static mrt_status solver_new(mrt_solver *s) {
   s->mark = MRT_NEW(arena, int, p->ops + 1);
   s->over = MRT_NEW(arena, int, p->ops + 1);
   s->excess = MRT_NEW(arena, double, p->ops + 2);
+  s->choice = MRT_NEW(arena, mrt_split, p->values + 1);
   s->across = MRT_NEW(arena, int, p->values + 1);
   s->tabu = MRT_NEW(arena, int, p->values + 1);
   s->again = MRT_NEW(arena, int, s->most + p->ops + 1);
   s->best = MRT_NEW(arena, int, s->most + p->ops + 1);
   s->round = 1;
   s->best_cost = INFINITY;
-  if (!s->op || !s->mark || !s->over || !s->excess || !s->across || !s->tabu ||
+  if (!s->op || !s->mark || !s->over || !s->excess || !s->across || !s->choice || !s->tabu ||
       !s->again || !s->best)
     return MRT_ENOMEM;
   return MRT_OK;
@@ -139,7 +141,7 @@ static void restore_best(mrt_solver *s) {
 }
 
 typedef struct start {
-  bool worst;   /* repair where most is above the budget, or else where first */
+  bool worst;   /* repair where most is above the budget, or near the first */
   double learn; /* how fast the price follows what is paid */
   double noise;
 } start;
@@ -153,7 +155,8 @@ enum { FIRST_STARTS = 5 }; /* the others when none of these does */
 
 static void try_start(mrt_solver *s, const start *start) {
   mrt_line *l = &s->line;
-  s->worst = start->worst;
+  s->window = start->worst ? INT_MAX : 1 + s->line.p->ops / 256;
+  s->batch = 1 + s->line.p->ops / 500;
   s->learn = start->learn;
   s->noise = start->noise;
   s->price = first_price(s);

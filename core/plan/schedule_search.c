@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/schedule_solver.h"
 
+#include <limits.h>
 #include <math.h>
 
 /* All runs that are not first ones, into s->again. */
@@ -46,7 +47,7 @@ static bool try_other(mrt_solver *s, double limit) {
   int many = 1 + (int)(mrt_solver_random(s) * mrt_solver_random(s) * 12);
   s->round++;
   s->noise = 0.5 * mrt_solver_random(s);
-  s->worst = mrt_solver_random(s) < 0.3;
+  s->window = mrt_solver_random(s) < 0.3 ? INT_MAX : 1;
   for (int i = 0; i < many && at < s->agains; i++) {
     take_out(s, s->again[at]);
     at += 1 + (int)(mrt_solver_random(s) * 3);
@@ -65,6 +66,7 @@ bool mrt_search(mrt_solver *s, double goal, int64_t work) {
   for (int op = 0; op < l->p->ops; op++) base += l->p->cost[op];
   mrt_line_accept(l);
   s->work = begin + work;
+  s->batch = 1;
   list_again(s);
   while (l->worked < s->work && best > goal && s->agains && !l->failed) {
     double left = 1 - (double)(l->worked - begin) / (double)work;

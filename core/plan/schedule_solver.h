@@ -22,12 +22,21 @@ enum {
   MRT_SCHEDULE_SEARCH_WORK = 60000000
 };
 
+/* A value that lives past a run, to be made again at `at`, at `next` (which
+ * reads it) or before. */
+typedef struct mrt_split {
+  int value, from, next, at;
+  double score;
+} mrt_split;
+
 typedef struct mrt_solver {
   mrt_line line;
   int64_t budget;
   int64_t work;       /* line.worked at which searches end */
   double price;       /* of a byte above the budget during one run */
-  bool worst;         /* repair where most is above the budget */
+  int window;         /* repair the worst of so many runs above the budget */
+  int batch;          /* values dropped there at once */
+  mrt_split *choice; /* of values across a run */
   double learn;       /* how fast the price follows what is paid */
   double noise;       /* of choices, 0: none */
   uint64_t random;
