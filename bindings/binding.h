@@ -16,6 +16,7 @@
  *   describe.c plans as Lua tables
  *   operators.c operators as Lua tables
  *   pack.c     offsets for lifetimes
+ *   schedule.c a program within a budget
  *   host.c     a clock, a terminal
  *
  * Lua raises by longjmp, so no C function here holds anything that only a
@@ -199,6 +200,7 @@ void mrt_grad_open(lua_State *L, mrt_binding *m);
 void mrt_plan_open(lua_State *L, mrt_binding *m);
 void mrt_describe_open(lua_State *L, mrt_binding *m);
 void mrt_pack_open(lua_State *L, mrt_binding *m);
+void mrt_schedule_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
 
 /* describe.c: methods of plans, for plan.c's metatable. */

@@ -9,11 +9,11 @@
 
 /* ---- blocks of runs ------------------------------------------------------ */
 
-static mrt_block *block_of(const mrt_line *l, int run) {
+static mrt_line_block *block_of(const mrt_line *l, int run) {
   return l->block[l->run[run].block];
 }
 
-static void find_most(mrt_block *b) {
+static void find_most(mrt_line_block *b) {
   int64_t most = INT64_MIN / 2;
   for (int i = 0; i < b->count; i++)
     if (b->bytes[i] > most) most = b->bytes[i];
@@ -21,14 +21,14 @@ static void find_most(mrt_block *b) {
 }
 
 /* A new block of this rank; the later ones move up. */
-static mrt_block *new_block(mrt_line *l, int rank) {
+static mrt_line_block *new_block(mrt_line *l, int rank) {
   int room = l->block_room;
   if (!mrt_arena_grow(l->arena, (void **)&l->block, l->blocks, &room,
                       sizeof *l->block) ||
       !MRT_PUSH_ROOM(l->arena, l->order, l->blocks, l->order_room))
     return NULL;
   l->block_room = room;
-  mrt_block *b = MRT_NEW(l->arena, mrt_block, 1);
+  mrt_line_block *b = MRT_NEW(l->arena, mrt_line_block, 1);
   if (!b) return NULL;
   int number = l->blocks++;
   l->block[number] = b;
@@ -42,7 +42,7 @@ static mrt_block *new_block(mrt_line *l, int rank) {
   return b;
 }
 
-static void settle(mrt_line *l, mrt_block *b, int number, int from) {
+static void settle(mrt_line *l, mrt_line_block *b, int number, int from) {
   for (int i = from; i < b->count; i++) {
     l->run[b->run[i]].block = number;
     l->run[b->run[i]].at = i;
@@ -52,7 +52,7 @@ static void settle(mrt_line *l, mrt_block *b, int number, int from) {
 
 /* Move the upper half of a full block into a new one behind it. */
 static bool split_block(mrt_line *l, int number) {
-  mrt_block *b = l->block[number], *c = new_block(l, b->rank + 1);
+  mrt_line_block *b = l->block[number], *c = new_block(l, b->rank + 1);
   if (!c) return false;
   b = l->block[number];
   int half = b->count / 2;
@@ -67,7 +67,7 @@ static bool split_block(mrt_line *l, int number) {
 }
 
 mrt_status mrt_line_fill(mrt_line *l, const int64_t *bytes) {
-  mrt_block *b = NULL;
+  mrt_line_block *b = NULL;
   for (int run = 0; run < l->runs; run++) {
     if (!b || b->count == MRT_LINE_BLOCK / 2) {
       if (b) find_most(b);
@@ -88,7 +88,7 @@ static bool place(mrt_line *l, int run, int next, int64_t bytes) {
       !split_block(l, l->run[next].block))
     return false;
   int number = l->run[next].block, at = l->run[next].at;
-  mrt_block *b = l->block[number];
+  mrt_line_block *b = l->block[number];
   memmove(b->run + at + 1, b->run + at,
           (size_t)(b->count - at) * sizeof *b->run);
   memmove(b->bytes + at + 1, b->bytes + at,
@@ -103,7 +103,7 @@ static bool place(mrt_line *l, int run, int next, int64_t bytes) {
 /* The end never leaves, so its block never runs empty; others may. */
 static void displace(mrt_line *l, int run) {
   int number = l->run[run].block, at = l->run[run].at;
-  mrt_block *b = l->block[number];
+  mrt_line_block *b = l->block[number];
   b->count--;
   memmove(b->run + at, b->run + at + 1,
           (size_t)(b->count - at) * sizeof *b->run);
@@ -113,12 +113,12 @@ static void displace(mrt_line *l, int run) {
 }
 
 static void add_at(mrt_line *l, int run, int64_t bytes) {
-  mrt_block *b = block_of(l, run);
+  mrt_line_block *b = block_of(l, run);
   b->bytes[l->run[run].at] += bytes;
   find_most(b);
 }
 
-static void add_part(mrt_line *l, mrt_block *b, int from, int to,
+static void add_part(mrt_line *l, mrt_line_block *b, int from, int to,
                      int64_t bytes) {
   for (int i = from; i < to; i++) b->bytes[i] += bytes;
   find_most(b);
@@ -127,7 +127,7 @@ static void add_part(mrt_line *l, mrt_block *b, int from, int to,
 
 /* Between two runs, both excluded. */
 static void add_between(mrt_line *l, int from, int to, int64_t bytes) {
-  mrt_block *a = block_of(l, from), *b = block_of(l, to);
+  mrt_line_block *a = block_of(l, from), *b = block_of(l, to);
   int low = l->run[from].at + 1, high = l->run[to].at;
   if (!bytes) return;
   if (a == b) {
@@ -142,13 +142,13 @@ static void add_between(mrt_line *l, int from, int to, int64_t bytes) {
 }
 
 bool mrt_line_is_before(const mrt_line *l, int run, int other) {
-  const mrt_run *a = &l->run[run], *b = &l->run[other];
+  const mrt_line_run *a = &l->run[run], *b = &l->run[other];
   if (a->block == b->block) return a->at < b->at;
   return l->block[a->block]->rank < l->block[b->block]->rank;
 }
 
 int mrt_line_next(const mrt_line *l, int run) {
-  const mrt_block *b = block_of(l, run);
+  const mrt_line_block *b = block_of(l, run);
   int at = l->run[run].at + 1;
   if (at < b->count) return b->run[at];
   for (int r = b->rank + 1; r < l->blocks; r++) {
@@ -158,8 +158,8 @@ int mrt_line_next(const mrt_line *l, int run) {
   return -1;
 }
 
-static int run_before(const mrt_line *l, int run) {
-  const mrt_block *b = block_of(l, run);
+int mrt_line_before(const mrt_line *l, int run) {
+  const mrt_line_block *b = block_of(l, run);
   int at = l->run[run].at;
   if (at) return b->run[at - 1];
   for (int r = b->rank - 1; r >= 0; r--) {
@@ -170,21 +170,21 @@ static int run_before(const mrt_line *l, int run) {
 }
 
 int64_t mrt_line_bytes(const mrt_line *l, int run) {
-  const mrt_block *b = block_of(l, run);
+  const mrt_line_block *b = block_of(l, run);
   return b->bytes[l->run[run].at] + b->add;
 }
 
 int64_t mrt_line_peak(const mrt_line *l) {
   int64_t most = 0;
   for (int i = 0; i < l->blocks; i++) {
-    const mrt_block *b = l->block[i];
+    const mrt_line_block *b = l->block[i];
     if (b->count && b->most + b->add > most) most = b->most + b->add;
   }
   return most;
 }
 
 int mrt_line_over(mrt_line *l, int from, int64_t bytes) {
-  const mrt_block *b = block_of(l, from);
+  const mrt_line_block *b = block_of(l, from);
   int at = l->run[from].at;
   for (int r = b->rank; r < l->blocks; r++, at = 0) {
     b = l->block[l->order[r]];
@@ -196,8 +196,8 @@ int mrt_line_over(mrt_line *l, int from, int64_t bytes) {
   return -1;
 }
 
-static double excess_part(const mrt_block *b, int from, int to, int64_t bytes,
-                          int64_t budget) {
+static double excess_part(const mrt_line_block *b, int from, int to,
+                          int64_t bytes, int64_t budget) {
   double sum = 0;
   for (int i = from; i < to; i++) {
     int64_t over = b->bytes[i] + b->add - budget;
@@ -208,11 +208,11 @@ static double excess_part(const mrt_block *b, int from, int to, int64_t bytes,
 }
 
 double mrt_line_excess(mrt_line *l, int from, int to, int64_t bytes,
-                       int64_t budget) {
+                       int64_t budget, double most) {
   double sum = 0;
   int low = block_of(l, from)->rank, high = block_of(l, to)->rank;
-  for (int r = low; r <= high; r++) {
-    const mrt_block *b = l->block[l->order[r]];
+  for (int r = low; r <= high && sum <= most; r++) {
+    const mrt_line_block *b = l->block[l->order[r]];
     l->worked++;
     if (b->most + b->add + (bytes > 0 ? bytes : 0) <= budget) continue;
     l->worked += MRT_LINE_BLOCK;
@@ -243,7 +243,7 @@ int64_t mrt_line_taken(const mrt_line *l, int run) {
   const mrt_problem *p = l->p;
   int op = l->run[run].op;
   if (!p->take_start || op == p->ops) return 0;
-  const mrt_run *r = &l->run[run];
+  const mrt_line_run *r = &l->run[run];
   int64_t sum = 0;
   int first = p->take_start[op], last = p->take_start[op + 1];
   for (int k = first; k < last; k++) {
@@ -259,19 +259,66 @@ int64_t mrt_line_taken(const mrt_line *l, int run) {
   return sum;
 }
 
+/* ---- gaps ---------------------------------------------------------------- */
+
+/* Lists of spans of 2^k stages: there are at most ops >> k, and one more. */
+static int list_of(const mrt_line *l, int level, int stage) {
+  int64_t stages = (int64_t)1 << l->levels;
+  return (int)(2 * stages - (2 * stages >> level)) + (stage >> level);
+}
+
+void mrt_line_open_gap(mrt_line *l, int access) {
+  mrt_line_access *a = &l->access[access];
+  int from = l->run[a->run].stage, level = 0;
+  int to = l->run[l->access[a->after].run].stage;
+  while (from >> level != to >> level) level++;
+  a->list = list_of(l, level, from);
+  a->gap_last = -1;
+  a->gap_next = l->gap[a->list];
+  if (a->gap_next >= 0) l->access[a->gap_next].gap_last = access;
+  l->gap[a->list] = access;
+}
+
+void mrt_line_close_gap(mrt_line *l, int access) {
+  mrt_line_access *a = &l->access[access];
+  if (a->gap_last >= 0)
+    l->access[a->gap_last].gap_next = a->gap_next;
+  else
+    l->gap[a->list] = a->gap_next;
+  if (a->gap_next >= 0) l->access[a->gap_next].gap_last = a->gap_last;
+}
+
+int mrt_line_across(mrt_line *l, int run, int *list) {
+  int stage = l->run[run].stage, count = 0;
+  for (int level = 0; level <= l->levels; level++) {
+    int access = l->gap[list_of(l, level, stage)];
+    for (; access >= 0; access = l->access[access].gap_next) {
+      const mrt_line_access *a = &l->access[access];
+      l->worked++;
+      if (mrt_line_is_before(l, a->run, run) &&
+          mrt_line_is_before(l, run, l->access[a->after].run))
+        list[count++] = access;
+    }
+  }
+  return count;
+}
+
 /* Link an access of a run that stands in the line into its value's list, and
  * change the memory of what lies before it. */
 static void link_access(mrt_line *l, int access) {
-  mrt_access *a = &l->access[access];
+  mrt_line_access *a = &l->access[access];
   int64_t bytes = l->p->bytes[a->value];
   int x = mrt_line_find(l, a->value, a->run);
   int64_t before = mrt_line_taken(l, l->access[x].run);
   int y = l->access[x].after;
   bool live = y >= 0 && !l->access[y].write;
+  if (live) mrt_line_close_gap(l, x);
   a->before = x;
   a->after = y;
   l->access[x].after = access;
   if (y >= 0) l->access[y].before = access;
+  if (!a->write) mrt_line_open_gap(l, x);
+  if (live) mrt_line_open_gap(l, access);
   if (live) add_at(l, a->run, -bytes);
   if (live != !a->write)
     add_between(l, l->access[x].run, a->run, live ? -bytes : bytes);
@@ -280,15 +327,18 @@ static void link_access(mrt_line *l, int access) {
 }
 
 static void unlink_access(mrt_line *l, int access) {
-  mrt_access *a = &l->access[access];
+  mrt_line_access *a = &l->access[access];
   int64_t bytes = l->p->bytes[a->value];
   int x = a->before, y = a->after;
   int64_t before = mrt_line_taken(l, l->access[x].run);
   bool live = y >= 0 && !l->access[y].write;
+  if (!a->write) mrt_line_close_gap(l, x);
+  if (live) mrt_line_close_gap(l, access);
   if (live != !a->write)
     add_between(l, l->access[x].run, a->run, live ? bytes : -bytes);
   l->access[x].after = y;
   if (y >= 0) l->access[y].before = x;
+  if (live) mrt_line_open_gap(l, x);
   l->cursor[a->value] = x;
   int64_t change = before - mrt_line_taken(l, l->access[x].run);
   if (change) add_at(l, l->access[x].run, change);
@@ -312,11 +362,11 @@ static int new_run(mrt_line *l, int op) {
                         &l->access_room, sizeof *l->access))
       return -1;
   run = l->runs++;
-  l->run[run] = (mrt_run){
+  l->run[run] = (mrt_line_run){
     .op = op, .access = l->accesses, .makes = made, .count = made + read
   };
   for (int i = 0; i < made + read; i++)
-    l->access[l->accesses++] = (mrt_access){
+    l->access[l->accesses++] = (mrt_line_access){
       .value = i < made ? p->makes.item[p->makes.start[op] + i]
                         : p->reads.item[p->reads.start[op] + i - made],
       .run = run,
@@ -325,13 +375,12 @@ static int new_run(mrt_line *l, int op) {
   return run;
 }
 
-/* What lives past the run that stands before. */
-static int64_t crossing(const mrt_line *l, int before) {
-  const mrt_run *r = &l->run[before];
+int64_t mrt_line_crossing(const mrt_line *l, int before) {
+  const mrt_line_run *r = &l->run[before];
   int64_t sum =
       mrt_line_bytes(l, before) - l->work[r->op] + mrt_line_taken(l, before);
   for (int i = 0; i < r->count; i++) {
-    const mrt_access *a = &l->access[r->access + i];
+    const mrt_line_access *a = &l->access[r->access + i];
     if ((r->first || mrt_line_is_linked(l, a)) &&
         mrt_line_lives_on(l, r->access + i))
       sum += l->p->bytes[a->value];
@@ -340,9 +389,10 @@ static int64_t crossing(const mrt_line *l, int before) {
 }
 
 static bool stand(mrt_line *l, int run, int next) {
-  mrt_run *r = &l->run[run];
-  int before = run_before(l, next);
-  if (!place(l, run, next, crossing(l, before) + l->work[r->op])) return false;
+  mrt_line_run *r = &l->run[run];
+  int before = mrt_line_before(l, next);
+  if (!place(l, run, next, mrt_line_crossing(l, before) + l->work[r->op]))
+    return false;
   r->stage = l->run[next].stage;
   r->there = true;
   int last = r->op;
@@ -367,7 +417,7 @@ static bool stand(mrt_line *l, int run, int next) {
 }
 
 static void leave(mrt_line *l, int run) {
-  mrt_run *r = &l->run[run];
+  mrt_line_run *r = &l->run[run];
   for (int i = r->count - 1; i >= 0; i--)
     if (mrt_line_is_linked(l, &l->access[r->access + i]))
       unlink_access(l, r->access + i);
@@ -380,7 +430,7 @@ static void leave(mrt_line *l, int run) {
   l->worked += MRT_LINE_BLOCK;
 }
 
-static bool note(mrt_line *l, mrt_change change) {
+static bool note(mrt_line *l, mrt_line_change change) {
   if (!MRT_PUSH_ROOM(l->arena, l->change, l->changes, l->change_room)) {
     l->failed = true;
     return false;
@@ -391,7 +441,7 @@ static bool note(mrt_line *l, mrt_change change) {
 
 int mrt_line_insert(mrt_line *l, int op, int next) {
   int run = new_run(l, op);
-  if (run < 0 || !note(l, (mrt_change){ run, next, false }) ||
+  if (run < 0 || !note(l, (mrt_line_change){ run, next, false }) ||
       !stand(l, run, next)) {
     l->failed = true;
     return -1;
@@ -400,7 +450,7 @@ int mrt_line_insert(mrt_line *l, int op, int next) {
 }
 
 void mrt_line_remove(mrt_line *l, int run) {
-  if (!note(l, (mrt_change){ run, mrt_line_next(l, run), true })) return;
+  if (!note(l, (mrt_line_change){ run, mrt_line_next(l, run), true })) return;
   leave(l, run);
 }
 
@@ -411,7 +461,7 @@ static void forget(mrt_line *l, int run) {
 
 void mrt_line_undo(mrt_line *l, int changes) {
   while (l->changes > changes) {
-    const mrt_change *c = &l->change[--l->changes];
+    const mrt_line_change *c = &l->change[--l->changes];
     if (c->removed) {
       if (!stand(l, c->run, c->next)) l->failed = true;
     } else {

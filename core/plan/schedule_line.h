@@ -12,6 +12,10 @@
  * memory of every run stays known: blocks of runs hold their largest, and
  * what was added to all of them.
  *
+ * A gap from stage a to stage b is kept in one list: that of the smallest
+ * aligned span of 2^k stages which holds both.  Those across a stage are then
+ * in the lists of the spans around it, among few others.
+ *
  * Every change is logged until it is accepted, and can be taken back.
  *
  * SPDX-License-Identifier: MIT */
@@ -22,13 +26,15 @@
 
 enum { MRT_LINE_BLOCK = 64 };
 
-typedef struct mrt_access {
+typedef struct mrt_line_access {
   int value, run;
-  int before, after; /* neighbours among the value's accesses; -1: none */
+  int before, after;      /* neighbours among the value's accesses; -1: none */
+  int gap_next, gap_last; /* gaps that begin here: their list in the index */
+  int list;
   bool write;
-} mrt_access;
+} mrt_line_access;
 
-typedef struct mrt_run {
+typedef struct mrt_line_run {
   int op; /* `ops` is the end, which reads the pinned values */
   int access, makes, count; /* its accesses: `makes` outputs, then inputs */
   int block, at;
@@ -36,19 +42,19 @@ typedef struct mrt_run {
   int next_run; /* of the same operator; -1: none.  Also the free list */
   int last_run; /* the one before */
   bool first, there;
-} mrt_run;
+} mrt_line_run;
 
-typedef struct mrt_block {
+typedef struct mrt_line_block {
   int rank, count;
   int64_t add, most; /* `most` without `add` */
   int run[MRT_LINE_BLOCK];
   int64_t bytes[MRT_LINE_BLOCK];
-} mrt_block;
+} mrt_line_block;
 
-typedef struct mrt_change {
+typedef struct mrt_line_change {
   int run, next; /* `run` stood before `next` */
   bool removed;
-} mrt_change;
+} mrt_line_change;
 
 typedef struct mrt_line {
   mrt_arena *arena;
@@ -59,14 +65,17 @@ typedef struct mrt_line {
   int *maker;    /* by value: op */
   int *cursor;   /* by value: an access of it */
   int *free;     /* by op: removed runs that may be used again */
-  mrt_run *run;  /* run i < ops is the first of op i; run `ops` is the end */
+  mrt_line_run
+      *run; /* run i < ops is the first of op i; run `ops` is the end */
   int runs, run_room;
-  mrt_access *access;
+  mrt_line_access *access;
   int accesses, access_room;
-  mrt_block **block; /* by number; of rank r: block[order[r]] */
+  mrt_line_block **block; /* by number; of rank r: block[order[r]] */
   int *order;
   int blocks, block_room, order_room;
-  mrt_change *change;
+  int *gap; /* by list: an access that begins a gap; -1: none */
+  int levels;
+  mrt_line_change *change;
   int changes, change_room;
   double cost;
   int length;     /* runs in the line, without the end */
@@ -79,6 +88,9 @@ mrt_status mrt_line_new(mrt_arena *arena, const mrt_problem *p,
 
 /* Its blocks: all runs there are, with these bytes. */
 mrt_status mrt_line_fill(mrt_line *line, const int64_t *bytes);
+/* The gap that begins at this access is there from now on, or no longer. */
+void mrt_line_open_gap(mrt_line *line, int access);
+void mrt_line_close_gap(mrt_line *line, int access);
 /* The schedule's acts, peak and cost. */
 mrt_status mrt_line_acts(const mrt_line *line, mrt_arena *arena,
                          mrt_schedule *out);
@@ -94,17 +106,23 @@ void mrt_line_undo(mrt_line *line, int changes);
 void mrt_line_accept(mrt_line *line);
 
 bool mrt_line_is_before(const mrt_line *line, int run, int other);
-int mrt_line_next(const mrt_line *line, int run); /* -1: it is the end */
+int mrt_line_next(const mrt_line *line, int run);   /* -1: it is the end */
+int mrt_line_before(const mrt_line *line, int run); /* -1: it is the first */
+/* What lives on past the run. */
+int64_t mrt_line_crossing(const mrt_line *line, int run);
 int64_t mrt_line_bytes(const mrt_line *line, int run);
 int64_t mrt_line_peak(const mrt_line *line);
 /* The first run at or after `from` with more than `bytes`; -1: none. */
 int mrt_line_over(mrt_line *line, int from, int64_t bytes);
 /* What `bytes` more at all runs between two, both excluded, add to what is
- * above the budget, summed over the runs. */
+ * above the budget, summed over the runs; may stop above `most`. */
 double mrt_line_excess(mrt_line *line, int from, int to, int64_t bytes,
-                       int64_t budget);
+                       int64_t budget, double most);
 /* Bytes of outputs that lie in an input which dies at this run. */
 int64_t mrt_line_taken(const mrt_line *line, int run);
+/* Fill `list` with the accesses that begin the gaps across `run`; how many.
+ * It has room for as many as there are values. */
+int mrt_line_across(mrt_line *line, int run, int *list);
 /* The last access of a value at or before `run`. */
 int mrt_line_find(mrt_line *line, int value, int run);
 
@@ -115,7 +133,8 @@ static inline bool mrt_line_lives_on(const mrt_line *l, int access) {
 }
 
 /* Values kept by the caller's wish are made again beside themselves. */
-static inline bool mrt_line_is_linked(const mrt_line *l, const mrt_access *a) {
+static inline bool mrt_line_is_linked(const mrt_line *l,
+                                      const mrt_line_access *a) {
   return !a->write || !l->may || (l->may[a->value] & MRT_MAY_RECOMPUTE);
 }
 

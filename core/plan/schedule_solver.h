@@ -15,36 +15,60 @@
 
 #include "plan/schedule_line.h"
 
+enum {
+  MRT_SCHEDULE_RUNS = 12, /* so many times as many runs as operators */
+  /* What is touched: of a run, a gap, an access. */
+  MRT_SCHEDULE_START_WORK = 30000000,
+  MRT_SCHEDULE_SEARCH_WORK = 60000000
+};
+
+/* A value that lives past a run, to be made again at `at`, at `next` (which
+ * reads it) or before. */
+typedef struct mrt_split {
+  int value, from, next, at;
+  double score;
+} mrt_split;
+
 typedef struct mrt_solver {
   mrt_line line;
   int64_t budget;
-  double price; /* of a byte above the budget during one run */
-  int64_t work; /* line.worked at which searches end */
-  int *op;      /* what a split runs again */
-  int ops;
-  int *mark; /* by op: in this split */
-  int stamp;
-  int *over;      /* runs above the budget, in order */
-  double *excess; /* by place in `over`: bytes above it, summed up to there */
-  int overs;
-  int *tabu; /* by value: not dropped until this round */
-  int round;
-  double noise; /* of choices, 0: none */
+  int64_t work;       /* line.worked at which searches end */
+  double price;       /* of a byte above the budget during one run */
+  int window;         /* repair the worst of so many runs above the budget */
+  int batch;          /* values dropped there at once */
+  mrt_split *choice; /* of values across a run */
+  double learn;       /* how fast the price follows what is paid */
+  double noise;       /* of choices, 0: none */
   uint64_t random;
+  int *op, ops;       /* what a split runs again */
+  int *mark, stamp;   /* by op: in this split */
+  int *over, overs;   /* runs above the budget, in order */
+  double *excess;     /* by place in `over`: bytes above, summed up to there */
+  int *across;        /* gaps across a run */
+  int *again, agains; /* runs that are not first ones */
+  int *tabu, round;   /* by value: not dropped until this round */
+  int most;           /* runs in a line */
+  int *best, bests;   /* operators of the best line */
+  double best_cost, best_price;
+  int64_t least;      /* the least peak found */
 } mrt_solver;
 
 /* EVALUE for a problem that is none. */
 mrt_status mrt_schedule_check(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p);
-mrt_status mrt_solver_new(mrt_solver *s);
 double mrt_solver_random(mrt_solver *s); /* 0 .. 1 */
 
 /* What dropping `value` before the run `next`, which reads it, costs: the runs
  * that make it again, and the price of what they keep longer.  Fills s->op.
  * Above `limit`, or impossible: infinite. */
 double mrt_split_cost(mrt_solver *s, int value, int next, double limit);
+/* How far above the budget the run before `next` would be that makes `value`
+ * again. */
+int64_t mrt_split_spill(mrt_solver *s, int value, int next);
 /* Do what was last found: the runs, and those that become needless. */
 void mrt_split_do(mrt_solver *s, int next);
+/* Take out a run, and those that only served it. */
+void mrt_run_remove(mrt_solver *s, int run);
 /* Take out a run, and those that only served it, when the bytes it freed are
  * worth less than it costs.  Above the budget nothing new is let in when
  * `strict`. */
@@ -55,6 +79,12 @@ bool mrt_run_drop(mrt_solver *s, int run, bool strict);
 bool mrt_repair(mrt_solver *s, double limit);
 /* Take out all runs again that the budget allows. */
 void mrt_clean(mrt_solver *s);
-void mrt_search(mrt_solver *s, double goal);
+/* Try to come down to `goal`, for so much work; did the cost fall? */
+bool mrt_search(mrt_solver *s, double goal, int64_t work);
+
+/* What any schedule costs more than the program, at least, from the line of
+ * the program as it is; `known` is what one does. */
+mrt_status mrt_schedule_bound(const mrt_line *line, int64_t budget,
+                              double known, double *extra);
 
 #endif

@@ -21,16 +21,17 @@ static int later_run(mrt_line *l, int op, int next) {
 }
 
 /* What keeping the outputs of `run` from before `next` on would cost. */
-static double keep_cost(mrt_solver *s, int run, int next) {
+static double keep_cost(mrt_solver *s, int run, int next, double limit) {
   mrt_line *l = &s->line;
-  const mrt_run *r = &l->run[run];
+  const mrt_line_run *r = &l->run[run];
   double excess = 0;
   for (int i = r->access; i < r->access + r->makes; i++) {
-    const mrt_access *a = &l->access[i];
+    const mrt_line_access *a = &l->access[i];
     if (!mrt_line_is_linked(l, a) || !mrt_line_lives_on(l, i)) continue;
     int from = l->access[a->before].run;
     if (mrt_line_is_before(l, from, next)) from = next;
-    excess += mrt_line_excess(l, from, run, l->p->bytes[a->value], s->budget);
+    excess += mrt_line_excess(l, from, run, l->p->bytes[a->value], s->budget,
+                              limit / s->price);
   }
   return excess * s->price;
 }
@@ -41,7 +42,7 @@ static double run_cost(mrt_solver *s, int op, int next) {
   double cost = l->p->cost[op];
   int later = later_run(l, op, next);
   if (later < 0) return cost;
-  double keep = keep_cost(s, later, next);
+  double keep = keep_cost(s, later, next, cost);
   return keep < cost ? keep : cost;
 }
 
@@ -52,11 +53,22 @@ static bool is_there(mrt_line *l, int value, int next, int *from) {
   return x >= 0 && (l->access[x].run == next || mrt_line_lives_on(l, x));
 }
 
-static double add_op(mrt_solver *s, int op, int next) {
-  if (s->mark[op] == s->stamp) return 0;
+static void add_op(mrt_solver *s, int op) {
   s->mark[op] = s->stamp;
   s->op[s->ops++] = op;
-  return run_cost(s, op, next);
+}
+
+int64_t mrt_split_spill(mrt_solver *s, int value, int next) {
+  mrt_line *l = &s->line;
+  const mrt_problem *p = l->p;
+  int op = l->maker[value], from, before = mrt_line_before(l, next);
+  int64_t bytes = mrt_line_crossing(l, before) + l->work[op] - s->budget;
+  bytes -= p->bytes[value];
+  l->worked += l->run[before].count;
+  for (int i = p->reads.start[op]; i < p->reads.start[op + 1] && bytes > 0; i++)
+    if (is_there(l, p->reads.item[i], next, &from))
+      bytes -= p->bytes[p->reads.item[i]];
+  return bytes > 0 ? bytes : 0;
 }
 
 double mrt_split_cost(mrt_solver *s, int value, int next, double limit) {
@@ -64,7 +76,10 @@ double mrt_split_cost(mrt_solver *s, int value, int next, double limit) {
   const mrt_problem *p = l->p;
   s->ops = 0;
   s->stamp++;
-  double cost = add_op(s, l->maker[value], next);
+  double cost = run_cost(s, l->maker[value], next);
+  if (cost >= limit) return INFINITY;
+  cost += s->price * (double)mrt_split_spill(s, value, next);
+  add_op(s, l->maker[value]);
   for (int k = 0; k < s->ops && cost < limit; k++) {
     int op = s->op[k];
     for (int i = p->reads.start[op]; i < p->reads.start[op + 1]; i++) {
@@ -72,13 +87,13 @@ double mrt_split_cost(mrt_solver *s, int value, int next, double limit) {
       l->worked += 2;
       if (s->mark[l->maker[u]] == s->stamp || is_there(l, u, next, &from))
         continue;
-      double longer = s->price * mrt_line_excess(l, l->access[from].run, next,
-                                                 p->bytes[u], s->budget);
       bool may = !l->may || (l->may[u] & MRT_MAY_RECOMPUTE);
-      if (may && longer > 0 && run_cost(s, l->maker[u], next) < longer)
-        cost += add_op(s, l->maker[u], next);
-      else
-        cost += longer;
+      double again = may ? run_cost(s, l->maker[u], next) : INFINITY;
+      double longer =
+          s->price * mrt_line_excess(l, l->access[from].run, next, p->bytes[u],
+                                     s->budget, again / s->price);
+      cost += longer < again ? longer : again;
+      if (again < longer) add_op(s, l->maker[u]);
     }
   }
   return cost < limit ? cost : INFINITY;
@@ -90,7 +105,7 @@ static int rising(const void *a, const void *b) {
 
 /* Runs whose outputs nobody reads are needless. */
 static bool is_needless(const mrt_line *l, int run) {
-  const mrt_run *r = &l->run[run];
+  const mrt_line_run *r = &l->run[run];
   if (r->first || !r->there) return false;
   for (int i = r->access; i < r->access + r->makes; i++)
     if (mrt_line_is_linked(l, &l->access[i]) && mrt_line_lives_on(l, i))
@@ -98,30 +113,30 @@ static bool is_needless(const mrt_line *l, int run) {
   return true;
 }
 
-/* Take out a run and what only served it. */
-static void remove_run(mrt_solver *s, int run) {
+void mrt_run_remove(mrt_solver *s, int run) {
   mrt_line *l = &s->line;
   mrt_line_remove(l, run);
   for (int i = l->run[run].access + l->run[run].makes;
        i < l->run[run].access + l->run[run].count && !l->failed; i++) {
     int from = l->access[l->access[i].before].run;
-    if (is_needless(l, from)) remove_run(s, from);
+    if (is_needless(l, from)) mrt_run_remove(s, from);
   }
 }
 
 bool mrt_run_drop(mrt_solver *s, int run, bool strict) {
   mrt_line *l = &s->line;
-  const mrt_run *r = &l->run[run];
+  const mrt_line_run *r = &l->run[run];
   double excess = 0;
   for (int i = r->access; i < r->access + r->makes; i++) {
-    const mrt_access *a = &l->access[i];
+    const mrt_line_access *a = &l->access[i];
     if (mrt_line_is_linked(l, a) && mrt_line_lives_on(l, i))
       excess += mrt_line_excess(l, l->access[a->before].run, run,
-                                l->p->bytes[a->value], s->budget);
+                                l->p->bytes[a->value], s->budget,
+                                strict ? 0 : INFINITY);
   }
   if (strict ? excess > 0 : excess * s->price > l->p->cost[r->op]) return false;
   int changes = l->changes;
-  remove_run(s, run);
+  mrt_run_remove(s, run);
   if (strict && mrt_line_peak(l) > s->budget) {
     mrt_line_undo(l, changes);
     return false;

@@ -12,8 +12,8 @@ static mrt_status allot(mrt_line *l) {
   l->maker = MRT_NEW(l->arena, int, p->values + 1);
   l->cursor = MRT_NEW(l->arena, int, p->values + 1);
   l->free = MRT_NEW(l->arena, int, p->ops + 1);
-  l->run = MRT_NEW(l->arena, mrt_run, l->run_room);
-  l->access = MRT_NEW(l->arena, mrt_access, l->access_room);
+  l->run = MRT_NEW(l->arena, mrt_line_run, l->run_room);
+  l->access = MRT_NEW(l->arena, mrt_line_access, l->access_room);
   if (!l->work || !l->maker || !l->cursor || !l->free || !l->run || !l->access)
     return MRT_ENOMEM;
   return MRT_OK;
@@ -21,7 +21,9 @@ static mrt_status allot(mrt_line *l) {
 
 static void add_access(mrt_line *l, int run, int value, bool write) {
   int access = l->accesses++, last = l->cursor[value];
-  l->access[access] = (mrt_access){ value, run, last, -1, write };
+  l->access[access] = (mrt_line_access){
+    .value = value, .run = run, .before = last, .after = -1, .write = write
+  };
   if (last >= 0) l->access[last].after = access;
   l->cursor[value] = access;
   l->run[run].makes += write;
@@ -35,7 +37,7 @@ static void add_runs(mrt_line *l) {
   for (int op = 0; op <= p->ops; op++) {
     l->free[op] = -1;
     l->work[op] = p->scratch && op < p->ops ? p->scratch[op] : 0;
-    l->run[l->runs++] = (mrt_run){
+    l->run[l->runs++] = (mrt_line_run){
       .op = op,
       .access = l->accesses,
       .stage = op,
@@ -64,7 +66,7 @@ static int64_t *weigh(mrt_line *l) {
   int64_t *bytes = MRT_NEW(l->arena, int64_t, p->ops + 2), live = 0;
   if (!bytes) return NULL;
   for (int op = 0; op <= p->ops; op++) {
-    const mrt_run *r = &l->run[op];
+    const mrt_line_run *r = &l->run[op];
     for (int i = r->access; i < r->access + r->count; i++)
       if (!l->access[i].write) live -= p->bytes[l->access[i].value];
     bytes[op] = live + l->work[op] - mrt_line_taken(l, op);
@@ -81,6 +83,12 @@ mrt_status mrt_line_new(mrt_arena *arena, const mrt_problem *p,
   add_runs(l);
   int64_t *bytes = weigh(l);
   if (!bytes) return MRT_ENOMEM;
+  while (1 << l->levels <= p->ops) l->levels++;
+  l->gap = MRT_NEW(arena, int, (size_t)2 << l->levels);
+  if (!l->gap) return MRT_ENOMEM;
+  for (int i = 0; i < 2 << l->levels; i++) l->gap[i] = -1;
+  for (int i = 0; i < l->accesses; i++)
+    if (mrt_line_lives_on(l, i)) mrt_line_open_gap(l, i);
   return mrt_line_fill(l, bytes);
 }
 
@@ -100,10 +108,10 @@ mrt_status mrt_line_acts(const mrt_line *l, mrt_arena *arena,
   out->act = MRT_NEW(arena, mrt_act, most + 1);
   if (!out->act) return MRT_ENOMEM;
   for (; l->run[run].op < l->p->ops; run = mrt_line_next(l, run)) {
-    const mrt_run *r = &l->run[run];
+    const mrt_line_run *r = &l->run[run];
     push(out, MRT_ACT_RUN, r->op);
     for (int i = r->access + r->count - 1; i >= r->access; i--) {
-      const mrt_access *a = &l->access[i];
+      const mrt_line_access *a = &l->access[i];
       if ((r->first || mrt_line_is_linked(l, a)) && !mrt_line_lives_on(l, i))
         push(out, MRT_ACT_DROP, a->value);
     }

@@ -9,12 +9,13 @@
 local benches = { step = "training steps: time and memory, beside PyTorch",
   start = "start-up and planning time", plan = "arena height over its bound",
   packing = "offsets of public instances: a folder of them",
+  recompute = "public instances within a budget: a folder of them",
   budget = "a step in less memory: how much more time" }
 
 local function usage(out)
   out:write "mrt bench NAME [args]\n"
-  for _, name in ipairs { "step", "start", "plan", "packing", "budget" } do
-    out:write(("  %-8s %s\n"):format(name, benches[name]))
+  for _, name in ipairs { "step", "start", "plan", "packing", "recompute", "budget" } do
+    out:write(("  %-9s %s\n"):format(name, benches[name]))
   end
 end
 

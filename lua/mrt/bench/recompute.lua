@@ -1,0 +1,102 @@
+--- recompute.lua -- `mrt bench recompute DIR|FILE...`: known programs in less
+-- memory than they want.
+--
+-- For every .tg file, at budgets of 0.9 to 0.2 of the peak with nothing run
+-- again (parameters and data are counted in both): what the schedule found
+-- costs more than the program, the lower bound of that, both in percent, and
+-- the time the solver took.  A budget below the largest working set of one
+-- operator is refused with that number; `-` is one the solver found nothing
+-- for.  Each schedule is checked; a wrong one or a malformed file ends with
+-- status 1.
+--
+-- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local check = require "mrt.bench.recompute_check"
+local read = require "mrt.bench.recompute_file"
+
+local function fail(message)
+  io.stderr:write("mrt bench recompute: ", message, "\n")
+  os.exit(1, true)
+end
+
+--- The .tg files of a folder, or the file itself.
+local function files_of(path)
+  if path:match "%.tg$" then return { path } end
+  local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
+  local pipe <close> = io.popen("ls -- " .. quoted .. " 2>/dev/null")
+  local files = {}
+  for name in pipe:lines() do
+    if name:match "%.tg$" then files[#files + 1] = path .. "/" .. name end
+  end
+  if #files == 0 then fail(path .. ": no .tg files there") end
+  return files
+end
+
+--- The most bytes one operator reads and makes.
+local function working_set(problem)
+  local most = 0
+  for _, op in ipairs(problem.ops) do
+    local sum = 0
+    for _, list in ipairs { op.reads, op.makes } do
+      for _, v in ipairs(list) do sum = sum + problem.bytes[v] end
+    end
+    most = math.max(most, sum)
+  end
+  return most
+end
+
+--- A schedule within the budget, checked; nil when none is found.
+local function solve(path, problem, budget)
+  local start = core.clock()
+  local ok, result = pcall(core.schedule, problem, budget)
+  local seconds = core.clock() - start
+  if not ok then
+    if type(result) == "table" and result.code == "budget" then return nil, seconds end
+    fail(path .. ": " .. tostring(result))
+  end
+  local wrong, peak, cost = check(problem, result.acts)
+  if not wrong and (peak ~= result.peak or peak > budget) then
+    wrong = ("its peak is %d, %d are said, %d given"):format(peak, result.peak, budget)
+  end
+  if not wrong and math.abs(cost - result.cost) > 1e-6 * cost then
+    wrong = ("it costs %g, %g are said"):format(cost, result.cost)
+  end
+  if wrong then fail(path .. ": the schedule is wrong: " .. wrong) end
+  return result, seconds
+end
+
+local function percent(cost, base)
+  return ("%.2f"):format(base > 0 and 100 * (cost - base) / base or 0)
+end
+
+local function measure(path)
+  local problem, wrong = read(path)
+  if not problem then fail(wrong) end
+  local whole = solve(path, problem, math.maxinteger // 8)
+  local set, constant = working_set(problem), problem.constant
+  print(("%s: %d operators, %.3f GB, working set %.3f GB"):format(problem.name,
+    #problem.ops, (whole.peak + constant) / 1e9, (set + constant) / 1e9))
+  local lines = { "  budget  ", "  extra % ", "  bound % ", "  seconds " }
+  local function add(...)
+    for i, text in ipairs { ... } do lines[i] = lines[i] .. ("%9s"):format(text) end
+  end
+  for tenths = 9, 2, -1 do
+    local budget = (whole.peak + constant) * tenths // 10 - constant
+    if budget < set then
+      add(("%.1f"):format(tenths / 10), "< set", "", "")
+    else
+      local result, seconds = solve(path, problem, budget)
+      add(("%.1f"):format(tenths / 10), result and percent(result.cost, whole.cost) or "-",
+        result and percent(result.bound, whole.cost) or "", ("%.3f"):format(seconds))
+    end
+  end
+  print(table.concat(lines, "\n"))
+end
+
+return function(...)
+  if select("#", ...) == 0 then fail "give a folder or files of recomputation instances" end
+  for _, path in ipairs { ... } do
+    for _, file in ipairs(files_of(path)) do measure(file) end
+  end
+end
