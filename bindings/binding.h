@@ -15,6 +15,7 @@
  *   policy.c   checkpoint policies written in Lua
  *   describe.c plans as Lua tables
  *   operators.c operators as Lua tables
+ *   device.c   what plans are made for, and how long their nodes take
  *   pack.c     offsets for lifetimes
  *   host.c     a clock, a terminal
  *
@@ -198,6 +199,7 @@ void mrt_state_open(lua_State *L, mrt_binding *m);
 void mrt_grad_open(lua_State *L, mrt_binding *m);
 void mrt_plan_open(lua_State *L, mrt_binding *m);
 void mrt_describe_open(lua_State *L, mrt_binding *m);
+void mrt_device_open(lua_State *L, mrt_binding *m);
 void mrt_pack_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
 

@@ -76,6 +76,14 @@ MRT_API mrt_status mrt_set_device(mrt_context *ctx,
   return MRT_OK;
 }
 
+MRT_API size_t mrt_available(const mrt_context *ctx) {
+  return ctx->available ? ctx->available : ctx->device.available();
+}
+
+MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes) {
+  ctx->available = bytes;
+}
+
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed) {
   ctx->seed = seed, ctx->next_key = 1, ctx->seed_epoch++;
 }
