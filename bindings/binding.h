@@ -206,5 +206,7 @@ void mrt_host_open(lua_State *L, mrt_binding *m);
 /* describe.c: methods of plans, for plan.c's metatable. */
 mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg);
 extern const luaL_Reg mrt_plan_descriptions[];
+/* device.c: push a device's figures as a table. */
+void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d);
 
 #endif

@@ -46,9 +46,7 @@ static void push_list(lua_State *L, const char *key, const double *at, int n,
   lua_setfield(L, -2, key);
 }
 
-/* device(): the one that plans are made for. */
-static int get_device(lua_State *L) {
-  const mrt_device_profile *d = mrt_get_device(mrt_binding_get(L)->ctx);
+void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
   lua_createtable(L, 0, FIELDS + 5);
   lua_pushstring(L, d->name);
   lua_setfield(L, -2, "name");
@@ -68,6 +66,11 @@ static int get_device(lua_State *L) {
   for (int i = 0; i < MRT_COST_COUNT; i++)
     push_list(L, mrt_cost_name(i), d->edge[i], 3, NULL);
   lua_setfield(L, -2, "edge");
+}
+
+/* device(): the one that plans are made for. */
+static int get_device(lua_State *L) {
+  mrt_lua_push_device(L, mrt_get_device(mrt_binding_get(L)->ctx));
   return 1;
 }
 
@@ -93,9 +96,13 @@ static size_t to_bytes(double x) {
   return x >= 0 && x < 0x1p62 ? (size_t)x : SIZE_MAX;
 }
 
-/* set_device(table) */
+/* set_device(table?): without one, this device as declared. */
 static int set_device(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
+  if (lua_isnoneornil(L, 1)) {
+    MRT_CHECK(L, m, "device", mrt_set_device(m->ctx, NULL));
+    return 0;
+  }
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   mrt_device_profile d = *mrt_get_device(m->ctx);

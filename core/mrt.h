@@ -152,8 +152,8 @@ MRT_API bool mrt_interrupt_clear(mrt_context *ctx);
 /* The device that plans are made for: at first this one, with declared figures
  * that depend on instruction set and threads alone. */
 MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx);
-/* Make plans for another, measured or absent, from now on; copied.  EVALUE,
- * with the field, when a figure makes no sense. */
+/* Make plans for another, measured or absent, from now on; copied.  NULL: this
+ * one as declared.  EVALUE, with the field, when a figure makes no sense. */
 MRT_API mrt_status mrt_set_device(mrt_context *ctx,
                                   const mrt_device_profile *device);
 /* Bytes that this process can still get; 0: unknown. */
@@ -430,6 +430,8 @@ typedef struct mrt_plan_info {
   double seconds;          /* predicted, of one run */
 } mrt_plan_info;
 MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
+/* What the plan was made for; lives as long as the plan. */
+MRT_API const mrt_device_profile *mrt_plan_get_device(const mrt_plan *plan);
 /* The i-th optimisation's name, NULL past the last. */
 MRT_API const char *mrt_plan_pass_name(int i);
 

@@ -154,6 +154,10 @@ MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan) {
   return plan->info;
 }
 
+MRT_API const mrt_device_profile *mrt_plan_get_device(const mrt_plan *plan) {
+  return &plan->device;
+}
+
 MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
   if (i < 0 || i >= plan->step_count)
     return (mrt_step_info){ .op = "", .file = "?", .cost = "" };

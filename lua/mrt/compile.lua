@@ -261,7 +261,7 @@ end
 
 --- What `mrt plan` puts here gets the plan of the first step that is called;
 --- it ends the process.  If none is, it takes the first that was planned.
----@type fun(plan: mrt.Plan)?
+---@type fun(plan: mrt.Plan, step: mrt.Compiled, ...)?
 compile.planning = nil
 ---@type mrt.Plan|nil|false
 compile.first_plan = nil
@@ -269,7 +269,7 @@ compile.first_plan = nil
 -- Inside another function's trace it is part of that function.
 function Compiled:__call(...)
   if core.tracing() then return self.fn(...) end
-  if compile.planning then compile.planning(self:plan(...)) end
+  if compile.planning then compile.planning(self:plan(...), self, ...) end
   local entry, inputs = find(self, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   if entry.single then return entry.core:run(inputs) end

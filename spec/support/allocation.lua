@@ -32,6 +32,7 @@ local function train()
   local after = step(x, y)
   assert(before:item() ~= after:item())
   assert(not pcall(step, x + 5, y))
+  step:profile(x, y)
   local plan = step:plan(x, y)
   return plan:text() .. #plan:stage("fuse").nodes .. plan:graph "layout"
 end

@@ -9,11 +9,12 @@
 local benches = { step = "training steps: time and memory, beside PyTorch",
   start = "start-up and planning time", plan = "arena height over its bound",
   packing = "offsets of public instances: a folder of them",
-  budget = "a step in less memory: how much more time" }
+  budget = "a step in less memory: how much more time",
+  time = "steps predicted and measured" }
 
 local function usage(out)
   out:write "mrt bench NAME [args]\n"
-  for _, name in ipairs { "step", "start", "plan", "packing", "budget" } do
+  for _, name in ipairs { "step", "time", "start", "plan", "packing", "budget" } do
     out:write(("  %-8s %s\n"):format(name, benches[name]))
   end
 end

@@ -55,7 +55,10 @@ end
 
 local function write_value(value, indent)
   if type(value) == "string" then return ("%q"):format(value) end
-  if type(value) ~= "table" then return ("%.6g"):format(value) end
+  if type(value) == "number" then
+    local short = ("%.6g"):format(value)
+    return tonumber(short) == value and short or ("%.17g"):format(value)
+  end
   local keys, lines = {}, {}
   for key in pairs(value) do keys[#keys + 1] = key end
   table.sort(keys)

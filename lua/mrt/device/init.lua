@@ -41,17 +41,19 @@ end
 --- Make plans for a device from now on.
 ---
 --- Raises: a field of a table that makes no sense.
----@param given string|mrt.Device  a name, a path, or a profile
----@return mrt.Device? profile
+---@param given string|mrt.Device  a name, a path, or a profile; "declared":
+---  this machine with the figures that nobody has measured
+---@return mrt.Device|true|nil profile
 ---@return string? message  no such device, a file that cannot be read
 function device.use(given)
+  chosen = true
+  if given == "declared" then return core.set_device() or true end
   local profile, message = given, nil
   if type(given) == "string" then profile, message = device.find(given) end
   if not profile then return nil, message end
-  local flat, bad = read.table(profile)
-  if not flat then core.fail("value", "device.use", bad) end
+  local flat, problem = read.table(profile)
+  if not flat then core.fail("value", "device.use", problem) end
   core.set_device(flat)
-  chosen = true
   return profile
 end
 
@@ -63,18 +65,18 @@ function device.current()
 end
 
 --- Take this machine's measured profile, if there is one and no other device
---- was chosen.  MRT_DEVICE names one, `declared` none.  Plans call it.
+--- was chosen.  MRT_DEVICE names one to `use`.  Plans call it.
 function device.ready()
   if chosen then return end
   chosen = true
   local name = os.getenv "MRT_DEVICE"
-  if name and name ~= "" and name ~= "declared" then
-    local profile, message = device.use(name)
-    if not profile then core.fail("value", "MRT_DEVICE", message) end
-  elseif not name or name == "" then
-    local profile = cache.load()
-    if profile then core.set_device((read.table(profile))) end
+  if name and name ~= "" then
+    local ok, message = device.use(name)
+    if not ok then core.fail("value", "MRT_DEVICE", message) end
+    return
   end
+  local profile = cache.load()
+  if profile then core.set_device((read.table(profile))) end
 end
 
 --- Measure this machine, which takes about a second, keep the profile for later

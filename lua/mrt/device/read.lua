@@ -38,7 +38,7 @@ end
 ---@field source? string
 ---@field memory {name: string?, capacity: number, bandwidth: number}
 ---@field cache? {name: string?, capacity: number, bandwidth: number}
----@field slow? {name: string?, capacity: number?, bandwidth: number?, read: number?, write: number?, latency: number?}
+---@field slow? table  name, capacity, latency; bandwidth, or read and write
 ---@field flops table<mrt.DType, number>
 
 local kinds = {
@@ -61,19 +61,26 @@ local function list(of)
   return table.concat(out, ", ")
 end
 
+local function show(value)
+  return type(value) == "table" and "a table" or tostring(value)
+end
+
+-- The kind that `fields`, a table or a function of the name, wants.
+local function wanted_kind(where, name, fields)
+  if type(fields) == "table" then
+    return fields[name] or fail("no field '%s%s' (fields: %s)", where,
+      tostring(name), list(fields))
+  end
+  return fields(name) or fail("no field '%s%s'", where, tostring(name))
+end
+
 -- Every field of `t` is known, of its kind, and a number makes sense.
 local function check(t, where, fields)
   for name, value in pairs(t) do
-    local wanted = type(fields) == "function" and fields(name) or fields[name]
-    if not wanted then
-      fail("no field '%s%s'%s", where, tostring(name), type(fields) == "table"
-        and (" (fields: %s)"):format(list(fields)) or "")
-    end
+    local wanted = wanted_kind(where, name, fields)
     if type(value) ~= wanted then
-      fail("field '%s%s': a %s wanted, got %s", where, name, wanted,
-        type(value) == "table" and "a table" or tostring(value))
-    end
-    if wanted == "number" and not (value >= 0 and value < math.huge) then
+      fail("field '%s%s': a %s wanted, got %s", where, name, wanted, show(value))
+    elseif wanted == "number" and not (value >= 0 and value < math.huge) then
       fail("field '%s%s': zero or a positive number wanted, got %s", where, name,
         tostring(value))
     end
@@ -88,34 +95,42 @@ local function positive(value, where)
   return value
 end
 
+-- A function of a name: the kind of value it wants in a set of the core's.
+local function among(set, kind)
+  return function(name) return names()[set][name] and kind end
+end
+
+local function check_tiers(p)
+  check(p.memory, "memory.", tier)
+  positive(p.memory.bandwidth, "memory.bandwidth")
+  positive(p.memory.capacity, "memory.capacity")
+  check(p.slow or {}, "slow.", slow_tier)
+  if not p.cache then return end
+  check(p.cache, "cache.", tier)
+  positive(p.cache.capacity, "cache.capacity")
+  positive(p.cache.bandwidth, "cache.bandwidth")
+end
+
+local function check_work(p)
+  check(p.flops, "flops.", among("matrix", "number"))
+  positive(p.flops.f32, "flops.f32")
+  check(p.rate or {}, "rate.", among("rate", "number"))
+  for name, rate in pairs(p.rate or {}) do positive(rate, "rate." .. name) end
+  check(p.edge or {}, "edge.", among("edge", "table"))
+  for kind, edge in pairs(p.edge or {}) do
+    check(edge, "edge." .. kind .. ".", { "number", "number", "number" })
+    if #edge ~= 3 then fail("field 'edge.%s': three numbers wanted", kind) end
+  end
+  if p.vector then positive(p.vector, "vector") end
+end
+
 local function check_all(p)
   check(p, "", kinds)
   for _, name in ipairs { "name", "memory", "flops" } do
     if p[name] == nil then fail("field '%s' is missing", name) end
   end
-  check(p.memory, "memory.", tier)
-  check(p.cache or {}, "cache.", tier)
-  check(p.slow or {}, "slow.", slow_tier)
-  local function among(set)
-    return function(name) return names()[set][name] and "number" end
-  end
-  check(p.flops, "flops.", among "matrix")
-  check(p.rate or {}, "rate.", among "rate")
-  check(p.edge or {}, "edge.", function(name)
-    return names().edge[name] and "table"
-  end)
-  for kind, edge in pairs(p.edge or {}) do
-    check(edge, "edge." .. kind .. ".", { "number", "number", "number" })
-    if #edge ~= 3 then fail("field 'edge.%s': three numbers wanted", kind) end
-  end
-  positive(p.memory.bandwidth, "memory.bandwidth")
-  positive(p.memory.capacity, "memory.capacity")
-  positive(p.flops.f32, "flops.f32")
-  for name, rate in pairs(p.rate or {}) do positive(rate, "rate." .. name) end
-  if p.cache then
-    positive(p.cache.capacity, "cache.capacity")
-    positive(p.cache.bandwidth, "cache.bandwidth")
-  end
+  check_tiers(p)
+  check_work(p)
   if p.efficiency and not (p.efficiency > 0 and p.efficiency <= 1) then
     fail("field 'efficiency': more than 0 and at most 1 wanted, got %s",
       tostring(p.efficiency))
@@ -151,18 +166,31 @@ local function matrix(p, share)
   return out
 end
 
-local function flat(p)
-  local share, slow = p.efficiency or 1, p.slow or {}
-  local cache = p.cache or { capacity = 0, bandwidth = p.memory.bandwidth }
+local defaults = { align = 64, threads = 1, efficiency = 1, launch = 0,
+  call = 0, serial = 0 }
+local no_slow = { capacity = 0, latency = 0, bandwidth = 0 }
+
+-- p's fields, then those of `otherwise`.
+local function filled(p, otherwise)
+  return setmetatable({}, { __index = function(_, name)
+    if p and p[name] ~= nil then return p[name] end
+    return otherwise[name]
+  end })
+end
+
+local function flat(given)
+  local p, slow = filled(given, defaults), filled(given.slow, no_slow)
+  local share, memory = p.efficiency, given.memory
+  local cache = p.cache or { capacity = 0, bandwidth = memory.bandwidth }
   return {
-    name = p.name, align = p.align or 64, threads = p.threads or 1,
-    capacity = p.memory.capacity, bandwidth = p.memory.bandwidth * share,
+    name = p.name, align = p.align, threads = p.threads,
+    capacity = memory.capacity, bandwidth = memory.bandwidth * share,
     cache = cache.capacity, cache_bandwidth = cache.bandwidth * share,
-    launch = p.launch or 0, call = p.call or 0, serial = p.serial or 0,
+    launch = p.launch, call = p.call, serial = p.serial,
     matrix = matrix(p, share), rate = rates(p, share), edge = edges(p),
-    slow_capacity = slow.capacity or 0, slow_latency = slow.latency or 0,
-    slow_read = slow.read or slow.bandwidth or 0,
-    slow_write = slow.write or slow.bandwidth or 0,
+    slow_capacity = slow.capacity, slow_latency = slow.latency,
+    slow_read = slow.read or slow.bandwidth,
+    slow_write = slow.write or slow.bandwidth,
   }
 end
 
