@@ -114,7 +114,7 @@ describe("a predicted time", function()
     local faster = core.device()
     faster.rate.activation = faster.rate.activation * 4
     core.set_device(faster)
-    assert.is_true(plan().time < 0.6 * before.time)
+    assert.is_true(plan().time < 0.8 * before.time)
   end)
 
   it("counts of a view what it shows, of a broadcast what is there", function()

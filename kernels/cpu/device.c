@@ -51,10 +51,12 @@ static bool supported(const char *isa) {
  * the first time faults 512 times less often. */
 enum { HUGE = 2 << 20 };
 
+enum { ALIGN = 64 }; /* bytes: a cache line, a vector of AVX-512 */
+
 static void *allocate(size_t nbytes) {
   if (nbytes == 0) nbytes = 64;
   void *data = NULL;
-  if (posix_memalign(&data, nbytes >= 2 * HUGE ? HUGE : 64, nbytes) != 0)
+  if (posix_memalign(&data, nbytes >= 2 * HUGE ? HUGE : ALIGN, nbytes) != 0)
     return NULL;
 #ifdef MADV_HUGEPAGE
   if (nbytes >= 2 * HUGE) madvise(data, nbytes / HUGE * HUGE, MADV_HUGEPAGE);
@@ -108,7 +110,7 @@ static void describe(const mrt_device *device, mrt_device_profile *to) {
     if (strcmp(declared[i].isa, device->isa) == 0) f = &declared[i];
   int threads = device->threads, channels = threads < 8 ? threads : 8;
   double matrix = f->matrix * threads;
-  *to = (mrt_device_profile){ .align = device->align,
+  *to = (mrt_device_profile){ .align = ALIGN,
                               .threads = threads,
                               .launch = 1.5e-6,
                               .call = 5e-6,
@@ -143,7 +145,7 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
     .name = "cpu",
     .isa = found->isa,
     .libraries = "OpenMP",
-    .align = 64,
+    .align = ALIGN,
     .threads = threads < 1024 ? threads : 1024,
     .alloc = allocate,
     .free = release,
