@@ -15,6 +15,7 @@
  *   policy.c   checkpoint policies written in Lua
  *   describe.c plans as Lua tables
  *   operators.c operators as Lua tables
+ *   device.c   what plans are made for, and how long their nodes take
  *   pack.c     offsets for lifetimes
  *   schedule.c a program within a budget
  *   host.c     a clock, a terminal
@@ -199,6 +200,7 @@ void mrt_state_open(lua_State *L, mrt_binding *m);
 void mrt_grad_open(lua_State *L, mrt_binding *m);
 void mrt_plan_open(lua_State *L, mrt_binding *m);
 void mrt_describe_open(lua_State *L, mrt_binding *m);
+void mrt_device_open(lua_State *L, mrt_binding *m);
 void mrt_pack_open(lua_State *L, mrt_binding *m);
 void mrt_schedule_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
@@ -206,5 +208,7 @@ void mrt_host_open(lua_State *L, mrt_binding *m);
 /* describe.c: methods of plans, for plan.c's metatable. */
 mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg);
 extern const luaL_Reg mrt_plan_descriptions[];
+/* device.c: push a device's figures as a table. */
+void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d);
 
 #endif

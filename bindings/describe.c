@@ -41,6 +41,12 @@ static int plan_info(lua_State *L) {
   return 1;
 }
 
+static int plan_device(lua_State *L) {
+  const mrt_plan *plan = mrt_lua_check_plan(L, mrt_binding_get(L), 1);
+  mrt_lua_push_device(L, mrt_plan_get_device(plan));
+  return 1;
+}
+
 static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   mrt_step_info s = mrt_plan_get_step(plan, i);
   lua_createtable(L, 0, 9);
@@ -268,5 +274,6 @@ const luaL_Reg mrt_plan_descriptions[] = {
   { "info", plan_info },         { "steps", plan_steps },
   { "operands", plan_operands }, { "values", plan_values },
   { "graph", plan_graph },       { "stage", plan_stage },
-  { "stages", plan_stages },     { NULL, NULL },
+  { "stages", plan_stages },     { "device", plan_device },
+  { NULL, NULL },
 };

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
 
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,10 +22,27 @@ static int is_terminal(lua_State *L) {
   return 1;
 }
 
+/* make_folders(path): every folder of it that is not there; no errors, using
+ * them will show. */
+static int make_folders(lua_State *L) {
+  size_t n;
+  const char *path = luaL_checklstring(L, 1, &n);
+  char *own = lua_newuserdatauv(L, n + 1, 0);
+  memcpy(own, path, n + 1);
+  for (size_t i = 1; i <= n; i++) {
+    if (own[i] != '/' && own[i] != 0) continue;
+    own[i] = 0;
+    mkdir(own, 0777);
+    own[i] = path[i];
+  }
+  return 0;
+}
+
 void mrt_host_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "clock", read_clock },
     { "is_terminal", is_terminal },
+    { "make_folders", make_folders },
     { NULL, NULL },
   };
   mrt_binding_register(L, m, functions);

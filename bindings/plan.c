@@ -7,7 +7,9 @@
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define PLAN  "mrt.CorePlan"
 #define SPACE "mrt.Space"
@@ -36,17 +38,32 @@ mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg) {
 
 /* ---- tracing ------------------------------------------------------------- */
 
-/* trace(f, ...): f(...) inside a trace.  f ends it with trace_end; whatever
- * else happens, it is over when this returns or raises. */
+/* Call what is at `f` inside the trace that has begun.  It ends the trace with
+ * trace_end; whatever else happens, that is over when this returns or raises. */
+static int run_trace(lua_State *L, int f) {
+  int status = lua_pcall(L, lua_gettop(L) - f, LUA_MULTRET, 0);
+  mrt_trace_abort(mrt_binding_get(L)->ctx);
+  if (status != LUA_OK) return lua_error(L);
+  return lua_gettop(L) - f + 1;
+}
+
+/* trace(f, ...): f(...) inside a trace. */
 static int trace(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   luaL_checktype(L, 1, LUA_TFUNCTION);
   mrt_lua_at(L, m);
   MRT_CHECK(L, m, "trace", mrt_trace_begin(m->ctx));
-  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
-  mrt_trace_abort(m->ctx);
-  if (status != LUA_OK) return lua_error(L);
-  return lua_gettop(L);
+  return run_trace(L, 1);
+}
+
+/* trace_again(plan, f, ...): for a plan that takes the place of `plan`. */
+static int trace_again(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  const mrt_plan *old = mrt_lua_check_plan(L, m, 1);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, "trace", mrt_trace_again(m->ctx, old));
+  return run_trace(L, 2);
 }
 
 static int tracing(lua_State *L) {
@@ -144,6 +161,31 @@ static plan *push_plan(lua_State *L, int inputs, int outputs, int space) {
   return p;
 }
 
+static int by_key(const void *a, const void *b) {
+  const mrt_measured *x = a, *y = b;
+  return (x->key > y->key) - (x->key < y->key);
+}
+
+/* options.measured, {[key] = seconds}; what is pushed holds the array. */
+static void read_measured(lua_State *L, int arg, mrt_plan_options *o) {
+  lua_pushnil(L);
+  if (!lua_istable(L, arg)) return;
+  if (lua_getfield(L, arg, "measured") != LUA_TTABLE) {
+    lua_pop(L, 1);
+    return;
+  }
+  int n = 0;
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) n++;
+  mrt_measured *list = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *list, 0);
+  lua_replace(L, -3);
+  o->measured = list;
+  for (lua_pushnil(L); lua_next(L, -2) && o->measured_count < n; lua_pop(L, 1))
+    list[o->measured_count++] =
+        (mrt_measured){ (uint64_t)lua_tointeger(L, -2), lua_tonumber(L, -1) };
+  lua_pop(L, 1);
+  qsort(list, (size_t)o->measured_count, sizeof *list, by_key);
+}
+
 /* trace_end(inputs, outputs, options, space?) -> plan.  `inputs` says how many
  * there were. */
 static int trace_end(lua_State *L) {
@@ -151,6 +193,7 @@ static int trace_end(lua_State *L) {
   lua_settop(L, 4);
   mrt_handles *outputs = mrt_lua_check_list(L, m, 2, "trace");
   mrt_plan_options options = read_options(L, 3);
+  read_measured(L, 3, &options);
   mrt_space **space = luaL_testudata(L, 4, SPACE);
   mrt_policy_call policy;
   if (lua_istable(L, 3)) read_budget(L, m, 3, &options, &policy);
@@ -233,6 +276,57 @@ static int run(lua_State *L) {
   return n;
 }
 
+/* Of all threads, whoever else uses the processor. */
+static double processor_time(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* measure(plan, inputs, rounds, cpu?) -> {total =, call =, seconds = {}, keys = {}}:
+ * seconds of a run, of what it takes beside its nodes, and by step; with cpu,
+ * of processor time. */
+static int measure(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  plan *p = check_plan(L, m, 1);
+  int rounds = (int)luaL_checkinteger(L, 3);
+  double (*clock)(void) = lua_toboolean(L, 4) ? processor_time : NULL;
+  lua_settop(L, 2);
+  if (mrt_lua_in_finalizer(L))
+    return mrt_lua_fail(L, m, MRT_ESTATE, "plan", "cannot run in a finalizer");
+  int n = mrt_plan_get_info(p->plan).nodes;
+  double *seconds = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *seconds, 0);
+  double total, sum = 0;
+  read_inputs(L, m, p, 2);
+  mrt_lua_at(L, m);
+  mrt_status status = mrt_plan_measure(p->plan, p->in->at, p->in->count, rounds,
+                                       clock, seconds, &total);
+  if (status == MRT_ENOMEM) {
+    mrt_lua_collect(L);
+    status = mrt_plan_measure(p->plan, p->in->at, p->in->count, rounds, clock,
+                              seconds, &total);
+  }
+  mrt_handles_clear(p->in);
+  if (status != MRT_OK) return mrt_lua_raise(L, m, status, "profile");
+  lua_createtable(L, 0, 4);
+  lua_createtable(L, n, 0);
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    sum += seconds[i];
+    lua_pushnumber(L, seconds[i]);
+    lua_rawseti(L, -3, i + 1);
+    lua_pushinteger(L, (lua_Integer)mrt_plan_step_key(p->plan, i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -3, "keys");
+  lua_setfield(L, -2, "seconds");
+  lua_pushnumber(L, total);
+  lua_setfield(L, -2, "total");
+  lua_pushnumber(L, total > sum ? total - sum : 0);
+  lua_setfield(L, -2, "call");
+  return 1;
+}
+
 static int collect_plan(lua_State *L) {
   plan *p = luaL_checkudata(L, 1, PLAN);
   mrt_plan *dead = p->plan;
@@ -266,14 +360,21 @@ static int collect_space(lua_State *L) {
 
 void mrt_plan_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "trace", trace },           { "trace_input", trace_input },
-    { "trace_end", trace_end },   { "tracing", tracing },
-    { "space", new_space },       { "layer_begin", layer_begin },
-    { "layer_end", layer_end },   { "region_begin", region_begin },
-    { "region_end", region_end }, { NULL, NULL },
+    { "trace", trace },
+    { "trace_input", trace_input },
+    { "trace_end", trace_end },
+    { "tracing", tracing },
+    { "space", new_space },
+    { "layer_begin", layer_begin },
+    { "layer_end", layer_end },
+    { "region_begin", region_begin },
+    { "region_end", region_end },
+    { "trace_again", trace_again },
+    { NULL, NULL },
   };
   static const luaL_Reg methods[] = {
     { "run", run },
+    { "measure", measure },
     { "free", free_plan },
     { NULL, NULL },
   };

@@ -95,11 +95,16 @@ typedef struct mrt_device_profile {
   int threads;     /* that the figures are for */
   double launch;   /* seconds for any node, and `call` for a run */
   double call;
-  double matrix[MRT_DTYPE_COUNT]; /* flop/s of large products; 0: see f32 */
-  double edge[3]; /* a product of m, n, k takes the time of one of m + edge[0],
-                     n + edge[1], k + edge[2] */
-  double rate[MRT_COST_COUNT]; /* flop/s of other work in f32, as rows count */
-  double cache;                /* bytes that come again at cache_bandwidth */
+  double serial; /* work of so many seconds or less is done by one thread */
+  /* flop/s of large products; 0: see f32 */
+  double matrix[MRT_DTYPE_COUNT];
+  /* flop/s of work in f32, as rows count it; that of products in another dtype
+   * is in proportion to `matrix`. */
+  double rate[MRT_COST_COUNT];
+  /* A product of m, n, k takes the time of one of m + edge[kind][0],
+   * n + edge[kind][1], k + edge[kind][2]: tiles half full, packing. */
+  double edge[MRT_COST_COUNT][3];
+  double cache; /* bytes that come again at cache_bandwidth */
   double cache_bandwidth, bandwidth;
   double slow_capacity, slow_read, slow_write, slow_latency; /* slow tier */
 } mrt_device_profile;
@@ -147,10 +152,16 @@ MRT_API bool mrt_interrupt_clear(mrt_context *ctx);
 /* The device that plans are made for: at first this one, with declared figures
  * that depend on instruction set and threads alone. */
 MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx);
-/* Make plans for another, measured or absent, from now on; copied.  EVALUE,
- * with the field, when a figure makes no sense. */
+/* Make plans for another, measured or absent, from now on; copied.  NULL: this
+ * one as declared.  EVALUE, with the field, when a figure makes no sense. */
 MRT_API mrt_status mrt_set_device(mrt_context *ctx,
                                   const mrt_device_profile *device);
+/* Bytes that this process can still get; 0: unknown. */
+MRT_API size_t mrt_available(const mrt_context *ctx);
+/* A run that must get more than is available is refused before it begins
+ * (ENOMEM): from now on so many bytes, instead of asking the device; 0: ask;
+ * SIZE_MAX: nothing is refused. */
+MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes);
 /* Restart the random numbers: same seed, same program, same bits. */
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed);
 
@@ -293,6 +304,10 @@ MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
 /* Until mrt_trace_end or mrt_trace_abort, assignments are recorded instead of
  * done and evaluating is refused (ESTATE).  Traces do not nest. */
 MRT_API mrt_status mrt_trace_begin(mrt_context *ctx);
+/* The same for a plan that is to take the place of `old`: it draws the random
+ * numbers that the old one would have drawn next.  Borrows `old` until the
+ * trace ends. */
+MRT_API mrt_status mrt_trace_again(mrt_context *ctx, const mrt_plan *old);
 MRT_API bool mrt_tracing(const mrt_context *ctx);
 /* A new input of the plan, in order. */
 MRT_API mrt_status mrt_trace_input(mrt_context *ctx, const mrt_type *type,
@@ -347,6 +362,11 @@ typedef struct mrt_checkpoint {
   size_t kept;  /* to answer; SIZE_MAX: no such budget */
 } mrt_checkpoint;
 typedef mrt_status (*mrt_checkpoint_policy)(void *user, mrt_checkpoint *c);
+/* Seconds that nodes of this key took (mrt_plan_step_key). */
+typedef struct mrt_measured {
+  uint64_t key; /* 0: what a run takes beside its nodes */
+  double seconds;
+} mrt_measured;
 
 typedef struct mrt_plan_options {
   /* graph optimisation; each can be switched off for study */
@@ -357,6 +377,8 @@ typedef struct mrt_plan_options {
   void *checkpoint_user;
   size_t memory; /* a budget for the peak; 0: none */
   const char *name;
+  const mrt_measured *measured; /* instead of predictions, by rising key */
+  int measured_count;
 } mrt_plan_options;
 
 /* Plan the trace: `outputs` are what a run returns.  `space` is the memory
@@ -376,6 +398,17 @@ MRT_API void mrt_space_free(mrt_space *space); /* NULL is fine */
 MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
                                 mrt_tensor **out, int nout);
 MRT_API void mrt_plan_free(mrt_plan *plan); /* NULL is fine */
+
+/* Run the plan once and then `rounds` times with a clock at every node: fills
+ * seconds[nodes] and *total, of a run, with medians.  `clock` tells seconds;
+ * NULL: the device's, of real time.  Variables and random
+ * numbers are afterwards as they were, whatever is returned; that takes a copy
+ * of what the plan updates. */
+MRT_API mrt_status mrt_plan_measure(mrt_plan *plan, mrt_tensor *const *in,
+                                    int nin, int rounds, double (*clock)(void),
+                                    double *seconds, double *total);
+/* Nodes of one key do the same work: operator, types and options are equal. */
+MRT_API uint64_t mrt_plan_step_key(const mrt_plan *plan, int i);
 
 /* All bytes, known before the first run. */
 typedef struct mrt_plan_info {
@@ -397,6 +430,8 @@ typedef struct mrt_plan_info {
   double seconds;          /* predicted, of one run */
 } mrt_plan_info;
 MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
+/* What the plan was made for; lives as long as the plan. */
+MRT_API const mrt_device_profile *mrt_plan_get_device(const mrt_plan *plan);
 /* The i-th optimisation's name, NULL past the last. */
 MRT_API const char *mrt_plan_pass_name(int i);
 

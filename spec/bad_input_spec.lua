@@ -189,7 +189,8 @@ end
 -- Functions of all kinds, in one order.
 local function everything()
   local left_out = { root = true, front = true, set_poison = true,
-    set_budget = true, set_device = true }
+    set_budget = true, set_device = true, available = true,
+    make_folders = true }
   local list = {}
   for place, t in pairs { core = core, op = core.op, methods = core.methods,
     Tensor = core.Tensor, mrt = mrt } do

@@ -19,6 +19,8 @@ typedef struct mrt_device {
   /* Bytes from the device, or NULL.  nbytes is a multiple of align. */
   void *(*alloc)(size_t nbytes);
   void (*free)(void *data, size_t nbytes);
+  size_t (*available)(void); /* bytes that can be had now; 0: unknown */
+  double (*clock)(void);     /* seconds; only goes forward */
   /* The kernel of operator number `op` for computing in `dtype` (f32 or f64);
    * never NULL for an operator that is not a view. */
   const mrt_kernel *(*kernel)(const struct mrt_device *device, int op,

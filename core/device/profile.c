@@ -39,9 +39,8 @@ mrt_status mrt_device_check(const mrt_device_profile *p, mrt_error *e) {
   const figure more[] = {
     { "launch", p->launch },
     { "call", p->call },
-    { "edge.m", p->edge[0] },
-    { "edge.n", p->edge[1] },
-    { "edge.k", p->edge[2] },
+    { "serial", p->serial },
+
     { "cache", p->cache },
     { "slow_read", p->slow_read },
     { "slow_write", p->slow_write },
@@ -57,6 +56,10 @@ mrt_status mrt_device_check(const mrt_device_profile *p, mrt_error *e) {
   for (int i = 0; i < MRT_COST_COUNT; i++) {
     figure f = { "a figure of rate", p->rate[i] };
     MRT_TRY(want_positive(&f, 1, e));
+    for (int k = 0; k < 3; k++) {
+      figure edge = { "a figure of edge", p->edge[i][k] };
+      MRT_TRY(want_more(&edge, 1, e));
+    }
   }
   if (p->align < 1 || p->align > 1 << 30 || (p->align & (p->align - 1)))
     return mrt_fail(e, MRT_EVALUE,

@@ -38,8 +38,7 @@ mrt_status mrt_infer_types(const mrt_op *op, int nin, const mrt_type *const *in,
   return MRT_OK;
 }
 
-/* Field by field, so that equal options are equal bytes: padding stays zero. */
-static void copy_options(const mrt_op *op, char *to, const void *from) {
+size_t mrt_option_bytes(mrt_option_kind kind) {
   static const size_t sizes[] = {
     [MRT_OPT_INT] = sizeof(int64_t),   [MRT_OPT_NUM] = sizeof(double),
     [MRT_OPT_BOOL] = sizeof(bool),     [MRT_OPT_DIM] = sizeof(int64_t),
@@ -47,9 +46,15 @@ static void copy_options(const mrt_op *op, char *to, const void *from) {
     [MRT_OPT_ENUM] = sizeof(int),      [MRT_OPT_INTS] = sizeof(mrt_ints),
     [MRT_OPT_DIMS] = sizeof(mrt_ints), [MRT_OPT_HIDDEN] = sizeof(void *),
   };
+  return sizes[kind];
+}
+
+/* Field by field, so that equal options are equal bytes: padding stays zero. */
+static void copy_options(const mrt_op *op, char *to, const void *from) {
   for (int i = 0; i < op->option_count; i++) {
     const mrt_option *o = &op->options[i];
-    memcpy(to + o->offset, (const char *)from + o->offset, sizes[o->kind]);
+    memcpy(to + o->offset, (const char *)from + o->offset,
+           mrt_option_bytes(o->kind));
     if (o->kind != MRT_OPT_INTS && o->kind != MRT_OPT_DIMS) continue;
     mrt_ints list;
     memcpy(&list, to + o->offset, sizeof list);

@@ -109,13 +109,23 @@ static double pairs_seen(const mrt_signature *s) {
   if (!o->causal) return heads * T * S;
   return heads * (S < T ? S * (S + 1) / 2 : T * (S - T) + T * (T + 1) / 2);
 }
-static double flops(const mrt_signature *s) {
-  double D = (double)s->in[0]->dims[3], Dv = (double)s->in[2]->dims[3];
-  return 2 * (D + Dv) * pairs_seen(s);
+/* Queries against the keys they see on average, twice: scores, results. */
+static mrt_product products(const mrt_signature *s, double width) {
+  const int64_t *q = s->in[0]->dims;
+  double T = (double)q[1], heads = (double)q[0] * (double)q[2];
+  double pairs = pairs_seen(s);
+  return (mrt_product){ heads, T, pairs > 0 ? pairs / heads / T : 0, width };
 }
+static mrt_product product(const mrt_signature *s) {
+  return products(s, (double)(s->in[0]->dims[3] + s->in[2]->dims[3]));
+}
+static mrt_product grad_product(const mrt_signature *s) {
+  return products(s, (double)(3 * s->in[0]->dims[3] + 2 * s->in[2]->dims[3]));
+}
+static double flops_of(mrt_product p) { return 2 * p.count * p.m * p.n * p.k; }
+static double flops(const mrt_signature *s) { return flops_of(product(s)); }
 static double grad_flops(const mrt_signature *s) {
-  double D = (double)s->in[0]->dims[3], Dv = (double)s->in[2]->dims[3];
-  return 2 * (3 * D + 2 * Dv) * pairs_seen(s);
+  return flops_of(grad_product(s));
 }
 
 /* ---- the same from plainer operators, to differentiate -------------------- */
@@ -231,6 +241,7 @@ const mrt_op mrt_op_attention = {
   .infer = infer,
   .grad = gradient,
   .flops = flops,
+  .product = product,
   .strided = 1 | 2 | 4,
   .width = MRT_WIDE,
 };
@@ -245,6 +256,7 @@ const mrt_op mrt_op_attention_grad = {
   .infer = grad_infer,
   .grad = grad_gradient,
   .flops = grad_flops,
+  .product = grad_product,
   .strided = 1 | 2 | 4 | 32,
   .width = MRT_WIDE,
 };

@@ -85,7 +85,8 @@ struct mrt_op {
   /* The same work by kind, added to by_kind[MRT_COST_COUNT], where it is not
    * all of one. */
   void (*work)(const mrt_signature *s, double *by_kind);
-  mrt_product (*product)(const mrt_signature *s); /* of matmul kind only */
+  /* What products of matrices it is, if it is; 2 m n k count is its flop. */
+  mrt_product (*product)(const mrt_signature *s);
   double (*bytes)(const mrt_signature *s); /* NULL: all it reads and writes */
   uint32_t inplace; /* bit i: output 0 may overwrite input i */
   uint32_t strided; /* bit i: input i may have any strides */
@@ -109,6 +110,8 @@ typedef struct mrt_view {
 } mrt_view;
 
 extern const mrt_op *const mrt_ops[MRT_OP_COUNT];
+/* Bytes of an option in its struct. */
+size_t mrt_option_bytes(mrt_option_kind kind);
 
 /* ---- writing a row ------------------------------------------------------ */
 

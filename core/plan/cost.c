@@ -10,6 +10,8 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/cost.h"
 
+#include <string.h>
+
 static void work_by_kind(const mrt_signature *s, double *by_kind) {
   if (s->op->work)
     s->op->work(s, by_kind);
@@ -35,10 +37,11 @@ mrt_cost mrt_node_cost(const mrt_node *n) {
 static double product_seconds(const mrt_device_profile *d,
                               const mrt_signature *s) {
   mrt_product p = s->op->product(s);
-  mrt_dtype dtype = s->out[0]->dtype;
-  double rate = d->matrix[dtype] > 0 ? d->matrix[dtype] : d->matrix[MRT_f32];
-  return 2 * p.count * (p.m + d->edge[0]) * (p.n + d->edge[1]) *
-         (p.k + d->edge[2]) / rate;
+  mrt_cost kind = s->op->cost;
+  const double *edge = d->edge[kind];
+  double own = d->matrix[s->out[0]->dtype], f32 = d->matrix[MRT_f32];
+  return 2 * p.count * (p.m + edge[0]) * (p.n + edge[1]) * (p.k + edge[2]) /
+         (d->rate[kind] * (own > 0 ? own / f32 : 1));
 }
 
 static double work_seconds(const mrt_device_profile *d, const mrt_node *n) {
@@ -58,13 +61,74 @@ static double traffic_seconds(const mrt_device_profile *d, double bytes) {
   return near / d->cache_bandwidth + (bytes - near) / d->bandwidth;
 }
 
+/* Short work does not wake the other threads. */
+static double on_threads(const mrt_device_profile *d, double seconds) {
+  double alone = seconds * d->threads;
+  return alone <= d->serial ? alone : seconds;
+}
+
 double mrt_device_seconds(const mrt_device_profile *d, const mrt_node *n) {
   if (mrt_node_is_view(n)) return 0;
-  double work = work_seconds(d, n);
+  double work = on_threads(d, work_seconds(d, n));
   double traffic = traffic_seconds(d, mrt_node_bytes(n));
   return d->launch + (work > traffic ? work : traffic);
 }
 
+/* ---- measured ------------------------------------------------------------ */
+
+double mrt_measured_find(const mrt_plan_options *options, uint64_t key) {
+  int from = 0, to = options->measured_count;
+  while (from < to) {
+    int middle = from + (to - from) / 2;
+    if (options->measured[middle].key < key)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  bool found =
+      from < options->measured_count && options->measured[from].key == key;
+  return found ? options->measured[from].seconds : -1;
+}
+
 double mrt_node_seconds(const mrt_plan *plan, const mrt_node *n) {
+  if (plan->options.measured_count && !mrt_node_is_view(n)) {
+    double seconds = mrt_measured_find(&plan->options, mrt_node_key(n));
+    if (seconds >= 0) return seconds;
+  }
   return mrt_device_seconds(&plan->device, n);
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t mix(uint64_t h, const void *data, size_t bytes) {
+  const unsigned char *at = data;
+  for (size_t i = 0; i < bytes; i++) h = (h ^ at[i]) * 0x100000001b3u;
+  return h;
+}
+
+static uint64_t mix_type(uint64_t h, const mrt_type *t) {
+  int head[] = { (int)t->dtype, t->rank };
+  h = mix(h, head, sizeof head);
+  return mix(h, t->dims, (size_t)t->rank * sizeof *t->dims);
+}
+
+/* Options as the schema knows them: no random keys, no padding. */
+static uint64_t mix_options(uint64_t h, const mrt_op *op, const void *options) {
+  for (int i = 0; i < op->option_count; i++) {
+    const mrt_option *o = &op->options[i];
+    if (o->kind == MRT_OPT_HIDDEN) continue;
+    h = mix(h, (const char *)options + o->offset, mrt_option_bytes(o->kind));
+  }
+  return h;
+}
+
+/* What a fused chain does is in its label, and in how much work it is. */
+uint64_t mrt_node_key(const mrt_node *n) {
+  uint64_t h = 0xcbf29ce484222325u;
+  double flops = mrt_node_flops(n);
+  h = mix(h, n->label, strlen(n->label));
+  h = mix(h, &flops, sizeof flops);
+  h = mix_options(h, n->op, n->options);
+  for (int i = 0; i < n->nin; i++) h = mix_type(h, &n->in[i]->type);
+  for (int i = 0; i < n->nout; i++) h = mix_type(h, &n->out[i]->type);
+  return h ? h : 1;
 }

@@ -6,10 +6,15 @@
 
 #include "plan/plan.h"
 
-/* Predicted seconds of the node on the plan's device; 0 for views. */
+/* Seconds of the node: measured ones of its kind among the plan's options, or
+ * predicted for the plan's device; 0 for views. */
 double mrt_node_seconds(const mrt_plan *plan, const mrt_node *n);
+/* Measured seconds of this key; negative: none. */
+double mrt_measured_find(const mrt_plan_options *options, uint64_t key);
 /* The same on any device, from its figures alone. */
 double mrt_device_seconds(const mrt_device_profile *d, const mrt_node *n);
+/* What it does, as a number: operator, types, options. */
+uint64_t mrt_node_key(const mrt_node *n);
 /* Its kind of work; of a fused chain, that of most work beyond plain
  * pointwise. */
 mrt_cost mrt_node_cost(const mrt_node *n);

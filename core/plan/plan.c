@@ -77,7 +77,8 @@ static void add_up(mrt_plan *plan) {
   info->order_free_bound += info->persistent + info->outputs;
   info->nodes = plan->graph.node_count;
   info->outputs_count = plan->graph.output_count;
-  info->seconds = plan->device.call;
+  double beside = mrt_measured_find(&plan->options, 0);
+  info->seconds = beside >= 0 ? beside : plan->device.call;
   plan->first_update = plan->step_count;
   for (int i = plan->step_count; i-- > 0;) {
     info->flops += plan->steps[i].flops;
@@ -153,6 +154,10 @@ MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan) {
   return plan->info;
 }
 
+MRT_API const mrt_device_profile *mrt_plan_get_device(const mrt_plan *plan) {
+  return &plan->device;
+}
+
 MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
   if (i < 0 || i >= plan->step_count)
     return (mrt_step_info){ .op = "", .file = "?", .cost = "" };
@@ -169,6 +174,11 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     .seconds = s->seconds,
     .live = s->live,
   };
+}
+
+MRT_API uint64_t mrt_plan_step_key(const mrt_plan *plan, int i) {
+  if (i < 0 || i >= plan->step_count) return 0;
+  return mrt_node_key(plan->steps[i].node);
 }
 
 MRT_API int mrt_plan_value_count(const mrt_plan *plan) {

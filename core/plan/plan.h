@@ -86,6 +86,9 @@ struct mrt_plan {
   uint64_t runs, seed_epoch;
   uint64_t placed_generation; /* of the space when `fixed` was resolved */
   mrt_run run;
+  double *times; /* to fill with the seconds of each step; NULL: not now */
+  double (*clock)(void);
+  uint64_t first_key; /* of random numbers when its trace began */
 };
 
 struct mrt_space {

@@ -56,7 +56,37 @@ static mrt_status check_leaves(mrt_plan *plan) {
   return MRT_OK;
 }
 
+/* Bytes that this run has to get from the device. */
+static size_t bytes_to_get(const mrt_plan *plan) {
+  size_t bytes = 0;
+  if (plan->arena_bytes > plan->space->bytes)
+    bytes += plan->arena_bytes - plan->space->bytes;
+  for (int i = 0; i < plan->result_count; i++)
+    if (!plan->result_storage[i])
+      bytes += mrt_type_bytes(&plan->results[i]->type);
+  for (int i = 0; i < plan->leaf_count; i++)
+    if (!plan->leaves[i]->tensor->storage)
+      bytes += mrt_type_bytes(&plan->leaves[i]->type);
+  return bytes;
+}
+
+enum { WORTH_ASKING = 16 << 20 }; /* bytes: asking reads several files */
+
+/* Refuse now what the system would kill us for later. */
+static mrt_status check_available(mrt_plan *plan) {
+  const mrt_context *ctx = plan->ctx;
+  size_t bytes = bytes_to_get(plan);
+  if (ctx->available ? bytes == 0 : bytes < WORTH_ASKING) return MRT_OK;
+  size_t available = mrt_available(ctx);
+  if (!available || bytes <= available) return MRT_OK;
+  return mrt_fail(&plan->ctx->error, MRT_ENOMEM,
+                  "plan.peak is %zu bytes and %zu of them are still to be had, "
+                  "%zu are available (mrt.device.available(false) tries it)",
+                  plan->info.peak, bytes, available);
+}
+
 static mrt_status prepare(mrt_plan *plan, mrt_tensor *const *in) {
+  MRT_TRY(check_available(plan));
   MRT_TRY(check_leaves(plan));
   MRT_TRY(mrt_plan_start(plan));
   MRT_TRY(mrt_space_reserve(plan->space, plan->arena_bytes));
@@ -89,9 +119,16 @@ static mrt_status tear(mrt_plan *plan) {
   return bad_index(plan);
 }
 
+static void run_step(mrt_plan *plan, int i) {
+  const mrt_step *s = &plan->steps[i];
+  double began = plan->times ? plan->clock() : 0;
+  s->kernel->run(&s->call);
+  if (plan->times) plan->times[i] = plan->clock() - began;
+}
+
 static mrt_status run_poisoned(mrt_plan *plan, int i) {
   uint64_t before = mrt_poison_hash(plan, i);
-  plan->steps[i].kernel->run(&plan->steps[i].call);
+  run_step(plan, i);
   if (mrt_poison_hash(plan, i) != before) return mrt_poison_fail(plan, i);
   mrt_poison_dead(plan, i);
   return MRT_OK;
@@ -106,6 +143,7 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
   }
   if (i < plan->first_update) return MRT_OK;
   if (plan->run.fault) return bad_index(plan);
+  if (plan->times) return MRT_OK; /* what it writes will be as before */
   for (int k = 0; k < plan->written_count; k++)
     mrt_readers_retire(plan->written[k]->variable);
   return MRT_OK;
@@ -124,7 +162,7 @@ mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
     if (ctx->poison)
       MRT_TRY(run_poisoned(plan, i));
     else
-      plan->steps[i].kernel->run(&plan->steps[i].call);
+      run_step(plan, i);
   }
   plan->runs++;
   if (!plan->run.fault) return MRT_OK;
@@ -138,8 +176,8 @@ static bool updates_variable(const mrt_plan *plan, const mrt_tensor *t) {
   return false;
 }
 
-static mrt_status check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
-                               int nout) {
+mrt_status mrt_plan_check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
+                                 int nout) {
   mrt_error *e = &plan->ctx->error;
   const mrt_plan_info *info = &plan->info;
   const char *name = plan->options.name ? plan->options.name : "plan";
@@ -166,7 +204,7 @@ static mrt_status check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
 
 MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
                                 mrt_tensor **out, int nout) {
-  MRT_TRY(check_inputs(plan, in, nin, nout));
+  MRT_TRY(mrt_plan_check_inputs(plan, in, nin, nout));
   MRT_TRY(mrt_readers_compute(plan->ctx, plan->written, plan->written_count));
   /* Tensors first: past the updates nothing may fail. */
   for (int i = 0; i < nout; i++) {

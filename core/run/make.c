@@ -68,8 +68,13 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   if (!plan) return mrt_nomem(&ctx->error);
   plan->ctx = ctx, plan->seed_epoch = ctx->seed_epoch;
   plan->device = ctx->profile;
+  plan->first_key = ctx->trace ? ctx->trace->first_key : 0;
+  if (ctx->trace && ctx->trace->old) {
+    plan->seed_epoch = ctx->trace->old->seed_epoch;
+    plan->runs = ctx->trace->old->runs;
+  }
   if (options) plan->options = *options;
-  plan->options.name = NULL; /* borrowed for the call only */
+  plan->options.name = NULL; /* borrowed for the call only, as `measured` */
   mrt_status s = MRT_OK;
   if (space)
     space->refs++;
@@ -85,6 +90,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
     mrt_release(ctx->allocator, plan, sizeof *plan);
     return s;
   }
+  plan->options.measured = NULL, plan->options.measured_count = 0;
   if (options && options->name)
     plan->options.name = mrt_arena_strdup(&plan->graph.arena, options->name);
   mrt_context_ref(ctx);

@@ -37,6 +37,9 @@ mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
 /* The variable changes: what has read it is stale from now on. */
 void mrt_readers_retire(mrt_variable *v);
 
+/* The right number of inputs, of the right types, now computed? */
+mrt_status mrt_plan_check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
+                                 int nout);
 /* Run with results left in plan->result_storage. */
 mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in);
 

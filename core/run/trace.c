@@ -40,9 +40,17 @@ MRT_API mrt_status mrt_trace_begin(mrt_context *ctx) {
   mrt_trace *trace = mrt_calloc(ctx->allocator, 1, sizeof *trace);
   if (!trace) return mrt_nomem(&ctx->error);
   mrt_arena_init(&trace->arena, ctx->allocator);
-  trace->first_id = ctx->next_id;
+  trace->first_id = ctx->next_id, trace->first_key = ctx->next_key;
   ctx->trace = trace;
   leave_all(ctx);
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_trace_again(mrt_context *ctx, const mrt_plan *old) {
+  uint64_t next = ctx->next_key;
+  MRT_TRY(mrt_trace_begin(ctx));
+  ctx->trace->last_key = next, ctx->trace->old = old;
+  ctx->trace->first_key = ctx->next_key = old->first_key;
   return MRT_OK;
 }
 
@@ -68,6 +76,7 @@ MRT_API void mrt_trace_abort(mrt_context *ctx) {
   if (!trace) return;
   ctx->trace = NULL;
   leave_all(ctx);
+  if (trace->last_key > ctx->next_key) ctx->next_key = trace->last_key;
   for (int i = 0; i < trace->variable_count; i++) {
     mrt_variable *v = trace->variables[i]->variable;
     mrt_tensor *traced = v->traced;

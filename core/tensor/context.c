@@ -68,12 +68,21 @@ MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx) {
 
 MRT_API mrt_status mrt_set_device(mrt_context *ctx,
                                   const mrt_device_profile *device) {
-  MRT_TRY(mrt_device_check(device, &ctx->error));
-  ctx->profile = *device;
   mrt_device_profile own;
   ctx->device.describe(&ctx->device, &own);
-  ctx->device.align = device->align > own.align ? device->align : own.align;
+  if (device) MRT_TRY(mrt_device_check(device, &ctx->error));
+  ctx->profile = device ? *device : own;
+  if (ctx->profile.align < own.align) ctx->profile.align = own.align;
+  ctx->device.align = ctx->profile.align;
   return MRT_OK;
+}
+
+MRT_API size_t mrt_available(const mrt_context *ctx) {
+  return ctx->available ? ctx->available : ctx->device.available();
+}
+
+MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes) {
+  ctx->available = bytes;
 }
 
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed) {

@@ -91,8 +91,11 @@ struct mrt_tensor {
 
 typedef struct mrt_trace {
   mrt_arena arena;
-  uint64_t first_id;   /* tensors with smaller ids come from outside */
-  mrt_tensor **inputs; /* held */
+  uint64_t first_id;          /* tensors with smaller ids come from outside */
+  uint64_t first_key;         /* of its random numbers */
+  uint64_t last_key;          /* where others go on; 0: after its own */
+  const struct mrt_plan *old; /* whose place its plan takes; or NULL */
+  mrt_tensor **inputs;        /* held */
   int input_count, input_room;
   mrt_expr **updates;   /* kept alive by `results` */
   mrt_tensor **results; /* held: output 0 of each update */
@@ -111,8 +114,9 @@ struct mrt_context {
   volatile int interrupted;
   uint64_t seed, seed_epoch, next_key, next_id, walks;
   size_t bytes_now, bytes_peak, memory_limit;
-  size_t budget;   /* of one plan; 0: no limit */
-  mrt_arena names; /* interned file names */
+  size_t budget;    /* of one plan; 0: no limit */
+  size_t available; /* instead of asking the device; 0: ask */
+  mrt_arena names;  /* interned file names */
   struct mrt_file {
     struct mrt_file *next;
     char *text;

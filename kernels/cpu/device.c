@@ -5,12 +5,14 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "device/device.h"
+#include "available.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #define ISA(name)                                                              \
   extern const mrt_kernel *const mrt_cpu_table_##name##_f32[];                 \
@@ -49,10 +51,12 @@ static bool supported(const char *isa) {
  * the first time faults 512 times less often. */
 enum { HUGE = 2 << 20 };
 
+enum { ALIGN = 64 }; /* bytes: a cache line, a vector of AVX-512 */
+
 static void *allocate(size_t nbytes) {
   if (nbytes == 0) nbytes = 64;
   void *data = NULL;
-  if (posix_memalign(&data, nbytes >= 2 * HUGE ? HUGE : 64, nbytes) != 0)
+  if (posix_memalign(&data, nbytes >= 2 * HUGE ? HUGE : ALIGN, nbytes) != 0)
     return NULL;
 #ifdef MADV_HUGEPAGE
   if (nbytes >= 2 * HUGE) madvise(data, nbytes / HUGE * HUGE, MADV_HUGEPAGE);
@@ -65,49 +69,66 @@ static void release(void *data, size_t nbytes) {
   free(data);
 }
 
+static double clock_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static const mrt_kernel *kernel(const mrt_device *device, int op,
                                 mrt_dtype dtype) {
   const variant *v = device->tables;
   return (dtype == MRT_f64 ? v->f64 : v->f32)[op];
 }
 
-/* Per thread, as measured on recent servers; bandwidth is shared. */
-typedef struct figures {
+/* flop/s of one thread in large products, measured on server processors. */
+typedef struct figure {
   const char *isa;
-  double matrix, plain; /* flop/s in f32: products, other work */
-} figures;
+  double matrix;
+} figure;
 
-static const figures declared[] = {
-  { "base", 12e9, 1.5e9 },
-  { "avx2", 60e9, 5e9 },
-  { "avx512", 110e9, 8e9 },
+static const figure declared[] = {
+  { "base", 12e9 },
+  { "avx2", 60e9 },
+  { "avx512", 100e9 },
+};
+
+/* Other work in proportion, as rows count its flop. */
+static const double shares[MRT_COST_COUNT] = {
+  [MRT_COST_view] = 1,        [MRT_COST_matmul] = 1,
+  [MRT_COST_convolution] = 1, [MRT_COST_attention] = 1,
+  [MRT_COST_norm] = .3,       [MRT_COST_activation] = .3,
+  [MRT_COST_softmax] = .06,   [MRT_COST_dropout] = .1,
+  [MRT_COST_pooling] = .1,    [MRT_COST_pointwise] = .2,
+  [MRT_COST_reduce] = .15,    [MRT_COST_move] = .1,
+  [MRT_COST_random] = .1,     [MRT_COST_update] = .25,
 };
 
 static void describe(const mrt_device *device, mrt_device_profile *to) {
-  const figures *f = declared;
+  const figure *f = declared;
   for (int i = 0; i < MRT_COUNT(declared); i++)
     if (strcmp(declared[i].isa, device->isa) == 0) f = &declared[i];
-  double threads = device->threads;
-  *to = (mrt_device_profile){ .align = device->align,
-                              .threads = device->threads,
-                              .launch = 1e-6,
+  int threads = device->threads, channels = threads < 8 ? threads : 8;
+  double matrix = f->matrix * threads;
+  *to = (mrt_device_profile){ .align = ALIGN,
+                              .threads = threads,
+                              .launch = 1.5e-6,
                               .call = 5e-6,
-                              .matrix[MRT_f32] = f->matrix * threads,
-                              .matrix[MRT_f64] = f->matrix * threads / 2,
-                              .edge = { 4, 4, 16 },
-                              .cache = 8e6,
-                              .cache_bandwidth = 30e9 * threads,
-                              .bandwidth = 12e9 * (threads < 8 ? threads : 8),
+                              .serial = 2e-5,
+                              .matrix[MRT_f32] = matrix,
+                              .matrix[MRT_f64] = matrix / 2,
+                              .edge[MRT_COST_matmul] = { 4, 4, 16 },
+                              .edge[MRT_COST_convolution] = { 4, 4, 16 },
+                              .edge[MRT_COST_attention] = { 0, 64, 0 },
+                              .cache = 4e6,
+                              .cache_bandwidth = 50e9 * threads,
+                              .bandwidth = 20e9 * channels,
                               .slow_capacity = 1e12,
                               .slow_read = 1e9,
                               .slow_write = 1e9,
                               .slow_latency = 1e-4 };
-  snprintf(to->name, sizeof to->name, "cpu-%s-%d", device->isa,
-           device->threads);
-  for (int i = 0; i < MRT_COST_COUNT; i++) to->rate[i] = f->plain * threads;
-  to->rate[MRT_COST_matmul] = to->matrix[MRT_f32];
-  to->rate[MRT_COST_convolution] = to->matrix[MRT_f32];
-  to->rate[MRT_COST_attention] = to->matrix[MRT_f32] / 2;
+  for (int i = 0; i < MRT_COST_COUNT; i++) to->rate[i] = matrix * shares[i];
+  snprintf(to->name, sizeof to->name, "cpu-%s-%d", device->isa, threads);
 }
 
 mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
@@ -124,10 +145,12 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
     .name = "cpu",
     .isa = found->isa,
     .libraries = "OpenMP",
-    .align = 64,
+    .align = ALIGN,
     .threads = threads < 1024 ? threads : 1024,
     .alloc = allocate,
     .free = release,
+    .available = mrt_cpu_available,
+    .clock = clock_seconds,
     .kernel = kernel,
     .describe = describe,
     .tables = found,

@@ -191,6 +191,8 @@ local function trace_body(fn, inputs, n, ...)
   return fn(table.unpack(args, 1, n))
 end
 
+local devices -- mrt.device, once something is planned
+
 -- Inside a trace: run the function on inputs of the trace, and plan it.
 local function trace_and_plan(self, n, ...)
   local inputs, runtime, templates, outputs = {}, {}, {}, {}
@@ -235,14 +237,18 @@ local function find(self, ...)
   local key, tensors = signature(n, ...)
   local entry = self.entries[key]
   if not entry then
-    entry = core.trace(trace_and_plan, self, n, ...)
-    self.entries[key] = entry
+    devices = devices or require "mrt.device"
+    devices.ready()
+    local old = self.replaced[key]
+    entry = old and core.trace_again(old.core, trace_and_plan, self, n, ...)
+      or core.trace(trace_and_plan, self, n, ...)
+    self.entries[key], self.replaced[key] = entry, nil
     table.insert(self.keys, key)
     if #self.keys > MOST_PLANS then
       self.entries[table.remove(self.keys, 1)] = nil
     end
   end
-  return entry, tensors
+  return entry, tensors, key
 end
 
 local function restore_all(entry, ...)
@@ -255,7 +261,7 @@ end
 
 --- What `mrt plan` puts here gets the plan of the first step that is called;
 --- it ends the process.  If none is, it takes the first that was planned.
----@type fun(plan: mrt.Plan)?
+---@type fun(plan: mrt.Plan, step: mrt.Compiled, ...)?
 compile.planning = nil
 ---@type mrt.Plan|nil|false
 compile.first_plan = nil
@@ -263,7 +269,7 @@ compile.first_plan = nil
 -- Inside another function's trace it is part of that function.
 function Compiled:__call(...)
   if core.tracing() then return self.fn(...) end
-  if compile.planning then compile.planning(self:plan(...)) end
+  if compile.planning then compile.planning(self:plan(...), self, ...) end
   local entry, inputs = find(self, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   if entry.single then return entry.core:run(inputs) end
@@ -280,6 +286,48 @@ function Compiled:plan(...)
   compile.first_plan = compile.first_plan or compile.planning and entry.plan
   return entry.plan
 end
+
+--- Run the plan of this call with a clock at every node, and leave variables and
+--- random numbers as they were; that takes a copy of what it updates.
+---@param o {rounds: integer, cpu: boolean?}  cpu: processor time
+---@param ... any  as for the call
+---@return table measured  total and call (seconds beside the nodes), and steps
+---  as Plan:steps() has them, with `measured` and `key`
+function Compiled:measure(o, ...)
+  local plan = self:plan(...)
+  local entry, inputs = find(self, ...)
+  for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
+  local raw, steps = entry.core:measure(inputs, o.rounds, o.cpu), plan:steps()
+  for i, step in ipairs(steps) do
+    step.measured, step.key = raw.seconds[i], raw.keys[i]
+  end
+  return { total = raw.total, call = raw.call, predicted = plan.seconds,
+    steps = steps }
+end
+
+--- Measure a call and plan with what it took: the next call is traced and
+--- planned again, with the same bits.  It is no step of the training: variables
+--- and random numbers stay as they were, and memory for a copy of what the step
+--- updates is taken meanwhile.
+---
+---     print(step:profile(tokens, targets))
+---@param ... any  as for the call
+---@return mrt.Profile
+function Compiled:profile(...)
+  local profile = require "mrt.report.profile"
+    (self:measure({ rounds = 5, cpu = compile.processor_time }, ...))
+  local _, _, key = find(self, ...)
+  self.options.measured = profile:costs(self.options.measured)
+  self.replaced[key], self.entries[key] = self.entries[key], nil
+  for i, name in ipairs(self.keys) do
+    if name == key then table.remove(self.keys, i) break end
+  end
+  return profile
+end
+
+--- Whether profiles count processor time instead of real time: for one thread on
+--- a machine with much else to do.
+compile.processor_time = false
 
 function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
 
@@ -316,7 +364,7 @@ function compile.compile(fn, options)
       or "a function"
   end
   return setmetatable({ fn = fn, options = own, entries = {}, keys = {},
-    space = core.space() }, Compiled)
+    replaced = {}, space = core.space() }, Compiled)
 end
 
 return compile

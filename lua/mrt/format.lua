@@ -52,6 +52,19 @@ function format.duration(seconds)
   return ("%dh %02dm"):format(s // 3600, s % 3600 // 60)
 end
 
+--- A short time: 0.0123 -> "12.3 ms".
+---@param seconds number
+---@return string
+function format.time(seconds)
+  if seconds >= 100 then return format.duration(seconds) end
+  for _, unit in ipairs { { 1, "s" }, { 1e-3, "ms" } } do
+    if seconds >= unit[1] then
+      return ("%.3g %s"):format(seconds / unit[1], unit[2])
+    end
+  end
+  return ("%.3g us"):format(seconds * 1e6)
+end
+
 --- A rate: 15234.7 -> "15.2k".
 ---@param n number
 ---@return string

@@ -351,7 +351,7 @@ end
 
 -- For the prompt, which completes names without calling __index.
 local modules = { nn = true, optim = true, policy = true, data = true,
-  train = true, estimate = true }
+  train = true, estimate = true, device = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   local name = "mrt." .. tostring(key)

@@ -19,6 +19,8 @@ local roles = require "mrt.report.roles"
 ---@field working_set integer  nor could recomputing: the largest node's needs
 ---@field inputs integer       the caller's own arguments; not in peak
 ---@field flops number
+---@field seconds number       predicted, of one run
+---@field device table         what it was made for: name, capacity, bandwidth, ...
 ---@field nodes integer        in a run
 ---@field nodes_traced integer before optimisation
 ---@field peak_step integer    where most bytes live
@@ -35,16 +37,17 @@ Plan.__name = "mrt.Plan"
 function Plan.new(core_plan, name, planning_us)
   local self = core_plan:info()
   self.core, self.title, self.planning_us = core_plan, name, planning_us
+  self.device = core_plan:device()
   return setmetatable(self, Plan)
 end
 
---- List the nodes in executing order: op, file, line, backward, flops, bytes,
---- live.
+--- List the nodes in executing order: op, class (kind of work), file, line,
+--- backward, flops, bytes, time (predicted seconds), live.
 ---@return table[]
 function Plan:steps() return self.core:steps() end
 
---- List the blocks of memory: kind, role, op, name, type, bytes, offset, first
---- and last step, file, line.  The role is the kind, but weight, optimizer or
+--- List the blocks of memory: kind, role, op, class, name, type, bytes, offset,
+--- first and last step, file, line.  The role is the kind, but weight, optimizer or
 --- buffer for a variable.
 ---@return table[]
 function Plan:values()

@@ -16,9 +16,10 @@ local commands = {
   { "help", "this page" },
   { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ...;"
     .. "\n" .. (" "):rep(24) .. "--json prints JSON" },
-  { "info", "version, instruction set, threads, libraries, devices" },
+  { "info", "version, instruction set, threads, libraries, devices; --devices:"
+    .. "\n" .. (" "):rep(24) .. "profiles to plan for, --measure: this machine's" },
   { "plan script.lua", "plan its first compiled step, and stop there; options"
-    .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE" },
+    .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE --device NAME" },
 }
 
 return function()

@@ -1,12 +1,38 @@
 --- info.lua -- `mrt info`: what this build and this machine have.
 --
+--     mrt info --devices   profiles that `mrt plan --device` takes
+--     mrt info --measure   measure this machine, keep the profile, print it
+--
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local device = require "mrt.device"
+local format = require "mrt.format"
 
 local function line(name, text) print(string.format("%-16s %s", name, text)) end
 
-return function()
+local function rate(x) return x and format.rate(x) or "-" end
+
+local function devices()
+  print(("%-12s %10s %8s %8s %8s  %s"):format("device", "memory", "bytes/s",
+    "f32", "bf16", "what"))
+  for _, p in ipairs(device.list()) do
+    print(("%-12s %10s %8s %8s %8s  %s"):format(p.name,
+      format.bytes(p.memory.capacity), rate(p.memory.bandwidth),
+      rate(p.flops.f32), rate(p.flops.bf16), p.about))
+    print((" "):rep(53) .. p.source)
+  end
+end
+
+local function measure()
+  local profile, path, message = device.profile()
+  io.write(require "mrt.device.cache".text(profile))
+  print(path and "-- kept in " .. path or "-- not kept: " .. message)
+end
+
+return function(option)
+  if option == "--devices" then return devices() end
+  if option == "--measure" then return measure() end
   local info = core.info()
   line("mrt", info.version)
   line("Lua", _VERSION)
@@ -14,4 +40,6 @@ return function()
   line("threads", info.threads)
   line("libraries", info.libraries ~= "" and info.libraries or "none")
   line("devices", "cpu")
+  line("plans are for", device.current().name)
+  line("available", format.bytes(device.available()))
 end

@@ -10,6 +10,7 @@
 
 local compile = require "mrt.compile"
 local core = require "mrt.core"
+local device = require "mrt.device"
 local format = require "mrt.format"
 
 local exit, out, err = os.exit, io.stdout, io.stderr -- whatever a script does
@@ -20,6 +21,8 @@ mrt plan [options] script.lua [args]
                   standard error (what programs that it starts print does not)
   --budget BYTES  fail if the step needs more: 6GiB, 512 MiB, 2e9
   --html FILE     write a page with pictures as well
+  --device NAME   plan for a machine that need not be here: a100-40, or a file
+                  that returns a profile; mrt info --devices lists them
 script.lua may be - for standard input.
 ]]
 
@@ -59,6 +62,11 @@ local read = {
     options.html = value
     return value and at, at
   end,
+  device = function(options, args, i)
+    local value, at = value_of(args, i, "device")
+    options.device = value
+    return value and at, at
+  end,
   help = function(options, _, i)
     options.help = true
     return i + 1
@@ -84,6 +92,19 @@ local function read_options(args)
   return options, i
 end
 
+-- Is the step within the budget, or the named device's memory?
+local function check_line(plan, options)
+  local budget, need = options.budget, plan.working_set
+  local line = budget or options.device and plan.device.capacity
+  if not line or line == 0 or plan.peak <= line then return 0 end
+  return complain("the step takes %s bytes (%s), %s %s (%s); %s %s (%s)",
+    format.count(plan.peak), format.bytes(plan.peak), budget
+      and "the budget is" or options.device .. " has", format.count(line),
+    format.bytes(line), line < need
+      and "it is below the working-set bound,"
+      or "the working-set bound is", format.count(need), format.bytes(need))
+end
+
 -- Print the plan as asked: the exit status.
 local function show(plan, options)
   local ok, message
@@ -98,13 +119,7 @@ local function show(plan, options)
     ok, message = plan:save(options.html, { format = "html" })
   end
   if not ok then return complain("%s", message) end
-  local budget, need = options.budget, plan.working_set
-  if not budget or plan.peak <= budget then return 0 end
-  return complain("the step takes %s bytes (%s), the budget is %s (%s); %s %s (%s)",
-    format.count(plan.peak), format.bytes(plan.peak), format.count(budget),
-    format.bytes(budget), budget < need
-      and "it is below the working-set bound,"
-      or "the working-set bound is", format.count(need), format.bytes(need))
+  return check_line(plan, options)
 end
 
 -- Standard output belongs to the JSON.
@@ -142,6 +157,10 @@ return function(...)
   set_arguments(args, script)
   if options.json then print_elsewhere() end
   if options.budget then core.set_budget(options.budget) end
+  if options.device then
+    local ok, profile, problem = pcall(device.use, options.device)
+    if not ok or not profile then return complain("%s", problem or profile) end
+  end
   compile.planning = function(plan) exit(show(plan, options), true) end
   chunk(table.unpack(args, script + 1))
   if compile.first_plan then return show(compile.first_plan, options) end

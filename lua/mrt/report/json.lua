@@ -8,6 +8,8 @@
 ---     peak          persistent + transient + outputs: what a run takes
 ---     persistent transient outputs inputs lower_bound order_free_bound working_set
 ---     flops         of one run
+---     seconds       of one run, predicted
+---     device        what it was planned for: core/mrt.h, mrt_device_profile
 ---     nodes         in a run; nodes_traced before optimisation
 ---     passes        [{name, nodes}]: what each optimisation left
 ---     peak_step     where most bytes live
@@ -34,16 +36,28 @@ local roles = require "mrt.report.roles"
 
 local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "inputs", "lower_bound", "order_free_bound",
-  "working_set", "flops", "nodes", "nodes_traced",
+  "working_set", "flops", "seconds", "nodes", "nodes_traced",
   "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line",
   "backward", "recomputed", "class", "time", "live", "reads", "writes",
-  "reserved", "wasted", "calls", "segments" }
+  "reserved", "wasted", "calls", "segments", "device" }
 table.move(roles.order, 1, #roles.order, #order + 1, order)
 
+-- Names of figures, in one order.
+local function add_names(names, t)
+  local own = {}
+  for name, value in pairs(t) do
+    if type(name) == "string" then own[#own + 1] = name end
+    if type(value) == "table" then add_names(names, value) end
+  end
+  table.sort(own)
+  table.move(own, 1, #own, #names + 1, names)
+  return names
+end
+
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
-  "lower_bound", "order_free_bound", "working_set", "flops", "nodes",
-  "nodes_traced", "passes", "peak_step" }
+  "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
+  "device", "nodes", "nodes_traced", "passes", "peak_step" }
 
 local function with_operands(steps, operands)
   for i, step in ipairs(steps) do
@@ -68,5 +82,6 @@ return function(plan)
   for _, v in ipairs(values) do v.kind = nil end
   out.values = setmetatable(values, { __jsontype = "array" })
   out.steps = with_operands(steps, plan:operands())
-  return format.utf8(dkjson.encode(out, { keyorder = order })) .. "\n"
+  local names = add_names(table.move(order, 1, #order, 1, {}), plan.device)
+  return format.utf8(dkjson.encode(out, { keyorder = names })) .. "\n"
 end

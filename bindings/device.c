@@ -1,0 +1,159 @@
+/* device.c -- what plans are made for, and how long their nodes take
+ *
+ * A device is a table with the fields of mrt_device_profile: `matrix` by dtype,
+ * `rate` and `edge`, a list of three, by kind of work.  lua/mrt/device checks what users
+ * write; here a field that is missing stays what it is.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct field {
+  const char *name;
+  size_t offset;
+  bool bytes; /* size_t, or else double */
+} field;
+
+#define NUMBER(name)                                                           \
+  { #name, offsetof(mrt_device_profile, name), false }
+#define BYTES(name)                                                            \
+  { #name, offsetof(mrt_device_profile, name), true }
+
+static const field fields[] = {
+  BYTES(align),      BYTES(capacity),         NUMBER(launch),
+  NUMBER(call),      NUMBER(serial),          NUMBER(cache),
+  NUMBER(bandwidth), NUMBER(cache_bandwidth), NUMBER(slow_capacity),
+  NUMBER(slow_read), NUMBER(slow_write),      NUMBER(slow_latency),
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static const char *dtype_name(int i) { return mrt_dtype_name((mrt_dtype)i); }
+
+static void push_list(lua_State *L, const char *key, const double *at, int n,
+                      const char *(*name)(int)) {
+  lua_createtable(L, 0, n);
+  for (int i = 0; i < n; i++) {
+    lua_pushnumber(L, at[i]);
+    if (name)
+      lua_setfield(L, -2, name(i));
+    else
+      lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, key);
+}
+
+void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
+  lua_createtable(L, 0, FIELDS + 5);
+  lua_pushstring(L, d->name);
+  lua_setfield(L, -2, "name");
+  lua_pushinteger(L, d->threads);
+  lua_setfield(L, -2, "threads");
+  for (int i = 0; i < FIELDS; i++) {
+    const char *at = (const char *)d + fields[i].offset;
+    if (fields[i].bytes)
+      lua_pushinteger(L, (lua_Integer) * (const size_t *)at);
+    else
+      lua_pushnumber(L, *(const double *)at);
+    lua_setfield(L, -2, fields[i].name);
+  }
+  push_list(L, "matrix", d->matrix, MRT_DTYPE_COUNT, dtype_name);
+  push_list(L, "rate", d->rate, MRT_COST_COUNT, mrt_cost_name);
+  lua_createtable(L, 0, MRT_COST_COUNT);
+  for (int i = 0; i < MRT_COST_COUNT; i++)
+    push_list(L, mrt_cost_name(i), d->edge[i], 3, NULL);
+  lua_setfield(L, -2, "edge");
+}
+
+/* device(): the one that plans are made for. */
+static int get_device(lua_State *L) {
+  mrt_lua_push_device(L, mrt_get_device(mrt_binding_get(L)->ctx));
+  return 1;
+}
+
+/* The number in field `key`, or at index `i`, of the table on top. */
+static void read_number(lua_State *L, const char *key, int i, double *to) {
+  if (key)
+    lua_getfield(L, -1, key);
+  else
+    lua_rawgeti(L, -1, i + 1);
+  if (lua_type(L, -1) == LUA_TNUMBER) *to = lua_tonumber(L, -1);
+  lua_pop(L, 1);
+}
+
+static void read_list(lua_State *L, const char *key, double *at, int n,
+                      const char *(*name)(int)) {
+  if (lua_getfield(L, -1, key) == LUA_TTABLE)
+    for (int i = 0; i < n; i++)
+      read_number(L, name ? name(i) : NULL, i, &at[i]);
+  lua_pop(L, 1);
+}
+
+static size_t to_bytes(double x) {
+  return x >= 0 && x < 0x1p62 ? (size_t)x : SIZE_MAX;
+}
+
+/* set_device(table?): without one, this device as declared. */
+static int set_device(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  if (lua_isnoneornil(L, 1)) {
+    MRT_CHECK(L, m, "device", mrt_set_device(m->ctx, NULL));
+    return 0;
+  }
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  mrt_device_profile d = *mrt_get_device(m->ctx);
+  for (int i = 0; i < FIELDS; i++) {
+    char *at = (char *)&d + fields[i].offset;
+    double value = fields[i].bytes ? (double)*(size_t *)at : *(double *)at;
+    read_number(L, fields[i].name, 0, &value);
+    if (fields[i].bytes)
+      *(size_t *)at = to_bytes(value);
+    else
+      *(double *)at = value;
+  }
+  double threads = d.threads;
+  read_number(L, "threads", 0, &threads);
+  d.threads = threads >= 0 && threads < 1e6 ? (int)threads : 0;
+  read_list(L, "matrix", d.matrix, MRT_DTYPE_COUNT, dtype_name);
+  read_list(L, "rate", d.rate, MRT_COST_COUNT, mrt_cost_name);
+  if (lua_getfield(L, -1, "edge") == LUA_TTABLE)
+    for (int i = 0; i < MRT_COST_COUNT; i++)
+      read_list(L, mrt_cost_name(i), d.edge[i], 3, NULL);
+  lua_pop(L, 1);
+  lua_getfield(L, 1, "name");
+  if (lua_tostring(L, -1))
+    snprintf(d.name, sizeof d.name, "%s", lua_tostring(L, -1));
+  lua_pop(L, 1);
+  MRT_CHECK(L, m, "device", mrt_set_device(m->ctx, &d));
+  return 0;
+}
+
+/* available(bytes?): what this process can still get, 0 where that is not
+ * known; a number instead of asking, false: as much as it likes, true: ask. */
+static int available(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  if (lua_isboolean(L, 1))
+    mrt_set_available(m->ctx, lua_toboolean(L, 1) ? 0 : SIZE_MAX);
+  else if (!lua_isnoneornil(L, 1)) {
+    lua_Integer bytes = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, bytes > 0, 1, "not a number of bytes");
+    mrt_set_available(m->ctx, (size_t)bytes);
+  }
+  size_t bytes = mrt_available(m->ctx);
+  lua_pushinteger(L, bytes > INT64_MAX ? INT64_MAX : (lua_Integer)bytes);
+  return 1;
+}
+
+void mrt_device_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg functions[] = {
+    { "device", get_device },
+    { "set_device", set_device },
+    { "available", available },
+    { NULL, NULL },
+  };
+  mrt_binding_register(L, m, functions);
+}

@@ -1,0 +1,98 @@
+--- cache.lua -- the profile of this machine, measured once
+---
+--- A file of its own for each processor model, instruction set, number of
+--- threads and version of mrt, under $XDG_CACHE_HOME/mrt or ~/.cache/mrt.  It is
+--- written beside and renamed, so a reader sees all of it or nothing; one that
+--- cannot be read, or was made for something else, is as good as none.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local read = require "mrt.device.read"
+local save = require "mrt.report.save"
+
+local cache = {}
+
+local function processor()
+  local file = io.open "/proc/cpuinfo"
+  if not file then return "unknown" end
+  local model = file:read("a"):match "model name%s*:%s*([^\n]+)"
+  file:close()
+  return model or "unknown"
+end
+
+--- What the measured figures hold for.
+---@return string
+function cache.key()
+  local info = core.info()
+  return ("%s, %s, %d threads, mrt %s"):format(processor(), info.isa,
+    info.threads, info.version)
+end
+
+---@return string? folder  nil without a home
+local function folder()
+  local base = os.getenv "XDG_CACHE_HOME"
+  if base and base:sub(1, 1) == "/" then return base .. "/mrt" end
+  local home = os.getenv "HOME"
+  return home and home ~= "" and home .. "/.cache/mrt" or nil
+end
+
+--- Where the profile is, or would be.
+---@return string? path  nil without a home
+function cache.path()
+  local where = folder()
+  return where and ("%s/%s.lua"):format(where,
+    (cache.key():gsub("[^%w.]+", "-")))
+end
+
+--- Return the profile that was measured here, if there is one.
+---@return mrt.Device?
+function cache.load()
+  local path = cache.path()
+  local profile = path and read.file(path)
+  return profile and profile.key == cache.key() and profile or nil
+end
+
+local function write_value(value, indent)
+  if type(value) == "string" then return ("%q"):format(value) end
+  if type(value) == "number" then
+    local short = ("%.6g"):format(value)
+    return tonumber(short) == value and short or ("%.17g"):format(value)
+  end
+  local keys, lines = {}, {}
+  for key in pairs(value) do keys[#keys + 1] = key end
+  table.sort(keys)
+  for _, key in ipairs(keys) do
+    lines[#lines + 1] = ("%s%s%s,"):format(indent .. "  ",
+      type(key) == "string" and key .. " = " or "",
+      write_value(value[key], indent .. "  "))
+  end
+  return ("{\n%s\n%s}"):format(table.concat(lines, "\n"), indent)
+end
+
+--- Return a profile as a file that mrt reads.
+---@param profile mrt.Device
+---@return string
+function cache.text(profile)
+  return "return " .. write_value(profile, "") .. "\n"
+end
+
+--- Keep a profile.
+---@param profile mrt.Device
+---@return string? path
+---@return string? message
+function cache.save(profile)
+  local path = cache.path()
+  if not path then return nil, "no home folder" end
+  core.make_folders(folder())
+  local beside = ("%s.%p"):format(path, {})
+  local ok, message = save.write(beside, cache.text(profile))
+  if ok then ok, message = os.rename(beside, path) end
+  if not ok then
+    os.remove(beside)
+    return nil, message
+  end
+  return path
+end
+
+return cache

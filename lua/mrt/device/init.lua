@@ -1,0 +1,105 @@
+--- mrt.device -- what plans are made for
+---
+--- Predicted times depend on a device's figures: its own, measured once and kept
+--- (`mrt.device.profile()`), declared ones where nobody has measured, or those of
+--- a machine that is not here (`mrt plan --device a100-40 script.lua`).
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local cache = require "mrt.device.cache"
+local read = require "mrt.device.read"
+
+local device = {}
+
+local chosen = false -- a device has been set, or looked for
+
+--- List the shipped profiles.
+---@return mrt.Device[]
+function device.list() return require "mrt.device.profiles" end
+
+--- Return a shipped profile by name, or the one in a file.
+---@param name string  "a100-40", or the path of a Lua file that returns one
+---@return mrt.Device? profile
+---@return string? message
+function device.find(name)
+  local wanted = tostring(name):lower():gsub("_", "-")
+  local names = {}
+  for i, profile in ipairs(device.list()) do
+    if profile.name == wanted then return profile end
+    names[i] = profile.name
+  end
+  local file = io.open(name, "rb")
+  if not file and not tostring(name):find "[./]" then
+    return nil, ("no device '%s' (devices: %s, or a file that returns one)")
+      :format(tostring(name), table.concat(names, ", "))
+  end
+  if file then file:close() end
+  return read.file(name)
+end
+
+--- Make plans for a device from now on.
+---
+--- Raises: a field of a table that makes no sense.
+---@param given string|mrt.Device  a name, a path, or a profile; "declared":
+---  this machine with the figures that nobody has measured
+---@return mrt.Device|true|nil profile
+---@return string? message  no such device, a file that cannot be read
+function device.use(given)
+  chosen = true
+  if given == "declared" then return core.set_device() or true end
+  local profile, message = given, nil
+  if type(given) == "string" then profile, message = device.find(given) end
+  if not profile then return nil, message end
+  local flat, problem = read.table(profile)
+  if not flat then core.fail("value", "device.use", problem) end
+  core.set_device(flat)
+  return profile
+end
+
+--- Return the figures of the device that plans are made for.
+---@return table
+function device.current()
+  device.ready()
+  return core.device()
+end
+
+--- Take this machine's measured profile, if there is one and no other device
+--- was chosen.  MRT_DEVICE names one to `use`.  Plans call it.
+function device.ready()
+  if chosen then return end
+  chosen = true
+  local name = os.getenv "MRT_DEVICE"
+  if name and name ~= "" then
+    local ok, message = device.use(name)
+    if not ok then core.fail("value", "MRT_DEVICE", message) end
+    return
+  end
+  local profile = cache.load()
+  if profile then core.set_device((read.table(profile))) end
+end
+
+--- Measure this machine, which takes about a second, keep the profile for later
+--- programs, and make plans with it.
+---@param options? {save: boolean?, cpu: boolean?}  save = false keeps nothing
+---@return mrt.Device profile
+---@return string? path     where it is kept
+---@return string? message  why it is not
+function device.profile(options)
+  local o = require "mrt.options".read("device.profile", options,
+    { save = true, cpu = false })
+  local profile = require "mrt.device.measure".run(o)
+  profile.key = cache.key()
+  device.use(profile)
+  if not o.save then return profile end
+  return profile, cache.save(profile)
+end
+
+--- Return the bytes that this process can still get, 0 where nobody knows.  A
+--- run that must get more is refused before it begins.
+---@param bytes? integer|boolean  so many, instead of asking the system; false:
+---  refuse nothing; true: ask again
+---@return integer
+function device.available(bytes) return core.available(bytes) end
+
+return device

@@ -1,0 +1,241 @@
+--- measure.lua -- how fast is this machine?
+---
+--- Short programs of ordinary operators run with a clock at every node, about a
+--- second in all.  A kind of work goes at the flop/s of its nodes; products have
+--- edges as well, found from thin ones.  Everything is a median, so that what
+--- else the machine does matters little.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local compile = require "mrt.compile"
+local op = core.op
+
+local measure = {}
+
+local ROUNDS = 5
+
+local function randn(...)
+  local x = op.randn { shape = { ... } }
+  core.eval { x }
+  return x
+end
+
+-- The nodes of fn(inputs), as {class, flops, bytes, seconds}.
+local function nodes(fn, inputs, o)
+  local step = compile.compile(fn, { name = "mrt.device.profile" })
+  return step:measure({ rounds = o.rounds or ROUNDS, cpu = o.cpu },
+    table.unpack(inputs))
+end
+
+-- Seconds of the only node of a class.
+local function seconds_of(class, fn, inputs, o)
+  local sum = 0
+  for _, n in ipairs(nodes(fn, inputs, o).steps) do
+    if n.class == class then sum = sum + n.measured end
+  end
+  return sum
+end
+
+local function product(m, n, k, o)
+  return seconds_of("matmul", function(a, b) return op.matmul(a, b) end,
+    { randn(m, k), randn(k, n) }, o)
+end
+
+-- The edge e for which (thin + e) / (full + e) is the ratio of two times.
+local function edge(thin, full, ratio)
+  if not (ratio < 1) then return full end
+  return math.max(0, math.min(full, (full * ratio - thin) / (1 - ratio)))
+end
+
+local FULL, THIN = 512, 16
+
+local function products(o)
+  local all = product(FULL, FULL, FULL, o)
+  local e = {}
+  for i = 1, 3 do
+    local size = { FULL, FULL, FULL }
+    size[i] = THIN
+    e[i] = edge(THIN, FULL, product(size[1], size[2], size[3], o) / all)
+  end
+  return 2 * (FULL + e[1]) * (FULL + e[2]) * (FULL + e[3]) / all, e
+end
+
+local function products_f64(o, f32)
+  local size = FULL // 2
+  local a = op.randn { shape = { size, size }, dtype = "f64" }
+  core.eval { a }
+  local slow = seconds_of("matmul", op.matmul, { a, a }, o)
+  return f32 * math.min(1, product(size, size, size, o) / slow)
+end
+
+local HEADS = 8
+
+-- flop/s of causal attention over `length` keys of `width`.
+local function attention(length, width, o)
+  local q, flops, time = randn(2, length, HEADS, width), 0, 0
+  local result = nodes(function(x)
+    local y = op.attention(x, x, x, { causal = true })
+    return core.grad({ y:sum() }, { x })[1]
+  end, { q }, o)
+  for _, n in ipairs(result.steps) do
+    if n.class == "attention" then
+      flops, time = flops + n.flops, time + n.measured
+    end
+  end
+  return flops / time
+end
+
+-- The e for which a and b flop/s are r * n / (n + e) at n of `na` and `nb`.
+local function saturation(a, na, b, nb)
+  local e = a < b and (b - a) / (a / na - b / nb) or 0
+  return math.max(0, math.min(e, 4 * na))
+end
+
+-- Of a query a causal one sees half of the keys; products are as wide as a key
+-- and a value together.
+local function attention_rate(o)
+  local short, narrow = attention(64, 64, o), attention(256, 32, o)
+  local long = attention(256, 64, o)
+  local keys = saturation(short, 32.5, long, 128.5)
+  local width = saturation(narrow, 64, long, 128)
+  return long * (128.5 + keys) / 128.5 * (128 + width) / 128, { 0, keys, width }
+end
+
+local ELEMENTS = 1 << 16
+
+-- Programs with nodes of the other kinds.
+local programs = {
+  norm = function(x)
+    local rows = x:reshape(-1, 256)
+    local y = op.layer_norm(rows, rows:slice(1, 1, 1):reshape(256),
+      rows:slice(1, 2, 2):reshape(256))
+    return core.grad({ (y * y):sum() }, { x })[1]
+  end,
+  activation = function(x)
+    return core.grad({ op.gelu(x):sum() }, { x })[1]
+  end,
+  softmax = function(x)
+    local rows = x:reshape(-1, 256)
+    local y = op.softmax(rows, { dim = 2 })
+    return core.grad({ (y * y):sum() }, { x })[1]
+  end,
+  dropout = function(x) return op.dropout(x, { p = 0.1 }) end,
+  random = function(x) return op.randn { shape = x.shape } end,
+  pointwise = function(x)
+    return op.sqrt(op.exp(op.sin(x)) * x + x)
+  end,
+  reduce = function(x)
+    return op.sum(x:reshape(-1, 256), { dim = { 1 } }), op.sum(x)
+  end,
+  move = function(x)
+    local ids = op.arange { stop = 256, dtype = "i64" }
+    local y = op.embedding(x:reshape(256, -1), ids)
+    return core.grad({ (y * y):sum() }, { x })[1]
+  end,
+}
+
+local function rate(class, o)
+  local flops, time = 0, 0
+  for _, n in ipairs(nodes(programs[class], { o.x }, o).steps) do
+    if n.class == class and n.flops > 0 then
+      flops, time = flops + n.flops, time + math.max(n.measured - o.launch, 1e-9)
+    end
+  end
+  return time > 0 and flops / time or nil
+end
+
+local function update_rate(o)
+  local optim = require "mrt.optim"
+  local p = core.variable(o.x, "p")
+  local opt = optim.adamw({ p }, { lr = 0.0 })
+  local flops, time = 0, 0
+  for _, n in ipairs(nodes(function(g) opt:step { g } end, { o.x }, o).steps) do
+    if n.class == "update" and n.flops > 100 then
+      flops, time = flops + n.flops, time + math.max(n.measured - o.launch, 1e-9)
+    end
+  end
+  return flops / time
+end
+
+-- Bytes a second of z = x + y over `n` elements.
+local function bandwidth(n, o)
+  local x = randn(n)
+  local time = seconds_of("pointwise", function(a, b) return a + b end,
+    { x, randn(n) }, o)
+  return 12 * n / math.max(time - o.launch, 1e-9)
+end
+
+local function median(list)
+  table.sort(list)
+  return list[(#list + 1) // 2]
+end
+
+-- Seconds of a node that does nothing, and of a call beside its nodes.
+local function launch(o)
+  local fn = function(x)
+    local y = x
+    for _ = 1, 16 do y = op.cumsum(y, { dim = 1 }) end
+    return y
+  end
+  local x = randn(2)
+  local result, times = nodes(fn, { x }, o), {}
+  for i, n in ipairs(result.steps) do times[i] = n.measured end
+  local step = compile.compile(fn, { name = "mrt.device.profile" })
+  local calls = {}
+  local clock = o.cpu and os.clock or core.clock
+  for i = 1, 51 do
+    local began = clock()
+    step(x)
+    calls[i] = clock() - began
+  end
+  local each = median(times)
+  return each, math.max(0, median(calls) - each * #times)
+end
+
+-- Bytes of the largest cache that a processor sees.
+local function cache_bytes()
+  local most
+  for index = 0, 4 do
+    local file = io.open(
+      ("/sys/devices/system/cpu/cpu0/cache/index%d/size"):format(index))
+    local kib = file and file:read("a"):match "^(%d+)K"
+    if file then file:close() end
+    most = kib and math.max(most or 0, kib * 1024) or most
+  end
+  return most
+end
+
+--- Measure; the result is a profile (lua/mrt/device/read.lua).
+---@param o? {cpu: boolean?}  processor time instead of real time: for one
+---  thread on a machine with much else to do
+---@return mrt.Device
+function measure.run(o)
+  o = { cpu = o and o.cpu }
+  local declared = core.device()
+  o.x = randn(ELEMENTS)
+  local each, call = launch(o)
+  o.launch = each
+  local matrix, edge_of = products(o)
+  local attended, attention_edge = attention_rate(o)
+  local rates = { matmul = matrix, convolution = matrix, attention = attended,
+    update = update_rate(o) }
+  for class in pairs(programs) do rates[class] = rate(class, o) end
+  rates.pooling = rates.reduce
+  return {
+    name = declared.name .. "-measured", align = declared.align,
+    threads = declared.threads, serial = declared.serial,
+    launch = each, call = call, rate = rates,
+    flops = { f32 = matrix, f64 = products_f64(o, matrix) },
+    edge = { matmul = edge_of, convolution = edge_of,
+      attention = attention_edge },
+    cache = { capacity = math.min((cache_bytes() or 8e6) / 2, 32e6),
+      bandwidth = bandwidth(ELEMENTS, o) },
+    memory = { capacity = math.max(core.available(), 1),
+      bandwidth = bandwidth(1 << 22, o) },
+    slow = { capacity = declared.slow_capacity, read = declared.slow_read,
+      write = declared.slow_write, latency = declared.slow_latency },
+  }
+end
+
+return measure

@@ -1,0 +1,232 @@
+--- read.lua -- a device's profile: what users write, checked
+---
+---     return {
+---       name = "my-card",                     -- required, as what is marked *
+---       about = "...", source = "...",
+---       align = 256,                          -- bytes; default 64
+---       memory = {name = "HBM2", capacity = 40e9, bandwidth = 1.5e12},  -- *
+---       cache = {name = "L2", capacity = 40e6, bandwidth = 7e12},
+---       slow = {name = "host", capacity = 1e12, read = 25e9, write = 25e9,
+---         latency = 1e-5},                    -- or bandwidth for both
+---       flops = {f32 = 19.5e12, bf16 = 312e12},   -- *f32; of large products
+---       vector = 19.5e12,                     -- of other work; default f32's
+---       efficiency = 0.8,                     -- of these figures, in practice
+---       rate = {norm = 1e12},                 -- of one kind of work, flop/s
+---       edge = {matmul = {64, 64, 32}},       -- core/mrt.h, mrt_device_profile
+---       launch = 3e-6, call = 1e-5,           -- seconds a node, a run
+---       threads = 1, serial = 0,
+---     }
+---
+--- Capacities are bytes, bandwidths bytes a second, times seconds.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local read = {}
+
+local known -- dtypes and kinds of work, as the core has them
+
+local function names()
+  known = known or core.device()
+  return known
+end
+
+---@class mrt.Device
+---@field name string
+---@field about? string
+---@field source? string
+---@field memory {name: string?, capacity: number, bandwidth: number}
+---@field cache? {name: string?, capacity: number, bandwidth: number}
+---@field slow? table  name, capacity, latency; bandwidth, or read and write
+---@field flops table<mrt.DType, number>
+
+local kinds = {
+  name = "string", about = "string", source = "string", key = "string",
+  align = "number", threads = "number", vector = "number",
+  efficiency = "number", launch = "number", call = "number",
+  serial = "number", memory = "table", cache = "table", slow = "table",
+  flops = "table", rate = "table", edge = "table",
+}
+local tier = { name = "string", capacity = "number", bandwidth = "number" }
+local slow_tier = { name = "string", capacity = "number", bandwidth = "number",
+  read = "number", write = "number", latency = "number" }
+
+local function fail(text, ...) error({ profile = text:format(...) }, 0) end
+
+local function list(of)
+  local out = {}
+  for name in pairs(of) do out[#out + 1] = tostring(name) end
+  table.sort(out)
+  return table.concat(out, ", ")
+end
+
+local function show(value)
+  return type(value) == "table" and "a table" or tostring(value)
+end
+
+-- The kind that `fields`, a table or a function of the name, wants.
+local function wanted_kind(where, name, fields)
+  if type(fields) == "table" then
+    return fields[name] or fail("no field '%s%s' (fields: %s)", where,
+      tostring(name), list(fields))
+  end
+  return fields(name) or fail("no field '%s%s'", where, tostring(name))
+end
+
+-- Every field of `t` is known, of its kind, and a number makes sense.
+local function check(t, where, fields)
+  for name, value in pairs(t) do
+    local wanted = wanted_kind(where, name, fields)
+    if type(value) ~= wanted then
+      fail("field '%s%s': a %s wanted, got %s", where, name, wanted, show(value))
+    elseif wanted == "number" and not (value >= 0 and value < math.huge) then
+      fail("field '%s%s': zero or a positive number wanted, got %s", where, name,
+        tostring(value))
+    end
+  end
+end
+
+local function positive(value, where)
+  if value == nil then fail("field '%s' is missing", where) end
+  if value <= 0 then
+    fail("field '%s': a positive number wanted, got %s", where, tostring(value))
+  end
+  return value
+end
+
+-- A function of a name: the kind of value it wants in a set of the core's.
+local function among(set, kind)
+  return function(name) return names()[set][name] and kind end
+end
+
+local function check_tiers(p)
+  check(p.memory, "memory.", tier)
+  positive(p.memory.bandwidth, "memory.bandwidth")
+  positive(p.memory.capacity, "memory.capacity")
+  check(p.slow or {}, "slow.", slow_tier)
+  if not p.cache then return end
+  check(p.cache, "cache.", tier)
+  positive(p.cache.capacity, "cache.capacity")
+  positive(p.cache.bandwidth, "cache.bandwidth")
+end
+
+local function check_work(p)
+  check(p.flops, "flops.", among("matrix", "number"))
+  positive(p.flops.f32, "flops.f32")
+  check(p.rate or {}, "rate.", among("rate", "number"))
+  for name, rate in pairs(p.rate or {}) do positive(rate, "rate." .. name) end
+  check(p.edge or {}, "edge.", among("edge", "table"))
+  for kind, edge in pairs(p.edge or {}) do
+    check(edge, "edge." .. kind .. ".", { "number", "number", "number" })
+    if #edge ~= 3 then fail("field 'edge.%s': three numbers wanted", kind) end
+  end
+  if p.vector then positive(p.vector, "vector") end
+end
+
+local function check_all(p)
+  check(p, "", kinds)
+  for _, name in ipairs { "name", "memory", "flops" } do
+    if p[name] == nil then fail("field '%s' is missing", name) end
+  end
+  check_tiers(p)
+  check_work(p)
+  if p.efficiency and not (p.efficiency > 0 and p.efficiency <= 1) then
+    fail("field 'efficiency': more than 0 and at most 1 wanted, got %s",
+      tostring(p.efficiency))
+  end
+end
+
+-- Kinds of work at the rate of products unless said otherwise.
+local of_products = { matmul = true, convolution = true, attention = true }
+
+local function rates(p, share)
+  local out = {}
+  for kind in pairs(names().rate) do
+    local plain = of_products[kind] and p.flops.f32 or p.vector or p.flops.f32
+    out[kind] = (p.rate and p.rate[kind] or plain) * share
+  end
+  return out
+end
+
+local function edges(p)
+  local out = {}
+  for kind in pairs(names().edge) do
+    out[kind] = p.edge and p.edge[kind] or { 0, 0, 0 }
+  end
+  return out
+end
+
+-- Every dtype, 0 where the profile has no figure.
+local function matrix(p, share)
+  local out = {}
+  for dtype in pairs(names().matrix) do
+    out[dtype] = (p.flops[dtype] or 0) * share
+  end
+  return out
+end
+
+local defaults = { align = 64, threads = 1, efficiency = 1, launch = 0,
+  call = 0, serial = 0 }
+local no_slow = { capacity = 0, latency = 0, bandwidth = 0 }
+
+-- p's fields, then those of `otherwise`.
+local function filled(p, otherwise)
+  return setmetatable({}, { __index = function(_, name)
+    if p and p[name] ~= nil then return p[name] end
+    return otherwise[name]
+  end })
+end
+
+local function flat(given)
+  local p, slow = filled(given, defaults), filled(given.slow, no_slow)
+  local share, memory = p.efficiency, given.memory
+  local cache = p.cache or { capacity = 0, bandwidth = memory.bandwidth }
+  return {
+    name = p.name, align = p.align, threads = p.threads,
+    capacity = memory.capacity, bandwidth = memory.bandwidth * share,
+    cache = cache.capacity, cache_bandwidth = cache.bandwidth * share,
+    launch = p.launch, call = p.call, serial = p.serial,
+    matrix = matrix(p, share), rate = rates(p, share), edge = edges(p),
+    slow_capacity = slow.capacity, slow_latency = slow.latency,
+    slow_read = slow.read or slow.bandwidth,
+    slow_write = slow.write or slow.bandwidth,
+  }
+end
+
+--- Check a profile and return it as the core takes it.
+---@param profile any
+---@return table? flat
+---@return string? message  the field, and what was wanted
+function read.table(profile)
+  if type(profile) ~= "table" then
+    return nil, ("a table wanted, got %s"):format(type(profile))
+  end
+  local ok, result = pcall(function()
+    check_all(profile)
+    return flat(profile)
+  end)
+  if ok then return result end
+  if type(result) ~= "table" then error(result, 0) end
+  return nil, result.profile
+end
+
+--- Read a file that returns a profile.  It sees nothing but its own text.
+---@param path string
+---@return mrt.Device? profile
+---@return string? message
+function read.file(path)
+  local file, message = io.open(path, "rb")
+  if not file then return nil, message end
+  local text = file:read "a"
+  file:close()
+  local chunk, problem = load(text or "", "@" .. path, "t", {})
+  if not chunk then return nil, problem end
+  local ok, profile = pcall(chunk)
+  if not ok then return nil, tostring(profile) end
+  local _, bad = read.table(profile)
+  if bad then return nil, ("%s: %s"):format(path, bad) end
+  return profile
+end
+
+return read
