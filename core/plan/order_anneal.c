@@ -113,6 +113,26 @@ static bool any_with(const mrt_lists *l, int node, const bool *with) {
   return false;
 }
 
+static bool all_with(const mrt_lists *l, int node, const bool *with) {
+  for (int k = l->start[node]; k < l->start[node + 1]; k++)
+    if (!with[l->item[k]]) return false;
+  return l->start[node] < l->start[node + 1];
+}
+
+/* What only the moved nodes wait for goes along later, what waits only for
+ * them goes along earlier; how many do. */
+static int take_along(annealing *m, move w) {
+  const int *order = m->p->order;
+  const mrt_lists *far = w.later ? &m->f->after : &m->f->before;
+  int n = w.to - w.from + 1, more = 0;
+  for (int i = 0; i < n; i++) {
+    int node = order[w.later ? w.to - i : w.from + i];
+    if (m->with[node] || !all_with(far, node, m->with)) continue;
+    m->with[node] = true, more++;
+  }
+  return more;
+}
+
 /* Fill m->nodes; false when that changes nothing. */
 static bool arrange(annealing *m, move w) {
   const int *order = m->p->order;
@@ -123,6 +143,7 @@ static bool arrange(annealing *m, move w) {
     m->with[node] = m->with[node] || any_with(near, node, m->with);
     moved += m->with[node];
   }
+  if (draw(m, 2)) moved += take_along(m, w);
   at[w.later] = 0, at[!w.later] = w.later ? n - moved : moved;
   for (int i = w.from; i <= w.to; i++) {
     bool with = m->with[order[i]];

@@ -3,7 +3,8 @@
  *   method  The best of a few orders (order_start.c) by simulating each; of a
  *           small graph the best of all (order_exact.c); otherwise moves at
  *           the peak (order_moves.c), from several starts unless the graph is
- *           large.  All stop at the bound that holds for any order.  Ties go
+ *           large, and random walks (order_anneal.c) where the bound leaves
+ *           room.  All stop at the bound that holds for any order.  Ties go
  *           to program order.
  *   never   needs more than program order, or looks at the clock
  *
@@ -17,8 +18,14 @@ enum {
   MANY_SETS = 1 << 18, /* ... and over one of EXACT_FOR_SURE nodes */
   EXACT_FOR_SURE = 24,
   LARGE = 20000,      /* nodes up to which moves start from every order */
-  THOROUGH = 1000,    /* nodes up to which they start again, */
-  WALK = 2000, WALKS = 7,
+  THOROUGH = 1000,    /* nodes up to which random walks follow: */
+  CLOSE = 256,        /* none if the peak is that part above its bound; */
+  NEAR = 32,          /* only a short one if it is that part above it, */
+  ENOUGH = 4,         /* or if so many starts have led to the same peak */
+  WALKS = 3,          /* and that did not help; else so many more */
+  SHORT = 8,          /* how much shorter the first is */
+  WORK_WALK = 16000,  /* positions looked at by a walk, per node of these, */
+  WALK_NODES = 250,   /* ... and none beyond */
   WORK_SMALL = 10000, /* edges looked at by the moves, per node of these */
   WORK_LARGE = 500    /* ... and per node beyond */
 };
@@ -30,7 +37,6 @@ typedef struct ordering {
   int *order, *best;   /* node numbers */
   int64_t peak, floor; /* of `best`; of any order */
   int agreed;          /* starts from which moves have led to `peak` */
-  bool near;           /* take as good an order too: go elsewhere from there */
 } ordering;
 
 typedef mrt_status (*start)(const mrt_flow *f, mrt_arena *a, int *order);
@@ -43,7 +49,7 @@ static void copy(int *to, const int *from, int n) {
 }
 
 static void keep(ordering *o, const int *order, int64_t peak) {
-  if (peak > o->peak || (peak == o->peak && !o->near)) return;
+  if (peak >= o->peak) return;
   o->peak = peak;
   copy(o->best, order, o->flow->nodes);
 }
@@ -97,21 +103,29 @@ static mrt_status try_all(ordering *o, bool moves) {
   return MRT_OK;
 }
 
-/* Random moves from the best order, longer each time, until they lead to the
- * same peak again. */
-static mrt_status anneal(ordering *o) {
-  int64_t work = (int64_t)WALK * o->flow->nodes;
-  for (int i = 0, same = 0; i < WALKS && same < 3 && o->peak > o->floor; i++) {
-    mrt_arena a;
-    mrt_arena_init(&a, o->arena.allocator);
-    int64_t before = o->peak, peak = load(o, o->best);
-    mrt_status s = mrt_order_anneal(&o->profile, &a, o->floor, (uint64_t)i,
-                                    work << i, &peak, o->order);
-    mrt_arena_free(&a);
-    MRT_TRY(s);
-    MRT_TRY(improve(o, o->order));
-    same = o->peak < before ? 0 : same + 1;
-  }
+/* One random walk from the best order, and moves from the best it met. */
+static mrt_status walk(ordering *o, uint64_t seed, int64_t work) {
+  mrt_arena a;
+  mrt_arena_init(&a, o->arena.allocator);
+  int64_t peak = load(o, o->best);
+  mrt_status s =
+      mrt_order_anneal(&o->profile, &a, o->floor, seed, work, &peak, o->order);
+  mrt_arena_free(&a);
+  return s ? s : improve(o, o->order);
+}
+
+/* Is the best at most 1 / part above what any order needs? */
+static bool within(const ordering *o, int part) {
+  return o->peak - o->floor <= o->floor / part;
+}
+
+static mrt_status try_walks(ordering *o) {
+  int n = o->flow->nodes;
+  int64_t work = (int64_t)WORK_WALK * (n < WALK_NODES ? n : WALK_NODES);
+  if (within(o, CLOSE)) return MRT_OK;
+  MRT_TRY(walk(o, 0, work / SHORT));
+  for (int i = 1; i <= WALKS && o->agreed <= ENOUGH && !within(o, NEAR); i++)
+    MRT_TRY(walk(o, (uint64_t)i, work));
   return MRT_OK;
 }
 
@@ -126,7 +140,7 @@ static mrt_status choose(ordering *o) {
   if (o->peak <= o->floor || done) return MRT_OK;
   if (n <= LARGE) {
     MRT_TRY(try_all(o, true));
-    return n <= THOROUGH ? anneal(o) : MRT_OK;
+    return n <= THOROUGH ? try_walks(o) : MRT_OK;
   }
   copy(o->order, o->best, n);
   return improve(o, o->order);
