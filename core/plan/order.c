@@ -43,7 +43,8 @@ static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena) {
   plan->info.working_set = (size_t)working;
   plan->info.order_free_bound = (size_t)any;
   if (fixed || flow.real < 2) return MRT_OK;
-  MRT_TRY(mrt_order_choose(&flow, plan->ctx->allocator, any, order, &peak));
+  MRT_TRY(mrt_order_choose(&flow, plan->ctx->allocator, any,
+                           plan->options.effort, order, &peak));
   return apply(plan, &flow, order);
 }
 

@@ -99,9 +99,10 @@ mrt_found mrt_exact_window(mrt_exact *x, mrt_profile *p, int from, int to,
                            int64_t *peak, int64_t *work);
 
 /* The order with the least peak that is found: fills best[nodes].  `floor` is
- * what any order needs. */
+ * what any order needs; an effort above 1 searches so much longer. */
 mrt_status mrt_order_choose(const mrt_flow *f, const mrt_allocator *allocator,
-                            int64_t floor, int *best, int64_t *peak);
+                            int64_t floor, int effort, int *best,
+                            int64_t *peak);
 
 /* What every order needs at some node: *working counts the node's own inputs,
  * outputs and scratch, *any all that must be alive while it runs. */

@@ -22,10 +22,10 @@ enum {
   CLOSE = 256,        /* none if the peak is that part above its bound; */
   NEAR = 32,          /* only a short one if it is that part above it, */
   ENOUGH = 4,         /* or if so many starts have led to the same peak */
-  WALKS = 3,          /* and that did not help; else so many more */
+  WALKS = 5,          /* and that did not help; else so many, or fewer */
   SHORT = 8,          /* how much shorter the first is */
   WORK_WALK = 16000,  /* positions looked at by a walk, per node of these, */
-  WALK_NODES = 250,   /* ... and none beyond */
+  WALK_NODES = 250,   /* ... and none beyond, in all walks together */
   WORK_SMALL = 10000, /* edges looked at by the moves, per node of these */
   WORK_LARGE = 500    /* ... and per node beyond */
 };
@@ -36,7 +36,8 @@ typedef struct ordering {
   mrt_profile profile; /* for trying */
   int *order, *best;   /* node numbers */
   int64_t peak, floor; /* of `best`; of any order */
-  int agreed;          /* starts from which moves have led to `peak` */
+  int effort;
+  int agreed; /* starts from which moves have led to `peak` */
 } ordering;
 
 typedef mrt_status (*start)(const mrt_flow *f, mrt_arena *a, int *order);
@@ -119,13 +120,21 @@ static bool within(const ordering *o, int part) {
   return o->peak - o->floor <= o->floor / part;
 }
 
+/* How many walks, after a short one that found nothing new. */
+static int walks(const ordering *o) {
+  int n = o->flow->nodes;
+  int usual = n < WALK_NODES ? WALKS : WALKS * WALK_NODES / n;
+  if (o->effort > 1) return WALKS * o->effort;
+  return n > THOROUGH || o->agreed > ENOUGH || within(o, NEAR) ? 0 : usual;
+}
+
 static mrt_status try_walks(ordering *o) {
   int n = o->flow->nodes;
   int64_t work = (int64_t)WORK_WALK * (n < WALK_NODES ? n : WALK_NODES);
-  if (within(o, CLOSE)) return MRT_OK;
+  if (o->effort <= 1 && within(o, CLOSE)) return MRT_OK;
   MRT_TRY(walk(o, 0, work / SHORT));
-  for (int i = 1; i <= WALKS && o->agreed <= ENOUGH && !within(o, NEAR); i++)
-    MRT_TRY(walk(o, (uint64_t)i, work));
+  for (int i = 0, most = walks(o); i < most && o->peak > o->floor; i++)
+    MRT_TRY(walk(o, (uint64_t)i + 1, work));
   return MRT_OK;
 }
 
@@ -140,15 +149,18 @@ static mrt_status choose(ordering *o) {
   if (o->peak <= o->floor || done) return MRT_OK;
   if (n <= LARGE) {
     MRT_TRY(try_all(o, true));
-    return n <= THOROUGH ? try_walks(o) : MRT_OK;
+    return n <= THOROUGH || o->effort > 1 ? try_walks(o) : MRT_OK;
   }
   copy(o->order, o->best, n);
   return improve(o, o->order);
 }
 
 mrt_status mrt_order_choose(const mrt_flow *f, const mrt_allocator *allocator,
-                            int64_t floor, int *best, int64_t *peak) {
-  ordering o = { .flow = f, .best = best, .peak = INT64_MAX, .floor = floor };
+                            int64_t floor, int effort, int *best,
+                            int64_t *peak) {
+  ordering o = {
+    .flow = f, .best = best, .peak = INT64_MAX, .floor = floor, .effort = effort
+  };
   mrt_arena_init(&o.arena, allocator);
   mrt_status s = mrt_profile_make(&o.profile, f, &o.arena);
   o.order = MRT_NEW(&o.arena, int, f->nodes);
