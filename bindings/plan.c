@@ -139,9 +139,11 @@ static mrt_plan_options read_options(lua_State *L, int arg) {
   lua_getfield(L, arg, "order");
   const char *order = lua_tostring(L, -1);
   o.keep_order = order && strcmp(order, "program") == 0;
+  lua_getfield(L, arg, "effort");
+  o.effort = (int)lua_tointeger(L, -1);
   lua_getfield(L, arg, "name"); /* the table keeps the string */
   o.name = lua_tostring(L, -1);
-  lua_pop(L, 2);
+  lua_pop(L, 3);
   return o;
 }
 

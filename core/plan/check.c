@@ -3,44 +3,126 @@
  *   question  does every read see the value that was written for it?
  *   method    Walk the steps with a map from bytes to the value written there
  *             last: each node's inputs must still be whole, and its outputs
- *             then own their bytes.  Knows places only; nothing of lifetimes,
- *             of in-place rules or of how offsets were found.
- *   cost      O(steps * slots alive)
+ *             then own their bytes.  Knows offsets only; nothing of lifetimes,
+ *             of in-place rules or of how they were found.
+ *   cost      O(operands * log slots)
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/plan.h"
 
-/* What is known to lie at [from, to) of the arena. */
+#include <stdlib.h>
+
+/* A set of numbers: bit i of level 0 for number i, bit i of a level above for
+ * a word of the one below that is not 0. */
+enum { LEVELS = 6 };
+typedef struct set {
+  uint64_t *level[LEVELS];
+  int words[LEVELS], count;
+} set;
+
+/* Places are the distinct offsets of slots, in rising order.  What is known to
+ * lie at a place reaches to `to`; no two overlap. */
 typedef struct held {
-  size_t from, to;
+  size_t to;
   int base; /* value id */
 } held;
 
 typedef struct checking {
   const mrt_plan *plan;
-  held *now;
-  int count, room;
+  size_t *offset; /* by place */
+  int *place;     /* by slot */
+  held *now;      /* by place, for those in `holding` */
+  set holding;
   mrt_arena arena;
 } checking;
+
+/* ---- the set ------------------------------------------------------------- */
+
+static bool set_make(set *s, mrt_arena *arena, int n) {
+  do {
+    s->words[s->count] = n = n / 64 + 1;
+    s->level[s->count] = MRT_NEW(arena, uint64_t, n);
+    if (!s->level[s->count++]) return false;
+  } while (n > 1);
+  return true;
+}
+
+static void set_add(set *s, int i) {
+  for (int l = 0; l < s->count; l++, i /= 64)
+    s->level[l][i / 64] |= (uint64_t)1 << i % 64;
+}
+
+static void set_remove(set *s, int i) {
+  for (int l = 0; l < s->count; l++, i /= 64)
+    if (s->level[l][i / 64] &= ~((uint64_t)1 << i % 64)) return;
+}
+
+/* The first member from i on, up or down; -1: none. */
+static int set_find(const set *s, int i, bool up) {
+  for (int l = 0; l < s->count && i >= 0 && i / 64 < s->words[l]; l++) {
+    uint64_t all = ~(uint64_t)0, word = s->level[l][i / 64];
+    word &= up ? all << i % 64 : all >> (63 - i % 64);
+    if (!word) {
+      i = i / 64 + (up ? 1 : -1);
+      continue;
+    }
+    for (i = i / 64;; word = s->level[--l][i]) {
+      i = i * 64 + (up ? __builtin_ctzll(word) : 63 - __builtin_clzll(word));
+      if (l == 0) return i;
+    }
+  }
+  return -1;
+}
+
+/* ---- what lies where ----------------------------------------------------- */
 
 static const mrt_slot *arena_slot(const checking *c, const mrt_value *v) {
   const mrt_slot *s = &c->plan->slots[v->base->slot];
   return mrt_slot_in_arena(s) ? s : NULL;
 }
 
-static bool whole(const checking *c, const mrt_value *v) {
-  for (int i = 0; i < c->count; i++)
-    if (c->now[i].base == v->base->id) return true;
-  return false;
+static int by_size(const void *a, const void *b) {
+  size_t x = *(const size_t *)a, y = *(const size_t *)b;
+  return x < y ? -1 : x > y;
 }
 
-/* Whatever lies in [from, to) is overwritten. */
-static void overwrite(checking *c, size_t from, size_t to) {
-  int kept = 0;
-  for (int i = 0; i < c->count; i++)
-    if (c->now[i].to <= from || c->now[i].from >= to)
-      c->now[kept++] = c->now[i];
-  c->count = kept;
+static mrt_status make_places(checking *c) {
+  const mrt_plan *p = c->plan;
+  int n = 0;
+  c->offset = MRT_NEW(&c->arena, size_t, p->slot_count);
+  c->place = MRT_NEW(&c->arena, int, p->slot_count);
+  c->now = MRT_NEW(&c->arena, held, p->slot_count);
+  if (!c->offset || !c->place || !c->now ||
+      !set_make(&c->holding, &c->arena, p->slot_count))
+    return mrt_nomem(&p->ctx->error);
+  for (int i = 0; i < p->slot_count; i++) c->offset[i] = p->slots[i].offset;
+  qsort(c->offset, (size_t)p->slot_count, sizeof *c->offset, by_size);
+  for (int i = 0; i < p->slot_count; i++)
+    if (n == 0 || c->offset[i] != c->offset[n - 1])
+      c->offset[n++] = c->offset[i];
+  for (int i = 0; i < p->slot_count; i++)
+    c->place[i] =
+        (int)((size_t *)bsearch(&p->slots[i].offset, c->offset, (size_t)n,
+                                sizeof *c->offset, by_size) -
+              c->offset);
+  return MRT_OK;
+}
+
+static bool whole(const checking *c, const mrt_value *v) {
+  int at = c->place[v->base->slot];
+  if (mrt_type_bytes(&v->base->type) == 0) return true;
+  return set_find(&c->holding, at, true) == at &&
+         c->now[at].base == v->base->id;
+}
+
+/* Whatever lies within `bytes` from a place is overwritten. */
+static void overwrite(checking *c, int place, size_t bytes) {
+  size_t from = c->offset[place], to = from + bytes;
+  if (bytes == 0) return;
+  int at = set_find(&c->holding, place, false);
+  if (at >= 0 && c->now[at].to > from) set_remove(&c->holding, at);
+  while ((at = set_find(&c->holding, place, true)) >= 0 && c->offset[at] < to)
+    set_remove(&c->holding, at);
 }
 
 static mrt_status fail(const checking *c, int step, const char *what) {
@@ -56,10 +138,11 @@ static mrt_status write_value(checking *c, int step, const mrt_value *v) {
   size_t bytes = mrt_type_bytes(&v->type);
   if (s->offset + bytes > c->plan->arena_bytes)
     return fail(c, step, "an output lies outside the arena");
-  overwrite(c, s->offset, s->offset + bytes);
-  if (!MRT_PUSH_ROOM(&c->arena, c->now, c->count, c->room))
-    return mrt_nomem(&c->plan->ctx->error);
-  c->now[c->count++] = (held){ s->offset, s->offset + bytes, v->id };
+  int place = c->place[v->slot];
+  overwrite(c, place, bytes);
+  if (bytes == 0) return MRT_OK;
+  c->now[place] = (held){ s->offset + bytes, v->id };
+  set_add(&c->holding, place);
   return MRT_OK;
 }
 
@@ -79,6 +162,17 @@ static bool disturbs_input(const checking *c, const mrt_node *n) {
   return false;
 }
 
+static bool disturbs_scratch(const checking *c, const mrt_node *n) {
+  const mrt_slot *s = &c->plan->slots[n->scratch_slot];
+  for (int k = 0; k < n->nout; k++) {
+    const mrt_slot *out = arena_slot(c, n->out[k]);
+    if (out && out->offset < s->offset + s->bytes &&
+        s->offset < out->offset + out->bytes)
+      return true;
+  }
+  return false;
+}
+
 static mrt_status check_step(checking *c, int i) {
   const mrt_node *n = c->plan->graph.nodes[i];
   if (disturbs_input(c, n)) return fail(c, i, "an output lies on an input");
@@ -87,10 +181,14 @@ static mrt_status check_step(checking *c, int i) {
       return fail(c, i, "an input has been overwritten or was never written");
   if (n->scratch_slot >= 0) {
     const mrt_slot *s = &c->plan->slots[n->scratch_slot];
-    overwrite(c, s->offset, s->offset + s->bytes);
+    if (s->offset + s->bytes > c->plan->arena_bytes)
+      return fail(c, i, "the scratch lies outside the arena");
+    overwrite(c, c->place[n->scratch_slot], s->bytes);
     for (int k = 0; k < n->nin; k++)
       if (arena_slot(c, n->in[k]) && !whole(c, n->in[k]))
         return fail(c, i, "the scratch overlaps an input");
+    if (disturbs_scratch(c, n))
+      return fail(c, i, "the scratch overlaps an output");
   }
   for (int k = 0; k < n->nout; k++) MRT_TRY(write_value(c, i, n->out[k]));
   for (int k = 0; k < n->nout; k++)
@@ -103,6 +201,7 @@ mrt_status mrt_pass_check(mrt_plan *plan) {
   checking c = { .plan = plan };
   mrt_arena_init(&c.arena, plan->ctx->allocator);
   mrt_status s = mrt_graph_check(&plan->graph, &plan->ctx->error);
+  if (!s) s = make_places(&c);
   for (int i = 0; i < plan->graph.node_count && !s; i++) s = check_step(&c, i);
   mrt_arena_free(&c.arena);
   return s;

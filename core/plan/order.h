@@ -37,6 +37,7 @@ typedef struct mrt_profile {
   int *order;           /* position -> node */
   int *last;            /* block -> last position that reads it; -1: none */
   int64_t *start, *use; /* by position: live before it, and during it */
+  int64_t *tried;       /* of the last sweep, by position less `from`: use */
   int *left;            /* by block: scratch of sweeps, 0 between them */
 } mrt_profile;
 
@@ -74,9 +75,13 @@ mrt_status mrt_order_greedy(const mrt_flow *f, mrt_arena *a, int *order);
 mrt_status mrt_order_improve(mrt_profile *p, mrt_arena *a, int64_t floor,
                              int64_t work, int64_t *peak);
 
-/* Move some nodes of the order elsewhere; `seed` says which. */
-mrt_status mrt_order_shake(const mrt_flow *f, mrt_arena *a, uint64_t seed,
-                           int *order);
+/* Lower the peak by random moves, `seed` says which, until `floor` is reached
+ * or `work` (about one per position looked at) is spent.  *peak, of the
+ * profile's order at first, and best[nodes] become those of the best order
+ * met; the profile is left anywhere. */
+mrt_status mrt_order_anneal(mrt_profile *p, mrt_arena *a, int64_t floor,
+                            uint64_t seed, int64_t work, int64_t *peak,
+                            int *best);
 
 enum { MRT_EXACT_NODES = 62 };
 typedef struct mrt_exact mrt_exact;
@@ -92,6 +97,12 @@ typedef enum mrt_found {
  * looked at. */
 mrt_found mrt_exact_window(mrt_exact *x, mrt_profile *p, int from, int to,
                            int64_t *peak, int64_t *work);
+
+/* The order with the least peak that is found: fills best[nodes].  `floor` is
+ * what any order needs; an effort above 1 searches so much longer. */
+mrt_status mrt_order_choose(const mrt_flow *f, const mrt_allocator *allocator,
+                            int64_t floor, int effort, int *best,
+                            int64_t *peak);
 
 /* What every order needs at some node: *working counts the node's own inputs,
  * outputs and scratch, *any all that must be alive while it runs. */

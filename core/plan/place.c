@@ -2,7 +2,8 @@
  *
  *   needs   slots with lifetimes
  *   gives   offsets, the arena's size, the lower bound
- *   method  pack.h, on the slots that live in the arena
+ *   method  pack.h, on the slots that live in the arena; for longer where the
+ *           first packing may not be the lowest and they are few
  *   never   looks at the clock: the same graph gives the same plan
  *
  * SPDX-License-Identifier: MIT */
@@ -40,7 +41,8 @@ static void stack_up(mrt_plan *plan) {
 static mrt_status pack(mrt_plan *plan, mrt_arena *arena) {
   mrt_pack_item *items = MRT_NEW(arena, mrt_pack_item, plan->slot_count);
   mrt_pack_result result;
-  if (!items) return mrt_nomem(&plan->ctx->error);
+  mrt_error *e = &plan->ctx->error;
+  if (!items) return mrt_nomem(e);
   int n = 0;
   for (int i = 0; i < plan->slot_count; i++) {
     const mrt_slot *s = &plan->slots[i];
@@ -49,7 +51,9 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena) {
                                     .first = s->first,
                                     .last = s->last };
   }
-  MRT_TRY(mrt_pack_in(arena, &plan->ctx->error, items, n, 0, 1, &result));
+  MRT_TRY(mrt_pack_in(arena, e, items, n, 0, 1, &result));
+  if (!result.proven && n <= MRT_PACK_SMALL)
+    MRT_TRY(mrt_pack_in(arena, e, items, n, 0, MRT_PACK_EFFORT, &result));
   n = 0;
   for (int i = 0; i < plan->slot_count; i++)
     if (mrt_slot_in_arena(&plan->slots[i]))

@@ -17,8 +17,9 @@ mrt_status mrt_profile_make(mrt_profile *p, const mrt_flow *f,
                       .last = MRT_NEW(arena, int, f->blocks),
                       .start = MRT_NEW(arena, int64_t, f->nodes),
                       .use = MRT_NEW(arena, int64_t, f->nodes),
+                      .tried = MRT_NEW(arena, int64_t, f->nodes),
                       .left = MRT_NEW(arena, int, f->blocks) };
-  bool ok = p->order && p->last && p->start && p->use && p->left;
+  bool ok = p->order && p->last && p->start && p->use && p->tried && p->left;
   return ok ? MRT_OK : MRT_ENOMEM;
 }
 
@@ -85,6 +86,7 @@ int64_t mrt_profile_sweep(mrt_profile *p, int from, int to, const int *nodes,
     int node = nodes[i - from];
     int64_t use = mrt_flow_use(f, node, live, p->left);
     if (use > peak) peak = use;
+    p->tried[i - from] = use;
     if (keep) p->start[i] = live, p->use[i] = use;
     live = step(f, node, live, p->left);
   }

@@ -15,6 +15,7 @@ local format = require "mrt.format"
 local compile = {}
 
 local MOST_PLANS = 16 -- then the oldest is forgotten
+local MOST_EFFORT = 1000
 
 ---@class mrt.CompileOptions
 ---@field name? string        for reports and errors
@@ -26,12 +27,14 @@ local MOST_PLANS = 16 -- then the oldest is forgotten
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
 ---@field order? "memory"|"program"  which order to run in
+---@field effort? integer     how much longer to search for order and offsets, 1 to 1000
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
 ---@field memory? integer|string  a budget for the peak: "2GiB", 2e9
 
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", fuse = "boolean",
   inplace = "boolean", share = "boolean", order = "string",
+  effort = "number",
   checkpoint = "any", memory = "any" }
 
 local function check_callable(who, fn)
@@ -59,6 +62,12 @@ local function check_options(given)
   if order ~= "memory" and order ~= "program" then
     core.fail("value", "compile",
       ("option 'order': memory or program wanted, got %s"):format(order))
+  end
+  local effort = given.effort or 1
+  if math.type(effort) ~= "integer" or effort < 1 or effort > MOST_EFFORT then
+    core.fail("value", "compile",
+      ("option 'effort': an integer from 1 to %d wanted, got %s")
+      :format(MOST_EFFORT, tostring(effort)))
   end
 end
 

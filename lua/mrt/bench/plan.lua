@@ -1,20 +1,31 @@
---- plan.lua -- `mrt bench plan`: how close arenas come to their lower bound.
---
--- The bound is the largest sum of live bytes at any node: no placement of the
--- same lifetimes can be lower.
---
--- SPDX-License-Identifier: MIT
+--- plan.lua -- `mrt bench plan [arena|order|time] [N]`: plans beside their bounds.
+---
+---   arena  the arena's height over the largest live sum: every model, and N
+---          (2000) random training steps
+---   order  the largest live sum over what any order needs: program order and
+---          the chosen one; small graphs against the best of all orders, graphs
+---          of 200 nodes against a search that takes 30 times as long, N (10)
+---          of each sort
+---   time   seconds to trace and to plan, at 1,000, 10,000 and 100,000 nodes,
+---          and a step of GPT-3 175B
+---
+--- Without a name: all.  Graphs come from seeds: the same ones every time.
+---
+--- SPDX-License-Identifier: MIT
 
-return function()
-  local models = require "mrt.bench.models"
-  print "model       nodes        arena MiB    bound MiB   arena/bound    peak MiB"
-  for _, name in ipairs(models.names) do
-    local step, x, y = models.make(name)
-    local plan = step:plan(x, y)
-    local rest = plan.persistent + plan.outputs
-    local bound = plan.lower_bound - rest
-    print(("%-10s %6d %16.2f %12.2f %13.4f %11.2f"):format(name, plan.nodes,
-      plan.transient / 2 ^ 20, bound / 2 ^ 20,
-      bound > 0 and plan.transient / bound or 1, plan.peak / 2 ^ 20))
+local tables = { "arena", "order", "time" }
+
+return function(name, n)
+  local count = n and math.tointeger(tonumber(n))
+  local known = name == nil
+  for _, one in ipairs(tables) do known = known or one == name end
+  if not known or (n and not (count and count > 0)) then
+    io.stderr:write("mrt bench plan [", table.concat(tables, "|"), "] [N]\n")
+    os.exit(1, true)
+  end
+  for _, one in ipairs(tables) do
+    if name == nil or name == one then
+      require("mrt.bench.plan_" .. one)(count)
+    end
   end
 end
