@@ -207,7 +207,8 @@ end
 local int, text = "integer", "string"
 local schema = { schema = text, name = text, peak = int, persistent = int,
   transient = int, outputs = int, inputs = int, lower_bound = int,
-  order_free_bound = int, working_set = int, flops = "number", nodes = int,
+  order_free_bound = int, working_set = int, flops = "number", seconds = "number",
+  nodes = int,
   nodes_traced = int, passes = { { name = text, nodes = int } }, peak_step = int,
   ["next_peak?"] = int,
   at_peak = { ["weight?"] = int, ["optimizer?"] = int, ["buffer?"] = int,

@@ -10,8 +10,7 @@
  *           what was computed on the way and has uses to come: a segment is
  *           run again once (Chen et al. 2016).  From other segments it goes
  *           again at once.
- *           What is kept has no DROP: it ends with its last reader, clones
- *           included.
+ *           What is kept goes after its last reader, clones included.
  *   never   drops what cannot be had again: then it is kept
  *
  * SPDX-License-Identifier: MIT */
@@ -161,6 +160,35 @@ static mrt_status attempt(walk *w) {
   return MRT_OK;
 }
 
+/* Values without a DROP get one after the last run that reads them. */
+static mrt_status drop_the_rest(walk *w) {
+  const mrt_flow *f = &w->k->flow;
+  mrt_schedule was = *w->s;
+  int *last = w->left; /* by block: the act that reads it last, -1: dropped */
+  for (int b = 0; b < f->blocks; b++) last[b] = -1;
+  for (int a = 0; a < was.count; a++) {
+    int i = was.act[a].index;
+    if (was.act[a].kind == MRT_ACT_DROP) last[i] = -1;
+    if (was.act[a].kind != MRT_ACT_RUN) continue;
+    for (int b = f->made[i]; b < f->made[i + 1]; b++)
+      if (last[b] < 0) last[b] = a;
+    for (int r = f->reads.start[i]; r < f->reads.start[i + 1]; r++)
+      last[f->reads.item[r]] = a;
+  }
+  w->s->act = NULL, w->s->count = w->room = 0;
+  for (int a = 0; a < was.count; a++) {
+    int i = was.act[a].index;
+    MRT_TRY(act(w, was.act[a].kind, i));
+    if (was.act[a].kind != MRT_ACT_RUN) continue;
+    for (int r = f->reads.start[i]; r < f->reads.start[i + 1]; r++)
+      if (last[f->reads.item[r]] == a)
+        MRT_TRY(act(w, MRT_ACT_DROP, f->reads.item[r]));
+    for (int b = f->made[i]; b < f->made[i + 1]; b++)
+      if (last[b] == a) MRT_TRY(act(w, MRT_ACT_DROP, b));
+  }
+  return MRT_OK;
+}
+
 mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s) {
   const mrt_flow *f = &k->flow;
   *s = (mrt_schedule){ 0 };
@@ -187,5 +215,5 @@ mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s) {
       for (int b = w.again; b < f->made[f->maker[w.again] + 1]; b++)
         w.drops[b] = false;
   } while (w.again >= 0);
-  return MRT_OK;
+  return drop_the_rest(&w);
 }

@@ -101,12 +101,15 @@ static mrt_status fit(solving *w, int64_t wanted) {
   mrt_error *e = &k->plan->ctx->error;
   int64_t budget = wanted;
   for (int round = 0; round < ROUNDS && budget > 0; round++) {
-    MRT_TRY(mrt_schedule_solve(k->arena, e, &k->problem, w->may, budget, w->s));
+    mrt_status status =
+        mrt_schedule_solve(k->arena, e, &k->problem, w->may, budget, w->s);
+    if (status == MRT_EBUDGET) break;
+    MRT_TRY(status);
     MRT_TRY(mrt_schedule_height(k->arena, e, &k->problem, w->s, &w->height));
     if (w->height <= wanted) return MRT_OK;
     budget -= w->height - wanted;
   }
-  return MRT_EBUDGET;
+  return mrt_schedule_segments(k, wanted, w->s, &w->height);
 }
 
 /* Say which budget would do: halve between what cannot and what does. */

@@ -37,6 +37,10 @@ mrt_status mrt_layers_find(const mrt_keeping *k, int *layer, int *count);
 mrt_status mrt_keep_within(mrt_keeping *k, size_t kept);
 /* The schedule that the choices describe; nothing is OPEN. */
 mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s);
+/* The cheapest of a few numbers of segments whose arena takes at most `wanted`
+ * bytes; EBUDGET without a message when none does. */
+mrt_status mrt_schedule_segments(mrt_keeping *k, int64_t wanted,
+                                 mrt_schedule *s, int64_t *height);
 /* Bytes of the arena that the schedule's values take when they are placed. */
 mrt_status mrt_schedule_height(mrt_arena *arena, mrt_error *e,
                                const mrt_problem *p, const mrt_schedule *s,
