@@ -271,9 +271,13 @@ static int plan_graph(lua_State *L) {
 }
 
 const luaL_Reg mrt_plan_descriptions[] = {
-  { "info", plan_info },         { "steps", plan_steps },
-  { "operands", plan_operands }, { "values", plan_values },
-  { "graph", plan_graph },       { "stage", plan_stage },
-  { "stages", plan_stages },     { "device", plan_device },
+  { "info", plan_info },
+  { "steps", plan_steps },
+  { "operands", plan_operands },
+  { "values", plan_values },
+  { "graph", plan_graph },
+  { "stage", plan_stage },
+  { "stages", plan_stages },
+  { "device", plan_device },
   { NULL, NULL },
 };

@@ -205,12 +205,26 @@ function check(value, kind, path)
 end
 
 local int, text = "integer", "string"
+
+-- Of the device, a name for each figure; lists and maps of numbers.
+local device = {}
+for name, value in pairs(require "mrt.core".device()) do
+  if type(value) ~= "table" then
+    device[name] = type(value) == "string" and text or "number"
+  elseif name ~= "edge" then
+    device[name] = {}
+    for key in pairs(value) do device[name][key] = "number" end
+  else
+    device.edge = {}
+    for key in pairs(value) do device.edge[key] = { "number" } end
+  end
+end
 local schema = { schema = text, name = text, peak = int, persistent = int,
   transient = int, outputs = int, inputs = int, lower_bound = int,
-  order_free_bound = int, working_set = int, flops = "number", seconds = "number",
-  nodes = int,
+  order_free_bound = int, working_set = int, flops = "number",
+  seconds = "number", nodes = int,
   nodes_traced = int, passes = { { name = text, nodes = int } }, peak_step = int,
-  ["next_peak?"] = int,
+  ["next_peak?"] = int, device = device,
   at_peak = { ["weight?"] = int, ["optimizer?"] = int, ["buffer?"] = int,
     ["constant?"] = int, ["output?"] = int, ["input?"] = int, ["activation?"] = int,
     ["gradient?"] = int, ["workspace?"] = int },

@@ -140,6 +140,13 @@ local function set_arguments(args, script)
   _G.arg = own
 end
 
+-- Plan for this device, if one is named: what is wrong with it.
+local function use_device(name)
+  if not name then return nil end
+  local ok, profile, problem = pcall(device.use, name)
+  return not (ok and profile) and tostring(problem or profile) or nil
+end
+
 return function(...)
   local args = { ... }
   local options, script = read_options(args)
@@ -157,10 +164,8 @@ return function(...)
   set_arguments(args, script)
   if options.json then print_elsewhere() end
   if options.budget then core.set_budget(options.budget) end
-  if options.device then
-    local ok, profile, problem = pcall(device.use, options.device)
-    if not ok or not profile then return complain("%s", problem or profile) end
-  end
+  local problem = use_device(options.device)
+  if problem then return complain("%s", problem) end
   compile.planning = function(plan) exit(show(plan, options), true) end
   chunk(table.unpack(args, script + 1))
   if compile.first_plan then return show(compile.first_plan, options) end
