@@ -10,7 +10,7 @@ local core = require "mrt.core"
 local random_graph = require "support.random_graph"
 
 local graphs = tonumber(os.getenv "MRT_SPEC_GRAPHS") or 60
-local first = tonumber(os.getenv "MRT_SPEC_FIRST") or 1
+local first_seed = tonumber(os.getenv "MRT_SPEC_FIRST") or 1
 
 local function leaves_of(seed)
   mrt.seed(seed)
@@ -69,7 +69,7 @@ describe("random graphs", function()
 
   it("give the same bits however they are planned", function()
     core.set_poison(true)
-    for seed = first, first + graphs - 1 do
+    for seed = first_seed, first_seed + graphs - 1 do
       local results, state
       for i, options in ipairs(plans) do
         local r, s, step = run(seed, { options = options })
@@ -83,7 +83,7 @@ describe("random graphs", function()
   end)
 
   it("give what evaluating every line at once gives", function()
-    for seed = first, first + graphs - 1 do
+    for seed = first_seed, first_seed + graphs - 1 do
       local planned, state = run(seed, { options = {} })
       local eager, eager_state = run(seed, { each = mrt.eval })
       assert(planned == eager, ("seed %d: results differ"):format(seed))

@@ -7,7 +7,7 @@
 -- SPDX-License-Identifier: MIT
 
 local benches = { step = "training steps: time and memory, beside PyTorch",
-  start = "start-up and planning time", plan = "arena height over its bound",
+  start = "start-up and planning time", plan = "plans beside their bounds; planning time",
   packing = "offsets of public instances: a folder of them",
   budget = "a step in less memory: how much more time" }
 
