@@ -187,3 +187,42 @@ describe("the order of small graphs", function()
     assert(harder > 0, "no graph was harder than its bound")
   end)
 end)
+
+describe("the order of graphs of every sort", function()
+  local sorts = require "mrt.bench.plan_graphs"
+  local best_order = require "mrt.bench.plan_best"
+
+  local function live_of(nodes, options)
+    local plan = sorts.plan(nodes, options)
+    check_bounds(plan)
+    return live(plan), plan
+  end
+
+  it("is the best there is, up to 20 nodes", function()
+    for k, sort in ipairs(sorts.sorts) do
+      for seed = 1, math.max(1, graphs // 30) do
+        local nodes = sort[2](sorts.generator(seed * 50 + k), 14 + seed % 7)
+        local bytes = live_of(nodes)
+        assert(bytes == best_order(nodes, bytes // sorts.ROW) * sorts.ROW,
+          ("%s, seed %d"):format(sort[1], seed))
+      end
+    end
+  end)
+
+  it("is near a longer search's, and the same every time", function()
+    for k, sort in ipairs(sorts.sorts) do
+      local nodes = sort[2](sorts.generator(k), 40)
+      local bytes, plan = live_of(nodes)
+      assert(plan:graph() == sorts.plan(nodes):graph(), sort[1])
+      assert(bytes <= 1.05 * live_of(nodes, { effort = 5 }), sort[1])
+      assert(bytes <= live_of(nodes, { order = "program" }), sort[1])
+    end
+  end)
+
+  it("refuses an effort that is none", function()
+    for _, effort in ipairs { 0, -1, 1.5, 1001 } do
+      local ok, message = pcall(mrt.compile, function() end, { effort = effort })
+      assert(not ok and tostring(message):find "an integer from 1 to 1000 wanted")
+    end
+  end)
+end)

@@ -22,10 +22,11 @@ enum {
   CLOSE = 256,        /* none if the peak is that part above its bound; */
   NEAR = 32,          /* only a short one if it is that part above it, */
   ENOUGH = 4,         /* or if so many starts have led to the same peak */
-  WALKS = 5,          /* and that did not help; else so many, or fewer */
+  WALKS = 5,          /* and that did not help; else so many, or fewer, */
+  IDLE = 2,           /* until so many in turn have not helped */
   SHORT = 8,          /* how much shorter the first is */
-  WORK_WALK = 16000,  /* positions looked at by a walk, per node of these, */
-  WALK_NODES = 250,   /* ... and none beyond, in all walks together */
+  WORK_WALK = 64,     /* positions a walk looks at, times nodes squared */
+  WALK_NODES = 250,   /* nodes beyond which all walks together do no more */
   WORK_SMALL = 10000, /* edges looked at by the moves, per node of these */
   WORK_LARGE = 500    /* ... and per node beyond */
 };
@@ -129,12 +130,16 @@ static int walks(const ordering *o) {
 }
 
 static mrt_status try_walks(ordering *o) {
-  int n = o->flow->nodes;
-  int64_t work = (int64_t)WORK_WALK * (n < WALK_NODES ? n : WALK_NODES);
+  int64_t n = o->flow->nodes < WALK_NODES ? o->flow->nodes : WALK_NODES;
+  int64_t work = WORK_WALK * n * n;
   if (o->effort <= 1 && within(o, CLOSE)) return MRT_OK;
   MRT_TRY(walk(o, 0, work / SHORT));
-  for (int i = 0, most = walks(o); i < most && o->peak > o->floor; i++)
+  for (int i = 0, idle = 0, most = walks(o);
+       i < most && idle < IDLE * o->effort && o->peak > o->floor; i++) {
+    int64_t before = o->peak;
     MRT_TRY(walk(o, (uint64_t)i + 1, work));
+    idle = o->peak < before ? 0 : idle + 1;
+  }
   return MRT_OK;
 }
 

@@ -10,7 +10,7 @@ local benches = {
   { "step", "training steps: time and memory, beside PyTorch" },
   { "time", "steps predicted and measured" },
   { "start", "start-up and planning time" },
-  { "plan", "arena height over its bound" },
+  { "plan", "plans beside their bounds; planning time" },
   { "packing", "offsets of public instances: a folder of them" },
   { "recompute", "public instances within a budget: a folder of them" },
   { "budget", "a step in less memory: how much more time" },
