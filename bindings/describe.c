@@ -137,6 +137,7 @@ static void push_value(lua_State *L, const mrt_plan *plan, int i) {
   set_integer(L, "offset", (int64_t)v.offset);
   set_integer(L, "first", v.first + 1);
   set_integer(L, "last", v.last + 1);
+  if (v.id) set_integer(L, "id", (int64_t)v.id);
 }
 
 static int plan_values(lua_State *L) {
@@ -271,9 +272,13 @@ static int plan_graph(lua_State *L) {
 }
 
 const luaL_Reg mrt_plan_descriptions[] = {
-  { "info", plan_info },         { "steps", plan_steps },
-  { "operands", plan_operands }, { "values", plan_values },
-  { "graph", plan_graph },       { "stage", plan_stage },
-  { "stages", plan_stages },     { "device", plan_device },
+  { "info", plan_info },
+  { "steps", plan_steps },
+  { "operands", plan_operands },
+  { "values", plan_values },
+  { "graph", plan_graph },
+  { "stage", plan_stage },
+  { "stages", plan_stages },
+  { "device", plan_device },
   { NULL, NULL },
 };
