@@ -13,6 +13,7 @@
  *   grad.c     gradients, and custom ones written in Lua
  *   plan.c     traces, plans, the spaces they share
  *   policy.c   checkpoint policies written in Lua
+ *   batch.c    how a traced function's values depend on the batch
  *   describe.c plans as Lua tables
  *   operators.c operators as Lua tables
  *   device.c   what plans are made for, and how long their nodes take
@@ -199,11 +200,15 @@ void mrt_read_open(lua_State *L, mrt_binding *m);
 void mrt_state_open(lua_State *L, mrt_binding *m);
 void mrt_grad_open(lua_State *L, mrt_binding *m);
 void mrt_plan_open(lua_State *L, mrt_binding *m);
+void mrt_batch_open(lua_State *L, mrt_binding *m);
 void mrt_describe_open(lua_State *L, mrt_binding *m);
 void mrt_device_open(lua_State *L, mrt_binding *m);
 void mrt_pack_open(lua_State *L, mrt_binding *m);
 void mrt_schedule_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
+
+/* batch.c: the one at `arg`, or NULL. */
+mrt_batch *mrt_lua_to_batch(lua_State *L, int arg);
 
 /* describe.c: methods of plans, for plan.c's metatable. */
 mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg);

@@ -114,6 +114,7 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   mrt_state_open(L, m);
   mrt_grad_open(L, m);
   mrt_plan_open(L, m);
+  mrt_batch_open(L, m);
   mrt_describe_open(L, m);
   mrt_device_open(L, m);
   mrt_pack_open(L, m);

@@ -137,6 +137,7 @@ static void push_value(lua_State *L, const mrt_plan *plan, int i) {
   set_integer(L, "offset", (int64_t)v.offset);
   set_integer(L, "first", v.first + 1);
   set_integer(L, "last", v.last + 1);
+  if (v.id) set_integer(L, "id", (int64_t)v.id);
 }
 
 static int plan_values(lua_State *L) {

@@ -21,10 +21,17 @@
 enum { USER, LIBRARY, PLUMBING };
 
 static int place(const mrt_binding *m, const char *source) {
-  static const char *const plumbing[] = {
-    "init.lua", "options.lua", "tensor.lua",  "compile.lua", "print.lua",
-    "plan.lua", "method.lua",  "product.lua", "argument.lua"
-  };
+  static const char *const plumbing[] = { "init.lua",
+                                          "options.lua",
+                                          "tensor.lua",
+                                          "compile.lua",
+                                          "print.lua",
+                                          "accumulate/init.lua",
+                                          "accumulate/gradient.lua",
+                                          "plan.lua",
+                                          "method.lua",
+                                          "product.lua",
+                                          "argument.lua" };
   size_t n = strlen(m->root);
   if (n == 0 || strncmp(source, m->root, n) != 0) return USER;
   for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)

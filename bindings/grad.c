@@ -53,6 +53,36 @@ static int grad(lua_State *L) {
   return 1;
 }
 
+/* derive(y, xs, apart) -> list of gradients, false where there is none */
+static int derive(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  lua_settop(L, 3);
+  mrt_tensor *y = mrt_lua_check_tensor(L, m, 1, "grad");
+  mrt_handles *xs = mrt_lua_check_list(L, m, 2, "grad");
+  mrt_handles *dx = mrt_lua_new_handles(L, xs->count);
+  lua_State *outer = m->caller;
+  mrt_lua_at(L, m);
+  m->caller = L;
+  mrt_status status =
+      mrt_derive(m->ctx, y, xs->at, xs->count, lua_toboolean(L, 3), dx->at);
+  m->caller = outer;
+  mrt_handles_clear(xs);
+  if (status != MRT_OK) {
+    mrt_handles_forget(dx);
+    return mrt_lua_raise(L, m, status, "grad");
+  }
+  lua_createtable(L, dx->count, 0);
+  for (int i = 0; i < dx->count; i++) {
+    if (dx->at[i])
+      mrt_lua_push_tensor(L, dx->at[i]);
+    else
+      lua_pushboolean(L, 0);
+    lua_rawseti(L, -2, i + 1);
+  }
+  mrt_handles_clear(dx);
+  return 1;
+}
+
 /* ---- custom gradients ---------------------------------------------------- */
 
 typedef struct custom {
@@ -143,6 +173,7 @@ static int new_custom(lua_State *L) {
 void mrt_grad_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "grad", grad },
+    { "derive", derive },
     { "custom", new_custom },
     { NULL, NULL },
   };

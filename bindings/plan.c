@@ -93,13 +93,14 @@ static int region_end(lua_State *L) {
   return 0;
 }
 
-/* trace_input(like): an input of the type of a tensor; without one, a scalar
- * f32. */
+/* trace_input(like, rows?): an input of the type of a tensor, or with so many
+ * rows; without one, a scalar f32. */
 static int trace_input(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_type type = { .dtype = MRT_f32 };
   if (!lua_isnoneornil(L, 1))
     type = *mrt_tensor_type(mrt_lua_check_tensor(L, m, 1, "trace"));
+  if (type.rank > 0) type.dims[0] = luaL_optinteger(L, 2, type.dims[0]);
   mrt_lua_at(L, m);
   mrt_tensor **slot = mrt_lua_new_tensor(L);
   MRT_CHECK(L, m, "trace", mrt_trace_input(m->ctx, &type, slot));
@@ -188,25 +189,27 @@ static void read_measured(lua_State *L, int arg, mrt_plan_options *o) {
   qsort(list, (size_t)o->measured_count, sizeof *list, by_key);
 }
 
-/* trace_end(inputs, outputs, options, space?) -> plan.  `inputs` says how many
- * there were. */
-static int trace_end(lua_State *L) {
+/* (inputs, outputs, options, space?, part?) -> plan.  `inputs` says how many
+ * there were; `part` is a batch. */
+static int make_plan(lua_State *L, bool last) {
   mrt_binding *m = mrt_binding_get(L);
-  lua_settop(L, 4);
+  lua_settop(L, 5);
   mrt_handles *outputs = mrt_lua_check_list(L, m, 2, "trace");
   mrt_plan_options options = read_options(L, 3);
   read_measured(L, 3, &options);
   mrt_space **space = luaL_testudata(L, 4, SPACE);
   mrt_policy_call policy;
   if (lua_istable(L, 3)) read_budget(L, m, 3, &options, &policy);
+  options.part = mrt_lua_to_batch(L, 5);
   lua_Integer inputs = luaL_checkinteger(L, 1);
   luaL_argcheck(L, inputs >= 0 && inputs <= MRT_LONGEST_LIST, 1,
                 "not a count of inputs");
   plan *p = push_plan(L, (int)inputs, outputs->count, 4);
   mrt_lua_at(L, m);
   /* The trace ends whatever is returned, so there is no second try. */
-  mrt_status status = mrt_trace_end(m->ctx, outputs->at, outputs->count,
-                                    &options, space ? *space : NULL, &p->plan);
+  mrt_status status = (last ? mrt_trace_end : mrt_trace_plan)(
+      m->ctx, outputs->at, outputs->count, &options, space ? *space : NULL,
+      &p->plan);
   mrt_handles_clear(outputs);
   if (status != MRT_OK) {
     p->plan = NULL;
@@ -214,6 +217,10 @@ static int trace_end(lua_State *L) {
   }
   return 1;
 }
+
+static int trace_end(lua_State *L) { return make_plan(L, true); }
+/* The same, and the trace goes on. */
+static int trace_plan(lua_State *L) { return make_plan(L, false); }
 
 /* ---- running ------------------------------------------------------------- */
 
@@ -329,6 +336,66 @@ static int measure(lua_State *L) {
   return 1;
 }
 
+/* The results that the part before has made, or empty. */
+static void take_results(lua_State *L, mrt_binding *m, plan *p, int list) {
+  mrt_handles_clear(p->out);
+  for (int i = 0; i < p->out->count; i++) {
+    lua_rawgeti(L, list, i + 1);
+    mrt_tensor *t = mrt_lua_check_tensor(L, m, -1, "plan");
+    mrt_tensor_ref(t);
+    p->out->at[i] = t;
+    lua_pop(L, 1);
+  }
+}
+
+/* run_part(plan, inputs, row, rows, run, results?) -> list of results: those
+ * given, once row is not 0. */
+static int run_part(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  plan *p = check_plan(L, m, 1);
+  lua_settop(L, 6);
+  if (mrt_lua_in_finalizer(L))
+    return mrt_lua_fail(L, m, MRT_ESTATE, "plan", "cannot run in a finalizer");
+  mrt_part part = { luaL_checkinteger(L, 3), luaL_checkinteger(L, 4),
+                    (uint64_t)luaL_checkinteger(L, 5) };
+  bool more = lua_istable(L, 6);
+  read_inputs(L, m, p, 2);
+  if (more) take_results(L, m, p, 6);
+  mrt_lua_at(L, m);
+  int nin = p->in->count, nout = p->out->count;
+  mrt_status status =
+      mrt_plan_run_part(p->plan, &part, p->in->at, nin, p->out->at, nout);
+  if (status == MRT_ENOMEM) {
+    mrt_lua_collect(L);
+    status =
+        mrt_plan_run_part(p->plan, &part, p->in->at, nin, p->out->at, nout);
+  }
+  mrt_handles_clear(p->in);
+  if (more) {
+    mrt_handles_clear(p->out);
+    lua_settop(L, 6);
+  } else if (status != MRT_OK) {
+    mrt_handles_forget(p->out);
+  } else {
+    mrt_lua_push_list(L, p->out);
+  }
+  if (status != MRT_OK) return mrt_lua_raise(L, m, status, "plan");
+  mrt_lua_pressure(L, m);
+  return 1;
+}
+
+static int start(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  MRT_CHECK(L, m, "plan", mrt_plan_start(check_plan(L, m, 1)->plan));
+  return 0;
+}
+
+static int runs(lua_State *L) {
+  mrt_plan *p = check_plan(L, mrt_binding_get(L), 1)->plan;
+  lua_pushinteger(L, (lua_Integer)mrt_plan_runs(p));
+  return 1;
+}
+
 static int collect_plan(lua_State *L) {
   plan *p = luaL_checkudata(L, 1, PLAN);
   mrt_plan *dead = p->plan;
@@ -365,6 +432,7 @@ void mrt_plan_open(lua_State *L, mrt_binding *m) {
     { "trace", trace },
     { "trace_input", trace_input },
     { "trace_end", trace_end },
+    { "trace_plan", trace_plan },
     { "tracing", tracing },
     { "space", new_space },
     { "layer_begin", layer_begin },
@@ -375,9 +443,8 @@ void mrt_plan_open(lua_State *L, mrt_binding *m) {
     { NULL, NULL },
   };
   static const luaL_Reg methods[] = {
-    { "run", run },
-    { "measure", measure },
-    { "free", free_plan },
+    { "run", run },   { "run_part", run_part }, { "start", start },
+    { "runs", runs }, { "measure", measure },   { "free", free_plan },
     { NULL, NULL },
   };
   luaL_newmetatable(L, SPACE);

@@ -138,6 +138,7 @@ static int info(lua_State *L) {
   set_count(L, "threads", (size_t)i.threads);
   set_count(L, "bytes_now", i.bytes_now);
   set_count(L, "bytes_peak", i.bytes_peak);
+  set_count(L, "alignment", i.alignment);
   return 1;
 }
 

@@ -171,6 +171,7 @@ typedef struct mrt_context_info {
   const char *libraries; /* "OpenMP" */
   size_t bytes_now;      /* tensor bytes requested from the device */
   size_t bytes_peak;
+  size_t alignment; /* what the device allocates is a multiple of it */
 } mrt_context_info;
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx);
 /* Set bytes_peak back to bytes_now. */
@@ -254,6 +255,8 @@ MRT_API const char *mrt_tensor_name(const mrt_tensor *t); /* or NULL */
 MRT_API mrt_status mrt_tensor_set_name(mrt_tensor *t, const char *name);
 MRT_API const mrt_type *mrt_tensor_type(const mrt_tensor *t);
 MRT_API mrt_context *mrt_tensor_context(const mrt_tensor *t);
+/* Tells it from all others of the context; plans say it of variables. */
+MRT_API uint64_t mrt_tensor_id(const mrt_tensor *t);
 /* Where it was made: "train.lua", 12.  Never NULL. */
 MRT_API const char *mrt_tensor_origin(const mrt_tensor *t, int *line);
 MRT_API void mrt_tensor_ref(mrt_tensor *t);
@@ -289,6 +292,12 @@ MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
                             mrt_tensor *const *xs, int nx, bool allow_unused,
                             mrt_tensor **dx);
 
+/* d y / d xs[i] for a scalar y; NULL where it does not depend on it.
+ * `apart`: the xs count as independent, also of each other. */
+MRT_API mrt_status mrt_derive(mrt_context *ctx, mrt_tensor *y,
+                              mrt_tensor *const *xs, int nx, bool apart,
+                              mrt_tensor **dx);
+
 /* A tensor equal to `y` whose gradient is what `backward` returns: called
  * with the gradient of y while mrt_grad builds, it fills dx[nx] with tensors
  * (one handle each, taken) or NULL.  `release` is called once when the node
@@ -313,6 +322,21 @@ MRT_API bool mrt_tracing(const mrt_context *ctx);
 MRT_API mrt_status mrt_trace_input(mrt_context *ctx, const mrt_type *type,
                                    mrt_tensor **out);
 MRT_API void mrt_trace_abort(mrt_context *ctx);
+
+/* What `t` is at this place of the trace: a variable's newest version, borrowed;
+ * else `t` itself. */
+MRT_API mrt_tensor *mrt_tensor_current(mrt_tensor *t);
+
+/* What was recorded becomes a section of the trace, the first is 0; recording
+ * begins anew: no updates, and the inputs of section `like`, or none (-1).
+ * Random numbers are drawn as in the section before. */
+MRT_API mrt_status mrt_trace_section(mrt_context *ctx, int like);
+/* Draw random numbers as the trace did whose first key is `first`; 0 changes
+ * nothing.  Returns this trace's first key. */
+MRT_API uint64_t mrt_trace_keys(mrt_context *ctx, uint64_t first);
+/* Plans of the trace read `variable` where they would compute `t`. */
+MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
+                                     mrt_tensor *variable);
 
 /* What is made until the matching end belongs to one more layer of the network.
  * False, with nothing begun, inside another layer.  Policies see layers. */
@@ -369,6 +393,9 @@ typedef struct mrt_measured {
 } mrt_measured;
 
 enum { MRT_MOST_EFFORT = 1000 };
+
+typedef struct mrt_batch mrt_batch; /* see below */
+
 typedef struct mrt_plan_options {
   /* graph optimisation; each can be switched off for study */
   bool no_cse, no_fold, no_dead, no_identities, no_fuse;
@@ -378,7 +405,9 @@ typedef struct mrt_plan_options {
                  for, 1 .. MRT_MOST_EFFORT; 0: 1 */
   mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
   void *checkpoint_user;
-  size_t memory; /* a budget for the peak; 0: none */
+  size_t memory;         /* a budget for the peak; 0: none */
+  const mrt_batch *part; /* the plan of a part of the batch: its updates may be
+                            left halfway, and it runs with mrt_plan_run_part */
   const char *name;
   const mrt_measured *measured; /* instead of predictions, by rising key */
   int measured_count;
@@ -391,6 +420,11 @@ MRT_API mrt_status mrt_trace_end(mrt_context *ctx, mrt_tensor *const *outputs,
                                  int noutputs, const mrt_plan_options *options,
                                  mrt_space *space, mrt_plan **plan);
 
+/* The same, and the trace goes on. */
+MRT_API mrt_status mrt_trace_plan(mrt_context *ctx, mrt_tensor *const *outputs,
+                                  int noutputs, const mrt_plan_options *options,
+                                  mrt_space *space, mrt_plan **plan);
+
 /* An arena that several plans use in turn, as large as the largest needs. */
 MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **space);
 MRT_API void mrt_space_free(mrt_space *space); /* NULL is fine */
@@ -400,6 +434,11 @@ MRT_API void mrt_space_free(mrt_space *space); /* NULL is fine */
  * nothing has changed. */
 MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
                                 mrt_tensor **out, int nout);
+/* How often it ran since the random numbers last began. */
+MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan);
+/* Allocate and compute what the plan needs at all times, as its first run
+ * would. */
+MRT_API mrt_status mrt_plan_start(mrt_plan *plan);
 MRT_API void mrt_plan_free(mrt_plan *plan); /* NULL is fine */
 
 /* Run the plan once and then `rounds` times with a clock at every node: fills
@@ -412,6 +451,20 @@ MRT_API mrt_status mrt_plan_measure(mrt_plan *plan, mrt_tensor *const *in,
                                     double *seconds, double *total);
 /* Nodes of one key do the same work: operator, types and options are equal. */
 MRT_API uint64_t mrt_plan_step_key(const mrt_plan *plan, int i);
+
+/* Which part of a batch a run is about, and which run it counts as. */
+typedef struct mrt_part {
+  int64_t row, rows; /* it begins at row `row` of `rows`; 0 of 0: all of it */
+  uint64_t run;      /* what mrt_plan_runs would have been */
+} mrt_part;
+
+/* Run a plan over a part: of inputs that are longer in their first dimension
+ * than the plan's, the part's rows are read where they lie.  Outputs that are
+ * as long as the part are written to their rows of `out`, which the part with
+ * row 0 makes and the others are given. */
+MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
+                                     mrt_tensor *const *in, int nin,
+                                     mrt_tensor **out, int nout);
 
 /* All bytes, known before the first run. */
 typedef struct mrt_plan_info {
@@ -472,6 +525,7 @@ typedef struct mrt_value_info {
   mrt_type type;
   size_t bytes, offset; /* offset in the arena (transient kinds) */
   int first, last;      /* steps, both included */
+  uint64_t id;          /* of a variable or constant: the same in other plans */
 } mrt_value_info;
 MRT_API int mrt_plan_value_count(const mrt_plan *plan);
 MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i);
@@ -530,6 +584,53 @@ MRT_API int mrt_stage_value_count(const mrt_stage *stage);
 MRT_API mrt_graph_value_info mrt_stage_get_value(const mrt_stage *stage, int i);
 /* As mrt_plan_print. */
 MRT_API mrt_status mrt_stage_print(const mrt_stage *stage, char **text);
+
+/* ---- micro-batches -------------------------------------------------------
+ *
+ * A function traced over a part of the batch (a section of the trace) and then
+ * over all of it (what the trace records now) tells which of its values can be
+ * had part by part. */
+
+typedef enum mrt_spread_kind {
+  MRT_ALIKE, /* does not depend on the rows */
+  MRT_ROWS,  /* each row's own share, from that row alone */
+  MRT_TOTAL, /* the sum of what the parts have */
+  MRT_MIXED  /* neither: needs the whole batch, or totals over it */
+} mrt_spread_kind;
+
+/* `degree` d: the value for all N rows has the factor N^d where a part of n has
+ * n^d (a mean over the batch is a TOTAL of degree -1). */
+typedef struct mrt_spread {
+  mrt_spread_kind kind;
+  int degree;
+  int64_t outer; /* ROWS: elements before the batch, in row-major order */
+} mrt_spread;
+
+/* `section` is over `part` of `all` rows.  `statistics`: totals over a part
+ * may stand for totals over all where rows read them. */
+MRT_API mrt_status mrt_batch_new(mrt_context *ctx, int section, int64_t all,
+                                 int64_t part, bool statistics,
+                                 mrt_batch **batch);
+MRT_API void mrt_batch_free(mrt_batch *batch); /* NULL is fine */
+/* This is how `micro` spreads, however it is computed. */
+MRT_API mrt_status mrt_batch_mark(mrt_batch *batch, mrt_tensor *whole,
+                                  mrt_tensor *micro, mrt_spread spread);
+MRT_API mrt_status mrt_batch_spread(mrt_batch *batch, mrt_tensor *whole,
+                                    mrt_tensor *micro, mrt_spread *spread);
+
+/* A value that others are computed from. */
+typedef struct mrt_batch_value {
+  mrt_tensor *whole, *micro;
+  mrt_tensor *reader; /* over all rows; `whole` itself for one of the n */
+  mrt_spread spread;
+  bool marked;
+} mrt_batch_value;
+
+/* The highest values that are ROWS, TOTAL or marked, of those that n values
+ * (and all updates) are computed from; borrowed until the next call. */
+MRT_API mrt_status mrt_batch_cut(mrt_batch *batch, mrt_tensor *const *whole,
+                                 mrt_tensor *const *micro, int n, bool updates,
+                                 const mrt_batch_value **cuts, int *count);
 
 /* ---- packing ----------------------------------------------------------- */
 

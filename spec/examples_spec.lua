@@ -36,6 +36,17 @@ describe("examples/autodiff.lua", function()
   end)
 end)
 
+describe("examples/accumulate.lua", function()
+  it("agrees with the loop by hand, and shows what a fixed 1/k does", function()
+    local code, out = example "accumulate.lua"
+    assert.equal(0, code, out)
+    local batch, ours, hand, fixed = out:match
+      "9 to 11 +24 +(%S+) +(%S+) +(%S+) +(%S+)"
+    assert.is_true(math.abs(batch - ours) < 1e-5 and math.abs(batch - hand) < 1e-5)
+    assert.is_true(math.abs(fixed / batch - 0.75) < 1e-4)
+  end)
+end)
+
 describe("examples/gpt.lua", function()
   local tiny = "gpt.lua --layers 1 --heads 2 --dim 8 --context 8 --batch 2 "
 

@@ -37,7 +37,7 @@ local interrupted = [[
       local loss = nn.cross_entropy(model(x), x)
       opt:step(mrt.grad(loss, model:parameters()), { clip = 1.0 })
       return loss
-    end)
+    end, { accumulate = tonumber(arg[2]) })
     return function() step(x) end, function()
       local all = { opt.t:bytes() }
       for _, p in ipairs(model:parameters()) do all[#all + 1] = p:bytes() end
@@ -64,8 +64,9 @@ describe("Ctrl-C", function()
     file:flush()
     for i = 1, 6 do
       os.remove(mark)
-      local pipe = io.popen(([[%s %s %s & until [ -e %s ]; do sleep 0.01; done
-        sleep 0.0%d; kill -INT $!; wait $!]]):format(program, script, mark, mark, i))
+      local pipe = io.popen(([[%s %s %s %d & until [ -e %s ]; do sleep 0.01; done
+        sleep 0.0%d; kill -INT $!; wait $!]]):format(program, script, mark,
+        i % 2 * 2 + 1, mark, i)) -- in three micro-batches every other time
       local line = pipe:read "a"
       pipe:close()
       assert.matches("^false\tinterrupted\ttrue\t%d", line)

@@ -90,6 +90,19 @@ describe("train", function()
     assert.is_true(summary.loss < steps[1] / 100)
   end)
 
+  it("counts steps, whatever micro-batches they have", function()
+    local function losses(k)
+      local p, list = problem(), {}
+      p.optimizer = optim.sgd(p.model:parameters(), { lr = 0.1 })
+      local step = train.step { model = p.model, optimizer = p.optimizer, loss = p.loss,
+        accumulate = k, clip = 1.0 }
+      for i = 1, 5 do list[i] = step(p.loader:next()):item() end
+      return list
+    end
+    local whole, parts = losses(nil), losses(3)
+    for i = 1, 5 do assert.is_true(math.abs(whole[i] - parts[i]) < 1e-5 * whole[i]) end
+  end)
+
   it("says what is missing", function()
     assert.error_matches(function() train.run { steps = 3 } end,
       "train.run: loader is missing")

@@ -21,8 +21,10 @@ typedef struct mrt_operand {
 
 /* What changes from one run of a plan to the next. */
 typedef struct mrt_run {
-  uint64_t seed;  /* of the random numbers */
-  uint64_t step;  /* how often the plan ran before */
+  uint64_t seed;               /* of the random numbers */
+  uint64_t step;               /* how often the plan ran before */
+  int64_t row, rows, all_rows; /* which part of the batch: rows [row, row +
+                                  rows) of all; 0 of 0: all of it */
   int fault;      /* 0, or 1 + the step that met an index out of range */
   int64_t bad_id; /* that index, and how many there are */
   int64_t bad_limit;

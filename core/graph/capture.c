@@ -49,6 +49,10 @@ static mrt_status hold(capture *c, mrt_tensor *t) {
 
 /* A tensor that needs no computing becomes a leaf. */
 static mrt_status add_leaf(capture *c, mrt_tensor *t) {
+  if (t->instead) {
+    if (!mark_of(c, t->instead)) MRT_TRY(add_leaf(c, t->instead));
+    return mark(c, t, mark_of(c, t->instead));
+  }
   mrt_value *v = mrt_graph_value(c->g, &t->type, t->origin);
   if (!v) return mrt_nomem(c->e);
   v->tensor = t, v->name = t->name;
@@ -61,7 +65,7 @@ static mrt_status add_leaf(capture *c, mrt_tensor *t) {
 }
 
 static bool is_leaf(const mrt_tensor *t) {
-  return t->input || t->variable || t->storage;
+  return t->input || t->variable || t->storage || t->instead;
 }
 
 enum { QUEUED = -1 };

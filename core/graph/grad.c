@@ -325,3 +325,30 @@ MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
   mrt_release(a, all, (size_t)(2 * ny + 2 * nx) * sizeof *all);
   return s;
 }
+
+static mrt_status derive(mrt_build *b, mrt_tensor *y, mrt_tensor *const *x,
+                         int nx, bool apart, mrt_tensor **dx) {
+  mrt_tensor *dy = mrt_expand_to(b, mrt_const_like(b, y, 1), &y->type);
+  MRT_TRY(b->status);
+  return grad_build(b, &y, &dy, 1, x, nx, apart, dx);
+}
+
+MRT_API mrt_status mrt_derive(mrt_context *ctx, mrt_tensor *y,
+                              mrt_tensor *const *xs, int nx, bool apart,
+                              mrt_tensor **dx) {
+  MRT_TRY(check(ctx, &y, NULL, 1, xs, nx));
+  mrt_build b = { .ctx = ctx };
+  size_t bytes = (size_t)(2 * nx) * sizeof *xs;
+  mrt_tensor **x = mrt_calloc(ctx->allocator, 1, bytes);
+  if (!x) return mrt_nomem(&ctx->error);
+  mrt_tensor **out = x + nx;
+  for (int i = 0; i < nx; i++) x[i] = mrt_tensor_current(xs[i]);
+  mrt_status s = derive(&b, mrt_tensor_current(y), x, nx, apart, out);
+  for (int i = 0; i < nx && !s; i++) {
+    if (out[i]) mrt_tensor_ref(out[i]);
+    dx[i] = out[i];
+  }
+  mrt_build_free(&b);
+  mrt_release(ctx->allocator, x, bytes);
+  return s;
+}

@@ -239,6 +239,7 @@ const mrt_op mrt_op_attention = {
   .max_inputs = 3,
   MRT_OPTIONS(options, mrt_attention_options),
   .infer = infer,
+  .lanes = mrt_lanes_first,
   .grad = gradient,
   .flops = flops,
   .product = product,

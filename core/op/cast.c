@@ -42,5 +42,5 @@ const mrt_op mrt_op_cast = {
   .flops = mrt_flops_one,
   .strided = 1,
   .width = MRT_FOLLOW,
-  .traits = MRT_POINTWISE,
+  .traits = MRT_POINTWISE | MRT_LINEAR,
 };

@@ -184,3 +184,8 @@ int64_t mrt_extent(const mrt_type *t, int from, int to) {
   for (int i = from; i < to; i++) n *= t->dims[i];
   return n;
 }
+
+int mrt_lanes_same(const mrt_signature *s, int input, int dim) { return dim; }
+int mrt_lanes_first(const mrt_signature *s, int input, int dim) {
+  return dim == 0 ? 0 : MRT_LANE_MIXED;
+}

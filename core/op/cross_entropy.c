@@ -127,6 +127,10 @@ static void gradient(mrt_build *b) {
 }
 static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 
+static int lanes(const mrt_signature *s, int input, int dim) {
+  return dim == s->in[0]->rank - 1 ? MRT_LANE_MIXED : dim;
+}
+
 const mrt_op mrt_op_cross_entropy = {
   .name = "cross_entropy",
   .number = MRT_OP_cross_entropy,
@@ -136,6 +140,7 @@ const mrt_op mrt_op_cross_entropy = {
   .max_inputs = 2,
   MRT_OPTIONS(options, mrt_cross_entropy_options),
   .infer = infer,
+  .lanes = lanes,
   .grad = gradient,
   .flops = flops,
   .width = MRT_WIDE,

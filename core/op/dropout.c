@@ -15,6 +15,7 @@
 static const mrt_option options[] = {
   MRT_OPTION(mrt_dropout_options, key, MRT_OPT_HIDDEN),
   MRT_OPTION(mrt_dropout_options, seed, MRT_OPT_HIDDEN),
+  MRT_OPTION(mrt_dropout_options, inner, MRT_OPT_HIDDEN),
   MRT_OPTION(mrt_dropout_options, p, MRT_OPT_NUM, .preset = 0.5),
 };
 

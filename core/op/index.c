@@ -70,6 +70,11 @@ static void gather_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, scatter_add, b->options, none, b->in[1], b->dout[0]);
 }
 
+static int lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_dim_options *o = s->options;
+  return dim == o->dim ? MRT_LANE_MIXED : dim;
+}
+
 const mrt_op mrt_op_gather = {
   .name = "gather",
   .number = MRT_OP_gather,
@@ -79,6 +84,7 @@ const mrt_op mrt_op_gather = {
   .max_inputs = 2,
   MRT_OPTIONS(dim_table, mrt_dim_options),
   .infer = gather_infer,
+  .lanes = lanes,
   .grad = gather_gradient,
   .strided = 1,
   .width = MRT_FOLLOW,
@@ -118,6 +124,7 @@ const mrt_op mrt_op_scatter_add = {
   .max_inputs = 3,
   MRT_OPTIONS(dim_table, mrt_dim_options),
   .infer = scatter_add_infer,
+  .lanes = lanes,
   .grad = scatter_add_gradient,
   .flops = scatter_add_flops,
   .inplace = 1,
@@ -157,6 +164,10 @@ static void embedding_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, embedding_grad, &o, b->in[1], b->dout[0]);
 }
 
+static int embedding_lanes(const mrt_signature *s, int input, int dim) {
+  return input == 1 ? dim : MRT_LANE_MIXED;
+}
+
 const mrt_op mrt_op_embedding = {
   .name = "embedding",
   .number = MRT_OP_embedding,
@@ -165,6 +176,7 @@ const mrt_op mrt_op_embedding = {
   .min_inputs = 2,
   .max_inputs = 2,
   .infer = embedding_infer,
+  .lanes = embedding_lanes,
   .grad = embedding_gradient,
   .width = MRT_FOLLOW,
   .traits = MRT_FAULTS,

@@ -29,12 +29,14 @@ static const mrt_option arange_options[] = {
 static const mrt_option rand_options[] = {
   MRT_OPTION(mrt_rand_options, key, MRT_OPT_HIDDEN),
   MRT_OPTION(mrt_rand_options, seed, MRT_OPT_HIDDEN),
+  MRT_OPTION(mrt_rand_options, inner, MRT_OPT_HIDDEN),
   MRT_OPTION(mrt_rand_options, shape, MRT_OPT_INTS, .required = true),
   MRT_OPTION(mrt_rand_options, dtype, MRT_OPT_DTYPE, .preset = MRT_f32),
 };
 static const mrt_option randint_options[] = {
   MRT_OPTION(mrt_randint_options, key, MRT_OPT_HIDDEN),
   MRT_OPTION(mrt_randint_options, seed, MRT_OPT_HIDDEN),
+  MRT_OPTION(mrt_randint_options, inner, MRT_OPT_HIDDEN),
   MRT_OPTION(mrt_randint_options, low, MRT_OPT_INT, .preset = 0),
   MRT_OPTION(mrt_randint_options, high, MRT_OPT_INT, .required = true),
   MRT_OPTION(mrt_randint_options, shape, MRT_OPT_INTS, .required = true),

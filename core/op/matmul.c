@@ -137,6 +137,20 @@ static void linear_gradient(mrt_build *b) {
   if (b->nin == 3 && b->wants[2]) b->din[2] = mrt_sum_dim(b, dy, 0, false);
 }
 
+static int matmul_lanes(const mrt_signature *s, int input, int dim) {
+  int rank = s->out[0]->rank, own = s->in[input]->rank;
+  bool inner = dim == own - (input == 0 ? 1 : 2);
+  return inner ? MRT_LANE_SUMMED : dim + rank - own;
+}
+
+/* The bias is added to a sum, once. */
+static int linear_lanes(const mrt_signature *s, int input, int dim) {
+  int last = s->out[0]->rank - 1;
+  bool inner = input < 2 && dim == s->in[input]->rank - 1;
+  if (inner) return s->nin == 3 ? MRT_LANE_MIXED : MRT_LANE_SUMMED;
+  return input == 0 ? dim : last;
+}
+
 const mrt_op mrt_op_matmul = {
   .name = "matmul",
   .number = MRT_OP_matmul,
@@ -145,11 +159,13 @@ const mrt_op mrt_op_matmul = {
   .min_inputs = 2,
   .max_inputs = 2,
   .infer = matmul_infer,
+  .lanes = matmul_lanes,
   .grad = matmul_gradient,
   .flops = flops,
   .product = product,
   .strided = 3,
   .width = MRT_NARROW,
+  .traits = MRT_PRODUCT,
 };
 const mrt_op mrt_op_linear = {
   .name = "linear",
@@ -159,6 +175,7 @@ const mrt_op mrt_op_linear = {
   .min_inputs = 2,
   .max_inputs = 3,
   .infer = linear_infer,
+  .lanes = linear_lanes,
   .grad = linear_gradient,
   .flops = flops,
   .product = product,

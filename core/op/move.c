@@ -38,9 +38,11 @@ const mrt_op mrt_op_copy = {
   .min_inputs = 1,
   .max_inputs = 1,
   .infer = copy_infer,
+  .lanes = mrt_lanes_same,
   .grad = copy_gradient,
   .strided = 1,
   .width = MRT_FOLLOW,
+  .traits = MRT_LINEAR,
 };
 
 /* ---- cat ---------------------------------------------------------------- */
@@ -93,6 +95,12 @@ static void cat_gradient(mrt_build *b) {
   }
 }
 
+/* Of all whose options begin with the dimension they work along. */
+static int lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_dim_options *o = s->options;
+  return dim == o->dim ? MRT_LANE_MIXED : dim;
+}
+
 const mrt_op mrt_op_cat = {
   .name = "cat",
   .number = MRT_OP_cat,
@@ -102,9 +110,11 @@ const mrt_op mrt_op_cat = {
   .max_inputs = -1,
   MRT_OPTIONS(cat_table, mrt_dim_options),
   .infer = cat_infer,
+  .lanes = lanes,
   .grad = cat_gradient,
   .strided = UINT32_MAX,
   .width = MRT_FOLLOW,
+  .traits = MRT_LINEAR,
 };
 
 /* ---- pad ---------------------------------------------------------------- */
@@ -143,9 +153,11 @@ const mrt_op mrt_op_pad = {
   .max_inputs = 1,
   MRT_OPTIONS(pad_table, mrt_pad_options),
   .infer = pad_infer,
+  .lanes = lanes,
   .grad = pad_gradient,
   .strided = 1,
   .width = MRT_FOLLOW,
+  .traits = MRT_LINEAR,
 };
 
 /* ---- cumsum ------------------------------------------------------------- */
@@ -185,8 +197,10 @@ const mrt_op mrt_op_cumsum = {
   .max_inputs = 1,
   MRT_OPTIONS(cumsum_table, mrt_cumsum_options),
   .infer = cumsum_infer,
+  .lanes = lanes,
   .grad = cumsum_gradient,
   .flops = cumsum_flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .traits = MRT_LINEAR,
 };

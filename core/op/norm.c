@@ -189,6 +189,12 @@ static void rms_grad_gradient(mrt_build *b) {
   mrt_grad_decomposed(b, rms_grad_parts);
 }
 
+/* Rows of x, each by itself. */
+static int lanes(const mrt_signature *s, int input, int dim) {
+  bool row = input == 0 && dim < s->in[0]->rank - 1;
+  return row ? dim : MRT_LANE_MIXED;
+}
+
 const mrt_op mrt_op_layer_norm = {
   .name = "layer_norm",
   .number = MRT_OP_layer_norm,
@@ -199,6 +205,7 @@ const mrt_op mrt_op_layer_norm = {
   .max_inputs = 3,
   MRT_OPTIONS(options, mrt_norm_options),
   .infer = infer_layer,
+  .lanes = lanes,
   .grad = layer_gradient,
   .flops = flops,
   .inplace = 1,
@@ -227,6 +234,7 @@ const mrt_op mrt_op_rms_norm = {
   .max_inputs = 2,
   MRT_OPTIONS(options, mrt_norm_options),
   .infer = infer_rms,
+  .lanes = lanes,
   .grad = rms_gradient,
   .flops = flops,
   .inplace = 1,

@@ -67,6 +67,11 @@ static void slice_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, pad, &around, b->dout[0]);
 }
 
+static int slice_lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_slice_options *o = s->options;
+  return dim == o->dim ? MRT_LANE_MIXED : dim;
+}
+
 const mrt_op mrt_op_slice = {
   .name = "slice",
   .number = MRT_OP_slice,
@@ -76,10 +81,11 @@ const mrt_op mrt_op_slice = {
   .max_inputs = 1,
   MRT_OPTIONS(slice_table, mrt_slice_options),
   .infer = slice_infer,
+  .lanes = slice_lanes,
   .grad = slice_gradient,
   .view = slice_view,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW,
+  .traits = MRT_VIEW | MRT_LINEAR,
 };
 
 /* ---- split -------------------------------------------------------------- */
@@ -133,6 +139,11 @@ static void split_gradient(mrt_build *b) {
   b->din[0] = mrt_make(b, MRT_OP_cat, &along, b->nout, dy);
 }
 
+static int split_lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_split_options *o = s->options;
+  return dim == o->dim ? MRT_LANE_MIXED : dim;
+}
+
 const mrt_op mrt_op_split = {
   .name = "split",
   .number = MRT_OP_split,
@@ -142,10 +153,11 @@ const mrt_op mrt_op_split = {
   .max_inputs = 1,
   MRT_OPTIONS(split_table, mrt_split_options),
   .infer = split_infer,
+  .lanes = split_lanes,
   .grad = split_gradient,
   .view = split_view,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW,
+  .traits = MRT_VIEW | MRT_LINEAR,
 };
 
 /* ---- detach, custom ----------------------------------------------------- */
@@ -163,9 +175,10 @@ const mrt_op mrt_op_detach = {
   .min_inputs = 1,
   .max_inputs = 1,
   .infer = same_infer,
+  .lanes = mrt_lanes_same,
   .view = same_layout,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW,
+  .traits = MRT_VIEW | MRT_LINEAR,
 };
 
 static const mrt_option custom_table[] = {
@@ -192,6 +205,10 @@ static void custom_gradient(mrt_build *b) {
   if (b->status == MRT_OK) b->status = status;
 }
 
+static int custom_lanes(const mrt_signature *s, int input, int dim) {
+  return input == 0 ? dim : MRT_LANE_UNREAD;
+}
+
 const mrt_op mrt_op_custom = {
   .name = "custom",
   .number = MRT_OP_custom,
@@ -201,8 +218,9 @@ const mrt_op mrt_op_custom = {
   .max_inputs = -1,
   MRT_OPTIONS(custom_table, mrt_custom_options),
   .infer = custom_infer,
+  .lanes = custom_lanes,
   .grad = custom_gradient,
   .view = same_layout,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW | MRT_INTERNAL,
+  .traits = MRT_VIEW | MRT_INTERNAL | MRT_LINEAR,
 };

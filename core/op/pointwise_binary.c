@@ -126,16 +126,16 @@ static mrt_status infer_where(mrt_infer *c) {
 /* clang-format off */
 BINARY(add, "z = x + y", .infer = mrt_infer_numbers, .grad = add_grad,
        .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
-       .traits = EITHER);
+       .traits = EITHER | MRT_LINEAR);
 BINARY(sub, "z = x - y", .infer = mrt_infer_numbers, .grad = sub_grad,
        .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
-       .unit_inputs = 2, .unit = 0, .traits = ORDERED);
+       .unit_inputs = 2, .unit = 0, .traits = ORDERED | MRT_LINEAR);
 BINARY(mul, "z = x * y", .infer = mrt_infer_numbers, .grad = mul_grad,
        .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
-       .unit_inputs = 3, .unit = 1, .traits = EITHER);
+       .unit_inputs = 3, .unit = 1, .traits = EITHER | MRT_PRODUCT);
 BINARY(div, "z = x / y", .infer = infer_div, .grad = div_grad,
        .flops = mrt_flops_one, .inplace = 3, .width = MRT_FOLLOW,
-       .unit_inputs = 2, .unit = 1, .traits = ORDERED);
+       .unit_inputs = 2, .unit = 1, .traits = ORDERED | MRT_QUOTIENT);
 BINARY(pow, "z = x^y", .infer = mrt_infer_reals, .grad = pow_grad,
        .flops = mrt_flops_ten, .inplace = 3, .width = MRT_WIDE,
        .traits = ORDERED);

@@ -92,7 +92,7 @@ static mrt_status infer_isnan(mrt_infer *c) {
 /* clang-format off */
 UNARY(neg, pointwise, "y = -x", .infer = infer_signed, .grad = neg_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_FOLLOW,
-      .traits = TWICE);
+      .traits = TWICE | MRT_LINEAR);
 UNARY(abs, pointwise, "y = |x|", .infer = infer_signed, .grad = abs_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_FOLLOW,
       .traits = ONCE);

@@ -172,6 +172,24 @@ static void prod_gradient(mrt_build *b) {
 
 /* ---- the rows ----------------------------------------------------------- */
 
+/* The dimension of y that `dim` of x becomes, or `gone`. */
+static int kept_lane(const mrt_ints *dims, bool keepdim, int dim, int gone) {
+  int to = dim;
+  if (is_reduced(dims, dim)) return gone;
+  for (int i = 0; i < dims->count && !keepdim; i++) to -= dims->at[i] < dim;
+  return to;
+}
+
+static int sum_lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_reduce_options *o = s->options;
+  return kept_lane(&o->dim, o->keepdim, dim, MRT_LANE_SUMMED);
+}
+
+static int lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_reduce_options *o = s->options;
+  return kept_lane(&o->dim, o->keepdim, dim, MRT_LANE_MIXED);
+}
+
 const mrt_op mrt_op_sum = {
   .name = "sum",
   .number = MRT_OP_sum,
@@ -181,9 +199,11 @@ const mrt_op mrt_op_sum = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = sum_infer,
+  .lanes = sum_lanes,
   .grad = sum_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .traits = MRT_LINEAR,
 };
 const mrt_op mrt_op_prod = {
   .name = "prod",
@@ -194,6 +214,7 @@ const mrt_op mrt_op_prod = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = prod_infer,
+  .lanes = lanes,
   .grad = prod_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -207,6 +228,7 @@ const mrt_op mrt_op_amax = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = extreme_infer,
+  .lanes = lanes,
   .grad = extreme_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -220,6 +242,7 @@ const mrt_op mrt_op_amin = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = extreme_infer,
+  .lanes = lanes,
   .grad = extreme_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -233,6 +256,7 @@ const mrt_op mrt_op_any = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = truth_infer,
+  .lanes = lanes,
   .flops = flops,
   .width = MRT_FOLLOW,
 };
@@ -245,6 +269,7 @@ const mrt_op mrt_op_all = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = truth_infer,
+  .lanes = lanes,
   .flops = flops,
   .width = MRT_FOLLOW,
 };
@@ -270,6 +295,13 @@ static mrt_status arg_infer(mrt_infer *c) {
   return want_some(c);
 }
 
+static int arg_lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_arg_options *o = s->options;
+  mrt_ints dims = { 1, { o->dim } };
+  if (o->dim == MRT_DIM_NONE) return MRT_LANE_MIXED;
+  return kept_lane(&dims, o->keepdim, dim, MRT_LANE_MIXED);
+}
+
 const mrt_op mrt_op_argmax = {
   .name = "argmax",
   .number = MRT_OP_argmax,
@@ -279,6 +311,7 @@ const mrt_op mrt_op_argmax = {
   .max_inputs = 1,
   MRT_OPTIONS(arg_table, mrt_arg_options),
   .infer = arg_infer,
+  .lanes = arg_lanes,
   .flops = flops,
   .width = MRT_WIDE,
 };
@@ -291,6 +324,7 @@ const mrt_op mrt_op_argmin = {
   .max_inputs = 1,
   MRT_OPTIONS(arg_table, mrt_arg_options),
   .infer = arg_infer,
+  .lanes = arg_lanes,
   .flops = flops,
   .width = MRT_WIDE,
 };

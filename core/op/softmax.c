@@ -62,6 +62,11 @@ static void log_softmax_grad_gradient(mrt_build *b) {
   mrt_grad_decomposed(b, log_softmax_grad_parts);
 }
 
+static int lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_softmax_options *o = s->options;
+  return dim == o->dim ? MRT_LANE_MIXED : dim;
+}
+
 const mrt_op mrt_op_softmax = {
   .name = "softmax",
   .number = MRT_OP_softmax,
@@ -71,6 +76,7 @@ const mrt_op mrt_op_softmax = {
   .max_inputs = 1,
   MRT_OPTIONS(options, mrt_softmax_options),
   .infer = infer,
+  .lanes = lanes,
   .grad = softmax_gradient,
   .flops = flops,
   .inplace = 1,
@@ -85,6 +91,7 @@ const mrt_op mrt_op_softmax_grad = {
   .max_inputs = 2,
   MRT_OPTIONS(options, mrt_softmax_options),
   .infer = infer,
+  .lanes = lanes,
   .grad = softmax_grad_gradient,
   .flops = flops,
   .inplace = 3,
@@ -99,6 +106,7 @@ const mrt_op mrt_op_log_softmax = {
   .max_inputs = 1,
   MRT_OPTIONS(options, mrt_softmax_options),
   .infer = infer,
+  .lanes = lanes,
   .grad = log_softmax_gradient,
   .flops = flops,
   .inplace = 1,
@@ -113,6 +121,7 @@ const mrt_op mrt_op_log_softmax_grad = {
   .max_inputs = 2,
   MRT_OPTIONS(options, mrt_softmax_options),
   .infer = infer,
+  .lanes = lanes,
   .grad = log_softmax_grad_gradient,
   .flops = flops,
   .inplace = 3,

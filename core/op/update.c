@@ -1,4 +1,4 @@
-/* update.c -- assign, adamw and sgd: operators that write variables
+/* update.c -- assign, adamw, sgd, accumulate: operators that write variables
  *
  *   assign  var = value
  *   adamw   g = scale g
@@ -10,6 +10,8 @@
  *   sgd     g = scale g + weight_decay p
  *           buf = momentum buf + (1 - dampening) g
  *           p = p - lr (nesterov: g + momentum buf; else buf)
+ *   accumulate  var = var + scale x; in a plan over the first part of a batch
+ *           var = scale x, so that nobody need set it to zero before
  *
  *   p m v g buf  one shape, f32 | f64; p, m, v and buf are overwritten
  *   t            how many updates there were, this one included; f32 | f64
@@ -61,6 +63,19 @@ static mrt_status infer_assign(mrt_infer *c) {
   return MRT_OK;
 }
 
+static mrt_status infer_accumulate(mrt_infer *c) {
+  const mrt_accumulate_options *o = c->options;
+  mrt_dtype t = c->in[0]->dtype;
+  if (!mrt_is_real(t) && t != MRT_i64)
+    return mrt_refuse(c, MRT_EDTYPE, "%s, f32, f64 or i64 wanted",
+                      mrt_show(c->in[0]).s);
+  if (t == MRT_i64 && o->scale != 1)
+    return mrt_refuse(c, MRT_EVALUE, "scale %g for i64, 1 wanted", o->scale);
+  MRT_TRY(mrt_want_same(c, 0, 1));
+  c->out[0] = *c->in[0];
+  return MRT_OK;
+}
+
 static mrt_status infer_adamw(mrt_infer *c) {
   MRT_TRY(want_state(c, 4, 3));
   MRT_TRY(mrt_want_real(c, 4));
@@ -75,6 +90,9 @@ static mrt_status infer_sgd(mrt_infer *c) {
 
 static double adamw_flops(const mrt_signature *s) {
   return 15.0 * (double)mrt_type_count(s->in[0]);
+}
+static double accumulate_flops(const mrt_signature *s) {
+  return 2.0 * (double)mrt_type_count(s->in[0]);
 }
 static double sgd_flops(const mrt_signature *s) {
   return 7.0 * (double)mrt_type_count(s->in[0]);
@@ -92,6 +110,10 @@ static const mrt_option sgd_options[] = {
   MRT_OPTION(mrt_sgd_options, dampening, MRT_OPT_NUM),
   MRT_OPTION(mrt_sgd_options, weight_decay, MRT_OPT_NUM),
   MRT_OPTION(mrt_sgd_options, nesterov, MRT_OPT_BOOL),
+};
+
+static const mrt_option accumulate_options[] = {
+  MRT_OPTION(mrt_accumulate_options, scale, MRT_OPT_NUM, .preset = 1),
 };
 
 const mrt_op mrt_op_assign = {
@@ -132,6 +154,19 @@ const mrt_op mrt_op_sgd = {
   .infer = infer_sgd,
   .flops = sgd_flops,
   .updates = 2,
+  .width = MRT_WIDE,
+  .traits = MRT_UPDATES | MRT_FIXED,
+};
+const mrt_op mrt_op_accumulate = {
+  .name = "accumulate",
+  .number = MRT_OP_accumulate,
+  .doc = "var = var + scale x",
+  .min_inputs = 2,
+  .max_inputs = 2,
+  MRT_OPTIONS(accumulate_options, mrt_accumulate_options),
+  .infer = infer_accumulate,
+  .flops = accumulate_flops,
+  .updates = 1,
   .width = MRT_WIDE,
   .traits = MRT_UPDATES | MRT_FIXED,
 };

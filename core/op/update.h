@@ -16,4 +16,8 @@ typedef struct mrt_sgd_options {
   bool nesterov;
 } mrt_sgd_options;
 
+typedef struct mrt_accumulate_options {
+  double scale;
+} mrt_accumulate_options;
+
 #endif

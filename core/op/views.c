@@ -91,6 +91,10 @@ static void reshape_gradient(mrt_build *b) {
   b->din[0] = mrt_reshape_like(b, b->dout[0], b->in[0]);
 }
 
+static int reshape_lanes(const mrt_signature *s, int input, int dim) {
+  return MRT_LANE_KEPT;
+}
+
 const mrt_op mrt_op_reshape = {
   .name = "reshape",
   .number = MRT_OP_reshape,
@@ -100,10 +104,11 @@ const mrt_op mrt_op_reshape = {
   .max_inputs = 1,
   MRT_OPTIONS(shape_table, mrt_shape_options),
   .infer = reshape_infer,
+  .lanes = reshape_lanes,
   .grad = reshape_gradient,
   .view = reshape_view,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW,
+  .traits = MRT_VIEW | MRT_LINEAR,
 };
 
 /* ---- permute ------------------------------------------------------------ */
@@ -143,6 +148,13 @@ static void permute_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, permute, &back, b->dout[0]);
 }
 
+static int permute_lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_permute_options *o = s->options;
+  int to = 0;
+  while (o->dims.at[to] != dim) to++;
+  return to;
+}
+
 const mrt_op mrt_op_permute = {
   .name = "permute",
   .number = MRT_OP_permute,
@@ -152,10 +164,11 @@ const mrt_op mrt_op_permute = {
   .max_inputs = 1,
   MRT_OPTIONS(permute_table, mrt_permute_options),
   .infer = permute_infer,
+  .lanes = permute_lanes,
   .grad = permute_gradient,
   .view = permute_view,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW,
+  .traits = MRT_VIEW | MRT_LINEAR,
 };
 
 /* ---- transpose ---------------------------------------------------------- */
@@ -191,6 +204,11 @@ static void transpose_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, transpose, b->options, b->dout[0]);
 }
 
+static int transpose_lanes(const mrt_signature *s, int input, int dim) {
+  const mrt_transpose_options *o = s->options;
+  return (int)(dim == o->dim0 ? o->dim1 : dim == o->dim1 ? o->dim0 : dim);
+}
+
 const mrt_op mrt_op_transpose = {
   .name = "transpose",
   .number = MRT_OP_transpose,
@@ -200,10 +218,11 @@ const mrt_op mrt_op_transpose = {
   .max_inputs = 1,
   MRT_OPTIONS(transpose_table, mrt_transpose_options),
   .infer = transpose_infer,
+  .lanes = transpose_lanes,
   .grad = transpose_gradient,
   .view = transpose_view,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW,
+  .traits = MRT_VIEW | MRT_LINEAR,
 };
 
 /* ---- expand ------------------------------------------------------------- */
@@ -255,6 +274,10 @@ static void expand_gradient(mrt_build *b) {
   b->din[0] = mrt_reshape_like(b, dx, b->in[0]);
 }
 
+static int expand_lanes(const mrt_signature *s, int input, int dim) {
+  return dim + s->out[0]->rank - s->in[0]->rank;
+}
+
 const mrt_op mrt_op_expand = {
   .name = "expand",
   .number = MRT_OP_expand,
@@ -264,8 +287,9 @@ const mrt_op mrt_op_expand = {
   .max_inputs = 1,
   MRT_OPTIONS(shape_table, mrt_shape_options),
   .infer = expand_infer,
+  .lanes = expand_lanes,
   .grad = expand_gradient,
   .view = expand_view,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW,
+  .traits = MRT_VIEW | MRT_LINEAR,
 };

@@ -35,7 +35,7 @@ static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena) {
   mrt_flow flow;
   bool fixed = plan->options.keep_order;
   int64_t working, any, peak;
-  MRT_TRY(mrt_flow_make(&flow, plan, arena, !fixed));
+  MRT_TRY(mrt_flow_make(&flow, plan, arena, !fixed && !plan->part_rows));
   int *order = MRT_NEW(arena, int, flow.nodes);
   if (!order) return MRT_ENOMEM;
   MRT_TRY(mrt_order_program(&flow, arena, order));

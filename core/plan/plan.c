@@ -205,6 +205,7 @@ MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i) {
     .offset = s->offset,
     .first = s->first,
     .last = s->last,
+    .id = s->value && s->value->tensor ? s->value->tensor->id : 0,
   };
 }
 

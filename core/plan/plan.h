@@ -84,6 +84,7 @@ struct mrt_plan {
   mrt_storage **result_storage; /* the last run's, reused if nobody has it */
   int first_update;             /* step, or step_count */
   uint64_t runs, seed_epoch;
+  int64_t part_rows; /* of the part of a batch that a run is about; 0: all */
   uint64_t placed_generation; /* of the space when `fixed` was resolved */
   mrt_run run;
   double *times; /* to fill with the seconds of each step; NULL: not now */

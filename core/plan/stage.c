@@ -99,7 +99,8 @@ MRT_API mrt_status mrt_stage_new(const mrt_plan *plan, int i, mrt_stage **out) {
   mrt_plan *own = &stage->own;
   *own = (mrt_plan){ .ctx = ctx,
                      .options = plan->options,
-                     .device = plan->device };
+                     .device = plan->device,
+                     .part_rows = plan->part_rows };
   own->graph.ctx = ctx;
   mrt_arena_init(&own->graph.arena, ctx->allocator);
   bool finished = mrt_stage_is_planned(i);

@@ -58,7 +58,7 @@ static mrt_status run_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
   MRT_TRY(mrt_plan_new(ctx, roots, n, updates, update_count, NULL, 0, NULL,
                        NULL, &plan));
   for (int i = 0; i < n; i++) mrt_hold(roots[i]);
-  mrt_status s = mrt_plan_walk(plan, NULL);
+  mrt_status s = mrt_plan_walk(plan, NULL, NULL);
   if (!s) settle_all(plan, roots, n);
   for (int i = 0; i < n; i++) mrt_drop(roots[i]);
   mrt_plan_free(plan);
@@ -126,10 +126,10 @@ static mrt_status record(mrt_context *ctx, mrt_expr *x, mrt_tensor *result,
   mrt_trace *trace = ctx->trace;
   mrt_arena *arena = &trace->arena;
   mrt_tensor *versions[MRT_MAX_OUT];
-  if (!MRT_PUSH_ROOM(arena, trace->updates, trace->update_count,
-                     trace->update_room) ||
-      !MRT_PUSH_ROOM(arena, trace->results, trace->update_count,
-                     trace->result_room))
+  mrt_section *now = &trace->now;
+  if (!MRT_PUSH_ROOM(arena, now->updates, now->update_count,
+                     now->update_room) ||
+      !MRT_PUSH_ROOM(arena, now->results, now->update_count, now->result_room))
     return mrt_nomem(&ctx->error);
   for (int i = 0; i < x->updates; i++) {
     if (given[i]->variable->traced) continue;
@@ -146,8 +146,8 @@ static mrt_status record(mrt_context *ctx, mrt_expr *x, mrt_tensor *result,
     v->traced = versions[i];
   }
   mrt_hold(result);
-  trace->updates[trace->update_count] = x;
-  trace->results[trace->update_count++] = result;
+  now->updates[now->update_count] = x;
+  now->results[now->update_count++] = result;
   return MRT_OK;
 }
 

@@ -10,6 +10,8 @@
 #include "run/run.h"
 #include "run/space.h"
 
+#include <string.h>
+
 static void resolve_fixed(mrt_plan *plan) {
   char *arena = plan->space->data;
   for (int i = 0; i < plan->fixed_count; i++) {
@@ -21,11 +23,21 @@ static void resolve_fixed(mrt_plan *plan) {
   }
 }
 
+/* Where the plan's rows of input `t` begin, in bytes: an input longer than the
+ * plan's is that of the whole batch. */
+static int64_t part_bytes(const mrt_plan *plan, const mrt_tensor *t, int i) {
+  const mrt_type *own = &plan->input_types[i];
+  if (!plan->run.all_rows || mrt_type_equal(&t->type, own)) return 0;
+  return (int64_t)mrt_type_bytes(own) / plan->part_rows * plan->run.row;
+}
+
 static void resolve_moving(mrt_plan *plan, mrt_tensor *const *in) {
   for (int i = 0; i < plan->moving_count; i++) {
     const mrt_place *p = &plan->moving[i];
-    char *at = p->where == MRT_IN_INPUT ? in[p->index]->storage->data
-                                        : plan->result_storage[p->index]->data;
+    bool input = p->where == MRT_IN_INPUT;
+    char *at = input ? (char *)in[p->index]->storage->data +
+                           part_bytes(plan, in[p->index], p->index)
+                     : plan->result_storage[p->index]->data;
     *p->pointer = at + p->bytes;
   }
 }
@@ -96,10 +108,7 @@ static mrt_status prepare(mrt_plan *plan, mrt_tensor *const *in) {
     plan->placed_generation = plan->space->generation;
   }
   resolve_moving(plan, in);
-  if (plan->seed_epoch != plan->ctx->seed_epoch)
-    plan->seed_epoch = plan->ctx->seed_epoch, plan->runs = 0;
   plan->run.seed = plan->ctx->seed;
-  plan->run.step = plan->runs;
   plan->run.fault = 0;
   return MRT_OK;
 }
@@ -141,7 +150,7 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
     ctx->interrupted = 0;
     return mrt_fail(&ctx->error, MRT_EINTERRUPT, "interrupted");
   }
-  if (i < plan->first_update) return MRT_OK;
+  if (i < plan->first_update || plan->part_rows) return MRT_OK;
   if (plan->run.fault) return bad_index(plan);
   if (plan->times) return MRT_OK; /* what it writes will be as before */
   for (int k = 0; k < plan->written_count; k++)
@@ -149,8 +158,17 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
   return MRT_OK;
 }
 
-mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
+MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan) {
+  return plan->seed_epoch == plan->ctx->seed_epoch ? plan->runs : 0;
+}
+
+mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
+                         mrt_tensor *const *in) {
   mrt_context *ctx = plan->ctx;
+  plan->runs = mrt_plan_runs(plan), plan->seed_epoch = ctx->seed_epoch;
+  plan->run.step = part ? part->run : plan->runs;
+  plan->run.row = part ? part->row : 0;
+  plan->run.rows = plan->part_rows, plan->run.all_rows = part ? part->rows : 0;
   if (ctx->budget && plan->info.peak > ctx->budget)
     return mrt_fail(&ctx->error, MRT_EBUDGET,
                     "this evaluation takes %zu bytes, the budget is %zu",
@@ -158,7 +176,7 @@ mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
   MRT_TRY(prepare(plan, in));
   if (ctx->poison) mrt_poison_dead(plan, -1);
   for (int i = 0; i < plan->step_count; i++) {
-    if (i <= plan->first_update) MRT_TRY(may_stop(plan, i));
+    if (i <= plan->first_update || plan->part_rows) MRT_TRY(may_stop(plan, i));
     if (ctx->poison)
       MRT_TRY(run_poisoned(plan, i));
     else
@@ -166,7 +184,8 @@ mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in) {
   }
   plan->runs++;
   if (!plan->run.fault) return MRT_OK;
-  return plan->first_update < plan->step_count ? tear(plan) : bad_index(plan);
+  bool updated = plan->first_update < plan->step_count && !plan->part_rows;
+  return updated ? tear(plan) : bad_index(plan);
 }
 
 /* An input is read where it lies: it must not be written meanwhile. */
@@ -176,8 +195,28 @@ static bool updates_variable(const mrt_plan *plan, const mrt_tensor *t) {
   return false;
 }
 
-mrt_status mrt_plan_check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
-                                 int nout) {
+/* The plan's type, but for the rows of the whole batch in its place. */
+static bool is_whole(const mrt_plan *plan, const mrt_part *part,
+                     const mrt_type *given, const mrt_type *own) {
+  if (!part || !part->rows || !given->rank) return false;
+  mrt_type rows = *given;
+  rows.dims[0] = plan->part_rows;
+  return given->dims[0] == part->rows && mrt_type_equal(&rows, own);
+}
+
+static mrt_status check_part(mrt_plan *plan, const mrt_part *part) {
+  if (plan->part_rows
+          ? part && part->row >= 0 && part->row <= part->rows - plan->part_rows
+          : !part || (!part->row && !part->rows))
+    return MRT_OK;
+  return mrt_fail(&plan->ctx->error, MRT_EVALUE,
+                  "a plan over %lld rows cannot run for row %lld of %lld",
+                  (long long)plan->part_rows, part ? (long long)part->row : 0,
+                  part ? (long long)part->rows : 0);
+}
+
+mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
+                                 mrt_tensor *const *in, int nin, int nout) {
   mrt_error *e = &plan->ctx->error;
   const mrt_plan_info *info = &plan->info;
   const char *name = plan->options.name ? plan->options.name : "plan";
@@ -194,7 +233,8 @@ mrt_status mrt_plan_check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
                       "%s: input %d is the variable '%s', which this plan "
                       "updates; read it inside the function instead",
                       name, i + 1, in[i]->name ? in[i]->name : "?");
-    if (!mrt_type_equal(&in[i]->type, &plan->input_types[i]))
+    if (!mrt_type_equal(&in[i]->type, &plan->input_types[i]) &&
+        !is_whole(plan, part, &in[i]->type, &plan->input_types[i]))
       return mrt_fail(e, MRT_ESHAPE, "%s: input %d is %s, %s wanted", name,
                       i + 1, mrt_show(&in[i]->type).s,
                       mrt_show(&plan->input_types[i]).s);
@@ -202,11 +242,8 @@ mrt_status mrt_plan_check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
   return mrt_eval(plan->ctx, in, nin);
 }
 
-MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
-                                mrt_tensor **out, int nout) {
-  MRT_TRY(mrt_plan_check_inputs(plan, in, nin, nout));
-  MRT_TRY(mrt_readers_compute(plan->ctx, plan->written, plan->written_count));
-  /* Tensors first: past the updates nothing may fail. */
+/* Tensors first: past the updates nothing may fail. */
+static mrt_status new_outputs(mrt_plan *plan, mrt_tensor **out, int nout) {
   for (int i = 0; i < nout; i++) {
     out[i] = mrt_tensor_new(plan->ctx, &plan->graph.outputs[i]->type);
     if (out[i]) {
@@ -216,12 +253,78 @@ MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
     while (i > 0) mrt_tensor_unref(out[--i]);
     return mrt_nomem(&plan->ctx->error);
   }
-  mrt_status s = mrt_plan_walk(plan, in);
+  return MRT_OK;
+}
+
+static mrt_status run_all(mrt_plan *plan, const mrt_part *part,
+                          mrt_tensor *const *in, int nin, mrt_tensor **out,
+                          int nout) {
+  MRT_TRY(check_part(plan, part));
+  MRT_TRY(mrt_plan_check_inputs(plan, part, in, nin, nout));
+  MRT_TRY(mrt_readers_compute(plan->ctx, plan->written, plan->written_count));
+  MRT_TRY(new_outputs(plan, out, nout));
+  mrt_status s = mrt_plan_walk(plan, part, in);
   for (int i = 0; i < nout; i++) {
     if (s)
       mrt_tensor_unref(out[i]);
     else
       mrt_tensor_settle(out[i], plan->result_storage[plan->output_result[i]]);
   }
+  return s;
+}
+
+MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
+                                mrt_tensor **out, int nout) {
+  return run_all(plan, NULL, in, nin, out, nout);
+}
+
+/* ---- parts of a batch ------------------------------------------------------ */
+
+/* Output i for all rows, its numbers still to come. */
+static mrt_status whole_output(mrt_plan *plan, const mrt_part *part, int i,
+                               mrt_tensor **out) {
+  mrt_type type = plan->graph.outputs[i]->type;
+  mrt_storage *storage;
+  type.dims[0] = type.dims[0] / plan->part_rows * part->rows;
+  MRT_TRY(mrt_type_check(&type, "accumulate", &plan->ctx->error));
+  MRT_TRY(mrt_storage_new(plan->ctx, mrt_type_bytes(&type), &storage));
+  *out = mrt_tensor_new(plan->ctx, &type);
+  if (*out) mrt_tensor_settle(*out, storage), (*out)->handles = 1;
+  mrt_storage_unref(storage);
+  return *out ? MRT_OK : mrt_nomem(&plan->ctx->error);
+}
+
+static mrt_status whole_outputs(mrt_plan *plan, const mrt_part *part,
+                                mrt_tensor **out, int nout) {
+  for (int i = 0; i < nout; i++) {
+    mrt_status s = whole_output(plan, part, i, &out[i]);
+    if (!s) continue;
+    while (i > 0) mrt_tensor_unref(out[--i]);
+    return s;
+  }
+  return MRT_OK;
+}
+
+static void copy_rows(const mrt_plan *plan, const mrt_part *part,
+                      mrt_tensor **out, int nout) {
+  for (int i = 0; i < nout; i++) {
+    size_t bytes = mrt_type_bytes(&plan->graph.outputs[i]->type);
+    char *to = out[i]->storage->data;
+    memcpy(to + bytes / (size_t)plan->part_rows * (size_t)part->row,
+           plan->result_storage[plan->output_result[i]]->data, bytes);
+  }
+}
+
+MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
+                                     mrt_tensor *const *in, int nin,
+                                     mrt_tensor **out, int nout) {
+  if (!plan->part_rows) return run_all(plan, part, in, nin, out, nout);
+  MRT_TRY(check_part(plan, part));
+  MRT_TRY(mrt_plan_check_inputs(plan, part, in, nin, nout));
+  bool first = part->row == 0;
+  if (first) MRT_TRY(whole_outputs(plan, part, out, nout));
+  mrt_status s = mrt_plan_walk(plan, part, in);
+  if (!s) copy_rows(plan, part, out, nout);
+  for (int i = 0; s && first && i < nout; i++) mrt_tensor_unref(out[i]);
   return s;
 }

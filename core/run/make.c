@@ -1,6 +1,7 @@
 /* make.c -- from tensors to a plan that can run
  *
  * SPDX-License-Identifier: MIT */
+#include "graph/batch.h"
 #include "run/run.h"
 
 #include <string.h>
@@ -51,7 +52,10 @@ static mrt_status make(mrt_plan *plan, mrt_tensor *const *roots, int root_count,
                        mrt_expr *const *updates, int update_count,
                        mrt_tensor *const *inputs, int input_count) {
   MRT_TRY(capture(plan, roots, root_count, updates, update_count));
+  const mrt_batch *part = plan->options.part;
   mrt_status s = note_inputs(plan, inputs, input_count);
+  plan->part_rows = part ? part->part : 0;
+  if (!s && part) s = mrt_batch_settle(part, &plan->graph, update_count);
   if (!s && plan->ctx->trace) s = mrt_plan_note_traced(plan);
   if (!s) s = mrt_plan_make(plan);
   if (!s) s = mrt_plan_bind(plan);
@@ -84,6 +88,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
     plan->space = space;
     s = make(plan, roots, root_count, updates, update_count, inputs,
              input_count);
+    plan->options.part = NULL; /* so is this */
     if (s) mrt_space_free(space);
   }
   if (s) {

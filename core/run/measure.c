@@ -57,7 +57,7 @@ static mrt_status run_rounds(measuring *m, mrt_tensor *const *in) {
         m->times + (size_t)(r < 0 ? 0 : r) * (size_t)(plan->step_count + 1);
     double began = m->clock();
     plan->times = row, plan->clock = m->clock;
-    s = mrt_plan_walk(plan, in);
+    s = mrt_plan_walk(plan, NULL, in);
     row[plan->step_count] = m->clock() - began;
   }
   plan->times = NULL, plan->runs = runs;
@@ -107,7 +107,7 @@ MRT_API mrt_status mrt_plan_measure(mrt_plan *plan, mrt_tensor *const *in,
   if (rounds < 1 || rounds > 1000)
     return mrt_fail(&plan->ctx->error, MRT_EVALUE,
                     "profile: %d rounds, 1 to 1000 wanted", rounds);
-  MRT_TRY(mrt_plan_check_inputs(plan, in, nin, plan->info.outputs_count));
+  MRT_TRY(mrt_plan_check_inputs(plan, NULL, in, nin, plan->info.outputs_count));
   mrt_arena_init(&m.arena, plan->ctx->allocator);
   mrt_status s = measure(&m, in, seconds, total);
   mrt_arena_free(&m.arena);

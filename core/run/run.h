@@ -16,8 +16,6 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
 /* Make the storages of these variables, computing their initial values;
  * `variables` is scratch afterwards. */
 mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables, int n);
-/* Those that the plan reads. */
-mrt_status mrt_plan_start(mrt_plan *plan);
 
 /* Compute tensors now, tracing or not. */
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n);
@@ -38,10 +36,11 @@ mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
 void mrt_readers_retire(mrt_variable *v);
 
 /* The right number of inputs, of the right types, now computed? */
-mrt_status mrt_plan_check_inputs(mrt_plan *plan, mrt_tensor *const *in, int nin,
-                                 int nout);
+mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
+                                 mrt_tensor *const *in, int nin, int nout);
 /* Run with results left in plan->result_storage. */
-mrt_status mrt_plan_walk(mrt_plan *plan, mrt_tensor *const *in);
+mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
+                         mrt_tensor *const *in);
 
 /* Resolve which pointers go where; after mrt_plan_make. */
 mrt_status mrt_plan_bind(mrt_plan *plan);

@@ -49,7 +49,7 @@ static mrt_status take(mrt_context *ctx, mrt_tensor *variable,
 }
 
 static mrt_status compute(mrt_plan *plan, const batch *b) {
-  MRT_TRY(mrt_plan_walk(plan, NULL));
+  MRT_TRY(mrt_plan_walk(plan, NULL, NULL));
   for (int i = 0; i < b->n; i++)
     MRT_TRY(take(plan->ctx, b->variables[i],
                  plan->result_storage[plan->output_result[i]]));
@@ -97,7 +97,7 @@ mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables,
   return s;
 }
 
-mrt_status mrt_plan_start(mrt_plan *plan) {
+MRT_API mrt_status mrt_plan_start(mrt_plan *plan) {
   mrt_arena arena;
   batch *list;
   mrt_arena_init(&arena, plan->ctx->allocator);

@@ -1,6 +1,7 @@
 /* trace.c -- recording a function once
  *
  * SPDX-License-Identifier: MIT */
+#include "op/op.h"
 #include "run/run.h"
 
 MRT_API bool mrt_tracing(const mrt_context *ctx) { return ctx->trace != NULL; }
@@ -40,62 +41,156 @@ MRT_API mrt_status mrt_trace_begin(mrt_context *ctx) {
   mrt_trace *trace = mrt_calloc(ctx->allocator, 1, sizeof *trace);
   if (!trace) return mrt_nomem(&ctx->error);
   mrt_arena_init(&trace->arena, ctx->allocator);
-  trace->first_id = ctx->next_id, trace->first_key = ctx->next_key;
+  trace->first_id = ctx->next_id;
+  trace->first_key = trace->last_key = ctx->next_key;
   ctx->trace = trace;
   leave_all(ctx);
   return MRT_OK;
 }
 
 MRT_API mrt_status mrt_trace_again(mrt_context *ctx, const mrt_plan *old) {
-  uint64_t next = ctx->next_key;
   MRT_TRY(mrt_trace_begin(ctx));
-  ctx->trace->last_key = next, ctx->trace->old = old;
+  ctx->trace->old = old;
   ctx->trace->first_key = ctx->next_key = old->first_key;
   return MRT_OK;
 }
 
+static mrt_status want_trace(mrt_context *ctx) {
+  if (ctx->trace) return MRT_OK;
+  return mrt_fail(&ctx->error, MRT_ESTATE, "no trace has begun");
+}
+
 MRT_API mrt_status mrt_trace_input(mrt_context *ctx, const mrt_type *type,
                                    mrt_tensor **out) {
-  mrt_trace *trace = ctx->trace;
-  if (!trace) return mrt_fail(&ctx->error, MRT_ESTATE, "no trace has begun");
+  MRT_TRY(want_trace(ctx));
   MRT_TRY(mrt_type_check(type, "input", &ctx->error));
+  mrt_trace *trace = ctx->trace;
+  mrt_section *now = &trace->now;
   mrt_tensor *t = NULL;
-  if (MRT_PUSH_ROOM(&trace->arena, trace->inputs, trace->input_count,
-                    trace->input_room))
+  if (MRT_PUSH_ROOM(&trace->arena, now->inputs, now->input_count,
+                    now->input_room))
     t = mrt_tensor_new(ctx, type);
   if (!t) return mrt_nomem(&ctx->error);
-  trace->inputs[trace->input_count++] = t;
-  t->input = trace->input_count;
+  now->inputs[now->input_count++] = t;
+  t->input = now->input_count;
   mrt_tensor_ref(t);
   *out = t;
   return MRT_OK;
 }
 
-MRT_API void mrt_trace_abort(mrt_context *ctx) {
-  mrt_trace *trace = ctx->trace;
-  if (!trace) return;
-  ctx->trace = NULL;
-  leave_all(ctx);
-  if (trace->last_key > ctx->next_key) ctx->next_key = trace->last_key;
+/* Variables read as they do outside again. */
+static void forget_versions(mrt_trace *trace) {
   for (int i = 0; i < trace->variable_count; i++) {
     mrt_variable *v = trace->variables[i]->variable;
     mrt_tensor *traced = v->traced;
     v->traced = NULL;
     mrt_drop(traced);
   }
-  /* Who kept a handle on a traced version cannot compute through it. */
-  for (int i = 0; i < trace->update_count; i++) trace->updates[i]->stale = true;
-  for (int i = 0; i < trace->update_count; i++) mrt_drop(trace->results[i]);
+}
+
+/* ---- sections ---------------------------------------------------------------- */
+
+/* Who kept a handle on a traced version cannot compute through it. */
+static void spoil(const mrt_section *s) {
+  for (int i = 0; i < s->update_count; i++) s->updates[i]->stale = true;
+}
+
+static void drop_section(mrt_section *s) {
+  for (int i = 0; i < s->update_count; i++) mrt_drop(s->results[i]);
+  for (int i = 0; i < s->input_count; i++) mrt_drop(s->inputs[i]);
+}
+
+static mrt_status copy_inputs(mrt_trace *trace, const mrt_section *from,
+                              mrt_section *to) {
+  to->inputs = MRT_NEW(&trace->arena, mrt_tensor *, from->input_count);
+  if (!to->inputs) return MRT_ENOMEM;
+  for (int i = 0; i < from->input_count; i++)
+    mrt_hold(to->inputs[i] = from->inputs[i]);
+  to->input_count = to->input_room = from->input_count;
+  return MRT_OK;
+}
+
+static void count_keys(mrt_context *ctx) {
+  mrt_trace *trace = ctx->trace;
+  if (ctx->next_key > trace->last_key) trace->last_key = ctx->next_key;
+}
+
+MRT_API mrt_status mrt_trace_section(mrt_context *ctx, int like) {
+  MRT_TRY(want_trace(ctx));
+  mrt_trace *trace = ctx->trace;
+  mrt_section next = { 0 }, *was = MRT_NEW(&trace->arena, mrt_section, 1);
+  if (like >= trace->section_count)
+    return mrt_fail(&ctx->error, MRT_ESTATE, "no such section of a trace");
+  if (!was ||
+      !MRT_PUSH_ROOM(&trace->arena, trace->sections, trace->section_count,
+                     trace->section_room) ||
+      (like >= 0 && copy_inputs(trace, trace->sections[like], &next)))
+    return mrt_nomem(&ctx->error);
+  *was = trace->now;
+  trace->sections[trace->section_count++] = was;
+  trace->now = next;
+  forget_versions(trace);
+  leave_all(ctx);
+  count_keys(ctx);
+  ctx->next_key = trace->first_key;
+  return MRT_OK;
+}
+
+MRT_API uint64_t mrt_trace_keys(mrt_context *ctx, uint64_t first) {
+  mrt_trace *trace = ctx->trace;
+  if (!trace) return 0;
+  count_keys(ctx);
+  if (first) ctx->next_key = trace->first_key = first;
+  return trace->first_key;
+}
+
+MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
+                                     mrt_tensor *variable) {
+  MRT_TRY(want_trace(ctx));
+  mrt_trace *trace = ctx->trace;
+  if (!variable->variable || !mrt_type_equal(&t->type, &variable->type) ||
+      t->storage || t->variable || t->input)
+    return mrt_fail(&ctx->error, MRT_EVALUE, "%s instead of %s",
+                    mrt_show(&variable->type).s, mrt_show(&t->type).s);
+  if (!MRT_PUSH_ROOM(&trace->arena, trace->replaced, trace->replaced_count,
+                     trace->replaced_room))
+    return mrt_nomem(&ctx->error);
+  mrt_hold(t);
+  trace->replaced[trace->replaced_count++] = t;
+  t->instead = variable;
+  return MRT_OK;
+}
+
+/* ---- the end ----------------------------------------------------------------- */
+
+MRT_API void mrt_trace_abort(mrt_context *ctx) {
+  mrt_trace *trace = ctx->trace;
+  if (!trace) return;
+  count_keys(ctx);
+  ctx->next_key = trace->last_key;
+  ctx->trace = NULL;
+  leave_all(ctx);
+  forget_versions(trace);
+  spoil(&trace->now);
+  for (int i = 0; i < trace->section_count; i++) spoil(trace->sections[i]);
+  for (int i = 0; i < trace->replaced_count; i++) {
+    trace->replaced[i]->instead = NULL;
+    mrt_drop(trace->replaced[i]);
+  }
+  drop_section(&trace->now);
+  for (int i = 0; i < trace->section_count; i++)
+    drop_section(trace->sections[i]);
   for (int i = 0; i < trace->variable_count; i++) mrt_drop(trace->variables[i]);
-  for (int i = 0; i < trace->input_count; i++) mrt_drop(trace->inputs[i]);
   mrt_arena_free(&trace->arena);
   mrt_release(ctx->allocator, trace, sizeof *trace);
 }
 
-static mrt_status end(mrt_context *ctx, mrt_tensor *const *outputs, int n,
-                      const mrt_plan_options *options, mrt_space *space,
-                      mrt_plan **plan) {
+MRT_API mrt_status mrt_trace_plan(mrt_context *ctx, mrt_tensor *const *outputs,
+                                  int n, const mrt_plan_options *options,
+                                  mrt_space *space, mrt_plan **plan) {
+  MRT_TRY(want_trace(ctx));
   mrt_trace *trace = ctx->trace;
+  const mrt_section *now = &trace->now;
   mrt_tensor **roots = MRT_NEW(&trace->arena, mrt_tensor *, n);
   if (!roots) return mrt_nomem(&ctx->error);
   for (int i = 0; i < n; i++) {
@@ -104,16 +199,15 @@ static mrt_status end(mrt_context *ctx, mrt_tensor *const *outputs, int n,
       return mrt_fail(&ctx->error, MRT_ESTATE,
                       "output %d belongs to another context", i + 1);
   }
-  return mrt_plan_new(ctx, roots, n, trace->updates, trace->update_count,
-                      trace->inputs, trace->input_count, options, space, plan);
+  return mrt_plan_new(ctx, roots, n, now->updates, now->update_count,
+                      now->inputs, now->input_count, options, space, plan);
 }
 
 MRT_API mrt_status mrt_trace_end(mrt_context *ctx, mrt_tensor *const *outputs,
                                  int noutputs, const mrt_plan_options *options,
                                  mrt_space *space, mrt_plan **plan) {
-  if (!ctx->trace)
-    return mrt_fail(&ctx->error, MRT_ESTATE, "no trace has begun");
-  mrt_status s = end(ctx, outputs, noutputs, options, space, plan);
+  MRT_TRY(want_trace(ctx));
+  mrt_status s = mrt_trace_plan(ctx, outputs, noutputs, options, space, plan);
   mrt_trace_abort(ctx);
   return s;
 }

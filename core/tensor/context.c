@@ -96,6 +96,7 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .libraries = ctx->device.libraries,
     .bytes_now = ctx->bytes_now,
     .bytes_peak = ctx->bytes_peak,
+    .alignment = ctx->device.align,
   };
 }
 

@@ -224,7 +224,9 @@ void mrt_tensor_settle(mrt_tensor *t, mrt_storage *s) {
   t->storage = s;
 }
 
-mrt_tensor *mrt_tensor_current(mrt_tensor *t) {
+MRT_API uint64_t mrt_tensor_id(const mrt_tensor *t) { return t->id; }
+
+MRT_API mrt_tensor *mrt_tensor_current(mrt_tensor *t) {
   return t->variable && t->variable->traced ? t->variable->traced : t;
 }
 

@@ -81,6 +81,8 @@ struct mrt_tensor {
   mrt_expr *expr;
   int index; /* which output of expr */
   int input; /* 1 + position among the trace's inputs; 0: none */
+  struct mrt_tensor *instead; /* borrowed: the variable that plans of the trace
+                                 read for it */
   mrt_variable *variable;
   mrt_origin origin;
   char *name;
@@ -89,19 +91,27 @@ struct mrt_tensor {
   int mark;
 };
 
-typedef struct mrt_trace {
-  mrt_arena arena;
-  uint64_t first_id;          /* tensors with smaller ids come from outside */
-  uint64_t first_key;         /* of its random numbers */
-  uint64_t last_key;          /* where others go on; 0: after its own */
-  const struct mrt_plan *old; /* whose place its plan takes; or NULL */
-  mrt_tensor **inputs;        /* held */
+/* What one tracing of a function records. */
+typedef struct mrt_section {
+  mrt_tensor **inputs; /* held */
   int input_count, input_room;
   mrt_expr **updates;   /* kept alive by `results` */
   mrt_tensor **results; /* held: output 0 of each update */
   int update_count, update_room, result_room;
+} mrt_section;
+
+typedef struct mrt_trace {
+  mrt_arena arena;
+  uint64_t first_id;            /* tensors with smaller ids come from outside */
+  uint64_t first_key, last_key; /* of random nodes: where each section begins,
+                                   where all have ended */
+  const struct mrt_plan *old;   /* whose place its plan takes; or NULL */
+  mrt_section now, **sections;  /* those before */
+  int section_count, section_room;
   mrt_tensor **variables; /* held: those with a traced version */
   int variable_count, variable_room;
+  mrt_tensor **replaced; /* held: those that read as a variable */
+  int replaced_count, replaced_room;
 } mrt_trace;
 
 struct mrt_context {
@@ -173,9 +183,6 @@ void mrt_tensor_settle(mrt_tensor *t, mrt_storage *s);
 mrt_variable *mrt_variable_of(mrt_context *ctx, mrt_tensor *init);
 /* The variable has its storage: let its initial value go. */
 void mrt_variable_started(mrt_variable *v);
-/* The version of `t` that an expression made now reads. */
-mrt_tensor *mrt_tensor_current(mrt_tensor *t);
-
 void mrt_trace_free(mrt_context *ctx);
 
 #endif

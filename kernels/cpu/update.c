@@ -1,4 +1,4 @@
-/* update.c -- assign, adamw and sgd: one pass over the variables
+/* update.c -- assign, adamw, sgd, accumulate: one pass over the variables
  *
  * Each element is read once and written once; the arithmetic hides behind the
  * memory.  Operands never overlap: the variables of an update are distinct.
@@ -149,6 +149,43 @@ static void sgd(const mrt_call *c) {
   }
 }
 
+/* ---- accumulate ------------------------------------------------------------ */
+
+static void add_whole(int64_t *var, const int64_t *x, bool first, int64_t from,
+                      int64_t to) {
+#pragma omp simd
+  for (int64_t i = from; i < to; i++) /* wraps */
+    var[i] = (int64_t)((first ? 0 : (uint64_t)var[i]) + (uint64_t)x[i]);
+}
+
+static void add_real(real *var, const real *x, real scale, bool first,
+                     int64_t from, int64_t to) {
+  if (first) {
+#pragma omp simd
+    for (int64_t i = from; i < to; i++) var[i] = scale * x[i];
+  } else {
+#pragma omp simd
+    for (int64_t i = from; i < to; i++) var[i] += scale * x[i];
+  }
+}
+
+static void accumulate(const mrt_call *c) {
+  const mrt_accumulate_options *o = c->options;
+  bool first = c->run->all_rows && c->run->row == 0;
+  int64_t n = mrt_type_count(&c->out[0].type);
+  int team = mrt_team(c, (double)n * 0.3);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int part = 0; part < team; part++) {
+    int64_t from, to;
+    share(n, part, team, &from, &to);
+    if (c->out[0].type.dtype == MRT_i64)
+      add_whole(c->out[0].data, c->in[1].data, first, from, to);
+    else
+      add_real(c->out[0].data, c->in[1].data, (real)o->scale, first, from, to);
+  }
+}
+
 MRT_KERNEL(assign, .run = assign);
 MRT_KERNEL(adamw, .run = adamw);
 MRT_KERNEL(sgd, .run = sgd);
+MRT_KERNEL(accumulate, .run = accumulate);

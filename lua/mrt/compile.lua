@@ -9,7 +9,9 @@
 
 local core = require "mrt.core"
 local Plan = require "mrt.plan"
+local accumulate = require "mrt.accumulate"
 local checkpoint = require "mrt.policy.checkpoint"
+local combine = require "mrt.accumulate.combine"
 local format = require "mrt.format"
 
 local compile = {}
@@ -29,13 +31,16 @@ local MOST_EFFORT = 1000
 ---@field order? "memory"|"program"  which order to run in
 ---@field effort? integer     how much longer to search for order and offsets, 1 to 1000
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
+---@field accumulate? mrt.Accumulate  micro-batches that a batch is split into
+---@field allow_batch_statistics? boolean  of each micro-batch: changes results
 ---@field memory? integer|string  a budget for the peak: "2GiB", 2e9
 
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", fuse = "boolean",
   inplace = "boolean", share = "boolean", order = "string",
   effort = "number",
-  checkpoint = "any", memory = "any" }
+  checkpoint = "any", memory = "any", accumulate = "any",
+  allow_batch_statistics = "boolean" }
 
 local function check_callable(who, fn)
   if type(fn) == "function" then return end
@@ -149,16 +154,16 @@ end
 local current -- functions of the trace being made, one per runtime input
 
 -- The same argument with inputs of the trace for its tensors, in order.
-local function stand_in(value, inputs, nested)
+local function stand_in(value, new_input, inputs, nested)
   if core.is_tensor(value) then
-    local input = core.trace_input(value)
+    local input = new_input(value)
     if value.name then input.name = value.name end
     inputs[#inputs + 1] = input
     return input
   elseif type(value) == "table" and not nested then
     local out = {}
     for _, key in ipairs(sorted_keys(value)) do
-      out[key] = stand_in(value[key], inputs, true)
+      out[key] = stand_in(value[key], new_input, inputs, true)
     end
     return out
   end
@@ -194,29 +199,45 @@ local function restore(template, outputs)
   return out
 end
 
-local function trace_body(fn, inputs, n, ...)
+local function trace_body(fn, new_input, inputs, n, ...)
   local args = { ... }
-  for i = 1, n do args[i] = stand_in(args[i], inputs, false) end
+  for i = 1, n do args[i] = stand_in(args[i], new_input, inputs, false) end
   return fn(table.unpack(args, 1, n))
 end
 
 local devices -- mrt.device, once something is planned
 
--- Inside a trace: run the function on inputs of the trace, and plan it.
-local function trace_and_plan(self, n, ...)
+-- Inside a trace: run the function once on inputs of the trace.
+local function trace_once(fn, new_input, n, ...)
   local inputs, runtime, templates, outputs = {}, {}, {}, {}
   current = runtime
-  local results = table.pack(trace_body(self.fn, inputs, n, ...))
+  local results = table.pack(trace_body(fn, new_input, inputs, n, ...))
   current = nil
   for i = 1, results.n do
     templates[i] = record(results[i], outputs, false)
   end
+  return { inputs = inputs, outputs = outputs, runtime = runtime,
+    results = templates }
+end
+
+-- Inside a trace: run the function on inputs of the trace, and plan it, in k
+-- micro-batches.
+local function trace_and_plan(self, group, k, tensors, n, ...)
+  group.key = core.trace_keys(group.key)
+  if k > 1 then
+    local args = table.pack(...)
+    return accumulate.trace(self, function(new_input)
+      return trace_once(self.fn, new_input, n, table.unpack(args, 1, n))
+    end, k, tensors)
+  end
+  local entry = trace_once(self.fn, core.trace_input, n, ...)
   local start = os.clock()
-  local planned = core.trace_end(#inputs + #runtime, outputs, self.options,
-    self.space)
-  local us = (os.clock() - start) * 1e6
-  return { core = planned, planning_us = us, runtime = runtime, results = templates,
-    single = #templates == 1 and templates[1].output == 1 }
+  entry.core = core.trace_end(#entry.inputs + #entry.runtime, entry.outputs,
+    self.options, self.space)
+  entry.planning_us = (os.clock() - start) * 1e6
+  entry.single = #entry.results == 1 and entry.results[1].output == 1
+  entry.inputs, entry.outputs = nil, nil
+  return entry
 end
 
 --- Make a scalar f32 that is read anew before every run: a learning rate, a
@@ -239,23 +260,50 @@ local Compiled = {}
 Compiled.__index = Compiled
 Compiled.__name = "mrt.Compiled"
 
--- The entry of this signature, traced and planned when it is new, and the
--- tensors among the arguments.
-local function find(self, ...)
+-- What the entries of one signature share, however many micro-batches they
+-- have: a run of any draws the random numbers that the others would.
+local function group_of(self, key)
+  local group = self.groups[key] or { name = key, entries = {}, past = 0 }
+  self.groups[key] = group
+  return group
+end
+
+local function forget(self, entry)
+  local group = entry.group
+  self.entries[entry.key], group.entries[entry] = nil, nil
+  group.past = group.past + entry.core:runs()
+  if not next(group.entries) then self.groups[group.name] = nil end
+end
+
+local function add_entry(self, key, entry)
+  self.entries[key] = entry
+  table.insert(self.keys, key)
+  if #self.keys > MOST_PLANS then
+    forget(self, self.entries[table.remove(self.keys, 1)])
+  end
+end
+
+-- The entry of this signature in k micro-batches (by default, as many as the
+-- next step has), traced and planned when it is new, and the tensors among the
+-- arguments.
+local function find(self, k, ...)
   local n = select("#", ...)
   local key, tensors = signature(n, ...)
+  local option = self.options.accumulate
+  k = k or option and accumulate.count(option, self.steps + 1, tensors) or 1
+  local group = group_of(self, key)
+  if k > 1 then key = ("%s in %d"):format(key, k) end
   local entry = self.entries[key]
   if not entry then
     devices = devices or require "mrt.device"
     devices.ready()
     local old = self.replaced[key]
-    entry = old and core.trace_again(old.core, trace_and_plan, self, n, ...)
-      or core.trace(trace_and_plan, self, n, ...)
-    self.entries[key], self.replaced[key] = entry, nil
-    table.insert(self.keys, key)
-    if #self.keys > MOST_PLANS then
-      self.entries[table.remove(self.keys, 1)] = nil
-    end
+    entry = old and core.trace_again(old.core, trace_and_plan, self, group, k,
+        tensors, n, ...)
+      or core.trace(trace_and_plan, self, group, k, tensors, n, ...)
+    self.replaced[key] = nil
+    entry.group, entry.key, group.entries[entry] = group, key, true
+    add_entry(self, key, entry)
   end
   return entry, tensors, key
 end
@@ -266,6 +314,16 @@ local function restore_all(entry, ...)
     results[i] = restore(template, outputs)
   end
   return table.unpack(results, 1, #entry.results)
+end
+
+-- A step of a function whose steps may have several micro-batches.
+local function run_counted(self, entry, inputs)
+  local run = entry.group.past
+  for other in pairs(entry.group.entries) do run = run + other.core:runs() end
+  local outputs = entry.parts and accumulate.run(entry, inputs, run)
+    or entry.core:run_part(inputs, 0, 0, run)
+  self.steps = self.steps + 1
+  return restore_all(entry, table.unpack(outputs))
 end
 
 --- What `mrt plan` puts here gets the plan of the first step that is called;
@@ -279,8 +337,9 @@ compile.first_plan = nil
 function Compiled:__call(...)
   if core.tracing() then return self.fn(...) end
   if compile.planning then compile.planning(self:plan(...), self, ...) end
-  local entry, inputs = find(self, ...)
+  local entry, inputs = find(self, nil, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
+  if self.options.accumulate then return run_counted(self, entry, inputs) end
   if entry.single then return entry.core:run(inputs) end
   return restore_all(entry, entry.core:run(inputs))
 end
@@ -288,10 +347,16 @@ end
 --- Plan a call with these arguments, running nothing.
 ---@param ... any  as for the call
 ---@return mrt.Plan
-function Compiled:plan(...)
-  local entry = find(self, ...)
-  entry.plan = entry.plan
-    or Plan.new(entry.core, self.options.name, entry.planning_us)
+function Compiled:plan(...) return self:plan_in(nil, ...) end
+
+--- Plan a call in `k` micro-batches, whatever the option `accumulate` says.
+---@param k integer?  nil: as many as the next step has
+---@param ... any     as for the call
+---@return mrt.Plan
+function Compiled:plan_in(k, ...)
+  local entry = find(self, k, ...)
+  entry.plan = entry.plan or Plan.new(entry.parts and combine(entry) or entry.core,
+    self.options.name, entry.planning_us)
   compile.first_plan = compile.first_plan or compile.planning and entry.plan
   return entry.plan
 end
@@ -304,7 +369,11 @@ end
 ---  as Plan:steps() has them, with `measured` and `key`
 function Compiled:measure(o, ...)
   local plan = self:plan(...)
-  local entry, inputs = find(self, ...)
+  local entry, inputs = find(self, nil, ...)
+  if entry.parts then
+    core.fail("value", "profile", "a step in micro-batches cannot be measured "
+      .. "yet; measure it with accumulate = 1")
+  end
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   local raw, steps = entry.core:measure(inputs, o.rounds, o.cpu), plan:steps()
   for i, step in ipairs(steps) do
@@ -325,7 +394,8 @@ end
 function Compiled:profile(...)
   local profile = require "mrt.report.profile"
     (self:measure({ rounds = 5, cpu = compile.processor_time }, ...))
-  local _, _, key = find(self, ...)
+  local entry, _, key = find(self, nil, ...)
+  entry.group.entries[entry] = nil
   self.options.measured = profile:costs(self.options.measured)
   self.replaced[key], self.entries[key] = self.entries[key], nil
   for i, name in ipairs(self.keys) do
@@ -365,6 +435,7 @@ function compile.compile(fn, options)
   local own = {}
   for name, value in pairs(options or {}) do own[name] = value end
   check_options(own)
+  accumulate.check(own.accumulate)
   own.checkpoint = checkpoint.decider(own.checkpoint)
   if own.memory then own.memory = read_memory(own.memory) end
   if not own.name then
@@ -373,7 +444,8 @@ function compile.compile(fn, options)
       or "a function"
   end
   return setmetatable({ fn = fn, options = own, entries = {}, keys = {},
-    replaced = {}, space = core.space() }, Compiled)
+    replaced = {}, groups = {}, accumulators = {}, steps = 0,
+    space = core.space() }, Compiled)
 end
 
 return compile

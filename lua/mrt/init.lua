@@ -16,6 +16,7 @@ core.root(debug.getinfo(1, "S").source)
 require "mrt.tensor"
 
 local argument = require "mrt.argument"
+local accumulate = require "mrt.accumulate"
 local compile = require "mrt.compile"
 local scope = require "mrt.scope"
 local op = core.op
@@ -227,9 +228,16 @@ end
 
 -- ---- gradients -------------------------------------------------------------
 
+---@class mrt.GradOptions
+---@field allow_unused? boolean
+---@field grad_outputs? mrt.Tensor|mrt.Tensor[]
+---@field denominator? mrt.Tensor  with micro-batches (see mrt.compile), a scalar
+---  t: the gradient is sum t g / sum t over them, where the loss does not tell
+
 local function as_list(value) return core.is_tensor(value) and { value } or value end
 
-local grad_options = { allow_unused = true, grad_outputs = true }
+local grad_options = { allow_unused = true, grad_outputs = true,
+  denominator = true }
 
 --- Return the gradient of y with respect to x as lazy tensors like any other:
 --- one for one tensor, a list for a list.
@@ -238,19 +246,19 @@ local grad_options = { allow_unused = true, grad_outputs = true }
 ---     local gw, gb = table.unpack(mrt.grad(loss, {w, b}))
 ---@param y mrt.Tensor|mrt.Tensor[]  scalars, unless grad_outputs are given
 ---@param x mrt.Tensor|mrt.Tensor[]
----@param options? {allow_unused: boolean?, grad_outputs: (mrt.Tensor|mrt.Tensor[])?}
+---@param options? mrt.GradOptions
 ---@return any gradients  allow_unused: zeros where y does not depend on x
 function mrt.grad(y, x, options)
   options = options or {}
   check_options("grad", options)
   for name in pairs(options) do
     if not grad_options[name] then
-      refuse("grad", "no option '%s' (options: allow_unused, grad_outputs)",
-        tostring(name))
+      refuse("grad", "no option '%s' (options: allow_unused, denominator, "
+        .. "grad_outputs)", tostring(name))
     end
   end
-  local dx = core.grad(as_list(y), as_list(x), as_list(options.grad_outputs),
-    options.allow_unused)
+  local dx = accumulate.grad(as_list(y), as_list(x), as_list(options.grad_outputs),
+    options.allow_unused, options.denominator)
   return core.is_tensor(x) and dx[1] or dx
 end
 

@@ -21,6 +21,10 @@ local roles = require "mrt.report.roles"
 ---@field flops number
 ---@field seconds number       predicted, of one run
 ---@field device table         what it was made for: name, capacity, bandwidth, ...
+---@field accumulators integer? of `persistent`: what micro-batches are added up in
+---@field micro_batches integer? how many; steps: of one, then what runs once
+---@field micro_batch integer?  rows of each, the last perhaps fewer
+---@field batch integer?        rows
 ---@field nodes integer        in a run
 ---@field nodes_traced integer before optimisation
 ---@field peak_step integer    where most bytes live

@@ -30,7 +30,16 @@ local train = {}
 ---@field optimizer mrt.Optimizer
 ---@field loss mrt.Loss
 ---@field clip? number     the longest gradient, all taken together
+---@field accumulate? mrt.Accumulate  micro-batches a batch is split into
 ---@field compile? table   options of mrt.compile
+
+-- The options of mrt.compile: those given, and `accumulate`.
+local function compile_options(o)
+  local out = { name = "the training step" }
+  for name, value in pairs(o.compile or {}) do out[name] = value end
+  if o.accumulate ~= nil then out.accumulate = o.accumulate end
+  return out
+end
 
 --- Compile one training step: loss, gradients, update.
 ---@param o mrt.StepOptions
@@ -41,7 +50,7 @@ function train.step(o)
     local params = o.optimizer:parameters()
     o.optimizer:step(mrt.grad(loss, params), { clip = o.clip })
     return loss
-  end, o.compile or { name = "the training step" })
+  end, compile_options(o))
 end
 
 ---@class mrt.EvaluatorOptions
@@ -85,6 +94,7 @@ local required = { "loader", "steps" }
 local defaults = { model = options.none, optimizer = options.none,
   loss = options.none, step = options.none, loader = options.none,
   steps = options.none, clip = options.none, compile = options.none,
+  accumulate = options.none,
   eval = options.none, eval_every = options.none, plan = false,
   log_every = options.none, on_step = options.none }
 
@@ -116,6 +126,7 @@ end
 ---@field loader mrt.data.Loader
 ---@field steps integer
 ---@field clip? number           longest gradient, all taken together
+---@field accumulate? mrt.Accumulate  micro-batches a batch is split into; a step is still one batch
 ---@field compile? table         options of mrt.compile
 ---@field eval? fun(): number    see train.evaluator
 ---@field eval_every? integer    steps; also after the last one

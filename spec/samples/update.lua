@@ -64,6 +64,12 @@ local function sgd(ins, o)
   end)
 end
 
+local function accumulate(ins, o)
+  return update(ins, 1, nil, function(i)
+    return ins[1].data[i] + (o.scale or 1) * ins[2].data[i]
+  end)
+end
+
 local function number(x)
   return { dims = {}, values = { x } }
 end
@@ -131,4 +137,21 @@ return {
       { inputs = { x, x, x, x }, code = "shape", match = "learning rate" },
     },
     oracle = sgd, grad = false },
+  { op = "accumulate", updates = true,
+    cases = {
+      { inputs = { x, x } },
+      { inputs = { { dims = { 2049 } }, { dims = { 2049 } } }, options = { scale = 0.25 } },
+      { inputs = { one, one }, options = { scale = -1 } },
+      { inputs = { { dims = { 4 }, dtype = "i64", integer = 9 },
+        { dims = { 4 }, dtype = "i64", integer = 9 } } },
+      { inputs = { { dims = { 0, 2 } }, { dims = { 0, 2 } } } },
+    },
+    bad = {
+      { inputs = { x, y }, code = "shape", match = "equal shapes" },
+      { inputs = { ids, ids }, code = "dtype", match = "f32, f64 or i64 wanted" },
+      { inputs = { { dims = { 4 }, dtype = "i64", integer = 9 },
+        { dims = { 4 }, dtype = "i64", integer = 9 } }, options = { scale = 2 },
+        code = "value", match = "scale 2 for i64" },
+    },
+    oracle = accumulate, grad = false },
 }

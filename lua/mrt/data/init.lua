@@ -2,6 +2,8 @@
 ---
 --- Training by *mini-batch* takes a few examples at a time, shuffled anew each
 --- epoch; *full-batch* descent (`batch = "all"`) takes all of them every step.
+--- What a loader gives is one mini-batch: one step.  Its *micro-batches* are none of
+--- the loader's business: mrt.compile's `accumulate` splits it.
 ---
 --- SPDX-License-Identifier: MIT
 

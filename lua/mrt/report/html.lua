@@ -25,6 +25,11 @@ local function totals(out, plan)
   out[#out + 1] = "<table>"
   row(out, "<b>peak</b>", plan.peak, "what a run takes, to the byte")
   row(out, "persistent", plan.persistent, "variables and constants")
+  if plan.micro_batches then
+    row(out, "accumulators", plan.accumulators,
+      ("of these; %d micro-batches of %d rows, of a batch of %d"):format(
+        plan.micro_batches, plan.micro_batch, plan.batch))
+  end
   row(out, "transient", plan.transient, "the arena")
   row(out, "outputs", plan.outputs, "what a run returns")
   row(out, "lower bound", plan.lower_bound,

@@ -10,12 +10,17 @@
 ---     flops         of one run
 ---     seconds       of one run, predicted
 ---     device        what it was planned for: core/mrt.h, mrt_device_profile
+---     micro_batches, micro_batch, batch, accumulators
+---                   with micro-batches: how many, of how many rows, of how many;
+---                   bytes (of persistent); steps are those of one micro-batch,
+---                   then those that run once
 ---     nodes         in a run; nodes_traced before optimisation
 ---     passes        [{name, nodes}]: what each optimisation left
 ---     peak_step     where most bytes live
 ---     next_peak     a step, or absent: the highest off the peak's hill
----     at_peak       {role: bytes}: weight, optimizer, buffer, constant, output,
----                   input, activation, gradient, workspace
+---     at_peak       {role: bytes}: weight, optimizer, buffer, accumulator,
+---                   constant, output, input, activation, gradient,
+---                   workspace
 ---     steps         [{op, file, line, backward, recomputed (it runs again what
 ---                   has run), class (kind of work), time (predicted, seconds),
 ---                   flops, bytes (read and written), live, reads: [value],
@@ -56,6 +61,7 @@ local function add_names(names, t)
 end
 
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
+  "micro_batches", "micro_batch", "batch", "accumulators",
   "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
   "device", "nodes", "nodes_traced", "passes", "peak_step" }
 
@@ -79,7 +85,7 @@ return function(plan)
   out.at_peak = setmetatable(roles.sums(values, plan.peak_step),
     { __jsontype = "object" })
   out.next_peak = about.next_peak(steps, plan.peak_step)
-  for _, v in ipairs(values) do v.kind = nil end
+  for _, v in ipairs(values) do v.kind, v.id, v.accumulator = nil, nil, nil end
   out.values = setmetatable(values, { __jsontype = "array" })
   out.steps = with_operands(steps, plan:operands())
   local names = add_names(table.move(order, 1, #order, 1, {}), plan.device)

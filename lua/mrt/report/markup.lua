@@ -7,7 +7,7 @@ local format = require "mrt.format"
 local markup = {}
 
 --- Okabe and Ito's colours, which colour-blind people tell apart.
-markup.colours = { weight = "#009e73", optimizer = "#cc79a7",
+markup.colours = { weight = "#009e73", optimizer = "#cc79a7", accumulator = "#e69f00",
   buffer = "#8c5a2b", constant = "#b8a000", output = "#56b4e9", activation = "#0072b2",
   gradient = "#d55e00", workspace = "#8a8a8a", input = "#dddddd" }
 

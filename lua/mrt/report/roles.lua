@@ -3,17 +3,19 @@
 --- Variables are told apart by who reads them.  What the model or its gradient
 --- reads is a weight.  Of the others, what an update of a weight depends on is
 --- optimizer state (moments, a step count, a loss scale); what only keeps itself up
---- to date is a buffer (running statistics, averaged weights).
+--- to date is a buffer (running statistics, averaged weights).  Accumulators are what
+--- gradients and totals of micro-batches are added up in.
 ---
 --- SPDX-License-Identifier: MIT
 
 local roles = {}
 
 --- All roles, in the order reports list them, and what a reader calls them.
-roles.order = { "weight", "optimizer", "buffer", "constant", "output", "activation",
-  "gradient", "workspace", "input" }
+roles.order = { "weight", "optimizer", "buffer", "accumulator", "constant", "output",
+  "activation", "gradient", "workspace", "input" }
 roles.words = { weight = "weights", optimizer = "optimizer state",
-  buffer = "buffers", constant = "constants", output = "outputs", activation = "activations",
+  buffer = "buffers", accumulator = "accumulators",
+  constant = "constants", output = "outputs", activation = "activations",
   gradient = "gradients", workspace = "workspaces", input = "inputs" }
 
 roles.in_arena = { activation = true, gradient = true, workspace = true }
@@ -113,7 +115,9 @@ end
 ---@param found table<integer, string>
 ---@return table[] values
 function roles.assign(values, found)
-  for i, v in ipairs(values) do v.role = found[i] or v.kind end
+  for i, v in ipairs(values) do
+    v.role = v.accumulator and "accumulator" or found[i] or v.kind
+  end
   return values
 end
 

@@ -15,10 +15,20 @@ end
 
 local function add(lines, text, ...) lines[#lines + 1] = text:format(...) end
 
+local function micro_batches(plan, lines)
+  if not plan.micro_batches then return end
+  add(lines, "%d micro-batches of %d rows, of a batch of %d: the steps are those of "
+    .. "one, and then the final ones", plan.micro_batches, plan.micro_batch,
+    plan.batch)
+end
+
 local function totals(plan, lines)
   local ratio = plan.lower_bound > 0 and plan.peak / plan.lower_bound or 1
   add(lines, "peak        %s bytes", bytes(plan.peak))
   add(lines, "  persistent%s  variables and constants", bytes(plan.persistent))
+  if plan.accumulators then
+    add(lines, "    of them %s  accumulators", bytes(plan.accumulators))
+  end
   add(lines, "  transient %s  the arena", bytes(plan.transient))
   add(lines, "  outputs   %s", bytes(plan.outputs))
   add(lines, "lower bound %s  peak is %.3f of it", bytes(plan.lower_bound),
@@ -98,6 +108,7 @@ end
 return function(plan)
   local lines, values, steps = {}, plan:values(), plan:steps()
   add(lines, "plan%s", plan.title and " of " .. plan.title or "")
+  micro_batches(plan, lines)
   totals(plan, lines)
   optimisation(plan, lines)
   if #steps > 0 then
