@@ -9,6 +9,7 @@ local format = require "mrt.format"
 local budget = {}
 
 local SHOWN = 5 -- of what is alive at the peak
+local MOST_PARTS = 1024
 
 -- What is alive where the plan needs most, by the lines that made it.
 local function alive(plan, lines)
@@ -26,15 +27,31 @@ local function alive(plan, lines)
   end
 end
 
--- What else the script may allow, and what each would come to.
+-- What else a script may allow, in the order to try.
 local levers = {
-  { name = "accumulate = 2", options = { accumulate = 2 } },
-  { name = "swap = policy.swap.optimizer()", swap = "optimizer" },
-  { name = "swap = policy.swap.all()", swap = "all" },
+  { "accumulate = 2", { accumulate = 2 } },
+  { "accumulate = 4", { accumulate = 4 } },
+  { "accumulate = 8", { accumulate = 8 } },
+  { "swap = policy.swap.optimizer()", { swap = "optimizer" } },
+  { "swap = policy.swap.all()", { swap = "all" } },
 }
 
+-- The first of them that fits, and what it saves.
+local function next_lever(needed, given, replan)
+  for _, lever in ipairs(levers) do
+    local changes = { memory = given }
+    for name, value in pairs(lever[2]) do changes[name] = value end
+    local ok, plan = pcall(replan, changes)
+    if ok and plan.peak <= given then
+      return ("next lever: %s fits, with a peak of %s (%s less)"):format(lever[1],
+        format.bytes(plan.peak), format.bytes(needed - plan.peak))
+    end
+  end
+  return "no lever tried here fits: fewer rows, or more devices"
+end
+
 --- Raise the error of a budget that was too little, with what is alive at the
---- peak of the smallest budget that would do.
+--- peak of the smallest budget that would do, and the next lever.
 ---@param err table     error object of the core, code "budget"
 ---@param given integer the budget in bytes
 ---@param replan fun(changes: table): mrt.Plan
@@ -46,7 +63,24 @@ function budget.explain(err, given, replan)
       format.bytes(needed), needed) }
   local ok, plan = pcall(replan, { memory = needed })
   if ok then alive(plan, lines) end
+  lines[#lines + 1] = next_lever(needed, given, replan)
   core.fail("budget", "compile", table.concat(lines, "\n"))
+end
+
+--- The number of micro-batches that makes the step quickest within the budget:
+--- 1, 2, 4, ...; 1 when none fits, whose error then says why.
+---@param rows integer  of the batch
+---@param replan fun(changes: table): mrt.Plan
+---@return integer
+function budget.parts(rows, replan)
+  local best, quickest, k = 1, math.huge, 1
+  while k <= rows and k <= MOST_PARTS do
+    local ok, plan = pcall(replan, { accumulate = k })
+    if ok and plan.seconds < quickest then best, quickest = k, plan.seconds end
+    if ok and k > 4 * best then break end
+    k = k * 2
+  end
+  return best
 end
 
 return budget

@@ -10,9 +10,11 @@
 local core = require "mrt.core"
 local Plan = require "mrt.plan"
 local accumulate = require "mrt.accumulate"
+local budget = require "mrt.budget"
 local checkpoint = require "mrt.policy.checkpoint"
 local combine = require "mrt.accumulate.combine"
 local format = require "mrt.format"
+local signature = require "mrt.signature"
 
 local compile = {}
 
@@ -34,13 +36,14 @@ local MOST_EFFORT = 1000
 ---@field accumulate? mrt.Accumulate  micro-batches that a batch is split into
 ---@field allow_batch_statistics? boolean  of each micro-batch: changes results
 ---@field memory? integer|string  a budget for the peak: "2GiB", 2e9
+---@field job? mrt.Job        what the step is for, told by plan:options()
 
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", fuse = "boolean",
   inplace = "boolean", share = "boolean", order = "string",
   effort = "number",
   checkpoint = "any", memory = "any", accumulate = "any",
-  allow_batch_statistics = "boolean" }
+  allow_batch_statistics = "boolean", job = "table" }
 
 local function check_callable(who, fn)
   if type(fn) == "function" then return end
@@ -48,6 +51,11 @@ local function check_callable(who, fn)
   if type(meta) ~= "table" or not meta.__call then
     core.fail("value", who, "a function wanted, got " .. type(fn))
   end
+end
+
+local function refuse(name, wanted, value)
+  core.fail("value", "compile", ("option '%s': %s wanted, got %s"):format(name,
+    wanted, tostring(value)))
 end
 
 local function check_options(given)
@@ -59,20 +67,15 @@ local function check_options(given)
       core.fail("value", "compile", ("no option '%s' (options: %s)")
         :format(tostring(name), table.concat(names, ", ")))
     elseif kinds[name] ~= "any" and type(value) ~= kinds[name] then
-      core.fail("value", "compile", ("option '%s': a %s wanted, got %s")
-        :format(name, kinds[name], tostring(value)))
+      refuse(name, "a " .. kinds[name], value)
     end
   end
-  local order = given.order or "memory"
+  local order, effort = given.order or "memory", given.effort or 1
   if order ~= "memory" and order ~= "program" then
-    core.fail("value", "compile",
-      ("option 'order': memory or program wanted, got %s"):format(order))
+    refuse("order", "memory or program", order)
   end
-  local effort = given.effort or 1
   if math.type(effort) ~= "integer" or effort < 1 or effort > MOST_EFFORT then
-    core.fail("value", "compile",
-      ("option 'effort': an integer from 1 to %d wanted, got %s")
-      :format(MOST_EFFORT, tostring(effort)))
+    refuse("effort", ("an integer from 1 to %d"):format(MOST_EFFORT), effort)
   end
 end
 
@@ -84,124 +87,13 @@ local function read_memory(value)
   return bytes
 end
 
--- ---- signatures ------------------------------------------------------------
-
-local function sorted_keys(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys, function(a, b)
-    if type(a) == type(b) and type(a) ~= "boolean" then return a < b end
-    return type(a) < type(b)
-  end)
-  return keys
-end
-
-local function check_key(key)
-  local kind = type(key)
-  if kind ~= "string" and kind ~= "number" then
-    core.fail("value", "compile",
-      ("a table argument has a %s as key, strings and numbers wanted")
-      :format(kind))
-  end
-end
-
-local write = {
-  string = function(v) return ("%q"):format(v) end,
-  number = function(v)
-    return math.type(v) == "float" and ("%a"):format(v) or tostring(v)
-  end,
-  boolean = tostring,
-  ["nil"] = tostring,
-}
-
--- Append the signature of one argument to `parts`, its tensors to `tensors`.
-local function describe(value, parts, tensors, nested)
-  local kind = type(value)
-  if core.is_tensor(value) then
-    parts[#parts + 1] = value:type()
-    tensors[#tensors + 1] = value
-  elseif write[kind] then
-    parts[#parts + 1] = write[kind](value)
-  elseif kind == "table" and not nested then
-    parts[#parts + 1] = "{"
-    for _, key in ipairs(sorted_keys(value)) do
-      check_key(key)
-      describe(key, parts, tensors, true)
-      describe(value[key], parts, tensors, true)
-    end
-    parts[#parts + 1] = "}"
-  else
-    core.fail("value", "compile",
-      ("an argument is a %s%s, tensors, plain values or a table of them wanted")
-      :format(kind, kind == "table" and " in a table" or ""))
-  end
-end
-
--- The modules in evaluation mode, if there are modules at all.
-local function mode()
-  local modes = package.loaded["mrt.nn.mode"]
-  return modes and modes.current or 0
-end
-
-local function signature(n, ...)
-  local parts, tensors = { mode() }, {}
-  for i = 1, n do describe((select(i, ...)), parts, tensors, false) end
-  return table.concat(parts, " "), tensors
-end
-
 -- ---- tracing ---------------------------------------------------------------
 
 local current -- functions of the trace being made, one per runtime input
 
--- The same argument with inputs of the trace for its tensors, in order.
-local function stand_in(value, new_input, inputs, nested)
-  if core.is_tensor(value) then
-    local input = new_input(value)
-    if value.name then input.name = value.name end
-    inputs[#inputs + 1] = input
-    return input
-  elseif type(value) == "table" and not nested then
-    local out = {}
-    for _, key in ipairs(sorted_keys(value)) do
-      out[key] = stand_in(value[key], new_input, inputs, true)
-    end
-    return out
-  end
-  return value
-end
-
--- Results as a template: tensors become their number in `outputs`, wrapped.
-local function record(value, outputs, nested)
-  if core.is_tensor(value) then
-    outputs[#outputs + 1] = value
-    return { output = #outputs }
-  elseif type(value) == "table" then
-    if nested then
-      core.fail("value", "compile",
-        "a result is a table in a table, tensors or tables of them wanted")
-    end
-    local fields = {}
-    for key, field in pairs(value) do
-      fields[key] = record(field, outputs, true)
-    end
-    return { fields = fields }
-  end
-  return { value = value }
-end
-
-local function restore(template, outputs)
-  if template.output then return outputs[template.output] end
-  if not template.fields then return template.value end
-  local out = {}
-  for key, field in pairs(template.fields) do
-    out[key] = restore(field, outputs)
-  end
-  return out
-end
-
 local function trace_body(fn, new_input, inputs, n, ...)
   local args = { ... }
-  for i = 1, n do args[i] = stand_in(args[i], new_input, inputs, false) end
+  for i = 1, n do args[i] = signature.stand_in(args[i], new_input, inputs, false) end
   return fn(table.unpack(args, 1, n))
 end
 
@@ -214,7 +106,7 @@ local function trace_once(fn, new_input, n, ...)
   local results = table.pack(trace_body(fn, new_input, inputs, n, ...))
   current = nil
   for i = 1, results.n do
-    templates[i] = record(results[i], outputs, false)
+    templates[i] = signature.record(results[i], outputs, false)
   end
   return { inputs = inputs, outputs = outputs, runtime = runtime,
     results = templates }
@@ -283,14 +175,26 @@ local function add_entry(self, key, entry)
   end
 end
 
+-- Trace and plan; a budget that is too little is explained.
+local function trace(self, group, k, tensors, n, ...)
+  if not self.options.memory or self.given.quiet then
+    return core.trace(trace_and_plan, self, group, k, tensors, n, ...)
+  end
+  local ok, entry = pcall(core.trace, trace_and_plan, self, group, k, tensors, n,
+    ...)
+  if ok then return entry end
+  if type(entry) ~= "table" or entry.code ~= "budget" then error(entry, 0) end
+  return budget.explain(entry, self.options.memory, self:replanner(n, ...))
+end
+
 -- The entry of this signature in k micro-batches (by default, as many as the
 -- next step has), traced and planned when it is new, and the tensors among the
 -- arguments.
 local function find(self, k, ...)
   local n = select("#", ...)
-  local key, tensors = signature(n, ...)
+  local key, tensors = signature.of(n, ...)
   local option = self.options.accumulate
-  k = k or option and accumulate.count(option, self.steps + 1, tensors) or 1
+  k = k or option and self:count(option, key, tensors, ...) or 1
   local group = group_of(self, key)
   if k > 1 then key = ("%s in %d"):format(key, k) end
   local entry = self.entries[key]
@@ -298,9 +202,12 @@ local function find(self, k, ...)
     devices = devices or require "mrt.device"
     devices.ready()
     local old = self.replaced[key]
-    entry = old and core.trace_again(old.core, trace_and_plan, self, group, k,
-        tensors, n, ...)
-      or core.trace(trace_and_plan, self, group, k, tensors, n, ...)
+    if old then
+      entry = core.trace_again(old.core, trace_and_plan, self, group, k, tensors,
+        n, ...)
+    else
+      entry = trace(self, group, k, tensors, n, ...)
+    end
     self.replaced[key] = nil
     entry.group, entry.key, group.entries[entry] = group, key, true
     add_entry(self, key, entry)
@@ -308,10 +215,34 @@ local function find(self, k, ...)
   return entry, tensors, key
 end
 
+-- How many micro-batches the next step has.  With a budget, "auto" takes what
+-- makes the step quickest, found once for a signature.
+function Compiled:count(option, key, tensors, ...)
+  if option ~= "auto" or not self.options.memory then
+    return accumulate.count(option, self.steps + 1, tensors)
+  end
+  local n = select("#", ...)
+  self.parts[key] = self.parts[key]
+    or budget.parts(accumulate.rows(tensors), self:replanner(n, ...))
+  return self.parts[key]
+end
+
+-- A function that plans this call under other options, running nothing.
+function Compiled:replanner(n, ...)
+  local args = signature.hollow(n, ...)
+  return function(changes)
+    local options = { quiet = true }
+    for name, value in pairs(self.given) do options[name] = value end
+    for name, value in pairs(changes) do options[name] = value or nil end
+    local other = compile.compile(self.fn, options)
+    return other:plan(table.unpack(args, 1, args.n))
+  end
+end
+
 local function restore_all(entry, ...)
   local outputs, results = { ... }, {}
   for i, template in ipairs(entry.results) do
-    results[i] = restore(template, outputs)
+    results[i] = signature.restore(template, outputs)
   end
   return table.unpack(results, 1, #entry.results)
 end
@@ -354,9 +285,13 @@ function Compiled:plan(...) return self:plan_in(nil, ...) end
 ---@param ... any     as for the call
 ---@return mrt.Plan
 function Compiled:plan_in(k, ...)
-  local entry = find(self, k, ...)
+  local entry, tensors = find(self, k, ...)
+  local first = tensors[1]
   entry.plan = entry.plan or Plan.new(entry.parts and combine(entry) or entry.core,
     self.options.name, entry.planning_us)
+  entry.plan.replan = entry.plan.replan or self:replanner(select("#", ...), ...)
+  entry.plan.step_options = self.options
+  entry.plan.rows = first and first:dim() > 0 and first:size(1) or 1
   compile.first_plan = compile.first_plan or compile.planning and entry.plan
   return entry.plan
 end
@@ -432,8 +367,9 @@ function compile.compile(fn, options)
     core.fail("value", "compile", ("a table of options wanted, got %s")
       :format(type(options)))
   end
-  local own = {}
-  for name, value in pairs(options or {}) do own[name] = value end
+  local own, given = {}, options or {}
+  for name, value in pairs(given) do own[name] = value end
+  own.quiet = nil
   check_options(own)
   accumulate.check(own.accumulate)
   own.checkpoint = checkpoint.decider(own.checkpoint)
@@ -443,8 +379,8 @@ function compile.compile(fn, options)
     own.name = where and ("%s:%d"):format(where.short_src, where.linedefined)
       or "a function"
   end
-  return setmetatable({ fn = fn, options = own, entries = {}, keys = {},
-    replaced = {}, groups = {}, accumulators = {}, steps = 0,
+  return setmetatable({ fn = fn, options = own, given = given, entries = {},
+    keys = {}, parts = {}, replaced = {}, groups = {}, accumulators = {}, steps = 0,
     space = core.space() }, Compiled)
 end
 

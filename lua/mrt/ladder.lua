@@ -25,6 +25,11 @@ Ladder.__name = "mrt.Ladder"
 
 local MOST_HALVINGS = 6
 
+--- A training job: how many steps, and how long it may take ("6h", "90m", seconds).
+---@class mrt.Job
+---@field steps integer
+---@field limit string|number
+
 -- Plan one way and note it.
 local function try(ladder, way, changes)
   local ok, plan = pcall(ladder.replan, changes)
@@ -46,7 +51,7 @@ local function halve(ladder, rows)
   local k = 2
   while k <= rows and #parts < MOST_HALVINGS do
     local rung = try(ladder, ("micro-batch %d"):format((rows + k - 1) // k),
-      { accumulate = k })
+      { memory = false, accumulate = k })
     rung.parts = k
     parts[#parts + 1] = k
     if not rung.peak then break end
@@ -57,7 +62,8 @@ end
 
 -- Recompute within the budget, at the largest micro-batch that can.
 local function recompute(ladder, rows, parts)
-  local rung = try(ladder, "recompute", { memory = ladder.budget })
+  local rung = try(ladder, "recompute",
+    { memory = ladder.budget, accumulate = false })
   for _, k in ipairs(parts) do
     if rung.fits then return rung end
     ladder[#ladder] = nil
@@ -121,13 +127,13 @@ end
 --- Climb the ladder: the batch as it is; micro-batch halved step by step; then
 --- recomputing at the largest micro-batch that fits; then swapping; then more
 --- devices.
----@param given {budget: integer, rows: integer, replan: fun(changes: table): mrt.Plan, accumulate: boolean?, job: {steps: integer, limit: string|number}?}
+---@param given table  budget, rows, plan, accumulate (may be chosen), job
 ---@return mrt.Ladder
-function Ladder.climb(given)
-  local self = setmetatable({ budget = given.budget, replan = given.replan },
+local function climb(given)
+  local self = setmetatable({ budget = given.budget, replan = given.plan.replan },
     Ladder)
   local job = read_job(given.job)
-  local first = try(self, "as it is", {})
+  local first = try(self, "as it is", { memory = false, accumulate = false })
   local parts = halve(self, given.rows)
   recompute(self, given.rows, parts)
   try(self, "swap weights and optimizer state", { swap = "all",
@@ -144,19 +150,50 @@ function Ladder.climb(given)
   return self
 end
 
+local function verdict(rung)
+  if rung.job then return rung.job end
+  if rung.fits then return rung.estimate and "would fit, shared evenly" or "fits" end
+  return rung.why or "does not fit"
+end
+
+local function line(rung)
+  local peak, time = "-", "-"
+  if rung.peak then
+    peak, time = format.bytes(rung.peak), ("%.1f ms"):format(rung.seconds * 1e3)
+  end
+  return ("%s %-32s %10s %12s  %s"):format(rung.choice and "*" or " ", rung.way,
+    peak, time, verdict(rung))
+end
+
 function Ladder:__tostring()
   local lines = { ("ways into %s"):format(format.bytes(self.budget)) }
-  for _, rung in ipairs(self) do
-    local numbers = rung.peak and ("%10s %9.1f ms"):format(
-      format.bytes(rung.peak), rung.seconds * 1e3) or ("%10s %12s"):format("-", "-")
-    lines[#lines + 1] = ("%s %-34s %s  %s%s"):format(rung.choice and "*" or " ",
-      rung.way, numbers, rung.fits and (rung.estimate and "would fit" or "fits")
-      or rung.why or "does not fit", rung.job and "; " .. rung.job or "")
-  end
+  for _, rung in ipairs(self) do lines[#lines + 1] = line(rung) end
   lines[#lines + 1] = self.choice and "* the planner's choice"
     or "nothing that the options allow fits"
   if self.verdict then lines[#lines + 1] = "job: " .. self.verdict end
   return table.concat(lines, "\n")
+end
+
+--- The ladder of a plan.
+---@param plan mrt.Plan
+---@param o {budget: integer|string|nil, job: mrt.Job?}
+---@return mrt.Ladder
+function Ladder.of(plan, o)
+  local step, size = plan.step_options, nil
+  if not step then
+    core.fail("value", "options", "a plan of a compiled function wanted")
+  end
+  if o.budget then
+    local message
+    size, message = format.read_bytes(o.budget)
+    if not size then core.fail("value", "options", "budget: " .. message) end
+  end
+  size = size or step.memory or plan.device.capacity
+  if not size or size < 1 then
+    core.fail("value", "options", "a budget is wanted: options{budget = \"2GiB\"}")
+  end
+  return climb { budget = size, rows = plan.rows or 1, plan = plan,
+    accumulate = step.accumulate ~= nil, job = o.job or step.job }
 end
 
 return Ladder

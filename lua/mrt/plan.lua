@@ -112,6 +112,17 @@ function Plan:graph(stage)
   return self.core:graph(stage_number(self, stage or "planned"))
 end
 
+--- The ladder of ways into a budget: the batch as it is, micro-batches, recomputing,
+--- swapping, more devices, each with its peak and predicted time, and the planner's
+--- choice.  The budget is that of the step (`memory`), or the device's memory.
+---
+---     print(step:plan(tokens, targets):options{ budget = "512MiB" })
+---@param o? {budget: integer|string|nil, job: mrt.Job?}
+---@return mrt.Ladder
+function Plan:options(o)
+  return require "mrt.ladder".of(self, o or {})
+end
+
 -- ---- reports ---------------------------------------------------------------
 
 --- Return the report as text: bytes by kind, nodes before and after each

@@ -41,6 +41,9 @@ function accumulate.check(value)
   end
 end
 
+--- Rows of the batch: of the first tensor argument.
+---@param tensors mrt.Tensor[]
+---@return integer
 local function batch_of(tensors)
   local first = tensors[1]
   if not first or first:dim() == 0 then
@@ -49,6 +52,8 @@ local function batch_of(tensors)
   end
   return first:size(1)
 end
+
+accumulate.rows = batch_of
 
 --- How many micro-batches the next step has.
 ---@param option mrt.Accumulate?
