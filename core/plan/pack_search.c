@@ -15,14 +15,16 @@
 enum { LARGE = 600 }; /* items */
 
 static const int64_t short_run = 4000000, run_an_item = 8000,
-                     work_a_pair = 2500, most_work = 52000000;
+                     work_a_pair = 3000, most_work = 64000000;
 
-/* One search for a packing no higher than `cap`.  One run in three goes by
+/* One search for a packing no higher than `cap`.  One run in four goes by
  * rising offset, the first one when the problem is large. */
 static mrt_found search_under(mrt_searching *s, int64_t cap) {
   mrt_packing *p = s->state.p;
   if (!mrt_state_reset(&s->state, cap)) return MRT_NONE;
-  bool rising = s->runs++ % 3 == (p->n > LARGE ? 0 : 2);
+  bool rising =
+      p->n > LARGE || s->descending ? s->runs % 2 == 0 : s->runs % 4 == 3;
+  s->runs++;
   mrt_found found = rising ? mrt_search_rising(s) : mrt_search_valleys(s);
   if (found != MRT_FOUND) return found;
   int64_t height = 0;
@@ -77,16 +79,20 @@ static mrt_status run(mrt_searching *s, int64_t cap, int64_t work) {
 static mrt_status descend(mrt_searching *s, int64_t work) {
   mrt_packing *p = s->state.p;
   int64_t failed = p->goal - 1;
+  s->descending = true;
   while (s->left > 0 && p->height > p->enough) {
     int64_t cap = failed + (p->height - failed) / 2;
-    if (cap == failed) return MRT_OK;
+    if (cap == failed) break;
     MRT_TRY(run(s, cap, work));
     if (p->height > cap) failed = cap;
     if (p->goal - 1 > failed) failed = p->goal - 1;
     if (p->height - failed <= p->height / 2048) break;
   }
-  if (p->height <= p->enough) return MRT_OK;
-  return run(s, p->height - 1, work); /* or the proof that none is */
+  mrt_status status = MRT_OK;
+  if (p->height > p->enough) /* or the proof that none is */
+    status = run(s, p->height - 1, work);
+  s->descending = false;
+  return status;
 }
 
 static mrt_status search_all(mrt_searching *s) {
@@ -95,7 +101,8 @@ static mrt_status search_all(mrt_searching *s) {
   if (p->height > p->enough && p->enough > p->goal)
     MRT_TRY(run(s, p->enough, s->left / 2));
   if (p->height > p->enough) MRT_TRY(descend(s, s->left / 128));
-  if (p->height > p->enough) MRT_TRY(run(s, p->goal, 3 * s->left / 4));
+  if (p->height > p->enough)
+    MRT_TRY(run(s, p->goal, s->left * (p->limited ? 7 : 4) / 8));
   for (int share = 16; s->left > 0 && p->height > p->enough; share /= 2)
     MRT_TRY(descend(s, s->left / (share > 1 ? share : 1)));
   return MRT_OK;

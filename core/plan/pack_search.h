@@ -65,10 +65,11 @@ typedef enum mrt_found { MRT_NONE, MRT_FOUND, MRT_STOPPED } mrt_found;
 
 typedef struct mrt_searching {
   mrt_pack_state state;
-  int64_t left;  /* work for all runs together */
-  int64_t unit;  /* of a short run */
-  uint64_t runs; /* so far */
-  int *pool;     /* lists of items, nested */
+  int64_t left;    /* work for all runs together */
+  int64_t unit;    /* of a short run */
+  uint64_t runs;   /* so far */
+  bool descending; /* between the bound and what is known */
+  int *pool;       /* lists of items, nested */
   int pool_used, pool_room;
   /* valleys */
   int valleys;      /* runs so far */
