@@ -91,21 +91,30 @@ local styles = {
   aligned = { across = 50, out = 5, tries = 3, unit = 4096 },
 }
 
+--- Cut this piece in the manner of the style, or leave it.
+local function divide_piece(pieces, at, style, random)
+  local p = pieces[at]
+  if style.wheels and random(3) > 1 then
+    pinwheel(pieces, at, random)
+  elseif style.even then -- the side that is longer, of a piece of like shape
+    local across = p[2] - p[1] > 2 * (p[4] - p[3])
+    cut(pieces, at, across, ((across and p[2] - p[1] or p[4] - p[3]) + 2) // 3, random)
+  else
+    cut(pieces, at, random(100) <= style.across, 1, random)
+  end
+end
+
 local function divide(style, n, high, time, random)
   local pieces = { { 0, high, 0, time } }
-  for _ = 1, style.lasting or 0 do cut(pieces, 1, true, 1, random) end
+  for k = 1, style.lasting or 0 do -- off the top, never cut again
+    pieces[1][2] = high - k * high // 50
+    pieces[k + 1] = { pieces[1][2], high - (k - 1) * high // 50, 0, time }
+  end
   for _ = 1, 50 * n do
     if #pieces >= n then break end
-    local at = style.lasting and #pieces == style.lasting + 1 and 1
-      or pick(pieces, random, style.tries)
-    local p = pieces[at]
-    if style.wheels and random(3) > 1 then
-      pinwheel(pieces, at, random)
-    elseif style.even then -- the side that is longer, of a piece of like shape
-      local across = (p[2] - p[1]) > 2 * (p[4] - p[3])
-      cut(pieces, at, across, ((across and p[2] - p[1] or p[4] - p[3]) + 2) // 3, random)
-    elseif not (style.lasting and at > 1 and at <= style.lasting + 1 and #pieces < n / 2) then
-      cut(pieces, at, random(100) <= style.across, 1, random)
+    local at = pick(pieces, random, style.tries)
+    if not style.lasting or at == 1 or at > style.lasting + 1 then
+      divide_piece(pieces, at, style, random)
     end
   end
   return pieces
@@ -152,4 +161,4 @@ local names = {}
 for name in pairs(styles) do names[#names + 1] = name end
 table.sort(names)
 
-return { make = make, names = names }
+return { make = make, names = names, height = height }
