@@ -2,6 +2,7 @@
 
 local check = require "mrt.bench.packing_check"
 local core = require "mrt.core"
+local puzzles = require "mrt.bench.packing_puzzles"
 local program = os.getenv "MRT" or "build/mrt"
 
 local seed = 1
@@ -109,6 +110,27 @@ describe("core.pack", function()
       assert.equal(1 << 20, r.height)
       assert.is_true(r.proven)
       assert.is_nil(check(items, r.offsets, r.height))
+    end
+  end)
+
+  it("solves puzzles of every style", function()
+    for _, style in ipairs(puzzles.names) do
+      for n = 20, 140, 40 do
+        local items, optimum = puzzles.make(style, n, n)
+        local r = core.pack(items)
+        assert.equal(optimum, bound_of(items))
+        assert.equal(optimum, r.height, style .. " " .. n)
+        assert.is_true(r.proven)
+        assert.is_nil(check(items, r.offsets, r.height))
+      end
+    end
+  end)
+
+  it("calls no height proven that is not the lowest", function()
+    for number = 1, 12 do
+      local items, optimum = puzzles.make("cloud", 60 + number, number)
+      local r = core.pack(items)
+      assert(not r.proven or r.height == optimum)
     end
   end)
 
@@ -255,6 +277,12 @@ describe("mrt bench packing", function()
     wrong(head .. "1,2,3,x\n", "z.csv:2: size 'x' is no integer")
     wrong(head .. "1,2,3,1.5\n", "size '1.5' is no integer")
     wrong(head .. "1,2,3,4\n1,3,2,4\n", "z.csv:3: it ends before it begins")
+    wrong(head .. "1,3,3,4\n", "z.csv:2: it ends where it begins, at 3")
+    wrong(head .. "1,2,99999999999999999999,4\n", "upper '9+' is no integer")
+    wrong(head .. "1,2,3,9000000000000000000\n", "z.csv: .*62 bits")
+    wrong(head .. "1,2,nan,4\n", "upper 'nan' is no integer")
+    wrong(head .. "1,2,0x10,4\n", "upper '0x10' is no integer")
+    wrong("id,lower,upper,size,gaps\n1,2,9,4,8-3\n", "gap '8%-3' is not within 2 to 9")
     wrong(head .. "1,2,3,-4\n", "size %-4 is negative")
     wrong("id,lower,upper,size,alignment\n1,2,3,4,0\n", "alignment 0 is not positive")
     wrong("id,lower,upper,size,gaps\n1,2,3,4,5\n", "gap '5' is not a%-b")

@@ -146,6 +146,7 @@ static mrt_status solve(mrt_packing *p, const piece *pieces, size_t capacity) {
   MRT_TRY(cut(p, pieces));
   MRT_TRY(weigh(p));
   p->goal = p->enough = p->bound;
+  p->limited = capacity > 0;
   if (capacity < INT64_MAX && (int64_t)capacity > p->enough)
     p->enough = (int64_t)capacity;
   MRT_TRY(mrt_fit_new(p));

@@ -7,8 +7,10 @@
  *   pack.c         the problem set up, the stages in turn, the answer
  *   pack_fit.c     first fit of all items in a given order
  *   pack_order.c   orders worth a first fit
- *   pack_search.c  an exact search over canonical placements, with
- *   pack_state.c   what follows from one
+ *   pack_search.c  the exact search: heights and limits; its two ways are
+ *   pack_valley.c  where there is least choice, and
+ *   pack_rising.c  by rising offset, over
+ *   pack_state.c   what follows from placing an item
  *   pack_peak.c    large problems: the peak by itself, then the rest
  *
  * Time is cut into sections: the maximal sets of items that live together.
@@ -47,6 +49,7 @@ typedef struct mrt_packing {
   int64_t height; /* of the lowest packing known; INT64_MAX: none */
   int64_t goal;   /* the lowest height not proven to be impossible */
   int64_t enough; /* a packing of this height ends all */
+  bool limited;   /* a capacity was given: above it, height matters less */
   uint64_t nodes; /* of the search */
   int effort;     /* 1 .. MRT_PACK_EFFORT: how long the exact search may take */
   int64_t fit_work; /* what first fit may still use */

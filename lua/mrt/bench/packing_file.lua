@@ -8,8 +8,7 @@
 -- of any part of them.  Hints and offsets are not used.
 --
 -- `read(path)` gives a list of {size, first, last, alignment}, as core.pack
--- wants it, or nil and a message with the line.  A buffer with an empty
--- lifetime takes no room and is left out.
+-- wants it, or nil and a message with the line.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -24,31 +23,50 @@ local function split(line)
   return fields
 end
 
---- Which column has what: {lower=, upper=, size=, ...} and whether the end is
--- live, or nil and what is wrong.
-local function read_header(line)
-  local column, count = {}, 0
+--- Which column has which name, or nil and what is wrong.
+local function read_names(line)
+  local column = {}
   for i, name in ipairs(split(line)) do
-    if not known[name] then return nil, ("'%s' is no column of a packing instance"):format(name) end
+    if not known[name] then
+      local shown = name:sub(1, 40):gsub("[^\32-\126]", "?")
+      return nil, ("'%s' is no column of a packing instance"):format(shown)
+    end
     if column[name] then return nil, ("column '%s' is there twice"):format(name) end
-    column[name], count = i, i
+    column[name], column.count = i, i
   end
-  column.first = column.lower or column.start or column.begin
-  column.last = column.upper or column["end"]
+  return column
+end
+
+--- Which column has what: {first=, last=, size=, ...}, the names of the first
+-- two, and whether the end is live; or nil and what is wrong.
+local function read_header(line)
+  local column, problem = read_names(line)
+  if not column then return nil, problem end
+  column.name = { first = column.lower and "lower" or column.start and "start" or "begin",
+    last = column.upper and "upper" or "end" }
+  column.first, column.last = column[column.name.first], column[column.name.last]
   for _, name in ipairs { "id", "first", "last", "size" } do
     if not column[name] then
       return nil, "the header must be id,lower,upper,size[,alignment][,hint][,gaps][,offset]"
     end
   end
   column.inclusive = column.upper == nil
-  column.count = count
   return column
 end
 
-local function check_gaps(text)
+--- A decimal integer of 64 bits, or nil.
+local function integer_of(text)
+  return text:match "^[-+]?%d+$" and math.tointeger(tonumber(text))
+end
+
+local function check_gaps(text, first, last)
   for gap in text:gmatch "%S+" do
-    if not (gap:match "^%d+%-%d+$" or gap:match "^%d+%-%d+@%d+:%d+$") then
-      return ("gap '%s' is not a-b or a-b@lo:hi"):format(gap)
+    local from, to = gap:match "^(%-?%d+)%-(%-?%d+)$"
+    if not from then from, to = gap:match "^(%-?%d+)%-(%-?%d+)@%d+:%d+$" end
+    if not from then return ("gap '%s' is not a-b or a-b@lo:hi"):format(gap) end
+    from, to = integer_of(from), integer_of(to)
+    if not from or not to or from > to or from < first or to > last then
+      return ("gap '%s' is not within %d to %d"):format(gap, first, last)
     end
   end
 end
@@ -59,8 +77,10 @@ local function read_numbers(fields, column)
   for i, name in ipairs { "size", "first", "last", "alignment" } do
     local text = fields[column[name]]
     if i == 4 and text == "" then text = nil end
-    buffer[i] = text and math.tointeger(tonumber(text))
-    if text and not buffer[i] then return nil, ("%s '%s' is no integer"):format(name, text) end
+    buffer[i] = text and integer_of(text)
+    if text and not buffer[i] then
+      return nil, ("%s '%s' is no integer"):format(column.name[name] or name, text)
+    end
   end
   return buffer
 end
@@ -77,8 +97,11 @@ local function read_buffer(fields, column)
     return nil, ("alignment %d is not positive"):format(alignment)
   end
   if last < first then return nil, "it ends before it begins" end
-  if not column.inclusive then buffer[3] = last - 1 end
-  problem = column.gaps and check_gaps(fields[column.gaps])
+  if not column.inclusive then
+    if last == first then return nil, ("it ends where it begins, at %d"):format(first) end
+    buffer[3] = last - 1
+  end
+  problem = column.gaps and check_gaps(fields[column.gaps], first, last)
   if problem then return nil, problem end
   return buffer
 end
@@ -86,6 +109,7 @@ end
 return function(path)
   local file <close>, problem = io.open(path)
   if not file then return nil, problem end
+  if not file:read(0) and file:seek "end" ~= 0 then return nil, path .. ": cannot be read" end
   local column, buffers, number = nil, {}, 0
   for line in file:lines() do
     number = number + 1
@@ -97,7 +121,7 @@ return function(path)
       found, wrong = read_buffer(split(line), column)
     end
     if wrong then return nil, ("%s:%d: %s"):format(path, number, wrong) end
-    if found and found[3] >= found[2] then buffers[#buffers + 1] = found end
+    buffers[#buffers + 1] = found
   end
   if not column then return nil, path .. ": empty, no packing instance" end
   return buffers
