@@ -224,9 +224,11 @@ local schema = { schema = text, name = text, peak = int, persistent = int,
   order_free_bound = int, working_set = int, flops = "number",
   seconds = "number", nodes = int,
   nodes_traced = int, passes = { { name = text, nodes = int } }, peak_step = int,
-  ["next_peak?"] = int, device = device,
+  ["next_peak?"] = int, device = device, ["micro_batches?"] = int,
+  ["micro_batch?"] = int, ["batch?"] = int, ["accumulators?"] = int,
   at_peak = { ["weight?"] = int, ["optimizer?"] = int, ["buffer?"] = int,
-    ["constant?"] = int, ["output?"] = int, ["input?"] = int, ["activation?"] = int,
+    ["accumulator?"] = int, ["constant?"] = int, ["output?"] = int, ["input?"] = int,
+    ["activation?"] = int,
     ["gradient?"] = int, ["workspace?"] = int },
   steps = { { op = text, file = text, line = int, backward = "boolean",
     recomputed = "boolean", class = text, time = "number",
@@ -241,6 +243,10 @@ describe("JSON", function()
     for _, plan in ipairs { mlp_plan(),
       mrt.compile(function(x) return layer(x):relu() end):plan(mrt.randn(2, 4)),
       mrt.compile(function(x) return x end):plan(mrt.randn(2)),
+      mrt.compile(function(x)
+        local loss = layer(x):sum()
+        return loss, mrt.grad(loss, layer.weight)
+      end, { accumulate = 3 }):plan(mrt.randn(7, 4)),
       mrt.compile(function() return end):plan() } do
       check(dkjson.decode(saved(plan, "x.json")), schema, "plan")
     end

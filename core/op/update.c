@@ -165,6 +165,7 @@ const mrt_op mrt_op_accumulate = {
   .max_inputs = 2,
   MRT_OPTIONS(accumulate_options, mrt_accumulate_options),
   .infer = infer_accumulate,
+  .cost = MRT_COST_update,
   .flops = accumulate_flops,
   .updates = 1,
   .width = MRT_WIDE,
