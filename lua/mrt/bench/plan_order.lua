@@ -68,7 +68,8 @@ local function training_steps()
     row("random step " .. seed,
       graphs.training(seed, 40, { order = "program" }), graphs.training(seed, 40))
   end
-  print(("deep net, AdamW: gradients of weights alive at once: %d bytes in program order, %d chosen (a layer has %d)")
+  print(("deep net, AdamW: gradients of weights alive at once: %d bytes in "
+    .. "program order, %d chosen (a layer has %d)")
     :format(gradients_alive(program), gradients_alive(chosen), 256 * 256 * 4))
 end
 
@@ -85,7 +86,8 @@ local function against_all(count)
       worst = math.max(worst, best > 0 and bytes / best or 1)
     end
   end
-  print(("%d graphs of 6 to 20 nodes, all sorts: the best of all orders in %d (%.2f %%), worst ratio %.4f")
+  print(("%d graphs of 6 to 20 nodes, all sorts: the best of all orders in %d "
+    .. "(%.2f %%), worst ratio %.4f")
     :format(done, found, 100 * found / done, worst))
 end
 
