@@ -27,7 +27,7 @@ local MOST_EFFORT = 1000
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
 ---@field order? "memory"|"program"  which order to run in
----@field effort? integer     how much longer to search for order and offsets, 1 to 1000
+---@field effort? integer     how many times longer to search for an order, 1 to 1000
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
 ---@field memory? integer|string  a budget for the peak: "2GiB", 2e9
 
@@ -43,6 +43,14 @@ local function check_callable(who, fn)
   if type(meta) ~= "table" or not meta.__call then
     core.fail("value", who, "a function wanted, got " .. type(fn))
   end
+end
+
+local function check_effort(effort)
+  if math.type(effort) == "integer" and effort >= 1 and effort <= MOST_EFFORT then
+    return
+  end
+  core.fail("value", "compile", ("option 'effort': an integer from 1 to %d wanted, got %s")
+    :format(MOST_EFFORT, tostring(effort)))
 end
 
 local function check_options(given)
@@ -63,12 +71,7 @@ local function check_options(given)
     core.fail("value", "compile",
       ("option 'order': memory or program wanted, got %s"):format(order))
   end
-  local effort = given.effort or 1
-  if math.type(effort) ~= "integer" or effort < 1 or effort > MOST_EFFORT then
-    core.fail("value", "compile",
-      ("option 'effort': an integer from 1 to %d wanted, got %s")
-      :format(MOST_EFFORT, tostring(effort)))
-  end
+  check_effort(given.effort or 1)
 end
 
 local function read_memory(value)
