@@ -1,7 +1,7 @@
 --- plan_order.lua -- the largest live sum of the chosen order
 ---
 --- Beside it: program order's (PyTorch's), what any order needs, the best of all
---- orders of small graphs, a search 30 times as long of larger ones.
+--- orders of small graphs, a search 10 times as long of larger ones.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -11,7 +11,7 @@ local graphs = require "mrt.bench.plan_graphs"
 local models = require "mrt.bench.models"
 local best_order = require "mrt.bench.plan_best"
 
-local LONG = 30
+local LONG = 10
 
 local function live(plan)
   return (select(2, graphs.arena(plan)))
@@ -115,6 +115,6 @@ end
 
 return function(count)
   training_steps()
-  against_all(10 * (count or 10))
-  against_long(count or 10)
+  against_all(10 * (count or 4))
+  against_long(count or 4)
 end
