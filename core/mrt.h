@@ -401,8 +401,8 @@ typedef struct mrt_plan_options {
   bool no_cse, no_fold, no_dead, no_identities, no_fuse;
   bool no_inplace, no_share; /* memory schemes, for study */
   bool keep_order;           /* run in program order */
-  int effort; /* how much longer than usual order and offsets are searched
-                 for, 1 .. MRT_MOST_EFFORT; 0: 1 */
+  int effort; /* how many times longer than usual an order is searched for,
+                 1 .. MRT_MOST_EFFORT; 0: 1 */
   mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
   void *checkpoint_user;
   size_t memory;         /* a budget for the peak; 0: none */

@@ -163,9 +163,12 @@ static mrt_status choose(ordering *o) {
 mrt_status mrt_order_choose(const mrt_flow *f, const mrt_allocator *allocator,
                             int64_t floor, int effort, int *best,
                             int64_t *peak) {
-  ordering o = {
-    .flow = f, .best = best, .peak = INT64_MAX, .floor = floor, .effort = effort
-  };
+  ordering o = { .flow = f,
+                 .best = best,
+                 .peak = INT64_MAX,
+                 .floor = floor,
+                 .effort = effort > 1 ? effort : 1 };
+  if (o.effort > MRT_MOST_EFFORT) o.effort = MRT_MOST_EFFORT;
   mrt_arena_init(&o.arena, allocator);
   mrt_status s = mrt_profile_make(&o.profile, f, &o.arena);
   o.order = MRT_NEW(&o.arena, int, f->nodes);

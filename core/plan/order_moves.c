@@ -126,14 +126,16 @@ static bool move_blocks(moving *m, int t, int64_t peak) {
   return true;
 }
 
+/* The whole order is not a window: order_choose.c has tried that. */
 static bool rearrange(moving *m, int t, int64_t peak) {
   static const int widths[] = { 12, 24, 40, MRT_EXACT_NODES };
-  for (int i = 0; i < MRT_COUNT(widths) && m->work > 0; i++)
+  int n = m->f->nodes;
+  for (int i = 0; i < MRT_COUNT(widths) && widths[i] < n && m->work > 0; i++)
     for (int third = 1; third <= 2; third++) {
-      int from = t - widths[i] * third / 3, n = m->f->nodes;
+      int from = t - widths[i] * third / 3;
       if (from + widths[i] > n) from = n - widths[i];
       if (from < 0) from = 0;
-      int to = from + widths[i] > n ? n - 1 : from + widths[i] - 1;
+      int to = from + widths[i] - 1;
       if (mrt_exact_window(m->exact, m->p, from, to, &(int64_t){ peak },
                            &m->work) != MRT_FOUND_BETTER)
         continue;

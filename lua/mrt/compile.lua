@@ -31,7 +31,7 @@ local MOST_EFFORT = 1000
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
 ---@field order? "memory"|"program"  which order to run in
----@field effort? integer     how much longer to search for order and offsets, 1 to 1000
+---@field effort? integer     how many times longer to search for an order, 1 to 1000
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
 ---@field accumulate? mrt.Accumulate  micro-batches that a batch is split into
 ---@field allow_batch_statistics? boolean  of each micro-batch: changes results
@@ -58,6 +58,12 @@ local function refuse(name, wanted, value)
     wanted, tostring(value)))
 end
 
+local function check_effort(effort)
+  if math.type(effort) ~= "integer" or effort < 1 or effort > MOST_EFFORT then
+    refuse("effort", ("an integer from 1 to %d"):format(MOST_EFFORT), effort)
+  end
+end
+
 local function check_options(given)
   local names = {}
   for name in pairs(kinds) do names[#names + 1] = name end
@@ -70,13 +76,11 @@ local function check_options(given)
       refuse(name, "a " .. kinds[name], value)
     end
   end
-  local order, effort = given.order or "memory", given.effort or 1
+  local order = given.order or "memory"
   if order ~= "memory" and order ~= "program" then
     refuse("order", "memory or program", order)
   end
-  if math.type(effort) ~= "integer" or effort < 1 or effort > MOST_EFFORT then
-    refuse("effort", ("an integer from 1 to %d"):format(MOST_EFFORT), effort)
-  end
+  check_effort(given.effort or 1)
 end
 
 local function read_memory(value)

@@ -4,7 +4,7 @@
 ---          (2000) random training steps
 ---   order  the largest live sum over what any order needs: program order and
 ---          the chosen one; small graphs against the best of all orders, graphs
----          of 200 nodes against a search that takes 30 times as long, N (10)
+---          of 200 nodes against a search that takes 10 times as long, N (4)
 ---          of each sort
 ---   time   seconds to trace and to plan, at 1,000, 10,000 and 100,000 nodes,
 ---          and a step of GPT-3 175B

@@ -61,7 +61,8 @@ local function random_steps(count)
     end
   end
   table.sort(worst, function(x, y) return x[1] > y[1] end)
-  print(("%d random training steps: mean %.5f, %d more than 1 %% above, %d of them the lowest there is")
+  print(("%d random training steps: mean %.5f, %d more than 1 %% above, "
+    .. "%d of them the lowest there is")
     :format(count, sum / count, over, optimal))
   for i = 1, math.min(#worst, 10) do
     print(("  seed %6d %6d nodes %10.4f  %s"):format(worst[i][2], worst[i][3],

@@ -1,7 +1,7 @@
 --- plan_order.lua -- the largest live sum of the chosen order
 ---
 --- Beside it: program order's (PyTorch's), what any order needs, the best of all
---- orders of small graphs, a search 30 times as long of larger ones.
+--- orders of small graphs, a search 10 times as long of larger ones.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -11,7 +11,7 @@ local graphs = require "mrt.bench.plan_graphs"
 local models = require "mrt.bench.models"
 local best_order = require "mrt.bench.plan_best"
 
-local LONG = 30
+local LONG = 10
 
 local function live(plan)
   return (select(2, graphs.arena(plan)))
@@ -68,7 +68,8 @@ local function training_steps()
     row("random step " .. seed,
       graphs.training(seed, 40, { order = "program" }), graphs.training(seed, 40))
   end
-  print(("deep net, AdamW: gradients of weights alive at once: %d bytes in program order, %d chosen (a layer has %d)")
+  print(("deep net, AdamW: gradients of weights alive at once: %d bytes in "
+    .. "program order, %d chosen (a layer has %d)")
     :format(gradients_alive(program), gradients_alive(chosen), 256 * 256 * 4))
 end
 
@@ -85,7 +86,8 @@ local function against_all(count)
       worst = math.max(worst, best > 0 and bytes / best or 1)
     end
   end
-  print(("%d graphs of 6 to 20 nodes, all sorts: the best of all orders in %d (%.2f %%), worst ratio %.4f")
+  print(("%d graphs of 6 to 20 nodes, all sorts: the best of all orders in %d "
+    .. "(%.2f %%), worst ratio %.4f")
     :format(done, found, 100 * found / done, worst))
 end
 
@@ -113,6 +115,6 @@ end
 
 return function(count)
   training_steps()
-  against_all(10 * (count or 10))
-  against_long(count or 10)
+  against_all(10 * (count or 4))
+  against_long(count or 4)
 end

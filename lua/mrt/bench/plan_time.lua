@@ -75,7 +75,8 @@ local function gpt3()
     return loss
   end, tokens, tokens)
   local most = memory()
-  print(("GPT-3 175B, batch 1 x 2048: %d nodes, peak %d bytes; trace %.2f s, plan %.2f s, with the model %.2f s; process %s")
+  print(("GPT-3 175B, batch 1 x 2048: %d nodes, peak %d bytes; trace %.2f s, "
+    .. "plan %.2f s, with the model %.2f s; process %s")
     :format(plan.nodes, plan.peak, traced, planned, os.clock() - began,
       most and ("%.0f MiB"):format(most / 2 ^ 20) or "unknown"))
 end
