@@ -12,6 +12,8 @@
 #include <limits.h>
 #include <math.h>
 #include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* ---- the problem --------------------------------------------------------- */
 
@@ -156,13 +158,13 @@ enum { FIRST_STARTS = 5 }; /* the others when none of these does */
 static void try_start(mrt_solver *s, const start *start) {
   mrt_line *l = &s->line;
   s->window = start->worst ? INT_MAX : 1 + s->line.p->ops / 256;
-  s->batch = 1 + s->line.p->ops / 500;
+  s->batch = 1 + s->line.p->ops * (s->line.p->ops / 1000) / 1000;
   s->learn = start->learn;
   s->noise = start->noise;
   s->price = first_price(s);
   s->work = l->worked + MRT_SCHEDULE_START_WORK;
   bool good = mrt_repair(s, INFINITY);
-  int64_t peak = mrt_line_peak(l);
+  int64_t peak = mrt_line_peak(l);if(getenv("DBG"))fprintf(stderr,"start %d %g good %d work %g len %g peak %g cost %g price %g\n",start->worst,start->learn,good,(double)l->worked-s->work+MRT_SCHEDULE_START_WORK,(double)l->length/l->p->ops,(double)peak/s->budget,l->cost,s->price);
   if (peak < s->least) s->least = peak;
   if (good) {
     double price = s->price;

@@ -14,10 +14,13 @@ static mrt_line_block *block_of(const mrt_line *l, int run) {
 }
 
 static void find_most(mrt_line_block *b) {
-  int64_t most = INT64_MIN / 2;
-  for (int i = 0; i < b->count; i++)
+  int64_t most = INT64_MIN / 2, least = INT64_MAX / 2;
+  for (int i = 0; i < b->count; i++) {
     if (b->bytes[i] > most) most = b->bytes[i];
+    if (b->bytes[i] < least) least = b->bytes[i];
+  }
   b->most = most;
+  b->least = least;
 }
 
 /* A new block of this rank; the later ones move up. */
@@ -215,6 +218,11 @@ double mrt_line_excess(mrt_line *l, int from, int to, int64_t bytes,
     const mrt_line_block *b = l->block[l->order[r]];
     l->worked++;
     if (b->most + b->add + (bytes > 0 ? bytes : 0) <= budget) continue;
+    if (r > low && r < high && b->least + b->add >= budget &&
+        b->least + b->add + bytes >= budget) {
+      sum += (double)bytes * b->count;
+      continue;
+    }
     l->worked += MRT_LINE_BLOCK;
     sum += excess_part(b, r == low ? l->run[from].at + 1 : 0,
                        r == high ? l->run[to].at : b->count, bytes, budget);

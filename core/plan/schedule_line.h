@@ -46,7 +46,7 @@ typedef struct mrt_line_run {
 
 typedef struct mrt_line_block {
   int rank, count;
-  int64_t add, most; /* `most` without `add` */
+  int64_t add, most, least; /* the last two without `add` */
   int run[MRT_LINE_BLOCK];
   int64_t bytes[MRT_LINE_BLOCK];
 } mrt_line_block;

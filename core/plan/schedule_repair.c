@@ -35,6 +35,11 @@ static int find_over(mrt_solver *s) {
   return first;
 }
 
+static int last_made(const void *a, const void *b) {
+  const mrt_split *x = a, *y = b;
+  return y->value - x->value;
+}
+
 /* How many runs above the budget stand before `run`. */
 static int overs_before(const mrt_solver *s, int run) {
   int low = 0, high = s->overs;
@@ -108,6 +113,7 @@ static void weigh_all(mrt_solver *s, int run, mrt_split *c, double limit) {
   int at = earlier(s, c->value, c->next);
   if (at >= 0 && mrt_line_is_before(&s->line, run, at))
     weigh(s, c, at, limit);
+  if (s->batch > 1) return;
   at = roomy(s, c->value, run, c->next);
   if (at >= 0) weigh(s, c, at, limit);
 }
@@ -155,31 +161,38 @@ static int best_choices(mrt_solver *s, int run) {
   return good;
 }
 
-/* Is the gap as it was when the choice was made? */
-static bool still(mrt_solver *s, const mrt_split *c) {
+/* Find the gap again after others were dropped; false when it is gone. */
+static bool renew(mrt_solver *s, int run, mrt_split *c) {
   mrt_line *l = &s->line;
-  if (!l->run[c->next].there || !l->run[c->at].there) return false;
-  int x = mrt_line_find(l, c->value, c->at);
-  if (x >= 0 && l->access[x].run == c->at && c->at == c->next)
-    x = l->access[x].before;
-  if (x < 0 || !mrt_line_lives_on(l, x)) return false;
-  return l->access[x].run == c->from &&
-         l->access[l->access[x].after].run == c->next;
+  int x = mrt_line_find(l, c->value, run);
+  if (x < 0 || l->access[x].run == run || !mrt_line_lives_on(l, x))
+    return false;
+  int next = l->access[l->access[x].after].run;
+  if (c->at == c->next || !l->run[c->at].there ||
+      !mrt_line_is_before(l, c->at, next))
+    c->at = next;
+  c->from = l->access[x].run;
+  c->next = next;
+  return mrt_line_is_before(l, run, c->at);
 }
 
-/* Drop values that live past the run; false when none can be. */
+/* Drop values that live past the run; false when none can be.  Of those chosen
+ * the ones made last go first: what makes them again is then there. */
 static bool relieve(mrt_solver *s, int run) {
   mrt_line *l = &s->line;
-  int count = best_choices(s, run), done = 0;
-  for (int i = 0; i < count && done < s->batch && !l->failed; i++) {
+  int count = best_choices(s, run);
+  if (count > s->batch) count = s->batch;
+  if (count > 1)
+    qsort(s->choice, (size_t)count, sizeof *s->choice, last_made);
+  for (int i = 0; i < count && !l->failed; i++) {
     mrt_split *c = &s->choice[i];
-    if (i > 0 && !still(s, c)) continue;
-    double limit = i > 0 ? 1.5 * c->score * relief(s, c, c->at) : INFINITY;
+    if (!l->run[run].there) break;
+    if (i > 0 && mrt_line_bytes(l, run) <= s->budget) break;
+    if (i > 0 && !renew(s, run, c)) continue;
+    double limit = i > 0 ? 2 * c->score * relief(s, c, c->at) : INFINITY;
     if (mrt_split_cost(s, c->value, c->at, limit) >= limit && i > 0) continue;
     mrt_split_do(s, c->at);
     s->price += s->learn * (c->score - s->price);
-    done++;
-    if (!l->run[run].there || mrt_line_bytes(l, run) <= s->budget) break;
   }
   return count > 0;
 }
