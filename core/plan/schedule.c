@@ -17,6 +17,25 @@
 
 /* ---- the problem --------------------------------------------------------- */
 
+static bool has(const mrt_lists *lists, int list, int item) {
+  for (int i = lists->start[list]; i < lists->start[list + 1]; i++)
+    if (lists->item[i] == item) return true;
+  return false;
+}
+
+static mrt_status check_takes(mrt_error *e, const mrt_problem *p, int op) {
+  for (int k = p->take_start[op]; k < p->take_start[op + 1]; k++) {
+    mrt_take t = p->take[k];
+    if (!has(&p->makes, op, t.out) || !has(&p->reads, op, t.in) ||
+        p->bytes[t.out] != p->bytes[t.in])
+      return mrt_fail(e, MRT_EVALUE,
+                      "schedule: operator %d takes value %d for value %d: it "
+                      "must read the one and make the other, of the same bytes",
+                      op + 1, t.in + 1, t.out + 1);
+  }
+  return MRT_OK;
+}
+
 static mrt_status check_op(mrt_error *e, const mrt_problem *p, int op,
                            int *maker) {
   if (!(p->cost[op] >= 0) || isinf(p->cost[op]))
@@ -46,7 +65,7 @@ static mrt_status check_op(mrt_error *e, const mrt_problem *p, int op,
           op + 1, v + 1, v < 0 || v >= p->values ? "none" : "made already");
     maker[v] = op;
   }
-  return MRT_OK;
+  return p->take_start ? check_takes(e, p, op) : MRT_OK;
 }
 
 mrt_status mrt_schedule_check(mrt_arena *arena, mrt_error *e,
@@ -73,6 +92,14 @@ mrt_status mrt_schedule_check(mrt_arena *arena, mrt_error *e,
 
 /* ---- the solver ---------------------------------------------------------- */
 
+static int most_takes(const mrt_problem *p) {
+  int most = 0;
+  for (int op = 0; p->take_start && op < p->ops; op++)
+    if (p->take_start[op + 1] - p->take_start[op] > most)
+      most = p->take_start[op + 1] - p->take_start[op];
+  return most;
+}
+
 static mrt_status solver_new(mrt_solver *s) {
   const mrt_problem *p = s->line.p;
   mrt_arena *arena = s->line.arena;
@@ -81,7 +108,7 @@ static mrt_status solver_new(mrt_solver *s) {
   s->mark = MRT_NEW(arena, int, p->ops + 1);
   s->over = MRT_NEW(arena, int, p->ops + 1);
   s->excess = MRT_NEW(arena, double, p->ops + 2);
-  s->choice = MRT_NEW(arena, mrt_split, p->values + 1);
+  s->choice = MRT_NEW(arena, mrt_split, p->values + most_takes(p) + 1);
   s->across = MRT_NEW(arena, int, p->values + 1);
   s->tabu = MRT_NEW(arena, int, p->values + 1);
   s->again = MRT_NEW(arena, int, s->most + p->ops + 1);
@@ -162,9 +189,10 @@ static void try_start(mrt_solver *s, const start *start) {
   s->learn = start->learn;
   s->noise = start->noise;
   s->price = first_price(s);
-  s->work = l->worked + MRT_SCHEDULE_START_WORK;
+  double work = fmin(MRT_SCHEDULE_START_WORK, 2e6 + 4e4 * l->p->ops);
+  s->work = l->worked + (int64_t)work;
   bool good = mrt_repair(s, INFINITY);
-  int64_t peak = mrt_line_peak(l);if(getenv("DBG"))fprintf(stderr,"start %d %g good %d work %g len %g peak %g cost %g price %g\n",start->worst,start->learn,good,(double)l->worked-s->work+MRT_SCHEDULE_START_WORK,(double)l->length/l->p->ops,(double)peak/s->budget,l->cost,s->price);
+  int64_t peak = mrt_line_peak(l);if(getenv("DBG"))fprintf(stderr,"start %d %g good %d work %g len %g peak %g cost %g price %g\n",start->worst,start->learn,good,(double)l->worked-s->work+work,(double)l->length/l->p->ops,(double)peak/s->budget,l->cost,s->price);
   if (peak < s->least) s->least = peak;
   if (good) {
     double price = s->price;
@@ -202,7 +230,9 @@ static mrt_status solve(mrt_solver *s, mrt_schedule *out) {
   for (int op = 0; op <= l->p->ops; op++)
     if (l->work[op] > set) set = l->work[op];
   for (int i = 0; i < MRT_COUNT(starts) && !l->failed; i++)
-    if (i < FIRST_STARTS || s->best_cost == INFINITY) try_start(s, &starts[i]);
+    if ((i < FIRST_STARTS || s->best_cost == INFINITY) &&
+        l->worked < MRT_SCHEDULE_STARTS_WORK)
+      try_start(s, &starts[i]);
   if (s->best_cost < INFINITY && !l->failed) MRT_TRY(search(s, out));
   if (l->failed) return MRT_ENOMEM;
   return mrt_line_acts(l, l->arena, out);

@@ -37,7 +37,7 @@ static int find_over(mrt_solver *s) {
 
 static int last_made(const void *a, const void *b) {
   const mrt_split *x = a, *y = b;
-  return y->value - x->value;
+  return x->op != y->op ? y->op - x->op : y->value - x->value;
 }
 
 /* How many runs above the budget stand before `run`. */
@@ -118,36 +118,46 @@ static void weigh_all(mrt_solver *s, int run, mrt_split *c, double limit) {
   if (at >= 0) weigh(s, c, at, limit);
 }
 
-/* The gaps across the run that may be dropped, the one first that looks most
- * promising: then most of the others need not be looked at closely. */
-static int list_choices(mrt_solver *s, int run) {
+/* Add the gap that this access begins, if its value may be dropped; the most
+ * promising one comes first: then most others need not be looked at closely. */
+static void add_choice(mrt_solver *s, int access, double *least) {
   mrt_line *l = &s->line;
-  mrt_split *list = s->choice;
-  int across = mrt_line_across(l, run, s->across), count = 0;
+  const mrt_line_access *a = &l->access[access];
+  if (!may_drop(s, a->value)) return;
+  mrt_split *list = s->choice, *c = &list[s->choices++];
+  int next = l->access[a->after].run;
+  *c = (mrt_split){ a->value, l->maker[a->value], a->run, next, -1, INFINITY };
+  double score = l->p->cost[c->op] / relief(s, c, next);
+  if (score >= *least) return;
+  mrt_split first = *c;
+  *c = list[0];
+  list[0] = first;
+  *least = score;
+}
+
+/* The gaps across the run, and those of inputs whose place an output could
+ * take if they ended here. */
+static void list_choices(mrt_solver *s, int run) {
+  mrt_line *l = &s->line;
+  const mrt_problem *p = l->p;
+  int across = mrt_line_across(l, run, s->across), op = l->run[run].op;
   double least = INFINITY;
-  for (int i = 0; i < across; i++) {
-    const mrt_line_access *a = &l->access[s->across[i]];
-    if (!may_drop(s, a->value)) continue;
-    int next = l->access[a->after].run;
-    list[count] = (mrt_split){ a->value, a->run, next, -1, INFINITY };
-    double score = l->p->cost[l->maker[a->value]] / relief(s, &list[count], next);
-    if (score < least) {
-      mrt_split first = list[count];
-      list[count] = list[0];
-      list[0] = first;
-      least = score;
-    }
-    count++;
+  s->choices = 0;
+  for (int i = 0; i < across; i++) add_choice(s, s->across[i], &least);
+  if (!p->take_start || op == p->ops) return;
+  for (int k = p->take_start[op]; k < p->take_start[op + 1]; k++) {
+    int x = mrt_line_find(l, p->take[k].in, run);
+    if (mrt_line_lives_on(l, x)) add_choice(s, x, &least);
   }
-  return count;
 }
 
 /* Choose by falling promise, and forget those far from the best. */
 static int best_choices(mrt_solver *s, int run) {
   mrt_split *list = s->choice;
-  int count = list_choices(s, run), good = 0;
+  int good = 0;
   double best = INFINITY, slack = s->batch > 1 ? 3 : 1;
-  for (int i = 0; i < count; i++) {
+  list_choices(s, run);
+  for (int i = 0; i < s->choices; i++) {
     mrt_split c = list[i];
     weigh_all(s, run, &c, best * slack);
     if (c.at < 0) continue;

@@ -18,14 +18,15 @@
 enum {
   MRT_SCHEDULE_RUNS = 12, /* so many times as many runs as operators */
   /* What is touched: of a run, a gap, an access. */
-  MRT_SCHEDULE_START_WORK = 30000000,
+  MRT_SCHEDULE_START_WORK = 80000000, /* of one start, at most */
+  MRT_SCHEDULE_STARTS_WORK = 250000000, /* no start begins after */
   MRT_SCHEDULE_SEARCH_WORK = 60000000
 };
 
 /* A value that lives past a run, to be made again at `at`, at `next` (which
  * reads it) or before. */
 typedef struct mrt_split {
-  int value, from, next, at;
+  int value, op, from, next, at;
   double score;
 } mrt_split;
 
@@ -37,6 +38,7 @@ typedef struct mrt_solver {
   int window;         /* repair the worst of so many runs above the budget */
   int batch;          /* values dropped there at once */
   mrt_split *choice; /* of values across a run */
+  int choices;
   double learn;       /* how fast the price follows what is paid */
   double noise;       /* of choices, 0: none */
   uint64_t random;
