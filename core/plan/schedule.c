@@ -12,8 +12,6 @@
 #include <limits.h>
 #include <math.h>
 #include <string.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* ---- the problem --------------------------------------------------------- */
 
@@ -115,8 +113,8 @@ static mrt_status solver_new(mrt_solver *s) {
   s->best = MRT_NEW(arena, int, s->most + p->ops + 1);
   s->round = 1;
   s->best_cost = INFINITY;
-  if (!s->op || !s->mark || !s->over || !s->excess || !s->across || !s->choice || !s->tabu ||
-      !s->again || !s->best)
+  if (!s->op || !s->mark || !s->over || !s->excess || !s->across ||
+      !s->choice || !s->tabu || !s->again || !s->best)
     return MRT_ENOMEM;
   return MRT_OK;
 }
@@ -176,7 +174,7 @@ typedef struct start {
 } start;
 
 static const start starts[] = {
-  { false, 0.2, 0 },  { true, 0.2, 0 },  { false, 1, 0 },
+  { false, 1, 0 },    { false, 0.2, 0 }, { true, 0.2, 0 },
   { true, 1, 0 },     { false, 0, 0 },   { false, 0.2, 0.5 },
   { true, 0.2, 0.5 }, { false, 0.5, 1 }, { true, 0.5, 1 },
 };
@@ -192,7 +190,7 @@ static void try_start(mrt_solver *s, const start *start) {
   double work = fmin(MRT_SCHEDULE_START_WORK, 2e6 + 4e4 * l->p->ops);
   s->work = l->worked + (int64_t)work;
   bool good = mrt_repair(s, INFINITY);
-  int64_t peak = mrt_line_peak(l);if(getenv("DBG"))fprintf(stderr,"start %d %g good %d work %g len %g peak %g cost %g price %g\n",start->worst,start->learn,good,(double)l->worked-s->work+work,(double)l->length/l->p->ops,(double)peak/s->budget,l->cost,s->price);
+  int64_t peak = mrt_line_peak(l);
   if (peak < s->least) s->least = peak;
   if (good) {
     double price = s->price;

@@ -111,8 +111,7 @@ static bool may_drop(const mrt_solver *s, int value) {
 static void weigh_all(mrt_solver *s, int run, mrt_split *c, double limit) {
   weigh(s, c, c->next, limit);
   int at = earlier(s, c->value, c->next);
-  if (at >= 0 && mrt_line_is_before(&s->line, run, at))
-    weigh(s, c, at, limit);
+  if (at >= 0 && mrt_line_is_before(&s->line, run, at)) weigh(s, c, at, limit);
   if (s->batch > 1) return;
   at = roomy(s, c->value, run, c->next);
   if (at >= 0) weigh(s, c, at, limit);
@@ -192,8 +191,7 @@ static bool relieve(mrt_solver *s, int run) {
   mrt_line *l = &s->line;
   int count = best_choices(s, run);
   if (count > s->batch) count = s->batch;
-  if (count > 1)
-    qsort(s->choice, (size_t)count, sizeof *s->choice, last_made);
+  if (count > 1) qsort(s->choice, (size_t)count, sizeof *s->choice, last_made);
   for (int i = 0; i < count && !l->failed; i++) {
     mrt_split *c = &s->choice[i];
     if (!l->run[run].there) break;

@@ -18,8 +18,8 @@
 enum {
   MRT_SCHEDULE_RUNS = 12, /* so many times as many runs as operators */
   /* What is touched: of a run, a gap, an access. */
-  MRT_SCHEDULE_START_WORK = 80000000, /* of one start, at most */
-  MRT_SCHEDULE_STARTS_WORK = 250000000, /* no start begins after */
+  MRT_SCHEDULE_START_WORK = 160000000,  /* of one start, at most */
+  MRT_SCHEDULE_STARTS_WORK = 320000000, /* no start begins after */
   MRT_SCHEDULE_SEARCH_WORK = 60000000
 };
 
@@ -33,14 +33,14 @@ typedef struct mrt_split {
 typedef struct mrt_solver {
   mrt_line line;
   int64_t budget;
-  int64_t work;       /* line.worked at which searches end */
-  double price;       /* of a byte above the budget during one run */
-  int window;         /* repair the worst of so many runs above the budget */
-  int batch;          /* values dropped there at once */
+  int64_t work;      /* line.worked at which searches end */
+  double price;      /* of a byte above the budget during one run */
+  int window;        /* repair the worst of so many runs above the budget */
+  int batch;         /* values dropped there at once */
   mrt_split *choice; /* of values across a run */
   int choices;
-  double learn;       /* how fast the price follows what is paid */
-  double noise;       /* of choices, 0: none */
+  double learn; /* how fast the price follows what is paid */
+  double noise; /* of choices, 0: none */
   uint64_t random;
   int *op, ops;       /* what a split runs again */
   int *mark, stamp;   /* by op: in this split */
@@ -52,7 +52,7 @@ typedef struct mrt_solver {
   int most;           /* runs in a line */
   int *best, bests;   /* operators of the best line */
   double best_cost, best_price;
-  int64_t least;      /* the least peak found */
+  int64_t least; /* the least peak found */
 } mrt_solver;
 
 /* EVALUE for a problem that is none. */
