@@ -182,12 +182,13 @@ enum { FIRST_STARTS = 5 }; /* the others when none of these does */
 
 static void try_start(mrt_solver *s, const start *start) {
   mrt_line *l = &s->line;
-  s->window = start->worst ? INT_MAX : 1 + s->line.p->ops / 256;
-  s->batch = 1 + s->line.p->ops * (s->line.p->ops / 1000) / 1000;
+  double ops = l->p->ops;
+  s->window = start->worst ? INT_MAX : 1 + l->p->ops / 256;
+  s->batch = (int)fmin(1000, 1 + 1e-6 * ops * ops);
   s->learn = start->learn;
   s->noise = start->noise;
   s->price = first_price(s);
-  double work = fmin(MRT_SCHEDULE_START_WORK, 2e6 + 4e4 * l->p->ops);
+  double work = fmin(MRT_SCHEDULE_START_WORK, 2e6 + 4e4 * ops);
   s->work = l->worked + (int64_t)work;
   bool good = mrt_repair(s, INFINITY);
   int64_t peak = mrt_line_peak(l);

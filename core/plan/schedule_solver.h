@@ -2,6 +2,7 @@
  *
  *   schedule.c         the problem checked, the stages in turn, the answer
  *   schedule_line.c    a schedule as a line of runs, with its memory
+ *   schedule_blocks.c  the order of its runs, and their bytes
  *   schedule_start.c   the line of a program; a line's acts
  *   schedule_split.c   dropping one value for a while, with all that follows
  *   schedule_repair.c  dropping values until the budget holds
