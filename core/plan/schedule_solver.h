@@ -1,6 +1,8 @@
 /* schedule_solver.h -- what the parts of the solver share
  *
- *   schedule.c         the problem checked, the stages in turn, the answer
+ *   schedule.c         the stages in turn, the answer
+ *   schedule_check.c   is this a problem?
+ *   schedule_begin.c   lines to search from, and the best kept
  *   schedule_line.c    a schedule as a line of runs, with its memory
  *   schedule_blocks.c  the order of its runs, and their bytes
  *   schedule_start.c   the line of a program; a line's acts
@@ -17,11 +19,14 @@
 #include "plan/schedule_line.h"
 
 enum {
-  MRT_SCHEDULE_RUNS = 12, /* so many times as many runs as operators */
+  MRT_SCHEDULE_STARTS = 9,
+  MRT_SCHEDULE_FIRST_STARTS = 5, /* the others if none of these does */
+  MRT_SCHEDULE_RUNS = 12,        /* so many times as many runs as operators */
   /* What is touched: of a run, a gap, an access. */
-  MRT_SCHEDULE_START_WORK = 160000000,  /* of one start, at most */
-  MRT_SCHEDULE_STARTS_WORK = 320000000, /* no start begins after */
-  MRT_SCHEDULE_SEARCH_WORK = 60000000
+  MRT_SCHEDULE_START_WORK = 200000000,  /* of one start, at most */
+  MRT_SCHEDULE_STARTS_WORK = 320000000, /* no start begins after; twice as much
+                                           while none of them does */
+  MRT_SCHEDULE_SEARCH_WORK = 120000000
 };
 
 /* A value that lives past a run, to be made again at `at`, at `next` (which
@@ -53,13 +58,25 @@ typedef struct mrt_solver {
   int most;           /* runs in a line */
   int *best, bests;   /* operators of the best line */
   double best_cost, best_price;
-  int64_t least; /* the least peak found */
+  double goal;        /* a cost at which to stop */
+  double search_work; /* for all searches */
+  bool only_fit;      /* any schedule will do */
+  int64_t least;      /* the least peak found */
 } mrt_solver;
 
 /* EVALUE for a problem that is none. */
 mrt_status mrt_schedule_check(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p);
 double mrt_solver_random(mrt_solver *s); /* 0 .. 1 */
+
+/* Start number 0 .. MRT_SCHEDULE_STARTS - 1 from the program as it is; did it
+ * come within the budget? */
+bool mrt_solver_start(mrt_solver *s, int number);
+/* Keep the line if none was cheaper; make it the program as it is, or the
+ * cheapest one kept. */
+void mrt_solver_keep(mrt_solver *s);
+void mrt_solver_clear(mrt_solver *s);
+void mrt_solver_restore(mrt_solver *s);
 
 /* What dropping `value` before the run `next`, which reads it, costs: the runs
  * that make it again, and the price of what they keep longer.  Fills s->op.
@@ -85,6 +102,8 @@ void mrt_clean(mrt_solver *s);
 /* Try to come down to `goal`, for so much work; did the cost fall? */
 bool mrt_search(mrt_solver *s, double goal, int64_t work);
 
+/* No schedule takes less: the most that one operator needs. */
+int64_t mrt_schedule_set(const mrt_line *line);
 /* What any schedule costs more than the program, at least, from the line of
  * the program as it is; `known` is what one does. */
 mrt_status mrt_schedule_bound(const mrt_line *line, int64_t budget,
