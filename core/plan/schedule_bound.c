@@ -37,19 +37,33 @@ typedef struct bound {
   double *slope; /* of the bound */
 } bound;
 
-/* The least bytes at the first run, all else as in program order. */
-static double least_bytes(const mrt_line *l, int op) {
+/* Bytes of outputs that could lie in inputs. */
+static int64_t most_taken(const mrt_line *l, int op) {
   const mrt_problem *p = l->p;
-  double bytes = (double)mrt_line_bytes(l, op);
-  if (!p->take_start || op == p->ops) return bytes;
-  bytes += (double)mrt_line_taken(l, op);
+  int64_t sum = 0;
+  if (!p->take_start || op == p->ops) return 0;
   for (int i = p->makes.start[op]; i < p->makes.start[op + 1]; i++)
     for (int k = p->take_start[op]; k < p->take_start[op + 1]; k++)
       if (p->take[k].out == p->makes.item[i]) {
-        bytes -= (double)p->bytes[p->take[k].out];
+        sum += p->bytes[p->take[k].out];
         break;
       }
-  return bytes;
+  return sum;
+}
+
+int64_t mrt_schedule_set(const mrt_line *l) {
+  int64_t most = 0;
+  for (int op = 0; op <= l->p->ops; op++) {
+    int64_t bytes = l->work[op] - most_taken(l, op);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+/* The least bytes at the first run, all else as in program order. */
+static double least_bytes(const mrt_line *l, int op) {
+  return (double)(mrt_line_bytes(l, op) + mrt_line_taken(l, op) -
+                  most_taken(l, op));
 }
 
 /* What making the value again costs, at least. */

@@ -5,223 +5,6 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/schedule_line.h"
 
-#include <string.h>
-
-/* ---- blocks of runs ------------------------------------------------------ */
-
-static mrt_line_block *block_of(const mrt_line *l, int run) {
-  return l->block[l->run[run].block];
-}
-
-static void find_most(mrt_line_block *b) {
-  int64_t most = INT64_MIN / 2;
-  for (int i = 0; i < b->count; i++)
-    if (b->bytes[i] > most) most = b->bytes[i];
-  b->most = most;
-}
-
-/* A new block of this rank; the later ones move up. */
-static mrt_line_block *new_block(mrt_line *l, int rank) {
-  int room = l->block_room;
-  if (!mrt_arena_grow(l->arena, (void **)&l->block, l->blocks, &room,
-                      sizeof *l->block) ||
-      !MRT_PUSH_ROOM(l->arena, l->order, l->blocks, l->order_room))
-    return NULL;
-  l->block_room = room;
-  mrt_line_block *b = MRT_NEW(l->arena, mrt_line_block, 1);
-  if (!b) return NULL;
-  int number = l->blocks++;
-  l->block[number] = b;
-  for (int r = number; r > rank; r--) {
-    l->order[r] = l->order[r - 1];
-    l->block[l->order[r]]->rank = r;
-  }
-  l->order[rank] = number;
-  b->rank = rank;
-  find_most(b);
-  return b;
-}
-
-static void settle(mrt_line *l, mrt_line_block *b, int number, int from) {
-  for (int i = from; i < b->count; i++) {
-    l->run[b->run[i]].block = number;
-    l->run[b->run[i]].at = i;
-  }
-  find_most(b);
-}
-
-/* Move the upper half of a full block into a new one behind it. */
-static bool split_block(mrt_line *l, int number) {
-  mrt_line_block *b = l->block[number], *c = new_block(l, b->rank + 1);
-  if (!c) return false;
-  b = l->block[number];
-  int half = b->count / 2;
-  c->count = b->count - half;
-  c->add = b->add;
-  memcpy(c->run, b->run + half, (size_t)c->count * sizeof *c->run);
-  memcpy(c->bytes, b->bytes + half, (size_t)c->count * sizeof *c->bytes);
-  b->count = half;
-  settle(l, c, l->order[c->rank], 0);
-  find_most(b);
-  return true;
-}
-
-mrt_status mrt_line_fill(mrt_line *l, const int64_t *bytes) {
-  mrt_line_block *b = NULL;
-  for (int run = 0; run < l->runs; run++) {
-    if (!b || b->count == MRT_LINE_BLOCK / 2) {
-      if (b) find_most(b);
-      b = new_block(l, l->blocks);
-      if (!b) return MRT_ENOMEM;
-    }
-    l->run[run].block = l->blocks - 1;
-    l->run[run].at = b->count;
-    b->bytes[b->count] = bytes[run];
-    b->run[b->count++] = run;
-  }
-  find_most(b);
-  return MRT_OK;
-}
-
-static bool place(mrt_line *l, int run, int next, int64_t bytes) {
-  if (block_of(l, next)->count == MRT_LINE_BLOCK &&
-      !split_block(l, l->run[next].block))
-    return false;
-  int number = l->run[next].block, at = l->run[next].at;
-  mrt_line_block *b = l->block[number];
-  memmove(b->run + at + 1, b->run + at,
-          (size_t)(b->count - at) * sizeof *b->run);
-  memmove(b->bytes + at + 1, b->bytes + at,
-          (size_t)(b->count - at) * sizeof *b->bytes);
-  b->run[at] = run;
-  b->bytes[at] = bytes - b->add;
-  b->count++;
-  settle(l, b, number, at);
-  return true;
-}
-
-/* The end never leaves, so its block never runs empty; others may. */
-static void displace(mrt_line *l, int run) {
-  int number = l->run[run].block, at = l->run[run].at;
-  mrt_line_block *b = l->block[number];
-  b->count--;
-  memmove(b->run + at, b->run + at + 1,
-          (size_t)(b->count - at) * sizeof *b->run);
-  memmove(b->bytes + at, b->bytes + at + 1,
-          (size_t)(b->count - at) * sizeof *b->bytes);
-  settle(l, b, number, at);
-}
-
-static void add_at(mrt_line *l, int run, int64_t bytes) {
-  mrt_line_block *b = block_of(l, run);
-  b->bytes[l->run[run].at] += bytes;
-  find_most(b);
-}
-
-static void add_part(mrt_line *l, mrt_line_block *b, int from, int to,
-                     int64_t bytes) {
-  for (int i = from; i < to; i++) b->bytes[i] += bytes;
-  find_most(b);
-  l->worked += MRT_LINE_BLOCK;
-}
-
-/* Between two runs, both excluded. */
-static void add_between(mrt_line *l, int from, int to, int64_t bytes) {
-  mrt_line_block *a = block_of(l, from), *b = block_of(l, to);
-  int low = l->run[from].at + 1, high = l->run[to].at;
-  if (!bytes) return;
-  if (a == b) {
-    add_part(l, a, low, high, bytes);
-    return;
-  }
-  add_part(l, a, low, a->count, bytes);
-  for (int r = a->rank + 1; r < b->rank; r++)
-    l->block[l->order[r]]->add += bytes;
-  l->worked += b->rank - a->rank;
-  add_part(l, b, 0, high, bytes);
-}
-
-bool mrt_line_is_before(const mrt_line *l, int run, int other) {
-  const mrt_line_run *a = &l->run[run], *b = &l->run[other];
-  if (a->block == b->block) return a->at < b->at;
-  return l->block[a->block]->rank < l->block[b->block]->rank;
-}
-
-int mrt_line_next(const mrt_line *l, int run) {
-  const mrt_line_block *b = block_of(l, run);
-  int at = l->run[run].at + 1;
-  if (at < b->count) return b->run[at];
-  for (int r = b->rank + 1; r < l->blocks; r++) {
-    b = l->block[l->order[r]];
-    if (b->count) return b->run[0];
-  }
-  return -1;
-}
-
-int mrt_line_before(const mrt_line *l, int run) {
-  const mrt_line_block *b = block_of(l, run);
-  int at = l->run[run].at;
-  if (at) return b->run[at - 1];
-  for (int r = b->rank - 1; r >= 0; r--) {
-    b = l->block[l->order[r]];
-    if (b->count) return b->run[b->count - 1];
-  }
-  return -1;
-}
-
-int64_t mrt_line_bytes(const mrt_line *l, int run) {
-  const mrt_line_block *b = block_of(l, run);
-  return b->bytes[l->run[run].at] + b->add;
-}
-
-int64_t mrt_line_peak(const mrt_line *l) {
-  int64_t most = 0;
-  for (int i = 0; i < l->blocks; i++) {
-    const mrt_line_block *b = l->block[i];
-    if (b->count && b->most + b->add > most) most = b->most + b->add;
-  }
-  return most;
-}
-
-int mrt_line_over(mrt_line *l, int from, int64_t bytes) {
-  const mrt_line_block *b = block_of(l, from);
-  int at = l->run[from].at;
-  for (int r = b->rank; r < l->blocks; r++, at = 0) {
-    b = l->block[l->order[r]];
-    l->worked++;
-    if (b->most + b->add <= bytes) continue;
-    for (int i = at; i < b->count; i++)
-      if (b->bytes[i] + b->add > bytes) return b->run[i];
-  }
-  return -1;
-}
-
-static double excess_part(const mrt_line_block *b, int from, int to,
-                          int64_t bytes, int64_t budget) {
-  double sum = 0;
-  for (int i = from; i < to; i++) {
-    int64_t over = b->bytes[i] + b->add - budget;
-    if (over + bytes > 0) sum += (double)(over + bytes);
-    if (over > 0) sum -= (double)over;
-  }
-  return sum;
-}
-
-double mrt_line_excess(mrt_line *l, int from, int to, int64_t bytes,
-                       int64_t budget, double most) {
-  double sum = 0;
-  int low = block_of(l, from)->rank, high = block_of(l, to)->rank;
-  for (int r = low; r <= high && sum <= most; r++) {
-    const mrt_line_block *b = l->block[l->order[r]];
-    l->worked++;
-    if (b->most + b->add + (bytes > 0 ? bytes : 0) <= budget) continue;
-    l->worked += MRT_LINE_BLOCK;
-    sum += excess_part(b, r == low ? l->run[from].at + 1 : 0,
-                       r == high ? l->run[to].at : b->count, bytes, budget);
-  }
-  return sum;
-}
-
 /* ---- accesses ------------------------------------------------------------ */
 
 int mrt_line_find(mrt_line *l, int value, int run) {
@@ -319,11 +102,11 @@ static void link_access(mrt_line *l, int access) {
   if (y >= 0) l->access[y].before = access;
   if (!a->write) mrt_line_open_gap(l, x);
   if (live) mrt_line_open_gap(l, access);
-  if (live) add_at(l, a->run, -bytes);
+  if (live) mrt_line_add_at(l, a->run, -bytes);
   if (live != !a->write)
-    add_between(l, l->access[x].run, a->run, live ? -bytes : bytes);
+    mrt_line_add_between(l, l->access[x].run, a->run, live ? -bytes : bytes);
   int64_t change = before - mrt_line_taken(l, l->access[x].run);
-  if (change) add_at(l, l->access[x].run, change);
+  if (change) mrt_line_add_at(l, l->access[x].run, change);
 }
 
 static void unlink_access(mrt_line *l, int access) {
@@ -335,13 +118,13 @@ static void unlink_access(mrt_line *l, int access) {
   if (!a->write) mrt_line_close_gap(l, x);
   if (live) mrt_line_close_gap(l, access);
   if (live != !a->write)
-    add_between(l, l->access[x].run, a->run, live ? bytes : -bytes);
+    mrt_line_add_between(l, l->access[x].run, a->run, live ? bytes : -bytes);
   l->access[x].after = y;
   if (y >= 0) l->access[y].before = x;
   if (live) mrt_line_open_gap(l, x);
   l->cursor[a->value] = x;
   int64_t change = before - mrt_line_taken(l, l->access[x].run);
-  if (change) add_at(l, l->access[x].run, change);
+  if (change) mrt_line_add_at(l, l->access[x].run, change);
 }
 
 /* ---- runs ---------------------------------------------------------------- */
@@ -391,7 +174,8 @@ int64_t mrt_line_crossing(const mrt_line *l, int before) {
 static bool stand(mrt_line *l, int run, int next) {
   mrt_line_run *r = &l->run[run];
   int before = mrt_line_before(l, next);
-  if (!place(l, run, next, mrt_line_crossing(l, before) + l->work[r->op]))
+  if (!mrt_line_place(l, run, next,
+                      mrt_line_crossing(l, before) + l->work[r->op]))
     return false;
   r->stage = l->run[next].stage;
   r->there = true;
@@ -409,7 +193,7 @@ static bool stand(mrt_line *l, int run, int next) {
     if (mrt_line_is_linked(l, &l->access[r->access + i]))
       link_access(l, r->access + i);
   int64_t saved = mrt_line_taken(l, run);
-  if (saved) add_at(l, run, -saved);
+  if (saved) mrt_line_add_at(l, run, -saved);
   l->cost += l->p->cost[r->op];
   l->length++;
   l->worked += MRT_LINE_BLOCK;
@@ -421,7 +205,7 @@ static void leave(mrt_line *l, int run) {
   for (int i = r->count - 1; i >= 0; i--)
     if (mrt_line_is_linked(l, &l->access[r->access + i]))
       unlink_access(l, r->access + i);
-  displace(l, run);
+  mrt_line_displace(l, run);
   r->there = false;
   l->run[r->last_run].next_run = r->next_run;
   if (r->next_run >= 0) l->run[r->next_run].last_run = r->last_run;

@@ -46,7 +46,7 @@ typedef struct mrt_line_run {
 
 typedef struct mrt_line_block {
   int rank, count;
-  int64_t add, most; /* `most` without `add` */
+  int64_t add, most, least; /* the last two without `add` */
   int run[MRT_LINE_BLOCK];
   int64_t bytes[MRT_LINE_BLOCK];
 } mrt_line_block;
@@ -125,6 +125,13 @@ int64_t mrt_line_taken(const mrt_line *line, int run);
 int mrt_line_across(mrt_line *line, int run, int *list);
 /* The last access of a value at or before `run`. */
 int mrt_line_find(mrt_line *line, int value, int run);
+
+/* Below the line: a new run of so many bytes just before `next`, a run gone,
+ * more bytes at one run or at all between two, both excluded. */
+bool mrt_line_place(mrt_line *line, int run, int next, int64_t bytes);
+void mrt_line_displace(mrt_line *line, int run);
+void mrt_line_add_at(mrt_line *line, int run, int64_t bytes);
+void mrt_line_add_between(mrt_line *line, int from, int to, int64_t bytes);
 
 /* Does the value live on after this access? */
 static inline bool mrt_line_lives_on(const mrt_line *l, int access) {

@@ -35,6 +35,11 @@ static int find_over(mrt_solver *s) {
   return first;
 }
 
+static int last_made(const void *a, const void *b) {
+  const mrt_split *x = a, *y = b;
+  return x->op != y->op ? y->op - x->op : y->value - x->value;
+}
+
 /* How many runs above the budget stand before `run`. */
 static int overs_before(const mrt_solver *s, int run) {
   int low = 0, high = s->overs;
@@ -106,42 +111,52 @@ static bool may_drop(const mrt_solver *s, int value) {
 static void weigh_all(mrt_solver *s, int run, mrt_split *c, double limit) {
   weigh(s, c, c->next, limit);
   int at = earlier(s, c->value, c->next);
-  if (at >= 0 && mrt_line_is_before(&s->line, run, at))
-    weigh(s, c, at, limit);
+  if (at >= 0 && mrt_line_is_before(&s->line, run, at)) weigh(s, c, at, limit);
+  if (s->batch > 1) return;
   at = roomy(s, c->value, run, c->next);
   if (at >= 0) weigh(s, c, at, limit);
 }
 
-/* The gaps across the run that may be dropped, the one first that looks most
- * promising: then most of the others need not be looked at closely. */
-static int list_choices(mrt_solver *s, int run) {
+/* Add the gap that this access begins, if its value may be dropped; the most
+ * promising one comes first: then most others need not be looked at closely. */
+static void add_choice(mrt_solver *s, int access, double *least) {
   mrt_line *l = &s->line;
-  mrt_split *list = s->choice;
-  int across = mrt_line_across(l, run, s->across), count = 0;
+  const mrt_line_access *a = &l->access[access];
+  if (!may_drop(s, a->value)) return;
+  mrt_split *list = s->choice, *c = &list[s->choices++];
+  int next = l->access[a->after].run;
+  *c = (mrt_split){ a->value, l->maker[a->value], a->run, next, -1, INFINITY };
+  double score = l->p->cost[c->op] / relief(s, c, next);
+  if (score >= *least) return;
+  mrt_split first = *c;
+  *c = list[0];
+  list[0] = first;
+  *least = score;
+}
+
+/* The gaps across the run, and those of inputs whose place an output could
+ * take if they ended here. */
+static void list_choices(mrt_solver *s, int run) {
+  mrt_line *l = &s->line;
+  const mrt_problem *p = l->p;
+  int across = mrt_line_across(l, run, s->across), op = l->run[run].op;
   double least = INFINITY;
-  for (int i = 0; i < across; i++) {
-    const mrt_line_access *a = &l->access[s->across[i]];
-    if (!may_drop(s, a->value)) continue;
-    int next = l->access[a->after].run;
-    list[count] = (mrt_split){ a->value, a->run, next, -1, INFINITY };
-    double score = l->p->cost[l->maker[a->value]] / relief(s, &list[count], next);
-    if (score < least) {
-      mrt_split first = list[count];
-      list[count] = list[0];
-      list[0] = first;
-      least = score;
-    }
-    count++;
+  s->choices = 0;
+  for (int i = 0; i < across; i++) add_choice(s, s->across[i], &least);
+  if (!p->take_start || op == p->ops) return;
+  for (int k = p->take_start[op]; k < p->take_start[op + 1]; k++) {
+    int x = mrt_line_find(l, p->take[k].in, run);
+    if (mrt_line_lives_on(l, x)) add_choice(s, x, &least);
   }
-  return count;
 }
 
 /* Choose by falling promise, and forget those far from the best. */
 static int best_choices(mrt_solver *s, int run) {
   mrt_split *list = s->choice;
-  int count = list_choices(s, run), good = 0;
+  int good = 0;
   double best = INFINITY, slack = s->batch > 1 ? 3 : 1;
-  for (int i = 0; i < count; i++) {
+  list_choices(s, run);
+  for (int i = 0; i < s->choices; i++) {
     mrt_split c = list[i];
     weigh_all(s, run, &c, best * slack);
     if (c.at < 0) continue;
@@ -155,31 +170,37 @@ static int best_choices(mrt_solver *s, int run) {
   return good;
 }
 
-/* Is the gap as it was when the choice was made? */
-static bool still(mrt_solver *s, const mrt_split *c) {
+/* Find the gap again after others were dropped; false when it is gone. */
+static bool renew(mrt_solver *s, int run, mrt_split *c) {
   mrt_line *l = &s->line;
-  if (!l->run[c->next].there || !l->run[c->at].there) return false;
-  int x = mrt_line_find(l, c->value, c->at);
-  if (x >= 0 && l->access[x].run == c->at && c->at == c->next)
-    x = l->access[x].before;
-  if (x < 0 || !mrt_line_lives_on(l, x)) return false;
-  return l->access[x].run == c->from &&
-         l->access[l->access[x].after].run == c->next;
+  int x = mrt_line_find(l, c->value, run);
+  if (x < 0 || l->access[x].run == run || !mrt_line_lives_on(l, x))
+    return false;
+  int next = l->access[l->access[x].after].run;
+  if (c->at == c->next || !l->run[c->at].there ||
+      !mrt_line_is_before(l, c->at, next))
+    c->at = next;
+  c->from = l->access[x].run;
+  c->next = next;
+  return mrt_line_is_before(l, run, c->at);
 }
 
-/* Drop values that live past the run; false when none can be. */
+/* Drop values that live past the run; false when none can be.  Of those chosen
+ * the ones made last go first: what makes them again is then there. */
 static bool relieve(mrt_solver *s, int run) {
   mrt_line *l = &s->line;
-  int count = best_choices(s, run), done = 0;
-  for (int i = 0; i < count && done < s->batch && !l->failed; i++) {
+  int count = best_choices(s, run);
+  if (count > s->batch) count = s->batch;
+  if (count > 1) qsort(s->choice, (size_t)count, sizeof *s->choice, last_made);
+  for (int i = 0; i < count && !l->failed; i++) {
     mrt_split *c = &s->choice[i];
-    if (i > 0 && !still(s, c)) continue;
-    double limit = i > 0 ? 1.5 * c->score * relief(s, c, c->at) : INFINITY;
+    if (!l->run[run].there) break;
+    if (i > 0 && mrt_line_bytes(l, run) <= s->budget) break;
+    if (i > 0 && !renew(s, run, c)) continue;
+    double limit = i > 0 ? 2 * c->score * relief(s, c, c->at) : INFINITY;
     if (mrt_split_cost(s, c->value, c->at, limit) >= limit && i > 0) continue;
     mrt_split_do(s, c->at);
     s->price += s->learn * (c->score - s->price);
-    done++;
-    if (!l->run[run].there || mrt_line_bytes(l, run) <= s->budget) break;
   }
   return count > 0;
 }

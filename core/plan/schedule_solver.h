@@ -1,7 +1,10 @@
 /* schedule_solver.h -- what the parts of the solver share
  *
- *   schedule.c         the problem checked, the stages in turn, the answer
+ *   schedule.c         the stages in turn, the answer
+ *   schedule_check.c   is this a problem?
+ *   schedule_begin.c   lines to search from, and the best kept
  *   schedule_line.c    a schedule as a line of runs, with its memory
+ *   schedule_blocks.c  the order of its runs, and their bytes
  *   schedule_start.c   the line of a program; a line's acts
  *   schedule_split.c   dropping one value for a while, with all that follows
  *   schedule_repair.c  dropping values until the budget holds
@@ -16,29 +19,34 @@
 #include "plan/schedule_line.h"
 
 enum {
-  MRT_SCHEDULE_RUNS = 12, /* so many times as many runs as operators */
+  MRT_SCHEDULE_STARTS = 9,
+  MRT_SCHEDULE_FIRST_STARTS = 5, /* the others if none of these does */
+  MRT_SCHEDULE_RUNS = 12,        /* so many times as many runs as operators */
   /* What is touched: of a run, a gap, an access. */
-  MRT_SCHEDULE_START_WORK = 30000000,
-  MRT_SCHEDULE_SEARCH_WORK = 60000000
+  MRT_SCHEDULE_START_WORK = 200000000,  /* of one start, at most */
+  MRT_SCHEDULE_STARTS_WORK = 320000000, /* no start begins after; twice as much
+                                           while none of them does */
+  MRT_SCHEDULE_SEARCH_WORK = 120000000
 };
 
 /* A value that lives past a run, to be made again at `at`, at `next` (which
  * reads it) or before. */
 typedef struct mrt_split {
-  int value, from, next, at;
+  int value, op, from, next, at;
   double score;
 } mrt_split;
 
 typedef struct mrt_solver {
   mrt_line line;
   int64_t budget;
-  int64_t work;       /* line.worked at which searches end */
-  double price;       /* of a byte above the budget during one run */
-  int window;         /* repair the worst of so many runs above the budget */
-  int batch;          /* values dropped there at once */
+  int64_t work;      /* line.worked at which searches end */
+  double price;      /* of a byte above the budget during one run */
+  int window;        /* repair the worst of so many runs above the budget */
+  int batch;         /* values dropped there at once */
   mrt_split *choice; /* of values across a run */
-  double learn;       /* how fast the price follows what is paid */
-  double noise;       /* of choices, 0: none */
+  int choices;
+  double learn; /* how fast the price follows what is paid */
+  double noise; /* of choices, 0: none */
   uint64_t random;
   int *op, ops;       /* what a split runs again */
   int *mark, stamp;   /* by op: in this split */
@@ -50,6 +58,9 @@ typedef struct mrt_solver {
   int most;           /* runs in a line */
   int *best, bests;   /* operators of the best line */
   double best_cost, best_price;
+  double goal;        /* a cost at which to stop */
+  double search_work; /* for all searches */
+  bool only_fit;      /* any schedule will do */
   int64_t least;      /* the least peak found */
 } mrt_solver;
 
@@ -57,6 +68,15 @@ typedef struct mrt_solver {
 mrt_status mrt_schedule_check(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p);
 double mrt_solver_random(mrt_solver *s); /* 0 .. 1 */
+
+/* Start number 0 .. MRT_SCHEDULE_STARTS - 1 from the program as it is; did it
+ * come within the budget? */
+bool mrt_solver_start(mrt_solver *s, int number);
+/* Keep the line if none was cheaper; make it the program as it is, or the
+ * cheapest one kept. */
+void mrt_solver_keep(mrt_solver *s);
+void mrt_solver_clear(mrt_solver *s);
+void mrt_solver_restore(mrt_solver *s);
 
 /* What dropping `value` before the run `next`, which reads it, costs: the runs
  * that make it again, and the price of what they keep longer.  Fills s->op.
@@ -82,6 +102,8 @@ void mrt_clean(mrt_solver *s);
 /* Try to come down to `goal`, for so much work; did the cost fall? */
 bool mrt_search(mrt_solver *s, double goal, int64_t work);
 
+/* No schedule takes less: the most that one operator needs. */
+int64_t mrt_schedule_set(const mrt_line *line);
 /* What any schedule costs more than the program, at least, from the line of
  * the program as it is; `known` is what one does. */
 mrt_status mrt_schedule_bound(const mrt_line *line, int64_t budget,
