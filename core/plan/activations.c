@@ -1,8 +1,7 @@
 /* activations.c -- what is a checkpoint policy asked about?
  *
  *   needs   an ordered flow
- *   gives   one entry for every value of the arena that a forward node makes;
- *           for every backward node the segment it belongs to
+ *   gives   one entry for every value of the arena that a forward node makes
  *   method  Layers first (layers.c).  Values inside a region, read in the forward
  *           pass by that region only, are to be recomputed.
  *
@@ -52,28 +51,11 @@ static void describe(const mrt_keeping *k, const int *layer, int block,
                          .flops = mrt_node_flops(n),
                          .seconds = k->problem.cost[maker],
                          .first_use = maker,
-                         .layer = layer[maker],
-                         .segment = layer[maker] };
+                         .layer = layer[maker] };
   look_at_readers(k, layer, block, a);
   if (!a->region) return;
   a->choice = MRT_CHOICE_RECOMPUTE;
   a->segment = -n->origin.region;
-}
-
-/* The last segment whose values a node of the backward pass reads. */
-static int segment_of(const mrt_keeping *k, int i) {
-  const mrt_lists *reads = &k->flow.reads;
-  int segment = 0, made = -1;
-  for (int r = reads->start[i]; r < reads->start[i + 1]; r++) {
-    int b = reads->item[r], a = k->activation_of[b];
-    if (a < 0 || k->flow.maker[b] < made) continue;
-    made = k->flow.maker[b], segment = k->asked.activations[a].segment;
-  }
-  return segment;
-}
-
-void mrt_activations_segment(mrt_keeping *k) {
-  for (int i = 0; i < k->flow.real; i++) k->segment[i] = segment_of(k, i);
 }
 
 mrt_status mrt_activations_list(mrt_keeping *k) {

@@ -77,9 +77,10 @@ static void sort(int *at, int n) {
 }
 
 static bool stays(const walk *w, int wanter, int block) {
-  int a = w->k->activation_of[block];
+  int a = w->k->activation_of[block], segment = w->k->segment[wanter];
   return w->left[block] > 0 && a >= 0 &&
-         w->k->asked.activations[a].segment == w->k->segment[wanter];
+         w->k->asked.activations[a].segment <= segment &&
+         w->k->asked.activations[a].last_segment >= segment;
 }
 
 static mrt_status run_again(walk *w, int wanter, int i) {
@@ -205,7 +206,7 @@ mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s) {
   if (!w.drops || !w.there || !w.left || !w.before || !w.wanted || !w.passing ||
       !w.closure || !w.in_closure)
     return mrt_nomem(&k->plan->ctx->error);
-  mrt_activations_segment(k);
+  MRT_TRY(mrt_activations_segment(k));
   for (int a = 0; a < k->asked.count; a++)
     w.drops[k->block_of[a]] =
         k->asked.activations[a].choice == MRT_CHOICE_RECOMPUTE;

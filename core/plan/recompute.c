@@ -64,10 +64,10 @@ mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena) {
   return mrt_activations_list(k);
 }
 
-static bool has_regions(const mrt_plan *plan) {
+bool mrt_plan_has_policy(const mrt_plan *plan) {
   for (int i = 0; i < plan->graph.node_count; i++)
     if (plan->graph.nodes[i]->origin.region) return true;
-  return false;
+  return plan->options.checkpoint != NULL;
 }
 
 enum {
@@ -161,8 +161,7 @@ static mrt_status recompute(mrt_keeping *k) {
 }
 
 mrt_status mrt_pass_recompute(mrt_plan *plan) {
-  const mrt_plan_options *o = &plan->options;
-  if (!o->checkpoint && !o->memory && !has_regions(plan)) return MRT_OK;
+  if (!plan->options.memory && !mrt_plan_has_policy(plan)) return MRT_OK;
   mrt_arena arena;
   mrt_keeping k;
   mrt_arena_init(&arena, plan->ctx->allocator);

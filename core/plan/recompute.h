@@ -26,8 +26,8 @@ typedef struct mrt_keeping {
 mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena);
 /* List the activations, as a policy is asked about them. */
 mrt_status mrt_activations_list(mrt_keeping *k);
-/* Fill k->segment from the activations' segments. */
-void mrt_activations_segment(mrt_keeping *k);
+/* Fill the segments of activations, where they are 0, and k->segment. */
+mrt_status mrt_activations_segment(mrt_keeping *k);
 /* Which layer does each forward node belong to?  As the program said, or from
  * the graph: layers end where few values cross and begin anew with the next
  * matrix product.  layer[] is by node, 1 and up. */

@@ -95,6 +95,7 @@ end
 function checkpoint.all()
   return make("all()", function(all)
     each(all, function(value)
+      value.segment = value.layer
       return value.layer == all.layers and "keep" or "recompute"
     end)
   end)
