@@ -384,6 +384,8 @@ typedef struct mrt_activation {
 typedef struct mrt_checkpoint {
   mrt_activation *activations;
   int count, layers;
+  const char **variables; /* names of variables: never asked about */
+  int variable_count;
   size_t saved; /* bytes that the backward pass reads, all kept */
   size_t kept;  /* to answer; SIZE_MAX: no such budget */
 } mrt_checkpoint;

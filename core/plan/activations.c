@@ -12,10 +12,6 @@ static const mrt_node *node(const mrt_keeping *k, int i) {
   return k->plan->graph.nodes[i];
 }
 
-static bool forward(const mrt_keeping *k, int i) {
-  return !node(k, i)->origin.backward && !k->flow.update[i];
-}
-
 /* What its readers say of it. */
 static void look_at_readers(const mrt_keeping *k, const int *layer, int block,
                             mrt_activation *a) {
@@ -26,7 +22,7 @@ static void look_at_readers(const mrt_keeping *k, const int *layer, int block,
   for (int r = f->readers.start[block]; r < f->readers.start[block + 1]; r++) {
     int i = f->readers.item[r];
     if (i > a->last_use) a->last_use = i;
-    if (!forward(k, i)) {
+    if (!k->forward[i]) {
       a->saved = true;
       continue;
     }
@@ -58,6 +54,16 @@ static void describe(const mrt_keeping *k, const int *layer, int block,
   a->segment = -n->origin.region;
 }
 
+static mrt_status list_variables(mrt_keeping *k) {
+  const mrt_graph *g = &k->plan->graph;
+  k->asked.variables = MRT_NEW(k->arena, const char *, g->value_count);
+  if (!k->asked.variables) return mrt_nomem(&k->plan->ctx->error);
+  for (int i = 0; i < g->value_count; i++)
+    if (g->values[i]->leaf == MRT_LEAF_VARIABLE && g->values[i]->name)
+      k->asked.variables[k->asked.variable_count++] = g->values[i]->name;
+  return MRT_OK;
+}
+
 mrt_status mrt_activations_list(mrt_keeping *k) {
   const mrt_flow *f = &k->flow;
   int *layer = MRT_NEW(k->arena, int, f->real);
@@ -71,12 +77,12 @@ mrt_status mrt_activations_list(mrt_keeping *k) {
   MRT_TRY(mrt_layers_find(k, layer, &k->asked.layers));
   for (int b = 0; b < f->blocks; b++) {
     k->activation_of[b] = -1;
-    if (!forward(k, f->maker[b])) continue;
+    if (!k->forward[f->maker[b]]) continue;
     int n = k->asked.count++;
     mrt_activation *a = &k->asked.activations[n];
     k->activation_of[b] = n, k->block_of[n] = b;
     describe(k, layer, b, a);
     if (a->saved) k->asked.saved += a->bytes;
   }
-  return MRT_OK;
+  return list_variables(k);
 }

@@ -17,6 +17,7 @@ typedef struct mrt_keeping {
   mrt_flow flow;
   mrt_problem problem; /* shares the flow's lists */
   mrt_checkpoint asked;
+  bool *forward;      /* by node: of the forward pass */
   int *block_of;      /* by activation: its block */
   int *activation_of; /* by block: its activation, or -1 */
   int *segment;       /* by node of the backward pass: that it belongs to */

@@ -79,13 +79,15 @@ static mrt_status cut(mrt_keeping *k) {
   return MRT_OK;
 }
 
-/* The last segment whose values a node of the backward pass reads. */
+/* The last segment whose values a node of the backward pass reads; what is made
+ * of nothing, as constants are, belongs nowhere. */
 static int segment_of(const mrt_keeping *k, int i) {
   const mrt_lists *reads = &k->flow.reads;
   int segment = 0, made = -1;
   for (int r = reads->start[i]; r < reads->start[i + 1]; r++) {
     int b = reads->item[r], a = k->activation_of[b];
     if (a < 0 || k->flow.maker[b] < made) continue;
+    if (k->plan->graph.nodes[k->flow.maker[b]]->nin == 0) continue;
     made = k->flow.maker[b], segment = k->asked.activations[a].segment;
   }
   return segment;
