@@ -50,16 +50,16 @@ local function check_callable(who, fn)
   end
 end
 
-local function check_options(given)
+local function check_options(given, who)
   local names = {}
   for name in pairs(kinds) do names[#names + 1] = name end
   table.sort(names)
   for name, value in pairs(given) do
     if not kinds[name] then
-      core.fail("value", "compile", ("no option '%s' (options: %s)")
+      core.fail("value", who, ("no option '%s' (options: %s)")
         :format(tostring(name), table.concat(names, ", ")))
     elseif kinds[name] ~= "any" and type(value) ~= kinds[name] then
-      core.fail("value", "compile", ("option '%s': a %s wanted, got %s")
+      core.fail("value", who, ("option '%s': a %s wanted, got %s")
         :format(name, kinds[name], tostring(value)))
     end
   end
@@ -76,10 +76,10 @@ local function check_options(given)
   end
 end
 
-local function read_memory(value)
+local function read_memory(value, who)
   local bytes, message = format.read_bytes(value)
   if not bytes then
-    core.fail("value", "compile", "option 'memory': " .. message)
+    core.fail("value", who, "option 'memory': " .. message)
   end
   return bytes
 end
@@ -330,8 +330,10 @@ end
 --- it ends the process.  If none is, it takes the first that was planned.
 ---@type fun(plan: mrt.Plan, step: mrt.Compiled, ...)?
 compile.planning = nil
----@type mrt.Plan|nil|false
+---@type mrt.Plan?
 compile.first_plan = nil
+---@type table?  the step and its arguments, packed
+compile.first_call = nil
 
 -- Inside another function's trace it is part of that function.
 function Compiled:__call(...)
@@ -357,7 +359,9 @@ function Compiled:plan_in(k, ...)
   local entry = find(self, k, ...)
   entry.plan = entry.plan or Plan.new(entry.parts and combine(entry) or entry.core,
     self.options.name, entry.planning_us)
-  compile.first_plan = compile.first_plan or compile.planning and entry.plan
+  if compile.planning and not compile.first_plan then
+    compile.first_plan, compile.first_call = entry.plan, table.pack(self, ...)
+  end
   return entry.plan
 end
 
@@ -410,6 +414,37 @@ compile.processor_time = false
 
 function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
 
+local function merge(options, over)
+  local out = {}
+  for name, value in pairs(options) do out[name] = value end
+  for name, value in pairs(over) do out[name] = value end
+  return out
+end
+
+--- Options that stand in place of those a script gives: `mrt --policy`.
+---@type mrt.CompileOptions?
+compile.override = nil
+
+--- Check options and return them as the planner reads them.
+---@param options mrt.CompileOptions
+---@param who string  for messages
+---@return table
+function compile.check(options, who)
+  check_options(options, who)
+  local own = merge(options, {})
+  accumulate.check(own.accumulate)
+  own.checkpoint = checkpoint.decider(own.checkpoint, who)
+  if own.memory then own.memory = read_memory(own.memory, who) end
+  return own
+end
+
+--- Compile the same function anew with some options changed.
+---@param changes mrt.CompileOptions
+---@return mrt.Compiled
+function Compiled:with(changes)
+  return compile.compile(self.fn, merge(self.given, changes))
+end
+
 --- Make a function that is traced once per signature and from then on only
 --- runs its plan.
 ---
@@ -432,19 +467,15 @@ function compile.compile(fn, options)
     core.fail("value", "compile", ("a table of options wanted, got %s")
       :format(type(options)))
   end
-  local own = {}
-  for name, value in pairs(options or {}) do own[name] = value end
-  check_options(own)
-  accumulate.check(own.accumulate)
-  own.checkpoint = checkpoint.decider(own.checkpoint)
-  if own.memory then own.memory = read_memory(own.memory) end
+  local given = merge(options or {}, compile.override or {})
+  local own = compile.check(given, "compile")
   if not own.name then
     local where = type(fn) == "function" and debug.getinfo(fn, "S")
     own.name = where and ("%s:%d"):format(where.short_src, where.linedefined)
       or "a function"
   end
-  return setmetatable({ fn = fn, options = own, entries = {}, keys = {},
-    replaced = {}, groups = {}, accumulators = {}, steps = 0,
+  return setmetatable({ fn = fn, given = given, options = own, entries = {},
+    keys = {}, replaced = {}, groups = {}, accumulators = {}, steps = 0,
     space = core.space() }, Compiled)
 end
 

@@ -330,12 +330,13 @@ end
 --- The function that the core calls with all activations, for an option of
 --- mrt.compile; nil for nil.
 ---@param option mrt.CheckpointPolicy?
+---@param who string  for messages
 ---@return (fun(all: mrt.Activations): integer?)?
-function checkpoint.decider(option)
+function checkpoint.decider(option, who)
   if option == nil then return nil end
   if getmetatable(option) == Checkpoint then return option.decide end
   if type(option) ~= "function" then
-    core.fail("value", "compile", ("option 'checkpoint': a policy or a function "
+    core.fail("value", who, ("option 'checkpoint': a policy or a function "
       .. "wanted, got %s"):format(tostring(option)))
   end
   return function(all)
