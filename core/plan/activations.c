@@ -3,7 +3,8 @@
  *   needs   an ordered flow
  *   gives   one entry for every value of the arena that a forward node makes
  *   method  Layers first (layers.c).  Values inside a region, read in the forward
- *           pass by that region only, are to be recomputed.
+ *           pass by that region only, are to be recomputed.  They belong to the
+ *           innermost one that holds all these readers.
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute.h"
@@ -18,7 +19,7 @@ static void look_at_readers(const mrt_keeping *k, const int *layer, int block,
   const mrt_flow *f = &k->flow;
   int maker = f->maker[block];
   a->last_use = maker, a->last_layer = layer[maker];
-  a->region = node(k, maker)->origin.region != 0;
+  int region = node(k, maker)->origin.region;
   for (int r = f->readers.start[block]; r < f->readers.start[block + 1]; r++) {
     int i = f->readers.item[r];
     if (i > a->last_use) a->last_use = i;
@@ -27,9 +28,11 @@ static void look_at_readers(const mrt_keeping *k, const int *layer, int block,
       continue;
     }
     if (layer[i] > a->last_layer) a->last_layer = layer[i];
-    if (node(k, i)->origin.region != node(k, maker)->origin.region)
-      a->region = false;
+    while (!mrt_region_inside(k->plan->ctx, node(k, i)->origin.region, region))
+      region = mrt_region_around(k->plan->ctx, region);
   }
+  a->region = region != 0;
+  a->segment = -region;
 }
 
 static void describe(const mrt_keeping *k, const int *layer, int block,
@@ -49,9 +52,7 @@ static void describe(const mrt_keeping *k, const int *layer, int block,
                          .first_use = maker,
                          .layer = layer[maker] };
   look_at_readers(k, layer, block, a);
-  if (!a->region) return;
-  a->choice = MRT_CHOICE_RECOMPUTE;
-  a->segment = -n->origin.region;
+  if (a->region) a->choice = MRT_CHOICE_RECOMPUTE;
 }
 
 static mrt_status list_variables(mrt_keeping *k) {

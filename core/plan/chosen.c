@@ -74,11 +74,18 @@ static void sort(int *at, int n) {
       }
 }
 
+/* Is a value of `a` held while clones are made for this segment?  What a region
+ * hands on inside stays while inner ones are worked through. */
+static bool belongs(const walk *w, const mrt_activation *a, int segment) {
+  if (a->segment < 0 && segment < 0)
+    return mrt_region_inside(w->k->plan->ctx, -segment, -a->segment);
+  return a->segment <= segment && a->last_segment >= segment;
+}
+
 static bool stays(const walk *w, int wanter, int block) {
-  int a = w->k->activation_of[block], segment = w->k->segment[wanter];
+  int a = w->k->activation_of[block];
   return (w->left[block] > 0 || w->held[block]) && a >= 0 &&
-         w->k->asked.activations[a].segment <= segment &&
-         w->k->asked.activations[a].last_segment >= segment;
+         belongs(w, &w->k->asked.activations[a], w->k->segment[wanter]);
 }
 
 static mrt_status run_again(walk *w, int wanter, int i) {
