@@ -154,7 +154,7 @@ describe("recomputing changes no bit", function()
         assert(bits == wanted, ("policy %d, %s: other bits"):format(i, tostring(policy)))
         assert.is_true(plan.peak >= plan.lower_bound)
       end
-      for _, percent in ipairs { 90, 60, 30 } do
+      for _, percent in ipairs { 70, 45 } do
         local memory = full.peak * percent // 100
         local ok, bits, plan = pcall(train, case, { memory = memory })
         if not ok then
@@ -199,7 +199,7 @@ describe("recomputing changes no bit", function()
       local wanted, full = run(seed)
       local memory = full.working_set + (full.peak - full.working_set) * (seed % 4) // 4
       for _, options in ipairs { { checkpoint = shipped[seed % #shipped + 1] },
-        { checkpoint = at_random(seed) }, { memory = memory } } do
+        { checkpoint = at_random(seed) }, seed <= 16 and { memory = memory } or nil } do
         local ok, bits, plan = pcall(run, seed, options)
         if not ok then
           assert(bits.code == "budget", ("seed %d: %s"):format(seed, tostring(bits)))
@@ -402,8 +402,8 @@ describe("values are chosen", function()
   end)
 
   it("not among parameters", function()
-    for _, policy in ipairs { checkpoint.names { "a" }, checkpoint.selective { recompute = { "b" } },
-      checkpoint.selective { keep = { "a" } } } do
+    for _, policy in ipairs { checkpoint.names { "a" }, checkpoint.selective { keep = { "a" } },
+      checkpoint.selective { recompute = { "b" } } } do
       local text = failure(plan_of, policy)
       assert.matches("'[ab]' is a parameter or other variable", text)
       assert.matches("only activations", text)
@@ -457,7 +457,9 @@ describe("a region by hand", function()
   local wraps = {
     mrt.checkpoint,
     function(f, x) return mrt.checkpoint(f, x, { preserve_rng_state = false }) end,
-    function(f, x) return mrt.checkpoint(f, x, { use_reentrant = false, preserve_rng_state = true }) end,
+    function(f, x)
+      return mrt.checkpoint(f, x, { use_reentrant = false, preserve_rng_state = true })
+    end,
     function(f, x) return mrt.checkpoint(mrt.checkpoint, f, x) end,
     function(f, x)
       return mrt.checkpoint(function(y) return mrt.checkpoint(f, y * 1.0) end, x)
@@ -480,6 +482,30 @@ describe("a region by hand", function()
       assert(run(wrap, true) == eager, ("way %d, eager"):format(i))
       assert(again(plan) > 0 and kept(plan) < kept(full), ("way %d keeps too much"):format(i))
     end
+  end)
+
+  it("within regions takes O(log N) activations for O(log N) more passes", function()
+    local function halves(layers, x, first, last)
+      if first == last then return layers[first](x) end
+      local middle = (first + last) // 2
+      x = mrt.checkpoint(function(y) return halves(layers, y, first, middle) end, x)
+      return halves(layers, x, middle + 1, last)
+    end
+    mrt.seed(1)
+    local w, layers = {}, {}
+    for i = 1, LAYERS do
+      w[i] = mrt.parameter(mrt.randn(WIDE, WIDE) * 0.4)
+      layers[i] = function(x) return x:matmul(w[i]):tanh() end
+    end
+    local opt = optim.sgd(w, { lr = 0.1 })
+    local step = mrt.compile(function(x)
+      local loss = (halves(layers, x, 1, LAYERS) ^ 2):mean()
+      opt:step(mrt.grad(loss, w))
+      return loss
+    end)
+    local plan = step:plan(mrt.zeros(ROWS, WIDE))
+    assert.is_true(alive(plan) <= (6 + 4) * ACTIVATION)
+    assert.is_true(again(plan, "matmul") <= 3 * LAYERS)
   end)
 
   it("is over when its function fails", function()
@@ -596,13 +622,14 @@ describe("bad input", function()
   end)
 
   it("of shipped policies names what would do", function()
-    for _, case in ipairs { { checkpoint.every, 0 }, { checkpoint.every, 1.5 }, { checkpoint.every },
-      { checkpoint.segments, -1 }, { checkpoint.segments, "4" } } do
+    for _, case in ipairs { { checkpoint.every, 0 }, { checkpoint.every, 1.5 },
+      { checkpoint.every }, { checkpoint.segments, -1 }, { checkpoint.segments, "4" } } do
       assert.matches("a positive integer wanted, got", failure(table.unpack(case)))
     end
     assert.matches("a list of names wanted, got nil", failure(checkpoint.names))
     assert.matches("a list of names wanted, it has 1 = 7", failure(checkpoint.names, { 7 }))
-    assert.matches("no option 'drop', it has keep, recompute", failure(checkpoint.selective, { drop = {} }))
+    assert.matches("no option 'drop', it has keep, recompute",
+      failure(checkpoint.selective, { drop = {} }))
   end)
 
   it("of budgets says what parses", function()

@@ -194,6 +194,15 @@ local function use_device(name)
   return not (ok and profile) and tostring(problem or profile) or nil
 end
 
+-- What the options change before the script runs; nil and what is wrong.
+local function prepare(options)
+  if options.json then print_elsewhere() end
+  if options.budget then core.set_budget(options.budget) end
+  local problem = use_device(options.device)
+  if problem then return nil, problem end
+  return load_policies(options)
+end
+
 return function(...)
   local args = { ... }
   local options, script = read_options(args)
@@ -209,12 +218,7 @@ return function(...)
   local chunk, message = loadfile(name ~= "-" and name or nil)
   if not chunk then return complain("%s", message) end
   set_arguments(args, script)
-  if options.json then print_elsewhere() end
-  if options.budget then core.set_budget(options.budget) end
-  local problem = use_device(options.device)
-  if problem then return complain("%s", problem) end
-  local ok
-  ok, problem = load_policies(options)
+  local ok, problem = prepare(options)
   if not ok then return complain("%s", problem) end
   local function report(plan, ...)
     if #options.loaded > 1 then return compare(plan, options, ...) end

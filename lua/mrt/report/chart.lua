@@ -88,10 +88,10 @@ local function steps(low, high, bytes)
   return list, first, list[#list]
 end
 
--- From a number to a share of the axis, and its marks.
-local function scale(axis, options, which)
+-- The least and the largest number an axis shows.
+local function ends(axis, options, which)
   local low, high = range(options, which)
-  if low > high then low, high = 0, 1 end
+  if low > high then low, high = 1, 2 end
   if axis.log and low <= 0 then
     core.fail("value", "chart", ("axis '%s' is logarithmic, %s is not positive")
       :format(axis.label, tostring(low)))
@@ -99,6 +99,12 @@ local function scale(axis, options, which)
   low = axis.first or (axis.log and low or math.min(low, 0))
   high = axis.last or high
   if high <= low then high = low > 0 and low * 2 or low + 1 end
+  return low, high
+end
+
+-- From a number to a share of the axis, and its marks.
+local function scale(axis, options, which)
+  local low, high = ends(axis, options, which)
   local marks, from, to = (axis.log and powers or steps)(low, high, axis.bytes)
   local f = axis.log and math.log or function(v) return v end
   return { marks = marks, at = function(v)
