@@ -1,6 +1,7 @@
 /* main.c -- the mrt program: lua's command line, and sub-commands
  *
  *     mrt [options] [script [args]]      as lua has them: -e -i -l -v -W -E - --
+ *         --policy FILE                  options for every mrt.compile
  *     mrt name [args]                    runs lua/mrt/command/name.lua
  *     mrt                                the prompt, or a script from a pipe
  *
@@ -24,6 +25,7 @@ typedef struct command_line {
   char **argv;
   int script; /* index of the script's name; argc when there is none */
   int end;    /* one past the options */
+  const char *policy;
   bool version, interactive, no_environment, has_code;
 } command_line;
 
@@ -58,10 +60,22 @@ static const char *argument(char **argv, int *i) {
   return next;
 }
 
+/* --policy FILE, --policy=FILE.  False if argv[*i] is neither. */
+static bool read_policy(command_line *c, int *i) {
+  static const char name[] = "--policy";
+  const char *word = c->argv[*i];
+  size_t n = sizeof name - 1;
+  if (strncmp(word, name, n) || (word[n] && word[n] != '=')) return false;
+  c->policy = word[n] ? word + n + 1 : c->argv[*i + 1];
+  if (!word[n] && c->policy) ++*i;
+  return c->policy && *c->policy;
+}
+
 /* Read the option at argv[*i].  False if it is none that we know. */
 static bool read_option(command_line *c, int *i) {
   const char *word = c->argv[*i];
   char letter = word[1];
+  if (letter == '-') return read_policy(c, i);
   if (strchr("eli", letter) && letter != 'i') {
     c->has_code |= letter == 'e';
     return argument(c->argv, i) != NULL;
@@ -102,7 +116,7 @@ static bool read_command_line(command_line *c, int argc, char **argv) {
 }
 
 static void print_usage(const char *bad) {
-  if (strcmp(bad, "-e") && strcmp(bad, "-l"))
+  if (strcmp(bad, "-e") && strcmp(bad, "-l") && strncmp(bad, "--policy", 8))
     fprintf(stderr, "mrt: unrecognized option '%s'\n", bad);
   else
     fprintf(stderr, "mrt: '%s' needs argument\n", bad);
@@ -113,6 +127,7 @@ static void print_usage(const char *bad) {
         "  -v       show version information\n"
         "  -E       ignore environment variables\n"
         "  -W       turn warnings on (they are)\n"
+        "  --policy file  lay the options it returns over every mrt.compile\n"
         "  --       stop handling options\n"
         "  -        stop handling options and execute stdin\n"
         "mrt help tells more\n",
@@ -210,6 +225,7 @@ static int run_require(lua_State *L, const char *name) {
 static int run_options(lua_State *L, const command_line *c) {
   for (int i = 1; i < c->end; i++) {
     char letter = c->argv[i][1];
+    if (!strcmp(c->argv[i], "--policy")) i++;
     if (letter != 'e' && letter != 'l') continue;
     const char *text = argument(c->argv, &i);
     int status = letter == 'e' ? run_text(L, text, "=(command line)")
@@ -217,6 +233,20 @@ static int run_options(lua_State *L, const command_line *c) {
     if (status != LUA_OK) return status;
   }
   return LUA_OK;
+}
+
+/* --policy: before the script, which then knows nothing of it. */
+static int apply_policy(lua_State *L, const char *path) {
+  if (!path) return LUA_OK;
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "mrt.policy.script");
+  int status = mrt_program_call(L, 1, 1);
+  if (status == LUA_OK) {
+    lua_getfield(L, -1, "apply");
+    lua_pushstring(L, path);
+    status = mrt_program_call(L, 1, 0);
+  }
+  return report(L, status);
 }
 
 /* Find the file of sub-command `name` and load it; false if there is none.
@@ -270,6 +300,7 @@ static int run(lua_State *L, const command_line *c, int argc) {
   bool script = c->script < argc;
   bool idle = !script && !c->has_code && !c->version;
   if (!c->no_environment && run_init(L) != LUA_OK) return EXIT_FAILURE;
+  if (apply_policy(L, c->policy) != LUA_OK) return EXIT_FAILURE;
   if (run_options(L, c) != LUA_OK) return EXIT_FAILURE;
   if (script && run_script(L, c, &code) != LUA_OK) return EXIT_FAILURE;
   if (c->interactive || (idle && isatty(STDIN_FILENO))) {

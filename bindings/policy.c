@@ -58,9 +58,13 @@ static void push_activation(lua_State *L, const mrt_activation *a) {
 }
 
 static void push_question(lua_State *L, const mrt_checkpoint *c) {
-  lua_createtable(L, c->count, 2);
+  lua_createtable(L, c->count, 3);
   set_integer(L, "layers", c->layers);
   set_integer(L, "saved", (int64_t)c->saved);
+  lua_createtable(L, 0, c->variable_count);
+  for (int i = 0; i < c->variable_count; i++)
+    set_truth(L, c->variables[i], true);
+  lua_setfield(L, -2, "variables");
   for (int i = 0; i < c->count; i++) {
     push_activation(L, &c->activations[i]);
     lua_rawseti(L, -2, i + 1);

@@ -372,8 +372,10 @@ typedef struct mrt_activation {
   bool region;       /* inside a region; its choice is RECOMPUTE already */
   mrt_choice choice; /* to answer */
   double priority;   /* among OPEN ones: the larger, the rather kept */
-  int segment; /* what is recomputed stays until its last use where it is of
-                  the segment that wants it; at first the layer */
+  int segment;      /* what is computed again for one of a segment is held until
+                        its last use in that; 0: as layers are cut by what is
+                        kept */
+  int last_segment; /* the last in which it is held: filled in */
 } mrt_activation;
 
 /* A checkpoint policy: answers all activations at once, in step order.
@@ -382,6 +384,8 @@ typedef struct mrt_activation {
 typedef struct mrt_checkpoint {
   mrt_activation *activations;
   int count, layers;
+  const char **variables; /* names of variables: never asked about */
+  int variable_count;
   size_t saved; /* bytes that the backward pass reads, all kept */
   size_t kept;  /* to answer; SIZE_MAX: no such budget */
 } mrt_checkpoint;

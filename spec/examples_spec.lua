@@ -156,3 +156,52 @@ describe("examples/planning.lua", function()
     assert.matches("/nowhere/exp%-none.html", out)
   end)
 end)
+
+describe("examples about recomputing", function()
+  local picture
+
+  before_each(function() picture = os.tmpname() .. ".svg" end)
+  after_each(function() os.remove(picture) end)
+
+  -- Output of an example that writes a picture of so many lines and dots.
+  local function drawn(arguments, lines)
+    local code, out = example(arguments .. " --out " .. picture)
+    assert.equal(0, code, out)
+    local file <close> = assert(io.open(picture))
+    local text = file:read "a"
+    assert.equal(lines, select(2, text:gsub("<polyline", "")))
+    assert.is_nil(text:find "nan" or text:find "inf%W")
+    return out
+  end
+
+  local tiny = " --layers 2 --dim 16 --heads 2 --context 8 "
+
+  it("checkpoint_policy.lua: every policy gives the same bits", function()
+    local out = drawn("checkpoint_policy.lua --batch 2 --steps 2" .. tiny, 0)
+    assert.equal(8, select(2, out:gsub("same bits", "")))
+    assert.is_nil(out:find "OTHER")
+  end)
+
+  it("fit.lua: budgets hold and give the same bits", function()
+    local out = drawn("fit.lua --batch 16 --steps 2 --percent 100,85,1" .. tiny, 2)
+    assert.equal(2, select(2, out:gsub("same bits", "")))
+    assert.matches(" 1%% .- is the least", out)
+  end)
+
+  it("microbatch.lua: more rows, more flop per byte", function()
+    local out, last = drawn("microbatch.lua --most 8 --seconds 0.01" .. tiny, 3), 0
+    for work in out:gmatch "\n +%d+ +%S+ %S+ +([%d.]+)" do
+      assert.is_true(tonumber(work) > last)
+      last = tonumber(work)
+    end
+    assert.is_true(last > 0)
+  end)
+
+  it("sublinear.lua: least near the square root, and by halves the logarithm", function()
+    local out = drawn("sublinear.lua --most 64 --fixed 64", 8)
+    local k = tonumber(out:match "equal layers.-least at K = (%d+)")
+    assert.is_true(k >= 5 and k <= 12, out)
+    local runs = tonumber(out:match "\n +64 .-%(.-%).-%(.-%).-%( *([%d.]+)%)")
+    assert.is_true(runs > 1 and runs < 3, out)
+  end)
+end)

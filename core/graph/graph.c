@@ -137,7 +137,8 @@ double mrt_node_bytes(const mrt_node *n) {
 
 mrt_value *mrt_value_root(mrt_value *v) {
   while (v->node && mrt_node_is_view(v->node)) v = v->node->in[0];
-  return v;
+  /* A view of what was computed again has no node. */
+  return v->node || !v->base ? v : v->base;
 }
 
 bool mrt_value_contiguous(const mrt_value *v) {

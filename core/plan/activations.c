@@ -1,10 +1,10 @@
 /* activations.c -- what is a checkpoint policy asked about?
  *
  *   needs   an ordered flow
- *   gives   one entry for every value of the arena that a forward node makes;
- *           for every backward node the segment it belongs to
+ *   gives   one entry for every value of the arena that a forward node makes
  *   method  Layers first (layers.c).  Values inside a region, read in the forward
- *           pass by that region only, are to be recomputed.
+ *           pass by that region only, are to be recomputed.  They belong to the
+ *           innermost one that holds all these readers.
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute.h"
@@ -13,28 +13,26 @@ static const mrt_node *node(const mrt_keeping *k, int i) {
   return k->plan->graph.nodes[i];
 }
 
-static bool forward(const mrt_keeping *k, int i) {
-  return !node(k, i)->origin.backward && !k->flow.update[i];
-}
-
 /* What its readers say of it. */
 static void look_at_readers(const mrt_keeping *k, const int *layer, int block,
                             mrt_activation *a) {
   const mrt_flow *f = &k->flow;
   int maker = f->maker[block];
   a->last_use = maker, a->last_layer = layer[maker];
-  a->region = node(k, maker)->origin.region != 0;
+  int region = node(k, maker)->origin.region;
   for (int r = f->readers.start[block]; r < f->readers.start[block + 1]; r++) {
     int i = f->readers.item[r];
     if (i > a->last_use) a->last_use = i;
-    if (!forward(k, i)) {
+    if (!k->forward[i]) {
       a->saved = true;
       continue;
     }
     if (layer[i] > a->last_layer) a->last_layer = layer[i];
-    if (node(k, i)->origin.region != node(k, maker)->origin.region)
-      a->region = false;
+    while (!mrt_region_inside(k->plan->ctx, node(k, i)->origin.region, region))
+      region = mrt_region_around(k->plan->ctx, region);
   }
+  a->region = region != 0;
+  a->segment = -region;
 }
 
 static void describe(const mrt_keeping *k, const int *layer, int block,
@@ -52,28 +50,19 @@ static void describe(const mrt_keeping *k, const int *layer, int block,
                          .flops = mrt_node_flops(n),
                          .seconds = k->problem.cost[maker],
                          .first_use = maker,
-                         .layer = layer[maker],
-                         .segment = layer[maker] };
+                         .layer = layer[maker] };
   look_at_readers(k, layer, block, a);
-  if (!a->region) return;
-  a->choice = MRT_CHOICE_RECOMPUTE;
-  a->segment = -n->origin.region;
+  if (a->region) a->choice = MRT_CHOICE_RECOMPUTE;
 }
 
-/* The last segment whose values a node of the backward pass reads. */
-static int segment_of(const mrt_keeping *k, int i) {
-  const mrt_lists *reads = &k->flow.reads;
-  int segment = 0, made = -1;
-  for (int r = reads->start[i]; r < reads->start[i + 1]; r++) {
-    int b = reads->item[r], a = k->activation_of[b];
-    if (a < 0 || k->flow.maker[b] < made) continue;
-    made = k->flow.maker[b], segment = k->asked.activations[a].segment;
-  }
-  return segment;
-}
-
-void mrt_activations_segment(mrt_keeping *k) {
-  for (int i = 0; i < k->flow.real; i++) k->segment[i] = segment_of(k, i);
+static mrt_status list_variables(mrt_keeping *k) {
+  const mrt_graph *g = &k->plan->graph;
+  k->asked.variables = MRT_NEW(k->arena, const char *, g->value_count);
+  if (!k->asked.variables) return mrt_nomem(&k->plan->ctx->error);
+  for (int i = 0; i < g->value_count; i++)
+    if (g->values[i]->leaf == MRT_LEAF_VARIABLE && g->values[i]->name)
+      k->asked.variables[k->asked.variable_count++] = g->values[i]->name;
+  return MRT_OK;
 }
 
 mrt_status mrt_activations_list(mrt_keeping *k) {
@@ -89,12 +78,12 @@ mrt_status mrt_activations_list(mrt_keeping *k) {
   MRT_TRY(mrt_layers_find(k, layer, &k->asked.layers));
   for (int b = 0; b < f->blocks; b++) {
     k->activation_of[b] = -1;
-    if (!forward(k, f->maker[b])) continue;
+    if (!k->forward[f->maker[b]]) continue;
     int n = k->asked.count++;
     mrt_activation *a = &k->asked.activations[n];
     k->activation_of[b] = n, k->block_of[n] = b;
     describe(k, layer, b, a);
     if (a->saved) k->asked.saved += a->bytes;
   }
-  return MRT_OK;
+  return list_variables(k);
 }

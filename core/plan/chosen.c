@@ -9,7 +9,8 @@
  *           asked for stays until its last use.  So does, within one segment,
  *           what was computed on the way and has uses to come: a segment is
  *           run again once (Chen et al. 2016).  From other segments it goes
- *           again at once.
+ *           again at once.  Where something is missed when a variable that it
+ *           is made of was updated, all of its segment is held for clones too.
  *           What is kept goes after its last reader, clones included.
  *   never   drops what cannot be had again: then it is kept
  *
@@ -26,6 +27,7 @@ typedef struct walk {
   int *before;         /* by block: of these, in the forward pass */
   int *wanted;         /* by block: reads by the closure being run */
   bool *passing;       /* by block: here for the closure only */
+  bool *held;          /* by block: in its segment it stays for clones */
   int *closure, count; /* nodes */
   int *in_closure;     /* by node: position of the wanter + 1 */
   int again;           /* a block that must be kept, or -1 */
@@ -42,10 +44,6 @@ static mrt_status act(walk *w, mrt_act_kind kind, int index) {
 static mrt_status drop(walk *w, int block) {
   w->there[block] = false;
   return act(w, MRT_ACT_DROP, block);
-}
-
-static bool forward(const walk *w, int i) {
-  return !w->k->plan->graph.nodes[i]->origin.backward && !w->k->flow.update[i];
 }
 
 /* Add the maker of a missing block to the closure, and what it misses. */
@@ -76,10 +74,18 @@ static void sort(int *at, int n) {
       }
 }
 
+/* Is a value of `a` held while clones are made for this segment?  What a region
+ * hands on inside stays while inner ones are worked through. */
+static bool belongs(const walk *w, const mrt_activation *a, int segment) {
+  if (a->segment < 0 && segment < 0)
+    return mrt_region_inside(w->k->plan->ctx, -segment, -a->segment);
+  return a->segment <= segment && a->last_segment >= segment;
+}
+
 static bool stays(const walk *w, int wanter, int block) {
   int a = w->k->activation_of[block];
-  return w->left[block] > 0 && a >= 0 &&
-         w->k->asked.activations[a].segment == w->k->segment[wanter];
+  return (w->left[block] > 0 || w->held[block]) && a >= 0 &&
+         belongs(w, &w->k->asked.activations[a], w->k->segment[wanter]);
 }
 
 static mrt_status run_again(walk *w, int wanter, int i) {
@@ -133,9 +139,10 @@ static mrt_status run(walk *w, int i) {
   for (int r = f->reads.start[i]; r < f->reads.start[i + 1]; r++) {
     int b = f->reads.item[r];
     w->left[b]--;
-    w->before[b] -= forward(w, i);
-    bool gap = forward(w, i) && w->before[b] == 0;
-    if (w->drops[b] && (w->left[b] == 0 || gap)) MRT_TRY(drop(w, b));
+    w->before[b] -= w->k->forward[i];
+    bool gap = w->k->forward[i] && w->before[b] == 0;
+    bool over = w->left[b] == 0 && !w->held[b];
+    if (w->drops[b] && (over || gap)) MRT_TRY(drop(w, b));
   }
   for (int b = f->made[i]; b < f->made[i + 1]; b++)
     if (w->drops[b] && w->before[b] == 0) MRT_TRY(drop(w, b));
@@ -148,7 +155,7 @@ static void count_readers(walk *w) {
     w->left[b] = w->before[b] = w->wanted[b] = 0;
     w->there[b] = w->passing[b] = false;
     for (int r = f->readers.start[b]; r < f->readers.start[b + 1]; r++)
-      w->left[b]++, w->before[b] += forward(w, f->readers.item[r]);
+      w->left[b]++, w->before[b] += w->k->forward[f->readers.item[r]];
   }
 }
 
@@ -189,6 +196,21 @@ static mrt_status drop_the_rest(walk *w) {
   return MRT_OK;
 }
 
+/* w->again is missed when it cannot be had: hold its segment, or keep it. */
+static void mend(walk *w) {
+  const mrt_keeping *k = w->k;
+  const mrt_flow *f = &k->flow;
+  const mrt_activation *all = k->asked.activations;
+  int a = k->activation_of[w->again];
+  if (a < 0 || w->held[w->again]) {
+    for (int b = w->again; b < f->made[f->maker[w->again] + 1]; b++)
+      w->drops[b] = false;
+    return;
+  }
+  for (int i = 0; i < k->asked.count; i++)
+    if (all[i].segment == all[a].segment) w->held[k->block_of[i]] = true;
+}
+
 mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s) {
   const mrt_flow *f = &k->flow;
   *s = (mrt_schedule){ 0 };
@@ -200,20 +222,19 @@ mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s) {
              .before = MRT_NEW(k->arena, int, f->blocks),
              .wanted = MRT_NEW(k->arena, int, f->blocks),
              .passing = MRT_NEW(k->arena, bool, f->blocks),
+             .held = MRT_NEW(k->arena, bool, f->blocks),
              .closure = MRT_NEW(k->arena, int, f->real),
              .in_closure = MRT_NEW(k->arena, int, f->real) };
   if (!w.drops || !w.there || !w.left || !w.before || !w.wanted || !w.passing ||
-      !w.closure || !w.in_closure)
+      !w.held || !w.closure || !w.in_closure)
     return mrt_nomem(&k->plan->ctx->error);
-  mrt_activations_segment(k);
+  MRT_TRY(mrt_activations_segment(k));
   for (int a = 0; a < k->asked.count; a++)
     w.drops[k->block_of[a]] =
         k->asked.activations[a].choice == MRT_CHOICE_RECOMPUTE;
   do {
     MRT_TRY(attempt(&w));
-    if (w.again >= 0)
-      for (int b = w.again; b < f->made[f->maker[w.again] + 1]; b++)
-        w.drops[b] = false;
+    if (w.again >= 0) mend(&w);
   } while (w.again >= 0);
   return drop_the_rest(&w);
 }

@@ -54,11 +54,20 @@ static int64_t capacity(double seconds) {
   return c < 1e15 ? (int64_t)(c + 0.5) : (int64_t)1e15;
 }
 
+/* Layers that are alike come in the order of their bits reversed (van der
+ * Corput), so that those kept lie far apart. */
+static double spread(int layer) {
+  double at = 0;
+  for (double half = 0.5; layer > 0; layer /= 2, half /= 2)
+    at += layer % 2 * half;
+  return 1 + at / 64;
+}
+
 static int64_t keeping(const within *w, int a, double price) {
   const mrt_activation *v = activation(w, a);
   if (is_free(w, a)) return 0;
   if (v->choice == MRT_CHOICE_RECOMPUTE) return MRT_CUT_NEVER;
-  return capacity(price * (double)v->bytes);
+  return capacity(price * (double)v->bytes * spread(v->layer));
 }
 
 /* ---- the cut at one price ------------------------------------------------------ */

@@ -18,10 +18,6 @@ static const mrt_node *node(const mrt_keeping *k, int i) {
   return k->plan->graph.nodes[i];
 }
 
-static bool forward(const mrt_keeping *k, int i) {
-  return !node(k, i)->origin.backward && !k->flow.update[i];
-}
-
 /* Work worth a layer of its own. */
 static bool heavy(const mrt_keeping *k, int i) {
   mrt_cost kind = mrt_node_cost(node(k, i));
@@ -32,10 +28,10 @@ static bool heavy(const mrt_keeping *k, int i) {
 static int renumber(const mrt_keeping *k, int *layer, int last, int *number) {
   int now = 0;
   for (int i = 0; i < k->flow.real; i++)
-    if (forward(k, i) && heavy(k, i)) number[layer[i]] = 1;
+    if (k->forward[i] && heavy(k, i)) number[layer[i]] = 1;
   for (int l = 0; l <= last; l++) number[l] = now += number[l];
   for (int i = 0; i < k->flow.real; i++)
-    if (forward(k, i)) layer[i] = number[layer[i]] > 0 ? number[layer[i]] : 1;
+    if (k->forward[i]) layer[i] = number[layer[i]] > 0 ? number[layer[i]] : 1;
   return now;
 }
 
@@ -44,7 +40,7 @@ static mrt_status said(const mrt_keeping *k, int *layer, int *count) {
   const mrt_flow *f = &k->flow;
   int last = 0;
   for (int i = 0; i < f->real; i++) {
-    if (!forward(k, i)) continue;
+    if (!k->forward[i]) continue;
     layer[i] = node(k, i)->origin.layer;
     for (int r = f->reads.start[i]; !layer[i] && r < f->reads.start[i + 1];
          r++) {
@@ -64,10 +60,10 @@ static void count_crossing(const mrt_keeping *k, int *crossing) {
   const mrt_flow *f = &k->flow;
   for (int b = 0; b < f->blocks; b++) {
     int from = f->maker[b], to = from;
-    if (!forward(k, from)) continue;
+    if (!k->forward[from]) continue;
     for (int r = f->readers.start[b]; r < f->readers.start[b + 1]; r++) {
       int reader = f->readers.item[r];
-      if (forward(k, reader) && reader > to) to = reader;
+      if (k->forward[reader] && reader > to) to = reader;
     }
     crossing[from]++, crossing[to]--;
   }
@@ -81,13 +77,13 @@ static int cut(const mrt_keeping *k, const int *crossing, int most,
   int now = 1, end = -1;
   bool full = false;
   for (int i = 0; i < k->flow.real; i++) {
-    if (!forward(k, i)) continue;
+    if (!k->forward[i]) continue;
     layer[i] = now;
     if (heavy(k, i)) {
       if (end >= 0) {
         now++;
         for (int j = end + 1; j <= i; j++)
-          if (forward(k, j)) layer[j] = now;
+          if (k->forward[j]) layer[j] = now;
       }
       full = true, end = -1;
     }

@@ -2,7 +2,10 @@
  *
  *   needs   layouts, and steps with their scratch, in program order
  *   gives   the executing order, chosen for the least peak of live bytes
- *           (order_choose.c); what any order needs (bounds.c)
+ *           (order_choose.c); what any order needs (bounds.c).  Where a policy
+ *           or a region says what to recompute, the peak is elsewhere
+ *           afterwards: then an order of brief lives, and the reorder pass
+ *           mends the one with clones.
  *   never   changes what a node reads (precedence.c), needs more than program
  *           order, or looks at the clock
  *
@@ -31,7 +34,8 @@ static mrt_status apply(mrt_plan *plan, const mrt_flow *f, const int *order) {
   return MRT_OK;
 }
 
-static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena) {
+static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena,
+                              mrt_chooser *choose) {
   mrt_flow flow;
   bool fixed = plan->options.keep_order;
   int64_t working, any, peak;
@@ -43,15 +47,28 @@ static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena) {
   plan->info.working_set = (size_t)working;
   plan->info.order_free_bound = (size_t)any;
   if (fixed || flow.real < 2) return MRT_OK;
-  MRT_TRY(mrt_order_choose(&flow, plan->ctx->allocator, any,
-                           plan->options.effort, order, &peak));
+  MRT_TRY(choose(&flow, plan->ctx->allocator, any, plan->options.effort, order,
+                 &peak));
   return apply(plan, &flow, order);
 }
 
-mrt_status mrt_pass_order(mrt_plan *plan) {
+static mrt_status run(mrt_plan *plan, mrt_chooser *choose) {
   mrt_arena arena;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  mrt_status s = order_nodes(plan, &arena);
+  mrt_status s = order_nodes(plan, &arena, choose);
   mrt_arena_free(&arena);
   return s == MRT_ENOMEM ? mrt_nomem(&plan->ctx->error) : s;
+}
+
+mrt_status mrt_pass_order(mrt_plan *plan) {
+  return run(plan,
+             mrt_plan_has_policy(plan) ? mrt_order_brief : mrt_order_choose);
+}
+
+/* Within a budget the solver has looked at this very order. */
+mrt_status mrt_pass_reorder(mrt_plan *plan) {
+  if (plan->options.memory) return MRT_OK;
+  for (int i = 0; i < plan->graph.node_count; i++)
+    if (plan->graph.nodes[i]->recomputed) return run(plan, mrt_order_again);
+  return mrt_plan_has_policy(plan) ? run(plan, mrt_order_choose) : MRT_OK;
 }

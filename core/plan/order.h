@@ -98,11 +98,14 @@ typedef enum mrt_found {
 mrt_found mrt_exact_window(mrt_exact *x, mrt_profile *p, int from, int to,
                            int64_t *peak, int64_t *work);
 
-/* The order with the least peak that is found: fills best[nodes].  `floor` is
- * what any order needs; an effort above 1 searches so much longer. */
-mrt_status mrt_order_choose(const mrt_flow *f, const mrt_allocator *allocator,
-                            int64_t floor, int effort, int *best,
-                            int64_t *peak);
+/* Fills best[nodes] and its peak.  `floor` is what any order needs; an effort
+ * above 1 searches so much longer. */
+typedef mrt_status mrt_chooser(const mrt_flow *f,
+                               const mrt_allocator *allocator, int64_t floor,
+                               int effort, int *best, int64_t *peak);
+mrt_chooser mrt_order_choose; /* the least peak that is found */
+mrt_chooser mrt_order_brief;  /* the least bytes times steps */
+mrt_chooser mrt_order_again;  /* program order, with less at its peaks */
 
 /* What every order needs at some node: *working counts the node's own inputs,
  * outputs and scratch, *any all that must be alive while it runs. */

@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/order.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -160,21 +161,59 @@ static mrt_status choose(ordering *o) {
   return improve(o, o->order);
 }
 
-mrt_status mrt_order_choose(const mrt_flow *f, const mrt_allocator *allocator,
-                            int64_t floor, int effort, int *best,
-                            int64_t *peak) {
-  ordering o = { .flow = f,
-                 .best = best,
-                 .peak = INT64_MAX,
-                 .floor = floor,
-                 .effort = effort > 1 ? effort : 1 };
+/* Values shall live briefly, wherever the peak is. */
+static mrt_status choose_brief(ordering *o) {
+  double least = INFINITY;
+  for (int i = 0; i < MRT_COUNT(starts); i++) {
+    double area = 0;
+    MRT_TRY(starts[i](o->flow, &o->arena, o->order));
+    int64_t peak = load(o, o->order);
+    for (int k = 0; k < o->flow->nodes; k++) area += (double)o->profile.use[k];
+    if (area >= least) continue;
+    least = area, o->peak = peak;
+    copy(o->best, o->order, o->flow->nodes);
+  }
+  return MRT_OK;
+}
+
+static mrt_status choose_again(ordering *o) {
+  MRT_TRY(mrt_order_program(o->flow, &o->arena, o->order));
+  keep(o, o->order, load(o, o->order));
+  return o->peak > o->floor ? improve(o, o->order) : MRT_OK;
+}
+
+static mrt_status run(ordering o, const mrt_allocator *allocator,
+                      mrt_status (*how)(ordering *), int64_t *peak) {
+  o.peak = INT64_MAX;
+  if (o.effort < 1) o.effort = 1;
   if (o.effort > MRT_MOST_EFFORT) o.effort = MRT_MOST_EFFORT;
   mrt_arena_init(&o.arena, allocator);
-  mrt_status s = mrt_profile_make(&o.profile, f, &o.arena);
-  o.order = MRT_NEW(&o.arena, int, f->nodes);
+  mrt_status s = mrt_profile_make(&o.profile, o.flow, &o.arena);
+  o.order = MRT_NEW(&o.arena, int, o.flow->nodes);
   if (!o.order) s = MRT_ENOMEM;
-  if (!s) s = choose(&o);
+  if (!s) s = how(&o);
   mrt_arena_free(&o.arena);
   *peak = o.peak;
   return s;
+}
+
+mrt_status mrt_order_choose(const mrt_flow *f, const mrt_allocator *allocator,
+                            int64_t floor, int effort, int *best,
+                            int64_t *peak) {
+  ordering o = { .flow = f, .floor = floor, .effort = effort, .best = best };
+  return run(o, allocator, choose, peak);
+}
+
+mrt_status mrt_order_brief(const mrt_flow *f, const mrt_allocator *allocator,
+                           int64_t floor, int effort, int *best,
+                           int64_t *peak) {
+  ordering o = { .flow = f, .floor = floor, .effort = effort, .best = best };
+  return run(o, allocator, choose_brief, peak);
+}
+
+mrt_status mrt_order_again(const mrt_flow *f, const mrt_allocator *allocator,
+                           int64_t floor, int effort, int *best,
+                           int64_t *peak) {
+  ordering o = { .flow = f, .floor = floor, .effort = effort, .best = best };
+  return run(o, allocator, choose_again, peak);
 }

@@ -126,6 +126,8 @@ bool mrt_value_uniform(mrt_value *v, double *k);
 int mrt_plan_slot(mrt_plan *plan, mrt_slot slot);
 /* Bytes of the peak outside the arena: variables, constants, outputs. */
 size_t mrt_plan_rest(mrt_plan *plan);
+/* A policy or a region says what is to be recomputed. */
+bool mrt_plan_has_policy(const mrt_plan *plan);
 /* Fill step i for its node: kernel, call, scratch.  Steps up to i then have
  * kernels' states to release. */
 mrt_status mrt_step_make(mrt_plan *plan, int i);

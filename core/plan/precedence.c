@@ -83,7 +83,9 @@ static mrt_status add_edges(building *b, int i) {
 static mrt_status add_barrier(building *b) {
   int barrier = b->f->real;
   for (int i = 0; i < barrier; i++) {
-    bool checks = b->g->nodes[i]->op->traits & MRT_FAULTS;
+    const mrt_node *n = b->g->nodes[i];
+    /* A clone finds no fault that the node has not. */
+    bool checks = n->op->traits & MRT_FAULTS && !n->recomputed;
     if (checks && !b->tainted[i]) MRT_TRY(add_pair(b, &b->edges, i, barrier));
     if (b->f->update[i]) MRT_TRY(add_pair(b, &b->edges, barrier, i));
   }

@@ -16,8 +16,15 @@
 
 #include <stdint.h>
 
+/* Would a clone take bytes that the flow does not know of?  Results of the plan
+ * have storage of their own, but not their clones. */
+static bool makes_result(const mrt_keeping *k, int i) {
+  const mrt_node *n = k->plan->graph.nodes[i];
+  return k->flow.made[i + 1] - k->flow.made[i] < n->nout;
+}
+
 /* until[i]: the first update of a variable that node i reads; updates never
- * run again. */
+ * run again, nor what would take more than the budget was told of. */
 static mrt_status find_until(mrt_keeping *k) {
   const mrt_graph *g = &k->plan->graph;
   int n = g->node_count, *update = MRT_NEW(k->arena, int, g->value_count);
@@ -28,7 +35,9 @@ static mrt_status find_until(mrt_keeping *k) {
     for (int u = 0; k->flow.update[i] && u < g->nodes[i]->op->updates; u++)
       update[g->nodes[i]->in[u]->base->id] = i;
   for (int i = 0; i < n; i++) {
-    k->problem.until[i] = k->flow.update[i] ? 0 : n;
+    bool never =
+        k->flow.update[i] || (k->plan->options.memory && makes_result(k, i));
+    k->problem.until[i] = never ? 0 : n;
     for (int r = 0; r < g->nodes[i]->nin; r++) {
       int at = update[g->nodes[i]->in[r]->base->id];
       if (at < k->problem.until[i]) k->problem.until[i] = at;
@@ -57,17 +66,54 @@ static mrt_status make_problem(mrt_keeping *k) {
   return find_until(k);
 }
 
+/* Does node i follow from the backward pass or an update? */
+static bool follows(const mrt_keeping *k, int i) {
+  const mrt_flow *f = &k->flow;
+  const mrt_node *n = k->plan->graph.nodes[i];
+  bool yes = n->origin.backward || f->update[i];
+  for (int r = 0; r < n->nin; r++) {
+    const mrt_node *from = mrt_value_root(n->in[r])->node;
+    yes |= from && mrt_node_is_update(from);
+  }
+  for (int r = f->reads.start[i]; r < f->reads.start[i + 1]; r++)
+    yes |= !k->forward[f->maker[f->reads.item[r]]];
+  return yes;
+}
+
+/* Does a result or the backward pass come of node i?  What an optimizer works
+ * out for itself is no activation. */
+static bool leads(const mrt_keeping *k, int i, const bool *lead) {
+  const mrt_flow *f = &k->flow;
+  bool yes = k->plan->graph.nodes[i]->origin.backward || makes_result(k, i);
+  for (int b = f->made[i]; b < f->made[i + 1]; b++)
+    for (int r = f->readers.start[b]; r < f->readers.start[b + 1]; r++)
+      yes |= lead[f->readers.item[r]];
+  return yes;
+}
+
+static mrt_status find_forward(mrt_keeping *k) {
+  int n = k->flow.real;
+  bool *lead = MRT_NEW(k->arena, bool, n);
+  k->forward = MRT_NEW(k->arena, bool, n);
+  if (!lead || !k->forward) return mrt_nomem(&k->plan->ctx->error);
+  for (int i = 0; i < n; i++) k->forward[i] = !follows(k, i);
+  for (int i = n; i-- > 0;) lead[i] = leads(k, i, lead);
+  for (int i = 0; i < n; i++) k->forward[i] &= lead[i];
+  return MRT_OK;
+}
+
 mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena) {
   *k = (mrt_keeping){ .plan = plan, .arena = arena };
   MRT_TRY(mrt_flow_make(&k->flow, plan, arena, false));
   MRT_TRY(make_problem(k));
+  MRT_TRY(find_forward(k));
   return mrt_activations_list(k);
 }
 
-static bool has_regions(const mrt_plan *plan) {
+bool mrt_plan_has_policy(const mrt_plan *plan) {
   for (int i = 0; i < plan->graph.node_count; i++)
     if (plan->graph.nodes[i]->origin.region) return true;
-  return false;
+  return plan->options.checkpoint != NULL;
 }
 
 enum {
@@ -161,8 +207,7 @@ static mrt_status recompute(mrt_keeping *k) {
 }
 
 mrt_status mrt_pass_recompute(mrt_plan *plan) {
-  const mrt_plan_options *o = &plan->options;
-  if (!o->checkpoint && !o->memory && !has_regions(plan)) return MRT_OK;
+  if (!plan->options.memory && !mrt_plan_has_policy(plan)) return MRT_OK;
   mrt_arena arena;
   mrt_keeping k;
   mrt_arena_init(&arena, plan->ctx->allocator);

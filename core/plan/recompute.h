@@ -17,6 +17,7 @@ typedef struct mrt_keeping {
   mrt_flow flow;
   mrt_problem problem; /* shares the flow's lists */
   mrt_checkpoint asked;
+  bool *forward;      /* by node: of the forward pass */
   int *block_of;      /* by activation: its block */
   int *activation_of; /* by block: its activation, or -1 */
   int *segment;       /* by node of the backward pass: that it belongs to */
@@ -26,8 +27,8 @@ typedef struct mrt_keeping {
 mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena);
 /* List the activations, as a policy is asked about them. */
 mrt_status mrt_activations_list(mrt_keeping *k);
-/* Fill k->segment from the activations' segments. */
-void mrt_activations_segment(mrt_keeping *k);
+/* Fill the segments of activations, where they are 0, and k->segment. */
+mrt_status mrt_activations_segment(mrt_keeping *k);
 /* Which layer does each forward node belong to?  As the program said, or from
  * the graph: layers end where few values cross and begin anew with the next
  * matrix product.  layer[] is by node, 1 and up. */

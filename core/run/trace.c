@@ -16,9 +16,16 @@ MRT_API bool mrt_layer_begin(mrt_context *ctx) {
 
 MRT_API void mrt_layer_end(mrt_context *ctx) { ctx->origin.layer = 0; }
 
+enum { MOST_REGIONS = 1 << 16 }; /* then their numbers begin anew */
+
+/* Without memory to note it, what follows belongs to the region around it. */
 MRT_API int mrt_region_begin(mrt_context *ctx) {
-  int outer = ctx->origin.region;
-  ctx->origin.region = ++ctx->regions;
+  int outer = ctx->origin.region, region = ctx->regions % MOST_REGIONS + 1;
+  if (!MRT_PUSH_ROOM(&ctx->names, ctx->outer_region, region - 1,
+                     ctx->region_room))
+    return outer;
+  ctx->outer_region[region - 1] = outer;
+  ctx->regions = ctx->origin.region = region;
   return outer;
 }
 

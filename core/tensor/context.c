@@ -26,6 +26,17 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
   return MRT_OK;
 }
 
+/* Numbers begin anew after many, so an older one may look like one inside. */
+int mrt_region_around(const mrt_context *ctx, int region) {
+  int outer = ctx->outer_region[region - 1];
+  return outer < region ? outer : 0;
+}
+
+bool mrt_region_inside(const mrt_context *ctx, int inner, int outer) {
+  while (inner > outer) inner = mrt_region_around(ctx, inner);
+  return inner == outer;
+}
+
 void mrt_context_ref(mrt_context *ctx) { ctx->refs++; }
 
 void mrt_context_unref(mrt_context *ctx) {

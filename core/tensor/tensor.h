@@ -133,12 +133,18 @@ struct mrt_context {
   } * files;
   mrt_origin origin;
   int layers, regions; /* begun so far in this trace */
+  int *outer_region;   /* by region, less one: that around it, or 0 */
+  int region_room;
   mrt_trace *trace;
   mrt_tensor *dead; /* being freed, so that long chains do not recurse */
   bool burying;
 };
 
 void mrt_context_ref(mrt_context *ctx);
+/* Does region `inner` lie in region `outer`, or is it that? */
+bool mrt_region_inside(const mrt_context *ctx, int inner, int outer);
+/* The region around one, or 0. */
+int mrt_region_around(const mrt_context *ctx, int region);
 void mrt_context_unref(mrt_context *ctx);
 
 /* Bytes from the device, counted; NULL past the limit or when there are none.

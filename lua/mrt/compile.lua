@@ -53,40 +53,40 @@ local function check_callable(who, fn)
   end
 end
 
-local function refuse(name, wanted, value)
-  core.fail("value", "compile", ("option '%s': %s wanted, got %s"):format(name,
+local function refuse(who, name, wanted, value)
+  core.fail("value", who, ("option '%s': %s wanted, got %s"):format(name,
     wanted, tostring(value)))
 end
 
-local function check_effort(effort)
+local function check_effort(effort, who)
   if math.type(effort) ~= "integer" or effort < 1 or effort > MOST_EFFORT then
-    refuse("effort", ("an integer from 1 to %d"):format(MOST_EFFORT), effort)
+    refuse(who, "effort", ("an integer from 1 to %d"):format(MOST_EFFORT), effort)
   end
 end
 
-local function check_options(given)
+local function check_options(given, who)
   local names = {}
   for name in pairs(kinds) do names[#names + 1] = name end
   table.sort(names)
   for name, value in pairs(given) do
     if not kinds[name] then
-      core.fail("value", "compile", ("no option '%s' (options: %s)")
+      core.fail("value", who, ("no option '%s' (options: %s)")
         :format(tostring(name), table.concat(names, ", ")))
     elseif kinds[name] ~= "any" and type(value) ~= kinds[name] then
-      refuse(name, "a " .. kinds[name], value)
+      refuse(who, name, "a " .. kinds[name], value)
     end
   end
   local order = given.order or "memory"
   if order ~= "memory" and order ~= "program" then
-    refuse("order", "memory or program", order)
+    refuse(who, "order", "memory or program", order)
   end
-  check_effort(given.effort or 1)
+  check_effort(given.effort or 1, who)
 end
 
-local function read_memory(value)
+local function read_memory(value, who)
   local bytes, message = format.read_bytes(value)
   if not bytes then
-    core.fail("value", "compile", "option 'memory': " .. message)
+    core.fail("value", who, "option 'memory': " .. message)
   end
   return bytes
 end
@@ -181,7 +181,7 @@ end
 
 -- Trace and plan; a budget that is too little is explained.
 local function trace(self, group, k, tensors, n, ...)
-  if not self.options.memory or self.given.quiet then
+  if not self.options.memory or self.quiet then
     return core.trace(trace_and_plan, self, group, k, tensors, n, ...)
   end
   local ok, entry = pcall(core.trace, trace_and_plan, self, group, k, tensors, n,
@@ -231,14 +231,13 @@ function Compiled:count(option, key, tensors, ...)
   return self.parts[key]
 end
 
--- A function that plans this call under other options, running nothing.
+-- A function that plans this call under other options, running nothing; false
+-- takes an option away.
 function Compiled:replanner(n, ...)
   local args = signature.hollow(n, ...)
   return function(changes)
-    local options = { quiet = true }
-    for name, value in pairs(self.given) do options[name] = value end
-    for name, value in pairs(changes) do options[name] = value or nil end
-    local other = compile.compile(self.fn, options)
+    local other = self:with(changes)
+    other.quiet = true
     return other:plan(table.unpack(args, 1, args.n))
   end
 end
@@ -265,8 +264,10 @@ end
 --- it ends the process.  If none is, it takes the first that was planned.
 ---@type fun(plan: mrt.Plan, step: mrt.Compiled, ...)?
 compile.planning = nil
----@type mrt.Plan|nil|false
+---@type mrt.Plan?
 compile.first_plan = nil
+---@type table?  the step and its arguments, packed
+compile.first_call = nil
 
 -- Inside another function's trace it is part of that function.
 function Compiled:__call(...)
@@ -296,7 +297,9 @@ function Compiled:plan_in(k, ...)
   entry.plan.replan = entry.plan.replan or self:replanner(select("#", ...), ...)
   entry.plan.step_options = self.options
   entry.plan.rows = first and first:dim() > 0 and first:size(1) or 1
-  compile.first_plan = compile.first_plan or compile.planning and entry.plan
+  if compile.planning and not compile.first_plan then
+    compile.first_plan, compile.first_call = entry.plan, table.pack(self, ...)
+  end
   return entry.plan
 end
 
@@ -349,6 +352,53 @@ compile.processor_time = false
 
 function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
 
+local function merge(options, over)
+  local out = {}
+  for name, value in pairs(options) do out[name] = value end
+  for name, value in pairs(over) do out[name] = value end
+  return out
+end
+
+--- Options that stand in place of those a script gives: `mrt --policy`.
+---@type mrt.CompileOptions?
+compile.override = nil
+
+--- Check options and return them as the planner reads them.
+---@param options mrt.CompileOptions
+---@param who string  for messages
+---@return table
+function compile.check(options, who)
+  check_options(options, who)
+  local own = merge(options, {})
+  accumulate.check(own.accumulate)
+  own.checkpoint = checkpoint.decider(own.checkpoint, who)
+  if own.memory then own.memory = read_memory(own.memory, who) end
+  return own
+end
+
+local function new(fn, given)
+  local own = compile.check(given, "compile")
+  if not own.name then
+    local where = type(fn) == "function" and debug.getinfo(fn, "S")
+    own.name = where and ("%s:%d"):format(where.short_src, where.linedefined)
+      or "a function"
+  end
+  return setmetatable({ fn = fn, given = given, options = own, entries = {},
+    keys = {}, parts = {}, replaced = {}, groups = {}, accumulators = {},
+    steps = 0, space = core.space() }, Compiled)
+end
+
+--- Compile the same function anew with some options changed; false takes one away.
+---@param changes mrt.CompileOptions
+---@return mrt.Compiled
+function Compiled:with(changes)
+  local options = merge(self.given, changes)
+  for name, value in pairs(changes) do
+    if value == false and kinds[name] == "any" then options[name] = nil end
+  end
+  return new(self.fn, options)
+end
+
 --- Make a function that is traced once per signature and from then on only
 --- runs its plan.
 ---
@@ -371,21 +421,7 @@ function compile.compile(fn, options)
     core.fail("value", "compile", ("a table of options wanted, got %s")
       :format(type(options)))
   end
-  local own, given = {}, options or {}
-  for name, value in pairs(given) do own[name] = value end
-  own.quiet = nil
-  check_options(own)
-  accumulate.check(own.accumulate)
-  own.checkpoint = checkpoint.decider(own.checkpoint)
-  if own.memory then own.memory = read_memory(own.memory) end
-  if not own.name then
-    local where = type(fn) == "function" and debug.getinfo(fn, "S")
-    own.name = where and ("%s:%d"):format(where.short_src, where.linedefined)
-      or "a function"
-  end
-  return setmetatable({ fn = fn, options = own, given = given, entries = {},
-    keys = {}, parts = {}, replaced = {}, groups = {}, accumulators = {}, steps = 0,
-    space = core.space() }, Compiled)
+  return new(fn, merge(options or {}, compile.override or {}))
 end
 
 return compile

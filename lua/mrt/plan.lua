@@ -65,6 +65,11 @@ end
 ---@return {reads: integer[], writes: integer[], overwritable: integer[]}[]
 function Plan:operands() return self.core:operands() end
 
+--- Return the bytes that the forward pass keeps for the backward pass: what
+--- policy.checkpoint.budget is about.
+---@return integer
+function Plan:kept() return require "mrt.report.kept" (self) end
+
 --- List the results that could not take the place of an input, and why: another
 --- consumer, the gradient reads it, ...
 ---@return mrt.Refusal[]

@@ -15,10 +15,8 @@ local function check_callable(who, fn)
   core.fail("value", who, "a function or module wanted, got " .. type(fn))
 end
 
-local function layer_done(...)
-  core.layer_end()
-  return ...
-end
+-- Ends with its block, be it by an error.
+local layer_end = setmetatable({}, { __close = function() core.layer_end() end })
 
 --- Call `fn(...)` as one layer of the network: `policy.checkpoint.every(k)` and
 --- the like count these.  Inside another layer it is a plain call.  `nn.Sequential`
@@ -30,7 +28,8 @@ end
 function scope.layer(fn, ...)
   check_callable("layer", fn)
   if not core.layer_begin() then return fn(...) end
-  return layer_done(fn(...))
+  local _ <close> = layer_end
+  return fn(...)
 end
 
 -- DeepSpeed's and PyTorch's knobs that change nothing here.
@@ -48,10 +47,7 @@ local function without_options(n, args)
   return some and n - 1 or n
 end
 
-local function region_done(outer, ...)
-  core.region_end(outer)
-  return ...
-end
+local Region = { __close = function(self) core.region_end(self.outer) end }
 
 --- Call `fn(...)` so that what it computes on the way is not kept for the backward
 --- pass but computed again from what it reads; what it returns is kept.  The
@@ -69,7 +65,8 @@ function scope.checkpoint(fn, ...)
   check_callable("checkpoint", fn)
   local args = { ... }
   local n = without_options(select("#", ...), args)
-  return region_done(core.region_begin(), fn(table.unpack(args, 1, n)))
+  local _ <close> = setmetatable({ outer = core.region_begin() }, Region)
+  return fn(table.unpack(args, 1, n))
 end
 
 --- Run layers one after the other in `segments` parts, each checkpointed but the

@@ -8,7 +8,9 @@ mrt                     the prompt: expressions print their value
 mrt -e 'code'           run a line; -l name requires a library first,
                         -i gives the prompt afterwards, -v the version,
                         -E ignores LUA_PATH and LUA_INIT, - reads a script
-                        from standard input, -- ends the options
+                        from standard input, -- ends the options;
+                        --policy FILE lays the options of mrt.compile that
+                        FILE returns over those of the script
 ]]
 
 local commands = {
@@ -19,7 +21,8 @@ local commands = {
   { "info", "version, instruction set, threads, libraries, devices; --devices:"
     .. "\n" .. (" "):rep(24) .. "profiles to plan for, --measure: this machine's" },
   { "plan script.lua", "plan its first compiled step, and stop there; options"
-    .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE --device NAME" },
+    .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE --device NAME"
+    .. "\n" .. (" "):rep(24) .. "--policy FILE, several are compared" },
 }
 
 return function()

@@ -23,6 +23,8 @@ mrt plan [options] script.lua [args]
   --html FILE     write a page with pictures as well
   --device NAME   plan for a machine that need not be here: a100-40, or a file
                   that returns a profile; mrt info --devices lists them
+  --policy FILE   lay the options that FILE returns over the script's; several
+                  are compared side by side, with the script as it is
 script.lua may be - for standard input.
 ]]
 
@@ -67,6 +69,11 @@ local read = {
     options.device = value
     return value and at, at
   end,
+  policy = function(options, args, i)
+    local value, at = value_of(args, i, "policy")
+    options.policies[#options.policies + 1] = value
+    return value and at, at
+  end,
   help = function(options, _, i)
     options.help = true
     return i + 1
@@ -77,7 +84,7 @@ local flags = { json = true, help = true }
 
 -- Options, and at which argument the script stands; or nil and what is wrong.
 local function read_options(args)
-  local options, i = {}, 1
+  local options, i = { policies = {} }, 1
   while args[i] and args[i]:match "^%-." do
     local name = args[i]:match "^%-%-(%w+)"
     if not read[name] then return nil, ("no option '%s'"):format(args[i]) end
@@ -122,6 +129,46 @@ local function show(plan, options)
   return check_line(plan, options)
 end
 
+-- The first call of the script under every policy: the exit status.
+local function compare(plan, options, step, ...)
+  local entries = { { name = "script", plan = plan } }
+  local plans = { plan, names = { "script" } }
+  for i, policy in ipairs(options.loaded) do
+    local path = options.policies[i]
+    local ok, result = pcall(function(...)
+      return step:with(policy):plan(...)
+    end, ...)
+    entries[i + 1] = { name = path, plan = ok and result, message = not ok
+      and (result.message or tostring(result)):match "^[^\n]*" }
+    if ok then
+      plans[#plans + 1], plans.names[#plans.names + 1] = result, path
+    end
+  end
+  local ok, message = out:write(require "mrt.report.side_by_side" (entries), "\n")
+  if ok and options.html then
+    plans.capacity = options.budget
+    ok, message = plan.compare(plans):save(options.html)
+  end
+  if not ok then return complain("%s", message) end
+  return #plans == #entries and 0 or 1
+end
+
+-- Read the policies; one alone is laid over the script.
+local function load_policies(options)
+  local script = #options.policies > 0 and require "mrt.policy.script"
+  options.loaded = {}
+  for i, path in ipairs(options.policies) do
+    local ok, policy, message = pcall(script.load, path)
+    if not ok or not policy then return nil, ok and message or policy end
+    options.loaded[i] = policy
+  end
+  if #options.loaded == 1 then compile.override = options.loaded[1] end
+  if #options.loaded > 1 and options.json then
+    return nil, "--json prints one plan, there are several --policy"
+  end
+  return true
+end
+
 -- Standard output belongs to the JSON.
 local function print_elsewhere()
   rawset(io, "stdout", err)
@@ -147,6 +194,15 @@ local function use_device(name)
   return not (ok and profile) and tostring(problem or profile) or nil
 end
 
+-- What the options change before the script runs; nil and what is wrong.
+local function prepare(options)
+  if options.json then print_elsewhere() end
+  if options.budget then core.set_budget(options.budget) end
+  local problem = use_device(options.device)
+  if problem then return nil, problem end
+  return load_policies(options)
+end
+
 return function(...)
   local args = { ... }
   local options, script = read_options(args)
@@ -162,13 +218,18 @@ return function(...)
   local chunk, message = loadfile(name ~= "-" and name or nil)
   if not chunk then return complain("%s", message) end
   set_arguments(args, script)
-  if options.json then print_elsewhere() end
-  if options.budget then core.set_budget(options.budget) end
-  local problem = use_device(options.device)
-  if problem then return complain("%s", problem) end
-  compile.planning = function(plan) exit(show(plan, options), true) end
+  local ok, problem = prepare(options)
+  if not ok then return complain("%s", problem) end
+  local function report(plan, ...)
+    if #options.loaded > 1 then return compare(plan, options, ...) end
+    return show(plan, options)
+  end
+  compile.planning = function(...) exit(report(...), true) end
   chunk(table.unpack(args, script + 1))
-  if compile.first_plan then return show(compile.first_plan, options) end
+  local call = compile.first_call
+  if call then
+    return report(compile.first_plan, table.unpack(call, 1, call.n))
+  end
   return complain("%s ended without calling or planning a compiled function (mrt.compile)",
     name)
 end

@@ -46,6 +46,7 @@ local checkpoint = {}
 ---@class mrt.Activations
 ---@field layers integer
 ---@field saved integer    bytes the backward pass reads when all is kept
+---@field variables table<string, true>  names of variables: they stay in any case
 ---@field [integer] mrt.Activation
 
 ---@alias mrt.CheckpointChoice "keep"|"recompute"|"swap"
@@ -95,6 +96,7 @@ end
 function checkpoint.all()
   return make("all()", function(all)
     each(all, function(value)
+      value.segment = value.layer
       return value.layer == all.layers and "keep" or "recompute"
     end)
   end)
@@ -164,6 +166,36 @@ local function set_of(who, list)
   return set
 end
 
+local classes = { matmul = true, convolution = true, attention = true,
+  norm = true, activation = true, dropout = true, pooling = true,
+  softmax = true, reduce = true, pointwise = true, move = true, random = true }
+
+-- Every word of the set must mean something in this step.
+local function check_words(who, all, set)
+  local names = {}
+  for _, value in ipairs(all) do
+    if value.name then names[value.name] = true end
+  end
+  for word in pairs(set or {}) do
+    if not names[word] and all.variables[word] then
+      core.fail("value", who, ("'%s' is a parameter or other variable, which "
+        .. "stays in any case; only activations can be kept or recomputed")
+        :format(word))
+    end
+  end
+  return names
+end
+
+local function check_rule(who, all, set)
+  local names = check_words(who, all, set)
+  for word in pairs(set or {}) do
+    if not (names[word] or classes[word] or core.op[word]) then
+      core.fail("value", who, ("'%s' is no operator, class or name of an "
+        .. "activation; mrt.name(x, '%s') names one"):format(word, word))
+    end
+  end
+end
+
 -- Is the value in the set by its name, its class, or the operators of its node:
 -- all of them, or for `some` one of them?
 local function within(set, value, some)
@@ -208,6 +240,8 @@ function checkpoint.selective(rules)
     again = set_of(who, { "norm", "activation", "dropout", "pooling" })
   end
   return make("selective()", function(all)
+    check_rule(who, all, keep)
+    check_rule(who, all, again)
     each(all, function(value)
       if keep and within(keep, value, true) then return "keep" end
       if again and within(again, value, false) then return "recompute" end
@@ -221,19 +255,19 @@ end
 ---@param names string[]
 ---@return mrt.Checkpoint
 function checkpoint.names(names)
-  local keep = set_of("checkpoint.names", names)
+  local who = "checkpoint.names"
+  local keep = set_of(who, names)
   return make("names()", function(all)
-    local found = {}
-    each(all, function(value)
-      if value.name then found[value.name] = true end
-      return (keep[value.name] or value.boundary) and "keep" or "recompute"
-    end)
+    local found = check_words(who, all, keep)
     for name in pairs(keep) do
       if not found[name] then
-        core.fail("value", "checkpoint.names", ("no activation is named '%s'; "
+        core.fail("value", who, ("no activation is named '%s'; "
           .. "mrt.name(x, '%s') names one"):format(name, name))
       end
     end
+    each(all, function(value)
+      return (keep[value.name] or value.boundary) and "keep" or "recompute"
+    end)
   end)
 end
 
@@ -286,7 +320,7 @@ local function ask(fn, value, all)
       .. "\"keep\", \"recompute\" or \"swap\" wanted")
       :format(tostring(choice), where(value)))
   end
-  if priority ~= nil and type(priority) ~= "number" then
+  if priority ~= nil and (type(priority) ~= "number" or priority ~= priority) then
     core.fail("value", "checkpoint", ("the policy gave the priority %s for %s; "
       .. "a number wanted"):format(tostring(priority), where(value)))
   end
@@ -296,12 +330,13 @@ end
 --- The function that the core calls with all activations, for an option of
 --- mrt.compile; nil for nil.
 ---@param option mrt.CheckpointPolicy?
+---@param who string  for messages
 ---@return (fun(all: mrt.Activations): integer?)?
-function checkpoint.decider(option)
+function checkpoint.decider(option, who)
   if option == nil then return nil end
   if getmetatable(option) == Checkpoint then return option.decide end
   if type(option) ~= "function" then
-    core.fail("value", "compile", ("option 'checkpoint': a policy or a function "
+    core.fail("value", who, ("option 'checkpoint': a policy or a function "
       .. "wanted, got %s"):format(tostring(option)))
   end
   return function(all)

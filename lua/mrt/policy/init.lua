@@ -9,6 +9,15 @@
 ---@field checkpoint mrt.policy.checkpoint
 local policy = {}
 
+--- Read a policy script: a file that returns options of mrt.compile.
+---
+---     local step = mrt.compile(fn, mrt.policy.load "small.lua")
+---@param path string
+---@return table? options  those the file names
+---@return string? message  no such file
+---@return string? code
+function policy.load(path) return require "mrt.policy.script".load(path) end
+
 local modules = { checkpoint = true, swap = true, precision = true }
 
 return setmetatable(policy, { __fields = { modules }, __index = function(t, key)

@@ -1,0 +1,95 @@
+--- checkpoint_policy.lua -- a policy of one's own beside those that come along
+---
+---     mrt examples/checkpoint_policy.lua                  a table
+---     mrt examples/checkpoint_policy.lua --out FILE.svg   a picture as well
+---
+--- A policy says for each activation whether it is kept for the backward pass or
+--- computed again.  It never changes a number: every loss below is the same to the
+--- bit.  `mine` keeps what layers hand on, and of the rest what takes longest to
+--- compute for its bytes.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local argparse = require "argparse"
+local chart = require "mrt.report.chart"
+local core = require "mrt.core"
+local format = require "mrt.format"
+local nn, optim, checkpoint = mrt.nn, mrt.optim, mrt.policy.checkpoint
+
+local parser = argparse("mrt examples/checkpoint_policy.lua", "Checkpoint policies compared.")
+for name, default in pairs { layers = 6, dim = 96, heads = 4, context = 64, batch = 16,
+  steps = 7 } do
+  parser:option("--" .. name):default(tostring(default)):convert(math.tointeger)
+end
+parser:option("--out", "a picture, .svg or .html"):argname "FILE"
+local flags = parser:parse(arg)
+
+local WORTH = 2e-10 -- seconds that a byte must save to be kept
+
+local function mine(value)
+  if value.boundary or value.time / value.bytes > WORTH then return "keep" end
+  return "recompute"
+end
+
+local policies = {
+  { "none()", checkpoint.none() },
+  { "selective()", checkpoint.selective() },
+  { "mine", mine },
+  { "budget(50%)", checkpoint.budget "50%" },
+  { "budget(25%)", checkpoint.budget "25%" },
+  { "every(1)", checkpoint.every(1) },
+  { "sqrt()", checkpoint.sqrt() },
+  { "all()", checkpoint.all() },
+}
+
+-- Train anew under a policy: the plan, the losses' bits, seconds of the fastest step.
+local function train(policy)
+  mrt.seed(1)
+  local model = nn.GPT { vocab = 65, dim = flags.dim, layers = flags.layers,
+    heads = flags.heads, context = flags.context, dropout = 0.1 }
+  local params = model:parameters()
+  local opt = optim.adamw(params, { lr = 1e-3 })
+  local shape = { flags.batch, flags.context }
+  local x, y = mrt.eval(mrt.randint(0, 65, shape), mrt.randint(0, 65, shape))
+  mrt.eval(params)
+  local step = mrt.compile(function(tokens, targets)
+    local loss = nn.cross_entropy(model(tokens), targets)
+    opt:step(mrt.grad(loss, params))
+    return loss
+  end, { checkpoint = policy })
+  local bits, times = {}, {}
+  for i = 1, flags.steps do
+    local began = core.clock()
+    bits[i] = step(x, y):bytes()
+    times[i] = core.clock() - began
+  end
+  table.sort(times)
+  return step:plan(x, y), table.concat(bits), times[1]
+end
+
+print(("GPT, %d layers of %d, batch %d x %d, dropout 0.1; times of a step")
+  :format(flags.layers, flags.dim, flags.batch, flags.context))
+print(("%-14s %11s %11s %12s %12s  %s"):format("policy", "peak", "kept", "predicted",
+  "measured", "losses"))
+
+local predicted = { name = "predicted", bare = true, points = {} }
+local measured = { name = "measured", bare = true, points = {} }
+local base, base_bits, base_time
+for _, entry in ipairs(policies) do
+  local plan, bits, time = train(entry[2])
+  base, base_bits, base_time = base or plan, base_bits or bits, base_time or time
+  local more = { plan.seconds / base.seconds, time / base_time }
+  print(("%-14s %11s %11s %11.2fx %11.2fx  %s"):format(entry[1], format.bytes(plan.peak),
+    format.bytes(plan:kept()), more[1], more[2], bits == base_bits and "same bits" or "OTHER"))
+  predicted.points[#predicted.points + 1] = { plan.peak, more[1] }
+  measured.points[#measured.points + 1] = { plan.peak, more[2] }
+end
+
+if flags.out then
+  assert(chart.save(flags.out, { {
+    title = "A step under eight policies", series = { predicted, measured },
+    x = { label = "peak", bytes = true },
+    y = { label = "time, all kept = 1" } } }))
+  print("written: " .. flags.out)
+end

@@ -1,0 +1,103 @@
+--- fit.lua -- one GPT trained within smaller and smaller memory
+---
+---     mrt examples/fit.lua                     a table
+---     mrt examples/fit.lua --out FILE.svg      a picture as well
+---
+--- `memory = bytes` alone makes the planner find what to compute again.  The peak is
+--- what the step allocates, to the byte, and every loss is the same to the bit.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local argparse = require "argparse"
+local chart = require "mrt.report.chart"
+local core = require "mrt.core"
+local format = require "mrt.format"
+local nn, optim = mrt.nn, mrt.optim
+
+local parser = argparse("mrt examples/fit.lua", "A GPT within less memory.")
+for name, default in pairs { layers = 6, dim = 96, heads = 4, context = 64, batch = 16,
+  steps = 7 } do
+  parser:option("--" .. name):default(tostring(default)):convert(math.tointeger)
+end
+parser:option("--percent", "budgets, of the whole peak"):default "100,80,65,50,40,30,22,15"
+parser:option("--out", "a picture, .svg or .html"):argname "FILE"
+local flags = parser:parse(arg)
+
+-- A step to train anew, and its plan.
+local function prepare(memory)
+  mrt.seed(1)
+  local model = nn.GPT { vocab = 65, dim = flags.dim, layers = flags.layers,
+    heads = flags.heads, context = flags.context, dropout = 0.1 }
+  local params = model:parameters()
+  local opt = optim.adamw(params, { lr = 1e-3 })
+  local shape = { flags.batch, flags.context }
+  local x, y = mrt.eval(mrt.randint(0, 65, shape), mrt.randint(0, 65, shape))
+  mrt.eval(params)
+  local step = mrt.compile(function(tokens, targets)
+    local loss = nn.cross_entropy(model(tokens), targets)
+    opt:step(mrt.grad(loss, params))
+    return loss
+  end, { memory = memory })
+  return step:plan(x, y), function() return step(x, y) end
+end
+
+-- Bits of the losses, seconds of the fastest step, bytes allocated at most.
+local function measure(run, inputs, before)
+  local bits, times = {}, {}
+  mrt.memory { reset = true }
+  for i = 1, flags.steps do
+    local began = core.clock()
+    local loss = run()
+    bits[i] = loss:bytes()
+    loss:free()
+    times[i] = core.clock() - began
+  end
+  table.sort(times)
+  return table.concat(bits), times[1],
+    mrt.memory().peak - inputs - before
+end
+
+local function now()
+  collectgarbage()
+  collectgarbage()
+  return mrt.memory().now
+end
+
+print(("GPT, %d layers of %d, batch %d x %d, AdamW"):format(flags.layers, flags.dim,
+  flags.batch, flags.context))
+print(("%7s %11s %11s %11s %10s %10s %10s  %s"):format("budget", "bytes", "peak",
+  "allocated", "predicted", "measured", "planning", "losses"))
+
+local predicted = { name = "predicted", dashed = true, points = {} }
+local measured = { name = "measured", points = {} }
+local base
+for percent in flags.percent:gmatch "%d+" do
+  local before = now()
+  local budget = base and base.peak * tonumber(percent) // 100
+  local began = core.clock()
+  local ok, plan, run = pcall(prepare, budget)
+  local planning = core.clock() - began
+  if not ok then
+    if plan.code ~= "budget" then error(plan, 0) end
+    print(("%6s%% %11s  %s"):format(percent, format.bytes(budget),
+      plan.message:match "^[^\n]*"))
+    break
+  end
+  local bits, time, allocated = measure(run, plan.inputs, before)
+  base = base or { peak = plan.peak, bits = bits, seconds = plan.seconds, time = time }
+  local more = { plan.seconds / base.seconds, time / base.time }
+  print(("%6s%% %11s %11s %11s %9.2fx %9.2fx %7.0f ms  %s"):format(percent,
+    format.bytes(budget or plan.peak), format.bytes(plan.peak), format.bytes(allocated),
+    more[1], more[2], planning * 1e3, bits == base.bits and "same bits" or "OTHER"))
+  predicted.points[#predicted.points + 1] = { plan.peak / base.peak * 100, more[1] }
+  measured.points[#measured.points + 1] = { plan.peak / base.peak * 100, more[2] }
+end
+print(("a step with all kept: %.2f ms"):format(base.time * 1e3))
+
+if flags.out then
+  assert(chart.save(flags.out, { { title = "Time of a step against its peak",
+    series = { predicted, measured }, x = { label = "peak, % of all kept" },
+    y = { label = "time, all kept = 1" } } }))
+  print("written: " .. flags.out)
+end

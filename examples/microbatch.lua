@@ -1,0 +1,85 @@
+--- microbatch.lua -- tokens a second against the rows computed at once
+---
+---     mrt examples/microbatch.lua                  a table
+---     mrt examples/microbatch.lua --out FILE.svg   a picture as well
+---
+--- Small micro-batches take less memory, but read every weight for fewer rows: below
+--- some size the flops done for each byte moved, the arithmetic intensity, no longer
+--- keep the machine busy, and throughput falls.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local argparse = require "argparse"
+local chart = require "mrt.report.chart"
+local core = require "mrt.core"
+local format = require "mrt.format"
+local nn, optim = mrt.nn, mrt.optim
+
+local parser = argparse("mrt examples/microbatch.lua", "Throughput against micro-batch.")
+for name, default in pairs { layers = 3, dim = 256, heads = 4, context = 32, most = 32 } do
+  parser:option("--" .. name):default(tostring(default)):convert(math.tointeger)
+end
+parser:option("--seconds", "to measure each size"):default "1.5":convert(tonumber)
+parser:option("--out", "a picture, .svg or .html"):argname "FILE"
+local flags = parser:parse(arg)
+
+mrt.seed(1)
+local model = nn.GPT { vocab = 65, dim = flags.dim, layers = flags.layers,
+  heads = flags.heads, context = flags.context }
+local params = model:parameters()
+local opt = optim.adamw(params, { lr = 1e-3 })
+local step = mrt.compile(function(tokens, targets)
+  local loss = nn.cross_entropy(model(tokens), targets)
+  opt:step(mrt.grad(loss, params))
+  return loss
+end)
+
+local function flop_per_byte(plan)
+  local flops, bytes = 0, 0
+  for _, s in ipairs(plan:steps()) do flops, bytes = flops + s.flops, bytes + s.bytes end
+  return flops / bytes
+end
+
+-- The fastest of as many steps as fit into the time, at least three.
+local function seconds(x, y)
+  step(x, y):item()
+  local times, began = {}, core.clock()
+  repeat
+    local before = core.clock()
+    step(x, y):item()
+    times[#times + 1] = core.clock() - before
+  until #times >= 3 and core.clock() - began >= flags.seconds
+  table.sort(times)
+  return times[1]
+end
+
+print(("GPT, %d layers of %d, sequences of %d tokens"):format(flags.layers, flags.dim,
+  flags.context))
+print(("%6s %11s %14s %14s %14s"):format("rows", "peak", "flop per byte", "predicted/s",
+  "measured/s"))
+local predicted = { name = "predicted", dashed = true, points = {} }
+local measured = { name = "measured", points = {} }
+local work = { name = "flop per byte", points = {} }
+local rows = 1
+while rows <= flags.most do
+  local shape = { rows, flags.context }
+  local x, y = mrt.eval(mrt.randint(0, 65, shape), mrt.randint(0, 65, shape))
+  local plan, tokens, n = step:plan(x, y), rows * flags.context, #work.points + 1
+  work.points[n] = { rows, flop_per_byte(plan) }
+  predicted.points[n] = { rows, tokens / plan.seconds }
+  measured.points[n] = { rows, tokens / seconds(x, y) }
+  print(("%6d %11s %14.1f %14s %14s"):format(rows, format.bytes(plan.peak), work.points[n][2],
+    format.rate(predicted.points[n][2]), format.rate(measured.points[n][2])))
+  rows = rows * 2
+end
+
+if flags.out then
+  local x = { label = "rows of a micro-batch", log = true }
+  assert(chart.save(flags.out, {
+    { title = "Tokens a second", series = { predicted, measured }, x = x,
+      y = { label = "tokens a second" } },
+    { title = "Arithmetic intensity", series = { work }, x = x,
+      y = { label = "flop per byte moved" } } }))
+  print("written: " .. flags.out)
+end
