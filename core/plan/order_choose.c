@@ -24,7 +24,7 @@ enum {
   NEAR = 32,          /* only a short one if it is that part above it, */
   ENOUGH = 4,         /* or if so many starts have led to the same peak */
   WALKS = 5,          /* and that did not help; else so many, or fewer, */
-  IDLE = 2,           /* until so many in turn have not helped */
+  IDLE = 2,           /* until so many in turn, of tiny graphs one, have not */
   SHORT = 8,          /* how much shorter the first is */
   WORK_WALK = 64,     /* positions a walk looks at, times nodes squared */
   WALK_NODES = 250,   /* nodes beyond which all walks together do no more */
@@ -133,10 +133,11 @@ static int walks(const ordering *o) {
 static mrt_status try_walks(ordering *o) {
   int64_t n = o->flow->nodes < WALK_NODES ? o->flow->nodes : WALK_NODES;
   int64_t work = WORK_WALK * n * n;
+  int patience = o->effort * (n <= MRT_EXACT_NODES ? 1 : IDLE);
   if (o->effort <= 1 && within(o, CLOSE)) return MRT_OK;
   MRT_TRY(walk(o, 0, work / SHORT));
   for (int i = 0, idle = 0, most = walks(o);
-       i < most && idle < IDLE * o->effort && o->peak > o->floor; i++) {
+       i < most && idle < patience && o->peak > o->floor; i++) {
     int64_t before = o->peak;
     MRT_TRY(walk(o, (uint64_t)i + 1, work));
     idle = o->peak < before ? 0 : idle + 1;
