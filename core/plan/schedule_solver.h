@@ -54,7 +54,7 @@ typedef struct mrt_solver {
   int *across;        /* gaps across a run */
   int *again, agains; /* runs that are not first ones */
   int *tabu, round;   /* by value: not dropped until this round */
-  int most;           /* runs in a line */
+  int most;           /* runs in a line, about: at most `ops` more */
   int *best, bests;   /* operators of the best line */
   double best_cost, best_price;
   double goal;        /* a cost at which to stop */
