@@ -81,7 +81,7 @@ static mrt_status solve(mrt_solver *s, mrt_schedule *out) {
   for (int i = 0; i < MRT_SCHEDULE_STARTS && !l->failed; i++) {
     bool done = s->best_cost < INFINITY;
     if (s->best_cost <= s->goal || l->worked > (done ? 1 : 2) * most) break;
-    if (done && (i >= MRT_SCHEDULE_FIRST_STARTS || s->only_fit)) break;
+    if (done && s->only_fit) break;
     mrt_solver_clear(s);
     MRT_TRY(begin(s, i, out));
   }

@@ -3,9 +3,9 @@
  *   method  Lagrange's bound.  Let a byte at the first run of operator t have
  *           a price.  What is above the budget in program order must be paid
  *           for, less what dropping values saves: a value dropped between two
- *           of its accesses is made again between them, so a gap saves at most
- *           the price of its bytes less that run's cost.  An operator of several
- *           outputs is shared by them, by bytes.  For any prices
+ *           of its accesses is made again between them, so a gap saves at
+ *           most the price of its bytes less that run's cost.  An operator of
+ *           several outputs is shared by them, by bytes.  For any prices
  *
  *             extra cost >= sum of price * excess
  *                           - sum over gaps of max(0, bytes * prices - cost)

@@ -192,7 +192,7 @@ static bool relieve(mrt_solver *s, int run) {
   int count = best_choices(s, run);
   if (count > s->batch) count = s->batch;
   if (count > 1) qsort(s->choice, (size_t)count, sizeof *s->choice, last_made);
-  for (int i = 0; i < count && !l->failed; i++) {
+  for (int i = 0; i < count && !l->failed && l->length <= s->most; i++) {
     mrt_split *c = &s->choice[i];
     if (!l->run[run].there) break;
     if (i > 0 && mrt_line_bytes(l, run) <= s->budget) break;

@@ -20,13 +20,12 @@
 
 enum {
   MRT_SCHEDULE_STARTS = 9,
-  MRT_SCHEDULE_FIRST_STARTS = 5, /* the others if none of these does */
-  MRT_SCHEDULE_RUNS = 12,        /* so many times as many runs as operators */
+  MRT_SCHEDULE_RUNS = 12, /* so many times as many runs as operators */
   /* What is touched: of a run, a gap, an access. */
   MRT_SCHEDULE_START_WORK = 200000000,  /* of one start, at most */
-  MRT_SCHEDULE_STARTS_WORK = 320000000, /* no start begins after; twice as much
+  MRT_SCHEDULE_STARTS_WORK = 240000000, /* no start begins after; twice as much
                                            while none of them does */
-  MRT_SCHEDULE_SEARCH_WORK = 120000000
+  MRT_SCHEDULE_SEARCH_WORK = 80000000
 };
 
 /* A value that lives past a run, to be made again at `at`, at `next` (which
@@ -55,7 +54,7 @@ typedef struct mrt_solver {
   int *across;        /* gaps across a run */
   int *again, agains; /* runs that are not first ones */
   int *tabu, round;   /* by value: not dropped until this round */
-  int most;           /* runs in a line */
+  int most;           /* runs in a line, about: at most `ops` more */
   int *best, bests;   /* operators of the best line */
   double best_cost, best_price;
   double goal;        /* a cost at which to stop */
