@@ -2,7 +2,6 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local core = require "mrt.core"
 local about = require "mrt.report.about"
 local format = require "mrt.format"
 
@@ -64,7 +63,12 @@ function budget.explain(err, given, replan)
   local ok, plan = pcall(replan, { memory = needed })
   if ok then alive(plan, lines) end
   lines[#lines + 1] = next_lever(needed, given, replan)
-  core.fail("budget", "compile", table.concat(lines, "\n"))
+  local message = table.concat(lines, "\n")
+  local from, to = err.text:find(err.message, 1, true)
+  err.text = from and err.text:sub(1, from - 1) .. message .. err.text:sub(to + 1)
+    or message
+  err.message = message
+  error(err, 0)
 end
 
 --- The number of micro-batches that makes the step quickest within the budget:
