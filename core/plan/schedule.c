@@ -86,8 +86,8 @@ static mrt_status solver_new(mrt_solver *s) {
   s->best = MRT_NEW(arena, int, s->most + p->ops + 1);
   s->round = 1;
   s->best_cost = INFINITY;
-  if (!s->op || !s->mark || !s->over || !s->excess || !s->across || !s->choice || !s->tabu ||
-      !s->again || !s->best)
+  if (!s->op || !s->mark || !s->over || !s->excess || !s->across ||
+      !s->choice || !s->tabu || !s->again || !s->best)
     return MRT_ENOMEM;
   return MRT_OK;
 }

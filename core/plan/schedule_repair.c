@@ -106,8 +106,7 @@ static bool may_drop(const mrt_solver *s, int value) {
 static void weigh_all(mrt_solver *s, int run, mrt_split *c, double limit) {
   weigh(s, c, c->next, limit);
   int at = earlier(s, c->value, c->next);
-  if (at >= 0 && mrt_line_is_before(&s->line, run, at))
-    weigh(s, c, at, limit);
+  if (at >= 0 && mrt_line_is_before(&s->line, run, at)) weigh(s, c, at, limit);
   at = roomy(s, c->value, run, c->next);
   if (at >= 0) weigh(s, c, at, limit);
 }
@@ -124,7 +123,8 @@ static int list_choices(mrt_solver *s, int run) {
     if (!may_drop(s, a->value)) continue;
     int next = l->access[a->after].run;
     list[count] = (mrt_split){ a->value, a->run, next, -1, INFINITY };
-    double score = l->p->cost[l->maker[a->value]] / relief(s, &list[count], next);
+    double score =
+        l->p->cost[l->maker[a->value]] / relief(s, &list[count], next);
     if (score < least) {
       mrt_split first = list[count];
       list[count] = list[0];

@@ -32,13 +32,13 @@ typedef struct mrt_split {
 typedef struct mrt_solver {
   mrt_line line;
   int64_t budget;
-  int64_t work;       /* line.worked at which searches end */
-  double price;       /* of a byte above the budget during one run */
-  int window;         /* repair the worst of so many runs above the budget */
-  int batch;          /* values dropped there at once */
+  int64_t work;      /* line.worked at which searches end */
+  double price;      /* of a byte above the budget during one run */
+  int window;        /* repair the worst of so many runs above the budget */
+  int batch;         /* values dropped there at once */
   mrt_split *choice; /* of values across a run */
-  double learn;       /* how fast the price follows what is paid */
-  double noise;       /* of choices, 0: none */
+  double learn;      /* how fast the price follows what is paid */
+  double noise;      /* of choices, 0: none */
   uint64_t random;
   int *op, ops;       /* what a split runs again */
   int *mark, stamp;   /* by op: in this split */
@@ -50,7 +50,7 @@ typedef struct mrt_solver {
   int most;           /* runs in a line */
   int *best, bests;   /* operators of the best line */
   double best_cost, best_price;
-  int64_t least;      /* the least peak found */
+  int64_t least; /* the least peak found */
 } mrt_solver;
 
 /* EVALUE for a problem that is none. */

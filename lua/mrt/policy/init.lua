@@ -7,6 +7,7 @@
 
 ---@class mrt.policy
 ---@field checkpoint mrt.policy.checkpoint
+---@field swap mrt.policy.swap
 local policy = {}
 
 local modules = { checkpoint = true, swap = true, precision = true }
