@@ -12,7 +12,8 @@
  *   state.c    variables, assignment, updates, evaluation
  *   grad.c     gradients, and custom ones written in Lua
  *   plan.c     traces, plans, the spaces they share
- *   policy.c   checkpoint policies written in Lua
+ *   policy.c   checkpoint and swap policies written in Lua
+ *   transfers.c copies of a plan between tiers
  *   batch.c    how a traced function's values depend on the batch
  *   describe.c plans as Lua tables
  *   operators.c operators as Lua tables
@@ -192,6 +193,9 @@ typedef struct mrt_policy_call {
 /* A mrt_checkpoint_policy; `user` is a mrt_policy_call.  An error of the
  * function waits to be raised again. */
 mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked);
+/* The same for a mrt_swap_policy. */
+mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
+                               bool *swap);
 
 /* ---- what each file adds to the module table on top ---------------------- */
 
@@ -215,5 +219,7 @@ mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg);
 extern const luaL_Reg mrt_plan_descriptions[];
 /* device.c: push a device's figures as a table. */
 void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d);
+/* transfers.c: more of them. */
+extern const luaL_Reg mrt_plan_transfers[];
 
 #endif

@@ -21,7 +21,7 @@ static void set_passes(lua_State *L, const mrt_plan_info *info) {
 static int plan_info(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_plan_info i = mrt_plan_get_info(mrt_lua_check_plan(L, m, 1));
-  lua_createtable(L, 0, 18);
+  lua_createtable(L, 0, 19);
   set_integer(L, "peak", (int64_t)i.peak);
   set_integer(L, "persistent", (int64_t)i.persistent);
   set_integer(L, "transient", (int64_t)i.transient);
@@ -30,6 +30,7 @@ static int plan_info(lua_State *L) {
   set_integer(L, "working_set", (int64_t)i.working_set);
   set_integer(L, "order_free_bound", (int64_t)i.order_free_bound);
   set_integer(L, "inputs", (int64_t)i.inputs);
+  set_integer(L, "slow", (int64_t)i.slow);
   set_integer(L, "input_count", i.inputs_count);
   set_integer(L, "output_count", i.outputs_count);
   set_integer(L, "nodes_traced", i.nodes_traced);
@@ -37,6 +38,7 @@ static int plan_info(lua_State *L) {
   set_integer(L, "peak_step", i.peak_step + 1);
   set_number(L, "flops", i.flops);
   set_number(L, "seconds", i.seconds);
+  set_number(L, "stall", i.stall);
   set_passes(L, &i);
   return 1;
 }
@@ -115,7 +117,7 @@ static const char *kind_name(mrt_value_kind kind) {
     [MRT_VALUE_INPUT] = "input",       [MRT_VALUE_VARIABLE] = "variable",
     [MRT_VALUE_CONSTANT] = "constant", [MRT_VALUE_ACTIVATION] = "activation",
     [MRT_VALUE_GRADIENT] = "gradient", [MRT_VALUE_WORKSPACE] = "workspace",
-    [MRT_VALUE_OUTPUT] = "output",
+    [MRT_VALUE_OUTPUT] = "output",     [MRT_VALUE_SWAPPED] = "swapped",
   };
   return names[kind];
 }

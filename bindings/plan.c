@@ -198,8 +198,13 @@ static int make_plan(lua_State *L, bool last) {
   mrt_plan_options options = read_options(L, 3);
   read_measured(L, 3, &options);
   mrt_space **space = luaL_testudata(L, 4, SPACE);
-  mrt_policy_call policy;
-  if (lua_istable(L, 3)) read_budget(L, m, 3, &options, &policy);
+  mrt_policy_call policy, swapping;
+  mrt_swap_policy swap = { mrt_lua_swap_policy, &swapping };
+  if (lua_istable(L, 3)) {
+    read_budget(L, m, 3, &options, &policy);
+    if (lua_getfield(L, 3, "swap") == LUA_TFUNCTION) options.swap = &swap;
+    swapping = (mrt_policy_call){ L, m, lua_gettop(L) };
+  }
   options.part = mrt_lua_to_batch(L, 5);
   lua_Integer inputs = luaL_checkinteger(L, 1);
   luaL_argcheck(L, inputs >= 0 && inputs <= MRT_LONGEST_LIST, 1,
@@ -457,6 +462,7 @@ void mrt_plan_open(lua_State *L, mrt_binding *m) {
   lua_createtable(L, 0, 8);
   mrt_binding_register(L, m, methods);
   mrt_binding_register(L, m, mrt_plan_descriptions);
+  mrt_binding_register(L, m, mrt_plan_transfers);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
   mrt_binding_register(L, m, functions);

@@ -1,7 +1,7 @@
-/* policy.c -- checkpoint policies written in Lua
+/* policy.c -- checkpoint and swap policies written in Lua
  *
  * The core asks about all activations at once; they become a list of tables
- * that the function answers in place.
+ * that the function answers in place.  Variables are asked about one by one.
  *
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
@@ -103,16 +103,54 @@ static int ask(lua_State *L) {
   return 0;
 }
 
-mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked) {
-  mrt_policy_call *call = user;
+/* Run answer(question, the policy's function); its error is carried. */
+static mrt_status protect(const mrt_policy_call *call, lua_CFunction answer,
+                          void *question) {
   lua_State *L = call->L;
-  question q = { call, asked };
   if (!lua_checkstack(L, 4)) return MRT_ENOMEM;
-  lua_pushcfunction(L, ask);
-  lua_pushlightuserdata(L, &q);
+  lua_pushcfunction(L, answer);
+  lua_pushlightuserdata(L, question);
   lua_pushvalue(L, call->function);
   if (lua_pcall(L, 2, 0, 0) == LUA_OK) return MRT_OK;
   lua_rawsetp(L, LUA_REGISTRYINDEX, &call->m->carried);
   call->m->carried = true;
   return MRT_EVALUE;
+}
+
+mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked) {
+  question q = { user, asked };
+  return protect(user, ask, &q);
+}
+
+/* ---- variables ----------------------------------------------------------- */
+
+typedef struct variable_question {
+  const mrt_variable_info *variable;
+  bool *swap;
+} variable_question;
+
+/* swap = function(variable) */
+static int ask_variable(lua_State *L) {
+  variable_question *q = lua_touserdata(L, 1);
+  const mrt_variable_info *v = q->variable;
+  char type[256];
+  mrt_type_print(&v->type, type, sizeof type);
+  lua_createtable(L, 0, 8);
+  set_text(L, "name", v->name);
+  set_text(L, "file", v->file);
+  set_integer(L, "line", v->line);
+  set_text(L, "type", type);
+  set_text(L, "role", v->weight ? "weight" : "optimizer");
+  set_integer(L, "bytes", (int64_t)v->bytes);
+  set_integer(L, "first_use", v->first + 1);
+  set_integer(L, "last_use", v->last + 1);
+  lua_call(L, 1, 1);
+  *q->swap = lua_toboolean(L, -1);
+  return 0;
+}
+
+mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
+                               bool *swap) {
+  variable_question q = { v, swap };
+  return protect(user, ask_variable, &q);
 }

@@ -1,7 +1,8 @@
 /* read.c -- tables, numbers and bytes from tensors
  *
  * Each of these computes what is still pending; inside a trace that is
- * refused, at the line that asked.
+ * refused, at the line that asked.  A swapped variable leaves memory again
+ * once it is read whole.
  *
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
@@ -40,7 +41,9 @@ static int item(lua_State *L) {
     return mrt_lua_fail(L, m, MRT_ESHAPE, "item",
                         "%s, one element wanted (see totable)", text);
   }
-  push_element(L, evaluated(L, m, "item"), 0);
+  mrt_tensor *t = evaluated(L, m, "item");
+  push_element(L, t, 0);
+  mrt_tensor_leave(t);
   return 1;
 }
 
@@ -65,15 +68,18 @@ static void push_nested(lua_State *L, const mrt_tensor *t, int depth,
 static int totable(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   int64_t next = 0;
-  push_nested(L, evaluated(L, m, "totable"), 0, &next);
+  mrt_tensor *t = evaluated(L, m, "totable");
+  push_nested(L, t, 0, &next);
+  mrt_tensor_leave(t);
   return 1;
 }
 
 /* bytes(): row-major, little-endian. */
 static int bytes(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
-  const mrt_tensor *t = evaluated(L, m, "bytes");
+  mrt_tensor *t = evaluated(L, m, "bytes");
   lua_pushlstring(L, mrt_tensor_data(t), mrt_type_bytes(mrt_tensor_type(t)));
+  mrt_tensor_leave(t);
   return 1;
 }
 

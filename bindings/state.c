@@ -120,6 +120,38 @@ static int set_budget(lua_State *L) {
   return 0;
 }
 
+static int set_swap_folder(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  if (lua_type(L, 1) != LUA_TSTRING)
+    return mrt_lua_fail(L, m, MRT_EVALUE, "swap_folder",
+                        "a path wanted, got %s", mrt_lua_show(L, 1));
+  const char *path = lua_tostring(L, 1);
+  MRT_CHECK(L, m, "swap_folder", mrt_set_swap_folder(m->ctx, path));
+  return 0;
+}
+
+/* measure_slow(bytes): bytes per second to and from the slow tier. */
+static int measure_slow(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  lua_Integer bytes = luaL_checkinteger(L, 1);
+  luaL_argcheck(L, bytes > 0, 1, "not a number of bytes");
+  mrt_slow_rates rates;
+  MRT_CHECK(L, m, "measure_slow",
+            mrt_measure_slow(m->ctx, (size_t)bytes, &rates));
+  lua_createtable(L, 0, 5);
+  lua_pushnumber(L, rates.latency);
+  lua_setfield(L, -2, "latency");
+  lua_pushnumber(L, rates.out);
+  lua_setfield(L, -2, "out");
+  lua_pushnumber(L, rates.in);
+  lua_setfield(L, -2, "in");
+  lua_pushnumber(L, rates.out_shared);
+  lua_setfield(L, -2, "out_shared");
+  lua_pushnumber(L, rates.in_shared);
+  lua_setfield(L, -2, "in_shared");
+  return 1;
+}
+
 static void set_count(lua_State *L, const char *key, size_t value) {
   lua_pushinteger(L, (lua_Integer)value);
   lua_setfield(L, -2, key);
@@ -139,6 +171,7 @@ static int info(lua_State *L) {
   set_count(L, "bytes_now", i.bytes_now);
   set_count(L, "bytes_peak", i.bytes_peak);
   set_count(L, "alignment", i.alignment);
+  set_count(L, "bytes_slow", i.bytes_slow);
   return 1;
 }
 
@@ -156,6 +189,8 @@ void mrt_state_open(lua_State *L, mrt_binding *m) {
     { "seed", seed },
     { "set_poison", set_poison },
     { "set_budget", set_budget },
+    { "swap_folder", set_swap_folder },
+    { "measure_slow", measure_slow },
     { "info", info },
     { "reset_peak", reset_peak },
     { NULL, NULL },

@@ -162,6 +162,19 @@ MRT_API size_t mrt_available(const mrt_context *ctx);
  * (ENOMEM): from now on so many bytes, instead of asking the device; 0: ask;
  * SIZE_MAX: nothing is refused. */
 MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes);
+/* Make the file that values are swapped to in this folder; by default the first
+ * step that swaps makes it in $TMPDIR or /tmp.  It has no name and dies with the
+ * process.  ESTATE when there is one already, EDEVICE when it cannot be. */
+MRT_API mrt_status mrt_set_swap_folder(mrt_context *ctx, const char *path);
+/* Bytes per second of copies to and from the slow tier. */
+typedef struct mrt_slow_rates {
+  double latency; /* seconds of a small copy */
+  double out, in;
+  double out_shared, in_shared; /* while the other direction is busy too */
+} mrt_slow_rates;
+/* Measure them by copying about `nbytes` each way, alone and together. */
+MRT_API mrt_status mrt_measure_slow(mrt_context *ctx, size_t nbytes,
+                                    mrt_slow_rates *rates);
 /* Restart the random numbers: same seed, same program, same bits. */
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed);
 
@@ -171,7 +184,8 @@ typedef struct mrt_context_info {
   const char *libraries; /* "OpenMP" */
   size_t bytes_now;      /* tensor bytes requested from the device */
   size_t bytes_peak;
-  size_t alignment; /* what the device allocates is a multiple of it */
+  size_t alignment;  /* what the device allocates is a multiple of it */
+  size_t bytes_slow; /* of the slow tier */
 } mrt_context_info;
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx);
 /* Set bytes_peak back to bytes_now. */
@@ -262,8 +276,11 @@ MRT_API const char *mrt_tensor_origin(const mrt_tensor *t, int *line);
 MRT_API void mrt_tensor_ref(mrt_tensor *t);
 MRT_API void mrt_tensor_unref(mrt_tensor *t); /* NULL is fine */
 /* The numbers, row-major, after mrt_eval; NULL while pending.  Borrowed until
- * the tensor is assigned or freed. */
+ * the tensor is assigned, freed or left, or a plan runs that swaps it. */
 MRT_API const void *mrt_tensor_data(const mrt_tensor *t);
+/* The reader is done: the numbers of a variable that is swapped, which
+ * mrt_eval has brought to memory, may leave it again. */
+MRT_API void mrt_tensor_leave(mrt_tensor *t);
 /* Element i as a double or an int64 (bool as 0 or 1); t is evaluated. */
 MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i);
 MRT_API int64_t mrt_tensor_integer(const mrt_tensor *t, int64_t i);
@@ -396,6 +413,26 @@ typedef struct mrt_measured {
   double seconds;
 } mrt_measured;
 
+/* A variable that a plan reads, for a swap policy to judge. */
+typedef struct mrt_variable_info {
+  const char *name; /* may be NULL */
+  const char *file;
+  int line;
+  mrt_type type;
+  size_t bytes;
+  bool weight;     /* a result or a gradient depends on it; or else only
+                      updates do: optimizer state */
+  int first, last; /* steps that use it, before copies are added */
+} mrt_variable_info;
+
+/* Which variables live in the slow tier between their uses?  Asked once for
+ * each while planning.  A failure of `choose` fails the plan; its message is
+ * the host's. */
+typedef struct mrt_swap_policy {
+  mrt_status (*choose)(void *user, const mrt_variable_info *v, bool *swap);
+  void *user;
+} mrt_swap_policy;
+
 enum { MRT_MOST_EFFORT = 1000 };
 
 typedef struct mrt_batch mrt_batch; /* see below */
@@ -412,6 +449,7 @@ typedef struct mrt_plan_options {
   size_t memory;         /* a budget for the peak; 0: none */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
                             left halfway, and it runs with mrt_plan_run_part */
+  const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */
   const char *name;
   const mrt_measured *measured; /* instead of predictions, by rising key */
   int measured_count;
@@ -478,6 +516,7 @@ typedef struct mrt_plan_info {
   size_t outputs;
   size_t lower_bound; /* largest sum of live bytes at any node + the rest */
   size_t inputs;      /* the caller's own arguments; not in peak */
+  size_t slow;        /* in the slow tier; not in peak */
   int inputs_count, outputs_count;
   int nodes_traced, nodes; /* before and after optimisation */
   int nodes_after[8];      /* after each optimisation, see pass names */
@@ -488,6 +527,7 @@ typedef struct mrt_plan_info {
   size_t order_free_bound; /* no order of these nodes does with less; beyond
                               20,000 nodes it is working_set */
   double seconds;          /* predicted, of one run */
+  double stall;            /* of these, waiting for copies */
 } mrt_plan_info;
 MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
 /* What the plan was made for; lives as long as the plan. */
@@ -516,7 +556,9 @@ typedef enum mrt_value_kind {
   MRT_VALUE_ACTIVATION, /* forward */
   MRT_VALUE_GRADIENT,   /* backward */
   MRT_VALUE_WORKSPACE,
-  MRT_VALUE_OUTPUT
+  MRT_VALUE_OUTPUT,
+  MRT_VALUE_SWAPPED /* in the slow tier: a variable's home, or a value that
+                       left the arena for a while */
 } mrt_value_kind;
 
 /* One block of memory of the plan: a value and what shares its place. */
@@ -542,6 +584,28 @@ typedef struct mrt_operand_info {
 } mrt_operand_info;
 MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
                                               int i);
+
+/* A copy between the arena and the slow tier, beside the steps between. */
+typedef struct mrt_transfer_info {
+  bool out;       /* or else in */
+  int fast, slow; /* values: the block in the arena, the one behind */
+  size_t bytes;
+  int start, wait; /* steps */
+  double seconds;  /* predicted: of the copy alone, */
+  double beside;   /* of the steps between, */
+  double stall;    /* and spent waiting for it */
+} mrt_transfer_info;
+MRT_API int mrt_plan_transfer_count(const mrt_plan *plan);
+MRT_API mrt_transfer_info mrt_plan_get_transfer(const mrt_plan *plan, int i);
+/* Seconds that one run will wait for copies, with other figures than the
+ * plan's own where they are given: seconds of each step without waiting, rates
+ * of copies.  Fills stalls[], by transfer, unless it is NULL. */
+MRT_API mrt_status mrt_plan_predict_stall(const mrt_plan *plan,
+                                          const double *seconds,
+                                          const mrt_slow_rates *rates,
+                                          double *stalls, double *total);
+/* Seconds that the last run spent waiting for copies. */
+MRT_API double mrt_plan_stalled(const mrt_plan *plan);
 /* Print the planned graph, one node a line, into a new string of *size bytes
  * from the context's allocator; free it with mrt_text_free. */
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text);

@@ -6,7 +6,8 @@ local rows = require "support.rows"
 local samples = rows.all()
 
 -- What has no samples of its own: made by the library, or drawn at random.
-local apart = { fused = true, custom = true, rand = true, randn = true, randint = true,
+local apart = { fused = true, swap_out = true, swap_in = true, swap_wait = true,
+                 custom = true, rand = true, randn = true, randint = true,
                 dropout = true }
 
 local function where(row, k, real)

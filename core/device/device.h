@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "device/kernel.h"
+#include "device/tier.h"
 
 typedef struct mrt_device {
   const char *name;      /* "cpu" */
@@ -27,6 +28,9 @@ typedef struct mrt_device {
                               mrt_dtype dtype);
   /* Declared figures: a function of this description alone. */
   void (*describe)(const struct mrt_device *device, mrt_device_profile *to);
+  /* The memory behind this one. */
+  mrt_status (*open_tier)(const char *folder, const mrt_allocator *a,
+                          mrt_tier **tier, mrt_error *e);
   const void *tables; /* the device's own */
 } mrt_device;
 

@@ -9,10 +9,11 @@
 #ifndef MRT_DEVICE_KERNEL_H
 #define MRT_DEVICE_KERNEL_H
 
-#include "mrt.h"
+#include "device/tier.h"
 
 /* A value as the kernel sees it.  strides are in elements; a row that does not
- * list an input in `strided` gets it contiguous, outputs always are. */
+ * list an input in `strided` gets it contiguous, outputs always are.  Of a
+ * value in the slow tier `data` is the offset there. */
 typedef struct mrt_operand {
   void *data;
   mrt_type type;
@@ -28,6 +29,12 @@ typedef struct mrt_run {
   int fault;      /* 0, or 1 + the step that met an index out of range */
   int64_t bad_id; /* that index, and how many there are */
   int64_t bad_limit;
+  /* of a plan that swaps */
+  mrt_tier *tier;
+  uint64_t *copies; /* by transfer: its number on its lane */
+  int lost;         /* 0, or 1 + the step that waited for a copy that failed */
+  int lost_code;    /* errno */
+  double stalled;   /* seconds spent waiting for copies */
 } mrt_run;
 
 typedef struct mrt_call {

@@ -24,10 +24,9 @@ static mrt_status walk(const mrt_graph *g, int *made, int *overwritten,
           overwritten[v->base->id] != made[v->id])
         return fail(g, i, "reads an old version of a variable", e);
     }
-    bool update = mrt_node_is_update(n);
     for (int k = 0; k < n->nout; k++) {
       made[n->out[k]->id] = i + 1;
-      if (update && k < n->op->updates)
+      if (n->out[k]->base != n->out[k])
         overwritten[n->out[k]->base->id] = i + 1;
     }
   }

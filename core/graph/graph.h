@@ -38,6 +38,8 @@ typedef struct mrt_value {
   int64_t offset;
   int64_t strides[MRT_MAX_RANK];
 
+  bool slow;   /* of a base: it lies in the slow tier */
+  bool away;   /* of a base: it is to go there between its uses */
   int slot;    /* of a base: its place in memory (plan/plan.h), or -1 */
   int uses;    /* scratch of passes: how many inputs and outputs it is */
   void *other; /* scratch of one pass */
@@ -69,6 +71,7 @@ typedef struct mrt_graph {
   int output_count;
   mrt_tensor **held; /* leaves' tensors, dropped with the graph */
   int held_count, held_room;
+  int transfer_count;   /* copies between tiers, numbered */
   mrt_tensor **outside; /* of capture: pending tensors made before first_id */
   int outside_count, outside_room;
 } mrt_graph;

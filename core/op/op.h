@@ -36,6 +36,8 @@ typedef enum mrt_trait {
   MRT_PRODUCT = 2048,   /* linear in each input alone */
   MRT_QUOTIENT = 4096,  /* linear in input 0, in the inverse of input 1 */
   MRT_BATCH_STATISTICS = 8192, /* a row's result depends on the other rows */
+  MRT_SWAPS = 16384, /* begins a copy between its input and its output */
+  MRT_WAITS = 32768, /* ends the copy between its inputs */
 } mrt_trait;
 
 /* How it behaves in narrow precision. */

@@ -4,7 +4,8 @@
  *   method    Walk the steps with a map from bytes to the value written there
  *             last: each node's inputs must still be whole, and its outputs
  *             then own their bytes.  Knows offsets only; nothing of lifetimes,
- *             of in-place rules or of how they were found.
+ *             of in-place rules or of how they were found.  What is behind the
+ *             arena, in the slow tier, is told from it by FAR.
  *   cost      O(operands * log slots)
  *
  * SPDX-License-Identifier: MIT */
@@ -76,9 +77,20 @@ static int set_find(const set *s, int i, bool up) {
 
 /* ---- what lies where ----------------------------------------------------- */
 
-static const mrt_slot *arena_slot(const checking *c, const mrt_value *v) {
+static const size_t FAR = (size_t)1 << (sizeof(size_t) * 8 - 2);
+
+static size_t begin(const mrt_slot *s) {
+  return mrt_slot_is_behind(s) ? FAR + s->offset : s->offset;
+}
+
+/* Where the value lies, unless that is a place by itself. */
+static const mrt_slot *shared_slot(const checking *c, const mrt_value *v) {
   const mrt_slot *s = &c->plan->slots[v->base->slot];
-  return mrt_slot_in_arena(s) ? s : NULL;
+  return mrt_slot_in_arena(s) || mrt_slot_is_behind(s) ? s : NULL;
+}
+
+static bool overlap(const mrt_slot *s, const mrt_slot *t) {
+  return begin(s) < begin(t) + t->bytes && begin(t) < begin(s) + s->bytes;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -95,16 +107,17 @@ static mrt_status make_places(checking *c) {
   if (!c->offset || !c->place || !c->now ||
       !set_make(&c->holding, &c->arena, p->slot_count))
     return mrt_nomem(&p->ctx->error);
-  for (int i = 0; i < p->slot_count; i++) c->offset[i] = p->slots[i].offset;
+  for (int i = 0; i < p->slot_count; i++) c->offset[i] = begin(&p->slots[i]);
   qsort(c->offset, (size_t)p->slot_count, sizeof *c->offset, by_size);
   for (int i = 0; i < p->slot_count; i++)
     if (n == 0 || c->offset[i] != c->offset[n - 1])
       c->offset[n++] = c->offset[i];
-  for (int i = 0; i < p->slot_count; i++)
-    c->place[i] =
-        (int)((size_t *)bsearch(&p->slots[i].offset, c->offset, (size_t)n,
-                                sizeof *c->offset, by_size) -
-              c->offset);
+  for (int i = 0; i < p->slot_count; i++) {
+    size_t from = begin(&p->slots[i]);
+    c->place[i] = (int)((size_t *)bsearch(&from, c->offset, (size_t)n,
+                                          sizeof *c->offset, by_size) -
+                        c->offset);
+  }
   return MRT_OK;
 }
 
@@ -133,15 +146,16 @@ static mrt_status fail(const checking *c, int step, const char *what) {
 }
 
 static mrt_status write_value(checking *c, int step, const mrt_value *v) {
-  const mrt_slot *s = arena_slot(c, v);
+  const mrt_slot *s = shared_slot(c, v);
   if (!s || v->base != v) return MRT_OK;
   size_t bytes = mrt_type_bytes(&v->type);
-  if (s->offset + bytes > c->plan->arena_bytes)
+  if (s->offset + bytes >
+      (mrt_slot_is_behind(s) ? c->plan->slow_bytes : c->plan->arena_bytes))
     return fail(c, step, "an output lies outside the arena");
   int place = c->place[v->slot];
   overwrite(c, place, bytes);
   if (bytes == 0) return MRT_OK;
-  c->now[place] = (held){ s->offset + bytes, v->id };
+  c->now[place] = (held){ begin(s) + bytes, v->id };
   set_add(&c->holding, place);
   return MRT_OK;
 }
@@ -149,13 +163,12 @@ static mrt_status write_value(checking *c, int step, const mrt_value *v) {
 /* An output may lie on an input only exactly, and where the row allows it. */
 static bool disturbs_input(const checking *c, const mrt_node *n) {
   for (int k = 0; k < n->nout; k++) {
-    const mrt_slot *to = arena_slot(c, n->out[k]);
+    const mrt_slot *to = shared_slot(c, n->out[k]);
     for (int m = 0; to && m < n->nin; m++) {
-      const mrt_slot *from = arena_slot(c, n->in[m]);
-      if (!from || to->offset >= from->offset + from->bytes ||
-          from->offset >= to->offset + to->bytes)
-        continue;
-      bool allowed = m < 32 && (n->op->inplace >> m & 1);
+      const mrt_slot *from = shared_slot(c, n->in[m]);
+      if (!from || !overlap(from, to)) continue;
+      bool allowed = (m < 32 && (n->op->inplace >> m & 1)) ||
+                     (m == k && k < n->op->updates);
       if (!allowed || to->offset != from->offset) return true;
     }
   }
@@ -165,10 +178,8 @@ static bool disturbs_input(const checking *c, const mrt_node *n) {
 static bool disturbs_scratch(const checking *c, const mrt_node *n) {
   const mrt_slot *s = &c->plan->slots[n->scratch_slot];
   for (int k = 0; k < n->nout; k++) {
-    const mrt_slot *out = arena_slot(c, n->out[k]);
-    if (out && out->offset < s->offset + s->bytes &&
-        s->offset < out->offset + out->bytes)
-      return true;
+    const mrt_slot *out = shared_slot(c, n->out[k]);
+    if (out && overlap(out, s)) return true;
   }
   return false;
 }
@@ -177,7 +188,7 @@ static mrt_status check_step(checking *c, int i) {
   const mrt_node *n = c->plan->graph.nodes[i];
   if (disturbs_input(c, n)) return fail(c, i, "an output lies on an input");
   for (int k = 0; k < n->nin; k++)
-    if (arena_slot(c, n->in[k]) && !whole(c, n->in[k]))
+    if (shared_slot(c, n->in[k]) && !whole(c, n->in[k]))
       return fail(c, i, "an input has been overwritten or was never written");
   if (n->scratch_slot >= 0) {
     const mrt_slot *s = &c->plan->slots[n->scratch_slot];
@@ -185,14 +196,14 @@ static mrt_status check_step(checking *c, int i) {
       return fail(c, i, "the scratch lies outside the arena");
     overwrite(c, c->place[n->scratch_slot], s->bytes);
     for (int k = 0; k < n->nin; k++)
-      if (arena_slot(c, n->in[k]) && !whole(c, n->in[k]))
+      if (shared_slot(c, n->in[k]) && !whole(c, n->in[k]))
         return fail(c, i, "the scratch overlaps an input");
     if (disturbs_scratch(c, n))
       return fail(c, i, "the scratch overlaps an output");
   }
   for (int k = 0; k < n->nout; k++) MRT_TRY(write_value(c, i, n->out[k]));
   for (int k = 0; k < n->nout; k++)
-    if (arena_slot(c, n->out[k]) && !whole(c, n->out[k]))
+    if (shared_slot(c, n->out[k]) && !whole(c, n->out[k]))
       return fail(c, i, "two outputs overlap");
   return MRT_OK;
 }
@@ -203,6 +214,7 @@ mrt_status mrt_pass_check(mrt_plan *plan) {
   mrt_status s = mrt_graph_check(&plan->graph, &plan->ctx->error);
   if (!s) s = make_places(&c);
   for (int i = 0; i < plan->graph.node_count && !s; i++) s = check_step(&c, i);
+  if (!s) s = mrt_check_copies(plan, &c.arena);
   mrt_arena_free(&c.arena);
   return s;
 }

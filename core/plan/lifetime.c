@@ -9,6 +9,7 @@
  *           looks into that slot.
  *
  * SPDX-License-Identifier: MIT */
+#include "op/swap.h"
 #include "plan/plan.h"
 
 static mrt_slot *slot_of(const mrt_plan *plan, const mrt_value *v) {
@@ -71,14 +72,16 @@ static mrt_status give_birth(mrt_plan *plan, mrt_node *n, int i,
     return MRT_OK;
   }
   if (take_input_place(plan, n, i, out)) return MRT_OK;
-  out->slot = mrt_plan_slot(
-      plan, (mrt_slot){ .value = out,
-                        .node = n,
-                        .kind = out->origin.backward ? MRT_VALUE_GRADIENT
-                                                     : MRT_VALUE_ACTIVATION,
-                        .bytes = mrt_type_bytes(&out->type),
-                        .first = i,
-                        .last = out->uses < i ? i : out->uses });
+  mrt_value_kind kind = out->slow              ? MRT_VALUE_SWAPPED
+                        : out->origin.backward ? MRT_VALUE_GRADIENT
+                                               : MRT_VALUE_ACTIVATION;
+  out->slot =
+      mrt_plan_slot(plan, (mrt_slot){ .value = out,
+                                      .node = n,
+                                      .kind = kind,
+                                      .bytes = mrt_type_bytes(&out->type),
+                                      .first = i,
+                                      .last = out->uses < i ? i : out->uses });
   return out->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
@@ -93,12 +96,12 @@ static mrt_status add_leaf(mrt_plan *plan, mrt_value *v) {
     index = plan->leaf_count++;
     plan->leaves[index] = v;
   }
-  v->slot =
-      mrt_plan_slot(plan, (mrt_slot){ .value = v,
-                                      .kind = kinds[v->leaf],
-                                      .index = index,
-                                      .bytes = mrt_type_bytes(&v->type),
-                                      .last = plan->graph.node_count - 1 });
+  v->slot = mrt_plan_slot(
+      plan, (mrt_slot){ .value = v,
+                        .kind = v->slow ? MRT_VALUE_SWAPPED : kinds[v->leaf],
+                        .index = index,
+                        .bytes = mrt_type_bytes(&v->type),
+                        .last = plan->graph.node_count - 1 });
   return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
@@ -114,6 +117,49 @@ static mrt_status add_output(mrt_plan *plan, mrt_value *v, int end) {
                                             .bytes = mrt_type_bytes(&v->type),
                                             .last = end });
   return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
+}
+
+/* ---- copies between tiers --------------------------------------------------- */
+
+enum {
+  DIRECT = 64 << 10
+}; /* bytes from which a copy past the page cache pays */
+
+/* A copy starts: of the value in the arena, with the one behind it. */
+static void note_start(mrt_plan *plan, const mrt_node *n, int i) {
+  const mrt_swap_options *o = n->options;
+  const mrt_value *in = n->in[0], *out = n->out[0];
+  mrt_transfer_info *t = &plan->transfers[o->transfer];
+  *t = (mrt_transfer_info){
+    .out = o->lane == MRT_LANE_OUT,
+    .fast = (in->base->slow ? out : in)->base->slot,
+    .slow = (in->base->slow ? in : out)->base->slot,
+    .bytes = mrt_type_bytes(&in->type),
+    .start = i,
+  };
+  plan->steps[i].transfer = o->transfer;
+  if (t->bytes >= DIRECT) plan->slots[t->fast].align = MRT_TIER_ALIGN;
+}
+
+static void note_end(mrt_plan *plan, const mrt_node *n, int i) {
+  const mrt_swap_options *o = n->options;
+  mrt_transfer_info *t = &plan->transfers[o->transfer];
+  t->wait = i;
+  plan->steps[i].transfer = o->transfer;
+  if (!t->out) plan->slots[t->fast].whole = i;
+}
+
+static mrt_status note_transfers(mrt_plan *plan) {
+  const mrt_graph *g = &plan->graph;
+  plan->transfers =
+      MRT_NEW(&plan->graph.arena, mrt_transfer_info, g->transfer_count);
+  if (!plan->transfers) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < g->node_count; i++) {
+    plan->steps[i].transfer = -1;
+    if (g->nodes[i]->op->traits & MRT_SWAPS) note_start(plan, g->nodes[i], i);
+    if (g->nodes[i]->op->traits & MRT_WAITS) note_end(plan, g->nodes[i], i);
+  }
+  return MRT_OK;
 }
 
 mrt_status mrt_pass_lifetime(mrt_plan *plan) {
@@ -138,5 +184,5 @@ mrt_status mrt_pass_lifetime(mrt_plan *plan) {
   for (int i = 0; i < g->node_count; i++)
     for (int k = 0; k < g->nodes[i]->nout; k++)
       MRT_TRY(give_birth(plan, g->nodes[i], i, g->nodes[i]->out[k]));
-  return MRT_OK;
+  return note_transfers(plan);
 }

@@ -65,9 +65,12 @@ mrt_status mrt_pass_order(mrt_plan *plan) {
              mrt_plan_has_policy(plan) ? mrt_order_brief : mrt_order_choose);
 }
 
-/* Within a budget the solver has looked at this very order. */
+/* Within a budget the solver has looked at this very order, and copies to the
+ * slow tier are where they are hidden. */
 mrt_status mrt_pass_reorder(mrt_plan *plan) {
   if (plan->options.memory) return MRT_OK;
+  for (int i = 0; i < plan->graph.node_count; i++)
+    if (plan->graph.nodes[i]->op->traits & MRT_SWAPS) return MRT_OK;
   for (int i = 0; i < plan->graph.node_count; i++)
     if (plan->graph.nodes[i]->recomputed) return run(plan, mrt_order_again);
   return mrt_plan_has_policy(plan) ? run(plan, mrt_order_choose) : MRT_OK;

@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/pack.h"
 #include "plan/plan.h"
+#include "tensor/slow.h"
 
 static mrt_status live_bytes(mrt_plan *plan, size_t *largest, int *step) {
   int n = plan->graph.node_count;
@@ -33,12 +34,16 @@ static void stack_up(mrt_plan *plan) {
   for (int i = 0; i < plan->slot_count; i++) {
     mrt_slot *s = &plan->slots[i];
     if (!mrt_slot_in_arena(s)) continue;
-    s->offset = plan->arena_bytes;
-    plan->arena_bytes += s->bytes;
+    size_t align = s->align ? s->align : 1;
+    s->offset = (plan->arena_bytes + align - 1) / align * align;
+    plan->arena_bytes = s->offset + s->bytes;
   }
 }
 
-static mrt_status pack(mrt_plan *plan, mrt_arena *arena) {
+/* Pack the slots that are `mine`; *height is what they need.  Those behind
+ * have sizes and places that a file likes. */
+static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
+                       bool (*mine)(const mrt_slot *), size_t *height) {
   mrt_pack_item *items = MRT_NEW(arena, mrt_pack_item, plan->slot_count);
   mrt_pack_result result;
   mrt_error *e = &plan->ctx->error;
@@ -46,19 +51,21 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena) {
   int n = 0;
   for (int i = 0; i < plan->slot_count; i++) {
     const mrt_slot *s = &plan->slots[i];
-    if (mrt_slot_in_arena(s))
-      items[n++] = (mrt_pack_item){ .size = s->bytes,
-                                    .first = s->first,
-                                    .last = s->last };
+    if (!mine(s)) continue;
+    items[n++] = (mrt_pack_item){
+      .size = mrt_slot_is_behind(s) ? mrt_slow_round(s->bytes) : s->bytes,
+      .alignment = mrt_slot_is_behind(s) ? MRT_TIER_ALIGN : s->align,
+      .first = s->first,
+      .last = s->last,
+    };
   }
   MRT_TRY(mrt_pack_in(arena, e, items, n, 0, 1, &result));
   if (!result.proven && n <= MRT_PACK_SMALL)
     MRT_TRY(mrt_pack_in(arena, e, items, n, 0, MRT_PACK_EFFORT, &result));
   n = 0;
   for (int i = 0; i < plan->slot_count; i++)
-    if (mrt_slot_in_arena(&plan->slots[i]))
-      plan->slots[i].offset = items[n++].offset;
-  plan->arena_bytes = result.height;
+    if (mine(&plan->slots[i])) plan->slots[i].offset = items[n++].offset;
+  *height = result.height;
   return MRT_OK;
 }
 
@@ -66,13 +73,13 @@ mrt_status mrt_pass_place(mrt_plan *plan) {
   plan->arena_bytes = 0;
   plan->info.lower_bound = 0;
   MRT_TRY(live_bytes(plan, &plan->info.lower_bound, &plan->info.peak_step));
-  if (plan->options.no_share) {
-    stack_up(plan);
-    return MRT_OK;
-  }
   mrt_arena arena;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  mrt_status s = pack(plan, &arena);
+  mrt_status s = pack(plan, &arena, mrt_slot_is_behind, &plan->slow_bytes);
+  if (plan->options.no_share)
+    stack_up(plan);
+  else if (!s)
+    s = pack(plan, &arena, mrt_slot_in_arena, &plan->arena_bytes);
   mrt_arena_free(&arena);
   return s;
 }

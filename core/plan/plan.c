@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/cost.h"
+#include "tensor/slow.h"
 
 #include <string.h>
 
@@ -34,7 +35,8 @@ MRT_API const char *mrt_stage_name(int i) {
 bool mrt_stage_is_planned(int i) {
   bool planned = i > MRT_COUNT(rows);
   for (int k = 0; k < i && k < MRT_COUNT(rows); k++)
-    planned |= rows[k].run == mrt_pass_recompute;
+    planned |= rows[k].run == mrt_pass_homes || /* policies are asked once */
+               rows[k].run == mrt_pass_recompute;
   return planned;
 }
 
@@ -54,11 +56,29 @@ size_t mrt_plan_rest(mrt_plan *plan) {
   for (int i = 0; i < g->output_count; i++) g->outputs[i]->uses = -1;
   for (int i = 0; i < g->value_count; i++) {
     const mrt_value *v = g->values[i];
-    bool kept = v->leaf == MRT_LEAF_VARIABLE || v->leaf == MRT_LEAF_CONSTANT;
+    bool kept = (v->leaf == MRT_LEAF_VARIABLE && !v->slow) ||
+                v->leaf == MRT_LEAF_CONSTANT;
     if ((kept && v->uses > 0) || v->uses < 0)
       bytes += mrt_round_up(plan->ctx, mrt_type_bytes(&v->type));
   }
-  return bytes;
+  return bytes + plan->staged;
+}
+
+/* Waiting is what a wait takes. */
+static mrt_status predict(mrt_plan *plan) {
+  int n = plan->graph.transfer_count;
+  double *stalls = MRT_NEW(&plan->graph.arena, double, n);
+  if (!stalls) return mrt_nomem(&plan->ctx->error);
+  mrt_slow_rates rates = mrt_declared_rates(plan);
+  MRT_TRY(mrt_plan_predict_stall(plan, NULL, NULL, stalls, &plan->info.stall));
+  for (int i = 0; i < n; i++) {
+    mrt_transfer_info *t = &plan->transfers[i];
+    for (int k = t->start + 1; k < t->wait; k++)
+      if (plan->steps[k].transfer < 0) t->beside += plan->steps[k].seconds;
+    t->seconds = mrt_copy_seconds(&rates, t->out, t->bytes);
+    t->stall = plan->steps[t->wait].seconds = stalls[i];
+  }
+  return MRT_OK;
 }
 
 static void add_up(mrt_plan *plan) {
@@ -69,7 +89,10 @@ static void add_up(mrt_plan *plan) {
     if (s->kind == MRT_VALUE_OUTPUT) info->outputs += s->bytes;
     if (s->kind == MRT_VALUE_VARIABLE || s->kind == MRT_VALUE_CONSTANT)
       info->persistent += s->bytes;
+    if (s->kind == MRT_VALUE_SWAPPED && !s->node)
+      info->slow += mrt_slow_round(s->bytes);
   }
+  info->slow += plan->slow_bytes;
   info->transient = plan->arena_bytes;
   info->peak = info->persistent + info->transient + info->outputs;
   info->lower_bound += info->persistent + info->outputs;
@@ -88,16 +111,14 @@ static void add_up(mrt_plan *plan) {
 }
 
 static mrt_status note_written(mrt_plan *plan) {
-  int most = 0;
-  for (int i = plan->first_update; i < plan->step_count; i++)
-    most += plan->steps[i].node->op->updates;
-  plan->written = MRT_NEW(&plan->graph.arena, mrt_tensor *, most);
+  plan->written = MRT_NEW(&plan->graph.arena, mrt_tensor *, plan->leaf_count);
   if (!plan->written) return mrt_nomem(&plan->ctx->error);
   for (int i = plan->first_update; i < plan->step_count; i++) {
     const mrt_node *n = plan->steps[i].node;
-    for (int k = 0; k < n->op->updates; k++) {
-      mrt_value *leaf = n->in[k]->base;
-      if (!leaf->other) plan->written[plan->written_count++] = leaf->tensor;
+    for (int k = 0; k < n->nout; k++) {
+      mrt_value *leaf = n->out[k]->base;
+      if (leaf->leaf != MRT_LEAF_VARIABLE || leaf->other) continue;
+      plan->written[plan->written_count++] = leaf->tensor;
       leaf->other = leaf;
     }
   }
@@ -134,6 +155,7 @@ mrt_status mrt_plan_passes(mrt_plan *plan, int count) {
 
 mrt_status mrt_plan_make(mrt_plan *plan) {
   MRT_TRY(mrt_plan_passes(plan, MRT_COUNT(rows)));
+  MRT_TRY(predict(plan));
   add_up(plan);
   note_live(plan);
   return note_written(plan);
@@ -224,6 +246,16 @@ MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
     return (mrt_operand_info){ n->out[i]->base->slot, .written = true };
   if (i > n->nout || n->scratch_slot < 0) return none;
   return (mrt_operand_info){ n->scratch_slot, .written = true };
+}
+
+MRT_API int mrt_plan_transfer_count(const mrt_plan *plan) {
+  return plan->graph.transfer_count;
+}
+
+MRT_API mrt_transfer_info mrt_plan_get_transfer(const mrt_plan *plan, int i) {
+  if (i < 0 || i >= plan->graph.transfer_count)
+    return (mrt_transfer_info){ .fast = -1, .slow = -1 };
+  return plan->transfers[i];
 }
 
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text) {

@@ -16,8 +16,10 @@ typedef struct mrt_slot {
   mrt_value_kind kind;
   int index;    /* among the plan's inputs, leaves or results */
   size_t bytes; /* rounded up to the device's alignment */
+  size_t align; /* of the offset, where more than the device's is wanted */
   size_t offset;
   int first, last; /* steps, both included */
+  int whole;       /* until this step a copy fills it; 0: none does */
 } mrt_slot;
 
 /* Where an operand's bytes are. */
@@ -25,7 +27,9 @@ typedef enum mrt_where {
   MRT_IN_ARENA,    /* index: slot */
   MRT_IN_VARIABLE, /* index: of plan->leaves */
   MRT_IN_INPUT,    /* index: of the plan's inputs */
-  MRT_IN_OUTPUT    /* index: of plan->results */
+  MRT_IN_OUTPUT,   /* index: of plan->results */
+  MRT_IN_SLOW,     /* index: slot, in the space's part of the slow tier */
+  MRT_IN_HOME      /* index: of plan->leaves, which lies in the slow tier */
 } mrt_where;
 
 typedef struct mrt_place {
@@ -41,6 +45,7 @@ typedef struct mrt_step {
   mrt_call call;
   double flops, traffic;
   double seconds; /* predicted */
+  int transfer;   /* a copy that it starts or waits for, or -1 */
   size_t live;    /* bytes of the arena alive while it runs */
 } mrt_step;
 
@@ -67,6 +72,10 @@ struct mrt_plan {
   mrt_slot *slots;
   int slot_count, slot_room;
   size_t arena_bytes;
+  bool swaps;        /* values are slow or away */
+  size_t staged;     /* of the arena, at most, for variables that visit it */
+  size_t slow_bytes; /* of the space's part of the slow tier */
+  mrt_transfer_info *transfers; /* graph.transfer_count */
 
   mrt_value **leaves; /* variables and constants */
   int leaf_count;
@@ -85,7 +94,8 @@ struct mrt_plan {
   int first_update;             /* step, or step_count */
   uint64_t runs, seed_epoch;
   int64_t part_rows; /* of the part of a batch that a run is about; 0: all */
-  uint64_t placed_generation; /* of the space when `fixed` was resolved */
+  uint64_t placed_generation; /* of the space when `fixed` was resolved, */
+  uint64_t placed_moves;      /* and of the context */
   mrt_run run;
   double *times; /* to fill with the seconds of each step; NULL: not now */
   double (*clock)(void);
@@ -97,6 +107,7 @@ struct mrt_space {
   int refs;
   void *data;
   size_t bytes; /* rounded */
+  mrt_home *slow;
   uint64_t generation;
 };
 
@@ -120,6 +131,14 @@ mrt_status mrt_plan_note_traced(mrt_plan *plan);
 /* Give back kernels' states and the graph. */
 void mrt_plan_unmake(mrt_plan *plan);
 
+/* Part of the check: nothing touches what is being copied. */
+mrt_status mrt_check_copies(const mrt_plan *plan, mrt_arena *arena);
+
+/* The new executing order, with nodes that have no step yet: they get one.
+ * `nodes` lives in the graph's arena; all old nodes are among them.  Between
+ * the order pass and the lifetime pass. */
+mrt_status mrt_plan_insert(mrt_plan *plan, mrt_node **nodes, int count);
+
 /* The uniform value of `v` (a constant, seen through views): true and *k. */
 bool mrt_value_uniform(mrt_value *v, double *k);
 /* A new slot; its index, or -1 when memory is out. */
@@ -137,6 +156,10 @@ mrt_dtype mrt_node_real(const mrt_node *n);
 static inline bool mrt_slot_in_arena(const mrt_slot *b) {
   return b->kind == MRT_VALUE_ACTIVATION || b->kind == MRT_VALUE_GRADIENT ||
          b->kind == MRT_VALUE_WORKSPACE;
+}
+/* Or does what it holds lie behind the arena for a while? */
+static inline bool mrt_slot_is_behind(const mrt_slot *b) {
+  return b->kind == MRT_VALUE_SWAPPED && b->node;
 }
 
 #endif

@@ -193,6 +193,13 @@ static mrt_status solve(mrt_keeping *k, size_t rest, mrt_schedule *s) {
   return status == MRT_EBUDGET ? too_little(&w, rest, wanted) : status;
 }
 
+/* What is to be swapped is kept so far; the swap pass goes on from here. */
+static void note_swapped(const mrt_keeping *k) {
+  for (int a = 0; a < k->asked.count; a++)
+    if (k->asked.activations[a].choice == MRT_CHOICE_SWAP)
+      k->flow.value[k->block_of[a]]->away = k->plan->swaps = true;
+}
+
 static mrt_status recompute(mrt_keeping *k) {
   const mrt_plan_options *o = &k->plan->options;
   mrt_schedule s = { 0 };
@@ -203,6 +210,7 @@ static mrt_status recompute(mrt_keeping *k) {
     MRT_TRY(solve(k, mrt_plan_rest(k->plan), &s));
   else
     MRT_TRY(mrt_schedule_chosen(k, &s));
+  note_swapped(k);
   return mrt_schedule_apply(k, &s);
 }
 

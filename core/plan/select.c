@@ -77,3 +77,23 @@ mrt_status mrt_pass_select(mrt_plan *plan) {
   for (int i = 0; i < g->node_count; i++) MRT_TRY(mrt_step_make(plan, i));
   return MRT_OK;
 }
+
+mrt_status mrt_plan_insert(mrt_plan *plan, mrt_node **nodes, int count) {
+  mrt_graph *g = &plan->graph;
+  mrt_step *steps = MRT_NEW(&g->arena, mrt_step, count);
+  if (!steps) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < count; i++) nodes[i]->mark = -1;
+  for (int i = 0; i < g->node_count; i++) g->nodes[i]->mark = i;
+  for (int i = 0; i < count; i++)
+    if (nodes[i]->mark >= 0) steps[i] = plan->steps[nodes[i]->mark];
+  mrt_graph_set_order(g, nodes, count);
+  plan->steps = steps, plan->step_count = count;
+  for (int i = 0; i < count; i++) {
+    if (!steps[i].node) MRT_TRY(mrt_step_make(plan, i));
+    steps[i].call.node = i;
+    if (nodes[i]->scratch_slot < 0) continue;
+    mrt_slot *s = &plan->slots[nodes[i]->scratch_slot];
+    s->first = s->last = i;
+  }
+  return MRT_OK;
+}

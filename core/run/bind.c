@@ -35,11 +35,15 @@ static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
     [MRT_VALUE_OUTPUT] = MRT_IN_OUTPUT,
   };
   const mrt_slot *s = &b->plan->slots[v->base->slot];
-  bool arena = mrt_slot_in_arena(s);
+  mrt_where where = mrt_slot_in_arena(s)           ? MRT_IN_ARENA
+                    : s->kind != MRT_VALUE_SWAPPED ? homes[s->kind]
+                    : s->node                      ? MRT_IN_SLOW
+                                                   : MRT_IN_HOME;
+  bool slot = where == MRT_IN_ARENA || where == MRT_IN_SLOW;
   return add(b,
              (mrt_place){ .pointer = &o->data,
-                          .where = arena ? MRT_IN_ARENA : homes[s->kind],
-                          .index = arena ? v->base->slot : s->index,
+                          .where = where,
+                          .index = slot ? v->base->slot : s->index,
                           .bytes = v->offset *
                                    (int64_t)mrt_dtypes[v->type.dtype].bytes });
 }
@@ -58,7 +62,9 @@ mrt_status mrt_plan_bind(mrt_plan *plan) {
                                    .where = MRT_IN_ARENA,
                                    .index = n->scratch_slot }));
   }
-  plan->result_storage =
-      MRT_NEW(&plan->graph.arena, mrt_storage *, plan->result_count);
-  return plan->result_storage ? MRT_OK : mrt_nomem(&plan->ctx->error);
+  mrt_arena *arena = &plan->graph.arena;
+  plan->result_storage = MRT_NEW(arena, mrt_storage *, plan->result_count);
+  plan->run.copies = MRT_NEW(arena, uint64_t, plan->graph.transfer_count);
+  bool ok = plan->result_storage && plan->run.copies;
+  return ok ? MRT_OK : mrt_nomem(&plan->ctx->error);
 }

@@ -4,6 +4,7 @@
 #include "op/apply.h"
 #include "op/views.h"
 #include "run/run.h"
+#include "tensor/slow.h"
 
 #include <string.h>
 
@@ -103,7 +104,9 @@ MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n) {
                       "being updated; assign it or load a snapshot",
                       t[i]->name ? t[i]->name : "?");
   }
-  return mrt_compute(ctx, t, n);
+  MRT_TRY(mrt_compute(ctx, t, n));
+  for (int i = 0; i < n; i++) MRT_TRY(mrt_storage_fetch(t[i]->storage));
+  return MRT_OK;
 }
 
 /* ---- updates -------------------------------------------------------------------- */

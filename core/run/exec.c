@@ -9,17 +9,25 @@
 #include "run/poison.h"
 #include "run/run.h"
 #include "run/space.h"
+#include "tensor/slow.h"
 
 #include <string.h>
 
+/* Where a fixed place begins: an address, or an offset in the slow tier. */
+static uintptr_t begin_of(const mrt_plan *plan, const mrt_place *p) {
+  bool leaf = p->where == MRT_IN_VARIABLE || p->where == MRT_IN_HOME;
+  const mrt_storage *s = leaf ? plan->leaves[p->index]->tensor->storage : NULL;
+  if (p->where == MRT_IN_VARIABLE) return (uintptr_t)s->data;
+  if (p->where == MRT_IN_HOME) return s->home->offset;
+  size_t offset = plan->slots[p->index].offset;
+  if (p->where == MRT_IN_SLOW) return plan->space->slow->offset + offset;
+  return (uintptr_t)plan->space->data + offset;
+}
+
 static void resolve_fixed(mrt_plan *plan) {
-  char *arena = plan->space->data;
   for (int i = 0; i < plan->fixed_count; i++) {
     const mrt_place *p = &plan->fixed[i];
-    char *at = p->where == MRT_IN_ARENA
-                   ? arena + plan->slots[p->index].offset
-                   : plan->leaves[p->index]->tensor->storage->data;
-    *p->pointer = at + p->bytes;
+    *p->pointer = (void *)(begin_of(plan, p) + (uintptr_t)p->bytes);
   }
 }
 
@@ -77,7 +85,7 @@ static size_t bytes_to_get(const mrt_plan *plan) {
     if (!plan->result_storage[i])
       bytes += mrt_type_bytes(&plan->results[i]->type);
   for (int i = 0; i < plan->leaf_count; i++)
-    if (!plan->leaves[i]->tensor->storage)
+    if (!plan->leaves[i]->tensor->storage && !plan->leaves[i]->slow)
       bytes += mrt_type_bytes(&plan->leaves[i]->type);
   return bytes;
 }
@@ -100,16 +108,22 @@ static mrt_status check_available(mrt_plan *plan) {
 static mrt_status prepare(mrt_plan *plan, mrt_tensor *const *in) {
   MRT_TRY(check_available(plan));
   MRT_TRY(check_leaves(plan));
+  MRT_TRY(mrt_plan_stow(plan));
   MRT_TRY(mrt_plan_start(plan));
+  MRT_TRY(mrt_plan_fetch(plan));
   MRT_TRY(mrt_space_reserve(plan->space, plan->arena_bytes));
   MRT_TRY(ready_results(plan));
-  if (plan->placed_generation != plan->space->generation) {
+  if (plan->placed_generation != plan->space->generation ||
+      plan->placed_moves != plan->ctx->moves) {
     resolve_fixed(plan);
     plan->placed_generation = plan->space->generation;
+    plan->placed_moves = plan->ctx->moves;
   }
   resolve_moving(plan, in);
   plan->run.seed = plan->ctx->seed;
-  plan->run.fault = 0;
+  plan->run.fault = plan->run.lost = 0;
+  plan->run.tier = plan->ctx->tier;
+  plan->run.stalled = 0;
   return MRT_OK;
 }
 
@@ -121,11 +135,26 @@ static mrt_status bad_index(mrt_plan *plan) {
                   (long long)plan->run.bad_limit - 1);
 }
 
-/* A bad index showed up after an update that it depends on. */
-static mrt_status tear(mrt_plan *plan) {
+/* The step broke off past its first update. */
+static void tear(mrt_plan *plan) {
   for (int i = 0; i < plan->written_count; i++)
     plan->written[i]->variable->torn = true;
-  return bad_index(plan);
+}
+
+/* A copy between tiers has failed. */
+static mrt_status lost(mrt_plan *plan) {
+  int step = plan->run.lost - 1;
+  const mrt_node *n = plan->steps[step].node;
+  const mrt_value *slow = n->in[1];
+  bool torn = step >= plan->first_update && !plan->part_rows;
+  if (torn) tear(plan);
+  return mrt_fail(&plan->ctx->error, MRT_EDEVICE,
+                  "swap file: %s (%zu bytes, %s:%d) was not copied: %s; %s",
+                  slow->name ? slow->name : "a value",
+                  mrt_type_bytes(&slow->type), n->origin.file, n->origin.line,
+                  strerror(plan->run.lost_code),
+                  torn ? "what this step updates is torn: load a snapshot"
+                       : "nothing has changed");
 }
 
 static void run_step(mrt_plan *plan, int i) {
@@ -162,6 +191,25 @@ MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan) {
   return plan->seed_epoch == plan->ctx->seed_epoch ? plan->runs : 0;
 }
 
+static mrt_status walk(mrt_plan *plan) {
+  bool poison = plan->ctx->poison;
+  if (poison) mrt_poison_dead(plan, -1);
+  for (int i = 0; i < plan->step_count; i++) {
+    if (i <= plan->first_update || plan->part_rows) MRT_TRY(may_stop(plan, i));
+    if (poison)
+      MRT_TRY(run_poisoned(plan, i));
+    else
+      run_step(plan, i);
+    if (plan->run.lost) return lost(plan);
+  }
+  plan->runs++;
+  if (!plan->run.fault) return MRT_OK;
+  /* A bad index showed up after an update that it depends on. */
+  bool updated = plan->first_update < plan->step_count && !plan->part_rows;
+  if (updated) tear(plan);
+  return bad_index(plan);
+}
+
 mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                          mrt_tensor *const *in) {
   mrt_context *ctx = plan->ctx;
@@ -174,24 +222,19 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                     "this evaluation takes %zu bytes, the budget is %zu",
                     plan->info.peak, ctx->budget);
   MRT_TRY(prepare(plan, in));
-  if (ctx->poison) mrt_poison_dead(plan, -1);
-  for (int i = 0; i < plan->step_count; i++) {
-    if (i <= plan->first_update || plan->part_rows) MRT_TRY(may_stop(plan, i));
-    if (ctx->poison)
-      MRT_TRY(run_poisoned(plan, i));
-    else
-      run_step(plan, i);
-  }
-  plan->runs++;
-  if (!plan->run.fault) return MRT_OK;
-  bool updated = plan->first_update < plan->step_count && !plan->part_rows;
-  return updated ? tear(plan) : bad_index(plan);
+  mrt_status s = walk(plan);
+  /* However it ended: no copy may run into what comes next. */
+  if (plan->graph.transfer_count) ctx->tier->drain(ctx->tier);
+  return s;
 }
 
-/* An input is read where it lies: it must not be written meanwhile. */
-static bool updates_variable(const mrt_plan *plan, const mrt_tensor *t) {
+/* An input is read where it lies: it must not be written meanwhile, nor
+ * leave. */
+static bool changes_variable(const mrt_plan *plan, const mrt_tensor *t) {
   for (int i = 0; i < plan->written_count; i++)
     if (plan->written[i] == t) return true;
+  for (int i = 0; i < plan->leaf_count; i++)
+    if (plan->leaves[i]->slow && plan->leaves[i]->tensor == t) return true;
   return false;
 }
 
@@ -228,10 +271,10 @@ mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
                     "wanted",
                     name, nin, nout, info->inputs_count, info->outputs_count);
   for (int i = 0; i < nin; i++) {
-    if (in[i]->variable && updates_variable(plan, in[i]))
+    if (in[i]->variable && changes_variable(plan, in[i]))
       return mrt_fail(e, MRT_EVALUE,
                       "%s: input %d is the variable '%s', which this plan "
-                      "updates; read it inside the function instead",
+                      "updates or swaps; read it inside the function instead",
                       name, i + 1, in[i]->name ? in[i]->name : "?");
     if (!mrt_type_equal(&in[i]->type, &plan->input_types[i]) &&
         !is_whole(plan, part, &in[i]->type, &plan->input_types[i]))
@@ -271,6 +314,10 @@ static mrt_status run_all(mrt_plan *plan, const mrt_part *part,
       mrt_tensor_settle(out[i], plan->result_storage[plan->output_result[i]]);
   }
   return s;
+}
+
+MRT_API double mrt_plan_stalled(const mrt_plan *plan) {
+  return plan->run.stalled;
 }
 
 MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,

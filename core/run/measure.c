@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
+#include "tensor/slow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,8 @@ typedef struct measuring {
 
 static mrt_status save(measuring *m) {
   const mrt_plan *plan = m->plan;
-  for (int i = 0; i < plan->written_count; i++) {
-    const mrt_storage *from = plan->written[i]->storage;
-    MRT_TRY(mrt_storage_new(plan->ctx, from->nbytes, &m->saved[i]));
-    memcpy(m->saved[i]->data, from->data, from->nbytes);
-  }
+  for (int i = 0; i < plan->written_count; i++)
+    MRT_TRY(mrt_storage_copy(plan->written[i]->storage, &m->saved[i]));
   return MRT_OK;
 }
 
@@ -32,7 +30,8 @@ static void restore(const measuring *m) {
   for (int i = 0; i < m->plan->written_count; i++) {
     mrt_tensor *t = m->plan->written[i];
     if (!m->saved[i]) break;
-    memcpy(t->storage->data, m->saved[i]->data, m->saved[i]->nbytes);
+    mrt_tensor_settle(t, m->saved[i]);
+    m->plan->ctx->moves++;
     t->variable->torn = false; /* nothing is left of what broke off */
     mrt_storage_unref(m->saved[i]);
   }
@@ -91,6 +90,7 @@ static mrt_status measure(measuring *m, mrt_tensor *const *in, double *seconds,
       mrt_arena_alloc(&m->arena, (size_t)m->rounds * row, sizeof(double));
   m->saved = MRT_NEW(&m->arena, mrt_storage *, plan->written_count);
   if (!column || !m->times || !m->saved) return mrt_nomem(&plan->ctx->error);
+  MRT_TRY(mrt_plan_stow(plan));
   MRT_TRY(mrt_plan_start(plan));
   mrt_status s = save(m);
   if (!s) s = run_rounds(m, in);

@@ -51,14 +51,18 @@ uint64_t mrt_poison_hash(const mrt_plan *plan, int step) {
   uint64_t h = 1;
   for (int i = 0; i < plan->slot_count; i++) {
     const mrt_slot *slot = &plan->slots[i];
+    /* A copy may write it at any time. */
+    bool filling = slot->whole && step <= slot->whole;
     if (mrt_slot_in_arena(slot) && slot->first <= step && step <= slot->last &&
-        !written(plan, n, i))
+        !filling && !written(plan, n, i))
       h = hash(h, address(plan, slot), slot->bytes);
   }
   for (int k = 0; k < n->nin; k++) {
     const mrt_value *base = n->in[k]->base;
     const mrt_slot *slot = &plan->slots[base->slot];
-    if (mrt_slot_in_arena(slot) || written(plan, n, base->slot)) continue;
+    if (mrt_slot_in_arena(slot) || slot->kind == MRT_VALUE_SWAPPED ||
+        written(plan, n, base->slot))
+      continue;
     const char *data = s->call.in[k].data;
     size_t element = mrt_dtypes[base->type.dtype].bytes;
     h = hash(h, data - n->in[k]->offset * (int64_t)element,

@@ -17,6 +17,12 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
  * `variables` is scratch afterwards. */
 mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables, int n);
 
+/* Those that live in the slow tier go there, one after the other, once all
+ * room they need is found. */
+mrt_status mrt_plan_stow(mrt_plan *plan);
+/* The others come to memory. */
+mrt_status mrt_plan_fetch(mrt_plan *plan);
+
 /* Compute tensors now, tracing or not. */
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n);
 

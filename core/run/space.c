@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "run/space.h"
+#include "tensor/slow.h"
 
 MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **out) {
   mrt_space *s = mrt_calloc(ctx->allocator, 1, sizeof *s);
@@ -16,6 +17,7 @@ MRT_API void mrt_space_free(mrt_space *s) {
   if (!s || --s->refs > 0) return;
   mrt_context *ctx = s->ctx;
   mrt_device_free(ctx, s->data, s->bytes);
+  mrt_home_free(ctx, s->slow);
   mrt_release(ctx->allocator, s, sizeof *s);
   mrt_context_unref(ctx);
 }
@@ -30,4 +32,12 @@ mrt_status mrt_space_reserve(mrt_space *s, size_t bytes) {
   s->bytes = 0;
   return mrt_fail(&s->ctx->error, MRT_ENOMEM,
                   "out of memory: the plan's arena takes %zu bytes", bytes);
+}
+
+mrt_status mrt_space_reserve_slow(mrt_space *s, size_t bytes) {
+  if (!bytes || (s->slow && s->slow->nbytes >= bytes)) return MRT_OK;
+  mrt_home_free(s->ctx, s->slow);
+  s->slow = NULL;
+  s->generation++;
+  return mrt_home_new(s->ctx, bytes, &s->slow);
 }

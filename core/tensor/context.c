@@ -1,7 +1,7 @@
 /* context.c -- the context: everything of ours hangs on it
  *
  * SPDX-License-Identifier: MIT */
-#include "tensor/tensor.h"
+#include "tensor/slow.h"
 
 #include <string.h>
 
@@ -41,6 +41,7 @@ void mrt_context_ref(mrt_context *ctx) { ctx->refs++; }
 
 void mrt_context_unref(mrt_context *ctx) {
   if (--ctx->refs > 0) return;
+  mrt_slow_close(ctx);
   mrt_arena_free(&ctx->names);
   mrt_release(ctx->allocator, ctx, sizeof *ctx);
 }
@@ -108,6 +109,7 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .bytes_now = ctx->bytes_now,
     .bytes_peak = ctx->bytes_peak,
     .alignment = ctx->device.align,
+    .bytes_slow = ctx->slow_bytes,
   };
 }
 
@@ -178,6 +180,7 @@ void mrt_storage_unref(mrt_storage *s) {
   if (!s || --s->refs > 0) return;
   mrt_context *ctx = s->ctx;
   mrt_device_free(ctx, s->data, s->nbytes);
+  mrt_home_free(ctx, s->home);
   mrt_release(ctx->allocator, s, sizeof *s);
   mrt_context_unref(ctx);
 }

@@ -1,7 +1,7 @@
 /* tensor.c -- the life of tensors and expressions
  *
  * SPDX-License-Identifier: MIT */
-#include "tensor/tensor.h"
+#include "tensor/slow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -283,6 +283,10 @@ MRT_API const char *mrt_tensor_origin(const mrt_tensor *t, int *line) {
 
 MRT_API const void *mrt_tensor_data(const mrt_tensor *t) {
   return t->storage ? t->storage->data : NULL;
+}
+
+MRT_API void mrt_tensor_leave(mrt_tensor *t) {
+  if (t->storage) mrt_storage_leave(t->storage);
 }
 
 MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i) {

@@ -8,6 +8,7 @@
  * Invariants
  *   - a tensor has a storage, an expression, or is an input of the trace, or
  *     is a variable (whose storage is made when it is first needed);
+ *   - only a variable's storage may lie in the slow tier (tensor/slow.h);
  *   - ids grow with creation, so an expression's inputs have smaller ids: id
  *     order is a topological order;
  *   - after evaluation the expression stays, so that gradients can still be
@@ -25,11 +26,14 @@
 #include "device/device.h"
 #include "tensor/dtype.h"
 
+typedef struct mrt_home mrt_home; /* tensor/slow.h */
+
 typedef struct mrt_storage {
   mrt_context *ctx;
   int refs;
-  void *data;
-  size_t nbytes; /* requested: a multiple of the device's alignment */
+  void *data;     /* NULL: at home only */
+  size_t nbytes;  /* requested: a multiple of the device's alignment */
+  mrt_home *home; /* in the slow tier; NULL: none */
 } mrt_storage;
 
 /* Where a node was written, for errors and reports.  `file` is interned. */
@@ -124,9 +128,13 @@ struct mrt_context {
   volatile int interrupted;
   uint64_t seed, seed_epoch, next_key, next_id, walks;
   size_t bytes_now, bytes_peak, memory_limit;
-  size_t budget;    /* of one plan; 0: no limit */
-  size_t available; /* instead of asking the device; 0: ask */
-  mrt_arena names;  /* interned file names */
+  mrt_tier *tier;    /* opened when first needed; NULL: not yet */
+  mrt_home *homes;   /* of the tier, by rising offset */
+  size_t slow_bytes; /* the tier's size */
+  uint64_t moves;    /* storages that came to memory or left it */
+  size_t budget;     /* of one plan; 0: no limit */
+  size_t available;  /* instead of asking the device; 0: ask */
+  mrt_arena names;   /* interned file names */
   struct mrt_file {
     struct mrt_file *next;
     char *text;

@@ -52,12 +52,16 @@ static bool supported(const char *isa) {
 enum { HUGE = 2 << 20 };
 
 enum { ALIGN = 64 }; /* bytes: a cache line, a vector of AVX-512 */
+/* 64 KiB: from here on a block can be copied to a file past the page cache. */
+enum { LARGE = 64 << 10 };
 
 static void *allocate(size_t nbytes) {
   if (nbytes == 0) nbytes = 64;
   void *data = NULL;
-  if (posix_memalign(&data, nbytes >= 2 * HUGE ? HUGE : ALIGN, nbytes) != 0)
-    return NULL;
+  size_t align = nbytes >= 2 * HUGE ? HUGE
+                 : nbytes >= LARGE  ? MRT_TIER_ALIGN
+                                    : ALIGN;
+  if (posix_memalign(&data, align, nbytes) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
   if (nbytes >= 2 * HUGE) madvise(data, nbytes / HUGE * HUGE, MADV_HUGEPAGE);
 #endif
@@ -153,6 +157,7 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
     .clock = clock_seconds,
     .kernel = kernel,
     .describe = describe,
+    .open_tier = mrt_file_tier_open,
     .tables = found,
   };
   return MRT_OK;

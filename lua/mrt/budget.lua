@@ -4,6 +4,7 @@
 
 local about = require "mrt.report.about"
 local format = require "mrt.format"
+local swap = require "mrt.policy.swap"
 
 local budget = {}
 
@@ -31,8 +32,8 @@ local levers = {
   { "accumulate = 2", { accumulate = 2 } },
   { "accumulate = 4", { accumulate = 4 } },
   { "accumulate = 8", { accumulate = 8 } },
-  { "swap = policy.swap.optimizer()", { swap = "optimizer" } },
-  { "swap = policy.swap.all()", { swap = "all" } },
+  { "swap = policy.swap.optimizer()", { swap = swap.optimizer() } },
+  { "swap = policy.swap.all()", { swap = swap.all() } },
 }
 
 -- The first of them that fits, and what it saves.

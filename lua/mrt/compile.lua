@@ -13,6 +13,7 @@ local accumulate = require "mrt.accumulate"
 local budget = require "mrt.budget"
 local checkpoint = require "mrt.policy.checkpoint"
 local combine = require "mrt.accumulate.combine"
+local swap = require "mrt.policy.swap"
 local format = require "mrt.format"
 local signature = require "mrt.signature"
 
@@ -37,12 +38,13 @@ local MOST_EFFORT = 1000
 ---@field allow_batch_statistics? boolean  of each micro-batch: changes results
 ---@field memory? integer|string  a budget for the peak: "2GiB", 2e9
 ---@field job? mrt.Job        what the step is for, told by plan:options()
+---@field swap? mrt.SwapPolicy       which variables live in a file
 
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", fuse = "boolean",
   inplace = "boolean", share = "boolean", order = "string",
   effort = "number",
-  checkpoint = "any", memory = "any", accumulate = "any",
+  checkpoint = "any", memory = "any", swap = "any", accumulate = "any",
   allow_batch_statistics = "boolean", job = "table" }
 
 local function check_callable(who, fn)
@@ -372,6 +374,7 @@ function compile.check(options, who)
   local own = merge(options, {})
   accumulate.check(own.accumulate)
   own.checkpoint = checkpoint.decider(own.checkpoint, who)
+  own.swap = swap.decider(own.swap)
   if own.memory then own.memory = read_memory(own.memory, who) end
   return own
 end

@@ -328,14 +328,23 @@ end
 ---@param seed integer
 function mrt.seed(seed) core.seed(seed) end
 
---- Return what tensors take, in bytes: now, and at most so far.
+--- Return what tensors take, in bytes: now, at most so far, and in the file of
+--- swapped values.
 ---@param options? {reset: boolean?}  forget the most so far
----@return {now: integer, peak: integer}
+---@return {now: integer, peak: integer, slow: integer}
 function mrt.memory(options)
   local info = core.info()
   if options and options.reset then core.reset_peak() end
-  return { now = info.bytes_now, peak = info.bytes_peak }
+  return { now = info.bytes_now, peak = info.bytes_peak, slow = info.bytes_slow }
 end
+
+--- Make the file that values are swapped to in this folder; otherwise the first
+--- step that swaps makes it in $TMPDIR or /tmp.  It has no name and is gone when
+--- the process ends.
+---
+--- Raises: there is one already; the folder takes no file.
+---@param path string
+function mrt.swap_folder(path) core.swap_folder(path) end
 
 --- Return version, instruction set, threads and libraries.
 ---@return table

@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local format = require "mrt.format"
+local policy_swap = require "mrt.policy.swap"
 
 --- One way, planned.
 ---@class mrt.Rung
@@ -136,7 +137,7 @@ local function climb(given)
   local first = try(self, "as it is", { memory = false, accumulate = false })
   local parts = halve(self, given.rows)
   recompute(self, given.rows, parts)
-  try(self, "swap weights and optimizer state", { swap = "all",
+  try(self, "swap weights and optimizer state", { swap = policy_swap.all(),
     memory = given.budget })
   if first.plan then devices(self, first.plan) end
   self.choice = choose(self, given.accumulate)

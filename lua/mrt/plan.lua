@@ -18,6 +18,8 @@ local roles = require "mrt.report.roles"
 ---@field order_free_bound integer  no order of these nodes could
 ---@field working_set integer  nor could recomputing: the largest node's needs
 ---@field inputs integer       the caller's own arguments; not in peak
+---@field stall number         predicted seconds of a run spent waiting for copies
+---@field slow integer         what is swapped, in a file; not in peak
 ---@field flops number
 ---@field seconds number       predicted, of one run
 ---@field device table         what it was made for: name, capacity, bandwidth, ...
@@ -69,6 +71,17 @@ function Plan:operands() return self.core:operands() end
 --- policy.checkpoint.budget is about.
 ---@return integer
 function Plan:kept() return require "mrt.report.kept" (self) end
+--- List the copies between memory and the file of swapped values, which run
+--- beside the steps from `start` to `wait`: lane ("in" or "out"), name, value (in
+--- the arena) and slow (behind it), numbers of values, bytes, start, wait; and
+--- predicted seconds: time (of the copy alone), beside (of the steps between),
+--- stall (spent waiting for it).
+---@return table[]
+function Plan:transfers() return self.core:transfers() end
+
+--- Seconds that the last run spent waiting for copies.
+---@return number
+function Plan:stalled() return self.core:stalled() end
 
 --- List the results that could not take the place of an input, and why: another
 --- consumer, the gradient reads it, ...

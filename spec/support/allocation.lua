@@ -45,6 +45,16 @@ local function differentiate()
   return tostring(g)
 end
 
+-- The same in a file: a new variable comes, is added to, goes.
+local function add_in_file()
+  local v = mrt.variable(mrt.ones(30))
+  local add = mrt.compile(function() v:assign(v + 1) end,
+    { swap = function() return "swap" end })
+  add()
+  add()
+  assert(v:totable()[30] == 3)
+end
+
 local function reject(x)
   local ok, problem = pcall(x.matmul, x, mrt.zeros(3, 3))
   assert(not ok)
@@ -56,6 +66,7 @@ local function work()
   x.name = "x"
   assert(#x:bytes() == 24 and #mrt.cat({ x, x }):totable() == 6)
   local error_text = reject(x)
+  add_in_file()
   return train(), differentiate(), error_text
 end
 

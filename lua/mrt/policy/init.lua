@@ -7,6 +7,7 @@
 
 ---@class mrt.policy
 ---@field checkpoint mrt.policy.checkpoint
+---@field swap mrt.policy.swap
 local policy = {}
 
 --- Read a policy script: a file that returns options of mrt.compile.

@@ -12,11 +12,12 @@ local roles = {}
 
 --- All roles, in the order reports list them, and what a reader calls them.
 roles.order = { "weight", "optimizer", "buffer", "accumulator", "constant", "output",
-  "activation", "gradient", "workspace", "input" }
+  "activation", "gradient", "workspace", "input", "swapped" }
 roles.words = { weight = "weights", optimizer = "optimizer state",
   buffer = "buffers", accumulator = "accumulators",
   constant = "constants", output = "outputs", activation = "activations",
-  gradient = "gradients", workspace = "workspaces", input = "inputs" }
+  gradient = "gradients", workspace = "workspaces", input = "inputs",
+  swapped = "in the slow tier" }
 
 roles.in_arena = { activation = true, gradient = true, workspace = true }
 
@@ -110,13 +111,14 @@ function roles.of_variables(graph, planned)
 end
 
 --- Add `role` to each block of memory: its kind, but what `roles.of_variables`
---- says for a variable.
+--- says for a variable, unless its home is in the slow tier.
 ---@param values table[]
 ---@param found table<integer, string>
 ---@return table[] values
 function roles.assign(values, found)
   for i, v in ipairs(values) do
-    v.role = v.accumulator and "accumulator" or found[i] or v.kind
+    v.role = v.accumulator and v.kind == "variable" and "accumulator"
+      or v.kind == "variable" and found[i] or v.kind
   end
   return values
 end

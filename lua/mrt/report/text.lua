@@ -38,6 +38,20 @@ local function totals(plan, lines)
   add(lines, "working set %s  the largest step alone, and what persists",
     bytes(plan.working_set))
   add(lines, "inputs      %s  the caller's, not in peak", bytes(plan.inputs))
+  if plan.slow > 0 then
+    add(lines, "slow tier   %s  swapped, not in peak", bytes(plan.slow))
+  end
+end
+
+local function copies(plan, lines)
+  local moved, hidden, list = 0, 0, plan:transfers()
+  for _, t in ipairs(list) do
+    moved = moved + t.bytes
+    if t.stall == 0 then hidden = hidden + 1 end
+  end
+  if #list == 0 then return end
+  add(lines, "copies      %s  %d of %d behind other steps, predicted stall %.1f ms",
+    bytes(moved), hidden, #list, plan.stall * 1e3)
 end
 
 local function optimisation(plan, lines)
@@ -59,7 +73,7 @@ local function composition(plan, lines, values)
   add(lines, "bytes at the peak, by kind")
   local sums, fixed = roles.sums(values, plan.peak_step), 0
   for _, role in ipairs(roles.order) do
-    if sums[role] and role ~= "input" then
+    if sums[role] and role ~= "input" and role ~= "swapped" then
       add(lines, "  %-16s%s", roles.words[role], bytes(sums[role]))
       if roles.in_arena[role] then fixed = fixed + sums[role] end
     end
@@ -110,6 +124,7 @@ return function(plan)
   add(lines, "plan%s", plan.title and " of " .. plan.title or "")
   micro_batches(plan, lines)
   totals(plan, lines)
+  copies(plan, lines)
   optimisation(plan, lines)
   if #steps > 0 then
     hills(plan, lines, steps)

@@ -1,0 +1,43 @@
+/* tier.h -- larger, slower memory that values are copied to and from
+ *
+ * A tier is one row of bytes behind the device's own memory.  Copies run
+ * beside the computation on two lanes, out and in; a lane does its copies in
+ * the order in which they were started, and numbers them.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_DEVICE_TIER_H
+#define MRT_DEVICE_TIER_H
+
+#include "base/memory.h"
+
+typedef enum mrt_tier_lane { MRT_LANE_OUT, MRT_LANE_IN } mrt_tier_lane;
+
+/* What is copied whole and fast starts at a multiple of this, here and there;
+ * anything else is copied too. */
+enum { MRT_TIER_ALIGN = 4096 };
+
+typedef struct mrt_tier {
+  /* Make it `nbytes` large, all of which exist afterwards: no copy will lack
+   * room.  EDEVICE when there is no such room, or in a forked process; the
+   * tier is then as before. */
+  mrt_status (*resize)(struct mrt_tier *t, size_t nbytes, mrt_error *e);
+  /* Begin to copy `nbytes` between `data` and the tier at `offset`, both
+   * untouched by others until the copy is over.  Returns its number. */
+  uint64_t (*start)(struct mrt_tier *t, mrt_tier_lane lane, void *data,
+                    size_t offset, size_t nbytes);
+  /* Until copy `number` is over.  0, or an errno value: a copy that fails
+   * fails all that follow on its lane, until drain. */
+  int (*wait)(struct mrt_tier *t, mrt_tier_lane lane, uint64_t number);
+  /* Until all copies are over; forgets failures. */
+  void (*drain)(struct mrt_tier *t);
+  /* Ends what runs and frees the tier. */
+  void (*close)(struct mrt_tier *t);
+} mrt_tier;
+
+/* A tier in a file without a name in `folder`, gone with the process however
+ * that ends; direct I/O where the file system has it.  EDEVICE with the
+ * folder. */
+mrt_status mrt_file_tier_open(const char *folder, const mrt_allocator *a,
+                              mrt_tier **tier, mrt_error *e);
+
+#endif

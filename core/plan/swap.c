@@ -1,0 +1,281 @@
+/* swap.c -- when are values that live in the slow tier in the arena?
+ *
+ *   needs   the executing order; which variables they are (homes.c), which
+ *           activations (recompute.c)
+ *   gives   an order with copies: a variable comes to the arena for a stay, a
+ *           run of uses, is read and updated there, and if it was updated goes
+ *           back.  An activation's first stay begins where it is made and
+ *           covers the forward pass; it goes once and comes as a variable does.
+ *   method  A stay ends where other swapped values are used before the next
+ *           use.  A copy in starts as late as should do, but not before the
+ *           uses that precede its own: so what visits next is loaded while
+ *           what visits now is worked on, and no more.  Copies out are over
+ *           before those of the next update start.
+ *   cost    O(steps * stays)
+ *   never   changes a number, or the order of other nodes
+ *
+ * SPDX-License-Identifier: MIT */
+#include "plan/swap.h"
+#include "plan/cost.h"
+#include "tensor/slow.h"
+
+/* How much longer than declared a copy may take, for how early it starts:
+ * too late costs time, too early memory. */
+static const double margin = 2;
+
+typedef struct stay {
+  mrt_value *home;           /* the variable, or the activation */
+  int next;                  /* its next stay, or -1 */
+  int first, last;           /* uses */
+  int in_at;                 /* the copy in starts before this step */
+  int out_until;             /* that out is over before this step */
+  bool born;                 /* an activation's first */
+  bool written;              /* it goes back */
+  mrt_value *fast, *version; /* where it visits; the newest there */
+  mrt_copying in, out;
+} stay;
+
+typedef struct use {
+  int step, input, stay;
+} use;
+
+typedef struct visiting {
+  mrt_plan *plan;
+  mrt_graph *g;
+  mrt_arena arena;
+  stay *stays; /* by rising first */
+  use *uses;   /* by rising step */
+  int count, room, use_count, use_room;
+  int *newest;      /* by value id: its newest stay, or -1 */
+  int latest[2];    /* the last step with uses, and the one before */
+  double *time;     /* before step i */
+  mrt_node **nodes; /* the new order */
+  int node_count, node_room;
+} visiting;
+
+/* ---- stays -------------------------------------------------------------------- */
+
+static bool is_forward(const mrt_node *n) {
+  return !n->origin.backward && !n->original && !mrt_node_is_update(n);
+}
+
+/* The stay in which the value is made or used at `step`. */
+static mrt_status stay_at(visiting *w, mrt_value *home, int step, int *index) {
+  int newest = w->newest[home->id];
+  const stay *s = newest < 0 ? NULL : &w->stays[newest];
+  if (w->latest[0] != step) w->latest[1] = w->latest[0], w->latest[0] = step;
+  *index = newest;
+  if (s && s->last >= w->latest[1]) return MRT_OK;
+  if (s && s->born && is_forward(w->g->nodes[step])) return MRT_OK;
+  if (!MRT_PUSH_ROOM(&w->arena, w->stays, w->count, w->room))
+    return mrt_nomem(&w->g->ctx->error);
+  *index = w->newest[home->id] = w->count++;
+  if (newest >= 0) w->stays[newest].next = *index;
+  w->stays[*index] = (stay){ .home = home, .next = -1, .first = step };
+  return MRT_OK;
+}
+
+/* Node `step` makes or uses the value: as its input k, or -1. */
+static mrt_status add_use(visiting *w, mrt_value *v, int step, int k) {
+  const mrt_node *n = w->g->nodes[step];
+  use u = { step, k, -1 };
+  if (!v->base->slow && !v->base->away) return MRT_OK;
+  MRT_TRY(stay_at(w, v->base, step, &u.stay));
+  stay *s = &w->stays[u.stay];
+  s->last = step;
+  s->born |= k < 0;
+  s->written |= k >= 0 && mrt_node_is_update(n) && k < n->op->updates;
+  if (k < 0) return MRT_OK;
+  if (!MRT_PUSH_ROOM(&w->arena, w->uses, w->use_count, w->use_room))
+    return mrt_nomem(&w->g->ctx->error);
+  w->uses[w->use_count++] = u;
+  return MRT_OK;
+}
+
+static mrt_status find_stays(visiting *w) {
+  const mrt_graph *g = w->g;
+  w->newest = MRT_NEW(&w->arena, int, g->value_count);
+  if (!w->newest) return mrt_nomem(&g->ctx->error);
+  for (int i = 0; i < g->value_count; i++) w->newest[i] = -1;
+  w->latest[0] = w->latest[1] = -1;
+  for (int i = 0; i < g->node_count; i++) {
+    const mrt_node *n = g->nodes[i];
+    for (int k = 0; k < n->nin; k++) MRT_TRY(add_use(w, n->in[k], i, k));
+    for (int k = 0; k < n->nout; k++)
+      if (n->out[k]->away) MRT_TRY(add_use(w, n->out[k], i, -1));
+  }
+  for (int i = 0; i < w->count; i++)
+    w->stays[i].written |= w->stays[i].born && w->stays[i].next >= 0;
+  return MRT_OK;
+}
+
+/* ---- when ---------------------------------------------------------------------- */
+
+static mrt_status add_up_time(visiting *w) {
+  int n = w->g->node_count;
+  w->time = MRT_NEW(&w->arena, double, n + 1);
+  if (!w->time) return mrt_nomem(&w->g->ctx->error);
+  for (int i = 0; i < n; i++)
+    w->time[i + 1] = w->time[i] + w->plan->steps[i].seconds;
+  return MRT_OK;
+}
+
+static double seconds(const visiting *w, const stay *s, bool out) {
+  mrt_slow_rates rates = mrt_declared_rates(w->plan);
+  return margin * mrt_copy_seconds(&rates, out, mrt_type_bytes(&s->home->type));
+}
+
+/* Copies out start after the last use; where are they waited for? */
+static void time_out(visiting *w, stay *s) {
+  int from = s->last + 1, until = w->g->node_count;
+  if (s->next >= 0) until = w->stays[s->next].first;
+  for (int i = 0; i < w->count; i++) {
+    const stay *other = &w->stays[i];
+    if (other->written && other->last > s->last && other->last + 1 < until)
+      until = other->last + 1;
+  }
+  s->out_until = from < until ? from + 1 : until;
+  while (s->out_until < until &&
+         w->time[s->out_until] - w->time[from] < seconds(w, s, true))
+    s->out_until++;
+}
+
+/* Where do the copies in of stays [from, to), all wanted at one step, start? */
+static void time_in(visiting *w, int from, int to) {
+  int first = w->stays[from].first, earliest = 0, at = first;
+  double needed = 0;
+  for (int i = from; i-- > 0 && !earliest;) /* the copies in before */
+    if (!w->stays[i].born) earliest = w->stays[i].first;
+  for (int i = from; i < to; i++)
+    if (!w->stays[i].born) needed += seconds(w, &w->stays[i], false);
+  while (at > earliest && w->time[first] - w->time[at] < needed) at--;
+  for (int i = from; i < to; i++)
+    if (w->stays[i].in_at < at) w->stays[i].in_at = at;
+}
+
+static void schedule(visiting *w) {
+  for (int i = 0; i < w->count; i++) {
+    stay *s = &w->stays[i];
+    if (s->written) time_out(w, s);
+    int gone = s->written ? s->out_until : s->last + 1;
+    if (s->next >= 0) w->stays[s->next].in_at = gone;
+  }
+  for (int i = 0, to; i < w->count; i = to) {
+    for (to = i; to < w->count && w->stays[to].first == w->stays[i].first;)
+      to++;
+    time_in(w, i, to);
+  }
+}
+
+/* ---- rewriting ------------------------------------------------------------------ */
+
+static mrt_status rewrite_use(visiting *w, use u) {
+  mrt_node *n = w->g->nodes[u.step];
+  stay *s = &w->stays[u.stay];
+  if (n->in[u.input]->base != s->fast)
+    MRT_TRY(mrt_value_over(w->g, n->in[u.input], s->version, &n->in[u.input]));
+  if (mrt_node_is_update(n) && u.input < n->op->updates) {
+    s->version = n->out[u.input];
+    s->version->base = s->fast;
+  }
+  return MRT_OK;
+}
+
+/* Stays in their order, and their uses: each reads what the last one left. */
+static mrt_status rewrite(visiting *w) {
+  for (int i = 0; i < w->count; i++) w->stays[i].home->other = w->stays[i].home;
+  for (int i = 0; i < w->count; i++) {
+    stay *s = &w->stays[i];
+    if (!s->born) MRT_TRY(mrt_swap_in(w->g, s->home->other, &s->in));
+    s->fast = s->version = s->born ? s->home : s->in.value;
+    for (int k = 0; k < w->use_count; k++)
+      if (w->uses[k].stay == i) MRT_TRY(rewrite_use(w, w->uses[k]));
+    if (!s->written) continue;
+    MRT_TRY(mrt_swap_out(w->g, s->version, &s->out));
+    s->home->other = s->out.value;
+    if (s->born) continue;
+    s->out.value->base = s->home;
+    s->out.value->slow = false;
+  }
+  for (int i = 0; i < w->count; i++) w->stays[i].home->other = NULL;
+  return MRT_OK;
+}
+
+static mrt_status put(visiting *w, mrt_node *n) {
+  if (!MRT_PUSH_ROOM(&w->g->arena, w->nodes, w->node_count, w->node_room))
+    return mrt_nomem(&w->g->ctx->error);
+  w->nodes[w->node_count++] = n;
+  return MRT_OK;
+}
+
+/* The copies that start or end before step `i`. */
+static mrt_status put_copies(visiting *w, int i) {
+  for (int pass = 0; pass < 5; pass++)
+    for (int k = 0; k < w->count; k++) {
+      const stay *s = &w->stays[k];
+      bool ends = s->written && s->out_until == i;
+      bool begins = s->written && s->last + 1 == i;
+      if (pass == 0 && ends && !begins) MRT_TRY(put(w, s->out.end));
+      if (pass == 1 && begins) MRT_TRY(put(w, s->out.start));
+      if (pass == 2 && s->in_at == i && !s->born) MRT_TRY(put(w, s->in.start));
+      if (pass == 3 && s->first == i && !s->born) MRT_TRY(put(w, s->in.end));
+      if (pass == 4 && ends && begins) MRT_TRY(put(w, s->out.end));
+    }
+  return MRT_OK;
+}
+
+/* Bytes of the arena at most for stays, from copy in to copy out. */
+static mrt_status most_staged(visiting *w, size_t *most) {
+  int n = w->g->node_count;
+  int64_t live = 0, *change = MRT_NEW(&w->arena, int64_t, n + 2);
+  if (!change) return mrt_nomem(&w->g->ctx->error);
+  for (int i = 0; i < w->count; i++) {
+    const stay *s = &w->stays[i];
+    int gone = s->written ? s->out_until + 1 : s->last + 1;
+    int64_t bytes = (int64_t)mrt_slow_round(mrt_type_bytes(&s->home->type));
+    change[s->in_at] += bytes;
+    change[gone] -= bytes;
+  }
+  for (int i = 0; i <= n; i++) {
+    live += change[i];
+    if ((size_t)live > *most) *most = (size_t)live;
+  }
+  return MRT_OK;
+}
+
+static mrt_status plan_stays(visiting *w) {
+  MRT_TRY(find_stays(w));
+  MRT_TRY(add_up_time(w));
+  schedule(w);
+  return MRT_OK;
+}
+
+static mrt_status visit(visiting *w) {
+  MRT_TRY(plan_stays(w));
+  MRT_TRY(rewrite(w));
+  for (int i = 0; i < w->g->node_count; i++) {
+    MRT_TRY(put_copies(w, i));
+    MRT_TRY(put(w, w->g->nodes[i]));
+  }
+  MRT_TRY(put_copies(w, w->g->node_count));
+  return mrt_plan_insert(w->plan, w->nodes, w->node_count);
+}
+
+mrt_status mrt_swap_staged(mrt_plan *plan, size_t *bytes) {
+  visiting w = { .plan = plan, .g = &plan->graph };
+  mrt_arena_init(&w.arena, plan->ctx->allocator);
+  mrt_status s = plan_stays(&w);
+  *bytes = 0;
+  if (!s) s = most_staged(&w, bytes);
+  mrt_arena_free(&w.arena);
+  return s;
+}
+
+mrt_status mrt_pass_swap(mrt_plan *plan) {
+  visiting w = { .plan = plan, .g = &plan->graph };
+  if (!plan->swaps) return MRT_OK;
+  mrt_arena_init(&w.arena, plan->ctx->allocator);
+  mrt_status s = visit(&w);
+  mrt_arena_free(&w.arena);
+  return s;
+}

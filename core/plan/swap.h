@@ -1,0 +1,39 @@
+/* swap.h -- making the nodes that copy values between tiers
+ *
+ * A copy is two nodes (op/swap.c): one starts it, one waits for its end.  What
+ * stands between them runs meanwhile.  A pass puts them into the executing
+ * order, after the order pass, with mrt_plan_insert:
+ *
+ *     x     ...  last reader of x,  out.start, ..., out.end
+ *     slow                          from out.start to the last in.end
+ *     again                         in.start, ..., in.end, its readers
+ *
+ * x lives until out.end, `again` from in.start: lifetimes follow the edges.
+ * in.start comes after out.end, and readers of `again` after in.end; check.c
+ * proves both.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_PLAN_SWAP_H
+#define MRT_PLAN_SWAP_H
+
+#include "plan/plan.h"
+
+typedef struct mrt_copying {
+  mrt_node *start, *end;
+  mrt_value *value; /* the new value, on the other side */
+} mrt_copying;
+
+/* Nodes that copy `v`, which owns its storage, to the slow tier. */
+mrt_status mrt_swap_out(mrt_graph *g, mrt_value *v, mrt_copying *c);
+/* Nodes that copy `slow`, the value of a copy out, to the arena; as often as
+ * it is wanted. */
+mrt_status mrt_swap_in(mrt_graph *g, mrt_value *slow, mrt_copying *c);
+/* Bytes of the arena, at most, for the visits of variables whose leaves are
+ * slow, in the order as it is. */
+mrt_status mrt_swap_staged(mrt_plan *plan, size_t *bytes);
+/* What to read instead of `v`, which shows the storage of another value, once
+ * the same bytes lie at `base`: `base`, or the same view of it. */
+mrt_status mrt_value_over(mrt_graph *g, mrt_value *v, mrt_value *base,
+                          mrt_value **out);
+
+#endif

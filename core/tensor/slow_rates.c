@@ -1,0 +1,103 @@
+/* slow_rates.c -- how fast is the slow tier?
+ *
+ * Copies of a few megabytes, on each lane alone and on both at once: the lanes
+ * may share a disk.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "tensor/slow.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { PIECE = 4 << 20 };
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* What is copied: `pieces` on each lane, each lane with its half. */
+typedef struct trial {
+  mrt_context *ctx;
+  char *data;
+  size_t offset;
+  int pieces;
+} trial;
+
+/* Seconds until each lane that is to run is done; the errno value. */
+static int run(const trial *t, const bool *lanes, double *seconds) {
+  mrt_tier *tier = t->ctx->tier;
+  uint64_t last[2] = { 0 };
+  double from = now();
+  for (int i = 0; i < t->pieces; i++)
+    for (int l = 0; l < 2; l++)
+      if (lanes[l])
+        last[l] =
+            tier->start(tier, (mrt_tier_lane)l, t->data + (size_t)l * PIECE,
+                        t->offset + (size_t)(l * t->pieces + i) * PIECE, PIECE);
+  int code = 0;
+  for (int l = 0; l < 2; l++) {
+    if (!lanes[l]) continue;
+    int failed = tier->wait(tier, (mrt_tier_lane)l, last[l]);
+    if (failed) code = failed;
+    seconds[l] = now() - from;
+  }
+  tier->drain(tier);
+  return code;
+}
+
+/* Seconds that a copy takes beyond its bytes. */
+static int latency(const trial *t, double *seconds) {
+  enum { TIMES = 32 };
+  mrt_tier *tier = t->ctx->tier;
+  double from = now();
+  int code = 0;
+  for (int i = 0; i < TIMES; i++) {
+    uint64_t n =
+        tier->start(tier, MRT_LANE_IN, t->data, t->offset, MRT_TIER_ALIGN);
+    int failed = tier->wait(tier, MRT_LANE_IN, n);
+    if (failed) code = failed;
+  }
+  *seconds = (now() - from) / TIMES;
+  tier->drain(tier);
+  return code;
+}
+
+static mrt_status measure(const trial *t, mrt_slow_rates *rates) {
+  static const bool out[] = { true, false }, in[] = { false, true },
+                    both[] = { true, true };
+  double alone[2], shared[2], total = (double)t->pieces * PIECE;
+  trial second = *t; /* fill the half that is read: unwritten pages are fast */
+  second.offset += (size_t)t->pieces * PIECE;
+  int code = run(&second, out, alone);
+  if (!code) code = run(t, out, alone);
+  if (!code) code = run(t, in, alone);
+  if (!code) code = run(t, both, shared);
+  if (!code) code = latency(t, &rates->latency);
+  if (code)
+    return mrt_fail(&t->ctx->error, MRT_EDEVICE, "swap file: %s",
+                    strerror(code));
+  *rates = (mrt_slow_rates){ .latency = rates->latency,
+                             .out = total / alone[MRT_LANE_OUT],
+                             .in = total / alone[MRT_LANE_IN],
+                             .out_shared = total / shared[MRT_LANE_OUT],
+                             .in_shared = total / shared[MRT_LANE_IN] };
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_measure_slow(mrt_context *ctx, size_t nbytes,
+                                    mrt_slow_rates *rates) {
+  trial t = { .ctx = ctx, .pieces = (int)(nbytes / 2 / PIECE) + 1 };
+  size_t rounded;
+  mrt_home *home;
+  MRT_TRY(mrt_home_new(ctx, (size_t)t.pieces * 2 * PIECE, &home));
+  t.offset = home->offset;
+  t.data = mrt_device_alloc(ctx, 2 * PIECE, &rounded);
+  mrt_status s = t.data ? MRT_OK : mrt_nomem(&ctx->error);
+  if (!s) memset(t.data, 1, 2 * PIECE);
+  if (!s) s = measure(&t, rates);
+  mrt_device_free(ctx, t.data, rounded);
+  mrt_home_free(ctx, home);
+  return s;
+}

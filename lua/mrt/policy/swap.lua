@@ -1,0 +1,87 @@
+--- swap.lua -- which variables live in a file between their uses
+---
+---     mrt.compile(step, { swap = policy.swap.optimizer() })
+---
+--- A swapped variable is copied to memory for its uses, and back when they have
+--- updated it, beside the computation.  No bit of a result changes; the step
+--- takes longer where copies take longer than what runs beside them.
+---
+--- A policy is asked once for each variable, while planning:
+---
+---     swap = function(v)
+---       return v.bytes > 2^20 and v.role == "optimizer" and "swap" or "keep"
+---     end
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local format = require "mrt.format"
+local options = require "mrt.options"
+
+---@class mrt.policy.swap
+local swap = {}
+
+--- What a policy sees of a variable; steps count from 1, without copies.
+---@class mrt.SwapVariable
+---@field name? string
+---@field role "weight"|"optimizer"  only updates depend on optimizer state
+---@field type string      "f32[384,384]"
+---@field bytes integer
+---@field first_use integer
+---@field last_use integer
+---@field file string
+---@field line integer
+
+---@alias mrt.SwapPolicy fun(v: mrt.SwapVariable): "keep"|"swap"
+
+---@class mrt.SwapOptions
+---@field least? integer|string  smaller variables stay in memory (default 64 KiB)
+
+-- A policy that swaps variables of these roles.
+local function of(name, roles)
+  return function(given)
+    local o = options.read(name, given, { least = 65536 }, true)
+    local least, message = format.read_bytes(o.least)
+    if not least then core.fail("value", name, "option 'least': " .. message) end
+    return function(v)
+      return (not roles or roles[v.role]) and v.bytes >= least and "swap" or "keep"
+    end
+  end
+end
+
+--- Keep all variables in memory: the default.
+---@return mrt.SwapPolicy
+function swap.none() return function() return "keep" end end
+
+--- Swap what the model or its gradient reads.
+---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy
+swap.weights = of("swap.weights", { weight = true })
+
+--- Swap what only updates read: moments.
+---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy
+swap.optimizer = of("swap.optimizer", { optimizer = true })
+
+--- Swap both.
+---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy
+swap.all = of("swap.all")
+
+local function ask(policy, v)
+  local answer = policy(v)
+  if answer == "swap" or answer == "keep" then return answer == "swap" end
+  core.fail("value", "compile", ("option 'swap': %s wanted for '%s' %s (%s:%d), got %s")
+    :format('"keep" or "swap"', v.name or "?", v.type, v.file, v.line, tostring(answer)))
+end
+
+--- What the core asks, for a policy that the user gives.
+---@param option any
+---@return (fun(v: mrt.SwapVariable): boolean)?
+function swap.decider(option)
+  if option == nil then return nil end
+  if type(option) ~= "function" then
+    core.fail("value", "compile", ("option 'swap': a policy or a function wanted, got %s")
+      :format(tostring(option)))
+  end
+  return function(v) return ask(option, v) end
+end
+
+return swap
