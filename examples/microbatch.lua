@@ -78,11 +78,11 @@ while rows >= 1 do
 end
 
 if flags.out then
-  local x = { label = "rows of a micro-batch", log = true }
+  local across = { label = "rows of a micro-batch", log = true }
   assert(chart.save(flags.out, {
-    { title = "Tokens a second", series = { predicted, measured }, x = x,
+    { title = "Tokens a second", series = { predicted, measured }, x = across,
       y = { label = "tokens a second" } },
-    { title = "Arithmetic intensity", series = { work }, x = x,
+    { title = "Arithmetic intensity", series = { work }, x = across,
       y = { label = "flop per byte moved" } } }))
   print("written: " .. flags.out)
 end
