@@ -3,9 +3,10 @@
 ---     mrt examples/microbatch.lua                  a table
 ---     mrt examples/microbatch.lua --out FILE.svg   a picture as well
 ---
---- Small micro-batches take less memory, but read every weight for fewer rows: below
---- some size the flops done for each byte moved, the arithmetic intensity, no longer
---- keep the machine busy, and throughput falls.
+--- One batch, in more and more micro-batches (`accumulate = k`).  Small ones take
+--- less memory, but read every weight for fewer rows: below some size the flops done
+--- for each byte moved, the arithmetic intensity, no longer keep the machine busy,
+--- and throughput falls.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -17,7 +18,7 @@ local format = require "mrt.format"
 local nn, optim = mrt.nn, mrt.optim
 
 local parser = argparse("mrt examples/microbatch.lua", "Throughput against micro-batch.")
-for name, default in pairs { layers = 3, dim = 256, heads = 4, context = 32, most = 32 } do
+for name, default in pairs { layers = 3, dim = 256, heads = 4, context = 32, batch = 32 } do
   parser:option("--" .. name):default(tostring(default)):convert(math.tointeger)
 end
 parser:option("--seconds", "to measure each size"):default "1.5":convert(tonumber)
@@ -29,11 +30,11 @@ local model = nn.GPT { vocab = 65, dim = flags.dim, layers = flags.layers,
   heads = flags.heads, context = flags.context }
 local params = model:parameters()
 local opt = optim.adamw(params, { lr = 1e-3 })
-local step = mrt.compile(function(tokens, targets)
+local function forward_backward_update(tokens, targets)
   local loss = nn.cross_entropy(model(tokens), targets)
   opt:step(mrt.grad(loss, params))
   return loss
-end)
+end
 
 local function flop_per_byte(plan)
   local flops, bytes = 0, 0
@@ -42,7 +43,7 @@ local function flop_per_byte(plan)
 end
 
 -- The fastest of as many steps as fit into the time, at least three.
-local function seconds(x, y)
+local function seconds(step, x, y)
   step(x, y):item()
   local times, began = {}, core.clock()
   repeat
@@ -61,25 +62,27 @@ print(("%6s %11s %14s %14s %14s"):format("rows", "peak", "flop per byte", "predi
 local predicted = { name = "predicted", dashed = true, points = {} }
 local measured = { name = "measured", points = {} }
 local work = { name = "flop per byte", points = {} }
-local rows = 1
-while rows <= flags.most do
-  local shape = { rows, flags.context }
-  local x, y = mrt.eval(mrt.randint(0, 65, shape), mrt.randint(0, 65, shape))
-  local plan, tokens, n = step:plan(x, y), rows * flags.context, #work.points + 1
+local shape = { flags.batch, flags.context }
+local x, y = mrt.eval(mrt.randint(0, 65, shape), mrt.randint(0, 65, shape))
+local tokens, rows = flags.batch * flags.context, flags.batch
+while rows >= 1 do
+  local step = mrt.compile(forward_backward_update,
+    { accumulate = (flags.batch + rows - 1) // rows })
+  local plan, n = step:plan(x, y), #work.points + 1
   work.points[n] = { rows, flop_per_byte(plan) }
   predicted.points[n] = { rows, tokens / plan.seconds }
-  measured.points[n] = { rows, tokens / seconds(x, y) }
+  measured.points[n] = { rows, tokens / seconds(step, x, y) }
   print(("%6d %11s %14.1f %14s %14s"):format(rows, format.bytes(plan.peak), work.points[n][2],
     format.rate(predicted.points[n][2]), format.rate(measured.points[n][2])))
-  rows = rows * 2
+  rows = rows // 2
 end
 
 if flags.out then
-  local x = { label = "rows of a micro-batch", log = true }
+  local across = { label = "rows of a micro-batch", log = true }
   assert(chart.save(flags.out, {
-    { title = "Tokens a second", series = { predicted, measured }, x = x,
+    { title = "Tokens a second", series = { predicted, measured }, x = across,
       y = { label = "tokens a second" } },
-    { title = "Arithmetic intensity", series = { work }, x = x,
+    { title = "Arithmetic intensity", series = { work }, x = across,
       y = { label = "flop per byte moved" } } }))
   print("written: " .. flags.out)
 end
