@@ -37,7 +37,9 @@ local function anything(seed)
 end
 
 -- A training step from given numbers, the same for each policy.
-local function training(policy, options)
+local function training(policy, options, compiled)
+  local own = { swap = policy }
+  for name, value in pairs(compiled or {}) do own[name] = value end
   mrt.seed(3)
   local model = nn.Sequential(nn.Linear(150, 200), nn.GELU(), nn.Dropout(0.1),
     nn.Linear(200, 180), nn.GELU(), nn.Linear(180, 10))
@@ -46,7 +48,7 @@ local function training(policy, options)
     local loss = nn.cross_entropy(model(x), y)
     opt:step(mrt.grad(loss, model:parameters()), options)
     return loss
-  end, { swap = policy })
+  end, own)
   mrt.seed(5)
   local x, y = mrt.eval(mrt.randn(16, 150), mrt.randint(0, 10, 16))
   step:plan(x, y)
@@ -128,6 +130,22 @@ describe("swapping", function()
         end
       end
     end
+  end)
+
+  it("goes with accumulation and with a budget", function()
+    local wanted
+    for _, policy in ipairs { false, swap.all { least = 1 } } do
+      local before = now().slow
+      local t = training(policy or nil, nil, { accumulate = 3 })
+      t.step(t.x, t.y)
+      assert.equal(t.step:plan(t.x, t.y).slow, now().slow - before)
+      wanted = wanted or bits(t)
+      assert(bits(t) == wanted)
+    end
+    local free = training(swap.all { least = 1 })
+    local peak = free.step:plan(free.x, free.y).peak
+    local t = training(swap.all { least = 1 }, nil, { memory = peak + 65536 })
+    assert.is_true(t.step:plan(t.x, t.y).peak <= peak + 65536)
   end)
 
   it("lists its copies: each is waited for, an update comes back", function()

@@ -50,13 +50,32 @@ local function outputs_of(entry, infos)
   return bytes + entry.row_bytes
 end
 
+-- Of the file of swapped values: each variable's home once, and what the plans
+-- use in turn.
+local function slow_bytes(plans, infos)
+  local homes, seen, rest = 0, {}, 0
+  for p, plan in ipairs(plans) do
+    local own = infos[p].slow
+    for _, v in ipairs(plan:values()) do
+      if v.kind == "swapped" and v.id then
+        local bytes = (v.bytes + 4095) // 4096 * 4096
+        own = own - bytes
+        if not seen[v.id] then homes = homes + bytes end
+        seen[v.id] = true
+      end
+    end
+    rest = math.max(rest, own)
+  end
+  return homes + rest
+end
+
 local function describe(entry, plans)
   local infos = {}
   for i, plan in ipairs(plans) do infos[i] = plan:info() end
   local micro, final = infos[1], infos[#infos]
   local accumulators, others = count_persistent(entry, plans)
   local fixed = accumulators + others + outputs_of(entry, infos)
-  local rest = #infos > 2 and infos[2] or { flops = 0, seconds = 0 }
+  local rest = #infos > 2 and infos[2] or { flops = 0, seconds = 0, stall = 0 }
   local full = entry.count - #entry.parts + 1
   local out = { accumulators = accumulators, persistent = accumulators + others,
     outputs = outputs_of(entry, infos), inputs = entry.input_bytes,
@@ -66,6 +85,8 @@ local function describe(entry, plans)
     nodes_traced = micro.nodes_traced + final.nodes_traced,
     flops = full * micro.flops + rest.flops + final.flops,
     seconds = full * micro.seconds + rest.seconds + final.seconds,
+    stall = full * micro.stall + rest.stall + final.stall,
+    slow = slow_bytes(plans, infos),
     micro_batches = entry.count, micro_batch = entry.size, batch = entry.rows }
   out.peak = fixed + out.transient
   for _, bound in ipairs { "lower_bound", "working_set", "order_free_bound" } do
@@ -186,6 +207,22 @@ function Combined:operands()
   local _, number = merge_values(self.entry, self.micro, self.final)
   return merge_operands(self.micro, self.final, number)
 end
+
+-- Of one micro-batch, then of what runs once.
+function Combined:transfers()
+  local _, number = merge_values(self.entry, self.micro, self.final)
+  local out, shift = {}, #self.micro:steps()
+  for p, plan in ipairs { self.micro, self.final } do
+    for _, t in ipairs(plan:transfers()) do
+      t.value, t.slow = number[p][t.value], number[p][t.slow]
+      if p == 2 then t.start, t.wait = t.start + shift, t.wait + shift end
+      out[#out + 1] = t
+    end
+  end
+  return out
+end
+
+function Combined:stalled() return self.micro:stalled() + self.final:stalled() end
 
 function Combined:graph(stage)
   local e = self.entry
