@@ -2,7 +2,7 @@
  *
  *   needs   the executing order
  *   gives   the leaves that the swap policy wants there; how much of the arena
- *           their visits take at most, which a budget must leave free
+ *           their visits take, which a budget must leave free
  *   never   changes the graph: swap.c does, once it is certain what runs when
  *
  * SPDX-License-Identifier: MIT */
@@ -72,5 +72,5 @@ mrt_status mrt_pass_homes(mrt_plan *plan) {
                     "nothing can be swapped: device '%s' has no slow tier",
                     d->name);
   plan->swaps = true;
-  return mrt_swap_staged(plan, &plan->staged);
+  return mrt_swap_staged(plan);
 }

@@ -61,7 +61,7 @@ size_t mrt_plan_rest(mrt_plan *plan) {
     if ((kept && v->uses > 0) || v->uses < 0)
       bytes += mrt_round_up(plan->ctx, mrt_type_bytes(&v->type));
   }
-  return bytes + plan->staged;
+  return bytes;
 }
 
 /* Waiting is what a wait takes. */

@@ -73,7 +73,8 @@ struct mrt_plan {
   int slot_count, slot_room;
   size_t arena_bytes;
   bool swaps;        /* values are slow or away */
-  size_t staged;     /* of the arena, at most, for variables that visit it */
+  int64_t *staged;   /* by step: of the arena for variables that visit it, as
+                      planned before others come and go; NULL: none */
   size_t slow_bytes; /* of the space's part of the slow tier */
   mrt_transfer_info *transfers; /* graph.transfer_count */
 

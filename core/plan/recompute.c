@@ -48,6 +48,8 @@ static mrt_status find_until(mrt_keeping *k) {
 
 static mrt_status make_problem(mrt_keeping *k) {
   mrt_flow *f = &k->flow;
+  const int64_t *staged = k->plan->staged;
+  for (int i = 0; staged && i < f->real; i++) f->scratch[i] += staged[i];
   mrt_problem *p = &k->problem;
   int *makes = MRT_NEW(k->arena, int, f->blocks);
   *p = (mrt_problem){ .ops = f->real,

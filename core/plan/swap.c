@@ -224,22 +224,19 @@ static mrt_status put_copies(visiting *w, int i) {
   return MRT_OK;
 }
 
-/* Bytes of the arena at most for stays, from copy in to copy out. */
-static mrt_status most_staged(visiting *w, size_t *most) {
+/* Bytes of the arena for stays, from copy in to copy out; by step. */
+static mrt_status add_up_staged(visiting *w) {
   int n = w->g->node_count;
-  int64_t live = 0, *change = MRT_NEW(&w->arena, int64_t, n + 2);
-  if (!change) return mrt_nomem(&w->g->ctx->error);
+  int64_t *live = MRT_NEW(&w->g->arena, int64_t, n + 1);
+  if (!live) return mrt_nomem(&w->g->ctx->error);
   for (int i = 0; i < w->count; i++) {
     const stay *s = &w->stays[i];
-    int gone = s->written ? s->out_until + 1 : s->last + 1;
     int64_t bytes = (int64_t)mrt_slow_round(mrt_type_bytes(&s->home->type));
-    change[s->in_at] += bytes;
-    change[gone] -= bytes;
+    live[s->in_at] += bytes;
+    live[s->written ? s->out_until : s->last + 1] -= bytes;
   }
-  for (int i = 0; i <= n; i++) {
-    live += change[i];
-    if ((size_t)live > *most) *most = (size_t)live;
-  }
+  for (int i = 0; i < n; i++) live[i + 1] += live[i];
+  w->plan->staged = live;
   return MRT_OK;
 }
 
@@ -261,12 +258,11 @@ static mrt_status visit(visiting *w) {
   return mrt_plan_insert(w->plan, w->nodes, w->node_count);
 }
 
-mrt_status mrt_swap_staged(mrt_plan *plan, size_t *bytes) {
+mrt_status mrt_swap_staged(mrt_plan *plan) {
   visiting w = { .plan = plan, .g = &plan->graph };
   mrt_arena_init(&w.arena, plan->ctx->allocator);
   mrt_status s = plan_stays(&w);
-  *bytes = 0;
-  if (!s) s = most_staged(&w, bytes);
+  if (!s) s = add_up_staged(&w);
   mrt_arena_free(&w.arena);
   return s;
 }

@@ -28,9 +28,9 @@ mrt_status mrt_swap_out(mrt_graph *g, mrt_value *v, mrt_copying *c);
 /* Nodes that copy `slow`, the value of a copy out, to the arena; as often as
  * it is wanted. */
 mrt_status mrt_swap_in(mrt_graph *g, mrt_value *slow, mrt_copying *c);
-/* Bytes of the arena, at most, for the visits of variables whose leaves are
- * slow, in the order as it is. */
-mrt_status mrt_swap_staged(mrt_plan *plan, size_t *bytes);
+/* Fill plan->staged for the variables whose leaves are slow, in the order as it
+ * is. */
+mrt_status mrt_swap_staged(mrt_plan *plan);
 /* What to read instead of `v`, which shows the storage of another value, once
  * the same bytes lie at `base`: `base`, or the same view of it. */
 mrt_status mrt_value_over(mrt_graph *g, mrt_value *v, mrt_value *base,

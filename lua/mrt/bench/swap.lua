@@ -67,7 +67,7 @@ return function(tokens)
   print "a step     stall: predicted   measured   ratio   MB/s out in, shared; latency"
   local ratios = {}
   for i = 1, ROUNDS do
-    local rates = core.measure_slow(64 << 20)
+    local rates = core.measure_slow(512 << 20)
     local seconds, waited, step = time(swapped)
     local stall = plan.core:predict_stall(seconds, rates)
     ratios[i] = stall / waited
