@@ -50,6 +50,11 @@ local function next_lever(needed, given, replan)
   return "no lever tried here fits: fewer rows, or more devices"
 end
 
+--- Policies of swapping that a budget falls back on, unless the script says what may
+--- be swapped: they change no bit.
+---@return mrt.SwapPolicy[]
+function budget.fallbacks() return { swap.optimizer(), swap.all() } end
+
 --- Raise the error of a budget that was too little, with what is alive at the
 --- peak of the smallest budget that would do, and the next lever.
 ---@param err table     error object of the core, code "budget"

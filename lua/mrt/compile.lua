@@ -181,15 +181,28 @@ local function add_entry(self, key, entry)
   end
 end
 
--- Trace and plan; a budget that is too little is explained.
+local function is_budget(err)
+  return type(err) == "table" and err.code == "budget"
+end
+
+-- Trace and plan.  A budget that recomputing cannot meet is met by swapping,
+-- where the script has not said what may be swapped; if not, it is explained.
 local function trace(self, group, k, tensors, n, ...)
-  if not self.options.memory or self.quiet then
-    return core.trace(trace_and_plan, self, group, k, tensors, n, ...)
+  local function try(...)
+    return pcall(core.trace, trace_and_plan, self, group, k, tensors, n, ...)
   end
-  local ok, entry = pcall(core.trace, trace_and_plan, self, group, k, tensors, n,
-    ...)
+  local ok, entry = try(...)
   if ok then return entry end
-  if type(entry) ~= "table" or entry.code ~= "budget" then error(entry, 0) end
+  if not self.options.memory or not is_budget(entry) then error(entry, 0) end
+  if self.given.swap == nil then
+    for _, policy in ipairs(budget.fallbacks()) do
+      self.options.swap = swap.decider(policy)
+      local swapped, other = try(...)
+      if swapped then return other end
+    end
+    self.options.swap = nil
+  end
+  if self.quiet then error(entry, 0) end
   return budget.explain(entry, self.options.memory, self:replanner(n, ...))
 end
 

@@ -110,12 +110,13 @@ local function read_job(job)
   return { steps = steps, limit = tonumber(number) * (seconds_in[unit] or 1) }
 end
 
--- The quickest that fits is the planner's choice, among those that change no bit
--- and, where the script allows it, micro-batches.
+-- What the planner does with the budget: the quickest way that fits, micro-batches
+-- where the script allows them, swapping where nothing else fits.
 local function choose(ladder, may_accumulate)
   local best
   for _, rung in ipairs(ladder) do
     local allowed = may_accumulate or not rung.changes.accumulate
+    if rung.changes.swap and best then allowed = false end
     if rung.fits and allowed and not rung.estimate
       and (not best or rung.seconds < best.seconds) then
       best = rung
