@@ -19,7 +19,8 @@ local usage = [[
 mrt plan [options] script.lua [args]
   --json          print the plan as JSON; what the script prints goes to
                   standard error (what programs that it starts print does not)
-  --budget BYTES  fail if the step needs more: 6GiB, 512 MiB, 2e9
+  --budget BYTES  the ways into so much memory, 6GiB, 512 MiB, 2e9; fail
+                  if there is none
   --html FILE     write a page with pictures as well
   --device NAME   plan for a machine that need not be here: a100-40, or a file
                   that returns a profile; mrt info --devices lists them
@@ -99,11 +100,18 @@ local function read_options(args)
   return options, i
 end
 
--- Is the step within the budget, or the named device's memory?
+-- Is the step within the budget, or the named device's memory?  If not, what would
+-- bring it there?
 local function check_line(plan, options)
   local budget, need = options.budget, plan.working_set
   local line = budget or options.device and plan.device.capacity
   if not line or line == 0 or plan.peak <= line then return 0 end
+  if line >= need then
+    local ways = plan:options { budget = line }
+    local to = options.json and err or out
+    to:write(tostring(ways), "\n")
+    if ways.choice then return 0 end
+  end
   return complain("the step takes %s bytes (%s), %s %s (%s); %s %s (%s)",
     format.count(plan.peak), format.bytes(plan.peak), budget
       and "the budget is" or options.device .. " has", format.count(line),
