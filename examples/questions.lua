@@ -121,14 +121,7 @@ end
 local function checkpointing()
   ask "What can checkpointing drop?"
   local plan = step:plan(tokens, tokens)
-  local steps, values, kept, wait = plan:steps(), plan:values(), {}, 0
-  for i, o in ipairs(plan:operands()) do
-    for _, v in ipairs(steps[i].backward and o.reads or {}) do
-      if values[v].kind == "activation" and not kept[v] then
-        kept[v], wait = true, wait + values[v].bytes
-      end
-    end
-  end
+  local wait = plan:kept()
   say("Activations: an operator made each, and can make it again. %s of them wait",
     format.bytes(wait))
   say "here for the gradient. A layer of GPT-3 175B, 2048 tokens at 16 bit, 8 ways tensor parallel:"
@@ -142,6 +135,12 @@ local function checkpointing()
     if v.kind == "variable" then whole = whole and v.first == 1 and v.last == plan.nodes end
   end
   print "Not weights and optimizer state: no operator makes them, they are what earlier steps left."
+  local name = model:parameters()[1].name or "weight"
+  local refused = mrt.compile(function(x)
+    return mrt.grad(model(x):sum(), model:parameters())[1]
+  end, { checkpoint = mrt.policy.checkpoint.names { name } })
+  local _, message = pcall(refused.plan, refused, tokens)
+  say("A policy that names one is refused: %s", message.message or tostring(message))
   say("Each lives from the first step of the plan to the last: %s. They can be moved (swapping)",
     tostring(whole))
   say "or cut among ranks (ZeRO). Recomputing must start somewhere: the layers' inputs stay too."

@@ -141,6 +141,11 @@ function Plan:options(o)
   return require "mrt.ladder".of(self, o or {})
 end
 
+--- Say in a few sentences what recomputing, swapping and micro-batches would gain
+--- here, and when one is not worth it.
+---@return string
+function Plan:advice() return require "mrt.report.advice" (self) end
+
 -- ---- reports ---------------------------------------------------------------
 
 --- Return the report as text: bytes by kind, nodes before and after each

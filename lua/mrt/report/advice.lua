@@ -1,0 +1,67 @@
+--- advice.lua -- which ways to save memory are worth it for this step
+---
+--- SPDX-License-Identifier: MIT
+
+local format = require "mrt.format"
+
+local function share(part, whole)
+  return whole > 0 and ("%.0f%%"):format(100 * part / whole) or "0%"
+end
+
+-- What recomputing could free: what is kept, less the largest need of one node.
+local function about_recomputing(plan)
+  local kept = plan:kept()
+  if kept == 0 then
+    return "Recomputing gains nothing: no activation waits for a gradient."
+  end
+  local floor = math.max(plan.working_set, plan.peak - kept)
+  local gain = plan.peak - floor
+  if gain < plan.peak // 20 then
+    return ("Recomputing is not worth it: of %s only %s (%s) are activations that "
+      .. "need not wait; weights, optimizer state and the largest node take the rest.")
+      :format(format.bytes(plan.peak), format.bytes(gain), share(gain, plan.peak))
+  end
+  return ("Recomputing can free up to %s of %s: %s of activations wait for their "
+    .. "gradient."):format(format.bytes(gain), format.bytes(plan.peak),
+      format.bytes(kept))
+end
+
+-- Is moving the variables to the slow tier and back quicker than the step?
+local function about_swapping(plan)
+  local d = plan.device
+  local read, write = d.slow_read or 0, d.slow_write or 0
+  if read <= 0 or write <= 0 or plan.persistent == 0 then
+    return "Swapping: this device has no slow tier."
+  end
+  local move = plan.persistent / read + plan.persistent / write
+  local text = ("Swapping weights and optimizer state moves %s out and in, %.1f ms, "
+    .. "beside a step of %.1f ms"):format(format.bytes(plan.persistent), move * 1e3,
+      plan.seconds * 1e3)
+  return move > plan.seconds and text .. ": it is not worth it while all fits."
+    or text .. ": it could be hidden."
+end
+
+local function about_batches(plan)
+  if plan.rows < 2 then
+    return "Micro-batches: the batch has one row, there is nothing to split."
+  end
+  local ok, half = pcall(plan.replan, { accumulate = 2, memory = false })
+  if not ok then
+    return "Micro-batches: this step cannot be split (" .. (half.message
+      or tostring(half)):match "^[^\n]*" .. ")."
+  end
+  local gain, slower = plan.peak - half.peak, half.seconds / plan.seconds
+  if gain <= 0 then
+    return ("Micro-batches are not worth it: accumulators take as much as they save.")
+  end
+  return ("Two micro-batches save %s (%s) for %.2f times the time; sums come in "
+    .. "another order."):format(format.bytes(gain), share(gain, plan.peak), slower)
+end
+
+--- Say in a few sentences which techniques are worth it for this plan.
+---@param plan mrt.Plan
+---@return string
+return function(plan)
+  return table.concat({ about_recomputing(plan), about_swapping(plan),
+    about_batches(plan) }, "\n")
+end
