@@ -11,8 +11,8 @@ local x, y = mrt.randn(32, 16), mrt.randint(0, 4, { 32 }, { dtype = "i32" })
 local function make(options)
   mrt.seed(1)
   local layers = {}
-  for i = 1, 12 do layers[i] = nn.Linear(16, 16) end
-  layers[13] = nn.Linear(16, 4)
+  for i = 1, 12 do layers[i] = nn.Linear(i > 1 and 64 or 16, 64) end
+  layers[13] = nn.Linear(64, 4)
   local net = nn.Sequential(table.unpack(layers))
   local params = net:parameters()
   local opt = optim.adamw(params, { lr = 1e-3 })

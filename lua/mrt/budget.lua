@@ -53,7 +53,9 @@ end
 --- Policies of swapping that a budget falls back on, unless the script says what may
 --- be swapped: they change no bit.
 ---@return mrt.SwapPolicy[]
-function budget.fallbacks() return { swap.optimizer(), swap.all() } end
+function budget.fallbacks()
+  return { swap.optimizer { least = 4096 }, swap.all { least = 4096 } }
+end
 
 --- Raise the error of a budget that was too little, with what is alive at the
 --- peak of the smallest budget that would do, and the next lever.

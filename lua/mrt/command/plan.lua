@@ -100,18 +100,21 @@ local function read_options(args)
   return options, i
 end
 
+-- Print the ways into so much memory; is there one?
+local function show_ways(plan, options, line)
+  local ways = plan:options { budget = line }
+  local to = options.json and err or out
+  to:write(tostring(ways), "\n")
+  return ways.choice ~= nil
+end
+
 -- Is the step within the budget, or the named device's memory?  If not, what would
 -- bring it there?
 local function check_line(plan, options)
   local budget, need = options.budget, plan.working_set
   local line = budget or options.device and plan.device.capacity
   if not line or line == 0 or plan.peak <= line then return 0 end
-  if line >= need then
-    local ways = plan:options { budget = line }
-    local to = options.json and err or out
-    to:write(tostring(ways), "\n")
-    if ways.choice then return 0 end
-  end
+  if line >= need and show_ways(plan, options, line) then return 0 end
   return complain("the step takes %s bytes (%s), %s %s (%s); %s %s (%s)",
     format.count(plan.peak), format.bytes(plan.peak), budget
       and "the budget is" or options.device .. " has", format.count(line),
