@@ -196,6 +196,23 @@ describe("updates in a trace", function()
     end)
   end
 
+  it("do not change what a gradient reads that is taken after them", function()
+    local function gradient(late)
+      local p = mrt.variable(mrt.full({ 3 }, 2))
+      local q = mrt.variable(mrt.full({ 3 }, 5))
+      local step = mrt.compile(function(x)
+        local loss = (p * q * x):sum()
+        if late then p:assign(p * 10) end
+        local g = mrt.grad(loss, q)
+        if not late then p:assign(p * 10) end
+        return g
+      end)
+      return step(mrt.ones(3)):totable()
+    end
+    assert.same({ 2, 2, 2 }, gradient(false))
+    assert.same({ 2, 2, 2 }, gradient(true))
+  end)
+
   it("give the same bits in whatever order they happen", function()
     for seed = 1, 40 do
       assert.equal(shuffled(seed, "program"), shuffled(seed, "memory"), "seed " .. seed)

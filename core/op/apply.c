@@ -80,7 +80,8 @@ static void give_draw(mrt_context *ctx, void *options) {
 
 mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
                           mrt_tensor *const *given, int nin,
-                          const void *options, mrt_expr **out) {
+                          const void *options, mrt_reading reading,
+                          mrt_expr **out) {
   _Alignas(max_align_t) char own[MRT_MAX_OPTIONS];
   mrt_type types[MRT_MAX_OUT];
   struct {
@@ -100,7 +101,7 @@ mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
   if (op->traits & MRT_RANDOM) give_draw(ctx, own);
   mrt_status s = MRT_OK;
   for (int i = 0; i < nin; i++) {
-    in[i] = mrt_tensor_current(given[i]);
+    in[i] = reading == MRT_NEWEST ? mrt_tensor_current(given[i]) : given[i];
     in_types[i] = &in[i]->type;
     if (in[i]->ctx != ctx)
       s = mrt_fail(&ctx->error, MRT_ESTATE,
@@ -132,7 +133,7 @@ MRT_API mrt_status mrt_apply(mrt_context *ctx, const mrt_op *op,
     return mrt_fail(&ctx->error, MRT_EVALUE, "%s is made by the library only",
                     op->name);
   mrt_expr *x;
-  MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, &x));
+  MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, MRT_NEWEST, &x));
   int n = x->nout < room ? x->nout : room;
   for (int i = 0; i < n; i++) {
     out[i] = mrt_expr_output(ctx, x, i);

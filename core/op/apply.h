@@ -15,10 +15,16 @@ mrt_status mrt_infer_types(const mrt_op *op, int nin, const mrt_type *const *in,
                            void *options, mrt_type *types, int *nout,
                            mrt_error *e);
 
+/* How an input that is a variable is read. */
+typedef enum mrt_reading {
+  MRT_NEWEST,  /* as the program does: after its last update */
+  MRT_RECORDED /* as an earlier expression did: gradient rules */
+} mrt_reading;
+
 /* A new expression of `op`, updating operators included, whose outputs are
  * made on demand by mrt_expr_output.  The caller makes at least one. */
 mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
                           mrt_tensor *const *in, int nin, const void *options,
-                          mrt_expr **out);
+                          mrt_reading reading, mrt_expr **out);
 
 #endif

@@ -44,7 +44,8 @@ void mrt_make_all(mrt_build *b, int op, const void *options, int nin,
   for (int i = 0; i < nin; i++) ok = ok && in[i];
   if (!ok) return;
   mrt_expr *x;
-  b->status = mrt_apply_expr(b->ctx, mrt_ops[op], in, nin, options, &x);
+  b->status =
+      mrt_apply_expr(b->ctx, mrt_ops[op], in, nin, options, MRT_RECORDED, &x);
   if (b->status) return;
   for (int i = 0; i < room && i < x->nout && !b->status; i++) {
     mrt_tensor *t = mrt_expr_output(b->ctx, x, i);
