@@ -12,6 +12,7 @@
  *   state.c    variables, assignment, updates, evaluation
  *   grad.c     gradients, and custom ones written in Lua
  *   plan.c     traces, plans, the spaces they share
+ *   plan_option.c  their options
  *   policy.c   checkpoint and swap policies written in Lua
  *   transfers.c copies of a plan between tiers
  *   batch.c    how a traced function's values depend on the batch
@@ -196,6 +197,20 @@ mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked);
 /* The same for a mrt_swap_policy. */
 mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
                                bool *swap);
+
+/* ---- plan_option.c ------------------------------------------------------- */
+
+/* Options of a plan, and what they point to. */
+typedef struct mrt_plan_reading {
+  mrt_plan_options options;
+  mrt_policy_call policy, swapping;
+  mrt_swap_policy swap;
+} mrt_plan_reading;
+
+/* Read the table at `arg`, if it is one.  What is pushed must stay until the
+ * plan is made. */
+void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
+                               mrt_plan_reading *r);
 
 /* ---- what each file adds to the module table on top ---------------------- */
 

@@ -7,7 +7,6 @@
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -107,47 +106,6 @@ static int trace_input(lua_State *L) {
   return 1;
 }
 
-/* The function and the bytes among the options at `arg`; pushes a value. */
-static void read_budget(lua_State *L, mrt_binding *m, int arg,
-                        mrt_plan_options *o, mrt_policy_call *policy) {
-  lua_getfield(L, arg, "memory");
-  if (lua_isinteger(L, -1)) o->memory = (size_t)lua_tointeger(L, -1);
-  lua_pop(L, 1);
-  if (lua_getfield(L, arg, "checkpoint") != LUA_TFUNCTION) return;
-  *policy = (mrt_policy_call){ L, m, lua_gettop(L) };
-  o->checkpoint = mrt_lua_policy;
-  o->checkpoint_user = policy;
-}
-
-/* The options table at `arg`; names and values are checked in Lua. */
-static mrt_plan_options read_options(lua_State *L, int arg) {
-  mrt_plan_options o = { 0 };
-  const struct {
-    const char *name;
-    bool *off;
-  } switches[] = {
-    { "cse", &o.no_cse },     { "fold", &o.no_fold },
-    { "dead", &o.no_dead },   { "identities", &o.no_identities },
-    { "fuse", &o.no_fuse },   { "inplace", &o.no_inplace },
-    { "share", &o.no_share },
-  };
-  if (!lua_istable(L, arg)) return o;
-  for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
-    lua_getfield(L, arg, switches[i].name);
-    *switches[i].off = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
-    lua_pop(L, 1);
-  }
-  lua_getfield(L, arg, "order");
-  const char *order = lua_tostring(L, -1);
-  o.keep_order = order && strcmp(order, "program") == 0;
-  lua_getfield(L, arg, "effort");
-  o.effort = (int)lua_tointeger(L, -1);
-  lua_getfield(L, arg, "name"); /* the table keeps the string */
-  o.name = lua_tostring(L, -1);
-  lua_pop(L, 3);
-  return o;
-}
-
 /* Push a plan userdata that holds no plan yet. */
 static plan *push_plan(lua_State *L, int inputs, int outputs, int space) {
   plan *p = lua_newuserdatauv(L, sizeof *p, USER_VALUES);
@@ -164,48 +122,16 @@ static plan *push_plan(lua_State *L, int inputs, int outputs, int space) {
   return p;
 }
 
-static int by_key(const void *a, const void *b) {
-  const mrt_measured *x = a, *y = b;
-  return (x->key > y->key) - (x->key < y->key);
-}
-
-/* options.measured, {[key] = seconds}; what is pushed holds the array. */
-static void read_measured(lua_State *L, int arg, mrt_plan_options *o) {
-  lua_pushnil(L);
-  if (!lua_istable(L, arg)) return;
-  if (lua_getfield(L, arg, "measured") != LUA_TTABLE) {
-    lua_pop(L, 1);
-    return;
-  }
-  int n = 0;
-  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) n++;
-  mrt_measured *list = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *list, 0);
-  lua_replace(L, -3);
-  o->measured = list;
-  for (lua_pushnil(L); lua_next(L, -2) && o->measured_count < n; lua_pop(L, 1))
-    list[o->measured_count++] =
-        (mrt_measured){ (uint64_t)lua_tointeger(L, -2), lua_tonumber(L, -1) };
-  lua_pop(L, 1);
-  qsort(list, (size_t)o->measured_count, sizeof *list, by_key);
-}
-
 /* (inputs, outputs, options, space?, part?) -> plan.  `inputs` says how many
  * there were; `part` is a batch. */
 static int make_plan(lua_State *L, bool last) {
   mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 5);
   mrt_handles *outputs = mrt_lua_check_list(L, m, 2, "trace");
-  mrt_plan_options options = read_options(L, 3);
-  read_measured(L, 3, &options);
   mrt_space **space = luaL_testudata(L, 4, SPACE);
-  mrt_policy_call policy, swapping;
-  mrt_swap_policy swap = { mrt_lua_swap_policy, &swapping };
-  if (lua_istable(L, 3)) {
-    read_budget(L, m, 3, &options, &policy);
-    if (lua_getfield(L, 3, "swap") == LUA_TFUNCTION) options.swap = &swap;
-    swapping = (mrt_policy_call){ L, m, lua_gettop(L) };
-  }
-  options.part = mrt_lua_to_batch(L, 5);
+  mrt_plan_reading reading;
+  mrt_lua_read_plan_options(L, m, 3, &reading);
+  reading.options.part = mrt_lua_to_batch(L, 5);
   lua_Integer inputs = luaL_checkinteger(L, 1);
   luaL_argcheck(L, inputs >= 0 && inputs <= MRT_LONGEST_LIST, 1,
                 "not a count of inputs");
@@ -213,8 +139,8 @@ static int make_plan(lua_State *L, bool last) {
   mrt_lua_at(L, m);
   /* The trace ends whatever is returned, so there is no second try. */
   mrt_status status = (last ? mrt_trace_end : mrt_trace_plan)(
-      m->ctx, outputs->at, outputs->count, &options, space ? *space : NULL,
-      &p->plan);
+      m->ctx, outputs->at, outputs->count, &reading.options,
+      space ? *space : NULL, &p->plan);
   mrt_handles_clear(outputs);
   if (status != MRT_OK) {
     p->plan = NULL;

@@ -14,6 +14,7 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local list_files = require "mrt.bench.files"
 local check = require "mrt.bench.packing_check"
 local puzzles = require "mrt.bench.packing_puzzles"
 local read = require "mrt.bench.packing_file"
@@ -23,16 +24,9 @@ local function fail(message)
   os.exit(1, true)
 end
 
---- The .csv files of a folder, or the file itself.
 local function files_of(path)
-  if path:match "%.csv$" then return { path } end
-  local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
-  local pipe <close> = io.popen("ls -- " .. quoted .. " 2>/dev/null")
-  local files = {}
-  for name in pipe:lines() do
-    if name:match "%.csv$" then files[#files + 1] = path .. "/" .. name end
-  end
-  if #files == 0 then fail(path .. ": no .csv files there") end
+  local files, problem = list_files(path, "csv")
+  if not files then fail(problem) end
   return files
 end
 

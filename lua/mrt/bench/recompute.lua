@@ -12,6 +12,7 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local list_files = require "mrt.bench.files"
 local check = require "mrt.bench.recompute_check"
 local read = require "mrt.bench.recompute_file"
 
@@ -20,16 +21,9 @@ local function fail(message)
   os.exit(1, true)
 end
 
---- The .tg files of a folder, or the file itself.
 local function files_of(path)
-  if path:match "%.tg$" then return { path } end
-  local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
-  local pipe <close> = io.popen("ls -- " .. quoted .. " 2>/dev/null")
-  local files = {}
-  for name in pipe:lines() do
-    if name:match "%.tg$" then files[#files + 1] = path .. "/" .. name end
-  end
-  if #files == 0 then fail(path .. ": no .tg files there") end
+  local files, problem = list_files(path, "tg")
+  if not files then fail(problem) end
   return files
 end
 

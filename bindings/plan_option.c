@@ -1,0 +1,83 @@
+/* plan_option.c -- options of a plan from a Lua table
+ *
+ * Names and values have been checked in Lua.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static mrt_plan_options read_plain(lua_State *L, int arg) {
+  mrt_plan_options o = { 0 };
+  const struct {
+    const char *name;
+    bool *off;
+  } switches[] = {
+    { "cse", &o.no_cse },     { "fold", &o.no_fold },
+    { "dead", &o.no_dead },   { "identities", &o.no_identities },
+    { "fuse", &o.no_fuse },   { "inplace", &o.no_inplace },
+    { "share", &o.no_share },
+  };
+  for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+    lua_getfield(L, arg, switches[i].name);
+    *switches[i].off = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_getfield(L, arg, "order");
+  const char *order = lua_tostring(L, -1);
+  o.keep_order = order && strcmp(order, "program") == 0;
+  lua_getfield(L, arg, "effort");
+  o.effort = (int)lua_tointeger(L, -1);
+  lua_getfield(L, arg, "name"); /* the table keeps the string */
+  o.name = lua_tostring(L, -1);
+  lua_pop(L, 3);
+  return o;
+}
+
+/* The function and the bytes among the options at `arg`; pushes a value. */
+static void read_budget(lua_State *L, mrt_binding *m, int arg,
+                        mrt_plan_options *o, mrt_policy_call *policy) {
+  lua_getfield(L, arg, "memory");
+  if (lua_isinteger(L, -1)) o->memory = (size_t)lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  if (lua_getfield(L, arg, "checkpoint") != LUA_TFUNCTION) return;
+  *policy = (mrt_policy_call){ L, m, lua_gettop(L) };
+  o->checkpoint = mrt_lua_policy;
+  o->checkpoint_user = policy;
+}
+
+static int by_key(const void *a, const void *b) {
+  const mrt_measured *x = a, *y = b;
+  return (x->key > y->key) - (x->key < y->key);
+}
+
+/* options.measured, {[key] = seconds}; what is pushed holds the array. */
+static void read_measured(lua_State *L, int arg, mrt_plan_options *o) {
+  lua_pushnil(L);
+  if (lua_getfield(L, arg, "measured") != LUA_TTABLE) {
+    lua_pop(L, 1);
+    return;
+  }
+  int n = 0;
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) n++;
+  mrt_measured *list = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *list, 0);
+  lua_replace(L, -3);
+  o->measured = list;
+  for (lua_pushnil(L); lua_next(L, -2) && o->measured_count < n; lua_pop(L, 1))
+    list[o->measured_count++] =
+        (mrt_measured){ (uint64_t)lua_tointeger(L, -2), lua_tonumber(L, -1) };
+  lua_pop(L, 1);
+  qsort(list, (size_t)o->measured_count, sizeof *list, by_key);
+}
+
+void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
+                               mrt_plan_reading *r) {
+  *r = (mrt_plan_reading){ .swap = { mrt_lua_swap_policy, &r->swapping } };
+  if (!lua_istable(L, arg)) return;
+  r->options = read_plain(L, arg);
+  read_measured(L, arg, &r->options);
+  read_budget(L, m, arg, &r->options, &r->policy);
+  if (lua_getfield(L, arg, "swap") == LUA_TFUNCTION) r->options.swap = &r->swap;
+  r->swapping = (mrt_policy_call){ L, m, lua_gettop(L) };
+}
