@@ -3,7 +3,7 @@
 -- Random programs with gradients and updates run three ways: line by line with
 -- nothing shared, planned with everything on, and planned with parts switched
 -- off; dead memory is poisoned in all planned runs.  10,000 graphs
--- (MRT_SPEC_GRAPHS) take about five minutes of one core; MRT_SPEC_FIRST is the
+-- (MRT_SPEC_GRAPHS) take about twelve minutes of one core; MRT_SPEC_FIRST is the
 -- first seed, to run them in parts.
 local mrt = require "mrt"
 local core = require "mrt.core"
