@@ -48,6 +48,19 @@ end
 
 local function round(n) return (n + 63) // 64 * 64 end
 
+describe("names in a plan", function()
+  it("are those of the time it was made", function()
+    local w = mrt.variable(mrt.ones(2), "before")
+    local step = mrt.compile(function(x) return x * w end)
+    local plan = step:plan(mrt.ones(2))
+    w.name = "after, and long enough to move"
+    collectgarbage()
+    local names = {}
+    for _, v in ipairs(plan:values()) do names[v.name or ""] = true end
+    assert.is_true(names.before)
+  end)
+end)
+
 describe("a plan", function()
   it("tells weights from optimizer state", function()
     local sums = bytes_by_role(mlp_plan())

@@ -55,7 +55,9 @@ static mrt_status add_leaf(capture *c, mrt_tensor *t) {
   }
   mrt_value *v = mrt_graph_value(c->g, &t->type, t->origin);
   if (!v) return mrt_nomem(c->e);
-  v->tensor = t, v->name = t->name;
+  v->tensor = t;
+  if (t->name && !(v->name = mrt_arena_strdup(&c->g->arena, t->name)))
+    return mrt_nomem(c->e); /* a copy: the tensor may get another name */
   v->leaf = t->input      ? MRT_LEAF_INPUT
             : t->variable ? MRT_LEAF_VARIABLE
                           : MRT_LEAF_CONSTANT;
