@@ -24,6 +24,9 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
     *switches[i].off = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
     lua_pop(L, 1);
   }
+  lua_getfield(L, arg, "quick");
+  o.quick = lua_toboolean(L, -1);
+  lua_pop(L, 1);
   lua_getfield(L, arg, "order");
   const char *order = lua_tostring(L, -1);
   o.keep_order = order && strcmp(order, "program") == 0;

@@ -446,7 +446,8 @@ typedef struct mrt_plan_options {
                  1 .. MRT_MOST_EFFORT; 0: 1 */
   mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
   void *checkpoint_user;
-  size_t memory;         /* a budget for the peak; 0: none */
+  size_t memory; /* a budget for the peak; 0: none */
+  bool quick;    /* EBUDGET without looking for a budget that would do */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
                             left halfway, and it runs with mrt_plan_run_part */
   const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */

@@ -81,6 +81,14 @@ static mrt_status predict(mrt_plan *plan) {
   return MRT_OK;
 }
 
+mrt_status mrt_plan_over(mrt_plan *plan, size_t needed) {
+  mrt_error *e = &plan->ctx->error;
+  mrt_fail(e, MRT_EBUDGET, "memory = %zu bytes is too little",
+           plan->options.memory);
+  e->needed = needed;
+  return MRT_EBUDGET;
+}
+
 static void add_up(mrt_plan *plan) {
   mrt_plan_info *info = &plan->info;
   for (int i = 0; i < plan->slot_count; i++) {
@@ -157,6 +165,8 @@ mrt_status mrt_plan_make(mrt_plan *plan) {
   MRT_TRY(mrt_plan_passes(plan, MRT_COUNT(rows)));
   MRT_TRY(predict(plan));
   add_up(plan);
+  if (plan->options.memory && plan->info.peak > plan->options.memory)
+    return mrt_plan_over(plan, plan->info.peak);
   note_live(plan);
   return note_written(plan);
 }

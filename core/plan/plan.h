@@ -144,6 +144,9 @@ mrt_status mrt_plan_insert(mrt_plan *plan, mrt_node **nodes, int count);
 bool mrt_value_uniform(mrt_value *v, double *k);
 /* A new slot; its index, or -1 when memory is out. */
 int mrt_plan_slot(mrt_plan *plan, mrt_slot slot);
+/* EBUDGET: the plan's budget is too little; `needed` bytes would do, 0 where
+ * that is unknown. */
+mrt_status mrt_plan_over(mrt_plan *plan, size_t needed);
 /* Bytes of the peak outside the arena: variables, constants, outputs. */
 size_t mrt_plan_rest(mrt_plan *plan);
 /* A policy or a region says what is to be recomputed. */

@@ -192,7 +192,9 @@ static mrt_status solve(mrt_keeping *k, size_t rest, mrt_schedule *s) {
   if (!w.may) return mrt_nomem(&k->plan->ctx->error);
   may_do(k, w.may);
   mrt_status status = fit(&w, wanted);
-  return status == MRT_EBUDGET ? too_little(&w, rest, wanted) : status;
+  if (status != MRT_EBUDGET) return status;
+  return k->plan->options.quick ? mrt_plan_over(k->plan, 0)
+                                : too_little(&w, rest, wanted);
 }
 
 /* What is to be swapped is kept so far; the swap pass goes on from here. */

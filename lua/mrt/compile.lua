@@ -188,22 +188,26 @@ end
 -- Trace and plan.  A budget that recomputing cannot meet is met by swapping,
 -- where the script has not said what may be swapped; if not, it is explained.
 local function trace(self, group, k, tensors, n, ...)
-  local function try(...)
+  local options = self.options
+  local function try(quick, ...)
+    options.quick = quick
     return pcall(core.trace, trace_and_plan, self, group, k, tensors, n, ...)
   end
-  local ok, entry = try(...)
+  local ok, entry = try(options.memory ~= nil, ...)
   if ok then return entry end
-  if not self.options.memory or not is_budget(entry) then error(entry, 0) end
+  if not options.memory or not is_budget(entry) then error(entry, 0) end
   if self.given.swap == nil then
     for _, policy in ipairs(budget.fallbacks()) do
-      self.options.swap = swap.decider(policy)
-      local swapped, other = try(...)
+      options.swap = swap.decider(policy)
+      local swapped, other = try(true, ...)
       if swapped then return other end
     end
-    self.options.swap = nil
+    options.swap = nil
   end
   if self.quiet then error(entry, 0) end
-  return budget.explain(entry, self.options.memory, self:replanner(n, ...))
+  ok, entry = try(false, ...)
+  if ok then return entry end
+  return budget.explain(entry, options.memory, self:replanner(n, ...))
 end
 
 -- The entry of this signature in k micro-batches (by default, as many as the
