@@ -287,13 +287,23 @@ describe("a plan with clones", function()
 end)
 
 describe("on a chain of 64 layers", function()
+  -- What a plan runs, in whichever order.
+  local function steps_of(plan)
+    local lines = {}
+    for line in plan:graph():gmatch "[^\n]+" do lines[#lines + 1] = line end
+    table.sort(lines)
+    return lines
+  end
+
   local full
 
   setup(function() full = chain_plan(checkpoint.none()) end)
 
   it("none() is the plan without a policy", function()
     local step, x = chain()
-    assert.equal(full:graph(), step:plan(x):graph())
+    local plain = step:plan(x)
+    assert.same(steps_of(plain), steps_of(full))
+    assert.equal(plain.peak, full.peak)
     assert.is_true(alive(full) >= LAYERS * ACTIVATION)
   end)
 

@@ -164,16 +164,8 @@ static mrt_status choose(ordering *o) {
 
 /* Values shall live briefly, wherever the peak is. */
 static mrt_status choose_brief(ordering *o) {
-  double least = INFINITY;
-  for (int i = 0; i < MRT_COUNT(starts); i++) {
-    double area = 0;
-    MRT_TRY(starts[i](o->flow, &o->arena, o->order));
-    int64_t peak = load(o, o->order);
-    for (int k = 0; k < o->flow->nodes; k++) area += (double)o->profile.use[k];
-    if (area >= least) continue;
-    least = area, o->peak = peak;
-    copy(o->best, o->order, o->flow->nodes);
-  }
+  MRT_TRY(mrt_order_hoisted(o->flow, &o->arena, o->order));
+  keep(o, o->order, load(o, o->order));
   return MRT_OK;
 }
 

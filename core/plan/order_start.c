@@ -1,8 +1,8 @@
 /* order_start.c -- orders to choose from
  *
  *   program   as it was traced, only legal
- *   hoisted   the same, each update as soon as it may run: a gradient then
- *             dies right after it is born
+ *   hoisted   the same, each update, and what an optimizer works out for it, as
+ *             soon as it may run: a gradient then dies right after it is born
  *   forward, backward
  *             depth first from what nobody waits for, demanded in or against
  *             program order: everything as late as possible
@@ -25,26 +25,48 @@ static int *count_before(const mrt_flow *f, mrt_arena *a) {
 
 /* ---- by priority --------------------------------------------------------------- */
 
-static int64_t priority(const mrt_flow *f, int node, bool hoist) {
-  return node == f->real || (hoist && f->update[node]) ? -1 : node;
+/* Is node i part of the backward pass?  What reads no other node's result is
+ * not: the constants of an optimizer and of a gradient may be one node. */
+static bool is_gradient(const mrt_flow *f, int i) {
+  return f->value[f->made[i]]->node->origin.backward &&
+         f->reads.start[i] < f->reads.start[i + 1];
 }
 
+/* first[i]: node i is an update, or it is no gradient and only updates come of
+ * it. */
+static bool *find_hoisted(const mrt_flow *f, mrt_arena *a) {
+  bool *first = MRT_NEW(a, bool, f->nodes);
+  for (int i = f->real; first && i-- > 0;) {
+    int from = f->readers.start[f->made[i]];
+    int to = f->readers.start[f->made[i + 1]];
+    first[i] = from < to && !is_gradient(f, i);
+    for (int r = from; r < to; r++) first[i] &= first[f->readers.item[r]];
+    first[i] |= f->update[i];
+  }
+  return first;
+}
+
+static int64_t priority(const mrt_flow *f, const bool *first, int i) {
+  return i == f->real || (first && first[i]) ? -1 : i;
+}
+
+/* Of the ready nodes always the first in the program; the barrier and those in
+ * `first`, unless that is NULL, before the others. */
 static mrt_status by_priority(const mrt_flow *f, mrt_arena *a, int *order,
-                              bool hoist) {
+                              const bool *first) {
   mrt_heap h = { 0 };
   int *waits = count_before(f, a), n = 0;
   if (!waits) return nomem();
   for (int i = 0; i < f->nodes; i++)
     if (waits[i] == 0 &&
-        !mrt_heap_push(&h, a, (mrt_entry){ priority(f, i, hoist), 0, i }))
+        !mrt_heap_push(&h, a, (mrt_entry){ priority(f, first, i), 0, i }))
       return nomem();
   while (h.count) {
     int node = order[n++] = mrt_heap_pop(&h).item;
     for (int k = f->after.start[node]; k < f->after.start[node + 1]; k++) {
-      int next = f->after.item[k];
-      if (--waits[next] == 0 &&
-          !mrt_heap_push(&h, a,
-                         (mrt_entry){ priority(f, next, hoist), 0, next }))
+      int i = f->after.item[k];
+      if (--waits[i] == 0 &&
+          !mrt_heap_push(&h, a, (mrt_entry){ priority(f, first, i), 0, i }))
         return nomem();
     }
   }
@@ -52,11 +74,12 @@ static mrt_status by_priority(const mrt_flow *f, mrt_arena *a, int *order,
 }
 
 mrt_status mrt_order_program(const mrt_flow *f, mrt_arena *a, int *order) {
-  return by_priority(f, a, order, false);
+  return by_priority(f, a, order, NULL);
 }
 
 mrt_status mrt_order_hoisted(const mrt_flow *f, mrt_arena *a, int *order) {
-  return by_priority(f, a, order, true);
+  bool *first = find_hoisted(f, a);
+  return first ? by_priority(f, a, order, first) : nomem();
 }
 
 /* ---- depth first ------------------------------------------------------------------ */
