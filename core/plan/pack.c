@@ -150,6 +150,7 @@ static mrt_status solve(mrt_packing *p, const piece *pieces, size_t capacity) {
   if (capacity < INT64_MAX && (int64_t)capacity > p->enough)
     p->enough = (int64_t)capacity;
   MRT_TRY(mrt_fit_new(p));
+  MRT_TRY(mrt_births_new(p));
   MRT_TRY(mrt_pack_orders(p, NULL));
   if (p->height <= p->enough) return MRT_OK;
   return p->n <= MRT_PACK_SMALL ? mrt_pack_search(p) : mrt_pack_peak(p);

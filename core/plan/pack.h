@@ -6,6 +6,7 @@
  *
  *   pack.c         the problem set up, the stages in turn, the answer
  *   pack_fit.c     first fit of all items in a given order
+ *   pack_births.c  the same for an order of rising births
  *   pack_order.c   orders worth a first fit
  *   pack_search.c  the exact search: heights and limits; its two ways are
  *   pack_valley.c  where there is least choice, and
@@ -54,6 +55,7 @@ typedef struct mrt_packing {
   int effort;     /* 1 .. MRT_PACK_EFFORT: how long the exact search may take */
   int64_t fit_work; /* what first fit may still use */
   struct mrt_fit *fit;
+  struct mrt_births *births;
 } mrt_packing;
 
 /* An item and what ranks it in an order: falling keys. */
@@ -81,6 +83,18 @@ mrt_status mrt_fit_new(mrt_packing *p);
  * INT64_MAX, when it would reach `limit` or *work is used up. */
 int64_t mrt_fit_run(mrt_packing *p, const mrt_pack_order *order,
                     mrt_fit_rule rule, int64_t limit, int64_t *work);
+
+/* ---- pack_births.c ------------------------------------------------------- */
+
+typedef struct mrt_births mrt_births;
+mrt_status mrt_births_new(mrt_packing *p);
+/* Do births rise in this order, time running forwards or backwards?  If so,
+ * mrt_births_run is for this way. */
+bool mrt_births_rise(mrt_packing *p, const mrt_pack_order *order,
+                     bool backwards);
+/* First fit in such an order; otherwise as mrt_fit_run. */
+int64_t mrt_births_run(mrt_packing *p, const mrt_pack_order *order,
+                       int64_t limit);
 
 /* ---- stages -------------------------------------------------------------- */
 

@@ -148,17 +148,13 @@ static void place(mrt_packing *p, int item, int64_t *work) {
   }
 }
 
-static bool births_rise(const mrt_packing *p, const mrt_pack_order *order) {
-  for (int k = 1; k < p->n; k++)
-    if (p->items[order[k].item].first < p->items[order[k - 1].item].first)
-      return false;
-  return true;
-}
-
 int64_t mrt_fit_run(mrt_packing *p, const mrt_pack_order *order,
                     mrt_fit_rule rule, int64_t limit, int64_t *work) {
   int64_t height = 0;
-  p->fit->by_birth = births_rise(p, order);
+  bool rise = mrt_births_rise(p, order, false);
+  p->fit->by_birth = rise;
+  if (rule == MRT_FIT_FIRST && (rise || mrt_births_rise(p, order, true)))
+    return mrt_births_run(p, order, limit);
   for (int k = 0; k < p->fit->levels; k++)
     for (int w = 0; w < p->fit->level[k].windows; w++)
       p->fit->level[k].at[w].count = 0;

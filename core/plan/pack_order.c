@@ -16,8 +16,9 @@
 /* S size, W duration, A size times duration, T largest live sum in its
  * sections, C items met times size, B birth (early first), D death (late
  * first).  Falling; the second and third letter break ties. */
-static const char *const orders[] = { "BSW", "SWA", "ASW", "WSA", "TAW",
-                                      "TWA", "TSW", "WAT", "CSW", "DSW" };
+enum { QUICK = 2 }; /* orders of births or deaths: first fit is quick there */
+static const char *const orders[] = { "BSW", "DSW", "SWA", "ASW", "WSA",
+                                      "TAW", "TWA", "TSW", "WAT", "CSW" };
 
 /* How many items each one meets, from counts of those begun and ended. */
 static mrt_status count_meetings(const mrt_packing *p, double *meets) {
@@ -59,26 +60,40 @@ static int falling(const void *a, const void *b) {
   return x->item - y->item;
 }
 
+static void sort(const mrt_packing *p, const double *meets,
+                 const double *before, const char *letters,
+                 mrt_pack_order *order) {
+  for (int i = 0; i < p->n; i++) {
+    order[i].item = i;
+    order[i].key[0] = before && before[i] >= 0 ? -before[i] : -INFINITY;
+    for (int j = 0; j < 3; j++)
+      order[i].key[j + 1] = key_of(letters[j], &p->items[i], meets[i]);
+  }
+  qsort(order, (size_t)p->n, sizeof *order, falling);
+}
+
+static void fit(mrt_packing *p, const mrt_pack_order *order,
+                mrt_fit_rule rule) {
+  int64_t endless = INT64_MAX; /* the first one must end */
+  int64_t height =
+      mrt_fit_run(p, order, rule, p->height,
+                  p->height == INT64_MAX ? &endless : &p->fit_work);
+  if (height < p->height) mrt_pack_keep(p, height);
+}
+
 mrt_status mrt_pack_orders(mrt_packing *p, const double *before) {
   mrt_pack_order *order = MRT_NEW(p->arena, mrt_pack_order, p->n);
   double *meets = MRT_NEW(p->arena, double, p->n);
-  int64_t endless = INT64_MAX; /* the first one must end */
   if (!order || !meets) return MRT_ENOMEM;
   MRT_TRY(count_meetings(p, meets));
+  for (int k = 0; k < QUICK && p->height > p->enough; k++) {
+    sort(p, meets, before, orders[k], order);
+    fit(p, order, MRT_FIT_FIRST);
+  }
   for (int k = 0; k < MRT_COUNT(orders) && p->height > p->enough; k++) {
-    for (int i = 0; i < p->n; i++) {
-      order[i].item = i;
-      order[i].key[0] = before && before[i] >= 0 ? -before[i] : -INFINITY;
-      for (int j = 0; j < 3; j++)
-        order[i].key[j + 1] = key_of(orders[k][j], &p->items[i], meets[i]);
-    }
-    qsort(order, (size_t)p->n, sizeof *order, falling);
-    for (int rule = MRT_FIT_FIRST; rule <= MRT_FIT_BEST; rule++) {
-      int64_t height =
-          mrt_fit_run(p, order, rule, p->height,
-                      p->height == INT64_MAX ? &endless : &p->fit_work);
-      if (height < p->height) mrt_pack_keep(p, height);
-    }
+    sort(p, meets, before, orders[k], order);
+    if (k >= QUICK) fit(p, order, MRT_FIT_FIRST);
+    if (p->height > p->enough) fit(p, order, MRT_FIT_BEST);
   }
   return MRT_OK;
 }
