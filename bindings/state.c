@@ -97,6 +97,7 @@ static int eval(lua_State *L) {
   return 0;
 }
 
+/* seed(number, next?) */
 static int seed(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   int is_integer;
@@ -104,8 +105,17 @@ static int seed(lua_State *L) {
   if (!is_integer)
     return mrt_lua_fail(L, m, MRT_EVALUE, "seed", "an integer wanted, got %s",
                         mrt_lua_show(L, 1));
-  mrt_seed(m->ctx, (uint64_t)value);
+  mrt_random_set(m->ctx, (uint64_t)value, (uint64_t)luaL_optinteger(L, 2, 1));
   return 0;
+}
+
+/* random() -> seed, next, begun */
+static int random_state(lua_State *L) {
+  mrt_random r = mrt_random_get(mrt_binding_get(L)->ctx);
+  lua_pushinteger(L, (lua_Integer)r.seed);
+  lua_pushinteger(L, (lua_Integer)r.next);
+  lua_pushinteger(L, (lua_Integer)r.begun);
+  return 3;
 }
 
 static int set_poison(lua_State *L) {
@@ -187,6 +197,7 @@ void mrt_state_open(lua_State *L, mrt_binding *m) {
     { "update", update },
     { "eval", eval },
     { "seed", seed },
+    { "random", random_state },
     { "set_poison", set_poison },
     { "set_budget", set_budget },
     { "swap_folder", set_swap_folder },

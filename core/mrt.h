@@ -177,6 +177,15 @@ MRT_API mrt_status mrt_measure_slow(mrt_context *ctx, size_t nbytes,
                                     mrt_slow_rates *rates);
 /* Restart the random numbers: same seed, same program, same bits. */
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed);
+/* How far the random numbers have got, to go on from there in another process:
+ * `next` is the key of the next operator that draws some. */
+typedef struct mrt_random {
+  uint64_t seed, next;
+  uint64_t begun; /* how often mrt_seed was called */
+} mrt_random;
+MRT_API mrt_random mrt_random_get(const mrt_context *ctx);
+/* Begin anew at such a place. */
+MRT_API void mrt_random_set(mrt_context *ctx, uint64_t seed, uint64_t next);
 
 typedef struct mrt_context_info {
   const char *isa;

@@ -98,7 +98,15 @@ MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes) {
 }
 
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed) {
-  ctx->seed = seed, ctx->next_key = 1, ctx->seed_epoch++;
+  mrt_random_set(ctx, seed, 1);
+}
+
+MRT_API mrt_random mrt_random_get(const mrt_context *ctx) {
+  return (mrt_random){ ctx->seed, ctx->next_key, ctx->seed_epoch };
+}
+
+MRT_API void mrt_random_set(mrt_context *ctx, uint64_t seed, uint64_t next) {
+  ctx->seed = seed, ctx->next_key = next ? next : 1, ctx->seed_epoch++;
 }
 
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {

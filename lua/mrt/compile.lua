@@ -15,6 +15,7 @@ local checkpoint = require "mrt.policy.checkpoint"
 local combine = require "mrt.accumulate.combine"
 local swap = require "mrt.policy.swap"
 local format = require "mrt.format"
+local runs = require "mrt.runs"
 local signature = require "mrt.signature"
 
 local compile = {}
@@ -158,19 +159,9 @@ local Compiled = {}
 Compiled.__index = Compiled
 Compiled.__name = "mrt.Compiled"
 
--- What the entries of one signature share, however many micro-batches they
--- have: a run of any draws the random numbers that the others would.
-local function group_of(self, key)
-  local group = self.groups[key] or { name = key, entries = {}, past = 0 }
-  self.groups[key] = group
-  return group
-end
-
 local function forget(self, entry)
-  local group = entry.group
-  self.entries[entry.key], group.entries[entry] = nil, nil
-  group.past = group.past + entry.core:runs()
-  if not next(group.entries) then self.groups[group.name] = nil end
+  self.entries[entry.key] = nil
+  runs.forget(self.groups, entry)
 end
 
 local function add_entry(self, key, entry)
@@ -218,7 +209,7 @@ local function find(self, k, ...)
   local key, tensors = signature.of(n, ...)
   local option = self.options.accumulate
   k = k or option and self:count(option, key, tensors, ...) or 1
-  local group = group_of(self, key)
+  local group = runs.group(self.groups, key)
   if k > 1 then key = ("%s in %d"):format(key, k) end
   local entry = self.entries[key]
   if not entry then
@@ -269,10 +260,10 @@ local function restore_all(entry, ...)
   return table.unpack(results, 1, #entry.results)
 end
 
--- A step of a function whose steps may have several micro-batches.
+-- A step of a function whose steps may have several micro-batches, or that has
+-- run without the plan it has now.
 local function run_counted(self, entry, inputs)
-  local run = entry.group.past
-  for other in pairs(entry.group.entries) do run = run + other.core:runs() end
+  local run = runs.count(entry.group)
   local outputs = entry.parts and accumulate.run(entry, inputs, run)
     or entry.core:run_part(inputs, 0, 0, run)
   self.steps = self.steps + 1
@@ -294,7 +285,9 @@ function Compiled:__call(...)
   if compile.planning then compile.planning(self:plan(...), self, ...) end
   local entry, inputs = find(self, nil, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
-  if self.options.accumulate then return run_counted(self, entry, inputs) end
+  if self.options.accumulate or entry.group.past > 0 then
+    return run_counted(self, entry, inputs)
+  end
   if entry.single then return entry.core:run(inputs) end
   return restore_all(entry, entry.core:run(inputs))
 end
@@ -368,6 +361,20 @@ end
 --- Whether profiles count processor time instead of real time: for one thread on
 --- a machine with much else to do.
 compile.processor_time = false
+
+--- Return what a later process needs to go on where this function is now: its
+--- steps, and how far its random numbers have got.
+---@return {steps: integer, runs: table[]}
+function Compiled:state()
+  return { steps = self.steps, runs = runs.state(self.groups) }
+end
+
+--- Go on from a state; set the random numbers (mrt.set_rng_state) before.
+---@param state {steps: integer, runs: table[]}
+function Compiled:load_state(state)
+  self.steps, self.groups = state.steps, runs.load(state.runs)
+  self.entries, self.keys, self.replaced = {}, {}, {}
+end
 
 function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
 

@@ -328,6 +328,19 @@ end
 ---@param seed integer
 function mrt.seed(seed) core.seed(seed) end
 
+--- Return how far the random numbers have got, to go on from there later, in
+--- this process or another.  Compiled functions count their runs by themselves:
+--- see Compiled:state.
+---@return {seed: integer, next: integer}
+function mrt.get_rng_state()
+  local seed, next_key = core.random()
+  return { seed = seed, next = next_key }
+end
+
+--- Go on from a state that get_rng_state returned.
+---@param state {seed: integer, next: integer}
+function mrt.set_rng_state(state) core.seed(state.seed, state.next) end
+
 --- Return what tensors take, in bytes: now, at most so far, and in the file of
 --- swapped values.
 ---@param options? {reset: boolean?}  forget the most so far
