@@ -19,6 +19,7 @@ return {
   Block = require "mrt.nn.block",
   Sequential = require "mrt.nn.sequential",
   GPT = require "mrt.nn.gpt",
+  Llama = require "mrt.nn.llama",
 
   ReLU = activation.ReLU,
   GELU = activation.GELU,

@@ -1,0 +1,149 @@
+--- llama.lua -- Llama (Touvron et al. 2023, arXiv:2302.13971)
+---
+--- What differs from GPT-2: root-mean-square norms, turned queries and keys in
+--- place of learned positions (Su et al. 2021), a gated feed-forward half
+--- (Shazeer 2020), heads of keys and values that several heads of queries share
+--- (Ainslie et al. 2023), and no biases.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local Module = require "mrt.nn.module"
+local Linear = require "mrt.nn.linear"
+local Embedding = require "mrt.nn.embedding"
+local RMSNorm = require "mrt.nn.rms_norm"
+local initial = require "mrt.nn.initial"
+local options = require "mrt.options"
+local scope = require "mrt.scope"
+
+-- ---- one layer -------------------------------------------------------------
+
+local Attention = Module "GroupedAttention"
+
+function Attention:init(o, linear)
+  local width = o.dim // o.heads
+  self.heads, self.kv_heads, self.base = o.heads, o.kv_heads, o.rope_base
+  self.q = Linear(o.dim, o.dim, linear)
+  self.k = Linear(o.dim, width * o.kv_heads, linear)
+  self.v = Linear(o.dim, width * o.kv_heads, linear)
+  self.proj = Linear(o.dim, o.dim, linear)
+end
+
+function Attention:forward(x)
+  local B, T, C = x:size(1), x:size(2), x:size(3)
+  local function heads(y, count) return y:reshape(B, T, count, C // self.heads) end
+  local q = heads(self.q(x), self.heads):rope { base = self.base }
+  local k = heads(self.k(x), self.kv_heads):rope { base = self.base }
+  local v = heads(self.v(x), self.kv_heads)
+  local y = q:attention(k, v, { causal = true })
+  return self.proj(y:reshape(B, T, C))
+end
+
+function Attention:describe()
+  return ("%d heads, %d of keys"):format(self.heads, self.kv_heads)
+end
+
+local GatedMLP = Module "GatedMLP"
+
+function GatedMLP:init(o, linear)
+  self.gate = Linear(o.dim, o.hidden, linear)
+  self.up = Linear(o.dim, o.hidden, linear)
+  self.down = Linear(o.hidden, o.dim, linear)
+end
+
+function GatedMLP:forward(x)
+  return self.down(self.gate(x):silu() * self.up(x))
+end
+
+local Block = Module "LlamaBlock"
+
+function Block:init(o, linear)
+  self.norm1 = RMSNorm(o.dim, { eps = o.eps })
+  self.attention = Attention(o, linear)
+  self.norm2 = RMSNorm(o.dim, { eps = o.eps })
+  self.mlp = GatedMLP(o, linear)
+end
+
+function Block:forward(x)
+  x = x + self.attention(self.norm1(x))
+  return x + self.mlp(self.norm2(x))
+end
+
+-- ---- the model -------------------------------------------------------------
+
+---@class mrt.nn.LlamaOptions
+---@field vocab integer
+---@field dim integer         a multiple of heads
+---@field layers integer
+---@field heads integer       of queries; a multiple of kv_heads
+---@field context integer     longest sequence, in tokens
+---@field kv_heads? integer   default heads
+---@field hidden? integer     of the feed-forward half; default 8/3 dim, rounded
+---  up to a multiple of 64
+---@field rope_base? number   default 10000
+---@field eps? number         of the norms; default 1e-5
+---@field tie? boolean        one table for tokens and head; default false
+
+--- Make a Llama: token ids `[B,T]` -> logits `[B,T,vocab]`.
+---
+---     local model = nn.Llama{vocab = 512, dim = 128, layers = 4, heads = 8,
+---                            kv_heads = 2, context = 128}
+---
+--- Weights begin normal with standard deviation 0.02.
+---@class mrt.nn.Llama: mrt.nn.Module
+---@field vocab integer
+---@field context integer
+---@overload fun(options: mrt.nn.LlamaOptions): mrt.nn.Llama
+local Llama = Module "Llama"
+
+local defaults = { vocab = options.none, dim = options.none,
+  layers = options.none, heads = options.none, context = options.none,
+  kv_heads = options.none, hidden = options.none, rope_base = 10000, eps = 1e-5,
+  tie = false }
+
+local function read(given)
+  local o = options.read("Llama", given, defaults)
+  o.kv_heads = o.kv_heads or o.heads
+  for _, name in ipairs { "vocab", "dim", "layers", "heads", "kv_heads",
+    "context" } do
+    options.size("Llama", name, o[name])
+  end
+  o.hidden = o.hidden or (o.dim * 8 // 3 + 63) // 64 * 64
+  options.size("Llama", "hidden", o.hidden)
+  if o.dim % (2 * o.heads) ~= 0 or o.heads % o.kv_heads ~= 0 then
+    core.fail("value", "Llama", ("dim %d, heads %d, kv_heads %d: heads of an "
+      .. "even width, and a multiple of kv_heads, wanted"):format(o.dim,
+      o.heads, o.kv_heads))
+  end
+  return o
+end
+
+function Llama:init(given)
+  local o = read(given)
+  local linear = { bias = false, init = initial.normal(0.02) }
+  self.vocab, self.context = o.vocab, o.context
+  self.tokens = Embedding(o.vocab, o.dim, { init = linear.init })
+  self.blocks = {}
+  for i = 1, o.layers do self.blocks[i] = Block(o, linear) end
+  self.norm = RMSNorm(o.dim, { eps = o.eps })
+  if not o.tie then self.head = Linear(o.dim, o.vocab, linear) end
+end
+
+---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
+---@return mrt.Tensor logits `[B,T,vocab]`
+function Llama:forward(tokens)
+  if tokens:size(2) > self.context then
+    core.fail("shape", "Llama", ("%s tokens, wanted at most context = %d")
+      :format(tokens:type(), self.context))
+  end
+  local x = self.tokens(tokens)
+  for _, block in ipairs(self.blocks) do x = scope.layer(block, x) end
+  x = self.norm(x)
+  return x:linear(self.head and self.head.weight or self.tokens.weight)
+end
+
+function Llama:describe()
+  return ("vocab %d, context %d"):format(self.vocab, self.context)
+end
+
+return Llama
