@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -38,11 +40,44 @@ static int make_folders(lua_State *L) {
   return 0;
 }
 
+static int close_folder(lua_State *L) {
+  DIR **folder = lua_touserdata(L, 1);
+  if (*folder) closedir(*folder);
+  *folder = NULL;
+  return 0;
+}
+
+/* list_folder(path) -> names, in no order; or nil and what is wrong */
+static int list_folder(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  DIR **folder = lua_newuserdatauv(L, sizeof *folder, 0);
+  *folder = NULL;
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, close_folder);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_toclose(L, -1); /* what follows may raise */
+  lua_newtable(L);
+  *folder = opendir(path);
+  if (!*folder) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "%s: %s", path, strerror(errno));
+    return 2;
+  }
+  lua_Integer n = 0;
+  for (struct dirent *e; (e = readdir(*folder));) {
+    lua_pushstring(L, e->d_name);
+    lua_rawseti(L, -2, ++n);
+  }
+  return 1;
+}
+
 void mrt_host_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "clock", read_clock },
     { "is_terminal", is_terminal },
     { "make_folders", make_folders },
+    { "list_folder", list_folder },
     { NULL, NULL },
   };
   mrt_binding_register(L, m, functions);

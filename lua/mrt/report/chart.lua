@@ -15,6 +15,7 @@ local markup = require "mrt.report.markup"
 local save = require "mrt.report.save"
 
 local WIDTH, HEIGHT = 760, 400
+local MOST_DOTS = 100 -- a longer line stands without
 local box = { x = 92, y = 66, width = 632, height = 270 }
 
 ---@class mrt.Axis
@@ -158,11 +159,11 @@ local function draw_series(out, s, colour, x, y)
         p[1], p[2])
   end
   if not s.bare then
-    out[#out + 1] = ('<polyline fill="none" stroke="%s" stroke-width="2"%s '
-      .. 'points="%s"/>'):format(colour, s.dashed and ' stroke-dasharray="6 4"' or "",
-        table.concat(points, " "))
+    out[#out + 1] = ('<polyline fill="none" stroke="%s" stroke-width="%s"%s '
+      .. 'points="%s"/>'):format(colour, #points > MOST_DOTS and 1.2 or 2,
+        s.dashed and ' stroke-dasharray="6 4"' or "", table.concat(points, " "))
   end
-  if not s.dashed then table.move(dots, 1, #dots, #out + 1, out) end
+  if not s.dashed and (s.bare or #points <= MOST_DOTS) then table.move(dots, 1, #dots, #out + 1, out) end
 end
 
 local function draw(options)
