@@ -190,18 +190,18 @@ end
 
 local formats = { [".json"] = "json", [".svg"] = "svg", [".html"] = "html",
   [".graph.svg"] = "graph", [".snapshot.json"] = "memory_viz",
-  [".snapshot.pickle"] = "memory_viz_pickle" }
+  [".snapshot.pickle"] = "memory_viz_pickle", [".trace.json"] = "trace" }
 local modules = { memory_viz = "snapshot", memory_viz_pickle = "snapshot_pickle" }
 
 ---@alias mrt.PlanFormat
----| "json"|"svg"|"graph"|"html"|"memory_viz"|"memory_viz_pickle"
+---| "json"|"svg"|"graph"|"html"|"memory_viz"|"memory_viz_pickle"|"trace"
 
 --- Write the plan to a file, as its name says: .json (mrt/report/json.lua
 --- describes it), .svg (live bytes and arena), graph.svg or .graph.svg (the graph
---- after a stage, coloured by the memory that nodes share), .html, or a
---- snapshot for PyTorch's memory viewer: .snapshot.pickle for the page pytorch.org/
---- memory_viz, .snapshot.json for who reads JSON (torch.cuda._memory_viz takes it
---- decoded).
+--- after a stage, coloured by the memory that nodes share), .html, .trace.json
+--- (predicted times, for chrome://tracing or ui.perfetto.dev), or a snapshot for
+--- PyTorch's memory viewer: .snapshot.pickle for the page pytorch.org/memory_viz,
+--- .snapshot.json for who reads JSON (torch.cuda._memory_viz takes it decoded).
 ---
 ---     plan:save "graph.svg"
 ---     plan:save("fused.graph.svg", {stage = "fuse"})

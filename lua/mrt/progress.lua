@@ -17,6 +17,7 @@ Progress.__index = Progress
 
 ---@class mrt.ProgressOptions
 ---@field steps integer
+---@field done? integer       steps of an earlier process, default 0
 ---@field every? integer      steps between plain lines; default steps / 20
 ---@field unit? string        what is done in a step, default "tokens"
 ---@field memory? integer     bytes that the run takes
@@ -29,7 +30,8 @@ Progress.__index = Progress
 function progress.new(o)
   local terminal = o.terminal
   if terminal == nil then terminal = not o.out and core.is_terminal() end
-  return setmetatable({ steps = o.steps, unit = o.unit or "tokens",
+  return setmetatable({ steps = o.steps, before = o.done or 0,
+    unit = o.unit or "tokens",
     every = o.every or math.max(1, o.steps // 20), memory = o.memory,
     out = o.out or io.stdout, terminal = terminal, began = core.clock(),
     shown = 0, live = false, done = 0, loss_sum = 0, loss_count = 0 },
@@ -45,7 +47,7 @@ local function describe(self, step, loss, now)
   }
   if self.memory then parts[#parts + 1] = format.bytes(self.memory) end
   if step < self.steps then
-    local left = seconds / step * (self.steps - step)
+    local left = seconds / (step - self.before) * (self.steps - step)
     parts[#parts + 1] = format.duration(left) .. " left"
   else
     parts[#parts + 1] = format.duration(seconds)
@@ -71,7 +73,7 @@ function Progress:step(step, loss, done)
     if now - self.shown < 0.1 and not last then return end
     self.shown = now
     rewrite(self, describe(self, step, loss, now))
-  elseif step == 1 or step % self.every == 0 or last then
+  elseif step == self.before + 1 or step % self.every == 0 or last then
     local mean = self.loss_sum / self.loss_count
     self.loss_sum, self.loss_count = 0, 0
     self:line(describe(self, step, mean, now))

@@ -19,9 +19,11 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local options = require "mrt.options"
+local log = require "mrt.log"
 local progress = require "mrt.progress"
+local snapshot = require "mrt.snapshot"
 
-local train = {}
+local train = { log = log.open, read_log = log.read, snapshots = snapshot.new }
 
 ---@alias mrt.Loss fun(model: mrt.nn.Module, ...: mrt.Tensor): mrt.Tensor
 
@@ -90,13 +92,17 @@ local function amount(x)
   return x:numel(), "tokens"
 end
 
+-- ---- the loop --------------------------------------------------------------
+
 local required = { "loader", "steps" }
 local defaults = { model = options.none, optimizer = options.none,
   loss = options.none, step = options.none, loader = options.none,
   steps = options.none, clip = options.none, compile = options.none,
   accumulate = options.none,
   eval = options.none, eval_every = options.none, plan = false,
-  log_every = options.none, on_step = options.none }
+  log_every = options.none, on_step = options.none, log = options.none,
+  snapshots = options.none, snapshot_every = options.none, keep = 3,
+  resume = false, more = options.none }
 
 local function read(given)
   local o = options.read("train.run", given, defaults)
@@ -109,12 +115,59 @@ local function read(given)
     core.fail("value", "train.run",
       "step is missing, or model, optimizer and loss")
   end
+  if o.resume and not o.snapshots then
+    core.fail("value", "train.run", "resume = true, but no folder of snapshots")
+  end
   o.step = o.step or train.step(o)
   return o
 end
 
+-- The snapshots of a run, and the steps already done.
+local function go_on(o)
+  if not o.snapshots then return nil, 0 end
+  local parts = { model = o.model, optimizer = o.optimizer, loader = o.loader,
+    step = o.step }
+  for name, part in pairs(o.more or {}) do parts[name] = part end
+  local kept = snapshot.new { folder = o.snapshots, keep = o.keep, parts = parts }
+  if not o.resume then return kept, 0 end
+  local done, message = kept:resume()
+  if not done then core.fail("file", "train.run", message) end
+  return kept, done
+end
+
+local function open_log(o, plan, done, unit)
+  if not o.log then return nil end
+  local run, message = log.open(o.log, { after = o.resume and done or nil,
+    run = { steps = o.steps, unit = unit, peak = plan.peak,
+      predicted = plan.seconds, parameters = o.model and o.model:count() } })
+  if not run then core.fail("file", "train.run", message) end
+  return run
+end
+
+-- Is this step the last, or one of every so many?
+local function due(o, step, every)
+  return step == o.steps or (every and step % every == 0)
+end
+
+-- Run one step; what is known of it.
+local function take(o, batch)
+  local began = core.clock()
+  local lr = o.optimizer and o.optimizer:rate()
+  local loss = o.step(table.unpack(batch, 1, batch.n)):item()
+  return { loss = loss, lr = lr, memory = mrt.memory().peak,
+    throughput = amount(batch[1]) / math.max(core.clock() - began, 1e-9) }
+end
+
+local function want(ok, message)
+  if not ok then core.fail("file", "train.run", message) end
+end
+
 --- Train for a number of steps and show how it goes: step, loss, speed, memory,
 --- time left.
+---
+--- With `snapshots` the run is saved now and then and at its end; with `resume`
+--- it goes on from the last snapshot, if there is one, as if it had never
+--- stopped: the same steps, bit for bit.
 ---
 --- Ctrl-C ends the loop with an error between two steps; the parameters are
 --- those of the last whole step.
@@ -122,7 +175,7 @@ end
 ---@field model mrt.nn.Module
 ---@field optimizer mrt.Optimizer
 ---@field loss mrt.Loss
----@field step? function         instead of the three above: a compiled step that returns the loss
+---@field step? mrt.Compiled     instead of the three above: a compiled step that returns the loss
 ---@field loader mrt.data.Loader
 ---@field steps integer
 ---@field clip? number           longest gradient, all taken together
@@ -133,25 +186,43 @@ end
 ---@field plan? boolean          print the memory plan first
 ---@field log_every? integer     steps between plain lines
 ---@field on_step? fun(info: {step: integer, loss: number})
+---@field log? string            a folder for run.jsonl, TensorBoard and report.html
+---@field snapshots? string      a folder
+---@field snapshot_every? integer  steps; also after the last one
+---@field keep? integer          snapshots kept, default 3
+---@field resume? boolean        go on from the last snapshot
+---@field more? table<string, table>  more that is saved: anything with state and load_state
 ---@param given mrt.TrainOptions
----@return {loss: number, eval: number?, seconds: number} summary  of the last step
+---@return {loss: number, eval: number?, seconds: number, steps: integer} summary
+---  of the last step; steps: taken by this call
 function train.run(given)
   local o = read(given)
+  local snapshots, done = go_on(o)
+  local summary, began = { steps = math.max(o.steps - done, 0) }, core.clock()
+  if summary.steps == 0 then
+    summary.seconds = 0
+    return summary
+  end
   local batch = table.pack(o.loader:next())
   local plan = o.step:plan(table.unpack(batch, 1, batch.n))
   if o.plan then plan:report() end
   local _, unit = amount(batch[1])
   local bar <close> = progress.new { steps = o.steps, every = o.log_every,
-    unit = unit, memory = plan.peak }
-  local summary, began = {}, core.clock()
-  for step = 1, o.steps do
-    summary.loss = o.step(table.unpack(batch, 1, batch.n)):item()
-    bar:step(step, summary.loss, (amount(batch[1])))
-    if o.on_step then o.on_step { step = step, loss = summary.loss } end
-    if o.eval and (step == o.steps or step % (o.eval_every or o.steps) == 0) then
-      summary.eval = o.eval()
-      bar:line(("step %d/%d  validation loss %.4f"):format(step, o.steps,
-        summary.eval))
+    unit = unit, memory = plan.peak, done = done }
+  local record <close> = open_log(o, plan, done, unit)
+  for step = done + 1, o.steps do
+    local now = take(o, batch)
+    summary.loss = now.loss
+    bar:step(step, now.loss, (amount(batch[1])))
+    if o.on_step then o.on_step { step = step, loss = now.loss } end
+    if o.eval and due(o, step, o.eval_every) then
+      now.eval = o.eval()
+      summary.eval = now.eval
+      bar:line(("step %d/%d  validation loss %.4f"):format(step, o.steps, now.eval))
+    end
+    if record then want(record:write(step, now)) end
+    if snapshots and due(o, step, o.snapshot_every) then
+      want(snapshots:save(step))
     end
     if step < o.steps then batch = table.pack(o.loader:next()) end
   end

@@ -84,32 +84,40 @@ local function number(v)
   return type(v) == "number" and ("%.6g"):format(v) or v
 end
 
+local function lowest(records, name)
+  local least
+  for _, r in ipairs(records) do
+    local v = r[name]
+    if type(v) == "number" and v < (least or math.huge) then least = v end
+  end
+  return least
+end
+
+local function maybe(f, v) return v and f(v) end
+
+local function table_of(run, records)
+  local out, last = { "<table>" }, records[#records] or {}
+  row(out, "begun", maybe(function(t)
+    return os.date("%Y-%m-%d %H:%M:%S", t)
+  end, run.begun))
+  row(out, "steps", run.steps and last.step
+    and ("%d of %d"):format(last.step, run.steps) or last.step)
+  row(out, "time", maybe(format.duration, last.seconds))
+  row(out, "last loss", number(last.loss))
+  row(out, "lowest validation loss", number(lowest(records, "eval")))
+  row(out, "parameters", maybe(format.count, run.parameters))
+  row(out, "memory of a step", maybe(format.bytes, run.peak))
+  row(out, "predicted seconds of a step", number(run.predicted))
+  out[#out + 1] = "</table>"
+  return table.concat(out, "\n")
+end
+
 --- Draw a run.
 ---@param run table        what is known of all of it: name, unit, peak, ..
 ---@param records table[]  one for each step written
 ---@return string html
 return function(run, records)
-  local out, last = { "<table>" }, records[#records] or {}
-  local lowest
-  for _, r in ipairs(records) do
-    if type(r.eval) == "number" and r.eval < (lowest or math.huge) then
-      lowest = r.eval
-    end
-  end
-  row(out, "begun", run.begun and os.date("%Y-%m-%d %H:%M:%S", run.begun))
-  row(out, "steps", last.step and run.steps
-    and ("%d of %d"):format(last.step, run.steps) or last.step)
-  row(out, "time", last.seconds and format.duration(last.seconds))
-  row(out, "last loss", number(last.loss))
-  row(out, "lowest validation loss", number(lowest))
-  row(out, "parameters", run.parameters and format.count(run.parameters))
-  row(out, "memory of a step", run.peak and format.bytes(run.peak))
-  row(out, "predicted seconds of a step", run.predicted
-    and ("%.4g"):format(run.predicted))
-  out[#out + 1] = "</table>"
-  local charts = charts_of(run, records)
-  if #charts > 0 then out[#out + 1] = chart.svg(charts) end
-  local title = run.name or "a run"
-  return markup.page(title, ("<h1>%s</h1>\n%s"):format(escape(title),
-    table.concat(out, "\n")))
+  local title, charts = run.name or "a run", charts_of(run, records)
+  return markup.page(title, ("<h1>%s</h1>\n%s\n%s"):format(escape(title),
+    table_of(run, records), #charts > 0 and chart.svg(charts) or ""))
 end

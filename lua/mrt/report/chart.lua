@@ -161,9 +161,12 @@ local function draw_series(out, s, colour, x, y)
   if not s.bare then
     out[#out + 1] = ('<polyline fill="none" stroke="%s" stroke-width="%s"%s '
       .. 'points="%s"/>'):format(colour, #points > MOST_DOTS and 1.2 or 2,
-        s.dashed and ' stroke-dasharray="6 4"' or "", table.concat(points, " "))
+        s.dashed and ' stroke-dasharray="6 4"' or "",
+        table.concat(points, " "))
   end
-  if not s.dashed and (s.bare or #points <= MOST_DOTS) then table.move(dots, 1, #dots, #out + 1, out) end
+  if not s.dashed and (s.bare or #points <= MOST_DOTS) then
+    table.move(dots, 1, #dots, #out + 1, out)
+  end
 end
 
 local function draw(options)

@@ -1,0 +1,190 @@
+--- snapshot.lua -- a training run in files, to go on from after any end
+---
+---     local snapshots = train.snapshots{folder = "runs/a", keep = 3,
+---       parts = {model = model, optimizer = opt, loader = loader, step = step}}
+---     local done = assert(snapshots:resume())   -- 0: there is none yet
+---     for i = done + 1, 1000 do
+---       step(loader:next())
+---       if i % 100 == 0 then assert(snapshots:save(i)) end
+---     end
+---
+--- A snapshot is one safetensors file, `step-00000100.safetensors`: the tensors
+--- of every part by name ("model.fc.weight"), and in its metadata the plain
+--- values and how far the random numbers have got.  It is written beside its
+--- place and moved there once it is on the disk, so that one that is there is
+--- whole, and a process that is killed while saving loses nothing.  The run that
+--- goes on takes the steps that the first would have taken, bit for bit.
+---
+--- A part is anything with `state()`, a table by name of variables and plain
+--- values (numbers, strings, booleans and tables of them), and
+--- `load_state(plain)` if it has such values.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+local dkjson = require "dkjson"
+local options = require "mrt.options"
+local state = require "mrt.state"
+
+local snapshot = {}
+
+---@class mrt.Snapshots
+---@field folder string
+local Snapshots = {}
+Snapshots.__index = Snapshots
+
+local FORMAT <const> = "1"
+
+-- JSON keeps 14 digits of a float, so floats go as text with all their bits.
+local function pack(value)
+  if math.type(value) == "float" then return ("float %a"):format(value) end
+  if type(value) ~= "table" then return value end
+  local out = {}
+  for k, v in pairs(value) do out[k] = pack(v) end
+  return out
+end
+
+local odd = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0,
+  ["-nan"] = 0 / 0 }
+
+local function unpack(value)
+  if type(value) == "string" then
+    local digits = value:match "^float (.*)$"
+    return digits and (odd[digits] or tonumber(digits)) or value
+  end
+  if type(value) ~= "table" then return value end
+  local out = {}
+  for k, v in pairs(value) do out[k] = unpack(v) end
+  return out
+end
+
+-- What parts are made of, split: all variables by "part.name", and the plain
+-- values of each part.
+local function split(parts)
+  local variables, plain = {}, {}
+  for name, part in pairs(parts) do
+    plain[name] = {}
+    for key, value in pairs(part:state()) do
+      if core.is_tensor(value) then
+        variables[name .. "." .. key] = value
+      else
+        plain[name][key] = value
+      end
+    end
+  end
+  return variables, plain
+end
+
+local function path_of(self, step)
+  return ("%s/step-%08d.safetensors"):format(self.folder, step)
+end
+
+-- The steps of which there are snapshots, the last one first.
+local function saved(folder)
+  local names = core.list_folder(folder)
+  local steps = {}
+  for _, name in ipairs(names or {}) do
+    local digits = name:match "^step%-(%d+)%.safetensors$"
+    steps[#steps + 1] = digits and math.tointeger(tonumber(digits))
+  end
+  table.sort(steps, function(a, b) return a > b end)
+  return steps
+end
+
+--- Save the run as it is after a step, and forget the oldest snapshots.
+---@param step integer
+---@return string? path
+---@return string? message  a full disk, a folder that is gone
+function Snapshots:save(step)
+  if math.type(step) ~= "integer" or step < 0 then
+    core.fail("value", "save", ("step %s, an integer from 0 wanted")
+      :format(tostring(step)))
+  end
+  core.make_folders(self.folder)
+  local variables, plain = split(self.parts)
+  local text = dkjson.encode { step = step, random = mrt.get_rng_state(),
+    parts = pack(plain) }
+  local path = path_of(self, step)
+  local ok, message = mrt.save(path, variables,
+    { ["mrt.snapshot"] = FORMAT, state = text })
+  if not ok then return nil, message end
+  for i, other in ipairs(saved(self.folder)) do
+    if i > self.keep then os.remove(path_of(self, other)) end
+  end
+  return path
+end
+
+local function read(path)
+  local tensors, metadata = mrt.load(path)
+  if not tensors then return nil, metadata end
+  local about = metadata.state and dkjson.decode(metadata.state)
+  if metadata["mrt.snapshot"] ~= FORMAT or type(about) ~= "table" then
+    return nil, path .. ": no snapshot of a training run"
+  end
+  return { tensors = tensors, about = about }
+end
+
+--- Bring all parts to where a snapshot left them.
+---
+--- Raises: parts that are not those of the snapshot; then nothing has changed.
+---@param path string
+---@return integer? step
+---@return string? message  the file cannot be read
+function Snapshots:load(path)
+  local found, message = read(path)
+  if not found then return nil, message end
+  local variables, plain = split(self.parts)
+  for name in pairs(plain) do
+    if not found.about.parts[name] then
+      core.fail("value", "load", ("%s has no part '%s'"):format(path, name))
+    end
+  end
+  state.load(variables, found.tensors)
+  mrt.set_rng_state(found.about.random)
+  for name in pairs(plain) do
+    local values = unpack(found.about.parts[name])
+    if next(values) then self.parts[name]:load_state(values) end
+  end
+  return found.about.step
+end
+
+--- Go on from the last snapshot that can be read.
+---@return integer? step    0 where there is none
+---@return string? message  there are some, and none can be read
+function Snapshots:resume()
+  local problem
+  for _, step in ipairs(saved(self.folder)) do
+    local done, message = self:load(path_of(self, step))
+    if done then return done end
+    problem = problem or message
+  end
+  if problem then return nil, problem end
+  return 0
+end
+
+---@class mrt.SnapshotOptions
+---@field folder string
+---@field parts table<string, table>  model, optimizer, loader, step, ..
+---@field keep? integer  how many there are at most; default 3
+
+--- Keep snapshots of a run in a folder.
+---@param given mrt.SnapshotOptions
+---@return mrt.Snapshots
+function snapshot.new(given)
+  local o = options.read("snapshots", given, { folder = options.none,
+    parts = options.none, keep = 3 })
+  if type(o.folder) ~= "string" or type(o.parts) ~= "table" then
+    core.fail("value", "snapshots", "folder and parts wanted")
+  end
+  options.size("snapshots", "keep", o.keep)
+  for name, part in pairs(o.parts) do
+    if type(part) ~= "table" or not part.state then
+      core.fail("value", "snapshots", ("part '%s' has no state")
+        :format(tostring(name)))
+    end
+  end
+  return setmetatable(o, Snapshots)
+end
+
+return snapshot
