@@ -21,6 +21,7 @@
  *   device.c   what plans are made for, and how long their nodes take
  *   pack.c     offsets for lifetimes
  *   schedule.c a program within a budget
+ *   source.c   files of arrays
  *   host.c     a clock, a terminal
  *
  * Lua raises by longjmp, so no C function here holds anything that only a
@@ -224,6 +225,7 @@ void mrt_describe_open(lua_State *L, mrt_binding *m);
 void mrt_device_open(lua_State *L, mrt_binding *m);
 void mrt_pack_open(lua_State *L, mrt_binding *m);
 void mrt_schedule_open(lua_State *L, mrt_binding *m);
+void mrt_source_binding_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
 
 /* batch.c: the one at `arg`, or NULL. */

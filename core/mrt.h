@@ -308,6 +308,71 @@ MRT_API mrt_status mrt_update(mrt_context *ctx, const mrt_op *op,
                               mrt_tensor *const *in, int nin,
                               const void *options);
 
+/* ---- files of arrays -----------------------------------------------------
+ *
+ * A source is an open file with arrays in it, mapped into memory: numbers are
+ * read from the disk when they are asked for.  EFILE: the file cannot be read
+ * or written; EDATA: what is in it is not what its format says. */
+
+typedef struct mrt_source mrt_source;
+
+/* The i-th format that can be read, NULL past the last; what such files' names
+ * end in, "" where that is open; a line about it. */
+MRT_API const char *mrt_format_name(int i, const char **ending,
+                                    const char **doc);
+/* Open a file of this format; everything but the numbers is read and checked
+ * now.  EVALUE: no such format. */
+MRT_API mrt_status mrt_source_open(mrt_context *ctx, const char *path,
+                                   const char *format, mrt_source **out);
+MRT_API void mrt_source_free(mrt_source *source); /* NULL is fine */
+
+typedef struct mrt_array_info {
+  const char *name;
+  const char *stored; /* its dtype as the format calls it; may be NULL */
+  mrt_type type;      /* as it is read */
+  bool readable;      /* a tensor can have this dtype; type.dtype makes sense */
+} mrt_array_info;
+/* Borrowed from the source, as are strings of metadata. */
+MRT_API int mrt_source_count(const mrt_source *source);
+MRT_API mrt_array_info mrt_source_get(const mrt_source *source, int i);
+/* The i-th key of the file's metadata, NULL past the last. */
+MRT_API const char *mrt_source_metadata(const mrt_source *source, int i,
+                                        const char **value);
+
+/* Read array i whole, as a new tensor. */
+MRT_API mrt_status mrt_source_read(mrt_source *source, int i, mrt_tensor **out);
+/* Read n rows of array i, counted from 0, as a tensor [n, ...]; with `length`
+ * not 0, so many rows from each on, as [n, length, ...]. */
+MRT_API mrt_status mrt_source_read_rows(mrt_source *source, int i,
+                                        const int64_t *rows, int64_t n,
+                                        int64_t length, mrt_tensor **out);
+/* These rows will be wanted: the system may begin to bring them from the disk.
+ * Does not wait, cannot fail. */
+MRT_API void mrt_source_expect(mrt_source *source, int i, const int64_t *rows,
+                               int64_t n, int64_t length);
+
+typedef struct mrt_named {
+  const char *name;
+  mrt_tensor *tensor;
+} mrt_named;
+
+typedef struct mrt_text_pair {
+  const char *key, *value;
+} mrt_text_pair;
+
+/* Write tensors to a file, which appears whole or not at all and is on the disk
+ * when this returns.  They are computed one after the other. */
+MRT_API mrt_status mrt_save_safetensors(mrt_context *ctx, const char *path,
+                                        const mrt_named *tensors, int n,
+                                        const mrt_text_pair *metadata,
+                                        int pairs);
+/* The same of one tensor as npy, and of several as npz, `deflate`d or not.
+ * bf16 is written as V2. */
+MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
+                                mrt_tensor *tensor);
+MRT_API mrt_status mrt_save_npz(mrt_context *ctx, const char *path,
+                                const mrt_named *tensors, int n, bool deflate);
+
 /* ---- gradients --------------------------------------------------------- */
 
 /* dx[i] = sum over j of d ys[j] / d xs[i] * dys[j], as new lazy tensors.

@@ -1,9 +1,10 @@
 -- layers_spec.lua -- dependencies run one way
 --
--- base < device < tensor < op < graph < plan < run; kernels see device, tensor,
+-- base < device < tensor < op < graph < plan < run < io; kernels see device, tensor,
 -- op and base; bindings see mrt.h alone; nobody above sees a folder below it.
 
-local order = { base = 1, device = 2, tensor = 3, op = 4, graph = 5, plan = 6, run = 7 }
+local order = { base = 1, device = 2, tensor = 3, op = 4, graph = 5, plan = 6, run = 7,
+  io = 8 }
 
 local function lines(command)
   local pipe = assert(io.popen(command))

@@ -18,6 +18,7 @@ require "mrt.tensor"
 local argument = require "mrt.argument"
 local accumulate = require "mrt.accumulate"
 local compile = require "mrt.compile"
+local file = require "mrt.file"
 local scope = require "mrt.scope"
 local op = core.op
 
@@ -366,6 +367,7 @@ function mrt.info() return core.info() end
 mrt.update, mrt.is_tensor, mrt.is_variable = core.update, core.is_tensor, core.is_variable
 mrt.layer, mrt.checkpoint = scope.layer, scope.checkpoint
 mrt.checkpoint_sequential = scope.checkpoint_sequential
+mrt.load, mrt.save, mrt.open = file.load, file.save, file.open
 mrt.compile, mrt.runtime, mrt.tracing = compile.compile, compile.runtime, core.tracing
 
 -- Operators read well as functions too: mrt.where(c, x, y), mrt.maximum(x, y).

@@ -1,0 +1,196 @@
+/* io.h -- files of arrays: what formats share
+ *
+ * A source is the bytes of one file (mapped, or unpacked into memory) and the
+ * arrays in it.  A format is one function that reads the bytes and lists the
+ * arrays; it copies no numbers.  Numbers are read by one function for all
+ * formats, which knows how they are stored.
+ *
+ * Bytes of a file are never trusted: a format checks every size against what
+ * is there before anything is allocated for it or read from it.
+ *
+ *   array    stored numbers of one type and shape.  Row i begins at
+ *            data + i * stride; within a row they lie side by side
+ *   row      one step of the first dimension; a scalar is one row
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_IO_IO_H
+#define MRT_IO_IO_H
+
+#include "base/memory.h"
+
+/* How numbers are stored: STORED(name, bytes, what they are read as). */
+#define MRT_STORED_KINDS                                                       \
+  STORED(bool, 1, bool)                                                        \
+  STORED(u8, 1, u8)                                                            \
+  STORED(i8, 1, i32)                                                           \
+  STORED(i16, 2, i32)                                                          \
+  STORED(u16, 2, i32)                                                          \
+  STORED(i32, 4, i32)                                                          \
+  STORED(u32, 4, i64)                                                          \
+  STORED(i64, 8, i64)                                                          \
+  STORED(f16, 2, f16)                                                          \
+  STORED(bf16, 2, bf16)                                                        \
+  STORED(f32, 4, f32)                                                          \
+  STORED(f64, 8, f64)
+
+typedef enum mrt_stored {
+#define STORED(name, bytes, as) MRT_STORED_##name,
+  MRT_STORED_KINDS
+#undef STORED
+      MRT_STORED_COUNT /* no tensor can have it */
+} mrt_stored;
+
+size_t mrt_stored_bytes(mrt_stored stored);
+mrt_dtype mrt_stored_dtype(mrt_stored stored);
+
+/* A file in memory.  Mapped ones are read as they are touched; one that
+ * somebody cuts meanwhile is noticed before each read. */
+typedef struct mrt_map {
+  const uint8_t *data;
+  size_t size;
+  int file;     /* of a mapping; -1: none */
+  size_t owned; /* bytes to release; 0: borrowed, or a mapping */
+} mrt_map;
+
+typedef struct mrt_array {
+  const char *name;
+  const char *dtype; /* as the format calls it */
+  mrt_stored stored; /* COUNT: can be listed, not read */
+  bool big_endian, fortran;
+  mrt_type type; /* as it is read */
+  size_t offset; /* of row 0, in the file or in what is unpacked */
+  size_t stride; /* bytes from row to row */
+  mrt_map *map;  /* where the bytes are */
+  size_t packed; /* deflated to so many bytes there, at `packed_at`; */
+  size_t packed_at;
+  size_t unpacked; /* so many when they are not; 0: not deflated */
+  uint32_t crc;
+  uint8_t *whole; /* unpacked, once somebody has read it */
+} mrt_array;
+
+typedef struct mrt_pair {
+  const char *key, *value;
+} mrt_pair;
+
+struct mrt_source {
+  mrt_context *ctx; /* held */
+  mrt_arena arena;
+  const char *path; /* for messages */
+  mrt_map map;
+  mrt_array *arrays;
+  int count, room;
+  mrt_pair *pairs;
+  int pair_count, pair_room;
+  mrt_source *parts; /* of a sharded model, chained by `next` */
+  mrt_source *next;
+};
+
+/* The function of a format: lists the arrays in s->map. */
+typedef mrt_status (*mrt_parse)(mrt_source *s);
+#define FORMAT(name, ending, doc) mrt_status mrt_parse_##name(mrt_source *s);
+#include "formats.def"
+#undef FORMAT
+
+/* "path: message" */
+mrt_status mrt_source_fail(mrt_source *s, mrt_status status, const char *fmt,
+                           ...) MRT_PRINTF(3, 4);
+/* One more array, zeroed but for what reads the file as it is; NULL: no
+ * memory.  Valid until the next is added. */
+mrt_array *mrt_source_add(mrt_source *s, const char *name);
+mrt_status mrt_source_add_pair(mrt_source *s, const char *key,
+                               const char *value);
+/* Fill in the type, what follows from it, and check that the rows lie within
+ * `limit` bytes; stored, offset and the shape are set before. */
+mrt_status mrt_array_check(mrt_source *s, mrt_array *a, size_t limit);
+/* As mrt_source_open, of bytes that the caller keeps. */
+mrt_status mrt_source_from(mrt_context *ctx, const char *path,
+                           const char *format, const uint8_t *data, size_t size,
+                           mrt_source **out);
+
+/* ---- map.c --------------------------------------------------------------- */
+
+/* Map a file.  Fills `map`; EFILE, with the path, when it cannot be read. */
+mrt_status mrt_map_open(const char *path, mrt_map *map, mrt_error *e);
+void mrt_map_close(const mrt_allocator *a, mrt_map *map);
+/* Is the file still as long as when it was mapped? */
+bool mrt_map_whole(const mrt_map *map);
+/* Begin to read these bytes from the disk; does not wait. */
+void mrt_map_advise(const mrt_map *map, size_t offset, size_t nbytes);
+
+/* ---- convert.c ----------------------------------------------------------- */
+
+/* Read n stored numbers into what the array is read as.  EDATA for a bool that
+ * is neither 0 nor 1. */
+mrt_status mrt_convert(const mrt_array *a, const uint8_t *from, int64_t n,
+                       void *to, mrt_error *e);
+
+/* ---- inflate.c ----------------------------------------------------------- */
+
+/* Unpack raw deflate: up to `room` bytes into `out`; *made tells how many.
+ * With `crc`, the stream must be `room` bytes in all and have this checksum.
+ * EDATA otherwise. */
+mrt_status mrt_inflate(const mrt_allocator *a, const uint8_t *data, size_t size,
+                       uint8_t *out, size_t room, size_t *made,
+                       const uint32_t *crc, mrt_error *e);
+/* Replace a gzip file's bytes by what is packed in them; another's stay. */
+mrt_status mrt_gunzip(mrt_source *s);
+/* No more than this comes out of so many deflated bytes. */
+static inline bool mrt_inflate_plausible(size_t packed, uint64_t unpacked) {
+  return unpacked / 1032 <= packed;
+}
+/* A block of bytes that the machine has room for: ENOMEM otherwise. */
+mrt_status mrt_source_block(mrt_source *s, size_t nbytes, uint8_t **out);
+
+/* ---- writer.c ------------------------------------------------------------ */
+
+/* A file that appears whole or not at all: written beside its place, brought
+ * to the disk, then renamed. */
+typedef struct mrt_writer {
+  const mrt_allocator *allocator;
+  char *path, *partial;
+  size_t path_size, partial_size;
+  int file; /* -1: none */
+  uint64_t written;
+} mrt_writer;
+
+mrt_status mrt_writer_open(mrt_writer *w, const mrt_allocator *a,
+                           const char *path, mrt_error *e);
+mrt_status mrt_writer_put(mrt_writer *w, const void *data, size_t nbytes,
+                          mrt_error *e);
+/* Write over what was put at byte `at`. */
+mrt_status mrt_writer_patch(mrt_writer *w, uint64_t at, const void *data,
+                            size_t nbytes, mrt_error *e);
+mrt_status mrt_writer_commit(mrt_writer *w, mrt_error *e);
+/* Does nothing after commit. */
+void mrt_writer_close(mrt_writer *w);
+/* Compute a tensor and put its numbers. */
+mrt_status mrt_writer_put_tensor(mrt_writer *w, mrt_tensor *t, mrt_error *e);
+
+/* ---- npy.c --------------------------------------------------------------- */
+
+/* Read an npy header of `size` bytes in front of `limit` bytes in all. */
+mrt_status mrt_npy_read(mrt_source *s, mrt_array *a, const uint8_t *data,
+                        size_t size, size_t limit);
+enum { MRT_NPY_HEADER = 384 };
+/* The header that numpy would write into `text`; returns its size. */
+void mrt_npy_header(const mrt_type *type, char text[MRT_NPY_HEADER],
+                    size_t *size);
+
+/* ---- safetensors.c ------------------------------------------------------- */
+
+/* "BF16", or NULL; rank: where the reference's writer sorts it. */
+const char *mrt_safetensors_dtype(mrt_dtype dtype, int *rank);
+
+/* Read little-endian and big-endian numbers. */
+static inline uint64_t mrt_little(const uint8_t *p, int bytes) {
+  uint64_t v = 0;
+  for (int i = bytes; i-- > 0;) v = v << 8 | p[i];
+  return v;
+}
+static inline uint64_t mrt_big(const uint8_t *p, int bytes) {
+  uint64_t v = 0;
+  for (int i = 0; i < bytes; i++) v = v << 8 | p[i];
+  return v;
+}
+
+#endif
