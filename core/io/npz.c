@@ -88,8 +88,9 @@ static bool widen(const uint8_t *extra, size_t size, member *m) {
 
 /* Read the entry at *at and step over it. */
 static mrt_status read_entry(mrt_source *s, uint64_t *at, member *m) {
+  if (!has(s, *at, 46)) return damaged(s);
   const uint8_t *p = s->map.data + *at;
-  if (!has(s, *at, 46) || mrt_little(p, 4) != ENTRY) return damaged(s);
+  if (mrt_little(p, 4) != ENTRY) return damaged(s);
   size_t name = (size_t)mrt_little(p + 28, 2);
   size_t extra = (size_t)mrt_little(p + 30, 2);
   size_t whole = 46 + name + extra + (size_t)mrt_little(p + 32, 2);
@@ -115,8 +116,9 @@ static mrt_status read_entry(mrt_source *s, uint64_t *at, member *m) {
 
 /* Where the member's bytes begin. */
 static mrt_status find_bytes(mrt_source *s, const member *m, uint64_t *at) {
+  if (!has(s, m->local, 30)) return damaged(s);
   const uint8_t *p = s->map.data + m->local;
-  if (!has(s, m->local, 30) || mrt_little(p, 4) != LOCAL) return damaged(s);
+  if (mrt_little(p, 4) != LOCAL) return damaged(s);
   *at = m->local + 30 + mrt_little(p + 26, 2) + mrt_little(p + 28, 2);
   if (!has(s, *at, m->packed)) return damaged(s);
   if (m->method == 0 && m->packed != m->unpacked) return damaged(s);
