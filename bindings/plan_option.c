@@ -17,7 +17,7 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
     { "cse", &o.no_cse },     { "fold", &o.no_fold },
     { "dead", &o.no_dead },   { "identities", &o.no_identities },
     { "fuse", &o.no_fuse },   { "inplace", &o.no_inplace },
-    { "share", &o.no_share },
+    { "share", &o.no_share }, { "permutes", &o.no_permutes },
   };
   for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
     lua_getfield(L, arg, switches[i].name);

@@ -65,7 +65,8 @@ describe("random graphs", function()
     { fuse = false }, { inplace = false }, { share = false }, { order = "program" },
     { cse = false, fold = false, dead = false, identities = false },
     { fuse = false, inplace = false, order = "program" },
-    { fuse = false, share = false, cse = false },
+    { fuse = false, share = false, cse = false }, { permutes = false },
+    { permutes = false, order = "program" },
   }
 
   -- Each graph with everything on and with two of the others.

@@ -29,6 +29,7 @@ local MOST_EFFORT = 1000
 ---@field fold? boolean       constant folding
 ---@field dead? boolean       removal of dead nodes
 ---@field identities? boolean algebraic identities
+---@field permutes? boolean   permutations move past pointwise operators
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
@@ -42,8 +43,8 @@ local MOST_EFFORT = 1000
 ---@field swap? mrt.SwapPolicy       which variables live in a file
 
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
-  dead = "boolean", identities = "boolean", fuse = "boolean",
-  inplace = "boolean", share = "boolean", order = "string",
+  dead = "boolean", identities = "boolean", permutes = "boolean",
+  fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
   effort = "number",
   checkpoint = "any", memory = "any", swap = "any", accumulate = "any",
   allow_batch_statistics = "boolean", job = "table" }

@@ -31,6 +31,8 @@ local unary = {
   function(x) return x:dropout(0.3) end,
   function(x) return x:copy() end,
   function(x) return x:transpose(1, 2) end,
+  function(x) return x:transpose(1, 2):relu():transpose(1, 2) end,
+  function(x) return x:t() * 2 + x:t():tanh() end,
   function(x) return x:detach() + x end,
   function(x) return x:sum(2, true):expand(x.shape) end,
   function(x) return x:mean(1, true) + x end,
