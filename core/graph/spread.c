@@ -145,7 +145,7 @@ typedef struct rule {
   mrt_signature sig;
   bool linear, product, quotient;
   int totals, rows;
-  int64_t before;
+  int output; /* which is asked about */
 } rule;
 
 static bool unread(const rule *r, int i) {
@@ -233,7 +233,9 @@ static mrt_spread apply_rule(rule *r) {
   int degree;
   if ((op->traits & MRT_UPDATES) || !count_kinds(r)) return mixed;
   if (op->traits & MRT_BATCH_STATISTICS)
-    return r->b->statistics && r->x->nin ? r->in[0] : mixed;
+    return !r->b->statistics || !r->x->nin ? mixed
+           : r->output == 0                ? r->in[0]
+                                           : (mrt_spread){ MRT_TOTAL, -1, 0 };
   if (r->rows && r->totals && !take_statistics(r)) return mixed;
   if (!find_degree(r, &degree)) return mixed;
   if (r->rows) return follow_rows(r, degree);
@@ -278,7 +280,7 @@ static mrt_status of_expr(mrt_looking *l, mrt_pair *p) {
     in[i] = l->pairs[mrt_mark_of(&l->marks, y->in[i]) - 1].spread;
     types[i] = &x->in[i]->type;
   }
-  rule r = { .b = l->b, .x = x, .in = in };
+  rule r = { .b = l->b, .x = x, .in = in, .output = p->whole->index };
   r.sig = (mrt_signature){ x->op, x->options, x->nin, 1, types, &out };
   mrt_spread s = apply_rule(&r);
   if (x->op->traits & MRT_UNIFORM)

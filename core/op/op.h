@@ -35,7 +35,8 @@ typedef enum mrt_trait {
   MRT_LINEAR = 1024,    /* linear in all inputs together */
   MRT_PRODUCT = 2048,   /* linear in each input alone */
   MRT_QUOTIENT = 4096,  /* linear in input 0, in the inverse of input 1 */
-  MRT_BATCH_STATISTICS = 8192, /* a row's result depends on the other rows */
+  MRT_BATCH_STATISTICS = 8192, /* output 0: rows of input 0, each of which
+                                  depends on the others; then means of rows */
   MRT_SWAPS = 16384, /* begins a copy between its input and its output */
   MRT_WAITS = 32768, /* ends the copy between its inputs */
 } mrt_trait;

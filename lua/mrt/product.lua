@@ -51,6 +51,39 @@ function Tensor.layer_norm(x, weight, bias, ...)
   return (op.layer_norm(x, weight, bias, ...))
 end
 
+-- x with dimension `dim` last, and back.
+local function moved(x, dim, back)
+  local order = {}
+  for d = 1, x:dim() do order[d] = d end
+  if back then
+    table.insert(order, dim, table.remove(order))
+  else
+    table.insert(order, table.remove(order, dim))
+  end
+  return op.permute(x, order)
+end
+
+--- Batch norm: each channel, a position of dimension `dim`, over all others.
+---@param weight? mrt.Tensor  `[C]`
+---@param bias? mrt.Tensor    `[C]`
+---@param options? {eps: number?, dim: integer?}  default 1e-5, 2
+---@return mrt.Tensor y     shape of x
+---@return mrt.Tensor mean  `[C]`
+---@return mrt.Tensor rstd  `[C]`: 1 / sqrt(biased variance + eps)
+function Tensor.batch_norm(x, weight, bias, options)
+  local o = read("batch_norm", { "eps", "dim" }, options)
+  local rank, dim = x:dim(), math.tointeger(o.dim or 2)
+  if dim and dim < 0 then dim = dim + rank + 1 end
+  if not dim or dim < 1 or dim > rank then
+    refuse("batch_norm", "dim %s of %s, 1 to %d (or from the end: -1) wanted",
+      tostring(o.dim or 2), x:type(), rank)
+  end
+  local last = dim == rank
+  local y, mean, rstd = op.batch_norm(last and x or moved(x, dim), weight, bias,
+    { eps = o.eps })
+  return last and y or moved(y, dim, true), mean, rstd
+end
+
 --- Root-mean-square norm over the last dimension.
 ---@param weight? mrt.Tensor  `[C]`
 ---@param ... any             eps (default 1e-5), or {eps = }

@@ -8,7 +8,7 @@ local core = require "mrt.core"
 local rows = {}
 
 local families = {
-  "activation", "attention", "cross_entropy", "index", "make", "matmul", "move",
+  "activation", "attention", "batch_norm", "cross_entropy", "index", "make", "matmul", "move",
   "norm", "pointwise", "reduce", "softmax", "update", "views",
 }
 

@@ -12,6 +12,7 @@ return {
   Linear = require "mrt.nn.linear",
   Embedding = require "mrt.nn.embedding",
   LayerNorm = require "mrt.nn.layer_norm",
+  BatchNorm = require "mrt.nn.batch_norm",
   RMSNorm = require "mrt.nn.rms_norm",
   Dropout = require "mrt.nn.dropout",
   CausalSelfAttention = require "mrt.nn.attention",
