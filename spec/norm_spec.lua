@@ -87,3 +87,35 @@ describe("BatchNorm", function()
     assert.is_true((norm.running_var - whole.running_var):abs():amax():item() < 0.1)
   end)
 end)
+
+describe("GroupNorm", function()
+  it("normalises each sample's groups of channels", function()
+    local x = mrt.eval(mrt.randn(3, 6, 2, 2) * 3 + 1)
+    local y = nn.GroupNorm(2, 6)(x):reshape(3, 2, 12)
+    near({ { 0, 0 }, { 0, 0 }, { 0, 0 } }, y:mean(3))
+    near({ { 1, 1 }, { 1, 1 }, { 1, 1 } }, (y * y):mean(3), 1e-3)
+    near({ { 0, 0 }, { 0, 0 }, { 0, 0 } },
+      (y - x:reshape(3, 2, 12):layer_norm()):abs():amax(3))
+  end)
+
+  it("works row by row, so micro-batches are the whole batch", function()
+    mrt.seed(2)
+    local norm, x = nn.GroupNorm(2, 4), mrt.eval(mrt.randn(6, 4, 3))
+    local function run(k)
+      local w = mrt.parameter(mrt.ones(4))
+      local step = mrt.compile(function(images)
+        local loss = (norm(images):transpose(2, 3) * w):sin():mean()
+        w:assign(w - mrt.grad(loss, w))
+        return loss
+      end, { accumulate = k })
+      step(x)
+      return w
+    end
+    assert.is_true((run(1) - run(3)):abs():amax():item() < 1e-6)
+  end)
+
+  it("refuses groups that do not divide the channels", function()
+    assert.error_matches(function() nn.GroupNorm(4, 6) end, "6 channels in 4 groups")
+    assert.error_matches(function() nn.GroupNorm(2, 6)(mrt.zeros(2, 5)) end, "N, 6, %.%.%.")
+  end)
+end)

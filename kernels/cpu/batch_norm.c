@@ -2,39 +2,14 @@
  *
  * Rows are read in blocks that stay in the second-level cache: a block's means
  * are taken first, then squares about them, and blocks are joined in double
- * precision by the formula of Chan, Golub & LeVeque (1979), so that memory is
- * read once and nothing cancels.  Rows of few channels are read several at a
- * time, as one wide row, whose parts are added up at the end of a block.
+ * precision, so that memory is read once and nothing cancels (channels.h).
  *
  * Each thread adds up blocks of its own; these sums are then joined in the
  * order of the threads.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/batch_norm.h"
-#include "cpu.h"
-#include "vmath.h"
-
-enum {
-  WIDE = 16 * LANES, /* a wide row is at least as long */
-  BLOCK = 32 << 10,  /* elements of a block, about, */
-  LEAST = 8          /* and wide rows at least */
-};
-
-typedef struct shape {
-  int64_t rows, n, width, block; /* n: channels; block: rows of one */
-  int team;
-} shape;
-
-static shape shape_of(const mrt_call *c, double ns) {
-  shape s = { .rows = mrt_rows(&c->in[0]), .n = mrt_cols(&c->in[0]) };
-  int64_t join = s.n ? (WIDE + s.n - 1) / s.n : 1; /* rows of a wide row */
-  if (join > s.rows) join = s.rows > 0 ? s.rows : 1;
-  s.width = join * s.n;
-  int64_t most = s.n ? BLOCK / s.width : LEAST;
-  s.block = join * (most < LEAST ? LEAST : most);
-  s.team = mrt_team(c, ns * (double)s.rows * (double)s.n);
-  return s;
-}
+#include "channels.h"
 
 /* What one thread works in; wide[] are wide rows. */
 typedef struct room {
@@ -43,13 +18,18 @@ typedef struct room {
   real *wide[4];
 } room;
 
-static int64_t up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static shape shape_of_call(const mrt_call *c, double ns) {
+  shape s = shape_of(mrt_rows(&c->in[0]), mrt_cols(&c->in[0]));
+  s.team = mrt_team(c, ns * (double)s.rows * (double)s.n);
+  return s;
+}
+
 static int64_t room_bytes(const shape *s) {
   return 2 * up(s->n * 8) + 4 * up(s->width * (int64_t)sizeof(real));
 }
 
 static size_t scratch(const mrt_call *c) {
-  shape s = shape_of(c, 0);
+  shape s = shape_of_call(c, 0);
   return (size_t)(c->threads * room_bytes(&s));
 }
 
@@ -72,62 +52,7 @@ static void share(const shape *s, int part, int64_t *from, int64_t *to) {
   if (*to > s->rows * s->n) *to = s->rows * s->n;
 }
 
-static void clear(real *x, int64_t n) { memset(x, 0, (size_t)n * sizeof *x); }
-
-/* One number per channel, repeated along a wide row. */
-static void repeat(const shape *s, real *wide) {
-  for (int64_t i = s->n; i < s->width; i += s->n)
-    memcpy(wide + i, wide, (size_t)s->n * sizeof *wide);
-}
-
-/* The parts of a wide row added up into its first n. */
-static void add_up(const shape *s, real *wide) {
-  for (int64_t i = s->n; i < s->width; i += s->n)
-#pragma omp simd
-    for (int64_t j = 0; j < s->n; j++) wide[j] += wide[i + j];
-}
-
 /* ---- forward ------------------------------------------------------------- */
-
-/* sum[j] += what stands in column j of `count` elements in wide rows. */
-static void add_block(const real *x, int64_t count, int64_t w, real *sum) {
-  for (; count >= 4 * w; count -= 4 * w, x += 4 * w)
-#pragma omp simd
-    for (int64_t j = 0; j < w; j++)
-      sum[j] += (x[j] + x[j + w]) + (x[j + 2 * w] + x[j + 3 * w]);
-  for (int64_t n; count > 0; count -= n, x += n) {
-    n = count < w ? count : w;
-#pragma omp simd
-    for (int64_t j = 0; j < n; j++) sum[j] += x[j];
-  }
-}
-
-static inline real square(real x) { return x * x; }
-
-/* The same of squares about center[j]. */
-static void add_squares(const real *x, const real *center, int64_t count,
-                        int64_t w, real *sum) {
-  for (; count >= 4 * w; count -= 4 * w, x += 4 * w)
-#pragma omp simd
-    for (int64_t j = 0; j < w; j++)
-      sum[j] +=
-          (square(x[j] - center[j]) + square(x[j + w] - center[j])) +
-          (square(x[j + 2 * w] - center[j]) + square(x[j + 3 * w] - center[j]));
-  for (int64_t n; count > 0; count -= n, x += n) {
-    n = count < w ? count : w;
-#pragma omp simd
-    for (int64_t j = 0; j < n; j++) sum[j] += square(x[j] - center[j]);
-  }
-}
-
-/* Means and squares about them of `more` rows join those of `rows`. */
-static void join(double *mean, double *square_sum, int64_t rows, double mean2,
-                 double square_sum2, int64_t more) {
-  double change = mean2 - *mean, all = (double)(rows + more);
-  *mean += change * ((double)more / all);
-  *square_sum +=
-      square_sum2 + change * change * ((double)rows * (double)more / all);
-}
 
 static void measure_part(const real *x, const shape *s, int part, room *r) {
   int64_t from, to, rows = 0, step = s->block * s->n;
@@ -193,7 +118,7 @@ static void scale_part(const mrt_call *c, const shape *s, int part, room *r) {
 }
 
 static void batch_norm(const mrt_call *c) {
-  shape s = shape_of(c, 0.2);
+  shape s = shape_of_call(c, 0.2);
   const real *x = c->in[0].data;
 #pragma omp parallel num_threads(s.team)
   {
@@ -213,26 +138,6 @@ static void batch_norm(const mrt_call *c) {
 }
 
 /* ---- gradient -------------------------------------------------------------- */
-
-/* sum[j] += dy, product[j] += dy * (x - center[j]), column by column. */
-static void add_products(const real *x, const real *dy, const real *center,
-                         int64_t count, int64_t w, real *sum, real *product) {
-  for (; count >= 2 * w; count -= 2 * w, x += 2 * w, dy += 2 * w)
-#pragma omp simd
-    for (int64_t j = 0; j < w; j++) {
-      sum[j] += dy[j] + dy[j + w];
-      product[j] +=
-          dy[j] * (x[j] - center[j]) + dy[j + w] * (x[j + w] - center[j]);
-    }
-  for (int64_t n; count > 0; count -= n, x += n, dy += n) {
-    n = count < w ? count : w;
-#pragma omp simd
-    for (int64_t j = 0; j < n; j++) {
-      sum[j] += dy[j];
-      product[j] += dy[j] * (x[j] - center[j]);
-    }
-  }
-}
 
 static void sum_part(const mrt_call *c, const shape *s, int part, room *r) {
   const real *x = c->in[0].data, *mean = c->in[1].data, *dy = c->in[3].data;
@@ -297,7 +202,7 @@ static void turn_part(const mrt_call *c, const shape *s, int part, room *r) {
 }
 
 static void batch_norm_grad(const mrt_call *c) {
-  shape s = shape_of(c, 0.4);
+  shape s = shape_of_call(c, 0.4);
 #pragma omp parallel num_threads(s.team)
   {
 #pragma omp for schedule(static)

@@ -54,6 +54,7 @@ end
 -- x with dimension `dim` last, and back.
 local function moved(x, dim, back)
   local order = {}
+  if dim == x:dim() then return x end
   for d = 1, x:dim() do order[d] = d end
   if back then
     table.insert(order, dim, table.remove(order))
@@ -61,6 +62,14 @@ local function moved(x, dim, back)
     table.insert(order, table.remove(order, dim))
   end
   return op.permute(x, order)
+end
+
+local function channel_dim(who, x, given)
+  local rank, dim = x:dim(), math.tointeger(given or 2)
+  if dim and dim < 0 then dim = dim + rank + 1 end
+  if dim and dim >= 1 and dim <= rank then return dim end
+  refuse(who, "dim %s of %s, 1 to %d (or from the end: -1) wanted",
+    tostring(given or 2), x:type(), rank)
 end
 
 --- Batch norm: each channel, a position of dimension `dim`, over all others.
@@ -72,16 +81,23 @@ end
 ---@return mrt.Tensor rstd  `[C]`: 1 / sqrt(biased variance + eps)
 function Tensor.batch_norm(x, weight, bias, options)
   local o = read("batch_norm", { "eps", "dim" }, options)
-  local rank, dim = x:dim(), math.tointeger(o.dim or 2)
-  if dim and dim < 0 then dim = dim + rank + 1 end
-  if not dim or dim < 1 or dim > rank then
-    refuse("batch_norm", "dim %s of %s, 1 to %d (or from the end: -1) wanted",
-      tostring(o.dim or 2), x:type(), rank)
-  end
-  local last = dim == rank
-  local y, mean, rstd = op.batch_norm(last and x or moved(x, dim), weight, bias,
-    { eps = o.eps })
-  return last and y or moved(y, dim, true), mean, rstd
+  local dim = channel_dim("batch_norm", x, o.dim)
+  local y, mean, rstd = op.batch_norm(moved(x, dim), weight, bias, { eps = o.eps })
+  return moved(y, dim, true), mean, rstd
+end
+
+--- Group norm: each sample's channels, positions of dimension `dim`, in groups
+--- of neighbours; samples are rows of the first dimension.
+---@param groups integer
+---@param weight? mrt.Tensor  `[C]`
+---@param bias? mrt.Tensor    `[C]`
+---@param options? {eps: number?, dim: integer?}  default 1e-5, 2
+---@return mrt.Tensor         shape of x
+function Tensor.group_norm(x, groups, weight, bias, options)
+  local o = read("group_norm", { "eps", "dim" }, options)
+  local dim = channel_dim("group_norm", x, o.dim)
+  local y = op.group_norm(moved(x, dim), weight, bias, { groups = groups, eps = o.eps })
+  return moved(y, dim, true)
 end
 
 --- Root-mean-square norm over the last dimension.

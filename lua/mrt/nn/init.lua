@@ -13,6 +13,7 @@ return {
   Embedding = require "mrt.nn.embedding",
   LayerNorm = require "mrt.nn.layer_norm",
   BatchNorm = require "mrt.nn.batch_norm",
+  GroupNorm = require "mrt.nn.group_norm",
   RMSNorm = require "mrt.nn.rms_norm",
   Dropout = require "mrt.nn.dropout",
   CausalSelfAttention = require "mrt.nn.attention",
