@@ -1,14 +1,15 @@
-/* activation.c -- gelu, silu and their gradients
+/* activation.c -- gelu, silu, their gradients, softplus
  *
  *   gelu       y = x P(x), P the normal distribution function: exact by erf,
  *              or with approximate = "tanh"
  *              P(x) = (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
  *   silu       y = x / (1 + e^-x)
+ *   softplus   y = log(1 + e^x), exact where e^x is large or small
  *
  *   x      any shape, f32 | f64
  *   y      type of x; may take x's storage
  *   cost   20 flop per element
- *   grad   an operator of its own, of x and dy
+ *   grad   an operator of its own, of x and dy; of softplus dy sigmoid(x)
  *   from   Hendrycks & Gimpel, arXiv:1606.08415
  *
  * SPDX-License-Identifier: MIT */
@@ -72,6 +73,10 @@ static void silu_grad_gradient(mrt_build *b) {
   mrt_grad_decomposed(b, silu_grad_parts);
 }
 
+static void softplus_gradient(mrt_build *b) {
+  b->din[0] = mrt_mul(b, b->dout[0], MRT_MAKE(b, sigmoid, NULL, b->in[0]));
+}
+
 const mrt_op mrt_op_gelu = {
   .name = "gelu",
   .number = MRT_OP_gelu,
@@ -131,6 +136,21 @@ const mrt_op mrt_op_silu_grad = {
   .flops = flops,
   .inplace = 3,
   .strided = 3,
+  .width = MRT_FOLLOW,
+  .traits = MRT_POINTWISE,
+};
+const mrt_op mrt_op_softplus = {
+  .name = "softplus",
+  .number = MRT_OP_softplus,
+  .cost = MRT_COST_activation,
+  .doc = "y = log(1 + e^x)",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .infer = mrt_infer_reals,
+  .grad = softplus_gradient,
+  .flops = flops,
+  .inplace = 1,
+  .strided = 1,
   .width = MRT_FOLLOW,
   .traits = MRT_POINTWISE,
 };

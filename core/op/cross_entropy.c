@@ -1,16 +1,19 @@
 /* cross_entropy.c -- the loss of a classifier, from logits and class ids
  *
  *     lse = log sum exp(logits);  loss = lse - logits[target]     for each row
+ *     with label_smoothing e, over V classes:
+ *     loss = lse - (1 - e) logits[target] - e mean(logits)
  *
  *   logits   [..., V], f32 | f64
  *   targets  [...], 0-based ids, i64 | i32 | u8; rows whose id is
  *            `ignore_index` have loss 0, lse 0 and gradient 0
  *   loss lse [...]; probabilities are never stored
  *   cost     4 flop per logit; reads logits once, writes one number a row
- *   grad     dlogits = (exp(logits - lse) - onehot(target)) * dloss; may take
- *            the storage of the logits
+ *   grad     dlogits = (exp(logits - lse) - (1 - e) onehot(target) - e / V)
+ *            * dloss; may take the storage of the logits
  *   fails    EDTYPE, ESHAPE; an id outside [0, V) is a fault of the run
- *   from     Milakov & Gimelshein, arXiv:1805.02867 (one pass for lse)
+ *   from     Milakov & Gimelshein, arXiv:1805.02867 (one pass for lse); Szegedy et
+ *            al., arXiv:1512.00567 (smoothing)
  *
  * Means and sums over rows are operators of their own.
  *
@@ -23,6 +26,7 @@
 static const mrt_option options[] = {
   MRT_OPTION(mrt_cross_entropy_options, ignore_index, MRT_OPT_INT,
              .preset = -100),
+  MRT_OPTION(mrt_cross_entropy_options, label_smoothing, MRT_OPT_NUM),
 };
 
 /* Logits and targets, and what each row's number looks like. */
@@ -40,7 +44,11 @@ static mrt_status want_rows(mrt_infer *c, mrt_type *per_row) {
 }
 
 static mrt_status infer(mrt_infer *c) {
+  const mrt_cross_entropy_options *o = c->options;
   mrt_type per_row;
+  if (!(o->label_smoothing >= 0 && o->label_smoothing <= 1))
+    return mrt_refuse(c, MRT_EVALUE, "label_smoothing %g, 0 to 1 wanted",
+                      o->label_smoothing);
   MRT_TRY(want_rows(c, &per_row));
   c->nout = 2;
   c->out[0] = c->out[1] = per_row;
@@ -92,20 +100,33 @@ static mrt_tensor *onehot(mrt_build *b) {
                   mrt_expand_to(b, id, &t));
 }
 
-/* Sum over each row of x where `mask` is true, 0 in rows that do not count. */
-static mrt_tensor *pick(mrt_build *b, mrt_tensor *mask, mrt_tensor *x) {
+/* The weights of a row's classes: of the target, of each other. */
+static mrt_tensor *weights(mrt_build *b) {
+  const mrt_cross_entropy_options *o = b->options;
+  const mrt_type *t = mrt_of(b->in[0]);
+  int64_t n = t->dims[t->rank - 1];
+  double share = o->label_smoothing / (double)(n ? n : 1);
+  return mrt_where(b, onehot(b),
+                   mrt_const_like(b, b->in[0], 1 - o->label_smoothing + share),
+                   mrt_const_like(b, b->in[0], share));
+}
+
+/* Each row's x weighed and added up, 0 in rows that do not count.  Without
+ * smoothing other classes may be infinite. */
+static mrt_tensor *weigh(mrt_build *b, mrt_tensor *x) {
+  const mrt_cross_entropy_options *o = b->options;
   mrt_tensor *zero = mrt_const_like(b, x, 0);
-  mrt_tensor *sum =
-      mrt_sum_dim(b, mrt_where(b, mask, x, zero), mrt_of(x)->rank - 1, false);
+  mrt_tensor *own = o->label_smoothing > 0 ? mrt_mul(b, weights(b), x)
+                                           : mrt_where(b, onehot(b), x, zero);
+  mrt_tensor *sum = mrt_sum_dim(b, own, mrt_of(x)->rank - 1, false);
   return mrt_where(b, counting(b), sum, zero);
 }
 
 static void parts(mrt_build *b, mrt_tensor **value) {
   mrt_softmax_options last = { .dim = -1 };
-  mrt_tensor *x = b->in[0], *hot = onehot(b);
-  mrt_tensor *log_p = MRT_MAKE(b, log_softmax, &last, x);
-  value[0] = mrt_neg(b, pick(b, hot, log_p));
-  value[1] = mrt_add(b, pick(b, hot, x), value[0]);
+  mrt_tensor *x = b->in[0];
+  value[0] = mrt_neg(b, weigh(b, MRT_MAKE(b, log_softmax, &last, x)));
+  value[1] = mrt_add(b, weigh(b, x), value[0]);
 }
 
 static void grad_parts(mrt_build *b, mrt_tensor **value) {
@@ -113,7 +134,7 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
   mrt_tensor *zero = mrt_const_like(b, x, 0);
   mrt_tensor *d = keep_last(b, mrt_where(b, counting(b), dloss, zero));
   mrt_tensor *p = mrt_exp(b, mrt_sub(b, x, keep_last(b, b->in[2])));
-  value[0] = mrt_sub(b, mrt_mul(b, p, d), mrt_where(b, onehot(b), d, zero));
+  value[0] = mrt_mul(b, mrt_sub(b, p, weights(b)), d);
 }
 
 /* ---- gradients -------------------------------------------------------------- */

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 typedef struct mrt_cross_entropy_options {
-  int64_t ignore_index; /* rows with this target count nothing */
+  int64_t ignore_index;   /* rows with this target count nothing */
+  double label_smoothing; /* of the target's weight, shared by all classes */
 } mrt_cross_entropy_options;
 
 #endif

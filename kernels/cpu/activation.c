@@ -1,4 +1,4 @@
-/* activation.c -- blocks of gelu, silu and their gradients
+/* activation.c -- blocks of gelu, silu, their gradients, softplus
  *
  * (1 + tanh u) / 2 is 1 / (1 + e^-2u): one exp, and no cancellation where the
  * result is small.
@@ -56,6 +56,13 @@ static void gelu_grad_block(const mrt_block *b) {
     MRT_EACH2(b, real, real, y * gelu_erf_slope(x));
 }
 MRT_KERNEL(gelu_grad, .block = gelu_grad_block);
+
+/* log(1 + u) for 0 <= u <= 1: what rounding 1 + u lost is put back (Kahan). */
+static inline real log_one_and(real u) {
+  real w = 1 + u;
+  return w == 1 ? u : m_log(w) * (u / (w - 1));
+}
+MRT_REAL1(softplus, (x > 0 ? x : 0) + log_one_and(m_exp(-m_abs(x))));
 
 MRT_REAL1(silu, x / (1 + m_exp(-x)));
 MRT_REAL2(silu_grad, silu_slope(x) * y);

@@ -43,6 +43,10 @@ static void cross_entropy(const mrt_call *c) {
     if (n == 0) continue;
     real max, rest = log_sum(x + r * n, n, &max);
     loss[r] = rest - (x[r * n + id] - max);
+    if (o->label_smoothing > 0) { /* the mean of -log p takes that share */
+      real mean = row_sum(x + r * n, n) / (real)n;
+      loss[r] += (real)o->label_smoothing * (x[r * n + id] - mean);
+    }
     lse[r] = rest + max;
   }
 }
@@ -50,6 +54,13 @@ static void cross_entropy(const mrt_call *c) {
 static void grad_row(const real *x, real lse, real dloss, real *dx, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; i++) dx[i] = m_exp(x[i] - lse) * dloss;
+}
+
+/* The same, less `share` of all classes. */
+static void smooth_row(const real *x, real lse, real share, real dloss,
+                       real *dx, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; i++) dx[i] = (m_exp(x[i] - lse) - share) * dloss;
 }
 
 static void cross_entropy_grad(const mrt_call *c) {
@@ -66,8 +77,12 @@ static void cross_entropy_grad(const mrt_call *c) {
     if (n > 0 && id == o->ignore_index) {
       memset(row, 0, (size_t)n * sizeof(real));
     } else if (n > 0) {
-      grad_row(x + r * n, lse[r], dloss[r], row, n);
-      row[mrt_checked_id(c, id, n)] -= dloss[r];
+      real smoothing = (real)o->label_smoothing;
+      if (smoothing > 0)
+        smooth_row(x + r * n, lse[r], smoothing / (real)n, dloss[r], row, n);
+      else
+        grad_row(x + r * n, lse[r], dloss[r], row, n);
+      row[mrt_checked_id(c, id, n)] -= (1 - smoothing) * dloss[r];
     }
   }
 }

@@ -246,13 +246,6 @@ function Tensor.clamp(x, min, max)
   return x
 end
 
---- log(1 + exp(x)) without overflow.
----@return mrt.Tensor
-function Tensor.softplus(x)
-  local tail = op.log(op.add(op.exp(op.neg(op.abs(x))), 1))
-  return op.add(op.relu(x), tail)
-end
-
 --- Put `value` where `mask` is true.
 ---@param mask mrt.Tensor  bool, broadcasts
 ---@param value mrt.Operand

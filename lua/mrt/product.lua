@@ -129,16 +129,23 @@ function Tensor.scaled_dot_product_attention(q, k, v, options)
   return swap((op.attention(swap(q), swap(k), swap(v), options)))
 end
 
+---@class mrt.CrossEntropyOptions
+---@field reduction? "mean"|"sum"|"none"  default "mean"
+---@field ignore_index? integer    targets that count nothing
+---@field label_smoothing? number  weight taken from the target and shared by all
+---  classes, 0 to 1
+
 --- -log softmax(logits)[target], over the last dimension.  With
 --- `ignore_index`, the mean is over the other targets.
 ---@param targets mrt.Tensor  `[...]` integers in [0, V)
----@param options? {reduction: "mean"|"sum"|"none"?, ignore_index: integer?}
+---@param options? mrt.CrossEntropyOptions
 ---@return mrt.Tensor         scalar, or `[...]` with reduction "none"
 function Tensor.cross_entropy(logits, targets, options)
-  local o = read("cross_entropy", { "reduction", "ignore_index" }, options)
+  local o = read("cross_entropy", { "reduction", "ignore_index", "label_smoothing" },
+    options)
   local ignored = o.ignore_index
   local loss = op.cross_entropy(logits, targets,
-    ignored and { ignore_index = ignored } or nil)
+    { ignore_index = ignored, label_smoothing = o.label_smoothing })
   local how = o.reduction or "mean"
   if how == "none" then return loss end
   if how == "sum" then return op.sum(loss) end

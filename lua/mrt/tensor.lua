@@ -44,6 +44,7 @@ local op = core.op
 ---@field relu fun(self: mrt.Tensor): mrt.Tensor
 ---@field gelu fun(self: mrt.Tensor, options?: {approximate: "none"|"tanh"}): mrt.Tensor
 ---@field silu fun(self: mrt.Tensor): mrt.Tensor
+---@field softplus fun(self: mrt.Tensor): mrt.Tensor  log(1 + exp(x))
 ---@field erf fun(self: mrt.Tensor): mrt.Tensor
 ---@field floor fun(self: mrt.Tensor): mrt.Tensor
 ---@field ceil fun(self: mrt.Tensor): mrt.Tensor

@@ -63,7 +63,17 @@ local ids = { dims = { 3 }, dtype = "i64", integer = 5 }
 local one = { { inputs = { ids }, code = "dtype", match = "i64" } }
 local two = { { inputs = { { dims = { 3 } }, { dims = { 4 } } }, code = "shape", match = "4" } }
 
+-- log(1 + e^x), where both parts are large and where they are small.
+local function softplus(x)
+  if x ~= x then return x end
+  local u, sum = math.exp(-math.abs(x)), 0
+  if u > 0.01 then return math.max(x, 0) + math.log(1 + u) end
+  for n = 1, 12 do sum = sum - (-u) ^ n / n end
+  return math.max(x, 0) + sum
+end
+
 return {
+  { op = "softplus", grad = true, cases = cases(1, { {} }), bad = one, oracle = each(softplus) },
   { op = "gelu", grad = true, cases = cases(1, both), bad = one,
     oracle = each(function(x, _, options)
       return x * way(options)(x)

@@ -24,7 +24,11 @@ local function cross_entropy(ins, options)
       s = s + math.exp(x.data[at + i] - max)
     end
     lse[r] = id and math.log(s) + max or 0.0
-    loss[r] = id and lse[r] - x.data[at + id] or 0.0
+    local mean, smoothing = 0.0, options.label_smoothing or 0
+    for i = 1, n do
+      mean = mean + x.data[at + i] / n
+    end
+    loss[r] = id and lse[r] - (1 - smoothing) * x.data[at + id] - smoothing * mean or 0.0
   end)
   local dims = lead(x.dims)
   return { { dims = dims, data = loss }, { dims = dims, data = lse } }
@@ -36,7 +40,9 @@ local function cross_entropy_grad(ins, options)
   each_row(x, targets, options, function(r, at, n, id)
     for i = 1, n do
       local p = math.exp(x.data[at + i] - lse.data[r])
-      dx[at + i] = id and (p - (i == id and 1 or 0)) * dloss.data[r] or 0.0
+      local smoothing = options.label_smoothing or 0
+      local wanted = smoothing / n + (i == id and 1 - smoothing or 0)
+      dx[at + i] = id and (p - wanted) * dloss.data[r] or 0.0
     end
   end)
   return { { dims = x.dims, data = dx } }
@@ -58,6 +64,8 @@ local heads = {
   { logits(2, 2500), ids({ 2 }, "i64", nil, 2500) },
   { logits(4, 7), ids({ 4 }, "i64", { -100, 3, -100, 6 }) },
   { logits(4, 7), ids({ 4 }, "i32", { 2, 3, 2, 6 }), ignore = 2 },
+  { logits(4, 7), ids({ 4 }, "i32", { 2, 3, 2, 6 }), ignore = 3, smoothing = 0.2 },
+  { logits(2, 2500), ids({ 2 }, "i64", nil, 2500), smoothing = 0.5 },
   { logits(0, 5), ids({ 0 }, "i64", {}) },
   { { dims = { 1, 4 }, values = { -90, 0, 85, 90 } }, ids({ 1 }, "i64", { 2 }) },
 }
@@ -66,7 +74,8 @@ local forward, backward = {}, {}
 for i, head in ipairs(heads) do
   local x, targets = head[1], head[2]
   local per_row = { dims = targets.dims, low = 2, high = 5 }
-  local options = { ignore_index = head.ignore }
+  local options = { ignore_index = head.ignore,
+    label_smoothing = head.smoothing }
   forward[i] = { inputs = { x, targets }, options = options }
   if not x.values then
     backward[#backward + 1] =
@@ -81,6 +90,7 @@ return {
     bad = {
       { inputs = { x, { dims = { 4 } } }, code = "dtype", match = "i64, i32 or u8" },
       { inputs = { x, ids({ 7 }, "i64", nil, 7) }, code = "shape", match = "one target" },
+      { inputs = { x, t }, options = { label_smoothing = 2 }, code = "value", match = "0 to 1" },
       { inputs = { t, t }, code = "dtype", match = "f32 or f64" },
       { inputs = { { dims = {} }, t }, code = "shape", match = "at least one dimension" },
     },

@@ -19,7 +19,7 @@ local options = require "mrt.options"
 ---@class mrt.nn.GroupNorm: mrt.nn.Module
 ---@field weight mrt.Tensor?  `[channels]`
 ---@field bias mrt.Tensor?    `[channels]`
----@overload fun(groups: integer, channels: integer, options?: mrt.nn.GroupNormOptions): mrt.nn.GroupNorm
+---@overload fun(groups: integer, channels: integer, o?: mrt.nn.GroupNormOptions): mrt.nn.GroupNorm
 local GroupNorm = Module "GroupNorm"
 
 function GroupNorm:init(groups, channels, given)

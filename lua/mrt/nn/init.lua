@@ -30,7 +30,13 @@ return {
   Sigmoid = activation.Sigmoid,
 
   cross_entropy = loss.cross_entropy,
-  mse_loss = loss.mse_loss,
+  bce = loss.bce,
+  bce_with_logits = loss.bce_with_logits,
+  mse = loss.mse,
+  mse_loss = loss.mse,
+  l1 = loss.l1,
+  huber = loss.huber,
+  smooth_l1 = loss.smooth_l1,
   accuracy = loss.accuracy,
   generate = require "mrt.nn.generate",
 }

@@ -1,26 +1,137 @@
 --- loss.lua -- what training makes small, and what people read
 ---
+--- Losses of numbers take an option `reduction`: "mean" over all elements (the
+--- default), "sum", or "none" for one number each.  Targets have the shape of
+--- what they are compared with and any dtype.
+---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
+local argument = require "mrt.argument"
+local options = require "mrt.options"
+
 local loss = {}
+
+---@class mrt.nn.LossOptions
+---@field reduction? "mean"|"sum"|"none"
+
+local reductions = {
+  mean = function(x) return x:mean() end,
+  sum = function(x) return x:sum() end,
+  none = function(x) return x end,
+}
+
+-- Read the options and return them with the targets in x's dtype.
+local function read(who, x, y, given, defaults)
+  defaults = defaults or {}
+  defaults.reduction = "mean"
+  local o = options.read(who, given, defaults)
+  argument.tensor(who, "the first", x)
+  argument.tensor(who, "the second", y)
+  local same = x:dim() == y:dim()
+  for d = 1, same and x:dim() or 0 do same = same and x:size(d) == y:size(d) end
+  if not same then
+    core.fail("shape", who, ("%s against %s, equal shapes wanted"):format(x:type(), y:type()))
+  elseif not reductions[o.reduction] then
+    core.fail("value", who, ("reduction '%s', one of mean, sum, none wanted")
+      :format(o.reduction))
+  end
+  return o, y:to(x:get_dtype())
+end
+
+local function reduce(o, x) return reductions[o.reduction](x) end
 
 --- Return -log softmax(logits)[target], averaged over the targets.  Neither the
 --- probabilities nor their gradient through softmax are ever stored.
 ---@param logits mrt.Tensor   `[..., V]`
 ---@param targets mrt.Tensor  `[...]` integers in [0, V)
----@param options? {reduction: "mean"|"sum"|"none", ignore_index: integer}
+---@param given? mrt.CrossEntropyOptions
 ---@return mrt.Tensor         scalar, or `[...]` with reduction "none"
-function loss.cross_entropy(logits, targets, options)
-  return logits:cross_entropy(targets, options)
+function loss.cross_entropy(logits, targets, given)
+  return logits:cross_entropy(targets, given)
 end
 
---- Return the mean of (x - y)^2.
+--- Binary cross entropy of probabilities: -(y log p + (1 - y) log(1 - p)).
+--- Neither logarithm is taken of less than the smallest f32, so the loss is
+--- finite.
+---@param p mrt.Tensor  probabilities
+---@param y mrt.Tensor  targets in [0, 1]
+---@param given? mrt.nn.LossOptions
+---@return mrt.Tensor
+function loss.bce(p, y, given)
+  local o, t = read("bce", p, y, given)
+  local function log(x) return x:maximum(0x1p-126):log() end
+  return reduce(o, -(t * log(p) + (1 - t) * log(1 - p)))
+end
+
+--- Binary cross entropy of logits, with p = 1 / (1 + e^-x):
+--- -(weight y log p + (1 - y) log(1 - p)), exact for logits of any size.
+---@param x mrt.Tensor  logits
+---@param y mrt.Tensor  targets in [0, 1]
+---@param given? {reduction: "mean"|"sum"|"none"?, pos_weight: (number|mrt.Tensor)?}
+---  pos_weight: of the first term, a number or what broadcasts to x
+---@return mrt.Tensor
+function loss.bce_with_logits(x, y, given)
+  local o, t = read("bce_with_logits", x, y, given, { pos_weight = options.none })
+  local positive = t * (-x):softplus()
+  if o.pos_weight then positive = positive * o.pos_weight end
+  return reduce(o, positive + (1 - t) * x:softplus())
+end
+
+--- Squared error, (x - y)^2.
 ---@param x mrt.Tensor
----@param y mrt.Tensor  shape of x
----@return mrt.Tensor   scalar
-function loss.mse_loss(x, y)
-  local d = x - y
-  return (d * d):mean()
+---@param y mrt.Tensor
+---@param given? mrt.nn.LossOptions
+---@return mrt.Tensor
+function loss.mse(x, y, given)
+  local o, t = read("mse", x, y, given)
+  local d = x - t
+  return reduce(o, d * d)
+end
+
+--- Absolute error, |x - y|.
+---@param x mrt.Tensor
+---@param y mrt.Tensor
+---@param given? mrt.nn.LossOptions
+---@return mrt.Tensor
+function loss.l1(x, y, given)
+  local o, t = read("l1", x, y, given)
+  return reduce(o, (x - t):abs())
+end
+
+-- With d = |x - y|: d^2 / 2 up to delta, then a line with the same slope.
+local function huber(x, y, delta)
+  local d = (x - y):abs()
+  local a = d:minimum(delta)
+  return a * (d - a * 0.5)
+end
+
+--- Huber's loss (Ann. Math. Statist. 35, 1964): (x - y)^2 / 2 where |x - y| is
+--- at most `delta`, delta (|x - y| - delta / 2) beyond.
+---@param x mrt.Tensor
+---@param y mrt.Tensor
+---@param given? {reduction: "mean"|"sum"|"none"?, delta: number?}  default 1
+---@return mrt.Tensor
+function loss.huber(x, y, given)
+  local o, t = read("huber", x, y, given, { delta = 1 })
+  if not (o.delta > 0) then
+    core.fail("value", "huber", ("delta = %g, more than 0 wanted"):format(o.delta))
+  end
+  return reduce(o, huber(x, t, o.delta))
+end
+
+--- Huber's loss divided by its width `beta`: the absolute error when that is 0.
+---@param x mrt.Tensor
+---@param y mrt.Tensor
+---@param given? {reduction: "mean"|"sum"|"none"?, beta: number?}  default 1
+---@return mrt.Tensor
+function loss.smooth_l1(x, y, given)
+  local o, t = read("smooth_l1", x, y, given, { beta = 1 })
+  if not (o.beta >= 0) then
+    core.fail("value", "smooth_l1", ("beta = %g, 0 or more wanted"):format(o.beta))
+  end
+  if o.beta == 0 then return reduce(o, (x - t):abs()) end
+  return reduce(o, huber(x, t, o.beta) * (1 / o.beta))
 end
 
 --- Return the share of rows whose largest logit is at the target.
