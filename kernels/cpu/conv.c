@@ -1,0 +1,434 @@
+/* conv.c -- convolutions forwards, and dx
+ *
+ * A product of matrices whose left side is never made: a row of it is a place
+ * of y, and holds for every spot of the kernel the channels of the place of x
+ * that is read there.  A tile is ROWS places by a strip of y's channels; for
+ * each spot it gets ROWS pointers into x (to zeros outside the image, and no
+ * entry at all where every row is outside).  Weights are packed:
+ *
+ *     for channels of y by N_BLOCK
+ *       for blocks of the sum               pack weights
+ *         for tiles, a group at a time      point into x
+ *           for strips of channels, for tiles of the group: one tile of y
+ *
+ * In small images the places of a tile are one place of several images, so
+ * that the entries left out are those of the padding.
+ *
+ *   from  Dukhan, The Indirect Convolution Algorithm, arXiv:1907.02129; Goto &
+ *         van de Geijn, ACM TOMS 34(3), 2008
+ *
+ * SPDX-License-Identifier: MIT */
+
+/* In this file a * b + c is rounded once where the processor can. */
+#ifdef __clang__
+#pragma clang fp contract(fast)
+#else
+#pragma GCC optimize("fp-contract=fast")
+#endif
+
+#include "conv.h"
+#include "conv_tile.h"
+#include "gemm_pack.h"
+
+enum {
+  K_BLOCK = 576,      /* spots x channels: a strip is 144 KiB with AVX-512 */
+  N_BLOCK = 4 * COLS, /* so that packed weights stay in the second level */
+  ENTRIES = 144,      /* of a group of tiles, if one tile has not more */
+  SMALL = 32          /* images up to this wide are taken side by side */
+};
+
+/* As many as a tile reads of a place. */
+static const real zeros[K_BLOCK > N_BLOCK ? (int)K_BLOCK : (int)N_BLOCK];
+
+typedef struct conv {
+  int64_t N, groups;
+  axis h, w;                 /* of the present class */
+  int64_t k, n;              /* channels of x, y in a group */
+  int64_t x_c, y_c;          /* in all */
+  int64_t y_h, y_w;          /* sides of y */
+  int64_t w_k, w_n, w_group; /* strides of the weights; of a tap 1 */
+  int64_t kernel_w;
+  bool depth; /* groups of one channel each, taken together */
+  const real *x, *weights, *bias;
+  real *y;
+} conv;
+
+/* The part of the sum that packed weights hold: spots [t, t + ts), channels
+ * [c, c + cs).  Reads begin with channel `from` of x. */
+typedef struct part {
+  int64_t t, ts, c, cs, from;
+  bool first, last;
+} part;
+
+/* A tile: its entries, and where its rows go. */
+typedef struct tile {
+  reads *r;
+  int count;
+  target at;
+} tile;
+
+/* A thread's scratch. */
+typedef struct work {
+  spot *h, *w;
+  real *packed;
+  reads *entries;
+  tile *tiles;
+} work;
+
+/* ---- sizes --------------------------------------------------------------- */
+
+/* Spots and channels of a block of the sum; their product is at most K_BLOCK.
+ * A function of the shape alone. */
+static int64_t spots_in_block(int64_t spots, int64_t k) {
+  return least(spots, most(16, K_BLOCK / most(k, 1)));
+}
+static int64_t channels_in_block(int64_t ts, int64_t k) {
+  int64_t limit = most(1, K_BLOCK / most(ts, 1));
+  return ceil_div(k, ceil_div(k, limit));
+}
+
+static int64_t tiles_in_group(int64_t ts) {
+  return ts <= 9 ? 16 : most(1, ENTRIES / ts);
+}
+
+static char *take(uintptr_t *at, int64_t count, size_t size) {
+  char *p = (char *)*at;
+  *at += (uintptr_t)round_up(count * (int64_t)size, 64);
+  return p;
+}
+
+static work carve(const conv *c, uintptr_t *at, int64_t kh, int64_t kw) {
+  int64_t k = c->depth ? 1 : c->k, spots = kh * kw;
+  int64_t ts = spots_in_block(spots, k);
+  int64_t columns = least(round_up(c->n, LANES), N_BLOCK);
+  return (work){
+    .h = (spot *)take(at, kh, sizeof(spot)),
+    .w = (spot *)take(at, kw, sizeof(spot)),
+    .packed =
+        (real *)take(at, least(spots * k, K_BLOCK) * columns, sizeof(real)),
+    .entries = (reads *)take(at, most(ENTRIES, ts), sizeof(reads)),
+    .tiles = (tile *)take(at, 16, sizeof(tile)),
+  };
+}
+
+/* ---- weights ------------------------------------------------------------- */
+
+static const real *weight_at(const conv *c, int64_t k, int64_t n) {
+  return c->weights + k * c->w_k + n * c->w_n;
+}
+
+static int64_t tap_at(const conv *c, int64_t t) {
+  return c->h.spot[t / c->w.spots].tap * c->kernel_w +
+         c->w.spot[t % c->w.spots].tap;
+}
+
+/* Where the taps of a row of w are all read, in order, and channels follow one
+ * another: LANES rows at a time are transposed. */
+static void pack_rows(const conv *c, const part *p, int64_t n, int width,
+                      real *to) {
+  int64_t along = p->cs * p->ts, whole = along / LANES * LANES;
+  const real *from = weight_at(c, p->c, n);
+  int64_t t = 0, k = 0; /* of the present step */
+  for (int64_t q = 0; q < along; q += LANES) {
+    vec v[LANES];
+    for (int j = 0; j < LANES; j++)
+      v[j] = q < whole ? vec_load(from + j * c->w_n + q)
+                       : load_some(from + j * c->w_n + q, (int)(along - q));
+    transpose(v);
+    for (int j = 0; j < LANES && q + j < along; j++) {
+      vec_store(to + (t * p->cs + k) * width, v[j]);
+      if (++t == p->ts) t = 0, k++;
+    }
+  }
+}
+
+static void pack_values(const conv *c, const part *p, int64_t n, int count,
+                        int width, real *to) {
+  for (int64_t t = 0; t < p->ts; t++) {
+    int64_t tap = tap_at(c, p->t + t);
+    for (int64_t k = 0; k < p->cs; k++) {
+      const real *from = weight_at(c, p->c + k, n) + tap;
+      real *step = to + (t * p->cs + k) * width;
+      for (int j = 0; j < count; j++) step[j] = from[j * c->w_n];
+      for (int j = count; j < LANES; j++) step[j] = 0;
+    }
+  }
+}
+
+/* Columns [n, n + count) of a strip `width` wide: w(t, k, n) at
+ * to[(t cs + k) width + n]. */
+static void pack_weights(const conv *c, const part *p, int64_t n, int count,
+                         int width, real *to) {
+  int64_t taps = c->h.spots * c->w.spots;
+  bool rows = !c->depth && c->w_k == taps && p->ts == taps &&
+              tap_at(c, taps - 1) == taps - 1 && tap_at(c, 0) == 0;
+  for (int j = 0; j < count; j += LANES)
+    if (rows && j + LANES <= count)
+      pack_rows(c, p, n + j, width, to + j);
+    else
+      pack_values(c, p, n + j, (int)least(LANES, count - j), width, to + j);
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+/* A place of the class: image n, row i, column j of it. */
+typedef struct place {
+  int64_t n, i, j;
+} place;
+
+static bool by_image(const conv *c) {
+  return c->w.count <= SMALL && c->N >= ROWS;
+}
+static place place_of(const conv *c, int64_t m) {
+  int64_t W = c->w.count, H = c->h.count;
+  if (by_image(c)) return (place){ m % c->N, m / c->N / W, m / c->N % W };
+  return (place){ m / W / H, m / W % H, m % W };
+}
+static void advance(const conv *c, place *p) {
+  if (by_image(c) && ++p->n < c->N) return;
+  if (by_image(c)) p->n = 0;
+  if (++p->j < c->w.count) return;
+  p->j = 0;
+  if (++p->i < c->h.count) return;
+  p->i = 0, p->n++;
+}
+
+/* Reads of one row of a tile at every spot of the part; `inside` says at which
+ * any row is inside the image. */
+static void point(const conv *c, const part *p, place at, int row, reads *r,
+                  bool fresh) {
+  if (p->ts == 0) return;
+  int64_t i = at.i * c->h.step, j = at.j * c->w.step;
+  const real *image = c->x + at.n * c->h.size * c->w.size * c->x_c + p->from;
+  int64_t a = p->t / c->w.spots, b = p->t % c->w.spots;
+  for (int64_t t = 0; t < p->ts; t++) {
+    int64_t x = i + c->h.spot[a].at, y = j + c->w.spot[b].at;
+    bool inside =
+        (uint64_t)x < (uint64_t)c->h.size && (uint64_t)y < (uint64_t)c->w.size;
+    r[t].row[row] = inside ? image + (x * c->w.size + y) * c->x_c : NULL;
+    r[t].tap = fresh ? inside : r[t].tap | inside;
+    if (++b == c->w.spots) b = 0, a++;
+  }
+}
+
+/* Leave out the spots where no row is inside; the others read zeros there. */
+static int close_up(const part *p, reads *r) {
+  int count = 0;
+  for (int64_t t = 0; t < p->ts; t++) {
+    if (!r[t].tap) continue;
+    reads *to = &r[count++];
+    for (int i = 0; i < ROWS; i++) {
+      const real *x = r[t].row[i];
+      to->row[i] = x ? x : zeros;
+    }
+    to->tap = t;
+  }
+  return count;
+}
+
+/* The tile that begins with place m of `all`; *at is that place, and moves on
+ * to the next tile's. */
+static void make_tile(const conv *c, const part *p, int64_t rows, place *at,
+                      tile *t) {
+  t->at.rows = (int)rows;
+  for (int row = 0; row < ROWS; row++) {
+    if (row < rows) {
+      int64_t i = c->h.first + at->i * c->h.every;
+      int64_t j = c->w.first + at->j * c->w.every;
+      t->at.y[row] = c->y + ((at->n * c->y_h + i) * c->y_w + j) * c->y_c;
+      point(c, p, *at, row, t->r, row == 0);
+      advance(c, at);
+    } else {
+      for (int64_t s = 0; s < p->ts; s++) t->r[s].row[row] = NULL;
+    }
+  }
+  t->count = close_up(p, t->r);
+}
+
+/* ---- the product --------------------------------------------------------- */
+
+/* A thread's rectangle: tiles [m, m_end), columns [n, n_end). */
+typedef struct rect {
+  int64_t m, m_end, n, n_end;
+} rect;
+
+static void run_tile(const conv *c, const part *p, const tile *t,
+                     const real *packed, int64_t n, int count) {
+  target at = t->at;
+  int vecs = (count + LANES - 1) / LANES;
+  for (int i = 0; i < at.rows; i++) at.y[i] += n;
+  at.n = count;
+  at.add = !p->first;
+  at.bias = p->last && c->bias ? c->bias + n : NULL;
+  if (c->depth)
+    BY_VECS(vecs, tile_depth, t->r, t->count, n - p->from, packed, &at);
+  else
+    BY_VECS(vecs, tile_channels, t->r, t->count, p->cs, packed, &at);
+}
+
+/* All tiles of the rectangle, for columns [n, end) and one part of the sum. */
+static void run_part(const conv *c, const part *p, const rect *of, int64_t n,
+                     int64_t end, const work *w) {
+  int64_t places = c->N * c->h.count * c->w.count, steps = p->ts * p->cs;
+  for (int64_t j = n; steps && j < end; j += COLS) {
+    int count = (int)least(COLS, end - j);
+    pack_weights(c, p, j, count, (int)round_up(count, LANES),
+                 w->packed + (j - n) * steps);
+  }
+  int64_t group = tiles_in_group(p->ts);
+  place at = place_of(c, of->m * ROWS);
+  for (int64_t m = of->m; m < of->m_end; m += group) {
+    int64_t tiles = least(group, of->m_end - m);
+    for (int64_t i = 0; i < tiles; i++) {
+      w->tiles[i].r = w->entries + i * p->ts;
+      make_tile(c, p, least(ROWS, places - (m + i) * ROWS), &at, &w->tiles[i]);
+    }
+    for (int64_t j = n; j < end; j += COLS)
+      for (int64_t i = 0; i < tiles; i++)
+        run_tile(c, p, &w->tiles[i], w->packed + (j - n) * steps, j,
+                 (int)least(COLS, end - j));
+  }
+}
+
+/* One group of channels of one class. */
+static void run_rect(const conv *c, const rect *of, const work *w) {
+  int64_t spots = c->h.spots * c->w.spots, k = c->depth ? 1 : c->k;
+  part p = { 0 };
+  int64_t ts = most(1, spots_in_block(spots, k));
+  int64_t cs = most(1, channels_in_block(ts, most(k, 1)));
+  bool empty = spots * k == 0; /* one part of nothing writes the zeros */
+  for (int64_t n = of->n; n < of->n_end; n += N_BLOCK)
+    for (p.t = 0; p.t < spots || (empty && p.t == 0); p.t += ts)
+      for (p.c = 0; p.c < k || (empty && p.c == 0); p.c += cs) {
+        p.ts = empty ? 0 : least(ts, spots - p.t);
+        p.cs = empty ? 0 : least(cs, k - p.c);
+        p.from = c->depth ? n : p.c;
+        p.first = p.t == 0 && p.c == 0;
+        p.last = empty || (p.t + p.ts == spots && p.c + p.cs == k);
+        run_part(c, &p, of, n, least(n + N_BLOCK, of->n_end), w);
+      }
+}
+
+/* The rectangle of `part` of `parts`: the grid whose slowest part, tiles and
+ * packing, takes least. */
+static rect rect_of(const conv *c, int part, int parts) {
+  int64_t tiles = ceil_div(c->N * c->h.count * c->w.count, ROWS);
+  int64_t strips = ceil_div(c->n, COLS), best = INT64_MAX;
+  int rows = 1;
+  for (int r = 1; r <= parts; r++) {
+    if (parts % r) continue;
+    int64_t time =
+        (ceil_div(tiles, r) * ROWS + 24) * ceil_div(strips, parts / r);
+    if (time < best) best = time, rows = r;
+  }
+  rect of;
+  int columns = parts / rows;
+  mrt_share(tiles, part / columns, rows, &of.m, &of.m_end);
+  mrt_share(strips, part % columns, columns, &of.n, &of.n_end);
+  of.n *= COLS, of.n_end = least(of.n_end * COLS, c->n);
+  return of;
+}
+
+static void run_class(const conv *whole, int part, int parts, const work *w) {
+  rect of = rect_of(whole, part, parts);
+  if (of.m == of.m_end) return;
+  for (int64_t g = 0; g < (whole->depth ? 1 : whole->groups); g++) {
+    conv c = *whole;
+    c.x += g * c.k, c.y += g * c.n;
+    c.weights += g * c.w_group;
+    if (c.bias) c.bias += g * c.n;
+    run_rect(&c, &of, w);
+  }
+}
+
+/* ---- kernels ------------------------------------------------------------- */
+
+/* Of conv2d where `back` is false, else of its dx: x is dy then. */
+static conv conv_of(const mrt_call *call, bool back) {
+  const mrt_conv_options *o = call->options;
+  const mrt_operand *x = &call->in[0], *w = &call->in[1], *y = &call->out[0];
+  int64_t taps = w->type.dims[2] * w->type.dims[3];
+  int64_t O = w->type.dims[0], C = w->type.dims[1], g = o->groups;
+  conv c = { .N = x->type.dims[0],
+             .groups = g,
+             .k = back ? O / g : C,
+             .n = back ? C : O / g,
+             .x_c = x->type.dims[3],
+             .y_c = y->type.dims[3],
+             .y_h = y->type.dims[1],
+             .y_w = y->type.dims[2],
+             .w_k = back ? C * taps : taps,
+             .w_n = back ? taps : C * taps,
+             .w_group = O / g * C * taps,
+             .kernel_w = w->type.dims[3],
+             .x = x->data,
+             .weights = w->data,
+             .bias = call->nin == 3 ? call->in[2].data : NULL,
+             .y = y->data };
+  if (g > 1 && C == 1 && O == g) c.depth = true, c.n = g, c.w_n = taps;
+  return c;
+}
+
+static size_t bytes_of(const mrt_call *call, const conv *c) {
+  const int64_t *kernel = call->in[1].type.dims + 2;
+  uintptr_t end = 0;
+  carve(c, &end, kernel[0], kernel[1]);
+  return end;
+}
+
+static size_t scratch_of(const mrt_call *call, bool back) {
+  conv c = conv_of(call, back);
+  return bytes_of(call, &c) * (size_t)call->threads;
+}
+
+static int team_of(const mrt_call *call, const conv *c) {
+  double places = (double)mrt_rows(&call->out[0]), k = c->depth ? 1 : c->k;
+  const int64_t *kernel = call->in[1].type.dims + 2;
+  return mrt_team(call, places * (double)c->y_c * k *
+                            (double)(kernel[0] * kernel[1]) / 50);
+}
+
+static void forwards(const mrt_call *call, conv c, int part, int parts,
+                     const work *w) {
+  side s[2];
+  for (int i = 0; i < 2; i++)
+    s[i] = side_of(call->options, i, &call->in[0].type, &call->in[1].type,
+                   &call->out[0].type);
+  c.h = axis_forward(&s[0], w->h), c.w = axis_forward(&s[1], w->w);
+  run_class(&c, part, parts, w);
+}
+
+static void backwards(const mrt_call *call, conv c, int part, int parts,
+                      const work *w) {
+  side s[2];
+  for (int i = 0; i < 2; i++)
+    s[i] = side_of(call->options, i, &call->out[0].type, &call->in[1].type,
+                   &call->in[0].type);
+  for (int64_t i = 0; i < classes_of(&s[0]); i++)
+    for (int64_t j = 0; j < classes_of(&s[1]); j++) {
+      c.h = axis_back(&s[0], i, w->h), c.w = axis_back(&s[1], j, w->w);
+      run_class(&c, part, parts, w);
+    }
+}
+
+static void run(const mrt_call *call, bool back) {
+  conv c = conv_of(call, back);
+  const int64_t *kernel = call->in[1].type.dims + 2;
+  size_t bytes = bytes_of(call, &c);
+  int team = team_of(call, &c);
+#pragma omp parallel num_threads(team)
+  {
+    int me = omp_get_thread_num(), parts = omp_get_num_threads();
+    uintptr_t at = (uintptr_t)call->scratch + (uintptr_t)me * bytes;
+    work w = carve(&c, &at, kernel[0], kernel[1]);
+    (back ? backwards : forwards)(call, c, me, parts, &w);
+  }
+}
+
+static void conv2d(const mrt_call *c) { run(c, false); }
+static void conv2d_dx(const mrt_call *c) { run(c, true); }
+static size_t conv2d_scratch(const mrt_call *c) { return scratch_of(c, false); }
+static size_t dx_scratch(const mrt_call *c) { return scratch_of(c, true); }
+
+MRT_KERNEL(conv2d, .run = conv2d, .scratch = conv2d_scratch);
+MRT_KERNEL(conv2d_dx, .run = conv2d_dx, .scratch = dx_scratch);

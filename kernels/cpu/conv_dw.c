@@ -1,0 +1,296 @@
+/* conv_dw.c -- what the weights of a convolution are worth
+ *
+ * dw[o,c,tap] is a sum over all places of y: dy's channels fill vectors, x's
+ * are taken one by one.  A tile is ROWS channels of x by a strip of dy's for
+ * one tap; tiles are shared out among threads, so that every sum is made by one
+ * thread, in one order.  A thread takes as many tiles of a strip at a time as
+ * its cache holds, and for them
+ *
+ *     for blocks of places of y           copy the strip of dy
+ *       for taps of the kernel            list the stretches of places at which
+ *                                         the tap is inside the image
+ *         for tiles of the tap            add to the tile
+ *
+ * SPDX-License-Identifier: MIT */
+
+/* In this file a * b + c is rounded once where the processor can. */
+#ifdef __clang__
+#pragma clang fp contract(fast)
+#else
+#pragma GCC optimize("fp-contract=fast")
+#endif
+
+#include "conv.h"
+#include "conv_tile.h"
+
+enum {
+  PLACES = 64, /* a block's strip of dy is 16 KiB with AVX-512 */
+  TILES = 128  /* 192 KiB */
+};
+
+/* `count` places from x on, and from row `dy` of the block. */
+typedef struct stretch {
+  const real *x;
+  int64_t dy, count;
+} stretch;
+
+typedef struct conv {
+  side h, w;
+  int64_t N, groups, k, n; /* channels of x, dy in a group */
+  int64_t x_c, y_c;        /* in all */
+  int64_t tall;            /* tiles that the channels of x make */
+  bool depth;              /* groups of one channel each, taken together */
+  const real *x, *dy;
+  real *dw;
+} conv;
+
+/* A thread's scratch. */
+typedef struct work {
+  real *dy;    /* [PLACES][strip] */
+  real *tiles; /* [TILES][ROWS][strip] */
+  stretch *stretches;
+} work;
+
+/* Tiles [from, to) of a strip: columns [n, n + count) of a group. */
+typedef struct chunk {
+  int64_t group, n, from, to;
+  int count, width;
+} chunk;
+
+static work carve(const conv *c, uintptr_t *at) {
+  int64_t width = least(round_up(c->n, LANES), COLS);
+  work w = { .dy = (real *)*at };
+  w.tiles = w.dy + PLACES * width;
+  w.stretches = (stretch *)(w.tiles + TILES * ROWS * width);
+  *at = (uintptr_t)(w.stretches + PLACES);
+  *at = (uintptr_t)round_up((int64_t)*at, 64);
+  return w;
+}
+
+/* ---- tiles --------------------------------------------------------------- */
+
+/* rows and vecs are constants, so that the sums are registers. */
+INLINED void add_products(int vecs, int rows, const stretch *s, int count,
+                          int64_t c, int64_t step, const real *dy, real *to) {
+  vec sum[ROWS][VECS];
+#pragma GCC unroll 6
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < vecs; j++) sum[i][j] = (vec){ 0 };
+  for (; count--; s++) {
+    const real *x = s->x + c, *d = dy + s->dy * vecs * LANES;
+    for (int64_t p = 0; p < s->count; p++, x += step, d += vecs * LANES) {
+      vec y[VECS];
+#pragma GCC unroll 4
+      for (int j = 0; j < vecs; j++) y[j] = vec_load(d + j * LANES);
+#pragma GCC unroll 6
+      for (int i = 0; i < rows; i++) {
+        vec xi = vec_all(x[i]);
+#pragma GCC unroll 4
+        for (int j = 0; j < vecs; j++) sum[i][j] += xi * y[j];
+      }
+    }
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < vecs; j++) {
+      real *at = to + (i * vecs + j) * LANES;
+      vec_store(at, vec_load(at) + sum[i][j]);
+    }
+}
+
+INLINED void add_rows(int vecs, int rows, const stretch *s, int count,
+                      int64_t c, int64_t step, const real *dy, real *to) {
+  if (rows == ROWS) add_products(vecs, ROWS, s, count, c, step, dy, to);
+  if (rows == 1) add_products(vecs, 1, s, count, c, step, dy, to);
+  if (rows == 2) add_products(vecs, 2, s, count, c, step, dy, to);
+  if (rows == 3) add_products(vecs, 3, s, count, c, step, dy, to);
+  if (rows == 4) add_products(vecs, 4, s, count, c, step, dy, to);
+  if (rows == 5) add_products(vecs, 5, s, count, c, step, dy, to);
+}
+
+/* Channel by channel; n channels from c on. */
+INLINED void add_depth(int vecs, const stretch *s, int count, int64_t c,
+                       int64_t step, int n, const real *dy, real *to) {
+  vec sum[VECS];
+#pragma GCC unroll 4
+  for (int j = 0; j < vecs; j++) sum[j] = vec_load(to + j * LANES);
+  for (; count--; s++) {
+    const real *x = s->x + c, *d = dy + s->dy * vecs * LANES;
+    for (int64_t p = 0; p < s->count; p++, x += step, d += vecs * LANES)
+#pragma GCC unroll 4
+      for (int j = 0; j < vecs; j++) {
+        const real *at = x + j * LANES;
+        int left = n - j * LANES;
+        sum[j] += (left >= LANES ? vec_load(at) : load_some(at, left)) *
+                  vec_load(d + j * LANES);
+      }
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < vecs; j++) vec_store(to + j * LANES, sum[j]);
+}
+
+/* ---- stretches ----------------------------------------------------------- */
+
+/* [*from, *to) of y at which offset `at` is inside x. */
+static void inside(const side *s, int64_t at, int64_t *from, int64_t *to) {
+  *from = at < 0 ? ceil_div(-at, s->stride) : 0;
+  *to = at < s->x ? least(s->y, (s->x - 1 - at) / s->stride + 1) : 0;
+}
+
+/* The stretches of places [p, end) for a tap; how many there are.  One that
+ * goes on where the last ended is joined to it. */
+static int list_stretches(const conv *c, const chunk *of, int64_t tap,
+                          int64_t p, int64_t end, stretch *list) {
+  int64_t a = tap / c->w.kernel, b = tap % c->w.kernel, from, to;
+  int64_t down = a * c->h.dilation - c->h.padding;
+  int64_t right = b * c->w.dilation - c->w.padding;
+  int64_t step = c->w.stride * c->x_c;
+  int count = 0;
+  inside(&c->w, right, &from, &to);
+  for (int64_t line = p / c->w.y; line * c->w.y < end; line++) {
+    int64_t start = line * c->w.y, n = line / c->h.y;
+    int64_t i = line % c->h.y * c->h.stride + down;
+    int64_t first = most(p, start + from), last = least(end, start + to);
+    if (i < 0 || i >= c->h.x || first >= last) continue;
+    int64_t j = (first - start) * c->w.stride + right;
+    const real *x = c->x + ((n * c->h.x + i) * c->w.x + j) * c->x_c;
+    stretch *before = count ? &list[count - 1] : NULL;
+    if (before && before->x + before->count * step == x + of->group * c->k &&
+        before->dy + before->count == first - p)
+      before->count += last - first;
+    else
+      list[count++] =
+          (stretch){ x + of->group * c->k, first - p, last - first };
+  }
+  return count;
+}
+
+/* ---- a chunk ------------------------------------------------------------- */
+
+static void copy_strip(const conv *c, const chunk *of, int64_t p, int64_t end,
+                       real *to) {
+  const real *from = c->dy + p * c->y_c + of->group * c->n + of->n;
+  for (; p < end; p++, from += c->y_c, to += of->width)
+    for (int j = 0; j < of->width; j += LANES)
+      vec_store(to + j, of->count - j >= LANES
+                            ? vec_load(from + j)
+                            : load_some(from + j, of->count - j));
+}
+
+static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
+                      const work *w) {
+  int64_t tap = -1, step = c->w.stride * c->x_c;
+  int count = 0, vecs = of->width / LANES;
+  copy_strip(c, of, p, end, w->dy);
+  for (int64_t i = of->from; i < of->to; i++) {
+    real *to = w->tiles + (i - of->from) * ROWS * of->width;
+    if (i / c->tall != tap) {
+      tap = i / c->tall;
+      count = list_stretches(c, of, tap, p, end, w->stretches);
+    }
+    int64_t first = i % c->tall * ROWS;
+    int rows = (int)least(ROWS, c->k - first);
+    if (c->depth)
+      BY_VECS(vecs, add_depth, w->stretches, count, of->n, step, of->count,
+              w->dy, to);
+    else
+      BY_VECS(vecs, add_rows, rows, w->stretches, count, first, step, w->dy,
+              to);
+  }
+}
+
+/* Tiles into dw [O, C/G, kh, kw]. */
+static void store(const conv *c, const chunk *of, const real *tiles) {
+  int64_t taps = c->h.kernel * c->w.kernel, k = c->depth ? 1 : c->k;
+  for (int64_t t = of->from; t < of->to; t++, tiles += ROWS * of->width) {
+    int64_t first = t % c->tall * ROWS, rows = least(ROWS, k - first);
+    real *to = c->dw + (of->group * c->n + of->n) * k * taps + t / c->tall;
+    for (int64_t i = 0; i < rows; i++)
+      for (int j = 0; j < of->count; j++)
+        to[(j * k + first + i) * taps] = tiles[i * of->width + j];
+  }
+}
+
+static void run_chunk(const conv *c, const chunk *of, const work *w) {
+  int64_t places = c->N * c->h.y * c->w.y;
+  memset(w->tiles, 0,
+         (size_t)((of->to - of->from) * ROWS * of->width) * sizeof(real));
+  for (int64_t p = 0; p < places; p += PLACES)
+    add_block(c, of, p, least(p + PLACES, places), w);
+  store(c, of, w->tiles);
+}
+
+/* ---- the kernel ---------------------------------------------------------- */
+
+static conv conv_of(const mrt_call *call) {
+  const mrt_conv_options *o = call->options;
+  const mrt_type *x = &call->in[0].type, *dy = &call->in[1].type;
+  const mrt_type *w = &call->out[0].type;
+  int64_t O = w->dims[0], C = w->dims[1], g = o->groups;
+  conv c = { .h = side_of(o, 0, x, w, dy),
+             .w = side_of(o, 1, x, w, dy),
+             .N = x->dims[0],
+             .groups = g,
+             .k = C,
+             .n = O / g,
+             .x_c = x->dims[3],
+             .y_c = O,
+             .tall = ceil_div(C, ROWS),
+             .depth = g > 1 && C == 1 && O == g,
+             .x = call->in[0].data,
+             .dy = call->in[1].data,
+             .dw = call->out[0].data };
+  if (c.depth) c.groups = 1, c.n = O;
+  return c;
+}
+
+static size_t bytes_of(const conv *c) {
+  uintptr_t end = 0;
+  carve(c, &end);
+  return end;
+}
+
+static size_t scratch(const mrt_call *call) {
+  conv c = conv_of(call);
+  return bytes_of(&c) * (size_t)call->threads;
+}
+
+/* Tiles [from, to) of all, a strip's share at a time. */
+static void run_tiles(const conv *c, int64_t from, int64_t to, const work *w) {
+  int64_t in_strip = c->h.kernel * c->w.kernel * c->tall;
+  int64_t strips = ceil_div(c->n, COLS);
+  while (from < to) {
+    int64_t strip = from / in_strip, begin = strip * in_strip;
+    int64_t end = least(least(to, begin + in_strip), from + TILES);
+    chunk of = { .group = strip / strips,
+                 .n = strip % strips * COLS,
+                 .from = from - begin,
+                 .to = end - begin };
+    of.count = (int)least(COLS, c->n - of.n);
+    of.width = (int)round_up(of.count, LANES);
+    run_chunk(c, &of, w);
+    from = end;
+  }
+}
+
+static void run(const mrt_call *call) {
+  conv c = conv_of(call);
+  size_t bytes = bytes_of(&c);
+  int64_t tiles =
+      c.groups * ceil_div(c.n, COLS) * c.tall * c.h.kernel * c.w.kernel;
+  double ns = (double)mrt_rows(&call->in[1]) * (double)tiles * ROWS * COLS / 50;
+  int team = mrt_team(call, ns);
+#pragma omp parallel num_threads(team)
+  {
+    int me = omp_get_thread_num();
+    uintptr_t at = (uintptr_t)call->scratch + (uintptr_t)me * bytes;
+    work w = carve(&c, &at);
+    int64_t from, to;
+    mrt_share(tiles, me, omp_get_num_threads(), &from, &to);
+    run_tiles(&c, from, to, &w);
+  }
+}
+
+MRT_KERNEL(conv2d_dw, .run = run, .scratch = scratch);
