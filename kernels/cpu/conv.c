@@ -11,6 +11,10 @@
  *         for tiles, a group at a time      point into x
  *           for strips of channels, for tiles of the group: one tile of y
  *
+ * Few channels (the three of a picture) would make short work of an entry: the
+ * spots of one row of the kernel, side by side in x, are then read as one, at
+ * the edges of the image from a copy.
+ *
  * In small images the places of a tile are one place of several images, so
  * that the entries left out are those of the padding.
  *
@@ -34,7 +38,8 @@ enum {
   K_BLOCK = 576,      /* spots x channels: a strip is 144 KiB with AVX-512 */
   N_BLOCK = 4 * COLS, /* so that packed weights stay in the second level */
   ENTRIES = 144,      /* of a group of tiles, if one tile has not more */
-  SMALL = 32          /* images up to this wide are taken side by side */
+  SMALL = 32,         /* images up to this wide are taken side by side */
+  FEW = 16            /* with fewer channels, spots are joined */
 };
 
 /* As many as a tile reads of a place. */
@@ -48,7 +53,9 @@ typedef struct conv {
   int64_t y_h, y_w;          /* sides of y */
   int64_t w_k, w_n, w_group; /* strides of the weights; of a tap 1 */
   int64_t kernel_w;
-  bool depth; /* groups of one channel each, taken together */
+  bool depth;    /* groups of one channel each, taken together */
+  int64_t join;  /* spots of w read as one, `join` times as many channels */
+  bool by_image; /* places in the order of rows, columns, images */
   const real *x, *weights, *bias;
   real *y;
 } conv;
@@ -70,24 +77,34 @@ typedef struct tile {
 /* A thread's scratch. */
 typedef struct work {
   spot *h, *w;
+  int64_t *offsets; /* in x, of each spot */
   real *packed;
+  real *edge; /* of joined spots: [spots][ROWS][channels] */
   reads *entries;
   tile *tiles;
 } work;
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* Spots and channels of a block of the sum; their product is at most K_BLOCK.
- * A function of the shape alone. */
-static int64_t spots_in_block(int64_t spots, int64_t k) {
-  return least(spots, most(16, K_BLOCK / most(k, 1)));
+/* What is one entry of a tile, and how many values of each row it is. */
+static int64_t spots_of(const conv *c) {
+  return c->h.spots * (c->join > 1 ? 1 : c->w.spots);
+}
+static int64_t depth_of(const conv *c) { return c->depth ? 1 : c->k * c->join; }
+
+/* Spots and channels of a block of the sum, for k channels in all; the product
+ * is at most K_BLOCK.  A function of the shape alone. */
+static int64_t spots_in_block(int64_t spots, int64_t k, bool joined) {
+  int64_t room = K_BLOCK / most(k, 1);
+  return most(1, least(spots, joined ? room : most(16, room)));
 }
 static int64_t channels_in_block(int64_t ts, int64_t k) {
-  int64_t limit = most(1, K_BLOCK / most(ts, 1));
-  return ceil_div(k, ceil_div(k, limit));
+  int64_t blocks = ceil_div(k, K_BLOCK / ts);
+  return ceil_div(k, most(1, blocks));
 }
 
-static int64_t tiles_in_group(int64_t ts) {
+static int64_t tiles_in_group(int64_t ts, bool joined) {
+  if (joined) return 1; /* there is one `edge` */
   return ts <= 9 ? 16 : most(1, ENTRIES / ts);
 }
 
@@ -98,14 +115,18 @@ static char *take(uintptr_t *at, int64_t count, size_t size) {
 }
 
 static work carve(const conv *c, uintptr_t *at, int64_t kh, int64_t kw) {
-  int64_t k = c->depth ? 1 : c->k, spots = kh * kw;
-  int64_t ts = spots_in_block(spots, k);
+  bool joined = c->join > 1;
+  int64_t k = depth_of(c), spots = joined ? kh : kh * kw;
+  int64_t ts = spots_in_block(spots, k, joined);
   int64_t columns = least(round_up(c->n, LANES), N_BLOCK);
+  int64_t edge = joined ? ts * ROWS * k : 0;
   return (work){
     .h = (spot *)take(at, kh, sizeof(spot)),
     .w = (spot *)take(at, kw, sizeof(spot)),
+    .offsets = (int64_t *)take(at, spots, sizeof(int64_t)),
     .packed =
         (real *)take(at, least(spots * k, K_BLOCK) * columns, sizeof(real)),
+    .edge = (real *)take(at, edge, sizeof(real)),
     .entries = (reads *)take(at, most(ENTRIES, ts), sizeof(reads)),
     .tiles = (tile *)take(at, 16, sizeof(tile)),
   };
@@ -117,9 +138,10 @@ static const real *weight_at(const conv *c, int64_t k, int64_t n) {
   return c->weights + k * c->w_k + n * c->w_n;
 }
 
+/* The tap of entry t; of joined ones, the first. */
 static int64_t tap_at(const conv *c, int64_t t) {
-  return c->h.spot[t / c->w.spots].tap * c->kernel_w +
-         c->w.spot[t % c->w.spots].tap;
+  int64_t w = c->join > 1 ? 1 : c->w.spots;
+  return c->h.spot[t / w].tap * c->kernel_w + c->w.spot[t % w].tap;
 }
 
 /* Where the taps of a row of w are all read, in order, and channels follow one
@@ -147,7 +169,9 @@ static void pack_values(const conv *c, const part *p, int64_t n, int count,
   for (int64_t t = 0; t < p->ts; t++) {
     int64_t tap = tap_at(c, p->t + t);
     for (int64_t k = 0; k < p->cs; k++) {
-      const real *from = weight_at(c, p->c + k, n) + tap;
+      int64_t channel = p->c + k, right = 0;
+      if (c->join > 1) right = channel / c->k, channel %= c->k;
+      const real *from = weight_at(c, channel, n) + tap + right;
       real *step = to + (t * p->cs + k) * width;
       for (int j = 0; j < count; j++) step[j] = from[j * c->w_n];
       for (int j = count; j < LANES; j++) step[j] = 0;
@@ -160,7 +184,7 @@ static void pack_values(const conv *c, const part *p, int64_t n, int count,
 static void pack_weights(const conv *c, const part *p, int64_t n, int count,
                          int width, real *to) {
   int64_t taps = c->h.spots * c->w.spots;
-  bool rows = !c->depth && c->w_k == taps && p->ts == taps &&
+  bool rows = !c->depth && c->join == 1 && c->w_k == taps && p->ts == taps &&
               tap_at(c, taps - 1) == taps - 1 && tap_at(c, 0) == 0;
   for (int j = 0; j < count; j += LANES)
     if (rows && j + LANES <= count)
@@ -176,73 +200,111 @@ typedef struct place {
   int64_t n, i, j;
 } place;
 
-static bool by_image(const conv *c) {
-  return c->w.count <= SMALL && c->N >= ROWS;
-}
 static place place_of(const conv *c, int64_t m) {
   int64_t W = c->w.count, H = c->h.count;
-  if (by_image(c)) return (place){ m % c->N, m / c->N / W, m / c->N % W };
+  if (c->by_image) return (place){ m % c->N, m / c->N / W, m / c->N % W };
   return (place){ m / W / H, m / W % H, m % W };
 }
 static void advance(const conv *c, place *p) {
-  if (by_image(c) && ++p->n < c->N) return;
-  if (by_image(c)) p->n = 0;
+  if (c->by_image && ++p->n < c->N) return;
+  if (c->by_image) p->n = 0;
   if (++p->j < c->w.count) return;
   p->j = 0;
   if (++p->i < c->h.count) return;
   p->i = 0, p->n++;
 }
 
-/* Reads of one row of a tile at every spot of the part; `inside` says at which
- * any row is inside the image. */
-static void point(const conv *c, const part *p, place at, int row, reads *r,
-                  bool fresh) {
-  if (p->ts == 0) return;
-  int64_t i = at.i * c->h.step, j = at.j * c->w.step;
+static void find_offsets(const conv *c, int64_t *offsets) {
+  for (int64_t a = 0, t = 0; a < c->h.spots; a++)
+    for (int64_t b = 0; b < c->w.spots; b += c->join)
+      offsets[t++] = (c->h.spot[a].at * c->w.size + c->w.spot[b].at) * c->x_c;
+}
+
+/* Is place i inside x at every spot?  Spots are in order, up or down. */
+static bool all_inside(const axis *a, int64_t i) {
+  int64_t first = i * a->step + a->spot[0].at;
+  int64_t last = i * a->step + a->spot[a->spots - 1].at;
+  return first >= 0 && first < a->size && last >= 0 && last < a->size;
+}
+
+/* Copy the channels of joined spots, zeros where they are outside. */
+static const real *copy_edge(const conv *c, const real *line, int64_t j,
+                             real *to) {
+  int64_t from = most(0, -j), end = least(c->join, c->w.size - j);
+  if (from >= end) return NULL;
+  memset(to, 0, (size_t)(c->join * c->k) * sizeof *to);
+  for (int64_t b = from; b < end; b++)
+    memcpy(to + b * c->k, line + (j + b) * c->x_c, (size_t)c->k * sizeof *to);
+  return to;
+}
+
+/* Reads of a row of a tile that is not inside x at every spot; NULL where it
+ * is outside. */
+static void point_edge(const conv *c, const part *p, place at, int row,
+                       reads *r, real *edge) {
+  int64_t w = c->join > 1 ? 1 : c->w.spots, a = p->t / w, b = p->t % w;
   const real *image = c->x + at.n * c->h.size * c->w.size * c->x_c + p->from;
-  int64_t a = p->t / c->w.spots, b = p->t % c->w.spots;
   for (int64_t t = 0; t < p->ts; t++) {
-    int64_t x = i + c->h.spot[a].at, y = j + c->w.spot[b].at;
-    bool inside =
-        (uint64_t)x < (uint64_t)c->h.size && (uint64_t)y < (uint64_t)c->w.size;
-    r[t].row[row] = inside ? image + (x * c->w.size + y) * c->x_c : NULL;
-    r[t].tap = fresh ? inside : r[t].tap | inside;
-    if (++b == c->w.spots) b = 0, a++;
+    int64_t i = at.i * c->h.step + c->h.spot[a].at;
+    int64_t j = at.j * c->w.step + c->w.spot[b].at;
+    const real *line = image + i * c->w.size * c->x_c, *x = NULL;
+    if (i < 0 || i >= c->h.size)
+      x = NULL;
+    else if (c->join > 1)
+      x = copy_edge(c, line, j, edge + (t * ROWS + row) * p->cs);
+    else if (j >= 0 && j < c->w.size)
+      x = line + j * c->x_c;
+    r[t].row[row] = x;
+    if (++b == w) b = 0, a++;
   }
+}
+
+/* Reads of one row of a tile; true if it is inside x at every spot. */
+static bool point(const conv *c, const part *p, place at, int row, reads *r,
+                  const work *w) {
+  if (p->ts == 0) return true;
+  if (!all_inside(&c->h, at.i) || !all_inside(&c->w, at.j)) {
+    point_edge(c, p, at, row, r, w->edge);
+    return false;
+  }
+  int64_t i = at.n * c->h.size + at.i * c->h.step;
+  const real *x = c->x + (i * c->w.size + at.j * c->w.step) * c->x_c + p->from;
+  for (int64_t t = 0; t < p->ts; t++) r[t].row[row] = x + w->offsets[p->t + t];
+  return true;
 }
 
 /* Leave out the spots where no row is inside; the others read zeros there. */
 static int close_up(const part *p, reads *r) {
   int count = 0;
   for (int64_t t = 0; t < p->ts; t++) {
-    if (!r[t].tap) continue;
+    const real *any = NULL;
+    for (int i = 0; i < ROWS; i++) any = any ? any : r[t].row[i];
+    if (!any) continue;
     reads *to = &r[count++];
-    for (int i = 0; i < ROWS; i++) {
-      const real *x = r[t].row[i];
-      to->row[i] = x ? x : zeros;
-    }
+    for (int i = 0; i < ROWS; i++)
+      to->row[i] = r[t].row[i] ? r[t].row[i] : zeros;
     to->tap = t;
   }
   return count;
 }
 
-/* The tile that begins with place m of `all`; *at is that place, and moves on
- * to the next tile's. */
+/* The next tile, of `rows` rows; *at is its first place, and moves on. */
 static void make_tile(const conv *c, const part *p, int64_t rows, place *at,
-                      tile *t) {
+                      const work *w, tile *t) {
+  bool inside = rows == ROWS;
   t->at.rows = (int)rows;
-  for (int row = 0; row < ROWS; row++) {
-    if (row < rows) {
-      int64_t i = c->h.first + at->i * c->h.every;
-      int64_t j = c->w.first + at->j * c->w.every;
-      t->at.y[row] = c->y + ((at->n * c->y_h + i) * c->y_w + j) * c->y_c;
-      point(c, p, *at, row, t->r, row == 0);
-      advance(c, at);
-    } else {
-      for (int64_t s = 0; s < p->ts; s++) t->r[s].row[row] = NULL;
-    }
+  for (int row = 0; row < rows; row++) {
+    int64_t i = c->h.first + at->i * c->h.every;
+    int64_t j = c->w.first + at->j * c->w.every;
+    t->at.y[row] = c->y + ((at->n * c->y_h + i) * c->y_w + j) * c->y_c;
+    inside &= point(c, p, *at, row, t->r, w);
+    advance(c, at);
   }
-  t->count = close_up(p, t->r);
+  for (int64_t s = 0; s < p->ts; s++) {
+    t->r[s].tap = s;
+    for (int64_t row = rows; row < ROWS; row++) t->r[s].row[row] = NULL;
+  }
+  t->count = inside ? (int)p->ts : close_up(p, t->r);
 }
 
 /* ---- the product --------------------------------------------------------- */
@@ -275,13 +337,14 @@ static void run_part(const conv *c, const part *p, const rect *of, int64_t n,
     pack_weights(c, p, j, count, (int)round_up(count, LANES),
                  w->packed + (j - n) * steps);
   }
-  int64_t group = tiles_in_group(p->ts);
+  int64_t group = tiles_in_group(p->ts, c->join > 1);
   place at = place_of(c, of->m * ROWS);
   for (int64_t m = of->m; m < of->m_end; m += group) {
     int64_t tiles = least(group, of->m_end - m);
     for (int64_t i = 0; i < tiles; i++) {
       w->tiles[i].r = w->entries + i * p->ts;
-      make_tile(c, p, least(ROWS, places - (m + i) * ROWS), &at, &w->tiles[i]);
+      make_tile(c, p, least(ROWS, places - (m + i) * ROWS), &at, w,
+                &w->tiles[i]);
     }
     for (int64_t j = n; j < end; j += COLS)
       for (int64_t i = 0; i < tiles; i++)
@@ -292,10 +355,10 @@ static void run_part(const conv *c, const part *p, const rect *of, int64_t n,
 
 /* One group of channels of one class. */
 static void run_rect(const conv *c, const rect *of, const work *w) {
-  int64_t spots = c->h.spots * c->w.spots, k = c->depth ? 1 : c->k;
+  int64_t spots = spots_of(c), k = depth_of(c);
+  int64_t ts = spots_in_block(spots, k, c->join > 1);
+  int64_t cs = most(1, channels_in_block(ts, k));
   part p = { 0 };
-  int64_t ts = most(1, spots_in_block(spots, k));
-  int64_t cs = most(1, channels_in_block(ts, most(k, 1)));
   bool empty = spots * k == 0; /* one part of nothing writes the zeros */
   for (int64_t n = of->n; n < of->n_end; n += N_BLOCK)
     for (p.t = 0; p.t < spots || (empty && p.t == 0); p.t += ts)
@@ -329,9 +392,19 @@ static rect rect_of(const conv *c, int part, int parts) {
   return of;
 }
 
-static void run_class(const conv *whole, int part, int parts, const work *w) {
+/* Are there spots outside x, which tiles of one place can leave out? */
+static bool has_padding(const conv *c) {
+  if (spots_of(c) == 0 || c->join > 1) return false;
+  return !all_inside(&c->h, 0) || !all_inside(&c->h, c->h.count - 1) ||
+         !all_inside(&c->w, 0) || !all_inside(&c->w, c->w.count - 1);
+}
+
+static void run_class(conv *whole, int part, int parts, const work *w) {
   rect of = rect_of(whole, part, parts);
   if (of.m == of.m_end) return;
+  find_offsets(whole, w->offsets);
+  whole->by_image =
+      whole->w.count <= SMALL && whole->N >= ROWS && has_padding(whole);
   for (int64_t g = 0; g < (whole->depth ? 1 : whole->groups); g++) {
     conv c = *whole;
     c.x += g * c.k, c.y += g * c.n;
@@ -361,11 +434,15 @@ static conv conv_of(const mrt_call *call, bool back) {
              .w_n = back ? taps : C * taps,
              .w_group = O / g * C * taps,
              .kernel_w = w->type.dims[3],
+             .join = 1,
              .x = x->data,
              .weights = w->data,
              .bias = call->nin == 3 ? call->in[2].data : NULL,
              .y = y->data };
   if (g > 1 && C == 1 && O == g) c.depth = true, c.n = g, c.w_n = taps;
+  int64_t joined = c.k * c.kernel_w;
+  bool joins = !back && !c.depth && g == 1 && o->dilation.at[1] == 1;
+  if (joins && c.k < FEW && joined <= K_BLOCK) c.join = most(1, c.kernel_w);
   return c;
 }
 

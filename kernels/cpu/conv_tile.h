@@ -70,12 +70,30 @@ INLINED void put(real *y, vec sum, int n, const real *bias, bool add) {
   memcpy(y, lane, (size_t)n * sizeof *y);
 }
 
+/* All of a tile's rows and columns are there. */
+INLINED void put_whole(int vecs, vec sum[ROWS][VECS], const target *at) {
+#pragma GCC unroll 6
+  for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < vecs; j++) {
+      real *y = at->y[i] + j * LANES;
+      vec v = sum[i][j];
+      if (at->add) v = vec_load(y) + v;
+      if (at->bias) v += vec_load(at->bias + j * LANES);
+      vec_store(y, v);
+    }
+}
+
 INLINED void put_tile(int vecs, vec sum[ROWS][VECS], const target *at) {
+  if (at->rows == ROWS && at->n == vecs * LANES) {
+    put_whole(vecs, sum, at);
+    return;
+  }
 #pragma GCC unroll 6
   for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < vecs; j++)
-      if (i < at->rows && j * LANES < at->n)
+      if (i < at->rows)
         put(at->y[i] + j * LANES, sum[i][j], at->n - j * LANES,
             at->bias ? at->bias + j * LANES : NULL, at->add);
 }

@@ -14,6 +14,7 @@ local benches = {
   { "packing", "offsets of public instances: a folder of them" },
   { "recompute", "public instances within a budget: a folder of them" },
   { "budget", "a step in less memory: how much more time" },
+  { "conv", "convolutions beside matrix products" },
   { "swap", "a training run three times its memory: predicted and real stall" },
 }
 
