@@ -250,7 +250,8 @@ describe("an npy header", function()
     local t = assert(mrt.load(npy("{'descr': '>f8', 'fortran_order': False, 'shape': (), }",
       string.pack(">d", 0.1))))
     assert.equal(0.1, t:item())
-    t = assert(mrt.load(npy("{'descr':'<u4','fortran_order':False,'shape':(1,)}", "\xff\xff\xff\xff")))
+    t = assert(mrt.load(npy("{'descr':'<u4','fortran_order':False,'shape':(1,)}",
+      "\xff\xff\xff\xff")))
     assert.equal(4294967295, t:totable()[1])
   end)
 

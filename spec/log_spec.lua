@@ -31,7 +31,8 @@ local function fields(data)
   end
   while at <= #data do
     local key = varint()
-    local kind, value = key & 7, nil
+    local kind = key & 7
+    local value
     if kind == 0 then
       value = varint()
     elseif kind == 1 then

@@ -138,6 +138,18 @@ local function stages(o)
   return { n, n, n }, o.bottleneck == true
 end
 
+-- What is not said depends on the number of stages.
+local function fill_in(o)
+  local few = #o.blocks < 4
+  o.form = o.form or (few and "cifar" or "imagenet")
+  o.width = o.width or (few and 16 or 64)
+  o.classes = o.classes or (o.form == "cifar" and 10 or 1000)
+  if o.form ~= "cifar" and o.form ~= "imagenet" then
+    core.fail("value", "ResNet", ("form '%s', cifar or imagenet wanted")
+      :format(o.form))
+  end
+end
+
 local function read(given)
   local o = options.read("ResNet", given, defaults)
   o.blocks, o.bottleneck = stages(o)
@@ -145,37 +157,37 @@ local function read(given)
     core.fail("value", "ResNet", "blocks: a list of numbers wanted")
   end
   for i, n in ipairs(o.blocks) do options.size("ResNet", "blocks " .. i, n) end
-  o.form = o.form or (#o.blocks < 4 and "cifar" or "imagenet")
-  if o.form ~= "cifar" and o.form ~= "imagenet" then
-    core.fail("value", "ResNet", ("form '%s', cifar or imagenet wanted")
-      :format(o.form))
-  end
-  o.width = o.width or (#o.blocks < 4 and 16 or 64)
-  o.classes = o.classes or (o.form == "cifar" and 10 or 1000)
+  fill_in(o)
   return o
 end
 
-function ResNet:init(given)
-  local o = read(given)
+-- The blocks of all stages, and the channels that the last one gives.
+local function make_blocks(o)
   local make = o.preactivation and PreBlock or Block
-  local large = o.form == "imagenet"
-  self.stem = conv(o.inputs, o.width, large and 7 or 3, large and 2 or 1)
-  if not o.preactivation then self.norm = BatchNorm(o.width) end
-  if large then self.pool = MaxPool2d(3, { stride = 2, padding = 1 }) end
-  self.blocks = {}
-  local inputs = o.width
+  local blocks, inputs = {}, o.width
   for s, count in ipairs(o.blocks) do
     local width = o.width << s - 1
     for i = 1, count do
       local stride = i == 1 and s > 1 and 2 or 1
-      self.blocks[#self.blocks + 1] = make(inputs, width, stride, o.bottleneck)
+      blocks[#blocks + 1] = make(inputs, width, stride, o.bottleneck)
       inputs = o.bottleneck and 4 * width or width
     end
   end
-  if o.preactivation then self.norm = BatchNorm(inputs) end
+  return blocks, inputs
+end
+
+function ResNet:init(given)
+  local o = read(given)
+  local large = o.form == "imagenet"
+  local outputs
   self.preactivation = o.preactivation
+  self.stem = conv(o.inputs, o.width, large and 7 or 3, large and 2 or 1)
+  if not o.preactivation then self.norm = BatchNorm(o.width) end
+  if large then self.pool = MaxPool2d(3, { stride = 2, padding = 1 }) end
+  self.blocks, outputs = make_blocks(o)
+  if o.preactivation then self.norm = BatchNorm(outputs) end
   self.average = AvgPool()
-  self.head = Linear(inputs, o.classes)
+  self.head = Linear(outputs, o.classes)
 end
 
 ---@param x mrt.Tensor  `[N,inputs,H,W]`
