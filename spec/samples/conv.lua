@@ -1,4 +1,4 @@
--- conv.lua -- samples of convolutions and pools, channels last
+-- conv.lua -- samples of convolutions, channels last
 --
 -- Channel counts cross the edges of vectors and tiles; batches of six and more
 -- of small images are laid out otherwise than fewer.
@@ -113,14 +113,14 @@ local smooth = {
   { { 1, 0, 2, 2 }, { 2, 2, 3, 3 }, { padding = 2 } }, -- an image of padding
 }
 local other = {
-  { { 2, 6, 5, 70 }, { 67, 70, 3, 3 }, { padding = 1 } },
-  { { 9, 5, 5, 35 }, { 40, 35, 3, 3 }, { padding = 1, stride = 2 } },
+  { { 1, 4, 5, 70 }, { 67, 70, 3, 3 }, { padding = 1 } },
+  { { 9, 4, 3, 35 }, { 20, 35, 3, 3 }, { padding = 1, stride = 2 } },
   { { 1, 3, 2, 600 }, { 20, 600, 1, 1 }, {} },
-  { { 1, 3, 3, 66 }, { 300, 66, 3, 3 }, { padding = 1 } },
+  { { 1, 2, 2, 66 }, { 300, 66, 3, 3 }, { padding = 1 } },
   { { 1, 9, 36, 3 }, { 17, 3, 7, 7 }, { padding = 3, stride = 2 } },
   { { 7, 6, 6, 83 }, { 83, 1, 3, 3 }, { groups = 83, padding = 1 } },
   { { 1, 7, 5, 271 }, { 271, 1, 3, 2 }, { groups = 271, padding = { 1, 0 }, stride = 2 } },
-  { { 1, 26, 26, 3 }, { 3, 1, 25, 25 }, { groups = 3, padding = 12 } },
+  { { 1, 25, 8, 3 }, { 3, 1, 25, 25 }, { groups = 3, padding = 12 } },
   { { 2, 4, 4, 36 }, { 54, 12, 3, 3 }, { groups = 3, padding = 2, dilation = 2 } },
   { { 1, 25, 26, 2 }, { 3, 2, 24, 25 }, { padding = 2 } },
 }
@@ -138,7 +138,7 @@ local function cases(list, make)
   return out
 end
 local function forward(x, w, o)
-  return { inputs = { { dims = x }, { dims = w } }, options = o, tolerance = nil }
+  return { inputs = { { dims = x }, { dims = w } }, options = o }
 end
 local function biased(x, w, o)
   return { inputs = { { dims = x }, { dims = w }, { dims = { w[1] } } }, options = o }
@@ -186,7 +186,7 @@ return {
   },
   { op = "conv2d", cases = cases(smooth, biased), oracle = conv2d, grad = true },
   { op = "conv2d", cases = cases(other, forward), oracle = conv2d, grad = false },
-  { op = "conv2d", cases = cases(other, biased), oracle = conv2d, grad = false },
+  { op = "conv2d", cases = cases({ other[1], other[6] }, biased), oracle = conv2d, grad = false },
   {
     op = "conv2d_dx", cases = cases(smooth, to_x), oracle = conv2d_dx, grad = true,
     bad = {

@@ -1,0 +1,234 @@
+/* pool.c -- the largest and the mean of windows of images, channels last
+ *
+ * Threads share out the lines of the image that is written.  Gradients gather:
+ * a place of dx asks every window that it is in, so that no two threads write
+ * to one place and sums have one order.  Channels are side by side, so inner
+ * loops are vectors.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "cpu.h"
+#include "op/window.h"
+
+typedef struct side {
+  int64_t x, y, kernel, stride, padding, dilation;
+} side;
+
+typedef struct pool {
+  side h, w;
+  int64_t N, C;
+  bool count_padding;
+} pool;
+
+static side side_of(const mrt_pool_options *o, int i, const mrt_type *x,
+                    const mrt_type *y) {
+  return (side){ x->dims[1 + i],  y->dims[1 + i],   o->kernel.at[i],
+                 o->stride.at[i], o->padding.at[i], o->dilation.at[i] };
+}
+
+static pool pool_of(const mrt_call *c, const mrt_operand *x,
+                    const mrt_operand *y) {
+  const mrt_pool_options *o = c->options;
+  return (pool){ .h = side_of(o, 0, &x->type, &y->type),
+                 .w = side_of(o, 1, &x->type, &y->type),
+                 .N = x->type.dims[0],
+                 .C = x->type.dims[3],
+                 .count_padding = o->count_include_pad };
+}
+
+/* Where row (column) `tap` of window i reads x, or -1 outside. */
+static inline int64_t reads_at(const side *s, int64_t i, int64_t tap) {
+  int64_t at = i * s->stride + tap * s->dilation - s->padding;
+  return at < s->x ? at : -1;
+}
+/* The window of which row (column) `tap` reads place i of x, or -1. */
+static inline int64_t read_by(const side *s, int64_t i, int64_t tap) {
+  int64_t at = i + s->padding - tap * s->dilation;
+  if (at < 0 || at % s->stride != 0) return -1;
+  return at / s->stride < s->y ? at / s->stride : -1;
+}
+
+/* ---- one place ----------------------------------------------------------- */
+
+enum { BLOCK = 256 }; /* channels at a time */
+
+/* A place that is computed: channels [c, c + n) of image `image`, row i,
+ * column j. */
+typedef struct place {
+  int64_t image, i, j, c, n;
+} place;
+typedef void place_fn(const mrt_call *call, const pool *p, const place *at);
+
+static int64_t offset_x(const pool *p, const place *at, int64_t i, int64_t j) {
+  return ((at->image * p->h.x + i) * p->w.x + j) * p->C + at->c;
+}
+static int64_t offset_y(const pool *p, const place *at, int64_t i, int64_t j) {
+  return ((at->image * p->h.y + i) * p->w.y + j) * p->C + at->c;
+}
+
+static void take_larger(const real *x, int64_t n, ireal tap, real *most,
+                        ireal *index) {
+  for (int64_t c = 0; c < n; c++) {
+    bool larger = x[c] > most[c] || x[c] != x[c];
+    most[c] = larger ? x[c] : most[c];
+    index[c] = larger ? tap : index[c];
+  }
+}
+
+static void max_at(const mrt_call *call, const pool *p, const place *at) {
+  const real *x = call->in[0].data;
+  int64_t to = offset_y(p, at, at->i, at->j);
+  real *most = (real *)call->out[0].data + to;
+  ireal index[BLOCK] = { 0 };
+  for (int64_t c = 0; c < at->n; c++) most[c] = -MRT_INF;
+  for (int64_t a = 0; a < p->h.kernel; a++) {
+    int64_t i = reads_at(&p->h, at->i, a);
+    for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
+      int64_t j = reads_at(&p->w, at->j, b);
+      if (j < 0) continue;
+      take_larger(x + offset_x(p, at, i, j), at->n,
+                  (ireal)(a * p->w.kernel + b), most, index);
+    }
+  }
+  if (call->out[1].type.dtype == MRT_u8)
+    for (int64_t c = 0; c < at->n; c++)
+      ((uint8_t *)call->out[1].data)[to + c] = (uint8_t)index[c];
+  else
+    for (int64_t c = 0; c < at->n; c++)
+      ((int32_t *)call->out[1].data)[to + c] = (int32_t)index[c];
+}
+
+/* Is this tap the one that index points at?  For n channels from `from` on. */
+static void points_at(const mrt_operand *index, int64_t from, int64_t n,
+                      int64_t tap, bool *is) {
+  const uint8_t *narrow = (const uint8_t *)index->data + from;
+  const int32_t *wide = (const int32_t *)index->data + from;
+  if (index->type.dtype == MRT_u8)
+    for (int64_t c = 0; c < n; c++) is[c] = narrow[c] == tap;
+  else
+    for (int64_t c = 0; c < n; c++) is[c] = wide[c] == tap;
+}
+
+static void pick_at(const mrt_call *call, const pool *p, const place *at) {
+  const real *x = call->in[0].data;
+  int64_t to = offset_y(p, at, at->i, at->j);
+  real *y = (real *)call->out[0].data + to;
+  bool here[BLOCK];
+  memset(y, 0, (size_t)at->n * sizeof *y);
+  for (int64_t a = 0; a < p->h.kernel; a++) {
+    int64_t i = reads_at(&p->h, at->i, a);
+    for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
+      int64_t j = reads_at(&p->w, at->j, b);
+      if (j < 0) continue;
+      const real *from = x + offset_x(p, at, i, j);
+      points_at(&call->in[1], to, at->n, a * p->w.kernel + b, here);
+      for (int64_t c = 0; c < at->n; c++) y[c] = here[c] ? from[c] : y[c];
+    }
+  }
+}
+
+static void max_grad_at(const mrt_call *call, const pool *p, const place *at) {
+  const real *dy = call->in[0].data;
+  real *dx = (real *)call->out[0].data + offset_x(p, at, at->i, at->j);
+  bool here[BLOCK];
+  memset(dx, 0, (size_t)at->n * sizeof *dx);
+  for (int64_t a = 0; a < p->h.kernel; a++) {
+    int64_t i = read_by(&p->h, at->i, a);
+    for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
+      int64_t j = read_by(&p->w, at->j, b);
+      if (j < 0) continue;
+      int64_t from = offset_y(p, at, i, j);
+      points_at(&call->in[1], from, at->n, a * p->w.kernel + b, here);
+      for (int64_t c = 0; c < at->n; c++) dx[c] += here[c] ? dy[from + c] : 0;
+    }
+  }
+}
+
+/* ---- means --------------------------------------------------------------- */
+
+/* Rows (columns) of window i: those inside x, or those inside x and padding. */
+static int64_t extent(const side *s, int64_t i, bool padding) {
+  int64_t from = i * s->stride - s->padding, to = from + s->kernel;
+  if (to > s->x + s->padding) to = s->x + s->padding;
+  if (padding) return to - from;
+  return (to < s->x ? to : s->x) - (from > 0 ? from : 0);
+}
+/* What a mean over the window divides by. */
+static real divisor(const pool *p, int64_t i, int64_t j) {
+  int64_t n = extent(&p->h, i, p->count_padding) *
+              extent(&p->w, j, p->count_padding);
+  return (real)(n ? n : 1); /* of an image of size 0 */
+}
+
+static void avg_at(const mrt_call *call, const pool *p, const place *at) {
+  const real *x = call->in[0].data;
+  real *y = (real *)call->out[0].data + offset_y(p, at, at->i, at->j);
+  memset(y, 0, (size_t)at->n * sizeof *y);
+  for (int64_t a = 0; a < p->h.kernel; a++) {
+    int64_t i = reads_at(&p->h, at->i, a);
+    for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
+      int64_t j = reads_at(&p->w, at->j, b);
+      if (j < 0) continue;
+      const real *from = x + offset_x(p, at, i, j);
+      for (int64_t c = 0; c < at->n; c++) y[c] += from[c];
+    }
+  }
+  real by = divisor(p, at->i, at->j);
+  for (int64_t c = 0; c < at->n; c++) y[c] /= by;
+}
+
+static void avg_grad_at(const mrt_call *call, const pool *p, const place *at) {
+  const real *dy = call->in[0].data;
+  real *dx = (real *)call->out[0].data + offset_x(p, at, at->i, at->j);
+  memset(dx, 0, (size_t)at->n * sizeof *dx);
+  for (int64_t a = 0; a < p->h.kernel; a++) {
+    int64_t i = read_by(&p->h, at->i, a);
+    for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
+      int64_t j = read_by(&p->w, at->j, b);
+      if (j < 0) continue;
+      const real *from = dy + offset_y(p, at, i, j);
+      real by = divisor(p, i, j);
+      for (int64_t c = 0; c < at->n; c++) dx[c] += from[c] / by;
+    }
+  }
+}
+
+/* ---- kernels ------------------------------------------------------------- */
+
+static void each_place(const mrt_call *call, const pool *p, int64_t H,
+                       int64_t W, place_fn *visit) {
+  int64_t lines = p->N * H;
+  double work = (double)lines * (double)W * (double)p->C;
+  int team = mrt_team(call, work * (double)(p->h.kernel * p->w.kernel) / 8);
+#pragma omp parallel num_threads(team)
+  {
+    int64_t line, end;
+    mrt_share(lines, omp_get_thread_num(), omp_get_num_threads(), &line, &end);
+    for (; line < end; line++)
+      for (int64_t j = 0; j < W; j++)
+        for (int64_t c = 0; c < p->C; c += BLOCK) {
+          int64_t n = p->C - c < BLOCK ? p->C - c : BLOCK;
+          visit(call, p, &(place){ line / H, line % H, j, c, n });
+        }
+  }
+}
+
+static void forwards(const mrt_call *c, place_fn *visit) {
+  pool p = pool_of(c, &c->in[0], &c->out[0]);
+  each_place(c, &p, p.h.y, p.w.y, visit);
+}
+static void backwards(const mrt_call *c, place_fn *visit) {
+  pool p = pool_of(c, &c->out[0], &c->in[0]);
+  each_place(c, &p, p.h.x, p.w.x, visit);
+}
+
+static void max(const mrt_call *c) { forwards(c, max_at); }
+static void pick(const mrt_call *c) { forwards(c, pick_at); }
+static void avg(const mrt_call *c) { forwards(c, avg_at); }
+static void max_grad(const mrt_call *c) { backwards(c, max_grad_at); }
+static void avg_grad(const mrt_call *c) { backwards(c, avg_grad_at); }
+
+MRT_KERNEL(max_pool2d, .run = max);
+MRT_KERNEL(max_pool2d_pick, .run = pick);
+MRT_KERNEL(max_pool2d_grad, .run = max_grad);
+MRT_KERNEL(avg_pool2d, .run = avg);
+MRT_KERNEL(avg_pool2d_grad, .run = avg_grad);
