@@ -203,6 +203,7 @@ meta.__fields = { Tensor, fields }
 
 require "mrt.method"
 require "mrt.product"
+require "mrt.image"
 
 for name, method in pairs(Tensor) do
   if debug.getinfo(method, "S").what ~= "C" then

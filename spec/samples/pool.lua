@@ -80,8 +80,8 @@ end
 
 local function max_pool(ins, o)
   local x = ins[1]
-  local y, index = tensor(shape_of_y(x.dims, o), -math.huge), nil
-  index = tensor(y.dims, 0)
+  local y = tensor(shape_of_y(x.dims, o), -math.huge)
+  local index = tensor(y.dims, 0)
   each(x, y, o, function(iy, ix, tap)
     local v = x.data[ix]
     if v > y.data[iy] or v ~= v then y.data[iy], index.data[iy] = v, tap end
@@ -219,11 +219,14 @@ return {
     op = "max_pool2d_grad", oracle = max_grad, grad = true,
     cases = cases(max_to_x, shared, max_only),
     bad = {
-      { inputs = { { dims = { 1, 2, 2, 1 } }, { dims = { 1, 2, 2, 1 }, integer = 4, dtype = "i32" } },
+      { inputs = { { dims = { 1, 2, 2, 1 } },
+        { dims = { 1, 2, 2, 1 }, integer = 4, dtype = "i32" } },
         options = { kernel = 2, size = 4 }, code = "dtype", match = "u8 wanted" },
-      { inputs = { { dims = { 1, 2, 2, 1 } }, { dims = { 1, 2, 3, 1 }, integer = 4, dtype = "u8" } },
+      { inputs = { { dims = { 1, 2, 2, 1 } },
+        { dims = { 1, 2, 3, 1 }, integer = 4, dtype = "u8" } },
         options = { kernel = 2, size = 4 }, code = "shape", match = "input 2 is" },
-      { inputs = { { dims = { 1, 2, 2, 1 } }, { dims = { 1, 2, 2, 1 }, integer = 4, dtype = "u8" } },
+      { inputs = { { dims = { 1, 2, 2, 1 } },
+        { dims = { 1, 2, 2, 1 }, integer = 4, dtype = "u8" } },
         options = { kernel = 2, size = 7 }, code = "shape", match = "input 1 is" },
     },
   },
@@ -231,7 +234,8 @@ return {
     op = "max_pool2d_pick", oracle = pick, grad = true,
     cases = cases(picked, shared, max_only),
     bad = {
-      { inputs = { { dims = { 1, 4, 4, 1 } }, { dims = { 1, 3, 2, 1 }, integer = 4, dtype = "u8" } },
+      { inputs = { { dims = { 1, 4, 4, 1 } },
+        { dims = { 1, 3, 2, 1 }, integer = 4, dtype = "u8" } },
         options = { kernel = 2 }, code = "shape", match = "input 2 is" },
     },
   },

@@ -4,12 +4,19 @@
 
 local activation = require "mrt.nn.activation"
 local loss = require "mrt.nn.loss"
+local pool = require "mrt.nn.pool"
 
 return {
   Module = require "mrt.nn.module",
   initial = require "mrt.nn.initial",
 
   Linear = require "mrt.nn.linear",
+  Conv2d = require "mrt.nn.conv",
+  MaxPool2d = pool.MaxPool2d,
+  AvgPool2d = pool.AvgPool2d,
+  AdaptiveAvgPool2d = pool.AdaptiveAvgPool2d,
+  GlobalAvgPool = pool.GlobalAvgPool,
+  Flatten = pool.Flatten,
   Embedding = require "mrt.nn.embedding",
   LayerNorm = require "mrt.nn.layer_norm",
   BatchNorm = require "mrt.nn.batch_norm",

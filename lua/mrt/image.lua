@@ -1,0 +1,136 @@
+--- image.lua -- methods of tensors for images: convolutions, pools
+---
+--- Images are `[N,C,H,W]`, as in PyTorch, and lie in memory as `[N,H,W,C]`: the
+--- operators work on that order, and the permutations before and after them are
+--- views.  Between two of these methods they cancel.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local argument = require "mrt.argument"
+
+local op = core.op
+local read, refuse = argument.read, argument.refuse
+---@class mrt.Tensor
+local Tensor = core.methods
+
+-- Channels last, and first again.
+local function last(who, x)
+  argument.tensor(who, "the image", x)
+  if x:dim() ~= 4 then
+    core.fail("shape", who, ("%s, [N,C,H,W] wanted"):format(x:type()))
+  end
+  return op.permute(x, { 1, 3, 4, 2 })
+end
+local function first(x) return op.permute(x, { 1, 4, 2, 3 }) end
+
+-- Half of what a kernel spans, where that is whole and the image keeps its size.
+local function same_padding(w, o)
+  local out = {}
+  for i = 1, 2 do
+    local stride, dilation = o.stride or 1, o.dilation or 1
+    if type(stride) == "table" then stride = stride[i] or stride[1] end
+    if type(dilation) == "table" then dilation = dilation[i] or dilation[1] end
+    local beyond = dilation * (w:size(2 + i) - 1)
+    if stride ~= 1 or beyond % 2 ~= 0 then
+      refuse("conv2d", "padding 'same' with stride %s and a kernel that spans %s, "
+        .. "stride 1 and an odd span wanted", tostring(stride), tostring(beyond + 1))
+    end
+    out[i] = math.tointeger(beyond // 2)
+  end
+  return out
+end
+
+-- The operator would say it of [N,H,W,C].
+local function check_channels(x, w, groups)
+  argument.tensor("conv2d", "the image", x)
+  argument.tensor("conv2d", "the weight", w)
+  local fits = x:dim() ~= 4 or w:dim() ~= 4 or math.type(groups) ~= "integer"
+    or groups < 1 or x:size(2) == w:size(2) * groups
+  if fits then return end
+  core.fail("shape", "conv2d", ("%s in %d group%s, %d channels wanted for weights %s")
+    :format(x:type(), groups, groups == 1 and "" or "s", w:size(2) * groups, w:type()))
+end
+
+--- Convolve images `[N,C,H,W]` with `[O,C/groups,kh,kw]` -> `[N,O,H',W']`,
+--- H' = floor((H + 2 padding - dilation (kh - 1) - 1) / stride) + 1.
+---
+---     local y = x:conv2d(w, { stride = 2, padding = 1 })
+---
+--- Raises: channels that do not fit, a kernel larger than the padded image, a
+--- stride or dilation below 1.
+---@param w mrt.Tensor
+---@param bias? mrt.Tensor  `[O]`
+---@param ... any  stride, padding, dilation, groups, or a table of them; each of
+---  the first three one integer or {height, width}; padding "same" keeps H and W
+---@return mrt.Tensor
+function Tensor.conv2d(x, w, bias, ...)
+  local o
+  if bias == nil or core.is_tensor(bias) then
+    o = read("conv2d", { "stride", "padding", "dilation", "groups" }, ...)
+  else
+    o = read("conv2d", { "stride", "padding", "dilation", "groups" }, bias, ...)
+    bias = nil
+  end
+  check_channels(x, w, o.groups or 1)
+  if o.padding == "same" and w:dim() == 4 then o.padding = same_padding(w, o) end
+  if bias then return first(op.conv2d(last("conv2d", x), w, bias, o)) end
+  return first(op.conv2d(last("conv2d", x), w, o))
+end
+
+--- Take the largest element of each window; padding never is, and stride is the
+--- kernel's size by default.
+---
+---     local y = x:max_pool2d(3, { stride = 2, padding = 1 })
+---@param kernel integer|integer[]
+---@param ... any  stride, padding, dilation, ceil_mode, or a table of them
+---@return mrt.Tensor  `[N,C,H',W']`
+function Tensor.max_pool2d(x, kernel, ...)
+  local o = read("max_pool2d", { "kernel", "stride", "padding", "dilation",
+    "ceil_mode" }, kernel, ...)
+  return first((op.max_pool2d(last("max_pool2d", x), o)))
+end
+
+--- Average each window; padding counts as zeros unless `count_include_pad` is
+--- false.
+---@param kernel integer|integer[]
+---@param ... any  stride, padding, ceil_mode, count_include_pad, or a table
+---@return mrt.Tensor  `[N,C,H',W']`
+function Tensor.avg_pool2d(x, kernel, ...)
+  local o = read("avg_pool2d", { "kernel", "stride", "padding", "ceil_mode",
+    "count_include_pad" }, kernel, ...)
+  return first(op.avg_pool2d(last("avg_pool2d", x), o))
+end
+
+-- The mean of whole images: [N,H,W,C] -> [N,C].
+local function mean(x)
+  local y = op.sum(x, { dim = { 2, 3 } })
+  return op.div(y, math.max(1, x:size(2) * x:size(3)))
+end
+
+--- Average windows so that `size` of them fill the image; each side must be a
+--- multiple of it.
+---@param size integer|integer[]  height and width of the result
+---@return mrt.Tensor  `[N,C,size,size]`
+function Tensor.adaptive_avg_pool2d(x, size)
+  local image, kernel = last("adaptive_avg_pool2d", x), {}
+  local wanted = type(size) == "table" and size or { size, size }
+  for i = 1, 2 do
+    local n, side = wanted[i] or wanted[1], x:size(2 + i)
+    if math.type(n) ~= "integer" or n < 1 or side % n ~= 0 then
+      refuse("adaptive_avg_pool2d", "size %s of %s, one that divides %d wanted",
+        tostring(n), x:type(), side)
+    end
+    kernel[i] = side // n
+  end
+  if kernel[1] == x:size(3) and kernel[2] == x:size(4) then
+    return op.reshape(mean(image), { x:size(1), x:size(2), 1, 1 })
+  end
+  return first(op.avg_pool2d(image, { kernel = kernel }))
+end
+
+--- Average each channel of each image: `[N,C,H,W]` -> `[N,C]`.
+---@return mrt.Tensor
+function Tensor.global_avg_pool2d(x) return mean(last("global_avg_pool2d", x)) end
+
+return Tensor
