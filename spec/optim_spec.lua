@@ -57,6 +57,24 @@ local function sgd_by_hand(steps, o)
   return p
 end
 
+local function rmsprop_by_hand(steps, o)
+  local p, v, m, buf = { table.unpack(start) }, {}, {}, {}
+  for i = 1, #p do v[i], m[i], buf[i] = o.initial or 0, 0, 0 end
+  for t = 1, steps do
+    local g = plain_gradient(p)
+    for i = 1, #p do
+      g[i] = g[i] + o.decay * p[i]
+      v[i] = o.keep * v[i] + o.add * g[i] ^ 2
+      m[i] = o.keep * m[i] + o.add * g[i]
+      local spread = o.centered and v[i] - m[i] ^ 2 or v[i]
+      local d = g[i] / (math.sqrt(spread) + o.eps)
+      buf[i] = (o.momentum or 0) * buf[i] + d
+      p[i] = p[i] - o.lr / (1 + (t - 1) * (o.lr_decay or 0)) * buf[i]
+    end
+  end
+  return p
+end
+
 local function near(wanted, got, tolerance)
   for i = 1, #wanted do
     local off = math.abs(wanted[i] - got[i])
@@ -93,6 +111,28 @@ describe("an optimizer", function()
       end
     end)
 
+    it("rmsprop has momentum and centering " .. where, function()
+      for _, momentum in ipairs { 0, 0.9 } do
+        for _, centered in ipairs { false, true } do
+          local p = descend(function(params)
+            return optim.rmsprop(params, { lr = 0.01, alpha = 0.9, eps = 1e-3,
+              momentum = momentum, centered = centered, weight_decay = 0.1 })
+          end, 10, in_trace)
+          near(rmsprop_by_hand(10, { lr = 0.01, keep = 0.9, add = 0.1, eps = 1e-3,
+            momentum = momentum, centered = centered, decay = 0.1 }), p)
+        end
+      end
+    end)
+
+    it("adagrad adds up squares " .. where, function()
+      local p = descend(function(params)
+        return optim.adagrad(params, { lr = 0.1, lr_decay = 0.2, initial = 0.5,
+          weight_decay = 0.1 })
+      end, 10, in_trace)
+      near(rmsprop_by_hand(10, { lr = 0.1, keep = 1, add = 1, eps = 1e-10, initial = 0.5,
+        lr_decay = 0.2, decay = 0.1 }), p)
+    end)
+
     it("sgd without momentum keeps no state " .. where, function()
       local p, opt = descend(function(params)
         return optim.sgd(params, { lr = 0.05, weight_decay = 0.1 })
@@ -120,6 +160,11 @@ describe("an optimizer", function()
     local clipped, length = optim.clip_grad_norm(grads, 10)
     assert.equal(5, length:item())
     near({ 3, 4 }, { clipped[1]:totable()[1], clipped[2]:totable()[1] })
+  end)
+
+  it("clips every element", function()
+    local clipped = optim.clip_grad_value({ mrt.tensor { -3.0, 0.5, 3 } }, 1)
+    near({ -1, 0.5, 1 }, clipped[1]:totable())
   end)
 
   it("leaves everything untouched when told not to", function()
@@ -225,5 +270,70 @@ describe("a schedule", function()
     near({ 1, 1, 0.5, 0.25 }, { lr(1), lr(3), lr(4), lr(7) }, 1e-12)
     assert.error_matches(function() optim.cosine { lr = 1 } end,
       "cosine: steps is missing")
+  end)
+
+  it("multistep and exponential go down at steps, and at every step", function()
+    local lr = optim.multistep { lr = 1, factor = 0.5, at = { 2, 5 } }
+    near({ 1, 1, 0.5, 0.5, 0.25 }, { lr(1), lr(2), lr(3), lr(5), lr(6) }, 1e-12)
+    lr = optim.exponential { lr = 1, factor = 0.5, warmup = 1, min = 0.2 }
+    near({ 0.5, 1, 0.5, 0.25, 0.2 }, { lr(1), lr(2), lr(3), lr(4), lr(9) }, 1e-12)
+    assert.error_matches(function() optim.multistep { lr = 1 } end, "at, a list of steps")
+    assert.error_matches(function() optim.exponential { lr = 1 } end, "factor, a number")
+  end)
+
+  it("one_cycle rises, falls and stays", function()
+    local lr = optim.one_cycle { lr = 1, steps = 11, rise = 0.5, start = 10, finish = 100 }
+    near({ 0.1, 1, 0.001, 0.001 }, { lr(1), lr(5.5), lr(11), lr(50) }, 1e-12)
+    assert.is_true(lr(3) > lr(2) and lr(8) > lr(9))
+  end)
+
+  it("plateau falls when a value does not", function()
+    local plateau = optim.plateau { lr = 1, factor = 0.5, patience = 1, min = 0.3 }
+    local rates = {}
+    for i, value in ipairs { 3, 2, 2, 2, 1, 1, 1, 1, 1 } do
+      plateau:see(value)
+      rates[i] = plateau.rate(i)
+    end
+    near({ 1, 1, 1, 0.5, 0.5, 0.5, 0.3, 0.3, 0.3 }, rates)
+  end)
+end)
+
+describe("moving averages", function()
+  local function model()
+    local p = mrt.parameter(mrt.tensor { 1.0, 2.0 }, "p")
+    return p, optim.sgd({ p }, { lr = 1 })
+  end
+
+  it("follow the parameters, in a step or after it", function()
+    for _, in_trace in ipairs { true, false } do
+      local p, opt = model()
+      local ema = optim.ema({ p }, { decay = 0.75 })
+      local function step(g)
+        opt:step { g }
+        ema:update()
+      end
+      if in_trace then step = mrt.compile(step) end
+      step(mrt.tensor { 1.0, 0.0 })
+      step(mrt.tensor { 1.0, 0.0 })
+      near({ 0.75 * 0.75 - 0.25, 2 }, ema.averages[1]:totable())
+      near({ -1, 2 }, p:totable())
+      ema:apply(function() near({ 0.75 * 0.75 - 0.25, 2 }, p:totable()) end)
+      assert.error_matches(function() ema:apply(error, "broken") end, "broken")
+      near({ -1, 2 }, p:totable())
+      near({ 2 }, { ema.t:item() })
+    end
+  end)
+
+  it("warm up, are skipped, saved and loaded", function()
+    local p, opt = model()
+    local ema = optim.ema({ p }, { decay = 0.9, warmup = true })
+    opt:step { mrt.tensor { 1.0, 0.0 } }
+    ema:update { when = mrt.tensor(false) }
+    near({ 1, 2 }, ema.averages[1]:totable())
+    ema:update { when = mrt.tensor(true) }
+    near({ 0.1, 2 }, ema.averages[1]:totable())
+    local other = optim.ema({ (model()) }):load_state(ema:state())
+    near({ 0.1, 2 }, other.averages[1]:totable())
+    assert.error_matches(function() optim.ema({ p }, { decay = 1 }) end, "decay = 1")
   end)
 end)

@@ -1,4 +1,5 @@
-/* update.c -- assign, adamw, sgd, accumulate: operators that write variables
+/* update.c -- assign, adamw, sgd, rmsprop, average, accumulate: what writes
+ * variables
  *
  *   assign  var = value
  *   adamw   g = scale g
@@ -10,17 +11,22 @@
  *   sgd     g = scale g + weight_decay p
  *           buf = momentum buf + (1 - dampening) g
  *           p = p - lr (nesterov: g + momentum buf; else buf)
+ *   rmsprop g = scale g + weight_decay p
+ *           v = keep v + add g^2   (Adagrad: keep = add = 1)
+ *           p = p - lr g / (sqrt(v) + eps)
+ *   average     var = var + rate (x - var)
  *   accumulate  var = var + scale x; in a plan over the first part of a batch
  *           var = scale x, so that nobody need set it to zero before
  *
  *   p m v g buf  one shape, f32 | f64; p, m, v and buf are overwritten
  *   t            how many updates there were, this one included; f32 | f64
- *   lr scale     scalars of p's dtype; scale may be absent
+ *   lr scale rate  scalars of p's dtype; scale may be absent
  *   when         bool scalar, may be absent; false leaves everything untouched
  *   grad         none
  *   from         Kingma & Ba, arXiv:1412.6980; Loshchilov & Hutter,
  *                arXiv:1711.05101; Sutskever et al., ICML 2013, in the form of
- *                PyTorch's SGD with buf starting at zero
+ *                PyTorch's SGD with buf starting at zero; Tieleman & Hinton,
+ *                Coursera 2012; Duchi et al., JMLR 12 (2011)
  *
  * SPDX-License-Identifier: MIT */
 #include "op/update.h"
@@ -88,6 +94,13 @@ static mrt_status infer_sgd(mrt_infer *c) {
   return want_rate(c, 3);
 }
 
+static mrt_status infer_average(mrt_infer *c) {
+  MRT_TRY(want_state(c, 2, 1));
+  MRT_TRY(mrt_want_same_dtype(c, 0, 2));
+  MRT_TRY(want_scalar(c, 2, "the rate"));
+  return want_when(c, 3);
+}
+
 static double adamw_flops(const mrt_signature *s) {
   return 15.0 * (double)mrt_type_count(s->in[0]);
 }
@@ -96,6 +109,13 @@ static double accumulate_flops(const mrt_signature *s) {
 }
 static double sgd_flops(const mrt_signature *s) {
   return 7.0 * (double)mrt_type_count(s->in[0]);
+}
+
+static double rmsprop_flops(const mrt_signature *s) {
+  return 9.0 * (double)mrt_type_count(s->in[0]);
+}
+static double average_flops(const mrt_signature *s) {
+  return 3.0 * (double)mrt_type_count(s->in[0]);
 }
 
 static const mrt_option adamw_options[] = {
@@ -110,6 +130,13 @@ static const mrt_option sgd_options[] = {
   MRT_OPTION(mrt_sgd_options, dampening, MRT_OPT_NUM),
   MRT_OPTION(mrt_sgd_options, weight_decay, MRT_OPT_NUM),
   MRT_OPTION(mrt_sgd_options, nesterov, MRT_OPT_BOOL),
+};
+
+static const mrt_option rmsprop_options[] = {
+  MRT_OPTION(mrt_rmsprop_options, keep, MRT_OPT_NUM, .preset = 0.99),
+  MRT_OPTION(mrt_rmsprop_options, add, MRT_OPT_NUM, .preset = 0.01),
+  MRT_OPTION(mrt_rmsprop_options, eps, MRT_OPT_NUM, .preset = 1e-8),
+  MRT_OPTION(mrt_rmsprop_options, weight_decay, MRT_OPT_NUM),
 };
 
 static const mrt_option accumulate_options[] = {
@@ -154,6 +181,34 @@ const mrt_op mrt_op_sgd = {
   .infer = infer_sgd,
   .flops = sgd_flops,
   .updates = 2,
+  .width = MRT_WIDE,
+  .traits = MRT_UPDATES | MRT_FIXED,
+};
+const mrt_op mrt_op_rmsprop = {
+  .name = "rmsprop",
+  .number = MRT_OP_rmsprop,
+  .cost = MRT_COST_update,
+  .doc =
+      "p, v = one step of RMSProp or Adagrad, for p, v, g, lr[, scale[, when]]",
+  .min_inputs = 4,
+  .max_inputs = 6,
+  MRT_OPTIONS(rmsprop_options, mrt_rmsprop_options),
+  .infer = infer_sgd,
+  .flops = rmsprop_flops,
+  .updates = 2,
+  .width = MRT_WIDE,
+  .traits = MRT_UPDATES | MRT_FIXED,
+};
+const mrt_op mrt_op_average = {
+  .name = "average",
+  .number = MRT_OP_average,
+  .cost = MRT_COST_update,
+  .doc = "var = var + rate (x - var), for var, x, rate[, when]",
+  .min_inputs = 3,
+  .max_inputs = 4,
+  .infer = infer_average,
+  .flops = average_flops,
+  .updates = 1,
   .width = MRT_WIDE,
   .traits = MRT_UPDATES | MRT_FIXED,
 };

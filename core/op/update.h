@@ -16,6 +16,10 @@ typedef struct mrt_sgd_options {
   bool nesterov;
 } mrt_sgd_options;
 
+typedef struct mrt_rmsprop_options {
+  double keep, add, eps, weight_decay;
+} mrt_rmsprop_options;
+
 typedef struct mrt_accumulate_options {
   double scale;
 } mrt_accumulate_options;

@@ -1,4 +1,4 @@
-/* update.c -- assign, adamw, sgd, accumulate: one pass over the variables
+/* update.c -- assign, adamw, sgd, rmsprop, average, accumulate: one pass over the variables
  *
  * Each element is read once and written once; the arithmetic hides behind the
  * memory.  Operands never overlap: the variables of an update are distinct.
@@ -149,6 +149,69 @@ static void sgd(const mrt_call *c) {
   }
 }
 
+/* ---- rmsprop --------------------------------------------------------------- */
+
+typedef struct rmsprop_step {
+  real *p, *v;
+  const real *g;
+  real scale, l2, keep, add, lr, eps;
+} rmsprop_step;
+
+static void rmsprop_share(const rmsprop_step *s, int64_t from, int64_t to) {
+  const rmsprop_step a = *s;
+#pragma omp simd
+  for (int64_t i = from; i < to; i++) {
+    real p = a.p[i], g = a.g[i] * a.scale + a.l2 * p;
+    real v = a.keep * a.v[i] + a.add * (g * g);
+    a.v[i] = v;
+    a.p[i] = p - a.lr * g / (m_sqrt(v) + a.eps);
+  }
+}
+
+static void rmsprop(const mrt_call *c) {
+  const mrt_rmsprop_options *o = c->options;
+  if (!is_due(c, 5)) return;
+  rmsprop_step s = {
+    .p = c->out[0].data,
+    .v = c->out[1].data,
+    .g = c->in[2].data,
+    .scale = (real)scalar(c, 4),
+    .l2 = (real)o->weight_decay,
+    .keep = (real)o->keep,
+    .add = (real)o->add,
+    .lr = (real)scalar(c, 3),
+    .eps = (real)o->eps,
+  };
+  int64_t n = mrt_type_count(&c->out[0].type);
+  int team = mrt_team(c, (double)n * 0.8);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int part = 0; part < team; part++) {
+    int64_t from, to;
+    share(n, part, team, &from, &to);
+    rmsprop_share(&s, from, to);
+  }
+}
+
+/* ---- average --------------------------------------------------------------- */
+
+static void average_share(real *var, const real *x, real rate, int64_t from,
+                          int64_t to) {
+#pragma omp simd
+  for (int64_t i = from; i < to; i++) var[i] += rate * (x[i] - var[i]);
+}
+
+static void average(const mrt_call *c) {
+  if (!is_due(c, 3)) return;
+  int64_t n = mrt_type_count(&c->out[0].type);
+  int team = mrt_team(c, (double)n * 0.3);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int part = 0; part < team; part++) {
+    int64_t from, to;
+    share(n, part, team, &from, &to);
+    average_share(c->out[0].data, c->in[1].data, (real)scalar(c, 2), from, to);
+  }
+}
+
 /* ---- accumulate ------------------------------------------------------------ */
 
 static void add_whole(int64_t *var, const int64_t *x, bool first, int64_t from,
@@ -188,4 +251,6 @@ static void accumulate(const mrt_call *c) {
 MRT_KERNEL(assign, .run = assign);
 MRT_KERNEL(adamw, .run = adamw);
 MRT_KERNEL(sgd, .run = sgd);
+MRT_KERNEL(rmsprop, .run = rmsprop);
+MRT_KERNEL(average, .run = average);
 MRT_KERNEL(accumulate, .run = accumulate);

@@ -64,6 +64,23 @@ local function sgd(ins, o)
   end)
 end
 
+local function rmsprop(ins, o)
+  local lr = ins[4].data[1]
+  local scale = ins[5] and ins[5].data[1] or 1
+  return update(ins, 2, ins[6], function(i)
+    local p, v = ins[1].data[i], ins[2].data[i]
+    local g = ins[3].data[i] * scale + (o.weight_decay or 0) * p
+    v = (o.keep or 0.99) * v + (o.add or 0.01) * g * g
+    return p - lr * g / (math.sqrt(v) + (o.eps or 1e-8)), v
+  end)
+end
+
+local function average(ins)
+  return update(ins, 1, ins[4], function(i)
+    return ins[1].data[i] + ins[3].data[1] * (ins[2].data[i] - ins[1].data[i])
+  end)
+end
+
 local function accumulate(ins, o)
   return update(ins, 1, nil, function(i)
     return ins[1].data[i] + (o.scale or 1) * ins[2].data[i]
@@ -84,6 +101,11 @@ end
 
 local function sgd_inputs(dims, ...)
   return { { dims = dims }, { dims = dims }, { dims = dims }, number(0.1), ... }
+end
+
+local function rmsprop_inputs(dims, ...)
+  return { { dims = dims }, { dims = dims, low = 0.1, high = 1 }, { dims = dims },
+    number(0.1), ... }
 end
 
 local x, y = { dims = { 3, 5 } }, { dims = { 5, 3 } }
@@ -137,6 +159,24 @@ return {
       { inputs = { x, x, x, x }, code = "shape", match = "learning rate" },
     },
     oracle = sgd, grad = false },
+  { op = "rmsprop", updates = true,
+    cases = {
+      { inputs = rmsprop_inputs { 3, 5 } },
+      { inputs = rmsprop_inputs({ 1037 }, scale), options = { keep = 1, add = 1, eps = 1e-10 } },
+      { inputs = rmsprop_inputs({ 5 }, scale, yes),
+        options = { keep = 0.5, add = 0.5, weight_decay = 0.1, eps = 0.01 } },
+      { inputs = rmsprop_inputs({ 3, 5 }, scale, no) },
+      { inputs = rmsprop_inputs { 2, 0 } },
+    },
+    oracle = rmsprop, grad = false },
+  { op = "average", updates = true,
+    cases = {
+      { inputs = { x, x, scale } },
+      { inputs = { { dims = { 3000 } }, { dims = { 3000 } }, number(0.001), yes } },
+      { inputs = { x, x, scale, no } },
+      { inputs = { { dims = { 0, 2 } }, { dims = { 0, 2 } }, scale } },
+    },
+    oracle = average, grad = false },
   { op = "accumulate", updates = true,
     cases = {
       { inputs = { x, x } },

@@ -1,4 +1,4 @@
---- clip.lua -- no step longer than this
+--- clip.lua -- no gradient longer, no element larger than this
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -30,6 +30,16 @@ function clip.clip_grad_norm(grads, max)
   local clipped = {}
   for i, g in ipairs(grads) do clipped[i] = g * scale end
   return clipped, norm
+end
+
+--- Return the gradients with every element bounded to [-max, max].
+---@param grads mrt.Tensor[]
+---@param max number
+---@return mrt.Tensor[]
+function clip.clip_grad_value(grads, max)
+  local clipped = {}
+  for i, g in ipairs(grads) do clipped[i] = g:clamp(-max, max) end
+  return clipped
 end
 
 return clip

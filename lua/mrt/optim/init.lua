@@ -2,6 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local clip = require "mrt.optim.clip"
 local schedule = require "mrt.optim.schedule"
 
 return {
@@ -9,12 +10,20 @@ return {
   sgd = require "mrt.optim.sgd",
   adam = require "mrt.optim.adam",
   adamw = require "mrt.optim.adamw",
+  rmsprop = require "mrt.optim.rmsprop",
+  adagrad = require "mrt.optim.adagrad",
+  ema = require "mrt.optim.ema",
 
   groups = require "mrt.optim.groups".split,
-  clip_grad_norm = require "mrt.optim.clip".clip_grad_norm,
+  clip_grad_norm = clip.clip_grad_norm,
+  clip_grad_value = clip.clip_grad_value,
 
   constant = schedule.constant,
   cosine = schedule.cosine,
   linear = schedule.linear,
   step = schedule.step,
+  multistep = schedule.multistep,
+  exponential = schedule.exponential,
+  one_cycle = schedule.one_cycle,
+  plateau = schedule.plateau,
 }

@@ -27,7 +27,8 @@ local clip = require "mrt.optim.clip"
 ---@field lr number|mrt.Schedule  may be set at any time
 ---@field params mrt.Tensor[]     in the order of the gradients
 ---@field t mrt.Tensor            scalar: updates so far
-local Optimizer = {}
+---@field initial number         what the state begins as, 0
+local Optimizer = { initial = 0 }
 Optimizer.__index = Optimizer
 
 ---@class mrt.Update
@@ -40,7 +41,7 @@ Optimizer.__index = Optimizer
 local function new_state(self, p)
   local state = {}
   for _, name in ipairs(self.slots) do
-    state[name] = mrt.parameter(mrt.zeros(p:size(), { dtype = p.dtype }))
+    state[name] = mrt.parameter(mrt.full(p:size(), self.initial, { dtype = p.dtype }))
     state[name]:set_name((p:get_name() or "parameter") .. "." .. name)
   end
   return state
@@ -59,7 +60,7 @@ end
 
 --- Make a kind of optimizer; give it `update(self, p, g, state, at)`.
 ---@param name string
----@param slots string[]   state of each parameter: zeros of its shape at first
+---@param slots string[]   state of each parameter, of its shape, zeros at first
 ---@param defaults table   its options; `lr` and `weight_decay` are added
 ---@return table class     class(params, options) makes an optimizer
 local function new_class(name, slots, defaults)

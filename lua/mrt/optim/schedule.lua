@@ -90,4 +90,95 @@ function schedule.step(given)
   return function(step) return o.lr * o.factor ^ ((step - 1) // o.every) end
 end
 
+--- Multiply the rate by `factor` after each of the steps `at`.
+---
+---     opt.lr = optim.multistep{lr = 0.1, at = {32000, 48000}}
+---@param given {lr: number, factor: number?, at: integer[]}  factor: default 0.1
+---@return mrt.Schedule
+function schedule.multistep(given)
+  local o = read("multistep", given, { lr = options.none, factor = 0.1, at = options.none })
+  if type(o.at) ~= "table" then
+    core.fail("value", "multistep", "at, a list of steps, is missing")
+  end
+  return function(step)
+    local rate = o.lr
+    for _, last in ipairs(o.at) do
+      if step > last then rate = rate * o.factor end
+    end
+    return rate
+  end
+end
+
+--- Multiply the rate by `factor` at every step, after an optional warm-up; it
+--- falls no lower than `min`.
+---@param given {lr: number, factor: number, min: number?, warmup: integer?}
+---@return mrt.Schedule
+function schedule.exponential(given)
+  local o = read("exponential", given, { lr = options.none, factor = options.none,
+    min = 0, warmup = 0 })
+  if type(o.factor) ~= "number" then
+    core.fail("value", "exponential", "factor, a number, is missing")
+  end
+  return function(step)
+    if step <= o.warmup then return rising(o, step) end
+    return math.max(o.min, o.lr * o.factor ^ (step - 1 - o.warmup))
+  end
+end
+
+-- From `a` to `b` along half a cosine, t in [0, 1].
+local function between(a, b, t) return b + (a - b) * 0.5 * (1 + math.cos(math.pi * t)) end
+
+--- Rise from lr / start to `lr` over a share `rise` of the steps, then fall to
+--- lr / start / finish, both along half a cosine (Smith & Topin,
+--- arXiv:1708.07120, as in PyTorch); then stay.
+---@param given {lr: number, steps: integer, rise: number?, start: number?, finish: number?}
+---  default: rise 0.3, start 25, finish 1e4
+---@return mrt.Schedule
+function schedule.one_cycle(given)
+  local o = read("one_cycle", given, { lr = options.none, steps = options.none,
+    rise = 0.3, start = 25, finish = 1e4 })
+  local first, top, last = o.lr / o.start, o.rise * o.steps - 1, o.steps - 1
+  return function(step)
+    local t = math.min(step - 1, last)
+    if t <= top then return between(first, o.lr, top > 0 and t / top or 1) end
+    return between(o.lr, first / o.finish, (t - top) / (last - top))
+  end
+end
+
+---@class mrt.Plateau
+---@field lr number        the present rate
+---@field best number?     the smallest value seen
+---@field waiting integer  how many values in a row were no better
+---@field rate mrt.Schedule
+---@field see fun(self: mrt.Plateau, value: number)
+
+--- Lower the rate when a value (a validation loss) stops falling: after
+--- `patience` values in a row that are not below the best by a share of
+--- `threshold`, the rate is multiplied by `factor`, down to `min`.  Call `see`
+--- with each value.
+---
+---     local plateau = optim.plateau{lr = 0.1, patience = 3}
+---     opt.lr = plateau.rate
+---     plateau:see(validation_loss)
+---@param given {lr: number, factor: number?, patience: integer?, threshold: number?, min: number?}
+---  default: factor 0.1, patience 10, threshold 1e-4, min 0
+---@return mrt.Plateau
+function schedule.plateau(given)
+  local o = read("plateau", given, { lr = options.none, factor = 0.1, patience = 10,
+    threshold = 1e-4, min = 0 })
+  local plateau = { lr = o.lr, waiting = 0 }
+  function plateau.rate() return plateau.lr end
+  function plateau:see(value)
+    if not self.best or value < self.best - math.abs(self.best) * o.threshold then
+      self.best, self.waiting = value, 0
+      return
+    end
+    self.waiting = self.waiting + 1
+    if self.waiting > o.patience then
+      self.lr, self.waiting = math.max(o.min, self.lr * o.factor), 0
+    end
+  end
+  return plateau
+end
+
 return schedule
