@@ -22,6 +22,7 @@
  *   pack.c     offsets for lifetimes
  *   schedule.c a program within a budget
  *   source.c   files of arrays
+ *   bpe.c      byte-pair encoding
  *   host.c     a clock, a terminal
  *
  * Lua raises by longjmp, so no C function here holds anything that only a
@@ -99,6 +100,23 @@ const char *mrt_lua_show(lua_State *L, int arg);
     }                                                                          \
     if (status_ != MRT_OK) mrt_lua_raise(L, m, status_, op);                   \
   } while (0)
+/* Return nil, message, code for what the world does to files (EFILE, EDATA);
+ * raise the rest. */
+int mrt_lua_failed(lua_State *L, mrt_binding *m, mrt_status status,
+                   const char *op);
+/* As MRT_CHECK, but such a failure returns from the function. */
+#define MRT_ATTEMPT(L, m, op, call)                                            \
+  do {                                                                         \
+    mrt_status status_ = (call);                                               \
+    if (status_ == MRT_ENOMEM) {                                               \
+      mrt_lua_collect(L);                                                      \
+      status_ = (call);                                                        \
+    }                                                                          \
+    if (status_ != MRT_OK) return mrt_lua_failed(L, m, status_, op);           \
+  } while (0)
+/* The string at `arg`, without zero bytes; `what` is said in the error. */
+const char *mrt_lua_check_text(lua_State *L, mrt_binding *m, int arg,
+                               const char *who, const char *what);
 void mrt_error_open(lua_State *L, mrt_binding *m);
 
 /* ---- pressure.c ---------------------------------------------------------- */
@@ -226,6 +244,7 @@ void mrt_device_open(lua_State *L, mrt_binding *m);
 void mrt_pack_open(lua_State *L, mrt_binding *m);
 void mrt_schedule_open(lua_State *L, mrt_binding *m);
 void mrt_source_binding_open(lua_State *L, mrt_binding *m);
+void mrt_bpe_binding_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
 
 /* batch.c: the one at `arg`, or NULL. */

@@ -120,6 +120,7 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   mrt_pack_open(L, m);
   mrt_schedule_open(L, m);
   mrt_source_binding_open(L, m);
+  mrt_bpe_binding_open(L, m);
   mrt_host_open(L, m);
   lua_pushlightuserdata(L, m->ctx);
   lua_setfield(L, LUA_REGISTRYINDEX, "mrt.context");

@@ -131,6 +131,27 @@ int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
   return lua_error(L);
 }
 
+int mrt_lua_failed(lua_State *L, mrt_binding *m, mrt_status status,
+                   const char *op) {
+  if (status != MRT_EFILE && status != MRT_EDATA)
+    return mrt_lua_raise(L, m, status, op);
+  lua_pushnil(L);
+  lua_pushstring(L, mrt_message(m->ctx));
+  lua_pushstring(L, mrt_status_name(status));
+  return 3;
+}
+
+const char *mrt_lua_check_text(lua_State *L, mrt_binding *m, int arg,
+                               const char *who, const char *what) {
+  if (lua_type(L, arg) != LUA_TSTRING)
+    mrt_lua_fail(L, m, MRT_EVALUE, who, "%s is %s, a string wanted", what,
+                 mrt_lua_show(L, arg));
+  const char *text = lua_tostring(L, arg);
+  if (strlen(text) != lua_rawlen(L, arg))
+    mrt_lua_fail(L, m, MRT_EVALUE, who, "%s has a zero byte", what);
+  return text;
+}
+
 static int error_text(lua_State *L) {
   lua_getfield(L, 1, "text");
   return 1;

@@ -11,48 +11,15 @@
 
 #define SOURCE "mrt.Source"
 
-/* Return nil, message, code for what the world does, raise the rest. */
-static int failed(lua_State *L, mrt_binding *m, mrt_status status,
-                  const char *who) {
-  if (status != MRT_EFILE && status != MRT_EDATA)
-    return mrt_lua_raise(L, m, status, who);
-  lua_pushnil(L);
-  lua_pushstring(L, mrt_message(m->ctx));
-  lua_pushstring(L, mrt_status_name(status));
-  return 3;
-}
-
-/* As MRT_CHECK, but returns from the function with what `failed` pushes. */
-#define TRY(L, m, who, call)                                                   \
-  do {                                                                         \
-    mrt_status status_ = (call);                                               \
-    if (status_ == MRT_ENOMEM) {                                               \
-      mrt_lua_collect(L);                                                      \
-      status_ = (call);                                                        \
-    }                                                                          \
-    if (status_ != MRT_OK) return failed(L, m, status_, who);                  \
-  } while (0)
-
-static const char *check_text(lua_State *L, mrt_binding *m, int arg,
-                              const char *who, const char *what) {
-  if (lua_type(L, arg) != LUA_TSTRING)
-    mrt_lua_fail(L, m, MRT_EVALUE, who, "%s is %s, a string wanted", what,
-                 mrt_lua_show(L, arg));
-  const char *text = lua_tostring(L, arg);
-  if (strlen(text) != lua_rawlen(L, arg))
-    mrt_lua_fail(L, m, MRT_EVALUE, who, "%s has a zero byte", what);
-  return text;
-}
-
 /* open_source(path, format) */
 static int open_source(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
-  const char *path = check_text(L, m, 1, "open", "the path");
-  const char *format = check_text(L, m, 2, "open", "the format");
+  const char *path = mrt_lua_check_text(L, m, 1, "open", "the path");
+  const char *format = mrt_lua_check_text(L, m, 2, "open", "the format");
   mrt_source **slot = lua_newuserdatauv(L, sizeof *slot, 0);
   *slot = NULL;
   luaL_setmetatable(L, SOURCE);
-  TRY(L, m, "open", mrt_source_open(m->ctx, path, format, slot));
+  MRT_ATTEMPT(L, m, "open", mrt_source_open(m->ctx, path, format, slot));
   return 1;
 }
 
@@ -115,7 +82,7 @@ static int read_array(lua_State *L) {
   int i = check_array(L, s);
   mrt_lua_at(L, m);
   mrt_tensor **slot = mrt_lua_new_tensor(L);
-  TRY(L, m, "read", mrt_source_read(s, i, slot));
+  MRT_ATTEMPT(L, m, "read", mrt_source_read(s, i, slot));
   mrt_lua_pressure(L, m);
   return 1;
 }
@@ -145,7 +112,8 @@ static int read_rows(lua_State *L) {
   int64_t *rows = check_rows(L, 3, &n);
   mrt_lua_at(L, m);
   mrt_tensor **slot = mrt_lua_new_tensor(L);
-  TRY(L, m, "rows", mrt_source_read_rows(s, i, rows, (int64_t)n, length, slot));
+  MRT_ATTEMPT(L, m, "rows",
+              mrt_source_read_rows(s, i, rows, (int64_t)n, length, slot));
   mrt_lua_pressure(L, m);
   return 1;
 }
@@ -159,6 +127,63 @@ static int expect_rows(lua_State *L) {
   int64_t *rows = check_rows(L, 3, &n);
   mrt_source_expect(s, i, rows, (int64_t)n, length);
   return 0;
+}
+
+/* ---- tables of text ------------------------------------------------------ */
+
+/* numbers({column, ...}, skipped rows, missing?): f32[rows,n] */
+static int read_numbers(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_source *s = check_source(L, m);
+  lua_settop(L, 4);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int n = (int)lua_rawlen(L, 2);
+  lua_Integer first = luaL_checkinteger(L, 3);
+  double missing = luaL_optnumber(L, 4, 0);
+  int *columns = lua_newuserdatauv(L, (size_t)n * sizeof *columns + 1, 0);
+  for (int i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    columns[i] = (int)luaL_checkinteger(L, -1) - 1;
+    lua_pop(L, 1);
+  }
+  mrt_lua_at(L, m);
+  mrt_tensor **slot = mrt_lua_new_tensor(L);
+  MRT_ATTEMPT(L, m, "numbers",
+              mrt_source_numbers(s, columns, n, first,
+                                 lua_isnil(L, 4) ? NULL : &missing, slot));
+  mrt_lua_pressure(L, m);
+  return 1;
+}
+
+/* Push what a field says: of two quotes in quotes, one. */
+static void push_field(lua_State *L, const mrt_field *f) {
+  if (!f->quoted || !memchr(f->text, '"', f->size)) {
+    lua_pushlstring(L, f->text, f->size);
+    return;
+  }
+  luaL_Buffer b;
+  char *out = luaL_buffinitsize(L, &b, f->size);
+  size_t n = 0;
+  for (size_t i = 0; i < f->size; i++) {
+    out[n++] = f->text[i];
+    if (f->text[i] == '"') i++;
+  }
+  luaL_pushresultsize(&b, n);
+}
+
+/* texts(column, skipped rows): a list of strings. */
+static int read_texts(lua_State *L) {
+  mrt_source *s = check_source(L, mrt_binding_get(L));
+  int column = check_array(L, s);
+  lua_Integer first = luaL_checkinteger(L, 3);
+  mrt_field f = { .text = NULL };
+  lua_newtable(L);
+  for (size_t at = 0; mrt_source_next_field(s, &at, &f);) {
+    if (f.column != column || f.row < first) continue;
+    push_field(L, &f);
+    lua_rawseti(L, -2, f.row - first + 1);
+  }
+  return 1;
 }
 
 /* ---- saving -------------------------------------------------------------- */
@@ -182,7 +207,7 @@ static mrt_named *check_named(lua_State *L, mrt_binding *m, int arg, int *n) {
   mrt_named *list = lua_newuserdatauv(L, (size_t)*n * sizeof *list + 1, 0);
   int i = 0;
   for (lua_pushnil(L); lua_next(L, arg); lua_pop(L, 1), i++) {
-    list[i].name = check_text(L, m, -2, "save", "a name");
+    list[i].name = mrt_lua_check_text(L, m, -2, "save", "a name");
     list[i].tensor = mrt_lua_to_tensor(L, m, -1);
     if (!list[i].tensor)
       mrt_lua_fail(L, m, MRT_EVALUE, "save", "'%s' is %s, a tensor wanted",
@@ -203,8 +228,8 @@ static mrt_text_pair *check_pairs(lua_State *L, mrt_binding *m, int arg,
   mrt_text_pair *list = lua_newuserdatauv(L, (size_t)*n * sizeof *list + 1, 0);
   int i = 0;
   for (lua_pushnil(L); lua_next(L, arg); lua_pop(L, 1), i++) {
-    list[i].key = check_text(L, m, -2, "save", "a key of metadata");
-    list[i].value = check_text(L, m, -1, "save", "a value of metadata");
+    list[i].key = mrt_lua_check_text(L, m, -2, "save", "a key of metadata");
+    list[i].value = mrt_lua_check_text(L, m, -1, "save", "a value of metadata");
   }
   return list;
 }
@@ -219,12 +244,12 @@ static int save_safetensors(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 3);
   int n, pair_count;
-  const char *path = check_text(L, m, 1, "save", "the path");
+  const char *path = mrt_lua_check_text(L, m, 1, "save", "the path");
   mrt_named *list = check_named(L, m, 2, &n);
   mrt_text_pair *pairs = check_pairs(L, m, 3, &pair_count);
   mrt_lua_at(L, m);
-  TRY(L, m, "save",
-      mrt_save_safetensors(m->ctx, path, list, n, pairs, pair_count));
+  MRT_ATTEMPT(L, m, "save",
+              mrt_save_safetensors(m->ctx, path, list, n, pairs, pair_count));
   return saved(L);
 }
 
@@ -233,21 +258,21 @@ static int save_npz(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 3);
   int n;
-  const char *path = check_text(L, m, 1, "save", "the path");
+  const char *path = mrt_lua_check_text(L, m, 1, "save", "the path");
   mrt_named *list = check_named(L, m, 2, &n);
   bool deflate = lua_toboolean(L, 3);
   mrt_lua_at(L, m);
-  TRY(L, m, "save", mrt_save_npz(m->ctx, path, list, n, deflate));
+  MRT_ATTEMPT(L, m, "save", mrt_save_npz(m->ctx, path, list, n, deflate));
   return saved(L);
 }
 
 /* save_npy(path, tensor) */
 static int save_npy(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
-  const char *path = check_text(L, m, 1, "save", "the path");
+  const char *path = mrt_lua_check_text(L, m, 1, "save", "the path");
   mrt_tensor *t = mrt_lua_check_tensor(L, m, 2, "save");
   mrt_lua_at(L, m);
-  TRY(L, m, "save", mrt_save_npy(m->ctx, path, t));
+  MRT_ATTEMPT(L, m, "save", mrt_save_npy(m->ctx, path, t));
   return saved(L);
 }
 
@@ -267,9 +292,16 @@ static int formats(lua_State *L) {
 
 void mrt_source_binding_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
-    { "close", close_source }, { "count", count },     { "get", get },
-    { "metadata", metadata },  { "read", read_array }, { "rows", read_rows },
-    { "expect", expect_rows }, { NULL, NULL },
+    { "close", close_source },
+    { "count", count },
+    { "get", get },
+    { "metadata", metadata },
+    { "read", read_array },
+    { "rows", read_rows },
+    { "expect", expect_rows },
+    { "numbers", read_numbers },
+    { "texts", read_texts },
+    { NULL, NULL },
   };
   static const luaL_Reg functions[] = {
     { "open_source", open_source }, { "save_safetensors", save_safetensors },

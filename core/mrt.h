@@ -351,6 +351,27 @@ MRT_API mrt_status mrt_source_read_rows(mrt_source *source, int i,
 MRT_API void mrt_source_expect(mrt_source *source, int i, const int64_t *rows,
                                int64_t n, int64_t length);
 
+/* A field of a table of text (format csv); zeroed before the first.  The text
+ * is that of the file: within quotes, a quote is written twice. */
+typedef struct mrt_field {
+  const char *text; /* not terminated */
+  size_t size;
+  bool quoted;
+  bool last; /* of its row */
+  bool good; /* its quotes end */
+  int column;
+  int64_t row;
+} mrt_field;
+/* The next field, row by row from *at = 0 on; false past the last.  Arrays of
+ * the source are the columns, named as the first row says. */
+MRT_API bool mrt_source_next_field(const mrt_source *source, size_t *at,
+                                   mrt_field *field);
+/* Read n columns from row `first` on as f32[rows,n].  `missing` stands for
+ * fields that are empty; NULL: they are refused, as is what is no number. */
+MRT_API mrt_status mrt_source_numbers(mrt_source *source, const int *columns,
+                                      int n, int64_t first,
+                                      const double *missing, mrt_tensor **out);
+
 typedef struct mrt_named {
   const char *name;
   mrt_tensor *tensor;
@@ -372,6 +393,22 @@ MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
                                 mrt_tensor *tensor);
 MRT_API mrt_status mrt_save_npz(mrt_context *ctx, const char *path,
                                 const mrt_named *tensors, int n, bool deflate);
+
+/* ---- byte-pair encoding --------------------------------------------------- */
+
+/* GPT-2's way from text to tokens, with the vocabulary of two files as it has
+ * them: vocab.json and merges.txt. */
+typedef struct mrt_bpe mrt_bpe;
+MRT_API mrt_status mrt_bpe_open(mrt_context *ctx, const char *vocab,
+                                const char *merges, mrt_bpe **out);
+MRT_API void mrt_bpe_free(mrt_bpe *bpe); /* NULL is fine */
+MRT_API int mrt_bpe_count(const mrt_bpe *bpe);
+/* The bytes that a token stands for, borrowed; NULL: there is no such. */
+MRT_API const char *mrt_bpe_token(const mrt_bpe *bpe, int id, size_t *size);
+/* Fill `ids`, which has room for `size`, and *count.  EVALUE when the
+ * vocabulary lacks a byte of the text. */
+MRT_API mrt_status mrt_bpe_encode(mrt_bpe *bpe, const char *text, size_t size,
+                                  int32_t *ids, size_t *count);
 
 /* ---- gradients --------------------------------------------------------- */
 

@@ -47,6 +47,22 @@ static unsigned look(mrt_source *s, int i) {
   return total;
 }
 
+static unsigned look_at_table(mrt_source *s) {
+  int columns[2] = { 0, 1 };
+  double missing = 0;
+  mrt_tensor *t = NULL;
+  mrt_field f = { .text = NULL };
+  unsigned total = 0;
+  if (!s->separator) return 0;
+  for (size_t at = 0; mrt_source_next_field(s, &at, &f);)
+    total += sum((const uint8_t *)f.text, f.size);
+  if (mrt_source_numbers(s, columns, s->count < 2 ? s->count : 2, 1, &missing,
+                         &t) == MRT_OK)
+    total += sum(mrt_tensor_data(t), mrt_type_bytes(mrt_tensor_type(t)));
+  mrt_tensor_unref(t);
+  return total;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -60,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mrt_source *s = NULL;
   if (mrt_source_from(ctx, "fuzz", MRT_FORMAT, data, size, &s) == MRT_OK) {
     for (int i = 0; i < mrt_source_count(s); i++) total += look(s, i);
+    total += look_at_table(s);
     for (int i = 0; mrt_source_metadata(s, i, NULL); i++) total++;
   }
   mrt_source_free(s);

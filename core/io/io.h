@@ -81,6 +81,7 @@ struct mrt_source {
   int count, room;
   mrt_pair *pairs;
   int pair_count, pair_room;
+  char separator;    /* of a table of text */
   mrt_source *parts; /* of a sharded model, chained by `next` */
   mrt_source *next;
 };
@@ -102,6 +103,11 @@ mrt_status mrt_source_add_pair(mrt_source *s, const char *key,
 /* Fill in the type, what follows from it, and check that the rows lie within
  * `limit` bytes; stored, offset and the shape are set before. */
 mrt_status mrt_array_check(mrt_source *s, mrt_array *a, size_t limit);
+/* An evaluated tensor whose numbers are still to be filled in. */
+mrt_status mrt_source_tensor(mrt_source *s, const mrt_type *type,
+                             mrt_tensor **out);
+/* A file's bytes, in which nothing has been looked for. */
+mrt_status mrt_source_map(mrt_context *ctx, const char *path, mrt_source **out);
 /* As mrt_source_open, of bytes that the caller keeps. */
 mrt_status mrt_source_from(mrt_context *ctx, const char *path,
                            const char *format, const uint8_t *data, size_t size,

@@ -150,12 +150,20 @@ static mrt_status parse_into(mrt_source *s, const char *format,
   return MRT_OK;
 }
 
-MRT_API mrt_status mrt_source_open(mrt_context *ctx, const char *path,
-                                   const char *format, mrt_source **out) {
+mrt_status mrt_source_map(mrt_context *ctx, const char *path,
+                          mrt_source **out) {
   mrt_source *s = new_source(ctx, path);
   if (!s) return MRT_ENOMEM;
   mrt_status status = mrt_map_open(path, &s->map, &ctx->error);
   if (status) return mrt_source_free(s), status;
+  *out = s;
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_source_open(mrt_context *ctx, const char *path,
+                                   const char *format, mrt_source **out) {
+  mrt_source *s = NULL;
+  MRT_TRY(mrt_source_map(ctx, path, &s));
   return parse_into(s, format, out);
 }
 
@@ -215,8 +223,9 @@ static mrt_status find_rows(mrt_source *s, mrt_array *a, const uint8_t **rows) {
   return MRT_OK;
 }
 
-static mrt_status new_tensor(mrt_context *ctx, const mrt_type *type,
+mrt_status mrt_source_tensor(mrt_source *s, const mrt_type *type,
                              mrt_tensor **out) {
+  mrt_context *ctx = s->ctx;
   mrt_storage *storage;
   MRT_TRY(mrt_type_check(type, "read", &ctx->error));
   MRT_TRY(mrt_storage_new(ctx, mrt_type_bytes(type), &storage));
@@ -273,7 +282,7 @@ MRT_API mrt_status mrt_source_read(mrt_source *s, int i, mrt_tensor **out) {
   const uint8_t *from;
   mrt_tensor *t = NULL;
   MRT_TRY(find_rows(s, a, &from));
-  MRT_TRY(new_tensor(s->ctx, &a->type, &t));
+  MRT_TRY(mrt_source_tensor(s, &a->type, &t));
   mrt_status status =
       a->fortran
           ? read_fortran(a, from, t->storage->data, &s->ctx->error)
@@ -322,7 +331,7 @@ MRT_API mrt_status mrt_source_read_rows(mrt_source *s, int i,
   MRT_TRY(rows_type(s, a, n, length, &type));
   MRT_TRY(check_rows(s, a, rows, n, each));
   MRT_TRY(find_rows(s, a, &from));
-  MRT_TRY(new_tensor(s->ctx, &type, &t));
+  MRT_TRY(mrt_source_tensor(s, &type, &t));
   size_t step = (size_t)(each * row_width(a)) * mrt_dtypes[a->type.dtype].bytes;
   uint8_t *to = t->storage->data;
   mrt_status status = MRT_OK;

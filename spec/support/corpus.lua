@@ -132,3 +132,28 @@ write("tokens", "llama3", llm(20240801, 7, 2, ("x"):rep(8)))
 write("tokens", "count", llm(20240520, 1, 0xffffffff, "xx"))
 write("tokens", "version", llm(20240520, 2, 1, "xx"))
 write("tokens", "cut", string.pack("<i4", 20240520))
+
+-- ---- csv -------------------------------------------------------------------
+
+write("csv", "good", "a,b,label\r\n1,2.5,cat\n-3e2, 4 ,\"a \"\"dog\"\"\"\n\n5,,\"x,\ny\"\n")
+write("csv", "tabs", "\xef\xbb\xbf1\t2\n3\t4")
+write("csv", "ragged", "1;2\n3\n")
+write("csv", "quote", '1,"2\n3,4')
+write("csv", "after", '1,"2"x\n')
+write("csv", "none", "")
+write("csv", "blank", "\n\r\n\n")
+write("csv", "commas", (","):rep(3000) .. "\n")
+write("csv", "long", ("9"):rep(3000) .. "\n1")
+
+-- ---- byte-pair encoding ----------------------------------------------------
+
+local function bpe(name, vocab, merges, text)
+  write("bpe", name, vocab .. "\0" .. merges .. "\0" .. text)
+end
+bpe("good", '{"a":0,"b":1,"\u{120}":2,"ab":3,"\u{120}ab":4,"!":5,"\u{c3}":6,"\u{a9}":7}',
+  "#version: 0.2\na b\n\u{120} ab\n", "ab ab  a!b\xc3\xa9 aabab")
+bpe("again", '{"a":0,"aa":1,"aaaa":2}', "a a\naa aa\n", ("a"):rep(999))
+bpe("ids", '{"a":0,"b":0}', "", "ab")
+bpe("gap", '{"a":0,"b":7}', "", "ab")
+bpe("nonsense", '{"a":0,"b":1}', "a b\n", "ab")
+bpe("deep", '{"a":{"b":0}}', "", "")

@@ -1,4 +1,4 @@
---- data -- texts, rows and streams as mini-batches
+--- data -- texts, rows, files and streams as mini-batches
 ---
 --- Training by *mini-batch* takes a few examples at a time, shuffled anew each
 --- epoch; *full-batch* descent (`batch = "all"`) takes all of them every step.
@@ -7,9 +7,20 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local files = require "mrt.data.files"
+
 return {
   text = require "mrt.data.text",
+  tokens = require "mrt.data.tokens",
+  windows = require "mrt.data.windows",
   batches = require "mrt.data.batches",
   stream = require "mrt.data.stream",
   random = require "mrt.data.random",
+
+  bpe = require "mrt.data.bpe",
+  csv = require "mrt.data.csv",
+  idx = files.idx,
+  cifar10 = files.cifar10,
+  cifar100 = files.cifar100,
+  npy = files.npy,
 }

@@ -23,6 +23,8 @@ local loader = {}
 ---@field batch integer
 ---@field fetch fun(indices: integer[], key: integer?): mrt.Tensor ...
 ---  `indices` count from 0; `key` is a number of the epoch's own
+---@field expect? fun(indices: integer[], key: integer?)  these come next: begin to
+---  bring them from the disk
 ---@field shuffle boolean
 ---@field seed integer
 ---@field drop_last boolean  leave out what does not fill a mini-batch
@@ -42,6 +44,7 @@ function loader.new(o)
       :format(o.count, o.batch))
   end
   return setmetatable({ count = o.count, batch = o.batch, fetch = o.fetch,
+    expect = o.expect,
     batches = batches, shuffle = o.shuffle, seed = o.seed, epochs = 0,
     position = 0 }, Loader)
 end
@@ -50,14 +53,24 @@ local function key_of(self, epoch)
   return random.new(self.seed ~ epoch * 0x632be59bd9b4e019):bits()
 end
 
-local function fetch_batch(self, epoch, position)
+-- What mini-batch `position` is made of: indices, and the key of its epoch.
+local function contents(self, epoch, position)
   local key = key_of(self, epoch)
   local order = self.shuffle and random.order(self.count, key)
   local first = position * self.batch
   local last = math.min(first + self.batch, self.count) - 1
   local indices = {}
   for i = first, last do indices[#indices + 1] = order and order(i) or i end
-  return self.fetch(indices, self.shuffle and key or nil)
+  return indices, self.shuffle and key or nil
+end
+
+local function fetch_batch(self, epoch, position)
+  if self.expect then
+    local after = position + 1
+    local same = after < self.batches
+    self.expect(contents(self, same and epoch or epoch + 1, same and after or 0))
+  end
+  return self.fetch(contents(self, epoch, position))
 end
 
 --- Return the next mini-batch, for ever: after one epoch comes another, in
@@ -88,15 +101,27 @@ function Loader:epoch(number)
   end
 end
 
---- Return where `next` has got to, to go on from there later.
+--- Return where `next` has got to, to go on from there later, in the middle of
+--- an epoch too: three integers, whatever the size of the data.
 ---@return {epoch: integer, position: integer, seed: integer}
 function Loader:state()
   return { epoch = self.epochs, position = self.position, seed = self.seed }
 end
 
 --- Go on from a state that `state` returned.
+---
+--- Raises: a state that no loader of so many mini-batches can be in.
 ---@param state {epoch: integer, position: integer, seed: integer}
 function Loader:load_state(state)
+  for _, name in ipairs { "epoch", "position", "seed" } do
+    if type(state) ~= "table" or math.type(state[name]) ~= "integer" then
+      core.fail("value", "load_state", ("%s is missing"):format(name))
+    end
+  end
+  if state.epoch < 0 or state.position < 0 or state.position > self.batches then
+    core.fail("value", "load_state", ("position %d of epoch %d, an epoch has %d mini-batches")
+      :format(state.position, state.epoch, self.batches))
+  end
   self.epochs, self.position = state.epoch, state.position
   self.seed = state.seed
 end

@@ -6,15 +6,15 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local bpe = require "mrt.data.bpe"
 local core = require "mrt.core"
 local mrt = require "mrt"
-local loader = require "mrt.data.loader"
 local options = require "mrt.options"
-local random = require "mrt.data.random"
+local windows = require "mrt.data.windows"
 
 ---@class mrt.data.Text
 ---@field vocab integer      how many symbols there are
----@field symbols string[]   the symbol of id i is symbols[i + 1]
+---@field symbols string[]?  the symbol of id i is symbols[i + 1]; nil for BPE
 ---@field tokens integer     how long the text is, in symbols
 ---@field dtype "u8"|"i32"   of the tensors that loaders give
 local Text = {}
@@ -63,6 +63,13 @@ local units = {
   character = { pattern = utf8.charpattern, symbols = characters_of },
 }
 
+-- A text in the tokens of a vocabulary.
+local function build_tokens(text, tokenizer)
+  local data = tokenizer:pack(text)
+  return setmetatable({ unit = tokenizer, tokenizer = tokenizer, data = data,
+    vocab = tokenizer.vocab, dtype = "i32", width = 4, tokens = #data // 4 }, Text)
+end
+
 local function build(text, name)
   local unit = units[name]
   local self = setmetatable({ pattern = unit.pattern, unit = name }, Text)
@@ -84,7 +91,7 @@ end
 local usage = [[a path, {files = {...}} or {text = "..."} wanted]]
 
 --- Read a text and number its symbols: distinct bytes or UTF-8 characters, in
---- order.
+--- order; or the tokens of a vocabulary.
 ---
 ---     local text = assert(data.text "input.txt")
 ---     local train, val = text:split(0.9)
@@ -94,14 +101,14 @@ local usage = [[a path, {files = {...}} or {text = "..."} wanted]]
 --- Returns nil: a file that cannot be read, or is not UTF-8 where characters
 --- are wanted.
 ---@param source string|{files: string[]}|{text: string}  a path, or several
----@param given? {unit: "byte"|"character"}  default "byte"
+---@param given? {unit: "byte"|"character"|mrt.data.BPE}  default "byte"
 ---@return mrt.data.Text? text
 ---@return string? message
 ---@return string? code
 local function text(source, given)
-  local o = options.read("text", given, { unit = "byte" })
-  if not units[o.unit] then
-    core.fail("value", "text", ("unit = %s, \"byte\" or \"character\" wanted")
+  local o = options.read("text", given, { unit = "byte" }, true)
+  if not units[o.unit] and not bpe.is(o.unit) then
+    core.fail("value", "text", ("unit = %s, \"byte\", \"character\" or data.bpe(...) wanted")
       :format(tostring(o.unit)))
   end
   if type(source) == "string" then source = { files = { source } } end
@@ -117,7 +124,7 @@ local function text(source, given)
       return nil, ("not UTF-8 at byte %d"):format(bad), "data"
     end
   end
-  return build(content, o.unit)
+  return (bpe.is(o.unit) and build_tokens or build)(content, o.unit)
 end
 
 --- Return the ids of a text's symbols, from 0.
@@ -126,6 +133,7 @@ end
 ---@param s string
 ---@return integer[] ids
 function Text:encode(s)
+  if self.tokenizer then return self.tokenizer:encode(s) end
   local ids = {}
   for symbol in s:gmatch(self.pattern) do
     local id = self.ids[symbol]
@@ -142,6 +150,7 @@ end
 ---@param ids integer[]
 ---@return string
 function Text:decode(ids)
+  if self.tokenizer then return self.tokenizer:decode(ids) end
   local symbols = {}
   for i, id in ipairs(ids) do symbols[i] = self.symbols[id + 1] or "?" end
   return table.concat(symbols)
@@ -163,50 +172,20 @@ function Text:split(share)
   return part(self, 0, border), part(self, border, self.tokens)
 end
 
----@class mrt.data.WindowOptions
----@field batch integer
----@field context integer     symbols in a window
----@field shuffle? boolean    default true
----@field seed? integer       default 0
----@field drop_last? boolean  default true
-
---- Make a loader of windows: `x` is `context` symbols, `y` the same one later,
---- both `[batch, context]`.
----
---- An epoch cuts the text into windows side by side and visits each once;
---- shuffled epochs begin cutting at different places, so that in the long run
---- every symbol stands at every place.
+--- Make a loader of windows: see `data.windows`.
 ---
 --- Raises: a text too short for one mini-batch.
 ---@param given mrt.data.WindowOptions
 ---@return mrt.data.Loader
 function Text:loader(given)
-  local o = options.read("loader", given, { batch = options.none,
-    context = options.none, shuffle = true, seed = 0, drop_last = true })
-  local context, width = o.context, self.width
-  if math.type(context) ~= "integer" or context < 1 then
-    core.fail("value", "loader", "context, a positive integer, is missing")
-  end
-  local phases = o.shuffle and self.tokens >= 2 * context and context or 1
-
-  local function window(at)
-    return self.data:sub(at * width + 1, (at + context) * width)
-  end
-  local function fetch(indices, key)
-    local phase = key and random.new(key):integer(phases) or 0
-    local x, y = {}, {}
-    for i, index in ipairs(indices) do
-      local at = phase + index * context
-      x[i], y[i] = window(at), window(at + 1)
+  local width, dtype = self.width, self.dtype
+  return windows({ tokens = self.tokens, read = function(starts, context)
+    local parts = {}
+    for i, at in ipairs(starts) do
+      parts[i] = self.data:sub(at * width + 1, (at + context) * width)
     end
-    local shape = { #indices, context }
-    return mrt.from_bytes(table.concat(x), self.dtype, shape),
-      mrt.from_bytes(table.concat(y), self.dtype, shape)
-  end
-
-  return loader.new { count = math.max(0, (self.tokens - phases) // context),
-    batch = o.batch, fetch = fetch, shuffle = o.shuffle, seed = o.seed,
-    drop_last = o.drop_last }
+    return mrt.from_bytes(table.concat(parts), dtype, { #starts, context })
+  end }, given)
 end
 
 return text
