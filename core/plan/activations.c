@@ -1,7 +1,9 @@
 /* activations.c -- what is a checkpoint policy asked about?
  *
  *   needs   an ordered flow
- *   gives   one entry for every value of the arena that a forward node makes
+ *   gives   one entry for every value of the arena that a forward node makes,
+ *           but for what an update reads, such as a batch's statistics: updates
+ *           wait for the forward pass, and would have all of it run again
  *   method  Layers first (layers.c).  Values inside a region, read in the forward
  *           pass by that region only, are to be recomputed.  They belong to the
  *           innermost one that holds all these readers.
@@ -65,6 +67,14 @@ static mrt_status list_variables(mrt_keeping *k) {
   return MRT_OK;
 }
 
+static bool is_activation(const mrt_keeping *k, int block) {
+  const mrt_flow *f = &k->flow;
+  bool yes = k->forward[f->maker[block]];
+  for (int r = f->readers.start[block]; r < f->readers.start[block + 1]; r++)
+    yes &= !f->update[f->readers.item[r]];
+  return yes;
+}
+
 mrt_status mrt_activations_list(mrt_keeping *k) {
   const mrt_flow *f = &k->flow;
   int *layer = MRT_NEW(k->arena, int, f->real);
@@ -78,7 +88,7 @@ mrt_status mrt_activations_list(mrt_keeping *k) {
   MRT_TRY(mrt_layers_find(k, layer, &k->asked.layers));
   for (int b = 0; b < f->blocks; b++) {
     k->activation_of[b] = -1;
-    if (!k->forward[f->maker[b]]) continue;
+    if (!is_activation(k, b)) continue;
     int n = k->asked.count++;
     mrt_activation *a = &k->asked.activations[n];
     k->activation_of[b] = n, k->block_of[n] = b;

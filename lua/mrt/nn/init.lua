@@ -29,6 +29,7 @@ return {
   Sequential = require "mrt.nn.sequential",
   GPT = require "mrt.nn.gpt",
   Llama = require "mrt.nn.llama",
+  ResNet = require "mrt.nn.resnet",
 
   ReLU = activation.ReLU,
   GELU = activation.GELU,
