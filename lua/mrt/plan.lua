@@ -59,7 +59,7 @@ function Plan:steps() return self.core:steps() end
 function Plan:values()
   self.variables = self.variables
     or roles.of_variables(self:stage "differentiated", self:stage())
-  return roles.assign(self.core:values(), self.variables)
+  return roles.assign(self.core:values(), self.variables, self:transfers())
 end
 
 --- List what each step reads, writes and could have overwritten: numbers of
@@ -71,6 +71,7 @@ function Plan:operands() return self.core:operands() end
 --- policy.checkpoint.budget is about.
 ---@return integer
 function Plan:kept() return require "mrt.report.kept" (self) end
+
 --- List the copies between memory and the file of swapped values, which run
 --- beside the steps from `start` to `wait`: lane ("in" or "out"), name, value (in
 --- the arena) and slow (behind it), numbers of values, bytes, start, wait; and

@@ -4,12 +4,14 @@
 
 local about = require "mrt.report.about"
 local format = require "mrt.format"
+local lanes = require "mrt.report.lanes"
 local markup = require "mrt.report.markup"
 local pool = require "mrt.pool"
 local roles = require "mrt.report.roles"
 local svg = require "mrt.report.svg"
 
 local SHOWN = 40 -- rows of the table of what is alive
+local WAITING = 12 -- of the table of copies that stall
 
 local escape = markup.escape
 
@@ -44,14 +46,20 @@ local function totals(out, plan)
     ("in place of the arena: %s wasted, %s calls, %d segments"):format(
       format.bytes(dynamic.wasted), format.count(dynamic.calls),
       dynamic.segments))
-  out[#out + 1] = "</table>"
+  if plan.slow > 0 then
+    row(out, "slow tier", plan.slow, "what is swapped, not in peak")
+  end
+  out[#out + 1] = ('<tr><td class="k">step time</td><td class="n">%s</td><td></td>'
+    .. "<td>predicted for %s%s</td></tr></table>"):format(format.time(plan.seconds),
+      escape(plan.device.name), plan.stall > 0
+        and (", %s of it waiting for copies"):format(format.time(plan.stall)) or "")
 end
 
 -- The peak as one bar, and its legend as a table.
 local function composition(out, plan, values)
   local sums, x, bar, list = roles.sums(values, plan.peak_step), 0, {}, {}
   for _, role in ipairs(roles.order) do
-    local bytes = role ~= "input" and sums[role]
+    local bytes = not roles.outside[role] and sums[role]
     if bytes and bytes > 0 then
       local wide = 1080 * bytes / math.max(plan.peak, 1)
       bar[#bar + 1] = ('<rect class="block" x="%.2f" width="%.2f" height="28" '
@@ -107,6 +115,26 @@ local function survivors(out, plan, values)
   end
 end
 
+-- The copies that the run waits for.
+local function stalls(out, plan, values)
+  local list = lanes.stalls(lanes.list(plan, values))
+  if #list == 0 then return end
+  out[#out + 1] = "<h2>The longest predicted stalls</h2><table><tr>"
+    .. '<th class="n">stall</th><th>lane</th><th class="n">bytes</th><th>what</th>'
+    .. "<th>the copy, and the steps beside it</th><th>steps</th></tr>"
+  for i = 1, math.min(WAITING, #list) do
+    local t = list[i]
+    out[#out + 1] = ('<tr>%s<td>%s</td>%s<td>%s</td><td>%s</td><td class="k">'
+      .. "%d to %d</td></tr>"):format(number(format.time(t.stall)), t.lane,
+        number(format.bytes(t.bytes)), escape(format.shorten(t.what, 60)),
+        escape(lanes.compare(t)), t.start, t.wait)
+  end
+  out[#out + 1] = "</table>"
+  if #list > WAITING then
+    out[#out + 1] = ("<p>and %d more</p>"):format(#list - WAITING)
+  end
+end
+
 ---@param plan mrt.Plan
 ---@return string
 return function(plan)
@@ -119,5 +147,6 @@ return function(plan)
   peaks(out, plan, steps)
   out[#out + 1] = '<div class="wide">' .. svg(plan) .. "</div>"
   survivors(out, plan, values)
+  stalls(out, plan, values)
   return markup.page(title, table.concat(out, "\n"))
 end

@@ -8,7 +8,8 @@
 ---     peak          persistent + transient + outputs: what a run takes
 ---     persistent transient outputs inputs lower_bound order_free_bound working_set
 ---     flops         of one run
----     seconds       of one run, predicted
+---     seconds       of one run, predicted; stall of them: spent waiting for copies
+---     slow          in the file of what is swapped; not in peak
 ---     device        what it was planned for: core/mrt.h, mrt_device_profile
 ---     micro_batches, micro_batch, batch, accumulators
 ---                   with micro-batches: how many, of how many rows, of how many;
@@ -20,7 +21,8 @@
 ---     next_peak     a step, or absent: the highest off the peak's hill
 ---     at_peak       {role: bytes}: weight, optimizer, buffer, accumulator,
 ---                   constant, output, input, activation, gradient,
----                   workspace
+---                   workspace; fetched (a variable that lives in the slow
+---                   tier, while in the arena), swapped (in the slow tier)
 ---     steps         [{op, file, line, backward, recomputed (it runs again what
 ---                   has run), class (kind of work), time (predicted, seconds),
 ---                   flops, bytes (read and written), live, reads: [value],
@@ -28,6 +30,11 @@
 ---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
 ---                   0 outside it), first, last (steps, both included), file,
 ---                   line}]
+---     transfers     [{lane ("in" or "out" of memory), name?, value (in the arena),
+---                   slow (behind it), bytes, start (a step), wait (the step that
+---                   waits for it), time (predicted seconds of the copy, T_swap),
+---                   beside (of the steps between, T_compute), stall}]: copies of
+---                   what is swapped; of a micro-batch's and the final steps
 ---     pool          {reserved, live, wasted, calls, segments}: a dynamic caching
 ---                   allocator over the same execution, mrt.pool
 ---
@@ -41,10 +48,11 @@ local roles = require "mrt.report.roles"
 
 local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "inputs", "lower_bound", "order_free_bound",
-  "working_set", "flops", "seconds", "nodes", "nodes_traced",
-  "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
+  "working_set", "flops", "seconds", "stall", "slow", "nodes", "nodes_traced",
+  "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values", "transfers", "lane",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line",
-  "backward", "recomputed", "class", "time", "live", "reads", "writes",
+  "backward", "recomputed", "class", "time", "live", "reads", "writes", "value",
+  "start", "wait", "beside",
   "reserved", "wasted", "calls", "segments", "device" }
 table.move(roles.order, 1, #roles.order, #order + 1, order)
 
@@ -63,7 +71,7 @@ end
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
   "micro_batches", "micro_batch", "batch", "accumulators",
   "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
-  "device", "nodes", "nodes_traced", "passes", "peak_step" }
+  "stall", "slow", "device", "nodes", "nodes_traced", "passes", "peak_step" }
 
 local function with_operands(steps, operands)
   for i, step in ipairs(steps) do
@@ -88,6 +96,7 @@ return function(plan)
   for _, v in ipairs(values) do v.kind, v.id, v.accumulator = nil, nil, nil end
   out.values = setmetatable(values, { __jsontype = "array" })
   out.steps = with_operands(steps, plan:operands())
+  out.transfers = setmetatable(plan:transfers(), { __jsontype = "array" })
   local names = add_names(table.move(order, 1, #order, 1, {}), plan.device)
   return format.utf8(dkjson.encode(out, { keyorder = names })) .. "\n"
 end

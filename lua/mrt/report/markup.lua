@@ -9,7 +9,7 @@ local markup = {}
 --- Okabe and Ito's colours, which colour-blind people tell apart.
 markup.colours = { weight = "#009e73", optimizer = "#cc79a7", accumulator = "#e69f00",
   buffer = "#8c5a2b", constant = "#b8a000", output = "#56b4e9", activation = "#0072b2",
-  gradient = "#d55e00", workspace = "#8a8a8a", input = "#dddddd" }
+  fetched = "#f0e442", gradient = "#d55e00", workspace = "#8a8a8a", input = "#dddddd" }
 
 markup.lines = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
   "#56b4e9", "#8a8a8a" }
@@ -24,11 +24,13 @@ svg .block:hover, svg .bar:hover { fill-opacity: .65; stroke: #000; stroke-width
 svg .bar { fill: transparent }
 svg .bar:hover { fill: #000; fill-opacity: .08; stroke: none }
 svg .peak { stroke: #000; stroke-dasharray: 4 3 }
+svg .lane { fill: #8882 }
 svg .limit { stroke: #c00; stroke-width: 2 } svg .over { fill: #c00 }
 svg .paper { fill: #fff }
 @media (prefers-color-scheme: dark) {
 svg text { fill: #ddd } svg .paper { fill: #1a1a1d } svg .axis { stroke: #444 }
 svg .block { stroke: #1a1a1d } svg .peak { stroke: #fff }
+svg .lane { fill: #8882 }
 svg .limit { stroke: #ff6b6b } svg .over { fill: #ff6b6b }
 svg .block:hover { stroke: #fff } svg .bar:hover { fill: #fff }
 }

@@ -4,7 +4,8 @@
 --- reads is a weight.  Of the others, what an update of a weight depends on is
 --- optimizer state (moments, a step count, a loss scale); what only keeps itself up
 --- to date is a buffer (running statistics, averaged weights).  Accumulators are what
---- gradients and totals of micro-batches are added up in.
+--- gradients and totals of micro-batches are added up in.  What is fetched is a
+--- variable that lives in the slow tier, while it is in the arena.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -12,14 +13,16 @@ local roles = {}
 
 --- All roles, in the order reports list them, and what a reader calls them.
 roles.order = { "weight", "optimizer", "buffer", "accumulator", "constant", "output",
-  "activation", "gradient", "workspace", "input", "swapped" }
+  "fetched", "activation", "gradient", "workspace", "input", "swapped" }
 roles.words = { weight = "weights", optimizer = "optimizer state",
   buffer = "buffers", accumulator = "accumulators",
   constant = "constants", output = "outputs", activation = "activations",
   gradient = "gradients", workspace = "workspaces", input = "inputs",
-  swapped = "in the slow tier" }
+  fetched = "fetched variables", swapped = "in the slow tier" }
 
-roles.in_arena = { activation = true, gradient = true, workspace = true }
+roles.in_arena = { fetched = true, activation = true, gradient = true,
+  workspace = true }
+roles.outside = { input = true, swapped = true } -- of the peak
 
 local function any(list, set)
   for _, v in ipairs(list) do if set[v] then return true end end
@@ -114,11 +117,15 @@ end
 --- says for a variable, unless its home is in the slow tier.
 ---@param values table[]
 ---@param found table<integer, string>
+---@param transfers table[]  of plan:transfers()
 ---@return table[] values
-function roles.assign(values, found)
+function roles.assign(values, found, transfers)
   for i, v in ipairs(values) do
     v.role = v.accumulator and v.kind == "variable" and "accumulator"
       or v.kind == "variable" and found[i] or v.kind
+  end
+  for _, t in ipairs(transfers) do -- what has an id is a variable's home
+    if values[t.slow].id then values[t.value].role = "fetched" end
   end
   return values
 end

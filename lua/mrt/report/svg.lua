@@ -1,12 +1,14 @@
 --- svg.lua -- a plan as a picture: live bytes over time, and the arena
 ---
 --- Above, the bytes alive at each step, stacked by kind; below, each block of the
---- arena as a rectangle, offset against time.  Texts come up on hover.
+--- arena as a rectangle, offset against time; then the copies of what is swapped.
+--- Texts come up on hover.
 ---
 --- SPDX-License-Identifier: MIT
 
 local about = require "mrt.report.about"
 local format = require "mrt.format"
+local lanes = require "mrt.report.lanes"
 local markup = require "mrt.report.markup"
 local roles = require "mrt.report.roles"
 
@@ -14,7 +16,7 @@ local WIDTH, HEIGHT = 1080, 772
 local COLUMNS = 976 -- at most: one a pixel
 local curve = { x = 84, y = 68, width = 976, height = 220 }
 local blocks = { x = 84, y = 362, width = 976, height = 360 }
-local stacked = { "activation", "gradient", "workspace" }
+local stacked = { "fetched", "activation", "gradient", "workspace" }
 
 -- Bytes alive at each step, by role.
 local function live(values, count)
@@ -153,5 +155,6 @@ return function(plan)
     draw_peak(out, plan)
     for _, box in ipairs { curve, blocks } do markup.steps(out, box, count) end
   end
-  return markup.svg(WIDTH, HEIGHT, out)
+  return markup.svg(WIDTH, HEIGHT + lanes.draw(out, plan, values,
+    { x = blocks.x, y = HEIGHT, width = blocks.width }), out)
 end

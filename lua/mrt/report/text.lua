@@ -4,10 +4,12 @@
 
 local about = require "mrt.report.about"
 local format = require "mrt.format"
+local lanes = require "mrt.report.lanes"
 local roles = require "mrt.report.roles"
 local timeline = require "mrt.timeline"
 
 local SHOWN = 12 -- lines about what is alive at the peak
+local WAITING = 3 -- copies that stall
 
 local function bytes(n)
   return ("%10s %15s"):format(format.bytes(n), format.count(n))
@@ -43,15 +45,20 @@ local function totals(plan, lines)
   end
 end
 
-local function copies(plan, lines)
-  local moved, hidden, list = 0, 0, plan:transfers()
-  for _, t in ipairs(list) do
-    moved = moved + t.bytes
-    if t.stall == 0 then hidden = hidden + 1 end
-  end
+local function copies(plan, lines, values)
+  local list = lanes.list(plan, values)
   if #list == 0 then return end
-  add(lines, "copies      %s  %d of %d behind other steps, predicted stall %.1f ms",
-    bytes(moved), hidden, #list, plan.stall * 1e3)
+  local moved, hidden = lanes.sums(list)
+  local waiting = lanes.stalls(list)
+  add(lines, "copies      %s  %d a run, to and from it; T_swap <= T_compute holds "
+    .. "for %d", bytes(moved), #list, hidden)
+  add(lines, "stall       %s predicted, in %d copies", format.time(plan.stall),
+    #waiting)
+  for i = 1, math.min(WAITING, #waiting) do
+    local t = waiting[i]
+    add(lines, "  %9s  %-3s %s of %s: %s", format.time(t.stall), t.lane,
+      format.bytes(t.bytes), format.shorten(t.what, 50), lanes.compare(t))
+  end
 end
 
 local function optimisation(plan, lines)
@@ -73,7 +80,7 @@ local function composition(plan, lines, values)
   add(lines, "bytes at the peak, by kind")
   local sums, fixed = roles.sums(values, plan.peak_step), 0
   for _, role in ipairs(roles.order) do
-    if sums[role] and role ~= "input" and role ~= "swapped" then
+    if sums[role] and not roles.outside[role] then
       add(lines, "  %-16s%s", roles.words[role], bytes(sums[role]))
       if roles.in_arena[role] then fixed = fixed + sums[role] end
     end
@@ -124,7 +131,7 @@ return function(plan)
   add(lines, "plan%s", plan.title and " of " .. plan.title or "")
   micro_batches(plan, lines)
   totals(plan, lines)
-  copies(plan, lines)
+  copies(plan, lines, values)
   optimisation(plan, lines)
   if #steps > 0 then
     hills(plan, lines, steps)
