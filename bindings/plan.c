@@ -223,14 +223,16 @@ static double processor_time(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* measure(plan, inputs, rounds, cpu?) -> {total =, call =, seconds = {}, keys = {}}:
- * seconds of a run, of what it takes beside its nodes, and by step; with cpu,
- * of processor time. */
+/* measure(plan, inputs, rounds, cpu?, row?, rows?) -> {total =, call =,
+ * seconds = {}, keys = {}}: seconds of a run, of what it takes beside its nodes,
+ * and by step; with cpu, of processor time; rows as for run_part. */
 static int measure(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   plan *p = check_plan(L, m, 1);
   int rounds = (int)luaL_checkinteger(L, 3);
   double (*clock)(void) = lua_toboolean(L, 4) ? processor_time : NULL;
+  mrt_part rows = { luaL_optinteger(L, 5, 0), luaL_optinteger(L, 6, 0), 0 };
+  const mrt_part *part = rows.rows ? &rows : NULL;
   lua_settop(L, 2);
   if (mrt_lua_in_finalizer(L))
     return mrt_lua_fail(L, m, MRT_ESTATE, "plan", "cannot run in a finalizer");
@@ -239,12 +241,12 @@ static int measure(lua_State *L) {
   double total, sum = 0;
   read_inputs(L, m, p, 2);
   mrt_lua_at(L, m);
-  mrt_status status = mrt_plan_measure(p->plan, p->in->at, p->in->count, rounds,
-                                       clock, seconds, &total);
+  mrt_status status = mrt_plan_measure(p->plan, part, p->in->at, p->in->count,
+                                       rounds, clock, seconds, &total);
   if (status == MRT_ENOMEM) {
     mrt_lua_collect(L);
-    status = mrt_plan_measure(p->plan, p->in->at, p->in->count, rounds, clock,
-                              seconds, &total);
+    status = mrt_plan_measure(p->plan, part, p->in->at, p->in->count, rounds,
+                              clock, seconds, &total);
   }
   mrt_handles_clear(p->in);
   if (status != MRT_OK) return mrt_lua_raise(L, m, status, "profile");

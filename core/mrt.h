@@ -595,17 +595,6 @@ MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan);
 MRT_API mrt_status mrt_plan_start(mrt_plan *plan);
 MRT_API void mrt_plan_free(mrt_plan *plan); /* NULL is fine */
 
-/* Run the plan once and then `rounds` times with a clock at every node: fills
- * seconds[nodes] and *total, of a run, with medians.  `clock` tells seconds;
- * NULL: the device's, of real time.  Variables and random
- * numbers are afterwards as they were, whatever is returned; that takes a copy
- * of what the plan updates. */
-MRT_API mrt_status mrt_plan_measure(mrt_plan *plan, mrt_tensor *const *in,
-                                    int nin, int rounds, double (*clock)(void),
-                                    double *seconds, double *total);
-/* Nodes of one key do the same work: operator, types and options are equal. */
-MRT_API uint64_t mrt_plan_step_key(const mrt_plan *plan, int i);
-
 /* Which part of a batch a run is about, and which run it counts as. */
 typedef struct mrt_part {
   int64_t row, rows; /* it begins at row `row` of `rows`; 0 of 0: all of it */
@@ -619,6 +608,18 @@ typedef struct mrt_part {
 MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
                                      mrt_tensor *const *in, int nin,
                                      mrt_tensor **out, int nout);
+
+/* Run the plan once and then `rounds` times with a clock at every node: fills
+ * seconds[nodes] and *total, of a run, with medians.  `part` is NULL for a plan
+ * of a whole batch.  `clock` tells seconds; NULL: the device's, of real time.
+ * Variables and random numbers are afterwards as they were, whatever is
+ * returned; that takes a copy of what the plan updates. */
+MRT_API mrt_status mrt_plan_measure(mrt_plan *plan, const mrt_part *part,
+                                    mrt_tensor *const *in, int nin, int rounds,
+                                    double (*clock)(void), double *seconds,
+                                    double *total);
+/* Nodes of one key do the same work: operator, types and options are equal. */
+MRT_API uint64_t mrt_plan_step_key(const mrt_plan *plan, int i);
 
 /* All bytes, known before the first run. */
 typedef struct mrt_plan_info {

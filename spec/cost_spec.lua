@@ -334,6 +334,30 @@ describe("a profiled step", function()
     assert.equal(before.peak, after.peak)
   end)
 
+  it("may have micro-batches, as many as the step asks for", function()
+    local counts = { 1, 3, 1, 4, 3 }
+    local function losses(profiled)
+      local step, x, y = training_step { accumulate = function(i) return counts[i] end }
+      local out = {}
+      for i in ipairs(counts) do
+        if i == profiled then
+          local before, profile = step:plan(x, y), step:profile(x, y)
+          local after, costs = step:plan(x, y), profile:costs()
+          local sum = profile.runs * costs[0]
+          for _, s in ipairs(profile.steps) do sum = sum + s.runs * costs[s.key] end
+          assert.equal(before.seconds, profile.predicted)
+          assert.equal(counts[i] == 1 and 1 or counts[i] + 1, profile.runs)
+          assert.near(sum, after.seconds, 1e-9)
+          assert.equal(before.peak, after.peak)
+        end
+        out[i] = step(x, y):item()
+      end
+      return table.concat(out, " ")
+    end
+    local plain = losses()
+    for i in ipairs(counts) do assert.equal(plain, losses(i)) end
+  end)
+
   it("that fails leaves everything as it was", function()
     local step, x, y, opt = training_step()
     step(x, y)

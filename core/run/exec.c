@@ -247,7 +247,7 @@ static bool is_whole(const mrt_plan *plan, const mrt_part *part,
   return given->dims[0] == part->rows && mrt_type_equal(&rows, own);
 }
 
-static mrt_status check_part(mrt_plan *plan, const mrt_part *part) {
+mrt_status mrt_plan_check_part(mrt_plan *plan, const mrt_part *part) {
   if (plan->part_rows
           ? part && part->row >= 0 && part->row <= part->rows - plan->part_rows
           : !part || (!part->row && !part->rows))
@@ -302,7 +302,7 @@ static mrt_status new_outputs(mrt_plan *plan, mrt_tensor **out, int nout) {
 static mrt_status run_all(mrt_plan *plan, const mrt_part *part,
                           mrt_tensor *const *in, int nin, mrt_tensor **out,
                           int nout) {
-  MRT_TRY(check_part(plan, part));
+  MRT_TRY(mrt_plan_check_part(plan, part));
   MRT_TRY(mrt_plan_check_inputs(plan, part, in, nin, nout));
   MRT_TRY(mrt_readers_compute(plan->ctx, plan->written, plan->written_count));
   MRT_TRY(new_outputs(plan, out, nout));
@@ -366,7 +366,7 @@ MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
                                      mrt_tensor *const *in, int nin,
                                      mrt_tensor **out, int nout) {
   if (!plan->part_rows) return run_all(plan, part, in, nin, out, nout);
-  MRT_TRY(check_part(plan, part));
+  MRT_TRY(mrt_plan_check_part(plan, part));
   MRT_TRY(mrt_plan_check_inputs(plan, part, in, nin, nout));
   bool first = part->row == 0;
   if (first) MRT_TRY(whole_outputs(plan, part, out, nout));

@@ -12,6 +12,7 @@
 
 typedef struct measuring {
   mrt_plan *plan;
+  const mrt_part *part;
   mrt_arena arena;
   int rounds;
   double (*clock)(void);
@@ -56,7 +57,7 @@ static mrt_status run_rounds(measuring *m, mrt_tensor *const *in) {
         m->times + (size_t)(r < 0 ? 0 : r) * (size_t)(plan->step_count + 1);
     double began = m->clock();
     plan->times = row, plan->clock = m->clock;
-    s = mrt_plan_walk(plan, NULL, in);
+    s = mrt_plan_walk(plan, m->part, in);
     row[plan->step_count] = m->clock() - began;
   }
   plan->times = NULL, plan->runs = runs;
@@ -99,15 +100,19 @@ static mrt_status measure(measuring *m, mrt_tensor *const *in, double *seconds,
   return s;
 }
 
-MRT_API mrt_status mrt_plan_measure(mrt_plan *plan, mrt_tensor *const *in,
-                                    int nin, int rounds, double (*clock)(void),
-                                    double *seconds, double *total) {
-  measuring m = { .plan = plan, .rounds = rounds, .clock = clock };
+MRT_API mrt_status mrt_plan_measure(mrt_plan *plan, const mrt_part *part,
+                                    mrt_tensor *const *in, int nin, int rounds,
+                                    double (*clock)(void), double *seconds,
+                                    double *total) {
+  measuring m = {
+    .plan = plan, .part = part, .rounds = rounds, .clock = clock
+  };
   if (!clock) m.clock = plan->ctx->device.clock;
   if (rounds < 1 || rounds > 1000)
     return mrt_fail(&plan->ctx->error, MRT_EVALUE,
                     "profile: %d rounds, 1 to 1000 wanted", rounds);
-  MRT_TRY(mrt_plan_check_inputs(plan, NULL, in, nin, plan->info.outputs_count));
+  MRT_TRY(mrt_plan_check_part(plan, part));
+  MRT_TRY(mrt_plan_check_inputs(plan, part, in, nin, plan->info.outputs_count));
   mrt_arena_init(&m.arena, plan->ctx->allocator);
   mrt_status s = measure(&m, in, seconds, total);
   mrt_arena_free(&m.arena);

@@ -41,6 +41,8 @@ mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
 /* The variable changes: what has read it is stale from now on. */
 void mrt_readers_retire(mrt_variable *v);
 
+/* Are these rows the plan's? */
+mrt_status mrt_plan_check_part(mrt_plan *plan, const mrt_part *part);
 /* The right number of inputs, of the right types, now computed? */
 mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
                                  mrt_tensor *const *in, int nin, int nout);

@@ -224,6 +224,7 @@ local function find(self, k, ...)
       entry = trace(self, group, k, tensors, n, ...)
     end
     self.replaced[key] = nil
+    if old then group.entries[old] = nil end
     entry.group, entry.key, group.entries[entry] = group, key, true
     add_entry(self, key, entry)
   end
@@ -320,22 +321,16 @@ end
 --- random numbers as they were; that takes a copy of what it updates.
 ---@param o {rounds: integer, cpu: boolean?}  cpu: processor time
 ---@param ... any  as for the call
----@return table measured  total and call (seconds beside the nodes), and steps
----  as Plan:steps() has them, with `measured` and `key`
+---@return table measured  total and call (seconds beside the nodes), runs (of
+---  plans: one, or those of the micro-batches and the final one), and steps as
+---  Plan:steps() has them, with `measured`, `key` and `runs`
 function Compiled:measure(o, ...)
   local plan = self:plan(...)
   local entry, inputs = find(self, nil, ...)
-  if entry.parts then
-    core.fail("value", "profile", "a step in micro-batches cannot be measured "
-      .. "yet; measure it with accumulate = 1")
-  end
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
-  local raw, steps = entry.core:measure(inputs, o.rounds, o.cpu), plan:steps()
-  for i, step in ipairs(steps) do
-    step.measured, step.key = raw.seconds[i], raw.keys[i]
-  end
-  return { total = raw.total, call = raw.call, predicted = plan.seconds,
-    steps = steps }
+  local out = require "mrt.accumulate.measure" (entry, inputs, o)
+  out.predicted = plan.seconds
+  return out
 end
 
 --- Measure a call and plan with what it took: the next call is traced and
@@ -350,9 +345,8 @@ function Compiled:profile(...)
   local profile = require "mrt.report.profile"
     (self:measure({ rounds = 5, cpu = compile.processor_time }, ...))
   local entry, _, key = find(self, nil, ...)
-  entry.group.entries[entry] = nil
   self.options.measured = profile:costs(self.options.measured)
-  self.replaced[key], self.entries[key] = self.entries[key], nil
+  self.replaced[key], self.entries[key] = entry, nil
   for i, name in ipairs(self.keys) do
     if name == key then table.remove(self.keys, i) break end
   end

@@ -305,8 +305,19 @@ end
 
 -- ---- running ---------------------------------------------------------------
 
-local function run_parts(entry, inputs, run)
+--- Run all micro-batches: the accumulators have the sums, and nothing else has
+--- changed.
+---@param entry table
+---@param inputs any[]
+---@param run integer  how many steps were before, for random numbers
+---@return mrt.Tensor[] rows  results with a row for each row of the batch
+function accumulate.run_parts(entry, inputs, run)
   local results
+  if not entry.started then
+    for _, part in ipairs(entry.parts) do part:start() end
+    entry.core:start()
+    entry.started = true
+  end
   for i = 0, entry.count - 1 do
     local row = i * entry.size
     local last = row + entry.size > entry.rows
@@ -320,15 +331,10 @@ end
 --- before the final plan updates, and the next step begins them anew.
 ---@param entry table
 ---@param inputs any[]
----@param run integer  how many steps were before, for random numbers
+---@param run integer  as for run_parts
 ---@return mrt.Tensor[] outputs
 function accumulate.run(entry, inputs, run)
-  if not entry.started then
-    for _, part in ipairs(entry.parts) do part:start() end
-    entry.core:start()
-    entry.started = true
-  end
-  local rows = run_parts(entry, inputs, run)
+  local rows = accumulate.run_parts(entry, inputs, run)
   local final, outputs = entry.core:run_part(inputs, 0, 0, run), {}
   for i, place in ipairs(entry.where) do
     outputs[i] = place.rows and rows[place.rows] or final[place.final]

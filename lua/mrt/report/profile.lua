@@ -7,10 +7,12 @@ local about = require "mrt.report.about"
 local SHOWN = 15 -- operators at their lines
 
 --- Seconds of a run, as medians.  Each step has op, class, file, line, backward,
---- flops, bytes, `time` (predicted) and `measured`.
+--- flops, bytes, `time` (predicted), `measured` and `runs` (in a run: as many as
+--- micro-batches of that size, else 1).
 ---@class mrt.Profile
 ---@field total number      of a whole run
 ---@field call number       of that, beside the nodes
+---@field runs integer      of plans: one, or one a micro-batch and a final one
 ---@field predicted number  of a whole run, by the plan that was measured
 ---@field steps table[]
 local Profile = {}
@@ -28,9 +30,9 @@ local function group(steps, name_of)
         bytes = 0 }
       by_name[name], groups[#groups + 1] = g, g
     end
-    g.count, g.measured = g.count + 1, g.measured + s.measured
-    g.predicted, g.flops = g.predicted + s.time, g.flops + s.flops
-    g.bytes = g.bytes + s.bytes
+    g.count, g.measured = g.count + s.runs, g.measured + s.runs * s.measured
+    g.predicted, g.flops = g.predicted + s.runs * s.time, g.flops + s.runs * s.flops
+    g.bytes = g.bytes + s.runs * s.bytes
   end
   table.sort(groups, function(a, b)
     if a.measured ~= b.measured then return a.measured > b.measured end
@@ -72,7 +74,7 @@ function Profile:costs(before)
     count[s.key] = (count[s.key] or 0) + 1
   end
   for key, seconds in pairs(sum) do costs[key] = seconds / count[key] end
-  costs[0] = self.call
+  costs[0] = self.call / self.runs
   return costs
 end
 
