@@ -583,26 +583,33 @@ describe("bad input", function()
 
   it("of a policy is told with its line, and what it was asked about", function()
     local text = fails(function(value) return value.nothing.here end)
-    assert.matches("the policy failed on .-, spec/checkpoint_spec.lua:%d+ %(f32", text)
+    assert.matches("the policy %(spec/checkpoint_spec.lua:%d+%) failed on .-, "
+      .. "spec/checkpoint_spec.lua:%d+ %(f32", text)
     assert.matches("spec/checkpoint_spec.lua:%d+: attempt to index a nil value", text)
     text = fails(function() error { message = "own" } end)
     assert.matches("own", text)
-    assert.matches("answered maybe for .-\"keep\", \"recompute\" or \"swap\" wanted",
+    assert.matches("answered \"maybe\" for .-\"keep\", \"recompute\" or \"swap\" wanted",
       fails(function() return "maybe" end))
     assert.matches("answered 3 for ", fails(function() return 3 end))
     assert.matches("answered table", fails(function() return {} end))
-    assert.matches("gave the priority high for ", fails(function() return "keep", "high" end))
+    assert.matches("gave the priority \"high\" for ", fails(function() return "keep", "high" end))
     assert.matches("gave the priority .?nan for ", fails(function() return "keep", 0 / 0 end))
-    assert.matches("option 'checkpoint': a policy or a function wanted, got sqrt", fails "sqrt")
+    assert.matches("option 'checkpoint': a policy or a function wanted, got \"sqrt\"",
+      fails "sqrt")
+    assert.matches("policy.checkpoint.sqrt makes a policy and must be called",
+      fails(checkpoint.sqrt))
     local step = step_with()
     assert.equal("number", type(step:plan(x).peak)) -- and all goes on
   end)
 
   it("of a policy that changes what it is shown, or stops halfway, does no harm", function()
     local wanted = step_with():plan(x).peak
+    assert.matches("read%-only: 'bytes' cannot be set",
+      fails(function(value) value.bytes = nil end))
     local step = step_with { checkpoint = function(value, plan)
-      for key in pairs(value) do value[key] = nil end
-      for key in pairs(plan) do if type(key) == "string" then plan[key] = nil end end
+      assert(not pcall(function() plan[1] = nil end) and #plan > 1 and plan[1].op)
+      assert(not pcall(function() plan.variables.w = nil end) and plan.variables.w)
+      for key, field in pairs(value) do assert(value[key] == field) end
       return "keep"
     end }
     assert.equal(wanted, step:plan(x).peak)

@@ -263,9 +263,12 @@ describe("swapping", function()
       assert.matches(text, tostring(problem))
     end
     refused("option 'swap': a policy or a function wanted, got 7", 7)
-    refused("\"keep\" or \"swap\" wanted for 't' f32%[%] %(mrt/optim/.*got nil",
-      function() end)
-    refused("my own", function() error "my own" end)
+    refused("the policy %(spec/swap_spec.lua:%d+%) answered nil for 't' f32%[%] "
+      .. "%(mrt/optim/.*\"keep\" or \"swap\" wanted", function() end)
+    refused("failed on 't' f32%[%] .*: my own", function() error("my own", 0) end)
+    refused("failed on .*: the error object is a table", function() error {} end)
+    refused("read%-only", function(v) v.bytes = 0 end)
+    refused("policy.swap.all makes a policy and must be called", swap.all)
     assert.has_error(function() swap.weights { least = "much" } end)
     assert.has_error(function() swap.weights { most = 1 } end)
     assert.has_error(function() mrt.swap_folder "/nowhere" end) -- open already

@@ -14,6 +14,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
 local combine = require "mrt.accumulate.combine"
 local gradient = require "mrt.accumulate.gradient"
@@ -37,7 +38,7 @@ function accumulate.check(value)
   if value == nil or value == "auto" or type(value) == "function" then return end
   if math.type(value) ~= "integer" or value < 1 then
     refuse("%s, a positive integer, a function of the step or \"auto\" wanted",
-      type(value) == "string" and ("%q"):format(value) or tostring(value))
+      ask.show(value))
   end
 end
 
@@ -64,10 +65,10 @@ function accumulate.count(option, step, tensors)
   if option == nil or option == "auto" then return 1 end
   local k = option
   if type(option) == "function" then
-    k = option(step)
+    k = ask.call("accumulate", "step " .. step, option, step)
     if math.type(k) ~= "integer" or k < 1 then
-      refuse("the function gave %s for step %d, a positive integer wanted",
-        tostring(k), step)
+      refuse("%s gave %s for step %d, a positive integer wanted",
+        ask.name(option), ask.show(k), step)
     end
   end
   if k == 1 then return 1 end

@@ -16,6 +16,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
 local format = require "mrt.format"
 
@@ -77,7 +78,7 @@ end
 local function count(who, k)
   if math.type(k) ~= "integer" or k < 1 then
     core.fail("value", who, ("a positive integer wanted, got %s")
-      :format(tostring(k)))
+      :format(ask.show(k)))
   end
   return k
 end
@@ -292,7 +293,7 @@ function checkpoint.budget(bytes)
   local size, message
   if not share then size, message = format.read_bytes(bytes) end
   if not share and not size or share and share > 100 then
-    core.fail("value", "checkpoint.budget", (message or ("'%s' is not a share")
+    core.fail("value", "checkpoint.budget", (message or ("'%s' is more than all")
       :format(tostring(bytes))) .. '; "50%" is a share of what is kept')
   end
   return make(("budget(%s)"):format(tostring(bytes)), function(all)
@@ -308,21 +309,16 @@ local function where(value)
   return ("%s, %s:%d (%s)"):format(value.op, value.file, value.line, value.type)
 end
 
-local function ask(fn, value, all)
-  local ok, choice, priority = pcall(fn, value, all)
-  if not ok then
-    local text = type(choice) == "table" and choice.message or tostring(choice)
-    core.fail("value", "checkpoint",
-      ("the policy failed on %s: %s"):format(where(value), text))
-  end
+local function answer(fn, value, all)
+  local choice, priority = ask.call("checkpoint", where(value), fn, value, all)
   if choice ~= nil and not answers[choice] then
-    core.fail("value", "checkpoint", ("the policy answered %s for %s; "
-      .. "\"keep\", \"recompute\" or \"swap\" wanted")
-      :format(tostring(choice), where(value)))
+    core.fail("value", "checkpoint", ("%s answered %s for %s; \"keep\", "
+      .. "\"recompute\" or \"swap\" wanted"):format(ask.name(fn),
+        ask.show(choice), where(value)))
   end
   if priority ~= nil and (type(priority) ~= "number" or priority ~= priority) then
-    core.fail("value", "checkpoint", ("the policy gave the priority %s for %s; "
-      .. "a number wanted"):format(tostring(priority), where(value)))
+    core.fail("value", "checkpoint", ("%s gave the priority %s for %s; a number "
+      .. "wanted"):format(ask.name(fn), ask.show(priority), where(value)))
   end
   return choice, priority
 end
@@ -335,14 +331,16 @@ end
 function checkpoint.decider(option, who)
   if option == nil then return nil end
   if getmetatable(option) == Checkpoint then return option.decide end
+  ask.refuse_uncalled(who, "checkpoint", option, checkpoint)
   if type(option) ~= "function" then
     core.fail("value", who, ("option 'checkpoint': a policy or a function "
-      .. "wanted, got %s"):format(tostring(option)))
+      .. "wanted, got %s"):format(ask.show(option)))
   end
   return function(all)
-    for _, value in ipairs(all) do
+    local shown = ask.view_all(all)
+    for i, value in ipairs(all) do
       if not value.region then
-        value.choice, value.priority = ask(option, value, all)
+        value.choice, value.priority = answer(option, shown[i], shown)
       end
     end
   end

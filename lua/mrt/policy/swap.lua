@@ -14,6 +14,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
 local format = require "mrt.format"
 local options = require "mrt.options"
@@ -65,11 +66,12 @@ swap.optimizer = of("swap.optimizer", { optimizer = true })
 ---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy
 swap.all = of("swap.all")
 
-local function ask(policy, v)
-  local answer = policy(v)
-  if answer == "swap" or answer == "keep" then return answer == "swap" end
-  core.fail("value", "compile", ("option 'swap': %s wanted for '%s' %s (%s:%d), got %s")
-    :format('"keep" or "swap"', v.name or "?", v.type, v.file, v.line, tostring(answer)))
+local function answer(policy, v)
+  local about = ("'%s' %s (%s:%d)"):format(v.name or "?", v.type, v.file, v.line)
+  local choice = ask.call("swap", about, policy, ask.view(v))
+  if choice == "swap" or choice == "keep" then return choice == "swap" end
+  core.fail("value", "swap", ("%s answered %s for %s; \"keep\" or \"swap\" wanted")
+    :format(ask.name(policy), ask.show(choice), about))
 end
 
 --- What the core asks, for a policy that the user gives.
@@ -77,11 +79,12 @@ end
 ---@return (fun(v: mrt.SwapVariable): boolean)?
 function swap.decider(option)
   if option == nil then return nil end
+  ask.refuse_uncalled("compile", "swap", option, swap)
   if type(option) ~= "function" then
     core.fail("value", "compile", ("option 'swap': a policy or a function wanted, got %s")
-      :format(tostring(option)))
+      :format(ask.show(option)))
   end
-  return function(v) return ask(option, v) end
+  return function(v) return answer(option, v) end
 end
 
 return swap
