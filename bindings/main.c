@@ -26,7 +26,7 @@ typedef struct command_line {
   int script; /* index of the script's name; argc when there is none */
   int end;    /* one past the options */
   const char *policy;
-  bool version, interactive, no_environment, has_code;
+  bool version, interactive, no_environment, has_code, twice;
 } command_line;
 
 static void complain(const char *message) {
@@ -66,9 +66,10 @@ static bool read_policy(command_line *c, int *i) {
   const char *word = c->argv[*i];
   size_t n = sizeof name - 1;
   if (strncmp(word, name, n) || (word[n] && word[n] != '=')) return false;
+  c->twice = c->policy != NULL;
   c->policy = word[n] ? word + n + 1 : c->argv[*i + 1];
   if (!word[n] && c->policy) ++*i;
-  return c->policy && *c->policy;
+  return c->policy && *c->policy && !c->twice;
 }
 
 /* Read the option at argv[*i].  False if it is none that we know. */
@@ -115,8 +116,12 @@ static bool read_command_line(command_line *c, int argc, char **argv) {
   return true;
 }
 
-static void print_usage(const char *bad) {
-  if (strcmp(bad, "-e") && strcmp(bad, "-l") && strncmp(bad, "--policy", 8))
+static void print_usage(const command_line *c) {
+  const char *bad = c->argv[c->end];
+  if (c->twice)
+    complain("one --policy wanted; mrt plan compares several");
+  else if (strcmp(bad, "-e") && strcmp(bad, "-l") &&
+           strncmp(bad, "--policy", 8))
     fprintf(stderr, "mrt: unrecognized option '%s'\n", bad);
   else
     fprintf(stderr, "mrt: '%s' needs argument\n", bad);
@@ -235,7 +240,8 @@ static int run_options(lua_State *L, const command_line *c) {
   return LUA_OK;
 }
 
-/* --policy: before the script, which then knows nothing of it. */
+/* --policy: before the script, which then knows nothing of it.  A policy that
+ * will not do comes back as a message. */
 static int apply_policy(lua_State *L, const char *path) {
   if (!path) return LUA_OK;
   lua_getglobal(L, "require");
@@ -244,7 +250,8 @@ static int apply_policy(lua_State *L, const char *path) {
   if (status == LUA_OK) {
     lua_getfield(L, -1, "apply");
     lua_pushstring(L, path);
-    status = mrt_program_call(L, 1, 0);
+    status = mrt_program_call(L, 1, 1);
+    if (status == LUA_OK && lua_isstring(L, -1)) status = LUA_ERRRUN;
   }
   return report(L, status);
 }
@@ -319,7 +326,7 @@ static int start(lua_State *L) {
   command_line c;
   luaL_checkversion(L);
   if (!read_command_line(&c, argc, argv)) {
-    print_usage(argv[c.end]);
+    print_usage(&c);
   } else {
     if (c.version) print_version();
     open_state(L, &c, argc);

@@ -77,6 +77,16 @@ describe("the program", function()
     says("below the working%-set bound, 16,448", "plan --budget 16KiB SCRIPT", planned)
   end)
 
+  it("shows ways into less than the working set: by swapping", function()
+    local status, out = run("plan --budget 256KiB SCRIPT", [[
+      local mrt = require "mrt"
+      local w = {}
+      for i = 1, 8 do w[i] = mrt.parameter(mrt.zeros(128, 128), "w" .. i) end
+      mrt.compile(function() for i = 1, 8 do w[i]:assign(w[i] + 1) end end)()]])
+    assert.equal(0, status)
+    assert.matches("swap weights and optimizer state .- fits", out)
+  end)
+
   it("gives estimates as JSON", function()
     local function json(arguments)
       local status, out, err = run("estimate " .. arguments .. " --json")

@@ -127,8 +127,14 @@ describe("a policy script", function()
       assert.truthy(out:find(bad, 1, true), out)
       assert.is_nil(out:find "hello")
     end
+    local code, out = mrt_with("--policy", write "return { x = 1 }", hello)
+    assert.equal(1, code)
+    assert.matches("^mrt: %S+: no policy 'x', there are [%a, ]+\n?$", out)
+    code, out = mrt_with("--policy", write(sqrt), "--policy", write(sqrt), hello)
+    assert.equal(1, code)
+    assert.matches("one %-%-policy wanted; mrt plan compares several", out)
     for _, words in ipairs { "--policy", "--policy=", "--policies x", "--polic" } do
-      local code, out = mrt_with(words)
+      code, out = mrt_with(words)
       assert.equal(1, code)
       assert.matches("usage: mrt", out)
     end

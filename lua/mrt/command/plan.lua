@@ -114,7 +114,7 @@ local function check_line(plan, options)
   local budget, need = options.budget, plan.working_set
   local line = budget or options.device and plan.device.capacity
   if not line or line == 0 or plan.peak <= line then return 0 end
-  if line >= need and show_ways(plan, options, line) then return 0 end
+  if show_ways(plan, options, line) then return 0 end
   return complain("the step takes %s bytes (%s), %s %s (%s); %s %s (%s)",
     format.count(plan.peak), format.bytes(plan.peak), budget
       and "the budget is" or options.device .. " has", format.count(line),
@@ -169,8 +169,8 @@ local function load_policies(options)
   local script = #options.policies > 0 and require "mrt.policy.script"
   options.loaded = {}
   for i, path in ipairs(options.policies) do
-    local ok, policy, message = pcall(script.load, path)
-    if not ok or not policy then return nil, ok and message or policy end
+    local policy, message = script.try(path)
+    if not policy then return nil, message end
     options.loaded[i] = policy
   end
   if #options.loaded == 1 then compile.override = options.loaded[1] end

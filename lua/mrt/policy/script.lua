@@ -86,12 +86,23 @@ function script.load(path)
   return check(path, chunk())
 end
 
+--- Read a policy script; what is wrong with it comes back as a message.
+---@param path string
+---@return table? options
+---@return string? message  with the path
+function script.try(path)
+  local ok, options, message = pcall(script.load, path)
+  if ok then return options, message end
+  return nil, type(options) == "table" and options.message or tostring(options)
+end
+
 --- Lay a policy script over every mrt.compile from now on: `mrt --policy`.
 ---@param path string
+---@return string? problem
 function script.apply(path)
-  local options, message = script.load(path)
-  if not options then error("--policy: " .. message, 0) end
+  local options, message = script.try(path)
   compile.override = options
+  return message
 end
 
 return script
