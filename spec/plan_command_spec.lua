@@ -78,7 +78,7 @@ describe("the program", function()
   end)
 
   it("shows ways into less than the working set: by swapping", function()
-    local status, out = run("plan --budget 256KiB SCRIPT", [[
+    local status, out = run("plan --budget 400KiB SCRIPT", [[
       local mrt = require "mrt"
       local w = {}
       for i = 1, 8 do w[i] = mrt.parameter(mrt.zeros(128, 128), "w" .. i) end
