@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
 
+#include <string.h>
+
 /* variable(init, name?) */
 static int new_variable(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -132,10 +134,12 @@ static int set_budget(lua_State *L) {
 
 static int set_swap_folder(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
-  if (lua_type(L, 1) != LUA_TSTRING)
+  size_t n = 0;
+  const char *path =
+      lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &n) : NULL;
+  if (n == 0 || strlen(path) != n)
     return mrt_lua_fail(L, m, MRT_EVALUE, "swap_folder",
                         "a path wanted, got %s", mrt_lua_show(L, 1));
-  const char *path = lua_tostring(L, 1);
   MRT_CHECK(L, m, "swap_folder", mrt_set_swap_folder(m->ctx, path));
   return 0;
 }

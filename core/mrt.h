@@ -164,7 +164,8 @@ MRT_API size_t mrt_available(const mrt_context *ctx);
 MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes);
 /* Make the file that values are swapped to in this folder; by default the first
  * step that swaps makes it in $TMPDIR or /tmp.  It has no name and dies with the
- * process.  ESTATE when there is one already, EDEVICE when it cannot be. */
+ * process.  ESTATE when something is swapped already, EDEVICE when it cannot
+ * be: the one before then stays. */
 MRT_API mrt_status mrt_set_swap_folder(mrt_context *ctx, const char *path);
 /* Bytes per second of copies to and from the slow tier. */
 typedef struct mrt_slow_rates {

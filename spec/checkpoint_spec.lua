@@ -563,6 +563,8 @@ describe("a region by hand", function()
     end
     assert.matches("a list of layers wanted",
       failure(mrt.checkpoint_sequential, {}, 1, mrt.zeros(2)))
+    assert.matches("no option 'preserve_rng', it has preserve_rng_state, use_reentrant",
+      failure(mrt.checkpoint_sequential, { id }, 1, mrt.zeros(2), { preserve_rng = false }))
   end)
 end)
 

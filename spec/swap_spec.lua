@@ -271,7 +271,8 @@ describe("swapping", function()
     refused("policy.swap.all makes a policy and must be called", swap.all)
     assert.has_error(function() swap.weights { least = "much" } end)
     assert.has_error(function() swap.weights { most = 1 } end)
-    assert.has_error(function() mrt.swap_folder "/nowhere" end) -- open already
+    assert.has_error(function() mrt.swap_folder "/nowhere" end)
+    assert.has_error(function() mrt.swap_folder "" end)
   end)
 end)
 
@@ -331,11 +332,28 @@ describe("a process that swaps", function()
       print(ok, problem, problem.code, model:parameters()[1]:sum():item())]],
       "ulimit -f 20000;")
     assert.matches("^false", out)
-    assert.matches("swap file: %d+ bytes wanted", out)
+    assert.matches("swap file: %d+ bytes wanted, %d+ more than it has in %S+: "
+      .. "File too large %(ulimit %-f%); another folder would do", out)
     assert.matches("device%s+%-?%d", out)
     out = run("local mrt = require 'mrt' mrt.swap_folder '/nowhere/at/all'" .. big .. [[
       print(pcall(step, x))]])
     assert.matches("no swap file in /nowhere/at/all: No such file", out)
+  end)
+
+  it("may choose its folder until something is swapped", function()
+    local out = run [[
+      local mrt = require "mrt"
+      local w = mrt.parameter(mrt.zeros(128, 128), "w")
+      local step = mrt.compile(function() w:assign(w + 1) end,
+        { swap = mrt.policy.swap.all() })
+      mrt.swap_folder "/tmp"
+      print(pcall(mrt.swap_folder, "/nowhere"))
+      mrt.swap_folder "."
+      step()
+      print(w:sum():item(), pcall(mrt.swap_folder, "/tmp"))]]
+    assert.matches("^false.-no swap file in /nowhere: No such file or directory; "
+      .. "another folder would do", out)
+    assert.matches("\n16384.0%sfalse.-the swap file has 65536 bytes already", out)
   end)
 
   it("leaves no file behind, however it ends", function()

@@ -54,6 +54,7 @@ typedef struct file_tier {
   int file, direct; /* descriptors of one file; direct may be -1 */
   size_t nbytes;
   pid_t process;
+  char folder[512]; /* for messages, perhaps cut off */
 } file_tier;
 
 /* ---- a lane's thread ------------------------------------------------------ */
@@ -142,8 +143,10 @@ static void drain(mrt_tier *tier) {
 static mrt_status full(const file_tier *t, size_t nbytes, int code,
                        mrt_error *e) {
   return mrt_fail(e, MRT_EDEVICE,
-                  "swap file: %zu bytes wanted, %zu more than it has: %s",
-                  nbytes, nbytes - t->nbytes, strerror(code));
+                  "swap file: %zu bytes wanted, %zu more than it has in %s: "
+                  "%s%s; another folder would do (mrt.swap_folder, $TMPDIR)",
+                  nbytes, nbytes - t->nbytes, t->folder, strerror(code),
+                  code == EFBIG ? " (ulimit -f)" : "");
 }
 
 static mrt_status resize(mrt_tier *tier, size_t nbytes, mrt_error *e) {
@@ -234,12 +237,15 @@ mrt_status mrt_file_tier_open(const char *folder, const mrt_allocator *a,
   t->tier = (mrt_tier){ resize, start, wait_for, drain, close_tier };
   t->allocator = a, t->file = t->direct = -1;
   t->process = getpid();
+  snprintf(t->folder, sizeof t->folder, "%s", folder);
   int code = open_files(t, folder);
   if (!code) code = start_threads(t);
   if (code) {
     close_tier(&t->tier);
-    return mrt_fail(e, MRT_EDEVICE, "no swap file in %s: %s", folder,
-                    strerror(code));
+    return mrt_fail(e, MRT_EDEVICE,
+                    "no swap file in %s: %s; another folder would do "
+                    "(mrt.swap_folder, $TMPDIR)",
+                    folder, strerror(code));
   }
   *tier = &t->tier;
   return MRT_OK;

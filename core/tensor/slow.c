@@ -67,11 +67,16 @@ void mrt_slow_close(mrt_context *ctx) {
 }
 
 MRT_API mrt_status mrt_set_swap_folder(mrt_context *ctx, const char *path) {
-  if (ctx->tier)
+  mrt_tier *tier;
+  if (ctx->tier && ctx->slow_bytes)
     return mrt_fail(&ctx->error, MRT_ESTATE,
-                    "the swap file is open already: choose its folder before "
-                    "the first step that swaps");
-  return ctx->device.open_tier(path, ctx->allocator, &ctx->tier, &ctx->error);
+                    "the swap file has %zu bytes already: choose its folder "
+                    "before the first step that swaps",
+                    ctx->slow_bytes);
+  MRT_TRY(ctx->device.open_tier(path, ctx->allocator, &tier, &ctx->error));
+  mrt_slow_close(ctx);
+  ctx->tier = tier;
+  return MRT_OK;
 }
 
 /* ---- storages --------------------------------------------------------------- */

@@ -356,7 +356,7 @@ end
 --- step that swaps makes it in $TMPDIR or /tmp.  It has no name and is gone when
 --- the process ends.
 ---
---- Raises: there is one already; the folder takes no file.
+--- Raises: something is swapped already; the folder takes no file.
 ---@param path string
 function mrt.swap_folder(path) core.swap_folder(path) end
 

@@ -6,6 +6,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local options = require "mrt.options"
 
 local scope = {}
 
@@ -74,9 +75,11 @@ end
 ---@param layers (function|mrt.nn.Module)[]|mrt.nn.Sequential
 ---@param segments integer
 ---@param x mrt.Tensor
+---@param o? {preserve_rng_state: boolean?, use_reentrant: boolean?}  change nothing
 ---@return mrt.Tensor
-function scope.checkpoint_sequential(layers, segments, x)
+function scope.checkpoint_sequential(layers, segments, x, o)
   local who = "checkpoint_sequential"
+  options.read(who, o, { preserve_rng_state = options.none, use_reentrant = options.none })
   if type(layers) == "table" and layers.layers then layers = layers.layers end
   if type(layers) ~= "table" or #layers == 0 then
     core.fail("value", who, "a list of layers wanted")
