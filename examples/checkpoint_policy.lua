@@ -11,19 +11,14 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
 local chart = require "mrt.report.chart"
-local core = require "mrt.core"
 local format = require "mrt.format"
-local nn, optim, checkpoint = mrt.nn, mrt.optim, mrt.policy.checkpoint
+local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
+local checkpoint = mrt.policy.checkpoint
 
-local parser = argparse("mrt examples/checkpoint_policy.lua", "Checkpoint policies compared.")
-for name, default in pairs { layers = 6, dim = 96, heads = 4, context = 64, batch = 16,
-  steps = 7 } do
-  parser:option("--" .. name):default(tostring(default)):convert(math.tointeger)
-end
-parser:option("--out", "a picture, .svg or .html"):argname "FILE"
-local flags = parser:parse(arg)
+local flags = small.parser("checkpoint_policy.lua", "Checkpoint policies compared.",
+  { layers = 6, dim = 96, heads = 4, context = 64, batch = 16, steps = 7 }):parse(arg)
+flags.dropout = 0.1
 
 local WORTH = 2e-10 -- seconds that a byte must save to be kept
 
@@ -45,27 +40,8 @@ local policies = {
 
 -- Train anew under a policy: the plan, the losses' bits, seconds of the fastest step.
 local function train(policy)
-  mrt.seed(1)
-  local model = nn.GPT { vocab = 65, dim = flags.dim, layers = flags.layers,
-    heads = flags.heads, context = flags.context, dropout = 0.1 }
-  local params = model:parameters()
-  local opt = optim.adamw(params, { lr = 1e-3 })
-  local shape = { flags.batch, flags.context }
-  local x, y = mrt.eval(mrt.randint(0, 65, shape), mrt.randint(0, 65, shape))
-  mrt.eval(params)
-  local step = mrt.compile(function(tokens, targets)
-    local loss = nn.cross_entropy(model(tokens), targets)
-    opt:step(mrt.grad(loss, params))
-    return loss
-  end, { checkpoint = policy })
-  local bits, times = {}, {}
-  for i = 1, flags.steps do
-    local began = core.clock()
-    bits[i] = step(x, y):bytes()
-    times[i] = core.clock() - began
-  end
-  table.sort(times)
-  return step:plan(x, y), table.concat(bits), times[1]
+  local step, x, y = small.make(flags, { checkpoint = policy })
+  return step:plan(x, y), small.run(flags.steps, step, x, y)
 end
 
 print(("GPT, %d layers of %d, batch %d x %d, dropout 0.1; times of a step")
@@ -83,7 +59,7 @@ for _, entry in ipairs(policies) do
   print(("%-14s %11s %11s %11.2fx %11.2fx  %s"):format(entry[1], format.bytes(plan.peak),
     format.bytes(plan:kept()), more[1], more[2], bits == base_bits and "same bits" or "OTHER"))
   predicted.points[#predicted.points + 1] = { plan.peak, more[1] }
-  measured.points[#measured.points + 1] = { plan.peak, more[2] }
+  measured.points[#measured.points + 1] = { plan.peak, more[2], entry[1] }
 end
 
 if flags.out then

@@ -9,53 +9,28 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
 local chart = require "mrt.report.chart"
 local core = require "mrt.core"
 local format = require "mrt.format"
-local nn, optim = mrt.nn, mrt.optim
+local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
 
-local parser = argparse("mrt examples/fit.lua", "A GPT within less memory.")
-for name, default in pairs { layers = 6, dim = 96, heads = 4, context = 64, batch = 16,
-  steps = 7 } do
-  parser:option("--" .. name):default(tostring(default)):convert(math.tointeger)
-end
+local parser = small.parser("fit.lua", "A GPT within less memory.",
+  { layers = 6, dim = 96, heads = 4, context = 64, batch = 16, steps = 7 })
 parser:option("--percent", "budgets, of the whole peak"):default "100,80,65,50,40,30,22,15"
-parser:option("--out", "a picture, .svg or .html"):argname "FILE"
 local flags = parser:parse(arg)
+flags.dropout = 0.1
 
 -- A step to train anew, and its plan.
 local function prepare(memory)
-  mrt.seed(1)
-  local model = nn.GPT { vocab = 65, dim = flags.dim, layers = flags.layers,
-    heads = flags.heads, context = flags.context, dropout = 0.1 }
-  local params = model:parameters()
-  local opt = optim.adamw(params, { lr = 1e-3 })
-  local shape = { flags.batch, flags.context }
-  local x, y = mrt.eval(mrt.randint(0, 65, shape), mrt.randint(0, 65, shape))
-  mrt.eval(params)
-  local step = mrt.compile(function(tokens, targets)
-    local loss = nn.cross_entropy(model(tokens), targets)
-    opt:step(mrt.grad(loss, params))
-    return loss
-  end, { memory = memory })
-  return step:plan(x, y), function() return step(x, y) end
+  local step, x, y = small.make(flags, { memory = memory })
+  return step:plan(x, y), step, x, y
 end
 
 -- Bits of the losses, seconds of the fastest step, bytes allocated at most.
-local function measure(run, inputs, before)
-  local bits, times = {}, {}
+local function measure(before, inputs, ...)
   mrt.memory { reset = true }
-  for i = 1, flags.steps do
-    local began = core.clock()
-    local loss = run()
-    bits[i] = loss:bytes()
-    loss:free()
-    times[i] = core.clock() - began
-  end
-  table.sort(times)
-  return table.concat(bits), times[1],
-    mrt.memory().peak - inputs - before
+  local bits, seconds = small.run(flags.steps, ...)
+  return bits, seconds, mrt.memory().peak - inputs - before
 end
 
 local function now()
@@ -76,7 +51,7 @@ for percent in flags.percent:gmatch "%d+" do
   local before = now()
   local budget = base and base.peak * tonumber(percent) // 100
   local began = core.clock()
-  local ok, plan, run = pcall(prepare, budget)
+  local ok, plan, step, x, y = pcall(prepare, budget)
   local planning = core.clock() - began
   if not ok then
     if plan.code ~= "budget" then error(plan, 0) end
@@ -84,7 +59,7 @@ for percent in flags.percent:gmatch "%d+" do
       plan.message:match "^[^\n]*"))
     break
   end
-  local bits, time, allocated = measure(run, plan.inputs, before)
+  local bits, time, allocated = measure(before, plan.inputs, step, x, y)
   base = base or { peak = plan.peak, bits = bits, seconds = plan.seconds, time = time }
   local more = { plan.seconds / base.seconds, time / base.time }
   print(("%6s%% %11s %11s %11s %9.2fx %9.2fx %7.0f ms  %s"):format(percent,

@@ -10,31 +10,15 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local mrt = require "mrt"
-local argparse = require "argparse"
 local chart = require "mrt.report.chart"
 local core = require "mrt.core"
 local format = require "mrt.format"
-local nn, optim = mrt.nn, mrt.optim
+local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
 
-local parser = argparse("mrt examples/microbatch.lua", "Throughput against micro-batch.")
-for name, default in pairs { layers = 3, dim = 256, heads = 4, context = 32, batch = 32 } do
-  parser:option("--" .. name):default(tostring(default)):convert(math.tointeger)
-end
+local parser = small.parser("microbatch.lua", "Throughput against micro-batch.",
+  { layers = 3, dim = 256, heads = 4, context = 32, batch = 32 })
 parser:option("--seconds", "to measure each size"):default "1.5":convert(tonumber)
-parser:option("--out", "a picture, .svg or .html"):argname "FILE"
 local flags = parser:parse(arg)
-
-mrt.seed(1)
-local model = nn.GPT { vocab = 65, dim = flags.dim, layers = flags.layers,
-  heads = flags.heads, context = flags.context }
-local params = model:parameters()
-local opt = optim.adamw(params, { lr = 1e-3 })
-local function forward_backward_update(tokens, targets)
-  local loss = nn.cross_entropy(model(tokens), targets)
-  opt:step(mrt.grad(loss, params))
-  return loss
-end
 
 local function flop_per_byte(plan)
   local flops, bytes = 0, 0
@@ -62,11 +46,9 @@ print(("%6s %11s %14s %14s %14s"):format("rows", "peak", "flop per byte", "predi
 local predicted = { name = "predicted", dashed = true, points = {} }
 local measured = { name = "measured", points = {} }
 local work = { name = "flop per byte", points = {} }
-local shape = { flags.batch, flags.context }
-local x, y = mrt.eval(mrt.randint(0, 65, shape), mrt.randint(0, 65, shape))
 local tokens, rows = flags.batch * flags.context, flags.batch
 while rows >= 1 do
-  local step = mrt.compile(forward_backward_update,
+  local step, x, y = small.make(flags,
     { accumulate = (flags.batch + rows - 1) // rows })
   local plan, n = step:plan(x, y), #work.points + 1
   work.points[n] = { rows, flop_per_byte(plan) }

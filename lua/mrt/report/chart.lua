@@ -27,7 +27,7 @@ local box = { x = 92, y = 66, width = 632, height = 270 }
 
 ---@class mrt.Series
 ---@field name string
----@field points number[][]  {x, y}, in order
+---@field points any[][]     {x, y, words beside it?}, in order
 ---@field dashed? boolean    a bound, a prediction
 ---@field bare? boolean      points only
 
@@ -148,15 +148,19 @@ end
 
 -- ---- lines ---------------------------------------------------------------------
 
-local function draw_series(out, s, colour, x, y)
+local function draw_series(out, options, s, colour, x, y)
   local points, dots, n = {}, {}, markup.number
   for i, p in ipairs(s.points) do
     local left = n(box.x + box.width * x.at(p[1]))
     local top = n(box.y + box.height * (1 - y.at(p[2])))
     points[i] = left .. "," .. top
-    dots[i] = ('<circle cx="%s" cy="%s" r="3.5" fill="%s"><title>%s: %.6g, %.6g'
-      .. '</title></circle>'):format(left, top, colour, markup.escape(s.name),
-        p[1], p[2])
+    dots[i] = ('<circle cx="%s" cy="%s" r="3.5" fill="%s"><title>%s: %s, %s'
+      .. '</title></circle>'):format(left, top, colour, markup.escape(p[3] or s.name),
+        word(options.x, p[1]), word(options.y, p[2]))
+    if p[3] then
+      text(out, left + 12, top + 4, "start", p[3],
+        (' transform="rotate(-60 %s %s)"'):format(left, top))
+    end
   end
   if not s.bare then
     out[#out + 1] = ('<polyline fill="none" stroke="%s" stroke-width="%s"%s '
@@ -177,7 +181,7 @@ local function draw(options)
   for i, s in ipairs(options.series) do
     local colour = markup.lines[(i - 1) % #markup.lines + 1]
     entries[i] = { colour, s.name }
-    draw_series(out, s, colour, x, y)
+    draw_series(out, options, s, colour, x, y)
   end
   markup.legend(out, box.x, 38, entries, WIDTH - 8)
   return table.concat(out, "\n")
