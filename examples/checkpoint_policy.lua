@@ -20,7 +20,7 @@ local flags = small.parser("checkpoint_policy.lua", "Checkpoint policies compare
   { layers = 6, dim = 96, heads = 4, context = 64, batch = 16, steps = 7 }):parse(arg)
 flags.dropout = 0.1
 
-local WORTH = 2e-10 -- seconds that a byte must save to be kept
+local WORTH = 1e-10 -- seconds that a byte must save to be kept
 
 local function mine(value)
   if value.boundary or value.time / value.bytes > WORTH then return "keep" end
