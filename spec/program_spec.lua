@@ -147,6 +147,23 @@ describe("the program", function()
     assert.matches("mrt info", output)
   end)
 
+  it("measures the machine, keeps that and plans with it", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    local place = "export XDG_CACHE_HOME=" .. folder .. "; " .. program
+    local code, output, errors = shell(place .. " info --measure")
+    assert.equal(0, code, errors)
+    assert.matches("\n%-%- kept in " .. folder, output)
+    assert.matches("plans are for +%S+%-measured\n", select(2, shell(place .. " info")))
+    os.execute("rm -r " .. folder)
+    output = select(2, mrt "info --devices")
+    assert.matches("\na100%-40 +40.0 GiB +1.55T +19.50T +312.00T +25.00G", output)
+    code, output, errors = mrt "info --device"
+    assert.equal(1, code)
+    assert.matches("no option '%-%-device', it has %-%-devices, %-%-measure", errors)
+    assert.equal("", output)
+  end)
+
   it("tells what it and the machine have", function()
     local code, output = mrt "info"
     assert.equal(0, code)

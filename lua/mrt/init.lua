@@ -233,7 +233,8 @@ end
 ---@field allow_unused? boolean
 ---@field grad_outputs? mrt.Tensor|mrt.Tensor[]
 ---@field denominator? mrt.Tensor  with micro-batches (see mrt.compile), a scalar
----  t: the gradient is sum t g / sum t over them, where the loss does not tell
+---  t: the gradient is sum t g / sum t over them, where the loss does not tell; the
+---  loss is a mean over what t counts
 
 local function as_list(value) return core.is_tensor(value) and { value } or value end
 

@@ -14,14 +14,16 @@ local function line(name, text) print(string.format("%-16s %s", name, text)) end
 local function rate(x) return x and format.rate(x) or "-" end
 
 local function devices()
-  print(("%-12s %10s %8s %8s %8s  %s"):format("device", "memory", "bytes/s",
-    "f32", "bf16", "what"))
+  print(("%-12s %10s %8s %8s %8s %8s  %s"):format("device", "memory", "bytes/s",
+    "f32", "bf16", "slow/s", "what"))
   for _, p in ipairs(device.list()) do
-    print(("%-12s %10s %8s %8s %8s  %s"):format(p.name,
-      format.bytes(p.memory.capacity), rate(p.memory.bandwidth),
-      rate(p.flops.f32), rate(p.flops.bf16), p.about))
-    print((" "):rep(53) .. p.source)
+    local slow = p.slow or {}
+    print(("%-12s %10s %8s %8s %8s %8s  %s"):format(p.name,
+      format.bytes(p.memory.capacity), rate(p.memory.bandwidth), rate(p.flops.f32),
+      rate(p.flops.bf16), rate(slow.read or slow.bandwidth), p.about))
+    print((" "):rep(62) .. p.source)
   end
+  print "bytes/s of the memory, flop/s of large products, bytes/s from the slow tier"
 end
 
 local function measure()
@@ -33,6 +35,11 @@ end
 return function(option)
   if option == "--devices" then return devices() end
   if option == "--measure" then return measure() end
+  if option then
+    io.stderr:write(("mrt info: no option '%s', it has --devices, --measure\n")
+      :format(option))
+    return 1
+  end
   local info = core.info()
   line("mrt", info.version)
   line("Lua", _VERSION)

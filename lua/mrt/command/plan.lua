@@ -202,7 +202,9 @@ end
 local function use_device(name)
   if not name then return nil end
   local ok, profile, problem = pcall(device.use, name)
-  return not (ok and profile) and tostring(problem or profile) or nil
+  if ok and profile then return nil end
+  local text = problem or profile
+  return type(text) == "table" and ("%s: %s"):format(name, text.message) or text
 end
 
 -- What the options change before the script runs; nil and what is wrong.

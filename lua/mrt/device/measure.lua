@@ -1,12 +1,13 @@
 --- measure.lua -- how fast is this machine?
 ---
---- Short programs of ordinary operators run with a clock at every node, about a
---- second in all.  A kind of work goes at the flop/s of its nodes; products have
+--- Short programs of ordinary operators run with a clock at every node, and a few
+--- megabytes are written and read, about a second in all.  A kind of work goes at the flop/s of its nodes; products have
 --- edges as well, found from thin ones.  Everything is a median, so that what
 --- else the machine does matters little.
 ---
 --- SPDX-License-Identifier: MIT
 
+require "mrt" -- the programs below use methods of tensors
 local core = require "mrt.core"
 local compile = require "mrt.compile"
 local op = core.op
@@ -206,6 +207,16 @@ local function cache_bytes()
   return most
 end
 
+-- The file of swapped values, where it would be made; declared figures where there
+-- is no room for it.
+local function slow_tier(declared)
+  local ok, rates = pcall(core.measure_slow, 64 << 20)
+  return { capacity = declared.slow_capacity,
+    read = ok and rates["in"] or declared.slow_read,
+    write = ok and rates.out or declared.slow_write,
+    latency = ok and rates.latency or declared.slow_latency }
+end
+
 --- Measure; the result is a profile (lua/mrt/device/read.lua).
 ---@param o? {cpu: boolean?}  processor time instead of real time: for one
 ---  thread on a machine with much else to do
@@ -233,8 +244,7 @@ function measure.run(o)
       bandwidth = bandwidth(ELEMENTS, o) },
     memory = { capacity = math.max(core.available(), 1),
       bandwidth = bandwidth(1 << 22, o) },
-    slow = { capacity = declared.slow_capacity, read = declared.slow_read,
-      write = declared.slow_write, latency = declared.slow_latency },
+    slow = slow_tier(declared),
   }
 end
 

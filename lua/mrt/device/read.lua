@@ -220,7 +220,8 @@ function read.file(path)
   if not file then return nil, message end
   local text = file:read "a"
   file:close()
-  local chunk, problem = load(text or "", "@" .. path, "t", {})
+  if not text then return nil, path .. ": cannot be read" end
+  local chunk, problem = load(text, "@" .. path, "t", {})
   if not chunk then return nil, problem end
   local ok, profile = pcall(chunk)
   if not ok then return nil, tostring(profile) end
