@@ -1,9 +1,9 @@
 --- measure.lua -- how fast is this machine?
 ---
 --- Short programs of ordinary operators run with a clock at every node, and a few
---- megabytes are written and read, about a second in all.  A kind of work goes at the flop/s of its nodes; products have
---- edges as well, found from thin ones.  Everything is a median, so that what
---- else the machine does matters little.
+--- megabytes are written and read, about a second in all.  A kind of work goes at
+--- the flop/s of its nodes; products have edges as well, found from thin ones.
+--- Everything is a median, so that what else the machine does matters little.
 ---
 --- SPDX-License-Identifier: MIT
 
