@@ -101,6 +101,11 @@ local function append(list, more)
   return table.move(more, 1, #more, #list + 1, list)
 end
 
+-- What both plans may have: a variable, a constant, a home in the slow tier.
+local function is_shared(v)
+  return persistent[v.kind] or v.kind == "swapped" and v.id ~= nil
+end
+
 -- Both plans' values, those that persist once; `number[p][i]` is value i of plan
 -- p among them.
 local function merge_values(entry, micro, final)
@@ -108,13 +113,13 @@ local function merge_values(entry, micro, final)
   local shift, last = #micro:steps(), #micro:steps() + #final:steps()
   for p, plan in ipairs { micro, final } do
     for i, v in ipairs(plan:values()) do
-      local known = persistent[v.kind] and by_id[v.id]
+      local known = is_shared(v) and by_id[v.kind .. v.id]
       if not known then
         values[#values + 1] = v
         known = #values
         if p == 2 then v.first, v.last = v.first + shift, v.last + shift end
-        if persistent[v.kind] then
-          by_id[v.id], v.first, v.last = known, 1, last
+        if is_shared(v) then
+          by_id[v.kind .. v.id], v.first, v.last = known, 1, last
           v.accumulator = entry.accumulators[v.id]
         end
       end

@@ -30,32 +30,51 @@ end
 local function about_swapping(plan)
   local d = plan.device
   local read, write = d.slow_read or 0, d.slow_write or 0
-  if read <= 0 or write <= 0 or plan.persistent == 0 then
+  if plan.slow > 0 then
+    return ("Swapping keeps %s out of memory; of a step of %s it waits %s (%s) for "
+      .. "copies."):format(format.bytes(plan.slow), format.time(plan.seconds),
+        format.time(plan.stall), share(plan.stall, plan.seconds))
+  elseif read <= 0 or write <= 0 then
     return "Swapping: this device has no slow tier."
+  elseif plan.persistent == 0 then
+    return "Swapping gains nothing: there are no weights and no optimizer state."
   end
   local move = plan.persistent / read + plan.persistent / write
-  local text = ("Swapping weights and optimizer state moves %s out and in, %.1f ms, "
-    .. "beside a step of %.1f ms"):format(format.bytes(plan.persistent), move * 1e3,
-      plan.seconds * 1e3)
+  local text = ("Swapping weights and optimizer state moves %s out and in, %s, "
+    .. "beside a step of %s"):format(format.bytes(plan.persistent),
+      format.time(move), format.time(plan.seconds))
   return move > plan.seconds and text .. ": it is not worth it while all fits."
     or text .. ": it could be hidden."
+end
+
+-- What a plan with this option would be, or why there is none.
+local function instead(plan, accumulate)
+  local ok, other = pcall(plan.replan, { accumulate = accumulate, memory = false })
+  if ok then return other end
+  return nil, (type(other) == "table" and other.message or tostring(other))
+    :match "^[^\n]*"
+end
+
+local function compare(whole, split)
+  return format.bytes(whole.peak - split.peak),
+    share(whole.peak - split.peak, whole.peak), split.seconds / whole.seconds
 end
 
 local function about_batches(plan)
   if plan.rows < 2 then
     return "Micro-batches: the batch has one row, there is nothing to split."
   end
-  local ok, half = pcall(plan.replan, { accumulate = 2, memory = false })
-  if not ok then
-    return "Micro-batches: this step cannot be split (" .. (half.message
-      or tostring(half)):match "^[^\n]*" .. ")."
+  local other, why = instead(plan, not plan.micro_batches and 2)
+  if not other then
+    return "Micro-batches: this step cannot be split (" .. why .. ")."
   end
-  local gain, slower = plan.peak - half.peak, half.seconds / plan.seconds
-  if gain <= 0 then
-    return ("Micro-batches are not worth it: accumulators take as much as they save.")
+  local whole, split = plan, other
+  if plan.micro_batches then whole, split = other, plan end
+  if split.peak >= whole.peak then
+    return "Micro-batches are not worth it: accumulators take as much as they save."
   end
-  return ("Two micro-batches save %s (%s) for %.2f times the time; sums come in "
-    .. "another order."):format(format.bytes(gain), share(gain, plan.peak), slower)
+  return ("%s micro-batches save %s (%s) for %.2f times the time; sums come in "
+    .. "another order."):format(plan.micro_batches or "Two", compare(whole, split))
 end
 
 --- Say in a few sentences which techniques are worth it for this plan.

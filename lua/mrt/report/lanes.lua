@@ -66,6 +66,13 @@ function lanes.sums(list)
   return bytes, hidden
 end
 
+--- What the copies listed are of.
+---@param plan mrt.Plan
+---@return string
+function lanes.scope(plan)
+  return plan.micro_batches and "a micro-batch and the final steps" or "a run"
+end
+
 --- "T_swap 0.36 ms <= T_compute 1.35 ms", or ">".
 ---@param t table
 ---@return string
@@ -130,8 +137,8 @@ function lanes.draw(out, plan, values, box)
   local list, y = lanes.list(plan, values), box.y + HEAD
   if #list == 0 then return 0 end
   out[#out + 1] = markup.title(16, box.y + 16, ("Copies to and from the slow "
-    .. "tier: %s a run, predicted stall %s"):format(
-      format.bytes((lanes.sums(list))), format.time(plan.stall)))
+    .. "tier: %s %s, predicted stall of a run %s"):format(
+      format.bytes((lanes.sums(list))), lanes.scope(plan), format.time(plan.stall)))
   markup.legend(out, box.x, box.y + 30, {
     { colours.hidden, "T_swap <= T_compute of the steps beside it" },
     { colours.long, "T_swap > T_compute" }, { colours.stall, "the run waits here" } })

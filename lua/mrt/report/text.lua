@@ -28,7 +28,7 @@ local function totals(plan, lines)
   local ratio = plan.lower_bound > 0 and plan.peak / plan.lower_bound or 1
   add(lines, "peak        %s bytes", bytes(plan.peak))
   add(lines, "  persistent%s  variables and constants", bytes(plan.persistent))
-  if plan.accumulators then
+  if (plan.accumulators or 0) > 0 then
     add(lines, "    of them %s  accumulators", bytes(plan.accumulators))
   end
   add(lines, "  transient %s  the arena", bytes(plan.transient))
@@ -50,10 +50,10 @@ local function copies(plan, lines, values)
   if #list == 0 then return end
   local moved, hidden = lanes.sums(list)
   local waiting = lanes.stalls(list)
-  add(lines, "copies      %s  %d a run, to and from it; T_swap <= T_compute holds "
-    .. "for %d", bytes(moved), #list, hidden)
-  add(lines, "stall       %s predicted, in %d copies", format.time(plan.stall),
-    #waiting)
+  add(lines, "copies      %s  %d %s; T_swap <= T_compute holds for %d", bytes(moved),
+    #list, lanes.scope(plan), hidden)
+  add(lines, "stall       %s of a run, predicted; %d copies are waited for",
+    format.time(plan.stall), #waiting)
   for i = 1, math.min(WAITING, #waiting) do
     local t = waiting[i]
     add(lines, "  %9s  %-3s %s of %s: %s", format.time(t.stall), t.lane,
