@@ -519,9 +519,18 @@ typedef struct mrt_checkpoint {
   size_t kept;  /* to answer; SIZE_MAX: no such budget */
 } mrt_checkpoint;
 typedef mrt_status (*mrt_checkpoint_policy)(void *user, mrt_checkpoint *c);
-/* Seconds that nodes of this key took (mrt_plan_step_key). */
+/* Seconds that nodes of this key took (mrt_plan_step_key), or the seconds of
+ * what is no node. */
+enum {
+  MRT_MEASURED_CALL,    /* a run beside its nodes */
+  MRT_MEASURED_LATENCY, /* a copy to or from the slow tier beside its bytes */
+  MRT_MEASURED_OUT,     /* a byte out; with both lanes busy */
+  MRT_MEASURED_OUT_SHARED,
+  MRT_MEASURED_IN, /* a byte in */
+  MRT_MEASURED_IN_SHARED
+};
 typedef struct mrt_measured {
-  uint64_t key; /* 0: what a run takes beside its nodes */
+  uint64_t key;
   double seconds;
 } mrt_measured;
 

@@ -334,6 +334,15 @@ describe("a profiled step", function()
     assert.equal(before.peak, after.peak)
   end)
 
+  it("that swaps is planned again with the rates of the file", function()
+    local step, x, y = training_step { swap = mrt.policy.swap.all { least = 1 } }
+    step(x, y)
+    local rates = step:profile(x, y).rates
+    for _, t in ipairs(step:plan(x, y):transfers()) do
+      assert.near(rates.latency + t.bytes / rates[t.lane], t.time, 1e-9)
+    end
+  end)
+
   it("may have micro-batches, as many as the step asks for", function()
     local counts = { 1, 3, 1, 4, 3 }
     local function losses(profiled)

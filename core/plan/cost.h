@@ -15,7 +15,8 @@ double mrt_measured_find(const mrt_plan_options *options, uint64_t key);
 double mrt_device_seconds(const mrt_device_profile *d, const mrt_node *n);
 /* What it does, as a number: operator, types, options. */
 uint64_t mrt_node_key(const mrt_node *n);
-/* Rates of copies as the plan's device declares them. */
+/* Rates of copies: measured ones among the plan's options, or as its device
+ * declares them. */
 mrt_slow_rates mrt_declared_rates(const mrt_plan *plan);
 /* Seconds of a copy alone. */
 double mrt_copy_seconds(const mrt_slow_rates *r, bool out, size_t bytes);

@@ -109,7 +109,7 @@ static void add_up(mrt_plan *plan) {
   info->order_free_bound += info->persistent + info->outputs;
   info->nodes = plan->graph.node_count;
   info->outputs_count = plan->graph.output_count;
-  double beside = mrt_measured_find(&plan->options, 0);
+  double beside = mrt_measured_find(&plan->options, MRT_MEASURED_CALL);
   info->seconds = beside >= 0 ? beside : plan->device.call;
   plan->first_update = plan->step_count;
   for (int i = plan->step_count; i-- > 0;) {

@@ -54,13 +54,22 @@ double mrt_copy_seconds(const mrt_slow_rates *r, bool out, size_t bytes) {
   return r->latency + (double)bytes / (out ? r->out : r->in);
 }
 
+/* What was measured instead of the figure `otherwise`. */
+static double rate(const mrt_plan *plan, uint64_t key, double otherwise) {
+  double seconds = mrt_measured_find(&plan->options, key);
+  return seconds > 0 ? 1 / seconds : otherwise;
+}
+
 mrt_slow_rates mrt_declared_rates(const mrt_plan *plan) {
   const mrt_device_profile *d = &plan->device;
-  return (mrt_slow_rates){ .latency = d->slow_latency,
-                           .out = d->slow_write,
-                           .in = d->slow_read,
-                           .out_shared = d->slow_write,
-                           .in_shared = d->slow_read };
+  double latency = mrt_measured_find(&plan->options, MRT_MEASURED_LATENCY);
+  return (mrt_slow_rates){
+    .latency = latency >= 0 ? latency : d->slow_latency,
+    .out = rate(plan, MRT_MEASURED_OUT, d->slow_write),
+    .in = rate(plan, MRT_MEASURED_IN, d->slow_read),
+    .out_shared = rate(plan, MRT_MEASURED_OUT_SHARED, d->slow_write),
+    .in_shared = rate(plan, MRT_MEASURED_IN_SHARED, d->slow_read),
+  };
 }
 
 static double simulate(const mrt_plan *plan, const double *seconds,

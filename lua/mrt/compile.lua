@@ -22,6 +22,7 @@ local compile = {}
 
 local MOST_PLANS = 16 -- then the oldest is forgotten
 local MOST_EFFORT = 1000
+local SLOW_BYTES = 128 << 20 -- to measure copies with
 
 ---@class mrt.CompileOptions
 ---@field name? string        for reports and errors
@@ -330,6 +331,7 @@ function Compiled:measure(o, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   local out = require "mrt.accumulate.measure" (entry, inputs, o)
   out.predicted = plan.seconds
+  if plan.slow > 0 then out.rates = core.measure_slow(SLOW_BYTES) end
   return out
 end
 

@@ -13,6 +13,7 @@ local SHOWN = 15 -- operators at their lines
 ---@field total number      of a whole run
 ---@field call number       of that, beside the nodes
 ---@field runs integer      of plans: one, or one a micro-batch and a final one
+---@field rates table?     of the slow tier, where the step copies
 ---@field predicted number  of a whole run, by the plan that was measured
 ---@field steps table[]
 local Profile = {}
@@ -75,6 +76,11 @@ function Profile:costs(before)
   end
   for key, seconds in pairs(sum) do costs[key] = seconds / count[key] end
   costs[0] = self.call / self.runs
+  local r = self.rates
+  if r then -- core/mrt.h, MRT_MEASURED_LATENCY and the next
+    costs[1], costs[2], costs[3] = r.latency, 1 / r.out, 1 / r.out_shared
+    costs[4], costs[5] = 1 / r["in"], 1 / r.in_shared
+  end
   return costs
 end
 
