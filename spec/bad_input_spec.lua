@@ -250,3 +250,43 @@ describe("any function", function()
     assert.equal(before, mrt.memory().now)
   end)
 end)
+
+describe("bad input of plans and devices", function()
+  local w = mrt.parameter(mrt.ones(8, 4), "w")
+  local x = mrt.ones(6, 8)
+  local step = mrt.compile(function(a)
+    local loss = (a:matmul(w) ^ 2):mean()
+    w:assign(w - mrt.grad(loss, w))
+    return loss
+  end)
+
+  local function says(text, f, ...)
+    local ok, err = pcall(f, ...)
+    assert.is_false(ok)
+    assert.matches(text, tostring(err))
+    assert.matches("^spec/bad_input_spec.lua:%d+: ", tostring(err))
+  end
+
+  it("is told at its line, with what would do", function()
+    for _, k in ipairs { 0, -1, 1.5, "2", true } do
+      says("a positive integer, a function of the step", function() step:plan_in(k, x) end)
+    end
+    says("7 micro%-batches of a batch of 6 rows, 1 to 6 wanted",
+      function() step:plan_in(7, x) end)
+    says("with: a table of options wanted, got nil", function() step:with() end)
+    local plan = step:plan(x)
+    says("no option 'bugdet', it has budget, job", function() plan:options { bugdet = 1 } end)
+    says("a table of options wanted, got number", function() plan:options(3) end)
+    for _, job in ipairs { {}, { steps = 0, limit = "6h" }, { steps = 3, limit = "6 parsecs" },
+      { steps = 3, limit = -1 } } do
+      says('job: {steps = 20000, limit = "6h"} wanted',
+        function() mrt.compile(function() end, { job = job }) end)
+    end
+    for _, bytes in ipairs { -1, 0, "x", 1e30, 0 / 0, {} } do
+      says("device.available: '.-' is not a number of bytes; 6GiB",
+        function() mrt.device.available(bytes) end)
+    end
+    says("device.use: a table wanted, got nil", function() mrt.device.use() end)
+    says("device.find: a name or a path wanted, got nil", function() mrt.device.find() end)
+  end)
+end)

@@ -101,7 +101,8 @@ static mrt_status check_available(mrt_plan *plan) {
   if (!available || bytes <= available) return MRT_OK;
   return mrt_fail(&plan->ctx->error, MRT_ENOMEM,
                   "plan.peak is %zu bytes and %zu of them are still to be had, "
-                  "%zu are available (mrt.device.available(false) tries it)",
+                  "%zu are available (the option memory plans for less; "
+                  "mrt.device.available(false) tries it)",
                   plan->info.peak, bytes, available);
 }
 

@@ -58,6 +58,11 @@ local function check_callable(who, fn)
   end
 end
 
+local function check_table(who, options)
+  if type(options) == "table" then return end
+  core.fail("value", who, "a table of options wanted, got " .. type(options))
+end
+
 local function refuse(who, name, wanted, value)
   core.fail("value", who, ("option '%s': %s wanted, got %s"):format(name,
     wanted, tostring(value)))
@@ -210,7 +215,8 @@ local function find(self, k, ...)
   local n = select("#", ...)
   local key, tensors = signature.of(n, ...)
   local option = self.options.accumulate
-  k = k or option and self:count(option, key, tensors, ...) or 1
+  k = k and accumulate.count(k, self.steps + 1, tensors)
+    or option and self:count(option, key, tensors, ...) or 1
   local group = runs.group(self.groups, key)
   if k > 1 then key = ("%s in %d"):format(key, k) end
   local entry = self.entries[key]
@@ -305,6 +311,7 @@ function Compiled:plan(...) return self:plan_in(nil, ...) end
 ---@param ... any     as for the call
 ---@return mrt.Plan
 function Compiled:plan_in(k, ...)
+  accumulate.check(k)
   local entry, tensors = find(self, k, ...)
   local first = tensors[1]
   entry.plan = entry.plan or Plan.new(entry.parts and combine(entry) or entry.core,
@@ -394,6 +401,7 @@ function compile.check(options, who)
   check_options(options, who)
   local own = merge(options, {})
   accumulate.check(own.accumulate)
+  if own.job then require "mrt.ladder".read_job(own.job) end
   own.checkpoint = checkpoint.decider(own.checkpoint, who)
   own.swap = swap.decider(own.swap)
   if own.memory then own.memory = read_memory(own.memory, who) end
@@ -416,6 +424,7 @@ end
 ---@param changes mrt.CompileOptions
 ---@return mrt.Compiled
 function Compiled:with(changes)
+  check_table("with", changes)
   local options = merge(self.given, changes)
   for name, value in pairs(changes) do
     if value == false and kinds[name] == "any" then options[name] = nil end
@@ -441,10 +450,7 @@ end
 ---@return mrt.Compiled
 function compile.compile(fn, options)
   check_callable("compile", fn)
-  if options ~= nil and type(options) ~= "table" then
-    core.fail("value", "compile", ("a table of options wanted, got %s")
-      :format(type(options)))
-  end
+  if options ~= nil then check_table("compile", options) end
   return new(fn, merge(options or {}, compile.override or {}))
 end
 

@@ -97,7 +97,10 @@ end
 
 local seconds_in = { s = 1, m = 60, h = 3600, d = 86400 }
 
-local function read_job(job)
+--- Check a job and return its limit in seconds.
+---@param job mrt.Job?
+---@return {steps: integer, limit: number}?
+function Ladder.read_job(job)
   if job == nil then return nil end
   local steps = type(job) == "table" and math.tointeger(job.steps)
   local number, unit
@@ -105,7 +108,7 @@ local function read_job(job)
     number, unit = tostring(job.limit):match "^%s*([%d.]+)%s*([smhd]?)%s*$"
   end
   if not steps or steps < 1 or not tonumber(number) then
-    core.fail("value", "options", 'job: {steps = 20000, limit = "6h"} wanted')
+    core.fail("value", "job", '{steps = 20000, limit = "6h"} wanted (90m, seconds)')
   end
   return { steps = steps, limit = tonumber(number) * (seconds_in[unit] or 1) }
 end
@@ -134,7 +137,7 @@ end
 local function climb(given)
   local self = setmetatable({ budget = given.budget, replan = given.plan.replan },
     Ladder)
-  local job = read_job(given.job)
+  local job = Ladder.read_job(given.job)
   local first = try(self, "as it is", { memory = false, accumulate = false })
   local parts = halve(self, given.rows)
   recompute(self, given.rows, parts)

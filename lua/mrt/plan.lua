@@ -139,7 +139,8 @@ end
 ---@param o? {budget: integer|string|nil, job: mrt.Job?}
 ---@return mrt.Ladder
 function Plan:options(o)
-  return require "mrt.ladder".of(self, o or {})
+  return require "mrt.ladder".of(self, options.read("options", o,
+    { budget = options.none, job = options.none }))
 end
 
 --- Say in a few sentences what recomputing, swapping and micro-batches would gain

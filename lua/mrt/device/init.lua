@@ -8,6 +8,7 @@
 
 local core = require "mrt.core"
 local cache = require "mrt.device.cache"
+local format = require "mrt.format"
 local read = require "mrt.device.read"
 
 local device = {}
@@ -23,16 +24,19 @@ function device.list() return require "mrt.device.profiles" end
 ---@return mrt.Device? profile
 ---@return string? message
 function device.find(name)
-  local wanted = tostring(name):lower():gsub("_", "-")
+  if type(name) ~= "string" then
+    core.fail("value", "device.find", "a name or a path wanted, got " .. type(name))
+  end
+  local wanted = name:lower():gsub("_", "-")
   local names = {}
   for i, profile in ipairs(device.list()) do
     if profile.name == wanted then return profile end
     names[i] = profile.name
   end
   local file = io.open(name, "rb")
-  if not file and not tostring(name):find "[./]" then
+  if not file and not name:find "[./]" then
     return nil, ("no device '%s' (devices: %s, or a file that returns one)")
-      :format(tostring(name), table.concat(names, ", "))
+      :format(name, table.concat(names, ", "))
   end
   if file then file:close() end
   return read.file(name)
@@ -48,9 +52,12 @@ end
 function device.use(given)
   chosen = true
   if given == "declared" then return core.set_device() or true end
-  local profile, message = given, nil
-  if type(given) == "string" then profile, message = device.find(given) end
-  if not profile then return nil, message end
+  local profile = given
+  if type(given) == "string" then
+    local message
+    profile, message = device.find(given)
+    if not profile then return nil, message end
+  end
   local flat, problem = read.table(profile)
   if not flat then core.fail("value", "device.use", problem) end
   core.set_device(flat)
@@ -97,9 +104,14 @@ end
 
 --- Return the bytes that this process can still get, 0 where nobody knows.  A
 --- run that must get more is refused before it begins.
----@param bytes? integer|boolean  so many, instead of asking the system; false:
----  refuse nothing; true: ask again
+---@param bytes? integer|string|boolean  so many ("2GiB"), instead of asking the
+---  system; false: refuse nothing; true: ask again
 ---@return integer
-function device.available(bytes) return core.available(bytes) end
+function device.available(bytes)
+  if bytes == nil or type(bytes) == "boolean" then return core.available(bytes) end
+  local size, message = format.read_bytes(bytes)
+  if not size then core.fail("value", "device.available", message) end
+  return core.available(size)
+end
 
 return device
