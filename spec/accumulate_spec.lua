@@ -215,6 +215,11 @@ describe("micro-batches", function()
     local own = two_steps(f, 3, 12, { allow_batch_statistics = true })
     assert.equal("f32[6,4]", own[2]:type())
     close(two_steps(f, 1, 12)[2], own[2], 0.2, "roughly the same")
+    local w = mrt.parameter(mrt.zeros(6, 4), "w")
+    local step = mrt.compile(function(x) return f(x, nil, w) end,
+      { accumulate = 3, allow_batch_statistics = true })
+    assert.matches("statistics of the batch .- change results",
+      step:plan(mrt.zeros(12, 6)):text())
   end)
 
   it("are what the option says", function()

@@ -222,31 +222,35 @@ end
 local schema = { schema = text, name = text, peak = int, persistent = int,
   transient = int, outputs = int, inputs = int, lower_bound = int,
   order_free_bound = int, working_set = int, flops = "number",
-  seconds = "number", nodes = int,
+  seconds = "number", stall = "number", slow = int, nodes = int,
   nodes_traced = int, passes = { { name = text, nodes = int } }, peak_step = int,
   ["next_peak?"] = int, device = device, ["micro_batches?"] = int,
   ["micro_batch?"] = int, ["batch?"] = int, ["accumulators?"] = int,
   at_peak = { ["weight?"] = int, ["optimizer?"] = int, ["buffer?"] = int,
     ["accumulator?"] = int, ["constant?"] = int, ["output?"] = int, ["input?"] = int,
-    ["activation?"] = int,
-    ["gradient?"] = int, ["workspace?"] = int },
+    ["activation?"] = int, ["gradient?"] = int, ["workspace?"] = int,
+    ["fetched?"] = int, ["swapped?"] = int },
   steps = { { op = text, file = text, line = int, backward = "boolean",
     recomputed = "boolean", class = text, time = "number",
     flops = "number", bytes = "number", live = int, reads = { int }, writes = { int } } },
   values = { { role = text, op = text, ["name?"] = text, ["class?"] = text,
     type = text, bytes = int, offset = int, first = int, last = int, file = text, line = int } },
+  transfers = { { lane = text, ["name?"] = text, value = int, slow = int, bytes = int,
+    start = int, wait = int, time = "number", beside = "number", stall = "number" } },
   pool = { reserved = int, live = int, wasted = int, calls = int, segments = int } }
 
 describe("JSON", function()
   it("is what its schema says, for plans of any size", function()
     local layer = nn.Linear(4, 4)
     for _, plan in ipairs { mlp_plan(),
+      mlp_plan { swap = mrt.policy.swap.all { least = 1 } },
       mrt.compile(function(x) return layer(x):relu() end):plan(mrt.randn(2, 4)),
       mrt.compile(function(x) return x end):plan(mrt.randn(2)),
       mrt.compile(function(x)
         local loss = layer(x):sum()
         return loss, mrt.grad(loss, layer.weight)
       end, { accumulate = 3 }):plan(mrt.randn(7, 4)),
+      mlp_plan { swap = mrt.policy.swap.all { least = 1 }, accumulate = 3 },
       mrt.compile(function() return end):plan() } do
       check(dkjson.decode(saved(plan, "x.json")), schema, "plan")
     end

@@ -359,7 +359,7 @@ describe("completion", function()
     assert.equal("ax", (complete "spec_base:softm"))
     assert.equal("ape", (complete "spec_base.sh"))
     _G.spec_base = require "mrt"
-    assert.equal("tim", (complete "spec_base.op"))
+    assert.equal("im", (complete "spec_base.opt"))
   end)
 
   it("knows keywords and shows several choices", function()

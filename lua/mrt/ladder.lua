@@ -25,6 +25,7 @@ Ladder.__index = Ladder
 Ladder.__name = "mrt.Ladder"
 
 local MOST_HALVINGS = 6
+local WHY = 100 -- characters of a reason, in a line
 
 --- A training job: how many steps, and how long it may take ("6h", "90m", seconds).
 ---@class mrt.Job
@@ -158,7 +159,7 @@ end
 local function verdict(rung)
   if rung.job then return rung.job end
   if rung.fits then return rung.estimate and "would fit, shared evenly" or "fits" end
-  return rung.why or "does not fit"
+  return rung.why and format.shorten(rung.why, WHY) or "does not fit"
 end
 
 local function line(rung)

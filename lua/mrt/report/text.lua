@@ -22,6 +22,10 @@ local function micro_batches(plan, lines)
   add(lines, "%d micro-batches of %d rows, of a batch of %d: the steps are those of "
     .. "one, and then the final ones", plan.micro_batches, plan.micro_batch,
     plan.batch)
+  if (plan.step_options or {}).allow_batch_statistics then
+    add(lines, "statistics of the batch (batch norm), if any, are each micro-batch's, as "
+      .. "allowed: they change results")
+  end
 end
 
 local function totals(plan, lines)
