@@ -154,8 +154,8 @@ static int64_t extent(const side *s, int64_t i, bool padding) {
 }
 /* What a mean over the window divides by. */
 static real divisor(const pool *p, int64_t i, int64_t j) {
-  int64_t n = extent(&p->h, i, p->count_padding) *
-              extent(&p->w, j, p->count_padding);
+  int64_t n =
+      extent(&p->h, i, p->count_padding) * extent(&p->w, j, p->count_padding);
   return (real)(n ? n : 1); /* of an image of size 0 */
 }
 

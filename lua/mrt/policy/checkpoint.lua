@@ -141,6 +141,28 @@ function checkpoint.segments(k)
   return make(("segments(%d)"):format(k), function(all) in_segments(all, k) end)
 end
 
+--- Cut after every layer with which `bytes` of activations have gathered since
+--- the last cut (Chen et al. 2016, Algorithm 3): for layers of unequal sizes.
+--- About sqrt(all bytes * what a layer hands on) serves; whoever plans a few
+--- values finds the best.
+---@param bytes integer|string
+---@return mrt.Checkpoint
+function checkpoint.segments_of(bytes)
+  local size, message = format.read_bytes(bytes)
+  if not size then core.fail("value", "checkpoint.segments_of", message) end
+  return make(("segments_of(%s)"):format(format.bytes(size)), function(all)
+    local in_layer, segment, gathered, n = {}, {}, 0, 1
+    for _, value in ipairs(all) do
+      in_layer[value.layer] = (in_layer[value.layer] or 0) + value.bytes
+    end
+    for layer = 1, all.layers do
+      segment[layer], gathered = n, gathered + (in_layer[layer] or 0)
+      if gathered >= size then n, gathered = n + 1, 0 end
+    end
+    by_segment(all, function(layer) return segment[layer] end)
+  end)
+end
+
 --- Split N layers into about sqrt(N) segments: O(sqrt N) activations for one extra
 --- forward pass (Chen et al. 2016).
 ---@return mrt.Checkpoint
