@@ -84,17 +84,18 @@ static void read_answer(lua_State *L, mrt_activation *a) {
   lua_pop(L, 3);
 }
 
-/* kept = function(list): its answers are in the list's fields. */
+/* kept, no_recompute = function(list): its answers are in the list's fields. */
 static int ask(lua_State *L) {
   question *q = lua_touserdata(L, 1);
   lua_pushvalue(L, 2);
   push_question(L, q->asked);
   lua_pushvalue(L, -1);
   lua_insert(L, -3); /* list, function, list */
-  lua_call(L, 1, 1);
-  if (lua_isinteger(L, -1) && lua_tointeger(L, -1) >= 0)
-    q->asked->kept = (size_t)lua_tointeger(L, -1);
-  lua_pop(L, 1);
+  lua_call(L, 1, 2);
+  q->asked->no_recompute = lua_toboolean(L, -1);
+  if (lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 0)
+    q->asked->kept = (size_t)lua_tointeger(L, -2);
+  lua_pop(L, 2);
   for (int i = 0; i < q->asked->count; i++) {
     lua_rawgeti(L, -1, i + 1);
     read_answer(L, &q->asked->activations[i]);

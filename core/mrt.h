@@ -515,8 +515,9 @@ typedef struct mrt_checkpoint {
   int count, layers;
   const char **variables; /* names of variables: never asked about */
   int variable_count;
-  size_t saved; /* bytes that the backward pass reads, all kept */
-  size_t kept;  /* to answer; SIZE_MAX: no such budget */
+  size_t saved;      /* bytes that the backward pass reads, all kept */
+  size_t kept;       /* to answer; SIZE_MAX: no such budget */
+  bool no_recompute; /* to answer: OPEN ones are never computed again */
 } mrt_checkpoint;
 typedef mrt_status (*mrt_checkpoint_policy)(void *user, mrt_checkpoint *c);
 /* Seconds that nodes of this key took (mrt_plan_step_key), or the seconds of
@@ -568,6 +569,7 @@ typedef struct mrt_plan_options {
   mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
   void *checkpoint_user;
   size_t memory; /* a budget for the peak; 0: none */
+  bool no_swap;  /* the planner swaps nothing of its own accord */
   bool quick;    /* EBUDGET without looking for a budget that would do */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
                             left halfway, and it runs with mrt_plan_run_part */

@@ -3,6 +3,9 @@
 -- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local core = require "mrt.core"
+local device = require "mrt.device"
+local random_graph = require "support.random_graph"
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
 local x, y = mrt.randn(32, 16), mrt.randint(0, 4, { 32 }, { dtype = "i32" })
@@ -78,6 +81,138 @@ describe("accumulate = auto", function()
     local plan = step:plan(x, y)
     assert.is_true(plan.peak <= whole.peak - whole.transient // 3)
     assert.near(make()(x, y):item(), step(x, y):item(), 1e-5)
+  end)
+end)
+
+-- A machine whose slow tier copies so many bytes a second.
+local function machine(rate)
+  device.use { name = "spec", memory = { capacity = 1e12, bandwidth = 1e10 },
+    flops = { f32 = 1e11 }, slow = { capacity = 1e12, bandwidth = rate, latency = 1e-7 } }
+end
+
+-- The forward pass of a random program.
+local function random_loss(seed, leaves)
+  if seed % 5 == 0 then
+    local run = random_graph.program(seed, 6 + seed % 18)
+    return function() return table.unpack(run(leaves, function(t) return t end)) end
+  end
+  local random, input = random_graph.generator(seed), mrt.randn(128, 64)
+  mrt.eval(input)
+  local kinds = {
+    function(h) return (h:matmul(leaves[1]) + leaves[2]):gelu():matmul(leaves[3]) end,
+    function(h) return h + h:layer_norm():matmul(leaves[1]):tanh():matmul(leaves[3]) end,
+    function(h) return h:layer_norm():dropout(0.1) end,
+    function(h) return h:sigmoid() * h end,
+    function(h) return mrt.checkpoint(function(t) return t:tanh() * t end, h) end,
+  }
+  local layers = {}
+  for i = 1, 4 + random(12) do layers[i] = kinds[random(#kinds)] end
+  return function()
+    local h = input
+    for _, layer in ipairs(layers) do h = layer(h) end
+    return h:square():mean()
+  end
+end
+
+-- A step of it, its gradient and an update: whether it could be planned, the plan or
+-- why not, a function that runs it and returns all bits.
+local function random_step(seed, options)
+  mrt.seed(seed)
+  local leaves = { mrt.variable(mrt.randn(64, 96) * 0.1, "w1"),
+    mrt.variable(mrt.randn(1, 96), "w2"), mrt.variable(mrt.randn(96, 64) * 0.1, "w3") }
+  mrt.eval(leaves)
+  local loss = random_loss(seed, leaves)
+  mrt.seed(seed + 1)
+  local step = mrt.compile(function()
+    local results = { loss() }
+    local grads = mrt.grad(results[1], leaves, { allow_unused = true })
+    for i, w in ipairs(leaves) do w:assign(w - grads[i] * 0.01) end
+    return table.unpack(results)
+  end, options)
+  local ok, plan = pcall(step.plan, step)
+  return ok, plan, function()
+    local all = {}
+    for i, t in ipairs { step() } do all[i] = t:bytes() end
+    step()
+    for _, w in ipairs(leaves) do all[#all + 1] = w:bytes() end
+    return table.concat(all, "|")
+  end
+end
+
+describe("memory alone", function()
+  local graphs = tonumber(os.getenv "MRT_SPEC_GRAPHS") or 25
+  after_each(function()
+    core.set_poison(false)
+    device.use "declared"
+  end)
+
+  it("is never slower than recomputing alone, within its budget, with the same bits", function()
+    core.set_poison(true)
+    local swaps, both = 0, 0
+    for seed = 1, graphs do
+      machine(({ 1e12, 1e10, 1e9, 1e7 })[seed % 4 + 1])
+      local _, all, bits = random_step(seed)
+      local wanted = bits()
+      local memory = all.peak - math.floor((seed % 2 == 0 and 0.2 or 0.6)
+        * all.transient)
+      local can, alone = random_step(seed, { memory = memory,
+        swap = policy.swap.none() })
+      local ok, plan, run = random_step(seed, { memory = memory })
+      if can then
+        assert.equal(0, alone.slow)
+        assert(ok and plan.seconds <= alone.seconds, "seed " .. seed)
+      elseif not ok then
+        assert.equal("budget", plan.code)
+        memory = plan.needed
+        ok, plan, run = random_step(seed, { memory = memory })
+        assert(ok, "seed " .. seed)
+      end
+      assert(plan.peak <= memory, "seed " .. seed)
+      local does = plan:choices()
+      if does.activations + does.variables > 0 then swaps = swaps + 1 end
+      if does.activations > 0 and does.recomputed > 0 then both = both + 1 end
+      assert(run() == wanted, "seed " .. seed)
+    end
+    assert.is_true(swaps > graphs / 5)
+    assert.is_true(both > 0)
+  end)
+
+  it("swaps where copies are hidden, recomputes where they are not", function()
+    local function choices(rate, options)
+      machine(rate)
+      local all = make():plan(x, y)
+      options.memory = all.peak - all.transient // 3
+      return make(options):plan(x, y):choices()
+    end
+    assert.equal(0, choices(1e5, {}).activations + choices(1e5, {}).variables)
+    local fast = choices(1e13, {})
+    assert.is_true(fast.activations + fast.variables > 0)
+    assert.equal(0, fast.recomputed)
+  end)
+
+  it("leaves to policies what they have answered", function()
+    local function choices(options)
+      machine(1e13)
+      local all = make():plan(x, y)
+      options.memory = all.peak - all.transient // 3
+      return make(options):plan(x, y):choices()
+    end
+    local kept = choices { checkpoint = policy.checkpoint.none() }
+    assert.equal(0, kept.recomputed)
+    assert.is_true(kept.activations > 0)
+    local held = choices { checkpoint = function() return "keep" end }
+    assert.equal(0, held.recomputed + held.activations)
+    assert.is_true(held.variables > 0)
+    local open = choices { swap = function() return "keep" end }
+    assert.equal(0, open.variables)
+    assert.is_true(open.activations > 0)
+    local never = choices { swap = policy.swap.none() }
+    assert.equal(0, never.variables + never.activations)
+    local half = choices { checkpoint = function(value)
+      return value.layer % 2 == 0 and "recompute" or "keep"
+    end }
+    assert.is_true(half.recomputed > 0)
+    assert.equal(0, half.activations)
   end)
 end)
 

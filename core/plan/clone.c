@@ -28,11 +28,12 @@ typedef struct cloning {
 /* What to read now instead of `v`: v itself, or the same view of a clone. */
 static mrt_value *present(cloning *c, mrt_value *v) {
   mrt_value *base = c->now[v->base->id];
-  if (base == v->base) return v;
-  if (v == v->base) return base;
+  int visit = base->away ? base->visit : 0;
+  if (base == v->base && !visit) return v;
+  if (v == v->base && !visit) return base;
   mrt_value *view = mrt_graph_value(c->g, &v->type, v->origin);
   if (!view) return NULL;
-  view->base = base, view->offset = v->offset;
+  view->base = base, view->offset = v->offset, view->visit = visit;
   memcpy(view->strides, v->strides, sizeof view->strides);
   return view;
 }
@@ -53,7 +54,8 @@ static mrt_node *clone(cloning *c, const mrt_node *n) {
 static void bring(cloning *c, int i, const mrt_node *n) {
   const mrt_flow *f = &c->k->flow;
   for (int b = f->made[i]; b < f->made[i + 1]; b++) {
-    if (c->there[b]) continue;
+    bool again = f->value[b]->away && c->ran[i]; /* that comes by a copy */
+    if (c->there[b] || again) continue;
     c->there[b] = true;
     c->now[f->value[b]->id] = n->out[f->value[b]->index];
   }
@@ -66,13 +68,13 @@ static mrt_status run(cloning *c, int i) {
     n = clone(c, n);
   else
     c->steps[c->count] = plan->steps[i];
-  c->ran[i] = true;
   if (!n) return mrt_nomem(&plan->ctx->error);
   for (int r = 0; r < n->nin; r++) {
     n->in[r] = present(c, c->in[c->in_start[i] + r]);
     if (!n->in[r]) return mrt_nomem(&plan->ctx->error);
   }
   bring(c, i, n);
+  c->ran[i] = true;
   c->nodes[c->count++] = n;
   return MRT_OK;
 }
@@ -130,6 +132,10 @@ mrt_status mrt_schedule_apply(mrt_keeping *k, const mrt_schedule *s) {
     const mrt_act *act = &s->act[a];
     if (act->kind == MRT_ACT_RUN) MRT_TRY(run(&c, act->index));
     if (act->kind == MRT_ACT_DROP) c.there[act->index] = false;
+    if (act->kind == MRT_ACT_IN) {
+      c.there[act->index] = true;
+      k->flow.value[act->index]->visit++;
+    }
   }
   return take_over(&c);
 }

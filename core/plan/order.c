@@ -5,12 +5,15 @@
  *           (order_choose.c); what any order needs (bounds.c).  Where a policy
  *           or a region says what to recompute, the peak is elsewhere
  *           afterwards: then an order of brief lives, and the reorder pass
- *           mends the one with clones.
+ *           mends the one with clones.  So too where the planner swaps
+ *           variables: updates spread over the step hide their copies.
  *   never   changes what a node reads (precedence.c), needs more than program
  *           order, or looks at the clock
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/order.h"
+
+#include <string.h>
 
 /* Nodes, steps and scratch follow the order. */
 static mrt_status apply(mrt_plan *plan, const mrt_flow *f, const int *order) {
@@ -34,12 +37,35 @@ static mrt_status apply(mrt_plan *plan, const mrt_flow *f, const int *order) {
   return MRT_OK;
 }
 
+/* What another plan of this trace has found. */
+static mrt_status order_as_known(mrt_plan *plan, const mrt_flow *f) {
+  const mrt_found_out *known = &plan->known;
+  plan->info.working_set = known->working_set;
+  plan->info.order_free_bound = known->order_free_bound;
+  return apply(plan, f, known->order);
+}
+
+/* Others may want to know. */
+static mrt_status note_order(mrt_plan *plan, const mrt_flow *f,
+                             const int *order, int64_t peak) {
+  mrt_found_out *known = &plan->known;
+  known->order = MRT_NEW(&plan->graph.arena, int, f->nodes);
+  if (!known->order) return mrt_nomem(&plan->ctx->error);
+  memcpy(known->order, order, (size_t)f->nodes * sizeof *order);
+  known->order_peak = (size_t)peak;
+  known->working_set = plan->info.working_set;
+  known->order_free_bound = plan->info.order_free_bound;
+  return MRT_OK;
+}
+
 static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena,
                               mrt_chooser *choose) {
   mrt_flow flow;
   bool fixed = plan->options.keep_order;
   int64_t working, any, peak;
   MRT_TRY(mrt_flow_make(&flow, plan, arena, !fixed && !plan->part_rows));
+  if (plan->known.order && choose == mrt_order_choose)
+    return order_as_known(plan, &flow);
   int *order = MRT_NEW(arena, int, flow.nodes);
   if (!order) return MRT_ENOMEM;
   MRT_TRY(mrt_order_program(&flow, arena, order));
@@ -49,6 +75,8 @@ static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena,
   if (fixed || flow.real < 2) return MRT_OK;
   MRT_TRY(choose(&flow, plan->ctx->allocator, any, plan->options.effort, order,
                  &peak));
+  if (plan->options.memory && plan->way.variables == 0)
+    MRT_TRY(note_order(plan, &flow, order, peak));
   return apply(plan, &flow, order);
 }
 
@@ -61,8 +89,8 @@ static mrt_status run(mrt_plan *plan, mrt_chooser *choose) {
 }
 
 mrt_status mrt_pass_order(mrt_plan *plan) {
-  return run(plan,
-             mrt_plan_has_policy(plan) ? mrt_order_brief : mrt_order_choose);
+  bool brief = mrt_plan_has_policy(plan) || plan->way.variables > 0;
+  return run(plan, brief ? mrt_order_brief : mrt_order_choose);
 }
 
 /* Within a budget the solver has looked at this very order, and copies to the

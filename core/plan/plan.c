@@ -165,7 +165,7 @@ mrt_status mrt_plan_passes(mrt_plan *plan, int count) {
   return MRT_OK;
 }
 
-mrt_status mrt_plan_make(mrt_plan *plan) {
+mrt_status mrt_plan_finish(mrt_plan *plan) {
   MRT_TRY(mrt_plan_passes(plan, MRT_COUNT(rows)));
   MRT_TRY(predict(plan));
   add_up(plan);
@@ -175,12 +175,23 @@ mrt_status mrt_plan_make(mrt_plan *plan) {
   return note_written(plan);
 }
 
-void mrt_plan_unmake(mrt_plan *plan) {
+mrt_status mrt_plan_make(mrt_plan *plan) {
+  const mrt_device_profile *d = &plan->device;
+  bool open = plan->options.memory && !plan->options.no_swap && plan->traced &&
+              d->slow_read > 0 && d->slow_write > 0;
+  return open ? mrt_plan_compete(plan) : mrt_plan_finish(plan);
+}
+
+void mrt_plan_release_steps(mrt_plan *plan) {
   for (int i = 0; i < plan->step_count; i++) {
     const mrt_step *s = &plan->steps[i];
     if (s->call.state && s->kernel->release) s->kernel->release(s->call.state);
   }
   plan->step_count = 0;
+}
+
+void mrt_plan_unmake(mrt_plan *plan) {
+  mrt_plan_release_steps(plan);
   mrt_graph_free(&plan->graph);
 }
 

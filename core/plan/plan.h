@@ -7,6 +7,7 @@
 #define MRT_PLAN_PLAN_H
 
 #include "graph/graph.h"
+#include "plan/schedule.h"
 
 /* A piece of memory: one base value, or several that follow each other in
  * place, or a kernel's scratch. */
@@ -57,10 +58,39 @@ typedef struct mrt_traced {
   int node_count, value_count, next_node;
 } mrt_traced;
 
+/* What the planner swaps of its own accord to meet a budget. */
+typedef struct mrt_way {
+  double lanes;     /* how often over copies of activations may fill the time;
+                       0: none are swapped */
+  size_t variables; /* bytes of variables, optimizer state first */
+  int ahead;        /* how many copies may be under way in a lane; 0: one */
+  size_t slack;     /* of the budget, that copies take beside what is solved */
+  bool solved;      /* as known->schedule says */
+} mrt_way;
+#define MRT_ALL_LANES 1e9
+
+/* What one plan finds out for others of the same trace. */
+typedef struct mrt_found_out {
+  int *order;        /* of the order pass, in the graph's arena; NULL:
+                               not yet, or the program's */
+  size_t order_peak; /* its live bytes, all kept */
+  size_t working_set, order_free_bound; /* its bounds */
+  mrt_activation *answered; /* what a policy answered; NULL: not asked yet */
+  size_t kept;              /* ditto */
+  bool no_recompute;        /* ditto */
+  bool *homes;              /* by value id, what a swap policy answered; NULL */
+  size_t state, variables;  /* bytes that could be swapped: of optimizer state,
+                               of all variables */
+  mrt_schedule *schedule;   /* the last that was solved; NULL: of no interest */
+  mrt_arena *arena;         /* for that */
+} mrt_found_out;
+
 struct mrt_plan {
   mrt_graph graph;
   mrt_traced *traced; /* NULL: made for one evaluation */
   mrt_plan_options options;
+  mrt_way way;
+  mrt_found_out known;
   mrt_plan_info info;
   mrt_device_profile device; /* what it was made for */
   mrt_context *ctx;
@@ -122,6 +152,10 @@ typedef mrt_status (*mrt_pass)(mrt_plan *plan);
 /* Run all passes over plan->graph and fill plan->info.  The plan is then
  * ready for run/. */
 mrt_status mrt_plan_make(mrt_plan *plan);
+/* The same, the one way that the plan has. */
+mrt_status mrt_plan_finish(mrt_plan *plan);
+/* A budget: the quickest of several ways (ways.c). */
+mrt_status mrt_plan_compete(mrt_plan *plan);
 /* Run the first `count` passes only. */
 mrt_status mrt_plan_passes(mrt_plan *plan, int count);
 /* Is the graph after the i-th stage the plan's?  It is from the recompute pass
@@ -129,6 +163,11 @@ mrt_status mrt_plan_passes(mrt_plan *plan, int count);
 bool mrt_stage_is_planned(int i);
 /* Remember the captured graph, before any pass. */
 mrt_status mrt_plan_note_traced(mrt_plan *plan);
+/* A graph as it was traced, from what passes have left of it.  `to` holds no
+ * tensors: it does not outlive the plan. */
+mrt_status mrt_graph_retrace(mrt_graph *to, const mrt_plan *plan);
+/* Give back kernels' states. */
+void mrt_plan_release_steps(mrt_plan *plan);
 /* Give back kernels' states and the graph. */
 void mrt_plan_unmake(mrt_plan *plan);
 

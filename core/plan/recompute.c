@@ -133,12 +133,23 @@ static void may_do(const mrt_keeping *k, uint8_t *may) {
   for (int b = 0; b < k->flow.blocks; b++) {
     int a = k->activation_of[b];
     may[b] = sets[a < 0 ? MRT_CHOICE_OPEN : k->asked.activations[a].choice];
+    if (k->asked.no_recompute && may[b] == sets[MRT_CHOICE_OPEN])
+      may[b] = MRT_MAY_KEEP;
+  }
+}
+
+/* Where nothing is to be recomputed, what is open is kept. */
+static void keep_open(mrt_keeping *k) {
+  for (int a = 0; a < k->asked.count; a++) {
+    mrt_activation *v = &k->asked.activations[a];
+    if (v->choice == MRT_CHOICE_OPEN) v->choice = MRT_CHOICE_KEEP;
   }
 }
 
 typedef struct solving {
   mrt_keeping *k;
-  uint8_t *may; /* by block */
+  const mrt_problem *problem; /* the flow's, or with copies */
+  uint8_t *may;               /* by its values */
   mrt_schedule *s;
   int64_t height;
 } solving;
@@ -150,13 +161,14 @@ static mrt_status fit(solving *w, int64_t wanted) {
   int64_t budget = wanted;
   for (int round = 0; round < ROUNDS && budget > 0; round++) {
     mrt_status status =
-        mrt_schedule_solve(k->arena, e, &k->problem, w->may, budget, w->s);
+        mrt_schedule_solve(k->arena, e, w->problem, w->may, budget, w->s);
     if (status == MRT_EBUDGET) break;
     MRT_TRY(status);
-    MRT_TRY(mrt_schedule_height(k->arena, e, &k->problem, w->s, &w->height));
+    MRT_TRY(mrt_schedule_height(k->arena, e, w->problem, w->s, &w->height));
     if (w->height <= wanted) return MRT_OK;
     budget -= w->height - wanted;
   }
+  if (w->problem != &k->problem || k->asked.no_recompute) return MRT_EBUDGET;
   return mrt_schedule_segments(k, wanted, w->s, &w->height);
 }
 
@@ -169,7 +181,7 @@ static mrt_status too_little(solving *w, size_t rest, int64_t low) {
   for (int i = 0; i < HALVINGS && !status && high - low > high / 256; i++) {
     int64_t middle = low + (high - low) / 2;
     status = fit(w, middle);
-    if (status == MRT_OK) high = need = w->height;
+    if (status == MRT_OK) high = need = middle; /* that much does */
     if (status == MRT_EBUDGET) low = middle, status = MRT_OK;
   }
   if (status && status != MRT_EBUDGET) return status;
@@ -181,40 +193,90 @@ static mrt_status too_little(solving *w, size_t rest, int64_t low) {
   return MRT_EBUDGET;
 }
 
+/* For other plans that do the same. */
+static mrt_status note_schedule(const mrt_keeping *k, const mrt_schedule *s) {
+  const mrt_found_out *known = &k->plan->known;
+  if (!known->schedule) return MRT_OK;
+  mrt_act *act = MRT_NEW(known->arena, mrt_act, s->count);
+  if (!act) return mrt_nomem(&k->plan->ctx->error);
+  for (int i = 0; i < s->count; i++) act[i] = s->act[i];
+  *known->schedule = *s, known->schedule->act = act;
+  return MRT_OK;
+}
+
 /* The solver's choice of what is open, so that all of the plan stays within
  * the budget: variables, constants and outputs take `rest`. */
 static mrt_status solve(mrt_keeping *k, size_t rest, mrt_schedule *s) {
+  const mrt_way *way = &k->plan->way;
   size_t memory = k->plan->options.memory;
-  int64_t wanted = memory > rest ? (int64_t)(memory - rest) : 0;
-  solving w = { .k = k,
-                .s = s,
-                .may = MRT_NEW(k->arena, uint8_t, k->flow.blocks) };
+  int64_t wanted =
+      memory > rest + way->slack ? (int64_t)(memory - rest - way->slack) : 0;
+  solving w = { .k = k, .s = s, .problem = &k->problem };
+  mrt_swappable copies = { .problem.values = k->flow.blocks };
+  if (way->lanes > 0) {
+    MRT_TRY(mrt_swappable_make(&copies, k, way->lanes));
+    w.problem = &copies.problem;
+  }
+  w.may = MRT_NEW(k->arena, uint8_t, copies.problem.values);
   if (!w.may) return mrt_nomem(&k->plan->ctx->error);
   may_do(k, w.may);
+  for (int op = 0; op < copies.problem.ops; op++) /* which a copy makes again */
+    if (copies.copied[op] >= 0)
+      w.may[copies.copied[op]] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
+  for (int v = k->flow.blocks; v < copies.problem.values; v++)
+    w.may[v] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
   mrt_status status = fit(&w, wanted);
+  if (!status && way->lanes > 0) status = mrt_swappable_schedule(&copies, k, s);
+  if (!status) status = note_schedule(k, s);
   if (status != MRT_EBUDGET) return status;
   return k->plan->options.quick ? mrt_plan_over(k->plan, 0)
                                 : too_little(&w, rest, wanted);
 }
 
+/* The policy's answers; it is asked once for all plans of a trace. */
+static mrt_status ask(mrt_keeping *k) {
+  mrt_plan *plan = k->plan;
+  mrt_checkpoint *c = &k->asked;
+  mrt_found_out *known = &plan->known;
+  if (known->answered) {
+    for (int i = 0; i < c->count; i++) c->activations[i] = known->answered[i];
+    c->kept = known->kept, c->no_recompute = known->no_recompute;
+    return MRT_OK;
+  }
+  const mrt_plan_options *o = &plan->options;
+  if (o->checkpoint) MRT_TRY(o->checkpoint(o->checkpoint_user, c));
+  if (!o->checkpoint || !o->memory) return MRT_OK;
+  known->answered = MRT_NEW(&plan->graph.arena, mrt_activation, c->count);
+  if (!known->answered) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < c->count; i++) known->answered[i] = c->activations[i];
+  known->kept = c->kept, known->no_recompute = c->no_recompute;
+  return MRT_OK;
+}
+
 /* What is to be swapped is kept so far; the swap pass goes on from here. */
-static void note_swapped(const mrt_keeping *k) {
+static void note_swapped(const mrt_keeping *k, const mrt_schedule *s) {
   for (int a = 0; a < k->asked.count; a++)
     if (k->asked.activations[a].choice == MRT_CHOICE_SWAP)
       k->flow.value[k->block_of[a]]->away = k->plan->swaps = true;
+  for (int i = 0; i < s->count; i++)
+    if (s->act[i].kind == MRT_ACT_IN)
+      k->flow.value[s->act[i].index]->away = k->plan->swaps = true;
 }
 
 static mrt_status recompute(mrt_keeping *k) {
   const mrt_plan_options *o = &k->plan->options;
   mrt_schedule s = { 0 };
   k->asked.kept = SIZE_MAX;
-  if (o->checkpoint) MRT_TRY(o->checkpoint(o->checkpoint_user, &k->asked));
+  MRT_TRY(ask(k));
+  if (k->asked.no_recompute && !o->memory) keep_open(k);
   if (k->asked.kept != SIZE_MAX) MRT_TRY(mrt_keep_within(k, k->asked.kept));
-  if (o->memory)
+  if (k->plan->way.solved)
+    s = *k->plan->known.schedule;
+  else if (o->memory)
     MRT_TRY(solve(k, mrt_plan_rest(k->plan), &s));
   else
     MRT_TRY(mrt_schedule_chosen(k, &s));
-  note_swapped(k);
+  note_swapped(k, &s);
   return mrt_schedule_apply(k, &s);
 }
 

@@ -23,6 +23,14 @@ typedef struct mrt_keeping {
   int *segment;       /* by node of the backward pass: that it belongs to */
 } mrt_keeping;
 
+/* The problem in which some activations may wait in the slow tier. */
+typedef struct mrt_swappable {
+  mrt_problem problem;
+  int *node;   /* by its operators: the flow's node, or -1: a copy */
+  int *copied; /* by its operators: the block that a copy brings, or -1 */
+  int count;   /* of copies */
+} mrt_swappable;
+
 /* The problem of running this plan's graph in less memory. */
 mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena);
 /* List the activations, as a policy is asked about them. */
@@ -42,6 +50,12 @@ mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s);
  * bytes; EBUDGET without a message when none does. */
 mrt_status mrt_schedule_segments(mrt_keeping *k, int64_t wanted,
                                  mrt_schedule *s, int64_t *height);
+/* Let activations wait in the slow tier whose copies fill the time of the
+ * forward and the backward pass `lanes` times; MRT_ALL_LANES: all that may. */
+mrt_status mrt_swappable_make(mrt_swappable *w, mrt_keeping *k, double lanes);
+/* Turn a schedule of that problem into one of the flow, with IN acts. */
+mrt_status mrt_swappable_schedule(const mrt_swappable *w, mrt_keeping *k,
+                                  mrt_schedule *s);
 /* Bytes of the arena that the schedule's values take when they are placed. */
 mrt_status mrt_schedule_height(mrt_arena *arena, mrt_error *e,
                                const mrt_problem *p, const mrt_schedule *s,

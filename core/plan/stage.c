@@ -71,7 +71,7 @@ static mrt_status copy_node(mrt_graph *to, const mrt_node *n, const int *in) {
   return mrt_graph_append(to, copy);
 }
 
-static mrt_status copy_graph(mrt_graph *to, const mrt_plan *plan) {
+mrt_status mrt_graph_retrace(mrt_graph *to, const mrt_plan *plan) {
   const mrt_traced *t = plan->traced;
   const int *in = t->in;
   MRT_TRY(copy_values(to, &plan->graph, t->value_count));
@@ -100,13 +100,15 @@ MRT_API mrt_status mrt_stage_new(const mrt_plan *plan, int i, mrt_stage **out) {
   *own = (mrt_plan){ .ctx = ctx,
                      .options = plan->options,
                      .device = plan->device,
+                     .way = plan->way,
+                     .known = plan->known,
                      .part_rows = plan->part_rows };
   own->graph.ctx = ctx;
   mrt_arena_init(&own->graph.arena, ctx->allocator);
   bool finished = mrt_stage_is_planned(i);
   stage->of = finished ? plan : own;
   mrt_status s = MRT_OK;
-  if (!finished) s = copy_graph(&own->graph, plan);
+  if (!finished) s = mrt_graph_retrace(&own->graph, plan);
   if (!s && !finished) s = mrt_plan_passes(own, i);
   if (s)
     mrt_stage_free(stage);

@@ -7,7 +7,8 @@
  *           back.  An activation's first stay begins where it is made and
  *           covers the forward pass; it goes once and comes as a variable does.
  *   method  A stay ends where other swapped values are used before the next
- *           use.  A copy in starts as late as should do, but not before the
+ *           use; of an activation that the solver swaps, where the solver says.
+ *            A copy in starts as late as should do, but not before the
  *           uses that precede its own: so what visits next is loaded while
  *           what visits now is worked on, and no more.  Copies out are over
  *           before those of the next update start.
@@ -25,6 +26,7 @@ static const double margin = 2;
 
 typedef struct stay {
   mrt_value *home;           /* the variable, or the activation */
+  int visit;                 /* which of the solver's */
   int next;                  /* its next stay, or -1 */
   int first, last;           /* uses */
   int in_at;                 /* the copy in starts before this step */
@@ -49,6 +51,7 @@ typedef struct visiting {
   int *newest;      /* by value id: its newest stay, or -1 */
   int latest[2];    /* the last step with uses, and the one before */
   double *time;     /* before step i */
+  int ahead;        /* how many copies may be under way in a lane */
   mrt_node **nodes; /* the new order */
   int node_count, node_room;
 } visiting;
@@ -59,19 +62,25 @@ static bool is_forward(const mrt_node *n) {
   return !n->origin.backward && !n->original && !mrt_node_is_update(n);
 }
 
-/* The stay in which the value is made or used at `step`. */
-static mrt_status stay_at(visiting *w, mrt_value *home, int step, int *index) {
-  int newest = w->newest[home->id];
-  const stay *s = newest < 0 ? NULL : &w->stays[newest];
+/* Does a use at `step` belong to the stay? */
+static bool goes_on(const visiting *w, const stay *s, int visit, int step) {
+  if (s->home->visit) return s->visit == visit;
+  return s->last >= w->latest[1] || (s->born && is_forward(w->g->nodes[step]));
+}
+
+/* The stay in which `v` is made or used at `step`. */
+static mrt_status stay_at(visiting *w, mrt_value *v, int step, int *index) {
+  mrt_value *home = v->base;
+  int newest = w->newest[home->id], visit = v == home ? 0 : v->visit;
   if (w->latest[0] != step) w->latest[1] = w->latest[0], w->latest[0] = step;
   *index = newest;
-  if (s && s->last >= w->latest[1]) return MRT_OK;
-  if (s && s->born && is_forward(w->g->nodes[step])) return MRT_OK;
+  if (newest >= 0 && goes_on(w, &w->stays[newest], visit, step)) return MRT_OK;
   if (!MRT_PUSH_ROOM(&w->arena, w->stays, w->count, w->room))
     return mrt_nomem(&w->g->ctx->error);
   *index = w->newest[home->id] = w->count++;
   if (newest >= 0) w->stays[newest].next = *index;
-  w->stays[*index] = (stay){ .home = home, .next = -1, .first = step };
+  w->stays[*index] =
+      (stay){ .home = home, .visit = visit, .next = -1, .first = step };
   return MRT_OK;
 }
 
@@ -80,7 +89,7 @@ static mrt_status add_use(visiting *w, mrt_value *v, int step, int k) {
   const mrt_node *n = w->g->nodes[step];
   use u = { step, k, -1 };
   if (!v->base->slow && !v->base->away) return MRT_OK;
-  MRT_TRY(stay_at(w, v->base, step, &u.stay));
+  MRT_TRY(stay_at(w, v, step, &u.stay));
   stay *s = &w->stays[u.stay];
   s->last = step;
   s->born |= k < 0;
@@ -122,49 +131,79 @@ static mrt_status add_up_time(visiting *w) {
 
 static double seconds(const visiting *w, const stay *s, bool out) {
   mrt_slow_rates rates = mrt_declared_rates(w->plan);
-  return margin * mrt_copy_seconds(&rates, out, mrt_type_bytes(&s->home->type));
+  return (w->ahead > 1 ? 1.1 : margin) *
+         mrt_copy_seconds(&rates, out, mrt_type_bytes(&s->home->type));
 }
 
-/* Copies out start after the last use; where are they waited for? */
-static void time_out(visiting *w, stay *s) {
-  int from = s->last + 1, until = w->g->node_count;
-  if (s->next >= 0) until = w->stays[s->next].first;
-  for (int i = 0; i < w->count; i++) {
-    const stay *other = &w->stays[i];
-    if (other->written && other->last > s->last && other->last + 1 < until)
-      until = other->last + 1;
+/* The stay's place among those that go out, by their last use: the use of the
+ * `ahead`-th after it, or -1. */
+static int use_after(const visiting *w, const int *outs, int count, int at,
+                     int ahead) {
+  for (int i = at + 1; i < count; i++)
+    if (w->stays[outs[i]].last > w->stays[outs[at]].last && --ahead == 0)
+      return w->stays[outs[i]].last;
+  return -1;
+}
+
+/* Copies out start after the last use, in turn; where are they waited for? */
+static void time_outs(visiting *w, const int *outs, int count) {
+  double free = 0; /* when the lane is */
+  for (int k = 0; k < count; k++) {
+    stay *s = &w->stays[outs[k]];
+    int from = s->last + 1, until = w->g->node_count;
+    if (s->next >= 0) until = w->stays[s->next].first;
+    int other = use_after(w, outs, count, k, w->ahead);
+    if (other >= 0 && other + 1 < until) until = other + 1;
+    if (free < w->time[from] || w->ahead == 1) free = w->time[from];
+    free += seconds(w, s, true);
+    s->out_until = from < until ? from + 1 : until;
+    while (s->out_until < until && w->time[s->out_until] < free) s->out_until++;
   }
-  s->out_until = from < until ? from + 1 : until;
-  while (s->out_until < until &&
-         w->time[s->out_until] - w->time[from] < seconds(w, s, true))
-    s->out_until++;
 }
 
-/* Where do the copies in of stays [from, to), all wanted at one step, start? */
-static void time_in(visiting *w, int from, int to) {
+/* Where do the copies in of stays [from, to), all wanted at one step, start?
+ * *busy: when the lane is wanted for those after. */
+static void time_in(visiting *w, int from, int to, double *busy) {
   int first = w->stays[from].first, earliest = 0, at = first;
-  double needed = 0;
+  int ahead = w->ahead;
+  double needed = 0, end = w->time[first];
   for (int i = from; i-- > 0 && !earliest;) /* the copies in before */
-    if (!w->stays[i].born) earliest = w->stays[i].first;
+    if (!w->stays[i].born && --ahead == 0) earliest = w->stays[i].first;
   for (int i = from; i < to; i++)
     if (!w->stays[i].born) needed += seconds(w, &w->stays[i], false);
-  while (at > earliest && w->time[first] - w->time[at] < needed) at--;
+  if (*busy < end && w->ahead > 1) end = *busy;
+  while (at > earliest && end - w->time[at] < needed) at--;
+  if (needed > 0) *busy = w->time[at];
   for (int i = from; i < to; i++)
     if (w->stays[i].in_at < at) w->stays[i].in_at = at;
 }
 
-static void schedule(visiting *w) {
+static void time_ins(visiting *w) {
+  double busy = w->time[w->g->node_count];
+  for (int to = w->count, i; to > 0; to = i) {
+    for (i = to - 1; i > 0 && w->stays[i - 1].first == w->stays[i].first;) i--;
+    time_in(w, i, to, &busy);
+  }
+}
+
+static mrt_status schedule(visiting *w) {
+  int *outs = MRT_NEW(&w->arena, int, w->count), count = 0;
+  if (!outs) return mrt_nomem(&w->g->ctx->error);
+  for (int i = 0; i < w->count; i++) {
+    if (!w->stays[i].written) continue;
+    int at = count++;
+    for (; at > 0 && w->stays[outs[at - 1]].last > w->stays[i].last; at--)
+      outs[at] = outs[at - 1];
+    outs[at] = i;
+  }
+  time_outs(w, outs, count);
   for (int i = 0; i < w->count; i++) {
     stay *s = &w->stays[i];
-    if (s->written) time_out(w, s);
     int gone = s->written ? s->out_until : s->last + 1;
     if (s->next >= 0) w->stays[s->next].in_at = gone;
   }
-  for (int i = 0, to; i < w->count; i = to) {
-    for (to = i; to < w->count && w->stays[to].first == w->stays[i].first;)
-      to++;
-    time_in(w, i, to);
-  }
+  time_ins(w);
+  return MRT_OK;
 }
 
 /* ---- rewriting ------------------------------------------------------------------ */
@@ -241,10 +280,10 @@ static mrt_status add_up_staged(visiting *w) {
 }
 
 static mrt_status plan_stays(visiting *w) {
+  w->ahead = w->plan->way.ahead > 1 ? w->plan->way.ahead : 1;
   MRT_TRY(find_stays(w));
   MRT_TRY(add_up_time(w));
-  schedule(w);
-  return MRT_OK;
+  return schedule(w);
 }
 
 static mrt_status visit(visiting *w) {

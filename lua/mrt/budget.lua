@@ -50,8 +50,8 @@ local function next_lever(needed, given, replan)
   return "no lever tried here fits: fewer rows, or more devices"
 end
 
---- Policies of swapping that a budget falls back on, unless the script says what may
---- be swapped: they change no bit.
+--- Policies of swapping that a step in micro-batches falls back on, unless the script
+--- says what may be swapped: they change no bit.
 ---@return mrt.SwapPolicy[]
 function budget.fallbacks()
   return { swap.optimizer { least = 4096 }, swap.all { least = 4096 } }
@@ -65,9 +65,9 @@ end
 function budget.explain(err, given, replan)
   local needed = err.needed
   if not needed then error(err, 0) end
-  local lines = { ("memory = %s is too little; with what may be recomputed, %s "
-    .. "(%d bytes) is the least found"):format(format.bytes(given),
-      format.bytes(needed), needed) }
+  local lines = { ("memory = %s is too little; with %s, %s (%d bytes) is the least "
+    .. "found"):format(format.bytes(given), err.message:match "with ([%a ]+),"
+      or "micro-batches", format.bytes(needed), needed) }
   local ok, plan = pcall(replan, { memory = needed })
   if ok then alive(plan, lines) end
   lines[#lines + 1] = next_lever(needed, given, replan)

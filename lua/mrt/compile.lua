@@ -183,18 +183,18 @@ local function is_budget(err)
   return type(err) == "table" and err.code == "budget"
 end
 
--- Trace and plan.  A budget that recomputing cannot meet is met by swapping,
--- where the script has not said what may be swapped; if not, it is explained.
+-- Trace and plan.  A budget that the planner cannot meet is explained.  Which
+-- variables the plans of micro-batches swap, all have to agree on: here.
 local function trace(self, group, k, tensors, n, ...)
   local options = self.options
   local function try(quick, ...)
     options.quick = quick
     return pcall(core.trace, trace_and_plan, self, group, k, tensors, n, ...)
   end
-  local ok, entry = try(options.memory ~= nil, ...)
+  local ok, entry = try(k > 1 or self.quiet, ...)
   if ok then return entry end
   if not options.memory or not is_budget(entry) then error(entry, 0) end
-  if self.given.swap == nil then
+  if k > 1 and self.given.swap == nil then
     for _, policy in ipairs(budget.fallbacks()) do
       options.swap = swap.decider(policy)
       local swapped, other = try(true, ...)
@@ -203,7 +203,7 @@ local function trace(self, group, k, tensors, n, ...)
     options.swap = nil
   end
   if self.quiet then error(entry, 0) end
-  ok, entry = try(false, ...)
+  if k > 1 then ok, entry = try(false, ...) end
   if ok then return entry end
   return budget.explain(entry, options.memory, self:replanner(n, ...))
 end
@@ -403,6 +403,7 @@ function compile.check(options, who)
   accumulate.check(own.accumulate)
   if own.job then require "mrt.ladder".read_job(own.job) end
   own.checkpoint = checkpoint.decider(own.checkpoint, who)
+  own.no_swap = swap.is_none(own.swap)
   own.swap = swap.decider(own.swap)
   if own.memory then own.memory = read_memory(own.memory, who) end
   return own

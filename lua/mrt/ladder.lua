@@ -15,6 +15,7 @@ local policy_swap = require "mrt.policy.swap"
 ---@field fits boolean
 ---@field why? string       when it could not be planned
 ---@field choice? boolean   the planner's
+---@field does? string      what is recomputed, swapped, waited for
 ---@field job? string       "fits and in time", "fits but too slow: 7h 12m", ...
 
 ---@class mrt.Ladder
@@ -26,6 +27,7 @@ Ladder.__name = "mrt.Ladder"
 
 local MOST_HALVINGS = 6
 local WHY = 100 -- characters of a reason, in a line
+local SWAP_ALL = "swap weights and optimizer state"
 
 --- A training job: how many steps, and how long it may take ("6h", "90m", seconds).
 ---@class mrt.Job
@@ -39,6 +41,7 @@ local function try(ladder, way, changes)
   if ok then
     rung.plan, rung.peak, rung.seconds = plan, plan.peak, plan.seconds
     rung.fits = plan.peak <= ladder.budget
+    rung.does = plan:choices().text
   else
     rung.why = type(plan) == "table" and plan.message or tostring(plan)
     rung.why = rung.why:match "^[^\n]*"
@@ -62,17 +65,31 @@ local function halve(ladder, rows)
   return parts
 end
 
+-- What the budget option leads to without swapping, unless the script has said
+-- what may be swapped.
+local function without_swap(ladder, k)
+  return { memory = ladder.budget, accumulate = k,
+    swap = not ladder.swap and policy_swap.none() or nil }
+end
+
 -- Recompute within the budget, at the largest micro-batch that can.
 local function recompute(ladder, rows, parts)
-  local rung = try(ladder, "recompute",
-    { memory = ladder.budget, accumulate = false })
+  local rung = try(ladder, "recompute", without_swap(ladder, false))
   for _, k in ipairs(parts) do
     if rung.fits then return rung end
     ladder[#ladder] = nil
     rung = try(ladder, ("recompute, micro-batch %d"):format((rows + k - 1) // k),
-      { memory = ladder.budget, accumulate = k })
+      without_swap(ladder, k))
   end
   return rung
+end
+
+-- Both, where the planner may and does.
+local function both(ladder)
+  if ladder.swap then return end
+  local rung = try(ladder, "recompute and swap", { memory = ladder.budget,
+    accumulate = false })
+  if rung.plan and rung.plan.slow == 0 then ladder[#ladder] = nil end
 end
 
 -- Ranks that share weights, optimizer state and batch evenly (ZeRO-3) until a
@@ -115,12 +132,13 @@ function Ladder.read_job(job)
 end
 
 -- What the planner does with the budget: the quickest way that fits, micro-batches
--- where the script allows them, swapping where nothing else fits.
+-- where the script allows them, all variables in the slow tier where nothing else
+-- fits.
 local function choose(ladder, may_accumulate)
   local best
   for _, rung in ipairs(ladder) do
     local allowed = may_accumulate or not rung.changes.accumulate
-    if rung.changes.swap and best then allowed = false end
+    if rung.way == SWAP_ALL and best then allowed = false end
     if rung.fits and allowed and not rung.estimate
       and (not best or rung.seconds < best.seconds) then
       best = rung
@@ -136,14 +154,14 @@ end
 ---@param given table  budget, rows, plan, accumulate (may be chosen), job
 ---@return mrt.Ladder
 local function climb(given)
-  local self = setmetatable({ budget = given.budget, replan = given.plan.replan },
-    Ladder)
+  local self = setmetatable({ budget = given.budget, replan = given.plan.replan,
+    swap = given.swap }, Ladder)
   local job = Ladder.read_job(given.job)
   local first = try(self, "as it is", { memory = false, accumulate = false })
   local parts = halve(self, given.rows)
   recompute(self, given.rows, parts)
-  try(self, "swap weights and optimizer state", { swap = policy_swap.all(),
-    memory = given.budget })
+  try(self, SWAP_ALL, { swap = policy_swap.all(), memory = given.budget })
+  both(self)
   if first.plan then devices(self, first.plan) end
   self.choice = choose(self, given.accumulate)
   if job then
@@ -152,7 +170,7 @@ local function climb(given)
       or "does not fit: more devices needed"
   end
   for _, rung in ipairs(self) do rung.plan = nil end
-  self.replan = nil
+  self.replan, self.swap = nil, nil
   return self
 end
 
@@ -174,8 +192,8 @@ end
 function Ladder:__tostring()
   local lines = { ("ways into %s"):format(format.bytes(self.budget)) }
   for _, rung in ipairs(self) do lines[#lines + 1] = line(rung) end
-  lines[#lines + 1] = self.choice and "* the planner's choice"
-    or "nothing that the options allow fits"
+  lines[#lines + 1] = self.choice and "* the planner's choice: "
+    .. self.choice.does or "nothing that the options allow fits"
   if self.verdict then lines[#lines + 1] = "job: " .. self.verdict end
   return table.concat(lines, "\n")
 end
@@ -199,7 +217,7 @@ function Ladder.of(plan, o)
     core.fail("value", "options", "a budget is wanted: options{budget = \"2GiB\"}")
   end
   return climb { budget = size, rows = plan.rows or 1, plan = plan,
-    accumulate = step.accumulate ~= nil, job = o.job or step.job }
+    accumulate = step.accumulate ~= nil, swap = step.swap ~= nil, job = o.job or step.job }
 end
 
 return Ladder

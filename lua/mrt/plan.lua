@@ -80,6 +80,12 @@ function Plan:kept() return require "mrt.report.kept" (self) end
 ---@return table[]
 function Plan:transfers() return self.core:transfers() end
 
+--- Say what the plan does to take less memory: `recomputed`, how many nodes run
+--- again, and `recompute_time`, their predicted seconds; bytes that wait in the slow
+--- tier, of `activations` and of `variables`; the predicted `stall`; all as `text`.
+---@return mrt.Choices
+function Plan:choices() return require "mrt.choices" (self) end
+
 --- Seconds that the last run spent waiting for copies.
 ---@return number
 function Plan:stalled() return self.core:stalled() end

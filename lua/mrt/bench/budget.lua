@@ -3,7 +3,8 @@
 --
 -- The same training step (default: the 6-layer GPT; see models.lua) with
 -- everything kept, with a half and a quarter of the bytes it keeps for the
--- backward pass, and with budgets for the peak.  All take turns, one step each
+-- backward pass, and with budgets for the peak, shares of the arena, met with and
+-- without swapping.  All take turns, one step each
 -- a round; times are medians, relative to keeping everything.  The losses of
 -- all must be the same bits, or the benchmark ends with status 1.
 --
@@ -54,10 +55,12 @@ local function variants(case)
   list[3] = make(case, "a quarter", { checkpoint = budget "25%" })
   for _, share in ipairs(shares) do
     local memory = base.peak - math.ceil((1 - share) * base.transient)
-    local variant, message = make(case, ("memory: %.0f%% of the arena")
-      :format(share * 100), { memory = memory })
-    if not variant then print(("%.0f%%: %s"):format(share * 100, message)) end
-    list[#list + 1] = variant
+    for _, way in ipairs { { "", nil }, { ", no swap", require "mrt.policy".swap.none() } } do
+      local variant, message = make(case, ("memory: %.0f%%%s"):format(share * 100,
+        way[1]), { memory = memory, swap = way[2] })
+      if not variant then print(("%.0f%%: %s"):format(share * 100, message)) end
+      list[#list + 1] = variant
+    end
   end
   return list
 end

@@ -50,9 +50,16 @@ local function of(name, roles)
   end
 end
 
---- Keep all variables in memory: the default.
+local function never() return "keep" end
+
+--- Keep all in memory: nothing is swapped, within a budget neither.
 ---@return mrt.SwapPolicy
-function swap.none() return function() return "keep" end end
+function swap.none() return never end
+
+--- Whether this policy rules out swapping altogether.
+---@param policy any
+---@return boolean
+function swap.is_none(policy) return policy == never end
 
 --- Swap what the model or its gradient reads.
 ---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy

@@ -81,6 +81,6 @@ end
 ---@param plan mrt.Plan
 ---@return string
 return function(plan)
-  return table.concat({ about_recomputing(plan), about_swapping(plan),
-    about_batches(plan) }, "\n")
+  return table.concat({ "This plan: " .. plan:choices().text .. ".",
+    about_recomputing(plan), about_swapping(plan), about_batches(plan) }, "\n")
 end
