@@ -568,7 +568,8 @@ typedef struct mrt_plan_options {
                  1 .. MRT_MOST_EFFORT; 0: 1 */
   mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
   void *checkpoint_user;
-  size_t memory; /* a budget for the peak; 0: none */
+  size_t memory; /* a budget for the peak, met by recomputing and swapping,
+                    whichever is predicted quickest; 0: none */
   bool no_swap;  /* the planner swaps nothing of its own accord */
   bool quick;    /* EBUDGET without looking for a budget that would do */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be

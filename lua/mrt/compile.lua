@@ -39,9 +39,11 @@ local SLOW_BYTES = 128 << 20 -- to measure copies with
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
 ---@field accumulate? mrt.Accumulate  micro-batches that a batch is split into
 ---@field allow_batch_statistics? boolean  of each micro-batch: changes results
----@field memory? integer|string  a budget for the peak: "2GiB", 2e9
+---@field memory? integer|string  a budget for the peak: "2GiB", 2e9; what it takes is
+---  recomputed or swapped, whichever is predicted quickest
 ---@field job? mrt.Job        what the step is for, told by plan:options()
----@field swap? mrt.SwapPolicy       which variables live in a file
+---@field swap? mrt.SwapPolicy       which variables live in a file; by default those
+---  that a budget wants there; policy.swap.none(): nothing is swapped
 
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", permutes = "boolean",
