@@ -149,7 +149,7 @@ local function choose(ladder, may_accumulate)
 end
 
 --- Climb the ladder: the batch as it is; micro-batch halved step by step; then
---- recomputing at the largest micro-batch that fits; then swapping; then more
+--- recomputing at the largest micro-batch that fits; then swapping; both; then more
 --- devices.
 ---@param given table  budget, rows, plan, accumulate (may be chosen), job
 ---@return mrt.Ladder

@@ -138,7 +138,7 @@ function Plan:graph(stage)
 end
 
 --- The ladder of ways into a budget: the batch as it is, micro-batches, recomputing,
---- swapping, more devices, each with its peak and predicted time, and the planner's
+--- swapping, both, more devices, each with peak and predicted time, and the planner's
 --- choice.  The budget is that of the step (`memory`), or the device's memory.
 ---
 ---     print(step:plan(tokens, targets):options{ budget = "512MiB" })
