@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 /* Items walked past by first fit, in all orders together. */
-static const int64_t fit_work = 800000000;
+static const int64_t fit_work = 800000000, quick_work = 30000000;
 
 typedef struct piece { /* one of the caller's items */
   const mrt_pack_item *item;
@@ -152,16 +152,17 @@ static mrt_status solve(mrt_packing *p, const piece *pieces, size_t capacity) {
   MRT_TRY(mrt_fit_new(p));
   MRT_TRY(mrt_births_new(p));
   MRT_TRY(mrt_pack_orders(p, NULL));
-  if (p->height <= p->enough) return MRT_OK;
+  if (p->height <= p->enough || !p->effort) return MRT_OK;
   return p->n <= MRT_PACK_SMALL ? mrt_pack_search(p) : mrt_pack_peak(p);
 }
 
 mrt_status mrt_pack_in(mrt_arena *arena, mrt_error *error, mrt_pack_item *items,
                        int n, size_t capacity, int effort,
                        mrt_pack_result *result) {
-  mrt_packing p = {
-    .arena = arena, .height = INT64_MAX, .effort = effort, .fit_work = fit_work
-  };
+  mrt_packing p = { .arena = arena,
+                    .height = INT64_MAX,
+                    .effort = effort,
+                    .fit_work = effort ? fit_work : quick_work };
   piece *pieces;
   MRT_TRY(check(error, items, n));
   mrt_status s = collect(&p, items, n, &pieces);

@@ -52,7 +52,8 @@ typedef struct mrt_packing {
   int64_t enough; /* a packing of this height ends all */
   bool limited;   /* a capacity was given: above it, height matters less */
   uint64_t nodes; /* of the search */
-  int effort;     /* 1 .. MRT_PACK_EFFORT: how long the exact search may take */
+  int effort; /* 1 .. MRT_PACK_EFFORT: how long the exact search may take; 0:
+                 orders only, and few for a large problem */
   int64_t fit_work; /* what first fit may still use */
   struct mrt_fit *fit;
   struct mrt_births *births;

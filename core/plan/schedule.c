@@ -4,12 +4,15 @@
  *           longer.  A lower bound ends it when little is left to win.
  *
  * SPDX-License-Identifier: MIT */
+#include "plan/recompute.h"
 #include "plan/schedule_solver.h"
 
 #include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { ROUNDS = 6 }; /* with less, when placing took more */
 
 static int most_takes(const mrt_problem *p) {
   int most = 0;
@@ -109,21 +112,66 @@ static mrt_status fit(mrt_solver *s, mrt_schedule *out) {
   return solve(s, out);
 }
 
+/* Come down to the present budget from the best line, or from the program as
+ * it is; the price of bytes is that of the best line. */
+static mrt_status again(mrt_solver *s, mrt_schedule *out) {
+  mrt_line *l = &s->line;
+  double known = s->best_cost, work = 2e6 + 4e3 * l->p->ops;
+  if (known == INFINITY) return fit(s, out);
+  s->work = l->worked + (int64_t)work;
+  s->batch = 1, s->window = 1, s->learn = 0.2;
+  s->best_cost = INFINITY;
+  if (!mrt_repair(s, INFINITY)) {
+    if (l->failed) return MRT_ENOMEM;
+    mrt_solver_clear(s);
+    return fit(s, out);
+  }
+  mrt_clean(s);
+  mrt_line_accept(l);
+  if (l->cost > known) mrt_search(s, known, (int64_t)(s->search_work / 12));
+  mrt_solver_keep(s);
+  if (l->failed) return MRT_ENOMEM;
+  return mrt_line_acts(l, l->arena, out);
+}
+
+static mrt_status begin_solving(mrt_solver *s, mrt_arena *arena, mrt_error *e,
+                                const mrt_problem *p, const uint8_t *may,
+                                mrt_schedule *out) {
+  *out = (mrt_schedule){ 0 };
+  MRT_TRY(mrt_schedule_check(arena, e, p));
+  mrt_status status = mrt_line_new(arena, p, may, &s->line);
+  if (!status) status = solver_new(s);
+  if (!status) status = fit(s, out);
+  return status ? mrt_nomem(e) : MRT_OK;
+}
+
+static mrt_status end(const mrt_solver *s, mrt_error *e, int64_t budget,
+                      mrt_schedule *out) {
+  if (out->peak <= budget) return MRT_OK;
+  out->peak = s->least;
+  return mrt_fail(e, MRT_EBUDGET,
+                  "schedule: %lld bytes are the least found, %lld are given",
+                  (long long)s->least, (long long)budget);
+}
+
 mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p, const uint8_t *may,
                               int64_t budget, mrt_schedule *out) {
   mrt_solver s = { .budget = budget };
-  *out = (mrt_schedule){ 0 };
-  MRT_TRY(mrt_schedule_check(arena, e, p));
-  mrt_status status = mrt_line_new(arena, p, may, &s.line);
-  if (!status) status = solver_new(&s);
-  if (!status) status = fit(&s, out);
-  if (status) return mrt_nomem(e);
-  if (out->peak <= budget) return MRT_OK;
-  out->peak = s.least;
-  return mrt_fail(e, MRT_EBUDGET,
-                  "schedule: %lld bytes are the least found, %lld are given",
-                  (long long)s.least, (long long)budget);
+  MRT_TRY(begin_solving(&s, arena, e, p, may, out));
+  double bound = out->bound;
+  for (int i = 0; i < ROUNDS && out->peak <= budget; i++) {
+    mrt_schedule last = *out;
+    int64_t height, set = mrt_schedule_set(&s.line);
+    MRT_TRY(mrt_schedule_height(arena, e, p, out, &height));
+    if (height <= budget) break;
+    s.budget -= 2 * (height - budget);
+    if (s.budget < set) s.budget = set;
+    if (again(&s, out)) return mrt_nomem(e);
+    if (out->peak > budget) *out = last;
+  }
+  out->bound = bound;
+  return end(&s, e, budget, out);
 }
 
 /* ---- for programs -------------------------------------------------------- */
@@ -133,8 +181,9 @@ mrt_status mrt_schedule_find(mrt_context *ctx, const mrt_problem *p,
                              mrt_schedule *schedule) {
   mrt_arena arena;
   mrt_arena_init(&arena, ctx->allocator);
-  mrt_status status =
-      mrt_schedule_solve(&arena, &ctx->error, p, may, budget, schedule);
+  mrt_solver s = { .budget = budget };
+  mrt_status status = begin_solving(&s, &arena, &ctx->error, p, may, schedule);
+  if (!status) status = end(&s, &ctx->error, budget, schedule);
   mrt_act *acts = NULL;
   size_t count = (size_t)schedule->count;
   if (!status && count) {

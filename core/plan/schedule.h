@@ -12,8 +12,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* The cheapest schedule found within `budget` bytes, by a fixed amount of
- * work.  `may` by value; NULL: keep or recompute.  EBUDGET when none is found;
+/* The cheapest schedule found whose values, placed, take at most `budget`
+ * bytes (if only their live sum does, it comes back all the same), by a fixed
+ * amount of work.  `may` by value; NULL: keep or recompute.  EBUDGET when none is found;
  * out->peak is then the least peak that was. */
 mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p, const uint8_t *may,

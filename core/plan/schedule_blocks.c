@@ -45,12 +45,11 @@ static mrt_line_block *new_block(mrt_line *l, int rank) {
   return b;
 }
 
-static void settle(mrt_line *l, mrt_line_block *b, int number, int from) {
+static void renumber(mrt_line *l, mrt_line_block *b, int number, int from) {
   for (int i = from; i < b->count; i++) {
     l->run[b->run[i]].block = number;
     l->run[b->run[i]].at = i;
   }
-  find_most(b);
 }
 
 /* Move the upper half of a full block into a new one behind it. */
@@ -64,7 +63,8 @@ static bool split_block(mrt_line *l, int number) {
   memcpy(c->run, b->run + half, (size_t)c->count * sizeof *c->run);
   memcpy(c->bytes, b->bytes + half, (size_t)c->count * sizeof *c->bytes);
   b->count = half;
-  settle(l, c, l->order[c->rank], 0);
+  renumber(l, c, l->order[c->rank], 0);
+  find_most(c);
   find_most(b);
   return true;
 }
@@ -99,7 +99,9 @@ bool mrt_line_place(mrt_line *l, int run, int next, int64_t bytes) {
   b->run[at] = run;
   b->bytes[at] = bytes - b->add;
   b->count++;
-  settle(l, b, number, at);
+  renumber(l, b, number, at);
+  if (b->bytes[at] > b->most) b->most = b->bytes[at];
+  if (b->bytes[at] < b->least) b->least = b->bytes[at];
   return true;
 }
 
@@ -107,18 +109,26 @@ bool mrt_line_place(mrt_line *l, int run, int next, int64_t bytes) {
 void mrt_line_displace(mrt_line *l, int run) {
   int number = l->run[run].block, at = l->run[run].at;
   mrt_line_block *b = l->block[number];
+  int64_t bytes = b->bytes[at];
   b->count--;
   memmove(b->run + at, b->run + at + 1,
           (size_t)(b->count - at) * sizeof *b->run);
   memmove(b->bytes + at, b->bytes + at + 1,
           (size_t)(b->count - at) * sizeof *b->bytes);
-  settle(l, b, number, at);
+  renumber(l, b, number, at);
+  if (bytes == b->most || bytes == b->least) find_most(b);
 }
 
 void mrt_line_add_at(mrt_line *l, int run, int64_t bytes) {
   mrt_line_block *b = block_of(l, run);
-  b->bytes[l->run[run].at] += bytes;
-  find_most(b);
+  int64_t *at = &b->bytes[l->run[run].at], was = *at;
+  *at += bytes;
+  if (was == b->most || was == b->least) {
+    find_most(b);
+    return;
+  }
+  if (*at > b->most) b->most = *at;
+  if (*at < b->least) b->least = *at;
 }
 
 static void add_part(mrt_line *l, mrt_line_block *b, int from, int to,

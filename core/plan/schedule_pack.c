@@ -4,7 +4,8 @@
  *   gives   the height of its values once they are placed, which a budget must
  *           cover; live bytes alone may be a little less
  *   method  Lifetimes by runs; a value that takes another's place where that
- *           dies shares its item; packed as place.c does (pack.h)
+ *           dies shares its item; packed as place.c does (pack.h), a large
+ *           schedule by a few first fits
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/pack.h"
@@ -94,7 +95,8 @@ mrt_status mrt_schedule_height(mrt_arena *arena, mrt_error *e,
   }
   for (int i = 0; i < k.count; i++)
     if (k.items[i].last == INT64_MAX) k.items[i].last = k.run - 1;
-  MRT_TRY(mrt_pack_in(arena, e, k.items, k.count, 0, 1, &result));
+  int effort = k.count <= MRT_PACK_SMALL ? 1 : 0;
+  MRT_TRY(mrt_pack_in(arena, e, k.items, k.count, 0, effort, &result));
   *height = (int64_t)result.height;
   return MRT_OK;
 }
