@@ -58,6 +58,7 @@ static mrt_status aim(mrt_solver *s, mrt_schedule *out) {
   MRT_TRY(mrt_schedule_bound(&s->line, s->budget, s->best_cost - base, &extra));
   out->bound = base + extra;
   double open = (s->best_cost - out->bound) / (s->best_cost - base);
+  s->hard = s->best_cost - base > 3 * extra;
   s->goal = out->bound + 0.03 * extra + 1e-4 * base;
   s->search_work = MRT_SCHEDULE_SEARCH_WORK * fmin(1, fmax(0.1, 2 * open)) *
                    fmin(1, 0.1 + s->line.p->ops / 300.0);
@@ -78,13 +79,24 @@ static mrt_status begin(mrt_solver *s, int number, mrt_schedule *out) {
   return MRT_OK;
 }
 
+/* Is start number `i` worth its while?  While nothing is found, or the bound is
+ * far, noisy ones go on for as long as there is work left. */
+static bool worth_starting(const mrt_solver *s, int i) {
+  const mrt_line *l = &s->line;
+  double ops = l->p->ops, most = MRT_SCHEDULE_STARTS_WORK;
+  double worked = (double)l->worked;
+  if (s->best_cost <= s->goal || l->failed) return false;
+  if (s->best_cost == INFINITY) {
+    double times = ops <= 300 ? 4 : ops <= 2000 ? 2 : 1;
+    return worked < fmin(times * most, 3e6 * ops);
+  }
+  if (s->only_fit || worked > most) return false;
+  return i < MRT_SCHEDULE_STARTS || (s->hard && worked < 4e5 * ops);
+}
+
 static mrt_status solve(mrt_solver *s, mrt_schedule *out) {
   mrt_line *l = &s->line;
-  int64_t most = MRT_SCHEDULE_STARTS_WORK;
-  for (int i = 0; i < MRT_SCHEDULE_STARTS && !l->failed; i++) {
-    bool done = s->best_cost < INFINITY;
-    if (s->best_cost <= s->goal || l->worked > (done ? 1 : 2) * most) break;
-    if (done && s->only_fit) break;
+  for (int i = 0; worth_starting(s, i); i++) {
     mrt_solver_clear(s);
     MRT_TRY(begin(s, i, out));
   }

@@ -224,11 +224,24 @@ bool mrt_repair(mrt_solver *s, double limit) {
   return true;
 }
 
+/* What a byte costs that a run frees. */
+static double worth(const mrt_line *l, int run) {
+  const mrt_line_run *r = &l->run[run];
+  double bytes = 1;
+  for (int i = r->access; i < r->access + r->makes; i++)
+    if (mrt_line_is_linked(l, &l->access[i]) && mrt_line_lives_on(l, i))
+      bytes += (double)l->p->bytes[l->access[i].value];
+  return l->p->cost[r->op] / bytes;
+}
+
 void mrt_clean(mrt_solver *s) {
   mrt_line *l = &s->line;
-  for (int run = 0; l->run[run].op < l->p->ops && !l->failed;) {
-    int next = mrt_line_next(l, run);
-    if (!l->run[run].first) mrt_run_drop(s, run, true);
-    run = next;
-  }
+  int count = 0;
+  for (int run = 0; l->run[run].op < l->p->ops; run = mrt_line_next(l, run))
+    if (!l->run[run].first && count < l->p->values)
+      s->choice[count++] = (mrt_split){ .value = run, .score = -worth(l, run) };
+  if (count) qsort(s->choice, (size_t)count, sizeof *s->choice, by_score);
+  for (int i = 0; i < count && !l->failed; i++)
+    if (l->run[s->choice[i].value].there)
+      mrt_run_drop(s, s->choice[i].value, true);
 }

@@ -7,6 +7,7 @@
  *   schedule_blocks.c  the order of its runs, and their bytes
  *   schedule_start.c   the line of a program; a line's acts
  *   schedule_split.c   dropping one value for a while, with all that follows
+ *   schedule_cut.c     segments run again
  *   schedule_repair.c  dropping values until the budget holds
  *   schedule_search.c  taking runs out and repairing, again and again
  *   schedule_bound.c   prices of bytes, and a cost no schedule is below
@@ -19,12 +20,12 @@
 #include "plan/schedule_line.h"
 
 enum {
-  MRT_SCHEDULE_STARTS = 9,
+  MRT_SCHEDULE_STARTS = 11,
   MRT_SCHEDULE_RUNS = 12, /* so many times as many runs as operators */
   /* What is touched: of a run, a gap, an access. */
-  MRT_SCHEDULE_START_WORK = 200000000,  /* of one start, at most */
-  MRT_SCHEDULE_STARTS_WORK = 240000000, /* no start begins after; twice as much
-                                           while none of them does */
+  MRT_SCHEDULE_START_WORK = 70000000,   /* of one start, at most */
+  MRT_SCHEDULE_STARTS_WORK = 180000000, /* no start begins after; more in a
+                                           small program while none does */
   MRT_SCHEDULE_SEARCH_WORK = 80000000
 };
 
@@ -59,6 +60,7 @@ typedef struct mrt_solver {
   double best_cost, best_price;
   double goal;        /* a cost at which to stop */
   double search_work; /* for all searches */
+  bool hard;          /* the bound is far from what was found first */
   bool only_fit;      /* any schedule will do */
   int64_t least;      /* the least peak found */
 } mrt_solver;
@@ -68,8 +70,8 @@ mrt_status mrt_schedule_check(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p);
 double mrt_solver_random(mrt_solver *s); /* 0 .. 1 */
 
-/* Start number 0 .. MRT_SCHEDULE_STARTS - 1 from the program as it is; did it
- * come within the budget? */
+/* Start number 0, 1, .. from the program as it is; did it come within the
+ * budget?  From MRT_SCHEDULE_STARTS on they are noisy repetitions. */
 bool mrt_solver_start(mrt_solver *s, int number);
 /* Keep the line if none was cheaper; make it the program as it is, or the
  * cheapest one kept. */
@@ -92,6 +94,9 @@ void mrt_run_remove(mrt_solver *s, int run);
  * worth less than it costs.  Above the budget nothing new is let in when
  * `strict`. */
 bool mrt_run_drop(mrt_solver *s, int run, bool strict);
+
+/* From the program as it is: run segments of it again. */
+void mrt_cut(mrt_solver *s);
 
 /* Drop values until the budget holds; false when that fails, or costs as much
  * as `limit`. */
