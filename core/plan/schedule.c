@@ -91,7 +91,7 @@ static bool worth_starting(const mrt_solver *s, int i) {
     return worked < fmin(times * most, 3e6 * ops);
   }
   if (s->only_fit || worked > most) return false;
-  return i < MRT_SCHEDULE_STARTS || (s->hard && worked < 4e5 * ops);
+  return i < MRT_SCHEDULE_STARTS || (s->hard && worked < 8e5 * ops);
 }
 
 static mrt_status solve(mrt_solver *s, mrt_schedule *out) {

@@ -75,7 +75,7 @@ static const start starts[] = {
   { PLAIN, true, 0.5, 1, 0 },
 };
 _Static_assert(MRT_COUNT(starts) == MRT_SCHEDULE_STARTS, "as announced");
-enum { AGAIN = 4 };
+enum { AGAIN = 3 };
 
 /* Repair for a budget a little lower than the last one, again and again.  A
  * step that fails, or makes the line a good deal dearer, is taken back: then
@@ -145,8 +145,7 @@ bool mrt_solver_start(mrt_solver *s, int number) {
   s->noise = start->noise;
   s->price = first_price(s);
   s->round++;
-  if (start->way == STEPS && s->best_cost == INFINITY) times = 4;
-  if (over >= 0 && s->best_cost == INFINITY) times *= 4;
+  if (s->best_cost == INFINITY && (start->way == STEPS || over >= 0)) times = 4;
   double work = fmin(MRT_SCHEDULE_START_WORK, times * (1e6 + 2e4 * ops));
   s->work = l->worked + (int64_t)work;
   bool good = go(s, start, limit);

@@ -13,6 +13,10 @@ static mrt_line_block *block_of(const mrt_line *l, int run) {
   return l->block[l->run[run].block];
 }
 
+static int rank_of(const mrt_line *l, int run) {
+  return l->rank[l->run[run].block];
+}
+
 static void find_most(mrt_line_block *b) {
   int64_t most = INT64_MIN / 2, least = INT64_MAX / 2;
   for (int i = 0; i < b->count; i++) {
@@ -28,7 +32,8 @@ static mrt_line_block *new_block(mrt_line *l, int rank) {
   int room = l->block_room;
   if (!mrt_arena_grow(l->arena, (void **)&l->block, l->blocks, &room,
                       sizeof *l->block) ||
-      !MRT_PUSH_ROOM(l->arena, l->order, l->blocks, l->order_room))
+      !MRT_PUSH_ROOM(l->arena, l->order, l->blocks, l->order_room) ||
+      !MRT_PUSH_ROOM(l->arena, l->rank, l->blocks, l->rank_room))
     return NULL;
   l->block_room = room;
   mrt_line_block *b = MRT_NEW(l->arena, mrt_line_block, 1);
@@ -37,10 +42,10 @@ static mrt_line_block *new_block(mrt_line *l, int rank) {
   l->block[number] = b;
   for (int r = number; r > rank; r--) {
     l->order[r] = l->order[r - 1];
-    l->block[l->order[r]]->rank = r;
+    l->rank[l->order[r]] = r;
   }
   l->order[rank] = number;
-  b->rank = rank;
+  l->rank[number] = rank;
   find_most(b);
   return b;
 }
@@ -54,7 +59,7 @@ static void renumber(mrt_line *l, mrt_line_block *b, int number, int from) {
 
 /* Move the upper half of a full block into a new one behind it. */
 static bool split_block(mrt_line *l, int number) {
-  mrt_line_block *b = l->block[number], *c = new_block(l, b->rank + 1);
+  mrt_line_block *b = l->block[number], *c = new_block(l, l->rank[number] + 1);
   if (!c) return false;
   b = l->block[number];
   int half = b->count / 2;
@@ -63,7 +68,7 @@ static bool split_block(mrt_line *l, int number) {
   memcpy(c->run, b->run + half, (size_t)c->count * sizeof *c->run);
   memcpy(c->bytes, b->bytes + half, (size_t)c->count * sizeof *c->bytes);
   b->count = half;
-  renumber(l, c, l->order[c->rank], 0);
+  renumber(l, c, l->blocks - 1, 0);
   find_most(c);
   find_most(b);
   return true;
@@ -148,23 +153,17 @@ void mrt_line_add_between(mrt_line *l, int from, int to, int64_t bytes) {
     return;
   }
   add_part(l, a, low, a->count, bytes);
-  for (int r = a->rank + 1; r < b->rank; r++)
-    l->block[l->order[r]]->add += bytes;
-  l->worked += b->rank - a->rank;
+  int first = rank_of(l, from) + 1, last = rank_of(l, to);
+  for (int r = first; r < last; r++) l->block[l->order[r]]->add += bytes;
+  l->worked += last - first;
   add_part(l, b, 0, high, bytes);
-}
-
-bool mrt_line_is_before(const mrt_line *l, int run, int other) {
-  const mrt_line_run *a = &l->run[run], *b = &l->run[other];
-  if (a->block == b->block) return a->at < b->at;
-  return l->block[a->block]->rank < l->block[b->block]->rank;
 }
 
 int mrt_line_next(const mrt_line *l, int run) {
   const mrt_line_block *b = block_of(l, run);
   int at = l->run[run].at + 1;
   if (at < b->count) return b->run[at];
-  for (int r = b->rank + 1; r < l->blocks; r++) {
+  for (int r = rank_of(l, run) + 1; r < l->blocks; r++) {
     b = l->block[l->order[r]];
     if (b->count) return b->run[0];
   }
@@ -175,7 +174,7 @@ int mrt_line_before(const mrt_line *l, int run) {
   const mrt_line_block *b = block_of(l, run);
   int at = l->run[run].at;
   if (at) return b->run[at - 1];
-  for (int r = b->rank - 1; r >= 0; r--) {
+  for (int r = rank_of(l, run) - 1; r >= 0; r--) {
     b = l->block[l->order[r]];
     if (b->count) return b->run[b->count - 1];
   }
@@ -199,7 +198,7 @@ int64_t mrt_line_peak(const mrt_line *l) {
 int mrt_line_over(mrt_line *l, int from, int64_t bytes) {
   const mrt_line_block *b = block_of(l, from);
   int at = l->run[from].at;
-  for (int r = b->rank; r < l->blocks; r++, at = 0) {
+  for (int r = rank_of(l, from); r < l->blocks; r++, at = 0) {
     b = l->block[l->order[r]];
     l->worked++;
     if (b->most + b->add <= bytes) continue;
@@ -223,7 +222,7 @@ static double excess_part(const mrt_line_block *b, int from, int to,
 double mrt_line_excess(mrt_line *l, int from, int to, int64_t bytes,
                        int64_t budget, double most) {
   double sum = 0;
-  int low = block_of(l, from)->rank, high = block_of(l, to)->rank;
+  int low = rank_of(l, from), high = rank_of(l, to);
   for (int r = low; r <= high && sum <= most; r++) {
     const mrt_line_block *b = l->block[l->order[r]];
     l->worked++;

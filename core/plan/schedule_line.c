@@ -77,7 +77,7 @@ int mrt_line_across(mrt_line *l, int run, int *list) {
     int access = l->gap[list_of(l, level, stage)];
     for (; access >= 0; access = l->access[access].gap_next) {
       const mrt_line_access *a = &l->access[access];
-      l->worked++;
+      l->worked += 3;
       if (mrt_line_is_before(l, a->run, run) &&
           mrt_line_is_before(l, run, l->access[a->after].run))
         list[count++] = access;

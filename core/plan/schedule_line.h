@@ -45,7 +45,7 @@ typedef struct mrt_line_run {
 } mrt_line_run;
 
 typedef struct mrt_line_block {
-  int rank, count;
+  int count;
   int64_t add, most, least; /* the last two without `add` */
   int run[MRT_LINE_BLOCK];
   int64_t bytes[MRT_LINE_BLOCK];
@@ -71,8 +71,8 @@ typedef struct mrt_line {
   mrt_line_access *access;
   int accesses, access_room;
   mrt_line_block **block; /* by number; of rank r: block[order[r]] */
-  int *order;
-  int blocks, block_room, order_room;
+  int *order, *rank;
+  int blocks, block_room, order_room, rank_room;
   int *gap; /* by list: an access that begins a gap; -1: none */
   int levels;
   mrt_line_change *change;
@@ -105,7 +105,6 @@ void mrt_line_undo(mrt_line *line, int changes);
 /* Forget the log: what was done stays. */
 void mrt_line_accept(mrt_line *line);
 
-bool mrt_line_is_before(const mrt_line *line, int run, int other);
 int mrt_line_next(const mrt_line *line, int run);   /* -1: it is the end */
 int mrt_line_before(const mrt_line *line, int run); /* -1: it is the first */
 /* What lives on past the run. */
@@ -132,6 +131,12 @@ bool mrt_line_place(mrt_line *line, int run, int next, int64_t bytes);
 void mrt_line_displace(mrt_line *line, int run);
 void mrt_line_add_at(mrt_line *line, int run, int64_t bytes);
 void mrt_line_add_between(mrt_line *line, int from, int to, int64_t bytes);
+
+static inline bool mrt_line_is_before(const mrt_line *l, int run, int other) {
+  const mrt_line_run *a = &l->run[run], *b = &l->run[other];
+  if (a->block == b->block) return a->at < b->at;
+  return l->rank[a->block] < l->rank[b->block];
+}
 
 /* Does the value live on after this access? */
 static inline bool mrt_line_lives_on(const mrt_line *l, int access) {

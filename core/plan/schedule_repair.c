@@ -58,7 +58,7 @@ static double relief(mrt_solver *s, const mrt_split *c, int at) {
   int to = overs_before(s, at), from = 0;
   if (mrt_line_is_before(&s->line, s->over[0], c->from))
     from = overs_before(s, c->from);
-  s->line.worked += 4;
+  s->line.worked += 12;
   double most = (double)s->line.p->bytes[c->value] * (to - from);
   return fmin(most, s->excess[to] - s->excess[from]);
 }
