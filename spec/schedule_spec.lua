@@ -135,7 +135,8 @@ describe("core.schedule", function()
 
   local shapes = { chain = lookalikes.chain(60), unet = lookalikes.unet(6),
     dense = lookalikes.dense(12), layered = lookalikes.layered(80, 7),
-    lstm = lookalikes.lstm(12), tree = lookalikes.tree(4) }
+    lstm = lookalikes.lstm(12), tree = lookalikes.tree(4),
+    transformer = lookalikes.transformer(3) }
 
   it("costs more as the budget falls, and little above its bound at first", function()
     for name, p in pairs(shapes) do
@@ -177,6 +178,19 @@ describe("core.schedule", function()
     local result = solve(p, 20)
     assert(result, "nothing found in 20 values")
     assert(result.cost <= 3 * n, "more than one extra forward pass: " .. result.cost)
+  end)
+
+  it("costs no more than a forward pass in a third of what a deep program wants", function()
+    local deep = { lstm = lookalikes.lstm(150), chain = lookalikes.chain(400),
+      transformer = lookalikes.transformer(16) }
+    for name, p in pairs(deep) do
+      local whole, forward = solve(p, ENOUGH), 0
+      for i = 1, p.forward do forward = forward + p.ops[i].cost end
+      local result = solve(p, whole.peak // 3)
+      assert(result, name .. ": nothing found")
+      local extra = (result.cost - whole.cost) / forward
+      assert(extra <= 1, ("%s: %.2f forward passes"):format(name, extra))
+    end
   end)
 
   it("says the least it found when nothing fits", function()
@@ -236,7 +250,7 @@ describe("mrt bench recompute", function()
     local out <close> = assert(io.open(file, "w"))
     out:write(text)
     out:close()
-    local pipe = io.popen(program .. " bench recompute " .. file .. " 2>&1")
+    local pipe = io.popen(program .. " bench recompute --greedy " .. file .. " 2>&1")
     local output = pipe:read "a"
     local _, _, code = pipe:close()
     return code, output
@@ -261,6 +275,7 @@ o 3 5 1 d 2 0 2 1 3
     assert.matches("small: 4 operators", output)
     assert.matches("extra %% +6%.25", output)
     assert.matches("< set", output)
+    assert.matches("greedy %% +6%.25", output)
   end)
 
   it("says what is wrong with a file, and where", function()

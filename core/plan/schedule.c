@@ -58,7 +58,7 @@ static mrt_status aim(mrt_solver *s, mrt_schedule *out) {
   MRT_TRY(mrt_schedule_bound(&s->line, s->budget, s->best_cost - base, &extra));
   out->bound = base + extra;
   double open = (s->best_cost - out->bound) / (s->best_cost - base);
-  s->hard = s->best_cost - base > 3 * extra;
+  s->hard = s->best_cost - base > 2 * extra;
   s->goal = out->bound + 0.03 * extra + 1e-4 * base;
   s->search_work = MRT_SCHEDULE_SEARCH_WORK * fmin(1, fmax(0.1, 2 * open)) *
                    fmin(1, 0.1 + s->line.p->ops / 300.0);

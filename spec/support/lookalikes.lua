@@ -22,8 +22,10 @@ local function add(problem, cost, bytes, reads)
 end
 
 --- Append the backward pass; gradients have the bytes of what they belong to.
+-- `forward` is the number of operators before it.
 local function backward(problem)
   local grad, forward = {}, #problem.ops
+  problem.forward = forward
   for i = forward, 1, -1 do
     local op = problem.ops[i]
     local dy = grad[op.makes[1]]
@@ -113,6 +115,30 @@ function lookalikes.tree(depth)
     return add(p, 3, 32, { add(p, 10, 96, { a, b }) })
   end
   cell(depth)
+  return backward(p)
+end
+
+--- Layers of attention and a wide part, their scores the largest values; what
+-- is dropped out leaves a mask beside its output.
+function lookalikes.transformer(layers)
+  local p = new()
+  local function drop_out(v, bytes)
+    v = add(p, 3, bytes, { v })
+    local mask = #p.bytes + 1
+    p.bytes[mask] = bytes // 4
+    table.insert(p.ops[#p.ops].makes, mask)
+    return v
+  end
+  local x = add(p, 1, 64, {})
+  for _ = 1, layers do
+    local all = add(p, 30, 192, { x })
+    local q, k, v = add(p, 2, 64, { all }), add(p, 2, 64, { all }), add(p, 2, 64, { all })
+    local scores = drop_out(add(p, 20, 256, { add(p, 15, 256, { q, k }) }), 256)
+    local out = add(p, 12, 64, { add(p, 25, 64, { scores, v }) })
+    x = add(p, 4, 64, { add(p, 2, 64, { x, drop_out(out, 64) }) })
+    local wide = drop_out(add(p, 5, 256, { add(p, 40, 256, { x }) }), 256)
+    x = add(p, 4, 64, { add(p, 2, 64, { x, add(p, 40, 64, { wide }) }) })
+  end
   return backward(p)
 end
 

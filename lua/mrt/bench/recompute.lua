@@ -1,19 +1,22 @@
---- recompute.lua -- `mrt bench recompute DIR|FILE...`: known programs in less
--- memory than they want.
+--- recompute.lua -- `mrt bench recompute [--greedy] [--large] [DIR|FILE...]`:
+-- known programs in less memory than they want.
 --
 -- For every .tg file, at budgets of 0.9 to 0.2 of the peak with nothing run
 -- again (parameters and data are counted in both): what the schedule found
 -- costs more than the program, the lower bound of that, both in percent, and
--- the time the solver took.  A budget below the largest working set of one
--- operator is refused with that number; `-` is one the solver found nothing
--- for.  Each schedule is checked; a wrong one or a malformed file ends with
--- status 1.
+-- the processor time the solver took.  `--greedy` adds what eviction by a score
+-- costs (slow), `--large` three generated programs of 10,000 operators.  A
+-- budget below the largest working set of one operator is refused with that
+-- number; `-` is one nothing was found for.  Each schedule is checked; a wrong
+-- one or a malformed file ends with status 1.
 --
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
 local list_files = require "mrt.bench.files"
 local check = require "mrt.bench.recompute_check"
+local greedy = require "mrt.bench.recompute_greedy"
+local large = require "mrt.bench.recompute_large"
 local read = require "mrt.bench.recompute_file"
 
 local function fail(message)
@@ -42,9 +45,9 @@ end
 
 --- A schedule within the budget, checked; nil when none is found.
 local function solve(path, problem, budget)
-  local start = core.clock()
+  local start = os.clock()
   local ok, result = pcall(core.schedule, problem, budget)
-  local seconds = core.clock() - start
+  local seconds = os.clock() - start
   if not ok then
     if type(result) == "table" and result.code == "budget" then return nil, seconds end
     fail(path .. ": " .. tostring(result))
@@ -64,33 +67,59 @@ local function percent(cost, base)
   return ("%.2f"):format(base > 0 and 100 * (cost - base) / base or 0)
 end
 
-local function measure(path)
-  local problem, wrong = read(path)
-  if not problem then fail(wrong) end
+local function measure(path, problem, compare)
   local whole = solve(path, problem, math.maxinteger // 8)
   local set, constant = working_set(problem), problem.constant
   print(("%s: %d operators, %.3f GB, working set %.3f GB"):format(problem.name,
     #problem.ops, (whole.peak + constant) / 1e9, (set + constant) / 1e9))
-  local lines = { "  budget  ", "  extra % ", "  bound % ", "  seconds " }
+  local lines = { "  budget  ", "  extra % ", "  bound % ", "  seconds ",
+    compare and "  greedy %" }
   local function add(...)
-    for i, text in ipairs { ... } do lines[i] = lines[i] .. ("%9s"):format(text) end
+    for i, text in ipairs { ... } do
+      lines[i] = lines[i] and lines[i] .. ("%9s"):format(text)
+    end
   end
   for tenths = 9, 2, -1 do
     local budget = (whole.peak + constant) * tenths // 10 - constant
     if budget < set then
-      add(("%.1f"):format(tenths / 10), "< set", "", "")
+      add(("%.1f"):format(tenths / 10), "< set", "", "", "")
     else
       local result, seconds = solve(path, problem, budget)
+      local evicted = compare and greedy(problem, budget)
       add(("%.1f"):format(tenths / 10), result and percent(result.cost, whole.cost) or "-",
-        result and percent(result.bound, whole.cost) or "", ("%.3f"):format(seconds))
+        result and percent(result.bound, whole.cost) or "", ("%.3f"):format(seconds),
+        evicted and percent(evicted, whole.cost) or "-")
     end
   end
   print(table.concat(lines, "\n"))
 end
 
-return function(...)
-  if select("#", ...) == 0 then fail "give a folder or files of recomputation instances" end
-  for _, path in ipairs { ... } do
-    for _, file in ipairs(files_of(path)) do measure(file) end
+local function measure_file(path, compare)
+  local problem, wrong = read(path)
+  if not problem then fail(wrong) end
+  measure(path, problem, compare)
+end
+
+local function measure_large()
+  for _, name in ipairs { "residual", "recurrent", "branches" } do
+    measure(name, large[name]())
   end
+end
+
+return function(...)
+  local paths, options = {}, {}
+  for _, word in ipairs { ... } do
+    if word == "--greedy" or word == "--large" then
+      options[word] = true
+    else
+      paths[#paths + 1] = word
+    end
+  end
+  if #paths == 0 and not options["--large"] then
+    fail "give a folder or files of recomputation instances, or --large"
+  end
+  for _, path in ipairs(paths) do
+    for _, file in ipairs(files_of(path)) do measure_file(file, options["--greedy"]) end
+  end
+  if options["--large"] then measure_large() end
 end
