@@ -90,6 +90,15 @@ end
 
 local usage = [[a path, {files = {...}} or {text = "..."} wanted]]
 
+local function content_of(source)
+  if type(source) == "string" then source = { files = { source } } end
+  if type(source) ~= "table" or not (source.text or source.files) then
+    core.fail("value", "text", usage)
+  end
+  if source.text then return source.text end
+  return read_files(source.files)
+end
+
 --- Read a text and number its symbols: distinct bytes or UTF-8 characters, in
 --- order; or the tokens of a vocabulary.
 ---
@@ -111,20 +120,16 @@ local function text(source, given)
     core.fail("value", "text", ("unit = %s, \"byte\", \"character\" or data.bpe(...) wanted")
       :format(tostring(o.unit)))
   end
-  if type(source) == "string" then source = { files = { source } } end
-  if type(source) ~= "table" or not (source.text or source.files) then
-    core.fail("value", "text", usage)
-  end
-  local content, message, code = source.text, nil, nil
-  if not content then content, message, code = read_files(source.files) end
+  local content, message, code = content_of(source)
   if not content then return nil, message, code end
+  if bpe.is(o.unit) then return build_tokens(content, o.unit) end
   if o.unit == "character" then
     local _, bad = utf8.len(content)
     if bad then
       return nil, ("not UTF-8 at byte %d"):format(bad), "data"
     end
   end
-  return (bpe.is(o.unit) and build_tokens or build)(content, o.unit)
+  return build(content, o.unit)
 end
 
 --- Return the ids of a text's symbols, from 0.

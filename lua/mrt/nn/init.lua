@@ -28,6 +28,7 @@ return {
   Block = require "mrt.nn.block",
   Sequential = require "mrt.nn.sequential",
   GPT = require "mrt.nn.gpt",
+  gpt2 = require "mrt.nn.gpt2",
   Llama = require "mrt.nn.llama",
   ResNet = require "mrt.nn.resnet",
 
