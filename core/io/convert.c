@@ -29,7 +29,7 @@ static mrt_status check_bools(const mrt_array *a, const uint8_t *from,
                               int64_t n, mrt_error *e) {
   for (int64_t i = 0; i < n; i++)
     if (from[i] > 1)
-      return mrt_fail(e, MRT_EDATA, "'%s': a bool is %d, 0 or 1 wanted",
+      return mrt_fail(e, MRT_EDATA, "'%.80s': a bool is %d, 0 or 1 wanted",
                       a->name, from[i]);
   return MRT_OK;
 }

@@ -144,20 +144,20 @@ mrt_status mrt_npy_read(mrt_source *s, mrt_array *a, const uint8_t *data,
   cursor c;
   char descr[8] = "";
   if (!find_header(data, size, &c))
-    return mrt_source_fail(s, MRT_EDATA, "'%s': no npy header", a->name);
+    return mrt_source_fail(s, MRT_EDATA, "'%.80s': no npy header", a->name);
   a->offset = (size_t)(c.end - (const char *)data);
   bool ok = take_dictionary(&c, a, descr);
   if (descr[0] && strchr(descr, 'O'))
     return mrt_source_fail(s, MRT_EDATA,
-                           "'%s' holds Python objects (dtype %s), numbers "
+                           "'%.80s' holds Python objects (dtype %s), numbers "
                            "wanted",
                            a->name, descr);
   if (!ok)
-    return mrt_source_fail(s, MRT_EDATA,
-                           "'%s': an npy header that cannot be read", a->name);
+    return mrt_source_fail(
+        s, MRT_EDATA, "'%.80s': an npy header that cannot be read", a->name);
   if (!a->dtype)
-    return mrt_source_fail(s, MRT_EDATA, "'%s' is %s, which no tensor can be",
-                           a->name, descr);
+    return mrt_source_fail(
+        s, MRT_EDATA, "'%.80s' is %s, which no tensor can be", a->name, descr);
   return mrt_array_check(s, a, limit);
 }
 

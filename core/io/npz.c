@@ -106,10 +106,10 @@ static mrt_status read_entry(mrt_source *s, uint64_t *at, member *m) {
   *at += whole;
   if (!widen(p + 46 + name, extra, m)) return damaged(s);
   if (mrt_little(p + 8, 2) & 1)
-    return mrt_source_fail(s, MRT_EDATA, "'%s' is encrypted", m->name);
+    return mrt_source_fail(s, MRT_EDATA, "'%.80s' is encrypted", m->name);
   if (m->method != 0 && m->method != 8)
     return mrt_source_fail(s, MRT_EDATA,
-                           "'%s' is packed by method %d, 0 or 8 wanted",
+                           "'%.80s' is packed by method %d, 0 or 8 wanted",
                            m->name, m->method);
   return MRT_OK;
 }
@@ -124,7 +124,7 @@ static mrt_status find_bytes(mrt_source *s, const member *m, uint64_t *at) {
   if (m->method == 0 && m->packed != m->unpacked) return damaged(s);
   if (!mrt_inflate_plausible((size_t)m->packed, m->unpacked))
     return mrt_source_fail(
-        s, MRT_EDATA, "'%s': %llu deflated bytes cannot hold %llu", m->name,
+        s, MRT_EDATA, "'%.80s': %llu deflated bytes cannot hold %llu", m->name,
         (unsigned long long)m->packed, (unsigned long long)m->unpacked);
   return MRT_OK;
 }
@@ -138,7 +138,7 @@ static mrt_status read_deflated(mrt_source *s, mrt_array *a, const member *m,
   a->unpacked = (size_t)m->unpacked, a->crc = m->crc;
   if (mrt_inflate(s->ctx->allocator, s->map.data + at, a->packed, head, most,
                   &made, NULL, &s->ctx->error))
-    return mrt_source_fail(s, s->ctx->error.status, "'%s': %s", a->name,
+    return mrt_source_fail(s, s->ctx->error.status, "'%.80s': %s", a->name,
                            mrt_message(s->ctx));
   return mrt_npy_read(s, a, head, made, a->unpacked);
 }
@@ -171,7 +171,7 @@ static mrt_status check_names(mrt_source *s) {
   qsort(names, (size_t)s->count, sizeof *names, by_name);
   for (int i = 1; i < s->count; i++)
     if (strcmp(names[i - 1], names[i]) == 0)
-      return mrt_source_fail(s, MRT_EDATA, "'%s' is there twice", names[i]);
+      return mrt_source_fail(s, MRT_EDATA, "'%.80s' is there twice", names[i]);
   return MRT_OK;
 }
 

@@ -84,18 +84,19 @@ static mrt_status read_shape(mrt_source *s, mrt_array *a, const json_t *shape,
                              uint64_t *bits) {
   uint64_t d;
   if (!json_is_array(shape))
-    return mrt_source_fail(s, MRT_EDATA, "'%s': no list of dimensions",
+    return mrt_source_fail(s, MRT_EDATA, "'%.80s': no list of dimensions",
                            a->name);
   if (json_array_size(shape) > MRT_MAX_RANK)
     return mrt_source_fail(s, MRT_EDATA,
-                           "'%s': %zu dimensions, at most %d wanted", a->name,
-                           json_array_size(shape), (int)MRT_MAX_RANK);
+                           "'%.80s': %zu dimensions, at most %d wanted",
+                           a->name, json_array_size(shape), (int)MRT_MAX_RANK);
   for (size_t i = 0; i < json_array_size(shape); i++) {
     if (!read_size(json_array_get(shape, i), &d))
-      return mrt_source_fail(s, MRT_EDATA, "'%s': dimension %zu is no size",
+      return mrt_source_fail(s, MRT_EDATA, "'%.80s': dimension %zu is no size",
                              a->name, i + 1);
     if (d && *bits > UINT64_MAX / d)
-      return mrt_source_fail(s, MRT_EDATA, "'%s': the size overflows", a->name);
+      return mrt_source_fail(s, MRT_EDATA, "'%.80s': the size overflows",
+                             a->name);
     *bits *= d;
     a->type.dims[a->type.rank++] = (int64_t)d;
   }
@@ -107,7 +108,7 @@ static mrt_status read_dtype(mrt_source *s, mrt_array *a, const json_t *value,
   const char *name = json_string_value(value);
   const struct dtype *dtype = name ? find_dtype(name) : NULL;
   if (!dtype)
-    return mrt_source_fail(s, MRT_EDATA, "'%s': there is no dtype %s%.40s",
+    return mrt_source_fail(s, MRT_EDATA, "'%.80s': there is no dtype %s%.40s",
                            a->name, name ? "" : "given", name ? name : "");
   a->dtype = dtype->name, a->stored = dtype->stored;
   *bits = dtype->bits;
@@ -121,14 +122,14 @@ static mrt_status read_place(mrt_source *s, mrt_array *a, const json_t *list,
   if (json_array_size(list) != 2 || /* 0 where there is no list */
       !read_size(json_array_get(list, 0), &begin) ||
       !read_size(json_array_get(list, 1), &end) || begin > end)
-    return mrt_source_fail(s, MRT_EDATA, "'%s': no range of data_offsets",
+    return mrt_source_fail(s, MRT_EDATA, "'%.80s': no range of data_offsets",
                            a->name);
   if (bits % 8 || bits / 8 != end - begin)
-    return mrt_source_fail(s, MRT_EDATA,
-                           "'%s': its shape wants %llu bits, its data_offsets "
-                           "%llu bytes",
-                           a->name, (unsigned long long)bits,
-                           (unsigned long long)(end - begin));
+    return mrt_source_fail(
+        s, MRT_EDATA,
+        "'%.80s': its shape wants %llu bits, its data_offsets "
+        "%llu bytes",
+        a->name, (unsigned long long)bits, (unsigned long long)(end - begin));
   a->offset = (size_t)begin, a->packed = (size_t)end;
   return MRT_OK;
 }
@@ -139,8 +140,8 @@ static mrt_status read_entry(mrt_source *s, const char *name,
   mrt_array *a = mrt_source_add(s, name);
   if (!a) return mrt_nomem(&s->ctx->error);
   if (json_object_size(entry) != 3) /* 0 where it is no object */
-    return mrt_source_fail(s, MRT_EDATA,
-                           "'%s': dtype, shape and data_offsets wanted", name);
+    return mrt_source_fail(
+        s, MRT_EDATA, "'%.80s': dtype, shape and data_offsets wanted", name);
   MRT_TRY(read_dtype(s, a, json_object_get(entry, "dtype"), &bits));
   MRT_TRY(read_shape(s, a, json_object_get(entry, "shape"), &bits));
   return read_place(s, a, json_object_get(entry, "data_offsets"), bits);
@@ -155,7 +156,7 @@ static mrt_status read_metadata(mrt_source *s, json_t *map) {
     return mrt_source_fail(s, MRT_EDATA, "__metadata__ is no object");
   json_object_foreach(map, key, value) {
     if (!json_is_string(value))
-      return mrt_source_fail(s, MRT_EDATA, "__metadata__: '%s' is no string",
+      return mrt_source_fail(s, MRT_EDATA, "__metadata__: '%.80s' is no string",
                              key);
     MRT_TRY(mrt_source_add_pair(s, key, json_string_value(value)));
   }
@@ -176,10 +177,11 @@ static mrt_status place_all(mrt_source *s, size_t base, size_t size) {
   for (int i = 0; i < s->count; i++) {
     mrt_array *a = &s->arrays[i];
     if (a->offset != end)
-      return mrt_source_fail(s, MRT_EDATA,
-                             "'%s' begins at %zu, where the one before ends is "
-                             "%zu",
-                             a->name, a->offset, end);
+      return mrt_source_fail(
+          s, MRT_EDATA,
+          "'%.80s' begins at %zu, where the one before ends is "
+          "%zu",
+          a->name, a->offset, end);
     end = a->packed, a->packed = 0;
     if (end > size) break;
     a->offset += base;

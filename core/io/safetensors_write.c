@@ -73,7 +73,8 @@ static mrt_status add_entries(json_t *root, const entry *list, int n,
     if (strcmp(list[i].name, "__metadata__") == 0)
       return mrt_fail(e, MRT_EVALUE, "save: no tensor can be __metadata__");
     if (json_object_get(root, list[i].name))
-      return mrt_fail(e, MRT_EVALUE, "save: '%s' is there twice", list[i].name);
+      return mrt_fail(e, MRT_EVALUE, "save: '%.80s' is there twice",
+                      list[i].name);
     json_t *one = describe(&list[i], &offset);
     if (!one || !set(root, list[i].name, one)) return mrt_nomem(e);
   }

@@ -50,7 +50,8 @@ static mrt_status add_tensor(mrt_source *s, const char *name,
     *a = part->arrays[i];
     return MRT_OK;
   }
-  return mrt_source_fail(s, MRT_EDATA, "'%s' is not in %s", name, part->path);
+  return mrt_source_fail(s, MRT_EDATA, "'%.80s' is not in %s", name,
+                         part->path);
 }
 
 static mrt_status add_all(mrt_source *s, json_t *map) {
@@ -61,7 +62,7 @@ static mrt_status add_all(mrt_source *s, json_t *map) {
     return mrt_source_fail(s, MRT_EDATA, "there is no weight_map");
   json_object_foreach(map, name, file) {
     if (!json_is_string(file))
-      return mrt_source_fail(s, MRT_EDATA, "'%s' is in no file", name);
+      return mrt_source_fail(s, MRT_EDATA, "'%.80s' is in no file", name);
     MRT_TRY(find_part(s, json_string_value(file), &part));
     MRT_TRY(add_tensor(s, name, part));
   }

@@ -90,7 +90,7 @@ mrt_status mrt_array_check(mrt_source *s, mrt_array *a, size_t limit) {
            (rows - 1) <= (limit - a->offset - row) / a->stride;
   if (!fits)
     return mrt_source_fail(s, MRT_EDATA,
-                           "'%s' wants %zu bytes for each of %zu rows from "
+                           "'%.80s' wants %zu bytes for each of %zu rows from "
                            "byte %zu on, there are %zu bytes in all",
                            a->name, row, rows, a->offset, limit);
   return MRT_OK;
@@ -144,7 +144,7 @@ static mrt_status parse_into(mrt_source *s, const char *format,
   mrt_parse parse = find_format(format);
   mrt_status status = parse ? parse(s)
                             : mrt_fail(&s->ctx->error, MRT_EVALUE,
-                                       "there is no format '%s'", format);
+                                       "there is no format '%.80s'", format);
   if (status) return mrt_source_free(s), status;
   *out = s;
   return MRT_OK;
@@ -206,7 +206,7 @@ static mrt_status unpack(mrt_source *s, mrt_array *a) {
     a->whole = block;
   else
     mrt_release(s->ctx->allocator, block, a->unpacked);
-  return status ? mrt_source_fail(s, status, "'%s': %s", a->name,
+  return status ? mrt_source_fail(s, status, "'%.80s': %s", a->name,
                                   mrt_message(s->ctx))
                 : MRT_OK;
 }
@@ -214,8 +214,9 @@ static mrt_status unpack(mrt_source *s, mrt_array *a) {
 /* Where row 0 is, after everything that can stand in the way. */
 static mrt_status find_rows(mrt_source *s, mrt_array *a, const uint8_t **rows) {
   if (a->stored == MRT_STORED_COUNT)
-    return mrt_source_fail(s, MRT_EDATA, "'%s' is %s, which no tensor can be",
-                           a->name, a->dtype);
+    return mrt_source_fail(s, MRT_EDATA,
+                           "'%.80s' is %s, which no tensor can be", a->name,
+                           a->dtype);
   if (!mrt_map_whole(a->map))
     return mrt_source_fail(s, MRT_EFILE, "the file has become shorter");
   if (a->unpacked && !a->whole) MRT_TRY(unpack(s, a));
@@ -295,10 +296,10 @@ static mrt_status rows_type(mrt_source *s, const mrt_array *a, int64_t n,
                             int64_t length, mrt_type *type) {
   int lead = length ? 2 : 1;
   if (a->fortran || a->type.rank == 0)
-    return mrt_source_fail(s, MRT_EVALUE, "'%s' can only be read whole",
+    return mrt_source_fail(s, MRT_EVALUE, "'%.80s' can only be read whole",
                            a->name);
   if (a->type.rank - 1 + lead > MRT_MAX_RANK)
-    return mrt_source_fail(s, MRT_EVALUE, "'%s' has too many dimensions",
+    return mrt_source_fail(s, MRT_EVALUE, "'%.80s' has too many dimensions",
                            a->name);
   *type = (mrt_type){ .dtype = a->type.dtype,
                       .rank = a->type.rank - 1 + lead,
@@ -313,10 +314,10 @@ static mrt_status check_rows(mrt_source *s, const mrt_array *a,
   int64_t most = row_count(a) - length;
   for (int64_t i = 0; i < n; i++)
     if (length < 1 || rows[i] < 0 || rows[i] > most)
-      return mrt_source_fail(s, MRT_EVALUE,
-                             "%lld rows from %lld on of '%s', which has %lld",
-                             (long long)length, (long long)rows[i], a->name,
-                             (long long)row_count(a));
+      return mrt_source_fail(
+          s, MRT_EVALUE, "%lld rows from %lld on of '%.80s', which has %lld",
+          (long long)length, (long long)rows[i], a->name,
+          (long long)row_count(a));
   return MRT_OK;
 }
 

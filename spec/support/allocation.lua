@@ -55,6 +55,31 @@ local function add_in_file()
   assert(v:totable()[30] == 3)
 end
 
+-- Tensors, a table and a vocabulary go through files: in memory where that can
+-- be, for they are brought to the disk thousands of times.
+local path = os.tmpname()
+if os.execute "test -w /dev/shm" then path = "/dev/shm" .. path:match "/[^/]*$" end
+local function write(ending, text)
+  local file <close> = assert(io.open(path .. ending, "wb"))
+  assert(file:write(text))
+  return path .. ending
+end
+
+local function use_files()
+  local x = { a = mrt.ones(3, 2), b = mrt.tensor { 1, 2 } }
+  for _, ending in ipairs { ".safetensors", ".npz" } do
+    assert(mrt.save(path .. ending, x, ending == ".npz" and { compress = true } or { k = "v" }))
+    assert(mrt.load(path .. ending).b:bytes() == x.b:bytes())
+  end
+  local t = assert(mrt.data.csv(write(".csv", 'x,y\n1,"a"\n2,b\n')))
+  assert(t:numbers("x"):totable()[2][1] == 2 and t:texts("y")[1] == "a")
+  local bpe = assert(mrt.data.bpe(write(".json", '{"a":0,"b":1,"ab":2}'), write(".txt", "a b\n")))
+  assert(#bpe:encode "abab" == 2)
+  for _, ending in ipairs { ".safetensors", ".npz", ".csv", ".json", ".txt" } do
+    os.remove(path .. ending)
+  end
+end
+
 local function reject(x)
   local ok, problem = pcall(x.matmul, x, mrt.zeros(3, 3))
   assert(not ok)
@@ -67,6 +92,7 @@ local function work()
   assert(#x:bytes() == 24 and #mrt.cat({ x, x }):totable() == 6)
   local error_text = reject(x)
   add_in_file()
+  use_files()
   return train(), differentiate(), error_text
 end
 
