@@ -5,6 +5,7 @@
 local activation = require "mrt.nn.activation"
 local loss = require "mrt.nn.loss"
 local pool = require "mrt.nn.pool"
+local recurrent = require "mrt.nn.recurrent"
 
 return {
   Module = require "mrt.nn.module",
@@ -26,6 +27,9 @@ return {
   CausalSelfAttention = require "mrt.nn.attention",
   MLP = require "mrt.nn.mlp",
   Block = require "mrt.nn.block",
+  RNN = recurrent.RNN,
+  LSTM = recurrent.LSTM,
+  GRU = recurrent.GRU,
   Sequential = require "mrt.nn.sequential",
   GPT = require "mrt.nn.gpt",
   gpt2 = require "mrt.nn.gpt2",
