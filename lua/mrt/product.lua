@@ -42,6 +42,15 @@ end
 
 -- ---- neural networks -------------------------------------------------------
 
+--- Add up, average or take the largest of several rows of this table `[V, C]`.
+---@param ids mrt.Tensor       `[..., L]`: a bag for each row; with offsets `[M]`
+---@param offsets? mrt.Tensor  `[B]`: where each bag begins among the ids, from 0
+---@param options? {mode: "sum"|"mean"|"max"?}  default "mean"
+---@return mrt.Tensor          `[..., C]` or `[B, C]`; zeros for an empty bag
+function Tensor.embedding_bag(table, ids, offsets, options)
+  return (op.embedding_bag(table, ids, offsets, options))
+end
+
 --- Layer norm over the last dimension.
 ---@param weight? mrt.Tensor  `[C]`
 ---@param bias? mrt.Tensor    `[C]`

@@ -8,9 +8,9 @@ local core = require "mrt.core"
 local rows = {}
 
 local families = {
-  "activation", "attention", "batch_norm", "conv", "cross_entropy", "group_norm",
-  "index", "make", "matmul", "move", "norm", "pointwise", "pool", "recurrent", "reduce",
-  "softmax", "update", "views",
+  "activation", "attention", "batch_norm", "conv", "cross_entropy", "embedding_bag",
+  "group_norm", "index", "make", "matmul", "move", "norm", "pointwise", "pool",
+  "recurrent", "reduce", "softmax", "update", "views",
 }
 
 --- All sample rows, in a fixed order.

@@ -19,6 +19,7 @@ return {
   GlobalAvgPool = pool.GlobalAvgPool,
   Flatten = pool.Flatten,
   Embedding = require "mrt.nn.embedding",
+  EmbeddingBag = require "mrt.nn.embedding_bag",
   LayerNorm = require "mrt.nn.layer_norm",
   BatchNorm = require "mrt.nn.batch_norm",
   GroupNorm = require "mrt.nn.group_norm",

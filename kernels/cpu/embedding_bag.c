@@ -1,0 +1,126 @@
+/* embedding_bag.c -- rows of a table added up by bags, and the gradient
+ *
+ * Bags are shared out among threads; the gradient's columns are, so that rows
+ * are added up in the order of the ids whatever the number of threads.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/embedding_bag.h"
+#include "cpu.h"
+
+typedef struct bags {
+  const mrt_call *call;
+  const mrt_operand *ids, *offsets; /* offsets may be NULL */
+  int64_t count, each, all;         /* each: ids of a bag; all: ids */
+} bags;
+
+static bags bags_of(const mrt_call *c) {
+  bags b = { c, &c->in[1], c->nin > 2 ? &c->in[2] : NULL, 0, 0, 0 };
+  b.all = mrt_type_count(&b.ids->type);
+  b.each = mrt_cols(b.ids);
+  b.count = b.offsets ? mrt_type_count(&b.offsets->type) : mrt_rows(b.ids);
+  return b;
+}
+
+/* Where bag i ends, and the next one begins. */
+static int64_t edge(const bags *b, int64_t i, bool report) {
+  if (i == b->count) return b->all;
+  int64_t at = mrt_id(b->offsets->data, b->offsets->type.dtype, i);
+  if (report) return mrt_checked_id(b->call, at, b->all + 1);
+  return at < 0 ? 0 : at < b->all ? at : b->all;
+}
+
+/* Ids [*from, *to) of bag i; a bag that ends before it begins is reported. */
+static void bag(const bags *b, int64_t i, bool report, int64_t *from,
+                int64_t *to) {
+  if (!b->offsets) {
+    *from = i * b->each, *to = *from + b->each;
+    return;
+  }
+  *from = edge(b, i, report), *to = edge(b, i + 1, report);
+  if (*from <= *to) return;
+  if (report) mrt_checked_id(b->call, *from, *to + 1);
+  *from = *to;
+}
+
+static int64_t id_of(const bags *b, int64_t i, int64_t V, bool report) {
+  int64_t id = mrt_id(b->ids->data, b->ids->type.dtype, i);
+  if (report) return mrt_checked_id(b->call, id, V);
+  return id < 0 ? 0 : id < V ? id : V - 1;
+}
+
+static void add(real *y, const real *row, real scale, int64_t n) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; j++) y[j] += scale * row[j];
+}
+
+/* NaN wins, as in amax. */
+static void take_larger(real *y, int64_t *won, const real *row, int64_t id,
+                        int64_t n) {
+  for (int64_t j = 0; j < n; j++)
+    if (won[j] < 0 || row[j] > y[j] || (row[j] != row[j] && y[j] == y[j]))
+      y[j] = row[j], won[j] = id;
+}
+
+static void fill_bag(const bags *b, int mode, int64_t i) {
+  const mrt_call *c = b->call;
+  const real *w = c->in[0].data;
+  int64_t V = c->in[0].type.dims[0], n = c->in[0].type.dims[1], from, to;
+  real *y = (real *)c->out[0].data + i * n;
+  int64_t *won = mode == MRT_BAG_MAX ? (int64_t *)c->out[1].data + i * n : NULL;
+  bag(b, i, true, &from, &to);
+  for (int64_t j = 0; j < n; j++) y[j] = 0;
+  for (int64_t j = 0; won && j < n; j++) won[j] = -1;
+  for (int64_t k = from; k < to; k++) {
+    int64_t id = id_of(b, k, V, true);
+    if (won)
+      take_larger(y, won, w + id * n, id, n);
+    else
+      add(y, w + id * n, 1, n);
+  }
+  if (mode != MRT_BAG_MEAN || to - from < 2) return;
+  for (int64_t j = 0; j < n; j++) y[j] /= (real)(to - from);
+}
+
+static void embedding_bag(const mrt_call *c) {
+  const mrt_bag_options *o = c->options;
+  bags b = bags_of(c);
+  int team = mrt_team(c, 0.3 * (double)b.all * (double)c->in[0].type.dims[1]);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int64_t i = 0; i < b.count; i++) fill_bag(&b, o->mode, i);
+}
+
+/* Columns [c0, c1) of dw; bad ids were reported when they were looked up. */
+static void add_columns(const bags *b, int mode, int64_t c0, int64_t c1) {
+  const mrt_call *c = b->call;
+  const real *dy = c->in[0].data;
+  real *dw = c->out[0].data;
+  int64_t V = c->out[0].type.dims[0], n = c->out[0].type.dims[1], from, to;
+  if (c0 == c1) return;
+  for (int64_t v = 0; v < V; v++)
+    memset(dw + v * n + c0, 0, (size_t)(c1 - c0) * sizeof(real));
+  for (int64_t i = 0; i < b->count; i++) {
+    bag(b, i, false, &from, &to);
+    real scale = mode == MRT_BAG_MEAN && to > from ? 1 / (real)(to - from) : 1;
+    for (int64_t k = from; k < to; k++)
+      add(dw + id_of(b, k, V, false) * n + c0, dy + i * n + c0, scale, c1 - c0);
+  }
+}
+
+static void embedding_bag_grad(const mrt_call *c) {
+  enum { NARROWEST = 128 / sizeof(real) }; /* two cache lines */
+  const mrt_bag_grad_options *o = c->options;
+  bags b = bags_of(c);
+  int64_t V = c->out[0].type.dims[0], n = c->out[0].type.dims[1];
+  int64_t blocks = (n + NARROWEST - 1) / NARROWEST;
+  int team = mrt_team(c, 0.3 * (double)(V + b.all) * (double)n);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int part = 0; part < team; part++) {
+    int64_t c0, c1;
+    mrt_share(blocks, part, team, &c0, &c1);
+    c0 *= NARROWEST, c1 *= NARROWEST;
+    add_columns(&b, o->mode, c0 < n ? c0 : n, c1 < n ? c1 : n);
+  }
+}
+
+MRT_KERNEL(embedding_bag, .run = embedding_bag);
+MRT_KERNEL(embedding_bag_grad, .run = embedding_bag_grad);
