@@ -91,6 +91,9 @@ MRT_API mrt_status mrt_measure_slow(mrt_context *ctx, size_t nbytes,
   trial t = { .ctx = ctx, .pieces = (int)(nbytes / 2 / PIECE) + 1 };
   size_t rounded;
   mrt_home *home;
+  if (nbytes > (size_t)1 << 40)
+    return mrt_fail(&ctx->error, MRT_EVALUE,
+                    "measure_slow: %zu bytes, at most 2^40 wanted", nbytes);
   MRT_TRY(mrt_home_new(ctx, (size_t)t.pieces * 2 * PIECE, &home));
   t.offset = home->offset;
   t.data = mrt_device_alloc(ctx, 2 * PIECE, &rounded);
