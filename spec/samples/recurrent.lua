@@ -1,4 +1,4 @@
--- recurrent.lua -- samples of lstm_cell, gru_cell, their gradients, and shared
+-- recurrent.lua -- samples of lstm_cell, gru_cell, their gradients, and each_use
 
 local function sigmoid(x) return 1 / (1 + math.exp(-x)) end
 
@@ -89,7 +89,7 @@ local function gru_cell_grad(ins)
     { dims = dims, data = dh } }
 end
 
-local function shared(ins, o)
+local function each_use(ins, o)
   local list = {}
   for i = 1, o.count do list[i] = ins[1] end
   return list
@@ -135,7 +135,7 @@ return {
     bad = { { inputs = { three, four, x }, code = "shape", match = "the gates" } } },
   { op = "gru_cell_grad", cases = cases(kept(2)), oracle = gru_cell_grad, grad = true,
     bad = { { inputs = { three, x, x }, code = "shape", match = "the gates" } } },
-  { op = "shared", oracle = shared, grad = true,
+  { op = "each_use", oracle = each_use, grad = true,
     cases = {
       { inputs = { x }, options = { count = 1 } },
       { inputs = { x }, options = { count = 3 } },

@@ -7,7 +7,7 @@
 ---
 --- Time is worked through in chunks.  In a chunk a layer multiplies all its
 --- inputs by weight_ih at once, then goes step by step; the gradient of
---- weight_hh is one product over the chunk too (core/op/shared.c), so memory
+--- weight_hh is one product over the chunk too (core/op/each_use.c), so memory
 --- for gradients of weights does not grow with time.
 ---
 --- SPDX-License-Identifier: MIT
@@ -109,8 +109,8 @@ local function run_chunk(self, layer, x, states)
   local step, t = kinds[self.type].step, x:size(1)
   local a = layer.bias and x:linear(layer.input, layer.bias) or x:linear(layer.input)
   local products = { a:split(1, 1) }
-  local weights = { op.shared(layer.state, { count = t }) }
-  local biases = layer.own_bias and { op.shared(layer.own_bias, { count = t }) } or {}
+  local weights = { op.each_use(layer.state, { count = t }) }
+  local biases = layer.own_bias and { op.each_use(layer.own_bias, { count = t }) } or {}
   local results = {}
   for i = 1, t do
     local h = states[1]

@@ -1,4 +1,4 @@
-/* shared.c -- one value for several uses whose gradients belong together
+/* each_use.c -- one value for several uses whose gradients belong together
  *
  *   y1 .. yn = x: a view for each use
  *
@@ -13,7 +13,7 @@
  *   fails  EVALUE  fewer uses than 1, or more than a node has outputs
  *
  * SPDX-License-Identifier: MIT */
-#include "op/shared.h"
+#include "op/each_use.h"
 #include "op/build.h"
 #include "op/move.h"
 #include "op/reduce.h"
@@ -22,11 +22,11 @@
 #include <string.h>
 
 static const mrt_option options[] = {
-  MRT_OPTION(mrt_shared_options, count, MRT_OPT_INT, .required = true),
+  MRT_OPTION(mrt_each_use_options, count, MRT_OPT_INT, .required = true),
 };
 
 static mrt_status infer(mrt_infer *c) {
-  const mrt_shared_options *o = c->options;
+  const mrt_each_use_options *o = c->options;
   if (o->count < 1 || o->count > MRT_MAX_OUT)
     return mrt_refuse(c, MRT_EVALUE, "count %lld, 1 to %d wanted",
                       (long long)o->count, MRT_MAX_OUT);
@@ -105,14 +105,14 @@ static void gradient(mrt_build *b) {
   b->din[0] = sum;
 }
 
-const mrt_op mrt_op_shared = {
-  .name = "shared",
-  .number = MRT_OP_shared,
+const mrt_op mrt_op_each_use = {
+  .name = "each_use",
+  .number = MRT_OP_each_use,
   .cost = MRT_COST_view,
   .doc = "x, `count` times; gradients that are products become one product",
   .min_inputs = 1,
   .max_inputs = 1,
-  MRT_OPTIONS(options, mrt_shared_options),
+  MRT_OPTIONS(options, mrt_each_use_options),
   .infer = infer,
   .lanes = mrt_lanes_same,
   .grad = gradient,
