@@ -120,6 +120,7 @@ static void scale_part(const mrt_call *c, const shape *s, int part, room *r) {
 static void batch_norm(const mrt_call *c) {
   shape s = shape_of_call(c, 0.2);
   const real *x = c->in[0].data;
+  if (s.n == 0) return;
 #pragma omp parallel num_threads(s.team)
   {
 #pragma omp for schedule(static)
@@ -203,6 +204,7 @@ static void turn_part(const mrt_call *c, const shape *s, int part, room *r) {
 
 static void batch_norm_grad(const mrt_call *c) {
   shape s = shape_of_call(c, 0.4);
+  if (s.n == 0) return;
 #pragma omp parallel num_threads(s.team)
   {
 #pragma omp for schedule(static)
