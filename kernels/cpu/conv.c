@@ -35,11 +35,12 @@
 #include "gemm_pack.h"
 
 enum {
-  K_BLOCK = 576,      /* spots x channels: a strip is 144 KiB with AVX-512 */
-  N_BLOCK = 4 * COLS, /* so that packed weights stay in the second level */
-  ENTRIES = 144,      /* of a group of tiles, if one tile has not more */
-  SMALL = 32,         /* images up to this wide are taken side by side */
-  FEW = 16            /* with fewer channels, spots are joined */
+  K_BLOCK = 576, /* spots x channels: a strip is 144 KiB with AVX-512 */
+  /* Packed weights, 576 KiB, stay in the second level. */
+  N_BLOCK = 1024 / (int)sizeof(real),
+  ENTRIES = 144, /* of a group of tiles, if one tile has not more */
+  SMALL = 32,    /* images up to this wide are taken side by side */
+  FEW = 16       /* with fewer channels, spots are joined */
 };
 
 /* As many as a tile reads of a place. */

@@ -3,13 +3,14 @@
  * dw[o,c,tap] is a sum over all places of y: dy's channels fill vectors, x's
  * are taken one by one.  A tile is ROWS channels of x by a strip of dy's for
  * one tap; tiles are shared out among threads, so that every sum is made by one
- * thread, in one order.  A thread takes as many tiles of a strip at a time as
- * its cache holds, and for them
+ * thread, in one order.  A thread takes as many tiles at a time as its cache
+ * holds, and for them
  *
- *     for blocks of places of y           copy the strip of dy
- *       for taps of the kernel            list the stretches of places at which
+ *     for blocks of places of y
+ *       for strips of dy                  copy the strip
+ *         for taps of the kernel          list the stretches of places at which
  *                                         the tap is inside the image
- *         for tiles of the tap            add to the tile
+ *           for tiles of the tap          add to the tile
  *
  * SPDX-License-Identifier: MIT */
 
@@ -25,7 +26,8 @@
 
 enum {
   PLACES = 64, /* a block's strip of dy is 16 KiB with AVX-512 */
-  TILES = 128  /* 192 KiB */
+  TILE = ROWS * COLS,
+  TILES = 192 * 1024 / (TILE * (int)sizeof(real)) /* of a chunk: 192 KiB */
 };
 
 /* `count` places from x on, and from row `dy` of the block. */
@@ -46,22 +48,52 @@ typedef struct conv {
 
 /* A thread's scratch. */
 typedef struct work {
-  real *dy;    /* [PLACES][strip] */
-  real *tiles; /* [TILES][ROWS][strip] */
+  real *dy;    /* [PLACES][COLS] */
+  real *tiles; /* [TILES][ROWS][COLS] */
   stretch *stretches;
 } work;
 
-/* Tiles [from, to) of a strip: columns [n, n + count) of a group. */
+/* Tiles [from, to) of a group of channels: by strip, tap, channels of x. */
 typedef struct chunk {
-  int64_t group, n, from, to;
-  int count, width;
+  int64_t group, from, to;
 } chunk;
 
-static work carve(const conv *c, uintptr_t *at) {
-  int64_t width = least(round_up(c->n, LANES), COLS);
+/* One of them: channels [k, k + rows) of x, columns [n, n + count) of dy. */
+typedef struct tile {
+  int64_t tap, k, n;
+  int rows, count, width;
+} tile;
+
+static void set_columns(const conv *c, tile *t, int64_t n) {
+  t->n = n;
+  t->count = (int)least(COLS, c->n - n);
+  t->width = (int)round_up(t->count, LANES);
+}
+static void set_rows(const conv *c, tile *t, int64_t k) {
+  t->k = k;
+  t->rows = (int)least(ROWS, c->k - k);
+}
+
+static tile tile_of(const conv *c, int64_t i) {
+  int64_t taps = c->h.kernel * c->w.kernel;
+  tile t = { .tap = i / c->tall % taps };
+  set_columns(c, &t, i / c->tall / taps * COLS);
+  set_rows(c, &t, i % c->tall * ROWS);
+  return t;
+}
+static void advance(const conv *c, tile *t) {
+  set_rows(c, t, t->k + ROWS);
+  if (t->k < c->k) return;
+  set_rows(c, t, 0);
+  if (++t->tap < c->h.kernel * c->w.kernel) return;
+  t->tap = 0;
+  set_columns(c, t, t->n + COLS);
+}
+
+static work carve(uintptr_t *at) {
   work w = { .dy = (real *)*at };
-  w.tiles = w.dy + PLACES * width;
-  w.stretches = (stretch *)(w.tiles + TILES * ROWS * width);
+  w.tiles = w.dy + PLACES * COLS;
+  w.stretches = (stretch *)(w.tiles + TILES * TILE);
   *at = (uintptr_t)(w.stretches + PLACES);
   *at = (uintptr_t)round_up((int64_t)*at, 64);
   return w;
@@ -169,34 +201,33 @@ static int list_stretches(const conv *c, const chunk *of, int64_t tap,
 
 /* ---- a chunk ------------------------------------------------------------- */
 
-static void copy_strip(const conv *c, const chunk *of, int64_t p, int64_t end,
-                       real *to) {
-  const real *from = c->dy + p * c->y_c + of->group * c->n + of->n;
-  for (; p < end; p++, from += c->y_c, to += of->width)
-    for (int j = 0; j < of->width; j += LANES)
-      vec_store(to + j, of->count - j >= LANES
+static void copy_strip(const conv *c, const chunk *of, const tile *t, int64_t p,
+                       int64_t end, real *to) {
+  const real *from = c->dy + p * c->y_c + of->group * c->n + t->n;
+  for (; p < end; p++, from += c->y_c, to += t->width)
+    for (int j = 0; j < t->width; j += LANES)
+      vec_store(to + j, t->count - j >= LANES
                             ? vec_load(from + j)
-                            : load_some(from + j, of->count - j));
+                            : load_some(from + j, t->count - j));
 }
 
 static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
                       const work *w) {
-  int64_t tap = -1, step = c->w.stride * c->x_c;
-  int count = 0, vecs = of->width / LANES;
-  copy_strip(c, of, p, end, w->dy);
-  for (int64_t i = of->from; i < of->to; i++) {
-    real *to = w->tiles + (i - of->from) * ROWS * of->width;
-    if (i / c->tall != tap) {
-      tap = i / c->tall;
-      count = list_stretches(c, of, tap, p, end, w->stretches);
-    }
-    int64_t first = i % c->tall * ROWS;
-    int rows = (int)least(ROWS, c->k - first);
+  int64_t step = c->w.stride * c->x_c;
+  int count = 0;
+  tile t = tile_of(c, of->from);
+  for (int64_t i = of->from; i < of->to; i++, advance(c, &t)) {
+    real *to = w->tiles + (i - of->from) * TILE;
+    int vecs = t.width / LANES;
+    bool first = i == of->from || t.k == 0;
+    if (first && (i == of->from || t.tap == 0))
+      copy_strip(c, of, &t, p, end, w->dy);
+    if (first) count = list_stretches(c, of, t.tap, p, end, w->stretches);
     if (c->depth)
-      BY_VECS(vecs, add_depth, w->stretches, count, of->n, step, of->count,
-              w->dy, to);
+      BY_VECS(vecs, add_depth, w->stretches, count, t.n, step, t.count, w->dy,
+              to);
     else
-      BY_VECS(vecs, add_rows, rows, w->stretches, count, first, step, w->dy,
+      BY_VECS(vecs, add_rows, t.rows, w->stretches, count, t.k, step, w->dy,
               to);
   }
 }
@@ -204,19 +235,18 @@ static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
 /* Tiles into dw [O, C/G, kh, kw]. */
 static void store(const conv *c, const chunk *of, const real *tiles) {
   int64_t taps = c->h.kernel * c->w.kernel, k = c->depth ? 1 : c->k;
-  for (int64_t t = of->from; t < of->to; t++, tiles += ROWS * of->width) {
-    int64_t first = t % c->tall * ROWS, rows = least(ROWS, k - first);
-    real *to = c->dw + (of->group * c->n + of->n) * k * taps + t / c->tall;
-    for (int64_t i = 0; i < rows; i++)
-      for (int j = 0; j < of->count; j++)
-        to[(j * k + first + i) * taps] = tiles[i * of->width + j];
+  tile t = tile_of(c, of->from);
+  for (int64_t i = of->from; i < of->to; i++, tiles += TILE, advance(c, &t)) {
+    real *to = c->dw + (of->group * c->n + t.n) * k * taps + t.tap;
+    for (int r = 0; r < (c->depth ? 1 : t.rows); r++)
+      for (int j = 0; j < t.count; j++)
+        to[(j * k + t.k + r) * taps] = tiles[r * t.width + j];
   }
 }
 
 static void run_chunk(const conv *c, const chunk *of, const work *w) {
   int64_t places = c->N * c->h.y * c->w.y;
-  memset(w->tiles, 0,
-         (size_t)((of->to - of->from) * ROWS * of->width) * sizeof(real));
+  memset(w->tiles, 0, (size_t)((of->to - of->from) * TILE) * sizeof(real));
   for (int64_t p = 0; p < places; p += PLACES)
     add_block(c, of, p, least(p + PLACES, places), w);
   store(c, of, w->tiles);
@@ -246,50 +276,41 @@ static conv conv_of(const mrt_call *call) {
   return c;
 }
 
-static size_t bytes_of(const conv *c) {
+static size_t bytes_of_thread(void) {
   uintptr_t end = 0;
-  carve(c, &end);
+  carve(&end);
   return end;
 }
 
 static size_t scratch(const mrt_call *call) {
-  conv c = conv_of(call);
-  return bytes_of(&c) * (size_t)call->threads;
+  return bytes_of_thread() * (size_t)call->threads;
 }
 
-/* Tiles [from, to) of all, a strip's share at a time. */
-static void run_tiles(const conv *c, int64_t from, int64_t to, const work *w) {
-  int64_t in_strip = c->h.kernel * c->w.kernel * c->tall;
-  int64_t strips = ceil_div(c->n, COLS);
+/* Tiles [from, to) of all, a chunk at a time. */
+static void run_tiles(const conv *c, int64_t in_group, int64_t from, int64_t to,
+                      const work *w) {
   while (from < to) {
-    int64_t strip = from / in_strip, begin = strip * in_strip;
-    int64_t end = least(least(to, begin + in_strip), from + TILES);
-    chunk of = { .group = strip / strips,
-                 .n = strip % strips * COLS,
-                 .from = from - begin,
-                 .to = end - begin };
-    of.count = (int)least(COLS, c->n - of.n);
-    of.width = (int)round_up(of.count, LANES);
-    run_chunk(c, &of, w);
+    int64_t group = from / in_group, begin = group * in_group;
+    int64_t end = least(least(to, begin + in_group), from + TILES);
+    run_chunk(c, &(chunk){ group, from - begin, end - begin }, w);
     from = end;
   }
 }
 
 static void run(const mrt_call *call) {
   conv c = conv_of(call);
-  size_t bytes = bytes_of(&c);
-  int64_t tiles =
-      c.groups * ceil_div(c.n, COLS) * c.tall * c.h.kernel * c.w.kernel;
-  double ns = (double)mrt_rows(&call->in[1]) * (double)tiles * ROWS * COLS / 50;
+  int64_t in_group = ceil_div(c.n, COLS) * c.tall * c.h.kernel * c.w.kernel;
+  int64_t tiles = c.groups * in_group;
+  double ns = (double)mrt_rows(&call->in[1]) * (double)tiles * TILE / 50;
   int team = mrt_team(call, ns);
 #pragma omp parallel num_threads(team)
   {
     int me = omp_get_thread_num();
-    uintptr_t at = (uintptr_t)call->scratch + (uintptr_t)me * bytes;
-    work w = carve(&c, &at);
+    uintptr_t at = (uintptr_t)call->scratch + (uintptr_t)me * bytes_of_thread();
+    work w = carve(&at);
     int64_t from, to;
     mrt_share(tiles, me, omp_get_num_threads(), &from, &to);
-    run_tiles(&c, from, to, &w);
+    run_tiles(&c, in_group, from, to, &w);
   }
 }
 
