@@ -85,7 +85,10 @@ static mrt_status type_of_y(mrt_infer *c, const mrt_type *x, const mrt_type *w,
     MRT_TRY(mrt_want_pair(c, &kernel, "a kernel of", 1, 1));
     MRT_TRY(mrt_want_places(c, &s, &y->dims[1 + i]));
   }
-  return MRT_OK;
+  int64_t taps = w->dims[2] * w->dims[3];
+  if (taps <= INT32_MAX) return MRT_OK;
+  return mrt_refuse(c, MRT_ESHAPE, "a kernel of %lld places is too large",
+                    (long long)taps);
 }
 
 static mrt_status infer(mrt_infer *c) {

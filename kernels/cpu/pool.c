@@ -196,7 +196,7 @@ static void avg_grad_at(const mrt_call *call, const pool *p, const place *at) {
 
 static void each_place(const mrt_call *call, const pool *p, int64_t H,
                        int64_t W, place_fn *visit) {
-  int64_t lines = p->N * H;
+  int64_t lines = p->C ? p->N * H : 0;
   double work = (double)lines * (double)W * (double)p->C;
   int team = mrt_team(call, work * (double)(p->h.kernel * p->w.kernel) / 8);
 #pragma omp parallel num_threads(team)
