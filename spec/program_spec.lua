@@ -150,7 +150,8 @@ describe("the program", function()
   it("measures the machine, keeps that and plans with it", function()
     local folder = os.tmpname()
     os.remove(folder)
-    local place = "export XDG_CACHE_HOME=" .. folder .. "; " .. program
+    local place = "unset MRT_DEVICE; export XDG_CACHE_HOME=" .. folder .. "; "
+      .. program
     local code, output, errors = shell(place .. " info --measure")
     assert.equal(0, code, errors)
     assert.matches("\n%-%- kept in " .. folder, output)
