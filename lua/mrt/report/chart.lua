@@ -174,29 +174,33 @@ local function draw_series(out, options, s, colour, x, y)
 end
 
 local function draw(options)
-  local out, entries = {}, {}
+  local out, head, entries = {}, {}, {}
   local x, y = scale(options.x, options, 1), scale(options.y, options, 2)
-  out[1] = markup.title(16, 24, options.title)
+  head[1] = markup.title(16, 24, options.title)
   draw_axes(out, options, x, y)
   for i, s in ipairs(options.series) do
     local colour = markup.lines[(i - 1) % #markup.lines + 1]
     entries[i] = { colour, s.name }
     draw_series(out, options, s, colour, x, y)
   end
-  markup.legend(out, box.x, 38, entries, WIDTH - 8)
-  return table.concat(out, "\n")
+  -- the axes make room for a legend of several lines
+  local rows = markup.legend(head, box.x, 38, entries, WIDTH - 8)
+  local more = 18 * (math.max(rows, 1) - 1)
+  return ('%s\n<g transform="translate(0 %d)">\n%s\n</g>')
+    :format(table.concat(head, "\n"), more, table.concat(out, "\n")), more
 end
 
 --- Draw charts one below the other; the picture as text.
 ---@param list mrt.ChartOptions[]
 ---@return string svg
 function chart.svg(list)
-  local out = {}
+  local out, top = {}, 0
   for i, options in ipairs(list) do
-    out[i] = ('<g transform="translate(0 %d)">\n%s\n</g>')
-      :format((i - 1) * HEIGHT, draw(options))
+    local picture, more = draw(options)
+    out[i] = ('<g transform="translate(0 %d)">\n%s\n</g>'):format(top, picture)
+    top = top + HEIGHT + more
   end
-  return markup.svg(WIDTH, HEIGHT * math.max(#list, 1), out)
+  return markup.svg(WIDTH, math.max(top, HEIGHT), out)
 end
 
 --- Draw charts into a file: .svg or .html.
