@@ -74,6 +74,13 @@ void mrt_arena_free(mrt_arena *arena) {
   arena->blocks = NULL;
 }
 
+void mrt_arena_join(mrt_arena *to, mrt_arena *from) {
+  block **end = &to->blocks;
+  while (*end) end = &(*end)->next;
+  *end = from->blocks;
+  from->blocks = NULL;
+}
+
 char *mrt_arena_strdup(mrt_arena *arena, const char *text) {
   size_t n = strlen(text) + 1;
   char *copy = mrt_arena_alloc(arena, n, 1);

@@ -33,6 +33,8 @@ void mrt_arena_init(mrt_arena *arena, const mrt_allocator *allocator);
 /* Zeroed memory aligned to 16, or NULL. */
 void *mrt_arena_alloc(mrt_arena *arena, size_t count, size_t size);
 void mrt_arena_free(mrt_arena *arena);
+/* What is in `from` dies with `to` from now on; `from` is empty. */
+void mrt_arena_join(mrt_arena *to, mrt_arena *from);
 char *mrt_arena_strdup(mrt_arena *arena, const char *text);
 
 #define MRT_NEW(arena, type, count)                                            \

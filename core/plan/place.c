@@ -59,7 +59,8 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
       .last = s->last,
     };
   }
-  MRT_TRY(mrt_pack_in(arena, e, items, n, 0, 1, &result));
+  int effort = plan->way.rough && n > MRT_PACK_SMALL ? 0 : 1;
+  MRT_TRY(mrt_pack_in(arena, e, items, n, 0, effort, &result));
   if (!result.proven && n <= MRT_PACK_SMALL)
     MRT_TRY(mrt_pack_in(arena, e, items, n, 0, MRT_PACK_EFFORT, &result));
   n = 0;

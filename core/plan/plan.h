@@ -65,9 +65,12 @@ typedef struct mrt_way {
   size_t variables; /* bytes of variables, optimizer state first */
   int ahead;        /* how many copies may be under way in a lane; 0: one */
   size_t slack;     /* of the budget, that copies take beside what is solved */
-  bool solved;      /* as known->schedule says */
+  bool rough;       /* a large graph is packed quickly: it may not be the one */
 } mrt_way;
 #define MRT_ALL_LANES 1e9
+
+/* From so many nodes on, planning is to be quick rather than exhaustive. */
+enum { MRT_PLAN_LARGE = 4000 };
 
 /* What one plan finds out for others of the same trace. */
 typedef struct mrt_found_out {
@@ -81,8 +84,6 @@ typedef struct mrt_found_out {
   bool *homes;              /* by value id, what a swap policy answered; NULL */
   size_t state, variables;  /* bytes that could be swapped: of optimizer state,
                                of all variables */
-  mrt_schedule *schedule;   /* the last that was solved; NULL: of no interest */
-  mrt_arena *arena;         /* for that */
 } mrt_found_out;
 
 struct mrt_plan {

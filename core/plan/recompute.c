@@ -119,8 +119,9 @@ bool mrt_plan_has_policy(const mrt_plan *plan) {
 }
 
 enum {
-  ROUNDS = 6,   /* of the solver with less, when placing took more */
-  HALVINGS = 12 /* in search of a budget that would do */
+  ROUNDS = 6,    /* of the solver with less, when placing took more */
+  HALVINGS = 12, /* in search of a budget that would do; */
+  FEW = 5        /* of a large graph */
 };
 
 static void may_do(const mrt_keeping *k, uint8_t *may) {
@@ -178,7 +179,8 @@ static mrt_status too_little(solving *w, size_t rest, int64_t low) {
   int64_t high = INT64_MAX / 4, need = low;
   mrt_status status = fit(w, high);
   if (!status) high = need = w->height;
-  for (int i = 0; i < HALVINGS && !status && high - low > high / 256; i++) {
+  int most = plan->graph.node_count >= MRT_PLAN_LARGE ? FEW : HALVINGS;
+  for (int i = 0; i < most && !status && high - low > high / 64; i++) {
     int64_t middle = low + (high - low) / 2;
     status = fit(w, middle);
     if (status == MRT_OK) high = need = middle; /* that much does */
@@ -191,17 +193,6 @@ static mrt_status too_little(solving *w, size_t rest, int64_t low) {
            plan->options.memory, rest + (size_t)need);
   plan->ctx->error.needed = rest + (size_t)need;
   return MRT_EBUDGET;
-}
-
-/* For other plans that do the same. */
-static mrt_status note_schedule(const mrt_keeping *k, const mrt_schedule *s) {
-  const mrt_found_out *known = &k->plan->known;
-  if (!known->schedule) return MRT_OK;
-  mrt_act *act = MRT_NEW(known->arena, mrt_act, s->count);
-  if (!act) return mrt_nomem(&k->plan->ctx->error);
-  for (int i = 0; i < s->count; i++) act[i] = s->act[i];
-  *known->schedule = *s, known->schedule->act = act;
-  return MRT_OK;
 }
 
 /* The solver's choice of what is open, so that all of the plan stays within
@@ -227,7 +218,6 @@ static mrt_status solve(mrt_keeping *k, size_t rest, mrt_schedule *s) {
     w.may[v] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
   mrt_status status = fit(&w, wanted);
   if (!status && way->lanes > 0) status = mrt_swappable_schedule(&copies, k, s);
-  if (!status) status = note_schedule(k, s);
   if (status != MRT_EBUDGET) return status;
   return k->plan->options.quick ? mrt_plan_over(k->plan, 0)
                                 : too_little(&w, rest, wanted);
@@ -270,9 +260,7 @@ static mrt_status recompute(mrt_keeping *k) {
   MRT_TRY(ask(k));
   if (k->asked.no_recompute && !o->memory) keep_open(k);
   if (k->asked.kept != SIZE_MAX) MRT_TRY(mrt_keep_within(k, k->asked.kept));
-  if (k->plan->way.solved)
-    s = *k->plan->known.schedule;
-  else if (o->memory)
+  if (o->memory)
     MRT_TRY(solve(k, mrt_plan_rest(k->plan), &s));
   else
     MRT_TRY(mrt_schedule_chosen(k, &s));

@@ -84,6 +84,7 @@ static mrt_status begin(mrt_solver *s, int number, mrt_schedule *out) {
 static bool worth_starting(const mrt_solver *s, int i) {
   const mrt_line *l = &s->line;
   double ops = l->p->ops, most = MRT_SCHEDULE_STARTS_WORK;
+  if (ops >= MRT_PLAN_LARGE) most /= 4;
   double worked = (double)l->worked;
   if (s->best_cost <= s->goal || l->failed) return false;
   if (s->best_cost == INFINITY) {
@@ -180,7 +181,9 @@ mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
     s.budget -= 2 * (height - budget);
     if (s.budget < set) s.budget = set;
     if (again(&s, out)) return mrt_nomem(e);
-    if (out->peak > budget) *out = last;
+    if (out->peak <= budget) continue;
+    *out = last; /* less is not to be had */
+    break;
   }
   out->bound = bound;
   return end(&s, e, budget, out);

@@ -12,7 +12,7 @@
  *           uses that precede its own: so what visits next is loaded while
  *           what visits now is worked on, and no more.  Copies out are over
  *           before those of the next update start.
- *   cost    O(steps * stays)
+ *   cost    O(steps + stays squared)
  *   never   changes a number, or the order of other nodes
  *
  * SPDX-License-Identifier: MIT */
@@ -28,6 +28,7 @@ typedef struct stay {
   mrt_value *home;           /* the variable, or the activation */
   int visit;                 /* which of the solver's */
   int next;                  /* its next stay, or -1 */
+  int uses, last_use;        /* its inputs of nodes, in order, or -1 */
   int first, last;           /* uses */
   int in_at;                 /* the copy in starts before this step */
   int out_until;             /* that out is over before this step */
@@ -39,7 +40,14 @@ typedef struct stay {
 
 typedef struct use {
   int step, input, stay;
+  int next; /* of the same stay, or -1 */
 } use;
+
+/* Lists of stays by step, each list by rising stay. */
+typedef struct agenda {
+  int *head; /* by step: a stay, or -1 */
+  int *next; /* by stay */
+} agenda;
 
 typedef struct visiting {
   mrt_plan *plan;
@@ -79,15 +87,19 @@ static mrt_status stay_at(visiting *w, mrt_value *v, int step, int *index) {
     return mrt_nomem(&w->g->ctx->error);
   *index = w->newest[home->id] = w->count++;
   if (newest >= 0) w->stays[newest].next = *index;
-  w->stays[*index] =
-      (stay){ .home = home, .visit = visit, .next = -1, .first = step };
+  w->stays[*index] = (stay){ .home = home,
+                             .visit = visit,
+                             .next = -1,
+                             .uses = -1,
+                             .last_use = -1,
+                             .first = step };
   return MRT_OK;
 }
 
 /* Node `step` makes or uses the value: as its input k, or -1. */
 static mrt_status add_use(visiting *w, mrt_value *v, int step, int k) {
   const mrt_node *n = w->g->nodes[step];
-  use u = { step, k, -1 };
+  use u = { step, k, -1, -1 };
   if (!v->base->slow && !v->base->away) return MRT_OK;
   MRT_TRY(stay_at(w, v, step, &u.stay));
   stay *s = &w->stays[u.stay];
@@ -97,6 +109,8 @@ static mrt_status add_use(visiting *w, mrt_value *v, int step, int k) {
   if (k < 0) return MRT_OK;
   if (!MRT_PUSH_ROOM(&w->arena, w->uses, w->use_count, w->use_room))
     return mrt_nomem(&w->g->ctx->error);
+  *(s->uses < 0 ? &s->uses : &w->uses[s->last_use].next) = w->use_count;
+  s->last_use = w->use_count;
   w->uses[w->use_count++] = u;
   return MRT_OK;
 }
@@ -227,8 +241,8 @@ static mrt_status rewrite(visiting *w) {
     stay *s = &w->stays[i];
     if (!s->born) MRT_TRY(mrt_swap_in(w->g, s->home->other, &s->in));
     s->fast = s->version = s->born ? s->home : s->in.value;
-    for (int k = 0; k < w->use_count; k++)
-      if (w->uses[k].stay == i) MRT_TRY(rewrite_use(w, w->uses[k]));
+    for (int k = s->uses; k >= 0; k = w->uses[k].next)
+      MRT_TRY(rewrite_use(w, w->uses[k]));
     if (!s->written) continue;
     MRT_TRY(mrt_swap_out(w->g, s->version, &s->out));
     s->home->other = s->out.value;
@@ -247,18 +261,40 @@ static mrt_status put(visiting *w, mrt_node *n) {
   return MRT_OK;
 }
 
+typedef enum moment { ENDED, OUT, IN, WANTED, PASSED, MOMENTS } moment;
+
+/* What has to do with the stay before which step?  -1: nothing. */
+static int step_of(const stay *s, moment m) {
+  bool back = s->written, passed = back && s->out_until == s->last + 1;
+  const int steps[] = { back && !passed ? s->out_until : -1,
+                        back ? s->last + 1 : -1, s->born ? -1 : s->in_at,
+                        s->born ? -1 : s->first, passed ? s->out_until : -1 };
+  return steps[m];
+}
+
+static mrt_status list_stays(visiting *w, moment m, agenda *a) {
+  int n = w->g->node_count;
+  a->head = MRT_NEW(&w->arena, int, n + 1);
+  a->next = MRT_NEW(&w->arena, int, w->count);
+  if (!a->head || !a->next) return mrt_nomem(&w->g->ctx->error);
+  for (int i = 0; i <= n; i++) a->head[i] = -1;
+  for (int k = w->count; k-- > 0;) {
+    int i = step_of(&w->stays[k], m);
+    if (i < 0) continue;
+    a->next[k] = a->head[i];
+    a->head[i] = k;
+  }
+  return MRT_OK;
+}
+
 /* The copies that start or end before step `i`. */
-static mrt_status put_copies(visiting *w, int i) {
-  for (int pass = 0; pass < 5; pass++)
-    for (int k = 0; k < w->count; k++) {
+static mrt_status put_copies(visiting *w, const agenda *agendas, int i) {
+  for (moment m = 0; m < MOMENTS; m++)
+    for (int k = agendas[m].head[i]; k >= 0; k = agendas[m].next[k]) {
       const stay *s = &w->stays[k];
-      bool ends = s->written && s->out_until == i;
-      bool begins = s->written && s->last + 1 == i;
-      if (pass == 0 && ends && !begins) MRT_TRY(put(w, s->out.end));
-      if (pass == 1 && begins) MRT_TRY(put(w, s->out.start));
-      if (pass == 2 && s->in_at == i && !s->born) MRT_TRY(put(w, s->in.start));
-      if (pass == 3 && s->first == i && !s->born) MRT_TRY(put(w, s->in.end));
-      if (pass == 4 && ends && begins) MRT_TRY(put(w, s->out.end));
+      mrt_node *const nodes[] = { s->out.end, s->out.start, s->in.start,
+                                  s->in.end, s->out.end };
+      MRT_TRY(put(w, nodes[m]));
     }
   return MRT_OK;
 }
@@ -288,12 +324,14 @@ static mrt_status plan_stays(visiting *w) {
 
 static mrt_status visit(visiting *w) {
   MRT_TRY(plan_stays(w));
+  agenda agendas[MOMENTS];
   MRT_TRY(rewrite(w));
+  for (moment m = 0; m < MOMENTS; m++) MRT_TRY(list_stays(w, m, &agendas[m]));
   for (int i = 0; i < w->g->node_count; i++) {
-    MRT_TRY(put_copies(w, i));
+    MRT_TRY(put_copies(w, agendas, i));
     MRT_TRY(put(w, w->g->nodes[i]));
   }
-  MRT_TRY(put_copies(w, w->g->node_count));
+  MRT_TRY(put_copies(w, agendas, w->g->node_count));
   return mrt_plan_insert(w->plan, w->nodes, w->node_count);
 }
 

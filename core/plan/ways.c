@@ -21,12 +21,18 @@ enum {
   SOLVED = 3,     /* times that a way is solved at most, */
   ALL_SOLVED = 5, /* and all together, while something fits */
   GROWTHS = 3,    /* of the variables that are swapped, each by twice */
-  HALVINGS = 12   /* in search of a budget that would do */
+  HALVINGS = 12,  /* in search of a budget that would do */
+  FEW = 2         /* runs of the solver, in all and for a way, where the graph
+                     is large; ways are fewer then */
 };
 
 /* So little of the step's time is lost that another plan, or a first one, is
- * not worth it. */
-static const double little = 0.005, very_little = 0.002;
+ * not worth it; nor is one of a large graph. */
+static const double little = 0.005, very_little = 0.002, large_little = 0.02;
+
+/* Swapping must win so much of the time of recomputing alone where the rates of
+ * copies are not measured: what a device declares is a guess. */
+static const double guess = 0.03;
 
 /* Enough: what is left are many small variables. */
 static const double most = 0.95;
@@ -34,38 +40,52 @@ static const double most = 0.95;
 typedef struct competing {
   mrt_plan *plan;
   const mrt_plan *before; /* as it was traced */
-  mrt_arena arena;
-  mrt_way best;
-  mrt_schedule schedule; /* of the best way */
-  double seconds;        /* of the best way; INFINITY: none fits */
-  double base;           /* of the step with all kept in memory */
-  int left;              /* solver runs, while something fits */
+  mrt_plan best;          /* of the best way that swaps, if `found` */
+  bool found, large;
+  double seconds; /* to be below; INFINITY: nothing fits yet */
+  double base;    /* of the step with all kept in memory */
+  int left;       /* solver runs, while something fits */
 } competing;
 
 /* ---- one way ------------------------------------------------------------------ */
 
 typedef struct outcome {
   mrt_way way;
-  mrt_schedule schedule;
-  double seconds, stall;
+  double seconds;
   size_t over; /* bytes above the budget; SIZE_MAX: nothing was found */
 } outcome;
+
+/* Keep the plan if it is the best so far that does what is asked. */
+static void judge(competing *c, mrt_plan *own, const outcome *o) {
+  bool asked = own->options.memory == c->plan->options.memory;
+  mrt_plan *loser = own;
+  if (asked && !o->over && o->seconds < c->seconds) {
+    loser = c->found ? &c->best : NULL;
+    c->seconds = o->seconds;
+  }
+  if (loser) mrt_plan_unmake(loser);
+  if (loser == own) return;
+  c->best = *own, c->found = true;
+}
 
 /* Plan to the end.  That it does not fit is no failure. */
 static mrt_status plan_once(competing *c, size_t memory, outcome *o) {
   mrt_plan own = *c->before;
   mrt_error *e = &own.ctx->error;
   own.known = c->plan->known, own.way = o->way;
-  own.known.schedule = &o->schedule, own.known.arena = &c->arena;
+  own.way.rough = c->large;
   own.options.memory = memory, own.options.quick = true;
   own.graph = (mrt_graph){ .ctx = own.ctx };
   mrt_arena_init(&own.graph.arena, own.ctx->allocator);
   mrt_status s = mrt_graph_retrace(&own.graph, c->plan);
   if (!s) s = mrt_plan_finish(&own);
-  o->seconds = own.info.seconds, o->stall = own.info.stall;
+  o->seconds = own.info.seconds;
   o->over = s == MRT_EBUDGET ? e->needed - memory : 0;
   if (s == MRT_EBUDGET && e->needed <= memory) o->over = SIZE_MAX;
-  mrt_plan_unmake(&own);
+  if (s)
+    mrt_plan_unmake(&own);
+  else
+    judge(c, &own, o);
   return s == MRT_EBUDGET ? MRT_OK : s;
 }
 
@@ -73,25 +93,25 @@ static mrt_status plan_once(competing *c, size_t memory, outcome *o) {
  * of. */
 static mrt_status plan_way(competing *c, size_t memory, mrt_way way,
                            outcome *o) {
+  int most = c->large ? FEW : SOLVED;
+  if (c->large) way.slack = memory >> 10;
   *o = (outcome){ .way = way };
   MRT_TRY(plan_once(c, memory, o));
   c->left--;
-  for (int i = 1; i < SOLVED && o->over > 0 && o->over < SIZE_MAX &&
-                  o->seconds < c->seconds;
+  for (int i = 1;
+       i < most && o->over > 0 && o->over < SIZE_MAX && o->seconds < c->seconds;
        i++) {
     c->left--;
     o->way.slack += (size_t)i * o->over + o->over / 16;
+    if (c->large) o->way.slack += o->over + (memory >> 8);
     MRT_TRY(plan_once(c, memory, o));
   }
   return MRT_OK;
 }
 
-/* Is it the best so far? */
-static mrt_status try(competing *c, mrt_way way, outcome *o) {
-  MRT_TRY(plan_way(c, c->plan->options.memory, way, o));
-  if (o->over || o->seconds >= c->seconds) return MRT_OK;
-  c->seconds = o->seconds, c->best = o->way, c->schedule = o->schedule;
-  return MRT_OK;
+static mrt_status try(competing *c, mrt_way way) {
+  outcome o;
+  return plan_way(c, c->plan->options.memory, way, &o);
 }
 
 /* ---- which ways ----------------------------------------------------------------- */
@@ -99,14 +119,14 @@ static mrt_status try(competing *c, mrt_way way, outcome *o) {
 /* Can so much time still be won that another plan is worth it? */
 static bool worth(const competing *c, double least) {
   if (c->seconds == INFINITY) return true;
-  return c->left > 0 && least + little * c->base < c->seconds;
+  double least_gain = (c->large ? large_little : little) * c->base;
+  return c->left > 0 && least + least_gain < c->seconds;
 }
 
 static mrt_status try_activations(competing *c, double lanes,
                                   size_t variables) {
   mrt_way way = { .lanes = lanes, .variables = variables, .ahead = AHEAD };
-  outcome o;
-  return worth(c, c->base) ? try(c, way, &o) : MRT_OK;
+  return worth(c, c->base) ? try(c, way) : MRT_OK;
 }
 
 /* Variables, if hiding them is worth it with all else kept. */
@@ -115,7 +135,7 @@ static mrt_status try_variables(competing *c, size_t bytes) {
   outcome o = { .way = way };
   if (bytes == 0 || !worth(c, c->base)) return MRT_OK;
   MRT_TRY(plan_once(c, SIZE_MAX / 4, &o));
-  return worth(c, o.seconds) ? try(c, way, &o) : MRT_OK;
+  return worth(c, o.seconds) ? try(c, way) : MRT_OK;
 }
 
 /* Bytes above the budget with all kept. */
@@ -141,15 +161,18 @@ static mrt_status try_anything(competing *c, size_t variables) {
   const mrt_way last[] = { { .variables = all },
                            { .lanes = MRT_ALL_LANES },
                            { .lanes = MRT_ALL_LANES, .variables = all } };
-  outcome o;
-  for (int i = 0; i < GROWTHS && c->seconds == INFINITY; i++) {
+  for (int i = 0; i < GROWTHS && !c->large && c->seconds == INFINITY; i++) {
     variables *= 2;
     if (variables == 0 || variables > all) break;
-    MRT_TRY(try(c, (mrt_way){ .variables = variables }, &o));
+    MRT_TRY(try(c, (mrt_way){ .variables = variables }));
   }
-  for (int i = 0; i < MRT_COUNT(last) && c->seconds == INFINITY; i++)
-    MRT_TRY(try(c, last[i], &o));
+  for (int i = c->large; i < MRT_COUNT(last) && c->seconds == INFINITY; i++)
+    MRT_TRY(try(c, last[i]));
   return MRT_OK;
+}
+
+static size_t swapped(const competing *c) {
+  return c->found ? c->best.way.variables : 0;
 }
 
 static mrt_status try_ways(competing *c) {
@@ -158,11 +181,13 @@ static mrt_status try_ways(competing *c) {
   size_t first = smaller(want, (size_t)(most * (double)state));
   double before = c->seconds;
   MRT_TRY(try_activations(c, 1, 0));
+  if (c->large && c->seconds < before) return MRT_OK;
+  if (c->large) first = want;
   MRT_TRY(try_variables(c, first));
-  if (c->best.variables == 0 && want > first) MRT_TRY(try_variables(c, want));
-  if (c->best.variables > 0)
-    MRT_TRY(try_activations(c, 0.5, c->best.variables));
-  if (c->seconds == before) MRT_TRY(try_activations(c, 0.5, 0));
+  if (swapped(c) == 0 && want > first) MRT_TRY(try_variables(c, want));
+  if (swapped(c) > 0) MRT_TRY(try_activations(c, 0.5, swapped(c)));
+  if (c->seconds == before && !(c->large && before == INFINITY))
+    MRT_TRY(try_activations(c, 0.5, 0));
   return c->seconds == INFINITY ? try_anything(c, want) : MRT_OK;
 }
 
@@ -170,11 +195,9 @@ static mrt_status try_ways(competing *c) {
 
 /* Does anything fit into so much? */
 static mrt_status fits(competing *c, size_t memory, bool *yes) {
-  mrt_way ways[] = { { .variables = movable(c) },
-                     { .lanes = MRT_ALL_LANES, .variables = movable(c) } };
-  outcome o = { .over = 1 };
-  for (int i = 0; i < MRT_COUNT(ways) && o.over; i++)
-    MRT_TRY(plan_way(c, memory, ways[i], &o));
+  mrt_way all = { .lanes = MRT_ALL_LANES, .variables = movable(c) };
+  outcome o;
+  MRT_TRY(plan_way(c, memory, all, &o));
   *yes = !o.over;
   return MRT_OK;
 }
@@ -188,11 +211,12 @@ static mrt_status too_little(competing *c) {
   if (low < plan->known.working_set) low = plan->known.working_set;
   size_t high = low;
   for (int i = 0; i < HALVINGS && !yes; i++) {
-    high += high / 2;
+    high += high >> !c->large;
     MRT_TRY(fits(c, high, &yes));
     if (!yes) low = high;
   }
-  for (int i = 0; i < HALVINGS && yes && high - low > high / 256; i++) {
+  for (int i = 0;
+       i < HALVINGS && yes && high - low > high >> (c->large ? 2 : 6); i++) {
     bool enough;
     size_t middle = low + (high - low) / 2;
     MRT_TRY(fits(c, middle, &enough));
@@ -221,21 +245,30 @@ static double lost(const mrt_plan *plan, double *base) {
   return lost;
 }
 
-/* Make the plan anew from its trace, this way. */
-static mrt_status again(competing *c) {
-  mrt_plan *plan = c->plan, next = *c->before;
-  mrt_graph *g = &plan->graph;
-  next.known = plan->known, next.way = c->best;
-  next.known.schedule = &c->schedule, next.way.solved = true;
+/* The best way's plan instead of the one that only recomputes. */
+static mrt_status adopt(competing *c) {
+  mrt_plan *plan = c->plan, *best = &c->best;
+  mrt_graph *old = &plan->graph, *g = &best->graph;
+  while (g->held_count > 0) {
+    if (!MRT_PUSH_ROOM(&old->arena, old->held, old->held_count, old->held_room))
+      return mrt_nomem(&plan->ctx->error);
+    old->held[old->held_count++] = g->held[--g->held_count];
+  }
   mrt_plan_release_steps(plan);
-  next.graph = (mrt_graph){ .ctx = g->ctx,
-                            .arena = g->arena,
-                            .held = g->held,
-                            .held_count = g->held_count,
-                            .held_room = g->held_room };
-  mrt_status s = mrt_graph_retrace(&next.graph, plan);
-  *plan = next;
-  return s ? s : mrt_plan_finish(plan);
+  g->held = old->held;
+  g->held_count = old->held_count, g->held_room = old->held_room;
+  mrt_arena_join(&g->arena, &old->arena);
+  best->options = c->before->options;
+  *plan = *best;
+  for (int i = 0; i < plan->step_count; i++)
+    plan->steps[i].call.run = &plan->run;
+  c->found = false;
+  return MRT_OK;
+}
+
+static bool measured(const mrt_plan *plan) {
+  return mrt_measured_find(&plan->options, MRT_MEASURED_IN) > 0 &&
+         mrt_measured_find(&plan->options, MRT_MEASURED_OUT) > 0;
 }
 
 static mrt_status compete(competing *c) {
@@ -245,22 +278,22 @@ static mrt_status compete(competing *c) {
   plan->options.quick = c->before->options.quick;
   if (s && s != MRT_EBUDGET) return s;
   double extra = lost(plan, &c->base);
-  if (!s) c->seconds = plan->info.seconds;
-  if (!s && extra <= very_little * c->base) return MRT_OK;
+  if (!s) c->seconds = (1 - (measured(plan) ? 0 : guess)) * plan->info.seconds;
+  if (!s && extra <= (c->large ? large_little : very_little) * c->base)
+    return MRT_OK;
   MRT_TRY(try_ways(c));
-  if (c->seconds == INFINITY) return too_little(c);
-  bool alone = c->best.lanes == 0 && c->best.variables == 0;
-  return alone ? MRT_OK : again(c);
+  if (c->found) return adopt(c);
+  return c->seconds == INFINITY ? too_little(c) : MRT_OK;
 }
 
 mrt_status mrt_plan_compete(mrt_plan *plan) {
   const mrt_plan before = *plan;
-  competing c = {
-    .plan = plan, .before = &before, .seconds = INFINITY, .left = ALL_SOLVED
-  };
-  mrt_arena_init(&c.arena, plan->ctx->allocator);
+  competing c = { .plan = plan,
+                  .before = &before,
+                  .large = plan->graph.node_count >= MRT_PLAN_LARGE,
+                  .seconds = INFINITY };
+  c.left = c.large ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
-  plan->known.schedule = NULL;
-  mrt_arena_free(&c.arena);
+  if (c.found) mrt_plan_unmake(&c.best);
   return s;
 }

@@ -175,6 +175,7 @@ return {
       bad({ 2, 5, 4, 3 }, { 4, 3, 3, 3 }, { padding = 1 << 40 }, "value", "padding 1099511627776"),
       bad({ 2, 5, 4, 3 }, { 4, 3, 3, 3 }, { dilation = 0 }, "value", "dilation 0"),
       bad({ 2, 5, 4, 3 }, { 4, 3, 3, 3 }, { groups = 0 }, "value", "groups 0"),
+      bad({ 0, 1 << 20, 1 << 20, 1 }, { 0, 1, 1 << 20, 1 << 20 }, {}, "shape", "too large"),
       bad({ 900, 1, 1, 1 }, { 900, 1, 1, 1 }, { padding = (1 << 30) - 1 }, "shape", "overflows"),
       { inputs = { { dims = { 1, 2, 2, 1 } }, { dims = { 3, 1, 1, 1 } }, { dims = { 2 } } },
         code = "shape", match = "one bias for each output" },
