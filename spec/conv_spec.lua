@@ -44,6 +44,37 @@ describe("methods of images", function()
     assert.same({ 1, 3, 9, 8 }, x:conv2d(w, { padding = "same" }).shape)
   end)
 
+  it("convolve transposed: as the gradient of a convolution", function()
+    for _, o in ipairs { { stride = 2 }, { stride = { 2, 3 }, padding = { 1, 0 } },
+      { dilation = 2, groups = 2 }, { stride = 2, padding = 1, output_padding = 1 } } do
+      local groups = o.groups or 1
+      local x, w = mrt.randn(2, 4, 5, 6), mrt.randn(4, 6 // groups, 3, 3)
+      local y = x:conv_transpose2d(w, o)
+      local image = mrt.zeros(y:size())
+      local forward = { stride = o.stride, padding = o.padding, dilation = o.dilation,
+        groups = o.groups }
+      same(y, mrt.grad((image:conv2d(w, forward) * x):sum(), image))
+      local bias = mrt.randn(6)
+      same(x:conv_transpose2d(w, bias, o), y + bias:reshape(6, 1, 1))
+    end
+  end)
+
+  it("convolve transposed where windows do not meet: by hand", function()
+    local x = mrt.tensor { { { { 1.0, 2 }, { 3, 4 } } } }
+    local w = mrt.tensor { { { { 1.0, 10 }, { 0, 5 } } } }
+    assert.same({ { { { 1, 10, 2, 20 }, { 0, 5, 0, 10 }, { 3, 30, 4, 40 }, { 0, 15, 0, 20 } } } },
+      x:conv_transpose2d(w, nil, 2):totable())
+  end)
+
+  it("repeat pixels, whose gradients add up", function()
+    local x = mrt.tensor { { { { 1.0, 2 } }, { { 3, 4 } } } }
+    assert.same({ { { { 1, 1, 1, 2, 2, 2 }, { 1, 1, 1, 2, 2, 2 } },
+      { { 3, 3, 3, 4, 4, 4 }, { 3, 3, 3, 4, 4, 4 } } } },
+      x:upsample_nearest2d { 2, 3 }:totable())
+    local g = mrt.grad(x:upsample_nearest2d(3):sum(), x)
+    same(g, mrt.full({ 1, 2, 1, 2 }, 9))
+  end)
+
   it("average adaptively and globally", function()
     local x = mrt.randn(3, 5, 6, 4)
     same(x:adaptive_avg_pool2d(1), x:mean({ 3, 4 }, true))
@@ -92,6 +123,18 @@ describe("methods of images", function()
     refused("multiples of the 2 groups", "value", function()
       return nn.Conv2d(3, 4, 3, { groups = 2 })
     end)
+    local w = mrt.zeros(3, 4, 2, 2)
+    for text, o in pairs { ["output_padding 2, less than the stride 2"] =
+      { stride = 2, output_padding = 2 }, ["stride x"] = { stride = "x" },
+      ["stride 0"] = { stride = 0 }, ["padding -1"] = { padding = -1 } } do
+      refused(text, "value", function() return x:conv_transpose2d(w, o) end)
+    end
+    refused("weights [3, outputs", "shape", function()
+      return x:conv_transpose2d(mrt.zeros(4, 3, 2, 2))
+    end)
+    refused("bias", "shape", function() return x:conv_transpose2d(w, mrt.zeros(3)) end)
+    refused("factor 0", "value", function() return x:upsample_nearest2d(0) end)
+    refused("factor nil", "value", function() return x:upsample_nearest2d() end)
   end)
 end)
 

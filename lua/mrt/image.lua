@@ -24,13 +24,17 @@ local function last(who, x)
 end
 local function first(x) return op.permute(x, { 1, 4, 2, 3 }) end
 
+-- One of one integer or two; `default` where there is none.
+local function at(value, i, default)
+  if type(value) == "table" then return value[i] or value[1] end
+  return value or default
+end
+
 -- Half of what a kernel spans, where that is whole and the image keeps its size.
 local function same_padding(w, o)
   local out = {}
   for i = 1, 2 do
-    local stride, dilation = o.stride or 1, o.dilation or 1
-    if type(stride) == "table" then stride = stride[i] or stride[1] end
-    if type(dilation) == "table" then dilation = dilation[i] or dilation[1] end
+    local stride, dilation = at(o.stride, i, 1), at(o.dilation, i, 1)
     local beyond = dilation * (w:size(2 + i) - 1)
     if stride ~= 1 or beyond % 2 ~= 0 then
       refuse("conv2d", "padding 'same' with stride %s and a kernel that spans %s, "
@@ -76,6 +80,78 @@ function Tensor.conv2d(x, w, bias, ...)
   if o.padding == "same" and w:dim() == 4 then o.padding = same_padding(w, o) end
   if bias then return first(op.conv2d(last("conv2d", x), w, bias, o)) end
   return first(op.conv2d(last("conv2d", x), w, o))
+end
+
+-- Rows and columns of a transposed convolution.
+local function transposed_size(x, w, o)
+  local function option(name, i, default)
+    local n = at(o[name], i, default)
+    if math.type(n) == "integer" and n >= 0 then return n end
+    refuse("conv_transpose2d", "%s %s, an integer from 0 wanted", name, tostring(n))
+  end
+  local size = {}
+  for i = 1, 2 do
+    local stride, more = option("stride", i, 1), option("output_padding", i, 0)
+    if more > 0 and more >= stride then
+      refuse("conv_transpose2d", "output_padding %d, less than the stride %d wanted",
+        more, stride)
+    end
+    size[i] = (x:size(2 + i) - 1) * stride - 2 * option("padding", i, 0)
+      + option("dilation", i, 1) * (w:size(2 + i) - 1) + more + 1
+  end
+  return size
+end
+
+--- Do to images what the gradient of `conv2d` does: `[N,C,H,W]` with weights
+--- `[C,O/groups,kh,kw]` -> `[N,O,H',W']`, H' = (H - 1) stride - 2 padding +
+--- dilation (kh - 1) + output_padding + 1.
+---
+---     local y = x:conv_transpose2d(w, { stride = 2 })
+---
+--- Raises: channels that do not fit, a stride or dilation below 1.
+---@param w mrt.Tensor
+---@param bias? mrt.Tensor  `[O]`
+---@param ... any  stride, padding, output_padding, groups, dilation, or a table of them
+---@return mrt.Tensor
+function Tensor.conv_transpose2d(x, w, bias, ...)
+  local who = "conv_transpose2d"
+  local names = { "stride", "padding", "output_padding", "groups", "dilation" }
+  local o
+  if bias == nil or core.is_tensor(bias) then
+    o = read(who, names, ...)
+  else
+    o = read(who, names, bias, ...)
+    bias = nil
+  end
+  local image = last(who, x)
+  argument.tensor(who, "the weight", w)
+  if w:dim() ~= 4 or w:size(1) ~= x:size(2) then
+    core.fail("shape", who, ("%s, weights [%d, outputs / groups, height, width] wanted, got %s")
+      :format(x:type(), x:size(2), w:type()))
+  end
+  local y = op.conv2d_dx(image, w, { stride = o.stride, padding = o.padding,
+    dilation = o.dilation, groups = o.groups, size = transposed_size(x, w, o) })
+  if not bias then return first(y) end
+  if bias:dim() ~= 1 or bias:size(1) ~= y:size(4) then
+    core.fail("shape", who, ("a bias [%d] wanted, got %s"):format(y:size(4), bias:type()))
+  end
+  return first(op.add(y, bias))
+end
+
+--- Repeat every pixel `factor` times in both directions: the nearest one serves.
+---@param factor integer|integer[]
+---@return mrt.Tensor  `[N,C,factor H,factor W]`
+function Tensor.upsample_nearest2d(x, factor)
+  local image = last("upsample_nearest2d", x)
+  local N, C, H, W = table.unpack(x:size())
+  local a, b = at(factor, 1), at(factor, 2)
+  for _, n in ipairs { a or "nil", b or "nil" } do
+    if math.type(n) ~= "integer" or n < 1 then
+      refuse("upsample_nearest2d", "factor %s, a positive integer wanted", tostring(n))
+    end
+  end
+  local y = op.expand(op.reshape(image, { N, H, 1, W, 1, C }), { N, H, a, W, b, C })
+  return first(op.reshape(y, { N, H * a, W * b, C }))
 end
 
 --- Take the largest element of each window; padding never is, and stride is the

@@ -13,10 +13,12 @@ return {
 
   Linear = require "mrt.nn.linear",
   Conv2d = require "mrt.nn.conv",
+  ConvTranspose2d = require "mrt.nn.conv_transpose",
   MaxPool2d = pool.MaxPool2d,
   AvgPool2d = pool.AvgPool2d,
   AdaptiveAvgPool2d = pool.AdaptiveAvgPool2d,
   GlobalAvgPool = pool.GlobalAvgPool,
+  Upsample = pool.Upsample,
   Flatten = pool.Flatten,
   Embedding = require "mrt.nn.embedding",
   EmbeddingBag = require "mrt.nn.embedding_bag",
@@ -36,6 +38,8 @@ return {
   gpt2 = require "mrt.nn.gpt2",
   Llama = require "mrt.nn.llama",
   ResNet = require "mrt.nn.resnet",
+  VGG = require "mrt.nn.vgg",
+  UNet = require "mrt.nn.unet",
 
   ReLU = activation.ReLU,
   GELU = activation.GELU,

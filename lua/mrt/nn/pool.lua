@@ -22,6 +22,7 @@ layer("MaxPool2d", "max_pool2d")
 layer("AvgPool2d", "avg_pool2d")
 layer("AdaptiveAvgPool2d", "adaptive_avg_pool2d") -- AdaptiveAvgPool2d(7)
 layer("GlobalAvgPool", "global_avg_pool2d")       -- [N,C,H,W] -> [N,C]
+layer("Upsample", "upsample_nearest2d")           -- Upsample(2): pixels repeated
 
 --- Make one dimension of all but the first, or of those from `first` to `last`.
 ---@class mrt.nn.Flatten: mrt.nn.Module

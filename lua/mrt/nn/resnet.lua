@@ -13,11 +13,7 @@ local initial = require "mrt.nn.initial"
 local options = require "mrt.options"
 local scope = require "mrt.scope"
 
--- He et al. 2015: variance 2 / (outputs * area), for a weight [O,I,kh,kw].
-local function he(outputs, ...)
-  local _, height, width = ...
-  return initial.normal(math.sqrt(2 / (outputs * height * width)))(outputs, ...)
-end
+local he = initial.kaiming_normal { mode = "outputs" }
 
 local function conv(inputs, outputs, kernel, stride)
   return Conv2d(inputs, outputs, kernel, { stride = stride or 1,
@@ -88,12 +84,12 @@ end
 -- ---- the model -------------------------------------------------------------
 
 ---@class mrt.nn.ResNetOptions
----@field depth? integer         18, 34, 50, 101, 152, 200: four stages as for
+---@field depth? integer         (or blocks) 18, 34, 50, 101, 152, 200: four stages as for
 ---  ImageNet; else 6n + 2 (20, 32, 44, 56, 110, ..) or, with bottlenecks, 9n + 2
 ---  (164, 1001): three stages of n blocks, 16 to 64 wide, as for CIFAR
 ---@field blocks? integer[]      in place of depth: how many in each stage
----@field bottleneck? boolean    blocks of three convolutions; default: from 50
----  layers on where there are four stages
+---@field bottleneck? boolean    blocks of three convolutions; default: where depth
+---  is 50, 101, 152 or 200
 ---@field width? integer         of the first stage; default 64, or 16 with three
 ---@field classes? integer       default 1000, or 10 for "cifar"
 ---@field form? "imagenet"|"cifar"  begin with a 7x7 convolution and a pooling,
@@ -113,6 +109,8 @@ end
 ---@class mrt.nn.ResNet: mrt.nn.Module
 ---@overload fun(options: mrt.nn.ResNetOptions): mrt.nn.ResNet
 local ResNet = Module "ResNet"
+
+local MOST <const> = 16 -- stages: each is twice as wide as the one before
 
 local four_stages = { [18] = { 2, 2, 2, 2 }, [34] = { 3, 4, 6, 3 },
   [50] = { 3, 4, 6, 3 }, [101] = { 3, 4, 23, 3 }, [152] = { 3, 8, 36, 3 },
@@ -152,12 +150,22 @@ end
 
 local function read(given)
   local o = options.read("ResNet", given, defaults)
+  if (o.depth == nil) == (o.blocks == nil) then
+    core.fail("value", "ResNet", "one of depth and blocks wanted")
+  elseif o.bottleneck ~= nil and type(o.bottleneck) ~= "boolean" then
+    core.fail("value", "ResNet", ("bottleneck: a boolean wanted, got %s")
+      :format(tostring(o.bottleneck)))
+  end
   o.blocks, o.bottleneck = stages(o)
-  if type(o.blocks) ~= "table" or #o.blocks == 0 then
-    core.fail("value", "ResNet", "blocks: a list of numbers wanted")
+  if type(o.blocks) ~= "table" or #o.blocks == 0 or #o.blocks > MOST then
+    core.fail("value", "ResNet", ("blocks: a list of 1 to %d numbers wanted")
+      :format(MOST))
   end
   for i, n in ipairs(o.blocks) do options.size("ResNet", "blocks " .. i, n) end
   fill_in(o)
+  for _, name in ipairs { "width", "classes", "inputs" } do
+    options.size("ResNet", name, o[name])
+  end
   return o
 end
 
