@@ -101,6 +101,52 @@ describe("examples/mlp.lua", function()
   end)
 end)
 
+describe("examples/mnist.lua", function()
+  local folder = os.tmpname()
+  os.remove(folder)
+  teardown(function() shell(("rm -r '%s'"):format(folder)) end)
+
+  it("learns made-up digits, and goes on from a snapshot to the same end", function()
+    local tiny = "mnist.lua --width 2 --lr 1e-2 "
+    local kept = ("--snapshots '%s/a' --log '%s/a' "):format(folder, folder)
+    local code, out = example(tiny .. "--epochs 2 " .. kept)
+    assert.equal(0, code, out)
+    local wanted = out:match "test accuracy ([%d.]+)%% of 1000 after 2 epochs"
+    assert.is_true(tonumber(wanted) > 60, out)
+    assert.equal(0, (shell(("rm '%s/a/step-00000092.safetensors'"):format(folder))))
+    code, out = example(tiny .. "--epochs 2 --resume " .. kept)
+    assert.equal(0, code, out)
+    assert.is_nil(out:find("step 46/92", 1, true))
+    assert.equal(wanted, out:match "test accuracy ([%d.]+)%% of 1000 after 2 epochs")
+    assert.matches("nothing left", select(2, example(tiny .. "--epochs 2 --resume " .. kept)))
+  end)
+
+  it("says what is missing", function()
+    local code, out = example "mnist.lua --data /nowhere"
+    assert.equal(1, code)
+    assert.matches("mnist.lua: /nowhere/train%-images%-idx3%-ubyte.gz: No such file", out)
+    assert.matches("without %-%-snapshots", select(2, example "mnist.lua --resume"))
+  end)
+end)
+
+describe("examples/digits.lua", function()
+  it("learns made-up digits", function()
+    local code, out = example "digits.lua --hidden 64 --epochs 5"
+    assert.equal(0, code, out)
+    assert.is_true(tonumber(out:match "test accuracy ([%d.]+)%% of 1000") > 90, out)
+  end)
+
+  it("refuses a table of another width", function()
+    local path = write_temporary "1,2,3\n"
+    local folder = path .. ".d"
+    shell(("mkdir '%s' && mv '%s' '%s/optdigits.tra'"):format(folder, path, folder))
+    local code, out = example("digits.lua --data " .. folder)
+    shell(("rm -r '%s'"):format(folder))
+    assert.equal(1, code)
+    assert.matches("65 columns wanted, not 3", out)
+  end)
+end)
+
 describe("examples/questions.lua", function()
   it("has the answers", function()
     local code, out = example "questions.lua"

@@ -61,8 +61,8 @@ end
 ---@field loader mrt.data.Loader
 ---@field batches? integer  stop after so many
 
---- Make a function that returns the mean loss over an epoch of a loader, in
---- evaluation mode: no dropout.
+--- Make a function that returns the mean loss (or nn.accuracy) over an epoch of a
+--- loader, in evaluation mode: no dropout.
 ---
 ---     local val_loss = train.evaluator{model = model, loss = loss,
 ---       loader = val:loader{batch = 12, context = 64, shuffle = false}}
@@ -86,9 +86,9 @@ function train.evaluator(o)
   end
 end
 
--- How much a mini-batch is, and of what.
+-- How much a mini-batch is, and of what: integers [B,T] are tokens.
 local function amount(x)
-  if x.dtype:find "^f" then return x:size(1), "examples" end
+  if x.dtype:find "^f" or x:dim() ~= 2 then return x:size(1), "examples" end
   return x:numel(), "tokens"
 end
 
@@ -99,7 +99,8 @@ local defaults = { model = options.none, optimizer = options.none,
   loss = options.none, step = options.none, loader = options.none,
   steps = options.none, clip = options.none, compile = options.none,
   accumulate = options.none,
-  eval = options.none, eval_every = options.none, plan = false,
+  eval = options.none, eval_every = options.none,
+  eval_name = "validation loss", plan = false,
   log_every = options.none, on_step = options.none, log = options.none,
   snapshots = options.none, snapshot_every = options.none, keep = 3,
   resume = false, more = options.none }
@@ -183,6 +184,7 @@ end
 ---@field compile? table         options of mrt.compile
 ---@field eval? fun(): number    see train.evaluator
 ---@field eval_every? integer    steps; also after the last one
+---@field eval_name? string      what `eval` returns, default "validation loss"
 ---@field plan? boolean          print the memory plan first
 ---@field log_every? integer     steps between plain lines
 ---@field on_step? fun(info: {step: integer, loss: number})
@@ -218,7 +220,7 @@ function train.run(given)
     if o.eval and due(o, step, o.eval_every) then
       now.eval = o.eval()
       summary.eval = now.eval
-      bar:line(("step %d/%d  validation loss %.4f"):format(step, o.steps, now.eval))
+      bar:line(("step %d/%d  %s %.4f"):format(step, o.steps, o.eval_name, now.eval))
     end
     if record then want(record:write(step, now)) end
     if snapshots and due(o, step, o.snapshot_every) then
