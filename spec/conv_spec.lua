@@ -123,6 +123,10 @@ describe("methods of images", function()
     refused("multiples of the 2 groups", "value", function()
       return nn.Conv2d(3, 4, 3, { groups = 2 })
     end)
+    refused("kernel is missing", "value", function() return nn.MaxPool2d() end)
+    refused("no option 'strides'", "value", function()
+      return nn.AvgPool2d(2, { strides = 2 })
+    end)
     local w = mrt.zeros(3, 4, 2, 2)
     for text, o in pairs { ["output_padding 2, less than the stride 2"] =
       { stride = 2, output_padding = 2 }, ["stride x"] = { stride = "x" },
@@ -139,6 +143,15 @@ describe("methods of images", function()
 end)
 
 describe("layers of images", function()
+  it("take positions and a table alike", function()
+    local x = mrt.randn(1, 2, 9, 9)
+    local by_place, by_name = nn.MaxPool2d(3, 2, 1), nn.MaxPool2d { kernel = 3, stride = 2,
+      padding = 1 }
+    same(by_place(x), x:max_pool2d(3, 2, 1))
+    same(by_name(x), by_place(x))
+    assert.equal("3, stride 2, padding 1", by_name:describe())
+  end)
+
   local function net()
     return nn.Sequential(nn.Conv2d(3, 8, 3, { padding = 1, bias = false }), nn.ReLU(),
       nn.MaxPool2d(2), nn.Conv2d(8, 8, { 3, 1 }, { groups = 8 }), nn.AvgPool2d(2, { stride = 1 }),

@@ -16,6 +16,16 @@ local function example(arguments)
   return shell(("'%s' examples/%s"):format(program, arguments))
 end
 
+local given = os.getenv "MRT_DATA"
+
+-- The accuracy in percent of an example on files that MRT_DATA may name.
+local function accuracy_on(name, folder)
+  if not given then return nil end
+  local code, out = example(("%s --data '%s/%s'"):format(name, given, folder))
+  assert.equal(0, code, out)
+  return tonumber(out:match "test accuracy ([%d.]+)%% of")
+end
+
 local function write_temporary(text)
   local path = os.tmpname()
   local file <close> = assert(io.open(path, "w"))
@@ -121,6 +131,12 @@ describe("examples/mnist.lua", function()
     assert.matches("nothing left", select(2, example(tiny .. "--epochs 2 --resume " .. kept)))
   end)
 
+  it("reads 99.0 % of MNIST after three epochs", function()
+    local accuracy = accuracy_on("mnist.lua", "mnist")
+    if not accuracy then return pending "MRT_DATA names no folder with mnist/" end
+    assert.is_true(accuracy >= 99, ("%g"):format(accuracy))
+  end)
+
   it("says what is missing", function()
     local code, out = example "mnist.lua --data /nowhere"
     assert.equal(1, code)
@@ -134,6 +150,12 @@ describe("examples/digits.lua", function()
     local code, out = example "digits.lua --hidden 64 --epochs 5"
     assert.equal(0, code, out)
     assert.is_true(tonumber(out:match "test accuracy ([%d.]+)%% of 1000") > 90, out)
+  end)
+
+  it("reads 97 % of UCI's digits", function()
+    local accuracy = accuracy_on("digits.lua", "digits")
+    if not accuracy then return pending "MRT_DATA names no folder with digits/" end
+    assert.is_true(accuracy >= 97, ("%g"):format(accuracy))
   end)
 
   it("refuses a table of another width", function()

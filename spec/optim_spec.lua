@@ -165,6 +165,17 @@ describe("an optimizer", function()
   it("clips every element", function()
     local clipped = optim.clip_grad_value({ mrt.tensor { -3.0, 0.5, 3 } }, 1)
     near({ -1, 0.5, 1 }, clipped[1]:totable())
+    assert.error_matches(function() optim.clip_grad_value(clipped, -1) end, "max = %-1")
+    assert.error_matches(function() optim.clip_grad_norm(clipped) end, "max = nil")
+    assert.error_matches(function() optim.clip_grad_norm(clipped[1], 1) end, "a list of tensors")
+  end)
+
+  it("refuses a module, and nothing at all", function()
+    for _, name in ipairs { "sgd", "adam", "rmsprop", "adagrad", "ema" } do
+      assert.error_matches(function() optim[name](mrt.nn.Linear(1, 1)) end,
+        name .. ": a module given, model:parameters%(%) wanted")
+      assert.error_matches(function() optim[name] {} end, name .. ": no parameters")
+    end
   end)
 
   it("leaves everything untouched when told not to", function()

@@ -16,6 +16,9 @@ local options = require "mrt.options"
 ---@field names string[]   of the columns; "1", "2", ... where there is no header
 local Table = {}
 Table.__index = Table
+Table.__tostring = function(self)
+  return ("table of %d rows: %s"):format(self.rows, table.concat(self.names, ", "))
+end
 
 -- A column's number from 1, by number or name.
 local function column_of(self, who, column)

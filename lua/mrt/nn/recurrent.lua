@@ -14,6 +14,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local argument = require "mrt.argument"
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
 local options = require "mrt.options"
@@ -127,6 +128,7 @@ local function initial_states(self, x, n, given)
   for l = 1, self.layers do list[l] = {} end
   for s = 1, kinds[self.type].states do
     local all = given[s]
+    if all ~= nil then argument.tensor(self.type, "initial state " .. s, all) end
     if all and table.concat(all:size(), ",") ~= table.concat(shape, ",") then
       core.fail("shape", self.type, ("initial state %d is %s, [%s] wanted")
         :format(s, all:type(), table.concat(shape, ",")))

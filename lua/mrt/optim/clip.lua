@@ -3,8 +3,16 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local argument = require "mrt.argument"
 
 local clip = {}
+
+local function check(who, grads, max)
+  argument.tensors(who, grads)
+  if type(max) ~= "number" or not (max >= 0) then
+    argument.refuse(who, "max = %s, a number from 0 wanted", tostring(max))
+  end
+end
 
 --- Return what to multiply gradients by so that all together are no longer
 --- than `max`, and how long they are: min(1, max / (norm + 1e-6)), as PyTorch
@@ -26,6 +34,7 @@ end
 ---@return mrt.Tensor[] clipped
 ---@return mrt.Tensor norm   scalar, before clipping
 function clip.clip_grad_norm(grads, max)
+  check("clip_grad_norm", grads, max)
   local scale, norm = clip.scale(grads, max)
   local clipped = {}
   for i, g in ipairs(grads) do clipped[i] = g * scale end
@@ -37,6 +46,7 @@ end
 ---@param max number
 ---@return mrt.Tensor[]
 function clip.clip_grad_value(grads, max)
+  check("clip_grad_value", grads, max)
   local clipped = {}
   for i, g in ipairs(grads) do clipped[i] = g:clamp(-max, max) end
   return clipped

@@ -40,7 +40,7 @@ end
 
 --- Read what an optimizer was given: a list of parameters or of groups.
 ---
---- Raises: not a list of variables; a variable that is in it twice.
+--- Raises: not a list of variables; an empty one; a variable that is in it twice.
 ---@param what string  the optimizer, for messages
 ---@param given mrt.Tensor[]|mrt.Group[]
 ---@return mrt.Tensor[] params   in the order of the gradients
@@ -49,6 +49,9 @@ function groups.read(what, given)
   if type(given) ~= "table" then
     core.fail("value", what, ("a list of parameters wanted, got %s")
       :format(type(given)))
+  end
+  if given.parameters then
+    core.fail("value", what, "a module given, model:parameters() wanted")
   end
   local params, group_of = {}, {}
   for _, group in ipairs(as_groups(given)) do
@@ -63,6 +66,7 @@ function groups.read(what, given)
       params[#params + 1], group_of[p] = p, group
     end
   end
+  if #params == 0 then core.fail("value", what, "no parameters to work on") end
   return given.order or params, group_of
 end
 
