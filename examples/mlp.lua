@@ -52,50 +52,26 @@ end
 
 -- 64 numbers from 0 to 16 and a digit on each line.
 local function optdigits(path)
-  local file = io.open(path)
-  if not file then return nil end
-  local images, labels = {}, {}
-  for line in file:lines() do
-    local row = {}
-    for word in line:gmatch "[^,]+" do row[#row + 1] = tonumber(word) end
-    if #row ~= 65 then fail(path .. ": 65 columns wanted, not " .. #row) end
-    labels[#labels + 1] = table.remove(row)
-    images[#images + 1] = row
-  end
-  file:close()
-  return mrt.tensor(images, "f32") / 16, mrt.tensor(labels, "u8")
+  local t, message, code = data.csv(path, { header = false })
+  if not t and code == "file" then return nil, message end
+  if not t then fail(message) end
+  if #t.names ~= 65 then fail(("%s: 65 columns wanted, not %d"):format(path, #t.names)) end
+  local all, problem = t:numbers()
+  if not all then fail(problem) end
+  return all:slice(2, 1, 64) / 16, all:select(2, 65):to "u8"
 end
 
--- A whole file, unpacked by gzip where only the packed one is there.
-local function read_idx(path)
-  local file = io.open(path, "rb")
-  local packed = not file and io.open(path .. ".gz", "rb")
-  if packed then
-    packed:close()
-    file = io.popen(("gzip -dc '%s.gz'"):format((path:gsub("'", "'\\''"))))
-  end
-  if not file then fail(path .. ": no such file, nor with .gz") end
-  local bytes = file:read "a"
-  file:close()
-  return bytes
-end
-
--- idx: 0, 0, type (8: bytes), rank, big-endian dims, then the bytes.
-local function idx(path, rank)
-  local bytes = read_idx(path)
-  if #bytes < 4 + 4 * rank or bytes:sub(1, 4) ~= "\0\0\8" .. string.char(rank)
-  then
-    fail(path .. ": not an idx file of bytes")
-  end
-  local rows = string.unpack(">I4", bytes, 5)
-  local body = bytes:sub(5 + 4 * rank)
-  local shape = rank == 1 and { rows } or { rows, #body // rows }
-  return mrt.from_bytes(body, "u8", shape)
+-- The file of this name, or the one packed by gzip.
+local function idx(path)
+  local rows, message, code = data.idx(path)
+  if code == "file" then rows, message = data.idx(path .. ".gz") end
+  return rows and assert(rows:tensor()) or fail(message)
 end
 
 local function mnist(folder, name)
-  return idx(folder .. "/" .. name .. "-images-idx3-ubyte", 3):to "f32" / 255,
-    idx(folder .. "/" .. name .. "-labels-idx1-ubyte", 1)
+  local path = folder .. "/" .. name
+  return idx(path .. "-images-idx3-ubyte"):flatten(2):to "f32" / 255,
+    idx(path .. "-labels-idx1-ubyte")
 end
 
 -- The first four fifths, and the rest.
@@ -112,7 +88,7 @@ local function load_sets(path)
     return { mnist(path, "train") }, { mnist(path, "t10k") }
   end
   local images, labels = optdigits(path)
-  if not images then fail(path .. ": no such file or folder") end
+  if not images then fail(labels) end
   local test, is_training = path:gsub("%.tra$", ".tes")
   local test_images, test_labels = optdigits(test)
   if is_training == 0 or not test_images then return split(images, labels) end
