@@ -246,7 +246,8 @@ describe("VGG", function()
   it("wants images of its size, and refuses other options by name", function()
     local model = nn.VGG { depth = 11, size = 64 }
     assert.equal("f32[1,1000]", model(mrt.zeros(1, 3, 64, 64)):type())
-    assert.error_matches(function() model(mrt.zeros(1, 3, 32, 32)) end, "64 by 64")
+    assert.error_matches(function() model(mrt.zeros(1, 3, 32, 32)) end, "N,C,64,64")
+    assert.error_matches(function() model(mrt.zeros(64, 64)) end, "N,C,64,64")
     refuses(nn.VGG, { { { depth = 12 }, "depth 12" }, { {}, "depth nil" },
       { { depth = 11, form = "x" }, "form 'x'" }, { { depth = 11, size = 40 }, "size 40" },
       { { depth = 11, classes = 0 }, "classes" }, { { depth = 11, inputs = 0 }, "inputs" },

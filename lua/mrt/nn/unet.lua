@@ -65,7 +65,7 @@ function Up:forward(x, kept) return self.convs(mrt.cat({ kept, self.up(x) }, 2))
 ---@field classes integer
 ---@field inputs? integer   channels of the image, default 3
 ---@field depth? integer    how often the sides are halved, default 4
----@field width? integer    channels at full size, doubled with each halving; even,
+---@field width? integer    channels at full size, doubled with each halving;
 ---  default 64
 ---@field up? "transposed"|"repeat"  how sides are doubled: a transposed
 ---  convolution (the default), or pixels repeated and a convolution, which leaves

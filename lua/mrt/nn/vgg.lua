@@ -102,8 +102,9 @@ end
 ---@param x mrt.Tensor  `[N,inputs,H,W]`, H = W = size where the form is "imagenet"
 ---@return mrt.Tensor   `[N,classes]`
 function VGG:forward(x)
-  if self.form == "imagenet" and (x:size(3) ~= self.size or x:size(4) ~= self.size) then
-    core.fail("shape", "VGG", ("%s, images of %d by %d wanted (option size)")
+  if self.form == "imagenet" and (x:dim() ~= 4 or x:size(3) ~= self.size
+    or x:size(4) ~= self.size) then
+    core.fail("shape", "VGG", ("%s, [N,C,%d,%d] wanted (option size)")
       :format(x:type(), self.size, self.size))
   end
   for _, part in ipairs(self.stages) do x = scope.layer(part, x) end
