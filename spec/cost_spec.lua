@@ -59,7 +59,7 @@ describe("a predicted time", function()
   it("exists for every operator: each row says its kind of work", function()
     local views = {}
     local file <close> = assert(io.open "core/ops.def")
-    for name in file:read("a"):gmatch "\nVIEW%((%w+)%)" do views[name] = true end
+    for name in file:read("a"):gmatch "\nVIEW%(([%w_]+)%)" do views[name] = true end
     local kinds = core.device().rate
     for _, op in ipairs(core.operators()) do
       assert.is_truthy(kinds[op.class], op.name)
