@@ -89,7 +89,8 @@ static mrt_status run(mrt_plan *plan, mrt_chooser *choose) {
 }
 
 mrt_status mrt_pass_order(mrt_plan *plan) {
-  bool brief = mrt_plan_has_policy(plan) || plan->way.variables > 0;
+  bool brief =
+      mrt_plan_has_policy(plan) || plan->way.variables > 0 || plan->way.brief;
   return run(plan, brief ? mrt_order_brief : mrt_order_choose);
 }
 

@@ -176,9 +176,7 @@ mrt_status mrt_plan_finish(mrt_plan *plan) {
 }
 
 mrt_status mrt_plan_make(mrt_plan *plan) {
-  const mrt_device_profile *d = &plan->device;
-  bool open = plan->options.memory && !plan->options.no_swap && plan->traced &&
-              d->slow_read > 0 && d->slow_write > 0;
+  bool open = plan->options.memory && plan->traced;
   return open ? mrt_plan_compete(plan) : mrt_plan_finish(plan);
 }
 

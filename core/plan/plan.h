@@ -65,6 +65,7 @@ typedef struct mrt_way {
   size_t variables; /* bytes of variables, optimizer state first */
   int ahead;        /* how many copies may be under way in a lane; 0: one */
   size_t slack;     /* of the budget, that copies take beside what is solved */
+  bool brief;       /* in an order of brief lives, not that of the least peak */
   bool rough;       /* a large graph is packed quickly: it may not be the one */
 } mrt_way;
 #define MRT_ALL_LANES 1e9

@@ -2,7 +2,9 @@
  *
  *   question  what is to be swapped, beside what is recomputed, for the least
  *             predicted time?
- *   method    A few ways: activations whose copies fill the time of the step
+ *   method    Recompute in the order of the least peak, and in one of brief
+ *             lives, where a value is not held by what could run later.  Then
+ *             a few ways that swap: activations whose copies fill the time of the step
  *             once or more, so many variables as copies hide or the budget
  *             wants, both.  Each is planned to the end, the solver recomputing
  *             the rest, and judged by its own predicted seconds, waiting
@@ -40,7 +42,7 @@ static const double most = 0.95;
 typedef struct competing {
   mrt_plan *plan;
   const mrt_plan *before; /* as it was traced */
-  mrt_plan best;          /* of the best way that swaps, if `found` */
+  mrt_plan best;          /* of the best other way, if `found` */
   bool found, large;
   double seconds; /* to be below; INFINITY: nothing fits yet */
   double base;    /* of the step with all kept in memory */
@@ -125,7 +127,10 @@ static bool worth(const competing *c, double least) {
 
 static mrt_status try_activations(competing *c, double lanes,
                                   size_t variables) {
-  mrt_way way = { .lanes = lanes, .variables = variables, .ahead = AHEAD };
+  mrt_way way = { .lanes = lanes,
+                  .variables = variables,
+                  .ahead = AHEAD,
+                  .brief = c->found && c->best.way.brief };
   return worth(c, c->base) ? try(c, way) : MRT_OK;
 }
 
@@ -271,6 +276,31 @@ static bool measured(const mrt_plan *plan) {
          mrt_measured_find(&plan->options, MRT_MEASURED_OUT) > 0;
 }
 
+static bool may_swap(const mrt_plan *plan) {
+  const mrt_device_profile *d = &plan->device;
+  return !plan->options.no_swap && d->slow_read > 0 && d->slow_write > 0;
+}
+
+static mrt_status try_brief(competing *c) {
+  int left = c->left;
+  mrt_status s = try(c, (mrt_way){ .brief = true });
+  c->left = left;
+  return s;
+}
+
+/* Recomputing is all that is allowed: have it say how much it needs. */
+static mrt_status too_little_alone(competing *c) {
+  mrt_plan own = *c->before;
+  if (own.options.quick) return mrt_plan_over(c->plan, 0);
+  own.known = c->plan->known, own.way.brief = true;
+  own.graph = (mrt_graph){ .ctx = own.ctx };
+  mrt_arena_init(&own.graph.arena, own.ctx->allocator);
+  mrt_status s = mrt_graph_retrace(&own.graph, c->plan);
+  if (!s) s = mrt_plan_finish(&own);
+  mrt_plan_unmake(&own);
+  return s ? s : mrt_plan_over(c->plan, 0);
+}
+
 static mrt_status compete(competing *c) {
   mrt_plan *plan = c->plan;
   plan->options.quick = true;
@@ -278,12 +308,17 @@ static mrt_status compete(competing *c) {
   plan->options.quick = c->before->options.quick;
   if (s && s != MRT_EBUDGET) return s;
   double extra = lost(plan, &c->base);
-  if (!s) c->seconds = (1 - (measured(plan) ? 0 : guess)) * plan->info.seconds;
+  if (!s) c->seconds = plan->info.seconds;
   if (!s && extra <= (c->large ? large_little : very_little) * c->base)
     return MRT_OK;
-  MRT_TRY(try_ways(c));
+  MRT_TRY(try_brief(c));
+  if (may_swap(plan)) {
+    if (!measured(plan)) c->seconds *= 1 - guess;
+    MRT_TRY(try_ways(c));
+  }
   if (c->found) return adopt(c);
-  return c->seconds == INFINITY ? too_little(c) : MRT_OK;
+  if (c->seconds < INFINITY) return MRT_OK;
+  return may_swap(plan) ? too_little(c) : too_little_alone(c);
 }
 
 mrt_status mrt_plan_compete(mrt_plan *plan) {
