@@ -1,7 +1,7 @@
 --- memory_schemes.lua -- a ResNet and an LSTM under six schemes of memory
 ---
 ---     mrt examples/memory_schemes.lua                  tables: shallow nets
----     mrt examples/memory_schemes.lua --deep           1,000 layers, 2,048 steps
+---     mrt examples/memory_schemes.lua --deep           up to 1,000 layers, 2,048 steps
 ---     mrt examples/memory_schemes.lua --out FILE.svg   two log-log charts as well
 ---     mrt examples/memory_schemes.lua --run            small ones, for real
 ---
@@ -25,7 +25,7 @@ local checkpoint, swap = mrt.policy.checkpoint, mrt.policy.swap
 local parser = argparse("mrt examples/memory_schemes.lua",
   "A ResNet and an LSTM under six schemes of memory.")
 parser:option("--net", "resnet, lstm or both"):default "both"
-parser:flag("--deep", "depths up to 1,000 layers and 2,048 steps")
+parser:flag("--deep", "200 and 1,000 layers, 512 to 2,048 steps as well")
 parser:flag("--run", "train small ones, in a process each")
 parser:option("--out", "a picture, .svg or .html"):argname "FILE"
 parser:option("--one", "used by --run"):args(3):argname { "NET", "SIZE", "SCHEME" }
@@ -85,8 +85,8 @@ end
 local nets = {}
 
 nets.resnet = {
-  title = "ResNet", sizes = { "3,4,6,3", "3,4,23,3", "3,8,36,3", "3,24,36,3" },
-  deep = { "3,83,243,3" }, small = { "1,1,1,1", "2,2,2,2", "3,4,6,3" },
+  title = "ResNet", sizes = { "3,4,6,3", "3,4,23,3", "3,8,36,3" },
+  deep = { "3,24,36,3", "3,83,243,3" }, small = { "1,1,1,1", "2,2,2,2", "3,4,6,3" },
   axis = "layers",
   -- A loss and what it is of; `small` for --run.
   make = function(size, small)
