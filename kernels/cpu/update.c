@@ -30,20 +30,37 @@ static void share(int64_t n, int part, int parts, int64_t *from, int64_t *to) {
   if (*to > n) *to = n;
 }
 
-/* ---- assign ---------------------------------------------------------------- */
+/* Do the elements [from, to) of an update. */
+typedef void elements(const void *update, int64_t from, int64_t to);
 
-static void assign(const mrt_call *c) {
-  int64_t nbytes = (int64_t)mrt_type_bytes(&c->in[0].type);
-  const char *value = c->in[1].data;
-  char *var = c->out[0].data;
-  if (!is_due(c, 2)) return;
-  int team = mrt_team(c, (double)nbytes * 0.05);
+/* All n elements, in shares; `cost` in ns, of one element. */
+static void each_share(const mrt_call *c, int64_t n, double cost, elements *run,
+                       const void *update) {
+  int team = mrt_team(c, (double)n * cost);
 #pragma omp parallel for num_threads(team) schedule(static)
   for (int part = 0; part < team; part++) {
     int64_t from, to;
-    share(nbytes, part, team, &from, &to);
-    if (from < to) memcpy(var + from, value + from, (size_t)(to - from));
+    share(n, part, team, &from, &to);
+    if (from < to) run(update, from, to);
   }
+}
+
+static int64_t count(const mrt_call *c) {
+  return mrt_type_count(&c->out[0].type);
+}
+
+/* ---- assign ---------------------------------------------------------------- */
+
+static void assign_share(const void *update, int64_t from, int64_t to) {
+  const mrt_call *c = update;
+  memcpy((char *)c->out[0].data + from, (const char *)c->in[1].data + from,
+         (size_t)(to - from));
+}
+
+static void assign(const mrt_call *c) {
+  if (!is_due(c, 2)) return;
+  int64_t nbytes = (int64_t)mrt_type_bytes(&c->in[0].type);
+  each_share(c, nbytes, 0.05, assign_share, c);
 }
 
 /* ---- adamw ----------------------------------------------------------------- */
@@ -58,8 +75,8 @@ typedef struct adamw_step {
   real lr, decay, eps;     /* decay: lr weight_decay */
 } adamw_step;
 
-static void adamw_share(const adamw_step *s, int64_t from, int64_t to) {
-  const adamw_step a = *s;
+static void adamw_share(const void *update, int64_t from, int64_t to) {
+  const adamw_step a = *(const adamw_step *)update;
 #pragma omp simd
   for (int64_t i = from; i < to; i++) {
     real p = a.p[i], g = a.g[i] * a.scale + a.l2 * p;
@@ -93,14 +110,7 @@ static void adamw(const mrt_call *c) {
     .decay = (real)(o->coupled ? 0 : lr * decay),
     .eps = (real)o->eps,
   };
-  int64_t n = mrt_type_count(&c->out[0].type);
-  int team = mrt_team(c, (double)n * 1.0);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t from, to;
-    share(n, part, team, &from, &to);
-    adamw_share(&s, from, to);
-  }
+  each_share(c, count(c), 1.0, adamw_share, &s);
 }
 
 /* ---- sgd ------------------------------------------------------------------- */
@@ -113,8 +123,8 @@ typedef struct sgd_step {
   real lr_g, lr_buf; /* p = p - lr_g g - lr_buf buf */
 } sgd_step;
 
-static void sgd_share(const sgd_step *s, int64_t from, int64_t to) {
-  const sgd_step a = *s;
+static void sgd_share(const void *update, int64_t from, int64_t to) {
+  const sgd_step a = *(const sgd_step *)update;
 #pragma omp simd
   for (int64_t i = from; i < to; i++) {
     real p = a.p[i], g = a.g[i] * a.scale + a.l2 * p;
@@ -139,14 +149,7 @@ static void sgd(const mrt_call *c) {
     .lr_g = (real)(o->nesterov ? lr : 0),
     .lr_buf = (real)(o->nesterov ? lr * o->momentum : lr),
   };
-  int64_t n = mrt_type_count(&c->out[0].type);
-  int team = mrt_team(c, (double)n * 0.7);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t from, to;
-    share(n, part, team, &from, &to);
-    sgd_share(&s, from, to);
-  }
+  each_share(c, count(c), 0.7, sgd_share, &s);
 }
 
 /* ---- rmsprop --------------------------------------------------------------- */
@@ -157,8 +160,8 @@ typedef struct rmsprop_step {
   real scale, l2, keep, add, lr, eps;
 } rmsprop_step;
 
-static void rmsprop_share(const rmsprop_step *s, int64_t from, int64_t to) {
-  const rmsprop_step a = *s;
+static void rmsprop_share(const void *update, int64_t from, int64_t to) {
+  const rmsprop_step a = *(const rmsprop_step *)update;
 #pragma omp simd
   for (int64_t i = from; i < to; i++) {
     real p = a.p[i], g = a.g[i] * a.scale + a.l2 * p;
@@ -182,48 +185,45 @@ static void rmsprop(const mrt_call *c) {
     .lr = (real)scalar(c, 3),
     .eps = (real)o->eps,
   };
-  int64_t n = mrt_type_count(&c->out[0].type);
-  int team = mrt_team(c, (double)n * 0.8);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t from, to;
-    share(n, part, team, &from, &to);
-    rmsprop_share(&s, from, to);
-  }
+  each_share(c, count(c), 0.8, rmsprop_share, &s);
 }
 
 /* ---- average --------------------------------------------------------------- */
 
-static void average_share(real *var, const real *x, real rate, int64_t from,
-                          int64_t to) {
+static void average_share(const void *update, int64_t from, int64_t to) {
+  const mrt_call *c = update;
+  real *var = c->out[0].data, rate = (real)scalar(c, 2);
+  const real *x = c->in[1].data;
 #pragma omp simd
   for (int64_t i = from; i < to; i++) var[i] += rate * (x[i] - var[i]);
 }
 
 static void average(const mrt_call *c) {
-  if (!is_due(c, 3)) return;
-  int64_t n = mrt_type_count(&c->out[0].type);
-  int team = mrt_team(c, (double)n * 0.3);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t from, to;
-    share(n, part, team, &from, &to);
-    average_share(c->out[0].data, c->in[1].data, (real)scalar(c, 2), from, to);
-  }
+  if (is_due(c, 3)) each_share(c, count(c), 0.3, average_share, c);
 }
 
 /* ---- accumulate ------------------------------------------------------------ */
 
-static void add_whole(int64_t *var, const int64_t *x, bool first, int64_t from,
-                      int64_t to) {
-#pragma omp simd
-  for (int64_t i = from; i < to; i++) /* wraps */
-    var[i] = (int64_t)((first ? 0 : (uint64_t)var[i]) + (uint64_t)x[i]);
+/* The first part of a batch overwrites what the batch before has left. */
+static bool is_first(const mrt_call *c) {
+  return c->run->all_rows && c->run->row == 0;
 }
 
-static void add_real(real *var, const real *x, real scale, bool first,
-                     int64_t from, int64_t to) {
-  if (first) {
+static void add_whole(const void *update, int64_t from, int64_t to) {
+  const mrt_call *c = update;
+  uint64_t *var = c->out[0].data, keep = is_first(c) ? 0 : UINT64_MAX;
+  const uint64_t *x = c->in[1].data;
+#pragma omp simd
+  for (int64_t i = from; i < to; i++)
+    var[i] = (var[i] & keep) + x[i]; /* wraps */
+}
+
+static void add_real(const void *update, int64_t from, int64_t to) {
+  const mrt_call *c = update;
+  const mrt_accumulate_options *o = c->options;
+  real *var = c->out[0].data, scale = (real)o->scale;
+  const real *x = c->in[1].data;
+  if (is_first(c)) {
 #pragma omp simd
     for (int64_t i = from; i < to; i++) var[i] = scale * x[i];
   } else {
@@ -233,19 +233,8 @@ static void add_real(real *var, const real *x, real scale, bool first,
 }
 
 static void accumulate(const mrt_call *c) {
-  const mrt_accumulate_options *o = c->options;
-  bool first = c->run->all_rows && c->run->row == 0;
-  int64_t n = mrt_type_count(&c->out[0].type);
-  int team = mrt_team(c, (double)n * 0.3);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t from, to;
-    share(n, part, team, &from, &to);
-    if (c->out[0].type.dtype == MRT_i64)
-      add_whole(c->out[0].data, c->in[1].data, first, from, to);
-    else
-      add_real(c->out[0].data, c->in[1].data, (real)o->scale, first, from, to);
-  }
+  bool whole = c->out[0].type.dtype == MRT_i64;
+  each_share(c, count(c), 0.3, whole ? add_whole : add_real, c);
 }
 
 MRT_KERNEL(assign, .run = assign);
