@@ -20,7 +20,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/batch_norm.h"
-#include "op/build.h"
+#include "op/norm.h"
 
 static const mrt_option options[] = {
   MRT_OPTION(mrt_batch_norm_options, eps, MRT_OPT_NUM, .preset = 1e-5),
@@ -31,19 +31,6 @@ static const mrt_option running_options[] = {
   MRT_OPTION(mrt_running_options, count, MRT_OPT_INT, .required = true),
 };
 
-static mrt_status want_rows(mrt_infer *c) {
-  MRT_TRY(mrt_want_real(c, 0));
-  if (c->in[0]->rank > 0) return MRT_OK;
-  return mrt_refuse(c, MRT_ESHAPE, "%s, at least one dimension wanted",
-                    mrt_show(c->in[0]).s);
-}
-
-static mrt_status want_channels(mrt_infer *c, int i) {
-  MRT_TRY(mrt_want_same_dtype(c, 0, i));
-  return mrt_want_shape(c, i, 1, &c->in[0]->dims[c->in[0]->rank - 1],
-                        "the last dimension");
-}
-
 static mrt_type channels(const mrt_type *x) {
   mrt_type t = { .dtype = x->dtype, .rank = 1 };
   t.dims[0] = x->dims[x->rank - 1];
@@ -51,8 +38,8 @@ static mrt_type channels(const mrt_type *x) {
 }
 
 static mrt_status infer(mrt_infer *c) {
-  MRT_TRY(want_rows(c));
-  for (int i = 1; i < c->nin; i++) MRT_TRY(want_channels(c, i));
+  MRT_TRY(mrt_norm_want_x(c, 1));
+  for (int i = 1; i < c->nin; i++) MRT_TRY(mrt_norm_want_channels(c, i));
   c->nout = 3;
   c->out[0] = *c->in[0];
   c->out[1] = c->out[2] = channels(c->in[0]);
@@ -60,10 +47,10 @@ static mrt_status infer(mrt_infer *c) {
 }
 
 static mrt_status infer_grad(mrt_infer *c) {
-  MRT_TRY(want_rows(c));
-  for (int i = 1; i < 3; i++) MRT_TRY(want_channels(c, i));
+  MRT_TRY(mrt_norm_want_x(c, 1));
+  for (int i = 1; i < 3; i++) MRT_TRY(mrt_norm_want_channels(c, i));
   MRT_TRY(mrt_want_same(c, 0, 3));
-  if (c->nin > 4) MRT_TRY(want_channels(c, 4));
+  if (c->nin > 4) MRT_TRY(mrt_norm_want_channels(c, 4));
   c->nout = c->nin > 4 ? 3 : 1;
   c->out[0] = *c->in[0];
   for (int i = 1; i < c->nout; i++) c->out[i] = channels(c->in[0]);
@@ -72,7 +59,7 @@ static mrt_status infer_grad(mrt_infer *c) {
 
 static mrt_status infer_running(mrt_infer *c) {
   const mrt_running_options *o = c->options;
-  MRT_TRY(want_rows(c));
+  MRT_TRY(mrt_norm_want_x(c, 1));
   for (int i = 1; i < 4; i++) MRT_TRY(mrt_want_same(c, 0, i));
   if (c->nin > 4) {
     MRT_TRY(mrt_want_dtype(c, 4, MRT_bool));
@@ -86,12 +73,6 @@ static mrt_status infer_running(mrt_infer *c) {
   return MRT_OK;
 }
 
-static double flops(const mrt_signature *s) {
-  return 8.0 * (double)mrt_type_count(s->in[0]);
-}
-static double grad_flops(const mrt_signature *s) {
-  return 12.0 * (double)mrt_type_count(s->in[0]);
-}
 static double running_flops(const mrt_signature *s) {
   return 8.0 * (double)mrt_type_count(s->in[0]);
 }
@@ -104,16 +85,10 @@ static double grad_bytes(const mrt_signature *s) {
 
 /* ---- the same from plainer operators, to differentiate --------------------- */
 
-static mrt_tensor *sum_rows(mrt_build *b, mrt_tensor *x) {
-  mrt_ints rows = { .count = mrt_of(x)->rank - 1 };
-  for (int i = 0; i < rows.count; i++) rows.at[i] = i;
-  return rows.count ? mrt_sum_dims(b, x, &rows, false) : x;
-}
-
 static mrt_tensor *mean_rows(mrt_build *b, mrt_tensor *x) {
   const mrt_type *t = mrt_of(x);
   int64_t rows = mrt_extent(t, 0, t->rank - 1);
-  return mrt_mul_k(b, sum_rows(b, x), 1 / (double)(rows ? rows : 1));
+  return mrt_mul_k(b, mrt_norm_sum_rows(b, x), 1 / (double)(rows ? rows : 1));
 }
 
 static void parts(mrt_build *b, mrt_tensor **value) {
@@ -136,25 +111,15 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
   mrt_tensor *scale = b->nin > 4 ? mrt_mul(b, rstd, b->in[4]) : rstd;
   value[0] = mrt_mul(b, scale, rest);
   if (b->nin == 4) return;
-  value[1] = sum_rows(b, mrt_mul(b, dy, n));
-  value[2] = sum_rows(b, dy);
+  value[1] = mrt_norm_sum_rows(b, mrt_mul(b, dy, n));
+  value[2] = mrt_norm_sum_rows(b, dy);
 }
 
 /* ---- gradients -------------------------------------------------------------- */
 
 static void gradient(mrt_build *b) {
-  if (b->dout[1] || b->dout[2]) {
-    mrt_grad_decomposed(b, parts);
-    return;
-  }
-  bool affine = b->nin > 1;
-  mrt_tensor *in[] = { b->in[0], b->out[1], b->out[2], b->dout[0],
-                       affine ? b->in[1] : NULL };
-  mrt_tensor *d[3] = { NULL };
-  mrt_make_all(b, MRT_OP_batch_norm_grad, NULL, affine ? 5 : 4, in, d, 3);
-  for (int i = 0; i < b->nin; i++) b->din[i] = d[i];
+  mrt_norm_gradient(b, MRT_OP_batch_norm_grad, NULL, parts);
 }
-
 static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 
 const mrt_op mrt_op_batch_norm = {
@@ -168,7 +133,7 @@ const mrt_op mrt_op_batch_norm = {
   MRT_OPTIONS(options, mrt_batch_norm_options),
   .infer = infer,
   .grad = gradient,
-  .flops = flops,
+  .flops = mrt_norm_flops,
   .bytes = bytes,
   .inplace = 1,
   .width = MRT_WIDE,
@@ -183,7 +148,7 @@ const mrt_op mrt_op_batch_norm_grad = {
   .max_inputs = 5,
   .infer = infer_grad,
   .grad = grad_gradient,
-  .flops = grad_flops,
+  .flops = mrt_norm_grad_flops,
   .bytes = grad_bytes,
   .inplace = 1 | 8,
   .width = MRT_WIDE,

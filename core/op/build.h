@@ -35,7 +35,7 @@ mrt_tensor *mrt_own(mrt_build *b, mrt_tensor *t);
 /* Drop all that the build owns. */
 void mrt_build_free(mrt_build *b);
 
-/* The general one: first output (or output `index`) of op(in...). */
+/* The general one: the first output of op(in...). */
 mrt_tensor *mrt_make(mrt_build *b, int op, const void *options, int nin,
                      mrt_tensor *const *in);
 /* All outputs into out[0..room). */

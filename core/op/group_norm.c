@@ -18,7 +18,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/group_norm.h"
-#include "op/build.h"
+#include "op/norm.h"
 
 static const mrt_option options[] = {
   MRT_OPTION(mrt_group_norm_options, groups, MRT_OPT_INT, .required = true),
@@ -29,10 +29,7 @@ static int64_t channels(const mrt_type *x) { return x->dims[x->rank - 1]; }
 
 static mrt_status want_groups(mrt_infer *c) {
   const mrt_group_norm_options *o = c->options;
-  MRT_TRY(mrt_want_real(c, 0));
-  if (c->in[0]->rank < 2)
-    return mrt_refuse(c, MRT_ESHAPE, "%s, at least two dimensions wanted",
-                      mrt_show(c->in[0]).s);
+  MRT_TRY(mrt_norm_want_x(c, 2));
   if (o->groups < 1 || channels(c->in[0]) % o->groups)
     return mrt_refuse(c, MRT_ESHAPE, "%lld groups of the %lld channels of %s",
                       (long long)o->groups, (long long)channels(c->in[0]),
@@ -40,16 +37,10 @@ static mrt_status want_groups(mrt_infer *c) {
   return MRT_OK;
 }
 
-static mrt_status want_channels(mrt_infer *c, int i) {
-  MRT_TRY(mrt_want_same_dtype(c, 0, i));
-  return mrt_want_shape(c, i, 1, &c->in[0]->dims[c->in[0]->rank - 1],
-                        "the last dimension");
-}
-
 static mrt_status infer(mrt_infer *c) {
   const mrt_group_norm_options *o = c->options;
   MRT_TRY(want_groups(c));
-  for (int i = 1; i < c->nin; i++) MRT_TRY(want_channels(c, i));
+  for (int i = 1; i < c->nin; i++) MRT_TRY(mrt_norm_want_channels(c, i));
   c->nout = 3;
   c->out[0] = *c->in[0];
   c->out[1] = c->out[2] =
@@ -68,19 +59,13 @@ static mrt_status infer_grad(mrt_infer *c) {
     MRT_TRY(mrt_want_shape(c, i, 2, stats, "one number for each group"));
   }
   MRT_TRY(mrt_want_same(c, 0, 3));
-  if (c->nin > 4) MRT_TRY(want_channels(c, 4));
+  if (c->nin > 4) MRT_TRY(mrt_norm_want_channels(c, 4));
   c->nout = c->nin > 4 ? 3 : 1;
   c->out[0] = *c->in[0];
   for (int i = 1; i < c->nout; i++) c->out[i] = *c->in[4];
   return MRT_OK;
 }
 
-static double flops(const mrt_signature *s) {
-  return 8.0 * (double)mrt_type_count(s->in[0]);
-}
-static double grad_flops(const mrt_signature *s) {
-  return 12.0 * (double)mrt_type_count(s->in[0]);
-}
 static double bytes(const mrt_signature *s) {
   return 3.0 * (double)mrt_type_bytes(s->in[0]);
 }
@@ -152,18 +137,8 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
 /* ---- gradients -------------------------------------------------------------- */
 
 static void gradient(mrt_build *b) {
-  if (b->dout[1] || b->dout[2]) {
-    mrt_grad_decomposed(b, parts);
-    return;
-  }
-  bool affine = b->nin > 1;
-  mrt_tensor *in[] = { b->in[0], b->out[1], b->out[2], b->dout[0],
-                       affine ? b->in[1] : NULL };
-  mrt_tensor *d[3] = { NULL };
-  mrt_make_all(b, MRT_OP_group_norm_grad, b->options, affine ? 5 : 4, in, d, 3);
-  for (int i = 0; i < b->nin; i++) b->din[i] = d[i];
+  mrt_norm_gradient(b, MRT_OP_group_norm_grad, b->options, parts);
 }
-
 static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 
 /* Samples, each by itself. */
@@ -184,7 +159,7 @@ const mrt_op mrt_op_group_norm = {
   .infer = infer,
   .lanes = lanes,
   .grad = gradient,
-  .flops = flops,
+  .flops = mrt_norm_flops,
   .bytes = bytes,
   .inplace = 1,
   .width = MRT_WIDE,
@@ -199,7 +174,7 @@ const mrt_op mrt_op_group_norm_grad = {
   MRT_OPTIONS(options, mrt_group_norm_options),
   .infer = infer_grad,
   .grad = grad_gradient,
-  .flops = grad_flops,
+  .flops = mrt_norm_grad_flops,
   .bytes = grad_bytes,
   .inplace = 1 | 8,
   .width = MRT_WIDE,

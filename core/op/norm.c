@@ -24,12 +24,55 @@ static const mrt_option options[] = {
   MRT_OPTION(mrt_norm_options, eps, MRT_OPT_NUM, .preset = 1e-5),
 };
 
-static mrt_status want_rows(mrt_infer *c) {
+/* ---- what all norms share --------------------------------------------------- */
+
+mrt_status mrt_norm_want_x(mrt_infer *c, int rank) {
   MRT_TRY(mrt_want_real(c, 0));
-  if (c->in[0]->rank > 0) return MRT_OK;
-  return mrt_refuse(c, MRT_ESHAPE, "%s, at least one dimension wanted",
-                    mrt_show(c->in[0]).s);
+  if (c->in[0]->rank >= rank) return MRT_OK;
+  return mrt_refuse(c, MRT_ESHAPE, "%s, at least %s wanted",
+                    mrt_show(c->in[0]).s,
+                    rank == 1 ? "one dimension" : "two dimensions");
 }
+
+mrt_status mrt_norm_want_channels(mrt_infer *c, int i) {
+  MRT_TRY(mrt_want_same_dtype(c, 0, i));
+  return mrt_want_shape(c, i, 1, &c->in[0]->dims[c->in[0]->rank - 1],
+                        "the last dimension");
+}
+
+double mrt_norm_flops(const mrt_signature *s) {
+  return 8.0 * (double)mrt_type_count(s->in[0]);
+}
+double mrt_norm_grad_flops(const mrt_signature *s) {
+  return 12.0 * (double)mrt_type_count(s->in[0]);
+}
+
+mrt_tensor *mrt_norm_sum_rows(mrt_build *b, mrt_tensor *x) {
+  mrt_ints rows = { .count = mrt_of(x)->rank - 1 };
+  for (int i = 0; i < rows.count; i++) rows.at[i] = i;
+  return rows.count ? mrt_sum_dims(b, x, &rows, false) : x;
+}
+
+void mrt_norm_gradient(mrt_build *b, int grad, const void *options,
+                       mrt_decompose parts) {
+  enum { MOST = 2 }; /* statistics */
+  mrt_tensor *in[MOST + 3], *d[MOST + 1] = { NULL };
+  int nin = 0;
+  in[nin++] = b->in[0];
+  for (int i = 1; i < b->nout; i++) {
+    if (b->dout[i]) {
+      mrt_grad_decomposed(b, parts);
+      return;
+    }
+    in[nin++] = b->out[i];
+  }
+  in[nin++] = b->dout[0];
+  if (b->nin > 1) in[nin++] = b->in[1];
+  mrt_make_all(b, grad, options, nin, in, d, b->nout);
+  for (int i = 0; i < b->nin; i++) b->din[i] = d[i];
+}
+
+/* ---- over a row ------------------------------------------------------------- */
 
 /* Input i is one number per row of x, [...]. */
 static mrt_status want_per_row(mrt_infer *c, int i) {
@@ -38,17 +81,10 @@ static mrt_status want_per_row(mrt_infer *c, int i) {
                         "one number for each row");
 }
 
-/* Input i is one number per column of x, [C]. */
-static mrt_status want_per_column(mrt_infer *c, int i) {
-  MRT_TRY(mrt_want_same_dtype(c, 0, i));
-  return mrt_want_shape(c, i, 1, &c->in[0]->dims[c->in[0]->rank - 1],
-                        "the last dimension");
-}
-
 /* y and `stats` outputs of one number per row. */
 static mrt_status infer_norm(mrt_infer *c, int stats) {
-  MRT_TRY(want_rows(c));
-  for (int i = 1; i < c->nin; i++) MRT_TRY(want_per_column(c, i));
+  MRT_TRY(mrt_norm_want_x(c, 1));
+  for (int i = 1; i < c->nin; i++) MRT_TRY(mrt_norm_want_channels(c, i));
   c->nout = 1 + stats;
   for (int i = 0; i < c->nout; i++) {
     c->out[i] = *c->in[0];
@@ -62,11 +98,11 @@ static mrt_status infer_rms(mrt_infer *c) { return infer_norm(c, 1); }
 /* Inputs x, `stats` statistics, dy[, w]; outputs dx and, with w, as many
  * gradients of parameters as there are statistics. */
 static mrt_status infer_grad(mrt_infer *c, int stats) {
-  MRT_TRY(want_rows(c));
+  MRT_TRY(mrt_norm_want_x(c, 1));
   for (int i = 1; i <= stats; i++) MRT_TRY(want_per_row(c, i));
   MRT_TRY(mrt_want_same(c, 0, stats + 1));
   bool affine = c->nin > stats + 2;
-  if (affine) MRT_TRY(want_per_column(c, stats + 2));
+  if (affine) MRT_TRY(mrt_norm_want_channels(c, stats + 2));
   c->nout = affine ? 1 + stats : 1;
   c->out[0] = *c->in[0];
   for (int i = 1; i < c->nout; i++) c->out[i] = *c->in[stats + 2];
@@ -74,13 +110,6 @@ static mrt_status infer_grad(mrt_infer *c, int stats) {
 }
 static mrt_status infer_layer_grad(mrt_infer *c) { return infer_grad(c, 2); }
 static mrt_status infer_rms_grad(mrt_infer *c) { return infer_grad(c, 1); }
-
-static double flops(const mrt_signature *s) {
-  return 8.0 * (double)mrt_type_count(s->in[0]);
-}
-static double grad_flops(const mrt_signature *s) {
-  return 12.0 * (double)mrt_type_count(s->in[0]);
-}
 
 /* ---- the same from plainer operators, to differentiate --------------------- */
 
@@ -101,12 +130,6 @@ static mrt_tensor *keep_last(mrt_build *b, mrt_tensor *x) {
   mrt_type t = *mrt_of(x);
   t.dims[t.rank] = 1;
   return mrt_reshape_to(b, x, t.rank + 1, t.dims);
-}
-
-static mrt_tensor *sum_rows(mrt_build *b, mrt_tensor *x) {
-  mrt_ints rows = { .count = mrt_of(x)->rank - 1 };
-  for (int i = 0; i < rows.count; i++) rows.at[i] = i;
-  return rows.count ? mrt_sum_dims(b, x, &rows, false) : x;
 }
 
 /* y = d * rstd * w + b for the rows d; returns rstd, [..., 1]. */
@@ -141,8 +164,8 @@ static void layer_grad_parts(mrt_build *b, mrt_tensor **value) {
   mrt_tensor *rest = mrt_sub(b, mrt_sub(b, g, row_mean(b, g)), along);
   value[0] = mrt_mul(b, rstd, rest);
   if (b->nin == 4) return;
-  value[1] = sum_rows(b, mrt_mul(b, dy, n));
-  value[2] = sum_rows(b, dy);
+  value[1] = mrt_norm_sum_rows(b, mrt_mul(b, dy, n));
+  value[2] = mrt_norm_sum_rows(b, dy);
 }
 
 static void rms_grad_parts(mrt_build *b, mrt_tensor **value) {
@@ -151,37 +174,17 @@ static void rms_grad_parts(mrt_build *b, mrt_tensor **value) {
   mrt_tensor *g = b->nin > 3 ? mrt_mul(b, dy, b->in[3]) : dy;
   mrt_tensor *along = mrt_mul(b, n, row_mean(b, mrt_mul(b, g, n)));
   value[0] = mrt_mul(b, rstd, mrt_sub(b, g, along));
-  if (b->nin > 3) value[1] = sum_rows(b, mrt_mul(b, dy, n));
+  if (b->nin > 3) value[1] = mrt_norm_sum_rows(b, mrt_mul(b, dy, n));
 }
 
 /* ---- gradients -------------------------------------------------------------- */
 
 static void layer_gradient(mrt_build *b) {
-  if (b->dout[1] || b->dout[2]) {
-    mrt_grad_decomposed(b, layer_parts);
-    return;
-  }
-  bool affine = b->nin > 1;
-  mrt_tensor *in[] = { b->in[0], b->out[1], b->out[2], b->dout[0],
-                       affine ? b->in[1] : NULL };
-  mrt_tensor *d[3] = { NULL };
-  mrt_make_all(b, MRT_OP_layer_norm_grad, NULL, affine ? 5 : 4, in, d, 3);
-  for (int i = 0; i < b->nin; i++) b->din[i] = d[i];
+  mrt_norm_gradient(b, MRT_OP_layer_norm_grad, NULL, layer_parts);
 }
-
 static void rms_gradient(mrt_build *b) {
-  if (b->dout[1]) {
-    mrt_grad_decomposed(b, rms_parts);
-    return;
-  }
-  bool affine = b->nin > 1;
-  mrt_tensor *in[] = { b->in[0], b->out[1], b->dout[0],
-                       affine ? b->in[1] : NULL };
-  mrt_tensor *d[2] = { NULL };
-  mrt_make_all(b, MRT_OP_rms_norm_grad, NULL, affine ? 4 : 3, in, d, 2);
-  for (int i = 0; i < b->nin; i++) b->din[i] = d[i];
+  mrt_norm_gradient(b, MRT_OP_rms_norm_grad, NULL, rms_parts);
 }
-
 static void layer_grad_gradient(mrt_build *b) {
   mrt_grad_decomposed(b, layer_grad_parts);
 }
@@ -207,7 +210,7 @@ const mrt_op mrt_op_layer_norm = {
   .infer = infer_layer,
   .lanes = lanes,
   .grad = layer_gradient,
-  .flops = flops,
+  .flops = mrt_norm_flops,
   .inplace = 1,
   .width = MRT_WIDE,
 };
@@ -220,7 +223,7 @@ const mrt_op mrt_op_layer_norm_grad = {
   .max_inputs = 5,
   .infer = infer_layer_grad,
   .grad = layer_grad_gradient,
-  .flops = grad_flops,
+  .flops = mrt_norm_grad_flops,
   .inplace = 1 | 8,
   .width = MRT_WIDE,
 };
@@ -236,7 +239,7 @@ const mrt_op mrt_op_rms_norm = {
   .infer = infer_rms,
   .lanes = lanes,
   .grad = rms_gradient,
-  .flops = flops,
+  .flops = mrt_norm_flops,
   .inplace = 1,
   .width = MRT_WIDE,
 };
@@ -249,7 +252,7 @@ const mrt_op mrt_op_rms_norm_grad = {
   .max_inputs = 4,
   .infer = infer_rms_grad,
   .grad = rms_grad_gradient,
-  .flops = grad_flops,
+  .flops = mrt_norm_grad_flops,
   .inplace = 1 | 4,
   .width = MRT_WIDE,
 };
