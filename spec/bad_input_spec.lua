@@ -275,7 +275,7 @@ describe("bad input of plans and devices", function()
       function() step:plan_in(7, x) end)
     says("with: a table of options wanted, got nil", function() step:with() end)
     local plan = step:plan(x)
-    says("no option 'bugdet', it has budget, job", function() plan:options { bugdet = 1 } end)
+    says("no option 'bugdet' %(options: budget, job%)", function() plan:options { bugdet = 1 } end)
     says("a table of options wanted, got number", function() plan:options(3) end)
     for _, job in ipairs { {}, { steps = 0, limit = "6h" }, { steps = 3, limit = "6 parsecs" },
       { steps = 3, limit = -1 } } do

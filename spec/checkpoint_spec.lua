@@ -564,7 +564,7 @@ describe("a region by hand", function()
     end
     assert.matches("a list of layers wanted",
       failure(mrt.checkpoint_sequential, {}, 1, mrt.zeros(2)))
-    assert.matches("no option 'preserve_rng', it has preserve_rng_state, use_reentrant",
+    assert.matches("no option 'preserve_rng' %(options: preserve_rng_state, use_reentrant%)",
       failure(mrt.checkpoint_sequential, { id }, 1, mrt.zeros(2), { preserve_rng = false }))
   end)
 end)
@@ -648,7 +648,7 @@ describe("bad input", function()
     end
     assert.matches("a list of names wanted, got nil", failure(checkpoint.names))
     assert.matches("a list of names wanted, it has 1 = 7", failure(checkpoint.names, { 7 }))
-    assert.matches("no option 'drop', it has keep, recompute",
+    assert.matches("no option 'drop' %(options: keep, recompute%)",
       failure(checkpoint.selective, { drop = {} }))
   end)
 

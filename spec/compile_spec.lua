@@ -133,7 +133,7 @@ describe("a compiled function", function()
       { cse = 1 }).message)
     assert.matches("memory or program wanted", failure(mrt.compile, print,
       { order = "up" }).message)
-    assert.matches("a function wanted, got nil", failure(mrt.compile).message)
+    assert.matches("a function or module wanted, got nil", failure(mrt.compile).message)
   end)
 end)
 

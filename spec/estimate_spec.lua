@@ -178,7 +178,7 @@ describe("a description that is wrong", function()
   it("is refused by name, with what there is", function()
     for message, f in pairs {
       ["dim is missing"] = function() estimate.layer { sequence = 3, heads = 2 } end,
-      ["no option 'dims', it has attention, batch, dim"] = function()
+      ["no option 'dims' (options: attention, batch, dim"] = function()
         estimate.layer { dims = 2 }
       end,
       ["tokens = 1.5, a whole number"] = function()

@@ -79,7 +79,7 @@ describe("a module", function()
 
   it("refuses options it does not have", function()
     assert.error_matches(function() nn.Linear(2, 2, { biass = true }) end,
-      "Linear: no option 'biass', it has bias, init")
+      "Linear: no option 'biass' %(options: bias, init%)")
     assert.error_matches(function() small_gpt { heads = 3 } end,
       "dim 8 is no multiple of 3 heads")
   end)

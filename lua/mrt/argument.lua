@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local options = require "mrt.options"
 
 local argument = {}
 
@@ -28,6 +29,15 @@ function argument.tensor(who, what, value)
   argument.refuse(who, "%s is a %s, a tensor wanted", what, type(value))
 end
 
+--- Raise unless this can be called.
+---@param who string
+---@param fn any
+function argument.callable(who, fn)
+  local meta = getmetatable(fn)
+  if type(fn) == "function" or type(meta) == "table" and meta.__call then return end
+  argument.refuse(who, "a function or module wanted, got %s", type(fn))
+end
+
 --- Return `value` if it is a list of tensors; else raise.
 ---@param who string
 ---@param value any
@@ -42,16 +52,11 @@ function argument.tensors(who, value)
   return value
 end
 
-local function copy_named(who, names, options, out)
-  for name, value in pairs(options) do
-    local known = false
-    for _, other in ipairs(names) do known = known or other == name end
-    if not known then
-      argument.refuse(who, "no option '%s' (options: %s)", tostring(name),
-        table.concat(names, ", "))
-    end
-    out[name] = value
-  end
+local function copy_named(who, names, given, out)
+  local known = {}
+  for _, name in ipairs(names) do known[name] = true end
+  options.check_names(who, given, known)
+  for name, value in pairs(given) do out[name] = value end
 end
 
 --- Read positional arguments under `names`, then perhaps a table of named ones.

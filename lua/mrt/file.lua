@@ -6,6 +6,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local options = require "mrt.options"
 
 local file = {}
 
@@ -125,14 +126,9 @@ end
 
 local writers = {
   safetensors = core.save_safetensors,
-  npz = function(path, tensors, options)
-    for name in pairs(options or {}) do
-      if name ~= "compress" then
-        core.fail("value", "save", ("no option '%s', npz has compress")
-          :format(tostring(name)))
-      end
-    end
-    return core.save_npz(path, tensors, options and options.compress)
+  npz = function(path, tensors, given)
+    local o = options.read("save", given, { compress = false })
+    return core.save_npz(path, tensors, o.compress)
   end,
   npy = core.save_npy,
 }

@@ -7,11 +7,24 @@ local core = require "mrt.core"
 --- A default of `nil` is written `options.none`.
 local options = { none = {} }
 
-local function known(defaults)
-  local names = {}
-  for name in pairs(defaults) do names[#names + 1] = name end
-  table.sort(names)
-  return table.concat(names, ", ")
+--- Raise unless `given` is a table whose names are all among those of `known`.
+---@param what string  who asks, for the message
+---@param given any
+---@param known table<string, any>
+function options.check_names(what, given, known)
+  if type(given) ~= "table" then
+    core.fail("value", what, ("a table of options wanted, got %s")
+      :format(type(given)))
+  end
+  for name in pairs(given) do
+    if known[name] == nil then
+      local names = {}
+      for other in pairs(known) do names[#names + 1] = other end
+      table.sort(names)
+      core.fail("value", what, ("no option '%s' (options: %s)")
+        :format(tostring(name), table.concat(names, ", ")))
+    end
+  end
 end
 
 -- A value has the type of its default; a learning rate may be a schedule.
@@ -47,18 +60,11 @@ end
 ---@return table
 function options.read(what, given, defaults, any_type)
   local out = {}
-  if given ~= nil and type(given) ~= "table" then
-    core.fail("value", what, ("a table of options wanted, got %s")
-      :format(type(given)))
-  end
+  if given ~= nil then options.check_names(what, given, defaults) end
   for name, value in pairs(defaults) do
     if value ~= options.none then out[name] = value end
   end
   for name, value in pairs(given or {}) do
-    if defaults[name] == nil then
-      core.fail("value", what, ("no option '%s', it has %s")
-        :format(tostring(name), known(defaults)))
-    end
     if not any_type then check_type(what, name, value, defaults[name]) end
     out[name] = value
   end

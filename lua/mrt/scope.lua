@@ -6,15 +6,10 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local argument = require "mrt.argument"
 local options = require "mrt.options"
 
 local scope = {}
-
-local function check_callable(who, fn)
-  local meta = getmetatable(fn)
-  if type(fn) == "function" or type(meta) == "table" and meta.__call then return end
-  core.fail("value", who, "a function or module wanted, got " .. type(fn))
-end
 
 -- Ends with its block, be it by an error.
 local layer_end = setmetatable({}, { __close = function() core.layer_end() end })
@@ -27,7 +22,7 @@ local layer_end = setmetatable({}, { __close = function() core.layer_end() end }
 ---@param ... any
 ---@return any ...  what fn returns
 function scope.layer(fn, ...)
-  check_callable("layer", fn)
+  argument.callable("layer", fn)
   if not core.layer_begin() then return fn(...) end
   local _ <close> = layer_end
   return fn(...)
@@ -63,7 +58,7 @@ local Region = { __close = function(self) core.region_end(self.outer) end }
 ---@param ... any
 ---@return any ...  what fn returns
 function scope.checkpoint(fn, ...)
-  check_callable("checkpoint", fn)
+  argument.callable("checkpoint", fn)
   local args = { ... }
   local n = without_options(select("#", ...), args)
   local _ <close> = setmetatable({ outer = core.region_begin() }, Region)

@@ -19,6 +19,7 @@
 local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
 local format = require "mrt.format"
+local options = require "mrt.options"
 
 ---@class mrt.policy.checkpoint
 local checkpoint = {}
@@ -247,16 +248,7 @@ end
 ---@return mrt.Checkpoint
 function checkpoint.selective(rules)
   local who = "checkpoint.selective"
-  rules = rules or {}
-  if type(rules) ~= "table" then
-    core.fail("value", who, "a table wanted, got " .. type(rules))
-  end
-  for key in pairs(rules) do
-    if key ~= "keep" and key ~= "recompute" then
-      core.fail("value", who, ("no option '%s', it has keep, recompute")
-        :format(tostring(key)))
-    end
-  end
+  rules = options.read(who, rules, { keep = options.none, recompute = options.none })
   local keep = rules.keep and set_of(who, rules.keep)
   local again = rules.recompute and set_of(who, rules.recompute)
   if not keep and not again then
