@@ -6,7 +6,8 @@
  *     train.lua:12: matmul: f32[2,3] against f32[4,5], ... (in mrt/nn/linear.lua:20)
  *
  * Lua files of mrt are known by their chunk names, which begin with `root`.
- * A few of them are plumbing: nodes made there belong to whoever called.
+ * A few of them, or whole folders, are plumbing: nodes made there belong to
+ * whoever called.
  *
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
@@ -21,21 +22,16 @@
 enum { USER, LIBRARY, PLUMBING };
 
 static int place(const mrt_binding *m, const char *source) {
-  static const char *const plumbing[] = { "init.lua",
-                                          "options.lua",
-                                          "tensor.lua",
-                                          "compile.lua",
-                                          "print.lua",
-                                          "accumulate/init.lua",
-                                          "accumulate/gradient.lua",
-                                          "plan.lua",
-                                          "method.lua",
-                                          "product.lua",
-                                          "argument.lua" };
+  static const char *const plumbing[] = {
+    "init.lua", "make.lua",   "options.lua",         "tensor.lua",
+    "compile/", "print.lua",  "accumulate/init.lua", "accumulate/gradient.lua",
+    "plan.lua", "method.lua", "product.lua",         "argument.lua"
+  };
   size_t n = strlen(m->root);
   if (n == 0 || strncmp(source, m->root, n) != 0) return USER;
   for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)
-    if (strcmp(source + n, plumbing[i]) == 0) return PLUMBING;
+    if (strncmp(source + n, plumbing[i], strlen(plumbing[i])) == 0)
+      return PLUMBING;
   return LIBRARY;
 }
 

@@ -1,4 +1,4 @@
---- compile.lua -- a function traced once per signature, then run as a plan
+--- compile -- a function traced once per signature, then run as a plan
 ---
 --- The signature is what a trace depends on: dtype and shape of every tensor
 --- argument (in tables one level deep too), the value of every other argument,
@@ -10,154 +10,20 @@
 local core = require "mrt.core"
 local Plan = require "mrt.plan"
 local accumulate = require "mrt.accumulate"
+local argument = require "mrt.argument"
 local budget = require "mrt.budget"
-local checkpoint = require "mrt.policy.checkpoint"
 local combine = require "mrt.accumulate.combine"
-local swap = require "mrt.policy.swap"
-local format = require "mrt.format"
-local runs = require "mrt.runs"
-local signature = require "mrt.signature"
+local options = require "mrt.compile.options"
+local runs = require "mrt.compile.runs"
+local signature = require "mrt.compile.signature"
+local trace = require "mrt.compile.trace"
 
-local compile = {}
+local compile = { check = options.check, runtime = trace.runtime }
 
 local MOST_PLANS = 16 -- then the oldest is forgotten
-local MOST_EFFORT = 1000
 local SLOW_BYTES = 128 << 20 -- to measure copies with
 
----@class mrt.CompileOptions
----@field name? string        for reports and errors
----@field cse? boolean        common subexpressions (default true, as all below)
----@field fold? boolean       constant folding
----@field dead? boolean       removal of dead nodes
----@field identities? boolean algebraic identities
----@field permutes? boolean   permutations move past pointwise operators
----@field fuse? boolean       pointwise fusion
----@field inplace? boolean    results in the place of inputs
----@field share? boolean      values that share memory
----@field order? "memory"|"program"  which order to run in
----@field effort? integer     how many times longer to search for an order, 1 to 1000
----@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
----@field accumulate? mrt.Accumulate  micro-batches that a batch is split into
----@field allow_batch_statistics? boolean  of each micro-batch: changes results
----@field memory? integer|string  a budget for the peak: "2GiB", 2e9; what it takes is
----  recomputed or swapped, whichever is predicted quickest
----@field job? mrt.Job        what the step is for, told by plan:options()
----@field swap? mrt.SwapPolicy       which variables live in a file; by default those
----  that a budget wants there; policy.swap.none(): nothing is swapped
-
-local kinds = { name = "string", cse = "boolean", fold = "boolean",
-  dead = "boolean", identities = "boolean", permutes = "boolean",
-  fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
-  effort = "number",
-  checkpoint = "any", memory = "any", swap = "any", accumulate = "any",
-  allow_batch_statistics = "boolean", job = "table" }
-
-local function check_callable(who, fn)
-  if type(fn) == "function" then return end
-  local meta = getmetatable(fn)
-  if type(meta) ~= "table" or not meta.__call then
-    core.fail("value", who, "a function wanted, got " .. type(fn))
-  end
-end
-
-local function check_table(who, options)
-  if type(options) == "table" then return end
-  core.fail("value", who, "a table of options wanted, got " .. type(options))
-end
-
-local function refuse(who, name, wanted, value)
-  core.fail("value", who, ("option '%s': %s wanted, got %s"):format(name,
-    wanted, tostring(value)))
-end
-
-local function check_effort(effort, who)
-  if math.type(effort) ~= "integer" or effort < 1 or effort > MOST_EFFORT then
-    refuse(who, "effort", ("an integer from 1 to %d"):format(MOST_EFFORT), effort)
-  end
-end
-
-local function check_options(given, who)
-  local names = {}
-  for name in pairs(kinds) do names[#names + 1] = name end
-  table.sort(names)
-  for name, value in pairs(given) do
-    if not kinds[name] then
-      core.fail("value", who, ("no option '%s' (options: %s)")
-        :format(tostring(name), table.concat(names, ", ")))
-    elseif kinds[name] ~= "any" and type(value) ~= kinds[name] then
-      refuse(who, name, "a " .. kinds[name], value)
-    end
-  end
-  local order = given.order or "memory"
-  if order ~= "memory" and order ~= "program" then
-    refuse(who, "order", "memory or program", order)
-  end
-  check_effort(given.effort or 1, who)
-end
-
-local function read_memory(value, who)
-  local bytes, message = format.read_bytes(value)
-  if not bytes then
-    core.fail("value", who, "option 'memory': " .. message)
-  end
-  return bytes
-end
-
--- ---- tracing ---------------------------------------------------------------
-
-local current -- functions of the trace being made, one per runtime input
-
-local function trace_body(fn, new_input, inputs, n, ...)
-  local args = { ... }
-  for i = 1, n do args[i] = signature.stand_in(args[i], new_input, inputs, false) end
-  return fn(table.unpack(args, 1, n))
-end
-
 local devices -- mrt.device, once something is planned
-
--- Inside a trace: run the function once on inputs of the trace.
-local function trace_once(fn, new_input, n, ...)
-  local inputs, runtime, templates, outputs = {}, {}, {}, {}
-  current = runtime
-  local results = table.pack(trace_body(fn, new_input, inputs, n, ...))
-  current = nil
-  for i = 1, results.n do
-    templates[i] = signature.record(results[i], outputs, false)
-  end
-  return { inputs = inputs, outputs = outputs, runtime = runtime,
-    results = templates }
-end
-
--- Inside a trace: run the function on inputs of the trace, and plan it, in k
--- micro-batches.
-local function trace_and_plan(self, group, k, tensors, n, ...)
-  group.key = core.trace_keys(group.key)
-  if k > 1 then
-    local args = table.pack(...)
-    return accumulate.trace(self, function(new_input)
-      return trace_once(self.fn, new_input, n, table.unpack(args, 1, n))
-    end, k, tensors)
-  end
-  local entry = trace_once(self.fn, core.trace_input, n, ...)
-  local start = os.clock()
-  entry.core = core.trace_end(#entry.inputs + #entry.runtime, entry.outputs,
-    self.options, self.space)
-  entry.planning_us = (os.clock() - start) * 1e6
-  entry.single = #entry.results == 1 and entry.results[1].output == 1
-  entry.inputs, entry.outputs = nil, nil
-  return entry
-end
-
---- Make a scalar f32 that is read anew before every run: a learning rate, a
---- loss scale.  Outside a trace it is a constant of the present value.
----@param fn fun(): number
----@return mrt.Tensor scalar
-function compile.runtime(fn)
-  check_callable("runtime", fn)
-  if not core.tracing() then return core.tensor(fn(), "f32") end
-  current[#current + 1] = fn
-  return core.trace_input()
-end
 
 -- ---- compiled functions ----------------------------------------------------
 
@@ -181,35 +47,6 @@ local function add_entry(self, key, entry)
   end
 end
 
-local function is_budget(err)
-  return type(err) == "table" and err.code == "budget"
-end
-
--- Trace and plan.  A budget that the planner cannot meet is explained.  Which
--- variables the plans of micro-batches swap, all have to agree on: here.
-local function trace(self, group, k, tensors, n, ...)
-  local options = self.options
-  local function try(quick, ...)
-    options.quick = quick
-    return pcall(core.trace, trace_and_plan, self, group, k, tensors, n, ...)
-  end
-  local ok, entry = try(k > 1 or self.quiet, ...)
-  if ok then return entry end
-  if not options.memory or not is_budget(entry) then error(entry, 0) end
-  if k > 1 and self.given.swap == nil then
-    for _, policy in ipairs(budget.fallbacks()) do
-      options.swap = swap.decider(policy)
-      local swapped, other = try(true, ...)
-      if swapped then return other end
-    end
-    options.swap = nil
-  end
-  if self.quiet then error(entry, 0) end
-  if k > 1 then ok, entry = try(false, ...) end
-  if ok then return entry end
-  return budget.explain(entry, options.memory, self:replanner(n, ...))
-end
-
 -- The entry of this signature in k micro-batches (by default, as many as the
 -- next step has), traced and planned when it is new, and the tensors among the
 -- arguments.
@@ -226,12 +63,8 @@ local function find(self, k, ...)
     devices = devices or require "mrt.device"
     devices.ready()
     local old = self.replaced[key]
-    if old then
-      entry = core.trace_again(old.core, trace_and_plan, self, group, k, tensors,
-        n, ...)
-    else
-      entry = trace(self, group, k, tensors, n, ...)
-    end
+    entry = old and trace.again(old, self, group, k, tensors, n, ...)
+      or trace.new(self, group, k, tensors, n, ...)
     self.replaced[key] = nil
     if old then group.entries[old] = nil end
     entry.group, entry.key, group.entries[entry] = group, key, true
@@ -384,35 +217,12 @@ end
 
 function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
 
-local function merge(options, over)
-  local out = {}
-  for name, value in pairs(options) do out[name] = value end
-  for name, value in pairs(over) do out[name] = value end
-  return out
-end
-
 --- Options that stand in place of those a script gives: `mrt --policy`.
 ---@type mrt.CompileOptions?
 compile.override = nil
 
---- Check options and return them as the planner reads them.
----@param options mrt.CompileOptions
----@param who string  for messages
----@return table
-function compile.check(options, who)
-  check_options(options, who)
-  local own = merge(options, {})
-  accumulate.check(own.accumulate)
-  if own.job then require "mrt.ladder".read_job(own.job) end
-  own.checkpoint = checkpoint.decider(own.checkpoint, who)
-  own.no_swap = swap.is_none(own.swap)
-  own.swap = swap.decider(own.swap)
-  if own.memory then own.memory = read_memory(own.memory, who) end
-  return own
-end
-
 local function new(fn, given)
-  local own = compile.check(given, "compile")
+  local own = options.check(given, "compile")
   if not own.name then
     local where = type(fn) == "function" and debug.getinfo(fn, "S")
     own.name = where and ("%s:%d"):format(where.short_src, where.linedefined)
@@ -427,12 +237,8 @@ end
 ---@param changes mrt.CompileOptions
 ---@return mrt.Compiled
 function Compiled:with(changes)
-  check_table("with", changes)
-  local options = merge(self.given, changes)
-  for name, value in pairs(changes) do
-    if value == false and kinds[name] == "any" then options[name] = nil end
-  end
-  return new(self.fn, options)
+  options.check_names("with", changes)
+  return new(self.fn, options.change(self.given, changes))
 end
 
 --- Make a function that is traced once per signature and from then on only
@@ -449,12 +255,12 @@ end
 --- It may return tensors, tables of tensors, and plain values, which are those
 --- of the trace.
 ---@param fn fun(...): any ...
----@param options? mrt.CompileOptions
+---@param given? mrt.CompileOptions
 ---@return mrt.Compiled
-function compile.compile(fn, options)
-  check_callable("compile", fn)
-  if options ~= nil then check_table("compile", options) end
-  return new(fn, merge(options or {}, compile.override or {}))
+function compile.compile(fn, given)
+  argument.callable("compile", fn)
+  if given ~= nil then options.check_names("compile", given) end
+  return new(fn, options.merge(given or {}, compile.override or {}))
 end
 
 return compile

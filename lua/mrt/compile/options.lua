@@ -1,0 +1,121 @@
+--- options.lua -- the options of mrt.compile
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local accumulate = require "mrt.accumulate"
+local checkpoint = require "mrt.policy.checkpoint"
+local format = require "mrt.format"
+local check_names = require "mrt.options".check_names
+local swap = require "mrt.policy.swap"
+
+local options = {}
+
+local MOST_EFFORT = 1000
+
+---@class mrt.CompileOptions
+---@field name? string        for reports and errors
+---@field cse? boolean        common subexpressions (default true, as all below)
+---@field fold? boolean       constant folding
+---@field dead? boolean       removal of dead nodes
+---@field identities? boolean algebraic identities
+---@field permutes? boolean   permutations move past pointwise operators
+---@field fuse? boolean       pointwise fusion
+---@field inplace? boolean    results in the place of inputs
+---@field share? boolean      values that share memory
+---@field order? "memory"|"program"  which order to run in
+---@field effort? integer     how many times longer to search for an order, 1 to 1000
+---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
+---@field accumulate? mrt.Accumulate  micro-batches that a batch is split into
+---@field allow_batch_statistics? boolean  of each micro-batch: changes results
+---@field memory? integer|string  a budget for the peak: "2GiB", 2e9; what it takes is
+---  recomputed or swapped, whichever is predicted quickest
+---@field job? mrt.Job        what the step is for, told by plan:options()
+---@field swap? mrt.SwapPolicy       which variables live in a file; by default those
+---  that a budget wants there; policy.swap.none(): nothing is swapped
+
+-- The type of each; "any" is read by its own module.
+local kinds = { name = "string", cse = "boolean", fold = "boolean",
+  dead = "boolean", identities = "boolean", permutes = "boolean",
+  fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
+  effort = "number", checkpoint = "any", memory = "any", swap = "any",
+  accumulate = "any", allow_batch_statistics = "boolean", job = "table" }
+
+local function refuse(who, name, wanted, value)
+  core.fail("value", who, ("option '%s': %s wanted, got %s"):format(name,
+    wanted, tostring(value)))
+end
+
+local function check_effort(effort, who)
+  if math.type(effort) ~= "integer" or effort < 1 or effort > MOST_EFFORT then
+    refuse(who, "effort", ("an integer from 1 to %d"):format(MOST_EFFORT), effort)
+  end
+end
+
+--- Raise unless `given` is a table of options that there are.
+---@param who string  for messages
+---@param given any
+function options.check_names(who, given) check_names(who, given, kinds) end
+
+local function check_kinds(given, who)
+  check_names(who, given, kinds)
+  for name, value in pairs(given) do
+    if kinds[name] ~= "any" and type(value) ~= kinds[name] then
+      refuse(who, name, "a " .. kinds[name], value)
+    end
+  end
+  local order = given.order or "memory"
+  if order ~= "memory" and order ~= "program" then
+    refuse(who, "order", "memory or program", order)
+  end
+  check_effort(given.effort or 1, who)
+end
+
+local function read_memory(value, who)
+  local bytes, message = format.read_bytes(value)
+  if not bytes then
+    core.fail("value", who, "option 'memory': " .. message)
+  end
+  return bytes
+end
+
+--- Options with others laid over them, as a new table.
+---@param under table
+---@param over table
+---@return table
+function options.merge(under, over)
+  local out = {}
+  for name, value in pairs(under) do out[name] = value end
+  for name, value in pairs(over) do out[name] = value end
+  return out
+end
+
+--- Options with some changed; false takes one away that is no boolean.
+---@param given mrt.CompileOptions
+---@param changes mrt.CompileOptions
+---@return mrt.CompileOptions
+function options.change(given, changes)
+  local out = options.merge(given, changes)
+  for name, value in pairs(changes) do
+    if value == false and kinds[name] == "any" then out[name] = nil end
+  end
+  return out
+end
+
+--- Check options and return them as the planner reads them.
+---@param given mrt.CompileOptions
+---@param who string  for messages
+---@return table
+function options.check(given, who)
+  check_kinds(given, who)
+  local own = options.merge(given, {})
+  accumulate.check(own.accumulate)
+  if own.job then require "mrt.ladder".read_job(own.job) end
+  own.checkpoint = checkpoint.decider(own.checkpoint, who)
+  own.no_swap = swap.is_none(own.swap)
+  own.swap = swap.decider(own.swap)
+  if own.memory then own.memory = read_memory(own.memory, who) end
+  return own
+end
+
+return options
