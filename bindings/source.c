@@ -89,16 +89,34 @@ static int read_array(lua_State *L) {
 
 /* The list of integers at `arg`, on the stack. */
 static int64_t *check_rows(lua_State *L, int arg, size_t *n) {
-  luaL_checktype(L, arg, LUA_TTABLE);
+  mrt_binding *m = mrt_binding_get(L);
+  if (!lua_istable(L, arg))
+    mrt_lua_fail(L, m, MRT_EVALUE, "read", "a list of rows wanted, got %s",
+                 mrt_lua_show(L, arg));
   *n = lua_rawlen(L, arg);
   luaL_argcheck(L, *n <= SIZE_MAX / 2 / sizeof(int64_t), arg, "too long");
   int64_t *rows = lua_newuserdatauv(L, *n * sizeof *rows + 1, 0);
   for (size_t k = 0; k < *n; k++) {
     lua_rawgeti(L, arg, (lua_Integer)k + 1);
-    rows[k] = luaL_checkinteger(L, -1);
+    int is_whole;
+    rows[k] = lua_tointegerx(L, -1, &is_whole);
+    if (!is_whole)
+      mrt_lua_fail(L, m, MRT_EVALUE, "read", "row %d is %s, an integer wanted",
+                   (int)k + 1, mrt_lua_show(L, -1));
     lua_pop(L, 1);
   }
   return rows;
+}
+
+/* How many rows from each on: 0 when absent. */
+static int64_t check_length(lua_State *L, mrt_binding *m, int arg) {
+  int is_whole = lua_isnoneornil(L, arg);
+  int64_t length = is_whole ? 0 : lua_tointegerx(L, arg, &is_whole);
+  if (!is_whole || length < 0)
+    mrt_lua_fail(L, m, MRT_EVALUE, "read",
+                 "length: an integer from 0 wanted, got %s",
+                 mrt_lua_show(L, arg));
+  return length;
 }
 
 /* rows(i, {row, ...}, length?): rows from 0; see mrt_source_read_rows. */
@@ -107,8 +125,7 @@ static int read_rows(lua_State *L) {
   mrt_source *s = check_source(L, m);
   int i = check_array(L, s);
   size_t n;
-  int64_t length = luaL_optinteger(L, 4, 0);
-  luaL_argcheck(L, length >= 0, 4, "negative");
+  int64_t length = check_length(L, m, 4);
   int64_t *rows = check_rows(L, 3, &n);
   mrt_lua_at(L, m);
   mrt_tensor **slot = mrt_lua_new_tensor(L);
@@ -120,10 +137,11 @@ static int read_rows(lua_State *L) {
 
 /* expect(i, {row, ...}, length?) */
 static int expect_rows(lua_State *L) {
-  mrt_source *s = check_source(L, mrt_binding_get(L));
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_source *s = check_source(L, m);
   int i = check_array(L, s);
   size_t n;
-  int64_t length = luaL_optinteger(L, 4, 0);
+  int64_t length = check_length(L, m, 4);
   int64_t *rows = check_rows(L, 3, &n);
   mrt_source_expect(s, i, rows, (int64_t)n, length);
   return 0;

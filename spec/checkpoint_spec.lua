@@ -594,7 +594,7 @@ describe("bad input", function()
     assert.matches("answered \"maybe\" for .-\"keep\", \"recompute\" or \"swap\" wanted",
       fails(function() return "maybe" end))
     assert.matches("answered 3 for ", fails(function() return 3 end))
-    assert.matches("answered table", fails(function() return {} end))
+    assert.matches("answered a table", fails(function() return {} end))
     assert.matches("gave the priority \"high\" for ", fails(function() return "keep", "high" end))
     assert.matches("gave the priority .?nan for ", fails(function() return "keep", 0 / 0 end))
     assert.matches("option 'checkpoint': a policy or a function wanted, got \"sqrt\"",

@@ -134,7 +134,7 @@ describe("a table", function()
     assert.same({ 0, 1, 0 }, t:labels("kind", { "cat", "a, dog" }):totable())
     refused("row 3: 'a, dog' is not among", t:labels("kind", { "cat" }))
     refused("row 2, column 3: 'cat' is no number", t:numbers())
-    assert.error_matches(function() t:numbers "nope" end, "no column 'nope' of 3")
+    assert.error_matches(function() t:numbers "nope" end, 'no column "nope" of 3')
     assert.error_matches(function() t:numbers { 1, 1 } end, "column 1 of 3 is wanted twice")
   end)
 

@@ -166,7 +166,7 @@ describe("a recurrent network", function()
     assert.error_matches(function() lstm(mrt.zeros(5, 2, 3), mrt.zeros(1, 2, 4)) end,
       "initial state 1 is f32%[1,2,4%], %[2,2,4%] wanted")
     assert.error_matches(function() lstm(mrt.zeros(5, 2, 3), { mrt.zeros(2, 2, 4) }) end,
-      "initial state 1 is a table")
+      "initial state 1: a tensor wanted, got a table")
     assert.error_matches(function() nn.GRU(3, 4, { chunk = 65 }) end, "chunk = 65")
     assert.error_matches(function() nn.GRU(3, 4, { nonlinearity = "relu" }) end,
       "no option 'nonlinearity'")

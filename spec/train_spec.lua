@@ -107,7 +107,15 @@ describe("train", function()
     assert.error_matches(function() train.run { steps = 3 } end,
       "train.run: loader is missing")
     assert.error_matches(function() train.run { steps = 3, loader = 1 } end,
+      "option 'loader': a table wanted, got 1")
+    assert.error_matches(function() train.run { steps = 3, loader = {} } end,
       "step is missing, or model, optimizer and loss")
+    local p = problem()
+    p.optimizer = optim.sgd(p.model:parameters())
+    p.steps, p.loader = 1, {}
+    assert.error_matches(function() train.run(p) end, "option 'loader': a loader wanted")
+    p.loader = { next = function() end }
+    assert.error_matches(function() train.run(p) end, "loader:next%(%) gave nil, tensors wanted")
     assert.error_matches(function() train.run { stpes = 3 } end,
       "no option 'stpes'")
   end)

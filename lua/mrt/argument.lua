@@ -26,16 +26,15 @@ end
 ---@return mrt.Tensor
 function argument.tensor(who, what, value)
   if core.is_tensor(value) then return value end
-  argument.refuse(who, "%s is a %s, a tensor wanted", what, type(value))
+  argument.refuse(who, "%s: a tensor wanted, got %s", what, options.show(value))
 end
 
 --- Raise unless this can be called.
 ---@param who string
 ---@param fn any
 function argument.callable(who, fn)
-  local meta = getmetatable(fn)
-  if type(fn) == "function" or type(meta) == "table" and meta.__call then return end
-  argument.refuse(who, "a function or module wanted, got %s", type(fn))
+  if options.is_callable(fn) then return end
+  argument.refuse(who, "a function or module wanted, got %s", options.show(fn))
 end
 
 --- Return `value` if it is a list of tensors; else raise.
@@ -44,7 +43,7 @@ end
 ---@return mrt.Tensor[]
 function argument.tensors(who, value)
   if type(value) ~= "table" then
-    argument.refuse(who, "a list of tensors wanted, got a %s", type(value))
+    argument.refuse(who, "a list of tensors wanted, got %s", options.show(value))
   end
   for i = 1, #value do
     argument.tensor(who, ("element %d of the list"):format(i), value[i])

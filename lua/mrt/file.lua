@@ -19,7 +19,7 @@ end
 -- The format of a path, by its ending.
 local function format_of(who, path, wanted)
   if type(path) ~= "string" then
-    core.fail("value", who, ("a path wanted, got %s"):format(type(path)))
+    core.fail("value", who, "a path wanted, got " .. options.show(path))
   end
   if wanted ~= nil then
     if formats[wanted] then return wanted end
@@ -69,6 +69,18 @@ end
 function File:close() self.source:close() end
 File.__close = File.close
 
+local function open(who, path, format)
+  local source, message, code = core.open_source(path, format_of(who, path, format))
+  if not source then return nil, message, code end
+  local self = setmetatable({ path = path, source = source, names = {},
+    index = {}, metadata = source:metadata() }, File)
+  for i = 1, source:count() do
+    local name = source:get(i).name
+    self.names[i], self.index[name] = name, i
+  end
+  return self
+end
+
 --- Open a file and read what is in it, but no numbers: for models that are
 --- larger than memory.
 ---
@@ -82,17 +94,7 @@ File.__close = File.close
 ---@return mrt.File? file
 ---@return string? message
 ---@return string? code
-function file.open(path, format)
-  local source, message, code = core.open_source(path, format_of("open", path, format))
-  if not source then return nil, message, code end
-  local self = setmetatable({ path = path, source = source, names = {},
-    index = {}, metadata = source:metadata() }, File)
-  for i = 1, source:count() do
-    local name = source:get(i).name
-    self.names[i], self.index[name] = name, i
-  end
-  return self
-end
+function file.open(path, format) return open("open", path, format) end
 
 --- Read all tensors of a file: by name, with the metadata beside; of `.npy` the
 --- one tensor.
@@ -112,7 +114,7 @@ end
 ---@return table<string, string>|string metadata_or_message
 ---@return string? code
 function file.load(path, format)
-  local opened <close>, message, code = file.open(path, format)
+  local opened <close>, message, code = open("load", path, format)
   if not opened then return nil, message, code end
   if format_of("load", path, format) == "npy" then return opened.source:read(1) end
   local tensors = {}
@@ -154,6 +156,9 @@ local writers = {
 ---@return string? code
 function file.save(path, tensors, metadata)
   local format = format_of("save", path)
+  if metadata ~= nil and format == "npy" then
+    core.fail("value", "save", "metadata: none in npy files, got " .. options.show(metadata))
+  end
   local write = writers[format]
   if not write then
     core.fail("value", "save", ("%s files are only read"):format(format))

@@ -159,7 +159,13 @@ end
 
 --- Go on from a state that get_rng_state returned.
 ---@param state {seed: integer, next: integer}
-function mrt.set_rng_state(state) core.seed(state.seed, state.next) end
+function mrt.set_rng_state(state)
+  if type(state) ~= "table" then
+    argument.refuse("set_rng_state", "a table of seed and next wanted, got %s",
+      options.show(state))
+  end
+  core.seed(state.seed, state.next)
+end
 
 --- Return what tensors take, in bytes: now, at most so far, and in the file of
 --- swapped values.

@@ -5,6 +5,7 @@
 local core = require "mrt.core"
 local argument = require "mrt.argument"
 local check_names = require "mrt.options".check_names
+local show = require "mrt.options".show
 
 local op, refuse = core.op, argument.refuse
 
@@ -25,7 +26,7 @@ local function read_shape(who, ...)
     elseif type(value) == "number" then
       shape[#shape + 1] = value
     else
-      refuse(who, "a shape wanted, got %s", tostring(value))
+      refuse(who, "a shape wanted, got %s", show(value))
     end
   end
   return shape, options
@@ -90,7 +91,7 @@ end
 
 local function like(name, value)
   return function(x)
-    if not core.is_tensor(x) then refuse(name, "a tensor wanted") end
+    if not core.is_tensor(x) then refuse(name, "a tensor wanted, got %s", show(x)) end
     return make.full(x.shape, value, { dtype = x.dtype })
   end
 end
@@ -153,8 +154,11 @@ end
 ---@return mrt.Tensor
 function make.linspace(first, last, count, options)
   local dtype = only_dtype("linspace", options or {}) or "f32"
+  if type(first) ~= "number" or type(last) ~= "number" then
+    refuse("linspace", "two numbers wanted, got %s and %s", show(first), show(last))
+  end
   if math.type(count) ~= "integer" or count < 1 then
-    refuse("linspace", "%s numbers, a positive integer wanted", tostring(count))
+    refuse("linspace", "%s numbers, a positive integer wanted", show(count))
   end
   local i = op.arange { stop = count, dtype = "f64" }
   local step = count > 1 and (last - first) / (count - 1) or 0.0

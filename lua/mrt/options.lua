@@ -4,8 +4,84 @@
 
 local core = require "mrt.core"
 
---- A default of `nil` is written `options.none`.
-local options = { none = {} }
+local options = {}
+
+---@class mrt.Option
+---@field kind string?
+---@field default any
+---@field required boolean?
+local Option = {}
+
+--- What an option is, where its default does not tell: a type of Lua ("function":
+--- all that can be called), "integer", "size" (a positive integer), "tensor" or,
+--- with nil, anything.
+---@param kind string?
+---@param default any
+---@return mrt.Option
+function options.of(kind, default)
+  return setmetatable({ kind = kind, default = default }, Option)
+end
+
+--- The same for an option that must be given.
+---@param kind string?
+---@return mrt.Option
+function options.want(kind)
+  return setmetatable({ kind = kind, required = true }, Option)
+end
+
+--- Anything, and no default.
+options.none = options.of()
+
+--- A value, for messages.
+---@param value any
+---@return string
+function options.show(value)
+  local kind = type(value)
+  if kind == "string" then return ("%q"):format(value) end
+  if core.is_tensor(value) then return value:type() end
+  if kind == "number" or kind == "boolean" or kind == "nil" then return tostring(value) end
+  return "a " .. kind
+end
+
+--- Can it be called?
+---@param value any
+---@return boolean
+function options.is_callable(value)
+  local meta = getmetatable(value)
+  return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
+end
+
+local checks = {
+  ["function"] = options.is_callable,
+  integer = function(value) return math.type(value) == "integer" end,
+  size = function(value) return math.type(value) == "integer" and value >= 1 end,
+  tensor = core.is_tensor,
+}
+local words = { integer = "an integer", size = "a positive integer" }
+
+local function refuse(what, name, kind, value)
+  core.fail("value", what, ("%s: %s wanted, got %s"):format(name,
+    words[kind] or "a " .. kind, options.show(value)))
+end
+
+-- A value has the type of its default; a learning rate may be a schedule.
+local function check_type(what, name, value, default)
+  local wanted = type(default)
+  if getmetatable(default) == Option then wanted = default.kind end
+  if wanted == nil or (name == "lr" and type(value) == "function") then return end
+  local check = checks[wanted]
+  if check and not check(value) or not check and type(value) ~= wanted then
+    refuse(what, ("option '%s'"):format(name), wanted, value)
+  end
+end
+
+--- Check that `value` is a size: a positive integer.
+---@param what string  who asks, for the message
+---@param name string
+---@param value any
+function options.size(what, name, value)
+  if not checks.size(value) then refuse(what, name, "size", value) end
+end
 
 --- Raise unless `given` is a table whose names are all among those of `known`.
 ---@param what string  who asks, for the message
@@ -27,48 +103,52 @@ function options.check_names(what, given, known)
   end
 end
 
--- A value has the type of its default; a learning rate may be a schedule.
-local function check_type(what, name, value, default)
-  local wanted = type(default)
-  if default == options.none or type(value) == wanted
-    or (name == "lr" and type(value) == "function") then
-    return
-  end
-  core.fail("value", what, ("option '%s': a %s wanted, got %s"):format(name,
-    wanted, type(value) == "string" and ("%q"):format(value) or tostring(value)))
-end
-
---- Check that `value` is a size: a positive integer.
----@param what string  who asks, for the message
+--- Read the sides of a kernel: one size, or a list of two.
+---@param what string
 ---@param name string
 ---@param value any
-function options.size(what, name, value)
-  if math.type(value) ~= "integer" or value < 1 then
-    core.fail("value", what, ("%s: a positive integer wanted, got %s")
-      :format(name, tostring(value)))
+---@return integer height
+---@return integer width
+function options.sides(what, name, value)
+  local list = type(value) == "table" and value or { value }
+  if #list > 2 then
+    core.fail("value", what, ("%s: one size or two wanted, got %d"):format(name, #list))
   end
+  local h, w = list[1], list[2] or list[1]
+  options.size(what, name, h)
+  options.size(what, name, w)
+  return h, w
 end
 
 --- Return `given` with the defaults filled in.
 ---
 --- Raises: no table; an option that is not among the defaults, by name; one of
---- another type than its default.
+--- another type than its default; one that is wanted and missing.
 ---@param what string      who asks, for the message
 ---@param given table?
----@param defaults table
+---@param defaults table   values, or what options.of and options.want return
 ---@param any_type? boolean  the caller checks types itself
 ---@return table
 function options.read(what, given, defaults, any_type)
-  local out = {}
+  local out, missing = {}, {}
   if given ~= nil then options.check_names(what, given, defaults) end
-  for name, value in pairs(defaults) do
-    if value ~= options.none then out[name] = value end
+  for name, default in pairs(defaults) do
+    local value = given and given[name]
+    if value ~= nil then
+      if not any_type then check_type(what, name, value, default) end
+      out[name] = value
+    elseif getmetatable(default) ~= Option then
+      out[name] = default
+    elseif default.required then
+      missing[#missing + 1] = name
+    else
+      out[name] = default.default
+    end
   end
-  for name, value in pairs(given or {}) do
-    if not any_type then check_type(what, name, value, defaults[name]) end
-    out[name] = value
-  end
-  return out
+  if #missing == 0 then return out end
+  table.sort(missing)
+  core.fail("value", what, ("%s %s missing"):format(table.concat(missing, ", "),
+    #missing == 1 and "is" or "are"))
 end
 
 return options

@@ -36,12 +36,18 @@ Snapshots.__index = Snapshots
 
 local FORMAT <const> = "1"
 
+local plain_types = { number = true, string = true, boolean = true, table = true }
+
 -- JSON keeps 14 digits of a float, so floats go as text with all their bits.
-local function pack(value)
+local function pack(value, name)
+  if not plain_types[type(value)] then
+    core.fail("value", "snapshots", ("%s is %s, a variable or plain value wanted")
+      :format(name, options.show(value)))
+  end
   if math.type(value) == "float" then return ("float %a"):format(value) end
   if type(value) ~= "table" then return value end
   local out = {}
-  for k, v in pairs(value) do out[k] = pack(v) end
+  for k, v in pairs(value) do out[k] = pack(v, ("%s.%s"):format(name, k)) end
   return out
 end
 
@@ -65,7 +71,12 @@ local function split(parts)
   local variables, plain = {}, {}
   for name, part in pairs(parts) do
     plain[name] = {}
-    for key, value in pairs(part:state()) do
+    local held = part:state()
+    if type(held) ~= "table" then
+      core.fail("value", "snapshots", ("part '%s': state() gave %s, a table wanted")
+        :format(name, options.show(held)))
+    end
+    for key, value in pairs(held) do
       if core.is_tensor(value) then
         variables[name .. "." .. key] = value
       else
@@ -104,7 +115,7 @@ function Snapshots:save(step)
   core.make_folders(self.folder)
   local variables, plain = split(self.parts)
   local text = dkjson.encode { step = step, random = mrt.get_rng_state(),
-    parts = pack(plain) }
+    parts = pack(plain, "parts") }
   local path = path_of(self, step)
   local ok, message = mrt.save(path, variables,
     { ["mrt.snapshot"] = FORMAT, state = text })
@@ -172,16 +183,14 @@ end
 ---@param given mrt.SnapshotOptions
 ---@return mrt.Snapshots
 function snapshot.new(given)
-  local o = options.read("snapshots", given, { folder = options.none,
-    parts = options.none, keep = 3 })
-  if type(o.folder) ~= "string" or type(o.parts) ~= "table" then
-    core.fail("value", "snapshots", "folder and parts wanted")
-  end
-  options.size("snapshots", "keep", o.keep)
+  local o = options.read("snapshots", given, { folder = options.want "string",
+    parts = options.want "table", keep = options.of("size", 3) })
   for name, part in pairs(o.parts) do
-    if type(part) ~= "table" or not part.state then
-      core.fail("value", "snapshots", ("part '%s' has no state")
-        :format(tostring(name)))
+    if type(name) ~= "string" then
+      core.fail("value", "snapshots", ("parts: a name is %s, a string wanted")
+        :format(options.show(name)))
+    elseif type(part) ~= "table" or not options.is_callable(part.state) then
+      core.fail("value", "snapshots", ("part '%s' has no state"):format(name))
     end
   end
   return setmetatable(o, Snapshots)

@@ -4,13 +4,15 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local argument = require "mrt.argument"
+local options = require "mrt.options"
 
 local state = {}
 
 local function sorted_names(map)
   local names = {}
   for name in pairs(map) do names[#names + 1] = name end
-  table.sort(names)
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
   return names
 end
 
@@ -21,9 +23,13 @@ end
 ---@param variables table<string, mrt.Tensor>
 ---@param values table<string, mrt.Tensor>
 function state.load(variables, values)
+  if type(values) ~= "table" then
+    core.fail("value", "load_state", "tensors by name wanted, got " .. options.show(values))
+  end
   for _, name in ipairs(sorted_names(values)) do
     if not variables[name] then
-      core.fail("value", "load_state", ("there is no '%s' here"):format(name))
+      core.fail("value", "load_state", ("there is no '%s' here")
+        :format(tostring(name)))
     end
   end
   local names = sorted_names(variables)
@@ -32,6 +38,7 @@ function state.load(variables, values)
     if not value then
       core.fail("value", "load_state", ("'%s' is missing"):format(name))
     end
+    argument.tensor("load_state", ("'%s'"):format(name), value)
     if variable:type() ~= value:type() then
       core.fail("shape", "load_state", ("'%s' is %s, wanted %s")
         :format(name, value:type(), variable:type()))

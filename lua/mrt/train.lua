@@ -20,6 +20,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local options = require "mrt.options"
 local log = require "mrt.log"
+local mode = require "mrt.nn.mode"
 local progress = require "mrt.progress"
 local snapshot = require "mrt.snapshot"
 
@@ -43,16 +44,25 @@ local function compile_options(o)
   return out
 end
 
---- Compile one training step: loss, gradients, update.
----@param o mrt.StepOptions
----@return fun(...: mrt.Tensor): mrt.Tensor step  returns the loss
-function train.step(o)
+local step_defaults = { model = options.want "table",
+  optimizer = options.want "table", loss = options.want "function",
+  clip = options.of "number", accumulate = options.none,
+  compile = options.of "table" }
+
+local function new_step(o)
   return mrt.compile(function(...)
     local loss = o.loss(o.model, ...)
     local params = o.optimizer:parameters()
     o.optimizer:step(mrt.grad(loss, params), { clip = o.clip })
     return loss
   end, compile_options(o))
+end
+
+--- Compile one training step: loss, gradients, update.
+---@param given mrt.StepOptions
+---@return fun(...: mrt.Tensor): mrt.Tensor step  returns the loss
+function train.step(given)
+  return new_step(options.read("train.step", given, step_defaults))
 end
 
 ---@class mrt.EvaluatorOptions
@@ -67,13 +77,15 @@ end
 ---     local val_loss = train.evaluator{model = model, loss = loss,
 ---       loader = val:loader{batch = 12, context = 64, shuffle = false}}
 ---     print(val_loss())
----@param o mrt.EvaluatorOptions
+---@param given mrt.EvaluatorOptions
 ---@return fun(): number
-function train.evaluator(o)
+function train.evaluator(given)
+  local o = options.read("train.evaluator", given, { model = options.want "table",
+    loss = options.want "function", loader = options.want "table",
+    batches = options.of "size" })
   local loss = mrt.compile(function(...) return o.loss(o.model, ...) end)
   return function()
-    local training = o.model.training
-    o.model:eval()
+    local _ <close> = mode.evaluating(o.model)
     local sum, count, batches = 0, 0, 0
     for x, y in o.loader:epoch(0) do
       local examples = x:size(1)
@@ -81,7 +93,6 @@ function train.evaluator(o)
       count, batches = count + examples, batches + 1
       if batches == o.batches then break end
     end
-    o.model:train(training)
     return sum / count
   end
 end
@@ -94,32 +105,39 @@ end
 
 -- ---- the loop --------------------------------------------------------------
 
-local required = { "loader", "steps" }
-local defaults = { model = options.none, optimizer = options.none,
-  loss = options.none, step = options.none, loader = options.none,
-  steps = options.none, clip = options.none, compile = options.none,
-  accumulate = options.none,
-  eval = options.none, eval_every = options.none,
-  eval_name = "validation loss", plan = false,
-  log_every = options.none, on_step = options.none, log = options.none,
-  snapshots = options.none, snapshot_every = options.none, keep = 3,
-  resume = false, more = options.none }
+local defaults = { model = options.of "table", optimizer = options.of "table",
+  loss = options.of "function", step = options.of "table",
+  loader = options.want "table", steps = options.want "size",
+  clip = options.of "number", compile = options.of "table", accumulate = options.none,
+  eval = options.of "function", eval_every = options.of "size",
+  eval_name = "validation loss", plan = false, log_every = options.of "size",
+  on_step = options.of "function", log = options.of "string",
+  snapshots = options.of "string", snapshot_every = options.of "size",
+  keep = options.of("size", 3), resume = false, more = options.of "table" }
+
+-- What is called on it, as the messages say what is wanted.
+local function want_methods(o, name, wanted, ...)
+  for _, method in ipairs { ... } do
+    if o[name] and not options.is_callable(o[name][method]) then
+      core.fail("value", "train.run", ("option '%s': %s wanted"):format(name, wanted))
+    end
+  end
+end
 
 local function read(given)
   local o = options.read("train.run", given, defaults)
-  for _, name in ipairs(required) do
-    if o[name] == nil then
-      core.fail("value", "train.run", name .. " is missing")
-    end
-  end
   if not o.step and not (o.model and o.optimizer and o.loss) then
     core.fail("value", "train.run",
       "step is missing, or model, optimizer and loss")
   end
+  want_methods(o, "loader", "a loader", "next")
+  want_methods(o, "step", "a compiled function", "plan", "state")
+  want_methods(o, "model", "a module", "state", "count")
+  want_methods(o, "optimizer", "an optimizer", "step", "parameters", "rate")
   if o.resume and not o.snapshots then
     core.fail("value", "train.run", "resume = true, but no folder of snapshots")
   end
-  o.step = o.step or train.step(o)
+  o.step = o.step or new_step(o)
   return o
 end
 
@@ -143,6 +161,13 @@ local function open_log(o, plan, done, unit)
       predicted = plan.seconds, parameters = o.model and o.model:count() } })
   if not run then core.fail("file", "train.run", message) end
   return run
+end
+
+local function next_batch(o)
+  local batch = table.pack(o.loader:next())
+  if core.is_tensor(batch[1]) then return batch end
+  core.fail("value", "train.run", ("loader:next() gave %s, tensors wanted")
+    :format(options.show(batch[1])))
 end
 
 -- Is this step the last, or one of every so many?
@@ -205,7 +230,7 @@ function train.run(given)
     summary.seconds = 0
     return summary
   end
-  local batch = table.pack(o.loader:next())
+  local batch = next_batch(o)
   local plan = o.step:plan(table.unpack(batch, 1, batch.n))
   if o.plan then plan:report() end
   local _, unit = amount(batch[1])
@@ -226,7 +251,7 @@ function train.run(given)
     if snapshots and due(o, step, o.snapshot_every) then
       want(snapshots:save(step))
     end
-    if step < o.steps then batch = table.pack(o.loader:next()) end
+    if step < o.steps then batch = next_batch(o) end
   end
   summary.seconds = core.clock() - began
   return summary

@@ -18,6 +18,7 @@ local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
 local combine = require "mrt.accumulate.combine"
 local gradient = require "mrt.accumulate.gradient"
+local show = require "mrt.options".show
 
 local op = core.op
 
@@ -38,7 +39,7 @@ function accumulate.check(value)
   if value == nil or value == "auto" or type(value) == "function" then return end
   if math.type(value) ~= "integer" or value < 1 then
     refuse("%s, a positive integer, a function of the step or \"auto\" wanted",
-      ask.show(value))
+      show(value))
   end
 end
 
@@ -68,7 +69,7 @@ function accumulate.count(option, step, tensors)
     k = ask.call("accumulate", "step " .. step, option, step)
     if math.type(k) ~= "integer" or k < 1 then
       refuse("%s gave %s for step %d, a positive integer wanted",
-        ask.name(option), ask.show(k), step)
+        ask.name(option), show(k), step)
     end
   end
   if k == 1 then return 1 end

@@ -16,6 +16,7 @@ local combine = require "mrt.accumulate.combine"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
 local signature = require "mrt.compile.signature"
+local show = require "mrt.options".show
 local trace = require "mrt.compile.trace"
 
 local compile = { check = options.check, runtime = trace.runtime }
@@ -211,6 +212,11 @@ end
 --- Go on from a state; set the random numbers (mrt.set_rng_state) before.
 ---@param state {steps: integer, runs: table[]}
 function Compiled:load_state(state)
+  if type(state) ~= "table" or math.type(state.steps) ~= "integer"
+    or type(state.runs) ~= "table" then
+    core.fail("value", "load_state", "a state of a compiled function wanted, got "
+      .. show(state))
+  end
   self.steps, self.groups = state.steps, runs.load(state.runs)
   self.entries, self.keys, self.replaced = {}, {}, {}
 end

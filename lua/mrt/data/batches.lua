@@ -17,6 +17,9 @@ local function count_rows(columns)
       core.fail("value", "batches", ("element %d of the list is a %s, a tensor or rows wanted")
         :format(i, type(t)))
     end
+    if core.is_tensor(t) and t:dim() == 0 then
+      core.fail("shape", "batches", ("tensor %d is %s, rows wanted"):format(i, t:type()))
+    end
     if t:size(1) ~= columns[1]:size(1) then
       core.fail("shape", "batches", ("tensor %d is %s, %d rows wanted")
         :format(i, t:type(), columns[1]:size(1)))
@@ -88,7 +91,7 @@ end
 ---@return mrt.data.Loader
 return function(columns, given)
   local o = options.read("batches", given, { batch = options.none,
-    shuffle = true, seed = 0, drop_last = false })
+    shuffle = true, seed = options.of("integer", 0), drop_last = false })
   local rows = count_rows(columns)
   if o.batch == "all" then
     return loader.new { count = rows, batch = rows, shuffle = false, seed = 0,

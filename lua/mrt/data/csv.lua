@@ -25,7 +25,7 @@ local function column_of(self, who, column)
   if math.type(column) == "integer" and self.names[column] then return column end
   if self.index[column] then return self.index[column] end
   core.fail("value", who, ("there is no column %s of %d"):format(
-    type(column) == "string" and ("'%s'"):format(column) or tostring(column), #self.names))
+    options.show(column), #self.names))
 end
 
 --- Read columns of numbers, all unless a list says which.
@@ -38,7 +38,7 @@ end
 ---@return string? message
 ---@return string? code
 function Table:numbers(columns, given)
-  local o = options.read("numbers", given, { missing = options.none })
+  local o = options.read("numbers", given, { missing = options.of "number" })
   local wanted = {}
   if columns == nil then columns = self.names end
   if type(columns) ~= "table" then columns = { columns } end
@@ -66,6 +66,9 @@ end
 ---@return string? code
 function Table:labels(column, words)
   local texts, ids, out = self:texts(column), {}, {}
+  if words ~= nil and type(words) ~= "table" then
+    core.fail("value", "labels", "a list of words wanted, got " .. options.show(words))
+  end
   if not words then
     words = {}
     for _, text in ipairs(texts) do
@@ -106,7 +109,7 @@ end
 ---@return string? message
 ---@return string? code
 return function(path, given)
-  local o = options.read("csv", given, { header = options.none })
+  local o = options.read("csv", given, { header = options.of "boolean" })
   local source, message, code = core.open_source(path, "csv")
   if not source then return nil, message, code end
   local header = o.header

@@ -7,6 +7,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local options = require "mrt.options"
 local random = require "mrt.data.random"
 
 ---@class mrt.data.Loader
@@ -33,10 +34,7 @@ local loader = {}
 ---@param o mrt.data.LoaderOptions
 ---@return mrt.data.Loader
 function loader.new(o)
-  if math.type(o.batch) ~= "integer" or o.batch < 1 then
-    core.fail("value", "loader", ("batch = %s, a positive integer wanted")
-      :format(tostring(o.batch)))
-  end
+  options.size("loader", "batch", o.batch)
   local full, rest = o.count // o.batch, o.count % o.batch
   local batches = full + (rest > 0 and not o.drop_last and 1 or 0)
   if batches == 0 then
@@ -47,6 +45,17 @@ function loader.new(o)
     expect = o.expect,
     batches = batches, shuffle = o.shuffle, seed = o.seed, epochs = 0,
     position = 0 }, Loader)
+end
+
+--- Where to cut `count` tokens for a first part of this share.
+---@param count integer
+---@param share number  from 0 to 1
+---@return integer border
+function loader.border(count, share)
+  if type(share) ~= "number" or not (share >= 0 and share <= 1) then
+    core.fail("value", "split", "a share from 0 to 1 wanted, got " .. options.show(share))
+  end
+  return math.floor(count * share)
 end
 
 local function key_of(self, epoch)

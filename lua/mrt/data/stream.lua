@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local mrt = require "mrt"
+local argument = require "mrt.argument"
 local options = require "mrt.options"
 
 -- One column of samples as a tensor with a dimension in front.
@@ -66,12 +67,9 @@ end
 ---@param given mrt.data.StreamOptions
 ---@return mrt.data.Stream
 return function(iterator, given)
-  local o = options.read("stream", given, { batch = options.none,
+  local o = options.read("stream", given, { batch = options.want "size",
     drop_last = false, dtypes = {} })
-  if math.type(o.batch) ~= "integer" or o.batch < 1 then
-    core.fail("value", "stream", ("batch = %s, a positive integer wanted")
-      :format(tostring(o.batch)))
-  end
+  argument.callable("stream", iterator)
   return setmetatable({ iterator = iterator, batch = o.batch,
     drop_last = o.drop_last, dtypes = o.dtypes }, Stream)
 end

@@ -9,6 +9,7 @@
 local bpe = require "mrt.data.bpe"
 local core = require "mrt.core"
 local mrt = require "mrt"
+local loader = require "mrt.data.loader"
 local options = require "mrt.options"
 local windows = require "mrt.data.windows"
 
@@ -20,9 +21,12 @@ local windows = require "mrt.data.windows"
 local Text = {}
 Text.__index = Text
 
+local usage = [[a path, {files = {path, ...}} or {text = "..."} wanted]]
+
 local function read_files(files)
   local parts = {}
   for i, path in ipairs(files) do
+    if type(path) ~= "string" then core.fail("value", "text", usage) end
     local file, message = io.open(path, "rb")
     if not file then return nil, message, "file" end
     local part, why = file:read "a"
@@ -88,15 +92,13 @@ local function build(text, name)
   return self
 end
 
-local usage = [[a path, {files = {...}} or {text = "..."} wanted]]
-
 local function content_of(source)
   if type(source) == "string" then source = { files = { source } } end
-  if type(source) ~= "table" or not (source.text or source.files) then
-    core.fail("value", "text", usage)
-  end
+  local content = type(source) == "table" and (source.text or source.files)
+  local wanted = content and source.text and "string" or "table"
+  if type(content) ~= wanted then core.fail("value", "text", usage) end
   if source.text then return source.text end
-  return read_files(source.files)
+  return read_files(content)
 end
 
 --- Read a text and number its symbols: distinct bytes or UTF-8 characters, in
@@ -138,6 +140,9 @@ end
 ---@param s string
 ---@return integer[] ids
 function Text:encode(s)
+  if type(s) ~= "string" then
+    core.fail("value", "encode", "a string wanted, got " .. options.show(s))
+  end
   if self.tokenizer then return self.tokenizer:encode(s) end
   local ids = {}
   for symbol in s:gmatch(self.pattern) do
@@ -156,8 +161,13 @@ end
 ---@return string
 function Text:decode(ids)
   if self.tokenizer then return self.tokenizer:decode(ids) end
+  if type(ids) ~= "table" then
+    core.fail("value", "decode", "a list of ids wanted, got " .. options.show(ids))
+  end
   local symbols = {}
-  for i, id in ipairs(ids) do symbols[i] = self.symbols[id + 1] or "?" end
+  for i, id in ipairs(ids) do
+    symbols[i] = type(id) == "number" and self.symbols[id + 1] or "?"
+  end
   return table.concat(symbols)
 end
 
@@ -173,7 +183,7 @@ end
 ---@return mrt.data.Text first
 ---@return mrt.data.Text second
 function Text:split(share)
-  local border = math.floor(self.tokens * share)
+  local border = loader.border(self.tokens, share)
   return part(self, 0, border), part(self, border, self.tokens)
 end
 

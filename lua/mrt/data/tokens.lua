@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local loader = require "mrt.data.loader"
 local rows = require "mrt.data.rows"
 local windows = require "mrt.data.windows"
 
@@ -22,13 +23,13 @@ end
 ---@return mrt.data.Tokens first
 ---@return mrt.data.Tokens second
 function Tokens:split(share)
-  local border = self.first + math.floor(self.tokens * share)
+  local border = self.first + loader.border(self.tokens, share)
   return part(self, self.first, border), part(self, border, self.first + self.tokens)
 end
 
 local function moved(starts, by)
   local out = {}
-  for i, at in ipairs(starts) do out[i] = at + by end
+  for i, at in ipairs(starts) do out[i] = math.type(at) == "integer" and at + by or at end
   return out
 end
 
@@ -39,7 +40,8 @@ end
 ---@return string? message
 ---@return string? code
 function Tokens:read(starts, length)
-  return self.source:rows(1, moved(starts, self.first), length)
+  local rows_wanted = type(starts) == "table" and moved(starts, self.first) or starts
+  return self.source:rows(1, rows_wanted, length)
 end
 
 --- Make a loader of windows: see `data.windows`.

@@ -27,12 +27,14 @@ local random = require "mrt.data.random"
 ---@param given mrt.data.WindowOptions
 ---@return mrt.data.Loader
 return function(source, given)
-  local o = options.read("loader", given, { batch = options.none,
-    context = options.none, shuffle = true, seed = 0, drop_last = true })
-  local context, tokens = o.context, source.tokens
-  if math.type(context) ~= "integer" or context < 1 then
-    core.fail("value", "loader", "context, a positive integer, is missing")
+  local o = options.read("loader", given, { batch = options.want "size",
+    context = options.want "size", shuffle = true, seed = options.of("integer", 0),
+    drop_last = true })
+  if type(source) ~= "table" or math.type(source.tokens) ~= "integer"
+    or type(source.read) ~= "function" then
+    core.fail("value", "loader", "{tokens = integer, read = function} wanted")
   end
+  local context, tokens = o.context, source.tokens
   local phases = o.shuffle and tokens >= 2 * context and context or 1
 
   local function starts_of(indices, key)

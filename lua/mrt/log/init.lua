@@ -48,6 +48,9 @@ end
 ---@return table? run
 ---@return table[]|string records  or what the world has against it
 function log.read(folder)
+  if type(folder) ~= "string" then
+    core.fail("value", "read_log", "a folder wanted, got " .. options.show(folder))
+  end
   local file, message = io.open(folder .. "/run.jsonl", "rb")
   if not file then return nil, message end
   local run, records = {}, {}
@@ -109,10 +112,10 @@ end
 ---@return mrt.Log? log
 ---@return string? message  what the world has against it
 function log.open(folder, given)
-  local o = options.read("log", given, { name = options.none, run = {},
-    tensorboard = true, after = options.none })
+  local o = options.read("log", given, { name = options.of "string", run = {},
+    tensorboard = true, after = options.of "integer" })
   if type(folder) ~= "string" or folder == "" then
-    core.fail("value", "log", "a folder wanted, got " .. tostring(folder))
+    core.fail("value", "log", "a folder wanted, got " .. options.show(folder))
   end
   core.make_folders(folder)
   local message
@@ -131,12 +134,35 @@ function log.open(folder, given)
   return self
 end
 
+local taken = { step = true, time = true, seconds = true }
+
+local function check(self, step, scalars)
+  if not self.file then core.fail("state", "log:write", "the log is closed") end
+  if math.type(step) ~= "integer" or step < 0 then
+    core.fail("value", "log:write", "step: an integer from 0 wanted, got "
+      .. options.show(step))
+  elseif type(scalars) ~= "table" then
+    core.fail("value", "log:write", "numbers by name wanted, got " .. options.show(scalars))
+  end
+  for name, value in pairs(scalars) do
+    if type(name) ~= "string" or type(value) ~= "number" then
+      core.fail("value", "log:write", ("%s = %s, a number by name wanted")
+        :format(tostring(name), options.show(value)))
+    elseif taken[name] then
+      core.fail("value", "log:write", ("'%s' is the log's own name"):format(name))
+    end
+  end
+end
+
 --- Write the scalars of a step.
+---
+--- Raises: a log that is closed; what is no number; the names step, time, seconds.
 ---@param step integer
 ---@param scalars table<string, number>
 ---@return true? done
 ---@return string? message  a full disk
 function Log:write(step, scalars)
+  check(self, step, scalars)
   local seconds = core.clock() - self.began
   local record = { step = step, time = self.begun + seconds, seconds = seconds }
   for name, value in pairs(scalars) do record[name] = value end

@@ -8,7 +8,7 @@ local activation = {}
 
 -- A layer that calls x:method(options).
 local function layer(name, method)
-  local class = Module(name)
+  local class = Module(name, "tensor")
   function class:init(given) rawset(self, "options", given) end
   function class:forward(x) return x[method](x, self.options) end
   activation[name] = class

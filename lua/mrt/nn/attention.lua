@@ -27,7 +27,7 @@ local options = require "mrt.options"
 ---@class mrt.nn.CausalSelfAttention: mrt.nn.Module
 ---@field heads integer
 ---@overload fun(dim: integer, heads: integer, options?: mrt.nn.BlockOptions): mrt.nn.Module
-local Attention = Module "CausalSelfAttention"
+local Attention = Module("CausalSelfAttention", "tensor")
 
 function Attention:init(dim, heads, given)
   local o = options.read("CausalSelfAttention", given, { bias = true,

@@ -30,7 +30,7 @@ local options = require "mrt.options"
 ---@field running_mean mrt.Tensor?  `[channels]`, a buffer
 ---@field running_var mrt.Tensor?   `[channels]`, a buffer
 ---@overload fun(channels: integer, options?: mrt.nn.BatchNormOptions): mrt.nn.BatchNorm
-local BatchNorm = Module "BatchNorm"
+local BatchNorm = Module("BatchNorm", "tensor")
 
 function BatchNorm:init(channels, given)
   options.size("BatchNorm", "channels", channels)

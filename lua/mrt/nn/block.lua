@@ -13,7 +13,7 @@ local options = require "mrt.options"
 ---     x = x + attention(norm(x));  x = x + mlp(norm(x))
 ---@class mrt.nn.Block: mrt.nn.Module
 ---@overload fun(dim: integer, heads: integer, options?: mrt.nn.BlockOptions): mrt.nn.Block
-local Block = Module "Block"
+local Block = Module("Block", "tensor")
 
 function Block:init(dim, heads, given)
   local o = options.read("Block", given, { bias = true, dropout = 0,

@@ -7,6 +7,7 @@ local mrt = require "mrt"
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
 local options = require "mrt.options"
+local parameter = require "mrt.nn.parameter"
 
 ---@class mrt.nn.Conv2dOptions
 ---@field stride? integer|integer[]    default 1
@@ -27,35 +28,27 @@ local options = require "mrt.options"
 ---@field weight mrt.Tensor  `[outputs, inputs / groups, height, width]`
 ---@field bias mrt.Tensor?   `[outputs]`
 ---@overload fun(inputs: integer, outputs: integer, kernel: any, options?: table): mrt.nn.Conv2d
-local Conv2d = Module "Conv2d"
+local Conv2d = Module("Conv2d", "tensor")
 
-local defaults = { stride = 1, padding = 0, dilation = 1, groups = 1, bias = true,
-  init = options.none }
-
--- Height and width of one integer or two.
-local function sides(kernel)
-  local list = type(kernel) == "table" and kernel or { kernel }
-  local h, w = list[1], list[2] or list[1]
-  options.size("Conv2d", "kernel", h)
-  options.size("Conv2d", "kernel", w)
-  return h, w
-end
+local defaults = { stride = options.of(nil, 1), padding = options.of(nil, 0),
+  dilation = options.of(nil, 1), groups = options.of("size", 1), bias = true,
+  init = options.of "function" }
 
 function Conv2d:init(inputs, outputs, kernel, given)
-  local o = options.read("Conv2d", given, defaults, true)
+  local o = options.read("Conv2d", given, defaults)
   options.size("Conv2d", "inputs", inputs)
   options.size("Conv2d", "outputs", outputs)
-  options.size("Conv2d", "groups", o.groups)
-  local h, w = sides(kernel)
+  local h, w = options.sides("Conv2d", "kernel", kernel)
   if inputs % o.groups ~= 0 or outputs % o.groups ~= 0 then
     core.fail("value", "Conv2d", ("%d inputs and %d outputs, multiples of the %d "
       .. "groups wanted"):format(inputs, outputs, o.groups))
   end
   local fan = inputs // o.groups * h * w
   local default = initial.uniform(1 / math.sqrt(fan))
-  self.weight = mrt.parameter((o.init or default)(outputs, inputs // o.groups, h, w))
+  self.weight = parameter("Conv2d", o.init or default, outputs,
+    inputs // o.groups, h, w)
   if o.bias then
-    self.bias = mrt.parameter((o.init and mrt.zeros or default)(outputs))
+    self.bias = parameter("Conv2d", o.init and mrt.zeros or default, outputs)
   end
   rawset(self, "options", { stride = o.stride, padding = o.padding,
     dilation = o.dilation, groups = o.groups })

@@ -7,6 +7,7 @@ local mrt = require "mrt"
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
 local options = require "mrt.options"
+local parameter = require "mrt.nn.parameter"
 
 ---@class mrt.nn.ConvTranspose2dOptions
 ---@field stride? integer|integer[]          default 1
@@ -30,29 +31,27 @@ local options = require "mrt.options"
 ---@field weight mrt.Tensor  `[inputs, outputs / groups, height, width]`
 ---@field bias mrt.Tensor?   `[outputs]`
 ---@overload fun(inputs: integer, outputs: integer, kernel: any, o?: table): mrt.nn.ConvTranspose2d
-local ConvTranspose2d = Module "ConvTranspose2d"
+local ConvTranspose2d = Module("ConvTranspose2d", "tensor")
 
-local defaults = { stride = 1, padding = 0, output_padding = 0, dilation = 1,
-  groups = 1, bias = true, init = options.none }
+local defaults = { stride = options.of(nil, 1), padding = options.of(nil, 0),
+  output_padding = options.of(nil, 0), dilation = options.of(nil, 1),
+  groups = options.of("size", 1), bias = true, init = options.of "function" }
 
 function ConvTranspose2d:init(inputs, outputs, kernel, given)
   local who = "ConvTranspose2d"
-  local o = options.read(who, given, defaults, true)
+  local o = options.read(who, given, defaults)
   options.size(who, "inputs", inputs)
   options.size(who, "outputs", outputs)
-  options.size(who, "groups", o.groups)
-  local sides = type(kernel) == "table" and kernel or { kernel, kernel }
-  local h, w = sides[1], sides[2] or sides[1]
-  options.size(who, "kernel", h)
-  options.size(who, "kernel", w)
+  local h, w = options.sides(who, "kernel", kernel)
   if inputs % o.groups ~= 0 or outputs % o.groups ~= 0 then
     core.fail("value", who, ("%d inputs and %d outputs, multiples of the %d "
       .. "groups wanted"):format(inputs, outputs, o.groups))
   end
   local default = initial.uniform(1 / math.sqrt(outputs // o.groups * h * w))
-  self.weight = mrt.parameter((o.init or default)(inputs, outputs // o.groups, h, w))
+  self.weight = parameter(who, o.init or default, inputs,
+    outputs // o.groups, h, w)
   if o.bias then
-    self.bias = mrt.parameter((o.init and mrt.zeros or default)(outputs))
+    self.bias = parameter(who, o.init and mrt.zeros or default, outputs)
   end
   rawset(self, "options", { stride = o.stride, padding = o.padding,
     output_padding = o.output_padding, dilation = o.dilation, groups = o.groups })

@@ -10,7 +10,7 @@ local Module = require "mrt.nn.module"
 ---@class mrt.nn.Dropout: mrt.nn.Module
 ---@field p number
 ---@overload fun(p?: number): mrt.nn.Dropout
-local Dropout = Module "Dropout"
+local Dropout = Module("Dropout", "tensor")
 
 function Dropout:init(p)
   self.p = p or 0.5

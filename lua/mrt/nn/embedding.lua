@@ -2,10 +2,10 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local mrt = require "mrt"
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
 local options = require "mrt.options"
+local parameter = require "mrt.nn.parameter"
 
 --- Make a table of vectors: ids `[...]` -> `[..., dim]`.
 ---
@@ -16,13 +16,13 @@ local options = require "mrt.options"
 ---@class mrt.nn.Embedding: mrt.nn.Module
 ---@field weight mrt.Tensor  `[rows, dim]`
 ---@overload fun(rows: integer, dim: integer, options?: {init: mrt.nn.Recipe}): mrt.nn.Embedding
-local Embedding = Module "Embedding"
+local Embedding = Module("Embedding", "tensor")
 
 function Embedding:init(rows, dim, given)
   local o = options.read("Embedding", given, { init = initial.normal(1) })
   options.size("Embedding", "rows", rows)
   options.size("Embedding", "dim", dim)
-  self.weight = mrt.parameter(o.init(rows, dim))
+  self.weight = parameter("Embedding", o.init, rows, dim)
 end
 
 ---@param ids mrt.Tensor  integers in [0, rows), any shape

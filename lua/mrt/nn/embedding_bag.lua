@@ -3,10 +3,10 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local mrt = require "mrt"
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
 local options = require "mrt.options"
+local parameter = require "mrt.nn.parameter"
 
 local modes = { sum = true, mean = true, max = true }
 
@@ -24,7 +24,7 @@ local modes = { sum = true, mean = true, max = true }
 ---@class mrt.nn.EmbeddingBag: mrt.nn.Module
 ---@field weight mrt.Tensor  `[rows, dim]`
 ---@overload fun(rows: integer, dim: integer, o?: mrt.nn.EmbeddingBagOptions): mrt.nn.EmbeddingBag
-local EmbeddingBag = Module "EmbeddingBag"
+local EmbeddingBag = Module("EmbeddingBag", "tensor")
 
 function EmbeddingBag:init(rows, dim, given)
   local o = options.read("EmbeddingBag", given,
@@ -36,7 +36,7 @@ function EmbeddingBag:init(rows, dim, given)
       ("mode '%s', sum, mean or max wanted"):format(o.mode))
   end
   self.mode = o.mode
-  self.weight = mrt.parameter(o.init(rows, dim))
+  self.weight = parameter("EmbeddingBag", o.init, rows, dim)
 end
 
 ---@param ids mrt.Tensor       integers in [0, rows): `[..., L]`, or `[M]`

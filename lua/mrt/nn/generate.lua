@@ -8,6 +8,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local mode = require "mrt.nn.mode"
 local options = require "mrt.options"
 local random = require "mrt.data.random"
 
@@ -62,23 +63,30 @@ end
 ---@param given? mrt.nn.GenerateOptions
 ---@return integer[] ids    the given ones and the new ones
 local function generate(model, ids, count, given)
-  local o = options.read("generate", given, { temperature = 1, seed = 0,
-    top_k = options.none })
-  if #ids == 0 then core.fail("value", "generate", "no ids to begin with") end
-  local rng, training = random.new(o.seed), model.training
+  local o = options.read("generate", given, { temperature = 1,
+    seed = options.of("integer", 0), top_k = options.of "size" })
+  if type(model) ~= "table" or not options.is_callable(model) or not model.context then
+    core.fail("value", "generate", "a model with a context wanted, got "
+      .. options.show(model))
+  elseif type(ids) ~= "table" or #ids == 0 then
+    core.fail("value", "generate", "a list of ids to begin with wanted, got "
+      .. (type(ids) == "table" and "none" or options.show(ids)))
+  elseif math.type(count) ~= "integer" or count < 0 then
+    core.fail("value", "generate", "count: an integer from 0 wanted, got "
+      .. options.show(count))
+  end
+  local rng <const>, _ <close> = random.new(o.seed), mode.evaluating(model)
   local next_logits = mrt.compile(function(tokens, position)
     local logits = model(tokens)
     return logits:reshape(-1, logits:size(-1)):embedding(position)
   end)
   local out = table.move(ids, 1, #ids, 1, {})
-  model:eval()
   for _ = 1, count do
     local tokens, used = window(out, model.context)
     local position = mrt.tensor({ used - 1 }, "i32")
     local row = next_logits(tokens, position):totable()[1]
     out[#out + 1] = draw(row, o, rng)
   end
-  model:train(training)
   return out
 end
 

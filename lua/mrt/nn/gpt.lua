@@ -38,24 +38,14 @@ local scope = require "mrt.scope"
 ---@field vocab integer
 ---@field context integer  longest sequence, in tokens
 ---@overload fun(options: mrt.nn.GPTOptions): mrt.nn.GPT
-local GPT = Module "GPT"
+local GPT = Module("GPT", "tensor")
 
-local defaults = { vocab = options.none, dim = options.none,
-  layers = options.none, heads = options.none, context = options.none,
-  dropout = 0, bias = true, tie = true }
-
-local function check(o)
-  for _, name in ipairs { "vocab", "dim", "layers", "heads", "context" } do
-    if math.type(o[name]) ~= "integer" or o[name] < 1 then
-      core.fail("value", "GPT", ("%s = %s, wanted a positive integer")
-        :format(name, tostring(o[name])))
-    end
-  end
-end
+local size = options.want "size"
+local defaults = { vocab = size, dim = size, layers = size, heads = size,
+  context = size, dropout = 0, bias = true, tie = true }
 
 function GPT:init(given)
   local o = options.read("GPT", given, defaults)
-  check(o)
   local normal = initial.normal(0.02)
   local block = { bias = o.bias, dropout = o.dropout, init = normal,
     init_residual = initial.normal(0.02 / math.sqrt(2 * o.layers)) }

@@ -45,6 +45,10 @@ end
 local function rename(tensors)
   local state, layers = {}, 0
   for name, t in pairs(tensors) do
+    if type(name) ~= "string" or not core.is_tensor(t) then
+      core.fail("value", "gpt2", ("tensors by name wanted, got %s = %s")
+        :format(options.show(name), options.show(t)))
+    end
     local ours, turned = place(name)
     if ours == nil or (turned and t:dim() ~= 2) then
       return nil, ("'%s', %s, is no part of a GPT-2"):format(name, t:type())
@@ -121,13 +125,16 @@ end
 ---@return string? message
 ---@return string? code
 return function(source, given)
-  local o = options.read("gpt2", given, { heads = options.none, dropout = 0 })
-  if o.heads ~= nil then options.size("gpt2", "heads", o.heads) end
-  local tensors, message, code = source, nil, nil
-  if type(source) == "string" then tensors, message, code = file.load(source) end
-  if not tensors then return nil, message, code end
+  local o = options.read("gpt2", given, { heads = options.of "size", dropout = 0 })
+  local tensors = source
+  if type(source) == "string" then
+    local message, code
+    tensors, message, code = file.load(source)
+    if not tensors then return nil, message, code end
+  end
   if type(tensors) ~= "table" then
-    core.fail("value", "gpt2", "a path or tensors by name wanted")
+    core.fail("value", "gpt2", "a path or tensors by name wanted, got "
+      .. options.show(tensors))
   end
   local model, problem = build(tensors, o)
   if not model then return nil, problem, "data" end

@@ -20,7 +20,7 @@ local options = require "mrt.options"
 ---@field weight mrt.Tensor?  `[channels]`
 ---@field bias mrt.Tensor?    `[channels]`
 ---@overload fun(groups: integer, channels: integer, o?: mrt.nn.GroupNormOptions): mrt.nn.GroupNorm
-local GroupNorm = Module "GroupNorm"
+local GroupNorm = Module("GroupNorm", "tensor")
 
 function GroupNorm:init(groups, channels, given)
   options.size("GroupNorm", "groups", groups)

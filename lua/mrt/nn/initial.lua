@@ -17,6 +17,13 @@ local initial = {}
 
 ---@alias mrt.nn.Recipe fun(...: integer): mrt.Tensor
 
+-- A number, or its default.
+local function number(who, name, value, default)
+  if value == nil then value = default end
+  if type(value) == "number" then return value end
+  core.fail("value", who, ("%s: a number wanted, got %s"):format(name, options.show(value)))
+end
+
 --- All zeros.
 ---@return mrt.nn.Recipe
 function initial.zeros() return mrt.zeros end
@@ -29,6 +36,7 @@ function initial.ones() return mrt.ones end
 ---@param value number
 ---@return mrt.nn.Recipe
 function initial.constant(value)
+  number("constant", "value", value)
   return function(...) return mrt.full({ ... }, value) end
 end
 
@@ -37,9 +45,11 @@ end
 ---@param mean? number  default 0
 ---@return mrt.nn.Recipe
 function initial.normal(std, mean)
+  number("normal", "std", std)
+  mean = number("normal", "mean", mean, 0)
   return function(...)
     local x = mrt.randn(...) * std
-    return mean and x + mean or x
+    return mean == 0 and x or x + mean
   end
 end
 
@@ -48,7 +58,9 @@ end
 ---@param high? number
 ---@return mrt.nn.Recipe
 function initial.uniform(low, high)
-  if not high then low, high = -low, low end
+  number("uniform", "low", low)
+  if high == nil then low, high = -low, low end
+  number("uniform", "high", high)
   return function(...) return mrt.rand(...) * (high - low) + low end
 end
 
@@ -60,6 +72,7 @@ local ROUNDS = 5 -- one in 5 million is left to be bounded, of 2 deviations
 ---@param given? {mean: number?, cut: number?}  default 0, 2
 ---@return mrt.nn.Recipe
 function initial.truncated_normal(std, given)
+  number("truncated_normal", "std", std)
   local o = options.read("truncated_normal", given, { mean = 0, cut = 2 })
   if not (o.cut > 0) then
     core.fail("value", "truncated_normal", ("cut = %g, more than 0 wanted"):format(o.cut))
@@ -107,9 +120,10 @@ end
 ---@param gain? number  default 1
 ---@return mrt.nn.Recipe
 function initial.xavier_uniform(gain)
+  gain = number("xavier", "gain", gain, 1)
   return function(...)
     local inputs, outputs = fans("xavier", ...)
-    return initial.uniform((gain or 1) * math.sqrt(6 / (inputs + outputs)))(...)
+    return initial.uniform(gain * math.sqrt(6 / (inputs + outputs)))(...)
   end
 end
 
@@ -117,9 +131,10 @@ end
 ---@param gain? number  default 1
 ---@return mrt.nn.Recipe
 function initial.xavier_normal(gain)
+  gain = number("xavier", "gain", gain, 1)
   return function(...)
     local inputs, outputs = fans("xavier", ...)
-    return initial.normal((gain or 1) * math.sqrt(2 / (inputs + outputs)))(...)
+    return initial.normal(gain * math.sqrt(2 / (inputs + outputs)))(...)
   end
 end
 
@@ -166,6 +181,7 @@ local ITERATIONS = 30 -- singular values from 1e-4 to 1, and squarings at the en
 ---@param gain? number  default 1
 ---@return mrt.nn.Recipe
 function initial.orthogonal(gain)
+  gain = number("orthogonal", "gain", gain, 1)
   return function(...)
     local m, n = ..., fans("orthogonal", ...)
     local x = mrt.randn(m, n) * (1 / (1.1 * (math.sqrt(m) + math.sqrt(n))))
@@ -174,7 +190,7 @@ function initial.orthogonal(gain)
       x = x * 1.5 - x:matmul(x:t()):matmul(x) * 0.5
     end
     if m > n then x = x:t() end
-    return (x * (gain or 1)):reshape(...)
+    return (x * gain):reshape(...)
   end
 end
 

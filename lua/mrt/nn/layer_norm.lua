@@ -13,7 +13,7 @@ local options = require "mrt.options"
 ---@field weight mrt.Tensor  `[dim]`
 ---@field bias mrt.Tensor?   `[dim]`
 ---@overload fun(dim: integer, options?: {eps: number?, bias: boolean?}): mrt.nn.LayerNorm
-local LayerNorm = Module "LayerNorm"
+local LayerNorm = Module("LayerNorm", "tensor")
 
 function LayerNorm:init(dim, given)
   options.size("LayerNorm", "dim", dim)

@@ -6,6 +6,7 @@ local mrt = require "mrt"
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
 local options = require "mrt.options"
+local parameter = require "mrt.nn.parameter"
 
 ---@class mrt.nn.LinearOptions
 ---@field bias? boolean        default true
@@ -21,16 +22,16 @@ local options = require "mrt.options"
 ---@field weight mrt.Tensor  `[outputs, inputs]`
 ---@field bias mrt.Tensor?   `[outputs]`
 ---@overload fun(inputs: integer, outputs: integer, options?: mrt.nn.LinearOptions): mrt.nn.Linear
-local Linear = Module "Linear"
+local Linear = Module("Linear", "tensor")
 
 function Linear:init(inputs, outputs, given)
-  local o = options.read("Linear", given, { bias = true, init = options.none })
+  local o = options.read("Linear", given, { bias = true, init = options.of "function" })
   options.size("Linear", "inputs", inputs)
   options.size("Linear", "outputs", outputs)
   local default = initial.uniform(1 / math.sqrt(inputs))
-  self.weight = mrt.parameter((o.init or default)(outputs, inputs))
+  self.weight = parameter("Linear", o.init or default, outputs, inputs)
   if o.bias then
-    self.bias = mrt.parameter((o.init and mrt.zeros or default)(outputs))
+    self.bias = parameter("Linear", o.init and mrt.zeros or default, outputs)
   end
 end
 

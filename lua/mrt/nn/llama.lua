@@ -18,7 +18,7 @@ local scope = require "mrt.scope"
 
 -- ---- one layer -------------------------------------------------------------
 
-local Attention = Module "GroupedAttention"
+local Attention = Module("GroupedAttention", "tensor")
 
 function Attention:init(o, linear)
   local width = o.dim // o.heads
@@ -43,7 +43,7 @@ function Attention:describe()
   return ("%d heads, %d of keys"):format(self.heads, self.kv_heads)
 end
 
-local GatedMLP = Module "GatedMLP"
+local GatedMLP = Module("GatedMLP", "tensor")
 
 function GatedMLP:init(o, linear)
   self.gate = Linear(o.dim, o.hidden, linear)
@@ -55,7 +55,7 @@ function GatedMLP:forward(x)
   return self.down(self.gate(x):silu() * self.up(x))
 end
 
-local Block = Module "LlamaBlock"
+local Block = Module("LlamaBlock", "tensor")
 
 function Block:init(o, linear)
   self.norm1 = RMSNorm(o.dim, { eps = o.eps })
@@ -94,22 +94,17 @@ end
 ---@field vocab integer
 ---@field context integer
 ---@overload fun(options: mrt.nn.LlamaOptions): mrt.nn.Llama
-local Llama = Module "Llama"
+local Llama = Module("Llama", "tensor")
 
-local defaults = { vocab = options.none, dim = options.none,
-  layers = options.none, heads = options.none, context = options.none,
-  kv_heads = options.none, hidden = options.none, rope_base = 10000, eps = 1e-5,
-  tie = false }
+local size = options.want "size"
+local defaults = { vocab = size, dim = size, layers = size, heads = size,
+  context = size, kv_heads = options.of "size", hidden = options.of "size",
+  rope_base = 10000, eps = 1e-5, tie = false }
 
 local function read(given)
   local o = options.read("Llama", given, defaults)
   o.kv_heads = o.kv_heads or o.heads
-  for _, name in ipairs { "vocab", "dim", "layers", "heads", "kv_heads",
-    "context" } do
-    options.size("Llama", name, o[name])
-  end
   o.hidden = o.hidden or (o.dim * 8 // 3 + 63) // 64 * 64
-  options.size("Llama", "hidden", o.hidden)
   if o.dim % (2 * o.heads) ~= 0 or o.heads % o.kv_heads ~= 0 then
     core.fail("value", "Llama", ("dim %d, heads %d, kv_heads %d: heads of an "
       .. "even width, and a multiple of kv_heads, wanted"):format(o.dim,

@@ -48,7 +48,7 @@ local function reduce(o, x) return reductions[o.reduction](x) end
 ---@param given? mrt.CrossEntropyOptions
 ---@return mrt.Tensor         scalar, or `[...]` with reduction "none"
 function loss.cross_entropy(logits, targets, given)
-  return logits:cross_entropy(targets, given)
+  return core.methods.cross_entropy(logits, targets, given)
 end
 
 --- Binary cross entropy of probabilities: -(y log p + (1 - y) log(1 - p)).
@@ -139,6 +139,8 @@ end
 ---@param targets mrt.Tensor  `[...]` integers
 ---@return mrt.Tensor         scalar f32 in [0, 1]
 function loss.accuracy(logits, targets)
+  argument.tensor("accuracy", "the logits", logits)
+  argument.tensor("accuracy", "the targets", targets)
   return logits:argmax(-1):eq(targets:to "i64"):to "f32":mean()
 end
 

@@ -11,7 +11,7 @@ local options = require "mrt.options"
 --- `[..., dim]` -> `[..., dim]`.
 ---@class mrt.nn.MLP: mrt.nn.Module
 ---@overload fun(dim: integer, options?: mrt.nn.BlockOptions): mrt.nn.MLP
-local MLP = Module "MLP"
+local MLP = Module("MLP", "tensor")
 
 function MLP:init(dim, given)
   local o = options.read("MLP", given, { bias = true, dropout = 0,

@@ -37,4 +37,17 @@ function mode.set(modules, training)
   mode.current = numbers[key]
 end
 
+local Back = { __close = function(self) self.model:train(self.training) end }
+
+--- Bring a module into evaluation mode for the rest of a block:
+---
+---     local _ <close> = mode.evaluating(model)
+---@param model mrt.nn.Module
+---@return table back  closing it brings back the mode it was in
+function mode.evaluating(model)
+  local back = setmetatable({ model = model, training = model.training }, Back)
+  model:eval()
+  return back
+end
+
 return mode

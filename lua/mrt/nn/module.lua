@@ -12,10 +12,15 @@
 --- `__newindex` keeps a list.  A parameter that appears twice (tied weights)
 --- counts once, under its first name.
 ---
+--- `nn.Module("Net", "tensor")` makes a class whose modules refuse, by name, to be
+--- called with anything but a tensor first.
+---
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local argument = require "mrt.argument"
 local mode = require "mrt.nn.mode"
+local options = require "mrt.options"
 local tree = require "mrt.nn.tree"
 
 ---@class mrt.nn.Module
@@ -28,6 +33,11 @@ Module.__index = Module
 local function is_module(value)
   return type(value) == "table" and value.parameters == Module.parameters
 end
+
+--- Is this a class of modules, not a module?
+---@param value any
+---@return boolean
+function Module.is_class(value) return is_module(value) and not value._fields end
 
 -- Remember the order of fields that may hold parameters.
 local function remember(self, key, value)
@@ -55,6 +65,16 @@ local function new_class(name)
   class.__call = Module.__call
   class.__tostring = Module.__tostring
   return setmetatable(class, { __index = Module, __call = construct })
+end
+
+-- The same, called with a tensor first: anything else is refused by name.
+local function new_class_of_tensors(name)
+  local class = new_class(name)
+  function class:__call(x, ...)
+    argument.tensor(self.type, "argument 1", x)
+    return self:forward(x, ...)
+  end
+  return class
 end
 
 function Module:init() end
@@ -90,6 +110,9 @@ end
 
 -- Everything under a module, in order, and named after its place.
 local function contents(module)
+  if Module.is_class(module) then
+    core.fail("value", module.type, ("a class, %s() makes a module"):format(module.type))
+  end
   local out = { seen = {}, modules = {}, variables = {} }
   walk(module, "", nil, nil, out)
   for _, entry in ipairs(out.variables) do
@@ -145,6 +168,10 @@ function Module:modules() return each(contents(self).modules) end
 ---@param name string
 ---@param variable mrt.Tensor
 function Module:register_buffer(name, variable)
+  if type(name) ~= "string" or not core.is_variable(variable) then
+    core.fail("value", "register_buffer", ("a name and a variable wanted, got %s and %s")
+      :format(options.show(name), options.show(variable)))
+  end
   self._buffers[name] = true
   self[name] = variable
 end
@@ -216,6 +243,9 @@ end
 
 function Module:__tostring() return tree(self) end
 
-return setmetatable(Module, { __call = function(_, name)
-  return new_class(name)
+return setmetatable(Module, { __call = function(_, name, first)
+  if type(name) ~= "string" then
+    core.fail("value", "Module", "a name wanted, got " .. options.show(name))
+  end
+  return first == "tensor" and new_class_of_tensors(name) or new_class(name)
 end })

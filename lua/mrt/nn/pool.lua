@@ -13,7 +13,7 @@ end
 
 -- A layer that calls x:method(first, options), its arguments called `names`.
 local function layer(name, method, names)
-  local class, first = Module(name), names[1]
+  local class, first = Module(name, "tensor"), names[1]
   function class:init(...)
     local o = argument.read(name, names, ...)
     if first and o[first] == nil then
@@ -46,7 +46,7 @@ layer("Upsample", "upsample_nearest2d", { "factor" })         -- Upsample(2): pi
 --- Make one dimension of all but the first, or of those from `first` to `last`.
 ---@class mrt.nn.Flatten: mrt.nn.Module
 ---@overload fun(first?: integer, last?: integer): mrt.nn.Flatten
-local Flatten = Module "Flatten"
+local Flatten = Module("Flatten", "tensor")
 
 function Flatten:init(first, last)
   rawset(self, "first", first or 2)

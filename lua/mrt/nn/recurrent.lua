@@ -193,7 +193,7 @@ local function describe(self)
 end
 
 local function new_class(name)
-  local class = Module(name)
+  local class = Module(name, "tensor")
   class.init, class.forward, class.describe = init, forward, describe
   return class
 end

@@ -34,7 +34,7 @@ local function convolutions(inputs, width, stride, bottleneck)
 end
 
 -- conv, norm, relu, .., conv, norm; the input is added; relu.
-local Block = Module "ResidualBlock"
+local Block = Module("ResidualBlock", "tensor")
 
 function Block:init(inputs, width, stride, bottleneck)
   local sizes
@@ -59,7 +59,7 @@ function Block:forward(x)
 end
 
 -- norm, relu, conv, .., conv; the input is added as it came.
-local PreBlock = Module "PreactivationBlock"
+local PreBlock = Module("PreactivationBlock", "tensor")
 
 function PreBlock:init(inputs, width, stride, bottleneck)
   local sizes
@@ -108,7 +108,7 @@ end
 --- checkpoint policies see.
 ---@class mrt.nn.ResNet: mrt.nn.Module
 ---@overload fun(options: mrt.nn.ResNetOptions): mrt.nn.ResNet
-local ResNet = Module "ResNet"
+local ResNet = Module("ResNet", "tensor")
 
 local MOST <const> = 16 -- stages: each is twice as wide as the one before
 

@@ -12,7 +12,7 @@ local options = require "mrt.options"
 ---@class mrt.nn.RMSNorm: mrt.nn.Module
 ---@field weight mrt.Tensor  `[dim]`
 ---@overload fun(dim: integer, options?: {eps: number?}): mrt.nn.RMSNorm
-local RMSNorm = Module "RMSNorm"
+local RMSNorm = Module("RMSNorm", "tensor")
 
 function RMSNorm:init(dim, given)
   self.eps = options.read("RMSNorm", given, { eps = 1e-6 }).eps

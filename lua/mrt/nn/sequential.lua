@@ -2,7 +2,9 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
 local Module = require "mrt.nn.module"
+local options = require "mrt.options"
 local scope = require "mrt.scope"
 
 --- Chain layers (or plain functions of a tensor), the first one first.
@@ -13,7 +15,19 @@ local scope = require "mrt.scope"
 ---@overload fun(...: mrt.nn.Module|function): mrt.nn.Sequential
 local Sequential = Module "Sequential"
 
-function Sequential:init(...) self.layers = { ... } end
+function Sequential:init(...)
+  self.layers = { ... }
+  for i = 1, select("#", ...) do
+    local layer = self.layers[i]
+    if not options.is_callable(layer) then
+      core.fail("value", "Sequential", ("layer %d: a function or module wanted, got %s")
+        :format(i, options.show(layer)))
+    elseif Module.is_class(layer) then
+      core.fail("value", "Sequential", ("layer %d: %s is a class, %s() makes a module")
+        :format(i, layer.type, layer.type))
+    end
+  end
+end
 
 ---@param x mrt.Tensor
 ---@return mrt.Tensor

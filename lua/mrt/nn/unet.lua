@@ -50,7 +50,7 @@ local raises = {
 }
 
 -- Up: twice the size, half the channels, beside what was kept on the way down.
-local Up = Module "Up"
+local Up = Module("Up", "tensor")
 
 function Up:init(width, up, norm)
   self.up = raises[up](width)
@@ -82,7 +82,7 @@ function Up:forward(x, kept) return self.convs(mrt.cat({ kept, self.up(x) }, 2))
 --- Every level, down and up, is a layer that checkpoint policies see.
 ---@class mrt.nn.UNet: mrt.nn.Module
 ---@overload fun(options: mrt.nn.UNetOptions): mrt.nn.UNet
-local UNet = Module "UNet"
+local UNet = Module("UNet", "tensor")
 
 local defaults = { classes = options.none, inputs = 3, depth = 4, width = 64,
   up = "transposed", norm = "batch" }

@@ -40,7 +40,7 @@ local HIDDEN <const> = 4096
 --- layer that checkpoint policies see, and so is each of the last three.
 ---@class mrt.nn.VGG: mrt.nn.Module
 ---@overload fun(options: mrt.nn.VGGOptions): mrt.nn.VGG
-local VGG = Module "VGG"
+local VGG = Module("VGG", "tensor")
 
 local defaults = { depth = options.none, batch_norm = false, form = "imagenet",
   classes = options.none, size = 224, dropout = 0.5, inputs = 3 }

@@ -32,6 +32,8 @@ local fused = require "mrt.optim.update"
 local adam = Optimizer("adam", { "m", "v" },
   { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8 })
 
+function adam:init() self:check_betas() end
+
 ---@param p mrt.Tensor
 ---@param g mrt.Tensor
 ---@param state {m: mrt.Tensor, v: mrt.Tensor}

@@ -33,6 +33,8 @@ local fused = require "mrt.optim.update"
 local adamw = Optimizer("adamw", { "m", "v" },
   { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 0.01 })
 
+function adamw:init() self:check_betas() end
+
 ---@param p mrt.Tensor
 ---@param g mrt.Tensor
 ---@param state {m: mrt.Tensor, v: mrt.Tensor}

@@ -12,6 +12,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local argument = require "mrt.argument"
 local options = require "mrt.options"
 local groups = require "mrt.optim.groups"
 
@@ -42,7 +43,7 @@ end
 --- compiled, after what it has done to them so far.
 ---@param given? {when: mrt.Tensor}  a bool scalar, false to leave all untouched
 function EMA:update(given)
-  local when = options.read("ema:update", given, { when = options.none }).when
+  local when = options.read("ema:update", given, { when = options.of "tensor" }).when
   if core.tracing() then return update(self, when) end
   local key = when ~= nil
   self.compiled[key] = self.compiled[key]
@@ -70,6 +71,7 @@ end
 ---@param ... any  its arguments
 ---@return any ...  its results
 function EMA:apply(fn, ...)
+  argument.callable("ema:apply", fn)
   self:exchange()
   local results = table.pack(pcall(fn, ...))
   self:exchange()

@@ -3,6 +3,8 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local argument = require "mrt.argument"
+local options = require "mrt.options"
 
 local groups = {}
 
@@ -18,12 +20,13 @@ local groups = {}
 ---     local opt = optim.adamw(optim.groups(model, {weight_decay = 0.1}),
 ---                             {lr = 3e-4})
 ---@param model mrt.nn.Module|mrt.Tensor[]
----@param options? {weight_decay: number?}  default 0.01
+---@param given? {weight_decay: number?}  default 0.01
 ---@return mrt.Group[]
-function groups.split(model, options)
-  local params = model.parameters and model:parameters() or model
-  local decay = { params = {},
-    weight_decay = options and options.weight_decay or 0.01 }
+function groups.split(model, given)
+  local o = options.read("groups", given, { weight_decay = 0.01 })
+  local is_module = type(model) == "table" and model.parameters
+  local params = argument.tensors("groups", is_module and model:parameters() or model)
+  local decay = { params = {}, weight_decay = o.weight_decay }
   local plain = { params = {}, weight_decay = 0 }
   for _, p in ipairs(params) do
     local list = (p:dim() >= 2 and decay or plain).params
@@ -34,8 +37,15 @@ end
 
 -- Either of the two ways to give parameters, as groups.
 local function as_groups(given)
-  if given[1] and not core.is_tensor(given[1]) then return given end
+  if type(given[1]) == "table" then return given end
   return { { params = given } }
+end
+
+local defaults = { params = options.want "table", lr = options.of "number",
+  weight_decay = options.of "number" }
+
+local function params_of(what, i, group)
+  return options.read(("%s: group %d"):format(what, i), group, defaults).params
 end
 
 --- Read what an optimizer was given: a list of parameters or of groups.
@@ -54,11 +64,11 @@ function groups.read(what, given)
     core.fail("value", what, "a module given, model:parameters() wanted")
   end
   local params, group_of = {}, {}
-  for _, group in ipairs(as_groups(given)) do
-    for _, p in ipairs(group.params or {}) do
+  for i, group in ipairs(as_groups(given)) do
+    for _, p in ipairs(params_of(what, i, group)) do
       if not core.is_variable(p) then
-        core.fail("value", what, ("parameter %d is not a variable")
-          :format(#params + 1))
+        core.fail("value", what, ("parameter %d: a variable wanted, got %s")
+          :format(#params + 1, options.show(p)))
       elseif group_of[p] then
         core.fail("value", what, ("parameter %d, %s, is there twice")
           :format(#params + 1, p:get_name() or p:type()))

@@ -64,6 +64,10 @@ end
 ---@param defaults table   its options; `lr` and `weight_decay` are added
 ---@return table class     class(params, options) makes an optimizer
 local function new_class(name, slots, defaults)
+  if type(name) ~= "string" or type(slots) ~= "table" or type(defaults) ~= "table" then
+    core.fail("value", "Optimizer", ("a name, slots and defaults wanted, got %s, %s and %s")
+      :format(options.show(name), options.show(slots), options.show(defaults)))
+  end
   local all = { lr = 0.001, weight_decay = 0 }
   for key, value in pairs(defaults) do all[key] = value end
   local class = { name = name, slots = slots, defaults = all }
@@ -74,6 +78,22 @@ end
 --- Called once the options are read: a place to check them.
 function Optimizer:init() end
 
+--- Raise unless the option `betas` is two numbers from 0 on, below 1.
+function Optimizer:check_betas()
+  local betas = self.options.betas
+  for i = 1, 2 do
+    local beta = betas[i]
+    if type(beta) ~= "number" or not (beta >= 0 and beta < 1) then
+      core.fail("value", self.name, ("betas[%d] = %s, wanted 0 <= beta < 1")
+        :format(i, options.show(beta)))
+    end
+  end
+end
+
+function Optimizer:update()
+  core.fail("state", self.name, "has no update")
+end
+
 --- List the parameters, in the order in which `step` takes gradients.
 ---@return mrt.Tensor[]
 function Optimizer:parameters() return self.params end
@@ -83,8 +103,9 @@ function Optimizer:parameters() return self.params end
 ---@return number
 function Optimizer:rate(group)
   local lr = group and group.lr or self.lr
-  if type(lr) ~= "function" then return lr end
-  return lr(math.tointeger(self.t:item()) + 1)
+  if type(lr) == "function" then lr = lr(math.tointeger(self.t:item()) + 1) end
+  if type(lr) == "number" then return lr end
+  core.fail("value", self.name, "lr: a number wanted, got " .. options.show(lr))
 end
 
 -- A scalar that is `rate` at each run, in each dtype that asks for it.
@@ -159,7 +180,10 @@ end
 ---@return mrt.Tensor? norm   with `clip`: the gradients' length before
 function Optimizer:step(grads, given)
   local o = options.read(self.name .. ":step", given,
-    { clip = options.none, when = options.none })
+    { clip = options.of "number", when = options.of "tensor" })
+  if o.clip and not (o.clip >= 0) then
+    core.fail("value", self.name .. ":step", ("clip = %g, 0 or more wanted"):format(o.clip))
+  end
   check(self, grads)
   if core.tracing() then return apply(self, grads, o.clip, o.when) end
   return run(self, grads, o.clip, o.when)

@@ -20,14 +20,8 @@ local schedule = {}
 ---@field warmup? integer  steps of rising, default 0
 ---@field steps integer    in all
 
-local function read(what, given, defaults)
-  local o = options.read(what, given, defaults)
-  if o.lr == nil then core.fail("value", what, "lr is missing") end
-  if defaults.steps and o.steps == nil then
-    core.fail("value", what, "steps is missing")
-  end
-  return o
-end
+local number = options.want "number"
+local falling = { lr = number, min = 0, warmup = 0, steps = options.want "size" }
 
 -- The share of the way from the end of warming up to the last step, in [0, 1];
 -- nil while warming up.
@@ -44,7 +38,7 @@ local function rising(o, step) return o.lr * step / (o.warmup + 1) end
 ---@param given {lr: number, warmup: integer?}
 ---@return mrt.Schedule
 function schedule.constant(given)
-  local o = read("constant", given, { lr = options.none, warmup = 0 })
+  local o = options.read("constant", given, { lr = number, warmup = 0 })
   return function(step)
     return step <= o.warmup and rising(o, step) or o.lr
   end
@@ -57,8 +51,7 @@ end
 ---@param given mrt.FallingOptions
 ---@return mrt.Schedule
 function schedule.cosine(given)
-  local o = read("cosine", given, { lr = options.none, min = 0, warmup = 0,
-    steps = options.none })
+  local o = options.read("cosine", given, falling)
   return function(step)
     local t = progress(o, step)
     if not t then return rising(o, step) end
@@ -70,8 +63,7 @@ end
 ---@param given mrt.FallingOptions
 ---@return mrt.Schedule
 function schedule.linear(given)
-  local o = read("linear", given, { lr = options.none, min = 0, warmup = 0,
-    steps = options.none })
+  local o = options.read("linear", given, falling)
   return function(step)
     local t = progress(o, step)
     return t and o.lr + (o.min - o.lr) * t or rising(o, step)
@@ -82,11 +74,8 @@ end
 ---@param given {lr: number, factor: number?, every: integer}
 ---@return mrt.Schedule
 function schedule.step(given)
-  local o = read("step", given, { lr = options.none, factor = 0.1,
-    every = options.none })
-  if math.type(o.every) ~= "integer" or o.every < 1 then
-    core.fail("value", "step", "every, a positive integer, is missing")
-  end
+  local o = options.read("step", given, { lr = number, factor = 0.1,
+    every = options.want "size" })
   return function(step) return o.lr * o.factor ^ ((step - 1) // o.every) end
 end
 
@@ -96,10 +85,9 @@ end
 ---@param given {lr: number, factor: number?, at: integer[]}  factor: default 0.1
 ---@return mrt.Schedule
 function schedule.multistep(given)
-  local o = read("multistep", given, { lr = options.none, factor = 0.1, at = options.none })
-  if type(o.at) ~= "table" then
-    core.fail("value", "multistep", "at, a list of steps, is missing")
-  end
+  local o = options.read("multistep", given, { lr = number, factor = 0.1,
+    at = options.want "table" })
+  for i, step in ipairs(o.at) do options.size("multistep", "at " .. i, step) end
   return function(step)
     local rate = o.lr
     for _, last in ipairs(o.at) do
@@ -114,11 +102,8 @@ end
 ---@param given {lr: number, factor: number, min: number?, warmup: integer?}
 ---@return mrt.Schedule
 function schedule.exponential(given)
-  local o = read("exponential", given, { lr = options.none, factor = options.none,
+  local o = options.read("exponential", given, { lr = number, factor = number,
     min = 0, warmup = 0 })
-  if type(o.factor) ~= "number" then
-    core.fail("value", "exponential", "factor, a number, is missing")
-  end
   return function(step)
     if step <= o.warmup then return rising(o, step) end
     return math.max(o.min, o.lr * o.factor ^ (step - 1 - o.warmup))
@@ -135,7 +120,7 @@ local function between(a, b, t) return b + (a - b) * 0.5 * (1 + math.cos(math.pi
 ---  default: rise 0.3, start 25, finish 1e4
 ---@return mrt.Schedule
 function schedule.one_cycle(given)
-  local o = read("one_cycle", given, { lr = options.none, steps = options.none,
+  local o = options.read("one_cycle", given, { lr = number, steps = options.want "size",
     rise = 0.3, start = 25, finish = 1e4 })
   local first, top, last = o.lr / o.start, o.rise * o.steps - 1, o.steps - 1
   return function(step)
@@ -164,11 +149,14 @@ end
 ---  default: factor 0.1, patience 10, threshold 1e-4, min 0
 ---@return mrt.Plateau
 function schedule.plateau(given)
-  local o = read("plateau", given, { lr = options.none, factor = 0.1, patience = 10,
+  local o = options.read("plateau", given, { lr = number, factor = 0.1, patience = 10,
     threshold = 1e-4, min = 0 })
   local plateau = { lr = o.lr, waiting = 0 }
   function plateau.rate() return plateau.lr end
   function plateau:see(value)
+    if type(value) ~= "number" then
+      core.fail("value", "plateau:see", "a number wanted, got " .. options.show(value))
+    end
     if not self.best or value < self.best - math.abs(self.best) * o.threshold then
       self.best, self.waiting = value, 0
       return

@@ -41,13 +41,6 @@ function ask.name(policy)
   return ("the policy (%s:%d)"):format(info.short_src, info.linedefined)
 end
 
---- An answer, for messages.
----@param value any
----@return string
-function ask.show(value)
-  return type(value) == "string" and ("%q"):format(value) or tostring(value)
-end
-
 --- Call a policy; what it raises is told with what it was asked about.
 ---@param who string  for messages
 ---@param about string

@@ -80,7 +80,7 @@ end
 local function count(who, k)
   if math.type(k) ~= "integer" or k < 1 then
     core.fail("value", who, ("a positive integer wanted, got %s")
-      :format(ask.show(k)))
+      :format(options.show(k)))
   end
   return k
 end
@@ -328,11 +328,11 @@ local function answer(fn, value, all)
   if choice ~= nil and not answers[choice] then
     core.fail("value", "checkpoint", ("%s answered %s for %s; \"keep\", "
       .. "\"recompute\" or \"swap\" wanted"):format(ask.name(fn),
-        ask.show(choice), where(value)))
+        options.show(choice), where(value)))
   end
   if priority ~= nil and (type(priority) ~= "number" or priority ~= priority) then
     core.fail("value", "checkpoint", ("%s gave the priority %s for %s; a number "
-      .. "wanted"):format(ask.name(fn), ask.show(priority), where(value)))
+      .. "wanted"):format(ask.name(fn), options.show(priority), where(value)))
   end
   return choice, priority
 end
@@ -348,7 +348,7 @@ function checkpoint.decider(option, who)
   ask.refuse_uncalled(who, "checkpoint", option, checkpoint)
   if type(option) ~= "function" then
     core.fail("value", who, ("option 'checkpoint': a policy or a function "
-      .. "wanted, got %s"):format(ask.show(option)))
+      .. "wanted, got %s"):format(options.show(option)))
   end
   return function(all)
     local shown = ask.view_all(all)

@@ -78,7 +78,7 @@ local function answer(policy, v)
   local choice = ask.call("swap", about, policy, ask.view(v))
   if choice == "swap" or choice == "keep" then return choice == "swap" end
   core.fail("value", "swap", ("%s answered %s for %s; \"keep\" or \"swap\" wanted")
-    :format(ask.name(policy), ask.show(choice), about))
+    :format(ask.name(policy), options.show(choice), about))
 end
 
 --- What the core asks, for a policy that the user gives.
@@ -89,7 +89,7 @@ function swap.decider(option)
   ask.refuse_uncalled("compile", "swap", option, swap)
   if type(option) ~= "function" then
     core.fail("value", "compile", ("option 'swap': a policy or a function wanted, got %s")
-      :format(ask.show(option)))
+      :format(options.show(option)))
   end
   return function(v) return answer(option, v) end
 end
