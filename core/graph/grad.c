@@ -114,6 +114,31 @@ static mrt_status add_to(walk *w, mrt_build *b, sums *s, mrt_tensor *t,
   return mark(w, t, s->count << SHIFT);
 }
 
+/* The outputs of `x`, owned by the build. */
+static mrt_status own_outputs(walk *w, mrt_build *b, mrt_expr *x,
+                              mrt_tensor **out) {
+  for (int i = 0; i < x->nout; i++) {
+    out[i] = mrt_expr_output(b->ctx, x, i);
+    if (!out[i]) return mrt_nomem(w->e);
+    out[i]->handles++;
+    if (!mrt_own(b, out[i])) return b->status;
+  }
+  return MRT_OK;
+}
+
+/* Add what the row gave to the sums of the inputs that lead somewhere. */
+static mrt_status add_gradients(walk *w, mrt_build *b, sums *s, mrt_expr *x,
+                                mrt_tensor *const *din, const bool *wants) {
+  for (int i = 0; i < x->nin; i++) {
+    if (!wants[i] || !din[i]) continue;
+    mrt_hold(din[i]);
+    din[i]->handles++;
+    if (!mrt_own(b, din[i])) return b->status;
+    MRT_TRY(add_to(w, b, s, x->in[i], din[i]));
+  }
+  return MRT_OK;
+}
+
 /* Ask the row of `x` for the gradients of its inputs. */
 static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
   mrt_tensor **out = MRT_NEW(&w->arena, mrt_tensor *, x->nout * 2);
@@ -129,13 +154,7 @@ static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
   if (!any) return MRT_OK;
   for (int i = 0; i < x->nin; i++)
     wants[i] = has(w, x->in[i], LEADS) && mrt_is_float(x->in[i]->type.dtype);
-  for (int i = 0; i < x->nout; i++) {
-    mrt_tensor *t = mrt_expr_output(b->ctx, x, i);
-    if (!t) return mrt_nomem(w->e);
-    t->handles++;
-    if (!mrt_own(b, t)) return b->status;
-    out[i] = t;
-  }
+  MRT_TRY(own_outputs(w, b, x, out));
   mrt_build rule = { .ctx = b->ctx,
                      .op = x->op,
                      .options = x->options,
@@ -151,15 +170,7 @@ static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
   b->ctx->origin.backward = true;
   x->op->grad(&rule);
   mrt_status status = rule.status;
-  for (int i = 0; i < x->nin && !status; i++) {
-    if (!wants[i] || !din[i]) continue;
-    mrt_hold(din[i]);
-    din[i]->handles++;
-    if (!mrt_own(b, din[i]))
-      status = b->status;
-    else
-      status = add_to(w, b, s, x->in[i], din[i]);
-  }
+  if (!status) status = add_gradients(w, b, s, x, din, wants);
   b->ctx->origin = before;
   mrt_build_free(&rule);
   return status;
