@@ -46,6 +46,9 @@ mrt_status mrt_plan_check_part(mrt_plan *plan, const mrt_part *part);
 /* The right number of inputs, of the right types, now computed? */
 mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
                                  mrt_tensor *const *in, int nin, int nout);
+/* Get what a run needs from the device, and resolve where all of it lies; on
+ * failure nothing has changed but variables that have begun. */
+mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in);
 /* Run with results left in plan->result_storage. */
 mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                          mrt_tensor *const *in);

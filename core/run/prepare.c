@@ -1,0 +1,124 @@
+/* prepare.c -- memory for a run of a plan, and where everything lies in it
+ *
+ * Pointers of the arena and of variables are found anew only when the arena or
+ * a variable has moved; those of inputs and results before every run.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "run/run.h"
+#include "run/space.h"
+#include "tensor/slow.h"
+
+/* Where a fixed place begins: an address, or an offset in the slow tier. */
+static uintptr_t begin_of(const mrt_plan *plan, const mrt_place *p) {
+  bool leaf = p->where == MRT_IN_VARIABLE || p->where == MRT_IN_HOME;
+  const mrt_storage *s = leaf ? plan->leaves[p->index]->tensor->storage : NULL;
+  if (p->where == MRT_IN_VARIABLE) return (uintptr_t)s->data;
+  if (p->where == MRT_IN_HOME) return s->home->offset;
+  size_t offset = plan->slots[p->index].offset;
+  if (p->where == MRT_IN_SLOW) return plan->space->slow->offset + offset;
+  return (uintptr_t)plan->space->data + offset;
+}
+
+static void resolve_fixed(mrt_plan *plan) {
+  for (int i = 0; i < plan->fixed_count; i++) {
+    const mrt_place *p = &plan->fixed[i];
+    *p->pointer = (void *)(begin_of(plan, p) + (uintptr_t)p->bytes);
+  }
+}
+
+/* Where the plan's rows of input `t` begin, in bytes: an input longer than the
+ * plan's is that of the whole batch. */
+static int64_t part_bytes(const mrt_plan *plan, const mrt_tensor *t, int i) {
+  const mrt_type *own = &plan->input_types[i];
+  if (!plan->run.all_rows || mrt_type_equal(&t->type, own)) return 0;
+  return (int64_t)mrt_type_bytes(own) / plan->part_rows * plan->run.row;
+}
+
+static void resolve_moving(mrt_plan *plan, mrt_tensor *const *in) {
+  for (int i = 0; i < plan->moving_count; i++) {
+    const mrt_place *p = &plan->moving[i];
+    bool input = p->where == MRT_IN_INPUT;
+    char *at = input ? (char *)in[p->index]->storage->data +
+                           part_bytes(plan, in[p->index], p->index)
+                     : plan->result_storage[p->index]->data;
+    *p->pointer = at + p->bytes;
+  }
+}
+
+/* A result that the user still holds keeps its bits: this run gets another. */
+static mrt_status ready_results(mrt_plan *plan) {
+  for (int i = 0; i < plan->result_count; i++) {
+    mrt_storage **s = &plan->result_storage[i];
+    if (*s && (*s)->refs == 1) continue;
+    mrt_storage *fresh;
+    MRT_TRY(mrt_storage_new(plan->ctx, mrt_type_bytes(&plan->results[i]->type),
+                            &fresh));
+    mrt_storage_unref(*s);
+    *s = fresh;
+  }
+  return MRT_OK;
+}
+
+static mrt_status check_leaves(mrt_plan *plan) {
+  for (int i = 0; i < plan->leaf_count; i++) {
+    mrt_tensor *t = plan->leaves[i]->tensor;
+    if (t->variable && t->variable->torn)
+      return mrt_fail(&plan->ctx->error, MRT_ESTATE,
+                      "variable '%s' is torn: a step broke off while it was "
+                      "being updated; assign it or load a snapshot",
+                      t->name ? t->name : "?");
+  }
+  return MRT_OK;
+}
+
+/* Bytes that this run has to get from the device. */
+static size_t bytes_to_get(const mrt_plan *plan) {
+  size_t bytes = 0;
+  if (plan->arena_bytes > plan->space->bytes)
+    bytes += plan->arena_bytes - plan->space->bytes;
+  for (int i = 0; i < plan->result_count; i++)
+    if (!plan->result_storage[i])
+      bytes += mrt_type_bytes(&plan->results[i]->type);
+  for (int i = 0; i < plan->leaf_count; i++)
+    if (!plan->leaves[i]->tensor->storage && !plan->leaves[i]->slow)
+      bytes += mrt_type_bytes(&plan->leaves[i]->type);
+  return bytes;
+}
+
+enum { WORTH_ASKING = 16 << 20 }; /* bytes: asking reads several files */
+
+/* Refuse now what the system would kill us for later. */
+static mrt_status check_available(mrt_plan *plan) {
+  const mrt_context *ctx = plan->ctx;
+  size_t bytes = bytes_to_get(plan);
+  if (ctx->available ? bytes == 0 : bytes < WORTH_ASKING) return MRT_OK;
+  size_t available = mrt_available(ctx);
+  if (!available || bytes <= available) return MRT_OK;
+  return mrt_fail(&plan->ctx->error, MRT_ENOMEM,
+                  "plan.peak is %zu bytes and %zu of them are still to be had, "
+                  "%zu are available (the option memory plans for less; "
+                  "mrt.device.available(false) tries it)",
+                  plan->info.peak, bytes, available);
+}
+
+mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
+  MRT_TRY(check_available(plan));
+  MRT_TRY(check_leaves(plan));
+  MRT_TRY(mrt_plan_stow(plan));
+  MRT_TRY(mrt_plan_start(plan));
+  MRT_TRY(mrt_plan_fetch(plan));
+  MRT_TRY(mrt_space_reserve(plan->space, plan->arena_bytes));
+  MRT_TRY(ready_results(plan));
+  if (plan->placed_generation != plan->space->generation ||
+      plan->placed_moves != plan->ctx->moves) {
+    resolve_fixed(plan);
+    plan->placed_generation = plan->space->generation;
+    plan->placed_moves = plan->ctx->moves;
+  }
+  resolve_moving(plan, in);
+  plan->run.seed = plan->ctx->seed;
+  plan->run.fault = plan->run.lost = 0;
+  plan->run.tier = plan->ctx->tier;
+  plan->run.stalled = 0;
+  return MRT_OK;
+}
