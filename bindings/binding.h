@@ -11,7 +11,8 @@
  *   read.c     tables, numbers and bytes from tensors
  *   state.c    variables, assignment, updates, evaluation
  *   grad.c     gradients, and custom ones written in Lua
- *   plan.c     traces, plans, the spaces they share
+ *   trace.c    traces and marks in them
+ *   plan.c     plans, the spaces they share
  *   plan_option.c  their options
  *   policy.c   checkpoint and swap policies written in Lua
  *   transfers.c copies of a plan between tiers
@@ -249,6 +250,10 @@ void mrt_host_open(lua_State *L, mrt_binding *m);
 
 /* batch.c: the one at `arg`, or NULL. */
 mrt_batch *mrt_lua_to_batch(lua_State *L, int arg);
+
+/* ---- trace.c ------------------------------------------------------------- */
+
+extern const luaL_Reg mrt_trace_functions[];
 
 /* describe.c: methods of plans, for plan.c's metatable. */
 mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg);

@@ -22,11 +22,20 @@
 enum { USER, LIBRARY, PLUMBING };
 
 static int place(const mrt_binding *m, const char *source) {
-  static const char *const plumbing[] = {
-    "init.lua", "make.lua",   "options.lua",         "tensor.lua",
-    "compile/", "print.lua",  "accumulate/init.lua", "accumulate/gradient.lua",
-    "plan.lua", "method.lua", "product.lua",         "argument.lua"
-  };
+  static const char *const plumbing[] = { "init.lua",
+                                          "make.lua",
+                                          "options.lua",
+                                          "tensor.lua",
+                                          "compile/",
+                                          "print.lua",
+                                          "accumulate/init.lua",
+                                          "accumulate/gradient.lua",
+                                          "plan.lua",
+                                          "method.lua",
+                                          "product.lua",
+                                          "argument.lua",
+                                          "nn/module.lua",
+                                          "nn/module.lua" };
   size_t n = strlen(m->root);
   if (n == 0 || strncmp(source, m->root, n) != 0) return USER;
   for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)

@@ -1,0 +1,87 @@
+/* trace.c -- what is written down instead of computed, and its marks
+ *
+ * plan.c has what ends a trace, for that makes a plan.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+/* Call what is at `f` inside the trace that has begun.  It ends the trace with
+ * trace_end; whatever else happens, that is over when this returns or raises. */
+static int run_trace(lua_State *L, int f) {
+  int status = lua_pcall(L, lua_gettop(L) - f, LUA_MULTRET, 0);
+  mrt_trace_abort(mrt_binding_get(L)->ctx);
+  if (status != LUA_OK) return lua_error(L);
+  return lua_gettop(L) - f + 1;
+}
+
+/* trace(f, ...): f(...) inside a trace. */
+static int trace(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, "trace", mrt_trace_begin(m->ctx));
+  return run_trace(L, 1);
+}
+
+/* trace_again(plan, f, ...): for a plan that takes the place of `plan`. */
+static int trace_again(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  const mrt_plan *old = mrt_lua_check_plan(L, m, 1);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, "trace", mrt_trace_again(m->ctx, old));
+  return run_trace(L, 2);
+}
+
+static int tracing(lua_State *L) {
+  lua_pushboolean(L, mrt_tracing(mrt_binding_get(L)->ctx));
+  return 1;
+}
+
+/* layer_begin() -> whether one began; layer_end() */
+static int layer_begin(lua_State *L) {
+  lua_pushboolean(L, mrt_layer_begin(mrt_binding_get(L)->ctx));
+  return 1;
+}
+
+static int layer_end(lua_State *L) {
+  mrt_layer_end(mrt_binding_get(L)->ctx);
+  return 0;
+}
+
+/* region_begin() -> what region_end(outer) wants */
+static int region_begin(lua_State *L) {
+  lua_pushinteger(L, mrt_region_begin(mrt_binding_get(L)->ctx));
+  return 1;
+}
+
+static int region_end(lua_State *L) {
+  mrt_region_end(mrt_binding_get(L)->ctx, (int)luaL_checkinteger(L, 1));
+  return 0;
+}
+
+/* trace_input(like, rows?): an input of the type of a tensor, or with so many
+ * rows; without one, a scalar f32. */
+static int trace_input(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_type type = { .dtype = MRT_f32 };
+  if (!lua_isnoneornil(L, 1))
+    type = *mrt_tensor_type(mrt_lua_check_tensor(L, m, 1, "trace"));
+  if (type.rank > 0) type.dims[0] = luaL_optinteger(L, 2, type.dims[0]);
+  mrt_lua_at(L, m);
+  mrt_tensor **slot = mrt_lua_new_tensor(L);
+  MRT_CHECK(L, m, "trace", mrt_trace_input(m->ctx, &type, slot));
+  return 1;
+}
+
+const luaL_Reg mrt_trace_functions[] = {
+  { "trace", trace },
+  { "trace_again", trace_again },
+  { "trace_input", trace_input },
+  { "tracing", tracing },
+  { "layer_begin", layer_begin },
+  { "layer_end", layer_end },
+  { "region_begin", region_begin },
+  { "region_end", region_end },
+  { NULL, NULL },
+};
