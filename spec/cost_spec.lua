@@ -9,7 +9,7 @@ local cache = require "mrt.device.cache"
 local read = require "mrt.device.read"
 local nn, optim, device = mrt.nn, mrt.optim, mrt.device
 
-local program = os.getenv "MRT" or "build/mrt"
+local program = require "support.program"
 
 local function with_file(text, act)
   local path = os.tmpname()
@@ -18,12 +18,6 @@ local function with_file(text, act)
   local ok, message = pcall(act, path)
   os.remove(path)
   assert(ok, message)
-end
-
-local function run(command)
-  local pipe <close> = assert(io.popen(command .. " 2>&1; echo =$?"))
-  local text, status = pipe:read("a"):match "^(.*)=(%d+)\n$"
-  return text, tonumber(status)
 end
 
 local function plan_of(fn, ...) return mrt.compile(fn):plan(...) end
@@ -223,10 +217,10 @@ io.write(state(), " ", device.current().name)
     local folder, answer = os.tmpname(), nil
     os.remove(folder)
     with_file(script, function(path)
-      answer = run(("MRT_DEVICE= XDG_CACHE_HOME=%s %s %s %s"):format(folder,
-        program, path, kind))
+      answer = select(2, program.shell(("MRT_DEVICE= XDG_CACHE_HOME=%s %s %s %s")
+        :format(folder, program.path, path, kind)))
     end)
-    run("rm -r " .. folder)
+    os.execute("rm -r " .. folder)
     return answer
   end
 
@@ -249,8 +243,7 @@ mrt.compile(function(x) return x:matmul(w) end)(mrt.zeros(512, 4096))
 
   it("predicts for a card that is not here", function()
     with_file(script, function(path)
-      local text, status = run(("%s plan --json --device a100-40 %s")
-        :format(program, path))
+      local status, text = program.run("plan --json --device a100-40 " .. path)
       assert.equal(0, status)
       local plan = dkjson.decode(text)
       assert.equal("a100-40", plan.device.name)
@@ -265,13 +258,12 @@ mrt.compile(function(x) return x:matmul(w) end)(mrt.zeros(512, 4096))
     with_file(script, function(path)
       with_file([[return {name = "small", flops = {f32 = 1e12},
         memory = {capacity = 1e6, bandwidth = 1e9}}]], function(small)
-        local text, status = run(("%s plan --device %s %s"):format(program,
-          small, path))
+        local status, text = program.run(("plan --device %s %s"):format(small, path))
         assert.equal(1, status)
         assert.matches("has 1,000,000 ", text, 1, true)
       end)
     end)
-    local text, status = run(program .. " plan --device nope x.lua")
+    local status, text = program.run "plan --device nope x.lua"
     assert.equal(1, status)
     assert.is_truthy(text:find("no device 'nope'", 1, true)
       or text:find("x.lua", 1, true))

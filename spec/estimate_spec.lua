@@ -3,16 +3,10 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local program = require "support.program"
 local estimate = mrt.estimate
 
-local program = os.getenv "MRT" or "build/mrt"
-
-local function shell(command)
-  local pipe = io.popen(("'%s' estimate %s 2>&1"):format(program, command))
-  local output = pipe:read "a"
-  local _, _, code = pipe:close()
-  return code, output
-end
+local function shell(command) return program.run("estimate " .. command) end
 
 -- `value` printed with as many digits as `text` has.
 local function same_figure(text, value)

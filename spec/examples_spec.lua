@@ -2,19 +2,10 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local program = os.getenv "MRT" or "build/mrt"
+local program = require "support.program"
+local shell = program.shell
 
--- Exit status and all output of a shell command.
-local function shell(command)
-  local pipe = io.popen(command .. " 2>&1")
-  local output = pipe:read "a"
-  local _, _, code = pipe:close()
-  return code, output
-end
-
-local function example(arguments)
-  return shell(("'%s' examples/%s"):format(program, arguments))
-end
+local function example(arguments) return program.run("examples/" .. arguments) end
 
 local given = os.getenv "MRT_DATA"
 
@@ -186,7 +177,7 @@ describe("examples/questions.lua", function()
 end)
 
 describe("examples/embed.c", function()
-  local host = program:gsub("mrt$", "embed")
+  local host = program.path:gsub("mrt$", "embed")
 
   it("runs a training script in its own process", function()
     local file = io.open(host)

@@ -2,8 +2,8 @@
 
 local check = require "mrt.bench.packing_check"
 local core = require "mrt.core"
+local program = require "support.program"
 local puzzles = require "mrt.bench.packing_puzzles"
-local program = os.getenv "MRT" or "build/mrt"
 
 local seed = 1
 local function random(n) -- 1..n, the same everywhere
@@ -240,10 +240,7 @@ describe("mrt bench packing", function()
     local file <close> = assert(io.open(folder .. "/" .. name, "w"))
     file:write(text)
     file:close()
-    local pipe = io.popen(program .. " bench packing " .. folder .. " 2>&1")
-    local output = pipe:read "a"
-    local _, _, code = pipe:close()
-    return code, output
+    return program.run("bench packing " .. folder)
   end
 
   it("reads exclusive and inclusive ends", function()
@@ -289,9 +286,8 @@ describe("mrt bench packing", function()
   end)
 
   it("wants a folder with instances", function()
-    local pipe = io.popen(program .. " bench packing " .. folder .. "/none 2>&1")
-    assert.matches("no %.csv files there", pipe:read "a")
-    local _, _, code = pipe:close()
+    local code, output = program.run("bench packing " .. folder .. "/none")
     assert.equal(1, code)
+    assert.matches("no %.csv files there", output)
   end)
 end)

@@ -4,9 +4,8 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local program = require "support.program"
 local policy = mrt.policy
-
-local program = os.getenv "MRT" or "build/mrt"
 
 local files
 
@@ -18,16 +17,7 @@ local function write(text)
   return path
 end
 
-local function shell(command)
-  local pipe = io.popen(command .. " 2>&1")
-  local output = pipe:read "a"
-  local _, _, code = pipe:close()
-  return code, output
-end
-
-local function mrt_with(...)
-  return shell(("'%s' %s"):format(program, table.concat({ ... }, " ")))
-end
+local function mrt_with(...) return program.run(table.concat({ ... }, " ")) end
 
 local function failure(...)
   local ok, err = pcall(policy.load, ...)
@@ -37,6 +27,7 @@ end
 
 local train = [[
   local mrt = require "mrt"
+local program = require "support.program"
   mrt.seed(1)
   local w = {}
   for i = 1, 16 do w[i] = mrt.parameter(mrt.randn(8, 8) * 0.3) end

@@ -3,8 +3,8 @@
 
 local check = require "mrt.bench.recompute_check"
 local core = require "mrt.core"
+local program = require "support.program"
 local lookalikes = require "support.lookalikes"
-local program = os.getenv "MRT" or "build/mrt"
 local problems = tonumber(os.getenv "MRT_SPEC_GRAPHS") or 60
 
 local ENOUGH = 1 << 50
@@ -250,10 +250,7 @@ describe("mrt bench recompute", function()
     local out <close> = assert(io.open(file, "w"))
     out:write(text)
     out:close()
-    local pipe = io.popen(program .. " bench recompute --greedy " .. file .. " 2>&1")
-    local output = pipe:read "a"
-    local _, _, code = pipe:close()
-    return code, output
+    return program.run("bench recompute --greedy " .. file)
   end
 
   -- a -> b -> c, then c and a are read: a may go meanwhile

@@ -3,23 +3,8 @@
 -- Channel counts cross the edges of vectors and tiles; batches of six and more
 -- of small images are laid out otherwise than fewer.
 
-local function tensor(dims)
-  local n, data = 1, {}
-  for i = 1, #dims do n = n * dims[i] end
-  for i = 1, n do data[i] = 0.0 end
-  return { dims = dims, data = data }
-end
-
--- Index of x[a][b][c][d], all 0-based.
-local function at(x, a, b, c, d)
-  local n = x.dims
-  return ((a * n[2] + b) * n[3] + c) * n[4] + d + 1
-end
-
-local function pair(value, preset)
-  if type(value) == "table" then return value[1], value[2] or value[1] end
-  return value or preset, value or preset
-end
+local images = require "support.images"
+local at, pair = images.at, images.pair
 
 local function places(size, k, s, p, d)
   return (size + 2 * p - d * (k - 1) - 1) // s + 1
@@ -63,7 +48,7 @@ end
 
 local function conv2d(ins, o)
   local x, w, bias = ins[1], ins[2], ins[3]
-  local y = tensor(shape_of_y(x.dims, w.dims, o))
+  local y = images.full(shape_of_y(x.dims, w.dims, o), 0.0)
   each_product(x, w, y, o, function(iy, ix, iw)
     y.data[iy] = y.data[iy] + x.data[ix] * w.data[iw]
   end)
@@ -76,7 +61,7 @@ end
 local function conv2d_dx(ins, o)
   local dy, w = ins[1], ins[2]
   local h, l = pair(o.size)
-  local dx = tensor { dy.dims[1], h, l, w.dims[2] * (o.groups or 1) }
+  local dx = images.full({ dy.dims[1], h, l, w.dims[2] * (o.groups or 1) }, 0.0)
   each_product(dx, w, dy, o, function(iy, ix, iw)
     dx.data[ix] = dx.data[ix] + dy.data[iy] * w.data[iw]
   end)
@@ -86,7 +71,7 @@ end
 local function conv2d_dw(ins, o)
   local x, dy = ins[1], ins[2]
   local h, l = pair(o.size)
-  local dw = tensor { dy.dims[4], x.dims[4] // (o.groups or 1), h, l }
+  local dw = images.full({ dy.dims[4], x.dims[4] // (o.groups or 1), h, l }, 0.0)
   each_product(x, dw, dy, o, function(iy, ix, iw)
     dw.data[iw] = dw.data[iw] + dy.data[iy] * x.data[ix]
   end)

@@ -1,22 +1,7 @@
 -- pool.lua -- samples of max_pool2d and avg_pool2d, channels last
 
-local function tensor(dims, value)
-  local n, data = 1, {}
-  for i = 1, #dims do n = n * dims[i] end
-  for i = 1, n do data[i] = value end
-  return { dims = dims, data = data }
-end
-
--- Index of x[a][b][c][d], all 0-based.
-local function at(x, a, b, c, d)
-  local n = x.dims
-  return ((a * n[2] + b) * n[3] + c) * n[4] + d + 1
-end
-
-local function pair(value, preset)
-  if type(value) == "table" then return value[1], value[2] or value[1] end
-  return value or preset, value or preset
-end
+local images = require "support.images"
+local at, pair = images.at, images.pair
 
 -- Options as {kernel, stride, padding, dilation} for height and for width.
 local function sides(o)
@@ -80,8 +65,8 @@ end
 
 local function max_pool(ins, o)
   local x = ins[1]
-  local y = tensor(shape_of_y(x.dims, o), -math.huge)
-  local index = tensor(y.dims, 0)
+  local y = images.full(shape_of_y(x.dims, o), -math.huge)
+  local index = images.full(y.dims, 0)
   each(x, y, o, function(iy, ix, tap)
     local v = x.data[ix]
     if v > y.data[iy] or v ~= v then y.data[iy], index.data[iy] = v, tap end
@@ -91,7 +76,7 @@ end
 
 local function of_x(dims, o)
   local h, w = pair(o.size)
-  return tensor({ dims[1], h, w, dims[4] }, 0.0)
+  return images.full({ dims[1], h, w, dims[4] }, 0.0)
 end
 
 local function max_grad(ins, o)
@@ -105,7 +90,7 @@ end
 
 local function pick(ins, o)
   local x, index = ins[1], ins[2]
-  local y = tensor(shape_of_y(x.dims, o), 0.0)
+  local y = images.full(shape_of_y(x.dims, o), 0.0)
   each(x, y, o, function(iy, ix, tap)
     if index.data[iy] == tap then y.data[iy] = x.data[ix] end
   end)
@@ -114,7 +99,7 @@ end
 
 local function avg_pool(ins, o)
   local x = ins[1]
-  local y = tensor(shape_of_y(x.dims, o), 0.0)
+  local y = images.full(shape_of_y(x.dims, o), 0.0)
   each(x, y, o, function(iy, ix, _, by)
     y.data[iy] = y.data[iy] + x.data[ix] / by
   end)

@@ -1,0 +1,17 @@
+-- program.lua -- the mrt program, run from a shell
+local program = { path = os.getenv "MRT" or "build/mrt" }
+
+--- Exit status and all output of a shell command.
+function program.shell(command)
+  local pipe = assert(io.popen(command .. " 2>&1"))
+  local output = pipe:read "a"
+  local _, _, code = pipe:close()
+  return code, output
+end
+
+--- The same of the program with these arguments.
+function program.run(arguments)
+  return program.shell(("'%s' %s"):format(program.path, arguments))
+end
+
+return program
