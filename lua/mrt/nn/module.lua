@@ -64,7 +64,8 @@ local function new_class(name)
   class.__newindex = remember
   class.__call = Module.__call
   class.__tostring = Module.__tostring
-  return setmetatable(class, { __index = Module, __call = construct })
+  return setmetatable(class, { __index = Module, __call = construct,
+    __tostring = function() return "class " .. name end })
 end
 
 -- The same, called with a tensor first: anything else is refused by name.

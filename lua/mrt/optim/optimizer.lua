@@ -72,7 +72,8 @@ local function new_class(name, slots, defaults)
   for key, value in pairs(defaults) do all[key] = value end
   local class = { name = name, slots = slots, defaults = all }
   class.__index = class
-  return setmetatable(class, { __index = Optimizer, __call = construct })
+  return setmetatable(class, { __index = Optimizer, __call = construct,
+    __tostring = function() return "class " .. name end })
 end
 
 --- Called once the options are read: a place to check them.

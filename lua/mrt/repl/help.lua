@@ -5,14 +5,15 @@
 --
 -- SPDX-License-Identifier: MIT
 
---- The `---` lines right above line `first` of `path`.
-local function comment_above(path, first)
+--- The `---` lines right above the line of `path` for which is_first(line,
+--- number) holds.
+local function comment_above(path, is_first)
   local file = io.open(path)
   if not file then return nil end
   local block, number = {}, 0
   for line in file:lines() do
     number = number + 1
-    if number == first then break end
+    if is_first(line, number) then break end
     local text = line:match "^%s*%-%-%-%s?(.*)"
     if text then block[#block + 1] = text else block = {} end
   end
@@ -27,8 +28,22 @@ local function describe_function(f)
     if type(behind) == "function" then info = debug.getinfo(behind, "S") end
   end
   local path = info.source:match "^@(.*)"
-  local comment = path and comment_above(path, info.linedefined)
+  local comment = path and comment_above(path, function(_, number)
+    return number == info.linedefined
+  end)
   return comment or "a function" .. (path and " of " .. info.short_src or " without a description")
+end
+
+--- A class of modules or optimizers: what is said above its own line, in the file
+--- that has its methods.
+local function describe_class(class)
+  local name = rawget(class, "type") or rawget(class, "name")
+  local method = rawget(class, "forward") or rawget(class, "update")
+  if type(name) ~= "string" or type(method) ~= "function" then return nil end
+  local path = debug.getinfo(method, "S").source:match "^@(.*)"
+  return path and comment_above(path, function(line)
+    return line:find("^[%w_][%w_. ]-%f[%w_]" .. name .. " = ") ~= nil
+  end)
 end
 
 --- The value that `name`, a chain of names, has; raw access only.
@@ -80,5 +95,7 @@ return function(topic)
     topic = value
   end
   if type(topic) == "function" then return describe_function(topic) end
+  local class = type(topic) == "table" and describe_class(topic)
+  if class then return class end
   return require "mrt.repl.pretty".value(topic)
 end
