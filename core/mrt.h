@@ -137,6 +137,7 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
                                    mrt_context **ctx);
 /* Frees the context once its last tensor and plan are gone. */
 MRT_API void mrt_context_free(mrt_context *ctx);
+/* What the last failure was about; borrowed until the next call. */
 MRT_API const char *mrt_message(const mrt_context *ctx);
 /* After EBUDGET: bytes that would do, 0 where that is unknown. */
 MRT_API size_t mrt_needed(const mrt_context *ctx);
@@ -398,7 +399,8 @@ MRT_API mrt_status mrt_save_npz(mrt_context *ctx, const char *path,
 /* ---- byte-pair encoding --------------------------------------------------- */
 
 /* GPT-2's way from text to tokens, with the vocabulary of two files as it has
- * them: vocab.json and merges.txt. */
+ * them: vocab.json and merges.txt.  EFILE: a file cannot be read; EDATA: it is
+ * no vocabulary, or a merge is of what is no token. */
 typedef struct mrt_bpe mrt_bpe;
 MRT_API mrt_status mrt_bpe_open(mrt_context *ctx, const char *vocab,
                                 const char *merges, mrt_bpe **out);
@@ -520,8 +522,9 @@ typedef struct mrt_checkpoint {
   bool no_recompute; /* to answer: OPEN ones are never computed again */
 } mrt_checkpoint;
 typedef mrt_status (*mrt_checkpoint_policy)(void *user, mrt_checkpoint *c);
-/* Seconds that nodes of this key took (mrt_plan_step_key), or the seconds of
- * what is no node. */
+
+/* Keys of what is measured beside nodes; the nodes' own are those of
+ * mrt_plan_step_key. */
 enum {
   MRT_MEASURED_CALL,    /* a run beside its nodes */
   MRT_MEASURED_LATENCY, /* a copy to or from the slow tier beside its bytes */
@@ -530,6 +533,7 @@ enum {
   MRT_MEASURED_IN, /* a byte in */
   MRT_MEASURED_IN_SHARED
 };
+/* Seconds that each node of this key took. */
 typedef struct mrt_measured {
   uint64_t key;
   double seconds;
@@ -732,8 +736,8 @@ MRT_API mrt_status mrt_plan_predict_stall(const mrt_plan *plan,
                                           double *stalls, double *total);
 /* Seconds that the last run spent waiting for copies. */
 MRT_API double mrt_plan_stalled(const mrt_plan *plan);
-/* Print the planned graph, one node a line, into a new string of *size bytes
- * from the context's allocator; free it with mrt_text_free. */
+/* Print the planned graph, one node a line, into a new string from the
+ * context's allocator; free it with mrt_text_free. */
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text);
 MRT_API void mrt_text_free(mrt_context *ctx, char *text);
 
@@ -809,6 +813,8 @@ MRT_API void mrt_batch_free(mrt_batch *batch); /* NULL is fine */
 /* This is how `micro` spreads, however it is computed. */
 MRT_API mrt_status mrt_batch_mark(mrt_batch *batch, mrt_tensor *whole,
                                   mrt_tensor *micro, mrt_spread spread);
+/* How a value spreads that is `whole` over all rows and `micro` over the part.
+ * EVALUE: the two are not computed alike; ESTATE: the trace is over. */
 MRT_API mrt_status mrt_batch_spread(mrt_batch *batch, mrt_tensor *whole,
                                     mrt_tensor *micro, mrt_spread *spread);
 

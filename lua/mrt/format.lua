@@ -36,8 +36,9 @@ function format.read_bytes(text)
   local scale = units[unit]
   local bytes = scale and tonumber(number) and tonumber(number) * scale
   if not bytes or bytes < 1 or bytes >= 2^62 then
-    return nil, ("'%s' is not a number of bytes; 6GiB, 512 MiB, 2GB, 2e9 and "
-      .. "4096 are"):format(tostring(text))
+    local shown = type(text) == "table" and "a table" or ("'%s'"):format(tostring(text))
+    return nil, ("%s is not a number of bytes; 6GiB, 512 MiB, 2GB, 2e9 and "
+      .. "4096 are"):format(shown)
   end
   return math.floor(bytes)
 end

@@ -184,6 +184,9 @@ end
 ---@return string? message
 function Plan:report(out)
   out = out or io.stdout
+  if type(out) ~= "userdata" and type(out) ~= "table" or not out.write then
+    core.fail("value", "report", "a file wanted, got " .. options.show(out))
+  end
   local ok, message = out:write(self:text(), "\n", against_pool(self), "\n")
   if not ok then return nil, message end
   self.reported = self.reported or out == io.stdout -- `mrt plan` says it once

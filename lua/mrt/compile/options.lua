@@ -7,6 +7,7 @@ local accumulate = require "mrt.accumulate"
 local checkpoint = require "mrt.policy.checkpoint"
 local format = require "mrt.format"
 local check_names = require "mrt.options".check_names
+local show = require "mrt.options".show
 local swap = require "mrt.policy.swap"
 
 local options = {}
@@ -43,7 +44,7 @@ local kinds = { name = "string", cse = "boolean", fold = "boolean",
 
 local function refuse(who, name, wanted, value)
   core.fail("value", who, ("option '%s': %s wanted, got %s"):format(name,
-    wanted, tostring(value)))
+    wanted, show(value)))
 end
 
 local function check_effort(effort, who)
