@@ -283,7 +283,7 @@ describe("bad input of plans and devices", function()
         function() mrt.compile(function() end, { job = job }) end)
     end
     for _, bytes in ipairs { -1, 0, "x", 1e30, 0 / 0, {} } do
-      says("device.available: '.-' is not a number of bytes; 6GiB",
+      says("device.available: .- is not a number of bytes; 6GiB",
         function() mrt.device.available(bytes) end)
     end
     says("device.use: a table wanted, got nil", function() mrt.device.use() end)
