@@ -261,7 +261,7 @@ const mrt_op mrt_op_conv2d = {
 const mrt_op mrt_op_conv2d_dx = {
   .name = "conv2d_dx",
   .number = MRT_OP_conv2d_dx,
-  .cost = MRT_COST_convolution,
+  .cost = MRT_COST_convolution_dx,
   .doc = "dx of y = conv2d(x, w), from dy and w; size is x's height and width",
   .min_inputs = 2,
   .max_inputs = 2,
@@ -277,7 +277,7 @@ const mrt_op mrt_op_conv2d_dx = {
 const mrt_op mrt_op_conv2d_dw = {
   .name = "conv2d_dw",
   .number = MRT_OP_conv2d_dw,
-  .cost = MRT_COST_convolution,
+  .cost = MRT_COST_convolution_dw,
   .doc = "dw of y = conv2d(x, w), from x and dy; size is the kernel's",
   .min_inputs = 2,
   .max_inputs = 2,

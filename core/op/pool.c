@@ -12,7 +12,8 @@
  *   kernel, stride (by default the kernel), padding: one integer serves both
  *          dimensions.  Padding never is the largest; in a mean it counts as
  *          zeros unless count_include_pad is false
- *   cost   an operation for each element of each window
+ *   cost   an operation for each element of each window; gradients ask, at each
+ *          place of dx, every element of the window that it may be
  *   grad   max_pool2d_grad and max_pool2d_pick, avg_pool2d and
  *          avg_pool2d_grad are each other's
  *   fails  ESHAPE  a kernel larger than the padded image
@@ -137,9 +138,6 @@ static double window(const mrt_signature *s) {
 static double flops(const mrt_signature *s) {
   return (double)mrt_type_count(s->out[0]) * window(s);
 }
-static double grad_flops(const mrt_signature *s) {
-  return (double)mrt_type_count(s->in[0]) * window(s);
-}
 /* Images and channels do not meet. */
 static int lanes(const mrt_signature *s, int input, int dim) {
   return dim == 0 || dim == 3 ? dim : MRT_LANE_MIXED;
@@ -207,7 +205,7 @@ const mrt_op mrt_op_max_pool2d_grad = {
   .infer = max_grad_infer,
   .lanes = lanes,
   .grad = max_grad_gradient,
-  .flops = grad_flops,
+  .flops = flops,
   .width = MRT_WIDE,
 };
 const mrt_op mrt_op_max_pool2d_pick = {
@@ -250,7 +248,7 @@ const mrt_op mrt_op_avg_pool2d_grad = {
   .infer = grad_infer,
   .lanes = lanes,
   .grad = avg_grad_gradient,
-  .flops = grad_flops,
+  .flops = flops,
   .width = MRT_WIDE,
   .traits = MRT_LINEAR,
 };

@@ -21,7 +21,8 @@ static const mrt_node *node(const mrt_keeping *k, int i) {
 /* Work worth a layer of its own. */
 static bool heavy(const mrt_keeping *k, int i) {
   mrt_cost kind = mrt_node_cost(node(k, i));
-  return kind == MRT_COST_matmul || kind == MRT_COST_convolution;
+  return kind == MRT_COST_matmul || kind == MRT_COST_convolution ||
+         kind == MRT_COST_convolution_dx;
 }
 
 /* Number the layers that hold a heavy node; others belong to the one before. */

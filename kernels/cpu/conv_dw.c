@@ -232,15 +232,26 @@ static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
   }
 }
 
-/* Tiles into dw [O, C/G, kh, kw]. */
-static void store(const conv *c, const chunk *of, const real *tiles) {
+/* Tiles of one strip and tap, `rows` channels of x from t's on, into dw [O, C/G,
+ * kh, kw].  A few columns at a time: what is written is far apart from one to
+ * the next, and side by side along the rows. */
+static void store_rows(const conv *c, const chunk *of, const tile *t,
+                       int64_t rows, const real *tiles) {
   int64_t taps = c->h.kernel * c->w.kernel, k = c->depth ? 1 : c->k;
-  tile t = tile_of(c, of->from);
-  for (int64_t i = of->from; i < of->to; i++, tiles += TILE, advance(c, &t)) {
-    real *to = c->dw + (of->group * c->n + t.n) * k * taps + t.tap;
-    for (int r = 0; r < (c->depth ? 1 : t.rows); r++)
-      for (int j = 0; j < t.count; j++)
-        to[(j * k + t.k + r) * taps] = tiles[r * t.width + j];
+  real *to = c->dw + ((of->group * c->n + t->n) * k + t->k) * taps + t->tap;
+  for (int64_t from = 0; from < t->count; from += LANES)
+    for (int64_t j = from; j < least(from + LANES, t->count); j++)
+      for (int64_t r = 0; r < rows; r += ROWS)
+        for (int64_t i = r; i < least(r + ROWS, rows); i++)
+          to[(j * k + i) * taps] =
+              tiles[r / ROWS * TILE + (i - r) * t->width + j];
+}
+
+static void store(const conv *c, const chunk *of, const real *tiles) {
+  for (int64_t i = of->from, run; i < of->to; i += run, tiles += run * TILE) {
+    tile t = tile_of(c, i);
+    run = least(of->to - i, c->tall - t.k / ROWS);
+    store_rows(c, of, &t, c->depth ? 1 : least(run * ROWS, c->k - t.k), tiles);
   }
 }
 

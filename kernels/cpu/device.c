@@ -99,13 +99,14 @@ static const figure declared[] = {
 
 /* Other work in proportion, as rows count its flop. */
 static const double shares[MRT_COST_COUNT] = {
-  [MRT_COST_view] = 1,        [MRT_COST_matmul] = 1,
-  [MRT_COST_convolution] = 1, [MRT_COST_attention] = 1,
-  [MRT_COST_norm] = .3,       [MRT_COST_activation] = .3,
-  [MRT_COST_softmax] = .06,   [MRT_COST_dropout] = .1,
-  [MRT_COST_pooling] = .1,    [MRT_COST_pointwise] = .2,
-  [MRT_COST_reduce] = .15,    [MRT_COST_move] = .1,
-  [MRT_COST_random] = .1,     [MRT_COST_update] = .25,
+  [MRT_COST_view] = 1,           [MRT_COST_matmul] = 1,
+  [MRT_COST_convolution] = 1,    [MRT_COST_convolution_dx] = 1,
+  [MRT_COST_convolution_dw] = 1, [MRT_COST_attention] = 1,
+  [MRT_COST_norm] = .3,          [MRT_COST_activation] = .3,
+  [MRT_COST_softmax] = .06,      [MRT_COST_dropout] = .1,
+  [MRT_COST_pooling] = .1,       [MRT_COST_pointwise] = .2,
+  [MRT_COST_reduce] = .15,       [MRT_COST_move] = .1,
+  [MRT_COST_random] = .1,        [MRT_COST_update] = .25,
 };
 
 static void describe(const mrt_device *device, mrt_device_profile *to) {
@@ -122,7 +123,9 @@ static void describe(const mrt_device *device, mrt_device_profile *to) {
                               .matrix[MRT_f32] = matrix,
                               .matrix[MRT_f64] = matrix / 2,
                               .edge[MRT_COST_matmul] = { 4, 4, 16 },
-                              .edge[MRT_COST_convolution] = { 4, 4, 16 },
+                              .edge[MRT_COST_convolution] = { 10, 4, 4 },
+                              .edge[MRT_COST_convolution_dx] = { 25, 4, 4 },
+                              .edge[MRT_COST_convolution_dw] = { 4, 4, 48 },
                               .edge[MRT_COST_attention] = { 0, 64, 0 },
                               .cache = 4e6,
                               .cache_bandwidth = 50e9 * threads,

@@ -67,10 +67,10 @@ local function row(s, o)
   local m, inner, per = n * out * out, c // groups * k * k, filters // groups
   local rates = {
     flop / fastest(o, "convolution", function(p, q) return core.op.conv2d(p, q, options) end, x, w),
-    flop / fastest(o, "convolution", function(p, q)
+    flop / fastest(o, "convolution_dx", function(p, q)
       return core.op.conv2d_dx(p, q, sized { side, side })
     end, dy, w),
-    flop / fastest(o, "convolution", function(p, q)
+    flop / fastest(o, "convolution_dw", function(p, q)
       return core.op.conv2d_dw(p, q, sized { k, k })
     end, x, dy),
   }

@@ -21,7 +21,7 @@ local function gpu(p)
   p.align, p.efficiency, p.launch, p.call = 256, 0.77, 3e-6, 1e-5
   p.threads, p.serial = 1, 0
   p.edge = { matmul = { 64, 64, 32 }, convolution = { 64, 64, 32 },
-    attention = { 64, 64, 0 } }
+    convolution_dx = { 64, 64, 32 }, convolution_dw = { 64, 64, 32 }, attention = { 64, 64, 0 } }
   p.rate = { attention = p.flops.f32 / 2 }
   return p
 end

@@ -138,7 +138,8 @@ local function check_all(p)
 end
 
 -- Kinds of work at the rate of products unless said otherwise.
-local of_products = { matmul = true, convolution = true, attention = true }
+local of_products = { matmul = true, convolution = true, convolution_dx = true,
+  convolution_dw = true, attention = true }
 
 local function rates(p, share)
   local out = {}

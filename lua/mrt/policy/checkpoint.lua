@@ -223,7 +223,9 @@ end
 -- Is the value in the set by its name, its class, or the operators of its node:
 -- all of them, or for `some` one of them?
 local function within(set, value, some)
-  if set[value.name] or set[value.class] then return true end
+  -- forwards, a convolution's gradient is a transposed one
+  local class = value.class:gsub("_dx$", "")
+  if set[value.name] or set[class] then return true end
   local all = true
   for op in value.op:gmatch "[%w_]+" do
     if set[op] then
