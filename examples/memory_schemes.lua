@@ -3,6 +3,7 @@
 ---     mrt examples/memory_schemes.lua                  tables: shallow nets
 ---     mrt examples/memory_schemes.lua --deep           up to 1,000 layers, 2,048 steps
 ---     mrt examples/memory_schemes.lua --out FILE.svg   two log-log charts as well
+---     mrt examples/memory_schemes.lua --forward        what forward passes make
 ---     mrt examples/memory_schemes.lua --run            small ones, for real
 ---
 --- Chen et al. 2016 (arXiv 1604.06174) showed what a planner gains on these two:
@@ -12,138 +13,36 @@
 --- before or the seventh part of what sharing takes.  Feature maps are what a step
 --- needs beside weights, their gradients included; nothing is swapped.
 ---
+--- --run measures this machine, predicts with its figures, times the steps of all
+--- schemes in turn, and asks a process of each scheme's own what it grew by.
+---
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
 local argparse = require "argparse"
+local cache = require "mrt.device.cache"
 local chart = require "mrt.report.chart"
 local core = require "mrt.core"
 local format = require "mrt.format"
-local nn, optim = mrt.nn, mrt.optim
 local checkpoint, swap = mrt.policy.checkpoint, mrt.policy.swap
 
 local parser = argparse("mrt examples/memory_schemes.lua",
   "A ResNet and an LSTM under six schemes of memory.")
 parser:option("--net", "resnet, lstm or both"):default "both"
+  :choices { "resnet", "lstm", "both" }
 parser:flag("--deep", "200 and 1,000 layers, 512 to 2,048 steps as well")
-parser:flag("--run", "train small ones, in a process each")
+parser:flag("--forward", "only the bytes that forward passes of the ResNets make")
+parser:flag("--run", "train small ones: time, and memory of the process")
+parser:option("--rounds", "of --run"):default "7":convert(tonumber)
 parser:option("--out", "a picture, .svg or .html"):argname "FILE"
-parser:option("--one", "used by --run"):args(3):argname { "NET", "SIZE", "SCHEME" }
+parser:option("--one", "used by --run"):args(4)
+  :argname { "NET", "SIZE", "SCHEME", "NUMBER" }
 local flags = parser:parse(arg)
 
--- ---- the nets --------------------------------------------------------------
-
--- conv, norm, relu
-local Layer = nn.Module "Layer"
-
-function Layer:init(inputs, outputs, kernel, stride)
-  self.conv = nn.Conv2d(inputs, outputs, kernel,
-    { stride = stride, padding = kernel // 2 })
-  self.norm = nn.BatchNorm(outputs)
-end
-
-function Layer:forward(x) return self.norm(self.conv(x)):relu() end
-
--- The block as it was published with the figures: relu before the sum only.
-local Block = nn.Module "Block"
-
-function Block:init(inputs, width, stride, first)
-  self.layers = { Layer(inputs, width, 1, 1), Layer(width, width, 3, stride),
-    Layer(width, 4 * width, 1, 1) }
-  if first then self.shortcut = Layer(inputs, 4 * width, 1, stride) end
-end
-
-function Block:forward(x)
-  local y = x
-  for _, layer in ipairs(self.layers) do y = layer(y) end
-  return (self.shortcut and self.shortcut(x) or x) + y
-end
-
-local ResNet = nn.Module "ResNet"
-
-function ResNet:init(blocks)
-  self.stem, self.blocks = Layer(3, 64, 7, 2), {}
-  local inputs = 64
-  for s, count in ipairs(blocks) do
-    local width = 64 << s - 1
-    for i = 1, count do
-      local first = i == 1
-      self.blocks[#self.blocks + 1] = Block(inputs, width, first and s > 1 and 2 or 1,
-        first)
-      inputs = 4 * width
-    end
-  end
-  self.head = nn.Linear(inputs, 1000)
-end
-
-function ResNet:forward(x)
-  x = self.stem(x):max_pool2d(3, { stride = 2, padding = 1 })
-  for _, block in ipairs(self.blocks) do x = mrt.layer(block, x) end
-  return self.head(x:global_avg_pool2d())
-end
-
-local nets = {}
-
-nets.resnet = {
-  title = "ResNet", sizes = { "3,4,6,3", "3,4,23,3", "3,8,36,3" },
-  deep = { "3,24,36,3", "3,83,243,3" }, small = { "1,1,1,1", "2,2,2,2", "3,4,6,3" },
-  axis = "layers",
-  -- A loss and what it is of; `small` for --run.
-  make = function(size, small)
-    local blocks = {}
-    for n in size:gmatch "%d+" do blocks[#blocks + 1] = math.tointeger(n) end
-    local model = ResNet(blocks)
-    local rows, side = small and 8 or 32, small and 64 or 224
-    return { parameters = model:parameters(), layers = #model.blocks,
-      inputs = { { rows, 3, side, side }, { rows } }, classes = 1000,
-      loss = function(x, y) return nn.cross_entropy(model(x), y) end }
-  end,
-  depth = function(size)
-    local sum = 2
-    for n in size:gmatch "%d+" do sum = sum + 3 * n end
-    return sum
-  end,
-  schemes = { "no optimisation", "in-place", "sharing", "drop norm and relu",
-    "sublinear", "solver, as little", "solver, a seventh" },
-}
-
--- A loss at every step; so many steps are a layer to checkpoint policies.
-local CHUNK <const> = 16
-
-nets.lstm = {
-  title = "LSTM", sizes = { "64", "128", "256" }, deep = { "512", "1024", "2048" },
-  small = { "32", "64", "128" }, axis = "steps",
-  make = function(size, small)
-    local T, N, H = math.tointeger(tonumber(size)), small and 8 or 64,
-      small and 128 or 1024
-    local classes = small and 500 or 5000
-    local lstm, head = nn.LSTM(50, H, { layers = 4 }), nn.Linear(H, classes)
-    local params = lstm:parameters()
-    for _, p in ipairs(head:parameters()) do params[#params + 1] = p end
-    local function chunk(x, y, h, c)
-      local r
-      r, h, c = lstm(x, h, c)
-      return nn.cross_entropy(head(r):reshape(-1, classes), y:reshape(-1)), h, c
-    end
-    return { parameters = params, layers = T // CHUNK, inputs = { { T, N, 50 }, { T, N } },
-      classes = classes, loss = function(x, y)
-        local h, c, sum = mrt.zeros(4, N, H), mrt.zeros(4, N, H), nil
-        for i = 1, T, CHUNK do
-          local loss
-          loss, h, c = mrt.layer(chunk, x:slice(1, i, i + CHUNK - 1),
-            y:slice(1, i, i + CHUNK - 1), h, c)
-          sum = sum and sum + loss or loss
-        end
-        return sum / (T // CHUNK)
-      end }
-  end,
-  depth = function(size) return math.tointeger(tonumber(size)) end,
-  schemes = { "no optimisation", "in-place", "sharing", "sublinear",
-    "solver, as little", "solver, a seventh" },
-}
+local nets = dofile((arg[0]:gsub("[^/]*$", "scheme_nets.lua")))
 
 local function step_of(net, options)
-  local opt = optim.sgd(net.parameters, { lr = 0.01 })
+  local opt = mrt.optim.sgd(net.parameters, { lr = 0.01 })
   return mrt.compile(function(x, y)
     local loss = net.loss(x, y)
     opt:step(mrt.grad(loss, net.parameters))
@@ -158,8 +57,10 @@ end
 
 -- ---- the schemes -----------------------------------------------------------
 
+-- Also returns the step, which has this plan now.
 local function plan_of(net, options)
-  return step_of(net, options):plan(inputs_of(net, mrt.zeros))
+  local step = step_of(net, options)
+  return step:plan(inputs_of(net, mrt.zeros)), step
 end
 
 -- Bytes of what the forward pass makes, each operator by itself.
@@ -174,23 +75,9 @@ local function forward_bytes(plan)
   return sum
 end
 
--- Chen et al.'s search: six sizes of a segment around the root of the bytes of all
--- maps times those handed on, that one which takes least.
-local function sublinear(net, known)
-  local best, least
-  local root = known.forward / math.sqrt(net.layers)
-  for i = -3, 2 do
-    local options = { checkpoint = checkpoint.segments_of(math.max(1, root * 2.0 ^ (i / 2)) // 1) }
-    local plan = plan_of(net, options)
-    if not least or plan.transient < least then best, least = options, plan.transient end
-  end
-  return best
-end
-
-local function within(plan, transient)
-  return { memory = math.ceil(plan.persistent + plan.outputs + transient),
-    swap = swap.none() }
-end
+-- What a scheme's number means: bytes of a segment, or of the whole step.
+local function cut_at(bytes) return { checkpoint = checkpoint.segments_of(bytes) } end
+local function within(bytes) return { memory = bytes, swap = swap.none() } end
 
 local options_of = {
   ["no optimisation"] = function() return { inplace = false, share = false, fuse = false } end,
@@ -199,29 +86,49 @@ local options_of = {
   ["drop norm and relu"] = function()
     return { checkpoint = checkpoint.selective { recompute = { "norm", "activation" } } }
   end,
-  sublinear = sublinear,
+  sublinear = cut_at, ["solver, as little"] = within, ["solver, a seventh"] = within,
+}
+
+-- Chen et al.'s search: six sizes of a segment around the root of the bytes of all
+-- maps times those handed on, that one which takes least.
+local function best_cut(net, known)
+  local best, least
+  local root = known.forward / math.sqrt(net.layers)
+  for i = -3, 2 do
+    local bytes = math.max(1, root * 2.0 ^ (i / 2)) // 1 | 0
+    local taken = plan_of(net, cut_at(bytes)).transient
+    if not least or taken < least then best, least = bytes, taken end
+  end
+  return best
+end
+
+local function total(plan, transient)
+  return math.ceil(plan.persistent + plan.outputs + transient)
+end
+
+local number_of = {
+  sublinear = best_cut,
   ["solver, as little"] = function(_, known)
-    return within(known.sharing, known.sublinear.transient)
+    return total(known.sharing, known.sublinear.transient)
   end,
   ["solver, a seventh"] = function(_, known)
-    return within(known.sharing, known.sharing.transient / 7)
+    return total(known.sharing, known.sharing.transient / 7)
   end,
 }
 
--- Plan one net under one scheme after the other, until `take` returns true.
-local function plan_all(kind, size, small, take)
-  local net, known = kind.make(size, small), {}
+-- Plan one net under one scheme after the other: what `take` is given is the plan
+-- or nil and why, what is known so far, the step and the scheme's number.
+local function plan_all(kind, net, take)
+  local known = {}
   for _, name in ipairs(kind.schemes) do
-    local ok, options = pcall(options_of[name], net, known)
-    local planned, plan = ok, options
-    if ok then planned, plan = pcall(plan_of, net, options) end
-    if planned then
-      known[name] = plan
-      known.forward = known.forward or forward_bytes(plan)
-    end
-    if take(name, planned and plan or nil, known, planned and options or plan, net) then
-      break
-    end
+    local ok, plan, step, number = pcall(function()
+      local number = number_of[name] and number_of[name](net, known) or 0
+      local plan, step = plan_of(net, options_of[name](number))
+      return plan, step, number
+    end)
+    known[name] = ok and plan or nil
+    known.forward = known.forward or forward_bytes(plan)
+    take(name, known[name], known, ok and step or plan, number)
   end
   return known
 end
@@ -230,27 +137,46 @@ end
 
 local function gigabytes(n) return ("%9.3f GB"):format(n / 1e9) end
 
+local HEAD <const> = ("%-22s%14s%14s%12s%9s%9s")
+  :format("scheme", "feature maps", "in all", "seconds", "extra", "smaller")
+
+local function extra(a, b) return ("%.1f %%"):format(100 * (a / b - 1)) end
+
+local function add(lines, name, which, x, y)
+  local line = lines[name] or {}
+  lines[name], line[which] = line, line[which] or {}
+  line[which][#line[which] + 1] = { x, y }
+end
+
+-- A budget that nothing meets, in a line.
+local function refuse(name, why)
+  print(("%-22s%s"):format(name, (tostring(why):match "[^\n]*":gsub("^[^ ]*: ", ""))))
+end
+
 local function show(kind, size, lines)
   local depth = kind.depth(size)
-  print(("\n%s, %d %s"):format(kind.title, depth, kind.axis))
-  print(("%-22s%14s%14s%12s%9s%9s"):format("scheme", "feature maps", "in all",
-    "seconds", "extra", "smaller"))
-  local known = plan_all(kind, size, false, function(name, plan, known, why)
-    if not plan then
-      print(("%-22s %s"):format(name, tostring(why):match "[^\n]*"))
-      return
-    end
+  print(("\n%s, %d %s\n%s"):format(kind.title, depth, kind.axis, HEAD))
+  plan_all(kind, kind.make(size, false), function(name, plan, known, why)
+    if not plan then return refuse(name, why) end
     local base = known.sharing
     print(("%-22s%14s%14s%12.3g%9s%9s"):format(name, gigabytes(plan.transient),
-      gigabytes(plan.peak), plan.seconds,
-      base and ("%.1f %%"):format(100 * (plan.seconds / base.seconds - 1)) or "",
+      gigabytes(plan.peak), plan.seconds, base and extra(plan.seconds, base.seconds) or "",
       base and ("%.1fx"):format(base.transient / plan.transient) or ""))
-    local line = lines[name] or { maps = {}, total = {} }
-    lines[name] = line
-    line.maps[#line.maps + 1] = { depth, plan.transient }
-    line.total[#line.total + 1] = { depth, plan.peak }
+    add(lines, name, "maps", depth, plan.transient)
+    add(lines, name, "total", depth, plan.peak)
   end)
-  print(("what the forward pass makes: %s"):format(gigabytes(known.forward)))
+end
+
+-- Each operator's output of a forward pass, as the paper's network has them.
+local function show_forward(kind)
+  print "what the forward pass makes, f32, 32 images of 224x224"
+  for _, list in ipairs { kind.sizes, kind.deep } do
+    for _, size in ipairs(list) do
+      local plan = plan_of(kind.make(size, false), options_of["no optimisation"]())
+      print(("%5d layers %-12s%s"):format(kind.depth(size), size,
+        gigabytes(forward_bytes(plan))))
+    end
+  end
 end
 
 local function charts_of(kind, lines)
@@ -272,98 +198,148 @@ end
 
 -- ---- for real ----------------------------------------------------------------
 
-local function resident(field)
+local function resident()
   for line in io.lines "/proc/self/status" do
-    local kib = line:match("^" .. field .. ":%s*(%d+)")
+    local kib = line:match "^VmRSS:%s*(%d+)"
     if kib then return 1024 * math.tointeger(kib) end
   end
 end
 
--- In a process of its own: seconds of a step, and what the process grew by.
-local function run_one(kind, size, scheme)
-  mrt.seed(1)
-  local options, made
-  plan_all(kind, size, true, function(name, plan, _, o, net)
-    if name == scheme and plan then options, made = o, net end
-    return name == scheme
-  end)
-  if not options then return print "none" end
-  local step = step_of(made, options)
-  local x, y = inputs_of(made, mrt.randn)
-  mrt.eval(x, y)
+-- In a process of its own: what it grows by from a finished plan to later steps.
+local function run_one(name, size, scheme, number)
+  local net = nets[name].make(size, true)
+  local step = step_of(net, options_of[scheme](math.tointeger(tonumber(number))))
+  local x, y = inputs_of(net, mrt.randn)
+  local plan = step:plan(x, y)
   collectgarbage()
-  local plan, before, times = step:plan(x, y), resident "VmRSS", {}
-  for i = 1, 7 do
-    local began = core.clock()
-    step(x, y):item()
-    times[i] = core.clock() - began
-  end
-  table.sort(times)
-  print(("%.9f %d %d %.9f"):format(times[3], resident "VmHWM" - before, plan.peak,
-    plan.seconds))
+  local before = resident()
+  for _ = 1, 2 do step(x, y):item() end
+  print(plan.peak, resident() - before)
 end
 
-local function run_all(kind, name, charts)
-  local lines = {}
-  for _, size in ipairs(kind.small) do
-    print(("\n%s, %d %s, small, measured"):format(kind.title, kind.depth(size), kind.axis))
-    print(("%-22s%14s%14s%11s%11s%12s%12s"):format("scheme", "planned", "process",
-      "seconds", "predicted", "extra", "predicted"))
-    local base
-    for _, scheme in ipairs(kind.schemes) do
-      local pipe = io.popen(("%s %s --one %s %s '%s'"):format(arg[-1] or "mrt", arg[0], name,
-        size, scheme))
-      local t, grown, peak, predicted = pipe:read("n", "n", "n", "n")
-      pipe:close()
-      if t then
-        if scheme == "sharing" then base = { t, predicted } end
-        local function extra(i, v)
-          return base and ("%.1f %%"):format(100 * (v / base[i] - 1)) or ""
-        end
-        print(("%-22s%14s%14s%11.4f%11.4f%12s%12s"):format(scheme, format.bytes(peak),
-          format.bytes(grown), t, predicted, extra(1, t), extra(2, predicted)))
-        local line = lines[scheme] or { planned = {}, measured = {} }
-        lines[scheme] = line
-        line.planned[#line.planned + 1] = { kind.depth(size), peak }
-        line.measured[#line.measured + 1] = { kind.depth(size), grown }
-      end
+-- What is freed after planning goes back to the system, where the C library can
+-- be asked to: the step would take it again, and the process grow by less.
+local ALLOCATOR <const> = "MALLOC_MMAP_THRESHOLD_=32768 MALLOC_TRIM_THRESHOLD_=0"
+
+local function growth(name, size, scheme, number, profile)
+  local pipe <close> = io.popen(("%s MRT_DEVICE=%s %s %s --one %s %s '%s' %d"):format(
+    ALLOCATOR, profile, arg[-1] or "mrt", arg[0], name, size, scheme, number))
+  return pipe:read("n", "n")
+end
+
+-- One thread's own time, where there is one: others use this machine too.
+local alone = core.info().threads == 1
+local clock = alone and os.clock or core.clock
+
+local function median(list)
+  table.sort(list)
+  return list[(#list + 1) // 2]
+end
+
+-- Steps of all runs in turn: seconds of each, and as a multiple of `base`'s in
+-- the same round, as medians.
+local function time_all(runs, base, net)
+  local x, y = inputs_of(net, mrt.randn)
+  mrt.eval(x, y)
+  for round = 0, flags.rounds do -- the first warms up
+    for _, r in ipairs(runs) do
+      local began = clock()
+      r.step(x, y):item()
+      r[round] = clock() - began
     end
   end
+  local first = table.move(base, 1, flags.rounds, 1, {})
+  for _, r in ipairs(runs) do
+    local ratios = {}
+    for i = 1, flags.rounds do ratios[i] = r[i] / first[i] end
+    r.seconds, r.ratio = median(table.move(r, 1, flags.rounds, 1, {})), median(ratios)
+  end
+end
+
+local function run_size(kind, name, size, profile, lines)
+  local depth, runs, net = kind.depth(size), {}, kind.make(size, true)
+  print(("\n%s, %d %s, small, measured"):format(kind.title, depth, kind.axis))
+  print(("%-20s%12s%12s%7s%11s%11s%10s%11s"):format("scheme", "planned", "process",
+    "", "seconds", "predicted", "extra", "predicted"))
+  local known = plan_all(kind, net, function(scheme, plan, _, step, number)
+    if not plan then return refuse(scheme, step) end
+    runs[#runs + 1] = { scheme = scheme, plan = plan, step = step, number = number }
+    runs[scheme] = runs[#runs]
+  end)
+  time_all(runs, runs.sharing, net)
+  for _, r in ipairs(runs) do
+    local peak, grown = growth(name, size, r.scheme, r.number, profile)
+    local predicted = r.plan.seconds
+    print(("%-20s%12s%12s%7.3f%11.4f%11.4f%10s%11s"):format(r.scheme, format.bytes(peak),
+      format.bytes(grown), grown / peak, r.seconds, predicted, extra(r.ratio, 1),
+      extra(predicted, known.sharing.seconds)))
+    add(lines, r.scheme, "planned", depth, peak)
+    add(lines, r.scheme, "process", depth, grown)
+    add(lines, r.scheme, "predicted", depth, predicted / known.sharing.seconds)
+    add(lines, r.scheme, "measured", depth, r.ratio)
+  end
+end
+
+-- Measured points over planned or predicted lines.
+local function points_over(kind, lines, plans, points, title, y)
   local series = {}
   for _, scheme in ipairs(kind.schemes) do
     if lines[scheme] then
-      series[#series + 1] = { name = scheme .. ", planned", dashed = true,
-        points = lines[scheme].planned }
-      series[#series + 1] = { name = scheme .. ", process", bare = true,
-        points = lines[scheme].measured }
+      series[#series + 1] = { name = scheme, points = lines[scheme][plans], dashed = true }
+      series[#series + 1] = { name = scheme .. ", measured", bare = true, same = true,
+        points = lines[scheme][points] }
     end
   end
-  charts[#charts + 1] = { title = kind.title .. ": planned, and the process's growth",
-    series = series, x = { label = kind.axis, log = true },
-    y = { label = "bytes", log = true, bytes = true } }
+  return { title = kind.title .. ": " .. title, series = series,
+    x = { label = kind.axis, log = true }, y = y }
 end
 
-if flags.one then return run_one(nets[flags.one[1]], flags.one[2], flags.one[3]) end
+local function run_all(kind, name, charts, profile)
+  local lines = {}
+  for _, size in ipairs(kind.small) do run_size(kind, name, size, profile, lines) end
+  charts[#charts + 1] = points_over(kind, lines, "planned", "process",
+    "bytes planned (lines), the process's growth (points)",
+    { label = "bytes", log = true, bytes = true })
+  charts[#charts + 1] = points_over(kind, lines, "predicted", "measured",
+    "time predicted (lines), measured (points)",
+    { label = "time, of sharing's", first = 0.9 })
+end
 
-local charts = {}
+-- Plan with figures of this machine as it is today; other processes read them.
+local function measure_machine()
+  local path = os.tmpname()
+  local file <close> = assert(io.open(path, "w"))
+  file:write(cache.text(mrt.device.profile { save = false, cpu = alone }))
+  return path
+end
 
-local function tables(kind)
+local function tables(kind, charts)
   local lines = {}
   for _, size in ipairs(kind.sizes) do show(kind, size, lines) end
   for _, size in ipairs(flags.deep and kind.deep or {}) do show(kind, size, lines) end
   table.move(charts_of(kind, lines), 1, 2, #charts + 1, charts)
 end
 
-for _, name in ipairs { "resnet", "lstm" } do
-  if flags.net == "both" or flags.net == name then
-    if flags.run then
-      run_all(nets[name], name, charts)
-    else
-      tables(nets[name])
+-- The charts of the nets that were asked for.
+local function pictures()
+  local charts, profile = {}, flags.run and measure_machine()
+  for _, name in ipairs { "resnet", "lstm" } do
+    local wanted = flags.net == "both" or flags.net == name
+    if wanted and flags.run then
+      run_all(nets[name], name, charts, profile)
+    elseif wanted then
+      tables(nets[name], charts)
     end
   end
+  if profile then os.remove(profile) end
+  return charts
 end
-if flags.out and #charts > 0 then
+
+if flags.one then return run_one(table.unpack(flags.one)) end
+if flags.net ~= "lstm" and not flags.run then show_forward(nets.resnet) end
+if flags.forward then return end
+local charts = pictures()
+if flags.out then
   assert(chart.save(flags.out, charts))
   print("\nwritten: " .. flags.out)
 end

@@ -272,3 +272,17 @@ describe("examples about recomputing", function()
     assert.is_true(runs > 1 and runs < 3, out)
   end)
 end)
+
+describe("examples/memory_schemes.lua", function()
+  it("counts the bytes of the published ResNets' forward passes", function()
+    local code, out = example "memory_schemes.lua --forward"
+    assert.equal(0, code, out)
+    local wanted = { ["50"] = 5.00, ["101"] = 7.40, ["152"] = 10.37, ["200"] = 14.89,
+      ["998"] = 60.8 }
+    for depth, bytes in out:gmatch "(%d+) layers %S+ +([%d.]+) GB" do
+      assert.near(wanted[depth], tonumber(bytes), depth == "998" and 0.05 or 0.005)
+      wanted[depth] = nil
+    end
+    assert.is_nil(next(wanted))
+  end)
+end)

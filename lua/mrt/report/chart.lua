@@ -30,6 +30,7 @@ local box = { x = 92, y = 66, width = 632, height = 270 }
 ---@field points any[][]     {x, y, words beside it?}, in order
 ---@field dashed? boolean    a bound, a prediction
 ---@field bare? boolean      points only
+---@field same? boolean      the colour of the series before, with it in the legend
 
 ---@class mrt.ChartOptions
 ---@field title string
@@ -173,15 +174,26 @@ local function draw_series(out, options, s, colour, x, y)
   end
 end
 
+-- Colours and names for the legend; which of them each series has.
+local function legend_of(list)
+  local entries, of = {}, {}
+  for i, s in ipairs(list) do
+    if not s.same or i == 1 then
+      entries[#entries + 1] = { markup.lines[#entries % #markup.lines + 1], s.name }
+    end
+    of[i] = #entries
+  end
+  return entries, of
+end
+
 local function draw(options)
-  local out, head, entries = {}, {}, {}
+  local out, head = {}, {}
+  local entries, of = legend_of(options.series)
   local x, y = scale(options.x, options, 1), scale(options.y, options, 2)
   head[1] = markup.title(16, 24, options.title)
   draw_axes(out, options, x, y)
   for i, s in ipairs(options.series) do
-    local colour = markup.lines[(i - 1) % #markup.lines + 1]
-    entries[i] = { colour, s.name }
-    draw_series(out, options, s, colour, x, y)
+    draw_series(out, options, s, entries[of[i]][1], x, y)
   end
   -- the axes make room for a legend of several lines
   local rows = markup.legend(head, box.x, 38, entries, WIDTH - 8)
