@@ -86,7 +86,7 @@ nets.resnet = {
 local CHUNK <const> = 16
 
 nets.lstm = {
-  title = "LSTM", sizes = { "64", "128", "256" }, deep = { "512", "1024", "2048" },
+  title = "LSTM", sizes = { "64", "256" }, deep = { "512", "1024", "2048" },
   small = { "32", "64", "128" }, axis = "steps",
   make = function(size, small)
     local T, N, H = math.tointeger(tonumber(size)), small and 8 or 64,

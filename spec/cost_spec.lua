@@ -83,6 +83,18 @@ describe("a predicted time", function()
     assert.near(8, product(1024, 1024, 1024) / product(512, 512, 512), 0.5)
     -- as much work in a thin product takes longer
     assert.is_true(product(4, 1024, 1024) > 1.5 * product(128, 128, 256))
+    -- nor is it the same in convolutions of few places, least so back to weights
+    local function convolution(kind, side, channels)
+      return time_of(kind, function(x, w)
+        local y = x:conv2d(w)
+        return y, table.unpack(mrt.grad(y:sum(), { x, w }))
+      end, mrt.zeros(8, channels, side, side), mrt.zeros(channels, channels, 1, 1))
+    end
+    local ratio = {}
+    for i, kind in ipairs { "convolution", "convolution_dx", "convolution_dw" } do
+      ratio[i] = convolution(kind, 2, 512) / convolution(kind, 16, 64)
+    end
+    assert.is_true(1 < ratio[1] and ratio[1] < ratio[2] and ratio[2] < ratio[3])
     local function sum(n)
       return time_of("pointwise", function(a) return a + a end, mrt.zeros(n))
     end
