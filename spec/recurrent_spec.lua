@@ -174,3 +174,55 @@ describe("a recurrent network", function()
     assert.error_matches(function() nn.RNN(3) end, "hidden: a positive integer")
   end)
 end)
+
+describe("a recurrent network within a budget", function()
+  local policy = mrt.policy
+  local checkpoint = policy.checkpoint
+
+  -- Planning one step: the plan, or why there is none.
+  local function plan(name, layers, steps, options, quiet)
+    local net = nn[name](8, 64, { layers = layers })
+    local params = net:parameters()
+    local opt = mrt.optim.sgd(params, { lr = 0.1 })
+    local step = mrt.compile(function(x)
+      local loss = net(x):square():mean()
+      opt:step(mrt.grad(loss, params))
+      return loss
+    end, options)
+    step.quiet = quiet -- what would do is not asked
+    return pcall(step.plan, step, mrt.zeros(steps, 16, 8))
+  end
+
+  local function within(name, layers, steps, memory)
+    return plan(name, layers, steps, { memory = memory, swap = policy.swap.none() },
+      true)
+  end
+
+  it("never needs more than segments do", function()
+    for _, case in ipairs { { "LSTM", 1, 24 }, { "LSTM", 2, 16 }, { "LSTM", 4, 12 },
+      { "GRU", 2, 20 }, { "RNN", 3, 30 } } do
+      local name, layers, steps = table.unpack(case)
+      for _, p in ipairs { checkpoint.sqrt(), checkpoint.every(1), checkpoint.every(4),
+        checkpoint.segments(2) } do
+        local _, theirs = plan(name, layers, steps, { checkpoint = p })
+        local ok, ours = within(name, layers, steps, theirs.peak)
+        assert(ok, ("%s, %d layers, %d steps, %s"):format(name, layers, steps, p))
+        assert.is_true(ours.peak <= theirs.peak)
+        assert(ours.seconds <= theirs.seconds * 1.02,
+          ("%s, %s: %g s for %g s"):format(name, p, ours.seconds, theirs.seconds))
+      end
+    end
+  end)
+
+  it("is refused with a budget that does", function()
+    for _, case in ipairs { { "LSTM", 2, 16 }, { "GRU", 2, 20 }, { "RNN", 3, 30 } } do
+      local name, layers, steps = table.unpack(case)
+      local ok, why = plan(name, layers, steps, { memory = 1000,
+        swap = policy.swap.none() })
+      assert.is_false(ok)
+      local again, plan = within(name, layers, steps, why.needed)
+      assert(again, ("%s: %d bytes"):format(name, why.needed))
+      assert.is_true(plan.peak <= why.needed)
+    end
+  end)
+end)

@@ -45,6 +45,26 @@ static mrt_status order_as_known(mrt_plan *plan, const mrt_flow *f) {
   return apply(plan, f, known->order);
 }
 
+/* First runs of a plan with clones, the barrier at the end. */
+static mrt_status order_as_run(mrt_plan *plan, const mrt_flow *f,
+                               mrt_arena *arena) {
+  const mrt_graph *g = &plan->graph;
+  const mrt_found_out *known = &plan->known;
+  int *at = MRT_NEW(arena, int, g->next_node), n = 0;
+  int *order = MRT_NEW(arena, int, f->nodes);
+  if (!at || !order) return MRT_ENOMEM;
+  plan->info.working_set = known->working_set;
+  plan->info.order_free_bound = known->order_free_bound;
+  for (int i = 0; i < f->real; i++) at[g->nodes[i]->id] = i + 1;
+  for (int i = 0; i < known->run_count; i++) {
+    int *node = &at[known->runs[i]];
+    if (*node > 0) order[n++] = *node - 1;
+    *node = 0;
+  }
+  if (n < f->nodes) order[n] = f->real;
+  return apply(plan, f, order);
+}
+
 /* Others may want to know. */
 static mrt_status note_order(mrt_plan *plan, const mrt_flow *f,
                              const int *order, int64_t peak) {
@@ -66,6 +86,8 @@ static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena,
   MRT_TRY(mrt_flow_make(&flow, plan, arena, !fixed && !plan->part_rows));
   if (plan->known.order && choose == mrt_order_choose)
     return order_as_known(plan, &flow);
+  if (plan->way.seeded && choose == mrt_order_brief)
+    return order_as_run(plan, &flow, arena);
   int *order = MRT_NEW(arena, int, flow.nodes);
   if (!order) return MRT_ENOMEM;
   MRT_TRY(mrt_order_program(&flow, arena, order));
@@ -75,7 +97,11 @@ static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena,
   if (fixed || flow.real < 2) return MRT_OK;
   MRT_TRY(choose(&flow, plan->ctx->allocator, any, plan->options.effort, order,
                  &peak));
-  if (plan->options.memory && plan->way.variables == 0)
+  if (plan->known.order && choose == mrt_order_brief)
+    plan->known.same_order =
+        !memcmp(order, plan->known.order, (size_t)flow.nodes * sizeof *order);
+  bool others = plan->options.memory && choose == mrt_order_choose;
+  if (others && plan->way.variables == 0)
     MRT_TRY(note_order(plan, &flow, order, peak));
   return apply(plan, &flow, order);
 }
@@ -89,18 +115,21 @@ static mrt_status run(mrt_plan *plan, mrt_chooser *choose) {
 }
 
 mrt_status mrt_pass_order(mrt_plan *plan) {
-  bool brief =
-      mrt_plan_has_policy(plan) || plan->way.variables > 0 || plan->way.brief;
+  const mrt_way *way = &plan->way;
+  bool brief = mrt_plan_has_policy(plan) || way->variables > 0 || way->brief ||
+               way->seeded;
   return run(plan, brief ? mrt_order_brief : mrt_order_choose);
 }
 
-/* Within a budget the solver has looked at this very order, and copies to the
- * slow tier are where they are hidden. */
+/* The solver has looked at this very order, unless it began with segments, and
+ * copies to the slow tier are where they are hidden. */
 mrt_status mrt_pass_reorder(mrt_plan *plan) {
-  if (plan->options.memory) return MRT_OK;
+  const mrt_way *way = &plan->way;
+  if (plan->options.memory && !way->segmented && !way->seeded) return MRT_OK;
   for (int i = 0; i < plan->graph.node_count; i++)
     if (plan->graph.nodes[i]->op->traits & MRT_SWAPS) return MRT_OK;
   for (int i = 0; i < plan->graph.node_count; i++)
     if (plan->graph.nodes[i]->recomputed) return run(plan, mrt_order_again);
+  if (plan->options.memory) return MRT_OK;
   return mrt_plan_has_policy(plan) ? run(plan, mrt_order_choose) : MRT_OK;
 }

@@ -40,6 +40,15 @@ static void stack_up(mrt_plan *plan) {
   }
 }
 
+/* Would a lower packing help?  Within a budget only if this one is above it. */
+static bool wants_lower(mrt_plan *plan, const mrt_pack_result *r) {
+  size_t memory = plan->options.memory;
+  if (r->proven) return false;
+  if (!memory) return true;
+  size_t rest = mrt_plan_rest(plan), room = memory > rest ? memory - rest : 0;
+  return r->height > room && r->bound <= room;
+}
+
 /* Pack the slots that are `mine`; *height is what they need.  Those behind
  * have sizes and places that a file likes. */
 static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
@@ -61,7 +70,7 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
   }
   int effort = plan->way.rough && n > MRT_PACK_SMALL ? 0 : 1;
   MRT_TRY(mrt_pack_in(arena, e, items, n, 0, effort, &result));
-  if (!result.proven && n <= MRT_PACK_SMALL)
+  if (n <= MRT_PACK_SMALL && wants_lower(plan, &result))
     MRT_TRY(mrt_pack_in(arena, e, items, n, 0, MRT_PACK_EFFORT, &result));
   n = 0;
   for (int i = 0; i < plan->slot_count; i++)

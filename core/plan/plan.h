@@ -58,20 +58,35 @@ typedef struct mrt_traced {
   int node_count, value_count, next_node;
 } mrt_traced;
 
-/* What the planner swaps of its own accord to meet a budget. */
+/* Layers in segments: what they hand on is kept, the rest computed again.  One
+ * of the first three says where they end. */
+typedef struct mrt_segments {
+  int every, parts; /* layers a segment; segments */
+  int64_t bytes;    /* made in a segment, about */
+  int64_t peak;     /* live bytes, as the order is */
+  double seconds;   /* of all runs */
+} mrt_segments;
+
+/* What the planner does of its own accord to meet a budget. */
 typedef struct mrt_way {
   double lanes;     /* how often over copies of activations may fill the time;
                        0: none are swapped */
   size_t variables; /* bytes of variables, optimizer state first */
   int ahead;        /* how many copies may be under way in a lane; 0: one */
-  size_t slack;     /* of the budget, that copies take beside what is solved */
+  int64_t slack;    /* of the budget, that copies take beside what is solved */
   bool brief;       /* in an order of brief lives, not that of the least peak */
   bool rough;       /* a large graph is packed quickly: it may not be the one */
+  bool segmented;   /* in these segments, not as the solver finds; */
+  mrt_segments segments;
+  bool thorough; /* the solver does not give up early */
+  bool seeded;   /* the solver begins with known.runs, in their order */
 } mrt_way;
 #define MRT_ALL_LANES 1e9
 
 /* From so many nodes on, planning is to be quick rather than exhaustive. */
 enum { MRT_PLAN_LARGE = 4000 };
+
+enum { MRT_SEGMENTS = 4 }; /* ways to cut that are worth planning to the end */
 
 /* What one plan finds out for others of the same trace. */
 typedef struct mrt_found_out {
@@ -85,6 +100,12 @@ typedef struct mrt_found_out {
   bool *homes;              /* by value id, what a swap policy answered; NULL */
   size_t state, variables;  /* bytes that could be swapped: of optimizer state,
                                of all variables */
+  mrt_segments
+      segments[MRT_SEGMENTS]; /* of the least live bytes in the order */
+  int segments_count;         /* of brief lives, rising; 0: not tried */
+  bool same_order;            /* that order is of the least peak too */
+  int *runs, run_count;       /* ids of nodes as the least of these runs them,
+                               clones by their originals' */
 } mrt_found_out;
 
 struct mrt_plan {

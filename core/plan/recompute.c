@@ -118,11 +118,7 @@ bool mrt_plan_has_policy(const mrt_plan *plan) {
   return plan->options.checkpoint != NULL;
 }
 
-enum {
-  ROUNDS = 6,    /* of the solver with less, when placing took more */
-  HALVINGS = 12, /* in search of a budget that would do; */
-  FEW = 5        /* of a large graph */
-};
+enum { ROUNDS = 6 }; /* of the solver with less, when placing took more */
 
 static void may_do(const mrt_keeping *k, uint8_t *may) {
   static const uint8_t sets[] = {
@@ -151,9 +147,20 @@ typedef struct solving {
   mrt_keeping *k;
   const mrt_problem *problem; /* the flow's, or with copies */
   uint8_t *may;               /* by its values */
+  mrt_solve_hint hint;
   mrt_schedule *s;
   int64_t height;
 } solving;
+
+/* Begin with what was found. */
+static mrt_status go_on_from(solving *w) {
+  int *op = MRT_NEW(w->k->arena, int, w->s->count), n = 0;
+  if (!op) return mrt_nomem(&w->k->plan->ctx->error);
+  for (int i = 0; i < w->s->count; i++)
+    if (w->s->act[i].kind == MRT_ACT_RUN) op[n++] = w->s->act[i].index;
+  w->hint.op = op, w->hint.count = n;
+  return MRT_OK;
+}
 
 /* A schedule whose arena takes at most `wanted` bytes. */
 static mrt_status fit(solving *w, int64_t wanted) {
@@ -161,48 +168,38 @@ static mrt_status fit(solving *w, int64_t wanted) {
   mrt_error *e = &k->plan->ctx->error;
   int64_t budget = wanted;
   for (int round = 0; round < ROUNDS && budget > 0; round++) {
-    mrt_status status =
-        mrt_schedule_solve(k->arena, e, w->problem, w->may, budget, w->s);
+    mrt_status status = mrt_schedule_solve(k->arena, e, w->problem, w->may,
+                                           budget, w->hint, w->s);
     if (status == MRT_EBUDGET) break;
     MRT_TRY(status);
-    MRT_TRY(mrt_schedule_height(k->arena, e, w->problem, w->s, &w->height));
+    MRT_TRY(
+        mrt_schedule_height(k->arena, e, w->problem, w->s, wanted, &w->height));
     if (w->height <= wanted) return MRT_OK;
     budget -= w->height - wanted;
+    MRT_TRY(go_on_from(w));
   }
-  if (w->problem != &k->problem || k->asked.no_recompute) return MRT_EBUDGET;
-  return mrt_schedule_segments(k, wanted, w->s, &w->height);
-}
-
-/* Say which budget would do: halve between what cannot and what does. */
-static mrt_status too_little(solving *w, size_t rest, int64_t low) {
-  const mrt_plan *plan = w->k->plan;
-  int64_t high = INT64_MAX / 4, need = low;
-  mrt_status status = fit(w, high);
-  if (!status) high = need = w->height;
-  int most = plan->graph.node_count >= MRT_PLAN_LARGE ? FEW : HALVINGS;
-  for (int i = 0; i < most && !status && high - low > high / 64; i++) {
-    int64_t middle = low + (high - low) / 2;
-    status = fit(w, middle);
-    if (status == MRT_OK) high = need = middle; /* that much does */
-    if (status == MRT_EBUDGET) low = middle, status = MRT_OK;
-  }
-  if (status && status != MRT_EBUDGET) return status;
-  mrt_fail(&plan->ctx->error, MRT_EBUDGET,
-           "memory = %zu bytes is too little: with recomputing, %zu is "
-           "the least found",
-           plan->options.memory, rest + (size_t)need);
-  plan->ctx->error.needed = rest + (size_t)need;
   return MRT_EBUDGET;
 }
 
-/* The solver's choice of what is open, so that all of the plan stays within
- * the budget: variables, constants and outputs take `rest`. */
-static mrt_status solve(mrt_keeping *k, size_t rest, mrt_schedule *s) {
+/* The runs to begin with, by nodes as they are ordered now. */
+static mrt_status known_runs(const mrt_keeping *k, mrt_solve_hint *hint) {
+  const mrt_found_out *known = &k->plan->known;
+  const mrt_graph *g = &k->plan->graph;
+  int *at = MRT_NEW(k->arena, int, g->next_node);
+  int *op = MRT_NEW(k->arena, int, known->run_count);
+  if (!at || !op) return mrt_nomem(&k->plan->ctx->error);
+  for (int i = 0; i < g->node_count; i++) at[g->nodes[i]->id] = i;
+  for (int i = 0; i < known->run_count; i++) op[i] = at[known->runs[i]];
+  hint->op = op, hint->count = known->run_count;
+  return MRT_OK;
+}
+
+/* The solver's choice of what is open, so that what moves takes at most
+ * `wanted` bytes. */
+static mrt_status solve(mrt_keeping *k, int64_t wanted, mrt_schedule *s) {
   const mrt_way *way = &k->plan->way;
-  size_t memory = k->plan->options.memory;
-  int64_t wanted =
-      memory > rest + way->slack ? (int64_t)(memory - rest - way->slack) : 0;
   solving w = { .k = k, .s = s, .problem = &k->problem };
+  w.hint.quick = !way->thorough;
   mrt_swappable copies = { .problem.values = k->flow.blocks };
   if (way->lanes > 0) {
     MRT_TRY(mrt_swappable_make(&copies, k, way->lanes));
@@ -210,6 +207,7 @@ static mrt_status solve(mrt_keeping *k, size_t rest, mrt_schedule *s) {
   }
   w.may = MRT_NEW(k->arena, uint8_t, copies.problem.values);
   if (!w.may) return mrt_nomem(&k->plan->ctx->error);
+  if (way->seeded) MRT_TRY(known_runs(k, &w.hint));
   may_do(k, w.may);
   for (int op = 0; op < copies.problem.ops; op++) /* which a copy makes again */
     if (copies.copied[op] >= 0)
@@ -218,9 +216,7 @@ static mrt_status solve(mrt_keeping *k, size_t rest, mrt_schedule *s) {
     w.may[v] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
   mrt_status status = fit(&w, wanted);
   if (!status && way->lanes > 0) status = mrt_swappable_schedule(&copies, k, s);
-  if (status != MRT_EBUDGET) return status;
-  return k->plan->options.quick ? mrt_plan_over(k->plan, 0)
-                                : too_little(&w, rest, wanted);
+  return status == MRT_EBUDGET ? mrt_plan_over(k->plan, 0) : status;
 }
 
 /* The policy's answers; it is asked once for all plans of a trace. */
@@ -253,6 +249,23 @@ static void note_swapped(const mrt_keeping *k, const mrt_schedule *s) {
       k->flow.value[s->act[i].index]->away = k->plan->swaps = true;
 }
 
+/* All of the plan stays within the budget: variables, constants and outputs
+ * take the rest of it. */
+static mrt_status go_within(mrt_keeping *k, mrt_schedule *s) {
+  mrt_plan *plan = k->plan;
+  mrt_found_out *known = &plan->known;
+  const mrt_way *way = &plan->way;
+  int64_t wanted = (int64_t)plan->options.memory;
+  wanted -= (int64_t)mrt_plan_rest(plan) + way->slack;
+  if (wanted < 0) wanted = 0;
+  if (way->brief && !known->segments_count && !k->asked.no_recompute)
+    MRT_TRY(mrt_segments_rank(k, known->segments, &known->segments_count));
+  if (way->brief && known->same_order && !way->segmented)
+    return mrt_plan_over(plan, 0); /* that was tried */
+  return way->segmented ? mrt_schedule_segments(k, &way->segments, s)
+                        : solve(k, wanted, s);
+}
+
 static mrt_status recompute(mrt_keeping *k) {
   const mrt_plan_options *o = &k->plan->options;
   mrt_schedule s = { 0 };
@@ -260,10 +273,7 @@ static mrt_status recompute(mrt_keeping *k) {
   MRT_TRY(ask(k));
   if (k->asked.no_recompute && !o->memory) keep_open(k);
   if (k->asked.kept != SIZE_MAX) MRT_TRY(mrt_keep_within(k, k->asked.kept));
-  if (o->memory)
-    MRT_TRY(solve(k, mrt_plan_rest(k->plan), &s));
-  else
-    MRT_TRY(mrt_schedule_chosen(k, &s));
+  MRT_TRY(o->memory ? go_within(k, &s) : mrt_schedule_chosen(k, &s));
   note_swapped(k, &s);
   return mrt_schedule_apply(k, &s);
 }

@@ -46,20 +46,22 @@ mrt_status mrt_layers_find(const mrt_keeping *k, int *layer, int *count);
 mrt_status mrt_keep_within(mrt_keeping *k, size_t kept);
 /* The schedule that the choices describe; nothing is OPEN. */
 mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s);
-/* The cheapest of a few numbers of segments whose arena takes at most `wanted`
- * bytes; EBUDGET without a message when none does. */
-mrt_status mrt_schedule_segments(mrt_keeping *k, int64_t wanted,
-                                 mrt_schedule *s, int64_t *height);
+/* Of many ways to cut the layers into segments those of the least live bytes,
+ * MRT_SEGMENTS at most. */
+mrt_status mrt_segments_rank(mrt_keeping *k, mrt_segments *cuts, int *count);
+mrt_status mrt_schedule_segments(mrt_keeping *k, const mrt_segments *cut,
+                                 mrt_schedule *out);
 /* Let activations wait in the slow tier whose copies fill the time of the
  * forward and the backward pass `lanes` times; MRT_ALL_LANES: all that may. */
 mrt_status mrt_swappable_make(mrt_swappable *w, mrt_keeping *k, double lanes);
 /* Turn a schedule of that problem into one of the flow, with IN acts. */
 mrt_status mrt_swappable_schedule(const mrt_swappable *w, mrt_keeping *k,
                                   mrt_schedule *s);
-/* Bytes of the arena that the schedule's values take when they are placed. */
+/* Bytes of the arena that the schedule's values take when they are placed; no
+ * lower height than `enough` is looked for. */
 mrt_status mrt_schedule_height(mrt_arena *arena, mrt_error *e,
                                const mrt_problem *p, const mrt_schedule *s,
-                               int64_t *height);
+                               int64_t enough, int64_t *height);
 /* Rewrite the plan's graph and steps as the schedule runs them. */
 mrt_status mrt_schedule_apply(mrt_keeping *k, const mrt_schedule *s);
 

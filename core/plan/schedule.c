@@ -4,7 +4,7 @@
  *           longer.  A lower bound ends it when little is left to win.
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/recompute.h"
+#include "plan/plan.h"
 #include "plan/schedule_solver.h"
 
 #include "tensor/tensor.h"
@@ -12,7 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 6 }; /* with less, when placing took more */
+/* Of the usual work, where to give up early is asked for. */
+static const double quick = 0.4;
 
 static int most_takes(const mrt_problem *p) {
   int most = 0;
@@ -89,15 +90,32 @@ static bool worth_starting(const mrt_solver *s, int i) {
   if (s->best_cost <= s->goal || l->failed) return false;
   if (s->best_cost == INFINITY) {
     double times = ops <= 300 ? 4 : ops <= 2000 ? 2 : 1;
+    if (s->hint.quick) times = quick;
     return worked < fmin(times * most, 3e6 * ops);
   }
   if (s->only_fit || worked > most) return false;
   return i < MRT_SCHEDULE_STARTS || (s->hard && worked < 8e5 * ops);
 }
 
+/* Starts from the runs that were given, until one does. */
+static mrt_status begin_from_given(mrt_solver *s, mrt_schedule *out) {
+  static const int numbers[] = { 0, 1, 8 };
+  const mrt_solve_hint *h = &s->hint;
+  for (int i = 0; i < MRT_COUNT(numbers) && s->best_cost == INFINITY &&
+                  h->count <= s->most && !s->line.failed;
+       i++) {
+    memcpy(s->best, h->op, (size_t)h->count * sizeof *h->op);
+    s->bests = h->count;
+    mrt_solver_restore(s);
+    MRT_TRY(begin(s, numbers[i], out));
+  }
+  return MRT_OK;
+}
+
 static mrt_status solve(mrt_solver *s, mrt_schedule *out) {
   mrt_line *l = &s->line;
-  for (int i = 0; worth_starting(s, i); i++) {
+  if (s->hint.count) MRT_TRY(begin_from_given(s, out));
+  for (int i = 0; !s->hint.count && worth_starting(s, i); i++) {
     mrt_solver_clear(s);
     MRT_TRY(begin(s, i, out));
   }
@@ -117,34 +135,13 @@ static mrt_status fit(mrt_solver *s, mrt_schedule *out) {
   int64_t set = mrt_schedule_set(&s->line);
   s->least = mrt_line_peak(&s->line);
   out->bound = s->line.cost;
-  if (s->least <= s->budget) return mrt_line_acts(&s->line, s->line.arena, out);
+  if (s->least <= s->budget || (set > s->budget && s->strict))
+    return mrt_line_acts(&s->line, s->line.arena, out);
   if (set > s->budget) {
     s->budget = set;
     s->only_fit = true;
   }
   return solve(s, out);
-}
-
-/* Come down to the present budget from the best line, or from the program as
- * it is; the price of bytes is that of the best line. */
-static mrt_status again(mrt_solver *s, mrt_schedule *out) {
-  mrt_line *l = &s->line;
-  double known = s->best_cost, work = 2e6 + 4e3 * l->p->ops;
-  if (known == INFINITY) return fit(s, out);
-  s->work = l->worked + (int64_t)work;
-  s->batch = 1, s->window = 1, s->learn = 0.2;
-  s->best_cost = INFINITY;
-  if (!mrt_repair(s, INFINITY)) {
-    if (l->failed) return MRT_ENOMEM;
-    mrt_solver_clear(s);
-    return fit(s, out);
-  }
-  mrt_clean(s);
-  mrt_line_accept(l);
-  if (l->cost > known) mrt_search(s, known, (int64_t)(s->search_work / 12));
-  mrt_solver_keep(s);
-  if (l->failed) return MRT_ENOMEM;
-  return mrt_line_acts(l, l->arena, out);
 }
 
 static mrt_status begin_solving(mrt_solver *s, mrt_arena *arena, mrt_error *e,
@@ -169,23 +166,10 @@ static mrt_status end(const mrt_solver *s, mrt_error *e, int64_t budget,
 
 mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p, const uint8_t *may,
-                              int64_t budget, mrt_schedule *out) {
-  mrt_solver s = { .budget = budget };
+                              int64_t budget, mrt_solve_hint hint,
+                              mrt_schedule *out) {
+  mrt_solver s = { .budget = budget, .hint = hint, .strict = true };
   MRT_TRY(begin_solving(&s, arena, e, p, may, out));
-  double bound = out->bound;
-  for (int i = 0; i < ROUNDS && out->peak <= budget; i++) {
-    mrt_schedule last = *out;
-    int64_t height, set = mrt_schedule_set(&s.line);
-    MRT_TRY(mrt_schedule_height(arena, e, p, out, &height));
-    if (height <= budget) break;
-    s.budget -= 2 * (height - budget);
-    if (s.budget < set) s.budget = set;
-    if (again(&s, out)) return mrt_nomem(e);
-    if (out->peak <= budget) continue;
-    *out = last; /* less is not to be had */
-    break;
-  }
-  out->bound = bound;
   return end(&s, e, budget, out);
 }
 

@@ -12,13 +12,20 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* The cheapest schedule found whose values, placed, take at most `budget`
- * bytes (if only their live sum does, it comes back all the same), by a fixed
- * amount of work.  `may` by value; NULL: keep or recompute.  EBUDGET when none is found;
+/* What is known to whoever asks for a schedule. */
+typedef struct mrt_solve_hint {
+  const int *op; /* operators as some schedule runs them, to begin with, */
+  int count;     /* first runs in order; 0: begin with the program */
+  bool quick;    /* give up early where nothing is found */
+} mrt_solve_hint;
+
+/* The cheapest schedule found whose live values take at most `budget` bytes, by
+ * a fixed amount of work.  `may` by value; NULL: keep or recompute.  EBUDGET when none is found;
  * out->peak is then the least peak that was. */
 mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p, const uint8_t *may,
-                              int64_t budget, mrt_schedule *out);
+                              int64_t budget, mrt_solve_hint hint,
+                              mrt_schedule *out);
 
 /* Walk the schedule: fills peak and cost.  EPLAN, with the act, when it does
  * not do what the program does. */

@@ -135,6 +135,7 @@ static bool go(mrt_solver *s, const start *start, double limit) {
 bool mrt_solver_start(mrt_solver *s, int number) {
   int over = number - MRT_SCHEDULE_STARTS;
   double limit = too_dear(s, number);
+  if (s->hint.count) limit = INFINITY;
   if (over >= 0) number = MRT_SCHEDULE_STARTS - AGAIN + over % AGAIN;
   const start *start = &starts[number];
   mrt_line *l = &s->line;
@@ -145,7 +146,9 @@ bool mrt_solver_start(mrt_solver *s, int number) {
   s->noise = start->noise;
   s->price = first_price(s);
   s->round++;
-  if (s->best_cost == INFINITY && (start->way == STEPS || over >= 0)) times = 4;
+  if (s->best_cost == INFINITY && !s->hint.quick &&
+      (start->way == STEPS || over >= 0))
+    times = 4;
   double work = fmin(MRT_SCHEDULE_START_WORK, times * (1e6 + 2e4 * ops));
   s->work = l->worked + (int64_t)work;
   bool good = go(s, start, limit);

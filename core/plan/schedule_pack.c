@@ -11,6 +11,8 @@
 #include "plan/pack.h"
 #include "plan/recompute.h"
 
+enum { MORE = 2 }; /* effort, where the first packing is above what it may be */
+
 typedef struct packing {
   const mrt_problem *p;
   const mrt_schedule *s;
@@ -79,7 +81,7 @@ static bool run(packing *k, int at) {
 
 mrt_status mrt_schedule_height(mrt_arena *arena, mrt_error *e,
                                const mrt_problem *p, const mrt_schedule *s,
-                               int64_t *height) {
+                               int64_t enough, int64_t *height) {
   packing k = {
     .p = p, .s = s, .arena = arena, .item = MRT_NEW(arena, int, p->values)
   };
@@ -95,8 +97,13 @@ mrt_status mrt_schedule_height(mrt_arena *arena, mrt_error *e,
   }
   for (int i = 0; i < k.count; i++)
     if (k.items[i].last == INT64_MAX) k.items[i].last = k.run - 1;
-  int effort = k.count <= MRT_PACK_SMALL ? 1 : 0;
-  MRT_TRY(mrt_pack_in(arena, e, k.items, k.count, 0, effort, &result));
+  bool small = k.count <= MRT_PACK_SMALL;
+  MRT_TRY(
+      mrt_pack_in(arena, e, k.items, k.count, (size_t)enough, small, &result));
+  bool may = (int64_t)result.bound <= enough;
+  if (small && may && (int64_t)result.height > enough)
+    MRT_TRY(
+        mrt_pack_in(arena, e, k.items, k.count, (size_t)enough, MORE, &result));
   *height = (int64_t)result.height;
   return MRT_OK;
 }

@@ -39,6 +39,7 @@ typedef struct mrt_split {
 typedef struct mrt_solver {
   mrt_line line;
   int64_t budget;
+  mrt_solve_hint hint;
   int64_t work;      /* line.worked at which searches end */
   double price;      /* of a byte above the budget during one run */
   int window;        /* repair the worst of so many runs above the budget */
@@ -62,6 +63,7 @@ typedef struct mrt_solver {
   double search_work; /* for all searches */
   bool hard;          /* the bound is far from what was found first */
   bool only_fit;      /* any schedule will do */
+  bool strict;        /* what cannot be is not raised to what can */
   int64_t least;      /* the least peak found */
 } mrt_solver;
 
@@ -70,7 +72,7 @@ mrt_status mrt_schedule_check(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p);
 double mrt_solver_random(mrt_solver *s); /* 0 .. 1 */
 
-/* Start number 0, 1, .. from the program as it is; did it come within the
+/* Start number 0, 1, .. from the line as it is; did it come within the
  * budget?  From MRT_SCHEDULE_STARTS on they are noisy repetitions. */
 bool mrt_solver_start(mrt_solver *s, int number);
 /* Keep the line if none was cheaper; make it the program as it is, or the

@@ -1,107 +1,138 @@
-/* segments.c -- layers in segments, where the solver finds nothing that fits
+/* segments.c -- layers in segments, as published schemes cut them
  *
  *   needs   activations and their layers
- *   gives   the cheapest schedule among a few numbers of segments whose arena
- *           is small enough
+ *   gives   the cuts that take least; the schedule of one
  *   method  What segments hand on is kept, the rest computed again (Chen et al.
- *           2016); from one layer a segment to all layers in one, by halves.
- *           What then is left of the budget keeps whole layers at the end,
- *           which the backward pass frees first: as many as fit, by halving.
- *           What a policy has chosen stays as it is.
+ *           2016).  Segments of so many layers, so many segments, or a cut
+ *           wherever enough bytes have gathered, each by steps of a third or
+ *           a half.  What a policy has chosen stays as it is.
+ *   cost    a walk over the graph for each cut: fewer cuts of a large graph
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct cutting {
   mrt_keeping *k;
   const mrt_activation *asked;
-  int layers, size; /* of a segment, in layers */
-  int whole;        /* layers at the end of which all is kept */
-  int64_t wanted;
-  mrt_schedule best;
-  int64_t height; /* of the best; 0: there is none */
+  int64_t *bytes; /* by layer: what it makes */
+  int *segment;   /* by layer */
+  int layers;
 } cutting;
 
-static int segment_of(const cutting *c, int layer) {
-  int cut = c->layers - c->whole;
-  return layer > cut ? (cut + c->size - 1) / c->size + 1
-                     : (layer - 1) / c->size + 1;
+/* ---- one cut -------------------------------------------------------------- */
+
+static void lay_out(cutting *c, const mrt_segments *cut) {
+  int64_t gathered = 0, n = c->layers, now = 1;
+  for (int l = 1; l <= n; l++) {
+    gathered += c->bytes[l];
+    c->segment[l] = (int)(cut->every   ? (l - 1) / cut->every + 1
+                          : cut->parts ? (l - 1) * cut->parts / n + 1
+                                       : now);
+    if (cut->bytes && gathered >= cut->bytes) now++, gathered = 0;
+  }
 }
 
 static void choose(const cutting *c) {
   mrt_checkpoint *asked = &c->k->asked;
-  int last = segment_of(c, c->layers);
+  int last = c->segment[c->layers];
   memcpy(asked->activations, c->asked, (size_t)asked->count * sizeof *c->asked);
   for (int a = 0; a < asked->count; a++) {
     mrt_activation *v = &asked->activations[a];
     if (v->choice != MRT_CHOICE_OPEN) continue;
-    v->segment = segment_of(c, v->layer);
-    bool crosses = segment_of(c, v->last_layer) > v->segment;
+    v->segment = c->segment[v->layer];
+    bool crosses = c->segment[v->last_layer] > v->segment;
     v->choice =
         crosses || v->segment == last ? MRT_CHOICE_KEEP : MRT_CHOICE_RECOMPUTE;
   }
 }
 
-static double cost(const mrt_keeping *k, const mrt_schedule *s) {
-  double sum = 0;
-  for (int i = 0; i < s->count; i++)
-    if (s->act[i].kind == MRT_ACT_RUN) sum += k->problem.cost[s->act[i].index];
-  return sum;
-}
-
-/* Bytes that this cut takes; it becomes the best if it is. */
-static mrt_status try(cutting *c, int64_t *takes) {
+/* Its schedule, with peak and cost. */
+static mrt_status try(cutting *c, const mrt_segments *cut, mrt_schedule *s) {
   mrt_keeping *k = c->k;
-  mrt_schedule s;
+  lay_out(c, cut);
   choose(c);
-  MRT_TRY(mrt_schedule_chosen(k, &s));
-  MRT_TRY(mrt_schedule_height(k->arena, &k->plan->ctx->error, &k->problem, &s,
-                              takes));
-  s.cost = cost(k, &s);
-  if (*takes > c->wanted || (c->height && s.cost >= c->best.cost))
-    return MRT_OK;
-  c->best = s, c->height = *takes;
+  MRT_TRY(mrt_schedule_chosen(k, s));
+  return mrt_schedule_walk(k->arena, &k->plan->ctx->error, &k->problem, s);
+}
+
+static mrt_status begin(cutting *c, mrt_keeping *k) {
+  int count = k->asked.count, layers = k->asked.layers;
+  mrt_activation *asked = MRT_NEW(k->arena, mrt_activation, count);
+  *c = (cutting){ .k = k,
+                  .asked = asked,
+                  .layers = layers,
+                  .bytes = MRT_NEW(k->arena, int64_t, layers + 1),
+                  .segment = MRT_NEW(k->arena, int, layers + 1) };
+  if (!asked || !c->bytes || !c->segment)
+    return mrt_nomem(&k->plan->ctx->error);
+  memcpy(asked, k->asked.activations, (size_t)count * sizeof *asked);
+  for (int a = 0; a < count; a++)
+    c->bytes[asked[a].layer] += (int64_t)asked[a].bytes;
   return MRT_OK;
 }
 
-/* With segments of this size, keep as many layers whole as fit. */
-static mrt_status keep_whole(cutting *c, int size) {
-  int fits = 0, too_many = c->layers;
-  c->size = size;
-  while (too_many - fits > 1 + c->layers / 64) {
-    int64_t takes;
-    c->whole = fits + (too_many - fits) / 2;
-    MRT_TRY(try(c, &takes));
-    *(takes <= c->wanted ? &fits : &too_many) = c->whole;
+static void end(const cutting *c) {
+  memcpy(c->k->asked.activations, c->asked,
+         (size_t)c->k->asked.count * sizeof *c->asked);
+}
+
+/* ---- which cuts ------------------------------------------------------------ */
+
+/* Among the best, unless others take less or as much. */
+static void rank(const mrt_segments *cut, mrt_segments *cuts, int *count) {
+  int at = *count;
+  while (at > 0 && cuts[at - 1].peak > cut->peak) at--;
+  if (at == MRT_SEGMENTS || (at > 0 && cuts[at - 1].peak == cut->peak)) return;
+  if (*count < MRT_SEGMENTS) ++*count;
+  for (int i = *count - 1; i > at; i--) cuts[i] = cuts[i - 1];
+  cuts[at] = *cut;
+}
+
+static mrt_status rank_one(cutting *c, mrt_segments cut, mrt_segments *cuts,
+                           int *count) {
+  mrt_schedule s;
+  MRT_TRY(try(c, &cut, &s));
+  cut.peak = s.peak, cut.seconds = s.cost;
+  rank(&cut, cuts, count);
+  return MRT_OK;
+}
+
+static mrt_status rank_all(cutting *c, mrt_segments *cuts, int *count) {
+  bool large = c->k->plan->graph.node_count >= MRT_PLAN_LARGE;
+  double all = 0, step = large ? 2 : sqrt(2);
+  int root = (int)(sqrt(c->layers) + 0.5);
+  for (int l = 1; l <= c->layers; l++) all += (double)c->bytes[l];
+  for (int n = 1; n <= c->layers; n *= 2)
+    MRT_TRY(rank_one(c, (mrt_segments){ .every = n }, cuts, count));
+  if (root > 1)
+    MRT_TRY(rank_one(c, (mrt_segments){ .parts = root }, cuts, count));
+  for (int n = 3; !large && n <= c->layers; n += (n + 1) / 3)
+    MRT_TRY(rank_one(c, (mrt_segments){ .parts = n }, cuts, count));
+  for (double n = step; n < c->layers; n *= step) {
+    int64_t bytes = (int64_t)(all / n);
+    if (bytes > 0)
+      MRT_TRY(rank_one(c, (mrt_segments){ .bytes = bytes }, cuts, count));
   }
   return MRT_OK;
 }
 
-static mrt_status cut(cutting *c) {
-  int64_t least = INT64_MAX;
-  int smallest = 0;
-  for (c->size = 1; c->size <= c->layers; c->size *= 2) {
-    int64_t takes;
-    MRT_TRY(try(c, &takes));
-    if (takes < least) least = takes, smallest = c->size;
-  }
-  return c->height ? keep_whole(c, smallest) : MRT_OK;
+mrt_status mrt_segments_rank(mrt_keeping *k, mrt_segments *cuts, int *count) {
+  cutting c;
+  *count = 0;
+  MRT_TRY(begin(&c, k));
+  mrt_status s = rank_all(&c, cuts, count);
+  end(&c);
+  return s;
 }
 
-mrt_status mrt_schedule_segments(mrt_keeping *k, int64_t wanted,
-                                 mrt_schedule *out, int64_t *height) {
-  mrt_activation *asked = MRT_NEW(k->arena, mrt_activation, k->asked.count);
-  size_t bytes = (size_t)k->asked.count * sizeof *asked;
-  if (!asked) return mrt_nomem(&k->plan->ctx->error);
-  memcpy(asked, k->asked.activations, bytes);
-  cutting c = {
-    .k = k, .asked = asked, .layers = k->asked.layers, .wanted = wanted
-  };
-  mrt_status s = cut(&c);
-  memcpy(k->asked.activations, asked, bytes);
-  if (s) return s;
-  *out = c.best, *height = c.height;
-  return c.height ? MRT_OK : MRT_EBUDGET;
+mrt_status mrt_schedule_segments(mrt_keeping *k, const mrt_segments *cut,
+                                 mrt_schedule *out) {
+  cutting c;
+  MRT_TRY(begin(&c, k));
+  mrt_status s = try(&c, cut, out);
+  end(&c);
+  return s;
 }

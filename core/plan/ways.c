@@ -14,16 +14,16 @@
  *   never     exceeds the budget, or is slower than recomputing alone
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/cost.h"
+#include "plan/ways.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
   AHEAD = 8,      /* copies under way in a lane, where they are to be hidden */
   SOLVED = 3,     /* times that a way is solved at most, */
   ALL_SOLVED = 5, /* and all together, while something fits */
   GROWTHS = 3,    /* of the variables that are swapped, each by twice */
-  HALVINGS = 12,  /* in search of a budget that would do */
   FEW = 2         /* runs of the solver, in all and for a way, where the graph
                      is large; ways are fewer then */
 };
@@ -39,26 +39,10 @@ static const double guess = 0.03;
 /* Enough: what is left are many small variables. */
 static const double most = 0.95;
 
-typedef struct competing {
-  mrt_plan *plan;
-  const mrt_plan *before; /* as it was traced */
-  mrt_plan best;          /* of the best other way, if `found` */
-  bool found, large;
-  double seconds; /* to be below; INFINITY: nothing fits yet */
-  double base;    /* of the step with all kept in memory */
-  int left;       /* solver runs, while something fits */
-} competing;
-
 /* ---- one way ------------------------------------------------------------------ */
 
-typedef struct outcome {
-  mrt_way way;
-  double seconds;
-  size_t over; /* bytes above the budget; SIZE_MAX: nothing was found */
-} outcome;
-
 /* Keep the plan if it is the best so far that does what is asked. */
-static void judge(competing *c, mrt_plan *own, const outcome *o) {
+static void judge(mrt_ways *c, mrt_plan *own, const mrt_outcome *o) {
   bool asked = own->options.memory == c->plan->options.memory;
   mrt_plan *loser = own;
   if (asked && !o->over && o->seconds < c->seconds) {
@@ -70,8 +54,30 @@ static void judge(competing *c, mrt_plan *own, const outcome *o) {
   c->best = *own, c->found = true;
 }
 
+/* What others may begin with: the runs of the segments that take least. */
+static mrt_status note_runs(mrt_ways *c, const mrt_plan *own) {
+  const mrt_graph *g = &own->graph;
+  mrt_found_out *known = &c->plan->known;
+  int *runs = MRT_NEW(&c->plan->graph.arena, int, g->node_count);
+  if (!runs) return mrt_nomem(&own->ctx->error);
+  for (int i = 0; i < g->node_count; i++) {
+    const mrt_node *n = g->nodes[i];
+    runs[i] = n->recomputed ? n->original->id : n->id;
+  }
+  known->runs = runs, known->run_count = g->node_count;
+  c->least = own->info.peak;
+  return MRT_OK;
+}
+
+static void note_segments(mrt_ways *c, const mrt_plan *own) {
+  mrt_found_out *known = &c->plan->known;
+  if (known->segments_count) return;
+  memcpy(known->segments, own->known.segments, sizeof known->segments);
+  known->segments_count = own->known.segments_count;
+}
+
 /* Plan to the end.  That it does not fit is no failure. */
-static mrt_status plan_once(competing *c, size_t memory, outcome *o) {
+static mrt_status plan_once(mrt_ways *c, size_t memory, mrt_outcome *o) {
   mrt_plan own = *c->before;
   mrt_error *e = &own.ctx->error;
   own.known = c->plan->known, own.way = o->way;
@@ -84,20 +90,24 @@ static mrt_status plan_once(competing *c, size_t memory, outcome *o) {
   o->seconds = own.info.seconds;
   o->over = s == MRT_EBUDGET ? e->needed - memory : 0;
   if (s == MRT_EBUDGET && e->needed <= memory) o->over = SIZE_MAX;
-  if (s)
+  note_segments(c, &own);
+  bool least = o->way.segmented && o->over < SIZE_MAX &&
+               (!c->least || own.info.peak < c->least);
+  if (s == MRT_EBUDGET || !s) s = least ? note_runs(c, &own) : MRT_OK;
+  if (s || o->over)
     mrt_plan_unmake(&own);
   else
     judge(c, &own, o);
-  return s == MRT_EBUDGET ? MRT_OK : s;
+  return s;
 }
 
 /* Plan this way, with less for the solver where copies take more than it knew
  * of. */
-static mrt_status plan_way(competing *c, size_t memory, mrt_way way,
-                           outcome *o) {
+mrt_status mrt_way_plan(mrt_ways *c, size_t memory, mrt_way way,
+                        mrt_outcome *o) {
   int most = c->large ? FEW : SOLVED;
   if (c->large) way.slack = memory >> 10;
-  *o = (outcome){ .way = way };
+  *o = (mrt_outcome){ .way = way };
   MRT_TRY(plan_once(c, memory, o));
   c->left--;
   for (int i = 1;
@@ -111,22 +121,21 @@ static mrt_status plan_way(competing *c, size_t memory, mrt_way way,
   return MRT_OK;
 }
 
-static mrt_status try(competing *c, mrt_way way) {
-  outcome o;
-  return plan_way(c, c->plan->options.memory, way, &o);
+static mrt_status try(mrt_ways *c, mrt_way way) {
+  mrt_outcome o;
+  return mrt_way_plan(c, c->plan->options.memory, way, &o);
 }
 
 /* ---- which ways ----------------------------------------------------------------- */
 
 /* Can so much time still be won that another plan is worth it? */
-static bool worth(const competing *c, double least) {
+static bool worth(const mrt_ways *c, double least) {
   if (c->seconds == INFINITY) return true;
   double least_gain = (c->large ? large_little : little) * c->base;
   return c->left > 0 && least + least_gain < c->seconds;
 }
 
-static mrt_status try_activations(competing *c, double lanes,
-                                  size_t variables) {
+static mrt_status try_activations(mrt_ways *c, double lanes, size_t variables) {
   mrt_way way = { .lanes = lanes,
                   .variables = variables,
                   .ahead = AHEAD,
@@ -135,16 +144,16 @@ static mrt_status try_activations(competing *c, double lanes,
 }
 
 /* Variables, if hiding them is worth it with all else kept. */
-static mrt_status try_variables(competing *c, size_t bytes) {
+static mrt_status try_variables(mrt_ways *c, size_t bytes) {
   mrt_way way = { .variables = bytes, .ahead = AHEAD };
-  outcome o = { .way = way };
+  mrt_outcome o = { .way = way };
   if (bytes == 0 || !worth(c, c->base)) return MRT_OK;
   MRT_TRY(plan_once(c, SIZE_MAX / 4, &o));
   return worth(c, o.seconds) ? try(c, way) : MRT_OK;
 }
 
 /* Bytes above the budget with all kept. */
-static size_t excess(const competing *c) {
+static size_t excess(const mrt_ways *c) {
   const mrt_plan *plan = c->plan;
   size_t kept = plan->known.order_peak + mrt_plan_rest(c->plan);
   if (!plan->known.order) return SIZE_MAX;
@@ -155,14 +164,14 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Variables that the planner may swap: not of one micro-batch, for others must
  * agree. */
-static size_t movable(const competing *c) {
+size_t mrt_ways_movable(const mrt_ways *c) {
   return c->plan->options.part ? 0 : c->plan->known.variables;
 }
 
 /* More and more variables, at last all and all activations; their copies as late
  * as can be. */
-static mrt_status try_anything(competing *c, size_t variables) {
-  size_t all = movable(c);
+static mrt_status try_anything(mrt_ways *c, size_t variables) {
+  size_t all = mrt_ways_movable(c);
   const mrt_way last[] = { { .variables = all },
                            { .lanes = MRT_ALL_LANES },
                            { .lanes = MRT_ALL_LANES, .variables = all } };
@@ -176,12 +185,12 @@ static mrt_status try_anything(competing *c, size_t variables) {
   return MRT_OK;
 }
 
-static size_t swapped(const competing *c) {
+static size_t swapped(const mrt_ways *c) {
   return c->found ? c->best.way.variables : 0;
 }
 
-static mrt_status try_ways(competing *c) {
-  size_t all = movable(c), state = smaller(all, c->plan->known.state);
+static mrt_status try_ways(mrt_ways *c) {
+  size_t all = mrt_ways_movable(c), state = smaller(all, c->plan->known.state);
   size_t want = smaller((size_t)(most * (double)all), excess(c));
   size_t first = smaller(want, (size_t)(most * (double)state));
   double before = c->seconds;
@@ -194,45 +203,6 @@ static mrt_status try_ways(competing *c) {
   if (c->seconds == before && !(c->large && before == INFINITY))
     MRT_TRY(try_activations(c, 0.5, 0));
   return c->seconds == INFINITY ? try_anything(c, want) : MRT_OK;
-}
-
-/* ---- none ------------------------------------------------------------------------- */
-
-/* Does anything fit into so much? */
-static mrt_status fits(competing *c, size_t memory, bool *yes) {
-  mrt_way all = { .lanes = MRT_ALL_LANES, .variables = movable(c) };
-  outcome o;
-  MRT_TRY(plan_way(c, memory, all, &o));
-  *yes = !o.over;
-  return MRT_OK;
-}
-
-/* Say which budget would do: halve between what cannot and what does. */
-static mrt_status too_little(competing *c) {
-  mrt_plan *plan = c->plan;
-  size_t memory = plan->options.memory, low = memory;
-  bool yes = false;
-  if (plan->options.quick) return mrt_plan_over(plan, 0);
-  if (low < plan->known.working_set) low = plan->known.working_set;
-  size_t high = low;
-  for (int i = 0; i < HALVINGS && !yes; i++) {
-    high += high >> !c->large;
-    MRT_TRY(fits(c, high, &yes));
-    if (!yes) low = high;
-  }
-  for (int i = 0;
-       i < HALVINGS && yes && high - low > high >> (c->large ? 2 : 6); i++) {
-    bool enough;
-    size_t middle = low + (high - low) / 2;
-    MRT_TRY(fits(c, middle, &enough));
-    *(enough ? &high : &low) = middle;
-  }
-  mrt_fail(&plan->ctx->error, MRT_EBUDGET,
-           "memory = %zu bytes is too little: with recomputing and swapping, "
-           "%zu is the least found",
-           memory, high);
-  plan->ctx->error.needed = yes ? high : 0;
-  return MRT_EBUDGET;
 }
 
 /* ---- all ---------------------------------------------------------------------------- */
@@ -251,7 +221,7 @@ static double lost(const mrt_plan *plan, double *base) {
 }
 
 /* The best way's plan instead of the one that only recomputes. */
-static mrt_status adopt(competing *c) {
+static mrt_status adopt(mrt_ways *c) {
   mrt_plan *plan = c->plan, *best = &c->best;
   mrt_graph *old = &plan->graph, *g = &best->graph;
   while (g->held_count > 0) {
@@ -276,32 +246,45 @@ static bool measured(const mrt_plan *plan) {
          mrt_measured_find(&plan->options, MRT_MEASURED_OUT) > 0;
 }
 
-static bool may_swap(const mrt_plan *plan) {
-  const mrt_device_profile *d = &plan->device;
-  return !plan->options.no_swap && d->slow_read > 0 && d->slow_write > 0;
+bool mrt_ways_may_swap(const mrt_ways *c) {
+  const mrt_device_profile *d = &c->plan->device;
+  return !c->plan->options.no_swap && d->slow_read > 0 && d->slow_write > 0;
 }
 
-static mrt_status try_brief(competing *c) {
+static mrt_status try_brief(mrt_ways *c) {
   int left = c->left;
   mrt_status s = try(c, (mrt_way){ .brief = true });
   c->left = left;
   return s;
 }
 
-/* Recomputing is all that is allowed: have it say how much it needs. */
-static mrt_status too_little_alone(competing *c) {
-  mrt_plan own = *c->before;
-  if (own.options.quick) return mrt_plan_over(c->plan, 0);
-  own.known = c->plan->known, own.way.brief = true;
-  own.graph = (mrt_graph){ .ctx = own.ctx };
-  mrt_arena_init(&own.graph.arena, own.ctx->allocator);
-  mrt_status s = mrt_graph_retrace(&own.graph, c->plan);
-  if (!s) s = mrt_plan_finish(&own);
-  mrt_plan_unmake(&own);
-  return s ? s : mrt_plan_over(c->plan, 0);
+/* Segments to the end, then the solver from the ones that take least. */
+static mrt_status try_segments(mrt_ways *c) {
+  const mrt_found_out *known = &c->plan->known;
+  int left = c->left;
+  mrt_outcome o;
+  for (int i = 0; i < known->segments_count; i++) {
+    o.way = (mrt_way){ .brief = true,
+                       .segmented = true,
+                       .segments = known->segments[i] };
+    if (c->large && i > 0) break;
+    MRT_TRY(plan_once(c, c->plan->options.memory, &o));
+  }
+  if (known->run_count > 0) MRT_TRY(try(c, (mrt_way){ .seeded = true }));
+  c->left = left;
+  return MRT_OK;
 }
 
-static mrt_status compete(competing *c) {
+/* Could segments be quicker than what is known? */
+static bool segments_may_win(const mrt_ways *c) {
+  const mrt_found_out *known = &c->plan->known;
+  bool may = c->seconds == INFINITY;
+  for (int i = 0; i < known->segments_count; i++)
+    may |= known->segments[i].seconds < c->seconds;
+  return may;
+}
+
+static mrt_status compete(mrt_ways *c) {
   mrt_plan *plan = c->plan;
   plan->options.quick = true;
   mrt_status s = mrt_plan_finish(plan);
@@ -312,21 +295,22 @@ static mrt_status compete(competing *c) {
   if (!s && extra <= (c->large ? large_little : very_little) * c->base)
     return MRT_OK;
   MRT_TRY(try_brief(c));
-  if (may_swap(plan)) {
+  if (segments_may_win(c)) MRT_TRY(try_segments(c));
+  if (mrt_ways_may_swap(c)) {
     if (!measured(plan)) c->seconds *= 1 - guess;
     MRT_TRY(try_ways(c));
   }
   if (c->found) return adopt(c);
   if (c->seconds < INFINITY) return MRT_OK;
-  return may_swap(plan) ? too_little(c) : too_little_alone(c);
+  return mrt_ways_refuse(c);
 }
 
 mrt_status mrt_plan_compete(mrt_plan *plan) {
   const mrt_plan before = *plan;
-  competing c = { .plan = plan,
-                  .before = &before,
-                  .large = plan->graph.node_count >= MRT_PLAN_LARGE,
-                  .seconds = INFINITY };
+  mrt_ways c = { .plan = plan,
+                 .before = &before,
+                 .large = plan->graph.node_count >= MRT_PLAN_LARGE,
+                 .seconds = INFINITY };
   c.left = c.large ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
   if (c.found) mrt_plan_unmake(&c.best);
