@@ -193,10 +193,10 @@ describe("memory alone", function()
   end)
 
   it("leaves to policies what they have answered", function()
-    local function choices(options)
+    local function choices(options, part)
       machine(1e13)
       local all = make():plan(x, y)
-      options.memory = all.peak - all.transient // 3
+      options.memory = all.peak - all.transient // (part or 3)
       return make(options):plan(x, y):choices()
     end
     local kept = choices { checkpoint = policy.checkpoint.none() }
@@ -210,9 +210,9 @@ describe("memory alone", function()
     assert.is_true(open.activations > 0)
     local never = choices { swap = policy.swap.none() }
     assert.equal(0, never.variables + never.activations)
-    local half = choices { checkpoint = function(value)
+    local half = choices({ checkpoint = function(value)
       return value.layer % 2 == 0 and "recompute" or "keep"
-    end, swap = policy.swap.none() }
+    end, swap = policy.swap.none() }, 5)
     assert.is_true(half.recomputed > 0)
     assert.equal(0, half.activations)
   end)
