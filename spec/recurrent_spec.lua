@@ -219,9 +219,9 @@ describe("a recurrent network within a budget", function()
       local ok, why = plan(name, layers, steps, { memory = 1000,
         swap = policy.swap.none() })
       assert.is_false(ok)
-      local again, plan = within(name, layers, steps, why.needed)
+      local again, ours = within(name, layers, steps, why.needed)
       assert(again, ("%s: %d bytes"):format(name, why.needed))
-      assert.is_true(plan.peak <= why.needed)
+      assert.is_true(ours.peak <= why.needed)
     end
   end)
 end)

@@ -78,7 +78,8 @@ typedef struct mrt_way {
   bool rough;       /* a large graph is packed quickly: it may not be the one */
   bool segmented;   /* in these segments, not as the solver finds; */
   mrt_segments segments;
-  bool seeded; /* the solver begins with known.runs, in their order */
+  bool thorough; /* the solver does not give up early */
+  bool seeded;   /* the solver begins with known.runs, in their order */
 } mrt_way;
 #define MRT_ALL_LANES 1e9
 

@@ -199,7 +199,8 @@ static mrt_status known_runs(const mrt_keeping *k, mrt_solve_hint *hint) {
 static mrt_status solve(mrt_keeping *k, int64_t wanted, mrt_schedule *s) {
   const mrt_way *way = &k->plan->way;
   solving w = { .k = k, .s = s, .problem = &k->problem };
-  w.hint.quick = way->lanes == 0; /* copies are hard to place */
+  w.hint.quick =
+      way->lanes == 0 && !way->thorough; /* copies are hard to place */
   mrt_swappable copies = { .problem.values = k->flow.blocks };
   if (way->lanes > 0) {
     MRT_TRY(mrt_swappable_make(&copies, k, way->lanes));

@@ -99,7 +99,7 @@ static bool worth_starting(const mrt_solver *s, int i) {
 
 /* Starts from the runs that were given, until one does. */
 static mrt_status begin_from_given(mrt_solver *s, mrt_schedule *out) {
-  static const int numbers[] = { 0, 1, 8 };
+  static const int numbers[] = { 0, 1, 4, 6, 8 };
   const mrt_solve_hint *h = &s->hint;
   for (int i = 0; i < MRT_COUNT(numbers) && s->best_cost == INFINITY &&
                   h->count <= s->most && !s->line.failed;
