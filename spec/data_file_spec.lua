@@ -52,7 +52,16 @@ describe("idx", function()
     refused("wants 4 bytes", data.idx(write("i", idx(8, { 1, 4 }, "abc"))))
     refused("overflows", data.idx(write("i", idx(8, { -1 >> 32, -1 >> 32, -1 >> 32 }, ""))))
     refused("type 0x07", data.idx(write("i", idx(7, { 1 }, "a"))))
-    refused("cannot hold 4294967295", data.idx(write("i", "\x1f\x8b" .. ("\xff"):rep(40))))
+    refused("gzip stream is damaged", data.idx(write("i", "\x1f\x8b" .. ("\xff"):rep(40))))
+    local function packed(bytes, size)  -- stored, with a size at the end
+      return "\x1f\x8b\8\0\0\0\0\0\0\3\1" .. string.pack("<I2I2", #bytes, ~#bytes & 0xffff)
+        .. bytes .. string.pack("<I4I4", 0, size)
+    end
+    local long = idx(8, { 40 }, ("a"):rep(40))
+    refused("cannot hold 4294967295", data.idx(write("i", packed(long, -1 >> 32))))
+    refused("unpacked it is 30000 bytes, 48 wanted",
+      data.idx(write("i", packed(long, 30000))))
+    refused("gzip stream is damaged", data.idx(write("i", packed(long, 48))))
     refused("gzip stream is damaged", data.idx(write("i", "\x1f\x8b" .. ("\0"):rep(40))))
     assert.error_matches(function() assert(data.idx(write("i", idx(8, { 1 }, "a")))):read { 1 } end,
       "1 rows from 1 on of 'array', which has 1")

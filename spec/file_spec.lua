@@ -201,6 +201,7 @@ describe("a safetensors header", function()
       { "dtype, shape and data_offsets wanted", '{"w":{}}' },
       { "levels", ("["):rep(100000) },
       { "levels", one("U8", "[" .. ("1,"):rep(99) .. "1]", "0,1"), "x" },
+      { "more than 1048576 values", "{" .. ('"":0,'):rep(1 << 20) .. '"":0}' },
       { "an object wanted", "[]" },
       { "JSON", "" },
       { "JSON", '{"a\\u0000":1}' },
@@ -313,6 +314,25 @@ describe("an npz archive", function()
     assert.matches("directory is damaged", failure())
     change(#bytes, "X")
     assert.matches("not a zip archive", failure())
+    os.remove(name)
+  end)
+
+  it("is compared with its checksum when it is first read, stored too", function()
+    local name = os.tmpname() .. ".npz"
+    assert(mrt.save(name, { v = mrt.zeros(100), w = mrt.ones(100) }))
+    local file <close> = assert(io.open(name, "r+b"))
+    local at = file:read "a":find(string.pack("<f", 1), 1, true)
+    file:seek("set", at + 40)
+    file:write "x"
+    file:flush()
+    local opened <close> = assert(mrt.open(name))
+    assert.equal(0, assert(opened:read "v"):sum():item())
+    for _ = 1, 2 do
+      local value, message, code = opened:read "w"
+      assert.is_nil(value)
+      assert.matches("'w': its checksum is wrong", message)
+      assert.equal("data", code)
+    end
     os.remove(name)
   end)
 end)

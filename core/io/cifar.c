@@ -37,7 +37,7 @@ static mrt_status check_labels(mrt_source *s, const label *l, size_t offset,
 }
 
 static mrt_status parse(mrt_source *s, const label *labels, int count) {
-  MRT_TRY(mrt_gunzip(s));
+  MRT_TRY(mrt_gunzip(s, SIZE_MAX));
   size_t record = (size_t)count + PIXELS;
   if (s->map.size == 0 || s->map.size % record)
     return mrt_source_fail(s, MRT_EDATA, "%zu bytes, a multiple of %zu wanted",

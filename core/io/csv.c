@@ -123,7 +123,7 @@ static mrt_status check_field(mrt_source *s, const mrt_field *f) {
 }
 
 mrt_status mrt_parse_csv(mrt_source *s) {
-  MRT_TRY(mrt_gunzip(s));
+  MRT_TRY(mrt_gunzip(s, SIZE_MAX));
   s->separator = find_separator(s);
   mrt_field f = { .text = NULL };
   for (size_t at = 0; mrt_source_next_field(s, &at, &f);)

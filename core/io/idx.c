@@ -18,9 +18,12 @@ static const struct {
   { "f32", 0x0d, MRT_STORED_f32 }, { "f64", 0x0e, MRT_STORED_f64 },
 };
 
+enum { LONGEST_HEADER = 4 + 4 * MRT_MAX_RANK };
+
 static mrt_status read_header(mrt_source *s, mrt_array *a) {
-  const uint8_t *data = s->map.data;
-  size_t size = s->map.size;
+  uint8_t data[LONGEST_HEADER];
+  size_t size;
+  MRT_TRY(mrt_gunzip_head(s, data, sizeof data, &size));
   if (size < 4 || data[0] || data[1])
     return mrt_source_fail(s, MRT_EDATA, "not an idx file");
   for (int i = 0; i < MRT_COUNT(types); i++)
@@ -40,14 +43,15 @@ static mrt_status read_header(mrt_source *s, mrt_array *a) {
 }
 
 mrt_status mrt_parse_idx(mrt_source *s) {
-  MRT_TRY(mrt_gunzip(s));
   mrt_array *a = mrt_source_add(s, "array");
   if (!a) return mrt_nomem(&s->ctx->error);
   a->big_endian = true;
   MRT_TRY(read_header(s, a));
-  MRT_TRY(mrt_array_check(s, a, s->map.size));
+  MRT_TRY(mrt_array_check(s, a, SIZE_MAX));
   size_t wanted =
       (size_t)mrt_type_count(&a->type) * mrt_stored_bytes(a->stored);
+  MRT_TRY(mrt_gunzip(s, a->offset + wanted));
+  MRT_TRY(mrt_array_check(s, a, s->map.size));
   if (s->map.size - a->offset != wanted)
     return mrt_source_fail(s, MRT_EDATA, "%zu bytes of numbers, %zu wanted",
                            s->map.size - a->offset, wanted);

@@ -1,8 +1,8 @@
 /* inflate.c -- deflated bytes, through zlib
  *
  * Room is made before anything is unpacked, for as much as the file says; more
- * does not come out.  A file that says more than deflate can pack is refused
- * unread.
+ * does not come out.  A file that says more than deflate can pack, than its
+ * format's header wants or than the machine has is refused unread.
  *
  * SPDX-License-Identifier: MIT */
 #include "io/io.h"
@@ -67,6 +67,12 @@ static int run_whole(z_stream *z, rest *r) {
   return z->avail_out == 0 ? Z_DATA_ERROR : code;
 }
 
+mrt_status mrt_check_crc(const uint8_t *data, size_t size, uint32_t crc,
+                         mrt_error *e) {
+  if (crc32_z(0, data, size) == crc) return MRT_OK;
+  return mrt_fail(e, MRT_EDATA, "its checksum is wrong");
+}
+
 mrt_status mrt_inflate(const mrt_allocator *a, const uint8_t *data, size_t size,
                        uint8_t *out, size_t room, size_t *made,
                        const uint32_t *crc, mrt_error *e) {
@@ -81,9 +87,7 @@ mrt_status mrt_inflate(const mrt_allocator *a, const uint8_t *data, size_t size,
   bool bad = code != Z_OK && code != Z_STREAM_END;
   if (crc) bad = code != Z_STREAM_END || *made != room;
   if (bad) return mrt_fail(e, MRT_EDATA, "its deflated bytes are damaged");
-  if (crc && crc32_z(0, out, room) != *crc)
-    return mrt_fail(e, MRT_EDATA, "its checksum is wrong");
-  return MRT_OK;
+  return crc ? mrt_check_crc(out, room, *crc, e) : MRT_OK;
 }
 
 static mrt_status unzip_into(mrt_source *s, uint8_t *out, size_t room) {
@@ -100,14 +104,40 @@ static mrt_status unzip_into(mrt_source *s, uint8_t *out, size_t room) {
   return mrt_source_fail(s, MRT_EDATA, "its gzip stream is damaged");
 }
 
-mrt_status mrt_gunzip(mrt_source *s) {
+static bool is_gzip(const mrt_source *s) {
+  return s->map.size >= 2 && s->map.data[0] == 0x1f && s->map.data[1] == 0x8b;
+}
+
+mrt_status mrt_gunzip_head(mrt_source *s, uint8_t *head, size_t room,
+                           size_t *made) {
+  if (is_gzip(s)) {
+    z_stream z = new_stream(s->ctx->allocator);
+    if (inflateInit2(&z, 15 + 16) != Z_OK) return mrt_nomem(&s->ctx->error);
+    rest r = { s->map.size, room };
+    z.next_in = (uint8_t *)s->map.data, z.next_out = head;
+    int code = run(&z, &r);
+    *made = z.total_out;
+    inflateEnd(&z);
+    if (code == Z_MEM_ERROR) return mrt_nomem(&s->ctx->error);
+    if (code == Z_OK || code == Z_STREAM_END) return MRT_OK;
+    return mrt_source_fail(s, MRT_EDATA, "its gzip stream is damaged");
+  }
+  *made = s->map.size < room ? s->map.size : room;
+  if (*made) memcpy(head, s->map.data, *made);
+  return MRT_OK;
+}
+
+mrt_status mrt_gunzip(mrt_source *s, size_t most) {
   const uint8_t *data = s->map.data;
   size_t size = s->map.size;
-  if (size < 2 || data[0] != 0x1f || data[1] != 0x8b) return MRT_OK;
+  if (!is_gzip(s)) return MRT_OK;
   size_t room = size < 18 ? 0 : (size_t)mrt_little(data + size - 4, 4);
   if (size < 18 || !mrt_inflate_plausible(size, room))
     return mrt_source_fail(s, MRT_EDATA, "%zu bytes of gzip cannot hold %zu",
                            size, room);
+  if (room > most)
+    return mrt_source_fail(s, MRT_EDATA, "unpacked it is %zu bytes, %zu wanted",
+                           room, most);
   uint8_t *block;
   MRT_TRY(mrt_source_block(s, room, &block));
   mrt_status status = unzip_into(s, block, room);

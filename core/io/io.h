@@ -61,11 +61,12 @@ typedef struct mrt_array {
   size_t offset; /* of row 0, in the file or in what is unpacked */
   size_t stride; /* bytes from row to row */
   mrt_map *map;  /* where the bytes are */
-  size_t packed; /* deflated to so many bytes there, at `packed_at`; */
+  size_t packed; /* an archive's member: so many bytes, at `packed_at` */
   size_t packed_at;
-  size_t unpacked; /* so many when they are not; 0: not deflated */
-  uint32_t crc;
-  uint8_t *whole; /* unpacked, once somebody has read it */
+  size_t unpacked; /* it is deflated, from so many; 0: stored */
+  uint32_t crc;    /* of its bytes when they are not deflated */
+  bool checked;    /* nothing is left to compare */
+  uint8_t *whole;  /* unpacked, once somebody has read it */
 } mrt_array;
 
 typedef struct mrt_pair {
@@ -138,8 +139,16 @@ mrt_status mrt_convert(const mrt_array *a, const uint8_t *from, int64_t n,
 mrt_status mrt_inflate(const mrt_allocator *a, const uint8_t *data, size_t size,
                        uint8_t *out, size_t room, size_t *made,
                        const uint32_t *crc, mrt_error *e);
-/* Replace a gzip file's bytes by what is packed in them; another's stay. */
-mrt_status mrt_gunzip(mrt_source *s);
+/* Copy a file's first bytes, of a gzip file what is packed in it: `room` or
+ * fewer, *made tells how many. */
+mrt_status mrt_gunzip_head(mrt_source *s, uint8_t *head, size_t room,
+                           size_t *made);
+/* Replace a gzip file's bytes by what is packed in them; another's stay.
+ * Refused unread when that is more than `most`. */
+mrt_status mrt_gunzip(mrt_source *s, size_t most);
+/* EDATA when bytes have another CRC-32. */
+mrt_status mrt_check_crc(const uint8_t *data, size_t size, uint32_t crc,
+                         mrt_error *e);
 /* No more than this comes out of so many deflated bytes. */
 static inline bool mrt_inflate_plausible(size_t packed, uint64_t unpacked) {
   return unpacked / 1032 <= packed;

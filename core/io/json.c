@@ -13,9 +13,12 @@ static size_t skip_string(const uint8_t *text, size_t size, size_t i) {
   return i;
 }
 
-/* Is it no deeper, are its lists no longer?  Lists hold no objects. */
+enum { MOST_VALUES = 1 << 20 };
+
+/* Is it no deeper, are its lists no longer, does it hold no more than we ever
+ * want?  Lists hold no objects. */
 static bool is_flat(const uint8_t *text, size_t size, int depth, int longest) {
-  int deep = 0, items = -1; /* -1: not in a list */
+  int deep = 0, values = 1, items = -1; /* -1: not in a list */
   for (size_t i = 0; i < size; i++) {
     switch (text[i]) {
     case '"':
@@ -32,6 +35,7 @@ static bool is_flat(const uint8_t *text, size_t size, int depth, int longest) {
       break;
     case ',':
       if (items >= 0 && ++items >= longest) return false;
+      if (++values > MOST_VALUES) return false;
       break;
     }
   }
@@ -44,8 +48,9 @@ json_t *mrt_json_parse(mrt_source *s, const uint8_t *text, size_t size,
   *status = MRT_EDATA;
   if (!is_flat(text, size, depth, longest)) {
     mrt_source_fail(s, MRT_EDATA,
-                    "JSON with more than %d levels, or lists of more than %d",
-                    depth, longest);
+                    "JSON with more than %d levels, lists of more than %d, or "
+                    "more than %d values",
+                    depth, longest, MOST_VALUES);
     return NULL;
   }
   json_t *root =

@@ -2,8 +2,9 @@
  *
  * The directory at the end of the file says where each member is; zip64 fields
  * stand in for what does not fit in 32 bits.  Members may not take more bytes
- * together than the file has, so that none hides inside another.  The checksum
- * of a stored member, which is mapped, is not looked at.
+ * together than the file has, so that none hides inside another.  A member's
+ * checksum is compared when it is first read, stored ones included: opening
+ * reads headers only.
  *
  *   from  PKWARE's APPNOTE.TXT 6.3.10; numpy/lib/npyio.py
  *
@@ -134,8 +135,7 @@ static mrt_status read_deflated(mrt_source *s, mrt_array *a, const member *m,
   uint8_t head[LONGEST_NPY_HEADER];
   size_t most = m->unpacked < sizeof head ? (size_t)m->unpacked : sizeof head;
   size_t made;
-  a->packed_at = (size_t)at, a->packed = (size_t)m->packed;
-  a->unpacked = (size_t)m->unpacked, a->crc = m->crc;
+  a->unpacked = (size_t)m->unpacked;
   if (mrt_inflate(s->ctx->allocator, s->map.data + at, a->packed, head, most,
                   &made, NULL, &s->ctx->error))
     return mrt_source_fail(s, s->ctx->error.status, "'%.80s': %s", a->name,
@@ -153,6 +153,8 @@ static mrt_status add_member(mrt_source *s, member *m) {
   m->name[n - 4] = 0;
   mrt_array *a = mrt_source_add(s, m->name);
   if (!a) return mrt_nomem(&s->ctx->error);
+  a->packed_at = (size_t)at, a->packed = (size_t)m->packed;
+  a->crc = m->crc, a->checked = false;
   if (m->method == 8) return read_deflated(s, a, m, at);
   MRT_TRY(mrt_npy_read(s, a, s->map.data + at, (size_t)m->packed,
                        (size_t)m->packed));

@@ -8,6 +8,7 @@
 #include "io/json.h"
 #include "tensor/tensor.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_FILES = 4096, LONGEST_INDEX = 100000000 };
@@ -26,47 +27,80 @@ static mrt_status path_of(mrt_source *s, const char *file, char **path) {
   return MRT_OK;
 }
 
-/* The part that lies in `file`, opened now if it is new. */
-static mrt_status find_part(mrt_source *s, const char *file, mrt_source **out) {
+static int by_name(const void *p, const void *q) {
+  return strcmp((*(mrt_array *const *)p)->name, (*(mrt_array *const *)q)->name);
+}
+/* While tensors are looked for, `dtype` says in which file. */
+static int by_file(const void *p, const void *q) {
+  int order =
+      strcmp((*(mrt_array *const *)p)->dtype, (*(mrt_array *const *)q)->dtype);
+  return order ? order : by_name(p, q);
+}
+
+/* The arrays of a source in an order. */
+static mrt_status sorted(mrt_source *s, mrt_arena *arena,
+                         int (*order)(const void *, const void *),
+                         mrt_array ***out) {
+  mrt_array **list = MRT_NEW(arena, mrt_array *, s->count + 1);
+  if (!list) return mrt_nomem(&s->ctx->error);
+  for (int i = 0; i < s->count; i++) list[i] = &s->arrays[i];
+  qsort(list, (size_t)s->count, sizeof *list, order);
+  return *out = list, MRT_OK;
+}
+
+static mrt_status open_part(mrt_source *s, const char *file) {
   char *path;
-  int count = 0;
+  mrt_source *part;
   MRT_TRY(path_of(s, file, &path));
-  for (mrt_source *p = s->parts; p; p = p->next, count++)
-    if (strcmp(p->path, path) == 0) return *out = p, MRT_OK;
-  if (count == MOST_FILES)
-    return mrt_source_fail(s, MRT_EDATA, "more than %d files", MOST_FILES);
-  MRT_TRY(mrt_source_open(s->ctx, path, "safetensors", out));
-  (*out)->next = s->parts;
-  s->parts = *out;
+  MRT_TRY(mrt_source_open(s->ctx, path, "safetensors", &part));
+  part->next = s->parts;
+  s->parts = part;
   return MRT_OK;
 }
 
-static mrt_status add_tensor(mrt_source *s, const char *name,
-                             const mrt_source *part) {
-  for (int i = 0; i < part->count; i++) {
-    if (strcmp(part->arrays[i].name, name) != 0) continue;
-    mrt_array *a = mrt_source_add(s, name);
-    if (!a) return mrt_nomem(&s->ctx->error);
-    *a = part->arrays[i];
-    return MRT_OK;
+/* Find tensors [0, n), all of one file. */
+static mrt_status find_tensors(mrt_source *s, mrt_array **wanted, int n) {
+  mrt_array **there;
+  MRT_TRY(open_part(s, wanted[0]->dtype));
+  MRT_TRY(sorted(s->parts, &s->parts->arena, by_name, &there));
+  for (int i = 0; i < n; i++) {
+    mrt_array **found = bsearch(&wanted[i], there, (size_t)s->parts->count,
+                                sizeof *there, by_name);
+    if (!found)
+      return mrt_source_fail(s, MRT_EDATA, "'%.80s' is not in %s",
+                             wanted[i]->name, s->parts->path);
+    *wanted[i] = **found;
   }
-  return mrt_source_fail(s, MRT_EDATA, "'%.80s' is not in %s", name,
-                         part->path);
+  return MRT_OK;
+}
+
+static mrt_status find_all(mrt_source *s) {
+  mrt_array **order;
+  int files = 0;
+  MRT_TRY(sorted(s, &s->arena, by_file, &order));
+  for (int i = 0, end; i < s->count; i = end) {
+    for (end = i + 1; end < s->count; end++)
+      if (strcmp(order[i]->dtype, order[end]->dtype) != 0) break;
+    if (++files > MOST_FILES)
+      return mrt_source_fail(s, MRT_EDATA, "more than %d files", MOST_FILES);
+    MRT_TRY(find_tensors(s, order + i, end - i));
+  }
+  return MRT_OK;
 }
 
 static mrt_status add_all(mrt_source *s, json_t *map) {
   const char *name;
   json_t *file;
-  mrt_source *part;
   if (!json_is_object(map))
     return mrt_source_fail(s, MRT_EDATA, "there is no weight_map");
   json_object_foreach(map, name, file) {
     if (!json_is_string(file))
       return mrt_source_fail(s, MRT_EDATA, "'%.80s' is in no file", name);
-    MRT_TRY(find_part(s, json_string_value(file), &part));
-    MRT_TRY(add_tensor(s, name, part));
+    mrt_array *a = mrt_source_add(s, name);
+    if (!a) return mrt_nomem(&s->ctx->error);
+    a->dtype = json_string_value(file);
   }
-  return MRT_OK;
+  return find_all(s);
 }
 
 mrt_status mrt_parse_shards(mrt_source *s) {

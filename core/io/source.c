@@ -49,8 +49,9 @@ mrt_array *mrt_source_add(mrt_source *s, const char *name) {
   if (!MRT_PUSH_ROOM(&s->arena, s->arrays, s->count, s->room)) return NULL;
   char *copy = mrt_arena_strdup(&s->arena, name);
   if (!copy) return NULL;
-  s->arrays[s->count] =
-      (mrt_array){ .name = copy, .map = &s->map, .stored = MRT_STORED_COUNT };
+  s->arrays[s->count] = (mrt_array){
+    .name = copy, .map = &s->map, .stored = MRT_STORED_COUNT, .checked = true
+  };
   return &s->arrays[s->count++];
 }
 
@@ -211,6 +212,16 @@ static mrt_status unpack(mrt_source *s, mrt_array *a) {
                 : MRT_OK;
 }
 
+/* Compare a stored member with its checksum, once. */
+static mrt_status check_member(mrt_source *s, mrt_array *a) {
+  if (mrt_check_crc(a->map->data + a->packed_at, a->packed, a->crc,
+                    &s->ctx->error))
+    return mrt_source_fail(s, MRT_EDATA, "'%.80s': %s", a->name,
+                           mrt_message(s->ctx));
+  a->checked = true;
+  return MRT_OK;
+}
+
 /* Where row 0 is, after everything that can stand in the way. */
 static mrt_status find_rows(mrt_source *s, mrt_array *a, const uint8_t **rows) {
   if (a->stored == MRT_STORED_COUNT)
@@ -220,6 +231,7 @@ static mrt_status find_rows(mrt_source *s, mrt_array *a, const uint8_t **rows) {
   if (!mrt_map_whole(a->map))
     return mrt_source_fail(s, MRT_EFILE, "the file has become shorter");
   if (a->unpacked && !a->whole) MRT_TRY(unpack(s, a));
+  if (!a->unpacked && !a->checked) MRT_TRY(check_member(s, a));
   *rows = (a->unpacked ? a->whole : a->map->data) + a->offset;
   return MRT_OK;
 }

@@ -50,7 +50,8 @@ end
 
 --- Read one array.
 ---
---- Returns nil: a dtype that no tensor has; a file that has become shorter.
+--- Returns nil: a dtype that no tensor has; a file that has become shorter; an npz
+--- member with a wrong checksum, compared when it is first read.
 --- Raises: there is no such array.
 ---@param name string
 ---@return mrt.Tensor? tensor
