@@ -348,8 +348,9 @@ MRT_API mrt_status mrt_source_read(mrt_source *source, int i, mrt_tensor **out);
 MRT_API mrt_status mrt_source_read_rows(mrt_source *source, int i,
                                         const int64_t *rows, int64_t n,
                                         int64_t length, mrt_tensor **out);
-/* These rows will be wanted: the system may begin to bring them from the disk.
- * Does not wait, cannot fail. */
+/* These rows will be read next, with the same arguments: a thread of the source
+ * begins to, into at most 256 MiB at a time.  Does not wait, cannot fail; what
+ * goes wrong, reading says. */
 MRT_API void mrt_source_expect(mrt_source *source, int i, const int64_t *rows,
                                int64_t n, int64_t length);
 

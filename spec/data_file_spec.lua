@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local core = require "mrt.core"
 local data = mrt.data
 
 local folder
@@ -255,5 +256,71 @@ describe("byte-pair encoding", function()
     assert.equal(301966, #bpe:pack(text:sub(1, 1003854)) // 4)
     assert.equal(36059, #bpe:pack(text:sub(1003855)) // 4)
     assert.equal(text, bpe:decode(bpe:encode(text)))
+  end)
+end)
+
+describe("reading ahead", function()
+  local COUNT <const>, WIDTH <const> = 40, 5000
+  local function images()
+    local rows = {}
+    for i = 1, COUNT do rows[i] = string.char(i):rep(WIDTH) end
+    return data.idx(write("a", string.pack(">I2BBI4I4", 0, 8, 2, COUNT, WIDTH)
+      .. table.concat(rows)))
+  end
+  local function loader(x, seed)
+    return data.batches({ assert(x or images()) }, { batch = 6, seed = seed })
+  end
+  local function bytes_of(l, n)
+    local out = {}
+    for i = 1, n do out[i] = l:next():bytes() end
+    return out
+  end
+
+  it("changes no mini-batch, whatever is asked for", function()
+    local plain = loader(nil, 3)
+    plain.expect = nil
+    local wanted = bytes_of(plain, 20)
+    assert.same(wanted, bytes_of(loader(nil, 3), 20))
+    local l = loader(nil, 3)
+    bytes_of(l, 9)                       -- a tenth is being read, not yet given
+    local state = l:state()
+    assert.same({ epoch = 1, position = 2, seed = 3 }, state)
+    for _ = 1, 3 do                      -- back, and on from the same place
+      l:load_state(state)
+      assert.same({ table.unpack(wanted, 10, 14) }, bytes_of(l, 5))
+    end
+    local x = assert(images())           -- two loaders of one file
+    local a, b = loader(x, 3), loader(x, 4)
+    for i = 1, 20 do
+      assert.equal(wanted[i], a:next():bytes())
+      b:next()
+      b:epoch()()
+    end
+  end)
+
+  it("takes a bounded amount of memory, and gives it back", function()
+    local source = assert(core.open_source(assert(images()) and path "a", "idx"))
+    collectgarbage()
+    local before = mrt.memory().now
+    source:rows(1, { 0 })
+    for i = 0, COUNT - 1 do source:expect(1, { i }) end
+    collectgarbage()
+    assert.is_true(mrt.memory().now - before <= 8 * (WIDTH + 64))
+    for i = 0, COUNT - 1 do
+      assert.equal(string.char(i + 1):rep(WIDTH), source:rows(1, { i }):bytes())
+    end
+    source:expect(1, { 0, 1 })
+    source:expect(1, { 0, COUNT })       -- there is none: reading says so
+    assert.error_matches(function() source:rows(1, { 0, COUNT }) end, "which has 40")
+    source:close()
+    collectgarbage()
+    assert.equal(before, mrt.memory().now)
+  end)
+
+  it("raises what goes wrong where the rows are wanted", function()
+    local l = loader()
+    l:next()
+    write("a", "")
+    assert.error_matches(function() l:next() end, "data_file_spec.*the file has become shorter")
   end)
 end)

@@ -40,7 +40,7 @@ static unsigned look(mrt_source *s, int i) {
     total += sum(mrt_tensor_data(t), mrt_type_bytes(&a.type));
   mrt_tensor_unref(t);
   t = NULL;
-  mrt_source_expect(s, i, rows, 2, 0);
+  mrt_source_expect(s, i, rows, 2, 1);
   if (mrt_source_read_rows(s, i, rows, 2, 1, &t) == MRT_OK)
     total += sum(mrt_tensor_data(t), mrt_type_bytes(mrt_tensor_type(t)));
   mrt_tensor_unref(t);

@@ -17,6 +17,7 @@
 #define MRT_IO_IO_H
 
 #include "base/memory.h"
+#include "tensor/tensor.h"
 
 /* How numbers are stored: STORED(name, bytes, what they are read as). */
 #define MRT_STORED_KINDS                                                       \
@@ -85,6 +86,7 @@ struct mrt_source {
   char separator;    /* of a table of text */
   mrt_source *parts; /* of a sharded model, chained by `next` */
   mrt_source *next;
+  struct mrt_ahead *ahead; /* reads rows that will be wanted, or NULL */
 };
 
 /* The function of a format: lists the arrays in s->map. */
@@ -107,6 +109,20 @@ mrt_status mrt_array_check(mrt_source *s, mrt_array *a, size_t limit);
 /* An evaluated tensor whose numbers are still to be filled in. */
 mrt_status mrt_source_tensor(mrt_source *s, const mrt_type *type,
                              mrt_tensor **out);
+/* The same of numbers that are there; takes the storage over. */
+mrt_status mrt_source_wrap(mrt_source *s, const mrt_type *type,
+                           mrt_storage *storage, mrt_tensor **out);
+/* Hand `t` out, or, when reading failed, free it: its message gets the path in
+ * front. */
+mrt_status mrt_source_finish(mrt_source *s, mrt_tensor *t, mrt_status status,
+                             mrt_tensor **out);
+int64_t mrt_array_count(const mrt_array *a); /* rows */
+int64_t mrt_array_width(const mrt_array *a); /* numbers in a row */
+/* Where row 0 is, after everything that can stand in the way. */
+mrt_status mrt_source_find(mrt_source *s, mrt_array *a, const uint8_t **rows);
+/* Read n rows that lie one behind the other. */
+mrt_status mrt_array_rows(const mrt_array *a, const uint8_t *from, int64_t n,
+                          uint8_t *to, mrt_error *e);
 /* A file's bytes, in which nothing has been looked for. */
 mrt_status mrt_source_map(mrt_context *ctx, const char *path, mrt_source **out);
 /* As mrt_source_open, of bytes that the caller keeps. */
@@ -123,6 +139,24 @@ void mrt_map_close(const mrt_allocator *a, mrt_map *map);
 bool mrt_map_whole(const mrt_map *map);
 /* Begin to read these bytes from the disk; does not wait. */
 void mrt_map_advise(const mrt_map *map, size_t offset, size_t nbytes);
+
+/* ---- ahead.c ------------------------------------------------------------- */
+
+/* Rows that are wanted: those of an array from each of n places on. */
+typedef struct mrt_wish {
+  const mrt_array *array;
+  const int64_t *rows;
+  int64_t n, each;
+  size_t step; /* bytes of one window as it is read */
+} mrt_wish;
+
+/* Begin to read them in the background; `from` is where row 0 is.  Returns
+ * false where that cannot be. */
+bool mrt_ahead_begin(mrt_source *s, const mrt_wish *w, const uint8_t *from);
+/* What was begun with the same wish, when it is there; NULL: nothing was, or it
+ * failed. */
+mrt_storage *mrt_ahead_take(mrt_source *s, const mrt_wish *w);
+void mrt_ahead_stop(struct mrt_ahead *ahead, const mrt_allocator *a);
 
 /* ---- convert.c ----------------------------------------------------------- */
 

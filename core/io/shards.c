@@ -60,7 +60,7 @@ static mrt_status open_part(mrt_source *s, const char *file) {
 
 /* Find tensors [0, n), all of one file. */
 static mrt_status find_tensors(mrt_source *s, mrt_array **wanted, int n) {
-  mrt_array **there;
+  mrt_array **there = NULL;
   MRT_TRY(open_part(s, wanted[0]->dtype));
   MRT_TRY(sorted(s->parts, &s->parts->arena, by_name, &there));
   for (int i = 0; i < n; i++) {
@@ -75,7 +75,7 @@ static mrt_status find_tensors(mrt_source *s, mrt_array **wanted, int n) {
 }
 
 static mrt_status find_all(mrt_source *s) {
-  mrt_array **order;
+  mrt_array **order = NULL;
   int files = 0;
   MRT_TRY(sorted(s, &s->arena, by_file, &order));
   for (int i = 0, end; i < s->count; i = end) {

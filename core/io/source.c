@@ -66,12 +66,12 @@ mrt_status mrt_source_add_pair(mrt_source *s, const char *key,
   return MRT_OK;
 }
 
-static int64_t row_count(const mrt_array *a) {
+int64_t mrt_array_count(const mrt_array *a) {
   return a->type.rank ? a->type.dims[0] : 1;
 }
 
-/* Numbers in a row; dims were checked to multiply without overflow. */
-static int64_t row_width(const mrt_array *a) {
+/* Dims were checked to multiply without overflow. */
+int64_t mrt_array_width(const mrt_array *a) {
   int64_t n = 1;
   for (int i = 1; i < a->type.rank; i++) n *= a->type.dims[i];
   return n;
@@ -82,8 +82,8 @@ mrt_status mrt_array_check(mrt_source *s, mrt_array *a, size_t limit) {
   a->type.dtype = mrt_stored_dtype(a->stored);
   if (mrt_type_check(&a->type, a->name, &why))
     return mrt_source_fail(s, MRT_EDATA, "%s", why.message);
-  size_t row = (size_t)row_width(a) * mrt_stored_bytes(a->stored);
-  size_t rows = (size_t)row_count(a);
+  size_t row = (size_t)mrt_array_width(a) * mrt_stored_bytes(a->stored);
+  size_t rows = (size_t)mrt_array_count(a);
   if (!a->stride) a->stride = row;
   bool fits = a->offset <= limit;
   if (fits && rows && row)
@@ -115,6 +115,7 @@ MRT_API void mrt_source_free(mrt_source *s) {
   if (!s) return;
   mrt_context *ctx = s->ctx;
   const mrt_allocator *a = ctx->allocator;
+  mrt_ahead_stop(s->ahead, a);
   for (int i = 0; i < s->count; i++)
     if (s->arrays[i].map == &s->map)
       mrt_release(a, s->arrays[i].whole, s->arrays[i].unpacked);
@@ -222,8 +223,7 @@ static mrt_status check_member(mrt_source *s, mrt_array *a) {
   return MRT_OK;
 }
 
-/* Where row 0 is, after everything that can stand in the way. */
-static mrt_status find_rows(mrt_source *s, mrt_array *a, const uint8_t **rows) {
+mrt_status mrt_source_find(mrt_source *s, mrt_array *a, const uint8_t **rows) {
   if (a->stored == MRT_STORED_COUNT)
     return mrt_source_fail(s, MRT_EDATA,
                            "'%.80s' is %s, which no tensor can be", a->name,
@@ -242,6 +242,12 @@ mrt_status mrt_source_tensor(mrt_source *s, const mrt_type *type,
   mrt_storage *storage;
   MRT_TRY(mrt_type_check(type, "read", &ctx->error));
   MRT_TRY(mrt_storage_new(ctx, mrt_type_bytes(type), &storage));
+  return mrt_source_wrap(s, type, storage, out);
+}
+
+mrt_status mrt_source_wrap(mrt_source *s, const mrt_type *type,
+                           mrt_storage *storage, mrt_tensor **out) {
+  mrt_context *ctx = s->ctx;
   mrt_tensor *t = mrt_tensor_new(ctx, type);
   if (!t) return mrt_storage_unref(storage), mrt_nomem(&ctx->error);
   t->storage = storage, t->handles = 1;
@@ -249,9 +255,8 @@ mrt_status mrt_source_tensor(mrt_source *s, const mrt_type *type,
   return MRT_OK;
 }
 
-/* A message about numbers gets the path in front. */
-static mrt_status finish(mrt_source *s, mrt_tensor *t, mrt_status status,
-                         mrt_tensor **out) {
+mrt_status mrt_source_finish(mrt_source *s, mrt_tensor *t, mrt_status status,
+                             mrt_tensor **out) {
   if (!status) return *out = t, MRT_OK;
   mrt_tensor_unref(t);
   return mrt_source_fail(s, status, "%s", mrt_message(s->ctx));
@@ -279,9 +284,9 @@ static mrt_status read_fortran(const mrt_array *a, const uint8_t *from,
   return MRT_OK;
 }
 
-static mrt_status read_rows(const mrt_array *a, const uint8_t *from, int64_t n,
-                            uint8_t *to, mrt_error *e) {
-  int64_t width = row_width(a);
+mrt_status mrt_array_rows(const mrt_array *a, const uint8_t *from, int64_t n,
+                          uint8_t *to, mrt_error *e) {
+  int64_t width = mrt_array_width(a);
   size_t row = (size_t)width * mrt_dtypes[a->type.dtype].bytes;
   if (a->stride == (size_t)width * mrt_stored_bytes(a->stored))
     return mrt_convert(a, from, n * width, to, e);
@@ -294,72 +299,11 @@ MRT_API mrt_status mrt_source_read(mrt_source *s, int i, mrt_tensor **out) {
   mrt_array *a = &s->arrays[i];
   const uint8_t *from;
   mrt_tensor *t = NULL;
-  MRT_TRY(find_rows(s, a, &from));
+  MRT_TRY(mrt_source_find(s, a, &from));
   MRT_TRY(mrt_source_tensor(s, &a->type, &t));
   mrt_status status =
-      a->fortran
-          ? read_fortran(a, from, t->storage->data, &s->ctx->error)
-          : read_rows(a, from, row_count(a), t->storage->data, &s->ctx->error);
-  return finish(s, t, status, out);
-}
-
-/* The type of `n` windows of `length` rows, 0: of n rows. */
-static mrt_status rows_type(mrt_source *s, const mrt_array *a, int64_t n,
-                            int64_t length, mrt_type *type) {
-  int lead = length ? 2 : 1;
-  if (a->fortran || a->type.rank == 0)
-    return mrt_source_fail(s, MRT_EVALUE, "'%.80s' can only be read whole",
-                           a->name);
-  if (a->type.rank - 1 + lead > MRT_MAX_RANK)
-    return mrt_source_fail(s, MRT_EVALUE, "'%.80s' has too many dimensions",
-                           a->name);
-  *type = (mrt_type){ .dtype = a->type.dtype,
-                      .rank = a->type.rank - 1 + lead,
-                      .dims = { n, length } };
-  memcpy(type->dims + lead, a->type.dims + 1,
-         (size_t)(a->type.rank - 1) * sizeof *type->dims);
-  return MRT_OK;
-}
-
-static mrt_status check_rows(mrt_source *s, const mrt_array *a,
-                             const int64_t *rows, int64_t n, int64_t length) {
-  int64_t most = row_count(a) - length;
-  for (int64_t i = 0; i < n; i++)
-    if (length < 1 || rows[i] < 0 || rows[i] > most)
-      return mrt_source_fail(
-          s, MRT_EVALUE, "%lld rows from %lld on of '%.80s', which has %lld",
-          (long long)length, (long long)rows[i], a->name,
-          (long long)row_count(a));
-  return MRT_OK;
-}
-
-MRT_API mrt_status mrt_source_read_rows(mrt_source *s, int i,
-                                        const int64_t *rows, int64_t n,
-                                        int64_t length, mrt_tensor **out) {
-  mrt_array *a = &s->arrays[i];
-  mrt_type type;
-  mrt_tensor *t = NULL;
-  const uint8_t *from;
-  int64_t each = length ? length : 1;
-  MRT_TRY(rows_type(s, a, n, length, &type));
-  MRT_TRY(check_rows(s, a, rows, n, each));
-  MRT_TRY(find_rows(s, a, &from));
-  MRT_TRY(mrt_source_tensor(s, &type, &t));
-  size_t step = (size_t)(each * row_width(a)) * mrt_dtypes[a->type.dtype].bytes;
-  uint8_t *to = t->storage->data;
-  mrt_status status = MRT_OK;
-  for (int64_t k = 0; k < n && !status; k++, to += step)
-    status = read_rows(a, from + (size_t)rows[k] * a->stride, each, to,
-                       &s->ctx->error);
-  return finish(s, t, status, out);
-}
-
-MRT_API void mrt_source_expect(mrt_source *s, int i, const int64_t *rows,
-                               int64_t n, int64_t length) {
-  const mrt_array *a = &s->arrays[i];
-  if (a->unpacked) return;
-  for (int64_t k = 0; k < n; k++)
-    if (rows[k] >= 0 && rows[k] < row_count(a))
-      mrt_map_advise(a->map, a->offset + (size_t)rows[k] * a->stride,
-                     (size_t)(length ? length : 1) * a->stride);
+      a->fortran ? read_fortran(a, from, t->storage->data, &s->ctx->error)
+                 : mrt_array_rows(a, from, mrt_array_count(a), t->storage->data,
+                                  &s->ctx->error);
+  return mrt_source_finish(s, t, status, out);
 }

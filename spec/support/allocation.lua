@@ -75,7 +75,10 @@ local function use_files()
   assert(t:numbers("x"):totable()[2][1] == 2 and t:texts("y")[1] == "a")
   local bpe = assert(mrt.data.bpe(write(".json", '{"a":0,"b":1,"ab":2}'), write(".txt", "a b\n")))
   assert(#bpe:encode "abab" == 2)
-  for _, ending in ipairs { ".safetensors", ".npz", ".csv", ".json", ".txt" } do
+  assert(mrt.save(path .. ".npy", mrt.ones(4, 2)))
+  local batches = mrt.data.batches({ assert(mrt.data.npy(path .. ".npy")) }, { batch = 2 })
+  for _ = 1, 3 do assert(batches:next():sum():item() == 4) end
+  for _, ending in ipairs { ".safetensors", ".npz", ".npy", ".csv", ".json", ".txt" } do
     os.remove(path .. ending)
   end
 end

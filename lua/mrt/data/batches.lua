@@ -80,7 +80,7 @@ end
 ---     for x, y in loader:epoch() do step(x, y) end
 ---
 --- Rows of files (data.idx, data.cifar10, data.npy) are read from the disk when
---- they are wanted; the system is told of those of the next mini-batch while
+--- they are wanted; those of the next mini-batch are read in the background while
 --- this one is worked on.
 ---
 --- `batch = "all"` is full-batch descent: every row, in order, each time.

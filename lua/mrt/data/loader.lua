@@ -25,7 +25,7 @@ local loader = {}
 ---@field fetch fun(indices: integer[], key: integer?): mrt.Tensor ...
 ---  `indices` count from 0; `key` is a number of the epoch's own
 ---@field expect? fun(indices: integer[], key: integer?)  these come next: begin to
----  bring them from the disk
+---  read them; called once the mini-batch before is fetched
 ---@field shuffle boolean
 ---@field seed integer
 ---@field drop_last boolean  leave out what does not fill a mini-batch
@@ -73,13 +73,26 @@ local function contents(self, epoch, position)
   return indices, self.shuffle and key or nil
 end
 
+-- Say what comes after mini-batch `position`, now that it has been fetched, and
+-- hand that on.
+local function announce(self, epoch, position, ...)
+  local after = position + 1
+  if after == self.batches then epoch, after = epoch + 1, 0 end
+  local indices, key = contents(self, epoch, after)
+  self.coming = { epoch = epoch, position = after, seed = self.seed, indices = indices,
+    key = key }
+  self.expect(indices, key)
+  return ...
+end
+
 local function fetch_batch(self, epoch, position)
-  if self.expect then
-    local after = position + 1
-    local same = after < self.batches
-    self.expect(contents(self, same and epoch or epoch + 1, same and after or 0))
+  local known = self.coming
+  if not self.expect then return self.fetch(contents(self, epoch, position)) end
+  if known and known.epoch == epoch and known.position == position
+    and known.seed == self.seed then
+    return announce(self, epoch, position, self.fetch(known.indices, known.key))
   end
-  return self.fetch(contents(self, epoch, position))
+  return announce(self, epoch, position, self.fetch(contents(self, epoch, position)))
 end
 
 --- Return the next mini-batch, for ever: after one epoch comes another, in

@@ -98,9 +98,13 @@ function Rows:read(indices)
   return mrt.from_bytes(table.concat(pieces), self.dtype, shape)
 end
 
---- Begin to bring rows from the disk that will be read; does not wait.
+--- Begin to read rows in the background that `read` will be asked for with the
+--- same indices; does not wait.
 ---@param indices integer[]
 function Rows:expect(indices)
+  if #self.parts == 1 then
+    return self.parts[1].source:expect(self.parts[1].array, indices)
+  end
   for part, list in pairs(by_part(self, indices)) do
     part.source:expect(part.array, list.places)
   end

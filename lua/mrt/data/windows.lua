@@ -51,7 +51,9 @@ return function(source, given)
     return source.read(starts, context), source.read(later, context)
   end
   local function expect(indices, key)
-    source.expect(starts_of(indices, key), context + 1)
+    local starts, later = starts_of(indices, key)
+    source.expect(starts, context)
+    source.expect(later, context)
   end
 
   return loader.new { count = math.max(0, (tokens - phases) // context),
