@@ -4,6 +4,9 @@
  *   max_pool2d_grad  dx[p] = sum of the dy whose index points at p
  *   max_pool2d_pick  y = the element of x that index points at
  *   avg_pool2d       y = the mean of each window;  avg_pool2d_grad: its dx
+ *   adaptive_avg_pool2d  y of `size`: row i of y is the mean of rows
+ *                    floor(i H / H') to ceil((i + 1) H / H') - 1 of x, columns
+ *                    alike;  adaptive_avg_pool2d_grad: its dx, by x's size
  *
  *   x      [N, H, W, C], f32 | f64;  y [N, H', W', C] as for conv2d
  *   index  u8, or i32 for windows of more than 256 places, row by row: all
@@ -14,8 +17,8 @@
  *          zeros unless count_include_pad is false
  *   cost   an operation for each element of each window; gradients ask, at each
  *          place of dx, every element of the window that it may be
- *   grad   max_pool2d_grad and max_pool2d_pick, avg_pool2d and
- *          avg_pool2d_grad are each other's
+ *   grad   max_pool2d_grad and max_pool2d_pick, a mean and its _grad are each
+ *          other's
  *   fails  ESHAPE  a kernel larger than the padded image
  *          EVALUE  a stride or kernel below 1, padding above half the kernel
  *
@@ -38,6 +41,7 @@ static const mrt_option max_table[] = { MAX };
 static const mrt_option max_grad_table[] = { MAX, SIZE };
 static const mrt_option avg_table[] = { AVG };
 static const mrt_option avg_grad_table[] = { AVG, SIZE };
+static const mrt_option adaptive_table[] = { SIZE };
 #undef KERNEL
 #undef CEIL
 #undef MAX
@@ -129,6 +133,20 @@ static mrt_status max_grad_infer(mrt_infer *c) {
   return want_index(c, 1, &c->out[0]);
 }
 
+/* From one size to another, either way. */
+static mrt_status adaptive_infer(mrt_infer *c) {
+  mrt_pool_options *o = c->options;
+  MRT_TRY(mrt_want_image(c, 0));
+  mrt_ints from = { 2, { c->in[0]->dims[1], c->in[0]->dims[2] } };
+  if (o->size.count == 0)
+    return mrt_refuse(c, MRT_EVALUE, "size: one or two integers wanted");
+  MRT_TRY(mrt_want_pair(c, &o->size, "size", 1, 1));
+  MRT_TRY(mrt_want_pair(c, &from, "a side of the image:", 1, 1));
+  c->out[0] = *c->in[0];
+  for (int i = 0; i < 2; i++) c->out[0].dims[1 + i] = o->size.at[i];
+  return MRT_OK;
+}
+
 /* ---- cost, lanes --------------------------------------------------------- */
 
 static double window(const mrt_signature *s) {
@@ -137,6 +155,9 @@ static double window(const mrt_signature *s) {
 }
 static double flops(const mrt_signature *s) {
   return (double)mrt_type_count(s->out[0]) * window(s);
+}
+static double adaptive_flops(const mrt_signature *s) {
+  return (double)mrt_type_count(s->in[0]) + (double)mrt_type_count(s->out[0]);
 }
 /* Images and channels do not meet. */
 static int lanes(const mrt_signature *s, int input, int dim) {
@@ -176,6 +197,19 @@ static void avg_gradient(mrt_build *b) {
 static void avg_grad_gradient(mrt_build *b) {
   mrt_pool_options o = unsized(b);
   b->din[0] = MRT_MAKE(b, avg_pool2d, &o, b->dout[0]);
+}
+
+static mrt_pool_options size_of_x(mrt_build *b) {
+  const int64_t *x = mrt_of(b->in[0])->dims;
+  return (mrt_pool_options){ .size = { 2, { x[1], x[2] } } };
+}
+static void adaptive_gradient(mrt_build *b) {
+  mrt_pool_options o = size_of_x(b);
+  b->din[0] = MRT_MAKE(b, adaptive_avg_pool2d_grad, &o, b->dout[0]);
+}
+static void adaptive_grad_gradient(mrt_build *b) {
+  mrt_pool_options o = size_of_x(b);
+  b->din[0] = MRT_MAKE(b, adaptive_avg_pool2d, &o, b->dout[0]);
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -249,6 +283,36 @@ const mrt_op mrt_op_avg_pool2d_grad = {
   .lanes = lanes,
   .grad = avg_grad_gradient,
   .flops = flops,
+  .width = MRT_WIDE,
+  .traits = MRT_LINEAR,
+};
+const mrt_op mrt_op_adaptive_avg_pool2d = {
+  .name = "adaptive_avg_pool2d",
+  .number = MRT_OP_adaptive_avg_pool2d,
+  .cost = MRT_COST_pooling,
+  .doc = "y = means of x [N,H,W,C], as many as size says",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(adaptive_table, mrt_pool_options),
+  .infer = adaptive_infer,
+  .lanes = lanes,
+  .grad = adaptive_gradient,
+  .flops = adaptive_flops,
+  .width = MRT_WIDE,
+  .traits = MRT_LINEAR,
+};
+const mrt_op mrt_op_adaptive_avg_pool2d_grad = {
+  .name = "adaptive_avg_pool2d_grad",
+  .number = MRT_OP_adaptive_avg_pool2d_grad,
+  .cost = MRT_COST_pooling,
+  .doc = "dx of y = adaptive_avg_pool2d(x), from dy; size is x's",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(adaptive_table, mrt_pool_options),
+  .infer = adaptive_infer,
+  .lanes = lanes,
+  .grad = adaptive_grad_gradient,
+  .flops = adaptive_flops,
   .width = MRT_WIDE,
   .traits = MRT_LINEAR,
 };

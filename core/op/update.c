@@ -1,5 +1,5 @@
-/* update.c -- assign, adamw, sgd, rmsprop, average, accumulate: what writes
- * variables
+/* update.c -- assign, adamw, sgd, rmsprop, lion, average, accumulate: what
+ * writes variables
  *
  *   assign  var = value
  *   adamw   g = scale g
@@ -14,6 +14,9 @@
  *   rmsprop g = scale g + weight_decay p
  *           v = keep v + add g^2   (Adagrad: keep = add = 1)
  *           p = p - lr g / (sqrt(v) + eps)
+ *   lion    g = scale g
+ *           p = p - lr (sign(beta1 m + (1 - beta1) g) + weight_decay p)
+ *           m = beta2 m + (1 - beta2) g
  *   average     var = var + rate (x - var)
  *   accumulate  var = var + scale x; in a plan over the first part of a batch
  *           var = scale x, so that nobody need set it to zero before
@@ -26,7 +29,8 @@
  *   from         Kingma & Ba, arXiv:1412.6980; Loshchilov & Hutter,
  *                arXiv:1711.05101; Sutskever et al., ICML 2013, in the form of
  *                PyTorch's SGD with buf starting at zero; Tieleman & Hinton,
- *                Coursera 2012; Duchi et al., JMLR 12 (2011)
+ *                Coursera 2012; Duchi et al., JMLR 12 (2011); Chen et al.,
+ *                arXiv:2302.06675, algorithm 2
  *
  * SPDX-License-Identifier: MIT */
 #include "op/update.h"
@@ -114,6 +118,9 @@ static double sgd_flops(const mrt_signature *s) {
 static double rmsprop_flops(const mrt_signature *s) {
   return 9.0 * (double)mrt_type_count(s->in[0]);
 }
+static double lion_flops(const mrt_signature *s) {
+  return 11.0 * (double)mrt_type_count(s->in[0]);
+}
 static double average_flops(const mrt_signature *s) {
   return 3.0 * (double)mrt_type_count(s->in[0]);
 }
@@ -137,6 +144,12 @@ static const mrt_option rmsprop_options[] = {
   MRT_OPTION(mrt_rmsprop_options, add, MRT_OPT_NUM, .preset = 0.01),
   MRT_OPTION(mrt_rmsprop_options, eps, MRT_OPT_NUM, .preset = 1e-8),
   MRT_OPTION(mrt_rmsprop_options, weight_decay, MRT_OPT_NUM),
+};
+
+static const mrt_option lion_options[] = {
+  MRT_OPTION(mrt_lion_options, beta1, MRT_OPT_NUM, .preset = 0.9),
+  MRT_OPTION(mrt_lion_options, beta2, MRT_OPT_NUM, .preset = 0.99),
+  MRT_OPTION(mrt_lion_options, weight_decay, MRT_OPT_NUM),
 };
 
 static const mrt_option accumulate_options[] = {
@@ -195,6 +208,20 @@ const mrt_op mrt_op_rmsprop = {
   MRT_OPTIONS(rmsprop_options, mrt_rmsprop_options),
   .infer = infer_sgd,
   .flops = rmsprop_flops,
+  .updates = 2,
+  .width = MRT_WIDE,
+  .traits = MRT_UPDATES | MRT_FIXED,
+};
+const mrt_op mrt_op_lion = {
+  .name = "lion",
+  .number = MRT_OP_lion,
+  .cost = MRT_COST_update,
+  .doc = "p, m = one step of Lion, for p, m, g, lr[, scale[, when]]",
+  .min_inputs = 4,
+  .max_inputs = 6,
+  MRT_OPTIONS(lion_options, mrt_lion_options),
+  .infer = infer_sgd,
+  .flops = lion_flops,
   .updates = 2,
   .width = MRT_WIDE,
   .traits = MRT_UPDATES | MRT_FIXED,

@@ -20,6 +20,10 @@ typedef struct mrt_rmsprop_options {
   double keep, add, eps, weight_decay;
 } mrt_rmsprop_options;
 
+typedef struct mrt_lion_options {
+  double beta1, beta2, weight_decay;
+} mrt_lion_options;
+
 typedef struct mrt_accumulate_options {
   double scale;
 } mrt_accumulate_options;

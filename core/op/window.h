@@ -19,7 +19,7 @@ typedef struct mrt_pool_options {
   mrt_ints kernel, stride, padding, dilation;
   bool ceil_mode;         /* a last window may end past the padding */
   bool count_include_pad; /* avg: padding counts as zeros of the window */
-  mrt_ints size;          /* of x, for the gradients */
+  mrt_ints size;          /* of x, for the gradients; adaptive: of the result */
 } mrt_pool_options;
 
 /* Make `pair` two integers from `least` up: one stands for both; none is

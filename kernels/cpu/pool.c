@@ -19,6 +19,15 @@ typedef struct pool {
   bool count_padding;
 } pool;
 
+/* Only sizes, for windows that follow from them. */
+static pool sizes_of(const mrt_operand *x, const mrt_operand *y) {
+  const int64_t *in = x->type.dims, *out = y->type.dims;
+  return (pool){ .h = { .x = in[1], .y = out[1], .kernel = in[1] / out[1] + 1 },
+                 .w = { .x = in[2], .y = out[2], .kernel = in[2] / out[2] + 1 },
+                 .N = in[0],
+                 .C = in[3] };
+}
+
 static side side_of(const mrt_pool_options *o, int i, const mrt_type *x,
                     const mrt_type *y) {
   return (side){ x->dims[1 + i],  y->dims[1 + i],   o->kernel.at[i],
@@ -192,6 +201,44 @@ static void avg_grad_at(const mrt_call *call, const pool *p, const place *at) {
   }
 }
 
+/* Window i of `to` that share out `from` places; the other way round, the
+ * windows that place i is in. */
+typedef struct span {
+  int64_t first, end;
+} span;
+static span span_of(int64_t i, int64_t from, int64_t to) {
+  return (span){ i * from / to, ((i + 1) * from + to - 1) / to };
+}
+
+static void adaptive_at(const mrt_call *call, const pool *p, const place *at) {
+  const real *x = call->in[0].data;
+  real *y = (real *)call->out[0].data + offset_y(p, at, at->i, at->j);
+  span h = span_of(at->i, p->h.x, p->h.y), w = span_of(at->j, p->w.x, p->w.y);
+  real by = (real)((h.end - h.first) * (w.end - w.first));
+  memset(y, 0, (size_t)at->n * sizeof *y);
+  for (int64_t i = h.first; i < h.end; i++)
+    for (int64_t j = w.first; j < w.end; j++) {
+      const real *from = x + offset_x(p, at, i, j);
+      for (int64_t c = 0; c < at->n; c++) y[c] += from[c];
+    }
+  for (int64_t c = 0; c < at->n; c++) y[c] /= by;
+}
+
+static void adaptive_grad_at(const mrt_call *call, const pool *p,
+                             const place *at) {
+  const real *dy = call->in[0].data;
+  real *dx = (real *)call->out[0].data + offset_x(p, at, at->i, at->j);
+  span h = span_of(at->i, p->h.y, p->h.x), w = span_of(at->j, p->w.y, p->w.x);
+  memset(dx, 0, (size_t)at->n * sizeof *dx);
+  for (int64_t i = h.first; i < h.end; i++)
+    for (int64_t j = w.first; j < w.end; j++) {
+      span a = span_of(i, p->h.x, p->h.y), b = span_of(j, p->w.x, p->w.y);
+      real by = (real)((a.end - a.first) * (b.end - b.first));
+      const real *from = dy + offset_y(p, at, i, j);
+      for (int64_t c = 0; c < at->n; c++) dx[c] += from[c] / by;
+    }
+}
+
 /* ---- kernels ------------------------------------------------------------- */
 
 static void each_place(const mrt_call *call, const pool *p, int64_t H,
@@ -221,6 +268,14 @@ static void backwards(const mrt_call *c, place_fn *visit) {
   each_place(c, &p, p.h.x, p.w.x, visit);
 }
 
+static void adaptive(const mrt_call *c) {
+  pool p = sizes_of(&c->in[0], &c->out[0]);
+  each_place(c, &p, p.h.y, p.w.y, adaptive_at);
+}
+static void adaptive_grad(const mrt_call *c) {
+  pool p = sizes_of(&c->out[0], &c->in[0]);
+  each_place(c, &p, p.h.x, p.w.x, adaptive_grad_at);
+}
 static void max(const mrt_call *c) { forwards(c, max_at); }
 static void pick(const mrt_call *c) { forwards(c, pick_at); }
 static void avg(const mrt_call *c) { forwards(c, avg_at); }
@@ -232,3 +287,5 @@ MRT_KERNEL(max_pool2d_pick, .run = pick);
 MRT_KERNEL(max_pool2d_grad, .run = max_grad);
 MRT_KERNEL(avg_pool2d, .run = avg);
 MRT_KERNEL(avg_pool2d_grad, .run = avg_grad);
+MRT_KERNEL(adaptive_avg_pool2d, .run = adaptive);
+MRT_KERNEL(adaptive_avg_pool2d_grad, .run = adaptive_grad);

@@ -1,4 +1,5 @@
-/* update.c -- assign, adamw, sgd, rmsprop, average, accumulate: one pass over the variables
+/* update.c -- assign, adamw, sgd, rmsprop, lion, average, accumulate: one pass
+ * over the variables
  *
  * Each element is read once and written once; the arithmetic hides behind the
  * memory.  Operands never overlap: the variables of an update are distinct.
@@ -188,6 +189,53 @@ static void rmsprop(const mrt_call *c) {
   each_share(c, count(c), 0.8, rmsprop_share, &s);
 }
 
+/* ---- lion ------------------------------------------------------------------ */
+
+typedef struct lion_step {
+  real *p, *m;
+  const real *g;
+  real scale, keep, add; /* of the direction */
+  real keep_m, add_m, lr, decay;
+} lion_step;
+
+static void lion_share(const lion_step *s, int64_t from, int64_t to) {
+  const lion_step a = *s;
+#pragma omp simd
+  for (int64_t i = from; i < to; i++) {
+    real p = a.p[i], g = a.g[i] * a.scale, m = a.m[i];
+    real c = a.keep * m + a.add * g;
+    real sign = c > 0 ? 1 : c < 0 ? -1 : c; /* NaN stays */
+    a.m[i] = a.keep_m * m + a.add_m * g;
+    a.p[i] = p - a.decay * p - a.lr * sign;
+  }
+}
+
+static void lion(const mrt_call *c) {
+  const mrt_lion_options *o = c->options;
+  if (!is_due(c, 5)) return;
+  double lr = scalar(c, 3);
+  lion_step s = {
+    .p = c->out[0].data,
+    .m = c->out[1].data,
+    .g = c->in[2].data,
+    .scale = (real)scalar(c, 4),
+    .keep = (real)o->beta1,
+    .add = (real)(1 - o->beta1),
+    .keep_m = (real)o->beta2,
+    .add_m = (real)(1 - o->beta2),
+    .lr = (real)lr,
+    .decay = (real)(lr * o->weight_decay),
+  };
+  int64_t n = mrt_type_count(&c->out[0].type);
+  int team = mrt_team(c, (double)n * 0.7);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int part = 0; part < team; part++) {
+    int64_t from, to;
+    share(n, part, team, &from, &to);
+    lion_share(&s, from, to);
+  }
+}
+
 /* ---- average --------------------------------------------------------------- */
 
 static void average_share(const void *update, int64_t from, int64_t to) {
@@ -241,5 +289,6 @@ MRT_KERNEL(assign, .run = assign);
 MRT_KERNEL(adamw, .run = adamw);
 MRT_KERNEL(sgd, .run = sgd);
 MRT_KERNEL(rmsprop, .run = rmsprop);
+MRT_KERNEL(lion, .run = lion);
 MRT_KERNEL(average, .run = average);
 MRT_KERNEL(accumulate, .run = accumulate);

@@ -184,8 +184,9 @@ local function mean(x)
   return op.div(y, math.max(1, x:size(2) * x:size(3)))
 end
 
---- Average windows so that `size` of them fill the image; each side must be a
---- multiple of it.
+--- Average windows so that `size` of them cover the image: window i of n along a
+--- side of s places is places floor((i - 1) s / n) to ceil(i s / n) - 1, from 0, so
+--- that some meet where n does not divide s.
 ---@param size integer|integer[]  height and width of the result
 ---@return mrt.Tensor  `[N,C,size,size]`
 function Tensor.adaptive_avg_pool2d(x, size)
@@ -193,9 +194,11 @@ function Tensor.adaptive_avg_pool2d(x, size)
   local wanted = type(size) == "table" and size or { size, size }
   for i = 1, 2 do
     local n, side = wanted[i] or wanted[1], x:size(2 + i)
-    if math.type(n) ~= "integer" or n < 1 or side % n ~= 0 then
-      refuse("adaptive_avg_pool2d", "size %s of %s, one that divides %d wanted",
-        tostring(n), x:type(), side)
+    if math.type(n) ~= "integer" or n < 1 then
+      refuse("adaptive_avg_pool2d", "size %s, a positive integer wanted", tostring(n))
+    end
+    if side == 0 or side % n ~= 0 then
+      return first(op.adaptive_avg_pool2d(image, { size = size }))
     end
     kernel[i] = side // n
   end

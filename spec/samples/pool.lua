@@ -1,4 +1,5 @@
--- pool.lua -- samples of max_pool2d and avg_pool2d, channels last
+-- pool.lua -- samples of max_pool2d, avg_pool2d and adaptive_avg_pool2d, channels
+-- last
 
 local images = require "support.images"
 local at, pair = images.at, images.pair
@@ -113,6 +114,54 @@ local function avg_grad(ins, o)
     dx.data[ix] = dx.data[ix] + dy.data[iy] / by
   end)
   return { dx }
+end
+
+-- Places [first, last] of window i, from 0, of `n` that cover a side.
+local function window_of(i, side, n)
+  return math.floor(i * side / n), math.ceil((i + 1) * side / n) - 1
+end
+
+-- Call visit(iy, ix, divisor) for every place of every window.
+local function each_adaptive(x, y, visit)
+  for n = 0, y.dims[1] - 1 do
+    for i = 0, y.dims[2] - 1 do
+      for j = 0, y.dims[3] - 1 do
+        local top, bottom = window_of(i, x.dims[2], y.dims[2])
+        local left, right = window_of(j, x.dims[3], y.dims[3])
+        for r = top, bottom do
+          for t = left, right do
+            for c = 0, x.dims[4] - 1 do
+              visit(at(y, n, i, j, c), at(x, n, r, t, c),
+                (bottom - top + 1) * (right - left + 1))
+            end
+          end
+        end
+      end
+    end
+  end
+end
+
+local function adaptive(ins, o)
+  local x = ins[1]
+  local y = of_x(x.dims, o)
+  each_adaptive(x, y, function(iy, ix, by) y.data[iy] = y.data[iy] + x.data[ix] / by end)
+  return { y }
+end
+
+local function adaptive_grad(ins, o)
+  local dy = ins[1]
+  local dx = of_x(dy.dims, o)
+  each_adaptive(dx, dy, function(iy, ix, by) dx.data[ix] = dx.data[ix] + dy.data[iy] / by end)
+  return { dx }
+end
+
+local adaptive_cases = {}
+for i, case in ipairs {
+  { { 1, 1, 1, 1 }, 1 }, { { 2, 5, 7, 3 }, 3 }, { { 1, 7, 4, 17 }, { 2, 4 } },
+  { { 1, 3, 2, 2 }, { 5, 7 } }, { { 1, 4, 6, 300 }, { 3, 1 } }, { { 0, 5, 5, 2 }, 2 },
+  { { 2, 5, 5, 0 }, 2 },
+} do
+  adaptive_cases[i] = { inputs = { { dims = case[1] } }, options = { size = case[2] } }
 end
 
 -- x and options both know.
@@ -232,5 +281,18 @@ return {
     op = "avg_pool2d_grad", oracle = avg_grad, grad = true,
     cases = cases(to_x, shared, avg_only),
     bad = { bad({ 1, 2, 2, 1 }, { kernel = 2, size = 7 }, "shape", "input 1 is") },
+  },
+  {
+    op = "adaptive_avg_pool2d", oracle = adaptive, grad = true, cases = adaptive_cases,
+    bad = {
+      bad({ 2, 4, 4 }, { size = 2 }, "shape", "input 1 is"),
+      bad({ 2, 4, 4, 1 }, { size = 0 }, "value", "size 0"),
+      bad({ 2, 4, 4, 1 }, { size = {} }, "value", "one or two"),
+      bad({ 2, 0, 4, 1 }, { size = 2 }, "value", "a side of the image: 0"),
+    },
+  },
+  {
+    op = "adaptive_avg_pool2d_grad", oracle = adaptive_grad, grad = true,
+    cases = adaptive_cases,
   },
 }

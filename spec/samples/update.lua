@@ -75,6 +75,18 @@ local function rmsprop(ins, o)
   end)
 end
 
+-- Chen et al., arXiv:2302.06675, algorithm 2.
+local function lion(ins, o)
+  local beta1, beta2, lr = o.beta1 or 0.9, o.beta2 or 0.99, ins[4].data[1]
+  local scale = ins[5] and ins[5].data[1] or 1
+  return update(ins, 2, ins[6], function(i)
+    local p, m, g = ins[1].data[i], ins[2].data[i], ins[3].data[i] * scale
+    local c = beta1 * m + (1 - beta1) * g
+    local sign = c > 0 and 1 or c < 0 and -1 or c
+    return p - lr * (sign + (o.weight_decay or 0) * p), beta2 * m + (1 - beta2) * g
+  end)
+end
+
 local function average(ins)
   return update(ins, 1, ins[4], function(i)
     return ins[1].data[i] + ins[3].data[1] * (ins[2].data[i] - ins[1].data[i])
@@ -169,6 +181,18 @@ return {
       { inputs = rmsprop_inputs { 2, 0 } },
     },
     oracle = rmsprop, grad = false },
+  { op = "lion", updates = true,
+    cases = {
+      { inputs = sgd_inputs { 3, 5 } },
+      { inputs = sgd_inputs({ 1037 }, scale), options = { beta1 = 0.95, beta2 = 0.98 } },
+      { inputs = sgd_inputs({ 5 }, scale, yes), options = { weight_decay = 0.1 } },
+      { inputs = sgd_inputs({ 3, 5 }, scale, no) },
+      { inputs = { { dims = { 3 } }, { dims = { 3 }, values = { 0, 1, 0 } },
+        { dims = { 3 }, values = { 0, -8, 0 / 0 } }, number(0.1) } },
+      { inputs = sgd_inputs { 2, 0 } },
+    },
+    bad = { { inputs = { x, y, x, one }, code = "shape", match = "equal shapes" } },
+    oracle = lion, grad = false },
   { op = "average", updates = true,
     cases = {
       { inputs = { x, x, scale } },

@@ -7,7 +7,7 @@ local read = require "mrt.estimate.read"
 local states = {}
 
 -- Values of each parameter that an optimizer keeps from step to step.
-local slots = { sgd = 0, momentum = 1, adam = 2, adamw = 2 }
+local slots = { sgd = 0, momentum = 1, lion = 1, adam = 2, adamw = 2, lamb = 2 }
 
 ---@class mrt.estimate.States
 ---@field weights integer     bytes

@@ -12,6 +12,7 @@ local groups = {}
 ---@field params mrt.Tensor[]
 ---@field lr number|mrt.Schedule|nil  the optimizer's own when absent
 ---@field weight_decay number?        the optimizer's own when absent
+---@field adamw boolean?              of optim.muon: AdamW for all of them
 
 --- Give weight decay to matrices and embeddings, none to biases and norms
 --- (parameters with fewer than two dimensions).  Gradients stay in the order of

@@ -12,6 +12,9 @@ return {
   adamw = require "mrt.optim.adamw",
   rmsprop = require "mrt.optim.rmsprop",
   adagrad = require "mrt.optim.adagrad",
+  lion = require "mrt.optim.lion",
+  lamb = require "mrt.optim.lamb",
+  muon = require "mrt.optim.muon",
   ema = require "mrt.optim.ema",
 
   groups = require "mrt.optim.groups".split,

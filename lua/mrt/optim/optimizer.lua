@@ -40,7 +40,7 @@ Optimizer.__index = Optimizer
 
 local function new_state(self, p)
   local state = {}
-  for _, name in ipairs(self.slots) do
+  for _, name in ipairs(self:slots_of(p)) do
     state[name] = mrt.parameter(mrt.full(p:size(), self.initial, { dtype = p.dtype }))
     state[name]:set_name((p:get_name() or "parameter") .. "." .. name)
   end
@@ -94,6 +94,11 @@ end
 function Optimizer:update()
   core.fail("state", self.name, "has no update")
 end
+
+--- The names of a parameter's state.
+---@param p mrt.Tensor
+---@return string[]
+function Optimizer:slots_of(p) return self.slots end -- luacheck: no unused args
 
 --- List the parameters, in the order in which `step` takes gradients.
 ---@return mrt.Tensor[]

@@ -6,7 +6,7 @@ local core = require "mrt.core"
 
 --- Apply the updating operator `op` to `inputs`, then the scale of the gradient
 --- and the predicate, where there are any.
----@param op "adamw"|"sgd"|"rmsprop"
+---@param op "adamw"|"sgd"|"rmsprop"|"lion"
 ---@param inputs mrt.Tensor[]  what it overwrites first
 ---@param at mrt.Update
 ---@param options table
