@@ -94,6 +94,83 @@ describe("Linear", function()
   end)
 end)
 
+describe("Augment", function()
+  local function images(n) return mrt.arange(1, n * 12 + 1):to "f32":reshape(n, 2, 2, 3) end
+
+  -- Image `got` is what is seen through a window of `from` with zeros around it.
+  local function shift_of(from, got, padding)
+    local function pixel(channel, i, j, mirrored)
+      if mirrored then j = 4 - j end
+      return from[channel][i] and from[channel][i][j] or 0
+    end
+    for di = -padding, padding do
+      for dj = -padding, padding do
+        for _, mirrored in ipairs { false, true } do
+          local same = true
+          for channel = 1, 2 do
+            for i = 1, 2 do
+              for j = 1, 3 do
+                -- mirrored first, then moved, is moved the other way
+                local at = mirrored and j - dj or j + dj
+                local wanted = (at >= 1 and at <= 3) and pixel(channel, i + di, at, mirrored) or 0
+                same = same and wanted == got[channel][i][j]
+              end
+            end
+          end
+          if same then return di, dj, mirrored end
+        end
+      end
+    end
+  end
+
+  it("moves and mirrors each image on its own, in every place", function()
+    mrt.seed(1)
+    local augment, x = nn.Augment { padding = 1, flip = true }, images(200)
+    local from, got, seen, kinds = x:totable(), augment(x):totable(), {}, 0
+    for i = 1, 200 do
+      local di, dj, mirrored = shift_of(from[i], got[i], 1)
+      assert.is_truthy(di, "no window of image " .. i)
+      local kind = ("%d %d %s"):format(di, dj, mirrored)
+      if not seen[kind] then seen[kind], kinds = true, kinds + 1 end
+    end
+    assert.equal(18, kinds)
+  end)
+
+  it("is the same again, in micro-batches too, and normalises only in evaluation", function()
+    local augment = nn.Augment { padding = 2, flip = true, mean = { 1, 2 }, std = { 2, 4 } }
+    local function run(accumulate)
+      mrt.seed(7)
+      local w = mrt.parameter(mrt.ones(1, 2, 2, 3))
+      local step = mrt.compile(function(x)
+        local y = augment(x)
+        w:assign(w - mrt.grad((y * w):mean(), w))
+        return y
+      end, { accumulate = accumulate })
+      step(images(8))
+      return step(images(8)):bytes()
+    end
+    assert.equal(run(1), run(1))
+    assert.equal(run(1), run(4))
+    augment:eval()
+    local y = augment(mrt.full({ 1, 2, 1, 1 }, 255, { dtype = "u8" }))
+    assert.same({ 0, -0.25 }, y:flatten():totable())
+  end)
+
+  it("refuses what is no image, and options that make no sense", function()
+    for wanted, call in pairs {
+      ["images %[N,C,H,W%] wanted"] = function() nn.Augment { flip = true }(mrt.ones(2, 2)) end,
+      ["padding = %-1"] = function() nn.Augment { padding = -1 } end,
+      ["std%[2%] = 0"] = function() nn.Augment { std = { 1, 0 } } end,
+      ["1 values of mean for f32%[1,2,1,1%]"] = function()
+        nn.Augment { mean = { 1 } }(mrt.ones(1, 2, 1, 1))
+      end,
+      ["no option 'crop'"] = function() nn.Augment { crop = 4 } end,
+    } do
+      assert.error_matches(call, wanted)
+    end
+  end)
+end)
+
 describe("Dropout", function()
   it("does nothing in evaluation mode, in compiled functions too", function()
     local drop = nn.Dropout(0.5)

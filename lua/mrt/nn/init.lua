@@ -27,6 +27,7 @@ return {
   GroupNorm = require "mrt.nn.group_norm",
   RMSNorm = require "mrt.nn.rms_norm",
   Dropout = require "mrt.nn.dropout",
+  Augment = require "mrt.nn.augment",
   CausalSelfAttention = require "mrt.nn.attention",
   MLP = require "mrt.nn.mlp",
   Block = require "mrt.nn.block",
