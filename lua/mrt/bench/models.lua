@@ -42,28 +42,62 @@ function models.gpt(name, options)
   return step, x, y
 end
 
+-- The step of a classifier: mean cross entropy of logits `[..., classes]`.
+local function classifier(model, params, opt, classes, options)
+  return mrt.compile(function(x, y)
+    local loss = nn.cross_entropy(model(x):reshape(-1, classes), y:reshape(-1))
+    opt:step(mrt.grad(loss, params))
+    return loss
+  end, options)
+end
+
 --- 784-1024-1024-10 with ReLU and Adam, batch 128.
 function models.mlp(_, options)
   local model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(),
     nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
   local params = model:parameters()
   local opt = optim.adam(params, { lr = 1e-3 })
-  local step = mrt.compile(function(x, y)
-    local loss = nn.cross_entropy(model(x), y)
-    opt:step(mrt.grad(loss, params))
-    return loss
-  end, options)
+  local step = classifier(model, params, opt, 10, options)
   local x, y = mrt.randn(128, 784), ids(10, { 128 })
   mrt.eval(x, y)
   return step, x, y
 end
 
+--- ResNet-18 in its form for 32x32 images, SGD with momentum, batch 64.
+function models.resnet18(_, options)
+  local model = nn.ResNet { depth = 18, form = "cifar" }
+  local params = model:parameters()
+  local opt = optim.sgd(params, { lr = 0.1, momentum = 0.9, weight_decay = 5e-4 })
+  local step = classifier(model, params, opt, 10, options)
+  local x, y = mrt.randn(64, 3, 32, 32), ids(10, { 64 })
+  mrt.eval(x, y)
+  return step, x, y
+end
+
+--- A language model of characters: two LSTM layers 512 wide, 64 steps of 32 rows, Adam.
+function models.lstm(_, options)
+  local embedding, head = nn.Embedding(65, 512), nn.Linear(512, 65)
+  local lstm = nn.LSTM(512, 512, { layers = 2, batch_first = true })
+  local params = {}
+  for _, layer in ipairs { embedding, lstm, head } do
+    table.move(layer:parameters(), 1, #layer:parameters(), #params + 1, params)
+  end
+  local function model(tokens) return head((lstm(embedding(tokens)))) end
+  local opt = optim.adam(params, { lr = 1e-3 })
+  local step = classifier(model, params, opt, 65, options)
+  local x, y = ids(65, { 32, 64 }), ids(65, { 32, 64 })
+  mrt.eval(x, y)
+  return step, x, y
+end
+
+local others = { mlp = models.mlp, resnet18 = models.resnet18, lstm = models.lstm }
+
 models.names = { "mlp", "gpt-small", "gpt", "gpt2" }
 
 --- The step of any name above.
 function models.make(name, options)
-  if name == "mlp" then return models.mlp(name, options) end
-  if gpts[name] then return models.gpt(name, options) end
+  local make = gpts[name] and models.gpt or others[name]
+  if make then return make(name, options) end
   error("no model '" .. tostring(name) .. "'", 0)
 end
 

@@ -1,7 +1,7 @@
 --- step.lua -- `mrt bench step`: how long a training step takes, and how much
 --- memory, beside PyTorch.
 --
---     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S]
+--     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S] [--cpu]
 --                    [--python PROGRAM | --against "COMMAND {case}"]
 --
 -- Each measurement is a process of its own: a few steps to warm up, then steps
@@ -9,6 +9,7 @@
 -- other side is torch_step.py where PROGRAM (default python3) has PyTorch, or
 -- any command that prints one line of JSON with ms_med and rss_growth_MB.  Both
 -- run in turn, N rounds; the table shows medians over rounds and their ratio.
+-- --cpu counts processor time, for one thread on a machine with much else to do.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -28,7 +29,7 @@ local function median(list)
 end
 
 -- One case in this process; prints one line of JSON.
-local function measure(case, seconds)
+local function measure(case, o)
   local mrt = require "mrt"
   local models = require "mrt.bench.models"
   local base = status "VmRSS"
@@ -37,12 +38,13 @@ local function measure(case, seconds)
   local plan = step:plan(x, y)
   local planning = core.clock() - began
   for _ = 1, 3 do step(x, y):item() end
+  local clock = o.cpu and os.clock or core.clock
   local times, first = {}, core.clock()
   repeat
-    local before = core.clock()
+    local before = clock()
     step(x, y):item()
-    times[#times + 1] = core.clock() - before
-  until #times >= 5 and core.clock() - first >= seconds
+    times[#times + 1] = clock() - before
+  until #times >= 5 and core.clock() - first >= o.seconds
   io.write(('{"case": "%s", "ms_med": %.3f, "ms_min": %.3f, "steps": %d, '
     .. '"plan_ms": %.1f, "peak": %d, "inputs": %d, "allocated": %d, '
     .. '"gflop": %.3f, "rss_growth_MB": %.1f}\n')
@@ -52,12 +54,13 @@ local function measure(case, seconds)
 end
 
 -- The command that measures a case in PyTorch; nil where there is none.
-local function torch_command(python)
+local function torch_command(python, cpu)
   local probe = os.execute(("'%s' -c 'import torch' 2>/dev/null"):format(python))
   if not probe then return nil end
   local script = package.searchpath("mrt.bench.step", package.path)
     :gsub("step%.lua$", "torch_step.py")
-  return ("'%s' '%s' {case}"):format(python, script)
+  return ("'%s' '%s' {case} --threads %d%s"):format(python, script,
+    core.info().threads, cpu and " --cpu" or "")
 end
 
 local function field(line, name)
@@ -76,8 +79,8 @@ end
 
 local function collect(case, o)
   local ours, theirs = {}, {}
-  local self = ('"%s" bench step --measure %s --seconds %g'):format(arg[-1],
-    case, o.seconds)
+  local self = ('"%s" bench step --measure %s --seconds %g%s'):format(arg[-1],
+    case, o.seconds, o.cpu and " --cpu" or "")
   for round = 1, o.rounds do
     ours[round] = ask(self)
     if o.against then
@@ -109,13 +112,15 @@ local function report(case, ours, theirs)
 end
 
 local function read(args)
-  local o = { rounds = 3, seconds = 5, cases = "mlp,gpt-small,gpt,gpt2",
+  local o = { rounds = 3, seconds = 5, cases = "mlp,gpt-small,gpt,gpt2,resnet18,lstm",
     python = "python3" }
   local i = 1
   while i <= #args do
     local name = args[i]:match "^%-%-(%w+)$"
     local value = args[i + 1]
-    if name == "measure" or name == "cases" or name == "against"
+    if name == "cpu" then
+      o.cpu, value, i = true, true, i - 1
+    elseif name == "measure" or name == "cases" or name == "against"
       or name == "python" then
       o[name] = value
     elseif name == "rounds" or name == "seconds" then
@@ -123,7 +128,7 @@ local function read(args)
     else
       error("mrt bench step: no option " .. args[i], 0)
     end
-    if not o[name] then error("mrt bench step: " .. args[i] .. " wants a value", 0) end
+    if not value or not o[name] then error("mrt bench step: " .. args[i] .. " wants a value", 0) end
     i = i + 2
   end
   return o
@@ -131,9 +136,9 @@ end
 
 return function(...)
   local o = read { ... }
-  if o.measure then return measure(o.measure, o.seconds) end
+  if o.measure then return measure(o.measure, o) end
   local info = core.info()
-  o.against = o.against or torch_command(o.python)
+  o.against = o.against or torch_command(o.python, o.cpu)
   print(("%s, %d threads; medians of %d rounds; the other side: %s"):format(
     info.isa, info.threads, o.rounds, o.against or "none"))
   print "case         ms/step     other   ratio  peak MiB    RSS MB     other   ratio  Gflop/s"
