@@ -30,6 +30,7 @@
 #pragma GCC optimize("fp-contract=fast")
 #endif
 
+#include "conv_depth.h"
 #include "conv_pack.h"
 #include "conv_reads.h"
 
@@ -48,10 +49,7 @@ static void run_tile(const conv *c, const part *p, const tile *t,
   at.n = count;
   at.add = !p->first;
   at.bias = p->last && c->bias ? c->bias + n : NULL;
-  if (c->depth)
-    BY_VECS(vecs, tile_depth, t->r, t->count, n - p->from, packed, &at);
-  else
-    BY_VECS(vecs, tile_channels, t->r, t->count, p->cs, packed, &at);
+  BY_VECS(vecs, tile_channels, t->r, t->count, p->cs, packed, &at);
 }
 
 /* All tiles of the rectangle, for columns [n, end) and one part of the sum. */
@@ -91,7 +89,6 @@ static void run_rect(const conv *c, const rect *of, const work *w) {
       for (p.c = 0; p.c < k || (empty && p.c == 0); p.c += cs) {
         p.ts = empty ? 0 : least(ts, spots - p.t);
         p.cs = empty ? 0 : least(cs, k - p.c);
-        p.from = c->depth ? n : p.c;
         p.first = p.t == 0 && p.c == 0;
         p.last = empty || (p.t + p.ts == spots && p.c + p.cs == k);
         run_part(c, &p, of, n, least(n + N_BLOCK, of->n_end), w);
@@ -131,7 +128,7 @@ static void run_class(conv *whole, int part, int parts, const work *w) {
   find_offsets(whole, w->offsets);
   whole->by_image =
       whole->w.count <= SMALL && whole->N >= ROWS && has_padding(whole);
-  for (int64_t g = 0; g < (whole->depth ? 1 : whole->groups); g++) {
+  for (int64_t g = 0; g < whole->groups; g++) {
     conv c = *whole;
     c.x += g * c.k, c.y += g * c.n;
     c.weights += g * c.w_group;
@@ -165,9 +162,8 @@ static conv conv_of(const mrt_call *call, bool back) {
              .weights = w->data,
              .bias = call->nin == 3 ? call->in[2].data : NULL,
              .y = y->data };
-  if (g > 1 && C == 1 && O == g) c.depth = true, c.n = g, c.w_n = taps;
   int64_t joined = c.k * c.kernel_w;
-  bool joins = !back && !c.depth && g == 1 && o->dilation.at[1] == 1;
+  bool joins = !back && g == 1 && o->dilation.at[1] == 1;
   if (joins && c.k < FEW && joined <= K_BLOCK) c.join = most(1, c.kernel_w);
   return c;
 }
@@ -179,13 +175,19 @@ static size_t bytes_of(const mrt_call *call, const conv *c) {
   return end;
 }
 
+static bool in_depth(const mrt_call *call) {
+  const mrt_conv_options *o = call->options;
+  return is_depth(o->groups, &call->in[1].type);
+}
+
 static size_t scratch_of(const mrt_call *call, bool back) {
+  if (in_depth(call)) return mrt_depth_bytes(call);
   conv c = conv_of(call, back);
   return bytes_of(call, &c) * (size_t)call->threads;
 }
 
 static int team_of(const mrt_call *call, const conv *c) {
-  double places = (double)mrt_rows(&call->out[0]), k = c->depth ? 1 : c->k;
+  double places = (double)mrt_rows(&call->out[0]), k = (double)c->k;
   const int64_t *kernel = call->in[1].type.dims + 2;
   return mrt_team(call, places * (double)c->y_c * k *
                             (double)(kernel[0] * kernel[1]) / 50);
@@ -216,6 +218,10 @@ static void backwards(const mrt_call *call, conv c, int part, int parts,
 
 static void run(const mrt_call *call, bool back) {
   if (mrt_type_count(&call->out[0].type) == 0) return;
+  if (in_depth(call)) {
+    mrt_depth_run(call, back);
+    return;
+  }
   conv c = conv_of(call, back);
   const int64_t *kernel = call->in[1].type.dims + 2;
   size_t bytes = bytes_of(call, &c);

@@ -21,7 +21,7 @@
 #pragma GCC optimize("fp-contract=fast")
 #endif
 
-#include "conv.h"
+#include "conv_depth.h"
 #include "conv_tile.h"
 
 enum {
@@ -41,7 +41,6 @@ typedef struct conv {
   int64_t N, groups, k, n; /* channels of x, dy in a group */
   int64_t x_c, y_c;        /* in all */
   int64_t tall;            /* tiles that the channels of x make */
-  bool depth;              /* groups of one channel each, taken together */
   const real *x, *dy;
   real *dw;
 } conv;
@@ -142,27 +141,6 @@ INLINED void add_rows(int vecs, int rows, const stretch *s, int count,
   if (rows == 5) add_products(vecs, 5, s, count, c, step, dy, to);
 }
 
-/* Channel by channel; n channels from c on. */
-INLINED void add_depth(int vecs, const stretch *s, int count, int64_t c,
-                       int64_t step, int n, const real *dy, real *to) {
-  vec sum[VECS];
-#pragma GCC unroll 4
-  for (int j = 0; j < vecs; j++) sum[j] = vec_load(to + j * LANES);
-  for (; count--; s++) {
-    const real *x = s->x + c, *d = dy + s->dy * vecs * LANES;
-    for (int64_t p = 0; p < s->count; p++, x += step, d += vecs * LANES)
-#pragma GCC unroll 4
-      for (int j = 0; j < vecs; j++) {
-        const real *at = x + j * LANES;
-        int left = n - j * LANES;
-        sum[j] += (left >= LANES ? vec_load(at) : load_some(at, left)) *
-                  vec_load(d + j * LANES);
-      }
-  }
-#pragma GCC unroll 4
-  for (int j = 0; j < vecs; j++) vec_store(to + j * LANES, sum[j]);
-}
-
 /* ---- stretches ----------------------------------------------------------- */
 
 /* [*from, *to) of y at which offset `at` is inside x. */
@@ -223,12 +201,7 @@ static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
     if (first && (i == of->from || t.tap == 0))
       copy_strip(c, of, &t, p, end, w->dy);
     if (first) count = list_stretches(c, of, t.tap, p, end, w->stretches);
-    if (c->depth)
-      BY_VECS(vecs, add_depth, w->stretches, count, t.n, step, t.count, w->dy,
-              to);
-    else
-      BY_VECS(vecs, add_rows, t.rows, w->stretches, count, t.k, step, w->dy,
-              to);
+    BY_VECS(vecs, add_rows, t.rows, w->stretches, count, t.k, step, w->dy, to);
   }
 }
 
@@ -237,7 +210,7 @@ static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
  * the next, and side by side along the rows. */
 static void store_rows(const conv *c, const chunk *of, const tile *t,
                        int64_t rows, const real *tiles) {
-  int64_t taps = c->h.kernel * c->w.kernel, k = c->depth ? 1 : c->k;
+  int64_t taps = c->h.kernel * c->w.kernel, k = c->k;
   real *to = c->dw + ((of->group * c->n + t->n) * k + t->k) * taps + t->tap;
   for (int64_t from = 0; from < t->count; from += LANES)
     for (int64_t j = from; j < least(from + LANES, t->count); j++)
@@ -251,7 +224,7 @@ static void store(const conv *c, const chunk *of, const real *tiles) {
   for (int64_t i = of->from, run; i < of->to; i += run, tiles += run * TILE) {
     tile t = tile_of(c, i);
     run = least(of->to - i, c->tall - t.k / ROWS);
-    store_rows(c, of, &t, c->depth ? 1 : least(run * ROWS, c->k - t.k), tiles);
+    store_rows(c, of, &t, least(run * ROWS, c->k - t.k), tiles);
   }
 }
 
@@ -279,11 +252,9 @@ static conv conv_of(const mrt_call *call) {
              .x_c = x->dims[3],
              .y_c = O,
              .tall = ceil_div(C, ROWS),
-             .depth = g > 1 && C == 1 && O == g,
              .x = call->in[0].data,
              .dy = call->in[1].data,
              .dw = call->out[0].data };
-  if (c.depth) c.groups = 1, c.n = O;
   return c;
 }
 
@@ -293,7 +264,13 @@ static size_t bytes_of_thread(void) {
   return end;
 }
 
+static bool in_depth(const mrt_call *call) {
+  const mrt_conv_options *o = call->options;
+  return is_depth(o->groups, &call->out[0].type);
+}
+
 static size_t scratch(const mrt_call *call) {
+  if (in_depth(call)) return mrt_depth_dw_bytes(call);
   return bytes_of_thread() * (size_t)call->threads;
 }
 
@@ -309,6 +286,10 @@ static void run_tiles(const conv *c, int64_t in_group, int64_t from, int64_t to,
 }
 
 static void run(const mrt_call *call) {
+  if (in_depth(call)) {
+    mrt_depth_dw_run(call);
+    return;
+  }
   conv c = conv_of(call);
   int64_t in_group = ceil_div(c.n, COLS) * c.tall * c.h.kernel * c.w.kernel;
   int64_t tiles = c.groups * in_group;

@@ -60,7 +60,7 @@ static void pack_values(const conv *c, const part *p, int64_t n, int count,
 static void pack_weights(const conv *c, const part *p, int64_t n, int count,
                          int width, real *to) {
   int64_t taps = c->h.spots * c->w.spots;
-  bool rows = !c->depth && c->join == 1 && c->w_k == taps && p->ts == taps &&
+  bool rows = c->join == 1 && c->w_k == taps && p->ts == taps &&
               tap_at(c, taps - 1) == taps - 1 && tap_at(c, 0) == 0;
   for (int j = 0; j < count; j += LANES)
     if (rows && j + LANES <= count)

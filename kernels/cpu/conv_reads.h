@@ -56,7 +56,7 @@ static const real *copy_edge(const conv *c, const real *line, int64_t j,
 static void point_edge(const conv *c, const part *p, place at, int row,
                        reads *r, real *edge) {
   int64_t w = c->join > 1 ? 1 : c->w.spots, a = p->t / w, b = p->t % w;
-  const real *image = c->x + at.n * c->h.size * c->w.size * c->x_c + p->from;
+  const real *image = c->x + at.n * c->h.size * c->w.size * c->x_c + p->c;
   for (int64_t t = 0; t < p->ts; t++) {
     int64_t i = at.i * c->h.step + c->h.spot[a].at;
     int64_t j = at.j * c->w.step + c->w.spot[b].at;
@@ -81,7 +81,7 @@ static bool point(const conv *c, const part *p, place at, int row, reads *r,
     return false;
   }
   int64_t i = at.n * c->h.size + at.i * c->h.step;
-  const real *x = c->x + (i * c->w.size + at.j * c->w.step) * c->x_c + p->from;
+  const real *x = c->x + (i * c->w.size + at.j * c->w.step) * c->x_c + p->c;
   for (int64_t t = 0; t < p->ts; t++) r[t].row[row] = x + w->offsets[p->t + t];
   return true;
 }

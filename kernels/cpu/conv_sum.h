@@ -19,7 +19,7 @@ enum {
 };
 
 /* As many as a tile reads of a place. */
-static const real zeros[K_BLOCK > N_BLOCK ? (int)K_BLOCK : (int)N_BLOCK];
+static const real zeros[K_BLOCK];
 
 typedef struct conv {
   int64_t N, groups;
@@ -29,7 +29,6 @@ typedef struct conv {
   int64_t y_h, y_w;          /* sides of y */
   int64_t w_k, w_n, w_group; /* strides of the weights; of a tap 1 */
   int64_t kernel_w;
-  bool depth;    /* groups of one channel each, taken together */
   int64_t join;  /* spots of w read as one, `join` times as many channels */
   bool by_image; /* places in the order of rows, columns, images */
   const real *x, *weights, *bias;
@@ -37,9 +36,9 @@ typedef struct conv {
 } conv;
 
 /* The part of the sum that packed weights hold: spots [t, t + ts), channels
- * [c, c + cs).  Reads begin with channel `from` of x. */
+ * [c, c + cs). */
 typedef struct part {
-  int64_t t, ts, c, cs, from;
+  int64_t t, ts, c, cs;
   bool first, last;
 } part;
 
@@ -66,7 +65,7 @@ typedef struct work {
 static int64_t spots_of(const conv *c) {
   return c->h.spots * (c->join > 1 ? 1 : c->w.spots);
 }
-static int64_t depth_of(const conv *c) { return c->depth ? 1 : c->k * c->join; }
+static int64_t depth_of(const conv *c) { return c->k * c->join; }
 
 /* Spots and channels of a block of the sum, for k channels in all; the product
  * is at most K_BLOCK.  A function of the shape alone. */

@@ -126,28 +126,4 @@ INLINED void tile_channels(int vecs, const reads *r, int count, int64_t k,
   put_tile(vecs, sum, at);
 }
 
-/* Channel by channel: those from c on, each with its own weight. */
-INLINED void tile_depth(int vecs, const reads *r, int count, int64_t c,
-                        const real *w, const target *at) {
-  vec sum[ROWS][VECS];
-#pragma GCC unroll 6
-  for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 4
-    for (int j = 0; j < vecs; j++) sum[i][j] = (vec){ 0 };
-  for (; count--; r++) {
-    const real *b = w + r->tap * vecs * LANES;
-#pragma GCC unroll 4
-    for (int j = 0; j < vecs; j++) {
-      vec y = vec_load(b + j * LANES);
-#pragma GCC unroll 6
-      for (int i = 0; i < ROWS; i++) {
-        const real *x = r->row[i] + c + j * LANES;
-        int n = at->n - j * LANES;
-        sum[i][j] += (n >= LANES ? vec_load(x) : load_some(x, n)) * y;
-      }
-    }
-  }
-  put_tile(vecs, sum, at);
-}
-
 #endif

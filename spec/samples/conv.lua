@@ -106,6 +106,9 @@ local other = {
   { { 7, 6, 6, 83 }, { 83, 1, 3, 3 }, { groups = 83, padding = 1 } },
   { { 1, 7, 5, 271 }, { 271, 1, 3, 2 }, { groups = 271, padding = { 1, 0 }, stride = 2 } },
   { { 1, 25, 8, 3 }, { 3, 1, 25, 25 }, { groups = 3, padding = 12 } },
+  { { 2, 3, 12, 37 }, { 37, 1, 3, 5 }, { groups = 37, padding = { 1, 3 } } },
+  { { 1, 5, 17, 70 }, { 70, 1, 2, 3 }, { groups = 70, padding = 2, dilation = 2 } },
+  { { 1, 4, 20, 20 }, { 20, 1, 3, 4 }, { groups = 20, padding = 1, stride = { 1, 3 } } },
   { { 2, 4, 4, 36 }, { 54, 12, 3, 3 }, { groups = 3, padding = 2, dilation = 2 } },
   { { 1, 25, 26, 2 }, { 3, 2, 24, 25 }, { padding = 2 } },
 }

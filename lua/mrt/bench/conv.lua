@@ -34,6 +34,10 @@ local shapes = {
   { "resnet50 4", 8, 7, 512, 512, 3, 1 },
   { "depthwise 14", 8, 14, 384, 384, 3, 1, 384 },
   { "depthwise 56", 8, 56, 96, 96, 3, 1, 96 },
+  { "depthwise 112", 8, 112, 96, 96, 3, 2, 96 },
+  { "depthwise 28", 8, 28, 192, 192, 3, 1, 192 },
+  { "depthwise 28 5x5", 8, 28, 120, 120, 5, 1, 120 },
+  { "depthwise 7", 8, 7, 960, 960, 3, 1, 960 },
 }
 
 -- Seconds of the one node of `class`: the least median of three runs.
