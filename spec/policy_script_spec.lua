@@ -27,7 +27,6 @@ end
 
 local train = [[
   local mrt = require "mrt"
-local program = require "support.program"
   mrt.seed(1)
   local w = {}
   for i = 1, 16 do w[i] = mrt.parameter(mrt.randn(8, 8) * 0.3) end

@@ -43,6 +43,7 @@ local function as_groups(given)
 end
 
 local defaults = { params = options.want "table", lr = options.of "number",
+  adamw = options.of "boolean",
   weight_decay = options.of "number" }
 
 local function params_of(what, i, group)
