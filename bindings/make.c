@@ -141,9 +141,9 @@ static mrt_dtype natural_dtype(const walk *w) {
   return w->booleans ? MRT_bool : w->integers && !w->floats ? MRT_i64 : MRT_f32;
 }
 
-/* Half floats are read as f32 and converted by the core. */
+/* Narrow floats are read as f32 and converted by the core. */
 static mrt_dtype storage_dtype(mrt_dtype dtype) {
-  return dtype == MRT_f16 || dtype == MRT_bf16 ? MRT_f32 : dtype;
+  return mrt_dtype_get_info(dtype).narrow ? MRT_f32 : dtype;
 }
 
 /* tensor(table | number | boolean, dtype?) */

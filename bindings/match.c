@@ -1,7 +1,8 @@
 /* match.c -- dtypes promoted and shapes broadcast before a pointwise operator
  *
- *   dtypes   the widest: bool < u8 < i32 < i64 < f16, bf16 < f32 < f64, where
- *            any float is wider than any integer; f16 with bf16 gives f32
+ *   dtypes   the widest: bool < u8 < i32 < i64 < f8 < f16, bf16 < f32 < f64,
+ *            where any float is wider than any integer; of two f8, or f16 with
+ *            bf16, f32
  *   numbers  take the tensors' dtype, so that x + 1 and x * 0.5 keep f32; an
  *            integer needs i64 at least beside bool, a float f32 beside
  *            integers
@@ -14,8 +15,9 @@
 
 static int width(mrt_dtype dtype) {
   static const int widths[MRT_DTYPE_COUNT] = {
-    [MRT_bool] = 0, [MRT_u8] = 1,   [MRT_i32] = 2, [MRT_i64] = 3,
-    [MRT_f16] = 4,  [MRT_bf16] = 4, [MRT_f32] = 5, [MRT_f64] = 6,
+    [MRT_bool] = 0,    [MRT_u8] = 1,      [MRT_i32] = 2, [MRT_i64] = 3,
+    [MRT_f8_e4m3] = 4, [MRT_f8_e5m2] = 4, [MRT_f16] = 5, [MRT_bf16] = 5,
+    [MRT_f32] = 6,     [MRT_f64] = 7,
   };
   return widths[dtype];
 }
@@ -36,7 +38,7 @@ static mrt_dtype common_dtype(lua_State *L, mrt_binding *m, int first,
   for (int i = first; i < first + count; i++) {
     if (lua_type(L, i) != LUA_TNUMBER) continue;
     if (!lua_isinteger(L, i)) {
-      if (width(dtype) < width(MRT_f16)) dtype = MRT_f32;
+      if (width(dtype) <= width(MRT_i64)) dtype = MRT_f32;
     } else if (dtype == MRT_bool) {
       dtype = MRT_i64;
     }

@@ -1,4 +1,4 @@
-/* operators.c -- operators as Lua tables, and as functions by name
+/* operators.c -- dtypes and operators as Lua tables, operators by name
  *
  * SPDX-License-Identifier: MIT */
 #include "fields.h"
@@ -51,9 +51,28 @@ static int operators(lua_State *L) {
   return 1;
 }
 
-/* Add operators() and the table op: name -> function. */
+/* dtypes() -> dtype name -> what is known of it. */
+static int dtypes(lua_State *L) {
+  lua_createtable(L, 0, MRT_DTYPE_COUNT);
+  for (int d = 0; d < MRT_DTYPE_COUNT; d++) {
+    mrt_dtype_info info = mrt_dtype_get_info((mrt_dtype)d);
+    lua_createtable(L, 0, 7);
+    set_text(L, "name", info.name);
+    set_integer(L, "bytes", (int64_t)info.bytes);
+    set_truth(L, "floating", info.floating);
+    set_truth(L, "narrow", info.narrow);
+    set_integer(L, "exponent", info.exponent);
+    set_integer(L, "fraction", info.fraction);
+    set_number(L, "largest", info.largest);
+    lua_setfield(L, -2, info.name);
+  }
+  return 1;
+}
+
+/* Add dtypes(), operators() and the table op: name -> function. */
 void mrt_describe_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
+    { "dtypes", dtypes },
     { "operators", operators },
     { NULL, NULL },
   };

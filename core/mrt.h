@@ -49,7 +49,7 @@ MRT_API const char *mrt_status_name(mrt_status status);
 MRT_API const char *mrt_version(void);
 
 typedef enum mrt_dtype {
-#define DTYPE(name, ctype, bytes, class, tolerance) MRT_##name,
+#define DTYPE(name, ...) MRT_##name,
 #include "dtypes.def"
 #undef DTYPE
   MRT_DTYPE_COUNT
@@ -65,6 +65,15 @@ typedef struct mrt_type {
   int64_t dims[MRT_MAX_RANK];
 } mrt_type;
 
+typedef struct mrt_dtype_info {
+  const char *name;
+  size_t bytes;
+  bool floating, narrow;  /* narrow: a float of 16 or 8 bits */
+  int exponent, fraction; /* bits of a float */
+  double largest;         /* finite number */
+} mrt_dtype_info;
+
+MRT_API mrt_dtype_info mrt_dtype_get_info(mrt_dtype dtype);
 MRT_API const char *mrt_dtype_name(mrt_dtype dtype);
 /* MRT_DTYPE_COUNT when there is no such name. */
 MRT_API mrt_dtype mrt_dtype_find(const char *name);

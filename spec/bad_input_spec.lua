@@ -160,7 +160,8 @@ end
 
 local shapes = { {}, { 0 }, { 1 }, { 3 }, { 2, 3 }, { 0, 3 }, { 2, 3, 4 },
   { 1, 2, 1, 2, 1, 2, 1, 2 } }
-local dtypes = { "f32", "f64", "i64", "i32", "u8", "bool", "f16", "bf16" }
+local dtypes = { "f32", "f64", "i64", "i32", "u8", "bool", "f16", "bf16",
+  "f8_e4m3", "f8_e5m2" }
 
 local function some_tensor(random)
   local shape, dtype = shapes[random(#shapes)], dtypes[random(#dtypes)]

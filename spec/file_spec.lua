@@ -206,7 +206,7 @@ describe("a safetensors header", function()
       { "JSON", "" },
       { "JSON", '{"a\\u0000":1}' },
       { "JSON", '{"\xff":1}' },
-      { "'w' is F8_E4M3, which no tensor can be", one("F8_E4M3", "[1]", "0,1"), "x" },
+      { "'w' is F8_E8M0, which no tensor can be", one("F8_E8M0", "[1]", "0,1"), "x" },
       { "0 or 1 wanted", one("BOOL", "[1]", "0,1"), "x" },
     } do
       refused("data", case[1], header(case[2], case[3]))

@@ -265,8 +265,8 @@ static mrt_status check(mrt_context *ctx, mrt_tensor *const *ys,
                         int nx) {
   mrt_error *e = &ctx->error;
   for (int i = 0; i < ny; i++) {
-    if (!mrt_is_real(ys[i]->type.dtype))
-      return mrt_fail(e, MRT_EDTYPE, "grad: output %d is %s, f32 or f64 wanted",
+    if (!mrt_is_float(ys[i]->type.dtype))
+      return mrt_fail(e, MRT_EDTYPE, "grad: output %d is %s, a float wanted",
                       i + 1, mrt_show(&ys[i]->type).s);
     if (!dys && mrt_type_count(&ys[i]->type) != 1)
       return mrt_fail(e, MRT_EGRAD,

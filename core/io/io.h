@@ -31,6 +31,8 @@
   STORED(i64, 8, i64)                                                          \
   STORED(f16, 2, f16)                                                          \
   STORED(bf16, 2, bf16)                                                        \
+  STORED(f8_e4m3, 1, f8_e4m3)                                                  \
+  STORED(f8_e5m2, 1, f8_e5m2)                                                  \
   STORED(f32, 4, f32)                                                          \
   STORED(f64, 8, f64)
 
@@ -221,9 +223,10 @@ mrt_status mrt_writer_put_tensor(mrt_writer *w, mrt_tensor *t, mrt_error *e);
 mrt_status mrt_npy_read(mrt_source *s, mrt_array *a, const uint8_t *data,
                         size_t size, size_t limit);
 enum { MRT_NPY_HEADER = 384 };
-/* The header that numpy would write into `text`; returns its size. */
-void mrt_npy_header(const mrt_type *type, char text[MRT_NPY_HEADER],
-                    size_t *size);
+/* The header that numpy would write into `text`, and its size.  EDTYPE where
+ * the format has no name for the dtype. */
+mrt_status mrt_npy_header(const mrt_type *type, char text[MRT_NPY_HEADER],
+                          size_t *size, mrt_error *e);
 
 /* ---- safetensors.c ------------------------------------------------------- */
 

@@ -178,15 +178,19 @@ static const char *code_of(mrt_dtype dtype) {
   return NULL;
 }
 
-void mrt_npy_header(const mrt_type *type, char text[MRT_NPY_HEADER],
-                    size_t *size) {
+mrt_status mrt_npy_header(const mrt_type *type, char text[MRT_NPY_HEADER],
+                          size_t *size, mrt_error *e) {
+  const char *code = code_of(type->dtype);
+  if (!code)
+    return mrt_fail(e, MRT_EDTYPE,
+                    "save: npy has no name for %s, safetensors has",
+                    mrt_dtype_name(type->dtype));
   char shape[192] = "";
   int n = 0;
   for (int d = 0; d < type->rank; d++)
     n += snprintf(shape + n, sizeof shape - (size_t)n, "%lld,%s",
                   (long long)type->dims[d], d + 1 < type->rank ? " " : "");
   if (type->rank > 1) shape[n - 1] = 0; /* (3, 4), but (3,) */
-  const char *code = code_of(type->dtype);
   memcpy(text, "\x93NUMPY\x01\x00\x00\x00", 10);
   n = snprintf(text + 10, MRT_NPY_HEADER - 10,
                "{'descr': '%c%s', 'fortran_order': False, 'shape': (%s), }",
@@ -197,6 +201,7 @@ void mrt_npy_header(const mrt_type *type, char text[MRT_NPY_HEADER],
   text[8] = (char)((whole - 10) & 255);
   text[9] = (char)((whole - 10) >> 8);
   *size = whole;
+  return MRT_OK;
 }
 
 MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
@@ -205,7 +210,7 @@ MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
   size_t size;
   mrt_writer w;
   mrt_error *e = &ctx->error;
-  mrt_npy_header(mrt_tensor_type(t), header, &size);
+  MRT_TRY(mrt_npy_header(mrt_tensor_type(t), header, &size, e));
   mrt_status status = mrt_writer_open(&w, ctx->allocator, path, e);
   if (!status) status = mrt_writer_put(&w, header, size, e);
   if (!status) status = mrt_writer_put_tensor(&w, t, e);

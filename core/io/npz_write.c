@@ -123,7 +123,7 @@ static mrt_status put_bytes(mrt_writer *w, member *m, mrt_tensor *t,
                             bool deflated, mrt_error *e) {
   char head[MRT_NPY_HEADER];
   size_t head_size, size = mrt_type_bytes(mrt_tensor_type(t));
-  mrt_npy_header(mrt_tensor_type(t), head, &head_size);
+  MRT_TRY(mrt_npy_header(mrt_tensor_type(t), head, &head_size, e));
   const void *data = mrt_tensor_data(t);
   m->crc = (uint32_t)crc32_z(0, (const Bytef *)head, head_size);
   if (size) m->crc = (uint32_t)crc32_z(m->crc, data, size);

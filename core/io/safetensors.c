@@ -27,8 +27,8 @@ enum { LONGEST_HEADER = 100000000, LONGEST_LIST = 64 };
   DTYPE("F6_E3M2", 6, COUNT)                                                   \
   DTYPE("U8", 8, u8)                                                           \
   DTYPE("I8", 8, COUNT)                                                        \
-  DTYPE("F8_E5M2", 8, COUNT)                                                   \
-  DTYPE("F8_E4M3", 8, COUNT)                                                   \
+  DTYPE("F8_E5M2", 8, f8_e5m2)                                                 \
+  DTYPE("F8_E4M3", 8, f8_e4m3)                                                 \
   DTYPE("F8_E4M3FNUZ", 8, COUNT)                                               \
   DTYPE("F8_E5M2FNUZ", 8, COUNT)                                               \
   DTYPE("F8_E8M0", 8, COUNT)                                                   \

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/apply.h"
+#include "op/cast.h"
 #include "op/random.h"
 
 #include <stddef.h>
@@ -78,46 +79,140 @@ static void give_draw(mrt_context *ctx, void *options) {
   memcpy(options, &d, sizeof d);
 }
 
+static mrt_tensor *read_as(mrt_tensor *t, mrt_reading reading) {
+  return reading == MRT_NEWEST ? mrt_tensor_current(t) : t;
+}
+
+/* x in another dtype, with one reference. */
+static mrt_status cast_of(mrt_context *ctx, mrt_tensor *x, mrt_dtype dtype,
+                          mrt_tensor **out) {
+  mrt_cast_options o = { .dtype = dtype };
+  mrt_expr *made;
+  MRT_TRY(mrt_apply_expr(ctx, mrt_ops[MRT_OP_cast], &x, 1, &o, MRT_RECORDED,
+                         &made, NULL));
+  *out = mrt_expr_output(ctx, made, 0);
+  if (!*out) mrt_expr_free(ctx, made);
+  return *out ? MRT_OK : mrt_nomem(&ctx->error);
+}
+
+/* What a call works with. */
+typedef struct call {
+  mrt_context *ctx;
+  const mrt_op *op;
+  mrt_tensor *const *given;
+  mrt_reading reading;
+  int nin;
+  mrt_tensor **in; /* what is read; held where it is not what was given */
+  const mrt_type **in_types;
+} call;
+
+/* Replace narrow floats by what they are in f32, or f64 beside that.  *narrow:
+ * their dtype, if no float is wider; else MRT_DTYPE_COUNT. */
+static mrt_status widen(const call *c, mrt_dtype *narrow) {
+  mrt_dtype real = MRT_f32;
+  *narrow = MRT_DTYPE_COUNT;
+  for (int i = 0; i < c->nin; i++) {
+    mrt_dtype d = c->in[i]->type.dtype;
+    if (d == MRT_f64) real = d;
+    if (mrt_is_float(d))
+      *narrow = *narrow == MRT_DTYPE_COUNT || *narrow == d ? d : MRT_f32;
+  }
+  if (*narrow != MRT_DTYPE_COUNT && !mrt_is_narrow(*narrow))
+    *narrow = MRT_DTYPE_COUNT;
+  for (int i = c->op->updates; i < c->nin; i++) {
+    if (!mrt_is_narrow(c->in[i]->type.dtype)) continue;
+    MRT_TRY(cast_of(c->ctx, c->in[i], real, &c->in[i]));
+    c->in_types[i] = &c->in[i]->type;
+  }
+  return MRT_OK;
+}
+
+static bool any_narrow(const call *c) {
+  bool any = false;
+  for (int i = c->op->updates; i < c->nin; i++)
+    any |= mrt_is_narrow(c->in[i]->type.dtype);
+  return any;
+}
+
+/* Inference; where the row wants real numbers and some are narrow, once more
+ * with these widened. */
+static mrt_status infer(const call *c, void *options, mrt_type *types,
+                        int *nout, mrt_dtype *narrow) {
+  mrt_error *e = &c->ctx->error;
+  mrt_status s =
+      mrt_infer_types(c->op, c->nin, c->in_types, options, types, nout, e);
+  if (s != MRT_EDTYPE || !any_narrow(c)) return s;
+  mrt_error first = *e;
+  MRT_TRY(widen(c, narrow));
+  s = mrt_infer_types(c->op, c->nin, c->in_types, options, types, nout, e);
+  if (s == MRT_EDTYPE) *e = first;
+  return s;
+}
+
+static mrt_status make_expr(call *c, const void *options, mrt_expr **out,
+                            mrt_dtype *narrow) {
+  _Alignas(max_align_t) char own[MRT_MAX_OPTIONS];
+  mrt_type types[MRT_MAX_OUT];
+  mrt_context *ctx = c->ctx;
+  int nout = 1;
+  mrt_options_init(c->op, own);
+  if (options) copy_options(c->op, own, options);
+  if (c->op->traits & MRT_RANDOM) give_draw(ctx, own);
+  for (int i = 0; i < c->nin; i++)
+    if (c->in[i]->ctx != ctx)
+      return mrt_fail(&ctx->error, MRT_ESTATE,
+                      "%s: input %d belongs to another context", c->op->name,
+                      i + 1);
+  MRT_TRY(infer(c, own, types, &nout, narrow));
+  *out = mrt_expr_new(ctx, c->op, c->nin, c->in, own, c->op->options_size, nout,
+                      types);
+  if (!*out) return mrt_nomem(&ctx->error);
+  (*out)->updates = c->op->updates;
+  return MRT_OK;
+}
+
 mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
                           mrt_tensor *const *given, int nin,
                           const void *options, mrt_reading reading,
-                          mrt_expr **out) {
-  _Alignas(max_align_t) char own[MRT_MAX_OPTIONS];
-  mrt_type types[MRT_MAX_OUT];
+                          mrt_expr **out, mrt_dtype *narrow) {
   struct {
     mrt_tensor *in;
     const mrt_type *type;
   } few[FEW];
-  if (nin < 0 || op->options_size > sizeof own)
+  mrt_dtype none;
+  if (!narrow) narrow = &none;
+  *narrow = MRT_DTYPE_COUNT;
+  if (nin < 0 || op->options_size > MRT_MAX_OPTIONS)
     return mrt_fail(&ctx->error, MRT_EVALUE, "%s: bad call", op->name);
   size_t bytes = (size_t)nin * (sizeof few[0].in + sizeof few[0].type);
   void *room = nin > FEW ? mrt_calloc(ctx->allocator, 1, bytes) : few;
   if (!room) return mrt_nomem(&ctx->error);
-  mrt_tensor **in = room;
-  const mrt_type **in_types = (const mrt_type **)(in + nin);
-
-  mrt_options_init(op, own);
-  if (options) copy_options(op, own, options);
-  if (op->traits & MRT_RANDOM) give_draw(ctx, own);
-  mrt_status s = MRT_OK;
+  call c = { ctx, op, given, reading, nin, room, NULL };
+  c.in_types = (const mrt_type **)(c.in + nin);
   for (int i = 0; i < nin; i++) {
-    in[i] = reading == MRT_NEWEST ? mrt_tensor_current(given[i]) : given[i];
-    in_types[i] = &in[i]->type;
-    if (in[i]->ctx != ctx)
-      s = mrt_fail(&ctx->error, MRT_ESTATE,
-                   "%s: input %d belongs to another context", op->name, i + 1);
+    c.in[i] = read_as(given[i], reading);
+    c.in_types[i] = &c.in[i]->type;
   }
-  int nout = 1;
-  if (!s)
-    s = mrt_infer_types(op, nin, in_types, own, types, &nout, &ctx->error);
-  if (!s) {
-    *out = mrt_expr_new(ctx, op, nin, in, own, op->options_size, nout, types);
-    if (*out)
-      (*out)->updates = op->updates;
-    else
-      s = mrt_nomem(&ctx->error);
-  }
+  mrt_status s = make_expr(&c, options, out, narrow);
+  for (int i = 0; i < nin; i++)
+    if (c.in[i] != read_as(given[i], reading)) mrt_drop(c.in[i]);
   if (room != few) mrt_release(ctx->allocator, room, bytes);
+  return s;
+}
+
+mrt_status mrt_apply_output(mrt_context *ctx, mrt_expr *x, int i,
+                            mrt_dtype narrow, mrt_tensor **out) {
+  mrt_tensor *t = mrt_expr_output(ctx, x, i);
+  if (!t) {
+    if (i == 0) mrt_expr_free(ctx, x);
+    return mrt_nomem(&ctx->error);
+  }
+  *out = t;
+  if (narrow == MRT_DTYPE_COUNT || t->type.dtype != MRT_f32 ||
+      x->op->wide_outputs >> (i < 32 ? i : 31) & 1)
+    return MRT_OK;
+  mrt_status s = cast_of(ctx, t, narrow, out);
+  mrt_drop(t);
   return s;
 }
 
@@ -133,20 +228,17 @@ MRT_API mrt_status mrt_apply(mrt_context *ctx, const mrt_op *op,
     return mrt_fail(&ctx->error, MRT_EVALUE, "%s is made by the library only",
                     op->name);
   mrt_expr *x;
-  MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, MRT_NEWEST, &x));
-  int n = x->nout < room ? x->nout : room;
-  for (int i = 0; i < n; i++) {
-    out[i] = mrt_expr_output(ctx, x, i);
-    if (out[i]) {
-      out[i]->handles++;
-      continue;
-    }
-    if (i == 0) mrt_expr_free(ctx, x);
-    while (i > 0) mrt_tensor_unref(out[--i]);
-    return mrt_nomem(&ctx->error);
+  mrt_dtype narrow;
+  mrt_status s = MRT_OK;
+  MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, MRT_NEWEST, &x, &narrow));
+  int n = x->nout < room ? x->nout : room, made = 0;
+  while (made < n && !s) {
+    s = mrt_apply_output(ctx, x, made, narrow, &out[made]);
+    if (!s) out[made++]->handles++;
   }
+  while (s && made > 0) mrt_tensor_unref(out[--made]);
   *nout = n;
-  return MRT_OK;
+  return s;
 }
 
 /* Another variable's value is read through a node, like any value, so that it

@@ -22,9 +22,18 @@ typedef enum mrt_reading {
 } mrt_reading;
 
 /* A new expression of `op`, updating operators included, whose outputs are
- * made on demand by mrt_expr_output.  The caller makes at least one. */
+ * made on demand by mrt_expr_output.  The caller makes at least one.
+ *
+ * An operator that does not take narrow floats as they are gets them in f32.
+ * *narrow is then what its results are to be rounded to (mrt_apply_output), the
+ * widest float it was given; MRT_DTYPE_COUNT: they stay.  NULL: not asked. */
 mrt_status mrt_apply_expr(mrt_context *ctx, const mrt_op *op,
                           mrt_tensor *const *in, int nin, const void *options,
-                          mrt_reading reading, mrt_expr **out);
+                          mrt_reading reading, mrt_expr **out,
+                          mrt_dtype *narrow);
+/* Output `i` with one reference, rounded to `narrow`.  Frees the expression if
+ * the first output cannot be made. */
+mrt_status mrt_apply_output(mrt_context *ctx, mrt_expr *x, int i,
+                            mrt_dtype narrow, mrt_tensor **out);
 
 #endif

@@ -245,6 +245,7 @@ const mrt_op mrt_op_attention = {
   .product = product,
   .strided = 1 | 2 | 4,
   .width = MRT_WIDE,
+  .wide_outputs = ~UINT32_C(1),
 };
 const mrt_op mrt_op_attention_grad = {
   .name = "attention_grad",

@@ -137,6 +137,7 @@ const mrt_op mrt_op_batch_norm = {
   .bytes = bytes,
   .inplace = 1,
   .width = MRT_WIDE,
+  .wide_outputs = ~UINT32_C(1),
   .traits = MRT_BATCH_STATISTICS,
 };
 const mrt_op mrt_op_batch_norm_grad = {

@@ -44,16 +44,13 @@ void mrt_make_all(mrt_build *b, int op, const void *options, int nin,
   for (int i = 0; i < nin; i++) ok = ok && in[i];
   if (!ok) return;
   mrt_expr *x;
-  b->status =
-      mrt_apply_expr(b->ctx, mrt_ops[op], in, nin, options, MRT_RECORDED, &x);
-  if (b->status) return;
-  for (int i = 0; i < room && i < x->nout && !b->status; i++) {
-    mrt_tensor *t = mrt_expr_output(b->ctx, x, i);
-    if (!t) {
-      b->status = mrt_nomem(&b->ctx->error);
-      if (i == 0) mrt_expr_free(b->ctx, x);
-    }
-    out[i] = keep(b, t);
+  mrt_dtype narrow;
+  b->status = mrt_apply_expr(b->ctx, mrt_ops[op], in, nin, options,
+                             MRT_RECORDED, &x, &narrow);
+  for (int i = 0; !b->status && i < room && i < x->nout; i++) {
+    mrt_tensor *t;
+    b->status = mrt_apply_output(b->ctx, x, i, narrow, &t);
+    if (!b->status) out[i] = keep(b, t);
   }
 }
 

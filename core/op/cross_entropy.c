@@ -165,6 +165,7 @@ const mrt_op mrt_op_cross_entropy = {
   .grad = gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .wide_outputs = UINT32_MAX,
   .traits = MRT_FAULTS,
 };
 const mrt_op mrt_op_cross_entropy_grad = {

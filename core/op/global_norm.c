@@ -47,4 +47,5 @@ const mrt_op mrt_op_global_norm = {
   .grad = gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .wide_outputs = 1,
 };

@@ -163,6 +163,7 @@ const mrt_op mrt_op_group_norm = {
   .bytes = bytes,
   .inplace = 1,
   .width = MRT_WIDE,
+  .wide_outputs = ~UINT32_C(1),
 };
 const mrt_op mrt_op_group_norm_grad = {
   .name = "group_norm_grad",

@@ -73,7 +73,7 @@ static mrt_status infer_arange(mrt_infer *c) {
   if (!(n >= 0 && n < 0x1p53)) /* NaN and inf too */
     return mrt_refuse(c, MRT_EVALUE, "from %g to %g in steps of %g", o->start,
                       o->stop, o->step);
-  if (o->dtype == MRT_bool || o->dtype == MRT_f16 || o->dtype == MRT_bf16)
+  if (o->dtype == MRT_bool || mrt_is_narrow(o->dtype))
     return mrt_refuse(c, MRT_EDTYPE, "%s, f32, f64, i64, i32 or u8 wanted",
                       mrt_dtype_name(o->dtype));
   MRT_TRY(want_fit(c, o->dtype, o->start));

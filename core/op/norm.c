@@ -213,6 +213,7 @@ const mrt_op mrt_op_layer_norm = {
   .flops = mrt_norm_flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .wide_outputs = ~UINT32_C(1),
 };
 const mrt_op mrt_op_layer_norm_grad = {
   .name = "layer_norm_grad",
@@ -242,6 +243,7 @@ const mrt_op mrt_op_rms_norm = {
   .flops = mrt_norm_flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .wide_outputs = ~UINT32_C(1),
 };
 const mrt_op mrt_op_rms_norm_grad = {
   .name = "rms_norm_grad",

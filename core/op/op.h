@@ -115,6 +115,8 @@ struct mrt_op {
   uint32_t unit_inputs;
   double unit;
   mrt_width width;
+  uint32_t wide_outputs; /* bit i: output i is never rounded to a narrow dtype:
+                            statistics, losses */
   uint32_t traits;
 };
 

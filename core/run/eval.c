@@ -190,7 +190,7 @@ MRT_API mrt_status mrt_update(mrt_context *ctx, const mrt_op *op,
                               const void *options) {
   MRT_TRY(check_variables(ctx, op, in, nin));
   mrt_expr *x;
-  MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, MRT_NEWEST, &x));
+  MRT_TRY(mrt_apply_expr(ctx, op, in, nin, options, MRT_NEWEST, &x, NULL));
   mrt_tensor *result = mrt_expr_output(ctx, x, 0);
   if (!result) return mrt_expr_free(ctx, x), mrt_nomem(&ctx->error);
   mrt_status s = ctx->trace ? record(ctx, x, result, in) : perform(ctx, x);
@@ -225,7 +225,7 @@ MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
     in[0] = y;
     if (nx) memcpy(in + 1, xs, (size_t)nx * sizeof *xs);
     s = mrt_apply_expr(ctx, mrt_ops[MRT_OP_custom], in, nx + 1, &o, MRT_NEWEST,
-                       &x);
+                       &x, NULL);
     mrt_release(ctx->allocator, in, bytes);
   }
   mrt_tensor *t = s ? NULL : mrt_expr_output(ctx, x, 0);

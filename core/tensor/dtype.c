@@ -3,18 +3,32 @@
  * SPDX-License-Identifier: MIT */
 #include "tensor/dtype.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 const mrt_dtype_facts mrt_dtypes[MRT_DTYPE_COUNT] = {
-#define DTYPE(name, ctype, bytes, class, tolerance)                            \
-  [MRT_##name] = { #name, bytes, MRT_CLASS_##class, tolerance },
+#define DTYPE(name, ctype, bytes, class, ...)                                  \
+  [MRT_##name] = { #name, bytes, MRT_CLASS_##class, __VA_ARGS__ },
 #include "dtypes.def"
 #undef DTYPE
 };
 
 MRT_API const char *mrt_dtype_name(mrt_dtype d) {
   return (unsigned)d < MRT_DTYPE_COUNT ? mrt_dtypes[d].name : "?";
+}
+
+MRT_API mrt_dtype_info mrt_dtype_get_info(mrt_dtype d) {
+  const mrt_dtype_facts *f = &mrt_dtypes[d];
+  return (mrt_dtype_info){
+    .name = f->name,
+    .bytes = f->bytes,
+    .floating = mrt_is_float(d),
+    .narrow = mrt_is_narrow(d),
+    .exponent = f->exponent,
+    .fraction = f->fraction,
+    .largest = f->largest,
+  };
 }
 
 MRT_API mrt_dtype mrt_dtype_find(const char *name) {
@@ -81,42 +95,17 @@ void mrt_type_strides(const mrt_type *t, int64_t *strides) {
   }
 }
 
-static uint32_t bits_of(float f) {
-  uint32_t u;
-  memcpy(&u, &f, 4);
-  return u;
-}
-static float float_of(uint32_t u) {
-  float f;
-  memcpy(&f, &u, 4);
-  return f;
-}
-
-float mrt_f16_to_float(uint16_t h) {
-  uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = (h >> 10) & 31,
-           frac = h & 1023;
-  if (exp == 31) return float_of(sign | 0x7f800000u | frac << 13);
-  if (exp) return float_of(sign | (exp + 112) << 23 | frac << 13);
-  float tiny = (float)frac * 0x1p-24f; /* zero and subnormals, exact */
-  return float_of(sign | bits_of(tiny));
-}
-
-uint16_t mrt_float_to_f16(float f) {
-  uint32_t u = bits_of(f), sign = (u >> 16) & 0x8000, mag = u & 0x7fffffff;
-  if (mag > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x1ff));
-  if (mag >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* ties up to inf */
-  if (mag < 0x38800000) { /* subnormal: adding 0.5 leaves the bits in place */
-    float shifted = float_of(mag) + 0.5f;
-    return (uint16_t)(sign | (bits_of(shifted) - bits_of(0.5f)));
-  }
-  uint32_t rounded = mag + 0xfff + (mag >> 13 & 1);
-  return (uint16_t)(sign | ((rounded - 0x38000000) >> 13));
-}
-
-float mrt_bf16_to_float(uint16_t h) { return float_of((uint32_t)h << 16); }
-
-uint16_t mrt_float_to_bf16(float f) {
-  uint32_t u = bits_of(f);
-  if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
-  return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+/* Patterns are those of IEEE 754 with fewer bits, but for e4m3, which counts
+ * on where others have infinities: its one NaN has all bits set. */
+float mrt_narrow_to_float(mrt_dtype dtype, uint32_t pattern) {
+  const mrt_dtype_facts *f = &mrt_dtypes[dtype];
+  int top = (1 << f->exponent) - 1, bias = top / 2;
+  int exponent = (int)(pattern >> f->fraction) & top;
+  uint32_t all = (1u << f->fraction) - 1, fraction = pattern & all;
+  double x = ldexp(fraction, 1 - bias - f->fraction); /* subnormal */
+  if (exponent > 0)
+    x = ldexp(fraction + all + 1.0, exponent - bias - f->fraction);
+  if (exponent == top && x > f->largest)
+    x = fraction == 0 && dtype != MRT_f8_e4m3 ? INFINITY : NAN;
+  return (float)(pattern >> (f->exponent + f->fraction) ? -x : x);
 }

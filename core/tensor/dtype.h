@@ -17,6 +17,8 @@ typedef struct mrt_dtype_facts {
   size_t bytes;
   mrt_class class_;
   double tolerance;
+  int exponent, fraction; /* bits of a float */
+  double largest;
 } mrt_dtype_facts;
 
 extern const mrt_dtype_facts mrt_dtypes[MRT_DTYPE_COUNT];
@@ -27,6 +29,10 @@ static inline bool mrt_is_float(mrt_dtype d) {
 /* f32 and f64: what kernels compute in. */
 static inline bool mrt_is_real(mrt_dtype d) {
   return d == MRT_f32 || d == MRT_f64;
+}
+/* f16, bf16, f8: what is stored to save memory. */
+static inline bool mrt_is_narrow(mrt_dtype d) {
+  return mrt_is_float(d) && !mrt_is_real(d);
 }
 static inline bool mrt_is_int(mrt_dtype d) {
   return mrt_dtypes[d].class_ == MRT_CLASS_INT;
@@ -41,10 +47,7 @@ mrt_status mrt_type_check(const mrt_type *type, const char *who, mrt_error *e);
 /* Row-major strides in elements. */
 void mrt_type_strides(const mrt_type *type, int64_t *strides);
 
-/* One conversion each way between the stored 16-bit patterns and float. */
-float mrt_f16_to_float(uint16_t h);
-uint16_t mrt_float_to_f16(float f);
-float mrt_bf16_to_float(uint16_t h);
-uint16_t mrt_float_to_bf16(float f);
+/* The number that the pattern of a narrow float stands for, exactly. */
+float mrt_narrow_to_float(mrt_dtype dtype, uint32_t pattern);
 
 #endif

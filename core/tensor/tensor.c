@@ -297,9 +297,11 @@ MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i) {
   case MRT_f64:
     return ((const double *)data)[i];
   case MRT_f16:
-    return mrt_f16_to_float(((const uint16_t *)data)[i]);
   case MRT_bf16:
-    return mrt_bf16_to_float(((const uint16_t *)data)[i]);
+    return mrt_narrow_to_float(t->type.dtype, ((const uint16_t *)data)[i]);
+  case MRT_f8_e4m3:
+  case MRT_f8_e5m2:
+    return mrt_narrow_to_float(t->type.dtype, ((const uint8_t *)data)[i]);
   default:
     return (double)mrt_tensor_integer(t, i);
   }

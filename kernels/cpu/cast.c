@@ -1,11 +1,11 @@
 /* cast.c -- blocks of cast: every dtype to every dtype
  *
- * An element is loaded into a C type that holds it exactly (16-bit floats into
+ * An element is loaded into a C type that holds it exactly (narrow floats into
  * float) and stored by the rule of the target.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/cast.h"
-#include "half.h"
+#include "narrow.h"
 #include "pointwise.h"
 
 /* Towards zero; what does not fit goes to the ends, NaN to 0. */
@@ -23,33 +23,39 @@ static inline uint8_t to_u8(double x) {
 }
 
 /* Stores from a floating x, and from an integer x. */
-#define FLOAT_f32(x)    (float)(x)
-#define FLOAT_f64(x)    (double)(x)
-#define FLOAT_f16(x)    float_to_f16(float_to_odd((double)(x)))
-#define FLOAT_bf16(x)   float_to_bf16(float_to_odd((double)(x)))
-#define FLOAT_i64(x)    to_i64((double)(x))
-#define FLOAT_i32(x)    to_i32((double)(x))
-#define FLOAT_u8(x)     to_u8((double)(x))
-#define FLOAT_bool(x)   ((x) != 0)
-#define INTEGER_f32(x)  (float)(x)
-#define INTEGER_f64(x)  (double)(x)
-#define INTEGER_f16(x)  FLOAT_f16(x)
-#define INTEGER_bf16(x) FLOAT_bf16(x)
-#define INTEGER_i64(x)  (int64_t)(x)
-#define INTEGER_i32(x)  (int32_t)(x)
-#define INTEGER_u8(x)   (uint8_t)(x)
-#define INTEGER_bool(x) ((x) != 0)
+#define FLOAT_f32(x)       (float)(x)
+#define FLOAT_f64(x)       (double)(x)
+#define FLOAT_f16(x)       float_to_f16(float_to_odd((double)(x)))
+#define FLOAT_bf16(x)      float_to_bf16(float_to_odd((double)(x)))
+#define FLOAT_f8_e4m3(x)   float_to_f8_e4m3(float_to_odd((double)(x)))
+#define FLOAT_f8_e5m2(x)   float_to_f8_e5m2(float_to_odd((double)(x)))
+#define FLOAT_i64(x)       to_i64((double)(x))
+#define FLOAT_i32(x)       to_i32((double)(x))
+#define FLOAT_u8(x)        to_u8((double)(x))
+#define FLOAT_bool(x)      ((x) != 0)
+#define INTEGER_f32(x)     (float)(x)
+#define INTEGER_f64(x)     (double)(x)
+#define INTEGER_f16(x)     FLOAT_f16(x)
+#define INTEGER_bf16(x)    FLOAT_bf16(x)
+#define INTEGER_f8_e4m3(x) FLOAT_f8_e4m3(x)
+#define INTEGER_f8_e5m2(x) FLOAT_f8_e5m2(x)
+#define INTEGER_i64(x)     (int64_t)(x)
+#define INTEGER_i32(x)     (int32_t)(x)
+#define INTEGER_u8(x)      (uint8_t)(x)
+#define INTEGER_bool(x)    ((x) != 0)
 /* From float one rounding is enough. */
-#define SINGLE_f16(x)  float_to_f16(x)
-#define SINGLE_bf16(x) float_to_bf16(x)
-#define SINGLE_f32     FLOAT_f32
-#define SINGLE_f64     FLOAT_f64
-#define SINGLE_i64     FLOAT_i64
-#define SINGLE_i32     FLOAT_i32
-#define SINGLE_u8      FLOAT_u8
-#define SINGLE_bool    FLOAT_bool
+#define SINGLE_f16(x)     float_to_f16(x)
+#define SINGLE_bf16(x)    float_to_bf16(x)
+#define SINGLE_f8_e4m3(x) float_to_f8_e4m3(x)
+#define SINGLE_f8_e5m2(x) float_to_f8_e5m2(x)
+#define SINGLE_f32        FLOAT_f32
+#define SINGLE_f64        FLOAT_f64
+#define SINGLE_i64        FLOAT_i64
+#define SINGLE_i32        FLOAT_i32
+#define SINGLE_u8         FLOAT_u8
+#define SINGLE_bool       FLOAT_bool
 
-#define DTYPE(name, R, bytes, class, tolerance)                                \
+#define DTYPE(name, R, ...)                                                    \
   static void cast_##name(const mrt_block *b) {                                \
     switch (b->in_dtype) {                                                     \
     case MRT_f32:                                                              \
@@ -70,6 +76,12 @@ static inline uint8_t to_u8(double x) {
     case MRT_bf16:                                                             \
       MRT_EACH1(b, uint16_t, R, SINGLE_##name(bf16_to_float(x)));              \
       break;                                                                   \
+    case MRT_f8_e4m3:                                                          \
+      MRT_EACH1(b, uint8_t, R, SINGLE_##name(f8_e4m3_to_float(x)));            \
+      break;                                                                   \
+    case MRT_f8_e5m2:                                                          \
+      MRT_EACH1(b, uint8_t, R, SINGLE_##name(f8_e5m2_to_float(x)));            \
+      break;                                                                   \
     default:                                                                   \
       MRT_EACH1(b, uint8_t, R, INTEGER_##name(x));                             \
     }                                                                          \
@@ -79,7 +91,7 @@ static inline uint8_t to_u8(double x) {
 
 static void cast_block(const mrt_block *b) {
   static void (*const to[])(const mrt_block *) = {
-#define DTYPE(name, ctype, bytes, class, tolerance) [MRT_##name] = cast_##name,
+#define DTYPE(name, ...) [MRT_##name] = cast_##name,
 #include "dtypes.def"
 #undef DTYPE
   };

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/make.h"
-#include "half.h"
+#include "narrow.h"
 #include "pointwise.h"
 
 #define FILL(T, x)                                                             \
@@ -35,6 +35,12 @@ static void full_block(const mrt_block *b) {
     break;
   case MRT_bf16:
     FILL(uint16_t, float_to_bf16(float_to_odd(o->value)));
+    break;
+  case MRT_f8_e4m3:
+    FILL(uint8_t, float_to_f8_e4m3(float_to_odd(o->value)));
+    break;
+  case MRT_f8_e5m2:
+    FILL(uint8_t, float_to_f8_e5m2(float_to_odd(o->value)));
     break;
   default:
     FILL(uint8_t, o->value != 0);

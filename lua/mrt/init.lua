@@ -105,6 +105,35 @@ function mrt.custom(rule)
   end
 end
 
+---@class mrt.DTypeInfo
+---@field name mrt.DType
+---@field bytes integer
+---@field floating boolean
+---@field narrow boolean    a float of 16 or 8 bits: stored so, computed in f32
+---@field exponent integer  bits of a float
+---@field fraction integer  ditto, without the leading one
+---@field largest number    the largest finite number
+---@field smallest number   the smallest normal number above 0; of integers 1
+---@field epsilon number    from 1 to the next number; of integers 1
+
+local dtypes = core.dtypes()
+for _, d in pairs(dtypes) do
+  d.epsilon = 2.0 ^ -d.fraction
+  d.smallest = d.floating and 2.0 ^ (2 - 2 ^ (d.exponent - 1)) or 1
+end
+
+--- Return the facts of a dtype.
+---
+---     mrt.dtype_info("bf16").epsilon  --> 0.0078125
+---@param dtype mrt.DType
+---@return mrt.DTypeInfo
+function mrt.dtype_info(dtype)
+  if not dtypes[dtype] then refuse("dtype_info", "no dtype '%s'", tostring(dtype)) end
+  local copy = {}
+  for name, fact in pairs(dtypes[dtype]) do copy[name] = fact end
+  return copy
+end
+
 -- ---- variables and evaluation ----------------------------------------------
 
 --- Make a variable: a tensor that can be assigned.  It begins as `init`, which

@@ -51,9 +51,9 @@ function Tensor.byte(x) return x:to "u8" end
 ---@return mrt.Tensor
 function Tensor.bool(x) return x:to "bool" end
 
-local real = { f32 = true, f64 = true, f16 = true, bf16 = true }
+local dtypes = core.dtypes()
 
-local function as_real(x) return real[x:get_dtype()] and x or x:to "f32" end
+local function as_real(x) return dtypes[x:get_dtype()].floating and x or x:to "f32" end
 
 -- ---- shapes ----------------------------------------------------------------
 

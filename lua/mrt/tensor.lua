@@ -102,7 +102,7 @@ local op = core.op
 ---@operator len: integer
 local Tensor = core.methods
 
----@alias mrt.DType "f32"|"f64"|"i64"|"i32"|"u8"|"bool"|"f16"|"bf16"
+---@alias mrt.DType "f32"|"f64"|"i64"|"i32"|"u8"|"bool"|"f16"|"bf16"|"f8_e4m3"|"f8_e5m2"
 ---@alias mrt.Operand mrt.Tensor|number
 
 local meta = core.Tensor

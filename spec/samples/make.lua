@@ -21,7 +21,8 @@ local function arange(_, options)
 end
 
 local filled, ranges = {}, {}
-for _, dtype in ipairs { "f32", "f64", "i64", "i32", "u8", "f16", "bf16" } do
+for _, dtype in ipairs { "f32", "f64", "i64", "i32", "u8", "f16", "bf16", "f8_e4m3",
+  "f8_e5m2" } do
   filled[#filled + 1] = { options = { shape = { 3, 67 }, value = 7, dtype = dtype } }
 end
 for _, shape in ipairs { {}, { 1 }, { 0 }, { 2, 0, 3 }, { 5000 } } do

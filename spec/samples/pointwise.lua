@@ -363,17 +363,21 @@ rows[#rows + 1] = {
   end),
 }
 
--- x to the nearest float of `bits` significant ones, ties to even.
-local function narrow(x, bits, smallest, largest)
-  if x ~= x or x == 0 or math.abs(x) == inf then
+-- x to the nearest float of `bits` significant ones, ties to even; what is too
+-- large becomes infinite, or the largest.
+local function narrow(x, bits, smallest, largest, saturates)
+  local beyond = saturates and largest or inf
+  if x ~= x or x == 0 then
     return x
+  elseif math.abs(x) == inf then
+    return x > 0 and beyond or -beyond
   end
   local unit = 2.0 ^ smallest
   while math.abs(x) / unit >= 2.0 ^ bits do
     unit = unit * 2
   end
   local y = round(x / unit) * unit
-  return y > largest and inf or y < -largest and -inf or y
+  return y > largest and beyond or y < -largest and -beyond or y
 end
 
 local function saturated(bottom, top)
@@ -391,6 +395,8 @@ local targets = {
   f64 = function(x) return x end,
   f16 = function(x) return narrow(x, 11, -24, 65504) end,
   bf16 = function(x) return narrow(x, 8, -133, 3.3895313892515355e38) end,
+  f8_e4m3 = function(x) return narrow(x, 4, -9, 448, true) end,
+  f8_e5m2 = function(x) return narrow(x, 3, -16, 57344, true) end,
   i64 = saturated(math.mininteger, math.maxinteger),
   i32 = saturated(-2 ^ 31, 2 ^ 31 - 1),
   u8 = saturated(0, 255),
@@ -412,7 +418,8 @@ local numbers = { 0, 1, -1, 0.5, -0.75, 2.5, 254.7, 256, -300, 65519, 65520, 1e5
                   1e-6, 6e-8, 2 ^ -25, 1 + 2 ^ -11, 1 + 3 * 2 ^ -11, 1 + 2 ^ -8, 1 + 3 * 2 ^ -8,
                   1e30, -1e30, inf, -inf, nan }
 local castings = {}
-for _, to in ipairs { "f32", "f64", "f16", "bf16", "i64", "i32", "u8", "bool" } do
+for _, to in ipairs { "f32", "f64", "f16", "bf16", "f8_e4m3", "f8_e5m2", "i64", "i32", "u8",
+  "bool" } do
   local function add(case)
     case.options, case.tolerance = { dtype = to }, 0
     castings[#castings + 1] = case
@@ -426,6 +433,8 @@ for _, to in ipairs { "f32", "f64", "f16", "bf16", "i64", "i32", "u8", "bool" } 
   add(given("bool", { 0, 1, 1 }))
   add(given("f16", { 0, 1, -2, 0.5, 65504, 255 }))
   add(given("bf16", { 0, 1, -2, 0.5, 256, 255 }))
+  add(given("f8_e4m3", { 0, 1, -2, 0.5, 448, 2 ^ -9 }))
+  add(given("f8_e5m2", { 0, 1, -2, 0.5, 57344, 2 ^ -16 }))
 end
 rows[#rows + 1] = {
   op = "cast", grad = true, cases = castings, oracle = each(cast),

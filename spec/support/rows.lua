@@ -91,7 +91,7 @@ end
 function rows.tensor(flat)
   local dims = flat.dims
   local format = packing[flat.dtype]
-  if not format then -- 16-bit floats, through f32
+  if not format then -- narrow floats, through f32
     local wide = rows.tensor { dims = dims, dtype = "f32", data = flat.data }
     return wide:to(flat.dtype)
   end
@@ -104,7 +104,7 @@ end
 
 --- The numbers of an evaluated tensor as a flat list.
 function rows.data(t)
-  if t.dtype == "f16" or t.dtype == "bf16" then
+  if not packing[t.dtype] then
     t = t:to "f32"
   end
   local bytes, format = t:bytes(), packing[t.dtype]
@@ -147,7 +147,8 @@ function rows.reals(row, case)
   return { "f64" }
 end
 
-rows.tolerance = { f32 = 2e-5, f64 = 1e-9, f16 = 2e-3, bf16 = 2e-2 }
+rows.tolerance = { f32 = 2e-5, f64 = 1e-9, f16 = 2e-3, bf16 = 2e-2, f8_e4m3 = 0.13,
+  f8_e5m2 = 0.26 }
 
 --- The tolerance of the narrowest float among the inputs.
 function rows.loosest(ins, real)

@@ -127,9 +127,10 @@ end
 
 -- ---- handing back ----------------------------------------------------------
 
+local dtypes = core.dtypes()
+
 local function wide(x)
-  local dtype = x:get_dtype()
-  return (dtype == "f16" or dtype == "bf16") and op.cast(x, "f32") or x
+  return dtypes[x:get_dtype()].narrow and op.cast(x, "f32") or x
 end
 
 local function narrow(x, like)
