@@ -215,6 +215,7 @@ typedef struct mrt_policy_call {
  * function waits to be raised again. */
 mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked);
 /* The same for a mrt_swap_policy. */
+mrt_status mrt_lua_precision_policy(void *user, mrt_precision *p);
 mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
                                bool *swap);
 
@@ -223,7 +224,7 @@ mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
 /* Options of a plan, and what they point to. */
 typedef struct mrt_plan_reading {
   mrt_plan_options options;
-  mrt_policy_call policy, swapping;
+  mrt_policy_call policy, swapping, precision;
   mrt_swap_policy swap;
 } mrt_plan_reading;
 

@@ -83,6 +83,11 @@ void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
   r->options = read_plain(L, arg);
   read_measured(L, arg, &r->options);
   read_budget(L, m, arg, &r->options, &r->policy);
+  if (lua_getfield(L, arg, "precision") == LUA_TFUNCTION) {
+    r->options.precision = mrt_lua_precision_policy;
+    r->options.precision_user = &r->precision;
+  }
+  r->precision = (mrt_policy_call){ L, m, lua_gettop(L) };
   if (lua_getfield(L, arg, "swap") == LUA_TFUNCTION) r->options.swap = &r->swap;
   r->swapping = (mrt_policy_call){ L, m, lua_gettop(L) };
 }

@@ -1,10 +1,10 @@
-/* policy.c -- checkpoint and swap policies written in Lua
+/* policy.c -- checkpoint, precision and swap policies written in Lua
  *
- * The core asks about all activations at once; they become a list of tables
- * that the function answers in place.  Variables are asked about one by one.
+ * The core asks about all activations, or nodes, at once; they become a list of
+ * tables that the function answers in place.  Variables are asked about one by one.
  *
  * SPDX-License-Identifier: MIT */
-#include "binding.h"
+#include "fields.h"
 
 #include <string.h>
 
@@ -15,21 +15,6 @@ typedef struct question {
 } question;
 
 static const char *const choices[] = { "open", "keep", "recompute", "swap" };
-
-static void set_integer(lua_State *L, const char *key, int64_t value) {
-  lua_pushinteger(L, value);
-  lua_setfield(L, -2, key);
-}
-
-static void set_text(lua_State *L, const char *key, const char *value) {
-  lua_pushstring(L, value);
-  lua_setfield(L, -2, key);
-}
-
-static void set_truth(lua_State *L, const char *key, bool value) {
-  lua_pushboolean(L, value);
-  lua_setfield(L, -2, key);
-}
 
 static void push_activation(lua_State *L, const mrt_activation *a) {
   char type[256];
@@ -121,6 +106,57 @@ static mrt_status protect(const mrt_policy_call *call, lua_CFunction answer,
 mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked) {
   question q = { user, asked };
   return protect(user, ask, &q);
+}
+
+/* ---- precision -------------------------------------------------------------- */
+
+static void push_computation(lua_State *L, const mrt_computation *c) {
+  char type[256];
+  mrt_type_print(&c->type, type, sizeof type);
+  lua_createtable(L, 0, 12);
+  set_text(L, "op", c->op);
+  set_text(L, "name", c->name);
+  set_text(L, "class", c->cost);
+  set_text(L, "width", c->width);
+  set_text(L, "file", c->file);
+  set_integer(L, "line", c->line);
+  set_integer(L, "layer", c->layer);
+  set_truth(L, "backward", c->backward);
+  set_text(L, "type", type);
+  set_integer(L, "bytes", (int64_t)mrt_type_bytes(&c->type));
+  set_number(L, "flops", c->flops);
+}
+
+/* A dtype named in field `key` of the table on top, if it is there. */
+static void read_dtype(lua_State *L, const char *key, mrt_dtype *dtype) {
+  if (lua_getfield(L, -1, key) == LUA_TSTRING)
+    *dtype = mrt_dtype_find(lua_tostring(L, -1));
+  lua_pop(L, 1);
+}
+
+/* function(list): its answers are in the list's fields. */
+static int ask_precision(lua_State *L) {
+  mrt_precision *p = *(mrt_precision **)lua_touserdata(L, 1);
+  lua_createtable(L, p->count, 1);
+  for (int i = 0; i < p->count; i++) {
+    push_computation(L, &p->nodes[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_pushvalue(L, -1);
+  lua_insert(L, -3); /* list, function, list */
+  lua_call(L, 1, 0);
+  read_dtype(L, "keep", &p->keep);
+  for (int i = 0; i < p->count; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    read_dtype(L, "compute", &p->nodes[i].compute);
+    read_dtype(L, "output", &p->nodes[i].output);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+mrt_status mrt_lua_precision_policy(void *user, mrt_precision *p) {
+  return protect(user, ask_precision, &p);
 }
 
 /* ---- variables ----------------------------------------------------------- */

@@ -533,6 +533,34 @@ typedef struct mrt_checkpoint {
 } mrt_checkpoint;
 typedef mrt_status (*mrt_checkpoint_policy)(void *user, mrt_checkpoint *c);
 
+/* A node that computes floats: what a precision policy is asked about.
+ * MRT_DTYPE_COUNT as an answer leaves f32. */
+typedef struct mrt_computation {
+  const char *op;    /* the operator */
+  const char *name;  /* of its first result, or NULL */
+  const char *cost;  /* kind of work: mrt_cost_name */
+  const char *width; /* "narrow": gains by narrow inputs; "wide": loses range or
+                        sums many terms; "follow": neither */
+  const char *file;
+  int line, layer;
+  bool backward; /* part of the gradient */
+  mrt_type type; /* of its first result */
+  double flops;
+  /* to answer: */
+  mrt_dtype compute; /* what its inputs are rounded to; sums are in f32 */
+  mrt_dtype output;  /* of its results; COUNT: as compute, where something
+                        narrow comes of them */
+} mrt_computation;
+
+/* A precision policy: answers all nodes at once, in the traced order. */
+typedef struct mrt_precision {
+  mrt_computation *nodes;
+  int count;
+  mrt_dtype keep; /* to answer: what the backward pass reads of the forward
+                     pass is kept so, but for statistics */
+} mrt_precision;
+typedef mrt_status (*mrt_precision_policy)(void *user, mrt_precision *p);
+
 /* Keys of what is measured beside nodes; the nodes' own are those of
  * mrt_plan_step_key. */
 enum {
@@ -582,6 +610,8 @@ typedef struct mrt_plan_options {
                  1 .. MRT_MOST_EFFORT; 0: 1 */
   mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
   void *checkpoint_user;
+  mrt_precision_policy precision; /* NULL: all as traced */
+  void *precision_user;
   size_t memory; /* a budget for the peak, met by recomputing and swapping,
                     whichever is predicted quickest; 0: none */
   bool no_swap;  /* the planner swaps nothing of its own accord */

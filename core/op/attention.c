@@ -244,7 +244,7 @@ const mrt_op mrt_op_attention = {
   .flops = flops,
   .product = product,
   .strided = 1 | 2 | 4,
-  .width = MRT_WIDE,
+  .width = MRT_NARROW,
   .wide_outputs = ~UINT32_C(1),
 };
 const mrt_op mrt_op_attention_grad = {
@@ -260,5 +260,5 @@ const mrt_op mrt_op_attention_grad = {
   .flops = grad_flops,
   .product = grad_product,
   .strided = 1 | 2 | 4 | 32,
-  .width = MRT_WIDE,
+  .width = MRT_NARROW,
 };

@@ -115,6 +115,9 @@ struct mrt_op {
   uint32_t unit_inputs;
   double unit;
   mrt_width width;
+  /* bit i: the kernel reads input i, writes output i, in any float dtype; what
+   * infer says is f32 then (plan/precision.c) */
+  uint32_t narrow_inputs, narrow_outputs;
   uint32_t wide_outputs; /* bit i: output i is never rounded to a narrow dtype:
                             statistics, losses */
   uint32_t traits;

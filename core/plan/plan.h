@@ -97,8 +97,10 @@ typedef struct mrt_found_out {
   mrt_activation *answered; /* what a policy answered; NULL: not asked yet */
   size_t kept;              /* ditto */
   bool no_recompute;        /* ditto */
-  bool *homes;              /* by value id, what a swap policy answered; NULL */
-  size_t state, variables;  /* bytes that could be swapped: of optimizer state,
+  mrt_computation *computations; /* what a precision policy answered; NULL */
+  mrt_dtype keep;                /* ditto */
+  bool *homes;             /* by value id, what a swap policy answered; NULL */
+  size_t state, variables; /* bytes that could be swapped: of optimizer state,
                                of all variables */
   mrt_segments
       segments[MRT_SEGMENTS]; /* of the least live bytes in the order */

@@ -6,6 +6,7 @@ local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
 local checkpoint = require "mrt.policy.checkpoint"
 local format = require "mrt.format"
+local precision = require "mrt.policy.precision"
 local check_names = require "mrt.options".check_names
 local show = require "mrt.options".show
 local swap = require "mrt.policy.swap"
@@ -32,6 +33,7 @@ local MOST_EFFORT = 1000
 ---@field memory? integer|string  a budget for the peak: "2GiB", 2e9; what it takes is
 ---  recomputed or swapped, whichever is predicted quickest
 ---@field job? mrt.Job        what the step is for, told by plan:options()
+---@field precision? mrt.PrecisionPolicy  which nodes compute in narrow floats
 ---@field swap? mrt.SwapPolicy       which variables live in a file; by default those
 ---  that a budget wants there; policy.swap.none(): nothing is swapped
 
@@ -40,7 +42,7 @@ local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", permutes = "boolean",
   fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
   effort = "number", checkpoint = "any", memory = "any", swap = "any",
-  accumulate = "any", allow_batch_statistics = "boolean", job = "table" }
+  accumulate = "any", precision = "any", allow_batch_statistics = "boolean", job = "table" }
 
 local function refuse(who, name, wanted, value)
   core.fail("value", who, ("option '%s': %s wanted, got %s"):format(name,
@@ -113,6 +115,7 @@ function options.check(given, who)
   accumulate.check(own.accumulate)
   if own.job then require "mrt.ladder".read_job(own.job) end
   own.checkpoint = checkpoint.decider(own.checkpoint, who)
+  own.precision = precision.decider(own.precision)
   own.no_swap = swap.is_none(own.swap)
   own.swap = swap.decider(own.swap)
   if own.memory then own.memory = read_memory(own.memory, who) end

@@ -7,6 +7,7 @@
 
 ---@class mrt.policy
 ---@field checkpoint mrt.policy.checkpoint
+---@field precision mrt.policy.precision
 ---@field swap mrt.policy.swap
 local policy = {}
 

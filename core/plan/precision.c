@@ -1,0 +1,308 @@
+/* precision.c -- which values are stored in narrow floats?
+ *
+ *   needs   a captured graph
+ *   gives   products that read and write what the policy says, casts beside
+ *           them, and what the backward pass reads of the forward pass in the
+ *           policy's `keep`; nothing changes without a policy
+ *   method  Every f32 value has at most one narrow source, of which it is the
+ *           exact widening, and roundings of its own for those who want some.
+ *           One walk in order: a node that the policy narrows reads roundings
+ *           and makes a source; views and what only moves elements follow their
+ *           inputs; all others compute in f32, from sources where their kernel
+ *           reads these.  Casts are pointwise, so the fuse pass takes them into
+ *           chains.  A result that only updates and f32 outputs come of is not
+ *           narrowed.
+ *   never   narrows what is f32 by nature: statistics, losses, sums, variables,
+ *           inputs and outputs of the plan
+ *
+ * SPDX-License-Identifier: MIT */
+#include "plan/precision.h"
+#include "op/apply.h"
+#include "op/cast.h"
+
+#include <string.h>
+
+/* ---- making nodes -------------------------------------------------------- */
+
+static mrt_status put(mrt_narrowing *w, mrt_node *n) {
+  return n ? mrt_graph_append(w->g, n) : mrt_nomem(w->e);
+}
+
+static mrt_status cast(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
+                       mrt_origin origin, mrt_value **out) {
+  mrt_cast_options o = { .dtype = dtype };
+  mrt_type t = v->type;
+  t.dtype = dtype;
+  mrt_node *n =
+      mrt_graph_node(w->g, mrt_ops[MRT_OP_cast], 1, &v, &o, 1, &t, origin);
+  MRT_TRY(put(w, n));
+  *out = n->out[0];
+  (*out)->name = v->name;
+  return MRT_OK;
+}
+
+/* The same view of `in`, which has another dtype. */
+static mrt_status view_of(mrt_narrowing *w, const mrt_node *n, mrt_value *in,
+                          mrt_node **out) {
+  mrt_type types[MRT_MAX_OUT];
+  for (int k = 0; k < n->nout; k++) {
+    types[k] = n->out[k]->type;
+    types[k].dtype = in->type.dtype;
+  }
+  *out = mrt_graph_node(w->g, n->op, 1, &in, n->options, n->nout, types,
+                        n->origin);
+  return put(w, *out);
+}
+
+/* ---- roundings ------------------------------------------------------------- */
+
+static mrt_value **rounding(mrt_narrowing *w, const mrt_value *v,
+                            mrt_dtype dtype) {
+  return &w->rounded[(size_t)v->id * MRT_DTYPE_COUNT + dtype];
+}
+
+/* `v` rounded; of a view, the view of what it shows rounded. */
+static mrt_status round_to(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
+                           mrt_value **out) {
+  mrt_value *source = w->source[v->id], **known = rounding(w, v, dtype);
+  if (source && source->type.dtype == dtype) return *out = source, MRT_OK;
+  if (!source && v->type.dtype == dtype) return *out = v, MRT_OK;
+  if (!*known && !source && v->node && mrt_node_is_view(v->node)) {
+    mrt_value *in;
+    mrt_node *view;
+    MRT_TRY(round_to(w, v->node->in[0], dtype, &in));
+    MRT_TRY(view_of(w, v->node, in, &view));
+    for (int k = 0; k < view->nout; k++)
+      *rounding(w, v->node->out[k], dtype) = view->out[k];
+  } else if (!*known) {
+    MRT_TRY(cast(w, source ? source : v, dtype, v->origin, known));
+  }
+  return *out = *known, MRT_OK;
+}
+
+/* What `n`, which computes in f32, reads as its input k. */
+static mrt_status wide_input(mrt_narrowing *w, const mrt_node *n, int k,
+                             mrt_value **out) {
+  mrt_value *v = n->in[k], *source = w->source[v->id];
+  *out = v;
+  if (v->type.dtype != MRT_f32) return MRT_OK;
+  if (!source && mrt_narrow_kept(w, n, v))
+    MRT_TRY(round_to(w, v, w->keep, &source));
+  if (!source) return MRT_OK;
+  bool as_it_is = k < 32 && n->op->narrow_inputs >> k & 1;
+  if (as_it_is) return *out = source, MRT_OK;
+  return cast(w, source, MRT_f32, n->origin, out);
+}
+
+/* ---- nodes ------------------------------------------------------------------- */
+
+static mrt_status keep_view(mrt_narrowing *w, mrt_node *n) {
+  mrt_value *source = w->source[n->in[0]->id];
+  mrt_node *view;
+  if (!source || n->in[0]->type.dtype != MRT_f32) return put(w, n);
+  MRT_TRY(view_of(w, n, source, &view));
+  for (int k = 0; k < n->nout; k++) w->source[n->out[k]->id] = view->out[k];
+  return MRT_OK;
+}
+
+static mrt_status keep_wide(mrt_narrowing *w, mrt_node *n) {
+  mrt_value **in = MRT_NEW(&w->g->arena, mrt_value *, n->nin);
+  if (!in) return mrt_nomem(w->e);
+  for (int k = 0; k < n->nin; k++) {
+    int same = 0;
+    while (n->in[same] != n->in[k]) same++;
+    if (same < k)
+      in[k] = in[same];
+    else
+      MRT_TRY(wide_input(w, n, k, &in[k]));
+  }
+  n->in = in;
+  for (int k = 0; k < n->nout && k < 32; k++) {
+    mrt_value *v = n->out[k];
+    mrt_dtype only = mrt_narrow_only(w, v);
+    if (!(n->op->narrow_outputs >> k & 1) || only == MRT_DTYPE_COUNT) continue;
+    mrt_type t = v->type;
+    t.dtype = only;
+    mrt_value *narrow = mrt_graph_value(w->g, &t, v->origin);
+    if (!narrow) return mrt_nomem(w->e);
+    narrow->node = n, narrow->index = k, narrow->name = v->name;
+    n->out[k] = w->source[v->id] = narrow;
+  }
+  return put(w, n);
+}
+
+/* A node on narrow inputs; its results of dtype `output`, or as inferred. */
+typedef struct remake {
+  mrt_node *old;
+  mrt_value **in;
+  void *options;
+  mrt_dtype compute, output;
+  mrt_type types[MRT_MAX_OUT];
+} remake;
+
+/* Does the row take these inputs as they are? */
+static bool takes(mrt_narrowing *w, remake *r) {
+  int n = r->old->nin, nout;
+  const mrt_type **types = MRT_NEW(&w->g->arena, const mrt_type *, n);
+  if (!types) return false;
+  for (int k = 0; k < n; k++) types[k] = &r->in[k]->type;
+  mrt_error before = *w->e;
+  mrt_status s =
+      mrt_infer_types(r->old->op, n, types, r->options, r->types, &nout, w->e);
+  if (s) *w->e = before;
+  return !s;
+}
+
+/* Old results are what the new ones widen to. */
+static mrt_status finish(mrt_narrowing *w, remake *r) {
+  mrt_node *old = r->old;
+  mrt_node *n = mrt_graph_node(w->g, old->op, old->nin, r->in, r->options,
+                               old->nout, r->types, old->origin);
+  MRT_TRY(put(w, n));
+  n->label = old->label;
+  for (int k = 0; k < n->nout; k++) {
+    mrt_value *v = old->out[k], *made = n->out[k];
+    made->name = v->name;
+    if (mrt_type_equal(&made->type, &v->type)) {
+      n->out[k] = v, v->node = n, v->index = k;
+      mrt_dtype to = mrt_narrow_output(w, v, r->output);
+      if (to != MRT_f32) MRT_TRY(cast(w, v, to, v->origin, &w->source[v->id]));
+    } else if (made->type.dtype == MRT_f64) {
+      MRT_TRY(cast(w, made, v->type.dtype, v->origin, &made));
+      made->node->out[0] = v, v->node = made->node, v->index = 0;
+    } else {
+      w->source[v->id] = made;
+    }
+  }
+  return MRT_OK;
+}
+
+/* What only moves elements moves narrow ones where all its floats are. */
+static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
+  remake r = { .old = n,
+               .in = MRT_NEW(&w->g->arena, mrt_value *, n->nin),
+               .options = mrt_arena_alloc(&w->g->arena, 1, n->op->options_size),
+               .output = MRT_DTYPE_COUNT };
+  if (!r.in || !r.options) return mrt_nomem(w->e);
+  *done = false;
+  mrt_dtype dtype = MRT_DTYPE_COUNT;
+  for (int k = 0; k < n->nin; k++) {
+    mrt_value *v = n->in[k], *source = w->source[v->id];
+    r.in[k] = v->type.dtype == MRT_f32 ? source : v;
+    if (v->type.dtype != MRT_f32) continue;
+    if (!source || (dtype != MRT_DTYPE_COUNT && dtype != source->type.dtype))
+      return MRT_OK;
+    dtype = source->type.dtype;
+  }
+  memcpy(r.options, n->options, n->op->options_size);
+  if (dtype == MRT_DTYPE_COUNT || !takes(w, &r)) return MRT_OK;
+  *done = true;
+  return finish(w, &r);
+}
+
+/* Inputs as the row shall read them: leaves as they are where it rounds them
+ * itself, statistics in f32. */
+static mrt_status round_inputs(mrt_narrowing *w, remake *r, bool rounds) {
+  const mrt_node *n = r->old;
+  for (int k = 0; k < n->nin; k++) {
+    mrt_value *v = n->in[k], *source = w->source[v->id];
+    r->in[k] = v;
+    if (v->type.dtype != MRT_f32 || mrt_narrow_never(w, v)) continue;
+    bool made = mrt_value_root(v)->node != NULL;
+    if (rounds && source)
+      r->in[k] = source;
+    else if (!rounds || made)
+      MRT_TRY(round_to(w, v, r->compute, &r->in[k]));
+  }
+  return MRT_OK;
+}
+
+/* A row that does not take narrow floats computes from them in f32. */
+static mrt_status widen_inputs(mrt_narrowing *w, remake *r) {
+  for (int k = 0; k < r->old->nin; k++)
+    if (mrt_is_narrow(r->in[k]->type.dtype))
+      MRT_TRY(cast(w, r->in[k], MRT_f32, r->old->origin, &r->in[k]));
+  if (takes(w, r)) return MRT_OK;
+  return mrt_fail(w->e, MRT_EDTYPE, "%s (%s:%d) does not compute in %s",
+                  r->old->op->name, r->old->origin.file, r->old->origin.line,
+                  mrt_dtype_name(r->compute));
+}
+
+static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
+                         const mrt_computation *asked) {
+  remake r = { .old = n,
+               .in = MRT_NEW(&w->g->arena, mrt_value *, n->nin),
+               .options = mrt_arena_alloc(&w->g->arena, 1, n->op->options_size),
+               .compute = asked->compute,
+               .output = asked->output };
+  if (!r.in || !r.options) return mrt_nomem(w->e);
+  if (r.output == MRT_DTYPE_COUNT) r.output = r.compute;
+  memcpy(r.options, n->options, n->op->options_size);
+  const mrt_option *o = mrt_narrow_option(n->op);
+  if (o) memcpy((char *)r.options + o->offset, &r.compute, sizeof r.compute);
+  MRT_TRY(round_inputs(w, &r, o != NULL));
+  if (takes(w, &r)) {
+    for (int k = 0; k < n->nout; k++)
+      if (n->out[k]->type.dtype == MRT_f32 && r.types[k].dtype != MRT_f64)
+        r.types[k].dtype = mrt_narrow_output(w, n->out[k], r.output);
+  } else {
+    MRT_TRY(widen_inputs(w, &r));
+  }
+  return finish(w, &r);
+}
+
+/* ---- the walk ------------------------------------------------------------------ */
+
+static mrt_status visit(mrt_narrowing *w, mrt_node *n, int position) {
+  int asked = w->asked[position];
+  bool done = false;
+  if (mrt_node_is_view(n)) return keep_view(w, n);
+  if (asked >= 0 && w->answers[asked].compute != MRT_DTYPE_COUNT)
+    return narrow(w, n, &w->answers[asked]);
+  if (mrt_narrow_moves(n)) MRT_TRY(follow(w, n, &done));
+  return done ? MRT_OK : keep_wide(w, n);
+}
+
+/* Right after it is made, so that the wide value need not wait. */
+static mrt_status make_roundings(mrt_narrowing *w, const mrt_node *n,
+                                 mrt_value *const *out) {
+  for (int k = 0; k < n->nout; k++) {
+    if (mrt_node_is_view(n) || out[k]->type.dtype != MRT_f32) continue;
+    for (int d = 0; d < MRT_DTYPE_COUNT; d++) {
+      mrt_value *made;
+      bool wanted =
+          mrt_is_narrow((mrt_dtype)d) && w->wants[out[k]->id] >> d & 1;
+      if (wanted) MRT_TRY(round_to(w, out[k], (mrt_dtype)d, &made));
+    }
+  }
+  return MRT_OK;
+}
+
+static mrt_status walk(mrt_narrowing *w) {
+  mrt_graph *g = w->g;
+  mrt_node **nodes = g->nodes;
+  int count = g->node_count;
+  mrt_graph_set_order(g, NULL, 0);
+  for (int i = 0; i < count; i++) {
+    mrt_value **out = MRT_NEW(&g->arena, mrt_value *, nodes[i]->nout);
+    if (!out) return mrt_nomem(w->e);
+    memcpy(out, nodes[i]->out, (size_t)nodes[i]->nout * sizeof *out);
+    MRT_TRY(visit(w, nodes[i], i));
+    MRT_TRY(make_roundings(w, nodes[i], out));
+  }
+  for (int k = 0; k < g->output_count; k++) {
+    mrt_value *v = g->outputs[k], *source = w->source[v->id];
+    if (v->type.dtype == MRT_f32 && source)
+      MRT_TRY(cast(w, source, MRT_f32, v->origin, &g->outputs[k]));
+  }
+  return MRT_OK;
+}
+
+mrt_status mrt_pass_precision(mrt_plan *plan) {
+  mrt_narrowing w = { .plan = plan, .g = &plan->graph, .e = &plan->ctx->error };
+  if (!plan->options.precision) return MRT_OK;
+  MRT_TRY(mrt_narrow_ask(&w));
+  MRT_TRY(mrt_narrow_look(&w));
+  MRT_TRY(walk(&w));
+  return mrt_pass_dead(plan);
+}

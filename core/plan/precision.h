@@ -1,0 +1,44 @@
+/* precision.h -- what the precision pass knows of a graph
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_PLAN_PRECISION_H
+#define MRT_PLAN_PRECISION_H
+
+#include "plan/plan.h"
+
+/* Values and positions are those of the graph before the pass. */
+typedef struct mrt_narrowing {
+  mrt_plan *plan;
+  mrt_graph *g;
+  mrt_error *e;
+  mrt_computation *answers;
+  mrt_dtype keep;      /* MRT_DTYPE_COUNT: as it is */
+  int *asked;          /* by position: which answer; -1: not asked */
+  bool *leads;         /* by value: something narrow comes of it */
+  bool *small;         /* by value: a statistic, or what comes of such alone */
+  uint32_t *wants;     /* by value: dtypes that readers want, a bit each */
+  mrt_value **source;  /* by value: what it is the widening of, or NULL */
+  mrt_value **rounded; /* by value and dtype, where made */
+} mrt_narrowing;
+
+/* Ask the policy, unless that has been done for this trace. */
+mrt_status mrt_narrow_ask(mrt_narrowing *w);
+/* Fill what is by value. */
+mrt_status mrt_narrow_look(mrt_narrowing *w);
+
+/* The option that says what inputs are rounded to; NULL: there is none. */
+const mrt_option *mrt_narrow_option(const mrt_op *op);
+/* Does it copy elements and compute none? */
+bool mrt_narrow_moves(const mrt_node *n);
+/* Must `v` stay in f32? */
+bool mrt_narrow_never(const mrt_narrowing *w, const mrt_value *v);
+/* Does reader `n` read `v` as it was kept for the backward pass? */
+bool mrt_narrow_kept(const mrt_narrowing *w, const mrt_node *n,
+                     const mrt_value *v);
+/* The one narrow dtype that all readers of `v` want, or MRT_DTYPE_COUNT. */
+mrt_dtype mrt_narrow_only(const mrt_narrowing *w, const mrt_value *v);
+/* What a narrow node makes `v` in, asked for `output`. */
+mrt_dtype mrt_narrow_output(const mrt_narrowing *w, const mrt_value *v,
+                            mrt_dtype output);
+
+#endif

@@ -1,0 +1,161 @@
+--- precision.lua -- which nodes compute in what, and what is kept narrow
+---
+---     mrt.compile(step, { precision = policy.precision.bf16() })
+---
+--- Products (matmul, convolution, attention) read narrow inputs and add up in f32;
+--- norms, softmax, losses and sums compute in f32 whatever comes in; variables,
+--- optimizer state, arguments and results stay f32.  What the backward pass reads
+--- of the forward pass is kept narrow.
+---
+--- A policy of one's own is asked once for each node that computes floats, while
+--- planning.  It answers a dtype to compute in, or a table; nil leaves f32:
+---
+---     precision = function(node)
+---       if node.width == "narrow" and node.layer > 1 then return "bf16" end
+---     end
+---
+--- The behaviours (narrow, wide, follow) are those of PyTorch's autocast, as a
+--- rewrite of the graph.
+---
+--- SPDX-License-Identifier: MIT
+
+local ask = require "mrt.policy.ask"
+local core = require "mrt.core"
+
+---@class mrt.policy.precision
+local precision = {}
+
+--- What a policy sees of a node.
+---@class mrt.Computation
+---@field op string       the operator
+---@field name? string    of its first result, given by mrt.name
+---@field class string    kind of work: "matmul", "norm", ...
+---@field width "narrow"|"wide"|"follow"  gains by narrow inputs; loses range or
+---  sums many terms; neither
+---@field backward boolean  part of the gradient
+---@field layer integer   1, 2, ... as marked by mrt.layer; 0: none
+---@field type string     of its first result: "f32[4,8]"
+---@field bytes integer   ditto
+---@field flops number
+---@field file string
+---@field line integer
+
+--- What it answers.
+---@class mrt.ComputationChoice
+---@field compute? mrt.DType  what inputs are rounded to
+---@field output? mrt.DType   what results are rounded to (default: compute, where
+---  something narrow comes of them)
+---@field accumulate? "f32"   sums are in f32
+
+---@alias mrt.PrecisionFunction fun(node: mrt.Computation):
+---  mrt.DType|mrt.ComputationChoice|nil
+---@alias mrt.PrecisionPolicy mrt.Precision | mrt.PrecisionFunction
+
+---@class mrt.Precision
+---@field name string
+---@field choose mrt.PrecisionFunction
+---@field keep? mrt.DType  what the backward pass reads of the forward pass
+local Precision = {}
+Precision.__index = Precision
+Precision.__name = "mrt.Precision"
+function Precision:__tostring() return "policy.precision." .. self.name end
+
+local function make(fields) return setmetatable(fields, Precision) end
+
+local function products_in(dtype)
+  return function(node)
+    if node.width == "narrow" then return dtype end
+  end
+end
+
+--- Compute all in f32, as traced.
+---@return mrt.Precision
+function precision.f32() return make { name = "f32()", choose = function() end } end
+
+--- Products in bf16, which has the range of f32 and 8 bits of precision.
+---@return mrt.Precision
+function precision.bf16()
+  return make { name = "bf16()", choose = products_in "bf16", keep = "bf16" }
+end
+
+-- ---- asking -------------------------------------------------------------------
+
+local dtypes = core.dtypes()
+local fields = { compute = true, output = true, accumulate = true }
+
+local function about(node)
+  return ("%s %s (%s:%d)"):format(node.op, node.type, node.file, node.line)
+end
+
+local function refuse(policy, node, answer, wanted)
+  core.fail("value", "precision", ("%s answered %s for %s; %s"):format(
+    ask.name(policy), answer, about(node), wanted))
+end
+
+local function check_dtype(policy, node, dtype, what)
+  if dtype == nil or dtypes[dtype] and dtypes[dtype].floating then return dtype end
+  if dtypes[dtype] then
+    core.fail("dtype", "precision", ("%s answered %s for %s: %s does not compute in %s")
+      :format(ask.name(policy), what .. ask.show(dtype), about(node), node.op, dtype))
+  end
+  refuse(policy, node, what .. ask.show(dtype),
+    "a float dtype wanted: f32, bf16, f16, f8_e4m3, f8_e5m2 or f64")
+end
+
+local function read_table(policy, node, answer)
+  for name in pairs(answer) do
+    if not fields[name] then
+      refuse(policy, node, ("a field '%s'"):format(tostring(name)),
+        "compute, output or accumulate wanted")
+    end
+  end
+  local sums = answer.accumulate
+  if sums ~= nil and sums ~= "f32" then
+    refuse(policy, node, "accumulate = " .. ask.show(sums),
+      ("%s adds up in f32"):format(node.op))
+  end
+  node.compute = check_dtype(policy, node, answer.compute, "compute = ")
+  node.output = check_dtype(policy, node, answer.output, "output = ")
+end
+
+local function decide(policy, node)
+  local answer = ask.call("precision", about(node), policy, ask.view(node))
+  if type(answer) == "table" then return read_table(policy, node, answer) end
+  if answer ~= nil and type(answer) ~= "string" then
+    refuse(policy, node, ask.show(answer), "a dtype, a table or nil wanted")
+  end
+  node.compute = check_dtype(policy, node, answer, "")
+end
+
+-- f32 is what nodes compute in anyway.
+local function settle(node)
+  if node.compute == "f32" then node.compute = nil end
+  if node.output and not node.compute then
+    node.compute = node.output ~= "f32" and "f32" or nil
+  end
+end
+
+--- What the core asks, for a policy that the user gives.
+---@param option any
+---@return (fun(all: mrt.Computation[]))?
+function precision.decider(option)
+  if option == nil then return nil end
+  ask.refuse_uncalled("compile", "precision", option, precision)
+  local policy, keep = option, nil
+  if getmetatable(option) == Precision then
+    policy, keep = option.choose, option.keep
+  elseif type(option) ~= "function" then
+    core.fail("value", "compile",
+      ("option 'precision': a policy or a function wanted, got %s")
+      :format(ask.show(option)))
+  end
+  return function(all)
+    all.keep = keep
+    for _, node in ipairs(all) do
+      decide(policy, node)
+      settle(node)
+    end
+  end
+end
+
+return precision
