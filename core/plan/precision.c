@@ -3,7 +3,8 @@
  *   needs   a captured graph
  *   gives   products that read and write what the policy says, casts beside
  *           them, and what the backward pass reads of the forward pass in the
- *           policy's `keep`; nothing changes without a policy
+ *           policy's `keep`; without a policy no bit changes, and kernels that
+ *           read or write narrow floats do so instead of casts
  *   method  Every f32 value has at most one narrow source, of which it is the
  *           exact widening, and roundings of its own for those who want some.
  *           One walk in order: a node that the policy narrows reads roundings
@@ -54,6 +55,11 @@ static mrt_status view_of(mrt_narrowing *w, const mrt_node *n, mrt_value *in,
   return put(w, *out);
 }
 
+/* What the pass has made has none. */
+static mrt_value *source_of(const mrt_narrowing *w, const mrt_value *v) {
+  return v->id < w->values ? w->source[v->id] : NULL;
+}
+
 /* ---- roundings ------------------------------------------------------------- */
 
 static mrt_value **rounding(mrt_narrowing *w, const mrt_value *v,
@@ -64,7 +70,7 @@ static mrt_value **rounding(mrt_narrowing *w, const mrt_value *v,
 /* `v` rounded; of a view, the view of what it shows rounded. */
 static mrt_status round_to(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
                            mrt_value **out) {
-  mrt_value *source = w->source[v->id], **known = rounding(w, v, dtype);
+  mrt_value *source = source_of(w, v), **known = rounding(w, v, dtype);
   if (source && source->type.dtype == dtype) return *out = source, MRT_OK;
   if (!source && v->type.dtype == dtype) return *out = v, MRT_OK;
   if (!*known && !source && v->node && mrt_node_is_view(v->node)) {
@@ -83,7 +89,7 @@ static mrt_status round_to(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
 /* What `n`, which computes in f32, reads as its input k. */
 static mrt_status wide_input(mrt_narrowing *w, const mrt_node *n, int k,
                              mrt_value **out) {
-  mrt_value *v = n->in[k], *source = w->source[v->id];
+  mrt_value *v = n->in[k], *source = source_of(w, v);
   *out = v;
   if (v->type.dtype != MRT_f32) return MRT_OK;
   if (!source && mrt_narrow_kept(w, n, v))
@@ -97,7 +103,7 @@ static mrt_status wide_input(mrt_narrowing *w, const mrt_node *n, int k,
 /* ---- nodes ------------------------------------------------------------------- */
 
 static mrt_status keep_view(mrt_narrowing *w, mrt_node *n) {
-  mrt_value *source = w->source[n->in[0]->id];
+  mrt_value *source = source_of(w, n->in[0]);
   mrt_node *view;
   if (!source || n->in[0]->type.dtype != MRT_f32) return put(w, n);
   MRT_TRY(view_of(w, n, source, &view));
@@ -187,7 +193,7 @@ static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
   *done = false;
   mrt_dtype dtype = MRT_DTYPE_COUNT;
   for (int k = 0; k < n->nin; k++) {
-    mrt_value *v = n->in[k], *source = w->source[v->id];
+    mrt_value *v = n->in[k], *source = source_of(w, v);
     r.in[k] = v->type.dtype == MRT_f32 ? source : v;
     if (v->type.dtype != MRT_f32) continue;
     if (!source || (dtype != MRT_DTYPE_COUNT && dtype != source->type.dtype))
@@ -205,7 +211,7 @@ static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
 static mrt_status round_inputs(mrt_narrowing *w, remake *r, bool rounds) {
   const mrt_node *n = r->old;
   for (int k = 0; k < n->nin; k++) {
-    mrt_value *v = n->in[k], *source = w->source[v->id];
+    mrt_value *v = n->in[k], *source = source_of(w, v);
     r->in[k] = v;
     if (v->type.dtype != MRT_f32 || mrt_narrow_never(w, v)) continue;
     bool made = mrt_value_root(v)->node != NULL;
@@ -253,9 +259,23 @@ static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
 
 /* ---- the walk ------------------------------------------------------------------ */
 
+/* A widening is known by its source; a rounding of that is the source. */
+static mrt_status keep_cast(mrt_narrowing *w, mrt_node *n) {
+  mrt_value *in = n->in[0], *out = n->out[0];
+  mrt_dtype from = in->type.dtype, to = out->type.dtype;
+  if (mrt_is_narrow(from) && to == MRT_f32)
+    return w->source[out->id] = in, MRT_OK;
+  if (from != MRT_f32 || !mrt_is_narrow(to)) return keep_wide(w, n);
+  mrt_value *same;
+  MRT_TRY(round_to(w, in, to, &same));
+  return out->other = same, MRT_OK;
+}
+
 static mrt_status visit(mrt_narrowing *w, mrt_node *n, int position) {
   int asked = w->asked[position];
   bool done = false;
+  for (int k = 0; k < n->nin; k++) n->in[k] = mrt_value_instead(n->in[k]);
+  if (n->op->number == MRT_OP_cast) return keep_cast(w, n);
   if (mrt_node_is_view(n)) return keep_view(w, n);
   if (asked >= 0 && w->answers[asked].compute != MRT_DTYPE_COUNT)
     return narrow(w, n, &w->answers[asked]);
@@ -291,16 +311,25 @@ static mrt_status walk(mrt_narrowing *w) {
     MRT_TRY(make_roundings(w, nodes[i], out));
   }
   for (int k = 0; k < g->output_count; k++) {
-    mrt_value *v = g->outputs[k], *source = w->source[v->id];
+    mrt_value *v = mrt_value_instead(g->outputs[k]);
+    mrt_value *source = source_of(w, v);
+    g->outputs[k] = v;
     if (v->type.dtype == MRT_f32 && source)
       MRT_TRY(cast(w, source, MRT_f32, v->origin, &g->outputs[k]));
   }
+  mrt_graph_substitute(g);
   return MRT_OK;
+}
+
+static bool any_narrow(const mrt_graph *g) {
+  for (int i = 0; i < g->value_count; i++)
+    if (mrt_is_narrow(g->values[i]->type.dtype)) return true;
+  return false;
 }
 
 mrt_status mrt_pass_precision(mrt_plan *plan) {
   mrt_narrowing w = { .plan = plan, .g = &plan->graph, .e = &plan->ctx->error };
-  if (!plan->options.precision) return MRT_OK;
+  if (!plan->options.precision && !any_narrow(w.g)) return MRT_OK;
   MRT_TRY(mrt_narrow_ask(&w));
   MRT_TRY(mrt_narrow_look(&w));
   MRT_TRY(walk(&w));

@@ -13,6 +13,7 @@ typedef struct mrt_narrowing {
   mrt_error *e;
   mrt_computation *answers;
   mrt_dtype keep;      /* MRT_DTYPE_COUNT: as it is */
+  int values;          /* how many there were */
   int *asked;          /* by position: which answer; -1: not asked */
   bool *leads;         /* by value: something narrow comes of it */
   bool *small;         /* by value: a statistic, or what comes of such alone */

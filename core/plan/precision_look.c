@@ -46,6 +46,10 @@ mrt_status mrt_narrow_ask(mrt_narrowing *w) {
   int count = 0;
   for (int i = 0; i < g->node_count; i++)
     w->asked[i] = computes_f32(g->nodes[i]) ? count++ : -1;
+  if (!w->plan->options.precision && !known->computations) {
+    for (int i = 0; i < g->node_count; i++) w->asked[i] = -1;
+    return w->keep = MRT_DTYPE_COUNT, MRT_OK;
+  }
   if (!known->computations) {
     mrt_precision p = { .nodes = MRT_NEW(&g->arena, mrt_computation, count),
                         .count = count,
@@ -99,10 +103,12 @@ static bool is_small(const mrt_narrowing *w, const mrt_node *n, int k) {
 }
 
 static void find_small(mrt_narrowing *w) {
+  for (int v = 0; v < w->g->value_count; v++) /* scalars, variables too */
+    w->small[v] = mrt_type_count(&w->g->values[v]->type) == 1;
   for (int i = 0; i < w->g->node_count; i++) {
     const mrt_node *n = w->g->nodes[i];
     for (int k = 0; k < n->nout; k++)
-      w->small[n->out[k]->id] = is_small(w, n, k);
+      w->small[n->out[k]->id] |= is_small(w, n, k);
   }
 }
 
@@ -129,7 +135,9 @@ static void want(mrt_narrowing *w, const mrt_node *n, int position, int k) {
     for (int i = 0; i < n->nout; i++) *wants |= w->wants[n->out[i]->id];
     return;
   }
-  if (compute != MRT_DTYPE_COUNT && !mrt_narrow_never(w, v))
+  if (n->op->number == MRT_OP_cast)
+    wanted = n->out[0]->type.dtype;
+  else if (compute != MRT_DTYPE_COUNT && !mrt_narrow_never(w, v))
     wanted = compute;
   else if (mrt_narrow_kept(w, n, v))
     wanted = w->keep;
@@ -141,7 +149,7 @@ static void want(mrt_narrowing *w, const mrt_node *n, int position, int k) {
 mrt_status mrt_narrow_look(mrt_narrowing *w) {
   mrt_graph *g = w->g;
   mrt_arena *a = &g->arena;
-  int n = g->value_count;
+  int n = w->values = g->value_count;
   w->leads = MRT_NEW(a, bool, n), w->small = MRT_NEW(a, bool, n);
   w->wants = MRT_NEW(a, uint32_t, n), w->source = MRT_NEW(a, mrt_value *, n);
   w->rounded = MRT_NEW(a, mrt_value *, (size_t)n * MRT_DTYPE_COUNT);

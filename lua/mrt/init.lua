@@ -16,7 +16,7 @@ core.root(debug.getinfo(1, "S").source)
 require "mrt.tensor"
 
 local argument = require "mrt.argument"
-local accumulate = require "mrt.accumulate"
+local scaling = require "mrt.scaling"
 local compile = require "mrt.compile"
 local file = require "mrt.file"
 local make = require "mrt.make"
@@ -77,7 +77,7 @@ local grad_options = { allow_unused = false, grad_outputs = options.none,
 ---@return any gradients  allow_unused: zeros where y does not depend on x
 function mrt.grad(y, x, o)
   o = options.read("grad", o, grad_options, true)
-  local dx = accumulate.grad(as_list(y), as_list(x), as_list(o.grad_outputs),
+  local dx = scaling.grad(as_list(y), as_list(x), as_list(o.grad_outputs),
     o.allow_unused, o.denominator)
   return core.is_tensor(x) and dx[1] or dx
 end

@@ -187,6 +187,11 @@ local function of_terms(state, mark, parts, list)
   for j, column in ipairs(list) do xs[j] = column[1].whole end
   table.move(mark.xs, 1, #mark.xs, #list + 1, xs)
   local outer = core.derive(mark.loss, xs, true)
+  if mark.scale then
+    for i, dy in pairs(outer) do
+      if dy then outer[i] = op.mul(dy, mark.scale:to(dy:get_dtype())) end
+    end
+  end
   for i = 1, #mark.xs do dx[i] = outer[#list + i] end
   for j, column in ipairs(list) do
     if outer[j] then add_term(state, mark, parts, column, outer[j], dx) end
@@ -302,6 +307,21 @@ local function check_denominator(t)
   return op.reshape(t, {})
 end
 
+-- Gradients of outputs, scaled; 1 where none is given.
+local function seeds_of(ys, dys, scale)
+  local seeds = {}
+  for i, y in ipairs(ys) do
+    local seed = scale:to(y:get_dtype())
+    if dys then
+      seeds[i] = op.mul(dys[i], seed)
+    else
+      if y:numel() ~= 1 then return nil end -- the core says what is wanted
+      seeds[i] = op.expand(seed, y:get_shape())
+    end
+  end
+  return seeds
+end
+
 --- mrt.grad: outside accumulation the core's; inside, gradients of the whole
 --- batch for what comes after, of a micro-batch for what it is computed from.
 ---@param ys mrt.Tensor[]
@@ -309,15 +329,17 @@ end
 ---@param dys mrt.Tensor[]?
 ---@param allow_unused boolean?
 ---@param denominator mrt.Tensor?  scalar: what this micro-batch counts
+---@param scale mrt.Tensor?  scalar: of the gradient
 ---@return mrt.Tensor[]
-function gradient.grad(ys, xs, dys, allow_unused, denominator)
+function gradient.grad(ys, xs, dys, allow_unused, denominator, scale)
   denominator = check_denominator(denominator)
   local state = core.tracing() and current
-  if not state then return core.grad(ys, xs, dys, allow_unused) end
+  local seeds = scale and seeds_of(ys, dys, scale) or dys
+  if not state then return core.grad(ys, xs, seeds, allow_unused) end
   local last = state.now == state.whole -- what is handed back may be a variable
-  local dx = core.grad(ys, xs, dys, allow_unused or last)
+  local dx = core.grad(ys, xs, seeds, allow_unused or last)
   local mark = { loss = core.current(one_loss(ys, dys)), given = ys[1], xs = {},
-    dx = dx, denominator = denominator, spreads = {} }
+    dx = dx, denominator = denominator, spreads = {}, scale = scale }
   for i, x in ipairs(xs) do mark.xs[i] = core.current(x) end
   table.insert(state.now.marks, mark)
   if last then

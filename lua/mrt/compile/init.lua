@@ -15,6 +15,7 @@ local budget = require "mrt.budget"
 local combine = require "mrt.accumulate.combine"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
+local scaling = require "mrt.scaling"
 local signature = require "mrt.compile.signature"
 local show = require "mrt.options".show
 local trace = require "mrt.compile.trace"
@@ -128,6 +129,7 @@ compile.first_call = nil
 function Compiled:__call(...)
   if core.tracing() then return self.fn(...) end
   if compile.planning then compile.planning(self:plan(...), self, ...) end
+  if self.scaler then self.scaler:check() end
   local entry, inputs = find(self, nil, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   if self.options.accumulate or entry.group.past > 0 then
@@ -204,18 +206,30 @@ compile.processor_time = false
 
 --- Return what a later process needs to go on where this function is now: its
 --- steps, and how far its random numbers have got.
----@return {steps: integer, runs: table[]}
+---@return {steps: integer, runs: table[], loss_scale: mrt.Tensor?,
+---  good_steps: mrt.Tensor?}
 function Compiled:state()
-  return { steps = self.steps, runs = runs.state(self.groups) }
+  local scaler = self.scaler
+  return { steps = self.steps, runs = runs.state(self.groups),
+    loss_scale = scaler and scaler.scale, good_steps = scaler and scaler.good }
 end
 
+--- The scale of the loss before the next step; nil: the policy has none.
+---@return number?
+function Compiled:loss_scale() return self.scaler and self.scaler.scale:item() end
+
 --- Go on from a state; set the random numbers (mrt.set_rng_state) before.
----@param state {steps: integer, runs: table[]}
+---@param state {steps: integer, runs: table[], loss_scale: mrt.Tensor?,
+---  good_steps: mrt.Tensor?}
 function Compiled:load_state(state)
   if type(state) ~= "table" or math.type(state.steps) ~= "integer"
     or type(state.runs) ~= "table" then
     core.fail("value", "load_state", "a state of a compiled function wanted, got "
       .. show(state))
+  end
+  if self.scaler and state.loss_scale then
+    self.scaler.scale:assign(state.loss_scale)
+    self.scaler.good:assign(state.good_steps)
   end
   self.steps, self.groups = state.steps, runs.load(state.runs)
   self.entries, self.keys, self.replaced = {}, {}, {}
@@ -236,7 +250,8 @@ local function new(fn, given)
   end
   return setmetatable({ fn = fn, given = given, options = own, entries = {},
     keys = {}, parts = {}, replaced = {}, groups = {}, accumulators = {},
-    steps = 0, space = core.space() }, Compiled)
+    scaler = own.loss_scale and scaling.new(own.loss_scale), steps = 0,
+    space = core.space() }, Compiled)
 end
 
 --- Compile the same function anew with some options changed; false takes one away.

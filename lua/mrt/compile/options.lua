@@ -115,6 +115,7 @@ function options.check(given, who)
   accumulate.check(own.accumulate)
   if own.job then require "mrt.ladder".read_job(own.job) end
   own.checkpoint = checkpoint.decider(own.checkpoint, who)
+  own.loss_scale = precision.loss_scale(own.precision)
   own.precision = precision.decider(own.precision)
   own.no_swap = swap.is_none(own.swap)
   own.swap = swap.decider(own.swap)

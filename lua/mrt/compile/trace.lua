@@ -11,6 +11,7 @@ local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
 local argument = require "mrt.argument"
 local budget = require "mrt.budget"
+local scaling = require "mrt.scaling"
 local signature = require "mrt.compile.signature"
 local swap = require "mrt.policy.swap"
 
@@ -25,10 +26,12 @@ local function call(fn, new_input, inputs, n, ...)
 end
 
 -- Inside a trace: run the function once on inputs of the trace.
-local function once(fn, new_input, n, ...)
+local function once(self, new_input, n, ...)
   local inputs, runtime, templates, outputs = {}, {}, {}, {}
+  local _ <close> = scaling.enter(self.scaler)
   current = runtime
-  local results = table.pack(call(fn, new_input, inputs, n, ...))
+  local results = table.pack(call(self.fn, new_input, inputs, n, ...))
+  scaling.finish()
   current = nil
   for i = 1, results.n do
     templates[i] = signature.record(results[i], outputs, false)
@@ -44,10 +47,10 @@ local function plan_one(self, group, k, tensors, n, ...)
   if k > 1 then
     local args = table.pack(...)
     return accumulate.trace(self, function(new_input)
-      return once(self.fn, new_input, n, table.unpack(args, 1, n))
+      return once(self, new_input, n, table.unpack(args, 1, n))
     end, k, tensors)
   end
-  local entry = once(self.fn, core.trace_input, n, ...)
+  local entry = once(self, core.trace_input, n, ...)
   local start = os.clock()
   entry.core = core.trace_end(#entry.inputs + #entry.runtime, entry.outputs,
     self.options, self.space)

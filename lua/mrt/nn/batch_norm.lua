@@ -6,6 +6,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local options = require "mrt.options"
+local scaling = require "mrt.scaling"
 
 ---@class mrt.nn.BatchNormOptions
 ---@field eps? number        added to the variance; default 1e-5
@@ -76,8 +77,11 @@ function BatchNorm:forward(x)
       core.fail("shape", "BatchNorm",
         ("%s, 2 or more values for each channel wanted to train"):format(x:type()))
     end
-    core.update("running", { self.running_mean, self.running_var, mean:detach(),
-      rstd:detach() }, { momentum = self.momentum, eps = self.eps, count = count })
+    local rates = { momentum = self.momentum, eps = self.eps, count = count }
+    scaling.later(function(when)
+      core.update("running", { self.running_mean, self.running_var, mean:detach(),
+        rstd:detach(), when }, rates)
+    end)
   end
   return y
 end

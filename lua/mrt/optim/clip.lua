@@ -4,6 +4,7 @@
 
 local mrt = require "mrt"
 local argument = require "mrt.argument"
+local scaling = require "mrt.scaling"
 
 local clip = {}
 
@@ -22,7 +23,9 @@ end
 ---@return mrt.Tensor scale  scalar
 ---@return mrt.Tensor norm   scalar
 function clip.scale(grads, max)
-  local norm = mrt.global_norm(grads)
+  local raw, inverse = scaling.raw(grads)
+  local norm = mrt.global_norm(raw)
+  if inverse then norm = norm * inverse:to(norm:get_dtype()) end
   return (max / (norm + 1e-6)):minimum(1), norm
 end
 

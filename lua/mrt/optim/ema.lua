@@ -14,6 +14,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local argument = require "mrt.argument"
 local options = require "mrt.options"
+local scaling = require "mrt.scaling"
 local groups = require "mrt.optim.groups"
 
 ---@class mrt.EMA
@@ -44,7 +45,7 @@ end
 ---@param given? {when: mrt.Tensor}  a bool scalar, false to leave all untouched
 function EMA:update(given)
   local when = options.read("ema:update", given, { when = options.of "tensor" }).when
-  if core.tracing() then return update(self, when) end
+  if core.tracing() then return update(self, scaling.gate(when)) end
   local key = when ~= nil
   self.compiled[key] = self.compiled[key]
     or mrt.compile(function(predicate) update(self, predicate) end)

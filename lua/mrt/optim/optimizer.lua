@@ -22,6 +22,7 @@ local argument = require "mrt.argument"
 local options = require "mrt.options"
 local groups = require "mrt.optim.groups"
 local clip = require "mrt.optim.clip"
+local scaling = require "mrt.scaling"
 
 ---@class mrt.Optimizer
 ---@field lr number|mrt.Schedule  may be set at any time
@@ -147,6 +148,9 @@ end
 local function apply(self, grads, clip_to, when)
   local scale, norm
   if clip_to then scale, norm = clip.scale(grads, clip_to) end
+  local raw, inverse = scaling.raw(grads)
+  if inverse then grads, scale = raw, scale and scale * inverse or inverse end
+  when = scaling.gate(when)
   local rate = rates(self)
   local t = self.t + 1
   for i, p in ipairs(self.params) do

@@ -21,6 +21,8 @@
 
 local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
+local options = require "mrt.options"
+local scaling = require "mrt.scaling"
 
 ---@class mrt.policy.precision
 local precision = {}
@@ -54,6 +56,7 @@ local precision = {}
 ---@class mrt.Precision
 ---@field name string
 ---@field choose mrt.PrecisionFunction
+---@field loss_scale? table  settings of mrt.scaling
 ---@field keep? mrt.DType  what the backward pass reads of the forward pass
 local Precision = {}
 Precision.__index = Precision
@@ -76,6 +79,20 @@ function precision.f32() return make { name = "f32()", choose = function() end }
 ---@return mrt.Precision
 function precision.bf16()
   return make { name = "bf16()", choose = products_in "bf16", keep = "bf16" }
+end
+
+---@class mrt.F16Options
+---@field loss_scale? "dynamic"|number|mrt.LossScale|false  default "dynamic"
+
+--- Products in f16, whose smallest number is 6e-8: gradients are computed of a loss
+--- that is scaled up. `step:loss_scale()` tells by how much.
+---@param given? mrt.F16Options
+---@return mrt.Precision
+function precision.f16(given)
+  local o = options.read("precision.f16", given, { loss_scale = "dynamic" }, true)
+  local scale = o.loss_scale and scaling.read(o.loss_scale) or nil
+  return make { name = "f16()", choose = products_in "f16", keep = "f16",
+    loss_scale = scale }
 end
 
 -- ---- asking -------------------------------------------------------------------
@@ -133,6 +150,13 @@ local function settle(node)
   if node.output and not node.compute then
     node.compute = node.output ~= "f32" and "f32" or nil
   end
+end
+
+--- The settings of a policy's loss scale; nil: it has none.
+---@param option any
+---@return table?
+function precision.loss_scale(option)
+  return getmetatable(option) == Precision and option.loss_scale or nil
 end
 
 --- What the core asks, for a policy that the user gives.

@@ -1,0 +1,278 @@
+--- precision_spec.lua -- narrow floats chosen by policies; loss scaling
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+
+local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+
+local function failure(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return err
+end
+
+-- A training step of a small GPT and a batch.
+local function gpt(options, seed)
+  mrt.seed(seed or 3)
+  local model = nn.GPT { vocab = 17, dim = 32, layers = 3, heads = 2, context = 16,
+    dropout = 0 }
+  local opt = optim.adamw(model:parameters(), { lr = 3e-3 })
+  local step = mrt.compile(function(tokens, targets)
+    local loss = nn.cross_entropy(model(tokens), targets)
+    opt:step(mrt.grad(loss, model:parameters()))
+    return loss
+  end, options)
+  local tokens, targets = mrt.randint(0, 17, { 8, 16 }), mrt.randint(0, 17, { 8, 16 })
+  mrt.eval { tokens, targets }
+  return step, { tokens, targets }, model, opt
+end
+
+local function bits(tensors)
+  local all = {}
+  for i, t in ipairs(tensors) do all[i] = t:bytes() end
+  return table.concat(all)
+end
+
+-- The losses of some steps and the parameters after them, as bytes.
+local function train(options, steps)
+  local step, batch, model = gpt(options)
+  local losses = {}
+  for i = 1, steps do losses[i] = step(table.unpack(batch)):bytes() end
+  return table.concat(losses) .. bits(model:parameters()), losses
+end
+
+local function number(bytes) return (string.unpack("<f", bytes)) end
+
+describe("a precision policy", function()
+  it("follows f32 closely, and results stay f32", function()
+    local _, wide = train({}, 40)
+    for _, p in ipairs { policy.precision.bf16(), policy.precision.f16 { loss_scale = 1024 },
+      policy.precision.f16 { loss_scale = { init = 1024, interval = 10 } } } do
+      local _, narrow = train({ precision = p }, 40)
+      local a, b = number(wide[40]), number(narrow[40])
+      assert(math.abs(a - b) < 0.03 * a + 0.02, tostring(p) .. ": " .. b .. ", not " .. a)
+    end
+    local step, batch = gpt { precision = policy.precision.bf16() }
+    assert.equal("f32[]", step(table.unpack(batch)):type())
+    assert.equal(train({}, 3), (train({ precision = policy.precision.f32() }, 3)))
+  end)
+
+  it("halves what is kept for the backward pass", function()
+    local wide, batch = gpt { order = "program" }
+    local narrow = gpt { order = "program", precision = policy.precision.bf16() }
+    local function kept(step)
+      local bytes = 0
+      local plan = step:plan(table.unpack(batch))
+      local steps = plan:steps()
+      local first
+      for i, s in ipairs(steps) do if s.backward then first = first or i end end
+      for _, v in ipairs(plan:values()) do
+        if v.kind == "activation" and v.first < first and v.last >= first then
+          bytes = bytes + v.bytes
+        end
+      end
+      return bytes
+    end
+    assert(kept(narrow) <= 0.6 * kept(wide), kept(narrow) .. " of " .. kept(wide))
+  end)
+
+  it("gives the same bits however the step is planned", function()
+    for _, p in ipairs { policy.precision.bf16(), policy.precision.f16() } do
+      local wanted = train({ precision = p }, 4)
+      for name, options in pairs {
+        order = { order = "program" }, fuse = { fuse = false },
+        inplace = { inplace = false, share = false },
+        recompute = { checkpoint = policy.checkpoint.all() },
+        sqrt = { checkpoint = policy.checkpoint.sqrt() },
+        swap = { checkpoint = policy.checkpoint.swap(), swap = policy.swap.all() },
+      } do
+        options.precision = p
+        assert(wanted == train(options, 4), tostring(p) .. " with " .. name)
+      end
+    end
+  end)
+
+  it("takes micro-batches: gradients add up in f32", function()
+    local _, whole = train({ precision = policy.precision.bf16() }, 10)
+    local _, parts = train({ precision = policy.precision.bf16(), accumulate = 4 }, 10)
+    assert.near(number(whole[10]), number(parts[10]), 0.02)
+  end)
+
+  it("may be a function of a node", function()
+    local seen = { width = {}, backward = {} }
+    local step, batch = gpt { precision = function(node)
+      seen.width[node.width], seen.backward[node.backward] = true, true
+      if node.op == "linear" and node.layer > 1 then
+        return { compute = "bf16", output = "f32", accumulate = "f32" }
+      end
+    end }
+    local loss = step(table.unpack(batch)):item()
+    assert.same({ { narrow = true, wide = true, follow = true },
+      { [true] = true, [false] = true } }, { seen.width, seen.backward })
+    local plain = gpt {}
+    assert.near(plain(table.unpack(batch)):item(), loss, 0.05)
+  end)
+
+  it("may compute in f64 what others would lose", function()
+    local x = mrt.tensor { 1e8, 1, -1e8 }
+    local function sum(o)
+      return mrt.compile(function(v) return (v * 1):sum() end, o)(x):item()
+    end
+    assert.equal(1, sum { precision = function() return "f64" end })
+  end)
+
+  it("is refused with its line where it answers nonsense", function()
+    local function refused(answer)
+      local step, batch = gpt { precision = function(node)
+        if node.op == "linear" then return answer end
+      end }
+      local err = failure(step, table.unpack(batch))
+      assert.matches("precision_spec.lua:%d+", err.message)
+      assert.matches("linear f32%[8,16", err.message)
+      return err.message
+    end
+    assert.matches('answered "f12".*a float dtype wanted', refused "f12")
+    assert.matches('"i32".*linear does not compute in i32', refused "i32")
+    assert.matches("a dtype, a table or nil wanted", refused(7))
+    assert.matches("a field 'width'", refused { width = "bf16" })
+    assert.matches('accumulate = "bf16".*adds up in f32', refused { accumulate = "bf16" })
+    assert.matches("option 'precision': a policy or a function wanted",
+      failure(gpt, { precision = "bf16" }).message)
+    assert.matches("must be called: policy.precision.bf16%(%)",
+      failure(gpt, { precision = policy.precision.bf16 }).message)
+  end)
+end)
+
+-- ---- loss scaling ----------------------------------------------------------
+
+local function rounded(x) return (string.unpack("<f", string.pack("<f", x))) end
+
+-- GradScaler's state by its definition.
+local function reference(o)
+  local scale, good = o.init, 0
+  return function(finite)
+    if not finite then
+      scale, good = rounded(scale * o.backoff), 0
+    else
+      good = good + 1
+      if good == o.interval then
+        local grown = rounded(scale * o.growth)
+        scale, good = grown < math.huge and grown or scale, 0
+      end
+    end
+    return scale, good
+  end
+end
+
+-- A step whose gradient is x, and what it changes.
+local function scaled(loss_scale, options)
+  local w = mrt.parameter(mrt.zeros(4), "w")
+  local opt = optim.adamw({ w }, { lr = 0.5 })
+  local ema = optim.ema({ w }, { decay = 0.5 })
+  options = options or {}
+  options.precision = policy.precision.f16 { loss_scale = loss_scale }
+  local step = mrt.compile(function(x)
+    local loss = (w * x):sum()
+    opt:step(mrt.grad(loss, { w }), { clip = 100 })
+    ema:update()
+    return loss
+  end, options)
+  local function state()
+    local list = { w, ema.averages[1], ema.t }
+    for _, t in pairs(opt:state()) do list[#list + 1] = t end
+    return bits(list)
+  end
+  return step, state, opt
+end
+
+local fine, bad = mrt.tensor { 1.0, 2, -3, 0.5 }, mrt.tensor { 1.0, 1e38 * 10, 0, 0 }
+
+describe("a loss scale", function()
+  it("goes as PyTorch's GradScaler does, step by step", function()
+    local random = 12345
+    for _, o in ipairs { { init = 65536, growth = 2, backoff = 0.5, interval = 3 },
+      { init = 2.0 ^ 126, growth = 4, backoff = 0.25, interval = 1 },
+      { init = 1000, growth = 1.5, backoff = 0.3, interval = 2 } } do
+      local step, state, opt = scaled(o)
+      local expect, updates = reference(o), 0
+      for i = 1, 60 do
+        random = random * 48271 % 2147483647
+        local finite = random % 3 > 0
+        local before = i > 1 and state()
+        local overflows = step:loss_scale() * 3 >= 3.4e38
+        step(finite and fine or bad)
+        finite = finite and not overflows
+        local scale, good = expect(finite)
+        assert.equal(string.pack("<f", scale), string.pack("<f", step:loss_scale()))
+        assert.equal(good, step.scaler.good:item())
+        if not finite and before then assert.equal(before, state()) end
+        updates = updates + (finite and 1 or 0)
+        assert.equal(updates, opt.t:item())
+      end
+    end
+  end)
+
+  it("changes no update where it is a power of two", function()
+    local plain, after = scaled(false)
+    local with, also = scaled(1024)
+    for _ = 1, 5 do plain(fine) with(fine) end
+    assert.equal(after(), also())
+    assert.equal(1024, with:loss_scale())
+  end)
+
+  it("sees what overflows in any micro-batch, and skips for all", function()
+    local step, state, opt = scaled("dynamic", { accumulate = 2 })
+    local x = mrt.ones(4, 4)
+    step(x)
+    local before = state()
+    step(mrt.cat({ mrt.ones(3, 4), mrt.full({ 1, 4 }, math.huge) }, 1))
+    assert.equal(before, state())
+    assert.equal(32768, step:loss_scale())
+    step(x)
+    assert.equal(2, opt.t:item())
+  end)
+
+  it("keeps running statistics from a step that does not count", function()
+    local model = nn.BatchNorm(3)
+    local step = mrt.compile(function(x)
+      local loss = (model(x) * x):sum()
+      optim.sgd(model:parameters(), { lr = 0.1 }):step(
+        mrt.grad(loss, model:parameters()))
+      return loss
+    end, { precision = policy.precision.f16() })
+    step(mrt.randn(8, 3))
+    local before = bits { model.running_mean, model.running_var }
+    step(mrt.full({ 8, 3 }, 0 / 0))
+    assert.equal(before, bits { model.running_mean, model.running_var })
+  end)
+
+  it("stops where it has shrunk to nothing", function()
+    local step = scaled { init = 2.0 ^ -120, backoff = 2.0 ^ -40 }
+    step(bad)
+    local err = failure(step, fine)
+    assert.equal("data", err.code)
+    assert.matches("loss_scale: the scale has shrunk to 0", err.message)
+  end)
+
+  it("is part of a function's state", function()
+    local step = scaled { init = 64, interval = 2 }
+    for _ = 1, 3 do step(fine) end
+    local state = step:state()
+    local other = scaled { init = 64, interval = 2 }
+    other:load_state(state)
+    assert.equal(128, other:loss_scale())
+    assert.equal(1, other.scaler.good:item())
+  end)
+
+  it("is refused where it makes no sense", function()
+    local function refused(loss_scale)
+      return failure(policy.precision.f16, { loss_scale = loss_scale }).message
+    end
+    assert.matches('"dynamic", a number or a table', refused "static")
+    assert.matches("positive number wanted", refused(-1))
+    assert.matches("backoff = 2", refused { backoff = 2.0 })
+    assert.matches("growth = 1", refused { growth = 1.0 })
+    assert.matches("no option 'grow'", refused { grow = 1 })
+  end)
+end)
