@@ -149,7 +149,11 @@ static int ask_precision(lua_State *L) {
   for (int i = 0; i < p->count; i++) {
     lua_rawgeti(L, -1, i + 1);
     read_dtype(L, "compute", &p->nodes[i].compute);
+    read_dtype(L, "gradient", &p->nodes[i].gradient);
     read_dtype(L, "output", &p->nodes[i].output);
+    lua_getfield(L, -1, "scaled");
+    p->nodes[i].scaled = lua_toboolean(L, -1);
+    lua_pop(L, 1);
     lua_pop(L, 1);
   }
   return 0;

@@ -547,8 +547,12 @@ typedef struct mrt_computation {
   mrt_type type; /* of its first result */
   double flops;
   /* to answer: */
-  mrt_dtype compute; /* what its inputs are rounded to; sums are in f32 */
-  mrt_dtype output;  /* of its results; COUNT: as compute, where something
+  mrt_dtype compute;  /* what its inputs are rounded to; sums are in f32 */
+  bool scaled;        /* of products: inputs are scaled to fit that dtype, by
+                        what is largest in them */
+  mrt_dtype gradient; /* if scaled, instead of `compute` for inputs that are
+                         gradients */
+  mrt_dtype output;   /* of its results; COUNT: as compute, where something
                         narrow comes of them */
 } mrt_computation;
 

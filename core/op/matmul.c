@@ -169,6 +169,7 @@ const mrt_op mrt_op_matmul = {
 };
 const mrt_op mrt_op_linear = {
   .name = "linear",
+  .addend = 2,
   .number = MRT_OP_linear,
   .cost = MRT_COST_matmul,
   .doc = "y = x @ w^T + bias for w [N,K] and bias [N]; bias may be left out",

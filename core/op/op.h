@@ -109,6 +109,7 @@ struct mrt_op {
   mrt_lanes *lanes; /* NULL: mixed, or for POINTWISE dim for dim */
   uint32_t inplace; /* bit i: output 0 may overwrite input i */
   uint32_t strided; /* bit i: input i may have any strides */
+  int addend;       /* the input that is added to the result; 0: none */
   int updates;      /* outputs 0..updates take the storage of inputs 0.. */
   /* Where input i (bit of unit_inputs) is the constant `unit` everywhere, the
    * output is the other input, bit for bit. */

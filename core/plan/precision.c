@@ -42,9 +42,8 @@ static mrt_status cast(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
   return MRT_OK;
 }
 
-/* The same view of `in`, which has another dtype. */
-static mrt_status view_of(mrt_narrowing *w, const mrt_node *n, mrt_value *in,
-                          mrt_node **out) {
+mrt_status mrt_narrow_view(mrt_narrowing *w, const mrt_node *n, mrt_value *in,
+                           mrt_node **out) {
   mrt_type types[MRT_MAX_OUT];
   for (int k = 0; k < n->nout; k++) {
     types[k] = n->out[k]->type;
@@ -77,7 +76,7 @@ static mrt_status round_to(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
     mrt_value *in;
     mrt_node *view;
     MRT_TRY(round_to(w, v->node->in[0], dtype, &in));
-    MRT_TRY(view_of(w, v->node, in, &view));
+    MRT_TRY(mrt_narrow_view(w, v->node, in, &view));
     for (int k = 0; k < view->nout; k++)
       *rounding(w, v->node->out[k], dtype) = view->out[k];
   } else if (!*known) {
@@ -86,9 +85,8 @@ static mrt_status round_to(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
   return *out = *known, MRT_OK;
 }
 
-/* What `n`, which computes in f32, reads as its input k. */
-static mrt_status wide_input(mrt_narrowing *w, const mrt_node *n, int k,
-                             mrt_value **out) {
+mrt_status mrt_narrow_wide_input(mrt_narrowing *w, const mrt_node *n, int k,
+                                 mrt_value **out) {
   mrt_value *v = n->in[k], *source = source_of(w, v);
   *out = v;
   if (v->type.dtype != MRT_f32) return MRT_OK;
@@ -106,7 +104,7 @@ static mrt_status keep_view(mrt_narrowing *w, mrt_node *n) {
   mrt_value *source = source_of(w, n->in[0]);
   mrt_node *view;
   if (!source || n->in[0]->type.dtype != MRT_f32) return put(w, n);
-  MRT_TRY(view_of(w, n, source, &view));
+  MRT_TRY(mrt_narrow_view(w, n, source, &view));
   for (int k = 0; k < n->nout; k++) w->source[n->out[k]->id] = view->out[k];
   return MRT_OK;
 }
@@ -120,7 +118,7 @@ static mrt_status keep_wide(mrt_narrowing *w, mrt_node *n) {
     if (same < k)
       in[k] = in[same];
     else
-      MRT_TRY(wide_input(w, n, k, &in[k]));
+      MRT_TRY(mrt_narrow_wide_input(w, n, k, &in[k]));
   }
   n->in = in;
   for (int k = 0; k < n->nout && k < 32; k++) {
@@ -159,6 +157,15 @@ static bool takes(mrt_narrowing *w, remake *r) {
   return !s;
 }
 
+mrt_status mrt_narrow_becomes(mrt_narrowing *w, mrt_value *v, mrt_value *made,
+                              mrt_dtype output) {
+  mrt_dtype to = mrt_narrow_output(w, v, output);
+  made->node->out[made->index] = v;
+  v->node = made->node, v->index = made->index;
+  if (to == MRT_f32) return MRT_OK;
+  return cast(w, v, to, v->origin, &w->source[v->id]);
+}
+
 /* Old results are what the new ones widen to. */
 static mrt_status finish(mrt_narrowing *w, remake *r) {
   mrt_node *old = r->old;
@@ -170,9 +177,7 @@ static mrt_status finish(mrt_narrowing *w, remake *r) {
     mrt_value *v = old->out[k], *made = n->out[k];
     made->name = v->name;
     if (mrt_type_equal(&made->type, &v->type)) {
-      n->out[k] = v, v->node = n, v->index = k;
-      mrt_dtype to = mrt_narrow_output(w, v, r->output);
-      if (to != MRT_f32) MRT_TRY(cast(w, v, to, v->origin, &w->source[v->id]));
+      MRT_TRY(mrt_narrow_becomes(w, v, made, r->output));
     } else if (made->type.dtype == MRT_f64) {
       MRT_TRY(cast(w, made, v->type.dtype, v->origin, &made));
       made->node->out[0] = v, v->node = made->node, v->index = 0;
@@ -257,6 +262,22 @@ static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
   return finish(w, &r);
 }
 
+mrt_status mrt_narrow_product(mrt_narrowing *w, const mrt_node *n,
+                              mrt_value *const *in, mrt_value **out) {
+  mrt_node two = *n;
+  mrt_value *own[2] = { in[0], in[1] };
+  remake r = {
+    .old = &two, .in = own, .options = n->options, .compute = in[0]->type.dtype
+  };
+  two.nin = 2;
+  if (!takes(w, &r)) MRT_TRY(widen_inputs(w, &r));
+  r.types[0].dtype = MRT_f32;
+  mrt_node *made =
+      mrt_graph_node(w->g, n->op, 2, own, r.options, 1, r.types, n->origin);
+  MRT_TRY(put(w, made));
+  return *out = made->out[0], MRT_OK;
+}
+
 /* ---- the walk ------------------------------------------------------------------ */
 
 /* A widening is known by its source; a rounding of that is the source. */
@@ -278,7 +299,9 @@ static mrt_status visit(mrt_narrowing *w, mrt_node *n, int position) {
   if (n->op->number == MRT_OP_cast) return keep_cast(w, n);
   if (mrt_node_is_view(n)) return keep_view(w, n);
   if (asked >= 0 && w->answers[asked].compute != MRT_DTYPE_COUNT)
-    return narrow(w, n, &w->answers[asked]);
+    return w->answers[asked].scaled
+               ? mrt_narrow_scaled(w, n, &w->answers[asked])
+               : narrow(w, n, &w->answers[asked]);
   if (mrt_narrow_moves(n)) MRT_TRY(follow(w, n, &done));
   return done ? MRT_OK : keep_wide(w, n);
 }

@@ -6,6 +6,11 @@
 
 #include "plan/plan.h"
 
+/* A value times a scale, and the inverse of that. */
+typedef struct mrt_scaled {
+  mrt_value *value, *inverse;
+} mrt_scaled;
+
 /* Values and positions are those of the graph before the pass. */
 typedef struct mrt_narrowing {
   mrt_plan *plan;
@@ -20,6 +25,7 @@ typedef struct mrt_narrowing {
   uint32_t *wants;     /* by value: dtypes that readers want, a bit each */
   mrt_value **source;  /* by value: what it is the widening of, or NULL */
   mrt_value **rounded; /* by value and dtype, where made */
+  mrt_scaled *scaled;  /* ditto */
 } mrt_narrowing;
 
 /* Ask the policy, unless that has been done for this trace. */
@@ -41,5 +47,24 @@ mrt_dtype mrt_narrow_only(const mrt_narrowing *w, const mrt_value *v);
 /* What a narrow node makes `v` in, asked for `output`. */
 mrt_dtype mrt_narrow_output(const mrt_narrowing *w, const mrt_value *v,
                             mrt_dtype output);
+
+/* ---- making nodes (precision.c) ------------------------------------------- */
+
+/* The same view of `in`, which has another dtype. */
+mrt_status mrt_narrow_view(mrt_narrowing *w, const mrt_node *n, mrt_value *in,
+                           mrt_node **out);
+/* What `n`, which computes in f32, reads as its input k. */
+mrt_status mrt_narrow_wide_input(mrt_narrowing *w, const mrt_node *n, int k,
+                                 mrt_value **out);
+/* n's operator on its first two inputs, which are `in`; *out is f32. */
+mrt_status mrt_narrow_product(mrt_narrowing *w, const mrt_node *n,
+                              mrt_value *const *in, mrt_value **out);
+/* `v` is from now on `made`, which is f32, rounded to `output` where that is
+ * narrow and may be. */
+mrt_status mrt_narrow_becomes(mrt_narrowing *w, mrt_value *v, mrt_value *made,
+                              mrt_dtype output);
+/* A product of scaled inputs (precision_scale.c). */
+mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
+                             const mrt_computation *asked);
 
 #endif

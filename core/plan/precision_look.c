@@ -35,6 +35,7 @@ static void describe(mrt_computation *c, const mrt_node *n) {
                           .type = n->out[0]->type,
                           .flops = mrt_node_flops(n),
                           .compute = MRT_DTYPE_COUNT,
+                          .gradient = MRT_DTYPE_COUNT,
                           .output = MRT_DTYPE_COUNT };
 }
 
@@ -82,6 +83,10 @@ bool mrt_narrow_moves(const mrt_node *n) {
 static mrt_dtype compute_of(const mrt_narrowing *w, int position) {
   int asked = w->asked[position];
   return asked < 0 ? MRT_DTYPE_COUNT : w->answers[asked].compute;
+}
+static bool is_scaled(const mrt_narrowing *w, int position) {
+  int asked = w->asked[position];
+  return asked >= 0 && w->answers[asked].scaled;
 }
 
 /* So much smaller than what it comes from, it is a statistic. */
@@ -137,6 +142,8 @@ static void want(mrt_narrowing *w, const mrt_node *n, int position, int k) {
   }
   if (n->op->number == MRT_OP_cast)
     wanted = n->out[0]->type.dtype;
+  else if (is_scaled(w, position))
+    wanted = MRT_f32;
   else if (compute != MRT_DTYPE_COUNT && !mrt_narrow_never(w, v))
     wanted = compute;
   else if (mrt_narrow_kept(w, n, v))
@@ -153,7 +160,9 @@ mrt_status mrt_narrow_look(mrt_narrowing *w) {
   w->leads = MRT_NEW(a, bool, n), w->small = MRT_NEW(a, bool, n);
   w->wants = MRT_NEW(a, uint32_t, n), w->source = MRT_NEW(a, mrt_value *, n);
   w->rounded = MRT_NEW(a, mrt_value *, (size_t)n * MRT_DTYPE_COUNT);
-  if (!w->leads || !w->small || !w->wants || !w->source || !w->rounded)
+  w->scaled = MRT_NEW(a, mrt_scaled, (size_t)n * MRT_DTYPE_COUNT);
+  if (!w->leads || !w->small || !w->wants || !w->source || !w->rounded ||
+      !w->scaled)
     return mrt_nomem(w->e);
   find_small(w);
   for (int k = 0; k < g->output_count; k++)

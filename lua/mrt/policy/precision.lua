@@ -48,6 +48,9 @@ local precision = {}
 ---@field output? mrt.DType   what results are rounded to (default: compute, where
 ---  something narrow comes of them)
 ---@field accumulate? "f32"   sums are in f32
+---@field scaled? boolean      of products: inputs are scaled to fit `compute`, by what
+---  is largest in them, and the result is scaled back
+---@field gradient? mrt.DType  if scaled, instead of `compute` for gradients
 
 ---@alias mrt.PrecisionFunction fun(node: mrt.Computation):
 ---  mrt.DType|mrt.ComputationChoice|nil
@@ -95,10 +98,30 @@ function precision.f16(given)
     loss_scale = scale }
 end
 
+---@class mrt.FP8Options
+---@field except? fun(node: mrt.Computation): boolean  products that stay in bf16
+
+local products = { matmul = true, conv = true }
+
+--- Products of matrices in f8 (e4m3 forward, e5m2 for gradients), each tensor scaled
+--- by what is largest in it; attention, and what `except` names, in bf16.
+---@param given? mrt.FP8Options
+---@return mrt.Precision
+function precision.fp8(given)
+  local o = options.read("precision.fp8", given, { except = options.none })
+  return make { name = "fp8()", keep = "bf16", choose = function(node)
+    if node.width ~= "narrow" then return nil end
+    if not products[node.class] or o.except and o.except(node) then return "bf16" end
+    return { compute = "f8_e4m3", gradient = "f8_e5m2", scaled = true,
+      output = "bf16" }
+  end }
+end
+
 -- ---- asking -------------------------------------------------------------------
 
 local dtypes = core.dtypes()
-local fields = { compute = true, output = true, accumulate = true }
+local fields = { compute = true, gradient = true, scaled = true, output = true,
+  accumulate = true }
 
 local function about(node)
   return ("%s %s (%s:%d)"):format(node.op, node.type, node.file, node.line)
@@ -131,7 +154,14 @@ local function read_table(policy, node, answer)
     refuse(policy, node, "accumulate = " .. ask.show(sums),
       ("%s adds up in f32"):format(node.op))
   end
+  if answer.scaled ~= nil and type(answer.scaled) ~= "boolean" then
+    refuse(policy, node, "scaled = " .. ask.show(answer.scaled),
+      "true or false wanted")
+  end
   node.compute = check_dtype(policy, node, answer.compute, "compute = ")
+  node.scaled = answer.scaled and node.compute ~= nil
+  node.gradient = check_dtype(policy, node, answer.gradient, "gradient = ")
+    or node.compute
   node.output = check_dtype(policy, node, answer.output, "output = ")
 end
 
