@@ -128,7 +128,7 @@ end
 ---@param dtype mrt.DType
 ---@return mrt.DTypeInfo
 function mrt.dtype_info(dtype)
-  if not dtypes[dtype] then refuse("dtype_info", "no dtype '%s'", tostring(dtype)) end
+  if not dtypes[dtype] then argument.refuse("dtype_info", "no dtype '%s'", tostring(dtype)) end
   local copy = {}
   for name, fact in pairs(dtypes[dtype]) do copy[name] = fact end
   return copy

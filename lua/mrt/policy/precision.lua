@@ -136,9 +136,9 @@ local function check_dtype(policy, node, dtype, what)
   if dtype == nil or dtypes[dtype] and dtypes[dtype].floating then return dtype end
   if dtypes[dtype] then
     core.fail("dtype", "precision", ("%s answered %s for %s: %s does not compute in %s")
-      :format(ask.name(policy), what .. ask.show(dtype), about(node), node.op, dtype))
+      :format(ask.name(policy), what .. options.show(dtype), about(node), node.op, dtype))
   end
-  refuse(policy, node, what .. ask.show(dtype),
+  refuse(policy, node, what .. options.show(dtype),
     "a float dtype wanted: f32, bf16, f16, f8_e4m3, f8_e5m2 or f64")
 end
 
@@ -151,11 +151,11 @@ local function read_table(policy, node, answer)
   end
   local sums = answer.accumulate
   if sums ~= nil and sums ~= "f32" then
-    refuse(policy, node, "accumulate = " .. ask.show(sums),
+    refuse(policy, node, "accumulate = " .. options.show(sums),
       ("%s adds up in f32"):format(node.op))
   end
   if answer.scaled ~= nil and type(answer.scaled) ~= "boolean" then
-    refuse(policy, node, "scaled = " .. ask.show(answer.scaled),
+    refuse(policy, node, "scaled = " .. options.show(answer.scaled),
       "true or false wanted")
   end
   node.compute = check_dtype(policy, node, answer.compute, "compute = ")
@@ -169,7 +169,7 @@ local function decide(policy, node)
   local answer = ask.call("precision", about(node), policy, ask.view(node))
   if type(answer) == "table" then return read_table(policy, node, answer) end
   if answer ~= nil and type(answer) ~= "string" then
-    refuse(policy, node, ask.show(answer), "a dtype, a table or nil wanted")
+    refuse(policy, node, options.show(answer), "a dtype, a table or nil wanted")
   end
   node.compute = check_dtype(policy, node, answer, "")
 end
@@ -201,7 +201,7 @@ function precision.decider(option)
   elseif type(option) ~= "function" then
     core.fail("value", "compile",
       ("option 'precision': a policy or a function wanted, got %s")
-      :format(ask.show(option)))
+      :format(options.show(option)))
   end
   return function(all)
     all.keep = keep
