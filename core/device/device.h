@@ -13,10 +13,11 @@
 
 typedef struct mrt_device {
   const char *name;      /* "cpu" */
-  const char *isa;       /* "avx512" */
+  const char *isa;       /* "avx512", "avx512+bf16" */
   const char *libraries; /* "OpenMP" */
   size_t align;          /* every offset and size is a multiple of this */
   int threads;
+  bool dots; /* the processor has dot products of bf16 */
   /* Bytes from the device, or NULL.  nbytes is a multiple of align. */
   void *(*alloc)(size_t nbytes);
   void (*free)(void *data, size_t nbytes);

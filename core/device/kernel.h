@@ -45,7 +45,8 @@ typedef struct mrt_call {
   void *state;   /* what `prepare` made */
   mrt_run *run;
   int threads;
-  int node; /* for `fault` */
+  bool dots; /* dot products of bf16 may be used */
+  int node;  /* for `fault` */
 } mrt_call;
 
 /* One block of a pointwise operator: n elements, everything contiguous.

@@ -110,6 +110,12 @@ mrt_status mrt_want_real(mrt_infer *c, int i) {
                     mrt_show(c->in[i]).s);
 }
 
+mrt_status mrt_want_float(mrt_infer *c, int i) {
+  if (mrt_is_float(c->in[i]->dtype)) return MRT_OK;
+  return mrt_refuse(c, MRT_EDTYPE, "input %d is %s, floats wanted", i + 1,
+                    mrt_show(c->in[i]).s);
+}
+
 mrt_status mrt_want_integer(mrt_infer *c, int i) {
   if (mrt_is_int(c->in[i]->dtype)) return MRT_OK;
   return mrt_refuse(c, MRT_EDTYPE, "input %d is %s, i64, i32 or u8 wanted",

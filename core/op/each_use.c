@@ -15,6 +15,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/each_use.h"
 #include "op/build.h"
+#include "op/matmul.h"
 #include "op/move.h"
 #include "op/reduce.h"
 #include "tensor/tensor.h"
@@ -47,14 +48,16 @@ static const mrt_expr *made_by(const mrt_tensor *t, int op) {
   return x && x->op->number == op && t->index == 0 ? x : NULL;
 }
 
-/* dy of a gradient dy' x of a matrix; its x, too. */
-static mrt_tensor *factors(const mrt_tensor *g, mrt_tensor **x) {
+/* dy of a gradient dy' x of a matrix; its x and its options, too. */
+static mrt_tensor *factors(const mrt_tensor *g, mrt_tensor **x,
+                           mrt_matmul_options *o) {
   const mrt_expr *product = made_by(g, MRT_OP_matmul);
   const mrt_expr *turned =
       product ? made_by(product->in[0], MRT_OP_transpose) : NULL;
   if (!turned || product->in[1]->type.rank != 2 ||
       turned->in[0]->type.rank != 2)
     return NULL;
+  *o = *(const mrt_matmul_options *)product->options;
   *x = product->in[1];
   return turned->in[0];
 }
@@ -66,6 +69,10 @@ static mrt_tensor *summed(const mrt_tensor *g) {
   const mrt_reduce_options *o = sum->options;
   return o->dim.count == 1 && o->dim.at[0] == 0 && !o->keepdim ? sum->in[0]
                                                                : NULL;
+}
+
+static bool alike(const mrt_tensor *x, const mrt_tensor *y) {
+  return x->type.dtype == y->type.dtype;
 }
 
 /* The rows of n matrices, one after the other.  Those of one shape are joined
@@ -88,18 +95,22 @@ static mrt_tensor *joined(mrt_build *b, int n, mrt_tensor *const *x) {
 static void gradient(mrt_build *b) {
   mrt_tensor *dy[MRT_MAX_OUT], *x[MRT_MAX_OUT], *rows[MRT_MAX_OUT];
   mrt_tensor *sum = NULL;
+  mrt_matmul_options how[MRT_MAX_OUT];
   int uses = 0, products = 0, sums = 0;
   for (int i = 0; i < b->nout; i++) {
     mrt_tensor *g = b->dout[i];
     if (!g) continue;
     sum = sum ? mrt_add(b, sum, g) : g;
     uses++;
-    if ((dy[products] = factors(g, &x[products]))) products++;
+    if ((dy[products] = factors(g, &x[products], &how[products])) &&
+        alike(dy[0], dy[products]) && alike(x[0], x[products]) &&
+        how[0].compute == how[products].compute)
+      products++;
     if ((rows[sums] = summed(g))) sums++;
   }
   if (uses > 1 && products == uses)
-    sum = mrt_matmul(b, mrt_transpose_last(b, joined(b, uses, dy)),
-                     joined(b, uses, x));
+    sum = MRT_MAKE(b, matmul, how, mrt_transpose_last(b, joined(b, uses, dy)),
+                   joined(b, uses, x));
   else if (uses > 1 && sums == uses)
     sum = mrt_sum_dim(b, joined(b, uses, rows), 0, false);
   b->din[0] = sum;

@@ -3,17 +3,52 @@
  *   matmul  y = a @ b           a [..., M, K], b [..., K, N] -> [..., M, N]
  *   linear  y = x @ w^T + bias  x [..., K], w [N, K], bias [N] -> [..., N]
  *
- *   a, b   f32 | f64; leading dimensions are broadcast; any strides
+ *   a, b   floats of any width, f64 with f64 only; leading dimensions are
+ *          broadcast; any strides
+ *   y      the widest dtype of the inputs; f32 of two equally wide
+ *   rule   Inputs but bias are rounded to `compute`, where that is given; the
+ *          sum and the bias are added in f32 (f64), and that is rounded once.
  *   cost   2 flop for each of M * N * K
  *   grad   matmul  da = dy @ b^T;  db = a^T @ dy;  summed where broadcast
  *          linear  dx = dy @ w;  dw = dy^T @ x;  dbias = sum of dy over rows
  *   fails  ESHAPE  fewer than two dimensions, or sizes that do not fit
- *          EDTYPE  not f32 or f64, or not equal
+ *          EDTYPE  not floats, or f64 beside another, compute included
  *
- * The bias of linear is added in the kernel, once, after the whole sum.
+ * Gradients have the same `compute`, and each the dtype of its input.
  *
  * SPDX-License-Identifier: MIT */
+#include "op/matmul.h"
 #include "op/build.h"
+
+static const mrt_option options[] = {
+  MRT_OPTION(mrt_matmul_options, compute, MRT_OPT_DTYPE,
+             .preset = MRT_DTYPE_COUNT),
+};
+
+static mrt_status check_compute(mrt_infer *c) {
+  const mrt_matmul_options *o = c->options;
+  mrt_dtype d = o->compute, x = c->in[0]->dtype;
+  if (d == MRT_DTYPE_COUNT) return MRT_OK;
+  if ((unsigned)d < MRT_DTYPE_COUNT && mrt_is_float(d) &&
+      (d == MRT_f64) == (x == MRT_f64))
+    return MRT_OK;
+  return mrt_refuse(c, MRT_EDTYPE, "compute is %s beside %s, %s wanted",
+                    mrt_dtype_name(d), mrt_dtype_name(x),
+                    x == MRT_f64 ? "f64" : "a narrow float or f32");
+}
+
+/* The dtype of the result. */
+static mrt_status check_dtypes(mrt_infer *c, mrt_dtype *y) {
+  *y = c->in[0]->dtype;
+  for (int i = 0; i < c->nin; i++) MRT_TRY(mrt_want_float(c, i));
+  for (int i = 1; i < c->nin; i++) {
+    mrt_dtype d = c->in[i]->dtype;
+    if ((*y == MRT_f64) != (d == MRT_f64))
+      MRT_TRY(mrt_want_same_dtype(c, 0, i));
+    *y = mrt_wider_float(*y, d);
+  }
+  return check_compute(c);
+}
 
 static mrt_status want_rank(mrt_infer *c, int i, int rank) {
   if (c->in[i]->rank >= rank) return MRT_OK;
@@ -36,14 +71,11 @@ static int64_t dim_at(const mrt_type *t, int i, int rank) {
 
 static mrt_status matmul_infer(mrt_infer *c) {
   const mrt_type *a = c->in[0], *b = c->in[1];
-  for (int i = 0; i < 2; i++) {
-    MRT_TRY(mrt_want_real(c, i));
-    MRT_TRY(want_rank(c, i, 2));
-  }
-  MRT_TRY(mrt_want_same_dtype(c, 0, 1));
+  mrt_type y = { 0 };
+  MRT_TRY(check_dtypes(c, &y.dtype));
+  for (int i = 0; i < 2; i++) MRT_TRY(want_rank(c, i, 2));
   int64_t k = a->dims[a->rank - 1], k2 = b->dims[b->rank - 2];
   if (k != k2) return refuse_inner(c, k, k2);
-  mrt_type y = { .dtype = a->dtype };
   y.rank = a->rank > b->rank ? a->rank : b->rank;
   for (int i = 0; i < y.rank - 2; i++) {
     int64_t m = dim_at(a, i, y.rank), n = dim_at(b, i, y.rank);
@@ -80,6 +112,14 @@ static mrt_product product(const mrt_signature *s) {
   return p;
 }
 
+static mrt_tensor *multiply(mrt_build *b, mrt_tensor *x, mrt_tensor *y) {
+  return MRT_MAKE(b, matmul, b->options, x, y);
+}
+
+static mrt_tensor *cast_like(mrt_build *b, mrt_tensor *x, mrt_tensor *like) {
+  return mrt_cast_to(b, x, mrt_of(like)->dtype);
+}
+
 /* x summed over the dimensions along which `like` was broadcast to x. */
 static mrt_tensor *sum_to(mrt_build *b, mrt_tensor *x, mrt_tensor *like) {
   const mrt_type *from = mrt_of(x), *to = mrt_of(like);
@@ -103,38 +143,42 @@ static mrt_tensor *as_matrix(mrt_build *b, mrt_tensor *x) {
 static void matmul_gradient(mrt_build *b) {
   mrt_tensor *x = b->in[0], *w = b->in[1], *dy = b->dout[0];
   if (b->wants[0])
-    b->din[0] = sum_to(b, mrt_matmul(b, dy, mrt_transpose_last(b, w)), x);
+    b->din[0] = cast_like(
+        b, sum_to(b, multiply(b, dy, mrt_transpose_last(b, w)), x), x);
   if (!b->wants[1]) return;
   if (mrt_of(w)->rank == 2) x = as_matrix(b, x), dy = as_matrix(b, dy);
-  b->din[1] = sum_to(b, mrt_matmul(b, mrt_transpose_last(b, x), dy), w);
+  b->din[1] =
+      cast_like(b, sum_to(b, multiply(b, mrt_transpose_last(b, x), dy), w), w);
 }
 
 static mrt_status linear_infer(mrt_infer *c) {
   const mrt_type *x = c->in[0], *w = c->in[1];
-  for (int i = 0; i < c->nin; i++) MRT_TRY(mrt_want_real(c, i));
+  mrt_dtype dtype;
+  MRT_TRY(check_dtypes(c, &dtype));
   MRT_TRY(want_rank(c, 0, 1));
   if (w->rank != 2)
     return mrt_refuse(c, MRT_ESHAPE, "input 2 is %s, 2 dimensions wanted",
                       mrt_show(w).s);
-  MRT_TRY(mrt_want_same_dtype(c, 0, 1));
   int64_t k = x->dims[x->rank - 1];
   if (k != w->dims[1]) return refuse_inner(c, k, w->dims[1]);
-  if (c->nin == 3) {
-    MRT_TRY(mrt_want_same_dtype(c, 0, 2));
+  if (c->nin == 3)
     MRT_TRY(
         mrt_want_shape(c, 2, 1, w->dims, "one bias for each row of input 2"));
-  }
   c->out[0] = *x;
+  c->out[0].dtype = dtype;
   c->out[0].dims[x->rank - 1] = w->dims[0];
   return MRT_OK;
 }
 
 static void linear_gradient(mrt_build *b) {
   mrt_tensor *x = b->in[0], *w = b->in[1], *dy = as_matrix(b, b->dout[0]);
-  if (b->wants[0]) b->din[0] = mrt_reshape_like(b, mrt_matmul(b, dy, w), x);
+  if (b->wants[0])
+    b->din[0] = cast_like(b, mrt_reshape_like(b, multiply(b, dy, w), x), x);
   if (b->wants[1])
-    b->din[1] = mrt_matmul(b, mrt_transpose_last(b, dy), as_matrix(b, x));
-  if (b->nin == 3 && b->wants[2]) b->din[2] = mrt_sum_dim(b, dy, 0, false);
+    b->din[1] = cast_like(
+        b, multiply(b, mrt_transpose_last(b, dy), as_matrix(b, x)), w);
+  if (b->nin == 3 && b->wants[2])
+    b->din[2] = cast_like(b, mrt_sum_dim(b, dy, 0, false), b->in[2]);
 }
 
 static int matmul_lanes(const mrt_signature *s, int input, int dim) {
@@ -158,6 +202,7 @@ const mrt_op mrt_op_matmul = {
   .doc = "y = a @ b, products of the last two dimensions, the others broadcast",
   .min_inputs = 2,
   .max_inputs = 2,
+  MRT_OPTIONS(options, mrt_matmul_options),
   .infer = matmul_infer,
   .lanes = matmul_lanes,
   .grad = matmul_gradient,
@@ -175,6 +220,7 @@ const mrt_op mrt_op_linear = {
   .doc = "y = x @ w^T + bias for w [N,K] and bias [N]; bias may be left out",
   .min_inputs = 2,
   .max_inputs = 3,
+  MRT_OPTIONS(options, mrt_matmul_options),
   .infer = linear_infer,
   .lanes = linear_lanes,
   .grad = linear_gradient,

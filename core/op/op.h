@@ -158,6 +158,7 @@ mrt_text mrt_show(const mrt_type *type);
 
 /* Common checks; each names the operator, what was given, what was wanted. */
 mrt_status mrt_want_real(mrt_infer *c, int input);    /* f32 or f64 */
+mrt_status mrt_want_float(mrt_infer *c, int input);   /* of any width */
 mrt_status mrt_want_integer(mrt_infer *c, int input); /* i64, i32 or u8 */
 mrt_status mrt_want_dtype(mrt_infer *c, int input, mrt_dtype dtype);
 mrt_status mrt_want_same(mrt_infer *c, int a, int b); /* dtype and shape */

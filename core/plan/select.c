@@ -54,6 +54,7 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
                         .out = MRT_NEW(&g->arena, mrt_operand, n->nout),
                         .run = &plan->run,
                         .threads = d->threads,
+                        .dots = d->dots,
                         .node = i };
   if (!s->call.in || !s->call.out) return mrt_nomem(&plan->ctx->error);
   for (int k = 0; k < n->nin; k++) describe(&s->call.in[k], n->in[k]);

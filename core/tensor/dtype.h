@@ -34,6 +34,12 @@ static inline bool mrt_is_real(mrt_dtype d) {
 static inline bool mrt_is_narrow(mrt_dtype d) {
   return mrt_is_float(d) && !mrt_is_real(d);
 }
+/* The narrowest that holds both floats: of two equally wide ones, f32. */
+static inline mrt_dtype mrt_wider_float(mrt_dtype a, mrt_dtype b) {
+  size_t m = mrt_dtypes[a].bytes, n = mrt_dtypes[b].bytes;
+  if (m == n && a != b) return MRT_f32;
+  return m >= n ? a : b;
+}
 static inline bool mrt_is_int(mrt_dtype d) {
   return mrt_dtypes[d].class_ == MRT_CLASS_INT;
 }

@@ -1,7 +1,8 @@
 /* device.c -- the CPU: memory, instruction sets, threads
  *
  * The variants built are listed in isas.def, worst first; opening picks the
- * best one the processor has, or the one asked for.
+ * best one the processor has, or the one asked for.  "avx512+bf16" is the
+ * kernels of avx512, whose matrix products may use dot products of bf16.
  *
  * SPDX-License-Identifier: MIT */
 #include "device/device.h"
@@ -14,7 +15,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define ISA(name)                                                              \
+#define ISA(name, more)                                                        \
   extern const mrt_kernel *const mrt_cpu_table_##name##_f32[];                 \
   extern const mrt_kernel *const mrt_cpu_table_##name##_f64[];
 #include "isas.def"
@@ -26,14 +27,16 @@ typedef struct variant {
 } variant;
 
 static const variant variants[] = {
-#define ISA(name)                                                              \
-  { #name, mrt_cpu_table_##name##_f32, mrt_cpu_table_##name##_f64 },
+#define ISA(name, more)                                                        \
+  { #name #more, mrt_cpu_table_##name##_f32, mrt_cpu_table_##name##_f64 },
 #include "isas.def"
 #undef ISA
 };
 
 static bool supported(const char *isa) {
 #if defined(__x86_64__)
+  if (strcmp(isa, "avx512+bf16") == 0)
+    return supported("avx512") && __builtin_cpu_supports("avx512bf16");
   if (strcmp(isa, "avx512") == 0)
     return __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") &&
@@ -95,6 +98,7 @@ static const figure declared[] = {
   { "base", 12e9 },
   { "avx2", 60e9 },
   { "avx512", 100e9 },
+  { "avx512+bf16", 100e9 },
 };
 
 /* Other work in proportion, as rows count its flop. */
@@ -122,6 +126,7 @@ static void describe(const mrt_device *device, mrt_device_profile *to) {
                               .serial = 2e-5,
                               .matrix[MRT_f32] = matrix,
                               .matrix[MRT_f64] = matrix / 2,
+                              .matrix[MRT_bf16] = device->dots ? 2 * matrix : 0,
                               .edge[MRT_COST_matmul] = { 4, 4, 16 },
                               .edge[MRT_COST_convolution] = { 10, 4, 4 },
                               .edge[MRT_COST_convolution_dx] = { 25, 4, 4 },
@@ -154,6 +159,7 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
     .libraries = "OpenMP",
     .align = ALIGN,
     .threads = threads < 1024 ? threads : 1024,
+    .dots = strstr(found->isa, "+bf16") != NULL,
     .alloc = allocate,
     .free = release,
     .available = mrt_cpu_available,

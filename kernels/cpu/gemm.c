@@ -25,73 +25,65 @@
 #endif
 
 #include "gemm.h"
+#include "gemm_block.h"
 #include "gemm_pack.h"
-#include "gemm_tile.h"
-
-/* A strip of b (74 KiB) is about as large as the first-level cache and passes
- * by a block of a (288 KiB with AVX-512, 144 KiB else) that leaves room in the
- * second level.  Measured on Zen 5 at token rows of 128 to 3072: blocks of k of
- * 256 and 512 and half the rows or columns are 1 to 3 % slower. */
-enum {
-  K_BLOCK = 384,
-  M_BLOCK = (MRT_VECTOR_BYTES == 64 ? 768 : 384) / (int)sizeof(real),
-  N_BLOCK = 3072 / (int)sizeof(real),
-};
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
-/* Equal blocks of k; their length is a function of k alone. */
-static int64_t k_block(int64_t k) { return ceil_div(k, ceil_div(k, K_BLOCK)); }
-
-/* A packed block of b that serves one strip of rows need not be kept. */
-static int64_t n_block(int64_t m) { return m <= ROWS ? 2 * COLS : N_BLOCK; }
-
-/* Reals of a packed block of a, a multiple of 64 bytes. */
-static int64_t a_reals(int64_t m, int64_t k) {
-  return round_up(round_up(least(m, M_BLOCK), ROWS) * k, 64);
-}
-static int64_t b_reals(int64_t m, int64_t n, int64_t k) {
-  return round_up(least(n, n_block(m)), LANES) * k;
-}
 
 /* So few columns leave most lanes empty: take the rows for columns. */
-static bool is_narrow(int64_t m, int64_t n) { return n < LANES / 2 && n < m; }
-
-static int64_t reals(int64_t m, int64_t n, int64_t k) {
-  return round_up(a_reals(m, k) + b_reals(m, n, k), 64);
-}
-
-size_t mrt_gemm_bytes(int64_t m, int64_t n, int64_t k) {
-  if (m == 0 || n == 0 || k == 0) return 0;
-  int64_t upright = reals(m, n, k_block(k)), turned = 0;
-  if (is_narrow(m, n)) turned = reals(n, m, k_block(k));
-  return (size_t)(upright > turned ? upright : turned) * sizeof(real);
+static bool is_thin(const mrt_gemm *g) {
+  return g->n < LANES / 2 && g->n < g->m;
 }
 
 static mrt_gemm turned(const mrt_gemm *g) {
-  return (mrt_gemm){
-    .m = g->n,
-    .n = g->m,
-    .k = g->k,
-    .a = { g->b.data, g->b.col, g->b.row },
-    .b = { g->a.data, g->a.col, g->a.row },
-    .c = g->c,
-    .row = g->col,
-    .col = g->row,
-    .bias = g->bias,
-    .bias_row = g->bias_col,
-    .bias_col = g->bias_row,
-  };
+  mrt_gemm t = *g;
+  t.m = g->n, t.n = g->m;
+  t.a = (mrt_matrix){ g->b.data, g->b.col, g->b.row, g->b.dtype };
+  t.b = (mrt_matrix){ g->a.data, g->a.col, g->a.row, g->a.dtype };
+  t.row = g->col, t.col = g->row;
+  t.bias_row = g->bias_col, t.bias_col = g->bias_row;
+  return t;
 }
 
-/* An empty sum. */
+static size_t upright_bytes(const mrt_gemm *g) {
+#ifndef MRT_F64
+  if (mrt_gemm_is_mixed(g)) return mrt_gemm_mixed_bytes(g);
+#endif
+  int64_t k = k_block(g->k);
+  int64_t reals = a_reals(g->m, k) + b_reals(g->m, g->n, k);
+  return (size_t)round_up(reals, 64) * sizeof(real);
+}
+
+size_t mrt_gemm_bytes(const mrt_gemm *g) {
+  if (g->m == 0 || g->n == 0 || g->k == 0) return 0;
+  mrt_gemm t = turned(g);
+  size_t upright = upright_bytes(g), thin = is_thin(g) ? upright_bytes(&t) : 0;
+  return upright > thin ? upright : thin;
+}
+
+/* Empty sums. */
 static void clear(const mrt_gemm *g) {
+  real *c = g->c;
   for (int64_t i = 0; i < g->m; i++)
     for (int64_t j = 0; j < g->n; j++)
-      g->c[i * g->row + j * g->col] =
+      c[i * g->row + j * g->col] =
           g->bias ? g->bias[i * g->bias_row + j * g->bias_col] : 0;
+}
+
+/* at->m rows of a packed strip: the lowest tile that covers them. */
+static void run_packed(int vecs, int64_t k, const real *a, const real *b,
+                       const place *at) {
+  strip rows = { a, 1, ROWS };
+  if (at->m > ROWS / 2)
+    tile_by_width(ROWS, vecs, k, rows, b, at);
+  else if (at->m > 1)
+    tile_by_width(ROWS / 2, vecs, k, rows, b, at);
+  else
+    tile_by_width(1, vecs, k, rows, b, at);
+}
+
+/* ROWS rows as they lie in memory, `row` apart. */
+static void run_rows(int vecs, int64_t k, const real *a, int64_t row,
+                     const real *b, const place *at) {
+  tile_by_width(ROWS, vecs, k, (strip){ a, row, 1 }, b, at);
 }
 
 /* A block of the product: k in [p, p + kc), c's columns [j, j + nc). */
@@ -105,11 +97,11 @@ static int64_t plain_rows(const mrt_gemm *g, int64_t mc) {
 }
 
 static const real *a_at(const mrt_gemm *g, int64_t i, int64_t p) {
-  return g->a.data + i * g->a.row + p * g->a.col;
+  return (const real *)g->a.data + i * g->a.row + p * g->a.col;
 }
 
 static const real *b_at(const mrt_gemm *g, int64_t p, int64_t j) {
-  return g->b.data + p * g->b.row + j * g->b.col;
+  return (const real *)g->b.data + p * g->b.row + j * g->b.col;
 }
 
 static void run_block(const mrt_gemm *g, block b, int64_t i, int64_t mc,
@@ -120,7 +112,7 @@ static void run_block(const mrt_gemm *g, block b, int64_t i, int64_t mc,
     int n = (int)least(COLS, b.nc - j);
     for (int64_t r = 0; r < mc; r += ROWS) {
       place at = {
-        .c = g->c + (i + r) * g->row + (b.j + j) * g->col,
+        .c = (real *)g->c + (i + r) * g->row + (b.j + j) * g->col,
         .row = g->row,
         .col = g->col,
         .m = (int)least(ROWS, mc - r),
@@ -142,6 +134,12 @@ static void run_block(const mrt_gemm *g, block b, int64_t i, int64_t mc,
 
 void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   if (g->m == 0 || g->n == 0) return;
+#ifndef MRT_F64
+  if (mrt_gemm_is_mixed(g)) {
+    mrt_gemm_mixed(g, scratch);
+    return;
+  }
+#endif
   if (g->k == 0) {
     clear(g);
     return;
@@ -185,15 +183,15 @@ static void share(int64_t n, int64_t unit, int part, int parts, int64_t *from,
 }
 
 mrt_gemm mrt_gemm_part(const mrt_gemm *whole, int part, int parts) {
-  mrt_gemm g = is_narrow(whole->m, whole->n) ? turned(whole) : *whole;
+  mrt_gemm g = is_thin(whole) ? turned(whole) : *whole;
   int rows = grid_rows(&g, parts), cols = parts / rows;
   int64_t i, i_end, j, j_end;
   share(g.m, ROWS, part / cols, rows, &i, &i_end);
   share(g.n, LANES, part % cols, cols, &j, &j_end);
   g.m = i_end - i, g.n = j_end - j;
-  g.a.data += i * g.a.row;
-  g.b.data += j * g.b.col;
-  g.c += i * g.row + j * g.col;
+  g.a.data = mrt_matrix_at(&g.a, i, 0);
+  g.b.data = mrt_matrix_at(&g.b, 0, j);
+  g.c = mrt_gemm_to(&g, i, j);
   if (g.bias) g.bias += i * g.bias_row + j * g.bias_col;
   return g;
 }

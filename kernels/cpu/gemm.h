@@ -5,6 +5,11 @@
  * alone, the blocks added in order, then the bias.  So its bits depend neither
  * on strides nor on how c is cut among threads.
  *
+ * In f32, a, b and c may be narrow.  a and b are rounded to `compute` while
+ * they are packed; sums are f32, and c is rounded once.  Where all values used
+ * are bf16 and the processor has dot products of them, two steps of k are one:
+ * first the second product is added, then the first, subnormals count as zero.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_GEMM_H
 #define MRT_GEMM_H
@@ -12,15 +17,19 @@
 #include "cpu.h"
 
 typedef struct mrt_matrix {
-  const real *data;
+  const void *data;
   int64_t row, col; /* strides in elements, any */
+  mrt_dtype dtype;
 } mrt_matrix;
 
 typedef struct mrt_gemm {
   int64_t m, n, k;
-  mrt_matrix a, b; /* [m, k] and [k, n] */
-  real *c;
+  mrt_matrix a, b;   /* [m, k] and [k, n] */
+  mrt_dtype compute; /* or MRT_DTYPE_COUNT: a and b as they are */
+  bool dots;         /* the processor has dot products of bf16 */
+  void *c;
   int64_t row, col; /* strides of c */
+  mrt_dtype dtype;  /* of c */
   const real *bias; /* [m, n] or NULL */
   int64_t bias_row, bias_col;
 } mrt_gemm;
@@ -29,13 +38,45 @@ typedef struct mrt_gemm {
 #define mrt_gemm_bytes MRT_CPU(gemm_bytes)
 #define mrt_gemm_part  MRT_CPU(gemm_part)
 
-/* Scratch in bytes of one thread's part for at most these sizes; a multiple of
- * 64. */
-size_t mrt_gemm_bytes(int64_t m, int64_t n, int64_t k);
+/* Scratch in bytes of one thread's part of a product of at most g's sizes; a
+ * multiple of 64. */
+size_t mrt_gemm_bytes(const mrt_gemm *g);
 /* Part `part` of `parts` of the product: parts are a grid of rectangles of c
  * that take about equal time; some may be empty. */
 mrt_gemm mrt_gemm_part(const mrt_gemm *g, int part, int parts);
 /* Compute a part on the calling thread. */
 void mrt_gemm_run(const mrt_gemm *part, void *scratch);
+
+/* The element of x at row i, column j. */
+static inline const void *mrt_matrix_at(const mrt_matrix *x, int64_t i,
+                                        int64_t j) {
+  return (const char *)x->data +
+         (i * x->row + j * x->col) * (int64_t)mrt_dtypes[x->dtype].bytes;
+}
+/* Where c's element at row i, column j goes. */
+static inline void *mrt_gemm_to(const mrt_gemm *g, int64_t i, int64_t j) {
+  return (char *)g->c +
+         (i * g->row + j * g->col) * (int64_t)mrt_dtypes[g->dtype].bytes;
+}
+
+/* ---- inside -------------------------------------------------------------- */
+
+/* A product whose operands are not all reals, or that rounds them. */
+static inline bool mrt_gemm_is_mixed(const mrt_gemm *g) {
+  return g->a.dtype != MRT_REAL || g->b.dtype != MRT_REAL ||
+         g->dtype != MRT_REAL ||
+         (g->compute != MRT_DTYPE_COUNT && mrt_is_narrow(g->compute));
+}
+
+#ifndef MRT_F64
+#define mrt_gemm_mixed       MRT_CPU(gemm_mixed)
+#define mrt_gemm_mixed_bytes MRT_CPU(gemm_mixed_bytes)
+#define mrt_gemm_floats      MRT_CPU(gemm_floats)
+/* As mrt_gemm_run and mrt_gemm_bytes, for k > 0. */
+void mrt_gemm_mixed(const mrt_gemm *part, void *scratch);
+size_t mrt_gemm_mixed_bytes(const mrt_gemm *g);
+/* n numbers of any float dtype as f32. */
+void mrt_gemm_floats(float *to, const void *from, mrt_dtype dtype, int64_t n);
+#endif
 
 #endif

@@ -4,7 +4,7 @@
  * VECS vectors of b and multiplies them by ROWS single values of a.  24 of 32
  * registers (AVX-512, 64-bit Arm), 12 or 8 of 16 elsewhere.
  *
- * Only gemm.c includes this.
+ * Only products of matrices include this.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_GEMM_TILE_H
@@ -68,6 +68,15 @@ put_edge(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
   put_values(tile, at);
 }
 
+static inline __attribute__((always_inline)) void
+put(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
+  if (at->m < rows || at->n < vecs * LANES || at->col != 1 ||
+      (at->bias && at->bias_row))
+    put_edge(rows, vecs, sum, at);
+  else
+    put_whole(rows, vecs, sum, at);
+}
+
 /* Rows of a: x(i, p) = data[i * across + p * along]. */
 typedef struct strip {
   const real *data;
@@ -94,11 +103,7 @@ tile(int rows, int vecs, int64_t k, strip a, const real *b, const place *at) {
       for (int j = 0; j < vecs; j++) sum[i][j] += xi * y[j];
     }
   }
-  if (at->m < rows || at->n < vecs * LANES || at->col != 1 ||
-      (at->bias && at->bias_row))
-    put_edge(rows, vecs, sum, at);
-  else
-    put_whole(rows, vecs, sum, at);
+  put(rows, vecs, sum, at);
 }
 
 static inline __attribute__((always_inline)) void
@@ -110,24 +115,6 @@ tile_by_width(int rows, int vecs, int64_t k, strip a, const real *b,
     tile(rows, 2, k, a, b, at);
   else
     tile(rows, 1, k, a, b, at);
-}
-
-/* at->m rows of a packed strip: the lowest tile that covers them. */
-static void run_packed(int vecs, int64_t k, const real *a, const real *b,
-                       const place *at) {
-  strip rows = { a, 1, ROWS };
-  if (at->m > ROWS / 2)
-    tile_by_width(ROWS, vecs, k, rows, b, at);
-  else if (at->m > 1)
-    tile_by_width(ROWS / 2, vecs, k, rows, b, at);
-  else
-    tile_by_width(1, vecs, k, rows, b, at);
-}
-
-/* ROWS rows as they lie in memory, `row` apart. */
-static void run_rows(int vecs, int64_t k, const real *a, int64_t row,
-                     const real *b, const place *at) {
-  tile_by_width(ROWS, vecs, k, (strip){ a, row, 1 }, b, at);
 }
 
 #endif

@@ -5,6 +5,7 @@
  * rows.  Threads share out matrices, or rectangles of one when there are few.
  *
  * SPDX-License-Identifier: MIT */
+#include "op/matmul.h"
 #include "gemm.h"
 
 /* `count` products: g moved along up to MRT_MAX_RANK batch dimensions. */
@@ -47,6 +48,16 @@ static void fold_rows(batch *t) {
   t->rank--;
 }
 
+static mrt_matrix matrix_of(const mrt_operand *x, int row, int col) {
+  return (mrt_matrix){ x->data, x->strides[row], x->strides[col],
+                       x->type.dtype };
+}
+
+static mrt_dtype compute_of(const mrt_call *c) {
+  const mrt_matmul_options *o = c->options;
+  return o->compute;
+}
+
 static batch matmul_batch(const mrt_call *c) {
   const mrt_operand *a = &c->in[0], *b = &c->in[1], *y = &c->out[0];
   int ra = a->type.rank, rb = b->type.rank, r = y->type.rank;
@@ -57,9 +68,12 @@ static batch matmul_batch(const mrt_call *c) {
                   .m = m,
                   .n = n,
                   .k = k,
-                  .a = { a->data, a->strides[ra - 2], a->strides[ra - 1] },
-                  .b = { b->data, b->strides[rb - 2], b->strides[rb - 1] },
+                  .a = matrix_of(a, ra - 2, ra - 1),
+                  .b = matrix_of(b, rb - 2, rb - 1),
+                  .compute = compute_of(c),
+                  .dots = c->dots,
                   .c = y->data,
+                  .dtype = y->type.dtype,
                   .row = n,
                   .col = 1,
               } };
@@ -67,6 +81,16 @@ static batch matmul_batch(const mrt_call *c) {
     add_dim(&t, y->type.dims[i], stride_along(a, i, r), stride_along(b, i, r));
   if (t.count) fold_rows(&t);
   return t;
+}
+
+/* The bias as reals; narrow, it is made so in front of the scratch. */
+static const real *bias_of(const mrt_call *c) {
+  if (c->nin < 3) return NULL;
+  return c->in[2].type.dtype == MRT_REAL ? c->in[2].data : c->scratch;
+}
+static size_t bias_bytes(const mrt_call *c) {
+  if (c->nin < 3 || c->in[2].type.dtype == MRT_REAL) return 0;
+  return ((size_t)c->in[2].type.dims[0] * sizeof(real) + 63) / 64 * 64;
 }
 
 /* x's leading dimensions are batches of one row, all with the same w. */
@@ -79,12 +103,15 @@ static batch linear_batch(const mrt_call *c) {
                   .m = 1,
                   .n = n,
                   .k = x->type.dims[last],
-                  .a = { x->data, 0, x->strides[last] },
-                  .b = { w->data, w->strides[1], w->strides[0] },
+                  .a = { x->data, 0, x->strides[last], x->type.dtype },
+                  .b = matrix_of(w, 1, 0),
+                  .compute = compute_of(c),
+                  .dots = c->dots,
                   .c = y->data,
+                  .dtype = y->type.dtype,
                   .row = n,
                   .col = 1,
-                  .bias = c->nin == 3 ? c->in[2].data : NULL,
+                  .bias = bias_of(c),
                   .bias_col = 1,
               } };
   for (int i = 0; i < last; i++) add_dim(&t, x->type.dims[i], x->strides[i], 0);
@@ -94,18 +121,23 @@ static batch linear_batch(const mrt_call *c) {
 
 static mrt_gemm product_at(const batch *t, int64_t index) {
   mrt_gemm g = t->g;
-  g.c += index * g.m * g.n;
+  int64_t a = 0, b = 0; /* elements */
+  g.c = (char *)g.c + index * g.m * g.n * (int64_t)mrt_dtypes[g.dtype].bytes;
   for (int i = t->rank - 1; i >= 0; i--) {
     int64_t at = index % t->dims[i];
     index /= t->dims[i];
-    g.a.data += at * t->a[i], g.b.data += at * t->b[i];
+    a += at * t->a[i], b += at * t->b[i];
   }
+  g.a.data = (const char *)g.a.data + a * (int64_t)mrt_dtypes[g.a.dtype].bytes;
+  g.b.data = (const char *)g.b.data + b * (int64_t)mrt_dtypes[g.b.dtype].bytes;
   return g;
 }
 
-static size_t run_bytes(const mrt_call *c, const batch *t) {
-  int64_t rows = t->g.m * t->count; /* were all of them folded */
-  return mrt_gemm_bytes(rows, t->g.n, t->g.k);
+/* Scratch of one thread. */
+static size_t run_bytes(const batch *t) {
+  mrt_gemm g = t->g;
+  g.m *= t->count; /* were all of them folded */
+  return mrt_gemm_bytes(&g);
 }
 
 static void run(const mrt_call *c, const batch *t) {
@@ -115,11 +147,12 @@ static void run(const mrt_call *c, const batch *t) {
       (double)t->count * (double)g->m * (double)g->n * (double)g->k / 50;
   int team = mrt_team(c, ns);
   int parts = t->count < 4 * team ? team : 1;
-  size_t bytes = run_bytes(c, t);
+  size_t bytes = run_bytes(t);
+  char *all = (char *)c->scratch + bias_bytes(c);
 #pragma omp parallel num_threads(team)
   {
     int me = omp_get_thread_num();
-    char *scratch = (char *)c->scratch + (size_t)me * bytes;
+    char *scratch = all + (size_t)me * bytes;
     int64_t i, end;
     mrt_share(t->count * parts, me, omp_get_num_threads(), &i, &end);
     for (; i < end; i++) {
@@ -136,16 +169,21 @@ static void matmul(const mrt_call *c) {
 }
 static void linear(const mrt_call *c) {
   batch t = linear_batch(c);
+#ifndef MRT_F64
+  if (bias_bytes(c))
+    mrt_gemm_floats(c->scratch, c->in[2].data, c->in[2].type.dtype,
+                    c->in[2].type.dims[0]);
+#endif
   run(c, &t);
 }
 
 static size_t matmul_scratch(const mrt_call *c) {
   batch t = matmul_batch(c);
-  return (size_t)c->threads * run_bytes(c, &t);
+  return (size_t)c->threads * run_bytes(&t);
 }
 static size_t linear_scratch(const mrt_call *c) {
   batch t = linear_batch(c);
-  return (size_t)c->threads * run_bytes(c, &t);
+  return bias_bytes(c) + (size_t)c->threads * run_bytes(&t);
 }
 
 MRT_KERNEL(matmul, .run = matmul, .scratch = matmul_scratch);

@@ -15,14 +15,15 @@ local Tensor = core.methods
 --- Multiply matrices `[..., M, K] @ [..., K, N]`; a vector is a row on the
 --- left and a column on the right, and that dimension goes from the result.
 ---@param y mrt.Tensor
----@return mrt.Tensor
-function Tensor.matmul(x, y)
+---@param ... any     compute: both are rounded to this dtype first; or {compute = }
+---@return mrt.Tensor the widest dtype of the two
+function Tensor.matmul(x, y, ...)
   if not core.is_tensor(x) or not core.is_tensor(y) then
-    return op.matmul(x, y)
+    return op.matmul(x, y, ...)
   end
   local row, column = x:dim() == 1, y:dim() == 1
   local z = op.matmul(row and x:unsqueeze(1) or x,
-    column and y:unsqueeze(2) or y)
+    column and y:unsqueeze(2) or y, ...)
   if column then z = z:squeeze(-1) end
   if row then z = z:squeeze(column and -1 or -2) end
   return z

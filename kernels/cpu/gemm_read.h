@@ -1,0 +1,199 @@
+/* gemm_read.h -- the values of a product's operand, rounded and packed
+ *
+ * A value becomes a unit of four bytes: an f32, or with dot products a pair of
+ * bf16 of two steps of k, the first in the lower half.  Units are packed as
+ * gemm_pack.h says, by vectors where k is contiguous in memory.
+ *
+ * Only gemm_mixed.c includes this.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_GEMM_READ_H
+#define MRT_GEMM_READ_H
+
+#include "gemm.h"
+#include "gemm_block.h"
+#include "gemm_pack.h"
+#include "narrow.h"
+
+#define AS_IS(x) (x)
+#define LOAD(name, T, from)                                                    \
+  static void load_##name(float *restrict to, const void *restrict data,       \
+                          int64_t n) {                                         \
+    const T *x = data;                                                         \
+    for (int64_t i = 0; i < n; i++) to[i] = from(x[i]);                        \
+  }
+LOAD(f32, float, AS_IS)
+LOAD(f16, uint16_t, f16_to_float)
+LOAD(bf16, uint16_t, bf16_to_float)
+LOAD(f8_e4m3, uint8_t, f8_e4m3_to_float)
+LOAD(f8_e5m2, uint8_t, f8_e5m2_to_float)
+#undef LOAD
+#undef AS_IS
+
+/* Rows of a tile, rounded: `row` and `to_row` are strides in elements. */
+#define STORE(name, T)                                                         \
+  static void store_##name(void *restrict to, int64_t to_row,                  \
+                           const float *restrict x, int64_t row, int64_t m,    \
+                           int64_t n) {                                        \
+    T *y = to;                                                                 \
+    for (int64_t i = 0; i < m; i++, x += row, y += to_row)                     \
+      if (n == COLS)                                                           \
+        for (int j = 0; j < COLS; j++) y[j] = float_to_##name(x[j]);           \
+      else                                                                     \
+        for (int64_t j = 0; j < n; j++) y[j] = float_to_##name(x[j]);          \
+  }                                                                            \
+  static void round_##name(float *x, int64_t n) {                              \
+    for (int64_t i = 0; i < n; i++)                                            \
+      x[i] = name##_to_float(float_to_##name(x[i]));                           \
+  }
+STORE(f16, uint16_t)
+STORE(bf16, uint16_t)
+STORE(f8_e4m3, uint8_t)
+STORE(f8_e5m2, uint8_t)
+#undef STORE
+
+typedef struct format {
+  void (*load)(float *to, const void *data, int64_t n);
+  void (*store)(void *to, int64_t to_row, const float *x, int64_t row,
+                int64_t m, int64_t n); /* NULL: f32 */
+  void (*round)(float *x, int64_t n);  /* NULL: f32 */
+} format;
+
+static const format formats[MRT_DTYPE_COUNT] = {
+  [MRT_f32] = { load_f32, NULL, NULL },
+  [MRT_f16] = { load_f16, store_f16, round_f16 },
+  [MRT_bf16] = { load_bf16, store_bf16, round_bf16 },
+  [MRT_f8_e4m3] = { load_f8_e4m3, store_f8_e4m3, round_f8_e4m3 },
+  [MRT_f8_e5m2] = { load_f8_e5m2, store_f8_e5m2, round_f8_e5m2 },
+};
+
+/* An operand: x(i, p) for i across, p along k. */
+typedef struct reader {
+  const char *data;
+  int64_t across, along; /* in elements */
+  int64_t bytes;         /* of an element */
+  void (*load)(float *to, const void *data, int64_t n);
+  void (*round)(float *x, int64_t n); /* or NULL */
+  bool pairs, copies; /* copies: the elements are bf16, and are to be */
+} reader;
+
+static reader reader_of(const mrt_matrix *x, int64_t across, int64_t along,
+                        mrt_dtype compute, bool pairs) {
+  bool rounds = compute != MRT_DTYPE_COUNT && compute != x->dtype;
+  return (reader){
+    .data = x->data,
+    .across = across,
+    .along = along,
+    .bytes = (int64_t)mrt_dtypes[x->dtype].bytes,
+    .load = formats[x->dtype].load,
+    /* Pairs are rounded to bf16 in any case. */
+    .round = rounds && !(pairs && compute == MRT_bf16) ? formats[compute].round
+                                                       : NULL,
+    .pairs = pairs,
+    .copies = pairs && x->dtype == MRT_bf16 && (!rounds || compute == MRT_f32),
+  };
+}
+
+enum { UNIT = 4, CHUNK = 256 };
+
+/* n elements `step` apart, side by side. */
+static const void *gather(const reader *r, void *to, const char *from,
+                          int64_t step, int64_t n) {
+  if (step == 1) return from;
+  char *at = to;
+  for (int64_t i = 0; i < n; i++, from += step * r->bytes, at += r->bytes)
+    memcpy(at, from, (size_t)r->bytes);
+  return to;
+}
+
+/* n values that begin at (i, p) and are `step` apart: f32 or bf16. */
+static void read_values(const reader *r, void *to, int64_t i, int64_t p,
+                        int64_t step, int64_t n) {
+  const char *from = r->data + (i * r->across + p * r->along) * r->bytes;
+  if (r->copies && step == 1) {
+    memcpy(to, from, (size_t)n * sizeof(uint16_t));
+    return;
+  }
+  for (int64_t at = 0; at < n; at += CHUNK) {
+    _Alignas(8) char raw[CHUNK * sizeof(float)];
+    float values[CHUNK];
+    int64_t count = least(CHUNK, n - at);
+    const void *x = gather(r, raw, from + at * step * r->bytes, step, count);
+    float *y = r->pairs ? values : (float *)to + at;
+    r->load(y, x, count);
+    if (r->round) r->round(y, count);
+    if (r->pairs) store_bf16((uint16_t *)to + at, 0, y, 0, 1, count);
+  }
+}
+
+/* Units [0, k) of row i from step p on, `left` steps of which there are. */
+static void read_row(const reader *r, void *to, int64_t i, int64_t p, int64_t k,
+                     int64_t left) {
+  int64_t steps = least(r->pairs ? 2 * k : k, left);
+  read_values(r, to, i, p, r->along, steps);
+  if (r->pairs && steps < 2 * k) ((uint16_t *)to)[steps] = 0;
+}
+
+/* Units of rows [i, i + n) at step p. */
+static void read_step(const reader *r, void *to, int64_t i, int64_t p,
+                      int64_t n, int64_t left) {
+  if (!r->pairs) {
+    read_values(r, to, i, p, r->across, n);
+    return;
+  }
+  uint16_t first[N_BLOCK], second[N_BLOCK];
+  uint32_t *units = to;
+  read_values(r, first, i, p, r->across, n);
+  if (left > 1)
+    read_values(r, second, i, p + 1, r->across, n);
+  else
+    memset(second, 0, (size_t)n * sizeof *second);
+  for (int64_t j = 0; j < n; j++)
+    units[j] = first[j] | (uint32_t)second[j] << 16;
+}
+
+/* Strips of `width` rows of n, k units from step p on, of a matrix of which a
+ * step is side by side. */
+static inline __attribute__((always_inline)) void
+pack_steps(const reader *r, real *to, int width, int unit, int64_t i, int64_t n,
+           int64_t p, int64_t k, int64_t left) {
+  int each = r->pairs ? 2 : 1;
+  int64_t all = round_up(n, unit), whole = all / width * width;
+  _Alignas(64) char step[N_BLOCK * UNIT];
+  memset(step + n * UNIT, 0, (size_t)(all - n) * UNIT);
+  for (int64_t q = 0; q < k; q++) {
+    read_step(r, step, i, p + each * q, n, left - each * q);
+    real *at = to + q * width;
+    for (int64_t s = 0; s < whole; s += width, at += width * k)
+      memcpy(at, step + s * UNIT, (size_t)width * UNIT);
+    memcpy(to + whole * k + q * (all - whole), step + whole * UNIT,
+           (size_t)(all - whole) * UNIT);
+  }
+}
+
+/* The same where steps are not: LANES rows at a time, turned.  `stage` is
+ * LANES rows of k units rounded up to LANES. */
+static void pack_turned(const reader *r, real *to, real *stage, int64_t i,
+                        int64_t n, int64_t p, int64_t k, int64_t left) {
+  int64_t row = round_up(k, LANES);
+  for (int64_t s = 0; s < n; s += LANES) {
+    int64_t strip = s / COLS * COLS, width = least(COLS, n - strip);
+    width = round_up(width, LANES);
+    real *at = to + strip * k + (s - strip);
+    for (int64_t j = 0; j < LANES; j++)
+      if (s + j < n)
+        read_row(r, stage + j * row, i + s + j, p, k, left);
+      else
+        memset(stage + j * row, 0, (size_t)row * sizeof(real));
+    for (int64_t q = 0; q < k; q += LANES) {
+      vec v[LANES];
+#pragma GCC unroll 16
+      for (int j = 0; j < LANES; j++) v[j] = vec_load(stage + j * row + q);
+      transpose(v);
+      int64_t count = least(LANES, k - q);
+      for (int64_t j = 0; j < count; j++) vec_store(at + (q + j) * width, v[j]);
+    }
+  }
+}
+
+#endif
