@@ -121,18 +121,18 @@ static strip strip_of(const job *t, int64_t r, int64_t k) {
   return (strip){ t->pa + r * k, k, 1 };
 }
 
-static void run_reals(int vecs, int64_t k, strip a, const real *b,
+static void run_reals(int vecs, int64_t k, const strip *a, const real *b,
                       const place *at) {
   if (at->m > ROWS / 2)
-    tile_by_width(ROWS, vecs, k, a, b, at);
+    tile_by_width(ROWS, vecs, k, *a, b, at);
   else if (at->m > 1)
-    tile_by_width(ROWS / 2, vecs, k, a, b, at);
+    tile_by_width(ROWS / 2, vecs, k, *a, b, at);
   else
-    tile_by_width(1, vecs, k, a, b, at);
+    tile_by_width(1, vecs, k, *a, b, at);
 }
 
-static void run_tile(const job *t, int vecs, int64_t k, strip a, const real *b,
-                     const place *at) {
+static void run_tile(const job *t, int vecs, int64_t k, const strip *a,
+                     const real *b, const place *at) {
 #ifdef MRT_DOTS
   if (t->dots) {
     run_dots(vecs, k, a, b, at);
@@ -184,8 +184,8 @@ static void run_block(const job *t, int64_t p, int64_t k, int64_t i, int64_t m,
       find_sums(t, tile, i + r, j + s, &at);
       if (last && g->bias)
         at.bias = g->bias + (i + r) * g->bias_row + (j + s) * g->bias_col;
-      run_tile(t, (int)ceil_div(at.n, LANES), k, strip_of(t, r, k),
-               t->pb + s * k, &at);
+      strip a = strip_of(t, r, k);
+      run_tile(t, (int)ceil_div(at.n, LANES), k, &a, t->pb + s * k, &at);
       if (last && g->dtype != MRT_f32) round_tile(g, &at, i + r, j + s);
     }
 }

@@ -134,14 +134,18 @@ static void read_row(const reader *r, void *to, int64_t i, int64_t p, int64_t k,
   if (r->pairs && steps < 2 * k) ((uint16_t *)to)[steps] = 0;
 }
 
-/* Units of rows [i, i + n) at step p. */
+/* Some rows at a time, a few steps of each strip, so that lines of both sides
+ * are used whole. */
+enum { SOME = 4 * COLS, STEPS = 16 };
+
+/* Units of at most SOME rows [i, i + n) at step p. */
 static void read_step(const reader *r, void *to, int64_t i, int64_t p,
                       int64_t n, int64_t left) {
   if (!r->pairs) {
     read_values(r, to, i, p, r->across, n);
     return;
   }
-  uint16_t first[N_BLOCK], second[N_BLOCK];
+  uint16_t first[SOME], second[SOME];
   uint32_t *units = to;
   read_values(r, first, i, p, r->across, n);
   if (left > 1)
@@ -152,22 +156,39 @@ static void read_step(const reader *r, void *to, int64_t i, int64_t p,
     units[j] = first[j] | (uint32_t)second[j] << 16;
 }
 
+/* Copy strips of `width` out of `n` units of `steps` steps, `row` apart. */
+static inline __attribute__((always_inline)) void
+spread(real *to, int width, const char *from, int64_t row, int64_t n,
+       int64_t steps, int64_t k) {
+  for (int64_t s = 0; s < n; s += width, from += width * UNIT)
+    for (int64_t q = 0; q < steps; q++)
+      memcpy(to + s * k + q * width, from + q * row * UNIT,
+             (size_t)width * UNIT);
+}
+
 /* Strips of `width` rows of n, k units from step p on, of a matrix of which a
  * step is side by side. */
 static inline __attribute__((always_inline)) void
 pack_steps(const reader *r, real *to, int width, int unit, int64_t i, int64_t n,
            int64_t p, int64_t k, int64_t left) {
+  _Alignas(64) char units[STEPS * SOME * UNIT];
   int each = r->pairs ? 2 : 1;
-  int64_t all = round_up(n, unit), whole = all / width * width;
-  _Alignas(64) char step[N_BLOCK * UNIT];
-  memset(step + n * UNIT, 0, (size_t)(all - n) * UNIT);
-  for (int64_t q = 0; q < k; q++) {
-    read_step(r, step, i, p + each * q, n, left - each * q);
-    real *at = to + q * width;
-    for (int64_t s = 0; s < whole; s += width, at += width * k)
-      memcpy(at, step + s * UNIT, (size_t)width * UNIT);
-    memcpy(to + whole * k + q * (all - whole), step + whole * UNIT,
-           (size_t)(all - whole) * UNIT);
+  for (int64_t s = 0; s < n; s += SOME, to += SOME * k) {
+    int64_t count = least(SOME, n - s), all = round_up(count, unit);
+    int64_t whole = all / width * width, rest = all - whole;
+    for (int64_t q = 0; q < k; q += STEPS) {
+      int64_t steps = least(STEPS, k - q);
+      for (int64_t j = 0; j < steps; j++) {
+        char *row = units + j * SOME * UNIT;
+        read_step(r, row, i + s, p + each * (q + j), count,
+                  left - each * (q + j));
+        memset(row + count * UNIT, 0, (size_t)(all - count) * UNIT);
+      }
+      spread(to + q * width, width, units, SOME, whole, steps, k);
+      if (rest)
+        spread(to + whole * k + q * rest, (int)rest, units + whole * UNIT, SOME,
+               rest, steps, k);
+    }
   }
 }
 
