@@ -104,6 +104,15 @@ static void pack_b(const job *t, int64_t p, int64_t k, int64_t j, int64_t n) {
     pack_turned(&t->b, t->pb, t->stage, j, n, p, k, left);
 }
 
+/* Whole strips of rows that are units already need no packing. */
+static int64_t plain_rows(const job *t, int64_t m) {
+  const reader *a = &t->a;
+  if (!a->plain || a->along != 1) return 0;
+  bool whole = !t->dots || ((t->g->k | a->across) % 2 == 0 &&
+                            (uintptr_t)a->data % sizeof(real) == 0);
+  return whole ? m / ROWS * ROWS : 0;
+}
+
 /* Steps side by side become strips, anything else rows. */
 static void pack_a(const job *t, int64_t p, int64_t k, int64_t i, int64_t m) {
   int64_t left = steps_left(t, &p), all = round_up(m, ROWS);
@@ -111,12 +120,18 @@ static void pack_a(const job *t, int64_t p, int64_t k, int64_t i, int64_t m) {
     pack_steps(&t->a, t->pa, ROWS, ROWS, i, m, p, k, left);
     return;
   }
-  for (int64_t r = 0; r < m; r++)
+  for (int64_t r = plain_rows(t, m); r < m; r++)
     read_row(&t->a, t->pa + r * k, i + r, p, k, left);
   if (k) memset(t->pa + m * k, 0, (size_t)((all - m) * k) * sizeof(real));
 }
 
-static strip strip_of(const job *t, int64_t r, int64_t k) {
+/* Rows [i + r, i + r + ROWS) of a block from row i, unit p on. */
+static strip strip_of(const job *t, int64_t i, int64_t r, int64_t m, int64_t p,
+                      int64_t k) {
+  int each = t->dots ? 2 : 1;
+  if (r < plain_rows(t, m))
+    return (strip){ (const real *)element(&t->a, i + r, p * each),
+                    t->a.across / each, 1 };
   if (t->a.across == 1) return (strip){ t->pa + r * k, 1, ROWS };
   return (strip){ t->pa + r * k, k, 1 };
 }
@@ -184,7 +199,7 @@ static void run_block(const job *t, int64_t p, int64_t k, int64_t i, int64_t m,
       find_sums(t, tile, i + r, j + s, &at);
       if (last && g->bias)
         at.bias = g->bias + (i + r) * g->bias_row + (j + s) * g->bias_col;
-      strip a = strip_of(t, r, k);
+      strip a = strip_of(t, i, r, m, p, k);
       run_tile(t, (int)ceil_div(at.n, LANES), k, &a, t->pb + s * k, &at);
       if (last && g->dtype != MRT_f32) round_tile(g, &at, i + r, j + s);
     }

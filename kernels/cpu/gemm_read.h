@@ -15,6 +15,10 @@
 #include "gemm_pack.h"
 #include "narrow.h"
 
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
 #define AS_IS(x) (x)
 #define LOAD(name, T, from)                                                    \
   static void load_##name(float *restrict to, const void *restrict data,       \
@@ -23,10 +27,26 @@
     for (int64_t i = 0; i < n; i++) to[i] = from(x[i]);                        \
   }
 LOAD(f32, float, AS_IS)
-LOAD(f16, uint16_t, f16_to_float)
 LOAD(bf16, uint16_t, bf16_to_float)
 LOAD(f8_e4m3, uint8_t, f8_e4m3_to_float)
 LOAD(f8_e5m2, uint8_t, f8_e5m2_to_float)
+/* The processor's conversion gives the same numbers. */
+#if MRT_VECTOR_BYTES == 64
+#define WIDEN(x) (vec) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(x)))
+#elif defined(__F16C__)
+#define WIDEN(x) (vec) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x)))
+#endif
+#ifdef WIDEN
+static void load_f16(float *restrict to, const void *restrict data, int64_t n) {
+  const uint16_t *x = data;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) vec_store(to + i, WIDEN(x + i));
+  for (; i < n; i++) to[i] = f16_to_float(x[i]);
+}
+#undef WIDEN
+#else
+LOAD(f16, uint16_t, f16_to_float)
+#endif
 #undef LOAD
 #undef AS_IS
 
@@ -74,11 +94,13 @@ typedef struct reader {
   int64_t bytes;         /* of an element */
   void (*load)(float *to, const void *data, int64_t n);
   void (*round)(float *x, int64_t n); /* or NULL */
-  bool pairs, copies; /* copies: the elements are bf16, and are to be */
+  bool pairs;
+  bool plain; /* elements are as wanted: f32, or bf16 for pairs */
 } reader;
 
 static reader reader_of(const mrt_matrix *x, int64_t across, int64_t along,
                         mrt_dtype compute, bool pairs) {
+  mrt_dtype wanted = pairs ? MRT_bf16 : MRT_f32;
   bool rounds = compute != MRT_DTYPE_COUNT && compute != x->dtype;
   return (reader){
     .data = x->data,
@@ -87,10 +109,9 @@ static reader reader_of(const mrt_matrix *x, int64_t across, int64_t along,
     .bytes = (int64_t)mrt_dtypes[x->dtype].bytes,
     .load = formats[x->dtype].load,
     /* Pairs are rounded to bf16 in any case. */
-    .round = rounds && !(pairs && compute == MRT_bf16) ? formats[compute].round
-                                                       : NULL,
+    .round = rounds && compute != wanted ? formats[compute].round : NULL,
     .pairs = pairs,
-    .copies = pairs && x->dtype == MRT_bf16 && (!rounds || compute == MRT_f32),
+    .plain = x->dtype == wanted && (!rounds || compute == MRT_f32),
   };
 }
 
@@ -106,12 +127,16 @@ static const void *gather(const reader *r, void *to, const char *from,
   return to;
 }
 
+static const char *element(const reader *r, int64_t i, int64_t p) {
+  return r->data + (i * r->across + p * r->along) * r->bytes;
+}
+
 /* n values that begin at (i, p) and are `step` apart: f32 or bf16. */
 static void read_values(const reader *r, void *to, int64_t i, int64_t p,
                         int64_t step, int64_t n) {
-  const char *from = r->data + (i * r->across + p * r->along) * r->bytes;
-  if (r->copies && step == 1) {
-    memcpy(to, from, (size_t)n * sizeof(uint16_t));
+  const char *from = element(r, i, p);
+  if (r->plain && step == 1) {
+    memcpy(to, from, (size_t)(n * r->bytes));
     return;
   }
   for (int64_t at = 0; at < n; at += CHUNK) {
@@ -145,15 +170,18 @@ static void read_step(const reader *r, void *to, int64_t i, int64_t p,
     read_values(r, to, i, p, r->across, n);
     return;
   }
-  uint16_t first[SOME], second[SOME];
+  uint16_t room[2][SOME];
+  const uint16_t *step[2] = { room[0], room[1] };
   uint32_t *units = to;
-  read_values(r, first, i, p, r->across, n);
-  if (left > 1)
-    read_values(r, second, i, p + 1, r->across, n);
-  else
-    memset(second, 0, (size_t)n * sizeof *second);
+  for (int q = 0; q < 2; q++)
+    if (q == left)
+      memset(room[q], 0, sizeof room[q]);
+    else if (r->plain)
+      step[q] = (const uint16_t *)element(r, i, p + q);
+    else
+      read_values(r, room[q], i, p + q, r->across, n);
   for (int64_t j = 0; j < n; j++)
-    units[j] = first[j] | (uint32_t)second[j] << 16;
+    units[j] = step[0][j] | (uint32_t)step[1][j] << 16;
 }
 
 /* Copy strips of `width` out of `n` units of `steps` steps, `row` apart. */
