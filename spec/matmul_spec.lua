@@ -1,0 +1,234 @@
+--- matmul_spec.lua -- products of matrices of narrow floats
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+
+local op = core.op
+local narrow = { "f16", "bf16", "f8_e4m3", "f8_e5m2" }
+-- m, k, n: edges of tiles, odd k, one and several blocks of k, few columns
+local shapes = {
+  { 1, 1, 1 }, { 3, 2, 5 }, { 5, 3, 49 }, { 8, 0, 3 }, { 9, 17, 50 }, { 1, 33, 70 },
+  { 13, 401, 96 }, { 40, 37, 2 }, { 11, 1603, 3 }, { 21, 1602, 100 }, { 400, 770, 7 },
+}
+
+local function bits(t)
+  mrt.eval(t)
+  return t:bytes()
+end
+
+local function assert_same(a, b, ...)
+  assert.equal(a:type(), b:type())
+  assert(bits(a) == bits(b), table.concat({ a:type(), ... }, " ") .. ": other bits")
+end
+
+-- The same numbers in storage of their own, and in other storage.
+local function copied(x)
+  local y = x:to "f64":to(x.dtype)
+  mrt.eval(y)
+  return y
+end
+
+local function turned(x) return copied(x:t()):t() end
+
+local function inside(x) -- rows of an odd stride, at an odd place
+  local m, n = table.unpack(x.shape)
+  local wide = mrt.zeros(m, 1):to(x.dtype)
+  local all = mrt.cat({ wide, x, wide, wide }, 2)
+  if m * n % 2 == 0 then all = mrt.cat({ all, wide }, 2) end
+  mrt.eval(all)
+  return all:slice(2, 2, n + 1)
+end
+
+local function spaced(x) -- every other element
+  local pair = mrt.stack({ x, x }, 3)
+  mrt.eval(pair)
+  return pair:select(3, 1)
+end
+
+-- Whole numbers: every sum is exact, in any order, in f32.
+local function whole(largest, ...)
+  return mrt.randint(-largest, largest + 1, ...):to "f32"
+end
+
+describe("a product of narrow floats", function()
+  it("with `compute` is that of its inputs cast, bit for bit", function()
+    for _, s in ipairs(shapes) do
+      local m, k, n = table.unpack(s)
+      local a, b, w = mrt.randn(m, k), mrt.randn(k, n), mrt.randn(n, k)
+      local bias = mrt.randn(n)
+      for _, d in ipairs(narrow) do
+        assert_same(a:matmul(b, { compute = d }):to(d), a:to(d):matmul(b:to(d)), k)
+        local y = op.linear(a, w, bias, { compute = d })
+        assert_same(y, op.linear(a:to(d), w:to(d), bias), k)
+        assert_same(y:to(d), op.linear(a:to(d), w:to(d), bias, { compute = d }):to(d), k)
+      end
+    end
+  end)
+
+  it("of f16 is the f32 product rounded", function()
+    for _, s in ipairs(shapes) do
+      local m, k, n = table.unpack(s)
+      local a, b = mrt.randn(m, k):to "f16", mrt.randn(k, n):to "f16"
+      local wide = a:to "f32":matmul(b:to "f32")
+      assert_same(a:matmul(b), wide:to "f16", k)
+      assert_same(a:matmul(b:to "f32"), wide, k)
+      assert_same(a:to "f32":matmul(b), wide, k)
+      assert_same(a:to "f32":matmul(b, "f32"), wide, k)
+    end
+  end)
+
+  it("is exact where sums are, in any mixture, bias included", function()
+    local types = { "f32", table.unpack(narrow) }
+    for i, s in ipairs(shapes) do
+      local m, k, n = table.unpack(s)
+      local a, b, bias = whole(4, m, k), whole(4, k, n), whole(8, n)
+      local exact = a:matmul(b)
+      for _, p in ipairs(types) do
+        for j, q in ipairs(types) do
+          local y = a:to(p):matmul(b:to(q))
+          assert_same(y, exact:to(y.dtype), k, p, q)
+          local r = types[(i + j) % 5 + 1]
+          y = op.linear(a:to(p), b:t():to(q), bias:to(r))
+          assert_same(y, (exact + bias):to(y.dtype), k, p, q, r)
+        end
+      end
+    end
+  end)
+
+  it("has bits that do not depend on strides", function()
+    for _, s in ipairs(shapes) do
+      local m, k, n = table.unpack(s)
+      for _, d in ipairs { "bf16", "f16", "f8_e5m2", "f32" } do
+        local a, b = mrt.randn(m, k):to(d), mrt.randn(k, n):to(d)
+        for _, compute in ipairs { "f32", "bf16" } do
+          local o = { compute = compute }
+          local y = a:matmul(b, o)
+          for _, other in ipairs { turned, inside, spaced } do
+            assert_same(y, other(a):matmul(b, o), k, d)
+            assert_same(y, a:matmul(other(b), o), k, d)
+          end
+          assert_same(y, copied(b:t():matmul(a:t(), o):t()), k, d)
+          assert_same(y, op.linear(a, b:t(), o), k, d)
+        end
+      end
+    end
+  end)
+
+  it("broadcasts batches", function()
+    local a, b = whole(3, 2, 1, 9, 5), whole(3, 4, 5, 33)
+    local exact = a:matmul(b)
+    assert_same(a:to "bf16":matmul(b:to "f8_e4m3"), exact:to "bf16")
+    assert_same(a:to "f16":matmul(b:to "bf16"), exact)
+    assert_same(a:to "bf16":matmul(b:select(1, 2):to "bf16"),
+      a:matmul(b:select(1, 2)):to "bf16")
+    local w = whole(3, 7, 5)
+    assert_same(op.linear(a:to "bf16", w:to "bf16"), op.linear(a, w):to "bf16")
+  end)
+
+  it("keeps subnormals of f16, infinities and NaN", function()
+    local tiny, one = mrt.tensor({ { 2 ^ -24, 3 * 2 ^ -20 } }, "f16"), mrt.ones(2, 1)
+    assert.equal(2 ^ -24 + 3 * 2 ^ -20, tiny:matmul(one):item())
+    assert.equal(2.0 ^ -24, tiny:matmul(mrt.tensor({ { 1 }, { 0 } }, "f16")):item())
+    for _, d in ipairs { "f16", "bf16", "f8_e5m2" } do
+      local x = mrt.tensor({ { 1 / 0, 1, 0 }, { -1 / 0, 0, 1 }, { 0 / 0, 1, 1 }, { 1, 2, 3 } })
+      local y = x:to(d):matmul(mrt.ones(3, 1):to(d)):totable()
+      if d ~= "f8_e5m2" then -- its casts saturate
+        assert.same({ { 1 / 0 }, { -1 / 0 } }, { y[1], y[2] })
+      end
+      assert(y[3][1] ~= y[3][1])
+      assert.equal(6, y[4][1])
+    end
+    assert.equal(1 / 0, mrt.tensor { { 60000.0 } }:to "f16"
+      :matmul(mrt.tensor { { 2.0 } }:to "f16"):item())
+    assert.equal(448, mrt.tensor { { 448.0 } }:to "f8_e4m3"
+      :matmul(mrt.tensor { { 2.0 } }:to "f8_e4m3"):item())
+  end)
+
+  it("sums in f32", function()
+    local ones = mrt.ones(1, 5000):to "bf16"
+    assert.equal(4992, ones:matmul(ones:t()):item()) -- 5000 rounded
+    assert.equal(5000, ones:matmul(ones:t():to "f32"):item())
+  end)
+
+  it("has gradients of its inputs' dtypes, with the same `compute`", function()
+    local x, w = mrt.randn(6, 40):to "f16", mrt.randn(9, 40)
+    local bias, dy = mrt.randn(9):to "bf16", mrt.randn(6, 9)
+    local y = op.linear(x, w, bias, { compute = "bf16" })
+    local dx, dw, db = table.unpack(mrt.grad((y * dy):sum(), { x, w, bias }))
+    assert_same(dx, dy:matmul(w, "bf16"):to "f16")
+    assert_same(dw, dy:t():matmul(x, "bf16"))
+    assert_same(db, dy:sum(1):to "bf16")
+    local a, b = mrt.randn(2, 3, 4):to "bf16", mrt.randn(4, 5)
+    local da, dc = table.unpack(mrt.grad(a:matmul(b):sum(), { a, b }))
+    assert.equal("bf16[2,3,4] f32[4,5]", da:type() .. " " .. dc:type())
+  end)
+
+  it("refuses other dtypes, naming them", function()
+    local x = mrt.randn(2, 2)
+    local function refused(text, ...)
+      local ok, err = pcall(op.matmul, ...)
+      assert(not ok and err.message:find(text, 1, true), tostring(err.message))
+      assert.equal("dtype", err.code)
+    end
+    refused("compute is i32 beside f32, a narrow float or f32 wanted", x, x, "i32")
+    refused("compute is f64 beside bf16", x:to "bf16", x, "f64")
+    local d = x:to "f64"
+    refused("compute is bf16 beside f64, f64 wanted", d, d, "bf16")
+    refused("equal dtypes wanted", d, x)
+    refused("floats wanted", x, x:to "i64")
+    assert.equal("f64[2,2]", op.matmul(d, d, "f64"):type())
+    assert.equal("f64[2,2]", op.matmul(d, x:to "bf16"):type())
+  end)
+end)
+
+-- What `code` prints in a process with these settings.
+local function run(settings, code)
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write(code):close()
+  local pipe = assert(io.popen(("%s '%s' '%s' 2>&1"):format(settings,
+    os.getenv "MRT" or "mrt", path)))
+  local text = pipe:read "a"
+  pipe:close()
+  os.remove(path)
+  return text
+end
+
+describe("the bits of a product of narrow floats", function()
+  local code = [[
+    local mrt = require "mrt"
+    mrt.seed(7)
+    local a, b = mrt.randn(300, 1603), mrt.randn(1603, 250)
+    local sum = 0
+    for _, d in ipairs { "bf16", "f16", "f8_e4m3" } do
+      for _, t in ipairs { a:to(d):matmul(b:to(d)), a:matmul(b, d), a:to(d):t():matmul(b:to(d)
+        :slice(1, 1, 300)) } do
+        mrt.eval(t)
+        for p in t:bytes():gmatch "..?" do sum = (sum * 31 + p:byte() + (p:byte(2) or 0) * 7)
+          % 1000003 end
+      end
+    end
+    print(require "mrt.core".info().isa, sum)]]
+
+  it("do not depend on the number of threads", function()
+    local one = run("MRT_THREADS=1", code)
+    assert(one:match "^%S+\t%d+\n$", one)
+    assert.equal(one, run("MRT_THREADS=2", code))
+    assert.equal(one, run("MRT_THREADS=5", code))
+  end)
+
+  it("can be had without dot products of bf16", function()
+    local isa = core.info().isa
+    if not isa:find "+bf16" then return pending "no such dot products" end
+    local plain = isa:gsub("%+.*", "")
+    assert.equal(plain, run("MRT_ISA=" .. plain, [[
+      local mrt = require "mrt"
+      local a, b = mrt.randn(20, 900):to "bf16", mrt.randn(900, 30):to "bf16"
+      local y, wide = a:matmul(b), a:to "f32":matmul(b:to "f32"):to "bf16"
+      mrt.eval(y, wide)
+      assert(y:bytes() == wide:bytes())
+      io.write(require "mrt.core".info().isa)]]))
+  end)
+end)
