@@ -15,6 +15,7 @@ local benches = {
   { "recompute", "public instances within a budget: a folder of them" },
   { "budget", "a step in less memory: how much more time" },
   { "conv", "convolutions beside matrix products" },
+  { "matmul", "matrix products in f32, bf16, f16" },
   { "ways", "budgets met by recomputing, by swapping, by both: predicted time" },
   { "swap", "a training run three times its memory: predicted and real stall" },
 }
