@@ -55,6 +55,7 @@ static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   set_text(L, "op", s.op);
   set_text(L, "file", s.file);
   set_integer(L, "line", s.line);
+  set_integer(L, "layer", s.layer);
   set_truth(L, "backward", s.backward);
   set_truth(L, "recomputed", s.recomputed);
   set_text(L, "class", s.cost);

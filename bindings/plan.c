@@ -5,7 +5,7 @@
  * tensor for each input that the program gives as a number (learning rates).
  *
  * SPDX-License-Identifier: MIT */
-#include "binding.h"
+#include "fields.h"
 
 #include <string.h>
 #include <time.h>
@@ -283,6 +283,45 @@ static int new_space(lua_State *L) {
   return 1;
 }
 
+static void push_range(lua_State *L, const mrt_range *r) {
+  lua_createtable(L, 0, 6);
+  set_integer(L, "count", r->count);
+  set_integer(L, "zeros", r->zeros);
+  set_integer(L, "nans", r->nans);
+  set_integer(L, "infinities", r->infinities);
+  set_number(L, "largest", r->largest);
+  lua_newtable(L);
+  for (int i = 0; i < MRT_EXPONENTS; i++) {
+    if (!r->exponents[i]) continue;
+    lua_pushinteger(L, r->exponents[i]);
+    lua_rawseti(L, -2, MRT_LEAST_EXPONENT + i);
+  }
+  lua_setfield(L, -2, "exponents");
+}
+
+/* watch(plan, inputs) -> what each step writes: count, zeros, nans, infinities,
+ * largest, exponents (exponent -> count) */
+static int watch(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  plan *p = check_plan(L, m, 1);
+  lua_settop(L, 2);
+  int n = mrt_plan_get_info(p->plan).nodes;
+  size_t bytes = ((size_t)n + 1) * sizeof(mrt_range);
+  mrt_range *ranges = lua_newuserdatauv(L, bytes, 0);
+  memset(ranges, 0, bytes);
+  read_inputs(L, m, p, 2);
+  mrt_lua_at(L, m);
+  mrt_status status = mrt_plan_watch(p->plan, p->in->at, p->in->count, ranges);
+  mrt_handles_clear(p->in);
+  if (status != MRT_OK) return mrt_lua_raise(L, m, status, "ranges");
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    push_range(L, &ranges[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 static int collect_space(lua_State *L) {
   mrt_space **space = luaL_checkudata(L, 1, SPACE);
   mrt_space *dead = *space;
@@ -299,9 +338,9 @@ void mrt_plan_open(lua_State *L, mrt_binding *m) {
     { NULL, NULL },
   };
   static const luaL_Reg methods[] = {
-    { "run", run },   { "run_part", run_part }, { "start", start },
-    { "runs", runs }, { "measure", measure },   { "free", free_plan },
-    { NULL, NULL },
+    { "run", run },        { "run_part", run_part }, { "start", start },
+    { "runs", runs },      { "measure", measure },   { "watch", watch },
+    { "free", free_plan }, { NULL, NULL },
   };
   luaL_newmetatable(L, SPACE);
   lua_pushcfunction(L, collect_space);

@@ -618,6 +618,8 @@ typedef struct mrt_plan_options {
   void *precision_user;
   size_t memory; /* a budget for the peak, met by recomputing and swapping,
                     whichever is predicted quickest; 0: none */
+  bool trap;     /* a run ends with EDATA where a NaN or an infinity is made; it
+                    names the operator if nothing is fused */
   bool no_swap;  /* the planner swaps nothing of its own accord */
   bool quick;    /* EBUDGET without looking for a budget that would do */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
@@ -670,6 +672,20 @@ MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
                                      mrt_tensor *const *in, int nin,
                                      mrt_tensor **out, int nout);
 
+/* The sizes of numbers: exponents[i] counts those from 2^e on, below 2^(e + 1),
+ * for e = MRT_LEAST_EXPONENT + i; the first and the last all beyond. */
+enum { MRT_LEAST_EXPONENT = -150, MRT_EXPONENTS = 280 };
+typedef struct mrt_range {
+  int64_t count, zeros, nans, infinities;
+  double largest; /* finite |x| */
+  int64_t exponents[MRT_EXPONENTS];
+} mrt_range;
+
+/* Run the plan once and add what each node writes to ranges[nodes].  Variables
+ * and random numbers are afterwards as they were, as with mrt_plan_measure. */
+MRT_API mrt_status mrt_plan_watch(mrt_plan *plan, mrt_tensor *const *in,
+                                  int nin, mrt_range *ranges);
+
 /* Run the plan once and then `rounds` times with a clock at every node: fills
  * seconds[nodes] and *total, of a run, with medians.  `part` is NULL for a plan
  * of a whole batch.  `clock` tells seconds; NULL: the device's, of real time.
@@ -714,6 +730,7 @@ typedef struct mrt_step_info {
   const char *op;
   const char *file;
   int line;
+  int layer;        /* of the network, 1, 2, ..; 0: in none */
   bool backward;    /* made by mrt_grad */
   bool recomputed;  /* a second run of a forward node */
   const char *cost; /* kind of work */

@@ -211,6 +211,7 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     .op = s->node->label,
     .file = s->node->origin.file,
     .line = s->node->origin.line,
+    .layer = s->node->origin.layer,
     .backward = s->node->origin.backward,
     .recomputed = s->node->recomputed,
     .cost = mrt_cost_name(mrt_node_cost(s->node)),

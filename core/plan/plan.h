@@ -153,7 +153,8 @@ struct mrt_plan {
   uint64_t placed_generation; /* of the space when `fixed` was resolved, */
   uint64_t placed_moves;      /* and of the context */
   mrt_run run;
-  double *times; /* to fill with the seconds of each step; NULL: not now */
+  double *times;     /* to fill with the seconds of each step; NULL: not now */
+  mrt_range *ranges; /* to fill with what each step writes; NULL: not now */
   double (*clock)(void);
   uint64_t first_key; /* of random numbers when its trace began */
 };

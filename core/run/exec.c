@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT */
 #include "run/poison.h"
 #include "run/run.h"
+#include "run/watch.h"
 #include "tensor/slow.h"
 
 #include <string.h>
@@ -47,6 +48,16 @@ static void run_step(mrt_plan *plan, int i) {
   double began = plan->times ? plan->clock() : 0;
   s->kernel->run(&s->call);
   if (plan->times) plan->times[i] = plan->clock() - began;
+  if (plan->ranges) mrt_watch_range(s, &plan->ranges[i]);
+}
+
+/* What is trapped past the first update is told when the step has ended. */
+static mrt_status run_trapped(mrt_plan *plan, int i) {
+  const mrt_step *s = &plan->steps[i];
+  mrt_unusual before = mrt_watch_inputs(s);
+  if (before.nan) MRT_TRY(mrt_watch_leaves(plan, s));
+  run_step(plan, i);
+  return mrt_watch_outputs(plan, s, before);
 }
 
 static mrt_status run_poisoned(mrt_plan *plan, int i) {
@@ -78,16 +89,21 @@ MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan) {
 
 static mrt_status walk(mrt_plan *plan) {
   bool poison = plan->ctx->poison;
+  mrt_status trapped = MRT_OK;
   if (poison) mrt_poison_dead(plan, -1);
   for (int i = 0; i < plan->step_count; i++) {
     if (i <= plan->first_update || plan->part_rows) MRT_TRY(may_stop(plan, i));
     if (poison)
       MRT_TRY(run_poisoned(plan, i));
+    else if (plan->options.trap && !trapped)
+      trapped = run_trapped(plan, i);
     else
       run_step(plan, i);
     if (plan->run.lost) return lost(plan);
+    if (trapped && (i < plan->first_update || plan->part_rows)) return trapped;
   }
   plan->runs++;
+  if (trapped) return trapped;
   if (!plan->run.fault) return MRT_OK;
   /* A bad index showed up after an update that it depends on. */
   bool updated = plan->first_update < plan->step_count && !plan->part_rows;

@@ -1,4 +1,4 @@
-/* measure.c -- running a plan with a clock at every node
+/* measure.c -- running a plan with a clock, or somebody who looks, at every node
  *
  * What the plan updates is copied before and put back after, so measuring is
  * no step of the training.
@@ -97,6 +97,35 @@ static mrt_status measure(measuring *m, mrt_tensor *const *in, double *seconds,
   if (!s) s = run_rounds(m, in);
   restore(m);
   if (!s) medians(m, column, seconds, total);
+  return s;
+}
+
+static mrt_status watch(measuring *m, mrt_tensor *const *in,
+                        mrt_range *ranges) {
+  mrt_plan *plan = m->plan;
+  m->saved = MRT_NEW(&m->arena, mrt_storage *, plan->written_count);
+  m->times = MRT_NEW(&m->arena, double, plan->step_count + 1);
+  if (!m->saved || !m->times) return mrt_nomem(&plan->ctx->error);
+  MRT_TRY(mrt_plan_stow(plan));
+  MRT_TRY(mrt_plan_start(plan));
+  uint64_t runs = plan->runs;
+  mrt_status s = save(m);
+  plan->ranges = ranges;
+  plan->times = m->times, plan->clock = m->clock; /* it is no step */
+  if (!s) s = mrt_plan_walk(plan, NULL, in);
+  plan->ranges = NULL, plan->times = NULL, plan->runs = runs;
+  restore(m);
+  return s;
+}
+
+MRT_API mrt_status mrt_plan_watch(mrt_plan *plan, mrt_tensor *const *in,
+                                  int nin, mrt_range *ranges) {
+  measuring m = { .plan = plan, .clock = plan->ctx->device.clock };
+  MRT_TRY(mrt_plan_check_part(plan, NULL));
+  MRT_TRY(mrt_plan_check_inputs(plan, NULL, in, nin, plan->info.outputs_count));
+  mrt_arena_init(&m.arena, plan->ctx->allocator);
+  mrt_status s = watch(&m, in, ranges);
+  mrt_arena_free(&m.arena);
   return s;
 }
 

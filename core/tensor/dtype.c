@@ -109,3 +109,34 @@ float mrt_narrow_to_float(mrt_dtype dtype, uint32_t pattern) {
     x = fraction == 0 && dtype != MRT_f8_e4m3 ? INFINITY : NAN;
   return (float)(pattern >> (f->exponent + f->fraction) ? -x : x);
 }
+
+double mrt_number_at(mrt_dtype dtype, const void *data, int64_t i) {
+  switch (dtype) { /* over element types, of which there are few */
+  case MRT_f32:
+    return ((const float *)data)[i];
+  case MRT_f64:
+    return ((const double *)data)[i];
+  case MRT_f16:
+  case MRT_bf16:
+    return mrt_narrow_to_float(dtype, ((const uint16_t *)data)[i]);
+  case MRT_f8_e4m3:
+  case MRT_f8_e5m2:
+    return mrt_narrow_to_float(dtype, ((const uint8_t *)data)[i]);
+  default:
+    return (double)mrt_integer_at(dtype, data, i);
+  }
+}
+
+int64_t mrt_integer_at(mrt_dtype dtype, const void *data, int64_t i) {
+  switch (dtype) {
+  case MRT_i64:
+    return ((const int64_t *)data)[i];
+  case MRT_i32:
+    return ((const int32_t *)data)[i];
+  case MRT_u8:
+  case MRT_bool:
+    return ((const uint8_t *)data)[i];
+  default:
+    return (int64_t)mrt_number_at(dtype, data, i);
+  }
+}

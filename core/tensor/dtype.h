@@ -56,4 +56,8 @@ void mrt_type_strides(const mrt_type *type, int64_t *strides);
 /* The number that the pattern of a narrow float stands for, exactly. */
 float mrt_narrow_to_float(mrt_dtype dtype, uint32_t pattern);
 
+/* Element i of an array. */
+double mrt_number_at(mrt_dtype dtype, const void *data, int64_t i);
+int64_t mrt_integer_at(mrt_dtype dtype, const void *data, int64_t i);
+
 #endif

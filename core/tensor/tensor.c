@@ -290,34 +290,9 @@ MRT_API void mrt_tensor_leave(mrt_tensor *t) {
 }
 
 MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i) {
-  const void *data = mrt_tensor_data(t);
-  switch (t->type.dtype) { /* over element types, of which there are few */
-  case MRT_f32:
-    return ((const float *)data)[i];
-  case MRT_f64:
-    return ((const double *)data)[i];
-  case MRT_f16:
-  case MRT_bf16:
-    return mrt_narrow_to_float(t->type.dtype, ((const uint16_t *)data)[i]);
-  case MRT_f8_e4m3:
-  case MRT_f8_e5m2:
-    return mrt_narrow_to_float(t->type.dtype, ((const uint8_t *)data)[i]);
-  default:
-    return (double)mrt_tensor_integer(t, i);
-  }
+  return mrt_number_at(t->type.dtype, mrt_tensor_data(t), i);
 }
 
 MRT_API int64_t mrt_tensor_integer(const mrt_tensor *t, int64_t i) {
-  const void *data = mrt_tensor_data(t);
-  switch (t->type.dtype) {
-  case MRT_i64:
-    return ((const int64_t *)data)[i];
-  case MRT_i32:
-    return ((const int32_t *)data)[i];
-  case MRT_u8:
-  case MRT_bool:
-    return ((const uint8_t *)data)[i];
-  default:
-    return (int64_t)mrt_tensor_number(t, i);
-  }
+  return mrt_integer_at(t->type.dtype, mrt_tensor_data(t), i);
 }

@@ -200,6 +200,21 @@ function Compiled:profile(...)
   return profile
 end
 
+--- Run a call once in f32, unfused, and tell how large the numbers are that each
+--- operator makes: which layers would lose them in a narrow dtype.  It is no step
+--- of the training: variables and random numbers stay as they were.
+---
+---     print(step:ranges(tokens, targets))
+---@param ... any  as for the call
+---@return mrt.Ranges
+function Compiled:ranges(...)
+  local plain = self:with { precision = false, checkpoint = false, memory = false,
+    swap = false, accumulate = false, fuse = false, nan = false }
+  local entry, inputs = find(plain, nil, ...)
+  for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
+  return require "mrt.report.ranges" (entry.core:steps(), entry.core:watch(inputs))
+end
+
 --- Whether profiles count processor time instead of real time: for one thread on
 --- a machine with much else to do.
 compile.processor_time = false

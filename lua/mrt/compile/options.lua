@@ -34,6 +34,8 @@ local MOST_EFFORT = 1000
 ---  recomputed or swapped, whichever is predicted quickest
 ---@field job? mrt.Job        what the step is for, told by plan:options()
 ---@field precision? mrt.PrecisionPolicy  which nodes compute in narrow floats
+---@field nan? "trap"  a step ends with an error where a NaN or an infinity is made,
+---  naming operator and line; nothing is fused, and it is slow
 ---@field swap? mrt.SwapPolicy       which variables live in a file; by default those
 ---  that a budget wants there; policy.swap.none(): nothing is swapped
 
@@ -42,7 +44,8 @@ local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", permutes = "boolean",
   fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
   effort = "number", checkpoint = "any", memory = "any", swap = "any",
-  accumulate = "any", precision = "any", allow_batch_statistics = "boolean", job = "table" }
+  accumulate = "any", nan = "any",
+  precision = "any", allow_batch_statistics = "boolean", job = "table" }
 
 local function refuse(who, name, wanted, value)
   core.fail("value", who, ("option '%s': %s wanted, got %s"):format(name,
@@ -72,6 +75,7 @@ local function check_kinds(given, who)
     refuse(who, "order", "memory or program", order)
   end
   check_effort(given.effort or 1, who)
+  if given.nan and given.nan ~= "trap" then refuse(who, "nan", '"trap"', given.nan) end
 end
 
 local function read_memory(value, who)
@@ -115,6 +119,7 @@ function options.check(given, who)
   accumulate.check(own.accumulate)
   if own.job then require "mrt.ladder".read_job(own.job) end
   own.checkpoint = checkpoint.decider(own.checkpoint, who)
+  if own.nan then own.trap, own.fuse, own.order = true, false, "program" end
   own.loss_scale = precision.loss_scale(own.precision)
   own.precision = precision.decider(own.precision)
   own.no_swap = swap.is_none(own.swap)
