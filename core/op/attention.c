@@ -5,15 +5,20 @@
  *                   lse = log sum over keys of exp(scale q . k)
  *   attention_grad  dq, dk, dv from do, for these o and lse
  *
- *   q      [B, T, H, D], f32 | f64
+ *   q      [B, T, H, D], a float of any width
  *   k, v   [B, S, Hk, D], [B, S, Hk, Dv]: head h reads key head h Hk / H
- *   o      [B, T, H, Dv];  lse [B, H, T];  0 and -inf where no key is seen
+ *   o      [B, T, H, Dv], of the widest dtype of q, k, v
+ *   lse    [B, H, T], f32 | f64;  o and lse are 0 and -inf where no key is seen
+ *   dq ..  of the dtypes of q, k, v
+ *   width  scores, softmax and sums are f32 whatever is narrow, results are
+ *          rounded once.  Where q, k, v and do are all bf16 or f8, p and the
+ *          gradient of the scores are rounded to bf16 for their products.
  *   cost   2 (D + Dv) flop for each query and key it sees; the gradient
  *          2 (3 D + 2 Dv); scores are never stored, so memory is O(T)
  *   grad   attention_grad; keeps q, k, v, o, lse.  With a gradient of lse, and
  *          for attention_grad, by plain operators that do store the scores
  *   fails  ESHAPE  shapes that do not fit, H not a multiple of Hk
- *          EDTYPE  not f32 or f64, or not all the same
+ *          EDTYPE  not floats, or f64 beside another
  *          EVALUE  a scale that is not finite
  *   from   Dao, arXiv:2307.08691; Milakov & Gimelshein, arXiv:1805.02867
  *
@@ -32,9 +37,16 @@ static const mrt_option options[] = {
 
 /* ---- types --------------------------------------------------------------- */
 
+/* f64 is for all or none. */
+static mrt_status want_dtype(mrt_infer *c, int i) {
+  MRT_TRY(mrt_want_float(c, i));
+  bool wide = c->in[0]->dtype == MRT_f64;
+  if (wide == (c->in[i]->dtype == MRT_f64)) return MRT_OK;
+  return mrt_want_same_dtype(c, 0, i);
+}
+
 static mrt_status want_rank(mrt_infer *c, int i) {
-  MRT_TRY(mrt_want_real(c, i));
-  MRT_TRY(mrt_want_same_dtype(c, 0, i));
+  MRT_TRY(want_dtype(c, i));
   if (c->in[i]->rank == 4) return MRT_OK;
   return mrt_refuse(c, MRT_ESHAPE,
                     "input %d is %s, [batch, time, heads, width] wanted", i + 1,
@@ -68,12 +80,14 @@ static mrt_status want_scale(mrt_infer *c) {
 
 static mrt_type type_of_o(const mrt_infer *c) {
   mrt_type o = *c->in[0];
+  for (int i = 1; i < 3; i++)
+    o.dtype = mrt_wider_float(o.dtype, c->in[i]->dtype);
   o.dims[3] = c->in[2]->dims[3];
   return o;
 }
 static mrt_type type_of_lse(const mrt_infer *c) {
   const mrt_type *q = c->in[0];
-  return (mrt_type){ .dtype = q->dtype,
+  return (mrt_type){ .dtype = q->dtype == MRT_f64 ? MRT_f64 : MRT_f32,
                      .rank = 3,
                      .dims = { q->dims[0], q->dims[2], q->dims[1] } };
 }
@@ -91,7 +105,7 @@ static mrt_status grad_infer(mrt_infer *c) {
   MRT_TRY(want_qkv(c));
   MRT_TRY(want_scale(c));
   mrt_type o = type_of_o(c), lse = type_of_lse(c);
-  for (int i = 3; i < 6; i++) MRT_TRY(mrt_want_same_dtype(c, 0, i));
+  for (int i = 3; i < 6; i++) MRT_TRY(want_dtype(c, i));
   MRT_TRY(mrt_want_shape(c, 3, 4, o.dims, "the result"));
   MRT_TRY(mrt_want_shape(c, 4, 3, lse.dims, "batch, heads, time"));
   MRT_TRY(mrt_want_shape(c, 5, 4, o.dims, "the shape of the result"));
@@ -129,6 +143,20 @@ static double grad_flops(const mrt_signature *s) {
 }
 
 /* ---- the same from plainer operators, to differentiate -------------------- */
+
+/* What `formula` gives for inputs widened to f32, in the dtypes of the rows. */
+static void widened(mrt_build *b, mrt_tensor **value, mrt_decompose formula) {
+  mrt_tensor *wide[6], *const *in = b->in;
+  for (int i = 0; i < b->nin; i++)
+    wide[i] = mrt_is_narrow(mrt_of(in[i])->dtype)
+                  ? mrt_cast_to(b, in[i], MRT_f32)
+                  : in[i];
+  b->in = wide;
+  formula(b, value);
+  b->in = in;
+  for (int i = 0; i < b->nout; i++)
+    value[i] = mrt_cast_to(b, value[i], mrt_of(b->out[i])->dtype);
+}
 
 /* x [B, n, heads, d] as [B, Hk, heads / Hk, n, d]: key heads broadcast over
  * the query heads that read them. */
@@ -184,7 +212,7 @@ static mrt_tensor *weights(mrt_build *b, mrt_tensor *q, mrt_tensor *k,
 
 /* The constant that keeps exp within range is the result itself; sums that
  * are 0 belong to queries that see no key. */
-static void parts(mrt_build *b, mrt_tensor **value) {
+static void wide_parts(mrt_build *b, mrt_tensor **value) {
   mrt_tensor *own[2], *lse;
   mrt_make_all(b, MRT_OP_attention, b->options, 3, b->in, own, 2);
   mrt_tensor *shift = per_query(b, MRT_MAKE(b, detach, NULL, own[1]));
@@ -200,7 +228,7 @@ static void parts(mrt_build *b, mrt_tensor **value) {
   value[1] = mrt_reshape_like(b, lse, own[1]);
 }
 
-static void grad_parts(mrt_build *b, mrt_tensor **value) {
+static void wide_grad_parts(mrt_build *b, mrt_tensor **value) {
   const mrt_attention_options *options = b->options;
   mrt_tensor *q = by_group(b, b->in[0]), *k = by_group(b, b->in[1]);
   mrt_tensor *v = by_group(b, b->in[2]), *o = by_group(b, b->in[3]);
@@ -215,6 +243,13 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
   value[0] = from_groups(b, mrt_matmul(b, ds, k), b->in[0]);
   value[1] = from_groups(b, mrt_sum_dim(b, dk, 2, true), b->in[1]);
   value[2] = from_groups(b, mrt_sum_dim(b, dv, 2, true), b->in[2]);
+}
+
+static void parts(mrt_build *b, mrt_tensor **value) {
+  widened(b, value, wide_parts);
+}
+static void grad_parts(mrt_build *b, mrt_tensor **value) {
+  widened(b, value, wide_grad_parts);
 }
 
 /* ---- gradients and rows --------------------------------------------------- */

@@ -3,28 +3,29 @@
  * One item of work is a tile of queries of one head.  It walks the tiles of
  * keys with a running maximum and sum per query (online softmax), so that
  * scratch does not grow with T or S.  Items do not meet, so any thread may
- * take any.
+ * take any.  Scores of pairs of bf16 are softened in powers of 2.
  *
  * SPDX-License-Identifier: MIT */
-#include "attention.h"
+#include "attention_dots.h"
 
 /* A thread's scratch. */
 typedef struct work {
   matrix qt;          /* [D][TILE], scaled */
-  matrix s;           /* [TILE][TILE] */
+  matrix s;           /* [TILE][TILE]; weights may be pairs of keys */
   matrix o;           /* [TILE][Dv] */
   real *spare;        /* [TILE][D or Dv]: a copied tile */
+  real *paired;       /* [TILE / 2][Dv], of pairs */
   real *max, *sum;    /* [TILE], of what was seen so far */
   real *shift, *keep; /* [TILE]: what is subtracted; weight of the past */
 } work;
 
 static work carve(const shape *n, uintptr_t *at) {
-  int64_t larger = wide(n->D > n->Dv ? n->D : n->Dv);
   return (work){
-    .qt = columns_of(take(at, wide(n->D) * TILE)),
+    .qt = columns_of(take_tile(n, at, n->D)),
     .s = columns_of(take(at, TILE * TILE)),
     .o = rows_of(take(at, TILE * wide(n->Dv)), n->Dv),
-    .spare = take(at, TILE * larger),
+    .spare = take_tile(n, at, n->D > n->Dv ? n->D : n->Dv),
+    .paired = take_paired(n, at, n->Dv),
     .max = take(at, TILE),
     .sum = take(at, TILE),
     .shift = take(at, TILE),
@@ -66,20 +67,26 @@ static vec column_exp(matrix s, int64_t n, vec shift) {
 
 /* The pair's scores become weights, for a maximum that may rise; `keep` is
  * what the weights of earlier pairs must be multiplied by. */
-static void soften(const pair *p, work *w) {
+static void soften(const shape *n, const pair *p, work *w) {
   for (int64_t j = 0; j < row_end(p); j += LANES) {
     matrix s = matrix_at(w->s, 0, j);
-    int64_t n = computed_for(p, j);
+    int64_t m = computed_for(p, j);
     column_mask(p, j, w->s);
-    vec old = vec_load(w->max + j), max = column_max(s, n, old), shift = max;
+    vec old = vec_load(w->max + j), max = column_max(s, m, old), shift = max;
     for (int l = 0; l < LANES; l++) /* a query that saw no key yet */
       shift[l] = max[l] == -MRT_INF ? 0 : max[l];
-    vec keep = vec_exp_down(old - shift);
-    vec sum = vec_load(w->sum + j) * keep + column_exp(s, n, shift);
+    vec keep, sum = vec_load(w->sum + j);
+    if (n->dots) {
+      sum = dots_soften(s, m, n->scale, shift, old, sum, &keep);
+    } else {
+      keep = vec_exp_down(old - shift);
+      sum = sum * keep + column_exp(s, m, shift);
+    }
     vec_store(w->max + j, max);
     vec_store(w->keep + j, keep);
     vec_store(w->sum + j, sum);
   }
+  if (n->rounds && !n->dots) round_scores(p, w->s);
 }
 
 /* What was summed before the maximum rose weighs less now. */
@@ -92,32 +99,34 @@ static void fade(const pair *p, work *w) {
 /* The sums become o and lse; a query that saw no key gets 0 and -infinity. */
 static void store(const mrt_call *c, const shape *n, place at, const work *w) {
   real *lse = (real *)c->out[1].data + (at.b * n->H + at.h) * n->T + at.t;
+  real unit = n->dots ? n->scale : 1;
   for (int64_t j = 0; j < at.queries; j++)
-    lse[j] = w->max[j] + m_log(w->sum[j]);
+    lse[j] = w->max[j] * unit + m_log(w->sum[j]);
   for (int64_t j = 0; j < at.queries; j++) {
-    real *o = head_at(&c->out[0], at.b, at.t + j, at.h);
-    const real *from = w->o.p + j * w->o.row;
-    real part = 1 / w->sum[j];
+    real *o = w->o.p + j * w->o.row, part = 1 / w->sum[j];
     if (w->sum[j] == 0)
       memset(o, 0, (size_t)n->Dv * sizeof *o);
     else
-      for (int64_t d = 0; d < n->Dv; d++) o[d] = from[d] * part;
+      for (int64_t d = 0; d < n->Dv; d++) o[d] *= part;
+    row_store(head_at(&c->out[0], at.b, at.t + j, at.h), c->out[0].type.dtype,
+              o, n->Dv);
   }
 }
 
 static void attend(const mrt_call *c, const shape *n, place at, work *w) {
   int64_t h = at.h / n->group, end = keys_seen_by(n, at.t + at.queries - 1);
-  matrix q = tile_of(&c->in[0], at.b, at.t, at.h, at.queries, w->spare);
-  columns_from(at.queries, n->D, n->scale, q, w->qt);
+  matrix q = tile_of(n, &c->in[0], at.b, at.t, at.h, at.queries, w->spare);
+  columns_from(n, at.queries, n->D, q, w->qt, n->scale);
   for (int64_t j = 0; j < TILE; j++) w->max[j] = -MRT_INF, w->sum[j] = 0;
   for (int64_t s = 0; s < end; s += TILE) {
     pair p = pair_at(n, at.t, at.queries, s, end);
-    matrix k = tile_of(&c->in[1], at.b, s, h, p.keys, w->spare);
-    pair_scores(&p, n->D, k, w->qt, w->s);
-    soften(&p, w);
+    matrix k = tile_of(n, &c->in[1], at.b, s, h, p.keys, w->spare);
+    pair_scores(n, &p, n->D, k, w->qt, w->s);
+    soften(n, &p, w);
     if (s > 0) fade(&p, w);
-    matrix v = tile_of(&c->in[2], at.b, s, h, p.keys, w->spare);
-    pair_to_queries(&p, n->Dv, w->s, v, w->o, s > 0);
+    matrix v = tile_of(n, &c->in[2], at.b, s, h, p.keys, w->spare);
+    v = summed_over(n, p.keys, n->Dv, v, w->paired);
+    pair_to_queries(n, &p, n->Dv, w->s, v, w->o, s > 0);
   }
   store(c, n, at, w);
 }

@@ -12,13 +12,20 @@
  *
  * What is never seen is not computed, but for blocks that touch the diagonal.
  *
+ * Tiles of narrow floats are read as f32.  Where all factors are bf16 or f8,
+ * weights and the gradients of scores are rounded to bf16 before they are
+ * multiplied, as in flash attention in bf16 (Dao, arXiv:2205.14135), and where
+ * the processor can, tiles are pairs of bf16 (tile_dots.h): a row of D numbers
+ * is then units(D) reals.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CPU_ATTENTION_H
 #define MRT_CPU_ATTENTION_H
 
+#include "narrow_rows.h"
 #include "op/attention.h"
 #include "rows.h"
-#include "tiles.h"
+#include "tile_dots.h"
 
 enum {
   TILE = 64,
@@ -30,12 +37,21 @@ typedef struct shape {
   int64_t B, T, H, D, S, Hk, Dv;
   int64_t group; /* query heads that share a key head */
   bool causal;
+  bool rounds; /* all factors are bf16 or f8 */
+  bool dots;   /* tiles are pairs of bf16; scores come out unscaled */
   real scale;
 } shape;
+
+static inline bool fits_bf16(const mrt_operand *x) {
+  return mrt_is_narrow(x->type.dtype) && x->type.dtype != MRT_f16;
+}
 
 static inline shape shape_of(const mrt_call *c) {
   const mrt_attention_options *o = c->options;
   const int64_t *q = c->in[0].type.dims, *k = c->in[1].type.dims;
+  bool rounds = true;
+  for (int i = 0; i < c->nin; i++) /* o and lse are no factors */
+    rounds = rounds && (i == 3 || i == 4 || fits_bf16(&c->in[i]));
   return (shape){ .B = q[0],
                   .T = q[1],
                   .H = q[2],
@@ -45,7 +61,14 @@ static inline shape shape_of(const mrt_call *c) {
                   .Dv = c->in[2].type.dims[3],
                   .group = k[2] ? q[2] / k[2] : 0,
                   .causal = o->causal,
+                  .rounds = rounds,
+                  .dots = TILE_DOTS && rounds && c->dots && o->scale > 1e-30,
                   .scale = (real)o->scale };
+}
+
+/* Reals that hold k numbers along the summed dimension. */
+static inline int64_t units(const shape *n, int64_t k) {
+  return n->dots ? (k + 1) / 2 : k;
 }
 
 /* One past the last key that query t sees. */
@@ -94,35 +117,72 @@ static inline matrix columns_of(real *p) { return (matrix){ p, TILE, 1 }; }
 
 /* ---- tiles of operands --------------------------------------------------- */
 
-static inline real *head_at(const mrt_operand *x, int64_t b, int64_t t,
+/* Row t of a head. */
+static inline void *head_at(const mrt_operand *x, int64_t b, int64_t t,
                             int64_t h) {
-  return (real *)x->data + b * x->strides[0] + t * x->strides[1] +
-         h * x->strides[2];
+  int64_t i = b * x->strides[0] + t * x->strides[1] + h * x->strides[2];
+  return (char *)x->data + i * (int64_t)mrt_dtypes[x->type.dtype].bytes;
 }
 
 /* Whether products can work on the operand's own memory: no padding. */
 static inline bool whole(const mrt_operand *x, int64_t n) {
-  return x->strides[3] == 1 && x->type.dims[3] % LANES == 0 && n % GRAIN == 0;
+  return x->type.dtype == MRT_REAL && x->strides[3] == 1 &&
+         x->type.dims[3] % LANES == 0 && n % GRAIN == 0;
 }
 
-/* Rows t .. t + n of a head where they lie, or copied to `spare` with zeros
+/* Rows t .. t + count of a head where they lie, or copied to `spare` with zeros
  * around. */
-static inline matrix tile_of(const mrt_operand *x, int64_t b, int64_t t,
-                             int64_t h, int64_t n, real *spare) {
-  real *from = head_at(x, b, t, h);
+static inline matrix tile_of(const shape *n, const mrt_operand *x, int64_t b,
+                             int64_t t, int64_t h, int64_t count, real *spare) {
+  if (whole(x, count)) return (matrix){ head_at(x, b, t, h), x->strides[1], 1 };
   int64_t d = x->type.dims[3], step = x->strides[3];
-  if (whole(x, n)) return (matrix){ from, x->strides[1], 1 };
-  matrix tile = rows_of(spare, d);
-  memset(spare, 0, (size_t)(padded(n, GRAIN) * tile.row) * sizeof(real));
-  for (int64_t i = 0; i < n; i++, from += x->strides[1])
-    for (int64_t j = 0; j < d; j++) tile.p[i * tile.row + j] = from[j * step];
+  mrt_dtype dtype = x->type.dtype;
+  matrix tile = rows_of(spare, units(n, d));
+  memset(spare, 0, (size_t)(padded(count, GRAIN) * tile.row) * sizeof(real));
+  for (int64_t i = 0; i < count; i++) {
+    const void *from = head_at(x, b, t + i, h);
+    real *to = tile.p + i * tile.row;
+    if (n->dots)
+      row_load_bf16((uint16_t *)to, from, dtype, step, d);
+    else
+      row_load(to, from, dtype, step, d);
+  }
   return tile;
 }
+/* Scratch for one. */
+static inline real *take_tile(const shape *n, uintptr_t *at, int64_t d) {
+  return take(at, TILE * wide(units(n, d)));
+}
 
-/* y = scale x', x[m][n] as tile_of gives it. */
-static inline void columns_from(int64_t m, int64_t n, real scale, matrix x,
-                                matrix y) {
-  tile_transpose(padded(m, GRAIN), wide(n), scale, x, y);
+/* y = scale x', x[m][k] as tile_of gives it; pairs are not scaled. */
+static inline void columns_from(const shape *n, int64_t m, int64_t k, matrix x,
+                                matrix y, real scale) {
+  if (n->dots)
+    tile_turn(padded(m, GRAIN), wide(units(n, k)), x, y);
+  else
+    tile_transpose(padded(m, GRAIN), wide(k), scale, x, y);
+}
+
+/* x[m][d], as tile_of gives it, to be summed over its rows: of pairs in
+ * `paired`, which has half as many rows. */
+static inline matrix summed_over(const shape *n, int64_t m, int64_t d, matrix x,
+                                 real *paired) {
+  if (!n->dots) return x;
+  matrix y = rows_of(paired, d);
+  tile_pair_rows(padded(m, 2), y.row, x, y);
+  return y;
+}
+static inline real *take_paired(const shape *n, uintptr_t *at, int64_t d) {
+  return n->dots ? take(at, TILE / 2 * wide(d)) : NULL;
+}
+
+/* c[m][n] = a b over k units, added to c if `add`. */
+static inline void multiply(const shape *s, int64_t m, int64_t n, int64_t k,
+                            matrix a, matrix b, matrix c, bool add) {
+  if (s->dots)
+    dots_multiply(m, n, k, a, b, c, add);
+  else
+    tile_multiply(m, n, k, a, b, c, add);
 }
 
 /* ---- pairs of tiles ------------------------------------------------------ */
@@ -162,34 +222,35 @@ static inline int64_t row_end(const pair *p) {
 }
 
 /* s[key][query] = x[key] y[query] over k numbers, x in rows, y in columns. */
-static inline void pair_scores(const pair *p, int64_t k, matrix x, matrix y,
-                               matrix s) {
+static inline void pair_scores(const shape *n, const pair *p, int64_t k,
+                               matrix x, matrix y, matrix s) {
   int64_t step = block_rows(p, p->keys);
   for (int64_t i = 0; i < p->keys; i += step) {
     int64_t j = row_start(p, i);
-    tile_multiply(step, row_end(p) - j, k, matrix_at(x, i, 0),
-                  matrix_at(y, 0, j), matrix_at(s, i, j), false);
+    multiply(n, step, row_end(p) - j, units(n, k), matrix_at(x, i, 0),
+             matrix_at(y, 0, j), matrix_at(s, i, j), false);
   }
 }
 
-/* y[query] += sum over keys of s[key][query] x[key], or = . */
-static inline void pair_to_queries(const pair *p, int64_t d, matrix s, matrix x,
-                                   matrix y, bool add) {
+/* y[query] += sum over keys of s[key][query] x[key], or = .  Of pairs, both are
+ * pairs of keys. */
+static inline void pair_to_queries(const shape *n, const pair *p, int64_t d,
+                                   matrix s, matrix x, matrix y, bool add) {
   int64_t step = block_rows(p, p->queries);
   for (int64_t j = 0; j < p->queries; j += step)
-    tile_multiply(step, wide(d), keys_seen(p, j + step - 1),
-                  matrix_transposed(matrix_at(s, 0, j)), x, matrix_at(y, j, 0),
-                  add);
+    multiply(n, step, wide(d), units(n, keys_seen(p, j + step - 1)),
+             matrix_transposed(matrix_at(s, 0, j)), x, matrix_at(y, j, 0), add);
 }
 
-/* y[key] += sum over queries of s[key][query] x[query]. */
-static inline void pair_to_keys(const pair *p, int64_t d, matrix s, matrix x,
-                                matrix y) {
-  int64_t step = block_rows(p, p->keys);
+/* y[key] += sum over queries of s[key][query] x[query].  Of pairs, both are
+ * pairs of queries; one that is not seen counts for nothing. */
+static inline void pair_to_keys(const shape *n, const pair *p, int64_t d,
+                                matrix s, matrix x, matrix y) {
+  int64_t step = block_rows(p, p->keys), all = units(n, p->queries);
   for (int64_t i = 0; i < p->keys; i += step) {
-    int64_t j = first_query(p, i);
-    tile_multiply(step, wide(d), p->queries - j, matrix_at(s, i, j),
-                  matrix_at(x, j, 0), matrix_at(y, i, 0), true);
+    int64_t j = first_query(p, i) / (n->dots ? 2 : 1);
+    multiply(n, step, wide(d), all - j, matrix_at(s, i, j), matrix_at(x, j, 0),
+             matrix_at(y, i, 0), true);
   }
 }
 
@@ -208,6 +269,16 @@ static inline void column_mask(const pair *p, int64_t j, matrix s) {
     int64_t from = i + p->edge - j;
     for (int l = 0; l < LANES; l++) at[l] = l < from ? -MRT_INF : at[l];
   }
+}
+
+/* What was computed of s, rounded to bf16. */
+static inline void round_scores(const pair *p, matrix s) {
+  for (int64_t j = 0; j < row_end(p); j += LANES)
+    for (int64_t i = 0; i < computed_for(p, j); i++) {
+      real *at = s.p + i * s.row + j;
+      for (int l = 0; l < LANES; l++)
+        at[l] = bf16_to_float(float_to_bf16(at[l]));
+    }
 }
 
 static inline vec vec_exp_down(vec x) {

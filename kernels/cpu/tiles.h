@@ -131,12 +131,17 @@ static inline vec zip_high(vec a, vec b) {
 #undef TILE_LANES
 
 /* y = scale x' for one block of LANES x LANES: zipping row i with row i + LANES / 2
- * moves one bit of the row number into the lane number each round. */
-static inline void tile_transpose_block(real scale, const real *x,
-                                        int64_t x_row, real *y, int64_t y_row) {
+ * moves one bit of the row number into the lane number each round.  Bits that
+ * are no reals must not be scaled, a constant where this is inlined. */
+static inline __attribute__((always_inline)) void
+tile_transpose_block(bool scaled, real scale, const real *x, int64_t x_row,
+                     real *y, int64_t y_row) {
   vec r[LANES], t[LANES];
 #pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) r[i] = vec_load(x + i * x_row) * scale;
+  for (int i = 0; i < LANES; i++) {
+    r[i] = vec_load(x + i * x_row);
+    if (scaled) r[i] *= scale;
+  }
 #pragma GCC unroll 4
   for (int bit = 1; bit < LANES; bit *= 2) {
 #pragma GCC unroll 8
@@ -151,13 +156,23 @@ static inline void tile_transpose_block(real scale, const real *x,
   for (int i = 0; i < LANES; i++) vec_store(y + i * y_row, r[i]);
 }
 
+static inline __attribute__((always_inline)) void
+tile_transpose_by(bool scaled, int64_t m, int64_t n, real scale, matrix x,
+                  matrix y) {
+  for (int64_t i = 0; i < m; i += LANES)
+    for (int64_t j = 0; j < n; j += LANES)
+      tile_transpose_block(scaled, scale, x.p + i * x.row + j, x.row,
+                           y.p + j * y.row + i, y.row);
+}
+
 /* y[n][m] = scale x[m][n]'; m and n are multiples of LANES. */
 static inline void tile_transpose(int64_t m, int64_t n, real scale, matrix x,
                                   matrix y) {
-  for (int64_t i = 0; i < m; i += LANES)
-    for (int64_t j = 0; j < n; j += LANES)
-      tile_transpose_block(scale, x.p + i * x.row + j, x.row,
-                           y.p + j * y.row + i, y.row);
+  tile_transpose_by(true, m, n, scale, x, y);
+}
+/* The same of whatever bits are there. */
+static inline void tile_turn(int64_t m, int64_t n, matrix x, matrix y) {
+  tile_transpose_by(false, m, n, 1, x, y);
 }
 
 #endif

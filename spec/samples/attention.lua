@@ -139,7 +139,9 @@ end
 local function with_grad(B, T, S, H, Hk, D, Dv)
   local ins = qkv(B, T, S, H, Hk, D, Dv)
   ins[4] = { dims = { B, T, H, Dv or D } }
-  ins[5] = { dims = { B, H, T } }
+  -- about what it is, so that weights are: rounding them must not show
+  local lse = math.log(math.max(S, 1))
+  ins[5] = { dims = { B, H, T }, low = lse - 1, high = lse + 1 }
   ins[6] = { dims = { B, T, H, Dv or D } }
   return ins
 end

@@ -1,0 +1,75 @@
+/* attention_dots.h -- what becomes of scores that are dot products of bf16
+ *
+ * Scores come unscaled and go, in columns of LANES queries, as pairs of
+ * rounded weights.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_ATTENTION_DOTS_H
+#define MRT_ATTENTION_DOTS_H
+
+#include "attention.h"
+
+#if TILE_DOTS
+#define LOG2_E 1.442695041f
+
+/* n scores of each query become exp(scale (s - shift)), pairs of keys in place.
+ * The sum of these and of `sum`, which is for the maximum `old` and weighs
+ * `keep` now. */
+static inline WITH_DOTS vec dots_soften(matrix s, int64_t n, real scale,
+                                        vec shift, vec old, vec sum,
+                                        vec *keep) {
+  __m512 unit = _mm512_set1_ps(scale * LOG2_E), less = (__m512)shift * unit;
+  __m512 sums[2] = { _mm512_setzero_ps(), _mm512_setzero_ps() };
+  for (int64_t i = 0; i < n; i += 2) {
+    __m512 e[2] = { _mm512_setzero_ps(), _mm512_setzero_ps() };
+    for (int k = 0; k < 2 && i + k < n; k++) {
+      __m512 x = _mm512_loadu_ps(s.p + (i + k) * s.row);
+      e[k] = dots_exp2(_mm512_fmsub_ps(x, unit, less));
+      sums[k] += e[k];
+    }
+    _mm512_storeu_si512(s.p + i / 2 * s.row, dots_zip(dots_round(e[0], e[1])));
+  }
+  *keep = (vec)dots_exp2(_mm512_fmsub_ps((__m512)old, unit, less));
+  return sum * *keep + (vec)(sums[0] + sums[1]);
+}
+
+DOTS_INLINE void dots_store_rows(matrix to, int64_t i, __m512i x) {
+  _mm256_storeu_si256((__m256i *)(to.p + i * to.row),
+                      _mm512_castsi512_si256(x));
+  _mm256_storeu_si256((__m256i *)(to.p + (i + 1) * to.row),
+                      _mm512_extracti64x4_epi64(x, 1));
+}
+
+/* n scores and dP of each query become P = exp(scale s - lse), in pairs of
+ * queries in pq, and dS = P (dP - delta) scale, in pairs of keys in place and of
+ * queries in dsq. */
+static inline WITH_DOTS void dots_differentiate(int64_t n, real scale, vec lse,
+                                                vec delta, matrix s, matrix ds,
+                                                matrix pq, matrix dsq) {
+  __m512 unit = _mm512_set1_ps(scale * LOG2_E), zero = _mm512_setzero_ps();
+  __m512 less = (__m512)lse * _mm512_set1_ps(LOG2_E);
+  for (int64_t i = 0; i < n; i += 2) {
+    __m512 p[2] = { zero, zero }, d[2] = { zero, zero };
+    for (int k = 0; k < 2 && i + k < n; k++) {
+      __m512 x = _mm512_loadu_ps(s.p + (i + k) * s.row);
+      __m512 dp = _mm512_loadu_ps(ds.p + (i + k) * ds.row);
+      p[k] = dots_exp2(_mm512_fmsub_ps(x, unit, less));
+      d[k] = p[k] * (dp - (__m512)delta) * _mm512_set1_ps(scale);
+    }
+    __m512i rows = dots_round(d[0], d[1]);
+    dots_store_rows(pq, i, dots_round(p[0], p[1]));
+    dots_store_rows(dsq, i, rows);
+    _mm512_storeu_si512(ds.p + i / 2 * ds.row, dots_zip(rows));
+  }
+}
+#else
+static inline vec dots_soften(matrix s, int64_t n, real scale, vec shift,
+                              vec old, vec sum, vec *keep) {
+  return *keep = sum;
+}
+static inline void dots_differentiate(int64_t n, real scale, vec lse, vec delta,
+                                      matrix s, matrix ds, matrix pq,
+                                      matrix dsq) {}
+#endif
+
+#endif
