@@ -72,7 +72,8 @@ static void soften(const shape *n, const pair *p, work *w) {
     matrix s = matrix_at(w->s, 0, j);
     int64_t m = computed_for(p, j);
     column_mask(p, j, w->s);
-    vec old = vec_load(w->max + j), max = column_max(s, m, old), shift = max;
+    vec old = vec_load(w->max + j), max = column_max(s, m, old), shift;
+    if (n->dots) max = dots_raise(n->scale, old, max);
     for (int l = 0; l < LANES; l++) /* a query that saw no key yet */
       shift[l] = max[l] == -MRT_INF ? 0 : max[l];
     vec keep, sum = vec_load(w->sum + j);
@@ -91,9 +92,10 @@ static void soften(const shape *n, const pair *p, work *w) {
 
 /* What was summed before the maximum rose weighs less now. */
 static void fade(const pair *p, work *w) {
-  for (int64_t j = 0; j < p->queries; j++)
-    for (int64_t d = 0; d < w->o.row; d++)
-      w->o.p[j * w->o.row + d] *= w->keep[j];
+  for (int64_t j = 0; j < p->queries; j++) {
+    real keep = w->keep[j], *o = w->o.p + j * w->o.row;
+    for (int64_t d = 0; keep != 1 && d < w->o.row; d++) o[d] *= keep;
+  }
 }
 
 /* The sums become o and lse; a query that saw no key gets 0 and -infinity. */
@@ -102,28 +104,33 @@ static void store(const mrt_call *c, const shape *n, place at, const work *w) {
   real unit = n->dots ? n->scale : 1;
   for (int64_t j = 0; j < at.queries; j++)
     lse[j] = w->max[j] * unit + m_log(w->sum[j]);
+  bool wide = c->out[0].type.dtype == MRT_REAL;
   for (int64_t j = 0; j < at.queries; j++) {
-    real *o = w->o.p + j * w->o.row, part = 1 / w->sum[j];
+    real *from = w->o.p + j * w->o.row, part = 1 / w->sum[j];
+    real *o = wide ? head_at(&c->out[0], at.b, at.t + j, at.h) : from;
     if (w->sum[j] == 0)
       memset(o, 0, (size_t)n->Dv * sizeof *o);
     else
-      for (int64_t d = 0; d < n->Dv; d++) o[d] *= part;
-    row_store(head_at(&c->out[0], at.b, at.t + j, at.h), c->out[0].type.dtype,
-              o, n->Dv);
+      for (int64_t d = 0; d < n->Dv; d++) o[d] = from[d] * part;
+    if (!wide) store_row(n, &c->out[0], at.b, at.t + j, at.h, o);
   }
 }
 
 static void attend(const mrt_call *c, const shape *n, place at, work *w) {
   int64_t h = at.h / n->group, end = keys_seen_by(n, at.t + at.queries - 1);
+  ask_for(n, &c->in[1], at.b, 0, h);
+  ask_for(n, &c->in[0], at.b, at.t + TILE, at.h);
   matrix q = tile_of(n, &c->in[0], at.b, at.t, at.h, at.queries, w->spare);
   columns_from(n, at.queries, n->D, q, w->qt, n->scale);
   for (int64_t j = 0; j < TILE; j++) w->max[j] = -MRT_INF, w->sum[j] = 0;
   for (int64_t s = 0; s < end; s += TILE) {
     pair p = pair_at(n, at.t, at.queries, s, end);
     matrix k = tile_of(n, &c->in[1], at.b, s, h, p.keys, w->spare);
+    ask_for(n, &c->in[2], at.b, s, h);
     pair_scores(n, &p, n->D, k, w->qt, w->s);
     soften(n, &p, w);
     if (s > 0) fade(&p, w);
+    ask_for(n, &c->in[1], at.b, s + TILE, h);
     matrix v = tile_of(n, &c->in[2], at.b, s, h, p.keys, w->spare);
     v = summed_over(n, p.keys, n->Dv, v, w->paired);
     pair_to_queries(n, &p, n->Dv, w->s, v, w->o, s > 0);

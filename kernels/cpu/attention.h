@@ -124,21 +124,42 @@ static inline void *head_at(const mrt_operand *x, int64_t b, int64_t t,
   return (char *)x->data + i * (int64_t)mrt_dtypes[x->type.dtype].bytes;
 }
 
+/* The tile that begins at row t of a head will be read soon: products of pairs
+ * do not hide as much of the memory as those of reals. */
+static inline void ask_for(const shape *n, const mrt_operand *x, int64_t b,
+                           int64_t t, int64_t h) {
+  int64_t bytes = x->type.dims[3] * (int64_t)mrt_dtypes[x->type.dtype].bytes;
+  int64_t end = x->type.dims[1] - t < TILE ? x->type.dims[1] : t + TILE;
+  for (; n->dots && t < end; t++)
+    for (int64_t at = 0; at < bytes; at += 64)
+      __builtin_prefetch((char *)head_at(x, b, t, h) + at);
+}
+
 /* Whether products can work on the operand's own memory: no padding. */
 static inline bool whole(const mrt_operand *x, int64_t n) {
   return x->type.dtype == MRT_REAL && x->strides[3] == 1 &&
          x->type.dims[3] % LANES == 0 && n % GRAIN == 0;
+}
+/* The same for pairs, which are aligned as reals. */
+static inline bool whole_pairs(const mrt_operand *x, int64_t n) {
+  int64_t odd = x->strides[0] | x->strides[1] | x->strides[2];
+  return x->type.dtype == MRT_bf16 && x->strides[3] == 1 && odd % 2 == 0 &&
+         (uintptr_t)x->data % sizeof(real) == 0 &&
+         x->type.dims[3] % (2 * LANES) == 0 && n % GRAIN == 0;
 }
 
 /* Rows t .. t + count of a head where they lie, or copied to `spare` with zeros
  * around. */
 static inline matrix tile_of(const shape *n, const mrt_operand *x, int64_t b,
                              int64_t t, int64_t h, int64_t count, real *spare) {
+  if (n->dots && whole_pairs(x, count))
+    return (matrix){ head_at(x, b, t, h), x->strides[1] / 2, 1 };
   if (whole(x, count)) return (matrix){ head_at(x, b, t, h), x->strides[1], 1 };
   int64_t d = x->type.dims[3], step = x->strides[3];
   mrt_dtype dtype = x->type.dtype;
   matrix tile = rows_of(spare, units(n, d));
-  memset(spare, 0, (size_t)(padded(count, GRAIN) * tile.row) * sizeof(real));
+  if (tile.row != units(n, d) || d % 2 || count % GRAIN)
+    memset(spare, 0, (size_t)(padded(count, GRAIN) * tile.row) * sizeof(real));
   for (int64_t i = 0; i < count; i++) {
     const void *from = head_at(x, b, t + i, h);
     real *to = tile.p + i * tile.row;

@@ -33,6 +33,37 @@ static inline WITH_DOTS vec dots_soften(matrix s, int64_t n, real scale,
   return sum * *keep + (vec)(sums[0] + sums[1]);
 }
 
+/* A maximum need not rise by less than 2^8: weights of bf16 lose nothing, and
+ * what was summed need not be multiplied (FlashAttention-4). */
+static inline vec dots_raise(real scale, vec old, vec max) {
+  for (int l = 0; l < LANES; l++)
+    max[l] = (max[l] - old[l]) * (scale * LOG2_E) > 8 ? max[l] : old[l];
+  return max;
+}
+
+/* Sum of x y over n numbers of bf16. */
+static inline WITH_DOTS real dots_row(const void *x, const void *y, int64_t n) {
+  const bf16_bits *a = x, *b = y;
+  __m512 sum = _mm512_setzero_ps();
+  for (int64_t i = 0; i < n; i += 32) {
+    __mmask32 some = n - i < 32 ? (1u << (n - i)) - 1 : ~0u;
+    __m512i p = _mm512_maskz_loadu_epi16(some, a + i);
+    __m512i q = _mm512_maskz_loadu_epi16(some, b + i);
+    sum = _mm512_dpbf16_ps(sum, (__m512bh)p, (__m512bh)q);
+  }
+  return _mm512_reduce_add_ps(sum);
+}
+
+/* n reals to bf16; what is subnormal becomes 0. */
+static inline WITH_DOTS void dots_store(void *to, const real *x, int64_t n) {
+  bf16_bits *y = to;
+  for (int64_t i = 0; i < n; i += LANES) {
+    __mmask16 some = n - i < LANES ? (1u << (n - i)) - 1 : 0xffff;
+    __m256bh z = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, x + i));
+    _mm256_mask_storeu_epi16(y + i, some, (__m256i)z);
+  }
+}
+
 DOTS_INLINE void dots_store_rows(matrix to, int64_t i, __m512i x) {
   _mm256_storeu_si256((__m256i *)(to.p + i * to.row),
                       _mm512_castsi512_si256(x));
@@ -63,6 +94,11 @@ static inline WITH_DOTS void dots_differentiate(int64_t n, real scale, vec lse,
   }
 }
 #else
+static inline vec dots_raise(real scale, vec old, vec max) { return max; }
+static inline real dots_row(const void *x, const void *y, int64_t n) {
+  return 0;
+}
+static inline void dots_store(void *to, const real *x, int64_t n) {}
 static inline vec dots_soften(matrix s, int64_t n, real scale, vec shift,
                               vec old, vec sum, vec *keep) {
   return *keep = sum;
@@ -71,5 +107,15 @@ static inline void dots_differentiate(int64_t n, real scale, vec lse, vec delta,
                                       matrix s, matrix ds, matrix pq,
                                       matrix dsq) {}
 #endif
+
+/* Row t of a head from reals. */
+static inline void store_row(const shape *n, const mrt_operand *x, int64_t b,
+                             int64_t t, int64_t h, const real *from) {
+  void *to = head_at(x, b, t, h);
+  if (n->dots && x->type.dtype == MRT_bf16)
+    dots_store(to, from, x->type.dims[3]);
+  else
+    row_store(to, x->type.dtype, from, x->type.dims[3]);
+}
 
 #endif

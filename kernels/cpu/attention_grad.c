@@ -125,8 +125,12 @@ static void row_terms(const mrt_call *c, const shape *n, place at, matrix dout,
     w->lse[j] = none ? MRT_INF : lse[j], w->delta[j] = 0;
   }
   for (int64_t j = 0; j < at.queries; j++) {
-    const real *o =
-        reals_of(os, head_at(os, at.b, at.t + j, at.h), w->row[0], n->Dv);
+    const void *from = head_at(os, at.b, at.t + j, at.h);
+    if (n->dots && os->type.dtype == MRT_bf16) {
+      w->delta[j] = dots_row(from, dout.p + j * dout.row, n->Dv);
+      continue;
+    }
+    const real *o = reals_of(os, from, w->row[0], n->Dv);
     const real *row = dout.p + j * dout.row;
     if (n->dots) load_bf16(w->row[1], row, n->Dv), row = w->row[1];
     w->delta[j] = row_dot(o, row, n->Dv);
@@ -194,6 +198,8 @@ static void one_tile(const mrt_call *c, const job *t, const item *m, place at,
   int64_t end = keys_seen_by(n, at.t + at.queries - 1);
   if (end > m->s_end) end = m->s_end;
   if (end <= m->s && !m->dq) return;
+  for (int i = 0; i < 6; i++) /* q, o, do */
+    if (i % 3 == 0 || i == 5) ask_for(n, &c->in[i], at.b, at.t + TILE, at.h);
   matrix q = tile_of(n, &c->in[0], at.b, at.t, at.h, at.queries, w->q);
   matrix dout = tile_of(n, &c->in[5], at.b, at.t, at.h, at.queries, w->dout);
   columns_from(n, at.queries, n->D, q, w->qt, n->scale);
@@ -217,15 +223,14 @@ static void one_tile(const mrt_call *c, const job *t, const item *m, place at,
     if (m->dkv) add_keys(c, t, m, &p, s, q, dout, w);
   }
   for (int64_t j = 0; m->dq && j < at.queries; j++)
-    row_store(head_at(&c->out[0], at.b, at.t + j, at.h), c->out[0].type.dtype,
-              w->dq.p + j * w->dq.row, n->D);
+    store_row(n, &c->out[0], at.b, at.t + j, at.h, w->dq.p + j * w->dq.row);
 }
 
 /* Rows of dk, or of dv, from what was summed. */
-static void store_keys(const mrt_operand *dx, const item *m, matrix sum) {
+static void store_keys(const shape *n, const mrt_operand *dx, const item *m,
+                       matrix sum) {
   for (int64_t s = m->s; s < m->s_end; s++)
-    row_store(head_at(dx, m->b, s, m->h), dx->type.dtype,
-              sum.p + (s - m->s) * sum.row, dx->type.dims[3]);
+    store_row(n, dx, m->b, s, m->h, sum.p + (s - m->s) * sum.row);
 }
 
 static void clear_keys(const mrt_call *c, const job *t, const item *m,
@@ -255,8 +260,8 @@ static void compute(const mrt_call *c, const job *t, const item *m, work *w) {
                         .queries = m->t_end - i < TILE ? m->t_end - i : TILE },
                w);
   if (!m->dkv || !t->narrow) return;
-  store_keys(&c->out[1], m, w->dk);
-  store_keys(&c->out[2], m, w->dv);
+  store_keys(n, &c->out[1], m, w->dk);
+  store_keys(n, &c->out[2], m, w->dv);
 }
 
 /* Item i: whole key heads; or tiles of queries, then tiles of keys. */

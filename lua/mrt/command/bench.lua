@@ -16,6 +16,7 @@ local benches = {
   { "budget", "a step in less memory: how much more time" },
   { "conv", "convolutions beside matrix products" },
   { "matmul", "matrix products in f32, bf16, f16" },
+  { "attention", "attention in narrow floats beside f32" },
   { "ways", "budgets met by recomputing, by swapping, by both: predicted time" },
   { "swap", "a training run three times its memory: predicted and real stall" },
 }
