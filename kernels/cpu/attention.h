@@ -38,7 +38,8 @@ typedef struct shape {
   int64_t group; /* query heads that share a key head */
   bool causal;
   bool rounds; /* all factors are bf16 or f8 */
-  bool dots;   /* tiles are pairs of bf16; scores come out unscaled */
+  bool dots;   /* tiles are pairs of bf16; scores come out unscaled, so that the
+                  scale must be positive for the largest to stay that */
   real scale;
 } shape;
 

@@ -60,6 +60,8 @@ static job job_of(const mrt_call *c) {
   t.split = should_split(n->B * n->Hk, t.team);
   for (int i = 0; i < c->nin; i++)
     t.narrow = t.narrow || c->in[i].type.dtype != MRT_REAL;
+  for (int i = 0; i < c->nout; i++)
+    t.narrow = t.narrow || c->out[i].type.dtype != MRT_REAL;
   return t;
 }
 
@@ -177,12 +179,19 @@ static void add_to_keys(const shape *n, const pair *p, matrix s, matrix y,
     for (int64_t j = 0; j < d; j++) to[j] += sum.p[i * sum.row + j];
 }
 
+/* Rows of a block beyond the pair's keys: they belong to other keys' sums. */
+static void clear_padding(const pair *p, matrix s) {
+  int64_t rows = padded(p->keys, TILE_ROWS) - p->keys;
+  memset(s.p + p->keys * s.row, 0, (size_t)(rows * s.row) * sizeof(real));
+}
+
 /* dk and dv of keys s .. s + p->keys, of which m is the item. */
 static void add_keys(const mrt_call *c, const job *t, const item *m,
                      const pair *p, int64_t s, matrix q, matrix dout, work *w) {
   const shape *n = &t->n;
   matrix pq = n->dots ? w->pq : w->p, dsq = n->dots ? w->dsq : w->ds;
   if (t->narrow) {
+    clear_padding(p, pq), clear_padding(p, dsq);
     pair_to_keys(n, p, n->D, dsq, q, matrix_at(w->dk, s - m->s, 0));
     pair_to_keys(n, p, n->Dv, pq, dout, matrix_at(w->dv, s - m->s, 0));
     return;

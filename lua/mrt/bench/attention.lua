@@ -31,8 +31,8 @@ local function steps_of(shape)
       return y:sum()
     end), q, k, v }
     list[2 * i] = { mrt.compile(function(a, b, c, d, e, f)
-      local x, y, z = core.op.attention_grad(a, b, c, d, e, f, options)
-      return x:sum() + y:sum() + z:sum()
+      local dq, dk, dv = core.op.attention_grad(a, b, c, d, e, f, options)
+      return dq:sum() + dk:sum() + dv:sum()
     end), q, k, v, o, lse, dout }
   end
   return list
