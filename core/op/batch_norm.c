@@ -137,6 +137,8 @@ const mrt_op mrt_op_batch_norm = {
   .bytes = bytes,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
   .wide_outputs = ~UINT32_C(1),
   .traits = MRT_BATCH_STATISTICS,
 };
@@ -153,6 +155,8 @@ const mrt_op mrt_op_batch_norm_grad = {
   .bytes = grad_bytes,
   .inplace = 1 | 8,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 8,
+  .narrow_outputs = 1,
   .traits = MRT_BATCH_STATISTICS,
 };
 const mrt_op mrt_op_running = {

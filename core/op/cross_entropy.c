@@ -165,6 +165,7 @@ const mrt_op mrt_op_cross_entropy = {
   .grad = gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
   .wide_outputs = UINT32_MAX,
   .traits = MRT_FAULTS,
 };
@@ -182,5 +183,7 @@ const mrt_op mrt_op_cross_entropy_grad = {
   .flops = flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
   .traits = MRT_FAULTS,
 };

@@ -153,6 +153,8 @@ const mrt_op mrt_op_embedding_bag = {
   .flops = flops,
   .bytes = bytes,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
   .traits = MRT_FAULTS,
 };
 const mrt_op mrt_op_embedding_bag_grad = {
@@ -167,4 +169,5 @@ const mrt_op mrt_op_embedding_bag_grad = {
   .grad = grad_gradient,
   .flops = grad_flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
 };

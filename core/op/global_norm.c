@@ -47,5 +47,6 @@ const mrt_op mrt_op_global_norm = {
   .grad = gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = UINT32_MAX,
   .wide_outputs = 1,
 };

@@ -163,6 +163,8 @@ const mrt_op mrt_op_group_norm = {
   .bytes = bytes,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
   .wide_outputs = ~UINT32_C(1),
 };
 const mrt_op mrt_op_group_norm_grad = {
@@ -179,4 +181,6 @@ const mrt_op mrt_op_group_norm_grad = {
   .bytes = grad_bytes,
   .inplace = 1 | 8,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 8,
+  .narrow_outputs = 1,
 };

@@ -129,6 +129,7 @@ const mrt_op mrt_op_scatter_add = {
   .flops = scatter_add_flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 4,
   .traits = MRT_FAULTS,
 };
 
@@ -179,6 +180,8 @@ const mrt_op mrt_op_embedding = {
   .lanes = embedding_lanes,
   .grad = embedding_gradient,
   .width = MRT_FOLLOW,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
   .traits = MRT_FAULTS,
 };
 
@@ -222,4 +225,5 @@ const mrt_op mrt_op_embedding_grad = {
   .grad = embedding_grad_gradient,
   .flops = embedding_grad_flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 2,
 };

@@ -202,5 +202,6 @@ const mrt_op mrt_op_cumsum = {
   .flops = cumsum_flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
   .traits = MRT_LINEAR,
 };

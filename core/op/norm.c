@@ -213,6 +213,8 @@ const mrt_op mrt_op_layer_norm = {
   .flops = mrt_norm_flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 2 | 4,
+  .narrow_outputs = 1,
   .wide_outputs = ~UINT32_C(1),
 };
 const mrt_op mrt_op_layer_norm_grad = {
@@ -227,6 +229,8 @@ const mrt_op mrt_op_layer_norm_grad = {
   .flops = mrt_norm_grad_flops,
   .inplace = 1 | 8,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 8 | 16,
+  .narrow_outputs = 1,
 };
 const mrt_op mrt_op_rms_norm = {
   .name = "rms_norm",
@@ -243,6 +247,8 @@ const mrt_op mrt_op_rms_norm = {
   .flops = mrt_norm_flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 2,
+  .narrow_outputs = 1,
   .wide_outputs = ~UINT32_C(1),
 };
 const mrt_op mrt_op_rms_norm_grad = {
@@ -257,4 +263,6 @@ const mrt_op mrt_op_rms_norm_grad = {
   .flops = mrt_norm_grad_flops,
   .inplace = 1 | 4,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 4 | 8,
+  .narrow_outputs = 1,
 };

@@ -227,6 +227,8 @@ const mrt_op mrt_op_max_pool2d = {
   .grad = max_gradient,
   .flops = flops,
   .width = MRT_FOLLOW,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
 };
 const mrt_op mrt_op_max_pool2d_grad = {
   .name = "max_pool2d_grad",
@@ -241,6 +243,8 @@ const mrt_op mrt_op_max_pool2d_grad = {
   .grad = max_grad_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
 };
 const mrt_op mrt_op_max_pool2d_pick = {
   .name = "max_pool2d_pick",
@@ -255,6 +259,8 @@ const mrt_op mrt_op_max_pool2d_pick = {
   .grad = pick_gradient,
   .flops = flops,
   .width = MRT_FOLLOW,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
 };
 const mrt_op mrt_op_avg_pool2d = {
   .name = "avg_pool2d",
@@ -269,6 +275,8 @@ const mrt_op mrt_op_avg_pool2d = {
   .grad = avg_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
   .traits = MRT_LINEAR,
 };
 const mrt_op mrt_op_avg_pool2d_grad = {
@@ -314,5 +322,7 @@ const mrt_op mrt_op_adaptive_avg_pool2d_grad = {
   .grad = adaptive_grad_gradient,
   .flops = adaptive_flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
   .traits = MRT_LINEAR,
 };

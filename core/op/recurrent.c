@@ -223,6 +223,8 @@ const mrt_op mrt_op_lstm_cell = {
   .flops = flops,
   .inplace = 3,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 2 | 4,
+  .narrow_outputs = 1 | 2 | 4,
 };
 const mrt_op mrt_op_lstm_cell_grad = {
   .name = "lstm_cell_grad",
@@ -237,6 +239,8 @@ const mrt_op mrt_op_lstm_cell_grad = {
   .flops = flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 31,
+  .narrow_outputs = 1 | 2,
 };
 const mrt_op mrt_op_gru_cell = {
   .name = "gru_cell",
@@ -250,6 +254,8 @@ const mrt_op mrt_op_gru_cell = {
   .grad = gru_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 2 | 4,
+  .narrow_outputs = 1 | 2,
 };
 const mrt_op mrt_op_gru_cell_grad = {
   .name = "gru_cell_grad",
@@ -263,4 +269,6 @@ const mrt_op mrt_op_gru_cell_grad = {
   .grad = gru_grad_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 2 | 4,
+  .narrow_outputs = 1 | 2 | 4,
 };

@@ -203,6 +203,7 @@ const mrt_op mrt_op_sum = {
   .grad = sum_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
   .traits = MRT_LINEAR,
 };
 const mrt_op mrt_op_prod = {
@@ -218,6 +219,7 @@ const mrt_op mrt_op_prod = {
   .grad = prod_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
 };
 const mrt_op mrt_op_amax = {
   .name = "amax",
@@ -232,6 +234,7 @@ const mrt_op mrt_op_amax = {
   .grad = extreme_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
 };
 const mrt_op mrt_op_amin = {
   .name = "amin",
@@ -246,6 +249,7 @@ const mrt_op mrt_op_amin = {
   .grad = extreme_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
 };
 const mrt_op mrt_op_any = {
   .name = "any",

@@ -66,4 +66,6 @@ const mrt_op mrt_op_rope = {
   .inplace = 1,
   .strided = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
 };

@@ -81,6 +81,8 @@ const mrt_op mrt_op_softmax = {
   .flops = flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
 };
 const mrt_op mrt_op_softmax_grad = {
   .name = "softmax_grad",
@@ -96,6 +98,8 @@ const mrt_op mrt_op_softmax_grad = {
   .flops = flops,
   .inplace = 3,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 2,
+  .narrow_outputs = 1,
 };
 const mrt_op mrt_op_log_softmax = {
   .name = "log_softmax",
@@ -111,6 +115,8 @@ const mrt_op mrt_op_log_softmax = {
   .flops = flops,
   .inplace = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
 };
 const mrt_op mrt_op_log_softmax_grad = {
   .name = "log_softmax_grad",
@@ -126,4 +132,6 @@ const mrt_op mrt_op_log_softmax_grad = {
   .flops = flops,
   .inplace = 3,
   .width = MRT_WIDE,
+  .narrow_inputs = 1 | 2,
+  .narrow_outputs = 1,
 };

@@ -166,6 +166,7 @@ const mrt_op mrt_op_assign = {
   .infer = infer_assign,
   .updates = 1,
   .width = MRT_FOLLOW,
+  .narrow_inputs = 2,
   .traits = MRT_UPDATES | MRT_FIXED,
 };
 const mrt_op mrt_op_adamw = {
@@ -180,6 +181,7 @@ const mrt_op mrt_op_adamw = {
   .flops = adamw_flops,
   .updates = 3,
   .width = MRT_WIDE,
+  .narrow_inputs = 8,
   .traits = MRT_UPDATES | MRT_FIXED,
 };
 const mrt_op mrt_op_sgd = {
@@ -195,6 +197,7 @@ const mrt_op mrt_op_sgd = {
   .flops = sgd_flops,
   .updates = 2,
   .width = MRT_WIDE,
+  .narrow_inputs = 4,
   .traits = MRT_UPDATES | MRT_FIXED,
 };
 const mrt_op mrt_op_rmsprop = {
@@ -210,6 +213,7 @@ const mrt_op mrt_op_rmsprop = {
   .flops = rmsprop_flops,
   .updates = 2,
   .width = MRT_WIDE,
+  .narrow_inputs = 4,
   .traits = MRT_UPDATES | MRT_FIXED,
 };
 const mrt_op mrt_op_lion = {
@@ -237,6 +241,7 @@ const mrt_op mrt_op_average = {
   .flops = average_flops,
   .updates = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 2,
   .traits = MRT_UPDATES | MRT_FIXED,
 };
 const mrt_op mrt_op_accumulate = {
@@ -251,5 +256,6 @@ const mrt_op mrt_op_accumulate = {
   .flops = accumulate_flops,
   .updates = 1,
   .width = MRT_WIDE,
+  .narrow_inputs = 2,
   .traits = MRT_UPDATES | MRT_FIXED,
 };

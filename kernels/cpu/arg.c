@@ -14,11 +14,11 @@ enum { WIDTH = 64 };
 typedef void find_fn(const void *x, int64_t n, int64_t step, int width,
                      int64_t *at);
 
-#define FIND(name, T, BEATS, IS)                                               \
+#define FIND(name, D, T, BEATS, IS)                                            \
   static int64_t find_row_##name(const T *x, int64_t n) {                      \
     T best;                                                                    \
     int64_t k = 0;                                                             \
-    row_##name(x, n, &best);                                                   \
+    row_##name(x, D, n, &best);                                                \
     while (!IS(x[k], best)) k++;                                               \
     return k;                                                                  \
   }                                                                            \
@@ -43,14 +43,14 @@ typedef void find_fn(const void *x, int64_t n, int64_t step, int width,
 #define INT_BELOW(a, b)  ((a) < (b))
 #define INT_IS(a, b)     ((a) == (b))
 
-FIND(max_real, real, REAL_ABOVE, REAL_IS)
-FIND(max_i64, int64_t, INT_ABOVE, INT_IS)
-FIND(max_i32, int32_t, INT_ABOVE, INT_IS)
-FIND(max_u8, uint8_t, INT_ABOVE, INT_IS)
-FIND(min_real, real, REAL_BELOW, REAL_IS)
-FIND(min_i64, int64_t, INT_BELOW, INT_IS)
-FIND(min_i32, int32_t, INT_BELOW, INT_IS)
-FIND(min_u8, uint8_t, INT_BELOW, INT_IS)
+FIND(max_real, MRT_REAL, real, REAL_ABOVE, REAL_IS)
+FIND(max_i64, MRT_i64, int64_t, INT_ABOVE, INT_IS)
+FIND(max_i32, MRT_i32, int32_t, INT_ABOVE, INT_IS)
+FIND(max_u8, MRT_u8, uint8_t, INT_ABOVE, INT_IS)
+FIND(min_real, MRT_REAL, real, REAL_BELOW, REAL_IS)
+FIND(min_i64, MRT_i64, int64_t, INT_BELOW, INT_IS)
+FIND(min_i32, MRT_i32, int32_t, INT_BELOW, INT_IS)
+FIND(min_u8, MRT_u8, uint8_t, INT_BELOW, INT_IS)
 
 static void find(const mrt_call *c, find_fn *const *of) {
   const mrt_arg_options *o = c->options;

@@ -5,7 +5,7 @@
  * precision, so that memory is read once and nothing cancels (channels.h).
  *
  * Each thread adds up blocks of its own; these sums are then joined in the
- * order of the threads.
+ * order of the threads.  Blocks of narrow floats are computed on in scratch.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/batch_norm.h"
@@ -16,6 +16,7 @@ typedef struct room {
   double *first, *second; /* a sum per channel */
   int64_t count;          /* rows in them */
   real *wide[4];
+  real *block[2]; /* where x, dy are narrow */
 } room;
 
 static shape shape_of_call(const mrt_call *c, double ns) {
@@ -24,21 +25,24 @@ static shape shape_of_call(const mrt_call *c, double ns) {
   return s;
 }
 
-static int64_t room_bytes(const shape *s) {
-  return 2 * up(s->n * 8) + 4 * up(s->width * (int64_t)sizeof(real));
+static int64_t room_bytes(const mrt_call *c, const shape *s) {
+  return 2 * up(s->n * 8) + 4 * up(s->width * (int64_t)sizeof(real)) +
+         2 * block_room(c, s) * (int64_t)sizeof(real);
 }
 
 static size_t scratch(const mrt_call *c) {
   shape s = shape_of_call(c, 0);
-  return (size_t)(c->threads * room_bytes(&s));
+  return (size_t)(c->threads * room_bytes(c, &s));
 }
 
 static room room_of(const mrt_call *c, const shape *s, int part) {
-  char *at = (char *)c->scratch + part * room_bytes(s);
+  char *at = (char *)c->scratch + part * room_bytes(c, s);
   int64_t from, to, wide = up(s->width * (int64_t)sizeof(real));
   room r = { .first = (double *)at, .second = (double *)(at + up(s->n * 8)) };
   at += 2 * up(s->n * 8);
   for (int k = 0; k < 4; k++) r.wide[k] = (real *)(at + k * wide);
+  r.block[0] = (real *)(at + 4 * wide);
+  r.block[1] = r.block[0] + block_room(c, s);
   mrt_share((s->rows + s->block - 1) / s->block, part, s->team, &from, &to);
   from *= s->block, to *= s->block;
   r.count = (to < s->rows ? to : s->rows) - from;
@@ -54,7 +58,8 @@ static void share(const shape *s, int part, int64_t *from, int64_t *to) {
 
 /* ---- forward ------------------------------------------------------------- */
 
-static void measure_part(const real *x, const shape *s, int part, room *r) {
+static void measure_part(const mrt_operand *x, const shape *s, int part,
+                         room *r) {
   int64_t from, to, rows = 0, step = s->block * s->n;
   real *center = r->wide[0], *sum = r->wide[1];
   memset(r->first, 0, (size_t)s->n * sizeof(double));
@@ -62,12 +67,13 @@ static void measure_part(const real *x, const shape *s, int part, room *r) {
   share(s, part, &from, &to);
   for (int64_t i = from; i < to; i += step) {
     int64_t count = to - i < step ? to - i : step, own = count / s->n;
+    const real *block = mrt_reals_in(x, i, count, r->block[0]);
     clear(center, s->width), clear(sum, s->width);
-    add_block(x + i, count, s->width, center);
+    add_block(block, count, s->width, center);
     add_up(s, center);
     for (int64_t j = 0; j < s->n; j++) center[j] /= (real)own;
     repeat(s, center);
-    add_squares(x + i, center, count, s->width, sum);
+    add_squares(block, center, count, s->width, sum);
     add_up(s, sum);
     for (int64_t j = 0; j < s->n; j++)
       join(&r->first[j], &r->second[j], rows, center[j], sum[j], own);
@@ -96,11 +102,10 @@ static void join_parts(const mrt_call *c, const shape *s, int part) {
 }
 
 static void scale_part(const mrt_call *c, const shape *s, int part, room *r) {
-  const real *x = c->in[0].data, *mean = c->out[1].data, *rstd = c->out[2].data;
+  const real *mean = c->out[1].data, *rstd = c->out[2].data;
   const real *w = c->nin > 1 ? c->in[1].data : NULL;
   const real *b = c->nin > 2 ? c->in[2].data : NULL;
-  real *y = c->out[0].data, *center = r->wide[0], *scale = r->wide[1];
-  real *shift = r->wide[2];
+  real *center = r->wide[0], *scale = r->wide[1], *shift = r->wide[2];
   int64_t from, to;
   for (int64_t j = 0; j < s->n; j++) {
     center[j] = mean[j];
@@ -111,22 +116,24 @@ static void scale_part(const mrt_call *c, const shape *s, int part, room *r) {
   share(s, part, &from, &to);
   for (int64_t i = from; i < to; i += s->width) {
     int64_t n = to - i < s->width ? to - i : s->width;
+    const real *x = mrt_reals_in(&c->in[0], i, n, r->block[0]);
+    real *y = mrt_reals_place(&c->out[0], i, r->block[0]);
 #pragma omp simd
     for (int64_t j = 0; j < n; j++)
-      y[i + j] = (x[i + j] - center[j]) * scale[j] + shift[j];
+      y[j] = (x[j] - center[j]) * scale[j] + shift[j];
+    mrt_reals_out(&c->out[0], i, n, y);
   }
 }
 
 static void batch_norm(const mrt_call *c) {
   shape s = shape_of_call(c, 0.2);
-  const real *x = c->in[0].data;
   if (s.n == 0) return;
 #pragma omp parallel num_threads(s.team)
   {
 #pragma omp for schedule(static)
     for (int part = 0; part < s.team; part++) {
       room r = room_of(c, &s, part);
-      measure_part(x, &s, part, &r);
+      measure_part(&c->in[0], &s, part, &r);
     }
 #pragma omp for schedule(static)
     for (int part = 0; part < s.team; part++) join_parts(c, &s, part);
@@ -141,7 +148,7 @@ static void batch_norm(const mrt_call *c) {
 /* ---- gradient -------------------------------------------------------------- */
 
 static void sum_part(const mrt_call *c, const shape *s, int part, room *r) {
-  const real *x = c->in[0].data, *mean = c->in[1].data, *dy = c->in[3].data;
+  const real *mean = c->in[1].data;
   int64_t from, to, step = s->block * s->n;
   real *center = r->wide[0], *sum = r->wide[1], *product = r->wide[2];
   memset(r->first, 0, (size_t)s->n * sizeof(double));
@@ -152,7 +159,9 @@ static void sum_part(const mrt_call *c, const shape *s, int part, room *r) {
   for (int64_t i = from; i < to; i += step) {
     int64_t count = to - i < step ? to - i : step;
     clear(sum, s->width), clear(product, s->width);
-    add_products(x + i, dy + i, center, count, s->width, sum, product);
+    add_products(mrt_reals_in(&c->in[0], i, count, r->block[0]),
+                 mrt_reals_in(&c->in[3], i, count, r->block[1]), center, count,
+                 s->width, sum, product);
     add_up(s, sum), add_up(s, product);
     for (int64_t j = 0; j < s->n; j++)
       r->first[j] += sum[j], r->second[j] += product[j];
@@ -178,9 +187,9 @@ static void join_sums(const mrt_call *c, const shape *s, int part) {
 
 /* dx = scale * (dy - mean of dy - (x - mean) * along). */
 static void turn_part(const mrt_call *c, const shape *s, int part, room *r) {
-  const real *x = c->in[0].data, *mean = c->in[1].data, *rstd = c->in[2].data;
-  const real *dy = c->in[3].data, *w = c->nin > 4 ? c->in[4].data : NULL;
-  real *dx = c->out[0].data, *center = r->wide[0], *scale = r->wide[1];
+  const real *mean = c->in[1].data, *rstd = c->in[2].data;
+  const real *w = c->nin > 4 ? c->in[4].data : NULL;
+  real *center = r->wide[0], *scale = r->wide[1];
   real *middle = r->wide[2], *along = r->wide[3];
   room all = room_of(c, s, 0);
   double rows = s->rows ? (double)s->rows : 1;
@@ -195,10 +204,13 @@ static void turn_part(const mrt_call *c, const shape *s, int part, room *r) {
   share(s, part, &from, &to);
   for (int64_t i = from; i < to; i += s->width) {
     int64_t n = to - i < s->width ? to - i : s->width;
+    const real *x = mrt_reals_in(&c->in[0], i, n, r->block[0]);
+    const real *dy = mrt_reals_in(&c->in[3], i, n, r->block[1]);
+    real *dx = mrt_reals_place(&c->out[0], i, r->block[1]);
 #pragma omp simd
     for (int64_t j = 0; j < n; j++)
-      dx[i + j] = scale[j] *
-                  (dy[i + j] - middle[j] - (x[i + j] - center[j]) * along[j]);
+      dx[j] = scale[j] * (dy[j] - middle[j] - (x[j] - center[j]) * along[j]);
+    mrt_reals_out(&c->out[0], i, n, dx);
   }
 }
 

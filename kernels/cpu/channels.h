@@ -8,7 +8,7 @@
 #ifndef MRT_CHANNELS_H
 #define MRT_CHANNELS_H
 
-#include "cpu.h"
+#include "floats.h"
 #include "vmath.h"
 
 enum {
@@ -30,6 +30,11 @@ static inline shape shape_of(int64_t rows, int64_t n) {
   int64_t most = s.n ? BLOCK / s.width : LEAST;
   s.block = join * (most < LEAST ? LEAST : most);
   return s;
+}
+
+/* Elements of a block in a room, 0 where nothing is narrow. */
+static inline int64_t block_room(const mrt_call *c, const shape *s) {
+  return mrt_room_row(c, (s->block < s->rows ? s->block : s->rows) * s->n);
 }
 
 /* Bytes rounded up, so that threads do not share cache lines. */

@@ -2,35 +2,64 @@
  *
  * A row may be far longer than a cache (50257 classes are 200 KB), so the sum
  * of exponentials is taken in one pass: by blocks, each against the largest
- * logit so far; when a larger one comes, the sum is scaled down to it.
+ * logit so far; when a larger one comes, the sum is scaled down to it.  Blocks
+ * of narrow floats are widened on the stack.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/cross_entropy.h"
+#include "floats.h"
 #include "rows.h"
 
-enum { BLOCK = 2048 }; /* 8 KB of floats: two passes in the nearest cache */
+/* 8 KB of floats: two passes in the nearest cache.  A multiple of CHAINS
+ * vectors. */
+enum { BLOCK = 2048 };
 
-/* log sum exp(x) is *max + the result.  While all is -infinity the blocks
- * are taken against 0, which keeps their NaNs. */
-static real log_sum(const real *x, int64_t n, real *max) {
-  real sum = 0;
+static int64_t block_at(int64_t i, int64_t n) {
+  return n - i < BLOCK ? n - i : BLOCK;
+}
+
+/* log sum exp of the row from `at` on is *max + the result.  While all is
+ * -infinity the blocks are taken against 0, which keeps their NaNs. */
+static real log_sum(const mrt_operand *x, int64_t at, int64_t n, real *max) {
+  real room[BLOCK], sum = 0;
   *max = -MRT_INF;
   for (int64_t i = 0; i < n; i += BLOCK) {
-    int64_t m = n - i < BLOCK ? n - i : BLOCK;
-    real top = row_max(x + i, m);
+    int64_t m = block_at(i, n);
+    const real *block = mrt_reals_in(x, at + i, m, room);
+    real top = row_max(block, m);
     if (top > *max) {
       if (sum > 0) sum *= m_exp(*max - top);
       *max = top;
     }
-    sum += row_exp_sum(x + i, *max > -MRT_INF ? *max : 0, m);
+    sum += row_exp_sum(block, *max > -MRT_INF ? *max : 0, m);
   }
   return m_log(sum);
+}
+
+/* The bits of row_sum. */
+static real plain_sum(const mrt_operand *x, int64_t at, int64_t n) {
+  real room[BLOCK], sum = 0;
+  vec s[CHAINS] = { { 0 } };
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    int64_t m = block_at(i, n);
+    const real *block = mrt_reals_in(x, at + i, m, room);
+    int64_t done = add_chains(block, m, s);
+    if (i + m < n) continue;
+    sum = vec_sum(chains_sum(s));
+    for (; done < m; done++) sum += block[done];
+  }
+  return sum;
+}
+
+static real element(const mrt_operand *x, int64_t at) {
+  real room;
+  return *mrt_reals_in(x, at, 1, &room);
 }
 
 static void cross_entropy(const mrt_call *c) {
   const mrt_cross_entropy_options *o = c->options;
   const mrt_operand *targets = &c->in[1];
-  const real *x = c->in[0].data;
+  const mrt_operand *x = &c->in[0];
   real *loss = c->out[0].data, *lse = c->out[1].data;
   int64_t rows = mrt_rows(&c->in[0]), n = mrt_cols(&c->in[0]);
   int team = mrt_team(c, 0.4 * (double)rows * (double)n);
@@ -41,49 +70,61 @@ static void cross_entropy(const mrt_call *c) {
     if (id == o->ignore_index) continue;
     id = mrt_checked_id(c, id, n);
     if (n == 0) continue;
-    real max, rest = log_sum(x + r * n, n, &max);
-    loss[r] = rest - (x[r * n + id] - max);
+    real max, rest = log_sum(x, r * n, n, &max), own = element(x, r * n + id);
+    loss[r] = rest - (own - max);
     if (o->label_smoothing > 0) { /* the mean of -log p takes that share */
-      real mean = row_sum(x + r * n, n) / (real)n;
-      loss[r] += (real)o->label_smoothing * (x[r * n + id] - mean);
+      real mean = plain_sum(x, r * n, n) / (real)n;
+      loss[r] += (real)o->label_smoothing * (own - mean);
     }
     lse[r] = rest + max;
   }
 }
 
-static void grad_row(const real *x, real lse, real dloss, real *dx, int64_t n) {
+static void grad_block(const real *x, real lse, real dloss, real *dx,
+                       int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; i++) dx[i] = m_exp(x[i] - lse) * dloss;
 }
 
 /* The same, less `share` of all classes. */
-static void smooth_row(const real *x, real lse, real share, real dloss,
-                       real *dx, int64_t n) {
+static void smooth_block(const real *x, real lse, real share, real dloss,
+                         real *dx, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; i++) dx[i] = (m_exp(x[i] - lse) - share) * dloss;
 }
 
+/* The row from `at` on, of target id. */
+static void grad_row(const mrt_call *c, int64_t at, int64_t n, int64_t id,
+                     real lse, real dloss) {
+  const mrt_cross_entropy_options *o = c->options;
+  real room[BLOCK], smoothing = (real)o->label_smoothing;
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    int64_t m = block_at(i, n);
+    const real *x = mrt_reals_in(&c->in[0], at + i, m, room);
+    real *dx = mrt_reals_place(&c->out[0], at + i, room);
+    if (smoothing > 0)
+      smooth_block(x, lse, smoothing / (real)n, dloss, dx, m);
+    else
+      grad_block(x, lse, dloss, dx, m);
+    if (id >= i && id < i + m) dx[id - i] -= (1 - smoothing) * dloss;
+    mrt_reals_out(&c->out[0], at + i, m, dx);
+  }
+}
+
 static void cross_entropy_grad(const mrt_call *c) {
   const mrt_cross_entropy_options *o = c->options;
-  const mrt_operand *targets = &c->in[1];
-  const real *x = c->in[0].data, *lse = c->in[2].data, *dloss = c->in[3].data;
-  real *dx = c->out[0].data;
-  int64_t rows = mrt_rows(&c->in[0]), n = mrt_cols(&c->in[0]);
+  const mrt_operand *targets = &c->in[1], *dx = &c->out[0];
+  const real *lse = c->in[2].data, *dloss = c->in[3].data;
+  int64_t n = mrt_cols(&c->in[0]), rows = n ? mrt_rows(&c->in[0]) : 0;
+  size_t bytes = (size_t)n * mrt_dtypes[dx->type.dtype].bytes;
   int team = mrt_team(c, 0.5 * (double)rows * (double)n);
 #pragma omp parallel for num_threads(team) schedule(static)
   for (int64_t r = 0; r < rows; r++) {
     int64_t id = mrt_id(targets->data, targets->type.dtype, r);
-    real *row = dx + r * n;
-    if (n > 0 && id == o->ignore_index) {
-      memset(row, 0, (size_t)n * sizeof(real));
-    } else if (n > 0) {
-      real smoothing = (real)o->label_smoothing;
-      if (smoothing > 0)
-        smooth_row(x + r * n, lse[r], smoothing / (real)n, dloss[r], row, n);
-      else
-        grad_row(x + r * n, lse[r], dloss[r], row, n);
-      row[mrt_checked_id(c, id, n)] -= (1 - smoothing) * dloss[r];
-    }
+    if (id == o->ignore_index)
+      memset(mrt_element(dx, r * n), 0, bytes);
+    else
+      grad_row(c, r * n, n, mrt_checked_id(c, id, n), lse[r], dloss[r]);
   }
 }
 

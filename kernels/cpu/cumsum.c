@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "cpu.h"
+#include "narrow.h"
 #include "op/move.h"
 
 enum { WIDTH = 64, ROWS = 8 /* streams that caches follow easily */ };
@@ -15,27 +16,34 @@ enum { WIDTH = 64, ROWS = 8 /* streams that caches follow easily */ };
 typedef void sum_fn(const void *x, void *y, int64_t n, int64_t step, int width,
                     int64_t across);
 
-#define CUMSUM(T, SUM)                                                         \
-  static void cumsum_##T(const void *from, void *to, int64_t n, int64_t step,  \
-                         int width, int64_t across) {                          \
-    const T *x = from;                                                         \
+#define CUMSUM(name, T, SUM, S, VALUE)                                         \
+  static void cumsum_##name(const void *from, void *to, int64_t n,             \
+                            int64_t step, int width, int64_t across) {         \
+    const S *x = from;                                                         \
     T *y = to;                                                                 \
     SUM sum[WIDTH] = { 0 };                                                    \
     for (int64_t k = 0; k < n; k++, x += step, y += step)                      \
       if (across == 1)                                                         \
-        for (int j = 0; j < width; j++) y[j] = (T)(sum[j] += (SUM)x[j]);       \
+        for (int j = 0; j < width; j++)                                        \
+          y[j] = (T)(sum[j] += (SUM)VALUE(x[j]));                              \
       else                                                                     \
         for (int j = 0; j < width; j++)                                        \
-          y[j * across] = (T)(sum[j] += (SUM)x[j * across]);                   \
+          y[j * across] = (T)(sum[j] += (SUM)VALUE(x[j * across]));            \
   }
-CUMSUM(real, double)
-CUMSUM(int64_t, uint64_t) /* integers wrap around */
-CUMSUM(int32_t, uint64_t)
+CUMSUM(real, real, double, real, )
+CUMSUM(int64_t, int64_t, uint64_t, int64_t, ) /* integers wrap around */
+CUMSUM(int32_t, int32_t, uint64_t, int32_t, )
+CUMSUM(f16, real, double, uint16_t, f16_to_float)
+CUMSUM(bf16, real, double, uint16_t, bf16_to_float)
+CUMSUM(f8_e4m3, real, double, uint8_t, f8_e4m3_to_float)
+CUMSUM(f8_e5m2, real, double, uint8_t, f8_e5m2_to_float)
 
+/* By the dtype of x. */
 static sum_fn *const sum_of[MRT_DTYPE_COUNT] = {
-  [MRT_REAL] = cumsum_real,
-  [MRT_i64] = cumsum_int64_t,
-  [MRT_i32] = cumsum_int32_t,
+  [MRT_REAL] = cumsum_real,       [MRT_i64] = cumsum_int64_t,
+  [MRT_i32] = cumsum_int32_t,     [MRT_f16] = cumsum_f16,
+  [MRT_bf16] = cumsum_bf16,       [MRT_f8_e4m3] = cumsum_f8_e4m3,
+  [MRT_f8_e5m2] = cumsum_f8_e5m2,
 };
 
 /* `outer` times: columns of n elements, every `inner`-th, side by side in
@@ -45,6 +53,7 @@ static void run(const mrt_call *c, int64_t outer, int64_t n, int64_t inner,
   const mrt_cumsum_options *o = c->options;
   const mrt_type *t = &c->in[0].type;
   int64_t size = (int64_t)mrt_dtypes[t->dtype].bytes;
+  int64_t to_size = (int64_t)mrt_dtypes[c->out[0].type.dtype].bytes;
   int64_t blocks = (columns + width - 1) / width;
   int64_t start = o->reverse && n ? (n - 1) * inner : 0;
   int64_t step = o->reverse ? -inner : inner;
@@ -52,9 +61,9 @@ static void run(const mrt_call *c, int64_t outer, int64_t n, int64_t inner,
 #pragma omp parallel for num_threads(team) schedule(static)
   for (int64_t i = 0; i < outer * blocks; i++) {
     int64_t j = i % blocks * width, left = columns - j;
-    int64_t at = (i / blocks * n * inner + start + j * across) * size;
-    sum_of[t->dtype]((const char *)c->in[0].data + at,
-                     (char *)c->out[0].data + at, n, step,
+    int64_t at = (i / blocks * n * inner + start + j * across);
+    sum_of[t->dtype]((const char *)c->in[0].data + at * size,
+                     (char *)c->out[0].data + at * to_size, n, step,
                      left < width ? (int)left : width, across);
   }
 }

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/embedding_bag.h"
-#include "cpu.h"
+#include "floats.h"
 
 typedef struct bags {
   const mrt_call *call;
@@ -61,24 +61,41 @@ static void take_larger(real *y, int64_t *won, const real *row, int64_t id,
       y[j] = row[j], won[j] = id;
 }
 
-static void fill_bag(const bags *b, int mode, int64_t i) {
+enum { STRIP = 512 }; /* columns done together */
+
+static int64_t strip_at(int64_t j, int64_t end) {
+  return end - j < STRIP ? end - j : STRIP;
+}
+
+/* Columns [j, j + n) of bag i, ids [from, to). */
+static void fill_strip(const bags *b, int mode, int64_t i, int64_t from,
+                       int64_t to, int64_t j, int64_t n) {
   const mrt_call *c = b->call;
-  const real *w = c->in[0].data;
-  int64_t V = c->in[0].type.dims[0], n = c->in[0].type.dims[1], from, to;
-  real *y = (real *)c->out[0].data + i * n;
-  int64_t *won = mode == MRT_BAG_MAX ? (int64_t *)c->out[1].data + i * n : NULL;
-  bag(b, i, true, &from, &to);
-  for (int64_t j = 0; j < n; j++) y[j] = 0;
-  for (int64_t j = 0; won && j < n; j++) won[j] = -1;
+  int64_t V = c->in[0].type.dims[0], C = c->in[0].type.dims[1];
+  real sums[STRIP], room[STRIP];
+  real *y = mrt_reals_place(&c->out[0], i * C + j, sums);
+  int64_t *won = NULL;
+  if (mode == MRT_BAG_MAX) won = (int64_t *)c->out[1].data + i * C + j;
+  for (int64_t k = 0; k < n; k++) y[k] = 0;
+  for (int64_t k = 0; won && k < n; k++) won[k] = -1;
   for (int64_t k = from; k < to; k++) {
     int64_t id = id_of(b, k, V, true);
+    const real *row = mrt_reals_in(&c->in[0], id * C + j, n, room);
     if (won)
-      take_larger(y, won, w + id * n, id, n);
+      take_larger(y, won, row, id, n);
     else
-      add(y, w + id * n, 1, n);
+      add(y, row, 1, n);
   }
-  if (mode != MRT_BAG_MEAN || to - from < 2) return;
-  for (int64_t j = 0; j < n; j++) y[j] /= (real)(to - from);
+  if (mode == MRT_BAG_MEAN && to - from > 1)
+    for (int64_t k = 0; k < n; k++) y[k] /= (real)(to - from);
+  mrt_reals_out(&c->out[0], i * C + j, n, y);
+}
+
+static void fill_bag(const bags *b, int mode, int64_t i) {
+  int64_t C = b->call->in[0].type.dims[1], from, to;
+  bag(b, i, true, &from, &to);
+  for (int64_t j = 0; j < C; j += STRIP)
+    fill_strip(b, mode, i, from, to, j, strip_at(j, C));
 }
 
 static void embedding_bag(const mrt_call *c) {
@@ -92,8 +109,7 @@ static void embedding_bag(const mrt_call *c) {
 /* Columns [c0, c1) of dw; bad ids were reported when they were looked up. */
 static void add_columns(const bags *b, int mode, int64_t c0, int64_t c1) {
   const mrt_call *c = b->call;
-  const real *dy = c->in[0].data;
-  real *dw = c->out[0].data;
+  real *dw = c->out[0].data, room[STRIP];
   int64_t V = c->out[0].type.dims[0], n = c->out[0].type.dims[1], from, to;
   if (c0 == c1) return;
   for (int64_t v = 0; v < V; v++)
@@ -101,8 +117,12 @@ static void add_columns(const bags *b, int mode, int64_t c0, int64_t c1) {
   for (int64_t i = 0; i < b->count; i++) {
     bag(b, i, false, &from, &to);
     real scale = mode == MRT_BAG_MEAN && to > from ? 1 / (real)(to - from) : 1;
-    for (int64_t k = from; k < to; k++)
-      add(dw + id_of(b, k, V, false) * n + c0, dy + i * n + c0, scale, c1 - c0);
+    for (int64_t j = c0; j < c1; j += STRIP) {
+      int64_t m = strip_at(j, c1);
+      const real *dy = mrt_reals_in(&c->in[0], i * n + j, m, room);
+      for (int64_t k = from; k < to; k++)
+        add(dw + id_of(b, k, V, false) * n + j, dy, scale, m);
+    }
   }
 }
 

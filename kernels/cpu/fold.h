@@ -9,21 +9,21 @@
 #ifndef MRT_FOLD_H
 #define MRT_FOLD_H
 
-#include "cpu.h"
+#include "floats.h"
 
-/* y[0] = x[0] op x[1] op ...; the operation's start value when n is 0. */
-typedef void row_fn(const void *x, int64_t n, void *y);
+/* y[0] = x[0] op x[1] op ...; the operation's start value when n is 0.  x is of
+ * `dtype`, where reals may be narrow. */
+typedef void row_fn(const void *x, mrt_dtype dtype, int64_t n, void *y);
 /* y[j] = the same over x[j], x[j + step] ...; n rows, j in [0, width). */
-typedef void columns_fn(const void *x, int64_t n, int64_t step, int64_t width,
-                        void *y);
+typedef void columns_fn(const void *x, mrt_dtype dtype, int64_t n, int64_t step,
+                        int64_t width, void *y);
 
 typedef struct fold {
   row_fn *row;
   columns_fn *columns;
-  size_t from, to; /* bytes of an element of x, of y */
 } fold;
-#define FOLD(name, X, Y)                                                       \
-  { row_##name, columns_##name, sizeof(X), sizeof(Y) }
+#define FOLD(name)                                                             \
+  { row_##name, columns_##name }
 
 /* ---- reals -------------------------------------------------------------- */
 
@@ -50,7 +50,11 @@ INLINED vec vec_below(vec a, vec b) {
 }
 INLINED real real_below(real a, real b) { return b < a || b != b ? b : a; }
 
-enum { CHAINS = 4, BLOCK = 4096 }; /* BLOCK: elements joined before the rest */
+enum {
+  CHAINS = 4,
+  BLOCK = 4096, /* elements joined before the rest */
+  STRIP = BLOCK / 8
+};
 
 INLINED real fold_block(const real *x, int64_t n, real start, vec_op vop,
                         real_op op) {
@@ -72,17 +76,22 @@ INLINED real fold_block(const real *x, int64_t n, real start, vec_op vop,
   return y;
 }
 
-INLINED real fold_row(const real *x, int64_t n, real start, vec_op vop,
-                      real_op op) {
-  real y = start;
-  for (int64_t i = 0; i < n; i += BLOCK)
-    y = op(y, fold_block(x + i, n - i < BLOCK ? n - i : BLOCK, start, vop, op));
+INLINED real fold_row(const char *x, mrt_dtype dtype, int64_t n, real start,
+                      vec_op vop, real_op op) {
+  real room[BLOCK], y = start;
+  int64_t bytes = (int64_t)mrt_dtypes[dtype].bytes;
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    const real *block = (const real *)(x + i * bytes);
+    if (dtype != MRT_REAL) mrt_widen(dtype, block, room, m), block = room;
+    y = op(y, fold_block(block, m, start, vop, op));
+  }
   return y;
 }
 
-INLINED void fold_columns(const real *x, int64_t n, int64_t step, int64_t width,
-                          real *y, real start, vec_op vop, real_op op) {
-  for (int64_t j = 0; j < width; j++) y[j] = start;
+/* y[j] = y[j] op the n rows at x + j, eight at a time as a tree. */
+INLINED void join_columns(const real *x, int64_t n, int64_t step, int64_t width,
+                          real *y, vec_op vop, real_op op) {
   int64_t k = 0;
   for (; k + 8 <= n; k += 8, x += 8 * step) {
     int64_t j = 0;
@@ -105,13 +114,36 @@ INLINED void fold_columns(const real *x, int64_t n, int64_t step, int64_t width,
     for (int64_t j = 0; j < width; j++) y[j] = op(y[j], x[j]);
 }
 
+/* Narrow rows are widened eight at a time, in strips. */
+INLINED void fold_columns(const char *x, mrt_dtype dtype, int64_t n,
+                          int64_t step, int64_t width, real *y, real start,
+                          vec_op vop, real_op op) {
+  real room[8 * STRIP];
+  int64_t bytes = (int64_t)mrt_dtypes[dtype].bytes, m, w;
+  for (int64_t j = 0; j < width; j++) y[j] = start;
+  if (dtype == MRT_REAL) {
+    join_columns((const real *)x, n, step, width, y, vop, op);
+    return;
+  }
+  for (int64_t k = 0; k < n; k += m, x += m * step * bytes) {
+    m = n - k < 8 ? n - k : 8;
+    for (int64_t j = 0; j < width; j += w) {
+      w = width - j < STRIP ? width - j : STRIP;
+      for (int64_t i = 0; i < m; i++)
+        mrt_widen(dtype, x + (i * step + j) * bytes, room + i * STRIP, w);
+      join_columns(room, m, STRIP, w, y + j, vop, op);
+    }
+  }
+}
+
 #define REAL_FOLD(name, START, VOP, OP)                                        \
-  static inline void row_##name(const void *x, int64_t n, void *y) {           \
-    *(real *)y = fold_row(x, n, START, VOP, OP);                               \
+  static inline void row_##name(const void *x, mrt_dtype dtype, int64_t n,     \
+                                void *y) {                                     \
+    *(real *)y = fold_row(x, dtype, n, START, VOP, OP);                        \
   }                                                                            \
-  static inline void columns_##name(const void *x, int64_t n, int64_t step,    \
-                                    int64_t width, void *y) {                  \
-    fold_columns(x, n, step, width, y, START, VOP, OP);                        \
+  static inline void columns_##name(const void *x, mrt_dtype dtype, int64_t n, \
+                                    int64_t step, int64_t width, void *y) {    \
+    fold_columns(x, dtype, n, step, width, y, START, VOP, OP);                 \
   }
 
 REAL_FOLD(sum_real, 0, vec_add, real_add)
@@ -122,14 +154,16 @@ REAL_FOLD(min_real, MRT_INF, vec_below, real_below)
 /* ---- integers ----------------------------------------------------------- */
 
 #define INT_FOLD(name, X, Y, START, OP)                                        \
-  static inline void row_##name(const void *from, int64_t n, void *to) {       \
+  static inline void row_##name(const void *from, mrt_dtype dtype, int64_t n,  \
+                                void *to) {                                    \
     const X *x = from;                                                         \
     Y y = START;                                                               \
     for (int64_t i = 0; i < n; i++) y = OP(y, (Y)x[i]);                        \
     *(Y *)to = y;                                                              \
   }                                                                            \
-  static inline void columns_##name(const void *from, int64_t n, int64_t step, \
-                                    int64_t width, void *to) {                 \
+  static inline void columns_##name(const void *from, mrt_dtype dtype,         \
+                                    int64_t n, int64_t step, int64_t width,    \
+                                    void *to) {                                \
     const X *x = from;                                                         \
     Y *y = to;                                                                 \
     for (int64_t j = 0; j < width; j++) y[j] = START;                          \

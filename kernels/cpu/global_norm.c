@@ -5,7 +5,7 @@
  * partial sum; the sums are added in the order of the threads.
  *
  * SPDX-License-Identifier: MIT */
-#include "cpu.h"
+#include "floats.h"
 
 enum { WIDE = MRT_VECTOR_BYTES / (int)sizeof(double), CHAINS = 4 };
 
@@ -14,18 +14,34 @@ typedef double wide __attribute__((vector_size(WIDE * sizeof(double))));
 typedef real part __attribute__((vector_size(WIDE * sizeof(real)),
                                  aligned(sizeof(real)), may_alias));
 
-static double squares(const real *x, int64_t n) {
-  wide s[CHAINS] = { { 0 } };
+/* A multiple of CHAINS vectors, widened at a time. */
+enum { BLOCK = 1024 };
+
+/* Adds whole chains of x to s; returns how many elements. */
+static int64_t add_chains(const real *x, int64_t n, wide *s) {
   int64_t i = 0;
   for (; i + CHAINS * WIDE <= n; i += CHAINS * WIDE)
     for (int k = 0; k < CHAINS; k++) {
       wide v = __builtin_convertvector(*(const part *)(x + i + k * WIDE), wide);
       s[k] += v * v;
     }
+  return i;
+}
+
+static double squares(const mrt_operand *x, int64_t at, int64_t to) {
+  wide s[CHAINS] = { { 0 } };
+  real room[BLOCK];
+  const real *block = room;
+  int64_t n = 0, i = 0;
+  for (; at < to; at += n) {
+    n = x->type.dtype == MRT_REAL || to - at < BLOCK ? to - at : BLOCK;
+    block = mrt_reals_in(x, at, n, room);
+    i = add_chains(block, n, s);
+  }
   s[0] = (s[0] + s[1]) + (s[2] + s[3]);
   double sum = 0;
   for (int k = 0; k < WIDE; k++) sum += s[0][k];
-  for (; i < n; i++) sum += (double)x[i] * (double)x[i];
+  for (; i < n; i++) sum += (double)block[i] * (double)block[i];
   return sum;
 }
 
@@ -46,8 +62,7 @@ static void global_norm(const mrt_call *c) {
     for (int i = 0; i < c->nin; i++) {
       int64_t from, to;
       mrt_share(mrt_type_count(&c->in[i].type), t, team, &from, &to);
-      partial[t * STRIDE] +=
-          squares((const real *)c->in[i].data + from, to - from);
+      partial[t * STRIDE] += squares(&c->in[i], from, to);
     }
   }
   for (int t = 0; t < team; t++) sum += partial[t * STRIDE];

@@ -3,6 +3,7 @@
  * Sums are taken per channel (channels.h) and the channels of a group added up
  * after each block.  A sample is one thread's; gradients of w and b are summed
  * over the samples of each thread and joined in the order of the threads.
+ * Blocks of narrow floats are computed on in scratch.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/group_norm.h"
@@ -12,11 +13,13 @@
 typedef struct room {
   double *sum[4];
   real *wide[4];
+  real *block[2]; /* where x, dy are narrow */
 } room;
 
 typedef struct task {
   shape s;                      /* of one sample */
   int64_t samples, groups, own; /* own: channels of a group */
+  int64_t block;                /* elements of room.block */
 } task;
 
 static task task_of(const mrt_call *c, double ns) {
@@ -26,6 +29,7 @@ static task task_of(const mrt_call *c, double ns) {
   task t = { .samples = samples, .groups = o->groups, .own = n / o->groups };
   t.s = shape_of(rows, n);
   t.s.team = mrt_team(c, ns * (double)(samples * rows) * (double)n);
+  t.block = block_room(c, &t.s);
   return t;
 }
 
@@ -37,7 +41,8 @@ static int64_t wide_bytes(const task *t) {
   return up(t->s.width * (int64_t)sizeof(real));
 }
 static int64_t room_bytes(const task *t) {
-  return 4 * sum_bytes(t) + 4 * wide_bytes(t);
+  return 4 * sum_bytes(t) + 4 * wide_bytes(t) +
+         2 * t->block * (int64_t)sizeof(real);
 }
 
 static size_t scratch(const mrt_call *c) {
@@ -50,6 +55,7 @@ static room room_of(const mrt_call *c, const task *t, int part) {
   room r;
   for (int k = 0; k < 4; k++, at += sum_bytes(t)) r.sum[k] = (double *)at;
   for (int k = 0; k < 4; k++, at += wide_bytes(t)) r.wide[k] = (real *)at;
+  r.block[0] = (real *)at, r.block[1] = r.block[0] + t->block;
   return r;
 }
 
@@ -67,7 +73,7 @@ static void spread_groups(const task *t, real *wide, real scale) {
 }
 
 /* r->sum[0], [1]: means of the groups, squares about them. */
-static void measure(const task *t, const real *x, room *r) {
+static void measure(const task *t, const mrt_operand *x, int64_t at, room *r) {
   const shape *s = &t->s;
   real *center = r->wide[0], *sum = r->wide[1];
   int64_t all = s->rows * s->n, step = s->block * s->n, seen = 0;
@@ -75,12 +81,13 @@ static void measure(const task *t, const real *x, room *r) {
   for (int64_t i = 0; i < all; i += step) {
     int64_t count = all - i < step ? all - i : step;
     int64_t own = count / s->n * t->own;
+    const real *block = mrt_reals_in(x, at + i, count, r->block[0]);
     clear(center, s->width), clear(sum, s->width);
-    add_block(x + i, count, s->width, center);
+    add_block(block, count, s->width, center);
     add_up(s, center);
     spread_groups(t, center, 1 / (real)own);
     repeat(s, center);
-    add_squares(x + i, center, count, s->width, sum);
+    add_squares(block, center, count, s->width, sum);
     add_up(s, sum);
     spread_groups(t, sum, 1);
     for (int64_t g = 0; g < t->groups; g++)
@@ -94,14 +101,12 @@ static void forward(const mrt_call *c, const task *t, int64_t sample, room *r) {
   const mrt_group_norm_options *o = c->options;
   const shape *s = &t->s;
   int64_t all = s->rows * s->n, count = s->rows * t->own;
-  const real *x = (const real *)c->in[0].data + sample * all;
   const real *w = c->nin > 1 ? c->in[1].data : NULL;
   const real *b = c->nin > 2 ? c->in[2].data : NULL;
-  real *y = (real *)c->out[0].data + sample * all;
   real *mean = (real *)c->out[1].data + sample * t->groups;
   real *rstd = (real *)c->out[2].data + sample * t->groups;
   real *center = r->wide[0], *scale = r->wide[1], *shift = r->wide[2];
-  measure(t, x, r);
+  measure(t, &c->in[0], sample * all, r);
   for (int64_t g = 0; g < t->groups; g++) {
     double var = r->sum[1][g] / (double)(count ? count : 1);
     mean[g] = (real)r->sum[0][g];
@@ -114,10 +119,13 @@ static void forward(const mrt_call *c, const task *t, int64_t sample, room *r) {
   }
   repeat(s, center), repeat(s, scale), repeat(s, shift);
   for (int64_t i = 0; i < all; i += s->width) {
-    int64_t n = all - i < s->width ? all - i : s->width;
+    int64_t n = all - i < s->width ? all - i : s->width, at = sample * all + i;
+    const real *x = mrt_reals_in(&c->in[0], at, n, r->block[0]);
+    real *y = mrt_reals_place(&c->out[0], at, r->block[0]);
 #pragma omp simd
     for (int64_t j = 0; j < n; j++)
-      y[i + j] = (x[i + j] - center[j]) * scale[j] + shift[j];
+      y[j] = (x[j] - center[j]) * scale[j] + shift[j];
+    mrt_reals_out(&c->out[0], at, n, y);
   }
 }
 
@@ -135,8 +143,8 @@ static void group_norm(const mrt_call *c) {
 /* ---- gradient -------------------------------------------------------------- */
 
 /* r->sum[0], [1]: per channel, sums of dy and of dy (x - mean); wide[0]: mean. */
-static void sums(const task *t, const real *x, const real *dy, const real *mean,
-                 room *r) {
+static void sums(const task *t, const mrt_operand *x, const mrt_operand *dy,
+                 int64_t at, const real *mean, room *r) {
   const shape *s = &t->s;
   real *center = r->wide[0], *sum = r->wide[1], *product = r->wide[2];
   int64_t all = s->rows * s->n, step = s->block * s->n;
@@ -147,7 +155,9 @@ static void sums(const task *t, const real *x, const real *dy, const real *mean,
   for (int64_t i = 0; i < all; i += step) {
     int64_t count = all - i < step ? all - i : step;
     clear(sum, s->width), clear(product, s->width);
-    add_products(x + i, dy + i, center, count, s->width, sum, product);
+    add_products(mrt_reals_in(x, at + i, count, r->block[0]),
+                 mrt_reals_in(dy, at + i, count, r->block[1]), center, count,
+                 s->width, sum, product);
     add_up(s, sum), add_up(s, product);
     for (int64_t j = 0; j < s->n; j++)
       r->sum[0][j] += sum[j], r->sum[1][j] += product[j];
@@ -176,23 +186,24 @@ static void backward(const mrt_call *c, const task *t, int64_t sample,
                      room *r) {
   const shape *s = &t->s;
   int64_t all = s->rows * s->n;
-  const real *x = (const real *)c->in[0].data + sample * all;
   const real *mean = (const real *)c->in[1].data + sample * t->groups;
   const real *rstd = (const real *)c->in[2].data + sample * t->groups;
-  const real *dy = (const real *)c->in[3].data + sample * all;
   const real *w = c->nin > 4 ? c->in[4].data : NULL;
-  real *dx = (real *)c->out[0].data + sample * all, **wide = r->wide;
+  real **wide = r->wide;
   const real *center = wide[0], *scale = wide[1], *middle = wide[2];
   const real *along = wide[3];
-  sums(t, x, dy, mean, r);
+  sums(t, &c->in[0], &c->in[3], sample * all, mean, r);
   for (int64_t g = 0; g < t->groups; g++) weigh(t, g, rstd[g], w, r);
   for (int k = 1; k < 4; k++) repeat(s, wide[k]);
   for (int64_t i = 0; i < all; i += s->width) {
-    int64_t n = all - i < s->width ? all - i : s->width;
+    int64_t n = all - i < s->width ? all - i : s->width, at = sample * all + i;
+    const real *x = mrt_reals_in(&c->in[0], at, n, r->block[0]);
+    const real *dy = mrt_reals_in(&c->in[3], at, n, r->block[1]);
+    real *dx = mrt_reals_place(&c->out[0], at, r->block[1]);
 #pragma omp simd
     for (int64_t j = 0; j < n; j++)
-      dx[i + j] =
-          dy[i + j] * scale[j] - middle[j] - (x[i + j] - center[j]) * along[j];
+      dx[j] = dy[j] * scale[j] - middle[j] - (x[j] - center[j]) * along[j];
+    mrt_reals_out(&c->out[0], at, n, dx);
   }
 }
 

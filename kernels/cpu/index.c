@@ -5,6 +5,8 @@
  * number of threads.
  *
  * SPDX-License-Identifier: MIT */
+#include "floats.h"
+#include "narrow.h"
 #include "op/move.h"
 #include "walk.h"
 
@@ -79,28 +81,34 @@ typedef void scatter_fn(lookup l, void *y, int64_t ys, const void *src,
                         int64_t first, int64_t ss, int64_t count, int64_t m,
                         int64_t along);
 
-#define SCATTER(T, SUM)                                                        \
-  static void scatter_##T(lookup l, void *to, int64_t ys, const void *from,    \
-                          int64_t first, int64_t ss, int64_t count, int64_t m, \
-                          int64_t along) {                                     \
-    const T *src = from;                                                       \
+#define SCATTER(name, T, SUM, S, VALUE)                                        \
+  static void scatter_##name(lookup l, void *to, int64_t ys, const void *from, \
+                             int64_t first, int64_t ss, int64_t count,         \
+                             int64_t m, int64_t along) {                       \
+    const S *src = from;                                                       \
     T *y = to;                                                                 \
     for (int64_t k = 0; k < m; k++)                                            \
       for (int64_t j = 0; j < count; j++) {                                    \
         int64_t i = first + j * ss + k * along;                                \
         int64_t id = mrt_id(l.index->data, l.index->type.dtype, i);            \
         T *at = &y[j * ys + mrt_checked_id(l.call, id, l.n) * l.along];        \
-        *at = (T)((SUM)*at + (SUM)src[i]);                                     \
+        *at = (T)((SUM)*at + (SUM)VALUE(src[i]));                              \
       }                                                                        \
   }
-SCATTER(real, real)
-SCATTER(int64_t, uint64_t) /* integers wrap around */
-SCATTER(int32_t, uint32_t)
+SCATTER(real, real, real, real, )
+SCATTER(int64_t, int64_t, uint64_t, int64_t, ) /* integers wrap around */
+SCATTER(int32_t, int32_t, uint32_t, int32_t, )
+SCATTER(f16, real, real, uint16_t, f16_to_float)
+SCATTER(bf16, real, real, uint16_t, bf16_to_float)
+SCATTER(f8_e4m3, real, real, uint8_t, f8_e4m3_to_float)
+SCATTER(f8_e5m2, real, real, uint8_t, f8_e5m2_to_float)
 
+/* By the dtype of src. */
 static scatter_fn *const scatter_of[MRT_DTYPE_COUNT] = {
-  [MRT_REAL] = scatter_real,
-  [MRT_i64] = scatter_int64_t,
-  [MRT_i32] = scatter_int32_t
+  [MRT_REAL] = scatter_real,       [MRT_i64] = scatter_int64_t,
+  [MRT_i32] = scatter_int32_t,     [MRT_f16] = scatter_f16,
+  [MRT_bf16] = scatter_bf16,       [MRT_f8_e4m3] = scatter_f8_e4m3,
+  [MRT_f8_e5m2] = scatter_f8_e5m2,
 };
 
 /* Lanes of the index, without dim.  Where dim is the last, lanes are far
@@ -124,7 +132,7 @@ static void scatter_add(const mrt_call *c) {
   if (y->data != c->in[0].data)
     memcpy(y->data, c->in[0].data, mrt_type_bytes(&y->type));
   lookup l = { c, index, y->type.dims[dim], y->strides[dim] };
-  scatter_fn *add = scatter_of[y->type.dtype];
+  scatter_fn *add = scatter_of[src->type.dtype];
   walk all = lanes_of(y, src, dim);
   int64_t size = (int64_t)mrt_size(y), m = src->type.dims[dim];
   int64_t together = dim == src->type.rank - 1 ? 1 : INT64_MAX;
@@ -148,16 +156,34 @@ static void scatter_add(const mrt_call *c) {
 
 /* ---- embedding ---------------------------------------------------------- */
 
+enum { STRIP = 512 }; /* columns whose floats are converted together */
+
+/* Row id of w to y, from element `at` on. */
+static void copy_row(const mrt_operand *w, int64_t id, const mrt_operand *y,
+                     int64_t at) {
+  int64_t C = w->type.dims[1];
+  real room[STRIP];
+  if (w->type.dtype == y->type.dtype) {
+    memcpy(mrt_element(y, at), mrt_element(w, id * C), (size_t)C * mrt_size(w));
+    return;
+  }
+  for (int64_t j = 0, n; j < C; j += n) {
+    n = C - j < STRIP ? C - j : STRIP;
+    real *to = mrt_reals_place(y, at + j, room);
+    mrt_reals_out(y, at + j, n, mrt_reals_in(w, id * C + j, n, to));
+  }
+}
+
 static void embedding(const mrt_call *c) {
   const mrt_operand *w = &c->in[0], *ids = &c->in[1];
   int64_t N = mrt_type_count(&ids->type), V = w->type.dims[0];
-  size_t bytes = (size_t)w->type.dims[1] * mrt_size(w);
-  int team = mrt_team(c, (double)N * (double)bytes * 0.1);
+  int64_t C = w->type.dims[1];
+  double bytes = (double)N * (double)C * (double)mrt_size(w);
+  int team = mrt_team(c, bytes * 0.1);
 #pragma omp parallel for num_threads(team) schedule(static)
   for (int64_t i = 0; i < N; i++) {
     int64_t id = mrt_checked_id(c, mrt_id(ids->data, ids->type.dtype, i), V);
-    memcpy((char *)c->out[0].data + (size_t)i * bytes,
-           (const char *)w->data + (size_t)id * bytes, bytes);
+    copy_row(w, id, &c->out[0], i * C);
   }
 }
 
@@ -168,8 +194,7 @@ typedef struct block {
 
 static void add_rows(const mrt_call *c, block b) {
   const mrt_operand *ids = &c->in[0];
-  const real *dy = c->in[1].data;
-  real *dw = c->out[0].data;
+  real *dw = c->out[0].data, room[STRIP];
   int64_t V = c->out[0].type.dims[0], C = c->out[0].type.dims[1];
   int64_t N = mrt_type_count(&ids->type);
   for (int64_t v = b.v0; v < b.v1; v++)
@@ -179,7 +204,11 @@ static void add_rows(const mrt_call *c, block b) {
     /* a bad id was reported when it was looked up */
     id = id < 0 ? 0 : id < V ? id : V - 1;
     if (id < b.v0 || id >= b.v1) continue;
-    for (int64_t j = b.c0; j < b.c1; j++) dw[id * C + j] += dy[i * C + j];
+    for (int64_t at = b.c0, n; at < b.c1; at += n) {
+      n = b.c1 - at < STRIP ? b.c1 - at : STRIP;
+      const real *dy = mrt_reals_in(&c->in[1], i * C + at, n, room);
+      for (int64_t j = 0; j < n; j++) dw[id * C + at + j] += dy[j];
+    }
   }
 }
 

@@ -3,10 +3,11 @@
  * A row is read for its mean, again for its variance and a third time to be
  * scaled, the last two times from cache.  Gradients of w and b are summed over
  * the rows of each thread in a scratch row of its own; these are then added in
- * the order of the threads.
+ * the order of the threads.  Rows of narrow floats are computed in scratch.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/norm.h"
+#include "floats.h"
 #include "rows.h"
 
 /* rms_norm is layer_norm about zero: one set of loops serves both. */
@@ -40,20 +41,31 @@ static void scale_row(const real *x, real mean, real rstd, const real *w,
   }
 }
 
+/* Room: w, b, then a row for each thread. */
+static size_t scratch(const mrt_call *c) {
+  return (size_t)((2 + c->threads) * mrt_room_row(c, mrt_cols(&c->in[0]))) *
+         sizeof(real);
+}
+
 /* `means` is NULL for rms_norm. */
 static void forward(const mrt_call *c, real *means, real *rstds) {
   const mrt_norm_options *o = c->options;
-  const real *x = c->in[0].data;
-  const real *w = c->nin > 1 ? c->in[1].data : NULL;
-  const real *b = c->nin > 2 ? c->in[2].data : NULL;
-  real *y = c->out[0].data, eps = (real)o->eps;
+  const mrt_operand *x = &c->in[0], *y = &c->out[0];
   shape s = shape_of(c, 0.15);
+  int64_t step = mrt_room_row(c, s.n);
+  real *rooms = c->scratch, eps = (real)o->eps;
+  const real *w = c->nin > 1 ? mrt_reals_in(&c->in[1], 0, s.n, rooms) : NULL;
+  const real *b =
+      c->nin > 2 ? mrt_reals_in(&c->in[2], 0, s.n, rooms + step) : NULL;
 #pragma omp parallel for num_threads(s.team) schedule(static)
   for (int64_t r = 0; r < s.rows; r++) {
-    const real *row = x + r * s.n;
+    real *room = rooms + (2 + omp_get_thread_num()) * step;
+    const real *row = mrt_reals_in(x, r * s.n, s.n, room);
+    real *to = mrt_reals_place(y, r * s.n, room);
     real mean = means ? row_sum(row, s.n) * s.scale : 0;
     real rstd = 1 / m_sqrt(row_squares(row, mean, s.n) * s.scale + eps);
-    scale_row(row, mean, rstd, w, b, y + r * s.n, s.n);
+    scale_row(row, mean, rstd, w, b, to, s.n);
+    mrt_reals_out(y, r * s.n, s.n, to);
     if (means) means[r] = mean;
     rstds[r] = rstd;
   }
@@ -67,20 +79,29 @@ static void rms_norm(const mrt_call *c) { forward(c, NULL, c->out[1].data); }
 /* ---- gradients ------------------------------------------------------------- */
 
 typedef struct gradient {
-  const real *x, *means, *rstds, *dy, *w; /* means, w: may be NULL */
-  real *dx, *dw, *db;                     /* dw, db: NULL without w, mean */
-  real *partial; /* [thread][dw, db], rows of `stride` */
+  const mrt_operand *x, *dy, *dx;
+  const real *means, *rstds, *w; /* means, w: may be NULL */
+  real *dw, *db;                 /* NULL without w, mean */
+  real *partial;                 /* [thread][dw, db], rows of `stride` */
   int64_t stride;
+  real *rooms; /* [thread][x, dy or dx], rows of `step` */
+  int64_t step;
 } gradient;
+
+/* One row; dx may be x or dy. */
+typedef struct line {
+  const real *x, *dy;
+  real *dx, mean, rstd;
+} line;
 
 /* Rows of partial sums do not share cache lines. */
 static int64_t stride_of(int64_t n) { return (n + 15) / 16 * 16; }
 
 /* Sums of g and g * norm over the row, and this row's share of dw and db. */
-static void sum_row(const gradient *g, int64_t r, int64_t n, real *dw, real *db,
+static void sum_row(const line *l, const real *w, int64_t n, real *dw, real *db,
                     real *sum_g, real *sum_gn) {
-  const real *x = g->x + r * n, *dy = g->dy + r * n, *w = g->w;
-  real mean = g->means ? g->means[r] : 0, rstd = g->rstds[r], a = 0, b = 0;
+  const real *x = l->x, *dy = l->dy;
+  real mean = l->mean, rstd = l->rstd, a = 0, b = 0;
   if (!w) {
 #pragma omp simd reduction(+ : a, b)
     for (int64_t i = 0; i < n; i++) {
@@ -101,11 +122,10 @@ static void sum_row(const gradient *g, int64_t r, int64_t n, real *dw, real *db,
 }
 
 /* dx = rstd * (g - mean(g) - norm * mean(g * norm)). */
-static void grad_row(const gradient *g, int64_t r, int64_t n, real mean_g,
+static void grad_row(const line *l, const real *w, int64_t n, real mean_g,
                      real mean_gn) {
-  const real *x = g->x + r * n, *dy = g->dy + r * n, *w = g->w;
-  real *dx = g->dx + r * n, mean = g->means ? g->means[r] : 0;
-  real rstd = g->rstds[r];
+  const real *x = l->x, *dy = l->dy;
+  real *dx = l->dx, mean = l->mean, rstd = l->rstd;
   if (!w) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
@@ -129,12 +149,19 @@ static void combine(const real *partial, int64_t stride, int threads, real *out,
 static void backward_part(const gradient *g, shape s, int part) {
   int64_t from, to;
   real *dw = g->partial + part * 2 * g->stride, *db = dw + g->stride;
+  real *room = g->rooms + part * 2 * g->step, *second = room + g->step;
   if (g->w && g->stride) memset(dw, 0, 2 * (size_t)g->stride * sizeof(real));
   mrt_share(s.rows, part, s.team, &from, &to);
   for (int64_t r = from; r < to; r++) {
     real sum_g, sum_gn;
-    sum_row(g, r, s.n, dw, db, &sum_g, &sum_gn);
-    grad_row(g, r, s.n, g->means ? sum_g * s.scale : 0, sum_gn * s.scale);
+    line l = { .x = mrt_reals_in(g->x, r * s.n, s.n, room),
+               .dy = mrt_reals_in(g->dy, r * s.n, s.n, second),
+               .dx = mrt_reals_place(g->dx, r * s.n, second),
+               .mean = g->means ? g->means[r] : 0,
+               .rstd = g->rstds[r] };
+    sum_row(&l, g->w, s.n, dw, db, &sum_g, &sum_gn);
+    grad_row(&l, g->w, s.n, g->means ? sum_g * s.scale : 0, sum_gn * s.scale);
+    mrt_reals_out(g->dx, r * s.n, s.n, l.dx);
   }
 }
 
@@ -146,12 +173,18 @@ static void combine_part(const gradient *g, shape s, int part) {
     combine(g->partial + g->stride, 2 * g->stride, s.team, g->db, from, to);
 }
 
-static void backward(const mrt_call *c, gradient *g) {
+/* `w`: which input; none with fewer inputs. */
+static void backward(const mrt_call *c, gradient *g, int w) {
   shape s = shape_of(c, 0.3);
-  g->x = c->in[0].data;
-  g->dx = c->out[0].data;
+  g->x = &c->in[0], g->dx = &c->out[0];
+  g->dw = c->nout > 1 ? c->out[1].data : NULL;
+  g->db = c->nout > 2 ? c->out[2].data : NULL;
   g->partial = c->scratch;
-  g->stride = stride_of(s.n);
+  g->stride = c->nout > 1 ? stride_of(s.n) : 0;
+  g->step = mrt_room_row(c, s.n);
+  g->rooms = g->partial + c->threads * 2 * g->stride;
+  if (c->nin > w)
+    g->w = mrt_reals_in(&c->in[w], 0, s.n, g->rooms + c->threads * 2 * g->step);
 #pragma omp parallel num_threads(s.team)
   {
 #pragma omp for schedule(static)
@@ -164,29 +197,24 @@ static void backward(const mrt_call *c, gradient *g) {
 }
 
 static void layer_norm_grad(const mrt_call *c) {
-  bool affine = c->nin > 4;
-  backward(c, &(gradient){ .means = c->in[1].data,
-                           .rstds = c->in[2].data,
-                           .dy = c->in[3].data,
-                           .w = affine ? c->in[4].data : NULL,
-                           .dw = affine ? c->out[1].data : NULL,
-                           .db = affine ? c->out[2].data : NULL });
+  backward(c,
+           &(gradient){ .means = c->in[1].data,
+                        .rstds = c->in[2].data,
+                        .dy = &c->in[3] },
+           4);
 }
 static void rms_norm_grad(const mrt_call *c) {
-  bool affine = c->nin > 3;
-  backward(c, &(gradient){ .rstds = c->in[1].data,
-                           .dy = c->in[2].data,
-                           .w = affine ? c->in[3].data : NULL,
-                           .dw = affine ? c->out[1].data : NULL });
+  backward(c, &(gradient){ .rstds = c->in[1].data, .dy = &c->in[2] }, 3);
 }
 
+/* Partial sums of dw and db, and room: x and dy for each thread, and w. */
 static size_t grad_scratch(const mrt_call *c) {
-  if (c->nout == 1) return 0;
-  return (size_t)(c->threads * 2 * stride_of(mrt_cols(&c->in[0]))) *
-         sizeof(real);
+  int64_t n = mrt_cols(&c->in[0]), sums = c->nout > 1 ? 2 * stride_of(n) : 0;
+  int64_t row = mrt_room_row(c, n);
+  return (size_t)(c->threads * (sums + 2 * row) + row) * sizeof(real);
 }
 
-MRT_KERNEL(layer_norm, .run = layer_norm);
+MRT_KERNEL(layer_norm, .run = layer_norm, .scratch = scratch);
 MRT_KERNEL(layer_norm_grad, .run = layer_norm_grad, .scratch = grad_scratch);
-MRT_KERNEL(rms_norm, .run = rms_norm);
+MRT_KERNEL(rms_norm, .run = rms_norm, .scratch = scratch);
 MRT_KERNEL(rms_norm_grad, .run = rms_norm_grad, .scratch = grad_scratch);

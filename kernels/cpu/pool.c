@@ -6,7 +6,7 @@
  * loops are vectors.
  *
  * SPDX-License-Identifier: MIT */
-#include "cpu.h"
+#include "floats.h"
 #include "op/window.h"
 
 typedef struct side {
@@ -84,9 +84,9 @@ static void take_larger(const real *x, int64_t n, ireal tap, real *most,
 }
 
 static void max_at(const mrt_call *call, const pool *p, const place *at) {
-  const real *x = call->in[0].data;
+  const mrt_operand *x = &call->in[0], *y = &call->out[0];
   int64_t to = offset_y(p, at, at->i, at->j);
-  real *most = (real *)call->out[0].data + to;
+  real room[2][BLOCK], *most = mrt_reals_place(y, to, room[0]);
   ireal index[BLOCK] = { 0 };
   for (int64_t c = 0; c < at->n; c++) most[c] = -MRT_INF;
   for (int64_t a = 0; a < p->h.kernel; a++) {
@@ -94,10 +94,11 @@ static void max_at(const mrt_call *call, const pool *p, const place *at) {
     for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
       int64_t j = reads_at(&p->w, at->j, b);
       if (j < 0) continue;
-      take_larger(x + offset_x(p, at, i, j), at->n,
+      take_larger(mrt_reals_in(x, offset_x(p, at, i, j), at->n, room[1]), at->n,
                   (ireal)(a * p->w.kernel + b), most, index);
     }
   }
+  mrt_reals_out(y, to, at->n, most);
   if (call->out[1].type.dtype == MRT_u8)
     for (int64_t c = 0; c < at->n; c++)
       ((uint8_t *)call->out[1].data)[to + c] = (uint8_t)index[c];
@@ -118,9 +119,9 @@ static void points_at(const mrt_operand *index, int64_t from, int64_t n,
 }
 
 static void pick_at(const mrt_call *call, const pool *p, const place *at) {
-  const real *x = call->in[0].data;
+  const mrt_operand *x = &call->in[0];
   int64_t to = offset_y(p, at, at->i, at->j);
-  real *y = (real *)call->out[0].data + to;
+  real room[2][BLOCK], *y = mrt_reals_place(&call->out[0], to, room[0]);
   bool here[BLOCK];
   memset(y, 0, (size_t)at->n * sizeof *y);
   for (int64_t a = 0; a < p->h.kernel; a++) {
@@ -128,16 +129,17 @@ static void pick_at(const mrt_call *call, const pool *p, const place *at) {
     for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
       int64_t j = reads_at(&p->w, at->j, b);
       if (j < 0) continue;
-      const real *from = x + offset_x(p, at, i, j);
+      const real *from = mrt_reals_in(x, offset_x(p, at, i, j), at->n, room[1]);
       points_at(&call->in[1], to, at->n, a * p->w.kernel + b, here);
       for (int64_t c = 0; c < at->n; c++) y[c] = here[c] ? from[c] : y[c];
     }
   }
+  mrt_reals_out(&call->out[0], to, at->n, y);
 }
 
 static void max_grad_at(const mrt_call *call, const pool *p, const place *at) {
-  const real *dy = call->in[0].data;
-  real *dx = (real *)call->out[0].data + offset_x(p, at, at->i, at->j);
+  int64_t to = offset_x(p, at, at->i, at->j);
+  real room[2][BLOCK], *dx = mrt_reals_place(&call->out[0], to, room[0]);
   bool here[BLOCK];
   memset(dx, 0, (size_t)at->n * sizeof *dx);
   for (int64_t a = 0; a < p->h.kernel; a++) {
@@ -147,9 +149,11 @@ static void max_grad_at(const mrt_call *call, const pool *p, const place *at) {
       if (j < 0) continue;
       int64_t from = offset_y(p, at, i, j);
       points_at(&call->in[1], from, at->n, a * p->w.kernel + b, here);
-      for (int64_t c = 0; c < at->n; c++) dx[c] += here[c] ? dy[from + c] : 0;
+      const real *dy = mrt_reals_in(&call->in[0], from, at->n, room[1]);
+      for (int64_t c = 0; c < at->n; c++) dx[c] += here[c] ? dy[c] : 0;
     }
   }
+  mrt_reals_out(&call->out[0], to, at->n, dx);
 }
 
 /* ---- means --------------------------------------------------------------- */
@@ -169,36 +173,40 @@ static real divisor(const pool *p, int64_t i, int64_t j) {
 }
 
 static void avg_at(const mrt_call *call, const pool *p, const place *at) {
-  const real *x = call->in[0].data;
-  real *y = (real *)call->out[0].data + offset_y(p, at, at->i, at->j);
+  const mrt_operand *x = &call->in[0];
+  int64_t to = offset_y(p, at, at->i, at->j);
+  real room[2][BLOCK], *y = mrt_reals_place(&call->out[0], to, room[0]);
   memset(y, 0, (size_t)at->n * sizeof *y);
   for (int64_t a = 0; a < p->h.kernel; a++) {
     int64_t i = reads_at(&p->h, at->i, a);
     for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
       int64_t j = reads_at(&p->w, at->j, b);
       if (j < 0) continue;
-      const real *from = x + offset_x(p, at, i, j);
+      const real *from = mrt_reals_in(x, offset_x(p, at, i, j), at->n, room[1]);
       for (int64_t c = 0; c < at->n; c++) y[c] += from[c];
     }
   }
   real by = divisor(p, at->i, at->j);
   for (int64_t c = 0; c < at->n; c++) y[c] /= by;
+  mrt_reals_out(&call->out[0], to, at->n, y);
 }
 
 static void avg_grad_at(const mrt_call *call, const pool *p, const place *at) {
-  const real *dy = call->in[0].data;
-  real *dx = (real *)call->out[0].data + offset_x(p, at, at->i, at->j);
+  int64_t to = offset_x(p, at, at->i, at->j);
+  real room[2][BLOCK], *dx = mrt_reals_place(&call->out[0], to, room[0]);
   memset(dx, 0, (size_t)at->n * sizeof *dx);
   for (int64_t a = 0; a < p->h.kernel; a++) {
     int64_t i = read_by(&p->h, at->i, a);
     for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
       int64_t j = read_by(&p->w, at->j, b);
       if (j < 0) continue;
-      const real *from = dy + offset_y(p, at, i, j);
+      const real *from =
+          mrt_reals_in(&call->in[0], offset_y(p, at, i, j), at->n, room[1]);
       real by = divisor(p, i, j);
       for (int64_t c = 0; c < at->n; c++) dx[c] += from[c] / by;
     }
   }
+  mrt_reals_out(&call->out[0], to, at->n, dx);
 }
 
 /* Window i of `to` that share out `from` places; the other way round, the

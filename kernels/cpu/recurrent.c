@@ -2,10 +2,11 @@
  *
  * A row's gates lie one after the other; the loops run along the state, so that
  * each reads as many streams as there are gates.  lstm_cell may write its gates
- * over its products, which are read at the same places just before.
+ * over its products, which are read at the same places just before.  Rows of
+ * narrow floats are computed in scratch, results over what they come from.
  *
  * SPDX-License-Identifier: MIT */
-#include "cpu.h"
+#include "floats.h"
 #include "vmath.h"
 
 static inline real sigmoid(real x) { return 1 / (1 + m_exp(-x)); }
@@ -19,6 +20,19 @@ static shape shape_of(const mrt_call *c, const mrt_operand *state, double ns) {
   shape s = { mrt_rows(state), mrt_cols(state), 1 };
   s.team = mrt_team(c, ns * (double)s.rows * (double)s.n);
   return s;
+}
+
+/* What one thread computes in: ROOM rows of the state, none where nothing is
+ * narrow. */
+enum { ROOM = 12 };
+
+static size_t scratch(const mrt_call *call) {
+  int64_t n = mrt_cols(&call->out[call->nout - 1]);
+  return (size_t)(call->threads * ROOM * mrt_room_row(call, n)) * sizeof(real);
+}
+
+static real *room_of(const mrt_call *call, int64_t step) {
+  return (real *)call->scratch + omp_get_thread_num() * ROOM * step;
 }
 
 static void lstm_row(const real *a, const real *b, const real *c, real *gates,
@@ -36,16 +50,23 @@ static void lstm_row(const real *a, const real *b, const real *c, real *gates,
 }
 
 static void lstm_cell(const mrt_call *call) {
-  const real *a = call->in[0].data, *b = call->in[1].data;
-  const real *c = call->in[2].data;
-  real *gates = call->out[0].data, *c_next = call->out[1].data;
-  real *h_next = call->out[2].data;
-  shape s = shape_of(call, &call->in[2], 4);
+  const mrt_operand *in = call->in, *out = call->out;
+  shape s = shape_of(call, &in[2], 4);
+  int64_t n = s.n, step = mrt_room_row(call, n);
 #pragma omp parallel for num_threads(s.team) schedule(static)
   for (int64_t r = 0; r < s.rows; r++) {
-    int64_t at = r * s.n;
-    lstm_row(a + 4 * at, b + 4 * at, c + at, gates + 4 * at, c_next + at,
-             h_next + at, s.n);
+    int64_t at = r * n;
+    real *room = room_of(call, step);
+    const real *a = mrt_reals_in(&in[0], 4 * at, 4 * n, room);
+    const real *b = mrt_reals_in(&in[1], 4 * at, 4 * n, room + 4 * step);
+    const real *c = mrt_reals_in(&in[2], at, n, room + 8 * step);
+    real *gates = mrt_reals_place(&out[0], 4 * at, room);
+    real *c_next = mrt_reals_place(&out[1], at, room + 8 * step);
+    real *h_next = mrt_reals_place(&out[2], at, room + 9 * step);
+    lstm_row(a, b, c, gates, c_next, h_next, n);
+    mrt_reals_out(&out[0], 4 * at, 4 * n, gates);
+    mrt_reals_out(&out[1], at, n, c_next);
+    mrt_reals_out(&out[2], at, n, h_next);
   }
 }
 
@@ -66,16 +87,23 @@ static void lstm_grad_row(const real *gates, const real *c, const real *c_next,
 }
 
 static void lstm_cell_grad(const mrt_call *call) {
-  const real *gates = call->in[0].data, *c = call->in[1].data;
-  const real *c_next = call->in[2].data, *dh = call->in[3].data;
-  const real *dc_next = call->in[4].data;
-  real *da = call->out[0].data, *dc = call->out[1].data;
-  shape s = shape_of(call, &call->in[1], 2);
+  const mrt_operand *in = call->in, *out = call->out;
+  shape s = shape_of(call, &in[1], 2);
+  int64_t n = s.n, step = mrt_room_row(call, n);
 #pragma omp parallel for num_threads(s.team) schedule(static)
   for (int64_t r = 0; r < s.rows; r++) {
-    int64_t at = r * s.n;
-    lstm_grad_row(gates + 4 * at, c + at, c_next + at, dh + at, dc_next + at,
-                  da + 4 * at, dc + at, s.n);
+    int64_t at = r * n;
+    real *room = room_of(call, step);
+    const real *gates = mrt_reals_in(&in[0], 4 * at, 4 * n, room);
+    const real *c = mrt_reals_in(&in[1], at, n, room + 4 * step);
+    const real *c_next = mrt_reals_in(&in[2], at, n, room + 5 * step);
+    const real *dh = mrt_reals_in(&in[3], at, n, room + 6 * step);
+    const real *dc_next = mrt_reals_in(&in[4], at, n, room + 7 * step);
+    real *da = mrt_reals_place(&out[0], 4 * at, room);
+    real *dc = mrt_reals_place(&out[1], at, room + 4 * step);
+    lstm_grad_row(gates, c, c_next, dh, dc_next, da, dc, n);
+    mrt_reals_out(&out[0], 4 * at, 4 * n, da);
+    mrt_reals_out(&out[1], at, n, dc);
   }
 }
 
@@ -92,14 +120,21 @@ static void gru_row(const real *a, const real *b, const real *h, real *gates,
 }
 
 static void gru_cell(const mrt_call *call) {
-  const real *a = call->in[0].data, *b = call->in[1].data;
-  const real *h = call->in[2].data;
-  real *gates = call->out[0].data, *h_next = call->out[1].data;
-  shape s = shape_of(call, &call->in[2], 3);
+  const mrt_operand *in = call->in, *out = call->out;
+  shape s = shape_of(call, &in[2], 3);
+  int64_t n = s.n, step = mrt_room_row(call, n);
 #pragma omp parallel for num_threads(s.team) schedule(static)
   for (int64_t r = 0; r < s.rows; r++) {
-    int64_t at = r * s.n;
-    gru_row(a + 3 * at, b + 3 * at, h + at, gates + 4 * at, h_next + at, s.n);
+    int64_t at = r * n;
+    real *room = room_of(call, step);
+    const real *a = mrt_reals_in(&in[0], 3 * at, 3 * n, room);
+    const real *b = mrt_reals_in(&in[1], 3 * at, 3 * n, room + 3 * step);
+    const real *h = mrt_reals_in(&in[2], at, n, room + 6 * step);
+    real *gates = mrt_reals_place(&out[0], 4 * at, room + 7 * step);
+    real *h_next = mrt_reals_place(&out[1], at, room + 6 * step);
+    gru_row(a, b, h, gates, h_next, n);
+    mrt_reals_out(&out[0], 4 * at, 4 * n, gates);
+    mrt_reals_out(&out[1], at, n, h_next);
   }
 }
 
@@ -118,20 +153,27 @@ static void gru_grad_row(const real *gates, const real *h, const real *dh_next,
 }
 
 static void gru_cell_grad(const mrt_call *call) {
-  const real *gates = call->in[0].data, *h = call->in[1].data;
-  const real *dh_next = call->in[2].data;
-  real *da = call->out[0].data, *db = call->out[1].data;
-  real *dh = call->out[2].data;
-  shape s = shape_of(call, &call->in[1], 1);
+  const mrt_operand *in = call->in, *out = call->out;
+  shape s = shape_of(call, &in[1], 1);
+  int64_t n = s.n, step = mrt_room_row(call, n);
 #pragma omp parallel for num_threads(s.team) schedule(static)
   for (int64_t r = 0; r < s.rows; r++) {
-    int64_t at = r * s.n;
-    gru_grad_row(gates + 4 * at, h + at, dh_next + at, da + 3 * at, db + 3 * at,
-                 dh + at, s.n);
+    int64_t at = r * n;
+    real *room = room_of(call, step);
+    const real *gates = mrt_reals_in(&in[0], 4 * at, 4 * n, room);
+    const real *h = mrt_reals_in(&in[1], at, n, room + 4 * step);
+    const real *dh_next = mrt_reals_in(&in[2], at, n, room + 5 * step);
+    real *da = mrt_reals_place(&out[0], 3 * at, room + 6 * step);
+    real *db = mrt_reals_place(&out[1], 3 * at, room + 9 * step);
+    real *dh = mrt_reals_place(&out[2], at, room + 4 * step);
+    gru_grad_row(gates, h, dh_next, da, db, dh, n);
+    mrt_reals_out(&out[0], 3 * at, 3 * n, da);
+    mrt_reals_out(&out[1], 3 * at, 3 * n, db);
+    mrt_reals_out(&out[2], at, n, dh);
   }
 }
 
-MRT_KERNEL(lstm_cell, .run = lstm_cell);
-MRT_KERNEL(lstm_cell_grad, .run = lstm_cell_grad);
-MRT_KERNEL(gru_cell, .run = gru_cell);
-MRT_KERNEL(gru_cell_grad, .run = gru_cell_grad);
+MRT_KERNEL(lstm_cell, .run = lstm_cell, .scratch = scratch);
+MRT_KERNEL(lstm_cell_grad, .run = lstm_cell_grad, .scratch = scratch);
+MRT_KERNEL(gru_cell, .run = gru_cell, .scratch = scratch);
+MRT_KERNEL(gru_cell_grad, .run = gru_cell_grad, .scratch = scratch);

@@ -108,109 +108,116 @@ typedef struct reducer {
   fold first, next; /* from elements of x, from results */
 } reducer;
 
+/* What a pass reads, what it makes. */
+typedef struct types {
+  mrt_dtype dtype;
+  int64_t from, to; /* bytes of an element */
+} types;
+
 /* One unit of a pass: a part of n, a block of columns. */
-static void run_unit(const pass *p, const fold *f, int64_t unit, const char *x,
-                     char *y) {
+static void run_unit(const pass *p, const fold *f, types t, int64_t unit,
+                     const char *x, char *y) {
   int64_t blocks = blocks_of(p->inner), block = unit % blocks;
   int64_t row = unit / blocks; /* of [outer, parts] */
   int64_t part = row % p->parts, from = part * p->chunk;
   int64_t n = p->n - from < p->chunk ? p->n - from : p->chunk;
   int64_t j = block * WIDTH, left = p->inner - j;
-  x += ((row / p->parts * p->n + from) * p->inner + j) * (int64_t)f->from;
-  y += (row * p->inner + j) * (int64_t)f->to;
-  f->columns(x, n, p->inner, left < WIDTH ? left : WIDTH, y);
+  x += ((row / p->parts * p->n + from) * p->inner + j) * t.from;
+  y += (row * p->inner + j) * t.to;
+  f->columns(x, t.dtype, n, p->inner, left < WIDTH ? left : WIDTH, y);
 }
 
 /* inner = 1: rows are contiguous, often short, and there may be many. */
-static void run_rows(const pass *p, const fold *f, int64_t from, int64_t to,
-                     const char *x, char *y) {
+static void run_rows(const pass *p, const fold *f, types t, int64_t from,
+                     int64_t to, const char *x, char *y) {
   for (int64_t row = from; row < to; row++) {
     int64_t part = p->parts == 1 ? 0 : row % p->parts;
     int64_t outer = p->parts == 1 ? row : row / p->parts;
     int64_t first = part * p->chunk, rest = p->n - first;
-    f->row(x + (outer * p->n + first) * (int64_t)f->from,
-           rest < p->chunk ? rest : p->chunk, y + row * (int64_t)f->to);
+    f->row(x + (outer * p->n + first) * t.from, t.dtype,
+           rest < p->chunk ? rest : p->chunk, y + row * t.to);
   }
 }
 
 /* 0.05: a byte read in nanoseconds, by one thread. */
-static void run_pass(const mrt_call *c, const pass *p, const fold *f,
+static void run_pass(const mrt_call *c, const pass *p, const fold *f, types t,
                      const char *x, char *y) {
   int64_t rows = p->outer * p->parts, units = rows * blocks_of(p->inner);
   double read = (double)p->outer * (double)p->n * (double)p->inner;
-  int team = mrt_team(c, read * (double)f->from * 0.05);
+  int team = mrt_team(c, read * (double)t.from * 0.05);
 #pragma omp parallel num_threads(team)
   {
     int64_t from, to;
     mrt_share(units, omp_get_thread_num(), omp_get_num_threads(), &from, &to);
     if (p->inner == 1)
-      run_rows(p, f, from, to, x, y);
+      run_rows(p, f, t, from, to, x, y);
     else
-      for (int64_t u = from; u < to; u++) run_unit(p, f, u, x, y);
+      for (int64_t u = from; u < to; u++) run_unit(p, f, t, u, x, y);
   }
 }
 
 static void reduce(const mrt_call *c, const reducer *of) {
   passes s = passes_of(c);
-  const reducer *r = &of[c->in[0].type.dtype];
+  mrt_dtype in = c->in[0].type.dtype, out = c->out[0].type.dtype;
+  int64_t size = (int64_t)mrt_dtypes[out].bytes;
+  types first = { in, (int64_t)mrt_dtypes[in].bytes, size };
+  types next = { out, size, size };
   const char *x = c->in[0].data;
   char *spare = c->scratch;
   for (int i = 0; i < s.count; i++) {
-    const fold *f = i ? &r->next : &r->first;
+    const fold *f = i ? &of[in].next : &of[in].first;
     char *y = i + 1 < s.count ? spare : c->out[0].data;
-    run_pass(c, &s.at[i], f, x, y);
-    spare += i + 1 < s.count ? pass_bytes(&s.at[i], f->to) : 0;
+    run_pass(c, &s.at[i], f, i ? next : first, x, y);
+    spare += i + 1 < s.count ? pass_bytes(&s.at[i], (size_t)size) : 0;
     x = y;
   }
 }
 
 /* ---- the operators ------------------------------------------------------ */
 
-#define SAME(f)                                                                \
-  { f, f }
+#define SAME(...)                                                              \
+  { __VA_ARGS__, __VA_ARGS__ }
+#define FLOATS(...)                                                            \
+  [MRT_REAL] = __VA_ARGS__, [MRT_f16] = __VA_ARGS__, [MRT_bf16] = __VA_ARGS__, \
+  [MRT_f8_e4m3] = __VA_ARGS__, [MRT_f8_e5m2] = __VA_ARGS__
 
 static void sum(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    [MRT_REAL] = SAME(FOLD(sum_real, real, real)),
-    [MRT_i64] = SAME(FOLD(sum_i64, int64_t, int64_t)),
-    [MRT_i32] = { FOLD(sum_i32, int32_t, int64_t),
-                  FOLD(sum_i64, int64_t, int64_t) },
-    [MRT_u8] = { FOLD(sum_u8, uint8_t, int64_t),
-                 FOLD(sum_i64, int64_t, int64_t) },
-    [MRT_bool] = { FOLD(sum_u8, uint8_t, int64_t),
-                   FOLD(sum_i64, int64_t, int64_t) },
+    FLOATS(SAME(FOLD(sum_real))),
+    [MRT_i64] = SAME(FOLD(sum_i64)),
+    [MRT_i32] = { FOLD(sum_i32), FOLD(sum_i64) },
+    [MRT_u8] = { FOLD(sum_u8), FOLD(sum_i64) },
+    [MRT_bool] = { FOLD(sum_u8), FOLD(sum_i64) },
   };
   reduce(c, of);
 }
 
 static void prod(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    [MRT_REAL] = SAME(FOLD(prod_real, real, real)),
-    [MRT_i64] = SAME(FOLD(prod_i64, int64_t, int64_t)),
-    [MRT_i32] = { FOLD(prod_i32, int32_t, int64_t),
-                  FOLD(prod_i64, int64_t, int64_t) },
-    [MRT_u8] = { FOLD(prod_u8, uint8_t, int64_t),
-                 FOLD(prod_i64, int64_t, int64_t) },
+    FLOATS(SAME(FOLD(prod_real))),
+    [MRT_i64] = SAME(FOLD(prod_i64)),
+    [MRT_i32] = { FOLD(prod_i32), FOLD(prod_i64) },
+    [MRT_u8] = { FOLD(prod_u8), FOLD(prod_i64) },
   };
   reduce(c, of);
 }
 
 static void amax(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    [MRT_REAL] = SAME(FOLD(max_real, real, real)),
-    [MRT_i64] = SAME(FOLD(max_i64, int64_t, int64_t)),
-    [MRT_i32] = SAME(FOLD(max_i32, int32_t, int32_t)),
-    [MRT_u8] = SAME(FOLD(max_u8, uint8_t, uint8_t)),
+    FLOATS(SAME(FOLD(max_real))),
+    [MRT_i64] = SAME(FOLD(max_i64)),
+    [MRT_i32] = SAME(FOLD(max_i32)),
+    [MRT_u8] = SAME(FOLD(max_u8)),
   };
   reduce(c, of);
 }
 
 static void amin(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    [MRT_REAL] = SAME(FOLD(min_real, real, real)),
-    [MRT_i64] = SAME(FOLD(min_i64, int64_t, int64_t)),
-    [MRT_i32] = SAME(FOLD(min_i32, int32_t, int32_t)),
-    [MRT_u8] = SAME(FOLD(min_u8, uint8_t, uint8_t)),
+    FLOATS(SAME(FOLD(min_real))),
+    [MRT_i64] = SAME(FOLD(min_i64)),
+    [MRT_i32] = SAME(FOLD(min_i32)),
+    [MRT_u8] = SAME(FOLD(min_u8)),
   };
   reduce(c, of);
 }
@@ -218,14 +225,14 @@ static void amin(const mrt_call *c) {
 /* Of zeros and ones, the largest and the smallest. */
 static void any(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    [MRT_bool] = SAME(FOLD(max_u8, uint8_t, uint8_t)),
+    [MRT_bool] = SAME(FOLD(max_u8)),
   };
   reduce(c, of);
 }
 
 static void all(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    [MRT_bool] = SAME(FOLD(all_u8, uint8_t, uint8_t)),
+    [MRT_bool] = SAME(FOLD(all_u8)),
   };
   reduce(c, of);
 }

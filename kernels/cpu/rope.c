@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/rope.h"
-#include "cpu.h"
+#include "floats.h"
 
 /* [..., T, H, D]; everything before T is `lead` blocks. */
 typedef struct shape {
@@ -19,28 +19,31 @@ static shape shape_of(const mrt_operand *x) {
   return n;
 }
 
-/* A thread's scratch: the angle of each pair at position 1; sines, cosines. */
+/* A thread's scratch: the angle of each pair at position 1; sines, cosines;
+ * a row of x and one of y, where they are narrow. */
 typedef struct table {
   double *angle;
-  real *cosine, *sine;
+  real *cosine, *sine, *x, *y;
 } table;
 
-/* D doubles hold D / 2 angles and D reals; rounded up to cache lines. */
-static size_t thread_bytes(const shape *n) {
-  return ((size_t)n->D * sizeof(double) * 3 / 2 + 63) / 64 * 64;
+/* 3/2 D doubles hold D / 2 angles and D reals; rounded up to cache lines. */
+static size_t thread_bytes(const mrt_call *c, const shape *n) {
+  size_t rows = 2 * (size_t)mrt_room_row(c, n->D) * sizeof(real);
+  return ((size_t)n->D * sizeof(double) * 3 / 2 + rows + 63) / 64 * 64;
 }
 
 static size_t scratch(const mrt_call *c) {
   shape n = shape_of(&c->in[0]);
-  return thread_bytes(&n) * (size_t)c->threads;
+  return thread_bytes(c, &n) * (size_t)c->threads;
 }
 
 static table table_of(const mrt_call *c, const shape *n, int thread) {
   const mrt_rope_options *o = c->options;
-  char *at = (char *)c->scratch + (size_t)thread * thread_bytes(n);
+  char *at = (char *)c->scratch + (size_t)thread * thread_bytes(c, n);
   table w = { .angle = (double *)at };
   w.cosine = (real *)(w.angle + n->D / 2);
   w.sine = w.cosine + n->D / 2;
+  w.x = w.sine + n->D / 2, w.y = w.x + mrt_room_row(c, n->D);
   for (int64_t i = 0; i < n->D / 2; i++)
     w.angle[i] = pow(o->base, -2.0 * (double)i / (double)n->D);
   return w;
@@ -76,23 +79,37 @@ static int64_t block_start(const mrt_operand *x, int64_t i) {
   return at;
 }
 
+/* D elements from `at` on, `stride` apart, side by side. */
+static void take(const mrt_operand *x, int64_t at, int64_t stride, int64_t D,
+                 real *to) {
+  if (stride == 1)
+    mrt_widen(x->type.dtype, mrt_element(x, at), to, D);
+  else
+    for (int64_t i = 0; i < D; i++)
+      mrt_widen(x->type.dtype, mrt_element(x, at + i * stride), to + i, 1);
+}
+
 /* Row t of all blocks. */
 static void turn_row(const mrt_call *c, const shape *n, int64_t t,
                      const table *w) {
   const mrt_rope_options *o = c->options;
   const mrt_operand *x = &c->in[0];
-  const int64_t *stride = x->strides + x->type.rank - 3, half = n->D / 2;
+  const int64_t *strides = x->strides + x->type.rank - 3, half = n->D / 2;
+  bool narrow = x->type.dtype != MRT_REAL;
   for (int64_t i = 0; i < n->lead * n->H; i++) {
-    int64_t block = i / n->H, h = i % n->H;
-    const real *from = (const real *)x->data + block_start(x, block) +
-                       t * stride[0] + h * stride[1];
-    real *to = (real *)c->out[0].data + ((block * n->T + t) * n->H + h) * n->D;
+    int64_t block = i / n->H, h = i % n->H, stride = narrow ? 1 : strides[2];
+    int64_t at = block_start(x, block) + t * strides[0] + h * strides[1];
+    int64_t out = ((block * n->T + t) * n->H + h) * n->D;
+    if (narrow) take(x, at, strides[2], n->D, w->x);
+    const real *from = narrow ? w->x : mrt_element(x, at);
+    real *to = mrt_reals_place(&c->out[0], out, w->y);
     if (o->interleaved)
-      rotate(from, stride[2], to, half, 2, 1, w);
-    else if (stride[2] == 1)
+      rotate(from, stride, to, half, 2, 1, w);
+    else if (stride == 1)
       rotate(from, 1, to, half, 1, half, w);
     else
-      rotate(from, stride[2], to, half, 1, half, w);
+      rotate(from, stride, to, half, 1, half, w);
+    mrt_reals_out(&c->out[0], out, n->D, to);
   }
 }
 

@@ -37,12 +37,18 @@ static inline real row_max(const real *x, int64_t n) {
   return max;
 }
 
-static inline real row_sum(const real *x, int64_t n) {
-  vec s[CHAINS] = { { 0 } };
+/* Adds whole vectors of x to the chains; returns how many elements. */
+static inline int64_t add_chains(const real *x, int64_t n, vec *s) {
   int64_t i = 0;
   for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
     for (int k = 0; k < CHAINS; k++) s[k] += vec_load(x + i + k * LANES);
   for (; i + LANES <= n; i += LANES) s[0] += vec_load(x + i);
+  return i;
+}
+
+static inline real row_sum(const real *x, int64_t n) {
+  vec s[CHAINS] = { { 0 } };
+  int64_t i = add_chains(x, n, s);
   real sum = vec_sum(chains_sum(s));
   for (; i < n; i++) sum += x[i];
   return sum;

@@ -2,10 +2,12 @@
  *
  * Along the last dimension a row is contiguous, and its passes stay in cache.
  * Along another one a value's neighbours belong to other rows, so that many
- * columns are done side by side, each vector lane a row of its own.
+ * columns are done side by side, each vector lane a row of its own.  Narrow
+ * floats are computed on in scratch, a row or a block of columns at a time.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/softmax.h"
+#include "floats.h"
 #include "rows.h"
 
 /* ---- rows: n contiguous elements ----------------------------------------- */
@@ -108,51 +110,92 @@ static void log_softmax_grad_columns(const real *y, const real *dy, real *dx,
 
 /* The operands seen as [outer, n, inner] with `n` along dim. */
 typedef struct layout {
-  const real *a, *b; /* b: the second input, or a */
-  real *out;
+  const mrt_operand *a, *b, *out; /* b: the second input, or a */
   int64_t outer, n, inner;
+  real *rooms;        /* NULL where nothing is narrow */
+  int64_t room, step; /* elements of a thread's; of one operand in it */
   int team;
 } layout;
 
 static layout layout_of(const mrt_call *c) {
   const mrt_softmax_options *o = c->options;
   const mrt_type *t = &c->in[0].type;
-  layout l = { c->in[0].data,
-               c->in[c->nin - 1].data,
-               c->out[0].data,
-               1,
-               t->dims[o->dim],
-               1,
-               1 };
+  layout l = { .a = &c->in[0],
+               .b = &c->in[c->nin - 1],
+               .out = &c->out[0],
+               .outer = 1,
+               .n = t->dims[o->dim],
+               .inner = 1,
+               .rooms = mrt_any_narrow(c) ? c->scratch : NULL };
   for (int64_t i = 0; i < o->dim; i++) l.outer *= t->dims[i];
   for (int64_t i = o->dim + 1; i < t->rank; i++) l.inner *= t->dims[i];
+  l.step = mrt_room_row(c, l.inner == 1 ? l.n : l.n * COLUMNS);
+  l.room = l.step * c->nin;
   l.team = mrt_team(c, 0.7 * (double)l.outer * (double)l.n * (double)l.inner);
   return l;
 }
 
-static void run_rows(layout l, row_fn *row) {
-#pragma omp parallel for num_threads(l.team) schedule(static)
-  for (int64_t r = 0; r < l.outer; r++)
-    row(l.a + r * l.n, l.b + r * l.n, l.out + r * l.n, l.n);
+static size_t scratch(const mrt_call *c) {
+  layout l = layout_of(c);
+  return (size_t)(c->threads * l.room) * sizeof(real);
 }
 
-static void run_columns(layout l, columns_fn *columns) {
-  int64_t blocks = (l.inner + COLUMNS - 1) / COLUMNS;
-#pragma omp parallel for num_threads(l.team) schedule(static)
-  for (int64_t t = 0; t < l.outer * blocks; t++) {
-    int64_t first = t % blocks * COLUMNS, left = l.inner - first;
-    int64_t at = t / blocks * l.n * l.inner + first;
-    columns(l.a + at, l.b + at, l.out + at, l.n, l.inner,
-            (int)(left < COLUMNS ? left : COLUMNS));
+static void run_row(const layout *l, row_fn *row, int64_t at) {
+  real *room = l->rooms + omp_get_thread_num() * l->room;
+  const real *a = mrt_reals_in(l->a, at, l->n, room), *b = a;
+  if (l->b != l->a) b = mrt_reals_in(l->b, at, l->n, room + l->step);
+  real *y = mrt_reals_place(l->out, at, room);
+  row(a, b, y, l->n);
+  mrt_reals_out(l->out, at, l->n, y);
+}
+
+/* n rows of m columns, `inner` apart, into rows of COLUMNS, or back. */
+static void take_columns(const layout *l, const mrt_operand *x, int64_t at,
+                         int m, real *room) {
+  for (int64_t i = 0; i < l->n; i++, at += l->inner, room += COLUMNS) {
+    const real *row = mrt_reals_in(x, at, m, room);
+    if (row != room) memcpy(room, row, (size_t)m * sizeof *row);
+  }
+}
+static void put_columns(const layout *l, int64_t at, int m, const real *room) {
+  for (int64_t i = 0; i < l->n; i++, at += l->inner, room += COLUMNS)
+    if (l->out->type.dtype == MRT_REAL)
+      memcpy(mrt_element(l->out, at), room, (size_t)m * sizeof *room);
+    else
+      mrt_reals_out(l->out, at, m, room);
+}
+
+static void run_block(const layout *l, columns_fn *columns, int64_t at, int m) {
+  if (!l->rooms) {
+    columns(mrt_element(l->a, at), mrt_element(l->b, at),
+            mrt_element(l->out, at), l->n, l->inner, m);
+    return;
+  }
+  real *a = l->rooms + omp_get_thread_num() * l->room, *b = a;
+  take_columns(l, l->a, at, m, a);
+  if (l->b != l->a) take_columns(l, l->b, at, m, b = a + l->step);
+  columns(a, b, a, l->n, COLUMNS, m);
+  put_columns(l, at, m, a);
+}
+
+static void run_columns(const layout *l, columns_fn *columns) {
+  int64_t blocks = (l->inner + COLUMNS - 1) / COLUMNS;
+#pragma omp parallel for num_threads(l->team) schedule(static)
+  for (int64_t t = 0; t < l->outer * blocks; t++) {
+    int64_t first = t % blocks * COLUMNS, left = l->inner - first;
+    run_block(l, columns, t / blocks * l->n * l->inner + first,
+              (int)(left < COLUMNS ? left : COLUMNS));
   }
 }
 
 static void run(const mrt_call *c, row_fn *row, columns_fn *columns) {
   layout l = layout_of(c);
-  if (l.inner == 1)
-    run_rows(l, row);
-  else
-    run_columns(l, columns);
+  if (l.inner != 1) {
+    run_columns(&l, columns);
+    return;
+  }
+#pragma omp parallel for num_threads(l.team) schedule(static)
+  for (int64_t r = 0; r < l.outer; r++) run_row(&l, row, r * l.n);
 }
 
 static void softmax(const mrt_call *c) { run(c, softmax_row, softmax_columns); }
@@ -166,7 +209,7 @@ static void log_softmax_grad(const mrt_call *c) {
   run(c, log_softmax_grad_row, log_softmax_grad_columns);
 }
 
-MRT_KERNEL(softmax, .run = softmax);
-MRT_KERNEL(softmax_grad, .run = softmax_grad);
-MRT_KERNEL(log_softmax, .run = log_softmax);
-MRT_KERNEL(log_softmax_grad, .run = log_softmax_grad);
+MRT_KERNEL(softmax, .run = softmax, .scratch = scratch);
+MRT_KERNEL(softmax_grad, .run = softmax_grad, .scratch = scratch);
+MRT_KERNEL(log_softmax, .run = log_softmax, .scratch = scratch);
+MRT_KERNEL(log_softmax_grad, .run = log_softmax_grad, .scratch = scratch);

@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/update.h"
-#include "cpu.h"
+#include "floats.h"
 #include "vmath.h"
 
 /* Input i is absent, or true. */
@@ -31,44 +31,55 @@ static void share(int64_t n, int part, int parts, int64_t *from, int64_t *to) {
   if (*to > n) *to = n;
 }
 
-/* Do the elements [from, to) of an update. */
-typedef void elements(const void *update, int64_t from, int64_t to);
+/* Do n elements of an update from `from` on; x: those of the input that is
+ * read, in the dtype of the variable. */
+typedef void elements(const void *update, const void *x, int64_t from,
+                      int64_t n);
 
-/* All n elements, in shares; `cost` in ns, of one element. */
-static void each_share(const mrt_call *c, int64_t n, double cost, elements *run,
-                       const void *update) {
-  int team = mrt_team(c, (double)n * cost);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t from, to;
-    share(n, part, team, &from, &to);
-    if (from < to) run(update, from, to);
-  }
-}
+enum { PIECE = 1024 }; /* elements widened together */
 
 static int64_t count(const mrt_call *c) {
   return mrt_type_count(&c->out[0].type);
 }
 
+/* All elements, in shares; `cost` in ns, of one. */
+static void each_share(const mrt_call *c, int input, double cost, elements *run,
+                       const void *update) {
+  const mrt_operand *x = &c->in[input];
+  bool narrow = x->type.dtype != c->out[0].type.dtype;
+  int team = mrt_team(c, (double)count(c) * cost);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int part = 0; part < team; part++) {
+    int64_t from, to;
+    real room[PIECE];
+    share(count(c), part, team, &from, &to);
+    for (int64_t n; from < to; from += n) {
+      void *at = mrt_element(x, from);
+      n = narrow && to - from > PIECE ? PIECE : to - from;
+      if (narrow) mrt_widen(x->type.dtype, at, room, n), at = room;
+      run(update, at, from, n);
+    }
+  }
+}
+
 /* ---- assign ---------------------------------------------------------------- */
 
-static void assign_share(const void *update, int64_t from, int64_t to) {
-  const mrt_call *c = update;
-  memcpy((char *)c->out[0].data + from, (const char *)c->in[1].data + from,
-         (size_t)(to - from));
+static void assign_share(const void *update, const void *x, int64_t from,
+                         int64_t n) {
+  const mrt_operand *var = &((const mrt_call *)update)->out[0];
+  memcpy(mrt_element(var, from), x,
+         (size_t)n * mrt_dtypes[var->type.dtype].bytes);
 }
 
 static void assign(const mrt_call *c) {
-  if (!is_due(c, 2)) return;
-  int64_t nbytes = (int64_t)mrt_type_bytes(&c->in[0].type);
-  each_share(c, nbytes, 0.05, assign_share, c);
+  double size = (double)mrt_dtypes[c->out[0].type.dtype].bytes;
+  if (is_due(c, 2)) each_share(c, 1, 0.05 * size, assign_share, c);
 }
 
 /* ---- adamw ----------------------------------------------------------------- */
 
 typedef struct adamw_step {
   real *p, *m, *v;
-  const real *g;
   real scale, l2;          /* g = scale g + l2 p */
   real keep_m, add_m;      /* beta1, 1 - beta1 */
   real keep_v, add_v;      /* beta2, 1 - beta2 */
@@ -76,11 +87,14 @@ typedef struct adamw_step {
   real lr, decay, eps;     /* decay: lr weight_decay */
 } adamw_step;
 
-static void adamw_share(const void *update, int64_t from, int64_t to) {
-  const adamw_step a = *(const adamw_step *)update;
+static void adamw_share(const void *update, const void *x, int64_t from,
+                        int64_t n) {
+  adamw_step a = *(const adamw_step *)update;
+  const real *gs = x;
+  a.p += from, a.m += from, a.v += from;
 #pragma omp simd
-  for (int64_t i = from; i < to; i++) {
-    real p = a.p[i], g = a.g[i] * a.scale + a.l2 * p;
+  for (int64_t i = 0; i < n; i++) {
+    real p = a.p[i], g = gs[i] * a.scale + a.l2 * p;
     real m = a.keep_m * a.m[i] + a.add_m * g;
     real v = a.keep_v * a.v[i] + a.add_v * (g * g);
     real change = m * a.unbias_m / (m_sqrt(v * a.unbias_v) + a.eps);
@@ -98,7 +112,6 @@ static void adamw(const mrt_call *c) {
     .p = c->out[0].data,
     .m = c->out[1].data,
     .v = c->out[2].data,
-    .g = c->in[3].data,
     .scale = (real)scalar(c, 6),
     .l2 = (real)(o->coupled ? decay : 0),
     .keep_m = (real)o->beta1,
@@ -111,24 +124,26 @@ static void adamw(const mrt_call *c) {
     .decay = (real)(o->coupled ? 0 : lr * decay),
     .eps = (real)o->eps,
   };
-  each_share(c, count(c), 1.0, adamw_share, &s);
+  each_share(c, 3, 1.0, adamw_share, &s);
 }
 
 /* ---- sgd ------------------------------------------------------------------- */
 
 typedef struct sgd_step {
   real *p, *buf;
-  const real *g;
   real scale, l2;    /* g = scale g + l2 p */
   real keep, add;    /* buf = keep buf + add g */
   real lr_g, lr_buf; /* p = p - lr_g g - lr_buf buf */
 } sgd_step;
 
-static void sgd_share(const void *update, int64_t from, int64_t to) {
-  const sgd_step a = *(const sgd_step *)update;
+static void sgd_share(const void *update, const void *x, int64_t from,
+                      int64_t n) {
+  sgd_step a = *(const sgd_step *)update;
+  const real *gs = x;
+  a.p += from, a.buf += from;
 #pragma omp simd
-  for (int64_t i = from; i < to; i++) {
-    real p = a.p[i], g = a.g[i] * a.scale + a.l2 * p;
+  for (int64_t i = 0; i < n; i++) {
+    real p = a.p[i], g = gs[i] * a.scale + a.l2 * p;
     real buf = a.keep * a.buf[i] + a.add * g;
     a.buf[i] = buf;
     a.p[i] = p - a.lr_g * g - a.lr_buf * buf;
@@ -142,7 +157,6 @@ static void sgd(const mrt_call *c) {
   sgd_step s = {
     .p = c->out[0].data,
     .buf = c->out[1].data,
-    .g = c->in[2].data,
     .scale = (real)scalar(c, 4),
     .l2 = (real)o->weight_decay,
     .keep = (real)o->momentum,
@@ -150,22 +164,24 @@ static void sgd(const mrt_call *c) {
     .lr_g = (real)(o->nesterov ? lr : 0),
     .lr_buf = (real)(o->nesterov ? lr * o->momentum : lr),
   };
-  each_share(c, count(c), 0.7, sgd_share, &s);
+  each_share(c, 2, 0.7, sgd_share, &s);
 }
 
 /* ---- rmsprop --------------------------------------------------------------- */
 
 typedef struct rmsprop_step {
   real *p, *v;
-  const real *g;
   real scale, l2, keep, add, lr, eps;
 } rmsprop_step;
 
-static void rmsprop_share(const void *update, int64_t from, int64_t to) {
-  const rmsprop_step a = *(const rmsprop_step *)update;
+static void rmsprop_share(const void *update, const void *x, int64_t from,
+                          int64_t n) {
+  rmsprop_step a = *(const rmsprop_step *)update;
+  const real *gs = x;
+  a.p += from, a.v += from;
 #pragma omp simd
-  for (int64_t i = from; i < to; i++) {
-    real p = a.p[i], g = a.g[i] * a.scale + a.l2 * p;
+  for (int64_t i = 0; i < n; i++) {
+    real p = a.p[i], g = gs[i] * a.scale + a.l2 * p;
     real v = a.keep * a.v[i] + a.add * (g * g);
     a.v[i] = v;
     a.p[i] = p - a.lr * g / (m_sqrt(v) + a.eps);
@@ -178,7 +194,6 @@ static void rmsprop(const mrt_call *c) {
   rmsprop_step s = {
     .p = c->out[0].data,
     .v = c->out[1].data,
-    .g = c->in[2].data,
     .scale = (real)scalar(c, 4),
     .l2 = (real)o->weight_decay,
     .keep = (real)o->keep,
@@ -186,7 +201,7 @@ static void rmsprop(const mrt_call *c) {
     .lr = (real)scalar(c, 3),
     .eps = (real)o->eps,
   };
-  each_share(c, count(c), 0.8, rmsprop_share, &s);
+  each_share(c, 2, 0.8, rmsprop_share, &s);
 }
 
 /* ---- lion ------------------------------------------------------------------ */
@@ -238,16 +253,17 @@ static void lion(const mrt_call *c) {
 
 /* ---- average --------------------------------------------------------------- */
 
-static void average_share(const void *update, int64_t from, int64_t to) {
+static void average_share(const void *update, const void *value, int64_t from,
+                          int64_t n) {
   const mrt_call *c = update;
-  real *var = c->out[0].data, rate = (real)scalar(c, 2);
-  const real *x = c->in[1].data;
+  real *var = (real *)c->out[0].data + from, rate = (real)scalar(c, 2);
+  const real *x = value;
 #pragma omp simd
-  for (int64_t i = from; i < to; i++) var[i] += rate * (x[i] - var[i]);
+  for (int64_t i = 0; i < n; i++) var[i] += rate * (x[i] - var[i]);
 }
 
 static void average(const mrt_call *c) {
-  if (is_due(c, 3)) each_share(c, count(c), 0.3, average_share, c);
+  if (is_due(c, 3)) each_share(c, 1, 0.3, average_share, c);
 }
 
 /* ---- accumulate ------------------------------------------------------------ */
@@ -257,32 +273,34 @@ static bool is_first(const mrt_call *c) {
   return c->run->all_rows && c->run->row == 0;
 }
 
-static void add_whole(const void *update, int64_t from, int64_t to) {
+static void add_whole(const void *update, const void *value, int64_t from,
+                      int64_t n) {
   const mrt_call *c = update;
-  uint64_t *var = c->out[0].data, keep = is_first(c) ? 0 : UINT64_MAX;
-  const uint64_t *x = c->in[1].data;
+  uint64_t *var = (uint64_t *)c->out[0].data + from;
+  uint64_t keep = is_first(c) ? 0 : UINT64_MAX;
+  const uint64_t *x = value;
 #pragma omp simd
-  for (int64_t i = from; i < to; i++)
-    var[i] = (var[i] & keep) + x[i]; /* wraps */
+  for (int64_t i = 0; i < n; i++) var[i] = (var[i] & keep) + x[i]; /* wraps */
 }
 
-static void add_real(const void *update, int64_t from, int64_t to) {
+static void add_real(const void *update, const void *value, int64_t from,
+                     int64_t n) {
   const mrt_call *c = update;
   const mrt_accumulate_options *o = c->options;
-  real *var = c->out[0].data, scale = (real)o->scale;
-  const real *x = c->in[1].data;
+  real *var = (real *)c->out[0].data + from, scale = (real)o->scale;
+  const real *x = value;
   if (is_first(c)) {
 #pragma omp simd
-    for (int64_t i = from; i < to; i++) var[i] = scale * x[i];
+    for (int64_t i = 0; i < n; i++) var[i] = scale * x[i];
   } else {
 #pragma omp simd
-    for (int64_t i = from; i < to; i++) var[i] += scale * x[i];
+    for (int64_t i = 0; i < n; i++) var[i] += scale * x[i];
   }
 }
 
 static void accumulate(const mrt_call *c) {
   bool whole = c->out[0].type.dtype == MRT_i64;
-  each_share(c, count(c), 0.3, whole ? add_whole : add_real, c);
+  each_share(c, 1, 0.3, whole ? add_whole : add_real, c);
 }
 
 MRT_KERNEL(assign, .run = assign);
