@@ -135,6 +135,7 @@ local function widened(list)
   for i, t in ipairs(list) do
     wide[i] = mrt.dtype_info(t.dtype).narrow and t:to "f32" or t
   end
+  mrt.eval(wide) -- casts of their own
   return wide
 end
 

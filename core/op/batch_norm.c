@@ -77,10 +77,13 @@ static double running_flops(const mrt_signature *s) {
   return 8.0 * (double)mrt_type_count(s->in[0]);
 }
 static double bytes(const mrt_signature *s) {
-  return 3.0 * (double)mrt_type_bytes(s->in[0]);
+  return 2.0 * (double)mrt_type_bytes(s->in[0]) +
+         (double)mrt_type_bytes(s->out[0]);
 }
 static double grad_bytes(const mrt_signature *s) {
-  return 5.0 * (double)mrt_type_bytes(s->in[0]);
+  return 2.0 * (double)mrt_type_bytes(s->in[0]) +
+         2.0 * (double)mrt_type_bytes(s->in[3]) +
+         (double)mrt_type_bytes(s->out[0]);
 }
 
 /* ---- the same from plainer operators, to differentiate --------------------- */

@@ -67,10 +67,13 @@ static mrt_status infer_grad(mrt_infer *c) {
 }
 
 static double bytes(const mrt_signature *s) {
-  return 3.0 * (double)mrt_type_bytes(s->in[0]);
+  return 2.0 * (double)mrt_type_bytes(s->in[0]) +
+         (double)mrt_type_bytes(s->out[0]);
 }
 static double grad_bytes(const mrt_signature *s) {
-  return 5.0 * (double)mrt_type_bytes(s->in[0]);
+  return 2.0 * (double)mrt_type_bytes(s->in[0]) +
+         2.0 * (double)mrt_type_bytes(s->in[3]) +
+         (double)mrt_type_bytes(s->out[0]);
 }
 
 /* ---- the same from plainer operators, to differentiate --------------------- */

@@ -59,6 +59,14 @@ static mrt_value *source_of(const mrt_narrowing *w, const mrt_value *v) {
   return v->id < w->values ? w->source[v->id] : NULL;
 }
 
+/* The last bit stands for all further inputs. */
+static bool reads_narrow(const mrt_op *op, int k) {
+  return op->narrow_inputs >> (k < 31 ? k : 31) & 1;
+}
+static bool writes_narrow(const mrt_op *op, int k) {
+  return k < 32 && op->narrow_outputs >> k & 1;
+}
+
 /* ---- roundings ------------------------------------------------------------- */
 
 static mrt_value **rounding(mrt_narrowing *w, const mrt_value *v,
@@ -93,8 +101,7 @@ mrt_status mrt_narrow_wide_input(mrt_narrowing *w, const mrt_node *n, int k,
   if (!source && mrt_narrow_kept(w, n, v))
     MRT_TRY(round_to(w, v, w->keep, &source));
   if (!source) return MRT_OK;
-  bool as_it_is = k < 32 && n->op->narrow_inputs >> k & 1;
-  if (as_it_is) return *out = source, MRT_OK;
+  if (reads_narrow(n->op, k)) return *out = source, MRT_OK;
   return cast(w, source, MRT_f32, n->origin, out);
 }
 
@@ -109,32 +116,6 @@ static mrt_status keep_view(mrt_narrowing *w, mrt_node *n) {
   return MRT_OK;
 }
 
-static mrt_status keep_wide(mrt_narrowing *w, mrt_node *n) {
-  mrt_value **in = MRT_NEW(&w->g->arena, mrt_value *, n->nin);
-  if (!in) return mrt_nomem(w->e);
-  for (int k = 0; k < n->nin; k++) {
-    int same = 0;
-    while (n->in[same] != n->in[k]) same++;
-    if (same < k)
-      in[k] = in[same];
-    else
-      MRT_TRY(mrt_narrow_wide_input(w, n, k, &in[k]));
-  }
-  n->in = in;
-  for (int k = 0; k < n->nout && k < 32; k++) {
-    mrt_value *v = n->out[k];
-    mrt_dtype only = mrt_narrow_only(w, v);
-    if (!(n->op->narrow_outputs >> k & 1) || only == MRT_DTYPE_COUNT) continue;
-    mrt_type t = v->type;
-    t.dtype = only;
-    mrt_value *narrow = mrt_graph_value(w->g, &t, v->origin);
-    if (!narrow) return mrt_nomem(w->e);
-    narrow->node = n, narrow->index = k, narrow->name = v->name;
-    n->out[k] = w->source[v->id] = narrow;
-  }
-  return put(w, n);
-}
-
 /* A node on narrow inputs; its results of dtype `output`, or as inferred. */
 typedef struct remake {
   mrt_node *old;
@@ -144,12 +125,19 @@ typedef struct remake {
   mrt_type types[MRT_MAX_OUT];
 } remake;
 
-/* Does the row take these inputs as they are? */
-static bool takes(mrt_narrowing *w, remake *r) {
+/* Does the row take these inputs as they are?  Or else, where `reads`, as the
+ * f32 that its kernel makes of them. */
+static bool takes(mrt_narrowing *w, remake *r, bool reads) {
   int n = r->old->nin, nout;
   const mrt_type **types = MRT_NEW(&w->g->arena, const mrt_type *, n);
-  if (!types) return false;
-  for (int k = 0; k < n; k++) types[k] = &r->in[k]->type;
+  mrt_type *wide = MRT_NEW(&w->g->arena, mrt_type, n);
+  if (!types || !wide) return false;
+  for (int k = 0; k < n; k++) {
+    types[k] = &r->in[k]->type;
+    if (!reads || !mrt_is_narrow(types[k]->dtype)) continue;
+    wide[k] = *types[k], wide[k].dtype = MRT_f32;
+    types[k] = &wide[k];
+  }
   mrt_error before = *w->e;
   mrt_status s =
       mrt_infer_types(r->old->op, n, types, r->options, r->types, &nout, w->e);
@@ -188,6 +176,39 @@ static mrt_status finish(mrt_narrowing *w, remake *r) {
   return MRT_OK;
 }
 
+static mrt_status wide_inputs(mrt_narrowing *w, const mrt_node *n,
+                              mrt_value **in) {
+  for (int k = 0; k < n->nin; k++) {
+    int same = 0;
+    while (n->in[same] != n->in[k]) same++;
+    if (same < k)
+      in[k] = in[same];
+    else
+      MRT_TRY(mrt_narrow_wide_input(w, n, k, &in[k]));
+  }
+  return MRT_OK;
+}
+
+/* A node that computes in f32; its kernel may store what all readers want. */
+static mrt_status keep_wide(mrt_narrowing *w, mrt_node *n) {
+  remake r = { .old = n,
+               .in = MRT_NEW(&w->g->arena, mrt_value *, n->nin),
+               .options = n->options,
+               .output = MRT_f32 };
+  bool any = false;
+  if (!r.in) return mrt_nomem(w->e);
+  MRT_TRY(wide_inputs(w, n, r.in));
+  for (int k = 0; k < n->nout; k++) {
+    mrt_dtype only = mrt_narrow_only(w, n->out[k]);
+    r.types[k] = n->out[k]->type;
+    if (!writes_narrow(n->op, k) || only == MRT_DTYPE_COUNT) continue;
+    r.types[k].dtype = only, any = true;
+  }
+  if (any) return finish(w, &r);
+  n->in = r.in;
+  return put(w, n);
+}
+
 /* What only moves elements moves narrow ones where all its floats are. */
 static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
   remake r = { .old = n,
@@ -206,7 +227,7 @@ static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
     dtype = source->type.dtype;
   }
   memcpy(r.options, n->options, n->op->options_size);
-  if (dtype == MRT_DTYPE_COUNT || !takes(w, &r)) return MRT_OK;
+  if (dtype == MRT_DTYPE_COUNT || !takes(w, &r, false)) return MRT_OK;
   *done = true;
   return finish(w, &r);
 }
@@ -231,12 +252,25 @@ static mrt_status round_inputs(mrt_narrowing *w, remake *r, bool rounds) {
 /* A row that does not take narrow floats computes from them in f32. */
 static mrt_status widen_inputs(mrt_narrowing *w, remake *r) {
   for (int k = 0; k < r->old->nin; k++)
-    if (mrt_is_narrow(r->in[k]->type.dtype))
+    if (mrt_is_narrow(r->in[k]->type.dtype) && !reads_narrow(r->old->op, k))
       MRT_TRY(cast(w, r->in[k], MRT_f32, r->old->origin, &r->in[k]));
-  if (takes(w, r)) return MRT_OK;
+  if (takes(w, r, true)) return MRT_OK;
   return mrt_fail(w->e, MRT_EDTYPE, "%s (%s:%d) does not compute in %s",
                   r->old->op->name, r->old->origin.file, r->old->origin.line,
                   mrt_dtype_name(r->compute));
+}
+
+/* What the kernel can store of its results, in what they shall be; products
+ * of narrow inputs store any float. */
+static void narrow_results(mrt_narrowing *w, remake *r) {
+  const mrt_node *n = r->old;
+  for (int k = 0; k < n->nout; k++) {
+    mrt_dtype made = r->types[k].dtype;
+    bool product = n->op->width == MRT_NARROW && mrt_is_narrow(made);
+    if (n->out[k]->type.dtype == MRT_f32 && made != MRT_f64 &&
+        (product || writes_narrow(n->op, k)))
+      r->types[k].dtype = mrt_narrow_output(w, n->out[k], r->output);
+  }
 }
 
 static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
@@ -252,13 +286,8 @@ static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
   const mrt_option *o = mrt_narrow_option(n->op);
   if (o) memcpy((char *)r.options + o->offset, &r.compute, sizeof r.compute);
   MRT_TRY(round_inputs(w, &r, o != NULL));
-  if (takes(w, &r)) {
-    for (int k = 0; k < n->nout; k++)
-      if (n->out[k]->type.dtype == MRT_f32 && r.types[k].dtype != MRT_f64)
-        r.types[k].dtype = mrt_narrow_output(w, n->out[k], r.output);
-  } else {
-    MRT_TRY(widen_inputs(w, &r));
-  }
+  if (!takes(w, &r, false)) MRT_TRY(widen_inputs(w, &r));
+  narrow_results(w, &r);
   return finish(w, &r);
 }
 
@@ -270,7 +299,7 @@ mrt_status mrt_narrow_product(mrt_narrowing *w, const mrt_node *n,
     .old = &two, .in = own, .options = n->options, .compute = in[0]->type.dtype
   };
   two.nin = 2;
-  if (!takes(w, &r)) MRT_TRY(widen_inputs(w, &r));
+  if (!takes(w, &r, false)) MRT_TRY(widen_inputs(w, &r));
   r.types[0].dtype = MRT_f32;
   mrt_node *made =
       mrt_graph_node(w->g, n->op, 2, own, r.options, 1, r.types, n->origin);
