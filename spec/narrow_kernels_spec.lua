@@ -73,6 +73,8 @@ local cases = {
   case("max_pool2d_pick", 1, pool, x(2, 9, 8, 300), places(6, 2, 5, 5, 300)),
   case("max_pool2d_grad", 1, back, x(2, 5, 5, 300), places(6, 2, 5, 5, 300)),
   case("avg_pool2d_grad", 1, back, x(2, 5, 5, 300)),
+  case("adaptive_avg_pool2d", 1, { size = { 4, 3 } }, x(2, 9, 8, 300)),
+  case("adaptive_avg_pool2d_grad", 1, { size = { 9, 8 } }, x(2, 4, 3, 300)),
 }
 
 -- The case's inputs, floats in a dtype that `choose` gives.
@@ -184,6 +186,7 @@ describe("an update", function()
       adamw = function(p) return optim.adamw(p, { lr = 0.1 }) end,
       sgd = function(p) return optim.sgd(p, { lr = 0.1, momentum = 0.9 }) end,
       rmsprop = function(p) return optim.rmsprop(p, { lr = 0.1 }) end,
+      lion = function(p) return optim.lion(p, { lr = 0.1 }) end,
       assign = function(p)
         return { step = function(_, g) p[1]:assign(g[1]) end }
       end,

@@ -292,6 +292,8 @@ const mrt_op mrt_op_avg_pool2d_grad = {
   .grad = avg_grad_gradient,
   .flops = flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
   .traits = MRT_LINEAR,
 };
 const mrt_op mrt_op_adaptive_avg_pool2d = {
@@ -307,6 +309,8 @@ const mrt_op mrt_op_adaptive_avg_pool2d = {
   .grad = adaptive_gradient,
   .flops = adaptive_flops,
   .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
   .traits = MRT_LINEAR,
 };
 const mrt_op mrt_op_adaptive_avg_pool2d_grad = {

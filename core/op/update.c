@@ -228,6 +228,7 @@ const mrt_op mrt_op_lion = {
   .flops = lion_flops,
   .updates = 2,
   .width = MRT_WIDE,
+  .narrow_inputs = 4,
   .traits = MRT_UPDATES | MRT_FIXED,
 };
 const mrt_op mrt_op_average = {

@@ -219,32 +219,36 @@ static span span_of(int64_t i, int64_t from, int64_t to) {
 }
 
 static void adaptive_at(const mrt_call *call, const pool *p, const place *at) {
-  const real *x = call->in[0].data;
-  real *y = (real *)call->out[0].data + offset_y(p, at, at->i, at->j);
+  int64_t to = offset_y(p, at, at->i, at->j);
+  real room[2][BLOCK], *y = mrt_reals_place(&call->out[0], to, room[0]);
   span h = span_of(at->i, p->h.x, p->h.y), w = span_of(at->j, p->w.x, p->w.y);
   real by = (real)((h.end - h.first) * (w.end - w.first));
   memset(y, 0, (size_t)at->n * sizeof *y);
   for (int64_t i = h.first; i < h.end; i++)
     for (int64_t j = w.first; j < w.end; j++) {
-      const real *from = x + offset_x(p, at, i, j);
+      const real *from =
+          mrt_reals_in(&call->in[0], offset_x(p, at, i, j), at->n, room[1]);
       for (int64_t c = 0; c < at->n; c++) y[c] += from[c];
     }
   for (int64_t c = 0; c < at->n; c++) y[c] /= by;
+  mrt_reals_out(&call->out[0], to, at->n, y);
 }
 
 static void adaptive_grad_at(const mrt_call *call, const pool *p,
                              const place *at) {
-  const real *dy = call->in[0].data;
-  real *dx = (real *)call->out[0].data + offset_x(p, at, at->i, at->j);
+  int64_t to = offset_x(p, at, at->i, at->j);
+  real room[2][BLOCK], *dx = mrt_reals_place(&call->out[0], to, room[0]);
   span h = span_of(at->i, p->h.y, p->h.x), w = span_of(at->j, p->w.y, p->w.x);
   memset(dx, 0, (size_t)at->n * sizeof *dx);
   for (int64_t i = h.first; i < h.end; i++)
     for (int64_t j = w.first; j < w.end; j++) {
       span a = span_of(i, p->h.x, p->h.y), b = span_of(j, p->w.x, p->w.y);
       real by = (real)((a.end - a.first) * (b.end - b.first));
-      const real *from = dy + offset_y(p, at, i, j);
+      const real *from =
+          mrt_reals_in(&call->in[0], offset_y(p, at, i, j), at->n, room[1]);
       for (int64_t c = 0; c < at->n; c++) dx[c] += from[c] / by;
     }
+  mrt_reals_out(&call->out[0], to, at->n, dx);
 }
 
 /* ---- kernels ------------------------------------------------------------- */

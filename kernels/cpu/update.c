@@ -208,16 +208,18 @@ static void rmsprop(const mrt_call *c) {
 
 typedef struct lion_step {
   real *p, *m;
-  const real *g;
   real scale, keep, add; /* of the direction */
   real keep_m, add_m, lr, decay;
 } lion_step;
 
-static void lion_share(const lion_step *s, int64_t from, int64_t to) {
-  const lion_step a = *s;
+static void lion_share(const void *update, const void *x, int64_t from,
+                       int64_t n) {
+  lion_step a = *(const lion_step *)update;
+  const real *gs = x;
+  a.p += from, a.m += from;
 #pragma omp simd
-  for (int64_t i = from; i < to; i++) {
-    real p = a.p[i], g = a.g[i] * a.scale, m = a.m[i];
+  for (int64_t i = 0; i < n; i++) {
+    real p = a.p[i], g = gs[i] * a.scale, m = a.m[i];
     real c = a.keep * m + a.add * g;
     real sign = c > 0 ? 1 : c < 0 ? -1 : c; /* NaN stays */
     a.m[i] = a.keep_m * m + a.add_m * g;
@@ -232,7 +234,6 @@ static void lion(const mrt_call *c) {
   lion_step s = {
     .p = c->out[0].data,
     .m = c->out[1].data,
-    .g = c->in[2].data,
     .scale = (real)scalar(c, 4),
     .keep = (real)o->beta1,
     .add = (real)(1 - o->beta1),
@@ -241,14 +242,7 @@ static void lion(const mrt_call *c) {
     .lr = (real)lr,
     .decay = (real)(lr * o->weight_decay),
   };
-  int64_t n = mrt_type_count(&c->out[0].type);
-  int team = mrt_team(c, (double)n * 0.7);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t from, to;
-    share(n, part, team, &from, &to);
-    lion_share(&s, from, to);
-  }
+  each_share(c, 2, 0.7, lion_share, &s);
 }
 
 /* ---- average --------------------------------------------------------------- */
