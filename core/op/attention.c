@@ -280,6 +280,7 @@ const mrt_op mrt_op_attention = {
   .product = product,
   .strided = 1 | 2 | 4,
   .width = MRT_NARROW,
+  .narrow_outputs = 1,
   .wide_outputs = ~UINT32_C(1),
 };
 const mrt_op mrt_op_attention_grad = {
@@ -296,4 +297,5 @@ const mrt_op mrt_op_attention_grad = {
   .product = grad_product,
   .strided = 1 | 2 | 4 | 32,
   .width = MRT_NARROW,
+  .narrow_outputs = 7,
 };

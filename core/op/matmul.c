@@ -210,6 +210,7 @@ const mrt_op mrt_op_matmul = {
   .product = product,
   .strided = 3,
   .width = MRT_NARROW,
+  .narrow_outputs = 1,
   .traits = MRT_PRODUCT,
 };
 const mrt_op mrt_op_linear = {
@@ -228,4 +229,5 @@ const mrt_op mrt_op_linear = {
   .product = product,
   .strided = 3,
   .width = MRT_NARROW,
+  .narrow_outputs = 1,
 };

@@ -260,15 +260,12 @@ static mrt_status widen_inputs(mrt_narrowing *w, remake *r) {
                   mrt_dtype_name(r->compute));
 }
 
-/* What the kernel can store of its results, in what they shall be; products
- * of narrow inputs store any float. */
+/* What the kernel can store of its results, in what they shall be. */
 static void narrow_results(mrt_narrowing *w, remake *r) {
   const mrt_node *n = r->old;
   for (int k = 0; k < n->nout; k++) {
-    mrt_dtype made = r->types[k].dtype;
-    bool product = n->op->width == MRT_NARROW && mrt_is_narrow(made);
-    if (n->out[k]->type.dtype == MRT_f32 && made != MRT_f64 &&
-        (product || writes_narrow(n->op, k)))
+    if (n->out[k]->type.dtype == MRT_f32 && r->types[k].dtype != MRT_f64 &&
+        writes_narrow(n->op, k))
       r->types[k].dtype = mrt_narrow_output(w, n->out[k], r->output);
   }
 }
@@ -335,16 +332,31 @@ static mrt_status visit(mrt_narrowing *w, mrt_node *n, int position) {
   return done ? MRT_OK : keep_wide(w, n);
 }
 
-/* Right after it is made, so that the wide value need not wait. */
+/* Does a policy have it take the dtype of its inputs, which are narrow? */
+static bool follows_narrow(const mrt_narrowing *w, const mrt_node *n) {
+  bool yes = w->plan->options.precision && n->op->width == MRT_FOLLOW &&
+             (n->op->traits & MRT_POINTWISE);
+  for (int k = 0; k < n->nin; k++) {
+    const mrt_value *v = n->in[k];
+    yes &= v->type.dtype != MRT_f32 || source_of(w, v) || w->small[v->id] ||
+           mrt_narrow_kept(w, n, v);
+  }
+  return yes;
+}
+
+/* Right after it is made, so that the wide value need not wait.  What follows
+ * its inputs is from now on what one reader wants it rounded to. */
 static mrt_status make_roundings(mrt_narrowing *w, const mrt_node *n,
-                                 mrt_value *const *out) {
+                                 mrt_value *const *out, bool follows) {
   for (int k = 0; k < n->nout; k++) {
     if (mrt_node_is_view(n) || out[k]->type.dtype != MRT_f32) continue;
     for (int d = 0; d < MRT_DTYPE_COUNT; d++) {
       mrt_value *made;
       bool wanted =
           mrt_is_narrow((mrt_dtype)d) && w->wants[out[k]->id] >> d & 1;
-      if (wanted) MRT_TRY(round_to(w, out[k], (mrt_dtype)d, &made));
+      if (!wanted) continue;
+      MRT_TRY(round_to(w, out[k], (mrt_dtype)d, &made));
+      if (follows && !w->source[out[k]->id]) w->source[out[k]->id] = made;
     }
   }
   return MRT_OK;
@@ -359,8 +371,9 @@ static mrt_status walk(mrt_narrowing *w) {
     mrt_value **out = MRT_NEW(&g->arena, mrt_value *, nodes[i]->nout);
     if (!out) return mrt_nomem(w->e);
     memcpy(out, nodes[i]->out, (size_t)nodes[i]->nout * sizeof *out);
+    bool follows = follows_narrow(w, nodes[i]);
     MRT_TRY(visit(w, nodes[i], i));
-    MRT_TRY(make_roundings(w, nodes[i], out));
+    MRT_TRY(make_roundings(w, nodes[i], out, follows));
   }
   for (int k = 0; k < g->output_count; k++) {
     mrt_value *v = mrt_value_instead(g->outputs[k]);
