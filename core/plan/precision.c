@@ -19,98 +19,15 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/precision.h"
 #include "op/apply.h"
-#include "op/cast.h"
 
 #include <string.h>
-
-/* ---- making nodes -------------------------------------------------------- */
-
-static mrt_status put(mrt_narrowing *w, mrt_node *n) {
-  return n ? mrt_graph_append(w->g, n) : mrt_nomem(w->e);
-}
-
-static mrt_status cast(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
-                       mrt_origin origin, mrt_value **out) {
-  mrt_cast_options o = { .dtype = dtype };
-  mrt_type t = v->type;
-  t.dtype = dtype;
-  mrt_node *n =
-      mrt_graph_node(w->g, mrt_ops[MRT_OP_cast], 1, &v, &o, 1, &t, origin);
-  MRT_TRY(put(w, n));
-  *out = n->out[0];
-  (*out)->name = v->name;
-  return MRT_OK;
-}
-
-mrt_status mrt_narrow_view(mrt_narrowing *w, const mrt_node *n, mrt_value *in,
-                           mrt_node **out) {
-  mrt_type types[MRT_MAX_OUT];
-  for (int k = 0; k < n->nout; k++) {
-    types[k] = n->out[k]->type;
-    types[k].dtype = in->type.dtype;
-  }
-  *out = mrt_graph_node(w->g, n->op, 1, &in, n->options, n->nout, types,
-                        n->origin);
-  return put(w, *out);
-}
-
-/* What the pass has made has none. */
-static mrt_value *source_of(const mrt_narrowing *w, const mrt_value *v) {
-  return v->id < w->values ? w->source[v->id] : NULL;
-}
-
-/* The last bit stands for all further inputs. */
-static bool reads_narrow(const mrt_op *op, int k) {
-  return op->narrow_inputs >> (k < 31 ? k : 31) & 1;
-}
-static bool writes_narrow(const mrt_op *op, int k) {
-  return k < 32 && op->narrow_outputs >> k & 1;
-}
-
-/* ---- roundings ------------------------------------------------------------- */
-
-static mrt_value **rounding(mrt_narrowing *w, const mrt_value *v,
-                            mrt_dtype dtype) {
-  return &w->rounded[(size_t)v->id * MRT_DTYPE_COUNT + dtype];
-}
-
-/* `v` rounded; of a view, the view of what it shows rounded. */
-static mrt_status round_to(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
-                           mrt_value **out) {
-  mrt_value *source = source_of(w, v), **known = rounding(w, v, dtype);
-  if (source && source->type.dtype == dtype) return *out = source, MRT_OK;
-  if (!source && v->type.dtype == dtype) return *out = v, MRT_OK;
-  if (!*known && !source && v->node && mrt_node_is_view(v->node)) {
-    mrt_value *in;
-    mrt_node *view;
-    MRT_TRY(round_to(w, v->node->in[0], dtype, &in));
-    MRT_TRY(mrt_narrow_view(w, v->node, in, &view));
-    for (int k = 0; k < view->nout; k++)
-      *rounding(w, v->node->out[k], dtype) = view->out[k];
-  } else if (!*known) {
-    MRT_TRY(cast(w, source ? source : v, dtype, v->origin, known));
-  }
-  return *out = *known, MRT_OK;
-}
-
-mrt_status mrt_narrow_wide_input(mrt_narrowing *w, const mrt_node *n, int k,
-                                 mrt_value **out) {
-  mrt_value *v = n->in[k], *source = source_of(w, v);
-  *out = v;
-  if (v->type.dtype != MRT_f32) return MRT_OK;
-  if (!source && mrt_narrow_kept(w, n, v))
-    MRT_TRY(round_to(w, v, w->keep, &source));
-  if (!source) return MRT_OK;
-  if (reads_narrow(n->op, k)) return *out = source, MRT_OK;
-  return cast(w, source, MRT_f32, n->origin, out);
-}
 
 /* ---- nodes ------------------------------------------------------------------- */
 
 static mrt_status keep_view(mrt_narrowing *w, mrt_node *n) {
-  mrt_value *source = source_of(w, n->in[0]);
+  mrt_value *source = mrt_narrow_source(w, n->in[0]);
   mrt_node *view;
-  if (!source || n->in[0]->type.dtype != MRT_f32) return put(w, n);
+  if (!source || n->in[0]->type.dtype != MRT_f32) return mrt_narrow_put(w, n);
   MRT_TRY(mrt_narrow_view(w, n, source, &view));
   for (int k = 0; k < n->nout; k++) w->source[n->out[k]->id] = view->out[k];
   return MRT_OK;
@@ -151,7 +68,7 @@ mrt_status mrt_narrow_becomes(mrt_narrowing *w, mrt_value *v, mrt_value *made,
   made->node->out[made->index] = v;
   v->node = made->node, v->index = made->index;
   if (to == MRT_f32) return MRT_OK;
-  return cast(w, v, to, v->origin, &w->source[v->id]);
+  return mrt_narrow_cast(w, v, to, v->origin, &w->source[v->id]);
 }
 
 /* Old results are what the new ones widen to. */
@@ -159,7 +76,7 @@ static mrt_status finish(mrt_narrowing *w, remake *r) {
   mrt_node *old = r->old;
   mrt_node *n = mrt_graph_node(w->g, old->op, old->nin, r->in, r->options,
                                old->nout, r->types, old->origin);
-  MRT_TRY(put(w, n));
+  MRT_TRY(mrt_narrow_put(w, n));
   n->label = old->label;
   for (int k = 0; k < n->nout; k++) {
     mrt_value *v = old->out[k], *made = n->out[k];
@@ -167,7 +84,7 @@ static mrt_status finish(mrt_narrowing *w, remake *r) {
     if (mrt_type_equal(&made->type, &v->type)) {
       MRT_TRY(mrt_narrow_becomes(w, v, made, r->output));
     } else if (made->type.dtype == MRT_f64) {
-      MRT_TRY(cast(w, made, v->type.dtype, v->origin, &made));
+      MRT_TRY(mrt_narrow_cast(w, made, v->type.dtype, v->origin, &made));
       made->node->out[0] = v, v->node = made->node, v->index = 0;
     } else {
       w->source[v->id] = made;
@@ -201,12 +118,12 @@ static mrt_status keep_wide(mrt_narrowing *w, mrt_node *n) {
   for (int k = 0; k < n->nout; k++) {
     mrt_dtype only = mrt_narrow_only(w, n->out[k]);
     r.types[k] = n->out[k]->type;
-    if (!writes_narrow(n->op, k) || only == MRT_DTYPE_COUNT) continue;
+    if (!mrt_writes_narrow(n->op, k) || only == MRT_DTYPE_COUNT) continue;
     r.types[k].dtype = only, any = true;
   }
   if (any) return finish(w, &r);
   n->in = r.in;
-  return put(w, n);
+  return mrt_narrow_put(w, n);
 }
 
 /* What only moves elements moves narrow ones where all its floats are. */
@@ -219,7 +136,7 @@ static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
   *done = false;
   mrt_dtype dtype = MRT_DTYPE_COUNT;
   for (int k = 0; k < n->nin; k++) {
-    mrt_value *v = n->in[k], *source = source_of(w, v);
+    mrt_value *v = n->in[k], *source = mrt_narrow_source(w, v);
     r.in[k] = v->type.dtype == MRT_f32 ? source : v;
     if (v->type.dtype != MRT_f32) continue;
     if (!source || (dtype != MRT_DTYPE_COUNT && dtype != source->type.dtype))
@@ -237,14 +154,14 @@ static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
 static mrt_status round_inputs(mrt_narrowing *w, remake *r, bool rounds) {
   const mrt_node *n = r->old;
   for (int k = 0; k < n->nin; k++) {
-    mrt_value *v = n->in[k], *source = source_of(w, v);
+    mrt_value *v = n->in[k], *source = mrt_narrow_source(w, v);
     r->in[k] = v;
     if (v->type.dtype != MRT_f32 || mrt_narrow_never(w, v)) continue;
     bool made = mrt_value_root(v)->node != NULL;
     if (rounds && source)
       r->in[k] = source;
     else if (!rounds || made)
-      MRT_TRY(round_to(w, v, r->compute, &r->in[k]));
+      MRT_TRY(mrt_narrow_round(w, v, r->compute, &r->in[k]));
   }
   return MRT_OK;
 }
@@ -252,8 +169,8 @@ static mrt_status round_inputs(mrt_narrowing *w, remake *r, bool rounds) {
 /* A row that does not take narrow floats computes from them in f32. */
 static mrt_status widen_inputs(mrt_narrowing *w, remake *r) {
   for (int k = 0; k < r->old->nin; k++)
-    if (mrt_is_narrow(r->in[k]->type.dtype) && !reads_narrow(r->old->op, k))
-      MRT_TRY(cast(w, r->in[k], MRT_f32, r->old->origin, &r->in[k]));
+    if (mrt_is_narrow(r->in[k]->type.dtype) && !mrt_reads_narrow(r->old->op, k))
+      MRT_TRY(mrt_narrow_cast(w, r->in[k], MRT_f32, r->old->origin, &r->in[k]));
   if (takes(w, r, true)) return MRT_OK;
   return mrt_fail(w->e, MRT_EDTYPE, "%s (%s:%d) does not compute in %s",
                   r->old->op->name, r->old->origin.file, r->old->origin.line,
@@ -265,7 +182,7 @@ static void narrow_results(mrt_narrowing *w, remake *r) {
   const mrt_node *n = r->old;
   for (int k = 0; k < n->nout; k++) {
     if (n->out[k]->type.dtype == MRT_f32 && r->types[k].dtype != MRT_f64 &&
-        writes_narrow(n->op, k))
+        mrt_writes_narrow(n->op, k))
       r->types[k].dtype = mrt_narrow_output(w, n->out[k], r->output);
   }
 }
@@ -300,7 +217,7 @@ mrt_status mrt_narrow_product(mrt_narrowing *w, const mrt_node *n,
   r.types[0].dtype = MRT_f32;
   mrt_node *made =
       mrt_graph_node(w->g, n->op, 2, own, r.options, 1, r.types, n->origin);
-  MRT_TRY(put(w, made));
+  MRT_TRY(mrt_narrow_put(w, made));
   return *out = made->out[0], MRT_OK;
 }
 
@@ -314,7 +231,7 @@ static mrt_status keep_cast(mrt_narrowing *w, mrt_node *n) {
     return w->source[out->id] = in, MRT_OK;
   if (from != MRT_f32 || !mrt_is_narrow(to)) return keep_wide(w, n);
   mrt_value *same;
-  MRT_TRY(round_to(w, in, to, &same));
+  MRT_TRY(mrt_narrow_round(w, in, to, &same));
   return out->other = same, MRT_OK;
 }
 
@@ -338,8 +255,8 @@ static bool follows_narrow(const mrt_narrowing *w, const mrt_node *n) {
              (n->op->traits & MRT_POINTWISE);
   for (int k = 0; k < n->nin; k++) {
     const mrt_value *v = n->in[k];
-    yes &= v->type.dtype != MRT_f32 || source_of(w, v) || w->small[v->id] ||
-           mrt_narrow_kept(w, n, v);
+    yes &= v->type.dtype != MRT_f32 || mrt_narrow_source(w, v) ||
+           w->small[v->id] || mrt_narrow_kept(w, n, v);
   }
   return yes;
 }
@@ -355,7 +272,7 @@ static mrt_status make_roundings(mrt_narrowing *w, const mrt_node *n,
       bool wanted =
           mrt_is_narrow((mrt_dtype)d) && w->wants[out[k]->id] >> d & 1;
       if (!wanted) continue;
-      MRT_TRY(round_to(w, out[k], (mrt_dtype)d, &made));
+      MRT_TRY(mrt_narrow_round(w, out[k], (mrt_dtype)d, &made));
       if (follows && !w->source[out[k]->id]) w->source[out[k]->id] = made;
     }
   }
@@ -377,10 +294,10 @@ static mrt_status walk(mrt_narrowing *w) {
   }
   for (int k = 0; k < g->output_count; k++) {
     mrt_value *v = mrt_value_instead(g->outputs[k]);
-    mrt_value *source = source_of(w, v);
+    mrt_value *source = mrt_narrow_source(w, v);
     g->outputs[k] = v;
     if (v->type.dtype == MRT_f32 && source)
-      MRT_TRY(cast(w, source, MRT_f32, v->origin, &g->outputs[k]));
+      MRT_TRY(mrt_narrow_cast(w, source, MRT_f32, v->origin, &g->outputs[k]));
   }
   mrt_graph_substitute(g);
   return MRT_OK;

@@ -48,14 +48,38 @@ mrt_dtype mrt_narrow_only(const mrt_narrowing *w, const mrt_value *v);
 mrt_dtype mrt_narrow_output(const mrt_narrowing *w, const mrt_value *v,
                             mrt_dtype output);
 
-/* ---- making nodes (precision.c) ------------------------------------------- */
+/* What `v` is the widening of; NULL: nothing, as of all that the pass makes. */
+static inline mrt_value *mrt_narrow_source(const mrt_narrowing *w,
+                                           const mrt_value *v) {
+  return v->id < w->values ? w->source[v->id] : NULL;
+}
+/* Does the kernel read its input k, write its result k, in any float dtype?  The
+ * last bit of inputs stands for all further ones. */
+static inline bool mrt_reads_narrow(const mrt_op *op, int k) {
+  return op->narrow_inputs >> (k < 31 ? k : 31) & 1;
+}
+static inline bool mrt_writes_narrow(const mrt_op *op, int k) {
+  return k < 32 && op->narrow_outputs >> k & 1;
+}
 
+/* ---- making nodes (precision_make.c) --------------------------------------- */
+
+/* Append; NULL: no memory. */
+mrt_status mrt_narrow_put(mrt_narrowing *w, mrt_node *n);
+mrt_status mrt_narrow_cast(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
+                           mrt_origin origin, mrt_value **out);
+/* `v` rounded; of a view, the view of what it shows rounded. */
+mrt_status mrt_narrow_round(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
+                            mrt_value **out);
 /* The same view of `in`, which has another dtype. */
 mrt_status mrt_narrow_view(mrt_narrowing *w, const mrt_node *n, mrt_value *in,
                            mrt_node **out);
 /* What `n`, which computes in f32, reads as its input k. */
 mrt_status mrt_narrow_wide_input(mrt_narrowing *w, const mrt_node *n, int k,
                                  mrt_value **out);
+
+/* ---- products (precision.c, precision_scale.c) ------------------------------ */
+
 /* n's operator on its first two inputs, which are `in`; *out is f32. */
 mrt_status mrt_narrow_product(mrt_narrowing *w, const mrt_node *n,
                               mrt_value *const *in, mrt_value **out);

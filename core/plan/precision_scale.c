@@ -77,7 +77,7 @@ static mrt_value *scale_of(building *b, mrt_value *x, mrt_dtype dtype) {
 static mrt_status scale_anew(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
                              mrt_scaled *s) {
   building b = { .w = w, .origin = v->origin };
-  mrt_value *source = v->id < w->values ? w->source[v->id] : NULL, *x = v;
+  mrt_value *source = mrt_narrow_source(w, v), *x = v;
   mrt_type wide = v->type, narrow = v->type;
   mrt_cast_options up = { .dtype = MRT_f32 }, down = { .dtype = dtype };
   narrow.dtype = dtype;
