@@ -4,8 +4,8 @@
  *   gives   the executing order, chosen for the least peak of live bytes
  *           (order_choose.c); what any order needs (bounds.c).  Where a policy
  *           or a region says what to recompute, the peak is elsewhere
- *           afterwards: then an order of brief lives, and the reorder pass
- *           mends the one with clones.  So too where the planner swaps
+ *           afterwards: then an order of brief lives as well, and the reorder
+ *           pass mends the one with clones.  So too where the planner swaps
  *           variables: updates spread over the step hide their copies.
  *   never   changes what a node reads (precedence.c), needs more than program
  *           order, or looks at the clock
@@ -116,8 +116,8 @@ static mrt_status run(mrt_plan *plan, mrt_chooser *choose) {
 
 mrt_status mrt_pass_order(mrt_plan *plan) {
   const mrt_way *way = &plan->way;
-  bool brief = mrt_plan_has_policy(plan) || way->variables > 0 || way->brief ||
-               way->seeded;
+  bool brief = (mrt_plan_has_policy(plan) && !way->lowest) ||
+               way->variables > 0 || way->brief || way->seeded;
   return run(plan, brief ? mrt_order_brief : mrt_order_choose);
 }
 

@@ -176,8 +176,10 @@ mrt_status mrt_plan_finish(mrt_plan *plan) {
 }
 
 mrt_status mrt_plan_make(mrt_plan *plan) {
-  bool open = plan->options.memory && plan->traced;
-  return open ? mrt_plan_compete(plan) : mrt_plan_finish(plan);
+  bool may = plan->traced != NULL;
+  if (may && plan->options.memory) return mrt_plan_compete(plan);
+  if (may && mrt_plan_has_policy(plan)) return mrt_plan_compare(plan);
+  return mrt_plan_finish(plan);
 }
 
 void mrt_plan_release_steps(mrt_plan *plan) {

@@ -79,6 +79,7 @@ typedef struct mrt_way {
   bool segmented;   /* in these segments, not as the solver finds; */
   mrt_segments segments;
   bool thorough; /* the solver does not give up early */
+  bool lowest;   /* with a policy too: in the order of the least peak */
   bool seeded;   /* the solver begins with known.runs, in their order */
 } mrt_way;
 #define MRT_ALL_LANES 1e9
@@ -94,7 +95,7 @@ typedef struct mrt_found_out {
                                not yet, or the program's */
   size_t order_peak; /* its live bytes, all kept */
   size_t working_set, order_free_bound; /* its bounds */
-  mrt_activation *answered; /* what a policy answered; NULL: not asked yet */
+  mrt_activation *answered; /* by value id, what a policy answered; NULL */
   size_t kept;              /* ditto */
   bool no_recompute;        /* ditto */
   mrt_computation *computations; /* what a precision policy answered; NULL */
@@ -182,6 +183,8 @@ mrt_status mrt_plan_make(mrt_plan *plan);
 mrt_status mrt_plan_finish(mrt_plan *plan);
 /* A budget: the quickest of several ways (ways.c). */
 mrt_status mrt_plan_compete(mrt_plan *plan);
+/* A policy: of two orders the one that needs less (ways.c). */
+mrt_status mrt_plan_compare(mrt_plan *plan);
 /* Run the first `count` passes only. */
 mrt_status mrt_plan_passes(mrt_plan *plan, int count);
 /* Is the graph after the i-th stage the plan's?  It is from the recompute pass

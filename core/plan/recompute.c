@@ -162,11 +162,13 @@ static mrt_status go_on_from(solving *w) {
   return MRT_OK;
 }
 
-/* A schedule whose arena takes at most `wanted` bytes. */
+/* A schedule whose arena takes at most `wanted` bytes.  With runs to begin
+ * with, every other round goes on from what the last one found. */
 static mrt_status fit(solving *w, int64_t wanted) {
   mrt_keeping *k = w->k;
   mrt_error *e = &k->plan->ctx->error;
-  int64_t budget = wanted;
+  mrt_solve_hint given = w->hint;
+  int64_t budget = wanted, step;
   for (int round = 0; round < ROUNDS && budget > 0; round++) {
     mrt_status status = mrt_schedule_solve(k->arena, e, w->problem, w->may,
                                            budget, w->hint, w->s);
@@ -175,8 +177,12 @@ static mrt_status fit(solving *w, int64_t wanted) {
     MRT_TRY(
         mrt_schedule_height(k->arena, e, w->problem, w->s, wanted, &w->height));
     if (w->height <= wanted) return MRT_OK;
-    budget -= w->height - wanted;
-    MRT_TRY(go_on_from(w));
+    step = w->height - wanted;
+    budget -= step > wanted >> 9 ? step : wanted >> 9;
+    if (given.count > 0 && round % 2 == 0)
+      w->hint = given;
+    else
+      MRT_TRY(go_on_from(w));
   }
   return MRT_EBUDGET;
 }
@@ -220,22 +226,36 @@ static mrt_status solve(mrt_keeping *k, int64_t wanted, mrt_schedule *s) {
   return status == MRT_EBUDGET ? mrt_plan_over(k->plan, 0) : status;
 }
 
+static int value_of(const mrt_keeping *k, int a) {
+  return k->flow.value[k->block_of[a]]->id;
+}
+
+/* As the policy has answered; orders differ, values do not. */
+static void recall(mrt_keeping *k) {
+  const mrt_found_out *known = &k->plan->known;
+  for (int a = 0; a < k->asked.count; a++) {
+    mrt_activation *v = &k->asked.activations[a];
+    const mrt_activation *said = &known->answered[value_of(k, a)];
+    v->choice = said->choice, v->priority = said->priority;
+    v->segment = said->segment;
+  }
+  k->asked.kept = known->kept, k->asked.no_recompute = known->no_recompute;
+}
+
 /* The policy's answers; it is asked once for all plans of a trace. */
 static mrt_status ask(mrt_keeping *k) {
   mrt_plan *plan = k->plan;
   mrt_checkpoint *c = &k->asked;
   mrt_found_out *known = &plan->known;
-  if (known->answered) {
-    for (int i = 0; i < c->count; i++) c->activations[i] = known->answered[i];
-    c->kept = known->kept, c->no_recompute = known->no_recompute;
-    return MRT_OK;
-  }
   const mrt_plan_options *o = &plan->options;
-  if (o->checkpoint) MRT_TRY(o->checkpoint(o->checkpoint_user, c));
-  if (!o->checkpoint || !o->memory) return MRT_OK;
-  known->answered = MRT_NEW(&plan->graph.arena, mrt_activation, c->count);
+  if (known->answered) return recall(k), MRT_OK;
+  if (!o->checkpoint) return MRT_OK;
+  MRT_TRY(o->checkpoint(o->checkpoint_user, c));
+  known->answered =
+      MRT_NEW(&plan->graph.arena, mrt_activation, plan->graph.value_count);
   if (!known->answered) return mrt_nomem(&plan->ctx->error);
-  for (int i = 0; i < c->count; i++) known->answered[i] = c->activations[i];
+  for (int a = 0; a < c->count; a++)
+    known->answered[value_of(k, a)] = c->activations[a];
   known->kept = c->kept, known->no_recompute = c->no_recompute;
   return MRT_OK;
 }

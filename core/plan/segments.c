@@ -5,7 +5,8 @@
  *   method  What segments hand on is kept, the rest computed again (Chen et al.
  *           2016).  Segments of so many layers, so many segments, or a cut
  *           wherever enough bytes have gathered, each by steps of a third or
- *           a half.  What a policy has chosen stays as it is.
+ *           a half; of bytes smaller ones around the best.  What a policy has
+ *           chosen stays as it is.
  *   cost    a walk over the graph for each cut: fewer cuts of a large graph
  *
  * SPDX-License-Identifier: MIT */
@@ -13,6 +14,8 @@
 
 #include <math.h>
 #include <string.h>
+
+enum { NEAR = 5 }; /* sixteenths of a doubling, up and down */
 
 typedef struct cutting {
   mrt_keeping *k;
@@ -100,6 +103,22 @@ static mrt_status rank_one(cutting *c, mrt_segments cut, mrt_segments *cuts,
   return MRT_OK;
 }
 
+static mrt_status rank_bytes(cutting *c, double bytes, mrt_segments *cuts,
+                             int *count) {
+  if (bytes < 1) return MRT_OK;
+  return rank_one(c, (mrt_segments){ .bytes = (int64_t)bytes }, cuts, count);
+}
+
+/* Segments of a few more or less bytes than the best have. */
+static mrt_status refine(cutting *c, mrt_segments *cuts, int *count) {
+  int64_t bytes = 0;
+  for (int i = *count; i-- > 0;)
+    if (cuts[i].bytes) bytes = cuts[i].bytes;
+  for (int k = -NEAR; k <= NEAR; k++)
+    if (k) MRT_TRY(rank_bytes(c, (double)bytes * exp2(k / 16.0), cuts, count));
+  return MRT_OK;
+}
+
 static mrt_status rank_all(cutting *c, mrt_segments *cuts, int *count) {
   bool large = c->k->plan->graph.node_count >= MRT_PLAN_LARGE;
   double all = 0, step = large ? 2 : sqrt(2);
@@ -111,12 +130,9 @@ static mrt_status rank_all(cutting *c, mrt_segments *cuts, int *count) {
     MRT_TRY(rank_one(c, (mrt_segments){ .parts = root }, cuts, count));
   for (int n = 3; !large && n <= c->layers; n += (n + 1) / 3)
     MRT_TRY(rank_one(c, (mrt_segments){ .parts = n }, cuts, count));
-  for (double n = step; n < c->layers; n *= step) {
-    int64_t bytes = (int64_t)(all / n);
-    if (bytes > 0)
-      MRT_TRY(rank_one(c, (mrt_segments){ .bytes = bytes }, cuts, count));
-  }
-  return MRT_OK;
+  for (double n = step; n < c->layers; n *= step)
+    MRT_TRY(rank_bytes(c, all / n, cuts, count));
+  return refine(c, cuts, count);
 }
 
 mrt_status mrt_segments_rank(mrt_keeping *k, mrt_segments *cuts, int *count) {

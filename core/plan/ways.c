@@ -36,6 +36,9 @@ static const double little = 0.005, very_little = 0.002, large_little = 0.02;
  * copies are not measured: what a device declares is a guess. */
 static const double guess = 0.03;
 
+/* Orders and packing change the bytes of segments by so much. */
+static const double close = 1.1;
+
 /* Enough: what is left are many small variables. */
 static const double most = 0.95;
 
@@ -54,17 +57,21 @@ static void judge(mrt_ways *c, mrt_plan *own, const mrt_outcome *o) {
   c->best = *own, c->found = true;
 }
 
+static bool is_copy(const mrt_node *n) {
+  return n->op->traits & (MRT_SWAPS | MRT_WAITS);
+}
+
 /* What others may begin with: the runs of the segments that take least. */
 static mrt_status note_runs(mrt_ways *c, const mrt_plan *own) {
   const mrt_graph *g = &own->graph;
   mrt_found_out *known = &c->plan->known;
-  int *runs = MRT_NEW(&c->plan->graph.arena, int, g->node_count);
+  int *runs = MRT_NEW(&c->plan->graph.arena, int, g->node_count), count = 0;
   if (!runs) return mrt_nomem(&own->ctx->error);
   for (int i = 0; i < g->node_count; i++) {
     const mrt_node *n = g->nodes[i];
-    runs[i] = n->recomputed ? n->original->id : n->id;
+    if (!is_copy(n)) runs[count++] = n->recomputed ? n->original->id : n->id;
   }
-  known->runs = runs, known->run_count = g->node_count;
+  known->runs = runs, known->run_count = count;
   c->least = own->info.peak;
   return MRT_OK;
 }
@@ -213,8 +220,7 @@ static double lost(const mrt_plan *plan, double *base) {
   *base = 0;
   for (int i = 0; i < plan->graph.node_count; i++) {
     const mrt_step *s = &plan->steps[i];
-    bool copy = s->node->op->traits & (MRT_SWAPS | MRT_WAITS);
-    bool extra = copy || s->node->recomputed;
+    bool extra = is_copy(s->node) || s->node->recomputed;
     *(extra ? &lost : base) += s->seconds;
   }
   return lost;
@@ -258,12 +264,22 @@ static mrt_status try_brief(mrt_ways *c) {
   return s;
 }
 
+/* Planned to the end, the first took `c->least` bytes: can this cut be within
+ * the budget, or take less than that? */
+static bool cut_may_do(const mrt_ways *c, const mrt_segments *cut) {
+  const mrt_segments *first = c->plan->known.segments;
+  double times = (double)cut->peak / (double)first->peak;
+  double takes = times * (double)c->least / close;
+  return takes <= (double)c->plan->options.memory || takes <= (double)c->least;
+}
+
 /* Segments to the end, then the solver from the ones that take least. */
 static mrt_status try_segments(mrt_ways *c) {
   const mrt_found_out *known = &c->plan->known;
   int left = c->left;
   mrt_outcome o;
   for (int i = 0; i < known->segments_count; i++) {
+    if (i > 0 && c->least && !cut_may_do(c, &known->segments[i])) continue;
     o.way = (mrt_way){ .brief = true,
                        .segmented = true,
                        .segments = known->segments[i] };
@@ -296,7 +312,7 @@ static mrt_status compete(mrt_ways *c) {
     return MRT_OK;
   MRT_TRY(try_brief(c));
   if (segments_may_win(c)) MRT_TRY(try_segments(c));
-  if (c->seconds == INFINITY && !c->large)
+  if (c->seconds == INFINITY && !c->large && !c->before->options.quick)
     MRT_TRY(try(c, (mrt_way){ .thorough = true }));
   if (mrt_ways_may_swap(c)) {
     if (!measured(plan)) c->seconds *= 1 - guess;
@@ -315,6 +331,19 @@ mrt_status mrt_plan_compete(mrt_plan *plan) {
                  .seconds = INFINITY };
   c.left = c.large ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
+  if (c.found) mrt_plan_unmake(&c.best);
+  return s;
+}
+
+mrt_status mrt_plan_compare(mrt_plan *plan) {
+  const mrt_plan before = *plan;
+  mrt_ways c = { .plan = plan, .before = &before, .seconds = INFINITY };
+  mrt_outcome o = { .way = { .lowest = true } };
+  bool large = plan->graph.node_count >= MRT_PLAN_LARGE;
+  MRT_TRY(mrt_plan_finish(plan));
+  if (large || plan->options.keep_order) return MRT_OK;
+  mrt_status s = plan_once(&c, 0, &o);
+  if (!s && c.best.info.peak < plan->info.peak) return adopt(&c);
   if (c.found) mrt_plan_unmake(&c.best);
   return s;
 }
