@@ -312,7 +312,7 @@ static mrt_status compete(mrt_ways *c) {
     return MRT_OK;
   MRT_TRY(try_brief(c));
   if (segments_may_win(c)) MRT_TRY(try_segments(c));
-  if (c->seconds == INFINITY && !c->large && !c->before->options.quick)
+  if (c->seconds == INFINITY && !c->large)
     MRT_TRY(try(c, (mrt_way){ .thorough = true }));
   if (mrt_ways_may_swap(c)) {
     if (!measured(plan)) c->seconds *= 1 - guess;
