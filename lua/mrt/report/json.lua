@@ -23,9 +23,9 @@
 ---                   constant, output, input, activation, gradient,
 ---                   workspace; fetched (a variable that lives in the slow
 ---                   tier, while in the arena), swapped (in the slow tier)
----     steps         [{op, file, line, backward, recomputed (it runs again what
----                   has run), class (kind of work), time (predicted, seconds),
----                   flops, bytes (read and written), live, reads: [value],
+---     steps         [{op, file, line, layer (0: none), backward, recomputed (it
+---                   runs again what has run), class (kind of work), time
+---                   (predicted, seconds), flops, bytes (read and written), live, reads: [value],
 ---                   writes: [value]}]
 ---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
 ---                   0 outside it), first, last (steps, both included), file,
@@ -50,7 +50,7 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "inputs", "lower_bound", "order_free_bound",
   "working_set", "flops", "seconds", "stall", "slow", "nodes", "nodes_traced",
   "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values", "transfers", "lane",
-  "role", "op", "type", "bytes", "offset", "first", "last", "file", "line",
+  "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
   "backward", "recomputed", "class", "time", "live", "reads", "writes", "value",
   "start", "wait", "beside",
   "reserved", "wasted", "calls", "segments", "device" }
