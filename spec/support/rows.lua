@@ -10,7 +10,7 @@ local rows = {}
 local families = {
   "activation", "attention", "batch_norm", "conv", "cross_entropy", "embedding_bag",
   "group_norm", "index", "make", "matmul", "move", "norm", "pointwise", "pool",
-  "recurrent", "reduce", "softmax", "update", "views",
+  "quantize", "recurrent", "reduce", "softmax", "update", "views",
 }
 
 --- All sample rows, in a fixed order.
@@ -75,7 +75,7 @@ function rows.input(sample, index, real)
       data[i] = data[i] + 0.0
     end
   end
-  return { dims = sample.dims, dtype = dtype, data = data }
+  return { dims = sample.dims, dtype = dtype, data = data, constant = sample.constant }
 end
 
 --- All inputs of a case; `real` is what "any float" means.

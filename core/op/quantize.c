@@ -1,0 +1,218 @@
+/* quantize.c -- numbers in 8 or 4 bits, a scale for each block of them
+ *
+ *   quantize          code = the one whose value is nearest to w / scale,
+ *                     scale = largest |w| of the block
+ *   dequantize        w = value[code] * scale
+ *   quantized_linear  y = x @ w^T + bias, or with `transposed` y = x @ w, for
+ *                     w = dequantize(codes, scales), which is never stored
+ *
+ *   kind      int8  (code - 128) / 127, codes 1 to 255
+ *             nf4   16 values as likely as each other among normal numbers
+ *             fp4   0, 1/192, 1/6, 1/4, 1/3, 1/2, 2/3, 1, with sign
+ *   block     runs along the last dimension; the last of a row may be shorter.
+ *             0: 64 for 4 bits, the whole row for int8
+ *   w         [..., K], f32 | f64
+ *   codes     [..., K], or for 4 bits [..., (K + 1) / 2], u8: two to a byte
+ *   scales    [..., K / block rounded up], dtype of w.  NaN where the block has
+ *             a number that is not finite: so its values are NaN
+ *   columns   K, where the codes do not tell; 0: as many as they hold
+ *   cost      quantized_linear holds strips of w, in scratch
+ *   grad      quantized_linear: dx, by the same operator, and dbias; codes and
+ *             scales are constants
+ *   fails     EDTYPE, ESHAPE;  EVALUE  a negative or, for 4 bits, odd block
+ *   from      Dettmers et al. 2022, arXiv:2110.02861 (blocks); Dettmers et al.
+ *             2023, arXiv:2305.14314 (nf4); bitsandbytes (values of fp4)
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/quantize.h"
+#include "op/build.h"
+
+static const char kinds[] = "int8 nf4 fp4";
+static const mrt_option options[] = {
+  MRT_OPTION(mrt_quantize_options, kind, MRT_OPT_ENUM,
+             .preset = MRT_QUANTIZE_INT8, .words = kinds),
+  MRT_OPTION(mrt_quantize_options, block, MRT_OPT_INT),
+  MRT_OPTION(mrt_quantize_options, columns, MRT_OPT_INT),
+  MRT_OPTION(mrt_quantize_options, transposed, MRT_OPT_BOOL),
+};
+/* How many of them each row has. */
+enum { OF_QUANTIZE = 2, OF_DEQUANTIZE = 3, OF_LINEAR = 4 };
+
+static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+/* The block of rows of `columns`. */
+static mrt_status set_block(mrt_infer *c, int64_t columns) {
+  mrt_quantize_options *o = c->options;
+  bool bytes = o->kind == MRT_QUANTIZE_INT8;
+  if (o->block < 0 || (!bytes && o->block % 2))
+    return mrt_refuse(c, MRT_EVALUE, "block %lld, %s wanted",
+                      (long long)o->block,
+                      bytes ? "a positive number" : "a positive, even number");
+  if (o->block == 0) o->block = bytes ? columns + (columns == 0) : 64;
+  return MRT_OK;
+}
+
+static mrt_status infer_quantize(mrt_infer *c) {
+  const mrt_quantize_options *o = c->options;
+  const mrt_type *w = c->in[0];
+  MRT_TRY(mrt_want_real(c, 0));
+  if (w->rank == 0)
+    return mrt_refuse(c, MRT_ESHAPE, "%s, at least one dimension wanted",
+                      mrt_show(w).s);
+  int last = w->rank - 1;
+  MRT_TRY(set_block(c, w->dims[last]));
+  c->nout = 2;
+  c->out[0] = c->out[1] = *w;
+  c->out[0].dtype = MRT_u8;
+  c->out[0].dims[last] = ceil_div(w->dims[last], mrt_quantize_pack(o->kind));
+  c->out[1].dims[last] = ceil_div(w->dims[last], o->block);
+  return MRT_OK;
+}
+
+/* Codes and scales are inputs i and i + 1: set and check columns and block. */
+static mrt_status want_codes(mrt_infer *c, int i) {
+  mrt_quantize_options *o = c->options;
+  const mrt_type *codes = c->in[i];
+  int pack = mrt_quantize_pack(o->kind), last = codes->rank - 1;
+  MRT_TRY(mrt_want_dtype(c, i, MRT_u8));
+  MRT_TRY(mrt_want_real(c, i + 1));
+  if (codes->rank == 0)
+    return mrt_refuse(c, MRT_ESHAPE, "codes %s, at least one dimension wanted",
+                      mrt_show(codes).s);
+  if (o->columns == 0) o->columns = pack * codes->dims[last];
+  if (o->columns < 0 || ceil_div(o->columns, pack) != codes->dims[last])
+    return mrt_refuse(c, MRT_ESHAPE, "codes %s for %lld columns, %d to a byte",
+                      mrt_show(codes).s, (long long)o->columns, pack);
+  MRT_TRY(set_block(c, o->columns));
+  mrt_type wanted = *codes;
+  wanted.dims[last] = ceil_div(o->columns, o->block);
+  return mrt_want_shape(c, i + 1, wanted.rank, wanted.dims,
+                        "one scale for each block of codes");
+}
+
+static mrt_status infer_dequantize(mrt_infer *c) {
+  const mrt_quantize_options *o = c->options;
+  MRT_TRY(want_codes(c, 0));
+  c->out[0] = *c->in[0];
+  c->out[0].dtype = c->in[1]->dtype;
+  c->out[0].dims[c->out[0].rank - 1] = o->columns;
+  return MRT_OK;
+}
+
+/* x, codes, scales[, bias] */
+static mrt_status infer_linear(mrt_infer *c) {
+  mrt_quantize_options *o = c->options;
+  const mrt_type *x = c->in[0], *codes = c->in[1];
+  MRT_TRY(mrt_want_real(c, 0));
+  MRT_TRY(mrt_want_same_dtype(c, 0, 2));
+  if (x->rank == 0 || codes->rank != 2)
+    return mrt_refuse(
+        c, MRT_ESHAPE,
+        "x %s and codes %s, at least one dimension and two wanted",
+        mrt_show(x).s, mrt_show(codes).s);
+  int last = x->rank - 1;
+  if (!o->transposed && o->columns == 0) o->columns = x->dims[last];
+  MRT_TRY(want_codes(c, 1));
+  int64_t rows = codes->dims[0], inner = o->transposed ? rows : o->columns;
+  int64_t outer = o->transposed ? o->columns : rows;
+  if (x->dims[last] != inner)
+    return mrt_refuse(c, MRT_ESHAPE, "x %s, %lld columns wanted", mrt_show(x).s,
+                      (long long)inner);
+  if (c->nin == 4) {
+    MRT_TRY(mrt_want_same_dtype(c, 0, 3));
+    MRT_TRY(mrt_want_shape(c, 3, 1, &outer, "one bias for each result"));
+  }
+  c->out[0] = *x;
+  c->out[0].dims[last] = outer;
+  return MRT_OK;
+}
+
+static void linear_gradient(mrt_build *b) {
+  mrt_quantize_options o = *(const mrt_quantize_options *)b->options;
+  mrt_tensor *dy = b->dout[0];
+  o.transposed = !o.transposed;
+  if (b->wants[0])
+    b->din[0] = MRT_MAKE(b, quantized_linear, &o, dy, b->in[1], b->in[2]);
+  if (b->nin < 4 || !b->wants[3]) return;
+  mrt_ints rows = { .count = mrt_of(dy)->rank - 1 };
+  for (int i = 0; i < rows.count; i++) rows.at[i] = i;
+  b->din[3] = rows.count ? mrt_sum_dims(b, dy, &rows, false) : dy;
+}
+
+static int linear_lanes(const mrt_signature *s, int input, int dim) {
+  int last = s->in[0]->rank - 1;
+  if (input == 0 && dim < last) return dim;
+  return MRT_LANE_MIXED;
+}
+static int quantize_lanes(const mrt_signature *s, int input, int dim) {
+  return dim < s->in[0]->rank - 1 ? dim : MRT_LANE_MIXED;
+}
+
+static mrt_product product(const mrt_signature *s) {
+  const mrt_type *x = s->in[0], *y = s->out[0];
+  int last = x->rank - 1;
+  return (mrt_product){ .count = 1,
+                        .m = (double)mrt_extent(x, 0, last),
+                        .n = (double)y->dims[last],
+                        .k = (double)x->dims[last] };
+}
+/* The product, the bias, and each weight looked up and scaled. */
+static double linear_flops(const mrt_signature *s) {
+  mrt_product p = product(s);
+  return 2 * p.m * p.n * p.k + (s->nin == 4 ? p.m * p.n : 0) + p.n * p.k;
+}
+static double quantize_flops(const mrt_signature *s) {
+  return 4 * (double)mrt_type_count(s->in[0]);
+}
+static double dequantize_flops(const mrt_signature *s) {
+  return (double)mrt_type_count(s->out[0]);
+}
+
+const mrt_op mrt_op_quantize = {
+  .name = "quantize",
+  .number = MRT_OP_quantize,
+  .cost = MRT_COST_pointwise,
+  .doc = "codes nearest to w / scale; scales = max |w| of each block",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .options = options,
+  .option_count = OF_QUANTIZE,
+  .options_size = sizeof(mrt_quantize_options),
+  .infer = infer_quantize,
+  .lanes = quantize_lanes,
+  .flops = quantize_flops,
+  .width = MRT_WIDE,
+};
+const mrt_op mrt_op_dequantize = {
+  .name = "dequantize",
+  .number = MRT_OP_dequantize,
+  .cost = MRT_COST_pointwise,
+  .doc = "w = value[code] * scale of the block",
+  .min_inputs = 2,
+  .max_inputs = 2,
+  .options = options,
+  .option_count = OF_DEQUANTIZE,
+  .options_size = sizeof(mrt_quantize_options),
+  .infer = infer_dequantize,
+  .lanes = quantize_lanes,
+  .flops = dequantize_flops,
+  .width = MRT_WIDE,
+};
+const mrt_op mrt_op_quantized_linear = {
+  .name = "quantized_linear",
+  .number = MRT_OP_quantized_linear,
+  .cost = MRT_COST_matmul,
+  .doc =
+      "y = x @ w^T + bias for w = dequantize(codes, scales); transposed: x @ w",
+  .min_inputs = 3,
+  .max_inputs = 4,
+  .options = options,
+  .option_count = OF_LINEAR,
+  .options_size = sizeof(mrt_quantize_options),
+  .infer = infer_linear,
+  .lanes = linear_lanes,
+  .grad = linear_gradient,
+  .flops = linear_flops,
+  .product = product,
+  .width = MRT_WIDE,
+};

@@ -1,0 +1,301 @@
+/* quantize.c -- to 8 and 4 bits, back, and products with weights kept so
+ *
+ * The product dequantises a strip of w and hands it to the matrix product, so
+ * every element is what linear gives with the whole w, bit for bit.  Threads
+ * share out the columns of y, so none dequantises what another one does.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/quantize.h"
+#include "gemm.h"
+#include "vmath.h"
+
+/* What codes of 4 bits stand for. */
+static const double nf4[16] = {
+  -1,
+  -0.6961928009986877,
+  -0.5250730514526367,
+  -0.39491748809814453,
+  -0.28444138169288635,
+  -0.18477343022823334,
+  -0.09105003625154495,
+  0,
+  0.07958029955625534,
+  0.16093020141124725,
+  0.24611230194568634,
+  0.33791524171829224,
+  0.44070982933044434,
+  0.5626170039176941,
+  0.7229568362236023,
+  1,
+};
+static const double fp4[16] = { 0,        0.0625 / 12,  8. / 12,  1,
+                                4. / 12,  6. / 12,      2. / 12,  3. / 12,
+                                0,        -0.0625 / 12, -8. / 12, -1,
+                                -4. / 12, -6. / 12,     -2. / 12, -3. / 12 };
+/* Codes by rising value; -0 is not used. */
+static const uint8_t nf4_order[16] = { 0, 1, 2,  3,  4,  5,  6,  7,
+                                       8, 9, 10, 11, 12, 13, 14, 15 };
+static const uint8_t fp4_order[16] = { 11, 10, 13, 12, 15, 14, 9, 0,
+                                       0,  1,  6,  7,  4,  5,  2, 3 };
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---- quantize ------------------------------------------------------------- */
+
+/* How numbers of -1..1 become codes. */
+typedef struct nearest {
+  real middle[15]; /* between neighbours, rising */
+  const uint8_t *order;
+} nearest;
+
+static nearest nearest_of(int kind) {
+  const double *value = kind == MRT_QUANTIZE_NF4 ? nf4 : fp4;
+  nearest t = { .order = kind == MRT_QUANTIZE_NF4 ? nf4_order : fp4_order };
+  for (int i = 0; i < 15; i++)
+    t.middle[i] = (real)((value[t.order[i]] + value[t.order[i + 1]]) / 2);
+  return t;
+}
+
+/* The largest |x|, 0 of none; NaN if any is not finite. */
+static real largest(const real *x, int64_t n) {
+  real most = 0, none = 0;
+  for (int64_t i = 0; i < n; i++) {
+    real a = m_abs(x[i]);
+    most = a > most ? a : most;
+    none += a - a; /* NaN for infinity */
+  }
+  return most + none;
+}
+
+static uint8_t code_of(const nearest *t, real x) {
+  int rank = 0;
+  for (int i = 0; i < 15; i++) rank += x > t->middle[i];
+  return t->order[rank];
+}
+
+/* n codes of 4 bits; `to` starts with a byte of its own. */
+static void put_halves(const nearest *t, const real *x, int64_t n, real by,
+                       uint8_t *to) {
+  for (int64_t i = 0; i < n; i += 2) {
+    int second = i + 1 < n ? code_of(t, x[i + 1] / by) : 0;
+    to[i / 2] = (uint8_t)(code_of(t, x[i] / by) | second << 4);
+  }
+}
+
+static void put_bytes(const real *x, int64_t n, real by, uint8_t *to) {
+  for (int64_t i = 0; i < n; i++) {
+    real code = m_round(x[i] / by * 127) + 128;
+    to[i] = (uint8_t)(code == code ? code : 128);
+  }
+}
+
+static void quantize(const mrt_call *c) {
+  const mrt_quantize_options *o = c->options;
+  int64_t n = mrt_cols(&c->in[0]), rows = mrt_rows(&c->in[0]);
+  int64_t bytes = mrt_cols(&c->out[0]), blocks = mrt_cols(&c->out[1]);
+  const real *w = c->in[0].data;
+  uint8_t *codes = c->out[0].data;
+  real *scales = c->out[1].data;
+  bool whole = o->kind == MRT_QUANTIZE_INT8;
+  nearest t = nearest_of(o->kind);
+  int team = mrt_team(c, 4. * (double)rows * (double)n);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t b = 0; b < blocks; b++) {
+      int64_t at = b * o->block, count = least(o->block, n - at);
+      const real *x = w + r * n + at;
+      real most = largest(x, count), by = most > 0 ? most : 1;
+      scales[r * blocks + b] = most;
+      if (whole)
+        put_bytes(x, count, by, codes + r * bytes + at);
+      else
+        put_halves(&t, x, count, by, codes + r * bytes + at / 2);
+    }
+}
+
+/* ---- dequantize ----------------------------------------------------------- */
+
+/* What a code of 4 bits stands for, and the two in a byte. */
+typedef struct values {
+  real one[16], two[256][2];
+} values;
+
+static size_t values_bytes(const mrt_call *c) {
+  const mrt_quantize_options *o = c->options;
+  return o->kind == MRT_QUANTIZE_INT8 ? 0 : sizeof(values);
+}
+
+static void fill_values(const mrt_call *c) {
+  const mrt_quantize_options *o = c->options;
+  values *v = c->scratch;
+  if (o->kind == MRT_QUANTIZE_INT8) return;
+  for (int i = 0; i < 16; i++)
+    v->one[i] = (real)(o->kind == MRT_QUANTIZE_NF4 ? nf4 : fp4)[i];
+  for (int i = 0; i < 256; i++)
+    v->two[i][0] = v->one[i & 15], v->two[i][1] = v->one[i >> 4];
+}
+
+/* A quantised matrix. */
+typedef struct matrix {
+  const mrt_quantize_options *o;
+  const values *values;
+  const uint8_t *codes;
+  const real *scales;
+  int64_t bytes, blocks; /* of a row */
+} matrix;
+
+static matrix matrix_of(const mrt_call *c, int input) {
+  return (matrix){ .o = c->options,
+                   .values = c->scratch,
+                   .codes = c->in[input].data,
+                   .scales = c->in[input + 1].data,
+                   .bytes = mrt_cols(&c->in[input]),
+                   .blocks = mrt_cols(&c->in[input + 1]) };
+}
+
+/* Where a register holds the table, or half of it, codes are looked up a vector
+ * at a time. */
+#if !defined(__clang__) && !defined(MRT_F64) && MRT_VECTOR_BYTES >= 32
+static inline vec look_up(vec lower, vec upper, const uint8_t *codes) {
+  int32_t word[LANES / 8];
+  memcpy(word, codes, sizeof word);
+#if MRT_VECTOR_BYTES == 64
+  const ivec shift = {
+    0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28
+  };
+  const ivec first = { -1, -1, -1, -1, -1, -1, -1, -1 };
+  ivec all = (first & word[0]) | (~first & word[1]);
+  return __builtin_shuffle(lower, all >> shift); /* the last 4 bits count */
+#else
+  const ivec shift = { 0, 4, 8, 12, 16, 20, 24, 28 };
+  return __builtin_shuffle(lower, upper, ((ivec){ 0 } + word[0]) >> shift);
+#endif
+}
+
+/* Take n codes, or fewer: as many as was taken is returned. */
+static int64_t take_vectors(const real *value, const uint8_t *codes, real scale,
+                            real *w, int64_t n) {
+  vec lower = vec_load(value), upper = vec_load(value + 16 - LANES);
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    vec_store(w + i, look_up(lower, upper, codes + i / 2) * scale);
+  return i;
+}
+#else
+static int64_t take_vectors(const real *value, const uint8_t *codes, real scale,
+                            real *w, int64_t n) {
+  return 0;
+}
+#endif
+
+static void take_halves(const values *v, const uint8_t *codes, real scale,
+                        real *w, int64_t n) {
+  int64_t i = take_vectors(v->one, codes, scale, w, n);
+  for (; i + 1 < n; i += 2) {
+    const real *two = v->two[codes[i / 2]];
+    w[i] = two[0] * scale, w[i + 1] = two[1] * scale;
+  }
+  if (i < n) w[i] = v->one[codes[i / 2] & 15] * scale;
+}
+
+static void take_bytes(const uint8_t *codes, real scale, real *w, int64_t n) {
+  real step = scale / 127;
+  for (int64_t i = 0; i < n; i++) w[i] = (real)((int)codes[i] - 128) * step;
+}
+
+/* Numbers [from, to) of a row; for 4 bits `from` is even. */
+static void take(const matrix *m, int64_t row, int64_t from, int64_t to,
+                 real *w) {
+  const uint8_t *codes = m->codes + row * m->bytes;
+  const real *scales = m->scales + row * m->blocks;
+  int64_t block = m->o->block;
+  for (int64_t i = from, end; i < to; w += end - i, i = end) {
+    end = least((i / block + 1) * block, to);
+    if (m->o->kind == MRT_QUANTIZE_INT8)
+      take_bytes(codes + i, scales[i / block], w, end - i);
+    else
+      take_halves(m->values, codes + i / 2, scales[i / block], w, end - i);
+  }
+}
+
+static void dequantize(const mrt_call *c) {
+  int64_t n = mrt_cols(&c->out[0]), rows = mrt_rows(&c->out[0]);
+  real *w = c->out[0].data;
+  matrix m = matrix_of(c, 0);
+  fill_values(c);
+  int team = mrt_team(c, 0.5 * (double)rows * (double)n);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int64_t r = 0; r < rows; r++) take(&m, r, 0, n, w + r * n);
+}
+
+/* ---- quantized_linear ------------------------------------------------------ */
+
+/* Columns of y that are made at a time: a multiple of the widest tile's. */
+enum { STRIP = 96 };
+
+static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
+
+/* Numbers of a strip of w. */
+static size_t strip_bytes(const mrt_call *c) {
+  return round_up((size_t)mrt_cols(&c->in[0]) * STRIP * sizeof(real));
+}
+static size_t part_bytes(const mrt_call *c) {
+  int64_t m = mrt_rows(&c->in[0]), k = mrt_cols(&c->in[0]);
+  return strip_bytes(c) + mrt_gemm_bytes(m, STRIP, k);
+}
+
+/* Columns [j, j + n) of y. */
+static void run_strip(const mrt_call *c, const matrix *w, int64_t j, int64_t n,
+                      char *scratch) {
+  int64_t k = mrt_cols(&c->in[0]), row = mrt_cols(&c->out[0]);
+  real *strip = (real *)scratch;
+  bool turned = w->o->transposed;
+  for (int64_t i = 0; i < (turned ? k : n); i++)
+    if (turned)
+      take(w, i, j, j + n, strip + i * n);
+    else
+      take(w, j + i, 0, k, strip + i * k);
+  mrt_gemm g = {
+    .m = mrt_rows(&c->in[0]),
+    .n = n,
+    .k = k,
+    .a = { c->in[0].data, k, 1 },
+    .b = { strip, turned ? n : 1, turned ? 1 : k },
+    .c = (real *)c->out[0].data + j,
+    .row = row,
+    .col = 1,
+    .bias = c->nin == 4 ? (const real *)c->in[3].data + j : NULL,
+    .bias_col = 1,
+  };
+  g = mrt_gemm_part(&g, 0, 1);
+  mrt_gemm_run(&g, scratch + strip_bytes(c));
+}
+
+static void quantized_linear(const mrt_call *c) {
+  int64_t n = mrt_cols(&c->out[0]), units = (n + LANES - 1) / LANES;
+  matrix w = matrix_of(c, 1);
+  double terms = (double)mrt_cols(&c->in[0]) * (double)n;
+  /* 100 flop and one number dequantised per nanosecond: one core, roughly. */
+  int team = mrt_team(c, terms * ((double)mrt_rows(&c->in[0]) / 50 + 1));
+  fill_values(c);
+#pragma omp parallel num_threads(team)
+  {
+    int me = omp_get_thread_num();
+    char *scratch = (char *)c->scratch + round_up(values_bytes(c)) +
+                    (size_t)me * part_bytes(c);
+    int64_t j, end;
+    mrt_share(units, me, omp_get_num_threads(), &j, &end);
+    j = least(j * LANES, n), end = least(end * LANES, n);
+    for (; j < end; j += STRIP)
+      run_strip(c, &w, j, least(STRIP, end - j), scratch);
+  }
+}
+
+static size_t linear_scratch(const mrt_call *c) {
+  return round_up(values_bytes(c)) + (size_t)c->threads * part_bytes(c);
+}
+
+MRT_KERNEL(quantize, .run = quantize);
+MRT_KERNEL(dequantize, .run = dequantize, .scratch = values_bytes);
+MRT_KERNEL(quantized_linear, .run = quantized_linear,
+           .scratch = linear_scratch);

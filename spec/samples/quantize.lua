@@ -1,0 +1,181 @@
+-- quantize.lua -- samples of quantize, dequantize and quantized_linear
+--
+-- The sizes cross the edges of bytes, blocks and vectors.
+
+-- What codes stand for: precision.md, section 7.
+local nf4 = { -1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+  -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0,
+  0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+  0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1 }
+local fp4, int8 = {}, {}
+for i, x in ipairs { 0, 0.0625, 8, 12, 4, 6, 2, 3 } do
+  fp4[i], fp4[i + 8] = x / 12, -x / 12
+end
+for code = 0, 255 do int8[code + 1] = (code - 128) / 127 end
+local values = { nf4 = nf4, fp4 = fp4, int8 = int8 }
+
+local function sizes(o, columns)
+  local pack = o.kind == "int8" and 1 or 2
+  local block = o.block or (o.kind == "int8" and math.max(columns, 1) or 64)
+  return pack, (columns + pack - 1) // pack, block, (columns + block - 1) // block
+end
+
+-- The code whose value is nearest; 128 and 8 are not used for zero.
+local function nearest(list, x)
+  local best, least = 0, math.huge
+  for code = 1, #list do
+    local off = math.abs(list[code] - x)
+    if off < least then best, least = code - 1, off end
+  end
+  return best
+end
+
+local function with_last(dims, n)
+  local out = { table.unpack(dims) }
+  out[#out] = n
+  return out
+end
+
+local function count(dims)
+  local n = 1
+  for _, d in ipairs(dims) do n = n * d end
+  return n
+end
+
+local function quantize(ins, o)
+  local w = ins[1]
+  local K = w.dims[#w.dims]
+  local pack, bytes, block, blocks = sizes(o, K)
+  local rows = K > 0 and count(w.dims) // K or 0
+  local codes, scales = {}, {}
+  for r = 0, rows - 1 do
+    for b = 0, blocks - 1 do
+      local most = 0.0
+      for i = b * block, math.min((b + 1) * block, K) - 1 do
+        most = math.max(most, math.abs(w.data[r * K + i + 1]))
+      end
+      scales[r * blocks + b + 1] = most
+      for i = b * block, math.min((b + 1) * block, K) - 1 do
+        local code = nearest(values[o.kind], w.data[r * K + i + 1] / (most > 0 and most or 1))
+        local at = r * bytes + i // pack + 1
+        codes[at] = (codes[at] or 0) + code * 16 ^ (i % pack) // 1
+      end
+    end
+  end
+  return { { dims = with_last(w.dims, bytes), data = codes },
+    { dims = with_last(w.dims, blocks), data = scales } }
+end
+
+-- The matrix that codes and scales stand for, flat, and its columns.
+local function matrix(codes, scales, o, columns)
+  local bytes = codes.dims[#codes.dims]
+  local pack = sizes(o, 0)
+  columns = columns or o.columns or bytes * pack
+  local _, _, block, blocks = sizes(o, columns)
+  local w = {}
+  for r = 0, (bytes > 0 and count(codes.dims) // bytes or 0) - 1 do
+    for i = 0, columns - 1 do
+      local code = codes.data[r * bytes + i // pack + 1]
+      if pack == 2 then code = i % 2 == 0 and code % 16 or code // 16 end
+      w[#w + 1] = values[o.kind][code + 1] * scales.data[r * blocks + i // block + 1]
+    end
+  end
+  return w, columns
+end
+
+local function dequantize(ins, o)
+  local w, columns = matrix(ins[1], ins[2], o)
+  return { { dims = with_last(ins[1].dims, columns), data = w } }
+end
+
+local function quantized_linear(ins, o)
+  local x, bias = ins[1], ins[4]
+  local K, N = x.dims[#x.dims], ins[2].dims[1]
+  local w, columns = matrix(ins[2], ins[3], o, not o.transposed and K or nil)
+  local outer, along, across = N, 1, columns
+  if o.transposed then outer, along, across = columns, columns, 1 end
+  local y = {}
+  for r = 0, count(with_last(x.dims, 1)) - 1 do
+    for j = 0, outer - 1 do
+      local sum = 0.0
+      for k = 0, K - 1 do
+        sum = sum + x.data[r * K + k + 1] * w[j * across + k * along + 1]
+      end
+      y[#y + 1] = sum + (bias and bias.data[j + 1] or 0)
+    end
+  end
+  return { { dims = with_last(x.dims, outer), data = y } }
+end
+
+local function codes(...) return { dims = { ... }, dtype = "u8", integer = 256 } end
+local function real(...) return { dims = { ... } } end
+-- An input without a gradient.
+local function constant(...) return { dims = { ... }, constant = true } end
+
+local forward, back, linear = {}, {}, {}
+for _, kind in ipairs { "int8", "nf4", "fp4" } do
+  local pack = kind == "int8" and 1 or 2
+  for _, case in ipairs { { { 3, 64 } }, { { 2, 3, 150 } }, { { 7 }, 4 }, { { 5, 33 }, 16 },
+    { { 2, 1 } }, { { 0, 8 } } } do
+    local dims, block = case[1], case[2]
+    local K = dims[#dims]
+    local _, bytes, _, blocks = sizes({ kind = kind, block = block }, K)
+    forward[#forward + 1] = { inputs = { real(table.unpack(dims)) },
+      options = { kind = kind, block = block } }
+    back[#back + 1] = { inputs = { codes(table.unpack(with_last(dims, bytes))),
+      real(table.unpack(with_last(dims, blocks))) },
+      options = { kind = kind, block = block, columns = K } }
+  end
+  forward[#forward + 1] = { inputs = { { dims = { 2, 2 }, values = { 0, 0, 0, 0 } } },
+    options = { kind = kind } }
+  for _, case in ipairs { { 3, 5, 6 }, { 9, 67, 130, 64 }, { 1, 20, 33, 16 }, { 4, 0, 8 },
+    { 0, 5, 6 } } do
+    local m, n, K, block = table.unpack(case)
+    local _, bytes, _, blocks = sizes({ kind = kind, block = block }, K)
+    local w, s = codes(n, bytes), constant(n, blocks)
+    linear[#linear + 1] = { inputs = { real(m, K), w, s },
+      options = { kind = kind, block = block } }
+    linear[#linear + 1] = { inputs = { real(2, m, K), w, s, real(n) },
+      options = { kind = kind, block = block } }
+    linear[#linear + 1] = { inputs = { real(m, n), w, s, real(K) },
+      options = { kind = kind, block = block, transposed = true, columns = K } }
+  end
+  linear[#linear + 1] = { inputs = { real(6), codes(5, 6 // pack), constant(5, 1), real(5) },
+    options = { kind = kind } }
+end
+
+local f32 = { dims = { 2, 8 }, dtype = "f32" }
+
+return {
+  { op = "quantize", cases = forward, oracle = quantize,
+    bad = {
+      { inputs = { real() }, code = "shape", match = "at least one dimension" },
+      { inputs = { codes(4) }, code = "dtype", match = "f32 or f64" },
+      { inputs = { real(4) }, options = { block = -1 }, code = "value", match = "block -1" },
+      { inputs = { real(4) }, options = { kind = "nf4", block = 3 }, code = "value",
+        match = "block 3, a positive, even number" },
+      { inputs = { real(4) }, options = { kind = "int4" }, code = "value",
+        match = "one of int8 nf4 fp4" },
+    } },
+  { op = "dequantize", cases = back, oracle = dequantize,
+    bad = {
+      { inputs = { real(2, 8), real(2, 1) }, code = "dtype", match = "u8 wanted" },
+      { inputs = { codes(2, 8), real(2, 2) }, code = "shape", match = "one scale for each" },
+      { inputs = { codes(2, 8), real(2, 1) }, options = { kind = "nf4", columns = 17 },
+        code = "shape", match = "17 columns, 2 to a byte" },
+      { inputs = { codes(), real() }, code = "shape", match = "at least one dimension" },
+    } },
+  { op = "quantized_linear", cases = linear, oracle = quantized_linear, grad = true,
+    bad = {
+      { inputs = { f32, codes(3, 7), { dims = { 3, 1 }, dtype = "f32" } }, code = "shape",
+        match = "8 columns, 1 to a byte" },
+      { inputs = { f32, codes(3, 8), { dims = { 3, 1 }, dtype = "f64" } }, code = "dtype",
+        match = "equal dtypes" },
+      { inputs = { f32, codes(8), { dims = { 1 }, dtype = "f32" } }, code = "shape",
+        match = "at least one dimension and two" },
+      { inputs = { f32, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" } },
+        options = { transposed = true }, code = "shape", match = "3 columns wanted" },
+      { inputs = { f32, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" }, f32 },
+        code = "shape", match = "one bias for each result" },
+    } },
+}
