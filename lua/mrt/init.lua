@@ -30,6 +30,7 @@ local op = core.op
 ---@field policy table
 ---@field data table
 ---@field train table
+---@field prune mrt.prune
 ---@field estimate mrt.estimate
 ---@field version string
 local mrt = { version = core.info().version }
@@ -238,7 +239,7 @@ end
 
 -- For the prompt, which completes names without calling __index.
 local modules = { nn = true, optim = true, policy = true, data = true,
-  train = true, estimate = true, device = true }
+  train = true, prune = true, estimate = true, device = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   local name = "mrt." .. tostring(key)

@@ -118,6 +118,17 @@ function Tensor.rms_norm(x, weight, ...)
   return (op.rms_norm(x, weight, ...))
 end
 
+--- x @ w^T + bias for a weight in 8 or 4 bits, never stored whole; or, with the
+--- option `transposed`, x @ w.  Only x and bias have gradients.
+---@param codes mrt.Tensor   u8, of w:quantize()
+---@param scales mrt.Tensor  ditto
+---@param bias? mrt.Tensor   `[N]`
+---@param options? mrt.QuantizeOptions
+---@return mrt.Tensor        `[..., N]`
+function Tensor.quantized_linear(x, codes, scales, bias, options)
+  return (op.quantized_linear(x, codes, scales, bias, options))
+end
+
 --- Fused attention that never stores the scores: q `[B,T,H,D]`, k and v
 --- `[B,S,H,D]` -> `[B,T,H,D]`.
 ---@param k mrt.Tensor

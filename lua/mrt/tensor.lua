@@ -11,6 +11,12 @@ local core = require "mrt.core"
 
 local op = core.op
 
+---@class mrt.QuantizeOptions
+---@field kind? "int8"|"nf4"|"fp4"  default "int8"
+---@field block? integer      numbers that share a scale; default 64, int8: the row
+---@field columns? integer    of the matrix, where the codes do not tell
+---@field transposed? boolean  quantized_linear: x @ w, not x @ w^T
+
 --- A lazy tensor.  `x[i]` is `x:select(1, i)`.
 ---@class mrt.Tensor
 ---@field shape integer[]        a copy
@@ -87,6 +93,8 @@ local op = core.op
 ---@field argmax fun(self: mrt.Tensor, dim?: integer, keepdim?: boolean): mrt.Tensor  0-based
 ---@field argmin fun(self: mrt.Tensor, dim?: integer, keepdim?: boolean): mrt.Tensor  0-based
 ---@field linear fun(self: mrt.Tensor, weight: mrt.Tensor, bias?: mrt.Tensor): mrt.Tensor
+---@field quantize fun(self: mrt.Tensor, o?: mrt.QuantizeOptions): mrt.Tensor, mrt.Tensor
+---@field dequantize fun(self: mrt.Tensor, scales: mrt.Tensor, ...: any): mrt.Tensor
 ---@field softmax fun(self: mrt.Tensor, dim?: integer): mrt.Tensor
 ---@field log_softmax fun(self: mrt.Tensor, dim?: integer): mrt.Tensor
 ---@field rope fun(self: mrt.Tensor, options?: table): mrt.Tensor

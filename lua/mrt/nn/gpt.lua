@@ -76,7 +76,7 @@ function GPT:forward(tokens)
   local x = self.dropout(self.tokens(tokens) + positions)
   for _, block in ipairs(self.blocks) do x = scope.layer(block, x) end
   x = self.norm(x)
-  return x:linear(self.head and self.head.weight or self.tokens.weight)
+  return self.head and self.head(x) or x:linear(self.tokens.weight)
 end
 
 function GPT:describe()

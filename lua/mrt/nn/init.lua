@@ -12,6 +12,7 @@ return {
   initial = require "mrt.nn.initial",
 
   Linear = require "mrt.nn.linear",
+  QuantizedLinear = require "mrt.nn.quantized_linear",
   Conv2d = require "mrt.nn.conv",
   ConvTranspose2d = require "mrt.nn.conv_transpose",
   MaxPool2d = pool.MaxPool2d,
@@ -58,4 +59,6 @@ return {
   smooth_l1 = loss.smooth_l1,
   accuracy = loss.accuracy,
   generate = require "mrt.nn.generate",
+  quantize = require "mrt.nn.quantize",
+  lora = require "mrt.nn.lora",
 }

@@ -134,7 +134,7 @@ function Llama:forward(tokens)
   local x = self.tokens(tokens)
   for _, block in ipairs(self.blocks) do x = scope.layer(block, x) end
   x = self.norm(x)
-  return x:linear(self.head and self.head.weight or self.tokens.weight)
+  return self.head and self.head(x) or x:linear(self.tokens.weight)
 end
 
 function Llama:describe()

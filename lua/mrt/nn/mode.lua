@@ -2,8 +2,8 @@
 ---
 --- A compiled function is traced once per mode, because dropout is part of the
 --- graph while training and absent while evaluating.  The mode is the set of
---- modules in evaluation mode; equal sets have equal numbers, so switching to
---- and fro finds the plans already made.
+--- modules in evaluation mode, and how often modules were edited; equal sets have
+--- equal numbers, so switching to and fro finds the plans already made.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -11,8 +11,20 @@ local mode = { current = 0 }
 
 local ids = setmetatable({}, { __mode = "k" })  -- module -> its number
 local evaluating = setmetatable({}, { __mode = "k" })
-local numbers = { [""] = 0 }                    -- set, as text -> mode
-local last_id, last_number = 0, 0
+local numbers = { ["0:"] = 0 }                  -- edits and set, as text -> mode
+local last_id, last_number, edits = 0, 0, 0
+
+local function refresh()
+  local set = {}
+  for module in pairs(evaluating) do set[#set + 1] = ids[module] end
+  table.sort(set)
+  local key = edits .. ":" .. table.concat(set, ",")
+  if not numbers[key] then
+    last_number = last_number + 1
+    numbers[key] = last_number
+  end
+  mode.current = numbers[key]
+end
 
 --- Record that modules are training or evaluating, and bring
 --- `mode.current` up to date.
@@ -26,15 +38,14 @@ function mode.set(modules, training)
     end
     evaluating[module] = not training or nil
   end
-  local set = {}
-  for module in pairs(evaluating) do set[#set + 1] = ids[module] end
-  table.sort(set)
-  local key = table.concat(set, ",")
-  if not numbers[key] then
-    last_number = last_number + 1
-    numbers[key] = last_number
-  end
-  mode.current = numbers[key]
+  refresh()
+end
+
+--- Record that the parts of some module were exchanged or pruned: what was traced
+--- before is traced again.
+function mode.changed()
+  edits = edits + 1
+  refresh()
 end
 
 local Back = { __close = function(self) self.model:train(self.training) end }

@@ -22,6 +22,7 @@ local argument = require "mrt.argument"
 local options = require "mrt.options"
 local groups = require "mrt.optim.groups"
 local clip = require "mrt.optim.clip"
+local masks = require "mrt.masks"
 local scaling = require "mrt.scaling"
 
 ---@class mrt.Optimizer
@@ -147,6 +148,7 @@ end
 -- Add the updates to the trace.
 local function apply(self, grads, clip_to, when)
   local scale, norm
+  grads = masks.gradients(self.params, grads)
   if clip_to then scale, norm = clip.scale(grads, clip_to) end
   local raw, inverse = scaling.raw(grads)
   if inverse then grads, scale = raw, scale and scale * inverse or inverse end
@@ -159,6 +161,7 @@ local function apply(self, grads, clip_to, when)
       lr = rate(p, group), scale = scale and scale:to(p.dtype), when = when,
       t = t, weight_decay = group.weight_decay or self.options.weight_decay,
     })
+    masks.restore(p, when)
   end
   self.t:assign(t, { when = when })
   return norm

@@ -1,0 +1,101 @@
+--- quantized_linear.lua -- a linear layer whose weights are kept in 8 or 4 bits
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+local Module = require "mrt.nn.module"
+local Linear = require "mrt.nn.linear"
+local options = require "mrt.options"
+
+-- The second quantisation, of the scales: 8 bits each, 256 to a block.
+local second = { kind = "int8", block = 256 }
+local kinds = { int8 = true, nf4 = true, fp4 = true }
+
+---@class mrt.nn.QuantizedLinearOptions
+---@field kind? "nf4"|"fp4"|"int8"  default "nf4"
+---@field block? integer    weights of a row that share a scale; default 64, int8:
+---  the whole row
+---@field double? boolean   keep the scales in 8 bits too; default false
+
+--- Make a frozen linear layer from another one: `[..., inputs]` ->
+--- `[..., outputs]`.  Weights take 4.5 bits each, with `double` 4.127, with kind
+--- "int8" 8 and a scale for each row.
+---
+---     local y = nn.QuantizedLinear(nn.Linear(768, 3072), {kind = "nf4"})(x)
+---
+--- Dettmers et al. 2023 (arXiv:2305.14314).  With `double`, the mean of the scales
+--- is subtracted and what is left quantised.  Gradients go through to the inputs;
+--- codes and scales are buffers, the bias a frozen parameter.
+---@class mrt.nn.QuantizedLinear: mrt.nn.Module
+---@field inputs integer
+---@field outputs integer
+---@field codes mrt.Tensor    u8
+---@field scales mrt.Tensor   `[outputs, blocks]`; with `double` what scales these
+---@field bias mrt.Tensor?    `[outputs]`
+---@overload fun(linear: mrt.nn.Linear, o?: mrt.nn.QuantizedLinearOptions): mrt.nn.Module
+local QuantizedLinear = Module("QuantizedLinear", "tensor")
+
+function QuantizedLinear:init(linear, given)
+  local o = options.read("QuantizedLinear", given,
+    { kind = "nf4", block = options.of "size", double = false })
+  if getmetatable(linear) ~= Linear then
+    core.fail("value", "QuantizedLinear", "a Linear wanted, got " .. options.show(linear))
+  elseif not kinds[o.kind] then
+    core.fail("value", "QuantizedLinear",
+      ("kind '%s', nf4, fp4 or int8 wanted"):format(o.kind))
+  end
+  self.frozen, self.kind, self.double = true, o.kind, o.double
+  self.outputs, self.inputs = linear.weight:size(1), linear.weight:size(2)
+  local codes, scales = linear.weight:detach():quantize { kind = o.kind, block = o.block }
+  self.block = o.block
+  self:register_buffer("codes", mrt.variable(codes))
+  if o.double then
+    self.blocks = scales:size(2)
+    local mean = scales:mean()
+    local inner, outer = (scales - mean):reshape(1, -1):quantize(second)
+    self:register_buffer("mean", mrt.variable(mean))
+    self:register_buffer("inner", mrt.variable(inner))
+    scales = outer
+  end
+  self:register_buffer("scales", mrt.variable(scales))
+  if linear.bias then self.bias = linear.bias end
+  mrt.eval(self:buffers())
+end
+
+--- Return the scale of each block.
+---@return mrt.Tensor  `[outputs, blocks]`
+function QuantizedLinear:block_scales()
+  if not self.double then return self.scales end
+  local scales = self.inner:dequantize(self.scales, second) + self.mean
+  return scales:reshape(self.outputs, self.blocks)
+end
+
+--- Return the weights that the codes stand for.
+---@return mrt.Tensor  `[outputs, inputs]`
+function QuantizedLinear:weights()
+  return self.codes:dequantize(self:block_scales(),
+    { kind = self.kind, block = self.block, columns = self.inputs })
+end
+
+--- Return the bits that a weight takes, scales included.
+---@return number
+function QuantizedLinear:bits()
+  local bytes = 0
+  for _, buffer in ipairs(self:buffers()) do bytes = bytes + buffer:nbytes() end
+  return 8 * bytes / (self.outputs * self.inputs)
+end
+
+---@param x mrt.Tensor  `[..., inputs]`
+---@return mrt.Tensor   `[..., outputs]`
+function QuantizedLinear:forward(x)
+  local how = { kind = self.kind, block = self.block }
+  return x:quantized_linear(self.codes, self:block_scales(), self.bias, how)
+end
+
+function QuantizedLinear:describe()
+  return ("%d, %d, %s, %.3f bits%s"):format(self.inputs, self.outputs, self.kind,
+    self:bits(), self.bias and "" or ", no bias")
+end
+
+return QuantizedLinear
