@@ -1,0 +1,248 @@
+-- quantize_spec.lua -- weights in 8 and 4 bits: their error, products, layers
+local mrt = require "mrt"
+local nn, optim = mrt.nn, mrt.optim
+local random = require "mrt.data.random"
+
+local nf4 = { -1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+  -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0,
+  0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+  0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1 }
+local tables = { nf4 = nf4, int8 = {},
+  fp4 = { -1, -8 / 12, -6 / 12, -4 / 12, -3 / 12, -2 / 12, -0.0625 / 12, 0, 0.0625 / 12,
+    2 / 12, 3 / 12, 4 / 12, 6 / 12, 8 / 12, 1 } }
+for code = -127, 127 do tables.int8[code + 128] = code / 127 end
+
+-- The mean absolute error of normal numbers in blocks of n: the largest of a block,
+-- M, is exact, the others are normal and below M; integrated over their value and
+-- over M, whose density is 2 n phi(m) (2 Phi(m) - 1)^(n - 1).
+local function expected(values, n)
+  local function phi(x) return math.exp(-x * x / 2) / math.sqrt(2 * math.pi) end
+  local step = 0.005
+  -- By x from 0: the share of normal numbers within +-x.
+  local within, grid = { [0] = 0.0 }, 1200
+  for i = 1, grid do
+    within[i] = within[i - 1] + 2 * phi((i - 0.5) * step) * step
+  end
+  local total, weight = 0.0, 0.0
+  for top = 100, grid, 5 do
+    local m, at, sum = top * step, 1, 0.0
+    for i = -top, top - 1 do
+      local z = (i + 0.5) * step
+      while at < #values and math.abs(values[at + 1] - z / m) < math.abs(values[at] - z / m) do
+        at = at + 1
+      end
+      sum = sum + math.abs(z - m * values[at]) * phi(z) * step
+    end
+    local density = phi(m) * within[top] ^ (n - 1)
+    total, weight = total + density * sum / within[top], weight + density
+  end
+  return (n - 1) / n * total / weight
+end
+
+local function largest(x) return x:abs():amax():item() end
+
+-- Random shapes and options, the same each time.
+local function each_case(count, f)
+  local draw = random.new(11)
+  local function pick(n) return draw:integer(n) end
+  for i = 1, count do
+    local kind = ({ "int8", "nf4", "fp4" })[i % 3 + 1]
+    local block = ({ nil, 2 * pick(40) })[pick(2) + 1]
+    f({ kind = kind, block = block }, pick(70) + 1, pick(150) + 1, pick(200) + 1)
+  end
+end
+
+describe("quantisation", function()
+  it("errs on normal numbers as its table says", function()
+    mrt.seed(5)
+    for kind, published in pairs { nf4 = 0.0727, fp4 = 0.0966, int8 = 0 } do
+      local block = kind == "int8" and 768 or 64
+      local wanted = expected(tables[kind], block)
+      local w = mrt.eval(mrt.randn(1024, 768))
+      local codes, scales = w:quantize { kind = kind, block = block }
+      local back = codes:dequantize(scales, { kind = kind, block = block })
+      local got = (back - w):abs():mean():item()
+      assert.is_true(math.abs(got / wanted - 1) < 0.005, ("%s: %g, %g wanted"):format(kind, got,
+        wanted))
+      if published > 0 then assert.is_true(math.abs(wanted - published) < 2e-4, wanted) end
+    end
+  end)
+
+  it("changes nothing the second time", function()
+    each_case(30, function(o, n, k)
+      o.columns = k
+      local codes, scales = mrt.randn(n, k):quantize { kind = o.kind, block = o.block }
+      local again = codes:dequantize(scales, o):quantize { kind = o.kind, block = o.block }
+      assert.equal(codes:bytes(), again:bytes())
+    end)
+  end)
+
+  it("makes numbers of a block NaN where one is not finite, and of no other", function()
+    for _, odd in ipairs { 0 / 0, math.huge, -math.huge } do
+      local w = mrt.ones(2, 8):cat(mrt.full({ 2, 8 }, odd), mrt.ones(2, 8))
+      for _, kind in ipairs { "int8", "nf4", "fp4" } do
+        local codes, scales = w:quantize { kind = kind, block = 8 }
+        local back = codes:dequantize(scales, { kind = kind, block = 8 })
+        local flags = back:isnan():to "i64":sum(2):totable()
+        assert.same({ 0, 0, 8, 8, 0, 0 }, flags)
+      end
+    end
+  end)
+
+  it("multiplies as linear and matmul do with the whole weight, bit for bit", function()
+    each_case(40, function(o, m, n, k)
+      local codes, scales = mrt.eval(mrt.randn(n, k):quantize(o))
+      local of = { kind = o.kind, block = o.block, columns = k, transposed = true }
+      local w = codes:dequantize(scales, { kind = o.kind, block = o.block, columns = k })
+      local x, dy, bias = mrt.eval(mrt.randn(m, k), mrt.randn(m, n), mrt.randn(n))
+      assert.equal(x:linear(w, bias):bytes(), x:quantized_linear(codes, scales, bias, o):bytes())
+      assert.equal(dy:matmul(w):bytes(), dy:quantized_linear(codes, scales, of):bytes())
+      local dx = mrt.grad((x:quantized_linear(codes, scales, o) * dy):sum(), x)
+      assert.equal(dy:matmul(w):bytes(), dx:bytes())
+    end)
+  end)
+end)
+
+-- ---- layers ------------------------------------------------------------------
+
+local function small()
+  mrt.seed(2)
+  return nn.GPT { vocab = 17, dim = 64, layers = 2, heads = 2, context = 8, tie = false }
+end
+
+local function ids() return mrt.randint(0, 17, 3, 8) end
+
+describe("nn.quantize", function()
+  it("takes the bits a weight that it says", function()
+    local function bits(o)
+      local layer = nn.QuantizedLinear(nn.Linear(512, 1024), o)
+      return layer:bits()
+    end
+    assert.equal(4.5, bits {})
+    assert.equal(4.5, bits { kind = "fp4" })
+    assert.equal(8 + 32 / 512, bits { kind = "int8" })
+    local double = bits { double = true }
+    assert.is_true(math.abs(double - (4 + 8 / 64 + 32 / (64 * 256))) < 1e-3, double)
+  end)
+
+  it("replaces all Linear layers but the exceptions, and keeps its modes", function()
+    local model = small():eval()
+    local x, seen = mrt.eval(ids()), 0
+    local wanted = mrt.eval(model(x))
+    assert.equal(model, nn.quantize(model, { kind = "int8", except = { "head", "2%.mlp" } }))
+    for name, layer in model:modules() do
+      if layer.type == "QuantizedLinear" then
+        seen = seen + 1
+        assert.is_false(layer.training)
+        assert.is_nil(name:find "head" or name:find "2%.mlp")
+      end
+    end
+    assert.equal(6, seen)
+    local off = largest(model(x) - wanted)
+    assert.is_true(off > 0 and off < 0.02, off)
+    for _, p in ipairs(model:parameters()) do assert.equal("f32", p.dtype) end
+  end)
+
+  it("has a state that a model quantised alike loads", function()
+    local one, other = small(), nn.GPT { vocab = 17, dim = 64, layers = 2, heads = 2,
+      context = 8, tie = false }
+    nn.quantize(one, { double = true })
+    nn.quantize(other, { double = true })
+    local path = os.tmpname() .. ".safetensors"
+    assert(mrt.save(path, one:state()))
+    other:load_state(assert(mrt.load(path)))
+    os.remove(path)
+    local x = mrt.eval(ids())
+    assert.equal(one(x):bytes(), other(x):bytes())
+    assert.error_matches(function() small():load_state(one:state()) end, "codes")
+  end)
+
+  it("runs under every precision", function()
+    local model, x = nn.quantize(small()), mrt.eval(ids())
+    local wanted = mrt.eval(model(x))
+    for _, name in ipairs { "bf16", "f16" } do
+      local run = mrt.compile(function(t) return model(t) end,
+        { precision = mrt.policy.precision[name]() })
+      local off = largest(run(x):to "f32" - wanted)
+      assert.is_true(off < 0.05, ("%s: %g"):format(name, off))
+    end
+  end)
+
+  it("refuses what it cannot do", function()
+    assert.error_matches(function() nn.quantize(nn.LayerNorm(4)) end,
+      "quantize: no Linear to quantise in LayerNorm")
+    assert.error_matches(function() nn.quantize(nn.Linear) end, "a module wanted")
+    assert.error_matches(function() nn.quantize(small(), { kind = "int4" }) end,
+      "kind 'int4', nf4, fp4 or int8 wanted")
+    assert.error_matches(function() nn.quantize(small(), { block = 63 }) end,
+      "block 63, a positive, even number wanted")
+    assert.error_matches(function() nn.quantize(small(), { except = 1 }) end, "option 'except'")
+    assert.error_matches(function() nn.QuantizedLinear(nn.LayerNorm(4)) end, "a Linear wanted")
+  end)
+end)
+
+describe("nn.lora", function()
+  it("computes the same at first, and gives its own parameters alone", function()
+    for _, quantised in ipairs { false, true } do
+      local model, x = small(), mrt.eval(ids())
+      if quantised then nn.quantize(model) end
+      local wanted = model(x):bytes()
+      nn.lora(model, { rank = 2, layers = function(name) return name:find "mlp" end })
+      assert.equal(wanted, model(x):bytes())
+      local numbers = 0
+      for _, p in ipairs(model:parameters()) do numbers = numbers + p:numel() end
+      assert.equal(2 * 2 * 2 * (64 + 256), numbers)
+      for name in pairs(nn.lora.state(model)) do
+        assert.matches("^blocks%.%d%.mlp%.%w+%.[ab]$", name)
+      end
+    end
+  end)
+
+  it("has the gradient of the merged weight", function()
+    local base = nn.Linear(6, 5)
+    local layer = nn.lora(base, { rank = 3, alpha = 6 })
+    layer.b:assign(mrt.randn(5, 3))
+    local x, dy = mrt.eval(mrt.randn(4, 6), mrt.randn(4, 5))
+    local w = base.weight + layer.b:matmul(layer.a) * 2
+    local wanted = mrt.grad((x:linear(w, base.bias) * dy):sum(), { layer.a, layer.b, x })
+    local got = mrt.grad((layer(x) * dy):sum(), { layer.a, layer.b, x })
+    for i = 1, 3 do assert.is_true(largest(wanted[i] - got[i]) < 1e-5) end
+  end)
+
+  it("trains over a 4-bit base that does not change, merges, and goes back", function()
+    local model = nn.lora(nn.quantize(small(), { double = true }), { rank = 4, dropout = 0.1 })
+    local x, y = mrt.eval(ids(), ids())
+    local codes = model.blocks[1].mlp.fc.base.codes:bytes()
+    local opt = optim.adamw(model:parameters(), { lr = 0.005 })
+    local step = mrt.compile(function()
+      local loss = nn.cross_entropy(model(x), y)
+      opt:step(mrt.grad(loss, model:parameters()))
+      return loss
+    end)
+    local first, last = step():item(), nil
+    for _ = 1, 40 do last = step():item() end
+    assert.is_true(last < 0.5 * first, last)
+    assert.equal(codes, model.blocks[1].mlp.fc.base.codes:bytes())
+    model:eval()
+    local wanted = mrt.eval(model(x))
+    nn.lora.merge(model, { keep = true })
+    assert.equal("Linear", model.blocks[1].mlp.fc.type)
+    assert.is_true(largest(model(x) - wanted) < 1e-4)
+    nn.lora.unmerge(model)
+    assert.equal(wanted:bytes(), model(x):bytes())
+    local saved = nn.lora.state(model)
+    local other = nn.lora(nn.quantize(small(), { double = true }), { rank = 4 }):eval()
+    nn.lora.load_state(other, saved)
+    assert.equal(wanted:bytes(), other(x):bytes())
+  end)
+
+  it("refuses what it cannot do", function()
+    assert.error_matches(function() nn.lora(small(), { layers = "nothing" }) end,
+      "no Linear or QuantizedLinear in GPT.* that 'layers' chooses")
+    assert.error_matches(function() nn.lora(small(), { rank = 0 }) end, "rank: a positive integer")
+    assert.error_matches(function() nn.lora(small(), { alpha = 0 / 0 }) end, "alpha = ")
+    assert.error_matches(function() nn.lora.merge(small()) end, "no adapter in GPT")
+    local model = nn.lora.merge(nn.lora(small()))
+    assert.error_matches(function() nn.lora.unmerge(model) end, "merge with keep = true")
+  end)
+end)
