@@ -85,6 +85,24 @@ describe("examples/gpt.lua", function()
   end)
 end)
 
+describe("examples/lora.lua", function()
+  it("adapts a model of 4 bits, in fewer bytes than one of 32", function()
+    local code, out = example("lora.lua --layers 1 --heads 2 --dim 64 --context 16 --batch 4 "
+      .. "--steps 20 --tune 20 --rank 2")
+    assert.equal(0, code, out)
+    local function row(name)
+      local model, trained, before, after = out:match(name
+        .. " +([%d.]+) KiB +(%d+) +[%d.]+ %S+ +([%d.]+) +([%d.]+)")
+      return tonumber(model), tonumber(trained), tonumber(before) - tonumber(after)
+    end
+    local wide, numbers, gain = row "adapters, f32"
+    local narrow, same, other = row "adapters, nf4"
+    assert.is_true(narrow < 0.5 * wide, out)
+    assert.equal(numbers, same)
+    assert.is_true(gain > 0 and other > 0, out)
+  end)
+end)
+
 describe("examples/mlp.lua", function()
   it("learns made-up data", function()
     local code, out = example "mlp.lua --hidden 64 --epochs 3"

@@ -17,6 +17,7 @@ local benches = {
   { "conv", "convolutions beside matrix products" },
   { "matmul", "matrix products in f32, bf16, f16" },
   { "attention", "attention in narrow floats beside f32" },
+  { "quantize", "products with weights in 8 and 4 bits" },
   { "ways", "budgets met by recomputing, by swapping, by both: predicted time" },
   { "swap", "a training run three times its memory: predicted and real stall" },
 }
