@@ -60,6 +60,7 @@ local function set_mask(entry, keep)
   else
     mask = mrt.variable(keep)
     masks.set(weight, mask)
+    mode.changed() -- what was traced before knows of no mask
   end
   if not rawget(layer, "weight_mask") then layer:register_buffer("weight_mask", mask) end
   masks.restore(weight)
@@ -135,7 +136,6 @@ function prune.magnitude(model, given)
     if not o.global then prune_smallest(who, { entry }, math.floor(o.share * n + 0.5)) end
   end
   if o.global then prune_smallest(who, entries, math.floor(o.share * total + 0.5)) end
-  mode.changed()
   return model
 end
 
@@ -178,7 +178,6 @@ function prune.two_of_four(model, given)
     local keep = largest_two(entry.weight:detach():abs():reshape(-1, 4))
     set_mask(entry, keep:reshape(entry.weight:size()))
   end
-  mode.changed()
   return model
 end
 

@@ -54,7 +54,8 @@ end
 ---@param x mrt.Tensor  `[..., inputs]`
 ---@return mrt.Tensor   `[..., outputs]`
 function LoRA:forward(x)
-  return self.base(x) + self.dropout(x):linear(self.a):linear(self.b) * self.scale
+  local small = self.dropout(x):linear(self.a) * self.scale -- `[..., rank]`
+  return self.base(x) + small:linear(self.b)
 end
 
 --- Return a plain, frozen layer that computes the same.
