@@ -172,7 +172,7 @@ static inline vec look_up(vec lower, vec upper, const uint8_t *codes) {
 #endif
 }
 
-/* Take n codes, or fewer: as many as was taken is returned. */
+/* Take whole vectors of n codes; how many numbers that was is returned. */
 static int64_t take_vectors(const real *value, const uint8_t *codes, real scale,
                             real *w, int64_t n) {
   vec lower = vec_load(value), upper = vec_load(value + 16 - LANES);
@@ -235,7 +235,7 @@ enum { STRIP = 96 };
 
 static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
 
-/* Numbers of a strip of w. */
+/* A strip of w, and with it one thread's scratch; both multiples of 64. */
 static size_t strip_bytes(const mrt_call *c) {
   return round_up((size_t)mrt_cols(&c->in[0]) * STRIP * sizeof(real));
 }
