@@ -25,8 +25,8 @@
 ---                   tier, while in the arena), swapped (in the slow tier)
 ---     steps         [{op, file, line, layer (0: none), backward, recomputed (it
 ---                   runs again what has run), class (kind of work), time
----                   (predicted, seconds), flops, bytes (read and written), live, reads: [value],
----                   writes: [value]}]
+---                   (predicted, seconds), flops, bytes (read and written),
+---                   live, reads: [value], writes: [value]}]
 ---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
 ---                   0 outside it), first, last (steps, both included), file,
 ---                   line}]
