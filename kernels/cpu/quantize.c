@@ -239,15 +239,31 @@ static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
 static size_t strip_bytes(const mrt_call *c) {
   return round_up((size_t)mrt_cols(&c->in[0]) * STRIP * sizeof(real));
 }
+/* A product of x and a strip, all of it reals. */
+static mrt_gemm strip_product(const mrt_call *c, int64_t n) {
+  int64_t k = mrt_cols(&c->in[0]);
+  return (mrt_gemm){
+    .m = mrt_rows(&c->in[0]),
+    .n = n,
+    .k = k,
+    .a = { c->in[0].data, k, 1, MRT_REAL },
+    .b = { .dtype = MRT_REAL },
+    .compute = MRT_DTYPE_COUNT,
+    .row = mrt_cols(&c->out[0]),
+    .col = 1,
+    .dtype = MRT_REAL,
+    .bias_col = 1,
+  };
+}
 static size_t part_bytes(const mrt_call *c) {
-  int64_t m = mrt_rows(&c->in[0]), k = mrt_cols(&c->in[0]);
-  return strip_bytes(c) + mrt_gemm_bytes(m, STRIP, k);
+  mrt_gemm g = strip_product(c, STRIP);
+  return strip_bytes(c) + mrt_gemm_bytes(&g);
 }
 
 /* Columns [j, j + n) of y. */
 static void run_strip(const mrt_call *c, const matrix *w, int64_t j, int64_t n,
                       char *scratch) {
-  int64_t k = mrt_cols(&c->in[0]), row = mrt_cols(&c->out[0]);
+  int64_t k = mrt_cols(&c->in[0]);
   real *strip = (real *)scratch;
   bool turned = w->o->transposed;
   for (int64_t i = 0; i < (turned ? k : n); i++)
@@ -255,18 +271,10 @@ static void run_strip(const mrt_call *c, const matrix *w, int64_t j, int64_t n,
       take(w, i, j, j + n, strip + i * n);
     else
       take(w, j + i, 0, k, strip + i * k);
-  mrt_gemm g = {
-    .m = mrt_rows(&c->in[0]),
-    .n = n,
-    .k = k,
-    .a = { c->in[0].data, k, 1 },
-    .b = { strip, turned ? n : 1, turned ? 1 : k },
-    .c = (real *)c->out[0].data + j,
-    .row = row,
-    .col = 1,
-    .bias = c->nin == 4 ? (const real *)c->in[3].data + j : NULL,
-    .bias_col = 1,
-  };
+  mrt_gemm g = strip_product(c, n);
+  g.b.data = strip, g.b.row = turned ? n : 1, g.b.col = turned ? 1 : k;
+  g.c = (real *)c->out[0].data + j;
+  g.bias = c->nin == 4 ? (const real *)c->in[3].data + j : NULL;
   g = mrt_gemm_part(&g, 0, 1);
   mrt_gemm_run(&g, scratch + strip_bytes(c));
 }
