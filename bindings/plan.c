@@ -260,6 +260,13 @@ static int runs(lua_State *L) {
   return 1;
 }
 
+/* fits(): no variable has been converted since it was made. */
+static int fits(lua_State *L) {
+  mrt_plan *p = check_plan(L, mrt_binding_get(L), 1)->plan;
+  lua_pushboolean(L, mrt_plan_fits(p));
+  return 1;
+}
+
 static int collect_plan(lua_State *L) {
   plan *p = luaL_checkudata(L, 1, PLAN);
   mrt_plan *dead = p->plan;
@@ -340,7 +347,7 @@ void mrt_plan_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "run", run },        { "run_part", run_part }, { "start", start },
     { "runs", runs },      { "measure", measure },   { "watch", watch },
-    { "free", free_plan }, { NULL, NULL },
+    { "free", free_plan }, { "fits", fits },         { NULL, NULL },
   };
   luaL_newmetatable(L, SPACE);
   lua_pushcfunction(L, collect_space);

@@ -52,6 +52,17 @@ static int assign(lua_State *L) {
   return 0;
 }
 
+/* convert(variable, dtype): its numbers are stored in another float dtype. */
+static int convert(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "convert");
+  mrt_dtype dtype = mrt_lua_check_dtype(L, m, 2, "convert");
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, "convert", mrt_variable_convert(m->ctx, t, dtype));
+  mrt_lua_pressure(L, m);
+  return 0;
+}
+
 static const mrt_op *check_update(lua_State *L, mrt_binding *m, int arg) {
   bool named = lua_type(L, arg) == LUA_TSTRING;
   const mrt_op *op = named ? mrt_op_find(lua_tostring(L, arg)) : NULL;
@@ -62,7 +73,7 @@ static const mrt_op *check_update(lua_State *L, mrt_binding *m, int arg) {
 }
 
 /* update(name, {variable, ..., value, ...}, options?): numbers in the list
- * become scalars of the first tensor's dtype. */
+ * become scalars of the first tensor's dtype, or f32 where that is narrow. */
 static int update(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 3);
@@ -78,7 +89,8 @@ static int update(lua_State *L) {
   mrt_lua_at(L, m);
   mrt_tensor *in[MRT_ROOM];
   for (int i = 0; i < n; i++) {
-    mrt_dtype dtype = i ? mrt_tensor_type(in[0])->dtype : MRT_f32;
+    bool f64 = i > 0 && mrt_tensor_type(in[0])->dtype == MRT_f64;
+    mrt_dtype dtype = f64 ? MRT_f64 : MRT_f32;
     in[i] = lua_type(L, 4 + i) == LUA_TNUMBER
                 ? mrt_lua_convert(L, m, who, 4 + i, dtype)
                 : mrt_lua_check_tensor(L, m, 4 + i, who);
@@ -198,6 +210,7 @@ void mrt_state_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "variable", new_variable },
     { "assign", assign },
+    { "convert", convert },
     { "update", update },
     { "eval", eval },
     { "seed", seed },

@@ -318,6 +318,12 @@ MRT_API mrt_status mrt_assign(mrt_context *ctx, mrt_tensor *variable,
 MRT_API mrt_status mrt_update(mrt_context *ctx, const mrt_op *op,
                               mrt_tensor *const *in, int nin,
                               const void *options);
+/* Store a variable's numbers in another float dtype from now on: rounded once,
+ * after pending tensors that read them have been computed; what it begins as,
+ * if it has not begun.  Plans that were made for the old dtype refuse to run.
+ * On failure nothing has changed.  ESTATE inside a trace; EDTYPE. */
+MRT_API mrt_status mrt_variable_convert(mrt_context *ctx, mrt_tensor *variable,
+                                        mrt_dtype dtype);
 
 /* ---- files of arrays -----------------------------------------------------
  *
@@ -653,6 +659,8 @@ MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
                                 mrt_tensor **out, int nout);
 /* How often it ran since the random numbers last began. */
 MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan);
+/* False once a variable it reads has another dtype than it was made for. */
+MRT_API bool mrt_plan_fits(const mrt_plan *plan);
 /* Allocate and compute what the plan needs at all times, as its first run
  * would. */
 MRT_API mrt_status mrt_plan_start(mrt_plan *plan);

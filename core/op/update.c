@@ -21,9 +21,14 @@
  *   accumulate  var = var + scale x; in a plan over the first part of a batch
  *           var = scale x, so that nobody need set it to zero before
  *
- *   p m v g buf  one shape, f32 | f64; p, m, v and buf are overwritten
+ *   p m v g buf  one shape; p, m, v and buf are overwritten.  All f64; or p f32 |
+ *                bf16, the others f32 | bf16 | f16, g any narrow float
  *   t            how many updates there were, this one included; f32 | f64
- *   lr scale rate  scalars of p's dtype; scale may be absent
+ *   lr scale rate  scalars, f64 where p is, else f32; scale may be absent
+ *   rounding     computed in f32 and rounded once.  What is averaged in bf16 is
+ *                rounded up or down at random, with the probability that keeps
+ *                its mean: changes below half a unit would else be lost for
+ *                good.  p in bf16 too where `stochastic`, else to nearest
  *   when         bool scalar, may be absent; false leaves everything untouched
  *   grad         none
  *   from         Kingma & Ba, arXiv:1412.6980; Loshchilov & Hutter,
@@ -34,7 +39,6 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/update.h"
-#include "op/op.h"
 
 static mrt_status want_scalar(mrt_infer *c, int i, const char *what) {
   return mrt_want_shape(c, i, 0, (const int64_t[1]){ 0 }, what);
@@ -46,23 +50,62 @@ static mrt_status want_when(mrt_infer *c, int i) {
   return want_scalar(c, i, "when to update");
 }
 
-/* Inputs [1, same) are like input 0, the `written` first are overwritten. */
-static mrt_status want_state(mrt_infer *c, int same, int written) {
-  MRT_TRY(mrt_want_real(c, 0));
-  for (int i = 1; i < same; i++) MRT_TRY(mrt_want_same(c, 0, i));
-  c->nout = written;
-  for (int i = 0; i < written; i++) c->out[i] = *c->in[0];
-  return MRT_OK;
+/* Scalars are f32, or f64 where p is. */
+static mrt_status want_number(mrt_infer *c, int i, const char *what) {
+  mrt_dtype real = c->in[0]->dtype == MRT_f64 ? MRT_f64 : MRT_f32;
+  MRT_TRY(mrt_want_dtype(c, i, real));
+  return want_scalar(c, i, what);
 }
 
-/* Input i is the learning rate; then perhaps scale and when. */
-static mrt_status want_rate(mrt_infer *c, int i) {
-  MRT_TRY(mrt_want_same_dtype(c, 0, i));
-  MRT_TRY(want_scalar(c, i, "the learning rate"));
-  if (c->nin > i + 1) {
-    MRT_TRY(mrt_want_same_dtype(c, 0, i + 1));
-    MRT_TRY(want_scalar(c, i + 1, "the gradient's scale"));
-  }
+mrt_status mrt_want_weight(mrt_infer *c) {
+  mrt_dtype d = c->in[0]->dtype;
+  if (mrt_is_real(d) || d == MRT_bf16) return MRT_OK;
+  return mrt_refuse(c, MRT_EDTYPE, "%s, f32, bf16 or f64 wanted",
+                    mrt_show(c->in[0]).s);
+}
+
+static mrt_status want_shape_of_weight(mrt_infer *c, int i) {
+  if (mrt_type_same_shape(c->in[0], c->in[i])) return MRT_OK;
+  return mrt_refuse(c, MRT_ESHAPE, "%s against %s, equal shapes wanted",
+                    mrt_show(c->in[0]).s, mrt_show(c->in[i]).s);
+}
+
+mrt_status mrt_want_gradient(mrt_infer *c, int i) {
+  bool f64 = c->in[0]->dtype == MRT_f64;
+  if (f64 || !mrt_is_float(c->in[i]->dtype) || c->in[i]->dtype == MRT_f64)
+    MRT_TRY(mrt_want_same_dtype(c, 0, i));
+  return want_shape_of_weight(c, i);
+}
+
+/* What is averaged beside p. */
+static mrt_status want_average(mrt_infer *c, int i) {
+  mrt_dtype d = c->in[i]->dtype;
+  bool narrow = d == MRT_f32 || d == MRT_bf16 || d == MRT_f16;
+  if (c->in[0]->dtype == MRT_f64 ? d != MRT_f64 : !narrow)
+    return mrt_refuse(c, MRT_EDTYPE, "%s beside %s, %s wanted",
+                      mrt_show(c->in[i]).s, mrt_show(c->in[0]).s,
+                      c->in[0]->dtype == MRT_f64 ? "f64" : "f32, bf16 or f16");
+  return want_shape_of_weight(c, i);
+}
+
+/* p, what is averaged, and the gradient after these `written`. */
+static mrt_status want_state(mrt_infer *c, int written) {
+  MRT_TRY(mrt_want_weight(c));
+  for (int i = 1; i < written; i++) MRT_TRY(want_average(c, i));
+  c->nout = written;
+  for (int i = 0; i < written; i++) c->out[i] = *c->in[i];
+  return mrt_want_gradient(c, written);
+}
+
+mrt_status mrt_want_count(mrt_infer *c, int i) {
+  if (c->in[0]->dtype != MRT_f64) MRT_TRY(mrt_want_dtype(c, i, MRT_f32));
+  MRT_TRY(mrt_want_real(c, i));
+  return want_scalar(c, i, "the step count");
+}
+
+mrt_status mrt_want_rate(mrt_infer *c, int i) {
+  MRT_TRY(want_number(c, i, "the learning rate"));
+  if (c->nin > i + 1) MRT_TRY(want_number(c, i + 1, "the gradient's scale"));
   return want_when(c, i + 2);
 }
 
@@ -87,21 +130,21 @@ static mrt_status infer_accumulate(mrt_infer *c) {
 }
 
 static mrt_status infer_adamw(mrt_infer *c) {
-  MRT_TRY(want_state(c, 4, 3));
-  MRT_TRY(mrt_want_real(c, 4));
-  MRT_TRY(want_scalar(c, 4, "the step count"));
-  return want_rate(c, 5);
+  MRT_TRY(want_state(c, 3));
+  MRT_TRY(mrt_want_count(c, 4));
+  return mrt_want_rate(c, 5);
 }
 
 static mrt_status infer_sgd(mrt_infer *c) {
-  MRT_TRY(want_state(c, 3, 2));
-  return want_rate(c, 3);
+  MRT_TRY(want_state(c, 2));
+  return mrt_want_rate(c, 3);
 }
 
 static mrt_status infer_average(mrt_infer *c) {
-  MRT_TRY(want_state(c, 2, 1));
-  MRT_TRY(mrt_want_same_dtype(c, 0, 2));
-  MRT_TRY(want_scalar(c, 2, "the rate"));
+  MRT_TRY(mrt_want_real(c, 0));
+  MRT_TRY(mrt_want_gradient(c, 1));
+  MRT_TRY(want_number(c, 2, "the rate"));
+  c->out[0] = *c->in[0];
   return want_when(c, 3);
 }
 
@@ -126,6 +169,7 @@ static double average_flops(const mrt_signature *s) {
 }
 
 static const mrt_option adamw_options[] = {
+  MRT_ROUNDING_OPTIONS(mrt_adamw_options),
   MRT_OPTION(mrt_adamw_options, beta1, MRT_OPT_NUM, .preset = 0.9),
   MRT_OPTION(mrt_adamw_options, beta2, MRT_OPT_NUM, .preset = 0.999),
   MRT_OPTION(mrt_adamw_options, eps, MRT_OPT_NUM, .preset = 1e-8),
@@ -133,6 +177,7 @@ static const mrt_option adamw_options[] = {
   MRT_OPTION(mrt_adamw_options, coupled, MRT_OPT_BOOL),
 };
 static const mrt_option sgd_options[] = {
+  MRT_ROUNDING_OPTIONS(mrt_sgd_options),
   MRT_OPTION(mrt_sgd_options, momentum, MRT_OPT_NUM),
   MRT_OPTION(mrt_sgd_options, dampening, MRT_OPT_NUM),
   MRT_OPTION(mrt_sgd_options, weight_decay, MRT_OPT_NUM),
@@ -140,6 +185,7 @@ static const mrt_option sgd_options[] = {
 };
 
 static const mrt_option rmsprop_options[] = {
+  MRT_ROUNDING_OPTIONS(mrt_rmsprop_options),
   MRT_OPTION(mrt_rmsprop_options, keep, MRT_OPT_NUM, .preset = 0.99),
   MRT_OPTION(mrt_rmsprop_options, add, MRT_OPT_NUM, .preset = 0.01),
   MRT_OPTION(mrt_rmsprop_options, eps, MRT_OPT_NUM, .preset = 1e-8),
@@ -147,6 +193,7 @@ static const mrt_option rmsprop_options[] = {
 };
 
 static const mrt_option lion_options[] = {
+  MRT_ROUNDING_OPTIONS(mrt_lion_options),
   MRT_OPTION(mrt_lion_options, beta1, MRT_OPT_NUM, .preset = 0.9),
   MRT_OPTION(mrt_lion_options, beta2, MRT_OPT_NUM, .preset = 0.99),
   MRT_OPTION(mrt_lion_options, weight_decay, MRT_OPT_NUM),
@@ -182,7 +229,7 @@ const mrt_op mrt_op_adamw = {
   .updates = 3,
   .width = MRT_WIDE,
   .narrow_inputs = 8,
-  .traits = MRT_UPDATES | MRT_FIXED,
+  .traits = MRT_UPDATES | MRT_FIXED | MRT_RANDOM,
 };
 const mrt_op mrt_op_sgd = {
   .name = "sgd",
@@ -198,7 +245,7 @@ const mrt_op mrt_op_sgd = {
   .updates = 2,
   .width = MRT_WIDE,
   .narrow_inputs = 4,
-  .traits = MRT_UPDATES | MRT_FIXED,
+  .traits = MRT_UPDATES | MRT_FIXED | MRT_RANDOM,
 };
 const mrt_op mrt_op_rmsprop = {
   .name = "rmsprop",
@@ -214,7 +261,7 @@ const mrt_op mrt_op_rmsprop = {
   .updates = 2,
   .width = MRT_WIDE,
   .narrow_inputs = 4,
-  .traits = MRT_UPDATES | MRT_FIXED,
+  .traits = MRT_UPDATES | MRT_FIXED | MRT_RANDOM,
 };
 const mrt_op mrt_op_lion = {
   .name = "lion",
@@ -229,7 +276,7 @@ const mrt_op mrt_op_lion = {
   .updates = 2,
   .width = MRT_WIDE,
   .narrow_inputs = 4,
-  .traits = MRT_UPDATES | MRT_FIXED,
+  .traits = MRT_UPDATES | MRT_FIXED | MRT_RANDOM,
 };
 const mrt_op mrt_op_average = {
   .name = "average",

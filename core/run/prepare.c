@@ -4,6 +4,7 @@
  * a variable has moved; those of inputs and results before every run.
  *
  * SPDX-License-Identifier: MIT */
+#include "op/op.h"
 #include "run/run.h"
 #include "run/space.h"
 #include "tensor/slow.h"
@@ -67,8 +68,20 @@ static mrt_status check_leaves(mrt_plan *plan) {
                       "variable '%s' is torn: a step broke off while it was "
                       "being updated; assign it or load a snapshot",
                       t->name ? t->name : "?");
+    if (t->type.dtype != plan->leaves[i]->type.dtype)
+      return mrt_fail(&plan->ctx->error, MRT_ESTATE,
+                      "variable '%s' is %s, and was %s when this was planned",
+                      t->name ? t->name : "?", mrt_show(&t->type).s,
+                      mrt_show(&plan->leaves[i]->type).s);
   }
   return MRT_OK;
+}
+
+MRT_API bool mrt_plan_fits(const mrt_plan *plan) {
+  for (int i = 0; i < plan->leaf_count; i++)
+    if (plan->leaves[i]->tensor->type.dtype != plan->leaves[i]->type.dtype)
+      return false;
+  return true;
 }
 
 /* Bytes that this run has to get from the device. */

@@ -29,6 +29,13 @@ static inline uint16_t float_to_bf16(float x) {
   uint32_t even = (u + 0x7fff + (u >> 16 & 1)) >> 16;
   return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : even);
 }
+/* Up with probability (the part cut off) / 2^16, for `random` uniform in
+ * [0, 2^16); what needs no rounding stays. */
+static inline uint16_t float_to_bf16_at(float x, uint32_t random) {
+  uint32_t u = float_bits(x), chosen = (u + random) >> 16;
+  bool finite = (u & 0x7fffffff) < 0x7f800000;
+  return finite ? (uint16_t)chosen : float_to_bf16(x);
+}
 
 /* Multiplying by 2^112 moves the exponent and makes subnormals normal. */
 static inline float f16_to_float(uint16_t h) {

@@ -10,6 +10,7 @@
 
 #include "base/philox.h"
 #include "cpu.h"
+#include "op/random.h"
 
 enum { PHILOX_DRAWS = 64 };
 
@@ -69,4 +70,15 @@ static inline void philox(uint64_t seed, uint64_t first, uint32_t node,
 }
 
 #endif
+
+/* The same for a random operator: its draw is the first of its options. */
+static inline void philox_of(const void *options, const mrt_run *run,
+                             uint64_t first, uint32_t word[4][PHILOX_DRAWS]) {
+  mrt_draw d;
+  memcpy(&d, options, sizeof d);
+  bool pinned = (d.key & MRT_DRAW_PINNED) != 0;
+  philox(pinned ? d.seed : run->seed, first, (uint32_t)d.key,
+         pinned ? 0 : (uint32_t)run->step, word);
+}
+
 #endif

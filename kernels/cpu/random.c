@@ -15,11 +15,7 @@ enum { DRAWS = PHILOX_DRAWS, CHUNK = 4 * DRAWS };
 
 static void draw(const mrt_block *b, uint64_t counter,
                  uint32_t word[4][DRAWS]) {
-  mrt_draw d;
-  memcpy(&d, b->options, sizeof d); /* first of the options */
-  bool pinned = (d.key & MRT_DRAW_PINNED) != 0;
-  philox(pinned ? d.seed : b->run->seed, counter, (uint32_t)d.key,
-         pinned ? 0 : (uint32_t)b->run->step, word);
+  philox_of(b->options, b->run, counter, word);
 }
 
 /* Calls emit(b, counter, at, skip, n) for the parts of the block that lie in

@@ -16,8 +16,18 @@ local function sorted_names(map)
   return names
 end
 
+local dtypes = core.dtypes()
+
+local function fits(value, variable)
+  local wide = variable:get_dtype() == "f32" and dtypes[value:get_dtype()].narrow
+  return value:type() == variable:type()
+    or wide and value:to "f32":type() == variable:type()
+end
+
 --- Assign `values[name]` to `variables[name]` for every name.  Everything is
 --- checked before the first assignment.
+---
+--- A narrow float may go where f32 is, which holds it exactly.
 ---
 --- Raises: a name that is missing on either side, or another shape or dtype.
 ---@param variables table<string, mrt.Tensor>
@@ -39,7 +49,7 @@ function state.load(variables, values)
       core.fail("value", "load_state", ("'%s' is missing"):format(name))
     end
     argument.tensor("load_state", ("'%s'"):format(name), value)
-    if variable:type() ~= value:type() then
+    if not fits(value, variable) then
       core.fail("shape", "load_state", ("'%s' is %s, wanted %s")
         :format(name, value:type(), variable:type()))
     end

@@ -19,6 +19,7 @@ local scaling = require "mrt.scaling"
 local signature = require "mrt.compile.signature"
 local show = require "mrt.options".show
 local trace = require "mrt.compile.trace"
+local weights = require "mrt.weights"
 
 local compile = { check = options.check, runtime = trace.runtime }
 
@@ -41,6 +42,25 @@ local function forget(self, entry)
   runs.forget(self.groups, entry)
 end
 
+-- Its place is taken by a plan that is made anew.
+local function replace(self, key, entry)
+  self.replaced[key], self.entries[key] = entry, nil
+  for i, name in ipairs(self.keys) do
+    if name == key then table.remove(self.keys, i) break end
+  end
+end
+
+-- Whether no variable of the entry has been converted since it was traced.
+local function fits(entry)
+  if entry.conversions ~= weights.conversions then
+    local all = entry.core:fits()
+    for _, part in ipairs(entry.parts or {}) do all = all and part:fits() end
+    if not all then return false end
+    entry.conversions = weights.conversions
+  end
+  return true
+end
+
 local function add_entry(self, key, entry)
   self.entries[key] = entry
   table.insert(self.keys, key)
@@ -61,6 +81,10 @@ local function find(self, k, ...)
   local group = runs.group(self.groups, key)
   if k > 1 then key = ("%s in %d"):format(key, k) end
   local entry = self.entries[key]
+  if entry and not fits(entry) then
+    replace(self, key, entry)
+    entry = nil
+  end
   if not entry then
     devices = devices or require "mrt.device"
     devices.ready()
@@ -70,6 +94,7 @@ local function find(self, k, ...)
     self.replaced[key] = nil
     if old then group.entries[old] = nil end
     entry.group, entry.key, group.entries[entry] = group, key, true
+    entry.conversions = weights.conversions
     add_entry(self, key, entry)
   end
   return entry, tensors, key
@@ -193,10 +218,7 @@ function Compiled:profile(...)
     (self:measure({ rounds = 5, cpu = compile.processor_time }, ...))
   local entry, _, key = find(self, nil, ...)
   self.options.measured = profile:costs(self.options.measured)
-  self.replaced[key], self.entries[key] = entry, nil
-  for i, name in ipairs(self.keys) do
-    if name == key then table.remove(self.keys, i) break end
-  end
+  replace(self, key, entry)
   return profile
 end
 

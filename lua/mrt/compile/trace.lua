@@ -14,6 +14,7 @@ local budget = require "mrt.budget"
 local scaling = require "mrt.scaling"
 local signature = require "mrt.compile.signature"
 local swap = require "mrt.policy.swap"
+local weights = require "mrt.weights"
 
 local trace = {}
 
@@ -29,10 +30,12 @@ end
 local function once(self, new_input, n, ...)
   local inputs, runtime, templates, outputs = {}, {}, {}, {}
   local _ <close> = scaling.enter(self.scaler)
+  local _ <close> = weights.enter(self.options.weights)
   current = runtime
   local results = table.pack(call(self.fn, new_input, inputs, n, ...))
   scaling.finish()
   current = nil
+  weights.finish()
   for i = 1, results.n do
     templates[i] = signature.record(results[i], outputs, false)
   end
@@ -88,7 +91,7 @@ function trace.new(self, group, k, tensors, n, ...)
   local options = self.options
   local function try(quick, ...)
     options.quick = quick
-    return pcall(core.trace, plan_one, self, group, k, tensors, n, ...)
+    return pcall(weights.settle, core.trace, plan_one, self, group, k, tensors, n, ...)
   end
   local ok, entry = try(k > 1 or self.quiet, ...)
   if ok then return entry end
@@ -111,6 +114,8 @@ end
 ---@param old table  its entry
 ---@param ... any    as of trace.new
 ---@return table entry
-function trace.again(old, ...) return core.trace_again(old.core, plan_one, ...) end
+function trace.again(old, ...)
+  return weights.settle(core.trace_again, old.core, plan_one, ...)
+end
 
 return trace

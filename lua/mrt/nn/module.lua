@@ -22,6 +22,7 @@ local argument = require "mrt.argument"
 local mode = require "mrt.nn.mode"
 local options = require "mrt.options"
 local tree = require "mrt.nn.tree"
+local weights = require "mrt.weights"
 
 ---@class mrt.nn.Module
 ---@field training boolean  false in evaluation mode
@@ -225,6 +226,22 @@ end
 ---@return mrt.nn.Module self
 function Module:load_state(state)
   require "mrt.state".load(self:state(), state)
+  return self
+end
+
+--- Store the parameters, frozen ones too, in another float dtype, where they are.
+--- Pending tensors that read them are computed before; compiled functions that do
+--- are traced again.  Buffers (running statistics) stay as they are.
+---
+---     model:to "bf16"
+---@param dtype mrt.DType
+---@return mrt.nn.Module self
+function Module:to(dtype)
+  local facts = core.dtypes()[dtype]
+  if not facts or not facts.floating then
+    core.fail("dtype", "to", ("a float dtype wanted, got %s"):format(options.show(dtype)))
+  end
+  for _, p in self:named_parameters() do weights.convert(p, dtype) end
   return self
 end
 

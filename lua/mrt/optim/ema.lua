@@ -23,6 +23,11 @@ local groups = require "mrt.optim.groups"
 local EMA = {}
 EMA.__index = EMA
 
+local dtypes = core.dtypes()
+
+-- Averages of narrow parameters are in f32: they move by little.
+local function wide(p) return dtypes[p:get_dtype()].narrow and p:to "f32" or p:copy() end
+
 local function rate(self)
   local decay = self.decay
   if self.warmup then decay = (self.t + 1):div(self.t + 10):minimum(decay) end
@@ -32,7 +37,7 @@ end
 local function update(self, when)
   local cast, share = {}, 1 - rate(self)
   for i, p in ipairs(self.params) do
-    local dtype = p:get_dtype()
+    local dtype = self.averages[i]:get_dtype()
     cast[dtype] = cast[dtype] or core.is_tensor(share) and share:to(dtype)
       or mrt.full({}, share, { dtype = dtype })
     core.update("average", { self.averages[i], p, cast[dtype], when })
@@ -115,7 +120,7 @@ return function(params, given)
     averages = {}, params = groups.read("ema", params) }, EMA)
   self.t = mrt.variable(mrt.zeros {}, "ema.t")
   for i, p in ipairs(self.params) do
-    self.averages[i] = mrt.variable(p:copy(), ("ema.%s"):format(p:get_name() or i))
+    self.averages[i] = mrt.variable(wide(p), ("ema.%s"):format(p:get_name() or i))
   end
   return self
 end

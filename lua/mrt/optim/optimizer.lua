@@ -24,6 +24,9 @@ local groups = require "mrt.optim.groups"
 local clip = require "mrt.optim.clip"
 local masks = require "mrt.masks"
 local scaling = require "mrt.scaling"
+local weights = require "mrt.weights"
+
+local dtypes = core.dtypes()
 
 ---@class mrt.Optimizer
 ---@field lr number|mrt.Schedule  may be set at any time
@@ -34,17 +37,30 @@ local Optimizer = { initial = 0 }
 Optimizer.__index = Optimizer
 
 ---@class mrt.Update
----@field lr mrt.Tensor      scalar of the parameter's dtype
----@field scale mrt.Tensor?  scalar: multiply the gradient by it; nil for 1
+---@field lr mrt.Tensor      scalar of the parameter's dtype, f32 for narrow ones
+---@field scale mrt.Tensor?  ditto: multiply the gradient by it; nil for 1
+---@field stochastic boolean  how the parameter is rounded, if it is narrow
 ---@field when mrt.Tensor?   bool scalar: false leaves everything untouched
 ---@field t mrt.Tensor       scalar: this update's number, from 1
 ---@field weight_decay number
 
+--- A part of a parameter's state that is not like the parameter.
+---@class mrt.Slot
+---@field name string
+---@field dtype? mrt.DType   default: the parameter's, f32 for narrow ones
+---@field size? integer[]    default: the parameter's
+---@field initial? number    default: the optimizer's
+
+-- What is computed in for a parameter.
+local function real(p) return dtypes[p.dtype].narrow and "f32" or p.dtype end
+
 local function new_state(self, p)
   local state = {}
-  for _, name in ipairs(self:slots_of(p)) do
-    state[name] = mrt.parameter(mrt.full(p:size(), self.initial, { dtype = p.dtype }))
-    state[name]:set_name((p:get_name() or "parameter") .. "." .. name)
+  for _, slot in ipairs(self:slots_of(p)) do
+    local s = type(slot) == "table" and slot or { name = slot }
+    state[s.name] = mrt.parameter(mrt.full(s.size or p:size(), s.initial or self.initial,
+      { dtype = s.dtype or real(p) }))
+    state[s.name]:set_name((p:get_name() or "parameter") .. "." .. s.name)
   end
   return state
 end
@@ -62,7 +78,7 @@ end
 
 --- Make a kind of optimizer; give it `update(self, p, g, state, at)`.
 ---@param name string
----@param slots string[]   state of each parameter, of its shape, zeros at first
+---@param slots (string|mrt.Slot)[]  state of each parameter
 ---@param defaults table   its options; `lr` and `weight_decay` are added
 ---@return table class     class(params, options) makes an optimizer
 local function new_class(name, slots, defaults)
@@ -97,10 +113,26 @@ function Optimizer:update()
   core.fail("state", self.name, "has no update")
 end
 
---- The names of a parameter's state.
+--- Raise unless the option `state` says what state can be stored in.
+---@param ... string  what there is beside "f32"
+function Optimizer:check_state(...)
+  local given, known = self.options.state, { "f32", ... }
+  for _, name in ipairs(known) do if name == given then return end end
+  core.fail("value", self.name, ("state = %s, wanted %s"):format(options.show(given),
+    table.concat(known, " or ")))
+end
+
+--- The state of a parameter: all that is in `slots`, in the dtype of the option
+--- `state` if there is such an option.
 ---@param p mrt.Tensor
----@return string[]
-function Optimizer:slots_of(p) return self.slots end -- luacheck: no unused args
+---@return (string|mrt.Slot)[]
+function Optimizer:slots_of(p)
+  local state = self.options.state
+  if not state or state == "f32" or p.dtype == "f64" then return self.slots end
+  local slots = {}
+  for i, name in ipairs(self.slots) do slots[i] = { name = name, dtype = state } end
+  return slots
+end
 
 --- List the parameters, in the order in which `step` takes gradients.
 ---@return mrt.Tensor[]
@@ -116,7 +148,7 @@ function Optimizer:rate(group)
   core.fail("value", self.name, "lr: a number wanted, got " .. options.show(lr))
 end
 
--- A scalar that is `rate` at each run, in each dtype that asks for it.
+-- A scalar that is `rate` at each run, in each dtype that computes with it.
 local function rates(self)
   local inputs, cast = {}, {}
   return function(p, group)
@@ -125,8 +157,9 @@ local function rates(self)
       inputs[own] = mrt.runtime(function() return self:rate(group) end)
       cast[own] = {}
     end
-    local lr = cast[own][p.dtype] or inputs[own]:to(p.dtype)
-    cast[own][p.dtype] = lr
+    local dtype = real(p)
+    local lr = cast[own][dtype] or inputs[own]:to(dtype)
+    cast[own][dtype] = lr
     return lr
   end
 end
@@ -153,13 +186,13 @@ local function apply(self, grads, clip_to, when)
   local raw, inverse = scaling.raw(grads)
   if inverse then grads, scale = raw, scale and scale * inverse or inverse end
   when = scaling.gate(when)
-  local rate = rates(self)
+  local rate, stochastic = rates(self), weights.updated(self.params)
   local t = self.t + 1
   for i, p in ipairs(self.params) do
     local group = self.group_of[p]
     self:update(p, grads[i], self.states[i], {
-      lr = rate(p, group), scale = scale and scale:to(p.dtype), when = when,
-      t = t, weight_decay = group.weight_decay or self.options.weight_decay,
+      lr = rate(p, group), scale = scale and scale:to(real(p)), when = when,
+      t = t, stochastic = stochastic, weight_decay = group.weight_decay or self.options.weight_decay,
     })
     masks.restore(p, when)
   end

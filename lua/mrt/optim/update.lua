@@ -6,7 +6,7 @@ local core = require "mrt.core"
 
 --- Apply the updating operator `op` to `inputs`, then the scale of the gradient
 --- and the predicate, where there are any.
----@param op "adamw"|"sgd"|"rmsprop"|"lion"
+---@param op "adamw"|"adamw8"|"sgd"|"rmsprop"|"lion"
 ---@param inputs mrt.Tensor[]  what it overwrites first
 ---@param at mrt.Update
 ---@param options table
@@ -15,5 +15,6 @@ return function(op, inputs, at, options)
     inputs[#inputs + 1] = at.scale or 1
   end
   inputs[#inputs + 1] = at.when
+  options.stochastic = at.stochastic
   core.update(op, inputs, options)
 end

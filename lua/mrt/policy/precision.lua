@@ -61,6 +61,7 @@ local precision = {}
 ---@field choose mrt.PrecisionFunction
 ---@field loss_scale? table  settings of mrt.scaling
 ---@field keep? mrt.DType  what the backward pass reads of the forward pass
+---@field weights? mrt.Weights  what parameters are stored in
 local Precision = {}
 Precision.__index = Precision
 Precision.__name = "mrt.Precision"
@@ -82,6 +83,23 @@ function precision.f32() return make { name = "f32()", choose = function() end }
 ---@return mrt.Precision
 function precision.bf16()
   return make { name = "bf16()", choose = products_in "bf16", keep = "bf16" }
+end
+
+---@class mrt.PureOptions
+---@field stochastic? boolean  default true: updates round up or down at random,
+---  with the probability that keeps the mean; false: to nearest
+
+--- As bf16, with parameters that are stored in bf16 themselves: two bytes each, and
+--- so are their gradients.  What the step's optimizers update is converted where it
+--- is when the step is first traced, and stays so.  Changes smaller than half a
+--- unit of a parameter, 1/512 of it, are lost without stochastic rounding, which
+--- draws by seed, step and place, so that a run that goes on draws the same.
+---@param given? mrt.PureOptions
+---@return mrt.Precision
+function precision.bf16_pure(given)
+  local o = options.read("precision.bf16_pure", given, { stochastic = true })
+  return make { name = "bf16_pure()", choose = products_in "bf16", keep = "bf16",
+    weights = { dtype = "bf16", stochastic = o.stochastic } }
 end
 
 ---@class mrt.F16Options
@@ -187,6 +205,13 @@ end
 ---@return table?
 function precision.loss_scale(option)
   return getmetatable(option) == Precision and option.loss_scale or nil
+end
+
+--- What a policy stores parameters in; nil: as they are.
+---@param option any
+---@return mrt.Weights?
+function precision.weights(option)
+  return getmetatable(option) == Precision and option.weights or nil
 end
 
 --- What the core asks, for a policy that the user gives.

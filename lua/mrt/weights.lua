@@ -1,0 +1,71 @@
+--- weights.lua -- parameters that are stored in a narrow dtype
+---
+--- A policy may want what the optimizers of a step update to be stored in bf16,
+--- with no copy in f32.  Only a trace tells which variables these are; so the
+--- first trace is thrown away, they are converted where they are, and the function
+--- is traced again.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local weights = { conversions = 0 } -- so far, of all variables
+
+---@class mrt.Weights
+---@field dtype mrt.DType
+---@field stochastic boolean  rounded up or down at random, with the right mean
+
+local Request = {} -- metatable of what ends a trace
+local current -- of the trace being made: {settings, list}
+
+local Trace = { __close = function() current = nil end }
+
+--- Store a variable in another dtype from now on; compiled functions that read it
+--- are traced again.
+---@param variable mrt.Tensor
+---@param dtype mrt.DType
+function weights.convert(variable, dtype)
+  if variable:get_dtype() == dtype then return end
+  core.convert(variable, dtype)
+  weights.conversions = weights.conversions + 1
+end
+
+--- Look at updates until the result is closed.
+---@param settings mrt.Weights?
+---@return table? closable
+function weights.enter(settings)
+  if not settings then return nil end
+  current = setmetatable({ settings = settings, list = {} }, Trace)
+  return current
+end
+
+--- An optimizer updates these. Tells whether they are rounded stochastically.
+---@param params mrt.Tensor[]
+---@return boolean
+function weights.updated(params)
+  if not current then return false end
+  for _, p in ipairs(params) do
+    if p:get_dtype() == "f32" then table.insert(current.list, p) end
+  end
+  return current.settings.stochastic
+end
+
+--- The function has been traced: ends the trace if variables must be converted.
+function weights.finish()
+  if not current or #current.list == 0 then return end
+  error(setmetatable({ list = current.list, dtype = current.settings.dtype }, Request), 0)
+end
+
+--- Call `trace`, and again once it has asked for conversions and has them.
+---@param trace fun(...: any): any
+---@param ... any
+---@return any
+function weights.settle(trace, ...)
+  local ok, result = pcall(trace, ...)
+  if ok then return result end
+  if getmetatable(result) ~= Request then error(result, 0) end
+  for _, p in ipairs(result.list) do weights.convert(p, result.dtype) end
+  return trace(...)
+end
+
+return weights
