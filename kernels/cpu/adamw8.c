@@ -14,14 +14,14 @@ enum { BLOCK = MRT_ADAMW8_BLOCK, ZERO = 127, DECADES = 7, RANGES = 8 };
 typedef struct map {
   real least[RANGES], scale[RANGES], shift[RANGES], last[RANGES];
   real first[RANGES];
-  real value[256];
 } map;
 
-/* 2^i, or with `extra` 2^(i+1) numbers in the decade i. */
-static void make_map(map *k, int extra) {
+/* And the numbers, by code.  2^i, or with `extra` 2^(i+1) numbers in the decade i. */
+static void make_map(map *k, real *value, int extra) {
   double below = 0;
   int code = 1;
-  *k = (map){ .value = { 0 } };
+  *k = (map){ .least = { 0 } };
+  value[0] = 0;
   for (int i = 0; i < DECADES; i++) {
     int n = 1 << (i + extra);
     double ten = pow(10, i - 6), width = 0.9 / n;
@@ -30,30 +30,41 @@ static void make_map(map *k, int extra) {
     k->shift[i] = (real)(0.1 / width);
     k->first[i] = (real)code, k->last[i] = (real)(n - 1);
     for (int j = 0; j < n; j++)
-      k->value[code++] = (real)(below = (0.1 + (j + 0.5) * width) * ten);
+      value[code++] = (real)(below = (0.1 + (j + 0.5) * width) * ten);
   }
   k->least[DECADES] = (real)((below + 1) / 2);
   k->first[DECADES] = (real)code;
-  k->value[code] = 1;
+  value[code] = 1;
 }
 
-/* The code of the number nearest to x, 0 <= x <= 1. */
-static inline int code_of(const map *k, real x) {
-  real scale = 0, shift = 0, first = 0, last = 0;
-  for (int r = 0; r < RANGES; r++) {
-    bool there = x >= k->least[r];
-    scale = there ? k->scale[r] : scale, shift = there ? k->shift[r] : shift;
-    first = there ? k->first[r] : first, last = there ? k->last[r] : last;
+static inline vec pick(ivec yes, vec a, vec b) {
+  return (vec)((yes & (ivec)a) | (~yes & (ivec)b));
+}
+
+/* The codes of the numbers nearest to x / most of a block, 0 <= x <= most. */
+static void codes_of(const map *k, const real *x, real most, real *code) {
+  for (int i = 0; i < BLOCK; i += LANES) {
+    vec y = vec_load(x + i) / most, zero = { 0 };
+    vec scale = zero, shift = zero, first = zero, last = zero;
+    for (int r = 0; r < RANGES; r++) {
+      ivec there = (ivec)(y >= vec_all(k->least[r]));
+      scale = pick(there, vec_all(k->scale[r]), scale);
+      shift = pick(there, vec_all(k->shift[r]), shift);
+      first = pick(there, vec_all(k->first[r]), first);
+      last = pick(there, vec_all(k->last[r]), last);
+    }
+    vec at = y * scale - shift;
+    at = pick((ivec)(at > zero), at, zero);
+    at = pick((ivec)(at < last), at, last);
+    at = __builtin_convertvector(__builtin_convertvector(at, ivec), vec);
+    vec_store(code + i, first + at);
   }
-  real at = x * scale - shift;
-  at = at > 0 ? at : 0;
-  return (int)(at < last ? at : last) + (int)first;
 }
 
 typedef struct adamw8_step {
   const mrt_call *c;
   map m, v;
-  real signed_value[256];
+  real value_m[256], value_v[256]; /* by code */
   real scale, keep_m, add_m, keep_v, add_v;
   real rate, eps; /* both bias corrections are in them */
   real keep;      /* 1 - lr weight_decay */
@@ -72,8 +83,8 @@ static void move(const adamw8_step *s, block *w, real *p, const real *g, int n,
 #pragma omp simd reduction(max : most_m, most_v)
   for (int i = 0; i < n; i++) {
     real x = g[i] * s->scale;
-    real m = s->keep_m * (s->signed_value[m8[i]] * a) + s->add_m * x;
-    real v = s->keep_v * (s->v.value[v8[i]] * b) + s->add_v * (x * x);
+    real m = s->keep_m * (s->value_m[m8[i]] * a) + s->add_m * x;
+    real v = s->keep_v * (s->value_v[v8[i]] * b) + s->add_v * (x * x);
     bool finite = m < MRT_INF && m > -MRT_INF && v < MRT_INF;
     real moved = (p[i] - s->rate * (m / (m_sqrt(v) + s->eps))) * s->keep;
     p[i] = finite ? moved : p[i];
@@ -89,22 +100,23 @@ static void move(const adamw8_step *s, block *w, real *p, const real *g, int n,
 static void store(const adamw8_step *s, const block *w, int n, uint8_t *m8,
                   uint8_t *v8) {
   real a = w->most_m > 0 ? w->most_m : 1, b = w->most_v > 0 ? w->most_v : 1;
-#pragma omp simd
+  real size[BLOCK] = { 0 }, q[BLOCK];
+  for (int i = 0; i < n; i++) size[i] = w->m[i] < 0 ? -w->m[i] : w->m[i];
+  codes_of(&s->m, size, a, q);
   for (int i = 0; i < n; i++) {
-    real m = w->m[i];
-    int q = code_of(&s->m, (m < 0 ? -m : m) / a);
-    int below = q < 1 ? 1 : q > ZERO ? ZERO : q;
-    m8[i] = (uint8_t)(m < 0 ? ZERO - below : ZERO + q);
+    real below = q[i] < 1 ? 1 : q[i] > ZERO ? ZERO : q[i];
+    q[i] = ZERO + (w->m[i] < 0 ? -below : q[i]);
   }
-#pragma omp simd
-  for (int i = 0; i < n; i++) v8[i] = (uint8_t)code_of(&s->v, w->v[i] / b);
+  for (int i = 0; i < n; i++) m8[i] = (uint8_t)(ireal)q[i];
+  codes_of(&s->v, w->v, b, q);
+  for (int i = 0; i < n; i++) v8[i] = (uint8_t)(ireal)q[i];
 }
 
 static void adamw8_piece(const void *step, const piece *e) {
   const adamw8_step *s = step;
   const mrt_operand *out = s->c->out;
   float *a = out[3].data, *b = out[4].data;
-  block w;
+  block w = { .v = { 0 } };
   for (int64_t at = 0; at < e->n; at += BLOCK) {
     int n = (int)(e->n - at < BLOCK ? e->n - at : BLOCK);
     int64_t from = e->from + at, k = from / BLOCK;
@@ -131,13 +143,9 @@ static void adamw8(const mrt_call *c) {
     .eps = (real)(o->eps * unbias),
     .keep = (real)(1 - lr * o->weight_decay),
   };
-  make_map(&s.m, 0);
-  make_map(&s.v, 1);
-  for (int q = 1; q <= ZERO; q++) {
-    s.signed_value[ZERO + q] = s.m.value[q];
-    s.signed_value[ZERO - q] = -s.m.value[q];
-  }
-  s.signed_value[255] = 1;
+  make_map(&s.m, s.value_m + ZERO, 0);
+  make_map(&s.v, s.value_v, 1);
+  for (int q = 1; q <= ZERO; q++) s.value_m[ZERO - q] = -s.value_m[ZERO + q];
   each_piece(c, 1, 5, 4.0, adamw8_piece, &s);
 }
 

@@ -8,7 +8,7 @@ local core = require "mrt.core"
 local rows = {}
 
 local families = {
-  "activation", "attention", "batch_norm", "conv", "cross_entropy", "embedding_bag",
+  "activation", "adamw8", "attention", "batch_norm", "conv", "cross_entropy", "embedding_bag",
   "group_norm", "index", "make", "matmul", "move", "norm", "pointwise", "pool",
   "quantize", "recurrent", "reduce", "softmax", "update", "views",
 }

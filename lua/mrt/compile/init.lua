@@ -52,13 +52,18 @@ end
 
 -- Whether no variable of the entry has been converted since it was traced.
 local function fits(entry)
-  if entry.conversions ~= weights.conversions then
-    local all = entry.core:fits()
-    for _, part in ipairs(entry.parts or {}) do all = all and part:fits() end
-    if not all then return false end
-    entry.conversions = weights.conversions
-  end
-  return true
+  if entry.conversions == weights.conversions then return true end
+  local all = entry.core:fits()
+  for _, part in ipairs(entry.parts or {}) do all = all and part:fits() end
+  entry.conversions = all and weights.conversions or nil
+  return all
+end
+
+-- The entry that is there for a signature, if it can still run.
+local function known(self, key)
+  local entry = self.entries[key]
+  if not entry or fits(entry) then return entry end
+  replace(self, key, entry)
 end
 
 local function add_entry(self, key, entry)
@@ -80,11 +85,7 @@ local function find(self, k, ...)
     or option and self:count(option, key, tensors, ...) or 1
   local group = runs.group(self.groups, key)
   if k > 1 then key = ("%s in %d"):format(key, k) end
-  local entry = self.entries[key]
-  if entry and not fits(entry) then
-    replace(self, key, entry)
-    entry = nil
-  end
+  local entry = known(self, key)
   if not entry then
     devices = devices or require "mrt.device"
     devices.ready()

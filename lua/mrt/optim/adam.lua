@@ -24,15 +24,19 @@ local fused = require "mrt.optim.update"
 ---@field betas? number[]        default {0.9, 0.999}
 ---@field eps? number            default 1e-8
 ---@field weight_decay? number   default 0, added to the gradient
+---@field state? "f32"|"bf16"    what m and v are stored in, default "f32"
 
 --- Make an Adam optimizer.
 ---
 ---     local opt = optim.adam(model:parameters())
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdamOptions): mrt.Optimizer
 local adam = Optimizer("adam", { "m", "v" },
-  { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8 })
+  { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, state = "f32" })
 
-function adam:init() self:check_betas() end
+function adam:init()
+  self:check_betas()
+  self:check_state "bf16"
+end
 
 ---@param p mrt.Tensor
 ---@param g mrt.Tensor

@@ -20,13 +20,16 @@ local fused = require "mrt.optim.update"
 ---@class mrt.LionOptions
 ---@field lr? number|mrt.Schedule  default 1e-4
 ---@field betas? number[]        default {0.9, 0.99}
+---@field state? "f32"|"bf16"  what m is stored in, default "f32"
 ---@field weight_decay? number   default 0
 
 --- Make a Lion optimizer.
 ---
 ---     local opt = optim.lion(model:parameters(), {lr = 1e-4, weight_decay = 1})
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.LionOptions): mrt.Optimizer
-local lion = Optimizer("lion", { "m" }, { lr = 1e-4, betas = { 0.9, 0.99 } })
+local lion = Optimizer("lion", { "m" }, { lr = 1e-4, betas = { 0.9, 0.99 }, state = "f32" })
+
+function lion:init() self:check_state "bf16" end
 
 ---@param p mrt.Tensor
 ---@param g mrt.Tensor

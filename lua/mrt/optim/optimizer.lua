@@ -192,7 +192,8 @@ local function apply(self, grads, clip_to, when)
     local group = self.group_of[p]
     self:update(p, grads[i], self.states[i], {
       lr = rate(p, group), scale = scale and scale:to(real(p)), when = when,
-      t = t, stochastic = stochastic, weight_decay = group.weight_decay or self.options.weight_decay,
+      t = t, stochastic = stochastic,
+      weight_decay = group.weight_decay or self.options.weight_decay,
     })
     masks.restore(p, when)
   end

@@ -19,15 +19,17 @@ local fused = require "mrt.optim.update"
 ---@field momentum? number      default 0
 ---@field nesterov? boolean      default false
 ---@field weight_decay? number   default 0
+---@field state? "f32"|"bf16"    what buf is stored in, default "f32"
 
 --- Make an SGD optimizer.
 ---
 ---     local opt = optim.sgd(model:parameters(), {lr = 0.1, momentum = 0.9})
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.SGDOptions): mrt.Optimizer
-local sgd = Optimizer("sgd", { "buf" }, { momentum = 0, nesterov = false })
+local sgd = Optimizer("sgd", { "buf" }, { momentum = 0, nesterov = false, state = "f32" })
 
 -- Without momentum there is nothing to remember.
 function sgd:init()
+  self:check_state "bf16"
   if self.options.momentum == 0 then self.slots = {} end
 end
 

@@ -93,7 +93,9 @@ end
 --- so are their gradients.  What the step's optimizers update is converted where it
 --- is when the step is first traced, and stays so.  Changes smaller than half a
 --- unit of a parameter, 1/512 of it, are lost without stochastic rounding, which
---- draws by seed, step and place, so that a run that goes on draws the same.
+--- draws by seed, step and place, so that a run that goes on draws the same. The
+--- fused updates have it: adamw, adam, rmsprop, adagrad, lion, sgd with momentum;
+--- what assigns weights (muon, lamb, plain sgd) rounds to nearest.
 ---@param given? mrt.PureOptions
 ---@return mrt.Precision
 function precision.bf16_pure(given)
