@@ -149,6 +149,14 @@ static mrt_status infer(const call *c, void *options, mrt_type *types,
   return s;
 }
 
+/* Does it need random numbers?  Updates round what they store narrow. */
+static bool draws(const call *c) {
+  bool any = !(c->op->traits & MRT_UPDATES);
+  for (int i = 0; i < c->op->updates && i < c->nin; i++)
+    any |= mrt_is_narrow(c->in[i]->type.dtype);
+  return any && (c->op->traits & MRT_RANDOM);
+}
+
 static mrt_status make_expr(call *c, const void *options, mrt_expr **out,
                             mrt_dtype *narrow) {
   _Alignas(max_align_t) char own[MRT_MAX_OPTIONS];
@@ -157,7 +165,7 @@ static mrt_status make_expr(call *c, const void *options, mrt_expr **out,
   int nout = 1;
   mrt_options_init(c->op, own);
   if (options) copy_options(c->op, own, options);
-  if (c->op->traits & MRT_RANDOM) give_draw(ctx, own);
+  if (draws(c)) give_draw(ctx, own);
   for (int i = 0; i < c->nin; i++)
     if (c->in[i]->ctx != ctx)
       return mrt_fail(&ctx->error, MRT_ESTATE,
