@@ -95,9 +95,9 @@ typedef struct mrt_found_out {
                                not yet, or the program's */
   size_t order_peak; /* its live bytes, all kept */
   size_t working_set, order_free_bound; /* its bounds */
-  mrt_activation *answered; /* by value id, what a policy answered; NULL */
-  size_t kept;              /* ditto */
-  bool no_recompute;        /* ditto */
+  mrt_activation *answered;      /* by value id, what a policy answered; NULL */
+  size_t kept;                   /* ditto */
+  bool no_recompute;             /* ditto */
   mrt_computation *computations; /* what a precision policy answered; NULL */
   mrt_dtype keep;                /* ditto */
   bool *homes;             /* by value id, what a swap policy answered; NULL */
