@@ -28,11 +28,6 @@
 #include "gemm_block.h"
 #include "gemm_pack.h"
 
-/* So few columns leave most lanes empty: take the rows for columns. */
-static bool is_thin(const mrt_gemm *g) {
-  return g->n < LANES / 2 && g->n < g->m;
-}
-
 static mrt_gemm turned(const mrt_gemm *g) {
   mrt_gemm t = *g;
   t.m = g->n, t.n = g->m;
@@ -41,6 +36,26 @@ static mrt_gemm turned(const mrt_gemm *g) {
   t.row = g->col, t.col = g->row;
   t.bias_row = g->bias_col, t.bias_col = g->bias_row;
   return t;
+}
+
+/* Time in multiply-adds per step of k, as measured on Zen 4: tiles; 8 for each
+ * value packed out of its order, 3 where it is copied; and what is worth 24
+ * steps for each value that is put as a column's. */
+static double time_of(const mrt_gemm *g) {
+  double n = (double)round_up(g->n, LANES), part = (double)(g->m % ROWS);
+  double m = (double)(g->m / ROWS * ROWS);
+  m += part > 1 && part <= ROWS / 2 ? ROWS / 2 : part > 1 ? ROWS : part;
+  double a = g->a.col == 1 ? 0 : 8 * m, b = (g->b.col == 1 ? 3 : 8) * n;
+  return m * n * (1 + (g->col == 1 ? 0 : 24) / (double)g->k) + a + b;
+}
+
+/* So few columns leave most lanes empty, or a's rows lie well, b is much larger
+ * and would have to be packed for few rows: take rows for columns. */
+static bool is_turned(const mrt_gemm *g) {
+  if (g->n < LANES / 2 && g->n < g->m) return true;
+  if (mrt_gemm_is_mixed(g) || g->m >= g->n) return false;
+  mrt_gemm t = turned(g);
+  return time_of(&t) < time_of(g);
 }
 
 static size_t upright_bytes(const mrt_gemm *g) {
@@ -55,8 +70,8 @@ static size_t upright_bytes(const mrt_gemm *g) {
 size_t mrt_gemm_bytes(const mrt_gemm *g) {
   if (g->m == 0 || g->n == 0 || g->k == 0) return 0;
   mrt_gemm t = turned(g);
-  size_t upright = upright_bytes(g), thin = is_thin(g) ? upright_bytes(&t) : 0;
-  return upright > thin ? upright : thin;
+  size_t upright = upright_bytes(g), other = upright_bytes(&t);
+  return upright > other ? upright : other;
 }
 
 /* Empty sums. */
@@ -68,22 +83,10 @@ static void clear(const mrt_gemm *g) {
           g->bias ? g->bias[i * g->bias_row + j * g->bias_col] : 0;
 }
 
-/* at->m rows of a packed strip: the lowest tile that covers them. */
-static void run_packed(int vecs, int64_t k, const real *a, const real *b,
-                       const place *at) {
-  strip rows = { a, 1, ROWS };
-  if (at->m > ROWS / 2)
-    tile_by_width(ROWS, vecs, k, rows, b, at);
-  else if (at->m > 1)
-    tile_by_width(ROWS / 2, vecs, k, rows, b, at);
-  else
-    tile_by_width(1, vecs, k, rows, b, at);
-}
-
-/* ROWS rows as they lie in memory, `row` apart. */
-static void run_rows(int vecs, int64_t k, const real *a, int64_t row,
-                     const real *b, const place *at) {
-  tile_by_width(ROWS, vecs, k, (strip){ a, row, 1 }, b, at);
+/* With columns of b where they lie, which are packed to b.keep. */
+static void run_fresh(int vecs, int64_t k, const strip *a, const columns *b,
+                      const place *at) {
+  tile_by_size(vecs, true, k, *a, *b, at);
 }
 
 /* A block of the product: k in [p, p + kc), c's columns [j, j + nc). */
@@ -104,32 +107,45 @@ static const real *b_at(const mrt_gemm *g, int64_t p, int64_t j) {
   return (const real *)g->b.data + p * g->b.row + j * g->b.col;
 }
 
+/* Strips whose values of one step are side by side, whole vectors, are packed
+ * by the first tiles that read them. */
+static int64_t fresh_columns(const mrt_gemm *g, int64_t nc) {
+  if (g->b.col != 1) return 0;
+  return nc % LANES ? nc / COLS * COLS : nc;
+}
+
+static place place_at(const mrt_gemm *g, block b, int64_t i, int64_t m,
+                      int64_t j, int64_t n) {
+  place at = {
+    .c = mrt_gemm_to(g, i, b.j + j),
+    .row = g->row,
+    .col = g->col,
+    .m = (int)least(ROWS, m),
+    .n = (int)least(COLS, n),
+    .add = b.p > 0,
+    .bias_row = g->bias_row,
+    .bias_col = g->bias_col,
+  };
+  if (b.p + b.kc == g->k && g->bias)
+    at.bias = g->bias + i * g->bias_row + (b.j + j) * g->bias_col;
+  return at;
+}
+
 static void run_block(const mrt_gemm *g, block b, int64_t i, int64_t mc,
-                      const real *pa, const real *pb) {
-  bool last = b.p + b.kc == g->k;
-  int64_t plain = plain_rows(g, mc);
-  for (int64_t j = 0; j < b.nc; j += COLS) {
-    int n = (int)least(COLS, b.nc - j);
+                      const real *pa, real *pb) {
+  int64_t plain = plain_rows(g, mc), fresh = i ? 0 : fresh_columns(g, b.nc);
+  for (int64_t j = 0; j < b.nc; j += COLS)
     for (int64_t r = 0; r < mc; r += ROWS) {
-      place at = {
-        .c = (real *)g->c + (i + r) * g->row + (b.j + j) * g->col,
-        .row = g->row,
-        .col = g->col,
-        .m = (int)least(ROWS, mc - r),
-        .n = n,
-        .add = b.p > 0,
-        .bias_row = g->bias_row,
-        .bias_col = g->bias_col,
-      };
-      if (last && g->bias)
-        at.bias = g->bias + (i + r) * g->bias_row + (b.j + j) * g->bias_col;
-      int vecs = (int)ceil_div(n, LANES);
-      if (r < plain)
-        run_rows(vecs, b.kc, a_at(g, i + r, b.p), g->a.row, pb + j * b.kc, &at);
+      place at = place_at(g, b, i + r, mc - r, j, b.nc - j);
+      int vecs = (int)ceil_div(at.n, LANES);
+      strip a = { pa + r * b.kc, 1, ROWS };
+      if (r < plain) a = (strip){ a_at(g, i + r, b.p), g->a.row, 1 };
+      columns y = { b_at(g, b.p, b.j + j), g->b.row, pb + j * b.kc };
+      if (r == 0 && j + at.n <= fresh)
+        run_fresh(vecs, b.kc, &a, &y, &at);
       else
-        run_packed(vecs, b.kc, pa + r * b.kc, pb + j * b.kc, &at);
+        run_rows(vecs, b.kc, &a, y.keep, &at);
     }
-  }
 }
 
 void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
@@ -149,7 +165,9 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   for (int64_t j = 0; j < g->n; j += n_block(g->m))
     for (int64_t p = 0; p < g->k; p += step) {
       block b = { p, least(step, g->k - p), j, least(n_block(g->m), g->n - j) };
-      pack(pb, COLS, LANES, b_at(g, p, j), g->b.col, g->b.row, b.kc, b.nc);
+      int64_t fresh = fresh_columns(g, b.nc);
+      pack(pb + fresh * b.kc, COLS, LANES, b_at(g, p, j + fresh), g->b.col,
+           g->b.row, b.kc, b.nc - fresh);
       for (int64_t i = 0; i < g->m; i += M_BLOCK) {
         int64_t mc = least(M_BLOCK, g->m - i);
         int64_t plain = plain_rows(g, mc);
@@ -183,7 +201,7 @@ static void share(int64_t n, int64_t unit, int part, int parts, int64_t *from,
 }
 
 mrt_gemm mrt_gemm_part(const mrt_gemm *whole, int part, int parts) {
-  mrt_gemm g = is_thin(whole) ? turned(whole) : *whole;
+  mrt_gemm g = is_turned(whole) ? turned(whole) : *whole;
   int rows = grid_rows(&g, parts), cols = parts / rows;
   int64_t i, i_end, j, j_end;
   share(g.m, ROWS, part / cols, rows, &i, &i_end);

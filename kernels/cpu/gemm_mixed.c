@@ -136,16 +136,6 @@ static strip strip_of(const job *t, int64_t i, int64_t r, int64_t m, int64_t p,
   return (strip){ t->pa + r * k, k, 1 };
 }
 
-static void run_reals(int vecs, int64_t k, const strip *a, const real *b,
-                      const place *at) {
-  if (at->m > ROWS / 2)
-    tile_by_width(ROWS, vecs, k, *a, b, at);
-  else if (at->m > 1)
-    tile_by_width(ROWS / 2, vecs, k, *a, b, at);
-  else
-    tile_by_width(1, vecs, k, *a, b, at);
-}
-
 static void run_tile(const job *t, int vecs, int64_t k, const strip *a,
                      const real *b, const place *at) {
 #ifdef MRT_DOTS
@@ -154,7 +144,7 @@ static void run_tile(const job *t, int vecs, int64_t k, const strip *a,
     return;
   }
 #endif
-  run_reals(vecs, k, a, b, at);
+  run_rows(vecs, k, a, b, at);
 }
 
 /* Round a tile of sums into c at row i, column j. */

@@ -10,72 +10,10 @@
 #ifndef MRT_GEMM_TILE_H
 #define MRT_GEMM_TILE_H
 
-#include "cpu.h"
+#include "gemm_put.h"
 
-#if MRT_VECTOR_BYTES == 64 || defined(__aarch64__)
-enum { ROWS = 8, VECS = 3 };
-#elif MRT_VECTOR_BYTES == 32
-enum { ROWS = 4, VECS = 3 };
-#else
-enum { ROWS = 4, VECS = 2 };
-#endif
-enum { COLS = VECS * LANES };
-
-/* Where a tile goes and what is added to it there. */
-typedef struct place {
-  real *c;
-  int64_t row, col; /* strides of c */
-  int m, n;         /* how much of the tile is inside c */
-  bool add;         /* to what earlier blocks of k left there */
-  const real *bias; /* or NULL; after the last block of k */
-  int64_t bias_row, bias_col;
-} place;
-
-/* A tile all of which is inside c, whose rows are contiguous. */
-static inline __attribute__((always_inline)) void
-put_whole(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
-#pragma GCC unroll 8
-  for (int i = 0; i < rows; i++)
-#pragma GCC unroll 8
-    for (int j = 0; j < vecs; j++) {
-      real *c = at->c + i * at->row + j * LANES;
-      vec x = sum[i][j];
-      if (at->add) x = vec_load(c) + x;
-      if (at->bias) x += vec_load(at->bias + j * LANES);
-      vec_store(c, x);
-    }
-}
-
-/* The part of a tile inside c, value by value. */
-static void put_values(const real *tile, const place *at) {
-  for (int i = 0; i < at->m; i++)
-    for (int j = 0; j < at->n; j++) {
-      real *c = at->c + i * at->row + j * at->col, x = tile[i * COLS + j];
-      if (at->add) x = *c + x;
-      if (at->bias) x += at->bias[i * at->bias_row + j * at->bias_col];
-      *c = x;
-    }
-}
-
-static inline __attribute__((always_inline)) void
-put_edge(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
-  real tile[ROWS * COLS];
-#pragma GCC unroll 8
-  for (int i = 0; i < rows; i++)
-#pragma GCC unroll 8
-    for (int j = 0; j < vecs; j++)
-      vec_store(tile + i * COLS + j * LANES, sum[i][j]);
-  put_values(tile, at);
-}
-
-static inline __attribute__((always_inline)) void
-put(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
-  if (at->m < rows || at->n < vecs * LANES || at->col != 1 ||
-      (at->bias && at->bias_row))
-    put_edge(rows, vecs, sum, at);
-  else
-    put_whole(rows, vecs, sum, at);
-}
+/* Prefetching: a line's values of a row, and how many steps ahead. */
+enum { LINE = 64 / (int)sizeof(real), A_AHEAD = 2 * LINE, B_AHEAD = 16 };
 
 /* Rows of a: x(i, p) = data[i * across + p * along]. */
 typedef struct strip {
@@ -83,38 +21,118 @@ typedef struct strip {
   int64_t across, along;
 } strip;
 
-/* rows and vecs are constants at every call, so that `sum` is registers. */
+/* Columns of b: vectors side by side, steps `along` apart.  Where they are not
+ * packed yet, the tile packs them to `keep` as it goes. */
+typedef struct columns {
+  const real *data;
+  int64_t along;
+  real *keep;
+} columns;
+
+/* Ask for what is read A_AHEAD steps after p: in this strip or the next. */
 static inline __attribute__((always_inline)) void
-tile(int rows, int vecs, int64_t k, strip a, const real *b, const place *at) {
+prefetch_rows(int rows, int64_t k, strip a, int64_t p) {
+  const real *x = a.data;
+  p += A_AHEAD;
+  if (a.along == 1 && p >= k) x += rows * a.across, p -= k;
+  x += p * a.along;
+  int64_t across = a.along == 1 ? a.across : LINE;
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; i++) __builtin_prefetch(x + i * across);
+}
+
+/* Ask for what c holds, to be there when the sums are. */
+static inline __attribute__((always_inline)) void prefetch_c(int rows, int vecs,
+                                                             const place *at) {
+  if (at->col == 1)
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+      for (int j = 0; j < vecs; j++)
+        __builtin_prefetch(at->c + i * at->row + j * LANES, 1);
+  else
+    for (int j = 0; j < vecs * LANES; j++)
+      __builtin_prefetch(at->c + j * at->col, 1);
+}
+
+/* One step of k. */
+static inline __attribute__((always_inline)) void
+step(int rows, int vecs, bool keeps, const real *x, int64_t across,
+     const columns *b, vec sum[ROWS][VECS]) {
+  vec y[VECS];
+#pragma GCC unroll 8
+  for (int j = 0; j < vecs; j++) {
+    y[j] = vec_load(b->data + j * LANES);
+    if (keeps) {
+      vec_store(b->keep + j * LANES, y[j]);
+      __builtin_prefetch(b->data + B_AHEAD * b->along + j * LANES);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; i++) {
+    vec xi = vec_all(x[i * across]);
+#pragma GCC unroll 8
+    for (int j = 0; j < vecs; j++) sum[i][j] += xi * y[j];
+  }
+}
+
+/* rows, vecs and keeps are constants at every call, so that `sum` is
+ * registers. */
+static inline __attribute__((always_inline)) void tile(int rows, int vecs,
+                                                       bool keeps, int64_t k,
+                                                       strip a, columns b,
+                                                       const place *at) {
   vec sum[ROWS][VECS];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 8
     for (int j = 0; j < vecs; j++) sum[i][j] = (vec){ 0 };
+  prefetch_c(rows, vecs, at);
   const real *x = a.data;
-  for (int64_t p = 0; p < k; p++, x += a.along, b += vecs * LANES) {
-    vec y[VECS];
-#pragma GCC unroll 8
-    for (int j = 0; j < vecs; j++) y[j] = vec_load(b + j * LANES);
-#pragma GCC unroll 8
-    for (int i = 0; i < rows; i++) {
-      vec xi = vec_all(x[i * a.across]);
-#pragma GCC unroll 8
-      for (int j = 0; j < vecs; j++) sum[i][j] += xi * y[j];
+  if (!keeps) b.along = vecs * LANES;
+  for (int64_t p = 0; p < k;) {
+    int64_t end = p + LINE < k ? p + LINE : k;
+    prefetch_rows(rows, k, a, p);
+    for (; p < end; p++, x += a.along, b.data += b.along) {
+      step(rows, vecs, keeps, x, a.across, &b, sum);
+      if (keeps) b.keep += vecs * LANES;
     }
   }
   put(rows, vecs, sum, at);
 }
 
 static inline __attribute__((always_inline)) void
-tile_by_width(int rows, int vecs, int64_t k, strip a, const real *b,
+tile_by_width(int rows, int vecs, bool keeps, int64_t k, strip a, columns b,
               const place *at) {
   if (vecs == VECS)
-    tile(rows, VECS, k, a, b, at);
+    tile(rows, VECS, keeps, k, a, b, at);
   else if (vecs == 2)
-    tile(rows, 2, k, a, b, at);
+    tile(rows, 2, keeps, k, a, b, at);
   else
-    tile(rows, 1, k, a, b, at);
+    tile(rows, 1, keeps, k, a, b, at);
+}
+
+/* at->m rows of a strip: the lowest tile that covers them. */
+static inline __attribute__((always_inline)) void
+tile_by_size(int vecs, bool keeps, int64_t k, strip a, columns b,
+             const place *at) {
+  if (at->m > ROWS / 2)
+    tile_by_width(ROWS, vecs, keeps, k, a, b, at);
+  else if (at->m > 1)
+    tile_by_width(ROWS / 2, vecs, keeps, k, a, b, at);
+  else
+    tile_by_width(1, vecs, keeps, k, a, b, at);
+}
+
+/* With b packed.  (A strip is passed where it lies: copied by vectors it would
+ * wait for all stores of the tile before.) */
+static void run_rows(int vecs, int64_t k, const strip *a, const real *b,
+                     const place *at) {
+  columns y = { .data = b };
+  if (a->along == 1)
+    tile_by_size(vecs, false, k, (strip){ a->data, a->across, 1 }, y, at);
+  else
+    tile_by_size(vecs, false, k, (strip){ a->data, 1, ROWS }, y, at);
 }
 
 #endif
