@@ -14,10 +14,11 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
     const char *name;
     bool *off;
   } switches[] = {
-    { "cse", &o.no_cse },     { "fold", &o.no_fold },
-    { "dead", &o.no_dead },   { "identities", &o.no_identities },
-    { "fuse", &o.no_fuse },   { "inplace", &o.no_inplace },
-    { "share", &o.no_share }, { "permutes", &o.no_permutes },
+    { "cse", &o.no_cse },         { "fold", &o.no_fold },
+    { "dead", &o.no_dead },       { "identities", &o.no_identities },
+    { "fuse", &o.no_fuse },       { "inplace", &o.no_inplace },
+    { "share", &o.no_share },     { "permutes", &o.no_permutes },
+    { "lookups", &o.no_lookups },
   };
   for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
     lua_getfield(L, arg, switches[i].name);

@@ -613,7 +613,8 @@ typedef struct mrt_batch mrt_batch; /* see below */
 
 typedef struct mrt_plan_options {
   /* graph optimisation; each can be switched off for study */
-  bool no_cse, no_fold, no_dead, no_identities, no_permutes, no_fuse;
+  bool no_cse, no_fold, no_dead, no_identities, no_lookups, no_permutes;
+  bool no_fuse;
   bool no_inplace, no_share; /* memory schemes, for study */
   bool keep_order;           /* run in program order */
   int effort; /* how many times longer than usual an order is searched for,

@@ -232,3 +232,36 @@ describe("the bits of a product of narrow floats", function()
       io.write(require "mrt.core".info().isa)]]))
   end)
 end)
+
+describe("a product of real numbers", function()
+  -- Few rows beside many columns, and the reverse: whole tiles, parts of them,
+  -- one block of k, several.
+  local few = { { 1, 512, 300 }, { 2, 40, 96 }, { 8, 401, 129 }, { 16, 385, 200 },
+    { 31, 64, 2047 }, { 32, 512, 256 }, { 33, 1, 800 }, { 48, 800, 777 }, { 100, 33, 500 } }
+
+  it("has the same bits however its operands lie, and when it is turned", function()
+    for _, dtype in ipairs { "f32", "f64" } do
+      for _, s in ipairs(few) do
+        local m, k, n = table.unpack(s)
+        local a, w = mrt.randn(m, k, { dtype = dtype }), mrt.randn(n, k, { dtype = dtype })
+        local bias = mrt.randn(n, { dtype = dtype })
+        mrt.eval(a, w, bias)
+        local b = copied(w:t())
+        local wanted, more = a:matmul(b), a:linear(copied(b):t(), bias)
+        for _, x in ipairs { a, turned(a), inside(a), spaced(a) } do
+          for _, y in ipairs { b, w:t(), inside(b), inside(w):t(), spaced(b), spaced(w):t() } do
+            assert_same(wanted, x:matmul(y), dtype, m, k, n)
+            assert_same(wanted, copied(y:t():matmul(x:t()):t()), dtype, m, k, n)
+          end
+          for _, y in ipairs { w, turned(w), inside(w), spaced(w) } do
+            assert_same(more, x:linear(y, bias), dtype, m, k, n)
+          end
+        end
+        -- Each row is that of a product of its own.
+        local rows = {}
+        for i = 1, math.min(m, 9) do rows[i] = a:slice(1, i, i):matmul(b) end
+        assert_same(mrt.cat(rows, 1), copied(wanted:slice(1, 1, #rows)), dtype, m, k, n)
+      end
+    end
+  end)
+end)

@@ -11,7 +11,8 @@
  *          y may take its storage.  embedding_grad: f32 | f64
  *   cost   what is moved; embedding_grad also writes its zeros
  *   grad   gather and scatter_add, embedding and embedding_grad are each
- *          other's
+ *          other's; where dy is a product and w has fewer rows than there are
+ *          ids, rows are added up before the product (lookup.h)
  *   fails  EDTYPE  an index that is not an integer
  *          ESHAPE  an index that does not fit
  *          EVALUE  an index into a dimension of size 0
@@ -21,7 +22,7 @@
  * of threads.
  *
  * SPDX-License-Identifier: MIT */
-#include "op/build.h"
+#include "op/lookup.h"
 #include "op/move.h"
 
 #include <string.h>
@@ -161,8 +162,9 @@ static mrt_status embedding_infer(mrt_infer *c) {
 }
 
 static void embedding_gradient(mrt_build *b) {
-  mrt_embedding_grad_options o = { .rows = mrt_of(b->in[0])->dims[0] };
-  b->din[0] = MRT_MAKE(b, embedding_grad, &o, b->in[1], b->dout[0]);
+  mrt_tensor *w = b->in[0], *ids = b->in[1], *dy = b->dout[0];
+  b->din[0] = mrt_lookup_product(b, w, ids, dy);
+  if (!b->din[0]) b->din[0] = mrt_lookup_sum(b, w, ids, dy);
 }
 
 static int embedding_lanes(const mrt_signature *s, int input, int dim) {

@@ -10,7 +10,9 @@
  *          sum and the bias are added in f32 (f64), and that is rounded once.
  *   cost   2 flop for each of M * N * K
  *   grad   matmul  da = dy @ b^T;  db = a^T @ dy;  summed where broadcast
- *          linear  dx = dy @ w;  dw = dy^T @ x;  dbias = sum of dy over rows
+ *          linear  dx = dy @ w;  dw = dy^T @ x;  dbias = sum of dy over rows;
+ *          where x was looked up in a table with fewer rows, dy is added up by
+ *          these rows first (lookup.h)
  *   fails  ESHAPE  fewer than two dimensions, or sizes that do not fit
  *          EDTYPE  not floats, or f64 beside another, compute included
  *
@@ -18,7 +20,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/matmul.h"
-#include "op/build.h"
+#include "op/lookup.h"
 
 static const mrt_option options[] = {
   MRT_OPTION(mrt_matmul_options, compute, MRT_OPT_DTYPE,
@@ -170,13 +172,24 @@ static mrt_status linear_infer(mrt_infer *c) {
   return MRT_OK;
 }
 
+/* dy^T @ x; of rows of a table, (dy added up by its rows)^T @ the table. */
+static mrt_tensor *linear_dw(mrt_build *b, mrt_tensor *x, mrt_tensor *dy) {
+  const mrt_matmul_options *o = b->options;
+  mrt_tensor *ids, *table = NULL;
+  if (o->compute == MRT_DTYPE_COUNT && mrt_of(dy)->dtype == mrt_of(x)->dtype)
+    table = mrt_lookup_table(b, x, &ids);
+  if (table)
+    x = table, dy = mrt_lookup_sum(b, table, ids, dy);
+  else
+    x = as_matrix(b, x);
+  return multiply(b, mrt_transpose_last(b, dy), x);
+}
+
 static void linear_gradient(mrt_build *b) {
   mrt_tensor *x = b->in[0], *w = b->in[1], *dy = as_matrix(b, b->dout[0]);
   if (b->wants[0])
     b->din[0] = cast_like(b, mrt_reshape_like(b, multiply(b, dy, w), x), x);
-  if (b->wants[1])
-    b->din[1] = cast_like(
-        b, multiply(b, mrt_transpose_last(b, dy), as_matrix(b, x)), w);
+  if (b->wants[1]) b->din[1] = cast_like(b, linear_dw(b, x, dy), w);
   if (b->nin == 3 && b->wants[2])
     b->din[2] = cast_like(b, mrt_sum_dim(b, dy, 0, false), b->in[2]);
 }

@@ -44,6 +44,7 @@ bool mrt_stage_is_planned(int i) {
 static void switches(const mrt_plan_options *o, bool *off) {
   const bool given[] = { o->no_identities,
                          o->no_fold,
+                         o->no_lookups,
                          o->no_permutes,
                          o->no_cse,
                          o->no_dead,

@@ -21,6 +21,7 @@ local MOST_EFFORT = 1000
 ---@field fold? boolean       constant folding
 ---@field dead? boolean       removal of dead nodes
 ---@field identities? boolean algebraic identities
+---@field lookups? boolean    products of a table before its lookups
 ---@field permutes? boolean   permutations move past pointwise operators
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs
@@ -41,8 +42,8 @@ local MOST_EFFORT = 1000
 
 -- The type of each; "any" is read by its own module.
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
-  dead = "boolean", identities = "boolean", permutes = "boolean",
-  fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
+  dead = "boolean", identities = "boolean", lookups = "boolean",
+  permutes = "boolean", fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
   effort = "number", checkpoint = "any", memory = "any", swap = "any",
   accumulate = "any", nan = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table" }

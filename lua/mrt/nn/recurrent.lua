@@ -161,6 +161,7 @@ end
 -- x in pieces of `size` steps; a split has a limited number of results.
 local function pieces(x, size)
   local most, list = size * LONGEST, {}
+  if x:size(1) <= size then return { x } end
   if x:size(1) <= most then return { x:split(size, 1) } end
   for _, part in ipairs { x:split(most * ((x:size(1) - 1) // (most * LONGEST) + 1), 1) } do
     for _, piece in ipairs(pieces(part, size)) do list[#list + 1] = piece end
