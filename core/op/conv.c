@@ -5,7 +5,8 @@
  *              + bias[o], for the group g that o is in; x is 0 outside
  *   conv2d_dx  what dy is worth to x;  conv2d_dw  to w
  *
- *   x      [N, H, W, C], f32 | f64      w  [O, C/G, kh, kw]
+ *   x      [N, H, W, C]      w  [O, C/G, kh, kw]
+ *   dtypes and `compute` as of matmul, bias included; so of dx and dw
  *   y      [N, H', W', O], H' = floor((H + 2 ph - dh (kh - 1) - 1) / sh) + 1
  *   stride sh, sw; padding, dilation likewise: one integer serves both
  *   cost   2 flop for each element of y, of the kernel and channel of a group
@@ -13,18 +14,22 @@
  *          one another, so they can be differentiated again and again
  *   fails  ESHAPE  channels that do not fit w and groups, a kernel larger than
  *          the padded image;  EVALUE  a stride or dilation below 1
+ *          EDTYPE  as matmul
  *
  * The bias is added in the kernel, once, after the whole sum.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/build.h"
+#include "op/matmul.h"
 #include "op/window.h"
 
 #define PAIRS                                                                  \
   MRT_OPTION(mrt_conv_options, stride, MRT_OPT_INTS),                          \
       MRT_OPTION(mrt_conv_options, padding, MRT_OPT_INTS),                     \
       MRT_OPTION(mrt_conv_options, dilation, MRT_OPT_INTS),                    \
-      MRT_OPTION(mrt_conv_options, groups, MRT_OPT_INT, .preset = 1)
+      MRT_OPTION(mrt_conv_options, groups, MRT_OPT_INT, .preset = 1),          \
+      MRT_OPTION(mrt_conv_options, compute, MRT_OPT_DTYPE,                     \
+                 .preset = MRT_DTYPE_COUNT)
 static const mrt_option options[] = { PAIRS };
 static const mrt_option sized[] = {
   PAIRS,
@@ -44,9 +49,19 @@ static mrt_status want_options(mrt_infer *c) {
                     (long long)o->groups);
 }
 
+static mrt_status want_image(mrt_infer *c, int i) {
+  if (c->in[i]->rank == 4) return MRT_OK;
+  return mrt_refuse(c, MRT_ESHAPE,
+                    "input %d is %s, [batch, height, width, channels] wanted",
+                    i + 1, mrt_show(c->in[i]).s);
+}
+
+static mrt_status want_dtypes(mrt_infer *c, mrt_dtype *y) {
+  const mrt_conv_options *o = c->options;
+  return mrt_want_factors(c, o->compute, y);
+}
+
 static mrt_status want_weights(mrt_infer *c, int i) {
-  MRT_TRY(mrt_want_real(c, i));
-  MRT_TRY(mrt_want_same_dtype(c, 0, i));
   if (c->in[i]->rank == 4) return MRT_OK;
   return mrt_refuse(c, MRT_ESHAPE,
                     "input %d is %s, [outputs, inputs / groups, height, width] "
@@ -92,12 +107,14 @@ static mrt_status type_of_y(mrt_infer *c, const mrt_type *x, const mrt_type *w,
 }
 
 static mrt_status infer(mrt_infer *c) {
-  MRT_TRY(mrt_want_image(c, 0));
+  mrt_dtype dtype;
+  MRT_TRY(want_dtypes(c, &dtype));
+  MRT_TRY(want_image(c, 0));
   MRT_TRY(want_weights(c, 1));
   MRT_TRY(want_options(c));
   MRT_TRY(type_of_y(c, c->in[0], c->in[1], &c->out[0]));
+  c->out[0].dtype = dtype;
   if (c->nin == 2) return MRT_OK;
-  MRT_TRY(mrt_want_same_dtype(c, 0, 2));
   return mrt_want_shape(c, 2, 1, c->in[1]->dims, "one bias for each output");
 }
 
@@ -114,25 +131,28 @@ static mrt_status want_y(mrt_infer *c, int i, const mrt_type *x,
 static mrt_status dx_infer(mrt_infer *c) {
   mrt_conv_options *o = c->options;
   const mrt_type *dy = c->in[0], *w = c->in[1];
-  MRT_TRY(mrt_want_image(c, 0));
+  mrt_dtype dtype;
+  MRT_TRY(want_dtypes(c, &dtype));
+  MRT_TRY(want_image(c, 0));
   MRT_TRY(want_weights(c, 1));
   MRT_TRY(want_options(c));
   MRT_TRY(mrt_want_pair(c, &o->size, "size", 0, 0));
   int64_t C;
   if (__builtin_mul_overflow(w->dims[1], o->groups, &C)) C = -1;
-  c->out[0] = (mrt_type){ dy->dtype,
-                          4,
-                          { dy->dims[0], o->size.at[0], o->size.at[1], C } };
+  c->out[0] =
+      (mrt_type){ dtype, 4, { dy->dims[0], o->size.at[0], o->size.at[1], C } };
   return want_y(c, 0, &c->out[0], w);
 }
 
 static mrt_status dw_infer(mrt_infer *c) {
   mrt_conv_options *o = c->options;
   const mrt_type *x = c->in[0], *dy = c->in[1];
-  for (int i = 0; i < 2; i++) MRT_TRY(mrt_want_image(c, i));
+  mrt_dtype dtype;
+  MRT_TRY(want_dtypes(c, &dtype));
+  for (int i = 0; i < 2; i++) MRT_TRY(want_image(c, i));
   MRT_TRY(want_options(c));
   MRT_TRY(mrt_want_pair(c, &o->size, "size", 1, 1));
-  c->out[0] = (mrt_type){ x->dtype,
+  c->out[0] = (mrt_type){ dtype,
                           4,
                           { dy->dims[3], x->dims[3] / o->groups, o->size.at[0],
                             o->size.at[1] } };
@@ -207,20 +227,25 @@ static mrt_conv_options with_size(mrt_build *b, const int64_t *dims) {
   o.size = (mrt_ints){ 2, { dims[0], dims[1] } };
   return o;
 }
-static mrt_tensor *conv(mrt_build *b, mrt_tensor *x, mrt_tensor *w) {
+/* They have the dtypes of those whose gradients they are. */
+static mrt_tensor *like(mrt_build *b, mrt_tensor *x, mrt_tensor *of) {
+  return mrt_cast_to(b, x, mrt_of(of)->dtype);
+}
+static mrt_tensor *conv(mrt_build *b, mrt_tensor *x, mrt_tensor *w,
+                        mrt_tensor *y) {
   mrt_conv_options o = *(const mrt_conv_options *)b->options;
   o.size = (mrt_ints){ 0 };
-  return MRT_MAKE(b, conv2d, &o, x, w);
+  return like(b, MRT_MAKE(b, conv2d, &o, x, w), y);
 }
 static mrt_tensor *conv_dx(mrt_build *b, mrt_tensor *dy, mrt_tensor *w,
                            mrt_tensor *x) {
   mrt_conv_options o = with_size(b, mrt_of(x)->dims + 1);
-  return MRT_MAKE(b, conv2d_dx, &o, dy, w);
+  return like(b, MRT_MAKE(b, conv2d_dx, &o, dy, w), x);
 }
 static mrt_tensor *conv_dw(mrt_build *b, mrt_tensor *x, mrt_tensor *dy,
                            mrt_tensor *w) {
   mrt_conv_options o = with_size(b, mrt_of(w)->dims + 2);
-  return MRT_MAKE(b, conv2d_dw, &o, x, dy);
+  return like(b, MRT_MAKE(b, conv2d_dw, &o, x, dy), w);
 }
 
 static void gradient(mrt_build *b) {
@@ -228,17 +253,18 @@ static void gradient(mrt_build *b) {
   if (b->wants[0]) b->din[0] = conv_dx(b, dy, w, x);
   if (b->wants[1]) b->din[1] = conv_dw(b, x, dy, w);
   mrt_ints rows = { 3, { 0, 1, 2 } };
-  if (b->nin == 3 && b->wants[2]) b->din[2] = mrt_sum_dims(b, dy, &rows, false);
+  if (b->nin == 3 && b->wants[2])
+    b->din[2] = like(b, mrt_sum_dims(b, dy, &rows, false), b->in[2]);
 }
 static void dx_gradient(mrt_build *b) {
   mrt_tensor *dy = b->in[0], *w = b->in[1], *g = b->dout[0];
-  if (b->wants[0]) b->din[0] = conv(b, g, w);
+  if (b->wants[0]) b->din[0] = conv(b, g, w, dy);
   if (b->wants[1]) b->din[1] = conv_dw(b, g, dy, w);
 }
 static void dw_gradient(mrt_build *b) {
   mrt_tensor *x = b->in[0], *dy = b->in[1], *g = b->dout[0];
   if (b->wants[0]) b->din[0] = conv_dx(b, dy, g, x);
-  if (b->wants[1]) b->din[1] = conv(b, x, g);
+  if (b->wants[1]) b->din[1] = conv(b, x, g, dy);
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -257,6 +283,7 @@ const mrt_op mrt_op_conv2d = {
   .flops = flops,
   .product = product,
   .width = MRT_NARROW,
+  .narrow_outputs = 1,
 };
 const mrt_op mrt_op_conv2d_dx = {
   .name = "conv2d_dx",
@@ -272,6 +299,7 @@ const mrt_op mrt_op_conv2d_dx = {
   .flops = dx_flops,
   .product = dx_product,
   .width = MRT_NARROW,
+  .narrow_outputs = 1,
   .traits = MRT_PRODUCT,
 };
 const mrt_op mrt_op_conv2d_dw = {
@@ -288,5 +316,6 @@ const mrt_op mrt_op_conv2d_dw = {
   .flops = dw_flops,
   .product = dw_product,
   .width = MRT_NARROW,
+  .narrow_outputs = 1,
   .traits = MRT_PRODUCT,
 };

@@ -27,9 +27,8 @@ static const mrt_option options[] = {
              .preset = MRT_DTYPE_COUNT),
 };
 
-static mrt_status check_compute(mrt_infer *c) {
-  const mrt_matmul_options *o = c->options;
-  mrt_dtype d = o->compute, x = c->in[0]->dtype;
+static mrt_status check_compute(mrt_infer *c, mrt_dtype d) {
+  mrt_dtype x = c->in[0]->dtype;
   if (d == MRT_DTYPE_COUNT) return MRT_OK;
   if ((unsigned)d < MRT_DTYPE_COUNT && mrt_is_float(d) &&
       (d == MRT_f64) == (x == MRT_f64))
@@ -39,8 +38,7 @@ static mrt_status check_compute(mrt_infer *c) {
                     x == MRT_f64 ? "f64" : "a narrow float or f32");
 }
 
-/* The dtype of the result. */
-static mrt_status check_dtypes(mrt_infer *c, mrt_dtype *y) {
+mrt_status mrt_want_factors(mrt_infer *c, mrt_dtype compute, mrt_dtype *y) {
   *y = c->in[0]->dtype;
   for (int i = 0; i < c->nin; i++) MRT_TRY(mrt_want_float(c, i));
   for (int i = 1; i < c->nin; i++) {
@@ -49,7 +47,12 @@ static mrt_status check_dtypes(mrt_infer *c, mrt_dtype *y) {
       MRT_TRY(mrt_want_same_dtype(c, 0, i));
     *y = mrt_wider_float(*y, d);
   }
-  return check_compute(c);
+  return check_compute(c, compute);
+}
+
+static mrt_status check_dtypes(mrt_infer *c, mrt_dtype *y) {
+  const mrt_matmul_options *o = c->options;
+  return mrt_want_factors(c, o->compute, y);
 }
 
 static mrt_status want_rank(mrt_infer *c, int i, int rank) {

@@ -3,7 +3,8 @@
  * dw[c,tap] is a sum over all places of y.  Threads share out the lines of y
  * and their sums are joined in the order of the threads.  Of a line, up to TAPS
  * places of a row of the kernel by a strip of channels are summed in registers
- * and then added to what earlier lines gave.
+ * and then added to what earlier lines gave.  Of narrow floats, and what is
+ * rounded, lines are made reals first (conv_lines.h).
  *
  * SPDX-License-Identifier: MIT */
 
@@ -15,7 +16,7 @@
 #endif
 
 #include "conv_depth.h"
-#include "conv_tile.h"
+#include "conv_lines.h"
 
 enum { TAPS = 3 };
 
@@ -26,7 +27,16 @@ typedef struct depth {
   const real *x, *dy;
   real *sums; /* of thread t at t taps width: [kh kw][width] */
   int team;
+  bool copies; /* lines of x and dy */
+  operands with;
 } depth;
+
+/* A thread's lines, where they are copied. */
+typedef struct room {
+  lines x;
+  real *dy;
+  int64_t *rows; /* of x at each row of the kernel */
+} room;
 
 /* A line of dy, and the row of x that it meets, at the first of some taps. */
 typedef struct line {
@@ -112,15 +122,30 @@ static void set_inside(line *l, int64_t taps) {
   l->to = most(l->from, l->to);
 }
 
-/* Line `index` of all images of dy. */
-static void run_line(const depth *d, int64_t index, real *sums) {
+/* The lines of x that line `index` of dy meets, -1 outside. */
+static void find_rows(const depth *d, int64_t index, int64_t *rows) {
   int64_t n = index / d->h.y, i = index % d->h.y;
   for (int64_t a = 0; a < d->h.kernel; a++) {
     int64_t row = i * d->h.stride - d->h.padding + a * d->h.dilation;
-    if (row < 0 || row >= d->h.x) continue;
+    rows[a] = row < 0 || row >= d->h.x ? -1 : n * d->h.x + row;
+  }
+}
+
+/* Line `index` of all images of dy. */
+static void run_line(const depth *d, int64_t index, room *r, real *sums) {
+  int64_t size = d->w.y * d->C;
+  const real *x = d->x, *dy = d->dy + index * size;
+  find_rows(d, index, r->rows);
+  if (d->copies) {
+    find_lines(&r->x, &d->with.a, r->rows, d->h.kernel);
+    read_line(&d->with.b, index * size, size, r->dy);
+    x = r->x.at, dy = r->dy;
+  }
+  for (int64_t a = 0; a < d->h.kernel; a++) {
+    if (r->rows[a] < 0) continue;
     for (int64_t b = 0; b < d->w.kernel; b += TAPS) {
       int64_t taps = least(TAPS, d->w.kernel - b);
-      line l = { .dy = d->dy + index * d->w.y * d->C,
+      line l = { .dy = dy,
                  .step = d->w.stride * d->C,
                  .across = d->w.dilation * d->C,
                  .at = b * d->w.dilation - d->w.padding,
@@ -130,7 +155,7 @@ static void run_line(const depth *d, int64_t index, real *sums) {
                  .count = d->w.y,
                  .C = d->C,
                  .width = d->width };
-      l.x = d->x + ((n * d->h.x + row) * d->w.x + l.at) * d->C;
+      l.x = x + (r->rows[a] * d->w.x + l.at) * d->C;
       set_inside(&l, taps);
       add_channels(d, &l, (int)taps, sums + (a * d->w.kernel + b) * d->width);
     }
@@ -156,31 +181,68 @@ static depth depth_of(const mrt_call *c) {
                   .x = c->in[0].data,
                   .dy = c->in[1].data,
                   .sums = c->scratch,
-                  .team = c->threads };
+                  .team = c->threads,
+                  .copies = reads_lines(c),
+                  .with = wide_operands(c) };
+}
+
+static char *take(uintptr_t *at, int64_t count, size_t size) {
+  char *p = (char *)*at;
+  *at += (uintptr_t)round_up(count * (int64_t)size, 64);
+  return p;
+}
+
+static room carve(const depth *d, uintptr_t *at) {
+  int64_t slots = d->copies ? d->h.kernel : 0, x = d->w.x * d->C;
+  int64_t dy = d->copies ? d->w.y * d->C : 0;
+  room r = { .dy = (real *)take(at, dy, sizeof(real)),
+             .rows = (int64_t *)take(at, d->h.kernel, sizeof(int64_t)) };
+  r.x = (lines){ .slots = slots,
+                 .size = x,
+                 .held = (int64_t *)take(at, slots, sizeof(int64_t)),
+                 .taken = (int64_t *)take(at, slots, sizeof(int64_t)),
+                 .at = (real *)take(at, slots * x, sizeof(real)) };
+  return r;
+}
+
+static size_t sum_bytes(const depth *d) {
+  int64_t bytes = sum_reals(d) * d->team * (int64_t)sizeof(real);
+  return (size_t)round_up(bytes, 64);
 }
 
 size_t mrt_depth_dw_bytes(const mrt_call *c) {
   depth d = depth_of(c);
-  return (size_t)(sum_reals(&d) * d.team) * sizeof(real);
+  uintptr_t end = 0;
+  carve(&d, &end);
+  return sum_bytes(&d) + (size_t)d.team * end;
 }
 
 static void run_part(const depth *d, int part) {
   real *sums = d->sums + part * sum_reals(d);
+  uintptr_t size = 0, at;
+  carve(d, &size);
+  at = (uintptr_t)d->sums + sum_bytes(d) + (uintptr_t)part * size;
+  room r = carve(d, &at);
   int64_t from, to;
+  forget_lines(&r.x);
   memset(sums, 0, (size_t)sum_reals(d) * sizeof *sums);
   mrt_share(d->N * d->h.y, part, d->team, &from, &to);
-  for (; from < to; from++) run_line(d, from, sums);
+  for (; from < to; from++) run_line(d, from, &r, sums);
 }
 
 /* dw of channel c: the threads' sums, in their order. */
-static void join_parts(const depth *d, int64_t c, real *dw) {
+static void join_parts(const depth *d, int64_t c, const mrt_operand *dw) {
   int64_t taps = d->h.kernel * d->w.kernel, at = c;
+  bool rounds = dw->type.dtype != MRT_REAL;
   if (c >= d->whole && d->C >= LANES) at += d->whole + LANES - d->C;
   for (int64_t t = 0; t < taps; t++) {
     real sum = d->sums[t * d->width + at];
     for (int k = 1; k < d->team; k++)
       sum += d->sums[k * sum_reals(d) + t * d->width + at];
-    dw[c * taps + t] = sum;
+    if (rounds)
+      round_line(&d->with, dw, c * taps + t, 1, &sum);
+    else
+      ((real *)dw->data)[c * taps + t] = sum;
   }
 }
 
@@ -194,6 +256,6 @@ void mrt_depth_dw_run(const mrt_call *c) {
 #pragma omp for schedule(static)
     for (int part = 0; part < d.team; part++) run_part(&d, part);
 #pragma omp for schedule(static)
-    for (int64_t i = 0; i < d.C; i++) join_parts(&d, i, c->out[0].data);
+    for (int64_t i = 0; i < d.C; i++) join_parts(&d, i, &c->out[0]);
   }
 }

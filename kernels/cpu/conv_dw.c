@@ -12,6 +12,9 @@
  *                                         the tap is inside the image
  *           for tiles of the tap          add to the tile
  *
+ * Of narrow floats, and what is rounded, the stretches of a tap are copied as
+ * units, pairs of places with dot products: conv_dw_mixed.h.
+ *
  * SPDX-License-Identifier: MIT */
 
 /* In this file a * b + c is rounded once where the processor can. */
@@ -22,7 +25,7 @@
 #endif
 
 #include "conv_depth.h"
-#include "conv_tile.h"
+#include "conv_operands.h"
 
 enum {
   PLACES = 64, /* a block's strip of dy is 16 KiB with AVX-512 */
@@ -30,9 +33,10 @@ enum {
   TILES = 192 * 1024 / (TILE * (int)sizeof(real)) /* of a chunk: 192 KiB */
 };
 
-/* `count` places from x on, and from row `dy` of the block. */
+/* `count` places (units of them, where x is copied) from x on, and from row
+ * `dy` of the block. */
 typedef struct stretch {
-  const real *x;
+  const char *x;
   int64_t dy, count;
 } stretch;
 
@@ -41,8 +45,12 @@ typedef struct conv {
   int64_t N, groups, k, n; /* channels of x, dy in a group */
   int64_t x_c, y_c;        /* in all */
   int64_t tall;            /* tiles that the channels of x make */
-  const real *x, *dy;
-  real *dw;
+  int64_t x_bytes;         /* of an element */
+  const char *x;
+  const void *dy;
+  void *dw;
+  bool mixed;
+  operands with;
 } conv;
 
 /* A thread's scratch. */
@@ -50,6 +58,8 @@ typedef struct work {
   real *dy;    /* [PLACES][COLS] */
   real *tiles; /* [TILES][ROWS][COLS] */
   stretch *stretches;
+  real *reads; /* of a tap, as units */
+  stretch *copied;
 } work;
 
 /* Tiles [from, to) of a group of channels: by strip, tap, channels of x. */
@@ -89,11 +99,21 @@ static void advance(const conv *c, tile *t) {
   set_columns(c, t, t->n + COLS);
 }
 
-static work carve(uintptr_t *at) {
+/* Channels of x that a chunk reads at a tap. */
+static int64_t read_channels(const conv *c) {
+  return round_up(least(c->k, TILES * ROWS), LANES);
+}
+
+static work carve(const conv *c, uintptr_t *at) {
   work w = { .dy = (real *)*at };
   w.tiles = w.dy + PLACES * COLS;
-  w.stretches = (stretch *)(w.tiles + TILES * TILE);
-  *at = (uintptr_t)(w.stretches + PLACES);
+  w.reads = w.tiles + TILES * TILE;
+  w.stretches = (stretch *)w.reads;
+  if (c->mixed)
+    w.stretches =
+        (stretch *)(w.reads + PLACES / c->with.each * read_channels(c));
+  w.copied = w.stretches + PLACES;
+  *at = (uintptr_t)(w.copied + (c->mixed ? PLACES : 0));
   *at = (uintptr_t)round_up((int64_t)*at, 64);
   return w;
 }
@@ -109,7 +129,7 @@ INLINED void add_products(int vecs, int rows, const stretch *s, int count,
 #pragma GCC unroll 4
     for (int j = 0; j < vecs; j++) sum[i][j] = (vec){ 0 };
   for (; count--; s++) {
-    const real *x = s->x + c, *d = dy + s->dy * vecs * LANES;
+    const real *x = (const real *)s->x + c, *d = dy + s->dy * vecs * LANES;
     for (int64_t p = 0; p < s->count; p++, x += step, d += vecs * LANES) {
       vec y[VECS];
 #pragma GCC unroll 4
@@ -141,6 +161,8 @@ INLINED void add_rows(int vecs, int rows, const stretch *s, int count,
   if (rows == 5) add_products(vecs, 5, s, count, c, step, dy, to);
 }
 
+#include "conv_dw_mixed.h"
+
 /* ---- stretches ----------------------------------------------------------- */
 
 /* [*from, *to) of y at which offset `at` is inside x. */
@@ -156,7 +178,8 @@ static int list_stretches(const conv *c, const chunk *of, int64_t tap,
   int64_t a = tap / c->w.kernel, b = tap % c->w.kernel, from, to;
   int64_t down = a * c->h.dilation - c->h.padding;
   int64_t right = b * c->w.dilation - c->w.padding;
-  int64_t step = c->w.stride * c->x_c;
+  int64_t step = c->w.stride * c->x_c * c->x_bytes;
+  int64_t group = of->group * c->k * c->x_bytes;
   int count = 0;
   inside(&c->w, right, &from, &to);
   for (int64_t line = p / c->w.y; line * c->w.y < end; line++) {
@@ -165,14 +188,14 @@ static int list_stretches(const conv *c, const chunk *of, int64_t tap,
     int64_t first = most(p, start + from), last = least(end, start + to);
     if (i < 0 || i >= c->h.x || first >= last) continue;
     int64_t j = (first - start) * c->w.stride + right;
-    const real *x = c->x + ((n * c->h.x + i) * c->w.x + j) * c->x_c;
+    int64_t place = (n * c->h.x + i) * c->w.x + j;
+    const char *x = c->x + place * c->x_c * c->x_bytes + group;
     stretch *before = count ? &list[count - 1] : NULL;
-    if (before && before->x + before->count * step == x + of->group * c->k &&
+    if (before && before->x + before->count * step == x &&
         before->dy + before->count == first - p)
       before->count += last - first;
     else
-      list[count++] =
-          (stretch){ x + of->group * c->k, first - p, last - first };
+      list[count++] = (stretch){ x, first - p, last - first };
   }
   return count;
 }
@@ -181,7 +204,7 @@ static int list_stretches(const conv *c, const chunk *of, int64_t tap,
 
 static void copy_strip(const conv *c, const chunk *of, const tile *t, int64_t p,
                        int64_t end, real *to) {
-  const real *from = c->dy + p * c->y_c + of->group * c->n + t->n;
+  const real *from = (const real *)c->dy + p * c->y_c + of->group * c->n + t->n;
   for (; p < end; p++, from += c->y_c, to += t->width)
     for (int j = 0; j < t->width; j += LANES)
       vec_store(to + j, t->count - j >= LANES
@@ -191,7 +214,8 @@ static void copy_strip(const conv *c, const chunk *of, const tile *t, int64_t p,
 
 static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
                       const work *w) {
-  int64_t step = c->w.stride * c->x_c;
+  int64_t step = c->w.stride * c->x_c, base = 0;
+  const stretch *list = c->mixed ? w->copied : w->stretches;
   int count = 0;
   tile t = tile_of(c, of->from);
   for (int64_t i = of->from; i < of->to; i++, advance(c, &t)) {
@@ -199,25 +223,53 @@ static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
     int vecs = t.width / LANES;
     bool first = i == of->from || t.k == 0;
     if (first && (i == of->from || t.tap == 0))
-      copy_strip(c, of, &t, p, end, w->dy);
+      (c->mixed ? copy_units : copy_strip)(c, of, &t, p, end, w->dy);
     if (first) count = list_stretches(c, of, t.tap, p, end, w->stretches);
-    BY_VECS(vecs, add_rows, t.rows, w->stretches, count, t.k, step, w->dy, to);
+    if (first && c->mixed) {
+      base = t.k, step = least(c->k - base, (of->to - i) * ROWS);
+      count = copy_reads(c, base, step, count, w);
+    }
+    if (c->mixed && c->with.each > 1)
+      run_dots(vecs, t.rows, list, count, t.k - base, step, w->dy, to);
+    else
+      BY_VECS(vecs, add_rows, t.rows, list, count, t.k - base, step, w->dy, to);
   }
 }
 
 /* Tiles of one strip and tap, `rows` channels of x from t's on, into dw [O, C/G,
- * kh, kw].  A few columns at a time: what is written is far apart from one to
- * the next, and side by side along the rows. */
+ * kh, kw], elements of type T.  A few columns at a time: what is written is far
+ * apart from one to the next, and side by side along the rows. */
+#define STORE_ROWS(name, T)                                                    \
+  static void store_##name(const conv *c, const chunk *of, const tile *t,      \
+                           int64_t rows, const real *tiles) {                  \
+    int64_t taps = c->h.kernel * c->w.kernel, k = c->k;                        \
+    int64_t tile = TILE * (int64_t)(sizeof(real) / sizeof(T));                 \
+    T *to =                                                                    \
+        (T *)c->dw + ((of->group * c->n + t->n) * k + t->k) * taps + t->tap;   \
+    const T *from = (const T *)tiles;                                          \
+    for (int64_t some = 0; some < t->count; some += LANES)                     \
+      for (int64_t j = some; j < least(some + LANES, t->count); j++)           \
+        for (int64_t r = 0; r < rows; r += ROWS)                               \
+          for (int64_t i = r; i < least(r + ROWS, rows); i++)                  \
+            to[(j * k + i) * taps] =                                           \
+                from[r / ROWS * tile + (i - r) * t->width + j];                \
+  }
+typedef uint16_t __attribute__((may_alias)) bits16;
+typedef uint8_t __attribute__((may_alias)) bits8;
+STORE_ROWS(reals, real)
+STORE_ROWS(halves, bits16)
+STORE_ROWS(bytes, bits8)
+#undef STORE_ROWS
+
 static void store_rows(const conv *c, const chunk *of, const tile *t,
                        int64_t rows, const real *tiles) {
-  int64_t taps = c->h.kernel * c->w.kernel, k = c->k;
-  real *to = c->dw + ((of->group * c->n + t->n) * k + t->k) * taps + t->tap;
-  for (int64_t from = 0; from < t->count; from += LANES)
-    for (int64_t j = from; j < least(from + LANES, t->count); j++)
-      for (int64_t r = 0; r < rows; r += ROWS)
-        for (int64_t i = r; i < least(r + ROWS, rows); i++)
-          to[(j * k + i) * taps] =
-              tiles[r / ROWS * TILE + (i - r) * t->width + j];
+  int bytes = result_bytes(c);
+  if (bytes == 1)
+    store_bytes(c, of, t, rows, tiles);
+  else if (bytes == 2)
+    store_halves(c, of, t, rows, tiles);
+  else
+    store_reals(c, of, t, rows, tiles);
 }
 
 static void store(const conv *c, const chunk *of, const real *tiles) {
@@ -233,6 +285,7 @@ static void run_chunk(const conv *c, const chunk *of, const work *w) {
   memset(w->tiles, 0, (size_t)((of->to - of->from) * TILE) * sizeof(real));
   for (int64_t p = 0; p < places; p += PLACES)
     add_block(c, of, p, least(p + PLACES, places), w);
+  round_tiles(c, of->to - of->from, w->tiles);
   store(c, of, w->tiles);
 }
 
@@ -254,13 +307,15 @@ static conv conv_of(const mrt_call *call) {
              .tall = ceil_div(C, ROWS),
              .x = call->in[0].data,
              .dy = call->in[1].data,
-             .dw = call->out[0].data };
+             .dw = call->out[0].data,
+             .x_bytes = (int64_t)mrt_dtypes[x->dtype].bytes };
+  set_operands(call, &c);
   return c;
 }
 
-static size_t bytes_of_thread(void) {
+static size_t bytes_of_thread(const conv *c) {
   uintptr_t end = 0;
-  carve(&end);
+  carve(c, &end);
   return end;
 }
 
@@ -271,7 +326,8 @@ static bool in_depth(const mrt_call *call) {
 
 static size_t scratch(const mrt_call *call) {
   if (in_depth(call)) return mrt_depth_dw_bytes(call);
-  return bytes_of_thread() * (size_t)call->threads;
+  conv c = conv_of(call);
+  return bytes_of_thread(&c) * (size_t)call->threads;
 }
 
 /* Tiles [from, to) of all, a chunk at a time. */
@@ -298,8 +354,9 @@ static void run(const mrt_call *call) {
 #pragma omp parallel num_threads(team)
   {
     int me = omp_get_thread_num();
-    uintptr_t at = (uintptr_t)call->scratch + (uintptr_t)me * bytes_of_thread();
-    work w = carve(&at);
+    uintptr_t at =
+        (uintptr_t)call->scratch + (uintptr_t)me * bytes_of_thread(&c);
+    work w = carve(&c, &at);
     int64_t from, to;
     mrt_share(tiles, me, omp_get_num_threads(), &from, &to);
     run_tiles(&c, in_group, from, to, &w);

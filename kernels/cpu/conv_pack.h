@@ -11,7 +11,7 @@
 #include "gemm_pack.h"
 
 static const real *weight_at(const conv *c, int64_t k, int64_t n) {
-  return c->weights + k * c->w_k + n * c->w_n;
+  return (const real *)c->weights + k * c->w_k + n * c->w_n;
 }
 
 /* The tap of entry t; of joined ones, the first. */
@@ -55,18 +55,17 @@ static void pack_values(const conv *c, const part *p, int64_t n, int count,
   }
 }
 
-/* Columns [n, n + count) of a strip `width` wide: w(t, k, n) at
+/* Columns [n, n + count), at most LANES, of a strip `width` wide: w(t, k, n) at
  * to[(t cs + k) width + n]. */
-static void pack_weights(const conv *c, const part *p, int64_t n, int count,
-                         int width, real *to) {
+static void pack_lanes(const conv *c, const part *p, int64_t n, int count,
+                       int width, real *to) {
   int64_t taps = c->h.spots * c->w.spots;
   bool rows = c->join == 1 && c->w_k == taps && p->ts == taps &&
               tap_at(c, taps - 1) == taps - 1 && tap_at(c, 0) == 0;
-  for (int j = 0; j < count; j += LANES)
-    if (rows && j + LANES <= count)
-      pack_rows(c, p, n + j, width, to + j);
-    else
-      pack_values(c, p, n + j, (int)least(LANES, count - j), width, to + j);
+  if (rows && count == LANES)
+    pack_rows(c, p, n, width, to);
+  else
+    pack_values(c, p, n, count, width, to);
 }
 
 #endif

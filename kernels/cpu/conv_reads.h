@@ -30,7 +30,8 @@ static void advance(const conv *c, place *p) {
 static void find_offsets(const conv *c, int64_t *offsets) {
   for (int64_t a = 0, t = 0; a < c->h.spots; a++)
     for (int64_t b = 0; b < c->w.spots; b += c->join)
-      offsets[t++] = (c->h.spot[a].at * c->w.size + c->w.spot[b].at) * c->x_c;
+      offsets[t++] =
+          (c->h.spot[a].at * c->w.size + c->w.spot[b].at) * c->x_c * c->x_bytes;
 }
 
 /* Is place i inside x at every spot?  Spots are in order, up or down. */
@@ -41,32 +42,36 @@ static bool all_inside(const axis *a, int64_t i) {
 }
 
 /* Copy the channels of joined spots, zeros where they are outside. */
-static const real *copy_edge(const conv *c, const real *line, int64_t j,
-                             real *to) {
+static const void *copy_edge(const conv *c, const char *line, int64_t j,
+                             char *to) {
+  int64_t each = c->k * c->x_bytes, step = c->x_c * c->x_bytes;
   int64_t from = most(0, -j), end = least(c->join, c->w.size - j);
   if (from >= end) return NULL;
-  memset(to, 0, (size_t)(c->join * c->k) * sizeof *to);
+  memset(to, 0, (size_t)(c->join * each));
   for (int64_t b = from; b < end; b++)
-    memcpy(to + b * c->k, line + (j + b) * c->x_c, (size_t)c->k * sizeof *to);
+    memcpy(to + b * each, line + (j + b) * step, (size_t)each);
   return to;
 }
 
 /* Reads of a row of a tile that is not inside x at every spot; NULL where it
  * is outside. */
 static void point_edge(const conv *c, const part *p, place at, int row,
-                       reads *r, real *edge) {
+                       reads *r, char *edge) {
   int64_t w = c->join > 1 ? 1 : c->w.spots, a = p->t / w, b = p->t % w;
-  const real *image = c->x + at.n * c->h.size * c->w.size * c->x_c + p->c;
+  int64_t step = c->x_c * c->x_bytes, joined = depth_of(c) * c->x_bytes;
+  const char *image =
+      c->x + at.n * c->h.size * c->w.size * step + p->c * c->each * c->x_bytes;
   for (int64_t t = 0; t < p->ts; t++) {
     int64_t i = at.i * c->h.step + c->h.spot[a].at;
     int64_t j = at.j * c->w.step + c->w.spot[b].at;
-    const real *line = image + i * c->w.size * c->x_c, *x = NULL;
+    const char *line = image + i * c->w.size * step;
+    const void *x = NULL;
     if (i < 0 || i >= c->h.size)
       x = NULL;
     else if (c->join > 1)
-      x = copy_edge(c, line, j, edge + (t * ROWS + row) * p->cs);
+      x = copy_edge(c, line, j, edge + (t * ROWS + row) * joined);
     else if (j >= 0 && j < c->w.size)
-      x = line + j * c->x_c;
+      x = line + j * step;
     r[t].row[row] = x;
     if (++b == w) b = 0, a++;
   }
@@ -77,11 +82,12 @@ static bool point(const conv *c, const part *p, place at, int row, reads *r,
                   const work *w) {
   if (p->ts == 0) return true;
   if (!all_inside(&c->h, at.i) || !all_inside(&c->w, at.j)) {
-    point_edge(c, p, at, row, r, w->edge);
+    point_edge(c, p, at, row, r, (char *)w->edge);
     return false;
   }
   int64_t i = at.n * c->h.size + at.i * c->h.step;
-  const real *x = c->x + (i * c->w.size + at.j * c->w.step) * c->x_c + p->c;
+  int64_t first = (i * c->w.size + at.j * c->w.step) * c->x_c;
+  const char *x = c->x + (first + p->c * c->each) * c->x_bytes;
   for (int64_t t = 0; t < p->ts; t++) r[t].row[row] = x + w->offsets[p->t + t];
   return true;
 }
@@ -90,7 +96,7 @@ static bool point(const conv *c, const part *p, place at, int row, reads *r,
 static int close_up(const part *p, reads *r) {
   int count = 0;
   for (int64_t t = 0; t < p->ts; t++) {
-    const real *any = NULL;
+    const void *any = NULL;
     for (int i = 0; i < ROWS; i++) any = any ? any : r[t].row[i];
     if (!any) continue;
     reads *to = &r[count++];
@@ -109,7 +115,8 @@ static void make_tile(const conv *c, const part *p, int64_t rows, place *at,
   for (int row = 0; row < rows; row++) {
     int64_t i = c->h.first + at->i * c->h.every;
     int64_t j = c->w.first + at->j * c->w.every;
-    t->at.y[row] = c->y + ((at->n * c->y_h + i) * c->y_w + j) * c->y_c;
+    int64_t to = ((at->n * c->y_h + i) * c->y_w + j) * c->y_c;
+    t->y[row] = c->y + to * c->y_bytes;
     inside &= point(c, p, *at, row, t->r, w);
     advance(c, at);
   }

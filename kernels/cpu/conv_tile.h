@@ -36,7 +36,7 @@ enum { COLS = VECS * LANES };
 /* One place of the kernel: what each row reads there, `tap` the place's number
  * within the packed weights. */
 typedef struct reads {
-  const real *row[ROWS];
+  const void *row[ROWS]; /* elements of x; units (units.h) in a tile */
   int64_t tap;
 } reads;
 

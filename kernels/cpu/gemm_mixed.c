@@ -37,15 +37,8 @@ typedef struct job {
 } job;
 
 #ifdef MRT_DOTS
-static bool is_bf16(mrt_dtype d) {
-  return d == MRT_bf16 || d == MRT_f8_e4m3 || d == MRT_f8_e5m2;
-}
-
-/* All values used are bf16, and there are dot products of them.  (Rounding
- * bf16 to f16 gives no bits that bf16 lacks.) */
 static bool takes_dots(const mrt_gemm *g) {
-  bool rounded = g->compute != MRT_DTYPE_COUNT && is_bf16(g->compute);
-  return g->dots && (rounded || (is_bf16(g->a.dtype) && is_bf16(g->b.dtype)));
+  return g->dots && are_bf16(g->a.dtype, g->b.dtype, g->compute);
 }
 #else
 static bool takes_dots(const mrt_gemm *g) { return false; }

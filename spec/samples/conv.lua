@@ -170,7 +170,7 @@ return {
       { inputs = { { dims = { 1, 2, 2, 1 } }, { dims = { 3, 1, 1, 1 }, dtype = "f64" } },
         code = "dtype", match = "equal dtypes" },
       { inputs = { { dims = { 1, 2, 2, 1 }, integer = 3 }, { dims = { 3, 1, 1, 1 } } },
-        code = "dtype", match = "f32 or f64" },
+        code = "dtype", match = "floats wanted" },
     },
   },
   { op = "conv2d", cases = cases(smooth, biased), oracle = conv2d, grad = true },

@@ -1,12 +1,13 @@
 --- conv.lua -- `mrt bench conv`: convolutions beside matrix products.
 --
---     mrt bench conv [--only TEXT] [--seconds S] [--cpu]
+--     mrt bench conv [--only TEXT] [--seconds S] [--cpu] [--dtype bf16]
 --
 -- Layers of ResNet-18 for CIFAR at batch 64 and of ResNet-50 at batch 8, each
 -- way: y, dx and dw.  Gflop/s are nominal (2 flop for each place of y and
 -- weight, padding included) of the fastest run in S seconds; the ratio is to
 -- the same for a matrix product of the equal m, n and k.  --cpu counts processor
--- time, for one thread on a machine with much else to do.
+-- time, for one thread on a machine with much else to do.  Inputs and results
+-- have the dtype given, f32 unless it is.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -59,12 +60,13 @@ local function row(s, o)
   local function sized(size)
     return { stride = stride, padding = k // 2, groups = groups, size = size }
   end
-  local x, w = mrt.randn(n, side, side, c), mrt.randn(filters, c // groups, k, k)
-  local dy = mrt.randn(n, out, out, filters)
+  local function random(...) return mrt.randn(...):to(o.dtype) end
+  local x, w = random(n, side, side, c), random(filters, c // groups, k, k)
+  local dy = random(n, out, out, filters)
   mrt.eval(x, w, dy)
   local flop = 2 * n * out * out * filters * (c // groups) * k * k
   local function product(m, inner, columns)
-    local a, b = mrt.randn(groups, m, inner), mrt.randn(groups, inner, columns)
+    local a, b = random(groups, m, inner), random(groups, inner, columns)
     mrt.eval(a, b)
     return flop / fastest(o, "matmul", function(p, q) return p:matmul(q) end, a, b)
   end
@@ -88,12 +90,12 @@ local function row(s, o)
 end
 
 local function read(args)
-  local o, i = { seconds = 0.5, only = "" }, 1
+  local o, i = { seconds = 0.5, only = "", dtype = "f32" }, 1
   while i <= #args do
     local name, value = args[i]:match "^%-%-(%w+)$", args[i + 1]
     if name == "cpu" then
       o.cpu, i = true, i + 1
-    elseif (name == "only" or name == "seconds") and value then
+    elseif (name == "only" or name == "seconds" or name == "dtype") and value then
       o[name], i = value, i + 2
     else
       error("mrt bench conv: no option " .. args[i] .. ", or no value", 0)
