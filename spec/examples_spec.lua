@@ -194,6 +194,37 @@ describe("examples/questions.lua", function()
   end)
 end)
 
+describe("examples/floats.lua", function()
+  it("has the bits, and sums that stop", function()
+    local code, out = example "floats.lua"
+    assert.equal(0, code, out)
+    for _, line in ipairs { "f16 +1 10000 0100000000 += %-2.5\n",
+      "bf16 +0 10001111 0001001 += 70144\n", "f8_e4m3 +0 1111 110 += 448\n",
+      "\nf16 +2 +5 +10 +6.55e%+04 +6.104e%-05 +5.96e%-08",
+      "\n +256 +65536 +inf +65536\n",
+      "4096 terms +4096.00 +2048.00 +4096.00 +256.00 +4096.00\n" } do
+      assert.matches(line, out)
+    end
+  end)
+end)
+
+describe("examples/mixed_precision.lua", function()
+  it("learns in all types but in f16 with no scale for a small loss", function()
+    local code, out = example("mixed_precision.lua --steps 60 --layers 2 --dim 32 "
+      .. "--heads 2 --context 32 --batch 4")
+    assert.equal(0, code, out)
+    local change = {}
+    for name, percent in out:gmatch "\n(%w+,? ?%w*) +[%d.]+ +([+-][%d.]+)%%" do
+      change[#change + 1] = { name, tonumber(percent) }
+    end
+    assert.equal(10, #change, out)
+    for i, c in ipairs(change) do
+      if i == 9 then assert.equal("f16, unscaled", c[1]) end
+      assert.equal(i == 9, c[2] > 10, c[1] .. " " .. c[2] .. "\n" .. out)
+    end
+  end)
+end)
+
 describe("examples/embed.c", function()
   local host = program.path:gsub("mrt$", "embed")
 

@@ -48,6 +48,23 @@ end
 
 local function round(n) return (n + 63) // 64 * 64 end
 
+describe("a report", function()
+  it("says when products have no instructions for their type", function()
+    local function says(precision)
+      return mlp_plan({ precision = precision }):text():match "(%w+) products go through f32"
+    end
+    local precision = mrt.policy.precision
+    assert.is_nil(says())
+    assert.equal("f16", says(precision.f16()))
+    finally(function() mrt.device.use "declared" end)
+    mrt.device.use "a100-40"
+    assert.is_nil(says(precision.f16()))
+    mrt.device.use { name = "plain", memory = { capacity = 1e9, bandwidth = 1e9 },
+      flops = { f32 = 1e9 } }
+    assert.equal("bf16", says(precision.bf16()))
+  end)
+end)
+
 describe("names in a plan", function()
   it("are those of the time it was made", function()
     local w = mrt.variable(mrt.ones(2), "before")

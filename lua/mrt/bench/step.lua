@@ -2,6 +2,7 @@
 --- memory, beside PyTorch.
 --
 --     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S] [--cpu]
+--                    [--precision bf16]
 --                    [--python PROGRAM | --against "COMMAND {case}"]
 --
 -- Each measurement is a process of its own: a few steps to warm up, then steps
@@ -10,6 +11,8 @@
 -- any command that prints one line of JSON with ms_med and rss_growth_MB.  Both
 -- run in turn, N rounds; the table shows medians over rounds and their ratio.
 -- --cpu counts processor time, for one thread on a machine with much else to do.
+-- --precision names a policy (f32, bf16, f16, fp8); PyTorch has its autocast around
+-- forward pass and loss, of bf16 or f16.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -33,7 +36,8 @@ local function measure(case, o)
   local mrt = require "mrt"
   local models = require "mrt.bench.models"
   local base = status "VmRSS"
-  local step, x, y = models.make(case)
+  local policy = mrt.policy.precision[o.precision]
+  local step, x, y = models.make(case, { precision = policy() })
   local began = core.clock()
   local plan = step:plan(x, y)
   local planning = core.clock() - began
@@ -54,13 +58,13 @@ local function measure(case, o)
 end
 
 -- The command that measures a case in PyTorch; nil where there is none.
-local function torch_command(python, cpu)
+local function torch_command(python, o)
   local probe = os.execute(("'%s' -c 'import torch' 2>/dev/null"):format(python))
-  if not probe then return nil end
+  if not probe or o.precision == "fp8" then return nil end
   local script = package.searchpath("mrt.bench.step", package.path)
     :gsub("step%.lua$", "torch_step.py")
-  return ("'%s' '%s' {case} --threads %d%s"):format(python, script,
-    core.info().threads, cpu and " --cpu" or "")
+  return ("'%s' '%s' {case} --threads %d --precision %s%s"):format(python, script,
+    core.info().threads, o.precision, o.cpu and " --cpu" or "")
 end
 
 local function field(line, name)
@@ -79,8 +83,8 @@ end
 
 local function collect(case, o)
   local ours, theirs = {}, {}
-  local self = ('"%s" bench step --measure %s --seconds %g%s'):format(arg[-1],
-    case, o.seconds, o.cpu and " --cpu" or "")
+  local self = ('"%s" bench step --measure %s --precision %s --seconds %g%s'):format(
+    arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "")
   for round = 1, o.rounds do
     ours[round] = ask(self)
     if o.against then
@@ -111,24 +115,31 @@ local function report(case, ours, theirs)
     1e3 * middle(ours, "gflop") / ms))
 end
 
+local precisions = { f32 = "f32", bf16 = "bf16", f16 = "f16", fp8 = "fp8" }
+
+local function word(value) return value end
+
+local kinds = { measure = word, cases = word, against = word, python = word,
+  rounds = tonumber, seconds = tonumber,
+  precision = function(name) return precisions[name] end }
+
 local function read(args)
   local o = { rounds = 3, seconds = 5, cases = "mlp,gpt-small,gpt,gpt2,resnet18,lstm",
-    python = "python3" }
+    python = "python3", precision = "f32" }
   local i = 1
   while i <= #args do
     local name = args[i]:match "^%-%-(%w+)$"
     local value = args[i + 1]
     if name == "cpu" then
       o.cpu, value, i = true, true, i - 1
-    elseif name == "measure" or name == "cases" or name == "against"
-      or name == "python" then
-      o[name] = value
-    elseif name == "rounds" or name == "seconds" then
-      o[name] = tonumber(value)
+    elseif kinds[name] then
+      o[name] = value and kinds[name](value)
     else
       error("mrt bench step: no option " .. args[i], 0)
     end
-    if not value or not o[name] then error("mrt bench step: " .. args[i] .. " wants a value", 0) end
+    if not value or not o[name] then
+      error(("mrt bench step: %s cannot be %s"):format(args[i], tostring(value)), 0)
+    end
     i = i + 2
   end
   return o
@@ -138,9 +149,9 @@ return function(...)
   local o = read { ... }
   if o.measure then return measure(o.measure, o) end
   local info = core.info()
-  o.against = o.against or torch_command(o.python, o.cpu)
-  print(("%s, %d threads; medians of %d rounds; the other side: %s"):format(
-    info.isa, info.threads, o.rounds, o.against or "none"))
+  o.against = o.against or torch_command(o.python, o)
+  print(("%s, %d threads, %s; medians of %d rounds; the other side: %s"):format(
+    info.isa, info.threads, o.precision, o.rounds, o.against or "none"))
   print "case         ms/step     other   ratio  peak MiB    RSS MB     other   ratio  Gflop/s"
   for case in o.cases:gmatch "[^,]+" do report(case, collect(case, o)) end
 end

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""torch_step.py -- time and memory of one training step in PyTorch, eager, f32
+"""torch_step.py -- time and memory of one training step in PyTorch, eager
 
 Prints one line of JSON for a case of `mrt bench step`: the same model, optimizer and
-shapes, attention by scaled_dot_product_attention.
+shapes, attention by scaled_dot_product_attention; in bf16 or f16 by autocast around the
+forward pass and the loss (f16: the loss scaled as GradScaler does).
 
 SPDX-License-Identifier: MIT"""
 import argparse, json, os, time
@@ -13,6 +14,7 @@ parser.add_argument("case", choices=["gpt", "gpt-small", "gpt2", "lstm", "mlp",
 parser.add_argument("--seconds", type=float, default=8.0)
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--cpu", action="store_true", help="processor time")
+parser.add_argument("--precision", choices=["f32", "bf16", "f16"], default="f32")
 parser.add_argument("--warmup", type=int, default=3)
 flags = parser.parse_args()
 os.environ.setdefault("OMP_NUM_THREADS", str(flags.threads))
@@ -141,12 +143,18 @@ except OSError:
 model, opt, x, y = build(flags.case)
 
 
+NARROW = {"f32": None, "bf16": torch.bfloat16, "f16": torch.float16}[flags.precision]
+scaler = torch.amp.GradScaler("cpu", enabled=NARROW is torch.float16)
+
+
 def step():
     opt.zero_grad(set_to_none=True)
-    z = model(x)
-    loss = F.cross_entropy(z.reshape(-1, z.shape[-1]), y.reshape(-1))
-    loss.backward()
-    opt.step()
+    with torch.autocast("cpu", dtype=NARROW, enabled=NARROW is not None):
+        z = model(x)
+        loss = F.cross_entropy(z.reshape(-1, z.shape[-1]), y.reshape(-1))
+    scaler.scale(loss).backward()
+    scaler.step(opt)
+    scaler.update()
     return loss.item()
 
 

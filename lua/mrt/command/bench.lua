@@ -18,6 +18,7 @@ local benches = {
   { "matmul", "matrix products in f32, bf16, f16" },
   { "attention", "attention in narrow floats beside f32" },
   { "quantize", "products with weights in 8 and 4 bits" },
+  { "precision", "steps in bf16, f16, fp8: time, memory, loss" },
   { "ways", "budgets met by recomputing, by swapping, by both: predicted time" },
   { "swap", "a training run three times its memory: predicted and real stall" },
 }

@@ -80,6 +80,24 @@ local function optimisation(plan, lines)
   end
 end
 
+local products = { matmul = true, convolution = true, attention = true }
+
+-- Which dtypes of 16 bits products read that the device has no instructions for?
+local function roundabout(plan, lines, values, steps)
+  local found = {}
+  for i, touched in ipairs(plan:operands()) do
+    for _, v in ipairs(products[steps[i].class] and touched.reads or {}) do
+      found[values[v].type:match "^%w+"] = true
+    end
+  end
+  for _, dtype in ipairs { "bf16", "f16" } do
+    if found[dtype] and plan.device.matrix[dtype] == 0 then
+      add(lines, "precision   %s products go through f32 here: slower, no instructions "
+        .. "for them on %s", dtype, plan.device.name)
+    end
+  end
+end
+
 local function composition(plan, lines, values)
   add(lines, "bytes at the peak, by kind")
   local sums, fixed = roles.sums(values, plan.peak_step), 0
@@ -137,6 +155,7 @@ return function(plan)
   totals(plan, lines)
   copies(plan, lines, values)
   optimisation(plan, lines)
+  roundabout(plan, lines, values, steps)
   if #steps > 0 then
     hills(plan, lines, steps)
     add(lines, "live bytes of the arena, step by step\n%s", timeline.draw(steps))
