@@ -5,7 +5,7 @@
 ---
 --- Loss, time and memory side by side, from the same weights on the same batches; which
 --- share of the gradients f16 would lose, and what a loss scale brings back; and the
---- same with a loss so small that f16 without a scale learns nothing.
+--- same with a loss so small that f16 without a scale hardly learns.
 ---
 --- SPDX-License-Identifier: MIT
 
