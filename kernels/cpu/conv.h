@@ -70,4 +70,11 @@ static inline int64_t round_up(int64_t a, int64_t b) {
   return ceil_div(a, b) * b;
 }
 
+/* Scratch: `count` of `size` bytes, a multiple of 64, from *at on. */
+static inline char *take(uintptr_t *at, int64_t count, size_t size) {
+  char *p = (char *)*at;
+  *at += (uintptr_t)round_up(count * (int64_t)size, 64);
+  return p;
+}
+
 #endif

@@ -246,12 +246,6 @@ static int64_t line_size(const mrt_operand *x) {
   return x->type.dims[2] * x->type.dims[3];
 }
 
-static char *take(uintptr_t *at, int64_t count, size_t size) {
-  char *p = (char *)*at;
-  *at += (uintptr_t)round_up(count * (int64_t)size, 64);
-  return p;
-}
-
 static room carve(const mrt_call *c, uintptr_t *at) {
   const int64_t *kernel = c->in[1].type.dims + 2;
   int64_t slots = reads_lines(c) ? kernel[0] : 0, x = line_size(&c->in[0]);

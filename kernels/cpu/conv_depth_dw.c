@@ -186,12 +186,6 @@ static depth depth_of(const mrt_call *c) {
                   .with = wide_operands(c) };
 }
 
-static char *take(uintptr_t *at, int64_t count, size_t size) {
-  char *p = (char *)*at;
-  *at += (uintptr_t)round_up(count * (int64_t)size, 64);
-  return p;
-}
-
 static room carve(const depth *d, uintptr_t *at) {
   int64_t slots = d->copies ? d->h.kernel : 0, x = d->w.x * d->C;
   int64_t dy = d->copies ? d->w.y * d->C : 0;

@@ -106,12 +106,6 @@ static int64_t tiles_in_group(const conv *c, int64_t ts) {
   return ts <= 9 ? 16 : most(1, ENTRIES / ts);
 }
 
-static char *take(uintptr_t *at, int64_t count, size_t size) {
-  char *p = (char *)*at;
-  *at += (uintptr_t)round_up(count * (int64_t)size, 64);
-  return p;
-}
-
 /* Channels whose weights are staged at a time, of any class. */
 static int64_t staged(const conv *c, int64_t ts, int64_t units) {
   if (c->join > 1) return c->k;
