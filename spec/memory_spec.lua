@@ -131,10 +131,13 @@ end)
 
 describe("lazy tensors", function()
   it("leave bounded garbage", function()
-    local before = now()
+    collectgarbage()
+    local before, heap = now(), collectgarbage "count" * 1024
     mrt.memory { reset = true }
     for i = 1, 2000 do mrt.eval(mrt.full({ 1 << 18 }, i)) end
-    assert.is_true(mrt.memory().peak - before < 64 << 20)
+    -- batches grow with Lua's own heap (bindings/pressure.c)
+    local allowed = math.max(64 << 20, 16 * heap)
+    assert(mrt.memory().peak - before < allowed, mrt.memory().peak - before)
   end)
 
   it("may be chained deeply, evaluated, differentiated and freed", function()
