@@ -20,12 +20,14 @@ static const mrt_expr *made_of(const mrt_build *b, const mrt_tensor *t) {
 
 /* A view that moves rows: transpose or reshape around the last dimension. */
 static bool moves_rows(const mrt_expr *x) {
+  int op = x->op->number;
+  if (op != MRT_OP_transpose && op != MRT_OP_reshape) return false;
   const mrt_type *in = &x->in[0]->type, *out = &x->out_types[0];
-  if (x->op->number == MRT_OP_transpose) {
+  if (op == MRT_OP_transpose) {
     const mrt_transpose_options *o = x->options;
     return o->dim0 < in->rank - 1 && o->dim1 < in->rank - 1;
   }
-  return x->op->number == MRT_OP_reshape && in->rank > 0 && out->rank > 0 &&
+  return in->rank > 0 && out->rank > 0 &&
          in->dims[in->rank - 1] == out->dims[out->rank - 1];
 }
 
