@@ -163,6 +163,7 @@ static void copy_row(const mrt_operand *w, int64_t id, const mrt_operand *y,
                      int64_t at) {
   int64_t C = w->type.dims[1];
   real room[STRIP];
+  if (C == 0) return;
   if (w->type.dtype == y->type.dtype) {
     memcpy(mrt_element(y, at), mrt_element(w, id * C), (size_t)C * mrt_size(w));
     return;
