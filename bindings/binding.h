@@ -216,6 +216,8 @@ typedef struct mrt_policy_call {
 mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked);
 /* The same for a mrt_swap_policy. */
 mrt_status mrt_lua_precision_policy(void *user, mrt_precision *p);
+/* mrt_delayed's `sites`, of such a table. */
+mrt_status mrt_lua_sites(void *user, const mrt_site *sites, int count);
 mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
                                bool *swap);
 
@@ -224,7 +226,8 @@ mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
 /* Options of a plan, and what they point to. */
 typedef struct mrt_plan_reading {
   mrt_plan_options options;
-  mrt_policy_call policy, swapping, precision;
+  mrt_policy_call policy, swapping, precision, delaying;
+  mrt_delayed delayed;
   mrt_swap_policy swap;
 } mrt_plan_reading;
 

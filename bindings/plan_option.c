@@ -79,6 +79,25 @@ static void read_measured(lua_State *L, int arg, mrt_plan_options *o) {
   qsort(list, (size_t)o->measured_count, sizeof *list, by_key);
 }
 
+static mrt_tensor *tensor_field(lua_State *L, mrt_binding *m, const char *key) {
+  lua_getfield(L, -1, key);
+  mrt_tensor *t = mrt_lua_to_tensor(L, m, -1);
+  lua_pop(L, 1); /* the table keeps it */
+  return t;
+}
+
+/* options.delayed = {scale = , amax = , sites = function(self, list)} */
+static void read_delayed(lua_State *L, mrt_binding *m, int arg,
+                         mrt_plan_reading *r) {
+  if (lua_getfield(L, arg, "delayed") != LUA_TTABLE) return;
+  r->delaying = (mrt_policy_call){ L, m, lua_gettop(L) };
+  r->delayed = (mrt_delayed){ .scale = tensor_field(L, m, "scale"),
+                              .amax = tensor_field(L, m, "amax"),
+                              .sites = mrt_lua_sites,
+                              .user = &r->delaying };
+  r->options.delayed = &r->delayed;
+}
+
 void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
                                mrt_plan_reading *r) {
   *r = (mrt_plan_reading){ .swap = { mrt_lua_swap_policy, &r->swapping } };
@@ -93,4 +112,5 @@ void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
   r->precision = (mrt_policy_call){ L, m, lua_gettop(L) };
   if (lua_getfield(L, arg, "swap") == LUA_TFUNCTION) r->options.swap = &r->swap;
   r->swapping = (mrt_policy_call){ L, m, lua_gettop(L) };
+  read_delayed(L, m, arg, r);
 }

@@ -163,6 +163,44 @@ mrt_status mrt_lua_precision_policy(void *user, mrt_precision *p) {
   return protect(user, ask_precision, &p);
 }
 
+static void push_site(lua_State *L, const mrt_site *s) {
+  char type[256];
+  mrt_type_print(&s->type, type, sizeof type);
+  lua_createtable(L, 0, 8);
+  set_text(L, "op", s->op);
+  set_text(L, "name", s->name);
+  set_text(L, "file", s->file);
+  set_integer(L, "line", s->line);
+  set_integer(L, "layer", s->layer);
+  set_truth(L, "backward", s->backward);
+  set_text(L, "type", type);
+  set_text(L, "dtype", mrt_dtype_name(s->dtype));
+}
+
+typedef struct site_list {
+  const mrt_site *sites;
+  int count;
+} site_list;
+
+/* delayed = {sites = function(self, list)} */
+static int tell_sites(lua_State *L) {
+  const site_list *all = lua_touserdata(L, 1);
+  lua_getfield(L, 2, "sites");
+  lua_pushvalue(L, 2);
+  lua_createtable(L, all->count, 0);
+  for (int i = 0; i < all->count; i++) {
+    push_site(L, &all->sites[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_call(L, 2, 0);
+  return 0;
+}
+
+mrt_status mrt_lua_sites(void *user, const mrt_site *sites, int count) {
+  site_list all = { sites, count };
+  return protect(user, tell_sites, &all);
+}
+
 /* ---- variables ----------------------------------------------------------- */
 
 typedef struct variable_question {

@@ -571,6 +571,29 @@ typedef struct mrt_precision {
 } mrt_precision;
 typedef mrt_status (*mrt_precision_policy)(void *user, mrt_precision *p);
 
+/* A value that products read scaled to fit `dtype`. */
+typedef struct mrt_site {
+  const char *op;   /* what made it; "variable", "input" or "constant" */
+  const char *name; /* or NULL */
+  const char *file;
+  int line, layer;
+  bool backward;
+  mrt_type type;
+  mrt_dtype dtype;
+} mrt_site;
+
+/* Scales that the program knows before a run, one a site, instead of those of
+ * what is largest in it then.  Sites are numbered in the traced order.  Both are
+ * variables f32[sites]: `scale` is read; what reads `amax` reads instead the
+ * largest magnitude at each site of this plan, if it has any. */
+typedef struct mrt_delayed {
+  mrt_tensor *scale, *amax; /* NULL: not made yet, as long as there are sites */
+  /* Told once, while planning; a failure, as it must be where the variables are
+   * not of this size, fails the plan, and its message is the host's. */
+  mrt_status (*sites)(void *user, const mrt_site *sites, int count);
+  void *user;
+} mrt_delayed;
+
 /* Keys of what is measured beside nodes; the nodes' own are those of
  * mrt_plan_step_key. */
 enum {
@@ -623,6 +646,7 @@ typedef struct mrt_plan_options {
   void *checkpoint_user;
   mrt_precision_policy precision; /* NULL: all as traced */
   void *precision_user;
+  const mrt_delayed *delayed; /* borrowed for the call; NULL: none is */
   size_t memory; /* a budget for the peak, met by recomputing and swapping,
                     whichever is predicted quickest; 0: none */
   bool trap;     /* a run ends with EDATA where a NaN or an infinity is made; it

@@ -18,8 +18,9 @@
  *           p = p - lr (sign(beta1 m + (1 - beta1) g) + weight_decay p)
  *           m = beta2 m + (1 - beta2) g
  *   average     var = var + rate (x - var)
- *   accumulate  var = var + scale x; in a plan over the first part of a batch
- *           var = scale x, so that nobody need set it to zero before
+ *   accumulate  var = var + scale x, or where `largest` the larger of both; in a
+ *           plan over the first part of a batch var = scale x, so that nobody
+ *           need set it to zero before
  *
  *   p m v g buf  one shape; p, m, v and buf are overwritten.  All f64; or p f32 |
  *                bf16, the others f32 | bf16 | f16, g any narrow float
@@ -124,6 +125,8 @@ static mrt_status infer_accumulate(mrt_infer *c) {
                       mrt_show(c->in[0]).s);
   if (t == MRT_i64 && o->scale != 1)
     return mrt_refuse(c, MRT_EVALUE, "scale %g for i64, 1 wanted", o->scale);
+  if (t == MRT_i64 && o->largest)
+    return mrt_refuse(c, MRT_EDTYPE, "the largest of i64, f32 or f64 wanted");
   MRT_TRY(mrt_want_same(c, 0, 1));
   c->out[0] = *c->in[0];
   return MRT_OK;
@@ -201,6 +204,7 @@ static const mrt_option lion_options[] = {
 
 static const mrt_option accumulate_options[] = {
   MRT_OPTION(mrt_accumulate_options, scale, MRT_OPT_NUM, .preset = 1),
+  MRT_OPTION(mrt_accumulate_options, largest, MRT_OPT_BOOL),
 };
 
 const mrt_op mrt_op_assign = {
@@ -295,7 +299,7 @@ const mrt_op mrt_op_average = {
 const mrt_op mrt_op_accumulate = {
   .name = "accumulate",
   .number = MRT_OP_accumulate,
-  .doc = "var = var + scale x",
+  .doc = "var = var + scale x, or the larger of both",
   .min_inputs = 2,
   .max_inputs = 2,
   MRT_OPTIONS(accumulate_options, mrt_accumulate_options),

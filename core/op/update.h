@@ -53,6 +53,7 @@ typedef struct mrt_lion_options {
 
 typedef struct mrt_accumulate_options {
   double scale;
+  bool largest; /* the larger of both, NaN if any is, instead of the sum */
 } mrt_accumulate_options;
 
 /* ---- checks that rows share (update.c) ------------------------------------ */

@@ -100,6 +100,8 @@ typedef struct mrt_found_out {
   bool no_recompute;             /* ditto */
   mrt_computation *computations; /* what a precision policy answered; NULL */
   mrt_dtype keep;                /* ditto */
+  bool delayed;                  /* scales are `scale`, whose program finds */
+  mrt_tensor *scale, *amax;      /* `amax`; NULL: not made yet */
   bool *homes;             /* by value id, what a swap policy answered; NULL */
   size_t state, variables; /* bytes that could be swapped: of optimizer state,
                                of all variables */

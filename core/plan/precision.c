@@ -239,6 +239,7 @@ static mrt_status visit(mrt_narrowing *w, mrt_node *n, int position) {
   int asked = w->asked[position];
   bool done = false;
   for (int k = 0; k < n->nin; k++) n->in[k] = mrt_value_instead(n->in[k]);
+  MRT_TRY(mrt_narrow_found(w, n));
   if (n->op->number == MRT_OP_cast) return keep_cast(w, n);
   if (mrt_node_is_view(n)) return keep_view(w, n);
   if (asked >= 0 && w->answers[asked].compute != MRT_DTYPE_COUNT)
@@ -315,5 +316,6 @@ mrt_status mrt_pass_precision(mrt_plan *plan) {
   MRT_TRY(mrt_narrow_ask(&w));
   MRT_TRY(mrt_narrow_look(&w));
   MRT_TRY(walk(&w));
+  MRT_TRY(mrt_narrow_tell(&w));
   return mrt_pass_dead(plan);
 }

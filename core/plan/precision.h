@@ -26,6 +26,13 @@ typedef struct mrt_narrowing {
   mrt_value **source;  /* by value: what it is the widening of, or NULL */
   mrt_value **rounded; /* by value and dtype, where made */
   mrt_scaled *scaled;  /* ditto */
+  /* scales that are known before a run (precision_delayed.c) */
+  const mrt_delayed *tell; /* whom to tell of the sites; NULL: nobody */
+  mrt_site *sites;
+  mrt_value **largest; /* of each */
+  int site_count, site_room, largest_room;
+  mrt_value *scales, *inverses; /* of all sites, once one is made */
+  mrt_value *found;             /* what is largest in each, once it is read */
 } mrt_narrowing;
 
 /* Ask the policy, unless that has been done for this trace. */
@@ -87,8 +94,34 @@ mrt_status mrt_narrow_product(mrt_narrowing *w, const mrt_node *n,
  * narrow and may be. */
 mrt_status mrt_narrow_becomes(mrt_narrowing *w, mrt_value *v, mrt_value *made,
                               mrt_dtype output);
-/* A product of scaled inputs (precision_scale.c). */
+/* A product of scaled inputs. */
 mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
                              const mrt_computation *asked);
+
+/* ---- scales known before a run (precision_delayed.c) ------------------------ */
+
+/* Nodes for one value; the first error sticks, and gives NULLs. */
+typedef struct mrt_making {
+  mrt_narrowing *w;
+  mrt_origin origin;
+  mrt_status status;
+} mrt_making;
+
+mrt_value *mrt_narrow_make(mrt_making *b, int op, const void *options,
+                           mrt_type type, int nin, mrt_value *const *in);
+#define MRT_MAKE(b, op, options, type, ...)                                    \
+  mrt_narrow_make(                                                             \
+      b, MRT_OP_##op, options, type,                                           \
+      (int)(sizeof((mrt_value *[]){ __VA_ARGS__ }) / sizeof(mrt_value *)),     \
+      (mrt_value *[]){ __VA_ARGS__ })
+
+/* A new site: `v`, in which `largest` is largest, scaled to fit `dtype`. */
+mrt_status mrt_narrow_site(mrt_making *b, const mrt_value *v, mrt_dtype dtype,
+                           mrt_value *largest, mrt_value **scale,
+                           mrt_value **inverse);
+/* Have `n` read what was found where it reads amax. */
+mrt_status mrt_narrow_found(mrt_narrowing *w, mrt_node *n);
+/* All nodes are made: tell of the sites. */
+mrt_status mrt_narrow_tell(mrt_narrowing *w);
 
 #endif

@@ -60,6 +60,9 @@ mrt_status mrt_narrow_ask(mrt_narrowing *w) {
       if (w->asked[i] >= 0) describe(&p.nodes[w->asked[i]], g->nodes[i]);
     MRT_TRY(w->plan->options.precision(w->plan->options.precision_user, &p));
     known->computations = p.nodes, known->keep = p.keep;
+    const mrt_delayed *d = w->plan->options.delayed;
+    if (d) known->scale = d->scale, known->amax = d->amax;
+    known->delayed = d != NULL, w->tell = d;
   }
   w->answers = known->computations, w->keep = known->keep;
   return MRT_OK;

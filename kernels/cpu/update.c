@@ -217,6 +217,11 @@ static void add_piece(const void *step, const piece *e) {
   if (is_first(c)) {
 #pragma omp simd
     for (int64_t i = 0; i < e->n; i++) var[i] = scale * x[i];
+  } else if (o->largest) {
+    for (int64_t i = 0; i < e->n; i++) {
+      real y = scale * x[i];
+      if (y > var[i] || y != y) var[i] = y;
+    }
   } else {
 #pragma omp simd
     for (int64_t i = 0; i < e->n; i++) var[i] += scale * x[i];

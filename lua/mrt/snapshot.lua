@@ -17,7 +17,8 @@
 ---
 --- A part is anything with `state()`, a table by name of variables and plain
 --- values (numbers, strings, booleans and tables of them), and
---- `load_state(plain)` if it has such values.
+--- `load_state(plain)` if it has such values.  `expect_state(plain)`, if it is
+--- there, makes variables that only a snapshot knows of before their numbers come.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -145,6 +146,10 @@ end
 function Snapshots:load(path)
   local found, message = read(path)
   if not found then return nil, message end
+  for name, part in pairs(self.parts) do
+    local values = found.about.parts[name]
+    if part.expect_state and values then part:expect_state(unpack(values)) end
+  end
   local variables, plain = split(self.parts)
   for name in pairs(plain) do
     if not found.about.parts[name] then

@@ -7,6 +7,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local again = require "mrt.compile.again"
 local core = require "mrt.core"
 
 local weights = { conversions = 0 } -- so far, of all variables
@@ -15,7 +16,6 @@ local weights = { conversions = 0 } -- so far, of all variables
 ---@field dtype mrt.DType
 ---@field stochastic boolean  rounded up or down at random, with the right mean
 
-local Request = {} -- metatable of what ends a trace
 local current -- of the trace being made: {settings, list}
 
 local Trace = { __close = function() current = nil end }
@@ -53,19 +53,10 @@ end
 --- The function has been traced: ends the trace if variables must be converted.
 function weights.finish()
   if not current or #current.list == 0 then return end
-  error(setmetatable({ list = current.list, dtype = current.settings.dtype }, Request), 0)
-end
-
---- Call `trace`, and again once it has asked for conversions and has them.
----@param trace fun(...: any): any
----@param ... any
----@return any
-function weights.settle(trace, ...)
-  local ok, result = pcall(trace, ...)
-  if ok then return result end
-  if getmetatable(result) ~= Request then error(result, 0) end
-  for _, p in ipairs(result.list) do weights.convert(p, result.dtype) end
-  return trace(...)
+  local list, dtype = current.list, current.settings.dtype
+  again.request(function()
+    for _, p in ipairs(list) do weights.convert(p, dtype) end
+  end)
 end
 
 return weights

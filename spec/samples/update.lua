@@ -95,7 +95,8 @@ end
 
 local function accumulate(ins, o)
   return update(ins, 1, nil, function(i)
-    return ins[1].data[i] + (o.scale or 1) * ins[2].data[i]
+    local x = (o.scale or 1) * ins[2].data[i]
+    return o.largest and math.max(ins[1].data[i], x) or ins[1].data[i] + x
   end)
 end
 
@@ -206,6 +207,7 @@ return {
       { inputs = { x, x } },
       { inputs = { { dims = { 2049 } }, { dims = { 2049 } } }, options = { scale = 0.25 } },
       { inputs = { one, one }, options = { scale = -1 } },
+      { inputs = { { dims = { 2049 } }, { dims = { 2049 } } }, options = { largest = true } },
       { inputs = { { dims = { 4 }, dtype = "i64", integer = 9 },
         { dims = { 4 }, dtype = "i64", integer = 9 } } },
       { inputs = { { dims = { 0, 2 } }, { dims = { 0, 2 } } } },
@@ -216,6 +218,9 @@ return {
       { inputs = { { dims = { 4 }, dtype = "i64", integer = 9 },
         { dims = { 4 }, dtype = "i64", integer = 9 } }, options = { scale = 2 },
         code = "value", match = "scale 2 for i64" },
+      { inputs = { { dims = { 4 }, dtype = "i64", integer = 9 },
+        { dims = { 4 }, dtype = "i64", integer = 9 } }, options = { largest = true },
+        code = "dtype", match = "largest of i64" },
     },
     oracle = accumulate, grad = false },
 }

@@ -219,7 +219,8 @@ local function plan_part(state, s, rows, wanted, options, space)
   core.trace_section(s - 1)
   for _, job in ipairs(state.jobs) do
     if wanted[core.id(job.into)] then
-      core.update("accumulate", { job.into, job.values[s] }, { scale = job.scales[s] })
+      core.update("accumulate", { job.into, job.values[s] },
+        { scale = job.scales[s], largest = job.largest })
     end
   end
   local traced = state.sections[s].traced
@@ -262,6 +263,8 @@ end
 local function make_plans(self, state)
   local where, final, rows = place_outputs(state)
   cut_totals(state, where)
+  local delayed = self.options.delayed
+  table.insert(state.jobs, delayed and delayed:job(#state.sizes))
   local traced = state.whole.traced
   local entry = { runtime = traced.runtime, results = traced.results,
     where = where, rows = state.rows, size = state.sizes[1], count = state.count,

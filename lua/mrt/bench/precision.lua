@@ -1,7 +1,7 @@
 --- precision.lua -- `mrt bench precision`: what narrow floats save, and cost.
 --
 --     mrt bench precision [--case gpt] [--rounds N] [--cpu]
---                         [--policies f32,bf16,f16,fp8]
+--                         [--policies f32,bf16,f16,fp8,fp8-delayed]
 --     mrt bench precision --steps N [--large] [--data FILE] [--policies ...]
 --
 -- The first prints, for a case of models.lua (default: the 6-layer GPT) under each
@@ -60,10 +60,11 @@ end
 local function policy_of(name)
   local precision = require "mrt.policy".precision
   if name == "f16-unscaled" then return precision.f16 { loss_scale = false } end
+  if name == "fp8-delayed" then return precision.fp8 { scaling = "delayed" } end
   local known = { f32 = true, bf16 = true, f16 = true, fp8 = true }
   if not known[name] then
-    error(("mrt bench precision: no policy '%s'; f32, bf16, f16, f16-unscaled, fp8")
-      :format(name), 0)
+    error(("mrt bench precision: no policy '%s'; f32, bf16, f16, f16-unscaled, fp8, "
+      .. "fp8-delayed"):format(name), 0)
   end
   return precision[name]()
 end
@@ -89,8 +90,8 @@ local function read(args)
       error("mrt bench precision: no option " .. args[i] .. ", or no value", 0)
     end
   end
-  o.policies = o.policies or o.steps and "f32,bf16,f16,f16-unscaled,fp8"
-    or "f32,bf16,f16,fp8"
+  o.policies = o.policies or o.steps and "f32,bf16,f16,f16-unscaled,fp8,fp8-delayed"
+    or "f32,bf16,f16,fp8,fp8-delayed"
   return o
 end
 

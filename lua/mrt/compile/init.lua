@@ -12,6 +12,7 @@ local Plan = require "mrt.plan"
 local accumulate = require "mrt.accumulate"
 local argument = require "mrt.argument"
 local budget = require "mrt.budget"
+local delayed = require "mrt.delayed"
 local combine = require "mrt.accumulate.combine"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
@@ -245,20 +246,38 @@ compile.processor_time = false
 --- Return what a later process needs to go on where this function is now: its
 --- steps, and how far its random numbers have got.
 ---@return {steps: integer, runs: table[], loss_scale: mrt.Tensor?,
----  good_steps: mrt.Tensor?}
+---  good_steps: mrt.Tensor?, fp8: integer[]?}
 function Compiled:state()
   local scaler = self.scaler
-  return { steps = self.steps, runs = runs.state(self.groups),
+  local out = { steps = self.steps, runs = runs.state(self.groups),
     loss_scale = scaler and scaler.scale, good_steps = scaler and scaler.good }
+  if self.options.delayed then self.options.delayed:add_state(out) end
+  return out
+end
+
+--- Make the variables that a state has and that are not here yet; `state` may
+--- have them without their numbers.
+---@param state table
+function Compiled:expect_state(state)
+  if self.options.delayed then self.options.delayed:load_state(state) end
 end
 
 --- The scale of the loss before the next step; nil: the policy has none.
 ---@return number?
 function Compiled:loss_scale() return self.scaler and self.scaler.scale:item() end
 
+--- The values that the plan made last scales to fit f8, in the order of the program,
+--- under `precision.fp8 { scaling = "delayed" }`: scale (of the next step), amax (of
+--- the last), dtype, type, op, name, file, line, layer and backward; nil: there are
+--- none yet.  As text, a table.
+---
+---     print(step:fp8())
+---@return table[]?
+function Compiled:fp8() return self.options.delayed and self.options.delayed:look() end
+
 --- Go on from a state; set the random numbers (mrt.set_rng_state) before.
 ---@param state {steps: integer, runs: table[], loss_scale: mrt.Tensor?,
----  good_steps: mrt.Tensor?}
+---  good_steps: mrt.Tensor?, fp8: integer[]?}
 function Compiled:load_state(state)
   if type(state) ~= "table" or math.type(state.steps) ~= "integer"
     or type(state.runs) ~= "table" then
@@ -269,6 +288,7 @@ function Compiled:load_state(state)
     self.scaler.scale:assign(state.loss_scale)
     self.scaler.good:assign(state.good_steps)
   end
+  self:expect_state(state)
   self.steps, self.groups = state.steps, runs.load(state.runs)
   self.entries, self.keys, self.replaced = {}, {}, {}
 end
@@ -286,6 +306,7 @@ local function new(fn, given)
     own.name = where and ("%s:%d"):format(where.short_src, where.linedefined)
       or "a function"
   end
+  own.delayed = own.delayed and delayed.new(own.delayed)
   return setmetatable({ fn = fn, given = given, options = own, entries = {},
     keys = {}, parts = {}, replaced = {}, groups = {}, accumulators = {},
     scaler = own.loss_scale and scaling.new(own.loss_scale), steps = 0,

@@ -123,6 +123,7 @@ function options.check(given, who)
   if own.nan then own.trap, own.fuse, own.order = true, false, "program" end
   own.loss_scale = precision.loss_scale(own.precision)
   own.weights = precision.weights(own.precision)
+  own.delayed = precision.delayed(own.precision)
   own.precision = precision.decider(own.precision)
   own.no_swap = swap.is_none(own.swap)
   own.swap = swap.decider(own.swap)

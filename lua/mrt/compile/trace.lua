@@ -9,6 +9,7 @@
 
 local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
+local again = require "mrt.compile.again"
 local argument = require "mrt.argument"
 local budget = require "mrt.budget"
 local scaling = require "mrt.scaling"
@@ -34,6 +35,7 @@ local function once(self, new_input, n, ...)
   current = runtime
   local results = table.pack(call(self.fn, new_input, inputs, n, ...))
   scaling.finish()
+  if self.options.delayed then self.options.delayed:update() end
   current = nil
   weights.finish()
   for i = 1, results.n do
@@ -74,6 +76,13 @@ function trace.runtime(fn)
   return core.trace_input()
 end
 
+-- A trace may ask to be made again: once for each reason.
+local function settle(self, k, ...)
+  local delayed = self.options.delayed
+  if delayed then delayed:begin(k) end
+  return again.settle(...)
+end
+
 local function is_budget(err)
   return type(err) == "table" and err.code == "budget"
 end
@@ -91,7 +100,8 @@ function trace.new(self, group, k, tensors, n, ...)
   local options = self.options
   local function try(quick, ...)
     options.quick = quick
-    return pcall(weights.settle, core.trace, plan_one, self, group, k, tensors, n, ...)
+    return pcall(settle, self, k, core.trace, plan_one, self, group, k, tensors, n,
+      ...)
   end
   local ok, entry = try(k > 1 or self.quiet, ...)
   if ok then return entry end
@@ -114,8 +124,8 @@ end
 ---@param old table  its entry
 ---@param ... any    as of trace.new
 ---@return table entry
-function trace.again(old, ...)
-  return weights.settle(core.trace_again, old.core, plan_one, ...)
+function trace.again(old, self, group, k, ...)
+  return settle(self, k, core.trace_again, old.core, plan_one, self, group, k, ...)
 end
 
 return trace

@@ -21,6 +21,7 @@
 
 local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
+local delayed = require "mrt.delayed"
 local options = require "mrt.options"
 local scaling = require "mrt.scaling"
 
@@ -60,6 +61,7 @@ local precision = {}
 ---@field name string
 ---@field choose mrt.PrecisionFunction
 ---@field loss_scale? table  settings of mrt.scaling
+---@field delayed? mrt.DelayedScaling  scales of earlier steps
 ---@field keep? mrt.DType  what the backward pass reads of the forward pass
 ---@field weights? mrt.Weights  what parameters are stored in
 local Precision = {}
@@ -120,16 +122,38 @@ end
 
 ---@class mrt.FP8Options
 ---@field except? fun(node: mrt.Computation): boolean  products that stay in bf16
+---@field scaling? "current"|"delayed"  by what is largest in a tensor now (default),
+---  or was in the last steps: mrt/delayed.lua
+---@field history? integer  if delayed: how many steps count, this one included
+---  (default 1024)
+---@field margin? integer   if delayed: scales are 2^margin smaller than what just
+---  fits (default 0)
 
 local products = { matmul = true, conv = true }
 
+local function read_scaling(o)
+  if o.scaling ~= "current" and o.scaling ~= "delayed" then
+    core.fail("value", "precision.fp8", ("option 'scaling': \"current\" or \"delayed\" "
+      .. "wanted, got %s"):format(options.show(o.scaling)))
+  elseif o.scaling == "delayed" then
+    return delayed.read(o.history or 1024, o.margin or 0)
+  elseif o.history or o.margin then
+    core.fail("value", "precision.fp8", ("option '%s' is of scaling = \"delayed\"")
+      :format(o.history and "history" or "margin"))
+  end
+end
+
 --- Products of matrices in f8 (e4m3 forward, e5m2 for gradients), each tensor scaled
---- by what is largest in it; attention, and what `except` names, in bf16.
+--- by what is largest in it; attention, and what `except` names, in bf16.  If delayed,
+--- each is scaled by what was largest in it in earlier steps, in the first by 1, and
+--- what is larger than f8 holds becomes the largest f8; `step:fp8()` tells the scales.
 ---@param given? mrt.FP8Options
 ---@return mrt.Precision
 function precision.fp8(given)
-  local o = options.read("precision.fp8", given, { except = options.none })
-  return make { name = "fp8()", keep = "bf16", choose = function(node)
+  local o = options.read("precision.fp8", given, { except = options.none,
+    scaling = "current", history = options.none, margin = options.none })
+  return make { name = "fp8()", keep = "bf16", delayed = read_scaling(o),
+    choose = function(node)
     if node.width ~= "narrow" then return nil end
     if not products[node.class] or o.except and o.except(node) then return "bf16" end
     return { compute = "f8_e4m3", gradient = "f8_e5m2", scaled = true,
@@ -214,6 +238,13 @@ end
 ---@return mrt.Weights?
 function precision.weights(option)
   return getmetatable(option) == Precision and option.weights or nil
+end
+
+--- The settings of a policy's delayed scales; nil: it has none.
+---@param option any
+---@return mrt.DelayedScaling?
+function precision.delayed(option)
+  return getmetatable(option) == Precision and option.delayed or nil
 end
 
 --- What the core asks, for a policy that the user gives.
