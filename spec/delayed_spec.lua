@@ -88,6 +88,22 @@ local function run(options, steps)
   return table.concat(losses, " ") .. bits(model:parameters()) .. state_of(step), losses
 end
 
+describe("current scaling", function()
+  it("takes numbers of every size", function()
+    local function product(x, w) return x:matmul(w) end
+    local step = mrt.compile(product, { precision = fp8() })
+    local trapped = mrt.compile(product, { precision = fp8(), nan = "trap" })
+    local one = mrt.tensor { { 1.0, 0 }, { 0, 1 } }
+    for peak, kept in pairs { [0] = 0, [1e-3] = 1e-3, [3e38] = 3e38, [1e-37] = 1e-37,
+      [math.huge] = 448 } do
+      if peak == 0 then trapped(mrt.zeros(1, 2), one) end
+      local y = step(mrt.tensor { { 0.0, peak + 0.0 } }, one)
+      assert.equal(0, y[1][1]:item())
+      assert.near(kept, y[1][2]:item(), kept / 16) -- 4 bits
+    end
+  end)
+end)
+
 describe("delayed scaling", function()
   it("goes as Transformer Engine's does, step by step", function()
     local inf, nan = math.huge, 0 / 0

@@ -1,8 +1,8 @@
 /* precision_scale.c -- products of numbers scaled to fit 8 bits
  *
  *   q      = x s rounded to f8, s = largest f8 / max |x|, of this very tensor;
- *            1 where max |x| is 0 or not finite; or as the program found it
- *            of earlier steps (precision_delayed.c)
+ *            1 where max |x| is 0 or not finite, at most FLT_MAX; or as the
+ *            program found it of earlier steps (precision_delayed.c)
  *   a @ b  = (qa @ qb) / (sa sb), summed in f32; what is added comes after
  *   from   Micikevicius et al., "FP8 formats for deep learning",
  *          arXiv:2209.05433; scaling by the present maximum
@@ -16,6 +16,7 @@
 #include "op/views.h"
 #include "plan/precision.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -49,8 +50,9 @@ static mrt_value *scale_of(mrt_making *b, mrt_value *most, mrt_dtype dtype) {
   mrt_value *finite = MRT_MAKE(b, lt, NULL, truth, most, scalar(b, INFINITY));
   mrt_value *usable = MRT_MAKE(b, logical_and, NULL, truth, some, finite);
   mrt_value *room = scalar(b, mrt_dtypes[dtype].largest);
-  mrt_value *scale = MRT_MAKE(b, div, NULL, real, room, most);
-  return MRT_MAKE(b, where, NULL, real, usable, scale, scalar(b, 1));
+  mrt_value *fits = MRT_MAKE(b, where, NULL, real, usable, most, room);
+  mrt_value *scale = MRT_MAKE(b, div, NULL, real, room, fits);
+  return MRT_MAKE(b, minimum, NULL, real, scale, scalar(b, FLT_MAX));
 }
 
 static mrt_status scale_anew(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,

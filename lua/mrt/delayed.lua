@@ -156,13 +156,15 @@ local function room(list)
   return core.tensor(values, "f32")
 end
 
--- fp8_max / amax / 2^margin, where amax is positive and finite.
+-- fp8_max / amax / 2^margin, where amax is positive and finite; nothing is divided
+-- by 0, which nan = "trap" would take for a fault.
 local function next_scale(self, state, history)
   local amax = history:amax(1)
   local zero = op.full { shape = {}, value = 0, dtype = "f32" }
   local infinite = op.full { shape = {}, value = math.huge, dtype = "f32" }
-  local scale = room(state.list) / amax * 2.0 ^ -self.settings.margin
   local usable = op.logical_and(op.gt(amax, zero), op.lt(amax, infinite))
+  local scale = room(state.list) / op.where(usable, amax, 1)
+    * 2.0 ^ -self.settings.margin
   return op.where(usable, op.minimum(scale, LARGEST), state.scale)
 end
 
