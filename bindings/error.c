@@ -35,7 +35,8 @@ static int place(const mrt_binding *m, const char *source) {
                                           "product.lua",
                                           "argument.lua",
                                           "nn/module.lua",
-                                          "nn/module.lua" };
+                                          "policy/",
+                                          "weights.lua" };
   size_t n = strlen(m->root);
   if (n == 0 || strncmp(source, m->root, n) != 0) return USER;
   for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)

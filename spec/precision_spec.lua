@@ -122,6 +122,45 @@ describe("a precision policy", function()
     assert.equal(1, sum { precision = function() return "f64" end })
   end)
 
+  it("may compute products in f64 too", function()
+    local step, batch = gpt { precision = function(node)
+      if node.width == "narrow" then return "f64" end
+    end }
+    local plain = gpt {}
+    assert.near(plain(table.unpack(batch)):item(), step(table.unpack(batch)):item(), 1e-5)
+  end)
+
+  it("may round results alone", function()
+    local x = mrt.tensor { 1 + 2.0 ^ -9, 3 }
+    local step = mrt.compile(function(v) return (v * 1.5):neg() end, {
+      precision = function(node)
+        if node.op == "mul" then return { output = "bf16" } end
+      end })
+    assert.same({ -1.5, -4.5 }, step(x):totable())
+  end)
+
+  it("leaves what only updates read as it is", function()
+    local x = mrt.ones(4, 3)
+    local w = mrt.parameter(mrt.tensor { { 1 + 2.0 ^ -20 }, { 0.1 }, { 3 } }, "w")
+    local opt, seen = optim.sgd({ w }, { lr = 0 }), {}
+    opt.t:assign(mrt.tensor(1000.0))
+    local before = w:bytes()
+    local step = mrt.compile(function(v)
+      local loss = v:matmul(w):mean()
+      opt:step(mrt.grad(loss, { w }), { clip = 1.0 })
+      return loss
+    end, { precision = function(node)
+      seen[node.op .. (node.backward and "'" or "")] = true
+      return "bf16"
+    end })
+    for _ = 1, 3 do step(x) end
+    assert.equal(before, w:bytes())
+    assert.equal(1003, opt.t:item())
+    assert.same({ true, true }, { seen.matmul, seen["matmul'"] })
+    assert.is_nil(seen.sub)
+    assert.is_nil(seen.global_norm)
+  end)
+
   it("is refused with its line where it answers nonsense", function()
     local function refused(answer)
       local step, batch = gpt { precision = function(node)
@@ -137,6 +176,14 @@ describe("a precision policy", function()
     assert.matches("a dtype, a table or nil wanted", refused(7))
     assert.matches("a field 'width'", refused { width = "bf16" })
     assert.matches('accumulate = "bf16".*adds up in f32', refused { accumulate = "bf16" })
+    assert.matches('output = "f64".*f32 or narrower wanted', refused { output = "f64" })
+    for _, dtype in ipairs { "f64", "f32", "bf16" } do
+      assert.matches('scaled with compute = "' .. dtype .. '".*f8_e5m2 or f16 wanted',
+        refused { compute = dtype, scaled = true })
+      assert.matches('scaled with gradient = "' .. dtype,
+        refused { compute = "f16", gradient = dtype, scaled = true })
+    end
+    assert.matches("scaled with compute = nil", refused { scaled = true })
     assert.matches("option 'precision': a policy or a function wanted",
       failure(gpt, { precision = "bf16" }).message)
     assert.matches("must be called: policy.precision.bf16%(%)",

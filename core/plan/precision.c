@@ -197,7 +197,8 @@ static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
   if (!r.in || !r.options) return mrt_nomem(w->e);
   if (r.output == MRT_DTYPE_COUNT) r.output = r.compute;
   memcpy(r.options, n->options, n->op->options_size);
-  const mrt_option *o = mrt_narrow_option(n->op);
+  const mrt_option *o =
+      mrt_is_narrow(r.compute) ? mrt_narrow_option(n->op) : NULL;
   if (o) memcpy((char *)r.options + o->offset, &r.compute, sizeof r.compute);
   MRT_TRY(round_inputs(w, &r, o != NULL));
   if (!takes(w, &r, false)) MRT_TRY(widen_inputs(w, &r));

@@ -16,6 +16,33 @@ static bool computes_f32(const mrt_node *n) {
   return any;
 }
 
+/* Is it part of an update: no product, no gradient, and nothing but updates
+ * come of it?  Counts of steps and weights keep their bits. */
+static bool in_update(const mrt_node *n, const bool *read) {
+  bool any = n->origin.backward || n->op->width == MRT_NARROW;
+  for (int k = 0; k < n->nout; k++) any |= read[n->out[k]->id];
+  return !any;
+}
+
+/* Which nodes the policy is asked about. */
+static mrt_status find_asked(mrt_narrowing *w, int *count) {
+  mrt_graph *g = w->g;
+  bool *read = MRT_NEW(&g->arena, bool, g->value_count); /* not by updates */
+  w->asked = MRT_NEW(&g->arena, int, g->node_count);
+  if (!read || !w->asked) return mrt_nomem(w->e);
+  for (int k = 0; k < g->output_count; k++) read[g->outputs[k]->id] = true;
+  for (int i = g->node_count; i-- > 0;) {
+    const mrt_node *n = g->nodes[i];
+    bool own = mrt_node_is_update(n) || in_update(n, read);
+    w->asked[i] = !own && computes_f32(n) ? 0 : -1;
+    for (int k = 0; k < n->nin && !own; k++) read[n->in[k]->id] = true;
+  }
+  *count = 0;
+  for (int i = 0; i < g->node_count; i++)
+    if (w->asked[i] >= 0) w->asked[i] = (*count)++;
+  return MRT_OK;
+}
+
 static const char *width_name(const mrt_op *op) {
   static const char *const names[] = {
     [MRT_WIDE] = "wide", [MRT_NARROW] = "narrow", [MRT_FOLLOW] = "follow"
@@ -42,11 +69,8 @@ static void describe(mrt_computation *c, const mrt_node *n) {
 mrt_status mrt_narrow_ask(mrt_narrowing *w) {
   mrt_graph *g = w->g;
   mrt_found_out *known = &w->plan->known;
-  w->asked = MRT_NEW(&g->arena, int, g->node_count);
-  if (!w->asked) return mrt_nomem(w->e);
-  int count = 0;
-  for (int i = 0; i < g->node_count; i++)
-    w->asked[i] = computes_f32(g->nodes[i]) ? count++ : -1;
+  int count;
+  MRT_TRY(find_asked(w, &count));
   if (!w->plan->options.precision && !known->computations) {
     for (int i = 0; i < g->node_count; i++) w->asked[i] = -1;
     return w->keep = MRT_DTYPE_COUNT, MRT_OK;
@@ -90,6 +114,14 @@ static mrt_dtype compute_of(const mrt_narrowing *w, int position) {
 static bool is_scaled(const mrt_narrowing *w, int position) {
   int asked = w->asked[position];
   return asked >= 0 && w->answers[asked].scaled;
+}
+
+/* Does it compute wide, and round its results because that is asked for? */
+static bool only_rounds(const mrt_narrowing *w, int position) {
+  if (w->asked[position] < 0) return false;
+  const mrt_computation *a = &w->answers[w->asked[position]];
+  return a->output != MRT_DTYPE_COUNT && mrt_is_narrow(a->output) &&
+         a->compute != MRT_DTYPE_COUNT && !mrt_is_narrow(a->compute);
 }
 
 /* So much smaller than what it comes from, it is a statistic. */
@@ -173,6 +205,8 @@ mrt_status mrt_narrow_look(mrt_narrowing *w) {
   for (int i = g->node_count; i-- > 0;) {
     const mrt_node *node = g->nodes[i];
     mrt_dtype compute = compute_of(w, i);
+    if (only_rounds(w, i))
+      for (int k = 0; k < node->nout; k++) w->leads[node->out[k]->id] = true;
     bool lead = compute != MRT_DTYPE_COUNT && mrt_is_narrow(compute);
     for (int k = 0; k < node->nout && !mrt_node_is_update(node); k++)
       lead |= w->leads[node->out[k]->id];

@@ -101,11 +101,18 @@ static bool is_gradient(const mrt_value *v) {
   return maker && maker->origin.backward;
 }
 
+/* Products of its largest numbers must fit f32. */
+static bool can_scale(mrt_dtype dtype) {
+  return dtype < MRT_DTYPE_COUNT && mrt_is_narrow(dtype) &&
+         mrt_dtypes[dtype].exponent < mrt_dtypes[MRT_f32].exponent;
+}
+
 mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
                              const mrt_computation *asked) {
   mrt_value *v = n->out[0], *in[2], *by[2];
   mrt_scaled s;
-  if (n->nout != 1 || !n->op->product || n->nin < 2 ||
+  if (!can_scale(asked->compute) || !can_scale(asked->gradient) ||
+      n->nout != 1 || !n->op->product || n->nin < 2 ||
       (n->nin > 2 && (n->nin > 3 || n->op->addend != 2)))
     return mrt_fail(w->e, MRT_EDTYPE,
                     "%s (%s:%d) does not compute in scaled %s", n->op->name,

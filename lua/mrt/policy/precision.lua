@@ -8,7 +8,7 @@
 --- of the forward pass is kept narrow.
 ---
 --- A policy of one's own is asked once for each node that computes floats, while
---- planning.  It answers a dtype to compute in, or a table; nil leaves f32:
+--- planning, but for what only updates read.  It answers a dtype to compute in, or a table; nil leaves f32:
 ---
 ---     precision = function(node)
 ---       if node.width == "narrow" and node.layer > 1 then return "bf16" end
@@ -186,6 +186,18 @@ local function check_dtype(policy, node, dtype, what)
     "a float dtype wanted: f32, bf16, f16, f8_e4m3, f8_e5m2 or f64")
 end
 
+-- Products of the largest numbers must fit f32.
+local function check_scaled(policy, node)
+  for _, field in ipairs { "compute", "gradient" } do
+    local dtype = node[field]
+    local info = dtypes[dtype] or {}
+    if not info.narrow or info.exponent == dtypes.f32.exponent then
+      refuse(policy, node, ("scaled with %s = %s"):format(field, options.show(dtype)),
+        "f8_e4m3, f8_e5m2 or f16 wanted")
+    end
+  end
+end
+
 local function read_table(policy, node, answer)
   for name in pairs(answer) do
     if not fields[name] then
@@ -202,11 +214,15 @@ local function read_table(policy, node, answer)
     refuse(policy, node, "scaled = " .. options.show(answer.scaled),
       "true or false wanted")
   end
+  if answer.output == "f64" then
+    refuse(policy, node, 'output = "f64"', "f32 or narrower wanted")
+  end
   node.compute = check_dtype(policy, node, answer.compute, "compute = ")
   node.scaled = answer.scaled and node.compute ~= nil
   node.gradient = check_dtype(policy, node, answer.gradient, "gradient = ")
     or node.compute
   node.output = check_dtype(policy, node, answer.output, "output = ")
+  if answer.scaled then check_scaled(policy, node) end
 end
 
 local function decide(policy, node)
