@@ -141,9 +141,9 @@ static mrt_dtype natural_dtype(const walk *w) {
   return w->booleans ? MRT_bool : w->integers && !w->floats ? MRT_i64 : MRT_f32;
 }
 
-/* Narrow floats are read as f32 and converted by the core. */
+/* Narrow floats are read as f64 and rounded once, by the core. */
 static mrt_dtype storage_dtype(mrt_dtype dtype) {
-  return mrt_dtype_get_info(dtype).narrow ? MRT_f32 : dtype;
+  return mrt_dtype_get_info(dtype).narrow ? MRT_f64 : dtype;
 }
 
 /* tensor(table | number | boolean, dtype?) */

@@ -109,6 +109,21 @@ describe("a narrow float", function()
     check("f8_e5m2", { 57344.0, -57344.0, 57344.0, -57344.0, 448.0 })
   end)
 
+  it("is made of numbers by one rounding", function()
+    for _, name in ipairs { "f16", "bf16", "f8_e4m3", "f8_e5m2" } do
+      local step = mrt.dtype_info(name).epsilon
+      local above = 1 + step / 2 + 2.0 ^ -40 -- in f32 a tie
+      assert.same({ 1 + step, 1 }, mrt.tensor({ above, 1 + step / 2 }, name):totable())
+      assert.equal(1 + step, mrt.full({}, above, { dtype = name }):item())
+      assert.same({ 0, 1.5, 3 }, mrt.arange(0, 4, 1.5, { dtype = name }):totable())
+      for _, make in ipairs { mrt.rand, mrt.randn } do
+        local x = make(64, { dtype = name })
+        assert.equal(name .. "[64]", x:type())
+        assert(x:to "f32":var():item() > 0.04)
+      end
+    end
+  end)
+
   it("has facts, and unknown names are refused", function()
     local d = mrt.dtype_info "bf16"
     assert.same({ 2, 8, 7, 2.0 ^ -7, 2.0 ^ -126, 0x1.fep127 },

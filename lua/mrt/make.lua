@@ -8,6 +8,7 @@ local check_names = require "mrt.options".check_names
 local show = require "mrt.options".show
 
 local op, refuse = core.op, argument.refuse
+local dtypes = core.dtypes()
 
 ---@class mrt.make
 local make = {}
@@ -35,6 +36,12 @@ end
 local function only_dtype(who, given)
   check_names(who, given, { dtype = true })
   return given.dtype
+end
+
+-- make(dtype), where what makes numbers makes no narrow ones: rounded from `wide`.
+local function rounded(dtype, wide, make_in)
+  if not (dtypes[dtype] and dtypes[dtype].narrow) then return make_in(dtype) end
+  return make_in(wide):to(dtype)
 end
 
 -- ---- tensors from numbers --------------------------------------------------
@@ -101,12 +108,14 @@ make.zeros_like = like("zeros_like", 0)
 ---@type fun(x: mrt.Tensor): mrt.Tensor
 make.ones_like = like("ones_like", 1)
 
---- Uniform in [0, 1).
+--- Uniform in [0, 1); rounded to a narrow dtype, it may be 1.
 ---@param ... integer|integer[]|{dtype: mrt.DType?}
 ---@return mrt.Tensor
 function make.rand(...)
   local shape, options = read_shape("rand", ...)
-  return op.rand { shape = shape, dtype = only_dtype("rand", options) }
+  return rounded(only_dtype("rand", options), "f32", function(dtype)
+    return op.rand { shape = shape, dtype = dtype }
+  end)
 end
 
 --- Normal with mean 0 and variance 1.
@@ -114,7 +123,9 @@ end
 ---@return mrt.Tensor
 function make.randn(...)
   local shape, options = read_shape("randn", ...)
-  return op.randn { shape = shape, dtype = only_dtype("randn", options) }
+  return rounded(only_dtype("randn", options), "f32", function(dtype)
+    return op.randn { shape = shape, dtype = dtype }
+  end)
 end
 
 --- Uniform integers, low <= x < high.
@@ -142,8 +153,10 @@ function make.arange(start, stop, step, options)
   step = step or 1
   local whole = math.type(start) == "integer" and math.type(stop) == "integer"
     and math.type(step) == "integer"
-  return op.arange { start = start, stop = stop, step = step,
-    dtype = only_dtype("arange", options or {}) or (whole and "i64" or "f32") }
+  local wanted = only_dtype("arange", options or {}) or (whole and "i64" or "f32")
+  return rounded(wanted, "f64", function(dtype)
+    return op.arange { start = start, stop = stop, step = step, dtype = dtype }
+  end)
 end
 
 --- `count` numbers from first to last, both included, evenly spaced.
