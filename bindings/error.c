@@ -36,6 +36,7 @@ static int place(const mrt_binding *m, const char *source) {
                                           "argument.lua",
                                           "nn/module.lua",
                                           "policy/",
+                                          "scaling.lua",
                                           "weights.lua" };
   size_t n = strlen(m->root);
   if (n == 0 || strncmp(source, m->root, n) != 0) return USER;

@@ -120,6 +120,7 @@ describe("step:ranges", function()
     end
     assert.matches("layer 2, gradient", tostring(step:ranges(x)))
     assert.matches("bf16 %-> 0", step:ranges(x):report { dtype = "bf16" })
+    assert.matches("f8_e5m2 %-> 0 +%-> max", step:ranges(x):report { dtype = "f8_e5m2" })
     local ok, err = pcall(function() return step:ranges(x):by_layer { dtype = "f32" } end)
     assert.is_false(ok)
     assert.matches("a narrow float wanted", err.message)

@@ -38,9 +38,19 @@ local function refuse(text, ...)
   core.fail("value", "loss_scale", text:format(...))
 end
 
+local LEAST = 2.0 ^ -127 -- 1 / scale is finite in f32
+local MOST_STEPS = 1 << 24 -- that f32 counts
+
 local function positive(name, x)
   if type(x) ~= "number" or not (x > 0 and x < math.huge) then
     refuse("%s = %s, a positive number wanted", name, tostring(x))
+  end
+end
+
+local function fits(name, x)
+  positive(name, x)
+  if not (x >= LEAST and x <= core.dtypes().f32.largest) then
+    refuse("%s = %g, %g to %g wanted", name, x, LEAST, core.dtypes().f32.largest)
   end
 end
 
@@ -49,13 +59,18 @@ end
 ---@return table settings
 function scaling.read(given)
   if type(given) == "number" then
-    positive("loss_scale", given)
+    fits("loss_scale", given)
     return { init = given + 0.0, dynamic = false }
   elseif given ~= "dynamic" and type(given) ~= "table" then
     refuse("\"dynamic\", a number or a table wanted, got %s", tostring(given))
   end
   local o = options.read("loss_scale", given ~= "dynamic" and given or nil, defaults)
-  for name in pairs(defaults) do positive(name, o[name]) end
+  for _, name in ipairs { "growth", "backoff" } do positive(name, o[name]) end
+  fits("init", o.init)
+  local steps = math.tointeger(o.interval)
+  if not (steps and steps >= 1 and steps <= MOST_STEPS) then
+    refuse("interval = %s, an integer from 1 to %d wanted", o.interval, MOST_STEPS)
+  end
   if o.backoff >= 1 then refuse("backoff = %s, below 1 wanted", o.backoff) end
   if o.growth <= 1 then refuse("growth = %s, above 1 wanted", o.growth) end
   o.dynamic = true
@@ -77,12 +92,13 @@ function scaling.new(settings)
     good = core.variable(scalar(0), "good_steps") }, Scaler)
 end
 
---- Raise if the scale has shrunk to nothing: some gradient is not finite at any
---- scale.
+--- Raise if the scale has shrunk to nothing, or to what has no inverse: some
+--- gradient is not finite at any scale.
 function Scaler:check()
-  if self.scale:item() > 0 then return end
-  core.fail("data", "loss_scale", "the scale has shrunk to 0: gradients are not "
-    .. "finite at any scale (nan = \"trap\" tells where that begins)")
+  local scale = self.scale:item()
+  if scale >= LEAST then return end
+  core.fail("data", "loss_scale", ("the scale has shrunk to %g: gradients are not "
+    .. "finite at any scale (nan = \"trap\" tells where that begins)"):format(scale))
 end
 
 -- ---- in a trace ------------------------------------------------------------

@@ -4,7 +4,8 @@
 ---
 --- The step runs once in f32, with nothing fused, recomputed or swapped, and changes
 --- nothing.  For each operator: the largest number, and which share of those that
---- are not 0 a narrow dtype would lose: they become 0, or infinite.
+--- are not 0 a narrow dtype would lose: they become 0, or infinite (of f8 the largest
+--- number there is).
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -110,8 +111,8 @@ function Ranges:by_line(given)
 end
 
 local function table_of(groups, dtype)
-  local lines = { ("%10s  %9s  %9s  %s"):format("largest", dtype .. " -> 0", "-> inf",
-    "what") }
+  local over = dtypes[dtype].bytes == 1 and "-> max" or "-> inf" -- casts to f8 saturate
+  local lines = { ("%10s  %9s  %9s  %s"):format("largest", dtype .. " -> 0", over, "what") }
   for i, g in ipairs(groups) do
     if i > SHOWN then
       lines[#lines + 1] = ("and %d more"):format(#groups - SHOWN)
