@@ -39,7 +39,9 @@ end
 ---@return string? message
 local function compile(source)
   local expression, why = load("return " .. source, "=stdin", "t")
-  if expression then return expression end
+  if expression then -- a call in a `return` would leave no line for its errors
+    return load("return select(1, " .. source .. "\n)", "=stdin", "t") or expression
+  end
   local chunk, message = load(source, "=stdin", "t")
   if not chunk and why:find "<eof>$" then message = why end
   return chunk, message
