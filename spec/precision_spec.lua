@@ -130,6 +130,19 @@ describe("a precision policy", function()
     assert.near(plain(table.unpack(batch)):item(), step(table.unpack(batch)):item(), 1e-5)
   end)
 
+  it("scales what is narrow already as its widening", function()
+    local x, w, b = mrt.randn(8, 40), mrt.randn(24, 40):to "bf16", mrt.randn(24):to "bf16"
+    mrt.eval { x, w, b }
+    for _, p in ipairs { policy.precision.fp8(), function(node)
+      if node.op == "linear" then return { compute = "f8_e4m3", scaled = true } end
+    end } do
+      local step = mrt.compile(function(...)
+        return select(1, ...):linear(select(2, ...))
+      end, { precision = p })
+      assert.equal(step(x, w:to "f32", b:to "f32"):bytes(), step(x, w, b):bytes())
+    end
+  end)
+
   it("may round results alone", function()
     local x = mrt.tensor { 1 + 2.0 ^ -9, 3 }
     local step = mrt.compile(function(v) return (v * 1.5):neg() end, {
@@ -278,6 +291,20 @@ describe("a loss scale", function()
     assert.equal(32768, step:loss_scale())
     step(x)
     assert.equal(2, opt.t:item())
+  end)
+
+  it("skips what a program assigns after its gradients", function()
+    local w, seen = mrt.parameter(mrt.ones(4), "w"), mrt.parameter(mrt.zeros {}, "seen")
+    local step = mrt.compile(function(x)
+      seen:assign(seen + 1)
+      local g = mrt.grad((w * x):sum(), w)
+      w:assign(w - g * 0.5)
+    end, { precision = policy.precision.f16() })
+    step(bad)
+    assert.same({ 1, 1, 1, 1 }, w:totable())
+    step(fine)
+    assert.same({ 0.5, 0, 2.5, 0.75 }, w:totable())
+    assert.same({ 2, 32768 }, { seen:item(), step:loss_scale() })
   end)
 
   it("keeps running statistics from a step that does not count", function()

@@ -229,7 +229,8 @@ mrt_dtype mrt_narrow_only(const mrt_narrowing *w, const mrt_value *v) {
 
 mrt_dtype mrt_narrow_output(const mrt_narrowing *w, const mrt_value *v,
                             mrt_dtype output) {
-  bool may = v->type.dtype == MRT_f32 && mrt_is_narrow(output) &&
-             !mrt_narrow_never(w, v) && w->leads[v->id];
+  bool may = v->type.dtype == MRT_f32 && output != MRT_DTYPE_COUNT &&
+             mrt_is_narrow(output) && !mrt_narrow_never(w, v) &&
+             w->leads[v->id];
   return may ? output : MRT_f32;
 }

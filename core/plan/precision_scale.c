@@ -55,23 +55,31 @@ static mrt_value *scale_of(mrt_making *b, mrt_value *most, mrt_dtype dtype) {
   return MRT_MAKE(b, minimum, NULL, real, scale, scalar(b, FLT_MAX));
 }
 
+/* `v` in f32, whatever is stored. */
+static mrt_value *widened(mrt_making *b, mrt_value *v) {
+  mrt_cast_options up = { .dtype = MRT_f32 };
+  mrt_value *from = mrt_narrow_source(b->w, v);
+  mrt_type wide = v->type;
+  wide.dtype = MRT_f32;
+  if (!from) from = v;
+  return from->type.dtype == MRT_f32 ? from
+                                     : MRT_MAKE(b, cast, &up, wide, from);
+}
+
 static mrt_status scale_anew(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
                              mrt_scaled *s) {
   mrt_making b = { .w = w, .origin = v->origin };
-  mrt_value *source = mrt_narrow_source(w, v), *x = v;
   mrt_type wide = v->type, narrow = v->type, real = mrt_type_scalar(MRT_f32);
-  mrt_cast_options up = { .dtype = MRT_f32 }, down = { .dtype = dtype };
-  narrow.dtype = dtype;
-  if (source) x = MRT_MAKE(&b, cast, &up, wide, source);
-  mrt_value *most = largest(&b, x), *scale;
+  mrt_cast_options down = { .dtype = dtype };
+  wide.dtype = MRT_f32, narrow.dtype = dtype;
+  mrt_value *most = largest(&b, widened(&b, v)), *scale;
   if (w->plan->known.delayed) {
     MRT_TRY(mrt_narrow_site(&b, v, dtype, most, &scale, &s->inverse));
   } else {
     scale = scale_of(&b, most, dtype);
     s->inverse = MRT_MAKE(&b, reciprocal, NULL, real, scale);
   }
-  if (source)
-    x = MRT_MAKE(&b, cast, &up, wide, source); /* not kept meanwhile */
+  mrt_value *x = widened(&b, v); /* anew: not kept meanwhile */
   x = MRT_MAKE(&b, mul, NULL, wide, x, spread(&b, scale, &wide));
   s->value = MRT_MAKE(&b, cast, &down, narrow, x);
   return b.status;
@@ -112,8 +120,8 @@ mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
   mrt_value *v = n->out[0], *in[2], *by[2];
   mrt_scaled s;
   if (!can_scale(asked->compute) || !can_scale(asked->gradient) ||
-      n->nout != 1 || !n->op->product || n->nin < 2 ||
-      (n->nin > 2 && (n->nin > 3 || n->op->addend != 2)))
+      v->type.dtype != MRT_f32 || n->nout != 1 || !n->op->product ||
+      n->nin < 2 || (n->nin > 2 && (n->nin > 3 || n->op->addend != 2)))
     return mrt_fail(w->e, MRT_EDTYPE,
                     "%s (%s:%d) does not compute in scaled %s", n->op->name,
                     n->origin.file, n->origin.line,
@@ -133,6 +141,7 @@ mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
   if (n->nin == 3) {
     mrt_value *bias;
     MRT_TRY(mrt_narrow_wide_input(w, n, 2, &bias));
+    bias = widened(&b, bias);
     y = MRT_MAKE(&b, add, NULL, v->type, y, spread(&b, bias, &v->type));
   }
   MRT_TRY(b.status);

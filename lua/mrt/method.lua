@@ -296,7 +296,8 @@ function Tensor.assign(x, value, options)
   if type(options) == "table" and next(options) == nil then options = nil end
   local when = read("assign", { "when" }, options).when
   if when == false then return x end
-  core.assign(x, value, when ~= true and when or nil)
+  when = when ~= true and when or nil
+  core.assign(x, value, core.tracing() and require "mrt.scaling".gate(when) or when)
   return x
 end
 

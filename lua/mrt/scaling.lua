@@ -157,13 +157,17 @@ function scaling.raw(grads)
   return list, current.inverse
 end
 
+local gated = setmetatable({}, { __mode = "k" }) -- what scaling.gate returned
+
 --- When an update may happen: `when`, and all gradients so far are finite.
 ---@param when mrt.Tensor?  bool scalar
 ---@return mrt.Tensor?
 function scaling.gate(when)
-  if not current or not current.norm then return when end
+  if not current or not current.norm or when and gated[when] then return when end
   local finite = op.lt(current.norm, scalar(math.huge))
-  return when and op.logical_and(when, finite) or finite
+  finite = when and op.logical_and(when, finite) or finite
+  gated[finite] = true
+  return finite
 end
 
 --- Call `update(when)`: now, or where there is a loss scale when it is known
@@ -185,9 +189,9 @@ local function change(scaler, finite)
   local grown = times(scale, o.growth)
   local due = op.ge(good, scalar(o.interval))
   local may = op.logical_and(due, op.lt(grown, scalar(math.huge)))
-  scale:assign(op.where(finite, op.where(may, grown, scale),
+  core.assign(scale, op.where(finite, op.where(may, grown, scale),
     times(scale, o.backoff)))
-  scaler.good:assign(op.where(op.logical_and(finite, op.logical_not(due)), good,
+  core.assign(scaler.good, op.where(op.logical_and(finite, op.logical_not(due)), good,
     scalar(0)))
 end
 

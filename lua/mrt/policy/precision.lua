@@ -47,7 +47,7 @@ local precision = {}
 ---@class mrt.ComputationChoice
 ---@field compute? mrt.DType  what inputs are rounded to
 ---@field output? mrt.DType   what results are rounded to (default: compute, where
----  something narrow comes of them)
+---  something narrow comes of them; f32 if scaled)
 ---@field accumulate? "f32"   sums are in f32
 ---@field scaled? boolean      of products: inputs are scaled to fit `compute`, by what
 ---  is largest in them, and the result is scaled back
