@@ -143,6 +143,17 @@ describe("a precision policy", function()
     end
   end)
 
+  it("scales what the program has rounded itself", function()
+    local x, w = mrt.randn(8, 40), mrt.randn(24, 40)
+    local step = mrt.compile(function(a, b)
+      local h = a:to "bf16"
+      return h:linear(b), h:t():matmul(b:slice(1, 1, 8))
+    end, { precision = policy.precision.fp8() })
+    local y, z = step(x, w)
+    assert(((y - x:linear(w)):abs():mean() / y:abs():mean()):item() < 0.1)
+    assert.same({ "f32[8,24]", "f32[40,40]" }, { y:type(), z:type() })
+  end)
+
   it("may round results alone", function()
     local x = mrt.tensor { 1 + 2.0 ^ -9, 3 }
     local step = mrt.compile(function(v) return (v * 1.5):neg() end, {
@@ -291,6 +302,23 @@ describe("a loss scale", function()
     assert.equal(32768, step:loss_scale())
     step(x)
     assert.equal(2, opt.t:item())
+  end)
+
+  it("takes gradients of several dtypes", function()
+    local list = {}
+    for i, dtype in ipairs { "f32", "bf16", "f64", "f16" } do
+      list[i] = mrt.parameter(mrt.ones(2, { dtype = dtype }))
+    end
+    local step = mrt.compile(function(x)
+      local loss = mrt.zeros {}
+      for _, w in ipairs(list) do loss = loss + (w * x):to "f32":sum() end
+      optim.sgd(list, { lr = 0.5 }):step(mrt.grad(loss, list))
+    end, { precision = policy.precision.f16 { loss_scale = { init = 256, interval = 9 } } })
+    step(mrt.tensor { 1.0, math.huge })
+    for _, w in ipairs(list) do assert.same({ 1, 1 }, w:totable()) end
+    step(mrt.tensor { 1.0, 2 })
+    for _, w in ipairs(list) do assert.same({ 0.5, 0 }, w:totable()) end
+    assert.equal(128, step:loss_scale())
   end)
 
   it("skips what a program assigns after its gradients", function()

@@ -292,7 +292,8 @@ describe("the prompt", function()
     assert.matches("error object is a table value", errors, 1, true)
     assert.matches("global 'nothing'", errors, 1, true)
     assert.is_nil(errors:find "repl.lua")
-    _, errors = prompt "mrt.compile(function(x) return x:matmul(x) end)(mrt.ones(2, 3))"
+    output, errors = prompt "mrt.compile(function(x) return x:matmul(x) end)(mrt.ones(2, 3))"
+    assert.equal("", output)
     assert.matches("stdin:1: matmul: f32[2,3]", errors, 1, true)
   end)
 

@@ -168,9 +168,11 @@ static mrt_status round_inputs(mrt_narrowing *w, remake *r, bool rounds) {
 
 /* A row that does not take narrow floats computes from them in f32. */
 static mrt_status widen_inputs(mrt_narrowing *w, remake *r) {
+  mrt_dtype to = r->compute == MRT_f64 ? MRT_f64 : MRT_f32;
   for (int k = 0; k < r->old->nin; k++)
-    if (mrt_is_narrow(r->in[k]->type.dtype) && !mrt_reads_narrow(r->old->op, k))
-      MRT_TRY(mrt_narrow_cast(w, r->in[k], MRT_f32, r->old->origin, &r->in[k]));
+    if (mrt_is_narrow(r->in[k]->type.dtype) &&
+        (to == MRT_f64 || !mrt_reads_narrow(r->old->op, k)))
+      MRT_TRY(mrt_narrow_cast(w, r->in[k], to, r->old->origin, &r->in[k]));
   if (takes(w, r, true)) return MRT_OK;
   return mrt_fail(w->e, MRT_EDTYPE, "%s (%s:%d) does not compute in %s",
                   r->old->op->name, r->old->origin.file, r->old->origin.line,

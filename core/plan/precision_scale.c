@@ -88,8 +88,11 @@ static mrt_status scale_anew(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
 /* `v` scaled to fit `dtype`. */
 static mrt_status scaled(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
                          mrt_scaled *out) {
-  mrt_scaled *known = &w->scaled[(size_t)v->id * MRT_DTYPE_COUNT + dtype];
-  bool view = v->node && mrt_node_is_view(v->node) && !w->source[v->id];
+  mrt_scaled anew = { NULL, NULL };
+  bool old = v->id < w->values; /* or made by the pass, for a cast */
+  mrt_scaled *known =
+      old ? &w->scaled[(size_t)v->id * MRT_DTYPE_COUNT + dtype] : &anew;
+  bool view = old && v->node && mrt_node_is_view(v->node) && !w->source[v->id];
   if (!known->value && view) {
     mrt_scaled in;
     mrt_node *n;

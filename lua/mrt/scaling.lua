@@ -122,6 +122,22 @@ local function inverse_of(scale)
   return op.cast(op.reciprocal(op.cast(scale, "f64")), "f32")
 end
 
+-- How long they are together, in f32; not finite if any of them is not.
+local function length(grads)
+  local by_dtype, norm = {}, nil
+  for _, g in ipairs(grads) do
+    local dtype = g:get_dtype()
+    if dtype:find "^f8" then g, dtype = op.cast(g, "f32"), "f32" end
+    if not by_dtype[dtype] then by_dtype[dtype] = {} table.insert(by_dtype, dtype) end
+    table.insert(by_dtype[dtype], g)
+  end
+  for _, dtype in ipairs(by_dtype) do
+    local part = op.global_norm(by_dtype[dtype]):to "f32"
+    norm = norm and norm + part or part
+  end
+  return norm
+end
+
 --- mrt.grad: with a loss scale, of the scaled loss, and then unscaled.
 ---@return mrt.Tensor[]
 function scaling.grad(ys, xs, dys, allow_unused, denominator)
@@ -132,7 +148,7 @@ function scaling.grad(ys, xs, dys, allow_unused, denominator)
   local dx = accumulate.grad(ys, xs, dys, allow_unused, denominator,
     now.scaler.scale)
   now.inverse = now.inverse or inverse_of(now.scaler.scale)
-  local norm = op.global_norm(dx)
+  local norm = length(dx)
   now.norm = now.norm and now.norm + norm or norm
   local out = {}
   for i, g in ipairs(dx) do

@@ -8,7 +8,8 @@
 --- of the forward pass is kept narrow.
 ---
 --- A policy of one's own is asked once for each node that computes floats, while
---- planning, but for what only updates read.  It answers a dtype to compute in, or a table; nil leaves f32:
+--- planning, but for what only updates read.  It answers a dtype to compute in, or a
+--- table; nil leaves f32:
 ---
 ---     precision = function(node)
 ---       if node.width == "narrow" and node.layer > 1 then return "bf16" end
