@@ -22,7 +22,8 @@
 #ifndef MRT_CPU_ATTENTION_H
 #define MRT_CPU_ATTENTION_H
 
-#include "narrow_rows.h"
+#include "floats.h"
+#include "narrow.h"
 #include "op/attention.h"
 #include "rows.h"
 #include "tile_dots.h"
@@ -149,6 +150,23 @@ static inline bool whole_pairs(const mrt_operand *x, int64_t n) {
          x->type.dims[3] % (2 * LANES) == 0 && n % GRAIN == 0;
 }
 
+/* n numbers `step` apart, rounded to bf16. */
+static inline void row_to_bf16(mrt_dtype dtype, const char *from, int64_t step,
+                               uint16_t *to, int64_t n) {
+  enum { SOME = 64 };
+  if (dtype == MRT_bf16 && step == 1) {
+    memcpy(to, from, (size_t)n * sizeof *to);
+    return;
+  }
+  int64_t bytes = step * (int64_t)mrt_dtypes[dtype].bytes;
+  for (int64_t i = 0; i < n; i += SOME) {
+    real some[SOME];
+    int64_t count = n - i < SOME ? n - i : SOME;
+    mrt_widen_apart(dtype, from + i * bytes, step, some, count);
+    mrt_round(MRT_bf16, some, to + i, count);
+  }
+}
+
 /* Rows t .. t + count of a head where they lie, or copied to `spare` with zeros
  * around. */
 static inline matrix tile_of(const shape *n, const mrt_operand *x, int64_t b,
@@ -165,9 +183,9 @@ static inline matrix tile_of(const shape *n, const mrt_operand *x, int64_t b,
     const void *from = head_at(x, b, t + i, h);
     real *to = tile.p + i * tile.row;
     if (n->dots)
-      row_load_bf16((uint16_t *)to, from, dtype, step, d);
+      row_to_bf16(dtype, from, step, (uint16_t *)to, d);
     else
-      row_load(to, from, dtype, step, d);
+      mrt_widen_apart(dtype, from, step, to, d);
   }
   return tile;
 }

@@ -115,7 +115,7 @@ static inline void store_row(const shape *n, const mrt_operand *x, int64_t b,
   if (n->dots && x->type.dtype == MRT_bf16)
     dots_store(to, from, x->type.dims[3]);
   else
-    row_store(to, x->type.dtype, from, x->type.dims[3]);
+    mrt_round(x->type.dtype, from, to, x->type.dims[3]);
 }
 
 #endif

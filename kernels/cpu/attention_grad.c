@@ -109,7 +109,7 @@ static size_t scratch(const mrt_call *c) {
 static const real *reals_of(const mrt_operand *x, const void *from, real *room,
                             int64_t n) {
   if (x->type.dtype == MRT_REAL) return from;
-  row_load(room, from, x->type.dtype, 1, n);
+  mrt_widen(x->type.dtype, from, room, n);
   return room;
 }
 
@@ -134,7 +134,10 @@ static void row_terms(const mrt_call *c, const shape *n, place at, matrix dout,
     }
     const real *o = reals_of(os, from, w->row[0], n->Dv);
     const real *row = dout.p + j * dout.row;
-    if (n->dots) load_bf16(w->row[1], row, n->Dv), row = w->row[1];
+    if (n->dots) {
+      mrt_widen(MRT_bf16, row, w->row[1], n->Dv);
+      row = w->row[1];
+    }
     w->delta[j] = row_dot(o, row, n->Dv);
   }
 }

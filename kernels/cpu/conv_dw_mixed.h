@@ -94,7 +94,7 @@ static void round_tiles(const conv *c, int64_t count, real *tiles) {
   if (c->with.result == MRT_f32) return;
   uint16_t room[TILE];
   for (; count--; tiles += TILE) {
-    formats[c->with.result].store(room, 0, tiles, 0, 1, TILE);
+    mrt_round(c->with.result, tiles, room, TILE);
     memcpy(tiles, room, TILE * (size_t)result_bytes(c));
   }
 }

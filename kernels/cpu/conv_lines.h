@@ -49,8 +49,7 @@ static inline void find_lines(lines *l, const reader *x, int64_t *rows,
 static inline void round_line(const operands *with, const mrt_operand *y,
                               int64_t first, int64_t n, const real *from) {
   char *to = (char *)y->data + first * (int64_t)mrt_dtypes[with->result].bytes;
-  if (with->result != MRT_f32)
-    formats[with->result].store(to, 0, from, 0, 1, n);
+  if (with->result != MRT_f32) mrt_round(with->result, from, to, n);
 }
 
 static inline bool reads_lines(const mrt_call *c) { return is_mixed(c); }

@@ -124,9 +124,8 @@ static void place_sums(const conv *c, const tile *t, int64_t j, real *room,
 
 static void round_tile(const conv *c, const tile *t, int64_t j,
                        const target *at) {
-  const format *f = &formats[c->how->with.result];
   for (int i = 0; i < at->rows; i++)
-    f->store(t->y[i] + j * c->y_bytes, 0, at->y[i], 0, 1, at->n);
+    mrt_round(c->how->with.result, at->y[i], t->y[i] + j * c->y_bytes, at->n);
 }
 
 /* ---- dot products -------------------------------------------------------- */

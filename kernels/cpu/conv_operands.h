@@ -56,8 +56,8 @@ static inline size_t bias_bytes(const mrt_call *c) {
 }
 static inline void read_bias(const mrt_call *c) {
   if (bias_bytes(c))
-    formats[c->in[2].type.dtype].load(c->scratch, c->in[2].data,
-                                      c->in[2].type.dims[0]);
+    mrt_widen(c->in[2].type.dtype, c->in[2].data, c->scratch,
+              c->in[2].type.dims[0]);
 }
 #else
 typedef struct reader {

@@ -15,12 +15,24 @@
 
 #include "cpu.h"
 
-#define mrt_widen MRT_CPU(floats_widen)
-#define mrt_round MRT_CPU(floats_round)
+#define mrt_widen       MRT_CPU(floats_widen)
+#define mrt_widen_apart MRT_CPU(floats_widen_apart)
+#define mrt_round       MRT_CPU(floats_round)
+#define mrt_round_rows  MRT_CPU(floats_round_rows)
+#define mrt_round_reals MRT_CPU(floats_round_reals)
 
-/* to[i] = from[i] for n elements; `dtype` is narrow. */
+/* to[i] = from[i] for n elements; `dtype` is narrow or MRT_REAL, from and to
+ * do not overlap. */
 void mrt_widen(mrt_dtype dtype, const void *from, real *to, int64_t n);
 void mrt_round(mrt_dtype dtype, const real *from, void *to, int64_t n);
+/* m rows of n; they begin `row` and `to_row` elements apart. */
+void mrt_round_rows(mrt_dtype dtype, const real *from, int64_t row, void *to,
+                    int64_t to_row, int64_t m, int64_t n);
+/* to[i] = from[i * step] */
+void mrt_widen_apart(mrt_dtype dtype, const void *from, int64_t step, real *to,
+                     int64_t n);
+/* n numbers as if rounded to `dtype`, which is narrow, and widened. */
+void mrt_round_reals(mrt_dtype dtype, real *x, int64_t n);
 
 static inline void *mrt_element(const mrt_operand *x, int64_t at) {
   return (char *)x->data + at * (int64_t)mrt_dtypes[x->type.dtype].bytes;

@@ -71,12 +71,9 @@ static inline bool mrt_gemm_is_mixed(const mrt_gemm *g) {
 #ifndef MRT_F64
 #define mrt_gemm_mixed       MRT_CPU(gemm_mixed)
 #define mrt_gemm_mixed_bytes MRT_CPU(gemm_mixed_bytes)
-#define mrt_gemm_floats      MRT_CPU(gemm_floats)
 /* As mrt_gemm_run and mrt_gemm_bytes, for k > 0. */
 void mrt_gemm_mixed(const mrt_gemm *part, void *scratch);
 size_t mrt_gemm_mixed_bytes(const mrt_gemm *g);
-/* n numbers of any float dtype as f32. */
-void mrt_gemm_floats(float *to, const void *from, mrt_dtype dtype, int64_t n);
 #endif
 
 #endif

@@ -143,15 +143,14 @@ static void run_tile(const job *t, int vecs, int64_t k, const strip *a,
 /* Round a tile of sums into c at row i, column j. */
 static void round_tile(const mrt_gemm *g, const place *at, int64_t i,
                        int64_t j) {
-  const format *f = &formats[g->dtype];
   if (g->col == 1) {
-    f->store(mrt_gemm_to(g, i, j), g->row, at->c, at->row, at->m, at->n);
+    mrt_round_rows(g->dtype, at->c, at->row, mrt_gemm_to(g, i, j), g->row,
+                   at->m, at->n);
     return;
   }
-  for (int r = 0; r < at->m; r++)
-    for (int q = 0; q < at->n; q++)
-      f->store(mrt_gemm_to(g, i + r, j + q), 0, at->c + r * at->row + q, 0, 1,
-               1);
+  for (int q = 0; q < at->n; q++)
+    mrt_round_rows(g->dtype, at->c + q, at->row, mrt_gemm_to(g, i, j + q),
+                   g->row, at->m, 1);
 }
 
 /* Where the sums of the tile at row i, column j are while k runs. */
@@ -210,9 +209,5 @@ void mrt_gemm_mixed(const mrt_gemm *g, void *scratch) {
   for (int64_t i = 0; i < g->m; i += rows)
     for (int64_t j = 0; j < g->n; j += cols)
       run_columns(&t, i, least(rows, g->m - i), j, least(cols, g->n - j));
-}
-
-void mrt_gemm_floats(float *to, const void *from, mrt_dtype dtype, int64_t n) {
-  formats[dtype].load(to, from, n);
 }
 #endif

@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/matmul.h"
+#include "floats.h"
 #include "gemm.h"
 
 /* `count` products: g moved along up to MRT_MAX_RANK batch dimensions. */
@@ -169,11 +170,9 @@ static void matmul(const mrt_call *c) {
 }
 static void linear(const mrt_call *c) {
   batch t = linear_batch(c);
-#ifndef MRT_F64
   if (bias_bytes(c))
-    mrt_gemm_floats(c->scratch, c->in[2].data, c->in[2].type.dtype,
-                    c->in[2].type.dims[0]);
-#endif
+    mrt_widen(c->in[2].type.dtype, c->in[2].data, c->scratch,
+              c->in[2].type.dims[0]);
   run(c, &t);
 }
 
