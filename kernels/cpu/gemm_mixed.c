@@ -109,12 +109,15 @@ static int64_t plain_rows(const job *t, int64_t m) {
 /* Steps side by side become strips, anything else rows. */
 static void pack_a(const job *t, int64_t p, int64_t k, int64_t i, int64_t m) {
   int64_t left = steps_left(t, &p), all = round_up(m, ROWS);
+  int64_t steps = least(t->a.pairs ? 2 * k : k, left);
   if (t->a.across == 1) {
     pack_steps(&t->a, t->pa, ROWS, ROWS, i, m, p, k, left);
     return;
   }
-  for (int64_t r = plain_rows(t, m); r < m; r++)
+  for (int64_t r = plain_rows(t, m); r < m; r++) {
+    ask_for(element(&t->a, i + r + AHEAD, p), steps * t->a.bytes);
     read_row(&t->a, t->pa + r * k, i + r, p, k, left);
+  }
   if (k) memset(t->pa + m * k, 0, (size_t)((all - m) * k) * sizeof(real));
 }
 

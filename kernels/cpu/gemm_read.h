@@ -15,7 +15,7 @@
 
 /* Some rows at a time, a few steps of each strip, so that lines of both sides
  * are used whole. */
-enum { SOME = 4 * COLS, STEPS = 16 };
+enum { SOME = 4 * COLS, STEPS = 16, AHEAD = 2 };
 
 /* Units of at most SOME rows [i, i + n) at step p. */
 static void read_step(const reader *r, void *to, int64_t i, int64_t p,
@@ -34,6 +34,12 @@ static void read_step(const reader *r, void *to, int64_t i, int64_t p,
     else
       read_values(r, room[q], i, p + q, r->across, n);
   zip_pairs(to, step[0], step[1], n);
+}
+
+/* Ask for the n bytes at p: rows and steps are too short, and too far from one
+ * another, for the processor to see that they are read in turn. */
+static inline void ask_for(const char *p, int64_t n) {
+  for (int64_t i = 0; i < n; i += 64) __builtin_prefetch(p + i);
 }
 
 /* Copy strips of `width` out of `n` units of `steps` steps, `row` apart. */
@@ -60,6 +66,8 @@ pack_steps(const reader *r, real *to, int width, int unit, int64_t i, int64_t n,
       int64_t steps = least(STEPS, k - q);
       for (int64_t j = 0; j < steps; j++) {
         char *row = units + j * SOME * UNIT;
+        ask_for(element(r, i + s, p + each * (q + j + STEPS)),
+                count * r->bytes);
         read_step(r, row, i + s, p + each * (q + j), count,
                   left - each * (q + j));
         memset(row + count * UNIT, 0, (size_t)(all - count) * UNIT);
@@ -76,15 +84,16 @@ pack_steps(const reader *r, real *to, int width, int unit, int64_t i, int64_t n,
  * LANES rows of k units rounded up to LANES. */
 static void pack_turned(const reader *r, real *to, real *stage, int64_t i,
                         int64_t n, int64_t p, int64_t k, int64_t left) {
-  int64_t row = round_up(k, LANES);
+  int64_t row = round_up(k, LANES), steps = least(r->pairs ? 2 * k : k, left);
   for (int64_t s = 0; s < n; s += LANES) {
     int64_t strip = s / COLS * COLS, width = least(COLS, n - strip);
     width = round_up(width, LANES);
     real *at = to + strip * k + (s - strip);
     for (int64_t j = 0; j < LANES; j++)
-      if (s + j < n)
+      if (s + j < n) {
+        ask_for(element(r, i + s + j + AHEAD, p), steps * r->bytes);
         read_row(r, stage + j * row, i + s + j, p, k, left);
-      else
+      } else
         memset(stage + j * row, 0, (size_t)row * sizeof(real));
     for (int64_t q = 0; q < k; q += LANES) {
       vec v[LANES];
