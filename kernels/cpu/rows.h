@@ -102,7 +102,7 @@ static inline real exp_down(real x) {
   p = fma_(p, r, 5.0000001201e-1f);
   p = fma_(p, r * r, r) + 1;
   /* The low bits of t are n, those of magic are 0: this is p 2^n. */
-  y = p * float_of((bits_of(t) << 23) + 0x3f800000);
+  y = p * bits_float((float_bits(t) << 23) + 0x3f800000);
   return x < -87 ? 0 : y;
 }
 #endif

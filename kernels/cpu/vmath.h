@@ -9,6 +9,7 @@
 #define MRT_VMATH_H
 
 #include "cpu.h"
+#include "narrow.h"
 
 #ifdef MRT_F64
 static inline real m_exp(real x) { return exp(x); }
@@ -35,19 +36,9 @@ static inline real m_ceil(real x) { return ceilf(x); }
 static inline real m_round(real x) { return rintf(x); }
 static inline real m_fmod(real x, real y) { return fmodf(x, y); }
 
-static inline uint32_t bits_of(float x) {
-  uint32_t u;
-  memcpy(&u, &x, sizeof u);
-  return u;
-}
-static inline float float_of(uint32_t u) {
-  float x;
-  memcpy(&x, &u, sizeof x);
-  return x;
-}
 /* 2 to the n, -126 <= n <= 127. */
 static inline float power_of_2(int32_t n) {
-  return float_of((uint32_t)(n + 127) << 23);
+  return bits_float((uint32_t)(n + 127) << 23);
 }
 
 /* x = n ln 2 + r, |r| <= ln 2 / 2: e^x = 2^n e^r.  n ln2_high is exact, and
@@ -67,7 +58,7 @@ static inline float m_exp(float x) {
   p = fma_(p, r, 1.6666665459e-1f);
   p = fma_(p, r, 5.0000001201e-1f);
   p = fma_(p, r * r, r) + 1;
-  int32_t i = (int32_t)(bits_of(t) - bits_of(magic)), half = i >> 1;
+  int32_t i = (int32_t)(float_bits(t) - float_bits(magic)), half = i >> 1;
   return p * power_of_2(half) * power_of_2(i - half);
 }
 
@@ -75,9 +66,9 @@ static inline float m_exp(float x) {
  * sqrt(2): log x = e ln 2 + f - f^2 / 2 + f^3 p(f). */
 static inline float m_log(float x) {
   bool tiny = x < 0x1p-126f;
-  uint32_t u = bits_of(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
+  uint32_t u = float_bits(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
   float e = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
-  float f = float_of((u & 0x7fffff) + 0x3f3504f3u) - 1, p = 0.0691512583f;
+  float f = bits_float((u & 0x7fffff) + 0x3f3504f3u) - 1, p = 0.0691512583f;
   p = fma_(p, f, -0.117896848f);
   p = fma_(p, f, 0.118730201f);
   p = fma_(p, f, -0.123843724f);
@@ -109,7 +100,7 @@ static inline float m_tanh(float x) {
   p = fma_(p, r, 1.66666668e-1f);
   p = fma_(p, r, 5.00000005e-1f);
   p = fma_(p, r * r, r);
-  float two_n = power_of_2((int32_t)(bits_of(t) - bits_of(magic)));
+  float two_n = power_of_2((int32_t)(float_bits(t) - float_bits(magic)));
   float e = fma_(two_n, p, two_n - 1);
   return copysignf(e / (e + 2), x);
 }
@@ -149,8 +140,8 @@ static inline float sine_near(float x, uint32_t quarters) {
   even = fma_(even, s, -1.38873667e-3f);
   even = fma_(even, s, 4.16666469e-2f);
   even = fma_(even, s * s, fma_(s, -0.5f, 1));
-  uint32_t q = bits_of(t) + quarters;
-  return float_of(bits_of(q & 1 ? even : odd) ^ (q & 2) << 30);
+  uint32_t q = float_bits(t) + quarters;
+  return bits_float(float_bits(q & 1 ? even : odd) ^ (q & 2) << 30);
 }
 static inline float m_sin_near(float x) {
   return x == 0 ? x : sine_near(x, 0); /* keeps the sign of 0 */
@@ -168,9 +159,9 @@ static inline float m_cos(float x) {
  * log2 (1 + f) = s p(s^2), s = f / (2 + f). */
 static inline double wide_log2(float x) {
   bool tiny = x < 0x1p-126f;
-  uint32_t u = bits_of(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
+  uint32_t u = float_bits(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
   float e = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
-  double m = (double)float_of((u & 0x7fffff) + 0x3f3504f3u);
+  double m = (double)bits_float((u & 0x7fffff) + 0x3f3504f3u);
   double s = (m - 1) / (m + 1), ss = s * s, p = 0.34078333801897809;
   p = p * ss + 0.41166989357599082;
   p = p * ss + 0.57708363126742768;
