@@ -1,5 +1,6 @@
 -- quantize_spec.lua -- weights in 8 and 4 bits: their error, products, layers
 local mrt = require "mrt"
+local core = require "mrt.core"
 local nn, optim = mrt.nn, mrt.optim
 local random = require "mrt.data.random"
 
@@ -103,6 +104,35 @@ describe("quantisation", function()
   end)
 end)
 
+describe("a product with narrow floats and quantised weights", function()
+  it("is that with the whole weights, bit for bit, and so are its gradients", function()
+    each_case(30, function(o, m, n, k)
+      local codes, scales = mrt.eval(mrt.randn(n, k):quantize(o))
+      local w = codes:dequantize(scales, { kind = o.kind, block = o.block, columns = k })
+      local x, dy, bias = mrt.eval(mrt.randn(m, k), mrt.randn(m, n), mrt.randn(n))
+      for _, d in ipairs { "bf16", "f16", "f8_e4m3" } do
+        local how = { kind = o.kind, block = o.block, compute = d }
+        local y = x:quantized_linear(codes, scales, bias, how)
+        assert.equal(core.op.linear(x, w, bias, { compute = d }):bytes(), y:bytes())
+        local a, b = mrt.eval(x:to(d), bias:to(d))
+        y = a:quantized_linear(codes, scales, b, how)
+        local whole = core.op.linear(a, w:to(d), b)
+        assert.equal(d, y.dtype)
+        assert.equal(whole:bytes(), y:bytes())
+        local up = dy:to(d)
+        local got = mrt.grad(y, { a, b }, { grad_outputs = up })
+        local wanted = mrt.grad(whole, { a, b }, { grad_outputs = up })
+        for i = 1, 2 do
+          assert.equal(wanted[i]:type(), got[i]:type())
+          assert.equal(wanted[i]:bytes(), got[i]:bytes())
+        end
+        a = a:quantized_linear(codes, scales, nil, { kind = o.kind, block = o.block })
+        assert.equal(x:to(d):linear(w):to(d):bytes(), a:bytes())
+      end
+    end)
+  end)
+end)
+
 -- ---- layers ------------------------------------------------------------------
 
 local function small()
@@ -157,14 +187,29 @@ describe("nn.quantize", function()
     assert.error_matches(function() small():load_state(one:state()) end, "codes")
   end)
 
-  it("runs under every precision", function()
-    local model, x = nn.quantize(small()), mrt.eval(ids())
-    local wanted = mrt.eval(model(x))
-    for _, name in ipairs { "bf16", "f16" } do
-      local run = mrt.compile(function(t) return model(t) end,
-        { precision = mrt.policy.precision[name]() })
-      local off = largest(run(x):to "f32" - wanted)
-      assert.is_true(off < 0.05, ("%s: %g"):format(name, off))
+  it("computes under a policy as the whole weights do, its scales in f32", function()
+    local x = mrt.eval(mrt.randn(20, 96))
+    local precision = mrt.policy.precision
+    for _, double in ipairs { false, true } do
+      local layer = nn.QuantizedLinear(nn.Linear(96, 72), { double = double })
+      local whole = nn.Linear(96, 72)
+      whole.weight, whole.bias = mrt.parameter(layer:weights()), layer.bias
+      whole:freeze()
+      for _, policy in ipairs { precision.f32(), precision.bf16(),
+        precision.f16 { loss_scale = false } } do
+        local seen = {}
+        for i, one in ipairs { layer, whole } do
+          local step = mrt.compile(function()
+            local y = one((x * 1.5):gelu()):gelu()
+            return y, mrt.grad((y * y):sum(), x)
+          end, { precision = policy })
+          local y, dx = step()
+          seen[i] = y:bytes() .. dx:bytes()
+        end
+        assert.equal(seen[2], seen[1], tostring(policy))
+      end
+      local run = mrt.compile(function() return layer(x * 1.5) end, { precision = precision.fp8() })
+      assert.is_true(largest(run() - layer(x * 1.5)) < 0.05)
     end
   end)
 

@@ -27,7 +27,7 @@ static const mrt_option options[] = {
              .preset = MRT_DTYPE_COUNT),
 };
 
-static mrt_status check_compute(mrt_infer *c, mrt_dtype d) {
+mrt_status mrt_want_compute(mrt_infer *c, mrt_dtype d) {
   mrt_dtype x = c->in[0]->dtype;
   if (d == MRT_DTYPE_COUNT) return MRT_OK;
   if ((unsigned)d < MRT_DTYPE_COUNT && mrt_is_float(d) &&
@@ -47,7 +47,7 @@ mrt_status mrt_want_factors(mrt_infer *c, mrt_dtype compute, mrt_dtype *y) {
       MRT_TRY(mrt_want_same_dtype(c, 0, i));
     *y = mrt_wider_float(*y, d);
   }
-  return check_compute(c, compute);
+  return mrt_want_compute(c, compute);
 }
 
 static mrt_status check_dtypes(mrt_infer *c, mrt_dtype *y) {

@@ -122,6 +122,7 @@ struct mrt_op {
   uint32_t narrow_inputs, narrow_outputs;
   uint32_t wide_outputs; /* bit i: output i is never rounded to a narrow dtype:
                             statistics, losses */
+  uint32_t wide_inputs;  /* bit i: input i is never read rounded: scales */
   uint32_t traits;
 };
 

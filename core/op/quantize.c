@@ -12,13 +12,17 @@
  *   block     runs along the last dimension; the last of a row may be shorter.
  *             0: 64 for 4 bits, the whole row for int8
  *   w         [..., K], f32 | f64
+ *   x bias    floats of any width, f64 where the scales are
+ *   y         the wider dtype of x and bias; f32 of two equally wide
+ *   rule      x and w are rounded to `compute`, where that is given; the sum and
+ *             the bias are added in f32 (f64), and that is rounded once
  *   codes     [..., K], or for 4 bits [..., (K + 1) / 2], u8: two to a byte
  *   scales    [..., K / block rounded up], dtype of w.  NaN where the block has
  *             a number that is not finite: so its values are NaN
  *   columns   K, where the codes do not tell; 0: as many as they hold
  *   cost      quantized_linear holds strips of w, in scratch
- *   grad      quantized_linear: dx, by the same operator, and dbias; codes and
- *             scales are constants
+ *   grad      quantized_linear: dx, by the same operator, and dbias, each in the
+ *             dtype of its input; codes and scales are constants
  *   fails     EDTYPE, ESHAPE;  EVALUE  a negative or, for 4 bits, odd block
  *   from      Dettmers et al. 2022, arXiv:2110.02861 (blocks); Dettmers et al.
  *             2023, arXiv:2305.14314 (nf4); bitsandbytes (values of fp4)
@@ -26,6 +30,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/quantize.h"
 #include "op/build.h"
+#include "op/matmul.h"
 
 static const char kinds[] = "int8 nf4 fp4";
 static const mrt_option options[] = {
@@ -34,9 +39,11 @@ static const mrt_option options[] = {
   MRT_OPTION(mrt_quantize_options, block, MRT_OPT_INT),
   MRT_OPTION(mrt_quantize_options, columns, MRT_OPT_INT),
   MRT_OPTION(mrt_quantize_options, transposed, MRT_OPT_BOOL),
+  MRT_OPTION(mrt_quantize_options, compute, MRT_OPT_DTYPE,
+             .preset = MRT_DTYPE_COUNT),
 };
 /* How many of them each row has. */
-enum { OF_QUANTIZE = 2, OF_DEQUANTIZE = 3, OF_LINEAR = 4 };
+enum { OF_QUANTIZE = 2, OF_DEQUANTIZE = 3, OF_LINEAR = 5 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
@@ -99,12 +106,20 @@ static mrt_status infer_dequantize(mrt_infer *c) {
   return MRT_OK;
 }
 
+/* Input i is a float, f64 where the scales are. */
+static mrt_status want_beside_scales(mrt_infer *c, int i) {
+  MRT_TRY(mrt_want_float(c, i));
+  if ((c->in[i]->dtype == MRT_f64) == (c->in[2]->dtype == MRT_f64))
+    return MRT_OK;
+  return mrt_want_same_dtype(c, i, 2);
+}
+
 /* x, codes, scales[, bias] */
 static mrt_status infer_linear(mrt_infer *c) {
   mrt_quantize_options *o = c->options;
   const mrt_type *x = c->in[0], *codes = c->in[1];
-  MRT_TRY(mrt_want_real(c, 0));
-  MRT_TRY(mrt_want_same_dtype(c, 0, 2));
+  MRT_TRY(want_beside_scales(c, 0));
+  MRT_TRY(mrt_want_compute(c, o->compute));
   if (x->rank == 0 || codes->rank != 2)
     return mrt_refuse(
         c, MRT_ESHAPE,
@@ -118,11 +133,12 @@ static mrt_status infer_linear(mrt_infer *c) {
   if (x->dims[last] != inner)
     return mrt_refuse(c, MRT_ESHAPE, "x %s, %lld columns wanted", mrt_show(x).s,
                       (long long)inner);
-  if (c->nin == 4) {
-    MRT_TRY(mrt_want_same_dtype(c, 0, 3));
-    MRT_TRY(mrt_want_shape(c, 3, 1, &outer, "one bias for each result"));
-  }
   c->out[0] = *x;
+  if (c->nin == 4) {
+    MRT_TRY(want_beside_scales(c, 3));
+    MRT_TRY(mrt_want_shape(c, 3, 1, &outer, "one bias for each result"));
+    c->out[0].dtype = mrt_wider_float(x->dtype, c->in[3]->dtype);
+  }
   c->out[0].dims[last] = outer;
   return MRT_OK;
 }
@@ -132,11 +148,14 @@ static void linear_gradient(mrt_build *b) {
   mrt_tensor *dy = b->dout[0];
   o.transposed = !o.transposed;
   if (b->wants[0])
-    b->din[0] = MRT_MAKE(b, quantized_linear, &o, dy, b->in[1], b->in[2]);
+    b->din[0] = mrt_cast_to(
+        b, MRT_MAKE(b, quantized_linear, &o, dy, b->in[1], b->in[2]),
+        mrt_of(b->in[0])->dtype);
   if (b->nin < 4 || !b->wants[3]) return;
   mrt_ints rows = { .count = mrt_of(dy)->rank - 1 };
   for (int i = 0; i < rows.count; i++) rows.at[i] = i;
-  b->din[3] = rows.count ? mrt_sum_dims(b, dy, &rows, false) : dy;
+  if (rows.count) dy = mrt_sum_dims(b, dy, &rows, false);
+  b->din[3] = mrt_cast_to(b, dy, mrt_of(b->in[3])->dtype);
 }
 
 static int linear_lanes(const mrt_signature *s, int input, int dim) {
@@ -214,5 +233,7 @@ const mrt_op mrt_op_quantized_linear = {
   .grad = linear_gradient,
   .flops = linear_flops,
   .product = product,
-  .width = MRT_WIDE,
+  .width = MRT_NARROW,
+  .narrow_outputs = 1,
+  .wide_inputs = 4,
 };

@@ -7,13 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tensor/dtype.h"
+
 enum { MRT_QUANTIZE_INT8, MRT_QUANTIZE_NF4, MRT_QUANTIZE_FP4 };
 
 typedef struct mrt_quantize_options {
   int kind;
-  int64_t block;   /* numbers of a row that share a scale */
-  int64_t columns; /* numbers of a row; not of quantize */
-  bool transposed; /* of quantized_linear */
+  int64_t block;     /* numbers of a row that share a scale */
+  int64_t columns;   /* numbers of a row; not of quantize */
+  bool transposed;   /* of quantized_linear, and */
+  mrt_dtype compute; /* as of linear (matmul.h) */
 } mrt_quantize_options;
 
 /* Codes in a byte: the first is in the low bits. */

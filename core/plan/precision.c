@@ -157,6 +157,10 @@ static mrt_status round_inputs(mrt_narrowing *w, remake *r, bool rounds) {
     mrt_value *v = n->in[k], *source = mrt_narrow_source(w, v);
     r->in[k] = v;
     if (v->type.dtype != MRT_f32 || mrt_narrow_never(w, v)) continue;
+    if (mrt_reads_wide(n->op, k)) {
+      MRT_TRY(mrt_narrow_wide_input(w, n, k, &r->in[k]));
+      continue;
+    }
     bool made = mrt_value_root(v)->node != NULL;
     if (rounds && source)
       r->in[k] = source;

@@ -61,9 +61,12 @@ static inline mrt_value *mrt_narrow_source(const mrt_narrowing *w,
   return v->id < w->values ? w->source[v->id] : NULL;
 }
 /* Does the kernel read its input k, write its result k, in any float dtype?  The
- * last bit of inputs stands for all further ones. */
+ * last bit of inputs stands for all further ones.  Or in f32 alone? */
 static inline bool mrt_reads_narrow(const mrt_op *op, int k) {
   return op->narrow_inputs >> (k < 31 ? k : 31) & 1;
+}
+static inline bool mrt_reads_wide(const mrt_op *op, int k) {
+  return k < 32 && op->wide_inputs >> k & 1;
 }
 static inline bool mrt_writes_narrow(const mrt_op *op, int k) {
   return k < 32 && op->narrow_outputs >> k & 1;

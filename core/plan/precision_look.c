@@ -177,7 +177,7 @@ static void want(mrt_narrowing *w, const mrt_node *n, int position, int k) {
   }
   if (n->op->number == MRT_OP_cast)
     wanted = n->out[0]->type.dtype;
-  else if (is_scaled(w, position))
+  else if (is_scaled(w, position) || mrt_reads_wide(n->op, k))
     wanted = MRT_f32;
   else if (compute != MRT_DTYPE_COUNT && !mrt_narrow_never(w, v))
     wanted = compute;

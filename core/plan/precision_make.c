@@ -61,7 +61,7 @@ mrt_status mrt_narrow_wide_input(mrt_narrowing *w, const mrt_node *n, int k,
   mrt_value *v = n->in[k], *source = mrt_narrow_source(w, v);
   *out = v;
   if (v->type.dtype != MRT_f32) return MRT_OK;
-  if (!source && mrt_narrow_kept(w, n, v))
+  if (!source && !mrt_reads_wide(n->op, k) && mrt_narrow_kept(w, n, v))
     MRT_TRY(mrt_narrow_round(w, v, w->keep, &source));
   if (!source) return MRT_OK;
   if (mrt_reads_narrow(n->op, k)) return *out = source, MRT_OK;

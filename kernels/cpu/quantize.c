@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/quantize.h"
+#include "floats.h"
 #include "gemm.h"
 #include "vmath.h"
 
@@ -239,21 +240,44 @@ static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
 static size_t strip_bytes(const mrt_call *c) {
   return round_up((size_t)mrt_cols(&c->in[0]) * STRIP * sizeof(real));
 }
-/* A product of x and a strip, all of it reals. */
+/* A product of x and a strip of reals. */
 static mrt_gemm strip_product(const mrt_call *c, int64_t n) {
+  const mrt_quantize_options *o = c->options;
   int64_t k = mrt_cols(&c->in[0]);
   return (mrt_gemm){
     .m = mrt_rows(&c->in[0]),
     .n = n,
     .k = k,
-    .a = { c->in[0].data, k, 1, MRT_REAL },
+    .a = { c->in[0].data, k, 1, c->in[0].type.dtype },
     .b = { .dtype = MRT_REAL },
-    .compute = MRT_DTYPE_COUNT,
+    .compute = o->compute,
+    .dots = c->dots,
     .row = mrt_cols(&c->out[0]),
     .col = 1,
-    .dtype = MRT_REAL,
+    .dtype = c->out[0].type.dtype,
     .bias_col = 1,
   };
+}
+/* A narrow bias as reals lies behind the values. */
+static size_t bias_bytes(const mrt_call *c) {
+  if (c->nin < 4 || c->in[3].type.dtype == MRT_REAL) return 0;
+  return round_up((size_t)mrt_cols(&c->out[0]) * sizeof(real));
+}
+static const real *bias_of(const mrt_call *c) {
+  if (c->nin < 4) return NULL;
+  if (bias_bytes(c) == 0) return c->in[3].data;
+  return (const real *)((char *)c->scratch + round_up(values_bytes(c)));
+}
+static void fill_bias(const mrt_call *c) {
+#ifndef MRT_F64
+  if (bias_bytes(c))
+    mrt_gemm_floats((float *)bias_of(c), c->in[3].data, c->in[3].type.dtype,
+                    mrt_cols(&c->out[0]));
+#endif
+}
+/* What all threads share of the scratch. */
+static size_t shared_bytes(const mrt_call *c) {
+  return round_up(values_bytes(c)) + bias_bytes(c);
 }
 static size_t part_bytes(const mrt_call *c) {
   mrt_gemm g = strip_product(c, STRIP);
@@ -273,8 +297,8 @@ static void run_strip(const mrt_call *c, const matrix *w, int64_t j, int64_t n,
       take(w, j + i, 0, k, strip + i * k);
   mrt_gemm g = strip_product(c, n);
   g.b.data = strip, g.b.row = turned ? n : 1, g.b.col = turned ? 1 : k;
-  g.c = (real *)c->out[0].data + j;
-  g.bias = c->nin == 4 ? (const real *)c->in[3].data + j : NULL;
+  g.c = mrt_element(&c->out[0], j);
+  g.bias = bias_of(c) ? bias_of(c) + j : NULL;
   g = mrt_gemm_part(&g, 0, 1);
   mrt_gemm_run(&g, scratch + strip_bytes(c));
 }
@@ -286,11 +310,12 @@ static void quantized_linear(const mrt_call *c) {
   /* 100 flop and one number dequantised per nanosecond: one core, roughly. */
   int team = mrt_team(c, terms * ((double)mrt_rows(&c->in[0]) / 50 + 1));
   fill_values(c);
+  fill_bias(c);
 #pragma omp parallel num_threads(team)
   {
     int me = omp_get_thread_num();
-    char *scratch = (char *)c->scratch + round_up(values_bytes(c)) +
-                    (size_t)me * part_bytes(c);
+    char *scratch =
+        (char *)c->scratch + shared_bytes(c) + (size_t)me * part_bytes(c);
     int64_t j, end;
     mrt_share(units, me, omp_get_num_threads(), &j, &end);
     j = least(j * LANES, n), end = least(end * LANES, n);
@@ -300,7 +325,7 @@ static void quantized_linear(const mrt_call *c) {
 }
 
 static size_t linear_scratch(const mrt_call *c) {
-  return round_up(values_bytes(c)) + (size_t)c->threads * part_bytes(c);
+  return shared_bytes(c) + (size_t)c->threads * part_bytes(c);
 }
 
 MRT_KERNEL(quantize, .run = quantize);

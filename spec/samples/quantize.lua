@@ -177,5 +177,9 @@ return {
         options = { transposed = true }, code = "shape", match = "3 columns wanted" },
       { inputs = { f32, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" }, f32 },
         code = "shape", match = "one bias for each result" },
+      { inputs = { f32, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" } },
+        options = { compute = "i32" }, code = "dtype", match = "compute is i32 beside f32" },
+      { inputs = { codes(2, 8), codes(3, 8), { dims = { 3, 1 }, dtype = "f32" } },
+        code = "dtype", match = "floats wanted" },
     } },
 }

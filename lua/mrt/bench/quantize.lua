@@ -2,9 +2,10 @@
 --
 --     mrt bench quantize [--rows 1,16,256] [--seconds S] [--cpu]
 --
--- Times of y = x w^T and of dx = dy w for w [3072,768], the fastest run in S
--- seconds, and their ratio to f32; bits of a weight, and the mean absolute error of
--- normal ones.  --cpu counts processor time, for one thread on a machine with much
+-- Times of y = x w^T and of dx = dy w for w [3072,768], in f32 and with x and dy in
+-- bf16 under the policy for that: the fastest run in S seconds, and their ratio to
+-- the whole weights in f32; bits of a weight, and the mean absolute error of normal
+-- ones.  --cpu counts processor time, for one thread on a machine with much
 -- else to do.
 --
 -- SPDX-License-Identifier: MIT
@@ -16,13 +17,14 @@ local nn = mrt.nn
 local N <const>, K <const> = 3072, 768
 
 local kinds = {
-  { "f32" }, { "int8", { kind = "int8" } }, { "nf4", { kind = "nf4" } },
+  { "whole" }, { "int8", { kind = "int8" } }, { "nf4", { kind = "nf4" } },
   { "nf4 double", { kind = "nf4", double = true } }, { "fp4", { kind = "fp4" } },
 }
 
 -- Milliseconds of the products: the least median of three runs.
-local function fastest(o, fn, ...)
-  local step, best, began = mrt.compile(fn), math.huge, core.clock()
+local function fastest(o, precision, fn, ...)
+  local step = mrt.compile(fn, { precision = mrt.policy.precision[precision]() })
+  local best, began = math.huge, core.clock()
   repeat
     local total = 0
     for _, node in ipairs(step:measure({ rounds = 3, cpu = o.cpu }, ...).steps) do
@@ -67,19 +69,21 @@ return function(...)
   local o, info = read { ... }, core.info()
   print(("%s, %d threads; w [%d,%d]"):format(info.isa, info.threads, N, K))
   local list = layers()
-  print(("%-12s %5s %9s %6s %9s %6s"):format("", "rows", "y ms", "", "dx ms", ""))
+  print(("%-12s %-4s %5s %9s %6s %9s %6s"):format("w", "x", "rows", "y ms", "", "dx ms", ""))
   for word in o.rows:gmatch "%d+" do
-    local x, dy = mrt.randn(math.tointeger(word), K), mrt.randn(math.tointeger(word), N)
-    mrt.eval(x, dy)
-    local y0, dx0
-    for i, layer in ipairs(list) do
-      local y = fastest(o, function(a) return layer(a) end, x)
-      local dx = fastest(o, function(a, b)
-        return mrt.grad(layer(a), a, { grad_outputs = b })
-      end, x, dy)
-      y0, dx0 = y0 or y, dx0 or dx
-      print(("%-12s %5s %9.3f %6.2f %9.3f %6.2f"):format(kinds[i][1], word, y, y / y0, dx,
-        dx / dx0))
+    local rows, y0, dx0 = math.tointeger(word), nil, nil
+    for _, dtype in ipairs { "f32", "bf16" } do
+      local x, dy = mrt.randn(rows, K):to(dtype), mrt.randn(rows, N):to(dtype)
+      mrt.eval(x, dy)
+      for i, layer in ipairs(list) do
+        local y = fastest(o, dtype, function(a) return layer(a):to(dtype) end, x)
+        local dx = fastest(o, dtype, function(a, b)
+          return mrt.grad(layer(a):to(dtype), a, { grad_outputs = b })
+        end, x, dy)
+        y0, dx0 = y0 or y, dx0 or dx
+        print(("%-12s %-4s %5s %9.3f %6.2f %9.3f %6.2f"):format(kinds[i][1],
+          dtype, word, y, y / y0, dx, dx / dx0))
+      end
     end
   end
 end

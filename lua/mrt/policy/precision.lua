@@ -131,6 +131,7 @@ end
 ---  fits (default 0)
 
 local products = { matmul = true, conv = true }
+local unscaled = { quantized_linear = true } -- its weights have scales of their own
 
 local function read_scaling(o)
   if o.scaling ~= "current" and o.scaling ~= "delayed" then
@@ -145,9 +146,10 @@ local function read_scaling(o)
 end
 
 --- Products of matrices in f8 (e4m3 forward, e5m2 for gradients), each tensor scaled
---- by what is largest in it; attention, and what `except` names, in bf16.  If delayed,
---- each is scaled by what was largest in it in earlier steps, in the first by 1, and
---- what is larger than f8 holds becomes the largest f8; `step:fp8()` tells the scales.
+--- by what is largest in it; attention, products with quantised weights, and what
+--- `except` names, in bf16.  If delayed, each is scaled by what was largest in it in
+--- earlier steps, in the first by 1, and what is larger than f8 holds becomes the
+--- largest f8; `step:fp8()` tells the scales.
 ---@param given? mrt.FP8Options
 ---@return mrt.Precision
 function precision.fp8(given)
@@ -156,7 +158,9 @@ function precision.fp8(given)
   return make { name = "fp8()", keep = "bf16", delayed = read_scaling(o),
     choose = function(node)
     if node.width ~= "narrow" then return nil end
-    if not products[node.class] or o.except and o.except(node) then return "bf16" end
+    if not products[node.class] or unscaled[node.op] or o.except and o.except(node) then
+      return "bf16"
+    end
     return { compute = "f8_e4m3", gradient = "f8_e5m2", scaled = true,
       output = "bf16" }
   end }
