@@ -25,11 +25,12 @@ local function bits(tensors)
 end
 
 -- A small GPT, its step and a batch.
-local function gpt(options, state)
+local function gpt(options, state, name, lr, momentum)
   mrt.seed(3)
   local model = nn.GPT { vocab = 17, dim = 48, layers = 2, heads = 2, context = 16,
     dropout = 0.1 }
-  local opt = optim.adamw(model:parameters(), { lr = 3e-3, state = state })
+  local opt = optim[name or "adamw"](model:parameters(), { lr = lr or 3e-3, state = state,
+    momentum = momentum })
   local step = mrt.compile(function(tokens, targets)
     local loss = nn.cross_entropy(model(tokens), targets)
     opt:step(mrt.grad(loss, model:parameters()), { clip = 1 })
@@ -142,7 +143,7 @@ describe("stochastic rounding", function()
   end)
 end)
 
-describe("adamw in 8 bits", function()
+describe("state in 8 bits", function()
   it("has state of at most 0.27 times f32's, counted in the plan", function()
     local function bytes(state)
       local p = mrt.parameter(mrt.randn(70, 100))
@@ -171,6 +172,35 @@ describe("adamw in 8 bits", function()
       assert.near(wide, run(gpt(o, "8bit"), 40), 0.1 * wide)
     end
     assert.near(wide, run(gpt({}, "bf16"), 40), 0.1 * wide)
+    for _, other in ipairs { { "adam" }, { "lion", 1e-3 }, { "sgd", 0.3, 0.9 } } do
+      local function last(state, o)
+        return run(gpt(o, state, table.unpack(other)), 40)
+      end
+      wide = last "f32"
+      assert.is_true(wide < 2, wide)
+      for _, o in ipairs { {}, { precision = pure() } } do
+        assert.near(wide, last("8bit", o), 0.1 * wide)
+      end
+    end
+  end)
+
+  it("has a code and a scale for each moment, and is saved and loaded", function()
+    for name, slots in pairs { sgd = { "buf" }, lion = { "m" }, adam = { "m", "v" } } do
+      local o = { state = "8bit", momentum = name == "sgd" and 0.9 or nil }
+      local p, q = mrt.parameter(mrt.randn(70, 100)), mrt.parameter(mrt.zeros(70, 100))
+      local one, other = optim[name]({ p }, o), optim[name]({ q }, o)
+      one:step { mrt.randn(70, 100) }
+      for _, slot in ipairs(slots) do
+        assert.equal("u8[70,100]", one:state()["1." .. slot]:type())
+        assert.equal("f32[28]", one:state()["1." .. slot .. "_scale"]:type())
+      end
+      q:assign(p)
+      other:load_state(one:state())
+      local g = mrt.eval(mrt.randn(70, 100))
+      one:step { g }
+      other:step { g }
+      assert.equal(p:bytes(), q:bytes())
+    end
   end)
 
   it("does nothing when told so", function()
@@ -188,8 +218,10 @@ describe("adamw in 8 bits", function()
     local p = { mrt.parameter(mrt.zeros(2)) }
     assert.match('state = "4bit", wanted f32 or bf16 or 8bit',
       failure(optim.adamw, p, { state = "4bit" }).message)
-    assert.match('state = "8bit", wanted f32 or bf16',
-      failure(optim.lion, p, { state = "8bit" }).message)
+    for _, name in ipairs { "rmsprop", "adagrad", "lamb", "muon" } do
+      assert.match("^" .. name .. ": .*no option 'state'",
+        failure(optim[name], p, { state = "8bit" }).message)
+    end
     local codes = variable(0, "u8", 2)
     local scale = variable(0, "f32", 1)
     assert.match("f64%[2%], f32 or bf16 wanted", failure(core.update, "adamw8",

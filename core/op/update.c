@@ -172,19 +172,10 @@ static double average_flops(const mrt_signature *s) {
 }
 
 static const mrt_option adamw_options[] = {
-  MRT_ROUNDING_OPTIONS(mrt_adamw_options),
-  MRT_OPTION(mrt_adamw_options, beta1, MRT_OPT_NUM, .preset = 0.9),
-  MRT_OPTION(mrt_adamw_options, beta2, MRT_OPT_NUM, .preset = 0.999),
-  MRT_OPTION(mrt_adamw_options, eps, MRT_OPT_NUM, .preset = 1e-8),
-  MRT_OPTION(mrt_adamw_options, weight_decay, MRT_OPT_NUM),
-  MRT_OPTION(mrt_adamw_options, coupled, MRT_OPT_BOOL),
+  MRT_ADAMW_OPTIONS,
 };
 static const mrt_option sgd_options[] = {
-  MRT_ROUNDING_OPTIONS(mrt_sgd_options),
-  MRT_OPTION(mrt_sgd_options, momentum, MRT_OPT_NUM),
-  MRT_OPTION(mrt_sgd_options, dampening, MRT_OPT_NUM),
-  MRT_OPTION(mrt_sgd_options, weight_decay, MRT_OPT_NUM),
-  MRT_OPTION(mrt_sgd_options, nesterov, MRT_OPT_BOOL),
+  MRT_SGD_OPTIONS,
 };
 
 static const mrt_option rmsprop_options[] = {
@@ -196,10 +187,7 @@ static const mrt_option rmsprop_options[] = {
 };
 
 static const mrt_option lion_options[] = {
-  MRT_ROUNDING_OPTIONS(mrt_lion_options),
-  MRT_OPTION(mrt_lion_options, beta1, MRT_OPT_NUM, .preset = 0.9),
-  MRT_OPTION(mrt_lion_options, beta2, MRT_OPT_NUM, .preset = 0.99),
-  MRT_OPTION(mrt_lion_options, weight_decay, MRT_OPT_NUM),
+  MRT_LION_OPTIONS,
 };
 
 static const mrt_option accumulate_options[] = {

@@ -7,7 +7,7 @@
 #include "op/op.h"
 
 /* How what is stored in bf16 is rounded; the draw is that of op/random.h.  First
- * of the options of adamw, adamw8, sgd, rmsprop and lion. */
+ * of the options of adamw, sgd, rmsprop and lion, and of those in 8 bits. */
 typedef struct mrt_rounding {
   uint64_t key, seed;
   int64_t inner;
@@ -28,18 +28,26 @@ typedef struct mrt_adamw_options {
   bool coupled; /* decay enters the gradient (Adam), not the weight (AdamW) */
 } mrt_adamw_options;
 
-enum { MRT_ADAMW8_BLOCK = 256 }; /* elements that share a scale */
-
-typedef struct mrt_adamw8_options {
-  mrt_rounding rounding;
-  double beta1, beta2, eps, weight_decay;
-} mrt_adamw8_options;
+#define MRT_ADAMW_OPTIONS                                                      \
+  MRT_ROUNDING_OPTIONS(mrt_adamw_options),                                     \
+      MRT_OPTION(mrt_adamw_options, beta1, MRT_OPT_NUM, .preset = 0.9),        \
+      MRT_OPTION(mrt_adamw_options, beta2, MRT_OPT_NUM, .preset = 0.999),      \
+      MRT_OPTION(mrt_adamw_options, eps, MRT_OPT_NUM, .preset = 1e-8),         \
+      MRT_OPTION(mrt_adamw_options, weight_decay, MRT_OPT_NUM),                \
+      MRT_OPTION(mrt_adamw_options, coupled, MRT_OPT_BOOL)
 
 typedef struct mrt_sgd_options {
   mrt_rounding rounding;
   double momentum, dampening, weight_decay;
   bool nesterov;
 } mrt_sgd_options;
+
+#define MRT_SGD_OPTIONS                                                        \
+  MRT_ROUNDING_OPTIONS(mrt_sgd_options),                                       \
+      MRT_OPTION(mrt_sgd_options, momentum, MRT_OPT_NUM),                      \
+      MRT_OPTION(mrt_sgd_options, dampening, MRT_OPT_NUM),                     \
+      MRT_OPTION(mrt_sgd_options, weight_decay, MRT_OPT_NUM),                  \
+      MRT_OPTION(mrt_sgd_options, nesterov, MRT_OPT_BOOL)
 
 typedef struct mrt_rmsprop_options {
   mrt_rounding rounding;
@@ -50,6 +58,14 @@ typedef struct mrt_lion_options {
   mrt_rounding rounding;
   double beta1, beta2, weight_decay;
 } mrt_lion_options;
+
+#define MRT_LION_OPTIONS                                                       \
+  MRT_ROUNDING_OPTIONS(mrt_lion_options),                                      \
+      MRT_OPTION(mrt_lion_options, beta1, MRT_OPT_NUM, .preset = 0.9),         \
+      MRT_OPTION(mrt_lion_options, beta2, MRT_OPT_NUM, .preset = 0.99),        \
+      MRT_OPTION(mrt_lion_options, weight_decay, MRT_OPT_NUM)
+
+enum { MRT_BLOCK8 = 256 }; /* elements in 8 bits that share a scale */
 
 typedef struct mrt_accumulate_options {
   double scale;

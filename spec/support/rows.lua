@@ -8,9 +8,9 @@ local core = require "mrt.core"
 local rows = {}
 
 local families = {
-  "activation", "adamw8", "attention", "batch_norm", "conv", "cross_entropy", "embedding_bag",
+  "activation", "attention", "batch_norm", "conv", "cross_entropy", "embedding_bag",
   "group_norm", "index", "make", "matmul", "move", "norm", "pointwise", "pool",
-  "quantize", "recurrent", "reduce", "softmax", "update", "views",
+  "quantize", "recurrent", "reduce", "softmax", "update", "update8", "views",
 }
 
 --- All sample rows, in a fixed order.

@@ -24,7 +24,7 @@ local fused = require "mrt.optim.update"
 ---@field betas? number[]        default {0.9, 0.999}
 ---@field eps? number            default 1e-8
 ---@field weight_decay? number   default 0, added to the gradient
----@field state? "f32"|"bf16"    what m and v are stored in, default "f32"
+---@field state? "f32"|"bf16"|"8bit"  what m and v are stored in, default "f32"
 
 --- Make an Adam optimizer.
 ---
@@ -35,7 +35,7 @@ local adam = Optimizer("adam", { "m", "v" },
 
 function adam:init()
   self:check_betas()
-  self:check_state "bf16"
+  self:check_state("bf16", "8bit")
 end
 
 ---@param p mrt.Tensor
@@ -46,7 +46,7 @@ function adam:update(p, g, state, at)
   local betas = self.options.betas
   fused("adamw", { p, state.m, state.v, g, at.t, at.lr }, at, {
     beta1 = betas[1], beta2 = betas[2], eps = self.options.eps,
-    weight_decay = at.weight_decay, coupled = true })
+    weight_decay = at.weight_decay, coupled = true }, state.m_scale, state.v_scale)
 end
 
 return adam

@@ -14,11 +14,6 @@
 ---
 --- Steps 2 to 7 are one pass over memory.
 ---
---- State in 8 bits: Dettmers, Lewis, Shleifer & Zettlemoyer, "8-bit optimizers via
---- block-wise quantization", ICLR 2022 (arXiv:2110.02861), as bitsandbytes has it:
---- a code for each element of m and v, a scale for each block of 256.  Parameters
---- of fewer than 4096 elements keep f32.
----
 --- SPDX-License-Identifier: MIT
 
 local Optimizer = require "mrt.optim.optimizer"
@@ -40,20 +35,9 @@ local fused = require "mrt.optim.update"
 local adamw = Optimizer("adamw", { "m", "v" },
   { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 0.01, state = "f32" })
 
-local LEAST, BLOCK = 4096, 256 -- elements: of a parameter in 8 bits; with one scale
-local ZERO = 127 -- the code of m = 0
-
 function adamw:init()
   self:check_betas()
   self:check_state("bf16", "8bit")
-end
-
-function adamw:slots_of(p)
-  if self.options.state ~= "8bit" then return Optimizer.slots_of(self, p) end
-  if p:numel() < LEAST or p.dtype == "f64" then return self.slots end
-  local scales = { (p:numel() + BLOCK - 1) // BLOCK }
-  return { { name = "m", dtype = "u8", initial = ZERO }, { name = "v", dtype = "u8" },
-    { name = "m_scale", size = scales }, { name = "v_scale", size = scales } }
 end
 
 ---@param p mrt.Tensor
@@ -62,13 +46,9 @@ end
 ---@param at mrt.Update
 function adamw:update(p, g, state, at)
   local betas = self.options.betas
-  local o = { beta1 = betas[1], beta2 = betas[2], eps = self.options.eps,
-    weight_decay = at.weight_decay }
-  if not state.m_scale then
-    return fused("adamw", { p, state.m, state.v, g, at.t, at.lr }, at, o)
-  end
-  fused("adamw8", { p, state.m, state.v, state.m_scale, state.v_scale, g, at.t, at.lr },
-    at, o)
+  fused("adamw", { p, state.m, state.v, g, at.t, at.lr }, at, {
+    beta1 = betas[1], beta2 = betas[2], eps = self.options.eps,
+    weight_decay = at.weight_decay }, state.m_scale, state.v_scale)
 end
 
 return adamw

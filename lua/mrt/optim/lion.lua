@@ -20,7 +20,7 @@ local fused = require "mrt.optim.update"
 ---@class mrt.LionOptions
 ---@field lr? number|mrt.Schedule  default 1e-4
 ---@field betas? number[]        default {0.9, 0.99}
----@field state? "f32"|"bf16"  what m is stored in, default "f32"
+---@field state? "f32"|"bf16"|"8bit"  what m is stored in, default "f32"
 ---@field weight_decay? number   default 0
 
 --- Make a Lion optimizer.
@@ -29,7 +29,10 @@ local fused = require "mrt.optim.update"
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.LionOptions): mrt.Optimizer
 local lion = Optimizer("lion", { "m" }, { lr = 1e-4, betas = { 0.9, 0.99 }, state = "f32" })
 
-function lion:init() self:check_state "bf16" end
+function lion:init()
+  self:check_betas()
+  self:check_state("bf16", "8bit")
+end
 
 ---@param p mrt.Tensor
 ---@param g mrt.Tensor
@@ -38,7 +41,7 @@ function lion:init() self:check_state "bf16" end
 function lion:update(p, g, state, at)
   local betas = self.options.betas
   fused("lion", { p, state.m, g, at.lr }, at, { beta1 = betas[1], beta2 = betas[2],
-    weight_decay = at.weight_decay })
+    weight_decay = at.weight_decay }, state.m_scale)
 end
 
 return lion

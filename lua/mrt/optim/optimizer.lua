@@ -122,13 +122,34 @@ function Optimizer:check_state(...)
     table.concat(known, " or ")))
 end
 
---- The state of a parameter: all that is in `slots`, in the dtype of the option
---- `state` if there is such an option.
+local LEAST <const>, BLOCK <const> = 4096, 256 -- elements: in 8 bits; with one scale
+local ZERO <const> = 127 -- the code of 0 where there is a sign; v, of squares, has none
+
+-- A code for each element of each slot, and scales.
+local function in_8_bits(slots, p)
+  local out, scales = {}, { (p:numel() + BLOCK - 1) // BLOCK }
+  for _, name in ipairs(slots) do
+    out[#out + 1] = { name = name, dtype = "u8", initial = name == "v" and 0 or ZERO }
+    out[#out + 1] = { name = name .. "_scale", size = scales }
+  end
+  return out
+end
+
+--- The state of a parameter: all that is in `slots`, stored as the option `state`
+--- says if there is such an option.
+---
+--- State in 8 bits: Dettmers, Lewis, Shleifer & Zettlemoyer, "8-bit optimizers via
+--- block-wise quantization", ICLR 2022 (arXiv:2110.02861), as bitsandbytes has it: a
+--- code for each element of slot `m`, in `m`, and a scale for each block of 256, in
+--- `m_scale`.  Parameters of fewer than 4096 elements keep f32.
 ---@param p mrt.Tensor
 ---@return (string|mrt.Slot)[]
 function Optimizer:slots_of(p)
   local state = self.options.state
   if not state or state == "f32" or p.dtype == "f64" then return self.slots end
+  if state == "8bit" then
+    return p:numel() < LEAST and self.slots or in_8_bits(self.slots, p)
+  end
   local slots = {}
   for i, name in ipairs(self.slots) do slots[i] = { name = name, dtype = state } end
   return slots

@@ -19,7 +19,7 @@ local fused = require "mrt.optim.update"
 ---@field momentum? number      default 0
 ---@field nesterov? boolean      default false
 ---@field weight_decay? number   default 0
----@field state? "f32"|"bf16"    what buf is stored in, default "f32"
+---@field state? "f32"|"bf16"|"8bit"  what buf is stored in, default "f32"
 
 --- Make an SGD optimizer.
 ---
@@ -29,7 +29,7 @@ local sgd = Optimizer("sgd", { "buf" }, { momentum = 0, nesterov = false, state 
 
 -- Without momentum there is nothing to remember.
 function sgd:init()
-  self:check_state "bf16"
+  self:check_state("bf16", "8bit")
   if self.options.momentum == 0 then self.slots = {} end
 end
 
@@ -45,7 +45,7 @@ function sgd:update(p, g, state, at)
   end
   fused("sgd", { p, state.buf, g, at.lr }, at, {
     momentum = self.options.momentum, nesterov = self.options.nesterov,
-    weight_decay = at.weight_decay })
+    weight_decay = at.weight_decay }, state.buf_scale)
 end
 
 return sgd

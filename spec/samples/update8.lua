@@ -1,4 +1,4 @@
--- adamw8.lua -- samples of AdamW with moments in 8 bits, and its codebook by
+-- update8.lua -- samples of updates with moments in 8 bits, and their codebook by
 -- definition
 
 local BLOCK = 256
@@ -47,12 +47,13 @@ local function step_of(ins, o)
   local t, lr, scale = ins[7].data[1], ins[8].data[1], ins[9] and ins[9].data[1] or 1
   local beta1, beta2 = o.beta1 or 0.9, o.beta2 or 0.999
   local c1, c2 = 1 - beta1 ^ t, (1 - beta2 ^ t) ^ 0.5
+  local decay = o.weight_decay or 0
   return function(p, m, v, g)
-    g = g * scale
+    g = g * scale + (o.coupled and decay * p or 0)
     if not is_finite(g) then return p, 0, 0 end
     m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
     p = p - lr * c2 / c1 * m / (v ^ 0.5 + (o.eps or 1e-8) * c2)
-    return p * (1 - lr * (o.weight_decay or 0)), m, v
+    return o.coupled and p or p * (1 - lr * decay), m, v
   end
 end
 
@@ -79,6 +80,47 @@ local function adamw8(ins, o)
   return outs
 end
 
+-- p, m, a, g, lr[, scale[, when]]; `rule` gives p and m of one element.
+local function momentum(rule)
+  return function(ins, o)
+    local outs, lr = {}, ins[5].data[1]
+    local scale = ins[6] and ins[6].data[1] or 1
+    for k = 1, 3 do
+      outs[k] = { dims = ins[k].dims, data = { table.unpack(ins[k].data) } }
+    end
+    if ins[7] and ins[7].data[1] == 0 then return outs end
+    local p, m8, a = outs[1].data, outs[2].data, outs[3].data
+    for block = 1, #a do
+      local first, last, m = (block - 1) * BLOCK + 1, math.min(block * BLOCK, #p), {}
+      for i = first, last do
+        local g = ins[4].data[i] * scale
+        m[i - first + 1] = 0
+        if is_finite(g) then
+          p[i], m[i - first + 1] = rule(p[i], signed[m8[i] + 1] * a[block], g, lr, o)
+        end
+      end
+      a[block] = most(m)
+      for i = first, last do
+        m8[i] = code_of_m(a[block] > 0 and m[i - first + 1] / a[block] or 0)
+      end
+    end
+    return outs
+  end
+end
+
+local sgd8 = momentum(function(p, m, g, lr, o)
+  g = g + (o.weight_decay or 0) * p
+  m = (o.momentum or 0) * m + (1 - (o.dampening or 0)) * g
+  return p - lr * (o.nesterov and g + o.momentum * m or m), m
+end)
+
+local lion8 = momentum(function(p, m, g, lr, o)
+  local beta1, beta2 = o.beta1 or 0.9, o.beta2 or 0.99
+  local c = beta1 * m + (1 - beta1) * g
+  local sign = c > 0 and 1 or c < 0 and -1 or 0
+  return p - lr * (sign + (o.weight_decay or 0) * p), beta2 * m + (1 - beta2) * g
+end)
+
 local function number(x, dtype) return { dims = {}, dtype = dtype or "f32", values = { x } } end
 
 -- Inputs for n elements, of gradients that are given or random.
@@ -87,6 +129,14 @@ local function inputs(n, gradients, ...)
   local scales = { dims = { (n + BLOCK - 1) // BLOCK }, low = 0.1, high = 1 }
   return { { dims = { n } }, codes, codes, scales, scales, { dims = { n }, values = gradients },
     number(3), number(0.01), ... }
+end
+
+local function of_one(n, gradients, ...)
+  local ins = inputs(n, gradients, ...)
+  table.remove(ins, 7)
+  table.remove(ins, 5)
+  table.remove(ins, 3)
+  return ins
 end
 
 local odd = {} -- not finite, tiny and large ones
@@ -106,6 +156,7 @@ return {
       { inputs = inputs(256, none) },
       { inputs = inputs(600, nil, number(0.5), number(true, "bool")),
         options = { beta1 = 0.5, beta2 = 0.9, eps = 1e-3, weight_decay = 0.1 } },
+      { inputs = inputs(600), options = { weight_decay = 0.1, coupled = true } },
       { inputs = inputs(600, nil, number(0.5), number(false, "bool")) },
       { inputs = inputs(0) },
     },
@@ -116,4 +167,29 @@ return {
         match = "f32%[2%] wanted %(a scale for each block" },
     },
     oracle = adamw8, grad = false },
+  { op = "sgd8", updates = true, dtypes = { "f32" },
+    cases = {
+      { inputs = of_one(1037), options = { momentum = 0.9 } },
+      { inputs = of_one(300, odd), options = { momentum = 0.9 } },
+      { inputs = of_one(600, nil, number(0.5), number(true, "bool")),
+        options = { momentum = 0.8, dampening = 0.1, weight_decay = 0.1, nesterov = true } },
+      { inputs = of_one(600, nil, number(0.5), number(false, "bool")) },
+      { inputs = of_one(0) },
+    },
+    bad = {
+      { inputs = { x, codes, wrong, x, number(1) }, code = "shape",
+        match = "f32%[2%] wanted %(a scale for each block" },
+      { inputs = { x, x, wrong, x, number(1) }, code = "dtype", match = "u8" },
+    },
+    oracle = sgd8, grad = false },
+  { op = "lion8", updates = true, dtypes = { "f32" },
+    cases = {
+      { inputs = of_one(1037) },
+      { inputs = of_one(300, odd) },
+      { inputs = of_one(256, none) },
+      { inputs = of_one(600, nil, number(0.5), number(true, "bool")),
+        options = { beta1 = 0.5, beta2 = 0.9, weight_decay = 0.1 } },
+      { inputs = of_one(600, nil, number(0.5), number(false, "bool")) },
+    },
+    oracle = lion8, grad = false },
 }
