@@ -2,7 +2,8 @@
 ---
 --- A mask is a bool variable of the parameter's shape, false where it is pruned.
 --- Optimizers take their gradients for 0 and set them to 0 after each update,
---- whatever moments of before say; so what reads the parameter needs no mask.
+--- whatever moments of before say; averages and loaded states are set to 0 there as
+--- well.  So what reads the parameter needs no mask.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -42,8 +43,10 @@ end
 --- Set what is pruned of a parameter to 0 again.
 ---@param p mrt.Tensor
 ---@param when? mrt.Tensor  bool scalar: false leaves it
-function masks.restore(p, when)
-  if of[p] then core.assign(p, keep(of[p], p), when) end
+---@param average? mrt.Tensor  of p: do so to this variable instead
+function masks.restore(p, when, average)
+  local variable = average or p
+  if of[p] then core.assign(variable, keep(of[p], variable), when) end
 end
 
 return masks

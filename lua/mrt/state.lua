@@ -5,6 +5,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local argument = require "mrt.argument"
+local masks = require "mrt.masks"
 local options = require "mrt.options"
 
 local state = {}
@@ -56,6 +57,7 @@ function state.load(variables, values)
   end
   mrt.compile(function()
     for _, name in ipairs(names) do variables[name]:assign(values[name]) end
+    for _, name in ipairs(names) do masks.restore(variables[name]) end
   end)()
 end
 

@@ -29,7 +29,7 @@ local defaults = { rank = 8, alpha = 16.0, dropout = 0.0, layers = options.none 
 
 ---@class mrt.nn.LoRA: mrt.nn.Module
 ---@field base mrt.nn.Linear|mrt.nn.QuantizedLinear
----@field a mrt.Tensor  `[rank, inputs]`, normal with variance 1 / inputs at first
+---@field a mrt.Tensor  f32 (f64) `[rank, inputs]`, normal with variance 1 / inputs at first
 ---@field b mrt.Tensor  `[outputs, rank]`, zeros at first
 local LoRA = Module("LoRA", "tensor")
 
@@ -44,8 +44,10 @@ end
 
 function LoRA:init(base, o)
   local outputs, inputs = sizes(base)
-  self.a = mrt.parameter(initial.normal(1 / math.sqrt(inputs))(o.rank, inputs))
-  self.b = mrt.parameter(mrt.zeros(outputs, o.rank))
+  local like = rawget(base, "weight") or base.bias or base.scales
+  local dtype = like:get_dtype() == "f64" and "f64" or "f32" -- of narrow weights too
+  self.a = mrt.parameter(initial.normal(1 / math.sqrt(inputs))(o.rank, inputs):to(dtype))
+  self.b = mrt.parameter(mrt.zeros({ outputs, o.rank }, { dtype = dtype }))
   self.base = base
   self.dropout = Dropout(o.dropout)
   self.rank, self.scale = o.rank, o.alpha / o.rank
@@ -54,15 +56,19 @@ end
 ---@param x mrt.Tensor  `[..., inputs]`
 ---@return mrt.Tensor   `[..., outputs]`
 function LoRA:forward(x)
+  local y = self.base(x)
   local small = self.dropout(x):linear(self.a) * self.scale -- `[..., rank]`
-  return self.base(x) + small:linear(self.b)
+  return y + small:linear(self.b):to(y:get_dtype())
 end
 
---- Return a plain, frozen layer that computes the same.
+--- Return a plain, frozen layer that computes the same.  What is pruned of the base
+--- is so no more.
 ---@return mrt.nn.Linear
 function LoRA:merged()
   local base = self.base
+  local like = rawget(base, "weight") or base.bias or self.a
   local weight = base_weight(base) + self.b:matmul(self.a) * self.scale
+  weight = weight:to(like:get_dtype())
   local outputs, inputs = sizes(base)
   local out = Linear(inputs, outputs, { bias = base.bias ~= nil,
     init = function() return weight:detach() end })

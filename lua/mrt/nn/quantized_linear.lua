@@ -11,6 +11,7 @@ local options = require "mrt.options"
 -- The second quantisation, of the scales: 8 bits each, 256 to a block.
 local second = { kind = "int8", block = 256 }
 local kinds = { int8 = true, nf4 = true, fp4 = true }
+local dtypes = core.dtypes()
 
 ---@class mrt.nn.QuantizedLinearOptions
 ---@field kind? "nf4"|"fp4"|"int8"  default "nf4"
@@ -26,7 +27,8 @@ local kinds = { int8 = true, nf4 = true, fp4 = true }
 ---
 --- Dettmers et al. 2023 (arXiv:2305.14314).  With `double`, the mean of the scales
 --- is subtracted and what is left quantised.  Gradients go through to the inputs;
---- codes and scales are buffers, the bias a frozen parameter.
+--- codes and scales are buffers, the bias a frozen parameter.  Scales of narrow
+--- weights are f32, and stay so in `to`; results have the dtype of the inputs.
 ---@class mrt.nn.QuantizedLinear: mrt.nn.Module
 ---@field inputs integer
 ---@field outputs integer
@@ -47,7 +49,9 @@ function QuantizedLinear:init(linear, given)
   end
   self.frozen, self.kind, self.double = true, o.kind, o.double
   self.outputs, self.inputs = linear.weight:size(1), linear.weight:size(2)
-  local codes, scales = linear.weight:detach():quantize { kind = o.kind, block = o.block }
+  local weight = linear.weight:detach()
+  if dtypes[weight:get_dtype()].narrow then weight = weight:to "f32" end
+  local codes, scales = weight:quantize { kind = o.kind, block = o.block }
   self.block = o.block
   self:register_buffer("codes", mrt.variable(codes))
   if o.double then
@@ -90,7 +94,9 @@ end
 ---@return mrt.Tensor   `[..., outputs]`
 function QuantizedLinear:forward(x)
   local how = { kind = self.kind, block = self.block }
-  return x:quantized_linear(self.codes, self:block_scales(), self.bias, how)
+  local scales = self:block_scales()
+  if x:get_dtype() == "f64" then scales = scales:to "f64" end
+  return x:quantized_linear(self.codes, scales, self.bias, how)
 end
 
 function QuantizedLinear:describe()

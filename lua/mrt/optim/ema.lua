@@ -14,6 +14,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local argument = require "mrt.argument"
 local options = require "mrt.options"
+local masks = require "mrt.masks"
 local scaling = require "mrt.scaling"
 local groups = require "mrt.optim.groups"
 
@@ -41,6 +42,7 @@ local function update(self, when)
     cast[dtype] = cast[dtype] or core.is_tensor(share) and share:to(dtype)
       or mrt.full({}, share, { dtype = dtype })
     core.update("average", { self.averages[i], p, cast[dtype], when })
+    masks.restore(p, when, self.averages[i])
   end
   self.t:assign(self.t + 1, { when = when })
 end
@@ -65,6 +67,7 @@ function EMA:exchange()
     for i, p in ipairs(self.params) do before[i] = p:copy() end
     for i, p in ipairs(self.params) do
       p:assign(self.averages[i])
+      masks.restore(p)
       self.averages[i]:assign(before[i])
     end
   end)
