@@ -1,6 +1,6 @@
 -- prune_spec.lua -- what is pruned is 0 and stays 0
 local mrt = require "mrt"
-local nn, optim, prune = mrt.nn, mrt.optim, mrt.prune
+local nn, optim, prune, train = mrt.nn, mrt.optim, mrt.prune, mrt.train
 local random = require "mrt.data.random"
 
 local function zeros(x) return x:eq(0):to "i64":sum():item() end
@@ -129,6 +129,74 @@ describe("what is pruned", function()
     assert.equal(0, zeros(model.layers[1].weight))
   end)
 
+  it("is 0 in averages of before, and after loading what does not fit the masks", function()
+    local model = net()
+    local ema = optim.ema(model:parameters(), { decay = 0.9 })
+    ema:update()
+    prune.magnitude(model, { share = 0.5 })
+    ema:apply(function() assert.equal(96, prune.report(model).zeros) end)
+    ema:update()
+    assert.equal(64, zeros(ema.averages[1]))
+    local state = net():state()
+    for name, buffer in pairs(model:state()) do
+      if name:find "mask" then state[name] = buffer:copy() end
+    end
+    model:load_state(state)
+    assert.equal(96, prune.report(model).zeros)
+  end)
+
+  it("stays exactly 0 however a step is planned, and after it is resumed", function()
+    local precision, folder = mrt.policy.precision, os.tmpname()
+    os.remove(folder)
+    local function run(name, given, options)
+      mrt.seed(8)
+      local model = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 64))
+      prune.two_of_four(model)
+      local masks, o = model.layers[1].weight_mask:bytes(), { lr = 1e-3, weight_decay = 0.1 }
+      for k, v in pairs(given) do o[k] = v end
+      local opt = optim[name](model:parameters(), o)
+      local ema = optim.ema(model:parameters(), { decay = 0.5 })
+      local x = mrt.eval(mrt.randn(8, 64))
+      local step = mrt.compile(function(a)
+        local loss = nn.mse(model(a), a)
+        opt:step(mrt.grad(loss, opt:parameters()), { clip = 1 })
+        ema:update()
+        return loss
+      end, options)
+      local function check()
+        assert(masks == model.layers[1].weight_mask:bytes())
+        assert.equal(64 * 96, prune.report(model).zeros, name)
+        ema:apply(function() assert.equal(64 * 96, prune.report(model).zeros, name) end)
+      end
+      local snapshots = train.snapshots { folder = folder, parts = { model = model, opt = opt,
+        ema = ema, step = step } }
+      return function()
+        step(x)
+        check()
+      end, snapshots, model
+    end
+    for name, given in pairs { adamw = {}, sgd = { momentum = 0.9 }, lion = {} } do
+      for i, options in ipairs { {}, { accumulate = 2, precision = precision.bf16() },
+        { precision = precision.f16 { loss_scale = { init = 2.0 ^ 24 } } },
+        { precision = precision.bf16_pure { stochastic = false },
+          swap = mrt.policy.swap.optimizer() },
+        { accumulate = 2, checkpoint = mrt.policy.checkpoint.every(1) } } do
+        given.state = ({ "f32", "8bit", "bf16" })[i % 3 + 1]
+        local step, snapshots, model = run(name, given, options)
+        for _ = 1, 3 do step() end
+        assert(snapshots:save(3))
+        step()
+        local wanted = model.layers[1].weight:bytes()
+        step, snapshots, model = run(name, given, options)
+        assert.equal(3, snapshots:resume())
+        step()
+        assert(wanted == model.layers[1].weight:bytes(), name .. " other bits, " .. i)
+      end
+    end
+    for file in io.popen("ls " .. folder):lines() do os.remove(folder .. "/" .. file) end
+    os.remove(folder)
+  end)
+
   it("is refused where it cannot be", function()
     assert.error_matches(function() prune.magnitude(net(), { share = 1 }) end,
       "share = 1, wanted 0 <= share < 1")
@@ -137,8 +205,16 @@ describe("what is pruned", function()
       "no weights to prune in LayerNorm")
     assert.error_matches(function() prune.magnitude(layer_of { { 0 / 0, 1 } }, { share = 0.9 }) end,
       "not numbers %(NaN%)")
+    assert.error_matches(function() prune.two_of_four(layer_of { { 0 / 0, 1, 2, 3 } }) end,
+      "prune.two_of_four: Linear%(4, 1, no bias%): weights are not numbers %(NaN%)")
+    assert.error_matches(mrt.compile(function() prune.two_of_four(net()) end),
+      "inside a compiled function")
+    for _, share in ipairs { -0.1, 0 / 0, math.huge } do
+      assert.error_matches(function() prune.magnitude(net(), { share = share }) end,
+        "wanted 0 <= share < 1")
+    end
     assert.error_matches(function() prune.two_of_four(nn.Sequential(nn.Linear(6, 2))) end,
-      "'layers.1': rows of 6 weights, a multiple of 4 wanted")
+      "'layers.1', Linear%(6, 2%): rows of 6 weights, a multiple of 4 wanted")
     assert.error_matches(function() prune.report(3) end, "a module wanted")
   end)
 end)

@@ -184,7 +184,10 @@ describe("nn.quantize", function()
     os.remove(path)
     local x = mrt.eval(ids())
     assert.equal(one(x):bytes(), other(x):bytes())
-    assert.error_matches(function() small():load_state(one:state()) end, "codes")
+    assert.error_matches(function() small():load_state(one:state()) end, "there is no")
+    assert.error_matches(function()
+      nn.quantize(small(), { kind = "fp4", double = true }):load_state(one:state())
+    end, "there is no 'blocks.1.attention.proj.nf4' here")
   end)
 
   it("computes under a policy as the whole weights do, its scales in f32", function()
@@ -213,7 +216,27 @@ describe("nn.quantize", function()
     end
   end)
 
+  it("keeps scales in f32 beside narrow weights, before or after", function()
+    for _, dtype in ipairs { "bf16", "f16", "f64" } do
+      local first = nn.lora(nn.quantize(nn.Linear(33, 7):to(dtype)), { rank = 2 })
+      local last = nn.lora(nn.quantize(nn.Linear(33, 7)), { rank = 2 }):to(dtype)
+      for _, layer in ipairs { first, last } do
+        local x = mrt.randn(5, 33):to(dtype)
+        local y = layer(x)
+        assert.equal(dtype == "f64" and layer == first and "f64" or "f32", layer.base.scales.dtype)
+        assert.equal(dtype, y.dtype)
+        local merged = nn.lora.merge(layer)
+        assert.equal(dtype, merged.weight.dtype)
+        assert.is_true(largest(merged(x):to "f32" - y:to "f32") < 0.05)
+      end
+    end
+  end)
+
   it("refuses what it cannot do", function()
+    assert.error_matches(function() nn.QuantizedLinear(nn.Linear(8, 3))(mrt.zeros(2, 7)) end,
+      "x f32%[2,7%], 8 columns wanted")
+    assert.error_matches(mrt.compile(function() nn.quantize(small()) end),
+      "inside a compiled function")
     assert.error_matches(function() nn.quantize(nn.LayerNorm(4)) end,
       "quantize: no Linear to quantise in LayerNorm")
     assert.error_matches(function() nn.quantize(nn.Linear) end, "a module wanted")
@@ -284,7 +307,16 @@ describe("nn.lora", function()
   it("refuses what it cannot do", function()
     assert.error_matches(function() nn.lora(small(), { layers = "nothing" }) end,
       "no Linear or QuantizedLinear in GPT.* that 'layers' chooses")
-    assert.error_matches(function() nn.lora(small(), { rank = 0 }) end, "rank: a positive integer")
+    for _, rank in ipairs { 0, -1, 1.5, 0 / 0 } do
+      assert.error_matches(function() nn.lora(small(), { rank = rank }) end,
+        "rank: a positive integer")
+    end
+    local whole = small()
+    assert.error_matches(function() nn.lora(whole, { rank = 18 }) end,
+      "rank 18 of 'head', Linear%(64, 17, no bias%), at most 17 wanted")
+    assert.equal("Linear", whole.blocks[1].mlp.fc.type) -- nothing was replaced
+    assert.error_matches(function() nn.lora(small(), { layers = "[" }) end,
+      "option 'layers': \"%[\": malformed pattern")
     assert.error_matches(function() nn.lora(small(), { alpha = 0 / 0 }) end, "alpha = ")
     assert.error_matches(function() nn.lora.merge(small()) end, "no adapter in GPT")
     local model = nn.lora.merge(nn.lora(small()))

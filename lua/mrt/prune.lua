@@ -34,6 +34,14 @@ local usual = { Linear = true, Conv2d = true, ConvTranspose2d = true }
 
 local function fail(who, text, ...) core.fail("value", who, text:format(...)) end
 
+local function want_numbers(who, list)
+  for _, entry in ipairs(list) do
+    if entry.weight:isnan():any():item() then
+      fail(who, "%s: weights are not numbers (NaN)", edit.called(entry.name, entry.layer))
+    end
+  end
+end
+
 -- Layers to prune: {name, module, weight}.
 local function layers_of(who, model, choice)
   edit.want_module(who, model)
@@ -48,6 +56,7 @@ local function layers_of(who, model, choice)
   if #list == 0 then
     fail(who, "no weights to prune in %s(%s)", model.type, model:describe())
   end
+  want_numbers(who, list)
   return list
 end
 
@@ -75,7 +84,7 @@ local function float(bits) return (string.unpack("<f", string.pack("<I4", bits))
 
 -- The k-th smallest of all elements, which are not negative, by halving the range of
 -- f32's patterns, which are in the order of the numbers.
-local function smallest(who, list, k)
+local function smallest(list, k)
   local count = mrt.compile(function(t, ...)
     local total = mrt.zeros({}, { dtype = "i64" })
     for _, x in ipairs { ... } do total = total + x:le(t):to "i64":sum() end
@@ -85,7 +94,6 @@ local function smallest(who, list, k)
     return count(mrt.tensor(float(bits), "f32"), table.unpack(list)):item()
   end
   local low, high = 0, infinity
-  if at_most(high) < k then fail(who, "weights are not numbers (NaN)") end
   while low < high do
     local middle = (low + high) // 2
     if at_most(middle) >= k then high = middle else low = middle + 1 end
@@ -94,11 +102,11 @@ local function smallest(who, list, k)
 end
 
 -- Prune the k smallest of these layers; of equal ones the first.
-local function prune_smallest(who, entries, k)
+local function prune_smallest(entries, k)
   local list = {}
   for i, entry in ipairs(entries) do list[i] = entry.weight:detach():abs():to "f32" end
   mrt.eval(list)
-  local t = k > 0 and smallest(who, list, k) or -1
+  local t = k > 0 and smallest(list, k) or -1
   for _, x in ipairs(list) do k = k - x:lt(t):to "i64":sum():item() end
   for i, x in ipairs(list) do
     local keep, equal = x:gt(t), x:eq(t)
@@ -133,9 +141,9 @@ function prune.magnitude(model, given)
   for _, entry in ipairs(entries) do
     local n = entry.weight:numel()
     total = total + n
-    if not o.global then prune_smallest(who, { entry }, math.floor(o.share * n + 0.5)) end
+    if not o.global then prune_smallest({ entry }, math.floor(o.share * n + 0.5)) end
   end
-  if o.global then prune_smallest(who, entries, math.floor(o.share * total + 0.5)) end
+  if o.global then prune_smallest(entries, math.floor(o.share * total + 0.5)) end
   return model
 end
 
@@ -159,7 +167,7 @@ end
 --- Prune two of each four neighbours: the smallest of a row of the weight, whose
 --- other dimensions are taken together.
 ---
---- Raises: no such layer; rows that are no multiple of 4.
+--- Raises: no such layer; a weight that is NaN; rows that are no multiple of 4.
 ---@param model mrt.nn.Module
 ---@param given? mrt.PruneOptions
 ---@return mrt.nn.Module model
@@ -170,8 +178,8 @@ function prune.two_of_four(model, given)
   for _, entry in ipairs(entries) do
     local row = entry.weight:numel() // entry.weight:size(1)
     if row % 4 ~= 0 then
-      fail(who, "'%s': rows of %d weights, a multiple of 4 wanted (option 'layers')",
-        entry.name, row)
+      fail(who, "%s: rows of %d weights, a multiple of 4 wanted (option 'layers')",
+        edit.called(entry.name, entry.layer), row)
     end
   end
   for _, entry in ipairs(entries) do

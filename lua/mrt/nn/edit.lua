@@ -13,12 +13,24 @@ local function is_module(value)
   return type(value) == "table" and value.parameters == Module.parameters
 end
 
---- Raise unless this is a module.
+--- Raise unless this is a module, and no function is being compiled.
 ---@param who string
 ---@param model any
 function edit.want_module(who, model)
-  if is_module(model) and not Module.is_class(model) then return end
-  core.fail("value", who, "a module wanted, got " .. options.show(model))
+  if not is_module(model) or Module.is_class(model) then
+    core.fail("value", who, "a module wanted, got " .. options.show(model))
+  elseif core.tracing() then
+    core.fail("state", who, "inside a compiled function, wanted before it")
+  end
+end
+
+--- What errors call a module.
+---@param name string  where it was found; "": it is what was given
+---@param layer mrt.nn.Module
+---@return string
+function edit.called(name, layer)
+  return ("%s(%s)"):format(name == "" and layer.type or ("'%s', %s"):format(name, layer.type),
+    layer:describe())
 end
 
 --- Read a choice of layers: nil for `default`, a pattern of Lua that the name
@@ -36,6 +48,11 @@ function edit.chooser(who, name, choice, default)
     if type(pattern) ~= "string" then
       core.fail("value", who, ("option '%s': a pattern, a list of them or a function "
         .. "wanted, got %s"):format(name, options.show(pattern)))
+    end
+    local ok, message = pcall(string.find, "", pattern)
+    if not ok then
+      core.fail("value", who, ("option '%s': %s: %s"):format(name, options.show(pattern),
+        message))
     end
   end
   return function(path)

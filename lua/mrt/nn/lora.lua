@@ -103,21 +103,37 @@ local function freeze(model)
   end
 end
 
+local function check_rank(name, layer, rank)
+  local outputs, inputs = sizes(layer)
+  local most = math.min(outputs, inputs)
+  if rank <= most then return end
+  core.fail("value", "lora", ("rank %d of %s, at most %d wanted (option 'layers')")
+    :format(rank, edit.called(name, layer), most))
+end
+
 local function add(model, given)
   edit.want_module("lora", model)
   local o = read(given)
   local wanted, count = edit.chooser("lora", "layers", o.layers, true), 0
-  local out = edit.replace(model, function(name, layer)
-    local kind = getmetatable(layer)
-    if kind == LoRA then return false end
-    if kind ~= Linear and kind ~= QuantizedLinear or not wanted(name, layer) then return nil end
+  -- Call `fn` for each layer to adapt.
+  local function each(fn)
+    return edit.replace(model, function(name, layer)
+      local kind = getmetatable(layer)
+      if kind == LoRA then return false end
+      if kind ~= Linear and kind ~= QuantizedLinear or not wanted(name, layer) then return nil end
+      return fn(name, layer)
+    end)
+  end
+  each(function(name, layer) -- all are looked at before one is replaced
+    check_rank(name, layer, o.rank)
     count = count + 1
-    return edit.inherit(LoRA(layer, o), layer)
+    return false
   end)
   if count == 0 then
     core.fail("value", "lora", ("no Linear or QuantizedLinear in %s(%s) that 'layers' chooses")
       :format(model.type, model:describe()))
   end
+  local out = each(function(_, layer) return edit.inherit(LoRA(layer, o), layer) end)
   freeze(out)
   return out
 end
@@ -194,6 +210,6 @@ end
 ---     nn.lora(model, {rank = 8, alpha = 16, layers = {"qkv", "proj"}})
 ---     local opt = optim.adamw(model:parameters(), {lr = 1e-3})
 ---
---- Raises: no layer is chosen.
+--- Raises: no layer is chosen; a rank above the inputs or outputs of one that is.
 ---@overload fun(model: mrt.nn.Module, options?: mrt.nn.LoRAOptions): mrt.nn.Module
 return setmetatable(lora, { __call = function(_, model, given) return add(model, given) end })

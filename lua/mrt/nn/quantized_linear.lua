@@ -32,7 +32,7 @@ local dtypes = core.dtypes()
 ---@class mrt.nn.QuantizedLinear: mrt.nn.Module
 ---@field inputs integer
 ---@field outputs integer
----@field codes mrt.Tensor    u8
+---@field codes mrt.Tensor    u8; named as the kind in `state()`
 ---@field scales mrt.Tensor   `[outputs, blocks]`; with `double` what scales these
 ---@field bias mrt.Tensor?    `[outputs]`
 ---@overload fun(linear: mrt.nn.Linear, o?: mrt.nn.QuantizedLinearOptions): mrt.nn.Module
@@ -53,7 +53,9 @@ function QuantizedLinear:init(linear, given)
   if dtypes[weight:get_dtype()].narrow then weight = weight:to "f32" end
   local codes, scales = weight:quantize { kind = o.kind, block = o.block }
   self.block = o.block
-  self:register_buffer("codes", mrt.variable(codes))
+  -- A saved state says by this name of what kind it is.
+  self:register_buffer(o.kind, mrt.variable(codes))
+  rawset(self, "codes", self[o.kind])
   if o.double then
     self.blocks = scales:size(2)
     local mean = scales:mean()
@@ -93,7 +95,7 @@ end
 ---@param x mrt.Tensor  `[..., inputs]`
 ---@return mrt.Tensor   `[..., outputs]`
 function QuantizedLinear:forward(x)
-  local how = { kind = self.kind, block = self.block }
+  local how = { kind = self.kind, block = self.block, columns = self.inputs }
   local scales = self:block_scales()
   if x:get_dtype() == "f64" then scales = scales:to "f64" end
   return x:quantized_linear(self.codes, scales, self.bias, how)

@@ -11,6 +11,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
 local Optimizer = require "mrt.optim.optimizer"
 local fused = require "mrt.optim.update"
 
@@ -30,7 +31,11 @@ local sgd = Optimizer("sgd", { "buf" }, { momentum = 0, nesterov = false, state 
 -- Without momentum there is nothing to remember.
 function sgd:init()
   self:check_state("bf16", "8bit")
-  if self.options.momentum == 0 then self.slots = {} end
+  local momentum = self.options.momentum
+  if not (momentum >= 0 and momentum < math.huge) then
+    core.fail("value", "sgd", ("momentum = %g, 0 or more wanted"):format(momentum))
+  end
+  if momentum == 0 then self.slots = {} end
 end
 
 ---@param p mrt.Tensor
