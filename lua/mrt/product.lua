@@ -124,7 +124,7 @@ end
 ---@param scales mrt.Tensor  ditto
 ---@param bias? mrt.Tensor   `[N]`
 ---@param options? mrt.QuantizeOptions
----@return mrt.Tensor        `[..., N]`
+---@return mrt.Tensor        `[..., N]`, the wider dtype of x and bias
 function Tensor.quantized_linear(x, codes, scales, bias, options)
   return (op.quantized_linear(x, codes, scales, bias, options))
 end

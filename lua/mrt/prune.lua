@@ -2,7 +2,7 @@
 ---
 ---     local prune = mrt.prune
 ---     prune.magnitude(model, {share = 0.8})     -- or prune.two_of_four(model)
----     ... train as always: optimizers keep what is pruned at 0 ...
+---     ... train as always: optimizers and averages keep what is pruned at 0 ...
 ---     print(prune.report(model))
 ---     prune.remove(model)
 ---

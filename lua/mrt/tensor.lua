@@ -16,6 +16,7 @@ local op = core.op
 ---@field block? integer      numbers that share a scale; default 64, int8: the row
 ---@field columns? integer    of the matrix, where the codes do not tell
 ---@field transposed? boolean  quantized_linear: x @ w, not x @ w^T
+---@field compute? mrt.DType  quantized_linear: x and w are rounded to it first
 
 --- A lazy tensor.  `x[i]` is `x:select(1, i)`.
 ---@class mrt.Tensor
