@@ -69,7 +69,7 @@ static void describe(mrt_computation *c, const mrt_node *n) {
 mrt_status mrt_narrow_ask(mrt_narrowing *w) {
   mrt_graph *g = w->g;
   mrt_found_out *known = &w->plan->known;
-  int count;
+  int count = 0;
   MRT_TRY(find_asked(w, &count));
   if (!w->plan->options.precision && !known->computations) {
     for (int i = 0; i < g->node_count; i++) w->asked[i] = -1;
