@@ -269,11 +269,9 @@ static const real *bias_of(const mrt_call *c) {
   return (const real *)((char *)c->scratch + round_up(values_bytes(c)));
 }
 static void fill_bias(const mrt_call *c) {
-#ifndef MRT_F64
   if (bias_bytes(c))
-    mrt_gemm_floats((float *)bias_of(c), c->in[3].data, c->in[3].type.dtype,
-                    mrt_cols(&c->out[0]));
-#endif
+    mrt_widen(c->in[3].type.dtype, c->in[3].data, (real *)bias_of(c),
+              mrt_cols(&c->out[0]));
 }
 /* What all threads share of the scratch. */
 static size_t shared_bytes(const mrt_call *c) {
