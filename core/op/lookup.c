@@ -18,17 +18,9 @@ static const mrt_expr *made_of(const mrt_build *b, const mrt_tensor *t) {
   return x && t->index == 0 && !x->stale && x->id >= first ? x : NULL;
 }
 
-/* A view that moves rows: transpose or reshape around the last dimension. */
 static bool moves_rows(const mrt_expr *x) {
-  int op = x->op->number;
-  if (op != MRT_OP_transpose && op != MRT_OP_reshape) return false;
-  const mrt_type *in = &x->in[0]->type, *out = &x->out_types[0];
-  if (op == MRT_OP_transpose) {
-    const mrt_transpose_options *o = x->options;
-    return o->dim0 < in->rank - 1 && o->dim1 < in->rank - 1;
-  }
-  return in->rank > 0 && out->rank > 0 &&
-         in->dims[in->rank - 1] == out->dims[out->rank - 1];
+  return x->nin > 0 &&
+         mrt_moves_rows(x->op, x->options, &x->in[0]->type, &x->out_types[0]);
 }
 
 /* A value for each row of x's input as one for each row of x, or back. */

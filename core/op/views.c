@@ -293,3 +293,14 @@ const mrt_op mrt_op_expand = {
   .width = MRT_FOLLOW,
   .traits = MRT_VIEW | MRT_LINEAR,
 };
+
+/* ---- asked by others ------------------------------------------------------ */
+
+bool mrt_moves_rows(const mrt_op *op, const void *options, const mrt_type *in,
+                    const mrt_type *out) {
+  const mrt_transpose_options *o = options;
+  int last = in->rank - 1;
+  if (op->number == MRT_OP_transpose) return o->dim0 < last && o->dim1 < last;
+  return op->number == MRT_OP_reshape && in->rank > 0 && out->rank > 0 &&
+         in->dims[last] == out->dims[out->rank - 1];
+}

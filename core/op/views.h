@@ -5,6 +5,7 @@
 #define MRT_OP_VIEWS_H
 
 #include "mrt.h"
+#include "op/op.h"
 
 /* reshape, expand */
 typedef struct mrt_shape_options {
@@ -34,5 +35,10 @@ typedef struct mrt_custom_options {
   void (*release)(void *user);
   void *user;
 } mrt_custom_options;
+
+/* Does the operator, with these options, only move whole rows: a transpose or
+ * reshape that leaves the last dimension alone? */
+bool mrt_moves_rows(const mrt_op *op, const void *options, const mrt_type *in,
+                    const mrt_type *out);
 
 #endif

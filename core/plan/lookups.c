@@ -23,17 +23,9 @@ typedef struct lookup {
   int count;
 } lookup;
 
-/* A view that moves rows: transpose or reshape around the last dimension. */
 static bool moves_rows(const mrt_node *n) {
-  if (n->op->number != MRT_OP_transpose && n->op->number != MRT_OP_reshape)
-    return false;
-  const mrt_type *in = &n->in[0]->type, *out = &n->out[0]->type;
-  if (n->op->number == MRT_OP_transpose) {
-    const mrt_transpose_options *o = n->options;
-    return o->dim0 < in->rank - 1 && o->dim1 < in->rank - 1;
-  }
-  return in->rank > 0 && out->rank > 0 &&
-         in->dims[in->rank - 1] == out->dims[out->rank - 1];
+  return n->nin > 0 &&
+         mrt_moves_rows(n->op, n->options, &n->in[0]->type, &n->out[0]->type);
 }
 
 static bool find(const mrt_node *n, lookup *l) {
