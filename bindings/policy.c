@@ -16,25 +16,36 @@ typedef struct question {
 
 static const char *const choices[] = { "open", "keep", "recompute", "swap" };
 
-static void push_activation(lua_State *L, const mrt_activation *a) {
+/* A table with what all kinds of questions tell of a result. */
+static void push_about(lua_State *L, int fields, const char *name,
+                       const mrt_type *t, size_t bytes, const char *file,
+                       int line) {
   char type[256];
-  mrt_type_print(&a->type, type, sizeof type);
-  lua_createtable(L, 0, 20);
-  set_text(L, "op", a->op);
-  set_text(L, "name", a->name);
-  set_text(L, "class", a->cost);
-  set_text(L, "file", a->file);
-  set_integer(L, "line", a->line);
+  mrt_type_print(t, type, sizeof type);
+  lua_createtable(L, 0, fields);
+  set_text(L, "name", name);
   set_text(L, "type", type);
-  set_integer(L, "bytes", (int64_t)a->bytes);
-  lua_pushnumber(L, a->flops);
-  lua_setfield(L, -2, "flops");
-  lua_pushnumber(L, a->seconds);
-  lua_setfield(L, -2, "time");
+  set_text(L, "file", file);
+  set_integer(L, "line", line);
+  set_integer(L, "bytes", (int64_t)bytes);
+}
+
+/* Of what a node computes, besides. */
+static void push_work(lua_State *L, const char *op, const char *cost, int layer,
+                      double flops) {
+  set_text(L, "op", op);
+  set_text(L, "class", cost);
+  set_integer(L, "layer", layer);
+  set_number(L, "flops", flops);
+}
+
+static void push_activation(lua_State *L, const mrt_activation *a) {
+  push_about(L, 20, a->name, &a->type, a->bytes, a->file, a->line);
+  push_work(L, a->op, a->cost, a->layer, a->flops);
+  set_number(L, "time", a->seconds);
   set_integer(L, "first_use", a->first_use + 1);
   set_integer(L, "last_use", a->last_use + 1);
   set_truth(L, "saved", a->saved);
-  set_integer(L, "layer", a->layer);
   set_integer(L, "last_layer", a->last_layer);
   set_truth(L, "boundary", a->last_layer > a->layer);
   set_truth(L, "region", a->region);
@@ -111,20 +122,11 @@ mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked) {
 /* ---- precision -------------------------------------------------------------- */
 
 static void push_computation(lua_State *L, const mrt_computation *c) {
-  char type[256];
-  mrt_type_print(&c->type, type, sizeof type);
-  lua_createtable(L, 0, 12);
-  set_text(L, "op", c->op);
-  set_text(L, "name", c->name);
-  set_text(L, "class", c->cost);
+  push_about(L, 12, c->name, &c->type, mrt_type_bytes(&c->type), c->file,
+             c->line);
+  push_work(L, c->op, c->cost, c->layer, c->flops);
   set_text(L, "width", c->width);
-  set_text(L, "file", c->file);
-  set_integer(L, "line", c->line);
-  set_integer(L, "layer", c->layer);
   set_truth(L, "backward", c->backward);
-  set_text(L, "type", type);
-  set_integer(L, "bytes", (int64_t)mrt_type_bytes(&c->type));
-  set_number(L, "flops", c->flops);
 }
 
 /* A dtype named in field `key` of the table on top, if it is there. */
@@ -212,15 +214,8 @@ typedef struct variable_question {
 static int ask_variable(lua_State *L) {
   variable_question *q = lua_touserdata(L, 1);
   const mrt_variable_info *v = q->variable;
-  char type[256];
-  mrt_type_print(&v->type, type, sizeof type);
-  lua_createtable(L, 0, 8);
-  set_text(L, "name", v->name);
-  set_text(L, "file", v->file);
-  set_integer(L, "line", v->line);
-  set_text(L, "type", type);
+  push_about(L, 8, v->name, &v->type, v->bytes, v->file, v->line);
   set_text(L, "role", v->weight ? "weight" : "optimizer");
-  set_integer(L, "bytes", (int64_t)v->bytes);
   set_integer(L, "first_use", v->first + 1);
   set_integer(L, "last_use", v->last + 1);
   lua_call(L, 1, 1);
