@@ -108,6 +108,32 @@ describe("a predicted time", function()
     assert.near(4, attend(4096) / attend(2048), 0.3)
   end)
 
+  it("of a product is that of what its factors are multiplied in", function()
+    local given = core.device()
+    given.matrix.bf16, given.matrix.f16 = 4 * given.matrix.f32, 0
+    given.bandwidth, given.cache_bandwidth = 1e15, 1e15
+    core.set_device(given)
+    local function product(a, b)
+      return time_of("matmul", function(x, y) return x:matmul(y) end,
+        mrt.zeros(512, 512, { dtype = a }), mrt.zeros(512, 512, { dtype = b }))
+    end
+    local function under(policy)
+      local plan = mrt.compile(function(x, w) return x:matmul(w) end,
+        { precision = policy }):plan(mrt.zeros(512, 512), mrt.zeros(512, 512))
+      for _, s in ipairs(plan:steps()) do
+        if s.class == "matmul" then return s.time end
+      end
+    end
+    local wide = product("f32", "f32")
+    for _, narrow in ipairs { "bf16", "f8_e4m3", "f8_e5m2" } do
+      assert.near(4, wide / product(narrow, "bf16"), 0.1)
+      assert.near(1, wide / product(narrow, "f32"), 0.01)
+    end
+    assert.near(1, wide / product("f16", "f16"), 0.01)
+    assert.near(4, wide / under(mrt.policy.precision.bf16()), 0.1) -- its result is f32
+    assert.near(1, wide / under(mrt.policy.precision.f16()), 0.01)
+  end)
+
   it("of a fused chain is that of its kinds", function()
     local function plan()
       local steps = plan_of(function(x) return core.op.gelu(x * 2) + 1 end,

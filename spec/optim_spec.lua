@@ -3,7 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local near = require "spec.support.near"
+local near = require "support.near"
 local optim = mrt.optim
 
 -- A problem in two variables whose gradient is known: sum(c p^4) / 4.

@@ -4,7 +4,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local near = require "spec.support.near"
+local near = require "support.near"
 local optim = mrt.optim
 
 describe("every optimizer", function()

@@ -29,6 +29,13 @@ static void grad(mrt_build *b) {
     b->din[0] = mrt_cast_to(b, b->dout[0], from);
 }
 
+/* No processor rounds to 8 bits by itself. */
+static double flops(const mrt_signature *s) {
+  mrt_dtype to = s->out[0]->dtype;
+  return mrt_is_narrow(to) && mrt_dtypes[to].bytes == 1 ? mrt_flops_ten(s)
+                                                        : mrt_flops_one(s);
+}
+
 const mrt_op mrt_op_cast = {
   .name = "cast",
   .number = MRT_OP_cast,
@@ -39,7 +46,7 @@ const mrt_op mrt_op_cast = {
   MRT_OPTIONS(options, mrt_cast_options),
   .infer = infer,
   .grad = grad,
-  .flops = mrt_flops_one,
+  .flops = flops,
   .strided = 1,
   .width = MRT_FOLLOW,
   .traits = MRT_POINTWISE | MRT_LINEAR,

@@ -2,13 +2,15 @@
  *
  *   needs   a node's types and options, a device's figures
  *   method  Work is flop by kind at that kind's rate; a product of matrices is
- *           charged for its edges, which makes small and thin ones slow.
+ *           charged for its edges, which makes small and thin ones slow, at the
+ *           rate of what its factors are multiplied in.
  *           Bytes move meanwhile: the slower of the two counts, and a launch.
  *   never   looks at the clock or the machine: the figures say it all
  *   from    Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/cost.h"
+#include "plan/precision.h"
 
 #include <string.h>
 
@@ -33,15 +35,35 @@ mrt_cost mrt_node_cost(const mrt_node *n) {
   return most;
 }
 
+/* All values of f8 are bf16. */
+static bool fits_bf16(mrt_dtype d) { return mrt_is_narrow(d) && d != MRT_f16; }
+
+/* The dtype that both factors of a product have, or are exactly in. */
+static mrt_dtype factors(const mrt_signature *s) {
+  const mrt_option *o = mrt_narrow_option(s->op);
+  mrt_dtype a = s->in[0]->dtype, b = s->in[1]->dtype, rounded = MRT_DTYPE_COUNT;
+  if (o) memcpy(&rounded, (const char *)s->options + o->offset, sizeof rounded);
+  if (rounded != MRT_DTYPE_COUNT) a = b = rounded;
+  if (a == b) return a;
+  if (fits_bf16(a) && fits_bf16(b)) return MRT_bf16;
+  return a == MRT_f64 || b == MRT_f64 ? MRT_f64 : MRT_f32;
+}
+
+/* How much faster than in f32.  What a device does not multiply is widened. */
+static double speed_in(const mrt_device_profile *d, mrt_dtype dtype) {
+  double own = d->matrix[dtype];
+  if (!(own > 0) && fits_bf16(dtype)) own = d->matrix[MRT_bf16];
+  return own > 0 ? own / d->matrix[MRT_f32] : 1;
+}
+
 /* Seconds of a product, its edges included. */
 static double product_seconds(const mrt_device_profile *d,
                               const mrt_signature *s) {
   mrt_product p = s->op->product(s);
   mrt_cost kind = s->op->cost;
   const double *edge = d->edge[kind];
-  double own = d->matrix[s->out[0]->dtype], f32 = d->matrix[MRT_f32];
   return 2 * p.count * (p.m + edge[0]) * (p.n + edge[1]) * (p.k + edge[2]) /
-         (d->rate[kind] * (own > 0 ? own / f32 : 1));
+         (d->rate[kind] * speed_in(d, factors(s)));
 }
 
 static double work_seconds(const mrt_device_profile *d, const mrt_node *n) {

@@ -1,12 +1,13 @@
 --- time.lua -- `mrt bench time`: predicted step times beside measured ones.
 --
 --     mrt bench time [--cases mlp,gpt,examples/mlp.lua] [--seconds S] [--cpu]
+--                    [--precision bf16]
 --
 -- Each case is a process of its own: a model of mrt/bench/models.lua, or the
 -- first compiled step of a script.  Predicted are times from declared figures,
 -- from this machine's measured ones, and after step:profile(); measured is the
 -- median of steps for S seconds.  --cpu counts processor time, for one thread on
--- a machine with much else to do.
+-- a machine with much else to do.  --precision names a policy for the models.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -38,7 +39,7 @@ local function measure(step, declared, o, ...)
   compile.planning = nil
   local device = require "mrt.device"
   device.profile { save = false, cpu = o.cpu }
-  local again = compile.compile(step.fn) -- planned with the measured figures
+  local again = step:with {} -- planned with the measured figures
   local before = again:plan(...).seconds
   compile.processor_time = o.cpu
   again:profile(...)
@@ -61,13 +62,14 @@ end
 
 local function in_this_process(case, o)
   if case:find "%.lua$" then return of_script(case, o) end
-  local step, x, y = require "mrt.bench.models".make(case)
+  local policy = require "mrt".policy.precision[o.precision]
+  local step, x, y = require "mrt.bench.models".make(case, { precision = policy() })
   measure(step, step:plan(x, y).seconds, o, x, y)
 end
 
 local function ask(case, o)
-  local command = ("'%s' bench time --measure '%s' --seconds %g%s 2>&1")
-    :format(arg[-1], case, o.seconds, o.cpu and " --cpu" or "")
+  local command = ("'%s' bench time --measure '%s' --precision %s --seconds %g%s 2>&1")
+    :format(arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "")
   local pipe <close> = assert(io.popen(command))
   local text = pipe:read "a"
   local numbers = {}
@@ -77,15 +79,18 @@ local function ask(case, o)
   return #numbers == 4 and numbers or nil
 end
 
+local taken = { cases = true, measure = true, seconds = true, precision = true }
+local precisions = { f32 = true, bf16 = true, f16 = true, fp8 = true }
+
 local function read(args)
-  local o = { seconds = 3, cases = "mlp,gpt-small,gpt,examples/mlp.lua,"
+  local o = { seconds = 3, precision = "f32", cases = "mlp,gpt-small,gpt,examples/mlp.lua,"
     .. "examples/gpt.lua" }
   local i = 1
   while i <= #args do
     local name, value = args[i]:match "^%-%-(%w+)$", args[i + 1]
     if name == "cpu" then
       o.cpu, i = true, i + 1
-    elseif (name == "cases" or name == "measure" or name == "seconds") and value then
+    elseif taken[name] and value and (name ~= "precision" or precisions[value]) then
       o[name], i = value, i + 2
     else
       error("mrt bench time: no option " .. args[i] .. ", or no value", 0)
