@@ -292,6 +292,48 @@ describe("a loss scale", function()
     assert.equal(1024, with:loss_scale())
   end)
 
+  -- Of an optimizer whose first parameter is pruned: its step, and its state.
+  local function pruned(kind, o, loss_scale)
+    mrt.seed(5)
+    local model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    mrt.prune.magnitude(model.layers[1], { share = 0.5 })
+    local params = model:parameters()
+    local opt, ema = optim[kind](params, o), optim.ema(params)
+    local step = mrt.compile(function(x)
+      local loss = model(x):square():sum()
+      opt:step(mrt.grad(loss, params), { clip = 1000 })
+      ema:update()
+      return loss
+    end, { precision = policy.precision.f16 { loss_scale = loss_scale } })
+    return step, function()
+      local list = table.move(params, 1, #params, 1, {})
+      for _, part in ipairs { opt:state(), ema:state(), model:state() } do
+        local names = {}
+        for name in pairs(part) do names[#names + 1] = name end
+        table.sort(names)
+        for _, name in ipairs(names) do list[#list + 1] = part[name] end
+      end
+      return bits(list)
+    end, model.layers[1].weight
+  end
+
+  it("is the same to every optimizer and to masks, and leaves all as it was", function()
+    local x, broken = mrt.randn(4, 8), mrt.full({ 4, 8 }, 90000.0)
+    for kind, o in pairs { sgd = {}, adam = {}, adamw = {}, rmsprop = {}, adagrad = {},
+      lion = {}, lamb = {}, muon = {}, momentum = { momentum = 0.9 } } do
+      if o.momentum then kind = "sgd" end
+      local plain, after = pruned(kind, o, false)
+      local step, also, weight = pruned(kind, o, { init = 1024 })
+      for _ = 1, 3 do plain(x) step(x) end
+      assert.equal(after(), also(), kind)
+      local before = also()
+      step(broken)
+      assert.equal(before, also(), kind)
+      assert.equal(512, step:loss_scale())
+      assert.equal(32, weight:eq(0):to "i64":sum():item())
+    end
+  end)
+
   it("sees what overflows in any micro-batch, and skips for all", function()
     local step, state, opt = scaled("dynamic", { accumulate = 2 })
     local x = mrt.ones(4, 4)

@@ -18,12 +18,12 @@ end
 --- Return what to multiply gradients by so that all together are no longer
 --- than `max`, and how long they are: min(1, max / (norm + 1e-6)), as PyTorch
 --- has it.  Pascanu et al. 2013 (arXiv:1211.5063).
----@param grads mrt.Tensor[]
+---@param raw mrt.Tensor[]
 ---@param max number
----@return mrt.Tensor scale  scalar
+---@param inverse? mrt.Tensor  scalar: the gradients are `raw` times this
+---@return mrt.Tensor scale  scalar: what to multiply the gradients by
 ---@return mrt.Tensor norm   scalar
-function clip.scale(grads, max)
-  local raw, inverse = scaling.raw(grads)
+function clip.scale(raw, max, inverse)
   local norm = mrt.global_norm(raw)
   if inverse then norm = norm * inverse:to(norm:get_dtype()) end
   return (max / (norm + 1e-6)):minimum(1), norm
@@ -38,7 +38,8 @@ end
 ---@return mrt.Tensor norm   scalar, before clipping
 function clip.clip_grad_norm(grads, max)
   check("clip_grad_norm", grads, max)
-  local scale, norm = clip.scale(grads, max)
+  local raw, inverse = scaling.raw(grads)
+  local scale, norm = clip.scale(raw, max, inverse)
   local clipped = {}
   for i, g in ipairs(grads) do clipped[i] = g * scale end
   return clipped, norm

@@ -201,11 +201,13 @@ end
 
 -- Add the updates to the trace.
 local function apply(self, grads, clip_to, when)
-  local scale, norm
-  grads = masks.gradients(self.params, grads)
-  if clip_to then scale, norm = clip.scale(grads, clip_to) end
-  local raw, inverse = scaling.raw(grads)
-  if inverse then grads, scale = raw, scale and scale * inverse or inverse end
+  local raw, scale = scaling.raw(grads)
+  local norm
+  grads = masks.gradients(self.params, raw)
+  if clip_to then
+    local shorter, length = clip.scale(grads, clip_to, scale)
+    scale, norm = scale and shorter * scale or shorter, length
+  end
   when = scaling.gate(when)
   local rate, stochastic = rates(self), weights.updated(self.params)
   local t = self.t + 1
