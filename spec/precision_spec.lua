@@ -77,6 +77,21 @@ describe("a precision policy", function()
     assert(kept(narrow) <= 0.6 * kept(wide), kept(narrow) .. " of " .. kept(wide))
   end)
 
+  it("takes a constant for what it is, however large", function()
+    local first, second = nn.Linear(64, 128), nn.Linear(128, 128)
+    local params = nn.Sequential(first, second):parameters()
+    local function arena(...)
+      local size = { ... }
+      local function rectify(x) return mrt.where(x:gt(0), x, mrt.zeros(size)) end
+      local step = mrt.compile(function(x)
+        local y = rectify(first(x))
+        return table.unpack(mrt.grad(rectify(second(y) + y):square():mean(), params))
+      end, { precision = policy.precision.bf16() })
+      return step:plan(mrt.zeros(256, 64)).transient
+    end
+    assert.equal(arena(), arena(256, 128))
+  end)
+
   it("gives the same bits however the step is planned", function()
     for _, p in ipairs { policy.precision.bf16(), policy.precision.f16() } do
       local wanted = train({ precision = p }, 4)

@@ -262,9 +262,11 @@ static bool follows_narrow(const mrt_narrowing *w, const mrt_node *n) {
   bool yes = w->plan->options.precision && n->op->width == MRT_FOLLOW &&
              (n->op->traits & MRT_POINTWISE);
   for (int k = 0; k < n->nin; k++) {
-    const mrt_value *v = n->in[k];
+    mrt_value *v = n->in[k];
+    double constant;
     yes &= v->type.dtype != MRT_f32 || mrt_narrow_source(w, v) ||
-           w->small[v->id] || mrt_narrow_kept(w, n, v);
+           w->small[v->id] || mrt_narrow_kept(w, n, v) ||
+           mrt_value_uniform(v, &constant);
   }
   return yes;
 }
