@@ -228,6 +228,21 @@ describe("a device profile", function()
     end)
   end)
 
+  it("of this machine takes declared figures where it lacks any", function()
+    local declared = core.device()
+    local profile = { name = "old", key = cache.key(),
+      memory = { capacity = 1e9, bandwidth = 1e9 },
+      flops = { f32 = 2 * declared.matrix.f32 }, rate = { norm = 7 } }
+    device.use(profile)
+    local now = core.device()
+    for name, figure in pairs(declared.matrix) do assert.equal(2 * figure, now.matrix[name]) end
+    assert.same({ 7, 2 * declared.rate.pooling }, { now.rate.norm, now.rate.pooling })
+    assert.same(declared.edge, now.edge)
+    profile.key = "another machine"
+    device.use(profile)
+    assert.equal(0, core.device().matrix.bf16)
+  end)
+
   it("measured from this machine makes sense", function()
     local profile = device.profile { save = false }
     assert.is_truthy(read.table(profile))

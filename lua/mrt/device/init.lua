@@ -42,6 +42,13 @@ function device.find(name)
   return read.file(name)
 end
 
+-- Set what read.table makes of a profile.
+local function set(flat, profile)
+  core.set_device()
+  local whole = cache.completed(profile, core.device())
+  core.set_device(whole == profile and flat or (read.table(whole)))
+end
+
 --- Make plans for a device from now on.
 ---
 --- Raises: a field of a table that makes no sense.
@@ -60,7 +67,7 @@ function device.use(given)
   end
   local flat, problem = read.table(profile)
   if not flat then core.fail("value", "device.use", problem) end
-  core.set_device(flat)
+  set(flat, profile)
   return profile
 end
 
@@ -83,7 +90,7 @@ function device.ready()
     return
   end
   local profile = cache.load()
-  if profile then core.set_device((read.table(profile))) end
+  if profile then set((read.table(profile)), profile) end
 end
 
 --- Measure this machine, which takes about a second, keep the profile for later
