@@ -338,6 +338,22 @@ describe("a variable that is converted", function()
     for i = 1, 4 do assert.near(wanted[i][1], got[i][1], 0.1) end
   end)
 
+  it("has a step traced again, once, unless it was before", function()
+    for _, before in ipairs { false, true } do
+      local model, traces = nn.Linear(4, 4), 0
+      if before then model:to "bf16" end
+      local opt = optim.adamw(model:parameters())
+      local step = mrt.compile(function(x)
+        traces = traces + 1
+        local loss = model(x):square():mean()
+        opt:step(mrt.grad(loss, model:parameters()))
+        return loss
+      end, { precision = pure() })
+      for _ = 1, 3 do step(mrt.zeros(2, 4)) end
+      assert.equal(before and 1 or 2, traces)
+    end
+  end)
+
   it("must be a variable of floats, outside a trace", function()
     local v = mrt.variable(mrt.ones(3), "v")
     assert.match("no variable", failure(core.convert, mrt.ones(3), "bf16").message)

@@ -3,7 +3,8 @@
 --- A policy may want what the optimizers of a step update to be stored in bf16,
 --- with no copy in f32.  Only a trace tells which variables these are; so the
 --- first trace is thrown away, they are converted where they are, and the function
---- is traced again.
+--- is traced again: what was traced before the update has read them as f32.  Where
+--- they are narrow already, once is enough.
 ---
 --- SPDX-License-Identifier: MIT
 

@@ -94,7 +94,8 @@ end
 
 --- As bf16, with parameters that are stored in bf16 themselves: two bytes each, and
 --- so are their gradients.  What the step's optimizers update is converted where it
---- is when the step is first traced, and stays so.  Changes smaller than half a
+--- is when the step is first traced, and stays so; for that the function runs twice,
+--- unless the model has been converted before (model:to "bf16").  Changes smaller than half a
 --- unit of a parameter, 1/512 of it, are lost without stochastic rounding, which
 --- draws by seed, step and place, so that a run that goes on draws the same. The
 --- fused updates have it: adamw, adam, rmsprop, adagrad, lion, sgd with momentum;
