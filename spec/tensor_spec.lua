@@ -137,6 +137,18 @@ describe("options", function()
 end)
 
 describe("an error", function()
+  it("names the caller's line where a tail call took the place of the function", function()
+    local layer = mrt.nn.Linear(3, 2)
+    local function forward(input) return layer(input) end
+    local here = debug.getinfo(1, "l").currentline
+    local _, err = pcall(function()
+      local y = forward(mrt.zeros(5, 4))
+      return y
+    end)
+    assert.matches(("tensor_spec.lua:%d: linear: .* %%(in mrt/nn/linear.lua:%%d+%%)$")
+      :format(here + 2), tostring(err))
+  end)
+
   it("names the line of the program, through libraries and tail calls", function()
     local here = debug.getinfo(1, "l").currentline
     local function tail() return x:matmul(x) end
