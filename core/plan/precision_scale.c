@@ -3,7 +3,8 @@
  *   q      = x s rounded to f8, s = largest f8 / max |x|, of this very tensor;
  *            1 where max |x| is 0 or not finite, at most FLT_MAX; or as the
  *            program found it of earlier steps (precision_delayed.c)
- *   a @ b  = (qa @ qb) / (sa sb), summed in f32; what is added comes after
+ *   a @ b  = (qa @ qb) / sa / sb, summed in f32; what is added comes after;
+ *            nowhere finite where a number of a or b is not
  *   from   Micikevicius et al., "FP8 formats for deep learning",
  *          arXiv:2209.05433; scaling by the present maximum
  *
@@ -55,6 +56,13 @@ static mrt_value *scale_of(mrt_making *b, mrt_value *most, mrt_dtype dtype) {
   return MRT_MAKE(b, minimum, NULL, real, scale, scalar(b, FLT_MAX));
 }
 
+/* `inverse`, or what is not finite itself: f8 would saturate. */
+static mrt_value *shown(mrt_making *b, mrt_value *most, mrt_value *inverse) {
+  mrt_type real = mrt_type_scalar(MRT_f32), truth = mrt_type_scalar(MRT_bool);
+  mrt_value *finite = MRT_MAKE(b, lt, NULL, truth, most, scalar(b, INFINITY));
+  return MRT_MAKE(b, where, NULL, real, finite, inverse, most);
+}
+
 /* `v` in f32, whatever is stored. */
 static mrt_value *widened(mrt_making *b, mrt_value *v) {
   mrt_cast_options up = { .dtype = MRT_f32 };
@@ -79,6 +87,7 @@ static mrt_status scale_anew(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
     scale = scale_of(&b, most, dtype);
     s->inverse = MRT_MAKE(&b, reciprocal, NULL, real, scale);
   }
+  s->inverse = shown(&b, most, s->inverse);
   mrt_value *x = widened(&b, v); /* anew: not kept meanwhile */
   x = MRT_MAKE(&b, mul, NULL, wide, x, spread(&b, scale, &wide));
   s->value = MRT_MAKE(&b, cast, &down, narrow, x);
@@ -118,6 +127,16 @@ static bool can_scale(mrt_dtype dtype) {
          mrt_dtypes[dtype].exponent < mrt_dtypes[MRT_f32].exponent;
 }
 
+/* sum by[0] by[1], the smaller first: in f32 wherever the result is. */
+static mrt_value *unscaled(mrt_making *b, mrt_value *sum, mrt_value *const *by,
+                           const mrt_type *t) {
+  mrt_type real = mrt_type_scalar(MRT_f32);
+  mrt_value *low = MRT_MAKE(b, minimum, NULL, real, by[0], by[1]);
+  mrt_value *high = MRT_MAKE(b, maximum, NULL, real, by[0], by[1]);
+  mrt_value *y = MRT_MAKE(b, mul, NULL, *t, sum, spread(b, low, t));
+  return MRT_MAKE(b, mul, NULL, *t, y, spread(b, high, t));
+}
+
 mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
                              const mrt_computation *asked) {
   mrt_value *v = n->out[0], *in[2], *by[2];
@@ -137,10 +156,7 @@ mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
   mrt_making b = { .w = w, .origin = n->origin };
   mrt_value *sum;
   MRT_TRY(mrt_narrow_product(w, n, in, &sum));
-  mrt_value *unit =
-      MRT_MAKE(&b, mul, NULL, mrt_type_scalar(MRT_f32), by[0], by[1]);
-  mrt_value *y =
-      MRT_MAKE(&b, mul, NULL, v->type, sum, spread(&b, unit, &v->type));
+  mrt_value *y = unscaled(&b, sum, by, &v->type);
   if (n->nin == 3) {
     mrt_value *bias;
     MRT_TRY(mrt_narrow_wide_input(w, n, 2, &bias));
