@@ -31,7 +31,9 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
   o.no_swap = lua_toboolean(L, -1);
   lua_getfield(L, arg, "trap");
   o.trap = lua_toboolean(L, -1);
-  lua_pop(L, 3);
+  lua_getfield(L, arg, "overflows");
+  o.overflows = lua_toboolean(L, -1);
+  lua_pop(L, 4);
   lua_getfield(L, arg, "order");
   const char *order = lua_tostring(L, -1);
   o.keep_order = order && strcmp(order, "program") == 0;

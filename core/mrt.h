@@ -651,8 +651,9 @@ typedef struct mrt_plan_options {
                     whichever is predicted quickest; 0: none */
   bool trap;     /* a run ends with EDATA where a NaN or an infinity is made; it
                     names the operator if nothing is fused */
-  bool no_swap;  /* the planner swaps nothing of its own accord */
-  bool quick;    /* EBUDGET without looking for a budget that would do */
+  bool overflows; /* gradients may: trap nothing from their first node on */
+  bool no_swap;   /* the planner swaps nothing of its own accord */
+  bool quick;     /* EBUDGET without looking for a budget that would do */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
                             left halfway, and it runs with mrt_plan_run_part */
   const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */

@@ -73,6 +73,25 @@ describe("nan = \"trap\"", function()
     assert.same(before, w:totable())
   end)
 
+  it("lets gradients overflow under a dynamic loss scale, nothing before them", function()
+    for _, o in ipairs { {}, { accumulate = 2 } } do
+      local w = mrt.parameter(mrt.ones(4, 1))
+      local opt = optim.sgd({ w }, { lr = 1 })
+      o.nan = "trap"
+      o.precision = policy.precision.f16 { loss_scale = { init = 2.0 ^ 40 } }
+      local step = mrt.compile(function(x)
+        local loss = x:matmul(w):sum()
+        local grads = mrt.grad(loss, { w })
+        opt:step((optim.clip_grad_norm(grads, 1)))
+        return loss
+      end, o)
+      assert.equal(8, step(mrt.ones(2, 4)):item())
+      assert.same({ { 1 }, { 1 }, { 1 }, { 1 } }, w:totable())
+      assert.equal(2.0 ^ 39, step:loss_scale())
+      assert.matches("nan: matmul", failure(step, mrt.full({ 2, 4 }, 1e6)))
+    end
+  end)
+
   it("is refused where it is anything else", function()
     local ok, err = pcall(mrt.compile, function() end, { nan = "ignore" })
     assert.is_false(ok)

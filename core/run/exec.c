@@ -87,15 +87,25 @@ MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan) {
   return plan->seed_epoch == plan->ctx->seed_epoch ? plan->runs : 0;
 }
 
+/* Steps from the first on whose numbers are looked at. */
+static int trapped_steps(const mrt_plan *plan) {
+  int n = 0, all = plan->options.trap ? plan->step_count : 0;
+  while (n < all &&
+         !(plan->options.overflows && plan->steps[n].node->origin.backward))
+    n++;
+  return n;
+}
+
 static mrt_status walk(mrt_plan *plan) {
   bool poison = plan->ctx->poison;
+  int looked_at = trapped_steps(plan);
   mrt_status trapped = MRT_OK;
   if (poison) mrt_poison_dead(plan, -1);
   for (int i = 0; i < plan->step_count; i++) {
     if (i <= plan->first_update || plan->part_rows) MRT_TRY(may_stop(plan, i));
     if (poison)
       MRT_TRY(run_poisoned(plan, i));
-    else if (plan->options.trap && !trapped)
+    else if (i < looked_at && !trapped)
       trapped = run_trapped(plan, i);
     else
       run_step(plan, i);

@@ -98,7 +98,8 @@ function Scaler:check()
   local scale = self.scale:item()
   if scale >= LEAST then return end
   core.fail("data", "loss_scale", ("the scale has shrunk to %g: gradients are not "
-    .. "finite at any scale (nan = \"trap\" tells where that begins)"):format(scale))
+    .. "finite at any scale (nan = \"trap\" with loss_scale = 1 tells where that begins)")
+    :format(scale))
 end
 
 -- ---- in a trace ------------------------------------------------------------

@@ -270,14 +270,14 @@ local function make_plans(self, state)
     where = where, rows = state.rows, size = state.sizes[1], count = state.count,
     accumulators = {}, parts = {}, input_bytes = input_bytes(state),
     row_bytes = allocated(rows[1], state.rows / state.sizes[1]) }
+  local plain = with(self.options, "memory", nil)
   entry.core = core.trace_plan(#traced.inputs + #traced.runtime, final,
-    with(self.options, "memory", nil), self.space)
+    plain.overflows and with(plain, "trap", nil) or plain, self.space)
   local wanted = read_by(entry.core)
   for _, job in ipairs(state.jobs) do
     local id = core.id(job.into)
     entry.accumulators[id] = wanted[id]
   end
-  local plain = with(self.options, "memory", nil)
   plan_parts(self, state, entry, rows, { plain, plain })
   fit(self, state, entry, rows)
   return entry

@@ -36,7 +36,8 @@ local MOST_EFFORT = 1000
 ---@field job? mrt.Job        what the step is for, told by plan:options()
 ---@field precision? mrt.PrecisionPolicy  which nodes compute in narrow floats
 ---@field nan? "trap"  a step ends with an error where a NaN or an infinity is made,
----  naming operator and line; nothing is fused, and it is slow
+---  naming operator and line; nothing is fused, and it is slow.  Under a dynamic loss
+---  scale, which gradients may overflow, only what comes before them is looked at
 ---@field swap? mrt.SwapPolicy       which variables live in a file; by default those
 ---  that a budget wants there; policy.swap.none(): nothing is swapped
 
@@ -122,6 +123,7 @@ function options.check(given, who)
   own.checkpoint = checkpoint.decider(own.checkpoint, who)
   if own.nan then own.trap, own.fuse, own.order = true, false, "program" end
   own.loss_scale = precision.loss_scale(own.precision)
+  own.overflows = own.loss_scale and own.loss_scale.dynamic
   own.weights = precision.weights(own.precision)
   own.delayed = precision.delayed(own.precision)
   own.precision = precision.decider(own.precision)

@@ -112,7 +112,8 @@ end
 ---@field loss_scale? "dynamic"|number|mrt.LossScale|false  default "dynamic"
 
 --- Products in f16, whose smallest number is 6e-8: gradients are computed of a loss
---- that is scaled up. `step:loss_scale()` tells by how much.
+--- that is scaled up. `step:loss_scale()` tells by how much.  A dynamic scale shrinks
+--- where they overflow, so nan = "trap" looks at them under a number or false only.
 ---@param given? mrt.F16Options
 ---@return mrt.Precision
 function precision.f16(given)
