@@ -367,6 +367,9 @@ describe("completion", function()
     assert.equal("ape", (complete "spec_base.sh"))
     _G.spec_base = require "mrt"
     assert.equal("im", (complete "spec_base.opt"))
+    _G.spec_base = require "mrt".policy.precision
+    local _, choices = complete "spec_base."
+    assert.equal("bf16 bf16_pure f16 f32 fp8", (choices:gsub("%s+", " ")))
   end)
 
   it("knows keywords and shows several choices", function()

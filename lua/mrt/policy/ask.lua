@@ -71,4 +71,13 @@ function ask.refuse_uncalled(who, option, given, module)
   end
 end
 
+--- Let functions be found in a module by name, where programs and the prompt do not
+--- see them.
+---@param module table
+---@param hidden table<string, function>
+---@return table module
+function ask.hide(module, hidden)
+  return setmetatable(module, { __index = function(_, name) return hidden[name] end })
+end
+
 return ask

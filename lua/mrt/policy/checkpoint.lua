@@ -23,6 +23,7 @@ local options = require "mrt.options"
 
 ---@class mrt.policy.checkpoint
 local checkpoint = {}
+local asked = {} -- by the compiler
 
 --- What a policy sees of one activation; steps count from 1 in the order planned
 --- with everything kept.
@@ -344,7 +345,7 @@ end
 ---@param option mrt.CheckpointPolicy?
 ---@param who string  for messages
 ---@return (fun(all: mrt.Activations): integer?)?
-function checkpoint.decider(option, who)
+function asked.decider(option, who)
   if option == nil then return nil end
   if getmetatable(option) == Checkpoint then return option.decide end
   ask.refuse_uncalled(who, "checkpoint", option, checkpoint)
@@ -362,4 +363,4 @@ function checkpoint.decider(option, who)
   end
 end
 
-return checkpoint
+return ask.hide(checkpoint, asked)

@@ -28,6 +28,7 @@ local scaling = require "mrt.scaling"
 
 ---@class mrt.policy.precision
 local precision = {}
+local asked = {} -- by the compiler
 
 --- What a policy sees of a node.
 ---@class mrt.Computation
@@ -252,28 +253,28 @@ end
 --- The settings of a policy's loss scale; nil: it has none.
 ---@param option any
 ---@return table?
-function precision.loss_scale(option)
+function asked.loss_scale(option)
   return getmetatable(option) == Precision and option.loss_scale or nil
 end
 
 --- What a policy stores parameters in; nil: as they are.
 ---@param option any
 ---@return mrt.Weights?
-function precision.weights(option)
+function asked.weights(option)
   return getmetatable(option) == Precision and option.weights or nil
 end
 
 --- The settings of a policy's delayed scales; nil: it has none.
 ---@param option any
 ---@return mrt.DelayedScaling?
-function precision.delayed(option)
+function asked.delayed(option)
   return getmetatable(option) == Precision and option.delayed or nil
 end
 
 --- What the core asks, for a policy that the user gives.
 ---@param option any
 ---@return (fun(all: mrt.Computation[]))?
-function precision.decider(option)
+function asked.decider(option)
   if option == nil then return nil end
   ask.refuse_uncalled("compile", "precision", option, precision)
   local policy, keep = option, nil
@@ -293,4 +294,4 @@ function precision.decider(option)
   end
 end
 
-return precision
+return ask.hide(precision, asked)

@@ -21,6 +21,7 @@ local options = require "mrt.options"
 
 ---@class mrt.policy.swap
 local swap = {}
+local asked = {} -- by the compiler
 
 --- What a policy sees of a variable; steps count from 1, without copies.
 ---@class mrt.SwapVariable
@@ -59,7 +60,7 @@ function swap.none() return never end
 --- Whether this policy rules out swapping altogether.
 ---@param policy any
 ---@return boolean
-function swap.is_none(policy) return policy == never end
+function asked.is_none(policy) return policy == never end
 
 --- Swap what the model or its gradient reads.
 ---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy
@@ -84,7 +85,7 @@ end
 --- What the core asks, for a policy that the user gives.
 ---@param option any
 ---@return (fun(v: mrt.SwapVariable): boolean)?
-function swap.decider(option)
+function asked.decider(option)
   if option == nil then return nil end
   ask.refuse_uncalled("compile", "swap", option, swap)
   if type(option) ~= "function" then
@@ -94,4 +95,4 @@ function swap.decider(option)
   return function(v) return answer(option, v) end
 end
 
-return swap
+return ask.hide(swap, asked)
