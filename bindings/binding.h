@@ -47,9 +47,16 @@ typedef struct mrt_handles {
   mrt_tensor *at[];
 } mrt_handles;
 
-/* One per Lua state; upvalue 1 of every function of the module. */
+enum { MRT_CONTEXTS = 16 };
+
+/* One per Lua state; upvalue 1 of every function of the module.  A context is
+ * one device: a call is about that of its first tensor or plan, or else about
+ * the chosen one. */
 typedef struct mrt_binding {
-  mrt_context *ctx;
+  mrt_context *ctx; /* of the call under way */
+  mrt_context *chosen, *open[MRT_CONTEXTS];
+  int open_count;
+  bool decided;      /* ctx is that of a tensor */
   lua_State *main;   /* its main thread, for callbacks that come without one */
   lua_State *caller; /* the thread inside mrt_grad */
   bool carried;      /* a Lua error waits in the registry to be raised again */
@@ -69,12 +76,21 @@ enum {
 
 static inline mrt_binding *mrt_binding_get(lua_State *L) {
   mrt_binding *m = lua_touserdata(L, lua_upvalueindex(1));
-  if (!m->ctx) luaL_error(L, "mrt: the Lua state is closing");
+  if (!m->chosen) luaL_error(L, "mrt: the Lua state is closing");
+  m->ctx = m->chosen, m->decided = false;
   return m;
+}
+static inline void mrt_binding_decide(mrt_binding *m, mrt_context *ctx) {
+  if (!m->decided) m->ctx = ctx, m->decided = true;
 }
 /* Set `functions` into the table on top, with the binding as upvalue. */
 void mrt_binding_register(lua_State *L, mrt_binding *m,
                           const luaL_Reg *functions);
+
+/* core.c: the context of a device, opened on first use; raises where it is
+ * not here. */
+mrt_context *mrt_lua_open_device(lua_State *L, mrt_binding *m,
+                                 const char *name);
 
 /* ---- error.c ------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* core.c -- opens the Lua module mrt.core
  *
- * One context per Lua state, made here and kept in a userdata of the registry;
- * it goes when the state and the last tensor have gone.  Bookkeeping comes from
+ * One context for each device that a Lua state uses, the CPU's first, kept in a
+ * userdata of the registry; they go when the state and the last tensor have gone.  Bookkeeping comes from
  * the allocator of the Lua state, so a host that bounds or tests Lua's memory
  * bounds and tests ours.
  *
@@ -36,9 +36,8 @@ static void *resize(void *user, void *block, size_t old_size, size_t new_size) {
 
 static int close_binding(lua_State *L) {
   mrt_binding *m = lua_touserdata(L, 1);
-  mrt_context *ctx = m->ctx;
-  m->ctx = NULL;
-  mrt_context_free(ctx);
+  m->ctx = m->chosen = NULL;
+  while (m->open_count) mrt_context_free(m->open[--m->open_count]);
   return 0;
 }
 
@@ -53,22 +52,76 @@ static const char *read_isa(void) {
   return text && *text ? text : NULL;
 }
 
-static void open_context(lua_State *L, mrt_binding *m) {
+/* One more context; its message goes to `message`. */
+static mrt_status open_context(lua_State *L, mrt_binding *m,
+                               const char *device, char *message,
+                               size_t room) {
   const char *poison = getenv("MRT_POISON");
   mrt_context_options options = {
     .allocator = &m->allocator,
     .threads = read_threads(),
     .isa = read_isa(),
     .poison = poison && strcmp(poison, "1") == 0,
+    .device = device,
+    .message = message,
+    .message_room = room,
   };
-  mrt_status status = mrt_context_new(&options, &m->ctx);
+  mrt_context **to = &m->open[m->open_count];
+  mrt_status status = mrt_context_new(&options, to);
   if (status == MRT_ENOMEM) {
     mrt_lua_collect(L);
-    status = mrt_context_new(&options, &m->ctx);
+    status = mrt_context_new(&options, to);
   }
+  if (!status) m->open_count++;
+  return status;
+}
+
+static void choose(lua_State *L, mrt_binding *m, mrt_context *ctx) {
+  m->ctx = m->chosen = ctx;
+  lua_pushlightuserdata(L, ctx);
+  lua_setfield(L, LUA_REGISTRYINDEX, "mrt.context");
+}
+
+static void open_first(lua_State *L, mrt_binding *m) {
+  char message[512] = "";
+  mrt_status status = open_context(L, m, NULL, message, sizeof message);
   if (status != MRT_OK)
     luaL_error(L, "mrt: no context: %s%s%s", mrt_status_name(status),
-               options.isa ? " (MRT_ISA=" : "", options.isa ? options.isa : "");
+               *message ? ": " : "", message);
+  choose(L, m, m->open[0]);
+}
+
+static mrt_context *find_open(const mrt_binding *m, const char *device) {
+  for (int i = 0; i < m->open_count; i++)
+    if (strcmp(mrt_context_get_info(m->open[i]).device, device) == 0)
+      return m->open[i];
+  return NULL;
+}
+
+mrt_context *mrt_lua_open_device(lua_State *L, mrt_binding *m,
+                                 const char *name) {
+  char message[512] = "";
+  if (strcmp(name, "cuda") == 0) name = "cuda:0";
+  mrt_context *ctx = find_open(m, name);
+  if (ctx) return ctx;
+  if (m->open_count == MRT_CONTEXTS)
+    mrt_lua_fail(L, m, MRT_EVALUE, "device", "%d devices at most",
+                 (int)MRT_CONTEXTS);
+  mrt_status status = open_context(L, m, name, message, sizeof message);
+  if (status) mrt_lua_fail(L, m, status, "device", "%s", message);
+  ctx = m->open[m->open_count - 1];
+  mrt_random r = mrt_random_get(m->open[0]);
+  mrt_random_set(ctx, r.seed, r.next);
+  return ctx;
+}
+
+/* use_device(name?) -> name: where tensors are made from now on. */
+static int use_device(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  const char *name = luaL_optstring(L, 1, NULL);
+  if (name) choose(L, m, mrt_lua_open_device(L, m, name));
+  lua_pushstring(L, mrt_context_get_info(m->chosen).device);
+  return 1;
 }
 
 /* Push the binding of this state, made on first use. */
@@ -89,7 +142,7 @@ static mrt_binding *push_binding(lua_State *L) {
   m->cast = mrt_op_find("cast");
   m->expand = mrt_op_find("expand");
   m->full = mrt_op_find("full");
-  open_context(L, m);
+  open_first(L, m);
   lua_pushvalue(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, BINDING);
   return m;
@@ -122,7 +175,8 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   mrt_source_binding_open(L, m);
   mrt_bpe_binding_open(L, m);
   mrt_host_open(L, m);
-  lua_pushlightuserdata(L, m->ctx);
-  lua_setfield(L, LUA_REGISTRYINDEX, "mrt.context");
+  lua_pushlightuserdata(L, m);
+  lua_pushcclosure(L, use_device, 1);
+  lua_setfield(L, -2, "use_device");
   return 1;
 }

@@ -64,10 +64,10 @@ static const char *show_file(const mrt_binding *m, lua_Debug *ar) {
 
 void mrt_lua_at(lua_State *L, mrt_binding *m) {
   lua_Debug ar;
-  if (find_line(L, m, LIBRARY, &ar))
-    mrt_at(m->ctx, show_file(m, &ar), ar.currentline);
-  else
-    mrt_at(m->ctx, "?", 0);
+  bool found = find_line(L, m, LIBRARY, &ar);
+  for (int i = 0; i < m->open_count; i++)
+    mrt_at(m->open[i], found ? show_file(m, &ar) : "?",
+           found ? ar.currentline : 0);
 }
 
 /* ---- raising ------------------------------------------------------------- */

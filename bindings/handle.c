@@ -32,7 +32,9 @@ bool mrt_lua_is_tensor(lua_State *L, int arg) {
 mrt_tensor *mrt_lua_to_tensor(lua_State *L, mrt_binding *m, int arg) {
   mrt_tensor **slot = luaL_testudata(L, arg, MRT_TENSOR);
   if (slot && !*slot) mrt_lua_fail(L, m, MRT_ESTATE, NULL, "tensor is closed");
-  return slot ? *slot : NULL;
+  if (!slot) return NULL;
+  mrt_binding_decide(m, mrt_tensor_context(*slot));
+  return *slot;
 }
 
 mrt_tensor *mrt_lua_check_tensor(lua_State *L, mrt_binding *m, int arg,

@@ -28,6 +28,7 @@ static plan *check_plan(lua_State *L, mrt_binding *m, int arg) {
     return NULL;
   }
   if (!p->plan) mrt_lua_fail(L, m, MRT_ESTATE, NULL, "plan is closed");
+  mrt_binding_decide(m, mrt_plan_context(p->plan));
   return p;
 }
 
@@ -92,7 +93,7 @@ static mrt_tensor *number_input(lua_State *L, mrt_binding *m, plan *p, int i) {
   float value = (float)lua_tonumber(L, -1);
   mrt_tensor **slot = &p->numbers->at[i];
   if (*slot) {
-    memcpy((void *)mrt_tensor_data(*slot), &value, sizeof value);
+    MRT_CHECK(L, m, "plan", mrt_tensor_write(*slot, &value));
     return *slot;
   }
   mrt_type type = { .dtype = MRT_f32 };

@@ -11,7 +11,7 @@
 static mrt_tensor *evaluated(lua_State *L, mrt_binding *m, const char *who) {
   mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, who);
   mrt_lua_at(L, m);
-  MRT_CHECK(L, m, who, mrt_eval(m->ctx, &t, 1));
+  MRT_CHECK(L, m, who, mrt_read(m->ctx, &t, 1));
   mrt_lua_pressure(L, m);
   return t;
 }
@@ -95,11 +95,32 @@ static int element(lua_State *L) {
   return 1;
 }
 
+/* transfer(t, device): its numbers on another device. */
+static int transfer(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "to");
+  mrt_context *to = mrt_lua_open_device(L, m, luaL_checkstring(L, 2));
+  mrt_tensor **slot = mrt_lua_push_tensor_slot(L);
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, "to", mrt_read(mrt_tensor_context(t), &t, 1));
+  m->ctx = to; /* whose message it will be */
+  MRT_CHECK(L, m, "to",
+            mrt_tensor_from(to, mrt_tensor_type(t), mrt_tensor_data(t), slot));
+  mrt_tensor_leave(t);
+  mrt_lua_pressure(L, m);
+  return 1;
+}
+
 void mrt_read_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "item", item },       { "totable", totable }, { "bytes", bytes },
     { "element", element }, { NULL, NULL },
   };
+  static const luaL_Reg functions[] = {
+    { "transfer", transfer },
+    { NULL, NULL },
+  };
+  mrt_binding_register(L, m, functions);
   lua_getfield(L, -1, "methods");
   mrt_binding_register(L, m, methods);
   lua_pop(L, 1);

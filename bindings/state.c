@@ -119,7 +119,9 @@ static int seed(lua_State *L) {
   if (!is_integer)
     return mrt_lua_fail(L, m, MRT_EVALUE, "seed", "an integer wanted, got %s",
                         mrt_lua_show(L, 1));
-  mrt_random_set(m->ctx, (uint64_t)value, (uint64_t)luaL_optinteger(L, 2, 1));
+  for (int i = 0; i < m->open_count; i++)
+    mrt_random_set(m->open[i], (uint64_t)value,
+                   (uint64_t)luaL_optinteger(L, 2, 1));
   return 0;
 }
 
@@ -133,7 +135,9 @@ static int random_state(lua_State *L) {
 }
 
 static int set_poison(lua_State *L) {
-  mrt_set_poison(mrt_binding_get(L)->ctx, lua_toboolean(L, 1));
+  mrt_binding *m = mrt_binding_get(L);
+  for (int i = 0; i < m->open_count; i++)
+    mrt_set_poison(m->open[i], lua_toboolean(L, 1));
   return 0;
 }
 
@@ -186,11 +190,13 @@ static void set_count(lua_State *L, const char *key, size_t value) {
 /* info(): version, instruction set, threads, libraries, tensor bytes. */
 static int info(lua_State *L) {
   mrt_context_info i = mrt_context_get_info(mrt_binding_get(L)->ctx);
-  lua_createtable(L, 0, 6);
+  lua_createtable(L, 0, 9);
   lua_pushstring(L, mrt_version());
   lua_setfield(L, -2, "version");
   lua_pushstring(L, i.isa);
   lua_setfield(L, -2, "isa");
+  lua_pushstring(L, i.device);
+  lua_setfield(L, -2, "device");
   lua_pushstring(L, i.libraries);
   lua_setfield(L, -2, "libraries");
   set_count(L, "threads", (size_t)i.threads);

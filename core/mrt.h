@@ -139,9 +139,14 @@ typedef struct mrt_context_options {
   const char *isa;                /* NULL: the best this processor has */
   bool poison;                    /* overwrite each value when it dies */
   size_t memory_limit;            /* bytes of tensors; 0: no limit */
+  const char *device; /* NULL or "cpu"; "cuda:0" where the plug-in is */
+  char *message;      /* gets the message of a failure; NULL: not wanted */
+  size_t message_room;
 } mrt_context_options;
 
-/* `options` may be NULL.  On failure *ctx is NULL; ENOMEM is the only one. */
+/* All of a context's tensors are on its one device.  `options` may be NULL.
+ * On failure *ctx is NULL: ENOMEM; EDEVICE and EVALUE for a device or an
+ * instruction set that is not here. */
 MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
                                    mrt_context **ctx);
 /* Frees the context once its last tensor and plan are gone. */
@@ -199,6 +204,7 @@ MRT_API mrt_random mrt_random_get(const mrt_context *ctx);
 MRT_API void mrt_random_set(mrt_context *ctx, uint64_t seed, uint64_t next);
 
 typedef struct mrt_context_info {
+  const char *device; /* "cpu", "cuda:0" */
   const char *isa;
   int threads;
   const char *libraries; /* "OpenMP" */
@@ -295,11 +301,13 @@ MRT_API uint64_t mrt_tensor_id(const mrt_tensor *t);
 MRT_API const char *mrt_tensor_origin(const mrt_tensor *t, int *line);
 MRT_API void mrt_tensor_ref(mrt_tensor *t);
 MRT_API void mrt_tensor_unref(mrt_tensor *t); /* NULL is fine */
-/* The numbers, row-major, after mrt_eval; NULL while pending.  Borrowed until
+/* The numbers, row-major, after mrt_read; NULL while pending.  Borrowed until
  * the tensor is assigned, freed or left, or a plan runs that swaps it. */
 MRT_API const void *mrt_tensor_data(const mrt_tensor *t);
-/* The reader is done: the numbers of a variable that is swapped, which
- * mrt_eval has brought to memory, may leave it again. */
+/* Other numbers for a tensor that has some and that nobody else sees. */
+MRT_API mrt_status mrt_tensor_write(mrt_tensor *t, const void *data);
+/* The reader is done: numbers that mrt_read has brought to memory, of a
+ * variable that is swapped or from a device, may leave it again. */
 MRT_API void mrt_tensor_leave(mrt_tensor *t);
 /* Element i as a double or an int64 (bool as 0 or 1); t is evaluated. */
 MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i);
@@ -307,6 +315,8 @@ MRT_API int64_t mrt_tensor_integer(const mrt_tensor *t, int64_t i);
 
 /* Compute these tensors.  All or none: on failure none is evaluated. */
 MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n);
+/* The same, and bring their numbers to where we can read them. */
+MRT_API mrt_status mrt_read(mrt_context *ctx, mrt_tensor *const *t, int n);
 
 /* variable = value, where `when` (a bool scalar, NULL for always) is true.
  * Inside a trace it becomes an update of the plan; otherwise it happens now,
@@ -683,6 +693,7 @@ MRT_API void mrt_space_free(mrt_space *space); /* NULL is fine */
  * nothing has changed. */
 MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
                                 mrt_tensor **out, int nout);
+MRT_API mrt_context *mrt_plan_context(const mrt_plan *plan);
 /* How often it ran since the random numbers last began. */
 MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan);
 /* False once a variable it reads has another dtype than it was made for. */

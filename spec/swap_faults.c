@@ -28,7 +28,7 @@ typedef struct faulty {
 
 static struct {
   mrt_context *ctx;
-  mrt_status (*open)(const char *, const mrt_allocator *, mrt_tier **,
+  mrt_status (*open)(const mrt_device *, const char *, const mrt_allocator *, mrt_tier **,
                      mrt_error *);
   long waits, fail_at, interrupt_at;
   bool failed;
@@ -63,12 +63,13 @@ static void close_tier(mrt_tier *t) {
   free(t);
 }
 
-static mrt_status open_tier(const char *folder, const mrt_allocator *a,
-                            mrt_tier **tier, mrt_error *e) {
+static mrt_status open_tier(const mrt_device *device, const char *folder,
+                            const mrt_allocator *a, mrt_tier **tier,
+                            mrt_error *e) {
   faulty *f = malloc(sizeof *f);
   if (!f) return MRT_ENOMEM;
-  f->tier = (mrt_tier){ resize, start, wait_for, drain, close_tier };
-  mrt_status s = trial.open(folder, a, &f->real, e);
+  f->tier = (mrt_tier){ resize, start, wait_for, drain, NULL, close_tier };
+  mrt_status s = trial.open(device, folder, a, &f->real, e);
   *tier = &f->tier;
   if (s) free(f);
   return s;

@@ -20,6 +20,15 @@ typedef struct mrt_operand {
   int64_t strides[MRT_MAX_RANK];
 } mrt_operand;
 
+/* The part of a run that kernels of a device with memory of its own read and
+ * write there.  `fault` as below; it stays until it has been told. */
+typedef struct mrt_run_words {
+  uint64_t seed, step;
+  int64_t row, rows, all_rows;
+  int fault;
+  int64_t bad_id, bad_limit;
+} mrt_run_words;
+
 /* What changes from one run of a plan to the next. */
 typedef struct mrt_run {
   uint64_t seed;               /* of the random numbers */
@@ -35,6 +44,10 @@ typedef struct mrt_run {
   int lost;         /* 0, or 1 + the step that waited for a copy that failed */
   int lost_code;    /* errno */
   double stalled;   /* seconds spent waiting for copies */
+  /* of a device with memory of its own */
+  void *device;                /* the device's state */
+  void *queue;                 /* where kernels queue what they launch */
+  struct mrt_run_words *words; /* in that memory */
 } mrt_run;
 
 typedef struct mrt_call {

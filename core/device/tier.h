@@ -30,6 +30,8 @@ typedef struct mrt_tier {
   int (*wait)(struct mrt_tier *t, mrt_tier_lane lane, uint64_t number);
   /* Until all copies are over; forgets failures. */
   void (*drain)(struct mrt_tier *t);
+  /* What is queued from now on comes after them; NULL: nothing is queued. */
+  void (*join)(struct mrt_tier *t);
   /* Ends what runs and frees the tier. */
   void (*close)(struct mrt_tier *t);
 } mrt_tier;

@@ -94,10 +94,15 @@ static mrt_spread of_constants(const mrt_batch *b, const mrt_tensor *whole,
                                const mrt_tensor *micro) {
   if (!mrt_type_equal(&whole->type, &micro->type)) return mixed;
   size_t bytes = mrt_type_bytes(&whole->type);
-  if (memcmp(whole->storage->data, micro->storage->data, bytes) == 0)
-    return alike;
-  if (mrt_type_count(&whole->type) != 1) return mixed;
-  return scaling(b, mrt_tensor_number(whole, 0), mrt_tensor_number(micro, 0));
+  mrt_storage *w = whole->storage, *m = micro->storage;
+  mrt_spread s = mixed;
+  if (mrt_storage_read(w) || mrt_storage_read(m)) return mixed;
+  if (memcmp(w->host, m->host, bytes) == 0)
+    s = alike;
+  else if (mrt_type_count(&whole->type) == 1)
+    s = scaling(b, mrt_tensor_number(whole, 0), mrt_tensor_number(micro, 0));
+  mrt_storage_drop_host(w), mrt_storage_drop_host(m);
+  return s;
 }
 
 static mrt_spread of_leaf(const mrt_batch *b, const mrt_pair *p) {

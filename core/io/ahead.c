@@ -50,7 +50,7 @@ typedef struct mrt_ahead {
 
 static bool read_request(const ahead *h, const request *r) {
   const mrt_array *a = r->wish.array;
-  uint8_t *to = r->storage->data;
+  uint8_t *to = r->storage->host;
   mrt_error e;
   if (!mrt_map_whole(a->map)) return false;
   for (int64_t k = 0; k < r->wish.n; k++, to += r->wish.step) {
@@ -156,6 +156,11 @@ bool mrt_ahead_begin(mrt_source *s, const mrt_wish *w, const uint8_t *from) {
     r->rows = rows, r->room = room;
   }
   if (mrt_storage_new(s->ctx, nbytes, &r->storage)) return false;
+  if (mrt_storage_fill_begin(r->storage)) {
+    mrt_storage_unref(r->storage);
+    r->storage = NULL;
+    return false;
+  }
   memcpy(r->rows, w->rows, room);
   r->wish = *w, r->wish.rows = r->rows;
   r->from = from, r->nbytes = nbytes;

@@ -219,8 +219,9 @@ MRT_API mrt_status mrt_source_numbers(mrt_source *s, const int *columns, int n,
   MRT_TRY(mrt_source_tensor(s, &type, &t));
   reading r = { s, place, n, first, missing, newlocale(LC_ALL_MASK, "C", 0) };
   mrt_status status =
-      r.locale ? read_all(&r, t->storage->data) : mrt_nomem(&s->ctx->error);
+      r.locale ? read_all(&r, t->storage->host) : mrt_nomem(&s->ctx->error);
   if (r.locale) freelocale(r.locale);
+  if (!status) status = mrt_storage_fill_end(t->storage);
   if (status) return mrt_tensor_unref(t), status;
   *out = t;
   return MRT_OK;

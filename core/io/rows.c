@@ -56,9 +56,12 @@ MRT_API mrt_status mrt_source_read_rows(mrt_source *s, int i,
   MRT_TRY(wish(s, i, rows, n, length, &w, &type));
   MRT_TRY(mrt_source_find(s, &s->arrays[i], &from));
   mrt_storage *ready = mrt_ahead_take(s, &w);
-  if (ready) return mrt_source_wrap(s, &type, ready, out);
+  if (ready) {
+    MRT_TRY(mrt_source_wrap(s, &type, ready, &t));
+    return mrt_source_finish(s, t, MRT_OK, out);
+  }
   MRT_TRY(mrt_source_tensor(s, &type, &t));
-  uint8_t *to = t->storage->data;
+  uint8_t *to = t->storage->host;
   mrt_status status = MRT_OK;
   for (int64_t k = 0; k < n && !status; k++, to += w.step)
     status = mrt_array_rows(w.array, from + (size_t)rows[k] * w.array->stride,

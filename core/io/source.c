@@ -242,6 +242,8 @@ mrt_status mrt_source_tensor(mrt_source *s, const mrt_type *type,
   mrt_storage *storage;
   MRT_TRY(mrt_type_check(type, "read", &ctx->error));
   MRT_TRY(mrt_storage_new(ctx, mrt_type_bytes(type), &storage));
+  mrt_status status = mrt_storage_fill_begin(storage);
+  if (status) return mrt_storage_unref(storage), status;
   return mrt_source_wrap(s, type, storage, out);
 }
 
@@ -257,6 +259,7 @@ mrt_status mrt_source_wrap(mrt_source *s, const mrt_type *type,
 
 mrt_status mrt_source_finish(mrt_source *s, mrt_tensor *t, mrt_status status,
                              mrt_tensor **out) {
+  if (!status) status = mrt_storage_fill_end(t->storage);
   if (!status) return *out = t, MRT_OK;
   mrt_tensor_unref(t);
   return mrt_source_fail(s, status, "%s", mrt_message(s->ctx));
@@ -302,8 +305,8 @@ MRT_API mrt_status mrt_source_read(mrt_source *s, int i, mrt_tensor **out) {
   MRT_TRY(mrt_source_find(s, a, &from));
   MRT_TRY(mrt_source_tensor(s, &a->type, &t));
   mrt_status status =
-      a->fortran ? read_fortran(a, from, t->storage->data, &s->ctx->error)
-                 : mrt_array_rows(a, from, mrt_array_count(a), t->storage->data,
+      a->fortran ? read_fortran(a, from, t->storage->host, &s->ctx->error)
+                 : mrt_array_rows(a, from, mrt_array_count(a), t->storage->host,
                                   &s->ctx->error);
   return mrt_source_finish(s, t, status, out);
 }

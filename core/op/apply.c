@@ -157,6 +157,12 @@ static bool draws(const call *c) {
   return any && (c->op->traits & MRT_RANDOM);
 }
 
+/* Two contexts on one device are strangers too. */
+static const char *same_name(const mrt_context *a, const mrt_context *b) {
+  return strcmp(a->device.name, b->device.name) == 0 ? " of another context"
+                                                     : "";
+}
+
 static mrt_status make_expr(call *c, const void *options, mrt_expr **out,
                             mrt_dtype *narrow) {
   _Alignas(max_align_t) char own[MRT_MAX_OPTIONS];
@@ -169,8 +175,10 @@ static mrt_status make_expr(call *c, const void *options, mrt_expr **out,
   for (int i = 0; i < c->nin; i++)
     if (c->in[i]->ctx != ctx)
       return mrt_fail(&ctx->error, MRT_ESTATE,
-                      "%s: input %d belongs to another context", c->op->name,
-                      i + 1);
+                      "%s: input %d is on %s%s, the others are on %s; x:to "
+                      "copies",
+                      c->op->name, i + 1, c->in[i]->ctx->device.name,
+                      same_name(ctx, c->in[i]->ctx), ctx->device.name);
   MRT_TRY(infer(c, own, types, &nout, narrow));
   *out = mrt_expr_new(ctx, c->op, c->nin, c->in, own, c->op->options_size, nout,
                       types);

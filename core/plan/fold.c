@@ -76,7 +76,7 @@ static bool compute(const mrt_plan *plan, const mrt_node *n, double *k) {
       return false;
     b.in[i] = &in[i], b.in_dtype = dtype;
   }
-  const mrt_device *d = &plan->ctx->device;
+  const mrt_device *d = &plan->ctx->cpu;
   d->kernel(d, n->op->number, mrt_node_real(n))->block(&b);
   return from_element(&out, b.out_dtype, k);
 }

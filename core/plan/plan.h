@@ -113,6 +113,13 @@ typedef struct mrt_found_out {
                                clones by their originals' */
 } mrt_found_out;
 
+/* A run as one launch, for one set of addresses. */
+typedef struct mrt_recording {
+  uint64_t key;
+  void *recording;
+} mrt_recording;
+enum { MRT_RECORDINGS = 8 };
+
 struct mrt_plan {
   mrt_graph graph;
   mrt_traced *traced; /* NULL: made for one evaluation */
@@ -160,6 +167,14 @@ struct mrt_plan {
   mrt_range *ranges; /* to fill with what each step writes; NULL: not now */
   double (*clock)(void);
   uint64_t first_key; /* of random numbers when its trace began */
+  /* on a device that queues (run/remote.c) */
+  mrt_plan *next_flight;
+  bool queued;                  /* its last run, whole */
+  int at;                       /* the step being queued */
+  uint64_t places;              /* rises when fixed places move, */
+  uint64_t recorded_generation; /* and what it was at these recordings */
+  mrt_recording recordings[MRT_RECORDINGS];
+  int recording_count;
 };
 
 struct mrt_space {

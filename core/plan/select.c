@@ -45,6 +45,10 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
   const mrt_device *d = &plan->ctx->device;
   s->node = n;
   s->kernel = d->kernel(d, n->op->number, mrt_node_real(n));
+  if (!s->kernel)
+    return mrt_fail(&plan->ctx->error, MRT_EDEVICE,
+                    "%s (%s:%d): %s has no kernel for it", n->label,
+                    n->origin.file, n->origin.line, d->name);
   s->flops = mrt_node_flops(n), s->traffic = mrt_node_bytes(n);
   s->seconds = mrt_node_seconds(plan, n);
   s->call = (mrt_call){ .options = n->options,

@@ -60,6 +60,7 @@ static mrt_status run_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
                        NULL, &plan));
   for (int i = 0; i < n; i++) mrt_hold(roots[i]);
   mrt_status s = mrt_plan_walk(plan, NULL, NULL);
+  if (!s) s = mrt_flight_land(ctx);
   if (!s) settle_all(plan, roots, n);
   for (int i = 0; i < n; i++) mrt_drop(roots[i]);
   mrt_plan_free(plan);
@@ -106,6 +107,13 @@ MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n) {
   }
   MRT_TRY(mrt_compute(ctx, t, n));
   for (int i = 0; i < n; i++) MRT_TRY(mrt_storage_fetch(t[i]->storage));
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_read(mrt_context *ctx, mrt_tensor *const *t, int n) {
+  MRT_TRY(mrt_eval(ctx, t, n));
+  MRT_TRY(mrt_flight_land(ctx));
+  for (int i = 0; i < n; i++) MRT_TRY(mrt_storage_read(t[i]->storage));
   return MRT_OK;
 }
 

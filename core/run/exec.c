@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "run/poison.h"
-#include "run/run.h"
+#include "run/remote.h"
 #include "run/watch.h"
 #include "tensor/slow.h"
 
@@ -22,7 +22,7 @@ static mrt_status bad_index(mrt_plan *plan) {
 }
 
 /* The step broke off past its first update. */
-static void tear(mrt_plan *plan) {
+void mrt_plan_tear(mrt_plan *plan) {
   for (int i = 0; i < plan->written_count; i++)
     plan->written[i]->variable->torn = true;
 }
@@ -33,7 +33,7 @@ static mrt_status lost(mrt_plan *plan) {
   const mrt_node *n = plan->steps[step].node;
   const mrt_value *slow = n->in[1];
   bool torn = step >= plan->first_update && !plan->part_rows;
-  if (torn) tear(plan);
+  if (torn) mrt_plan_tear(plan);
   return mrt_fail(&plan->ctx->error, MRT_EDEVICE,
                   "swap file: %s (%zu bytes, %s:%d) was not copied: %s; %s",
                   slow->name ? slow->name : "a value",
@@ -43,18 +43,29 @@ static mrt_status lost(mrt_plan *plan) {
                        : "nothing has changed");
 }
 
+/* Until the step is done, on a device that queues; what failed shows later. */
+static void settle(mrt_plan *plan) {
+  const mrt_device *d = &plan->ctx->device;
+  mrt_error ignored;
+  if (d->remote) d->remote->wait(d, &ignored);
+}
+
 static void run_step(mrt_plan *plan, int i) {
   const mrt_step *s = &plan->steps[i];
   double began = plan->times ? plan->clock() : 0;
+  plan->at = i;
   s->kernel->run(&s->call);
-  if (plan->times) plan->times[i] = plan->clock() - began;
-  if (plan->ranges) mrt_watch_range(s, &plan->ranges[i]);
+  if (plan->times) {
+    settle(plan);
+    plan->times[i] = plan->clock() - began;
+  }
+  if (plan->ranges) mrt_watch_range(plan, s, &plan->ranges[i]);
 }
 
 /* What is trapped past the first update is told when the step has ended. */
 static mrt_status run_trapped(mrt_plan *plan, int i) {
   const mrt_step *s = &plan->steps[i];
-  mrt_unusual before = mrt_watch_inputs(s);
+  mrt_unusual before = mrt_watch_inputs(plan, s);
   if (before.nan) MRT_TRY(mrt_watch_leaves(plan, s));
   run_step(plan, i);
   return mrt_watch_outputs(plan, s, before);
@@ -64,8 +75,7 @@ static mrt_status run_poisoned(mrt_plan *plan, int i) {
   uint64_t before = mrt_poison_hash(plan, i);
   run_step(plan, i);
   if (mrt_poison_hash(plan, i) != before) return mrt_poison_fail(plan, i);
-  mrt_poison_dead(plan, i);
-  return MRT_OK;
+  return mrt_poison_dead(plan, i);
 }
 
 /* Before step `i`, up to the first update: the last chance to change nothing. */
@@ -83,6 +93,10 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
   return MRT_OK;
 }
 
+MRT_API mrt_context *mrt_plan_context(const mrt_plan *plan) {
+  return plan->ctx;
+}
+
 MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan) {
   return plan->seed_epoch == plan->ctx->seed_epoch ? plan->runs : 0;
 }
@@ -96,11 +110,18 @@ static int trapped_steps(const mrt_plan *plan) {
   return n;
 }
 
+mrt_status mrt_plan_fault(mrt_plan *plan) {
+  /* A bad index showed up after an update that it depends on. */
+  if (plan->run.fault - 1 > plan->first_update && !plan->part_rows)
+    mrt_plan_tear(plan);
+  return bad_index(plan);
+}
+
 static mrt_status walk(mrt_plan *plan) {
   bool poison = plan->ctx->poison;
   int looked_at = trapped_steps(plan);
   mrt_status trapped = MRT_OK;
-  if (poison) mrt_poison_dead(plan, -1);
+  if (poison) MRT_TRY(mrt_poison_dead(plan, -1));
   for (int i = 0; i < plan->step_count; i++) {
     if (i <= plan->first_update || plan->part_rows) MRT_TRY(may_stop(plan, i));
     if (poison)
@@ -114,11 +135,36 @@ static mrt_status walk(mrt_plan *plan) {
   }
   plan->runs++;
   if (trapped) return trapped;
-  if (!plan->run.fault) return MRT_OK;
-  /* A bad index showed up after an update that it depends on. */
-  bool updated = plan->first_update < plan->step_count && !plan->part_rows;
-  if (updated) tear(plan);
-  return bad_index(plan);
+  return plan->run.fault ? mrt_plan_fault(plan) : MRT_OK;
+}
+
+/* What a device that queues is to do in one run. */
+static mrt_status queue_all(mrt_plan *plan) {
+  const mrt_device *d = &plan->ctx->device;
+  for (int i = 0; i < plan->step_count; i++) {
+    run_step(plan, i);
+    MRT_TRY(d->remote->check(d, &plan->ctx->error));
+  }
+  if (plan->graph.transfer_count) plan->ctx->tier->join(plan->ctx->tier);
+  return MRT_OK;
+}
+
+/* The first run is queued as it is: kernels are loaded at their first launch.
+ * What looks at single steps takes them one by one. */
+static mrt_status walk_remote(mrt_plan *plan) {
+  bool looks = plan->ctx->poison || plan->options.trap || plan->times;
+  bool updates = plan->first_update < plan->step_count;
+  uint64_t runs = plan->runs;
+  MRT_TRY(mrt_flight_begin(plan));
+  mrt_status s = MRT_OK;
+  if (looks) {
+    s = walk(plan);
+  } else {
+    s = may_stop(plan, updates ? plan->first_update : -1);
+    if (!s) s = runs ? mrt_replay(plan, queue_all) : queue_all(plan);
+    if (!s) plan->runs++;
+  }
+  return mrt_flight_end(plan, s);
 }
 
 mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
@@ -133,6 +179,7 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                     "this evaluation takes %zu bytes, the budget is %zu",
                     plan->info.peak, ctx->budget);
   MRT_TRY(mrt_plan_prepare(plan, in));
+  if (ctx->device.remote) return walk_remote(plan);
   mrt_status s = walk(plan);
   /* However it ended: no copy may run into what comes next. */
   if (plan->graph.transfer_count) ctx->tier->drain(ctx->tier);
@@ -263,14 +310,18 @@ static mrt_status whole_outputs(mrt_plan *plan, const mrt_part *part,
   return MRT_OK;
 }
 
-static void copy_rows(const mrt_plan *plan, const mrt_part *part,
-                      mrt_tensor **out, int nout) {
+static mrt_status copy_rows(const mrt_plan *plan, const mrt_part *part,
+                            mrt_tensor **out, int nout) {
   for (int i = 0; i < nout; i++) {
     size_t bytes = mrt_type_bytes(&plan->graph.outputs[i]->type);
     char *to = out[i]->storage->data;
-    memcpy(to + bytes / (size_t)plan->part_rows * (size_t)part->row,
-           plan->result_storage[plan->output_result[i]]->data, bytes);
+    MRT_TRY(mrt_device_copy(&plan->ctx->device,
+                            to + bytes / (size_t)plan->part_rows *
+                                     (size_t)part->row,
+                            plan->result_storage[plan->output_result[i]]->data,
+                            bytes, &plan->ctx->error));
   }
+  return MRT_OK;
 }
 
 MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
@@ -282,7 +333,7 @@ MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
   bool first = part->row == 0;
   if (first) MRT_TRY(whole_outputs(plan, part, out, nout));
   mrt_status s = mrt_plan_walk(plan, part, in);
-  if (!s) copy_rows(plan, part, out, nout);
+  if (!s) s = copy_rows(plan, part, out, nout);
   for (int i = 0; s && first && i < nout; i++) mrt_tensor_unref(out[i]);
   return s;
 }

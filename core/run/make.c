@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "graph/batch.h"
-#include "run/run.h"
+#include "run/remote.h"
 
 #include <string.h>
 
@@ -71,7 +71,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   mrt_plan *plan = mrt_calloc(ctx->allocator, 1, sizeof *plan);
   if (!plan) return mrt_nomem(&ctx->error);
   plan->ctx = ctx, plan->seed_epoch = ctx->seed_epoch;
-  plan->device = ctx->profile;
+  plan->device = ctx->profile, plan->run.device = ctx->device.state;
   plan->first_key = ctx->trace ? ctx->trace->first_key : 0;
   if (ctx->trace && ctx->trace->old) {
     plan->seed_epoch = ctx->trace->old->seed_epoch;
@@ -106,6 +106,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
 MRT_API void mrt_plan_free(mrt_plan *plan) {
   if (!plan) return;
   mrt_context *ctx = plan->ctx;
+  mrt_flight_leave(plan);
   for (int i = 0; i < plan->result_count; i++)
     mrt_storage_unref(plan->result_storage[i]);
   mrt_space_free(plan->space);

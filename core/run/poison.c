@@ -15,16 +15,17 @@ static void *address(const mrt_plan *plan, const mrt_slot *s) {
 }
 
 /* 0xff everywhere is NaN in every float and -1 in every integer. */
-void mrt_poison_dead(mrt_plan *plan, int step) {
+mrt_status mrt_poison_dead(mrt_plan *plan, int step) {
   for (int i = 0; i < plan->slot_count; i++) {
     const mrt_slot *s = &plan->slots[i];
     if (s->bytes && mrt_slot_in_arena(s) && (step < 0 || s->last == step))
-      memset(address(plan, s), 0xff, s->bytes);
+      MRT_TRY(mrt_device_fill(&plan->ctx->device, address(plan, s), 0xff,
+                              s->bytes, &plan->ctx->error));
   }
+  return MRT_OK;
 }
 
-static uint64_t hash(uint64_t h, const void *data, size_t bytes) {
-  const unsigned char *p = data;
+static uint64_t hash_bytes(uint64_t h, const unsigned char *p, size_t bytes) {
   for (size_t i = 0; i + 8 <= bytes; i += 8) {
     uint64_t word;
     memcpy(&word, p + i, 8);
@@ -32,6 +33,21 @@ static uint64_t hash(uint64_t h, const void *data, size_t bytes) {
     h ^= h >> 32;
   }
   for (size_t i = bytes / 8 * 8; i < bytes; i++) h = (h ^ p[i]) * 31;
+  return h;
+}
+
+/* A device that cannot be read has failed, which others tell. */
+static uint64_t hash(const mrt_plan *plan, uint64_t h, const char *data,
+                     size_t bytes) {
+  const mrt_device *d = &plan->ctx->device;
+  unsigned char piece[4096];
+  mrt_error ignored;
+  if (!d->remote) return hash_bytes(h, (const unsigned char *)data, bytes);
+  for (size_t at = 0; at < bytes; at += sizeof piece) {
+    size_t n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
+    if (mrt_device_read(d, piece, data + at, n, &ignored)) return h;
+    h = hash_bytes(h, piece, n);
+  }
   return h;
 }
 
@@ -55,7 +71,7 @@ uint64_t mrt_poison_hash(const mrt_plan *plan, int step) {
     bool filling = slot->whole && step <= slot->whole;
     if (mrt_slot_in_arena(slot) && slot->first <= step && step <= slot->last &&
         !filling && !written(plan, n, i))
-      h = hash(h, address(plan, slot), slot->bytes);
+      h = hash(plan, h, address(plan, slot), slot->bytes);
   }
   for (int k = 0; k < n->nin; k++) {
     const mrt_value *base = n->in[k]->base;
@@ -65,7 +81,7 @@ uint64_t mrt_poison_hash(const mrt_plan *plan, int step) {
       continue;
     const char *data = s->call.in[k].data;
     size_t element = mrt_dtypes[base->type.dtype].bytes;
-    h = hash(h, data - n->in[k]->offset * (int64_t)element,
+    h = hash(plan, h, data - n->in[k]->offset * (int64_t)element,
              mrt_type_bytes(&base->type));
   }
   return h;

@@ -127,6 +127,7 @@ mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
     resolve_fixed(plan);
     plan->placed_generation = plan->space->generation;
     plan->placed_moves = plan->ctx->moves;
+    plan->places++;
   }
   resolve_moving(plan, in);
   plan->run.seed = plan->ctx->seed;

@@ -40,7 +40,9 @@ static mrt_status take(mrt_context *ctx, mrt_tensor *variable,
   mrt_storage *own = result;
   if (result->refs > 1) {
     MRT_TRY(mrt_storage_new(ctx, mrt_type_bytes(&variable->type), &own));
-    memcpy(own->data, result->data, own->nbytes);
+    mrt_status status = mrt_device_copy(&ctx->device, own->data, result->data,
+                                        own->nbytes, &ctx->error);
+    if (status) return mrt_storage_unref(own), status;
   }
   mrt_tensor_settle(variable, own);
   if (own != result) mrt_storage_unref(own);
@@ -50,6 +52,7 @@ static mrt_status take(mrt_context *ctx, mrt_tensor *variable,
 
 static mrt_status compute(mrt_plan *plan, const batch *b) {
   MRT_TRY(mrt_plan_walk(plan, NULL, NULL));
+  MRT_TRY(mrt_flight_land(plan->ctx));
   for (int i = 0; i < b->n; i++)
     MRT_TRY(take(plan->ctx, b->variables[i],
                  plan->result_storage[plan->output_result[i]]));

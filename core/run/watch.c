@@ -10,13 +10,20 @@
 
 #include <math.h>
 
-/* Call see(user, x) for every element of a float operand. */
-static void each(const mrt_operand *x, void (*see)(void *user, double x),
-                 void *user) {
+/* Bytes from the first element of an operand to the end of its last. */
+static size_t extent(const mrt_operand *x) {
+  int64_t last = 0;
+  for (int d = 0; d < x->type.rank; d++)
+    last += (x->type.dims[d] - 1) * x->strides[d];
+  return (size_t)(last + 1) * mrt_dtypes[x->type.dtype].bytes;
+}
+
+static void each_here(const mrt_operand *x, const void *data,
+                      void (*see)(void *user, double x), void *user) {
   int64_t at[MRT_MAX_RANK] = { 0 }, place = 0;
   int64_t count = mrt_type_count(&x->type);
   for (int64_t i = 0; i < count; i++) {
-    see(user, mrt_number_at(x->type.dtype, x->data, place));
+    see(user, mrt_number_at(x->type.dtype, data, place));
     for (int d = x->type.rank; d-- > 0;) {
       place += x->strides[d];
       if (++at[d] < x->type.dims[d]) break;
@@ -24,6 +31,25 @@ static void each(const mrt_operand *x, void (*see)(void *user, double x),
       at[d] = 0;
     }
   }
+}
+
+/* Call see(user, x) for every element of a float operand; for none where the
+ * device cannot be read, which others tell, or no memory is left. */
+static void each(const mrt_plan *plan, const mrt_operand *x,
+                 void (*see)(void *user, double x), void *user) {
+  const mrt_device *d = &plan->ctx->device;
+  const mrt_allocator *a = plan->ctx->allocator;
+  mrt_error ignored;
+  if (!mrt_type_count(&x->type)) return;
+  if (!d->remote) {
+    each_here(x, x->data, see, user);
+    return;
+  }
+  void *here = mrt_calloc(a, 1, extent(x));
+  if (!here) return;
+  if (!mrt_device_read(d, here, x->data, extent(x), &ignored))
+    each_here(x, here, see, user);
+  mrt_release(a, here, extent(x));
 }
 
 static void note_kind(void *user, double x) {
@@ -41,10 +67,10 @@ static bool copies(const mrt_step *s) {
   return s->node->op->traits & (MRT_SWAPS | MRT_WAITS);
 }
 
-mrt_unusual mrt_watch_inputs(const mrt_step *s) {
+mrt_unusual mrt_watch_inputs(const mrt_plan *plan, const mrt_step *s) {
   mrt_unusual u = { false, false };
   for (int k = 0; k < s->call.nin && !copies(s); k++)
-    if (can_be(&s->call.in[k])) each(&s->call.in[k], note_kind, &u);
+    if (can_be(&s->call.in[k])) each(plan, &s->call.in[k], note_kind, &u);
   return u;
 }
 
@@ -57,7 +83,7 @@ mrt_status mrt_watch_leaves(mrt_plan *plan, const mrt_step *s) {
   for (int k = 0; k < s->call.nin && !copies(s); k++) {
     mrt_unusual u = { false, false };
     if (!is_leaf(n->in[k]) || !can_be(&s->call.in[k])) continue;
-    each(&s->call.in[k], note_kind, &u);
+    each(plan, &s->call.in[k], note_kind, &u);
     if (!u.nan) continue;
     const char *name = n->in[k]->name;
     return mrt_fail(
@@ -80,7 +106,7 @@ mrt_status mrt_watch_outputs(mrt_plan *plan, const mrt_step *s,
     mrt_unusual u = { false, false };
     bool statistic = k < 32 && n->op->wide_outputs >> k & 1 && k > 0;
     if (!can_be(&s->call.out[k])) continue;
-    each(&s->call.out[k], note_kind, &u);
+    each(plan, &s->call.out[k], note_kind, &u);
     bool infinity = u.infinity && !statistic && !before.infinity && !before.nan;
     if (!(u.nan && !before.nan) && !infinity) continue;
     return mrt_fail(&plan->ctx->error, MRT_EDATA,
@@ -116,7 +142,7 @@ static void note_range(void *user, double x) {
   }
 }
 
-void mrt_watch_range(const mrt_step *s, mrt_range *r) {
+void mrt_watch_range(const mrt_plan *plan, const mrt_step *s, mrt_range *r) {
   for (int k = 0; k < s->call.nout && !copies(s); k++)
-    if (can_be(&s->call.out[k])) each(&s->call.out[k], note_range, r);
+    if (can_be(&s->call.out[k])) each(plan, &s->call.out[k], note_range, r);
 }

@@ -3,9 +3,18 @@
  * SPDX-License-Identifier: MIT */
 #include "tensor/slow.h"
 
+#include <stdio.h>
 #include <string.h>
 
 MRT_API const char *mrt_version(void) { return MRT_VERSION; }
+
+/* The device, and the CPU for what is computed while planning. */
+static mrt_status open_devices(mrt_context *ctx, const mrt_context_options *o) {
+  MRT_TRY(mrt_cpu_open(o->isa, o->threads, &ctx->cpu, &ctx->error));
+  if (!o->device || strcmp(o->device, "cpu") == 0)
+    return ctx->device = ctx->cpu, MRT_OK;
+  return mrt_plugin_load(o->device, &ctx->device, &ctx->error);
+}
 
 MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
                                    mrt_context **out) {
@@ -19,8 +28,12 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
   ctx->next_id = 1, ctx->next_key = 1;
   ctx->origin = (mrt_origin){ .file = "?" };
   mrt_arena_init(&ctx->names, a);
-  mrt_status s = mrt_cpu_open(o.isa, o.threads, &ctx->device, &ctx->error);
-  if (s) return mrt_context_unref(ctx), s;
+  mrt_status s = open_devices(ctx, &o);
+  if (s) {
+    if (o.message && o.message_room)
+      snprintf(o.message, o.message_room, "%s", ctx->error.message);
+    return mrt_context_unref(ctx), s;
+  }
   ctx->device.describe(&ctx->device, &ctx->profile);
   *out = ctx;
   return MRT_OK;
@@ -42,6 +55,7 @@ void mrt_context_ref(mrt_context *ctx) { ctx->refs++; }
 void mrt_context_unref(mrt_context *ctx) {
   if (--ctx->refs > 0) return;
   mrt_slow_close(ctx);
+  if (ctx->device.close) ctx->device.close(&ctx->device);
   mrt_arena_free(&ctx->names);
   mrt_release(ctx->allocator, ctx, sizeof *ctx);
 }
@@ -90,7 +104,7 @@ MRT_API mrt_status mrt_set_device(mrt_context *ctx,
 }
 
 MRT_API size_t mrt_available(const mrt_context *ctx) {
-  return ctx->available ? ctx->available : ctx->device.available();
+  return ctx->available ? ctx->available : ctx->device.available(&ctx->device);
 }
 
 MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes) {
@@ -111,6 +125,7 @@ MRT_API void mrt_random_set(mrt_context *ctx, uint64_t seed, uint64_t next) {
 
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
   return (mrt_context_info){
+    .device = ctx->device.name,
     .isa = ctx->device.isa,
     .threads = ctx->device.threads,
     .libraries = ctx->device.libraries,
@@ -152,7 +167,7 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
   void *ticket = mrt_calloc(ctx->allocator, 1, 1);
   if (!ticket) return NULL;
   mrt_release(ctx->allocator, ticket, 1);
-  void *data = ctx->device.alloc(*rounded);
+  void *data = ctx->device.alloc(&ctx->device, *rounded);
   if (!data) return NULL;
   ctx->bytes_now += *rounded;
   if (ctx->bytes_now > ctx->bytes_peak) ctx->bytes_peak = ctx->bytes_now;
@@ -161,7 +176,7 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
 
 void mrt_device_free(mrt_context *ctx, void *data, size_t rounded) {
   if (!data) return;
-  ctx->device.free(data, rounded);
+  ctx->device.free(&ctx->device, data, rounded);
   ctx->bytes_now -= rounded;
 }
 
@@ -184,9 +199,45 @@ mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
 
 void mrt_storage_ref(mrt_storage *s) { s->refs++; }
 
+/* ---- bytes for the host ---------------------------------------------------- */
+
+static mrt_status make_host(mrt_storage *s) {
+  if (!s->ctx->device.remote) return s->host = s->data, MRT_OK;
+  if (!s->host) s->host = mrt_calloc(s->ctx->allocator, 1, s->nbytes);
+  return s->host ? MRT_OK : mrt_nomem(&s->ctx->error);
+}
+
+mrt_status mrt_storage_read(mrt_storage *s) {
+  mrt_context *ctx = s->ctx;
+  MRT_TRY(make_host(s));
+  if (!ctx->device.remote) return MRT_OK;
+  mrt_status status =
+      mrt_device_read(&ctx->device, s->host, s->data, s->nbytes, &ctx->error);
+  if (status) mrt_storage_drop_host(s);
+  return status;
+}
+
+mrt_status mrt_storage_fill_begin(mrt_storage *s) { return make_host(s); }
+
+mrt_status mrt_storage_fill_end(mrt_storage *s) {
+  mrt_context *ctx = s->ctx;
+  if (!ctx->device.remote) return MRT_OK;
+  mrt_status status =
+      mrt_device_write(&ctx->device, s->data, s->host, s->nbytes, &ctx->error);
+  mrt_storage_drop_host(s);
+  return status;
+}
+
+void mrt_storage_drop_host(mrt_storage *s) {
+  if (s->ctx->device.remote && s->host)
+    mrt_release(s->ctx->allocator, s->host, s->nbytes);
+  s->host = NULL;
+}
+
 void mrt_storage_unref(mrt_storage *s) {
   if (!s || --s->refs > 0) return;
   mrt_context *ctx = s->ctx;
+  mrt_storage_drop_host(s);
   mrt_device_free(ctx, s->data, s->nbytes);
   mrt_home_free(ctx, s->home);
   mrt_release(ctx->allocator, s, sizeof *s);

@@ -22,8 +22,8 @@ static const char *usual_folder(void) {
 
 mrt_status mrt_slow_reserve(mrt_context *ctx, size_t nbytes) {
   if (!ctx->tier)
-    MRT_TRY(ctx->device.open_tier(usual_folder(), ctx->allocator, &ctx->tier,
-                                  &ctx->error));
+    MRT_TRY(ctx->device.open_tier(&ctx->device, usual_folder(), ctx->allocator,
+                                  &ctx->tier, &ctx->error));
   size_t wanted = end_of(ctx) + mrt_slow_round(nbytes);
   if (wanted < ctx->slow_bytes) wanted = ctx->slow_bytes;
   MRT_TRY(ctx->tier->resize(ctx->tier, wanted, &ctx->error));
@@ -73,7 +73,8 @@ MRT_API mrt_status mrt_set_swap_folder(mrt_context *ctx, const char *path) {
                     "the swap file has %zu bytes already: choose its folder "
                     "before the first step that swaps",
                     ctx->slow_bytes);
-  MRT_TRY(ctx->device.open_tier(path, ctx->allocator, &tier, &ctx->error));
+  MRT_TRY(ctx->device.open_tier(&ctx->device, path, ctx->allocator, &tier,
+                                &ctx->error));
   mrt_slow_close(ctx);
   ctx->tier = tier;
   return MRT_OK;
@@ -142,6 +143,7 @@ mrt_status mrt_storage_move_in(mrt_storage *s) {
 
 void mrt_storage_leave(mrt_storage *s) {
   if (s->home && s->data) drop_memory(s);
+  mrt_storage_drop_host(s);
 }
 
 mrt_status mrt_storage_copy(mrt_storage *s, mrt_storage **out) {
@@ -149,7 +151,9 @@ mrt_status mrt_storage_copy(mrt_storage *s, mrt_storage **out) {
   mrt_storage *to = NULL;
   MRT_TRY(mrt_storage_fetch(s));
   mrt_status status = mrt_storage_new(s->ctx, s->nbytes, &to);
-  if (!status) memcpy(to->data, s->data, s->nbytes);
+  if (!status)
+    status = mrt_device_copy(&s->ctx->device, to->data, s->data, s->nbytes,
+                             &s->ctx->error);
   if (away) mrt_storage_leave(s);
   if (!status && away) status = mrt_storage_stow(to);
   if (status)

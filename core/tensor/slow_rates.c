@@ -98,7 +98,7 @@ MRT_API mrt_status mrt_measure_slow(mrt_context *ctx, size_t nbytes,
   t.offset = home->offset;
   t.data = mrt_device_alloc(ctx, 2 * PIECE, &rounded);
   mrt_status s = t.data ? MRT_OK : mrt_nomem(&ctx->error);
-  if (!s) memset(t.data, 1, 2 * PIECE);
+  if (!s) s = mrt_device_fill(&ctx->device, t.data, 1, 2 * PIECE, &ctx->error);
   if (!s) s = measure(&t, rates);
   mrt_device_free(ctx, t.data, rounded);
   mrt_home_free(ctx, home);

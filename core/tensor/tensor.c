@@ -248,8 +248,10 @@ MRT_API mrt_status mrt_tensor_from(mrt_context *ctx, const mrt_type *type,
   MRT_TRY(mrt_storage_new(ctx, mrt_type_bytes(type), &s));
   mrt_tensor *t = mrt_tensor_new(ctx, type);
   if (!t) return mrt_storage_unref(s), mrt_nomem(&ctx->error);
-  memcpy(s->data, data, mrt_type_bytes(type));
+  mrt_status status = mrt_device_write(&ctx->device, s->data, data,
+                                       mrt_type_bytes(type), &ctx->error);
   t->storage = s, t->handles = 1;
+  if (status) return mrt_tensor_unref(t), status;
   *out = t;
   return MRT_OK;
 }
@@ -282,7 +284,13 @@ MRT_API const char *mrt_tensor_origin(const mrt_tensor *t, int *line) {
 }
 
 MRT_API const void *mrt_tensor_data(const mrt_tensor *t) {
-  return t->storage ? t->storage->data : NULL;
+  if (!t->storage) return NULL;
+  return t->ctx->device.remote ? t->storage->host : t->storage->data;
+}
+
+MRT_API mrt_status mrt_tensor_write(mrt_tensor *t, const void *data) {
+  return mrt_device_write(&t->ctx->device, t->storage->data, data,
+                          mrt_type_bytes(&t->type), &t->ctx->error);
 }
 
 MRT_API void mrt_tensor_leave(mrt_tensor *t) {

@@ -32,6 +32,7 @@ typedef struct mrt_storage {
   mrt_context *ctx;
   int refs;
   void *data;     /* NULL: at home only */
+  void *host;     /* its bytes where we can read them, if somebody looks */
   size_t nbytes;  /* requested: a multiple of the device's alignment */
   mrt_home *home; /* in the slow tier; NULL: none */
 } mrt_storage;
@@ -123,6 +124,8 @@ struct mrt_context {
   int64_t refs; /* the owner, tensors, storages, plans, spaces */
   mrt_error error;
   mrt_device device;
+  mrt_device cpu;             /* computes while planning */
+  mrt_plan *flight;           /* plans whose last run may not have ended */
   mrt_device_profile profile; /* of what plans are made for */
   bool poison;
   volatile int interrupted;
@@ -164,6 +167,12 @@ size_t mrt_round_up(const mrt_context *ctx, size_t nbytes);
 mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out);
 void mrt_storage_ref(mrt_storage *s);
 void mrt_storage_unref(mrt_storage *s); /* NULL is fine */
+/* Its bytes to s->host, until drop_host. */
+mrt_status mrt_storage_read(mrt_storage *s);
+/* Bytes are to be written to s->host, and become its own at the end. */
+mrt_status mrt_storage_fill_begin(mrt_storage *s);
+mrt_status mrt_storage_fill_end(mrt_storage *s);
+void mrt_storage_drop_host(mrt_storage *s);
 
 /* A bare tensor with one reference and no handle. */
 mrt_tensor *mrt_tensor_new(mrt_context *ctx, const mrt_type *type);

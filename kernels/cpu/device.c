@@ -58,7 +58,8 @@ enum { ALIGN = 64 }; /* bytes: a cache line, a vector of AVX-512 */
 /* 64 KiB: from here on a block can be copied to a file past the page cache. */
 enum { LARGE = 64 << 10 };
 
-static void *allocate(size_t nbytes) {
+static void *allocate(const mrt_device *device, size_t nbytes) {
+  (void)device;
   if (nbytes == 0) nbytes = 64;
   void *data = NULL;
   size_t align = nbytes >= 2 * HUGE ? HUGE
@@ -71,9 +72,21 @@ static void *allocate(size_t nbytes) {
   return data;
 }
 
-static void release(void *data, size_t nbytes) {
-  (void)nbytes;
+static void release(const mrt_device *device, void *data, size_t nbytes) {
+  (void)device, (void)nbytes;
   free(data);
+}
+
+static size_t available(const mrt_device *device) {
+  (void)device;
+  return mrt_cpu_available();
+}
+
+static mrt_status open_tier(const mrt_device *device, const char *folder,
+                            const mrt_allocator *a, mrt_tier **tier,
+                            mrt_error *e) {
+  (void)device;
+  return mrt_file_tier_open(folder, a, tier, e);
 }
 
 static double clock_seconds(void) {
@@ -162,11 +175,11 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
     .dots = strstr(found->isa, "+bf16") != NULL,
     .alloc = allocate,
     .free = release,
-    .available = mrt_cpu_available,
+    .available = available,
     .clock = clock_seconds,
     .kernel = kernel,
     .describe = describe,
-    .open_tier = mrt_file_tier_open,
+    .open_tier = open_tier,
     .tables = found,
   };
   return MRT_OK;

@@ -25,10 +25,15 @@ end
 
 -- ---- dtypes ----------------------------------------------------------------
 
---- Convert; the tensor itself when it has that dtype already.
----@param dtype mrt.DType
+--- Convert; the tensor itself when it has that dtype already.  Or copy to another
+--- device, which computes what is pending and cannot be done inside a compiled
+--- function.
+---@param dtype mrt.DType|string  a dtype, or a device: "cpu", "cuda:0"
 ---@return mrt.Tensor
 function Tensor.to(x, dtype)
+  if type(dtype) == "string" and (dtype == "cpu" or dtype:find "^cuda") then
+    return core.transfer(x, dtype)
+  end
   if x:get_dtype() == dtype then return x end
   return op.cast(x, dtype)
 end

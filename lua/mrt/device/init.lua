@@ -15,6 +15,23 @@ local device = {}
 
 local chosen = false -- a device has been set, or looked for
 
+--- The device that tensors are made on from now on, of `mrt.device "cuda:0"`.
+--- What exists stays where it is (`x:to "cuda:0"` copies); operators take tensors
+--- of one device only, and a compiled function runs where it was traced.
+---
+--- Raises: a device that is not here, saying why.
+---@param name? string  "cpu", "cuda", "cuda:1"; nil: tell only
+---@return string name
+local function choose(_, name)
+  if name ~= nil and type(name) ~= "string" then
+    core.fail("value", "device", "a name wanted, got " .. type(name))
+  end
+  if name == nil then return core.use_device() end
+  chosen = name ~= "cpu" or chosen
+  return core.use_device(name)
+end
+setmetatable(device, { __call = choose })
+
 --- List the shipped profiles.
 ---@return mrt.Device[]
 function device.list() return require "mrt.device.profiles" end

@@ -1,0 +1,173 @@
+/* remote.c -- runs on a device that queues its work
+ *
+ * A run is queued and left; the host goes on.  An index out of range makes the
+ * updates that follow do nothing, and is told when somebody next waits for the
+ * device, or runs the plan again.  From its second run on, a plan is recorded
+ * as one launch, once for each set of addresses that its inputs and results
+ * come to lie at.
+ *
+ *   flight      plans whose last run may not have ended, by plan->next_flight
+ *   recordings  of a plan, the latest used first
+ *
+ * SPDX-License-Identifier: MIT */
+#include "run/remote.h"
+
+#include <string.h>
+
+static const mrt_remote *remote_of(const mrt_plan *plan) {
+  return plan->ctx->device.remote;
+}
+
+/* ---- flight ----------------------------------------------------------------- */
+
+static void leave_flight(mrt_plan *plan) {
+  mrt_plan **at = &plan->ctx->flight;
+  while (*at && *at != plan) at = &(*at)->next_flight;
+  if (*at) *at = plan->next_flight;
+  plan->next_flight = NULL;
+}
+
+/* The fault that the last run met, if its end has come. */
+static mrt_status tell_fault(mrt_plan *plan) {
+  mrt_context *ctx = plan->ctx;
+  remote_of(plan)->see(&ctx->device, &plan->run);
+  if (!plan->run.fault) return MRT_OK;
+  mrt_status s = mrt_plan_fault(plan);
+  mrt_error told = ctx->error;
+  MRT_TRY(remote_of(plan)->absolve(&ctx->device, &plan->run, &ctx->error));
+  plan->run.fault = 0;
+  ctx->error = told;
+  return s;
+}
+
+/* The device has failed: what the plan updates is nobody knows what. */
+static mrt_status tell_failure(mrt_plan *plan) {
+  mrt_error *e = &plan->ctx->error, told = *e;
+  mrt_plan_tear(plan);
+  const mrt_node *n = plan->step_count ? plan->steps[plan->at].node : NULL;
+  if (!n) return told.status;
+  return mrt_fail(e, told.status, "%s %s (%s:%d): %s",
+                  plan->queued ? "in the run that ends with" : "at", n->label,
+                  n->origin.file, n->origin.line, told.message);
+}
+
+mrt_status mrt_flight_land(mrt_context *ctx) {
+  const mrt_remote *r = ctx->device.remote;
+  mrt_status first = MRT_OK;
+  mrt_error told;
+  if (!r || !ctx->flight) return MRT_OK;
+  bool failed = r->wait(&ctx->device, &ctx->error) != MRT_OK;
+  while (ctx->flight) {
+    mrt_plan *plan = ctx->flight;
+    mrt_status s = failed ? tell_failure(plan) : tell_fault(plan);
+    leave_flight(plan);
+    if (s && !first) first = s, told = ctx->error;
+  }
+  if (first) ctx->error = told;
+  return first;
+}
+
+mrt_status mrt_flight_begin(mrt_plan *plan) {
+  mrt_context *ctx = plan->ctx;
+  if (plan->run.words) MRT_TRY(tell_fault(plan));
+  plan->queued = false, plan->at = 0;
+  return remote_of(plan)->begin(&ctx->device, &plan->run, &ctx->error);
+}
+
+mrt_status mrt_flight_end(mrt_plan *plan, mrt_status status) {
+  mrt_context *ctx = plan->ctx;
+  const mrt_remote *r = remote_of(plan);
+  if (!status) status = r->check(&ctx->device, &ctx->error);
+  if (!status) status = r->end(&ctx->device, &plan->run, &ctx->error);
+  if (status == MRT_EDEVICE) return tell_failure(plan);
+  plan->queued = true;
+  leave_flight(plan);
+  plan->next_flight = ctx->flight;
+  ctx->flight = plan;
+  return status;
+}
+
+void mrt_flight_leave(mrt_plan *plan) {
+  mrt_context *ctx = plan->ctx;
+  const mrt_remote *r = remote_of(plan);
+  mrt_error ignored;
+  if (!r) return;
+  if (plan->run.words) r->wait(&ctx->device, &ignored);
+  leave_flight(plan);
+  mrt_replay_forget(plan);
+  if (plan->run.words) r->leave(&ctx->device, &plan->run);
+}
+
+/* ---- recordings ---------------------------------------------------------------- */
+
+void mrt_replay_forget(mrt_plan *plan) {
+  const mrt_remote *r = remote_of(plan);
+  while (plan->recording_count)
+    r->forget(&plan->ctx->device,
+              plan->recordings[--plan->recording_count].recording);
+}
+
+/* Where inputs and results lie. */
+static uint64_t addresses(const mrt_plan *plan) {
+  uint64_t h = plan->recorded_generation;
+  for (int i = 0; i < plan->moving_count; i++) {
+    h = (h ^ (uint64_t)(uintptr_t)*plan->moving[i].pointer) *
+        UINT64_C(0x9e3779b97f4a7c15);
+    h ^= h >> 29;
+  }
+  return h;
+}
+
+/* What was recorded for these addresses comes first; NULL: nothing was. */
+static void *find(mrt_plan *plan, uint64_t key) {
+  for (int i = 0; i < plan->recording_count; i++) {
+    mrt_recording found = plan->recordings[i];
+    if (found.key != key) continue;
+    memmove(plan->recordings + 1, plan->recordings,
+            (size_t)i * sizeof *plan->recordings);
+    plan->recordings[0] = found;
+    return found.recording;
+  }
+  return NULL;
+}
+
+static void keep(mrt_plan *plan, uint64_t key, void *recording) {
+  int n = plan->recording_count;
+  if (n == MRT_RECORDINGS)
+    remote_of(plan)->forget(&plan->ctx->device,
+                            plan->recordings[--n].recording);
+  memmove(plan->recordings + 1, plan->recordings,
+          (size_t)n * sizeof *plan->recordings);
+  plan->recordings[0] = (mrt_recording){ key, recording };
+  plan->recording_count = n + 1;
+}
+
+/* Fixed places may have moved since. */
+static void refresh(mrt_plan *plan) {
+  if (plan->recorded_generation == plan->places) return;
+  mrt_replay_forget(plan);
+  plan->recorded_generation = plan->places;
+}
+
+mrt_status mrt_replay(mrt_plan *plan, mrt_status (*queue)(mrt_plan *plan)) {
+  mrt_context *ctx = plan->ctx;
+  const mrt_remote *r = remote_of(plan);
+  refresh(plan);
+  uint64_t key = addresses(plan);
+  void *recording = find(plan, key);
+  if (!recording) {
+    MRT_TRY(r->record(&ctx->device, &ctx->error));
+    mrt_status s = queue(plan);
+    mrt_error told = ctx->error;
+    mrt_status end = r->recorded(&ctx->device, &recording, &ctx->error);
+    if (s) {
+      if (!end && recording) r->forget(&ctx->device, recording);
+      return ctx->error = told, s;
+    }
+    MRT_TRY(end);
+    if (!recording) return queue(plan); /* as it is, then */
+    keep(plan, key, recording);
+  }
+  plan->at = plan->step_count - 1;
+  return r->replay(&ctx->device, recording, &ctx->error);
+}

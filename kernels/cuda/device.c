@@ -1,0 +1,223 @@
+/* device.c -- a CUDA device: memory, its queue, recordings
+ *
+ * Large blocks come by plain allocation; small ones, results and inputs, from
+ * the stream-ordered pool of the driver, so that no step waits for them.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "cuda.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { POOLED = 4 << 20 }; /* bytes: below, a block comes from the pool */
+
+mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e) {
+  if (!c->failed && code != cudaSuccess) c->failed = code;
+  if (!c->failed) return MRT_OK;
+  return mrt_cuda_fail(e, MRT_EDEVICE, "cuda:%d failed: %s", c->index,
+                       cudaGetErrorString(c->failed));
+}
+
+/* ---- memory ---------------------------------------------------------------- */
+
+/* Not to have the memory is no failure of the device. */
+static void *allocate(const mrt_device *device, size_t nbytes) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  void *data = NULL;
+  size_t bytes = nbytes ? nbytes : device->align;
+  if (c->failed) return NULL;
+  cudaError_t code = nbytes < POOLED ? cudaMallocAsync(&data, bytes, c->queue)
+                                     : cudaMalloc(&data, bytes);
+  if (code == cudaSuccess) return data;
+  cudaGetLastError();
+  if (code != cudaErrorMemoryAllocation) c->failed = code;
+  return NULL;
+}
+
+static void release(const mrt_device *device, void *data, size_t nbytes) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  if (nbytes < POOLED)
+    cudaFreeAsync(data, c->queue);
+  else
+    cudaFree(data);
+}
+
+static size_t available(const mrt_device *device) {
+  size_t free_bytes = 0, total = 0;
+  (void)device;
+  if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
+  return free_bytes;
+}
+
+static double clock_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- copies ---------------------------------------------------------------- */
+
+static mrt_status put(const mrt_device *device, void *to, const void *from,
+                      size_t nbytes, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  if (nbytes <= MRT_CUDA_SMALL) {
+    if (nbytes) mrt_cuda_put_small(to, from, nbytes, c->queue);
+    return mrt_cuda_check(c, cudaGetLastError(), e);
+  }
+  MRT_CUDA_TRY(
+      c,
+      cudaMemcpyAsync(to, from, nbytes, cudaMemcpyHostToDevice, c->queue), e);
+  return mrt_cuda_check(c, cudaStreamSynchronize(c->queue), e);
+}
+
+static mrt_status get(const mrt_device *device, void *to, const void *from,
+                      size_t nbytes, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  if (nbytes)
+    MRT_CUDA_TRY(
+        c,
+        cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, c->queue),
+        e);
+  return mrt_cuda_check(c, cudaStreamSynchronize(c->queue), e);
+}
+
+static mrt_status copy(const mrt_device *device, void *to, const void *from,
+                       size_t nbytes, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  if (!nbytes) return MRT_OK;
+  return mrt_cuda_check(
+      c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToDevice, c->queue),
+      e);
+}
+
+static mrt_status fill(const mrt_device *device, void *to, int byte,
+                       size_t nbytes, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  if (!nbytes) return MRT_OK;
+  return mrt_cuda_check(c, cudaMemsetAsync(to, byte, nbytes, c->queue), e);
+}
+
+static mrt_status wait(const mrt_device *device, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  return mrt_cuda_check(c, cudaStreamSynchronize(c->queue), e);
+}
+
+static mrt_status check(const mrt_device *device, mrt_error *e) {
+  return mrt_cuda_check(mrt_cuda_of(device), cudaPeekAtLastError(), e);
+}
+
+/* ---- runs ------------------------------------------------------------------ */
+
+static int slot_of(const mrt_cuda *c, const mrt_run *run) {
+  return (int)(run->words - c->words);
+}
+
+static mrt_status take_words(mrt_cuda *c, mrt_run *run, mrt_error *e) {
+  int i = 0;
+  while (i < MRT_CUDA_RUNS && c->taken[i]) i++;
+  if (i == MRT_CUDA_RUNS)
+    return mrt_cuda_fail(e, MRT_ENOMEM,
+                         "cuda:%d: %d plans at a time are the most", c->index,
+                         MRT_CUDA_RUNS);
+  MRT_CUDA_TRY(
+      c, cudaMemsetAsync(&c->words[i], 0, sizeof *c->words, c->queue), e);
+  c->taken[i] = true, run->words = &c->words[i];
+  memset(&c->seen[i], 0, sizeof *c->seen);
+  return MRT_OK;
+}
+
+static mrt_status begin(const mrt_device *device, mrt_run *run, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  if (!run->words) MRT_TRY(take_words(c, run, e));
+  run->queue = c->queue;
+  mrt_cuda_put_words(run->words, run, c->queue);
+  return check(device, e);
+}
+
+static mrt_status end(const mrt_device *device, mrt_run *run, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  return mrt_cuda_check(c,
+                        cudaMemcpyAsync(&c->seen[slot_of(c, run)], run->words,
+                                        sizeof *run->words,
+                                        cudaMemcpyDeviceToHost, c->queue),
+                        e);
+}
+
+static void see(const mrt_device *device, mrt_run *run) {
+  const mrt_cuda *c = mrt_cuda_of(device);
+  const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
+  run->fault = seen->fault;
+  run->bad_id = seen->bad_id, run->bad_limit = seen->bad_limit;
+}
+
+static mrt_status absolve(const mrt_device *device, mrt_run *run,
+                          mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  MRT_TRY(wait(device, e));
+  mrt_cuda_absolve_words(run->words, c->queue);
+  c->seen[slot_of(c, run)].fault = 0;
+  return check(device, e);
+}
+
+static void leave(const mrt_device *device, mrt_run *run) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  c->taken[slot_of(c, run)] = false;
+  run->words = NULL;
+}
+
+/* ---- recordings ------------------------------------------------------------ */
+
+static mrt_status record(const mrt_device *device, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  return mrt_cuda_check(
+      c, cudaStreamBeginCapture(c->queue, cudaStreamCaptureModeThreadLocal), e);
+}
+
+static mrt_status recorded(const mrt_device *device, void **recording,
+                           mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  cudaGraph_t graph = NULL;
+  cudaGraphExec_t exec = NULL;
+  *recording = NULL;
+  MRT_CUDA_TRY(c, cudaStreamEndCapture(c->queue, &graph), e);
+  cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphDestroy(graph);
+  MRT_CUDA_TRY(c, code, e);
+  *recording = exec;
+  return MRT_OK;
+}
+
+static mrt_status replay(const mrt_device *device, void *recording,
+                         mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  return mrt_cuda_check(c, cudaGraphLaunch(recording, c->queue), e);
+}
+
+static void forget(const mrt_device *device, void *recording) {
+  (void)device;
+  cudaGraphExecDestroy(recording);
+}
+
+static const mrt_remote remote = {
+  .write = put,
+  .read = get,
+  .copy = copy,
+  .fill = fill,
+  .wait = wait,
+  .check = check,
+  .begin = begin,
+  .end = end,
+  .see = see,
+  .absolve = absolve,
+  .leave = leave,
+  .record = record,
+  .recorded = recorded,
+  .replay = replay,
+  .forget = forget,
+};
+
+void mrt_cuda_fill_memory(mrt_device *device) {
+  device->alloc = allocate, device->free = release;
+  device->available = available, device->clock = clock_seconds;
+  device->remote = &remote;
+}

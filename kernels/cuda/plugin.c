@@ -1,0 +1,137 @@
+/* plugin.c -- the one entry of the plug-in: opens a device
+ *
+ * What the context and the libraries take of the device's memory is measured
+ * here, once, and told apart from what plans ask for.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256 }; /* bytes: what cudaMalloc gives */
+
+static const char ops[] =
+#define OP(name)   #name " "
+#define VIEW(name) #name " "
+#include "ops.def"
+#undef OP
+#undef VIEW
+    ;
+
+/* Set once, to the same for all who load the plug-in. */
+static mrt_status (*core_fail)(mrt_error *, mrt_status, const char *, ...);
+
+mrt_status mrt_cuda_fail(mrt_error *e, mrt_status code, const char *fmt, ...) {
+  char text[400];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return core_fail(e, code, "%s", text);
+}
+
+static const mrt_kernel *kernel(const mrt_device *device, int op,
+                                mrt_dtype dtype) {
+  (void)device, (void)dtype;
+  return mrt_cuda_table[op];
+}
+
+static void close_device(mrt_device *device) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  if (!c) return;
+  if (c->queue) cudaStreamSynchronize(c->queue), cudaStreamDestroy(c->queue);
+  mrt_product_close(c);
+  cudaFree(c->words);
+  cudaFreeHost(c->seen);
+  free(c);
+  device->state = NULL;
+}
+
+/* Freed blocks of the pool stay with it, up to what a step's results take. */
+static cudaError_t keep_pool(int index) {
+  enum { KEPT = 64 << 20 };
+  cudaMemPool_t pool;
+  uint64_t bytes = KEPT;
+  cudaError_t code = cudaDeviceGetDefaultMemPool(&pool, index);
+  if (code != cudaSuccess) return code;
+  return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes);
+}
+
+static cudaError_t start(mrt_cuda *c) {
+  size_t before = 0, after = 0, total, words = MRT_CUDA_RUNS * sizeof *c->words;
+  cudaError_t code = cudaSetDevice(c->index);
+  if (!code) code = cudaMemGetInfo(&before, &total);
+  if (!code)
+    code = cudaStreamCreateWithFlags(&c->queue, cudaStreamNonBlocking);
+  if (!code) code = keep_pool(c->index);
+  if (!code) code = cudaMalloc((void **)&c->words, words);
+  if (!code)
+    code = cudaHostAlloc((void **)&c->seen, words, cudaHostAllocDefault);
+  if (!code) code = mrt_product_open(c);
+  if (!code) code = cudaMemGetInfo(&after, &total);
+  /* The context came before the first figure, so it is what is not free. */
+  c->overhead = total - after;
+  return code;
+}
+
+static void describe(mrt_device *d, mrt_cuda *c,
+                     const struct cudaDeviceProp *p) {
+  int runtime = 0, driver = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);
+  c->sms = p->multiProcessorCount, c->arch = 10 * p->major + p->minor;
+  snprintf(c->isa, sizeof c->isa, "sm_%d%d", p->major, p->minor);
+  snprintf(c->libraries, sizeof c->libraries, "CUDA %d.%d, driver %d.%d",
+           runtime / 1000, runtime % 1000 / 10, driver / 1000,
+           driver % 1000 / 10);
+  *d = (mrt_device){ .isa = c->isa,
+                     .libraries = c->libraries,
+                     .align = ALIGN,
+                     .threads = 1,
+                     .dots = true,
+                     .kernel = kernel,
+                     .describe = mrt_cuda_describe,
+                     .open_tier = mrt_cuda_open_tier,
+                     .close = close_device,
+                     .state = c };
+  snprintf(d->name, sizeof d->name, "cuda:%d", c->index);
+  mrt_cuda_fill_memory(d);
+}
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+mrt_status
+mrt_plugin_open_1(const mrt_plugin_core *core, int index, mrt_device *device,
+                  mrt_error *e);
+
+mrt_status mrt_plugin_open_1(const mrt_plugin_core *core, int index,
+                             mrt_device *device, mrt_error *e) {
+  int count = 0;
+  struct cudaDeviceProp p;
+  core_fail = core->fail;
+  if (strcmp(core->ops, ops) != 0)
+    return mrt_cuda_fail(e, MRT_EDEVICE,
+                         "the CUDA plug-in was built of another version");
+  cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess || count == 0)
+    return mrt_cuda_fail(e, MRT_EDEVICE, "device cuda:%d: no GPU here: %s",
+                         index, cudaGetErrorString(code));
+  if (index >= count)
+    return mrt_cuda_fail(e, MRT_EDEVICE,
+                         "device cuda:%d: there are %d GPUs, cuda:0 to cuda:%d",
+                         index, count, count - 1);
+  mrt_cuda *c = calloc(1, sizeof *c);
+  if (!c) return mrt_cuda_fail(e, MRT_ENOMEM, "out of memory");
+  c->index = index;
+  code = cudaGetDeviceProperties(&p, index);
+  if (!code) code = start(c);
+  describe(device, c, &p);
+  if (!code) return MRT_OK;
+  c->failed = code;
+  mrt_status s = mrt_cuda_check(c, code, e);
+  close_device(device);
+  return s;
+}

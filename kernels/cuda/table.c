@@ -1,0 +1,49 @@
+/* table.c -- which kernel each operator has on a CUDA device
+ *
+ *   ROW(name)      a launcher, mrt_cuda_<name>
+ *   SCRATCH(name)  and the bytes it asks for, mrt_cuda_<name>_scratch
+ *
+ * listed in kernels.def; operators that are computed element by element are
+ * generated (chain.h).  One that is nowhere is refused when a plan names it.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "chain.h"
+#include "cuda.h"
+#include "op/op.h"
+#include "product.h"
+
+#define ROW(name) void mrt_cuda_##name(const mrt_call *call);
+#define SCRATCH(name)                                                          \
+  ROW(name) size_t mrt_cuda_##name##_scratch(const mrt_call *call);
+#define PREPARED(name)                                                         \
+  SCRATCH(name) void *mrt_cuda_##name##_prepare(const mrt_call *call);         \
+  void mrt_cuda_##name##_release(void *state);
+#include "kernels.def"
+#undef ROW
+#undef SCRATCH
+#undef PREPARED
+
+#define ROW(name)                                                              \
+  static const mrt_kernel name##_kernel = { .run = mrt_cuda_##name };
+#define SCRATCH(name)                                                          \
+  static const mrt_kernel name##_kernel = {                                    \
+    .run = mrt_cuda_##name, .scratch = mrt_cuda_##name##_scratch               \
+  };
+#define PREPARED(name)                                                         \
+  static const mrt_kernel name##_kernel = {                                    \
+    .run = mrt_cuda_##name,                                                    \
+    .scratch = mrt_cuda_##name##_scratch,                                      \
+    .prepare = mrt_cuda_##name##_prepare,                                      \
+    .release = mrt_cuda_##name##_release                                       \
+  };
+#include "kernels.def"
+#undef ROW
+#undef SCRATCH
+#undef PREPARED
+
+static const mrt_kernel *const listed[MRT_OP_COUNT] = {
+#define ROW(name)      [MRT_OP_##name] = &name##_kernel,
+#define SCRATCH(name)  ROW(name)
+#define PREPARED(name) ROW(name)
+#include "kernels.def"
+};
