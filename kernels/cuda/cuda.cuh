@@ -1,0 +1,516 @@
+/* cuda.cuh -- what every .cu file includes
+ *
+ * A .cu file holds the kernels of a family and a launcher for each operator:
+ *
+ *     extern "C" void mrt_cuda_neg(const mrt_call *c) {
+ *       int64_t n = mrt_elements(&c->out[0]);
+ *       MRT_DISPATCH(mrt_common(c->in, &c->out[0]), T, {
+ *         MRT_LAUNCH(mrt_blocks(n, 256), 256, 0, c->run->queue, neg<T>)
+ *         (mrt_at<T>(&c->in[0]), mrt_at<T>(&c->out[0]), n);
+ *       });
+ *     }
+ *
+ * A launcher queues and returns: it checks nothing, allocates nothing, waits
+ * for nothing.  The files are also compiled as plain C++ and run under an
+ * emulator of the CUDA runtime (spec/cuda), so that launches and dynamic
+ * shared memory go through the two macros below, and instructions of a GPU
+ * stand under #ifdef __CUDA_ARCH__ beside plain code.
+ *
+ * Results depend on shapes and dtypes only: which element a thread takes, and
+ * the tree by which sums are joined, never on addresses or timing.  There are
+ * no atomics on floats.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CUDA_CUH
+#define MRT_CUDA_CUH
+
+#include "device/kernel.h"
+#include "tensor/dtype.h"
+#include <cuda_runtime.h>
+#include <math.h>
+
+#define MRT_DEVICE static __device__ __forceinline__
+
+/* MRT_LAUNCH(grid, block, shared bytes, queue, kernel<T>)(arguments...);
+ * MRT_SHARED(T, name): `name` points to the block's dynamic shared memory.
+ * More than 48 KiB of it: mrt_allow_shared(kernel<T>, bytes) before. */
+#ifdef MRT_EMULATED
+#define MRT_LAUNCH(grid, block, bytes, queue, ...)                             \
+  mrt_emulate(grid, block, bytes, queue, #__VA_ARGS__, __VA_ARGS__)
+#define MRT_SHARED(T, name) T *name = (T *)mrt_emulate_shared()
+#define MRT_UNROLL
+#define MRT_FAR static
+#else
+#define MRT_LAUNCH(grid, block, bytes, queue, ...)                             \
+  __VA_ARGS__<<<(grid), (block), (bytes), (cudaStream_t)(queue)>>>
+#define MRT_SHARED(T, name)                                                    \
+  extern __shared__ __align__(16) unsigned char mrt_shared_bytes[];            \
+  T *name = reinterpret_cast<T *>(mrt_shared_bytes)
+#define MRT_UNROLL _Pragma("unroll")
+#define MRT_FAR    static __device__ __forceinline__
+#endif
+
+template <typename... P>
+static inline void mrt_allow_shared(void (*kernel)(P...), size_t bytes) {
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       (int)bytes);
+}
+
+/* ---- element types ---------------------------------------------------------- */
+
+struct mrt_f16 {
+  uint16_t bits;
+};
+struct mrt_bf16 {
+  uint16_t bits;
+};
+struct mrt_f8_e4m3 {
+  uint8_t bits;
+};
+struct mrt_f8_e5m2 {
+  uint8_t bits;
+};
+
+/* In place of an element type: an operand of any float dtype, known when the
+ * kernel runs, computed on in R. */
+template <typename R> struct mrt_mixed {};
+template <typename R> struct mrt_any {
+  void *data;
+  int dtype;
+};
+
+/* What a kernel over T computes in. */
+template <typename T> struct mrt_real_of { typedef float type; };
+template <> struct mrt_real_of<double> { typedef double type; };
+template <typename R> struct mrt_real_of<mrt_mixed<R>> { typedef R type; };
+template <typename T> using mrt_real = typename mrt_real_of<T>::type;
+
+/* How a kernel over T takes an operand: T *, or mrt_any. */
+template <typename T> struct mrt_place_of {
+  typedef T *type;
+  static type at(void *data, int) { return (T *)data; }
+};
+template <typename R> struct mrt_place_of<mrt_mixed<R>> {
+  typedef mrt_any<R> type;
+  static type at(void *data, int dtype) { return { data, dtype }; }
+};
+template <typename T> using mrt_place = typename mrt_place_of<T>::type;
+template <typename T> static inline mrt_place<T> mrt_at(const mrt_operand *x) {
+  return mrt_place_of<T>::at(x->data, x->type.dtype);
+}
+/* Input or output i seen as any dtype, an absent one as NULL. */
+template <typename R>
+static inline mrt_any<R> mrt_at_any(const mrt_operand *x, int i, int count) {
+  if (i >= count) return { NULL, MRT_f32 };
+  return { x[i].data, x[i].type.dtype };
+}
+
+/* The dtype that all of these have; MRT_DTYPE_COUNT when they differ, one more
+ * when one of them is f64. */
+static inline int mrt_common(const mrt_operand *x) { return x->type.dtype; }
+template <typename... More>
+static inline int mrt_common(const mrt_operand *x, More... more) {
+  int a = x->type.dtype, b = mrt_common(more...);
+  if (a == b) return a;
+  return a == MRT_f64 || b == MRT_f64 || b == MRT_DTYPE_COUNT + 1
+             ? MRT_DTYPE_COUNT + 1
+             : MRT_DTYPE_COUNT;
+}
+
+/* Run the statements with T an element type: for the dtypes that matter one
+ * of their own, for the rest mrt_mixed. */
+#define MRT_CASE(number, T, Type, ...)                                         \
+  case number: {                                                               \
+    typedef Type T;                                                            \
+    __VA_ARGS__;                                                               \
+  } break;
+#define MRT_DISPATCH(dtype, T, ...)                                            \
+  switch ((int)(dtype)) {                                                      \
+    MRT_CASE(MRT_f32, T, float, __VA_ARGS__)                                   \
+    MRT_CASE(MRT_f64, T, double, __VA_ARGS__)                                  \
+    MRT_CASE(MRT_f16, T, mrt_f16, __VA_ARGS__)                                 \
+    MRT_CASE(MRT_bf16, T, mrt_bf16, __VA_ARGS__)                               \
+    MRT_CASE(MRT_DTYPE_COUNT + 1, T, mrt_mixed<double>, __VA_ARGS__)           \
+  default: {                                                                   \
+    typedef mrt_mixed<float> T;                                                \
+    __VA_ARGS__;                                                               \
+  }                                                                            \
+  }
+/* The same with an unsigned integer as large as elements of the dtype, where
+ * bits only move. */
+#define MRT_DISPATCH_SIZE(dtype, T, ...)                                       \
+  switch (mrt_bytes_of(dtype)) {                                               \
+    MRT_CASE(1, T, uint8_t, __VA_ARGS__)                                       \
+    MRT_CASE(2, T, uint16_t, __VA_ARGS__)                                      \
+    MRT_CASE(4, T, uint32_t, __VA_ARGS__)                                      \
+    MRT_CASE(8, T, uint64_t, __VA_ARGS__)                                      \
+  }
+
+static inline int mrt_bytes_of(int dtype) {
+#define DTYPE(name, type, bytes, ...)                                          \
+  if (dtype == MRT_##name) return bytes;
+#include "dtypes.def"
+#undef DTYPE
+  return 0;
+}
+
+/* ---- narrow floats: nearest, ties to even; f8 saturates; NaN stays NaN ------- */
+
+MRT_DEVICE float mrt_widen(float x) { return x; }
+MRT_DEVICE double mrt_widen(double x) { return x; }
+MRT_DEVICE float mrt_widen(mrt_bf16 x) {
+  return __uint_as_float((uint32_t)x.bits << 16);
+}
+/* 2^112 moves the exponent, and makes subnormals normal. */
+MRT_DEVICE float mrt_widen(mrt_f16 x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+#else
+  uint32_t sign = (uint32_t)(x.bits & 0x8000) << 16;
+  uint32_t u = (uint32_t)(x.bits & 0x7fff) << 13;
+  uint32_t finite = __float_as_uint(__uint_as_float(u) * 0x1p112f);
+  return __uint_as_float(sign | (u >= 0x0f800000 ? u | 0x7f800000 : finite));
+#endif
+}
+/* The upper half of an f16. */
+MRT_DEVICE float mrt_widen(mrt_f8_e5m2 x) {
+  mrt_f16 half = { (uint16_t)(x.bits << 8) };
+  return mrt_widen(half);
+}
+MRT_DEVICE float mrt_widen(mrt_f8_e4m3 x) {
+  uint32_t sign = (uint32_t)(x.bits & 0x80) << 24;
+  uint32_t u = (uint32_t)(x.bits & 0x7f) << 20;
+  uint32_t finite = __float_as_uint(__uint_as_float(u) * 0x1p120f);
+  return __uint_as_float(sign | (u == 0x07f00000 ? 0x7fc00000 : finite));
+}
+
+/* To 8 bits: `least` is the pattern of the smallest normal number, `step`
+ * added to smaller ones rounds them, `cut` bits of the fraction go, `shift`
+ * moves the exponent, `most` is the pattern of the largest number. */
+MRT_DEVICE uint8_t mrt_round_f8(float x, uint32_t least, float step, int cut,
+                                uint32_t shift, uint32_t most) {
+  uint32_t u = __float_as_uint(x), sign = u >> 24 & 0x80, m = u & 0x7fffffff;
+  uint32_t tiny =
+      __float_as_uint(__uint_as_float(m) + step) - __float_as_uint(step);
+  uint32_t half = (1u << (cut - 1)) - 1;
+  uint32_t normal = (m + half + (m >> cut & 1) - shift) >> cut;
+  uint32_t h = m < least ? tiny : normal;
+  h = m >= 0x47800000 || h > most ? most : h;
+  return (uint8_t)(sign | (m > 0x7f800000 ? 0x7f : h));
+}
+
+MRT_DEVICE void mrt_round(float x, float *y) { *y = x; }
+MRT_DEVICE void mrt_round(float x, double *y) { *y = x; }
+MRT_DEVICE void mrt_round(float x, mrt_bf16 *y) {
+#ifdef __CUDA_ARCH__
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y->bits) : "f"(x));
+#else
+  uint32_t u = __float_as_uint(x), nan = u >> 16 | 0x40;
+  uint32_t even = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+  y->bits = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : even);
+#endif
+}
+MRT_DEVICE void mrt_round(float x, mrt_f16 *y) {
+#ifdef __CUDA_ARCH__
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y->bits) : "f"(x));
+#else
+  uint32_t u = __float_as_uint(x), sign = u >> 16 & 0x8000, m = u & 0x7fffffff;
+  uint32_t tiny =
+      __float_as_uint(__uint_as_float(m) + 0.5f) - __float_as_uint(0.5f);
+  uint32_t normal = (m + 0xfff + (m >> 13 & 1) - 0x38000000) >> 13;
+  uint32_t h = m < 0x38800000 ? tiny : normal;
+  h = m >= 0x477ff000 ? 0x7c00 : h;
+  h = m > 0x7f800000 ? 0x7e00 | (m >> 13 & 0x1ff) : h;
+  y->bits = (uint16_t)(sign | h);
+#endif
+}
+MRT_DEVICE void mrt_round(float x, mrt_f8_e4m3 *y) {
+  y->bits = mrt_round_f8(x, 0x3c800000, 0x1p14f, 20, 120u << 23, 0x7e);
+}
+MRT_DEVICE void mrt_round(float x, mrt_f8_e5m2 *y) {
+  y->bits = mrt_round_f8(x, 0x38800000, 0x1p7f, 21, 112u << 23, 0x7b);
+}
+MRT_DEVICE void mrt_round(double x, double *y) { *y = x; }
+template <typename T> MRT_DEVICE void mrt_round(double x, T *y) {
+  mrt_round((float)x, y);
+}
+
+/* ---- elements: mrt_get<R>(x, i), mrt_put(y, i, value) ------------------------- */
+
+#define MRT_BY_DTYPE(number, T, ...)                                           \
+  switch (number) {                                                            \
+    MRT_CASE(MRT_f64, T, double, __VA_ARGS__)                                  \
+    MRT_CASE(MRT_f16, T, mrt_f16, __VA_ARGS__)                                 \
+    MRT_CASE(MRT_bf16, T, mrt_bf16, __VA_ARGS__)                               \
+    MRT_CASE(MRT_f8_e4m3, T, mrt_f8_e4m3, __VA_ARGS__)                         \
+    MRT_CASE(MRT_f8_e5m2, T, mrt_f8_e5m2, __VA_ARGS__)                         \
+  default: {                                                                   \
+    typedef float T;                                                           \
+    __VA_ARGS__;                                                               \
+  }                                                                            \
+  }
+
+template <typename R, typename T> MRT_DEVICE R mrt_get(T *x, int64_t i) {
+  return (R)mrt_widen(x[i]);
+}
+template <typename R, typename S> MRT_FAR R mrt_get(mrt_any<S> x, int64_t i) {
+  R y;
+  MRT_BY_DTYPE(x.dtype, T, y = (R)mrt_widen(((const T *)x.data)[i]))
+  return y;
+}
+template <typename R, typename T>
+MRT_DEVICE void mrt_put(T *y, int64_t i, R value) {
+  mrt_round(value, &y[i]);
+}
+template <typename R, typename S>
+MRT_FAR void mrt_put(mrt_any<S> y, int64_t i, R value){
+  MRT_BY_DTYPE(y.dtype, T, mrt_round(value, &((T *)y.data)[i]))
+}
+
+/* An id stored in a tensor of integers. */
+MRT_DEVICE int64_t mrt_id(const void *data, int dtype, int64_t i) {
+  if (dtype == MRT_i64) return ((const int64_t *)data)[i];
+  if (dtype == MRT_i32) return ((const int32_t *)data)[i];
+  return ((const uint8_t *)data)[i];
+}
+
+/* ---- packs: V neighbours at once ------------------------------------------------ */
+
+/* As many as 16 bytes hold, 8 at most. */
+template <typename T> struct mrt_at_once_of {
+  enum { value = sizeof(T) > 2 ? 16 / (int)sizeof(T) : 8 };
+};
+template <typename R> struct mrt_at_once_of<mrt_mixed<R>> {
+  enum { value = 4 };
+};
+template <typename T> constexpr int mrt_at_once = (int)mrt_at_once_of<T>::value;
+
+template <typename T, int V>
+struct __align__(V * sizeof(T) < 16 ? V * sizeof(T) : 16) mrt_vector {
+  T at[V];
+};
+
+/* Whether the pack at p can be read at once. */
+template <typename T, int V> MRT_DEVICE bool mrt_is_aligned(const T *p) {
+  return (uintptr_t)p % alignof(mrt_vector<T, V>) == 0;
+}
+
+/* v = elements first .. first + V of x; `pad` from `end` on. */
+template <int V, typename R, typename T>
+MRT_DEVICE void mrt_get_pack(T *x, int64_t first, int64_t end, R pad, R *v) {
+  if (first + V <= end && mrt_is_aligned<T, V>(x + first)) {
+    mrt_vector<T, V> p = *(const mrt_vector<T, V> *)(x + first);
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] = (R)mrt_widen(p.at[k]);
+    return;
+  }
+  MRT_UNROLL
+  for (int k = 0; k < V; k++)
+    v[k] = first + k < end ? (R)mrt_widen(x[first + k]) : pad;
+}
+template <int V, typename R, typename S>
+MRT_FAR void mrt_get_pack(mrt_any<S> x, int64_t first, int64_t end, R pad,
+                          R *v) {
+  MRT_BY_DTYPE(x.dtype, T, mrt_get_pack<V>((T *)x.data, first, end, pad, v))
+}
+/* The same into y; nothing from `end` on. */
+template <int V, typename R, typename T>
+MRT_DEVICE void mrt_put_pack(T *y, int64_t first, int64_t end, const R *v) {
+  if (first + V <= end && mrt_is_aligned<T, V>(y + first)) {
+    mrt_vector<T, V> p;
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) mrt_round(v[k], &p.at[k]);
+    *(mrt_vector<T, V> *)(y + first) = p;
+    return;
+  }
+  MRT_UNROLL
+  for (int k = 0; k < V; k++)
+    if (first + k < end) mrt_round(v[k], &y[first + k]);
+}
+template <int V, typename R, typename S>
+MRT_FAR void mrt_put_pack(mrt_any<S> y, int64_t first, int64_t end,
+                          const R *v) {
+  MRT_BY_DTYPE(y.dtype, T, mrt_put_pack<V>((T *)y.data, first, end, v))
+}
+
+/* ---- grids ---------------------------------------------------------------------- */
+
+/* Blocks for `work` items, `each` by one block: never none, and never so many
+ * that a loop over the grid would not pay. */
+static inline unsigned mrt_blocks(int64_t work, int64_t each) {
+  const int64_t most = 1 << 16;
+  int64_t n = (work + each - 1) / each;
+  return (unsigned)(n < 1 ? 1 : n > most ? most : n);
+}
+
+/* for (int64_t i = mrt_first(); i < n; i += mrt_stride()) */
+MRT_DEVICE int64_t mrt_first(void) {
+  return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+MRT_DEVICE int64_t mrt_stride(void) { return (int64_t)gridDim.x * blockDim.x; }
+
+/* ---- reductions: every thread gets the same bits ---------------------------------- */
+
+struct mrt_add {
+  template <typename R> static __device__ __forceinline__ R of(R a, R b) {
+    return a + b;
+  }
+  template <typename R> static __device__ __forceinline__ R none(void) {
+    return 0;
+  }
+};
+/* A NaN loses against a number. */
+struct mrt_larger {
+  template <typename R> static __device__ __forceinline__ R of(R a, R b) {
+    return a > b || b != b ? a : b;
+  }
+  template <typename R> static __device__ __forceinline__ R none(void) {
+    return -(R)INFINITY;
+  }
+};
+
+template <typename Op, typename R> MRT_DEVICE R mrt_warp_reduce(R v) {
+  MRT_UNROLL
+  for (int by = 16; by; by /= 2)
+    v = Op::of(v, __shfl_xor_sync(0xffffffff, v, by));
+  return v;
+}
+
+/* Over the threads of one row of a block, blockDim.x of them: a warp, or all of
+ * the block (then blockDim.y is 1). */
+template <typename Op, typename R> MRT_DEVICE R mrt_team_reduce(R v) {
+  __shared__ R part[32];
+  v = mrt_warp_reduce<Op>(v);
+  if (blockDim.x == 32) return v;
+  int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32;
+  __syncthreads(); /* the last one's parts have been read */
+  if (lane == 0) part[threadIdx.x / 32] = v;
+  __syncthreads();
+  return mrt_warp_reduce<Op>(lane < warps ? part[lane]
+                                          : Op::template none<R>());
+}
+template <typename R> MRT_DEVICE R mrt_team_sum(R v) {
+  return mrt_team_reduce<mrt_add>(v);
+}
+template <typename R> MRT_DEVICE R mrt_team_max(R v) {
+  return mrt_team_reduce<mrt_larger>(v);
+}
+
+/* ---- rows: a team of threads for each ----------------------------------------------- */
+
+/* A kernel for teams is __launch_bounds__(MRT_TEAM_MOST): 128 registers. */
+enum { MRT_TEAM_MOST = 512 };
+
+/* Teams for rows of n elements, V at a time, when a thread takes `packs` packs
+ * of a row: (threads of a team, teams of a block).  A team that does not
+ * suffice loops. */
+static inline dim3 mrt_team(int64_t n, int V, int packs) {
+  unsigned threads = 32;
+  while (threads < MRT_TEAM_MOST && (int64_t)threads * V * packs < n)
+    threads *= 2;
+  return dim3(threads, threads == 32 ? 4 : 1);
+}
+static inline bool mrt_suffices(dim3 team, int64_t n, int V, int packs) {
+  return n <= (int64_t)team.x * V * packs;
+}
+
+/* The rows of a team:
+ *     for (int64_t r = mrt_first_row(); r < rows; r += mrt_row_stride()) */
+MRT_DEVICE int64_t mrt_first_row(void) {
+  return (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+}
+MRT_DEVICE int64_t mrt_row_stride(void) {
+  return (int64_t)gridDim.x * blockDim.y;
+}
+
+/* Row r of n elements, read by a team: a thread has every blockDim.x-th pack.
+ * With P > 0 packs for each thread they stay in registers, and the row must not
+ * be longer; with 0 it is read again each time.  Past its end it is `pad`. */
+template <typename T, int P> struct mrt_row {
+  typedef mrt_real<T> R;
+  enum { V = mrt_at_once<T> };
+  mrt_place<T> x;
+  int64_t first, end, step;
+  R pad, kept[P ? P : 1][V];
+
+  __device__ __forceinline__ mrt_row(mrt_place<T> x, int64_t r, int64_t n,
+                                     R pad)
+      : x(x), first(r * n + threadIdx.x * V), end((r + 1) * n),
+        step((int64_t)blockDim.x * V), pad(pad) {
+    MRT_UNROLL
+    for (int p = 0; p < P; p++)
+      mrt_get_pack<V>(x, first + p * step, end, pad, kept[p]);
+  }
+};
+
+/* f(v, i) for each pack of the thread: v[0 .. V) are elements i ... of the
+ * operand, from row.end on `pad`.  What f changes in v stays where P > 0. */
+template <typename T, int P, typename F>
+MRT_DEVICE void mrt_each(mrt_row<T, P> &row, F f) {
+  constexpr int V = mrt_at_once<T>;
+  if constexpr (P > 0) {
+    MRT_UNROLL
+    for (int p = 0; p < P; p++) f(row.kept[p], row.first + p * row.step);
+  } else {
+    for (int64_t i = row.first; i < row.end; i += row.step) {
+      mrt_real<T> v[V];
+      mrt_get_pack<V>(row.x, i, row.end, row.pad, v);
+      f(v, i);
+    }
+  }
+}
+/* f(u, v, i): of two rows of one shape. */
+template <typename T, int P, typename F>
+MRT_DEVICE void mrt_each(mrt_row<T, P> &a, mrt_row<T, P> &b, F f) {
+  constexpr int V = mrt_at_once<T>;
+  if constexpr (P > 0) {
+    MRT_UNROLL
+    for (int p = 0; p < P; p++) f(a.kept[p], b.kept[p], a.first + p * a.step);
+  } else {
+    for (int64_t i = a.first; i < a.end; i += a.step) {
+      mrt_real<T> u[V], v[V];
+      mrt_get_pack<V>(a.x, i, a.end, a.pad, u);
+      mrt_get_pack<V>(b.x, i, b.end, b.pad, v);
+      f(u, v, i);
+    }
+  }
+}
+
+static inline int64_t mrt_elements(const mrt_operand *x) {
+  int64_t n = 1;
+  for (int i = 0; i < x->type.rank; i++) n *= x->type.dims[i];
+  return n;
+}
+/* Rows and columns of an operand whose last dimension is the row. */
+static inline int64_t mrt_cols(const mrt_operand *x) {
+  return x->type.rank ? x->type.dims[x->type.rank - 1] : 1;
+}
+static inline int64_t mrt_rows(const mrt_operand *x) {
+  int64_t n = 1;
+  for (int i = 0; i + 1 < x->type.rank; i++) n *= x->type.dims[i];
+  return n;
+}
+
+/* ---- what changes from run to run ------------------------------------------------------ */
+
+/* Clamp an id into [0, n) and report a bad one; the first is kept.  The run
+ * stops before its first update. */
+MRT_DEVICE int64_t mrt_checked_id(mrt_run_words *w, int node, int64_t id,
+                                  int64_t n) {
+  if (id >= 0 && id < n) return id;
+  if (atomicCAS(&w->fault, 0, node + 1) == 0) {
+    w->bad_id = id;
+    w->bad_limit = n;
+  }
+  return id < 0 || n == 0 ? 0 : n - 1;
+}
+
+/* Whether an update is to be made: no fault, and its predicate (NULL: none)
+ * holds. */
+MRT_DEVICE bool mrt_is_due(const mrt_run_words *w, const void *predicate) {
+  return w->fault == 0 && (!predicate || *(const uint8_t *)predicate);
+}
+
+#endif

@@ -1,0 +1,242 @@
+/* emulate_memory.cc -- the device's memory, pinned memory, copies
+ *
+ * Device memory can be touched only while the device works: a host that reads
+ * it by a pointer is stopped there.  An allocation ends where a page does, with
+ * a page that nobody may touch behind it; under the address sanitizer the
+ * memory is the heap's and guarded to the byte.  Fresh memory is NaN.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "emulate_inside.h"
+#include <cstdlib>
+#include <map>
+#include <sys/mman.h>
+
+namespace {
+
+enum { ALIGN = 256, PAGE = 4096 };
+
+struct block {
+  size_t size;       /* as asked for */
+  char *map;         /* NULL: from the heap */
+  size_t map_size;   /* without the guards */
+};
+typedef std::map<char *, block> blocks;
+
+blocks device, pinned;
+size_t used;
+bool opened;
+
+size_t up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+size_t total() {
+  static const char *text = getenv("MRT_EMULATE_MEMORY");
+  return text && *text ? strtoull(text, NULL, 10) : (size_t)1 << 30;
+}
+
+/* Whether p lies in one of them; with n bytes from there, or up to its end. */
+bool within(const blocks &all, const void *p, size_t n, bool *fits) {
+  blocks::const_iterator b = all.upper_bound((char *)p);
+  if (b == all.begin()) return false;
+  --b;
+  size_t at = (size_t)((char *)p - b->first);
+  *fits = at <= b->second.size && n <= b->second.size - at;
+  return at < b->second.size || (at == 0 && b->second.size == 0);
+}
+
+#ifdef __SANITIZE_ADDRESS__
+char *get(block *b) {
+  void *p = NULL;
+  if (posix_memalign(&p, ALIGN, b->size ? b->size : 1)) return NULL;
+  return (char *)p;
+}
+void protect(const block &, int) {}
+void release(char *p, const block &) { free(p); }
+#else
+char *get(block *b) {
+  b->map_size = up(b->size ? b->size : 1, PAGE);
+  void *m = mmap(NULL, b->map_size + 2 * PAGE, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (m == MAP_FAILED) return NULL;
+  b->map = (char *)m + PAGE;
+  mprotect(b->map, b->map_size, PROT_READ | PROT_WRITE);
+  return b->map + b->map_size - up(b->size, ALIGN);
+}
+void protect(const block &b, int how) { mprotect(b.map, b.map_size, how); }
+void release(char *, const block &b) {
+  munmap(b.map - PAGE, b.map_size + 2 * PAGE);
+}
+#endif
+
+} // namespace
+
+void open_memory() {
+  if (opened) return;
+  for (const auto &b : device) protect(b.second, PROT_READ | PROT_WRITE);
+  opened = true;
+}
+void close_memory() {
+  if (!opened) return;
+  for (const auto &b : device) protect(b.second, PROT_NONE);
+  opened = false;
+}
+
+void forget_memory() {
+  for (const auto &b : device) release(b.first, b.second);
+  device.clear();
+  used = 0;
+}
+
+cudaError_t cudaMalloc(void **data, size_t nbytes) {
+  inside call;
+  *data = NULL;
+  if (cudaError_t e = working()) return said(e);
+  if (is_capturing_strictly())
+    return said(refuse_capture(NULL));
+  if (nbytes == 0) return cudaSuccess;
+  block b = { nbytes, NULL, 0 };
+  size_t size = up(nbytes, 2 * ALIGN);
+  if (size < nbytes || size > total() - used)
+    return said(cudaErrorMemoryAllocation);
+  char *p = get(&b);
+  if (!p) return said(cudaErrorMemoryAllocation);
+  memset(p, 0xff, nbytes);
+  device[p] = b;
+  if (!opened) protect(b, PROT_NONE);
+  used += size;
+  *data = p;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *data) {
+  inside call;
+  if (!data) return cudaSuccess;
+  if (is_capturing_strictly()) return said(refuse_capture(NULL));
+  blocks::iterator b = device.find((char *)data);
+  if (b == device.end()) return said(cudaErrorInvalidValue);
+  finish_all();
+  used -= up(b->second.size, 2 * ALIGN);
+  release(b->first, b->second);
+  device.erase(b);
+  return said(cudaSuccess);
+}
+
+cudaError_t cudaHostAlloc(void **data, size_t nbytes, unsigned flags) {
+  inside call;
+  *data = NULL;
+  if (cudaError_t e = working()) return said(e);
+  if (is_capturing_strictly()) return said(refuse_capture(NULL));
+  if (nbytes == 0) return cudaSuccess;
+  if (posix_memalign(data, PAGE, nbytes)) {
+    *data = NULL;
+    return said(cudaErrorMemoryAllocation);
+  }
+  memset(*data, 0xff, nbytes);
+  pinned[(char *)*data] = { nbytes, NULL, 0 };
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void **data, size_t nbytes) {
+  return cudaHostAlloc(data, nbytes, cudaHostAllocDefault);
+}
+cudaError_t cudaFreeHost(void *data) {
+  inside call;
+  if (!data) return cudaSuccess;
+  blocks::iterator b = pinned.find((char *)data);
+  if (b == pinned.end()) return said(cudaErrorInvalidValue);
+  finish_all();
+  free(data);
+  pinned.erase(b);
+  return said(cudaSuccess);
+}
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *all) {
+  inside call;
+  *all = total();
+  *free = total() - used;
+  return said(cudaSuccess);
+}
+
+/* ---- copies --------------------------------------------------------------------------- */
+
+namespace {
+
+struct ends {
+  bool to_device, from_device;
+};
+
+/* Which side each is on; false when they do not fit there. */
+bool look(void *to, const void *from, size_t n, cudaMemcpyKind kind, ends *e) {
+  bool to_fits = true, from_fits = true;
+  e->to_device = within(device, to, n, &to_fits);
+  e->from_device = within(device, from, n, &from_fits);
+  if (!to_fits || !from_fits) return false;
+  if (kind == cudaMemcpyDefault) return true;
+  return e->to_device == (kind == cudaMemcpyHostToDevice ||
+                          kind == cudaMemcpyDeviceToDevice) &&
+         e->from_device == (kind == cudaMemcpyDeviceToHost ||
+                            kind == cudaMemcpyDeviceToDevice);
+}
+
+bool is_pinned(const void *p, size_t n) {
+  bool fits = false;
+  return within(pinned, p, n, &fits) && fits;
+}
+
+work copy(void *to, const void *from, size_t n) {
+  return { "copy", true, [=] { memmove(to, from, n); }, NULL, NULL };
+}
+
+} // namespace
+
+/* Pageable memory is read before the call returns, and written by then. */
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t nbytes,
+                            enum cudaMemcpyKind kind, cudaStream_t stream) {
+  inside call;
+  ends on;
+  if (cudaError_t e = working()) return said(e);
+  if (nbytes == 0) return cudaSuccess;
+  if (!look(to, from, nbytes, kind, &on)) return said(cudaErrorInvalidValue);
+  if (is_capturing(stream_or_default(stream)))
+    return said(give(stream, copy(to, from, nbytes)));
+  if (!on.from_device && !is_pinned(from, nbytes)) {
+    std::vector<char> staged((const char *)from, (const char *)from + nbytes);
+    return said(give(stream, { "copy", true,
+                               [=] { memcpy(to, staged.data(), nbytes); }, NULL,
+                               NULL }));
+  }
+  cudaError_t e = give(stream, copy(to, from, nbytes));
+  if (!on.to_device && !is_pinned(to, nbytes))
+    finish(stream_or_default(stream));
+  return said(e);
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t nbytes,
+                       enum cudaMemcpyKind kind) {
+  inside call;
+  ends on;
+  if (cudaError_t e = working()) return said(e);
+  if (is_capturing_strictly()) return said(refuse_capture(NULL));
+  if (nbytes == 0) return cudaSuccess;
+  if (!look(to, from, nbytes, kind, &on)) return said(cudaErrorInvalidValue);
+  finish_blocking();
+  open_memory();
+  if (!is_broken()) memmove(to, from, nbytes);
+  return said(cudaSuccess);
+}
+
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t nbytes,
+                            cudaStream_t stream) {
+  inside call;
+  bool fits = false;
+  if (cudaError_t e = working()) return said(e);
+  if (nbytes == 0) return cudaSuccess;
+  if (!within(device, to, nbytes, &fits) || !fits)
+    return said(cudaErrorInvalidValue);
+  return said(give(stream, { "memset", false,
+                             [=] { memset(to, byte, nbytes); }, NULL, NULL }));
+}
+cudaError_t cudaMemset(void *to, int byte, size_t nbytes) {
+  inside call;
+  cudaError_t e = cudaMemsetAsync(to, byte, nbytes, NULL);
+  if (e == cudaSuccess) finish_blocking();
+  return said(e);
+}

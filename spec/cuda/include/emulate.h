@@ -1,0 +1,31 @@
+/* emulate.h -- what tests ask of the emulated device beyond CUDA's own calls
+ *
+ * The environment says the same at the start: MRT_EMULATE_SEED,
+ * MRT_EMULATE_MEMORY (bytes of the device), MRT_EMULATE_FAIL.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_EMULATE_H
+#define MRT_EMULATE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The schedule.  0: threads and blocks forward, other streams as late as
+ * permitted; 1: backward, other streams as early as permitted; anything else:
+ * shuffled by it. */
+void mrt_emulate_seed(uint64_t seed);
+/* The n-th call from now on that gives or awaits work fails, and all that
+ * follow it; 0: none does. */
+void mrt_emulate_fail(long n);
+/* What broke the device, "" if nothing did. */
+const char *mrt_emulate_message(void);
+/* Waits for nothing, forgets the failure and the work that was given. */
+void mrt_emulate_reset(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
