@@ -33,14 +33,15 @@ size_t total() {
   return text && *text ? strtoull(text, NULL, 10) : (size_t)1 << 30;
 }
 
-/* Whether p lies in one of them; with n bytes from there, or up to its end. */
+/* Whether p lies in one of them; then also whether n bytes from there do. */
 bool within(const blocks &all, const void *p, size_t n, bool *fits) {
   blocks::const_iterator b = all.upper_bound((char *)p);
   if (b == all.begin()) return false;
   --b;
   size_t at = (size_t)((char *)p - b->first);
-  *fits = at <= b->second.size && n <= b->second.size - at;
-  return at < b->second.size || (at == 0 && b->second.size == 0);
+  if (at >= b->second.size) return false;
+  *fits = n <= b->second.size - at;
+  return true;
 }
 
 #ifdef __SANITIZE_ADDRESS__

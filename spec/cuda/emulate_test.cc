@@ -129,6 +129,7 @@ void test_divergence() {
 __global__ void unwritten(float *y) {
   MRT_SHARED(float, room);
   __shared__ float other[4];
+  if (gridDim.x > 1) other[threadIdx.x] = 1;
   y[1] = room[threadIdx.x];
   y[2] = other[threadIdx.x];
 }
