@@ -1,0 +1,59 @@
+/* compile.h -- what turns a generated source into code and launches it
+ *
+ * nvrtc.c does so on a GPU, spec/cuda/emulate_nvrtc.cc on the processor.
+ * Failing functions write why into `why`, of MRT_WHY bytes.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CUDA_COMPILE_H
+#define MRT_CUDA_COMPILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MRT_WHY = 480, MRT_TARGET = 64, MRT_CHAIN_THREADS = 256 };
+#define MRT_CHAIN_NAME "mrt_chain"
+
+/* pointwise.cuh */
+extern const char mrt_pointwise_text[];
+
+/* What code is made for: the current device's architecture, the compiler's
+ * version, its options.  Code for one target does for all its devices. */
+bool mrt_compile_target(char target[MRT_TARGET], char *why);
+
+/* `text` after pointwise.cuh -> code in malloc's memory, or NULL. */
+void *mrt_compile(const char *text, const char *target, size_t *size,
+                  char *why);
+
+/* The function mrt_chain of code; `path`: a file that starts with the code, or
+ * NULL when it could not be kept. */
+void *mrt_compile_load(const void *code, size_t size, const char *path,
+                       char *why);
+
+/* Queue a launch of so many blocks; the arguments are copied. */
+bool mrt_compile_launch(void *function, int64_t blocks, const int64_t *args,
+                        int count, void *queue, char *why);
+
+/* Blocks that fill the current device. */
+int64_t mrt_compile_blocks(void);
+
+/* keep.c: code on disk under $XDG_CACHE_HOME/mrt or ~/.cache/mrt, in a file
+ * named after the hash of target and text.  Written whole or not at all; a
+ * file that is not whole is not there.  Where nothing can be kept, nothing
+ * fails. */
+enum { MRT_KEEP_PATH = 1024 };
+bool mrt_keep_path(const char *target, const char *text,
+                   char path[MRT_KEEP_PATH]);
+void *mrt_keep_read(const char *path, size_t *size);
+bool mrt_keep_write(const char *path, const void *code, size_t size);
+uint64_t mrt_keep_hash(uint64_t start, const void *data, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,185 @@
+// emulate_nvrtc.cc -- generated kernels compiled by the system's C++ compiler
+//
+// As kernels/cuda/nvrtc.c: the same text, with a few words defined that CUDA
+// has, becomes a shared object; a launch queued is a call of a loop over blocks
+// and threads.  These kernels use no barrier, so threads run one by one.
+//
+// SPDX-License-Identifier: MIT
+#include "compile.h"
+
+#include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+extern char **environ;
+
+// What the compiler for CUDA knows without a header, and ours does not.
+static const char before[] = R"(
+#define __device__
+#define __global__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(n)
+#define __grid_constant__
+#define FUNCTION(name) float name##f(float); double name(double);
+extern "C" {
+FUNCTION(exp) FUNCTION(log) FUNCTION(sqrt) FUNCTION(sin) FUNCTION(cos)
+FUNCTION(tanh) FUNCTION(erf) FUNCTION(floor) FUNCTION(ceil) FUNCTION(rint)
+FUNCTION(fabs)
+float powf(float, float); double pow(double, double);
+float fmodf(float, float); double fmod(double, double);
+}
+struct places { unsigned x; };
+static thread_local places threadIdx, blockIdx, blockDim, gridDim;
+static inline unsigned __umulhi(unsigned a, unsigned b) {
+  return (unsigned)((unsigned long long)a * b >> 32);
+}
+)";
+static const char after[] = R"(
+extern "C" void mrt_chain_emulated(const void *args, unsigned blocks,
+                                   unsigned threads) {
+  gridDim.x = blocks, blockDim.x = threads;
+  for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
+    for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++)
+      mrt_chain(*(const mrt_chain_args *)args);
+}
+)";
+static const char *const options[] = {
+  "-shared", "-fPIC", "-O1", "-std=c++17", "-ffp-contract=off",
+  "-fno-math-errno", "-w",
+#ifdef __SANITIZE_ADDRESS__
+  "-fsanitize=address", "-g",
+#endif
+};
+
+typedef void emulated(const void *args, unsigned blocks, unsigned threads);
+
+bool mrt_compile_target(char target[MRT_TARGET], char *why) {
+  uint64_t hash = mrt_keep_hash(0, before, sizeof before);
+  hash = mrt_keep_hash(hash, after, sizeof after);
+  for (const char *option : options)
+    hash = mrt_keep_hash(hash, option, strlen(option));
+  snprintf(target, MRT_TARGET, "emulated %.20s %016llx", __VERSION__,
+           (unsigned long long)hash);
+  return true;
+}
+
+static std::string folder() {
+  const char *given = getenv("TMPDIR");
+  std::string name = std::string(given && *given ? given : "/tmp") +
+                     "/mrt_chain.XXXXXX";
+  return mkdtemp(&name[0]) ? name : "";
+}
+
+static bool write_all(const std::string &path, const void *data, size_t size) {
+  FILE *f = fopen(path.c_str(), "wb");
+  if (!f) return false;
+  bool good = fwrite(data, 1, size, f) == size;
+  return fclose(f) == 0 && good;
+}
+
+static bool run_compiler(const std::string &from, const std::string &to) {
+  const char *compiler = getenv("CXX");
+  std::vector<std::string> words = { compiler && *compiler ? compiler : "c++" };
+  words.insert(words.end(), std::begin(options), std::end(options));
+  words.insert(words.end(), { from, "-o", to });
+  std::vector<char *> argv;
+  for (std::string &word : words) argv.push_back(&word[0]);
+  argv.push_back(nullptr);
+  pid_t pid;
+  int status = 0;
+  if (posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), environ))
+    return false;
+  while (waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR) return false;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void *read_all(const std::string &path, size_t *size) {
+  FILE *f = fopen(path.c_str(), "rb");
+  if (!f) return nullptr;
+  std::vector<char> data;
+  char piece[4096];
+  for (size_t n; (n = fread(piece, 1, sizeof piece, f)) > 0;)
+    data.insert(data.end(), piece, piece + n);
+  fclose(f);
+  void *copy = malloc(data.size() + 1);
+  if (copy) memcpy(copy, data.data(), *size = data.size());
+  return copy;
+}
+
+void *mrt_compile(const char *text, const char *target, size_t *size,
+                  char *why) {
+  std::string all = std::string(before) + mrt_pointwise_text + text + after;
+  std::string in = folder(), from = in + "/chain.cc", to = in + "/chain.so";
+  void *code = nullptr;
+  if (!in.empty() && write_all(from, all.data(), all.size()) &&
+      run_compiler(from, to))
+    code = read_all(to, size);
+  if (!code)
+    snprintf(why, MRT_WHY, "c++ cannot compile a generated kernel in '%s'",
+             in.c_str());
+  unlink(from.c_str());
+  unlink(to.c_str());
+  rmdir(in.c_str());
+  return code;
+}
+
+static void *load(const char *path, char *why) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void *function = library ? dlsym(library, "mrt_chain_emulated") : nullptr;
+  if (!function) snprintf(why, MRT_WHY, "%.400s", dlerror());
+  if (library && !function) dlclose(library);
+  return function;
+}
+
+void *mrt_compile_load(const void *code, size_t size, const char *path,
+                       char *why) {
+  if (path) return load(path, why);
+  std::string in = folder(), name = in + "/chain.so";
+  void *function = nullptr;
+  if (!in.empty() && write_all(name, code, size))
+    function = load(name.c_str(), why);
+  else
+    snprintf(why, MRT_WHY, "no folder for a generated kernel");
+  unlink(name.c_str());
+  rmdir(in.c_str());
+  return function;
+}
+
+#ifdef MRT_EMULATE_ALONE // at once: a test of kernels, not of streams
+bool mrt_compile_launch(void *function, int64_t blocks, const int64_t *args,
+                        int count, void *queue, char *why) {
+  ((emulated *)function)(args, (unsigned)blocks, MRT_CHAIN_THREADS);
+  return true;
+}
+#else
+#include "emulate_inside.h"
+
+bool mrt_compile_launch(void *function, int64_t blocks, const int64_t *args,
+                        int count, void *queue, char *why) {
+  inside call;
+  std::vector<int64_t> copy(args, args + count);
+  work w = {};
+  w.name = MRT_CHAIN_NAME;
+  w.run = [=] {
+    ((emulated *)function)(copy.data(), (unsigned)blocks, MRT_CHAIN_THREADS);
+  };
+  cudaError_t e = working();
+  if (e == cudaSuccess) e = give((cudaStream_t)queue, std::move(w));
+  if (e == cudaSuccess) return true;
+  snprintf(why, MRT_WHY, "a pointwise kernel cannot be launched: %s",
+           cudaGetErrorString(said(e)));
+  return false;
+}
+#endif
+
+// Few, so that threads have more than one turn.
+int64_t mrt_compile_blocks(void) { return 3; }
