@@ -23,7 +23,7 @@ static enum mrt_layout simple(const mrt_operand *x) {
     n *= x->type.dims[i];
   }
   /* A single element is both; dense may be written in place. */
-  return dense ? MRT_AT_DENSE : same ? MRT_AT_SAME : MRT_AT_EACH;
+  return dense || n == 0 ? MRT_AT_DENSE : same ? MRT_AT_SAME : MRT_AT_EACH;
 }
 
 static void join(const mrt_call *c, mrt_layouts *l) {

@@ -19,34 +19,44 @@ static bool set_options(chain_case *c, int which, int64_t n) {
     c->options.approximate = which;
     return which < 2;
   case MRT_OP_full:
-    c->options.full = (mrt_full_options){
-      .value = round == 0 ? 3 : round == 1 ? -0.3 : 1e6, shape, d
-    };
+    c->options.full = (mrt_full_options){ .value = round == 0   ? 3
+                                                   : round == 1 ? -0.3
+                                                                : 1e6,
+                                          shape,
+                                          d };
     return round < 3;
   case MRT_OP_arange:
-    c->options.arange = (mrt_arange_options){
-      round ? 0.1 : 200, round ? 0.1 + 0.3 * ((double)n - 0.5) : 200 - (double)n,
-      round ? 0.3 : -1, d
-    };
+    c->options.arange =
+        (mrt_arange_options){ round ? 0.1 : 200,
+                              round ? 0.1 + 0.3 * ((double)n - 0.5)
+                                    : 200 - (double)n,
+                              round ? 0.3 : -1, d };
     return round < 2;
   case MRT_OP_rand:
   case MRT_OP_randn:
-    c->options.rand = (mrt_rand_options){
-      .key = 5 + (round ? MRT_DRAW_PINNED : 0), .seed = 77, .inner = 1,
-      .shape = shape, .dtype = d
-    };
+    c->options.rand =
+        (mrt_rand_options){ .key = 5 + (round ? MRT_DRAW_PINNED : 0),
+                            .seed = 77,
+                            .inner = 1,
+                            .shape = shape,
+                            .dtype = d };
     return round < 2;
   case MRT_OP_randint:
-    c->options.randint = (mrt_randint_options){
-      .key = 9, .inner = round, .shape = shape, .dtype = d,
-      .low = round ? -3 : 0,
-      .high = round ? (d == MRT_i64 ? INT64_MAX : 1000) : 256
-    };
+    c->options.randint =
+        (mrt_randint_options){ .key = 9,
+                               .inner = round,
+                               .shape = shape,
+                               .dtype = d,
+                               .low = round ? -3 : 0,
+                               .high = round ? (d == MRT_i64 ? INT64_MAX : 1000)
+                                             : 256 };
     return round < 2;
   case MRT_OP_dropout:
-    c->options.dropout = (mrt_dropout_options){
-      .key = 3, .inner = 1, .p = which == 0 ? 0.1 : which == 1 ? 0.5 : 1
-    };
+    c->options.dropout = (mrt_dropout_options){ .key = 3,
+                                                .inner = 1,
+                                                .p = which == 0   ? 0.1
+                                                     : which == 1 ? 0.5
+                                                                  : 1 };
     return which < 3;
   default:
     return which == 0;
@@ -57,10 +67,13 @@ static bool legal(chain_case *c, int64_t n) {
   const mrt_op *op = mrt_ops[c->op];
   mrt_type type[3], out;
   const mrt_type *in[3] = { &type[0], &type[1], &type[2] };
-  for (int i = 0; i < c->nin; i++)
-    type[i] = (mrt_type){ c->in[i], 1, { n } };
-  mrt_infer infer = { .op = op, .nin = c->nin, .in = in, .options = &c->options,
-                      .nout = 1, .out = &out };
+  for (int i = 0; i < c->nin; i++) type[i] = (mrt_type){ c->in[i], 1, { n } };
+  mrt_infer infer = { .op = op,
+                      .nin = c->nin,
+                      .in = in,
+                      .options = &c->options,
+                      .nout = 1,
+                      .out = &out };
   if (op->infer(&infer) != MRT_OK || out.dims[0] != n) return false;
   c->out = out.dtype;
   return true;
@@ -91,11 +104,12 @@ static bool together(const chain_case *a, const chain_case *b) {
 }
 
 static void finish(chain_program *p, const chain_case *first, int64_t n) {
-  p->call = (mrt_call){ .nin = first->nin, .nout = p->options.code_count,
-                        .in = p->in, .out = p->out };
+  p->call = (mrt_call){
+    .nin = first->nin, .nout = p->options.code_count, .in = p->in, .out = p->out
+  };
   for (int i = 0; i < first->nin; i++)
-    p->in[i] = (mrt_operand){ .type = { first->in[i], 1, { n } },
-                              .strides = { 1 } };
+    p->in[i] =
+        (mrt_operand){ .type = { first->in[i], 1, { n } }, .strides = { 1 } };
   for (int i = 0; i < p->call.nout; i++)
     p->out[i] = (mrt_operand){ .type = p->out_types[i], .strides = { 1 } };
   p->options.code = p->code;
@@ -105,13 +119,14 @@ static void finish(chain_program *p, const chain_case *first, int64_t n) {
 
 static void add(chain_program *p, const chain_case *c, int64_t n) {
   int k = p->options.code_count++;
-  p->code[k] = (mrt_fused_code){ .op = c->op,
-                                 .out = c->nin + k,
-                                 .nin = c->nin,
-                                 .in = { 0, 1, 2 },
-                                 .in_dtype = c->nin ? c->in[c->nin - 1] : c->out,
-                                 .out_dtype = c->out,
-                                 .options = &c->options };
+  p->code[k] =
+      (mrt_fused_code){ .op = c->op,
+                        .out = c->nin + k,
+                        .nin = c->nin,
+                        .in = { 0, 1, 2 },
+                        .in_dtype = c->nin ? c->in[c->nin - 1] : c->out,
+                        .out_dtype = c->out,
+                        .options = &c->options };
   p->out_register[k] = c->nin + k;
   p->out_types[k] = (mrt_type){ c->out, 1, { n } };
   p->options.registers = c->nin + k + 1;

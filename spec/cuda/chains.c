@@ -1,1 +1,383 @@
-int main(void){return 0;}
+/* chains.c -- generated kernels against the CPU's
+ *
+ *     chains            in the emulator; XDG_CACHE_HOME keeps its code
+ *
+ *   rows     every pointwise operator in every dtype its row takes, on special
+ *            and random numbers: the same bits where IEEE 754 says which, near
+ *            within the dtype's tolerance where it does not
+ *   alone    an operator alone has the bits it has in a program
+ *   layouts  dense, same, strided, misaligned; sizes 0, 1, odd; in place
+ *   parts    a part of a batch draws what the whole batch draws there
+ *   kept     code on disk that is cut or changed is made again
+ *
+ * SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L
+#include "base/philox.h"
+#include "chain.h"
+#include "chain_cases.h"
+#include "compile.h"
+#include "device/device.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENTS = 1003, GUARD = 64 };
+
+static mrt_device cpu;
+static int failures, checks;
+
+static void complain(const char *what, const char *name) {
+  if (failures++ < 20) fprintf(stderr, "%s: %s\n", what, name);
+}
+
+static uint32_t random_word(uint64_t i) {
+  return mrt_philox_draw((mrt_philox){ { (uint32_t)(i / 4), 0, 0, 0 } }, 42)
+      .w[i % 4];
+}
+
+/* ---- numbers ------------------------------------------------------------------ */
+
+static const double specials[] = {
+  0,          -0.0,   1,       -1,      NAN,     INFINITY, -INFINITY, 3.4e38,
+  -3.4e38,    1e-40,  -1e-40,  1.2e-38, 0.5,     1.5,      -2.5,      88.8,
+  -104,       0x1p31, -0x1p31, 0x1p63,  -0x1p63, 255.5,    3.25,      -7,
+  0x1p31 - 1, 1e300,  -1e300,  65519,   65520,   464,      449,       2e-7
+};
+static const int64_t whole[] = { 0,         1,         -1,        2,
+                                 -2,        7,         -7,        255,
+                                 INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN };
+
+/* Element i of input `input`: pairs of special numbers first. */
+static void put(mrt_dtype d, void *data, int64_t i, int input) {
+  uint64_t bits = random_word((uint64_t)i * 8 + (uint64_t)input * 2);
+  bits = bits << 32 | random_word((uint64_t)i * 8 + (uint64_t)input * 2 + 1);
+  const int64_t reals = MRT_COUNT(specials), wholes = MRT_COUNT(whole);
+  bool special = i < reals * 20;
+  double x = ldexp((double)(int32_t)bits, -31 + (int)(bits >> 32 & 15) - 8);
+  if (special) x = specials[input ? i % reals : i / 20 % reals];
+  int64_t k = (int64_t)bits;
+  if (i < wholes * wholes)
+    k = whole[input ? i % wholes : i / wholes];
+  else if (i % 2)
+    k %= 1000;
+  switch (d) {
+  case MRT_f32:
+    ((float *)data)[i] = (float)x;
+    break;
+  case MRT_f64:
+    ((double *)data)[i] = x;
+    break;
+  case MRT_i64:
+    ((int64_t *)data)[i] = k;
+    break;
+  case MRT_i32:
+    ((int32_t *)data)[i] = (int32_t)k;
+    break;
+  case MRT_u8:
+    ((uint8_t *)data)[i] = (uint8_t)k;
+    break;
+  case MRT_bool:
+    ((uint8_t *)data)[i] = bits & 1;
+    break;
+  default:
+    memcpy((char *)data + (size_t)i * mrt_dtypes[d].bytes, &bits,
+           mrt_dtypes[d].bytes);
+  }
+}
+
+static void *numbers(mrt_dtype d, int64_t n, int input) {
+  void *data = calloc((size_t)n + 1, 8);
+  for (int64_t i = 0; data && i < n; i++) put(d, data, i, input);
+  return data;
+}
+
+/* Is the result what IEEE 754 or the row says to the bit? */
+static bool exact(int op) {
+  static const bool near[MRT_OP_COUNT] = {
+    [MRT_OP_exp] = true,       [MRT_OP_log] = true,
+    [MRT_OP_sin] = true,       [MRT_OP_cos] = true,
+    [MRT_OP_tanh] = true,      [MRT_OP_sigmoid] = true,
+    [MRT_OP_erf] = true,       [MRT_OP_pow] = true,
+    [MRT_OP_gelu] = true,      [MRT_OP_gelu_grad] = true,
+    [MRT_OP_silu] = true,      [MRT_OP_randn] = true,
+    [MRT_OP_silu_grad] = true, [MRT_OP_softplus] = true,
+  };
+  return !near[op];
+}
+
+static bool same(mrt_dtype d, const void *a, const void *b, int64_t i,
+                 bool to_the_bit) {
+  size_t size = mrt_dtypes[d].bytes;
+  if (!memcmp((const char *)a + (size_t)i * size,
+              (const char *)b + (size_t)i * size, size))
+    return true;
+  double x = mrt_number_at(d, a, i), y = mrt_number_at(d, b, i);
+  if (isnan(x) && isnan(y)) return true;
+  if (to_the_bit) return false;
+  if (fabs(y) >= 0.9999 * mrt_dtypes[d].largest) return fabs(x) > 1e30;
+  return fabs(x - y) <= mrt_dtypes[d].tolerance * (1 + fabs(y));
+}
+
+/* ---- rows ----------------------------------------------------------------------- */
+
+static mrt_dtype real_of(const mrt_fused_code *code, const mrt_call *call) {
+  bool wide = code->out_dtype == MRT_f64;
+  for (int i = 0; i < code->nin; i++)
+    wide |= call->in[code->in[i]].type.dtype == MRT_f64;
+  return wide ? MRT_f64 : MRT_f32;
+}
+
+static void compare(const chain_program *p, int k, mrt_run *run, int64_t n) {
+  const mrt_fused_code *code = &p->code[k];
+  const mrt_call *call = &p->call;
+  void *want = calloc((size_t)n + 1, 8);
+  mrt_block b = { .n = n,
+                  .out = want,
+                  .in_dtype = code->in_dtype,
+                  .out_dtype = code->out_dtype,
+                  .options = code->options,
+                  .run = run };
+  for (int i = 0; i < code->nin; i++) b.in[i] = call->in[i].data;
+  cpu.kernel(&cpu, code->op, real_of(code, call))->block(&b);
+  for (int64_t i = 0; i < n; i++) {
+    checks++;
+    if (same(code->out_dtype, call->out[k].data, want, i, exact(code->op)))
+      continue;
+    char text[200];
+    snprintf(text, sizeof text,
+             "%s %s -> %s, element %lld of %.9g %.9g: %.17g, "
+             "%.17g wanted",
+             mrt_ops[code->op]->name, mrt_dtype_name(code->in_dtype),
+             mrt_dtype_name(code->out_dtype), (long long)i,
+             code->nin ? mrt_number_at(call->in[0].type.dtype, b.in[0], i) : 0,
+             code->nin > 1 ? mrt_number_at(call->in[1].type.dtype, b.in[1], i)
+                           : 0,
+             mrt_number_at(code->out_dtype, call->out[k].data, i),
+             mrt_number_at(code->out_dtype, want, i));
+    complain("rows", text);
+    break;
+  }
+  free(want);
+}
+
+static bool launch(mrt_call *call, int op) {
+  mrt_chain *c = mrt_chain_prepare(call, op);
+  if (!c) complain("prepare", mrt_chain_failure());
+  mrt_chain_run(c, call);
+  mrt_chain_release(c);
+  return c != NULL;
+}
+
+/* The words that a run of these numbers has on its device. */
+static void set_run(mrt_run *run, mrt_run_words *words) {
+  words->seed = run->seed, words->step = run->step;
+  words->row = run->row, words->rows = run->rows;
+  words->all_rows = run->all_rows;
+  run->words = words;
+}
+
+static void rows(const chain_case *cases, int count) {
+  static chain_program p, alone;
+  mrt_run run = { .seed = 12345, .step = 7 };
+  mrt_run_words words;
+  set_run(&run, &words);
+  for (int from = 0; from < count;) {
+    chain_program_of(cases, count, &from, ELEMENTS, &p);
+    p.call.run = &run;
+    for (int i = 0; i < p.call.nin; i++)
+      p.in[i].data = numbers(p.in[i].type.dtype, ELEMENTS, i);
+    for (int i = 0; i < p.call.nout; i++) p.out[i].data = calloc(ELEMENTS, 8);
+    if (launch(&p.call, MRT_OP_fused))
+      for (int k = 0; k < p.call.nout; k++) compare(&p, k, &run, ELEMENTS);
+    /* one of them alone */
+    int k = from % p.call.nout;
+    chain_single(&cases[from - p.call.nout + k], ELEMENTS, &alone);
+    alone.call.run = &run, alone.call.in = p.in;
+    alone.out[0].data = calloc(ELEMENTS, 8);
+    launch(&alone.call, p.code[k].op);
+    if (memcmp(alone.out[0].data, p.out[k].data,
+               ELEMENTS * mrt_dtypes[p.code[k].out_dtype].bytes))
+      complain("alone", mrt_ops[p.code[k].op]->name);
+    free(alone.out[0].data);
+    for (int i = 0; i < p.call.nin; i++) free(p.in[i].data);
+    for (int i = 0; i < p.call.nout; i++) free(p.out[i].data);
+  }
+}
+
+/* ---- layouts --------------------------------------------------------------------- */
+
+static int64_t place_of(const mrt_operand *x, int64_t i) {
+  int64_t at = 0;
+  for (int d = x->type.rank - 1; d >= 0; d--) {
+    at += i % x->type.dims[d] * x->strides[d];
+    i /= x->type.dims[d];
+  }
+  return at;
+}
+
+/* x * y + x rounded twice, x and y anyhow in memory. */
+static void check_layout(const mrt_operand *x, const mrt_operand *y, float *out,
+                         const char *name) {
+  const mrt_type t = x->type;
+  const mrt_fused_code code[2] = {
+    { MRT_OP_mul, 2, 2, { 0, 1 }, MRT_f32, MRT_f32, NULL },
+    { MRT_OP_add, 3, 2, { 2, 0 }, MRT_f32, MRT_f32, NULL },
+  };
+  const int out_register = 3;
+  mrt_fused_options o = { 2, 4, code, &out_register, &t };
+  int64_t n = mrt_type_count(&t);
+  float *want = calloc((size_t)n + 1, sizeof *want);
+  for (int64_t i = 0; i < n; i++) {
+    float a = ((float *)x->data)[place_of(x, i)];
+    float b = ((float *)y->data)[place_of(y, i)];
+    float product = a * b;
+    want[i] = product + a;
+  }
+  mrt_run run = { 0 };
+  mrt_run_words words;
+  set_run(&run, &words);
+  mrt_operand in[2] = { *x, *y }, z = { .data = out, .type = t };
+  mrt_type_strides(&t, z.strides);
+  mrt_call c = {
+    .options = &o, .nin = 2, .nout = 1, .in = in, .out = &z, .run = &run
+  };
+  memset(out + n, 0x5a, GUARD * sizeof *out);
+  launch(&c, MRT_OP_fused);
+  checks++;
+  if (memcmp(out, want, (size_t)n * sizeof *out)) complain("layouts", name);
+  for (int i = 0; i < (int)(GUARD * sizeof *out); i++)
+    if (((char *)(out + n))[i] != 0x5a) {
+      complain("guard", name);
+      break;
+    }
+  free(want);
+}
+
+/* A layout of dims a, b, c over `data`; 7 is one for all. */
+static mrt_operand layout(int kind, const int64_t *d, float *data) {
+  const int64_t strides[8][3] = {
+    { d[1] * d[2], d[2], 1 },
+    { d[1] * d[2] + 1, d[2], 1 },
+    { 0, d[2], 1 },
+    { d[2], 0, 1 },
+    { d[1], 1, 0 },
+    { 1, d[0], d[0] * d[1] },
+    { 2 * d[1] * d[2], 2 * d[2], 2 },
+    { 0, 0, 0 },
+  };
+  mrt_operand x = { .data = data,
+                    .type = { MRT_f32, 3, { d[0], d[1], d[2] } } };
+  memcpy(x.strides, strides[kind], sizeof strides[kind]);
+  return x;
+}
+
+static void layouts(void) {
+  const int64_t dims[][3] = {
+    { 4, 6, 8 }, { 3, 5, 7 },   { 2, 9, 6 },  { 1, 1, 1 },
+    { 3, 0, 4 }, { 1, 300, 4 }, { 5, 1, 12 },
+  };
+  float *a = numbers(MRT_f32, 8192, 0), *b = numbers(MRT_f32, 8192, 1);
+  float *out = calloc(8192, sizeof *out);
+  for (int s = 0; s < MRT_COUNT(dims); s++)
+    for (int i = 0; i < 8; i++)
+      for (int k = s == 0 ? 0 : i; k < (s == 0 ? 8 : i + 1); k++)
+        for (int shift = 0; shift < 2; shift++) {
+          char name[64];
+          snprintf(name, sizeof name, "shape %d, %d and %d, at %d", s, i, k,
+                   shift);
+          mrt_operand x = layout(i, dims[s], a + shift);
+          mrt_operand y = layout(k, dims[s], b);
+          check_layout(&x, &y, out, name);
+          check_layout(&x, &y, out + shift, name);
+        }
+  for (int64_t n = 0; n < 70; n++) { /* ends of vectors; in place */
+    mrt_operand x = { .data = out,
+                      .type = { MRT_f32, 1, { n } },
+                      .strides = { 1 } },
+                y = x;
+    y.data = b;
+    memcpy(out, a, 80 * sizeof *out);
+    check_layout(&x, &y, out, "in place");
+  }
+  free(a), free(b), free(out);
+}
+
+/* ---- the rest ------------------------------------------------------------------------ */
+
+static void parts(void) {
+  enum { ROWS = 10, INNER = 7, PART = 3, OUTER = 2 };
+  static chain_program p;
+  chain_case c = { .op = MRT_OP_rand, .out = MRT_f32 };
+  c.options.rand =
+      (mrt_rand_options){ .key = 3, .inner = INNER, .dtype = MRT_f32 };
+  float all[OUTER * ROWS * INNER], part[OUTER * PART * INNER];
+  mrt_run run = { .seed = 5, .row = 0, .rows = ROWS, .all_rows = ROWS };
+  mrt_run_words words;
+  set_run(&run, &words);
+  chain_single(&c, OUTER * ROWS * INNER, &p);
+  p.out[0].data = all, p.call.run = &run;
+  launch(&p.call, MRT_OP_rand);
+  run.row = 4, run.rows = PART;
+  set_run(&run, &words);
+  chain_single(&c, OUTER * PART * INNER, &p);
+  p.out[0].data = part, p.call.run = &run;
+  launch(&p.call, MRT_OP_rand);
+  for (int o = 0; o < OUTER; o++)
+    if (memcmp(part + o * PART * INNER, all + (o * ROWS + 4) * INNER,
+               PART * INNER * sizeof *all))
+      complain("parts", "rand");
+  checks++;
+}
+
+static void kept(void) {
+  char folder[] = "/tmp/mrt_kept.XXXXXX", path[MRT_KEEP_PATH];
+  const char code[] = "some code", *before = getenv("XDG_CACHE_HOME");
+  char *was = before ? strdup(before) : NULL;
+  size_t size = 0;
+  if (!mkdtemp(folder)) return;
+  setenv("XDG_CACHE_HOME", folder, 1);
+  bool good = mrt_keep_path("target", "text", path) &&
+              !mrt_keep_read(path, &size) &&
+              mrt_keep_write(path, code, sizeof code);
+  char *read = good ? mrt_keep_read(path, &size) : NULL;
+  if (!read || size != sizeof code || memcmp(read, code, size))
+    complain("kept", "what was written is not read");
+  free(read);
+  for (int damage = 0; damage < 3; damage++) {
+    mrt_keep_write(path, code, sizeof code);
+    FILE *f = fopen(path, damage == 0 ? "wb" : "r+b");
+    if (f && damage == 1) fputc('S', f);
+    if (f && damage == 2 && fseek(f, -1, SEEK_END) == 0) fputc('S', f);
+    if (f) fclose(f);
+    if (mrt_keep_read(path, &size)) complain("kept", "a damaged file is read");
+  }
+  checks += 4;
+  remove(path);
+  setenv("XDG_CACHE_HOME", "/dev/null/nowhere", 1);
+  if (mrt_keep_path("target", "text", path))
+    complain("kept", "a folder that cannot be");
+  if (was)
+    setenv("XDG_CACHE_HOME", was, 1);
+  else
+    unsetenv("XDG_CACHE_HOME");
+  free(was);
+  char cache[64];
+  snprintf(cache, sizeof cache, "%s/mrt", folder);
+  remove(cache), remove(folder);
+}
+
+int main(void) {
+  static chain_case cases[CASES_MOST];
+  mrt_error e = { MRT_OK };
+  if (mrt_cpu_open(NULL, 1, &cpu, &e) != MRT_OK) return 1;
+  kept();
+  int count = chain_cases(ELEMENTS, cases);
+  rows(cases, count);
+  layouts();
+  parts();
+  printf("%d cases, %d checks, %d failures\n", count, checks, failures);
+  return failures ? 1 : 0;
+}

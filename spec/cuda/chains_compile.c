@@ -41,8 +41,8 @@ static void add(sources *all, const mrt_call *call, int op) {
 /* x + y in each pair of layouts: dense, one for all, and strided over [4, 12],
  * with rows of vectors, rows of one element, columns; and of an odd row. */
 static void add_layouts(sources *all, mrt_dtype d, int64_t row) {
-  const int64_t strides[][2] = { { row, 1 }, { 0, 0 },     { 2 * row, 1 },
-                                 { 0, 1 },   { 1, 0 },     { 1, 4 },
+  const int64_t strides[][2] = { { row, 1 }, { 0, 0 },        { 2 * row, 1 },
+                                 { 0, 1 },   { 1, 0 },        { 1, 4 },
                                  { 64, 2 },  { 1LL << 33, 1 } };
   enum { KINDS = sizeof strides / sizeof strides[0] };
   for (int i = 0; i < KINDS; i++)
