@@ -100,7 +100,7 @@ static int transfer(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "to");
   mrt_context *to = mrt_lua_open_device(L, m, luaL_checkstring(L, 2));
-  mrt_tensor **slot = mrt_lua_push_tensor_slot(L);
+  mrt_tensor **slot = mrt_lua_new_tensor(L);
   mrt_lua_at(L, m);
   MRT_CHECK(L, m, "to", mrt_read(mrt_tensor_context(t), &t, 1));
   m->ctx = to; /* whose message it will be */

@@ -1,26 +1,15 @@
 # Generated pointwise kernels: sources written by the host, pointwise.cuh as a
 # string, and their tests.
-set(pointwise_text ${CMAKE_BINARY_DIR}/generated/pointwise_text.c)
-add_custom_command(OUTPUT ${pointwise_text}
-  COMMAND ${CMAKE_COMMAND} -DFROM=${CMAKE_SOURCE_DIR}/kernels/cuda/pointwise.cuh
-    -DTO=${pointwise_text} -DNAME=mrt_pointwise_text
-    -P ${CMAKE_SOURCE_DIR}/cmake/text.cmake
-  DEPENDS kernels/cuda/pointwise.cuh cmake/text.cmake)
-set_source_files_properties(${pointwise_text} PROPERTIES
-  COMPILE_OPTIONS -Wno-overlength-strings)
 add_library(mrt_chains OBJECT kernels/cuda/chain.c kernels/cuda/instructions.c
   kernels/cuda/keep.c kernels/cuda/layout.c kernels/cuda/source.c
-  kernels/cuda/writer.c ${pointwise_text})
+  kernels/cuda/writer.c)
 target_include_directories(mrt_chains PUBLIC core kernels/cuda)
 
-include(CheckLanguage)
-check_language(CXX)
 if(CMAKE_CXX_COMPILER)
-  enable_language(CXX)
   add_executable(chains spec/cuda/chains.c spec/cuda/chain_cases.c
     spec/cuda/emulate_nvrtc.cc)
   target_compile_definitions(chains PRIVATE MRT_EMULATE_ALONE)
-  target_link_libraries(chains PRIVATE mrt_chains mrt_core)
+  target_link_libraries(chains PRIVATE mrt_chains cuda_text mrt_core)
   set_target_properties(chains PROPERTIES CXX_STANDARD 17
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)
   add_test(NAME chains COMMAND chains)
@@ -32,7 +21,7 @@ find_package(CUDAToolkit QUIET)
 if(TARGET CUDA::cudart)
   add_executable(chains_compile spec/cuda/chains_compile.c
     spec/cuda/chain_cases.c kernels/cuda/nvrtc.c)
-  target_link_libraries(chains_compile PRIVATE mrt_chains mrt_core CUDA::cudart
+  target_link_libraries(chains_compile PRIVATE mrt_chains cuda_text mrt_core CUDA::cudart
     ${CMAKE_DL_LIBS})
   set_target_properties(chains_compile PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)

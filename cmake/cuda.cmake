@@ -16,6 +16,23 @@ enable_language(CXX)
 set(CMAKE_CXX_STANDARD 17)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS kernels/cuda/*.cu)
 file(GLOB cuda_hosts CONFIGURE_DEPENDS kernels/cuda/*.c)
+list(APPEND cuda_hosts ${CMAKE_SOURCE_DIR}/core/base/memory.c
+  ${CMAKE_SOURCE_DIR}/core/tensor/dtype.c)
+# what of it the emulator has in another form
+set(cuda_toolkit ${CMAKE_SOURCE_DIR}/kernels/cuda/nvrtc.c)
+list(REMOVE_ITEM cuda_hosts ${cuda_toolkit})
+
+# pointwise.cuh as a string, put before generated sources
+set(pointwise_text ${CMAKE_BINARY_DIR}/generated/pointwise_text.c)
+add_custom_command(OUTPUT ${pointwise_text}
+  COMMAND ${CMAKE_COMMAND} -DFROM=${CMAKE_SOURCE_DIR}/kernels/cuda/pointwise.cuh
+    -DTO=${pointwise_text} -DNAME=mrt_pointwise_text
+    -P ${CMAKE_SOURCE_DIR}/cmake/text.cmake
+  DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/pointwise.cuh
+    ${CMAKE_SOURCE_DIR}/cmake/text.cmake)
+set_source_files_properties(${pointwise_text} PROPERTIES
+  COMPILE_OPTIONS -Wno-overlength-strings)
+add_library(cuda_text OBJECT ${pointwise_text})
 add_subdirectory(spec/cuda)
 
 if(MRT_SANITIZE)
@@ -34,7 +51,8 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
-add_library(mrt_cuda SHARED ${cuda_kernels} ${cuda_hosts})
+add_library(mrt_cuda SHARED ${cuda_kernels} ${cuda_hosts} ${cuda_toolkit}
+  $<TARGET_OBJECTS:cuda_text>)
 if(NOT MRT_CUDA)
   set_target_properties(mrt_cuda PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()
@@ -46,4 +64,5 @@ target_include_directories(mrt_cuda PRIVATE core kernels/cuda)
 target_compile_options(mrt_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
   -Werror=all-warnings
   -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-Werror>)
-target_link_libraries(mrt_cuda PRIVATE CUDA::cudart_static)
+target_link_libraries(mrt_cuda PRIVATE CUDA::cudart_static CUDA::cublasLt
+  ${CMAKE_DL_LIBS})

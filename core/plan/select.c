@@ -65,6 +65,7 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
   for (int k = 0; k < n->nout; k++) describe(&s->call.out[k], n->out[k]);
   if (s->kernel->prepare) s->call.state = s->kernel->prepare(&s->call);
   if (plan->step_count <= i) plan->step_count = i + 1; /* has a state */
+  if (d->remote) MRT_TRY(d->remote->check(d, &plan->ctx->error));
   size_t scratch = s->kernel->scratch ? s->kernel->scratch(&s->call) : 0;
   if (scratch == 0) return MRT_OK;
   n->scratch_slot = mrt_plan_slot(plan, (mrt_slot){ .node = n,

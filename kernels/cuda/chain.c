@@ -42,7 +42,7 @@ const char *mrt_chain_failure(void) {
   return why;
 }
 
-bool mrt_chain_has(int op) { return mrt_source_has(op); }
+bool mrt_chain_has(int op) { return mrt_chain_text_has(op); }
 
 /* ---- finding and making ---------------------------------------------------- */
 
@@ -90,7 +90,7 @@ static void *find(const char *target, const char *text, char *why) {
   return NULL;
 }
 
-static mrt_chain *chain_of(const mrt_source *s, void *function) {
+static mrt_chain *chain_of(const mrt_chain_text *s, void *function) {
   size_t bytes = (size_t)s->args * sizeof(int64_t);
   mrt_chain *c = malloc(sizeof *c + bytes);
   if (!c) return NULL;
@@ -105,9 +105,9 @@ static mrt_chain *chain_of(const mrt_source *s, void *function) {
 mrt_chain *mrt_chain_prepare(const mrt_call *call, int op) {
   char why[MRT_WHY] = "a pointwise chain is too large for one kernel";
   char target[MRT_TARGET];
-  mrt_source s;
+  mrt_chain_text s;
   mrt_chain *c = NULL;
-  bool written = mrt_source_write(call, op, MRT_CHAIN_NAME, &s);
+  bool written = mrt_chain_text_write(call, op, MRT_CHAIN_NAME, &s);
   pthread_mutex_lock(&lock);
   if (written && mrt_compile_target(target, why)) {
     void *function = find(target, s.text, why);
@@ -116,7 +116,7 @@ mrt_chain *mrt_chain_prepare(const mrt_call *call, int op) {
   }
   if (!c) fail(why);
   pthread_mutex_unlock(&lock);
-  if (written) mrt_source_free(&s);
+  if (written) mrt_chain_text_free(&s);
   return c;
 }
 

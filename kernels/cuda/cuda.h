@@ -11,6 +11,10 @@
 
 #include <cuda_runtime.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
   MRT_CUDA_RUNS = 1024, /* plans that have words, at one time */
   MRT_CUDA_SMALL = 64   /* bytes that are written by a kernel's arguments */
@@ -25,30 +29,26 @@ typedef struct mrt_cuda {
   size_t overhead; /* bytes of the device that context and libraries took */
   struct mrt_products *products; /* product.c */
   int sms, arch; /* arch: 90 for sm_90 */
+  size_t capacity;
   char isa[16], libraries[64];
 } mrt_cuda;
 
 static inline mrt_cuda *mrt_cuda_of(const mrt_device *device) {
-  return device->state;
+  return (mrt_cuda *)device->state;
 }
 
 /* The first failure is kept, and makes EDEVICE from then on. */
 mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e);
 #define MRT_CUDA_TRY(c, call, e) MRT_TRY(mrt_cuda_check(c, call, e))
 
-/* What the core lent (plugin.c). */
-mrt_status mrt_cuda_fail(mrt_error *e, mrt_status code, const char *fmt, ...)
-    MRT_PRINTF(3, 4);
-
 /* The parts of a device: device.c, tier.c, table.c, figures.c, product.c. */
 void mrt_cuda_fill_memory(mrt_device *device);
 mrt_status mrt_cuda_open_tier(const mrt_device *device, const char *folder,
                               const mrt_allocator *a, mrt_tier **tier,
                               mrt_error *e);
-extern const mrt_kernel *const mrt_cuda_table[];
+const mrt_kernel *mrt_cuda_kernel(const mrt_device *device, int op,
+                                  mrt_dtype dtype);
 void mrt_cuda_describe(const mrt_device *device, mrt_device_profile *to);
-cudaError_t mrt_product_open(mrt_cuda *c);
-void mrt_product_close(mrt_cuda *c);
 
 /* words.cu */
 void mrt_cuda_put_words(mrt_run_words *to, const mrt_run *run,
@@ -56,5 +56,9 @@ void mrt_cuda_put_words(mrt_run_words *to, const mrt_run *run,
 void mrt_cuda_absolve_words(mrt_run_words *to, cudaStream_t queue);
 void mrt_cuda_put_small(void *to, const void *from, size_t nbytes,
                         cudaStream_t queue);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

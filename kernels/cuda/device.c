@@ -4,6 +4,7 @@
  * the stream-ordered pool of the driver, so that no step waits for them.
  *
  * SPDX-License-Identifier: MIT */
+#include "chain.h"
 #include "cuda.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ enum { POOLED = 4 << 20 }; /* bytes: below, a block comes from the pool */
 mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e) {
   if (!c->failed && code != cudaSuccess) c->failed = code;
   if (!c->failed) return MRT_OK;
-  return mrt_cuda_fail(e, MRT_EDEVICE, "cuda:%d failed: %s", c->index,
+  return mrt_fail(e, MRT_EDEVICE, "cuda:%d failed: %s", c->index,
                        cudaGetErrorString(c->failed));
 }
 
@@ -103,6 +104,8 @@ static mrt_status wait(const mrt_device *device, mrt_error *e) {
 }
 
 static mrt_status check(const mrt_device *device, mrt_error *e) {
+  const char *chain = mrt_chain_failure();
+  if (chain) return mrt_fail(e, MRT_EDEVICE, "%s", chain);
   return mrt_cuda_check(mrt_cuda_of(device), cudaPeekAtLastError(), e);
 }
 
@@ -116,7 +119,7 @@ static mrt_status take_words(mrt_cuda *c, mrt_run *run, mrt_error *e) {
   int i = 0;
   while (i < MRT_CUDA_RUNS && c->taken[i]) i++;
   if (i == MRT_CUDA_RUNS)
-    return mrt_cuda_fail(e, MRT_ENOMEM,
+    return mrt_fail(e, MRT_ENOMEM,
                          "cuda:%d: %d plans at a time are the most", c->index,
                          MRT_CUDA_RUNS);
   MRT_CUDA_TRY(

@@ -32,7 +32,7 @@ static const row rows[MRT_OP_COUNT] = {
 #include "pointwise.def"
 };
 
-bool mrt_source_has(int op) {
+bool mrt_chain_text_has(int op) {
   const row *r = &rows[op];
   return r->made || r->reals || op == MRT_OP_fused;
 }

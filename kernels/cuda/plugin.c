@@ -4,8 +4,9 @@
  * here, once, and told apart from what plans ask for.
  *
  * SPDX-License-Identifier: MIT */
-#include "cuda.h"
+#include "product.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,19 +24,18 @@ static const char ops[] =
 /* Set once, to the same for all who load the plug-in. */
 static mrt_status (*core_fail)(mrt_error *, mrt_status, const char *, ...);
 
-mrt_status mrt_cuda_fail(mrt_error *e, mrt_status code, const char *fmt, ...) {
+/* For what the plug-in shares with the core (base/, tensor/). */
+mrt_status mrt_fail(mrt_error *e, mrt_status code, const char *fmt, ...) {
   char text[400];
   va_list args;
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  return core_fail(e, code, "%s", text);
+  return core_fail ? core_fail(e, code, "%s", text) : code;
 }
 
-static const mrt_kernel *kernel(const mrt_device *device, int op,
-                                mrt_dtype dtype) {
-  (void)device, (void)dtype;
-  return mrt_cuda_table[op];
+mrt_status mrt_nomem(mrt_error *e) {
+  return mrt_fail(e, MRT_ENOMEM, "out of memory");
 }
 
 static void close_device(mrt_device *device) {
@@ -81,6 +81,7 @@ static void describe(mrt_device *d, mrt_cuda *c,
   int runtime = 0, driver = 0;
   cudaRuntimeGetVersion(&runtime);
   cudaDriverGetVersion(&driver);
+  c->capacity = p->totalGlobalMem;
   c->sms = p->multiProcessorCount, c->arch = 10 * p->major + p->minor;
   snprintf(c->isa, sizeof c->isa, "sm_%d%d", p->major, p->minor);
   snprintf(c->libraries, sizeof c->libraries, "CUDA %d.%d, driver %d.%d",
@@ -91,7 +92,7 @@ static void describe(mrt_device *d, mrt_cuda *c,
                      .align = ALIGN,
                      .threads = 1,
                      .dots = true,
-                     .kernel = kernel,
+                     .kernel = mrt_cuda_kernel,
                      .describe = mrt_cuda_describe,
                      .open_tier = mrt_cuda_open_tier,
                      .close = close_device,
@@ -113,18 +114,18 @@ mrt_status mrt_plugin_open_1(const mrt_plugin_core *core, int index,
   struct cudaDeviceProp p;
   core_fail = core->fail;
   if (strcmp(core->ops, ops) != 0)
-    return mrt_cuda_fail(e, MRT_EDEVICE,
+    return mrt_fail(e, MRT_EDEVICE,
                          "the CUDA plug-in was built of another version");
   cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess || count == 0)
-    return mrt_cuda_fail(e, MRT_EDEVICE, "device cuda:%d: no GPU here: %s",
+    return mrt_fail(e, MRT_EDEVICE, "device cuda:%d: no GPU here: %s",
                          index, cudaGetErrorString(code));
   if (index >= count)
-    return mrt_cuda_fail(e, MRT_EDEVICE,
+    return mrt_fail(e, MRT_EDEVICE,
                          "device cuda:%d: there are %d GPUs, cuda:0 to cuda:%d",
                          index, count, count - 1);
   mrt_cuda *c = calloc(1, sizeof *c);
-  if (!c) return mrt_cuda_fail(e, MRT_ENOMEM, "out of memory");
+  if (!c) return mrt_fail(e, MRT_ENOMEM, "out of memory");
   c->index = index;
   code = cudaGetDeviceProperties(&p, index);
   if (!code) code = start(c);

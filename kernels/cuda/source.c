@@ -251,7 +251,7 @@ static void write_kernel(mrt_writer *w, const mrt_call *c, const mrt_layouts *l,
 }
 
 static void note_alignment(const mrt_call *c, const mrt_layouts *l,
-                           mrt_source *s) {
+                           mrt_chain_text *s) {
   for (int i = 0; i < c->nin + c->nout; i++) {
     const mrt_operand *x = i < c->nin ? &c->in[i] : &c->out[i - c->nin];
     int bytes = mrt_c_size(x->type.dtype) * l->width;
@@ -261,8 +261,8 @@ static void note_alignment(const mrt_call *c, const mrt_layouts *l,
   }
 }
 
-bool mrt_source_write(const mrt_call *c, int op, const char *name,
-                      mrt_source *s) {
+bool mrt_chain_text_write(const mrt_call *c, int op, const char *name,
+                      mrt_chain_text *s) {
   mrt_writer w = { .source = s };
   mrt_layouts l;
   mrt_text_buffer b = { NULL };
@@ -280,11 +280,11 @@ bool mrt_source_write(const mrt_call *c, int op, const char *name,
   free(w.head.text);
   free(w.body.text);
   s->text = b.text;
-  if (failed) mrt_source_free(s);
+  if (failed) mrt_chain_text_free(s);
   return !failed;
 }
 
-void mrt_source_free(mrt_source *s) {
+void mrt_chain_text_free(mrt_chain_text *s) {
   free(s->text);
   s->text = NULL;
 }

@@ -1,9 +1,9 @@
 /* source.h -- a pointwise call as the source of one CUDA kernel
  *
- *     mrt_source s;
- *     mrt_source_write(call, op, "chain", &s)    its text, its arguments
+ *     mrt_chain_text s;
+ *     mrt_chain_text_write(call, op, "chain", &s)    its text, its arguments
  *     ... pointers, MRT_ARG_VECTORS of s.arg filled, the kernel launched
- *     mrt_source_free(&s)
+ *     mrt_chain_text_free(&s)
  *
  * Shapes, strides, constants and seeds are arguments, so that a text serves
  * every call of the same operators, dtypes and kind of layout.  A kernel has
@@ -26,7 +26,7 @@ enum {
   MRT_SOURCE_OPERANDS = 2 * MRT_FUSED_REGISTERS
 };
 
-typedef struct mrt_source {
+typedef struct mrt_chain_text {
   char *text; /* one function, to stand after pointwise.cuh */
   int width;  /* elements of a vector */
   int nin, nout;
@@ -34,15 +34,15 @@ typedef struct mrt_source {
   int align[MRT_SOURCE_OPERANDS];
   int args;
   int64_t arg[MRT_ARG_MOST];
-} mrt_source;
+} mrt_chain_text;
 
 /* False without memory or when the call is too large to be one kernel; then
  * there is nothing to free.  Data pointers of the call are not looked at. */
-bool mrt_source_write(const mrt_call *call, int op, const char *name,
-                      mrt_source *s);
-void mrt_source_free(mrt_source *s);
+bool mrt_chain_text_write(const mrt_call *call, int op, const char *name,
+                      mrt_chain_text *s);
+void mrt_chain_text_free(mrt_chain_text *s);
 
 /* Is there a way to write operator number `op`? */
-bool mrt_source_has(int op);
+bool mrt_chain_text_has(int op);
 
 #endif

@@ -10,7 +10,6 @@
 #include "chain.h"
 #include "cuda.h"
 #include "op/op.h"
-#include "product.h"
 
 #define ROW(name) void mrt_cuda_##name(const mrt_call *call);
 #define SCRATCH(name)                                                          \
@@ -47,3 +46,38 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #define PREPARED(name) ROW(name)
 #include "kernels.def"
 };
+#undef ROW
+#undef SCRATCH
+#undef PREPARED
+
+/* ---- generated ------------------------------------------------------------- */
+
+static void run_chain(const mrt_call *call) {
+  mrt_chain_run(call->state, call);
+}
+static void release_chain(void *state) { mrt_chain_release(state); }
+
+#define OP(name)                                                               \
+  static void *name##_chain(const mrt_call *call) {                            \
+    return mrt_chain_prepare(call, MRT_OP_##name);                             \
+  }
+#define VIEW(name)
+#include "ops.def"
+#undef OP
+#undef VIEW
+
+#define OP(name)                                                               \
+  { .run = run_chain, .prepare = name##_chain, .release = release_chain },
+#define VIEW(name) { .run = NULL },
+static const mrt_kernel generated[] = {
+#include "ops.def"
+};
+#undef OP
+#undef VIEW
+
+const mrt_kernel *mrt_cuda_kernel(const mrt_device *device, int op,
+                                  mrt_dtype dtype) {
+  (void)device, (void)dtype;
+  if (listed[op]) return listed[op];
+  return mrt_chain_has(op) ? &generated[op] : NULL;
+}

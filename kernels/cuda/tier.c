@@ -45,7 +45,7 @@ static mrt_status resize(mrt_tier *tier, size_t nbytes, mrt_error *e) {
   if (nbytes &&
       cudaHostAlloc(&fresh, nbytes, cudaHostAllocDefault) != cudaSuccess) {
     cudaGetLastError();
-    return mrt_cuda_fail(e, MRT_EDEVICE,
+    return mrt_fail(e, MRT_EDEVICE,
                          "no %zu bytes of pinned memory to swap to", nbytes);
   }
   size_t kept = nbytes < t->nbytes ? nbytes : t->nbytes;
@@ -128,7 +128,7 @@ mrt_status mrt_cuda_open_tier(const mrt_device *device, const char *folder,
                               mrt_error *e) {
   cuda_tier *t = mrt_calloc(a, 1, sizeof *t);
   (void)folder;
-  if (!t) return mrt_cuda_fail(e, MRT_ENOMEM, "out of memory");
+  if (!t) return mrt_fail(e, MRT_ENOMEM, "out of memory");
   t->tier = (mrt_tier){ resize, start, wait_for, drain, join, close_tier };
   t->cuda = mrt_cuda_of(device), t->allocator = a;
   cudaError_t code = open_lane(&t->lanes[0]);

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "cuda.cuh"
+#include "cuda.h"
 
 namespace {
 
@@ -21,7 +22,7 @@ struct small {
 };
 
 __global__ void put_small(unsigned char *to, small from, int nbytes) {
-  if (threadIdx.x < nbytes) to[threadIdx.x] = from.byte[threadIdx.x];
+  if ((int)threadIdx.x < nbytes) to[threadIdx.x] = from.byte[threadIdx.x];
 }
 
 } // namespace

@@ -49,7 +49,7 @@ const char *mrt_c_name(mrt_dtype d) { return elements[d].name; }
 int mrt_c_size(mrt_dtype d) { return elements[d].size; }
 
 int mrt_argument(mrt_writer *w, int64_t value) {
-  mrt_source *s = w->source;
+  mrt_chain_text *s = w->source;
   if (s->args == MRT_ARG_MOST) {
     w->failed = true;
     return 0;

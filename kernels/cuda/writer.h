@@ -16,7 +16,7 @@ void mrt_put(mrt_text_buffer *b, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 typedef struct mrt_writer {
-  mrt_source *source;
+  mrt_chain_text *source;
   mrt_fused_options program; /* of one instruction for a single operator */
   mrt_fused_code single;
   int registers[MRT_FUSED_REGISTERS]; /* of the outputs of one operator */

@@ -24,9 +24,9 @@ typedef struct sources {
 
 static void add(sources *all, const mrt_call *call, int op) {
   char name[32];
-  mrt_source s;
+  mrt_chain_text s;
   snprintf(name, sizeof name, "k%d", all->kernels++);
-  if (!mrt_source_write(call, op, name, &s)) {
+  if (!mrt_chain_text_write(call, op, name, &s)) {
     fprintf(stderr, "%s cannot be written\n", mrt_ops[op]->name);
     exit(1);
   }
@@ -35,7 +35,7 @@ static void add(sources *all, const mrt_call *call, int op) {
   if (!all->text) exit(1);
   memcpy(all->text + all->used, s.text, n + 1);
   all->used += n;
-  mrt_source_free(&s);
+  mrt_chain_text_free(&s);
 }
 
 /* x + y in each pair of layouts: dense, one for all, and strided over [4, 12],

@@ -121,6 +121,37 @@ cudaError_t cudaFree(void *data) {
   return said(cudaSuccess);
 }
 
+/* Nothing to wait for; what reads the block before it is freed has been queued
+ * before. */
+cudaError_t cudaMallocAsync(void **data, size_t nbytes, cudaStream_t stream) {
+  inside call;
+  (void)stream;
+  return cudaMalloc(data, nbytes);
+}
+cudaError_t cudaFreeAsync(void *data, cudaStream_t stream) {
+  inside call;
+  if (!data) return cudaSuccess;
+  blocks::iterator b = device.find((char *)data);
+  if (b == device.end()) return said(cudaErrorInvalidValue);
+  if (is_capturing(stream_or_default(stream)))
+    return said(refuse_capture(stream));
+  finish(stream_or_default(stream));
+  used -= up(b->second.size, 2 * ALIGN);
+  release(b->first, b->second);
+  device.erase(b);
+  return said(cudaSuccess);
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int number) {
+  (void)number;
+  *pool = NULL;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,
+                                    cudaMemPoolAttr attribute, void *value) {
+  (void)pool, (void)attribute, (void)value;
+  return cudaSuccess;
+}
+
 cudaError_t cudaHostAlloc(void **data, size_t nbytes, unsigned flags) {
   inside call;
   *data = NULL;

@@ -96,6 +96,9 @@ enum {
   cudaHostAllocPortable = 1
 };
 
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+typedef struct CUmemPoolHandle_st *cudaMemPool_t;
+
 struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin;
@@ -126,6 +129,12 @@ cudaError_t cudaFuncSetAttribute(const void *kernel,
 
 cudaError_t cudaMalloc(void **data, size_t nbytes);
 cudaError_t cudaFree(void *data);
+cudaError_t cudaMallocAsync(void **data, size_t nbytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void *data, cudaStream_t stream);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,
+                                    enum cudaMemPoolAttr attribute,
+                                    void *value);
 cudaError_t cudaMallocHost(void **data, size_t nbytes);
 cudaError_t cudaHostAlloc(void **data, size_t nbytes, unsigned flags);
 cudaError_t cudaFreeHost(void *data);
