@@ -13,12 +13,25 @@ local families = {
   "quantize", "recurrent", "reduce", "softmax", "update", "update8", "views",
 }
 
+-- MRT_SPEC_DEVICE: the device that the operators' specs run on ("cuda:0");
+-- MRT_SPEC_OPS: of these operators only ("softmax,log_softmax").
+rows.device = os.getenv "MRT_SPEC_DEVICE" or "cpu"
+if rows.device ~= "cpu" then
+  mrt.device(rows.device)
+end
+local chosen = os.getenv "MRT_SPEC_OPS"
+
+--- Some operators only are looked at.
+rows.partial = chosen ~= nil
+
 --- All sample rows, in a fixed order.
 function rows.all()
   local list = {}
   for _, family in ipairs(families) do
     for _, row in ipairs(require("samples." .. family)) do
-      list[#list + 1] = row
+      if not chosen or ("," .. chosen .. ","):find("," .. row.op .. ",", 1, true) then
+        list[#list + 1] = row
+      end
     end
   end
   return list
