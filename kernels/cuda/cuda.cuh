@@ -10,7 +10,8 @@
  *       });
  *     }
  *
- * A launcher queues and returns: it checks nothing, allocates nothing, waits
+ * All else of a file is in an anonymous namespace: kernels of two files may
+ * have one name.  A launcher queues and returns: it checks nothing, allocates nothing, waits
  * for nothing.  The files are also compiled as plain C++ and run under an
  * emulator of the CUDA runtime (spec/cuda), so that launches and dynamic
  * shared memory go through the two macros below, and instructions of a GPU

@@ -16,13 +16,15 @@
 #include "cuda.cuh"
 #include "op/norm.h"
 
+namespace {
+
 enum { PACKS = 4, GRAD_PACKS = 2 };
 
 struct shape {
   int64_t rows, n;
 };
 
-static shape shape_of(const mrt_call *c) {
+shape shape_of(const mrt_call *c) {
   return { mrt_rows(&c->in[0]), mrt_cols(&c->in[0]) };
 }
 
@@ -82,7 +84,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST) each_row(forward_of<T> a) {
 }
 
 /* Statistics are the outputs after y: a mean where there are two. */
-template <typename T> static void forward(const mrt_call *c) {
+template <typename T> void forward(const mrt_call *c) {
   typedef mrt_real<T> R;
   const mrt_norm_options *o = (const mrt_norm_options *)c->options;
   forward_of<T> a = { mrt_at<T>(&c->in[0]),
@@ -102,12 +104,16 @@ template <typename T> static void forward(const mrt_call *c) {
     MRT_LAUNCH(grid, team, 0, c->run->queue, each_row<T, 0>)(a);
 }
 
+} // namespace
+
 extern "C" void mrt_cuda_layer_norm(const mrt_call *c) {
   MRT_DISPATCH(mrt_common(c->in, c->out), T, forward<T>(c));
 }
 extern "C" void mrt_cuda_rms_norm(const mrt_call *c) {
   MRT_DISPATCH(mrt_common(c->in, c->out), T, forward<T>(c));
 }
+
+namespace {
 
 /* ---- gradients ---------------------------------------------------------------------- */
 
@@ -159,7 +165,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST) each_row_grad(gradient<T> a) {
 /* A block's columns, and the rows that it takes at once. */
 enum { COLUMNS = 32, DEEP = 16 };
 
-static int64_t parts_of(int64_t rows) {
+int64_t parts_of(int64_t rows) {
   int64_t n = (rows + 4 * DEEP - 1) / (4 * DEEP);
   return n < 1 ? 1 : n > 128 ? 128 : n;
 }
@@ -217,9 +223,16 @@ __global__ void sum_parts(const R *partial, int64_t parts, int64_t n, R *dw,
   }
 }
 
+/* The parts' sums. */
+size_t grad_scratch(const mrt_call *c) {
+  shape s = shape_of(c);
+  size_t bytes = (size_t)mrt_bytes_of(c->in[1].type.dtype);
+  return c->nout > 1 ? (size_t)(2 * parts_of(s.rows) * s.n) * bytes : 0;
+}
+
 /* `w`: which input; none with fewer inputs. */
 template <typename T>
-static void backward(const mrt_call *c, const void *means, int w) {
+void backward(const mrt_call *c, const void *means, int w) {
   typedef mrt_real<T> R;
   gradient<T> a = { mrt_at<T>(&c->in[0]),
                     mrt_at<T>(&c->in[w - 1]),
@@ -249,6 +262,8 @@ static void backward(const mrt_call *c, const void *means, int w) {
     MRT_LAUNCH(grid, team, 0, queue, each_row_grad<T, 0>)(a);
 }
 
+} // namespace
+
 extern "C" void mrt_cuda_layer_norm_grad(const mrt_call *c) {
   MRT_DISPATCH(mrt_common(&c->in[0], &c->in[3], c->out), T,
                backward<T>(c, c->in[1].data, 4));
@@ -258,12 +273,6 @@ extern "C" void mrt_cuda_rms_norm_grad(const mrt_call *c) {
                backward<T>(c, NULL, 3));
 }
 
-/* The parts' sums. */
-static size_t grad_scratch(const mrt_call *c) {
-  shape s = shape_of(c);
-  size_t bytes = (size_t)mrt_bytes_of(c->in[1].type.dtype);
-  return c->nout > 1 ? (size_t)(2 * parts_of(s.rows) * s.n) * bytes : 0;
-}
 extern "C" size_t mrt_cuda_layer_norm_grad_scratch(const mrt_call *c) {
   return grad_scratch(c);
 }

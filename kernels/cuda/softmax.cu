@@ -10,6 +10,8 @@
 #include "cuda.cuh"
 #include "op/softmax.h"
 
+namespace {
+
 enum { PACKS = 4 }; /* of a row, in a thread's registers */
 
 /* The operands seen as [outer, n, inner]. */
@@ -17,7 +19,7 @@ struct layout {
   int64_t outer, n, inner;
 };
 
-static layout layout_of(const mrt_call *c) {
+layout layout_of(const mrt_call *c) {
   const mrt_softmax_options *o = (const mrt_softmax_options *)c->options;
   const mrt_type *t = &c->in[0].type;
   layout l = { 1, t->dims[o->dim], 1 };
@@ -107,7 +109,7 @@ __global__ void columns(mrt_place<T> x, mrt_place<T> y, layout l) {
   }
 }
 
-template <typename F, typename T> static void forward(const mrt_call *c) {
+template <typename F, typename T> void forward(const mrt_call *c) {
   layout l = layout_of(c);
   mrt_place<T> x = mrt_at<T>(&c->in[0]), y = mrt_at<T>(&c->out[0]);
   if (l.outer * l.n * l.inner == 0) return;
@@ -126,12 +128,16 @@ template <typename F, typename T> static void forward(const mrt_call *c) {
                   each_row<F, T, 0>)(x, y, l.outer, l.n);
 }
 
+} // namespace
+
 extern "C" void mrt_cuda_softmax(const mrt_call *c) {
   MRT_DISPATCH(mrt_common(c->in, c->out), T, forward<soft, T>(c));
 }
 extern "C" void mrt_cuda_log_softmax(const mrt_call *c) {
   MRT_DISPATCH(mrt_common(c->in, c->out), T, forward<log_soft, T>(c));
 }
+
+namespace {
 
 /* ---- gradients: dx from y, dy and a sum over the row --------------------------- */
 
@@ -185,7 +191,7 @@ __global__ void columns_grad(mrt_place<T> y, mrt_place<T> dy, mrt_place<T> dx,
   }
 }
 
-template <typename F, typename T> static void backward(const mrt_call *c) {
+template <typename F, typename T> void backward(const mrt_call *c) {
   layout l = layout_of(c);
   mrt_place<T> y = mrt_at<T>(&c->in[0]), dy = mrt_at<T>(&c->in[1]);
   mrt_place<T> dx = mrt_at<T>(&c->out[0]);
@@ -204,6 +210,8 @@ template <typename F, typename T> static void backward(const mrt_call *c) {
   else MRT_LAUNCH(grid, team, 0, c->run->queue,
                   each_row_grad<F, T, 0>)(y, dy, dx, l.outer, l.n);
 }
+
+} // namespace
 
 extern "C" void mrt_cuda_softmax_grad(const mrt_call *c) {
   MRT_DISPATCH(mrt_common(&c->in[0], &c->in[1], c->out), T,

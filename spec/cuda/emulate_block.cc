@@ -199,8 +199,8 @@ void exchange(int t) {
 /* Who waits where, in a line. */
 void diverged() {
   char text[400];
-  int n = snprintf(text, sizeof text, "kernel %s, block %u: ", kernel,
-                   blockIdx.x);
+  int n =
+      snprintf(text, sizeof text, "kernel %s, block %u: ", kernel, blockIdx.x);
   const thread *told = NULL;
   for (int i = 0; i < count && n < 300; i++) {
     const thread *t = &threads[i];

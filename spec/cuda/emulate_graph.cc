@@ -147,8 +147,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
   *exec = NULL;
   if (cudaError_t e = working()) return said(e);
   if (!graph) return said(cudaErrorInvalidValue);
-  *exec = new CUgraphExec_st{ std::make_shared<std::vector<node>>(
-      graph->nodes) };
+  *exec =
+      new CUgraphExec_st{ std::make_shared<std::vector<node>>(graph->nodes) };
   return said(cudaSuccess);
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {

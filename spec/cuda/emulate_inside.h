@@ -116,7 +116,8 @@ bool is_capturing_strictly();
 /* A call that a capture does not permit: it is void from now on. */
 cudaError_t refuse_capture(cudaStream_t stream);
 void record(cudaStream_t stream, work w);
-void join(cudaStream_t stream, const capture_ref &c, const std::vector<int> &on);
+void join(cudaStream_t stream, const capture_ref &c,
+          const std::vector<int> &on);
 void forget_captures();
 
 #endif

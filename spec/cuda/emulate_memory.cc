@@ -16,9 +16,9 @@ namespace {
 enum { ALIGN = 256, PAGE = 4096 };
 
 struct block {
-  size_t size;       /* as asked for */
-  char *map;         /* NULL: from the heap */
-  size_t map_size;   /* without the guards */
+  size_t size;     /* as asked for */
+  char *map;       /* NULL: from the heap */
+  size_t map_size; /* without the guards */
 };
 typedef std::map<char *, block> blocks;
 
@@ -91,8 +91,7 @@ cudaError_t cudaMalloc(void **data, size_t nbytes) {
   inside call;
   *data = NULL;
   if (cudaError_t e = working()) return said(e);
-  if (is_capturing_strictly())
-    return said(refuse_capture(NULL));
+  if (is_capturing_strictly()) return said(refuse_capture(NULL));
   if (nbytes == 0) return cudaSuccess;
   block b = { nbytes, NULL, 0 };
   size_t size = up(nbytes, 2 * ALIGN);
@@ -231,9 +230,9 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t nbytes,
     return said(give(stream, copy(to, from, nbytes)));
   if (!on.from_device && !is_pinned(from, nbytes)) {
     std::vector<char> staged((const char *)from, (const char *)from + nbytes);
-    return said(give(stream, { "copy", true,
-                               [=] { memcpy(to, staged.data(), nbytes); }, NULL,
-                               NULL }));
+    return said(
+        give(stream, { "copy", true, [=] { memcpy(to, staged.data(), nbytes); },
+                       NULL, NULL }));
   }
   cudaError_t e = give(stream, copy(to, from, nbytes));
   if (!on.to_device && !is_pinned(to, nbytes))
@@ -263,8 +262,8 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t nbytes,
   if (nbytes == 0) return cudaSuccess;
   if (!within(device, to, nbytes, &fits) || !fits)
     return said(cudaErrorInvalidValue);
-  return said(give(stream, { "memset", false,
-                             [=] { memset(to, byte, nbytes); }, NULL, NULL }));
+  return said(give(stream, { "memset", false, [=] { memset(to, byte, nbytes); },
+                             NULL, NULL }));
 }
 cudaError_t cudaMemset(void *to, int byte, size_t nbytes) {
   inside call;

@@ -115,7 +115,8 @@ cudaError_t give(cudaStream_t stream, work w) {
   }
   if (s->blocking)
     for (cudaStream_t other : streams)
-      if (other != s && other->blocking && (s == &standard || other == &standard))
+      if (other != s && other->blocking &&
+          (s == &standard || other == &standard))
         finish(other);
   s->queue.push_back(std::move(w));
   return cudaSuccess;
@@ -154,7 +155,8 @@ void mrt_emulate_work(void *stream, const char *name,
   inside call;
   cudaError_t e = working();
   if (!e)
-    e = give((cudaStream_t)stream, { name, false, std::move(body), NULL, NULL });
+    e = give((cudaStream_t)stream,
+             { name, false, std::move(body), NULL, NULL });
   said(e);
 }
 

@@ -211,9 +211,11 @@ void test_streams() {
   s.work(true, true);
   CHECK(cudaEventQuery(s.f) == cudaErrorNotReady);
   CHECK(cudaGetLastError() == cudaSuccess);
-  while (cudaEventQuery(s.f) == cudaErrorNotReady) {}
+  while (cudaEventQuery(s.f) == cudaErrorNotReady) {
+  }
   CHECK(*s.host == 1);
-  while (cudaStreamQuery(s.a) == cudaErrorNotReady) {}
+  while (cudaStreamQuery(s.a) == cudaErrorNotReady) {
+  }
   CHECK(read(s.x) == 2);
 }
 
@@ -312,7 +314,8 @@ void test_softmax(int64_t n, int odd, std::vector<float> *bits) {
   CHECK(cudaGetLastError() == cudaSuccess);
   for (int64_t r = 0; r < rows; r++)
     CHECK(error_of_row(&x[(size_t)(r * n)], &y[(size_t)(r * n)], n) < 1e-5f);
-  CHECK(bits->empty() || !memcmp(bits->data(), y.data(), count * sizeof(float)));
+  CHECK(bits->empty() ||
+        !memcmp(bits->data(), y.data(), count * sizeof(float)));
   *bits = y;
   cudaFree(p);
 }

@@ -23,9 +23,9 @@
 #define __host__
 #define __constant__
 #define __grid_constant__
-#define __forceinline__       inline __attribute__((always_inline))
+#define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
-#define __align__(n)          __attribute__((aligned(n)))
+#define __align__(n) __attribute__((aligned(n)))
 /* The address sanitizer puts guards around globals, but not around what is
  * local to a thread; the latter can be filled before a block starts. */
 #ifdef __SANITIZE_ADDRESS__
@@ -44,8 +44,12 @@ struct dim3 {
   dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 #define MRT_EMULATE_VECTORS(T, name, most)                                     \
-  struct __align__(2 * sizeof(T)) name##2 { T x, y; };                         \
-  struct __align__(most) name##4 { T x, y, z, w; };                            \
+  struct __align__(2 * sizeof(T)) name##2 {                                    \
+    T x, y;                                                                    \
+  };                                                                           \
+  struct __align__(most) name##4 {                                             \
+    T x, y, z, w;                                                              \
+  };                                                                           \
   static inline name##2 make_##name##2(T x, T y) { return { x, y }; }          \
   static inline name##4 make_##name##4(T x, T y, T z, T w) {                   \
     return { x, y, z, w };                                                     \

@@ -27,18 +27,23 @@ extern "C" {
   ERROR(cudaErrorInvalidDevice, 101, "invalid device ordinal")                 \
   ERROR(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")        \
   ERROR(cudaErrorNotReady, 600, "device not ready")                            \
-  ERROR(cudaErrorIllegalAddress, 700, "an illegal memory access was "          \
-                                      "encountered")                           \
+  ERROR(cudaErrorIllegalAddress, 700,                                          \
+        "an illegal memory access was "                                        \
+        "encountered")                                                         \
   ERROR(cudaErrorLaunchFailure, 719, "unspecified launch failure")             \
-  ERROR(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when "\
-                                                "stream is capturing")         \
-  ERROR(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a "   \
-                                                "previous error during "       \
-                                                "capture")                     \
-  ERROR(cudaErrorStreamCaptureUnjoined, 904, "capturing stream has unjoined "  \
-                                             "work")                           \
-  ERROR(cudaErrorCapturedEvent, 907, "operation not permitted on an event "    \
-                                     "last recorded in a capturing stream")
+  ERROR(cudaErrorStreamCaptureUnsupported, 900,                                \
+        "operation not permitted when "                                        \
+        "stream is capturing")                                                 \
+  ERROR(cudaErrorStreamCaptureInvalidated, 901,                                \
+        "operation failed due to a "                                           \
+        "previous error during "                                               \
+        "capture")                                                             \
+  ERROR(cudaErrorStreamCaptureUnjoined, 904,                                   \
+        "capturing stream has unjoined "                                       \
+        "work")                                                                \
+  ERROR(cudaErrorCapturedEvent, 907,                                           \
+        "operation not permitted on an event "                                 \
+        "last recorded in a capturing stream")
 
 typedef enum cudaError {
 #define ERROR(name, number, text) name = number,
