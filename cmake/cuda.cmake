@@ -66,3 +66,4 @@ target_compile_options(mrt_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
   -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-Werror>)
 target_link_libraries(mrt_cuda PRIVATE CUDA::cudart_static CUDA::cublasLt
   ${CMAKE_DL_LIBS})
+target_link_options(mrt_cuda PRIVATE -Wl,--no-undefined)

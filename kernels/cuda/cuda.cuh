@@ -10,12 +10,15 @@
  *       });
  *     }
  *
- * All else of a file is in an anonymous namespace: kernels of two files may
- * have one name.  A launcher queues and returns: it checks nothing, allocates nothing, waits
- * for nothing.  The files are also compiled as plain C++ and run under an
- * emulator of the CUDA runtime (spec/cuda), so that launches and dynamic
- * shared memory go through the two macros below, and instructions of a GPU
- * stand under #ifdef __CUDA_ARCH__ beside plain code.
+ * A launcher queues and returns: it checks nothing, allocates nothing, waits
+ * for nothing.  All else of a file is in an anonymous namespace: two files may
+ * give one name to different kernels.  A kernel that is launched with more
+ * than 256 threads has __launch_bounds__, or it may lack registers.
+ *
+ * The files are also compiled as plain C++ and run under an emulator of the
+ * CUDA runtime (spec/cuda), so that launches and dynamic shared memory go
+ * through the two macros below, and instructions of a GPU stand under #ifdef
+ * __CUDA_ARCH__ beside plain code.
  *
  * Results depend on shapes and dtypes only: which element a thread takes, and
  * the tree by which sums are joined, never on addresses or timing.  There are

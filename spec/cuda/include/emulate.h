@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#define MRT_EMULATE_API __attribute__((visibility("default")))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -16,14 +18,14 @@ extern "C" {
 /* The schedule.  0: threads and blocks forward, other streams as late as
  * permitted; 1: backward, other streams as early as permitted; anything else:
  * shuffled by it. */
-void mrt_emulate_seed(uint64_t seed);
+MRT_EMULATE_API void mrt_emulate_seed(uint64_t seed);
 /* The n-th call from now on that gives or awaits work fails, and all that
  * follow it; 0: none does. */
-void mrt_emulate_fail(long n);
+MRT_EMULATE_API void mrt_emulate_fail(long n);
 /* What broke the device, "" if nothing did. */
-const char *mrt_emulate_message(void);
+MRT_EMULATE_API const char *mrt_emulate_message(void);
 /* Waits for nothing, forgets the failure and the work that was given. */
-void mrt_emulate_reset(void);
+MRT_EMULATE_API void mrt_emulate_reset(void);
 
 #ifdef __cplusplus
 }
