@@ -29,11 +29,10 @@
 #define MRT_CUDA_CUH
 
 #include "device/kernel.h"
+#include "narrow.cuh"
 #include "tensor/dtype.h"
 #include <cuda_runtime.h>
 #include <math.h>
-
-#define MRT_DEVICE static __device__ __forceinline__
 
 /* MRT_LAUNCH(grid, block, shared bytes, queue, kernel<T>)(arguments...);
  * MRT_SHARED(T, name): `name` points to the block's dynamic shared memory.
@@ -60,20 +59,7 @@ static inline void mrt_allow_shared(void (*kernel)(P...), size_t bytes) {
                        (int)bytes);
 }
 
-/* ---- element types ---------------------------------------------------------- */
-
-struct mrt_f16 {
-  uint16_t bits;
-};
-struct mrt_bf16 {
-  uint16_t bits;
-};
-struct mrt_f8_e4m3 {
-  uint8_t bits;
-};
-struct mrt_f8_e5m2 {
-  uint8_t bits;
-};
+/* ---- operands and dtypes ------------------------------------------------- */
 
 /* In place of an element type: an operand of any float dtype, known when the
  * kernel runs, computed on in R. */
@@ -158,90 +144,7 @@ static inline int mrt_bytes_of(int dtype) {
   return 0;
 }
 
-/* ---- narrow floats: nearest, ties to even; f8 saturates; NaN stays NaN ------- */
-
-MRT_DEVICE float mrt_widen(float x) { return x; }
-MRT_DEVICE double mrt_widen(double x) { return x; }
-MRT_DEVICE float mrt_widen(mrt_bf16 x) {
-  return __uint_as_float((uint32_t)x.bits << 16);
-}
-/* 2^112 moves the exponent, and makes subnormals normal. */
-MRT_DEVICE float mrt_widen(mrt_f16 x) {
-#ifdef __CUDA_ARCH__
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return y;
-#else
-  uint32_t sign = (uint32_t)(x.bits & 0x8000) << 16;
-  uint32_t u = (uint32_t)(x.bits & 0x7fff) << 13;
-  uint32_t finite = __float_as_uint(__uint_as_float(u) * 0x1p112f);
-  return __uint_as_float(sign | (u >= 0x0f800000 ? u | 0x7f800000 : finite));
-#endif
-}
-/* The upper half of an f16. */
-MRT_DEVICE float mrt_widen(mrt_f8_e5m2 x) {
-  mrt_f16 half = { (uint16_t)(x.bits << 8) };
-  return mrt_widen(half);
-}
-MRT_DEVICE float mrt_widen(mrt_f8_e4m3 x) {
-  uint32_t sign = (uint32_t)(x.bits & 0x80) << 24;
-  uint32_t u = (uint32_t)(x.bits & 0x7f) << 20;
-  uint32_t finite = __float_as_uint(__uint_as_float(u) * 0x1p120f);
-  return __uint_as_float(sign | (u == 0x07f00000 ? 0x7fc00000 : finite));
-}
-
-/* To 8 bits: `least` is the pattern of the smallest normal number, `step`
- * added to smaller ones rounds them, `cut` bits of the fraction go, `shift`
- * moves the exponent, `most` is the pattern of the largest number. */
-MRT_DEVICE uint8_t mrt_round_f8(float x, uint32_t least, float step, int cut,
-                                uint32_t shift, uint32_t most) {
-  uint32_t u = __float_as_uint(x), sign = u >> 24 & 0x80, m = u & 0x7fffffff;
-  uint32_t tiny =
-      __float_as_uint(__uint_as_float(m) + step) - __float_as_uint(step);
-  uint32_t half = (1u << (cut - 1)) - 1;
-  uint32_t normal = (m + half + (m >> cut & 1) - shift) >> cut;
-  uint32_t h = m < least ? tiny : normal;
-  h = m >= 0x47800000 || h > most ? most : h;
-  return (uint8_t)(sign | (m > 0x7f800000 ? 0x7f : h));
-}
-
-MRT_DEVICE void mrt_round(float x, float *y) { *y = x; }
-MRT_DEVICE void mrt_round(float x, double *y) { *y = x; }
-MRT_DEVICE void mrt_round(float x, mrt_bf16 *y) {
-#ifdef __CUDA_ARCH__
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y->bits) : "f"(x));
-#else
-  uint32_t u = __float_as_uint(x), nan = u >> 16 | 0x40;
-  uint32_t even = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-  y->bits = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : even);
-#endif
-}
-MRT_DEVICE void mrt_round(float x, mrt_f16 *y) {
-#ifdef __CUDA_ARCH__
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y->bits) : "f"(x));
-#else
-  uint32_t u = __float_as_uint(x), sign = u >> 16 & 0x8000, m = u & 0x7fffffff;
-  uint32_t tiny =
-      __float_as_uint(__uint_as_float(m) + 0.5f) - __float_as_uint(0.5f);
-  uint32_t normal = (m + 0xfff + (m >> 13 & 1) - 0x38000000) >> 13;
-  uint32_t h = m < 0x38800000 ? tiny : normal;
-  h = m >= 0x477ff000 ? 0x7c00 : h;
-  h = m > 0x7f800000 ? 0x7e00 | (m >> 13 & 0x1ff) : h;
-  y->bits = (uint16_t)(sign | h);
-#endif
-}
-MRT_DEVICE void mrt_round(float x, mrt_f8_e4m3 *y) {
-  y->bits = mrt_round_f8(x, 0x3c800000, 0x1p14f, 20, 120u << 23, 0x7e);
-}
-MRT_DEVICE void mrt_round(float x, mrt_f8_e5m2 *y) {
-  y->bits = mrt_round_f8(x, 0x38800000, 0x1p7f, 21, 112u << 23, 0x7b);
-}
-MRT_DEVICE void mrt_round(double x, double *y) { *y = x; }
-template <typename T> MRT_DEVICE void mrt_round(double x, T *y) {
-  mrt_round((float)x, y);
-}
-
-/* ---- elements: mrt_get<R>(x, i), mrt_put(y, i, value) ------------------------- */
+/* ---- elements: mrt_get<R>(x, i), mrt_put(y, i, value) -------------------- */
 
 #define MRT_BY_DTYPE(number, T, ...)                                           \
   switch (number) {                                                            \
@@ -280,7 +183,7 @@ MRT_DEVICE int64_t mrt_id(const void *data, int dtype, int64_t i) {
   return ((const uint8_t *)data)[i];
 }
 
-/* ---- packs: V neighbours at once ------------------------------------------------ */
+/* ---- packs: V neighbours at once ----------------------------------------- */
 
 /* As many as 16 bytes hold, 8 at most. */
 template <typename T> struct mrt_at_once_of {
@@ -339,7 +242,7 @@ MRT_FAR void mrt_put_pack(mrt_any<S> y, int64_t first, int64_t end,
   MRT_BY_DTYPE(y.dtype, T, mrt_put_pack<V>((T *)y.data, first, end, v))
 }
 
-/* ---- grids ---------------------------------------------------------------------- */
+/* ---- grids --------------------------------------------------------------- */
 
 /* Blocks for `work` items, `each` by one block: never none, and never so many
  * that a loop over the grid would not pay. */
@@ -354,133 +257,6 @@ MRT_DEVICE int64_t mrt_first(void) {
   return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 MRT_DEVICE int64_t mrt_stride(void) { return (int64_t)gridDim.x * blockDim.x; }
-
-/* ---- reductions: every thread gets the same bits ---------------------------------- */
-
-struct mrt_add {
-  template <typename R> static __device__ __forceinline__ R of(R a, R b) {
-    return a + b;
-  }
-  template <typename R> static __device__ __forceinline__ R none(void) {
-    return 0;
-  }
-};
-/* A NaN loses against a number. */
-struct mrt_larger {
-  template <typename R> static __device__ __forceinline__ R of(R a, R b) {
-    return a > b || b != b ? a : b;
-  }
-  template <typename R> static __device__ __forceinline__ R none(void) {
-    return -(R)INFINITY;
-  }
-};
-
-template <typename Op, typename R> MRT_DEVICE R mrt_warp_reduce(R v) {
-  MRT_UNROLL
-  for (int by = 16; by; by /= 2)
-    v = Op::of(v, __shfl_xor_sync(0xffffffff, v, by));
-  return v;
-}
-
-/* Over the threads of one row of a block, blockDim.x of them: a warp, or all of
- * the block (then blockDim.y is 1). */
-template <typename Op, typename R> MRT_DEVICE R mrt_team_reduce(R v) {
-  __shared__ R part[32];
-  v = mrt_warp_reduce<Op>(v);
-  if (blockDim.x == 32) return v;
-  int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32;
-  __syncthreads(); /* the last one's parts have been read */
-  if (lane == 0) part[threadIdx.x / 32] = v;
-  __syncthreads();
-  return mrt_warp_reduce<Op>(lane < warps ? part[lane]
-                                          : Op::template none<R>());
-}
-template <typename R> MRT_DEVICE R mrt_team_sum(R v) {
-  return mrt_team_reduce<mrt_add>(v);
-}
-template <typename R> MRT_DEVICE R mrt_team_max(R v) {
-  return mrt_team_reduce<mrt_larger>(v);
-}
-
-/* ---- rows: a team of threads for each ----------------------------------------------- */
-
-/* A kernel for teams is __launch_bounds__(MRT_TEAM_MOST): 128 registers. */
-enum { MRT_TEAM_MOST = 512 };
-
-/* Teams for rows of n elements, V at a time, when a thread takes `packs` packs
- * of a row: (threads of a team, teams of a block).  A team that does not
- * suffice loops. */
-static inline dim3 mrt_team(int64_t n, int V, int packs) {
-  unsigned threads = 32;
-  while (threads < MRT_TEAM_MOST && (int64_t)threads * V * packs < n)
-    threads *= 2;
-  return dim3(threads, threads == 32 ? 4 : 1);
-}
-static inline bool mrt_suffices(dim3 team, int64_t n, int V, int packs) {
-  return n <= (int64_t)team.x * V * packs;
-}
-
-/* The rows of a team:
- *     for (int64_t r = mrt_first_row(); r < rows; r += mrt_row_stride()) */
-MRT_DEVICE int64_t mrt_first_row(void) {
-  return (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
-}
-MRT_DEVICE int64_t mrt_row_stride(void) {
-  return (int64_t)gridDim.x * blockDim.y;
-}
-
-/* Row r of n elements, read by a team: a thread has every blockDim.x-th pack.
- * With P > 0 packs for each thread they stay in registers, and the row must not
- * be longer; with 0 it is read again each time.  Past its end it is `pad`. */
-template <typename T, int P> struct mrt_row {
-  typedef mrt_real<T> R;
-  enum { V = mrt_at_once<T> };
-  mrt_place<T> x;
-  int64_t first, end, step;
-  R pad, kept[P ? P : 1][V];
-
-  __device__ __forceinline__ mrt_row(mrt_place<T> x, int64_t r, int64_t n,
-                                     R pad)
-      : x(x), first(r * n + threadIdx.x * V), end((r + 1) * n),
-        step((int64_t)blockDim.x * V), pad(pad) {
-    MRT_UNROLL
-    for (int p = 0; p < P; p++)
-      mrt_get_pack<V>(x, first + p * step, end, pad, kept[p]);
-  }
-};
-
-/* f(v, i) for each pack of the thread: v[0 .. V) are elements i ... of the
- * operand, from row.end on `pad`.  What f changes in v stays where P > 0. */
-template <typename T, int P, typename F>
-MRT_DEVICE void mrt_each(mrt_row<T, P> &row, F f) {
-  constexpr int V = mrt_at_once<T>;
-  if constexpr (P > 0) {
-    MRT_UNROLL
-    for (int p = 0; p < P; p++) f(row.kept[p], row.first + p * row.step);
-  } else {
-    for (int64_t i = row.first; i < row.end; i += row.step) {
-      mrt_real<T> v[V];
-      mrt_get_pack<V>(row.x, i, row.end, row.pad, v);
-      f(v, i);
-    }
-  }
-}
-/* f(u, v, i): of two rows of one shape. */
-template <typename T, int P, typename F>
-MRT_DEVICE void mrt_each(mrt_row<T, P> &a, mrt_row<T, P> &b, F f) {
-  constexpr int V = mrt_at_once<T>;
-  if constexpr (P > 0) {
-    MRT_UNROLL
-    for (int p = 0; p < P; p++) f(a.kept[p], b.kept[p], a.first + p * a.step);
-  } else {
-    for (int64_t i = a.first; i < a.end; i += a.step) {
-      mrt_real<T> u[V], v[V];
-      mrt_get_pack<V>(a.x, i, a.end, a.pad, u);
-      mrt_get_pack<V>(b.x, i, b.end, b.pad, v);
-      f(u, v, i);
-    }
-  }
-}
 
 static inline int64_t mrt_elements(const mrt_operand *x) {
   int64_t n = 1;
@@ -497,7 +273,7 @@ static inline int64_t mrt_rows(const mrt_operand *x) {
   return n;
 }
 
-/* ---- what changes from run to run ------------------------------------------------------ */
+/* ---- what changes from run to run ---------------------------------------- */
 
 /* Clamp an id into [0, n) and report a bad one; the first is kept.  The run
  * stops before its first update. */
@@ -516,5 +292,7 @@ MRT_DEVICE int64_t mrt_checked_id(mrt_run_words *w, int node, int64_t id,
 MRT_DEVICE bool mrt_is_due(const mrt_run_words *w, const void *predicate) {
   return w->fault == 0 && (!predicate || *(const uint8_t *)predicate);
 }
+
+#include "rows.cuh"
 
 #endif

@@ -30,7 +30,7 @@ shape shape_of(const mrt_call *c) {
 
 template <typename R> MRT_DEVICE R per(int64_t n) { return n ? 1 / (R)n : 1; }
 
-/* ---- forward --------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------- */
 
 /* w, b and means may be absent: NULL. */
 template <typename T> struct forward_of {
@@ -115,7 +115,7 @@ extern "C" void mrt_cuda_rms_norm(const mrt_call *c) {
 
 namespace {
 
-/* ---- gradients ---------------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 /* means and w may be absent: NULL. */
 template <typename T> struct gradient {

@@ -28,7 +28,7 @@ layout layout_of(const mrt_call *c) {
   return l;
 }
 
-/* ---- a maximum, and the sum of exp(x - maximum), so far ----------------------- */
+/* ---- a maximum, and the sum of exp(x - maximum), so far ------------------ */
 
 /* While all is -infinity the sum is taken against 0, which keeps NaNs. */
 template <typename R> MRT_DEVICE R shift_of(R max) {
@@ -56,7 +56,7 @@ template <typename R> MRT_DEVICE void join(R *max, R *sum) {
   *sum = mrt_team_sum(*sum);
 }
 
-/* ---- rows ------------------------------------------------------------------------ */
+/* ---- rows ---------------------------------------------------------------- */
 
 /* What an element becomes. */
 struct soft {
@@ -139,7 +139,7 @@ extern "C" void mrt_cuda_log_softmax(const mrt_call *c) {
 
 namespace {
 
-/* ---- gradients: dx from y, dy and a sum over the row --------------------------- */
+/* ---- gradients: dx from y, dy and a sum over the row --------------------- */
 
 struct soft_grad {
   template <typename R> MRT_DEVICE R term(R y, R dy) { return y * dy; }

@@ -63,7 +63,7 @@ const std::function<void()> *body;
 const char *kernel;
 void *dynamic_shared;
 
-/* ---- fibers ------------------------------------------------------------------ */
+/* ---- fibers -------------------------------------------------------------- */
 
 std::vector<fiber *> idle;
 jmp_buf scheduler;
@@ -151,7 +151,7 @@ void enter(fiber *f) {
   __sanitizer_finish_switch_fiber(fake, NULL, NULL);
 }
 
-/* ---- waiting ------------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------- */
 
 void wait(thread *t, state how, const char *what, const char *file, int line) {
   fiber *f = t->on;
@@ -194,7 +194,7 @@ void exchange(int t) {
   }
 }
 
-/* ---- a block ---------------------------------------------------------------------- */
+/* ---- a block ------------------------------------------------------------- */
 
 /* Who waits where, in a line. */
 void diverged() {
@@ -244,7 +244,7 @@ bool run_block() {
   return true;
 }
 
-/* ---- shared memory ------------------------------------------------------------------ */
+/* ---- shared memory ------------------------------------------------------- */
 
 /* Static shared memory is what the kernel's module keeps for each thread. */
 struct module {
@@ -324,7 +324,7 @@ bool run_grid(const launch &l) {
   return true;
 }
 
-/* ---- what kernels call ------------------------------------------------------------------ */
+/* ---- what kernels call --------------------------------------------------- */
 
 void *mrt_emulate_shared(void) { return dynamic_shared; }
 

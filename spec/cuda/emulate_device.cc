@@ -48,7 +48,7 @@ inside::~inside() {
   lock.unlock();
 }
 
-/* ---- the order of things --------------------------------------------------------- */
+/* ---- the order of things ------------------------------------------------- */
 
 uint64_t seed() { return seed_now; }
 
@@ -65,7 +65,7 @@ uint64_t in_order(uint64_t i, uint64_t n, uint64_t salt) {
 
 uint64_t chance(uint64_t n) { return mix(seed_now ^ mix(++draws)) % n; }
 
-/* ---- failures ---------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 cudaError_t said(cudaError_t e) {
   if (broke) e = broke;
@@ -134,7 +134,7 @@ cudaError_t cudaGetLastError(void) {
   return e;
 }
 
-/* ---- the device --------------------------------------------------------------------- */
+/* ---- the device ---------------------------------------------------------- */
 
 cudaError_t cudaRuntimeGetVersion(int *version) {
   *version = CUDART_VERSION;

@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-/* ---- state and failures (emulate_device.cc) ----------------------------------- */
+/* ---- state and failures (emulate_device.cc) ------------------------------ */
 
 /* Every call holds one.  The outermost one's end hides the device's memory from
  * the host again. */
@@ -40,14 +40,14 @@ uint64_t in_order(uint64_t i, uint64_t n, uint64_t salt);
 /* A number below n that the seed decides; the next call gives another. */
 uint64_t chance(uint64_t n);
 
-/* ---- memory (emulate_memory.cc) ------------------------------------------------ */
+/* ---- memory (emulate_memory.cc) ------------------------------------------ */
 
 /* Kernels and copies may touch the device's memory until the call ends. */
 void open_memory();
 void close_memory();
 void forget_memory();
 
-/* ---- a kernel's threads (emulate_block.cc) -------------------------------------- */
+/* ---- a kernel's threads (emulate_block.cc) ------------------------------- */
 
 struct launch {
   dim3 grid, block;
@@ -58,7 +58,7 @@ struct launch {
 /* False when threads of a block wait for each other in vain. */
 bool run_grid(const launch &l);
 
-/* ---- streams (emulate_stream.cc) ------------------------------------------------- */
+/* ---- streams (emulate_stream.cc) ----------------------------------------- */
 
 /* A place in a stream: whether what was before it is done, and when it was. */
 struct mark {
@@ -108,7 +108,7 @@ void finish_all();
 void finish_blocking();
 void forget_streams();
 
-/* ---- capture (emulate_graph.cc) --------------------------------------------------- */
+/* ---- capture (emulate_graph.cc) ------------------------------------------ */
 
 bool is_capturing(cudaStream_t stream);
 /* Some stream is, in a mode that forbids to allocate. */

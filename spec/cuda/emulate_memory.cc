@@ -186,7 +186,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *all) {
   return said(cudaSuccess);
 }
 
-/* ---- copies --------------------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------- */
 
 namespace {
 

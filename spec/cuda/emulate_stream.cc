@@ -122,7 +122,7 @@ cudaError_t give(cudaStream_t stream, work w) {
   return cudaSuccess;
 }
 
-/* ---- launches ---------------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 void mrt_emulate_kernel(dim3 grid, dim3 block, size_t shared, void *stream,
                         const char *name, const void *kernel,
@@ -177,7 +177,7 @@ cudaError_t cudaFuncSetAttribute(const void *kernel,
   return said(cudaSuccess);
 }
 
-/* ---- streams ------------------------------------------------------------------------------ */
+/* ---- streams ------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
   inside call;
@@ -239,7 +239,7 @@ cudaError_t cudaDeviceSynchronize(void) {
   return said(cudaSuccess);
 }
 
-/* ---- events ------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
   inside call;

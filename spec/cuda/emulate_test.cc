@@ -42,7 +42,7 @@ bool ends_in(cudaError_t e) {
   return same;
 }
 
-/* ---- threads ------------------------------------------------------------------ */
+/* ---- threads ------------------------------------------------------------- */
 
 /* Every thread adds up what all threads gave; `barrier`: or forgets to wait. */
 __global__ void sums(int *y, int barrier) {
@@ -155,7 +155,7 @@ void test_bad_launches() {
   CHECK(cudaGetLastError() == cudaSuccess && ends_in(cudaSuccess));
 }
 
-/* ---- streams ------------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------- */
 
 __global__ void add_one(int *y) { *y += 1; }
 __global__ void twice(int *y) { *y *= 2; }
@@ -219,7 +219,7 @@ void test_streams() {
   CHECK(read(s.x) == 2);
 }
 
-/* ---- graphs ---------------------------------------------------------------------- */
+/* ---- graphs -------------------------------------------------------------- */
 
 void test_graphs() {
   for (uint64_t seed : seeds) {
@@ -249,7 +249,7 @@ void test_graphs() {
   }
 }
 
-/* ---- failures and memory --------------------------------------------------------- */
+/* ---- failures and memory ------------------------------------------------- */
 
 void test_failures() {
   for (long n = 1; n < 20; n++) {
@@ -282,7 +282,7 @@ void test_memory() {
   cudaGetLastError();
 }
 
-/* ---- softmax ----------------------------------------------------------------------- */
+/* ---- softmax ------------------------------------------------------------- */
 
 float error_of_row(const float *x, const float *y, int64_t n) {
   double max = -INFINITY, sum = 0, worst = 0;

@@ -34,7 +34,7 @@
 #define __shared__ static thread_local
 #endif
 
-/* ---- vectors ---------------------------------------------------------------- */
+/* ---- vectors ------------------------------------------------------------- */
 
 struct uint3 {
   unsigned x, y, z;
@@ -67,7 +67,7 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 enum { warpSize = 32 };
 
-/* ---- launching --------------------------------------------------------------- */
+/* ---- launching ----------------------------------------------------------- */
 
 /* `body` runs once for each thread of the grid. */
 void mrt_emulate_kernel(dim3 grid, dim3 block, size_t shared, void *stream,
@@ -101,7 +101,7 @@ mrt_emulate(dim3 grid, dim3 block, size_t shared, void *stream,
   return { grid, block, shared, stream, name, kernel };
 }
 
-/* ---- synchronisation ---------------------------------------------------------- */
+/* ---- synchronisation ----------------------------------------------------- */
 
 #define MRT_HERE                                                               \
   const char *file = __builtin_FILE(), int line = __builtin_LINE()
@@ -162,7 +162,7 @@ MRT_EMULATE_SHUFFLE(__shfl_xor_sync, int by, lane ^ by)
 static inline void __threadfence(void) {}
 static inline void __threadfence_block(void) {}
 
-/* ---- atomics: threads take turns, so plain code is atomic ------------------- */
+/* ---- atomics: threads take turns, so plain code is atomic ---------------- */
 
 template <typename T> static inline T atomicExch(T *at, T value) {
   T old = *at;
@@ -189,7 +189,7 @@ MRT_EMULATE_ATOMIC(atomicOr, old | value)
 MRT_EMULATE_ATOMIC(atomicAnd, old &value)
 #undef MRT_EMULATE_ATOMIC
 
-/* ---- arithmetic ------------------------------------------------------------- */
+/* ---- arithmetic ---------------------------------------------------------- */
 
 using std::isfinite;
 using std::isinf;
@@ -258,7 +258,7 @@ static inline typename std::common_type<A, B>::type min(A a, B b) {
   return (T)a < (T)b ? (T)a : (T)b;
 }
 
-/* ---- the runtime's own C++ forms -------------------------------------------- */
+/* ---- the runtime's own C++ forms ----------------------------------------- */
 
 template <typename T>
 static inline cudaError_t cudaMalloc(T **data, size_t nbytes) {

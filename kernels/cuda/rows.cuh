@@ -1,0 +1,136 @@
+/* rows.cuh -- reductions, and rows that a team of threads takes
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CUDA_ROWS_CUH
+#define MRT_CUDA_ROWS_CUH
+
+#include "cuda.cuh"
+
+/* ---- reductions: every thread gets the same bits ------------------------- */
+
+struct mrt_add {
+  template <typename R> static __device__ __forceinline__ R of(R a, R b) {
+    return a + b;
+  }
+  template <typename R> static __device__ __forceinline__ R none(void) {
+    return 0;
+  }
+};
+/* A NaN loses against a number. */
+struct mrt_larger {
+  template <typename R> static __device__ __forceinline__ R of(R a, R b) {
+    return a > b || b != b ? a : b;
+  }
+  template <typename R> static __device__ __forceinline__ R none(void) {
+    return -(R)INFINITY;
+  }
+};
+
+template <typename Op, typename R> MRT_DEVICE R mrt_warp_reduce(R v) {
+  MRT_UNROLL
+  for (int by = 16; by; by /= 2)
+    v = Op::of(v, __shfl_xor_sync(0xffffffff, v, by));
+  return v;
+}
+
+/* Over the threads of one row of a block, blockDim.x of them: a warp, or all of
+ * the block (then blockDim.y is 1). */
+template <typename Op, typename R> MRT_DEVICE R mrt_team_reduce(R v) {
+  __shared__ R part[32];
+  v = mrt_warp_reduce<Op>(v);
+  if (blockDim.x == 32) return v;
+  int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32;
+  __syncthreads(); /* the last one's parts have been read */
+  if (lane == 0) part[threadIdx.x / 32] = v;
+  __syncthreads();
+  return mrt_warp_reduce<Op>(lane < warps ? part[lane]
+                                          : Op::template none<R>());
+}
+template <typename R> MRT_DEVICE R mrt_team_sum(R v) {
+  return mrt_team_reduce<mrt_add>(v);
+}
+template <typename R> MRT_DEVICE R mrt_team_max(R v) {
+  return mrt_team_reduce<mrt_larger>(v);
+}
+
+/* ---- rows: a team of threads for each ------------------------------------ */
+
+/* A kernel for teams is __launch_bounds__(MRT_TEAM_MOST): 128 registers. */
+enum { MRT_TEAM_MOST = 512 };
+
+/* Teams for rows of n elements, V at a time, when a thread takes `packs` packs
+ * of a row: (threads of a team, teams of a block).  A team that does not
+ * suffice loops. */
+static inline dim3 mrt_team(int64_t n, int V, int packs) {
+  unsigned threads = 32;
+  while (threads < MRT_TEAM_MOST && (int64_t)threads * V * packs < n)
+    threads *= 2;
+  return dim3(threads, threads == 32 ? 4 : 1);
+}
+static inline bool mrt_suffices(dim3 team, int64_t n, int V, int packs) {
+  return n <= (int64_t)team.x * V * packs;
+}
+
+/* The rows of a team:
+ *     for (int64_t r = mrt_first_row(); r < rows; r += mrt_row_stride()) */
+MRT_DEVICE int64_t mrt_first_row(void) {
+  return (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+}
+MRT_DEVICE int64_t mrt_row_stride(void) {
+  return (int64_t)gridDim.x * blockDim.y;
+}
+
+/* Row r of n elements, read by a team: a thread has every blockDim.x-th pack.
+ * With P > 0 packs for each thread they stay in registers, and the row must not
+ * be longer; with 0 it is read again each time.  Past its end it is `pad`. */
+template <typename T, int P> struct mrt_row {
+  typedef mrt_real<T> R;
+  enum { V = mrt_at_once<T> };
+  mrt_place<T> x;
+  int64_t first, end, step;
+  R pad, kept[P ? P : 1][V];
+
+  __device__ __forceinline__ mrt_row(mrt_place<T> x, int64_t r, int64_t n,
+                                     R pad)
+      : x(x), first(r * n + threadIdx.x * V), end((r + 1) * n),
+        step((int64_t)blockDim.x * V), pad(pad) {
+    MRT_UNROLL
+    for (int p = 0; p < P; p++)
+      mrt_get_pack<V>(x, first + p * step, end, pad, kept[p]);
+  }
+};
+
+/* f(v, i) for each pack of the thread: v[0 .. V) are elements i ... of the
+ * operand, from row.end on `pad`.  What f changes in v stays where P > 0. */
+template <typename T, int P, typename F>
+MRT_DEVICE void mrt_each(mrt_row<T, P> &row, F f) {
+  constexpr int V = mrt_at_once<T>;
+  if constexpr (P > 0) {
+    MRT_UNROLL
+    for (int p = 0; p < P; p++) f(row.kept[p], row.first + p * row.step);
+  } else {
+    for (int64_t i = row.first; i < row.end; i += row.step) {
+      mrt_real<T> v[V];
+      mrt_get_pack<V>(row.x, i, row.end, row.pad, v);
+      f(v, i);
+    }
+  }
+}
+/* f(u, v, i): of two rows of one shape. */
+template <typename T, int P, typename F>
+MRT_DEVICE void mrt_each(mrt_row<T, P> &a, mrt_row<T, P> &b, F f) {
+  constexpr int V = mrt_at_once<T>;
+  if constexpr (P > 0) {
+    MRT_UNROLL
+    for (int p = 0; p < P; p++) f(a.kept[p], b.kept[p], a.first + p * a.step);
+  } else {
+    for (int64_t i = a.first; i < a.end; i += a.step) {
+      mrt_real<T> u[V], v[V];
+      mrt_get_pack<V>(a.x, i, a.end, a.pad, u);
+      mrt_get_pack<V>(b.x, i, b.end, b.pad, v);
+      f(u, v, i);
+    }
+  }
+}
+
+#endif
