@@ -1,7 +1,6 @@
 /* chain.c -- generated kernels: made once, found again, launched
  *
  * SPDX-License-Identifier: MIT */
-#include "chain.h"
 #include "compile.h"
 #include "source.h"
 
@@ -35,11 +34,13 @@ static void fail(const char *why) {
   if (!failure[0]) snprintf(failure, sizeof failure, "%s", why);
 }
 
-const char *mrt_chain_failure(void) {
+bool mrt_chain_failed(char why[MRT_WHY]) {
   pthread_mutex_lock(&lock);
-  const char *why = failure[0] ? failure : NULL;
+  bool failed = failure[0] != '\0';
+  if (failed) memcpy(why, failure, MRT_WHY);
+  failure[0] = '\0';
   pthread_mutex_unlock(&lock);
-  return why;
+  return failed;
 }
 
 bool mrt_chain_has(int op) { return mrt_chain_text_has(op); }

@@ -8,9 +8,8 @@
  * What has been compiled stays until the process ends: there are as many
  * kernels as different chains, however many plans use them.
  *
- * What fails (no compiler, no memory, a launch) is remembered: the first
- * failure's message is mrt_chain_failure() from then on, for the device's
- * check.  Safe from any thread.
+ * What fails (no compiler, no memory, a launch) is remembered for the device's
+ * check, which asks mrt_chain_failed.  Safe from any thread.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_CHAIN_H
@@ -37,8 +36,10 @@ void mrt_chain_run(const mrt_chain *chain, const mrt_call *call);
 
 void mrt_chain_release(mrt_chain *chain); /* may be NULL */
 
-/* NULL: nothing has failed. */
-const char *mrt_chain_failure(void);
+/* Has something failed since the last call?  Then the first message is in
+ * `why`, and forgotten. */
+enum { MRT_WHY = 480 };
+bool mrt_chain_failed(char why[MRT_WHY]);
 
 #ifdef __cplusplus
 }

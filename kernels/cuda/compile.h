@@ -7,15 +7,13 @@
 #ifndef MRT_CUDA_COMPILE_H
 #define MRT_CUDA_COMPILE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "chain.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { MRT_WHY = 480, MRT_TARGET = 64, MRT_CHAIN_THREADS = 256 };
+enum { MRT_TARGET = 64, MRT_CHAIN_THREADS = 256 };
 #define MRT_CHAIN_NAME "mrt_chain"
 
 /* pointwise.cuh */

@@ -76,10 +76,6 @@ int main(int argc, char **argv) {
   static chain_program p;
   sources all = { NULL };
   int count = chain_cases(ELEMENTS, cases);
-  for (int i = 0; i < count; i++) {
-    chain_single(&cases[i], ELEMENTS, &p);
-    add(&all, &p.call, cases[i].op);
-  }
   for (int from = 0; from < count;) {
     chain_program_of(cases, count, &from, ELEMENTS, &p);
     add(&all, &p.call, MRT_OP_fused);
@@ -87,7 +83,6 @@ int main(int argc, char **argv) {
   add_layouts(&all, MRT_f32, 12);
   add_layouts(&all, MRT_f32, 13);
   add_layouts(&all, MRT_u8, 32);
-  add_layouts(&all, MRT_f64, 6);
   bool good = compile(&all, argc > 1 ? argv[1] : "sm_90");
   for (int i = 2; i < argc; i++) good &= compile(&all, argv[i]);
   free(all.text);
