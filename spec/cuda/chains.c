@@ -7,11 +7,12 @@
  *            within the dtype's tolerance where it does not
  *   alone    an operator alone has the bits it has in a program
  *   layouts  dense, same, strided, misaligned; sizes 0, 1, odd; in place
+ *   far      more than 31 bits of index
  *   parts    a part of a batch draws what the whole batch draws there
  *   kept     code on disk that is cut or changed is made again
  *
  * SPDX-License-Identifier: MIT */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "base/philox.h"
 #include "chain_cases.h"
 #include "compile.h"
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ELEMENTS = 1003, GUARD = 64 };
 
@@ -338,6 +340,31 @@ static void layouts(void) {
   free(a), free(b), free(out);
 }
 
+/* Rows so far apart that indices take 64 bits; untouched pages cost nothing. */
+static void far(void) {
+  const int64_t apart = (INT64_C(1) << 30) + 8;
+  size_t bytes = (size_t)(apart + 64) * sizeof(float);
+  float *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  float *b = numbers(MRT_f32, 128, 1), *out = calloc(256, sizeof *out);
+  if (data == MAP_FAILED) {
+    printf("far: not enough addresses\n");
+  } else {
+    for (int64_t i = 0; i < 70; i++)
+      put(MRT_f32, (i < 35 ? data : data + apart - 35), i, 0);
+    for (int64_t row = 6; row < 8; row++) {
+      mrt_operand x = { .data = data,
+                        .type = { MRT_f32, 3, { 2, 4, row } },
+                        .strides = { apart, row, 1 } },
+                  y = x;
+      y.data = b, y.strides[0] = 4 * row;
+      check_layout(&x, &y, out, "far apart");
+    }
+    munmap(data, bytes);
+  }
+  free(b), free(out);
+}
+
 /* ---- the rest ------------------------------------------------------------------------ */
 
 static void parts(void) {
@@ -410,6 +437,7 @@ int main(void) {
   int count = chain_cases(ELEMENTS, cases);
   rows(cases, count);
   layouts();
+  far();
   parts();
   printf("%d cases, %d checks, %d failures\n", count, checks, failures);
   return failures ? 1 : 0;

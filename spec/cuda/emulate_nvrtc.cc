@@ -93,9 +93,13 @@ static bool run_compiler(const std::string &from, const std::string &to) {
   std::vector<char *> argv;
   for (std::string &word : words) argv.push_back(&word[0]);
   argv.push_back(nullptr);
+  std::vector<char *> kept; // a sanitizer's library is not for the compiler
+  for (char **e = environ; *e; e++)
+    if (strncmp(*e, "LD_PRELOAD=", 11) != 0) kept.push_back(*e);
+  kept.push_back(nullptr);
   pid_t pid;
   int status = 0;
-  if (posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), environ))
+  if (posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), kept.data()))
     return false;
   while (waitpid(pid, &status, 0) < 0)
     if (errno != EINTR) return false;
