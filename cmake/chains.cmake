@@ -7,7 +7,7 @@ target_include_directories(mrt_chains PUBLIC core kernels/cuda)
 
 if(CMAKE_CXX_COMPILER)
   add_executable(chains spec/cuda/chains.c spec/cuda/chain_cases.c
-    spec/cuda/emulate_nvrtc.cc)
+    spec/cuda/chain_numbers.c spec/cuda/emulate_nvrtc.cc)
   target_compile_definitions(chains PRIVATE MRT_EMULATE_ALONE)
   target_link_libraries(chains PRIVATE mrt_chains cuda_text mrt_core)
   set_target_properties(chains PROPERTIES CXX_STANDARD 17

@@ -9,6 +9,7 @@
 #include "op/make.h"
 #include "op/op.h"
 #include "op/random.h"
+#include "tensor/dtype.h"
 
 typedef struct chain_case {
   int op, nin;
@@ -46,5 +47,17 @@ void chain_program_of(const chain_case *cases, int count, int *from, int64_t n,
 
 /* One case alone. */
 void chain_single(const chain_case *c, int64_t n, chain_program *p);
+
+/* ---- numbers -------------------------------------------------------------- */
+
+/* Element i of input `input`: pairs of special numbers first. */
+void chain_put(mrt_dtype d, void *data, int64_t i, int input);
+void *chain_numbers(mrt_dtype d, int64_t n, int input); /* in malloc's memory */
+/* Is the result what IEEE 754 or the row says to the bit? */
+bool chain_exact(int op);
+/* Element i of both: the same bits, or near enough for the dtype; all NaN are
+ * one. */
+bool chain_same(mrt_dtype d, const void *a, const void *b, int64_t i,
+                bool to_the_bit);
 
 #endif
