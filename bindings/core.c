@@ -53,9 +53,8 @@ static const char *read_isa(void) {
 }
 
 /* One more context; its message goes to `message`. */
-static mrt_status open_context(lua_State *L, mrt_binding *m,
-                               const char *device, char *message,
-                               size_t room) {
+static mrt_status open_context(lua_State *L, mrt_binding *m, const char *device,
+                               char *message, size_t room) {
   const char *poison = getenv("MRT_POISON");
   mrt_context_options options = {
     .allocator = &m->allocator,

@@ -24,10 +24,11 @@ typedef struct field {
   { #name, offsetof(mrt_device_profile, name), true }
 
 static const field fields[] = {
-  BYTES(align),      BYTES(capacity),         NUMBER(launch),
-  NUMBER(call),      NUMBER(serial),          NUMBER(cache),
-  NUMBER(bandwidth), NUMBER(cache_bandwidth), NUMBER(slow_capacity),
-  NUMBER(slow_read), NUMBER(slow_write),      NUMBER(slow_latency),
+  BYTES(align),          BYTES(capacity),   BYTES(overhead),
+  NUMBER(launch),        NUMBER(call),      NUMBER(serial),
+  NUMBER(cache),         NUMBER(bandwidth), NUMBER(cache_bandwidth),
+  NUMBER(slow_capacity), NUMBER(slow_read), NUMBER(slow_write),
+  NUMBER(slow_latency),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 

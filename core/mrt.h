@@ -101,6 +101,8 @@ typedef struct mrt_device_profile {
   char name[64];
   size_t align;    /* of every offset: a power of two */
   size_t capacity; /* of its memory; 0: unknown */
+  size_t overhead; /* of it, what its driver and libraries take; budgets leave
+                      it to them */
   int threads;     /* that the figures are for */
   double launch;   /* seconds for any node, and `call` for a run */
   double call;

@@ -89,8 +89,8 @@ static mrt_status predict(mrt_plan *plan) {
 mrt_status mrt_plan_over(mrt_plan *plan, size_t needed) {
   mrt_error *e = &plan->ctx->error;
   mrt_fail(e, MRT_EBUDGET, "memory = %zu bytes is too little",
-           plan->options.memory);
-  e->needed = needed;
+           plan->options.memory + plan->device.overhead);
+  e->needed = needed ? needed + plan->device.overhead : 0;
   return MRT_EBUDGET;
 }
 

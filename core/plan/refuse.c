@@ -50,6 +50,7 @@ mrt_status mrt_ways_refuse(mrt_ways *c) {
   if (plan->options.quick) return mrt_plan_over(plan, 0);
   if (low < plan->known.working_set) low = plan->known.working_set;
   bool swaps = mrt_ways_may_swap(c);
+  size_t overhead = plan->device.overhead; /* what a budget is for, too */
   search s = { .c = c, .low = low, .high = c->least };
   s.way = c->least ? (mrt_way){ .seeded = true } : (mrt_way){ .brief = true };
   if (c->least || !swaps) MRT_TRY(halve(&s));
@@ -58,7 +59,9 @@ mrt_status mrt_ways_refuse(mrt_ways *c) {
   if (swaps) MRT_TRY(halve(&s));
   mrt_fail(&plan->ctx->error, MRT_EBUDGET,
            "memory = %zu bytes is too little: with %s, %zu is the least found",
-           memory, swaps ? "recomputing and swapping" : "recomputing", s.high);
-  plan->ctx->error.needed = s.high;
+           memory + overhead,
+           swaps ? "recomputing and swapping" : "recomputing",
+           s.high + overhead);
+  plan->ctx->error.needed = s.high + overhead;
   return MRT_EBUDGET;
 }

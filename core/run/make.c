@@ -63,6 +63,12 @@ static mrt_status make(mrt_plan *plan, mrt_tensor *const *roots, int root_count,
   return s;
 }
 
+/* A budget is for all that the step takes of the device. */
+static void leave_overhead(mrt_plan *plan) {
+  size_t overhead = plan->device.overhead, *memory = &plan->options.memory;
+  if (*memory) *memory = *memory > overhead ? *memory - overhead : 1;
+}
+
 mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
                         int root_count, mrt_expr *const *updates,
                         int update_count, mrt_tensor *const *inputs,
@@ -78,6 +84,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
     plan->runs = ctx->trace->old->runs;
   }
   if (options) plan->options = *options;
+  leave_overhead(plan);
   plan->options.name = NULL; /* borrowed for the call only, as `measured` */
   mrt_status s = MRT_OK;
   if (space)

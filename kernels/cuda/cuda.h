@@ -28,9 +28,9 @@ typedef struct mrt_cuda {
   bool taken[MRT_CUDA_RUNS];
   size_t overhead; /* bytes of the device that context and libraries took */
   struct mrt_products *products; /* product.c */
-  int sms, arch; /* arch: 90 for sm_90 */
+  int sms, arch;                 /* arch: 90 for sm_90 */
   size_t capacity;
-  char isa[16], libraries[64];
+  char isa[16], libraries[128];
 } mrt_cuda;
 
 static inline mrt_cuda *mrt_cuda_of(const mrt_device *device) {

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "chain.h"
+#include "compile.h"
 #include "cuda.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e) {
   if (!c->failed && code != cudaSuccess) c->failed = code;
   if (!c->failed) return MRT_OK;
   return mrt_fail(e, MRT_EDEVICE, "cuda:%d failed: %s", c->index,
-                       cudaGetErrorString(c->failed));
+                  cudaGetErrorString(c->failed));
 }
 
 /* ---- memory ---------------------------------------------------------------- */
@@ -66,8 +67,8 @@ static mrt_status put(const mrt_device *device, void *to, const void *from,
     return mrt_cuda_check(c, cudaGetLastError(), e);
   }
   MRT_CUDA_TRY(
-      c,
-      cudaMemcpyAsync(to, from, nbytes, cudaMemcpyHostToDevice, c->queue), e);
+      c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyHostToDevice, c->queue),
+      e);
   return mrt_cuda_check(c, cudaStreamSynchronize(c->queue), e);
 }
 
@@ -76,8 +77,7 @@ static mrt_status get(const mrt_device *device, void *to, const void *from,
   mrt_cuda *c = mrt_cuda_of(device);
   if (nbytes)
     MRT_CUDA_TRY(
-        c,
-        cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, c->queue),
+        c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, c->queue),
         e);
   return mrt_cuda_check(c, cudaStreamSynchronize(c->queue), e);
 }
@@ -104,8 +104,8 @@ static mrt_status wait(const mrt_device *device, mrt_error *e) {
 }
 
 static mrt_status check(const mrt_device *device, mrt_error *e) {
-  const char *chain = mrt_chain_failure();
-  if (chain) return mrt_fail(e, MRT_EDEVICE, "%s", chain);
+  char why[MRT_WHY];
+  if (mrt_chain_failed(why)) return mrt_fail(e, MRT_EDEVICE, "%s", why);
   return mrt_cuda_check(mrt_cuda_of(device), cudaPeekAtLastError(), e);
 }
 
@@ -119,11 +119,10 @@ static mrt_status take_words(mrt_cuda *c, mrt_run *run, mrt_error *e) {
   int i = 0;
   while (i < MRT_CUDA_RUNS && c->taken[i]) i++;
   if (i == MRT_CUDA_RUNS)
-    return mrt_fail(e, MRT_ENOMEM,
-                         "cuda:%d: %d plans at a time are the most", c->index,
-                         MRT_CUDA_RUNS);
-  MRT_CUDA_TRY(
-      c, cudaMemsetAsync(&c->words[i], 0, sizeof *c->words, c->queue), e);
+    return mrt_fail(e, MRT_ENOMEM, "cuda:%d: %d plans at a time are the most",
+                    c->index, MRT_CUDA_RUNS);
+  MRT_CUDA_TRY(c, cudaMemsetAsync(&c->words[i], 0, sizeof *c->words, c->queue),
+               e);
   c->taken[i] = true, run->words = &c->words[i];
   memset(&c->seen[i], 0, sizeof *c->seen);
   return MRT_OK;

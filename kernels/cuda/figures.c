@@ -16,10 +16,10 @@ typedef struct figure {
 
 /* A100 (108 multiprocessors), H100 SXM (132), B200 (148): data sheets. */
 static const figure figures[] = {
-  { 80, 19.5e12 / 108, 19.5e12 / 108, 312e12 / 108, 312e12 / 108,
-    1555e9 / 108, 25e9 },
-  { 90, 67e12 / 132, 67e12 / 132, 989.4e12 / 132, 1979e12 / 132,
-    3350e9 / 132, 55e9 },
+  { 80, 19.5e12 / 108, 19.5e12 / 108, 312e12 / 108, 312e12 / 108, 1555e9 / 108,
+    25e9 },
+  { 90, 67e12 / 132, 67e12 / 132, 989.4e12 / 132, 1979e12 / 132, 3350e9 / 132,
+    55e9 },
   { 100, 75e12 / 148, 37e12 / 148, 2250e12 / 148, 4500e12 / 148, 8000e9 / 148,
     55e9 },
 };
@@ -36,6 +36,7 @@ void mrt_cuda_describe(const mrt_device *device, mrt_device_profile *to) {
   double n = c->sms * reached;
   *to = (mrt_device_profile){ .align = device->align,
                               .capacity = c->capacity,
+                              .overhead = c->overhead,
                               .threads = 1,
                               .launch = 3e-6,
                               .call = 1e-5,

@@ -63,8 +63,7 @@ static cudaError_t start(mrt_cuda *c) {
   size_t before = 0, after = 0, total, words = MRT_CUDA_RUNS * sizeof *c->words;
   cudaError_t code = cudaSetDevice(c->index);
   if (!code) code = cudaMemGetInfo(&before, &total);
-  if (!code)
-    code = cudaStreamCreateWithFlags(&c->queue, cudaStreamNonBlocking);
+  if (!code) code = cudaStreamCreateWithFlags(&c->queue, cudaStreamNonBlocking);
   if (!code) code = keep_pool(c->index);
   if (!code) code = cudaMalloc((void **)&c->words, words);
   if (!code)
@@ -84,8 +83,8 @@ static void describe(mrt_device *d, mrt_cuda *c,
   c->capacity = p->totalGlobalMem;
   c->sms = p->multiProcessorCount, c->arch = 10 * p->major + p->minor;
   snprintf(c->isa, sizeof c->isa, "sm_%d%d", p->major, p->minor);
-  snprintf(c->libraries, sizeof c->libraries, "CUDA %d.%d, driver %d.%d",
-           runtime / 1000, runtime % 1000 / 10, driver / 1000,
+  snprintf(c->libraries, sizeof c->libraries, "%.60s, CUDA %d.%d, driver %d.%d",
+           p->name, runtime / 1000, runtime % 1000 / 10, driver / 1000,
            driver % 1000 / 10);
   *d = (mrt_device){ .isa = c->isa,
                      .libraries = c->libraries,
@@ -115,15 +114,15 @@ mrt_status mrt_plugin_open_1(const mrt_plugin_core *core, int index,
   core_fail = core->fail;
   if (strcmp(core->ops, ops) != 0)
     return mrt_fail(e, MRT_EDEVICE,
-                         "the CUDA plug-in was built of another version");
+                    "the CUDA plug-in was built of another version");
   cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess || count == 0)
-    return mrt_fail(e, MRT_EDEVICE, "device cuda:%d: no GPU here: %s",
-                         index, cudaGetErrorString(code));
+    return mrt_fail(e, MRT_EDEVICE, "device cuda:%d: no GPU here: %s", index,
+                    cudaGetErrorString(code));
   if (index >= count)
     return mrt_fail(e, MRT_EDEVICE,
-                         "device cuda:%d: there are %d GPUs, cuda:0 to cuda:%d",
-                         index, count, count - 1);
+                    "device cuda:%d: there are %d GPUs, cuda:0 to cuda:%d",
+                    index, count, count - 1);
   mrt_cuda *c = calloc(1, sizeof *c);
   if (!c) return mrt_fail(e, MRT_ENOMEM, "out of memory");
   c->index = index;

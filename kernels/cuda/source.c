@@ -262,7 +262,7 @@ static void note_alignment(const mrt_call *c, const mrt_layouts *l,
 }
 
 bool mrt_chain_text_write(const mrt_call *c, int op, const char *name,
-                      mrt_chain_text *s) {
+                          mrt_chain_text *s) {
   mrt_writer w = { .source = s };
   mrt_layouts l;
   mrt_text_buffer b = { NULL };

@@ -39,7 +39,7 @@ typedef struct mrt_chain_text {
 /* False without memory or when the call is too large to be one kernel; then
  * there is nothing to free.  Data pointers of the call are not looked at. */
 bool mrt_chain_text_write(const mrt_call *call, int op, const char *name,
-                      mrt_chain_text *s);
+                          mrt_chain_text *s);
 void mrt_chain_text_free(mrt_chain_text *s);
 
 /* Is there a way to write operator number `op`? */

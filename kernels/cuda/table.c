@@ -25,9 +25,9 @@
 #define ROW(name)                                                              \
   static const mrt_kernel name##_kernel = { .run = mrt_cuda_##name };
 #define SCRATCH(name)                                                          \
-  static const mrt_kernel name##_kernel = {                                    \
-    .run = mrt_cuda_##name, .scratch = mrt_cuda_##name##_scratch               \
-  };
+  static const mrt_kernel name##_kernel = { .run = mrt_cuda_##name,            \
+                                            .scratch =                         \
+                                                mrt_cuda_##name##_scratch };
 #define PREPARED(name)                                                         \
   static const mrt_kernel name##_kernel = {                                    \
     .run = mrt_cuda_##name,                                                    \

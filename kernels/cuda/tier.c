@@ -45,8 +45,8 @@ static mrt_status resize(mrt_tier *tier, size_t nbytes, mrt_error *e) {
   if (nbytes &&
       cudaHostAlloc(&fresh, nbytes, cudaHostAllocDefault) != cudaSuccess) {
     cudaGetLastError();
-    return mrt_fail(e, MRT_EDEVICE,
-                         "no %zu bytes of pinned memory to swap to", nbytes);
+    return mrt_fail(e, MRT_EDEVICE, "no %zu bytes of pinned memory to swap to",
+                    nbytes);
   }
   size_t kept = nbytes < t->nbytes ? nbytes : t->nbytes;
   if (kept) memcpy(fresh, t->data, kept);
@@ -67,10 +67,9 @@ static uint64_t start(mrt_tier *tier, mrt_tier_lane which, void *data,
   cudaError_t code = cudaEventRecord(l->ready, t->cuda->queue);
   if (!code) code = cudaStreamWaitEvent(l->stream, l->ready, 0);
   if (!code && nbytes)
-    code = cudaMemcpyAsync(out ? home : data, out ? data : home, nbytes,
-                           out ? cudaMemcpyDeviceToHost
-                               : cudaMemcpyHostToDevice,
-                           l->stream);
+    code = cudaMemcpyAsync(
+        out ? home : data, out ? data : home, nbytes,
+        out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, l->stream);
   if (!code) code = cudaEventRecord(l->done[number % RING], l->stream);
   mrt_cuda_check(t->cuda, code, &ignored);
   return number;

@@ -46,7 +46,14 @@ return function(option)
   line("instruction set", info.isa)
   line("threads", info.threads)
   line("libraries", info.libraries ~= "" and info.libraries or "none")
-  line("devices", "cpu")
+  local found, gpu = pcall(device, "cuda")
+  line("devices", "cpu" .. (found and ", " .. gpu or ""))
+  if found then
+    line("  " .. gpu, core.info().libraries)
+    device "cpu"
+  else
+    line("  cuda", tostring(gpu.message or gpu))
+  end
   line("plans are for", device.current().name)
   line("available", format.bytes(device.available()))
 end

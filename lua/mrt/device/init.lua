@@ -13,7 +13,7 @@ local read = require "mrt.device.read"
 
 local device = {}
 
-local chosen = false -- a device has been set, or looked for
+local chosen = {} -- by device: figures have been set, or looked for
 
 --- The device that tensors are made on from now on, of `mrt.device "cuda:0"`.
 --- What exists stays where it is (`x:to "cuda:0"` copies); operators take tensors
@@ -26,8 +26,6 @@ local function choose(_, name)
   if name ~= nil and type(name) ~= "string" then
     core.fail("value", "device", "a name wanted, got " .. type(name))
   end
-  if name == nil then return core.use_device() end
-  chosen = name ~= "cpu" or chosen
   return core.use_device(name)
 end
 setmetatable(device, { __call = choose })
@@ -74,7 +72,7 @@ end
 ---@return mrt.Device|true|nil profile
 ---@return string? message  no such device, a file that cannot be read
 function device.use(given)
-  chosen = true
+  chosen[core.use_device()] = true
   if given == "declared" then return core.set_device() or true end
   local profile = given
   if type(given) == "string" then
@@ -98,8 +96,9 @@ end
 --- Take this machine's measured profile, if there is one and no other device
 --- was chosen.  MRT_DEVICE names one to `use`.  Plans call it.
 function device.ready()
-  if chosen then return end
-  chosen = true
+  local here = core.use_device()
+  if chosen[here] then return end
+  chosen[here] = true
   local name = os.getenv "MRT_DEVICE"
   if name and name ~= "" then
     local ok, message = device.use(name)

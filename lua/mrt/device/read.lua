@@ -14,7 +14,7 @@
 ---       rate = {norm = 1e12},                 -- of one kind of work, flop/s
 ---       edge = {matmul = {64, 64, 32}},       -- core/mrt.h, mrt_device_profile
 ---       launch = 3e-6, call = 1e-5,           -- seconds a node, a run
----       threads = 1, serial = 0,
+---       threads = 1, serial = 0, overhead = 0,  -- bytes of the driver and libraries
 ---     }
 ---
 --- Capacities are bytes, bandwidths bytes a second, times seconds.
@@ -45,7 +45,7 @@ local kinds = {
   name = "string", about = "string", source = "string", key = "string",
   align = "number", threads = "number", vector = "number",
   efficiency = "number", launch = "number", call = "number",
-  serial = "number", memory = "table", cache = "table", slow = "table",
+  serial = "number", overhead = "number", memory = "table", cache = "table", slow = "table",
   flops = "table", rate = "table", edge = "table",
 }
 local tier = { name = "string", capacity = "number", bandwidth = "number" }
@@ -168,7 +168,7 @@ local function matrix(p, share)
 end
 
 local defaults = { align = 64, threads = 1, efficiency = 1, launch = 0,
-  call = 0, serial = 0 }
+  call = 0, serial = 0, overhead = 0 }
 local no_slow = { capacity = 0, latency = 0, bandwidth = 0 }
 
 -- p's fields, then those of `otherwise`.
@@ -185,7 +185,7 @@ local function flat(given)
   local cache = p.cache or { capacity = 0, bandwidth = memory.bandwidth }
   return {
     name = p.name, align = p.align, threads = p.threads,
-    capacity = memory.capacity, bandwidth = memory.bandwidth * share,
+    capacity = memory.capacity, overhead = p.overhead, bandwidth = memory.bandwidth * share,
     cache = cache.capacity, cache_bandwidth = cache.bandwidth * share,
     launch = p.launch, call = p.call, serial = p.serial,
     matrix = matrix(p, share), rate = rates(p, share), edge = edges(p),

@@ -44,6 +44,10 @@ local function totals(plan, lines)
   add(lines, "working set %s  the largest step alone, and what persists",
     bytes(plan.working_set))
   add(lines, "inputs      %s  the caller's, not in peak", bytes(plan.inputs))
+  if plan.device.overhead > 0 then
+    add(lines, "device's    %s  its driver and libraries, not in peak; a budget holds both",
+      bytes(plan.device.overhead))
+  end
   if plan.slow > 0 then
     add(lines, "slow tier   %s  swapped, not in peak", bytes(plan.slow))
   end
