@@ -1,0 +1,221 @@
+-- cuda_spec.lua -- a device with memory of its own, which queues its work
+--
+-- MRT_CUDA names the plug-in: that of a GPU, or the emulated one.  What single
+-- operators promise is in ops_spec.lua, with MRT_SPEC_DEVICE=cuda:0.
+local mrt = require "mrt"
+local core = require "mrt.core"
+local program = require "support.program"
+
+local nn, optim = mrt.nn, mrt.optim
+local library = os.getenv "MRT_CUDA"
+
+-- All that a script says, with more in its environment.
+local function run(script, environment)
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write(script)
+  file:close()
+  local _, out = program.shell(("%s '%s' '%s'"):format(environment, program.path, path))
+  os.remove(path)
+  return out
+end
+
+local function message_of(f, ...)
+  local ok, err = pcall(f, ...)
+  assert(not ok, "an error was wanted")
+  return tostring(err)
+end
+
+if not library then
+  describe("a CUDA device", function()
+    pending "MRT_CUDA names no plug-in"
+  end)
+  return
+end
+
+local cases = { vocab = 11, dim = 16, layers = 2, heads = 2, context = 8 }
+
+-- A small GPT and a step of AdamW over it, on the present device.
+local function trainer(options)
+  mrt.seed(3)
+  local model = nn.GPT(cases)
+  local params = model:parameters()
+  local opt = optim.adamw(params, { lr = 1e-2, weight_decay = 0.1 })
+  local step = mrt.compile(function(tokens, targets)
+    local loss = nn.cross_entropy(model(tokens), targets)
+    opt:step(mrt.grad(loss, params))
+    return loss
+  end, options)
+  return step, params
+end
+
+local function batch(i)
+  mrt.seed(100 + i)
+  local ids = mrt.randint(0, cases.vocab, 3, cases.context + 1)
+  return mrt.eval(ids:slice(2, 1, cases.context):copy()),
+    mrt.eval(ids:slice(2, 2, cases.context + 1):copy())
+end
+
+local function bytes_of(list)
+  local all = {}
+  for i, t in ipairs(list) do
+    all[i] = t:bytes()
+  end
+  return table.concat(all)
+end
+
+-- Train and return the losses, and the bytes of all parameters.
+local function train(device, steps, options)
+  mrt.device(device)
+  local step, params = trainer(options)
+  local losses = {}
+  for i = 1, steps do
+    losses[i] = step(batch(i)):item()
+  end
+  return losses, bytes_of(params), step
+end
+
+describe("a CUDA device", function()
+  after_each(function()
+    mrt.device "cpu"
+  end)
+
+  it("is chosen by name, and says why it cannot be", function()
+    assert.are.equal("cpu", mrt.device())
+    assert.are.equal("cuda:0", mrt.device "cuda")
+    assert.are.equal("cuda:0", mrt.device())
+    assert.truthy(message_of(mrt.device, "cuda:99"):find("cuda:99: there", 1, true))
+    assert.truthy(message_of(mrt.device, "cuba"):find("no device 'cuba'", 1, true))
+    assert.are.equal("cuda:0", mrt.device())
+  end)
+
+  it("keeps tensors where they are made; operators take those of one device", function()
+    local here = mrt.tensor { 1, 2, 3 }
+    mrt.device "cuda:0"
+    local there = mrt.tensor { 4, 5, 6 }
+    local text = message_of(function()
+      return here + there
+    end)
+    assert.truthy(text:find("cpu", 1, true) and text:find("cuda:0", 1, true), text)
+    assert.truthy(text:find("cuda_spec.lua:%d+"), text)
+    assert.are.same({ 5, 7, 9 }, (here:to "cuda:0" + there):totable())
+    assert.are.same({ 5, 7, 9 }, (here + there:to "cpu"):totable())
+    mrt.device "cpu"
+    assert.are.same({ 8, 10, 12 }, (2 * there):totable())
+    local step = mrt.compile(function(x)
+      return x * 2
+    end)
+    assert.are.same({ 2, 4, 6 }, step(here):totable())
+  end)
+
+  it("trains as the CPU does", function()
+    local wanted = train("cpu", 6)
+    local losses = train("cuda:0", 6)
+    for i, loss in ipairs(wanted) do
+      assert.is_true(math.abs(losses[i] - loss) < 2e-4 * loss,
+        ("step %d: %.7f, %.7f wanted"):format(i, losses[i], loss))
+    end
+  end)
+
+  it("gives the same bits recorded or queued step by step", function()
+    local _, replayed = train("cuda:0", 5)
+    mrt.device "cuda:0"
+    local step, params = trainer { nan = "trap" } -- looks at each node: no replay
+    for i = 1, 5 do
+      step(batch(i))
+    end
+    assert.are.equal(replayed, bytes_of(params))
+  end)
+
+  it("gives the same bits recomputed, swapped, shared or not", function()
+    local _, wanted = train("cuda:0", 3)
+    for name, options in pairs {
+      recomputed = { checkpoint = mrt.policy.checkpoint.sqrt() },
+      swapped = { checkpoint = mrt.policy.checkpoint.swap(),
+        swap = mrt.policy.swap.optimizer() },
+      apart = { share = false, inplace = false, fuse = false },
+    } do
+      local _, bits = train("cuda:0", 3, options)
+      assert.are.equal(wanted, bits, name)
+    end
+  end)
+
+  it("takes exactly the bytes that the plan says", function()
+    mrt.device "cuda:0"
+    local step = trainer()
+    local x, y = batch(1)
+    collectgarbage()
+    collectgarbage()
+    local before = core.info().bytes_now
+    core.reset_peak()
+    local plan = step:plan(x, y)
+    local loss = step(x, y)
+    assert.are.equal(plan.peak, core.info().bytes_peak - before)
+    assert.is_number(loss:item())
+    core.reset_peak()
+    local now = core.info().bytes_now
+    for _ = 1, 3 do
+      step(x, y):item()
+      collectgarbage()
+    end
+    assert.is_true(core.info().bytes_peak - now <= 2 * core.info().alignment)
+  end)
+
+  it("tells a bad index by its line; the step changed nothing, and goes on", function()
+    mrt.device "cuda:0"
+    local step, params = trainer()
+    local x, y = batch(1)
+    step(x, y):item()
+    local before = bytes_of(params)
+    local bad = mrt.eval((x + 100):copy())
+    local text = message_of(function()
+      step(bad, y):item()
+    end)
+    assert.truthy(text:find("embedding", 1, true), text)
+    assert.truthy(text:find("0 to 10 wanted", 1, true), text)
+    assert.are.equal(before, bytes_of(params))
+    step(x, y):item()
+    assert.are_not.equal(before, bytes_of(params))
+  end)
+
+  it("says what is wrong when it fails within a step, and then stays failed", function()
+    local out = run([[
+      local mrt = require "mrt"
+      mrt.device "cuda:0"
+      local w = mrt.variable(mrt.ones(4, 4))
+      local step = mrt.compile(function(x)
+        local y = (x:matmul(w):tanh() * w):sum()
+        w:assign(w - 0.1 * mrt.grad(y, w))
+        return y
+      end)
+      local x = mrt.eval(mrt.ones(4, 4))
+      local told = 0
+      for i = 1, 40 do
+        local ok, err = pcall(function() return step(x):item() end)
+        if not ok then
+          told = told + 1
+          if told == 1 then print(err) end
+        elseif told > 0 then
+          print "works again"
+        end
+      end
+      print(told > 0 and "failed" or "did not fail")
+      print(pcall(w.item, w:sum()))
+    ]], "MRT_EMULATE_FAIL=150")
+    assert.truthy(out:find("cuda:0 failed", 1, true), out)
+    assert.truthy(out:find("%(.-:%d+%)"), out)
+    assert.truthy(out:find("\nfailed", 1, true), out)
+    assert.falsy(out:find("works again", 1, true), out)
+  end)
+
+  it("says at planning that a step is too large for its memory", function()
+    local out = run([[
+      local mrt = require "mrt"
+      mrt.device "cuda:0"
+      local step = mrt.compile(function(x) return (x * 2):exp() end)
+      print(pcall(step, mrt.ones(1024, 4096)))
+    ]], "MRT_EMULATE_MEMORY=" .. (24 << 20))
+    assert.truthy(out:find("false", 1, true), out)
+    assert.truthy(out:find("available", 1, true) or out:find("out of memory", 1, true), out)
+  end)
+end)
