@@ -72,6 +72,9 @@ template <typename R> struct mrt_any {
 /* What a kernel over T computes in. */
 template <typename T> struct mrt_real_of { typedef float type; };
 template <> struct mrt_real_of<double> { typedef double type; };
+template <> struct mrt_real_of<int64_t> { typedef int64_t type; };
+template <> struct mrt_real_of<int32_t> { typedef int64_t type; };
+template <> struct mrt_real_of<uint8_t> { typedef int64_t type; };
 template <typename R> struct mrt_real_of<mrt_mixed<R>> { typedef R type; };
 template <typename T> using mrt_real = typename mrt_real_of<T>::type;
 

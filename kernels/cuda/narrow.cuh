@@ -106,4 +106,10 @@ template <typename T> MRT_DEVICE void mrt_round(double x, T *y) {
   mrt_round((float)x, y);
 }
 
+/* Integers: exact, cut off when stored. */
+MRT_DEVICE int64_t mrt_widen(int64_t x) { return x; }
+MRT_DEVICE int64_t mrt_widen(int32_t x) { return x; }
+MRT_DEVICE int64_t mrt_widen(uint8_t x) { return x; }
+template <typename T> MRT_DEVICE void mrt_round(int64_t x, T *y) { *y = (T)x; }
+
 #endif
