@@ -1,9 +1,8 @@
 /* fold.cuh -- many elements to one: what reductions share
  *
  * A reduction is a list of passes, each from [outer, n, inner] to
- * [outer, inner].  Dimensions reduced together are joined; the largest goes
- * first.  A pass with few outputs is cut along n into parts whose results a
- * further pass joins.
+ * [outer, inner].  A pass with few outputs is cut along n into parts whose
+ * results a further pass joins.
  *
  * Rows (inner = 1): a team of threads has a row, 16 bytes a time, from one
  * thread for the shortest to a block.  Columns: neighbours in memory are
@@ -126,59 +125,18 @@ static pass cut(int64_t outer, int64_t n, int64_t inner) {
   return { outer, n, inner, chunk, parts };
 }
 
-static void add_pass(passes *s, int64_t outer, int64_t n, int64_t inner) {
+static inline void add_pass(passes *s, int64_t outer, int64_t n,
+                            int64_t inner) {
   pass p = cut(outer, n, inner);
   s->at[s->count++] = p;
   if (p.parts > 1) s->at[s->count++] = { outer, p.parts, inner, p.parts, 1 };
 }
 
-/* Neighbouring dimensions that are reduced, or kept, together. */
-struct groups {
-  int count;
-  int64_t size[MRT_MAX_RANK];
-  bool reduced[MRT_MAX_RANK];
-};
-
-static groups groups_of(const mrt_type *x, const mrt_ints *dims) {
-  groups g = {};
-  int next = 0; /* dims are sorted */
-  for (int i = 0; i < x->rank; i++) {
-    bool reduced = next < dims->count && dims->at[next] == i;
-    next += reduced;
-    if (x->dims[i] == 1) continue;
-    bool joins = g.count && g.reduced[g.count - 1] == reduced;
-    g.count += !joins;
-    g.size[g.count - 1] = joins ? g.size[g.count - 1] * x->dims[i] : x->dims[i];
-    g.reduced[g.count - 1] = reduced;
-  }
-  return g;
-}
-
-static passes passes_of(const mrt_operand *x, const mrt_ints *dims) {
-  groups g = groups_of(&x->type, dims);
-  passes s = {};
-  for (;;) {
-    int largest = -1;
-    for (int i = 0; i < g.count; i++)
-      if (g.reduced[i] && (largest < 0 || g.size[i] > g.size[largest]))
-        largest = i;
-    if (largest < 0) break;
-    int64_t outer = 1, inner = 1;
-    for (int i = 0; i < largest; i++) outer *= g.size[i];
-    for (int i = largest + 1; i < g.count; i++) inner *= g.size[i];
-    add_pass(&s, outer, g.size[largest], inner);
-    g.size[largest] = 1, g.reduced[largest] = false;
-  }
-  /* nothing is joined: still the result may be of another type */
-  if (s.count == 0) add_pass(&s, 1, 1, mrt_elements(x));
-  return s;
-}
-
-static int64_t results_of_pass(const pass *p) {
+static inline int64_t results_of_pass(const pass *p) {
   return p->outer * p->parts * p->inner;
 }
 /* Of all passes but the last, each `bytes` large. */
-static size_t scratch_of(const passes *s, size_t bytes) {
+static inline size_t scratch_of(const passes *s, size_t bytes) {
   size_t n = 0;
   for (int i = 0; i + 1 < s->count; i++)
     n += (size_t)results_of_pass(&s->at[i]);

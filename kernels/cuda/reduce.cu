@@ -1,6 +1,7 @@
 /* reduce.cu -- sum, prod, amax, amin, any, all
  *
- * Floats are joined in f32 (f64: in f64), integers and bools in i64.
+ * Dimensions reduced together are joined; the largest goes first, so that what
+ * lies between two passes is small.  Floats are joined in f32 (f64: in f64), integers and bools in i64.
  *
  * SPDX-License-Identifier: MIT */
 #include "fold.cuh"
@@ -60,8 +61,47 @@ OPERATION(some, 0, a | b)
 OPERATION(every, 1, a &b)
 #undef OPERATION
 
+/* Neighbouring dimensions that are reduced, or kept, together. */
+struct groups {
+  int count;
+  int64_t size[MRT_MAX_RANK];
+  bool reduced[MRT_MAX_RANK];
+};
+
+static groups groups_of(const mrt_type *x, const mrt_ints *dims) {
+  groups g = {};
+  int next = 0; /* dims are sorted */
+  for (int i = 0; i < x->rank; i++) {
+    bool reduced = next < dims->count && dims->at[next] == i;
+    next += reduced;
+    if (x->dims[i] == 1) continue;
+    bool joins = g.count && g.reduced[g.count - 1] == reduced;
+    g.count += !joins;
+    g.size[g.count - 1] = joins ? g.size[g.count - 1] * x->dims[i] : x->dims[i];
+    g.reduced[g.count - 1] = reduced;
+  }
+  return g;
+}
+
 static passes passes_of(const mrt_call *c) {
-  return passes_of(&c->in[0], &((const mrt_reduce_options *)c->options)->dim);
+  const mrt_reduce_options *o = (const mrt_reduce_options *)c->options;
+  groups g = groups_of(&c->in[0].type, &o->dim);
+  passes s = {};
+  for (;;) {
+    int largest = -1;
+    for (int i = 0; i < g.count; i++)
+      if (g.reduced[i] && (largest < 0 || g.size[i] > g.size[largest]))
+        largest = i;
+    if (largest < 0) break;
+    int64_t outer = 1, inner = 1;
+    for (int i = 0; i < largest; i++) outer *= g.size[i];
+    for (int i = largest + 1; i < g.count; i++) inner *= g.size[i];
+    add_pass(&s, outer, g.size[largest], inner);
+    g.size[largest] = 1, g.reduced[largest] = false;
+  }
+  /* nothing is joined: still the result may be of another type */
+  if (s.count == 0) add_pass(&s, 1, 1, mrt_elements(&c->in[0]));
+  return s;
 }
 
 template <template <typename> class F> static void number(const mrt_call *c) {
