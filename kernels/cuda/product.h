@@ -1,5 +1,9 @@
 /* product.h -- products of matrices by cuBLASLt
  *
+ * What the library knows of one shape is found out once, when a plan is made,
+ * and kept with the device: so the same shape is computed alike, to the bit,
+ * as long as the device is open.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_PRODUCT_H
 #define MRT_CUDA_PRODUCT_H
@@ -9,5 +13,34 @@
 /* With the device: the library's handle, and what it has learned. */
 cudaError_t mrt_product_open(mrt_cuda *c);
 void mrt_product_close(mrt_cuda *c);
+
+/* A matrix whose rows are contiguous, or its columns if it is `turned`; `ld`
+ * elements from one to the next, `step` from one matrix to the next. */
+typedef struct mrt_lt_matrix {
+  int64_t ld, step;
+  int32_t dtype, turned;
+} mrt_lt_matrix;
+
+/* y [m, n] = a [m, k] @ b [k, n] (+ bias [n]), `count` times; y is not turned.
+ * Compared as bytes: it has no gaps. */
+typedef struct mrt_lt_shape {
+  int64_t m, n, k, count;
+  mrt_lt_matrix a, b, y;
+  int32_t bias;  /* its dtype; -1: none */
+  int32_t align; /* bytes: all addresses are multiples of it */
+} mrt_lt_shape;
+
+typedef struct mrt_lt mrt_lt;
+
+/* How the library computes it, kept with the device; NULL when it does not.
+ * `timed`: some ways are tried on the device, which is waited for. */
+const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape, bool timed);
+/* Bytes that every run needs; a function of the shape and the device. */
+size_t mrt_lt_workspace(const mrt_lt *p);
+bool mrt_lt_takes(const mrt_lt *p, const void *a, const void *b, const void *y,
+                  const void *bias);
+/* Queue it.  A failure is the device's. */
+void mrt_lt_run(mrt_cuda *c, const mrt_lt *p, const void *a, const void *b,
+                void *y, const void *bias, void *workspace);
 
 #endif

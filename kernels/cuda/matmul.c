@@ -1,0 +1,93 @@
+/* matmul.c -- matmul and linear on a CUDA device
+ *
+ * Batch dimensions are merged where strides allow, and into the rows where b
+ * is the same for all, as on the CPU.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/matmul.h"
+#include "multiply.h"
+
+#include <stdlib.h>
+
+/* Stride of x along dimension `i` of an output of `rank` dimensions; 0 where
+ * x is broadcast. */
+static int64_t stride_along(const mrt_operand *x, int i, int rank) {
+  i -= rank - x->type.rank;
+  return i < 0 || x->type.dims[i] == 1 ? 0 : x->strides[i];
+}
+
+static mrt_multiply begin(const mrt_call *c) {
+  const mrt_matmul_options *o = c->options;
+  const mrt_operand *y = &c->out[0];
+  return (mrt_multiply){
+    .count = 1,
+    .a = { .data = c->in[0].data, .dtype = c->in[0].type.dtype },
+    .b = { .data = c->in[1].data, .dtype = c->in[1].type.dtype },
+    .compute = o->compute,
+    .y = y->data,
+    .y_dtype = y->type.dtype,
+    .bias = c->nin == 3 ? c->in[2].data : NULL,
+    .bias_dtype = c->nin == 3 ? (int)c->in[2].type.dtype : -1
+  };
+}
+
+static mrt_multiply matmul_of(const mrt_call *c) {
+  const mrt_operand *a = &c->in[0], *b = &c->in[1];
+  int ra = a->type.rank, rb = b->type.rank, r = c->out[0].type.rank;
+  mrt_multiply g = begin(c);
+  g.m = a->type.dims[ra - 2], g.k = a->type.dims[ra - 1];
+  g.n = g.y_row = b->type.dims[rb - 1];
+  g.a.row = a->strides[ra - 2], g.a.col = a->strides[ra - 1];
+  g.b.row = b->strides[rb - 2], g.b.col = b->strides[rb - 1];
+  for (int i = 0; i < r - 2; i++)
+    mrt_cuda_add_dim(&g, c->out[0].type.dims[i], stride_along(a, i, r),
+                     stride_along(b, i, r));
+  mrt_cuda_fold_rows(&g);
+  return g;
+}
+
+/* x's leading dimensions are batches of one row, all with the same w. */
+static mrt_multiply linear_of(const mrt_call *c) {
+  const mrt_operand *x = &c->in[0], *w = &c->in[1];
+  int last = x->type.rank - 1;
+  mrt_multiply g = begin(c);
+  g.m = 1, g.k = x->type.dims[last], g.n = g.y_row = w->type.dims[0];
+  g.a.row = 0, g.a.col = x->strides[last];
+  g.b.row = w->strides[1], g.b.col = w->strides[0];
+  for (int i = 0; i < last; i++)
+    mrt_cuda_add_dim(&g, x->type.dims[i], x->strides[i], 0);
+  mrt_cuda_fold_rows(&g);
+  return g;
+}
+
+static void *prepare(const mrt_call *c, mrt_multiply g) {
+  mrt_cuda_way *way = malloc(sizeof *way);
+  if (way) mrt_cuda_decide(c->run->device, &g, way);
+  return way;
+}
+static void run(const mrt_call *c, mrt_multiply g) {
+  mrt_cuda *cuda = c->run->device;
+  if (c->state)
+    mrt_cuda_multiply(cuda, &g, c->state, c->scratch);
+  else if (g.count && g.m && g.n)
+    mrt_cuda_multiply_plainly(&g, cuda->queue);
+}
+static size_t scratch(const mrt_call *c) {
+  const mrt_cuda_way *way = c->state;
+  return way ? way->scratch : 0;
+}
+
+#define PREPARED(name)                                                         \
+  void mrt_cuda_##name(const mrt_call *c);                                     \
+  size_t mrt_cuda_##name##_scratch(const mrt_call *c);                         \
+  void *mrt_cuda_##name##_prepare(const mrt_call *c);                          \
+  void mrt_cuda_##name##_release(void *state);                                 \
+                                                                               \
+  void mrt_cuda_##name(const mrt_call *c) { run(c, name##_of(c)); }            \
+  size_t mrt_cuda_##name##_scratch(const mrt_call *c) { return scratch(c); }   \
+  void *mrt_cuda_##name##_prepare(const mrt_call *c) {                         \
+    return prepare(c, name##_of(c));                                           \
+  }                                                                            \
+  void mrt_cuda_##name##_release(void *state) { free(state); }
+PREPARED(matmul)
+PREPARED(linear)
