@@ -7,7 +7,7 @@
  * neighbours in memory are neighbours in the warp.
  *
  * SPDX-License-Identifier: MIT */
-#include "cuda.cuh"
+#include "online.cuh"
 #include "op/softmax.h"
 
 namespace {
@@ -28,35 +28,7 @@ layout layout_of(const mrt_call *c) {
   return l;
 }
 
-/* ---- a maximum, and the sum of exp(x - maximum), so far ------------------ */
-
-/* While all is -infinity the sum is taken against 0, which keeps NaNs. */
-template <typename R> MRT_DEVICE R shift_of(R max) {
-  return max == -(R)INFINITY ? 0 : max;
-}
-
-template <typename R, int V> MRT_DEVICE void take(const R *v, R *max, R *sum) {
-  R top = *max;
-  MRT_UNROLL
-  for (int k = 0; k < V; k++) top = mrt_larger::of(top, v[k]);
-  if (top > *max) {
-    *sum = *max == -(R)INFINITY ? *sum : *sum * exp(*max - top);
-    *max = top;
-  }
-  R shift = shift_of(top);
-  MRT_UNROLL
-  for (int k = 0; k < V; k++) *sum += exp(v[k] - shift);
-}
-
-/* The whole team's. */
-template <typename R> MRT_DEVICE void join(R *max, R *sum) {
-  R top = mrt_team_max(*max);
-  if (*max > -(R)INFINITY) *sum *= exp(*max - top);
-  *max = top;
-  *sum = mrt_team_sum(*sum);
-}
-
-/* ---- rows ---------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------ */
 
 /* What an element becomes. */
 struct soft {
@@ -80,8 +52,9 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   for (int64_t r = mrt_first_row(); r < rows; r += mrt_row_stride()) {
     mrt_row<T, P> row(x, r, n, -(R)INFINITY);
     R max = -(R)INFINITY, sum = 0;
-    mrt_each(row, [&](const R *v, int64_t) { take<R, V>(v, &max, &sum); });
-    join(&max, &sum);
+    mrt_each(row,
+             [&](const R *v, int64_t) { mrt_add_exps<R, V>(v, &max, &sum); });
+    mrt_join(&max, &sum);
     R scale = F::scale(sum);
     mrt_each(row, [&](R *v, int64_t i) {
       MRT_UNROLL
@@ -99,7 +72,7 @@ __global__ void columns(mrt_place<T> x, mrt_place<T> y, layout l) {
     R v, max = -(R)INFINITY, sum = 0;
     for (int64_t i = 0; i < l.n; i++) {
       v = mrt_get<R>(x, at + i * l.inner);
-      take<R, 1>(&v, &max, &sum);
+      mrt_add_exps<R, 1>(&v, &max, &sum);
     }
     R scale = F::scale(sum);
     for (int64_t i = 0; i < l.n; i++) {
