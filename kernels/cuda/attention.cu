@@ -1,0 +1,112 @@
+/* attention.cu -- attention without its matrix of scores
+ *
+ * A block has a tile of queries of one head and walks the tiles of keys that
+ * they see, with a running maximum and sum for each query.  Tiles of late
+ * queries see most keys and start first.
+ *
+ * From Dao, arXiv:2307.08691; Milakov & Gimelshein, arXiv:1805.02867.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "attention_tile.cuh"
+#include "online.cuh"
+
+namespace {
+
+template <typename T> struct attention_call {
+  mrt_attention n;
+  mrt_heads<T> q, k, v, o;
+  mrt_real<T> *lse;
+};
+
+/* Scores become weights; what was summed before the maximum rose weighs less
+ * now. */
+template <typename R, int SIDE, int COLUMNS>
+MRT_DEVICE void soften(const mrt_attention &n, int64_t t, int64_t s,
+                       R w[][SIDE], R *max, R *sum, R o[][COLUMNS]) {
+  MRT_UNROLL
+  for (int a = 0; a < SIDE; a++) {
+    int64_t seen = mrt_keys_seen(n, t + mrt_tile_y() + 16 * a);
+    R top = -(R)INFINITY, part = 0;
+    MRT_UNROLL
+    for (int b = 0; b < SIDE; b++) {
+      bool is_seen = s + mrt_tile_x() + 16 * b < seen;
+      w[a][b] = is_seen ? w[a][b] * (R)n.scale : -(R)INFINITY;
+      top = mrt_larger::of(top, w[a][b]);
+    }
+    top = mrt_larger::of(max[a], mrt_tile_reduce<mrt_larger>(top));
+    R shift = mrt_shift_of(top), keep = exp(max[a] - shift);
+    MRT_UNROLL
+    for (int b = 0; b < SIDE; b++) {
+      w[a][b] = exp(w[a][b] - shift);
+      part += w[a][b];
+    }
+    max[a] = top;
+    sum[a] = sum[a] * keep + mrt_tile_reduce<mrt_add>(part);
+    MRT_UNROLL
+    for (int c = 0; c < COLUMNS; c++) o[a][c] *= keep;
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(TILE_THREADS, 2)
+    attend(attention_call<T> c, int64_t tiles, int64_t chunks) {
+  typedef mrt_real<T> R;
+  typedef mrt_tile<R> tile;
+  constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS;
+  __shared__ typename tile::memory m;
+  int64_t items = c.n.B * c.n.H * chunks * tiles;
+  for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
+    int64_t t = (tiles - 1 - item % tiles) * tile::TILE, rest = item / tiles;
+    int64_t column = rest % chunks * tile::WIDE, head = rest / chunks;
+    int64_t b = head / c.n.H, h = head % c.n.H, hk = h / c.n.group;
+    int64_t last = t + tile::TILE < c.n.T ? t + tile::TILE : c.n.T;
+    int64_t end = mrt_keys_seen(c.n, last - 1);
+    R max[SIDE], sum[SIDE], o[SIDE][COLUMNS] = {};
+    for (int a = 0; a < SIDE; a++) max[a] = -(R)INFINITY, sum[a] = 0;
+    for (int64_t s = 0; s < end; s += tile::TILE) {
+      R w[SIDE][SIDE];
+      mrt_tile_scores(c.q, mrt_head(c.q, b, h), t, c.k, mrt_head(c.k, b, hk), s,
+                      &m, w);
+      soften<R, SIDE, COLUMNS>(c.n, t, s, w, max, sum, o);
+      mrt_tile_give(w, c.n.rounds, &m);
+      mrt_tile_add(c.v, mrt_head(c.v, b, hk), s, column, &m, o);
+    }
+    MRT_UNROLL
+    for (int a = 0; a < SIDE; a++) {
+      int64_t row = t + mrt_tile_y() + 16 * a;
+      R part = sum[a] == 0 ? 0 : 1 / sum[a]; /* no key was seen */
+      for (int k = 0; k < COLUMNS; k++) o[a][k] *= part;
+      if (mrt_tile_x() == 0 && column == 0 && row < c.n.T)
+        c.lse[head * c.n.T + row] = max[a] + log(sum[a]);
+    }
+    mrt_tile_put(c.o, b, h, t, column, o);
+  }
+}
+
+template <typename T> static void run(const mrt_call *c) {
+  attention_call<T> a = {
+    mrt_attention_of(c),         mrt_heads_of<T>(&c->in[0]),
+    mrt_heads_of<T>(&c->in[1]),  mrt_heads_of<T>(&c->in[2]),
+    mrt_heads_of<T>(&c->out[0]), (mrt_real<T> *)c->out[1].data
+  };
+  typedef mrt_tile<mrt_real<T>> tile;
+  int64_t tiles = mrt_tiles(a.n.T, tile::TILE);
+  int64_t chunks = a.n.Dv ? mrt_tiles(a.n.Dv, tile::WIDE) : 1;
+  int64_t items = a.n.B * a.n.H * tiles * chunks;
+  if (items == 0) return;
+  MRT_LAUNCH(mrt_blocks(items, 1), TILE_THREADS, 0, c->run->queue, attend<T>)
+  (a, tiles, chunks);
+}
+
+} // namespace
+
+extern "C" void mrt_cuda_attention(const mrt_call *c) {
+  int dtype = mrt_common(&c->in[0], &c->in[1], &c->in[2], &c->out[0]);
+  if (mrt_attention_mma(c)) return;
+  if (dtype == MRT_f32)
+    run<float>(c);
+  else if (dtype == MRT_f64)
+    run<double>(c);
+  else
+    run<mrt_mixed<float>>(c);
+}

@@ -1,0 +1,184 @@
+/* attention_grad.cu -- the gradient of attention, scores computed again
+ *
+ *   P  = exp(scale Q K' - lse)          dV = P' dO
+ *   dS = P * (dO V' - delta) * scale    dQ = dS K,  dK = dS' Q
+ *   delta = sum over Dv of o * do
+ *
+ * Each of the three is a sum over the rows of the other side, in their order,
+ * by a block that alone writes what it sums: dq goes by tiles of queries, dk
+ * and dv by tiles of keys.  delta is made first.
+ *
+ * From Dao, arXiv:2307.08691.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "attention_tile.cuh"
+
+namespace {
+
+/* `lse` may be narrow. */
+template <typename T> struct gradient_call {
+  mrt_attention n;
+  mrt_heads<T> q, k, v, dout, dq, dk, dv;
+  mrt_any<mrt_real<T>> lse;
+  const mrt_real<T> *delta;
+};
+
+/* delta [B, H, T]: a warp has a row. */
+template <typename T>
+__global__ void make_delta(mrt_heads<T> o, mrt_heads<T> dout, mrt_attention n,
+                           mrt_real<T> *delta) {
+  typedef mrt_real<T> R;
+  int lane = (int)threadIdx.x % 32;
+  for (int64_t r = mrt_first() / 32; r < n.B * n.T * n.H;
+       r += mrt_stride() / 32) {
+    int64_t h = r % n.H, t = r / n.H % n.T, b = r / n.H / n.T;
+    int64_t from = mrt_row_of(o, b, t, h), other = mrt_row_of(dout, b, t, h);
+    R sum = 0;
+    for (int64_t d = lane; d < n.Dv; d += 32)
+      sum += mrt_get<R>(o.x, from + d) *
+             mrt_get<R>(dout.x, other + d * dout.strides[3]);
+    sum = mrt_warp_reduce<mrt_add>(sum);
+    if (lane == 0) delta[(b * n.H + h) * n.T + t] = sum;
+  }
+}
+
+template <typename T> static void launch_delta(const mrt_call *c) {
+  mrt_attention n = mrt_attention_of(c);
+  if (n.B * n.T * n.H == 0) return;
+  MRT_LAUNCH(mrt_blocks(n.B * n.T * n.H, 8), 256, 0, c->run->queue,
+             make_delta<T>)
+  (mrt_heads_of<T>(&c->in[3]), mrt_heads_of<T>(&c->in[5]), n,
+   (mrt_real<T> *)c->scratch);
+}
+
+/* ---- weights ------------------------------------------------------------------ */
+
+/* The operands of a kind: weights of rows of `i` for rows of `j`, which sum up
+ * rows of `x`. */
+enum kind { DQ, DK, DV };
+
+/* w[i][j], from scores and from products of dout and v, whose rows start at
+ * i and j. */
+template <kind K, typename T, int SIDE>
+MRT_DEVICE void weigh(const gradient_call<T> &c, int64_t head, int64_t i,
+                      int64_t j, mrt_real<T> s[][SIDE],
+                      const mrt_real<T> dp[][SIDE]) {
+  typedef mrt_real<T> R;
+  MRT_UNROLL
+  for (int a = 0; a < SIDE; a++) MRT_UNROLL
+  for (int b = 0; b < SIDE; b++) {
+    int64_t row = i + mrt_tile_y() + 16 * a, other = j + mrt_tile_x() + 16 * b;
+    int64_t t = K == DQ ? row : other, key = K == DQ ? other : row;
+    R p = 0;
+    if (mrt_is_seen(c.n, t, key)) {
+      R lse = mrt_get<R>(c.lse, head * c.n.T + t);
+      p = lse == -(R)INFINITY ? 0 : exp(s[a][b] * (R)c.n.scale - lse);
+      if (K != DV) p *= (dp[a][b] - c.delta[head * c.n.T + t]) * (R)c.n.scale;
+    }
+    s[a][b] = p;
+  }
+}
+
+/* sum over a tile of the other side. */
+template <kind K, typename T, int SIDE, int COLUMNS>
+MRT_DEVICE void add_pair(const gradient_call<T> &c, int64_t b, int64_t h,
+                         int64_t i, int64_t j, int64_t column,
+                         typename mrt_tile<mrt_real<T>>::memory *m,
+                         mrt_real<T> sum[][COLUMNS]) {
+  mrt_real<T> s[SIDE][SIDE], dp[SIDE][SIDE];
+  int64_t hk = h / c.n.group, q = mrt_head(c.q, b, h), k = mrt_head(c.k, b, hk);
+  int64_t dout = mrt_head(c.dout, b, h), v = mrt_head(c.v, b, hk);
+  if (K == DQ) {
+    mrt_tile_scores(c.q, q, i, c.k, k, j, m, s);
+    mrt_tile_scores(c.dout, dout, i, c.v, v, j, m, dp);
+  } else {
+    mrt_tile_scores(c.k, k, i, c.q, q, j, m, s);
+    if (K == DK) mrt_tile_scores(c.v, v, i, c.dout, dout, j, m, dp);
+  }
+  weigh<K, T, SIDE>(c, b * c.n.H + h, i, j, s, dp);
+  mrt_tile_give(s, c.n.rounds, m);
+  if (K == DQ) mrt_tile_add(c.k, k, j, column, m, sum);
+  if (K == DK) mrt_tile_add(c.q, q, j, column, m, sum);
+  if (K == DV) mrt_tile_add(c.dout, dout, j, column, m, sum);
+}
+
+template <kind K, typename T>
+__global__ void __launch_bounds__(TILE_THREADS, 2)
+    differentiate(gradient_call<T> c, mrt_heads<T> y, int64_t heads,
+                  int64_t tiles, int64_t chunks) {
+  typedef mrt_real<T> R;
+  typedef mrt_tile<R> tile;
+  constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS;
+  __shared__ typename tile::memory m;
+  int64_t items = c.n.B * heads * chunks * tiles;
+  for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
+    int64_t at = item % tiles, rest = item / tiles / chunks;
+    int64_t i = (K == DQ ? tiles - 1 - at : at) * tile::TILE;
+    int64_t column = item / tiles % chunks * tile::WIDE;
+    int64_t b = rest / heads, h = rest % heads;
+    R sum[SIDE][COLUMNS] = {};
+    int64_t last = i + tile::TILE < y.rows ? i + tile::TILE : y.rows;
+    int64_t from = K == DQ ? 0 : mrt_first_query(c.n, i);
+    int64_t end = K == DQ ? mrt_keys_seen(c.n, last - 1) : c.n.T;
+    for (int64_t g = 0; g < (K == DQ ? 1 : c.n.group); g++)
+      for (int64_t j = from / tile::TILE * tile::TILE; j < end; j += tile::TILE)
+        add_pair<K, T, SIDE, COLUMNS>(c, b, K == DQ ? h : h * c.n.group + g, i,
+                                      j, column, &m, sum);
+    mrt_tile_put(y, b, h, i, column, sum);
+  }
+}
+
+template <kind K, typename T>
+static void launch(const mrt_call *c, const gradient_call<T> &a,
+                   const mrt_heads<T> &y, int64_t heads) {
+  typedef mrt_tile<mrt_real<T>> tile;
+  int64_t tiles = mrt_tiles(y.rows, tile::TILE);
+  int64_t chunks = mrt_tiles(y.width, tile::WIDE);
+  int64_t items = a.n.B * heads * tiles * chunks;
+  if (items == 0) return;
+  MRT_LAUNCH(mrt_blocks(items, 1), TILE_THREADS, 0, c->run->queue,
+             differentiate<K, T>)
+  (a, y, heads, tiles, chunks);
+}
+
+template <typename T> static void run(const mrt_call *c) {
+  typedef mrt_real<T> R;
+  gradient_call<T> a = { mrt_attention_of(c),
+                         mrt_heads_of<T>(&c->in[0]),
+                         mrt_heads_of<T>(&c->in[1]),
+                         mrt_heads_of<T>(&c->in[2]),
+                         mrt_heads_of<T>(&c->in[5]),
+                         mrt_heads_of<T>(&c->out[0]),
+                         mrt_heads_of<T>(&c->out[1]),
+                         mrt_heads_of<T>(&c->out[2]),
+                         mrt_at_any<R>(c->in, 4, c->nin),
+                         (const R *)c->scratch };
+  launch<DQ, T>(c, a, a.dq, a.n.H);
+  launch<DK, T>(c, a, a.dk, a.n.Hk);
+  launch<DV, T>(c, a, a.dv, a.n.Hk);
+}
+
+} // namespace
+
+extern "C" void mrt_cuda_attention_grad(const mrt_call *c) {
+  int dtype = c->in[0].type.dtype;
+  for (int i = 1; i < 9; i++) {
+    const mrt_operand *x = i < 6 ? &c->in[i] : &c->out[i - 6];
+    if (x->type.dtype != dtype) dtype = MRT_DTYPE_COUNT; /* none is f64 */
+  }
+  MRT_DISPATCH(mrt_common(&c->in[3], &c->in[5]), T, launch_delta<T>(c));
+  if (mrt_attention_grad_mma(c, (const float *)c->scratch)) return;
+  if (dtype == MRT_f32)
+    run<float>(c);
+  else if (dtype == MRT_f64)
+    run<double>(c);
+  else
+    run<mrt_mixed<float>>(c);
+}
+
+/* delta */
+extern "C" size_t mrt_cuda_attention_grad_scratch(const mrt_call *c) {
+  mrt_attention n = mrt_attention_of(c);
+  size_t bytes = c->in[0].type.dtype == MRT_f64 ? 8 : 4;
+  return (size_t)(n.B * n.H * n.T) * bytes;
+}
