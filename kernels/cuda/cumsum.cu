@@ -180,7 +180,7 @@ template <typename T> static void run(const mrt_call *c) {
   else
     MRT_LAUNCH(mrt_blocks(rows * p.inner, SCAN), SCAN, 0, c->run->queue,
                scan_columns<T>)
-    (s);
+  (s);
 }
 
 } // namespace

@@ -62,7 +62,7 @@ MRT_DEVICE void mrt_load_matrices(uint32_t *r, const void *row) {
                  : "memory");
 }
 #else
-MRT_DEVICE int mrt_lane(void) {
+MRT_DEVICE int mrt_warp_lane(void) {
   return (int)(threadIdx.x + blockDim.x * threadIdx.y) % 32;
 }
 
@@ -74,7 +74,7 @@ template <typename T> MRT_DEVICE float mrt_half_of(uint64_t pair, int i) {
 
 template <typename T>
 MRT_DEVICE void mrt_mma(float *c, const uint32_t *a, const uint32_t *b) {
-  int g = mrt_lane() / 4, t = mrt_lane() % 4;
+  int g = mrt_warp_lane() / 4, t = mrt_warp_lane() % 4;
   uint64_t low = a[0] | (uint64_t)a[2] << 32,
            high = a[1] | (uint64_t)a[3] << 32;
   uint64_t both = b[0] | (uint64_t)b[1] << 32, row[2], column[2];
@@ -94,7 +94,7 @@ MRT_DEVICE void mrt_mma(float *c, const uint32_t *a, const uint32_t *b) {
 
 template <bool turned>
 MRT_DEVICE void mrt_load_matrices(uint32_t *r, const void *row) {
-  int g = mrt_lane() / 4, t = mrt_lane() % 4;
+  int g = mrt_warp_lane() / 4, t = mrt_warp_lane() % 4;
   for (int j = 0; j < 4; j++) {
     uint64_t at[2];
     for (int i = 0; i < 2; i++)

@@ -166,13 +166,15 @@ template <class T> M_FN m_u8 m_to_u8(T x) { return (m_u8)x; }
 template <class T> M_FN m_i64 m_real_to_i64(T x) {
   const m_i64 least = -0x7fffffffffffffffLL - 1;
   if (x != x) return 0;
-  return x >= (T)0x1p63  ? 0x7fffffffffffffffLL
+  return x >= (T)0x1p63   ? 0x7fffffffffffffffLL
          : x < (T)-0x1p63 ? least
                           : (m_i64)x;
 }
 template <class T> M_FN int m_real_to_i32(T x) {
   if (x != x) return 0;
-  return x >= (T)0x1p31 ? 0x7fffffff : x < (T)-0x1p31 ? -0x7fffffff - 1 : (int)x;
+  return x >= (T)0x1p31   ? 0x7fffffff
+         : x < (T)-0x1p31 ? -0x7fffffff - 1
+                          : (int)x;
 }
 template <class T> M_FN m_u8 m_real_to_u8(T x) {
   return (m_u8)(int)(x >= 0 ? (x < 255 ? x : 255) : 0);

@@ -123,8 +123,8 @@ template <typename R> static void quantize_rows(const mrt_call *c) {
   dim3 team = mrt_team(o->block < n ? o->block : n, 2, 4);
   MRT_LAUNCH(mrt_blocks(rows * q.blocks, team.y), team, 0, c->run->queue,
              quantize<R>)
-  ((const R *)c->in[0].data, q, (uint8_t *)c->out[0].data,
-   (R *)c->out[1].data, rows, n);
+  ((const R *)c->in[0].data, q, (uint8_t *)c->out[0].data, (R *)c->out[1].data,
+   rows, n);
 }
 
 /* ---- back ---------------------------------------------------------------------- */
@@ -261,13 +261,12 @@ extern "C" void mrt_cuda_few_rows(const mrt_cuda_quantized *q,
                                   mrt_operand *y, int64_t m, int64_t n,
                                   int64_t k, int via, cudaStream_t queue) {
   unsigned grid = mrt_blocks(n, 8);
-  if (q->dtype == MRT_f64)
-    MRT_LAUNCH(grid, 256, 0, queue, few_rows<double>)
+  if (q->dtype == MRT_f64) MRT_LAUNCH(grid, 256, 0, queue, few_rows<double>)
   (*q, any_of<double>(x), any_of<double>(bias), any_of<double>(y), m, n, k,
    via);
-  else MRT_LAUNCH(grid, 256, 0, queue, few_rows<float>)(
-      *q, any_of<float>(x), any_of<float>(bias), any_of<float>(y), m, n, k,
-      via);
+  else MRT_LAUNCH(grid, 256, 0, queue,
+                  few_rows<float>)(*q, any_of<float>(x), any_of<float>(bias),
+                                   any_of<float>(y), m, n, k, via);
 }
 
 extern "C" void mrt_cuda_dequantize(const mrt_call *c) {

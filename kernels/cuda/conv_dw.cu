@@ -1,0 +1,241 @@
+/* conv_dw.cu -- conv2d_dw as a product of matrices that are never made
+ *
+ * A row is a channel of y, a column a tap and a channel of x; the sum goes over
+ * the places of y.  It is long, and dw is small: places are dealt to a number of
+ * parts that depends on the shape alone, whose sums are then added in order.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "conv.cuh"
+#include "conv_direct.h"
+#include "tile.cuh"
+
+namespace {
+
+template <typename S> struct product {
+  mrt_walk walk;
+  mrt_factor x, dy;
+  mrt_any<mrt_real<S>> dw;
+  mrt_real<S> *partial;        /* NULL: one part, written to dw */
+  int columns;                 /* of the product */
+  int64_t rows, across, tiles; /* of tiles: down, across, in all */
+  int64_t parts, each;         /* places of a part */
+  bool whole, whole_dy;
+};
+
+/* Where [o, tap, c] stands in dw. */
+MRT_DEVICE int64_t place_in_dw(int64_t at, int64_t taps, int64_t X) {
+  int64_t row = at / (taps * X), column = at % (taps * X);
+  return (row * X + column % X) * taps + column / X;
+}
+
+template <typename Tile, typename S, bool plain> struct reader {
+  enum { V = Tile::V, WIDE = Tile::WIDE };
+  mrt_image<S, plain> image;
+  mrt_factor dy;
+  mrt_digits tap, at, step; /* at: the place of y */
+  int64_t next, end, all, channel;
+  int left; /* channels from there on */
+  bool whole_dy;
+
+  __device__ __forceinline__ reader(const product<S> &p, int64_t group, int m0,
+                                    int n0, int64_t part)
+      : image{ p.x,
+               mrt_line(p.walk.h, 0, false),
+               mrt_line(p.walk.w, 0, false),
+               p.walk.X * p.walk.groups,
+               group * p.walk.X,
+               (int)p.walk.X,
+               p.whole },
+        dy(p.dy), next(part * p.each), end(next + p.each),
+        all(p.walk.Y * p.walk.groups), whole_dy(p.whole_dy) {
+    int64_t places = p.walk.N * p.walk.h.y * p.walk.w.y;
+    int across, along, high = image.h.places, wide = image.w.places;
+    Tile::at(0, &across, &along);
+    channel = group * p.walk.Y + m0 + across;
+    left = (int)p.walk.Y - m0 - across;
+    next += along;
+    if (end > places) end = places;
+    if (p.columns)
+      tap = mrt_digits::of(n0 + across, image.w.taps, image.channels);
+    at = mrt_digits::of((int)next, high, wide);
+    step = mrt_digits::of(Tile::PASS, high, wide);
+  }
+
+  __device__ __forceinline__ void get_dy(mrt_vector<S, V> *v) const {
+    int64_t from = next * all + channel;
+    *v = mrt_vector<S, V>();
+    if (next >= end || left <= 0) return;
+    if (whole_dy) {
+      mrt_get_factors<S, plain, V>(dy, from, v);
+      return;
+    }
+    MRT_UNROLL
+    for (int k = 0; k < V; k++)
+      if (k < left) v->at[k] = mrt_get_factor<S, plain>(dy, from + k);
+  }
+  __device__ __forceinline__ void fetch(mrt_vector<S, V> *a,
+                                        mrt_vector<S, V> *b) {
+    MRT_UNROLL
+    for (int k = 0; k < WIDE; k++) {
+      get_dy(&a[k]);
+      image.template get<V>(next < end ? at.a : -1, at.b, at.c, tap, &b[k]);
+      at.add(step, image.h.places, image.w.places);
+      next += Tile::PASS;
+    }
+  }
+};
+
+template <typename S, bool L, bool plain>
+__global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
+                                  (mrt_tile<S, L, true>::AT_ONCE))
+    convolve(product<S> p) {
+  typedef mrt_tile<S, L, true> Tile;
+  typedef mrt_real<S> R;
+  __shared__ typename Tile::room room;
+  Tile tile;
+  for (int64_t t = blockIdx.x; t < p.tiles * p.parts; t += gridDim.x) {
+    int64_t part = t / p.tiles, rest = t % p.tiles / p.across;
+    int n0 = (int)(t % p.tiles % p.across) * Tile::SIDE;
+    int m0 = (int)(rest % p.rows) * Tile::SIDE;
+    int64_t group = rest / p.rows;
+    reader<Tile, S, plain> source(p, group, m0, n0, part);
+    int64_t sum = source.end - part * p.each;
+    tile.multiply(room, source, (sum + Tile::DEEP - 1) / Tile::DEEP);
+    tile.each(room, [&](int m, int n, R *v) {
+      int64_t row = group * p.walk.Y + m0 + m;
+      int64_t at = row * p.columns + n0 + n;
+      if (m0 + m >= p.walk.Y || n0 + n >= p.columns) return;
+      if (p.partial) {
+        R *to = p.partial + part * p.walk.groups * p.walk.Y * p.columns;
+        mrt_put_pack<4>(to, at, (row + 1) * p.columns, v);
+        return;
+      }
+      for (int k = 0; k < 4; k++)
+        if (n0 + n + k < p.columns)
+          mrt_put(
+              p.dw,
+              place_in_dw(at + k, p.walk.h.kernel * p.walk.w.kernel, p.walk.X),
+              v[k]);
+    });
+  }
+}
+
+template <typename R>
+__global__ void join(const R *partial, int64_t parts, int64_t count,
+                     int64_t taps, int64_t X, mrt_any<R> dw) {
+  for (int64_t i = mrt_first(); i < count; i += mrt_stride()) {
+    R sum = 0;
+    for (int64_t k = 0; k < parts; k++) sum += partial[k * count + i];
+    mrt_put(dw, place_in_dw(i, taps, X), sum);
+  }
+}
+
+/* ---- launching --------------------------------------------------------------------- */
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static mrt_walk walk_of(const mrt_call *c) {
+  return mrt_walk_of(c, &c->in[0].type, &c->out[0].type, &c->in[1].type, false);
+}
+static int unit_of(const mrt_call *c) {
+  mrt_factor x = mrt_factor_of(c, 0), dy = mrt_factor_of(c, 1);
+  return mrt_unit_of(&x, &dy);
+}
+
+static bool is_large(const mrt_walk *walk, int unit) {
+  int64_t columns = walk->X * walk->h.kernel * walk->w.kernel;
+  return unit != MRT_f64 && walk->Y > 64 && columns > 64;
+}
+/* Enough parts to keep a GPU busy, of 512 places or more. */
+static int64_t parts_of(const mrt_walk *walk, int unit) {
+  if (mrt_is_direct(walk)) return mrt_conv_direct_parts(walk);
+  int64_t side = is_large(walk, unit) ? 128 : 64, most = 512;
+  int64_t columns = walk->X * walk->h.kernel * walk->w.kernel;
+  int64_t tiles =
+      ceil_div(walk->Y, side) * ceil_div(columns, side) * walk->groups;
+  int64_t places = walk->N * walk->h.y * walk->w.y;
+  int64_t wanted = tiles ? most / tiles : 1, some = ceil_div(places, 512);
+  int64_t n = wanted < some ? wanted : some;
+  return n < 1 ? 1 : n;
+}
+
+template <typename S, bool L, bool plain>
+static void launch(const mrt_call *c, product<S> *p) {
+  typedef mrt_tile<S, L, true> Tile;
+  p->rows = ceil_div(p->walk.Y, Tile::SIDE);
+  p->across = ceil_div(p->columns, Tile::SIDE);
+  p->tiles = p->rows * p->across * p->walk.groups;
+  if (p->tiles == 0) return;
+  MRT_LAUNCH(mrt_blocks(p->tiles * p->parts, 1), Tile::THREADS, 0,
+             c->run->queue, convolve<S, L, plain>)
+  (*p);
+}
+
+template <typename S>
+static void run(const mrt_call *c, const mrt_walk &walk, bool plain,
+                int64_t parts) {
+  const int V = 16 / sizeof(S);
+  int64_t columns = walk.X * walk.h.kernel * walk.w.kernel;
+  int64_t places = walk.N * walk.h.y * walk.w.y;
+  product<S> p = { walk,
+                   mrt_factor_of(c, 0),
+                   mrt_factor_of(c, 1),
+                   mrt_at_any<mrt_real<S>>(c->out, 0, 1),
+                   parts > 1 ? (mrt_real<S> *)c->scratch : NULL,
+                   (int)columns,
+                   0,
+                   0,
+                   0,
+                   parts,
+                   ceil_div(ceil_div(places, parts), 32) * 32,
+                   mrt_is_whole(c->in[0].data, walk.X * walk.groups, walk.X, V),
+                   mrt_is_whole(c->in[1].data, walk.Y * walk.groups, walk.Y,
+                                V) };
+  bool large = is_large(&walk, unit_of(c));
+  if (large && plain)
+    launch<S, sizeof(S) < 8, true>(c, &p);
+  else if (large)
+    launch<S, sizeof(S) < 8, false>(c, &p);
+  else if (plain)
+    launch<S, false, true>(c, &p);
+  else
+    launch<S, false, false>(c, &p);
+}
+
+template <typename R>
+static void join_parts(const mrt_call *c, const mrt_walk *walk, int64_t parts) {
+  int64_t count = mrt_elements(&c->out[0]);
+  if (count == 0) return;
+  MRT_LAUNCH(mrt_blocks(count, 256), 256, 0, c->run->queue, join<R>)
+  ((const R *)c->scratch, parts, count, walk->h.kernel * walk->w.kernel,
+   walk->X, mrt_at_any<R>(c->out, 0, 1));
+}
+
+} // namespace
+
+extern "C" void mrt_cuda_conv2d_dw(const mrt_call *c) {
+  mrt_walk walk = walk_of(c);
+  mrt_factor x = mrt_factor_of(c, 0), dy = mrt_factor_of(c, 1);
+  int unit = unit_of(c);
+  int64_t parts = parts_of(&walk, unit);
+  bool direct = mrt_is_direct(&walk);
+  bool plain = mrt_is_plain(&x, unit) && mrt_is_plain(&dy, unit);
+  if (direct)
+    mrt_conv_direct_dw(c, &walk, parts);
+  else
+    MRT_BY_UNIT(unit, S, run<S>(c, walk, plain, parts))
+  if (parts == 1 && !direct) return;
+  if (unit == MRT_f64)
+    join_parts<double>(c, &walk, parts);
+  else
+    join_parts<float>(c, &walk, parts);
+}
+
+/* The sums of the parts. */
+extern "C" size_t mrt_cuda_conv2d_dw_scratch(const mrt_call *c) {
+  mrt_walk walk = walk_of(c);
+  int64_t parts = parts_of(&walk, unit_of(c));
+  if (parts == 1 && !mrt_is_direct(&walk)) return 0;
+  return (size_t)(parts * mrt_elements(&c->out[0])) *
+         (unit_of(c) == MRT_f64 ? sizeof(double) : sizeof(float));
+}
