@@ -51,6 +51,9 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
+# updates have the CPU's bits
+set_source_files_properties(kernels/cuda/update.cu kernels/cuda/update8.cu
+  PROPERTIES COMPILE_OPTIONS --fmad=false)
 add_library(mrt_cuda SHARED ${cuda_kernels} ${cuda_hosts} ${cuda_toolkit}
   $<TARGET_OBJECTS:cuda_text>)
 if(NOT MRT_CUDA)

@@ -272,7 +272,9 @@ struct m_four {
 M_FN m_four m_philox(m_u64 at, m_u32 node, m_u32 step, m_u64 key) {
   m_u32 a = (m_u32)at, b = (m_u32)(at >> 32), c = node, d = step;
   m_u32 k0 = (m_u32)key, k1 = (m_u32)(key >> 32);
+#ifdef __CUDA_ARCH__
 #pragma unroll
+#endif
   for (int i = 0; i < 10; i++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
     m_u64 p0 = (m_u64)a * 0xD2511F53u, p1 = (m_u64)c * 0xCD9E8D57u;
     a = (m_u32)(p1 >> 32) ^ b ^ k0, b = (m_u32)p1;

@@ -1,0 +1,376 @@
+/* update.cu -- assign, adamw, sgd, rmsprop, lion, average, accumulate: one pass
+ * over the variables
+ *
+ * The arithmetic is the CPU's, operation by operation (and compiled without
+ * contraction), so that the two devices differ in powers at most.  Each block
+ * makes its numbers from the scalars, which lie on the device, once.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "updates.cuh"
+
+namespace {
+
+/* ---- steps: what happens to an element's variables v[] under the gradient g ---- */
+
+template <typename R> struct adamw_step {
+  enum { variables = 3 };
+  typedef mrt_adamw_options options;
+  R scale, l2;          /* g = scale g + l2 p */
+  R keep_m, add_m;      /* beta1, 1 - beta1 */
+  R keep_v, add_v;      /* beta2, 1 - beta2 */
+  R unbias_m, unbias_v; /* 1 / (1 - beta^t) */
+  R lr, decay, eps;     /* decay: lr weight_decay */
+
+  __device__ void set(const options &o, const scalars &s) {
+    double t = s.t.get(), rate = s.lr.get();
+    scale = (R)s.scale.get();
+    l2 = (R)(o.coupled ? o.weight_decay : 0);
+    keep_m = (R)o.beta1, add_m = (R)(1 - o.beta1);
+    keep_v = (R)o.beta2, add_v = (R)(1 - o.beta2);
+    unbias_m = (R)(1 / (1 - pow(o.beta1, t)));
+    unbias_v = (R)(1 / (1 - pow(o.beta2, t)));
+    lr = (R)rate, eps = (R)o.eps;
+    decay = (R)(o.coupled ? 0 : rate * o.weight_decay);
+  }
+  __device__ __forceinline__ void move(R *v, R g) const {
+    R p = v[0];
+    g = g * scale + l2 * p;
+    v[1] = keep_m * v[1] + add_m * g;
+    v[2] = keep_v * v[2] + add_v * (g * g);
+    R change = v[1] * unbias_m / (sqrt(v[2] * unbias_v) + eps);
+    v[0] = p - decay * p - lr * change;
+  }
+};
+
+template <typename R> struct sgd_step {
+  enum { variables = 2 };
+  typedef mrt_sgd_options options;
+  R scale, l2;    /* g = scale g + l2 p */
+  R keep, add;    /* buf = keep buf + add g */
+  R lr_g, lr_buf; /* p = p - lr_g g - lr_buf buf */
+
+  __device__ void set(const options &o, const scalars &s) {
+    double lr = s.lr.get();
+    scale = (R)s.scale.get(), l2 = (R)o.weight_decay;
+    keep = (R)o.momentum, add = (R)(1 - o.dampening);
+    lr_g = (R)(o.nesterov ? lr : 0);
+    lr_buf = (R)(o.nesterov ? lr * o.momentum : lr);
+  }
+  __device__ __forceinline__ void move(R *v, R g) const {
+    R p = v[0];
+    g = g * scale + l2 * p;
+    v[1] = keep * v[1] + add * g;
+    v[0] = p - lr_g * g - lr_buf * v[1];
+  }
+};
+
+template <typename R> struct rmsprop_step {
+  enum { variables = 2 };
+  typedef mrt_rmsprop_options options;
+  R scale, l2, keep, add, lr, eps;
+
+  __device__ void set(const options &o, const scalars &s) {
+    scale = (R)s.scale.get(), l2 = (R)o.weight_decay;
+    keep = (R)o.keep, add = (R)o.add;
+    lr = (R)s.lr.get(), eps = (R)o.eps;
+  }
+  __device__ __forceinline__ void move(R *v, R g) const {
+    R p = v[0];
+    g = g * scale + l2 * p;
+    v[1] = keep * v[1] + add * (g * g);
+    v[0] = p - lr * g / (sqrt(v[1]) + eps);
+  }
+};
+
+template <typename R> struct lion_step {
+  enum { variables = 2 };
+  typedef mrt_lion_options options;
+  R scale, keep, add; /* of the direction */
+  R keep_m, add_m, lr, decay;
+
+  __device__ void set(const options &o, const scalars &s) {
+    double rate = s.lr.get();
+    scale = (R)s.scale.get();
+    keep = (R)o.beta1, add = (R)(1 - o.beta1);
+    keep_m = (R)o.beta2, add_m = (R)(1 - o.beta2);
+    lr = (R)rate, decay = (R)(rate * o.weight_decay);
+  }
+  __device__ __forceinline__ void move(R *v, R g) const {
+    R p = v[0];
+    g = g * scale;
+    R c = keep * v[1] + add * g;
+    R sign = c > 0 ? (R)1 : c < 0 ? (R)-1 : c; /* NaN stays */
+    v[1] = keep_m * v[1] + add_m * g;
+    v[0] = p - decay * p - lr * sign;
+  }
+};
+
+struct no_options {};
+
+template <typename R> struct average_step {
+  enum { variables = 1 };
+  typedef no_options options;
+  R rate;
+
+  __device__ void set(const options &, const scalars &s) {
+    rate = (R)s.lr.get();
+  }
+  __device__ __forceinline__ void move(R *v, R x) const {
+    v[0] += rate * (x - v[0]);
+  }
+};
+
+/* The first part of a batch overwrites what the batch before has left. */
+MRT_DEVICE bool is_first(const mrt_run_words *w) {
+  return w->all_rows && w->row == 0;
+}
+
+template <typename R> struct accumulate_step {
+  enum { variables = 1 };
+  typedef mrt_accumulate_options options;
+  R scale;
+  bool first;
+
+  __device__ void set(const options &o, const scalars &s) {
+    scale = (R)o.scale, first = is_first(s.words);
+  }
+  __device__ __forceinline__ void move(R *v, R x) const {
+    v[0] = first ? scale * x : v[0] + scale * x;
+  }
+};
+
+/* ---- kernels -------------------------------------------------------------------- */
+
+template <typename T, int K> struct operands {
+  mrt_place<T> v[K], x;
+  int64_t n;
+};
+
+/* 16 bytes of each operand at a time. */
+template <typename S, typename T>
+__global__ void __launch_bounds__(UPDATE_BLOCK)
+    update_packs(operands<T, S::variables> a, typename S::options o,
+                 scalars in) {
+  typedef mrt_real<T> R;
+  constexpr int K = S::variables, V = mrt_at_once<T>;
+  __shared__ S shared;
+  if (!mrt_is_due(in.words, in.when)) return;
+  if (threadIdx.x == 0) shared.set(o, in);
+  __syncthreads();
+  const S s = shared;
+  for (int64_t i = mrt_first() * V; i < a.n; i += mrt_stride() * V) {
+    R v[K][V], x[V];
+    mrt_get_pack<V>(a.x, i, a.n, (R)0, x);
+    MRT_UNROLL
+    for (int k = 0; k < K; k++) mrt_get_pack<V>(a.v[k], i, a.n, (R)0, v[k]);
+    MRT_UNROLL
+    for (int j = 0; j < V; j++) {
+      R one[K];
+      MRT_UNROLL
+      for (int k = 0; k < K; k++) one[k] = v[k][j];
+      s.move(one, x[j]);
+      MRT_UNROLL
+      for (int k = 0; k < K; k++) v[k][j] = one[k];
+    }
+    MRT_UNROLL
+    for (int k = 0; k < K; k++) mrt_put_pack<V>(a.v[k], i, a.n, v[k]);
+  }
+}
+
+/* Elements i, i + LANES ..., eight of them. */
+MRT_FAR void get_eight(mrt_any<float> x, int64_t i, int64_t n, float *v){
+  MRT_BY_DTYPE(x.dtype, T,
+               {
+                 MRT_UNROLL
+                 for (int j = 0; j < 8; j++)
+                   v[j] = i + j * LANES < n
+                              ? (float)mrt_widen(
+                                    ((const T *)x.data)[i + j * LANES])
+                              : 0;
+               })
+} MRT_FAR
+    void put_eight(mrt_any<float> y, int64_t i, int64_t n, const float *v){
+      MRT_BY_DTYPE(y.dtype, T,
+                   {
+                     MRT_UNROLL
+                     for (int j = 0; j < 8; j++)
+                       if (i + j * LANES < n)
+                         mrt_round(v[j], &((T *)y.data)[i + j * LANES]);
+                   })
+    } MRT_DEVICE void put_randomly(mrt_any<float> y, int64_t i, int64_t n,
+                                   const float *v, const m_four &bits) {
+  MRT_UNROLL
+  for (int j = 0; j < 8; j++)
+    if (i + j * LANES < n)
+      ((mrt_bf16 *)y.data)[i + j * LANES] = round_at_random(v[j], bits, j);
+}
+
+/* Some variable is rounded at random: a thread has the elements that share
+ * their counters. */
+template <typename S>
+__global__ void __launch_bounds__(UPDATE_BLOCK)
+    update_randomly(operands<mrt_mixed<float>, S::variables> a,
+                    typename S::options o, scalars in, rounding r) {
+  constexpr int K = S::variables;
+  __shared__ S shared;
+  if (!mrt_is_due(in.words, in.when)) return;
+  if (threadIdx.x == 0) shared.set(o, in);
+  __syncthreads();
+  const S s = shared;
+  for (int64_t t = mrt_first(); t / LANES * PIECE < a.n; t += mrt_stride()) {
+    int lane = (int)(t % LANES);
+    int64_t first = t / LANES * PIECE, i = first + lane;
+    float v[K][8], x[8];
+    get_eight(a.x, i, a.n, x);
+    MRT_UNROLL
+    for (int k = 0; k < K; k++) get_eight(a.v[k], i, a.n, v[k]);
+    MRT_UNROLL
+    for (int j = 0; j < 8; j++) {
+      float one[K];
+      MRT_UNROLL
+      for (int k = 0; k < K; k++) one[k] = v[k][j];
+      s.move(one, x[j]);
+      MRT_UNROLL
+      for (int k = 0; k < K; k++) v[k][j] = one[k];
+    }
+    MRT_UNROLL
+    for (int k = 0; k < K; k++)
+      if (r.at_random >> k & 1)
+        put_randomly(a.v[k], i, a.n, v[k],
+                     bits_of(r, in.words, k, first, lane));
+      else
+        put_eight(a.v[k], i, a.n, v[k]);
+  }
+}
+
+/* ---- launching -------------------------------------------------------------------- */
+
+/* Outputs are the variables; the input after them is read. */
+template <typename S, typename T>
+static operands<T, S::variables> operands_of(const mrt_call *c) {
+  operands<T, S::variables> a;
+  for (int k = 0; k < S::variables; k++) a.v[k] = mrt_at<T>(&c->out[k]);
+  a.x = mrt_at<T>(&c->in[S::variables]);
+  a.n = mrt_elements(&c->out[0]);
+  return a;
+}
+
+template <typename S, typename T>
+static void run_packs(const mrt_call *c, const typename S::options &o,
+                      inputs in) {
+  operands<T, S::variables> a = operands_of<S, T>(c);
+  unsigned grid = update_blocks(a.n, UPDATE_BLOCK * mrt_at_once<T>);
+  if (a.n) MRT_LAUNCH(grid, UPDATE_BLOCK, 0, c->run->queue, update_packs<S, T>)
+  (a, o, scalars_of(c, in));
+}
+
+template <template <typename> class S>
+static void run(const mrt_call *c, inputs in) {
+  typedef S<float> step;
+  typename step::options o = {};
+  if (c->options) o = *(const typename step::options *)c->options;
+  bool same = true;
+  for (int i = 1; i <= step::variables; i++)
+    same = same && c->in[i].type.dtype == c->in[0].type.dtype;
+  if (c->in[0].type.dtype == MRT_f64)
+    run_packs<S<double>, double>(c, o, in);
+  else if (same && c->in[0].type.dtype == MRT_f32)
+    run_packs<step, float>(c, o, in);
+  else
+    run_packs<step, mrt_mixed<float>>(c, o, in);
+}
+
+/* Of steps whose options start with a rounding. */
+template <template <typename> class S>
+static void run_rounded(const mrt_call *c, inputs in) {
+  typedef S<float> step;
+  rounding r = rounding_of(c, step::variables);
+  if (!r.at_random) {
+    run<S>(c, in);
+    return;
+  }
+  operands<mrt_mixed<float>, step::variables> a =
+      operands_of<step, mrt_mixed<float>>(c);
+  if (a.n)
+    MRT_LAUNCH(update_blocks(a.n, UPDATE_BLOCK * 8), UPDATE_BLOCK, 0,
+               c->run->queue, update_randomly<step>)
+  (a, *(const typename step::options *)c->options, scalars_of(c, in), r);
+}
+
+/* ---- integers, and what is only copied ---------------------------------------------- */
+
+__global__ void add_whole(uint64_t *var, const uint64_t *x, int64_t n,
+                          const mrt_run_words *w) {
+  if (!mrt_is_due(w, NULL)) return;
+  uint64_t keep = is_first(w) ? 0 : UINT64_MAX;
+  for (int64_t i = mrt_first(); i < n; i += mrt_stride())
+    var[i] = (var[i] & keep) + x[i]; /* wraps */
+}
+
+struct __align__(16) sixteen {
+  uint32_t word[4];
+};
+
+/* `n` bytes. */
+__global__ void assign_bytes(uint8_t *var, const uint8_t *x, int64_t n,
+                             scalars in) {
+  if (!mrt_is_due(in.words, in.when)) return;
+  int64_t packs = ((uintptr_t)var | (uintptr_t)x) % 16 ? 0 : n / 16;
+  for (int64_t i = mrt_first(); i < packs; i += mrt_stride())
+    ((sixteen *)var)[i] = ((const sixteen *)x)[i];
+  for (int64_t i = packs * 16 + mrt_first(); i < n; i += mrt_stride())
+    var[i] = x[i];
+}
+
+__global__ void assign_wider(mrt_any<float> var, mrt_any<float> x, int64_t n,
+                             scalars in) {
+  enum { V = 4 };
+  if (!mrt_is_due(in.words, in.when)) return;
+  for (int64_t i = mrt_first() * V; i < n; i += mrt_stride() * V) {
+    float v[V];
+    mrt_get_pack<V>(x, i, n, 0.0f, v);
+    mrt_put_pack<V>(var, i, n, v);
+  }
+}
+
+} // namespace
+
+extern "C" void mrt_cuda_assign(const mrt_call *c) {
+  const mrt_operand *var = &c->out[0], *x = &c->in[1];
+  int dtype = var->type.dtype;
+  int64_t n = mrt_elements(var), bytes = n * mrt_bytes_of(dtype);
+  scalars in = scalars_of(c, { -1, -1, -1, 2 });
+  unsigned grid = mrt_blocks(bytes, UPDATE_BLOCK * 16);
+  if (n == 0) return;
+  if (x->type.dtype == var->type.dtype)
+    MRT_LAUNCH(grid, UPDATE_BLOCK, 0, c->run->queue, assign_bytes)
+  ((uint8_t *)var->data, (const uint8_t *)x->data, bytes, in);
+  else MRT_LAUNCH(grid, UPDATE_BLOCK, 0, c->run->queue, assign_wider)(
+      mrt_at_any<float>(var, 0, 1), mrt_at_any<float>(x, 0, 1), n, in);
+}
+
+extern "C" void mrt_cuda_adamw(const mrt_call *c) {
+  run_rounded<adamw_step>(c, { 4, 5, 6, 7 });
+}
+extern "C" void mrt_cuda_sgd(const mrt_call *c) {
+  run_rounded<sgd_step>(c, { -1, 3, 4, 5 });
+}
+extern "C" void mrt_cuda_rmsprop(const mrt_call *c) {
+  run_rounded<rmsprop_step>(c, { -1, 3, 4, 5 });
+}
+extern "C" void mrt_cuda_lion(const mrt_call *c) {
+  run_rounded<lion_step>(c, { -1, 3, 4, 5 });
+}
+extern "C" void mrt_cuda_average(const mrt_call *c) {
+  run<average_step>(c, { -1, 2, -1, 3 });
+}
+extern "C" void mrt_cuda_accumulate(const mrt_call *c) {
+  int64_t n = mrt_elements(&c->out[0]);
+  if (c->out[0].type.dtype != MRT_i64)
+    run<accumulate_step>(c, { -1, -1, -1, -1 });
+  else if (n)
+    MRT_LAUNCH(mrt_blocks(n, UPDATE_BLOCK), UPDATE_BLOCK, 0, c->run->queue,
+               add_whole)
+  ((uint64_t *)c->out[0].data, (const uint64_t *)c->in[1].data, n,
+   c->run->words);
+}

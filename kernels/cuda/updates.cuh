@@ -1,0 +1,98 @@
+/* updates.cuh -- what kernels that write variables share
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_UPDATES_CUH
+#define MRT_UPDATES_CUH
+
+#include "cuda.cuh"
+#include "op/random.h"
+#include "op/update.h"
+#include "pointwise.cuh"
+
+namespace {
+
+enum { UPDATE_BLOCK = 256 };
+
+/* So many that each block's numbers cost little beside its elements. */
+static inline unsigned update_blocks(int64_t work, int64_t each) {
+  unsigned n = mrt_blocks(work, each);
+  return n < 2048 ? n : 2048;
+}
+
+/* Which inputs are the step count, the rate, the gradient's scale and the
+ * predicate; -1: there is none. */
+struct inputs {
+  int t, lr, scale, when;
+};
+
+/* They lie on the device; an absent one is 1, or true. */
+struct scalar {
+  const void *data;
+  bool wide;
+
+  __device__ double get(void) const {
+    if (!data) return 1;
+    return wide ? *(const double *)data : (double)*(const float *)data;
+  }
+};
+struct scalars {
+  scalar t, lr, scale;
+  const void *when;
+  const mrt_run_words *words;
+};
+
+static inline const void *input_of(const mrt_call *c, int i) {
+  return i >= 0 && i < c->nin ? c->in[i].data : NULL;
+}
+static inline scalar scalar_of(const mrt_call *c, int i) {
+  const void *data = input_of(c, i);
+  return { data, data && c->in[i].type.dtype == MRT_f64 };
+}
+static inline scalars scalars_of(const mrt_call *c, inputs i) {
+  return { scalar_of(c, i.t), scalar_of(c, i.lr), scalar_of(c, i.scale),
+           input_of(c, i.when), c->run->words };
+}
+
+/* ---- rounding bf16 at random -------------------------------------------------- */
+
+/* Elements in pieces of 512, in which i, i + 64, i + 128 ... share a counter,
+ * a function of their index alone, as kernels/cpu has it. */
+enum { LANES = 64, PIECE = 8 * LANES };
+
+struct rounding {
+  uint64_t key, seed;
+  unsigned at_random; /* bit k: variable k */
+};
+
+/* Of the first `written` variables. */
+static inline rounding rounding_of(const mrt_call *c, int written) {
+  const mrt_rounding *o = (const mrt_rounding *)c->options;
+  rounding r = { o->key, o->seed, 0 };
+  for (int k = 0; k < written; k++)
+    if (c->out[k].type.dtype == MRT_bf16 && (k > 0 || o->stochastic))
+      r.at_random |= 1u << k;
+  return r;
+}
+
+/* The bits for elements `lane`, `lane` + 64 ... of the piece that starts at
+ * `first`. */
+MRT_DEVICE m_four bits_of(const rounding &r, const mrt_run_words *w, int k,
+                          int64_t first, int lane) {
+  bool pinned = (r.key & MRT_DRAW_PINNED) != 0;
+  uint64_t at = ((uint64_t)k << 56 | (uint64_t)first / 8) + (uint64_t)lane;
+  return m_philox(at, (uint32_t)r.key, pinned ? 0 : (uint32_t)w->step,
+                  pinned ? r.seed : w->seed);
+}
+
+/* x up or down; i: which of the eight. */
+MRT_DEVICE mrt_bf16 round_at_random(float x, const m_four &bits, int i) {
+  uint32_t u = __float_as_uint(x);
+  uint32_t random = m_word(bits, i / 2) >> i % 2 * 16 & 0xffff;
+  mrt_bf16 y = { (uint16_t)((u + random) >> 16) };
+  if ((u & 0x7fffffff) >= 0x7f800000) mrt_round(x, &y);
+  return y;
+}
+
+} // namespace
+
+#endif
