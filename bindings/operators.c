@@ -30,12 +30,14 @@ static void set_options(lua_State *L, const mrt_op_info *info) {
   lua_setfield(L, -2, "options");
 }
 
-/* operators() -> a list that describes each. */
+/* operators() -> a list that describes each; `kernel`: the chosen device can
+ * compute it. */
 static int operators(lua_State *L) {
+  const mrt_context *ctx = mrt_binding_get(L)->ctx;
   lua_createtable(L, mrt_op_count(), 0);
   for (int i = 0; i < mrt_op_count(); i++) {
     mrt_op_info info = mrt_op_get_info(mrt_op_at(i));
-    lua_createtable(L, 0, 9);
+    lua_createtable(L, 0, 11);
     set_text(L, "name", info.name);
     set_text(L, "doc", info.doc);
     set_text(L, "class", info.cost);
@@ -45,6 +47,7 @@ static int operators(lua_State *L) {
     set_truth(L, "pointwise", info.pointwise);
     set_truth(L, "differentiable", info.differentiable);
     set_truth(L, "random", info.random);
+    set_truth(L, "kernel", mrt_has_kernel(ctx, mrt_op_at(i)));
     set_options(L, &info);
     lua_rawseti(L, -2, i + 1);
   }

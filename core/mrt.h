@@ -173,6 +173,8 @@ MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx);
  * one as declared.  EVALUE, with the field, when a figure makes no sense. */
 MRT_API mrt_status mrt_set_device(mrt_context *ctx,
                                   const mrt_device_profile *device);
+/* Whether the context's own device can compute `op`; views need no kernel. */
+MRT_API bool mrt_has_kernel(const mrt_context *ctx, const mrt_op *op);
 /* Bytes that this process can still get; 0: unknown. */
 MRT_API size_t mrt_available(const mrt_context *ctx);
 /* A run that must get more than is available is refused before it begins

@@ -38,6 +38,12 @@ static void describe(mrt_operand *o, const mrt_value *v) {
   memcpy(o->strides, v->strides, sizeof o->strides);
 }
 
+MRT_API bool mrt_has_kernel(const mrt_context *ctx, const mrt_op *op) {
+  const mrt_device *d = &ctx->device;
+  return (op->traits & MRT_VIEW) || (d->kernel(d, op->number, MRT_f32) &&
+                                     d->kernel(d, op->number, MRT_f64));
+}
+
 mrt_status mrt_step_make(mrt_plan *plan, int i) {
   mrt_graph *g = &plan->graph;
   mrt_node *n = g->nodes[i];
