@@ -75,6 +75,32 @@ local function train(device, steps, options)
   return losses, bytes_of(params), step
 end
 
+-- What three updates leave: the parameter and the optimizer's state, by name.
+local function updated(device, dtype, make)
+  mrt.device "cpu"
+  mrt.seed(5)
+  local start, grads = mrt.randn(5003):to(dtype), {}
+  for i = 1, 3 do
+    grads[i] = mrt.eval(mrt.randn(5003):to(dtype))
+  end
+  mrt.device(device)
+  mrt.seed(9)
+  local p = mrt.parameter(start:to(device), "p")
+  local opt = make { p }
+  local step = mrt.compile(function(g)
+    opt:step { g }
+  end)
+  for i = 1, 3 do
+    step(grads[i]:to(device))
+  end
+  local all = opt:state()
+  all.p = p
+  for name, t in pairs(all) do
+    all[name] = t:to "f32":totable()
+  end
+  return all
+end
+
 describe("a CUDA device", function()
   after_each(function()
     mrt.device "cpu"
@@ -114,6 +140,31 @@ describe("a CUDA device", function()
     for i, loss in ipairs(wanted) do
       assert.is_true(math.abs(losses[i] - loss) < 2e-4 * loss,
         ("step %d: %.7f, %.7f wanted"):format(i, losses[i], loss))
+    end
+  end)
+
+  -- Powers may differ in their last bit, and then a rounding.
+  it("updates variables as the CPU does, what is rounded at random too", function()
+    local sgd = { lr = 0.05, momentum = 0.9, nesterov = true, state = "bf16" }
+    local makers = {
+      function(p) return optim.adamw(p, { lr = 0.01 }) end,
+      function(p) return optim.adamw(p, { lr = 0.01, state = "bf16" }) end,
+      function(p) return optim.adamw(p, { lr = 0.01, state = "8bit" }) end,
+      function(p) return optim.sgd(p, sgd) end,
+      function(p) return optim.rmsprop(p, { lr = 0.01 }) end,
+      function(p) return optim.lion(p, { lr = 0.001, state = "bf16" }) end,
+    }
+    for k, make in ipairs(makers) do
+      for _, dtype in ipairs { "f32", "bf16" } do
+        local there = updated("cuda:0", dtype, make)
+        for name, wanted in pairs(updated("cpu", dtype, make)) do
+          local got, differ = there[name], 0
+          for i = 1, type(wanted) == "table" and #wanted or 0 do
+            differ = differ + (got[i] == wanted[i] and 0 or 1)
+          end
+          assert.is_true(differ <= 5, ("%d, %s, %s: %d differ"):format(k, dtype, name, differ))
+        end
+      end
     end
   end)
 
