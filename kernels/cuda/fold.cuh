@@ -25,7 +25,7 @@
 
 namespace {
 
-/* ---- what is read and written -------------------------------------------------- */
+/* ---- what is read and written -------------------------------------------- */
 
 /* Elements of an operand ... */
 template <typename F, typename T> struct elements_of {
@@ -78,7 +78,7 @@ template <typename F> struct sink_of {
   }
 };
 
-/* ---- passes ------------------------------------------------------------------------ */
+/* ---- passes -------------------------------------------------------------- */
 
 /* Part p of parts is positions [p * chunk, (p + 1) * chunk) of n. */
 struct pass {
@@ -143,7 +143,7 @@ static inline size_t scratch_of(const passes *s, size_t bytes) {
   return n * bytes;
 }
 
-/* ---- kernels ------------------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------- */
 
 template <typename R> MRT_DEVICE R other_lane(R v, int by) {
   return __shfl_xor_sync(0xffffffff, v, by);
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(FOLD_BLOCK)
   }
 }
 
-/* ---- running them ------------------------------------------------------------------------ */
+/* ---- running them -------------------------------------------------------- */
 
 /* Threads of a row, rows of a block. */
 static dim3 row_team(int64_t n, int V) {

@@ -1,7 +1,8 @@
 /* reduce.cu -- sum, prod, amax, amin, any, all
  *
  * Dimensions reduced together are joined; the largest goes first, so that what
- * lies between two passes is small.  Floats are joined in f32 (f64: in f64), integers and bools in i64.
+ * lies between two passes is small.  Floats are joined in f32 (f64: in f64),
+ * integers and bools in i64.
  *
  * SPDX-License-Identifier: MIT */
 #include "fold.cuh"

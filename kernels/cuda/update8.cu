@@ -138,7 +138,7 @@ template <typename O> struct momentum_step {
   }
 };
 
-/* ---- the kernel ------------------------------------------------------------------- */
+/* ---- the kernel ---------------------------------------------------------- */
 
 template <int M> struct operands {
   mrt_any<float> p, g;

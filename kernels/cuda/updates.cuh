@@ -53,7 +53,7 @@ static inline scalars scalars_of(const mrt_call *c, inputs i) {
            input_of(c, i.when), c->run->words };
 }
 
-/* ---- rounding bf16 at random -------------------------------------------------- */
+/* ---- rounding bf16 at random --------------------------------------------- */
 
 /* Elements in pieces of 512, in which i, i + 64, i + 128 ... share a counter,
  * a function of their index alone, as kernels/cpu has it. */
