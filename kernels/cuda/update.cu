@@ -1,5 +1,5 @@
-/* update.cu -- adamw, sgd, rmsprop, lion, average, accumulate: one pass over the
- * variables
+/* update.cu -- adamw, sgd, rmsprop, lion, average, accumulate: one pass over
+ * the variables
  *
  * The arithmetic is the CPU's, operation by operation (and compiled without
  * contraction), so that the two devices differ in powers at most.  Each block
@@ -10,7 +10,7 @@
 
 namespace {
 
-/* ---- steps: what happens to an element's variables v[] under the gradient g ---- */
+/* ---- steps: an element's variables v[] under its gradient g -------------- */
 
 template <typename R> struct adamw_step {
   enum { variables = 3 };

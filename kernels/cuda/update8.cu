@@ -76,7 +76,7 @@ MRT_DEVICE uint8_t signed_code(const book &b, float m, float most) {
 
 MRT_DEVICE bool is_finite(float x) { return x < INFINITY && x > -INFINITY; }
 
-/* ---- steps: new moments m[], and what p becomes unless they are not finite ---- */
+/* ---- steps: new moments m[], and p unless they are not finite ------------ */
 
 MRT_DEVICE bool is_coupled(const mrt_adamw8_options &) { return false; }
 
