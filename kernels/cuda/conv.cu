@@ -41,25 +41,22 @@ template <typename S> struct product {
   mrt_any<mrt_real<S>> y, bias; /* bias: NULL, there is none */
   int ins, outs;                /* channels of a group */
   int64_t rows, columns, tiles; /* of tiles: in a phase, across, in all */
-  bool whole, whole_w;
 };
 
 /* What the threads of a block read, a step of the sum after the other. */
-template <typename Tile, typename S, bool plain> struct walker {
+template <typename Tile, typename S, typename Manner> struct walker {
   enum { V = Tile::V, WIDE = Tile::WIDE };
-  mrt_image<S, plain> image;
+  mrt_image<S, Manner> image;
   int n[WIDE], i[WIDE], j[WIDE]; /* places; n is -1 where there is none */
   const S *w[WIDE];              /* NULL alike */
   int kernel_w;
-  bool whole_w;
   mrt_digits at, step; /* tap and channel */
 
   __device__ __forceinline__ walker(const product<S> &p, const mrt_line &h,
                                     const mrt_line &l, int64_t group, int m0,
                                     int n0, int places)
-      : image{ p.image,       h,     l,      p.ins * p.walk.groups,
-               group * p.ins, p.ins, p.whole },
-        kernel_w((int)p.walk.w.kernel), whole_w(p.whole_w) {
+      : image{ p.image, h, l, p.ins * p.walk.groups, group * p.ins, p.ins },
+        kernel_w((int)p.walk.w.kernel), at{ 0, 0, 0 }, step{ 0, 0, 0 } {
     int64_t line = p.walk.h.kernel * p.walk.w.kernel * p.ins;
     int across, along;
     MRT_UNROLL
@@ -87,15 +84,15 @@ template <typename Tile, typename S, bool plain> struct walker {
     *v = mrt_vector<S, V>();
     if (!from) return;
     mrt_digits d = at;
-    if (whole_w) {
-      if (d.a < image.h.taps)
-        *v = *(const mrt_vector<S, V> *)(from + weight(d));
-      return;
-    }
     MRT_UNROLL
-    for (int k = 0; k < V; k++) {
-      if (d.a < image.h.taps) v->at[k] = from[weight(d)];
-      d.next(image.w.taps, image.channels);
+    for (int k = 0; k < (Manner::whole ? 1 : V); k++) {
+      bool inside = d.a < image.h.taps;
+      if constexpr (Manner::whole) {
+        if (inside) *v = *(const mrt_vector<S, V> *)(from + weight(d));
+      } else {
+        if (inside) v->at[k] = from[weight(d)];
+        d.next(image.w.taps, image.channels);
+      }
     }
   }
   __device__ __forceinline__ void fetch(mrt_vector<S, V> *a,
@@ -109,7 +106,7 @@ template <typename Tile, typename S, bool plain> struct walker {
   }
 };
 
-template <typename S, bool L, bool plain>
+template <typename S, bool L, typename Manner>
 __global__ void __launch_bounds__((mrt_tile<S, L, false>::THREADS),
                                   (mrt_tile<S, L, false>::AT_ONCE))
     convolve(product<S> p) {
@@ -126,7 +123,7 @@ __global__ void __launch_bounds__((mrt_tile<S, L, false>::THREADS),
     mrt_line w(p.walk.w, phase % (int)w_phases, p.walk.back);
     int places = (int)p.walk.N * h.places * w.places;
     if (m0 >= places) continue;
-    walker<Tile, S, plain> source(p, h, w, group, m0, n0, places);
+    walker<Tile, S, Manner> source(p, h, w, group, m0, n0, places);
     int sum = h.taps * w.taps * p.ins;
     tile.multiply(room, source, (sum + Tile::DEEP - 1) / Tile::DEEP);
     int64_t all = p.outs * p.walk.groups, H = p.walk.h.x, W = p.walk.w.x;
@@ -161,24 +158,27 @@ template <typename S> static void count(product<S> *p, int64_t side) {
   p->tiles = p->rows * p->columns * phases * p->walk.groups;
 }
 
-template <typename S, bool L, bool plain>
+template <typename S, bool L, typename Manner>
 static void launch(const mrt_call *c, product<S> *p) {
   typedef mrt_tile<S, L, false> Tile;
   count(p, Tile::SIDE);
   if (p->tiles == 0) return;
   MRT_LAUNCH(mrt_blocks(p->tiles, 1), Tile::THREADS, 0, c->run->queue,
-             convolve<S, L, plain>)
+             convolve<S, L, Manner>)
   (*p);
 }
 
 /* Large tiles, where there are enough of them to keep a GPU busy. */
 template <typename S, bool plain>
-static void choose(const mrt_call *c, product<S> *p) {
+static void choose(const mrt_call *c, product<S> *p, bool whole) {
+  const bool has_large = sizeof(S) < 8;
   count(p, 128);
-  if (sizeof(S) < 8 && p->outs > 64 && p->tiles >= 256)
-    launch<S, sizeof(S) < 8, plain>(c, p);
+  if (!whole)
+    launch<S, false, mrt_manner<plain, false>>(c, p);
+  else if (has_large && p->outs > 64 && p->tiles >= 256)
+    launch<S, has_large, mrt_manner<plain, true>>(c, p);
   else
-    launch<S, false, plain>(c, p);
+    launch<S, false, mrt_manner<plain, true>>(c, p);
 }
 
 template <typename S>
@@ -198,17 +198,16 @@ static void run(const mrt_call *c, const mrt_walk &walk, bool plain) {
                    outs,
                    0,
                    0,
-                   0,
-                   mrt_is_whole(c->in[0].data, ins * walk.groups, ins, V),
-                   mrt_is_whole(c->scratch, ins, ins, V) };
+                   0 };
+  bool whole = mrt_is_whole(c->in[0].data, ins, V);
   if (weights)
     MRT_LAUNCH(mrt_blocks(weights, 256), 256, 0, c->run->queue, pack<S>)
   (mrt_factor_of(c, 1), (S *)c->scratch, weights, taps, (int)walk.X,
    (int)walk.Y, walk.back);
-  if (plain)
-    choose<S, true>(c, &p);
+  if (plain || sizeof(S) == 8)
+    choose<S, true>(c, &p, whole);
   else
-    choose<S, false>(c, &p);
+    choose<S, sizeof(S) == 8>(c, &p, whole);
 }
 
 static mrt_walk walk_of(const mrt_call *c, bool back) {

@@ -210,14 +210,19 @@ template <typename I> struct mrt_digits_of {
 };
 typedef mrt_digits_of<int> mrt_digits;
 
+/* How a factor is read.  plain: its elements are of the type that is wanted;
+ * whole: packs of 16 bytes lie in one tap, and are aligned. */
+template <bool plain_, bool whole_> struct mrt_manner {
+  enum { plain = plain_, whole = whole_ };
+};
+
 /* The image that a walk reads: `all` channels, of which those of a group from
- * `channel` on.  whole: packs lie in one tap, and can be read at once. */
-template <typename S, bool plain> struct mrt_image {
+ * `channel` on. */
+template <typename S, typename Manner> struct mrt_image {
   mrt_factor x;
   mrt_line h, w;
   int64_t all, channel;
   int channels; /* of the group */
-  bool whole;
 
   /* For place (n, i, j) of what is written, tap and channel `d`, and the V - 1
    * that follow; n below 0 is no place. */
@@ -229,14 +234,15 @@ template <typename S, bool plain> struct mrt_image {
     j = j * w.stride + w.base;
     int64_t at;
     if (n < 0) return;
-    if (whole) {
-      if (find(n, i, j, d, &at)) mrt_get_factors<S, plain, V>(x, at, v);
-      return;
-    }
     MRT_UNROLL
-    for (int k = 0; k < V; k++) {
-      if (find(n, i, j, d, &at)) v->at[k] = mrt_get_factor<S, plain>(x, at);
-      d.next(w.taps, channels);
+    for (int k = 0; k < (Manner::whole ? 1 : V); k++) {
+      bool inside = find(n, i, j, d, &at);
+      if constexpr (Manner::whole) {
+        if (inside) mrt_get_factors<S, Manner::plain, V>(x, at, v);
+      } else {
+        if (inside) v->at[k] = mrt_get_factor<S, Manner::plain>(x, at);
+        d.next(w.taps, channels);
+      }
     }
   }
   __device__ __forceinline__ bool find(int n, int i, int j, mrt_digits d,
@@ -249,13 +255,12 @@ template <typename S, bool plain> struct mrt_image {
   }
 };
 
-/* Whether packs of V from multiples of V on are aligned. */
-static inline bool mrt_is_whole(const void *data, int64_t all, int64_t own,
-                                int V) {
-  return (uintptr_t)data % 16 == 0 && all % V == 0 && own % V == 0;
+/* Whether packs of V of the channels of a group are. */
+static inline bool mrt_is_whole(const void *data, int64_t channels, int V) {
+  return (uintptr_t)data % 16 == 0 && channels % V == 0;
 }
 
-/* With S an element type for the unit, and whether the factor is plain. */
+/* With S an element type for the unit. */
 #define MRT_BY_UNIT(unit, S, ...)                                              \
   switch ((int)(unit)) {                                                       \
     MRT_CASE(MRT_f64, S, double, __VA_ARGS__)                                  \

@@ -105,7 +105,7 @@ static void launch(const mrt_call *c, direct<mrt_real<S>> *p) {
   int64_t count = mrt_elements(&c->out[0]);
   bool small = mrt_is_small(walk) && count < 1 << 30;
   bool packs = small && plain && walk->X == 1 && walk->Y == 1 &&
-               mrt_is_whole(c->in[0].data, channels, channels, V);
+               mrt_is_whole(c->in[0].data, channels, V);
   void *queue = c->run->queue;
   p->count = packs ? count / V : count;
   unsigned grid = mrt_blocks(p->count, 128);

@@ -19,7 +19,6 @@ template <typename S> struct product {
   int columns;                 /* of the product */
   int64_t rows, across, tiles; /* of tiles: down, across, in all */
   int64_t parts, each;         /* places of a part */
-  bool whole, whole_dy;
 };
 
 /* Where [o, tap, c] stands in dw. */
@@ -28,14 +27,13 @@ MRT_DEVICE int64_t place_in_dw(int64_t at, int64_t taps, int64_t X) {
   return (row * X + column % X) * taps + column / X;
 }
 
-template <typename Tile, typename S, bool plain> struct reader {
+template <typename Tile, typename S, typename Manner> struct reader {
   enum { V = Tile::V, WIDE = Tile::WIDE };
-  mrt_image<S, plain> image;
+  mrt_image<S, Manner> image;
   mrt_factor dy;
   mrt_digits tap, at, step; /* at: the place of y */
-  int64_t next, end, all, channel;
-  int left; /* channels from there on */
-  bool whole_dy;
+  int next, end, left;      /* places; channels from `channel` on */
+  int64_t all, channel;
 
   __device__ __forceinline__ reader(const product<S> &p, int64_t group, int m0,
                                     int n0, int64_t part)
@@ -44,11 +42,10 @@ template <typename Tile, typename S, bool plain> struct reader {
                mrt_line(p.walk.w, 0, false),
                p.walk.X * p.walk.groups,
                group * p.walk.X,
-               (int)p.walk.X,
-               p.whole },
-        dy(p.dy), next(part * p.each), end(next + p.each),
-        all(p.walk.Y * p.walk.groups), whole_dy(p.whole_dy) {
-    int64_t places = p.walk.N * p.walk.h.y * p.walk.w.y;
+               (int)p.walk.X },
+        dy(p.dy), tap{ 0, 0, 0 }, next((int)(part * p.each)),
+        end(next + (int)p.each), all(p.walk.Y * p.walk.groups) {
+    int places = (int)p.walk.N * image.h.places * image.w.places;
     int across, along, high = image.h.places, wide = image.w.places;
     Tile::at(0, &across, &along);
     channel = group * p.walk.Y + m0 + across;
@@ -57,21 +54,21 @@ template <typename Tile, typename S, bool plain> struct reader {
     if (end > places) end = places;
     if (p.columns)
       tap = mrt_digits::of(n0 + across, image.w.taps, image.channels);
-    at = mrt_digits::of((int)next, high, wide);
+    at = mrt_digits::of(next, high, wide);
     step = mrt_digits::of(Tile::PASS, high, wide);
   }
 
   __device__ __forceinline__ void get_dy(mrt_vector<S, V> *v) const {
-    int64_t from = next * all + channel;
+    int64_t from = (int64_t)next * all + channel;
     *v = mrt_vector<S, V>();
     if (next >= end || left <= 0) return;
-    if (whole_dy) {
-      mrt_get_factors<S, plain, V>(dy, from, v);
-      return;
+    if constexpr (Manner::whole)
+      mrt_get_factors<S, Manner::plain, V>(dy, from, v);
+    else {
+      MRT_UNROLL
+      for (int k = 0; k < V; k++)
+        if (k < left) v->at[k] = mrt_get_factor<S, Manner::plain>(dy, from + k);
     }
-    MRT_UNROLL
-    for (int k = 0; k < V; k++)
-      if (k < left) v->at[k] = mrt_get_factor<S, plain>(dy, from + k);
   }
   __device__ __forceinline__ void fetch(mrt_vector<S, V> *a,
                                         mrt_vector<S, V> *b) {
@@ -85,7 +82,7 @@ template <typename Tile, typename S, bool plain> struct reader {
   }
 };
 
-template <typename S, bool L, bool plain>
+template <typename S, bool L, typename Manner>
 __global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
                                   (mrt_tile<S, L, true>::AT_ONCE))
     convolve(product<S> p) {
@@ -98,8 +95,8 @@ __global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
     int n0 = (int)(t % p.tiles % p.across) * Tile::SIDE;
     int m0 = (int)(rest % p.rows) * Tile::SIDE;
     int64_t group = rest / p.rows;
-    reader<Tile, S, plain> source(p, group, m0, n0, part);
-    int64_t sum = source.end - part * p.each;
+    reader<Tile, S, Manner> source(p, group, m0, n0, part);
+    int sum = source.end - (int)(part * p.each);
     tile.multiply(room, source, (sum + Tile::DEEP - 1) / Tile::DEEP);
     tile.each(room, [&](int m, int n, R *v) {
       int64_t row = group * p.walk.Y + m0 + m;
@@ -142,14 +139,13 @@ static int unit_of(const mrt_call *c) {
   return mrt_unit_of(&x, &dy);
 }
 
-static bool is_large(const mrt_walk *walk, int unit) {
-  int64_t columns = walk->X * walk->h.kernel * walk->w.kernel;
-  return unit != MRT_f64 && walk->Y > 64 && columns > 64;
+static bool is_large(const mrt_walk *walk) {
+  return walk->Y > 64 && walk->X * walk->h.kernel * walk->w.kernel > 64;
 }
 /* Enough parts to keep a GPU busy, of 512 places or more. */
-static int64_t parts_of(const mrt_walk *walk, int unit) {
+static int64_t parts_of(const mrt_walk *walk) {
   if (mrt_is_direct(walk)) return mrt_conv_direct_parts(walk);
-  int64_t side = is_large(walk, unit) ? 128 : 64, most = 512;
+  int64_t side = is_large(walk) ? 128 : 64, most = 512;
   int64_t columns = walk->X * walk->h.kernel * walk->w.kernel;
   int64_t tiles =
       ceil_div(walk->Y, side) * ceil_div(columns, side) * walk->groups;
@@ -159,7 +155,7 @@ static int64_t parts_of(const mrt_walk *walk, int unit) {
   return n < 1 ? 1 : n;
 }
 
-template <typename S, bool L, bool plain>
+template <typename S, bool L, typename Manner>
 static void launch(const mrt_call *c, product<S> *p) {
   typedef mrt_tile<S, L, true> Tile;
   p->rows = ceil_div(p->walk.Y, Tile::SIDE);
@@ -167,14 +163,27 @@ static void launch(const mrt_call *c, product<S> *p) {
   p->tiles = p->rows * p->across * p->walk.groups;
   if (p->tiles == 0) return;
   MRT_LAUNCH(mrt_blocks(p->tiles * p->parts, 1), Tile::THREADS, 0,
-             c->run->queue, convolve<S, L, plain>)
+             c->run->queue, convolve<S, L, Manner>)
   (*p);
+}
+
+template <typename S, bool plain>
+static void choose(const mrt_call *c, product<S> *p) {
+  const int V = 16 / sizeof(S);
+  const bool has_large = sizeof(S) < 8;
+  bool whole = mrt_is_whole(c->in[0].data, p->walk.X, V) &&
+               mrt_is_whole(c->in[1].data, p->walk.Y, V);
+  if (!whole)
+    launch<S, false, mrt_manner<plain, false>>(c, p);
+  else if (has_large && is_large(&p->walk))
+    launch<S, has_large, mrt_manner<plain, true>>(c, p);
+  else
+    launch<S, false, mrt_manner<plain, true>>(c, p);
 }
 
 template <typename S>
 static void run(const mrt_call *c, const mrt_walk &walk, bool plain,
                 int64_t parts) {
-  const int V = 16 / sizeof(S);
   int64_t columns = walk.X * walk.h.kernel * walk.w.kernel;
   int64_t places = walk.N * walk.h.y * walk.w.y;
   product<S> p = { walk,
@@ -187,19 +196,11 @@ static void run(const mrt_call *c, const mrt_walk &walk, bool plain,
                    0,
                    0,
                    parts,
-                   ceil_div(ceil_div(places, parts), 32) * 32,
-                   mrt_is_whole(c->in[0].data, walk.X * walk.groups, walk.X, V),
-                   mrt_is_whole(c->in[1].data, walk.Y * walk.groups, walk.Y,
-                                V) };
-  bool large = is_large(&walk, unit_of(c));
-  if (large && plain)
-    launch<S, sizeof(S) < 8, true>(c, &p);
-  else if (large)
-    launch<S, sizeof(S) < 8, false>(c, &p);
-  else if (plain)
-    launch<S, false, true>(c, &p);
+                   ceil_div(ceil_div(places, parts), 32) * 32 };
+  if (plain || sizeof(S) == 8)
+    choose<S, true>(c, &p);
   else
-    launch<S, false, false>(c, &p);
+    choose<S, sizeof(S) == 8>(c, &p);
 }
 
 template <typename R>
@@ -217,7 +218,7 @@ extern "C" void mrt_cuda_conv2d_dw(const mrt_call *c) {
   mrt_walk walk = walk_of(c);
   mrt_factor x = mrt_factor_of(c, 0), dy = mrt_factor_of(c, 1);
   int unit = unit_of(c);
-  int64_t parts = parts_of(&walk, unit);
+  int64_t parts = parts_of(&walk);
   bool direct = mrt_is_direct(&walk);
   bool plain = mrt_is_plain(&x, unit) && mrt_is_plain(&dy, unit);
   if (direct)
@@ -234,7 +235,7 @@ extern "C" void mrt_cuda_conv2d_dw(const mrt_call *c) {
 /* The sums of the parts. */
 extern "C" size_t mrt_cuda_conv2d_dw_scratch(const mrt_call *c) {
   mrt_walk walk = walk_of(c);
-  int64_t parts = parts_of(&walk, unit_of(c));
+  int64_t parts = parts_of(&walk);
   if (parts == 1 && !mrt_is_direct(&walk)) return 0;
   return (size_t)(parts * mrt_elements(&c->out[0])) *
          (unit_of(c) == MRT_f64 ? sizeof(double) : sizeof(float));

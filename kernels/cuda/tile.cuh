@@ -20,6 +20,12 @@
 
 #include "mma.cuh"
 
+#ifdef MRT_EMULATED
+#define MRT_UNROLL_TWICE
+#else
+#define MRT_UNROLL_TWICE _Pragma("unroll 2")
+#endif
+
 /* ---- with multiply-adds ------------------------------------------------------ */
 
 /* A thread has GROUPS x GROUPS squares of 4 x 4. */
@@ -30,8 +36,8 @@ template <typename S, bool L, bool turned> struct mrt_engine {
     GROUPS = sizeof(S) == 4 ? 2 : 1,
     ACROSS = SIDE / 4 / GROUPS, /* threads */
     THREADS = ACROSS * ACROSS,
-    AT_ONCE = 512 / THREADS, /* blocks on a processor, at least */
-    DEEP = 16,
+    AT_ONCE = L ? 2 : 384 / THREADS, /* blocks on a processor, at least */
+    DEEP = sizeof(S) == 4 ? 8 : 16,
     LINE = SIDE + 16 / sizeof(S),
     FACTOR = DEEP * LINE, /* elements of a factor's buffer */
     SLABS = GROUPS,
@@ -53,7 +59,7 @@ template <typename S, bool L, bool turned> struct mrt_engine {
 
   __device__ __forceinline__ void add(const S *a, const S *b) {
     int m = (int)threadIdx.x / ACROSS * 4, n = (int)threadIdx.x % ACROSS * 4;
-    MRT_UNROLL
+    MRT_UNROLL_TWICE
     for (int k = 0; k < DEEP; k++) {
       mrt_vector<S, 4> u[GROUPS], v[GROUPS];
       MRT_UNROLL
@@ -168,10 +174,12 @@ struct mrt_tile : mrt_engine<S, L, turned> {
     TALL = E::SIDE / E::SLABS
   };
   typedef mrt_vector<S, V> pack;
-  struct __align__(16) room {
-    S a[2][E::FACTOR], b[2][E::FACTOR];
+  union __align__(16) room {
+    struct {
+      S a[2][E::FACTOR], b[2][E::FACTOR];
+    } of;
+    R sums[TALL * E::WIDTH];
   };
-  static_assert(sizeof(room) >= sizeof(R) * TALL * E::WIDTH, "sums fit");
 
   static __device__ __forceinline__ void at(int p, int *across, int *along) {
     int first = (int)threadIdx.x % ROW * V;
@@ -181,23 +189,23 @@ struct mrt_tile : mrt_engine<S, L, turned> {
   }
 
   template <typename F>
-  __device__ __forceinline__ void multiply(room &r, F &source, int64_t steps) {
+  __device__ __forceinline__ void multiply(room &r, F &source, int steps) {
     pack a[WIDE], b[WIDE];
     MRT_UNROLL
     for (unsigned i = 0; i < sizeof this->sum / sizeof this->sum[0]; i++)
       MRT_UNROLL
     for (unsigned j = 0; j < sizeof this->sum[0] / sizeof(R); j++)
       this->sum[i][j] = 0;
-    for (int64_t s = -1; s < steps; s++) {
+    for (int s = -1; s < steps; s++) {
       if (s + 1 < steps) source.fetch(a, b);
-      if (s >= 0) this->add(r.a[s & 1], r.b[s & 1]);
+      if (s >= 0) this->add(r.of.a[s & 1], r.of.b[s & 1]);
       if (s + 1 < steps) {
         MRT_UNROLL
         for (int p = 0; p < WIDE; p++) {
           int across, along;
           at(p, &across, &along);
-          E::template put<V>(r.a[(s + 1) & 1], across, along, a[p]);
-          E::template put<V>(r.b[(s + 1) & 1], across, along, b[p]);
+          E::template put<V>(r.of.a[(s + 1) & 1], across, along, a[p]);
+          E::template put<V>(r.of.b[(s + 1) & 1], across, along, b[p]);
         }
       }
       __syncthreads();
@@ -206,16 +214,15 @@ struct mrt_tile : mrt_engine<S, L, turned> {
 
   /* Sums go through shared memory, so that neighbours write side by side. */
   template <typename F> __device__ __forceinline__ void each(room &r, F f) {
-    R *all = (R *)&r;
     MRT_UNROLL
     for (int slab = 0; slab < E::SLABS; slab++) {
-      this->put_slab(slab, all);
+      this->put_slab(slab, r.sums);
       __syncthreads();
       for (int i = (int)threadIdx.x; i < TALL * E::SIDE / 4; i += E::THREADS) {
         int row = i / (E::SIDE / 4), n = i % (E::SIDE / 4) * 4;
         R v[4];
         MRT_UNROLL
-        for (int k = 0; k < 4; k++) v[k] = all[row * E::WIDTH + n + k];
+        for (int k = 0; k < 4; k++) v[k] = r.sums[row * E::WIDTH + n + k];
         f(E::row_of(slab, row), n, v);
       }
       __syncthreads();
