@@ -213,8 +213,8 @@ static mrt_lt_shape shape_of(const mrt_multiply *g, const mrt_cuda_way *w) {
 
 static bool ask_library(mrt_cuda *c, const mrt_multiply *g, mrt_cuda_way *w) {
   w->along = longest(&g->a_batch);
-  int64_t calls = w->along < 0 ? 1 : g->count / g->a_batch.dims[w->along];
-  if (calls > MOST_CALLS) return false;
+  int64_t count = w->along < 0 ? 1 : g->a_batch.dims[w->along];
+  if (g->count / count > MOST_CALLS || count > INT32_MAX) return false;
   mrt_lt_shape s = shape_of(g, w);
   s.align = alignment(g, w);
   w->tight = mrt_lt_find(c, &s, true);

@@ -83,9 +83,11 @@ static void describe(mrt_device *d, mrt_cuda *c,
   c->capacity = p->totalGlobalMem;
   c->sms = p->multiProcessorCount, c->arch = 10 * p->major + p->minor;
   snprintf(c->isa, sizeof c->isa, "sm_%d%d", p->major, p->minor);
-  snprintf(c->libraries, sizeof c->libraries, "%.60s, CUDA %d.%d, driver %d.%d",
-           p->name, runtime / 1000, runtime % 1000 / 10, driver / 1000,
-           driver % 1000 / 10);
+  int lt = (int)mrt_product_version();
+  snprintf(c->libraries, sizeof c->libraries,
+           "%.50s, CUDA %d.%d, cuBLASLt %d.%d.%d, driver %d.%d", p->name,
+           runtime / 1000, runtime % 1000 / 10, lt / 10000, lt / 100 % 100,
+           lt % 100, driver / 1000, driver % 1000 / 10);
   *d = (mrt_device){ .isa = c->isa,
                      .libraries = c->libraries,
                      .align = ALIGN,

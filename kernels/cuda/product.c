@@ -69,6 +69,8 @@ void mrt_product_close(mrt_cuda *c) {
   c->products = NULL;
 }
 
+size_t mrt_product_version(void) { return cublasLtGetVersion(); }
+
 /* ---- descriptors ----------------------------------------------------------- */
 
 static const cudaDataType_t types[MRT_DTYPE_COUNT] = {

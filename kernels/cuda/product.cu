@@ -7,17 +7,10 @@
  * k alone.
  *
  * SPDX-License-Identifier: MIT */
-#include "cuda.cuh"
 #include "multiply.h"
+#include "product.cuh"
 
 namespace {
-
-/* x as the nearest number of a dtype. */
-MRT_DEVICE float rounded(float x, int dtype) {
-  MRT_BY_DTYPE(dtype, T, T y; mrt_round(x, &y); x = (float)mrt_widen(y))
-  return x;
-}
-MRT_DEVICE double rounded(double x, int) { return x; }
 
 /* ---- copies ----------------------------------------------------------------- */
 
@@ -36,24 +29,31 @@ MRT_DEVICE int64_t matrix_at(const mrt_cuda_batch &b, int64_t index) {
   return at;
 }
 
-/* Lines that are contiguous in x too: a pack of V for each thread. */
+/* V numbers of a line for each thread: at once, where x has them together. */
 template <typename R, int V>
 __global__ void __launch_bounds__(256)
     copy_lines(mrt_any<R> x, mrt_any<R> y, lines l, int via, int64_t matrices) {
-  int64_t packs = (l.n + V - 1) / V;
+  int64_t packs = mrt_quotient(l.n + V - 1, V);
   for (int64_t i = mrt_first(); i < matrices * l.count * packs;
        i += mrt_stride()) {
-    int64_t line = i / packs, first = i % packs * V;
-    int64_t from = matrix_at(l.batch, line / l.count) + line % l.count * l.line;
+    int64_t line = mrt_quotient(i, packs), first = (i - line * packs) * V;
+    int64_t matrix = matrices > 1 ? mrt_quotient(line, l.count) : 0;
+    int64_t from =
+        matrix_at(l.batch, matrix) + (line - matrix * l.count) * l.line;
     R v[V];
-    mrt_get_pack<V>(x, from + first, from + l.n, (R)0, v);
+    if (l.step == 1)
+      mrt_get_pack<V>(x, from + first, from + l.n, (R)0, v);
+    else
+      MRT_UNROLL
+    for (int k = 0; k < V; k++)
+      v[k] = first + k < l.n ? mrt_get<R>(x, from + (first + k) * l.step) : 0;
     MRT_UNROLL
-    for (int k = 0; k < V; k++) v[k] = rounded(v[k], via);
+    for (int k = 0; k < V; k++) v[k] = mrt_rounded(v[k], via);
     mrt_put_pack<V>(y, line * l.n + first, (line + 1) * l.n, v);
   }
 }
 
-/* Any others: tiles that are read along the lines' direction across. */
+/* Where x has neighbours across lines: tiles that are read that way. */
 enum { TURN = 32, TURN_ROWS = 8 };
 template <typename R>
 __global__ void __launch_bounds__(TURN *TURN_ROWS)
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(TURN *TURN_ROWS)
       int64_t r = line + threadIdx.x, i = first + j;
       if (r < l.count && i < l.n)
         tile[j][threadIdx.x] =
-            rounded(mrt_get<R>(x, from + r * l.line + i * l.step), via);
+            mrt_rounded(mrt_get<R>(x, from + r * l.line + i * l.step), via);
     }
     __syncthreads();
     for (int j = threadIdx.y; j < TURN; j += TURN_ROWS) {
@@ -80,12 +80,14 @@ __global__ void __launch_bounds__(TURN *TURN_ROWS)
 }
 
 template <typename R>
-static void repack(mrt_any<R> x, mrt_any<R> y, const lines &l, int via,
+static void repack(mrt_any<R> x, mrt_any<R> y, lines l, int via,
                    cudaStream_t queue) {
   constexpr int V = mrt_at_once<mrt_mixed<R>>;
   int64_t matrices = 1;
   for (int i = 0; i < l.batch.rank; i++) matrices *= l.batch.dims[i];
-  if (l.step == 1 || l.n == 1) {
+  if (l.batch.rank == 0 && l.step == 1 && l.line == l.n)
+    l.n *= l.count, l.count = 1;
+  if (l.step <= l.line || l.count == 1) {
     int64_t work = matrices * l.count * ((l.n + V - 1) / V);
     MRT_LAUNCH(mrt_blocks(work, 256), 256, 0, queue, copy_lines<R, V>)
     (x, y, l, via, matrices);
@@ -107,7 +109,7 @@ __global__ void __launch_bounds__(256)
   constexpr int V = mrt_at_once<mrt_mixed<R>>;
   int64_t packs = (n + V - 1) / V;
   for (int64_t i = mrt_first(); i < rows * packs; i += mrt_stride()) {
-    int64_t r = i / packs, j = i % packs * V;
+    int64_t r = mrt_quotient(i, packs), j = (i - r * packs) * V;
     R v[V] = {}, b[V] = {};
     if (sum.data)
       mrt_get_pack<V>(sum, r * sum_row + j, r * sum_row + n, (R)0, v);
@@ -153,7 +155,7 @@ MRT_DEVICE void load(mrt_place<T> x, int64_t from, int64_t across,
     int i = by_p ? e / DEPTH : e % TILE, p = by_p ? e % DEPTH : e / TILE;
     bool inside = first + i < end && p0 + p < k;
     int64_t at = from + (first + i) * across + (p0 + p) * along;
-    part[p][i] = inside ? rounded((R)mrt_get<R>(x, at), compute) : (R)0;
+    part[p][i] = inside ? mrt_rounded((R)mrt_get<R>(x, at), compute) : (R)0;
   }
 }
 

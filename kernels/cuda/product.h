@@ -13,6 +13,8 @@
 /* With the device: the library's handle, and what it has learned. */
 cudaError_t mrt_product_open(mrt_cuda *c);
 void mrt_product_close(mrt_cuda *c);
+/* 130102: 13.1.2 */
+size_t mrt_product_version(void);
 
 /* A matrix whose rows are contiguous, or its columns if it is `turned`; `ld`
  * elements from one to the next, `step` from one matrix to the next. */

@@ -6,6 +6,7 @@
  * once; many rows go through mrt_cuda_take and the library (quantized.c).
  *
  * SPDX-License-Identifier: MIT */
+#include "product.cuh"
 #include "quantize.h"
 #include "rows.cuh"
 
@@ -28,17 +29,6 @@ __constant__ const uint8_t orders[2][16] = {
 };
 
 MRT_DEVICE int table_of(int kind) { return kind == MRT_QUANTIZE_NF4 ? 0 : 1; }
-
-/* a / b of numbers that are not negative; most are small. */
-MRT_DEVICE int64_t quotient(int64_t a, int64_t b) {
-  return (a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
-}
-
-MRT_DEVICE float rounded(float x, int dtype) {
-  MRT_BY_DTYPE(dtype, T, T y; mrt_round(x, &y); x = (float)mrt_widen(y))
-  return x;
-}
-MRT_DEVICE double rounded(double x, int) { return x; }
 
 MRT_DEVICE float nearest(float x) { return rintf(x); }
 MRT_DEVICE double nearest(double x) { return rint(x); }
@@ -91,7 +81,8 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   fill(&l, q.kind);
   for (int64_t i = mrt_first_row(); i < rows * q.blocks;
        i += mrt_row_stride()) {
-    int64_t row = quotient(i, q.blocks), at = (i - row * q.blocks) * q.block;
+    int64_t row = mrt_quotient(i, q.blocks),
+            at = (i - row * q.blocks) * q.block;
     int64_t count = n - at < q.block ? n - at : q.block;
     const R *x = w + row * n + at;
     R most = largest(x, count), by = most > 0 ? most : (R)1;
@@ -138,7 +129,7 @@ template <typename R>
 MRT_DEVICE void look_up(const mrt_cuda_quantized &q, const R *value,
                         const uint8_t *codes, const R *scales, int64_t col,
                         int64_t end, int via, R *v) {
-  int64_t block = quotient(col, q.block), next = (block + 1) * q.block;
+  int64_t block = mrt_quotient(col, q.block), next = (block + 1) * q.block;
   MRT_UNROLL
   for (int i = 0; i < V; i++) {
     bool inside = col + i < end;
@@ -149,7 +140,7 @@ MRT_DEVICE void look_up(const mrt_cuda_quantized &q, const R *value,
       v[i] = inside ? (R)(code - 128) * (scale / 127) : (R)0;
     else
       v[i] = value[(i & 1) ? code >> 4 : code & 15] * scale;
-    v[i] = rounded(v[i], via);
+    v[i] = mrt_rounded(v[i], via);
   }
 }
 template <typename R> MRT_DEVICE void fill(R *value, int kind) {
@@ -166,7 +157,7 @@ __global__ void __launch_bounds__(256)
   fill(value, q.kind);
   int64_t packs = (cols + V - 1) / V;
   for (int64_t i = mrt_first(); i < rows * packs; i += mrt_stride()) {
-    int64_t r = quotient(i, packs), first = (i - r * packs) * V;
+    int64_t r = mrt_quotient(i, packs), first = (i - r * packs) * V;
     R v[V];
     look_up<R>(q, value, q.codes + (row + r) * q.bytes,
                (const R *)q.scales + (row + r) * q.blocks, col + first,
@@ -198,7 +189,7 @@ __global__ void __launch_bounds__(256)
         mrt_get_pack<V>(x, r * k + p, (r + 1) * k, (R)0, a);
         MRT_UNROLL
         for (int i = 0; i < V; i++)
-          sum[r] += p + i < k ? rounded(a[i], via) * w[i] : (R)0;
+          sum[r] += p + i < k ? mrt_rounded(a[i], via) * w[i] : (R)0;
       }
     }
     MRT_UNROLL

@@ -42,13 +42,13 @@ static quantized shape_of(const mrt_call *c) {
   int last = x->type.rank - 1;
   for (int i = 0; i < last; i++) q.m *= x->type.dims[i];
   q.k = x->type.dims[last], q.n = y->type.dims[last];
-  bool narrow = q.compute != MRT_DTYPE_COUNT &&
-                mrt_is_narrow((mrt_dtype)q.compute);
+  bool narrow =
+      q.compute != MRT_DTYPE_COUNT && mrt_is_narrow((mrt_dtype)q.compute);
   q.dtype = narrow ? q.compute : (int)c->in[2].type.dtype;
   q.few = !q.turned && q.m <= MRT_CUDA_FEW;
   q.strip = strip_of(&q);
-  q.bytes = ((size_t)(q.strip * q.k) * mrt_dtypes[q.dtype].bytes + 255) / 256 *
-            256;
+  q.bytes =
+      ((size_t)(q.strip * q.k) * mrt_dtypes[q.dtype].bytes + 255) / 256 * 256;
   return q;
 }
 

@@ -3,8 +3,8 @@
  * Matrices are of contiguous columns, D = op(A) op(B) alpha + C beta (+ bias),
  * in f32 or f64.  What the library's manual does not list is refused as it
  * says, and so is an algorithm that was found for another problem.  There are
- * three algorithms: a plain one, one that spoils its workspace, and one that
- * adds up two halves of the sum kept in it.
+ * three algorithms, in the order of the seed: a plain one, one that spoils its
+ * workspace, and one that adds up two halves of the sum kept in it.
  *
  * SPDX-License-Identifier: MIT */
 #include "cublasLt.h"
@@ -203,6 +203,8 @@ bool aligned(const void *p, uint64_t to) { return (uintptr_t)p % to == 0; }
 
 /* ---- the calls ------------------------------------------------------------------------ */
 
+size_t cublasLtGetVersion(void) { return 130000; }
+
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   *handle = new cublasLtContext();
   return CUBLAS_STATUS_SUCCESS;
@@ -302,7 +304,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   uint32_t least = 256;
   for (int i = 0; i < 4; i++) least = align[i] < least ? align[i] : least;
   if (is_f8(a->type) && least < 16) return CUBLAS_STATUS_NOT_SUPPORTED;
-  for (int i = 0; i < ALGORITHMS && *count < most; i++) {
+  for (int n = 0; n < ALGORITHMS && *count < most; n++) {
+    int i = (int)in_order(n, ALGORITHMS, 5);
     size_t workspace = workspace_of(p, i);
     bool permitted = i != HALVES || preference->schemes &
                                         CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
