@@ -1,5 +1,160 @@
-#include "attention.cuh"
-bool mrt_attention_mma(const mrt_call *c) { return false; }
-bool mrt_attention_grad_mma(const mrt_call *c, const float *delta) {
-  return false;
+/* attention_mma.cu -- attention of bf16 or f16 by the matrix units
+ *
+ * As attention.cu; while a tile of keys and values is computed with, the next
+ * is copied.  Queries stay in registers: their tile in shared memory becomes
+ * that of the second keys.  Scores are softened in powers of 2.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "attention_mma.cuh"
+#include "online.cuh"
+
+namespace {
+
+enum { KEYS = 64 };
+
+template <typename T> struct attention_call {
+  mrt_attention n;
+  mrt_heads<T> q, k, v, o;
+  float *lse;
+};
+
+/* What a warp knows of its 16 M queries; a lane has rows g and g + 8 of each
+ * 16, of the sum its own columns only. */
+template <int W, int M> struct progress {
+  float max[M][2], sum[M][2], o[M][W / 8][4];
+};
+
+/* Keys that a query does not see get -infinity: `seen` counts from the tile's
+ * first. */
+MRT_DEVICE void hide(float *score, int64_t column, int64_t seen) {
+  if (column >= seen) score[0] = -INFINITY;
+  if (column + 1 >= seen) score[1] = -INFINITY;
+}
+
+/* Scores of queries t .. and keys s .. become weights. */
+template <int W, int M>
+MRT_DEVICE void soften(const mrt_attention &n, int64_t t, int64_t s, float unit,
+                       float w[M][KEYS / 8][4], progress<W, M> *p) {
+  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
+  bool whole = s + KEYS <= mrt_keys_seen(n, t);
+  MRT_UNROLL
+  for (int r = 0; r < 2 * M; r++) {
+    int m = r / 2, half = r % 2;
+    int64_t seen = mrt_keys_seen(n, t + 16 * m + 8 * half + g) - s;
+    float *max = &p->max[m][half], *sum = &p->sum[m][half], top = *max;
+    MRT_UNROLL
+    for (int j = 0; j < KEYS / 8; j++) {
+      float *two = &w[m][j][2 * half];
+      two[0] *= unit, two[1] *= unit;
+      if (!whole) hide(two, 8 * j + column, seen);
+      top = mrt_larger::of(mrt_larger::of(top, two[0]), two[1]);
+    }
+    top = mrt_larger::of(top, __shfl_xor_sync(0xffffffff, top, 1));
+    top = mrt_larger::of(top, __shfl_xor_sync(0xffffffff, top, 2));
+    float shift = mrt_shift_of(top), keep = exp2f(*max - shift);
+    *max = top, *sum *= keep;
+    MRT_UNROLL
+    for (int j = 0; j < KEYS / 8; j++) {
+      float *two = &w[m][j][2 * half];
+      two[0] = exp2f(two[0] - shift), two[1] = exp2f(two[1] - shift);
+      *sum += two[0] + two[1];
+    }
+    MRT_UNROLL
+    for (int d = 0; d < W / 8; d++) {
+      p->o[m][d][2 * half] *= keep;
+      p->o[m][d][2 * half + 1] *= keep;
+    }
+  }
+}
+
+template <typename T, int W, int M>
+MRT_DEVICE void finish(const attention_call<T> &c, int64_t b, int64_t h,
+                       int64_t t, const progress<W, M> &p) {
+  MRT_UNROLL
+  for (int r = 0; r < 2 * M; r++) {
+    int m = r / 2, half = r % 2;
+    int64_t row = t + 16 * m + 8 * half + mrt_lane() / 4;
+    float sum = p.sum[m][half];
+    sum += __shfl_xor_sync(0xffffffff, sum, 1);
+    sum += __shfl_xor_sync(0xffffffff, sum, 2);
+    mrt_mma_put<W>(c.o, b, h, row, p.o[m], half, sum == 0 ? 0 : 1 / sum);
+    if (mrt_lane() % 4 == 0 && row < c.n.T) /* from powers of 2 */
+      c.lse[(b * c.n.H + h) * c.n.T + row] =
+          p.max[m][half] * 0.693147180559945f + logf(sum);
+  }
+}
+
+template <typename T, int W, int M>
+__global__ void __launch_bounds__(MMA_THREADS, 2)
+    attend(attention_call<T> c, int64_t tiles) {
+  constexpr int QUERIES = MMA_ROWS * M, STAGE = 2 * KEYS * mrt_step<W>;
+  MRT_SHARED(T, shared);
+  float unit = (float)(c.n.scale * 1.442695040888963);
+  int warp = (int)threadIdx.x / 32;
+  for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
+       item += gridDim.x) {
+    int64_t t = (tiles - 1 - item % tiles) * QUERIES, head = item / tiles;
+    int64_t b = head / c.n.H, h = head % c.n.H, hk = h / c.n.group;
+    int64_t k = mrt_head(c.k, b, hk), v = mrt_head(c.v, b, hk);
+    int64_t last = t + QUERIES < c.n.T ? t + QUERIES : c.n.T;
+    int64_t end = mrt_keys_seen(c.n, last - 1), first = t + 16 * M * warp;
+    uint32_t q[M][W / 16][4];
+    progress<W, M> p = {};
+    MRT_UNROLL
+    for (int m = 0; m < M; m++) p.max[m][0] = p.max[m][1] = -INFINITY;
+
+    __syncthreads(); /* the last item's tiles have been read */
+    mrt_mma_load<W, QUERIES>(c.q, mrt_head(c.q, b, h), t, shared + STAGE);
+    mrt_mma_load<W, KEYS>(c.k, k, 0, shared);
+    mrt_mma_load<W, KEYS>(c.v, v, 0, shared + STAGE / 2);
+    mrt_copies_wait();
+    __syncthreads();
+    MRT_UNROLL
+    for (int j = 0; j < M * W / 16; j++)
+      mrt_left<W>(q[j % M][j / M], shared + STAGE, 16 * (M * warp + j % M),
+                  j / M * 16);
+
+    for (int64_t s = 0; s < end; s += KEYS) {
+      float w[M][KEYS / 8][4];
+      int64_t stage = s / KEYS % 2;
+      mrt_copies_wait();
+      __syncthreads(); /* this tile is there, the one before has been read */
+      if (s + KEYS < end) {
+        T *next = shared + (1 - stage) * STAGE;
+        mrt_mma_load<W, KEYS>(c.k, k, s + KEYS, next);
+        mrt_mma_load<W, KEYS>(c.v, v, s + KEYS, next + STAGE / 2);
+      }
+      const T *tile = shared + stage * STAGE;
+      mrt_mma_scores<W, KEYS, M>(q, tile, w);
+      soften<W, M>(c.n, first, s, unit, w, &p);
+      mrt_mma_add<W, KEYS, M>(w, tile + STAGE / 2, p.o);
+    }
+    finish<T, W, M>(c, b, h, first, p);
+  }
+}
+
+template <typename T, int W> static void run(const mrt_call *c) {
+  constexpr int M = W == 64 ? 2 : 1;
+  attention_call<T> a = {
+    mrt_attention_of(c),         mrt_heads_of<T>(&c->in[0]),
+    mrt_heads_of<T>(&c->in[1]),  mrt_heads_of<T>(&c->in[2]),
+    mrt_heads_of<T>(&c->out[0]), (float *)c->out[1].data
+  };
+  int64_t tiles = mrt_tiles(a.n.T, MMA_ROWS * M);
+  size_t bytes = 4 * KEYS * mrt_step<W> * sizeof(T);
+  if (a.n.B * a.n.H * tiles == 0) return;
+  mrt_allow_shared(attend<T, W, M>, bytes);
+  MRT_LAUNCH(mrt_blocks(a.n.B * a.n.H * tiles, 1), MMA_THREADS, bytes,
+             c->run->queue, attend<T, W, M>)
+  (a, tiles);
+}
+
+} // namespace
+
+bool mrt_attention_mma(const mrt_call *c) {
+  mrt_attention n = mrt_attention_of(c);
+  int dtype = mrt_mma_dtype(n, &c->in[0], &c->in[1], &c->in[2], &c->out[0]);
+  if (dtype == MRT_DTYPE_COUNT) return false;
+  MRT_MMA_DISPATCH(dtype, n, T, W, run<T, W>(c));
+  return true;
 }

@@ -1,0 +1,224 @@
+/* attention_mma.cuh -- products of tiles of bf16 or f16 by the matrix units
+ *
+ * A tile lies in shared memory in rows of WIDTH elements, zeros where the
+ * operand has none, 16 bytes apart: eight rows are then in different banks.  A
+ * block is four warps; a warp has 16 rows, or two times 16, of the left factor
+ * and all columns of the result.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CUDA_ATTENTION_MMA_CUH
+#define MRT_CUDA_ATTENTION_MMA_CUH
+
+#include "attention.cuh"
+#include "mma.cuh"
+
+enum { MMA_THREADS = 128, MMA_WARPS = 4, MMA_ROWS = 64, MMA_WIDEST = 128 };
+
+MRT_DEVICE int mrt_lane(void) { return (int)threadIdx.x % 32; }
+
+/* Two floats as a register. */
+MRT_DEVICE uint32_t mrt_pack_two(mrt_bf16, float low, float high) {
+#ifdef __CUDA_ARCH__
+  uint32_t y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+#else
+  mrt_bf16 y[2];
+  mrt_round(low, &y[0]), mrt_round(high, &y[1]);
+  return y[0].bits | (uint32_t)y[1].bits << 16;
+#endif
+}
+MRT_DEVICE uint32_t mrt_pack_two(mrt_f16, float low, float high) {
+#ifdef __CUDA_ARCH__
+  uint32_t y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+#else
+  mrt_f16 y[2];
+  mrt_round(low, &y[0]), mrt_round(high, &y[1]);
+  return y[0].bits | (uint32_t)y[1].bits << 16;
+#endif
+}
+
+/* 16 bytes to shared memory; they are there for the thread after the wait, for
+ * others after a barrier behind it. */
+MRT_DEVICE void mrt_copy_16(void *to, const void *from) {
+#ifdef __CUDA_ARCH__
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   (uint32_t)__cvta_generic_to_shared(to)),
+               "l"(from)
+               : "memory");
+#else
+  memcpy(to, from, 16);
+#endif
+}
+MRT_DEVICE void mrt_copies_wait(void) {
+#ifdef __CUDA_ARCH__
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+template <int W> constexpr int mrt_step = W + 8;
+
+/* The dtype that matrix units take all of these in, or MRT_DTYPE_COUNT. */
+template <typename... More>
+static inline int mrt_mma_dtype(const mrt_attention &n, More... operands) {
+  int dtype = mrt_common(operands...);
+  bool fits = dtype == MRT_bf16 || dtype == MRT_f16;
+  if (n.D > MMA_WIDEST || n.Dv > MMA_WIDEST) fits = false;
+  return fits ? dtype : MRT_DTYPE_COUNT;
+}
+/* Run the statements with T and W, the width of tiles. */
+#define MRT_MMA_DISPATCH(dtype, n, T, W, ...)                                  \
+  if ((dtype) == MRT_bf16)                                                     \
+    MRT_MMA_WIDTH(n, T, mrt_bf16, W, __VA_ARGS__)                              \
+  else                                                                         \
+    MRT_MMA_WIDTH(n, T, mrt_f16, W, __VA_ARGS__)
+#define MRT_MMA_WIDTH(n, T, Type, W, ...)                                      \
+  {                                                                            \
+    typedef Type T;                                                            \
+    if ((n).D > 64 || (n).Dv > 64) {                                           \
+      constexpr int W = 128;                                                   \
+      __VA_ARGS__;                                                             \
+    } else {                                                                   \
+      constexpr int W = 64;                                                    \
+      __VA_ARGS__;                                                             \
+    }                                                                          \
+  }
+
+/* Begin to copy `rows` rows from row `first` of a head on. */
+template <int W, int ROWS, typename T>
+MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int64_t first,
+                             T *tile) {
+  constexpr int V = 8, PACKS = W / V;
+  MRT_UNROLL
+  for (int j = 0; j < ROWS * PACKS; j += MMA_THREADS) {
+    int row = (j + (int)threadIdx.x) / PACKS;
+    int column = (j + (int)threadIdx.x) % PACKS * V;
+    T *to = tile + row * mrt_step<W> + column;
+    const T *from = x.x + head + (first + row) * x.strides[1] + column;
+    bool inside = first + row < x.rows;
+    if (inside && column + V <= x.width && x.strides[3] == 1 &&
+        (uintptr_t)from % 16 == 0) {
+      mrt_copy_16(to, from);
+      continue;
+    }
+    from = x.x + head + (first + row) * x.strides[1];
+    for (int k = column; k < column + V; k++) {
+      T zero = { 0 };
+      to[k - column] = inside && k < x.width ? from[k * x.strides[3]] : zero;
+    }
+  }
+}
+
+/* ---- factors ---------------------------------------------------------------------- */
+
+/* 16 rows and columns of a tile, as a left factor. */
+template <int W, typename T>
+MRT_DEVICE void mrt_left(uint32_t *r, const T *tile, int row, int column) {
+  int lane = mrt_lane();
+  tile += (row + lane % 16) * mrt_step<W> + column + lane / 16 * 8;
+  mrt_load_matrices<false>(r, tile);
+}
+/* As two right factors: their columns are rows of the tile. */
+template <int W, typename T>
+MRT_DEVICE void mrt_right(uint32_t *r, const T *tile, int row, int column) {
+  int lane = mrt_lane();
+  tile += (row + lane % 8 + lane / 16 * 8) * mrt_step<W>;
+  mrt_load_matrices<false>(r, tile + column + lane / 8 % 2 * 8);
+}
+/* As two right factors: their rows are rows of the tile. */
+template <int W, typename T>
+MRT_DEVICE void mrt_right_rows(uint32_t *r, const T *tile, int row,
+                               int column) {
+  int lane = mrt_lane();
+  tile += (row + lane % 16) * mrt_step<W> + column + lane / 16 * 8;
+  mrt_load_matrices<true>(r, tile);
+}
+
+/* ---- products ---------------------------------------------------------------------- */
+
+/* s[m] = rows of x, fragments of width W, times rows 0 .. N of y. */
+template <int W, int N, int M, typename T>
+MRT_DEVICE void mrt_mma_scores(const uint32_t x[M][W / 16][4], const T *y,
+                               float s[M][N / 8][4]) {
+  MRT_UNROLL
+  for (int m = 0; m < M * N / 8 * 4; m++)
+    s[m / 4 / (N / 8)][m / 4 % (N / 8)][m % 4] = 0;
+  MRT_UNROLL
+  for (int k = 0; k < W / 16; k++) {
+    MRT_UNROLL
+    for (int n = 0; n < N / 16; n++) {
+      uint32_t r[4];
+      mrt_right<W>(r, y, 16 * n, 16 * k);
+      MRT_UNROLL
+      for (int m = 0; m < M; m++) {
+        mrt_mma<T>(s[m][2 * n], x[m][k], r);
+        mrt_mma<T>(s[m][2 * n + 1], x[m][k], r + 2);
+      }
+    }
+  }
+}
+/* The same with rows `row` .. + 16 of a tile. */
+template <int W, int N, typename T>
+MRT_DEVICE void mrt_mma_scores_at(const T *x, int row, const T *y,
+                                  float s[N / 8][4]) {
+  MRT_UNROLL
+  for (int n = 0; n < N / 8 * 4; n++) s[n / 4][n % 4] = 0;
+  MRT_UNROLL
+  for (int k = 0; k < W / 16; k++) {
+    uint32_t left[4];
+    mrt_left<W>(left, x, row, 16 * k);
+    MRT_UNROLL
+    for (int n = 0; n < N / 16; n++) {
+      uint32_t r[4];
+      mrt_right<W>(r, y, 16 * n, 16 * k);
+      mrt_mma<T>(s[2 * n], left, r);
+      mrt_mma<T>(s[2 * n + 1], left, r + 2);
+    }
+  }
+}
+
+/* sum[m] += weights, rounded, times rows 0 .. N of x. */
+template <int W, int N, int M, typename T>
+MRT_DEVICE void mrt_mma_add(const float w[M][N / 8][4], const T *x,
+                            float sum[M][W / 8][4]) {
+  MRT_UNROLL
+  for (int j = 0; j < N / 16; j++) {
+    uint32_t left[M][4];
+    MRT_UNROLL
+    for (int m = 0; m < M; m++) MRT_UNROLL
+    for (int k = 0; k < 4; k++) {
+      const float *two = &w[m][2 * j + k / 2][k % 2 * 2];
+      left[m][k] = mrt_pack_two(T(), two[0], two[1]);
+    }
+    MRT_UNROLL
+    for (int d = 0; d < W / 16; d++) {
+      uint32_t r[4];
+      mrt_right_rows<W>(r, x, 16 * j, 16 * d);
+      MRT_UNROLL
+      for (int m = 0; m < M; m++) {
+        mrt_mma<T>(sum[m][2 * d], left[m], r);
+        mrt_mma<T>(sum[m][2 * d + 1], left[m], r + 2);
+      }
+    }
+  }
+}
+
+/* Row `row` of a head of an output: the lane's columns of `sum` scaled; half 0
+ * is row g, 1 row g + 8. */
+template <int W, typename T>
+MRT_DEVICE void mrt_mma_put(const mrt_heads<T> &y, int64_t b, int64_t h,
+                            int64_t row, const float sum[W / 8][4], int half,
+                            float scale) {
+  if (row >= y.rows) return;
+  int64_t at = mrt_row_of(y, b, row, h);
+  MRT_UNROLL
+  for (int d = 0; d < W / 8; d++) {
+    int column = 8 * d + mrt_lane() % 4 * 2;
+    float two[2] = { sum[d][2 * half] * scale, sum[d][2 * half + 1] * scale };
+    mrt_put_pack<2>(y.x, at + column, at + y.width, two);
+  }
+}
+
+#endif
