@@ -1,2 +1,231 @@
-#include "attention.cuh"
-bool mrt_attention_grad_mma(const mrt_call *c, const float *delta) { return false; }
+/* attention_grad_mma.cu -- the gradient of attention by the matrix units
+ *
+ * The formulas of attention_grad.cu.  dq goes by tiles of queries, whose warps
+ * compute scores [query][key]; dk and dv together by tiles of keys, whose warps
+ * compute them turned, [key][query]: in both the weights are left factors as
+ * they lie in the registers.  Scores are computed twice, no sum is shared.
+ * While a tile of the other side is computed with, the next is copied.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "attention_mma.cuh"
+
+namespace {
+
+#define LOG2_E 1.442695040888963
+
+/* Rows of the other side at a time. */
+template <int W> constexpr int others = W == 64 ? 64 : 32;
+
+template <typename T> struct gradient_call {
+  mrt_attention n;
+  mrt_heads<T> q, k, v, dout, dq, dk, dv;
+  mrt_any<float> lse;
+  const float *delta;
+};
+
+/* lse in powers of 2 and delta of query t; what makes weights 0 where it saw no
+ * key or is none. */
+template <typename T>
+MRT_DEVICE void get_terms(const gradient_call<T> &c, int64_t head, int64_t t,
+                          float *lse, float *delta) {
+  *lse = INFINITY, *delta = 0;
+  if (t >= c.n.T) return;
+  float x = mrt_get<float>(c.lse, head * c.n.T + t);
+  if (x == -INFINITY) return;
+  *lse = x * (float)LOG2_E;
+  *delta = c.delta[head * c.n.T + t];
+}
+
+/* A weight, and the gradient of its score less the scale. */
+MRT_DEVICE void weigh(float unit, float lse, float delta, bool is_seen,
+                      float *s, float *dp) {
+  *s = is_seen ? exp2f(*s * unit - lse) : 0;
+  *dp = is_seen ? *s * (*dp - delta) : 0;
+}
+
+/* ---- dq ----------------------------------------------------------------------------- */
+
+/* Scores of 16 queries from t on and N keys from s on. */
+template <int N>
+MRT_DEVICE void weigh_keys(const mrt_attention &n, int64_t t, int64_t s,
+                           const float *lse, const float *delta,
+                           float p[N / 8][4], float ds[N / 8][4]) {
+  float unit = (float)(n.scale * LOG2_E);
+  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
+  bool whole = s + N <= mrt_keys_seen(n, t);
+  MRT_UNROLL
+  for (int half = 0; half < 2; half++) {
+    int64_t seen = mrt_keys_seen(n, t + 8 * half + g) - s;
+    MRT_UNROLL
+    for (int j = 0; j < N / 8 * 2; j++) {
+      int i = 2 * half + j % 2;
+      bool is_seen = whole || j / 2 * 8 + column + j % 2 < seen;
+      weigh(unit, lse[half], delta[half], is_seen, &p[j / 2][i], &ds[j / 2][i]);
+    }
+  }
+}
+
+template <typename T, int W>
+__global__ void __launch_bounds__(MMA_THREADS, 2)
+    queries(gradient_call<T> c, int64_t tiles) {
+  constexpr int N = others<W>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
+  MRT_SHARED(T, shared);
+  T *q = shared, *dout = q + MMA_ROWS * STEP, *pair = dout + MMA_ROWS * STEP;
+  int row = (int)threadIdx.x / 32 * 16;
+  for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
+       item += gridDim.x) {
+    int64_t t = (tiles - 1 - item % tiles) * MMA_ROWS, head = item / tiles;
+    int64_t b = head / c.n.H, h = head % c.n.H, hk = h / c.n.group;
+    int64_t k = mrt_head(c.k, b, hk), v = mrt_head(c.v, b, hk);
+    int64_t last = t + MMA_ROWS < c.n.T ? t + MMA_ROWS : c.n.T;
+    int64_t end = mrt_keys_seen(c.n, last - 1), mine = t + row + mrt_lane() / 4;
+    float lse[2], delta[2], dq[1][W / 8][4] = {};
+    for (int half = 0; half < 2; half++)
+      get_terms(c, head, mine + 8 * half, &lse[half], &delta[half]);
+
+    __syncthreads(); /* the last item's tiles have been read */
+    mrt_mma_load<W, MMA_ROWS>(c.q, mrt_head(c.q, b, h), t, q);
+    mrt_mma_load<W, MMA_ROWS>(c.dout, mrt_head(c.dout, b, h), t, dout);
+    mrt_mma_load<W, N>(c.k, k, 0, pair);
+    mrt_mma_load<W, N>(c.v, v, 0, pair + STAGE / 2);
+    for (int64_t s = 0; s < end; s += N) {
+      float p[N / 8][4], ds[1][N / 8][4];
+      int64_t stage = s / N % 2;
+      mrt_copies_wait();
+      __syncthreads(); /* this tile is there, the one before has been read */
+      if (s + N < end) {
+        T *next = pair + (1 - stage) * STAGE;
+        mrt_mma_load<W, N>(c.k, k, s + N, next);
+        mrt_mma_load<W, N>(c.v, v, s + N, next + STAGE / 2);
+      }
+      const T *tile = pair + stage * STAGE;
+      mrt_mma_scores_at<W, N>(q, row, tile, p);
+      mrt_mma_scores_at<W, N>(dout, row, tile + STAGE / 2, ds[0]);
+      weigh_keys<N>(c.n, t + row, s, lse, delta, p, ds[0]);
+      mrt_mma_add<W, N, 1>(ds, tile, dq);
+    }
+    mrt_copies_wait();
+    for (int half = 0; half < 2; half++)
+      mrt_mma_put<W>(c.dq, b, h, mine + 8 * half, dq[0], half,
+                     (float)c.n.scale);
+  }
+}
+
+/* ---- dk and dv ------------------------------------------------------------------------ */
+
+/* What a block has of N queries: twice, as q and dout. */
+template <int N> struct terms { float lse[2][N], delta[2][N]; };
+
+/* Scores of 16 keys from s on and N queries from t on, turned. */
+template <int N>
+MRT_DEVICE void weigh_queries(const mrt_attention &n, int64_t t, int64_t s,
+                              const float *lse, const float *delta,
+                              float p[N / 8][4], float ds[N / 8][4]) {
+  float unit = (float)(n.scale * LOG2_E);
+  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
+  int64_t first = mrt_first_query(n, s + g) - t; /* that sees key g */
+  int64_t later = mrt_first_query(n, s + g + 8) - t;
+  MRT_UNROLL
+  for (int j = 0; j < N / 8 * 4; j++) {
+    int i = j % 4, query = j / 4 * 8 + column + i % 2;
+    bool is_seen = query >= (i < 2 ? first : later);
+    weigh(unit, lse[query], delta[query], is_seen, &p[j / 4][i], &ds[j / 4][i]);
+  }
+}
+
+/* Begin to copy the queries of step `i` of a block's keys; there are `steps` for
+ * each query head. */
+template <typename T, int W>
+MRT_DEVICE void load_queries(const gradient_call<T> &c, int64_t b, int64_t hk,
+                             int64_t first, int64_t steps, int64_t i, T *pair,
+                             terms<others<W>> *m) {
+  constexpr int N = others<W>;
+  int64_t h = hk * c.n.group + i / steps, t = first + i % steps * N;
+  mrt_mma_load<W, N>(c.q, mrt_head(c.q, b, h), t, pair);
+  mrt_mma_load<W, N>(c.dout, mrt_head(c.dout, b, h), t, pair + N * mrt_step<W>);
+  int j = (int)threadIdx.x;
+  if (j < N)
+    get_terms(c, b * c.n.H + h, t + j, &m->lse[i % 2][j], &m->delta[i % 2][j]);
+}
+
+template <typename T, int W>
+__global__ void __launch_bounds__(MMA_THREADS, 2)
+    keys(gradient_call<T> c, int64_t tiles) {
+  constexpr int N = others<W>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
+  MRT_SHARED(T, shared);
+  __shared__ terms<N> m;
+  T *k = shared, *v = k + MMA_ROWS * STEP, *pair = v + MMA_ROWS * STEP;
+  int row = (int)threadIdx.x / 32 * 16;
+  for (int64_t item = blockIdx.x; item < c.n.B * c.n.Hk * tiles;
+       item += gridDim.x) {
+    int64_t s = item % tiles * MMA_ROWS, head = item / tiles;
+    int64_t b = head / c.n.Hk, hk = head % c.n.Hk;
+    int64_t first = mrt_first_query(c.n, s) / N * N;
+    int64_t steps = first < c.n.T ? (c.n.T - first + N - 1) / N : 0;
+    float dk[1][W / 8][4] = {}, dv[1][W / 8][4] = {};
+
+    __syncthreads(); /* the last item's tiles have been read */
+    mrt_mma_load<W, MMA_ROWS>(c.k, mrt_head(c.k, b, hk), s, k);
+    mrt_mma_load<W, MMA_ROWS>(c.v, mrt_head(c.v, b, hk), s, v);
+    if (steps) load_queries<T, W>(c, b, hk, first, steps, 0, pair, &m);
+    for (int64_t i = 0; i < steps * c.n.group; i++) {
+      float p[1][N / 8][4], ds[1][N / 8][4];
+      mrt_copies_wait();
+      __syncthreads(); /* this tile is there, the one before has been read */
+      if (i + 1 < steps * c.n.group)
+        load_queries<T, W>(c, b, hk, first, steps, i + 1,
+                           pair + (i + 1) % 2 * STAGE, &m);
+      const T *q = pair + i % 2 * STAGE, *dout = q + STAGE / 2;
+      mrt_mma_scores_at<W, N>(k, row, q, p[0]);
+      mrt_mma_scores_at<W, N>(v, row, dout, ds[0]);
+      weigh_queries<N>(c.n, first + i % steps * N, s + row, m.lse[i % 2],
+                       m.delta[i % 2], p[0], ds[0]);
+      mrt_mma_add<W, N, 1>(p, dout, dv);
+      mrt_mma_add<W, N, 1>(ds, q, dk);
+    }
+    mrt_copies_wait();
+    for (int half = 0; half < 2; half++) {
+      int64_t mine = s + row + 8 * half + mrt_lane() / 4;
+      mrt_mma_put<W>(c.dk, b, hk, mine, dk[0], half, (float)c.n.scale);
+      mrt_mma_put<W>(c.dv, b, hk, mine, dv[0], half, 1.0f);
+    }
+  }
+}
+
+template <typename T, int W>
+static void run(const mrt_call *c, const float *delta) {
+  gradient_call<T> a = { mrt_attention_of(c),
+                         mrt_heads_of<T>(&c->in[0]),
+                         mrt_heads_of<T>(&c->in[1]),
+                         mrt_heads_of<T>(&c->in[2]),
+                         mrt_heads_of<T>(&c->in[5]),
+                         mrt_heads_of<T>(&c->out[0]),
+                         mrt_heads_of<T>(&c->out[1]),
+                         mrt_heads_of<T>(&c->out[2]),
+                         mrt_at_any<float>(c->in, 4, c->nin),
+                         delta };
+  size_t bytes = (2 * MMA_ROWS + 4 * others<W>)*mrt_step<W> * sizeof(T);
+  int64_t by_t = mrt_tiles(a.n.T, MMA_ROWS), by_s = mrt_tiles(a.n.S, MMA_ROWS);
+  int64_t heads = a.n.B * a.n.H, key_heads = a.n.B * a.n.Hk;
+  mrt_allow_shared(queries<T, W>, bytes);
+  mrt_allow_shared(keys<T, W>, bytes);
+  if (heads * by_t > 0)
+    MRT_LAUNCH(mrt_blocks(heads * by_t, 1), MMA_THREADS, bytes, c->run->queue,
+               queries<T, W>)
+  (a, by_t);
+  if (key_heads * by_s > 0)
+    MRT_LAUNCH(mrt_blocks(key_heads * by_s, 1), MMA_THREADS, bytes,
+               c->run->queue, keys<T, W>)
+  (a, by_s);
+}
+
+} // namespace
+
+bool mrt_attention_grad_mma(const mrt_call *c, const float *delta) {
+  mrt_attention n = mrt_attention_of(c);
+  int dtype = mrt_mma_dtype(n, &c->in[0], &c->in[1], &c->in[2], &c->in[5],
+                            &c->out[0], &c->out[1], &c->out[2]);
+  if (dtype == MRT_DTYPE_COUNT) return false;
+  MRT_MMA_DISPATCH(dtype, n, T, W, run<T, W>(c, delta));
+  return true;
+}
