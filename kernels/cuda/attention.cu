@@ -51,7 +51,7 @@ template <typename T>
 __global__ void __launch_bounds__(TILE_THREADS, 2)
     attend(attention_call<T> c, int64_t tiles, int64_t chunks) {
   typedef mrt_real<T> R;
-  typedef mrt_tile<R> tile;
+  typedef mrt_square<R> tile;
   constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS;
   __shared__ typename tile::memory m;
   int64_t items = c.n.B * c.n.H * chunks * tiles;
@@ -89,7 +89,7 @@ template <typename T> static void run(const mrt_call *c) {
     mrt_heads_of<T>(&c->in[1]),  mrt_heads_of<T>(&c->in[2]),
     mrt_heads_of<T>(&c->out[0]), (mrt_real<T> *)c->out[1].data
   };
-  typedef mrt_tile<mrt_real<T>> tile;
+  typedef mrt_square<mrt_real<T>> tile;
   int64_t tiles = mrt_tiles(a.n.T, tile::TILE);
   int64_t chunks = a.n.Dv ? mrt_tiles(a.n.Dv, tile::WIDE) : 1;
   int64_t items = a.n.B * a.n.H * tiles * chunks;

@@ -83,7 +83,7 @@ MRT_DEVICE void weigh(const gradient_call<T> &c, int64_t head, int64_t i,
 template <kind K, typename T, int SIDE, int COLUMNS>
 MRT_DEVICE void add_pair(const gradient_call<T> &c, int64_t b, int64_t h,
                          int64_t i, int64_t j, int64_t column,
-                         typename mrt_tile<mrt_real<T>>::memory *m,
+                         typename mrt_square<mrt_real<T>>::memory *m,
                          mrt_real<T> sum[][COLUMNS]) {
   mrt_real<T> s[SIDE][SIDE], dp[SIDE][SIDE];
   int64_t hk = h / c.n.group, q = mrt_head(c.q, b, h), k = mrt_head(c.k, b, hk);
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
     differentiate(gradient_call<T> c, mrt_heads<T> y, int64_t heads,
                   int64_t tiles, int64_t chunks) {
   typedef mrt_real<T> R;
-  typedef mrt_tile<R> tile;
+  typedef mrt_square<R> tile;
   constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS;
   __shared__ typename tile::memory m;
   int64_t items = c.n.B * heads * chunks * tiles;
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
 template <kind K, typename T>
 static void launch(const mrt_call *c, const gradient_call<T> &a,
                    const mrt_heads<T> &y, int64_t heads) {
-  typedef mrt_tile<mrt_real<T>> tile;
+  typedef mrt_square<mrt_real<T>> tile;
   int64_t tiles = mrt_tiles(y.rows, tile::TILE);
   int64_t chunks = mrt_tiles(y.width, tile::WIDE);
   int64_t items = a.n.B * heads * tiles * chunks;

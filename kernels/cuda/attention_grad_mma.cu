@@ -55,7 +55,7 @@ MRT_DEVICE void weigh_keys(const mrt_attention &n, int64_t t, int64_t s,
   bool whole = s + N <= mrt_keys_seen(n, t);
   MRT_UNROLL
   for (int half = 0; half < 2; half++) {
-    int64_t seen = mrt_keys_seen(n, t + 8 * half + g) - s;
+    int seen = mrt_mma_seen<N>(n, t + 8 * half + g, s);
     MRT_UNROLL
     for (int j = 0; j < N / 8 * 2; j++) {
       int i = 2 * half + j % 2;
@@ -123,8 +123,8 @@ MRT_DEVICE void weigh_queries(const mrt_attention &n, int64_t t, int64_t s,
                               float p[N / 8][4], float ds[N / 8][4]) {
   float unit = (float)(n.scale * LOG2_E);
   int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
-  int64_t first = mrt_first_query(n, s + g) - t; /* that sees key g */
-  int64_t later = mrt_first_query(n, s + g + 8) - t;
+  int first = mrt_mma_unseen<N>(n, t, s + g);
+  int later = mrt_mma_unseen<N>(n, t, s + g + 8);
   MRT_UNROLL
   for (int j = 0; j < N / 8 * 4; j++) {
     int i = j % 4, query = j / 4 * 8 + column + i % 2;

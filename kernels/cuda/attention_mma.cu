@@ -26,7 +26,7 @@ template <int W, int M> struct progress {
 
 /* Keys that a query does not see get -infinity: `seen` counts from the tile's
  * first. */
-MRT_DEVICE void hide(float *score, int64_t column, int64_t seen) {
+MRT_DEVICE void hide(float *score, int column, int seen) {
   if (column >= seen) score[0] = -INFINITY;
   if (column + 1 >= seen) score[1] = -INFINITY;
 }
@@ -40,7 +40,7 @@ MRT_DEVICE void soften(const mrt_attention &n, int64_t t, int64_t s, float unit,
   MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
     int m = r / 2, half = r % 2;
-    int64_t seen = mrt_keys_seen(n, t + 16 * m + 8 * half + g) - s;
+    int seen = mrt_mma_seen<KEYS>(n, t + 16 * m + 8 * half + g, s);
     float *max = &p->max[m][half], *sum = &p->sum[m][half], top = *max;
     MRT_UNROLL
     for (int j = 0; j < KEYS / 8; j++) {

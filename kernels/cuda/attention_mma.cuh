@@ -86,29 +86,47 @@ static inline int mrt_mma_dtype(const mrt_attention &n, More... operands) {
     }                                                                          \
   }
 
-/* Begin to copy `rows` rows from row `first` of a head on. */
+/* Begin to copy rows first .. first + ROWS of a head. */
 template <int W, int ROWS, typename T>
 MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int64_t first,
                              T *tile) {
-  constexpr int V = 8, PACKS = W / V;
-  MRT_UNROLL
-  for (int j = 0; j < ROWS * PACKS; j += MMA_THREADS) {
-    int row = (j + (int)threadIdx.x) / PACKS;
-    int column = (j + (int)threadIdx.x) % PACKS * V;
-    T *to = tile + row * mrt_step<W> + column;
-    const T *from = x.x + head + (first + row) * x.strides[1] + column;
-    bool inside = first + row < x.rows;
-    if (inside && column + V <= x.width && x.strides[3] == 1 &&
-        (uintptr_t)from % 16 == 0) {
-      mrt_copy_16(to, from);
-      continue;
+  constexpr int V = 8, PACKS = W / V, AT_ONCE = MMA_THREADS / PACKS;
+  int column = (int)threadIdx.x % PACKS * V, row = (int)threadIdx.x / PACKS;
+  int64_t step = x.strides[1], left = x.rows - first - row;
+  const T *from = x.x + head + (first + row) * step;
+  T *to = tile + row * mrt_step<W> + column;
+  if (column + V <= x.width && x.strides[3] == 1 && step % V == 0 &&
+      (uintptr_t)from % 16 == 0) {
+    MRT_UNROLL
+    for (int i = 0; i < ROWS; i += AT_ONCE) {
+      if (i < left)
+        mrt_copy_16(to + i * mrt_step<W>, from + column);
+      else
+        *(mrt_vector<T, V> *)(to + i * mrt_step<W>) = {};
+      from += AT_ONCE * step;
     }
-    from = x.x + head + (first + row) * x.strides[1];
-    for (int k = column; k < column + V; k++) {
-      T zero = { 0 };
-      to[k - column] = inside && k < x.width ? from[k * x.strides[3]] : zero;
-    }
+    return;
   }
+  for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)
+    for (int k = 0; k < V; k++) {
+      T value = {};
+      if (i < left && column + k < x.width)
+        value = from[(column + k) * x.strides[3]];
+      to[i * mrt_step<W> + k] = value;
+    }
+}
+
+/* Of keys s .. s + N, how many query t sees. */
+template <int N>
+MRT_DEVICE int mrt_mma_seen(const mrt_attention &n, int64_t t, int64_t s) {
+  int64_t seen = mrt_keys_seen(n, t) - s;
+  return seen < 0 ? 0 : seen > N ? N : (int)seen;
+}
+/* Of queries t .. t + N, how many do not see key s yet. */
+template <int N>
+MRT_DEVICE int mrt_mma_unseen(const mrt_attention &n, int64_t t, int64_t s) {
+  int64_t first = mrt_first_query(n, s) - t;
+  return first < 0 ? 0 : first > N ? N : (int)first;
 }
 
 /* ---- factors ---------------------------------------------------------------------- */

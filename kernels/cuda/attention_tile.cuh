@@ -14,7 +14,7 @@
 
 enum { TILE_THREADS = 256, TILE_DEPTH = 32 };
 
-template <typename R> struct mrt_tile {
+template <typename R> struct mrt_square {
   enum {
     SIDE = sizeof(R) == 8 ? 2 : 4,
     TILE = 16 * SIDE,
@@ -45,13 +45,13 @@ MRT_DEVICE void mrt_tile_load(const mrt_heads<T> &x, int64_t head, int64_t row,
 
 /* s[a][b] = row y + 16 a of x times row x + 16 b of y, from rows i and j on. */
 template <typename T>
-MRT_DEVICE void mrt_tile_scores(const mrt_heads<T> &x, int64_t x_head,
-                                int64_t i, const mrt_heads<T> &y,
-                                int64_t y_head, int64_t j,
-                                typename mrt_tile<mrt_real<T>>::memory *m,
-                                mrt_real<T> s[][mrt_tile<mrt_real<T>>::SIDE]) {
+MRT_DEVICE void
+mrt_tile_scores(const mrt_heads<T> &x, int64_t x_head, int64_t i,
+                const mrt_heads<T> &y, int64_t y_head, int64_t j,
+                typename mrt_square<mrt_real<T>>::memory *m,
+                mrt_real<T> s[][mrt_square<mrt_real<T>>::SIDE]) {
   typedef mrt_real<T> R;
-  constexpr int SIDE = mrt_tile<R>::SIDE, TILE = mrt_tile<R>::TILE;
+  constexpr int SIDE = mrt_square<R>::SIDE, TILE = mrt_square<R>::TILE;
   constexpr int STEP = TILE_DEPTH + 1;
   MRT_UNROLL
   for (int a = 0; a < SIDE; a++) MRT_UNROLL
@@ -79,9 +79,9 @@ MRT_DEVICE void mrt_tile_scores(const mrt_heads<T> &x, int64_t x_head,
 
 /* The thread's weights, to where the block multiplies with them. */
 template <typename R>
-MRT_DEVICE void mrt_tile_give(const R w[][mrt_tile<R>::SIDE], bool rounds,
-                              typename mrt_tile<R>::memory *m) {
-  constexpr int SIDE = mrt_tile<R>::SIDE;
+MRT_DEVICE void mrt_tile_give(const R w[][mrt_square<R>::SIDE], bool rounds,
+                              typename mrt_square<R>::memory *m) {
+  constexpr int SIDE = mrt_square<R>::SIDE;
   __syncthreads(); /* the last ones have been read */
   MRT_UNROLL
   for (int a = 0; a < SIDE; a++) MRT_UNROLL
@@ -97,11 +97,11 @@ MRT_DEVICE void mrt_tile_give(const R w[][mrt_tile<R>::SIDE], bool rounds,
 template <typename T>
 MRT_DEVICE void
 mrt_tile_add(const mrt_heads<T> &x, int64_t head, int64_t j, int64_t column,
-             typename mrt_tile<mrt_real<T>>::memory *m,
-             mrt_real<T> sum[][mrt_tile<mrt_real<T>>::COLUMNS]) {
+             typename mrt_square<mrt_real<T>>::memory *m,
+             mrt_real<T> sum[][mrt_square<mrt_real<T>>::COLUMNS]) {
   typedef mrt_real<T> R;
-  constexpr int SIDE = mrt_tile<R>::SIDE, COLUMNS = mrt_tile<R>::COLUMNS;
-  constexpr int TILE = mrt_tile<R>::TILE, WIDE = mrt_tile<R>::WIDE;
+  constexpr int SIDE = mrt_square<R>::SIDE, COLUMNS = mrt_square<R>::COLUMNS;
+  constexpr int TILE = mrt_square<R>::TILE, WIDE = mrt_square<R>::WIDE;
   for (int k = 0; k < TILE; k += TILE_DEPTH) {
     __syncthreads();
     mrt_tile_load<TILE_DEPTH, WIDE, WIDE>(x, head, j + k, column, m->room);
@@ -127,9 +127,9 @@ template <typename T>
 MRT_DEVICE void
 mrt_tile_put(const mrt_heads<T> &y, int64_t b, int64_t h, int64_t i,
              int64_t column,
-             const mrt_real<T> sum[][mrt_tile<mrt_real<T>>::COLUMNS]) {
+             const mrt_real<T> sum[][mrt_square<mrt_real<T>>::COLUMNS]) {
   typedef mrt_real<T> R;
-  constexpr int SIDE = mrt_tile<R>::SIDE, COLUMNS = mrt_tile<R>::COLUMNS;
+  constexpr int SIDE = mrt_square<R>::SIDE, COLUMNS = mrt_square<R>::COLUMNS;
   MRT_UNROLL
   for (int a = 0; a < SIDE; a++) {
     int64_t row = i + mrt_tile_y() + 16 * a;

@@ -146,6 +146,14 @@ local function with_grad(B, T, S, H, Hk, D, Dv)
   return ins
 end
 
+-- The same in narrow floats; lse, the fifth, is not.
+local function narrow(dtype, ins)
+  for i, x in ipairs(ins) do
+    x.dtype = i == 5 and "f32" or dtype
+  end
+  return ins
+end
+
 -- Where every query sees a key, so that lse is finite and finite differences
 -- exist; small, as those are slow.
 local function smooth(inputs)
@@ -168,6 +176,11 @@ local function other(inputs)
     { inputs = inputs(1, 64, 128, 1, 1, 64), options = { causal = true } },
     { inputs = inputs(1, 129, 67, 1, 1, 20, 33) },
     { inputs = inputs(1, 67, 131, 2, 2, 8), options = { causal = true } },
+    { inputs = inputs(1, 9, 40, 2, 1, 130, 160) },
+    { inputs = narrow("bf16", inputs(1, 70, 70, 2, 1, 64)), options = { causal = true } },
+    { inputs = narrow("f16", inputs(1, 33, 70, 2, 1, 72, 96)), options = { scale = -0.2 } },
+    { inputs = narrow("bf16", inputs(1, 5, 2, 2, 1, 128)), options = { causal = true } },
+    { inputs = narrow("f8_e4m3", inputs(1, 5, 9, 2, 1, 12)) },
   }
 end
 
