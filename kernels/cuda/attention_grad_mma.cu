@@ -80,6 +80,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     int64_t last = t + MMA_ROWS < c.n.T ? t + MMA_ROWS : c.n.T;
     int64_t end = mrt_keys_seen(c.n, last - 1), mine = t + row + mrt_lane() / 4;
     float lse[2], delta[2], dq[1][W / 8][4] = {};
+    MRT_UNROLL
     for (int half = 0; half < 2; half++)
       get_terms(c, head, mine + 8 * half, &lse[half], &delta[half]);
 
@@ -105,6 +106,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
       mrt_mma_add<W, N, 1>(ds, tile, dq);
     }
     mrt_copies_wait();
+    MRT_UNROLL
     for (int half = 0; half < 2; half++)
       mrt_mma_put<W>(c.dq, b, h, mine + 8 * half, dq[0], half,
                      (float)c.n.scale);
@@ -184,6 +186,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
       mrt_mma_add<W, N, 1>(ds, q, dk);
     }
     mrt_copies_wait();
+    MRT_UNROLL
     for (int half = 0; half < 2; half++) {
       int64_t mine = s + row + 8 * half + mrt_lane() / 4;
       mrt_mma_put<W>(c.dk, b, hk, mine, dk[0], half, (float)c.n.scale);

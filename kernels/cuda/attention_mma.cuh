@@ -3,7 +3,8 @@
  * A tile lies in shared memory in rows of WIDTH elements, zeros where the
  * operand has none, 16 bytes apart: eight rows are then in different banks.  A
  * block is four warps; a warp has 16 rows, or two times 16, of the left factor
- * and all columns of the result.
+ * and all columns of the result.  Weights, and the gradients of scores, are
+ * rounded to the operands' dtype for their products, f16 too.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_ATTENTION_MMA_CUH

@@ -80,13 +80,19 @@ __global__ void rotate(mrt_place<T> x, mrt_place<T> y, const mrt_real<T> *waves,
     get_strided<T, V>(x, at, last, b, 2 * n, v[1]);
     mrt_get_pack<V>(waves, 2 * t * n + i, (2 * t + 1) * n, (R)0, cosine);
     mrt_get_pack<V>(waves, (2 * t + 1) * n + i, (2 * t + 2) * n, (R)0, sine);
+    R y0[V], y1[V];
     MRT_UNROLL
     for (int k = 0; k < V; k++) {
-      R *x0 = l.interleaved ? &v[2 * k / V][2 * k % V] : &v[0][k];
-      R *x1 = l.interleaved ? &v[2 * k / V][2 * k % V + 1] : &v[1][k];
-      R y0 = *x0 * cosine[k] - *x1 * sine[k];
-      R y1 = *x0 * sine[k] + *x1 * cosine[k];
-      *x0 = y0, *x1 = y1;
+      R x0 = l.interleaved ? v[2 * k / V][2 * k % V] : v[0][k];
+      R x1 = l.interleaved ? v[2 * k / V][2 * k % V + 1] : v[1][k];
+      y0[k] = x0 * cosine[k] - x1 * sine[k];
+      y1[k] = x0 * sine[k] + x1 * cosine[k];
+    }
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) {
+      int late = (V + k) / 2;
+      v[0][k] = l.interleaved ? (k % 2 ? y1[k / 2] : y0[k / 2]) : y0[k];
+      v[1][k] = l.interleaved ? (k % 2 ? y1[late] : y0[late]) : y1[k];
     }
     int64_t to = row * 2 * n;
     mrt_put_pack<V>(y, to + a, to + a_end, v[0]);
