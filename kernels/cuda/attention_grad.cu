@@ -51,7 +51,7 @@ template <typename T> static void launch_delta(const mrt_call *c) {
    (mrt_real<T> *)c->scratch);
 }
 
-/* ---- weights ------------------------------------------------------------------ */
+/* ---- weights ------------------------------------------------------------- */
 
 /* The operands of a kind: weights of rows of `i` for rows of `j`, which sum up
  * rows of `x`. */

@@ -43,7 +43,7 @@ MRT_DEVICE void weigh(float unit, float lse, float delta, bool is_seen,
   *dp = is_seen ? *s * (*dp - delta) : 0;
 }
 
-/* ---- dq ----------------------------------------------------------------------------- */
+/* ---- dq ------------------------------------------------------------------ */
 
 /* Scores of 16 queries from t on and N keys from s on. */
 template <int N>
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
   }
 }
 
-/* ---- dk and dv ------------------------------------------------------------------------ */
+/* ---- dk and dv ----------------------------------------------------------- */
 
 /* What a block has of N queries: twice, as q and dout. */
 template <int N> struct terms { float lse[2][N], delta[2][N]; };
@@ -135,7 +135,7 @@ MRT_DEVICE void weigh_queries(const mrt_attention &n, int64_t t, int64_t s,
   }
 }
 
-/* Begin to copy the queries of step `i` of a block's keys; there are `steps` for
+/* Begin to copy the queries of step `i` of a block's keys; there are `steps` of
  * each query head. */
 template <typename T, int W>
 MRT_DEVICE void load_queries(const gradient_call<T> &c, int64_t b, int64_t hk,

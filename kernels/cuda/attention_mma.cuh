@@ -130,7 +130,7 @@ MRT_DEVICE int mrt_mma_unseen(const mrt_attention &n, int64_t t, int64_t s) {
   return first < 0 ? 0 : first > N ? N : (int)first;
 }
 
-/* ---- factors ---------------------------------------------------------------------- */
+/* ---- factors ------------------------------------------------------------- */
 
 /* 16 rows and columns of a tile, as a left factor. */
 template <int W, typename T>
@@ -155,7 +155,7 @@ MRT_DEVICE void mrt_right_rows(uint32_t *r, const T *tile, int row,
   mrt_load_matrices<true>(r, tile);
 }
 
-/* ---- products ---------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------ */
 
 /* s[m] = rows of x, fragments of width W, times rows 0 .. N of y. */
 template <int W, int N, int M, typename T>
