@@ -24,8 +24,7 @@ typedef struct quantized {
 
 /* What x and w are rounded to. */
 static int compute_of(const mrt_call *c) {
-  (void)c;
-  return MRT_DTYPE_COUNT;
+  return ((const mrt_quantize_options *)c->options)->compute;
 }
 
 static int64_t strip_of(const quantized *q) {

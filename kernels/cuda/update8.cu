@@ -1,4 +1,4 @@
-/* update8.cu -- updates whose moments are stored in 8 bits, block by block
+/* update8.cu -- adamw8, sgd8, lion8: moments stored in 8 bits, block by block
  *
  * A warp has a block of 256 elements, in registers from the old codes to the
  * new.  The arithmetic is the CPU's (compiled without contraction), and so are
@@ -11,7 +11,7 @@
 namespace {
 
 enum {
-  BLOCK = MRT_ADAMW8_BLOCK,
+  BLOCK = MRT_BLOCK8,
   EACH = BLOCK / 32, /* elements of a thread */
   ZERO = 127,
   DECADES = 7,
@@ -78,11 +78,9 @@ MRT_DEVICE bool is_finite(float x) { return x < INFINITY && x > -INFINITY; }
 
 /* ---- steps: new moments m[], and p unless they are not finite ------------ */
 
-MRT_DEVICE bool is_coupled(const mrt_adamw8_options &) { return false; }
-
 struct adamw8_step {
   enum { moments = 2 };
-  typedef mrt_adamw8_options options;
+  typedef mrt_adamw_options options;
   float scale, l2; /* g = scale g + l2 p */
   float keep_m, add_m, keep_v, add_v;
   float rate, eps; /* both bias corrections are in them */
@@ -91,12 +89,12 @@ struct adamw8_step {
   __device__ void set(const options &o, const scalars &s) {
     double t = s.t.get(), lr = s.lr.get(), decay = o.weight_decay;
     double unbias = sqrt(1 - pow(o.beta2, t));
-    scale = (float)s.scale.get(), l2 = (float)(is_coupled(o) ? decay : 0);
+    scale = (float)s.scale.get(), l2 = (float)(o.coupled ? decay : 0);
     keep_m = (float)o.beta1, add_m = (float)(1 - o.beta1);
     keep_v = (float)o.beta2, add_v = (float)(1 - o.beta2);
     rate = (float)(lr * unbias / (1 - pow(o.beta1, t)));
     eps = (float)(o.eps * unbias);
-    keep = (float)(is_coupled(o) ? 1 : 1 - lr * decay);
+    keep = (float)(o.coupled ? 1 : 1 - lr * decay);
   }
   __device__ __forceinline__ float move(float p, float g, float *m) const {
     g = g * scale + l2 * p;
@@ -265,4 +263,10 @@ template <typename S> static void run(const mrt_call *c, inputs in) {
 
 extern "C" void mrt_cuda_adamw8(const mrt_call *c) {
   run<adamw8_step>(c, { 6, 7, 8, 9 });
+}
+extern "C" void mrt_cuda_sgd8(const mrt_call *c) {
+  run<momentum_step<mrt_sgd_options>>(c, { -1, 4, 5, 6 });
+}
+extern "C" void mrt_cuda_lion8(const mrt_call *c) {
+  run<momentum_step<mrt_lion_options>>(c, { -1, 4, 5, 6 });
 }

@@ -52,10 +52,16 @@ extern "C" void mrt_chain_emulated(const void *args, unsigned blocks,
 }
 )";
 static const char *const options[] = {
-  "-shared", "-fPIC", "-O1", "-std=c++17", "-ffp-contract=off",
-  "-fno-math-errno", "-w",
+  "-shared",
+  "-fPIC",
+  "-O1",
+  "-std=c++17",
+  "-ffp-contract=off",
+  "-fno-math-errno",
+  "-w",
 #ifdef __SANITIZE_ADDRESS__
-  "-fsanitize=address", "-g",
+  "-fsanitize=address",
+  "-g",
 #endif
 };
 
@@ -73,8 +79,8 @@ bool mrt_compile_target(char target[MRT_TARGET], char *why) {
 
 static std::string folder() {
   const char *given = getenv("TMPDIR");
-  std::string name = std::string(given && *given ? given : "/tmp") +
-                     "/mrt_chain.XXXXXX";
+  std::string name =
+      std::string(given && *given ? given : "/tmp") + "/mrt_chain.XXXXXX";
   return mkdtemp(&name[0]) ? name : "";
 }
 
