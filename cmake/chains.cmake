@@ -1,5 +1,8 @@
 # Generated pointwise kernels: sources written by the host, pointwise.cuh as a
 # string, and their tests.
+if(NOT MRT_CUDA_EMULATED)
+  return()
+endif()
 add_library(mrt_chains OBJECT kernels/cuda/chain.c kernels/cuda/instructions.c
   kernels/cuda/keep.c kernels/cuda/layout.c kernels/cuda/source.c
   kernels/cuda/writer.c)

@@ -1,10 +1,19 @@
-# The CUDA device, twice from the same sources:
-#   mrt_cuda_emulated  by the C++ compiler against spec/cuda: tests run it
-#   mrt_cuda           by nvcc, for machines with a GPU; `ninja mrt_cuda`, or as
-#                      part of everything with MRT_CUDA=ON
-option(MRT_CUDA "build the CUDA device with everything else" OFF)
-set(MRT_CUDA_ARCHS "80-real;90-real;100-real;100-virtual" CACHE STRING
-  "compute capabilities")
+# The CUDA device, twice from the same sources, if asked for:
+#   MRT_CUDA           mrt_cuda, by nvcc, for a GPU; ON where there is a driver
+#   MRT_CUDA_EMULATED  mrt_cuda_emulated, by the C++ compiler against spec/cuda,
+#                      and its tests; scripts/test asks for it
+set(driver OFF)
+set(archs "80-real;90-real;100-real;100-virtual")
+if(EXISTS /proc/driver/nvidia/version AND EXISTS /usr/local/cuda/bin/nvcc)
+  set(driver ON)
+  set(archs native)
+endif()
+option(MRT_CUDA "build the CUDA device" ${driver})
+option(MRT_CUDA_EMULATED "build the CUDA device for the emulator" OFF)
+set(MRT_CUDA_ARCHS ${archs} CACHE STRING "compute capabilities")
+if(NOT MRT_CUDA AND NOT MRT_CUDA_EMULATED)
+  return()
+endif()
 
 include(CheckLanguage)
 check_language(CXX)
@@ -33,9 +42,11 @@ add_custom_command(OUTPUT ${pointwise_text}
 set_source_files_properties(${pointwise_text} PROPERTIES
   COMPILE_OPTIONS -Wno-overlength-strings)
 add_library(cuda_text OBJECT ${pointwise_text})
-add_subdirectory(spec/cuda)
+if(MRT_CUDA_EMULATED)
+  add_subdirectory(spec/cuda)
+endif()
 
-if(MRT_SANITIZE)
+if(MRT_SANITIZE OR NOT MRT_CUDA)
   return()
 endif()
 if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
@@ -56,9 +67,6 @@ set_source_files_properties(kernels/cuda/update.cu kernels/cuda/update8.cu
   PROPERTIES COMPILE_OPTIONS --fmad=false)
 add_library(mrt_cuda SHARED ${cuda_kernels} ${cuda_hosts} ${cuda_toolkit}
   $<TARGET_OBJECTS:cuda_text>)
-if(NOT MRT_CUDA)
-  set_target_properties(mrt_cuda PROPERTIES EXCLUDE_FROM_ALL ON)
-endif()
 set_target_properties(mrt_cuda PROPERTIES
   CUDA_STANDARD 17 CUDA_ARCHITECTURES "${MRT_CUDA_ARCHS}"
   CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static

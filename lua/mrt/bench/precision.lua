@@ -2,7 +2,7 @@
 --
 --     mrt bench precision [--case gpt] [--rounds N] [--cpu]
 --                         [--policies f32,bf16,f16,fp8,fp8-delayed]
---     mrt bench precision --steps N [--large] [--data FILE] [--policies ...]
+--     mrt bench precision --steps N [--large] [--batch N] [--data FILE] [--policies ...]
 --
 -- The first prints, for a case of models.lua (default: the 6-layer GPT) under each
 -- policy, the median time of a step, the arena, and the bytes kept for the backward
@@ -76,7 +76,8 @@ local function count(value)
   return n and n >= 1 and n or nil
 end
 
-local kinds = { case = word, policies = word, data = word, rounds = count, steps = count }
+local kinds = { case = word, policies = word, data = word, rounds = count, steps = count,
+  batch = count }
 
 local function read(args)
   local o, i = { case = "gpt", rounds = 7 }, 1

@@ -42,6 +42,14 @@ local sizes = {
   large = { dim = 384, layers = 6, heads = 6, context = 256, batch = 12, lr = 1e-3 },
 }
 
+-- The size that is asked for.
+local function size_of(o)
+  local size = {}
+  for name, value in pairs(o.large and sizes.large or sizes.small) do size[name] = value end
+  size.batch = o.batch or size.batch
+  return size
+end
+
 local function make(vocab, size, steps, policy)
   mrt.seed(1)
   local model = nn.GPT { vocab = vocab, dim = size.dim, layers = size.layers,
@@ -74,7 +82,7 @@ end
 
 return function(list, o)
   local text, name = text_of(o.data)
-  local size = o.large and sizes.large or sizes.small
+  local size = size_of(o)
   local info = core.info()
   print(("%d layers, width %d, batch %d of %d, %s text; %s, %d threads; %d steps"):format(
     size.layers, size.dim, size.batch, size.context, name, info.isa, info.threads,
