@@ -20,6 +20,7 @@ local benches = {
   { "quantize", "products with weights in 8 and 4 bits" },
   { "precision", "steps in bf16, f16, fp8: time, memory, loss" },
   { "ways", "budgets met by recomputing, by swapping, by both: predicted time" },
+  { "gpu", "GPT-2 steps on a CUDA device, beside PyTorch" },
   { "swap", "a training run three times its memory: predicted and real stall" },
 }
 

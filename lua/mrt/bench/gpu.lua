@@ -1,0 +1,188 @@
+--- gpu.lua -- `mrt bench gpu`: GPT-2 training steps on a CUDA device.
+--
+--     mrt bench gpu [--cases 124M,1558M] [--device cuda:0] [--steps N] [--json FILE]
+--                   [--python PROGRAM]
+--
+-- For each size, in bf16: tokens a second; the share of the device's peak that the
+-- model's own work is (6 N + 6 L d T flop a token: attention counted half, as it is
+-- causal); bytes planned, requested and seen by the driver; what the host does in a
+-- step.  Then the largest size within half of its activations, and with layers'
+-- inputs swapped to the host.  Beside each, PyTorch (torch.compile, fused attention,
+-- autocast) where PROGRAM (default python3) has it: torch_gpu.py.  The case `tiny`
+-- is for trying the bench itself.
+--
+-- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+local format = require "mrt.format"
+local save = require "mrt.report.save"
+
+local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+
+-- Sequences of `context` tokens, `batch` of them; N is counted.
+local cases = {
+  tiny = { layers = 2, heads = 2, dim = 32, context = 16, batch = 2, vocab = 64 },
+  ["124M"] = { layers = 12, heads = 12, dim = 768, context = 1024, batch = 16 },
+  ["350M"] = { layers = 24, heads = 16, dim = 1024, context = 1024, batch = 16 },
+  ["774M"] = { layers = 36, heads = 20, dim = 1280, context = 1024, batch = 8 },
+  ["1558M"] = { layers = 48, heads = 25, dim = 1600, context = 1024, batch = 8 },
+}
+local VOCAB = 50304 -- GPT-2's 50257, padded to a multiple of 128
+
+local function count_of(params)
+  local n = 0
+  for _, p in ipairs(params) do
+    local size = 1
+    for _, d in ipairs(p.shape) do size = size * d end
+    n = n + size
+  end
+  return n
+end
+
+local function make(size, options)
+  mrt.seed(1)
+  local vocab = size.vocab or VOCAB
+  local model = nn.GPT { vocab = vocab, dim = size.dim, layers = size.layers,
+    heads = size.heads, context = size.context }
+  local params = model:parameters()
+  local opt = optim.adamw(params, { lr = 3e-4, weight_decay = 0.1 })
+  options.precision = policy.precision.bf16()
+  local step = mrt.compile(function(tokens, targets)
+    local loss = nn.cross_entropy(model(tokens), targets)
+    opt:step(mrt.grad(loss, params))
+    return loss
+  end, options)
+  local x = mrt.eval(mrt.randint(0, vocab, size.batch, size.context))
+  local y = mrt.eval(mrt.randint(0, vocab, size.batch, size.context))
+  return step, x, y, count_of(params)
+end
+
+-- Seconds of a step, one after the other, the last one waited for; and of the host.
+local function time(step, x, y, steps)
+  for _ = 1, 4 do step(x, y):item() end -- the first ones load, record, fill caches
+  local host, began = 0, core.clock()
+  local loss
+  for _ = 1, steps do
+    local from = core.clock()
+    loss = step(x, y)
+    host = host + core.clock() - from
+  end
+  loss = loss:item()
+  return (core.clock() - began) / steps, host / steps, loss
+end
+
+-- One row of results.
+local function measure(name, size, options, o)
+  collectgarbage()
+  collectgarbage()
+  local free = core.available()
+  local step, x, y, N = make(size, options)
+  local before = core.info().bytes_now
+  local plan = step:plan(x, y)
+  core.reset_peak()
+  step(x, y):item()
+  local requested = core.info().bytes_peak - before
+  local seconds, host, loss = time(step, x, y, o.steps)
+  local tokens = size.batch * size.context
+  local flop = tokens * (6 * N + 6 * size.layers * size.dim * size.context)
+  local peak = plan.device.matrix.bf16 / (o.reached or 0.77)
+  return {
+    case = name, parameters = N, tokens = tokens, steps = o.steps,
+    ms = seconds * 1e3, host_us = host * 1e6, tokens_per_s = tokens / seconds,
+    mfu_causal = flop / seconds / peak, peak_flops = peak, loss = loss,
+    planned = plan.peak, overhead = plan.device.overhead,
+    requested = requested, driver = free - core.available(),
+    predicted_ms = plan.seconds * 1e3,
+  }, plan
+end
+
+-- PyTorch's line for a case; nil where there is none.
+local function torch(case, o)
+  local path = debug.getinfo(1, "S").source:match "^@(.*)gpu%.lua$" .. "torch_gpu.py"
+  local size = cases[case]
+  local pipe = io.popen(("%s '%s' --layers %d --heads %d --dim %d --context %d --batch %d "
+    .. "--steps %d 2>/dev/null"):format(o.python, path, size.layers, size.heads, size.dim,
+    size.context, size.batch, o.steps))
+  local text = pipe and pipe:read "a" or ""
+  if pipe then pipe:close() end
+  local ms, bytes = text:match '"ms": ([%d.]+), "bytes": (%d+)'
+  return ms and { ms = tonumber(ms), bytes = tonumber(bytes) }
+end
+
+local function show(row)
+  print(("%-22s %9.2f ms %10.0f tok/s %6.1f%% %8.1f us %10s %10s %10s %s"):format(row.case,
+    row.ms, row.tokens_per_s, 100 * row.mfu_causal, row.host_us, format.bytes(row.planned),
+    format.bytes(row.requested), format.bytes(row.driver),
+    row.torch and ("%.2fx, memory %.2fx"):format(row.torch.ms / row.ms,
+      row.requested / row.torch.bytes) or ""))
+end
+
+local function encode(value)
+  if type(value) ~= "table" then
+    return type(value) == "string" and ("%q"):format(value) or ("%.10g"):format(value)
+  end
+  local names, out = {}, {}
+  for name in pairs(value) do names[#names + 1] = name end
+  if #value > 0 then
+    for i, v in ipairs(value) do out[i] = encode(v) end
+    return "[" .. table.concat(out, ",\n") .. "]"
+  end
+  table.sort(names)
+  for i, name in ipairs(names) do out[i] = ("%q: %s"):format(name, encode(value[name])) end
+  return "{" .. table.concat(out, ", ") .. "}"
+end
+
+local function word(value) return value end
+
+local function count(value)
+  local n = math.tointeger(tonumber(value))
+  return n and n >= 1 and n or nil
+end
+
+local kinds = { cases = word, device = word, json = word, python = word, steps = count }
+
+local function read(args)
+  local o = { cases = "124M,350M,774M,1558M", device = "cuda:0", steps = 20,
+    python = "python3" }
+  for i = 1, #args, 2 do
+    local name, value = args[i]:match "^%-%-(%w+)$", args[i + 1]
+    local read_value = kinds[name]
+    o[name or ""] = read_value and value and read_value(value)
+      or error(("mrt bench gpu: no option %s, or no value"):format(args[i]), 0)
+  end
+  for case in o.cases:gmatch "[^,]+" do
+    if not cases[case] then error("mrt bench gpu: no case " .. case, 0) end
+  end
+  return o
+end
+
+return function(...)
+  local o, rows, last = read { ... }, {}, nil
+  mrt.device(o.device)
+  local info = core.info()
+  print(("%s, %s; bf16, AdamW; MFU of 6 N + 6 L d T flop a token"):format(info.libraries,
+    info.isa))
+  print(("%-22s %12s %16s %7s %11s %10s %10s %10s %s"):format("", "step", "", "MFU", "host",
+    "planned", "requested", "driver", "beside PyTorch"))
+  local function add(name, case, options)
+    local row, plan = measure(name, cases[case], options, o)
+    row.torch = case ~= "tiny" and name == case and torch(case, o) or nil
+    rows[#rows + 1] = row
+    show(row)
+    return plan
+  end
+  for case in o.cases:gmatch "[^,]+" do
+    local plan = add(case, case, {})
+    last = { case = case, plan = plan }
+  end
+  local half = last.plan.persistent + last.plan.outputs + last.plan.transient // 2
+  add(last.case .. ", half the arena", last.case,
+    { memory = half + last.plan.device.overhead })
+  add(last.case .. ", swapped", last.case, { checkpoint = policy.checkpoint.swap() })
+  if o.json then
+    local result = { device = info.libraries, isa = info.isa, date = os.date "!%Y-%m-%d",
+      version = info.version, rows = rows }
+    assert(save.write(o.json, encode(result) .. "\n"))
+  end
+end
