@@ -129,13 +129,19 @@ template <typename R> struct accumulate_step {
   enum { variables = 1 };
   typedef mrt_accumulate_options options;
   R scale;
-  bool first;
+  bool first, largest;
 
   __device__ void set(const options &o, const scalars &s) {
-    scale = (R)o.scale, first = is_first(s.words);
+    scale = (R)o.scale, first = is_first(s.words), largest = o.largest;
   }
   __device__ __forceinline__ void move(R *v, R x) const {
-    v[0] = first ? scale * x : v[0] + scale * x;
+    R y = scale * x;
+    if (first)
+      v[0] = y;
+    else if (largest)
+      v[0] = y > v[0] || y != y ? y : v[0]; /* a NaN stays */
+    else
+      v[0] += y;
   }
 };
 
