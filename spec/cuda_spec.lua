@@ -213,6 +213,24 @@ describe("a CUDA device", function()
     assert.is_true(core.info().bytes_peak - now <= 2 * core.info().alignment)
   end)
 
+  it("leaves of a budget what its driver and libraries take", function()
+    mrt.device "cuda:0"
+    local x, y = batch(1)
+    local free = trainer():plan(x, y)
+    local overhead = free.device.overhead
+    assert.is_true(overhead > 0)
+    assert.truthy(free:text():find("driver and libraries", 1, true))
+    local same = trainer { memory = free.peak + overhead }:plan(x, y)
+    assert.are.equal(free.peak, same.peak)
+    local less = trainer { memory = free.peak + overhead - 1 }:plan(x, y)
+    assert.is_true(less.peak < free.peak)
+    local ok, err = pcall(function()
+      trainer { memory = overhead + 1 }:plan(x, y)
+    end)
+    assert.is_false(ok)
+    assert.is_true(err.needed > overhead, tostring(err))
+  end)
+
   it("tells a bad index by its line; the step changed nothing, and goes on", function()
     mrt.device "cuda:0"
     local step, params = trainer()

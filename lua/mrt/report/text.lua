@@ -45,7 +45,7 @@ local function totals(plan, lines)
     bytes(plan.working_set))
   add(lines, "inputs      %s  the caller's, not in peak", bytes(plan.inputs))
   if plan.device.overhead > 0 then
-    add(lines, "device's    %s  its driver and libraries, not in peak; a budget holds both",
+    add(lines, "overhead    %s  the device's driver and libraries, not in peak; budgets hold both",
       bytes(plan.device.overhead))
   end
   if plan.slow > 0 then
