@@ -28,8 +28,8 @@ typedef struct faulty {
 
 static struct {
   mrt_context *ctx;
-  mrt_status (*open)(const mrt_device *, const char *, const mrt_allocator *, mrt_tier **,
-                     mrt_error *);
+  mrt_status (*open)(const mrt_device *, const char *, const mrt_allocator *,
+                     mrt_tier **, mrt_error *);
   long waits, fail_at, interrupt_at;
   bool failed;
 } trial;
