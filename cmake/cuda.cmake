@@ -71,6 +71,7 @@ set_target_properties(mrt_cuda PROPERTIES
   CUDA_STANDARD 17 CUDA_ARCHITECTURES "${MRT_CUDA_ARCHS}"
   CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+install(TARGETS mrt_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 target_include_directories(mrt_cuda PRIVATE core kernels/cuda)
 target_compile_options(mrt_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
   -Werror=all-warnings

@@ -20,11 +20,18 @@ mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e) {
                   cudaGetErrorString(c->failed));
 }
 
+/* The calling thread's device is that of its last call, whichever that was. */
+static mrt_cuda *use(const mrt_device *device) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  cudaSetDevice(c->index);
+  return c;
+}
+
 /* ---- memory ---------------------------------------------------------------- */
 
 /* Not to have the memory is no failure of the device. */
 static void *allocate(const mrt_device *device, size_t nbytes) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   void *data = NULL;
   size_t bytes = nbytes ? nbytes : device->align;
   if (c->failed) return NULL;
@@ -37,7 +44,7 @@ static void *allocate(const mrt_device *device, size_t nbytes) {
 }
 
 static void release(const mrt_device *device, void *data, size_t nbytes) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   if (nbytes < POOLED)
     cudaFreeAsync(data, c->queue);
   else
@@ -46,7 +53,7 @@ static void release(const mrt_device *device, void *data, size_t nbytes) {
 
 static size_t available(const mrt_device *device) {
   size_t free_bytes = 0, total = 0;
-  (void)device;
+  use(device);
   if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
   return free_bytes;
 }
@@ -61,7 +68,7 @@ static double clock_seconds(void) {
 
 static mrt_status put(const mrt_device *device, void *to, const void *from,
                       size_t nbytes, mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   if (nbytes <= MRT_CUDA_SMALL) {
     if (nbytes) mrt_cuda_put_small(to, from, nbytes, c->queue);
     return mrt_cuda_check(c, cudaGetLastError(), e);
@@ -74,7 +81,7 @@ static mrt_status put(const mrt_device *device, void *to, const void *from,
 
 static mrt_status get(const mrt_device *device, void *to, const void *from,
                       size_t nbytes, mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   if (nbytes)
     MRT_CUDA_TRY(
         c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, c->queue),
@@ -84,7 +91,7 @@ static mrt_status get(const mrt_device *device, void *to, const void *from,
 
 static mrt_status copy(const mrt_device *device, void *to, const void *from,
                        size_t nbytes, mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   if (!nbytes) return MRT_OK;
   return mrt_cuda_check(
       c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToDevice, c->queue),
@@ -93,13 +100,13 @@ static mrt_status copy(const mrt_device *device, void *to, const void *from,
 
 static mrt_status fill(const mrt_device *device, void *to, int byte,
                        size_t nbytes, mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   if (!nbytes) return MRT_OK;
   return mrt_cuda_check(c, cudaMemsetAsync(to, byte, nbytes, c->queue), e);
 }
 
 static mrt_status wait(const mrt_device *device, mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   return mrt_cuda_check(c, cudaStreamSynchronize(c->queue), e);
 }
 
@@ -129,7 +136,7 @@ static mrt_status take_words(mrt_cuda *c, mrt_run *run, mrt_error *e) {
 }
 
 static mrt_status begin(const mrt_device *device, mrt_run *run, mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   if (!run->words) MRT_TRY(take_words(c, run, e));
   run->queue = c->queue;
   mrt_cuda_put_words(run->words, run, c->queue);
@@ -137,7 +144,7 @@ static mrt_status begin(const mrt_device *device, mrt_run *run, mrt_error *e) {
 }
 
 static mrt_status end(const mrt_device *device, mrt_run *run, mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   return mrt_cuda_check(c,
                         cudaMemcpyAsync(&c->seen[slot_of(c, run)], run->words,
                                         sizeof *run->words,
@@ -146,7 +153,7 @@ static mrt_status end(const mrt_device *device, mrt_run *run, mrt_error *e) {
 }
 
 static void see(const mrt_device *device, mrt_run *run) {
-  const mrt_cuda *c = mrt_cuda_of(device);
+  const mrt_cuda *c = use(device);
   const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
   run->fault = seen->fault;
   run->bad_id = seen->bad_id, run->bad_limit = seen->bad_limit;
@@ -154,7 +161,7 @@ static void see(const mrt_device *device, mrt_run *run) {
 
 static mrt_status absolve(const mrt_device *device, mrt_run *run,
                           mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   MRT_TRY(wait(device, e));
   mrt_cuda_absolve_words(run->words, c->queue);
   c->seen[slot_of(c, run)].fault = 0;
@@ -170,14 +177,14 @@ static void leave(const mrt_device *device, mrt_run *run) {
 /* ---- recordings ------------------------------------------------------------ */
 
 static mrt_status record(const mrt_device *device, mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   return mrt_cuda_check(
       c, cudaStreamBeginCapture(c->queue, cudaStreamCaptureModeThreadLocal), e);
 }
 
 static mrt_status recorded(const mrt_device *device, void **recording,
                            mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   cudaGraph_t graph = NULL;
   cudaGraphExec_t exec = NULL;
   *recording = NULL;
@@ -191,7 +198,7 @@ static mrt_status recorded(const mrt_device *device, void **recording,
 
 static mrt_status replay(const mrt_device *device, void *recording,
                          mrt_error *e) {
-  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_cuda *c = use(device);
   return mrt_cuda_check(c, cudaGraphLaunch(recording, c->queue), e);
 }
 

@@ -41,6 +41,7 @@ mrt_status mrt_nomem(mrt_error *e) {
 static void close_device(mrt_device *device) {
   mrt_cuda *c = mrt_cuda_of(device);
   if (!c) return;
+  cudaSetDevice(c->index);
   if (c->queue) cudaStreamSynchronize(c->queue), cudaStreamDestroy(c->queue);
   mrt_product_close(c);
   cudaFree(c->words);

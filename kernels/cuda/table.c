@@ -77,7 +77,8 @@ static const mrt_kernel generated[] = {
 
 const mrt_kernel *mrt_cuda_kernel(const mrt_device *device, int op,
                                   mrt_dtype dtype) {
-  (void)device, (void)dtype;
+  (void)dtype;
+  cudaSetDevice(mrt_cuda_of(device)->index); /* `prepare` comes next */
   if (listed[op]) return listed[op];
   return mrt_chain_has(op) ? &generated[op] : NULL;
 }

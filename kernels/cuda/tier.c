@@ -18,7 +18,7 @@ enum { RING = 64 };
 typedef struct lane {
   cudaStream_t stream;
   cudaEvent_t ready, done[RING]; /* of copy n: done[n % RING] */
-  uint64_t started;
+  uint64_t started, joined; /* copies; of these, what the queue waits for */
 } lane;
 
 typedef struct cuda_tier {
@@ -31,9 +31,12 @@ typedef struct cuda_tier {
 } cuda_tier;
 
 static cudaError_t drain_lanes(cuda_tier *t) {
-  cudaError_t code = cudaStreamSynchronize(t->cuda->queue);
-  for (int l = 0; l < 2 && !code; l++)
+  cudaError_t code = cudaSetDevice(t->cuda->index);
+  if (!code) code = cudaStreamSynchronize(t->cuda->queue);
+  for (int l = 0; l < 2 && !code; l++) {
     code = cudaStreamSynchronize(t->lanes[l].stream);
+    t->lanes[l].joined = t->lanes[l].started;
+  }
   return code;
 }
 
@@ -85,11 +88,15 @@ static int wait_for(mrt_tier *tier, mrt_tier_lane which, uint64_t number) {
   return mrt_cuda_check(t->cuda, code, &ignored) ? EIO : 0;
 }
 
+/* A lane without copies since the last time stays out: what is being recorded
+ * must not wait for what was not. */
 static void join(mrt_tier *tier) {
   cuda_tier *t = (cuda_tier *)tier;
   for (int i = 0; i < 2; i++) {
     lane *l = &t->lanes[i];
-    if (l->started) wait_for(tier, (mrt_tier_lane)i, l->started - 1);
+    if (l->started > l->joined)
+      wait_for(tier, (mrt_tier_lane)i, l->started - 1);
+    l->joined = l->started;
   }
 }
 
