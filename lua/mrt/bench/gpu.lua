@@ -17,6 +17,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local format = require "mrt.format"
 local save = require "mrt.report.save"
+local dkjson = require "dkjson"
 
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
@@ -118,21 +119,6 @@ local function show(row)
       row.requested / row.torch.bytes) or ""))
 end
 
-local function encode(value)
-  if type(value) ~= "table" then
-    return type(value) == "string" and ("%q"):format(value) or ("%.10g"):format(value)
-  end
-  local names, out = {}, {}
-  for name in pairs(value) do names[#names + 1] = name end
-  if #value > 0 then
-    for i, v in ipairs(value) do out[i] = encode(v) end
-    return "[" .. table.concat(out, ",\n") .. "]"
-  end
-  table.sort(names)
-  for i, name in ipairs(names) do out[i] = ("%q: %s"):format(name, encode(value[name])) end
-  return "{" .. table.concat(out, ", ") .. "}"
-end
-
 local function word(value) return value end
 
 local function count(value)
@@ -183,6 +169,6 @@ return function(...)
   if o.json then
     local result = { device = info.libraries, isa = info.isa, date = os.date "!%Y-%m-%d",
       version = info.version, rows = rows }
-    assert(save.write(o.json, encode(result) .. "\n"))
+    assert(save.write(o.json, dkjson.encode(result) .. "\n"))
   end
 end
