@@ -3,9 +3,9 @@
 if(NOT MRT_CUDA_EMULATED)
   return()
 endif()
-add_library(mrt_chains OBJECT kernels/cuda/chain.c kernels/cuda/instructions.c
-  kernels/cuda/keep.c kernels/cuda/layout.c kernels/cuda/source.c
-  kernels/cuda/writer.c)
+add_library(mrt_chains OBJECT kernels/cuda/chain.c kernels/cuda/chain_instructions.c
+  kernels/cuda/chain_keep.c kernels/cuda/chain_layout.c kernels/cuda/chain_source.c
+  kernels/cuda/chain_writer.c)
 target_include_directories(mrt_chains PUBLIC core kernels/cuda)
 
 if(CMAKE_CXX_COMPILER)
@@ -23,7 +23,7 @@ endif()
 find_package(CUDAToolkit QUIET)
 if(TARGET CUDA::cudart)
   add_executable(chains_compile spec/cuda/chains_compile.c
-    spec/cuda/chain_cases.c kernels/cuda/nvrtc.c)
+    spec/cuda/chain_cases.c kernels/cuda/chain_nvrtc.c)
   target_link_libraries(chains_compile PRIVATE mrt_chains cuda_text mrt_core CUDA::cudart
     ${CMAKE_DL_LIBS})
   set_target_properties(chains_compile PROPERTIES

@@ -1,8 +1,8 @@
 /* chain.c -- generated kernels: made once, found again, launched
  *
  * SPDX-License-Identifier: MIT */
-#include "compile.h"
-#include "source.h"
+#include "chain_compile.h"
+#include "chain_source.h"
 
 #include <pthread.h>
 #include <stdio.h>

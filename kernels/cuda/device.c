@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "chain.h"
-#include "compile.h"
+#include "chain_compile.h"
 #include "cuda.h"
 
 #include <string.h>

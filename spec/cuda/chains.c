@@ -14,7 +14,7 @@
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "chain_cases.h"
-#include "compile.h"
+#include "chain_compile.h"
 #include "device/device.h"
 #include "tensor/dtype.h"
 

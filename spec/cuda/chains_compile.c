@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "chain_cases.h"
-#include "compile.h"
-#include "source.h"
+#include "chain_compile.h"
+#include "chain_source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 // emulate_nvrtc.cc -- generated kernels compiled by the system's C++ compiler
 //
-// As kernels/cuda/nvrtc.c: the same text, with a few words defined that CUDA
+// As kernels/cuda/chain_nvrtc.c: the same text, with a few words defined that CUDA
 // has, becomes a shared object; a launch queued is a call of a loop over blocks
 // and threads.  These kernels use no barrier, so threads run one by one.
 //
 // SPDX-License-Identifier: MIT
-#include "compile.h"
+#include "chain_compile.h"
 
 #include <dlfcn.h>
 #include <spawn.h>

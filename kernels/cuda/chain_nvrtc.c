@@ -1,10 +1,10 @@
-/* nvrtc.c -- generated sources compiled by NVRTC, launched by the runtime
+/* chain_nvrtc.c -- generated sources compiled by NVRTC, launched by the runtime
  *
  * NVRTC is opened when it is first needed.  Libraries of code belong to no
  * context, so a function serves every device of its architecture.
  *
  * SPDX-License-Identifier: MIT */
-#include "compile.h"
+#include "chain_compile.h"
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
-/* writer.c -- text that grows; names and sizes of elements; arguments
+/* chain_writer.c -- text that grows; names and sizes of elements; arguments
  *
  * SPDX-License-Identifier: MIT */
-#include "writer.h"
+#include "chain_writer.h"
 
 #include <stdarg.h>
 #include <stdio.h>

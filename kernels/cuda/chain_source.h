@@ -1,4 +1,4 @@
-/* source.h -- a pointwise call as the source of one CUDA kernel
+/* chain_source.h -- a pointwise call as the source of one CUDA kernel
  *
  *     mrt_chain_text s;
  *     mrt_chain_text_write(call, op, "chain", &s)    its text, its arguments
@@ -11,8 +11,8 @@
  * run's words, inputs, outputs, then what the text asks for.
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_SOURCE_H
-#define MRT_CUDA_SOURCE_H
+#ifndef MRT_CUDA_CHAIN_SOURCE_H
+#define MRT_CUDA_CHAIN_SOURCE_H
 
 #include "device/kernel.h"
 #include "op/fused.h"

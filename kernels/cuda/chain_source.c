@@ -1,4 +1,4 @@
-/* source.c -- writing the source of a pointwise kernel
+/* chain_source.c -- writing the source of a pointwise kernel
  *
  * A loop over vectors, all of a vector's elements loaded before any is stored,
  * then a loop over what is left, which is everything where pointers are not
@@ -8,8 +8,8 @@
  * those of its operators one by one.
  *
  * SPDX-License-Identifier: MIT */
+#include "chain_writer.h"
 #include "op/op.h"
-#include "writer.h"
 
 #include <stdlib.h>
 #include <string.h>

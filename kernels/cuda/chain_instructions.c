@@ -1,11 +1,11 @@
-/* instructions.c -- each pointwise operator as CUDA C
+/* chain_instructions.c -- each pointwise operator as CUDA C
  *
  * SPDX-License-Identifier: MIT */
+#include "chain_writer.h"
 #include "op/activation.h"
 #include "op/make.h"
 #include "op/op.h"
 #include "op/random.h"
-#include "writer.h"
 
 #include <string.h>
 

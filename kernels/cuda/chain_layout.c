@@ -1,11 +1,11 @@
-/* layout.c -- how a pointwise kernel finds the elements of its inputs
+/* chain_layout.c -- how a pointwise kernel finds the elements of its inputs
  *
  * Outputs are contiguous, and so are most inputs; what is not is walked in
  * row-major order over dimensions that all strided inputs share, neighbours
  * joined where every one of them is evenly spaced.
  *
  * SPDX-License-Identifier: MIT */
-#include "writer.h"
+#include "chain_writer.h"
 
 static int64_t count_of(const mrt_type *t) {
   int64_t n = 1;

@@ -1,11 +1,11 @@
-/* keep.c -- compiled code on disk
+/* chain_keep.c -- compiled code on disk
  *
  * A file is the code, then its size, a hash of it and a mark; so it can be
  * loaded as it lies.  It is made under another name and renamed.
  *
  * SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L
-#include "compile.h"
+#include "chain_compile.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* writer.h -- text that grows, and the program it is written for
+/* chain_writer.h -- text that grows, and the program it is written for
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_WRITER_H
-#define MRT_CUDA_WRITER_H
+#ifndef MRT_CUDA_CHAIN_WRITER_H
+#define MRT_CUDA_CHAIN_WRITER_H
 
-#include "source.h"
+#include "chain_source.h"
 
 typedef struct mrt_text_buffer {
   char *text;
@@ -35,10 +35,10 @@ const char *mrt_c_name(mrt_dtype dtype);
 int mrt_argument(mrt_writer *w, int64_t value);
 int mrt_argument_real(mrt_writer *w, double value);
 
-/* instructions.c: one instruction into head and body. */
+/* chain_instructions.c: one instruction into head and body. */
 void mrt_write_instruction(mrt_writer *w, const mrt_fused_code *code);
 
-/* layout.c: how inputs are found. */
+/* chain_layout.c: how inputs are found. */
 enum mrt_layout {
   MRT_AT_DENSE, /* at e */
   MRT_AT_SAME,  /* one element for all */

@@ -1,11 +1,11 @@
-/* compile.h -- what turns a generated source into code and launches it
+/* chain_compile.h -- what turns a generated source into code and launches it
  *
- * nvrtc.c does so on a GPU, spec/cuda/emulate_nvrtc.cc on the processor.
+ * chain_nvrtc.c does so on a GPU, spec/cuda/emulate_nvrtc.cc on the processor.
  * Failing functions write why into `why`, of MRT_WHY bytes.
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_COMPILE_H
-#define MRT_CUDA_COMPILE_H
+#ifndef MRT_CUDA_CHAIN_COMPILE_H
+#define MRT_CUDA_CHAIN_COMPILE_H
 
 #include "chain.h"
 
@@ -39,7 +39,7 @@ bool mrt_compile_launch(void *function, int64_t blocks, const int64_t *args,
 /* Blocks that fill the current device. */
 int64_t mrt_compile_blocks(void);
 
-/* keep.c: code on disk under $XDG_CACHE_HOME/mrt or ~/.cache/mrt, in a file
+/* chain_keep.c: code on disk under $XDG_CACHE_HOME/mrt or ~/.cache/mrt, in a file
  * named after the hash of target and text.  Written whole or not at all; a
  * file that is not whole is not there.  Where nothing can be kept, nothing
  * fails. */
