@@ -187,10 +187,10 @@ static void set_count(lua_State *L, const char *key, size_t value) {
   lua_setfield(L, -2, key);
 }
 
-/* info(): version, instruction set, threads, libraries, tensor bytes. */
+/* info(): version, device, threads, libraries, tensor bytes. */
 static int info(lua_State *L) {
   mrt_context_info i = mrt_context_get_info(mrt_binding_get(L)->ctx);
-  lua_createtable(L, 0, 9);
+  lua_createtable(L, 0, 10);
   lua_pushstring(L, mrt_version());
   lua_setfield(L, -2, "version");
   lua_pushstring(L, i.isa);
@@ -204,6 +204,8 @@ static int info(lua_State *L) {
   set_count(L, "bytes_peak", i.bytes_peak);
   set_count(L, "alignment", i.alignment);
   set_count(L, "bytes_slow", i.bytes_slow);
+  lua_pushboolean(L, i.queues);
+  lua_setfield(L, -2, "queues");
   return 1;
 }
 

@@ -216,6 +216,7 @@ typedef struct mrt_context_info {
   size_t bytes_peak;
   size_t alignment;  /* what the device allocates is a multiple of it */
   size_t bytes_slow; /* of the slow tier */
+  bool queues;       /* plans return before they are done; reading waits */
 } mrt_context_info;
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx);
 /* Set bytes_peak back to bytes_now. */

@@ -248,6 +248,48 @@ describe("a CUDA device", function()
     assert.are_not.equal(before, bytes_of(params))
   end)
 
+  it("reads a loss while the next step is still to come", function()
+    mrt.device "cuda:0"
+    local step = trainer()
+    local x, y = batch(1)
+    local bad = mrt.eval((x + 100):copy())
+    step(x, y):item()
+    local first = step(x, y)
+    local second = step(bad, y)
+    -- The emulator does no more than it must; a GPU may have met the bad index.
+    local ok, err = pcall(first.item, first)
+    if library:find "emulated" then assert.is_true(ok, tostring(err)) end
+    assert.truthy(message_of(ok and second.item or error, ok and second or err)
+      :find("0 to 10 wanted", 1, true))
+    local losses = {}
+    for i = 1, 40 do losses[i] = step(x, y) end -- more than there are marks
+    for i = 2, 40 do assert.is_true(losses[i]:item() < losses[i - 1]:item(), i) end
+  end)
+
+  it("reads a variable after what has written it last", function()
+    mrt.device "cuda:0"
+    local w = mrt.variable(mrt.zeros(3))
+    local add = mrt.compile(function(by)
+      w:assign(w + by)
+      return w * 1
+    end)
+    local one = mrt.eval(mrt.ones(3))
+    local kept = add(one)
+    for _ = 1, 3 do add(one) end
+    assert.are.same({ 1, 1, 1 }, kept:totable())
+    assert.are.same({ 4, 4, 4 }, w:totable())
+    add(one)
+    w:assign(mrt.tensor { 7, 8, 9 })
+    assert.are.same({ 7, 8, 9 }, w:totable())
+    local same = mrt.variable(kept)
+    add(one)
+    local plus = mrt.compile(function() same:assign(same + 1) end)
+    assert.are.same({ 1, 1, 1 }, same:totable())
+    plus()
+    assert.are.same({ 2, 2, 2 }, same:totable())
+    assert.are.same({ 1, 1, 1 }, kept:totable())
+  end)
+
   it("says what is wrong when it fails within a step, and then stays failed", function()
     local out = run([[
       local mrt = require "mrt"

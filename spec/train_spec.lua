@@ -25,6 +25,16 @@ local function problem()
     loss = function(m, a, b) return nn.mse_loss(m(a), b) end }
 end
 
+-- train.run, what it prints thrown away.
+local function quiet(given)
+  local stdout, capture = io.stdout, io.tmpfile()
+  io.stdout = capture -- luacheck: ignore 122
+  local ok, summary = pcall(train.run, given)
+  io.stdout = stdout -- luacheck: ignore 122
+  capture:close()
+  return ok, summary
+end
+
 describe("progress", function()
   it("writes plain lines into a pipe, with the mean loss since the last", function()
     local out = sink()
@@ -76,18 +86,43 @@ describe("train", function()
     p.steps, p.eval_every, p.log_every = 60, 25, 1000
     p.on_step = function(info) steps[#steps + 1] = info.loss end
     p.eval = function() evals = evals + 1 return 7 end
-    local stdout = io.stdout
-    local capture = io.tmpfile()
-    io.stdout = capture -- luacheck: ignore 122
-    local ok, summary = pcall(train.run, p)
-    io.stdout = stdout -- luacheck: ignore 122
-    capture:close()
+    local ok, summary = quiet(p)
     assert.is_true(ok, tostring(summary))
     assert.equal(60, #steps)
     assert.equal(3, evals)
     assert.equal(7, summary.eval)
     assert.equal(steps[60], summary.loss)
     assert.is_true(summary.loss < steps[1] / 100)
+  end)
+
+  it("reads losses a step late where it may, and tells the same", function()
+    local function told(late)
+      local p, list, batches = problem(), {}, 0
+      local loader = p.loader
+      p.optimizer = optim.sgd(p.model:parameters(), { lr = 0.1 })
+      p.loader = { next = function()
+        batches = batches + 1
+        return loader:next()
+      end }
+      p.steps, p.eval_every, p.late = 7, 3, late
+      p.on_step = function(info) list[#list + 1] = { info.step, info.loss, batches } end
+      p.eval = function() list[#list + 1] = { "eval" } return 1 end
+      local ok, summary = quiet(p)
+      assert.is_true(ok, tostring(summary))
+      assert.equal(list[#list - 1][2], summary.loss)
+      return list
+    end
+    local now, late = told(false), told(true)
+    assert.equal(10, #now)
+    for i, entry in ipairs(now) do
+      assert.same({ entry[1], entry[2] }, { late[i][1], late[i][2] })
+      local step = math.tointeger(entry[1])
+      if step then
+        assert.equal(step, entry[3])
+        -- the next batch was taken and begun: not before an evaluation, nor at the end
+        assert.equal(step % 3 == 0 and step or math.min(step + 1, 7), late[i][3])
+      end
+    end
   end)
 
   it("counts steps, whatever micro-batches they have", function()

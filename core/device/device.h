@@ -50,8 +50,9 @@ struct mrt_remote {
   /* After all that is queued.  `from` may change once write is over. */
   mrt_status (*write)(const mrt_device *device, void *to, const void *from,
                       size_t nbytes, mrt_error *e);
+  /* With a mark: once that is reached, whatever was queued since. */
   mrt_status (*read)(const mrt_device *device, void *to, const void *from,
-                     size_t nbytes, mrt_error *e);
+                     size_t nbytes, uint64_t mark, mrt_error *e);
   /* Queue: a copy within its memory; the same byte everywhere. */
   mrt_status (*copy)(const mrt_device *device, void *to, const void *from,
                      size_t nbytes, mrt_error *e);
@@ -59,6 +60,10 @@ struct mrt_remote {
                      size_t nbytes, mrt_error *e);
   /* Until all that is queued is done. */
   mrt_status (*wait)(const mrt_device *device, mrt_error *e);
+  /* Here, in the order of what is queued: a number that rises; 0: failed. */
+  uint64_t (*mark)(const mrt_device *device);
+  /* Until what was queued before the mark is done. */
+  mrt_status (*reach)(const mrt_device *device, uint64_t mark, mrt_error *e);
   /* Has something failed?  Does not wait. */
   mrt_status (*check)(const mrt_device *device, mrt_error *e);
 
@@ -110,7 +115,7 @@ mrt_status mrt_plugin_load(const char *name, mrt_device *device, mrt_error *e);
 mrt_status mrt_device_write(const mrt_device *device, void *to,
                             const void *from, size_t nbytes, mrt_error *e);
 mrt_status mrt_device_read(const mrt_device *device, void *to, const void *from,
-                           size_t nbytes, mrt_error *e);
+                           size_t nbytes, uint64_t mark, mrt_error *e);
 mrt_status mrt_device_copy(const mrt_device *device, void *to, const void *from,
                            size_t nbytes, mrt_error *e);
 mrt_status mrt_device_fill(const mrt_device *device, void *to, int byte,

@@ -111,8 +111,14 @@ MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n) {
 }
 
 MRT_API mrt_status mrt_read(mrt_context *ctx, mrt_tensor *const *t, int n) {
+  uint64_t mark = n ? UINT64_MAX : 0, last = 0;
   MRT_TRY(mrt_eval(ctx, t, n));
-  MRT_TRY(mrt_flight_land(ctx));
+  for (int i = 0; i < n; i++) {
+    uint64_t own = t[i]->storage->mark;
+    if (own < mark) mark = own;
+    if (own > last) last = own;
+  }
+  MRT_TRY(mark ? mrt_flight_reach(ctx, last) : mrt_flight_land(ctx));
   for (int i = 0; i < n; i++) MRT_TRY(mrt_storage_read(t[i]->storage));
   return MRT_OK;
 }

@@ -45,7 +45,7 @@ static uint64_t hash(const mrt_plan *plan, uint64_t h, const char *data,
   if (!d->remote) return hash_bytes(h, (const unsigned char *)data, bytes);
   for (size_t at = 0; at < bytes; at += sizeof piece) {
     size_t n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
-    if (mrt_device_read(d, piece, data + at, n, &ignored)) return h;
+    if (mrt_device_read(d, piece, data + at, n, 0, &ignored)) return h;
     h = hash_bytes(h, piece, n);
   }
   return h;

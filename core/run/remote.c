@@ -2,7 +2,8 @@
  *
  * A run is queued and left; the host goes on.  An index out of range makes the
  * updates that follow do nothing, and is told when somebody next waits for the
- * device, or runs the plan again.  From its second run on, a plan is recorded
+ * device, or runs the plan again.  Each run ends with a mark, so that its results
+ * are read while the next one is computed.  From its second run on, a plan is recorded
  * as one launch, once for each set of addresses that its inputs and results
  * come to lie at.
  *
@@ -27,11 +28,17 @@ static void leave_flight(mrt_plan *plan) {
   plan->next_flight = NULL;
 }
 
-/* The fault that the last run met, if its end has come. */
+/* Have its runs met a fault, as far as can be seen? */
+static bool faulty(mrt_plan *plan) {
+  remote_of(plan)->see(&plan->ctx->device, &plan->run);
+  return plan->run.fault != 0;
+}
+
 static mrt_status tell_fault(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  remote_of(plan)->see(&ctx->device, &plan->run);
-  if (!plan->run.fault) return MRT_OK;
+  if (!faulty(plan)) return MRT_OK;
+  MRT_TRY(remote_of(plan)->wait(&ctx->device, &ctx->error));
+  faulty(plan); /* all of it is here now */
   mrt_status s = mrt_plan_fault(plan);
   mrt_error told = ctx->error;
   MRT_TRY(remote_of(plan)->absolve(&ctx->device, &plan->run, &ctx->error));
@@ -67,6 +74,25 @@ mrt_status mrt_flight_land(mrt_context *ctx) {
   return first;
 }
 
+mrt_status mrt_flight_reach(mrt_context *ctx, uint64_t mark) {
+  const mrt_remote *r = ctx->device.remote;
+  if (!r || !ctx->flight) return MRT_OK;
+  if (r->reach(&ctx->device, mark, &ctx->error)) return mrt_flight_land(ctx);
+  for (mrt_plan *plan = ctx->flight; plan; plan = plan->next_flight)
+    if (faulty(plan)) return mrt_flight_land(ctx);
+  return MRT_OK;
+}
+
+/* From here on, results can be read while what follows is computed.  Variables
+ * may be written again. */
+static void mark(mrt_plan *plan) {
+  uint64_t here = remote_of(plan)->mark(&plan->ctx->device);
+  for (int i = 0; i < plan->result_count; i++)
+    if (plan->result_storage[i]) plan->result_storage[i]->mark = here;
+  for (int i = 0; i < plan->written_count; i++)
+    if (plan->written[i]->storage) plan->written[i]->storage->mark = 0;
+}
+
 mrt_status mrt_flight_begin(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   if (plan->run.words) MRT_TRY(tell_fault(plan));
@@ -80,6 +106,7 @@ mrt_status mrt_flight_end(mrt_plan *plan, mrt_status status) {
   if (!status) status = r->check(&ctx->device, &ctx->error);
   if (!status) status = r->end(&ctx->device, &plan->run, &ctx->error);
   if (status == MRT_EDEVICE) return tell_failure(plan);
+  mark(plan);
   plan->queued = true;
   leave_flight(plan);
   plan->next_flight = ctx->flight;

@@ -52,6 +52,8 @@ mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in);
 /* Until all that was queued is done; what the runs before have met.  Nothing
  * on a device that does not queue. */
 mrt_status mrt_flight_land(mrt_context *ctx);
+/* Only until this mark. */
+mrt_status mrt_flight_reach(mrt_context *ctx, uint64_t mark);
 /* Run with results left in plan->result_storage. */
 mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                          mrt_tensor *const *in);

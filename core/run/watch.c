@@ -47,7 +47,7 @@ static void each(const mrt_plan *plan, const mrt_operand *x,
   }
   void *here = mrt_calloc(a, 1, extent(x));
   if (!here) return;
-  if (!mrt_device_read(d, here, x->data, extent(x), &ignored))
+  if (!mrt_device_read(d, here, x->data, extent(x), 0, &ignored))
     each_here(x, here, see, user);
   mrt_release(a, here, extent(x));
 }

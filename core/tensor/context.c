@@ -133,6 +133,7 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .bytes_peak = ctx->bytes_peak,
     .alignment = ctx->device.align,
     .bytes_slow = ctx->slow_bytes,
+    .queues = ctx->device.remote != NULL,
   };
 }
 
@@ -211,8 +212,8 @@ mrt_status mrt_storage_read(mrt_storage *s) {
   mrt_context *ctx = s->ctx;
   MRT_TRY(make_host(s));
   if (!ctx->device.remote) return MRT_OK;
-  mrt_status status =
-      mrt_device_read(&ctx->device, s->host, s->data, s->nbytes, &ctx->error);
+  mrt_status status = mrt_device_read(&ctx->device, s->host, s->data, s->nbytes,
+                                      s->mark, &ctx->error);
   if (status) mrt_storage_drop_host(s);
   return status;
 }
@@ -224,6 +225,7 @@ mrt_status mrt_storage_fill_end(mrt_storage *s) {
   if (!ctx->device.remote) return MRT_OK;
   mrt_status status =
       mrt_device_write(&ctx->device, s->data, s->host, s->nbytes, &ctx->error);
+  s->mark = 0;
   mrt_storage_drop_host(s);
   return status;
 }

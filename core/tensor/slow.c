@@ -98,7 +98,7 @@ static mrt_status copy(mrt_storage *s, mrt_tier_lane lane) {
 
 static void drop_memory(mrt_storage *s) {
   mrt_device_free(s->ctx, s->data, s->nbytes);
-  s->data = NULL;
+  s->data = NULL, s->mark = 0;
   s->ctx->moves++;
 }
 

@@ -289,6 +289,7 @@ MRT_API const void *mrt_tensor_data(const mrt_tensor *t) {
 }
 
 MRT_API mrt_status mrt_tensor_write(mrt_tensor *t, const void *data) {
+  t->storage->mark = 0;
   return mrt_device_write(&t->ctx->device, t->storage->data, data,
                           mrt_type_bytes(&t->type), &t->ctx->error);
 }

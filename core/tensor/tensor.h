@@ -35,6 +35,9 @@ typedef struct mrt_storage {
   void *host;     /* its bytes where we can read them, if somebody looks */
   size_t nbytes;  /* requested: a multiple of the device's alignment */
   mrt_home *home; /* in the slow tier; NULL: none */
+  /* On a device that queues: its bytes are there once this is reached, and
+   * what was queued since does not write them; 0: not known. */
+  uint64_t mark;
 } mrt_storage;
 
 /* Where a node was written, for errors and reports.  `file` is interned. */

@@ -1,7 +1,7 @@
 /* cuda.h -- what the C files of the CUDA device share
  *
- * One context of the library is one device with three streams: kernels, copies
- * out, copies in.  Each mrt_device has its own.
+ * One context of the library is one device with four streams: kernels, results
+ * that are read, copies out, copies in.  Each mrt_device has its own.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_CUDA_H
@@ -17,12 +17,15 @@ extern "C" {
 
 enum {
   MRT_CUDA_RUNS = 1024, /* plans that have words, at one time */
+  MRT_CUDA_MARKS = 16,  /* that are told apart */
   MRT_CUDA_SMALL = 64   /* bytes that are written by a kernel's arguments */
 };
 
 typedef struct mrt_cuda {
   int index;
-  cudaStream_t queue;
+  cudaStream_t queue, reads;         /* reads: of results, beside the queue */
+  cudaEvent_t marks[MRT_CUDA_MARKS]; /* of mark n: marks[n % MRT_CUDA_MARKS] */
+  uint64_t last_mark;
   cudaError_t failed;          /* the first failure; it stays */
   mrt_run_words *words, *seen; /* [MRT_CUDA_RUNS]: there, and their copy here */
   bool taken[MRT_CUDA_RUNS];

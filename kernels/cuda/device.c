@@ -64,6 +64,24 @@ static double clock_seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* ---- marks ----------------------------------------------------------------- */
+
+static uint64_t set_mark(const mrt_device *device) {
+  mrt_cuda *c = use(device);
+  uint64_t n = c->last_mark + 1;
+  cudaError_t code = cudaEventRecord(c->marks[n % MRT_CUDA_MARKS], c->queue);
+  if (code == cudaSuccess) return c->last_mark = n;
+  if (!c->failed) c->failed = code;
+  return 0;
+}
+
+/* The event of an older mark tells of a later one by now. */
+static mrt_status reach(const mrt_device *device, uint64_t mark, mrt_error *e) {
+  mrt_cuda *c = use(device);
+  return mrt_cuda_check(
+      c, cudaEventSynchronize(c->marks[mark % MRT_CUDA_MARKS]), e);
+}
+
 /* ---- copies ---------------------------------------------------------------- */
 
 static mrt_status put(const mrt_device *device, void *to, const void *from,
@@ -80,13 +98,15 @@ static mrt_status put(const mrt_device *device, void *to, const void *from,
 }
 
 static mrt_status get(const mrt_device *device, void *to, const void *from,
-                      size_t nbytes, mrt_error *e) {
+                      size_t nbytes, uint64_t mark, mrt_error *e) {
   mrt_cuda *c = use(device);
+  cudaStream_t stream = mark ? c->reads : c->queue;
+  if (mark) MRT_TRY(reach(device, mark, e));
   if (nbytes)
     MRT_CUDA_TRY(
-        c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, c->queue),
+        c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, stream),
         e);
-  return mrt_cuda_check(c, cudaStreamSynchronize(c->queue), e);
+  return mrt_cuda_check(c, cudaStreamSynchronize(stream), e);
 }
 
 static mrt_status copy(const mrt_device *device, void *to, const void *from,
@@ -213,6 +233,8 @@ static const mrt_remote remote = {
   .copy = copy,
   .fill = fill,
   .wait = wait,
+  .mark = set_mark,
+  .reach = reach,
   .check = check,
   .begin = begin,
   .end = end,

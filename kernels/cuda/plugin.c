@@ -43,6 +43,9 @@ static void close_device(mrt_device *device) {
   if (!c) return;
   cudaSetDevice(c->index);
   if (c->queue) cudaStreamSynchronize(c->queue), cudaStreamDestroy(c->queue);
+  if (c->reads) cudaStreamDestroy(c->reads);
+  for (int i = 0; i < MRT_CUDA_MARKS; i++)
+    if (c->marks[i]) cudaEventDestroy(c->marks[i]);
   mrt_product_close(c);
   cudaFree(c->words);
   cudaFreeHost(c->seen);
@@ -60,11 +63,21 @@ static cudaError_t keep_pool(int index) {
   return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes);
 }
 
+static cudaError_t start_streams(mrt_cuda *c) {
+  cudaError_t code =
+      cudaStreamCreateWithFlags(&c->queue, cudaStreamNonBlocking);
+  if (!code) code = cudaStreamCreateWithFlags(&c->reads, cudaStreamNonBlocking);
+  for (int i = 0; i < MRT_CUDA_MARKS && !code; i++)
+    code = cudaEventCreateWithFlags(&c->marks[i], cudaEventDisableTiming |
+                                                      cudaEventBlockingSync);
+  return code;
+}
+
 static cudaError_t start(mrt_cuda *c) {
   size_t before = 0, after = 0, total, words = MRT_CUDA_RUNS * sizeof *c->words;
   cudaError_t code = cudaSetDevice(c->index);
   if (!code) code = cudaMemGetInfo(&before, &total);
-  if (!code) code = cudaStreamCreateWithFlags(&c->queue, cudaStreamNonBlocking);
+  if (!code) code = start_streams(c);
   if (!code) code = keep_pool(c->index);
   if (!code) code = cudaMalloc((void **)&c->words, words);
   if (!code)

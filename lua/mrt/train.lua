@@ -113,7 +113,8 @@ local defaults = { model = options.of "table", optimizer = options.of "table",
   eval_name = "validation loss", plan = false, log_every = options.of "size",
   on_step = options.of "function", log = options.of "string",
   snapshots = options.of "string", snapshot_every = options.of "size",
-  keep = options.of("size", 3), resume = false, more = options.of "table" }
+  keep = options.of("size", 3), resume = false, more = options.of "table",
+  late = options.of "boolean" }
 
 -- What is called on it, as the messages say what is wanted.
 local function want_methods(o, name, wanted, ...)
@@ -138,6 +139,7 @@ local function read(given)
     core.fail("value", "train.run", "resume = true, but no folder of snapshots")
   end
   o.step = o.step or new_step(o)
+  if o.late == nil then o.late = core.info().queues end
   return o
 end
 
@@ -175,17 +177,54 @@ local function due(o, step, every)
   return step == o.steps or (every and step % every == 0)
 end
 
--- Run one step; what is known of it.
-local function take(o, batch)
-  local began = core.clock()
-  local lr = o.optimizer and o.optimizer:rate()
-  local loss = o.step(table.unpack(batch, 1, batch.n)):item()
-  return { loss = loss, lr = lr, memory = mrt.memory().peak,
-    throughput = amount(batch[1]) / math.max(core.clock() - began, 1e-9) }
-end
-
 local function want(ok, message)
   if not ok then core.fail("file", "train.run", message) end
+end
+
+-- Begin one step; what is known of it.
+local function begin(o, step, batch)
+  local now = { step = step, began = core.clock(), amount = amount(batch[1]),
+    lr = o.optimizer and o.optimizer:rate(), memory = mrt.memory().peak }
+  now.result = o.step(table.unpack(batch, 1, batch.n))
+  return now
+end
+
+-- Wait for its loss, and show it.  run.last: when the step before was done.
+local function finish(run, now)
+  now.loss = now.result:item()
+  local last = run.last or 0
+  run.last = core.clock()
+  now.throughput = now.amount / math.max(run.last - math.max(now.began, last), 1e-9)
+  run.summary.loss = now.loss
+  run.bar:step(now.step, now.loss, now.amount)
+  if run.on_step then run.on_step { step = now.step, loss = now.loss } end
+end
+
+local function evaluate(run, o, now)
+  now.eval = o.eval()
+  run.summary.eval = now.eval
+  run.bar:line(("step %d/%d  %s %.4f"):format(now.step, o.steps, o.eval_name, now.eval))
+end
+
+local function write(run, now)
+  if run.record then
+    want(run.record:write(now.step, { loss = now.loss, lr = now.lr, memory = now.memory,
+      throughput = now.throughput, eval = now.eval }))
+  end
+end
+
+-- Begin a step, finish the one before if its loss has not been read; returns
+-- this one if its loss may wait.
+local function advance(run, o, step, batch, before)
+  local now = begin(o, step, batch)
+  if before then finish(run, before) write(run, before) end
+  local eval = o.eval and due(o, step, o.eval_every)
+  local save = run.snapshots and due(o, step, o.snapshot_every)
+  if o.late and not (eval or save) and step < o.steps then return now end
+  finish(run, now)
+  if eval then evaluate(run, o, now) end
+  write(run, now)
+  if save then want(run.snapshots:save(step)) end
 end
 
 --- Train for a number of steps and show how it goes: step, loss, speed, memory,
@@ -219,6 +258,8 @@ end
 ---@field keep? integer          snapshots kept, default 3
 ---@field resume? boolean        go on from the last snapshot
 ---@field more? table<string, table>  more that is saved: anything with state and load_state
+---@field late? boolean          read a step's loss when the next step is on its way: default
+---  where the device queues its work, so that it never waits for the host
 ---@param given mrt.TrainOptions
 ---@return {loss: number, eval: number?, seconds: number, steps: integer} summary
 ---  of the last step; steps: taken by this call
@@ -237,20 +278,11 @@ function train.run(given)
   local bar <close> = progress.new { steps = o.steps, every = o.log_every,
     unit = unit, memory = plan.peak, done = done }
   local record <close> = open_log(o, plan, done, unit)
+  local run = { bar = bar, record = record, summary = summary, on_step = o.on_step,
+    snapshots = snapshots }
+  local before
   for step = done + 1, o.steps do
-    local now = take(o, batch)
-    summary.loss = now.loss
-    bar:step(step, now.loss, (amount(batch[1])))
-    if o.on_step then o.on_step { step = step, loss = now.loss } end
-    if o.eval and due(o, step, o.eval_every) then
-      now.eval = o.eval()
-      summary.eval = now.eval
-      bar:line(("step %d/%d  %s %.4f"):format(step, o.steps, o.eval_name, now.eval))
-    end
-    if record then want(record:write(step, now)) end
-    if snapshots and due(o, step, o.snapshot_every) then
-      want(snapshots:save(step))
-    end
+    before = advance(run, o, step, batch, before)
     if step < o.steps then batch = next_batch(o) end
   end
   summary.seconds = core.clock() - began
