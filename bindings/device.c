@@ -149,11 +149,18 @@ static int available(lua_State *L) {
   return 1;
 }
 
+/* overhead(): bytes of the device that no tensor has. */
+static int overhead(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mrt_overhead(mrt_binding_get(L)->ctx));
+  return 1;
+}
+
 void mrt_device_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "device", get_device },
     { "set_device", set_device },
     { "available", available },
+    { "overhead", overhead },
     { NULL, NULL },
   };
   mrt_binding_register(L, m, functions);

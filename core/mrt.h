@@ -177,6 +177,9 @@ MRT_API mrt_status mrt_set_device(mrt_context *ctx,
 MRT_API bool mrt_has_kernel(const mrt_context *ctx, const mrt_op *op);
 /* Bytes that this process can still get; 0: unknown. */
 MRT_API size_t mrt_available(const mrt_context *ctx);
+/* Bytes of the device that are in use and were not requested for tensors: what
+ * its driver and libraries (and other processes) hold now; 0 on the CPU. */
+MRT_API size_t mrt_overhead(const mrt_context *ctx);
 /* A run that must get more than is available is refused before it begins
  * (ENOMEM): from now on so many bytes, instead of asking the device; 0: ask;
  * SIZE_MAX: nothing is refused. */

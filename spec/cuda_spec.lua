@@ -219,6 +219,7 @@ describe("a CUDA device", function()
     local free = trainer():plan(x, y)
     local overhead = free.device.overhead
     assert.is_true(overhead > 0)
+    assert.is_true(mrt.overhead() > 0)
     assert.truthy(free:text():find("driver and libraries", 1, true))
     local same = trainer { memory = free.peak + overhead }:plan(x, y)
     assert.are.equal(free.peak, same.peak)

@@ -1,6 +1,6 @@
 -- loss_spec.lua -- losses: their numbers, gradients, reductions, micro-batches
 local mrt = require "mrt"
-local nn = mrt.nn
+local nn, optim = mrt.nn, mrt.optim
 
 local function near(wanted, got, tolerance)
   assert(math.abs(wanted - got) <= (tolerance or 1e-6) * math.max(1, math.abs(wanted)),
@@ -138,5 +138,81 @@ describe("cross entropy with label smoothing", function()
     assert.error_matches(function()
       nn.cross_entropy(logits, targets, { label_smoothing = 1.1 })
     end, "label_smoothing 1.1, 0 to 1 wanted")
+  end)
+end)
+
+describe("cross entropy of a head, in parts", function()
+  local N, D, V = 22, 6, 40
+  local function f64(...) return mrt.eval(mrt.randn({ ... }, { dtype = "f64" })) end
+  local x, w, bias = f64(2, N // 2, D), f64(V, D), f64(V)
+  local targets = mrt.eval(mrt.randint(0, V, 2, N // 2))
+  local function head(rows) return rows:linear(w, bias) end
+
+  it("is that of all logits, with its gradients, whatever the parts", function()
+    for _, o in ipairs { {}, { reduction = "sum" }, { reduction = "none" },
+      { ignore_index = targets:totable()[1][3], label_smoothing = 0.1 } } do
+      local wanted = nn.cross_entropy(head(x), targets, o)
+      local gradients = mrt.grad(wanted:sum(), { x, w, bias })
+      for _, chunks in ipairs { 1, 3, 8, 1000 } do
+        o.chunks = chunks
+        local loss = nn.linear_cross_entropy(x, head, targets, o)
+        assert.equal(wanted:type(), loss:type())
+        near(0, (loss - wanted):abs():amax():item(), 1e-12)
+        for i, g in ipairs(mrt.grad(loss:sum(), { x, w, bias })) do
+          near(0, (g - gradients[i]):abs():amax():item(), 1e-12)
+        end
+      end
+      o.chunks = nil
+    end
+  end)
+
+  it("gives micro-batches the weights of the whole batch", function()
+    local function train(k)
+      local p = mrt.parameter(w)
+      local step = mrt.compile(function(a, b)
+        local loss = nn.linear_cross_entropy(a, p, b, { chunks = 3 })
+        p:assign(p - mrt.grad(loss, p) * 0.1)
+        return loss
+      end, { accumulate = k })
+      return step(x, targets):item(), p
+    end
+    local loss, whole = train(1)
+    local parts, split = train(2)
+    near(loss, parts, 1e-12)
+    near(0, (whole - split):abs():amax():item(), 1e-12)
+  end)
+
+  it("never holds all logits, in a model's step too", function()
+    mrt.seed(1)
+    local model = nn.GPT { vocab = 4096, dim = 16, layers = 1, heads = 2, context = 32 }
+    local opt = optim.adamw(model:parameters())
+    local ids = mrt.eval(mrt.randint(0, 4096, 8, 33))
+    local function planned(loss)
+      return mrt.compile(function(a, b)
+        local value = loss(a, b)
+        opt:step(mrt.grad(value, model:parameters()))
+        return value
+      end):plan(ids:slice(2, 1, 32), ids:slice(2, 2, 33)).transient
+    end
+    local all = planned(function(a, b) return nn.cross_entropy(model(a), b) end)
+    local logits = 8 * 32 * 4096 * 4
+    local parts = planned(function(a, b) return model:loss(a, b, { chunks = 8 }) end)
+    assert.is_true(all > logits)
+    assert.is_true(parts < all - 3 * logits / 4, ("%d of %d"):format(parts, all))
+  end)
+
+  it("refuses what is no head, no count, no reduction", function()
+    local function refused(text, ...)
+      local list = table.pack(...)
+      assert.error_matches(function()
+        nn.linear_cross_entropy(table.unpack(list, 1, list.n))
+      end, "linear_cross_entropy: .*" .. text)
+    end
+    refused("a tensor or a layer wanted for the head, got 3", x, 3, targets)
+    refused("chunks.*positive integer", x, w, targets, { chunks = 0 })
+    refused("max", x, w, targets, { reduction = "max" })
+    refused("%[%.%.%., D%]", x, w, targets:reshape(N))
+    refused("no option 'chunk'", x, w, targets, { chunk = 2 })
+    refused("the targets", x, w, 3)
   end)
 end)

@@ -26,6 +26,8 @@ typedef struct mrt_device {
   void (*free)(const struct mrt_device *device, void *data, size_t nbytes);
   /* bytes that can be had now; 0: unknown */
   size_t (*available)(const struct mrt_device *device);
+  /* bytes of it in use, whoever uses them; NULL: not known */
+  size_t (*taken)(const struct mrt_device *device);
   double (*clock)(void); /* seconds; only goes forward */
   /* The kernel of operator number `op` for computing in `dtype` (f32 or f64);
    * NULL: the device has none.  The CPU has one for all that are no views. */

@@ -107,6 +107,11 @@ MRT_API size_t mrt_available(const mrt_context *ctx) {
   return ctx->available ? ctx->available : ctx->device.available(&ctx->device);
 }
 
+MRT_API size_t mrt_overhead(const mrt_context *ctx) {
+  size_t taken = ctx->device.taken ? ctx->device.taken(&ctx->device) : 0;
+  return taken > ctx->bytes_now ? taken - ctx->bytes_now : 0;
+}
+
 MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes) {
   ctx->available = bytes;
 }

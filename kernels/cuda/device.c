@@ -58,6 +58,13 @@ static size_t available(const mrt_device *device) {
   return free_bytes;
 }
 
+static size_t taken(const mrt_device *device) {
+  size_t free_bytes = 0, total = 0;
+  use(device);
+  if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
+  return total - free_bytes;
+}
+
 static double clock_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -249,6 +256,7 @@ static const mrt_remote remote = {
 
 void mrt_cuda_fill_memory(mrt_device *device) {
   device->alloc = allocate, device->free = release;
-  device->available = available, device->clock = clock_seconds;
+  device->available = available, device->taken = taken;
+  device->clock = clock_seconds;
   device->remote = &remote;
 }

@@ -8,7 +8,7 @@ local options = require "mrt.options"
 local argument = {}
 
 local function is_options(value)
-  return type(value) == "table" and next(value) ~= nil and #value == 0
+  return type(value) == "table" and not core.is_tensor(value) and #value == 0
 end
 
 --- Raise an error of code "value" in the name of `who`.

@@ -207,6 +207,12 @@ function mrt.memory(o)
   return { now = info.bytes_now, peak = info.bytes_peak, slow = info.bytes_slow }
 end
 
+--- Return the bytes of the device that are in use and that no tensor has: what its
+--- driver and libraries hold now, compiled kernels and recorded steps included
+--- (and what other processes hold).  On the CPU 0.
+---@return integer
+function mrt.overhead() return core.overhead() end
+
 --- Make the file that values are swapped to in this folder; otherwise the first
 --- step that swaps makes it in $TMPDIR or /tmp.  It has no name and is gone when
 --- the process ends.

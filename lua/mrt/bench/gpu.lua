@@ -1,15 +1,17 @@
 --- gpu.lua -- `mrt bench gpu`: GPT-2 training steps on a CUDA device.
 --
---     mrt bench gpu [--cases 124M,1558M] [--device cuda:0] [--steps N] [--json FILE]
---                   [--python PROGRAM]
+--     mrt bench gpu [--cases 124M,1558M] [--device cuda:0] [--steps N] [--seconds N]
+--                   [--json FILE] [--python PROGRAM]
 --
 -- For each size, in bf16: tokens a second; the share of the device's peak that the
 -- model's own work is (6 N + 6 L d T flop a token: attention counted half, as it is
--- causal); bytes planned, requested and seen by the driver; what the host does in a
--- step.  Then the largest size within half of its activations, and with layers'
--- inputs swapped to the host.  Beside each, PyTorch (torch.compile, fused attention,
--- autocast) where PROGRAM (default python3) has it: torch_gpu.py.  The case `tiny`
--- is for trying the bench itself.
+-- causal); bytes planned, requested and seen by the driver, and what its libraries
+-- hold once the step is recorded (overhead); what the host does in a step.  Then the
+-- last size within half of its arena, and with layers' inputs swapped to the host.
+-- Then PyTorch (torch.compile, fused attention, autocast: torch_gpu.py) for each size,
+-- first and last ones first, where PROGRAM (default python3) has it and as long as
+-- the seconds last (default 240).  The table comes at the end.  The case `tiny` is for
+-- trying the bench itself.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -93,30 +95,59 @@ local function measure(name, size, options, o)
     ms = seconds * 1e3, host_us = host * 1e6, tokens_per_s = tokens / seconds,
     mfu_causal = flop / seconds / peak, peak_flops = peak, loss = loss,
     planned = plan.peak, overhead = plan.device.overhead,
-    requested = requested, driver = free - core.available(),
+    requested = requested, driver = free - core.available(), overhead_after = mrt.overhead(),
     predicted_ms = plan.seconds * 1e3,
   }, plan
 end
 
--- PyTorch's line for a case; nil where there is none.
+-- PyTorch's line for a case; nil where there is none, or no time for it.
 local function torch(case, o)
   local path = debug.getinfo(1, "S").source:match "^@(.*)gpu%.lua$" .. "torch_gpu.py"
-  local size = cases[case]
-  local pipe = io.popen(("%s '%s' --layers %d --heads %d --dim %d --context %d --batch %d "
-    .. "--steps %d 2>/dev/null"):format(o.python, path, size.layers, size.heads, size.dim,
-    size.context, size.batch, o.steps))
+  local size, left = cases[case], math.floor(o.ends - core.clock())
+  if left < 20 then return nil end
+  local pipe = io.popen(("timeout %d %s '%s' --layers %d --heads %d --dim %d --context %d "
+    .. "--batch %d --steps %d 2>/dev/null"):format(left, o.python, path, size.layers,
+    size.heads, size.dim, size.context, size.batch, o.steps))
   local text = pipe and pipe:read "a" or ""
   if pipe then pipe:close() end
   local ms, bytes = text:match '"ms": ([%d.]+), "bytes": (%d+)'
   return ms and { ms = tonumber(ms), bytes = tonumber(bytes) }
 end
 
-local function show(row)
-  print(("%-22s %9.2f ms %10.0f tok/s %6.1f%% %8.1f us %10s %10s %10s %s"):format(row.case,
-    row.ms, row.tokens_per_s, 100 * row.mfu_causal, row.host_us, format.bytes(row.planned),
-    format.bytes(row.requested), format.bytes(row.driver),
-    row.torch and ("%.2fx, memory %.2fx"):format(row.torch.ms / row.ms,
-      row.requested / row.torch.bytes) or ""))
+local columns = { "GPT-2, bf16", "step ms", "tokens/s", "MFU", "host us", "planned",
+  "requested", "driver", "overhead", "speed of PyTorch's", "memory of PyTorch's" }
+
+local function cells(row)
+  local beside = row.torch
+  return { row.case, ("%.2f"):format(row.ms), ("%.0f"):format(row.tokens_per_s),
+    ("%.1f %%"):format(100 * row.mfu_causal), ("%.1f"):format(row.host_us),
+    format.bytes(row.planned), format.bytes(row.requested), format.bytes(row.driver),
+    format.bytes(row.overhead_after), beside and ("%.2fx"):format(beside.ms / row.ms) or "",
+    beside and ("%.2fx"):format(row.requested / beside.bytes) or "" }
+end
+
+local function line(widths, texts)
+  local out = {}
+  for k, text in ipairs(texts) do
+    local space = (" "):rep(widths[k] - #text)
+    out[k] = k == 1 and text .. space or space .. text
+  end
+  return "| " .. table.concat(out, " | ") .. " |"
+end
+
+-- The rows as a table in Markdown, its columns in line.
+local function show(rows)
+  local all, widths, rule = { columns }, {}, {}
+  for _, row in ipairs(rows) do all[#all + 1] = cells(row) end
+  for k in ipairs(columns) do
+    widths[k] = 4
+    for _, texts in ipairs(all) do widths[k] = math.max(widths[k], #texts[k]) end
+    rule[k] = ("-"):rep(widths[k] - 1) .. (k == 1 and "-" or ":")
+  end
+  for n, texts in ipairs(all) do
+    print(line(widths, texts))
+    if n == 1 then print(line(widths, rule)) end
+  end
 end
 
 local function word(value) return value end
@@ -126,11 +157,12 @@ local function count(value)
   return n and n >= 1 and n or nil
 end
 
-local kinds = { cases = word, device = word, json = word, python = word, steps = count }
+local kinds = { cases = word, device = word, json = word, python = word, steps = count,
+  seconds = count }
 
 local function read(args)
   local o = { cases = "124M,350M,774M,1558M", device = "cuda:0", steps = 20,
-    python = "python3" }
+    python = "python3", seconds = 240 }
   for i = 1, #args, 2 do
     local name, value = args[i]:match "^%-%-(%w+)$", args[i + 1]
     local read_value = kinds[name]
@@ -143,32 +175,43 @@ local function read(args)
   return o
 end
 
+-- First and last, then what is between.
+local function by_interest(list)
+  local out = { list[1] }
+  for i = #list, 2, -1 do out[#out + 1] = list[i] end
+  return out
+end
+
+local function save_all(path, info, rows)
+  local result = { device = info.libraries, isa = info.isa, date = os.date "!%Y-%m-%d",
+    version = info.version, rows = rows }
+  assert(save.write(path, dkjson.encode(result) .. "\n"))
+end
+
 return function(...)
-  local o, rows, last = read { ... }, {}, nil
+  local o, rows, sizes = read { ... }, {}, {}
+  o.ends = core.clock() + o.seconds
   mrt.device(o.device)
   local info = core.info()
-  print(("%s, %s; bf16, AdamW; MFU of 6 N + 6 L d T flop a token"):format(info.libraries,
-    info.isa))
-  print(("%-22s %12s %16s %7s %11s %10s %10s %10s %s"):format("", "step", "", "MFU", "host",
-    "planned", "requested", "driver", "beside PyTorch"))
+  print(("%s, %s; AdamW; MFU of 6 N + 6 L d T flop a token"):format(info.libraries, info.isa))
   local function add(name, case, options)
     local row, plan = measure(name, cases[case], options, o)
-    row.torch = case ~= "tiny" and name == case and torch(case, o) or nil
     rows[#rows + 1] = row
-    show(row)
-    return plan
+    print(("%s: %.2f ms"):format(name, row.ms))
+    return row, plan
   end
+  local last, plan
   for case in o.cases:gmatch "[^,]+" do
-    local plan = add(case, case, {})
-    last = { case = case, plan = plan }
+    local row
+    row, plan = add(case, case, {})
+    sizes[#sizes + 1], last = row, case
   end
-  local half = last.plan.persistent + last.plan.outputs + last.plan.transient // 2
-  add(last.case .. ", half the arena", last.case,
-    { memory = half + last.plan.device.overhead })
-  add(last.case .. ", swapped", last.case, { checkpoint = policy.checkpoint.swap() })
-  if o.json then
-    local result = { device = info.libraries, isa = info.isa, date = os.date "!%Y-%m-%d",
-      version = info.version, rows = rows }
-    assert(save.write(o.json, dkjson.encode(result) .. "\n"))
+  local half = plan.persistent + plan.outputs + plan.transient // 2
+  add(last .. ", half the arena", last, { memory = half + plan.device.overhead })
+  add(last .. ", swapped", last, { checkpoint = policy.checkpoint.swap() })
+  for _, row in ipairs(by_interest(sizes)) do
+    row.torch = row.case ~= "tiny" and torch(row.case, o) or nil
   end
+  if o.json then save_all(o.json, info, rows) end
+  show(rows)
 end

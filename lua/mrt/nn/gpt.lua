@@ -10,6 +10,7 @@ local LayerNorm = require "mrt.nn.layer_norm"
 local Dropout = require "mrt.nn.dropout"
 local Block = require "mrt.nn.block"
 local initial = require "mrt.nn.initial"
+local loss = require "mrt.nn.loss"
 local options = require "mrt.options"
 local scope = require "mrt.scope"
 
@@ -63,9 +64,10 @@ function GPT:init(given)
   end
 end
 
+--- What the head reads.
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
----@return mrt.Tensor logits `[B,T,vocab]`
-function GPT:forward(tokens)
+---@return mrt.Tensor        `[B,T,dim]`
+function GPT:features(tokens)
   local T = tokens:size(2)
   if T > self.context then
     core.fail("shape", "GPT", ("%s tokens, wanted at most context = %d")
@@ -75,8 +77,24 @@ function GPT:forward(tokens)
   if T < self.context then positions = positions:slice(1, 1, T) end
   local x = self.dropout(self.tokens(tokens) + positions)
   for _, block in ipairs(self.blocks) do x = scope.layer(block, x) end
-  x = self.norm(x)
+  return self.norm(x)
+end
+
+---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
+---@return mrt.Tensor logits `[B,T,vocab]`
+function GPT:forward(tokens)
+  local x = self:features(tokens)
   return self.head and self.head(x) or x:linear(self.tokens.weight)
+end
+
+--- The loss without all logits at once: see nn.linear_cross_entropy.
+---@param tokens mrt.Tensor   `[B,T]`
+---@param targets mrt.Tensor  `[B,T]`
+---@param given? mrt.LinearCrossEntropyOptions
+---@return mrt.Tensor
+function GPT:loss(tokens, targets, given)
+  return loss.linear_cross_entropy(self:features(tokens), self.head or self.tokens.weight,
+    targets, given)
 end
 
 function GPT:describe()

@@ -50,6 +50,7 @@ return {
   Sigmoid = activation.Sigmoid,
 
   cross_entropy = loss.cross_entropy,
+  linear_cross_entropy = loss.linear_cross_entropy,
   bce = loss.bce,
   bce_with_logits = loss.bce_with_logits,
   mse = loss.mse,

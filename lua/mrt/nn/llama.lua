@@ -13,6 +13,7 @@ local Linear = require "mrt.nn.linear"
 local Embedding = require "mrt.nn.embedding"
 local RMSNorm = require "mrt.nn.rms_norm"
 local initial = require "mrt.nn.initial"
+local loss = require "mrt.nn.loss"
 local options = require "mrt.options"
 local scope = require "mrt.scope"
 
@@ -124,17 +125,34 @@ function Llama:init(given)
   if not o.tie then self.head = Linear(o.dim, o.vocab, linear) end
 end
 
+--- What the head reads.
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
----@return mrt.Tensor logits `[B,T,vocab]`
-function Llama:forward(tokens)
+---@return mrt.Tensor        `[B,T,dim]`
+function Llama:features(tokens)
   if tokens:size(2) > self.context then
     core.fail("shape", "Llama", ("%s tokens, wanted at most context = %d")
       :format(tokens:type(), self.context))
   end
   local x = self.tokens(tokens)
   for _, block in ipairs(self.blocks) do x = scope.layer(block, x) end
-  x = self.norm(x)
+  return self.norm(x)
+end
+
+---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
+---@return mrt.Tensor logits `[B,T,vocab]`
+function Llama:forward(tokens)
+  local x = self:features(tokens)
   return self.head and self.head(x) or x:linear(self.tokens.weight)
+end
+
+--- The loss without all logits at once: see nn.linear_cross_entropy.
+---@param tokens mrt.Tensor   `[B,T]`
+---@param targets mrt.Tensor  `[B,T]`
+---@param given? mrt.LinearCrossEntropyOptions
+---@return mrt.Tensor
+function Llama:loss(tokens, targets, given)
+  return loss.linear_cross_entropy(self:features(tokens), self.head or self.tokens.weight,
+    targets, given)
 end
 
 function Llama:describe()

@@ -51,6 +51,58 @@ function loss.cross_entropy(logits, targets, given)
   return core.methods.cross_entropy(logits, targets, given)
 end
 
+--- cross_entropy(head(x), targets) without ever holding all logits: head and loss
+--- are taken of `chunks` parts, cut along the last dimension of the targets, and as no
+--- part's gradient waits for another part, the planner has the logits of one alive at
+--- a time.  The gradient of the head is a sum over the parts, so its last bits depend
+--- on their number.
+---
+---     nn.linear_cross_entropy(x, table, targets, {chunks = 8})
+---@class mrt.LinearCrossEntropyOptions: mrt.CrossEntropyOptions
+---@field chunks? integer    default 8
+---@param x mrt.Tensor       `[..., D]`
+---@param head mrt.Tensor|fun(x: mrt.Tensor): mrt.Tensor  weights `[V, D]`, or a layer
+---  `[..., D]` -> `[..., V]`
+---@param targets mrt.Tensor `[...]` integers in [0, V)
+---@param given? mrt.LinearCrossEntropyOptions
+---@return mrt.Tensor        scalar, or `[...]` with reduction "none"
+function loss.linear_cross_entropy(x, head, targets, given)
+  local o = options.read("linear_cross_entropy", given, { chunks = 8,
+    reduction = "mean", ignore_index = options.of "integer",
+    label_smoothing = options.of "number" })
+  options.size("linear_cross_entropy", "chunks", o.chunks)
+  argument.tensor("linear_cross_entropy", "the first", x)
+  argument.tensor("linear_cross_entropy", "the targets", targets)
+  if core.is_tensor(head) then
+    local weight = head
+    head = function(rows) return rows:linear(weight) end
+  elseif not options.is_callable(head) then
+    core.fail("value", "linear_cross_entropy", ("a tensor or a layer wanted for the head, got %s")
+      :format(options.show(head)))
+  end
+  if not reductions[o.reduction] then
+    core.fail("value", "linear_cross_entropy",
+      ("reduction '%s', one of mean, sum, none wanted"):format(options.show(o.reduction)))
+  end
+  local dim = targets:dim()
+  if dim == 0 or x:dim() ~= dim + 1 then
+    core.fail("shape", "linear_cross_entropy", ("%s with targets %s, [..., D] with [...] wanted")
+      :format(x:type(), targets:type()))
+  end
+  local parts, size = {}, targets:size(dim)
+  local step = math.max(1, -(-size // o.chunks))
+  local each = { reduction = "none", ignore_index = o.ignore_index,
+    label_smoothing = o.label_smoothing }
+  for first = 1, math.max(size, 1), step do
+    local last = math.min(first + step - 1, size)
+    parts[#parts + 1] = core.methods.cross_entropy(head(x:slice(dim, first, last)),
+      targets:slice(dim, first, last), each)
+  end
+  local losses = core.op.cat(parts, dim)
+  if o.reduction ~= "mean" or not o.ignore_index then return reduce(o, losses) end
+  return losses:sum() / targets:ne(o.ignore_index):to(losses:get_dtype()):sum()
+end
+
 --- Binary cross entropy of probabilities: -(y log p + (1 - y) log(1 - p)).
 --- Neither logarithm is taken of less than the smallest f32, so the loss is
 --- finite.
