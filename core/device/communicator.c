@@ -1,0 +1,158 @@
+/* communicator.c -- calls checked; the communicator of one rank
+ *
+ * SPDX-License-Identifier: MIT */
+#include "device/communicator.h"
+
+#include <string.h>
+
+enum { NONE, PIECE, WHOLE };
+
+static const struct row {
+  const char *name;
+  int in, out;
+} rows[] = {
+#define COLLECTIVE(name, in, out, doc) { #name, in, out },
+#include "device/collectives.def"
+#undef COLLECTIVE
+};
+
+enum { FLOAT, INT, BOOL };
+
+static const struct {
+  size_t bytes;
+  int class;
+} dtypes[] = {
+#define DTYPE(name, ctype, bytes, class, ...) { bytes, class },
+#include "dtypes.def"
+#undef DTYPE
+};
+
+static const char *const reductions[] = { "sum", "mean", "max", "min", "prod" };
+
+const char *mrt_collective_name(mrt_collective_kind kind) {
+  return rows[kind].name;
+}
+
+const char *mrt_reduction_name(mrt_reduction reduction) {
+  return reductions[reduction];
+}
+
+int mrt_reduction_of(const char *name) {
+  for (int i = 0; i < MRT_COUNT(reductions); i++)
+    if (strcmp(name, reductions[i]) == 0) return i;
+  return -1;
+}
+
+static size_t bytes_of(const mrt_collective *c, int part, int size) {
+  size_t whole = (size_t)c->count * dtypes[c->dtype].bytes;
+  return part == WHOLE ? whole : part == PIECE ? whole / (size_t)size : 0;
+}
+
+size_t mrt_collective_in_bytes(const mrt_collective *c, int size) {
+  return bytes_of(c, rows[c->kind].in, size);
+}
+
+size_t mrt_collective_out_bytes(const mrt_collective *c, int size) {
+  return bytes_of(c, rows[c->kind].out, size);
+}
+
+/* ---- checks ---------------------------------------------------------------- */
+
+static bool reduces(const mrt_collective *c) {
+  return c->kind == MRT_COLLECT_allreduce ||
+         c->kind == MRT_COLLECT_reduce_scatter;
+}
+
+static bool has_peer(const mrt_collective *c) {
+  return c->kind == MRT_COLLECT_broadcast || c->kind == MRT_COLLECT_send ||
+         c->kind == MRT_COLLECT_recv;
+}
+
+/* 8-bit floats are stored and sent, not added. */
+static mrt_status check_reduction(const mrt_collective *c, mrt_error *e) {
+  mrt_reduction r = c->reduction;
+  const char *dtype = mrt_dtype_name(c->dtype);
+  bool real = dtypes[c->dtype].class == FLOAT,
+       order = r == MRT_REDUCE_MAX || r == MRT_REDUCE_MIN;
+  if (real && dtypes[c->dtype].bytes == 1)
+    return mrt_fail(e, MRT_EDTYPE, "%s is not reduced; cast it", dtype);
+  if (r == MRT_REDUCE_MEAN && !real)
+    return mrt_fail(e, MRT_EDTYPE, "mean of %s, floats wanted", dtype);
+  if (c->dtype == MRT_bool && !order)
+    return mrt_fail(e, MRT_EDTYPE, "%s of bool, max or min wanted",
+                    reductions[r]);
+  return MRT_OK;
+}
+
+static mrt_status check(const mrt_communicator *comm, const mrt_collective *c,
+                        mrt_error *e) {
+  const struct row *row = &rows[c->kind];
+  bool pieces = row->in == PIECE || row->out == PIECE;
+  if (pieces && c->count % comm->size)
+    return mrt_fail(e, MRT_ESHAPE,
+                    "%lld elements cannot be shared among %d ranks",
+                    (long long)c->count, comm->size);
+  if (has_peer(c) && (c->peer < 0 || c->peer >= comm->size))
+    return mrt_fail(e, MRT_EVALUE, "rank %d, 0 to %d wanted", c->peer,
+                    comm->size - 1);
+  if ((c->kind == MRT_COLLECT_send || c->kind == MRT_COLLECT_recv) &&
+      c->peer == comm->rank)
+    return mrt_fail(e, MRT_EVALUE, "rank %d cannot %s itself", c->peer,
+                    c->kind == MRT_COLLECT_send ? "send to" : "receive from");
+  return reduces(c) ? check_reduction(c, e) : MRT_OK;
+}
+
+mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,
+                       mrt_error *e) {
+  MRT_TRY(check(comm, c, e));
+  return comm->run(comm, c, e);
+}
+
+/* ---- one rank -------------------------------------------------------------- */
+
+typedef struct self {
+  mrt_communicator comm;
+  const mrt_allocator *allocator;
+} self;
+
+/* Whole and piece are one; nobody sends. */
+static mrt_status run(mrt_communicator *comm, const mrt_collective *c,
+                      mrt_error *e) {
+  size_t bytes = mrt_collective_out_bytes(c, comm->size);
+  (void)e;
+  if (bytes && c->out != c->in) memcpy(c->out, c->in, bytes);
+  return MRT_OK;
+}
+
+static mrt_status split(mrt_communicator *comm, int color, int key,
+                        mrt_communicator **out, mrt_error *e) {
+  (void)key;
+  *out = NULL;
+  if (color < 0) return MRT_OK;
+  return mrt_self_communicator(((self *)comm)->allocator, out, e);
+}
+
+static void abort_nobody(mrt_communicator *comm, const char *why) {
+  (void)comm, (void)why;
+}
+
+static void close_self(mrt_communicator *comm) {
+  mrt_release(((self *)comm)->allocator, comm, sizeof(self));
+}
+
+mrt_status mrt_self_communicator(const mrt_allocator *a, mrt_communicator **out,
+                                 mrt_error *e) {
+  self *s = mrt_calloc(a, 1, sizeof *s);
+  if (!s) return mrt_nomem(e);
+  s->allocator = a;
+  s->comm = (mrt_communicator){ .rank = 0,
+                                .size = 1,
+                                .transport = "self",
+                                .timeout = 30,
+                                .run = run,
+                                .split = split,
+                                .abort = abort_nobody,
+                                .close = close_self };
+  *out = &s->comm;
+  return MRT_OK;
+}

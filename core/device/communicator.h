@@ -1,0 +1,94 @@
+/* communicator.h -- what a communicator is: ranks that compute together
+ *
+ * A transport is a file in kernels/collectives/ that fills this table.  All
+ * ranks call the same collectives in the same order; a transport compares what
+ * they ask before data moves, so that a mismatch is an error on every rank,
+ * never a hang.  A reduction takes the ranks' numbers in the order of the ranks,
+ * 16-bit floats in f32, and rounds once: its bits depend neither on how the
+ * elements are cut into pieces nor on the transport, and allgather after
+ * reduce_scatter is allreduce.
+ *
+ * A communicator that has failed once (a rank died, stalled, asked for
+ * something else) fails from then on, with the first message, on all its
+ * ranks and in bounded time.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_DEVICE_COMMUNICATOR_H
+#define MRT_DEVICE_COMMUNICATOR_H
+
+#include "base/error.h"
+#include "base/memory.h"
+
+typedef enum mrt_reduction {
+  MRT_REDUCE_SUM,
+  MRT_REDUCE_MEAN, /* the sum divided by the number of ranks, rounded once */
+  MRT_REDUCE_MAX,  /* a NaN of any rank is the result */
+  MRT_REDUCE_MIN,
+  MRT_REDUCE_PROD
+} mrt_reduction;
+
+typedef enum mrt_collective_kind {
+#define COLLECTIVE(name, in, out, doc) MRT_COLLECT_##name,
+#include "device/collectives.def"
+#undef COLLECTIVE
+  MRT_COLLECTIVES
+} mrt_collective_kind;
+
+/* One call.  What is above `in` must agree on all ranks (send and recv: on the
+ * two; `peer` then differs). */
+typedef struct mrt_collective {
+  mrt_collective_kind kind;
+  mrt_reduction reduction; /* of allreduce, reduce_scatter */
+  mrt_dtype dtype;
+  int64_t count; /* elements of the whole; a multiple of the number of ranks
+                    where there are pieces */
+  int peer;      /* of broadcast: the root; of send and recv: the other rank */
+  const void *in;
+  void *out; /* may be `in`; of allgather, `in` may be its own piece of it */
+  const char *file; /* who asks */
+  int line;
+} mrt_collective;
+
+typedef struct mrt_communicator mrt_communicator;
+struct mrt_communicator {
+  int rank, size;
+  const char *transport; /* "self", "threads", "shared", "mpi", "nccl" */
+  double timeout;        /* seconds that a rank is waited for */
+  uint64_t sent;         /* bytes that this rank gave to others */
+  /* Returns when `in` may change and `out` is whole.  ERANK with the rank
+   * that is to blame; EINTERRUPT when `interrupted` was raised meanwhile. */
+  mrt_status (*run)(mrt_communicator *comm, const mrt_collective *c,
+                    mrt_error *e);
+  /* A collective: ranks of one color form a communicator, ordered by key, then
+   * by rank.  A negative color: NULL. */
+  mrt_status (*split)(mrt_communicator *comm, int color, int key,
+                      mrt_communicator **out, mrt_error *e);
+  /* Memory that the other ranks read directly where it is an operand; else
+   * operands are copied.  NULL for either function: not offered. */
+  void *(*alloc)(mrt_communicator *comm, size_t nbytes);
+  void (*free)(mrt_communicator *comm, void *data, size_t nbytes);
+  /* From now on all ranks fail, saying that this one did, and why. */
+  void (*abort)(mrt_communicator *comm, const char *why);
+  void (*close)(mrt_communicator *comm);
+  const volatile int *interrupted; /* looked at while waiting; may be NULL */
+};
+
+/* The name of a kind, "allreduce", and of a reduction, "sum". */
+const char *mrt_collective_name(mrt_collective_kind kind);
+const char *mrt_reduction_name(mrt_reduction reduction);
+/* -1: no such reduction. */
+int mrt_reduction_of(const char *name);
+
+/* Bytes that this rank gives and gets. */
+size_t mrt_collective_in_bytes(const mrt_collective *c, int size);
+size_t mrt_collective_out_bytes(const mrt_collective *c, int size);
+
+/* Checks the call (EVALUE), then does it. */
+mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,
+                       mrt_error *e);
+
+/* One rank: every collective is the identity. */
+mrt_status mrt_self_communicator(const mrt_allocator *a, mrt_communicator **out,
+                                 mrt_error *e);
+
+#endif
