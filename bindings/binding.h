@@ -25,6 +25,7 @@
  *   source.c   files of arrays
  *   bpe.c      byte-pair encoding
  *   host.c     a clock, a terminal
+ *   process.c  other processes
  *
  * Lua raises by longjmp, so no C function here holds anything that only a
  * later line would free: tensors go straight into userdata that are already
@@ -267,6 +268,7 @@ void mrt_schedule_open(lua_State *L, mrt_binding *m);
 void mrt_source_binding_open(lua_State *L, mrt_binding *m);
 void mrt_bpe_binding_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
+void mrt_process_open(lua_State *L, mrt_binding *m);
 
 /* batch.c: the one at `arg`, or NULL. */
 mrt_batch *mrt_lua_to_batch(lua_State *L, int arg);

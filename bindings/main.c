@@ -338,6 +338,8 @@ static int start(lua_State *L) {
 
 int main(int argc, char **argv) {
   lua_State *L = luaL_newstate();
+  /* One rank of several: its lines come whole, and at once. */
+  if (getenv("LOCAL_RANK")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
   if (!L) {
     complain("not enough memory for a Lua state");
     return EXIT_FAILURE;

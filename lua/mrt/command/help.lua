@@ -20,6 +20,7 @@ local commands = {
     .. "\n" .. (" "):rep(24) .. "--json prints JSON" },
   { "info", "version, instruction set, threads, libraries, devices; --devices:"
     .. "\n" .. (" "):rep(24) .. "profiles to plan for, --measure: this machine's" },
+  { "launch script.lua", "run it as local ranks; -n N --restarts N --grace S" },
   { "plan script.lua", "plan its first compiled step, and stop there; options"
     .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE --device NAME"
     .. "\n" .. (" "):rep(24) .. "--policy FILE, several are compared" },

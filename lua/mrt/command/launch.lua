@@ -1,0 +1,189 @@
+--- launch.lua -- `mrt launch [options] script.lua [args]`: local ranks.
+--
+-- Starts the script n times with RANK, WORLD_SIZE, LOCAL_RANK and
+-- LOCAL_WORLD_SIZE in the environment, and prints what they print, each line with
+-- its rank before it.  When one fails, the others have a few seconds to end by
+-- themselves, which they do with an error that names it; then they are ended.  The
+-- exit status is that of the rank that failed first.
+--
+-- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local usage = [[
+mrt launch [options] script.lua [args]
+  -n N            ranks, at least 1; default 2
+  --restarts N    start all of them anew, at most so often, when one has failed;
+                  a script goes on from its last snapshot
+                  (train.run {snapshots = FOLDER, resume = true})
+  --grace S       seconds that the others have to end when one has failed, default 5
+  --no-prefix     print lines as they come
+]]
+
+local function complain(text, ...)
+  io.stderr:write("mrt launch: ", text:format(...), "\n")
+  return 1
+end
+
+-- ---- options ----------------------------------------------------------------
+
+local function count_of(least)
+  return function(text)
+    local n = math.tointeger(tonumber(text))
+    return n and n >= least and n or nil
+  end
+end
+
+local function seconds_of(text)
+  local s = tonumber(text)
+  return s and s >= 0 and s < math.huge and s or nil
+end
+
+local readers = { ["-n"] = { "ranks", count_of(1) },
+  ["--restarts"] = { "restarts", count_of(0) }, ["--grace"] = { "grace", seconds_of } }
+
+-- Options, the script and its arguments; or nil and what is wrong.
+local function read(args)
+  local o, i = { ranks = 2, restarts = 0, grace = 5, prefix = true }, 1
+  while args[i] and args[i]:sub(1, 1) == "-" and args[i] ~= "-" do
+    local name, value = args[i]:match "^(%-%-%w+)=(.*)$"
+    name = name or args[i]
+    if name == "--no-prefix" then
+      o.prefix, i = false, i + 1
+    else
+      local reader = readers[name]
+      if not reader then return nil, ("no option '%s'"):format(name) end
+      if not value then value, i = args[i + 1], i + 1 end
+      o[reader[1]] = value and reader[2](value)
+      if not o[reader[1]] then
+        return nil, ("%s: '%s', a number wanted"):format(name, tostring(value))
+      end
+      i = i + 1
+    end
+  end
+  if not args[i] then return nil, "a script wanted" end
+  o.command = { assert(core.program()), table.unpack(args, i) }
+  return o
+end
+
+-- ---- what they print --------------------------------------------------------
+
+-- Gives whole lines of one rank to `out`.
+local function printer(out, prefix)
+  local rest = ""
+  return function(text)
+    if not text then -- the end
+      if rest ~= "" then out:write(prefix, rest, "\n") end
+      rest = ""
+      return
+    end
+    rest = rest .. text
+    local last = rest:match ".*()\n"
+    if not last then return end
+    for line in rest:sub(1, last):gmatch "([^\n]*)\n" do out:write(prefix, line, "\n") end
+    rest = rest:sub(last + 1)
+    out:flush()
+  end
+end
+
+-- ---- the ranks --------------------------------------------------------------
+
+local function environment(rank, o, attempt)
+  local list = {}
+  for name, value in pairs { RANK = rank, WORLD_SIZE = o.ranks, LOCAL_RANK = rank,
+    LOCAL_WORLD_SIZE = o.ranks, MRT_RESTART = attempt } do
+    list[#list + 1] = ("%s=%d"):format(name, value)
+  end
+  return list
+end
+
+local function start(o, attempt)
+  local ranks = {}
+  for rank = 0, o.ranks - 1 do
+    local process, message = core.spawn(o.command, environment(rank, o, attempt))
+    if not process then error(message, 0) end
+    local prefix = o.prefix and ("[%d] "):format(rank) or ""
+    ranks[rank + 1] = { process = process, rank = rank,
+      printer(io.stdout, prefix), printer(io.stderr, prefix) }
+  end
+  return ranks
+end
+
+-- Print what is there; true when something was.
+local function drain(ranks)
+  local found = false
+  for _, r in ipairs(ranks) do
+    for which = 1, 2 do
+      local text = not r["closed" .. which] and r.process:read(which)
+      if text == nil then r["closed" .. which] = true end
+      if text ~= false and text ~= "" then r[which](text) end
+      found = found or text and text ~= ""
+    end
+  end
+  return found
+end
+
+local function running(ranks)
+  local list = {}
+  for _, r in ipairs(ranks) do
+    if not r.how then
+      r.how, r.code = r.process:status()
+      if not r.how then list[#list + 1] = r end
+    end
+  end
+  return list
+end
+
+local function failure(ranks)
+  for _, r in ipairs(ranks) do
+    if r.how and (r.how == "signal" or r.code ~= 0) then return r end
+  end
+end
+
+-- One has failed: the others have some time, then are asked to end, then made to.
+local function press(left, failed, o)
+  local now = core.clock()
+  failed.deadline = failed.deadline or now + o.grace
+  if now <= failed.deadline then return end
+  for _, r in ipairs(left) do r.process:kill(failed.asked) end
+  failed.deadline, failed.asked = now + 2, true
+end
+
+-- Run them to their end: nil, or the rank that failed first.
+local function supervise(ranks, o)
+  local left, failed = running(ranks), nil
+  while #left > 0 do
+    failed = failed or failure(ranks)
+    if failed then press(left, failed, o) end
+    local list = {}
+    for i, r in ipairs(left) do list[i] = r.process end
+    core.wait_for_any(list, failed and 0.05 or 0.2)
+    drain(ranks)
+    left = running(ranks)
+  end
+  while drain(ranks) do end
+  for _, r in ipairs(ranks) do r[1]() r[2]() end
+  return failed or failure(ranks)
+end
+
+local function describe(r)
+  if r.how == "signal" then return ("was ended by signal %d"):format(r.code) end
+  return ("ended with status %d"):format(r.code)
+end
+
+return function(...)
+  local o, message = read { ... }
+  if not o then
+    io.stderr:write(usage)
+    return complain("%s", message)
+  end
+  for attempt = 0, o.restarts do
+    local failed = supervise(start(o, attempt), o)
+    if not failed then return 0 end
+    complain("rank %d (pid %d) %s%s", failed.rank, failed.process:pid(), describe(failed),
+      attempt < o.restarts and "; all start anew" or "")
+    if attempt == o.restarts then
+      return failed.how == "signal" and 128 + failed.code or failed.code
+    end
+  end
+end

@@ -1,0 +1,123 @@
+-- launch_spec.lua -- `mrt launch`: ranks started, read, ended together
+local program = require "support.program"
+
+-- A script for the ranks, by name; gone with the test.
+local scripts = {}
+local function script(text)
+  local path = os.tmpname()
+  scripts[#scripts + 1] = path
+  local file = assert(io.open(path, "w"))
+  file:write("local rank, attempt = tonumber(os.getenv 'RANK'), os.getenv 'MRT_RESTART'\n", text)
+  file:close()
+  return path
+end
+
+-- Status and output of `mrt launch`; how long it took, in whole seconds.
+local function launch(options, text, more)
+  local began = os.time()
+  local code, out = program.run(("launch %s %s %s"):format(options, script(text), more or ""))
+  return code, out, os.time() - began
+end
+
+local function sorted(text)
+  local lines = {}
+  for line in text:gmatch "[^\n]+" do lines[#lines + 1] = line end
+  table.sort(lines)
+  return lines
+end
+
+describe("mrt launch", function()
+  after_each(function()
+    for _, path in ipairs(scripts) do os.remove(path) end
+    scripts = {}
+  end)
+
+  it("starts ranks that know who they are, and shows whole lines", function()
+    local code, out = launch("-n 3", [[
+      io.write("rank ", rank, " of ", os.getenv "WORLD_SIZE", " local ",
+        os.getenv "LOCAL_RANK", "/", os.getenv "LOCAL_WORLD_SIZE", " ", ..., "\n")
+      io.write "the end"]], "word")
+    assert.equal(0, code)
+    assert.same({ "[0] rank 0 of 3 local 0/3 word", "[0] the end",
+      "[1] rank 1 of 3 local 1/3 word", "[1] the end",
+      "[2] rank 2 of 3 local 2/3 word", "[2] the end" }, sorted(out))
+    assert.equal("plain\n", select(2, launch("-n 1 --no-prefix", "print 'plain'")))
+  end)
+
+  it("takes in more than pipes hold, from both outputs", function()
+    local code, out = launch("-n 2", [[
+      local line = ("x"):rep(99)
+      for _ = 1, 3000 do print(line) io.stderr:write(line, "\n") end]])
+    assert.equal(0, code)
+    assert.equal(12000 * (99 + 5), #out)
+  end)
+
+  it("ends the others when one fails, with its status", function()
+    local code, out, seconds = launch("-n 3 --grace 0.2", [[
+      if rank == 1 then os.exit(7) end
+      while true do end]])
+    assert.equal(7, code)
+    assert.matches("rank 1 %(pid %d+%) ended with status 7", out)
+    assert.is_true(seconds < 20)
+    code, out = launch("-n 2 --grace 0.2", [[
+      if rank == 0 then os.execute("kill -9 $PPID") end
+      while true do end]])
+    assert.equal(128 + 9, code)
+    assert.matches("rank 0 %(pid %d+%) was ended by signal 9", out)
+    code, out = launch("-n 2", "error 'broken'")
+    assert.equal(1, code)
+    assert.matches("%[0%][^\n]*broken", out)
+  end)
+
+  it("gives the others time to say what they have to", function()
+    local _, out = launch("-n 2 --grace 20", [[
+      if rank == 1 then os.exit(3) end
+      local ends = os.time() + 2
+      while os.time() < ends do end
+      print "said"]])
+    assert.matches("%[0%] said", out)
+  end)
+
+  it("starts all anew as often as it may", function()
+    local text = [[
+      print("attempt " .. attempt)
+      if tonumber(attempt) < 2 and rank == 1 then os.exit(5) end]]
+    local code, out = launch("-n 2 --restarts 3 --grace 0", text)
+    assert.equal(0, code)
+    assert.matches("%[1%] attempt 2", out)
+    assert.falsy(out:find("attempt 3", 1, true))
+    code, out = launch("-n 2 --restarts 1 --grace 0", text)
+    assert.equal(5, code)
+    assert.falsy(out:find("attempt 2", 1, true))
+  end)
+
+  it("leaves no rank behind when it is killed itself", function()
+    local path = script [[
+      local pid = io.open "/proc/self/stat":read "n"
+      local file = io.open(arg[0] .. rank, "w")
+      file:write(pid)
+      file:close()
+      while true do end]]
+    scripts[#scripts + 1], scripts[#scripts + 2] = path .. 0, path .. 1
+    local _, out = program.shell(([['%s' launch -n 2 %s >/dev/null 2>&1 & launcher=$!
+      while ! [ -s %s0 ] || ! [ -s %s1 ]; do sleep 0.1; done
+      for i in 0 1; do kill -0 $(cat %s$i) && echo lives; done
+      kill -9 $launcher; sleep 1
+      for i in 0 1; do kill -0 $(cat %s$i) 2>/dev/null && echo left behind; done]])
+      :format(program.path, path, path, path, path, path))
+    assert.equal("lives\nlives\n", (out:gsub("[^\n]*Killed[^\n]*\n", "")))
+  end)
+
+  it("says what it cannot do", function()
+    local function refused(arguments, text)
+      local code, out = program.run("launch " .. arguments)
+      assert.equal(1, code)
+      assert.truthy(out:find(text, 1, true), out)
+    end
+    refused("", "a script wanted")
+    refused("-n 0 x.lua", "-n: '0'")
+    refused("-n", "-n: 'nil'")
+    refused("--restart 2 x.lua", "no option '--restart'")
+    refused("-n 2 no_such_file.lua", "no_such_file.lua")
+  end)
+end)
