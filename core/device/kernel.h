@@ -78,6 +78,9 @@ typedef struct mrt_block {
 
 typedef struct mrt_kernel {
   void (*run)(const mrt_call *call);
+  /* The same for several calls, of which none touches what another writes, and
+   * with the same bits; for kernels without scratch.  NULL: one by one. */
+  void (*together)(const mrt_call *const *calls, int count);
   /* Pointwise operators give this instead of run. */
   void (*block)(const mrt_block *block);
   /* Bytes of scratch; data pointers are NULL.  NULL: none. */

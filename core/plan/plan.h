@@ -47,6 +47,7 @@ typedef struct mrt_step {
   double flops, traffic;
   double seconds; /* predicted */
   int transfer;   /* a copy that it starts or waits for, or -1 */
+  int together;   /* steps from here on that one launch may do; 0: as 1 */
   size_t live;    /* bytes of the arena alive while it runs */
 } mrt_step;
 
@@ -154,6 +155,7 @@ struct mrt_plan {
   int written_count;
 
   /* run/ */
+  const mrt_call **calls;    /* by step */
   mrt_place *fixed, *moving; /* arena and variables; inputs and outputs */
   int fixed_count, moving_count;
   mrt_storage **result_storage; /* the last run's, reused if nobody has it */

@@ -138,12 +138,24 @@ static mrt_status walk(mrt_plan *plan) {
   return plan->run.fault ? mrt_plan_fault(plan) : MRT_OK;
 }
 
+/* Step i and those that are done with it. */
+static void run_group(mrt_plan *plan, int i) {
+  const mrt_step *s = &plan->steps[i];
+  plan->at = i;
+  if (s->together > 1)
+    s->kernel->together(plan->calls + i, s->together);
+  else
+    s->kernel->run(&s->call);
+}
+
 /* What a device that queues is to do in one run. */
 static mrt_status queue_all(mrt_plan *plan) {
   const mrt_device *d = &plan->ctx->device;
-  for (int i = 0; i < plan->step_count; i++) {
-    run_step(plan, i);
-    MRT_TRY(d->remote->check(d, &plan->ctx->error));
+  mrt_error *e = &plan->ctx->error;
+  for (int i = 0; i < plan->step_count;) {
+    run_group(plan, i);
+    MRT_TRY(d->remote->check(d, e));
+    i += plan->steps[i].together;
   }
   if (plan->graph.transfer_count) plan->ctx->tier->join(plan->ctx->tier);
   return MRT_OK;

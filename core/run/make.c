@@ -59,6 +59,7 @@ static mrt_status make(mrt_plan *plan, mrt_tensor *const *roots, int root_count,
   if (!s && plan->ctx->trace) s = mrt_plan_note_traced(plan);
   if (!s) s = mrt_plan_make(plan);
   if (!s) s = mrt_plan_bind(plan);
+  if (!s) s = mrt_plan_group(plan);
   if (s) mrt_plan_unmake(plan);
   return s;
 }

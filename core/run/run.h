@@ -60,5 +60,7 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
 
 /* Resolve which pointers go where; after mrt_plan_make. */
 mrt_status mrt_plan_bind(mrt_plan *plan);
+/* Which steps are done together; after mrt_plan_make. */
+mrt_status mrt_plan_group(mrt_plan *plan);
 
 #endif

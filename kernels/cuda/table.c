@@ -2,6 +2,7 @@
  *
  *   ROW(name)      a launcher, mrt_cuda_<name>
  *   SCRATCH(name)  and the bytes it asks for, mrt_cuda_<name>_scratch
+ *   UPDATE(name)   a launcher, of which one call is a special case
  *
  * listed in kernels.def; operators that are computed element by element are
  * generated (chain.h).  One that is nowhere is refused when a plan names it.
@@ -17,10 +18,14 @@
 #define PREPARED(name)                                                         \
   SCRATCH(name) void *mrt_cuda_##name##_prepare(const mrt_call *call);         \
   void mrt_cuda_##name##_release(void *state);
+#define UPDATE(name)                                                           \
+  void mrt_cuda_##name(const mrt_call *const *calls, int count);               \
+  static void name##_alone(const mrt_call *call) { mrt_cuda_##name(&call, 1); }
 #include "kernels.def"
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
+#undef UPDATE
 
 #define ROW(name)                                                              \
   static const mrt_kernel name##_kernel = { .run = mrt_cuda_##name };
@@ -35,20 +40,26 @@
     .prepare = mrt_cuda_##name##_prepare,                                      \
     .release = mrt_cuda_##name##_release                                       \
   };
+#define UPDATE(name)                                                           \
+  static const mrt_kernel name##_kernel = { .run = name##_alone,               \
+                                            .together = mrt_cuda_##name };
 #include "kernels.def"
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
+#undef UPDATE
 
 static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #define ROW(name)      [MRT_OP_##name] = &name##_kernel,
 #define SCRATCH(name)  ROW(name)
 #define PREPARED(name) ROW(name)
+#define UPDATE(name)   ROW(name)
 #include "kernels.def"
 };
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
+#undef UPDATE
 
 /* ---- generated ------------------------------------------------------------- */
 

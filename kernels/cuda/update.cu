@@ -13,7 +13,7 @@ namespace {
 /* ---- steps: an element's variables v[] under its gradient g -------------- */
 
 template <typename R> struct adamw_step {
-  enum { variables = 3 };
+  enum { variables = 3, rounds = true };
   typedef mrt_adamw_options options;
   R scale, l2;          /* g = scale g + l2 p */
   R keep_m, add_m;      /* beta1, 1 - beta1 */
@@ -43,7 +43,7 @@ template <typename R> struct adamw_step {
 };
 
 template <typename R> struct sgd_step {
-  enum { variables = 2 };
+  enum { variables = 2, rounds = true };
   typedef mrt_sgd_options options;
   R scale, l2;    /* g = scale g + l2 p */
   R keep, add;    /* buf = keep buf + add g */
@@ -65,7 +65,7 @@ template <typename R> struct sgd_step {
 };
 
 template <typename R> struct rmsprop_step {
-  enum { variables = 2 };
+  enum { variables = 2, rounds = true };
   typedef mrt_rmsprop_options options;
   R scale, l2, keep, add, lr, eps;
 
@@ -83,7 +83,7 @@ template <typename R> struct rmsprop_step {
 };
 
 template <typename R> struct lion_step {
-  enum { variables = 2 };
+  enum { variables = 2, rounds = true };
   typedef mrt_lion_options options;
   R scale, keep, add; /* of the direction */
   R keep_m, add_m, lr, decay;
@@ -105,10 +105,12 @@ template <typename R> struct lion_step {
   }
 };
 
-struct no_options {};
+struct no_options {
+  int none;
+};
 
 template <typename R> struct average_step {
-  enum { variables = 1 };
+  enum { variables = 1, rounds = false };
   typedef no_options options;
   R rate;
 
@@ -126,7 +128,7 @@ MRT_DEVICE bool is_first(const mrt_run_words *w) {
 }
 
 template <typename R> struct accumulate_step {
-  enum { variables = 1 };
+  enum { variables = 1, rounds = false };
   typedef mrt_accumulate_options options;
   R scale;
   bool first, largest;
@@ -148,23 +150,28 @@ template <typename R> struct accumulate_step {
 /* ---- kernels ------------------------------------------------------------- */
 
 template <typename T, int K> struct operands {
+  enum { beside = 0 };
   mrt_place<T> v[K], x;
   int64_t n;
 };
+template <typename S, typename T>
+using updates = batch<operands<T, S::variables>, typename S::options>;
 
 /* 16 bytes of each operand at a time. */
 template <typename S, typename T>
 __global__ void __launch_bounds__(UPDATE_BLOCK)
-    update_packs(operands<T, S::variables> a, typename S::options o,
-                 scalars in) {
+    update_packs(const __grid_constant__ updates<S, T> all) {
   typedef mrt_real<T> R;
   constexpr int K = S::variables, V = mrt_at_once<T>;
   __shared__ S shared;
-  if (!mrt_is_due(in.words, in.when)) return;
-  if (threadIdx.x == 0) shared.set(o, in);
+  const auto &mine = all.mine();
+  const auto &kind = all.kinds[mine.which];
+  if (!mrt_is_due(kind.in.words, kind.in.when)) return;
+  if (threadIdx.x == 0) shared.set(kind.options, kind.in);
   __syncthreads();
   const S s = shared;
-  for (int64_t i = mrt_first() * V; i < a.n; i += mrt_stride() * V) {
+  const operands<T, K> a = mine.a;
+  for (int64_t i = mine.start() * V; i < a.n; i += mine.stride() * V) {
     R v[K][V], x[V];
     mrt_get_pack<V>(a.x, i, a.n, (R)0, x);
     MRT_UNROLL
@@ -215,15 +222,19 @@ MRT_FAR void get_eight(mrt_any<float> x, int64_t i, int64_t n, float *v){
  * their counters. */
 template <typename S>
 __global__ void __launch_bounds__(UPDATE_BLOCK)
-    update_randomly(operands<mrt_mixed<float>, S::variables> a,
-                    typename S::options o, scalars in, rounding r) {
+    update_randomly(const __grid_constant__ updates<S, mrt_mixed<float>> all) {
   constexpr int K = S::variables;
   __shared__ S shared;
-  if (!mrt_is_due(in.words, in.when)) return;
-  if (threadIdx.x == 0) shared.set(o, in);
+  const auto &mine = all.mine();
+  const auto &kind = all.kinds[mine.which];
+  if (!mrt_is_due(kind.in.words, kind.in.when)) return;
+  if (threadIdx.x == 0) shared.set(kind.options, kind.in);
   __syncthreads();
   const S s = shared;
-  for (int64_t t = mrt_first(); t / LANES * PIECE < a.n; t += mrt_stride()) {
+  const operands<mrt_mixed<float>, K> a = mine.a;
+  const rounding r = mine.round(kind);
+  int64_t t = mine.start();
+  for (; t / LANES * PIECE < a.n; t += mine.stride()) {
     int lane = (int)(t % LANES);
     int64_t first = t / LANES * PIECE, i = first + lane;
     float v[K][8], x[8];
@@ -243,7 +254,7 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
     for (int k = 0; k < K; k++)
       if (r.at_random >> k & 1)
         put_randomly(a.v[k], i, a.n, v[k],
-                     bits_of(r, in.words, k, first, lane));
+                     bits_of(r, kind.in.words, k, first, lane));
       else
         put_eight(a.v[k], i, a.n, v[k]);
   }
@@ -261,46 +272,77 @@ static operands<T, S::variables> operands_of(const mrt_call *c) {
   return a;
 }
 
-template <typename S, typename T>
-static void run_packs(const mrt_call *c, const typename S::options &o,
-                      inputs in) {
-  operands<T, S::variables> a = operands_of<S, T>(c);
-  unsigned grid = update_blocks(a.n, UPDATE_BLOCK * mrt_at_once<T>);
-  if (a.n) MRT_LAUNCH(grid, UPDATE_BLOCK, 0, c->run->queue, update_packs<S, T>)
-  (a, o, scalars_of(c, in));
+enum variant { SINGLE, MIXED, DOUBLE, AT_RANDOM, WHOLE };
+
+static rounding rounding_in(const mrt_call *c, int variables, bool rounds) {
+  return rounds ? rounding_of(c, variables) : rounding();
 }
 
-template <template <typename> class S>
-static void run(const mrt_call *c, inputs in) {
-  typedef S<float> step;
-  typename step::options o = {};
-  if (c->options) o = *(const typename step::options *)c->options;
+template <typename S> static variant variant_of(const mrt_call *c) {
   bool same = true;
-  for (int i = 1; i <= step::variables; i++)
+  for (int i = 1; i <= S::variables; i++)
     same = same && c->in[i].type.dtype == c->in[0].type.dtype;
-  if (c->in[0].type.dtype == MRT_f64)
-    run_packs<S<double>, double>(c, o, in);
-  else if (same && c->in[0].type.dtype == MRT_f32)
-    run_packs<step, float>(c, o, in);
-  else
-    run_packs<step, mrt_mixed<float>>(c, o, in);
+  if (c->in[0].type.dtype == MRT_i64) return WHOLE;
+  if (c->in[0].type.dtype == MRT_f64) return DOUBLE;
+  if (rounding_in(c, S::variables, S::rounds).at_random) return AT_RANDOM;
+  return same && c->in[0].type.dtype == MRT_f32 ? SINGLE : MIXED;
 }
 
-/* Of steps whose options start with a rounding. */
-template <template <typename> class S>
-static void run_rounded(const mrt_call *c, inputs in) {
-  typedef S<float> step;
-  rounding r = rounding_of(c, step::variables);
-  if (!r.at_random) {
-    run<S>(c, in);
-    return;
+/* But for what the launches of several calls may differ in. */
+template <typename S> static typename S::options options_of(const mrt_call *c) {
+  typename S::options o = {};
+  if (c->options) o = *(const typename S::options *)c->options;
+  if constexpr (S::rounds) o.rounding.key = 0, o.rounding.inner = 0;
+  return o;
+}
+
+template <typename S, typename T>
+static void launch_packs(const updates<S, T> &all, void *queue) {
+  MRT_LAUNCH(all.blocks, UPDATE_BLOCK, 0, queue, update_packs<S, T>)(all);
+}
+template <typename S>
+static void launch_randomly(const updates<S, mrt_mixed<float>> &all,
+                            void *queue) {
+  MRT_LAUNCH(all.blocks, UPDATE_BLOCK, 0, queue, update_randomly<S>)(all);
+}
+
+/* Those of one variant, as many in a launch as there is room for. */
+template <typename S, typename T>
+static void run_variant(const mrt_call *const *calls, int count, inputs in,
+                        variant which, int64_t each,
+                        void (*launch)(const updates<S, T> &, void *)) {
+  updates<S, T> all;
+  all.clear();
+  for (int i = 0; i < count; i++) {
+    const mrt_call *c = calls[i];
+    operands<T, S::variables> a = operands_of<S, T>(c);
+    if (variant_of<S>(c) != which || !a.n) continue;
+    typename S::options o = options_of<S>(c);
+    scalars s = scalars_of(c, in);
+    rounding r = rounding_in(c, S::variables, S::rounds);
+    if (all.add(a, o, s, r, each)) continue;
+    launch(all, c->run->queue);
+    all.clear();
+    all.add(a, o, s, r, each);
   }
-  operands<mrt_mixed<float>, step::variables> a =
-      operands_of<step, mrt_mixed<float>>(c);
-  if (a.n)
-    MRT_LAUNCH(update_blocks(a.n, UPDATE_BLOCK * 8), UPDATE_BLOCK, 0,
-               c->run->queue, update_randomly<step>)
-  (a, *(const typename step::options *)c->options, scalars_of(c, in), r);
+  if (all.count) launch(all, calls[0]->run->queue);
+}
+
+template <template <typename> class S>
+static void run(const mrt_call *const *calls, int count, inputs in) {
+  typedef mrt_mixed<float> mixed;
+  run_variant<S<float>, float>(calls, count, in, SINGLE,
+                               UPDATE_BLOCK * mrt_at_once<float>,
+                               launch_packs<S<float>, float>);
+  run_variant<S<float>, mixed>(calls, count, in, MIXED,
+                               UPDATE_BLOCK * mrt_at_once<mixed>,
+                               launch_packs<S<float>, mixed>);
+  run_variant<S<double>, double>(calls, count, in, DOUBLE,
+                                 UPDATE_BLOCK * mrt_at_once<double>,
+                                 launch_packs<S<double>, double>);
+  if constexpr (S<float>::rounds)
+    run_variant<S<float>, mixed>(calls, count, in, AT_RANDOM, UPDATE_BLOCK * 8,
+                                 launch_randomly<S<float>>);
 }
 
 /* ---- integers ------------------------------------------------------------ */
@@ -313,30 +355,34 @@ __global__ void add_whole(uint64_t *var, const uint64_t *x, int64_t n,
     var[i] = (var[i] & keep) + x[i]; /* wraps */
 }
 
-} // namespace
-
-extern "C" void mrt_cuda_adamw(const mrt_call *c) {
-  run_rounded<adamw_step>(c, { 4, 5, 6, 7 });
-}
-extern "C" void mrt_cuda_sgd(const mrt_call *c) {
-  run_rounded<sgd_step>(c, { -1, 3, 4, 5 });
-}
-extern "C" void mrt_cuda_rmsprop(const mrt_call *c) {
-  run_rounded<rmsprop_step>(c, { -1, 3, 4, 5 });
-}
-extern "C" void mrt_cuda_lion(const mrt_call *c) {
-  run_rounded<lion_step>(c, { -1, 3, 4, 5 });
-}
-extern "C" void mrt_cuda_average(const mrt_call *c) {
-  run<average_step>(c, { -1, 2, -1, 3 });
-}
-extern "C" void mrt_cuda_accumulate(const mrt_call *c) {
+static void run_whole(const mrt_call *c) {
   int64_t n = mrt_elements(&c->out[0]);
-  if (c->out[0].type.dtype != MRT_i64)
-    run<accumulate_step>(c, { -1, -1, -1, -1 });
-  else if (n)
+  if (n)
     MRT_LAUNCH(mrt_blocks(n, UPDATE_BLOCK), UPDATE_BLOCK, 0, c->run->queue,
                add_whole)
   ((uint64_t *)c->out[0].data, (const uint64_t *)c->in[1].data, n,
    c->run->words);
+}
+
+} // namespace
+
+extern "C" void mrt_cuda_adamw(const mrt_call *const *calls, int count) {
+  run<adamw_step>(calls, count, { 4, 5, 6, 7 });
+}
+extern "C" void mrt_cuda_sgd(const mrt_call *const *calls, int count) {
+  run<sgd_step>(calls, count, { -1, 3, 4, 5 });
+}
+extern "C" void mrt_cuda_rmsprop(const mrt_call *const *calls, int count) {
+  run<rmsprop_step>(calls, count, { -1, 3, 4, 5 });
+}
+extern "C" void mrt_cuda_lion(const mrt_call *const *calls, int count) {
+  run<lion_step>(calls, count, { -1, 3, 4, 5 });
+}
+extern "C" void mrt_cuda_average(const mrt_call *const *calls, int count) {
+  run<average_step>(calls, count, { -1, 2, -1, 3 });
+}
+extern "C" void mrt_cuda_accumulate(const mrt_call *const *calls, int count) {
+  for (int i = 0; i < count; i++)
+    if (calls[i]->out[0].type.dtype == MRT_i64) run_whole(calls[i]);
+  run<accumulate_step>(calls, count, { -1, -1, -1, -1 });
 }

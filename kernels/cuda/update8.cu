@@ -139,11 +139,15 @@ template <typename O> struct momentum_step {
 /* ---- the kernel ---------------------------------------------------------- */
 
 template <int M> struct operands {
+  enum { beside = M * (int)sizeof(book) };
   mrt_any<float> p, g;
   uint8_t *codes[M];
   float *scales[M];
-  book books[M]; /* of m, of v */
   int64_t n;
+};
+template <typename S> struct updates {
+  batch<operands<S::moments>, typename S::options> all;
+  book books[S::moments]; /* of m, of v */
 };
 
 /* Elements first, first + 32 ... */
@@ -181,20 +185,23 @@ MRT_DEVICE
 
 template <typename S>
 __global__ void __launch_bounds__(UPDATE_BLOCK)
-    update8(operands<S::moments> a, typename S::options o, scalars in,
-            rounding r) {
+    update8(const __grid_constant__ updates<S> u) {
   constexpr int M = S::moments;
   __shared__ S shared;
   __shared__ book books[M];
-  if (!mrt_is_due(in.words, in.when)) return;
-  if (threadIdx.x == 0) shared.set(o, in);
+  const auto &mine = u.all.mine();
+  const auto &kind = u.all.kinds[mine.which];
+  if (!mrt_is_due(kind.in.words, kind.in.when)) return;
+  if (threadIdx.x == 0) shared.set(kind.options, kind.in);
   for (int i = (int)threadIdx.x; i < M * (int)(sizeof(book) / 4);
        i += UPDATE_BLOCK)
-    ((float *)books)[i] = ((const float *)a.books)[i];
+    ((float *)books)[i] = ((const float *)u.books)[i];
   __syncthreads();
   const S s = shared;
+  const operands<M> a = mine.a;
+  const rounding r = mine.round(kind);
   int lane = (int)threadIdx.x % 32;
-  int64_t warp = mrt_first() / 32, warps = mrt_stride() / 32;
+  int64_t warp = mine.start() / 32, warps = mine.stride() / 32;
   for (int64_t k = warp; k * BLOCK < a.n; k += warps) {
     int64_t first = k * BLOCK + lane;
     float p[EACH], g[EACH], m[M][EACH], most[M] = {}, old[M];
@@ -225,7 +232,7 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
         most[j] = fmaxf(most[j], fabsf(m[j][i]));
       }
     }
-    put_each(a.p, first, a.n, p, r, in.words);
+    put_each(a.p, first, a.n, p, r, kind.in.words);
     MRT_UNROLL
     for (int j = 0; j < M; j++) {
       most[j] = mrt_warp_reduce<mrt_larger>(most[j]);
@@ -241,8 +248,7 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
 }
 
 /* Variables: p, the codes of the moments, their scales; then the gradient. */
-template <typename S> static void run(const mrt_call *c, inputs in) {
-  constexpr int M = S::moments;
+template <int M> static operands<M> operands_of(const mrt_call *c) {
   operands<M> a = {};
   a.p = mrt_at_any<float>(c->out, 0, c->nout);
   a.g = mrt_at_any<float>(c->in, 1 + 2 * M, c->nin);
@@ -250,23 +256,44 @@ template <typename S> static void run(const mrt_call *c, inputs in) {
   for (int j = 0; j < M; j++) {
     a.codes[j] = (uint8_t *)c->out[1 + j].data;
     a.scales[j] = (float *)c->out[1 + M + j].data;
-    a.books[j] = book_of(j);
   }
-  if (a.n)
-    MRT_LAUNCH(update_blocks(a.n, UPDATE_BLOCK * EACH), UPDATE_BLOCK, 0,
-               c->run->queue, update8<S>)
-  (a, *(const typename S::options *)c->options, scalars_of(c, in),
-   rounding_of(c, 1));
+  return a;
+}
+
+template <typename S> static void launch(updates<S> &u, void *queue) {
+  if (u.all.count)
+    MRT_LAUNCH(u.all.blocks, UPDATE_BLOCK, 0, queue, update8<S>)(u);
+  u.all.clear();
+}
+
+template <typename S>
+static void run(const mrt_call *const *calls, int count, inputs in) {
+  const int64_t each = UPDATE_BLOCK * EACH;
+  void *queue = calls[0]->run->queue;
+  updates<S> u;
+  u.all.clear();
+  for (int j = 0; j < S::moments; j++) u.books[j] = book_of(j);
+  for (int i = 0; i < count; i++) {
+    const mrt_call *c = calls[i];
+    operands<S::moments> a = operands_of<S::moments>(c);
+    typename S::options o = *(const typename S::options *)c->options;
+    rounding r = rounding_of(c, 1);
+    o.rounding.key = 0, o.rounding.inner = 0;
+    if (!a.n || u.all.add(a, o, scalars_of(c, in), r, each)) continue;
+    launch(u, queue);
+    u.all.add(a, o, scalars_of(c, in), r, each);
+  }
+  launch(u, queue);
 }
 
 } // namespace
 
-extern "C" void mrt_cuda_adamw8(const mrt_call *c) {
-  run<adamw8_step>(c, { 6, 7, 8, 9 });
+extern "C" void mrt_cuda_adamw8(const mrt_call *const *calls, int count) {
+  run<adamw8_step>(calls, count, { 6, 7, 8, 9 });
 }
-extern "C" void mrt_cuda_sgd8(const mrt_call *c) {
-  run<momentum_step<mrt_sgd_options>>(c, { -1, 4, 5, 6 });
+extern "C" void mrt_cuda_sgd8(const mrt_call *const *calls, int count) {
+  run<momentum_step<mrt_sgd_options>>(calls, count, { -1, 4, 5, 6 });
 }
-extern "C" void mrt_cuda_lion8(const mrt_call *c) {
-  run<momentum_step<mrt_lion_options>>(c, { -1, 4, 5, 6 });
+extern "C" void mrt_cuda_lion8(const mrt_call *const *calls, int count) {
+  run<momentum_step<mrt_lion_options>>(calls, count, { -1, 4, 5, 6 });
 }

@@ -9,6 +9,8 @@
 #include "op/update.h"
 #include "pointwise.cuh"
 
+#include <string.h>
+
 namespace {
 
 enum { UPDATE_BLOCK = 256 };
@@ -28,7 +30,7 @@ struct inputs {
 /* They lie on the device; an absent one is 1, or true. */
 struct scalar {
   const void *data;
-  bool wide;
+  int64_t wide; /* f64 */
 
   __device__ double get(void) const {
     if (!data) return 1;
@@ -64,7 +66,7 @@ struct rounding {
   unsigned at_random; /* bit k: variable k */
 };
 
-/* Of the first `written` variables. */
+/* Of the first `written` variables; options start with a mrt_rounding. */
 static inline rounding rounding_of(const mrt_call *c, int written) {
   const mrt_rounding *o = (const mrt_rounding *)c->options;
   rounding r = { o->key, o->seed, 0 };
@@ -92,6 +94,85 @@ MRT_DEVICE mrt_bf16 round_at_random(float x, const m_four &bits, int i) {
   if ((u & 0x7fffffff) >= 0x7f800000) mrt_round(x, &y);
   return y;
 }
+
+/* ---- many calls in one launch -------------------------------------------- */
+
+/* Calls that a launch makes at once, in 4 KiB of parameters: A is what one
+ * works on, O its options.  Each has blocks of its own. */
+template <typename A, typename O> struct batch {
+  struct kind {
+    O options; /* without the rounding's key */
+    scalars in;
+  };
+  struct share {
+    A a;
+    uint64_t key; /* of its rounding */
+    unsigned first;
+    uint16_t blocks;
+    uint8_t which, at_random; /* of the kinds; bit k: variable k */
+
+    /* for (int64_t i = start(); i < n; i += stride()) */
+    __device__ int64_t start(void) const {
+      return (int64_t)(blockIdx.x - first) * UPDATE_BLOCK + threadIdx.x;
+    }
+    __device__ int64_t stride(void) const {
+      return (int64_t)blocks * UPDATE_BLOCK;
+    }
+    __device__ rounding round(const kind &k) const {
+      return { key, ((const mrt_rounding *)&k.options)->seed, at_random };
+    }
+  };
+  enum {
+    KINDS = 4,
+    MOST =
+        (4096 - 16 - KINDS * (int)sizeof(kind) - A::beside) / (int)sizeof(share)
+  };
+  kind kinds[KINDS];
+  share at[MOST];
+  unsigned blocks;
+  int count, kind_count;
+
+  /* The share of this block. */
+  __device__ const share &mine(void) const {
+    int low = 0, high = count - 1;
+    while (low < high) {
+      int middle = (low + high + 1) / 2;
+      if (at[middle].first <= blockIdx.x)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    return at[low];
+  }
+
+  void clear(void) { blocks = 0, count = kind_count = 0; }
+
+  /* The number of this kind, perhaps a new one; KINDS: no room. */
+  int kind_of(const O &o, const scalars &in) {
+    kind k;
+    memset((void *)&k, 0, sizeof k);
+    memcpy((void *)&k.options, (const void *)&o, sizeof o);
+    k.in = in;
+    int i = 0;
+    while (i < kind_count && memcmp(&kinds[i], &k, sizeof k) != 0) i++;
+    if (i == kind_count && i < KINDS)
+      memcpy((void *)&kinds[kind_count++], (const void *)&k, sizeof k);
+    return i;
+  }
+
+  /* A call of which a block does `each` elements at a time; false: full. */
+  bool add(const A &a, const O &o, const scalars &in, const rounding &r,
+           int64_t each) {
+    if (count == MOST) return false;
+    int k = kind_of(o, in);
+    if (k == KINDS) return false;
+    unsigned n = update_blocks(a.n, each);
+    at[count++] = { a,           r.key,      blocks,
+                    (uint16_t)n, (uint8_t)k, (uint8_t)r.at_random };
+    blocks += n;
+    return true;
+  }
+};
 
 } // namespace
 

@@ -3,7 +3,10 @@
  * SPDX-License-Identifier: MIT */
 #include "emulate_inside.h"
 #include <cstdlib>
+#include <cstring>
+#include <map>
 #include <mutex>
+#include <string>
 
 namespace {
 
@@ -19,6 +22,16 @@ uint64_t seed_now = number_from("MRT_EMULATE_SEED", 0), draws;
 long fails_in = (long)number_from("MRT_EMULATE_FAIL", 0);
 cudaError_t last, broke;
 char message[512];
+
+/* Kernels that ran, by name; told at the end if that is asked for. */
+struct tally {
+  std::map<std::string, long> runs;
+  ~tally() {
+    if (!number_from("MRT_EMULATE_COUNT", 0)) return;
+    for (const auto &of : runs)
+      fprintf(stderr, "emulated device: %ld %s\n", of.second, of.first.c_str());
+  }
+} ran;
 
 /* splitmix64: Steele, Lea & Flood, OOPSLA 2014 */
 uint64_t mix(uint64_t x) {
@@ -86,6 +99,18 @@ cudaError_t working() {
   if (!broke && fails_in > 0 && --fails_in == 0)
     broken(cudaErrorLaunchFailure, "fails as it was told to");
   return broke;
+}
+
+/* "name:n": the n-th kernel with this in its name. */
+bool may_run(const char *name) {
+  static const char *text = getenv("MRT_EMULATE_BREAK");
+  static const char *colon = text ? strchr(text, ':') : NULL;
+  static long breaks_in = colon ? strtol(colon + 1, NULL, 10) : 0;
+  ran.runs[name]++;
+  if (!colon || !strstr(name, std::string(text, colon).c_str())) return true;
+  if (--breaks_in != 0) return true;
+  broken(cudaErrorIllegalAddress, "breaks as it was told to");
+  return false;
 }
 
 void mrt_emulate_seed(uint64_t to) {

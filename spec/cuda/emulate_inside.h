@@ -34,6 +34,9 @@ void broken(cudaError_t e, const char *message);
 cudaError_t working();
 bool is_broken();
 
+/* Whether a kernel runs, not breaks; counts it. */
+bool may_run(const char *name);
+
 uint64_t seed();
 /* The i-th of n in the order of the seed; `salt` makes different ones. */
 uint64_t in_order(uint64_t i, uint64_t n, uint64_t salt);

@@ -180,6 +180,7 @@ bool mrt_compile_launch(void *function, int64_t blocks, const int64_t *args,
   work w = {};
   w.name = MRT_CHAIN_NAME;
   w.run = [=] {
+    if (!may_run(MRT_CHAIN_NAME)) return;
     ((emulated *)function)(copy.data(), (unsigned)blocks, MRT_CHAIN_THREADS);
   };
   cudaError_t e = working();

@@ -146,17 +146,19 @@ void mrt_emulate_kernel(dim3 grid, dim3 block, size_t shared, void *stream,
     return;
   }
   launch l = { grid, block, shared, name, std::move(body) };
-  said(give((cudaStream_t)stream,
-            { name, false, [l] { run_grid(l); }, NULL, NULL }));
+  said(give(
+      (cudaStream_t)stream,
+      { name, false, [l] { may_run(l.name) && run_grid(l); }, NULL, NULL }));
 }
 
 void mrt_emulate_work(void *stream, const char *name,
                       std::function<void()> body) {
   inside call;
   cudaError_t e = working();
-  if (!e)
-    e = give((cudaStream_t)stream,
-             { name, false, std::move(body), NULL, NULL });
+  auto run = [name, body] {
+    if (may_run(name)) body();
+  };
+  if (!e) e = give((cudaStream_t)stream, { name, false, run, NULL, NULL });
   said(e);
 }
 
