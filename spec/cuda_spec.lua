@@ -321,6 +321,47 @@ describe("a CUDA device", function()
     assert.falsy(out:find("works again", 1, true), out)
   end)
 
+  -- With milestones after each node, after some, and nowhere.
+  it("names the node that failed in a recorded run, or those it lies between", function()
+    if not library:find "emulated" then return pending "not the emulated device" end
+    local function failure(bandwidth, kernel)
+      local out = run(([[
+        local mrt = require "mrt"
+        mrt.device "cuda:0"
+        require "mrt.core".set_device { bandwidth = %g, cache_bandwidth = %g }
+        local w = mrt.variable(mrt.ones(4, 4))
+        local step = mrt.compile(function(x)
+          local a = x:softmax(-1)
+          local b = a:cumsum(1)
+          local c = b:matmul(w)
+          local d = c:softmax(-1)
+          local e = d:cumsum(2)
+          w:assign(w + e)
+          return e:sum()
+        end)
+        local x = mrt.eval(mrt.ones(4, 4))
+        for i = 1, 4 do
+          local loss = step(x)
+          if i > 1 then print(i, pcall(loss.item, loss)) end
+        end
+      ]]):format(bandwidth, bandwidth), ("MRT_EMULATE_BREAK='%s'"):format(kernel))
+      local run_number, text = out:match "\n(%d+)%s+false%s+%S+:%d+: (.-): cuda:0 failed"
+      assert(text, out)
+      return (run_number .. " " .. text):gsub("%([^()]-:(%d+)%)", "%1")
+    end
+    for kernel, wanted in pairs {
+      ["each_row<:5"] = "3 at softmax 6", ["each_row<:6"] = "3 at softmax 9",
+      ["scan_columns:4"] = "4 at cumsum 7", ["cublas:2"] = "2 at matmul 8",
+      ["scan_rows:3"] = "3 at cumsum 10", ["fold_rows:3"] = "3 at sum 12",
+    } do
+      assert.are.equal(wanted, failure(1, kernel))
+    end
+    assert.are.equal("3 at the latest at matmul 8", failure(1e6, "each_row<:5"))
+    assert.are.equal("3 after matmul 8, at the latest at add 11", failure(1e6, "scan_rows:3"))
+    assert.are.equal("3 after add 11, at the latest at sum 12", failure(1e6, "fold_rows:3"))
+    assert.are.equal("3 at the latest at sum 12", failure(1e12, "scan_rows:3"))
+  end)
+
   it("says at planning that a step is too large for its memory", function()
     local out = run([[
       local mrt = require "mrt"

@@ -74,6 +74,11 @@ struct mrt_remote {
   mrt_status (*begin)(const mrt_device *device, mrt_run *run, mrt_error *e);
   mrt_status (*end)(const mrt_device *device, mrt_run *run, mrt_error *e);
   void (*see)(const mrt_device *device, mrt_run *run); /* fault, bad_id */
+  /* Queue that so many steps of the run be seen as done; it takes as long as
+   * a launch.  How many were when the device failed; -1: not in this run. */
+  mrt_status (*milestone)(const mrt_device *device, const mrt_run *run,
+                          int done, mrt_error *e);
+  int (*reached)(const mrt_device *device, const mrt_run *run);
   /* The fault has been told. */
   mrt_status (*absolve)(const mrt_device *device, mrt_run *run, mrt_error *e);
   void (*leave)(const mrt_device *device, mrt_run *run); /* after `wait` */

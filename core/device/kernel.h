@@ -26,6 +26,7 @@ typedef struct mrt_run_words {
   uint64_t seed, step;
   int64_t row, rows, all_rows;
   int fault;
+  int under_way; /* in the host's copy: 0, or 1 + the steps seen as done */
   int64_t bad_id, bad_limit;
 } mrt_run_words;
 

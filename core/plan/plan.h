@@ -172,6 +172,7 @@ struct mrt_plan {
   /* on a device that queues (run/remote.c) */
   mrt_plan *next_flight;
   bool queued;                  /* its last run, whole */
+  bool milestones;              /* and they are in it */
   int at;                       /* the step being queued */
   uint64_t places;              /* rises when fixed places move, */
   uint64_t recorded_generation; /* and what it was at these recordings */

@@ -138,29 +138,6 @@ static mrt_status walk(mrt_plan *plan) {
   return plan->run.fault ? mrt_plan_fault(plan) : MRT_OK;
 }
 
-/* Step i and those that are done with it. */
-static void run_group(mrt_plan *plan, int i) {
-  const mrt_step *s = &plan->steps[i];
-  plan->at = i;
-  if (s->together > 1)
-    s->kernel->together(plan->calls + i, s->together);
-  else
-    s->kernel->run(&s->call);
-}
-
-/* What a device that queues is to do in one run. */
-static mrt_status queue_all(mrt_plan *plan) {
-  const mrt_device *d = &plan->ctx->device;
-  mrt_error *e = &plan->ctx->error;
-  for (int i = 0; i < plan->step_count;) {
-    run_group(plan, i);
-    MRT_TRY(d->remote->check(d, e));
-    i += plan->steps[i].together;
-  }
-  if (plan->graph.transfer_count) plan->ctx->tier->join(plan->ctx->tier);
-  return MRT_OK;
-}
-
 /* The first run is queued as it is: kernels are loaded at their first launch.
  * What looks at single steps takes them one by one. */
 static mrt_status walk_remote(mrt_plan *plan) {
@@ -168,12 +145,13 @@ static mrt_status walk_remote(mrt_plan *plan) {
   bool updates = plan->first_update < plan->step_count;
   uint64_t runs = plan->runs;
   MRT_TRY(mrt_flight_begin(plan));
+  plan->milestones = !looks;
   mrt_status s = MRT_OK;
   if (looks) {
     s = walk(plan);
   } else {
     s = may_stop(plan, updates ? plan->first_update : -1);
-    if (!s) s = runs ? mrt_replay(plan, queue_all) : queue_all(plan);
+    if (!s) s = runs ? mrt_replay(plan) : mrt_queue_all(plan);
     if (!s) plan->runs++;
   }
   return mrt_flight_end(plan, s);

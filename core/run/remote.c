@@ -47,15 +47,41 @@ static mrt_status tell_fault(mrt_plan *plan) {
   return s;
 }
 
+/* How many steps of its last run were done when the device failed; -1: it was
+ * not under way, or nobody knows. */
+static int reached(const mrt_plan *plan) {
+  bool told = plan->milestones && plan->run.words;
+  return told ? remote_of(plan)->reached(&plan->ctx->device, &plan->run) : -1;
+}
+
+/* The plan whose run that was; else `plan`, and -1 for *done. */
+static mrt_plan *stopped_in(mrt_plan *plan, int *done) {
+  mrt_plan *p = plan;
+  if ((*done = reached(p)) >= 0) return p;
+  for (p = plan->ctx->flight; p; p = p->next_flight)
+    if ((*done = reached(p)) >= 0) return p;
+  return plan;
+}
+
 /* The device has failed: what the plan updates is nobody knows what. */
 static mrt_status tell_failure(mrt_plan *plan) {
   mrt_error *e = &plan->ctx->error, told = *e;
+  int done;
   mrt_plan_tear(plan);
-  const mrt_node *n = plan->step_count ? plan->steps[plan->at].node : NULL;
-  if (!n) return told.status;
-  return mrt_fail(e, told.status, "%s %s (%s:%d): %s",
-                  plan->queued ? "in the run that ends with" : "at", n->label,
-                  n->origin.file, n->origin.line, told.message);
+  plan = stopped_in(plan, &done);
+  if (!plan->step_count) return told.status;
+  int last = done < 0 ? plan->at : mrt_milestone_after(plan, done) - 1;
+  const mrt_node *n = plan->steps[last].node;
+  const char *where = plan->queued ? "in the run that ends with" : "at";
+  if (done >= 0) where = done >= last ? "at" : "at the latest at";
+  if (done <= 0 || done >= last)
+    return mrt_fail(e, told.status, "%s %s (%s:%d): %s", where, n->label,
+                    n->origin.file, n->origin.line, told.message);
+  const mrt_node *before = plan->steps[done - 1].node;
+  return mrt_fail(e, told.status, "after %s (%s:%d), %s %s (%s:%d): %s",
+                  before->label, before->origin.file, before->origin.line,
+                  where, n->label, n->origin.file, n->origin.line,
+                  told.message);
 }
 
 mrt_status mrt_flight_land(mrt_context *ctx) {
@@ -96,8 +122,12 @@ static void mark(mrt_plan *plan) {
 mrt_status mrt_flight_begin(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   if (plan->run.words) MRT_TRY(tell_fault(plan));
+  mrt_status s = remote_of(plan)->begin(&ctx->device, &plan->run, &ctx->error);
+  int done = -1;
+  if (s == MRT_EDEVICE) stopped_in(plan, &done);
+  if (done >= 0) return tell_failure(plan);
   plan->queued = false, plan->at = 0;
-  return remote_of(plan)->begin(&ctx->device, &plan->run, &ctx->error);
+  return s;
 }
 
 mrt_status mrt_flight_end(mrt_plan *plan, mrt_status status) {
@@ -176,7 +206,7 @@ static void refresh(mrt_plan *plan) {
   plan->recorded_generation = plan->places;
 }
 
-mrt_status mrt_replay(mrt_plan *plan, mrt_status (*queue)(mrt_plan *plan)) {
+mrt_status mrt_replay(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   const mrt_remote *r = remote_of(plan);
   refresh(plan);
@@ -184,7 +214,7 @@ mrt_status mrt_replay(mrt_plan *plan, mrt_status (*queue)(mrt_plan *plan)) {
   void *recording = find(plan, key);
   if (!recording) {
     MRT_TRY(r->record(&ctx->device, &ctx->error));
-    mrt_status s = queue(plan);
+    mrt_status s = mrt_queue_all(plan);
     mrt_error told = ctx->error;
     mrt_status end = r->recorded(&ctx->device, &recording, &ctx->error);
     if (s) {
@@ -192,7 +222,7 @@ mrt_status mrt_replay(mrt_plan *plan, mrt_status (*queue)(mrt_plan *plan)) {
       return ctx->error = told, s;
     }
     MRT_TRY(end);
-    if (!recording) return queue(plan); /* as it is, then */
+    if (!recording) return mrt_queue_all(plan); /* as it is, then */
     keep(plan, key, recording);
   }
   plan->at = plan->step_count - 1;

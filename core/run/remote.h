@@ -16,8 +16,13 @@ mrt_status mrt_flight_end(mrt_plan *plan, mrt_status status);
 /* Before a plan is freed. */
 void mrt_flight_leave(mrt_plan *plan);
 
-/* Queue the run as one launch, recorded from what `queue` does. */
-mrt_status mrt_replay(mrt_plan *plan, mrt_status (*queue)(mrt_plan *plan));
+/* Queue the run, step by step (queue.c). */
+mrt_status mrt_queue_all(mrt_plan *plan);
+/* Queue it as one launch, recorded from that. */
+mrt_status mrt_replay(mrt_plan *plan);
 void mrt_replay_forget(mrt_plan *plan);
+
+/* How many steps are done at the first milestone after `done` of them are. */
+int mrt_milestone_after(const mrt_plan *plan, int done);
 
 #endif

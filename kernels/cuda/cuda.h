@@ -54,8 +54,9 @@ const mrt_kernel *mrt_cuda_kernel(const mrt_device *device, int op,
 void mrt_cuda_describe(const mrt_device *device, mrt_device_profile *to);
 
 /* words.cu */
-void mrt_cuda_put_words(mrt_run_words *to, const mrt_run *run,
-                        cudaStream_t queue);
+void mrt_cuda_put_words(mrt_run_words *to, mrt_run_words *seen,
+                        const mrt_run *run, cudaStream_t queue);
+void mrt_cuda_put_milestone(mrt_run_words *seen, int done, cudaStream_t queue);
 void mrt_cuda_absolve_words(mrt_run_words *to, cudaStream_t queue);
 void mrt_cuda_put_small(void *to, const void *from, size_t nbytes,
                         cudaStream_t queue);

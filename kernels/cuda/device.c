@@ -166,7 +166,7 @@ static mrt_status begin(const mrt_device *device, mrt_run *run, mrt_error *e) {
   mrt_cuda *c = use(device);
   if (!run->words) MRT_TRY(take_words(c, run, e));
   run->queue = c->queue;
-  mrt_cuda_put_words(run->words, run, c->queue);
+  mrt_cuda_put_words(run->words, &c->seen[slot_of(c, run)], run, c->queue);
   return check(device, e);
 }
 
@@ -184,6 +184,21 @@ static void see(const mrt_device *device, mrt_run *run) {
   const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
   run->fault = seen->fault;
   run->bad_id = seen->bad_id, run->bad_limit = seen->bad_limit;
+}
+
+static mrt_status milestone(const mrt_device *device, const mrt_run *run,
+                            int done, mrt_error *e) {
+  mrt_cuda *c = use(device);
+  mrt_cuda_put_milestone(&c->seen[slot_of(c, run)], done, c->queue);
+  return check(device, e);
+}
+
+/* Where the queue still works it was a call that failed, not what it ran. */
+static int reached(const mrt_device *device, const mrt_run *run) {
+  const mrt_cuda *c = use(device);
+  const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
+  if (cudaStreamSynchronize(c->queue) == cudaSuccess) return -1;
+  return seen->under_way - 1;
 }
 
 static mrt_status absolve(const mrt_device *device, mrt_run *run,
@@ -246,6 +261,8 @@ static const mrt_remote remote = {
   .begin = begin,
   .end = end,
   .see = see,
+  .milestone = milestone,
+  .reached = reached,
   .absolve = absolve,
   .leave = leave,
   .record = record,

@@ -81,7 +81,7 @@ static cudaError_t start(mrt_cuda *c) {
   if (!code) code = keep_pool(c->index);
   if (!code) code = cudaMalloc((void **)&c->words, words);
   if (!code)
-    code = cudaHostAlloc((void **)&c->seen, words, cudaHostAllocDefault);
+    code = cudaHostAlloc((void **)&c->seen, words, cudaHostAllocMapped);
   if (!code) code = mrt_product_open(c);
   if (!code) code = cudaMemGetInfo(&after, &total);
   /* The context came before the first figure, so it is what is not free. */

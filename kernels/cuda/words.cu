@@ -9,10 +9,23 @@
 
 namespace {
 
-__global__ void put_words(mrt_run_words *to, mrt_run_words from) {
+/* `seen` lies in the host's memory, where it can be read when the device has
+ * failed. */
+MRT_DEVICE void show(mrt_run_words *seen, int under_way) {
+  *(volatile int *)&seen->under_way = under_way;
+  __threadfence_system();
+}
+
+__global__ void put_words(mrt_run_words *to, mrt_run_words *seen,
+                          mrt_run_words from) {
+  show(seen, 1);
   from.fault = to->fault;
   from.bad_id = to->bad_id, from.bad_limit = to->bad_limit;
   *to = from;
+}
+
+__global__ void put_milestone(mrt_run_words *seen, int done) {
+  show(seen, 1 + done);
 }
 
 __global__ void absolve_words(mrt_run_words *to) { to->fault = 0; }
@@ -27,12 +40,17 @@ __global__ void put_small(unsigned char *to, small from, int nbytes) {
 
 } // namespace
 
-extern "C" void mrt_cuda_put_words(mrt_run_words *to, const mrt_run *run,
-                                   cudaStream_t queue) {
+extern "C" void mrt_cuda_put_words(mrt_run_words *to, mrt_run_words *seen,
+                                   const mrt_run *run, cudaStream_t queue) {
   mrt_run_words from = {};
   from.seed = run->seed, from.step = run->step;
   from.row = run->row, from.rows = run->rows, from.all_rows = run->all_rows;
-  MRT_LAUNCH(1, 1, 0, queue, put_words)(to, from);
+  MRT_LAUNCH(1, 1, 0, queue, put_words)(to, seen, from);
+}
+
+extern "C" void mrt_cuda_put_milestone(mrt_run_words *seen, int done,
+                                       cudaStream_t queue) {
+  MRT_LAUNCH(1, 1, 0, queue, put_milestone)(seen, done);
 }
 
 extern "C" void mrt_cuda_absolve_words(mrt_run_words *to, cudaStream_t queue) {

@@ -161,6 +161,7 @@ MRT_EMULATE_SHUFFLE(__shfl_xor_sync, int by, lane ^ by)
 
 static inline void __threadfence(void) {}
 static inline void __threadfence_block(void) {}
+static inline void __threadfence_system(void) {}
 
 /* ---- atomics: threads take turns, so plain code is atomic ---------------- */
 

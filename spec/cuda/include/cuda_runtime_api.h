@@ -98,7 +98,8 @@ enum {
   cudaEventBlockingSync = 1,
   cudaEventDisableTiming = 2,
   cudaHostAllocDefault = 0,
-  cudaHostAllocPortable = 1
+  cudaHostAllocPortable = 1,
+  cudaHostAllocMapped = 2
 };
 
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };

@@ -1,0 +1,45 @@
+/* queue.c -- what a device that queues its work is given in one run
+ *
+ * Its failures come late, from somewhere in what it was given.  So that the
+ * nodes can be named that it may have failed in, it notes how far it is, at
+ * milestones: the first after each so many predicted seconds.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "run/remote.h"
+
+/* A milestone takes what a launch takes: they are less than 1 % of a run. */
+enum { LAUNCHES_APART = 100 };
+
+int mrt_milestone_after(const mrt_plan *plan, int done) {
+  double seconds = 0, apart = LAUNCHES_APART * plan->device.launch;
+  while (done < plan->step_count && seconds <= apart)
+    for (int n = plan->steps[done].together; n > 0; n--)
+      seconds += plan->steps[done++].seconds;
+  return done;
+}
+
+/* Step i and those that are done with it. */
+static void run_group(mrt_plan *plan, int i) {
+  const mrt_step *s = &plan->steps[i];
+  plan->at = i;
+  if (s->together > 1)
+    s->kernel->together(plan->calls + i, s->together);
+  else
+    s->kernel->run(&s->call);
+}
+
+mrt_status mrt_queue_all(mrt_plan *plan) {
+  const mrt_device *d = &plan->ctx->device;
+  mrt_error *e = &plan->ctx->error;
+  int milestone = mrt_milestone_after(plan, 0);
+  for (int i = 0; i < plan->step_count;) {
+    run_group(plan, i);
+    MRT_TRY(d->remote->check(d, e));
+    i += plan->steps[i].together;
+    if (i < milestone || i == plan->step_count) continue;
+    MRT_TRY(d->remote->milestone(d, &plan->run, i, e));
+    milestone = mrt_milestone_after(plan, i);
+  }
+  if (plan->graph.transfer_count) plan->ctx->tier->join(plan->ctx->tier);
+  return MRT_OK;
+}
