@@ -324,7 +324,7 @@ describe("a CUDA device", function()
   -- With milestones after each node, after some, and nowhere.
   it("names the node that failed in a recorded run, or those it lies between", function()
     if not library:find "emulated" then return pending "not the emulated device" end
-    local function failure(bandwidth, kernel)
+    local function failure(bandwidth, kernel, options)
       local out = run(([[
         local mrt = require "mrt"
         mrt.device "cuda:0"
@@ -338,13 +338,15 @@ describe("a CUDA device", function()
           local e = d:cumsum(2)
           w:assign(w + e)
           return e:sum()
-        end)
+        end, %s)
         local x = mrt.eval(mrt.ones(4, 4))
         for i = 1, 4 do
-          local loss = step(x)
-          if i > 1 then print(i, pcall(loss.item, loss)) end
+          print(i, pcall(function()
+            local loss = step(x)
+            return i > 1 and loss:item()
+          end))
         end
-      ]]):format(bandwidth, bandwidth), ("MRT_EMULATE_BREAK='%s'"):format(kernel))
+      ]]):format(bandwidth, bandwidth, options), ("MRT_EMULATE_BREAK='%s'"):format(kernel))
       local run_number, text = out:match "\n(%d+)%s+false%s+%S+:%d+: (.-): cuda:0 failed"
       assert(text, out)
       return (run_number .. " " .. text):gsub("%([^()]-:(%d+)%)", "%1")
@@ -360,6 +362,7 @@ describe("a CUDA device", function()
     assert.are.equal("3 after matmul 8, at the latest at add 11", failure(1e6, "scan_rows:3"))
     assert.are.equal("3 after add 11, at the latest at sum 12", failure(1e6, "fold_rows:3"))
     assert.are.equal("3 at the latest at sum 12", failure(1e12, "scan_rows:3"))
+    assert.are.equal("3 at cumsum 10", failure(1e12, "scan_rows:3", '{ nan = "trap" }'))
   end)
 
   it("says at planning that a step is too large for its memory", function()

@@ -119,6 +119,7 @@ mrt_status mrt_plan_fault(mrt_plan *plan) {
 
 static mrt_status walk(mrt_plan *plan) {
   bool poison = plan->ctx->poison;
+  const mrt_remote *remote = plan->ctx->device.remote;
   int looked_at = trapped_steps(plan);
   mrt_status trapped = MRT_OK;
   if (poison) MRT_TRY(mrt_poison_dead(plan, -1));
@@ -130,6 +131,7 @@ static mrt_status walk(mrt_plan *plan) {
       trapped = run_trapped(plan, i);
     else
       run_step(plan, i);
+    if (remote) MRT_TRY(remote->check(&plan->ctx->device, &plan->ctx->error));
     if (plan->run.lost) return lost(plan);
     if (trapped && (i < plan->first_update || plan->part_rows)) return trapped;
   }

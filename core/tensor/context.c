@@ -191,7 +191,9 @@ mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
   if (!s) return mrt_nomem(&ctx->error);
   s->data = mrt_device_alloc(ctx, nbytes, &s->nbytes);
   if (!s->data) {
+    const mrt_remote *r = ctx->device.remote;
     mrt_release(ctx->allocator, s, sizeof *s);
+    if (r) MRT_TRY(r->check(&ctx->device, &ctx->error)); /* not full: failed */
     return mrt_fail(
         &ctx->error, MRT_ENOMEM,
         "out of memory: %zu bytes wanted for one tensor, %zu in use", nbytes,
