@@ -4,13 +4,9 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local failure = require "support.failure"
+local training = require "support.training"
 local nn, optim = mrt.nn, mrt.optim
-
-local function failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert.is_false(ok)
-  return err
-end
 
 local function close(wanted, got, tolerance, what)
   wanted, got = wanted:double():reshape(-1), got:double():reshape(-1)
@@ -272,11 +268,7 @@ local models = {
   end, function(n) return mrt.randint(0, 19, n, 8), mrt.randint(0, 19, n, 8) end },
 }
 
-local function now()
-  collectgarbage()
-  collectgarbage()
-  return mrt.memory().now
-end
+local function now() return training.memory().now end
 
 local function build(make, batch, k, n)
   mrt.seed(11)
@@ -348,11 +340,8 @@ describe("a model in micro-batches", function()
     local model = make()
     local opt = optim.adamw(model:parameters(), { lr = 1e-3 })
     local function train(memory)
-      local step = mrt.compile(function(a, b)
-        local loss = nn.cross_entropy(model(a), b)
-        opt:step(mrt.grad(loss, model:parameters()), { clip = 1.0 })
-        return loss
-      end, { accumulate = 2, memory = memory })
+      local step = training.step(model, opt, { accumulate = 2, memory = memory },
+        { clip = 1.0 })
       step.quiet = memory < peak / 2 -- only that it is too little
       return step:plan(x, y)
     end

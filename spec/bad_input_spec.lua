@@ -4,23 +4,10 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local failure = require "support.failure"
+local bits = require "support.bits"
+local training = require "support.training"
 local nn, optim = mrt.nn, mrt.optim
-
-local function failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert.is_false(ok)
-  return err
-end
-
--- The bits of a model and of its optimizer.
-local function bits(model, opt)
-  local list, state = {}, opt:state()
-  for _, p in ipairs(model:parameters()) do list[#list + 1] = p:bytes() end
-  for i = 1, #model:parameters() do
-    list[#list + 1] = state[i .. ".m"]:bytes() .. state[i .. ".v"]:bytes()
-  end
-  return table.concat(list) .. state.t:bytes()
-end
 
 describe("an error", function()
   local x, ids, v = mrt.ones(2, 3), mrt.arange(3), mrt.variable(mrt.ones(2), "v")
@@ -102,22 +89,18 @@ describe("a step that fails", function()
   it("on a token out of range names it, changes nothing, and the next one works", function()
     local model = nn.GPT { vocab = 11, dim = 16, layers = 1, heads = 2, context = 8 }
     local opt = optim.adamw(model:parameters(), { lr = 0.1 })
-    local step = mrt.compile(function(tokens, targets)
-      local loss = nn.cross_entropy(model(tokens), targets)
-      opt:step(mrt.grad(loss, model:parameters()))
-      return loss
-    end)
+    local step = training.step(model, opt)
     local good, bad = mrt.randint(0, 11, 2, 8), mrt.full({ 2, 8 }, 11, { dtype = "i64" })
     step(good, good)
-    local before = bits(model, opt)
+    local before = bits.trained(model, opt)
     for _, arguments in ipairs { { bad, good }, { good, bad }, { bad - 12, good } } do
       local err = failure(step, table.unpack(arguments))
       assert.equal("data", err.code)
       assert.matches("%(.*lua:%d+%): index %-?%d+, 0 to 10 wanted", err.message)
-      assert.equal(before, bits(model, opt))
+      assert.equal(before, bits.trained(model, opt))
     end
     step(good, good)
-    assert.not_equal(before, bits(model, opt))
+    assert.not_equal(before, bits.trained(model, opt))
   end)
 
   it("while it is traced leaves nothing behind", function()

@@ -6,6 +6,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local device = require "mrt.device"
 local random_graph = require "support.random_graph"
+local training = require "support.training"
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
 local x, y = mrt.randn(32, 16), mrt.randint(0, 4, { 32 }, { dtype = "i32" })
@@ -17,13 +18,7 @@ local function make(options)
   for i = 1, 12 do layers[i] = nn.Linear(i > 1 and 64 or 16, 64) end
   layers[13] = nn.Linear(64, 4)
   local net = nn.Sequential(table.unpack(layers))
-  local params = net:parameters()
-  local opt = optim.adamw(params, { lr = 1e-3 })
-  return mrt.compile(function(a, b)
-    local loss = nn.cross_entropy(net(a), b)
-    opt:step(mrt.grad(loss, params))
-    return loss
-  end, options)
+  return training.step(net, optim.adamw(net:parameters(), { lr = 1e-3 }), options)
 end
 
 local function rung(ladder, way)

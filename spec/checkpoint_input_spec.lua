@@ -3,8 +3,8 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local recomputing = require "support.recomputing"
-local checkpoint, failure = mrt.policy.checkpoint, recomputing.failure
+local failure = require "support.failure"
+local checkpoint = mrt.policy.checkpoint
 
 describe("bad input", function()
   local function step_with(options)
@@ -107,7 +107,7 @@ describe("bad input", function()
   it("of memory below what is possible leaves nothing half done", function()
     local step = step_with { memory = 100 }
     for _ = 1, 2 do
-      local text, err = failure(step.plan, step, x)
+      local err, text = failure(step.plan, step, x)
       assert.equal("budget", err.code)
       assert.matches("memory = 100 B is too little", text)
     end

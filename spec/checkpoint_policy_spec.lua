@@ -4,8 +4,9 @@
 
 local mrt = require "mrt"
 local recomputing = require "support.recomputing"
+local failure = require "support.failure"
 local optim, checkpoint = mrt.optim, mrt.policy.checkpoint
-local again, alive, failure = recomputing.again, recomputing.alive, recomputing.failure
+local again, alive = recomputing.again, recomputing.alive
 local cases, train = recomputing.cases, recomputing.train
 
 local LAYERS, WIDE, ROWS = 64, 8, 256
@@ -163,7 +164,7 @@ describe("values are chosen", function()
   it("not among parameters", function()
     for _, policy in ipairs { checkpoint.names { "a" }, checkpoint.selective { keep = { "a" } },
       checkpoint.selective { recompute = { "b" } } } do
-      local text = failure(plan_of, policy)
+      local _, text = failure(plan_of, policy)
       assert.matches("'[ab]' is a parameter or other variable", text)
       assert.matches("only activations", text)
     end

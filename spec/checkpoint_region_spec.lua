@@ -5,8 +5,9 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local recomputing = require "support.recomputing"
+local failure = require "support.failure"
 local nn, optim, checkpoint = mrt.nn, mrt.optim, mrt.policy.checkpoint
-local again, alive, failure = recomputing.again, recomputing.alive, recomputing.failure
+local again, alive = recomputing.again, recomputing.alive
 
 local LAYERS, WIDE, ROWS = 64, 8, 256
 local ACTIVATION = ROWS * WIDE * 4

@@ -8,8 +8,9 @@ local core = require "mrt.core"
 local random_graph = require "support.random_graph"
 local random_program = require "support.random_program"
 local recomputing = require "support.recomputing"
+local training = require "support.training"
 local nn, checkpoint = mrt.nn, mrt.policy.checkpoint
-local cases, train, training = recomputing.cases, recomputing.train, recomputing.training
+local cases, train = recomputing.cases, recomputing.train
 
 local graphs = tonumber(os.getenv "MRT_SPEC_GRAPHS") or 40
 
@@ -30,11 +31,7 @@ local function at_random(seed)
   end
 end
 
-local function now()
-  collectgarbage()
-  collectgarbage()
-  return mrt.memory().now
-end
+local function now() return training.memory().now end
 
 setup(function() core.set_poison(true) end)
 teardown(function() core.set_poison(false) end)
@@ -114,7 +111,7 @@ describe("a plan with clones", function()
     for _, policy in ipairs { checkpoint.sqrt(), checkpoint.all(), checkpoint.budget "30%" } do
       local before = now()
       local x, y = mrt.eval(cases[2].batch())
-      local step = training(cases[2].model(), { checkpoint = policy })
+      local step = recomputing.training(cases[2].model(), { checkpoint = policy })
       local plan = step:plan(x, y)
       local loss = step(x, y)
       assert.equal(plan.peak + plan.inputs, now() - before)

@@ -3,12 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-
-local function failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require "support.failure"
 
 describe("a compiled function", function()
   it("is traced once per signature", function()

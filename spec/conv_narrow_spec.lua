@@ -5,6 +5,8 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local random_graph = require "support.random_graph"
+local program = require "support.program"
+local training = require "support.training"
 
 local nn, op = mrt.nn, core.op
 local dtypes = { "bf16", "f16", "f8_e4m3", "f8_e5m2", "f32" }
@@ -159,18 +161,10 @@ describe("convolutions of narrow floats", function()
         end
       end
       io.write(("%d"):format(sum))]]
-    local path = os.tmpname()
-    assert(io.open(path, "w")):write(code):close()
-    local function run(threads)
-      local pipe = assert(io.popen(("MRT_THREADS=%d '%s' '%s' 2>&1"):format(threads,
-        os.getenv "MRT" or "mrt", path)))
-      return pipe:read "a", pipe:close()
-    end
-    local one = run(1)
+    local one = program.script(code, "MRT_THREADS=1")
     assert(one:match "^%d+$", one)
-    assert.equal(one, (run(2)))
-    assert.equal(one, (run(5)))
-    os.remove(path)
+    assert.equal(one, program.script(code, "MRT_THREADS=2"))
+    assert.equal(one, program.script(code, "MRT_THREADS=5"))
   end)
 end)
 
@@ -179,11 +173,7 @@ describe("a small ResNet in bf16", function()
     mrt.seed(2)
     local model = nn.ResNet { blocks = { 1, 1 }, width = 16, classes = 4 }
     local opt = mrt.optim.sgd(model:parameters(), { lr = 0.05, momentum = 0.9 })
-    local step = mrt.compile(function(x, t)
-      local loss = nn.cross_entropy(model(x), t)
-      opt:step(mrt.grad(loss, model:parameters()))
-      return loss
-    end, { precision = precision })
+    local step = training.step(model, opt, { precision = precision })
     local x, t = mrt.randn(batch, 3, side, side), mrt.randint(0, 4, batch)
     mrt.eval(x, t)
     return step, x, t

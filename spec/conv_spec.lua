@@ -6,6 +6,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local training = require "support.training"
 local nn = mrt.nn
 
 local function same(a, b, tolerance)
@@ -173,11 +174,7 @@ describe("layers of images", function()
     assert.truthy(tostring(model):find("8, 8, 3x1, stride 1, padding 0, 8 groups", 1, true))
     local opt = mrt.optim.adamw(model:parameters(), { lr = 1e-2 })
     local x, t = mrt.randn(20, 3, 8, 8), mrt.randint(0, 5, 20)
-    local step = mrt.compile(function(a, b)
-      local loss = nn.cross_entropy(model(a), b)
-      opt:step(mrt.grad(loss, model:parameters()))
-      return loss
-    end)
+    local step = training.step(model, opt)
     local first = step(x, t):item()
     for _ = 1, 60 do step(x, t) end
     assert.is_true(step(x, t):item() < 0.5 * first)

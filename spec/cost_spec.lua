@@ -7,14 +7,14 @@ local core = require "mrt.core"
 local dkjson = require "dkjson"
 local cache = require "mrt.device.cache"
 local read = require "mrt.device.read"
+local files = require "support.files"
+local training = require "support.training"
 local nn, optim, device = mrt.nn, mrt.optim, mrt.device
 
 local program = require "support.program"
 
 local function with_file(text, act)
-  local path = os.tmpname()
-  local file <close> = assert(io.open(path, "w"))
-  file:write(text):close()
+  local path = files.write(os.tmpname(), text)
   local ok, message = pcall(act, path)
   os.remove(path)
   assert(ok, message)
@@ -35,12 +35,7 @@ local function training_step(options)
   local model = nn.Sequential(nn.Embedding(9, 16), nn.Dropout(0.2), nn.GELU(),
     nn.Linear(16, 9))
   local opt = optim.adamw(model:parameters(), { lr = 0.01 })
-  local step = mrt.compile(function(x, y)
-    local loss = nn.cross_entropy(model(x), y)
-    opt:step(mrt.grad(loss, model:parameters()))
-    return loss
-  end, options)
-  return step, mrt.randint(0, 9, 32), mrt.randint(0, 9, 32), opt
+  return training.step(model, opt, options), mrt.randint(0, 9, 32), mrt.randint(0, 9, 32), opt
 end
 
 before_each(function() device.use "declared" end)

@@ -5,26 +5,14 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local program = require "support.program"
+local failure = require "support.failure"
+local bits = require("support.bits").of
+local training = require "support.training"
 
 local nn, optim = mrt.nn, mrt.optim
 local library = os.getenv "MRT_CUDA"
 
--- All that a script says, with more in its environment.
-local function run(script, environment)
-  local path = os.tmpname()
-  local file = assert(io.open(path, "w"))
-  file:write(script)
-  file:close()
-  local _, out = program.shell(("%s '%s' '%s'"):format(environment, program.path, path))
-  os.remove(path)
-  return out
-end
-
-local function message_of(f, ...)
-  local ok, err = pcall(f, ...)
-  assert(not ok, "an error was wanted")
-  return tostring(err)
-end
+local run = program.script
 
 if not library then
   describe("a CUDA device", function()
@@ -41,12 +29,7 @@ local function trainer(options)
   local model = nn.GPT(cases)
   local params = model:parameters()
   local opt = optim.adamw(params, { lr = 1e-2, weight_decay = 0.1 })
-  local step = mrt.compile(function(tokens, targets)
-    local loss = nn.cross_entropy(model(tokens), targets)
-    opt:step(mrt.grad(loss, params))
-    return loss
-  end, options)
-  return step, params
+  return training.step(model, opt, options), params
 end
 
 local function batch(i)
@@ -54,14 +37,6 @@ local function batch(i)
   local ids = mrt.randint(0, cases.vocab, 3, cases.context + 1)
   return mrt.eval(ids:slice(2, 1, cases.context):copy()),
     mrt.eval(ids:slice(2, 2, cases.context + 1):copy())
-end
-
-local function bytes_of(list)
-  local all = {}
-  for i, t in ipairs(list) do
-    all[i] = t:bytes()
-  end
-  return table.concat(all)
 end
 
 -- Train and return the losses, and the bytes of all parameters.
@@ -72,7 +47,7 @@ local function train(device, steps, options)
   for i = 1, steps do
     losses[i] = step(batch(i)):item()
   end
-  return losses, bytes_of(params), step
+  return losses, bits(params), step
 end
 
 -- What three updates leave: the parameter and the optimizer's state, by name.
@@ -110,8 +85,8 @@ describe("a CUDA device", function()
     assert.are.equal("cpu", mrt.device())
     assert.are.equal("cuda:0", mrt.device "cuda")
     assert.are.equal("cuda:0", mrt.device())
-    assert.truthy(message_of(mrt.device, "cuda:99"):find("cuda:99: there", 1, true))
-    assert.truthy(message_of(mrt.device, "cuba"):find("no device 'cuba'", 1, true))
+    assert.truthy(failure(mrt.device, "cuda:99"):find("cuda:99: there", 1, true))
+    assert.truthy(failure(mrt.device, "cuba"):find("no device 'cuba'", 1, true))
     assert.are.equal("cuda:0", mrt.device())
   end)
 
@@ -119,7 +94,7 @@ describe("a CUDA device", function()
     local here = mrt.tensor { 1, 2, 3 }
     mrt.device "cuda:0"
     local there = mrt.tensor { 4, 5, 6 }
-    local text = message_of(function()
+    local text = failure(function()
       return here + there
     end)
     assert.truthy(text:find("cpu", 1, true) and text:find("cuda:0", 1, true), text)
@@ -175,7 +150,7 @@ describe("a CUDA device", function()
     for i = 1, 5 do
       step(batch(i))
     end
-    assert.are.equal(replayed, bytes_of(params))
+    assert.are.equal(replayed, bits(params))
   end)
 
   it("gives the same bits recomputed, swapped, shared or not", function()
@@ -186,8 +161,8 @@ describe("a CUDA device", function()
         swap = mrt.policy.swap.optimizer() },
       apart = { share = false, inplace = false, fuse = false },
     } do
-      local _, bits = train("cuda:0", 3, options)
-      assert.are.equal(wanted, bits, name)
+      local _, got = train("cuda:0", 3, options)
+      assert.are.equal(wanted, got, name)
     end
   end)
 
@@ -237,16 +212,16 @@ describe("a CUDA device", function()
     local step, params = trainer()
     local x, y = batch(1)
     step(x, y):item()
-    local before = bytes_of(params)
+    local before = bits(params)
     local bad = mrt.eval((x + 100):copy())
-    local text = message_of(function()
+    local text = failure(function()
       step(bad, y):item()
     end)
     assert.truthy(text:find("embedding", 1, true), text)
     assert.truthy(text:find("0 to 10 wanted", 1, true), text)
-    assert.are.equal(before, bytes_of(params))
+    assert.are.equal(before, bits(params))
     step(x, y):item()
-    assert.are_not.equal(before, bytes_of(params))
+    assert.are_not.equal(before, bits(params))
   end)
 
   it("reads a loss while the next step is still to come", function()

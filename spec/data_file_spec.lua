@@ -4,17 +4,14 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local files = require "support.files"
 local data = mrt.data
 
 local folder
 
 local function path(name) return folder .. "/" .. name end
 
-local function write(name, bytes)
-  local file <close> = assert(io.open(path(name), "wb"))
-  assert(file:write(bytes))
-  return path(name)
-end
+local function write(name, bytes) return files.write(path(name), bytes) end
 
 local function refused(pattern, value, message, code)
   assert.is_nil(value)
@@ -23,8 +20,7 @@ local function refused(pattern, value, message, code)
 end
 
 setup(function()
-  folder = os.tmpname()
-  os.remove(folder)
+  folder = files.name()
   os.execute("mkdir " .. folder)
 end)
 teardown(function() os.execute("rm -r " .. folder) end)

@@ -3,27 +3,18 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local core = require "mrt.core"
+local failure = require "support.failure"
+local bits = require("support.bits").of
+local training = require "support.training"
+local files = require "support.files"
 
-local nn, optim, policy, train = mrt.nn, mrt.optim, mrt.policy, mrt.train
-local fp8 = policy.precision.fp8
-
-local function failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert.is_false(ok)
-  return err
-end
+local optim, policy, train = mrt.optim, mrt.policy, mrt.train
+local fp8, gpt = policy.precision.fp8, training.gpt
 
 local function delayed(o)
   o = o or {}
   o.scaling, o.history = "delayed", o.history or 4
   return fp8(o)
-end
-
-local function bits(tensors)
-  local all = {}
-  for i, t in ipairs(tensors) do all[i] = t:bytes() end
-  return table.concat(all)
 end
 
 local function rounded(x) return (string.unpack("<f", string.pack("<f", x))) end
@@ -65,27 +56,10 @@ local function state_of(step)
   return bits(list)
 end
 
--- A small GPT that trains, and a batch.
-local function gpt(options)
-  mrt.seed(3)
-  local model = nn.GPT { vocab = 17, dim = 32, layers = 2, heads = 2, context = 16,
-    dropout = 0 }
-  local opt = optim.adamw(model:parameters(), { lr = 3e-3 })
-  local step = mrt.compile(function(tokens, targets)
-    local loss = nn.cross_entropy(model(tokens), targets)
-    opt:step(mrt.grad(loss, model:parameters()))
-    return loss
-  end, options)
-  local tokens, targets = mrt.randint(0, 17, { 8, 16 }), mrt.randint(0, 17, { 8, 16 })
-  mrt.eval { tokens, targets }
-  return step, { tokens, targets }, model, opt
-end
-
 local function run(options, steps)
-  local step, batch, model = gpt(options)
-  local losses = {}
-  for i = 1, steps do losses[i] = step(table.unpack(batch)):item() end
-  return table.concat(losses, " ") .. bits(model:parameters()) .. state_of(step), losses
+  local t, losses = gpt(options), {}
+  for i = 1, steps do losses[i] = t.step(table.unpack(t.batch)):item() end
+  return table.concat(losses, " ") .. bits(t.model:parameters()) .. state_of(t.step), losses
 end
 
 describe("current scaling", function()
@@ -173,13 +147,14 @@ describe("delayed scaling", function()
       options.precision = delayed()
       assert(wanted == run(options, 4), name)
     end
-    local step, batch = gpt { precision = delayed() }
-    local peak = step:plan(table.unpack(batch)).peak
+    local t = gpt { precision = delayed() }
+    local peak = t.step:plan(table.unpack(t.batch)).peak
     assert(wanted == run({ precision = delayed(), memory = peak - 30000 }, 4), "budget")
   end)
 
   it("counts its state, which only one update changes", function()
-    local step, batch = gpt { precision = delayed { history = 1024 } }
+    local t = gpt { precision = delayed { history = 1024 } }
+    local step, batch = t.step, t.batch
     local plan, bytes = step:plan(table.unpack(batch)), {}
     for _, v in ipairs(plan:values()) do
       if v.name then bytes[v.name] = (bytes[v.name] or 0) + v.bytes end
@@ -227,28 +202,27 @@ describe("delayed scaling", function()
   end)
 
   it("goes on from a state, and from a snapshot, with the same bits", function()
-    local step, batch, model, opt = gpt { precision = delayed() }
-    local folder = os.tmpname()
-    os.remove(folder)
-    core.make_folders(folder)
-    local function snapshots(s, m, o)
-      return train.snapshots { folder = folder, parts = { step = s, model = m,
-        optimizer = o } }
+    local folder = files.name()
+    local function new(o)
+      local t = gpt { precision = delayed(o) }
+      t.snapshots = train.snapshots { folder = folder,
+        parts = { step = t.step, model = t.model, optimizer = t.opt } }
+      return t
     end
-    for _ = 1, 3 do step(table.unpack(batch)) end
-    assert(snapshots(step, model, opt):save(3))
-    for _ = 1, 3 do step(table.unpack(batch)) end
-    local other, _, other_model, other_opt = gpt { precision = delayed() }
-    assert.equal(3, snapshots(other, other_model, other_opt):resume())
-    for _ = 1, 3 do other(table.unpack(batch)) end
-    assert.equal(bits(model:parameters()), bits(other_model:parameters()))
-    assert.equal(state_of(step), state_of(other))
-    local third = gpt { precision = delayed() }
-    third:load_state(step:state())
-    assert.equal(state_of(step), state_of(third))
-    local short = gpt { precision = delayed { history = 2 } }
+    local function run_on(t) for _ = 1, 3 do t.step(table.unpack(t.batch)) end end
+    local one, other, third = new(), new(), new()
+    run_on(one)
+    assert(one.snapshots:save(3))
+    run_on(one)
+    assert.equal(3, other.snapshots:resume())
+    run_on(other)
+    assert.equal(bits(one.model:parameters()), bits(other.model:parameters()))
+    assert.equal(state_of(one.step), state_of(other.step))
+    third.step:load_state(one.step:state())
+    assert.equal(state_of(one.step), state_of(third.step))
+    local short = new { history = 2 }
     assert.matches("fp8.history.*wanted f32%[2,", failure(function()
-      snapshots(short, other_model, other_opt):load(folder .. "/step-00000003.safetensors")
+      short.snapshots:load(folder .. "/step-00000003.safetensors")
     end).message)
     os.execute("rm -r " .. folder)
   end)
@@ -280,7 +254,7 @@ describe("delayed scaling", function()
       opt:step(mrt.grad(loss, { w }))
       return loss
     end, { precision = delayed(), accumulate = 2 })
-    local err = failure(step, mrt.ones(4, 4))
+    local err = failure(function() step(mrt.ones(4, 4)) end)
     assert.matches("plans of %d+ and of 3 scaled values.*option 'except'", err.message)
     assert.matches("delayed_spec.lua:%d+", tostring(err))
   end)
@@ -294,6 +268,6 @@ describe("delayed scaling", function()
       refused { scaling = "delayed", margin = 0.5 })
     assert.matches("option 'history' is of scaling", refused { history = 16 })
     assert.matches("option 'margin' is of scaling", refused { margin = 1 })
-    assert.matches("delayed_spec.lua:%d+", tostring(failure(fp8, { scaling = 1 })))
+    assert.matches("delayed_spec.lua:%d+", tostring(failure(function() fp8 { scaling = 1 } end)))
   end)
 end)

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local training = require "support.training"
 local estimate, nn, optim = mrt.estimate, mrt.nn, mrt.optim
 
 local function numel(params)
@@ -19,11 +20,8 @@ local function gpt_plan(layers)
   local model = nn.GPT { vocab = shape.vocab, dim = shape.dim, heads = shape.heads,
     context = shape.context, layers = layers }
   local opt = optim.adamw(model:parameters())
-  local step = mrt.compile(function(x, y)
-    local loss = nn.cross_entropy(model(x), y)
-    opt:step(mrt.grad(loss, model:parameters()))
-    return loss
-  end, { order = "program" }) -- forward, then backward, as the formulas have it
+  -- forward, then backward, as the formulas have it
+  local step = training.step(model, opt, { order = "program" })
   local tokens = mrt.randint(0, shape.vocab, batch, shape.context)
   return step:plan(tokens, tokens), model
 end

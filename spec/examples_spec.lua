@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local program = require "support.program"
+local files = require "support.files"
 local shell = program.shell
 
 local function example(arguments) return program.run("examples/" .. arguments) end
@@ -17,12 +18,7 @@ local function accuracy_on(name, folder)
   return tonumber(out:match "test accuracy ([%d.]+)%% of")
 end
 
-local function write_temporary(text)
-  local path = os.tmpname()
-  local file <close> = assert(io.open(path, "w"))
-  file:write(text)
-  return path
-end
+local function write_temporary(text) return files.write(os.tmpname(), text) end
 
 describe("examples/autodiff.lua", function()
   it("has the value, the adjoints and the Hessian", function()

@@ -3,21 +3,15 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local files = require "support.files"
 
 local folder
 
 local function path(name) return folder .. "/" .. name end
 
-local function write(name, bytes)
-  local file <close> = assert(io.open(path(name), "wb"))
-  assert(file:write(bytes))
-  return path(name)
-end
+local function write(name, bytes) return files.write(path(name), bytes) end
 
-local function read(name)
-  local file <close> = assert(io.open(path(name), "rb"))
-  return file:read "a"
-end
+local function read(name) return files.read(path(name)) end
 
 -- Loading fails as the world does: nil, message, code.
 local function refused(code, pattern, file)
@@ -46,8 +40,7 @@ end
 
 describe("a file of tensors", function()
   lazy_setup(function()
-    folder = os.tmpname()
-    os.remove(folder)
+    folder = files.name()
     os.execute("mkdir " .. folder)
   end)
   lazy_teardown(function() os.execute("rm -r " .. folder) end)
@@ -152,8 +145,7 @@ end)
 
 describe("a safetensors header", function()
   lazy_setup(function()
-    folder = os.tmpname()
-    os.remove(folder)
+    folder = files.name()
     os.execute("mkdir " .. folder)
   end)
   lazy_teardown(function() os.execute("rm -r " .. folder) end)
@@ -229,8 +221,7 @@ end)
 
 describe("an npy header", function()
   lazy_setup(function()
-    folder = os.tmpname()
-    os.remove(folder)
+    folder = files.name()
     os.execute("mkdir " .. folder)
   end)
   lazy_teardown(function() os.execute("rm -r " .. folder) end)
@@ -283,12 +274,9 @@ describe("an npz archive", function()
   it("that has been tampered with is refused", function()
     local name = os.tmpname() .. ".npz"
     assert(mrt.save(name, { w = mrt.ones(100) }, { compress = true }))
-    local file = assert(io.open(name, "rb"))
-    local bytes = file:read "a"
-    file:close()
+    local bytes = files.read(name)
     local function change(at, with)
-      local out <close> = assert(io.open(name, "wb"))
-      out:write(bytes:sub(1, at - 1), with, bytes:sub(at + #with))
+      files.write(name, bytes:sub(1, at - 1) .. with .. bytes:sub(at + #with))
     end
     local entry = bytes:find("PK\1\2", 1, true)
     local size = entry + 46 + 5 + 4  -- zip64: unpacked, packed, place

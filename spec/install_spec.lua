@@ -1,6 +1,8 @@
 -- install_spec.lua -- cmake --install gives a tree that stands on its own: the
 -- program, the Lua modules, and libmrt for C by pkg-config and by CMake.
 
+local files = require "support.files"
+
 local build = (os.getenv "MRT" or "build/mrt"):match "^(.*)/"
 
 local host = [[
@@ -23,11 +25,6 @@ add_executable(host host.c)
 target_link_libraries(host mrt::mrt)
 ]]
 
-local function write_all(path, text)
-  local file <close> = assert(io.open(path, "w"))
-  file:write(text)
-end
-
 local function run(command)
   local pipe = io.popen(command .. " 2>&1")
   local output = pipe:read "a"
@@ -43,8 +40,8 @@ describe("an installed tree #install", function()
     os.remove(root)
     prefix = root .. "/prefix"
     run("cmake --install " .. build .. " --prefix " .. prefix)
-    write_all(root .. "/host.c", host)
-    write_all(root .. "/CMakeLists.txt", project)
+    files.write(root .. "/host.c", host)
+    files.write(root .. "/CMakeLists.txt", project)
     version = run(build .. "/mrt -v"):match "mrt ([%d.]+)"
   end)
   teardown(function() run("rm -rf " .. root) end)

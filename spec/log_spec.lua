@@ -6,17 +6,7 @@ local mrt = require "mrt"
 local log = require "mrt.log"
 local tensorboard = require "mrt.log.tensorboard"
 local core = require "mrt.core"
-
-local function new_folder()
-  local name = os.tmpname()
-  os.remove(name)
-  return name
-end
-
-local function read_all(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read "a"
-end
+local files = require "support.files"
 
 -- The numbers and strings of a message of a protocol buffer, by field.
 local function fields(data)
@@ -51,7 +41,7 @@ end
 
 -- The events in a file; checksums are verified.
 local function events(path)
-  local data, at, list = read_all(path), 1, {}
+  local data, at, list = files.read(path), 1, {}
   local function masked(s)
     local c = tensorboard.crc(s)
     return ((c >> 15 | c << 17) + 0xa282ead8) & 0xffffffff
@@ -82,7 +72,7 @@ describe("a log", function()
   end)
 
   it("writes lines, events and a page, odd numbers included", function()
-    local folder = new_folder()
+    local folder = files.name()
     do
       local l <close> = assert(log.open(folder, { name = "<a & b>",
         run = { unit = "tokens", peak = 4096 } }))
@@ -107,14 +97,14 @@ describe("a log", function()
     end
     assert.equal(7, list[8][2][1])
     assert.is_true(math.abs(seen.loss - 1 / 7) < 1e-7 and seen.lr == 0.5)
-    local page = read_all(folder .. "/report.html")
+    local page = files.read(folder .. "/report.html")
     assert.truthy(page:find("&lt;a &amp; b&gt;", 1, true))
     local _, charts = page:gsub("<polyline", "")
     assert.equal(4, charts) -- loss, smoothed, validation, rate
   end)
 
   it("goes on after a step, past a line that was cut off", function()
-    local folder = new_folder()
+    local folder = files.name()
     local l = assert(log.open(folder, { tensorboard = false }))
     for i = 1, 10 do l:write(i, { loss = i }) end
     l:close()
@@ -135,7 +125,7 @@ describe("a log", function()
     assert.is_nil(none)
     assert.matches("/proc/nowhere", message)
     assert.error_matches(function() log.open(7) end, "a folder wanted")
-    assert.error_matches(function() log.open(new_folder(), { names = 1 }) end, "names")
+    assert.error_matches(function() log.open(files.name(), { names = 1 }) end, "names")
   end)
 end)
 
@@ -149,7 +139,7 @@ describe("a trace", function()
       return loss
     end):plan(mrt.ones(3, 4))
     assert.is_true(plan:save(path))
-    local trace = require "dkjson".decode(read_all(path))
+    local trace = require "dkjson".decode(files.read(path))
     local slices, at = {}, 0
     for _, e in ipairs(trace.traceEvents) do
       if e.ph == "X" then

@@ -4,13 +4,7 @@
 -- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-
-local function bits(list)
-  mrt.eval(list)
-  local all = {}
-  for i, t in ipairs(list) do all[i] = t:bytes() end
-  return table.concat(all, "|")
-end
+local bits = require("support.bits").of
 
 -- The largest product of a step's plan, in flop.
 local function largest(step, ...)

@@ -4,6 +4,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local run = require("support.program").script
 
 local op = core.op
 local narrow = { "f16", "bf16", "f8_e4m3", "f8_e5m2" }
@@ -183,19 +184,6 @@ describe("a product of narrow floats", function()
   end)
 end)
 
--- What `code` prints in a process with these settings.
-local function run(settings, code)
-  local path = os.tmpname()
-  local file = assert(io.open(path, "w"))
-  file:write(code):close()
-  local pipe = assert(io.popen(("%s '%s' '%s' 2>&1"):format(settings,
-    os.getenv "MRT" or "mrt", path)))
-  local text = pipe:read "a"
-  pipe:close()
-  os.remove(path)
-  return text
-end
-
 describe("the bits of a product of narrow floats", function()
   local code = [[
     local mrt = require "mrt"
@@ -213,23 +201,23 @@ describe("the bits of a product of narrow floats", function()
     print(require "mrt.core".info().isa, sum)]]
 
   it("do not depend on the number of threads", function()
-    local one = run("MRT_THREADS=1", code)
+    local one = run(code, "MRT_THREADS=1")
     assert(one:match "^%S+\t%d+\n$", one)
-    assert.equal(one, run("MRT_THREADS=2", code))
-    assert.equal(one, run("MRT_THREADS=5", code))
+    assert.equal(one, run(code, "MRT_THREADS=2"))
+    assert.equal(one, run(code, "MRT_THREADS=5"))
   end)
 
   it("can be had without dot products of bf16", function()
     local isa = core.info().isa
     if not isa:find "+bf16" then return pending "no such dot products" end
     local plain = isa:gsub("%+.*", "")
-    assert.equal(plain, run("MRT_ISA=" .. plain, [[
+    assert.equal(plain, run([[
       local mrt = require "mrt"
       local a, b = mrt.randn(20, 900):to "bf16", mrt.randn(900, 30):to "bf16"
       local y, wide = a:matmul(b), a:to "f32":matmul(b:to "f32"):to "bf16"
       mrt.eval(y, wide)
       assert(y:bytes() == wide:bytes())
-      io.write(require "mrt.core".info().isa)]]))
+      io.write(require "mrt.core".info().isa)]], "MRT_ISA=" .. plain))
   end)
 end)
 

@@ -3,23 +3,16 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local training = require "support.training"
 local nn, optim = mrt.nn, mrt.optim
 
 local program = os.getenv "MRT" or "build/mrt"
 
-local function now()
-  collectgarbage()
-  collectgarbage()
-  return mrt.memory().now
-end
+local function now() return training.memory().now end
 
-local function training(model)
-  local opt = optim.adamw(model:parameters(), { lr = 1e-3 })
-  return mrt.compile(function(x, y)
-    local loss = nn.cross_entropy(model(x), y)
-    opt:step(mrt.grad(loss, model:parameters()), { clip = 1.0 })
-    return loss
-  end)
+local function trained(model)
+  return training.step(model, optim.adamw(model:parameters(), { lr = 1e-3 }), nil,
+    { clip = 1.0 })
 end
 
 local cases = {
@@ -37,7 +30,7 @@ local cases = {
 
 -- Train on x, y and compare what is allocated with what the plan says.
 local function exercise(case, before, x, y)
-  local step = training(case.model())
+  local step = trained(case.model())
   local plan = step:plan(x, y)
   assert.equal(plan.peak, plan.persistent + plan.transient + plan.outputs)
   assert.is_true(plan.peak <= 1.02 * plan.lower_bound)
@@ -64,7 +57,7 @@ describe("the peak of a plan", function()
 
   it("is shared: the plans of one function take turns in the largest arena", function()
     local before = now()
-    local step = training(cases[2].model())
+    local step = trained(cases[2].model())
     local inputs, plans, expected, transient = {}, {}, 0, 0
     for i, n in ipairs { 4, 9, 2 } do
       local x, y = mrt.eval(cases[2].batch(n))

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local training = require "support.training"
 local nn = mrt.nn
 
 local function small_gpt(options)
@@ -236,11 +237,7 @@ describe("GPT", function()
     mrt.seed(2)
     local model = small_gpt { vocab = 4, dim = 16 }
     local opt = mrt.optim.adam(model:parameters(), { lr = 0.01 })
-    local step = mrt.compile(function(x, y)
-      local loss = nn.cross_entropy(model(x), y)
-      opt:step(mrt.grad(loss, model:parameters()))
-      return loss
-    end)
+    local step = training.step(model, opt)
     local x = mrt.tensor({ { 0, 1, 2, 3, 0, 1 } }, "i32")
     local y = mrt.tensor({ { 1, 2, 3, 0, 1, 2 } }, "i32")
     for _ = 1, 60 do step(x, y) end

@@ -2,6 +2,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local rows = require "support.rows"
+local bits = require("support.bits").of
 
 local samples = rows.all()
 
@@ -31,15 +32,6 @@ local function each_case(f)
       end
     end
   end
-end
-
-local function bytes_of(list)
-  local all = {}
-  mrt.eval(list)
-  for i, t in ipairs(list) do
-    all[i] = t:bytes()
-  end
-  return table.concat(all, "|")
 end
 
 describe("every operator row", function()
@@ -108,7 +100,7 @@ describe("every operator row", function()
           end
           return table.unpack(rows.apply(row, list, case.options))
         end, options)
-        return bytes_of { step(table.unpack(given)) }
+        return bits { step(table.unpack(given)) }
       end
       if #ins == 0 then
         return

@@ -1,6 +1,7 @@
 -- pack_spec.lua -- offsets for lifetimes: core.pack and `mrt bench packing`
 
 local check = require "mrt.bench.packing_check"
+local files = require "support.files"
 local core = require "mrt.core"
 local program = require "support.program"
 local puzzles = require "mrt.bench.packing_puzzles"
@@ -230,16 +231,13 @@ describe("mrt bench packing", function()
   local folder
 
   before_each(function()
-    folder = os.tmpname()
-    os.remove(folder)
+    folder = files.name()
     os.execute("mkdir " .. folder)
   end)
   after_each(function() os.execute("rm -r " .. folder) end)
 
   local function bench(name, text)
-    local file <close> = assert(io.open(folder .. "/" .. name, "w"))
-    file:write(text)
-    file:close()
+    files.write(folder .. "/" .. name, text)
     return program.run("bench packing " .. folder)
   end
 

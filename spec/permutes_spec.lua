@@ -2,6 +2,7 @@
 -- cancel: fewer copies, the same bits
 local mrt = require "mrt"
 local random_graph = require "support.random_graph"
+local bits = require("support.bits").of
 
 local function copies(step, ...)
   local bytes = 0
@@ -9,13 +10,6 @@ local function copies(step, ...)
     if node.op == "copy" then bytes = bytes + node.bytes end
   end
   return bytes
-end
-
-local function bits(list)
-  mrt.eval(list)
-  local all = {}
-  for i, t in ipairs(list) do all[i] = t:bytes() end
-  return table.concat(all, "|")
 end
 
 -- A network written on [N,C,H,W] around kernels that want the channels last.

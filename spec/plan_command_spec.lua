@@ -3,28 +3,21 @@
 --- SPDX-License-Identifier: MIT
 
 local dkjson = require "dkjson"
+local files = require "support.files"
 
 local program = os.getenv "MRT" or "build/mrt"
-
-local function read_all(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read "a"
-end
 
 local function count(text, pattern) return select(2, text:gsub(pattern, "")) end
 
 describe("the program", function()
   -- Exit status, standard output, standard error of mrt.
   local function run(arguments, input)
-    local script, errors = os.tmpname(), os.tmpname()
-    local file <close> = assert(io.open(script, "w"))
-    file:write(input or "")
-    file:close()
+    local script, errors = files.write(os.tmpname(), input or ""), os.tmpname()
     local pipe = io.popen(("'%s' %s 2>%s <%s"):format(program,
       arguments:gsub("SCRIPT", script), errors, script))
     local output = pipe:read "a"
     local _, _, status = pipe:close()
-    local problem = read_all(errors)
+    local problem = files.read(errors)
     os.remove(script)
     os.remove(errors)
     return status, output, problem

@@ -4,14 +4,11 @@
 
 local mrt = require "mrt"
 local dkjson = require "dkjson"
+local training = require "support.training"
+local files = require "support.files"
 local nn, optim = mrt.nn, mrt.optim
 
 local program = os.getenv "MRT" or "build/mrt"
-
-local function read_all(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read "a"
-end
 
 local function with_file(ending, act)
   local path = os.tmpname()
@@ -23,13 +20,7 @@ end
 
 local function mlp_step(options)
   local model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 4))
-  local params = model:parameters()
-  local opt = optim.adamw(params, { lr = 1e-3 })
-  local step = mrt.compile(function(x, y)
-    local loss = nn.cross_entropy(model(x), y)
-    opt:step(mrt.grad(loss, params))
-    return loss
-  end, options)
+  local step = training.step(model, optim.adamw(model:parameters(), { lr = 1e-3 }), options)
   return step, mrt.randn(16, 8), mrt.randint(0, 4, { 16 })
 end
 
@@ -176,7 +167,7 @@ describe("plan:save", function()
       local texts = {}
       for i = 1, 2 do -- the same twice
         assert.is_true(mlp_plan():save(path))
-        texts[i] = read_all(path)
+        texts[i] = files.read(path)
       end
       assert.equal(texts[1], texts[2])
       local got = assert(dkjson.decode(texts[1]))
@@ -196,7 +187,7 @@ describe("plan:save", function()
       local plan = mlp_plan()
       assert.is_true(plan:save(path))
       local alive, now, most = {}, 0, 0
-      for _, e in ipairs(dkjson.decode(read_all(path)).device_traces[1]) do
+      for _, e in ipairs(dkjson.decode(files.read(path)).device_traces[1]) do
         if e.action == "alloc" then
           for address, size in pairs(alive) do
             assert.is_true(e.addr + e.size <= address or address + size <= e.addr)
@@ -223,17 +214,17 @@ describe("plan:save", function()
     end
     with_file(".svg", function(path)
       assert.is_true(plan:save(path))
-      local _, drawn = read_all(path):gsub('<rect class="block', "")
+      local _, drawn = files.read(path):gsub('<rect class="block', "")
       assert.equal(blocks, drawn)
     end)
     with_file(".graph.svg", function(path)
       assert.is_true(plan:save(path))
-      local _, drawn = read_all(path):gsub('<rect class="node', "")
+      local _, drawn = files.read(path):gsub('<rect class="node', "")
       assert.equal(plan.nodes, drawn)
     end)
     with_file(".html", function(path)
       assert.is_true(plan:save(path))
-      local text = read_all(path)
+      local text = files.read(path)
       assert.matches("<h1>Plan of &lt;b&gt;&amp;:", text)
       assert.is_nil(text:find("https?://[^w]")) -- names of standards only
       assert.matches("linear f32%[16,32%]", text)
@@ -246,7 +237,7 @@ describe("plan:save", function()
       assert.is_true(empty:save(path))
       assert.is_true(mrt.plan.compare { mlp_plan(), mlp_plan { share = false },
         names = { "one", "two" }, capacity = "1 MiB" }:save(path))
-      local text = read_all(path)
+      local text = files.read(path)
       assert.matches("one: peak", text)
       assert.matches("capacity 1.00 MiB", text)
     end)
@@ -271,15 +262,13 @@ describe("mrt plan", function()
 
   -- Exit status, standard output, standard error.
   local function plan(options, code, arguments)
-    local file <close> = assert(io.open(script, "w"))
-    file:write('local mrt = require "mrt"\n', code)
-    file:close()
+    files.write(script, 'local mrt = require "mrt"\n' .. code)
     local errors = os.tmpname()
     local pipe = io.popen(("'%s' plan %s %s %s 2>%s"):format(program, options,
       script, arguments or "", errors))
     local output = pipe:read "a"
     local _, _, status = pipe:close()
-    local problem = read_all(errors)
+    local problem = files.read(errors)
     os.remove(errors)
     return status, output, problem
   end

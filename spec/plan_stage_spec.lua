@@ -6,12 +6,9 @@
 local mrt = require "mrt"
 local dkjson = require "dkjson"
 local random_graph = require "support.random_graph"
+local training = require "support.training"
+local files = require "support.files"
 local nn, optim = mrt.nn, mrt.optim
-
-local function read_all(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read "a"
-end
 
 -- What plan:save writes into a file of this name.
 local function saved(plan, name, options)
@@ -19,20 +16,15 @@ local function saved(plan, name, options)
   os.remove(folder)
   assert(os.execute("mkdir " .. folder))
   local ok, message = plan:save(folder .. "/" .. name, options)
-  local text = ok and read_all(folder .. "/" .. name)
+  local text = ok and files.read(folder .. "/" .. name)
   os.execute("rm -r " .. folder)
   return assert(text, message)
 end
 
 local function mlp_plan(options)
   local model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 4))
-  local params = model:parameters()
-  local opt = optim.adamw(params, { lr = 1e-3 })
-  return mrt.compile(function(x, y)
-    local loss = nn.cross_entropy(model(x), y)
-    opt:step(mrt.grad(loss, params))
-    return loss
-  end, options):plan(mrt.randn(16, 8), mrt.randint(0, 4, { 16 }))
+  local opt = optim.adamw(model:parameters(), { lr = 1e-3 })
+  return training.step(model, opt, options):plan(mrt.randn(16, 8), mrt.randint(0, 4, { 16 }))
 end
 
 local function count(text, pattern) return select(2, text:gsub(pattern, "")) end

@@ -4,26 +4,21 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local files = require "support.files"
 local program = require "support.program"
+local failure = require "support.failure"
 local policy = mrt.policy
 
-local files
+local written
 
 local function write(text)
-  local path = os.tmpname()
-  local file <close> = assert(io.open(path, "w"))
-  file:write(text)
-  files[#files + 1] = path
-  return path
+  written[#written + 1] = files.write(os.tmpname(), text)
+  return written[#written]
 end
 
 local function mrt_with(...) return program.run(table.concat({ ... }, " ")) end
 
-local function failure(...)
-  local ok, err = pcall(policy.load, ...)
-  assert.is_false(ok)
-  return tostring(err)
-end
+local function unloaded(...) return tostring(failure(policy.load, ...)) end
 
 local train = [[
   local mrt = require "mrt"
@@ -49,8 +44,8 @@ local function script(options, before) return write(train:format(options or "", 
 local sqrt = 'return { checkpoint = require "mrt".policy.checkpoint.sqrt() }'
 
 describe("a policy script", function()
-  before_each(function() files = {} end)
-  after_each(function() for _, path in ipairs(files) do os.remove(path) end end)
+  before_each(function() written = {} end)
+  after_each(function() for _, path in ipairs(written) do os.remove(path) end end)
 
   it("is a table that mrt.compile takes", function()
     local path = write("#!/usr/bin/env mrt\n" .. sqrt)
@@ -87,11 +82,11 @@ describe("a policy script", function()
       ["error 'own trouble'"] = "own trouble",
     } do
       local path = write(text)
-      local problem = failure(path)
+      local problem = unloaded(path)
       assert.matches(message, problem)
       assert.truthy(problem:find(path, 1, true), problem)
     end
-    assert.matches("policy.load: a path wanted, got nil", failure())
+    assert.matches("policy.load: a path wanted, got nil", unloaded())
   end)
 
   it("stands in place of what the script says, and of nothing else", function()
@@ -132,8 +127,8 @@ describe("a policy script", function()
 end)
 
 describe("mrt plan --policy", function()
-  before_each(function() files = {} end)
-  after_each(function() for _, path in ipairs(files) do os.remove(path) end end)
+  before_each(function() written = {} end)
+  after_each(function() for _, path in ipairs(written) do os.remove(path) end end)
 
   it("plans the step under one", function()
     local keep, path = script(), write(sqrt)
@@ -145,7 +140,7 @@ describe("mrt plan --policy", function()
   it("compares several, planned or called, and those that cannot be", function()
     local all = write 'return { checkpoint = require "mrt".policy.checkpoint.all() }'
     local less, page = write "return { memory = 100 }", os.tmpname() .. ".html"
-    files[#files + 1] = page
+    written[#written + 1] = page
     for _, before in ipairs { "", "step(x)", "step:plan(x) os.exit = nil do return end" } do
       local code, out = mrt_with("plan --html", page, "--policy", write(sqrt), "--policy=" .. all,
         script("", before))
@@ -158,8 +153,7 @@ describe("mrt plan --policy", function()
       assert.equal(all, names[3])
       assert.equal(1, times[1])
       assert.is_true(times[3] > times[2] and times[2] > 1)
-      local file <close> = assert(io.open(page))
-      assert.matches("<polyline.-<polyline.-<polyline", file:read "a")
+      assert.matches("<polyline.-<polyline.-<polyline", files.read(page))
     end
     local code, out = mrt_with("plan --policy", less, "--policy", all, script())
     assert.equal(1, code)

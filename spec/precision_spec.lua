@@ -3,35 +3,15 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local failure = require "support.failure"
+local bits = require("support.bits").of
+local training = require "support.training"
 
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
-local function failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert.is_false(ok)
-  return err
-end
-
--- A training step of a small GPT and a batch.
-local function gpt(options, seed)
-  mrt.seed(seed or 3)
-  local model = nn.GPT { vocab = 17, dim = 32, layers = 3, heads = 2, context = 16,
-    dropout = 0 }
-  local opt = optim.adamw(model:parameters(), { lr = 3e-3 })
-  local step = mrt.compile(function(tokens, targets)
-    local loss = nn.cross_entropy(model(tokens), targets)
-    opt:step(mrt.grad(loss, model:parameters()))
-    return loss
-  end, options)
-  local tokens, targets = mrt.randint(0, 17, { 8, 16 }), mrt.randint(0, 17, { 8, 16 })
-  mrt.eval { tokens, targets }
-  return step, { tokens, targets }, model, opt
-end
-
-local function bits(tensors)
-  local all = {}
-  for i, t in ipairs(tensors) do all[i] = t:bytes() end
-  return table.concat(all)
+local function gpt(options)
+  local t = training.gpt(options)
+  return t.step, t.batch, t.model
 end
 
 -- The losses of some steps and the parameters after them, as bytes.

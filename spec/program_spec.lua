@@ -1,19 +1,10 @@
 -- program_spec.lua -- the mrt program from outside: options, exit status,
 -- sub-commands, Ctrl-C, and the prompt fed by a pipe.
 
+local files = require "support.files"
 local program = os.getenv "MRT" or "build/mrt"
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
-
-local function read_all(path)
-  local file <close> = assert(io.open(path))
-  return file:read "a"
-end
-
-local function write_all(path, text)
-  local file <close> = assert(io.open(path, "w"))
-  file:write(text)
-end
 
 --- Run a shell command: exit status, standard output, standard error.
 local function shell(command)
@@ -21,7 +12,7 @@ local function shell(command)
   local pipe = io.popen("( " .. command .. " ) 2>" .. errors)
   local output = pipe:read "a"
   local _, _, code = pipe:close()
-  local problem = read_all(errors)
+  local problem = files.read(errors)
   os.remove(errors)
   return code, output, problem
 end
@@ -38,7 +29,7 @@ describe("the program", function()
   after_each(function() os.remove(script) end)
 
   it("runs a script with its arguments", function()
-    write_all(script, "print(arg[0], arg[-1], #arg, ...)")
+    files.write(script, "print(arg[0], arg[-1], #arg, ...)")
     local code, output = mrt(script .. " one 'two words'")
     assert.equal(0, code)
     assert.equal(table.concat({ script, program, 2, "one", "two words" }, "\t") .. "\n", output)
@@ -51,7 +42,7 @@ describe("the program", function()
 
   it("requires a library with -l", function()
     local folder = script:match "^(.*)/"
-    write_all(folder .. "/mrt_spec_lib.lua", "return { seven = 7 }")
+    files.write(folder .. "/mrt_spec_lib.lua", "return { seven = 7 }")
     local _, output = shell(string.format(
       "LUA_PATH='%s/?.lua' %s -l mrt_spec_lib -e 'print(mrt_spec_lib.seven)'", folder, program))
     os.remove(folder .. "/mrt_spec_lib.lua")
@@ -76,7 +67,7 @@ describe("the program", function()
     assert.equal("1\n2\n", output)
     _, output = shell("LUA_INIT='print(1)' " .. program .. " -E -e 'print(2)'")
     assert.equal("2\n", output)
-    write_all(script, "print 'from a file'")
+    files.write(script, "print 'from a file'")
     _, output = shell("LUA_INIT=@" .. script .. " " .. program .. " -e ''")
     assert.equal("from a file\n", output)
   end)
@@ -87,7 +78,7 @@ describe("the program", function()
   end)
 
   it("ends with 1 and a traceback after an error", function()
-    write_all(script, "local function inner() error 'broken' end\ninner()")
+    files.write(script, "local function inner() error 'broken' end\ninner()")
     local code, output, errors = mrt(script)
     assert.equal(1, code)
     assert.equal("", output)
@@ -178,7 +169,7 @@ end)
 local function interrupt(source)
   local script, mark = os.tmpname(), os.tmpname()
   os.remove(mark)
-  write_all(script, source)
+  files.write(script, source)
   local code, output, errors = shell(string.format(
     "%s %s %s & while kill -0 $! && ! [ -e %s ]; do sleep 0.02; done; kill -INT $!; wait $!",
     program, script, mark, mark))

@@ -8,6 +8,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local random_graph = require "support.random_graph"
+local bits = require("support.bits").of
 
 local graphs = tonumber(os.getenv "MRT_SPEC_GRAPHS") or 120
 local first_seed = tonumber(os.getenv "MRT_SPEC_FIRST") or 1
@@ -35,15 +36,6 @@ local function step_of(program, leaves, each)
     end
     return table.unpack(results)
   end
-end
-
-local function bits(list)
-  mrt.eval(list)
-  local all = {}
-  for i, t in ipairs(list) do
-    all[i] = t:bytes()
-  end
-  return table.concat(all, "|")
 end
 
 -- What two steps return and leave behind.

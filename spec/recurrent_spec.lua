@@ -1,6 +1,7 @@
 -- recurrent_spec.lua -- RNN, LSTM and GRU against their formulas, step by step;
 -- what they keep in memory
 local mrt = require "mrt"
+local bits = require("support.bits").of
 local nn = mrt.nn
 
 local kinds = { "RNN", "LSTM", "GRU" }
@@ -47,12 +48,6 @@ local function by_hand(m, name, x, ...)
     last[l + 1] = states[1]
   end
   return mrt.stack(rows), mrt.stack(last)
-end
-
-local function bits(list)
-  local all = {}
-  for i, t in ipairs(mrt.eval(list)) do all[i] = t:bytes() end
-  return table.concat(all)
 end
 
 describe("a recurrent network", function()

@@ -2,6 +2,7 @@
 -- `mrt bench recompute`
 
 local check = require "mrt.bench.recompute_check"
+local files = require "support.files"
 local core = require "mrt.core"
 local program = require "support.program"
 local lookalikes = require "support.lookalikes"
@@ -247,10 +248,7 @@ describe("mrt bench recompute", function()
   after_each(function() os.remove(file) end)
 
   local function bench(text)
-    local out <close> = assert(io.open(file, "w"))
-    out:write(text)
-    out:close()
-    return program.run("bench recompute --greedy " .. file)
+    return program.run("bench recompute --greedy " .. files.write(file, text))
   end
 
   -- a -> b -> c, then c and a are read: a may go meanwhile

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local files = require "support.files"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
 local core = require "mrt.core"
 
@@ -10,8 +11,7 @@ local STEPS <const> = 40
 local program = os.getenv "MRT" or "build/mrt"
 
 local function new_folder()
-  local name = os.tmpname()
-  os.remove(name)
+  local name = files.name()
   core.make_folders(name)
   return name
 end

@@ -3,15 +3,10 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local bits = require("support.bits").of
 local nn, optim = mrt.nn, mrt.optim
 
 local program = os.getenv "MRT" or "build/mrt"
-
-local function bits(list)
-  local out = {}
-  for i, x in ipairs(list) do out[i] = x:bytes() end
-  return table.concat(out)
-end
 
 local function variables(model, opt)
   local list = { table.unpack(model:parameters()) }

@@ -6,16 +6,12 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local random_graph = require "support.random_graph"
 local random_program = require "support.random_program"
+local bits = require "support.bits"
+local program = require "support.program"
+local training = require "support.training"
 local nn, optim, swap = mrt.nn, mrt.optim, mrt.policy.swap
 
-local program = os.getenv "MRT" or "build/mrt"
 local graphs = tonumber(os.getenv "MRT_SPEC_GRAPHS") or 25
-
-local function now()
-  collectgarbage()
-  collectgarbage()
-  return mrt.memory()
-end
 
 -- A policy that swaps what its seed says.
 local function by_chance(seed)
@@ -37,34 +33,21 @@ local function anything(seed)
 end
 
 -- A training step from given numbers, the same for each policy.
-local function training(policy, options, compiled)
+local function trained(policy, options, compiled)
   local own = { swap = policy }
   for name, value in pairs(compiled or {}) do own[name] = value end
   mrt.seed(3)
   local model = nn.Sequential(nn.Linear(150, 200), nn.GELU(), nn.Dropout(0.1),
     nn.Linear(200, 180), nn.GELU(), nn.Linear(180, 10))
   local opt = optim.adamw(model:parameters(), { lr = 1e-3 })
-  local step = mrt.compile(function(x, y)
-    local loss = nn.cross_entropy(model(x), y)
-    opt:step(mrt.grad(loss, model:parameters()), options)
-    return loss
-  end, own)
+  local step = training.step(model, opt, own, options)
   mrt.seed(5)
   local x, y = mrt.eval(mrt.randn(16, 150), mrt.randint(0, 10, 16))
   step:plan(x, y)
   return { step = step, model = model, opt = opt, x = x, y = y }
 end
 
-local function bits(t)
-  local all = {}
-  for _, p in ipairs(t.model:parameters()) do all[#all + 1] = p:bytes() end
-  local state = t.opt:state()
-  local names = {}
-  for name in pairs(state) do names[#names + 1] = name end
-  table.sort(names)
-  for _, name in ipairs(names) do all[#all + 1] = state[name]:bytes() end
-  return table.concat(all)
-end
+local function outcome(t) return bits.trained(t.model, t.opt) end
 
 describe("swapping", function()
   after_each(function() core.set_poison(false) end)
@@ -109,14 +92,14 @@ describe("swapping", function()
     local wanted, peak
     for _, name in ipairs { "none", "weights", "optimizer", "all" } do
       for _, options in ipairs { false, { clip = 0.5 } } do
-        local before = now()
-        local t = training(swap[name](name ~= "none" and { least = 1 } or nil),
+        local before = training.memory()
+        local t = trained(swap[name](name ~= "none" and { least = 1 } or nil),
           options or nil)
         local plan = t.step:plan(t.x, t.y)
         assert.equal(plan.peak, plan.persistent + plan.transient + plan.outputs)
         local loss = t.step(t.x, t.y)
-        assert.equal(plan.peak + plan.inputs, now().now - before.now)
-        assert.equal(plan.slow, now().slow - before.slow)
+        assert.equal(plan.peak + plan.inputs, training.memory().now - before.now)
+        assert.equal(plan.slow, training.memory().slow - before.slow)
         mrt.memory { reset = true }
         for _ = 1, 3 do
           loss:free()
@@ -124,8 +107,8 @@ describe("swapping", function()
         end
         assert.equal(plan.peak + plan.inputs, mrt.memory().peak - before.now)
         if not options then
-          wanted, peak = wanted or bits(t), peak or plan.peak
-          assert(bits(t) == wanted, name)
+          wanted, peak = wanted or outcome(t), peak or plan.peak
+          assert(outcome(t) == wanted, name)
           assert(plan.peak <= peak)
         end
       end
@@ -135,21 +118,21 @@ describe("swapping", function()
   it("goes with accumulation and with a budget", function()
     local wanted
     for _, policy in ipairs { false, swap.all { least = 1 } } do
-      local before = now().slow
-      local t = training(policy or nil, nil, { accumulate = 3 })
+      local before = training.memory().slow
+      local t = trained(policy or nil, nil, { accumulate = 3 })
       t.step(t.x, t.y)
-      assert.equal(t.step:plan(t.x, t.y).slow, now().slow - before)
-      wanted = wanted or bits(t)
-      assert(bits(t) == wanted)
+      assert.equal(t.step:plan(t.x, t.y).slow, training.memory().slow - before)
+      wanted = wanted or outcome(t)
+      assert(outcome(t) == wanted)
     end
-    local free = training(swap.all { least = 1 })
+    local free = trained(swap.all { least = 1 })
     local peak = free.step:plan(free.x, free.y).peak
-    local t = training(swap.all { least = 1 }, nil, { memory = peak + 65536 })
+    local t = trained(swap.all { least = 1 }, nil, { memory = peak + 65536 })
     assert.is_true(t.step:plan(t.x, t.y).peak <= peak + 65536)
   end)
 
   it("lists its copies: each is waited for, an update comes back", function()
-    local t = training(swap.all { least = 1 })
+    local t = trained(swap.all { least = 1 })
     local plan = t.step:plan(t.x, t.y)
     local values, ins, outs = plan:values(), 0, 0
     for _, c in ipairs(plan:transfers()) do
@@ -163,7 +146,7 @@ describe("swapping", function()
   end)
 
   it("draws and writes each copy, and what is fetched apart from activations", function()
-    local t = training(swap.all { least = 1 })
+    local t = trained(swap.all { least = 1 })
     local plan = t.step:plan(t.x, t.y)
     local page, list = require "mrt.report.html" (plan), plan:transfers()
     assert.equal(#list, select(2, page:gsub("<title>[^<]*T_swap", "")))
@@ -208,7 +191,7 @@ describe("swapping", function()
   end)
 
   it("lets other functions read, write and print what is swapped", function()
-    local t, u = training(swap.all { least = 1 }), training(swap.none())
+    local t, u = trained(swap.all { least = 1 }), trained(swap.none())
     local w, v = t.model:parameters()[1], u.model:parameters()[1]
     local read = mrt.compile(function() return w:sum() end)
     local function both(f)
@@ -220,16 +203,16 @@ describe("swapping", function()
       both(function(_, p) return p end)
       both(function(_, p) return p:slice(1, 1, 2):sum() end)
       both(function(_, p) p:assign(p * 0.5) return p:mean() end)
-      both(function(s) return bits(s) end)
+      both(function(s) return outcome(s) end)
     end
     assert.equal(t.step(t.x, t.y):item(), u.step(u.x, u.y):item())
-    local before = now().now
+    local before = training.memory().now
     assert.equal(#w:bytes(), w:nbytes())
-    assert.equal(before, now().now) -- and it has left again
+    assert.equal(before, training.memory().now) -- and it has left again
   end)
 
   it("shares homes between functions", function()
-    local before = now().slow
+    local before = training.memory().slow
     local w = mrt.variable(mrt.ones(300, 300), "w")
     local add = mrt.compile(function() w:assign(w + 1) end, { swap = everything })
     local sum = mrt.compile(function() return w:sum() end, { swap = everything })
@@ -237,26 +220,26 @@ describe("swapping", function()
       add()
       assert.equal(90000 * (i + 1), sum():item())
     end
-    assert.equal(before + 360448, now().slow) -- 360,000 in pages of 4 KiB
+    assert.equal(before + 360448, training.memory().slow) -- 360,000 in pages of 4 KiB
     assert.has_error(function()
       mrt.compile(function(x) return x + w end, { swap = everything })(w)
     end)
   end)
 
   it("gives homes back", function()
-    local before = now().slow
+    local before = training.memory().slow
     do
       local w = mrt.variable(mrt.ones(300, 300))
       mrt.compile(function() w:assign(w + 1) end, { swap = everything })()
       assert.is_true(mrt.memory().slow > before)
     end
-    assert.equal(before, now().slow)
+    assert.equal(before, training.memory().slow)
   end)
 
   it("refuses nonsense with the variable and its line", function()
     local function refused(text, option)
       local ok, problem = pcall(function()
-        local t = training(option)
+        local t = trained(option)
         t.step(t.x, t.y)
       end)
       assert.is_false(ok)
@@ -275,19 +258,6 @@ describe("swapping", function()
     assert.has_error(function() mrt.swap_folder "" end)
   end)
 end)
-
--- What a process of its own prints; `shell` goes before it.
-local function run(script, shell)
-  local path = os.tmpname()
-  local file <close> = io.open(path, "w")
-  file:write(script)
-  file:flush()
-  local pipe = io.popen(("%s %s %s 2>&1"):format(shell or "", program, path))
-  local out = pipe:read "a"
-  pipe:close()
-  os.remove(path)
-  return out
-end
 
 local big = [[
   local mrt = require "mrt"
@@ -308,7 +278,7 @@ local big = [[
 
 describe("a process that swaps", function()
   it("trains a model three times its memory #process", function()
-    local out = run(big .. [[
+    local out = program.script(big .. [[
       local function status(name)
         for line in io.lines "/proc/self/status" do
           local kib = line:match("^" .. name .. ":%s*(%d+)")
@@ -327,7 +297,7 @@ describe("a process that swaps", function()
   end)
 
   it("finds a full disk before the step starts, and may try again", function()
-    local out = run(big .. [[
+    local out = program.script(big .. [[
       local ok, problem = pcall(step, x)
       print(ok, problem, problem.code, model:parameters()[1]:sum():item())]],
       "ulimit -f 20000;")
@@ -335,13 +305,13 @@ describe("a process that swaps", function()
     assert.matches("swap file: %d+ bytes wanted, %d+ more than it has in %S+: "
       .. "File too large %(ulimit %-f%); another folder would do", out)
     assert.matches("device%s+%-?%d", out)
-    out = run("local mrt = require 'mrt' mrt.swap_folder '/nowhere/at/all'" .. big .. [[
+    out = program.script("local mrt = require 'mrt' mrt.swap_folder '/nowhere/at/all'" .. big .. [[
       print(pcall(step, x))]])
     assert.matches("no swap file in /nowhere/at/all: No such file", out)
   end)
 
   it("may choose its folder until something is swapped", function()
-    local out = run [[
+    local out = program.script [[
       local mrt = require "mrt"
       local w = mrt.parameter(mrt.zeros(128, 128), "w")
       local step = mrt.compile(function() w:assign(w + 1) end,
@@ -360,8 +330,8 @@ describe("a process that swaps", function()
     local folder = os.tmpname()
     os.remove(folder)
     os.execute("mkdir " .. folder)
-    run(big .. "step(x) step(x) os.exit(1, true)", "TMPDIR=" .. folder)
-    run(big .. "step(x) os.exit(1)", "TMPDIR=" .. folder)
+    program.script(big .. "step(x) step(x) os.exit(1, true)", "TMPDIR=" .. folder)
+    program.script(big .. "step(x) os.exit(1)", "TMPDIR=" .. folder)
     assert(os.execute("rmdir " .. folder))
   end)
 end)

@@ -4,16 +4,11 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local failure = require "support.failure"
 
 local x = mrt.tensor { { 1.5, 2, 3 }, { 4, 5, 6 } }
 
 -- The error object of a call that must fail.
-local function failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert.is_false(ok)
-  return err
-end
-
 describe("a tensor of a table", function()
   it("takes its dtype from the numbers", function()
     assert.equal("i64[2]", mrt.tensor { 1, 2 }:type())

@@ -4,58 +4,30 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local failure = require "support.failure"
+local bits = require "support.bits"
+local program = require "support.program"
+local training = require "support.training"
 
 local nn, optim, policy, train = mrt.nn, mrt.optim, mrt.policy, mrt.train
 local pure = policy.precision.bf16_pure
-
-local function failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert.is_false(ok)
-  return err
-end
 
 local function variable(value, dtype, n)
   return mrt.parameter(mrt.full({ n }, value, { dtype = dtype }))
 end
 
-local function bits(tensors)
-  local all = {}
-  for i, t in ipairs(tensors) do all[i] = t:bytes() end
-  return table.concat(all)
-end
-
--- A small GPT, its step and a batch.
 local function gpt(options, state, name, lr, momentum)
-  mrt.seed(3)
-  local model = nn.GPT { vocab = 17, dim = 48, layers = 2, heads = 2, context = 16,
-    dropout = 0.1 }
-  local opt = optim[name or "adamw"](model:parameters(), { lr = lr or 3e-3, state = state,
-    momentum = momentum })
-  local step = mrt.compile(function(tokens, targets)
-    local loss = nn.cross_entropy(model(tokens), targets)
-    opt:step(mrt.grad(loss, model:parameters()), { clip = 1 })
-    return loss
-  end, options)
-  local tokens, targets = mrt.randint(0, 17, { 8, 16 }), mrt.randint(0, 17, { 8, 16 })
-  mrt.eval { tokens, targets }
-  return { step = step, tokens = tokens, targets = targets, model = model, opt = opt }
+  return training.gpt(options, { dim = 48, dropout = 0.1, clip = 1, optimizer = name,
+    settings = { lr = lr or 3e-3, state = state, momentum = momentum } })
 end
 
 local function run(t, steps)
   local loss
-  for _ = 1, steps do loss = t.step(t.tokens, t.targets):item() end
+  for _ = 1, steps do loss = t.step(table.unpack(t.batch)):item() end
   return loss
 end
 
--- All that training changes, as bytes.
-local function outcome(t)
-  local list, names = t.model:parameters(), {}
-  local state = t.opt:state()
-  for name in pairs(state) do names[#names + 1] = name end
-  table.sort(names)
-  for _, name in ipairs(names) do list[#list + 1] = state[name] end
-  return bits(list)
-end
+local function outcome(t) return bits.trained(t.model, t.opt) end
 
 describe("stochastic rounding", function()
   local N <const> = 200000
@@ -111,10 +83,7 @@ describe("stochastic rounding", function()
   end)
 
   it("draws the same on any number of threads", function()
-    local program = os.getenv "MRT" or "build/mrt"
-    local name = os.tmpname()
-    local file = assert(io.open(name, "w"))
-    file:write [[local mrt, core = require "mrt", require "mrt.core"
+    local code = [[local mrt, core = require "mrt", require "mrt.core"
       mrt.seed(5)
       local N, list = 300001, {}
       for i, s in ipairs { { "bf16", 1 }, { "bf16", 0 }, { "bf16", 0.1 } } do
@@ -130,16 +99,9 @@ describe("stochastic rounding", function()
         for k = 1, #bytes, 2 do sum = (sum * 31 + string.unpack("<I2", bytes, k)) % 2 ^ 40 end
       end
       print(sum)]]
-    file:close()
-    local sums = {}
-    for threads = 1, 2 do
-      local pipe = assert(io.popen(("MRT_THREADS=%d %s %s 2>&1"):format(threads, program, name)))
-      sums[threads] = pipe:read "a"
-      pipe:close()
-    end
-    os.remove(name)
-    assert.truthy(tonumber(sums[1]), sums[1])
-    assert.equal(sums[1], sums[2])
+    local one = program.script(code, "MRT_THREADS=1")
+    assert.truthy(tonumber(one), one)
+    assert.equal(one, program.script(code, "MRT_THREADS=2"))
   end)
 end)
 

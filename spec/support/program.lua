@@ -1,4 +1,6 @@
 -- program.lua -- the mrt program, run from a shell
+local files = require "support.files"
+
 local program = { path = os.getenv "MRT" or "build/mrt" }
 
 --- Exit status and all output of a shell command.
@@ -12,6 +14,15 @@ end
 --- The same of the program with these arguments.
 function program.run(arguments)
   return program.shell(("'%s' %s"):format(program.path, arguments))
+end
+
+--- What a script prints in a process of its own; `before`: words before the
+--- command, as an environment.
+function program.script(script, before)
+  local path = files.write(os.tmpname(), script)
+  local _, output = program.shell(("%s '%s' '%s'"):format(before or "", program.path, path))
+  os.remove(path)
+  return output
 end
 
 return program

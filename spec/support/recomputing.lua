@@ -1,5 +1,7 @@
 -- recomputing.lua -- what plans that recompute do, and steps to see it with
 local mrt = require "mrt"
+local bits = require "support.bits"
+local training = require "support.training"
 local nn, optim = mrt.nn, mrt.optim
 
 local recomputing = {}
@@ -29,22 +31,9 @@ function recomputing.alive(plan)
   return most
 end
 
---- The error of a call that must fail: as text, and itself.
-function recomputing.failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert(not ok, "it did not fail")
-  return tostring(err), err
-end
-
 --- A step of AdamW on cross entropy.
 function recomputing.training(model, options)
-  local params = model:parameters()
-  local opt = optim.adamw(params, { lr = 1e-2 })
-  return mrt.compile(function(x, y)
-    local loss = nn.cross_entropy(model(x), y)
-    opt:step(mrt.grad(loss, params))
-    return loss
-  end, options)
+  return training.step(model, optim.adamw(model:parameters(), { lr = 1e-2 }), options)
 end
 
 recomputing.cases = {
@@ -69,14 +58,10 @@ function recomputing.train(case, options)
   local x, y = mrt.eval(case.batch())
   mrt.seed(12)
   local step = recomputing.training(model, options)
-  local bits = {}
-  for i = 1, 3 do
-    bits[i] = step(x, y):bytes()
-  end
-  for _, p in ipairs(model:parameters()) do
-    bits[#bits + 1] = p:bytes()
-  end
-  return table.concat(bits, "|"), step:plan(x, y)
+  local all = {}
+  for i = 1, 3 do all[i] = step(x, y) end
+  table.move(model:parameters(), 1, #model:parameters(), 4, all)
+  return bits.of(all), step:plan(x, y)
 end
 
 return recomputing
