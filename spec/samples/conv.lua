@@ -25,11 +25,10 @@ local function each_product(x, w, y, o, visit)
           for b = 0, kw - 1 do
             local r, s = i * sh + a * dh - ph, j * sw + b * dw - pw
             if r >= 0 and r < x.dims[2] and s >= 0 and s < x.dims[3] then
+              local first_y, first_x = at(y, n, i, j, 0), at(x, n, r, s, 0)
               for out = 0, O - 1 do
-                for c = 0, Cg - 1 do
-                  visit(at(y, n, i, j, out), at(x, n, r, s, out // per * Cg + c),
-                    at(w, out, c, a, b))
-                end
+                local iy, ix, iw = first_y + out, first_x + out // per * Cg, at(w, out, 0, a, b)
+                for c = 0, Cg - 1 do visit(iy, ix + c, iw + c * kh * kw) end
               end
             end
           end

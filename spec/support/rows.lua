@@ -55,7 +55,29 @@ local function count(dims)
 end
 rows.count = count
 
-local packing = { f32 = "<f", f64 = "<d", i64 = "<i8", i32 = "<i4", u8 = "B", bool = "B" }
+local packing = { f32 = "f", f64 = "d", i64 = "i8", i32 = "i4", u8 = "B", bool = "B" }
+
+-- Many numbers at a time; bytes back to numbers likewise.
+local AT_ONCE <const> = 128
+local function pack(format, data)
+  local parts, n = {}, #data
+  for i = 1, n, AT_ONCE do
+    local last = math.min(i + AT_ONCE - 1, n)
+    parts[#parts + 1] = string.pack("<" .. format:rep(last - i + 1),
+      table.unpack(data, i, last))
+  end
+  return table.concat(parts)
+end
+local function unpack(format, bytes)
+  local data, size = {}, string.packsize(format)
+  local n = #bytes // size
+  for i = 1, n, AT_ONCE do
+    local count = math.min(AT_ONCE, n - i + 1)
+    table.move({ string.unpack("<" .. format:rep(count), bytes, 1 + (i - 1) * size) }, 1,
+      count, i, data)
+  end
+  return data
+end
 
 local function as_number(x)
   if type(x) == "boolean" then
@@ -82,11 +104,12 @@ function rows.input(sample, index, real)
     end
     if dtype == "i64" or dtype == "i32" or dtype == "u8" then
       data[i] = math.floor(data[i])
-    elseif dtype == "f32" then -- the oracle sees what the operator sees
-      data[i] = string.unpack("<f", string.pack("<f", data[i]))
     elseif dtype ~= "bool" then
       data[i] = data[i] + 0.0
     end
+  end
+  if dtype == "f32" then -- the oracle sees what the operator sees
+    data = unpack("f", pack("f", data))
   end
   return { dims = sample.dims, dtype = dtype, data = data, constant = sample.constant }
 end
@@ -108,11 +131,7 @@ function rows.tensor(flat)
     local wide = rows.tensor { dims = dims, dtype = "f32", data = flat.data }
     return wide:to(flat.dtype)
   end
-  local parts = {}
-  for i, x in ipairs(flat.data) do
-    parts[i] = string.pack(format, format:find "[fd]" and x or math.tointeger(x))
-  end
-  return core.from_bytes(table.concat(parts), flat.dtype, dims)
+  return core.from_bytes(pack(format, flat.data), flat.dtype, dims)
 end
 
 --- The numbers of an evaluated tensor as a flat list.
@@ -120,13 +139,12 @@ function rows.data(t)
   if not packing[t.dtype] then
     t = t:to "f32"
   end
-  local bytes, format = t:bytes(), packing[t.dtype]
-  local size, data = string.packsize(format), {}
-  for i = 1, #bytes // size do
-    data[i] = string.unpack(format, bytes, 1 + (i - 1) * size)
-  end
-  return data
+  return unpack(packing[t.dtype], t:bytes())
 end
+
+-- Operators that take a list of inputs.
+local takes_list = {}
+for _, info in ipairs(core.operators()) do takes_list[info.name] = info.max_inputs < 0 end
 
 --- Apply the row's operator: a list of result tensors.
 function rows.apply(row, tensors, options)
@@ -134,15 +152,10 @@ function rows.apply(row, tensors, options)
   if not op then
     error("no operator " .. row.op)
   end
-  local list = {}
-  for _, info in ipairs(core.operators()) do
-    if info.name == row.op and info.max_inputs < 0 then
-      return { op(tensors, options or {}) }
-    end
+  if takes_list[row.op] then
+    return { op(tensors, options or {}) }
   end
-  for i, t in ipairs(tensors) do
-    list[i] = t
-  end
+  local list = { table.unpack(tensors) }
   list[#list + 1] = options or {}
   return { op(table.unpack(list)) }
 end
