@@ -1,12 +1,15 @@
 /* emulate_memory.cc -- the device's memory, pinned memory, copies
  *
  * Device memory can be touched only while the device works: a host that reads
- * it by a pointer is stopped there.  An allocation ends where a page does, with
+ * it by a pointer is stopped there.  What the device touches is opened as it is
+ * touched, so that the rest costs nothing.  An allocation ends where a page does, with
  * a page that nobody may touch behind it; under the address sanitizer the
  * memory is the heap's and guarded to the byte.  Fresh memory is NaN.
  *
  * SPDX-License-Identifier: MIT */
 #include "emulate_inside.h"
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <map>
 #include <sys/mman.h>
@@ -50,10 +53,40 @@ char *get(block *b) {
   if (posix_memalign(&p, ALIGN, b->size ? b->size : 1)) return NULL;
   return (char *)p;
 }
-void protect(const block &, int) {}
+void hide(const block &) {}
+void hide_touched() {}
 void release(char *p, const block &) { free(p); }
 #else
+std::vector<block> touched;
+
+void touch(int, siginfo_t *info, void *) {
+  char *at = (char *)info->si_addr;
+  blocks::iterator b = device.upper_bound(at + PAGE);
+  if (opened && b != device.begin()) {
+    const block &it = (--b)->second;
+    if (at >= it.map && at < it.map + it.map_size) {
+      mprotect(it.map, it.map_size, PROT_READ | PROT_WRITE);
+      touched.push_back(it);
+      return;
+    }
+  }
+  signal(SIGSEGV, SIG_DFL); // and stops there
+}
+bool look_out() {
+  struct sigaction act = {};
+  act.sa_sigaction = touch;
+  act.sa_flags = SA_SIGINFO;
+  return sigaction(SIGSEGV, &act, NULL) == 0;
+}
+
+void hide(const block &b) { mprotect(b.map, b.map_size, PROT_NONE); }
+void hide_touched() {
+  for (const block &b : touched) hide(b);
+  touched.clear();
+}
 char *get(block *b) {
+  static bool looks_out = look_out();
+  if (!looks_out) return NULL;
   b->map_size = up(b->size ? b->size : 1, PAGE);
   void *m = mmap(NULL, b->map_size + 2 * PAGE, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -62,22 +95,19 @@ char *get(block *b) {
   mprotect(b->map, b->map_size, PROT_READ | PROT_WRITE);
   return b->map + b->map_size - up(b->size, ALIGN);
 }
-void protect(const block &b, int how) { mprotect(b.map, b.map_size, how); }
 void release(char *, const block &b) {
+  touched.erase(std::remove_if(touched.begin(), touched.end(),
+                               [&](const block &t) { return t.map == b.map; }),
+                touched.end());
   munmap(b.map - PAGE, b.map_size + 2 * PAGE);
 }
 #endif
 
 } // namespace
 
-void open_memory() {
-  if (opened) return;
-  for (const auto &b : device) protect(b.second, PROT_READ | PROT_WRITE);
-  opened = true;
-}
+void open_memory() { opened = true; }
 void close_memory() {
-  if (!opened) return;
-  for (const auto &b : device) protect(b.second, PROT_NONE);
+  if (opened) hide_touched();
   opened = false;
 }
 
@@ -101,7 +131,7 @@ cudaError_t cudaMalloc(void **data, size_t nbytes) {
   if (!p) return said(cudaErrorMemoryAllocation);
   memset(p, 0xff, nbytes);
   device[p] = b;
-  if (!opened) protect(b, PROT_NONE);
+  hide(b);
   used += size;
   *data = p;
   return cudaSuccess;
