@@ -51,10 +51,11 @@ extern "C" void mrt_chain_emulated(const void *args, unsigned blocks,
       mrt_chain(*(const mrt_chain_args *)args);
 }
 )";
+// Compiling takes longer than running.
 static const char *const options[] = {
   "-shared",
   "-fPIC",
-  "-O1",
+  "-O0",
   "-std=c++17",
   "-ffp-contract=off",
   "-fno-math-errno",
@@ -62,6 +63,8 @@ static const char *const options[] = {
 #ifdef __SANITIZE_ADDRESS__
   "-fsanitize=address",
   "-g",
+#else
+  "-nostdlib",
 #endif
 };
 
@@ -95,7 +98,7 @@ static bool run_compiler(const std::string &from, const std::string &to) {
   const char *compiler = getenv("CXX");
   std::vector<std::string> words = { compiler && *compiler ? compiler : "c++" };
   words.insert(words.end(), std::begin(options), std::end(options));
-  words.insert(words.end(), { from, "-o", to });
+  words.insert(words.end(), { from, "-lm", "-o", to });
   std::vector<char *> argv;
   for (std::string &word : words) argv.push_back(&word[0]);
   argv.push_back(nullptr);
