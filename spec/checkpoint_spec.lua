@@ -93,7 +93,7 @@ describe("recomputing changes no bit", function()
       local wanted, full = run(seed)
       local memory = full.working_set + (full.peak - full.working_set) * (1 + seed % 3) // 4
       for _, options in ipairs { { checkpoint = shipped[seed % #shipped + 1] },
-        { checkpoint = at_random(seed) }, seed <= 12 and { memory = memory } or nil } do
+        { checkpoint = at_random(seed) }, seed <= 6 and { memory = memory } or nil } do
         local ok, bits, plan = pcall(run, seed, options)
         if not ok then
           assert(bits.code == "budget", ("seed %d: %s"):format(seed, tostring(bits)))

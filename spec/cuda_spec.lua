@@ -14,6 +14,8 @@ local library = os.getenv "MRT_CUDA"
 
 local run = program.script
 
+local function message_of(...) return tostring(failure(...)) end
+
 if not library then
   describe("a CUDA device", function()
     pending "MRT_CUDA names no plug-in"
@@ -85,8 +87,8 @@ describe("a CUDA device", function()
     assert.are.equal("cpu", mrt.device())
     assert.are.equal("cuda:0", mrt.device "cuda")
     assert.are.equal("cuda:0", mrt.device())
-    assert.truthy(failure(mrt.device, "cuda:99"):find("cuda:99: there", 1, true))
-    assert.truthy(failure(mrt.device, "cuba"):find("no device 'cuba'", 1, true))
+    assert.truthy(message_of(mrt.device, "cuda:99"):find("cuda:99: there", 1, true))
+    assert.truthy(message_of(mrt.device, "cuba"):find("no device 'cuba'", 1, true))
     assert.are.equal("cuda:0", mrt.device())
   end)
 
@@ -94,7 +96,7 @@ describe("a CUDA device", function()
     local here = mrt.tensor { 1, 2, 3 }
     mrt.device "cuda:0"
     local there = mrt.tensor { 4, 5, 6 }
-    local text = failure(function()
+    local text = message_of(function()
       return here + there
     end)
     assert.truthy(text:find("cpu", 1, true) and text:find("cuda:0", 1, true), text)
@@ -214,7 +216,7 @@ describe("a CUDA device", function()
     step(x, y):item()
     local before = bits(params)
     local bad = mrt.eval((x + 100):copy())
-    local text = failure(function()
+    local text = message_of(function()
       step(bad, y):item()
     end)
     assert.truthy(text:find("embedding", 1, true), text)

@@ -209,7 +209,7 @@ describe("a recurrent network within a budget", function()
   end)
 
   it("is refused with a budget that does", function()
-    for _, case in ipairs { { "LSTM", 2, 8 }, { "GRU", 2, 10 } } do
+    for _, case in ipairs { { "LSTM", 2, 6 }, { "GRU", 2, 7 } } do
       local name, layers, steps = table.unpack(case)
       local ok, why = plan(name, layers, steps, { memory = 1000,
         swap = policy.swap.none() })

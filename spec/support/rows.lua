@@ -72,9 +72,9 @@ local function unpack(format, bytes)
   local data, size = {}, string.packsize(format)
   local n = #bytes // size
   for i = 1, n, AT_ONCE do
-    local count = math.min(AT_ONCE, n - i + 1)
-    table.move({ string.unpack("<" .. format:rep(count), bytes, 1 + (i - 1) * size) }, 1,
-      count, i, data)
+    local many = math.min(AT_ONCE, n - i + 1)
+    table.move({ string.unpack("<" .. format:rep(many), bytes, 1 + (i - 1) * size) }, 1,
+      many, i, data)
   end
   return data
 end
