@@ -9,11 +9,13 @@
 #endif
 #include "binding.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -246,6 +248,20 @@ static int program(lua_State *L) {
   return 1;
 }
 
+/* free_port() -> a TCP port of this host that was free just now, or nil */
+static int free_port(lua_State *L) {
+  struct sockaddr_in a = { .sin_family = AF_INET };
+  socklen_t size = sizeof a;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  bool found = fd >= 0 && bind(fd, (struct sockaddr *)&a, size) == 0 &&
+               getsockname(fd, (struct sockaddr *)&a, &size) == 0;
+  if (fd >= 0) close(fd);
+  if (!found) return 0;
+  lua_pushinteger(L, ntohs(a.sin_port));
+  return 1;
+}
+
 void mrt_process_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "read", read_output }, { "status", read_status },
@@ -253,9 +269,8 @@ void mrt_process_open(lua_State *L, mrt_binding *m) {
     { NULL, NULL },
   };
   static const luaL_Reg functions[] = {
-    { "spawn", spawn },
-    { "wait_for_any", wait_for_any },
-    { "program", program },
+    { "spawn", spawn },     { "wait_for_any", wait_for_any },
+    { "program", program }, { "free_port", free_port },
     { NULL, NULL },
   };
   luaL_newmetatable(L, PROCESS);

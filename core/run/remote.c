@@ -2,10 +2,10 @@
  *
  * A run is queued and left; the host goes on.  An index out of range makes the
  * updates that follow do nothing, and is told when somebody next waits for the
- * device, or runs the plan again.  Each run ends with a mark, so that its results
- * are read while the next one is computed.  From its second run on, a plan is recorded
- * as one launch, once for each set of addresses that its inputs and results
- * come to lie at.
+ * device, or runs the plan again.  Each run ends with a mark, so that its
+ * results are read while the next one is computed.  From its second run on, a
+ * plan is recorded as one launch, once for each set of addresses that its
+ * inputs and results come to lie at.
  *
  *   flight      plans whose last run may not have ended, by plan->next_flight
  *   recordings  of a plan, the latest used first

@@ -1,7 +1,8 @@
 --- launch.lua -- `mrt launch [options] script.lua [args]`: local ranks.
 --
--- Starts the script n times with RANK, WORLD_SIZE, LOCAL_RANK and
--- LOCAL_WORLD_SIZE in the environment, and prints what they print, each line with
+-- Starts the script n times with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+-- MASTER_ADDR and MASTER_PORT in the environment (and MRT_RUN, a token that only
+-- the ranks of this run know), and prints what they print, each line with
 -- its rank before it.  When one fails, the others have a few seconds to end by
 -- themselves, which they do with an error that names it; then they are ended.  The
 -- exit status is that of the rank that failed first.
@@ -88,19 +89,28 @@ end
 
 -- ---- the ranks --------------------------------------------------------------
 
-local function environment(rank, o, attempt)
+-- What only the ranks of one run know.
+local function new_token()
+  local file <close> = assert(io.open("/dev/urandom", "rb"))
+  return (file:read(16):gsub(".", function(c) return ("%02x"):format(c:byte()) end))
+end
+
+local function environment(rank, o, run)
   local list = {}
   for name, value in pairs { RANK = rank, WORLD_SIZE = o.ranks, LOCAL_RANK = rank,
-    LOCAL_WORLD_SIZE = o.ranks, MRT_RESTART = attempt } do
-    list[#list + 1] = ("%s=%d"):format(name, value)
+    LOCAL_WORLD_SIZE = o.ranks, MASTER_ADDR = "127.0.0.1", MASTER_PORT = run.port,
+    MRT_RUN = run.token, MRT_RESTART = run.attempt } do
+    list[#list + 1] = ("%s=%s"):format(name, value)
   end
   return list
 end
 
 local function start(o, attempt)
   local ranks = {}
+  local run = { attempt = attempt, token = new_token(),
+    port = core.free_port() or error("no free port", 0) }
   for rank = 0, o.ranks - 1 do
-    local process, message = core.spawn(o.command, environment(rank, o, attempt))
+    local process, message = core.spawn(o.command, environment(rank, o, run))
     if not process then error(message, 0) end
     local prefix = o.prefix and ("[%d] "):format(rank) or ""
     ranks[rank + 1] = { process = process, rank = rank,
