@@ -74,7 +74,7 @@ static int64_t dim_at(const mrt_type *t, int i, int rank) {
   return i < 0 ? 1 : t->dims[i];
 }
 
-static mrt_status matmul_infer(mrt_infer *c) {
+mrt_status mrt_infer_matmul(mrt_infer *c) {
   const mrt_type *a = c->in[0], *b = c->in[1];
   mrt_type y = { 0 };
   MRT_TRY(check_dtypes(c, &y.dtype));
@@ -97,14 +97,20 @@ static mrt_status matmul_infer(mrt_infer *c) {
   return MRT_OK;
 }
 
-static double flops(const mrt_signature *s) {
+/* `keep` is another row's. */
+static mrt_status matmul_infer(mrt_infer *c) {
+  ((mrt_matmul_options *)c->options)->keep = false;
+  return mrt_infer_matmul(c);
+}
+
+double mrt_matmul_flops(const mrt_signature *s) {
   const mrt_type *a = s->in[0];
   double k = (double)a->dims[a->rank - 1];
   double y = (double)mrt_type_count(s->out[0]);
   return 2 * y * k + (s->nin == 3 ? y : 0);
 }
 
-static mrt_product product(const mrt_signature *s) {
+mrt_product mrt_matmul_product(const mrt_signature *s) {
   const mrt_type *a = s->in[0], *y = s->out[0];
   mrt_product p = { .count = 1,
                     .m = 1,
@@ -156,7 +162,7 @@ static void matmul_gradient(mrt_build *b) {
       cast_like(b, sum_to(b, multiply(b, mrt_transpose_last(b, x), dy), w), w);
 }
 
-static mrt_status linear_infer(mrt_infer *c) {
+mrt_status mrt_infer_linear(mrt_infer *c) {
   const mrt_type *x = c->in[0], *w = c->in[1];
   mrt_dtype dtype;
   MRT_TRY(check_dtypes(c, &dtype));
@@ -175,6 +181,11 @@ static mrt_status linear_infer(mrt_infer *c) {
   return MRT_OK;
 }
 
+static mrt_status linear_infer(mrt_infer *c) {
+  ((mrt_matmul_options *)c->options)->keep = false;
+  return mrt_infer_linear(c);
+}
+
 /* dy^T @ x; of rows of a table, (dy added up by its rows)^T @ the table. */
 static mrt_tensor *linear_dw(mrt_build *b, mrt_tensor *x, mrt_tensor *dy) {
   const mrt_matmul_options *o = b->options;
@@ -188,13 +199,18 @@ static mrt_tensor *linear_dw(mrt_build *b, mrt_tensor *x, mrt_tensor *dy) {
   return multiply(b, mrt_transpose_last(b, dy), x);
 }
 
-static void linear_gradient(mrt_build *b) {
-  mrt_tensor *x = b->in[0], *w = b->in[1], *dy = as_matrix(b, b->dout[0]);
+void mrt_linear_gradients(mrt_build *b, mrt_tensor *dy) {
+  mrt_tensor *x = b->in[0], *w = b->in[1];
+  dy = as_matrix(b, dy);
   if (b->wants[0])
     b->din[0] = cast_like(b, mrt_reshape_like(b, multiply(b, dy, w), x), x);
   if (b->wants[1]) b->din[1] = cast_like(b, linear_dw(b, x, dy), w);
   if (b->nin == 3 && b->wants[2])
     b->din[2] = cast_like(b, mrt_sum_dim(b, dy, 0, false), b->in[2]);
+}
+
+static void linear_gradient(mrt_build *b) {
+  mrt_linear_gradients(b, b->dout[0]);
 }
 
 static int matmul_lanes(const mrt_signature *s, int input, int dim) {
@@ -222,8 +238,8 @@ const mrt_op mrt_op_matmul = {
   .infer = matmul_infer,
   .lanes = matmul_lanes,
   .grad = matmul_gradient,
-  .flops = flops,
-  .product = product,
+  .flops = mrt_matmul_flops,
+  .product = mrt_matmul_product,
   .strided = 3,
   .width = MRT_NARROW,
   .narrow_outputs = 1,
@@ -241,8 +257,8 @@ const mrt_op mrt_op_linear = {
   .infer = linear_infer,
   .lanes = linear_lanes,
   .grad = linear_gradient,
-  .flops = flops,
-  .product = product,
+  .flops = mrt_matmul_flops,
+  .product = mrt_matmul_product,
   .strided = 3,
   .width = MRT_NARROW,
   .narrow_outputs = 1,

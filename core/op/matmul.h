@@ -1,4 +1,4 @@
-/* matmul.h -- options and dtypes of products of matrices
+/* matmul.h -- what rows of products of matrices share
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_OP_MATMUL_H
@@ -9,6 +9,7 @@
 typedef struct mrt_matmul_options {
   mrt_dtype
       compute; /* inputs are rounded to it; MRT_DTYPE_COUNT: they are not */
+  bool keep;   /* of linear_gelu: what it takes the GELU of is a result too */
 } mrt_matmul_options;
 
 /* `compute` may stand beside a first input of its dtype. */
@@ -16,5 +17,14 @@ mrt_status mrt_want_compute(mrt_infer *c, mrt_dtype compute);
 /* All inputs are floats and may be rounded to `compute`; *y is the dtype of
  * their product. */
 mrt_status mrt_want_factors(mrt_infer *c, mrt_dtype compute, mrt_dtype *y);
+
+/* For rows that go on from a product: out[0] is its type, whatever the options
+ * but `compute` are. */
+mrt_status mrt_infer_matmul(mrt_infer *c);
+mrt_status mrt_infer_linear(mrt_infer *c);
+/* Fill b->din, as those of linear with these inputs and options, for `dy`. */
+void mrt_linear_gradients(struct mrt_build *b, mrt_tensor *dy);
+double mrt_matmul_flops(const mrt_signature *s);
+mrt_product mrt_matmul_product(const mrt_signature *s);
 
 #endif

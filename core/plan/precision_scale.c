@@ -137,12 +137,17 @@ static mrt_value *unscaled(mrt_making *b, mrt_value *sum, mrt_value *const *by,
   return MRT_MAKE(b, mul, NULL, *t, y, spread(b, high, t));
 }
 
+/* Is it a product, to which something may be added, and nothing else? */
+static bool is_sum(const mrt_op *op) {
+  return op->product && (op->addend == 2 || (op->traits & MRT_PRODUCT));
+}
+
 mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
                              const mrt_computation *asked) {
   mrt_value *v = n->out[0], *in[2], *by[2];
   mrt_scaled s;
   if (!can_scale(asked->compute) || !can_scale(asked->gradient) ||
-      v->type.dtype != MRT_f32 || n->nout != 1 || !n->op->product ||
+      v->type.dtype != MRT_f32 || n->nout != 1 || !is_sum(n->op) ||
       n->nin < 2 || (n->nin > 2 && (n->nin > 3 || n->op->addend != 2)))
     return mrt_fail(w->e, MRT_EDTYPE,
                     "%s (%s:%d) does not compute in scaled %s", n->op->name,

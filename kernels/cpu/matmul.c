@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/matmul.h"
 #include "floats.h"
+#include "gelu.h"
 #include "gemm.h"
 
 /* `count` products: g moved along up to MRT_MAX_RANK batch dimensions. */
@@ -90,8 +91,15 @@ static const real *bias_of(const mrt_call *c) {
   return c->in[2].type.dtype == MRT_REAL ? c->in[2].data : c->scratch;
 }
 static size_t bias_bytes(const mrt_call *c) {
-  if (c->nin < 3 || c->in[2].type.dtype == MRT_REAL) return 0;
+  bool biased = c->nin == 3 && c->in[2].type.rank == 1;
+  if (!biased || c->in[2].type.dtype == MRT_REAL) return 0;
   return ((size_t)c->in[2].type.dims[0] * sizeof(real) + 63) / 64 * 64;
+}
+
+static void widen_bias(const mrt_call *c) {
+  if (bias_bytes(c))
+    mrt_widen(c->in[2].type.dtype, c->in[2].data, c->scratch,
+              c->in[2].type.dims[0]);
 }
 
 /* x's leading dimensions are batches of one row, all with the same w. */
@@ -170,9 +178,7 @@ static void matmul(const mrt_call *c) {
 }
 static void linear(const mrt_call *c) {
   batch t = linear_batch(c);
-  if (bias_bytes(c))
-    mrt_widen(c->in[2].type.dtype, c->in[2].data, c->scratch,
-              c->in[2].type.dims[0]);
+  widen_bias(c);
   run(c, &t);
 }
 
@@ -185,5 +191,74 @@ static size_t linear_scratch(const mrt_call *c) {
   return bias_bytes(c) + (size_t)c->threads * run_bytes(&t);
 }
 
+/* ---- with GELU -------------------------------------------------------------- */
+
+/* The product goes to the end of the scratch, as reals; from there, in pieces,
+ * to the results. */
+enum { PIECE = 512 };
+
+static batch linear_gelu_batch(const mrt_call *c) {
+  batch t = linear_batch(c);
+  return t.g.dtype = MRT_REAL, t;
+}
+static batch matmul_gelu_grad_batch(const mrt_call *c) {
+  batch t = matmul_batch(c);
+  return t.g.dtype = MRT_REAL, t;
+}
+
+static size_t sums_at(const mrt_call *c, const batch *t) {
+  return bias_bytes(c) + (size_t)c->threads * run_bytes(t);
+}
+static size_t gelu_scratch(const mrt_call *c, batch t) {
+  return sums_at(c, &t) +
+         (size_t)mrt_type_count(&c->out[0].type) * sizeof(real);
+}
+
+static void put(const mrt_operand *y, int64_t at, int64_t n, const real *from) {
+  if (y->type.dtype == MRT_REAL)
+    memcpy(mrt_element(y, at), from, (size_t)n * sizeof *from);
+  else
+    mrt_round(y->type.dtype, from, mrt_element(y, at), n);
+}
+
+static void put_gelu(const mrt_call *c, const real *sum, int64_t at,
+                     int64_t n) {
+  real h[PIECE];
+  for (int64_t i = 0; i < n; i++) h[i] = gelu_tanh(sum[at + i]);
+  put(&c->out[0], at, n, h);
+  if (c->nout == 2) put(&c->out[1], at, n, sum + at);
+}
+static void put_gelu_grad(const mrt_call *c, const real *sum, int64_t at,
+                          int64_t n) {
+  real y[PIECE], room[PIECE];
+  const real *x = mrt_reals_in(&c->in[2], at, n, room);
+  for (int64_t i = 0; i < n; i++) y[i] = sum[at + i] * gelu_tanh_slope(x[i]);
+  put(&c->out[0], at, n, y);
+}
+
+typedef void put_piece(const mrt_call *c, const real *sum, int64_t at,
+                       int64_t n);
+static void run_gelu(const mrt_call *c, batch t, put_piece *piece) {
+  int64_t n = mrt_type_count(&c->out[0].type);
+  real *sum = (real *)((char *)c->scratch + sums_at(c, &t));
+  t.g.c = sum;
+  widen_bias(c);
+  run(c, &t);
+#pragma omp parallel for num_threads(mrt_team(c, 4. * (double)n))
+  for (int64_t at = 0; at < n; at += PIECE)
+    piece(c, sum, at, n - at < PIECE ? n - at : PIECE);
+}
+
+#define GELU_KERNEL(name, piece)                                               \
+  static void name(const mrt_call *c) { run_gelu(c, name##_batch(c), piece); } \
+  static size_t name##_scratch(const mrt_call *c) {                            \
+    return gelu_scratch(c, name##_batch(c));                                   \
+  }
+GELU_KERNEL(linear_gelu, put_gelu)
+GELU_KERNEL(matmul_gelu_grad, put_gelu_grad)
+
 MRT_KERNEL(matmul, .run = matmul, .scratch = matmul_scratch);
 MRT_KERNEL(linear, .run = linear, .scratch = linear_scratch);
+MRT_KERNEL(linear_gelu, .run = linear_gelu, .scratch = linear_gelu_scratch);
+MRT_KERNEL(matmul_gelu_grad, .run = matmul_gelu_grad,
+           .scratch = matmul_gelu_grad_scratch);

@@ -1,4 +1,4 @@
-/* matmul.c -- matmul and linear on a CUDA device
+/* matmul.c -- matmul, linear, and these with GELU on a CUDA device
  *
  * Batch dimensions are merged where strides allow, and into the rows where b
  * is the same for all, as on the CPU.
@@ -19,6 +19,8 @@ static int64_t stride_along(const mrt_operand *x, int i, int rank) {
 static mrt_multiply begin(const mrt_call *c) {
   const mrt_matmul_options *o = c->options;
   const mrt_operand *y = &c->out[0];
+  const mrt_operand *bias =
+      c->nin == 3 && c->in[2].type.rank == 1 ? &c->in[2] : NULL;
   return (mrt_multiply){
     .count = 1,
     .a = { .data = c->in[0].data, .dtype = c->in[0].type.dtype },
@@ -26,8 +28,9 @@ static mrt_multiply begin(const mrt_call *c) {
     .compute = o->compute,
     .y = y->data,
     .y_dtype = y->type.dtype,
-    .bias = c->nin == 3 ? c->in[2].data : NULL,
-    .bias_dtype = c->nin == 3 ? (int)c->in[2].type.dtype : -1
+    .bias = bias ? bias->data : NULL,
+    .bias_dtype = bias ? (int)bias->type.dtype : -1,
+    .aux_dtype = -1,
   };
 }
 
@@ -58,6 +61,19 @@ static mrt_multiply linear_of(const mrt_call *c) {
     mrt_cuda_add_dim(&g, x->type.dims[i], x->strides[i], 0);
   mrt_cuda_fold_rows(&g);
   return g;
+}
+
+static mrt_multiply with_gelu(mrt_multiply g, int gelu,
+                              const mrt_operand *aux) {
+  g.gelu = gelu;
+  if (aux) g.aux = aux->data, g.aux_dtype = aux->type.dtype;
+  return g;
+}
+static mrt_multiply linear_gelu_of(const mrt_call *c) {
+  return with_gelu(linear_of(c), MRT_GELU, c->nout == 2 ? &c->out[1] : NULL);
+}
+static mrt_multiply matmul_gelu_grad_of(const mrt_call *c) {
+  return with_gelu(matmul_of(c), MRT_GELU_GRAD, &c->in[2]);
 }
 
 static void *prepare(const mrt_call *c, mrt_multiply g) {
@@ -91,3 +107,5 @@ static size_t scratch(const mrt_call *c) {
   void mrt_cuda_##name##_release(void *state) { free(state); }
 PREPARED(matmul)
 PREPARED(linear)
+PREPARED(linear_gelu)
+PREPARED(matmul_gelu_grad)

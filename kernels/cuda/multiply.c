@@ -118,9 +118,12 @@ static bool can_f8(const mrt_cuda *c, const mrt_multiply *g, int a, int b) {
 static bool can_write(int factor, int y) {
   return y == factor ? !is_f8(y) : y == MRT_f32 || (is_f8(factor) && !is_f8(y));
 }
-/* Whether it can add such a bias before it rounds. */
-static bool can_add(int factor, int y, int bias) {
-  return factor != MRT_f64 && !is_f8(factor) && bias == y;
+/* Whether it can add the bias and take the GELU before it rounds. */
+static bool can_end(int factor, const mrt_multiply *g) {
+  bool bias = g->bias_dtype < 0 || g->bias_dtype == g->y_dtype;
+  bool aux = g->aux_dtype < 0 || (g->aux_dtype == g->y_dtype && g->n % 8 == 0);
+  return factor != MRT_f64 && !is_f8(factor) && bias &&
+         (!g->gelu || (g->count == 1 && aux));
 }
 
 /* ---- layouts ----------------------------------------------------------------- */
@@ -203,7 +206,9 @@ static mrt_lt_shape shape_of(const mrt_multiply *g, const mrt_cuda_way *w) {
   is_known(&g->b, g->k, g->n, &s.b);
   bool own = w->finish && w->sum != g->y_dtype;
   s.y.ld = own ? g->n : g->y_row, s.y.dtype = w->sum;
-  s.bias = g->bias_dtype >= 0 && !w->finish ? g->bias_dtype : -1;
+  s.bias = w->finish ? -1 : g->bias_dtype;
+  s.gelu = w->finish ? MRT_NO_GELU : g->gelu;
+  s.aux = s.gelu && g->aux_dtype >= 0;
   if (i < 0) return s;
   s.count = g->a_batch.dims[i];
   s.a.step = g->a_batch.step[i], s.b.step = g->b_batch.step[i];
@@ -244,18 +249,17 @@ static void place(const mrt_multiply *g, mrt_cuda_way *w) {
   w->workspace_at = take(w, workspace);
 }
 
-/* Try factors of these dtypes; `adds`: with the library's bias. */
-static bool try_way(mrt_cuda *c, const mrt_multiply *g, int a, int b, bool adds,
+/* Try factors of these dtypes; `ends`: the library does all. */
+static bool try_way(mrt_cuda *c, const mrt_multiply *g, int a, int b, bool ends,
                     mrt_cuda_way *w) {
-  bool bias = g->bias_dtype >= 0;
+  bool more = g->bias_dtype >= 0 || g->gelu;
   *w = (mrt_cuda_way){ .along = -1 };
   plan_pack(&g->a, &g->a_batch, g->m, g->k, a,
             values_of(g->a.dtype, g->compute), 1, &w->a);
   plan_pack(&g->b, &g->b_batch, g->k, g->n, b,
             values_of(g->b.dtype, g->compute), 0, &w->b);
   bool writes = can_write(a, g->y_dtype);
-  adds = adds && bias && writes && can_add(a, g->y_dtype, g->bias_dtype);
-  w->finish = !writes || (bias && !adds);
+  w->finish = !writes || (more && !(ends && can_end(a, g)));
   w->sum =
       !w->finish || mrt_is_real((mrt_dtype)g->y_dtype) ? g->y_dtype : MRT_f32;
   double work = (double)g->m * (double)g->n * (double)g->k * (double)g->count;
@@ -273,7 +277,8 @@ void mrt_cuda_decide(mrt_cuda *c, const mrt_multiply *g, mrt_cuda_way *w) {
   if (g->count == 0 || g->m == 0 || g->n == 0 || g->k == 0) return;
   if (can_f8(c, g, a, b) && try_way(c, g, a, b, false, w)) return;
   if (try_way(c, g, both, both, true, w)) return;
-  if (g->bias_dtype >= 0 && try_way(c, g, both, both, false, w)) return;
+  bool more = g->bias_dtype >= 0 || g->gelu;
+  if (more && try_way(c, g, both, both, false, w)) return;
   *w = (mrt_cuda_way){ .along = -1 };
 }
 
@@ -306,13 +311,9 @@ static void begin_of(const mrt_multiply *p, int along, int64_t index,
 }
 
 /* Whether the addresses of every call suit. */
-static const mrt_lt *fitting(const mrt_multiply *p, const mrt_cuda_way *w,
-                             const void *sum) {
-  if (mrt_lt_takes(w->tight, p->a.data, p->b.data, sum, p->bias))
-    return w->tight;
-  if (w->loose && mrt_lt_takes(w->loose, p->a.data, p->b.data, sum, p->bias))
-    return w->loose;
-  return NULL;
+static const mrt_lt *fitting(const mrt_cuda_way *w, const mrt_lt_call *call) {
+  if (mrt_lt_takes(w->tight, call)) return w->tight;
+  return w->loose && mrt_lt_takes(w->loose, call) ? w->loose : NULL;
 }
 
 void mrt_cuda_multiply(mrt_cuda *c, const mrt_multiply *g,
@@ -321,7 +322,9 @@ void mrt_cuda_multiply(mrt_cuda *c, const mrt_multiply *g,
   mrt_multiply p = packed(g, w, scratch);
   bool own = w->sum != g->y_dtype;
   void *sum = own ? (char *)scratch + w->sum_at : g->y;
-  const mrt_lt *lt = w->tight ? fitting(&p, w, sum) : NULL;
+  mrt_lt_call call = { p.a.data, p.b.data, sum,
+                       p.bias,   p.aux,    (char *)scratch + w->workspace_at };
+  const mrt_lt *lt = w->tight ? fitting(w, &call) : NULL;
   if (!lt) {
     mrt_cuda_multiply_plainly(g, c->queue);
     return;
@@ -331,12 +334,10 @@ void mrt_cuda_multiply(mrt_cuda *c, const mrt_multiply *g,
   int64_t calls = p.count / (w->along < 0 ? 1 : p.a_batch.dims[w->along]);
   for (int64_t i = 0, a, b, y; i < calls; i++) {
     begin_of(&p, w->along, i, &a, &b, &y);
-    mrt_lt_run(c, lt, at(p.a.data, a, p.a.dtype), at(p.b.data, b, p.b.dtype),
-               at(sum, y * p.m * p.n, w->sum), p.bias,
-               (char *)scratch + w->workspace_at);
+    call.a = at(p.a.data, a, p.a.dtype), call.b = at(p.b.data, b, p.b.dtype);
+    call.y = at(sum, y * p.m * p.n, w->sum);
+    mrt_lt_run(c, lt, &call);
   }
   if (w->finish)
-    mrt_cuda_finish(g->y, g->y_dtype, g->y_row, sum, w->sum,
-                    own ? g->n : g->y_row, g->bias, g->bias_dtype,
-                    g->count * g->m, g->n, c->queue);
+    mrt_cuda_finish(g, sum, w->sum, own ? g->n : g->y_row, c->queue);
 }

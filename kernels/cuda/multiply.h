@@ -3,7 +3,8 @@
  * By cuBLASLt where it can, with operands first cast or turned where that is
  * wanted (multiply.c); else by a kernel of ours (product.cu).  Either way
  * inputs are rounded to `compute`, summed in f32 (f64), the bias is added to
- * the sum, and that is rounded once.
+ * the sum, GELU or its slope is taken where that is wanted, and the result is
+ * rounded once.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_MULTIPLY_H
@@ -28,6 +29,9 @@ typedef struct mrt_cuda_batch {
   int64_t dims[MRT_MAX_RANK], step[MRT_MAX_RANK];
 } mrt_cuda_batch;
 
+/* What becomes of a sum v: gelu(v), and v goes to aux; or v gelu'(aux). */
+enum { MRT_NO_GELU, MRT_GELU, MRT_GELU_GRAD };
+
 /* y [m, n] = a [m, k] @ b [k, n] (+ bias [n]) for each of a batch */
 typedef struct mrt_multiply {
   int64_t m, n, k, count;
@@ -39,6 +43,9 @@ typedef struct mrt_multiply {
   int y_dtype;
   const void *bias; /* NULL where `bias_dtype` is -1 */
   int bias_dtype;
+  int gelu;
+  void *aux; /* as y, contiguous; NULL where `aux_dtype` is -1: not wanted */
+  int aux_dtype;
 } mrt_multiply;
 
 /* ---- multiply.c ------------------------------------------------------------- */
@@ -58,7 +65,7 @@ typedef struct mrt_cuda_way {
                                          and for any; NULL, NULL: our kernel */
   mrt_cuda_pack a, b;
   int sum;     /* dtype of the library's result */
-  bool finish; /* it has to be rounded, or the bias is missing */
+  bool finish; /* it has to be rounded, or bias or GELU are missing */
   int along;   /* dimension of the batch that the library does; -1 */
   size_t sum_at, workspace_at; /* in scratch */
   size_t scratch;              /* bytes */
@@ -82,11 +89,9 @@ void mrt_cuda_fold_rows(mrt_multiply *g);
 void mrt_cuda_repack(const mrt_cuda_matrix *x, const mrt_cuda_batch *batch,
                      int64_t rows, int64_t cols, const mrt_cuda_pack *pack,
                      void *to, cudaStream_t queue);
-/* y [rows, n] = sum (+ bias); sum NULL: 0. */
-void mrt_cuda_finish(void *y, int y_dtype, int64_t y_row, const void *sum,
-                     int sum_dtype, int64_t sum_row, const void *bias,
-                     int bias_dtype, int64_t rows, int64_t n,
-                     cudaStream_t queue);
+/* g->y of the product's sums, `sum_row` apart, which may lie there; NULL: 0. */
+void mrt_cuda_finish(const mrt_multiply *g, const void *sum, int sum_dtype,
+                     int64_t sum_row, cudaStream_t queue);
 /* The whole product, whatever its operands. */
 void mrt_cuda_multiply_plainly(const mrt_multiply *g, cudaStream_t queue);
 /* n numbers of a float dtype in [-1, 1), from a hash of their index. */

@@ -101,6 +101,34 @@ static cublasStatus_t lay_out(cublasLtMatrixLayout_t *l, const mrt_lt_shape *s,
   return CUBLAS_STATUS_SUCCESS;
 }
 
+static cublasLtEpilogue_t epilogue_of(const mrt_lt_shape *s) {
+  bool bias = s->bias >= 0;
+  if (s->gelu == MRT_GELU_GRAD) return CUBLASLT_EPILOGUE_DGELU;
+  if (s->gelu && s->aux)
+    return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  if (s->gelu)
+    return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* Addresses tell the heuristic how these are aligned. */
+static cublasStatus_t describe_end(const mrt_lt *p) {
+  const mrt_lt_shape *s = &p->shape;
+  cublasLtEpilogue_t epilogue = epilogue_of(s);
+  const void *like = (const void *)(uintptr_t)s->align;
+  SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+  if (s->bias >= 0) {
+    int32_t type = types[s->bias];
+    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, like);
+  }
+  if (s->aux) {
+    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s->n);
+    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, like);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 static cublasStatus_t describe(mrt_lt *p) {
   const mrt_lt_shape *s = &p->shape;
   bool f64 = s->y.dtype == MRT_f64;
@@ -111,32 +139,27 @@ static cublasStatus_t describe(mrt_lt *p) {
                                   f64 ? CUDA_R_64F : CUDA_R_32F));
   SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_TRANSA, a);
   SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_TRANSB, b);
-  if (s->bias >= 0) {
-    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    int32_t type = types[s->bias];
-    const void *like = (const void *)(uintptr_t)s->align;
-    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
-    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, like);
-  }
+  LT_TRY(describe_end(p));
   LT_TRY(lay_out(&p->a, s, &s->b, s->k, s->n));
   LT_TRY(lay_out(&p->b, s, &s->a, s->m, s->k));
   return lay_out(&p->y, s, &s->y, s->m, s->n);
 }
 
 static cublasStatus_t multiply(const mrt_cuda *c, const mrt_lt *p,
-                               const cublasLtMatmulAlgo_t *algo, const void *a,
-                               const void *b, void *y, const void *bias,
-                               void *workspace) {
+                               const cublasLtMatmulAlgo_t *algo,
+                               const mrt_lt_call *call) {
   static const float one = 1, zero = 0;
   static const double one64 = 1, zero64 = 0;
   bool f64 = p->shape.y.dtype == MRT_f64;
   if (p->shape.bias >= 0)
-    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  return cublasLtMatmul(c->products->lt, p->desc,
-                        f64 ? (const void *)&one64 : &one, b, p->a, a, p->b,
-                        f64 ? (const void *)&zero64 : &zero, y, p->y, y, p->y,
-                        algo, workspace, p->workspace, c->queue);
+    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call->bias);
+  if (p->shape.aux)
+    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+        call->aux);
+  return cublasLtMatmul(
+      c->products->lt, p->desc, f64 ? (const void *)&one64 : &one, call->b,
+      p->a, call->a, p->b, f64 ? (const void *)&zero64 : &zero, call->y, p->y,
+      call->y, p->y, algo, call->workspace, p->workspace, c->queue);
 }
 
 /* ---- which algorithm --------------------------------------------------------- */
@@ -177,7 +200,8 @@ static int ask(const mrt_cuda *c, const mrt_lt *p, int most,
 
 /* Operands of random numbers, in memory that is given back. */
 typedef struct trial {
-  void *data, *a, *b, *y, *bias, *workspace;
+  void *data;
+  mrt_lt_call call;
   cudaEvent_t from, to;
 } trial;
 
@@ -191,23 +215,33 @@ static size_t bytes(int64_t n, int dtype) {
   return up((size_t)n * mrt_dtypes[dtype].bytes);
 }
 
+/* `n` numbers of the next memory. */
+static void *some(mrt_cuda *c, char **next, int64_t n, int dtype) {
+  void *data = *next;
+  *next += bytes(n, dtype);
+  mrt_cuda_noise(data, dtype, n, c->queue);
+  return data;
+}
+
 static bool begin_trial(mrt_cuda *c, const mrt_lt *p, trial *t) {
   const mrt_lt_shape *s = &p->shape;
-  int64_t a = elements(s, &s->a, s->m, s->k),
-          b = elements(s, &s->b, s->k, s->n);
-  size_t a_bytes = bytes(a, s->a.dtype), b_bytes = bytes(b, s->b.dtype);
-  size_t y_bytes = bytes(elements(s, &s->y, s->m, s->n), s->y.dtype);
-  size_t bias_bytes = s->bias < 0 ? 0 : bytes(s->n, s->bias);
-  size_t all = a_bytes + b_bytes + y_bytes + bias_bytes + p->workspace;
+  int64_t a = elements(s, &s->a, s->m, s->k);
+  int64_t b = elements(s, &s->b, s->k, s->n);
+  int64_t y = elements(s, &s->y, s->m, s->n);
+  int64_t bias = s->bias < 0 ? 0 : s->n, aux = s->aux ? s->m * s->n : 0;
+  int bias_dtype = s->bias < 0 ? MRT_f32 : s->bias;
+  size_t all = bytes(a, s->a.dtype) + bytes(b, s->b.dtype) +
+               bytes(y + aux, s->y.dtype) + 256 + bytes(bias, bias_dtype);
   *t = (trial){ 0 };
-  if (cudaMalloc(&t->data, all) != cudaSuccess)
+  if (cudaMalloc(&t->data, all + p->workspace) != cudaSuccess)
     return cudaGetLastError(), false;
-  t->a = t->data, t->b = (char *)t->a + a_bytes, t->y = (char *)t->b + b_bytes;
-  t->bias = (char *)t->y + y_bytes;
-  t->workspace = (char *)t->bias + bias_bytes;
-  mrt_cuda_noise(t->a, s->a.dtype, a, c->queue);
-  mrt_cuda_noise(t->b, s->b.dtype, b, c->queue);
-  if (s->bias >= 0) mrt_cuda_noise(t->bias, s->bias, s->n, c->queue);
+  char *next = t->data;
+  t->call.a = some(c, &next, a, s->a.dtype);
+  t->call.b = some(c, &next, b, s->b.dtype);
+  t->call.y = some(c, &next, y, s->y.dtype);
+  t->call.aux = some(c, &next, aux, s->y.dtype);
+  t->call.bias = some(c, &next, bias, bias_dtype);
+  t->call.workspace = next;
   return cudaEventCreate(&t->from) == cudaSuccess &&
          cudaEventCreate(&t->to) == cudaSuccess;
 }
@@ -223,7 +257,7 @@ static float time_of(mrt_cuda *c, const mrt_lt *p, const trial *t,
   float least = -1, ms = 0;
   for (int i = 0; i <= RUNS; i++) {
     bool ok = cudaEventRecord(t->from, c->queue) == cudaSuccess &&
-              !multiply(c, p, algo, t->a, t->b, t->y, t->bias, t->workspace) &&
+              !multiply(c, p, algo, &t->call) &&
               cudaEventRecord(t->to, c->queue) == cudaSuccess &&
               cudaEventSynchronize(t->to) == cudaSuccess &&
               cudaEventElapsedTime(&ms, t->from, t->to) == cudaSuccess;
@@ -293,16 +327,14 @@ const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape, bool timed) {
 
 size_t mrt_lt_workspace(const mrt_lt *p) { return p->workspace; }
 
-bool mrt_lt_takes(const mrt_lt *p, const void *a, const void *b, const void *y,
-                  const void *bias) {
-  uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)y;
-  if (p->shape.bias >= 0) all |= (uintptr_t)bias;
+bool mrt_lt_takes(const mrt_lt *p, const mrt_lt_call *call) {
+  uintptr_t all = (uintptr_t)call->a | (uintptr_t)call->b | (uintptr_t)call->y;
+  if (p->shape.bias >= 0) all |= (uintptr_t)call->bias;
+  if (p->shape.aux) all |= (uintptr_t)call->aux;
   return all % (uintptr_t)p->shape.align == 0;
 }
 
-void mrt_lt_run(mrt_cuda *c, const mrt_lt *p, const void *a, const void *b,
-                void *y, const void *bias, void *workspace) {
-  cublasStatus_t status = multiply(c, p, &p->algo, a, b, y, bias, workspace);
-  if (status != CUBLAS_STATUS_SUCCESS && !c->failed)
+void mrt_lt_run(mrt_cuda *c, const mrt_lt *p, const mrt_lt_call *call) {
+  if (multiply(c, p, &p->algo, call) != CUBLAS_STATUS_SUCCESS && !c->failed)
     c->failed = cudaErrorLaunchFailure;
 }

@@ -8,6 +8,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "multiply.h"
+#include "pointwise.cuh"
 #include "product.cuh"
 
 namespace {
@@ -102,26 +103,56 @@ static void repack(mrt_any<R> x, mrt_any<R> y, lines l, int via,
 
 /* ---- the last step ----------------------------------------------------------- */
 
+template <typename R> static mrt_any<R> any_of(const void *data, int dtype) {
+  return { (void *)data, dtype };
+}
+
+/* What is done with a sum; data is NULL where there is none. */
+template <typename R> struct ending {
+  mrt_any<R> bias, aux;
+  int gelu;
+};
+template <typename R> static ending<R> ending_of(const mrt_multiply *g) {
+  return { any_of<R>(g->bias, g->bias_dtype), any_of<R>(g->aux, g->aux_dtype),
+           g->gelu };
+}
+
+/* V sums of row r, from column j on, as y has them. */
+template <int V, typename R>
+MRT_DEVICE void end_sums(const ending<R> &to, int64_t r, int64_t j, int64_t n,
+                         R *v) {
+  int64_t first = r * n + j, end = r * n + n;
+  R x[V] = {};
+  if (to.bias.data) {
+    mrt_get_pack<V>(to.bias, j, n, (R)0, x);
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] += x[k];
+  }
+  if (to.gelu == MRT_GELU) {
+    if (to.aux.data) mrt_put_pack<V>(to.aux, first, end, v);
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] = m_gelu_tanh(v[k]);
+  } else if (to.gelu == MRT_GELU_GRAD) {
+    mrt_get_pack<V>(to.aux, first, end, (R)0, x);
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] *= m_gelu_tanh_slope(x[k]);
+  }
+}
+
 template <typename R>
 __global__ void __launch_bounds__(256)
     finish(mrt_any<R> y, int64_t y_row, mrt_any<R> sum, int64_t sum_row,
-           mrt_any<R> bias, int64_t rows, int64_t n) {
+           ending<R> to, int64_t rows, int64_t n) {
   constexpr int V = mrt_at_once<mrt_mixed<R>>;
   int64_t packs = (n + V - 1) / V;
   for (int64_t i = mrt_first(); i < rows * packs; i += mrt_stride()) {
     int64_t r = mrt_quotient(i, packs), j = (i - r * packs) * V;
-    R v[V] = {}, b[V] = {};
+    R v[V] = {};
     if (sum.data)
       mrt_get_pack<V>(sum, r * sum_row + j, r * sum_row + n, (R)0, v);
-    if (bias.data) mrt_get_pack<V>(bias, j, n, (R)0, b);
-    MRT_UNROLL
-    for (int k = 0; k < V; k++) v[k] = bias.data ? v[k] + b[k] : v[k];
+    end_sums<V>(to, r, j, n, v);
     mrt_put_pack<V>(y, r * y_row + j, r * y_row + n, v);
   }
-}
-
-template <typename R> static mrt_any<R> any_of(const void *data, int dtype) {
-  return { (void *)data, dtype };
 }
 
 /* ---- a product of ours ---------------------------------------------------------- */
@@ -162,7 +193,7 @@ MRT_DEVICE void load(mrt_place<T> x, int64_t from, int64_t across,
 template <typename T>
 __global__ void __launch_bounds__(SIDE *SIDE)
     plainly(mrt_multiply g, mrt_place<T> a, mrt_place<T> b,
-            mrt_any<mrt_real<T>> y, mrt_any<mrt_real<T>> bias, int64_t tiles) {
+            mrt_any<mrt_real<T>> y, ending<mrt_real<T>> to, int64_t tiles) {
   typedef mrt_real<T> R;
   __shared__ R a_part[DEPTH][TILE + 1], b_part[DEPTH][TILE + 1];
   int i0 = (int)threadIdx.x / SIDE, j0 = (int)threadIdx.x % SIDE;
@@ -186,9 +217,9 @@ __global__ void __launch_bounds__(SIDE *SIDE)
     for (int j = 0; j < EACH; j++) {
       int64_t r = at.row + i0 + SIDE * i, q = at.col + j0 + SIDE * j;
       if (r >= g.m || q >= g.n) continue;
-      R add = bias.data ? mrt_get<R>(bias, q) : (R)0;
-      mrt_put(y, (at.matrix * g.m + r) * g.y_row + q,
-              bias.data ? sum[i][j] + add : sum[i][j]);
+      int64_t row = at.matrix * g.m + r;
+      end_sums<1>(to, row, q, g.n, &sum[i][j]);
+      mrt_put(y, row * g.y_row + q, sum[i][j]);
     }
   }
 }
@@ -201,7 +232,7 @@ static void multiply(const mrt_multiply *g, cudaStream_t queue) {
   MRT_LAUNCH(mrt_blocks(tiles, 1), SIDE * SIDE, 0, queue, plainly<T>)
   (*g, mrt_place_of<T>::at(g->a.data, g->a.dtype),
    mrt_place_of<T>::at(g->b.data, g->b.dtype), any_of<R>(g->y, g->y_dtype),
-   any_of<R>(g->bias, g->bias_dtype), tiles);
+   ending_of<R>(g), tiles);
 }
 
 /* ---- numbers to try with ------------------------------------------------------------ */
@@ -232,17 +263,23 @@ extern "C" void mrt_cuda_repack(const mrt_cuda_matrix *x,
                   queue);
 }
 
-extern "C" void mrt_cuda_finish(void *y, int y_dtype, int64_t y_row,
-                                const void *sum, int sum_dtype, int64_t sum_row,
-                                const void *bias, int bias_dtype, int64_t rows,
-                                int64_t n, cudaStream_t queue) {
-  unsigned grid = mrt_blocks(rows * ((n + 3) / 4), 256);
-  if (y_dtype == MRT_f64) MRT_LAUNCH(grid, 256, 0, queue, finish<double>)
-  (any_of<double>(y, y_dtype), y_row, any_of<double>(sum, sum_dtype), sum_row,
-   any_of<double>(bias, bias_dtype), rows, n);
-  else MRT_LAUNCH(grid, 256, 0, queue, finish<float>)(
-      any_of<float>(y, y_dtype), y_row, any_of<float>(sum, sum_dtype), sum_row,
-      any_of<float>(bias, bias_dtype), rows, n);
+template <typename R>
+static void finish_in(const mrt_multiply *g, const void *sum, int sum_dtype,
+                      int64_t sum_row, cudaStream_t queue) {
+  int64_t rows = g->count * g->m;
+  unsigned grid = mrt_blocks(rows * ((g->n + 3) / 4), 256);
+  MRT_LAUNCH(grid, 256, 0, queue, finish<R>)
+  (any_of<R>(g->y, g->y_dtype), g->y_row, any_of<R>(sum, sum_dtype), sum_row,
+   ending_of<R>(g), rows, g->n);
+}
+
+extern "C" void mrt_cuda_finish(const mrt_multiply *g, const void *sum,
+                                int sum_dtype, int64_t sum_row,
+                                cudaStream_t queue) {
+  if (g->y_dtype == MRT_f64)
+    finish_in<double>(g, sum, sum_dtype, sum_row, queue);
+  else
+    finish_in<float>(g, sum, sum_dtype, sum_row, queue);
 }
 
 extern "C" void mrt_cuda_multiply_plainly(const mrt_multiply *g,

@@ -24,12 +24,14 @@ typedef struct mrt_lt_matrix {
 } mrt_lt_matrix;
 
 /* y [m, n] = a [m, k] @ b [k, n] (+ bias [n]), `count` times; y is not turned.
- * Compared as bytes: it has no gaps. */
+ * GELU as in multiply.h, its operand [m, n] with the dtype of y.  Compared as
+ * bytes: it has no gaps. */
 typedef struct mrt_lt_shape {
   int64_t m, n, k, count;
   mrt_lt_matrix a, b, y;
-  int32_t bias;  /* its dtype; -1: none */
-  int32_t align; /* bytes: all addresses are multiples of it */
+  int32_t bias;      /* its dtype; -1: none */
+  int32_t align;     /* bytes: all addresses are multiples of it */
+  int32_t gelu, aux; /* aux: 1 where it is read or written */
 } mrt_lt_shape;
 
 typedef struct mrt_lt mrt_lt;
@@ -39,10 +41,15 @@ typedef struct mrt_lt mrt_lt;
 const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape, bool timed);
 /* Bytes that every run needs; a function of the shape and the device. */
 size_t mrt_lt_workspace(const mrt_lt *p);
-bool mrt_lt_takes(const mrt_lt *p, const void *a, const void *b, const void *y,
-                  const void *bias);
+typedef struct mrt_lt_call {
+  const void *a, *b;
+  void *y;
+  const void *bias;
+  void *aux, *workspace;
+} mrt_lt_call;
+/* Are the addresses as the shape says? */
+bool mrt_lt_takes(const mrt_lt *p, const mrt_lt_call *call);
 /* Queue it.  A failure is the device's. */
-void mrt_lt_run(mrt_cuda *c, const mrt_lt *p, const void *a, const void *b,
-                void *y, const void *bias, void *workspace);
+void mrt_lt_run(mrt_cuda *c, const mrt_lt *p, const mrt_lt_call *call);
 
 #endif

@@ -74,6 +74,7 @@ static mrt_multiply strip_product(const mrt_call *c, const quantized *q,
     .y_dtype = y->type.dtype,
     .bias = biased ? at(&c->in[3], j) : NULL,
     .bias_dtype = biased ? (int)c->in[3].type.dtype : -1,
+    .aux_dtype = -1,
   };
 }
 

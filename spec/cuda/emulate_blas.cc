@@ -1,7 +1,7 @@
 /* emulate_blas.cc -- products of matrices as cuBLASLt documents them
  *
  * Matrices are of contiguous columns, D = op(A) op(B) alpha + C beta (+ bias),
- * in f32 or f64.  What the library's manual does not list is refused as it
+ * in f32 or f64, or the GELU of that, or that times the slope of GELU.  What the library's manual does not list is refused as it
  * says, and so is an algorithm that was found for another problem.  There are
  * three algorithms, in the order of the seed: a plain one, one that spoils its
  * workspace, and one that adds up two halves of the sum kept in it.
@@ -10,6 +10,8 @@
 #include "cublasLt.h"
 #include "cuda.cuh"
 #include "emulate_inside.h"
+
+#include <cmath>
 
 struct cublasLtContext {
   int unused;
@@ -27,6 +29,8 @@ struct cublasLtMatmulDesc {
   uint32_t epilogue;
   const void *bias;
   int32_t bias_type;
+  void *aux;
+  int64_t aux_ld;
 };
 struct cublasLtMatmulPreference {
   uint64_t workspace;
@@ -69,12 +73,36 @@ bool types_fit(const desc *m, cudaDataType a, cudaDataType b, cudaDataType c,
   return a == CUDA_R_32F && d == CUDA_R_32F;
 }
 
+bool has(const desc *m, int bit) {
+  return m->epilogue != CUBLASLT_EPILOGUE_DEFAULT && (m->epilogue & bit);
+}
+enum { BIAS = 4, GELU = 32, DGELU = 64, AUX = 128 };
+
 bool bias_fits(const desc *m, cudaDataType a, cudaDataType d) {
-  if (m->epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
+  if (!has(m, BIAS)) return true;
   cudaDataType natural = is_f8(a) && d == CUDA_R_32F ? CUDA_R_16BF : d;
   int32_t type = m->bias_type < 0 ? (int32_t)natural : m->bias_type;
-  return m->epilogue == CUBLASLT_EPILOGUE_BIAS && d != CUDA_R_64F &&
-         type == (int32_t)natural;
+  return d != CUDA_R_64F && type == (int32_t)natural;
+}
+
+/* Of those that there are: the ones that mrt has use for.  What GELU reads or
+ * leaves has the dtype of D and columns of a multiple of 8; no batches here. */
+bool epilogue_fits(const desc *m, const layout *a, const layout *d) {
+  static const uint32_t known[] = {
+    CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
+    CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_BIAS,
+    CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+    CUBLASLT_EPILOGUE_DGELU
+  };
+  bool is = false;
+  for (uint32_t k : known) is |= m->epilogue == k;
+  if (has(m, GELU | DGELU) &&
+      (d->type == CUDA_R_64F || is_f8(a->type) || d->count != 1))
+    return false;
+  if (has(m, AUX) &&
+      (m->aux_ld % 8 != 0 || m->aux_ld < (int64_t)d->rows || !m->aux))
+    return false;
+  return is && bias_fits(m, a->type, d->type);
 }
 
 /* 8 bits: summed dimension contiguous in both, all of 16 bytes. */
@@ -108,7 +136,7 @@ cublasStatus_t check(const problem &p) {
       !is_sound(&p.d))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!types_fit(&p.m, p.a.type, p.b.type, p.c.type, p.d.type) ||
-      !bias_fits(&p.m, p.a.type, p.d.type) || !f8_fits(&p.m, &p.a, &p.b, &p.d))
+      !epilogue_fits(&p.m, &p.a, &p.d) || !f8_fits(&p.m, &p.a, &p.b, &p.d))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -122,7 +150,8 @@ uint64_t hash_of(const problem &p) {
                         (uint64_t)l->step, (uint64_t)l->count })
       add(x);
   for (uint64_t x : { (uint64_t)p.m.compute, (uint64_t)p.m.a, (uint64_t)p.m.b,
-                      (uint64_t)p.m.epilogue, (uint64_t)p.m.bias_type })
+                      (uint64_t)p.m.epilogue, (uint64_t)p.m.bias_type,
+                      (uint64_t)p.m.aux_ld })
     add(x);
   return h;
 }
@@ -168,13 +197,34 @@ R dot(const R *a, const R *b, uint64_t from, uint64_t to) {
   return sum;
 }
 
+/* GELU by tanh, and its slope. */
+template <typename R> R gelu(R x) {
+  return (R)0.5 * x *
+         (1 + std::tanh((R)0.7978845608028654 * (x + (R)0.044715 * x * x * x)));
+}
+template <typename R> R gelu_slope(R x) {
+  const R k = (R)0.7978845608028654, c = (R)0.044715;
+  R t = std::tanh(k * (x + c * x * x * x));
+  return (R)0.5 * (1 + t) + (R)0.5 * x * (1 - t * t) * k * (1 + 3 * c * x * x);
+}
+
+/* What becomes of y, at row i and column j. */
+template <typename R> R ended(const problem &p, R y, uint64_t i, uint64_t j) {
+  cudaDataType bias =
+      (cudaDataType)(p.m.bias_type < 0 ? p.d.type : p.m.bias_type);
+  mrt_any<R> aux = any_of<R>(p.m.aux, p.d.type);
+  int64_t at = (int64_t)i + (int64_t)j * p.m.aux_ld;
+  if (has(&p.m, BIAS)) y += mrt_get<R>(any_of<R>(p.m.bias, bias), (int64_t)i);
+  if (has(&p.m, DGELU)) return y * gelu_slope(mrt_get<R>(aux, at));
+  if (has(&p.m, AUX)) mrt_put(aux, at, y);
+  return has(&p.m, GELU) ? gelu(y) : y;
+}
+
 template <typename R>
 void multiply(const problem &p, R alpha, const void *A, const void *B, R beta,
               const void *C, void *D, int algorithm, void *workspace) {
   uint64_t k = p.k(), half = algorithm == HALVES ? k / 2 : 0;
   mrt_any<R> c = any_of<R>(C, p.c.type), d = any_of<R>(D, p.d.type);
-  mrt_any<R> bias = any_of<R>(
-      p.m.bias, (cudaDataType)(p.m.bias_type < 0 ? p.d.type : p.m.bias_type));
   R *parts = (R *)workspace;
   for (int64_t index = 0; index < p.d.count; index++) {
     std::vector<R> a = read<R>(A, p.a, p.m.a, index, true);
@@ -190,9 +240,8 @@ void multiply(const problem &p, R alpha, const void *A, const void *B, R beta,
         int64_t at = (int64_t)i + (int64_t)j * p.c.ld + index * p.c.step;
         R y = alpha * sum;
         if (beta != 0) y += beta * mrt_get<R>(c, at);
-        if (p.m.epilogue == CUBLASLT_EPILOGUE_BIAS)
-          y += mrt_get<R>(bias, (int64_t)i);
-        mrt_put(d, (int64_t)i + (int64_t)j * p.d.ld + index * p.d.step, y);
+        mrt_put(d, (int64_t)i + (int64_t)j * p.d.ld + index * p.d.step,
+                ended(p, y, i, j));
       }
   }
 }
@@ -238,10 +287,15 @@ cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *to,
                                         cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  *to = new desc{
-    compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT,
-    NULL,    -1
-  };
+  *to = new desc{ compute,
+                  scale,
+                  CUBLAS_OP_N,
+                  CUBLAS_OP_N,
+                  CUBLASLT_EPILOGUE_DEFAULT,
+                  NULL,
+                  -1,
+                  NULL,
+                  0 };
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t m) {
@@ -261,6 +315,10 @@ cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t m,
     return set(&m->epilogue, value, n);
   case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
     return set(&m->bias, value, n);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    return set(&m->aux, value, n);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    return set(&m->aux_ld, value, n);
   case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
     return set(&m->bias_type, value, n);
   }
@@ -303,6 +361,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   const uint32_t *align = preference->align;
   uint32_t least = 256;
   for (int i = 0; i < 4; i++) least = align[i] < least ? align[i] : least;
+  if (has(m, AUX) && !aligned(m->aux, least))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   if (is_f8(a->type) && least < 16) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (int n = 0; n < ALGORITHMS && *count < most; n++) {
     int i = (int)in_order(n, ALGORITHMS, 5);
@@ -334,12 +394,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t m,
   if (cublasStatus_t s = check(p)) return s;
   int which = (int)algo->data[1];
   uint64_t align = algo->data[2];
-  bool biased = m->epilogue == CUBLASLT_EPILOGUE_BIAS;
+  bool biased = has(m, BIAS);
   if (algo->data[0] != hash_of(p) || workspace_bytes < workspace_of(p, which) ||
       (biased && !m->bias))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!aligned(A, align) || !aligned(B, align) || !aligned(C, align) ||
       !aligned(D, align) || (biased && !aligned(m->bias, align)) ||
+      (has(m, AUX) && !aligned(m->aux, align)) ||
       (workspace_of(p, which) && !aligned(workspace, 16)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   double by = wide ? *(const double *)alpha : *(const float *)alpha;

@@ -1,4 +1,4 @@
--- matmul.lua -- samples of matmul and linear
+-- matmul.lua -- samples of matmul and linear, with GELU too
 --
 -- The sizes cross the edges of tiles (8 rows, 3 vectors) and of blocks of k.
 
@@ -76,6 +76,26 @@ local function linear(ins)
   return { { dims = dims, data = y } }
 end
 
+-- x P(x) by tanh, and its slope.
+local function gelu(x)
+  local k = math.sqrt(2 / math.pi)
+  local p = 1 / (1 + math.exp(-2 * k * (x + 0.044715 * x ^ 3)))
+  return x * p, p + x * 2 * p * (1 - p) * k * (1 + 3 * 0.044715 * x * x)
+end
+
+local function linear_gelu(ins, options)
+  local y = linear(ins)[1]
+  local h = { dims = y.dims, data = {} }
+  for i, v in ipairs(y.data) do h.data[i] = gelu(v) end
+  return { h, options.keep ~= false and y or nil }
+end
+
+local function matmul_gelu_grad(ins)
+  local y = matmul(ins)[1]
+  for i, v in ipairs(y.data) do y.data[i] = v * select(2, gelu(ins[3].data[i])) end
+  return { y }
+end
+
 local function of(...)
   local inputs = {}
   for i, dims in ipairs { ... } do
@@ -86,6 +106,11 @@ end
 
 local function bad(case, code, match)
   case.code, case.match = code, match
+  return case
+end
+
+local function alone(case)
+  case.options = { keep = false }
   return case
 end
 
@@ -148,6 +173,49 @@ return {
         match = "equal dtypes" },
     },
     oracle = linear,
+    grad = true,
+  },
+  {
+    op = "linear_gelu",
+    cases = {
+      of({ 2, 3 }, { 4, 3 }),
+      of({ 2, 3 }, { 4, 3 }, { 4 }),
+      alone(of({ 2, 3 }, { 4, 3 }, { 4 })),
+      alone(of({ 3 }, { 8, 3 })),
+      of({ 3 }, { 5, 3 }, { 5 }),
+      of({ 2, 2, 3 }, { 8, 3 }, { 8 }),
+      of({ 9, 17 }, { 48, 17 }, { 48 }),
+      of({ 11, 40 }, { 60, 40 }, { 60 }),
+      of({ 0, 3 }, { 4, 3 }, { 4 }),
+      of({ 2, 0 }, { 3, 0 }, { 3 }),
+      of({ 2, 3 }, { 0, 3 }, { 0 }),
+    },
+    bad = {
+      bad(of({ 2, 3 }, { 3, 4 }), "shape", "inner sizes 3 and 4"),
+      bad(of({ 2, 3 }, { 4, 3 }, { 3 }), "shape", "input 3 is .*%[4%] wanted"),
+      { inputs = { i32, i32 }, code = "dtype", match = "input 1 is i32" },
+    },
+    oracle = linear_gelu,
+    grad = true,
+  },
+  {
+    op = "matmul_gelu_grad",
+    cases = {
+      of({ 2, 3 }, { 3, 4 }, { 2, 4 }),
+      of({ 1, 5 }, { 5, 8 }, { 1, 8 }),
+      of({ 9, 17 }, { 17, 48 }, { 9, 48 }),
+      of({ 11, 40 }, { 40, 60 }, { 11, 60 }),
+      of({ 0, 3 }, { 3, 4 }, { 0, 4 }),
+      of({ 2, 0 }, { 0, 3 }, { 2, 3 }),
+      of({ 2, 3 }, { 3, 0 }, { 2, 0 }),
+    },
+    bad = {
+      bad(of({ 2, 3 }, { 4, 5 }, { 2, 5 }), "shape", "inner sizes 3 and 4"),
+      bad(of({ 2, 3 }, { 3, 5 }, { 2, 4 }), "shape", "input 3 is .*%[2,5%] wanted"),
+      bad(of({ 1, 2, 3 }, { 3, 5 }, { 2, 5 }), "shape", "input 1 is .*, 2 dimensions wanted"),
+      { inputs = { f32, f32, f64 }, code = "dtype", match = "equal dtypes" },
+    },
+    oracle = matmul_gelu_grad,
     grad = true,
   },
 }
