@@ -48,11 +48,13 @@ static void push_list(lua_State *L, const char *key, const double *at, int n,
 }
 
 void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
-  lua_createtable(L, 0, FIELDS + 5);
+  lua_createtable(L, 0, FIELDS + 6);
   lua_pushstring(L, d->name);
   lua_setfield(L, -2, "name");
   lua_pushinteger(L, d->threads);
   lua_setfield(L, -2, "threads");
+  lua_pushboolean(L, d->epilogues);
+  lua_setfield(L, -2, "epilogues");
   for (int i = 0; i < FIELDS; i++) {
     const char *at = (const char *)d + fields[i].offset;
     if (fields[i].bytes)
@@ -119,6 +121,9 @@ static int set_device(lua_State *L) {
   double threads = d.threads;
   read_number(L, "threads", 0, &threads);
   d.threads = threads >= 0 && threads < 1e6 ? (int)threads : 0;
+  if (lua_getfield(L, -1, "epilogues") == LUA_TBOOLEAN)
+    d.epilogues = lua_toboolean(L, -1);
+  lua_pop(L, 1);
   read_list(L, "matrix", d.matrix, MRT_DTYPE_COUNT, dtype_name);
   read_list(L, "rate", d.rate, MRT_COST_COUNT, mrt_cost_name);
   if (lua_getfield(L, -1, "edge") == LUA_TTABLE)

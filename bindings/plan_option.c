@@ -18,7 +18,7 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
     { "dead", &o.no_dead },       { "identities", &o.no_identities },
     { "fuse", &o.no_fuse },       { "inplace", &o.no_inplace },
     { "share", &o.no_share },     { "permutes", &o.no_permutes },
-    { "lookups", &o.no_lookups },
+    { "lookups", &o.no_lookups }, { "epilogues", &o.no_epilogues },
   };
   for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
     lua_getfield(L, arg, switches[i].name);

@@ -115,6 +115,8 @@ typedef struct mrt_device_profile {
   /* A product of m, n, k takes the time of one of m + edge[kind][0],
    * n + edge[kind][1], k + edge[kind][2]: tiles half full, packing. */
   double edge[MRT_COST_COUNT][3];
+  bool epilogues; /* its products compute the GELU of their sum, which rounds
+                     otherwise than GELU of the product */
   double cache; /* bytes that come again at cache_bandwidth */
   double cache_bandwidth, bandwidth;
   double slow_capacity, slow_read, slow_write, slow_latency; /* slow tier */
@@ -655,7 +657,7 @@ typedef struct mrt_batch mrt_batch; /* see below */
 typedef struct mrt_plan_options {
   /* graph optimisation; each can be switched off for study */
   bool no_cse, no_fold, no_dead, no_identities, no_lookups, no_permutes;
-  bool no_fuse;
+  bool no_epilogues, no_fuse;
   bool no_inplace, no_share; /* memory schemes, for study */
   bool keep_order;           /* run in program order */
   int effort; /* how many times longer than usual an order is searched for,

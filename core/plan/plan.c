@@ -48,6 +48,7 @@ static void switches(const mrt_plan_options *o, bool *off) {
                          o->no_permutes,
                          o->no_cse,
                          o->no_dead,
+                         o->no_epilogues,
                          false /* fuse wraps single operators then */ };
   memcpy(off, given, sizeof given);
 }

@@ -100,6 +100,7 @@ MRT_API mrt_status mrt_stage_new(const mrt_plan *plan, int i, mrt_stage **out) {
   *own = (mrt_plan){ .ctx = ctx,
                      .options = plan->options,
                      .device = plan->device,
+                     .traced = plan->traced,
                      .way = plan->way,
                      .known = plan->known,
                      .part_rows = plan->part_rows };

@@ -40,6 +40,7 @@ void mrt_cuda_describe(const mrt_device *device, mrt_device_profile *to) {
                               .threads = 1,
                               .launch = 3e-6,
                               .call = 1e-5,
+                              .epilogues = true,
                               .matrix[MRT_f32] = n * f->f32,
                               .matrix[MRT_f64] = n * f->f64,
                               .matrix[MRT_f16] = n * f->half,

@@ -23,6 +23,8 @@ local MOST_EFFORT = 1000
 ---@field identities? boolean algebraic identities
 ---@field lookups? boolean    products of a table before its lookups
 ---@field permutes? boolean   permutations move past pointwise operators
+---@field epilogues? boolean  products compute the GELU of their sums, where the device
+---  does so; it rounds otherwise
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
@@ -44,7 +46,7 @@ local MOST_EFFORT = 1000
 -- The type of each; "any" is read by its own module.
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", lookups = "boolean",
-  permutes = "boolean", fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
+  permutes = "boolean", epilogues = "boolean", fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
   effort = "number", checkpoint = "any", memory = "any", swap = "any",
   accumulate = "any", nan = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table" }

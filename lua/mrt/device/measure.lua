@@ -286,7 +286,7 @@ function measure.run(o)
   for _ = 1, TURNS do found = figures(o) end
   return {
     name = declared.name .. "-measured", align = declared.align,
-    threads = declared.threads, serial = declared.serial,
+    threads = declared.threads, serial = declared.serial, epilogues = declared.epilogues,
     launch = found.launch, call = found.call, rate = found.rate,
     flops = found.flops, edge = found.edge,
     cache = { capacity = math.min((cache_bytes() or 8e6) / 2, 32e6),

@@ -19,7 +19,7 @@ local pcie5 = { name = "host memory over PCIe 5.0 x16", read = 55 * GB,
 -- of 128 by 128 half empty on average, attention at half the rate of products.
 local function gpu(p)
   p.align, p.efficiency, p.launch, p.call = 256, 0.77, 3e-6, 1e-5
-  p.threads, p.serial = 1, 0
+  p.threads, p.serial, p.epilogues = 1, 0, true
   p.overhead = 512 * 2 ^ 20 -- a context and its libraries take 300 MB to 1 GB
   p.edge = { matmul = { 64, 64, 32 }, convolution = { 64, 64, 32 },
     convolution_dx = { 64, 64, 32 }, convolution_dw = { 64, 64, 32 }, attention = { 64, 64, 0 } }

@@ -15,6 +15,7 @@
 ---       edge = {matmul = {64, 64, 32}},       -- core/mrt.h, mrt_device_profile
 ---       launch = 3e-6, call = 1e-5,           -- seconds a node, a run
 ---       threads = 1, serial = 0, overhead = 0,  -- bytes of the driver and libraries
+---       epilogues = false,                    -- products compute GELU: core/mrt.h
 ---     }
 ---
 --- Capacities are bytes, bandwidths bytes a second, times seconds.
@@ -46,7 +47,7 @@ local kinds = {
   align = "number", threads = "number", vector = "number",
   efficiency = "number", launch = "number", call = "number",
   serial = "number", overhead = "number", memory = "table", cache = "table", slow = "table",
-  flops = "table", rate = "table", edge = "table",
+  flops = "table", rate = "table", edge = "table", epilogues = "boolean",
 }
 local tier = { name = "string", capacity = "number", bandwidth = "number" }
 local slow_tier = { name = "string", capacity = "number", bandwidth = "number",
@@ -168,7 +169,7 @@ local function matrix(p, share)
 end
 
 local defaults = { align = 64, threads = 1, efficiency = 1, launch = 0,
-  call = 0, serial = 0, overhead = 0 }
+  call = 0, serial = 0, overhead = 0, epilogues = false }
 local no_slow = { capacity = 0, latency = 0, bandwidth = 0 }
 
 -- p's fields, then those of `otherwise`.
@@ -187,6 +188,7 @@ local function flat(given)
     name = p.name, align = p.align, threads = p.threads,
     capacity = memory.capacity, overhead = p.overhead, bandwidth = memory.bandwidth * share,
     cache = cache.capacity, cache_bandwidth = cache.bandwidth * share,
+    epilogues = p.epilogues,
     launch = p.launch, call = p.call, serial = p.serial,
     matrix = matrix(p, share), rate = rates(p, share), edge = edges(p),
     slow_capacity = slow.capacity, slow_latency = slow.latency,

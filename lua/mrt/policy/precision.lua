@@ -134,7 +134,8 @@ end
 ---  fits (default 0)
 
 local products = { matmul = true, conv = true }
-local unscaled = { quantized_linear = true } -- its weights have scales of their own
+-- Weights with scales of their own; results that are not in proportion.
+local unscaled = { quantized_linear = true, linear_gelu = true, matmul_gelu_grad = true }
 
 local function read_scaling(o)
   if o.scaling ~= "current" and o.scaling ~= "delayed" then
