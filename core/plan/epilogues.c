@@ -128,8 +128,7 @@ static mrt_status append(finding *f, const mrt_op *op, int nin,
                          mrt_value *const *in, const void *options, int nout,
                          const mrt_type *types, mrt_origin origin,
                          mrt_value **out) {
-  mrt_node *n =
-      mrt_graph_node(f->g, op, nin, in, options, nout, types, origin);
+  mrt_node *n = mrt_graph_node(f->g, op, nin, in, options, nout, types, origin);
   if (!n) return mrt_nomem(&f->g->ctx->error);
   for (int k = 0; k < nout; k++) out[k] = n->out[k];
   return mrt_graph_append(f->g, n);

@@ -42,14 +42,10 @@ bool mrt_stage_is_planned(int i) {
 
 /* In the order of the REWRITE rows. */
 static void switches(const mrt_plan_options *o, bool *off) {
-  const bool given[] = { o->no_identities,
-                         o->no_fold,
-                         o->no_lookups,
-                         o->no_permutes,
-                         o->no_cse,
-                         o->no_dead,
-                         o->no_epilogues,
-                         false /* fuse wraps single operators then */ };
+  const bool given
+      [] = { o->no_identities, o->no_fold, o->no_lookups,
+             o->no_permutes,   o->no_cse,  o->no_dead,
+             o->no_epilogues,  false /* fuse wraps single operators then */ };
   memcpy(off, given, sizeof given);
 }
 

@@ -46,7 +46,8 @@ local MOST_EFFORT = 1000
 -- The type of each; "any" is read by its own module.
 local kinds = { name = "string", cse = "boolean", fold = "boolean",
   dead = "boolean", identities = "boolean", lookups = "boolean",
-  permutes = "boolean", epilogues = "boolean", fuse = "boolean", inplace = "boolean", share = "boolean", order = "string",
+  permutes = "boolean", epilogues = "boolean", fuse = "boolean", inplace = "boolean",
+  share = "boolean", order = "string",
   effort = "number", checkpoint = "any", memory = "any", swap = "any",
   accumulate = "any", nan = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table" }
