@@ -4,8 +4,8 @@ if(NOT MRT_CUDA_EMULATED)
   return()
 endif()
 add_library(mrt_chains OBJECT kernels/cuda/chain.c kernels/cuda/chain_instructions.c
-  kernels/cuda/chain_keep.c kernels/cuda/chain_layout.c kernels/cuda/chain_source.c
-  kernels/cuda/chain_writer.c)
+  kernels/cuda/chain_layout.c kernels/cuda/chain_source.c kernels/cuda/chain_writer.c
+  kernels/cuda/keep.c)
 target_include_directories(mrt_chains PUBLIC core kernels/cuda)
 
 if(CMAKE_CXX_COMPILER)

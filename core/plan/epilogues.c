@@ -156,7 +156,7 @@ static void take_place(finding *f, mrt_value *old, mrt_value *made) {
 static mrt_status make_linear_gelu(finding *f, mrt_node *linear,
                                    mrt_node *gelu) {
   const mrt_matmul_options *was = linear->options;
-  mrt_value *y = linear->out[0], *out[2];
+  mrt_value *y = linear->out[0], *out[2] = { NULL, NULL };
   mrt_matmul_options o = { .compute = was->compute,
                            .keep = f->facts[y->id].slopes > 0 };
   mrt_type types[] = { y->type, y->type };

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "chain_compile.h"
 #include "chain_source.h"
+#include "keep.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -47,13 +48,24 @@ bool mrt_chain_has(int op) { return mrt_chain_text_has(op); }
 
 /* ---- finding and making ---------------------------------------------------- */
 
+/* The file of its code. */
+static bool path_of(const char *target, const char *text,
+                    char path[MRT_KEEP_PATH]) {
+  mrt_keep_name name = mrt_keep_begin();
+  mrt_keep_add(&name, target, strlen(target) + 1);
+  mrt_keep_add(&name, mrt_pointwise_text, strlen(mrt_pointwise_text));
+  mrt_keep_add(&name, text, strlen(text));
+  return mrt_keep_path(&name, "code", path);
+}
+
 static void *make(const char *target, const char *text, char *why) {
   char path[MRT_KEEP_PATH];
   size_t size = 0;
-  bool keeps = mrt_keep_path(target, text, path);
+  bool keeps = path_of(target, text, path);
   void *code = keeps ? mrt_keep_read(path, &size) : NULL;
   void *function = code ? mrt_compile_load(code, size, path, why) : NULL;
   if (!function) {
+    if (code) remove(path);
     free(code);
     code = mrt_compile(text, target, &size, why);
     if (!code) return NULL;

@@ -39,17 +39,6 @@ bool mrt_compile_launch(void *function, int64_t blocks, const int64_t *args,
 /* Blocks that fill the current device. */
 int64_t mrt_compile_blocks(void);
 
-/* chain_keep.c: code on disk under $XDG_CACHE_HOME/mrt or ~/.cache/mrt, in a file
- * named after the hash of target and text.  Written whole or not at all; a
- * file that is not whole is not there.  Where nothing can be kept, nothing
- * fails. */
-enum { MRT_KEEP_PATH = 1024 };
-bool mrt_keep_path(const char *target, const char *text,
-                   char path[MRT_KEEP_PATH]);
-void *mrt_keep_read(const char *path, size_t *size);
-bool mrt_keep_write(const char *path, const void *code, size_t size);
-uint64_t mrt_keep_hash(uint64_t start, const void *data, size_t size);
-
 #ifdef __cplusplus
 }
 #endif

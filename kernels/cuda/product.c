@@ -4,39 +4,19 @@
  * around, so that y = a @ b is asked for as y^T = b^T @ a^T: their A is our b.
  *
  * The heuristic names up to CANDIDATES algorithms; for all but small products
- * each is timed on random numbers, and a later one is taken only if it is
- * clearly faster.  The workspace is that of the hungriest candidate, so the
+ * the fastest is taken (product_trial.c).  The workspace is that of the hungriest candidate, so the
  * bytes of a plan do not hang on a clock.  Partial sums that are rounded to
  * the dtype of y are not permitted.
  *
  * SPDX-License-Identifier: MIT */
-#include "product.h"
-#include "multiply.h"
+#include "product_inside.h"
 
-#include <cublasLt.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANDIDATES = 8, RUNS = 3, BUCKETS = 256 };
+enum { CANDIDATES = 8 };
 /* Flop: a smaller product takes about as long as its launch. */
 static const double worth_timing = 1e7;
-static const float clearly = 0.97f; /* of the time of the one before */
-
-struct mrt_lt {
-  mrt_lt_shape shape;
-  mrt_lt *next;
-  bool works;
-  cublasLtMatmulDesc_t desc;
-  cublasLtMatrixLayout_t a, b, y;
-  cublasLtMatmulAlgo_t algo;
-  size_t workspace;
-};
-
-typedef struct mrt_products {
-  cublasLtHandle_t lt;
-  size_t workspace; /* the most */
-  mrt_lt *known[BUCKETS];
-} mrt_products;
 
 cudaError_t mrt_product_open(mrt_cuda *c) {
   c->products = calloc(1, sizeof *c->products);
@@ -58,7 +38,7 @@ static void forget(mrt_lt *p) {
 void mrt_product_close(mrt_cuda *c) {
   mrt_products *all = c->products;
   if (!all) return;
-  for (int i = 0; i < BUCKETS; i++)
+  for (int i = 0; i < MRT_LT_BUCKETS; i++)
     while (all->known[i]) {
       mrt_lt *p = all->known[i];
       all->known[i] = p->next;
@@ -145,7 +125,7 @@ static cublasStatus_t describe(mrt_lt *p) {
   return lay_out(&p->y, s, &s->y, s->m, s->n);
 }
 
-static cublasStatus_t multiply(const mrt_cuda *c, const mrt_lt *p,
+cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
                                const cublasLtMatmulAlgo_t *algo,
                                const mrt_lt_call *call) {
   static const float one = 1, zero = 0;
@@ -198,109 +178,19 @@ static int ask(const mrt_cuda *c, const mrt_lt *p, int most,
   return good;
 }
 
-/* Operands of random numbers, in memory that is given back. */
-typedef struct trial {
-  void *data;
-  mrt_lt_call call;
-  cudaEvent_t from, to;
-} trial;
-
-static size_t up(size_t bytes) { return (bytes + 255) / 256 * 256; }
-static int64_t elements(const mrt_lt_shape *s, const mrt_lt_matrix *x,
-                        int64_t rows, int64_t cols) {
-  int64_t lines = x->turned ? cols : rows, length = x->turned ? rows : cols;
-  return (s->count - 1) * x->step + (lines - 1) * x->ld + length;
-}
-static size_t bytes(int64_t n, int dtype) {
-  return up((size_t)n * mrt_dtypes[dtype].bytes);
-}
-
-/* `n` numbers of the next memory. */
-static void *some(mrt_cuda *c, char **next, int64_t n, int dtype) {
-  void *data = *next;
-  *next += bytes(n, dtype);
-  mrt_cuda_noise(data, dtype, n, c->queue);
-  return data;
-}
-
-static bool begin_trial(mrt_cuda *c, const mrt_lt *p, trial *t) {
-  const mrt_lt_shape *s = &p->shape;
-  int64_t a = elements(s, &s->a, s->m, s->k);
-  int64_t b = elements(s, &s->b, s->k, s->n);
-  int64_t y = elements(s, &s->y, s->m, s->n);
-  int64_t bias = s->bias < 0 ? 0 : s->n, aux = s->aux ? s->m * s->n : 0;
-  int bias_dtype = s->bias < 0 ? MRT_f32 : s->bias;
-  size_t all = bytes(a, s->a.dtype) + bytes(b, s->b.dtype) +
-               bytes(y + aux, s->y.dtype) + 256 + bytes(bias, bias_dtype);
-  *t = (trial){ 0 };
-  if (cudaMalloc(&t->data, all + p->workspace) != cudaSuccess)
-    return cudaGetLastError(), false;
-  char *next = t->data;
-  t->call.a = some(c, &next, a, s->a.dtype);
-  t->call.b = some(c, &next, b, s->b.dtype);
-  t->call.y = some(c, &next, y, s->y.dtype);
-  t->call.aux = some(c, &next, aux, s->y.dtype);
-  t->call.bias = some(c, &next, bias, bias_dtype);
-  t->call.workspace = next;
-  return cudaEventCreate(&t->from) == cudaSuccess &&
-         cudaEventCreate(&t->to) == cudaSuccess;
-}
-static void end_trial(trial *t) {
-  if (t->from) cudaEventDestroy(t->from);
-  if (t->to) cudaEventDestroy(t->to);
-  cudaFree(t->data);
-}
-
-/* Milliseconds, the least of some runs after a first; < 0: it failed. */
-static float time_of(mrt_cuda *c, const mrt_lt *p, const trial *t,
-                     const cublasLtMatmulAlgo_t *algo) {
-  float least = -1, ms = 0;
-  for (int i = 0; i <= RUNS; i++) {
-    bool ok = cudaEventRecord(t->from, c->queue) == cudaSuccess &&
-              !multiply(c, p, algo, &t->call) &&
-              cudaEventRecord(t->to, c->queue) == cudaSuccess &&
-              cudaEventSynchronize(t->to) == cudaSuccess &&
-              cudaEventElapsedTime(&ms, t->from, t->to) == cudaSuccess;
-    if (!ok) return -1;
-    if (i > 0 && (least < 0 || ms < least)) least = ms;
-  }
-  return least;
-}
-
-static int fastest(mrt_cuda *c, const mrt_lt *p,
-                   const cublasLtMatmulHeuristicResult_t *found, int count) {
-  trial t;
-  int best = 0;
-  float least = -1;
-  bool ready = begin_trial(c, p, &t);
-  for (int i = 0; ready && i < count; i++) {
-    float ms = time_of(c, p, &t, &found[i].algo);
-    if (ms < 0 || (least >= 0 && ms > clearly * least)) continue;
-    least = ms, best = i;
-  }
-  if (t.data) end_trial(&t);
-  return best;
-}
-
-static bool is_recording(const mrt_cuda *c) {
-  enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  return cudaStreamIsCapturing(c->queue, &status) != cudaSuccess ||
-         status != cudaStreamCaptureStatusNone;
-}
-
 static bool choose(mrt_cuda *c, mrt_lt *p, bool timed) {
   cublasLtMatmulHeuristicResult_t found[CANDIDATES];
   const mrt_lt_shape *s = &p->shape;
   double flop =
       2. * (double)s->m * (double)s->n * (double)s->k * (double)s->count;
   if (describe(p) != CUBLAS_STATUS_SUCCESS) return false;
-  timed = timed && flop >= worth_timing && !is_recording(c);
-  int best = 0, count = ask(c, p, timed ? CANDIDATES : 1, found);
+  int most = timed && flop >= worth_timing ? CANDIDATES : 1;
+  int best = 0, count = ask(c, p, most, found);
   if (count == 0) return false;
   for (int i = 0; i < count; i++)
     if (found[i].workspaceSize > p->workspace)
       p->workspace = found[i].workspaceSize;
-  if (count > 1) best = fastest(c, p, found, count);
+  if (count > 1) best = mrt_lt_best(c, p, found, count);
   p->algo = found[best].algo;
   return true;
 }
@@ -311,7 +201,7 @@ static unsigned bucket_of(const mrt_lt_shape *s) {
   const unsigned char *byte = (const unsigned char *)s;
   uint32_t hash = 2166136261u; /* FNV-1a */
   for (size_t i = 0; i < sizeof *s; i++) hash = (hash ^ byte[i]) * 16777619u;
-  return hash % BUCKETS;
+  return hash % MRT_LT_BUCKETS;
 }
 
 const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape, bool timed) {
@@ -335,6 +225,7 @@ bool mrt_lt_takes(const mrt_lt *p, const mrt_lt_call *call) {
 }
 
 void mrt_lt_run(mrt_cuda *c, const mrt_lt *p, const mrt_lt_call *call) {
-  if (multiply(c, p, &p->algo, call) != CUBLAS_STATUS_SUCCESS && !c->failed)
+  if (mrt_lt_multiply(c, p, &p->algo, call) != CUBLAS_STATUS_SUCCESS &&
+      !c->failed)
     c->failed = cudaErrorLaunchFailure;
 }

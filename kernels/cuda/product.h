@@ -1,8 +1,8 @@
 /* product.h -- products of matrices by cuBLASLt
  *
  * What the library knows of one shape is found out once, when a plan is made,
- * and kept with the device: so the same shape is computed alike, to the bit,
- * as long as the device is open.
+ * and kept with the device; which algorithm was fastest is kept on disk.  So the
+ * same shape is computed alike, to the bit, by all processes that can read it.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_PRODUCT_H

@@ -9,13 +9,15 @@
  *   layouts  dense, same, strided, misaligned; sizes 0, 1, odd; in place
  *   far      more than 31 bits of index
  *   parts    a part of a batch draws what the whole batch draws there
- *   kept     code on disk that is cut or changed is made again
+ *   kept     what lies on disk cut or changed is not there; the first writer's
+ *            stays; what is too much goes, used longest ago first
  *
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "chain_cases.h"
 #include "chain_compile.h"
 #include "device/device.h"
+#include "keep.h"
 #include "tensor/dtype.h"
 
 #include <math.h>
@@ -23,6 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { ELEMENTS = 1003, GUARD = 64 };
 
@@ -272,19 +276,30 @@ static void parts(void) {
   checks++;
 }
 
-static void kept(void) {
-  char folder[] = "/tmp/mrt_kept.XXXXXX", path[MRT_KEEP_PATH];
-  const char code[] = "some code", *before = getenv("XDG_CACHE_HOME");
-  char *was = before ? strdup(before) : NULL;
+static bool path_of(const char *key, char *path) {
+  mrt_keep_name name = mrt_keep_begin();
+  mrt_keep_add(&name, key, strlen(key));
+  return mrt_keep_path(&name, "code", path);
+}
+
+static bool is_there(const char *path) {
+  size_t size;
+  void *data = mrt_keep_read(path, &size);
+  free(data);
+  return data != NULL;
+}
+
+/* Written whole, the first one's stays, damage is noticed. */
+static void kept_whole(void) {
+  const char code[] = "some code", other[] = "another's";
+  char path[MRT_KEEP_PATH];
   size_t size = 0;
-  if (!mkdtemp(folder)) return;
-  setenv("XDG_CACHE_HOME", folder, 1);
-  bool good = mrt_keep_path("target", "text", path) &&
-              !mrt_keep_read(path, &size) &&
-              mrt_keep_write(path, code, sizeof code);
+  bool good = path_of("key", path) && !mrt_keep_read(path, &size) &&
+              mrt_keep_write(path, code, sizeof code) &&
+              mrt_keep_write(path, other, sizeof other);
   char *read = good ? mrt_keep_read(path, &size) : NULL;
   if (!read || size != sizeof code || memcmp(read, code, size))
-    complain("kept", "what was written is not read");
+    complain("kept", "what was written first is not read");
   free(read);
   for (int damage = 0; damage < 3; damage++) {
     mrt_keep_write(path, code, sizeof code);
@@ -296,9 +311,49 @@ static void kept(void) {
   }
   checks += 4;
   remove(path);
+}
+
+/* Of five files of 100 bytes and their ends, used in the order 1 3 4 0 2. */
+static void kept_least(void) {
+  static const int order[] = { 1, 3, 4, 0, 2 };
+  char path[5][MRT_KEEP_PATH], key[2] = "a", data[100] = { 0 };
+  char other[MRT_KEEP_PATH];
+  for (int i = 0; i < 5; i++, key[0]++) {
+    path_of(key, path[i]);
+    mrt_keep_write(path[i], data, sizeof data);
+  }
+  snprintf(other, sizeof other, "%.*s/profile.lua",
+           (int)(strrchr(path[0], '/') - path[0]), path[0]);
+  FILE *f = fopen(other, "wb");
+  if (f) fclose(f);
+  for (int i = 0; i < 5; i++) {
+    struct timespec pause = { 0, 20000000 }; /* a file's clock may be coarse */
+    nanosleep(&pause, NULL);
+    if (!is_there(path[order[i]])) complain("kept", "it is not there");
+  }
+  mrt_keep_trim(path[0], 4, 1 << 20);
+  if (access(path[1], F_OK) == 0) complain("kept", "too many files");
+  mrt_keep_trim(path[0], 4, 2 * 124);
+  for (int i = 0; i < 5; i++)
+    if ((access(path[order[i]], F_OK) == 0) != (i >= 3))
+      complain("kept", "too many bytes, or what was used last is gone");
+  mrt_keep_trim(path[0], 0, 0);
+  if (access(other, F_OK) != 0) complain("kept", "what is not ours is gone");
+  checks += 12;
+  remove(other);
+}
+
+static void kept(void) {
+  char folder[] = "/tmp/mrt_kept.XXXXXX", path[MRT_KEEP_PATH];
+  const char *before = getenv("XDG_CACHE_HOME");
+  char *was = before ? strdup(before) : NULL;
+  if (!mkdtemp(folder)) return;
+  setenv("XDG_CACHE_HOME", folder, 1);
+  kept_whole();
+  kept_least();
   setenv("XDG_CACHE_HOME", "/dev/null/nowhere", 1);
-  if (mrt_keep_path("target", "text", path))
-    complain("kept", "a folder that cannot be");
+  if (path_of("key", path)) complain("kept", "a folder that cannot be");
+  checks++;
   if (was)
     setenv("XDG_CACHE_HOME", was, 1);
   else

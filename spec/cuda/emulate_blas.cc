@@ -4,7 +4,8 @@
  * in f32 or f64, or the GELU of that, or that times the slope of GELU.  What the library's manual does not list is refused as it
  * says, and so is an algorithm that was found for another problem.  There are
  * three algorithms, in the order of the seed: a plain one, one that spoils its
- * workspace, and one that adds up two halves of the sum kept in it.
+ * workspace, and one that adds up two halves of the sum kept in it.  With
+ * MRT_EMULATE_PRODUCTS in the environment, every product is told on stderr.
  *
  * SPDX-License-Identifier: MIT */
 #include "cublasLt.h"
@@ -12,6 +13,8 @@
 #include "emulate_inside.h"
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 struct cublasLtContext {
   int unused;
@@ -403,6 +406,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t m,
       (has(m, AUX) && !aligned(m->aux, align)) ||
       (workspace_of(p, which) && !aligned(workspace, 16)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  static const bool tells = getenv("MRT_EMULATE_PRODUCTS") != NULL;
+  if (tells) fprintf(stderr, "cublasLtMatmul: algorithm %d\n", which);
   double by = wide ? *(const double *)alpha : *(const float *)alpha;
   double plus = wide ? *(const double *)beta : *(const float *)beta;
   mrt_emulate_work(stream, "cublasLtMatmul", [=] {

@@ -6,6 +6,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "chain_compile.h"
+#include "keep.h"
 
 #include <dlfcn.h>
 #include <spawn.h>
