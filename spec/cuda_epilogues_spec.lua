@@ -4,6 +4,7 @@
 -- if MRT_CUDA names the plug-in, which always does.
 local mrt = require "mrt"
 local core = require "mrt.core"
+local program = require "support.program"
 
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 local sizes = { vocab = 11, dim = 16, layers = 2, heads = 2, context = 8 }
@@ -172,9 +173,34 @@ describe("a CPU", function()
   end)
 end)
 
+-- The emulated library tells of its epilogues: GELU_AUX_BIAS is 164, DGELU 192.
+local function asks_the_library()
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write [[
+    local mrt = require "mrt"
+    mrt.device "cuda:0"
+    local fc, proj = mrt.nn.Linear(16, 64), mrt.nn.Linear(64, 16)
+    local params = fc:parameters()
+    local step = mrt.compile(function(x)
+      return mrt.grad(proj(fc(x):gelu { approximate = "tanh" }):sum(), params)
+    end, { precision = mrt.policy.precision.bf16() })
+    mrt.eval(step(mrt.randn(24, 16))[1])
+  ]]
+  file:close()
+  local _, out = program.shell(("MRT_EMULATE_PRODUCTS=1 '%s' '%s' 2>&1"):format(program.path,
+    path))
+  os.remove(path)
+  assert.matches("epilogue 164\n", out)
+  assert.matches("epilogue 192\n", out)
+end
+
 describe("a CUDA device", function()
   if os.getenv "MRT_CUDA" then
     specs "cuda:0"
+    if os.getenv "MRT_CUDA":find "emulated" then
+      it("asks cuBLASLt for them", asks_the_library)
+    end
   else
     pending "MRT_CUDA names no plug-in"
   end

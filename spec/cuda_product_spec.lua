@@ -136,6 +136,31 @@ describe("a CUDA device", function()
     end
   end)
 
+  it("does so for products with GELU, or its slope, of any dtype", function()
+    for n = 1, 80 do
+      local m, k = sizes()
+      local width = n % 2 == 0 and 8 * draw(9) or sizes()
+      local types = { one_of(floats), one_of(floats), one_of(floats) }
+      if n % 5 == 0 then types = { "f64", "f64", "f64" } end
+      if n % 5 >= 2 then types[2], types[3] = types[1], types[1] end
+      local o = { compute = n % 7 == 0 and types[1] ~= "f64" and one_of(floats) or nil }
+      local same = function(t) return t end
+      local x, x_there = pair({ m, k }, types[1], same)
+      local w, w_there = pair({ width, k }, types[2], same)
+      local bias, bias_there = pair({ width }, types[3], same)
+      local at, at_there = pair({ m, width }, types[3], same)
+      local what = name(n, m, k, width, types[1], types[2], types[3], o.compute or "-")
+      local slope = core.op.matmul_gelu_grad(x, w:t(), at, o)
+      local loose = math.max(rows.tolerance[slope.dtype], rows.tolerance.f32 * 10)
+      check(core.op.matmul_gelu_grad(x_there, w_there:t(), at_there, o), slope, loose, what)
+      o.keep = n % 4 ~= 0
+      local h, y = core.op.linear_gelu(x, w, bias, o)
+      local h_there, y_there = core.op.linear_gelu(x_there, w_there, bias_there, o)
+      check(h_there, h, loose, what)
+      if y then check(y_there, y, loose, what) end
+    end
+  end)
+
   it("quantises to the same bits, and multiplies with codes as the CPU does", function()
     for n = 1, 60 do
       local m, k, width = one_of { 1, 5, 8, 9, 40 }, one_of { 2, 31, 64, 200 }, one_of { 1, 7, 130 }

@@ -193,9 +193,9 @@ static size_t linear_scratch(const mrt_call *c) {
 
 /* ---- with GELU -------------------------------------------------------------- */
 
-/* The product goes to the end of the scratch, as reals; from there, in pieces,
- * to the results. */
-enum { PIECE = 512 };
+/* Rows of the product go to the end of the scratch, as reals; from there, in
+ * pieces, to the results. */
+enum { PIECE = 512, SUMS = 1 << 22 };
 
 static batch linear_gelu_batch(const mrt_call *c) {
   batch t = linear_batch(c);
@@ -209,9 +209,12 @@ static batch matmul_gelu_grad_batch(const mrt_call *c) {
 static size_t sums_at(const mrt_call *c, const batch *t) {
   return bias_bytes(c) + (size_t)c->threads * run_bytes(t);
 }
+static int64_t rows_at_once(const batch *t) {
+  int64_t rows = SUMS / (t->g.n + 1) + 1;
+  return rows < t->g.m ? rows : t->g.m;
+}
 static size_t gelu_scratch(const mrt_call *c, batch t) {
-  return sums_at(c, &t) +
-         (size_t)mrt_type_count(&c->out[0].type) * sizeof(real);
+  return sums_at(c, &t) + (size_t)(rows_at_once(&t) * t.g.n) * sizeof(real);
 }
 
 static void put(const mrt_operand *y, int64_t at, int64_t n, const real *from) {
@@ -221,32 +224,45 @@ static void put(const mrt_operand *y, int64_t at, int64_t n, const real *from) {
     mrt_round(y->type.dtype, from, mrt_element(y, at), n);
 }
 
+/* Results [at, at + n) of their sums. */
+typedef void put_piece(const mrt_call *c, const real *sum, int64_t at,
+                       int64_t n);
 static void put_gelu(const mrt_call *c, const real *sum, int64_t at,
                      int64_t n) {
   real h[PIECE];
-  for (int64_t i = 0; i < n; i++) h[i] = gelu_tanh(sum[at + i]);
+  for (int64_t i = 0; i < n; i++) h[i] = gelu_tanh(sum[i]);
   put(&c->out[0], at, n, h);
-  if (c->nout == 2) put(&c->out[1], at, n, sum + at);
+  if (c->nout == 2) put(&c->out[1], at, n, sum);
 }
 static void put_gelu_grad(const mrt_call *c, const real *sum, int64_t at,
                           int64_t n) {
   real y[PIECE], room[PIECE];
   const real *x = mrt_reals_in(&c->in[2], at, n, room);
-  for (int64_t i = 0; i < n; i++) y[i] = sum[at + i] * gelu_tanh_slope(x[i]);
+  for (int64_t i = 0; i < n; i++) y[i] = sum[i] * gelu_tanh_slope(x[i]);
   put(&c->out[0], at, n, y);
 }
 
-typedef void put_piece(const mrt_call *c, const real *sum, int64_t at,
-                       int64_t n);
+/* Rows [row, row + g.m) of product `index`. */
+static void run_rows(const mrt_call *c, const batch *t, int64_t index,
+                     int64_t row, put_piece *piece) {
+  real *sum = (real *)((char *)c->scratch + sums_at(c, t));
+  int64_t rows = rows_at_once(t), left = t->g.m - row, n = t->g.n;
+  batch part = { .count = 1, .g = product_at(t, index) };
+  part.g.m = rows < left ? rows : left;
+  part.g.a.data = mrt_matrix_at(&part.g.a, row, 0);
+  part.g.c = sum;
+  run(c, &part);
+  int64_t first = (index * t->g.m + row) * n, all = part.g.m * n;
+#pragma omp parallel for num_threads(mrt_team(c, 4. * (double)all))
+  for (int64_t i = 0; i < all; i += PIECE)
+    piece(c, sum + i, first + i, all - i < PIECE ? all - i : PIECE);
+}
+
 static void run_gelu(const mrt_call *c, batch t, put_piece *piece) {
-  int64_t n = mrt_type_count(&c->out[0].type);
-  real *sum = (real *)((char *)c->scratch + sums_at(c, &t));
-  t.g.c = sum;
   widen_bias(c);
-  run(c, &t);
-#pragma omp parallel for num_threads(mrt_team(c, 4. * (double)n))
-  for (int64_t at = 0; at < n; at += PIECE)
-    piece(c, sum, at, n - at < PIECE ? n - at : PIECE);
+  for (int64_t index = 0; index < t.count; index++)
+    for (int64_t row = 0; row < t.g.m; row += rows_at_once(&t))
+      run_rows(c, &t, index, row, piece);
 }
 
 #define GELU_KERNEL(name, piece)                                               \

@@ -407,7 +407,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t m,
       (workspace_of(p, which) && !aligned(workspace, 16)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   static const bool tells = getenv("MRT_EMULATE_PRODUCTS") != NULL;
-  if (tells) fprintf(stderr, "cublasLtMatmul: algorithm %d\n", which);
+  if (tells)
+    fprintf(stderr, "cublasLtMatmul: algorithm %d, epilogue %u\n", which,
+            m->epilogue);
   double by = wide ? *(const double *)alpha : *(const float *)alpha;
   double plus = wide ? *(const double *)beta : *(const float *)beta;
   mrt_emulate_work(stream, "cublasLtMatmul", [=] {

@@ -66,6 +66,7 @@ function cache.completed(profile, declared)
   out.flops = with_rest(profile.flops, declared.matrix, share)
   out.rate = with_rest(profile.rate, declared.rate, share)
   out.edge = with_rest(profile.edge, declared.edge)
+  if out.epilogues == nil then out.epilogues = declared.epilogues end
   return out
 end
 
