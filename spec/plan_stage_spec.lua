@@ -202,7 +202,7 @@ local int, text = "integer", "string"
 local device = {}
 for name, value in pairs(require "mrt.core".device()) do
   if type(value) ~= "table" then
-    device[name] = type(value) == "string" and text or "number"
+    device[name] = type(value) == "number" and "number" or type(value)
   elseif name ~= "edge" then
     device[name] = {}
     for key in pairs(value) do device[name][key] = "number" end

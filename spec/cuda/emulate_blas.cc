@@ -1,39 +1,18 @@
 /* emulate_blas.cc -- products of matrices as cuBLASLt documents them
  *
- * Matrices are of contiguous columns, D = op(A) op(B) alpha + C beta (+ bias),
- * in f32 or f64, or the GELU of that, or that times the slope of GELU.  What the library's manual does not list is refused as it
- * says, and so is an algorithm that was found for another problem.  There are
- * three algorithms, in the order of the seed: a plain one, one that spoils its
- * workspace, and one that adds up two halves of the sum kept in it.  With
- * MRT_EMULATE_PRODUCTS in the environment, every product is told on stderr.
+ * What the library's manual does not list is refused as it says, and so is an
+ * algorithm that was found for another problem.  There are three algorithms, in
+ * the order of the seed.  With MRT_EMULATE_PRODUCTS in the environment, every
+ * product is told on stderr.
  *
  * SPDX-License-Identifier: MIT */
-#include "cublasLt.h"
-#include "cuda.cuh"
-#include "emulate_inside.h"
+#include "emulate_blas.h"
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
 struct cublasLtContext {
   int unused;
-};
-struct cublasLtMatrixLayout {
-  cudaDataType type;
-  uint64_t rows, cols;
-  int64_t ld, step;
-  int32_t count;
-};
-struct cublasLtMatmulDesc {
-  cublasComputeType_t compute;
-  cudaDataType scale;
-  cublasOperation_t a, b;
-  uint32_t epilogue;
-  const void *bias;
-  int32_t bias_type;
-  void *aux;
-  int64_t aux_ld;
 };
 struct cublasLtMatmulPreference {
   uint64_t workspace;
@@ -41,11 +20,6 @@ struct cublasLtMatmulPreference {
 };
 
 namespace {
-
-typedef cublasLtMatrixLayout layout;
-typedef cublasLtMatmulDesc desc;
-
-enum { ALGORITHMS = 3, PLAIN = 0, SPOILS = 1, HALVES = 2, SPOILED = 1 << 12 };
 
 bool is_f8(cudaDataType t) {
   return t == CUDA_R_8F_E4M3 || t == CUDA_R_8F_E5M2;
@@ -75,11 +49,6 @@ bool types_fit(const desc *m, cudaDataType a, cudaDataType b, cudaDataType c,
   if (is_half(a)) return d == a || d == CUDA_R_32F;
   return a == CUDA_R_32F && d == CUDA_R_32F;
 }
-
-bool has(const desc *m, int bit) {
-  return m->epilogue != CUBLASLT_EPILOGUE_DEFAULT && (m->epilogue & bit);
-}
-enum { BIAS = 4, GELU = 32, DGELU = 64, AUX = 128 };
 
 bool bias_fits(const desc *m, cudaDataType a, cudaDataType d) {
   if (!has(m, BIAS)) return true;
@@ -122,12 +91,6 @@ bool is_sound(const layout *l) {
          l->count > 0;
 }
 
-struct problem {
-  desc m;
-  layout a, b, c, d;
-  uint64_t k() const { return m.a == CUBLAS_OP_N ? a.cols : a.rows; }
-};
-
 cublasStatus_t check(const problem &p) {
   uint64_t m = p.m.a == CUBLAS_OP_N ? p.a.rows : p.a.cols;
   uint64_t n = p.m.b == CUBLAS_OP_N ? p.b.cols : p.b.rows;
@@ -163,90 +126,6 @@ size_t workspace_of(const problem &p, int algorithm) {
   size_t one = p.m.compute == CUBLAS_COMPUTE_64F ? 8 : 4;
   if (algorithm == HALVES) return 2 * p.d.rows * p.d.cols * one;
   return algorithm == SPOILS ? SPOILED : 0;
-}
-
-/* ---- computing -------------------------------------------------------------------- */
-
-int dtype_of(cudaDataType t) {
-  return t == CUDA_R_64F       ? MRT_f64
-         : t == CUDA_R_16F     ? MRT_f16
-         : t == CUDA_R_16BF    ? MRT_bf16
-         : t == CUDA_R_8F_E4M3 ? MRT_f8_e4m3
-         : t == CUDA_R_8F_E5M2 ? MRT_f8_e5m2
-                               : MRT_f32;
-}
-template <typename R> mrt_any<R> any_of(const void *data, cudaDataType type) {
-  return { (void *)data, dtype_of(type) };
-}
-
-/* op(x) with rows `rows`, one after another. */
-template <typename R>
-std::vector<R> read(const void *data, const layout &l, cublasOperation_t op,
-                    int64_t index, bool rows_first) {
-  std::vector<R> all(l.rows * l.cols);
-  mrt_any<R> x = any_of<R>(data, l.type);
-  bool as_stored = (op == CUBLAS_OP_N) != rows_first;
-  for (uint64_t j = 0; j < l.cols; j++)
-    for (uint64_t i = 0; i < l.rows; i++)
-      all[as_stored ? j * l.rows + i : i * l.cols + j] =
-          mrt_get<R>(x, index * l.step + (int64_t)j * l.ld + (int64_t)i);
-  return all;
-}
-
-template <typename R>
-R dot(const R *a, const R *b, uint64_t from, uint64_t to) {
-  R sum = 0;
-  for (uint64_t p = from; p < to; p++) sum += a[p] * b[p];
-  return sum;
-}
-
-/* GELU by tanh, and its slope. */
-template <typename R> R gelu(R x) {
-  return (R)0.5 * x *
-         (1 + std::tanh((R)0.7978845608028654 * (x + (R)0.044715 * x * x * x)));
-}
-template <typename R> R gelu_slope(R x) {
-  const R k = (R)0.7978845608028654, c = (R)0.044715;
-  R t = std::tanh(k * (x + c * x * x * x));
-  return (R)0.5 * (1 + t) + (R)0.5 * x * (1 - t * t) * k * (1 + 3 * c * x * x);
-}
-
-/* What becomes of y, at row i and column j. */
-template <typename R> R ended(const problem &p, R y, uint64_t i, uint64_t j) {
-  cudaDataType bias =
-      (cudaDataType)(p.m.bias_type < 0 ? p.d.type : p.m.bias_type);
-  mrt_any<R> aux = any_of<R>(p.m.aux, p.d.type);
-  int64_t at = (int64_t)i + (int64_t)j * p.m.aux_ld;
-  if (has(&p.m, BIAS)) y += mrt_get<R>(any_of<R>(p.m.bias, bias), (int64_t)i);
-  if (has(&p.m, DGELU)) return y * gelu_slope(mrt_get<R>(aux, at));
-  if (has(&p.m, AUX)) mrt_put(aux, at, y);
-  return has(&p.m, GELU) ? gelu(y) : y;
-}
-
-template <typename R>
-void multiply(const problem &p, R alpha, const void *A, const void *B, R beta,
-              const void *C, void *D, int algorithm, void *workspace) {
-  uint64_t k = p.k(), half = algorithm == HALVES ? k / 2 : 0;
-  mrt_any<R> c = any_of<R>(C, p.c.type), d = any_of<R>(D, p.d.type);
-  R *parts = (R *)workspace;
-  for (int64_t index = 0; index < p.d.count; index++) {
-    std::vector<R> a = read<R>(A, p.a, p.m.a, index, true);
-    std::vector<R> b = read<R>(B, p.b, p.m.b, index, false);
-    for (uint64_t j = 0; j < p.d.cols; j++)
-      for (uint64_t i = 0; i < p.d.rows; i++) {
-        R sum = dot(&a[i * k], &b[j * k], half, k);
-        if (algorithm == HALVES) {
-          R *part = parts + 2 * (j * p.d.rows + i);
-          part[0] = dot(&a[i * k], &b[j * k], 0, half), part[1] = sum;
-          sum = part[0] + part[1];
-        }
-        int64_t at = (int64_t)i + (int64_t)j * p.c.ld + index * p.c.step;
-        R y = alpha * sum;
-        if (beta != 0) y += beta * mrt_get<R>(c, at);
-        mrt_put(d, (int64_t)i + (int64_t)j * p.d.ld + index * p.d.step,
-                ended(p, y, i, j));
-      }
-  }
 }
 
 bool aligned(const void *p, uint64_t to) { return (uintptr_t)p % to == 0; }
@@ -414,10 +293,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t m,
   double plus = wide ? *(const double *)beta : *(const float *)beta;
   mrt_emulate_work(stream, "cublasLtMatmul", [=] {
     if (which == SPOILS) memset(workspace, 0xff, workspace_bytes);
-    if (wide)
-      multiply<double>(p, by, A, B, plus, C, D, which, workspace);
-    else
-      multiply<float>(p, (float)by, A, B, (float)plus, C, D, which, workspace);
+    mrt_emulate_product(p, by, A, B, plus, C, D, which, workspace);
   });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -80,6 +80,7 @@ end
 
 local function write_value(value, indent)
   if type(value) == "string" then return ("%q"):format(value) end
+  if type(value) == "boolean" then return tostring(value) end
   if type(value) == "number" then
     local short = ("%.6g"):format(value)
     return tonumber(short) == value and short or ("%.17g"):format(value)
