@@ -12,6 +12,11 @@ typedef struct mrt_matmul_options {
   bool keep;   /* of linear_gelu: what it takes the GELU of is a result too */
 } mrt_matmul_options;
 
+/* Does linear_gelu round its bias to `y`, the dtype of its results? */
+static inline bool mrt_gelu_rounds_bias(mrt_dtype y) {
+  return y == MRT_f16 || y == MRT_bf16;
+}
+
 /* `compute` may stand beside a first input of its dtype. */
 mrt_status mrt_want_compute(mrt_infer *c, mrt_dtype compute);
 /* All inputs are floats and may be rounded to `compute`; *y is the dtype of

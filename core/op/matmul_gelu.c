@@ -11,6 +11,7 @@
  *          gelu one after the other, which round between, nor need a library's
  *          GELU be that of gelu.  The epilogues pass (plan/epilogues.c) makes
  *          them where a device has such epilogues
+ *   bias   is first rounded to the dtype of h, where that is f16 or bf16
  *   else   as matmul and linear (matmul.c); x of any float dtype
  *   cost   that of the product, and 20 flop per element
  *   grad   linear_gelu       dy = gelu_grad(y, dh), and as linear's; without

@@ -16,6 +16,8 @@ typedef struct batch {
   int rank;
   int64_t count, dims[MRT_MAX_RANK];
   int64_t a[MRT_MAX_RANK], b[MRT_MAX_RANK]; /* strides */
+  size_t bias; /* bytes of the scratch that it takes */
+  bool rounds; /* the bias, to the dtype of y */
 } batch;
 
 /* Stride of x along dimension `i` of an output of `rank` dimensions; 0 where
@@ -85,29 +87,27 @@ static batch matmul_batch(const mrt_call *c) {
   return t;
 }
 
-/* The bias as reals; narrow, it is made so in front of the scratch. */
-static const real *bias_of(const mrt_call *c) {
-  if (c->nin < 3) return NULL;
-  return c->in[2].type.dtype == MRT_REAL ? c->in[2].data : c->scratch;
-}
-static size_t bias_bytes(const mrt_call *c) {
-  bool biased = c->nin == 3 && c->in[2].type.rank == 1;
-  if (!biased || c->in[2].type.dtype == MRT_REAL) return 0;
+/* Is the bias made reals, or rounded, in front of the scratch? */
+static size_t bias_bytes(const mrt_call *c, bool rounds) {
+  if (c->nin < 3 || (c->in[2].type.dtype == MRT_REAL && !rounds)) return 0;
   return ((size_t)c->in[2].type.dims[0] * sizeof(real) + 63) / 64 * 64;
 }
-
-static void widen_bias(const mrt_call *c) {
-  if (bias_bytes(c))
-    mrt_widen(c->in[2].type.dtype, c->in[2].data, c->scratch,
-              c->in[2].type.dims[0]);
+static void make_bias(const mrt_call *c, const batch *t) {
+  int64_t n = t->g.n;
+  if (!t->bias) return;
+  mrt_widen(c->in[2].type.dtype, c->in[2].data, c->scratch, n);
+  if (t->rounds) mrt_round_reals(c->out[0].type.dtype, c->scratch, n);
 }
 
 /* x's leading dimensions are batches of one row, all with the same w. */
-static batch linear_batch(const mrt_call *c) {
+static batch linear_batch(const mrt_call *c, bool rounds) {
   const mrt_operand *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
   int last = x->type.rank - 1;
   int64_t n = w->type.dims[0];
+  size_t bias = bias_bytes(c, rounds);
   batch t = { .count = 1,
+              .bias = bias,
+              .rounds = rounds,
               .g = {
                   .m = 1,
                   .n = n,
@@ -120,7 +120,9 @@ static batch linear_batch(const mrt_call *c) {
                   .dtype = y->type.dtype,
                   .row = n,
                   .col = 1,
-                  .bias = bias_of(c),
+                  .bias = c->nin < 3 ? NULL
+                          : bias     ? c->scratch
+                                     : c->in[2].data,
                   .bias_col = 1,
               } };
   for (int i = 0; i < last; i++) add_dim(&t, x->type.dims[i], x->strides[i], 0);
@@ -157,7 +159,7 @@ static void run(const mrt_call *c, const batch *t) {
   int team = mrt_team(c, ns);
   int parts = t->count < 4 * team ? team : 1;
   size_t bytes = run_bytes(t);
-  char *all = (char *)c->scratch + bias_bytes(c);
+  char *all = (char *)c->scratch + t->bias;
 #pragma omp parallel num_threads(team)
   {
     int me = omp_get_thread_num();
@@ -177,8 +179,8 @@ static void matmul(const mrt_call *c) {
   run(c, &t);
 }
 static void linear(const mrt_call *c) {
-  batch t = linear_batch(c);
-  widen_bias(c);
+  batch t = linear_batch(c, false);
+  make_bias(c, &t);
   run(c, &t);
 }
 
@@ -187,8 +189,8 @@ static size_t matmul_scratch(const mrt_call *c) {
   return (size_t)c->threads * run_bytes(&t);
 }
 static size_t linear_scratch(const mrt_call *c) {
-  batch t = linear_batch(c);
-  return bias_bytes(c) + (size_t)c->threads * run_bytes(&t);
+  batch t = linear_batch(c, false);
+  return t.bias + (size_t)c->threads * run_bytes(&t);
 }
 
 /* ---- with GELU -------------------------------------------------------------- */
@@ -198,7 +200,7 @@ static size_t linear_scratch(const mrt_call *c) {
 enum { PIECE = 512, SUMS = 1 << 22 };
 
 static batch linear_gelu_batch(const mrt_call *c) {
-  batch t = linear_batch(c);
+  batch t = linear_batch(c, mrt_gelu_rounds_bias(c->out[0].type.dtype));
   return t.g.dtype = MRT_REAL, t;
 }
 static batch matmul_gelu_grad_batch(const mrt_call *c) {
@@ -207,7 +209,7 @@ static batch matmul_gelu_grad_batch(const mrt_call *c) {
 }
 
 static size_t sums_at(const mrt_call *c, const batch *t) {
-  return bias_bytes(c) + (size_t)c->threads * run_bytes(t);
+  return t->bias + (size_t)c->threads * run_bytes(t);
 }
 static int64_t rows_at_once(const batch *t) {
   int64_t rows = SUMS / (t->g.n + 1) + 1;
@@ -247,7 +249,7 @@ static void run_rows(const mrt_call *c, const batch *t, int64_t index,
                      int64_t row, put_piece *piece) {
   real *sum = (real *)((char *)c->scratch + sums_at(c, t));
   int64_t rows = rows_at_once(t), left = t->g.m - row, n = t->g.n;
-  batch part = { .count = 1, .g = product_at(t, index) };
+  batch part = { .count = 1, .bias = t->bias, .g = product_at(t, index) };
   part.g.m = rows < left ? rows : left;
   part.g.a.data = mrt_matrix_at(&part.g.a, row, 0);
   part.g.c = sum;
@@ -259,7 +261,7 @@ static void run_rows(const mrt_call *c, const batch *t, int64_t index,
 }
 
 static void run_gelu(const mrt_call *c, batch t, put_piece *piece) {
-  widen_bias(c);
+  make_bias(c, &t);
   for (int64_t index = 0; index < t.count; index++)
     for (int64_t row = 0; row < t.g.m; row += rows_at_once(&t))
       run_rows(c, &t, index, row, piece);

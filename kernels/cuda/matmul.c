@@ -69,8 +69,27 @@ static mrt_multiply with_gelu(mrt_multiply g, int gelu,
   if (aux) g.aux = aux->data, g.aux_dtype = aux->type.dtype;
   return g;
 }
+/* Bytes of the scratch for the bias of linear_gelu, which is rounded first; 0: it
+ * is used as it is. */
+static size_t bias_bytes(const mrt_call *c, const mrt_multiply *g) {
+  bool rounds = g->gelu == MRT_GELU && c->nin == 3 &&
+                mrt_gelu_rounds_bias((mrt_dtype)g->y_dtype) &&
+                c->in[2].type.dtype != (mrt_dtype)g->y_dtype;
+  return rounds ? ((size_t)g->n * 2 + 255) / 256 * 256 : 0;
+}
+static void round_bias(const mrt_call *c, const mrt_multiply *g) {
+  mrt_cuda *cuda = c->run->device;
+  mrt_cuda_matrix x = { c->in[2].data, g->n, 1, (int)c->in[2].type.dtype };
+  mrt_cuda_batch none = { 0 };
+  mrt_cuda_pack pack = { .is = true, .dtype = g->y_dtype, .via = g->y_dtype };
+  mrt_cuda_repack(&x, &none, 1, g->n, &pack, c->scratch, cuda->queue);
+}
+
 static mrt_multiply linear_gelu_of(const mrt_call *c) {
-  return with_gelu(linear_of(c), MRT_GELU, c->nout == 2 ? &c->out[1] : NULL);
+  mrt_multiply g =
+      with_gelu(linear_of(c), MRT_GELU, c->nout == 2 ? &c->out[1] : NULL);
+  if (bias_bytes(c, &g)) g.bias = c->scratch, g.bias_dtype = g.y_dtype;
+  return g;
 }
 static mrt_multiply matmul_gelu_grad_of(const mrt_call *c) {
   return with_gelu(matmul_of(c), MRT_GELU_GRAD, &c->in[2]);
@@ -83,14 +102,16 @@ static void *prepare(const mrt_call *c, mrt_multiply g) {
 }
 static void run(const mrt_call *c, mrt_multiply g) {
   mrt_cuda *cuda = c->run->device;
+  size_t bias = bias_bytes(c, &g);
+  if (bias) round_bias(c, &g);
   if (c->state)
-    mrt_cuda_multiply(cuda, &g, c->state, c->scratch);
+    mrt_cuda_multiply(cuda, &g, c->state, (char *)c->scratch + bias);
   else if (g.count && g.m && g.n)
     mrt_cuda_multiply_plainly(&g, cuda->queue);
 }
-static size_t scratch(const mrt_call *c) {
+static size_t scratch(const mrt_call *c, mrt_multiply g) {
   const mrt_cuda_way *way = c->state;
-  return way ? way->scratch : 0;
+  return bias_bytes(c, &g) + (way ? way->scratch : 0);
 }
 
 #define PREPARED(name)                                                         \
@@ -100,7 +121,9 @@ static size_t scratch(const mrt_call *c) {
   void mrt_cuda_##name##_release(void *state);                                 \
                                                                                \
   void mrt_cuda_##name(const mrt_call *c) { run(c, name##_of(c)); }            \
-  size_t mrt_cuda_##name##_scratch(const mrt_call *c) { return scratch(c); }   \
+  size_t mrt_cuda_##name##_scratch(const mrt_call *c) {                        \
+    return scratch(c, name##_of(c));                                           \
+  }                                                                            \
   void *mrt_cuda_##name##_prepare(const mrt_call *c) {                         \
     return prepare(c, name##_of(c));                                           \
   }                                                                            \
