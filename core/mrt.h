@@ -117,7 +117,7 @@ typedef struct mrt_device_profile {
   double edge[MRT_COST_COUNT][3];
   bool epilogues; /* its products compute the GELU of their sum, which rounds
                      otherwise than GELU of the product */
-  double cache; /* bytes that come again at cache_bandwidth */
+  double cache;   /* bytes that come again at cache_bandwidth */
   double cache_bandwidth, bandwidth;
   double slow_capacity, slow_read, slow_write, slow_latency; /* slow tier */
 } mrt_device_profile;
