@@ -301,7 +301,7 @@ describe("a CUDA device", function()
   -- With milestones after each node, after some, and nowhere.
   it("names the node that failed in a recorded run, or those it lies between", function()
     if not library:find "emulated" then return pending "not the emulated device" end
-    local function failure(bandwidth, kernel, options)
+    local function named(bandwidth, kernel, options)
       local out = run(([[
         local mrt = require "mrt"
         mrt.device "cuda:0"
@@ -333,13 +333,13 @@ describe("a CUDA device", function()
       ["scan_columns:4"] = "4 at cumsum 7", ["cublas:2"] = "2 at matmul 8",
       ["scan_rows:3"] = "3 at cumsum 10", ["fold_rows:3"] = "3 at sum 12",
     } do
-      assert.are.equal(wanted, failure(1, kernel))
+      assert.are.equal(wanted, named(1, kernel))
     end
-    assert.are.equal("3 at the latest at matmul 8", failure(1e6, "each_row<:5"))
-    assert.are.equal("3 after matmul 8, at the latest at add 11", failure(1e6, "scan_rows:3"))
-    assert.are.equal("3 after add 11, at the latest at sum 12", failure(1e6, "fold_rows:3"))
-    assert.are.equal("3 at the latest at sum 12", failure(1e12, "scan_rows:3"))
-    assert.are.equal("3 at cumsum 10", failure(1e12, "scan_rows:3", '{ nan = "trap" }'))
+    assert.are.equal("3 at the latest at matmul 8", named(1e6, "each_row<:5"))
+    assert.are.equal("3 after matmul 8, at the latest at add 11", named(1e6, "scan_rows:3"))
+    assert.are.equal("3 after add 11, at the latest at sum 12", named(1e6, "fold_rows:3"))
+    assert.are.equal("3 at the latest at sum 12", named(1e12, "scan_rows:3"))
+    assert.are.equal("3 at cumsum 10", named(1e12, "scan_rows:3", '{ nan = "trap" }'))
   end)
 
   it("says at planning that a step is too large for its memory", function()
