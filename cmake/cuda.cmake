@@ -73,6 +73,18 @@ set_target_properties(mrt_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 install(TARGETS mrt_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 target_include_directories(mrt_cuda PRIVATE core kernels/cuda)
+# cuDNN, for its headers alone: the library is opened when it is there
+set(CUDNN_ROOT "" CACHE PATH "where include/cudnn_graph.h of cuDNN 9 is")
+find_path(CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDNN_ROOT}
+  ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+if(CUDNN_INCLUDE)
+  target_include_directories(mrt_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:C>:${CUDNN_INCLUDE}>)
+  target_compile_definitions(mrt_cuda PRIVATE
+    MRT_CUDNN_LIBRARY="libcudnn.so.9")
+else()
+  message(STATUS "no headers of cuDNN 9: the CUDA device does without it")
+endif()
 target_compile_options(mrt_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
   -Werror=all-warnings
   -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-Werror>)

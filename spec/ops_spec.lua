@@ -135,7 +135,7 @@ describe("every operator row", function()
       mrt.eval(straight)
       mrt.eval(turned)
       for i, t in ipairs(straight) do
-        local what = rows.differs(rows.data(turned[i]), rows.data(t), rows.tolerance[real] or 0)
+        local what = rows.differs(rows.data(turned[i]), rows.data(t), rows.loosest(ins, real))
         assert(not what, where(row, k, real) .. " strided: " .. tostring(what))
       end
     end)

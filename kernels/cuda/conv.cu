@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: MIT */
 #include "conv.cuh"
 #include "conv_direct.h"
+#include "own.h"
 #include "tile.cuh"
 
 namespace {
@@ -237,11 +238,11 @@ static size_t scratch(const mrt_call *c, bool back) {
 
 } // namespace
 
-extern "C" void mrt_cuda_conv2d(const mrt_call *c) { run_any(c, false); }
-extern "C" void mrt_cuda_conv2d_dx(const mrt_call *c) { run_any(c, true); }
-extern "C" size_t mrt_cuda_conv2d_scratch(const mrt_call *c) {
+extern "C" void mrt_own_conv2d(const mrt_call *c) { run_any(c, false); }
+extern "C" void mrt_own_conv2d_dx(const mrt_call *c) { run_any(c, true); }
+extern "C" size_t mrt_own_conv2d_scratch(const mrt_call *c) {
   return scratch(c, false);
 }
-extern "C" size_t mrt_cuda_conv2d_dx_scratch(const mrt_call *c) {
+extern "C" size_t mrt_own_conv2d_dx_scratch(const mrt_call *c) {
   return scratch(c, true);
 }

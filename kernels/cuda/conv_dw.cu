@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: MIT */
 #include "conv.cuh"
 #include "conv_direct.h"
+#include "own.h"
 #include "tile.cuh"
 
 namespace {
@@ -214,7 +215,7 @@ static void join_parts(const mrt_call *c, const mrt_walk *walk, int64_t parts) {
 
 } // namespace
 
-extern "C" void mrt_cuda_conv2d_dw(const mrt_call *c) {
+extern "C" void mrt_own_conv2d_dw(const mrt_call *c) {
   mrt_walk walk = walk_of(c);
   mrt_factor x = mrt_factor_of(c, 0), dy = mrt_factor_of(c, 1);
   int unit = unit_of(c);
@@ -233,7 +234,7 @@ extern "C" void mrt_cuda_conv2d_dw(const mrt_call *c) {
 }
 
 /* The sums of the parts. */
-extern "C" size_t mrt_cuda_conv2d_dw_scratch(const mrt_call *c) {
+extern "C" size_t mrt_own_conv2d_dw_scratch(const mrt_call *c) {
   mrt_walk walk = walk_of(c);
   int64_t parts = parts_of(&walk);
   if (parts == 1 && !mrt_is_direct(&walk)) return 0;

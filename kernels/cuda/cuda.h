@@ -27,10 +27,12 @@ typedef struct mrt_cuda {
   cudaEvent_t marks[MRT_CUDA_MARKS]; /* of mark n: marks[n % MRT_CUDA_MARKS] */
   uint64_t last_mark;
   cudaError_t failed;          /* the first failure; it stays */
+  char why[160];               /* of it; "": what CUDA says */
   mrt_run_words *words, *seen; /* [MRT_CUDA_RUNS]: there, and their copy here */
   bool taken[MRT_CUDA_RUNS];
   size_t overhead; /* bytes of the device that context and libraries took */
   struct mrt_products *products; /* product.c */
+  struct mrt_dnns *dnn;          /* dnn.c; NULL: not used */
   int sms, arch;                 /* arch: 90 for sm_90 */
   size_t capacity;
   char isa[16], libraries[128];

@@ -17,7 +17,7 @@ mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e) {
   if (!c->failed && code != cudaSuccess) c->failed = code;
   if (!c->failed) return MRT_OK;
   return mrt_fail(e, MRT_EDEVICE, "cuda:%d failed: %s", c->index,
-                  cudaGetErrorString(c->failed));
+                  c->why[0] ? c->why : cudaGetErrorString(c->failed));
 }
 
 /* The calling thread's device is that of its last call, whichever that was. */

@@ -4,6 +4,7 @@
  * here, once, and told apart from what plans ask for.
  *
  * SPDX-License-Identifier: MIT */
+#include "dnn.h"
 #include "product.h"
 
 #include <stdarg.h>
@@ -46,6 +47,7 @@ static void close_device(mrt_device *device) {
   if (c->reads) cudaStreamDestroy(c->reads);
   for (int i = 0; i < MRT_CUDA_MARKS; i++)
     if (c->marks[i]) cudaEventDestroy(c->marks[i]);
+  mrt_dnn_close(c);
   mrt_product_close(c);
   cudaFree(c->words);
   cudaFreeHost(c->seen);
@@ -83,6 +85,7 @@ static cudaError_t start(mrt_cuda *c) {
   if (!code)
     code = cudaHostAlloc((void **)&c->seen, words, cudaHostAllocMapped);
   if (!code) code = mrt_product_open(c);
+  if (!code) mrt_dnn_open(c);
   if (!code) code = cudaMemGetInfo(&after, &total);
   /* The context came before the first figure, so it is what is not free. */
   c->overhead = total - after;
@@ -102,6 +105,10 @@ static void describe(mrt_device *d, mrt_cuda *c,
            "%.50s, CUDA %d.%d, cuBLASLt %d.%d.%d, driver %d.%d", p->name,
            runtime / 1000, runtime % 1000 / 10, lt / 10000, lt / 100 % 100,
            lt % 100, driver / 1000, driver % 1000 / 10);
+  size_t dnn = mrt_dnn_version(c), used = strlen(c->libraries);
+  if (dnn)
+    snprintf(c->libraries + used, sizeof c->libraries - used,
+             ", cuDNN %zu.%zu.%zu", dnn / 10000, dnn / 100 % 100, dnn % 100);
   *d = (mrt_device){ .isa = c->isa,
                      .libraries = c->libraries,
                      .align = ALIGN,
