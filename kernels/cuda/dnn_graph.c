@@ -96,6 +96,7 @@ static descriptor between(making *m, int i, const mrt_dnn_tensor *like) {
   return tensor(m, MRT_DNN_IDS + i, CUDNN_DATA_FLOAT, like->dims, like->strides,
                 true, false);
 }
+
 /* ---- convolution --------------------------------------------------------- */
 
 /* The names of its attributes, operands in the order of dnn.h. */
@@ -236,37 +237,56 @@ static int attend(making *m, descriptor *ops) {
 /* ---- engines ------------------------------------------------------------- */
 
 /* Notes that no engine may have: bits that differ from run to run, sums that
- * are rounded on the way, transforms that lose digits.  f32 is not rounded to
- * tf32 either, which is what matrix units would do. */
-static bool is_unfit(const mrt_dnn_shape *s, cudnnBackendNumericalNote_t note) {
-  switch (note) {
-  case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
-  case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
-  case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-  case CUDNN_NUMERICAL_NOTE_FFT:
-  case CUDNN_NUMERICAL_NOTE_WINOGRAD:
-    return true;
-  case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-    return s->of[0].dtype == MRT_f32;
-  default:
-    return false;
-  }
+ * are rounded on the way, transforms that lose digits. */
+static bool is_unfit(cudnnBackendNumericalNote_t note) {
+  return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
+         note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
+         note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
+         note == CUDNN_NUMERICAL_NOTE_FFT ||
+         note == CUDNN_NUMERICAL_NOTE_WINOGRAD;
+}
+
+/* Of engines that are compiled here the notes say less; so where there are
+ * others, for convolutions, those are taken. */
+static bool is_made_here(const mrt_dnn_shape *s,
+                         cudnnBackendBehaviorNote_t note) {
+  return s->kind != MRT_DNN_ATTEND &&
+         note == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+}
+
+/* How many notes there are; NOTES + 1: too many, or nobody knows. */
+static int64_t ask(making *m, descriptor engine,
+                   cudnnBackendAttributeName_t name,
+                   cudnnBackendAttributeType_t type, void *notes) {
+  int64_t n = 0;
+  bool told = !m->lib->get(engine, name, type, NOTES, &n, notes) && n <= NOTES;
+  return told ? n : NOTES + 1;
 }
 
 static bool is_permitted(making *m, descriptor config) {
-  cudnnBackendNumericalNote_t notes[NOTES];
+  const mrt_dnn_shape *s = &m->p->shape;
+  cudnnBackendNumericalNote_t note[NOTES];
+  cudnnBackendBehaviorNote_t way[NOTES];
   int64_t n = 0;
   descriptor engine = make(m, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   if (m->status ||
       m->lib->get(config, CUDNN_ATTR_ENGINECFG_ENGINE,
                   CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine) ||
-      n != 1 ||
-      m->lib->get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                  CUDNN_TYPE_NUMERICAL_NOTE, NOTES, &n, notes) ||
-      n > NOTES)
+      n != 1)
     return false;
+  n = ask(m, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+          CUDNN_TYPE_NUMERICAL_NOTE, note);
+  bool units = false; /* matrix units: f32 would be rounded to tf32 there, and
+                         16 bits without them are slower than ours */
+  for (int64_t i = 0; i < n; i++) {
+    if (n > NOTES || is_unfit(note[i])) return false;
+    units = units || note[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+  }
+  if (units == (s->of[0].dtype == MRT_f32)) return false;
+  n = ask(m, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+          way);
   for (int64_t i = 0; i < n; i++)
-    if (is_unfit(&m->p->shape, notes[i])) return false;
+    if (n > NOTES || is_made_here(s, way[i])) return false;
   return true;
 }
 

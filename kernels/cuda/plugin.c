@@ -43,11 +43,12 @@ static void close_device(mrt_device *device) {
   mrt_cuda *c = mrt_cuda_of(device);
   if (!c) return;
   cudaSetDevice(c->index);
-  if (c->queue) cudaStreamSynchronize(c->queue), cudaStreamDestroy(c->queue);
+  if (c->queue) cudaStreamSynchronize(c->queue);
+  mrt_dnn_close(c); /* its handle has the stream */
+  if (c->queue) cudaStreamDestroy(c->queue);
   if (c->reads) cudaStreamDestroy(c->reads);
   for (int i = 0; i < MRT_CUDA_MARKS; i++)
     if (c->marks[i]) cudaEventDestroy(c->marks[i]);
-  mrt_dnn_close(c);
   mrt_product_close(c);
   cudaFree(c->words);
   cudaFreeHost(c->seen);

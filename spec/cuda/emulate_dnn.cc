@@ -97,6 +97,7 @@ static const rule rules[] = {
   RULE_READ(ENGINEHEUR, ENGINEHEUR_RESULTS, BACKEND_DESCRIPTOR),
   RULE_READ(ENGINECFG, ENGINECFG_ENGINE, BACKEND_DESCRIPTOR),
   RULE_READ(ENGINE, ENGINE_NUMERICAL_NOTE, NUMERICAL_NOTE),
+  RULE_READ(ENGINE, ENGINE_BEHAVIOR_NOTE, BEHAVIOR_NOTE),
   RULE_MAY(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE),
   REFER(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, ENGINECFG),
   RULE_READ(EXECUTION_PLAN, EXECUTION_PLAN_WORKSPACE_SIZE, INT64),
@@ -234,6 +235,11 @@ static cudnnStatus_t get(object *o, int name, int type, int64_t most,
     *count = (int64_t)notes.size();
     for (int64_t i = 0; i < *count && i < most; i++)
       ((cudnnBackendNumericalNote_t *)to)[i] = notes[i];
+  } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
+    *count = most && is_compiled_here(o->engine, *o->graph);
+    if (*count)
+      *(cudnnBackendBehaviorNote_t *)to =
+          CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
   } else {
     *count = 1;
     *(int64_t *)to = workspace_of(o->engine);

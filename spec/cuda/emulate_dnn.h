@@ -50,6 +50,7 @@ cudnnStatus_t check(const object &o);
 std::vector<int> ranked(const object &graph, int mode);
 std::vector<cudnnBackendNumericalNote_t> notes_of(int engine,
                                                   const object &graph);
+bool is_compiled_here(int engine, const object &graph);
 int64_t workspace_of(int engine);
 bool can_plan(int engine);
 

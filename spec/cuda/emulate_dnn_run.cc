@@ -136,7 +136,7 @@ cudnnStatus_t check(const object &o) {
 
 /* ---- engines -------------------------------------------------------------------- */
 
-enum engine { VARIES, ROUNDS, REFUSES, HUNGRY, GOOD };
+enum engine { VARIES, ROUNDS, COMPILES, REFUSES, HUNGRY, GOOD };
 enum { SPOILED = 1 << 12 };
 
 static const std::vector<object_ref> &operations(const object &graph) {
@@ -156,7 +156,8 @@ std::vector<int> ranked(const object &graph, int mode) {
   bool attends = operations(graph)[0]->type == OF(OPERATION_SDPA_FWD);
   if (attends && (x.dtype == MRT_f32 || x.dims[3] > 128)) return {};
   if (mode == CUDNN_HEUR_MODE_FALLBACK) return { GOOD };
-  return { VARIES, ROUNDS, REFUSES, HUNGRY };
+  if (attends) return { VARIES, ROUNDS, REFUSES, HUNGRY };
+  return { VARIES, ROUNDS, COMPILES, REFUSES, HUNGRY };
 }
 
 std::vector<cudnnBackendNumericalNote_t> notes_of(int engine,
@@ -167,6 +168,11 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(int engine,
              CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS };
   if (first_of(graph).dtype == MRT_f32) return {};
   return { CUDNN_NUMERICAL_NOTE_TENSOR_CORE };
+}
+/* All of attention's are. */
+bool is_compiled_here(int engine, const object &graph) {
+  return engine == COMPILES ||
+         operations(graph)[0]->type == OF(OPERATION_SDPA_FWD);
 }
 int64_t workspace_of(int engine) {
   return engine == HUNGRY ? INT64_C(1) << 40 : (int64_t)SPOILED;
