@@ -1,0 +1,1 @@
+int bench(void) { return 0; }

@@ -1,0 +1,230 @@
+/* faults.c -- a rank is killed, stopped, late, gives up or asks for something
+ * else, at a random point; nobody hangs and all others say who it was
+ *
+ * SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "base/memory.h"
+#include "team.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SIZE = 3, COUNT = 20000, ENDLESS = 1 << 30 };
+
+typedef enum way { KILL, STOP, LATE, GIVE_UP, COUNTS, ORDER, WAYS } way;
+static const struct fault {
+  int times;
+  double timeout;   /* of the communicator */
+  const char *text; /* in what the others say, beside the rank */
+  bool all;         /* the culprit says it too */
+} faults_of[WAYS] = {
+  [KILL] = { 40, 30, "died", false },
+  [STOP] = { 15, 0.5, "within 0.5 s", false },
+  [LATE] = { 5, 0.5, "did not come to", true },
+  [GIVE_UP] = { 10, 30, "gave up: enough", true },
+  [COUNTS] = { 15, 30, "asks for", true },
+  [ORDER] = { 15, 30, "asks for", true },
+};
+
+typedef struct record {
+  _Atomic int calls, done;
+  mrt_status status;
+  char message[512];
+} record;
+
+typedef struct scene {
+  way way;
+  int culprit, at; /* at call `at` it does what the way says */
+  record ranks[SIZE];
+} scene;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void pause_for(double seconds) {
+  nanosleep(
+      &(struct timespec){ .tv_sec = (time_t)seconds,
+                          .tv_nsec = (long)(1e9 * (seconds - (int)seconds)) },
+      NULL);
+}
+
+/* ---- a rank ------------------------------------------------------------------------ */
+
+/* Call i of a program that uses all there is. */
+static mrt_status call(mrt_communicator *comm, int i, float *heap, float *own,
+                       mrt_error *e) {
+  static const mrt_collective_kind kinds[] = {
+    MRT_COLLECT_allreduce, MRT_COLLECT_barrier, MRT_COLLECT_allgather,
+    MRT_COLLECT_broadcast, MRT_COLLECT_reduce_scatter
+  };
+  int kind = i % 7, next = (comm->rank + 1) % SIZE,
+      before = (comm->rank + SIZE - 1) % SIZE;
+  float *x = i % 2 ? heap : own;
+  mrt_collective c = { .dtype = MRT_f32, .in = x, .out = x, .file = "f.lua" };
+  c.line = i;
+  c.count = i % 3 ? SIZE * COUNT / 3 * 3 : SIZE * 8;
+  if (kind < 5) {
+    c.kind = kinds[kind];
+    return mrt_collect(comm, &c, e);
+  }
+  for (int half = 0; half < 2; half++) {
+    bool send = half == (comm->rank != 0);
+    c.kind = send ? MRT_COLLECT_send : MRT_COLLECT_recv;
+    c.peer = send ? next : before;
+    MRT_TRY(mrt_collect(comm, &c, e));
+  }
+  return MRT_OK;
+}
+
+/* The culprit does something else. */
+static mrt_status misdeed(mrt_communicator *comm, way way, float *x,
+                          mrt_error *e) {
+  mrt_collective c = { .kind = MRT_COLLECT_allreduce,
+                       .dtype = MRT_f32,
+                       .count = 77,
+                       .in = x,
+                       .out = x,
+                       .file = "wrong.lua" };
+  if (way == GIVE_UP) comm->abort(comm, "enough");
+  if (way == LATE) pause_for(1.2);
+  if (way == ORDER) c.kind = MRT_COLLECT_barrier;
+  return mrt_collect(comm, &c, e);
+}
+
+static void live(mrt_communicator *comm, scene *s) {
+  record *r = &s->ranks[comm->rank];
+  mrt_error e = { 0 };
+  size_t nbytes = SIZE * COUNT * sizeof(float);
+  float *heap = comm->alloc(comm, nbytes), *own = calloc(1, nbytes);
+  for (int i = 0; r->status == MRT_OK; i++) {
+    bool wrong = comm->rank == s->culprit && i == s->at;
+    r->status =
+        wrong ? misdeed(comm, s->way, own, &e) : call(comm, i, heap, own, &e);
+    r->calls++;
+  }
+  memcpy(r->message, e.message, sizeof r->message);
+  r->done = 1;
+  _exit(0);
+}
+
+static void begin(scene *s, const char *name, int rank) {
+  mrt_communicator *comm;
+  mrt_error e = { 0 };
+  mrt_status status = mrt_shared_attach(&mrt_malloc_allocator, name, rank, SIZE,
+                                        "faults", 20, &comm, &e);
+  if (status != MRT_OK) fprintf(stderr, "%s\n", e.message), _exit(1);
+  comm->timeout = faults_of[s->way].timeout;
+  live(comm, s);
+}
+
+/* ---- one fault ------------------------------------------------------------------------ */
+
+static bool ended(const scene *s, bool all) {
+  for (int r = 0; r < SIZE; r++)
+    if ((all || r != s->culprit) && !s->ranks[r].done) return false;
+  return true;
+}
+
+static int judge(const scene *s, double seconds) {
+  const struct fault *f = &faults_of[s->way];
+  char who[16];
+  int wrong = 0;
+  snprintf(who, sizeof who, "rank %d", s->culprit);
+  for (int r = 0; r < SIZE; r++) {
+    const record *rank = &s->ranks[r];
+    if (r == s->culprit && !f->all) continue;
+    if (rank->done && rank->status == MRT_ERANK && strstr(rank->message, who) &&
+        strstr(rank->message, f->text))
+      continue;
+    wrong++;
+    fprintf(stderr, "fault %d of rank %d, after %.2f s rank %d: %s\n", s->way,
+            s->culprit, seconds, r, rank->done ? rank->message : "hangs");
+  }
+  return wrong;
+}
+
+static int one(way way, unsigned *seed, double *longest) {
+  scene *s = team_share(sizeof *s);
+  char name[MRT_SHARED_NAME];
+  int fd;
+  mrt_error e;
+  pid_t ranks[SIZE];
+  bool outside = way == KILL || way == STOP;
+  *s = (scene){ .way = way, .culprit = rand_r(seed) % SIZE };
+  s->at = outside ? ENDLESS : rand_r(seed) % 100;
+  if (!outside && s->at % 7 > 4) s->at -= 2; /* not where pairs meet, */
+  if (s->at % 7 == 1) s->at++;               /* nor at a barrier */
+  if (mrt_shared_create(SIZE, "faults", 1 << 24, name, &fd, &e) != MRT_OK)
+    return fprintf(stderr, "%s\n", e.message), 1;
+  for (int r = 0; r < SIZE; r++)
+    if ((ranks[r] = fork()) == 0) begin(s, name, r);
+  while (!s->ranks[s->culprit].calls) pause_for(0.001);
+  if (outside) {
+    pause_for(1e-6 * (rand_r(seed) % 10000));
+    kill(ranks[s->culprit], way == KILL ? SIGKILL : SIGSTOP);
+  }
+  double start = now();
+  while (!ended(s, faults_of[way].all) && now() - start < 10) pause_for(0.001);
+  double seconds = now() - start;
+  if (seconds > longest[way]) longest[way] = seconds;
+  int wrong = judge(s, seconds);
+  for (int r = 0; r < SIZE; r++) kill(ranks[r], SIGKILL);
+  for (int r = 0; r < SIZE; r++) waitpid(ranks[r], NULL, 0);
+  close(fd);
+  return wrong;
+}
+
+/* ---- who may attach --------------------------------------------------------------------- */
+
+static int refused(const char *name, int rank, int size, const char *token,
+                   mrt_status status, const char *text) {
+  mrt_communicator *comm;
+  mrt_error e = { 0 };
+  mrt_status got = mrt_shared_attach(&mrt_malloc_allocator, name, rank, size,
+                                     token, 0.3, &comm, &e);
+  bool wrong = got != status || !strstr(e.message, text);
+  if (wrong) fprintf(stderr, "attach: '%s', not '%s'\n", e.message, text);
+  return wrong;
+}
+
+static int attaching(void) {
+  char name[MRT_SHARED_NAME];
+  int fd, wrong = 0;
+  mrt_error e;
+  if (mrt_shared_create(2, "run 1", 1 << 20, name, &fd, &e) != MRT_OK) return 1;
+  wrong += refused(name, 0, 3, "run 1", MRT_ERANK, "for 2 ranks, 3 wanted");
+  wrong += refused(name, 0, 2, "run 2", MRT_ERANK, "token run 1, run 2 wanted");
+  wrong += refused(name, 2, 2, "run 1", MRT_EVALUE, "rank 2, 0 to 1 wanted");
+  wrong += refused(name, 0, 2, "run 1", MRT_ERANK, "rank 1 did not come");
+  wrong += refused(name, 0, 2, "run 1", MRT_ERANK, "rank 0 is taken");
+  wrong += refused(name, 1, 2, "run 1", MRT_ERANK, "rank 1 did not come");
+  wrong += refused("/proc/self/exe", 0, 2, "run 1", MRT_EFILE, "");
+  wrong += refused("/nowhere", 0, 2, "run 1", MRT_EFILE, "No such file");
+  close(fd);
+  wrong += refused(name, 1, 2, "run 1", MRT_EFILE, "");
+  wrong += mrt_shared_create(0, "", 0, name, &fd, &e) != MRT_EVALUE;
+  wrong += mrt_shared_create(2, "", SIZE_MAX, name, &fd, &e) != MRT_EVALUE;
+  return wrong;
+}
+
+int faults(void) {
+  unsigned seed = 8;
+  double longest[WAYS] = { 0 };
+  int wrong = attaching();
+  for (int way = 0; way < WAYS; way++)
+    for (int i = 0; i < faults_of[way].times; i++)
+      wrong += one(way, &seed, longest);
+  printf("longest: killed %.2f s, stopped %.2f, late %.2f, gave up %.2f, "
+         "other count %.2f, other order %.2f\n",
+         longest[KILL], longest[STOP], longest[LATE], longest[GIVE_UP],
+         longest[COUNTS], longest[ORDER]);
+  return wrong;
+}

@@ -1,0 +1,41 @@
+/* main.c -- collectives of ranks that share memory
+ *
+ *     collectives [cases | agreement | faults | bench]
+ *
+ * Without an argument all but the bench.  Built with SPEC_THREADS_ONLY, for the
+ * thread sanitizer, nothing forks.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "team.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef SPEC_THREADS_ONLY
+static int agree(void) { return agreement(false); }
+#else
+static int agree(void) { return agreement(false) + agreement(true); }
+#endif
+
+static const struct part {
+  const char *name;
+  int (*run)(void);
+} parts[] = { { "cases", cases },
+              { "agreement", agree },
+#ifndef SPEC_THREADS_ONLY
+              { "faults", faults },
+              { "bench", bench }
+#endif
+};
+
+int main(int argc, char **argv) {
+  int wrong = 0;
+  for (int i = 0; i < MRT_COUNT(parts); i++) {
+    bool all = argc < 2 && strcmp(parts[i].name, "bench") != 0;
+    if (!all && (argc < 2 || strcmp(argv[1], parts[i].name) != 0)) continue;
+    int found = parts[i].run();
+    printf("%s: %d wrong\n", parts[i].name, found);
+    wrong += found;
+  }
+  return wrong ? EXIT_FAILURE : EXIT_SUCCESS;
+}
