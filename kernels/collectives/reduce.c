@@ -10,10 +10,10 @@
 
 #include <string.h>
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
-enum { BLOCK = 2048 }; /* elements: accumulators and a rank's part fit in L1 */
+enum { BLOCK = 512 }; /* elements: accumulators and a part of a rank in L1 */
 
 /* ---- folding a rank's block into the accumulators -------------------------- */
 
@@ -47,19 +47,55 @@ FOLDS(u8, uint8_t, unsigned)
 
 /* ---- 16-bit floats ---------------------------------------------------------- */
 
-#define CONVERT(name)                                                          \
-  static void widen_##name(float *restrict y, const void *restrict from,       \
-                           int n) {                                            \
+/* The same loops, for vectors that a processor may not have. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WIDER __attribute__((target("avx2,f16c")))
+#else
+#define WIDER
+#endif
+
+#define CONVERT(name, dtype, TARGET)                                           \
+  TARGET static void widen_##name(float *restrict y,                           \
+                                  const void *restrict from, int n) {          \
     const uint16_t *restrict x = from;                                         \
-    for (int i = 0; i < n; i++) y[i] = name##_to_float(x[i]);                  \
+    for (int i = 0; i < n; i++) y[i] = dtype##_to_float(x[i]);                 \
   }                                                                            \
-  static void round_##name(void *restrict to, const float *restrict x,         \
-                           int n) {                                            \
+  TARGET static void round_##name(void *restrict to, const float *restrict x,  \
+                                  int n) {                                     \
     uint16_t *restrict y = to;                                                 \
-    for (int i = 0; i < n; i++) y[i] = float_to_##name(x[i]);                  \
+    for (int i = 0; i < n; i++) y[i] = float_to_##dtype(x[i]);                 \
   }
-CONVERT(f16)
-CONVERT(bf16)
+CONVERT(f16, f16, )
+CONVERT(bf16, bf16, )
+CONVERT(wider_bf16, bf16, WIDER)
+
+/* The processor's conversions of f16 give the numbers of narrow.h. */
+#if defined(__x86_64__) && defined(__GNUC__)
+WIDER static void widen_wider_f16(float *restrict y, const void *restrict from,
+                                  int n) {
+  const uint16_t *restrict x = from;
+  int i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128(
+                                (const __m128i *)(const void *)(x + i))));
+  for (; i < n; i++) y[i] = f16_to_float(x[i]);
+}
+WIDER static void round_wider_f16(void *restrict to, const float *restrict x,
+                                  int n) {
+  uint16_t *restrict y = to;
+  int i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128((__m128i *)(void *)(y + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
+  for (; i < n; i++) y[i] = float_to_f16(x[i]);
+}
+static bool has_wider(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+}
+#else
+CONVERT(wider_f16, f16, )
+static bool has_wider(void) { return false; }
+#endif
 
 static const size_t sizes[] = {
 #define DTYPE(name, ctype, bytes, ...) [MRT_##name] = bytes,
@@ -73,9 +109,11 @@ size_t mrt_collective_dtype_bytes(mrt_dtype dtype) { return sizes[dtype]; }
 static const struct narrow {
   void (*widen)(float *restrict y, const void *restrict from, int n);
   void (*round)(void *restrict to, const float *restrict x, int n);
-} narrows[MRT_DTYPE_COUNT] = {
-  [MRT_f16] = { widen_f16, round_f16 },
-  [MRT_bf16] = { widen_bf16, round_bf16 },
+} narrows[2][MRT_DTYPE_COUNT] = {
+  { [MRT_f16] = { widen_f16, round_f16 },
+    [MRT_bf16] = { widen_bf16, round_bf16 } },
+  { [MRT_f16] = { widen_wider_f16, round_wider_f16 },
+    [MRT_bf16] = { widen_wider_bf16, round_wider_bf16 } },
 };
 
 static fold *const folds[MRT_DTYPE_COUNT][MRT_REDUCE_PROD + 1] = {
@@ -141,7 +179,7 @@ typedef struct room {
 static const void *reduce_block(mrt_reduction reduction, mrt_dtype dtype,
                                 const void *const *from, int ranks, size_t at,
                                 int n, room *room) {
-  const struct narrow *narrow = &narrows[dtype];
+  const struct narrow *narrow = &narrows[has_wider()][dtype];
   mrt_dtype wide = narrow->widen ? MRT_f32 : dtype;
   fold *f = folds[wide][reduction];
   for (int r = 0; r < ranks; r++) {

@@ -76,7 +76,11 @@ int team_processes(int size, team_work *work, void *argument) {
     return fprintf(stderr, "%s\n", e.message), 1;
   fflush(NULL);
   for (int r = 0; r < size; r++)
-    if (fork() == 0) _exit(attach_and_work(name, r, size, work, argument) != 0);
+    if (fork() == 0) {
+      wrong = attach_and_work(name, r, size, work, argument);
+      fflush(NULL);
+      _exit(wrong != 0);
+    }
   for (int r = 0, status; r < size; r++)
     wrong += wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status);
   close(fd);
