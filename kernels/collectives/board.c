@@ -206,17 +206,41 @@ static mrt_status check_alive(mrt_ranks *m, const mrt_waiting *w,
   return MRT_OK;
 }
 
-static mrt_status check_deadline(mrt_ranks *m, const mrt_waiting *w,
-                                 mrt_error *e) {
+static int first_missing(const mrt_ranks *m, const mrt_waiting *w) {
   int r = 0;
-  if (w->waited < m->comm.timeout) return MRT_OK;
   while (r < m->comm.size && w->has(m, w, r)) r++;
-  if (r == m->comm.size) return MRT_OK;
+  return r;
+}
+
+static uint64_t milliseconds(double t) { return (uint64_t)(1e3 * t); }
+
+/* Who holds up `rank`, which may wait for another in turn; this rank waits for
+ * all of them, so when it is reached nobody alone is to blame. */
+static int culprit(const mrt_ranks *m, const mrt_waiting *w, int rank) {
+  const uint64_t fresh = 200; /* milliseconds: a stopped rank says nothing */
+  int r = rank;
+  for (int i = 0; i < m->comm.size && r != m->comm.rank; i++) {
+    uint64_t word =
+        atomic_load_explicit(&m->board->slots[r].waits, memory_order_relaxed);
+    if (milliseconds(w->last) > (word >> 16) + fresh) return r;
+    r = (int)(word & 0xffff) - 1;
+  }
+  return rank;
+}
+
+static mrt_status check_deadline(mrt_ranks *m, const mrt_waiting *w, int rank,
+                                 mrt_error *e) {
+  if (w->waited < m->comm.timeout) return MRT_OK;
+  int by = culprit(m, w, rank);
   bool came = w->c && !is_pair(w->c) && m->step > m->came &&
-              atomic_load(&m->board->slots[r].step) >= m->came;
-  return mrt_board_fail(m, e, "%s %s %s within %g s", who(m, r).s,
-                        came ? "did not finish" : "did not come to",
-                        at_what(m, w).s, m->comm.timeout);
+              atomic_load(&m->board->slots[rank].step) >= m->came;
+  const char *what = came ? "did not finish" : "did not come to";
+  if (by == rank)
+    return mrt_board_fail(m, e, "%s %s %s within %g s", who(m, rank).s, what,
+                          at_what(m, w).s, m->comm.timeout);
+  return mrt_board_fail(m, e, "%s holds up %s, which %s %s within %g s",
+                        who(m, by).s, who(m, rank).s, what, at_what(m, w).s,
+                        m->comm.timeout);
 }
 
 static mrt_status check_interrupt(mrt_ranks *m, const mrt_waiting *w,
@@ -253,7 +277,12 @@ mrt_status mrt_board_turn(mrt_ranks *m, mrt_waiting *w, mrt_error *e) {
     w->looked = w->last;
     MRT_TRY(check_alive(m, w, e));
   }
-  MRT_TRY(check_deadline(m, w, e));
+  int missing = first_missing(m, w);
+  if (missing == m->comm.size) return MRT_OK;
+  atomic_store_explicit(&m->mine->waits,
+                        milliseconds(w->last) << 16 | (uint64_t)(missing + 1),
+                        memory_order_relaxed);
+  MRT_TRY(check_deadline(m, w, missing, e));
   sleep_for(w->waited / 16);
   return MRT_OK;
 }

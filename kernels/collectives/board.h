@@ -58,7 +58,9 @@ typedef struct mrt_slot {
   _Alignas(64) _Atomic uint64_t filled; /* chunks given, by this rank */
   _Alignas(64) _Atomic uint64_t taken;  /* of them, by those who received */
   _Alignas(64) _Atomic uint64_t served; /* the number of the send received */
-  _Alignas(64) _Atomic int state;
+  /* Milliseconds of the clock << 16 | rank it waits for + 1, kept up. */
+  _Alignas(64) _Atomic uint64_t waits;
+  _Atomic int state;
   int64_t pid; /* 0: a thread */
   uint64_t started;
   _Alignas(64) char small[2][MRT_BOARD_SMALL];
