@@ -8,7 +8,7 @@ set(collectives_programs collectives)
 if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   file(GLOB collectives_sources CONFIGURE_DEPENDS kernels/collectives/*.c
     core/base/*.c)
-  list(FILTER collectives_spec EXCLUDE REGEX "/(faults|bench)\\.c$")
+  list(FILTER collectives_spec EXCLUDE REGEX "/(heap|faults|bench)\\.c$")
   add_executable(collectives_threads ${collectives_spec} ${collectives_sources}
     core/device/communicator.c core/tensor/dtype.c)
   target_include_directories(collectives_threads PRIVATE core)

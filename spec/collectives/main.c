@@ -1,6 +1,6 @@
 /* main.c -- collectives of ranks that share memory
  *
- *     collectives [cases | agreement | faults | bench]
+ *     collectives [cases | agreement | heap | faults | bench]
  *
  * Without an argument all but the bench.  Built with SPEC_THREADS_ONLY, for the
  * thread sanitizer, nothing forks.
@@ -23,6 +23,7 @@ static const struct part {
 } parts[] = { { "cases", cases },
               { "agreement", agree },
 #ifndef SPEC_THREADS_ONLY
+              { "heap", heap },
               { "faults", faults },
               { "bench", bench }
 #endif

@@ -24,6 +24,7 @@ int team_do(mrt_communicator *comm, mrt_collective c);
 
 int cases(void);               /* what is computed */
 int agreement(bool processes); /* mismatches, parts, many calls */
+int heap(void);                /* memory that others see */
 int faults(void);
 int bench(void);
 
