@@ -24,6 +24,8 @@
  *   schedule.c a program within a budget
  *   source.c   files of arrays
  *   bpe.c      byte-pair encoding
+ *   communicator.c  ranks that compute together
+ *   ranks.c    ranks as threads with Lua states of their own
  *   host.c     a clock, a terminal
  *   process.c  other processes
  *
@@ -65,7 +67,9 @@ typedef struct mrt_binding {
   const mrt_op *cast, *expand, *full;
   mrt_handles *outputs; /* scratch for the results of one operator */
   size_t seen, limit;   /* tensor bytes: at the last collection; when to next */
-  char root[512];       /* chunk names of mrt's own Lua files begin so */
+  int world; /* 1 + the number of the communicator of all ranks; 0: none yet */
+  bool launched;  /* it was given: there is no other */
+  char root[512]; /* chunk names of mrt's own Lua files begin so */
 } mrt_binding;
 
 enum {
@@ -87,6 +91,10 @@ static inline void mrt_binding_decide(mrt_binding *m, mrt_context *ctx) {
 /* Set `functions` into the table on top, with the binding as upvalue. */
 void mrt_binding_register(lua_State *L, mrt_binding *m,
                           const luaL_Reg *functions);
+/* core.c: that of a state in which the module is loaded. */
+mrt_binding *mrt_binding_of(lua_State *L);
+/* communicator.c: mrt.communicator.create returns this one from now on. */
+void mrt_lua_set_world(mrt_binding *m, int number);
 
 /* core.c: the context of a device, opened on first use; raises where it is
  * not here. */
@@ -269,6 +277,8 @@ void mrt_source_binding_open(lua_State *L, mrt_binding *m);
 void mrt_bpe_binding_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
 void mrt_process_open(lua_State *L, mrt_binding *m);
+void mrt_communicator_binding_open(lua_State *L, mrt_binding *m);
+void mrt_ranks_open(lua_State *L, mrt_binding *m);
 
 /* batch.c: the one at `arg`, or NULL. */
 mrt_batch *mrt_lua_to_batch(lua_State *L, int arg);

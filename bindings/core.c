@@ -41,9 +41,13 @@ static int close_binding(lua_State *L) {
   return 0;
 }
 
-static int read_threads(void) {
+/* As many as who made the state says, or the environment. */
+static int read_threads(lua_State *L) {
   const char *text = getenv("MRT_THREADS");
   long n = text ? strtol(text, NULL, 10) : 0;
+  if (lua_getfield(L, LUA_REGISTRYINDEX, "mrt.threads") == LUA_TNUMBER)
+    n = (long)lua_tointeger(L, -1);
+  lua_pop(L, 1);
   return n > 0 && n <= 4096 ? (int)n : 0;
 }
 
@@ -58,7 +62,7 @@ static mrt_status open_context(lua_State *L, mrt_binding *m, const char *device,
   const char *poison = getenv("MRT_POISON");
   mrt_context_options options = {
     .allocator = &m->allocator,
-    .threads = read_threads(),
+    .threads = read_threads(L),
     .isa = read_isa(),
     .poison = poison && strcmp(poison, "1") == 0,
     .device = device,
@@ -147,6 +151,13 @@ static mrt_binding *push_binding(lua_State *L) {
   return m;
 }
 
+mrt_binding *mrt_binding_of(lua_State *L) {
+  lua_getfield(L, LUA_REGISTRYINDEX, BINDING);
+  mrt_binding *m = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return m;
+}
+
 MRT_API int luaopen_mrt_core(lua_State *L);
 
 /* The context is also in the registry, as "mrt.context", for the program that
@@ -175,6 +186,7 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   mrt_bpe_binding_open(L, m);
   mrt_host_open(L, m);
   mrt_process_open(L, m);
+  mrt_communicator_binding_open(L, m);
   lua_pushlightuserdata(L, m);
   lua_pushcclosure(L, use_device, 1);
   lua_setfield(L, -2, "use_device");

@@ -26,6 +26,7 @@ static int place(const mrt_binding *m, const char *source) {
                                           "make.lua",
                                           "options.lua",
                                           "tensor.lua",
+                                          "communicator.lua",
                                           "compile/",
                                           "print.lua",
                                           "accumulate/init.lua",

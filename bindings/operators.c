@@ -37,7 +37,7 @@ static int operators(lua_State *L) {
   lua_createtable(L, mrt_op_count(), 0);
   for (int i = 0; i < mrt_op_count(); i++) {
     mrt_op_info info = mrt_op_get_info(mrt_op_at(i));
-    lua_createtable(L, 0, 11);
+    lua_createtable(L, 0, 12);
     set_text(L, "name", info.name);
     set_text(L, "doc", info.doc);
     set_text(L, "class", info.cost);
@@ -47,6 +47,7 @@ static int operators(lua_State *L) {
     set_truth(L, "pointwise", info.pointwise);
     set_truth(L, "differentiable", info.differentiable);
     set_truth(L, "random", info.random);
+    set_truth(L, "collective", info.collective);
     set_truth(L, "kernel", mrt_has_kernel(ctx, mrt_op_at(i)));
     set_options(L, &info);
     lua_rawseti(L, -2, i + 1);

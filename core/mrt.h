@@ -273,6 +273,7 @@ typedef struct mrt_op_info {
   bool pointwise; /* inputs of one shape: callers broadcast before */
   bool differentiable; /* has a gradient */
   bool random;         /* draws numbers */
+  bool collective;     /* all ranks of a communicator compute it together */
   const char *cost;    /* its kind of work */
 } mrt_op_info;
 
@@ -344,6 +345,54 @@ MRT_API mrt_status mrt_update(mrt_context *ctx, const mrt_op *op,
  * On failure nothing has changed.  ESTATE inside a trace; EDTYPE. */
 MRT_API mrt_status mrt_variable_convert(mrt_context *ctx, mrt_tensor *variable,
                                         mrt_dtype dtype);
+
+/* ---- ranks that compute together -----------------------------------------
+ *
+ * The operators allreduce, reduce_scatter, allgather, broadcast, send and recv
+ * have an option `comm`: a communicator's number in its context.  All of its
+ * ranks must call the same ones in the same order.  Those of a trace become
+ * nodes of its plan, whoever reads them; those applied outside wait for
+ * mrt_communicate.  Ranks count from 0. */
+
+typedef struct mrt_communicator mrt_communicator;
+/* The context takes a communicator over and closes it at its end, or at once on
+ * failure; no number is given twice. */
+MRT_API mrt_status mrt_communicator_add(mrt_context *ctx,
+                                        mrt_communicator *comm, int *number);
+/* One of a single rank: every collective is the identity. */
+MRT_API mrt_status mrt_communicator_alone(mrt_context *ctx, int *number);
+typedef struct mrt_communicator_info {
+  int rank, size;
+  const char *transport;
+  double timeout; /* seconds that a rank is waited for */
+  uint64_t sent;  /* bytes that this rank gave to others */
+} mrt_communicator_info;
+/* Communicators of `size` ranks that are threads of this process, each with a
+ * context of its own: out[rank].  `timeout`: seconds; 0: 30. */
+MRT_API mrt_status mrt_communicator_threads(mrt_context *ctx, int size,
+                                            double timeout,
+                                            mrt_communicator **out);
+/* EVALUE: no such number; ESTATE: it is closed. */
+MRT_API mrt_status mrt_communicator_get(mrt_context *ctx, int number,
+                                        mrt_communicator_info *info);
+/* All ranks call it: those of one color form a new communicator, by rising key,
+ * then rank.  A negative color: in none, *part is -1. */
+MRT_API mrt_status mrt_communicator_split(mrt_context *ctx, int number,
+                                          int color, int key, int *part);
+/* "broadcast", "send", "recv" of bytes, or a "barrier", now.  `peer` is the root
+ * or the other rank. */
+MRT_API mrt_status mrt_communicator_bytes(mrt_context *ctx, int number,
+                                          const char *kind, int peer,
+                                          void *data, size_t nbytes);
+/* All ranks fail from now on, with this text and our rank. */
+MRT_API mrt_status mrt_communicator_abort(mrt_context *ctx, int number,
+                                          const char *why);
+/* Plans that need it fail from now on (ESTATE). */
+MRT_API mrt_status mrt_communicator_close(mrt_context *ctx, int number);
+/* Compute the collectives applied outside traces since the last time, gradients'
+ * included, in the order of the program; nothing inside a trace.  ERANK: another
+ * rank has died, stalled or called something else. */
+MRT_API mrt_status mrt_communicate(mrt_context *ctx);
 
 /* ---- files of arrays -----------------------------------------------------
  *

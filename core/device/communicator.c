@@ -69,16 +69,15 @@ static bool has_peer(const mrt_collective *c) {
 }
 
 /* 8-bit floats are stored and sent, not added. */
-static mrt_status check_reduction(const mrt_collective *c, mrt_error *e) {
-  mrt_reduction r = c->reduction;
-  const char *dtype = mrt_dtype_name(c->dtype);
-  bool real = dtypes[c->dtype].class == FLOAT,
+mrt_status mrt_reduction_check(mrt_reduction r, mrt_dtype dtype, mrt_error *e) {
+  const char *name = mrt_dtype_name(dtype);
+  bool real = dtypes[dtype].class == FLOAT,
        order = r == MRT_REDUCE_MAX || r == MRT_REDUCE_MIN;
-  if (real && dtypes[c->dtype].bytes == 1)
-    return mrt_fail(e, MRT_EDTYPE, "%s is not reduced; cast it", dtype);
+  if (real && dtypes[dtype].bytes == 1)
+    return mrt_fail(e, MRT_EDTYPE, "%s is not reduced; cast it", name);
   if (r == MRT_REDUCE_MEAN && !real)
-    return mrt_fail(e, MRT_EDTYPE, "mean of %s, floats wanted", dtype);
-  if (c->dtype == MRT_bool && !order)
+    return mrt_fail(e, MRT_EDTYPE, "mean of %s, floats wanted", name);
+  if (dtype == MRT_bool && !order)
     return mrt_fail(e, MRT_EDTYPE, "%s of bool, max or min wanted",
                     reductions[r]);
   return MRT_OK;
@@ -99,7 +98,7 @@ static mrt_status check(const mrt_communicator *comm, const mrt_collective *c,
       c->peer == comm->rank)
     return mrt_fail(e, MRT_EVALUE, "rank %d cannot %s itself", c->peer,
                     c->kind == MRT_COLLECT_send ? "send to" : "receive from");
-  return reduces(c) ? check_reduction(c, e) : MRT_OK;
+  return reduces(c) ? mrt_reduction_check(c->reduction, c->dtype, e) : MRT_OK;
 }
 
 mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,

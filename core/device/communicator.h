@@ -78,6 +78,9 @@ const char *mrt_collective_name(mrt_collective_kind kind);
 const char *mrt_reduction_name(mrt_reduction reduction);
 /* -1: no such reduction. */
 int mrt_reduction_of(const char *name);
+/* Can numbers of this dtype be reduced so?  EDTYPE. */
+mrt_status mrt_reduction_check(mrt_reduction reduction, mrt_dtype dtype,
+                               mrt_error *e);
 
 /* Bytes that this rank gives and gets. */
 size_t mrt_collective_in_bytes(const mrt_collective *c, int size);
@@ -86,6 +89,10 @@ size_t mrt_collective_out_bytes(const mrt_collective *c, int size);
 /* Checks the call (EVALUE), then does it. */
 mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,
                        mrt_error *e);
+
+/* Ranks that are threads of one process: out[rank].  (kernels/collectives) */
+mrt_status mrt_threads_new(const mrt_allocator *a, int size, double timeout,
+                           mrt_communicator **out, mrt_error *e);
 
 /* One rank: every collective is the identity. */
 mrt_status mrt_self_communicator(const mrt_allocator *a, mrt_communicator **out,

@@ -9,6 +9,7 @@
 #ifndef MRT_DEVICE_KERNEL_H
 #define MRT_DEVICE_KERNEL_H
 
+#include "device/communicator.h"
 #include "device/tier.h"
 
 /* A value as the kernel sees it.  strides are in elements; a row that does not
@@ -45,6 +46,10 @@ typedef struct mrt_run {
   int lost;         /* 0, or 1 + the step that waited for a copy that failed */
   int lost_code;    /* errno */
   double stalled;   /* seconds spent waiting for copies */
+  /* of a plan with collectives */
+  mrt_communicator *const *communicators; /* by number; NULL: closed */
+  int refused;      /* 0, or 1 + the step whose collective failed */
+  mrt_error *error; /* what that said */
   /* of a device with memory of its own */
   void *device;                /* the device's state */
   void *queue;                 /* where kernels queue what they launch */
@@ -59,8 +64,10 @@ typedef struct mrt_call {
   void *state;   /* what `prepare` made */
   mrt_run *run;
   int threads;
-  bool dots; /* dot products of bf16 may be used */
-  int node;  /* for `fault` */
+  bool dots;        /* dot products of bf16 may be used */
+  int node;         /* for `fault` */
+  const char *file; /* where it was written */
+  int line;
 } mrt_call;
 
 /* One block of a pointwise operator: n elements, everything contiguous.

@@ -218,7 +218,9 @@ static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
   if (b->ctx->trace) w.first_id = b->ctx->trace->first_id;
   mrt_arena_init(&w.arena, b->ctx->allocator);
   mrt_marks_begin(&w.marks, b->ctx, &w.arena);
+  int called = b->ctx->called_count;
   mrt_status s = run(&w, b, ys, dys, ny, xs, nx, dx);
+  if (s) mrt_calls_drop(b->ctx, called);
   mrt_marks_end(&w.marks);
   mrt_arena_free(&w.arena);
   return s;

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/apply.h"
 #include "op/cast.h"
+#include "op/collective.h"
 #include "op/random.h"
 
 #include <stddef.h>
@@ -77,6 +78,19 @@ static void give_draw(mrt_context *ctx, void *options) {
   d.key = (uint32_t)ctx->next_key++;
   if (!ctx->trace) d.key |= MRT_DRAW_PINNED, d.seed = ctx->seed;
   memcpy(options, &d, sizeof d);
+}
+
+/* Who meets, and after which other collectives. */
+static mrt_status give_turn(mrt_context *ctx, const mrt_op *op, void *options) {
+  mrt_meeting m;
+  memcpy(&m, options, sizeof m);
+  const mrt_communicator *comm = mrt_communicator_find(ctx, m.comm);
+  const mrt_error said = ctx->error;
+  if (!comm)
+    return mrt_fail(&ctx->error, said.status, "%s: %s", op->name, said.message);
+  m.turn = ++ctx->turns, m.rank = comm->rank, m.size = comm->size;
+  memcpy(options, &m, sizeof m);
+  return MRT_OK;
 }
 
 static mrt_tensor *read_as(mrt_tensor *t, mrt_reading reading) {
@@ -179,11 +193,13 @@ static mrt_status make_expr(call *c, const void *options, mrt_expr **out,
                       "copies",
                       c->op->name, i + 1, c->in[i]->ctx->device.name,
                       same_name(ctx, c->in[i]->ctx), ctx->device.name);
+  if (c->op->traits & MRT_COLLECTIVE) MRT_TRY(give_turn(ctx, c->op, own));
   MRT_TRY(infer(c, own, types, &nout, narrow));
   *out = mrt_expr_new(ctx, c->op, c->nin, c->in, own, c->op->options_size, nout,
                       types);
   if (!*out) return mrt_nomem(&ctx->error);
   (*out)->updates = c->op->updates;
+  (*out)->once = c->op->traits & MRT_COLLECTIVE;
   return MRT_OK;
 }
 
@@ -223,11 +239,11 @@ mrt_status mrt_apply_output(mrt_context *ctx, mrt_expr *x, int i,
     if (i == 0) mrt_expr_free(ctx, x);
     return mrt_nomem(&ctx->error);
   }
-  *out = t;
-  if (narrow == MRT_DTYPE_COUNT || t->type.dtype != MRT_f32 ||
-      x->op->wide_outputs >> (i < 32 ? i : 31) & 1)
-    return MRT_OK;
-  mrt_status s = cast_of(ctx, t, narrow, out);
+  bool stays = narrow == MRT_DTYPE_COUNT || t->type.dtype != MRT_f32 ||
+               x->op->wide_outputs >> (i < 32 ? i : 31) & 1;
+  mrt_status s = x->once ? mrt_call_note(ctx, t) : MRT_OK;
+  if (stays && !s) return *out = t, MRT_OK;
+  if (!s) s = cast_of(ctx, t, narrow, out);
   mrt_drop(t);
   return s;
 }

@@ -55,6 +55,7 @@ MRT_API mrt_op_info mrt_op_get_info(const mrt_op *op) {
     .pointwise = op->traits & MRT_POINTWISE,
     .differentiable = op->grad,
     .random = op->traits & MRT_RANDOM,
+    .collective = op->traits & MRT_COLLECTIVE,
     .cost = mrt_cost_name((int)op->cost),
   };
 }

@@ -39,6 +39,11 @@ typedef enum mrt_trait {
                                   depends on the others; then means of rows */
   MRT_SWAPS = 16384, /* begins a copy between its input and its output */
   MRT_WAITS = 32768, /* ends the copy between its inputs */
+  /* All ranks call it, in the order of the program: never removed, merged or
+     moved past another, computed again only by REPEATS.  Its options begin as
+     mrt_meeting (op/collective.h). */
+  MRT_COLLECTIVE = 65536,
+  MRT_REPEATS = 131072 /* a collective that may be computed again */
 } mrt_trait;
 
 /* How it behaves in narrow precision. */

@@ -5,10 +5,12 @@
  *             last: each node's inputs must still be whole, and its outputs
  *             then own their bytes.  Knows offsets only; nothing of lifetimes,
  *             of in-place rules or of how they were found.  What is behind the
- *             arena, in the slow tier, is told from it by FAR.
+ *             arena, in the slow tier, is told from it by FAR.  Collectives
+ *             must stand in the order of the program, each once.
  *   cost      O(operands * log slots)
  *
  * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -208,12 +210,30 @@ static mrt_status check_step(checking *c, int i) {
   return MRT_OK;
 }
 
+/* All ranks call collectives in the order in which the program did. */
+static mrt_status check_turns(const checking *c) {
+  const mrt_graph *g = &c->plan->graph;
+  uint64_t last = 0;
+  for (int i = 0; i < g->node_count; i++) {
+    const mrt_node *n = g->nodes[i];
+    if (!(n->op->traits & MRT_COLLECTIVE)) continue;
+    const mrt_meeting *m = n->options;
+    if (n->recomputed && !(n->op->traits & MRT_REPEATS))
+      return fail(c, i, "a collective is called twice");
+    if (n->recomputed) continue;
+    if (m->turn <= last) return fail(c, i, "a collective out of turn");
+    last = m->turn;
+  }
+  return MRT_OK;
+}
+
 mrt_status mrt_pass_check(mrt_plan *plan) {
   checking c = { .plan = plan };
   mrt_arena_init(&c.arena, plan->ctx->allocator);
   mrt_status s = mrt_graph_check(&plan->graph, &plan->ctx->error);
   if (!s) s = make_places(&c);
   for (int i = 0; i < plan->graph.node_count && !s; i++) s = check_step(&c, i);
+  if (!s) s = check_turns(&c);
   if (!s) s = mrt_check_copies(plan, &c.arena);
   mrt_arena_free(&c.arena);
   return s;

@@ -2,7 +2,7 @@
  *
  *   needs   a captured graph
  *   method  a hash table over (operator, options, inputs), one walk in order
- *   never   merges updates.  Random nodes merge only with equal keys, that is
+ *   never   merges updates or collectives.  Random nodes merge only with equal keys, that is
  *           when they draw the same numbers.
  *
  * SPDX-License-Identifier: MIT */
@@ -41,7 +41,7 @@ mrt_status mrt_pass_cse(mrt_plan *plan) {
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
     for (int k = 0; k < n->nin; k++) n->in[k] = mrt_value_instead(n->in[k]);
-    if (n->op->traits & (MRT_UPDATES | MRT_FIXED)) continue;
+    if (n->op->traits & (MRT_UPDATES | MRT_FIXED | MRT_COLLECTIVE)) continue;
     size_t at = (size_t)hash(n) & (size - 1);
     while (table[at] && !equal(table[at], n)) at = (at + 1) & (size - 1);
     if (!table[at]) {

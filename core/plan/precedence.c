@@ -6,6 +6,9 @@
  *           comes after everybody else who reads the version it overwrites;
  *           and all updates come after all index checks that depend on none,
  *           so that a bad index is found while nothing has changed.
+ *           Collectives keep their order, whatever their communicator: then
+ *           ranks that run the same program cannot wait for each other in a
+ *           circle.
  *   why it has no circle: program order respects the first two, and what an
  *           update must wait for never depends on an update by the third.
  *   cost    O(nodes + edges)
@@ -27,6 +30,7 @@ typedef struct building {
   int *updater_of; /* by value id of a version: node that overwrites it; -1 */
   int *block_of;   /* by value id of a base; -1: not in the arena */
   bool *tainted;   /* by node: depends on an update */
+  int collective;  /* the last one so far; -1 */
   pairs edges, reads;
   int takes, take_room;
 } building;
@@ -75,6 +79,12 @@ static mrt_status add_edges(building *b, int i) {
     if (maker >= 0) tainted |= b->tainted[maker];
     if (updater >= 0 && updater != i)
       MRT_TRY(add_pair(b, &b->edges, i, updater));
+  }
+  if (n->op->traits & MRT_COLLECTIVE) {
+    int before = b->collective;
+    if (before >= 0) MRT_TRY(add_pair(b, &b->edges, before, i));
+    if (before >= 0) tainted |= b->tainted[before];
+    b->collective = i;
   }
   b->tainted[i] = tainted;
   return MRT_OK;
@@ -205,7 +215,8 @@ mrt_status mrt_flow_make(mrt_flow *f, const mrt_plan *plan, mrt_arena *arena,
                  .maker_of = MRT_NEW(arena, int, values),
                  .updater_of = MRT_NEW(arena, int, values),
                  .block_of = MRT_NEW(arena, int, values),
-                 .tainted = MRT_NEW(arena, bool, n) };
+                 .tainted = MRT_NEW(arena, bool, n),
+                 .collective = -1 };
   if (!f->made || !f->maker || !f->value || !f->bytes || !f->scratch ||
       !f->take_start || !f->update || !b.maker_of || !b.updater_of ||
       !b.block_of || !b.tainted)

@@ -24,7 +24,8 @@ static bool makes_result(const mrt_keeping *k, int i) {
 }
 
 /* until[i]: the first update of a variable that node i reads; updates never
- * run again, nor what would take more than the budget was told of. */
+ * run again, nor collectives that other ranks do not expect, nor what would
+ * take more than the budget was told of. */
 static mrt_status find_until(mrt_keeping *k) {
   const mrt_graph *g = &k->plan->graph;
   int n = g->node_count, *update = MRT_NEW(k->arena, int, g->value_count);
@@ -35,8 +36,10 @@ static mrt_status find_until(mrt_keeping *k) {
     for (int u = 0; k->flow.update[i] && u < g->nodes[i]->op->updates; u++)
       update[g->nodes[i]->in[u]->base->id] = i;
   for (int i = 0; i < n; i++) {
-    bool never =
-        k->flow.update[i] || (k->plan->options.memory && makes_result(k, i));
+    uint32_t traits = g->nodes[i]->op->traits;
+    bool never = k->flow.update[i] ||
+                 (k->plan->options.memory && makes_result(k, i)) ||
+                 ((traits & MRT_COLLECTIVE) && !(traits & MRT_REPEATS));
     k->problem.until[i] = never ? 0 : n;
     for (int r = 0; r < g->nodes[i]->nin; r++) {
       int at = update[g->nodes[i]->in[r]->base->id];

@@ -65,7 +65,9 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
                         .run = &plan->run,
                         .threads = d->threads,
                         .dots = d->dots,
-                        .node = i };
+                        .node = i,
+                        .file = n->origin.file,
+                        .line = n->origin.line };
   if (!s->call.in || !s->call.out) return mrt_nomem(&plan->ctx->error);
   for (int k = 0; k < n->nin; k++) describe(&s->call.in[k], n->in[k]);
   for (int k = 0; k < n->nout; k++) describe(&s->call.out[k], n->out[k]);

@@ -43,6 +43,21 @@ static mrt_status lost(mrt_plan *plan) {
                        : "nothing has changed");
 }
 
+/* A collective has failed. */
+static mrt_status refused(mrt_plan *plan) {
+  mrt_context *ctx = plan->ctx;
+  int step = plan->run.refused - 1;
+  const mrt_node *n = plan->steps[step].node;
+  const mrt_error said = ctx->error;
+  bool torn = step >= plan->first_update && !plan->part_rows;
+  if (torn) mrt_plan_tear(plan);
+  if (said.status == MRT_EINTERRUPT) ctx->interrupted = 0;
+  return mrt_fail(&ctx->error, said.status, "%s (%s:%d): %s%s", n->label,
+                  n->origin.file, n->origin.line, said.message,
+                  torn ? "; what this step updates is torn: load a snapshot"
+                       : "");
+}
+
 /* Until the step is done, on a device that queues; what failed shows later. */
 static void settle(mrt_plan *plan) {
   const mrt_device *d = &plan->ctx->device;
@@ -87,6 +102,7 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
   }
   if (i < plan->first_update || plan->part_rows) return MRT_OK;
   if (plan->run.fault) return bad_index(plan);
+  mrt_communicators_heed(ctx, false);
   if (plan->times) return MRT_OK; /* what it writes will be as before */
   for (int k = 0; k < plan->written_count; k++)
     mrt_readers_retire(plan->written[k]->variable);
@@ -133,6 +149,7 @@ static mrt_status walk(mrt_plan *plan) {
       run_step(plan, i);
     if (remote) MRT_TRY(remote->check(&plan->ctx->device, &plan->ctx->error));
     if (plan->run.lost) return lost(plan);
+    if (plan->run.refused) return refused(plan);
     if (trapped && (i < plan->first_update || plan->part_rows)) return trapped;
   }
   plan->runs++;
@@ -173,6 +190,7 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
   MRT_TRY(mrt_plan_prepare(plan, in));
   if (ctx->device.remote) return walk_remote(plan);
   mrt_status s = walk(plan);
+  mrt_communicators_heed(ctx, true);
   /* However it ended: no copy may run into what comes next. */
   if (plan->graph.transfer_count) ctx->tier->drain(ctx->tier);
   return s;

@@ -131,7 +131,9 @@ mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
   }
   resolve_moving(plan, in);
   plan->run.seed = plan->ctx->seed;
-  plan->run.fault = plan->run.lost = 0;
+  plan->run.fault = plan->run.lost = plan->run.refused = 0;
+  plan->run.communicators = plan->ctx->communicators;
+  plan->run.error = &plan->ctx->error;
   plan->run.tier = plan->ctx->tier;
   plan->run.stalled = 0;
   return MRT_OK;

@@ -55,6 +55,7 @@ void mrt_context_ref(mrt_context *ctx) { ctx->refs++; }
 void mrt_context_unref(mrt_context *ctx) {
   if (--ctx->refs > 0) return;
   mrt_slow_close(ctx);
+  mrt_communicators_close(ctx);
   if (ctx->device.close) ctx->device.close(&ctx->device);
   mrt_arena_free(&ctx->names);
   mrt_release(ctx->allocator, ctx, sizeof *ctx);
@@ -63,6 +64,7 @@ void mrt_context_unref(mrt_context *ctx) {
 MRT_API void mrt_context_free(mrt_context *ctx) {
   if (!ctx) return;
   mrt_trace_abort(ctx);
+  mrt_calls_drop(ctx, 0);
   mrt_context_unref(ctx);
 }
 

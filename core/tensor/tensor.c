@@ -213,7 +213,7 @@ mrt_tensor *mrt_expr_output(mrt_context *ctx, mrt_expr *x, int i) {
 void mrt_tensor_trim(mrt_tensor *t) {
   if (t->handles || t->pending || !t->storage || !t->expr || t->variable)
     return;
-  if (t->expr->stale) return;
+  if (t->expr->stale || t->expr->once) return;
   mrt_storage_unref(t->storage);
   t->storage = NULL;
 }

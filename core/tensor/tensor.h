@@ -23,6 +23,7 @@
 #define MRT_TENSOR_TENSOR_H
 
 #include "base/memory.h"
+#include "device/communicator.h"
 #include "device/device.h"
 #include "tensor/dtype.h"
 
@@ -57,6 +58,7 @@ typedef struct mrt_expr {
   bool computed;       /* no longer counts as pending on its inputs */
   bool stale;          /* reads a variable's old value */
   bool traced;         /* made in a trace: computed by its plan only */
+  bool once;           /* a collective: its numbers are never given back */
   struct mrt_expr *next_wanted; /* scratch of mrt_tensor_await */
   struct mrt_tensor **in;       /* held */
   struct mrt_tensor **out;      /* borrowed; NULL when that tensor is gone */
@@ -150,6 +152,12 @@ struct mrt_context {
   int *outer_region;   /* by region, less one: that around it, or 0 */
   int region_room;
   mrt_trace *trace;
+  mrt_communicator **communicators; /* by number; NULL: closed */
+  int communicator_count, communicator_room;
+  uint64_t turns;      /* collectives applied so far */
+  mrt_tensor **called; /* held: what collectives outside traces give, until
+                          mrt_communicate */
+  int called_count, called_room;
   mrt_tensor *dead; /* being freed, so that long chains do not recurse */
   bool burying;
 };
@@ -210,5 +218,19 @@ mrt_variable *mrt_variable_of(mrt_context *ctx, mrt_tensor *init);
 /* The variable has its storage: let its initial value go. */
 void mrt_variable_started(mrt_variable *v);
 void mrt_trace_free(mrt_context *ctx);
+
+/* ---- communicators.c ------------------------------------------------------ */
+
+/* The communicator of this number; NULL, with EVALUE or ESTATE in the context,
+ * when there is none or it is closed. */
+mrt_communicator *mrt_communicator_find(mrt_context *ctx, int64_t number);
+/* `t` is what a collective gives: the plan of the trace computes it whoever
+ * reads it, and mrt_communicate does outside. */
+mrt_status mrt_call_note(mrt_context *ctx, mrt_tensor *t);
+/* Forget what was noted outside traces since there were `count`. */
+void mrt_calls_drop(mrt_context *ctx, int count);
+/* Are interrupts acted on while a rank waits for others? */
+void mrt_communicators_heed(mrt_context *ctx, bool heed);
+void mrt_communicators_close(mrt_context *ctx);
 
 #endif

@@ -30,6 +30,7 @@ local op = core.op
 ---@field policy table
 ---@field data table
 ---@field train table
+---@field communicator table
 ---@field prune mrt.prune
 ---@field estimate mrt.estimate
 ---@field version string
@@ -245,7 +246,7 @@ end
 
 -- For the prompt, which completes names without calling __index.
 local modules = { nn = true, optim = true, policy = true, data = true,
-  train = true, prune = true, estimate = true, device = true }
+  train = true, prune = true, estimate = true, device = true, communicator = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   local name = "mrt." .. tostring(key)

@@ -8,7 +8,7 @@ local core = require "mrt.core"
 local rows = {}
 
 local families = {
-  "activation", "attention", "batch_norm", "conv", "cross_entropy", "embedding_bag",
+  "activation", "attention", "batch_norm", "collective", "conv", "cross_entropy", "embedding_bag",
   "group_norm", "index", "make", "matmul", "move", "norm", "pointwise", "pool",
   "quantize", "recurrent", "reduce", "softmax", "update", "update8", "views",
 }
@@ -28,11 +28,13 @@ rows.partial = chosen ~= nil
 function rows.all()
   local list = {}
   for _, family in ipairs(families) do
+    if family == "collective" and rows.device ~= "cpu" then goto next end -- NCCL's
     for _, row in ipairs(require("samples." .. family)) do
       if not chosen or ("," .. chosen .. ","):find("," .. row.op .. ",", 1, true) then
         list[#list + 1] = row
       end
     end
+    ::next::
   end
   return list
 end

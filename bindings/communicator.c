@@ -1,0 +1,119 @@
+/* communicator.c -- communicators by number, and bytes between ranks
+ *
+ * They belong to the CPU's context, and live until they are closed or it ends:
+ * a plan that names one needs it when nobody else does.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "binding.h"
+
+#include <limits.h>
+
+/* The context that has the communicators, in `m`. */
+static mrt_binding *get(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  m->ctx = m->open[0];
+  mrt_lua_at(L, m);
+  return m;
+}
+
+static int check_int(lua_State *L, int arg) {
+  lua_Integer n = luaL_checkinteger(L, arg);
+  luaL_argcheck(L, n >= INT_MIN && n <= INT_MAX, arg, "out of range");
+  return (int)n;
+}
+
+void mrt_lua_set_world(mrt_binding *m, int number) {
+  m->world = number + 1, m->launched = true;
+}
+
+/* world() -> number: of the communicator of all ranks.  Who starts several has
+ * called mrt_lua_set_world; else there is this one, and closing it does no
+ * harm. */
+static int world(lua_State *L) {
+  mrt_binding *m = get(L);
+  mrt_communicator_info info;
+  int number = m->world - 1;
+  bool there =
+      m->world && mrt_communicator_get(m->ctx, number, &info) == MRT_OK;
+  if (!there && m->launched)
+    return mrt_lua_raise(L, m, MRT_ESTATE, "communicator");
+  if (!there)
+    MRT_CHECK(L, m, "communicator", mrt_communicator_alone(m->ctx, &number));
+  m->world = number + 1;
+  lua_pushinteger(L, number);
+  return 1;
+}
+
+/* info(number) -> rank, size, transport, timeout, sent */
+static int info(lua_State *L) {
+  mrt_binding *m = get(L);
+  mrt_communicator_info i;
+  MRT_CHECK(L, m, "communicator",
+            mrt_communicator_get(m->ctx, check_int(L, 1), &i));
+  lua_pushinteger(L, i.rank);
+  lua_pushinteger(L, i.size);
+  lua_pushstring(L, i.transport);
+  lua_pushnumber(L, i.timeout);
+  lua_pushinteger(L, (lua_Integer)i.sent);
+  return 5;
+}
+
+/* split(number, color, key) -> number of the part, or nil */
+static int split(lua_State *L) {
+  mrt_binding *m = get(L);
+  int number = check_int(L, 1), color = check_int(L, 2), key = check_int(L, 3);
+  int part;
+  mrt_status s = mrt_communicator_split(m->ctx, number, color, key, &part);
+  if (s) return mrt_lua_raise(L, m, s, "split");
+  if (part < 0) return lua_pushnil(L), 1;
+  lua_pushinteger(L, part);
+  return 1;
+}
+
+/* bytes(number, kind, peer, string or size) -> string: what came, or was given */
+static int bytes(lua_State *L) {
+  mrt_binding *m = get(L);
+  int number = check_int(L, 1), peer = check_int(L, 3);
+  const char *kind = luaL_checkstring(L, 2);
+  bool sized = lua_type(L, 4) == LUA_TNUMBER;
+  lua_Integer size =
+      sized ? lua_tointeger(L, 4) : (lua_Integer)lua_rawlen(L, 4);
+  luaL_argcheck(L, size >= 0 && size < INT_MAX, 4, "not a size");
+  luaL_Buffer b;
+  char *data = luaL_buffinitsize(L, &b, (size_t)size + 1);
+  const char *given = sized ? NULL : luaL_checkstring(L, 4);
+  for (lua_Integer i = 0; i < size; i++) data[i] = given ? given[i] : 0;
+  /* Not tried again: the others have been told of this one. */
+  mrt_status s =
+      mrt_communicator_bytes(m->ctx, number, kind, peer, data, (size_t)size);
+  if (s) return mrt_lua_raise(L, m, s, kind);
+  luaL_pushresultsize(&b, (size_t)size);
+  return 1;
+}
+
+/* abort(number, why): the others fail from now on. */
+static int abort_all(lua_State *L) {
+  mrt_binding *m = get(L);
+  MRT_CHECK(
+      L, m, "abort",
+      mrt_communicator_abort(m->ctx, check_int(L, 1), luaL_checkstring(L, 2)));
+  return 0;
+}
+
+static int close_one(lua_State *L) {
+  mrt_binding *m = get(L);
+  MRT_CHECK(L, m, "close", mrt_communicator_close(m->ctx, check_int(L, 1)));
+  return 0;
+}
+
+/* Add the table communicator: functions by name. */
+void mrt_communicator_binding_open(lua_State *L, mrt_binding *m) {
+  static const luaL_Reg functions[] = {
+    { "world", world }, { "info", info },       { "split", split },
+    { "bytes", bytes }, { "abort", abort_all }, { "close", close_one },
+    { NULL, NULL },
+  };
+  lua_newtable(L);
+  mrt_binding_register(L, m, functions);
+  lua_setfield(L, -2, "communicator");
+}

@@ -1,0 +1,238 @@
+/* collective.c -- operators that all ranks of a communicator compute together
+ *
+ *   allreduce       y = x of all ranks reduced, on every rank
+ *   reduce_scatter  y = piece r of that on rank r; pieces are cut along the
+ *                   first dimension
+ *   allgather       y = x of all ranks behind one another along the first
+ *                   dimension
+ *   broadcast       y = x of the root
+ *   send, recv      y on one rank = x on another; a send returns nothing, as
+ *                   u8[0], and a recv says what comes
+ *
+ *   x y     contiguous, any shape, on all ranks the same; any dtype where
+ *           nothing is reduced; see device/communicator.c for what can be
+ *   op      sum, mean, max, min, prod: in the order of the ranks, rounded once
+ *   cost    bytes that this rank gives and gets, as the ring moves them:
+ *           Patarasuk & Yuan, Bandwidth optimal all-reduce algorithms, 2009
+ *   grad    of the sum of what all ranks make of their results: reductions by
+ *           sum and mean and gathering are linear, and their gradients are the
+ *           transposed collectives.  All ranks must differentiate alike, for
+ *           the gradient meets the others too.  None of max, min, prod, send,
+ *           recv.
+ *   fails   EDTYPE, ESHAPE, EVALUE; while it runs ERANK, EINTERRUPT
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
+#include "device/communicator.h"
+#include "op/build.h"
+#include "tensor/tensor.h"
+
+static const mrt_collective_options *options_of(const mrt_infer *c) {
+  return c->options;
+}
+
+/* ---- shapes ------------------------------------------------------------------ */
+
+static mrt_status want_reducible(mrt_infer *c) {
+  mrt_error said;
+  mrt_reduction op = (mrt_reduction)options_of(c)->op;
+  mrt_status s = mrt_reduction_check(op, c->in[0]->dtype, &said);
+  return s ? mrt_refuse(c, s, "%s", said.message) : MRT_OK;
+}
+
+static mrt_status want_rows(mrt_infer *c) {
+  if (c->in[0]->rank > 0) return MRT_OK;
+  return mrt_refuse(c, MRT_ESHAPE, "%s, at least 1 dimension wanted",
+                    mrt_show(c->in[0]).s);
+}
+
+static mrt_status want_peer(mrt_infer *c, bool other) {
+  const mrt_collective_options *o = options_of(c);
+  if (o->peer < 0 || o->peer >= o->size)
+    return mrt_refuse(c, MRT_EVALUE, "rank %lld, 0 to %lld wanted",
+                      (long long)o->peer, (long long)o->size - 1);
+  if (other && o->peer == o->rank)
+    return mrt_refuse(c, MRT_EVALUE, "rank %lld is this rank, another wanted",
+                      (long long)o->peer);
+  return MRT_OK;
+}
+
+static mrt_status infer_allreduce(mrt_infer *c) {
+  c->out[0] = *c->in[0];
+  return want_reducible(c);
+}
+
+static mrt_status infer_reduce_scatter(mrt_infer *c) {
+  const mrt_collective_options *o = options_of(c);
+  MRT_TRY(want_rows(c));
+  MRT_TRY(want_reducible(c));
+  if (c->in[0]->dims[0] % o->size)
+    return mrt_refuse(c, MRT_ESHAPE,
+                      "the first dimension of %s cannot be shared among %lld "
+                      "ranks; a multiple of %lld wanted",
+                      mrt_show(c->in[0]).s, (long long)o->size,
+                      (long long)o->size);
+  c->out[0] = *c->in[0];
+  c->out[0].dims[0] /= o->size;
+  return MRT_OK;
+}
+
+static mrt_status infer_allgather(mrt_infer *c) {
+  MRT_TRY(want_rows(c));
+  c->out[0] = *c->in[0];
+  if (__builtin_mul_overflow(c->in[0]->dims[0], options_of(c)->size,
+                             &c->out[0].dims[0]))
+    return mrt_refuse(c, MRT_ESHAPE, "%s of %lld ranks is too large",
+                      mrt_show(c->in[0]).s, (long long)options_of(c)->size);
+  return MRT_OK;
+}
+
+static mrt_status infer_broadcast(mrt_infer *c) {
+  c->out[0] = *c->in[0];
+  return want_peer(c, false);
+}
+
+static mrt_status infer_send(mrt_infer *c) {
+  c->out[0] = (mrt_type){ .dtype = MRT_u8, .rank = 1 };
+  return want_peer(c, true);
+}
+
+static mrt_status infer_recv(mrt_infer *c) {
+  const mrt_collective_options *o = options_of(c);
+  c->out[0] = (mrt_type){ .dtype = o->dtype, .rank = o->shape.count };
+  for (int i = 0; i < o->shape.count; i++) c->out[0].dims[i] = o->shape.at[i];
+  return want_peer(c, true);
+}
+
+/* ---- costs ------------------------------------------------------------------- */
+
+/* `times` (p - 1) / p of the larger of input and output crosses the wire. */
+static double ring(const mrt_signature *s, double times) {
+  const mrt_collective_options *o = s->options;
+  double in = (double)mrt_type_bytes(s->in[0]),
+         out = (double)mrt_type_bytes(s->out[0]), ranks = (double)o->size;
+  return times * (ranks - 1) / ranks * (in > out ? in : out);
+}
+
+static double bytes_twice(const mrt_signature *s) { return ring(s, 2); }
+static double bytes_once(const mrt_signature *s) { return ring(s, 1); }
+static double bytes_sent(const mrt_signature *s) {
+  return (double)mrt_type_bytes(s->in[0]);
+}
+static double bytes_received(const mrt_signature *s) {
+  return (double)mrt_type_bytes(s->out[0]);
+}
+
+/* ---- gradients --------------------------------------------------------------- */
+
+static bool linear(mrt_build *b) {
+  const mrt_collective_options *o = b->options;
+  if (o->op == MRT_REDUCE_SUM || o->op == MRT_REDUCE_MEAN) return true;
+  b->status = mrt_fail(&b->ctx->error, MRT_EGRAD,
+                       "%s by %s has no gradient; sum and mean have",
+                       b->op->name, mrt_reduction_name((mrt_reduction)o->op));
+  return false;
+}
+
+/* The same collective of the gradients: sum -> sum, mean -> mean. */
+static void grad_allreduce(mrt_build *b) {
+  if (linear(b)) b->din[0] = MRT_MAKE(b, allreduce, b->options, b->dout[0]);
+}
+
+static void grad_reduce_scatter(mrt_build *b) {
+  const mrt_collective_options *o = b->options;
+  if (!linear(b)) return;
+  mrt_tensor *all = MRT_MAKE(b, allgather, o, b->dout[0]);
+  b->din[0] =
+      o->op == MRT_REDUCE_SUM ? all : mrt_mul_k(b, all, 1 / (double)o->size);
+}
+
+static void grad_allgather(mrt_build *b) {
+  mrt_collective_options o = *(const mrt_collective_options *)b->options;
+  o.op = MRT_REDUCE_SUM;
+  b->din[0] = MRT_MAKE(b, reduce_scatter, &o, b->dout[0]);
+}
+
+/* To the root comes the sum; what the others gave was not read. */
+static void grad_broadcast(mrt_build *b) {
+  mrt_collective_options o = *(const mrt_collective_options *)b->options;
+  o.op = MRT_REDUCE_SUM;
+  b->din[0] = MRT_MAKE(b, allreduce, &o, b->dout[0]);
+  if (o.rank != o.peer)
+    b->din[0] =
+        mrt_expand_to(b, mrt_const_like(b, b->dout[0], 0), mrt_of(b->dout[0]));
+}
+
+/* ---- rows -------------------------------------------------------------------- */
+
+#define OPTION(field, text, ...)                                               \
+  {                                                                            \
+    .name = text, .offset = offsetof(mrt_collective_options, field),           \
+    .kind = __VA_ARGS__                                                        \
+  }
+#define MEETING                                                                \
+  OPTION(turn, "turn", MRT_OPT_HIDDEN), OPTION(rank, "rank", MRT_OPT_HIDDEN),  \
+      OPTION(size, "size", MRT_OPT_HIDDEN),                                    \
+      OPTION(comm, "comm", MRT_OPT_INT, .required = true)
+#define REDUCTION                                                              \
+  OPTION(op, "op", MRT_OPT_ENUM, .words = "sum mean max min prod")
+
+static const mrt_option reduces[] = { MEETING, REDUCTION };
+static const mrt_option gathers[] = { MEETING };
+static const mrt_option broadcasts[] = { MEETING,
+                                         OPTION(peer, "root", MRT_OPT_INT) };
+static const mrt_option sends[] = { MEETING, OPTION(peer, "to", MRT_OPT_INT,
+                                                    .required = true) };
+static const mrt_option recvs[] = {
+  MEETING, OPTION(peer, "from", MRT_OPT_INT, .required = true),
+  OPTION(shape, "shape", MRT_OPT_INTS, .required = true),
+  OPTION(dtype, "dtype", MRT_OPT_DTYPE, .preset = MRT_f32)
+};
+
+#define ROW(op, in, table)                                                     \
+  .name = #op, .number = MRT_OP_##op, .min_inputs = in, .max_inputs = in,      \
+  MRT_OPTIONS(table, mrt_collective_options), .infer = infer_##op,             \
+  .cost = MRT_COST_move, .width = MRT_WIDE
+
+const mrt_op mrt_op_allreduce = {
+  ROW(allreduce, 1, reduces),
+  .doc = "y = the reduction of x of all ranks",
+  .grad = grad_allreduce,
+  .bytes = bytes_twice,
+  .inplace = 1,
+  .traits = MRT_COLLECTIVE,
+};
+const mrt_op mrt_op_reduce_scatter = {
+  ROW(reduce_scatter, 1, reduces),
+  .doc = "y = piece r of the reduction of x of all ranks, on rank r",
+  .grad = grad_reduce_scatter,
+  .bytes = bytes_once,
+  .traits = MRT_COLLECTIVE,
+};
+const mrt_op mrt_op_allgather = {
+  ROW(allgather, 1, gathers),
+  .doc = "y = x of all ranks, one behind the other",
+  .grad = grad_allgather,
+  .bytes = bytes_once,
+  .traits = MRT_COLLECTIVE | MRT_REPEATS,
+};
+const mrt_op mrt_op_broadcast = {
+  ROW(broadcast, 1, broadcasts),
+  .doc = "y = x of the root",
+  .grad = grad_broadcast,
+  .bytes = bytes_once,
+  .inplace = 1,
+  .traits = MRT_COLLECTIVE,
+};
+const mrt_op mrt_op_send = {
+  ROW(send, 1, sends),
+  .doc = "gives x to another rank, which receives it",
+  .bytes = bytes_sent,
+  .traits = MRT_COLLECTIVE,
+};
+const mrt_op mrt_op_recv = {
+  ROW(recv, 0, recvs),
+  .doc = "y = what another rank sends",
+  .bytes = bytes_received,
+  .traits = MRT_COLLECTIVE,
+};

@@ -1,0 +1,29 @@
+/* collective.h -- options of the operators that ranks compute together
+ *
+ * A meeting comes first in the options of every COLLECTIVE operator.  The
+ * library fills it when the operator is applied: shapes depend on the number of
+ * ranks, and plans keep the turns in rising order.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_OP_COLLECTIVE_H
+#define MRT_OP_COLLECTIVE_H
+
+#include "mrt.h"
+
+typedef struct mrt_meeting {
+  uint64_t turn;      /* the how-manieth collective of the context, from 1 on */
+  int64_t rank, size; /* of the communicator */
+  int64_t comm;       /* its number in the context */
+} mrt_meeting;
+
+/* Each row reads the few that are in its table. */
+typedef struct mrt_collective_options {
+  uint64_t turn; /* mrt_meeting */
+  int64_t rank, size, comm;
+  int op;         /* mrt_reduction */
+  int64_t peer;   /* broadcast: root; send: to; recv: from */
+  mrt_ints shape; /* recv: what comes */
+  mrt_dtype dtype;
+} mrt_collective_options;
+
+#endif

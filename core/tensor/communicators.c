@@ -1,0 +1,159 @@
+/* communicators.c -- the ranks that a context computes with
+ *
+ * A communicator has a number that is never given again, so that a plan cannot
+ * meet a stranger; operators name it by that.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+static bool make_room(mrt_context *ctx, void **items, int count, int *room,
+                      size_t size) {
+  if (count < *room) return true;
+  int more = *room ? *room * 2 : 8;
+  void *grown = mrt_resize(ctx->allocator, *items, (size_t)*room * size,
+                           (size_t)more * size);
+  if (!grown) return false;
+  *items = grown, *room = more;
+  return true;
+}
+
+/* ---- the table --------------------------------------------------------------- */
+
+mrt_communicator *mrt_communicator_find(mrt_context *ctx, int64_t number) {
+  bool known = number >= 0 && number < ctx->communicator_count;
+  mrt_communicator *comm = known ? ctx->communicators[number] : NULL;
+  if (!known)
+    mrt_fail(&ctx->error, MRT_EVALUE, "no communicator %lld on %s",
+             (long long)number, ctx->device.name);
+  else if (!comm)
+    mrt_fail(&ctx->error, MRT_ESTATE, "communicator %lld is closed",
+             (long long)number);
+  return comm;
+}
+
+MRT_API mrt_status mrt_communicator_add(mrt_context *ctx,
+                                        mrt_communicator *comm, int *number) {
+  if (!make_room(ctx, (void **)&ctx->communicators, ctx->communicator_count,
+                 &ctx->communicator_room, sizeof comm))
+    return comm->close(comm), mrt_nomem(&ctx->error);
+  comm->interrupted = &ctx->interrupted;
+  *number = ctx->communicator_count;
+  ctx->communicators[ctx->communicator_count++] = comm;
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_communicator_alone(mrt_context *ctx, int *number) {
+  mrt_communicator *comm;
+  MRT_TRY(mrt_self_communicator(ctx->allocator, &comm, &ctx->error));
+  return mrt_communicator_add(ctx, comm, number);
+}
+
+MRT_API mrt_status mrt_communicator_get(mrt_context *ctx, int number,
+                                        mrt_communicator_info *info) {
+  const mrt_communicator *comm = mrt_communicator_find(ctx, number);
+  if (!comm) return ctx->error.status;
+  *info = (mrt_communicator_info){ comm->rank, comm->size, comm->transport,
+                                   comm->timeout, comm->sent };
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_communicator_split(mrt_context *ctx, int number,
+                                          int color, int key, int *part) {
+  mrt_communicator *comm = mrt_communicator_find(ctx, number), *own;
+  if (!comm) return ctx->error.status;
+  *part = -1;
+  MRT_TRY(comm->split(comm, color, key, &own, &ctx->error));
+  return own ? mrt_communicator_add(ctx, own, part) : MRT_OK;
+}
+
+MRT_API mrt_status mrt_communicator_bytes(mrt_context *ctx, int number,
+                                          const char *kind, int peer,
+                                          void *data, size_t nbytes) {
+  mrt_communicator *comm = mrt_communicator_find(ctx, number);
+  if (!comm) return ctx->error.status;
+  mrt_collective c = { .kind = MRT_COLLECTIVES,
+                       .dtype = MRT_u8,
+                       .count = (int64_t)nbytes,
+                       .peer = peer,
+                       .in = data,
+                       .out = data,
+                       .file = ctx->origin.file,
+                       .line = ctx->origin.line };
+  static const mrt_collective_kind plain[] = { MRT_COLLECT_broadcast,
+                                               MRT_COLLECT_send,
+                                               MRT_COLLECT_recv,
+                                               MRT_COLLECT_barrier };
+  for (int i = 0; i < MRT_COUNT(plain); i++)
+    if (strcmp(kind, mrt_collective_name(plain[i])) == 0) c.kind = plain[i];
+  if (c.kind == MRT_COLLECTIVES)
+    return mrt_fail(&ctx->error, MRT_EVALUE,
+                    "'%s', broadcast, send, recv or barrier wanted", kind);
+  mrt_status s = mrt_collect(comm, &c, &ctx->error);
+  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  return s;
+}
+
+MRT_API mrt_status mrt_communicator_abort(mrt_context *ctx, int number,
+                                          const char *why) {
+  mrt_communicator *comm = mrt_communicator_find(ctx, number);
+  if (!comm) return ctx->error.status;
+  comm->abort(comm, why);
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_communicator_close(mrt_context *ctx, int number) {
+  mrt_communicator *comm = mrt_communicator_find(ctx, number);
+  if (!comm) return ctx->error.status;
+  ctx->communicators[number] = NULL;
+  comm->close(comm);
+  return MRT_OK;
+}
+
+void mrt_communicators_heed(mrt_context *ctx, bool heed) {
+  for (int i = 0; i < ctx->communicator_count; i++)
+    if (ctx->communicators[i])
+      ctx->communicators[i]->interrupted = heed ? &ctx->interrupted : NULL;
+}
+
+void mrt_communicators_close(mrt_context *ctx) {
+  for (int i = ctx->communicator_count; i-- > 0;)
+    if (ctx->communicators[i])
+      ctx->communicators[i]->close(ctx->communicators[i]);
+  mrt_release(ctx->allocator, ctx->communicators,
+              (size_t)ctx->communicator_room * sizeof *ctx->communicators);
+}
+
+/* ---- what is called ---------------------------------------------------------- */
+
+static mrt_status note_in_trace(mrt_context *ctx, mrt_tensor *t) {
+  mrt_arena *arena = &ctx->trace->arena;
+  mrt_section *now = &ctx->trace->now;
+  if (!MRT_PUSH_ROOM(arena, now->updates, now->update_count,
+                     now->update_room) ||
+      !MRT_PUSH_ROOM(arena, now->results, now->update_count, now->result_room))
+    return mrt_nomem(&ctx->error);
+  mrt_hold(t);
+  now->updates[now->update_count] = t->expr;
+  now->results[now->update_count++] = t;
+  return MRT_OK;
+}
+
+mrt_status mrt_call_note(mrt_context *ctx, mrt_tensor *t) {
+  if (ctx->trace) return note_in_trace(ctx, t);
+  if (!make_room(ctx, (void **)&ctx->called, ctx->called_count,
+                 &ctx->called_room, sizeof t))
+    return mrt_nomem(&ctx->error);
+  mrt_hold(t);
+  ctx->called[ctx->called_count++] = t;
+  return MRT_OK;
+}
+
+void mrt_calls_drop(mrt_context *ctx, int count) {
+  while (ctx->called_count > count) mrt_drop(ctx->called[--ctx->called_count]);
+  if (ctx->called_count) return;
+  mrt_release(ctx->allocator, ctx->called,
+              (size_t)ctx->called_room * sizeof *ctx->called);
+  ctx->called = NULL, ctx->called_room = 0;
+}
