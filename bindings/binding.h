@@ -278,7 +278,7 @@ void mrt_bpe_binding_open(lua_State *L, mrt_binding *m);
 void mrt_host_open(lua_State *L, mrt_binding *m);
 void mrt_process_open(lua_State *L, mrt_binding *m);
 void mrt_communicator_binding_open(lua_State *L, mrt_binding *m);
-void mrt_ranks_open(lua_State *L, mrt_binding *m);
+void mrt_ranks_binding_open(lua_State *L, mrt_binding *m);
 
 /* batch.c: the one at `arg`, or NULL. */
 mrt_batch *mrt_lua_to_batch(lua_State *L, int arg);

@@ -187,6 +187,7 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   mrt_host_open(L, m);
   mrt_process_open(L, m);
   mrt_communicator_binding_open(L, m);
+  mrt_ranks_binding_open(L, m);
   lua_pushlightuserdata(L, m);
   lua_pushcclosure(L, use_device, 1);
   lua_setfield(L, -2, "use_device");

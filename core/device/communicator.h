@@ -90,8 +90,8 @@ size_t mrt_collective_out_bytes(const mrt_collective *c, int size);
 mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,
                        mrt_error *e);
 
-/* Ranks that are threads of one process: out[rank].  (kernels/collectives) */
-mrt_status mrt_threads_new(const mrt_allocator *a, int size, double timeout,
+/* kernels/collectives/threads.c: ranks that are threads of one process. */
+mrt_status mrt_threads_new(const mrt_allocator *a, int size,
                            mrt_communicator **out, mrt_error *e);
 
 /* One rank: every collective is the identity. */

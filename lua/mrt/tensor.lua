@@ -119,9 +119,10 @@ local meta = core.Tensor
 -- ---- operators as methods --------------------------------------------------
 
 -- Gradients and what the compiler makes are for the library only; what reads
--- no tensor is a function of the module.
+-- no tensor is a function of the module, a collective a method of a communicator.
 local function is_public(o)
-  return o.max_inputs ~= 0 and not o.updates and not o.name:find "_grad$"
+  return o.max_inputs ~= 0 and not o.updates and not o.collective
+    and not o.name:find "_grad$"
     and o.name ~= "custom" and o.name ~= "fused"
 end
 

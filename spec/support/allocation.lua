@@ -45,6 +45,22 @@ local function differentiate()
   return tostring(g)
 end
 
+-- What ranks do, on one: called, differentiated, in a plan.
+local function meet()
+  local comm = mrt.communicator.create():split(0)
+  local x = mrt.tensor { 1.5, 2 }
+  local y = comm:allreduce(x) * x
+  assert(mrt.grad(y:sum(), x):sum():item() == 7)
+  local step = mrt.compile(function(a)
+    comm:allgather(a)
+    return comm:reduce_scatter(a + 1, { op = "mean" })
+  end)
+  assert(step(x):sum():item() == 5.5)
+  comm:barrier()
+  comm:close()
+  assert(not pcall(step, x))
+end
+
 -- The same in a file: a new variable comes, is added to, goes.
 local function add_in_file()
   local v = mrt.variable(mrt.ones(30))
@@ -94,6 +110,7 @@ local function work()
   x.name = "x"
   assert(#x:bytes() == 24 and #mrt.cat({ x, x }):totable() == 6)
   local error_text = reject(x)
+  meet()
   add_in_file()
   use_files()
   return train(), differentiate(), error_text
