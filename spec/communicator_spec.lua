@@ -243,6 +243,29 @@ describe("a compiled step", function()
     end
   end)
 
+  it("trains a parameter in pieces as one that is whole", function()
+    local sharded = [[
+      mrt.seed(1)
+      local rows = 8 // comm.size
+      local all = mrt.eval(mrt.randn(8, 8) * 0.3)
+      local shard = mrt.parameter(all:slice(1, comm.rank * rows + 1, (comm.rank + 1) * rows))
+      local x = mrt.eval(mrt.randn(12, 8))
+      local step = mrt.compile(function(a)
+        local loss = (a:matmul(comm:allgather(shard)):tanh() - 0.3):square():mean()
+        shard:assign(shard - mrt.grad(loss, shard) * (1 / comm.size))
+        return loss
+      end, OPTIONS)
+      local out = {}
+      for i = 1, 4 do out[i] = step(x):item() end
+      return show(out)]]
+    local alone = ranks(1, (sharded:gsub("OPTIONS", "{}")))[1]
+    for _, options in ipairs { "{}", "{ accumulate = 3 }" } do
+      for _, got in ipairs(ranks(2, (sharded:gsub("OPTIONS", options)))) do
+        close(got, alone, 1e-6)
+      end
+    end
+  end)
+
   it("calls a collective that nobody reads, once, in the order of the program", function()
     assert.same({ "3.0", "none" }, ranks(2, [[
       local x = mrt.tensor { comm.rank + 1.0 }

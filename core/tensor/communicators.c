@@ -50,6 +50,15 @@ MRT_API mrt_status mrt_communicator_alone(mrt_context *ctx, int *number) {
   return mrt_communicator_add(ctx, comm, number);
 }
 
+/* Used, and closed, in several threads: malloc's memory. */
+MRT_API mrt_status mrt_communicator_threads(mrt_context *ctx, int size,
+                                            double timeout,
+                                            mrt_communicator **out) {
+  MRT_TRY(mrt_threads_new(&mrt_malloc_allocator, size, out, &ctx->error));
+  for (int i = 0; i < size && timeout > 0; i++) out[i]->timeout = timeout;
+  return MRT_OK;
+}
+
 MRT_API mrt_status mrt_communicator_get(mrt_context *ctx, int number,
                                         mrt_communicator_info *info) {
   const mrt_communicator *comm = mrt_communicator_find(ctx, number);

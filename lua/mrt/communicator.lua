@@ -11,7 +11,7 @@
 --- Outside mrt.compile one runs when it is called; inside it becomes a node of the
 --- plan, which is run whether somebody reads it or not.  A rank that dies, stalls
 --- or calls something else is an error of code "rank" on all the others, never a
---- hang.
+--- hang.  Profiling a step runs it: all ranks must do that together too.
 ---
 --- Gradients are of the sum of what all ranks compute, so they meet the other
 --- ranks again: all must differentiate alike.
