@@ -5,6 +5,8 @@ local mrt = require "mrt"
 
 local random_program = {}
 
+local comm = mrt.communicator.create()
+
 local unary = {
   function(x) return x:tanh() end,
   function(x) return -(-x) * 1 end,
@@ -23,6 +25,8 @@ local unary = {
   function(x) return (x * 7):floor():to "i32":to "f32" * 0.1 end,
   function(x) return x:cumsum(1) * 0.2 end,
   function(x) return x:dropout(0.4) end,
+  function(x) return comm:allreduce(x, { op = "mean" }) end,
+  function(x) return comm:allgather(comm:reduce_scatter(x)) end,
   mrt.custom {
     forward = function(x) return x * x end,
     backward = function(dy, x) return dy * mrt.grad((x * x):sum(), x) end,
