@@ -72,8 +72,7 @@ static int finish(lua_State *L, mrt_binding *m, mrt_call *call, int first,
     *slot = out->at[i];
     out->at[i] = NULL;
   }
-  if (call->info.collective)
-    MRT_CHECK(L, m, call->info.name, mrt_communicate(m->ctx));
+  if (call->info.collective) mrt_lua_communicate(L, m, call->info.name);
   return n;
 }
 

@@ -93,7 +93,9 @@ void mrt_binding_register(lua_State *L, mrt_binding *m,
                           const luaL_Reg *functions);
 /* core.c: that of a state in which the module is loaded. */
 mrt_binding *mrt_binding_of(lua_State *L);
-/* communicator.c: mrt.communicator.create returns this one from now on. */
+/* communicator.c: compute the collectives that have been applied, or raise. */
+void mrt_lua_communicate(lua_State *L, mrt_binding *m, const char *op);
+/* mrt.communicator.create returns this one from now on. */
 void mrt_lua_set_world(mrt_binding *m, int number);
 
 /* core.c: the context of a device, opened on first use; raises where it is

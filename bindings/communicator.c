@@ -22,6 +22,17 @@ static int check_int(lua_State *L, int arg) {
   return (int)n;
 }
 
+void mrt_lua_communicate(lua_State *L, mrt_binding *m, const char *op) {
+  mrt_status s = mrt_communicate(m->ctx);
+  if (s == MRT_ENOMEM) {
+    mrt_lua_collect(L);
+    s = mrt_communicate(m->ctx);
+  }
+  if (!s) return;
+  mrt_communicate_not(m->ctx);
+  mrt_lua_raise(L, m, s, op);
+}
+
 void mrt_lua_set_world(mrt_binding *m, int number) {
   m->world = number + 1, m->launched = true;
 }

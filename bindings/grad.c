@@ -48,8 +48,8 @@ static int grad(lua_State *L) {
   mrt_handles_clear(ys);
   mrt_handles_clear(xs);
   if (dys) mrt_handles_clear(dys);
-  if (status == MRT_OK) status = mrt_communicate(m->ctx);
   if (status != MRT_OK) return mrt_lua_raise(L, m, status, "grad");
+  mrt_lua_communicate(L, m, "grad");
   mrt_lua_push_list(L, dx);
   return 1;
 }

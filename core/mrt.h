@@ -391,8 +391,10 @@ MRT_API mrt_status mrt_communicator_abort(mrt_context *ctx, int number,
 MRT_API mrt_status mrt_communicator_close(mrt_context *ctx, int number);
 /* Compute the collectives applied outside traces since the last time, gradients'
  * included, in the order of the program; nothing inside a trace.  ERANK: another
- * rank has died, stalled or called something else. */
+ * rank has died, stalled or called something else.  After ENOMEM they can be
+ * tried again, or given up. */
 MRT_API mrt_status mrt_communicate(mrt_context *ctx);
+MRT_API void mrt_communicate_not(mrt_context *ctx);
 
 /* ---- files of arrays -----------------------------------------------------
  *

@@ -126,9 +126,11 @@ MRT_API mrt_status mrt_read(mrt_context *ctx, mrt_tensor *const *t, int n) {
 MRT_API mrt_status mrt_communicate(mrt_context *ctx) {
   if (ctx->trace || !ctx->called_count) return MRT_OK;
   mrt_status s = mrt_eval(ctx, ctx->called, ctx->called_count);
-  if (s != MRT_ENOMEM) mrt_calls_drop(ctx, 0); /* that may be tried again */
+  if (s != MRT_ENOMEM) mrt_calls_drop(ctx, 0);
   return s;
 }
+
+MRT_API void mrt_communicate_not(mrt_context *ctx) { mrt_calls_drop(ctx, 0); }
 
 /* ---- updates -------------------------------------------------------------------- */
 
