@@ -55,6 +55,40 @@ static int world(lua_State *L) {
   return 1;
 }
 
+static const char *text_field(lua_State *L, int arg, const char *name) {
+  lua_getfield(L, arg, name);
+  const char *text = luaL_checkstring(L, -1);
+  lua_pop(L, 1); /* the table keeps it */
+  return text;
+}
+
+static int int_field(lua_State *L, int arg, const char *name) {
+  lua_getfield(L, arg, name);
+  int n = check_int(L, -1);
+  lua_pop(L, 1);
+  return n;
+}
+
+/* join{rank, size, address, port, token, timeout}: the communicator of all ranks
+ * is that of this meeting from now on; nothing when there is one. */
+static int join(lua_State *L) {
+  mrt_binding *m = get(L);
+  int number;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  if (m->launched) return 0;
+  mrt_meeting meeting = { .rank = int_field(L, 1, "rank"),
+                          .size = int_field(L, 1, "size"),
+                          .address = text_field(L, 1, "address"),
+                          .port = int_field(L, 1, "port"),
+                          .token = text_field(L, 1, "token") };
+  lua_getfield(L, 1, "timeout");
+  meeting.timeout = luaL_checknumber(L, -1);
+  mrt_status s = mrt_communicator_join(m->ctx, &meeting, &number);
+  if (s) return mrt_lua_raise(L, m, s, "communicator");
+  mrt_lua_set_world(m, number);
+  return 0;
+}
+
 /* info(number) -> rank, size, transport, timeout, sent */
 static int info(lua_State *L) {
   mrt_binding *m = get(L);
@@ -120,9 +154,9 @@ static int close_one(lua_State *L) {
 /* Add the table communicator: functions by name. */
 void mrt_communicator_binding_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "world", world }, { "info", info },       { "split", split },
-    { "bytes", bytes }, { "abort", abort_all }, { "close", close_one },
-    { NULL, NULL },
+    { "join", join },       { "world", world }, { "info", info },
+    { "split", split },     { "bytes", bytes }, { "abort", abort_all },
+    { "close", close_one }, { NULL, NULL },
   };
   lua_newtable(L);
   mrt_binding_register(L, m, functions);

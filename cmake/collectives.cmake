@@ -3,7 +3,10 @@
 file(GLOB collectives_spec CONFIGURE_DEPENDS spec/collectives/*.c)
 add_executable(collectives ${collectives_spec})
 target_link_libraries(collectives PRIVATE mrt_core)
-set(collectives_programs collectives)
+# how they find each other
+add_executable(wire spec/wire.c)
+target_link_libraries(wire PRIVATE mrt_core)
+set(collectives_programs collectives wire)
 
 if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   file(GLOB collectives_sources CONFIGURE_DEPENDS kernels/collectives/*.c

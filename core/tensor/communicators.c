@@ -59,6 +59,15 @@ MRT_API mrt_status mrt_communicator_threads(mrt_context *ctx, int size,
   return MRT_OK;
 }
 
+MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
+                                         const mrt_meeting *meeting,
+                                         int *number) {
+  mrt_communicator *comm;
+  MRT_TRY(
+      mrt_join(meeting, &ctx->interrupted, ctx->allocator, &comm, &ctx->error));
+  return mrt_communicator_add(ctx, comm, number);
+}
+
 MRT_API mrt_status mrt_communicator_get(mrt_context *ctx, int number,
                                         mrt_communicator_info *info) {
   const mrt_communicator *comm = mrt_communicator_find(ctx, number);

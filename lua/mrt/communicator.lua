@@ -26,6 +26,7 @@
 
 local core = require "mrt.core"
 local options = require "mrt.options"
+local ranks = require "mrt.ranks"
 
 local communicator = {}
 
@@ -193,10 +194,31 @@ function Communicator.close(comm)
   core.communicator.close(comm.number)
 end
 
---- Return the communicator of all ranks: of this one, unless a launcher has
---- started several.
+-- Where the ranks meet, by the environment; nil: this one is alone.
+local function meeting(timeout)
+  local found = ranks.find()
+  if not found or found.size == 1 then return nil end
+  local port = os.getenv "MASTER_PORT" or "29500"
+  return { rank = found.rank, size = found.size,
+    address = os.getenv "MASTER_ADDR" or "127.0.0.1",
+    port = math.tointeger(tonumber(port))
+      or core.fail("value", "communicator", ("MASTER_PORT is '%s', a port wanted"):format(port)),
+    token = os.getenv "MRT_RUN" or os.getenv "TORCHELASTIC_RUN_ID" or "", timeout = timeout }
+end
+
+--- Return the communicator of all ranks: of this one alone, unless a launcher
+--- (`mrt launch`, torchrun, mpirun, srun: see mrt.ranks) has started several.  The
+--- first call meets them at MASTER_ADDR:MASTER_PORT and shares memory with them.
+---
+--- Raises: rank: somebody did not come in time, or does not fit, by name.
+---@param o? {timeout: number?}  seconds that a rank is waited for; default 30
 ---@return mrt.Communicator
-function communicator.create() return wrap(core.communicator.world()) end
+function communicator.create(o)
+  local timeout = options.read("communicator", o, { timeout = 30 }).timeout
+  local place = meeting(timeout)
+  if place then core.communicator.join(place) end
+  return wrap(core.communicator.world())
+end
 
 --- Try ranks: run Lua code on `n` of them, threads of this process with a Lua
 --- state of their own each.  The code is called with mrt and the communicator.
