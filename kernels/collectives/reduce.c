@@ -169,7 +169,7 @@ static bool is_far(const void *to, const void *const *from, int ranks,
 /* ---- a block at a time -------------------------------------------------------- */
 
 typedef struct room {
-  _Alignas(64) double acc[BLOCK];
+  _Alignas(64) char acc[BLOCK * sizeof(double)];
   _Alignas(64) float wide[BLOCK];
   _Alignas(64) uint16_t narrow[BLOCK];
 } room;
@@ -184,7 +184,7 @@ static const void *reduce_block(mrt_reduction reduction, mrt_dtype dtype,
   for (int r = 0; r < ranks; r++) {
     const void *x = (const char *)from[r] + at;
     if (narrow->widen) {
-      narrow->widen(r ? room->wide : (float *)room->acc, x, n);
+      narrow->widen(r ? room->wide : (float *)(void *)room->acc, x, n);
       x = room->wide;
     }
     if (r > 0)
@@ -194,7 +194,7 @@ static const void *reduce_block(mrt_reduction reduction, mrt_dtype dtype,
   }
   if (reduction == MRT_REDUCE_MEAN) divide(wide, room->acc, n, ranks);
   if (!narrow->round) return room->acc;
-  narrow->round(room->narrow, (const float *)room->acc, n);
+  narrow->round(room->narrow, (const float *)(const void *)room->acc, n);
   return room->narrow;
 }
 
