@@ -76,11 +76,11 @@ static int join(lua_State *L) {
   int number;
   luaL_checktype(L, 1, LUA_TTABLE);
   if (m->launched) return 0;
-  mrt_meeting meeting = { .rank = int_field(L, 1, "rank"),
-                          .size = int_field(L, 1, "size"),
-                          .address = text_field(L, 1, "address"),
-                          .port = int_field(L, 1, "port"),
-                          .token = text_field(L, 1, "token") };
+  mrt_rendezvous meeting = { .rank = int_field(L, 1, "rank"),
+                             .size = int_field(L, 1, "size"),
+                             .address = text_field(L, 1, "address"),
+                             .port = int_field(L, 1, "port"),
+                             .token = text_field(L, 1, "token") };
   lua_getfield(L, 1, "timeout");
   meeting.timeout = luaL_checknumber(L, -1);
   mrt_status s = mrt_communicator_join(m->ctx, &meeting, &number);

@@ -373,19 +373,19 @@ MRT_API mrt_status mrt_communicator_threads(mrt_context *ctx, int size,
                                             double timeout,
                                             mrt_communicator **out);
 /* Where ranks that are processes meet: rank 0 listens there. */
-typedef struct mrt_meeting {
+typedef struct mrt_rendezvous {
   int rank, size;
   const char *address; /* a name or a number */
   int port;
   const char *token; /* what only the ranks of this run know; below 64 bytes */
   double timeout;    /* seconds that a rank is waited for */
-} mrt_meeting;
+} mrt_rendezvous;
 /* Meet the others, and share memory with them: a collective.  Alone nothing is
  * opened.  EVALUE: the address or port cannot be had; ERANK: somebody did not
  * come, does not fit (another size, build, a rank twice), is on another host:
  * told to all. */
 MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
-                                         const mrt_meeting *meeting,
+                                         const mrt_rendezvous *meeting,
                                          int *number);
 /* EVALUE: no such number; ESTATE: it is closed. */
 MRT_API mrt_status mrt_communicator_get(mrt_context *ctx, int number,

@@ -318,6 +318,21 @@ describe("examples about recomputing", function()
   end)
 end)
 
+describe("examples/allreduce.lua", function()
+  it("adds up on threads and on processes, and shows the ring", function()
+    for _, run in ipairs { "examples/allreduce.lua 3", "launch -n 3 --no-prefix "
+      .. "examples/allreduce.lua" } do
+      local code, out = program.run(run)
+      assert.equal(0, code, out)
+      assert.equal(3, select(2, out:gsub("allreduce +{33 36 39 42 45 48}", "")))
+      assert.matches("rank 2 has.-reduce_scatter {45 48}", out)
+      assert.equal(3, select(2, out:gsub("by send and recv: the same", "")))
+      assert.matches("step 4: .-rank 0 +all +>all +all *\n", out)
+      assert.matches("268435456.-3%.0x", out)
+    end
+  end)
+end)
+
 describe("examples/memory_schemes.lua", function()
   it("counts the bytes of the published ResNets' forward passes", function()
     local code, out = example "memory_schemes.lua --forward"

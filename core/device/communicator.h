@@ -94,9 +94,9 @@ mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,
 mrt_status mrt_threads_new(const mrt_allocator *a, int size,
                            mrt_communicator **out, mrt_error *e);
 /* kernels/collectives/join.c: this process becomes one rank of several. */
-mrt_status mrt_join(const mrt_meeting *meeting, const volatile int *interrupted,
-                    const mrt_allocator *a, mrt_communicator **out,
-                    mrt_error *e);
+mrt_status mrt_join(const mrt_rendezvous *meeting,
+                    const volatile int *interrupted, const mrt_allocator *a,
+                    mrt_communicator **out, mrt_error *e);
 
 /* One rank: every collective is the identity. */
 mrt_status mrt_self_communicator(const mrt_allocator *a, mrt_communicator **out,

@@ -60,7 +60,7 @@ MRT_API mrt_status mrt_communicator_threads(mrt_context *ctx, int size,
 }
 
 MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
-                                         const mrt_meeting *meeting,
+                                         const mrt_rendezvous *meeting,
                                          int *number) {
   mrt_communicator *comm;
   MRT_TRY(

@@ -89,7 +89,7 @@ static mrt_status share(mrt_wire *w, const mrt_wire_options *o,
   return s;
 }
 
-mrt_status mrt_join(const mrt_meeting *m, const volatile int *interrupted,
+mrt_status mrt_join(const mrt_rendezvous *m, const volatile int *interrupted,
                     const mrt_allocator *a, mrt_communicator **out,
                     mrt_error *e) {
   mrt_wire_options o = { .rank = m->rank,
