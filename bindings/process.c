@@ -111,7 +111,7 @@ static void become(pid_t parent, char **args, char **environment,
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
-  signal(SIGINT, SIG_DFL), signal(SIGPIPE, SIG_DFL);
+  signal(SIGINT, SIG_DFL), signal(SIGPIPE, SIG_DFL), signal(SIGCHLD, SIG_DFL);
 #if defined(__linux__)
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
@@ -137,6 +137,9 @@ static int start(process *p, char **args, char **environment) {
   int code = 0, *report = pipes[OUTPUTS];
   for (int i = 0; i <= OUTPUTS && !code; i++)
     if (pipe2(pipes[i], O_CLOEXEC) < 0) code = errno;
+  struct sigaction child;
+  if (sigaction(SIGCHLD, NULL, &child) == 0 && child.sa_handler == SIG_IGN)
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would take their statuses away */
   pid_t parent = getpid(), pid = code ? -1 : fork();
   if (pid == 0) become(parent, args, environment, pipes, report[1]);
   if (pid < 0 && !code) code = errno;
@@ -178,12 +181,13 @@ static int spawn(lua_State *L) {
 /* wait(processes, seconds): until one has said something or has ended, or the
  * time is over. */
 static int wait_for_any(lua_State *L) {
-  struct pollfd fds[OUTPUTS * 64];
   nfds_t n = 0;
   luaL_checktype(L, 1, LUA_TTABLE);
   double seconds = luaL_checknumber(L, 2);
   lua_Integer count = luaL_len(L, 1);
-  luaL_argcheck(L, count <= 64, 1, "too many at a time");
+  luaL_argcheck(L, count < MOST, 1, "too many at a time");
+  struct pollfd *fds =
+      lua_newuserdatauv(L, OUTPUTS * (size_t)(count + 1) * sizeof *fds, 0);
   for (lua_Integer k = 1; k <= count; k++) {
     lua_rawgeti(L, 1, k);
     process *p = check_process(L, -1);

@@ -87,8 +87,9 @@ if comm.size > 1 then
   io.write(dofile(file)(comm), "\n")
   comm:barrier()
 else
-  local said = mrt.communicator.ranks(p, ("return dofile %q(select(2, ...))"):format(file))
-  io.write(table.concat(said, "\n"), "\n")
+  local said, failed = mrt.communicator.ranks(p,
+    ("return dofile %q(select(2, ...))"):format(file))
+  for rank = 1, p do print(said[rank] or failed[rank]) end
 end
 if comm.rank == 0 then
   print()

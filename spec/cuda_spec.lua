@@ -244,6 +244,18 @@ describe("a CUDA device", function()
     for i = 2, 40 do assert.is_true(losses[i]:item() < losses[i - 1]:item(), i) end
   end)
 
+  -- Small ones by a kernel's arguments, others by pinned pieces, the largest waited for.
+  it("takes what the host has, however much at a time", function()
+    local here, there = {}, {}
+    for i, n in ipairs { 1, 16, 17, 1000, 300000, 262144, 262145, 1048576, 1048577, 5 } do
+      here[i] = mrt.eval(mrt.arange(n) + i)
+      there[i] = here[i]:to "cuda:0"
+    end
+    for i, x in ipairs(here) do
+      assert.are.equal(x:bytes(), there[i]:bytes(), i)
+    end
+  end)
+
   it("reads a variable after what has written it last", function()
     mrt.device "cuda:0"
     local w = mrt.variable(mrt.zeros(3))

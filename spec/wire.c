@@ -208,7 +208,7 @@ int main(void) {
   expect(&o, 0, "rank 2 (process ");
   expect(&o, 0, "expects 4 ranks, rank 0 expects 3");
   expect(&o, 2, "expects 4 ranks, rank 0 expects 3");
-  expect(&o, 1, "rank 0");
+  expect(&o, 1, "expects 4 ranks, rank 0 expects 3");
   o = run(wrong_build, 2);
   expect(&o, 0, "is of build '2', rank 0 of '1'");
   expect(&o, 1, "is of build '2', rank 0 of '1'");
@@ -221,7 +221,7 @@ int main(void) {
   o = run(one_missing, 4);
   expect(&o, 0, "1 of 4 ranks did not come");
   expect(&o, 0, ": 3");
-  expect(&o, 1, "rank 0");
+  expect(&o, 1, "1 of 4 ranks did not come");
   o = run(one_dies, 3);
   expect(&o, 0, "rank 1 (process ");
   expect(&o, 1, "died");

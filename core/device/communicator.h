@@ -63,8 +63,11 @@ struct mrt_communicator {
    * by rank.  A negative color: NULL. */
   mrt_status (*split)(mrt_communicator *comm, int color, int key,
                       mrt_communicator **out, mrt_error *e);
-  /* Memory that the other ranks read directly where it is an operand; else
-   * operands are copied.  NULL for either function: not offered. */
+  /* Memory, within [heap, heap + heap_bytes), that the other ranks read
+   * directly where it is an operand; other operands are copied.  It stays until
+   * it is freed, after `close` too.  NULL: not offered. */
+  const char *heap;
+  size_t heap_bytes;
   void *(*alloc)(mrt_communicator *comm, size_t nbytes);
   void (*free)(mrt_communicator *comm, void *data, size_t nbytes);
   /* From now on all ranks fail, saying that this one did, and why. */

@@ -47,7 +47,7 @@ typedef struct mrt_step {
   double flops, traffic;
   double seconds; /* predicted */
   int transfer;   /* a copy that it starts or waits for, or -1 */
-  int together;   /* steps from here on that one launch may do; 0: as 1 */
+  int together;   /* steps from here on that one launch may do: 1 or more */
   size_t live;    /* bytes of the arena alive while it runs */
 } mrt_step;
 

@@ -7,11 +7,15 @@
  * SPDX-License-Identifier: MIT */
 #include "run/remote.h"
 
+#include <math.h>
+
 /* A milestone takes what a launch takes: they are less than 1 % of a run. */
 enum { LAUNCHES_APART = 100 };
+#define SHORTEST_LAUNCH 1e-6 /* seconds: some profiles say 0 */
 
 int mrt_milestone_after(const mrt_plan *plan, int done) {
-  double seconds = 0, apart = LAUNCHES_APART * plan->device.launch;
+  double launch = fmax(plan->device.launch, SHORTEST_LAUNCH);
+  double seconds = 0, apart = LAUNCHES_APART * launch;
   while (done < plan->step_count && seconds <= apart)
     for (int n = plan->steps[done].together; n > 0; n--)
       seconds += plan->steps[done++].seconds;

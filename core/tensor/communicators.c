@@ -19,6 +19,41 @@ static bool make_room(mrt_context *ctx, void **items, int count, int *room,
   return true;
 }
 
+/* ---- memory that other ranks see ---------------------------------------------- */
+
+/* Less travels with the call, wherever it lies. */
+enum { LEAST_IN_HEAP = 4096 };
+
+static void take_heap(mrt_context *ctx, mrt_communicator *comm) {
+  if (ctx->heap.comm || !comm->alloc || ctx->device.remote) return;
+  ctx->heap.comm = comm, ctx->heap.closed = false;
+  ctx->heap.at = comm->heap, ctx->heap.nbytes = comm->heap_bytes;
+}
+
+void *mrt_heap_get(mrt_context *ctx, size_t nbytes) {
+  mrt_communicator *comm = ctx->heap.comm;
+  if (!comm || ctx->heap.closed || nbytes < LEAST_IN_HEAP) return NULL;
+  void *data = comm->alloc(comm, nbytes);
+  if (data) ctx->heap.blocks++;
+  return data;
+}
+
+bool mrt_heap_give(mrt_context *ctx, void *data, size_t nbytes) {
+  mrt_communicator *comm = ctx->heap.comm;
+  size_t at = (size_t)((uintptr_t)data - (uintptr_t)ctx->heap.at);
+  if (!comm || at >= ctx->heap.nbytes) return false;
+  comm->free(comm, data, nbytes);
+  if (--ctx->heap.blocks == 0 && ctx->heap.closed) ctx->heap.comm = NULL;
+  return true;
+}
+
+/* What is in use stays until it is freed. */
+static void close_one(mrt_context *ctx, mrt_communicator *comm) {
+  if (comm == ctx->heap.comm) ctx->heap.closed = true;
+  if (comm == ctx->heap.comm && !ctx->heap.blocks) ctx->heap.comm = NULL;
+  comm->close(comm);
+}
+
 /* ---- the table --------------------------------------------------------------- */
 
 mrt_communicator *mrt_communicator_find(mrt_context *ctx, int64_t number) {
@@ -39,6 +74,7 @@ MRT_API mrt_status mrt_communicator_add(mrt_context *ctx,
                  &ctx->communicator_room, sizeof comm))
     return comm->close(comm), mrt_nomem(&ctx->error);
   comm->interrupted = &ctx->interrupted;
+  take_heap(ctx, comm);
   *number = ctx->communicator_count;
   ctx->communicators[ctx->communicator_count++] = comm;
   return MRT_OK;
@@ -63,9 +99,10 @@ MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
                                          const mrt_rendezvous *meeting,
                                          int *number) {
   mrt_communicator *comm;
-  MRT_TRY(
-      mrt_join(meeting, &ctx->interrupted, ctx->allocator, &comm, &ctx->error));
-  return mrt_communicator_add(ctx, comm, number);
+  mrt_status s =
+      mrt_join(meeting, &ctx->interrupted, ctx->allocator, &comm, &ctx->error);
+  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  return s ? s : mrt_communicator_add(ctx, comm, number);
 }
 
 MRT_API mrt_status mrt_communicator_get(mrt_context *ctx, int number,
@@ -82,7 +119,9 @@ MRT_API mrt_status mrt_communicator_split(mrt_context *ctx, int number,
   mrt_communicator *comm = mrt_communicator_find(ctx, number), *own;
   if (!comm) return ctx->error.status;
   *part = -1;
-  MRT_TRY(comm->split(comm, color, key, &own, &ctx->error));
+  mrt_status s = comm->split(comm, color, key, &own, &ctx->error);
+  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  if (s) return s;
   return own ? mrt_communicator_add(ctx, own, part) : MRT_OK;
 }
 
@@ -125,7 +164,7 @@ MRT_API mrt_status mrt_communicator_close(mrt_context *ctx, int number) {
   mrt_communicator *comm = mrt_communicator_find(ctx, number);
   if (!comm) return ctx->error.status;
   ctx->communicators[number] = NULL;
-  comm->close(comm);
+  close_one(ctx, comm);
   return MRT_OK;
 }
 
@@ -137,8 +176,7 @@ void mrt_communicators_heed(mrt_context *ctx, bool heed) {
 
 void mrt_communicators_close(mrt_context *ctx) {
   for (int i = ctx->communicator_count; i-- > 0;)
-    if (ctx->communicators[i])
-      ctx->communicators[i]->close(ctx->communicators[i]);
+    if (ctx->communicators[i]) close_one(ctx, ctx->communicators[i]);
   mrt_release(ctx->allocator, ctx->communicators,
               (size_t)ctx->communicator_room * sizeof *ctx->communicators);
 }

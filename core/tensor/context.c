@@ -175,7 +175,8 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
   void *ticket = mrt_calloc(ctx->allocator, 1, 1);
   if (!ticket) return NULL;
   mrt_release(ctx->allocator, ticket, 1);
-  void *data = ctx->device.alloc(&ctx->device, *rounded);
+  void *data = mrt_heap_get(ctx, *rounded);
+  if (!data) data = ctx->device.alloc(&ctx->device, *rounded);
   if (!data) return NULL;
   ctx->bytes_now += *rounded;
   if (ctx->bytes_now > ctx->bytes_peak) ctx->bytes_peak = ctx->bytes_now;
@@ -184,7 +185,8 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
 
 void mrt_device_free(mrt_context *ctx, void *data, size_t rounded) {
   if (!data) return;
-  ctx->device.free(&ctx->device, data, rounded);
+  if (!mrt_heap_give(ctx, data, rounded))
+    ctx->device.free(&ctx->device, data, rounded);
   ctx->bytes_now -= rounded;
 }
 

@@ -152,6 +152,12 @@ struct mrt_context {
   int *outer_region;   /* by region, less one: that around it, or 0 */
   int region_room;
   mrt_trace *trace;
+  struct {
+    mrt_communicator *comm; /* who gave it; NULL: there is none */
+    const char *at;
+    size_t nbytes, blocks;          /* blocks: in use */
+    bool closed;                    /* gives nothing any more */
+  } heap;                           /* memory that other ranks see */
   mrt_communicator **communicators; /* by number; NULL: closed */
   int communicator_count, communicator_room;
   uint64_t turns;      /* collectives applied so far */
@@ -232,5 +238,9 @@ void mrt_calls_drop(mrt_context *ctx, int count);
 /* Are interrupts acted on while a rank waits for others? */
 void mrt_communicators_heed(mrt_context *ctx, bool heed);
 void mrt_communicators_close(mrt_context *ctx);
+/* Memory that other ranks read in place; NULL: there is none, or no more. */
+void *mrt_heap_get(mrt_context *ctx, size_t nbytes);
+/* False: `data` is no such memory. */
+bool mrt_heap_give(mrt_context *ctx, void *data, size_t nbytes);
 
 #endif

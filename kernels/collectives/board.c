@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "board.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,8 +115,7 @@ static mrt_status say(const mrt_board *b, mrt_error *e) {
 
 mrt_status mrt_board_check(mrt_ranks *m, mrt_error *e) {
   for (; m; m = m->parent)
-    if (atomic_load_explicit(&m->board->failed, memory_order_relaxed))
-      return say(m->board, e);
+    if (atomic_load(&m->board->failed)) return say(m->board, e);
   return MRT_OK;
 }
 
@@ -152,7 +152,7 @@ uint64_t mrt_process_started(int64_t pid) {
   char path[40], text[1024];
   snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
   FILE *f = fopen(path, "r");
-  if (!f) return 0;
+  if (!f) return errno == ENOENT || errno == ESRCH ? 0 : UINT64_MAX;
   size_t n = fread(text, 1, sizeof text - 1, f);
   fclose(f);
   text[n] = 0;
@@ -166,6 +166,12 @@ uint64_t mrt_process_started(int64_t pid) {
              &state, &started) != 2)
     return 0;
   return state == 'Z' || state == 'X' ? 0 : started;
+}
+
+/* What cannot be told counts as alive: there are deadlines. */
+static bool is_dead(const mrt_slot *slot) {
+  uint64_t now = slot->pid ? mrt_process_started(slot->pid) : slot->started;
+  return now != slot->started && now != UINT64_MAX;
 }
 
 static bool is_pair(const mrt_collective *c) {
@@ -196,8 +202,7 @@ static mrt_status check_alive(mrt_ranks *m, const mrt_waiting *w,
     int state = atomic_load_explicit(&slot->state, memory_order_acquire);
     if (state < MRT_SLOT_OPEN || w->has(m, w, r)) continue;
     bool closed = state == MRT_SLOT_CLOSED;
-    bool dead =
-        !closed && slot->pid && mrt_process_started(slot->pid) != slot->started;
+    bool dead = !closed && is_dead(slot);
     if ((closed || dead) && !w->has(m, w, r))
       return mrt_board_fail(
           m, e, closed ? "%s has closed its communicator; %s" : "%s died; %s",
@@ -264,6 +269,16 @@ static void sleep_for(double seconds) {
   long ns = (long)(seconds * 1e9);
   ns = ns < 20000 ? 20000 : ns > 1000000 ? 1000000 : ns;
   nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+}
+
+void mrt_board_leave(mrt_ranks *m, bool failed) {
+  atomic_store(&m->mine->inside, 0);
+  double until = failed ? mrt_clock() + (m->heap ? 1 : m->comm.timeout) : 0;
+  for (int r = 0; failed && r < m->comm.size; r++) {
+    mrt_slot *slot = &m->board->slots[r];
+    while (atomic_load(&slot->inside) && mrt_clock() < until && !is_dead(slot))
+      sleep_for(1e-4);
+  }
 }
 
 mrt_status mrt_board_turn(mrt_ranks *m, mrt_waiting *w, mrt_error *e) {

@@ -61,7 +61,8 @@ typedef struct mrt_slot {
   /* Milliseconds of the clock << 16 | rank it waits for + 1, kept up. */
   _Alignas(64) _Atomic uint64_t waits;
   _Atomic int state;
-  int64_t pid; /* 0: a thread */
+  _Atomic int inside; /* a call: may touch what others lend */
+  int64_t pid;        /* 0: a thread */
   uint64_t started;
   _Alignas(64) char small[2][MRT_BOARD_SMALL];
 } mrt_slot;
@@ -152,6 +153,9 @@ mrt_status mrt_board_step(mrt_ranks *m, const mrt_collective *c, mrt_error *e);
 /* From now on all ranks fail with this message, or an earlier one. */
 mrt_status mrt_board_fail(mrt_ranks *m, mrt_error *e, const char *fmt, ...)
     MRT_PRINTF(3, 4);
+/* Says that a call is over.  After a failure others may still read and write
+ * this rank's operands: waits until they have left, died, or stand still. */
+void mrt_board_leave(mrt_ranks *m, bool failed);
 /* Fails if a rank has. */
 mrt_status mrt_board_check(mrt_ranks *m, mrt_error *e);
 
@@ -189,7 +193,8 @@ void *mrt_heap_alloc(const mrt_allocator *a, mrt_heap *heap, size_t nbytes);
 void mrt_heap_free(mrt_heap *heap, void *data);
 
 double mrt_clock(void);
-/* When a process began, in the system's ticks; 0: it is gone. */
+/* When a process began, in the system's ticks; 0: it is gone,
+ * UINT64_MAX: nobody can tell. */
 uint64_t mrt_process_started(int64_t pid);
 
 #endif

@@ -78,8 +78,8 @@ static mrt_status share(mrt_wire *w, const mrt_wire_options *o,
   if (o->rank == 0) s = mrt_shared_create(o->size, o->token, 0, name, &fd, e);
   s = compare(w, o, a, s, name, e);
   if (!s) {
-    s = mrt_shared_attach(a, name, o->rank, o->size, o->token, o->timeout, out,
-                          e);
+    s = mrt_shared_open(a, name, o->rank, o->size, o->token, o->timeout, out,
+                        e);
     bool attached = !s;
     s = compare(w, o, a, s, name, e);
     if (s && attached) (*out)->close(*out);

@@ -252,10 +252,8 @@ static uint64_t crossed(const mrt_ranks *m, const mrt_collective *c,
   }
 }
 
-mrt_status mrt_board_run(mrt_communicator *comm, const mrt_collective *c,
-                         mrt_error *e) {
-  mrt_ranks *m = (mrt_ranks *)comm;
-  size_t nbytes = mrt_collective_in_bytes(c, comm->size);
+static mrt_status run(mrt_ranks *m, const mrt_collective *c, mrt_error *e) {
+  size_t nbytes = mrt_collective_in_bytes(c, m->comm.size);
   MRT_TRY(mrt_board_check(m, e));
   if (c->kind == MRT_COLLECT_send || c->kind == MRT_COLLECT_recv)
     return mrt_board_pair(m, c, e);
@@ -264,6 +262,16 @@ mrt_status mrt_board_run(mrt_communicator *comm, const mrt_collective *c,
     MRT_TRY(run_small(m, c, nbytes, e));
   else
     MRT_TRY(run_large(m, c, e));
-  comm->sent += crossed(m, c, nbytes);
+  m->comm.sent += crossed(m, c, nbytes);
   return MRT_OK;
+}
+
+/* Inside before the check: who fails sees this rank, or is seen by it. */
+mrt_status mrt_board_run(mrt_communicator *comm, const mrt_collective *c,
+                         mrt_error *e) {
+  mrt_ranks *m = (mrt_ranks *)comm;
+  atomic_store(&m->mine->inside, 1);
+  mrt_status s = run(m, c, e);
+  mrt_board_leave(m, s != MRT_OK);
+  return s;
 }

@@ -63,9 +63,9 @@ mrt_status mrt_shared_create(int size, const char *token, size_t heap_bytes,
     return mrt_fail(e, MRT_EVALUE,
                     "a token of %zu characters, at most %d wanted",
                     strlen(token), MRT_SHARED_TOKEN - 1);
-  if (!heap_bytes) heap_bytes = memory_of_machine();
-  if (heap_bytes > (size_t)1 << 46 ||
-      heap_bytes > ((size_t)1 << 46) / (size_t)size)
+  size_t most = ((size_t)1 << 46) / (size_t)size, all = memory_of_machine();
+  if (!heap_bytes) heap_bytes = all < most ? all : most;
+  if (heap_bytes > most)
     return mrt_fail(e, MRT_EVALUE,
                     "heaps of %zu bytes for %d ranks, 2^46 bytes is the most",
                     heap_bytes, size);
@@ -191,13 +191,14 @@ static mrt_status new_rank(const mrt_allocator *a, char *base, size_t nbytes,
                       .object = nbytes };
   mrt_ranks *m = *out;
   m->base = base, m->heap = heap, m->release = release;
+  m->comm.heap = heap->at, m->comm.heap_bytes = heap->nbytes;
   m->comm.alloc = alloc, m->comm.free = free_data;
   return MRT_OK;
 }
 
-mrt_status mrt_shared_attach(const mrt_allocator *a, const char *name, int rank,
-                             int size, const char *token, double timeout,
-                             mrt_communicator **out, mrt_error *e) {
+mrt_status mrt_shared_open(const mrt_allocator *a, const char *name, int rank,
+                           int size, const char *token, double timeout,
+                           mrt_communicator **out, mrt_error *e) {
   char *base = NULL;
   size_t nbytes = 0;
   mrt_ranks *m;
@@ -209,8 +210,15 @@ mrt_status mrt_shared_attach(const mrt_allocator *a, const char *name, int rank,
   if (status != MRT_OK) return munmap(base, nbytes), status;
   m->comm.timeout = timeout;
   mrt_ranks_open(m, getpid(), mrt_process_started(getpid()));
-  status = wait_for_all(m, e);
-  if (status != MRT_OK) return mrt_board_close(&m->comm), status;
   *out = &m->comm;
   return MRT_OK;
+}
+
+mrt_status mrt_shared_attach(const mrt_allocator *a, const char *name, int rank,
+                             int size, const char *token, double timeout,
+                             mrt_communicator **out, mrt_error *e) {
+  MRT_TRY(mrt_shared_open(a, name, rank, size, token, timeout, out, e));
+  mrt_status status = wait_for_all((mrt_ranks *)*out, e);
+  if (status != MRT_OK) (*out)->close(*out);
+  return status;
 }

@@ -148,9 +148,10 @@ int mrt_socket_connect(const char *address, int port, const mrt_waiting *until,
   for (double pause = 0.05;; pause = pause < 1 ? 2 * pause : 2) {
     int code = try_all(address, port, until, fd);
     if (!code || code == EINTR) return code;
-    double now = mrt_socket_clock();
-    if (now + pause > until->deadline) return code;
-    mrt_waiting rest = { now + pause, until->interrupted };
+    double now = mrt_socket_clock(), left = until->deadline - now;
+    if (left <= 0 || code == EAI_NONAME) return code;
+    mrt_waiting rest = { now + (pause < left ? pause : left),
+                         until->interrupted };
     if (wait_for(-1, 0, &rest) == EINTR) return EINTR; /* no socket: sleeps */
   }
 }

@@ -96,6 +96,7 @@ static mrt_status new_part(mrt_ranks *m, const place *p, uint64_t reference,
       mrt_ranks_new(m->allocator, m->comm.transport, board, p->rank, &part, e));
   part->comm.timeout = m->comm.timeout;
   part->comm.interrupted = m->comm.interrupted;
+  part->comm.heap = m->comm.heap, part->comm.heap_bytes = m->comm.heap_bytes;
   part->comm.alloc = m->comm.alloc, part->comm.free = m->comm.free;
   part->base = m->base, part->heap = m->heap;
   part->leads = p->rank == 0;

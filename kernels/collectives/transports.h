@@ -43,5 +43,9 @@ mrt_status mrt_shared_create(int size, const char *token, size_t heap_bytes,
 mrt_status mrt_shared_attach(const mrt_allocator *a, const char *name, int rank,
                              int size, const char *token, double timeout,
                              mrt_communicator **out, mrt_error *e);
+/* The same without the waiting, for ranks that meet by other means. */
+mrt_status mrt_shared_open(const mrt_allocator *a, const char *name, int rank,
+                           int size, const char *token, double timeout,
+                           mrt_communicator **out, mrt_error *e);
 
 #endif

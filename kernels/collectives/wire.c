@@ -28,6 +28,7 @@ typedef struct hello {
 
 /* What rank 0 answers: 0, or a status and the reason. */
 typedef struct answer {
+  char magic[8];
   int32_t status;
   char reason[REASON];
 } answer;
@@ -102,20 +103,33 @@ static void admit(mrt_wire *w, const hello *h, int fd) {
   snprintf(p->host, sizeof p->host, "%.*s", MRT_WIRE_TEXT - 1, h->host);
 }
 
+static answer answer_of(mrt_status status, const char *reason) {
+  answer a;
+  memset(&a, 0, sizeof a);
+  memcpy(a.magic, MAGIC, sizeof a.magic);
+  a.status = status;
+  snprintf(a.reason, sizeof a.reason, "%.255s", reason);
+  return a;
+}
+
+static void refuse(const mrt_wire *w, int fd, const mrt_error *e) {
+  answer a = answer_of(e->status, e->message);
+  mrt_waiting soon = waiting_until(w, mrt_socket_clock() + 1);
+  mrt_socket_send(fd, &a, sizeof a, &soon);
+}
+
 /* What a whole hello leads to; a stranger gets no answer. */
 static mrt_status receive(mrt_wire *w, hello *h, const hello *own, int fd,
                           mrt_error *e) {
-  answer a;
-  memset(&a, 0, sizeof a);
+  char reason[REASON];
   h->build[MRT_WIRE_TEXT - 1] = h->host[MRT_WIRE_TEXT - 1] = 0;
   if (is_stranger(h, own)) return close(fd), MRT_OK;
-  if (!misfit(w, h, own, a.reason)) return admit(w, h, fd), MRT_OK;
-  a.status = MRT_ERANK;
-  mrt_waiting soon = waiting_until(w, mrt_socket_clock() + 1);
-  mrt_socket_send(fd, &a, sizeof a, &soon);
+  if (!misfit(w, h, own, reason)) return admit(w, h, fd), MRT_OK;
+  mrt_status s = mrt_fail(e, MRT_ERANK, "rank %d (process %lld on %s) %s",
+                          h->rank, (long long)h->pid, h->host, reason);
+  refuse(w, fd, e);
   close(fd);
-  return mrt_fail(e, MRT_ERANK, "rank %d (process %lld on %s) %s", h->rank,
-                  (long long)h->pid, h->host, a.reason);
+  return s;
 }
 
 /* Those who have connected and not yet said all of their hello. */
@@ -204,8 +218,7 @@ static mrt_status gather_ranks(mrt_wire *w, int listener, guests *g,
 
 /* All are here: each gets a good answer. */
 static mrt_status welcome(mrt_wire *w, mrt_error *e) {
-  answer good;
-  memset(&good, 0, sizeof good);
+  answer good = answer_of(MRT_OK, "");
   mrt_waiting until = waiting_until(w, deadline_of(w));
   for (int r = 1; r < w->options.size; r++)
     if (mrt_socket_send(w->sockets[r], &good, sizeof good, &until))
@@ -227,6 +240,8 @@ static mrt_status host(mrt_wire *w, const hello *own, mrt_error *e) {
   for (int i = 0; g && i < g->count; i++) close(g->fd[i]);
   mrt_release(w->allocator, g, sizeof *g);
   close(listener);
+  for (int r = 1; s && r < o->size; r++)
+    if (w->sockets[r] >= 0) refuse(w, w->sockets[r], e);
   return s ? s : welcome(w, e);
 }
 
@@ -237,15 +252,17 @@ static mrt_status hear_answer(mrt_wire *w, mrt_error *e) {
   answer a;
   mrt_waiting until = waiting_until(w, deadline_of(w));
   int code = mrt_socket_receive(w->sockets[0], &a, sizeof a, &until);
-  if (code)
-    return mrt_fail(e, code == EINTR ? MRT_EINTERRUPT : MRT_ERANK,
+  if (code == EINTR) return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
+  if (code || memcmp(a.magic, MAGIC, sizeof MAGIC) != 0)
+    return mrt_fail(e, MRT_ERANK,
                     "rank 0 at %s:%d does not take rank %d: %s (another run "
                     "there, or another token?)",
-                    o->address, o->port, o->rank, mrt_socket_why(code));
+                    o->address, o->port, o->rank,
+                    code ? mrt_socket_why(code) : "not one of ours");
   a.reason[REASON - 1] = 0;
   if (!a.status) return MRT_OK;
-  return mrt_fail(e, MRT_ERANK, "rank 0 at %s:%d refuses: rank %d %s",
-                  o->address, o->port, o->rank, a.reason);
+  return mrt_fail(e, MRT_ERANK, "rank 0 at %s:%d refuses: %s", o->address,
+                  o->port, a.reason);
 }
 
 static mrt_status visit(mrt_wire *w, const hello *own, mrt_error *e) {
@@ -266,6 +283,9 @@ static mrt_status visit(mrt_wire *w, const hello *own, mrt_error *e) {
 
 static mrt_status lost(const mrt_wire *w, int rank, int code, mrt_error *e) {
   if (code == EINTR) return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
+  if (!w->people[rank].pid) /* not yet introduced */
+    return mrt_fail(e, MRT_ERANK, "rank %d at %s:%d: %s", rank,
+                    w->options.address, w->options.port, mrt_socket_why(code));
   return mrt_fail(e, MRT_ERANK, "rank %d (process %lld on %s): %s", rank,
                   (long long)w->people[rank].pid, w->people[rank].host,
                   mrt_socket_why(code));
@@ -331,6 +351,9 @@ static mrt_status check(const mrt_wire_options *o, mrt_error *e) {
   if (o->port < 1 || o->port > 65535)
     return mrt_fail(e, MRT_EVALUE, "MASTER_PORT is %d, 1 to 65535 wanted",
                     o->port);
+  if (!(o->timeout > 0))
+    return mrt_fail(e, MRT_EVALUE, "timeout: %g seconds, more than 0 wanted",
+                    o->timeout);
   if (strlen(o->token) >= MRT_WIRE_TEXT)
     return mrt_fail(e, MRT_EVALUE, "the run's token is longer than %d bytes",
                     MRT_WIRE_TEXT - 1);

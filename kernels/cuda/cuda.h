@@ -16,9 +16,11 @@ extern "C" {
 #endif
 
 enum {
-  MRT_CUDA_RUNS = 1024, /* plans that have words, at one time */
-  MRT_CUDA_MARKS = 16,  /* that are told apart */
-  MRT_CUDA_SMALL = 64   /* bytes that are written by a kernel's arguments */
+  MRT_CUDA_RUNS = 1024,      /* plans that have words, at one time */
+  MRT_CUDA_MARKS = 16,       /* that are told apart */
+  MRT_CUDA_STAGES = 4,       /* pieces on their way to the device, */
+  MRT_CUDA_STAGED = 1 << 20, /* of so many bytes */
+  MRT_CUDA_SMALL = 64 /* bytes that are written by a kernel's arguments */
 };
 
 typedef struct mrt_cuda {
@@ -26,8 +28,11 @@ typedef struct mrt_cuda {
   cudaStream_t queue, reads;         /* reads: of results, beside the queue */
   cudaEvent_t marks[MRT_CUDA_MARKS]; /* of mark n: marks[n % MRT_CUDA_MARKS] */
   uint64_t last_mark;
-  cudaError_t failed;          /* the first failure; it stays */
-  char why[160];               /* of it; "": what CUDA says */
+  char *staged; /* pinned: [MRT_CUDA_STAGES][MRT_CUDA_STAGED] */
+  cudaEvent_t passed[MRT_CUDA_STAGES]; /* the piece has been copied */
+  uint64_t pieces;                     /* begun so far */
+  cudaError_t failed;                  /* the first failure; it stays */
+  char why[160];                       /* of it; "": what CUDA says */
   mrt_run_words *words, *seen; /* [MRT_CUDA_RUNS]: there, and their copy here */
   bool taken[MRT_CUDA_RUNS];
   size_t overhead; /* bytes of the device that context and libraries took */

@@ -91,6 +91,24 @@ static mrt_status reach(const mrt_device *device, uint64_t mark, mrt_error *e) {
 
 /* ---- copies ---------------------------------------------------------------- */
 
+/* A batch goes by pinned memory, so that the host need not wait for the step
+ * that is running. */
+static mrt_status put_staged(mrt_cuda *c, char *to, const char *from,
+                             size_t nbytes, mrt_error *e) {
+  while (nbytes > 0) {
+    uint64_t i = c->pieces++ % MRT_CUDA_STAGES;
+    size_t n = nbytes < MRT_CUDA_STAGED ? nbytes : MRT_CUDA_STAGED;
+    char *room = c->staged + i * MRT_CUDA_STAGED;
+    MRT_CUDA_TRY(c, cudaEventSynchronize(c->passed[i]), e);
+    memcpy(room, from, n);
+    MRT_CUDA_TRY(
+        c, cudaMemcpyAsync(to, room, n, cudaMemcpyHostToDevice, c->queue), e);
+    MRT_CUDA_TRY(c, cudaEventRecord(c->passed[i], c->queue), e);
+    to += n, from += n, nbytes -= n;
+  }
+  return MRT_OK;
+}
+
 static mrt_status put(const mrt_device *device, void *to, const void *from,
                       size_t nbytes, mrt_error *e) {
   mrt_cuda *c = use(device);
@@ -98,6 +116,8 @@ static mrt_status put(const mrt_device *device, void *to, const void *from,
     if (nbytes) mrt_cuda_put_small(to, from, nbytes, c->queue);
     return mrt_cuda_check(c, cudaGetLastError(), e);
   }
+  if (nbytes <= (size_t)MRT_CUDA_STAGES * MRT_CUDA_STAGED)
+    return put_staged(c, to, from, nbytes, e);
   MRT_CUDA_TRY(
       c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyHostToDevice, c->queue),
       e);

@@ -77,17 +77,17 @@ void *mrt_keep_read(const char *path, size_t *size) {
   struct stat st;
   ending end;
   void *data = NULL;
-  bool good = fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode) &&
+  bool here = fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode) &&
               (data = malloc((size_t)st.st_size + 1)) != NULL &&
-              fread(data, 1, (size_t)st.st_size, f) == (size_t)st.st_size &&
-              whole(data, (size_t)st.st_size, &end);
+              fread(data, 1, (size_t)st.st_size, f) == (size_t)st.st_size;
+  bool good = here && whole(data, (size_t)st.st_size, &end);
   if (good) futimens(fileno(f), NULL);
   fclose(f);
   if (good) {
     *size = (size_t)end.size;
     return data;
   }
-  if (data) unlink(path);
+  if (here) unlink(path); /* damaged */
   free(data);
   return NULL;
 }

@@ -222,9 +222,9 @@ static bool ask_library(mrt_cuda *c, const mrt_multiply *g, mrt_cuda_way *w) {
   if (g->count / count > MOST_CALLS || count > INT32_MAX) return false;
   mrt_lt_shape s = shape_of(g, w);
   s.align = alignment(g, w);
-  w->tight = mrt_lt_find(c, &s, true);
+  s.timed = 1, w->tight = mrt_lt_find(c, &s);
   s.align = (int)bytes_of(s.a.dtype);
-  w->loose = w->tight ? mrt_lt_find(c, &s, false) : NULL;
+  s.timed = 0, w->loose = w->tight ? mrt_lt_find(c, &s) : NULL;
   return w->tight != NULL;
 }
 

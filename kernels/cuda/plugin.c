@@ -49,6 +49,9 @@ static void close_device(mrt_device *device) {
   if (c->reads) cudaStreamDestroy(c->reads);
   for (int i = 0; i < MRT_CUDA_MARKS; i++)
     if (c->marks[i]) cudaEventDestroy(c->marks[i]);
+  for (int i = 0; i < MRT_CUDA_STAGES; i++)
+    if (c->passed[i]) cudaEventDestroy(c->passed[i]);
+  cudaFreeHost(c->staged);
   mrt_product_close(c);
   cudaFree(c->words);
   cudaFreeHost(c->seen);
@@ -67,12 +70,18 @@ static cudaError_t keep_pool(int index) {
 }
 
 static cudaError_t start_streams(mrt_cuda *c) {
+  const unsigned quiet = cudaEventDisableTiming | cudaEventBlockingSync;
   cudaError_t code =
       cudaStreamCreateWithFlags(&c->queue, cudaStreamNonBlocking);
   if (!code) code = cudaStreamCreateWithFlags(&c->reads, cudaStreamNonBlocking);
   for (int i = 0; i < MRT_CUDA_MARKS && !code; i++)
-    code = cudaEventCreateWithFlags(&c->marks[i], cudaEventDisableTiming |
-                                                      cudaEventBlockingSync);
+    code = cudaEventCreateWithFlags(&c->marks[i], quiet);
+  for (int i = 0; i < MRT_CUDA_STAGES && !code; i++)
+    code = cudaEventCreateWithFlags(&c->passed[i], quiet);
+  if (!code)
+    code = cudaHostAlloc((void **)&c->staged,
+                         (size_t)MRT_CUDA_STAGES * MRT_CUDA_STAGED,
+                         cudaHostAllocDefault);
   return code;
 }
 
@@ -99,7 +108,7 @@ static void describe(mrt_device *d, mrt_cuda *c,
   cudaRuntimeGetVersion(&runtime);
   cudaDriverGetVersion(&driver);
   c->capacity = p->totalGlobalMem;
-  c->sms = p->multiProcessorCount, c->arch = 10 * p->major + p->minor;
+  c->sms = p->multiProcessorCount;
   snprintf(c->isa, sizeof c->isa, "sm_%d%d", p->major, p->minor);
   int lt = (int)mrt_product_version();
   snprintf(c->libraries, sizeof c->libraries,
@@ -134,7 +143,7 @@ mrt_plugin_open_1(const mrt_plugin_core *core, int index, mrt_device *device,
 mrt_status mrt_plugin_open_1(const mrt_plugin_core *core, int index,
                              mrt_device *device, mrt_error *e) {
   int count = 0;
-  struct cudaDeviceProp p;
+  struct cudaDeviceProp p = { 0 };
   core_fail = core->fail;
   if (strcmp(core->ops, ops) != 0)
     return mrt_fail(e, MRT_EDEVICE,
@@ -151,6 +160,7 @@ mrt_status mrt_plugin_open_1(const mrt_plugin_core *core, int index,
   if (!c) return mrt_fail(e, MRT_ENOMEM, "out of memory");
   c->index = index;
   code = cudaGetDeviceProperties(&p, index);
+  c->arch = 10 * p.major + p.minor; /* libraries are opened by it */
   if (!code) code = start(c);
   describe(device, c, &p);
   if (!code) return MRT_OK;

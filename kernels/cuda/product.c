@@ -4,9 +4,9 @@
  * around, so that y = a @ b is asked for as y^T = b^T @ a^T: their A is our b.
  *
  * The heuristic names up to CANDIDATES algorithms; for all but small products
- * the fastest is taken (product_trial.c).  The workspace is that of the hungriest candidate, so the
- * bytes of a plan do not hang on a clock.  Partial sums that are rounded to
- * the dtype of y are not permitted.
+ * the fastest is taken (product_trial.c).  The workspace is that of the
+ * hungriest candidate, so the bytes of a plan do not hang on a clock.  Partial
+ * sums that are rounded to the dtype of y are not permitted.
  *
  * SPDX-License-Identifier: MIT */
 #include "product_inside.h"
@@ -178,13 +178,14 @@ static int ask(const mrt_cuda *c, const mrt_lt *p, int most,
   return good;
 }
 
-static bool choose(mrt_cuda *c, mrt_lt *p, bool timed) {
-  cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+static bool choose(mrt_cuda *c, mrt_lt *p) {
+  /* Compared as bytes: none is left to chance. */
+  cublasLtMatmulHeuristicResult_t found[CANDIDATES] = { 0 };
   const mrt_lt_shape *s = &p->shape;
   double flop =
       2. * (double)s->m * (double)s->n * (double)s->k * (double)s->count;
   if (describe(p) != CUBLAS_STATUS_SUCCESS) return false;
-  int most = timed && flop >= worth_timing ? CANDIDATES : 1;
+  int most = s->timed && flop >= worth_timing ? CANDIDATES : 1;
   int best = 0, count = ask(c, p, most, found);
   if (count == 0) return false;
   for (int i = 0; i < count; i++)
@@ -204,14 +205,14 @@ static unsigned bucket_of(const mrt_lt_shape *s) {
   return hash % MRT_LT_BUCKETS;
 }
 
-const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape, bool timed) {
+const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape) {
   mrt_lt **list = &c->products->known[bucket_of(shape)], *p = *list;
   while (p && memcmp(&p->shape, shape, sizeof *shape) != 0) p = p->next;
   if (p) return p->works ? p : NULL;
   p = calloc(1, sizeof *p);
   if (!p) return NULL;
   p->shape = *shape, p->next = *list, *list = p;
-  p->works = choose(c, p, timed);
+  p->works = choose(c, p);
   return p->works ? p : NULL;
 }
 

@@ -32,13 +32,15 @@ typedef struct mrt_lt_shape {
   int32_t bias;      /* its dtype; -1: none */
   int32_t align;     /* bytes: all addresses are multiples of it */
   int32_t gelu, aux; /* aux: 1 where it is read or written */
+  int32_t timed;     /* 1: some ways are tried on the device, which is waited
+                        for */
+  int32_t none;      /* 0 */
 } mrt_lt_shape;
 
 typedef struct mrt_lt mrt_lt;
 
-/* How the library computes it, kept with the device; NULL when it does not.
- * `timed`: some ways are tried on the device, which is waited for. */
-const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape, bool timed);
+/* How the library computes it, kept with the device; NULL when it does not. */
+const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape);
 /* Bytes that every run needs; a function of the shape and the device. */
 size_t mrt_lt_workspace(const mrt_lt *p);
 typedef struct mrt_lt_call {

@@ -74,7 +74,7 @@ static float time_of(mrt_cuda *c, const mrt_lt *p, const trial *t,
               cudaEventRecord(t->to, c->queue) == cudaSuccess &&
               cudaEventSynchronize(t->to) == cudaSuccess &&
               cudaEventElapsedTime(&ms, t->from, t->to) == cudaSuccess;
-    if (!ok) return -1;
+    if (!ok) return cudaGetLastError(), -1; /* a candidate's, told to nobody */
     if (i > 0 && (least < 0 || ms < least)) least = ms;
   }
   return least;

@@ -173,8 +173,9 @@ function Communicator.split(comm, color, key)
   check("split", comm)
   outside "split"
   key = key == nil and comm.rank or key
-  if math.type(color) ~= "integer" or math.type(key) ~= "integer" then
-    core.fail("value", "split", ("color and key: integers wanted, got %s and %s")
+  local function small(n) return math.type(n) == "integer" and n < 1 << 31 and n >= -1 << 31 end
+  if not small(color) or not small(key) then
+    core.fail("value", "split", ("color and key: integers of 32 bits wanted, got %s and %s")
       :format(options.show(color), options.show(key)))
   end
   local part = core.communicator.split(comm.number, color, key)
@@ -215,6 +216,10 @@ end
 ---@return mrt.Communicator
 function communicator.create(o)
   local timeout = options.read("communicator", o, { timeout = 30 }).timeout
+  if not (timeout > 0) then
+    core.fail("value", "communicator", ("timeout: %s seconds, more than 0 wanted")
+      :format(timeout))
+  end
   local place = meeting(timeout)
   if place then core.communicator.join(place) end
   return wrap(core.communicator.world())

@@ -139,7 +139,7 @@ local function read(given)
     core.fail("value", "train.run", "resume = true, but no folder of snapshots")
   end
   o.step = o.step or new_step(o)
-  if o.late == nil then o.late = core.info().queues end
+  if o.late == nil then o.late = core.info().queues and not o.on_step end
   return o
 end
 
@@ -184,8 +184,9 @@ end
 -- Begin one step; what is known of it.
 local function begin(o, step, batch)
   local now = { step = step, began = core.clock(), amount = amount(batch[1]),
-    lr = o.optimizer and o.optimizer:rate(), memory = mrt.memory().peak }
+    lr = o.optimizer and o.optimizer:rate() }
   now.result = o.step(table.unpack(batch, 1, batch.n))
+  now.memory = mrt.memory().peak -- with the arena, which the first step takes
   return now
 end
 
@@ -258,8 +259,9 @@ end
 ---@field keep? integer          snapshots kept, default 3
 ---@field resume? boolean        go on from the last snapshot
 ---@field more? table<string, table>  more that is saved: anything with state and load_state
----@field late? boolean          read a step's loss when the next step is on its way: default
----  where the device queues its work, so that it never waits for the host
+---@field late? boolean          read a step's loss when the next step is on its way, so that
+---  the device does not wait for the host: default where it queues its work and there
+---  is no on_step, which would see the next step's parameters
 ---@param given mrt.TrainOptions
 ---@return {loss: number, eval: number?, seconds: number, steps: integer} summary
 ---  of the last step; steps: taken by this call
@@ -283,7 +285,11 @@ function train.run(given)
   local before
   for step = done + 1, o.steps do
     before = advance(run, o, step, batch, before)
-    if step < o.steps then batch = next_batch(o) end
+    if step < o.steps then
+      local ok, got = pcall(next_batch, o)
+      if not ok and before then finish(run, before) write(run, before) end
+      batch = ok and got or error(got, 0)
+    end
   end
   summary.seconds = core.clock() - began
   return summary

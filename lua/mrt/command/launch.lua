@@ -102,6 +102,9 @@ local function environment(rank, o, run)
     MRT_RUN = run.token, MRT_RESTART = run.attempt } do
     list[#list + 1] = ("%s=%s"):format(name, value)
   end
+  if not os.getenv "MRT_THREADS" then -- the ranks share the cores
+    list[#list + 1] = ("MRT_THREADS=%d"):format(math.max(1, core.info().threads // o.ranks))
+  end
   return list
 end
 
@@ -144,10 +147,14 @@ local function running(ranks)
   return list
 end
 
+-- Who was killed comes first: the others may have failed for it meanwhile.
 local function failure(ranks)
+  local found
   for _, r in ipairs(ranks) do
-    if r.how and (r.how == "signal" or r.code ~= 0) then return r end
+    if r.how == "signal" then return r end
+    if r.how and r.code ~= 0 then found = found or r end
   end
+  return found
 end
 
 -- One has failed: the others have some time, then are asked to end, then made to.
@@ -159,9 +166,9 @@ local function press(left, failed, o)
   failed.deadline, failed.asked = now + 2, true
 end
 
--- Run them to their end: nil, or the rank that failed first.
-local function supervise(ranks, o)
-  local left, failed = running(ranks), nil
+-- Run them to their end: nil, or the rank that failed first (or `failed`).
+local function supervise(ranks, o, failed)
+  local left = running(ranks)
   while #left > 0 do
     failed = failed or failure(ranks)
     if failed then press(left, failed, o) end
@@ -188,7 +195,13 @@ return function(...)
     return complain("%s", message)
   end
   for attempt = 0, o.restarts do
-    local failed = supervise(start(o, attempt), o)
+    local ranks = start(o, attempt)
+    local ok, failed = pcall(supervise, ranks, o)
+    if not ok then -- Ctrl-C, which came to the ranks too: they end by themselves
+      if not tostring(failed):find("interrupted!", 1, true) then error(failed, 0) end
+      supervise(ranks, o, {})
+      return 128 + 2
+    end
     if not failed then return 0 end
     complain("rank %d (pid %d) %s%s", failed.rank, failed.process:pid(), describe(failed),
       attempt < o.restarts and "; all start anew" or "")
