@@ -151,22 +151,20 @@ template <typename S> struct updates {
 };
 
 /* Elements first, first + 32 ... */
-MRT_FAR void get_each(mrt_any<float> x, int64_t first, int64_t n, float *v){
-  MRT_BY_DTYPE(x.dtype, T,
-               {
-                 MRT_UNROLL
-                 for (int i = 0; i < EACH; i++)
-                   v[i] = first + 32 * i < n
-                              ? (float)mrt_widen(
-                                    ((const T *)x.data)[first + 32 * i])
-                              : 0;
-               })
+MRT_FAR void get_each(mrt_any<float> x, int64_t first, int64_t n, float *v) {
+  MRT_BY_DTYPE(x.dtype, T, {
+    MRT_UNROLL
+    for (int i = 0; i < EACH; i++)
+      v[i] = first + 32 * i < n
+                 ? (float)mrt_widen(((const T *)x.data)[first + 32 * i])
+                 : 0;
+  });
 }
 
 /* p, of which elements 0, 2 ... and 1, 3 ... share a counter. */
 MRT_DEVICE
-    void put_each(mrt_any<float> p, int64_t first, int64_t n, const float *v,
-                  const rounding &r, const mrt_run_words *w) {
+void put_each(mrt_any<float> p, int64_t first, int64_t n, const float *v,
+              const rounding &r, const mrt_run_words *w) {
   if (!r.at_random) {
     for (int i = 0; i < EACH; i++)
       if (first + 32 * i < n) mrt_put(p, first + 32 * i, v[i]);

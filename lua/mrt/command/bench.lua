@@ -21,12 +21,13 @@ local benches = {
   { "precision", "steps in bf16, f16, fp8: time, memory, loss" },
   { "ways", "budgets met by recomputing, by swapping, by both: predicted time" },
   { "gpu", "GPT-2 steps on a CUDA device, beside PyTorch" },
+  { "collectives", "ranks of one host add up, beside a copy and MPI" },
   { "swap", "a training run three times its memory: predicted and real stall" },
 }
 
 local function usage(out)
   out:write "mrt bench NAME [args]\n"
-  for _, b in ipairs(benches) do out:write(("  %-9s %s\n"):format(b[1], b[2])) end
+  for _, b in ipairs(benches) do out:write(("  %-11s %s\n"):format(b[1], b[2])) end
 end
 
 local function known(name)

@@ -1,0 +1,39 @@
+--- collectives_rank.lua -- what one rank of `mrt bench collectives` does
+--
+-- Prints, on rank 0, "allreduce SIZE SECONDS" and "copy SIZE SECONDS" for each size
+-- in bytes, and "barrier 0 SECONDS".
+--
+-- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+
+local comm = mrt.communicator.create()
+
+-- Seconds of a call, the best of three runs of `count`.
+local function time(count, f)
+  local best = math.huge
+  for _ = 1, 3 do
+    comm:barrier()
+    local began = core.clock()
+    for _ = 1, count do f() end
+    best = math.min(best, (core.clock() - began) / count)
+  end
+  return best
+end
+
+local function say(name, size, seconds)
+  if comm.rank == 0 then print(("%s %d %.9f"):format(name, size, seconds)) end
+end
+
+for _, word in ipairs(arg) do
+  local size = math.tointeger(tonumber(word))
+  local n, count = size // 4, math.max(4, math.min(2000, (1 << 27) // size))
+  local w, x, y = mrt.variable(mrt.zeros(n)), mrt.eval(mrt.zeros(n)), mrt.variable(mrt.zeros(n))
+  local sum = mrt.compile(function() w:assign(comm:allreduce(w)) end)
+  local copy = mrt.compile(function() y:assign(x + 0.0) end)
+  for _ = 1, 2 do sum() copy() end
+  say("allreduce", size, time(count, sum))
+  say("copy", size, time(count, copy))
+end
+say("barrier", 0, time(10000, function() comm:barrier() end))
