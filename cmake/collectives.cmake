@@ -11,7 +11,7 @@ set(collectives_programs collectives wire)
 if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   file(GLOB collectives_sources CONFIGURE_DEPENDS kernels/collectives/*.c
     core/base/*.c)
-  list(FILTER collectives_sources EXCLUDE REGEX "/(join|wire|sockets)\\.c$")
+  list(FILTER collectives_sources EXCLUDE REGEX "/(join|wire|wire_host|sockets)\\.c$")
   list(FILTER collectives_spec EXCLUDE REGEX "/(heap|faults|bench)\\.c$")
   add_executable(collectives_threads ${collectives_spec} ${collectives_sources}
     core/device/communicator.c core/tensor/dtype.c)
