@@ -135,6 +135,15 @@ static int trace_replace(lua_State *L) {
   return 0;
 }
 
+/* trace_read(variable, tensor): what it reads as from here on */
+static int trace_read(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *variable = mrt_lua_check_tensor(L, m, 1, "shard");
+  mrt_tensor *value = mrt_lua_check_tensor(L, m, 2, "shard");
+  MRT_CHECK(L, m, "shard", mrt_trace_read(m->ctx, variable, value));
+  return 0;
+}
+
 /* current(tensor): what a variable is at this place of the trace */
 static int current(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -159,6 +168,7 @@ void mrt_batch_open(lua_State *L, mrt_binding *m) {
     { "trace_section", trace_section },
     { "trace_keys", trace_keys },
     { "trace_replace", trace_replace },
+    { "trace_read", trace_read },
     { "current", current },
     { "id", id },
     { NULL, NULL },

@@ -72,6 +72,28 @@ static const mrt_op *check_update(lua_State *L, mrt_binding *m, int arg) {
   return op;
 }
 
+/* begins(variable): what it begins as; itself, once it has begun */
+static int begins(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "shard");
+  mrt_tensor **slot = mrt_lua_new_tensor(L);
+  MRT_CHECK(L, m, "shard", mrt_variable_begins(t, slot));
+  return 1;
+}
+
+/* shard(part, bucket, communicator, offset) */
+static int shard(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *part = mrt_lua_check_tensor(L, m, 1, "shard");
+  mrt_tensor *bucket = mrt_lua_check_tensor(L, m, 2, "shard");
+  int comm = (int)luaL_checkinteger(L, 3);
+  int64_t offset = luaL_checkinteger(L, 4);
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, "shard",
+            mrt_variable_shard(m->ctx, part, bucket, comm, offset));
+  return 0;
+}
+
 /* update(name, {variable, ..., value, ...}, options?): numbers in the list
  * become scalars of the first tensor's dtype, or f32 where that is narrow. */
 static int update(lua_State *L) {
@@ -217,6 +239,8 @@ static int reset_peak(lua_State *L) {
 void mrt_state_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "variable", new_variable },
+    { "begins", begins },
+    { "shard", shard },
     { "assign", assign },
     { "convert", convert },
     { "update", update },

@@ -411,6 +411,24 @@ MRT_API mrt_status mrt_communicator_close(mrt_context *ctx, int number);
 MRT_API mrt_status mrt_communicate(mrt_context *ctx);
 MRT_API void mrt_communicate_not(mrt_context *ctx);
 
+/* Variables in pieces on the ranks.  A bucket is a vector variable; all ranks'
+ * buckets, one behind the other, hold the numbers of its parts. */
+
+/* What a variable begins as, as a new handle; itself, once it has begun. */
+MRT_API mrt_status mrt_variable_begins(mrt_tensor *variable, mrt_tensor **out);
+/* The numbers of `part` are from now on those of `bucket` from element `offset`
+ * on, counted over the ranks of communicator `comm`; its own memory is given
+ * back, after pending tensors that read it have been computed.  Outside traces
+ * who reads it gathers it (so all ranks must), and the copy stays until the
+ * bucket is written; a trace reads what mrt_trace_read says.  Assigning it
+ * writes the bucket, in a trace only what is read from there on: all ranks assign
+ * the same numbers.  A bucket's parts must not overlap.
+ * On failure nothing has changed.  ESTATE inside a trace, or it has a bucket;
+ * EDTYPE, ESHAPE: it does not fit. */
+MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *part,
+                                      mrt_tensor *bucket, int comm,
+                                      int64_t offset);
+
 /* ---- files of arrays -----------------------------------------------------
  *
  * A source is an open file with arrays in it, mapped into memory: numbers are
@@ -567,6 +585,10 @@ MRT_API mrt_status mrt_trace_section(mrt_context *ctx, int like);
 /* Draw random numbers as the trace did whose first key is `first`; 0 changes
  * nothing.  Returns this trace's first key. */
 MRT_API uint64_t mrt_trace_keys(mrt_context *ctx, uint64_t first);
+/* From here on the trace reads `value`, of its type, where a variable is read.
+ * EVALUE. */
+MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
+                                  mrt_tensor *value);
 /* Plans of the trace read `variable` where they would compute `t`. */
 MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
                                      mrt_tensor *variable);

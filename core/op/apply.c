@@ -241,7 +241,8 @@ mrt_status mrt_apply_output(mrt_context *ctx, mrt_expr *x, int i,
   }
   bool stays = narrow == MRT_DTYPE_COUNT || t->type.dtype != MRT_f32 ||
                x->op->wide_outputs >> (i < 32 ? i : 31) & 1;
-  mrt_status s = x->once ? mrt_call_note(ctx, t) : MRT_OK;
+  bool call = x->once && !mrt_is_lazy(x->op, x->options);
+  mrt_status s = call ? mrt_call_note(ctx, t) : MRT_OK;
   if (stays && !s) return *out = t, MRT_OK;
   if (!s) s = cast_of(ctx, t, narrow, out);
   mrt_drop(t);

@@ -177,8 +177,11 @@ static void grad_broadcast(mrt_build *b) {
 #define REDUCTION                                                              \
   OPTION(op, "op", MRT_OPT_ENUM, .words = "sum mean max min prod")
 
-static const mrt_option reduces[] = { MEETING, REDUCTION };
-static const mrt_option gathers[] = { MEETING };
+static const mrt_option reduces[] = { MEETING, REDUCTION,
+                                      OPTION(lazy, "lazy", MRT_OPT_BOOL) };
+static const mrt_option gathers[] = { MEETING,
+                                      OPTION(lazy, "lazy", MRT_OPT_BOOL),
+                                      OPTION(again, "again", MRT_OPT_BOOL) };
 static const mrt_option broadcasts[] = { MEETING,
                                          OPTION(peer, "root", MRT_OPT_INT) };
 static const mrt_option sends[] = { MEETING, OPTION(peer, "to", MRT_OPT_INT,

@@ -8,7 +8,7 @@
 #ifndef MRT_OP_COLLECTIVE_H
 #define MRT_OP_COLLECTIVE_H
 
-#include "mrt.h"
+#include "op/op.h"
 
 typedef struct mrt_meeting {
   uint64_t turn;      /* the how-manieth collective of the context, from 1 on */
@@ -16,7 +16,8 @@ typedef struct mrt_meeting {
   int64_t comm;       /* its number in the context */
 } mrt_meeting;
 
-/* Each row reads the few that are in its table. */
+/* Each row reads the few that are in its table.  A lazy one is computed where
+ * its result is read, if at all; all ranks must read it alike. */
 typedef struct mrt_collective_options {
   uint64_t turn; /* mrt_meeting */
   int64_t rank, size, comm;
@@ -24,6 +25,13 @@ typedef struct mrt_collective_options {
   int64_t peer;   /* broadcast: root; send: to; recv: from */
   mrt_ints shape; /* recv: what comes */
   mrt_dtype dtype;
+  bool lazy;
+  bool again; /* lazy: made anew for the backward pass rather than kept */
 } mrt_collective_options;
+
+static inline bool mrt_is_lazy(const mrt_op *op, const void *options) {
+  return (op->traits & MRT_COLLECTIVE) &&
+         ((const mrt_collective_options *)options)->lazy;
+}
 
 #endif

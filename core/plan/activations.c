@@ -37,6 +37,16 @@ static void look_at_readers(const mrt_keeping *k, const int *layer, int block,
   a->segment = -region;
 }
 
+/* What has been gathered from the ranks stays, or is gathered again, as its
+ * sharding says; a budget may choose what is kept of the latter. */
+static void look_at_gather(const mrt_keeping *k, const mrt_node *n,
+                           mrt_activation *a) {
+  const mrt_collective_options *o = mrt_gathered(n);
+  if (!o || (o->again && k->plan->options.memory)) return;
+  a->region = true;
+  a->choice = o->again ? MRT_CHOICE_RECOMPUTE : MRT_CHOICE_KEEP;
+}
+
 static void describe(const mrt_keeping *k, const int *layer, int block,
                      mrt_activation *a) {
   int maker = k->flow.maker[block];
@@ -55,6 +65,7 @@ static void describe(const mrt_keeping *k, const int *layer, int block,
                          .layer = layer[maker] };
   look_at_readers(k, layer, block, a);
   if (a->region) a->choice = MRT_CHOICE_RECOMPUTE;
+  look_at_gather(k, n, a);
 }
 
 static mrt_status list_variables(mrt_keeping *k) {

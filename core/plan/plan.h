@@ -24,18 +24,18 @@ typedef struct mrt_slot {
 } mrt_slot;
 
 /* Where an operand's bytes are. */
-typedef enum mrt_where {
+typedef enum mrt_place_kind {
   MRT_IN_ARENA,    /* index: slot */
   MRT_IN_VARIABLE, /* index: of plan->leaves */
   MRT_IN_INPUT,    /* index: of the plan's inputs */
   MRT_IN_OUTPUT,   /* index: of plan->results */
   MRT_IN_SLOW,     /* index: slot, in the space's part of the slow tier */
   MRT_IN_HOME      /* index: of plan->leaves, which lies in the slow tier */
-} mrt_where;
+} mrt_place_kind;
 
 typedef struct mrt_place {
   void **pointer; /* to fill */
-  mrt_where where;
+  mrt_place_kind where;
   int index;
   int64_t bytes; /* offset from there */
 } mrt_place;

@@ -115,9 +115,20 @@ mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena) {
   return mrt_activations_list(k);
 }
 
+const mrt_collective_options *mrt_gathered(const mrt_node *n) {
+  while (n && !mrt_is_lazy(n->op, n->options)) {
+    bool passes = n->op->number == MRT_OP_cast || n->op->number == MRT_OP_copy;
+    n = passes ? mrt_value_root(n->in[0])->node : NULL;
+  }
+  return n && n->op->traits & MRT_REPEATS ? n->options : NULL;
+}
+
 bool mrt_plan_has_policy(const mrt_plan *plan) {
-  for (int i = 0; i < plan->graph.node_count; i++)
-    if (plan->graph.nodes[i]->origin.region) return true;
+  for (int i = 0; i < plan->graph.node_count; i++) {
+    const mrt_node *n = plan->graph.nodes[i];
+    const mrt_collective_options *o = mrt_gathered(n);
+    if (n->origin.region || (o && o->again)) return true;
+  }
   return plan->options.checkpoint != NULL;
 }
 

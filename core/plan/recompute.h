@@ -7,6 +7,7 @@
 #ifndef MRT_PLAN_RECOMPUTE_H
 #define MRT_PLAN_RECOMPUTE_H
 
+#include "op/collective.h"
 #include "plan/cost.h"
 #include "plan/order.h"
 
@@ -31,6 +32,9 @@ typedef struct mrt_swappable {
   int count;   /* of copies */
 } mrt_swappable;
 
+/* Of a lazy gather, and of casts and copies of what it gives: its options; else
+ * NULL. */
+const mrt_collective_options *mrt_gathered(const mrt_node *n);
 /* The problem of running this plan's graph in less memory. */
 mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena);
 /* List the activations, as a policy is asked about them. */

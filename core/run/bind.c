@@ -28,14 +28,14 @@ static mrt_status add(binding *b, mrt_place place) {
 }
 
 static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
-  static const mrt_where homes[] = {
+  static const mrt_place_kind homes[] = {
     [MRT_VALUE_INPUT] = MRT_IN_INPUT,
     [MRT_VALUE_VARIABLE] = MRT_IN_VARIABLE,
     [MRT_VALUE_CONSTANT] = MRT_IN_VARIABLE,
     [MRT_VALUE_OUTPUT] = MRT_IN_OUTPUT,
   };
   const mrt_slot *s = &b->plan->slots[v->base->slot];
-  mrt_where where = mrt_slot_in_arena(s)           ? MRT_IN_ARENA
+  mrt_place_kind where = mrt_slot_in_arena(s)           ? MRT_IN_ARENA
                     : s->kind != MRT_VALUE_SWAPPED ? homes[s->kind]
                     : s->node                      ? MRT_IN_SLOW
                                                    : MRT_IN_HOME;

@@ -23,6 +23,10 @@ static mrt_status check(mrt_context *ctx, const mrt_tensor *t,
                     "convert: '%s' cannot be converted inside a compiled "
                     "function",
                     name);
+  if (t->variable->bucket || t->variable->part_count)
+    return mrt_fail(e, MRT_ESTATE,
+                    "convert: '%s' is shared among ranks; convert it before",
+                    name);
   if (t->variable->torn)
     return mrt_fail(e, MRT_ESTATE, "convert: variable '%s' is torn", name);
   if (!mrt_is_float(dtype) || !mrt_is_float(t->type.dtype))

@@ -199,6 +199,11 @@ static mrt_status check_variables(mrt_context *ctx, const mrt_op *op,
                       "%s: input %d, %s, is no variable; make one with "
                       "mrt.parameter or mrt.variable",
                       op->name, i + 1, mrt_show(&in[i]->type).s);
+    if (in[i]->variable->bucket)
+      return mrt_fail(&ctx->error, MRT_ESTATE,
+                      "%s: the numbers of '%s' are shared among ranks; only "
+                      "optimizers that know how, and assignments, write them",
+                      op->name, in[i]->name ? in[i]->name : "?");
     for (int k = 0; k < i; k++)
       if (in[k] == in[i])
         return mrt_fail(&ctx->error, MRT_EVALUE,
@@ -224,6 +229,8 @@ MRT_API mrt_status mrt_update(mrt_context *ctx, const mrt_op *op,
 MRT_API mrt_status mrt_assign(mrt_context *ctx, mrt_tensor *variable,
                               mrt_tensor *value, mrt_tensor *when) {
   mrt_tensor *in[3] = { variable, value, when };
+  if (variable->variable && variable->variable->bucket)
+    return mrt_part_assign(variable, value, when);
   bool torn = variable->variable && variable->variable->torn;
   /* A whole assignment mends what was torn. */
   if (torn && !when && !ctx->trace) variable->variable->torn = false;

@@ -79,7 +79,9 @@ static mrt_status check_leaves(mrt_plan *plan) {
 
 MRT_API bool mrt_plan_fits(const mrt_plan *plan) {
   for (int i = 0; i < plan->leaf_count; i++)
-    if (plan->leaves[i]->tensor->type.dtype != plan->leaves[i]->type.dtype)
+    if (plan->leaves[i]->tensor->type.dtype != plan->leaves[i]->type.dtype ||
+        (plan->leaves[i]->tensor->variable &&
+         plan->leaves[i]->tensor->variable->bucket))
       return false;
   return true;
 }

@@ -25,19 +25,26 @@ static mrt_status add_pending(mrt_marks *marks, const mrt_expr *x,
   return MRT_OK;
 }
 
+static mrt_status add_readers(mrt_marks *marks, const mrt_variable *v,
+                              const mrt_expr *except, mrt_readers *list) {
+  mrt_status s = MRT_OK;
+  for (int r = 0; r < v->reader_count && !s; r++) {
+    const mrt_expr *x = v->readers[r];
+    if (x != except && !x->traced) s = add_pending(marks, x, list);
+  }
+  for (int p = 0; p < v->part_count && !s; p++)
+    s = add_readers(marks, v->parts[p]->variable, except, list);
+  return s;
+}
+
 mrt_status mrt_readers_collect(mrt_arena *arena, mrt_tensor *const *variables,
                                int n, const mrt_expr *except,
                                mrt_readers *list) {
   mrt_status s = MRT_OK;
   mrt_marks marks;
   mrt_marks_begin(&marks, variables[0]->ctx, arena);
-  for (int i = 0; i < n; i++) {
-    const mrt_variable *v = variables[i]->variable;
-    for (int r = 0; r < v->reader_count && !s; r++) {
-      const mrt_expr *x = v->readers[r];
-      if (x != except && !x->traced) s = add_pending(&marks, x, list);
-    }
-  }
+  for (int i = 0; i < n && !s; i++)
+    s = add_readers(&marks, variables[i]->variable, except, list);
   mrt_marks_end(&marks);
   return s;
 }
@@ -51,10 +58,14 @@ mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
   mrt_status s = mrt_readers_collect(&arena, variables, n, NULL, &list);
   if (!s) s = mrt_compute(ctx, list.at, list.count);
   mrt_arena_free(&arena);
+  for (int i = 0; i < n && !s; i++) mrt_parts_leave(variables[i]->variable);
   return s;
 }
 
 void mrt_readers_retire(mrt_variable *v) {
   for (int i = 0; i < v->reader_count; i++) v->readers[i]->stale = true;
   v->reader_count = 0;
+  for (int p = 0; p < v->part_count; p++)
+    mrt_readers_retire(v->parts[p]->variable);
+  mrt_parts_leave(v);
 }

@@ -38,6 +38,16 @@ mrt_status mrt_readers_collect(mrt_arena *arena, mrt_tensor *const *variables,
 /* Compute them. */
 mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
                                int n);
+/* Parts of a bucket give back the copies of their numbers. */
+void mrt_parts_leave(mrt_variable *bucket);
+/* What a variable that has no storage begins as, with one reference: its
+ * initial value, or of a part what is gathered. */
+mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out);
+/* Forget what initial values have gathered. */
+void mrt_variable_begun(mrt_tensor *t);
+/* part = value, in the bucket. */
+mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
+                           mrt_tensor *when);
 /* The variable changes: what has read it is stale from now on. */
 void mrt_readers_retire(mrt_variable *v);
 

@@ -69,12 +69,19 @@ static mrt_status start(mrt_context *ctx, mrt_arena *arena, batch *b,
   if (n == 0) return MRT_OK;
   mrt_tensor **init = MRT_NEW(arena, mrt_tensor *, n);
   if (!init) return mrt_nomem(&ctx->error);
-  for (int i = 0; i < n; i++) init[i] = b->variables[i]->variable->init;
-  mrt_plan *plan;
-  MRT_TRY(mrt_plan_new(ctx, init, n, NULL, 0, NULL, 0, NULL, NULL, &plan));
-  mrt_status s = missing(arena, plan, before);
+  mrt_plan *plan = NULL;
+  mrt_status s = MRT_OK;
+  int made = 0;
+  while (made < n && !s)
+    if (!(s = mrt_variable_initial(b->variables[made], &init[made]))) made++;
+  if (!s) s = mrt_plan_new(ctx, init, n, NULL, 0, NULL, 0, NULL, NULL, &plan);
+  if (!s) s = missing(arena, plan, before);
   if (!s && !*before) s = compute(plan, b);
   mrt_plan_free(plan);
+  while (made > 0) {
+    mrt_drop(init[--made]);
+    mrt_variable_begun(b->variables[made]);
+  }
   return s;
 }
 

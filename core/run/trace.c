@@ -151,6 +151,28 @@ MRT_API uint64_t mrt_trace_keys(mrt_context *ctx, uint64_t first) {
   return trace->first_key;
 }
 
+MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
+                                  mrt_tensor *value) {
+  MRT_TRY(want_trace(ctx));
+  mrt_trace *trace = ctx->trace;
+  mrt_variable *v = variable->variable;
+  if (!v || value->ctx != ctx || variable->ctx != ctx ||
+      !mrt_type_equal(&value->type, &variable->type))
+    return mrt_fail(&ctx->error, MRT_EVALUE, "%s read as %s",
+                    mrt_show(&variable->type).s, mrt_show(&value->type).s);
+  if (!v->traced) {
+    if (!MRT_PUSH_ROOM(&trace->arena, trace->variables, trace->variable_count,
+                       trace->variable_room))
+      return mrt_nomem(&ctx->error);
+    mrt_hold(variable);
+    trace->variables[trace->variable_count++] = variable;
+  }
+  mrt_hold(value);
+  mrt_drop(v->traced);
+  v->traced = value;
+  return MRT_OK;
+}
+
 MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
                                      mrt_tensor *variable) {
   MRT_TRY(want_trace(ctx));

@@ -107,9 +107,21 @@ void mrt_variable_started(mrt_variable *v) {
   mrt_drop(init);
 }
 
-static void free_variable(mrt_context *ctx, mrt_variable *v) {
+static void leave_bucket(mrt_tensor *t) {
+  mrt_variable *b = t->variable->bucket->variable;
+  for (int i = b->part_count; i-- > 0;)
+    if (b->parts[i] == t) b->parts[i] = b->parts[--b->part_count];
+  mrt_drop(t->variable->bucket);
+}
+
+static void free_variable(mrt_tensor *t) {
+  mrt_context *ctx = t->ctx;
+  mrt_variable *v = t->variable;
   mrt_variable_started(v);
   mrt_drop(v->traced);
+  if (v->bucket) leave_bucket(t);
+  mrt_release(ctx->allocator, v->parts,
+              (size_t)v->part_room * sizeof *v->parts);
   mrt_release(ctx->allocator, v->readers,
               (size_t)v->reader_room * sizeof *v->readers);
   mrt_release(ctx->allocator, v, sizeof *v);
@@ -122,7 +134,7 @@ static void free_tensor(mrt_tensor *t) {
     x->out[t->index] = NULL;
     if (--x->live == 0) mrt_expr_free(ctx, x);
   }
-  if (t->variable) free_variable(ctx, t->variable);
+  if (t->variable) free_variable(t);
   mrt_storage_unref(t->storage);
   if (t->name) mrt_release(ctx->allocator, t->name, strlen(t->name) + 1);
   mrt_release(ctx->allocator, t, sizeof *t);

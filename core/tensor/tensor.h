@@ -8,6 +8,8 @@
  * Invariants
  *   - a tensor has a storage, an expression, or is an input of the trace, or
  *     is a variable (whose storage is made when it is first needed);
+ *   - the storage of a part of a bucket is a copy, let go when the bucket is
+ *     written;
  *   - only a variable's storage may lie in the slow tier (tensor/slow.h);
  *   - ids grow with creation, so an expression's inputs have smaller ids: id
  *     order is a topological order;
@@ -78,6 +80,13 @@ typedef struct mrt_variable {
                                 stale ones left out */
   int reader_count, reader_room;
   bool torn; /* a step broke off while it was being updated */
+  /* its numbers lie among those of a bucket (run/part.c) */
+  struct mrt_tensor *bucket; /* held; NULL: it has its own */
+  int64_t offset;            /* among the elements of all ranks' pieces */
+  int comm;
+  struct mrt_tensor **parts; /* of a bucket: borrowed, whose numbers it has */
+  int part_count, part_room;
+  struct mrt_tensor *whole; /* of a bucket: held while parts are begun */
 } mrt_variable;
 
 struct mrt_tensor {

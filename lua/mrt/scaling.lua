@@ -15,8 +15,8 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local accumulate = require "mrt.accumulate"
 local options = require "mrt.options"
+local shard = require "mrt.shard"
 
 local op = core.op
 
@@ -123,10 +123,11 @@ local function inverse_of(scale)
   return op.cast(op.reciprocal(op.cast(scale, "f64")), "f32")
 end
 
--- How long they are together, in f32; not finite if any of them is not.
+-- How long they are together, about, in f32; not finite if any of them is not.
 local function length(grads)
-  local by_dtype, norm = {}, nil
-  for _, g in ipairs(grads) do
+  local squares, rest = shard.squares(grads)
+  local by_dtype, norm = {}, squares and op.cast(op.sqrt(squares), "f32")
+  for _, g in ipairs(rest) do
     local dtype = g:get_dtype()
     if dtype:find "^f8" then g, dtype = op.cast(g, "f32"), "f32" end
     if not by_dtype[dtype] then by_dtype[dtype] = {} table.insert(by_dtype, dtype) end
@@ -144,18 +145,15 @@ end
 function scaling.grad(ys, xs, dys, allow_unused, denominator)
   local now = current
   if not now or not core.tracing() then
-    return accumulate.grad(ys, xs, dys, allow_unused, denominator)
+    return shard.grad(ys, xs, dys, allow_unused, denominator)
   end
-  local dx = accumulate.grad(ys, xs, dys, allow_unused, denominator,
+  local dx = shard.grad(ys, xs, dys, allow_unused, denominator,
     now.scaler.scale)
   now.inverse = now.inverse or inverse_of(now.scaler.scale)
   local norm = length(dx)
   now.norm = now.norm and now.norm + norm or norm
-  local out = {}
-  for i, g in ipairs(dx) do
-    out[i] = g * now.inverse:to(g:get_dtype())
-    raw[out[i]] = g
-  end
+  local out = shard.map(dx, function(g) return g * now.inverse:to(g:get_dtype()) end)
+  for i, g in ipairs(dx) do raw[out[i]] = g end
   return out
 end
 

@@ -13,13 +13,20 @@ local core = require "mrt.core"
 
 local weights = { conversions = 0 } -- so far, of all variables
 
+local current -- of the trace being made: {settings, list}
+
 ---@class mrt.Weights
 ---@field dtype mrt.DType
 ---@field stochastic boolean  rounded up or down at random, with the right mean
 
-local current -- of the trace being made: {settings, list}
-
 local Trace = { __close = function() current = nil end }
+
+--- What variables are has changed: compiled functions look whether they still fit.
+function weights.changed() weights.conversions = weights.conversions + 1 end
+
+--- The dtype that what this trace updates is to be stored in; nil: as it is.
+---@return mrt.DType?
+function weights.wanted() return current and current.settings.dtype end
 
 --- Store a variable in another dtype from now on; compiled functions that read it
 --- are traced again.
@@ -28,7 +35,7 @@ local Trace = { __close = function() current = nil end }
 function weights.convert(variable, dtype)
   if variable:get_dtype() == dtype then return end
   core.convert(variable, dtype)
-  weights.conversions = weights.conversions + 1
+  weights.changed()
 end
 
 --- Look at updates until the result is closed.

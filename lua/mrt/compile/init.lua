@@ -17,6 +17,7 @@ local combine = require "mrt.accumulate.combine"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
 local scaling = require "mrt.scaling"
+local shard = require "mrt.shard"
 local signature = require "mrt.compile.signature"
 local show = require "mrt.options".show
 local trace = require "mrt.compile.trace"
@@ -309,7 +310,8 @@ local function new(fn, given)
   own.delayed = own.delayed and delayed.new(own.delayed)
   return setmetatable({ fn = fn, given = given, options = own, entries = {},
     keys = {}, parts = {}, replaced = {}, groups = {}, accumulators = {},
-    scaler = own.loss_scale and scaling.new(own.loss_scale), steps = 0,
+    scaler = own.loss_scale and scaling.new(own.loss_scale),
+    sharding = shard.new(own.shard), steps = 0,
     space = core.space() }, Compiled)
 end
 

@@ -8,6 +8,7 @@ local checkpoint = require "mrt.policy.checkpoint"
 local format = require "mrt.format"
 local precision = require "mrt.policy.precision"
 local check_names = require "mrt.options".check_names
+local shard = require "mrt.policy.shard"
 local show = require "mrt.options".show
 local swap = require "mrt.policy.swap"
 
@@ -37,6 +38,7 @@ local MOST_EFFORT = 1000
 ---  recomputed or swapped, whichever is predicted quickest
 ---@field job? mrt.Job        what the step is for, told by plan:options()
 ---@field precision? mrt.PrecisionPolicy  which nodes compute in narrow floats
+---@field shard? mrt.ShardPolicy  how parameters are spread over the ranks
 ---@field nan? "trap"  a step ends with an error where a NaN or an infinity is made,
 ---  naming operator and line; nothing is fused, and it is slow.  Under a dynamic loss
 ---  scale, which gradients may overflow, only what comes before them is looked at
@@ -49,7 +51,7 @@ local kinds = { name = "string", cse = "boolean", fold = "boolean",
   permutes = "boolean", epilogues = "boolean", fuse = "boolean", inplace = "boolean",
   share = "boolean", order = "string",
   effort = "number", checkpoint = "any", memory = "any", swap = "any",
-  accumulate = "any", nan = "any",
+  accumulate = "any", nan = "any", shard = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table" }
 
 local function refuse(who, name, wanted, value)
@@ -130,6 +132,7 @@ function options.check(given, who)
   own.weights = precision.weights(own.precision)
   own.delayed = precision.delayed(own.precision)
   own.precision = precision.decider(own.precision)
+  own.shard = shard.read(own.shard)
   own.no_swap = swap.is_none(own.swap)
   own.swap = swap.decider(own.swap)
   if own.memory then own.memory = read_memory(own.memory, who) end

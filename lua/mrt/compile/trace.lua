@@ -13,6 +13,7 @@ local again = require "mrt.compile.again"
 local argument = require "mrt.argument"
 local budget = require "mrt.budget"
 local scaling = require "mrt.scaling"
+local shard = require "mrt.shard"
 local signature = require "mrt.compile.signature"
 local swap = require "mrt.policy.swap"
 local weights = require "mrt.weights"
@@ -30,11 +31,13 @@ end
 -- Inside a trace: run the function once on inputs of the trace.
 local function once(self, new_input, n, ...)
   local inputs, runtime, templates, outputs = {}, {}, {}, {}
+  local _ <close> = shard.enter(self.sharding)
   local _ <close> = scaling.enter(self.scaler)
   local _ <close> = weights.enter(self.options.weights)
   current = runtime
   local results = table.pack(call(self.fn, new_input, inputs, n, ...))
   scaling.finish()
+  shard.finish()
   if self.options.delayed then self.options.delayed:update() end
   current = nil
   weights.finish()

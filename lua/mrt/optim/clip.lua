@@ -5,6 +5,7 @@
 local mrt = require "mrt"
 local argument = require "mrt.argument"
 local scaling = require "mrt.scaling"
+local shard = require "mrt.shard"
 
 local clip = {}
 
@@ -13,6 +14,14 @@ local function check(who, grads, max)
   if type(max) ~= "number" or not (max >= 0) then
     argument.refuse(who, "max = %s, a number from 0 wanted", tostring(max))
   end
+end
+
+-- How long they are together; those of ranks, by blocks.
+local function length(grads)
+  local squares, rest = shard.squares(grads)
+  if not squares then return mrt.global_norm(grads) end
+  if #rest > 0 then squares = squares + mrt.global_norm(rest):to "f64" ^ 2 end
+  return squares:sqrt():to(grads[1]:get_dtype())
 end
 
 --- Return what to multiply gradients by so that all together are no longer
@@ -24,7 +33,7 @@ end
 ---@return mrt.Tensor scale  scalar: what to multiply the gradients by
 ---@return mrt.Tensor norm   scalar
 function clip.scale(raw, max, inverse)
-  local norm = mrt.global_norm(raw)
+  local norm = length(raw)
   if inverse then norm = norm * inverse:to(norm:get_dtype()) end
   return (max / (norm + 1e-6)):minimum(1), norm
 end
@@ -40,9 +49,7 @@ function clip.clip_grad_norm(grads, max)
   check("clip_grad_norm", grads, max)
   local raw, inverse = scaling.raw(grads)
   local scale, norm = clip.scale(raw, max, inverse)
-  local clipped = {}
-  for i, g in ipairs(grads) do clipped[i] = g * scale end
-  return clipped, norm
+  return shard.map(grads, function(g) return g * scale end), norm
 end
 
 --- Return the gradients with every element bounded to [-max, max].
@@ -51,9 +58,7 @@ end
 ---@return mrt.Tensor[]
 function clip.clip_grad_value(grads, max)
   check("clip_grad_value", grads, max)
-  local clipped = {}
-  for i, g in ipairs(grads) do clipped[i] = g:clamp(-max, max) end
-  return clipped
+  return shard.map(grads, function(g) return g:clamp(-max, max) end)
 end
 
 return clip

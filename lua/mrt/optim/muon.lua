@@ -41,6 +41,8 @@ local muon = Optimizer("muon", {}, { lr = 0.02, momentum = 0.95, nesterov = true
 
 local function is_matrix(self, p) return p:dim() >= 2 and not self.group_of[p].adamw end
 
+function muon:whole(p) return is_matrix(self, p) end
+
 function muon:slots_of(p) return is_matrix(self, p) and { "buf" } or { "m", "v" } end
 
 -- A matrix with the singular vectors of `u`, its singular values about 1.

@@ -22,8 +22,10 @@ local argument = require "mrt.argument"
 local options = require "mrt.options"
 local groups = require "mrt.optim.groups"
 local clip = require "mrt.optim.clip"
+local again = require "mrt.compile.again"
 local masks = require "mrt.masks"
 local scaling = require "mrt.scaling"
+local shard = require "mrt.shard"
 local weights = require "mrt.weights"
 
 local dtypes = core.dtypes()
@@ -66,13 +68,14 @@ local function new_state(self, p)
 end
 
 local function construct(class, params, given)
-  local self = setmetatable({ compiled = {}, states = {} }, class)
+  local self = setmetatable({ compiled = {}, states = {}, of_buckets = {} }, class)
   self.options = options.read(class.name, given, class.defaults)
   self.lr = self.options.lr
   self:init()
   self.params, self.group_of = groups.read(class.name, params)
   self.t = mrt.parameter(mrt.zeros {}, "t")
   for i, p in ipairs(self.params) do self.states[i] = new_state(self, p) end
+  shard.own(self, self.params)
   return self
 end
 
@@ -155,6 +158,46 @@ function Optimizer:slots_of(p)
   return slots
 end
 
+--- Does an update of this parameter need all of it, as a matrix or for its length,
+--- rather than element by element?  Then its state stays whole on every rank.
+---@param p mrt.Tensor
+---@return boolean
+function Optimizer:whole(p) return false end -- luacheck: no unused args
+
+--- What parameters must have in common to be updated as one vector.
+---@param p mrt.Tensor
+---@return string
+function Optimizer:shard_kind(p)
+  local words = { tostring(self.group_of[p]), tostring(self:whole(p)) }
+  for _, slot in ipairs(self:slots_of(p)) do
+    words[#words + 1] = type(slot) == "table" and ("%s %s"):format(slot.name, slot.dtype)
+      or slot
+  end
+  return table.concat(words, " ")
+end
+
+-- The state of a bucket: that of its parameters, put into pieces as they are.
+local function new_bucket_state(self, bucket)
+  local index, state = {}, {}
+  for i, p in ipairs(self.params) do index[p] = i end
+  for _, slot in ipairs(self:slots_of(bucket.params[1])) do
+    local s, variables = type(slot) == "table" and slot or { name = slot }, {}
+    for i, p in ipairs(bucket.params) do variables[i] = self.states[index[p]][s.name] end
+    state[s.name] = bucket:shard(variables, s.size and BLOCK or 1,
+      s.initial or self.initial, "." .. s.name)
+  end
+  return state
+end
+
+-- A trace cannot make it, so it is made again.
+local function bucket_state(self, bucket)
+  local state = self.of_buckets[bucket]
+  if state then return state end
+  again.request(function()
+    self.of_buckets[bucket] = new_bucket_state(self, bucket)
+  end)
+end
+
 --- List the parameters, in the order in which `step` takes gradients.
 ---@return mrt.Tensor[]
 function Optimizer:parameters() return self.params end
@@ -211,15 +254,18 @@ local function apply(self, grads, clip_to, when)
   when = scaling.gate(when)
   local rate, stochastic = rates(self), weights.updated(self.params)
   local t = self.t + 1
-  for i, p in ipairs(self.params) do
-    local group = self.group_of[p]
-    self:update(p, grads[i], self.states[i], {
+  for _, unit in ipairs(shard.units(self, self.params, grads)) do
+    local p, bucket = unit.p, unit.bucket
+    local group = self.group_of[self.params[unit.index]]
+    self:update(p, unit.g, bucket and bucket_state(self, bucket)
+      or self.states[unit.index], {
       lr = rate(p, group), scale = scale and scale:to(real(p)), when = when,
       t = t, stochastic = stochastic,
       weight_decay = group.weight_decay or self.options.weight_decay,
     })
-    masks.restore(p, when)
+    if bucket then shard.updated(bucket) end
   end
+  for _, p in ipairs(self.params) do masks.restore(p, when) end
   self.t:assign(t, { when = when })
   return norm
 end

@@ -9,6 +9,7 @@
 ---@field checkpoint mrt.policy.checkpoint
 ---@field precision mrt.policy.precision
 ---@field swap mrt.policy.swap
+---@field shard mrt.policy.shard
 local policy = {}
 
 --- Read a policy script: a file that returns options of mrt.compile.
@@ -20,7 +21,7 @@ local policy = {}
 ---@return string? code
 function policy.load(path) return require "mrt.policy.script".load(path) end
 
-local modules = { checkpoint = true, swap = true, precision = true }
+local modules = { checkpoint = true, swap = true, precision = true, shard = true }
 
 return setmetatable(policy, { __fields = { modules }, __index = function(t, key)
   local name = "mrt.policy." .. tostring(key)

@@ -1,0 +1,193 @@
+/* part.c -- variables whose numbers lie in pieces on the ranks
+ *
+ *     bucket, of rank 0         of rank 1            of rank 2
+ *     | part 1 |.| part 2       |.| part 3     |.|   part 4 |..............|
+ *
+ * A part has no memory of its own: who needs its numbers outside a trace
+ * gathers the bucket, and what it gets is a copy that is let go when the bucket
+ * is written.  Traces say themselves how a part reads (mrt_trace_read).
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/build.h"
+#include "op/collective.h"
+#include "op/move.h"
+#include "op/views.h"
+#include "run/run.h"
+
+#include <string.h>
+
+/* ---- reading ----------------------------------------------------------------- */
+
+static mrt_tensor *slice(mrt_build *b, mrt_tensor *x, int64_t from,
+                         int64_t to) {
+  mrt_slice_options o = { .dim = 0, .first = from, .last = to - 1 };
+  return MRT_MAKE(b, slice, &o, x);
+}
+
+/* All pieces of the bucket, one behind the other: once for several parts. */
+static mrt_status gather(mrt_tensor *bucket, int comm) {
+  mrt_context *ctx = bucket->ctx;
+  mrt_variable *v = bucket->variable;
+  mrt_build b = { .ctx = ctx };
+  mrt_collective_options o = { .comm = comm, .lazy = true };
+  if (v->whole) return MRT_OK;
+  v->whole = MRT_MAKE(&b, allgather, &o, bucket);
+  if (v->whole) mrt_hold(v->whole);
+  mrt_build_free(&b);
+  return b.status;
+}
+
+mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out) {
+  mrt_variable *v = t->variable;
+  if (!v->bucket) return mrt_hold(*out = v->init), MRT_OK;
+  MRT_TRY(gather(v->bucket, v->comm));
+  mrt_build b = { .ctx = t->ctx };
+  mrt_tensor *whole = v->bucket->variable->whole;
+  int64_t count = mrt_type_count(&t->type);
+  mrt_tensor *own = slice(&b, whole, v->offset, v->offset + count);
+  *out = mrt_reshape_like(&b, own, t);
+  if (*out) mrt_hold(*out);
+  mrt_build_free(&b);
+  return b.status;
+}
+
+void mrt_variable_begun(mrt_tensor *t) {
+  if (!t->variable->bucket) return;
+  mrt_variable *bucket = t->variable->bucket->variable;
+  mrt_drop(bucket->whole);
+  bucket->whole = NULL;
+}
+
+void mrt_parts_leave(mrt_variable *bucket) {
+  for (int i = 0; i < bucket->part_count; i++) {
+    mrt_tensor *t = bucket->parts[i];
+    if (!t->storage) continue;
+    mrt_storage_unref(t->storage);
+    t->storage = NULL;
+    t->ctx->moves++;
+  }
+}
+
+/* ---- writing ----------------------------------------------------------------- */
+
+/* This rank's piece with the numbers of `value` where they belong; NULL where
+ * none do. */
+static mrt_tensor *spliced(mrt_build *b, mrt_tensor *part, mrt_tensor *value,
+                           int rank) {
+  const mrt_variable *v = part->variable;
+  mrt_tensor *old = v->bucket, *in[3];
+  int64_t piece = old->type.dims[0], count = mrt_type_count(&part->type);
+  int64_t from = v->offset - rank * piece, to = from + count;
+  int64_t first = from < 0 ? 0 : from, last = to > piece ? piece : to;
+  int n = 0;
+  if (first >= last) return NULL;
+  mrt_tensor *flat = mrt_reshape_to(b, value, 1, &count);
+  if (first > 0) in[n++] = slice(b, old, 0, first);
+  in[n++] = slice(b, flat, first - from, last - from);
+  if (last < piece) in[n++] = slice(b, old, last, piece);
+  mrt_dim_options along = { .dim = 0 };
+  return n == 1 ? in[0] : mrt_make(b, MRT_OP_cat, &along, n, in);
+}
+
+static mrt_status want_alike(mrt_tensor *part, const mrt_tensor *value) {
+  if (mrt_type_equal(&part->type, &value->type)) return MRT_OK;
+  mrt_status s = part->type.dtype == value->type.dtype ? MRT_ESHAPE : MRT_EDTYPE;
+  return mrt_fail(&part->ctx->error, s, "assign: %s given to '%s' %s",
+                  mrt_show(&value->type).s, part->name ? part->name : "?",
+                  mrt_show(&part->type).s);
+}
+
+/* A trace only reads the new value from now on: who made it assigns the bucket
+ * at its end, in the same way on all ranks.  Outside, what computes the value may
+ * meet other ranks: it is computed on those too that have no piece of it. */
+mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
+                           mrt_tensor *when) {
+  mrt_context *ctx = part->ctx;
+  const mrt_variable *v = part->variable;
+  const mrt_communicator *comm = mrt_communicator_find(ctx, v->comm);
+  if (!comm) return ctx->error.status;
+  MRT_TRY(want_alike(part, value));
+  mrt_build b = { .ctx = ctx };
+  value = mrt_tensor_current(value);
+  mrt_status s = MRT_OK;
+  if (ctx->trace) {
+    if (when) value = mrt_where(&b, when, value, mrt_tensor_current(part));
+    s = b.status ? b.status : mrt_trace_read(ctx, part, value);
+  } else {
+    mrt_tensor *piece = spliced(&b, part, value, comm->rank);
+    s = b.status;
+    if (!s && value->expr) s = mrt_call_note(ctx, value);
+    if (!s && piece) s = mrt_assign(ctx, v->bucket, piece, when);
+  }
+  mrt_build_free(&b);
+  return s;
+}
+
+/* ---- making ------------------------------------------------------------------ */
+
+MRT_API mrt_status mrt_variable_begins(mrt_tensor *variable, mrt_tensor **out) {
+  mrt_variable *v = variable->variable;
+  *out = v && v->init && !variable->storage ? v->init : variable;
+  mrt_tensor_ref(*out);
+  return MRT_OK;
+}
+
+static mrt_status check(mrt_context *ctx, const mrt_tensor *part,
+                        const mrt_tensor *bucket, int comm, int64_t offset) {
+  mrt_error *e = &ctx->error;
+  const mrt_communicator *ranks = mrt_communicator_find(ctx, comm);
+  if (!ranks) return e->status;
+  const char *name = part->name ? part->name : "?";
+  if (ctx->trace)
+    return mrt_fail(e, MRT_ESTATE, "shard: '%s' inside a compiled function",
+                    name);
+  if (part->ctx != ctx || bucket->ctx != ctx)
+    return mrt_fail(e, MRT_ESTATE, "shard: '%s' belongs to another context",
+                    name);
+  if (!part->variable || !bucket->variable || part == bucket)
+    return mrt_fail(e, MRT_EVALUE, "shard: two variables wanted, got %s and %s",
+                    mrt_show(&part->type).s, mrt_show(&bucket->type).s);
+  if (part->variable->bucket || part->variable->part_count ||
+      bucket->variable->bucket || part->variable->torn)
+    return mrt_fail(e, MRT_ESTATE,
+                    "shard: '%s' is shared among ranks already, or torn", name);
+  if (part->type.dtype != bucket->type.dtype)
+    return mrt_fail(e, MRT_EDTYPE, "shard: '%s' %s in a bucket %s", name,
+                    mrt_show(&part->type).s, mrt_show(&bucket->type).s);
+  int64_t count = mrt_type_count(&part->type), all = 0;
+  if (bucket->type.rank == 1) all = bucket->type.dims[0] * ranks->size;
+  if (offset < 0 || offset > all || count > all - offset)
+    return mrt_fail(e, MRT_ESHAPE,
+                    "shard: '%s' %s at %lld of buckets of %lld elements", name,
+                    mrt_show(&part->type).s, (long long)offset, (long long)all);
+  return MRT_OK;
+}
+
+static bool make_room(mrt_context *ctx, mrt_variable *bucket) {
+  if (bucket->part_count < bucket->part_room) return true;
+  int room = bucket->part_room ? bucket->part_room * 2 : 8;
+  mrt_tensor **grown = mrt_resize(ctx->allocator, bucket->parts,
+                                  (size_t)bucket->part_room * sizeof *grown,
+                                  (size_t)room * sizeof *grown);
+  if (!grown) return false;
+  bucket->parts = grown, bucket->part_room = room;
+  return true;
+}
+
+MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *part,
+                                      mrt_tensor *bucket, int comm,
+                                      int64_t offset) {
+  MRT_TRY(check(ctx, part, bucket, comm, offset));
+  MRT_TRY(mrt_readers_compute(ctx, &part, 1));
+  if (!make_room(ctx, bucket->variable)) return mrt_nomem(&ctx->error);
+  mrt_variable *v = part->variable;
+  mrt_readers_retire(v);
+  mrt_variable_started(v);
+  mrt_storage_unref(part->storage);
+  part->storage = NULL;
+  mrt_hold(v->bucket = bucket);
+  v->offset = offset, v->comm = comm;
+  bucket->variable->parts[bucket->variable->part_count++] = part;
+  ctx->moves++;
+  return MRT_OK;
+}

@@ -1,0 +1,145 @@
+--- shard.lua -- how a model's parameters are spread over the ranks
+---
+---     local step = mrt.compile(fn, { shard = policy.shard.zero(2) })
+---
+--- Every rank computes the gradients of its own part of the batch; what updates
+--- read is their mean.  What is in pieces, one on each rank, is gathered where it
+--- is needed (Rajbhandari, Rasley, Ruwase & He, "ZeRO: memory optimizations toward
+--- training trillion parameter models", SC 2020, arXiv:1910.02054):
+---
+--- | policy    | in pieces                             | elements moved in a step   |
+--- |-----------|---------------------------------------|----------------------------|
+--- | `ddp()`   | nothing                               | 2P: gradients              |
+--- | `zero(1)` | optimizer state, master weights       | 2P: gradients, weights     |
+--- | `zero(2)` | and gradients                         | 2P                         |
+--- | `zero(3)` | and weights: gathered for the forward | 3P: and weights once more  |
+--- |           | pass, and again for the backward pass |                            |
+--- | `fsdp{}`  | as `zero(3)`                          | 3P                         |
+---
+--- All give the same bits on as many ranks.  Gradients never live longer than
+--- their bucket, so `zero(1)` is `zero(2)` here, but for `retain`.
+---
+--- On one rank nothing is done, so a script is the same alone and on many.
+---
+--- SPDX-License-Identifier: MIT
+
+local ask = require "mrt.policy.ask"
+local core = require "mrt.core"
+local format = require "mrt.format"
+local options = require "mrt.options"
+
+---@class mrt.policy.shard
+local shard = {}
+local asked = {} -- by the compiler
+
+---@class mrt.ShardOptions
+---@field comm? mrt.Communicator   default: of all ranks
+---@field bucket? integer|string   parameters travel together until a bucket has so
+---  many bytes and a layer ends: default 25 MiB for ddp, 1 MiB for the others; 0:
+---  each layer by itself
+---@field gather? "bf16"|"f16"     weights are read, and travel, in this dtype
+---@field reduce? "f32"|"bf16"|"f16"  the dtype in which gradients travel; they are
+---  added up in f32, in the order of the ranks.  Default: the parameters' own
+---@field retain? boolean          keep what `gather` makes of the weights, and the
+---  gradients, between steps too, as the paper counts them
+
+---@class mrt.Sharding
+---@field name string
+---@field stage_of fun(p: mrt.ShardParameter): integer
+---@field options mrt.ShardOptions
+local Sharding = {}
+Sharding.__index = Sharding
+Sharding.__name = "mrt.Sharding"
+function Sharding:__tostring() return "policy.shard." .. self.name end
+
+--- What a policy sees of a parameter.
+---@class mrt.ShardParameter
+---@field name? string
+---@field index integer    among those that a gradient is asked for
+---@field elements integer
+---@field bytes integer
+---@field type string      "f32[384,384]"
+---@field dim integer      how many dimensions
+
+--- A function answers for each parameter with a stage, 0 to 3.
+---@alias mrt.ShardPolicy mrt.Sharding | fun(p: mrt.ShardParameter): integer
+
+local floats = { f32 = true, bf16 = true, f16 = true }
+
+local function check_dtype(who, name, value, known)
+  if value == nil or known[value] then return end
+  core.fail("value", who, ("option '%s': a float dtype wanted, got %s")
+    :format(name, options.show(value)))
+end
+
+local function read(who, given, bucket)
+  local o = options.read(who, given, { comm = options.none, bucket = bucket,
+    gather = options.none, reduce = options.none, retain = false }, true)
+  local bytes, message = 0, nil
+  if o.bucket ~= 0 then bytes, message = format.read_bytes(o.bucket) end
+  if not bytes then core.fail("value", who, "option 'bucket': " .. message) end
+  o.bucket = bytes
+  check_dtype(who, "gather", o.gather, { bf16 = true, f16 = true })
+  check_dtype(who, "reduce", o.reduce, floats)
+  if o.retain and not o.gather then
+    core.fail("value", who, "retain = true keeps weights in the dtype 'gather', which is "
+      .. "not given")
+  end
+  return o
+end
+
+local function make(name, stage_of, o)
+  return setmetatable({ name = name, stage_of = stage_of, options = o }, Sharding)
+end
+
+--- Data parallel: every rank has everything, gradients are averaged.
+---@param o? mrt.ShardOptions
+---@return mrt.Sharding
+function shard.ddp(o)
+  return make("ddp()", function() return 0 end, read("shard.ddp", o, 25 << 20))
+end
+
+--- ZeRO by its stages; see above.
+---@param stage 1|2|3
+---@param o? mrt.ShardOptions
+---@return mrt.Sharding
+function shard.zero(stage, o)
+  if math.type(stage) ~= "integer" or stage < 1 or stage > 3 then
+    core.fail("value", "shard.zero", ("stage %s, 1, 2 or 3 wanted")
+      :format(options.show(stage)))
+  end
+  return make(("zero(%d)"):format(stage), function() return stage end,
+    read("shard.zero", o, 1 << 20))
+end
+
+--- Fully sharded data parallel: everything is in pieces, layer by layer.
+---@param o? mrt.ShardOptions
+---@return mrt.Sharding
+function shard.fsdp(o)
+  return make("fsdp{}", function() return 3 end, read("shard.fsdp", o, 1 << 20))
+end
+
+-- The stage that a user's function answers.
+local function answer(fn, p)
+  local about = ("%s %s"):format(p.name or ("parameter %d"):format(p.index), p.type)
+  local stage = ask.call("shard", about, fn, ask.view(p))
+  if math.type(stage) == "integer" and stage >= 0 and stage <= 3 then return stage end
+  core.fail("value", "shard", ("%s answered %s for %s; a stage from 0 to 3 wanted")
+    :format(ask.name(fn), options.show(stage), about))
+end
+
+--- What the option `shard` of mrt.compile says; nil for nil.
+---@param option mrt.ShardPolicy?
+---@return mrt.Sharding?
+function asked.read(option)
+  if option == nil or getmetatable(option) == Sharding then return option end
+  ask.refuse_uncalled("compile", "shard", option, shard)
+  if type(option) ~= "function" then
+    core.fail("value", "compile", ("option 'shard': a policy or a function wanted, got %s")
+      :format(options.show(option)))
+  end
+  return make("function", function(p) return answer(option, p) end,
+    read("shard", nil, 1 << 20))
+end
+
+return ask.hide(shard, asked)

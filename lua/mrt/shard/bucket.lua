@@ -1,0 +1,137 @@
+--- bucket.lua -- parameters that travel together
+---
+---     | p1 ....| p2 ..| p3 ........|......|     size: a multiple of 256 * ranks
+---     | piece 0      | piece 1     | ...        piece r is on rank r
+---
+--- Every parameter begins at a multiple of 256 elements, and so does every piece:
+--- what is computed block by block (norms, state in 8 bits) has the same blocks
+--- whoever has them.  What lies between is 0 and stays so.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local op = core.op
+
+---@class mrt.Bucket
+---@field params mrt.Tensor[]
+---@field stage integer        0 to 3
+---@field ranks mrt.Communicator
+---@field settings mrt.ShardOptions
+---@field offsets integer[]    where each begins, in elements from 0
+---@field size integer         elements of all pieces
+---@field piece integer        elements of one
+---@field serial integer       they are counted
+---@field variable mrt.Tensor? of stages from 1 on: this rank's piece
+local Bucket = {}
+Bucket.__index = Bucket
+
+Bucket.BLOCK = 256
+local BLOCK <const> = Bucket.BLOCK
+
+local serial = 0
+
+local function round_up(n, k) return (n + k - 1) // k * k end
+
+--- Lay parameters out one behind the other.
+---@param params mrt.Tensor[]
+---@param stage integer
+---@param ranks mrt.Communicator
+---@param settings mrt.ShardOptions
+---@return mrt.Bucket
+function Bucket.new(params, stage, ranks, settings)
+  serial = serial + 1
+  local self = setmetatable({ params = params, stage = stage, ranks = ranks,
+    settings = settings, offsets = {}, size = 0, serial = serial }, Bucket)
+  for i, p in ipairs(params) do
+    self.offsets[i] = self.size
+    self.size = self.size + round_up(p:numel(), BLOCK)
+  end
+  self.size = round_up(self.size, BLOCK * ranks.size)
+  self.piece = self.size // ranks.size
+  return self
+end
+
+--- What it is called in reports.
+---@param suffix? string
+---@return string
+function Bucket:name(suffix)
+  local first = self.params[1]:get_name() or "parameters"
+  local more = #self.params > 1 and (" and %d more"):format(#self.params - 1) or ""
+  return first .. (suffix or "") .. more
+end
+
+local function full(count, value, dtype)
+  return op.full { shape = { count }, value = value, dtype = dtype }
+end
+
+--- One value for each parameter as one vector of all pieces; nil counts as `fill`,
+--- and so does what lies between.
+---@param values table<integer, mrt.Tensor>
+---@param dtype mrt.DType
+---@param unit? integer  elements of a parameter that one of the values stands for
+---@param fill? number   default 0
+---@return mrt.Tensor
+function Bucket:flatten(values, dtype, unit, fill)
+  unit, fill = unit or 1, fill or 0
+  local list, at = {}, 0
+  local function pad(to)
+    if to > at then list[#list + 1] = full(to - at, fill, dtype) end
+    at = to
+  end
+  for i, offset in ipairs(self.offsets) do
+    if values[i] then
+      pad(offset // unit)
+      list[#list + 1] = op.reshape(values[i], { values[i]:numel() })
+      at = at + values[i]:numel()
+    end
+  end
+  pad(self.size // unit)
+  return #list == 1 and list[1] or op.cat(list, 1)
+end
+
+--- This rank's piece of a vector of all pieces.
+---@param whole mrt.Tensor
+---@return mrt.Tensor
+function Bucket:own(whole)
+  local n = whole:numel() // self.ranks.size
+  return op.slice(whole, 1, self.ranks.rank * n + 1, (self.ranks.rank + 1) * n)
+end
+
+--- A parameter's share of a vector of all pieces, in its shape.
+---@param whole mrt.Tensor
+---@param i integer
+---@return mrt.Tensor
+function Bucket:view(whole, i)
+  local p, first = self.params[i], self.offsets[i]
+  return op.reshape(op.slice(whole, 1, first + 1, first + p:numel()), p:get_shape())
+end
+
+--- All pieces, one behind the other, for whoever reads them.
+---@param piece mrt.Tensor
+---@param again boolean?  for the backward pass they are gathered again
+---@return mrt.Tensor
+function Bucket:gather(piece, again)
+  return op.allgather(piece, { comm = self.ranks.number, lazy = true,
+    again = again or false })
+end
+
+--- Put variables that are like the parameters, one for each, into pieces: they stay
+--- what they are for who reads or assigns them.
+---@param variables mrt.Tensor[]
+---@param unit? integer  as of flatten
+---@param fill? number
+---@param suffix? string  of the name
+---@return mrt.Tensor variable  this rank's piece
+function Bucket:shard(variables, unit, fill, suffix)
+  local begins, dtype = {}, variables[1]:get_dtype()
+  for i, v in ipairs(variables) do begins[i] = core.begins(v) end
+  local piece = core.variable(self:own(self:flatten(begins, dtype, unit, fill)),
+    self:name(suffix))
+  for i, v in ipairs(variables) do
+    core.shard(v, piece, self.ranks.number, self.offsets[i] // (unit or 1))
+  end
+  return piece
+end
+
+return Bucket

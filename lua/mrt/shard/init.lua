@@ -1,0 +1,351 @@
+--- shard -- one script on one rank or on many
+---
+--- Parameters are put into buckets (shard/bucket.lua) when their gradient is first
+--- asked for in a trace: only there it is known which they are.  If a bucket is to
+--- be in pieces, that trace is thrown away, and made again with parameters that read
+--- as views of what is gathered.  Gradients are reduced bucket by bucket, the last
+--- layer's first, and handed back as if they were whole; optimizers and clipping
+--- know what stands behind them, and whoever else reads one has it gathered.
+---
+--- SPDX-License-Identifier: MIT
+
+local Bucket = require "mrt.shard.bucket"
+local accumulate = require "mrt.accumulate"
+local again = require "mrt.compile.again"
+local core = require "mrt.core"
+local weights = require "mrt.weights"
+
+local op = core.op
+
+local shard = {}
+
+local weak = { __mode = "k" }
+local pieces_of = setmetatable({}, weak) -- by parameter: its bucket in pieces
+local owner_of = setmetatable({}, weak) -- by parameter: its optimizer
+local behind = setmetatable({}, weak) -- by gradient: {bucket, index, flat}
+
+local current -- of the trace being made: {sharding, ranks, buckets}; or nil
+
+-- ---- which bucket ----------------------------------------------------------
+
+--- Note who updates parameters: those that are updated alike share a bucket.
+---@param optimizer mrt.Optimizer
+---@param params mrt.Tensor[]
+function shard.own(optimizer, params)
+  for _, p in ipairs(params) do owner_of[p] = optimizer end
+end
+
+--- The bucket that has a parameter in pieces.
+---@param p mrt.Tensor
+---@return mrt.Bucket?
+function shard.bucket(p) return pieces_of[p] end
+
+local function describe(p, i)
+  return { name = p:get_name(), index = i, elements = p:numel(), bytes = p:nbytes(),
+    type = p:type(), dim = p:dim() }
+end
+
+-- "blocks.3" of "blocks.3.attention.weight"; of others, their first word.
+local function layer_of(p)
+  local name = p:get_name() or ""
+  return name:match "^(.-%.%d+)%f[%D]" or name:match "^[^.]*"
+end
+
+-- What parameters of one bucket have in common.
+local function kind_of(p, stage)
+  local optimizer = owner_of[p]
+  return table.concat({ stage, p:get_dtype(),
+    optimizer and optimizer:shard_kind(p) or "" }, " ")
+end
+
+-- Parameters in buckets: of one kind, and closed where a layer ends.
+local function group(params, sharding, ranks)
+  local buckets, open = {}, {}
+  local function close(kind)
+    local list = open[kind]
+    if not list then return end
+    buckets[#buckets + 1] = Bucket.new(list, list.stage, ranks, sharding.options)
+    open[kind] = nil
+  end
+  local kinds = {}
+  for i, p in ipairs(params) do
+    local stage, layer = sharding.stage_of(describe(p, i)), layer_of(p)
+    local kind = kind_of(p, stage)
+    local list = open[kind]
+    if list and list.layer ~= layer and list.bytes >= sharding.options.bucket then
+      close(kind)
+      list = nil
+    end
+    if not list then
+      list = { stage = stage, bytes = 0 }
+      if not kinds[kind] then kinds[#kinds + 1], kinds[kind] = kind, true end
+      open[kind] = list
+    end
+    list[#list + 1], list.layer, list.bytes = p, layer, list.bytes + p:nbytes()
+  end
+  for _, kind in ipairs(kinds) do close(kind) end
+  table.sort(buckets, function(a, b) return a.serial < b.serial end)
+  return buckets
+end
+
+-- Put the buckets of stages from 1 on into pieces, in another dtype if one is wanted.
+local function spread(buckets, dtype)
+  for _, b in ipairs(buckets) do
+    if b.stage > 0 then
+      if dtype then for _, p in ipairs(b.params) do weights.convert(p, dtype) end end
+      b.variable = b:shard(b.params)
+      for _, p in ipairs(b.params) do pieces_of[p] = b end
+      weights.changed()
+    end
+  end
+end
+
+-- The buckets of these parameters; those that are new are made, and if they are to
+-- be in pieces the trace begins anew.
+local function place(now, params)
+  local new = {}
+  for _, p in ipairs(params) do
+    if core.is_variable(p) and not now.of[p] and not pieces_of[p] then
+      new[#new + 1] = p
+    end
+  end
+  if #new == 0 then return end
+  local buckets = group(new, now.sharding, now.ranks)
+  local any = false
+  for _, b in ipairs(buckets) do
+    any = any or b.stage > 0
+    for _, p in ipairs(b.params) do now.of[p] = b end
+  end
+  local dtype = weights.wanted()
+  if any then again.request(function() spread(buckets, dtype) end) end
+end
+
+-- ---- in a trace --------------------------------------------------------------
+
+local views -- by bucket in pieces: how its parameters read so far in this trace
+
+local Trace = { __close = function() current, views = nil, nil end }
+
+-- Its parameters read as views of what is gathered from now on.
+local function read(b)
+  local whole, list = b:gather(b.variable, b.stage == 3), {}
+  for i, p in ipairs(b.params) do
+    list[i] = b:view(whole, i)
+    core.trace_read(p, list[i])
+  end
+  views[b] = list
+end
+
+local function all_in_pieces()
+  local list, seen = {}, {}
+  for _, b in pairs(pieces_of) do
+    if not seen[b] then seen[b], list[#list + 1] = true, b end
+  end
+  table.sort(list, function(a, b) return a.serial < b.serial end)
+  return list
+end
+
+--- What a compiled function keeps of its option `shard`; nil for nil.
+---@param sharding mrt.Sharding?
+---@return table?
+function shard.new(sharding)
+  if not sharding then return nil end
+  return { sharding = sharding, of = setmetatable({}, weak) }
+end
+
+--- Spread parameters and gradients until the result is closed; parameters that are
+--- in pieces already read as a whole in any trace.
+---@param settings table?  of shard.new
+---@return table closable
+function shard.enter(settings)
+  views = {}
+  for _, b in ipairs(all_in_pieces()) do read(b) end
+  if settings then
+    settings.ranks = settings.ranks or settings.sharding.options.comm
+      or require "mrt.communicator".create()
+    if settings.ranks.size > 1 then current = settings end
+  end
+  return setmetatable({}, Trace)
+end
+
+--- The function has been traced: what was assigned to parameters in pieces goes
+--- into their buckets.
+function shard.finish()
+  for _, b in ipairs(all_in_pieces()) do
+    local values, any = {}, false
+    for i, p in ipairs(b.params) do
+      values[i] = core.current(p)
+      any = any or core.id(values[i]) ~= core.id(views[b][i])
+    end
+    if any then
+      core.assign(b.variable, b:own(b:flatten(values, b.params[1]:get_dtype())))
+    end
+  end
+end
+
+-- A gradient as handed back: whole for who reads it, with what stands behind it.
+local function hand(b, i, flat, whole)
+  local g = b:view(whole, i)
+  behind[g] = { bucket = b, index = i, flat = flat }
+  return g
+end
+
+local function whole_of(b, flat) return b.stage == 0 and flat or b:gather(flat) end
+
+local function reduce(b, values)
+  local dtype = b.params[1]:get_dtype()
+  local wire = b.settings.reduce or dtype
+  local flat = op.cast(b:flatten(values, dtype), wire)
+  local o = { comm = b.ranks.number, op = "mean", lazy = true }
+  flat = (b.stage == 0 and op.allreduce or op.reduce_scatter)(flat, o)
+  return op.cast(flat, dtype)
+end
+
+-- The positions in `xs` of a bucket's parameters, of all buckets there, last first.
+local function by_bucket(now, xs)
+  local list, at = {}, {}
+  for k, x in ipairs(xs) do
+    local b = pieces_of[x] or now.of[x]
+    if b then
+      if not at[b] then at[b], list[#list + 1] = {}, b end
+      for i, p in ipairs(b.params) do if p == x then at[b][i] = k end end
+    end
+  end
+  table.sort(list, function(a, b) return a.serial > b.serial end)
+  return list, at
+end
+
+--- mrt.grad: of parameters, the mean over the ranks.
+---@return mrt.Tensor[]
+function shard.grad(ys, xs, ...)
+  local now = core.tracing() and current
+  if not now then return accumulate.grad(ys, xs, ...) end
+  place(now, xs)
+  local dx = accumulate.grad(ys, xs, ...)
+  local buckets, at = by_bucket(now, xs)
+  for _, b in ipairs(buckets) do
+    local values = {}
+    for i, k in pairs(at[b]) do values[i] = dx[k] or nil end
+    if next(values) then
+      local flat = reduce(b, values)
+      local whole = whole_of(b, flat)
+      for i, k in pairs(at[b]) do
+        if dx[k] then dx[k] = hand(b, i, flat, whole) end
+      end
+    end
+  end
+  return dx
+end
+
+-- ---- gradients that stand for buckets ----------------------------------------
+
+--- Do the same, element by element, to gradients, in pieces where they are so.
+---@param grads mrt.Tensor[]
+---@param fn fun(g: mrt.Tensor): mrt.Tensor
+---@return mrt.Tensor[]
+function shard.map(grads, fn)
+  local out, done = {}, {}
+  for k, g in ipairs(grads) do
+    local a = behind[g]
+    if a then
+      local made = done[a.flat]
+      if not made then
+        local flat = fn(a.flat)
+        made = { flat, whole_of(a.bucket, flat) }
+        done[a.flat] = made
+      end
+      out[k] = hand(a.bucket, a.index, made[1], made[2])
+    else
+      out[k] = fn(g)
+    end
+  end
+  return out
+end
+
+-- Sums of squares of blocks of a bucket, of all pieces.
+local function squares(b, flat)
+  local blocks = op.reshape(flat, { flat:numel() // Bucket.BLOCK, Bucket.BLOCK })
+  blocks = op.cast(blocks, "f32")
+  local sums = op.sum(op.mul(blocks, blocks), { dim = { 2 } })
+  return b.stage == 0 and sums or b:gather(sums)
+end
+
+--- How long gradients are together, and those among them that no bucket stands
+--- behind.  Sums over blocks of 256 elements, then over blocks in f64: the same bits
+--- in pieces and whole.
+---@param grads mrt.Tensor[]
+---@return mrt.Tensor? sum   scalar f64, of squares; nil: of none
+---@return mrt.Tensor[] rest
+function shard.squares(grads)
+  local seen, sums, rest = {}, {}, {}
+  for _, g in ipairs(grads) do
+    local a = behind[g]
+    if not a then
+      rest[#rest + 1] = g
+    elseif not seen[a.flat] then
+      seen[a.flat] = true
+      sums[#sums + 1] = squares(a.bucket, a.flat)
+    end
+  end
+  if #sums == 0 then return nil, rest end
+  local all = #sums == 1 and sums[1] or op.cat(sums, 1)
+  return op.sum(op.cast(all, "f64")), rest
+end
+
+--- What an optimizer updates: parameters, and of those in pieces the buckets.
+---@class mrt.Unit
+---@field p mrt.Tensor         variable
+---@field g mrt.Tensor
+---@field index integer        of the parameter, or of a bucket's first
+---@field bucket mrt.Bucket?
+
+-- What was handed back for all of a bucket, or this rank's piece of what came of it.
+local function piece_of(b, grads)
+  local flat
+  for i in ipairs(b.params) do
+    local a = grads[i] and behind[grads[i]]
+    if not a or a.bucket ~= b or flat and a.flat ~= flat then flat = nil break end
+    flat = a.flat
+  end
+  return flat or b:own(b:flatten(grads, b.params[1]:get_dtype()))
+end
+
+-- A bucket as one unit, with its parameters' gradients.
+local function unit_of(optimizer, b, k, grad_of)
+  local grads = {}
+  for i, p in ipairs(b.params) do
+    grads[i] = grad_of[p]
+    if not grads[i] then
+      core.fail("state", optimizer.name, ("parameter '%s' is in one bucket with '%s', and "
+        .. "is not updated here; make the optimizer before the first step")
+        :format(p:get_name() or "?", b.params[1]:get_name() or "?"))
+    end
+  end
+  return { p = b.variable, g = piece_of(b, grads), index = k, bucket = b }
+end
+
+--- List what is to be updated, in the order of the parameters.
+---@param optimizer mrt.Optimizer
+---@param params mrt.Tensor[]
+---@param grads mrt.Tensor[]
+---@return mrt.Unit[]
+function shard.units(optimizer, params, grads)
+  local units, seen, grad_of = {}, {}, {}
+  for k, p in ipairs(params) do grad_of[p] = grads[k] end
+  for k, p in ipairs(params) do
+    local b = not optimizer:whole(p) and pieces_of[p]
+    if not b then
+      units[#units + 1] = { p = p, g = grads[k], index = k }
+    elseif not seen[b] then
+      seen[b] = true
+      units[#units + 1] = unit_of(optimizer, b, k, grad_of)
+    end
+  end
+  return units
+end
+
+--- A bucket has been updated: its parameters read as their newest version.
+---@param b mrt.Bucket
+function shard.updated(b) read(b) end
+
+return shard

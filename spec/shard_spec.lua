@@ -1,0 +1,108 @@
+-- One script on one rank or many: data parallel, ZeRO, FSDP.
+
+local mrt = require "mrt"
+
+-- A small GPT on `n` ranks, three steps: {loss, weights} as text, per policy.
+-- `change` is Lua code that may change `o`, the options of compile, and `how`.
+local function run(n, policy, change)
+  local results, failures = mrt.communicator.ranks(n, ([[
+    local mrt, comm = ...
+    local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+    local o = { shard = %s }
+    local how = { optimizer = "adamw", settings = { lr = 0.01 }, clip = 1.0, batch = 12,
+      dropout = 0, steps = 3 }
+    %s
+    mrt.seed(7)
+    local model = nn.GPT { vocab = 40, context = 8, layers = 2, heads = 2, dim = 32,
+      dropout = how.dropout }
+    local opt = optim[how.optimizer](optim.groups(model, { weight_decay = 0.1 }),
+      how.settings)
+    local step = mrt.compile(function(x, y)
+      local loss = model:loss(x, y)
+      opt:step(mrt.grad(loss, model:parameters()), { clip = how.clip })
+      return loss
+    end, o)
+    local data = mrt.randint(0, 40, { how.batch * how.steps, 9 })
+    local rows = how.batch // comm.size
+    local losses = {}
+    for i = 1, how.steps do
+      local first = (i - 1) * how.batch + comm.rank * rows + 1
+      local own = data:slice(1, first, first + rows - 1)
+      local loss = step(own:slice(2, 1, 8), own:slice(2, 2, 9))
+      losses[i] = comm:allreduce(loss, { op = "mean" }):item()
+    end
+    local words = {}
+    for i, loss in ipairs(losses) do words[i] = ("%%a"):format(loss) end
+    for _, p in ipairs(model:parameters()) do
+      words[#words + 1] = ("%%a"):format((p:to "f64" * p:to "f64"):sum():item())
+    end
+    local bits = {}
+    for _, p in ipairs(model:parameters()) do
+      bits[#bits + 1] = ("%%a"):format((p:to "f64" * mrt.arange(p:numel(), { dtype = "f64" })
+        :reshape(p:size())):sum():item())
+    end
+    return table.concat(words, " ") .. "\n" .. table.concat(bits, " ")
+  ]]):format(policy, change or ""), { timeout = 60 })
+  assert(not failures, failures and select(2, next(failures)))
+  for r = 2, n do assert.equal(results[1], results[r]) end
+  return results[1]
+end
+
+local function numbers(text)
+  local list = {}
+  for word in text:match "^[^\n]*":gmatch "%S+" do list[#list + 1] = tonumber(word) end
+  return list
+end
+
+local function assert_near(wanted, got, tolerance)
+  local a, b = numbers(wanted), numbers(got) -- losses and squares
+  assert.equal(#a, #b)
+  for i, x in ipairs(a) do
+    local far = math.abs(x - b[i])
+    assert(far <= tolerance * math.max(1, math.abs(x)),
+      ("number %d: %.9g and %.9g"):format(i, x, b[i]))
+  end
+end
+
+local stages = { "policy.shard.zero(1)", "policy.shard.zero(2, {bucket = 0})",
+  "policy.shard.zero(3, {bucket = 0})", "policy.shard.fsdp {bucket = '10KiB'}",
+  "function(p) return p.index % 4 end" }
+
+-- All stages have the bits of ddp, which is near one rank with the same batch.
+local function compare(n, change, tolerance)
+  local whole = run(1, "nil", change)
+  local ddp = run(n, "policy.shard.ddp()", change)
+  assert_near(whole, ddp, tolerance)
+  for _, stage in ipairs(stages) do
+    assert.equal(ddp, run(n, stage, change), stage .. " differs")
+  end
+end
+
+describe("sharded training", function()
+  for n = 2, 4 do
+    it(("has the same bits in all stages on %d ranks"):format(n), function()
+      compare(n, "", 1e-4)
+    end)
+  end
+
+  it("accumulates", function() compare(2, "o.accumulate = 3", 1e-4) end)
+
+  it("narrows", function() compare(2, "o.precision = policy.precision.bf16()", 0.02) end)
+
+  it("scales the loss", function()
+    compare(2, "o.precision = policy.precision.f16 { loss_scale = 'dynamic' }", 0.02)
+  end)
+
+  it("keeps state in 8 bits", function()
+    compare(3, "how.settings.state = '8bit'", 0.01)
+  end)
+
+  it("has other optimizers, those too that need whole parameters", function()
+    compare(2, "how.optimizer = 'lion'; how.clip = nil", 1e-4)
+    compare(2, "how.optimizer = 'lamb'", 1e-4)
+  end)
+
+  it("stays within a budget", function()
+    compare(2, "o.memory = '1MiB'", 1e-4)
+  end)
+end)
