@@ -81,7 +81,7 @@ static int begins(lua_State *L) {
   return 1;
 }
 
-/* shard(part, bucket, communicator, offset) */
+/* shard(part, bucket, communicator, offset, again) */
 static int shard(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *part = mrt_lua_check_tensor(L, m, 1, "shard");
@@ -90,7 +90,8 @@ static int shard(lua_State *L) {
   int64_t offset = luaL_checkinteger(L, 4);
   mrt_lua_at(L, m);
   MRT_CHECK(L, m, "shard",
-            mrt_variable_shard(m->ctx, part, bucket, comm, offset));
+            mrt_variable_shard(m->ctx, part, bucket, comm, offset,
+                               lua_toboolean(L, 5)));
   return 0;
 }
 

@@ -418,16 +418,17 @@ MRT_API void mrt_communicate_not(mrt_context *ctx);
 MRT_API mrt_status mrt_variable_begins(mrt_tensor *variable, mrt_tensor **out);
 /* The numbers of `part` are from now on those of `bucket` from element `offset`
  * on, counted over the ranks of communicator `comm`; its own memory is given
- * back, after pending tensors that read it have been computed.  Outside traces
- * who reads it gathers it (so all ranks must), and the copy stays until the
- * bucket is written; a trace reads what mrt_trace_read says.  Assigning it
+ * back, after pending tensors that read it have been computed.  Plans that read
+ * it gather the bucket, so all ranks must; with `again` once more for the
+ * backward pass.  Who looks at it gets a copy that stays until the bucket is
+ * written.  Assigning it
  * writes the bucket, in a trace only what is read from there on: all ranks assign
  * the same numbers.  A bucket's parts must not overlap.
  * On failure nothing has changed.  ESTATE inside a trace, or it has a bucket;
  * EDTYPE, ESHAPE: it does not fit. */
 MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *part,
                                       mrt_tensor *bucket, int comm,
-                                      int64_t offset);
+                                      int64_t offset, bool again);
 
 /* ---- files of arrays -----------------------------------------------------
  *

@@ -50,6 +50,27 @@ mrt_node *mrt_graph_node(mrt_graph *g, const mrt_op *op, int nin,
   return n;
 }
 
+static mrt_value *find_leaf(const mrt_graph *g, const mrt_tensor *t) {
+  for (int i = 0; i < g->value_count; i++)
+    if (g->values[i]->leaf == MRT_LEAF_VARIABLE && g->values[i]->tensor == t)
+      return g->values[i];
+  return NULL;
+}
+
+mrt_status mrt_graph_variable(mrt_graph *g, mrt_tensor *t, mrt_value **out) {
+  mrt_value *v = *out = find_leaf(g, t);
+  if (v) return MRT_OK;
+  if (!MRT_PUSH_ROOM(&g->arena, g->held, g->held_count, g->held_room) ||
+      !(v = mrt_graph_value(g, &t->type, t->origin)) ||
+      (t->name && !(v->name = mrt_arena_strdup(&g->arena, t->name))))
+    return mrt_nomem(&g->ctx->error);
+  v->leaf = MRT_LEAF_VARIABLE, v->tensor = t, v->index = -1;
+  mrt_hold(t);
+  mrt_tensor_await(t);
+  g->held[g->held_count++] = t;
+  return *out = v, MRT_OK;
+}
+
 mrt_status mrt_graph_unary(mrt_graph *g, int op, mrt_value *in,
                            mrt_node **node) {
   *node =

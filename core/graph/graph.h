@@ -92,6 +92,8 @@ void mrt_graph_free(mrt_graph *g);
 /* A new value without a node: a leaf to be described.  NULL: no memory. */
 mrt_value *mrt_graph_value(mrt_graph *g, const mrt_type *type,
                            mrt_origin origin);
+/* The leaf that a variable is, whether the graph has read it so far or not. */
+mrt_status mrt_graph_variable(mrt_graph *g, mrt_tensor *t, mrt_value **out);
 /* A node not yet in the order; its outputs are new values.  NULL: no memory. */
 mrt_node *mrt_graph_node(mrt_graph *g, const mrt_op *op, int nin,
                          mrt_value *const *in, const void *options, int nout,

@@ -28,29 +28,6 @@ static mrt_type vector(int64_t length) {
 
 /* ---- what is read ------------------------------------------------------------ */
 
-static mrt_value *find_leaf(const mrt_graph *g, const mrt_tensor *t) {
-  for (int i = 0; i < g->value_count; i++)
-    if (g->values[i]->leaf == MRT_LEAF_VARIABLE && g->values[i]->tensor == t)
-      return g->values[i];
-  return NULL;
-}
-
-/* A variable that nothing traced reads is a leaf too, held by the graph. */
-static mrt_status leaf_of(mrt_narrowing *w, mrt_tensor *t, mrt_value **out) {
-  mrt_graph *g = w->g;
-  mrt_value *v = *out = find_leaf(g, t);
-  if (v) return MRT_OK;
-  if (!MRT_PUSH_ROOM(&g->arena, g->held, g->held_count, g->held_room) ||
-      !(v = mrt_graph_value(g, &t->type, t->origin)) ||
-      (t->name && !(v->name = mrt_arena_strdup(&g->arena, t->name))))
-    return mrt_nomem(w->e);
-  v->leaf = MRT_LEAF_VARIABLE, v->tensor = t, v->index = -1;
-  mrt_hold(t);
-  mrt_tensor_await(t);
-  g->held[g->held_count++] = t;
-  return *out = v, MRT_OK;
-}
-
 static mrt_value *element(mrt_making *b, mrt_value *of, int i) {
   mrt_slice_options at = { .dim = 0, .first = i, .last = i };
   mrt_shape_options scalar = { 0 };
@@ -97,7 +74,7 @@ mrt_status mrt_narrow_site(mrt_making *b, const mrt_value *v, mrt_dtype dtype,
   MRT_TRY(note(b, v, dtype, largest));
   *scale = *inverse = largest;
   if (!t || i >= t->type.dims[0]) return MRT_OK; /* the plan will fail */
-  if (!w->scales) MRT_TRY(leaf_of(w, t, &w->scales));
+  if (!w->scales) MRT_TRY(mrt_graph_variable(w->g, t, &w->scales));
   if (!w->inverses)
     w->inverses = MRT_MAKE(b, reciprocal, NULL, t->type, w->scales);
   *scale = element(b, w->scales, i);

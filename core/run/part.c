@@ -3,9 +3,9 @@
  *     bucket, of rank 0         of rank 1            of rank 2
  *     | part 1 |.| part 2       |.| part 3     |.|   part 4 |..............|
  *
- * A part has no memory of its own: who needs its numbers outside a trace
- * gathers the bucket, and what it gets is a copy that is let go when the bucket
- * is written.  Traces say themselves how a part reads (mrt_trace_read).
+ * A part has no memory of its own: plans that read it gather the bucket
+ * (plan/meetings.c).  Who looks at its numbers gets a copy that is let go when the
+ * bucket is written.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/build.h"
@@ -176,7 +176,7 @@ static bool make_room(mrt_context *ctx, mrt_variable *bucket) {
 
 MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *part,
                                       mrt_tensor *bucket, int comm,
-                                      int64_t offset) {
+                                      int64_t offset, bool again) {
   MRT_TRY(check(ctx, part, bucket, comm, offset));
   MRT_TRY(mrt_readers_compute(ctx, &part, 1));
   if (!make_room(ctx, bucket->variable)) return mrt_nomem(&ctx->error);
@@ -186,7 +186,7 @@ MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *part,
   mrt_storage_unref(part->storage);
   part->storage = NULL;
   mrt_hold(v->bucket = bucket);
-  v->offset = offset, v->comm = comm;
+  v->offset = offset, v->comm = comm, v->again = again;
   bucket->variable->parts[bucket->variable->part_count++] = part;
   ctx->moves++;
   return MRT_OK;

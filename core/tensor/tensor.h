@@ -84,6 +84,7 @@ typedef struct mrt_variable {
   struct mrt_tensor *bucket; /* held; NULL: it has its own */
   int64_t offset;            /* among the elements of all ranks' pieces */
   int comm;
+  bool again; /* gathered again for the backward pass */
   struct mrt_tensor **parts; /* of a bucket: borrowed, whose numbers it has */
   int part_count, part_room;
   struct mrt_tensor *whole; /* of a bucket: held while parts are begun */

@@ -129,7 +129,8 @@ function Bucket:shard(variables, unit, fill, suffix)
   local piece = core.variable(self:own(self:flatten(begins, dtype, unit, fill)),
     self:name(suffix))
   for i, v in ipairs(variables) do
-    core.shard(v, piece, self.ranks.number, self.offsets[i] // (unit or 1))
+    core.shard(v, piece, self.ranks.number, self.offsets[i] // (unit or 1),
+      self.stage == 3)
   end
   return piece
 end

@@ -2,8 +2,8 @@
 ---
 --- Parameters are put into buckets (shard/bucket.lua) when their gradient is first
 --- asked for in a trace: only there it is known which they are.  If a bucket is to
---- be in pieces, that trace is thrown away, and made again with parameters that read
---- as views of what is gathered.  Gradients are reduced bucket by bucket, the last
+--- be in pieces, that trace is thrown away and made again.  Plans gather parameters
+--- where they read them.  Gradients are reduced bucket by bucket, the last
 --- layer's first, and handed back as if they were whole; optimizers and clipping
 --- know what stands behind them, and whoever else reads one has it gathered.
 ---
@@ -122,11 +122,11 @@ end
 
 -- ---- in a trace --------------------------------------------------------------
 
-local views -- by bucket in pieces: how its parameters read so far in this trace
+local views -- by bucket that has been updated: how its parameters read since
 
 local Trace = { __close = function() current, views = nil, nil end }
 
--- Its parameters read as views of what is gathered from now on.
+-- Its parameters read as views of its newest version from now on.
 local function read(b)
   local whole, list = b:gather(b.variable, b.stage == 3), {}
   for i, p in ipairs(b.params) do
@@ -153,13 +153,11 @@ function shard.new(sharding)
   return { sharding = sharding, of = setmetatable({}, weak) }
 end
 
---- Spread parameters and gradients until the result is closed; parameters that are
---- in pieces already read as a whole in any trace.
+--- Spread parameters and gradients until the result is closed.
 ---@param settings table?  of shard.new
 ---@return table closable
 function shard.enter(settings)
   views = {}
-  for _, b in ipairs(all_in_pieces()) do read(b) end
   if settings then
     settings.ranks = settings.ranks or settings.sharding.options.comm
       or require "mrt.communicator".create()
@@ -175,7 +173,7 @@ function shard.finish()
     local values, any = {}, false
     for i, p in ipairs(b.params) do
       values[i] = core.current(p)
-      any = any or core.id(values[i]) ~= core.id(views[b][i])
+      any = any or core.id(values[i]) ~= core.id(views[b] and views[b][i] or p)
     end
     if any then
       core.assign(b.variable, b:own(b:flatten(values, b.params[1]:get_dtype())))
