@@ -39,6 +39,13 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
   o.keep_order = order && strcmp(order, "program") == 0;
   lua_getfield(L, arg, "effort");
   o.effort = (int)lua_tointeger(L, -1);
+  lua_getfield(L, arg, "rank");
+  o.rank = lua_tointeger(L, -1);
+  lua_getfield(L, arg, "ranks");
+  o.ranks = lua_tointeger(L, -1);
+  lua_getfield(L, arg, "rows");
+  o.rows = lua_tointeger(L, -1);
+  lua_pop(L, 3);
   lua_getfield(L, arg, "name"); /* the table keeps the string */
   o.name = lua_tostring(L, -1);
   lua_pop(L, 3);

@@ -766,6 +766,10 @@ typedef struct mrt_plan_options {
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
                             left halfway, and it runs with mrt_plan_run_part */
   const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */
+  /* This batch is one of `ranks` that make the whole one, for random numbers:
+   * what has a multiple of `rows` rows draws as it would in that.  0: it is
+   * whole. */
+  int64_t rank, ranks, rows;
   const char *name;
   const mrt_measured *measured; /* instead of predictions, by rising key */
   int measured_count;

@@ -87,7 +87,25 @@ describe("sharded training", function()
 
   it("accumulates", function() compare(2, "o.accumulate = 3", 1e-4) end)
 
+  it("draws the masks of the whole batch", function()
+    compare(2, "how.dropout = 0.2", 1e-4)
+    compare(3, "how.dropout = 0.2; o.accumulate = 2", 1e-4)
+  end)
+
   it("narrows", function() compare(2, "o.precision = policy.precision.bf16()", 0.02) end)
+
+  it("reads and retains narrow weights", function()
+    local o = ", gather = 'bf16', reduce = 'bf16', bucket = 0"
+    local change = "o.precision = policy.precision.bf16()"
+    local ddp = run(2, ("policy.shard.ddp { %s }"):format(o:sub(3)), change)
+    for _, more in ipairs { "", ", retain = true" } do
+      assert.equal(ddp, run(2, ("policy.shard.ddp { %s }"):format(o:sub(3) .. more), change))
+      for stage = 1, 3 do
+        local policy = ("policy.shard.zero(%d, { %s })"):format(stage, o:sub(3) .. more)
+        assert.equal(ddp, run(2, policy, change), policy .. " differs")
+      end
+    end
+  end)
 
   it("scales the loss", function()
     compare(2, "o.precision = policy.precision.f16 { loss_scale = 'dynamic' }", 0.02)

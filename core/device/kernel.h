@@ -25,7 +25,7 @@ typedef struct mrt_operand {
  * write there.  `fault` as below; it stays until it has been told. */
 typedef struct mrt_run_words {
   uint64_t seed, step;
-  int64_t row, rows, all_rows;
+  int64_t row, rows, all_rows, rank, ranks;
   int fault;
   int under_way; /* in the host's copy: 0, or 1 + the steps seen as done */
   int64_t bad_id, bad_limit;
@@ -37,6 +37,8 @@ typedef struct mrt_run {
   uint64_t step;               /* how often the plan ran before */
   int64_t row, rows, all_rows; /* which part of the batch: rows [row, row +
                                   rows) of all; 0 of 0: all of it */
+  int64_t rank, ranks;         /* and that is one of so many batches, for what
+                                  is drawn */
   int fault;      /* 0, or 1 + the step that met an index out of range */
   int64_t bad_id; /* that index, and how many there are */
   int64_t bad_limit;

@@ -62,7 +62,7 @@ static mrt_status read_part(gathers *w, mrt_value *leaf) {
                             .last = part->offset + count - 1 };
   mrt_shape_options shape = { .shape = { .count = leaf->type.rank } };
   mrt_type flat = { .dtype = leaf->type.dtype, .rank = 1, .dims = { count } };
-  mrt_value *v;
+  mrt_value *v = NULL;
   for (int i = 0; i < leaf->type.rank; i++)
     shape.shape.at[i] = leaf->type.dims[i];
   MRT_TRY(whole_of(w, part, leaf, &v));

@@ -183,6 +183,10 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
   plan->run.step = part ? part->run : plan->runs;
   plan->run.row = part ? part->row : 0;
   plan->run.rows = plan->part_rows, plan->run.all_rows = part ? part->rows : 0;
+  if (!plan->part_rows && plan->options.rows)
+    plan->run.rows = plan->run.all_rows = plan->options.rows;
+  plan->run.rank = plan->options.rank;
+  plan->run.ranks = plan->options.ranks ? plan->options.ranks : 1;
   if (ctx->budget && plan->info.peak > ctx->budget)
     return mrt_fail(&ctx->error, MRT_EBUDGET,
                     "this evaluation takes %zu bytes, the budget is %zu",

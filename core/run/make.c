@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "graph/batch.h"
+#include "op/random.h"
 #include "run/remote.h"
 
 #include <string.h>
@@ -27,6 +28,22 @@ static mrt_status capture(mrt_plan *plan, mrt_tensor *const *roots,
                           first_id);
   mrt_graph_free(&before);
   return s;
+}
+
+/* What has a multiple of the batch's rows draws them as parts of the ranks'
+ * whole batch; what has not draws the same on all. */
+static void draw_as_rank(const mrt_plan *plan) {
+  int64_t rows = plan->options.rows;
+  for (int i = 0; i < plan->graph.node_count && rows; i++) {
+    const mrt_node *n = plan->graph.nodes[i];
+    const mrt_type *t = &n->out[0]->type;
+    mrt_draw d;
+    if (!(n->op->traits & MRT_RANDOM) || mrt_node_is_update(n)) continue;
+    memcpy(&d, n->options, sizeof d);
+    if (t->rank > 0 && t->dims[0] % rows == 0)
+      d.inner = mrt_type_count(t) / rows;
+    memcpy(n->options, &d, sizeof d);
+  }
 }
 
 static mrt_status note_inputs(mrt_plan *plan, mrt_tensor *const *inputs,
@@ -56,6 +73,7 @@ static mrt_status make(mrt_plan *plan, mrt_tensor *const *roots, int root_count,
   mrt_status s = note_inputs(plan, inputs, input_count);
   plan->part_rows = part ? part->part : 0;
   if (!s && part) s = mrt_batch_settle(part, &plan->graph, update_count);
+  if (!s && !part) draw_as_rank(plan);
   if (!s && plan->ctx->trace) s = mrt_plan_note_traced(plan);
   if (!s) s = mrt_plan_make(plan);
   if (!s) s = mrt_plan_bind(plan);

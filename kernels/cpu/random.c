@@ -34,7 +34,8 @@ static int64_t whole_index(const mrt_block *b, int64_t i, int64_t *run) {
   *run = INT64_MAX;
   if (part == 0) return i;
   *run = part - i % part;
-  return i / part * r->all_rows * d.inner + r->row * d.inner + i % part;
+  return i / part * r->all_rows * r->ranks * d.inner +
+         (r->rank * r->all_rows + r->row) * d.inner + i % part;
 }
 
 static void each_chunk(const mrt_block *b, emit_part *emit) {

@@ -20,7 +20,7 @@ typedef long long m_i64;
 /* As mrt_run_words of device/kernel.h. */
 struct m_words {
   m_u64 seed, step;
-  m_i64 row, rows, all_rows;
+  m_i64 row, rows, all_rows, rank, ranks;
   int fault;
   m_i64 bad_id, bad_limit;
 };
@@ -298,8 +298,8 @@ M_FN m_draw m_draw_make(const m_words *run, m_i64 key, m_i64 seed,
   m_draw d;
   d.seed = pinned ? (m_u64)seed : run->seed;
   d.node = (m_u32)key, d.step = pinned ? 0 : (m_u32)run->step;
-  d.part = run->rows * inner, d.whole = run->all_rows * inner;
-  d.before = run->row * inner;
+  d.part = run->rows * inner, d.whole = run->all_rows * run->ranks * inner;
+  d.before = (run->rank * run->all_rows + run->row) * inner;
   d.at = ~(m_u64)0;
   return d;
 }

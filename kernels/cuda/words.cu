@@ -45,6 +45,7 @@ extern "C" void mrt_cuda_put_words(mrt_run_words *to, mrt_run_words *seen,
   mrt_run_words from = {};
   from.seed = run->seed, from.step = run->step;
   from.row = run->row, from.rows = run->rows, from.all_rows = run->all_rows;
+  from.rank = run->rank, from.ranks = run->ranks;
   MRT_LAUNCH(1, 1, 0, queue, put_words)(to, seen, from);
 }
 

@@ -94,6 +94,7 @@ static void set_run(mrt_run *run, mrt_run_words *words) {
   words->seed = run->seed, words->step = run->step;
   words->row = run->row, words->rows = run->rows;
   words->all_rows = run->all_rows;
+  words->rank = run->rank, words->ranks = run->ranks;
   run->words = words;
 }
 
@@ -258,7 +259,8 @@ static void parts(void) {
   c.options.rand =
       (mrt_rand_options){ .key = 3, .inner = INNER, .dtype = MRT_f32 };
   float all[OUTER * ROWS * INNER], part[OUTER * PART * INNER];
-  mrt_run run = { .seed = 5, .row = 0, .rows = ROWS, .all_rows = ROWS };
+  mrt_run run = { .seed = 5, .row = 0, .rows = ROWS, .all_rows = ROWS,
+                  .ranks = 1 };
   mrt_run_words words;
   set_run(&run, &words);
   chain_single(&c, OUTER * ROWS * INNER, &p);

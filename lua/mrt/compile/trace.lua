@@ -31,7 +31,7 @@ end
 -- Inside a trace: run the function once on inputs of the trace.
 local function once(self, new_input, n, ...)
   local inputs, runtime, templates, outputs = {}, {}, {}, {}
-  local _ <close> = shard.enter(self.sharding)
+  local _ <close> = shard.enter(self.sharding, self.options)
   local _ <close> = scaling.enter(self.scaler)
   local _ <close> = weights.enter(self.options.weights)
   current = runtime
@@ -59,7 +59,9 @@ local function plan_one(self, group, k, tensors, n, ...)
     end, k, tensors)
   end
   local entry = once(self, core.trace_input, n, ...)
-  local start = os.clock()
+  local start, first = os.clock(), tensors[1]
+  self.options.rows = self.options.ranks and first and first:dim() > 0
+    and first:size(1) or nil
   entry.core = core.trace_end(#entry.inputs + #entry.runtime, entry.outputs,
     self.options, self.space)
   entry.planning_us = (os.clock() - start) * 1e6

@@ -135,4 +135,62 @@ function Bucket:shard(variables, unit, fill, suffix)
   return piece
 end
 
+-- ---- weights in a narrow dtype, and what stays between steps ------------------
+
+local function wide(x, like)
+  return x:get_dtype() == like:get_dtype() and x or op.cast(x, like:get_dtype())
+end
+
+-- The weights as they are read: all of them, or of stage 3 this rank's piece.
+local function narrowed(self, part_of)
+  local dtype = self.settings.gather
+  if self.stage > 0 then return op.cast(part_of(self.variable), dtype) end
+  local values = {}
+  for i, p in ipairs(self.params) do values[i] = op.cast(part_of(p), dtype) end
+  return self:flatten(values, dtype)
+end
+
+--- Make the variables that stay: weights in the dtype in which they are read, and
+--- gradients, whole or in pieces as the stage has them.
+function Bucket:retain()
+  local o = self.settings
+  local first = narrowed(self, function(x) return x end)
+  if self.stage == 1 or self.stage == 2 then first = self:gather(first) end
+  self.weights = core.variable(first, self:name ".narrow")
+  self.gradient = core.variable(full(self.stage < 2 and self.size or self.piece, 0,
+    o.reduce or o.gather), self:name ".gradient")
+end
+
+--- In a trace: parameters read as what is gathered in a narrow dtype.
+function Bucket:read_narrow()
+  local whole = self.weights
+  if not whole and self.stage == 0 then
+    for _, p in ipairs(self.params) do
+      core.trace_read(p, wide(op.cast(p, self.settings.gather), p))
+    end
+    return
+  end
+  whole = whole or narrowed(self, function(x) return x end)
+  if self.stage == 3 or not self.weights then
+    whole = self:gather(whole, self.stage == 3)
+  end
+  for i, p in ipairs(self.params) do core.trace_read(p, wide(self:view(whole, i), p)) end
+end
+
+--- In a trace: what is retained of the weights is that of the newest ones.
+function Bucket:keep_weights()
+  local newest = narrowed(self, core.current)
+  if self.stage == 1 or self.stage == 2 then newest = self:gather(newest) end
+  core.assign(self.weights, newest)
+end
+
+--- In a trace: a gradient, by way of the variable that retains it.
+---@param g mrt.Tensor
+---@return mrt.Tensor
+function Bucket:keep_gradient(g)
+  if not self.gradient then return g end
+  core.assign(self.gradient, wide(g, self.gradient))
+  return wide(core.current(self.gradient), g)
+end
+
 return Bucket

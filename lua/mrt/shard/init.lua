@@ -88,7 +88,8 @@ local function group(params, sharding, ranks)
   return buckets
 end
 
--- Put the buckets of stages from 1 on into pieces, in another dtype if one is wanted.
+-- Put buckets into pieces, in another dtype if one is wanted, and make what stays of
+-- them between steps.
 local function spread(buckets, dtype)
   for _, b in ipairs(buckets) do
     if b.stage > 0 then
@@ -97,11 +98,12 @@ local function spread(buckets, dtype)
       for _, p in ipairs(b.params) do pieces_of[p] = b end
       weights.changed()
     end
+    if b.settings.retain then b:retain() end
   end
 end
 
--- The buckets of these parameters; those that are new are made, and if they are to
--- be in pieces the trace begins anew.
+-- The buckets of these parameters; those that are new are made, and if they change
+-- what parameters are the trace begins anew.
 local function place(now, params)
   local new = {}
   for _, p in ipairs(params) do
@@ -113,7 +115,7 @@ local function place(now, params)
   local buckets = group(new, now.sharding, now.ranks)
   local any = false
   for _, b in ipairs(buckets) do
-    any = any or b.stage > 0
+    any = any or b.stage > 0 or b.settings.gather
     for _, p in ipairs(b.params) do now.of[p] = b end
   end
   local dtype = weights.wanted()
@@ -136,12 +138,13 @@ local function read(b)
   views[b] = list
 end
 
-local function all_in_pieces()
+-- Buckets by when they were made, each once.
+local function listed(of)
   local list, seen = {}, {}
-  for _, b in pairs(pieces_of) do
+  for _, b in pairs(of) do
     if not seen[b] then seen[b], list[#list + 1] = true, b end
   end
-  table.sort(list, function(a, b) return a.serial < b.serial end)
+  table.sort(list, function(x, y) return x.serial < y.serial end)
   return list
 end
 
@@ -155,13 +158,18 @@ end
 
 --- Spread parameters and gradients until the result is closed.
 ---@param settings table?  of shard.new
+---@param plan table        options of the plan; gets which rank this is
 ---@return table closable
-function shard.enter(settings)
+function shard.enter(settings, plan)
   views = {}
   if settings then
     settings.ranks = settings.ranks or settings.sharding.options.comm
       or require "mrt.communicator".create()
     if settings.ranks.size > 1 then current = settings end
+    plan.rank, plan.ranks = settings.ranks.rank, settings.ranks.size
+    for _, b in ipairs(current and listed(settings.of) or {}) do
+      if b.settings.gather then b:read_narrow() end
+    end
   end
   return setmetatable({}, Trace)
 end
@@ -169,7 +177,7 @@ end
 --- The function has been traced: what was assigned to parameters in pieces goes
 --- into their buckets.
 function shard.finish()
-  for _, b in ipairs(all_in_pieces()) do
+  for _, b in ipairs(listed(pieces_of)) do
     local values, any = {}, false
     for i, p in ipairs(b.params) do
       values[i] = core.current(p)
@@ -178,6 +186,9 @@ function shard.finish()
     if any then
       core.assign(b.variable, b:own(b:flatten(values, b.params[1]:get_dtype())))
     end
+  end
+  for _, b in ipairs(current and listed(current.of) or {}) do
+    if b.settings.retain then b:keep_weights() end
   end
 end
 
@@ -192,10 +203,11 @@ local function whole_of(b, flat) return b.stage == 0 and flat or b:gather(flat) 
 
 local function reduce(b, values)
   local dtype = b.params[1]:get_dtype()
-  local wire = b.settings.reduce or dtype
-  local flat = op.cast(b:flatten(values, dtype), wire)
+  local flat = op.cast(b:flatten(values, dtype), b.settings.reduce or dtype)
   local o = { comm = b.ranks.number, op = "mean", lazy = true }
+  if b.stage == 1 then flat = b:keep_gradient(flat) end
   flat = (b.stage == 0 and op.allreduce or op.reduce_scatter)(flat, o)
+  if b.stage ~= 1 then flat = b:keep_gradient(flat) end
   return op.cast(flat, dtype)
 end
 
@@ -333,6 +345,8 @@ function shard.units(optimizer, params, grads)
   for k, p in ipairs(params) do
     local b = not optimizer:whole(p) and pieces_of[p]
     if not b then
+      local own = current and current.of[p]
+      if own and own.stage == 0 and own.settings.gather then core.trace_read(p, p) end
       units[#units + 1] = { p = p, g = grads[k], index = k }
     elseif not seen[b] then
       seen[b] = true
