@@ -49,10 +49,23 @@ static int world(lua_State *L) {
   if (!there && m->launched)
     return mrt_lua_raise(L, m, MRT_ESTATE, "communicator");
   if (!there)
-    MRT_CHECK(L, m, "communicator", mrt_communicator_alone(m->ctx, &number));
+    MRT_CHECK(L, m, "communicator",
+              mrt_communicator_alone(m->ctx, 0, 1, &number));
   m->world = number + 1;
   lua_pushinteger(L, number);
   return 1;
+}
+
+/* alone(rank, size): the communicator of all ranks is of so many, and none of
+ * them is there but this one. */
+static int alone(lua_State *L) {
+  mrt_binding *m = get(L);
+  int number;
+  MRT_CHECK(L, m, "communicator",
+            mrt_communicator_alone(m->ctx, check_int(L, 1), check_int(L, 2),
+                                   &number));
+  mrt_lua_set_world(m, number);
+  return 0;
 }
 
 static const char *text_field(lua_State *L, int arg, const char *name) {
@@ -156,7 +169,7 @@ void mrt_communicator_binding_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "join", join },       { "world", world }, { "info", info },
     { "split", split },     { "bytes", bytes }, { "abort", abort_all },
-    { "close", close_one }, { NULL, NULL },
+    { "close", close_one }, { "alone", alone }, { NULL, NULL },
   };
   lua_newtable(L);
   mrt_binding_register(L, m, functions);

@@ -21,7 +21,7 @@ static void set_passes(lua_State *L, const mrt_plan_info *info) {
 static int plan_info(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_plan_info i = mrt_plan_get_info(mrt_lua_check_plan(L, m, 1));
-  lua_createtable(L, 0, 19);
+  lua_createtable(L, 0, 21);
   set_integer(L, "peak", (int64_t)i.peak);
   set_integer(L, "persistent", (int64_t)i.persistent);
   set_integer(L, "transient", (int64_t)i.transient);
@@ -39,6 +39,8 @@ static int plan_info(lua_State *L) {
   set_number(L, "flops", i.flops);
   set_number(L, "seconds", i.seconds);
   set_number(L, "stall", i.stall);
+  set_number(L, "wire", i.wire);
+  set_integer(L, "collectives", i.collectives);
   set_passes(L, &i);
   return 1;
 }

@@ -359,8 +359,10 @@ typedef struct mrt_communicator mrt_communicator;
  * failure; no number is given twice. */
 MRT_API mrt_status mrt_communicator_add(mrt_context *ctx,
                                         mrt_communicator *comm, int *number);
-/* One of a single rank: every collective is the identity. */
-MRT_API mrt_status mrt_communicator_alone(mrt_context *ctx, int *number);
+/* One rank that plans alone: of a single one every collective is the identity;
+ * of more, the others are taken to hold what this one does.  EVALUE. */
+MRT_API mrt_status mrt_communicator_alone(mrt_context *ctx, int rank, int size,
+                                          int *number);
 typedef struct mrt_communicator_info {
   int rank, size;
   const char *transport;
@@ -866,6 +868,8 @@ typedef struct mrt_plan_info {
                               20,000 nodes it is working_set */
   double seconds;          /* predicted, of one run */
   double stall;            /* of these, waiting for copies */
+  double wire;             /* bytes that this rank gives to others in a run */
+  int collectives;
 } mrt_plan_info;
 MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
 /* What the plan was made for; lives as long as the plan. */

@@ -101,8 +101,9 @@ mrt_status mrt_join(const mrt_rendezvous *meeting,
                     const volatile int *interrupted, const mrt_allocator *a,
                     mrt_communicator **out, mrt_error *e);
 
-/* One rank: every collective is the identity. */
-mrt_status mrt_self_communicator(const mrt_allocator *a, mrt_communicator **out,
-                                 mrt_error *e);
+/* One rank without the others, which are taken to hold what it holds: of a
+ * single one every collective is the identity. */
+mrt_status mrt_self_communicator(const mrt_allocator *a, int rank, int size,
+                                 mrt_communicator **out, mrt_error *e);
 
 #endif

@@ -35,8 +35,8 @@ static mrt_status put(gathers *w, int op, mrt_value *in, const void *options,
 }
 
 /* What all ranks' buckets are together. */
-static mrt_status whole_of(gathers *w, const mrt_variable *part, mrt_value *leaf,
-                           mrt_value **out) {
+static mrt_status whole_of(gathers *w, const mrt_variable *part,
+                           mrt_value *leaf, mrt_value **out) {
   mrt_value *bucket;
   mrt_context *ctx = w->g->ctx;
   MRT_TRY(mrt_graph_variable(w->g, part->bucket, &bucket));

@@ -114,6 +114,10 @@ static void add_up(mrt_plan *plan) {
   info->seconds = beside >= 0 ? beside : plan->device.call;
   plan->first_update = plan->step_count;
   for (int i = plan->step_count; i-- > 0;) {
+    if (plan->steps[i].node->op->traits & MRT_COLLECTIVE) {
+      info->collectives++;
+      info->wire += mrt_node_bytes(plan->steps[i].node);
+    }
     info->flops += plan->steps[i].flops;
     info->seconds += plan->steps[i].seconds;
     if (mrt_node_is_update(plan->steps[i].node)) plan->first_update = i;

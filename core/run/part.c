@@ -91,7 +91,8 @@ static mrt_tensor *spliced(mrt_build *b, mrt_tensor *part, mrt_tensor *value,
 
 static mrt_status want_alike(mrt_tensor *part, const mrt_tensor *value) {
   if (mrt_type_equal(&part->type, &value->type)) return MRT_OK;
-  mrt_status s = part->type.dtype == value->type.dtype ? MRT_ESHAPE : MRT_EDTYPE;
+  mrt_status s =
+      part->type.dtype == value->type.dtype ? MRT_ESHAPE : MRT_EDTYPE;
   return mrt_fail(&part->ctx->error, s, "assign: %s given to '%s' %s",
                   mrt_show(&value->type).s, part->name ? part->name : "?",
                   mrt_show(&part->type).s);

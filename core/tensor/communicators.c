@@ -80,9 +80,13 @@ MRT_API mrt_status mrt_communicator_add(mrt_context *ctx,
   return MRT_OK;
 }
 
-MRT_API mrt_status mrt_communicator_alone(mrt_context *ctx, int *number) {
+MRT_API mrt_status mrt_communicator_alone(mrt_context *ctx, int rank, int size,
+                                          int *number) {
   mrt_communicator *comm;
-  MRT_TRY(mrt_self_communicator(ctx->allocator, &comm, &ctx->error));
+  if (size < 1 || rank < 0 || rank >= size)
+    return mrt_fail(&ctx->error, MRT_EVALUE, "rank %d of %d", rank, size);
+  MRT_TRY(
+      mrt_self_communicator(ctx->allocator, rank, size, &comm, &ctx->error));
   return mrt_communicator_add(ctx, comm, number);
 }
 

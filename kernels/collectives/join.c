@@ -102,7 +102,7 @@ mrt_status mrt_join(const mrt_rendezvous *m, const volatile int *interrupted,
                          .interrupted = interrupted };
   mrt_wire *w = NULL;
   *out = NULL;
-  if (o.size == 1) return mrt_self_communicator(a, out, e);
+  if (o.size == 1) return mrt_self_communicator(a, 0, 1, out, e);
   MRT_TRY(mrt_wire_open(&o, a, &w, e));
   mrt_status s = check_places(w, &o, a, e);
   if (!s) s = share(w, &o, a, out, e);

@@ -19,6 +19,8 @@ local roles = require "mrt.report.roles"
 ---@field working_set integer  nor could recomputing: the largest node's needs
 ---@field inputs integer       the caller's own arguments; not in peak
 ---@field stall number         predicted seconds of a run spent waiting for copies
+---@field wire number          bytes given to other ranks in a run
+---@field collectives integer
 ---@field slow integer         what is swapped, in a file; not in peak
 ---@field flops number
 ---@field seconds number       predicted, of one run

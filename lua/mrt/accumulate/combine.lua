@@ -75,7 +75,8 @@ local function describe(entry, plans)
   local micro, final = infos[1], infos[#infos]
   local accumulators, others = count_persistent(entry, plans)
   local fixed = accumulators + others + outputs_of(entry, infos)
-  local rest = #infos > 2 and infos[2] or { flops = 0, seconds = 0, stall = 0 }
+  local rest = #infos > 2 and infos[2] or { flops = 0, seconds = 0, stall = 0,
+    wire = 0, collectives = 0 }
   local full = entry.count - #entry.parts + 1
   local out = { accumulators = accumulators, persistent = accumulators + others,
     outputs = outputs_of(entry, infos), inputs = entry.input_bytes,
@@ -86,6 +87,8 @@ local function describe(entry, plans)
     flops = full * micro.flops + rest.flops + final.flops,
     seconds = full * micro.seconds + rest.seconds + final.seconds,
     stall = full * micro.stall + rest.stall + final.stall,
+    wire = full * micro.wire + rest.wire + final.wire,
+    collectives = full * micro.collectives + rest.collectives + final.collectives,
     slow = slow_bytes(plans, infos),
     micro_batches = entry.count, micro_batch = entry.size, batch = entry.rows }
   out.peak = fixed + out.transient

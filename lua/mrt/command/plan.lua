@@ -13,6 +13,8 @@ local core = require "mrt.core"
 local device = require "mrt.device"
 local format = require "mrt.format"
 
+local MOST_RANKS <const> = 1 << 20
+
 local exit, out, err = os.exit, io.stdout, io.stderr -- whatever a script does
 
 local usage = [[
@@ -24,6 +26,7 @@ mrt plan [options] script.lua [args]
   --html FILE     write a page with pictures as well
   --device NAME   plan for a machine that need not be here: a100-40, or a file
                   that returns a profile; mrt info --devices lists them
+  --ranks N       plan for one of N ranks, of which no other need be here
   --policy FILE   lay the options that FILE returns over the script's; several
                   are compared side by side, with the script as it is
 script.lua may be - for standard input.
@@ -74,6 +77,13 @@ local read = {
     local value, at = value_of(args, i, "policy")
     options.policies[#options.policies + 1] = value
     return value and at, at
+  end,
+  ranks = function(options, args, i)
+    local value, at = value_of(args, i, "ranks")
+    if not value then return nil, at end
+    options.ranks = math.tointeger(tonumber(value))
+    local fits = options.ranks and options.ranks >= 1 and options.ranks <= MOST_RANKS
+    return fits and at, ("--ranks %s, 1 to %d wanted"):format(value, MOST_RANKS)
   end,
   help = function(options, _, i)
     options.help = true
@@ -210,6 +220,7 @@ end
 -- What the options change before the script runs; nil and what is wrong.
 local function prepare(options)
   if options.json then print_elsewhere() end
+  if options.ranks then core.communicator.alone(0, options.ranks) end
   if options.budget then core.set_budget(options.budget) end
   local problem = use_device(options.device)
   if problem then return nil, problem end

@@ -46,6 +46,10 @@ local function totals(out, plan)
     ("in place of the arena: %s wasted, %s calls, %d segments"):format(
       format.bytes(dynamic.wasted), format.count(dynamic.calls),
       dynamic.segments))
+  if plan.collectives > 0 then
+    row(out, "wire", math.ceil(plan.wire), ("given to other ranks in %d collectives")
+      :format(plan.collectives))
+  end
   if plan.slow > 0 then
     row(out, "slow tier", plan.slow, "what is swapped, not in peak")
   end

@@ -9,6 +9,7 @@
 ---     persistent transient outputs inputs lower_bound order_free_bound working_set
 ---     flops         of one run
 ---     seconds       of one run, predicted; stall of them: spent waiting for copies
+---     wire          bytes that this rank gives to others, in `collectives`
 ---     slow          in the file of what is swapped; not in peak
 ---     device        what it was planned for: core/mrt.h, mrt_device_profile
 ---     micro_batches, micro_batch, batch, accumulators
@@ -48,8 +49,8 @@ local roles = require "mrt.report.roles"
 
 local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "inputs", "lower_bound", "order_free_bound",
-  "working_set", "flops", "seconds", "stall", "slow", "nodes", "nodes_traced",
-  "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values", "transfers", "lane",
+  "working_set", "flops", "seconds", "stall", "wire", "collectives", "slow", "nodes",
+  "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values", "transfers", "lane",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
   "backward", "recomputed", "class", "time", "live", "reads", "writes", "value",
   "start", "wait", "beside",
@@ -71,7 +72,7 @@ end
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
   "micro_batches", "micro_batch", "batch", "accumulators",
   "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
-  "stall", "slow", "device", "nodes", "nodes_traced", "passes", "peak_step" }
+  "stall", "wire", "collectives", "slow", "device", "nodes", "nodes_traced", "passes", "peak_step" }
 
 local function with_operands(steps, operands)
   for i, step in ipairs(steps) do

@@ -53,6 +53,14 @@ local function totals(plan, lines)
   end
 end
 
+local function ranks(plan, lines)
+  if plan.collectives == 0 then return end
+  local options = plan.step_options or {}
+  add(lines, "wire        %s  given to other ranks%s, in %d collectives",
+    bytes(math.ceil(plan.wire)), options.ranks and (" (this is rank %d of %d)"):format(
+      options.rank, options.ranks) or "", plan.collectives)
+end
+
 local function copies(plan, lines, values)
   local list = lanes.list(plan, values)
   if #list == 0 then return end
@@ -157,6 +165,7 @@ return function(plan)
   add(lines, "plan%s", plan.title and " of " .. plan.title or "")
   micro_batches(plan, lines)
   totals(plan, lines)
+  ranks(plan, lines)
   copies(plan, lines, values)
   optimisation(plan, lines)
   roundabout(plan, lines, values, steps)
