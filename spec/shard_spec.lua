@@ -12,16 +12,20 @@ local function run(n, policy, change)
     local how = { optimizer = "adamw", settings = { lr = 0.01 }, clip = 1.0, batch = 12,
       dropout = 0, steps = 3 }
     %s
-    mrt.seed(7)
+    mrt.seed(7 + (how.seeds or 0) * comm.rank)
     local model = nn.GPT { vocab = 40, context = 8, layers = 2, heads = 2, dim = 32,
       dropout = how.dropout }
     local opt = optim[how.optimizer](optim.groups(model, { weight_decay = 0.1 }),
       how.settings)
+    local ema = how.ema and optim.ema(model:parameters(), { decay = 0.5 })
+    if how.prune then mrt.prune.magnitude(model, 0.5) end
     local step = mrt.compile(function(x, y)
       local loss = model:loss(x, y)
       opt:step(mrt.grad(loss, model:parameters()), { clip = how.clip })
+      if ema then ema:update() end
       return loss
     end, o)
+    mrt.seed(9)
     local data = mrt.randint(0, 40, { how.batch * how.steps, 9 })
     local rows = how.batch // comm.size
     local losses = {}
@@ -118,6 +122,52 @@ describe("sharded training", function()
   it("has other optimizers, those too that need whole parameters", function()
     compare(2, "how.optimizer = 'lion'; how.clip = nil", 1e-4)
     compare(2, "how.optimizer = 'lamb'", 1e-4)
+  end)
+
+  it("begins with the parameters of rank 0", function()
+    local alike = run(2, "policy.shard.ddp { gather = 'bf16', retain = true }")
+    assert.equal(alike, run(2, "policy.shard.ddp { gather = 'bf16', retain = true }",
+      "how.seeds = 1"))
+  end)
+
+  it("reads and writes parameters in pieces as if they were whole", function()
+    local results, failures = mrt.communicator.ranks(3, [[
+      local mrt, comm = ...
+      local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+      local model = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3))
+      local opt = optim.sgd(model:parameters(), { lr = 0.5 })
+      local step = mrt.compile(function(x)
+        local loss = (model(x) ^ 2):mean()
+        opt:step(mrt.grad(loss, model:parameters()))
+        return loss
+      end, { shard = policy.shard.zero(3) })
+      local x = mrt.ones { 4, 5 }
+      step(x)
+      local w = model:parameters()[1]
+      local before, twice = w:totable(), w * 2
+      step(x)
+      local seen = twice:totable() -- pending: of before the step
+      for i, row in ipairs(before) do
+        for j, v in ipairs(row) do assert(seen[i][j] == 2 * v, "stale") end
+      end
+      assert(w:totable()[1][1] ~= before[1][1], "a copy from before the step")
+      w:assign(mrt.full({ 7, 5 }, comm.size))
+      assert((w - 3):abs():sum():item() == 0, "assigned")
+      local eval = mrt.compile(function(y) return model(y):sum() end)
+      local total, plain = eval(x):item(), model(x):sum():item()
+      assert(math.abs(total - plain) < 1e-4 * math.abs(plain), "compiled and not")
+      local copy = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3))
+      local state = {}
+      for name, p in pairs(model:state()) do state[name] = p * 1 end
+      copy:load_state(state)
+      assert(copy(x):sum():item() == plain, "copied")
+      for _, p in pairs(state) do mrt.eval(p) end
+      model:load_state(state)
+      assert(model(x):sum():item() == plain, "loaded")
+      return true
+    ]], { timeout = 20 })
+    assert(not failures, failures and select(2, next(failures)))
+    assert.same({ true, true, true }, results)
   end)
 
   it("stays within a budget", function()

@@ -159,6 +159,7 @@ function Compiled:__call(...)
   if compile.planning then compile.planning(self:plan(...), self, ...) end
   if self.scaler then self.scaler:check() end
   local entry, inputs = find(self, nil, ...)
+  if self.sharding then shard.begin(self.sharding) end
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   if self.options.accumulate or entry.group.past > 0 then
     return run_counted(self, entry, inputs)

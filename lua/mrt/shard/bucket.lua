@@ -116,6 +116,14 @@ function Bucket:gather(piece, again)
     again = again or false })
 end
 
+--- Have the parameters, which are whole on all ranks, begin as those of rank 0.
+function Bucket:broadcast()
+  local whole = op.broadcast(self:flatten(self.params, self.params[1]:get_dtype()),
+    { comm = self.ranks.number, root = 0 })
+  for i, p in ipairs(self.params) do core.assign(p, self:view(whole, i)) end
+  if self.weights then self:keep_weights() end
+end
+
 --- Put variables that are like the parameters, one for each, into pieces: they stay
 --- what they are for who reads or assigns them.
 ---@param variables mrt.Tensor[]

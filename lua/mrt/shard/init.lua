@@ -117,6 +117,7 @@ local function place(now, params)
   for _, b in ipairs(buckets) do
     any = any or b.stage > 0 or b.settings.gather
     for _, p in ipairs(b.params) do now.of[p] = b end
+    if b.stage == 0 then table.insert(now.fresh, b) end
   end
   local dtype = weights.wanted()
   if any then again.request(function() spread(buckets, dtype) end) end
@@ -153,7 +154,13 @@ end
 ---@return table?
 function shard.new(sharding)
   if not sharding then return nil end
-  return { sharding = sharding, of = setmetatable({}, weak) }
+  return { sharding = sharding, of = setmetatable({}, weak), fresh = {} }
+end
+
+--- Before a step: parameters that all ranks have whole begin as rank 0's.
+---@param settings table  of shard.new
+function shard.begin(settings)
+  while settings.fresh[1] do table.remove(settings.fresh, 1):broadcast() end
 end
 
 --- Spread parameters and gradients until the result is closed.
