@@ -18,7 +18,7 @@ local function run(n, policy, change)
     local opt = optim[how.optimizer](optim.groups(model, { weight_decay = 0.1 }),
       how.settings)
     local ema = how.ema and optim.ema(model:parameters(), { decay = 0.5 })
-    if how.prune then mrt.prune.magnitude(model, 0.5) end
+    if how.prune then mrt.prune.magnitude(model, { share = 0.5 }) end
     local step = mrt.compile(function(x, y)
       local loss = model:loss(x, y)
       opt:step(mrt.grad(loss, model:parameters()), { clip = how.clip })
@@ -168,6 +168,12 @@ describe("sharded training", function()
     ]], { timeout = 20 })
     assert(not failures, failures and select(2, next(failures)))
     assert.same({ true, true, true }, results)
+  end)
+
+  it("prunes, averages, recomputes, swaps", function()
+    compare(2, "how.prune = true; how.ema = true", 1e-4)
+    compare(2, "o.checkpoint = policy.checkpoint.sqrt(); o.swap = policy.swap.all { least = 1 }",
+      1e-4)
   end)
 
   it("stays within a budget", function()

@@ -125,9 +125,10 @@ end
 
 -- How long they are together, about, in f32; not finite if any of them is not.
 local function length(grads)
-  local squares, rest = shard.squares(grads)
-  local by_dtype, norm = {}, squares and op.cast(op.sqrt(squares), "f32")
-  for _, g in ipairs(rest) do
+  local squares = shard.squares(grads)
+  if squares then return op.cast(op.sqrt(squares), "f32") end
+  local by_dtype, norm = {}, nil
+  for _, g in ipairs(grads) do
     local dtype = g:get_dtype()
     if dtype:find "^f8" then g, dtype = op.cast(g, "f32"), "f32" end
     if not by_dtype[dtype] then by_dtype[dtype] = {} table.insert(by_dtype, dtype) end

@@ -18,9 +18,8 @@ end
 
 -- How long they are together; those of ranks, by blocks.
 local function length(grads)
-  local squares, rest = shard.squares(grads)
+  local squares = shard.squares(grads)
   if not squares then return mrt.global_norm(grads) end
-  if #rest > 0 then squares = squares + mrt.global_norm(rest):to "f64" ^ 2 end
   return squares:sqrt():to(grads[1]:get_dtype())
 end
 

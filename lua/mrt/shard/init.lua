@@ -279,34 +279,43 @@ function shard.map(grads, fn)
   return out
 end
 
--- Sums of squares of blocks of a bucket, of all pieces.
-local function squares(b, flat)
+-- Sums of squares of a vector's blocks.
+local function squares(flat)
   local blocks = op.reshape(flat, { flat:numel() // Bucket.BLOCK, Bucket.BLOCK })
   blocks = op.cast(blocks, "f32")
-  local sums = op.sum(op.mul(blocks, blocks), { dim = { 2 } })
-  return b.stage == 0 and sums or b:gather(sums)
+  return op.sum(op.mul(blocks, blocks), { dim = { 2 } })
 end
 
---- How long gradients are together, and those among them that no bucket stands
---- behind.  Sums over blocks of 256 elements, then over blocks in f64: the same bits
---- in pieces and whole.
+-- The same of a tensor by itself, filled up with 0.
+local function own_squares(g)
+  local n = g:numel()
+  local flat = op.reshape(g, { n })
+  local more = -n % Bucket.BLOCK
+  return squares(more == 0 and flat
+    or op.cat({ flat, op.full { shape = { more }, value = 0, dtype = g:get_dtype() } }, 1))
+end
+
+--- The sum of the squares of gradients, where buckets stand behind some of them: over
+--- blocks of 256 elements in f32, then over all blocks, in the order of the
+--- gradients, in f64.  So its bits depend neither on who has them nor on buckets.
 ---@param grads mrt.Tensor[]
----@return mrt.Tensor? sum   scalar f64, of squares; nil: of none
----@return mrt.Tensor[] rest
+---@return mrt.Tensor? sum   scalar f64; nil: no bucket stands behind any
 function shard.squares(grads)
-  local seen, sums, rest = {}, {}, {}
-  for _, g in ipairs(grads) do
+  local any, of, list = false, {}, {}
+  for _, g in ipairs(grads) do any = any or behind[g] ~= nil end
+  if not any then return nil end
+  for k, g in ipairs(grads) do
     local a = behind[g]
-    if not a then
-      rest[#rest + 1] = g
-    elseif not seen[a.flat] then
-      seen[a.flat] = true
-      sums[#sums + 1] = squares(a.bucket, a.flat)
+    if a then
+      of[a.flat] = of[a.flat] or whole_of(a.bucket, squares(a.flat))
+      local first, n = a.bucket.offsets[a.index], g:numel()
+      list[k] = op.slice(of[a.flat], 1, first // Bucket.BLOCK + 1,
+        (first + n + Bucket.BLOCK - 1) // Bucket.BLOCK)
+    else
+      list[k] = own_squares(g)
     end
   end
-  if #sums == 0 then return nil, rest end
-  local all = #sums == 1 and sums[1] or op.cat(sums, 1)
-  return op.sum(op.cast(all, "f64")), rest
+  return op.sum(op.cast(op.cat(list, 1), "f64"))
 end
 
 --- What an optimizer updates: parameters, and of those in pieces the buckets.
