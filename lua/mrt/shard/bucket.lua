@@ -26,6 +26,10 @@ local op = core.op
 local Bucket = {}
 Bucket.__index = Bucket
 
+-- By variable in pieces: {piece, first, ranks}, this rank's variable and where the
+-- numbers begin, counted over all ranks.
+Bucket.places = setmetatable({}, { __mode = "k" })
+
 Bucket.BLOCK = 256
 local BLOCK <const> = Bucket.BLOCK
 
@@ -137,8 +141,9 @@ function Bucket:shard(variables, unit, fill, suffix)
   local piece = core.variable(self:own(self:flatten(begins, dtype, unit, fill)),
     self:name(suffix))
   for i, v in ipairs(variables) do
-    core.shard(v, piece, self.ranks.number, self.offsets[i] // (unit or 1),
-      self.stage == 3)
+    local first = self.offsets[i] // (unit or 1)
+    core.shard(v, piece, self.ranks.number, first, self.stage == 3)
+    Bucket.places[v] = { piece = piece, first = first, ranks = self.ranks }
   end
   return piece
 end
