@@ -231,11 +231,11 @@ const mrt_op mrt_op_send = {
   ROW(send, 1, sends),
   .doc = "gives x to another rank, which receives it",
   .bytes = bytes_sent,
-  .traits = MRT_COLLECTIVE,
+  .traits = MRT_COLLECTIVE | MRT_PAIR,
 };
 const mrt_op mrt_op_recv = {
   ROW(recv, 0, recvs),
   .doc = "y = what another rank sends",
   .bytes = bytes_received,
-  .traits = MRT_COLLECTIVE,
+  .traits = MRT_COLLECTIVE | MRT_PAIR,
 };

@@ -43,7 +43,8 @@ typedef enum mrt_trait {
      moved past another, computed again only by REPEATS.  Its options begin as
      mrt_meeting (op/collective.h). */
   MRT_COLLECTIVE = 65536,
-  MRT_REPEATS = 131072 /* a collective that may be computed again */
+  MRT_REPEATS = 131072, /* a collective that may be computed again */
+  MRT_PAIR = 262144     /* a collective of two ranks only */
 } mrt_trait;
 
 /* How it behaves in narrow precision. */

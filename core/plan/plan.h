@@ -155,7 +155,8 @@ struct mrt_plan {
   int written_count;
 
   /* run/ */
-  const mrt_call **calls;    /* by step */
+  const mrt_call **calls; /* by step */
+  bool agreed; /* the ranks have compared its collectives (run/agree.c) */
   mrt_place *fixed, *moving; /* arena and variables; inputs and outputs */
   int fixed_count, moving_count;
   mrt_storage **result_storage; /* the last run's, reused if nobody has it */

@@ -192,6 +192,7 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                     "this evaluation takes %zu bytes, the budget is %zu",
                     plan->info.peak, ctx->budget);
   MRT_TRY(mrt_plan_prepare(plan, in));
+  MRT_TRY(mrt_plan_agree(plan));
   if (ctx->device.remote) return walk_remote(plan);
   mrt_status s = walk(plan);
   mrt_communicators_heed(ctx, true);

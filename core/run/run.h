@@ -59,6 +59,9 @@ mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
 /* Get what a run needs from the device, and resolve where all of it lies; on
  * failure nothing has changed but variables that have begun. */
 mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in);
+/* Do all ranks have this plan's collectives?  ERANK, saying where they begin to
+ * differ; then nothing has changed. */
+mrt_status mrt_plan_agree(mrt_plan *plan);
 /* Until all that was queued is done; what the runs before have met.  Nothing
  * on a device that does not queue. */
 mrt_status mrt_flight_land(mrt_context *ctx);

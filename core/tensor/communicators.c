@@ -183,6 +183,27 @@ void mrt_communicators_close(mrt_context *ctx) {
     if (ctx->communicators[i]) close_one(ctx, ctx->communicators[i]);
   mrt_release(ctx->allocator, ctx->communicators,
               (size_t)ctx->communicator_room * sizeof *ctx->communicators);
+  mrt_release(ctx->allocator, ctx->agreed,
+              (size_t)ctx->agreed_room * sizeof *ctx->agreed);
+}
+
+/* ---- what its ranks have agreed on ------------------------------------------- */
+
+bool mrt_agreed_has(const mrt_context *ctx, int64_t comm, uint64_t hash) {
+  for (int i = 0; i < ctx->agreed_count; i++)
+    if (ctx->agreed[i].comm == comm && ctx->agreed[i].hash == hash) return true;
+  return false;
+}
+
+mrt_status mrt_agreed_room(mrt_context *ctx) {
+  return make_room(ctx, (void **)&ctx->agreed, ctx->agreed_count,
+                   &ctx->agreed_room, sizeof *ctx->agreed)
+             ? MRT_OK
+             : mrt_nomem(&ctx->error);
+}
+
+void mrt_agreed_add(mrt_context *ctx, int64_t comm, uint64_t hash) {
+  ctx->agreed[ctx->agreed_count++] = (struct mrt_agreed){ comm, hash };
 }
 
 /* ---- what is called ---------------------------------------------------------- */

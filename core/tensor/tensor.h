@@ -170,6 +170,11 @@ struct mrt_context {
   } heap;                           /* memory that other ranks see */
   mrt_communicator **communicators; /* by number; NULL: closed */
   int communicator_count, communicator_room;
+  struct mrt_agreed {
+    int64_t comm;
+    uint64_t hash;
+  } * agreed; /* lists of collectives that ranks have compared (run/agree.c) */
+  int agreed_count, agreed_room;
   uint64_t turns;      /* collectives applied so far */
   mrt_tensor **called; /* held: what collectives outside traces give, until
                           mrt_communicate */
@@ -240,6 +245,11 @@ void mrt_trace_free(mrt_context *ctx);
 /* The communicator of this number; NULL, with EVALUE or ESTATE in the context,
  * when there is none or it is closed. */
 mrt_communicator *mrt_communicator_find(mrt_context *ctx, int64_t number);
+/* Have this communicator's ranks found this list of collectives alike?  The
+ * answer is the same on all of them.  `room` first, so that `add` cannot fail. */
+bool mrt_agreed_has(const mrt_context *ctx, int64_t comm, uint64_t hash);
+mrt_status mrt_agreed_room(mrt_context *ctx);
+void mrt_agreed_add(mrt_context *ctx, int64_t comm, uint64_t hash);
 /* `t` is what a collective gives: the plan of the trace computes it whoever
  * reads it, and mrt_communicate does outside. */
 mrt_status mrt_call_note(mrt_context *ctx, mrt_tensor *t);

@@ -45,7 +45,9 @@ mrt_asked_text mrt_asked_print(const mrt_asked *asked, const mrt_asker *asker) {
   if (reduces(kind))
     used += snprintf(t.s + used, sizeof t.s - (size_t)used, " %s",
                      mrt_reduction_name(asked->what >> 16 & 0xff));
-  if (kind != MRT_COLLECT_barrier)
+  if (kind == MRT_COLLECT_compare)
+    used = snprintf(t.s, sizeof t.s, "the first run of a plan");
+  else if (kind != MRT_COLLECT_barrier)
     used += snprintf(t.s + used, sizeof t.s - (size_t)used, " %s[%lld]",
                      mrt_dtype_name(asked->what >> 8 & 0xff),
                      (long long)asked->count);

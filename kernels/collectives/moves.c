@@ -145,8 +145,13 @@ static const moves table[MRT_COLLECTIVES] = {
   [MRT_COLLECT_reduce_scatter] = { true, stage_pieces, work_reduce_scatter,
                                    fetch_reduce_scatter },
   [MRT_COLLECT_allgather] = { false, stage_whole, work_allgather, NULL },
+  [MRT_COLLECT_compare] = { false, stage_whole, work_allgather, NULL },
   [MRT_COLLECT_broadcast] = { false, stage_whole, work_broadcast, NULL },
 };
+
+static bool gathers(const mrt_collective *c) {
+  return c->kind == MRT_COLLECT_allgather || c->kind == MRT_COLLECT_compare;
+}
 
 /* ---- large ------------------------------------------------------------------- */
 
@@ -162,7 +167,7 @@ static mrt_operands shown(const mrt_ranks *m, const mrt_collective *c) {
     shown.out = mrt_reference(m, c->out, nout);
   else if (c->kind == MRT_COLLECT_reduce_scatter)
     shown.out = apart || out == in + own;
-  else if (c->kind == MRT_COLLECT_allgather && !apart && in != out + own)
+  else if (gathers(c) && !apart && in != out + own)
     shown.in = 0;
   return shown;
 }
@@ -226,7 +231,7 @@ static mrt_status run_small(mrt_ranks *m, const mrt_collective *c,
                scatter ? c->count / size : c->count);
   else if (root)
     copy(c->out, m->from[c->peer], nbytes);
-  else if (c->kind == MRT_COLLECT_allgather)
+  else if (gathers(c))
     for (int r = 0; r < size; r++)
       copy((char *)c->out + (size_t)r * nbytes, m->from[r], nbytes);
   return MRT_OK;
@@ -247,6 +252,8 @@ static uint64_t crossed(const mrt_ranks *m, const mrt_collective *c,
     return nbytes - nbytes / (others + 1);
   case MRT_COLLECT_broadcast:
     return c->peer == m->comm.rank ? others * nbytes : 0;
+  case MRT_COLLECT_compare: /* no numbers of the user's */
+    return 0;
   default:
     return others * nbytes;
   }

@@ -1,0 +1,241 @@
+/* agree.c -- do all ranks have a plan's collectives?
+ *
+ * Before the first run of a plan its ranks compare a hash of the collectives
+ * they are about to ask for, one list for each communicator: operator, dtype,
+ * shape, reduction, root, in order.  Where lists differ they exchange them
+ * around the first difference, and all end with one error, before anything has
+ * changed.
+ *
+ * A communicator remembers the lists that were found alike.  A comparison is a
+ * collective, so all its ranks remember the same ones: when one of them plans
+ * anew (a batch of another size), its list is known if the others' is, and it
+ * asks nobody.  Comparing is a kind of its own, so what a rank that has no such
+ * plan calls instead is a mismatch that the transport tells, not a hang.
+ * Communicators are taken by rising number.  Ranks made those they share in one
+ * order, so they cannot wait for each other in a circle.
+ *
+ * Not compared: sends and receives, which two ranks compare when they meet; and
+ * what is evaluated outside mrt.compile, where a call is compared as it comes.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
+#include "op/op.h"
+#include "run/run.h"
+#include "tensor/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct digest {
+  uint64_t hash;
+  int64_t count;
+} digest;
+
+typedef struct line {
+  char s[200];
+} line;
+
+typedef struct words {
+  char s[40];
+} words;
+
+typedef struct comparing {
+  const mrt_plan *plan;
+  mrt_communicator *comm;
+  int64_t number;
+  int first; /* step of the first collective */
+  mrt_arena arena;
+} comparing;
+
+/* ---- the list of one communicator -------------------------------------------- */
+
+static const mrt_collective_options *options_of(const mrt_plan *plan, int i) {
+  const mrt_node *n = plan->steps[i].node;
+  uint32_t traits = n->op->traits;
+  const mrt_collective_options *o = n->options;
+  bool all = traits & MRT_COLLECTIVE && !(traits & MRT_PAIR);
+  return all && o->size > 1 ? o : NULL;
+}
+
+/* The first step from i on that calls communicator `number`; step_count. */
+static int next_step(const mrt_plan *plan, int i, int64_t number) {
+  for (; i < plan->step_count; i++) {
+    const mrt_collective_options *o = options_of(plan, i);
+    if (o && o->comm == number) break;
+  }
+  return i;
+}
+
+/* The next communicator that is called, by number; -1: there is no more. */
+static int64_t next_number(const mrt_plan *plan, int64_t after) {
+  int64_t least = -1;
+  for (int i = 0; i < plan->step_count; i++) {
+    const mrt_collective_options *o = options_of(plan, i);
+    if (o && o->comm > after && (least < 0 || o->comm < least)) least = o->comm;
+  }
+  return least;
+}
+
+/* FNV-1a. */
+#define FNV UINT64_C(0xcbf29ce484222325)
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n) {
+  const unsigned char *bytes = data;
+  for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 0x100000001b3;
+  return hash;
+}
+
+/* Of the list up to step i, from that of what is before.  Never 0. */
+static uint64_t hash_step(uint64_t hash, const mrt_plan *plan, int i) {
+  const mrt_node *n = plan->steps[i].node;
+  const mrt_collective_options *o = n->options;
+  const mrt_type *x = &n->in[0]->type;
+  int64_t words[4] = { o->op, o->peer, x->dtype, x->rank };
+  hash = hash_bytes(hash, n->op->name, strlen(n->op->name) + 1);
+  hash = hash_bytes(hash, words, sizeof words);
+  hash = hash_bytes(hash, x->dims, (size_t)x->rank * sizeof *x->dims);
+  return hash ? hash : 1;
+}
+
+static digest digest_of(const comparing *c) {
+  const mrt_plan *plan = c->plan;
+  digest d = { .hash = FNV };
+  for (int i = c->first; i < plan->step_count;
+       i = next_step(plan, i + 1, c->number), d.count++)
+    d.hash = hash_step(d.hash, plan, i);
+  return d;
+}
+
+/* ---- asking the others --------------------------------------------------------- */
+
+/* What all ranks have: `n` bytes of each, in the arena; NULL: it failed. */
+static void *exchange(comparing *c, const void *own, size_t n) {
+  const mrt_node *node = c->plan->steps[c->first].node;
+  mrt_error *e = &c->plan->ctx->error;
+  size_t size = (size_t)c->comm->size;
+  mrt_collective all = { .kind = MRT_COLLECT_compare,
+                         .dtype = MRT_u8,
+                         .count = (int64_t)(n * size),
+                         .in = own,
+                         .out = mrt_arena_alloc(&c->arena, n, size),
+                         .file = node->origin.file,
+                         .line = node->origin.line };
+  if (!all.out) return mrt_nomem(e), NULL;
+  return mrt_collect(c->comm, &all, e) ? NULL : all.out;
+}
+
+/* "sum", "root 2": what is not hidden of an operator's options. */
+static words describe_options(const mrt_node *n) {
+  words l = { "" };
+  for (int k = 0, used = 0; k < n->op->option_count; k++) {
+    const mrt_option *o = &n->op->options[k];
+    const char *at = (const char *)n->options + o->offset;
+    if (o->kind == MRT_OPT_ENUM)
+      used += snprintf(l.s + used, sizeof l.s - (size_t)used, " %s",
+                       mrt_reduction_name(*(const mrt_reduction *)at));
+    else if (o->kind == MRT_OPT_INT && strcmp(o->name, "comm") != 0)
+      used += snprintf(l.s + used, sizeof l.s - (size_t)used, " %s %lld",
+                       o->name, (long long)*(const int64_t *)at);
+  }
+  return l;
+}
+
+/* Of the end of a long name, which says more. */
+static const char *short_name(const char *file) {
+  size_t n = strlen(file), most = 50;
+  return n > most ? file + n - most : file;
+}
+
+static line describe(const comparing *c, int index, int64_t count) {
+  line l;
+  const mrt_plan *plan = c->plan;
+  int i = c->first;
+  snprintf(l.s, sizeof l.s, "none, after %lld", (long long)count);
+  if (index >= count) return l;
+  for (int k = 0; k < index; k++) i = next_step(plan, i + 1, c->number);
+  const mrt_node *n = plan->steps[i].node;
+  snprintf(l.s, sizeof l.s, "%s%s %.60s (%s:%d)", n->op->name,
+           describe_options(n).s, mrt_show(&n->in[0]->type).s,
+           short_name(n->origin.file), n->origin.line);
+  return l;
+}
+
+/* The first place where hashes of some rank differ from rank 0's, and that
+ * rank. */
+static int first_difference(const uint64_t *all, int64_t n, int size,
+                            int *rank) {
+  for (int64_t i = 0; i < n; i++)
+    for (*rank = 1; *rank < size; ++*rank)
+      if (all[*rank * n + i] != all[i]) return (int)i;
+  return -1;
+}
+
+static const char *ordinal(int n) {
+  int tens = n / 10 % 10, ones = n % 10;
+  if (tens == 1 || ones < 1 || ones > 3) return "th";
+  return ones == 1 ? "st" : ones == 2 ? "nd" : "rd";
+}
+
+/* Lists differ: find out where.  All ranks know of it, and come here. */
+static mrt_status differ(comparing *c, const digest *own, const digest *all) {
+  const mrt_plan *plan = c->plan;
+  mrt_error *e = &plan->ctx->error;
+  int64_t most = 0;
+  int rank = 0, size = c->comm->size, k = 0;
+  for (int r = 0; r < size; r++)
+    if (all[r].count > most) most = all[r].count;
+  uint64_t *hashes = MRT_NEW(&c->arena, uint64_t, most), last = FNV;
+  if (!hashes) return mrt_nomem(e);
+  for (int i = c->first; i < plan->step_count;
+       i = next_step(plan, i + 1, c->number))
+    hashes[k++] = last = hash_step(last, plan, i);
+  const uint64_t *theirs = exchange(c, hashes, (size_t)most * sizeof *hashes);
+  if (!theirs) return e->status;
+  int at = first_difference(theirs, most, size, &rank);
+  line mine = describe(c, at, own->count);
+  const line *lines = exchange(c, &mine, sizeof mine);
+  if (!lines) return e->status;
+  return mrt_fail(e, MRT_ERANK,
+                  "%s: the ranks plan different collectives; the %d%s is on "
+                  "rank 0 %s, on rank %d %s",
+                  plan->options.name ? plan->options.name : "plan", at + 1,
+                  ordinal(at + 1), lines[0].s, rank, lines[rank].s);
+}
+
+static mrt_status compare(comparing *c) {
+  mrt_context *ctx = c->plan->ctx;
+  digest own = digest_of(c);
+  if (mrt_agreed_has(ctx, c->number, own.hash)) return MRT_OK;
+  MRT_TRY(mrt_agreed_room(ctx));
+  const digest *all = exchange(c, &own, sizeof own);
+  if (!all) return ctx->error.status;
+  for (int r = 0; r < c->comm->size; r++)
+    if (all[r].hash != all[0].hash || all[r].count != all[0].count)
+      return differ(c, &own, all);
+  mrt_agreed_add(ctx, c->number, own.hash);
+  return MRT_OK;
+}
+
+/* A closed communicator is told by the collective itself. */
+static mrt_status compare_all(comparing *c) {
+  const mrt_plan *plan = c->plan;
+  for (c->number = next_number(plan, -1); c->number >= 0;
+       c->number = next_number(plan, c->number)) {
+    c->comm = plan->run.communicators[c->number];
+    c->first = next_step(plan, 0, c->number);
+    if (c->comm) MRT_TRY(compare(c));
+  }
+  return MRT_OK;
+}
+
+mrt_status mrt_plan_agree(mrt_plan *plan) {
+  mrt_context *ctx = plan->ctx;
+  if (plan->agreed || !plan->traced) return MRT_OK;
+  comparing c = { .plan = plan };
+  mrt_arena_init(&c.arena, ctx->allocator);
+  mrt_status s = compare_all(&c);
+  mrt_arena_free(&c.arena);
+  plan->agreed = s == MRT_OK;
+  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  return s;
+}
