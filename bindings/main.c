@@ -34,10 +34,27 @@ static void complain(const char *message) {
   fflush(stderr);
 }
 
+/* Other ranks are not to wait for this one: what it says first ends them. */
+static void tell_ranks(lua_State *L, const char *message) {
+  char line[300];
+  mrt_communicator_info info;
+  lua_getfield(L, LUA_REGISTRYINDEX, "mrt.context");
+  mrt_context *ctx = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  snprintf(line, sizeof line, "%.*s", (int)strcspn(message, "\n"), message);
+  for (int i = 0; ctx; i++) {
+    mrt_status s = mrt_communicator_get(ctx, i, &info);
+    if (s == MRT_EVALUE) break; /* there are no more */
+    if (s == MRT_OK) (void)mrt_communicator_abort(ctx, i, line);
+  }
+}
+
 /* Print the error on top of the stack, if `status` says there is one. */
 static int report(lua_State *L, int status) {
   if (status != LUA_OK) {
-    complain(luaL_tolstring(L, -1, NULL));
+    const char *message = luaL_tolstring(L, -1, NULL);
+    tell_ranks(L, message);
+    complain(message);
     lua_pop(L, 2);
   }
   return status;

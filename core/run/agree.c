@@ -14,6 +14,9 @@
  * Communicators are taken by rising number.  Ranks made those they share in one
  * order, so they cannot wait for each other in a circle.
  *
+ * What a plan's steps took is rank 0's on all ranks, so that they plan alike with
+ * it.
+ *
  * Not compared: sends and receives, which two ranks compare when they meet; and
  * what is evaluated outside mrt.compile, where a call is compared as it comes.
  *
@@ -237,5 +240,61 @@ mrt_status mrt_plan_agree(mrt_plan *plan) {
   mrt_arena_free(&c.arena);
   plan->agreed = s == MRT_OK;
   if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  return s;
+}
+
+/* ---- measured times ------------------------------------------------------------ */
+
+/* Of all steps: what ranks must have in common to take each other's times. */
+static digest digest_of_all(const mrt_plan *plan) {
+  digest d = { .hash = FNV, .count = plan->step_count };
+  for (int i = 0; i < plan->step_count; i++) {
+    const char *name = plan->steps[i].node->op->name;
+    d.hash = hash_bytes(d.hash, name, strlen(name) + 1);
+  }
+  return d;
+}
+
+/* `times` of rank 0, if all ranks have its steps. */
+static mrt_status take_times(comparing *c, double *times, int n) {
+  mrt_error *e = &c->plan->ctx->error;
+  const mrt_node *node = c->plan->steps[c->first].node;
+  digest own = digest_of_all(c->plan);
+  const digest *all = exchange(c, &own, sizeof own);
+  if (!all) return e->status;
+  for (int r = 0; r < c->comm->size; r++)
+    if (all[r].hash != all[0].hash || all[r].count != all[0].count)
+      return MRT_OK;
+  mrt_collective first = { .kind = MRT_COLLECT_broadcast,
+                           .dtype = MRT_f64,
+                           .count = n,
+                           .in = times,
+                           .out = times,
+                           .file = node->origin.file,
+                           .line = node->origin.line };
+  return mrt_collect(c->comm, &first, e);
+}
+
+mrt_status mrt_plan_agree_times(mrt_plan *plan, double *seconds,
+                                double *total) {
+  mrt_context *ctx = plan->ctx;
+  comparing c = { .plan = plan, .number = next_number(plan, -1) };
+  if (c.number < 0) return MRT_OK;
+  int n = plan->step_count;
+  c.comm = plan->run.communicators[c.number];
+  c.first = next_step(plan, 0, c.number);
+  mrt_arena_init(&c.arena, ctx->allocator);
+  double *times = MRT_NEW(&c.arena, double, n + 1);
+  mrt_status s = times ? MRT_OK : mrt_nomem(&ctx->error);
+  if (!s) {
+    memcpy(times, seconds, (size_t)n * sizeof *times);
+    times[n] = *total;
+    s = take_times(&c, times, n + 1);
+  }
+  if (!s) {
+    memcpy(seconds, times, (size_t)n * sizeof *times);
+    *total = times[n];
+  }
+  mrt_arena_free(&c.arena);
   return s;
 }

@@ -52,8 +52,9 @@ static mrt_status refused(mrt_plan *plan) {
   bool torn = step >= plan->first_update && !plan->part_rows;
   if (torn) mrt_plan_tear(plan);
   if (said.status == MRT_EINTERRUPT) ctx->interrupted = 0;
-  return mrt_fail(&ctx->error, said.status, "%s (%s:%d): %s%s", n->label,
-                  n->origin.file, n->origin.line, said.message,
+  return mrt_fail(&ctx->error, said.status, "%s (%s:%d), run %llu: %s%s",
+                  n->label, n->origin.file, n->origin.line,
+                  (unsigned long long)plan->run.step + 1, said.message,
                   torn ? "; what this step updates is torn: load a snapshot"
                        : "");
 }

@@ -1,7 +1,7 @@
 /* measure.c -- running a plan with a clock, or somebody who looks, at every node
  *
  * What the plan updates is copied before and put back after, so measuring is
- * no step of the training.
+ * no step of the training.  Ranks take the times of their rank 0.
  *
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
@@ -96,8 +96,9 @@ static mrt_status measure(measuring *m, mrt_tensor *const *in, double *seconds,
   mrt_status s = save(m);
   if (!s) s = run_rounds(m, in);
   restore(m);
-  if (!s) medians(m, column, seconds, total);
-  return s;
+  if (s) return s;
+  medians(m, column, seconds, total);
+  return mrt_plan_agree_times(plan, seconds, total);
 }
 
 static mrt_status watch(measuring *m, mrt_tensor *const *in,

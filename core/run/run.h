@@ -62,6 +62,9 @@ mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in);
 /* Do all ranks have this plan's collectives?  ERANK, saying where they begin to
  * differ; then nothing has changed. */
 mrt_status mrt_plan_agree(mrt_plan *plan);
+/* Seconds of the steps, as rank 0 has measured them, where all ranks have the
+ * same steps; nothing for a plan without collectives. */
+mrt_status mrt_plan_agree_times(mrt_plan *plan, double *seconds, double *total);
 /* Until all that was queued is done; what the runs before have met.  Nothing
  * on a device that does not queue. */
 mrt_status mrt_flight_land(mrt_context *ctx);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SPIN = 1000, YIELD = 200 };
 
@@ -95,11 +96,14 @@ typedef struct text {
   char s[200];
 } text;
 
-/* "rank 2 (pid 123)" */
+/* "rank 2 (pid 123 on node7)"; all that share memory are on one host. */
 static text who(const mrt_ranks *m, int rank) {
   text t;
+  char host[65] = "";
   long long pid = m->board->slots[rank].pid;
-  snprintf(t.s, sizeof t.s, pid ? "rank %d (pid %lld)" : "rank %d", rank, pid);
+  if (gethostname(host, sizeof host - 1)) host[0] = 0;
+  snprintf(t.s, sizeof t.s, pid ? "rank %d (pid %lld on %s)" : "rank %d", rank,
+           pid, host);
   return t;
 }
 
@@ -134,7 +138,7 @@ mrt_status mrt_board_fail(mrt_ranks *m, mrt_error *e, const char *fmt, ...) {
 
 void mrt_board_abort(mrt_communicator *comm, const char *why) {
   mrt_error other;
-  mrt_board_fail((mrt_ranks *)comm, &other, "%s gave up: %s",
+  mrt_board_fail((mrt_ranks *)comm, &other, "%s ended: %s",
                  who((mrt_ranks *)comm, comm->rank).s, why);
 }
 
@@ -204,9 +208,11 @@ static mrt_status check_alive(mrt_ranks *m, const mrt_waiting *w,
     bool closed = state == MRT_SLOT_CLOSED;
     bool dead = !closed && is_dead(slot);
     if ((closed || dead) && !w->has(m, w, r))
-      return mrt_board_fail(
-          m, e, closed ? "%s has closed its communicator; %s" : "%s died; %s",
-          who(m, r).s, at_what(m, w).s);
+      return mrt_board_fail(m, e,
+                            closed
+                                ? "%s has ended or closed its communicator; %s"
+                                : "%s died; %s",
+                            who(m, r).s, at_what(m, w).s);
   }
   return MRT_OK;
 }

@@ -207,9 +207,28 @@ local function meeting(timeout)
     token = os.getenv "MRT_RUN" or os.getenv "TORCHELASTIC_RUN_ID" or "", timeout = timeout }
 end
 
+-- A process that ends by os.exit says so to the others.
+local function tell_of_exits(comm)
+  local exit = os.exit
+  ---@diagnostic disable-next-line: duplicate-set-field
+  os.exit = function(code, close)
+    local at = debug.getinfo(2, "Sl")
+    if code == nil or code == true or code == 0 then
+      pcall(core.communicator.close, comm.number)
+    else
+      pcall(core.communicator.abort, comm.number, ("%s:%d: os.exit(%s)")
+        :format(at.short_src, at.currentline, tostring(code)))
+    end
+    exit(code, close)
+  end
+end
+
+local met = false -- the others
+
 --- Return the communicator of all ranks: of this one alone, unless a launcher
 --- (`mrt launch`, torchrun, mpirun, srun: see mrt.ranks) has started several.  The
---- first call meets them at MASTER_ADDR:MASTER_PORT and shares memory with them.
+--- first call meets them at MASTER_ADDR:MASTER_PORT and shares memory with them;
+--- from then on all of them plan with the figures of rank 0's device.
 ---
 --- Raises: rank: somebody did not come in time, or does not fit, by name.
 ---@param o? {timeout: number?}  seconds that a rank is waited for; default 30
@@ -222,7 +241,13 @@ function communicator.create(o)
   end
   local place = meeting(timeout)
   if place then core.communicator.join(place) end
-  return wrap(core.communicator.world())
+  local comm = wrap(core.communicator.world())
+  if comm.size > 1 and not met then
+    met = true
+    if place then tell_of_exits(comm) end
+    require "mrt.device".share()
+  end
+  return comm
 end
 
 --- Try ranks: run Lua code on `n` of them, threads of this process with a Lua

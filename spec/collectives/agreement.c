@@ -136,9 +136,8 @@ static void interrupt(mrt_communicator *comm) {
 static int leave(mrt_communicator *comm, void *argument) {
   static void (*const ways[])(mrt_communicator *) = { close_early, give_up,
                                                       interrupt };
-  static const char *const texts[] = { "has closed its communicator",
-                                       "gave up: no data",
-                                       "was interrupted in" };
+  static const char *const texts[] = { "closed its communicator",
+                                       "ended: no data", "was interrupted in" };
   int way = *(int *)argument;
   mrt_error e = { 0 };
   mrt_collective c = usual;

@@ -26,7 +26,7 @@ static const struct fault {
   [KILL] = { 40, 30, "died", false },
   [STOP] = { 15, 0.5, "within 0.5 s", false },
   [LATE] = { 5, 0.5, "did not come to", true },
-  [GIVE_UP] = { 10, 30, "gave up: enough", true },
+  [GIVE_UP] = { 10, 30, "ended: enough", true },
   [COUNTS] = { 15, 30, "asks for", true },
   [ORDER] = { 15, 30, "asks for", true },
 };

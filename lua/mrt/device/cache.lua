@@ -96,12 +96,17 @@ local function write_value(value, indent)
   return ("{\n%s\n%s}"):format(table.concat(lines, "\n"), indent)
 end
 
---- Return a profile as a file that mrt reads.
----@param profile mrt.Device
+--- Return a profile, or figures, as a file that mrt reads.
+---@param profile table
 ---@return string
 function cache.text(profile)
   return "return " .. write_value(profile, "") .. "\n"
 end
+
+--- Return what `text` has made text of.
+---@param text string
+---@return table
+function cache.value(text) return assert(load(text, "=profile", "t", {}))() end
 
 --- Keep a profile.
 ---@param profile mrt.Device

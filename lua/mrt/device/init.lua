@@ -10,6 +10,7 @@ local core = require "mrt.core"
 local cache = require "mrt.device.cache"
 local format = require "mrt.format"
 local read = require "mrt.device.read"
+local together = require "mrt.together"
 
 local device = {}
 
@@ -110,7 +111,8 @@ function device.ready()
 end
 
 --- Measure this machine, which takes about a second, keep the profile for later
---- programs, and make plans with it.
+--- programs, and make plans with it.  Of several ranks rank 0 measures, for all:
+--- they call it together.
 ---@param options? {save: boolean?, cpu: boolean?}  save = false keeps nothing
 ---@return mrt.Device profile
 ---@return string? path     where it is kept
@@ -118,11 +120,25 @@ end
 function device.profile(options)
   local o = require "mrt.options".read("device.profile", options,
     { save = true, cpu = false })
-  local profile = require "mrt.device.measure".run(o)
-  profile.key = cache.key()
-  device.use(profile)
-  if not o.save then return profile end
+  local profile = cache.value(together.first(function()
+    local measured = require "mrt.device.measure".run(o)
+    measured.key = cache.key()
+    device.use(measured)
+    return cache.text(measured)
+  end))
+  device.share()
+  if not o.save or together.rank() > 0 then return profile end
   return profile, cache.save(profile)
+end
+
+--- Make plans with rank 0's figures on all ranks, so that they plan alike:
+--- what decides in a plan is this and the script.  All ranks call it;
+--- mrt.communicator.create does, when they meet.
+function device.share()
+  local figures = together.first(function() return cache.text(device.current()) end)
+  if together.rank() == 0 then return end
+  chosen[core.use_device()] = true
+  core.set_device(cache.value(figures))
 end
 
 --- Return the bytes that this process can still get, 0 where nobody knows.  A
