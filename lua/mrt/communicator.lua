@@ -211,7 +211,7 @@ end
 local function tell_of_exits(comm)
   local exit = os.exit
   ---@diagnostic disable-next-line: duplicate-set-field
-  os.exit = function(code, close)
+  os.exit = function(code, close) -- luacheck: ignore 122
     local at = debug.getinfo(2, "Sl")
     if code == nil or code == true or code == 0 then
       pcall(core.communicator.close, comm.number)

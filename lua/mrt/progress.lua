@@ -23,17 +23,21 @@ Progress.__index = Progress
 ---@field memory? integer     bytes that the run takes
 ---@field out? file*          default standard output
 ---@field terminal? boolean   rewrite one line; default: as standard output is
+---@field quiet? boolean      show nothing
+
+local function nothing() end
+local nowhere = { write = nothing, flush = nothing }
 
 --- Begin to show a run.
 ---@param o mrt.ProgressOptions
 ---@return mrt.Progress
 function progress.new(o)
   local terminal = o.terminal
-  if terminal == nil then terminal = not o.out and core.is_terminal() end
+  if terminal == nil then terminal = not o.out and not o.quiet and core.is_terminal() end
   return setmetatable({ steps = o.steps, before = o.done or 0,
     unit = o.unit or "tokens",
     every = o.every or math.max(1, o.steps // 20), memory = o.memory,
-    out = o.out or io.stdout, terminal = terminal, began = core.clock(),
+    out = o.quiet and nowhere or o.out or io.stdout, terminal = terminal, began = core.clock(),
     shown = 0, live = false, done = 0, loss_sum = 0, loss_count = 0 },
     Progress)
 end

@@ -15,6 +15,10 @@
 --- whole, and a process that is killed while saving loses nothing.  The run that
 --- goes on takes the steps that the first would have taken, bit for bit.
 ---
+--- Several ranks save and go on together, in one folder that all of them see.
+--- Rank 0 writes, for all: variables are the same on all ranks; of random numbers
+--- and plain values (a loader's place) it writes down each rank's.
+---
 --- A part is anything with `state()`, a table by name of variables and plain
 --- values (numbers, strings, booleans and tables of them), and
 --- `load_state(plain)` if it has such values.  `expect_state(plain)`, if it is
@@ -27,6 +31,7 @@ local core = require "mrt.core"
 local dkjson = require "dkjson"
 local options = require "mrt.options"
 local state = require "mrt.state"
+local together = require "mrt.together"
 
 local snapshot = {}
 
@@ -104,7 +109,43 @@ local function saved(folder)
   return steps
 end
 
---- Save the run as it is after a step, and forget the oldest snapshots.
+local function alike(a, b)
+  if type(a) ~= "table" or type(b) ~= "table" then return a == b end
+  for k, v in pairs(a) do
+    if not alike(v, b[k]) then return false end
+  end
+  for k in pairs(b) do
+    if a[k] == nil then return false end
+  end
+  return true
+end
+
+-- The metadata of a file: `states` are JSON, of rank 0 first.  Where they say the
+-- same, any number of ranks can go on from it.
+local function metadata_of(states)
+  local out = { ["mrt.snapshot"] = FORMAT, state = states[1] }
+  local first, differ = dkjson.decode(states[1]), false
+  for r = 2, #states do
+    differ = differ or not alike(first, (dkjson.decode(states[r])))
+  end
+  for r = 2, differ and #states or 0 do out["state." .. r - 1] = states[r] end
+  if differ then out.ranks = tostring(#states) end
+  return out
+end
+
+local function write(self, step, variables, states)
+  core.make_folders(self.folder)
+  local path = path_of(self, step)
+  local ok, message = mrt.save(path, variables, metadata_of(states))
+  if not ok then return nil, message end
+  for i, other in ipairs(saved(self.folder)) do
+    if i > self.keep then os.remove(path_of(self, other)) end
+  end
+  return path
+end
+
+--- Save the run as it is after a step, and forget the oldest snapshots.  Of several
+--- ranks all call it, and return when the file is there.
 ---@param step integer
 ---@return string? path
 ---@return string? message  a full disk, a folder that is gone
@@ -113,24 +154,27 @@ function Snapshots:save(step)
     core.fail("value", "save", ("step %s, an integer from 0 wanted")
       :format(tostring(step)))
   end
-  core.make_folders(self.folder)
   local variables, plain = split(self.parts)
-  local text = dkjson.encode { step = step, random = mrt.get_rng_state(),
-    parts = pack(plain, "parts") }
-  local path = path_of(self, step)
-  local ok, message = mrt.save(path, variables,
-    { ["mrt.snapshot"] = FORMAT, state = text })
-  if not ok then return nil, message end
-  for i, other in ipairs(saved(self.folder)) do
-    if i > self.keep then os.remove(path_of(self, other)) end
-  end
-  return path
+  local states = together.gather(dkjson.encode { step = step,
+    random = mrt.get_rng_state(), parts = pack(plain, "parts") })
+  local said = together.first(function()
+    local path, message = write(self, step, variables, states)
+    return path and "=" .. path or "!" .. message
+  end)
+  if said:sub(1, 1) == "!" then return nil, said:sub(2) end
+  return said:sub(2)
 end
 
 local function read(path)
   local tensors, metadata = mrt.load(path)
   if not tensors then return nil, metadata end
-  local about = metadata.state and dkjson.decode(metadata.state)
+  local rank = together.rank()
+  local own = rank > 0 and metadata["state." .. rank] or metadata.state
+  if metadata.ranks and rank >= tonumber(metadata.ranks) then
+    return nil, ("%s: saved by %s ranks, each at a place of its own; this is rank %d")
+      :format(path, metadata.ranks, rank)
+  end
+  local about = own and dkjson.decode(own)
   if metadata["mrt.snapshot"] ~= FORMAT or type(about) ~= "table" then
     return nil, path .. ": no snapshot of a training run"
   end
@@ -165,14 +209,24 @@ function Snapshots:load(path)
   return found.about.step
 end
 
---- Go on from the last snapshot that can be read.
+-- What the first rank says that could not read its file; nil: all could.
+local function failure(message)
+  for r, said in ipairs(together.gather(message or "")) do
+    if said ~= "" then return r == 1 and said or ("rank %d: %s"):format(r - 1, said) end
+  end
+end
+
+--- Go on from the last snapshot that can be read; of several ranks, by all of them,
+--- who call it together.
 ---@return integer? step    0 where there is none
 ---@return string? message  there are some, and none can be read
 function Snapshots:resume()
   local problem
-  for _, step in ipairs(saved(self.folder)) do
-    local done, message = self:load(path_of(self, step))
-    if done then return done end
+  local steps = together.first(function() return table.concat(saved(self.folder), " ") end)
+  for digits in steps:gmatch "%d+" do
+    local done, message = self:load(path_of(self, math.tointeger(tonumber(digits))))
+    message = failure(not done and message or nil)
+    if not message then return done end
     problem = problem or message
   end
   if problem then return nil, problem end

@@ -23,6 +23,7 @@ local log = require "mrt.log"
 local mode = require "mrt.nn.mode"
 local progress = require "mrt.progress"
 local snapshot = require "mrt.snapshot"
+local together = require "mrt.together"
 
 local train = { log = log.open, read_log = log.read, snapshots = snapshot.new }
 
@@ -139,6 +140,7 @@ local function read(given)
     core.fail("value", "train.run", "resume = true, but no folder of snapshots")
   end
   o.step = o.step or new_step(o)
+  o.shows = together.rank() == 0
   if o.late == nil then o.late = core.info().queues and not o.on_step end
   return o
 end
@@ -157,7 +159,7 @@ local function go_on(o)
 end
 
 local function open_log(o, plan, done, unit)
-  if not o.log then return nil end
+  if not o.log or not o.shows then return nil end
   local run, message = log.open(o.log, { after = o.resume and done or nil,
     run = { steps = o.steps, unit = unit, peak = plan.peak,
       predicted = plan.seconds, parameters = o.model and o.model:count() } })
@@ -235,6 +237,11 @@ end
 --- it goes on from the last snapshot, if there is one, as if it had never
 --- stopped: the same steps, bit for bit.
 ---
+--- Of several ranks (mrt.communicator.create comes first) all call it alike.  Rank 0
+--- shows and logs what it sees, so its loss is the whole batch's where `loss` or
+--- `step` makes it so (allreduce); `eval` and `on_step` run on every rank.  They
+--- save together, into one file that rank 0 writes.
+---
 --- Ctrl-C ends the loop with an error between two steps; the parameters are
 --- those of the last whole step.
 ---@class mrt.TrainOptions
@@ -275,10 +282,10 @@ function train.run(given)
   end
   local batch = next_batch(o)
   local plan = o.step:plan(table.unpack(batch, 1, batch.n))
-  if o.plan then plan:report() end
+  if o.plan and o.shows then plan:report() end
   local _, unit = amount(batch[1])
   local bar <close> = progress.new { steps = o.steps, every = o.log_every,
-    unit = unit, memory = plan.peak, done = done }
+    unit = unit, memory = plan.peak, done = done, quiet = not o.shows }
   local record <close> = open_log(o, plan, done, unit)
   local run = { bar = bar, record = record, summary = summary, on_step = o.on_step,
     snapshots = snapshots }
