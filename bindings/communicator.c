@@ -158,6 +158,14 @@ static int abort_all(lua_State *L) {
   return 0;
 }
 
+/* script(text): what this process runs. */
+static int script(lua_State *L) {
+  size_t size;
+  const char *text = luaL_checklstring(L, 1, &size);
+  mrt_set_script(get(L)->ctx, text, size);
+  return 0;
+}
+
 static int close_one(lua_State *L) {
   mrt_binding *m = get(L);
   MRT_CHECK(L, m, "close", mrt_communicator_close(m->ctx, check_int(L, 1)));
@@ -167,9 +175,10 @@ static int close_one(lua_State *L) {
 /* Add the table communicator: functions by name. */
 void mrt_communicator_binding_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "join", join },       { "world", world }, { "info", info },
-    { "split", split },     { "bytes", bytes }, { "abort", abort_all },
-    { "close", close_one }, { "alone", alone }, { NULL, NULL },
+    { "join", join },       { "world", world },   { "info", info },
+    { "split", split },     { "bytes", bytes },   { "abort", abort_all },
+    { "close", close_one }, { "script", script }, { "alone", alone },
+    { NULL, NULL },
   };
   lua_newtable(L);
   mrt_binding_register(L, m, functions);

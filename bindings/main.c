@@ -65,6 +65,15 @@ static void print_version(void) {
   fflush(stdout);
 }
 
+/* A rank that another one ended: then the exit status is EX_TEMPFAIL, so that
+ * launchers know whom to blame. */
+static bool ended_by_another(lua_State *L) {
+  bool rank = lua_getfield(L, LUA_REGISTRYINDEX, "mrt.code") == LUA_TSTRING &&
+              strcmp(lua_tostring(L, -1), "rank") == 0;
+  lua_pop(L, 1);
+  return rank;
+}
+
 /* ---- options ------------------------------------------------------------ */
 
 /* -e and -l: the argument, which may stand in the same word. */
@@ -367,6 +376,7 @@ int main(int argc, char **argv) {
   int code = EXIT_FAILURE;
   if (report(L, lua_pcall(L, 2, 1, 0)) == LUA_OK)
     code = (int)lua_tointeger(L, -1);
+  if (code == EXIT_FAILURE && ended_by_another(L)) code = 75;
   lua_close(L);
   return code;
 }

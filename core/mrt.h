@@ -404,6 +404,9 @@ MRT_API mrt_status mrt_communicator_bytes(mrt_context *ctx, int number,
 /* All ranks fail from now on, with this text and our rank. */
 MRT_API mrt_status mrt_communicator_abort(mrt_context *ctx, int number,
                                           const char *why);
+/* The script of this process: when ranks plan different collectives they say
+ * whether they run different scripts too. */
+MRT_API void mrt_set_script(mrt_context *ctx, const char *text, size_t size);
 /* Plans that need it fail from now on (ESTATE). */
 MRT_API mrt_status mrt_communicator_close(mrt_context *ctx, int number);
 /* Compute the collectives applied outside traces since the last time, gradients'

@@ -1,5 +1,7 @@
 -- ranks_agree_spec.lua -- ranks compare their plans before the first step
 local communicator = require "mrt".communicator
+local files = require "support.files"
+local program = require "support.program"
 
 -- What each of n ranks says that runs `code`.
 local function ranks(n, code, timeout)
@@ -66,6 +68,29 @@ describe("ranks", function()
     local results = ranks(4, code, 0.5)
     assert.equal(results[1], results[2])
     all_have({ results[3], results[4] }, "the 2nd is on rank 0 none, after 1, on rank 1 allreduce")
+  end)
+
+  it("say that they run different scripts, but only then", function()
+    local function both(first, second)
+      local paths = {}
+      for i, code in ipairs { first, second } do
+        paths[i] = files.write(os.tmpname(), ([[
+          local mrt = require "mrt"
+          local comm = mrt.communicator.create { timeout = 10 }
+          print("got", pcall(mrt.compile(function(x) return %s end), mrt.ones(2)))]]):format(code))
+      end
+      local _, out = program.shell(([[export WORLD_SIZE=2 MASTER_PORT=%d
+        RANK=0 '%s' %s & RANK=1 '%s' %s; wait]]):format(require "mrt.core".free_port(),
+        program.path, paths[1], program.path, paths[2]))
+      for _, path in ipairs(paths) do os.remove(path) end
+      return out
+    end
+    local _, same = both("comm:allreduce(x)", "1 + comm:allreduce(x)"):gsub("got\ttrue", "")
+    assert.equal(2, same)
+    local _, told = both("comm:allreduce(x)", "comm:broadcast(x)"):gsub(
+      "the ranks plan different collectives, of different scripts; the 1st is on rank 0 allreduce "
+      .. "sum f32%[2%]", "")
+    assert.equal(2, told)
   end)
 
   it("are told when one has no such plan", function()

@@ -122,17 +122,10 @@ double mrt_node_seconds(const mrt_plan *plan, const mrt_node *n) {
   return mrt_device_seconds(&plan->device, n);
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t mix(uint64_t h, const void *data, size_t bytes) {
-  const unsigned char *at = data;
-  for (size_t i = 0; i < bytes; i++) h = (h ^ at[i]) * 0x100000001b3u;
-  return h;
-}
-
 static uint64_t mix_type(uint64_t h, const mrt_type *t) {
   int head[] = { (int)t->dtype, t->rank };
-  h = mix(h, head, sizeof head);
-  return mix(h, t->dims, (size_t)t->rank * sizeof *t->dims);
+  h = mrt_hash(h, head, sizeof head);
+  return mrt_hash(h, t->dims, (size_t)t->rank * sizeof *t->dims);
 }
 
 /* Options as the schema knows them: no random keys, no padding. */
@@ -140,17 +133,18 @@ static uint64_t mix_options(uint64_t h, const mrt_op *op, const void *options) {
   for (int i = 0; i < op->option_count; i++) {
     const mrt_option *o = &op->options[i];
     if (o->kind == MRT_OPT_HIDDEN) continue;
-    h = mix(h, (const char *)options + o->offset, mrt_option_bytes(o->kind));
+    h = mrt_hash(h, (const char *)options + o->offset,
+                 mrt_option_bytes(o->kind));
   }
   return h;
 }
 
 /* What a fused chain does is in its label, and in how much work it is. */
 uint64_t mrt_node_key(const mrt_node *n) {
-  uint64_t h = 0xcbf29ce484222325u;
+  uint64_t h = MRT_HASH;
   double flops = mrt_node_flops(n);
-  h = mix(h, n->label, strlen(n->label));
-  h = mix(h, &flops, sizeof flops);
+  h = mrt_hash(h, n->label, strlen(n->label));
+  h = mrt_hash(h, &flops, sizeof flops);
   h = mix_options(h, n->op, n->options);
   for (int i = 0; i < n->nin; i++) h = mix_type(h, &n->in[i]->type);
   for (int i = 0; i < n->nout; i++) h = mix_type(h, &n->out[i]->type);

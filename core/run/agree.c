@@ -30,7 +30,7 @@
 #include <string.h>
 
 typedef struct digest {
-  uint64_t hash;
+  uint64_t hash, script;
   int64_t count;
 } digest;
 
@@ -79,30 +79,21 @@ static int64_t next_number(const mrt_plan *plan, int64_t after) {
   return least;
 }
 
-/* FNV-1a. */
-#define FNV UINT64_C(0xcbf29ce484222325)
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n) {
-  const unsigned char *bytes = data;
-  for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 0x100000001b3;
-  return hash;
-}
-
 /* Of the list up to step i, from that of what is before.  Never 0. */
 static uint64_t hash_step(uint64_t hash, const mrt_plan *plan, int i) {
   const mrt_node *n = plan->steps[i].node;
   const mrt_collective_options *o = n->options;
   const mrt_type *x = &n->in[0]->type;
   int64_t words[4] = { o->op, o->peer, x->dtype, x->rank };
-  hash = hash_bytes(hash, n->op->name, strlen(n->op->name) + 1);
-  hash = hash_bytes(hash, words, sizeof words);
-  hash = hash_bytes(hash, x->dims, (size_t)x->rank * sizeof *x->dims);
+  hash = mrt_hash(hash, n->op->name, strlen(n->op->name) + 1);
+  hash = mrt_hash(hash, words, sizeof words);
+  hash = mrt_hash(hash, x->dims, (size_t)x->rank * sizeof *x->dims);
   return hash ? hash : 1;
 }
 
 static digest digest_of(const comparing *c) {
   const mrt_plan *plan = c->plan;
-  digest d = { .hash = FNV };
+  digest d = { .hash = MRT_HASH };
   for (int i = c->first; i < plan->step_count;
        i = next_step(plan, i + 1, c->number), d.count++)
     d.hash = hash_step(d.hash, plan, i);
@@ -187,7 +178,7 @@ static mrt_status differ(comparing *c, const digest *own, const digest *all) {
   int rank = 0, size = c->comm->size, k = 0;
   for (int r = 0; r < size; r++)
     if (all[r].count > most) most = all[r].count;
-  uint64_t *hashes = MRT_NEW(&c->arena, uint64_t, most), last = FNV;
+  uint64_t *hashes = MRT_NEW(&c->arena, uint64_t, most), last = MRT_HASH;
   if (!hashes) return mrt_nomem(e);
   for (int i = c->first; i < plan->step_count;
        i = next_step(plan, i + 1, c->number))
@@ -199,15 +190,18 @@ static mrt_status differ(comparing *c, const digest *own, const digest *all) {
   const line *lines = exchange(c, &mine, sizeof mine);
   if (!lines) return e->status;
   return mrt_fail(e, MRT_ERANK,
-                  "%s: the ranks plan different collectives; the %d%s is on "
+                  "%s: the ranks plan different collectives%s; the %d%s is on "
                   "rank 0 %s, on rank %d %s",
-                  plan->options.name ? plan->options.name : "plan", at + 1,
-                  ordinal(at + 1), lines[0].s, rank, lines[rank].s);
+                  plan->options.name ? plan->options.name : "plan",
+                  all[rank].script != all[0].script ? ", of different scripts"
+                                                    : "",
+                  at + 1, ordinal(at + 1), lines[0].s, rank, lines[rank].s);
 }
 
 static mrt_status compare(comparing *c) {
   mrt_context *ctx = c->plan->ctx;
   digest own = digest_of(c);
+  own.script = ctx->script;
   if (mrt_agreed_has(ctx, c->number, own.hash)) return MRT_OK;
   MRT_TRY(mrt_agreed_room(ctx));
   const digest *all = exchange(c, &own, sizeof own);
@@ -247,10 +241,10 @@ mrt_status mrt_plan_agree(mrt_plan *plan) {
 
 /* Of all steps: what ranks must have in common to take each other's times. */
 static digest digest_of_all(const mrt_plan *plan) {
-  digest d = { .hash = FNV, .count = plan->step_count };
+  digest d = { .hash = MRT_HASH, .count = plan->step_count };
   for (int i = 0; i < plan->step_count; i++) {
     const char *name = plan->steps[i].node->op->name;
-    d.hash = hash_bytes(d.hash, name, strlen(name) + 1);
+    d.hash = mrt_hash(d.hash, name, strlen(name) + 1);
   }
   return d;
 }

@@ -187,6 +187,17 @@ void mrt_communicators_close(mrt_context *ctx) {
               (size_t)ctx->agreed_room * sizeof *ctx->agreed);
 }
 
+uint64_t mrt_hash(uint64_t hash, const void *data, size_t n) {
+  const unsigned char *bytes = data;
+  for (size_t i = 0; i < n; i++)
+    hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+MRT_API void mrt_set_script(mrt_context *ctx, const char *text, size_t size) {
+  ctx->script = mrt_hash(MRT_HASH, text, size);
+}
+
 /* ---- what its ranks have agreed on ------------------------------------------- */
 
 bool mrt_agreed_has(const mrt_context *ctx, int64_t comm, uint64_t hash) {

@@ -175,6 +175,7 @@ struct mrt_context {
     uint64_t hash;
   } * agreed; /* lists of collectives that ranks have compared (run/agree.c) */
   int agreed_count, agreed_room;
+  uint64_t script;     /* a hash of its text; 0: not known */
   uint64_t turns;      /* collectives applied so far */
   mrt_tensor **called; /* held: what collectives outside traces give, until
                           mrt_communicate */
@@ -245,6 +246,9 @@ void mrt_trace_free(mrt_context *ctx);
 /* The communicator of this number; NULL, with EVALUE or ESTATE in the context,
  * when there is none or it is closed. */
 mrt_communicator *mrt_communicator_find(mrt_context *ctx, int64_t number);
+/* FNV-1a: the hash of these bytes too, from MRT_HASH on. */
+#define MRT_HASH UINT64_C(0xcbf29ce484222325)
+uint64_t mrt_hash(uint64_t hash, const void *data, size_t n);
 /* Have this communicator's ranks found this list of collectives alike?  The
  * answer is the same on all of them.  `room` first, so that `add` cannot fail. */
 bool mrt_agreed_has(const mrt_context *ctx, int64_t comm, uint64_t hash);

@@ -44,8 +44,8 @@ static mrt_status hear_answer(mrt_wire *w, mrt_error *e) {
   if (code == EINTR) return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
   if (code || memcmp(a.magic, MRT_WIRE_MAGIC, sizeof MRT_WIRE_MAGIC) != 0)
     return mrt_fail(e, MRT_ERANK,
-                    "rank 0 at %s:%d does not take rank %d: %s (another run "
-                    "there, or another token?)",
+                    "rank 0 at %s:%d does not take rank %d: %s (another "
+                    "program or run there, or another token?)",
                     o->address, o->port, o->rank,
                     code ? mrt_socket_why(code) : "not one of ours");
   a.reason[MRT_WIRE_REASON - 1] = 0;

@@ -223,6 +223,13 @@ local function tell_of_exits(comm)
   end
 end
 
+local function note_script()
+  local name = arg and arg[0]
+  local file <close> = name and io.open(name, "rb")
+  local text = file and file:read "a"
+  if text then core.communicator.script(text) end
+end
+
 local met = false -- the others
 
 --- Return the communicator of all ranks: of this one alone, unless a launcher
@@ -244,7 +251,10 @@ function communicator.create(o)
   local comm = wrap(core.communicator.world())
   if comm.size > 1 and not met then
     met = true
-    if place then tell_of_exits(comm) end
+    if place then
+      tell_of_exits(comm)
+      note_script()
+    end
     require "mrt.device".share()
   end
   return comm

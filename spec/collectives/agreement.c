@@ -37,6 +37,11 @@ static const struct mismatch {
     "rank 1 for broadcast f32[12] from rank 2 (b.lua:9)" },
   { 0,
     0,
+    { .kind = MRT_COLLECT_compare, .dtype = MRT_u8, .count = 96 },
+    "rank 0 asks for allreduce sum f32[12] (a.lua:3), "
+    "rank 1 for the first run of a plan (b.lua:9)" },
+  { 0,
+    0,
     { .kind = MRT_COLLECT_barrier },
     "rank 0 asks for allreduce sum f32[12] (a.lua:3), "
     "rank 1 for barrier (b.lua:9)" },

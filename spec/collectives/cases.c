@@ -150,7 +150,7 @@ static double wanted(const state *s, const mrt_collective *c, int64_t i,
                      double *bound) {
   int64_t piece = c->count / s->comm->size;
   *bound = 0;
-  if (c->kind == MRT_COLLECT_allgather)
+  if (c->kind == MRT_COLLECT_allgather || c->kind == MRT_COLLECT_compare)
     return number(s, (int)(i / piece), i % piece);
   if (c->kind == MRT_COLLECT_broadcast) return number(s, c->peer, i);
   if (c->kind == MRT_COLLECT_reduce_scatter) i += s->comm->rank * piece;
@@ -181,7 +181,9 @@ static void one(state *s, mrt_collective c, int place, bool in_place) {
   size_t nin = mrt_collective_in_bytes(&c, s->comm->size);
   size_t nout = mrt_collective_out_bytes(&c, s->comm->size);
   char *at = room_of(s, place), *in = at, *out = at;
-  if (in_place && c.kind == MRT_COLLECT_allgather && c.count % 2)
+  bool gathers =
+      c.kind == MRT_COLLECT_allgather || c.kind == MRT_COLLECT_compare;
+  if (in_place && gathers && c.count % 2)
     in = at + (size_t)s->comm->rank * nin; /* its own piece; else the front */
   if (!in_place) out = at + (nin + 63) / 64 * 64;
   for (size_t i = 0; i < nin / bytes; i++)
@@ -221,6 +223,8 @@ static void every_kind(state *s, mrt_dtype dtype, int64_t count) {
   }
   c.reduction = MRT_REDUCE_SUM;
   c.kind = MRT_COLLECT_allgather, c.count = count * size;
+  if (small) places(s, c);
+  c.kind = MRT_COLLECT_compare;
   if (small) places(s, c);
   c.kind = MRT_COLLECT_broadcast, c.count = count;
   c.peer = size - 1;

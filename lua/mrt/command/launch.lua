@@ -147,13 +147,29 @@ local function running(ranks)
   return list
 end
 
--- Who was killed comes first: the others may have failed for it meanwhile.
+local FOR_ANOTHER = 75 -- status of a rank that another one ended
+
+-- Who was killed comes first, who failed for another last: several may have ended
+-- since somebody looked.
 local function failure(ranks)
-  local found
+  local found, other
   for _, r in ipairs(ranks) do
     if r.how == "signal" then return r end
-    if r.how and r.code ~= 0 then found = found or r end
+    if r.how and r.code == FOR_ANOTHER then
+      other = other or r
+    elseif r.how and r.code ~= 0 then
+      found = found or r
+    end
   end
+  return found or other
+end
+
+-- Whom to blame by now: until they are asked to end, one that has failed for
+-- another may be followed by that one.
+local function blame(failed, ranks)
+  if failed and (failed.code ~= FOR_ANOTHER or failed.asked) then return failed end
+  local found = failure(ranks)
+  if failed and found then found.deadline = failed.deadline end
   return found
 end
 
@@ -170,7 +186,7 @@ end
 local function supervise(ranks, o, failed)
   local left = running(ranks)
   while #left > 0 do
-    failed = failed or failure(ranks)
+    failed = blame(failed, ranks)
     if failed then press(left, failed, o) end
     local list = {}
     for i, r in ipairs(left) do list[i] = r.process end
@@ -180,7 +196,7 @@ local function supervise(ranks, o, failed)
   end
   while drain(ranks) do end
   for _, r in ipairs(ranks) do r[1]() r[2]() end
-  return failed or failure(ranks)
+  return blame(failed, ranks)
 end
 
 local function describe(r)
