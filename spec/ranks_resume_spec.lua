@@ -14,12 +14,13 @@ local function launch(options, text, arguments)
 end
 
 -- Every rank has its own batches and random numbers, all the same parameters.
--- Arguments: a folder, then RESTART RANK STEP ..., at which to be killed.
+-- Arguments: a folder, a policy of sharding or "hand", then RESTART RANK STEP ..., at which to be killed.
 local training = [[
   local mrt = require "mrt"
   local nn, train, comm = mrt.nn, mrt.train, mrt.communicator.create()
   local kills = {}
-  for i = 2, #arg, 3 do kills[table.concat(arg, " ", i, i + 2)] = true end
+  local sharded = arg[2] ~= "hand" and mrt.policy.shard[arg[2] ]()
+  for i = 3, #arg, 3 do kills[table.concat(arg, " ", i, i + 2)] = true end
   mrt.seed(7)
   local model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3))
   local params = model:parameters()
@@ -31,10 +32,12 @@ local training = [[
   local step = mrt.compile(function(a, b)
     local loss = nn.cross_entropy(model(a), b)
     local g = mrt.grad(loss, params)
-    for i, d in ipairs(g) do g[i] = comm:allreduce(d, { op = "mean" }) end
+    if not sharded then
+      for i, d in ipairs(g) do g[i] = comm:allreduce(d, { op = "mean" }) end
+    end
     opt:step(g, { clip = 1 })
     return comm:allreduce(loss, { op = "mean" })
-  end)
+  end, { shard = sharded or nil })
   train.run {
     model = model, optimizer = opt, step = step, steps = 12, log = arg[1],
     loader = mrt.data.batches({ x, y }, { batch = 4, seed = comm.rank }),
@@ -56,9 +59,9 @@ local training = [[
   io.write("bits ", hash, "\n")]]
 
 -- The bits that all ranks print; what was printed.
-local function train(kills)
+local function train(how, kills)
   local folder = files.name()
-  local code, out = launch("-n 2 --restarts 3 --grace 5", training, folder .. " " .. kills)
+  local code, out = launch("-n 2 --restarts 3 --grace 5", training, folder .. " " .. how .. " " .. kills)
   assert.equal(0, code, out)
   local bits = out:match "%[0%] bits (%d+)"
   assert.equal(bits, out:match "%[1%] bits (%d+)")
@@ -69,14 +72,18 @@ end
 
 describe("ranks that are killed", function()
   local undisturbed, shown, names
-  setup(function() undisturbed, shown, names = train "" end)
+  setup(function() undisturbed, shown, names = train("hand", "") end)
 
   it("go on from the snapshot that rank 0 wrote, bit for bit", function()
     for _, kills in ipairs { "0 1 5 1 0 10", "0 0 2" } do
-      local bits, out = train(kills)
+      local bits, out = train("hand", kills)
       assert.equal(undisturbed, bits)
       assert.matches("was ended by signal 9; all start anew", out)
     end
+  end)
+
+  it("go on with weights and state in pieces", function()
+    assert.equal(train("fsdp", ""), (train("fsdp", "0 1 8")))
   end)
 
   it("show and log on rank 0 only", function()

@@ -16,8 +16,9 @@
 --- goes on takes the steps that the first would have taken, bit for bit.
 ---
 --- Several ranks save and go on together, in one folder that all of them see.
---- Rank 0 writes, for all: variables are the same on all ranks; of random numbers
---- and plain values (a loader's place) it writes down each rank's.
+--- Rank 0 writes, for all: variables are the same on all ranks, or gathered from
+--- their pieces; of random numbers and plain values (a loader's place) it writes
+--- down each rank's.
 ---
 --- A part is anything with `state()`, a table by name of variables and plain
 --- values (numbers, strings, booleans and tables of them), and
@@ -133,6 +134,16 @@ local function metadata_of(states)
   return out
 end
 
+-- Variables whose numbers lie in pieces on the ranks are gathered: by all ranks, in
+-- one order.
+local function gather(variables)
+  local names, list = {}, {}
+  for name in pairs(variables) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do list[i] = variables[name] end
+  core.eval(list)
+end
+
 local function write(self, step, variables, states)
   core.make_folders(self.folder)
   local path = path_of(self, step)
@@ -155,6 +166,7 @@ function Snapshots:save(step)
       :format(tostring(step)))
   end
   local variables, plain = split(self.parts)
+  if select(2, together.rank()) > 1 then gather(variables) end
   local states = together.gather(dkjson.encode { step = step,
     random = mrt.get_rng_state(), parts = pack(plain, "parts") })
   local said = together.first(function()
