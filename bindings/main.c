@@ -34,26 +34,11 @@ static void complain(const char *message) {
   fflush(stderr);
 }
 
-/* Other ranks are not to wait for this one: what it says first ends them. */
-static void tell_ranks(lua_State *L, const char *message) {
-  char line[300];
-  mrt_communicator_info info;
-  lua_getfield(L, LUA_REGISTRYINDEX, "mrt.context");
-  mrt_context *ctx = lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  snprintf(line, sizeof line, "%.*s", (int)strcspn(message, "\n"), message);
-  for (int i = 0; ctx; i++) {
-    mrt_status s = mrt_communicator_get(ctx, i, &info);
-    if (s == MRT_EVALUE) break; /* there are no more */
-    if (s == MRT_OK) (void)mrt_communicator_abort(ctx, i, line);
-  }
-}
-
 /* Print the error on top of the stack, if `status` says there is one. */
 static int report(lua_State *L, int status) {
   if (status != LUA_OK) {
     const char *message = luaL_tolstring(L, -1, NULL);
-    tell_ranks(L, message);
+    mrt_program_tell(L, message);
     complain(message);
     lua_pop(L, 2);
   }
@@ -63,15 +48,6 @@ static int report(lua_State *L, int status) {
 static void print_version(void) {
   printf("mrt %s, %s\n", mrt_version(), LUA_RELEASE);
   fflush(stdout);
-}
-
-/* A rank that another one ended: then the exit status is EX_TEMPFAIL, so that
- * launchers know whom to blame. */
-static bool ended_by_another(lua_State *L) {
-  bool rank = lua_getfield(L, LUA_REGISTRYINDEX, "mrt.code") == LUA_TSTRING &&
-              strcmp(lua_tostring(L, -1), "rank") == 0;
-  lua_pop(L, 1);
-  return rank;
 }
 
 /* ---- options ------------------------------------------------------------ */
@@ -376,7 +352,7 @@ int main(int argc, char **argv) {
   int code = EXIT_FAILURE;
   if (report(L, lua_pcall(L, 2, 1, 0)) == LUA_OK)
     code = (int)lua_tointeger(L, -1);
-  if (code == EXIT_FAILURE && ended_by_another(L)) code = 75;
+  if (code == EXIT_FAILURE && mrt_program_blames(L)) code = 75;
   lua_close(L);
   return code;
 }

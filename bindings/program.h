@@ -1,13 +1,15 @@
 /* program.h -- what the files of the mrt program share
  *
  * main.c reads the command line, interrupt.c runs Lua code so that Ctrl-C can
- * stop it, repl.c gives the prompt in lua/mrt/repl.lua its terminal.
+ * stop it, ended.c tells other ranks of its end, repl.c gives the prompt in
+ * lua/mrt/repl.lua its terminal.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_PROGRAM_H
 #define MRT_PROGRAM_H
 
 #include <lua.h>
+#include <stdbool.h>
 
 /* Make `require "mrt.core"` give the module linked into this program, and
  * let Ctrl-C reach its context. */
@@ -17,6 +19,14 @@ void mrt_program_preload(lua_State *L);
  * traceback.  Ctrl-C raises "interrupted!" in the called code; a second one
  * ends the process.  Returns lua_pcall's status. */
 int mrt_program_call(lua_State *L, int nargs, int nresults);
+
+/* Tell the other ranks, if there are any, the first line of the message that this
+ * program ends with: they are not to wait for it. */
+void mrt_program_tell(lua_State *L, const char *message);
+
+/* Was the last error that another rank ended?  Then the exit status is 75,
+ * EX_TEMPFAIL, so that launchers know whom to blame. */
+bool mrt_program_blames(lua_State *L);
 
 /* Run the prompt until its input ends; LUA_OK or the status of an error whose
  * message is on the stack. */

@@ -14,7 +14,8 @@ local function launch(options, text, arguments)
 end
 
 -- Every rank has its own batches and random numbers, all the same parameters.
--- Arguments: a folder, a policy of sharding or "hand", then RESTART RANK STEP ..., at which to be killed.
+-- Arguments: a folder, a policy of sharding or "hand", then RESTART RANK STEP ..., at
+-- which to be killed.
 local training = [[
   local mrt = require "mrt"
   local nn, train, comm = mrt.nn, mrt.train, mrt.communicator.create()
@@ -61,7 +62,8 @@ local training = [[
 -- The bits that all ranks print; what was printed.
 local function train(how, kills)
   local folder = files.name()
-  local code, out = launch("-n 2 --restarts 3 --grace 5", training, folder .. " " .. how .. " " .. kills)
+  local code, out = launch("-n 2 --restarts 3 --grace 5", training,
+    ("%s %s %s"):format(folder, how, kills))
   assert.equal(0, code, out)
   local bits = out:match "%[0%] bits (%d+)"
   assert.equal(bits, out:match "%[1%] bits (%d+)")
