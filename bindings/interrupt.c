@@ -52,8 +52,11 @@ static void on_interrupt(int signal_number) {
 
 /* Any error value as text, then the traceback. */
 static int explain(lua_State *L) {
-  lua_pushliteral(L, "code"); /* of an error of mrt */
-  if (lua_istable(L, 1)) lua_rawget(L, 1);
+  lua_pushnil(L);
+  if (lua_istable(L, 1)) { /* an error of mrt */
+    lua_pushliteral(L, "code");
+    lua_rawget(L, 1);
+  }
   lua_setfield(L, LUA_REGISTRYINDEX, "mrt.code");
   const char *message = luaL_tolstring(L, 1, NULL);
   if (!lua_isstring(L, 1) && !luaL_getmetafield(L, 1, "__tostring"))
