@@ -144,14 +144,20 @@ local function gather(variables)
   core.eval(list)
 end
 
+local function prune(self)
+  for i, step in ipairs(saved(self.folder)) do
+    if i > self.keep then os.remove(path_of(self, step)) end
+  end
+end
+
+-- However often it is killed here, one more than are kept is the most there are.
 local function write(self, step, variables, states)
   core.make_folders(self.folder)
+  prune(self)
   local path = path_of(self, step)
   local ok, message = mrt.save(path, variables, metadata_of(states))
   if not ok then return nil, message end
-  for i, other in ipairs(saved(self.folder)) do
-    if i > self.keep then os.remove(path_of(self, other)) end
-  end
+  prune(self)
   return path
 end
 
