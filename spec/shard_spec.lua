@@ -179,4 +179,84 @@ describe("sharded training", function()
   it("stays within a budget", function()
     compare(2, "o.memory = '1MiB'", 1e-4)
   end)
+
+  describe("snapshots", function()
+    local folder = os.tmpname()
+
+    -- Trains from where the folder's snapshots end, to step `last`, saving each;
+    -- returns all variables as text.
+    local function train(n, policy, last, plan_first)
+      local results, failures = mrt.communicator.ranks(n, ([[
+        local mrt, comm = ...
+        local nn, optim, policy, train = mrt.nn, mrt.optim, mrt.policy, mrt.train
+        mrt.seed(3)
+        local model = nn.GPT { vocab = 20, context = 4, layers = 2, heads = 1, dim = 24 }
+        local opt = optim.adamw(model:parameters(), { lr = 0.01, state = "8bit" })
+        local step = mrt.compile(function(x, y)
+          local loss = model:loss(x, y)
+          opt:step(mrt.grad(loss, model:parameters()), { clip = 1 })
+          return loss
+        end, { shard = %s })
+        local x = mrt.full({ 12 // comm.size, 4 }, comm.rank, { dtype = "i64" })
+        if %s then step:plan(x, x) end
+        local parts = { model = model, optimizer = opt, step = step }
+        local snapshots = train.snapshots { folder = "%s", parts = parts }
+        local done = assert(snapshots:resume())
+        local words = { tostring(done) }
+        local function note()
+          local state = {}
+          for name, part in pairs { model = model:state(), optimizer = opt:state() } do
+            for key, v in pairs(part) do state[#state + 1] = { name .. key, v } end
+          end
+          table.sort(state, function(a, b) return a[1] < b[1] end)
+          for _, entry in ipairs(state) do
+            local v = entry[2]:to "f64":reshape(-1)
+            words[#words + 1] = ("%%a"):format((v * mrt.arange(v:numel(),
+              { dtype = "f64" })):sum():item())
+          end
+        end
+        note()
+        for i = done + 1, %d do step(x, x) assert(snapshots:save(i)) end
+        words[#words + 1] = "\n"
+        note()
+        return table.concat(words, " ")
+      ]]):format(policy, tostring(plan_first), folder, last), { timeout = 60 })
+      assert(not failures, failures and select(2, next(failures)))
+      for r = 2, n do assert.equal(results[1], results[r]) end
+      return results[1]:match "^(.-)\n(.*)$"
+    end
+
+    before_each(function() os.remove(folder) end)
+    after_each(function() os.execute("rm -rf " .. folder) end)
+
+    it("are in pieces, and any number of ranks goes on from them", function()
+      local _, whole = train(4, "policy.shard.zero(3, { bucket = 0 })", 3)
+      local names = {}
+      for name in io.popen("ls " .. folder):lines() do names[#names + 1] = name end
+      assert.equal(5 * 3, #names) -- a file, and one of each rank
+      for n, policy in ipairs { "nil", "policy.shard.zero(2)", "policy.shard.ddp()",
+        "policy.shard.fsdp { bucket = '1KiB' }" } do
+        for _, plan_first in ipairs { false, true } do
+          assert.equal("3" .. whole, (train(n, policy, 3, plan_first):gsub("%s*$", "")))
+        end
+      end
+    end)
+
+    it("go on with the same bits", function()
+      local _, straight = train(2, "policy.shard.zero(2, { bucket = 0 })", 6)
+      os.execute("rm -rf " .. folder)
+      train(2, "policy.shard.zero(2, { bucket = 0 })", 3)
+      for _, plan_first in ipairs { false, true } do
+        os.execute(("rm -f %s/step-0000000[456]*"):format(folder))
+        local _, again = train(2, "policy.shard.zero(2, { bucket = 0 })", 6, plan_first)
+        assert.equal(straight, again)
+      end
+    end)
+
+    it("that lack a rank's file are passed over", function()
+      train(2, "policy.shard.zero(1)", 2)
+      os.remove(folder .. "/step-00000002.rank-1-of-2.safetensors")
+      assert.equal("1", train(2, "policy.shard.zero(1)", 1):match "^%d+")
+    end)
+  end)
 end)

@@ -16,9 +16,11 @@
 --- goes on takes the steps that the first would have taken, bit for bit.
 ---
 --- Several ranks save and go on together, in one folder that all of them see.
---- Rank 0 writes, for all: variables are the same on all ranks, or gathered from
---- their pieces; of random numbers and plain values (a loader's place) it writes
---- down each rank's.
+--- Rank 0 writes for all what is the same on all ranks, and each rank's random
+--- numbers and plain values (a loader's place).  Of variables in pieces every rank
+--- writes its own, `step-00000100.rank-2-of-4.safetensors`, before; any number of
+--- ranks goes on from them.  Plan the step before `resume`: what is in pieces then
+--- is read in pieces.
 ---
 --- A part is anything with `state()`, a table by name of variables and plain
 --- values (numbers, strings, booleans and tables of them), and
@@ -31,6 +33,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local dkjson = require "dkjson"
 local options = require "mrt.options"
+local pieces = require "mrt.shard.pieces"
 local state = require "mrt.state"
 local together = require "mrt.together"
 
@@ -134,31 +137,49 @@ local function metadata_of(states)
   return out
 end
 
--- Variables whose numbers lie in pieces on the ranks are gathered: by all ranks, in
--- one order.
-local function gather(variables)
-  local names, list = {}, {}
-  for name in pairs(variables) do names[#names + 1] = name end
-  table.sort(names)
-  for i, name in ipairs(names) do list[i] = variables[name] end
-  core.eval(list)
+-- What the first rank says that failed; nil: none did.
+local function failure(message)
+  for r, said in ipairs(together.gather(message or "")) do
+    if said ~= "" then return r == 1 and said or ("rank %d: %s"):format(r - 1, said) end
+  end
 end
 
-local function prune(self)
+local function piece_path(self, step, rank, size)
+  return ("%s/step-%08d.rank-%d-of-%d.safetensors"):format(self.folder, step, rank, size)
+end
+
+-- Forget all but the newest snapshots, and pieces that belong to none or to one whose
+-- file is still to come.
+local function prune(self, coming)
+  local kept = { [coming] = true }
   for i, step in ipairs(saved(self.folder)) do
-    if i > self.keep then os.remove(path_of(self, step)) end
+    if i > self.keep then os.remove(path_of(self, step)) else kept[step] = true end
+  end
+  for _, name in ipairs(core.list_folder(self.folder) or {}) do
+    local digits = name:match "^step%-(%d+)%.rank%-%d+%-of%-%d+%.safetensors$"
+    if digits and not kept[math.tointeger(tonumber(digits))] then
+      os.remove(self.folder .. "/" .. name)
+    end
   end
 end
 
 -- However often it is killed here, one more than are kept is the most there are.
-local function write(self, step, variables, states)
+local function write(self, step, variables, metadata)
   core.make_folders(self.folder)
-  prune(self)
+  prune(self, step)
   local path = path_of(self, step)
-  local ok, message = mrt.save(path, variables, metadata_of(states))
+  local ok, message = mrt.save(path, variables, metadata)
   if not ok then return nil, message end
-  prune(self)
+  prune(self, step)
   return path
+end
+
+-- Every rank writes its pieces of variables; what the first says that cannot.
+local function write_pieces(self, step, parts)
+  local rank, size = together.rank()
+  core.make_folders(self.folder)
+  local _, message = pieces.save(piece_path(self, step, rank, size), parts)
+  return failure(message)
 end
 
 --- Save the run as it is after a step, and forget the oldest snapshots.  Of several
@@ -172,11 +193,15 @@ function Snapshots:save(step)
       :format(tostring(step)))
   end
   local variables, plain = split(self.parts)
-  if select(2, together.rank()) > 1 then gather(variables) end
+  local whole, parts = pieces.split(variables)
+  local problem = parts and write_pieces(self, step, parts)
+  if problem then return nil, problem end
   local states = together.gather(dkjson.encode { step = step,
     random = mrt.get_rng_state(), parts = pack(plain, "parts") })
+  local metadata = metadata_of(states)
+  metadata.pieces = parts and tostring(#states)
   local said = together.first(function()
-    local path, message = write(self, step, variables, states)
+    local path, message = write(self, step, whole, metadata)
     return path and "=" .. path or "!" .. message
   end)
   if said:sub(1, 1) == "!" then return nil, said:sub(2) end
@@ -196,7 +221,47 @@ local function read(path)
   if metadata["mrt.snapshot"] ~= FORMAT or type(about) ~= "table" then
     return nil, path .. ": no snapshot of a training run"
   end
-  return { tensors = tensors, about = about }
+  return { tensors = tensors, about = about, pieces = tonumber(metadata.pieces) or 0 }
+end
+
+-- What a snapshot has of variables, by where it is and where it goes: values of those
+-- that are whole here, and of those in pieces what the file has whole.
+local function sort_out(found, variables, parts, stored)
+  local values, given = {}, {}
+  for name, x in pairs(found.tensors) do
+    if parts[name] then given[name] = x else values[name] = x end
+  end
+  for name in pairs(stored:list()) do
+    if not variables[name] then
+      core.fail("value", "load", ("there is no '%s' here"):format(name))
+    end
+    stored:check(name, variables[name])
+    if not parts[name] then values[name] = stored:whole(name, variables[name]) end
+  end
+  for name, v in pairs(parts) do
+    if not given[name] then
+      stored:check(name, v)
+    elseif given[name]:type() ~= v:type() then
+      core.fail("shape", "load", ("'%s' is %s, wanted %s"):format(name,
+        given[name]:type(), v:type()))
+    end
+  end
+  return values, given
+end
+
+-- Set variables, all or none, wherever they are in pieces: there or here.
+local function load_variables(self, found, variables)
+  local paths = {}
+  for r = 1, found.pieces do
+    paths[r] = piece_path(self, found.about.step, r - 1, found.pieces)
+  end
+  local stored <close>, message = pieces.open(paths)
+  if not stored then return nil, message end
+  local whole, parts = pieces.split(variables)
+  local values, given = sort_out(found, variables, parts or {}, stored)
+  state.load(whole, values)
+  stored:load(parts or {}, given)
+  return true
 end
 
 --- Bring all parts to where a snapshot left them.
@@ -218,20 +283,14 @@ function Snapshots:load(path)
       core.fail("value", "load", ("%s has no part '%s'"):format(path, name))
     end
   end
-  state.load(variables, found.tensors)
+  local done, problem = load_variables(self, found, variables)
+  if not done then return nil, problem end
   mrt.set_rng_state(found.about.random)
   for name in pairs(plain) do
     local values = unpack(found.about.parts[name])
     if next(values) then self.parts[name]:load_state(values) end
   end
   return found.about.step
-end
-
--- What the first rank says that could not read its file; nil: all could.
-local function failure(message)
-  for r, said in ipairs(together.gather(message or "")) do
-    if said ~= "" then return r == 1 and said or ("rank %d: %s"):format(r - 1, said) end
-  end
 end
 
 --- Go on from the last snapshot that can be read; of several ranks, by all of them,

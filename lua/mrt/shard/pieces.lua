@@ -83,7 +83,7 @@ end
 
 --- Names, with the shape and dtype of each.
 ---@return table<string, {shape: integer[], dtype: mrt.DType}>
-function Pieces:list() return self.about[1] end
+function Pieces:list() return self.about[1] or {} end
 
 -- Elements from..to - 1 of an array.
 local function read(f, name, from, to)
@@ -127,7 +127,7 @@ end
 ---@param name string
 ---@param v mrt.Tensor
 function Pieces:check(name, v)
-  local own = self.about[1][name]
+  local own = self:list()[name]
   if not own then core.fail("value", "load", ("'%s' is missing"):format(name)) end
   if own.dtype ~= v:get_dtype() or not same_shape(own.shape, v:get_shape()) then
     core.fail("shape", "load", ("'%s' is %s[%s], wanted %s"):format(name, own.dtype,
