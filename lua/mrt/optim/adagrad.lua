@@ -28,6 +28,7 @@ local fused = require "mrt.optim.update"
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdagradOptions): mrt.Optimizer
 local adagrad = Optimizer("adagrad", { "v" },
   { lr = 0.01, lr_decay = 0, initial = 0, eps = 1e-10 })
+adagrad.elementwise = true
 
 function adagrad:init() self.initial = self.options.initial end
 

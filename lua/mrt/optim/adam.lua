@@ -32,6 +32,7 @@ local fused = require "mrt.optim.update"
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdamOptions): mrt.Optimizer
 local adam = Optimizer("adam", { "m", "v" },
   { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, state = "f32" })
+adam.elementwise = true
 
 function adam:init()
   self:check_betas()

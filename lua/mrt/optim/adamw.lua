@@ -34,6 +34,7 @@ local fused = require "mrt.optim.update"
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdamWOptions): mrt.Optimizer
 local adamw = Optimizer("adamw", { "m", "v" },
   { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 0.01, state = "f32" })
+adamw.elementwise = true
 
 function adamw:init()
   self:check_betas()

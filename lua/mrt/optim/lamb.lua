@@ -30,8 +30,6 @@ local Optimizer = require "mrt.optim.optimizer"
 local lamb = Optimizer("lamb", { "m", "v" },
   { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-6, weight_decay = 0.01 })
 
-function lamb:whole() return true end
-
 -- 1 - beta^t, which in f32 would lose most of its digits at first.
 local function unbias(beta, t, dtype)
   return (1 - mrt.full({}, beta, { dtype = "f64" }) ^ t:to "f64"):to(dtype)

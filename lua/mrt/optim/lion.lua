@@ -28,6 +28,7 @@ local fused = require "mrt.optim.update"
 ---     local opt = optim.lion(model:parameters(), {lr = 1e-4, weight_decay = 1})
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.LionOptions): mrt.Optimizer
 local lion = Optimizer("lion", { "m" }, { lr = 1e-4, betas = { 0.9, 0.99 }, state = "f32" })
+lion.elementwise = true
 
 function lion:init()
   self:check_betas()

@@ -35,7 +35,8 @@ local dtypes = core.dtypes()
 ---@field params mrt.Tensor[]     in the order of the gradients
 ---@field t mrt.Tensor            scalar: updates so far
 ---@field initial number         what the state begins as, 0
-local Optimizer = { initial = 0 }
+---@field elementwise boolean    an element's update depends on that element alone
+local Optimizer = { initial = 0, elementwise = false }
 Optimizer.__index = Optimizer
 
 ---@class mrt.Update
@@ -159,10 +160,12 @@ function Optimizer:slots_of(p)
 end
 
 --- Does an update of this parameter need all of it, as a matrix or for its length,
---- rather than element by element?  Then its state stays whole on every rank.
----@param p mrt.Tensor
+--- rather than element by element?  Then, of ranks that share parameters, each gets it
+--- gathered and has all of its state.  A class says `elementwise = true` if it never
+--- does.
+---@param _ mrt.Tensor  the parameter
 ---@return boolean
-function Optimizer:whole(p) return false end -- luacheck: no unused args
+function Optimizer:whole(_) return not self.elementwise end
 
 --- What parameters must have in common to be updated as one vector.
 ---@param p mrt.Tensor

@@ -32,6 +32,7 @@ local fused = require "mrt.optim.update"
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.RMSPropOptions): mrt.Optimizer
 local rmsprop = Optimizer("rmsprop", { "v" },
   { lr = 0.01, alpha = 0.99, eps = 1e-8, momentum = 0, centered = false })
+rmsprop.elementwise = true
 
 function rmsprop:init()
   self.slots = { "v" }

@@ -27,6 +27,7 @@ local fused = require "mrt.optim.update"
 ---     local opt = optim.sgd(model:parameters(), {lr = 0.1, momentum = 0.9})
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.SGDOptions): mrt.Optimizer
 local sgd = Optimizer("sgd", { "buf" }, { momentum = 0, nesterov = false, state = "f32" })
+sgd.elementwise = true
 
 -- Without momentum there is nothing to remember.
 function sgd:init()

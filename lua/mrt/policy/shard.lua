@@ -79,6 +79,10 @@ local function read(who, given, bucket)
   if o.bucket ~= 0 then bytes, message = format.read_bytes(o.bucket) end
   if not bytes then core.fail("value", who, "option 'bucket': " .. message) end
   o.bucket = bytes
+  if o.comm and (getmetatable(o.comm) or {}).__name ~= "mrt.Communicator" then
+    core.fail("value", who, "option 'comm': a communicator wanted, got "
+      .. options.show(o.comm))
+  end
   check_dtype(who, "gather", o.gather, { bf16 = true, f16 = true })
   check_dtype(who, "reduce", o.reduce, floats)
   if o.retain and not o.gather then

@@ -13,16 +13,16 @@ local Bucket = require "mrt.shard.bucket"
 local accumulate = require "mrt.accumulate"
 local again = require "mrt.compile.again"
 local core = require "mrt.core"
+local gradients = require "mrt.shard.gradients"
 local weights = require "mrt.weights"
 
 local op = core.op
 
-local shard = {}
+local shard = { map = gradients.map, squares = gradients.squares }
 
 local weak = { __mode = "k" }
 local pieces_of = setmetatable({}, weak) -- by parameter: its bucket in pieces
 local owner_of = setmetatable({}, weak) -- by parameter: its optimizer
-local behind = setmetatable({}, weak) -- by gradient: {bucket, index, flat}
 
 local current -- of the trace being made: {sharding, ranks, buckets}; or nil
 
@@ -199,15 +199,6 @@ function shard.finish()
   end
 end
 
--- A gradient as handed back: whole for who reads it, with what stands behind it.
-local function hand(b, i, flat, whole)
-  local g = b:view(whole, i)
-  behind[g] = { bucket = b, index = i, flat = flat }
-  return g
-end
-
-local function whole_of(b, flat) return b.stage == 0 and flat or b:gather(flat) end
-
 local function reduce(b, values)
   local dtype = b.params[1]:get_dtype()
   local flat = op.cast(b:flatten(values, dtype), b.settings.reduce or dtype)
@@ -245,78 +236,16 @@ function shard.grad(ys, xs, ...)
     for i, k in pairs(at[b]) do values[i] = dx[k] or nil end
     if next(values) then
       local flat = reduce(b, values)
-      local whole = whole_of(b, flat)
+      local whole = gradients.whole(b, flat)
       for i, k in pairs(at[b]) do
-        if dx[k] then dx[k] = hand(b, i, flat, whole) end
+        if dx[k] then dx[k] = gradients.hand(b, i, flat, whole) end
       end
     end
   end
   return dx
 end
 
--- ---- gradients that stand for buckets ----------------------------------------
-
---- Do the same, element by element, to gradients, in pieces where they are so.
----@param grads mrt.Tensor[]
----@param fn fun(g: mrt.Tensor): mrt.Tensor
----@return mrt.Tensor[]
-function shard.map(grads, fn)
-  local out, done = {}, {}
-  for k, g in ipairs(grads) do
-    local a = behind[g]
-    if a then
-      local made = done[a.flat]
-      if not made then
-        local flat = fn(a.flat)
-        made = { flat, whole_of(a.bucket, flat) }
-        done[a.flat] = made
-      end
-      out[k] = hand(a.bucket, a.index, made[1], made[2])
-    else
-      out[k] = fn(g)
-    end
-  end
-  return out
-end
-
--- Sums of squares of a vector's blocks.
-local function squares(flat)
-  local blocks = op.reshape(flat, { flat:numel() // Bucket.BLOCK, Bucket.BLOCK })
-  blocks = op.cast(blocks, "f32")
-  return op.sum(op.mul(blocks, blocks), { dim = { 2 } })
-end
-
--- The same of a tensor by itself, filled up with 0.
-local function own_squares(g)
-  local n = g:numel()
-  local flat = op.reshape(g, { n })
-  local more = -n % Bucket.BLOCK
-  return squares(more == 0 and flat
-    or op.cat({ flat, op.full { shape = { more }, value = 0, dtype = g:get_dtype() } }, 1))
-end
-
---- The sum of the squares of gradients, where buckets stand behind some of them: over
---- blocks of 256 elements in f32, then over all blocks, in the order of the
---- gradients, in f64.  So its bits depend neither on who has them nor on buckets.
----@param grads mrt.Tensor[]
----@return mrt.Tensor? sum   scalar f64; nil: no bucket stands behind any
-function shard.squares(grads)
-  local any, of, list = false, {}, {}
-  for _, g in ipairs(grads) do any = any or behind[g] ~= nil end
-  if not any then return nil end
-  for k, g in ipairs(grads) do
-    local a = behind[g]
-    if a then
-      of[a.flat] = of[a.flat] or whole_of(a.bucket, squares(a.flat))
-      local first, n = a.bucket.offsets[a.index], g:numel()
-      list[k] = op.slice(of[a.flat], 1, first // Bucket.BLOCK + 1,
-        (first + n + Bucket.BLOCK - 1) // Bucket.BLOCK)
-    else
-      list[k] = own_squares(g)
-    end
-  end
-  return op.sum(op.cast(op.cat(list, 1), "f64"))
-end
+-- ---- updates --------------------------------------------------------------
 
 --- What an optimizer updates: parameters, and of those in pieces the buckets.
 ---@class mrt.Unit
@@ -324,17 +253,6 @@ end
 ---@field g mrt.Tensor
 ---@field index integer        of the parameter, or of a bucket's first
 ---@field bucket mrt.Bucket?
-
--- What was handed back for all of a bucket, or this rank's piece of what came of it.
-local function piece_of(b, grads)
-  local flat
-  for i in ipairs(b.params) do
-    local a = grads[i] and behind[grads[i]]
-    if not a or a.bucket ~= b or flat and a.flat ~= flat then flat = nil break end
-    flat = a.flat
-  end
-  return flat or b:own(b:flatten(grads, b.params[1]:get_dtype()))
-end
 
 -- A bucket as one unit, with its parameters' gradients.
 local function unit_of(optimizer, b, k, grad_of)
@@ -347,7 +265,7 @@ local function unit_of(optimizer, b, k, grad_of)
         :format(p:get_name() or "?", b.params[1]:get_name() or "?"))
     end
   end
-  return { p = b.variable, g = piece_of(b, grads), index = k, bucket = b }
+  return { p = b.variable, g = gradients.piece(b, grads), index = k, bucket = b }
 end
 
 --- List what is to be updated, in the order of the parameters.
