@@ -66,6 +66,7 @@ static mrt_status open_context(lua_State *L, mrt_binding *m, const char *device,
     .isa = read_isa(),
     .poison = poison && strcmp(poison, "1") == 0,
     .device = device,
+    .ranks = m->open_count ? m->open[0] : NULL,
     .message = message,
     .message_room = room,
   };

@@ -26,6 +26,7 @@ set(CMAKE_CXX_STANDARD 17)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS kernels/cuda/*.cu)
 file(GLOB cuda_hosts CONFIGURE_DEPENDS kernels/cuda/*.c)
 list(APPEND cuda_hosts ${CMAKE_SOURCE_DIR}/core/base/memory.c
+  ${CMAKE_SOURCE_DIR}/core/device/communicator.c
   ${CMAKE_SOURCE_DIR}/core/tensor/dtype.c)
 # what of it the emulator has in another form
 set(cuda_toolkit ${CMAKE_SOURCE_DIR}/kernels/cuda/chain_nvrtc.c)

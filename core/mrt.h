@@ -144,6 +144,8 @@ typedef struct mrt_context_options {
   bool poison;                    /* overwrite each value when it dies */
   size_t memory_limit;            /* bytes of tensors; 0: no limit */
   const char *device; /* NULL or "cpu"; "cuda:0" where the plug-in is */
+  mrt_context *ranks; /* whose communicators it uses; it keeps that context.
+                         NULL: its own */
   char *message;      /* gets the message of a failure; NULL: not wanted */
   size_t message_room;
 } mrt_context_options;
@@ -349,8 +351,8 @@ MRT_API mrt_status mrt_variable_convert(mrt_context *ctx, mrt_tensor *variable,
 /* ---- ranks that compute together -----------------------------------------
  *
  * The operators allreduce, reduce_scatter, allgather, broadcast, send and recv
- * have an option `comm`: a communicator's number in its context.  All of its
- * ranks must call the same ones in the same order.  Those of a trace become
+ * have an option `comm`: a communicator's number in its context, or in that
+ * whose communicators it uses (mrt_context_options.ranks).  All of its ranks must call the same ones in the same order.  Those of a trace become
  * nodes of its plan, whoever reads them; those applied outside wait for
  * mrt_communicate.  Ranks count from 0. */
 

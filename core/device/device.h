@@ -73,7 +73,8 @@ struct mrt_remote {
    * `end` queues that what the device wrote be seen by `see`, once done. */
   mrt_status (*begin)(const mrt_device *device, mrt_run *run, mrt_error *e);
   mrt_status (*end)(const mrt_device *device, mrt_run *run, mrt_error *e);
-  void (*see)(const mrt_device *device, mrt_run *run); /* fault, bad_id */
+  void (*see)(const mrt_device *device, mrt_run *run); /* fault, bad_id;
+                                         refused, and what run->error says */
   /* Queue that so many steps of the run be seen as done; it takes as long as
    * a launch.  How many were when the device failed; -1: not in this run. */
   mrt_status (*milestone)(const mrt_device *device, const mrt_run *run,
@@ -82,6 +83,9 @@ struct mrt_remote {
   /* The fault has been told. */
   mrt_status (*absolve)(const mrt_device *device, mrt_run *run, mrt_error *e);
   void (*leave)(const mrt_device *device, mrt_run *run); /* after `wait` */
+  /* The communicator will be closed: waits for what needs it, and `begin` is
+   * ESTATE for runs that do from then on. */
+  void (*part)(const mrt_device *device, mrt_communicator *comm);
 
   /* Record what is queued from here, instead of doing it, up to `recorded`;
    * NULL for *recording if that cannot be replayed. */

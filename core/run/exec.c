@@ -43,8 +43,7 @@ static mrt_status lost(mrt_plan *plan) {
                        : "nothing has changed");
 }
 
-/* A collective has failed. */
-static mrt_status refused(mrt_plan *plan) {
+mrt_status mrt_plan_refused(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   int step = plan->run.refused - 1;
   const mrt_node *n = plan->steps[step].node;
@@ -103,7 +102,7 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
   }
   if (i < plan->first_update || plan->part_rows) return MRT_OK;
   if (plan->run.fault) return bad_index(plan);
-  mrt_communicators_heed(ctx, false);
+  if (!ctx->device.remote) mrt_communicators_heed(ctx, false);
   if (plan->times) return MRT_OK; /* what it writes will be as before */
   for (int k = 0; k < plan->written_count; k++)
     mrt_readers_retire(plan->written[k]->variable);
@@ -128,6 +127,7 @@ static int trapped_steps(const mrt_plan *plan) {
 }
 
 mrt_status mrt_plan_fault(mrt_plan *plan) {
+  if (plan->run.refused) return mrt_plan_refused(plan);
   /* A bad index showed up after an update that it depends on. */
   if (plan->run.fault - 1 > plan->first_update && !plan->part_rows)
     mrt_plan_tear(plan);
@@ -150,7 +150,7 @@ static mrt_status walk(mrt_plan *plan) {
       run_step(plan, i);
     if (remote) MRT_TRY(remote->check(&plan->ctx->device, &plan->ctx->error));
     if (plan->run.lost) return lost(plan);
-    if (plan->run.refused) return refused(plan);
+    if (plan->run.refused) return mrt_plan_refused(plan);
     if (trapped && (i < plan->first_update || plan->part_rows)) return trapped;
   }
   plan->runs++;

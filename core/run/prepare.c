@@ -116,7 +116,17 @@ static mrt_status check_available(mrt_plan *plan) {
                   plan->info.peak, bytes, available);
 }
 
+/* Collectives that other devices still have to compute come first. */
+static void wait_for_guests(const mrt_plan *plan) {
+  const mrt_graph *g = &plan->graph;
+  int i = 0;
+  if (!mrt_communicators_home(plan->ctx)->guests) return;
+  while (i < g->node_count && !(g->nodes[i]->op->traits & MRT_COLLECTIVE)) i++;
+  if (i < g->node_count) mrt_communicators_settle(plan->ctx, plan->ctx);
+}
+
 mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
+  wait_for_guests(plan);
   MRT_TRY(check_available(plan));
   MRT_TRY(check_leaves(plan));
   MRT_TRY(mrt_plan_stow(plan));
@@ -134,7 +144,7 @@ mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
   resolve_moving(plan, in);
   plan->run.seed = plan->ctx->seed;
   plan->run.fault = plan->run.lost = plan->run.refused = 0;
-  plan->run.communicators = plan->ctx->communicators;
+  plan->run.communicators = mrt_communicators_home(plan->ctx)->communicators;
   plan->run.error = &plan->ctx->error;
   plan->run.tier = plan->ctx->tier;
   plan->run.stalled = 0;

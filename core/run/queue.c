@@ -39,6 +39,7 @@ mrt_status mrt_queue_all(mrt_plan *plan) {
   for (int i = 0; i < plan->step_count;) {
     run_group(plan, i);
     MRT_TRY(d->remote->check(d, e));
+    if (plan->run.refused) return mrt_plan_refused(plan);
     i += plan->steps[i].together;
     if (i < milestone || i == plan->step_count) continue;
     MRT_TRY(d->remote->milestone(d, &plan->run, i, e));

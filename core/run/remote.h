@@ -8,6 +8,8 @@
 
 /* exec.c: the message of plan->run.fault; what is torn by it. */
 mrt_status mrt_plan_fault(mrt_plan *plan);
+/* exec.c: ctx->error says what plan->run.refused did; where that was, too. */
+mrt_status mrt_plan_refused(mrt_plan *plan);
 void mrt_plan_tear(mrt_plan *plan);
 
 /* Around what a run queues.  `begin` tells what the run before has met. */

@@ -47,8 +47,38 @@ bool mrt_heap_give(mrt_context *ctx, void *data, size_t nbytes) {
   return true;
 }
 
+/* ---- contexts that use those of another ---------------------------------------- */
+
+mrt_context *mrt_communicators_home(mrt_context *ctx) {
+  return ctx->ranks ? ctx->ranks : ctx;
+}
+
+void mrt_communicators_visit(mrt_context *ctx, mrt_context *ranks) {
+  ctx->ranks = mrt_communicators_home(ranks);
+  ctx->next_guest = ctx->ranks->guests, ctx->ranks->guests = ctx;
+  mrt_context_ref(ctx->ranks);
+}
+
+void mrt_communicators_leave(mrt_context *ctx) {
+  mrt_context *ranks = ctx->ranks, **at;
+  if (!ranks) return;
+  for (at = &ranks->guests; *at != ctx;) at = &(*at)->next_guest;
+  *at = ctx->next_guest, ctx->ranks = NULL;
+  mrt_context_unref(ranks);
+}
+
+/* What has failed there is told there. */
+void mrt_communicators_settle(mrt_context *ctx, const mrt_context *except) {
+  mrt_error ignored;
+  mrt_context *home = mrt_communicators_home(ctx);
+  for (mrt_context *g = home->guests; g; g = g->next_guest)
+    if (g != except && g->flight) g->device.remote->wait(&g->device, &ignored);
+}
+
 /* What is in use stays until it is freed. */
 static void close_one(mrt_context *ctx, mrt_communicator *comm) {
+  for (mrt_context *g = ctx->guests; g; g = g->next_guest)
+    if (g->device.remote) g->device.remote->part(&g->device, comm);
   if (comm == ctx->heap.comm) ctx->heap.closed = true;
   if (comm == ctx->heap.comm && !ctx->heap.blocks) ctx->heap.comm = NULL;
   comm->close(comm);
@@ -57,8 +87,9 @@ static void close_one(mrt_context *ctx, mrt_communicator *comm) {
 /* ---- the table --------------------------------------------------------------- */
 
 mrt_communicator *mrt_communicator_find(mrt_context *ctx, int64_t number) {
-  bool known = number >= 0 && number < ctx->communicator_count;
-  mrt_communicator *comm = known ? ctx->communicators[number] : NULL;
+  const mrt_context *home = mrt_communicators_home(ctx);
+  bool known = number >= 0 && number < home->communicator_count;
+  mrt_communicator *comm = known ? home->communicators[number] : NULL;
   if (!known)
     mrt_fail(&ctx->error, MRT_EVALUE, "no communicator %lld on %s",
              (long long)number, ctx->device.name);
@@ -123,6 +154,7 @@ MRT_API mrt_status mrt_communicator_split(mrt_context *ctx, int number,
   mrt_communicator *comm = mrt_communicator_find(ctx, number), *own;
   if (!comm) return ctx->error.status;
   *part = -1;
+  mrt_communicators_settle(ctx, NULL);
   mrt_status s = comm->split(comm, color, key, &own, &ctx->error);
   if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
   if (s) return s;
@@ -151,6 +183,7 @@ MRT_API mrt_status mrt_communicator_bytes(mrt_context *ctx, int number,
   if (c.kind == MRT_COLLECTIVES)
     return mrt_fail(&ctx->error, MRT_EVALUE,
                     "'%s', broadcast, send, recv or barrier wanted", kind);
+  mrt_communicators_settle(ctx, NULL);
   mrt_status s = mrt_collect(comm, &c, &ctx->error);
   if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
   return s;

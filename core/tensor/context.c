@@ -35,6 +35,7 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
     return mrt_context_unref(ctx), s;
   }
   ctx->device.describe(&ctx->device, &ctx->profile);
+  if (o.ranks) mrt_communicators_visit(ctx, o.ranks);
   *out = ctx;
   return MRT_OK;
 }
@@ -57,6 +58,7 @@ void mrt_context_unref(mrt_context *ctx) {
   mrt_slow_close(ctx);
   mrt_communicators_close(ctx);
   if (ctx->device.close) ctx->device.close(&ctx->device);
+  mrt_communicators_leave(ctx);
   mrt_arena_free(&ctx->names);
   mrt_release(ctx->allocator, ctx, sizeof *ctx);
 }

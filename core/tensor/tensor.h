@@ -176,6 +176,8 @@ struct mrt_context {
   } * agreed; /* lists of collectives that ranks have compared (run/agree.c) */
   int agreed_count, agreed_room;
   uint64_t script;     /* a hash of its text; 0: not known */
+  mrt_context *ranks;               /* has them instead; NULL: these are ours */
+  mrt_context *guests, *next_guest; /* contexts that use ours */
   uint64_t turns;      /* collectives applied so far */
   mrt_tensor **called; /* held: what collectives outside traces give, until
                           mrt_communicate */
@@ -254,6 +256,14 @@ uint64_t mrt_hash(uint64_t hash, const void *data, size_t n);
 bool mrt_agreed_has(const mrt_context *ctx, int64_t comm, uint64_t hash);
 mrt_status mrt_agreed_room(mrt_context *ctx);
 void mrt_agreed_add(mrt_context *ctx, int64_t comm, uint64_t hash);
+/* The context that has the communicators of `ctx`. */
+mrt_context *mrt_communicators_home(mrt_context *ctx);
+/* Use those of `ranks`; no longer. */
+void mrt_communicators_visit(mrt_context *ctx, mrt_context *ranks);
+void mrt_communicators_leave(mrt_context *ctx);
+/* Until no device but that of `except` has collectives in its queue; whoever
+ * calls a communicator is alone with it then. */
+void mrt_communicators_settle(mrt_context *ctx, const mrt_context *except);
 /* `t` is what a collective gives: the plan of the trace computes it whoever
  * reads it, and mrt_communicate does outside. */
 mrt_status mrt_call_note(mrt_context *ctx, mrt_tensor *t);

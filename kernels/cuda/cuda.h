@@ -38,6 +38,9 @@ typedef struct mrt_cuda {
   size_t overhead; /* bytes of the device that context and libraries took */
   struct mrt_products *products; /* product.c */
   struct mrt_dnns *dnn;          /* dnn.c; NULL: not used */
+  struct mrt_team *teams;        /* team.c: of communicators in use */
+  uint64_t lost;                 /* bits of those that have failed; atomic */
+  uint64_t needs[MRT_CUDA_RUNS]; /* teams, of each run's words */
   int sms, arch;                 /* arch: 90 for sm_90 */
   size_t capacity;
   char isa[16], libraries[128];

@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: MIT */
 #include "chain.h"
 #include "chain_compile.h"
-#include "cuda.h"
+#include "team.h"
 
 #include <string.h>
 #include <time.h>
@@ -177,7 +177,7 @@ static mrt_status take_words(mrt_cuda *c, mrt_run *run, mrt_error *e) {
                     c->index, MRT_CUDA_RUNS);
   MRT_CUDA_TRY(c, cudaMemsetAsync(&c->words[i], 0, sizeof *c->words, c->queue),
                e);
-  c->taken[i] = true, run->words = &c->words[i];
+  c->taken[i] = true, run->words = &c->words[i], c->needs[i] = 0;
   memset(&c->seen[i], 0, sizeof *c->seen);
   return MRT_OK;
 }
@@ -185,6 +185,7 @@ static mrt_status take_words(mrt_cuda *c, mrt_run *run, mrt_error *e) {
 static mrt_status begin(const mrt_device *device, mrt_run *run, mrt_error *e) {
   mrt_cuda *c = use(device);
   if (!run->words) MRT_TRY(take_words(c, run, e));
+  MRT_TRY(mrt_team_check(c, c->needs[slot_of(c, run)], e));
   run->queue = c->queue;
   mrt_cuda_put_words(run->words, &c->seen[slot_of(c, run)], run, c->queue);
   return check(device, e);
@@ -204,6 +205,9 @@ static void see(const mrt_device *device, mrt_run *run) {
   const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
   run->fault = seen->fault;
   run->bad_id = seen->bad_id, run->bad_limit = seen->bad_limit;
+  if (!run->fault || run->bad_limit >= 0) return;
+  run->refused = run->fault;
+  mrt_team_check(c, c->needs[slot_of(c, run)], run->error);
 }
 
 static mrt_status milestone(const mrt_device *device, const mrt_run *run,
@@ -285,6 +289,7 @@ static const mrt_remote remote = {
   .reached = reached,
   .absolve = absolve,
   .leave = leave,
+  .part = mrt_cuda_part,
   .record = record,
   .recorded = recorded,
   .replay = replay,

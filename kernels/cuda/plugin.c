@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT */
 #include "dnn.h"
 #include "product.h"
+#include "team.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,6 +45,7 @@ static void close_device(mrt_device *device) {
   if (!c) return;
   cudaSetDevice(c->index);
   if (c->queue) cudaStreamSynchronize(c->queue);
+  mrt_teams_close(c);
   mrt_dnn_close(c); /* its handle has the stream */
   if (c->queue) cudaStreamDestroy(c->queue);
   if (c->reads) cudaStreamDestroy(c->reads);

@@ -3,6 +3,7 @@
  *   ROW(name)      a launcher, mrt_cuda_<name>
  *   SCRATCH(name)  and the bytes it asks for, mrt_cuda_<name>_scratch
  *   UPDATE(name)   a launcher, of which one call is a special case
+ *   MEETS(name)    the same of a collective
  *
  * listed in kernels.def; operators that are computed element by element are
  * generated (chain.h).  One that is nowhere is refused when a plan names it.
@@ -11,6 +12,9 @@
 #include "chain.h"
 #include "cuda.h"
 #include "op/op.h"
+
+void *mrt_cuda_meet_prepare(const mrt_call *call);
+void mrt_cuda_meet_release(void *state);
 
 #define ROW(name) void mrt_cuda_##name(const mrt_call *call);
 #define SCRATCH(name)                                                          \
@@ -21,11 +25,13 @@
 #define UPDATE(name)                                                           \
   void mrt_cuda_##name(const mrt_call *const *calls, int count);               \
   static void name##_alone(const mrt_call *call) { mrt_cuda_##name(&call, 1); }
+#define MEETS(name) UPDATE(name)
 #include "kernels.def"
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
 #undef UPDATE
+#undef MEETS
 
 #define ROW(name)                                                              \
   static const mrt_kernel name##_kernel = { .run = mrt_cuda_##name };
@@ -43,23 +49,31 @@
 #define UPDATE(name)                                                           \
   static const mrt_kernel name##_kernel = { .run = name##_alone,               \
                                             .together = mrt_cuda_##name };
+#define MEETS(name)                                                            \
+  static const mrt_kernel name##_kernel = { .run = name##_alone,               \
+                                            .together = mrt_cuda_##name,       \
+                                            .prepare = mrt_cuda_meet_prepare,  \
+                                            .release = mrt_cuda_meet_release };
 #include "kernels.def"
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
 #undef UPDATE
+#undef MEETS
 
 static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #define ROW(name)      [MRT_OP_##name] = &name##_kernel,
 #define SCRATCH(name)  ROW(name)
 #define PREPARED(name) ROW(name)
 #define UPDATE(name)   ROW(name)
+#define MEETS(name)    ROW(name)
 #include "kernels.def"
 };
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
 #undef UPDATE
+#undef MEETS
 
 /* ---- generated ------------------------------------------------------------- */
 

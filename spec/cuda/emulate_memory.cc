@@ -202,9 +202,31 @@ cudaError_t cudaFreeHost(void *data) {
   inside call;
   if (!data) return cudaSuccess;
   blocks::iterator b = pinned.find((char *)data);
-  if (b == pinned.end()) return said(cudaErrorInvalidValue);
+  if (b == pinned.end() || b->second.map)
+    return said(cudaErrorInvalidValue);
   finish_all();
   free(data);
+  pinned.erase(b);
+  return said(cudaSuccess);
+}
+
+/* Somebody else's memory: `map` says so. */
+cudaError_t cudaHostRegister(void *data, size_t nbytes, unsigned flags) {
+  inside call;
+  bool fits;
+  if (cudaError_t e = working()) return said(e);
+  if (is_capturing_strictly()) return said(refuse_capture(NULL));
+  if (!data || !nbytes || within(pinned, data, nbytes, &fits))
+    return said(cudaErrorInvalidValue);
+  pinned[(char *)data] = { nbytes, (char *)data, nbytes };
+  return said(cudaSuccess);
+}
+cudaError_t cudaHostUnregister(void *data) {
+  inside call;
+  blocks::iterator b = pinned.find((char *)data);
+  if (b == pinned.end() || !b->second.map)
+    return said(cudaErrorInvalidValue);
+  finish_all();
   pinned.erase(b);
   return said(cudaSuccess);
 }

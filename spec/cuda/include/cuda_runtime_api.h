@@ -99,7 +99,8 @@ enum {
   cudaEventDisableTiming = 2,
   cudaHostAllocDefault = 0,
   cudaHostAllocPortable = 1,
-  cudaHostAllocMapped = 2
+  cudaHostAllocMapped = 2,
+  cudaHostRegisterDefault = 0
 };
 
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
@@ -144,6 +145,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,
 cudaError_t cudaMallocHost(void **data, size_t nbytes);
 cudaError_t cudaHostAlloc(void **data, size_t nbytes, unsigned flags);
 cudaError_t cudaFreeHost(void *data);
+cudaError_t cudaHostRegister(void *data, size_t nbytes, unsigned flags);
+cudaError_t cudaHostUnregister(void *data);
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t nbytes,
                        enum cudaMemcpyKind kind);

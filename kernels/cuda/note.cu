@@ -1,0 +1,39 @@
+/* note.cu -- around collectives: how far the stream is, and whether it may go on
+ *
+ * One thread each, in the order of the stream, so that plain code counts.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "cuda.cuh"
+#include "team.h"
+
+namespace {
+
+__global__ void begin(mrt_note *note, uint64_t what) {
+  note->digest = (note->digest ^ what) * UINT64_C(0x9e3779b97f4a7c15);
+  __threadfence_system();
+  note->begun = note->begun + 1;
+  __threadfence_system();
+}
+
+/* No index is out of range of less than none: that tells the two faults apart.
+ */
+__global__ void end(mrt_note *note, bool counts, mrt_run_words *words,
+                    int node) {
+  if (counts) note->ended = note->begun;
+  __threadfence_system();
+  if (!note->refused || words->fault) return;
+  words->fault = node + 1;
+  words->bad_limit = -1;
+}
+
+} // namespace
+
+extern "C" void mrt_note_begin(mrt_note *note, uint64_t what,
+                               cudaStream_t queue) {
+  MRT_LAUNCH(1, 1, 0, queue, begin)(note, what);
+}
+
+extern "C" void mrt_note_end(mrt_note *note, bool counts, mrt_run_words *words,
+                             int node, cudaStream_t queue) {
+  MRT_LAUNCH(1, 1, 0, queue, end)(note, counts, words, node);
+}

@@ -1,0 +1,155 @@
+/* team.c -- communicators of a CUDA device: found, failed, closed
+ *
+ * SPDX-License-Identifier: MIT */
+#include "team.h"
+#include "nccl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 1 << 16 }; /* bytes that a stage has at least */
+
+/* ---- failing --------------------------------------------------------------- */
+
+void mrt_team_fail(mrt_cuda *c, mrt_team *team, const mrt_error *e) {
+  int well = MRT_TEAM_WELL;
+  if (!atomic_compare_exchange_strong(&team->state, &well, MRT_TEAM_FAILING))
+    return;
+  team->error = *e;
+  atomic_store(&team->state, MRT_TEAM_FAILED);
+  __atomic_fetch_or(&c->lost, team->bit, __ATOMIC_SEQ_CST);
+  team->note->refused = 1;
+}
+
+mrt_status mrt_team_check(const mrt_cuda *c, uint64_t bits, mrt_error *e) {
+  if (!(__atomic_load_n(&c->lost, __ATOMIC_SEQ_CST) & bits)) return MRT_OK;
+  for (const mrt_team *t = c->teams; t; t = t->next)
+    if ((t->bit & bits) && atomic_load(&t->state) == MRT_TEAM_FAILED)
+      return mrt_fail(e, t->error.status, "%s", t->error.message);
+  return MRT_OK;
+}
+
+/* ---- stages ---------------------------------------------------------------- */
+
+void mrt_stage_drop(mrt_stage *s) {
+  if (!s || --s->uses > 0) return;
+  if (s->owner)
+    cudaHostUnregister(s->data);
+  else
+    cudaFreeHost(s->data);
+  if (s->owner) s->owner->free(s->owner, s->data, s->nbytes);
+  free(s);
+}
+
+/* Memory that the other ranks read in place, if the communicator has some. */
+static bool take_shared(mrt_stage *s, mrt_communicator *comm) {
+  if (!comm->alloc) return false;
+  s->data = comm->alloc(comm, s->nbytes);
+  if (!s->data) return false;
+  s->owner = comm;
+  if (cudaHostRegister(s->data, s->nbytes, cudaHostRegisterDefault) ==
+      cudaSuccess)
+    return true;
+  cudaGetLastError();
+  comm->free(comm, s->data, s->nbytes);
+  s->owner = NULL;
+  return false;
+}
+
+static mrt_stage *new_stage(mrt_communicator *comm, size_t nbytes) {
+  mrt_stage *s = calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->nbytes = nbytes, s->uses = 1;
+  if (take_shared(s, comm)) return s;
+  if (cudaHostAlloc((void **)&s->data, nbytes, cudaHostAllocDefault) ==
+      cudaSuccess)
+    return s;
+  cudaGetLastError();
+  free(s);
+  return NULL;
+}
+
+mrt_status mrt_team_stage(mrt_cuda *c, mrt_team *t, size_t nbytes,
+                          mrt_stage **stage, mrt_error *e) {
+  size_t had = t->stage ? t->stage->nbytes : 0, room = 2 * had;
+  if (had < nbytes || !had) {
+    if (room < ROOM) room = ROOM;
+    if (room < nbytes) room = (nbytes + ROOM - 1) / ROOM * ROOM;
+    mrt_stage *fresh = new_stage(t->comm, room);
+    if (!fresh)
+      return mrt_fail(e, MRT_ENOMEM,
+                      "cuda:%d: no %zu bytes of pinned memory for a collective",
+                      c->index, room);
+    mrt_stage_drop(t->stage);
+    t->stage = fresh;
+  }
+  t->stage->uses++;
+  *stage = t->stage;
+  return MRT_OK;
+}
+
+/* ---- teams ----------------------------------------------------------------- */
+
+static void free_team(mrt_team *t) {
+  mrt_stage_drop(t->stage);
+  cudaFreeHost(t->note);
+  free(t);
+}
+
+static mrt_status new_team(mrt_cuda *c, mrt_communicator *comm, mrt_team **team,
+                           mrt_error *e) {
+  int count = 0;
+  for (const mrt_team *t = c->teams; t; t = t->next) count++;
+  mrt_team *t = calloc(1, sizeof *t);
+  if (!t) return mrt_nomem(e);
+  t->comm = comm, t->bit = UINT64_C(1) << (count < 63 ? count : 63);
+  cudaError_t code =
+      cudaHostAlloc((void **)&t->note, sizeof *t->note, cudaHostAllocMapped);
+  if (code != cudaSuccess) return free(t), mrt_cuda_check(c, code, e);
+  memset((void *)t->note, 0, sizeof *t->note);
+  mrt_status s = mrt_nccl_open(c, t, e);
+  if (s) return free_team(t), s;
+  t->next = c->teams, c->teams = t;
+  *team = t;
+  return MRT_OK;
+}
+
+mrt_status mrt_team_find(mrt_cuda *c, mrt_communicator *comm, mrt_team **team,
+                         mrt_error *e) {
+  for (*team = c->teams; *team && (*team)->comm != comm;) *team = (*team)->next;
+  if (*team) return MRT_OK;
+  if (comm->size > 1 && strcmp(comm->transport, "threads") == 0)
+    return mrt_fail(e, MRT_ESTATE,
+                    "ranks that are threads of one process compute on the CPU, "
+                    "not on cuda:%d; start processes (mrt launch)",
+                    c->index);
+  return new_team(c, comm, team, e);
+}
+
+static void close_team(mrt_cuda *c, mrt_team *t) {
+  mrt_error e = { .status = MRT_ESTATE };
+  mrt_fail(&e, MRT_ESTATE, "its communicator is closed");
+  mrt_nccl_close(c, t);
+  mrt_team_fail(c, t, &e);
+  mrt_stage_drop(t->stage);
+  t->stage = NULL, t->comm = NULL;
+}
+
+void mrt_cuda_part(const mrt_device *device, mrt_communicator *comm) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  mrt_team *t = c->teams;
+  mrt_error ignored;
+  while (t && t->comm != comm) t = t->next;
+  if (!t) return;
+  device->remote->wait(device, &ignored);
+  close_team(c, t);
+}
+
+void mrt_teams_close(mrt_cuda *c) {
+  while (c->teams) {
+    mrt_team *t = c->teams;
+    c->teams = t->next;
+    if (t->comm) close_team(c, t);
+    free_team(t);
+  }
+}
