@@ -195,6 +195,7 @@ static void wait_for_all(mrt_binding *m, group *g) {
 static bool run_all(mrt_binding *m, group *g) {
   sigset_t all, before; /* signals are for the thread of the program */
   sigfillset(&all);
+  sigdelset(&all, SIGSEGV); /* a thread's own */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   bool ok = true;
   for (int i = 0; i < g->size && ok; i++) {

@@ -86,6 +86,17 @@ if(CUDNN_INCLUDE)
 else()
   message(STATUS "no headers of cuDNN 9: the CUDA device does without it")
 endif()
+# and NCCL, ditto; without its headers kernels/cuda/team_nccl.c alone is built
+set(NCCL_ROOT "" CACHE PATH "where include/nccl.h of NCCL 2 is")
+find_path(NCCL_INCLUDE nccl.h HINTS ${NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS}
+  PATH_SUFFIXES include)
+if(NCCL_INCLUDE)
+  target_include_directories(mrt_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:C>:${NCCL_INCLUDE}>)
+  target_compile_definitions(mrt_cuda PRIVATE MRT_NCCL_LIBRARY="libnccl.so.2")
+else()
+  message(STATUS "no headers of NCCL: ranks on GPUs compute through the host")
+endif()
 target_compile_options(mrt_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
   -Werror=all-warnings
   -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-Werror>)

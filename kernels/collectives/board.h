@@ -60,6 +60,7 @@ typedef struct mrt_slot {
   _Alignas(64) _Atomic uint64_t served; /* the number of the send received */
   /* Milliseconds of the clock << 16 | rank it waits for + 1, kept up. */
   _Alignas(64) _Atomic uint64_t waits;
+  _Atomic uint64_t begun, digest; /* mrt_pace */
   _Atomic int state;
   _Atomic int inside; /* a call: may touch what others lend */
   int64_t pid;        /* 0: a thread */
@@ -158,6 +159,10 @@ mrt_status mrt_board_fail(mrt_ranks *m, mrt_error *e, const char *fmt, ...)
 void mrt_board_leave(mrt_ranks *m, bool failed);
 /* Fails if a rank has. */
 mrt_status mrt_board_check(mrt_ranks *m, mrt_error *e);
+
+/* Of the table (look.c). */
+mrt_status mrt_board_look(mrt_communicator *comm, const mrt_pace *mine,
+                          int *behind, int *apart, mrt_error *e);
 
 /* ---- what was asked (asked.c) ---------------------------------------------- */
 

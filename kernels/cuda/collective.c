@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
-#include "nccl.h"
+#include "team_nccl.h"
 
 #include <stdlib.h>
 
@@ -154,10 +154,10 @@ static void queue_host(const mrt_call *call, const mrt_collective *asked) {
 /* Collectives that follow each other, of one team, as one of NCCL's groups. */
 static int queue_group(const mrt_call *const *calls, int count,
                        mrt_collective_kind kind) {
-  mrt_collective asked[MRT_NCCL_GROUP];
+  mrt_collective asked[MRT_NOTED];
   const meeting *first = calls[0]->state;
   int n = 0;
-  while (n < count && n < MRT_NCCL_GROUP) {
+  while (n < count && n < MRT_NOTED) {
     const meeting *m = calls[n]->state;
     asked[n] = asked_by(calls[n], kind);
     if (m->team != first->team || !mrt_nccl_takes(m->team, &asked[n])) break;

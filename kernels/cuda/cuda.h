@@ -23,6 +23,12 @@ enum {
   MRT_CUDA_SMALL = 64 /* bytes that are written by a kernel's arguments */
 };
 
+/* Memory that was had by itself, not from the pool. */
+typedef struct mrt_cuda_block {
+  void *data;
+  size_t nbytes;
+} mrt_cuda_block;
+
 typedef struct mrt_cuda {
   int index;
   cudaStream_t queue, reads;         /* reads: of results, beside the queue */
@@ -41,7 +47,11 @@ typedef struct mrt_cuda {
   struct mrt_team *teams;        /* team.c: of communicators in use */
   uint64_t lost;                 /* bits of those that have failed; atomic */
   uint64_t needs[MRT_CUDA_RUNS]; /* teams, of each run's words */
-  int sms, arch;                 /* arch: 90 for sm_90 */
+  int watched;                   /* teams that compute by NCCL */
+  int stuck;                     /* NCCL does not let go of the queue; atomic */
+  mrt_cuda_block *blocks;
+  int block_count, block_room;
+  int sms, arch; /* arch: 90 for sm_90 */
   size_t capacity;
   char isa[16], libraries[128];
 } mrt_cuda;

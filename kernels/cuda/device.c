@@ -6,8 +6,9 @@
  * SPDX-License-Identifier: MIT */
 #include "chain.h"
 #include "chain_compile.h"
-#include "team.h"
+#include "team_nccl.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -27,7 +28,52 @@ static mrt_cuda *use(const mrt_device *device) {
   return c;
 }
 
+/* ---- waiting --------------------------------------------------------------- */
+
+/* Until `ask` says that it is done.  Where NCCL is in the stream it may never
+ * be: then somebody else says so. */
+static cudaError_t await(const mrt_cuda *c, cudaError_t (*ask)(void *),
+                         void *of) {
+  cudaError_t code;
+  for (int turn = 0; (code = ask(of)) == cudaErrorNotReady; turn++) {
+    if (__atomic_load_n(&c->stuck, __ATOMIC_SEQ_CST))
+      return cudaErrorLaunchFailure;
+    long ns = turn < 100 ? 0 : turn < 1000 ? 20000 : 200000;
+    if (ns) nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+  }
+  return code;
+}
+
+static cudaError_t ask_stream(void *stream) { return cudaStreamQuery(stream); }
+static cudaError_t ask_event(void *event) { return cudaEventQuery(event); }
+
+static cudaError_t wait_for_stream(const mrt_cuda *c, cudaStream_t stream) {
+  return c->watched ? await(c, ask_stream, stream)
+                    : cudaStreamSynchronize(stream);
+}
+
+static cudaError_t wait_for_event(const mrt_cuda *c, cudaEvent_t event) {
+  return c->watched ? await(c, ask_event, event) : cudaEventSynchronize(event);
+}
+
 /* ---- memory ---------------------------------------------------------------- */
+
+/* Where one cannot be kept in mind nothing is lost but speed. */
+static void keep_block(mrt_cuda *c, void *data, size_t nbytes) {
+  if (c->block_count == c->block_room) {
+    int room = c->block_room ? 2 * c->block_room : 16;
+    void *more = realloc(c->blocks, (size_t)room * sizeof *c->blocks);
+    if (!more) return;
+    c->blocks = more, c->block_room = room;
+  }
+  c->blocks[c->block_count++] = (mrt_cuda_block){ data, nbytes };
+}
+
+static void forget_block(mrt_cuda *c, void *data) {
+  mrt_nccl_forget(c, data);
+  for (int i = 0; i < c->block_count; i++)
+    if (c->blocks[i].data == data) c->blocks[i--] = c->blocks[--c->block_count];
+}
 
 /* Not to have the memory is no failure of the device. */
 static void *allocate(const mrt_device *device, size_t nbytes) {
@@ -37,6 +83,7 @@ static void *allocate(const mrt_device *device, size_t nbytes) {
   if (c->failed) return NULL;
   cudaError_t code = nbytes < POOLED ? cudaMallocAsync(&data, bytes, c->queue)
                                      : cudaMalloc(&data, bytes);
+  if (code == cudaSuccess && nbytes >= POOLED) keep_block(c, data, bytes);
   if (code == cudaSuccess) return data;
   cudaGetLastError();
   if (code != cudaErrorMemoryAllocation) c->failed = code;
@@ -45,10 +92,12 @@ static void *allocate(const mrt_device *device, size_t nbytes) {
 
 static void release(const mrt_device *device, void *data, size_t nbytes) {
   mrt_cuda *c = use(device);
-  if (nbytes < POOLED)
+  if (nbytes < POOLED) {
     cudaFreeAsync(data, c->queue);
-  else
-    cudaFree(data);
+    return;
+  }
+  forget_block(c, data);
+  cudaFree(data);
 }
 
 static size_t available(const mrt_device *device) {
@@ -85,8 +134,8 @@ static uint64_t set_mark(const mrt_device *device) {
 /* The event of an older mark tells of a later one by now. */
 static mrt_status reach(const mrt_device *device, uint64_t mark, mrt_error *e) {
   mrt_cuda *c = use(device);
-  return mrt_cuda_check(
-      c, cudaEventSynchronize(c->marks[mark % MRT_CUDA_MARKS]), e);
+  return mrt_cuda_check(c, wait_for_event(c, c->marks[mark % MRT_CUDA_MARKS]),
+                        e);
 }
 
 /* ---- copies ---------------------------------------------------------------- */
@@ -99,7 +148,7 @@ static mrt_status put_staged(mrt_cuda *c, char *to, const char *from,
     uint64_t i = c->pieces++ % MRT_CUDA_STAGES;
     size_t n = nbytes < MRT_CUDA_STAGED ? nbytes : MRT_CUDA_STAGED;
     char *room = c->staged + i * MRT_CUDA_STAGED;
-    MRT_CUDA_TRY(c, cudaEventSynchronize(c->passed[i]), e);
+    MRT_CUDA_TRY(c, wait_for_event(c, c->passed[i]), e);
     memcpy(room, from, n);
     MRT_CUDA_TRY(
         c, cudaMemcpyAsync(to, room, n, cudaMemcpyHostToDevice, c->queue), e);
@@ -121,7 +170,7 @@ static mrt_status put(const mrt_device *device, void *to, const void *from,
   MRT_CUDA_TRY(
       c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyHostToDevice, c->queue),
       e);
-  return mrt_cuda_check(c, cudaStreamSynchronize(c->queue), e);
+  return mrt_cuda_check(c, wait_for_stream(c, c->queue), e);
 }
 
 static mrt_status get(const mrt_device *device, void *to, const void *from,
@@ -133,7 +182,7 @@ static mrt_status get(const mrt_device *device, void *to, const void *from,
     MRT_CUDA_TRY(
         c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, stream),
         e);
-  return mrt_cuda_check(c, cudaStreamSynchronize(stream), e);
+  return mrt_cuda_check(c, wait_for_stream(c, stream), e);
 }
 
 static mrt_status copy(const mrt_device *device, void *to, const void *from,
@@ -154,7 +203,7 @@ static mrt_status fill(const mrt_device *device, void *to, int byte,
 
 static mrt_status wait(const mrt_device *device, mrt_error *e) {
   mrt_cuda *c = use(device);
-  return mrt_cuda_check(c, cudaStreamSynchronize(c->queue), e);
+  return mrt_cuda_check(c, wait_for_stream(c, c->queue), e);
 }
 
 static mrt_status check(const mrt_device *device, mrt_error *e) {
@@ -221,7 +270,7 @@ static mrt_status milestone(const mrt_device *device, const mrt_run *run,
 static int reached(const mrt_device *device, const mrt_run *run) {
   const mrt_cuda *c = use(device);
   const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
-  if (cudaStreamSynchronize(c->queue) == cudaSuccess) return -1;
+  if (wait_for_stream(c, c->queue) == cudaSuccess) return -1;
   return seen->under_way - 1;
 }
 

@@ -8,9 +8,13 @@
 
 namespace {
 
-__global__ void begin(mrt_note *note, uint64_t what) {
-  note->digest = (note->digest ^ what) * UINT64_C(0x9e3779b97f4a7c15);
+__global__ void begin(mrt_note *note, mrt_noted all) {
+  uint64_t digest = note->digest;
+  for (int i = 0; i < all.count; i++)
+    digest = (digest ^ all.what[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  note->digest = digest;
   __threadfence_system();
+  note->common = note->common + static_cast<uint64_t>(all.count);
   note->begun = note->begun + 1;
   __threadfence_system();
 }
@@ -28,9 +32,9 @@ __global__ void end(mrt_note *note, bool counts, mrt_run_words *words,
 
 } // namespace
 
-extern "C" void mrt_note_begin(mrt_note *note, uint64_t what,
+extern "C" void mrt_note_begin(mrt_note *note, const mrt_noted *all,
                                cudaStream_t queue) {
-  MRT_LAUNCH(1, 1, 0, queue, begin)(note, what);
+  MRT_LAUNCH(1, 1, 0, queue, begin)(note, *all);
 }
 
 extern "C" void mrt_note_end(mrt_note *note, bool counts, mrt_run_words *words,

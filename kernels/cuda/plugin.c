@@ -43,6 +43,7 @@ mrt_status mrt_nomem(mrt_error *e) {
 static void close_device(mrt_device *device) {
   mrt_cuda *c = mrt_cuda_of(device);
   if (!c) return;
+  if (__atomic_load_n(&c->stuck, __ATOMIC_SEQ_CST)) return; /* as it is */
   cudaSetDevice(c->index);
   if (c->queue) cudaStreamSynchronize(c->queue);
   mrt_teams_close(c);
@@ -57,6 +58,7 @@ static void close_device(mrt_device *device) {
   mrt_product_close(c);
   cudaFree(c->words);
   cudaFreeHost(c->seen);
+  free(c->blocks);
   free(c);
   device->state = NULL;
 }

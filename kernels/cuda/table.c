@@ -53,7 +53,8 @@ void mrt_cuda_meet_release(void *state);
   static const mrt_kernel name##_kernel = { .run = name##_alone,               \
                                             .together = mrt_cuda_##name,       \
                                             .prepare = mrt_cuda_meet_prepare,  \
-                                            .release = mrt_cuda_meet_release };
+                                            .release =                         \
+                                                mrt_cuda_meet_release };
 #include "kernels.def"
 #undef ROW
 #undef SCRATCH

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "team.h"
-#include "nccl.h"
+#include "team_nccl.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -21,11 +21,17 @@ extern "C" {
 
 /* Pinned: what kernels and the host tell each other. */
 typedef struct mrt_note {
-  volatile int refused;     /* by the host: a collective has failed */
-  volatile uint64_t begun;  /* collectives that NCCL began in this stream, */
-  volatile uint64_t ended;  /* that have ended, */
-  volatile uint64_t digest; /* and what all that began were, as one number */
+  volatile int refused; /* by the host: a collective has failed */
+  /* Launches of NCCL's in this stream; collectives that all ranks share in
+   * them, and a number made of what these were. */
+  volatile uint64_t begun, ended, common, digest;
 } mrt_note;
+
+enum { MRT_NOTED = 64 }; /* collectives in one launch at most */
+typedef struct mrt_noted {
+  int count;
+  uint64_t what[MRT_NOTED];
+} mrt_noted;
 
 #ifndef __cplusplus
 #include <stdatomic.h>
@@ -70,7 +76,7 @@ void mrt_teams_close(mrt_cuda *c);
 #endif
 
 /* note.cu: a collective of NCCL begins; one has ended (`counts`: by NCCL). */
-void mrt_note_begin(mrt_note *note, uint64_t what, cudaStream_t queue);
+void mrt_note_begin(mrt_note *note, const mrt_noted *all, cudaStream_t queue);
 void mrt_note_end(mrt_note *note, bool counts, mrt_run_words *words, int node,
                   cudaStream_t queue);
 

@@ -202,8 +202,7 @@ cudaError_t cudaFreeHost(void *data) {
   inside call;
   if (!data) return cudaSuccess;
   blocks::iterator b = pinned.find((char *)data);
-  if (b == pinned.end() || b->second.map)
-    return said(cudaErrorInvalidValue);
+  if (b == pinned.end() || b->second.map) return said(cudaErrorInvalidValue);
   finish_all();
   free(data);
   pinned.erase(b);
@@ -224,8 +223,7 @@ cudaError_t cudaHostRegister(void *data, size_t nbytes, unsigned flags) {
 cudaError_t cudaHostUnregister(void *data) {
   inside call;
   blocks::iterator b = pinned.find((char *)data);
-  if (b == pinned.end() || !b->second.map)
-    return said(cudaErrorInvalidValue);
+  if (b == pinned.end() || !b->second.map) return said(cudaErrorInvalidValue);
   finish_all();
   pinned.erase(b);
   return said(cudaSuccess);

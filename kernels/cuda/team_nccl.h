@@ -10,8 +10,6 @@
 
 #include "team.h"
 
-enum { MRT_NCCL_GROUP = 64 }; /* collectives in one group at most */
-
 /* Decides with the other ranks whether the team has NCCL, and starts it. */
 mrt_status mrt_nccl_open(mrt_cuda *c, mrt_team *team, mrt_error *e);
 void mrt_nccl_close(mrt_cuda *c, mrt_team *team);
