@@ -1,6 +1,6 @@
 --- collectives_rank.lua -- what one rank of `mrt bench collectives` does
 --
--- Prints, on rank 0, "allreduce SIZE SECONDS" and "copy SIZE SECONDS" for each size
+-- Its arguments: "cpu" or "cuda", then sizes.  Prints, on rank 0, "allreduce SIZE SECONDS" and "copy SIZE SECONDS" for each size
 -- in bytes, and "barrier 0 SECONDS".
 --
 -- SPDX-License-Identifier: MIT
@@ -9,6 +9,10 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 
 local comm = mrt.communicator.create()
+local device = table.remove(arg, 1)
+if device == "cuda" and not pcall(mrt.device, "cuda:" .. comm.rank) then
+  mrt.device "cuda:0"
+end
 
 -- Seconds of a call, the best of three runs of `count`.
 local function time(count, f)
@@ -17,6 +21,7 @@ local function time(count, f)
     comm:barrier()
     local began = core.clock()
     for _ = 1, count do f() end
+    if device == "cuda" then comm:barrier() end -- waits for what is queued
     best = math.min(best, (core.clock() - began) / count)
   end
   return best
