@@ -70,8 +70,9 @@ for _, way in ipairs(ways) do
             or dtype == "f8_e4m3" and {} or { "sum", "mean", "max", "min", "prod" }
           for _, op in ipairs(reduced) do
             if op ~= "mean" or dtype:find "f" then
-              case(dtype, "allreduce " .. op, function(x) return comm:allreduce(x, { op = op }) end)
-              case(dtype, "scatter " .. op, function(x) return comm:reduce_scatter(x, { op = op }) end)
+              local how = { op = op }
+              case(dtype, "allreduce " .. op, function(x) return comm:allreduce(x, how) end)
+              case(dtype, "scatter " .. op, function(x) return comm:reduce_scatter(x, how) end)
             end
           end
           case(dtype, "allgather", function(x) return comm:allgather(x) end)

@@ -205,7 +205,10 @@ MRT_API mrt_status mrt_communicator_close(mrt_context *ctx, int number) {
   return MRT_OK;
 }
 
+/* What a device has in its queue heeds none, and says so to the communicator
+ * while it runs: it is left alone. */
 void mrt_communicators_heed(mrt_context *ctx, bool heed) {
+  if (ctx->guests) return;
   for (int i = 0; i < ctx->communicator_count; i++)
     if (ctx->communicators[i])
       ctx->communicators[i]->interrupted = heed ? &ctx->interrupted : NULL;

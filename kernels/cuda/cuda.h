@@ -60,12 +60,23 @@ static inline mrt_cuda *mrt_cuda_of(const mrt_device *device) {
   return (mrt_cuda *)device->state;
 }
 
+/* The calling thread's device is that of its last call, whichever that was. */
+static inline mrt_cuda *mrt_cuda_use(const mrt_device *device) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  cudaSetDevice(c->index);
+  return c;
+}
+
 /* The first failure is kept, and makes EDEVICE from then on. */
 mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e);
 #define MRT_CUDA_TRY(c, call, e) MRT_TRY(mrt_cuda_check(c, call, e))
 
-/* The parts of a device: device.c, tier.c, table.c, figures.c, product.c. */
+/* Until all that was given to the stream is done. */
+cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream);
+
+/* The parts of a device: memory.c, device.c, tier.c, table.c, figures.c, product.c. */
 void mrt_cuda_fill_memory(mrt_device *device);
+void mrt_cuda_fill_queue(mrt_device *device);
 mrt_status mrt_cuda_open_tier(const mrt_device *device, const char *folder,
                               const mrt_allocator *a, mrt_tier **tier,
                               mrt_error *e);

@@ -1,31 +1,18 @@
-/* device.c -- a CUDA device: memory, its queue, recordings
- *
- * Large blocks come by plain allocation; small ones, results and inputs, from
- * the stream-ordered pool of the driver, so that no step waits for them.
+/* device.c -- a CUDA device: its queue, runs, recordings
  *
  * SPDX-License-Identifier: MIT */
 #include "chain.h"
 #include "chain_compile.h"
-#include "team_nccl.h"
+#include "team.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-enum { POOLED = 4 << 20 }; /* bytes: below, a block comes from the pool */
 
 mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e) {
   if (!c->failed && code != cudaSuccess) c->failed = code;
   if (!c->failed) return MRT_OK;
   return mrt_fail(e, MRT_EDEVICE, "cuda:%d failed: %s", c->index,
                   c->why[0] ? c->why : cudaGetErrorString(c->failed));
-}
-
-/* The calling thread's device is that of its last call, whichever that was. */
-static mrt_cuda *use(const mrt_device *device) {
-  mrt_cuda *c = mrt_cuda_of(device);
-  cudaSetDevice(c->index);
-  return c;
 }
 
 /* ---- waiting --------------------------------------------------------------- */
@@ -47,71 +34,13 @@ static cudaError_t await(const mrt_cuda *c, cudaError_t (*ask)(void *),
 static cudaError_t ask_stream(void *stream) { return cudaStreamQuery(stream); }
 static cudaError_t ask_event(void *event) { return cudaEventQuery(event); }
 
-static cudaError_t wait_for_stream(const mrt_cuda *c, cudaStream_t stream) {
+cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream) {
   return c->watched ? await(c, ask_stream, stream)
                     : cudaStreamSynchronize(stream);
 }
 
 static cudaError_t wait_for_event(const mrt_cuda *c, cudaEvent_t event) {
   return c->watched ? await(c, ask_event, event) : cudaEventSynchronize(event);
-}
-
-/* ---- memory ---------------------------------------------------------------- */
-
-/* Where one cannot be kept in mind nothing is lost but speed. */
-static void keep_block(mrt_cuda *c, void *data, size_t nbytes) {
-  if (c->block_count == c->block_room) {
-    int room = c->block_room ? 2 * c->block_room : 16;
-    void *more = realloc(c->blocks, (size_t)room * sizeof *c->blocks);
-    if (!more) return;
-    c->blocks = more, c->block_room = room;
-  }
-  c->blocks[c->block_count++] = (mrt_cuda_block){ data, nbytes };
-}
-
-static void forget_block(mrt_cuda *c, void *data) {
-  mrt_nccl_forget(c, data);
-  for (int i = 0; i < c->block_count; i++)
-    if (c->blocks[i].data == data) c->blocks[i--] = c->blocks[--c->block_count];
-}
-
-/* Not to have the memory is no failure of the device. */
-static void *allocate(const mrt_device *device, size_t nbytes) {
-  mrt_cuda *c = use(device);
-  void *data = NULL;
-  size_t bytes = nbytes ? nbytes : device->align;
-  if (c->failed) return NULL;
-  cudaError_t code = nbytes < POOLED ? cudaMallocAsync(&data, bytes, c->queue)
-                                     : cudaMalloc(&data, bytes);
-  if (code == cudaSuccess && nbytes >= POOLED) keep_block(c, data, bytes);
-  if (code == cudaSuccess) return data;
-  cudaGetLastError();
-  if (code != cudaErrorMemoryAllocation) c->failed = code;
-  return NULL;
-}
-
-static void release(const mrt_device *device, void *data, size_t nbytes) {
-  mrt_cuda *c = use(device);
-  if (nbytes < POOLED) {
-    cudaFreeAsync(data, c->queue);
-    return;
-  }
-  forget_block(c, data);
-  cudaFree(data);
-}
-
-static size_t available(const mrt_device *device) {
-  size_t free_bytes = 0, total = 0;
-  use(device);
-  if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
-  return free_bytes;
-}
-
-static size_t taken(const mrt_device *device) {
-  size_t free_bytes = 0, total = 0;
-  use(device);
-  if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
-  return total - free_bytes;
 }
 
 static double clock_seconds(void) {
@@ -123,7 +52,7 @@ static double clock_seconds(void) {
 /* ---- marks ----------------------------------------------------------------- */
 
 static uint64_t set_mark(const mrt_device *device) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   uint64_t n = c->last_mark + 1;
   cudaError_t code = cudaEventRecord(c->marks[n % MRT_CUDA_MARKS], c->queue);
   if (code == cudaSuccess) return c->last_mark = n;
@@ -133,7 +62,7 @@ static uint64_t set_mark(const mrt_device *device) {
 
 /* The event of an older mark tells of a later one by now. */
 static mrt_status reach(const mrt_device *device, uint64_t mark, mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   return mrt_cuda_check(c, wait_for_event(c, c->marks[mark % MRT_CUDA_MARKS]),
                         e);
 }
@@ -160,7 +89,7 @@ static mrt_status put_staged(mrt_cuda *c, char *to, const char *from,
 
 static mrt_status put(const mrt_device *device, void *to, const void *from,
                       size_t nbytes, mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   if (nbytes <= MRT_CUDA_SMALL) {
     if (nbytes) mrt_cuda_put_small(to, from, nbytes, c->queue);
     return mrt_cuda_check(c, cudaGetLastError(), e);
@@ -170,24 +99,24 @@ static mrt_status put(const mrt_device *device, void *to, const void *from,
   MRT_CUDA_TRY(
       c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyHostToDevice, c->queue),
       e);
-  return mrt_cuda_check(c, wait_for_stream(c, c->queue), e);
+  return mrt_cuda_check(c, mrt_cuda_wait(c, c->queue), e);
 }
 
 static mrt_status get(const mrt_device *device, void *to, const void *from,
                       size_t nbytes, uint64_t mark, mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   cudaStream_t stream = mark ? c->reads : c->queue;
   if (mark) MRT_TRY(reach(device, mark, e));
   if (nbytes)
     MRT_CUDA_TRY(
         c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, stream),
         e);
-  return mrt_cuda_check(c, wait_for_stream(c, stream), e);
+  return mrt_cuda_check(c, mrt_cuda_wait(c, stream), e);
 }
 
 static mrt_status copy(const mrt_device *device, void *to, const void *from,
                        size_t nbytes, mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   if (!nbytes) return MRT_OK;
   return mrt_cuda_check(
       c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToDevice, c->queue),
@@ -196,14 +125,14 @@ static mrt_status copy(const mrt_device *device, void *to, const void *from,
 
 static mrt_status fill(const mrt_device *device, void *to, int byte,
                        size_t nbytes, mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   if (!nbytes) return MRT_OK;
   return mrt_cuda_check(c, cudaMemsetAsync(to, byte, nbytes, c->queue), e);
 }
 
 static mrt_status wait(const mrt_device *device, mrt_error *e) {
-  mrt_cuda *c = use(device);
-  return mrt_cuda_check(c, wait_for_stream(c, c->queue), e);
+  mrt_cuda *c = mrt_cuda_use(device);
+  return mrt_cuda_check(c, mrt_cuda_wait(c, c->queue), e);
 }
 
 static mrt_status check(const mrt_device *device, mrt_error *e) {
@@ -232,7 +161,7 @@ static mrt_status take_words(mrt_cuda *c, mrt_run *run, mrt_error *e) {
 }
 
 static mrt_status begin(const mrt_device *device, mrt_run *run, mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   if (!run->words) MRT_TRY(take_words(c, run, e));
   MRT_TRY(mrt_team_check(c, c->needs[slot_of(c, run)], e));
   run->queue = c->queue;
@@ -241,7 +170,7 @@ static mrt_status begin(const mrt_device *device, mrt_run *run, mrt_error *e) {
 }
 
 static mrt_status end(const mrt_device *device, mrt_run *run, mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   return mrt_cuda_check(c,
                         cudaMemcpyAsync(&c->seen[slot_of(c, run)], run->words,
                                         sizeof *run->words,
@@ -250,7 +179,7 @@ static mrt_status end(const mrt_device *device, mrt_run *run, mrt_error *e) {
 }
 
 static void see(const mrt_device *device, mrt_run *run) {
-  const mrt_cuda *c = use(device);
+  const mrt_cuda *c = mrt_cuda_use(device);
   const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
   run->fault = seen->fault;
   run->bad_id = seen->bad_id, run->bad_limit = seen->bad_limit;
@@ -261,22 +190,22 @@ static void see(const mrt_device *device, mrt_run *run) {
 
 static mrt_status milestone(const mrt_device *device, const mrt_run *run,
                             int done, mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   mrt_cuda_put_milestone(&c->seen[slot_of(c, run)], done, c->queue);
   return check(device, e);
 }
 
 /* Where the queue still works it was a call that failed, not what it ran. */
 static int reached(const mrt_device *device, const mrt_run *run) {
-  const mrt_cuda *c = use(device);
+  const mrt_cuda *c = mrt_cuda_use(device);
   const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
-  if (wait_for_stream(c, c->queue) == cudaSuccess) return -1;
+  if (mrt_cuda_wait(c, c->queue) == cudaSuccess) return -1;
   return seen->under_way - 1;
 }
 
 static mrt_status absolve(const mrt_device *device, mrt_run *run,
                           mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   MRT_TRY(wait(device, e));
   mrt_cuda_absolve_words(run->words, c->queue);
   c->seen[slot_of(c, run)].fault = 0;
@@ -292,14 +221,14 @@ static void leave(const mrt_device *device, mrt_run *run) {
 /* ---- recordings ------------------------------------------------------------ */
 
 static mrt_status record(const mrt_device *device, mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   return mrt_cuda_check(
       c, cudaStreamBeginCapture(c->queue, cudaStreamCaptureModeThreadLocal), e);
 }
 
 static mrt_status recorded(const mrt_device *device, void **recording,
                            mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   cudaGraph_t graph = NULL;
   cudaGraphExec_t exec = NULL;
   *recording = NULL;
@@ -313,7 +242,7 @@ static mrt_status recorded(const mrt_device *device, void **recording,
 
 static mrt_status replay(const mrt_device *device, void *recording,
                          mrt_error *e) {
-  mrt_cuda *c = use(device);
+  mrt_cuda *c = mrt_cuda_use(device);
   return mrt_cuda_check(c, cudaGraphLaunch(recording, c->queue), e);
 }
 
@@ -345,9 +274,7 @@ static const mrt_remote remote = {
   .forget = forget,
 };
 
-void mrt_cuda_fill_memory(mrt_device *device) {
-  device->alloc = allocate, device->free = release;
-  device->available = available, device->taken = taken;
+void mrt_cuda_fill_queue(mrt_device *device) {
   device->clock = clock_seconds;
   device->remote = &remote;
 }

@@ -135,6 +135,7 @@ static void describe(mrt_device *d, mrt_cuda *c,
                      .state = c };
   snprintf(d->name, sizeof d->name, "cuda:%d", c->index);
   mrt_cuda_fill_memory(d);
+  mrt_cuda_fill_queue(d);
 }
 
 #if defined(__GNUC__)

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 1 << 16 }; /* bytes that a stage has at least */
+enum {
+  ROOM = 1 << 16, /* bytes that a stage has a multiple of */
+  PAGE = 4096
+};
 
 /* ---- failing --------------------------------------------------------------- */
 
@@ -37,22 +40,23 @@ void mrt_stage_drop(mrt_stage *s) {
     cudaHostUnregister(s->data);
   else
     cudaFreeHost(s->data);
-  if (s->owner) s->owner->free(s->owner, s->data, s->nbytes);
+  if (s->owner) s->owner->free(s->owner, s->block, s->block_bytes);
   free(s);
 }
 
-/* Memory that the other ranks read in place, if the communicator has some. */
+/* Memory that the other ranks read in place, if the communicator has some;
+ * pages that are pinned are nobody else's. */
 static bool take_shared(mrt_stage *s, mrt_communicator *comm) {
   if (!comm->alloc) return false;
-  s->data = comm->alloc(comm, s->nbytes);
-  if (!s->data) return false;
-  s->owner = comm;
+  s->block_bytes = s->nbytes + 2 * PAGE;
+  s->block = comm->alloc(comm, s->block_bytes);
+  if (!s->block) return false;
+  s->data = (char *)(((uintptr_t)s->block + PAGE - 1) / PAGE * PAGE);
   if (cudaHostRegister(s->data, s->nbytes, cudaHostRegisterDefault) ==
       cudaSuccess)
-    return true;
+    return s->owner = comm, true;
   cudaGetLastError();
-  comm->free(comm, s->data, s->nbytes);
-  s->owner = NULL;
+  comm->free(comm, s->block, s->block_bytes);
   return false;
 }
 
@@ -96,15 +100,39 @@ static void free_team(mrt_team *t) {
   free(t);
 }
 
+/* Those that are closed and that no run needs are gone; a bit that nobody has,
+ * or 0. */
+static uint64_t free_bit(mrt_cuda *c) {
+  uint64_t used = 0;
+  for (int i = 0; i < MRT_CUDA_RUNS; i++)
+    if (c->taken[i]) used |= c->needs[i];
+  for (mrt_team **at = &c->teams, *t; (t = *at);) {
+    if (t->comm || (t->bit & used)) {
+      used |= t->bit, at = &t->next;
+      continue;
+    }
+    __atomic_fetch_and(&c->lost, ~t->bit, __ATOMIC_SEQ_CST);
+    *at = t->next;
+    free_team(t);
+  }
+  return ~used & -~used;
+}
+
 static mrt_status new_team(mrt_cuda *c, mrt_communicator *comm, mrt_team **team,
                            mrt_error *e) {
-  int count = 0;
-  for (const mrt_team *t = c->teams; t; t = t->next) count++;
+  uint64_t bit = free_bit(c);
+  if (!bit)
+    return mrt_fail(e, MRT_ESTATE,
+                    "cuda:%d: 64 communicators at a time are the most",
+                    c->index);
   mrt_team *t = calloc(1, sizeof *t);
   if (!t) return mrt_nomem(e);
-  t->comm = comm, t->bit = UINT64_C(1) << (count < 63 ? count : 63);
-  cudaError_t code =
-      cudaHostAlloc((void **)&t->note, sizeof *t->note, cudaHostAllocMapped);
+  t->comm = comm, t->bit = bit;
+  /* Who still waits for this rank in the queue has what it waits for. */
+  cudaError_t code = mrt_cuda_wait(c, c->queue);
+  if (!code)
+    code =
+        cudaHostAlloc((void **)&t->note, sizeof *t->note, cudaHostAllocMapped);
   if (code != cudaSuccess) return free(t), mrt_cuda_check(c, code, e);
   memset((void *)t->note, 0, sizeof *t->note);
   mrt_status s = mrt_nccl_open(c, t, e);

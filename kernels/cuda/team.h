@@ -41,7 +41,9 @@ typedef struct mrt_stage {
   char *data;
   size_t nbytes;
   int uses;
-  mrt_communicator *owner; /* whose heap it lies in; NULL: CUDA's memory */
+  mrt_communicator *owner; /* in whose heap `block` is; NULL: CUDA's memory */
+  void *block;
+  size_t block_bytes;
 } mrt_stage;
 
 enum { MRT_TEAM_WELL, MRT_TEAM_FAILING, MRT_TEAM_FAILED };
@@ -49,7 +51,7 @@ enum { MRT_TEAM_WELL, MRT_TEAM_FAILING, MRT_TEAM_FAILED };
 typedef struct mrt_team {
   struct mrt_team *next;
   mrt_communicator *comm; /* NULL: closed */
-  uint64_t bit;           /* of mrt_cuda.lost; teams past 63 share one */
+  uint64_t bit;           /* of mrt_cuda.lost and needs */
   mrt_note *note;
   mrt_stage *stage;
   struct mrt_nccl *nccl; /* NULL: through the host */

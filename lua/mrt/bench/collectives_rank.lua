@@ -1,7 +1,7 @@
 --- collectives_rank.lua -- what one rank of `mrt bench collectives` does
 --
--- Its arguments: "cpu" or "cuda", then sizes.  Prints, on rank 0, "allreduce SIZE SECONDS" and "copy SIZE SECONDS" for each size
--- in bytes, and "barrier 0 SECONDS".
+-- Its arguments: "cpu" or "cuda", then sizes in bytes.  Prints, on rank 0, "allreduce
+-- SIZE SECONDS" and "copy SIZE SECONDS" for each size, and "barrier 0 SECONDS".
 --
 -- SPDX-License-Identifier: MIT
 
