@@ -351,10 +351,10 @@ MRT_API mrt_status mrt_variable_convert(mrt_context *ctx, mrt_tensor *variable,
 /* ---- ranks that compute together -----------------------------------------
  *
  * The operators allreduce, reduce_scatter, allgather, broadcast, send and recv
- * have an option `comm`: a communicator's number in its context, or in that
- * whose communicators it uses (mrt_context_options.ranks).  All of its ranks must call the same ones in the same order.  Those of a trace become
- * nodes of its plan, whoever reads them; those applied outside wait for
- * mrt_communicate.  Ranks count from 0. */
+ * have an option `comm`: a communicator's number in its context or that of
+ * mrt_context_options.ranks.  All of its ranks must call the same ones in the
+ * same order.  Those of a trace become nodes of its plan, whoever reads them;
+ * those applied outside wait for mrt_communicate.  Ranks count from 0. */
 
 typedef struct mrt_communicator mrt_communicator;
 /* The context takes a communicator over and closes it at its end, or at once on

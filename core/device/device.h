@@ -73,8 +73,8 @@ struct mrt_remote {
    * `end` queues that what the device wrote be seen by `see`, once done. */
   mrt_status (*begin)(const mrt_device *device, mrt_run *run, mrt_error *e);
   mrt_status (*end)(const mrt_device *device, mrt_run *run, mrt_error *e);
-  void (*see)(const mrt_device *device, mrt_run *run); /* fault, bad_id;
-                                         refused, and what run->error says */
+  /* fault, bad_id; of a collective refused and *error. */
+  void (*see)(const mrt_device *device, mrt_run *run);
   /* Queue that so many steps of the run be seen as done; it takes as long as
    * a launch.  How many were when the device failed; -1: not in this run. */
   mrt_status (*milestone)(const mrt_device *device, const mrt_run *run,

@@ -10,9 +10,8 @@ static mrt_status check_alive(mrt_ranks *m, uint64_t begun, mrt_error *e) {
     int state = atomic_load(&slot->state);
     if (state == MRT_SLOT_CLOSED && atomic_load(&slot->begun) < begun)
       return mrt_board_fail(m, e,
-                            "rank %d (pid %lld) has closed its "
-                            "communicator",
-                            r, (long long)slot->pid);
+                            "rank %d (pid %lld) has closed its communicator", r,
+                            (long long)slot->pid);
     if (state != MRT_SLOT_OPEN || !slot->pid) continue;
     uint64_t now = mrt_process_started(slot->pid);
     if (now == slot->started || now == UINT64_MAX) continue;

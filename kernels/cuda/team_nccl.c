@@ -218,8 +218,10 @@ static mrt_status agree(mrt_nccl *n, mrt_team *t, ncclResult_t code,
   mrt_status s = gather(t->comm, all, sizeof *all, e);
   while (bad < size && !all[bad].why[0]) bad++;
   if (!s && bad < size)
-    s = mrt_fail(e, MRT_ERANK, "rank %d could not start: %s", bad,
-                 all[bad].why);
+    s = mrt_fail(e, MRT_ERANK,
+                 "rank %d could not start: %s (MRT_NCCL=off goes through the "
+                 "host)",
+                 bad, all[bad].why);
   free(all);
   return s;
 }
