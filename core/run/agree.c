@@ -115,6 +115,7 @@ static void *exchange(comparing *c, const void *own, size_t n) {
                          .file = node->origin.file,
                          .line = node->origin.line };
   if (!all.out) return mrt_nomem(e), NULL;
+  mrt_communicators_settle(c->plan->ctx, NULL);
   return mrt_collect(c->comm, &all, e) ? NULL : all.out;
 }
 
@@ -201,7 +202,7 @@ static mrt_status differ(comparing *c, const digest *own, const digest *all) {
 static mrt_status compare(comparing *c) {
   mrt_context *ctx = c->plan->ctx;
   digest own = digest_of(c);
-  own.script = ctx->script;
+  own.script = mrt_communicators_home(ctx)->script;
   if (mrt_agreed_has(ctx, c->number, own.hash)) return MRT_OK;
   MRT_TRY(mrt_agreed_room(ctx));
   const digest *all = exchange(c, &own, sizeof own);
