@@ -82,7 +82,7 @@ static int int_field(lua_State *L, int arg, const char *name) {
   return n;
 }
 
-/* join{rank, size, address, port, token, timeout}: the communicator of all ranks
+/* join{rank, size, address, port, token, timeout, transport, algorithm}: the communicator of all ranks
  * is that of this meeting from now on; nothing when there is one. */
 static int join(lua_State *L) {
   mrt_binding *m = get(L);
@@ -93,7 +93,9 @@ static int join(lua_State *L) {
                              .size = int_field(L, 1, "size"),
                              .address = text_field(L, 1, "address"),
                              .port = int_field(L, 1, "port"),
-                             .token = text_field(L, 1, "token") };
+                             .token = text_field(L, 1, "token"),
+                             .transport = text_field(L, 1, "transport"),
+                             .algorithm = text_field(L, 1, "algorithm") };
   lua_getfield(L, 1, "timeout");
   meeting.timeout = luaL_checknumber(L, -1);
   mrt_status s = mrt_communicator_join(m->ctx, &meeting, &number);

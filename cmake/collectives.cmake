@@ -1,4 +1,4 @@
-# Collectives of ranks that share memory: a program of their specs, and the same
+# Collectives of ranks of one host: a program of their specs, and the same
 # with threads alone under the thread sanitizer, from the few files it needs.
 file(GLOB collectives_spec CONFIGURE_DEPENDS spec/collectives/*.c)
 add_executable(collectives ${collectives_spec})
@@ -11,7 +11,7 @@ set(collectives_programs collectives wire)
 if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   file(GLOB collectives_sources CONFIGURE_DEPENDS kernels/collectives/*.c
     core/base/*.c)
-  list(FILTER collectives_sources EXCLUDE REGEX "/(join|wire|wire_host|sockets)\\.c$")
+  list(FILTER collectives_sources EXCLUDE REGEX "/(join|wire|wire_host|sockets|mesh|mpi|mpi_open)\\.c$")
   list(FILTER collectives_spec EXCLUDE REGEX "/(heap|faults|bench)\\.c$")
   add_executable(collectives_threads ${collectives_spec} ${collectives_sources}
     core/device/communicator.c core/tensor/dtype.c)

@@ -383,11 +383,15 @@ typedef struct mrt_rendezvous {
   int port;
   const char *token; /* what only the ranks of this run know; below 64 bytes */
   double timeout;    /* seconds that a rank is waited for */
+  /* "shared": all are on one host; "sockets"; "mpi": by MPI alone, the address
+   * is not looked at; NULL or "": shared memory on one host, else sockets. */
+  const char *transport;
+  const char *algorithm; /* of sockets and mpi: "pairwise" (or NULL), "ring" */
 } mrt_rendezvous;
-/* Meet the others, and share memory with them: a collective.  Alone nothing is
- * opened.  EVALUE: the address or port cannot be had; ERANK: somebody did not
- * come, does not fit (another size, build, a rank twice), is on another host:
- * told to all. */
+/* Meet the others, and share memory or exchange messages with them: a
+ * collective.  Alone nothing is opened.  EVALUE: the address or port cannot be
+ * had, no such transport or algorithm; ERANK: somebody did not come, does not
+ * fit (another size, build, transport, a rank twice): told to all. */
 MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
                                          const mrt_rendezvous *meeting,
                                          int *number);

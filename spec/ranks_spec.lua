@@ -45,3 +45,44 @@ describe("the environment's rank", function()
       OMPI_COMM_WORLD_RANK = "1", OMPI_COMM_WORLD_SIZE = "4" })
   end)
 end)
+
+describe("the environment's meeting", function()
+  local function meeting(environment)
+    local function getenv(name) return environment[name] end
+    return ranks.meeting(ranks.find(getenv), getenv)
+  end
+
+  it("is at MASTER_ADDR and MASTER_PORT, of the run that is named", function()
+    assert.same({ address = "h", port = 7, token = "x", transport = "" }, meeting { RANK = "0",
+      WORLD_SIZE = "2", MASTER_ADDR = "h", MASTER_PORT = "7", MRT_RUN = "x" })
+    assert.same({ address = "127.0.0.1", port = 29500, token = "", transport = "sockets" },
+      meeting { RANK = "0", WORLD_SIZE = "2", MRT_TRANSPORT = "sockets" })
+    assert.error_matches(function()
+      meeting { RANK = "0", WORLD_SIZE = "2", MASTER_PORT = "word" }
+    end, "MASTER_PORT is 'word', a count wanted")
+  end)
+
+  it("is beside torchrun's own port", function()
+    local m = meeting { RANK = "0", WORLD_SIZE = "2", MASTER_ADDR = "h", MASTER_PORT = "45499",
+      TORCHELASTIC_USE_AGENT_STORE = "True", TORCHELASTIC_RUN_ID = "id" }
+    assert.is_true(m.port ~= 45499 and m.port >= 10000 and m.port < 30000)
+    assert.same({ "h", "id" }, { m.address, m.token })
+  end)
+
+  it("is known to launchers that set no address", function()
+    local function mpi(here)
+      return meeting { OMPI_COMM_WORLD_RANK = "0", OMPI_COMM_WORLD_SIZE = "4",
+        OMPI_COMM_WORLD_LOCAL_RANK = "0", OMPI_COMM_WORLD_LOCAL_SIZE = here,
+        PMIX_NAMESPACE = "77" }
+    end
+    assert.same({ "", "mpi", "77" }, { mpi("4").transport, mpi("2").transport, mpi("4").token })
+    local function slurm(list)
+      return meeting { SLURM_PROCID = "0", SLURM_NTASKS = "2", SLURM_JOB_ID = "12",
+        SLURM_JOB_NODELIST = list }
+    end
+    assert.equal("a01", slurm "a[01-03,7],b2" .address)
+    assert.equal("gpu-1", slurm "gpu-1,gpu-2" .address)
+    assert.equal("127.0.0.1", slurm(nil).address)
+    assert.is_true(slurm "a".port ~= 29500)
+  end)
+end)

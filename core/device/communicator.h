@@ -58,7 +58,7 @@ typedef struct mrt_pace {
 typedef struct mrt_communicator mrt_communicator;
 struct mrt_communicator {
   int rank, size;
-  const char *transport; /* "self", "threads", "shared", "mpi", "nccl" */
+  const char *transport; /* "self", "threads", "shared", "sockets", "mpi" */
   double timeout;        /* seconds that a rank is waited for */
   uint64_t sent;         /* bytes that this rank gave to others */
   /* Returns when `in` may change and `out` is whole.  ERANK with the rank

@@ -117,6 +117,10 @@ typedef mrt_status mrt_plugin_open(const mrt_plugin_core *core, int index,
                                    mrt_device *device, mrt_error *e);
 #define MRT_PLUGIN_ENTRY "mrt_plugin_open_1" /* rises with this header */
 
+/* The library that the environment's `variable` names, else `file` beside this
+ * code or where libraries are.  It stays.  NULL: there is none, and `*why`. */
+void *mrt_plugin_library(const char *variable, const char *file,
+                         const char **why);
 /* Fill `*device`, "cuda" or "cuda:1", from libmrt_cuda, found by the
  * environment's MRT_CUDA, beside this library or where libraries are.
  * EVALUE: no such name; EDEVICE: there is none, and why. */

@@ -41,21 +41,25 @@ static void *open_beside(const char *file) {
   return found;
 }
 
+void *mrt_plugin_library(const char *variable, const char *file,
+                         const char **why) {
+  const char *given = getenv(variable);
+  bool named = given && *given;
+  void *library =
+      named ? dlopen(given, RTLD_NOW | RTLD_LOCAL) : open_beside(file);
+  if (!library && !named) library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  const char *text = library ? NULL : dlerror();
+  *why = text ? text : "not found";
+  return library;
+}
+
 static mrt_status open_plugin(const char *name, mrt_plugin_open **entry,
                               mrt_error *e) {
-  const char *given = getenv("MRT_CUDA"), *why = NULL;
-  void *library;
-  if (given && *given) {
-    library = dlopen(given, RTLD_NOW | RTLD_LOCAL);
-    if (!library) why = dlerror();
-  } else {
-    library = open_beside("libmrt_cuda.so");
-    if (!library) library = dlopen("libmrt_cuda.so", RTLD_NOW | RTLD_LOCAL);
-    if (!library) why = dlerror();
-  }
+  const char *why;
+  void *library = mrt_plugin_library("MRT_CUDA", "libmrt_cuda.so", &why);
   if (!library)
     return mrt_fail(e, MRT_EDEVICE, "device %s: no CUDA plug-in: %s", name,
-                    why ? why : "libmrt_cuda.so not found");
+                    why);
   *(void **)entry = dlsym(library, MRT_PLUGIN_ENTRY);
   if (*entry) return MRT_OK;
   return mrt_fail(e, MRT_EDEVICE,

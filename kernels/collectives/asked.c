@@ -1,7 +1,7 @@
 /* asked.c -- what a rank asks for: packed, printed, compared
  *
  * SPDX-License-Identifier: MIT */
-#include "board.h"
+#include "common.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,31 +60,12 @@ mrt_asked_text mrt_asked_print(const mrt_asked *asked, const mrt_asker *asker) {
   return t;
 }
 
-mrt_status mrt_asked_differ(mrt_ranks *m, int a, mrt_asked_text of_a, int b,
-                            mrt_asked_text of_b, mrt_error *e) {
-  return mrt_board_fail(m, e, "rank %d asks for %s, rank %d for %s", a, of_a.s,
-                        b, of_b.s);
+mrt_asked_text mrt_collective_print(const mrt_collective *c) {
+  mrt_asked asked = mrt_asked_of(c);
+  mrt_asker asker = mrt_asker_of(c);
+  return mrt_asked_print(&asked, &asker);
 }
 
-static bool same(const mrt_asked *a, const mrt_asked *b) {
+bool mrt_asked_same(const mrt_asked *a, const mrt_asked *b) {
   return a->what == b->what && a->peer == b->peer && a->count == b->count;
-}
-
-mrt_status mrt_board_agree(mrt_ranks *m, const mrt_collective *c,
-                           mrt_operands operands, mrt_error *e) {
-  unsigned which = m->calls & 1;
-  const mrt_slot *slots = m->board->slots, *first = &slots[0];
-  m->mine->asked[which] = mrt_asked_of(c);
-  m->mine->asker[which] = mrt_asker_of(c);
-  m->mine->operands[which] = operands;
-  m->came = m->step + 1;
-  MRT_TRY(mrt_board_step(m, c, e));
-  for (int r = 1; r < m->comm.size; r++) {
-    const mrt_slot *slot = &slots[r];
-    if (same(&slot->asked[which], &first->asked[which])) continue;
-    return mrt_asked_differ(
-        m, 0, mrt_asked_print(&first->asked[which], &first->asker[which]), r,
-        mrt_asked_print(&slot->asked[which], &slot->asker[which]), e);
-  }
-  return MRT_OK;
 }

@@ -187,9 +187,7 @@ static bool is_pair(const mrt_collective *c) {
 static text at_what(const mrt_ranks *m, const mrt_waiting *w) {
   text t = { "the start" };
   if (!w->c) return t;
-  mrt_asked asked = mrt_asked_of(w->c);
-  mrt_asker asker = mrt_asker_of(w->c);
-  mrt_asked_text what = mrt_asked_print(&asked, &asker);
+  mrt_asked_text what = mrt_collective_print(w->c);
   if (is_pair(w->c))
     snprintf(t.s, sizeof t.s, "%s of rank %d", what.s, m->comm.rank);
   else

@@ -16,7 +16,7 @@
 #ifndef MRT_COLLECTIVES_BOARD_H
 #define MRT_COLLECTIVES_BOARD_H
 
-#include "reduce.h"
+#include "common.h"
 
 #include <stdatomic.h>
 
@@ -27,18 +27,6 @@ enum {
   MRT_BOARD_RANKS = 1024
 };
 
-/* What must agree, in one line of the cache with `step`. */
-typedef struct mrt_asked {
-  uint32_t what; /* kind, reduction, dtype */
-  int32_t peer;
-  int64_t count;
-} mrt_asked;
-
-typedef struct mrt_asker {
-  int line;
-  char file[60];
-} mrt_asker;
-
 typedef struct mrt_operands {
   uint64_t in, out; /* references */
 } mrt_operands;
@@ -46,8 +34,8 @@ typedef struct mrt_operands {
 enum { MRT_SLOT_EMPTY, MRT_SLOT_TAKEN, MRT_SLOT_OPEN, MRT_SLOT_CLOSED };
 
 typedef struct mrt_slot {
-  _Alignas(64) _Atomic uint64_t step;
-  mrt_asked asked[2]; /* of calls with even and odd numbers */
+  _Alignas(64) _Atomic uint64_t step; /* in one line with `asked` */
+  mrt_asked asked[2];                 /* of calls with even and odd numbers */
   _Alignas(64) mrt_operands operands[2];
   mrt_asker asker[2];
   /* A send or recv: number << 17 | is recv << 16 | peer + 1; 0: none. */
@@ -166,13 +154,6 @@ mrt_status mrt_board_look(mrt_communicator *comm, const mrt_pace *mine,
 
 /* ---- what was asked (asked.c) ---------------------------------------------- */
 
-mrt_asked mrt_asked_of(const mrt_collective *c);
-mrt_asker mrt_asker_of(const mrt_collective *c);
-/* "allreduce sum f32[12] (a.lua:3)" */
-typedef struct mrt_asked_text {
-  char s[160];
-} mrt_asked_text;
-mrt_asked_text mrt_asked_print(const mrt_asked *asked, const mrt_asker *asker);
 mrt_status mrt_asked_differ(mrt_ranks *m, int a, mrt_asked_text of_a, int b,
                             mrt_asked_text of_b, mrt_error *e);
 /* Publishes a call, waits for all, compares. */
@@ -197,7 +178,6 @@ void mrt_board_free(const mrt_allocator *a, mrt_board *board);
 void *mrt_heap_alloc(const mrt_allocator *a, mrt_heap *heap, size_t nbytes);
 void mrt_heap_free(mrt_heap *heap, void *data);
 
-double mrt_clock(void);
 /* When a process began, in the system's ticks; 0: it is gone,
  * UINT64_MAX: nobody can tell. */
 uint64_t mrt_process_started(int64_t pid);

@@ -149,8 +149,30 @@ static const moves table[MRT_COLLECTIVES] = {
   [MRT_COLLECT_broadcast] = { false, stage_whole, work_broadcast, NULL },
 };
 
-static bool gathers(const mrt_collective *c) {
-  return c->kind == MRT_COLLECT_allgather || c->kind == MRT_COLLECT_compare;
+/* ---- agreeing ---------------------------------------------------------------- */
+
+mrt_status mrt_asked_differ(mrt_ranks *m, int a, mrt_asked_text of_a, int b,
+                            mrt_asked_text of_b, mrt_error *e) {
+  return mrt_board_fail(m, e, MRT_ASKED_DIFFER, a, of_a.s, b, of_b.s);
+}
+
+mrt_status mrt_board_agree(mrt_ranks *m, const mrt_collective *c,
+                           mrt_operands operands, mrt_error *e) {
+  unsigned which = m->calls & 1;
+  const mrt_slot *slots = m->board->slots, *first = &slots[0];
+  m->mine->asked[which] = mrt_asked_of(c);
+  m->mine->asker[which] = mrt_asker_of(c);
+  m->mine->operands[which] = operands;
+  m->came = m->step + 1;
+  MRT_TRY(mrt_board_step(m, c, e));
+  for (int r = 1; r < m->comm.size; r++) {
+    const mrt_slot *slot = &slots[r];
+    if (mrt_asked_same(&slot->asked[which], &first->asked[which])) continue;
+    return mrt_asked_differ(
+        m, 0, mrt_asked_print(&first->asked[which], &first->asker[which]), r,
+        mrt_asked_print(&slot->asked[which], &slot->asker[which]), e);
+  }
+  return MRT_OK;
 }
 
 /* ---- large ------------------------------------------------------------------- */
@@ -167,7 +189,7 @@ static mrt_operands shown(const mrt_ranks *m, const mrt_collective *c) {
     shown.out = mrt_reference(m, c->out, nout);
   else if (c->kind == MRT_COLLECT_reduce_scatter)
     shown.out = apart || out == in + own;
-  else if (gathers(c) && !apart && in != out + own)
+  else if (mrt_collective_gathers(c) && !apart && in != out + own)
     shown.in = 0;
   return shown;
 }
@@ -231,7 +253,7 @@ static mrt_status run_small(mrt_ranks *m, const mrt_collective *c,
                scatter ? c->count / size : c->count);
   else if (root)
     copy(c->out, m->from[c->peer], nbytes);
-  else if (gathers(c))
+  else if (mrt_collective_gathers(c))
     for (int r = 0; r < size; r++)
       copy((char *)c->out + (size_t)r * nbytes, m->from[r], nbytes);
   return MRT_OK;

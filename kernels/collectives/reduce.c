@@ -176,8 +176,8 @@ typedef struct room {
 
 /* The reduction of n elements from byte `at` on: where it lies in the room. */
 static const void *reduce_block(mrt_reduction reduction, mrt_dtype dtype,
-                                const void *const *from, int ranks, size_t at,
-                                int n, room *room) {
+                                const void *const *from, int ranks, int all,
+                                size_t at, int n, room *room) {
   const struct narrow *narrow = &narrows[has_wider()][dtype];
   mrt_dtype wide = narrow->widen ? MRT_f32 : dtype;
   fold *f = folds[wide][reduction];
@@ -192,25 +192,32 @@ static const void *reduce_block(mrt_reduction reduction, mrt_dtype dtype,
     else if (!narrow->widen)
       memcpy(room->acc, x, (size_t)n * sizes[dtype]);
   }
-  if (reduction == MRT_REDUCE_MEAN) divide(wide, room->acc, n, ranks);
+  if (reduction == MRT_REDUCE_MEAN) divide(wide, room->acc, n, all);
   if (!narrow->round) return room->acc;
   narrow->round(room->narrow, (const float *)(const void *)room->acc, n);
   return room->narrow;
 }
 
-void mrt_reduce(mrt_reduction reduction, mrt_dtype dtype,
-                const void *const *from, int ranks, void *const *to, int nto,
-                int64_t count) {
+void mrt_reduce_part(mrt_reduction reduction, mrt_dtype dtype,
+                     const void *const *from, int ranks, void *const *to,
+                     int nto, int64_t count, int all) {
   size_t bytes = sizes[dtype];
   room room;
   for (int64_t i = 0; i < count; i += BLOCK) {
     int n = count - i < BLOCK ? (int)(count - i) : BLOCK;
     size_t at = (size_t)i * bytes;
-    const void *x = reduce_block(reduction, dtype, from, ranks, at, n, &room);
+    const void *x =
+        reduce_block(reduction, dtype, from, ranks, all, at, n, &room);
     for (int t = 0; t < nto; t++) {
       bool far = is_far(to[t], from, ranks, (size_t)count * bytes);
       (far ? store_far : store)((char *)to[t] + at, x, (size_t)n * bytes);
     }
   }
   far_done();
+}
+
+void mrt_reduce(mrt_reduction reduction, mrt_dtype dtype,
+                const void *const *from, int ranks, void *const *to, int nto,
+                int64_t count) {
+  mrt_reduce_part(reduction, dtype, from, ranks, to, nto, count, ranks);
 }

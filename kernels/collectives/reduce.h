@@ -19,5 +19,9 @@ size_t mrt_collective_dtype_bytes(mrt_dtype dtype);
 void mrt_reduce(mrt_reduction reduction, mrt_dtype dtype,
                 const void *const *from, int ranks, void *const *to, int nto,
                 int64_t count);
+/* The same of some of `all` ranks: by them a mean is divided. */
+void mrt_reduce_part(mrt_reduction reduction, mrt_dtype dtype,
+                     const void *const *from, int ranks, void *const *to,
+                     int nto, int64_t count, int all);
 
 #endif

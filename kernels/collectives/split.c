@@ -31,10 +31,6 @@ void mrt_board_free(const mrt_allocator *a, mrt_board *board) {
 
 /* ---- splitting ----------------------------------------------------------------- */
 
-typedef struct member {
-  int32_t color, key;
-} member;
-
 static mrt_status gather(mrt_ranks *m, mrt_dtype dtype, int64_t each,
                          const void *in, void *out, mrt_error *e) {
   mrt_collective c = { .kind = MRT_COLLECT_allgather,
@@ -46,17 +42,12 @@ static mrt_status gather(mrt_ranks *m, mrt_dtype dtype, int64_t each,
   return mrt_board_run(&m->comm, &c, e);
 }
 
-static bool before(const member *all, int a, int b) {
+static bool before(const mrt_member *all, int a, int b) {
   return all[a].key < all[b].key || (all[a].key == all[b].key && a < b);
 }
 
-/* This rank's number in its part, the part's size and its first rank. */
-typedef struct place {
-  int rank, size, first;
-} place;
-
-static place place_of(const member *all, int rank, int size) {
-  place p = { .first = rank };
+mrt_place mrt_place_of(const mrt_member *all, int rank, int size) {
+  mrt_place p = { .first = rank };
   for (int r = 0; r < size; r++) {
     if (all[r].color != all[rank].color) continue;
     p.size++;
@@ -88,7 +79,7 @@ static void release_part(mrt_ranks *m) {
   if (last && (m->leads || !m->heap)) free_board(m, m->board);
 }
 
-static mrt_status new_part(mrt_ranks *m, const place *p, uint64_t reference,
+static mrt_status new_part(mrt_ranks *m, const mrt_place *p, uint64_t reference,
                            mrt_communicator **out, mrt_error *e) {
   mrt_board *board = (void *)((uintptr_t)m->base + reference);
   mrt_ranks *part;
@@ -109,12 +100,12 @@ static mrt_status new_part(mrt_ranks *m, const place *p, uint64_t reference,
 
 /* All ranks take part in both gatherings and in the last meeting, whatever
  * fails in one of them. */
-static mrt_status split(mrt_ranks *m, member *all, uint64_t *boards,
+static mrt_status split(mrt_ranks *m, mrt_member *all, uint64_t *boards,
                         mrt_communicator **out, mrt_error *e) {
   int rank = m->comm.rank;
-  member mine = all[rank];
+  mrt_member mine = all[rank];
   MRT_TRY(gather(m, MRT_i32, 2, &mine, all, e));
-  place p = place_of(all, rank, m->comm.size);
+  mrt_place p = mrt_place_of(all, rank, m->comm.size);
   mrt_board *board = NULL;
   if (mine.color >= 0 && p.rank == 0) board = board_of_part(m, p.size);
   uint64_t reference = (uintptr_t)board - (board ? (uintptr_t)m->base : 0);
@@ -138,11 +129,11 @@ mrt_status mrt_board_split(mrt_communicator *comm, int color, int key,
   mrt_ranks *m = (mrt_ranks *)comm;
   size_t size = (size_t)comm->size;
   *out = NULL;
-  member *all = mrt_calloc(m->allocator, size, sizeof *all);
+  mrt_member *all = mrt_calloc(m->allocator, size, sizeof *all);
   uint64_t *boards = mrt_calloc(m->allocator, size, sizeof *boards);
   mrt_status status = MRT_ENOMEM;
   if (all && boards) {
-    all[comm->rank] = (member){ color, key };
+    all[comm->rank] = (mrt_member){ color, key };
     status = split(m, all, boards, out, e);
   } else {
     comm->abort(comm, "out of memory in split");

@@ -11,7 +11,17 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
+
+void mrt_wire_own_host(char host[MRT_WIRE_TEXT]) {
+  const char *given = getenv("MRT_HOST");
+  memset(host, 0, MRT_WIRE_TEXT);
+  if (given && *given)
+    snprintf(host, MRT_WIRE_TEXT, "%s", given);
+  else
+    gethostname(host, MRT_WIRE_TEXT - 1);
+}
 
 static mrt_wire_hello hello_of(const mrt_wire_options *o) {
   mrt_wire_hello h;
@@ -21,7 +31,7 @@ static mrt_wire_hello hello_of(const mrt_wire_options *o) {
   h.pid = (int64_t)getpid();
   snprintf(h.token, sizeof h.token, "%s", o->token);
   snprintf(h.build, sizeof h.build, "%s", o->build);
-  gethostname(h.host, sizeof h.host - 1);
+  mrt_wire_own_host(h.host);
   return h;
 }
 

@@ -40,5 +40,8 @@ mrt_status mrt_wire_exchange(mrt_wire *wire, const void *mine, size_t nbytes,
  * On ranks other than 0 too. */
 const char *mrt_wire_host(const mrt_wire *wire, int rank, int64_t *pid);
 void mrt_wire_close(mrt_wire *wire);
+/* What this host is called: by MRT_HOST, with which one host can play several,
+ * else by the system. */
+void mrt_wire_own_host(char host[MRT_WIRE_TEXT]);
 
 #endif

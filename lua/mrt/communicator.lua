@@ -195,16 +195,14 @@ function Communicator.close(comm)
   core.communicator.close(comm.number)
 end
 
--- Where the ranks meet, by the environment; nil: this one is alone.
-local function meeting(timeout)
+-- What the core wants to know of the meeting; nil: this one is alone.
+local function meeting(o)
   local found = ranks.find()
   if not found or found.size == 1 then return nil end
-  local port = os.getenv "MASTER_PORT" or "29500"
-  return { rank = found.rank, size = found.size,
-    address = os.getenv "MASTER_ADDR" or "127.0.0.1",
-    port = math.tointeger(tonumber(port))
-      or core.fail("value", "communicator", ("MASTER_PORT is '%s', a port wanted"):format(port)),
-    token = os.getenv "MRT_RUN" or os.getenv "TORCHELASTIC_RUN_ID" or "", timeout = timeout }
+  local place = ranks.meeting(found)
+  place.rank, place.size, place.timeout, place.algorithm =
+    found.rank, found.size, o.timeout, o.algorithm
+  return place
 end
 
 -- A process that ends by os.exit says so to the others.
@@ -234,19 +232,31 @@ local met = false -- the others
 
 --- Return the communicator of all ranks: of this one alone, unless a launcher
 --- (`mrt launch`, torchrun, mpirun, srun: see mrt.ranks) has started several.  The
---- first call meets them at MASTER_ADDR:MASTER_PORT and shares memory with them;
---- from then on all of them plan with the figures of rank 0's device.
+--- first call meets them at MASTER_ADDR:MASTER_PORT; from then on all of them plan with
+--- the figures of rank 0's device.  Ranks of one host share memory.
+--- Those of several exchange messages: over MPI if mpirun has started them, else over
+--- TCP; the environment's MRT_TRANSPORT ("shared", "sockets", "mpi") says otherwise.
+---
+--- By messages a reduction is "pairwise": each rank adds up its slice in the order of
+--- the ranks, with the same bits as in shared memory; or it goes round the "ring", where
+--- each rank talks to two others only, and 16-bit floats are rounded at each of them.
+--- Both give 2(p-1)/p of the bytes away per rank.
 ---
 --- Raises: rank: somebody did not come in time, or does not fit, by name.
----@param o? {timeout: number?}  seconds that a rank is waited for; default 30
+---@param o? {timeout: number?, algorithm: "pairwise"|"ring"?}  timeout: seconds that a
+---  rank is waited for; default 30
 ---@return mrt.Communicator
 function communicator.create(o)
-  local timeout = options.read("communicator", o, { timeout = 30 }).timeout
-  if not (timeout > 0) then
+  local given = options.read("communicator", o, { timeout = 30, algorithm = "pairwise" })
+  if not (given.timeout > 0) then
     core.fail("value", "communicator", ("timeout: %s seconds, more than 0 wanted")
-      :format(timeout))
+      :format(given.timeout))
   end
-  local place = meeting(timeout)
+  if given.algorithm ~= "pairwise" and given.algorithm ~= "ring" then
+    core.fail("value", "communicator", ("algorithm: '%s', pairwise or ring wanted")
+      :format(given.algorithm))
+  end
+  local place = meeting(given)
   if place then core.communicator.join(place) end
   local comm = wrap(core.communicator.world())
   if comm.size > 1 and not met then

@@ -1,4 +1,5 @@
---- ranks.lua -- which rank of how many this process is, by its environment
+--- ranks.lua -- which rank of how many this process is and where they meet, by its
+--- environment
 ---
 --- The explicit names come first (`mrt launch` and torchrun set them), then those
 --- of Open MPI, of MPICH and others that speak PMI, and of Slurm.  The first source
@@ -83,6 +84,66 @@ function ranks.find(getenv)
     found = found or one
   end
   return found
+end
+
+-- A port that jobs rarely have in common.
+local function port_of(job)
+  local sum = 0
+  for i = 1, #job do sum = (sum * 31 + job:byte(i)) % 20000 end
+  return 10000 + sum
+end
+
+-- Slurm has a list of hosts, as "a[01-03,7],b2", of which the first is meant.
+local function address_of(source, getenv)
+  local given = getenv "MASTER_ADDR"
+  if given or source ~= "Slurm" then return given or "127.0.0.1" end
+  local front, number = (getenv "SLURM_JOB_NODELIST" or ""):match "^([^,%[]+)%[?(%d*)"
+  return front and front .. number or "127.0.0.1"
+end
+
+-- What tells a run of this source from others; nil: nothing is known.
+local function job_of(source, getenv)
+  if source == "Open MPI" then
+    return getenv "OMPI_MCA_orte_precondition_transports" or getenv "PMIX_NAMESPACE"
+  end
+  local job = source == "Slurm" and getenv "SLURM_JOB_ID"
+  return job and job .. "." .. (getenv "SLURM_STEP_ID" or "") or nil
+end
+
+local function port_where(job, getenv)
+  local given = count_of(getenv, "MASTER_PORT")
+  if given and getenv "TORCHELASTIC_USE_AGENT_STORE" == "True" then
+    return port_of(tostring(given)) -- torchrun itself listens at that one
+  end
+  return given or job and port_of(job) or 29500
+end
+
+local function transport_of(found, getenv)
+  local mpi = found.source == "Open MPI" or found.source == "PMI"
+  local spread = found.local_size and found.local_size < found.size
+  return getenv "MRT_TRANSPORT" or mpi and spread and "mpi" or ""
+end
+
+---@class mrt.Meeting
+---@field address string    of rank 0
+---@field port integer
+---@field token string      what tells this run from others
+---@field transport string  "shared", "sockets", "mpi"; "": by where the ranks are
+
+--- Find where the ranks meet: MASTER_ADDR and MASTER_PORT, else what their launcher
+--- knows; and MRT_TRANSPORT.  Ranks of mpirun on several hosts have no address but
+--- MPI itself.
+---
+--- Raises (value): MASTER_PORT is no count.
+---@param found mrt.Rank
+---@param getenv? fun(name: string): string?  default os.getenv
+---@return mrt.Meeting
+function ranks.meeting(found, getenv)
+  getenv = getenv or os.getenv
+  local job = job_of(found.source, getenv)
+  return { address = address_of(found.source, getenv), port = port_where(job, getenv),
+    token = getenv "MRT_RUN" or getenv "TORCHELASTIC_RUN_ID" or job or "",
+    transport = transport_of(found, getenv) }
 end
 
 return ranks

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "base/memory.h"
+#include "messages.h"
+#include "tcp.h"
 #include "team.h"
 
 #include <stdlib.h>
@@ -148,6 +150,7 @@ static int leave(mrt_communicator *comm, void *argument) {
   mrt_collective c = usual;
   float x[12] = { 0 };
   c.in = c.out = x;
+  if (comm->rank == 1) usleep(50000); /* so that all have met */
   if (comm->rank == 1) return ways[way](comm), 0;
   if (way == 2) usleep(200000); /* so that rank 1 does wait */
   mrt_status status = mrt_collect(comm, &c, &e);
@@ -244,10 +247,40 @@ static int memory(void) {
   return mrt_threads_new(&mrt_malloc_allocator, 0, comms, &e) != MRT_EVALUE;
 }
 
-int agreement(bool processes) {
-  int (*const team)(int, team_work *, void *) =
-      processes ? team_processes : team_threads;
-  int wrong = memory(), calls = CALLS / 10;
+/* The same of messages, a part and a large call: alone, all else being equal. */
+static mrt_status alone(const mrt_allocator *a, mrt_error *e) {
+  static const int fds[MRT_LANES] = { -1, -1 };
+  static float x[1 << 18];
+  const mrt_messages_options o = {
+    .build = "1", .algorithm = "pairwise", .host = "here", .timeout = 5
+  };
+  mrt_collective c = usual;
+  mrt_engine *engine;
+  mrt_communicator *comm, *part = NULL;
+  c.count = 1 << 18, c.in = c.out = x;
+  MRT_TRY(mrt_tcp_new(a, 0, 1, fds, &engine, e));
+  MRT_TRY(mrt_messages_new(a, engine, &o, &comm, e));
+  mrt_status s = comm->split(comm, 0, 0, &part, e);
+  if (!s) s = mrt_collect(part, &c, e);
+  if (part) part->close(part);
+  comm->close(comm);
+  return s;
+}
+
+static int memory_of_messages(void) {
+  mrt_status status = MRT_ENOMEM;
+  for (int n = 0; status == MRT_ENOMEM; n++) {
+    failing f = { .left = n };
+    mrt_allocator a = { resize, &f };
+    mrt_error e;
+    status = alone(&a, &e);
+    if (f.live || n > 99) return fprintf(stderr, "memory is lost\n"), 1;
+  }
+  return status != MRT_OK;
+}
+
+int agreement(team_run *team) {
+  int wrong = memory() + memory_of_messages(), calls = CALLS / 10;
   for (int i = 0; i < MRT_COUNT(mismatches); i++)
     wrong += team(3, mismatch, (void *)&mismatches[i]);
   for (int way = 0; way < 3; way++) wrong += team(3, leave, &way);

@@ -2,7 +2,8 @@
  *
  * Kind x dtype x reduction x count x where operands lie x in place or not, on
  * 1 to 5 ranks.  Each rank knows what all ranks give and computes in f64 what
- * it must get; the bits of all results are the same for threads and processes.
+ * it must get; the bits of all results are the same for threads, processes and messages
+ * between pairs.
  *
  * SPDX-License-Identifier: MIT */
 #include "narrow.h"
@@ -25,6 +26,7 @@ enum { PRIVATE, HEAP, MIXED, PLACES };
 typedef struct state {
   mrt_communicator *comm;
   char *rooms[2]; /* private, heap */
+  bool ring;      /* which rounds 16-bit floats at every rank */
   double given[MOST][PERIOD], reduced[PERIOD], bound[PERIOD];
   uint64_t digest;
   int wrong;
@@ -125,8 +127,8 @@ static void reduce_all(state *s, mrt_dtype dtype, mrt_reduction op) {
     if (op == MRT_REDUCE_MEAN) y /= size;
     if (dtype == MRT_u8) y = (double)((uint64_t)y & 255);
     s->reduced[i] = y;
-    s->bound[i] =
-        eps[dtype] * fabs(y) + (eps[dtype] > 0) * 0x1p-24 * size * sum;
+    s->bound[i] = eps[dtype] * fabs(y) * (s->ring ? size : 1) +
+                  (eps[dtype] > 0) * 0x1p-24 * size * sum;
   }
 }
 
@@ -307,11 +309,13 @@ static void traffic(state *s) {
   }
 }
 
-static int all_cases(mrt_communicator *comm, void *argument) {
+static int cases_of(mrt_communicator *comm, bool ring_sums, void *argument) {
   static const mrt_dtype dtypes[] = { MRT_f32, MRT_f64, MRT_i64,  MRT_i32,
                                       MRT_u8,  MRT_f16, MRT_bf16, MRT_bool };
   uint64_t *digests = argument;
-  state s = { .comm = comm, .digest = UINT64_C(0xcbf29ce484222325) };
+  state s = { .comm = comm,
+              .ring = ring_sums,
+              .digest = UINT64_C(0xcbf29ce484222325) };
   int p = comm->size;
   int64_t counts[] = { 0, 1, p - 1, p, p + 1, 1001, LARGE };
   s.rooms[0] = malloc(ROOM);
@@ -335,6 +339,22 @@ static int all_cases(mrt_communicator *comm, void *argument) {
   return s.wrong;
 }
 
+static int all_cases(mrt_communicator *comm, void *argument) {
+  return cases_of(comm, false, argument);
+}
+
+static int all_cases_ring(mrt_communicator *comm, void *argument) {
+  return cases_of(comm, true, argument);
+}
+
+/* The bits of others are those of threads. */
+static int same(const uint64_t *threads, const uint64_t *others, int size,
+                const char *who) {
+  bool other = memcmp(threads, others, (size_t)size * sizeof *others) != 0;
+  if (other) fprintf(stderr, "threads and %s give other bits\n", who);
+  return other;
+}
+
 int cases(void) {
   uint64_t *digests = team_share(MOST * sizeof *digests);
   uint64_t threads[MOST];
@@ -343,9 +363,11 @@ int cases(void) {
     wrong += team_threads(size, all_cases, threads);
 #ifndef SPEC_THREADS_ONLY
     wrong += team_processes(size, all_cases, digests);
-    if (memcmp(threads, digests, (size_t)size * sizeof *digests) != 0)
-      wrong++, fprintf(stderr, "threads and processes give other bits\n");
+    wrong += same(threads, digests, size, "processes");
 #endif
+    wrong += team_pairwise(size, all_cases, digests);
+    wrong += same(threads, digests, size, "messages");
+    wrong += team_ring(size, all_cases_ring, digests);
   }
   return wrong;
 }

@@ -4,19 +4,21 @@
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "base/memory.h"
+#include "messages.h"
 #include "team.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { SIZE = 3, COUNT = 20000, ENDLESS = 1 << 30 };
 
-typedef enum way { KILL, STOP, LATE, GIVE_UP, COUNTS, ORDER, WAYS } way;
+typedef enum way { KILL, STOP, LATE, GIVE_UP, COUNTS, ORDER, CUT, WAYS } way;
 static const struct fault {
   int times;
   double timeout;   /* of the communicator */
@@ -29,6 +31,7 @@ static const struct fault {
   [GIVE_UP] = { 10, 30, "ended: enough", true },
   [COUNTS] = { 15, 30, "asks for", true },
   [ORDER] = { 15, 30, "asks for", true },
+  [CUT] = { 15, 30, "is gone", false }, /* of messages only */
 };
 
 typedef struct record {
@@ -38,6 +41,8 @@ typedef struct record {
 } record;
 
 typedef struct scene {
+  const char *algorithm; /* NULL: ranks share memory */
+  team_sockets fds;
   way way;
   int culprit, at; /* at call `at` it does what the way says */
   record ranks[SIZE];
@@ -85,8 +90,9 @@ static mrt_status call(mrt_communicator *comm, int i, float *heap, float *own,
 }
 
 /* The culprit does something else. */
-static mrt_status misdeed(mrt_communicator *comm, way way, float *x,
+static mrt_status misdeed(mrt_communicator *comm, const scene *s, float *x,
                           mrt_error *e) {
+  way way = s->way;
   mrt_collective c = { .kind = MRT_COLLECT_allreduce,
                        .dtype = MRT_f32,
                        .count = 77,
@@ -96,6 +102,8 @@ static mrt_status misdeed(mrt_communicator *comm, way way, float *x,
   if (way == GIVE_UP) comm->abort(comm, "enough");
   if (way == LATE) pause_for(1.2);
   if (way == ORDER) c.kind = MRT_COLLECT_barrier;
+  for (int i = 0; way == CUT && i < SIZE * MRT_LANES; i++)
+    shutdown(s->fds[comm->rank][i], SHUT_RDWR);
   return mrt_collect(comm, &c, e);
 }
 
@@ -103,11 +111,12 @@ static void live(mrt_communicator *comm, scene *s) {
   record *r = &s->ranks[comm->rank];
   mrt_error e = { 0 };
   size_t nbytes = SIZE * COUNT * sizeof(float);
-  float *heap = comm->alloc(comm, nbytes), *own = calloc(1, nbytes);
+  float *own = calloc(1, nbytes),
+        *heap = comm->alloc ? comm->alloc(comm, nbytes) : calloc(1, nbytes);
   for (int i = 0; r->status == MRT_OK; i++) {
     bool wrong = comm->rank == s->culprit && i == s->at;
     r->status =
-        wrong ? misdeed(comm, s->way, own, &e) : call(comm, i, heap, own, &e);
+        wrong ? misdeed(comm, s, own, &e) : call(comm, i, heap, own, &e);
     r->calls++;
   }
   memcpy(r->message, e.message, sizeof r->message);
@@ -118,8 +127,14 @@ static void live(mrt_communicator *comm, scene *s) {
 static void begin(scene *s, const char *name, int rank) {
   mrt_communicator *comm;
   mrt_error e = { 0 };
-  mrt_status status = mrt_shared_attach(&mrt_malloc_allocator, name, rank, SIZE,
-                                        "faults", 20, &comm, &e);
+  mrt_status status;
+  if (s->algorithm) {
+    team_leave(s->fds, SIZE, rank);
+    status = team_meet(s->fds[rank], rank, SIZE, s->algorithm, 20, &comm, &e);
+  } else {
+    status = mrt_shared_attach(&mrt_malloc_allocator, name, rank, SIZE,
+                               "faults", 20, &comm, &e);
+  }
   if (status != MRT_OK) fprintf(stderr, "%s\n", e.message), _exit(1);
   comm->timeout = faults_of[s->way].timeout;
   live(comm, s);
@@ -136,13 +151,14 @@ static bool ended(const scene *s, bool all) {
 static int judge(const scene *s, double seconds) {
   const struct fault *f = &faults_of[s->way];
   char who[16];
+  const char *text = s->way == KILL && s->algorithm ? "is gone" : f->text;
   int wrong = 0;
   snprintf(who, sizeof who, "rank %d", s->culprit);
   for (int r = 0; r < SIZE; r++) {
     const record *rank = &s->ranks[r];
     if (r == s->culprit && !f->all) continue;
     if (rank->done && rank->status == MRT_ERANK && strstr(rank->message, who) &&
-        strstr(rank->message, f->text))
+        strstr(rank->message, text))
       continue;
     wrong++;
     fprintf(stderr, "fault %d of rank %d, after %.2f s rank %d: %s\n", s->way,
@@ -151,21 +167,26 @@ static int judge(const scene *s, double seconds) {
   return wrong;
 }
 
-static int one(way way, unsigned *seed, double *longest) {
+static int one(const char *algorithm, way way, unsigned *seed,
+               double *longest) {
   scene *s = team_share(sizeof *s);
   char name[MRT_SHARED_NAME];
   int fd;
   mrt_error e;
   pid_t ranks[SIZE];
   bool outside = way == KILL || way == STOP;
-  *s = (scene){ .way = way, .culprit = rand_r(seed) % SIZE };
+  *s = (scene){ .algorithm = algorithm,
+                .way = way,
+                .culprit = rand_r(seed) % SIZE };
   s->at = outside ? ENDLESS : rand_r(seed) % 100;
   if (!outside && s->at % 7 > 4) s->at -= 2; /* not where pairs meet, */
   if (s->at % 7 == 1) s->at++;               /* nor at a barrier */
-  if (mrt_shared_create(SIZE, "faults", 1 << 24, name, &fd, &e) != MRT_OK)
+  if (mrt_shared_create(SIZE, "faults", 1 << 24, name, &fd, &e) != MRT_OK ||
+      team_join(s->fds, SIZE))
     return fprintf(stderr, "%s\n", e.message), 1;
   for (int r = 0; r < SIZE; r++)
     if ((ranks[r] = fork()) == 0) begin(s, name, r);
+  team_leave(s->fds, SIZE, -1);
   while (!s->ranks[s->culprit].calls) pause_for(0.001);
   if (outside) {
     pause_for(1e-6 * (rand_r(seed) % 10000));
@@ -215,16 +236,32 @@ static int attaching(void) {
   return wrong;
 }
 
+static void report(const double *longest) {
+  printf("longest: killed %.2f s, stopped %.2f, late %.2f, gave up %.2f, "
+         "other count %.2f, other order %.2f, cut %.2f\n",
+         longest[KILL], longest[STOP], longest[LATE], longest[GIVE_UP],
+         longest[COUNTS], longest[ORDER], longest[CUT]);
+}
+
 int faults(void) {
   unsigned seed = 8;
   double longest[WAYS] = { 0 };
   int wrong = attaching();
+  for (int way = 0; way < CUT; way++)
+    for (int i = 0; i < faults_of[way].times; i++)
+      wrong += one(NULL, way, &seed, longest);
+  report(longest);
+  return wrong;
+}
+
+int faults_of_messages(void) {
+  static const char *const algorithms[] = { "pairwise", "ring" };
+  unsigned seed = 9;
+  double longest[WAYS] = { 0 };
+  int wrong = 0;
   for (int way = 0; way < WAYS; way++)
     for (int i = 0; i < faults_of[way].times; i++)
-      wrong += one(way, &seed, longest);
-  printf("longest: killed %.2f s, stopped %.2f, late %.2f, gave up %.2f, "
-         "other count %.2f, other order %.2f\n",
-         longest[KILL], longest[STOP], longest[LATE], longest[GIVE_UP],
-         longest[COUNTS], longest[ORDER]);
+      wrong += one(algorithms[i % 2], way, &seed, longest);
+  report(longest);
   return wrong;
 }

@@ -1,6 +1,6 @@
-/* main.c -- collectives of ranks that share memory
+/* main.c -- collectives of ranks of one host, by memory and by messages
  *
- *     collectives [cases | agreement | heap | faults | bench]
+ *     collectives [cases | agreement | heap | faults | lost | bench]
  *
  * Without an argument all but the bench.  Built with SPEC_THREADS_ONLY, for the
  * thread sanitizer, nothing forks.
@@ -12,20 +12,24 @@
 #include <string.h>
 
 #ifdef SPEC_THREADS_ONLY
-static int agree(void) { return agreement(false); }
+static int agree(void) {
+  return agreement(team_threads) + agreement(team_pairwise);
+}
 #else
-static int agree(void) { return agreement(false) + agreement(true); }
+static int agree(void) {
+  return agreement(team_threads) + agreement(team_processes) +
+         agreement(team_pairwise);
+}
 #endif
 
 static const struct part {
   const char *name;
   int (*run)(void);
-} parts[] = { { "cases", cases },
-              { "agreement", agree },
+} parts[] = {
+  { "cases", cases }, { "agreement", agree },
 #ifndef SPEC_THREADS_ONLY
-              { "heap", heap },
-              { "faults", faults },
-              { "bench", bench }
+  { "heap", heap },   { "faults", faults },   { "lost", faults_of_messages },
+  { "bench", bench }
 #endif
 };
 

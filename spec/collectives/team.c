@@ -4,14 +4,15 @@
 #define _GNU_SOURCE
 #include "team.h"
 #include "base/memory.h"
+#include "messages.h"
+#include "tcp.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { MOST = 8 };
 
 int team_wrong(const mrt_communicator *comm, int wrong, const char *what) {
   if (wrong)
@@ -40,9 +41,9 @@ static void *run(void *argument) {
 }
 
 int team_threads(int size, team_work *work, void *argument) {
-  mrt_communicator *comms[MOST];
-  pthread_t threads[MOST];
-  member members[MOST];
+  mrt_communicator *comms[TEAM_MOST];
+  pthread_t threads[TEAM_MOST];
+  member members[TEAM_MOST];
   mrt_error e;
   int wrong = 0;
   if (mrt_threads_new(&mrt_malloc_allocator, size, comms, &e) != MRT_OK)
@@ -85,6 +86,95 @@ int team_processes(int size, team_work *work, void *argument) {
     wrong += wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status);
   close(fd);
   return wrong;
+}
+
+/* ---- connected ranks ---------------------------------------------------------- */
+
+int team_join(team_sockets fds, int size) {
+  for (int a = 0; a < size; a++)
+    for (int lane = 0; lane < MRT_LANES; lane++) {
+      fds[a][MRT_LANES * a + lane] = -1;
+      for (int b = 0, two[2]; b < a; b++) {
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, two)) return 1;
+        fds[a][MRT_LANES * b + lane] = two[0];
+        fds[b][MRT_LANES * a + lane] = two[1];
+      }
+    }
+  return 0;
+}
+
+void team_leave(team_sockets fds, int size, int rank) {
+  for (int a = 0; a < size; a++)
+    for (int i = 0; i < MRT_LANES * size; i++)
+      if (a != rank && fds[a][i] >= 0) close(fds[a][i]);
+}
+
+mrt_status team_meet(const int *fds, int rank, int size, const char *algorithm,
+                     double timeout, mrt_communicator **comm, mrt_error *e) {
+  const mrt_messages_options o = {
+    .build = "1", .algorithm = algorithm, .host = "here", .timeout = timeout
+  };
+  mrt_engine *engine;
+  MRT_TRY(mrt_tcp_new(&mrt_malloc_allocator, rank, size, fds, &engine, e));
+  return mrt_messages_new(&mrt_malloc_allocator, engine, &o, comm, e);
+}
+
+typedef struct connected {
+  int rank, size;
+  const int *fds;
+  const char *algorithm;
+  team_work *work;
+  void *argument;
+  int wrong;
+} connected;
+
+static void *run_connected(void *argument) {
+  connected *m = argument;
+  mrt_communicator *comm;
+  mrt_error e;
+  if (team_meet(m->fds, m->rank, m->size, m->algorithm, 30, &comm, &e))
+    return fprintf(stderr, "%s\n", e.message), m->wrong = 1, NULL;
+  m->wrong = m->work(comm, m->argument);
+  comm->close(comm);
+  return NULL;
+}
+
+static int team_connected(const char *algorithm, int size, team_work *work,
+                          void *argument) {
+  team_sockets fds;
+  connected ranks[TEAM_MOST];
+  int wrong = 0;
+  if (team_join(fds, size)) return perror("socketpair"), 1;
+  for (int r = 0; r < size; r++)
+    ranks[r] = (connected){ r, size, fds[r], algorithm, work, argument, 0 };
+#ifdef SPEC_THREADS_ONLY
+  pthread_t threads[TEAM_MOST];
+  for (int r = 0; r < size; r++)
+    pthread_create(&threads[r], NULL, run_connected, &ranks[r]);
+  for (int r = 0; r < size; r++)
+    pthread_join(threads[r], NULL), wrong += ranks[r].wrong;
+#else
+  fflush(NULL);
+  for (int r = 0; r < size; r++)
+    if (fork() == 0) {
+      team_leave(fds, size, r);
+      run_connected(&ranks[r]);
+      fflush(NULL);
+      _exit(ranks[r].wrong != 0);
+    }
+  team_leave(fds, size, -1);
+  for (int r = 0, status; r < size; r++)
+    wrong += wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status);
+#endif
+  return wrong;
+}
+
+int team_pairwise(int size, team_work *work, void *argument) {
+  return team_connected("pairwise", size, work, argument);
+}
+
+int team_ring(int size, team_work *work, void *argument) {
+  return team_connected("ring", size, work, argument);
 }
 
 void *team_share(size_t nbytes) {

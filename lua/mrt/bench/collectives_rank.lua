@@ -1,15 +1,16 @@
 --- collectives_rank.lua -- what one rank of `mrt bench collectives` does
 --
--- Its arguments: "cpu" or "cuda", then sizes in bytes.  Prints, on rank 0, "allreduce
--- SIZE SECONDS" and "copy SIZE SECONDS" for each size, and "barrier 0 SECONDS".
+-- Its arguments: "cpu" or "cuda", an algorithm, and sizes in bytes.  Prints, on rank 0,
+-- "allreduce SIZE SECONDS", "copy SIZE SECONDS" and "sent SIZE BYTES" (what a rank gives
+-- away for one, of all ranks on average) for each size, and "barrier 0 SECONDS".
 --
 -- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
 local core = require "mrt.core"
 
-local comm = mrt.communicator.create()
-local device = table.remove(arg, 1)
+local device, algorithm = table.remove(arg, 1), table.remove(arg, 1)
+local comm = mrt.communicator.create { algorithm = algorithm }
 if device == "cuda" and not pcall(mrt.device, "cuda:" .. comm.rank) then
   mrt.device "cuda:0"
 end
@@ -31,13 +32,16 @@ local function say(name, size, seconds)
   if comm.rank == 0 then print(("%s %d %.9f"):format(name, size, seconds)) end
 end
 
-for _, word in ipairs(arg) do
-  local size = math.tointeger(tonumber(word))
+for i = 1, #arg do
+  local size = math.tointeger(tonumber(arg[i]))
   local n, count = size // 4, math.max(4, math.min(2000, (1 << 27) // size))
   local w, x, y = mrt.variable(mrt.zeros(n)), mrt.eval(mrt.zeros(n)), mrt.variable(mrt.zeros(n))
   local sum = mrt.compile(function() w:assign(comm:allreduce(w)) end)
   local copy = mrt.compile(function() y:assign(x + 0.0) end)
   for _ = 1, 2 do sum() copy() end
+  local before = comm:sent()
+  sum()
+  say("sent", size, comm:allreduce({ comm:sent() - before }, { op = "mean" })[1])
   say("allreduce", size, time(count, sum))
   say("copy", size, time(count, copy))
 end

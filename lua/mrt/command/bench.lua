@@ -21,7 +21,7 @@ local benches = {
   { "precision", "steps in bf16, f16, fp8: time, memory, loss" },
   { "ways", "budgets met by recomputing, by swapping, by both: predicted time" },
   { "gpu", "GPT-2 steps on a CUDA device, beside PyTorch" },
-  { "collectives", "ranks of one host add up, beside a copy and MPI" },
+  { "collectives", "ranks add up, by memory and messages, beside a copy and MPI" },
   { "swap", "a training run three times its memory: predicted and real stall" },
 }
 

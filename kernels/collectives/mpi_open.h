@@ -1,0 +1,21 @@
+/* mpi_open.h -- the plug-in that speaks MPI
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_COLLECTIVES_MPI_OPEN_H
+#define MRT_COLLECTIVES_MPI_OPEN_H
+
+#include "engine.h"
+
+/* What the plug-in has under the name MRT_MPI_ENTRY; this process must be rank
+ * `rank` of `size` for MPI too.  A collective, without a deadline while MPI
+ * itself starts.  ERANK. */
+typedef mrt_status mrt_mpi_entry(const mrt_allocator *a, int rank, int size,
+                                 mrt_engine **out, mrt_error *e);
+#define MRT_MPI_ENTRY "mrt_mpi_engine"
+
+/* Loads the plug-in: MRT_MPI names it, else it is looked for beside this code.
+ * It is never unloaded.  EVALUE: there is none. */
+mrt_status mrt_mpi_open(const mrt_allocator *a, int rank, int size,
+                        mrt_engine **out, mrt_error *e);
+
+#endif
