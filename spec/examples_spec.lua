@@ -333,6 +333,26 @@ describe("examples/allreduce.lua", function()
   end)
 end)
 
+describe("examples/fsdp.lua", function()
+  local small = "examples/fsdp.lua --layers 2 --dim 64 --heads 2 --context 16 --steps 3 --budget "
+
+  it("trains on four ranks what does not fit into one, in the bytes it plans", function()
+    local code, out = program.run(small .. "1400KiB")
+    assert.equal(0, code, out)
+    assert.matches("one rank: memory = 1.37 MiB is too little; with recomputing", out)
+    assert.matches("step 3/3  loss %d", out)
+    local planned, taken = out:match "planned (%d+) bytes; taken at most, by rank: ([%d ]+)"
+    assert.equal((" " .. planned):rep(4), " " .. taken)
+    assert.is_true(tonumber(planned) < 1400 * 1024)
+  end)
+
+  it("is planned for ranks that are not there", function()
+    local code, out = program.run("plan --ranks 64 " .. small .. "1400KiB")
+    assert.equal(0, code, out)
+    assert.matches("this is rank 0 of 64", out)
+  end)
+end)
+
 describe("examples/memory_schemes.lua", function()
   it("counts the bytes of the published ResNets' forward passes", function()
     local code, out = example "memory_schemes.lua --forward"
