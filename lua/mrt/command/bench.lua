@@ -22,6 +22,7 @@ local benches = {
   { "ways", "budgets met by recomputing, by swapping, by both: predicted time" },
   { "gpu", "GPT-2 steps on a CUDA device, beside PyTorch" },
   { "collectives", "ranks add up, by memory and messages, beside a copy and MPI" },
+  { "shard", "data parallel and ZeRO on 1 to 4 ranks, beside their formulas" },
   { "swap", "a training run three times its memory: predicted and real stall" },
 }
 
