@@ -270,3 +270,32 @@ describe("sharded training", function()
     end)
   end)
 end)
+
+describe("a parameter in pieces", function()
+  it("is assigned on all ranks, whoever has a piece of it", function()
+    for _, stage in ipairs { "policy.shard.ddp()", "policy.shard.zero(1)",
+      "policy.shard.zero(3, { bucket = 0 })" } do
+      local results, failures = mrt.communicator.ranks(3, ([[
+        local mrt, comm = ...
+        local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+        local model = nn.Sequential(nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 8))
+        local params = model:parameters()
+        local opt = optim.sgd(params, { lr = 0 })
+        local x = mrt.ones(2, 40)
+        local step = mrt.compile(function(x)
+          local loss = model(x):sum()
+          opt:step(mrt.grad(loss, params))
+          return loss
+        end, { shard = %s })
+        step(x)
+        local read, pending = model(x):sum():item(), params[1] * 2
+        for i, p in ipairs(params) do p:assign(p * 0 + i) end
+        return ("%%.4f %%s %%.4f"):format(pending:sum():item() / read, step(x):item(),
+          model(x):sum():item())
+      ]]):format(stage), { timeout = 30 })
+      assert(not failures, failures and select(2, next(failures)))
+      for rank = 1, 3 do assert.equal(results[1], results[rank]) end
+      assert.matches(" 1504.0 1504.0000$", results[1]) -- 16 (30 * 3 + 4)
+    end
+  end)
+end)

@@ -70,8 +70,7 @@ void mrt_parts_leave(mrt_variable *bucket) {
 
 /* ---- writing ----------------------------------------------------------------- */
 
-/* This rank's piece with the numbers of `value` where they belong; NULL where
- * none do. */
+/* This rank's piece with the numbers of `value` where they belong, if any do. */
 static mrt_tensor *spliced(mrt_build *b, mrt_tensor *part, mrt_tensor *value,
                            int rank) {
   const mrt_variable *v = part->variable;
@@ -80,7 +79,7 @@ static mrt_tensor *spliced(mrt_build *b, mrt_tensor *part, mrt_tensor *value,
   int64_t from = v->offset - rank * piece, to = from + count;
   int64_t first = from < 0 ? 0 : from, last = to > piece ? piece : to;
   int n = 0;
-  if (first >= last) return NULL;
+  if (first >= last) return old;
   mrt_tensor *flat = mrt_reshape_to(b, value, 1, &count);
   if (first > 0) in[n++] = slice(b, old, 0, first);
   in[n++] = slice(b, flat, first - from, last - from);
@@ -99,8 +98,9 @@ static mrt_status want_alike(mrt_tensor *part, const mrt_tensor *value) {
 }
 
 /* A trace only reads the new value from now on: who made it assigns the bucket
- * at its end, in the same way on all ranks.  Outside, what computes the value may
- * meet other ranks: it is computed on those too that have no piece of it. */
+ * at its end, in the same way on all ranks.  Outside, what computes the value, or
+ * reads the old one, may meet other ranks: those too that have no piece of it
+ * write their bucket, as it is, and let go of what they have gathered. */
 mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
                            mrt_tensor *when) {
   mrt_context *ctx = part->ctx;
@@ -118,7 +118,7 @@ mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
     mrt_tensor *piece = spliced(&b, part, value, comm->rank);
     s = b.status;
     if (!s && value->expr) s = mrt_call_note(ctx, value);
-    if (!s && piece) s = mrt_assign(ctx, v->bucket, piece, when);
+    if (!s) s = mrt_assign(ctx, v->bucket, piece, when);
   }
   mrt_build_free(&b);
   return s;
