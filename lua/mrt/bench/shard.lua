@@ -9,8 +9,8 @@
 --   bits       whether losses and final weights have the bits of ddp on as many ranks
 --   loss, weights  how far they are, at most, from those of one rank
 --   peak       planned bytes, and what the rank that is furthest from it took besides
---   sent       elements that a rank gave to others in a step, by the parameters, times
---              N/(N-1): counted, and by the plan
+--   sent       elements that ranks gave to others in a step, in parameters a rank,
+--              times N/(N-1); and whether all that were counted are those of the plan
 --   state      bytes a parameter of what persists and of gradients: the most bytes of
 --              the plan's role `gradient` alive at once (those of activations too), but
 --              with retain the variables, which persist, that hold them
@@ -94,16 +94,17 @@ local function row_of(n, policy, variant, run, ddp, one)
   row.bits = loss == 0 and weight == 0
   row.loss, row.weight = distance(run, one)
   row.time = run.seconds / ddp.seconds
-  row.off, row.sent_off = 0, 0
+  row.off, row.all_sent = 0, 0
   for r = 1, n do
     local off = run.taken[r] - run.planned[r]
     if math.abs(off) > math.abs(row.off) then row.off = off end
-    row.sent_off = math.max(row.sent_off, math.abs(run.sent[r] - run.wire))
+    row.all_sent = row.all_sent + run.sent[r]
   end
+  row.sent_off = math.abs(row.all_sent - n * run.wire)
   local state = run.persistent + (variant ~= "retain" and run.gradients or 0)
   row.state, row.formula = state / run.parameters, FORMULAS[policy](n)
   local width = variant == "f32" and 4 or 2
-  row.volume = n == 1 and 0 or run.sent[1] / width / run.parameters * n / (n - 1)
+  row.volume = n == 1 and 0 or row.all_sent / width / run.parameters / (n - 1)
   return row
 end
 
@@ -115,7 +116,7 @@ local line <const> = "%5d %-7s %-7s %-5s %9.1e %9.1e %11s %+6d %7.3fP %9s %6.3f 
 local function show(row)
   print(line:format(row.ranks, NAMES[row.policy], row.variant, row.bits and "same" or "OTHER",
     row.loss, row.weight, format.bytes(row.peak), row.off, row.volume,
-    row.sent_off == 0 and "as plan" or ("%.0f off"):format(row.sent_off), row.state,
+    row.sent_off < 1 and "as plan" or ("%.0f off"):format(row.sent_off), row.state,
     row.variant == "f32" and "       " or ("%7.3f"):format(row.state / row.formula), row.time))
 end
 
