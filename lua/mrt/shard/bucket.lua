@@ -120,14 +120,6 @@ function Bucket:gather(piece, again)
     again = again or false })
 end
 
---- Have the parameters, which are whole on all ranks, begin as those of rank 0.
-function Bucket:broadcast()
-  local whole = op.broadcast(self:flatten(self.params, self.params[1]:get_dtype()),
-    { comm = self.ranks.number, root = 0 })
-  for i, p in ipairs(self.params) do core.assign(p, self:view(whole, i)) end
-  if self.weights then self:keep_weights() end
-end
-
 --- Put variables that are like the parameters, one for each, into pieces: they stay
 --- what they are for who reads or assigns them.
 ---@param variables mrt.Tensor[]
@@ -172,6 +164,18 @@ function Bucket:retain()
   self.weights = core.variable(first, self:name ".narrow")
   self.gradient = core.variable(full(self.stage < 2 and self.size or self.piece, 0,
     o.reduce or o.gather), self:name ".gradient")
+end
+
+--- Have the parameters, which are whole on all ranks, begin as those of rank 0: one
+--- by one, in their places.
+function Bucket:broadcast()
+  local o = { comm = self.ranks.number, root = 0 }
+  local function put(variable, value)
+    core.assign(variable, value)
+    value:free()
+  end
+  for _, p in ipairs(self.params) do put(p, op.broadcast(p, o)) end
+  if self.weights then put(self.weights, narrowed(self, core.current)) end
 end
 
 --- In a trace: parameters read as what is gathered in a narrow dtype.

@@ -160,7 +160,9 @@ end
 --- Before a step: parameters that all ranks have whole begin as rank 0's.
 ---@param settings table  of shard.new
 function shard.begin(settings)
+  if #settings.fresh == 0 then return end
   while settings.fresh[1] do table.remove(settings.fresh, 1):broadcast() end
+  collectgarbage() -- what was made on the way: it would be computed before an update
 end
 
 --- Spread parameters and gradients until the result is closed.
