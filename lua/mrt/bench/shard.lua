@@ -10,7 +10,8 @@
 --   loss, weights  how far they are, at most, from those of one rank
 --   peak       planned bytes, and what the rank that is furthest from it took besides
 --   sent       elements that ranks gave to others in a step, in parameters a rank,
---              times N/(N-1); and whether all that were counted are those of the plan
+--              times N/(N-1); and how many bytes were counted beyond the plan's: small
+--              allreduces, which everyone computes, give each rank N-1 times their bytes
 --   state      bytes a parameter of what persists and of gradients: the most bytes of
 --              the plan's role `gradient` alive at once (those of activations too), but
 --              with retain the variables, which persist, that hold them
@@ -100,7 +101,7 @@ local function row_of(n, policy, variant, run, ddp, one)
     if math.abs(off) > math.abs(row.off) then row.off = off end
     row.all_sent = row.all_sent + run.sent[r]
   end
-  row.sent_off = math.abs(row.all_sent - n * run.wire)
+  row.sent_off = math.tointeger((row.all_sent - n * run.wire + 0.5) // 1)
   local state = run.persistent + (variant ~= "retain" and run.gradients or 0)
   row.state, row.formula = state / run.parameters, FORMULAS[policy](n)
   local width = variant == "f32" and 4 or 2
@@ -116,7 +117,7 @@ local line <const> = "%5d %-7s %-7s %-5s %9.1e %9.1e %11s %+6d %7.3fP %9s %6.3f 
 local function show(row)
   print(line:format(row.ranks, NAMES[row.policy], row.variant, row.bits and "same" or "OTHER",
     row.loss, row.weight, format.bytes(row.peak), row.off, row.volume,
-    row.sent_off < 1 and "as plan" or ("%.0f off"):format(row.sent_off), row.state,
+    row.sent_off == 0 and "as plan" or ("%+d B"):format(row.sent_off), row.state,
     row.variant == "f32" and "       " or ("%7.3f"):format(row.state / row.formula), row.time))
 end
 
