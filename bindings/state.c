@@ -81,6 +81,13 @@ static int begins(lua_State *L) {
   return 1;
 }
 
+/* writes(variable): how often its numbers have been written */
+static int writes(lua_State *L) {
+  mrt_tensor *t = mrt_lua_check_tensor(L, mrt_binding_get(L), 1, "shard");
+  lua_pushinteger(L, (lua_Integer)mrt_variable_writes(t));
+  return 1;
+}
+
 /* shard(part, bucket, communicator, offset, again) */
 static int shard(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -241,6 +248,7 @@ void mrt_state_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "variable", new_variable },
     { "begins", begins },
+    { "writes", writes },
     { "shard", shard },
     { "assign", assign },
     { "convert", convert },

@@ -304,6 +304,8 @@ MRT_API mrt_status mrt_tensor_from(mrt_context *ctx, const mrt_type *type,
 MRT_API mrt_status mrt_variable_new(mrt_context *ctx, mrt_tensor *init,
                                     const char *name, mrt_tensor **out);
 MRT_API bool mrt_tensor_is_variable(const mrt_tensor *t);
+/* How often its numbers have been written: by steps, one each, or assigned. */
+MRT_API uint64_t mrt_variable_writes(const mrt_tensor *variable);
 MRT_API const char *mrt_tensor_name(const mrt_tensor *t); /* or NULL */
 MRT_API mrt_status mrt_tensor_set_name(mrt_tensor *t, const char *name);
 MRT_API const mrt_type *mrt_tensor_type(const mrt_tensor *t);

@@ -190,6 +190,38 @@ describe("sharded training", function()
     compare(2, "o.memory = '1MiB'", 1e-4)
   end)
 
+  it("retains weights that are assigned between steps", function()
+    local function trained(policy)
+      local results, failures = mrt.communicator.ranks(2, ([[
+        local mrt, comm = ...
+        local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+        mrt.seed(5)
+        local model = nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 2))
+        local opt = optim.sgd(model:parameters(), { lr = 0.1 })
+        local step = mrt.compile(function(x)
+          local loss = (model(x) ^ 2):mean()
+          opt:step(mrt.grad(loss, model:parameters()))
+          return loss
+        end, { shard = %s })
+        local x, losses = mrt.full({ 3, 6 }, comm.rank + 1), {}
+        for i = 1, 4 do
+          losses[i] = ("%%a"):format(step(x):item())
+          if i %% 2 == 0 then
+            for _, p in ipairs(model:parameters()) do p:assign(p * 0.5) end
+          end
+        end
+        return table.concat(losses, " ")
+      ]]):format(policy), { timeout = 30 })
+      assert(not failures, failures and select(2, next(failures)))
+      return results
+    end
+    local plain = trained "policy.shard.ddp { gather = 'bf16' }"
+    for _, policy in ipairs { "ddp { %s }", "zero(2, { %s })", "zero(3, { %s })" } do
+      assert.same(plain, trained("policy.shard."
+        .. policy:format "gather = 'bf16', retain = true"))
+    end
+  end)
+
   describe("snapshots", function()
     local folder = os.tmpname()
 

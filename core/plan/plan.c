@@ -105,6 +105,9 @@ static void add_up(mrt_plan *plan) {
   info->slow += plan->slow_bytes;
   info->transient = plan->arena_bytes;
   info->peak = info->persistent + info->transient + info->outputs;
+  for (int i = 0; i < plan->graph.node_count; i++)
+    if (plan->graph.nodes[i]->recomputed) /* the bound was without */
+      info->order_free_bound = info->working_set;
   info->lower_bound += info->persistent + info->outputs;
   info->working_set += info->persistent + info->outputs;
   info->order_free_bound += info->persistent + info->outputs;

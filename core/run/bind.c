@@ -36,9 +36,9 @@ static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
   };
   const mrt_slot *s = &b->plan->slots[v->base->slot];
   mrt_place_kind where = mrt_slot_in_arena(s)           ? MRT_IN_ARENA
-                    : s->kind != MRT_VALUE_SWAPPED ? homes[s->kind]
-                    : s->node                      ? MRT_IN_SLOW
-                                                   : MRT_IN_HOME;
+                         : s->kind != MRT_VALUE_SWAPPED ? homes[s->kind]
+                         : s->node                      ? MRT_IN_SLOW
+                                                        : MRT_IN_HOME;
   bool slot = where == MRT_IN_ARENA || where == MRT_IN_SLOW;
   return add(b,
              (mrt_place){ .pointer = &o->data,

@@ -126,6 +126,10 @@ mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
 
 /* ---- making ------------------------------------------------------------------ */
 
+MRT_API uint64_t mrt_variable_writes(const mrt_tensor *variable) {
+  return variable->variable ? variable->variable->writes : 0;
+}
+
 MRT_API mrt_status mrt_variable_begins(mrt_tensor *variable, mrt_tensor **out) {
   mrt_variable *v = variable->variable;
   *out = v && v->init && !variable->storage ? v->init : variable;

@@ -64,7 +64,7 @@ mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
 
 void mrt_readers_retire(mrt_variable *v) {
   for (int i = 0; i < v->reader_count; i++) v->readers[i]->stale = true;
-  v->reader_count = 0;
+  v->reader_count = 0, v->writes++;
   for (int p = 0; p < v->part_count; p++)
     mrt_readers_retire(v->parts[p]->variable);
   mrt_parts_leave(v);

@@ -79,12 +79,13 @@ typedef struct mrt_variable {
   mrt_expr **readers;        /* borrowed: live expressions that read it,
                                 stale ones left out */
   int reader_count, reader_room;
+  uint64_t writes; /* how often it was written */
   bool torn; /* a step broke off while it was being updated */
   /* its numbers lie among those of a bucket (run/part.c) */
   struct mrt_tensor *bucket; /* held; NULL: it has its own */
   int64_t offset;            /* among the elements of all ranks' pieces */
   int comm;
-  bool again; /* gathered again for the backward pass */
+  bool again;                /* gathered again for the backward pass */
   struct mrt_tensor **parts; /* of a bucket: borrowed, whose numbers it has */
   int part_count, part_room;
   struct mrt_tensor *whole; /* of a bucket: held while parts are begun */
@@ -175,10 +176,10 @@ struct mrt_context {
     uint64_t hash;
   } * agreed; /* lists of collectives that ranks have compared (run/agree.c) */
   int agreed_count, agreed_room;
-  uint64_t script;     /* a hash of its text; 0: not known */
+  uint64_t script;                  /* a hash of its text; 0: not known */
   mrt_context *ranks;               /* has them instead; NULL: these are ours */
   mrt_context *guests, *next_guest; /* contexts that use ours */
-  uint64_t turns;      /* collectives applied so far */
+  uint64_t turns;                   /* collectives applied so far */
   mrt_tensor **called; /* held: what collectives outside traces give, until
                           mrt_communicate */
   int called_count, called_room;

@@ -259,8 +259,9 @@ static void parts(void) {
   c.options.rand =
       (mrt_rand_options){ .key = 3, .inner = INNER, .dtype = MRT_f32 };
   float all[OUTER * ROWS * INNER], part[OUTER * PART * INNER];
-  mrt_run run = { .seed = 5, .row = 0, .rows = ROWS, .all_rows = ROWS,
-                  .ranks = 1 };
+  mrt_run run = {
+    .seed = 5, .row = 0, .rows = ROWS, .all_rows = ROWS, .ranks = 1
+  };
   mrt_run_words words;
   set_run(&run, &words);
   chain_single(&c, OUTER * ROWS * INNER, &p);

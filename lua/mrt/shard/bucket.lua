@@ -155,6 +155,19 @@ local function narrowed(self, part_of)
   return self:flatten(values, dtype)
 end
 
+local function newest_weights(self)
+  local newest = narrowed(self, core.current)
+  return (self.stage == 1 or self.stage == 2) and self:gather(newest) or newest
+end
+
+-- How often what the weights are narrowed from has been written.
+local function written(self)
+  if self.variable then return core.writes(self.variable) end
+  local n = 0
+  for _, p in ipairs(self.params) do n = n + core.writes(p) end
+  return n
+end
+
 --- Make the variables that stay: weights in the dtype in which they are read, and
 --- gradients, whole or in pieces as the stage has them.
 function Bucket:retain()
@@ -162,20 +175,32 @@ function Bucket:retain()
   local first = narrowed(self, function(x) return x end)
   if self.stage == 1 or self.stage == 2 then first = self:gather(first) end
   self.weights = core.variable(first, self:name ".narrow")
+  self.expected = written(self)
   self.gradient = core.variable(full(self.stage < 2 and self.size or self.piece, 0,
-    o.reduce or o.gather), self:name ".gradient")
+    o.reduce or self.params[1]:get_dtype()), self:name ".gradient")
 end
 
 --- Have the parameters, which are whole on all ranks, begin as those of rank 0: one
 --- by one, in their places.
 function Bucket:broadcast()
   local o = { comm = self.ranks.number, root = 0 }
-  local function put(variable, value)
-    core.assign(variable, value)
+  for _, p in ipairs(self.params) do
+    local value = op.broadcast(p, o)
+    core.assign(p, value)
     value:free()
   end
-  for _, p in ipairs(self.params) do put(p, op.broadcast(p, o)) end
-  if self.weights then put(self.weights, narrowed(self, core.current)) end
+end
+
+--- Before a step, which writes them once: retained weights are those of parameters
+--- that have been assigned, or loaded, since the last one.
+function Bucket:refresh()
+  local now = written(self)
+  if now ~= self.expected then
+    local newest = newest_weights(self)
+    core.assign(self.weights, newest)
+    newest:free()
+  end
+  self.expected = now + (self.variable and 1 or #self.params)
 end
 
 --- In a trace: parameters read as what is gathered in a narrow dtype.
@@ -195,11 +220,7 @@ function Bucket:read_narrow()
 end
 
 --- In a trace: what is retained of the weights is that of the newest ones.
-function Bucket:keep_weights()
-  local newest = narrowed(self, core.current)
-  if self.stage == 1 or self.stage == 2 then newest = self:gather(newest) end
-  core.assign(self.weights, newest)
-end
+function Bucket:keep_weights() core.assign(self.weights, newest_weights(self)) end
 
 --- In a trace: a gradient, by way of the variable that retains it.
 ---@param g mrt.Tensor

@@ -157,12 +157,17 @@ function shard.new(sharding)
   return { sharding = sharding, of = setmetatable({}, weak), fresh = {} }
 end
 
---- Before a step: parameters that all ranks have whole begin as rank 0's.
+--- Before a step: parameters that all ranks have whole begin as rank 0's, and what is
+--- retained of weights is that of parameters as they are now.
 ---@param settings table  of shard.new
 function shard.begin(settings)
-  if #settings.fresh == 0 then return end
+  local fresh = #settings.fresh > 0
   while settings.fresh[1] do table.remove(settings.fresh, 1):broadcast() end
-  collectgarbage() -- what was made on the way: it would be computed before an update
+  for _, b in ipairs(settings.sharding.options.retain and listed(settings.of) or {}) do
+    b:refresh()
+  end
+  -- what was made on the way would be computed before an update
+  if fresh then collectgarbage() end
 end
 
 --- Spread parameters and gradients until the result is closed.
