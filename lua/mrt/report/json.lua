@@ -9,7 +9,8 @@
 ---     persistent transient outputs inputs lower_bound order_free_bound working_set
 ---     flops         of one run
 ---     seconds       of one run, predicted; stall of them: spent waiting for copies
----     wire          bytes that this rank gives to others, in `collectives`
+---     wire          bytes that this rank gives to others in a run
+---     collectives   how many of them a run has
 ---     slow          in the file of what is swapped; not in peak
 ---     device        what it was planned for: core/mrt.h, mrt_device_profile
 ---     micro_batches, micro_batch, batch, accumulators
