@@ -214,7 +214,7 @@ end
 local schema = { schema = text, name = text, peak = int, persistent = int,
   transient = int, outputs = int, inputs = int, lower_bound = int,
   order_free_bound = int, working_set = int, flops = "number",
-  seconds = "number", stall = "number", slow = int, nodes = int,
+  seconds = "number", stall = "number", wire = "number", collectives = "number", slow = int, nodes = int,
   nodes_traced = int, passes = { { name = text, nodes = int } }, peak_step = int,
   ["next_peak?"] = int, device = device, ["micro_batches?"] = int,
   ["micro_batch?"] = int, ["batch?"] = int, ["accumulators?"] = int,
