@@ -783,6 +783,8 @@ typedef struct mrt_plan_options {
    * what has a multiple of `rows` rows draws as it would in that.  0: it is
    * whole. */
   int64_t rank, ranks, rows;
+  int prefetch; /* so many gathers may be under way beside the computation, and
+                   reductions while there is memory; 0: none is */
   const char *name;
   const mrt_measured *measured; /* instead of predictions, by rising key */
   int measured_count;

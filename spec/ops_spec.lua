@@ -7,7 +7,7 @@ local bits = require("support.bits").of
 local samples = rows.all()
 
 -- What has no samples of its own: made by the library, or drawn at random.
-local apart = { fused = true, swap_out = true, swap_in = true, swap_wait = true,
+local apart = { fused = true, swap_out = true, swap_in = true, swap_wait = true, arrive = true,
                  custom = true, rand = true, randn = true, randint = true,
                 dropout = true }
 

@@ -84,8 +84,15 @@ struct mrt_communicator {
   /* From now on all ranks fail, saying that this one did, and why. */
   void (*abort)(mrt_communicator *comm, const char *why);
   void (*close)(mrt_communicator *comm);
-  const volatile int *interrupted; /* looked at while waiting; may be NULL */
+  const volatile int *interrupted; /* looked at while waiting; may be NULL, and
+                                      change meanwhile */
 };
+
+static inline bool mrt_is_interrupted(const mrt_communicator *comm) {
+  const volatile int *flag =
+      __atomic_load_n(&comm->interrupted, __ATOMIC_RELAXED);
+  return flag && *flag;
+}
 
 /* The name of a kind, "allreduce", and of a reduction, "sum". */
 const char *mrt_collective_name(mrt_collective_kind kind);
@@ -103,6 +110,28 @@ size_t mrt_collective_out_bytes(const mrt_collective *c, int size);
 /* Checks the call (EVALUE), then does it. */
 mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,
                        mrt_error *e);
+
+/* ---- beside the computation (beside.c) -------------------------------------- */
+
+typedef struct mrt_beside mrt_beside;
+
+/* A thread that does collectives one after the other, however many
+ * communicators there are.  EDEVICE: there is none to be had. */
+mrt_status mrt_beside_new(const mrt_allocator *a, mrt_beside **out,
+                          mrt_error *e);
+/* Not in a child that was forked since. */
+bool mrt_beside_is_here(const mrt_beside *a);
+/* Hands the call over, and waits only while very many are under way.  Until its
+ * end nobody writes what `in` points to or touches what `out` does. */
+void mrt_beside_begin(mrt_beside *a, mrt_communicator *comm,
+                      const mrt_collective *c, int node);
+/* Waits until what fills `out` is over, NULL: all that was begun.  The error of
+ * the first that failed since drain, if one did, and its node. */
+mrt_status mrt_beside_end(mrt_beside *a, const void *out, int *node,
+                          mrt_error *e);
+/* Waits for the one that runs, drops the others; nothing has failed. */
+void mrt_beside_drain(mrt_beside *a);
+void mrt_beside_close(mrt_beside *a);
 
 /* kernels/collectives/threads.c: ranks that are threads of one process. */
 mrt_status mrt_threads_new(const mrt_allocator *a, int size,

@@ -50,8 +50,9 @@ typedef struct mrt_run {
   double stalled;   /* seconds spent waiting for copies */
   /* of a plan with collectives */
   mrt_communicator *const *communicators; /* by number; NULL: closed */
-  int refused;      /* 0, or 1 + the step whose collective failed */
-  mrt_error *error; /* what that said */
+  mrt_beside *beside; /* for those that begin early; NULL: they do not */
+  int refused;        /* 0, or 1 + the step whose collective failed */
+  mrt_error *error;   /* what that said */
   /* of a device with memory of its own */
   void *device;                /* the device's state */
   void *queue;                 /* where kernels queue what they launch */

@@ -8,6 +8,8 @@
  *   broadcast       y = x of the root
  *   send, recv      y on one rank = x on another; a send returns nothing, as
  *                   u8[0], and a recv says what comes
+ *   arrive          waits for a collective that began ahead (plan/ahead.c); of
+ *                   its y and, unless y took its place, its x
  *
  *   x y     contiguous, any shape, on all ranks the same; any dtype where
  *           nothing is reduced; see device/communicator.c for what can be
@@ -102,6 +104,11 @@ static mrt_status infer_recv(mrt_infer *c) {
   c->out[0] = (mrt_type){ .dtype = o->dtype, .rank = o->shape.count };
   for (int i = 0; i < o->shape.count; i++) c->out[0].dims[i] = o->shape.at[i];
   return want_peer(c, true);
+}
+
+static mrt_status infer_arrive(mrt_infer *c) {
+  c->nout = 0;
+  return MRT_OK;
 }
 
 /* ---- costs ------------------------------------------------------------------- */
@@ -238,4 +245,15 @@ const mrt_op mrt_op_recv = {
   .doc = "y = what another rank sends",
   .bytes = bytes_received,
   .traits = MRT_COLLECTIVE | MRT_PAIR,
+};
+const mrt_op mrt_op_arrive = {
+  .name = "arrive",
+  .number = MRT_OP_arrive,
+  .doc = "waits for the collective that makes y of x",
+  .min_inputs = 1,
+  .max_inputs = 2,
+  .infer = infer_arrive,
+  .width = MRT_FOLLOW,
+  .cost = MRT_COST_move,
+  .traits = MRT_INTERNAL | MRT_FIXED | MRT_WAITS,
 };

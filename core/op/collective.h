@@ -27,11 +27,17 @@ typedef struct mrt_collective_options {
   mrt_dtype dtype;
   bool lazy;
   bool again; /* lazy: made anew for the backward pass rather than kept */
+  bool ahead; /* lazy: what follows up to its `arrive` is done beside it */
 } mrt_collective_options;
 
 static inline bool mrt_is_lazy(const mrt_op *op, const void *options) {
   return (op->traits & MRT_COLLECTIVE) &&
          ((const mrt_collective_options *)options)->lazy;
+}
+
+static inline bool mrt_is_ahead(const mrt_op *op, const void *options) {
+  return (op->traits & MRT_COLLECTIVE) &&
+         ((const mrt_collective_options *)options)->ahead;
 }
 
 #endif

@@ -1,12 +1,15 @@
-/* check_copies.c -- proof that copies between tiers are left alone
+/* check_copies.c -- proof that what runs beside the steps is left alone
  *
- *   question  does anything touch what is being copied?
+ *   question  does anything touch what is being copied between tiers, or what
+ *             a collective that began ahead reads and writes?
  *   method    Walk the steps with the copies that run.  Until its wait, which
  *             names both sides, a copy's source must not change and its target
- *             must be neither read nor written.
+ *             must be neither read nor written.  So too of a collective; where
+ *             its result lies in its input's place the wait names that alone.
  *   cost      O(operands * copies at once)
  *
  * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
 #include "plan/plan.h"
 
 /* The two sides of a copy that has begun. */
@@ -56,8 +59,10 @@ static bool end(checking *c, const mrt_node *n) {
   for (int i = 0; i < c->count; i++) {
     const mrt_value *from = c->copies[i].from->base;
     const mrt_value *to = c->copies[i].to->base;
-    const mrt_value *a = n->in[0]->base, *b = n->in[1]->base;
-    if (!(a == from && b == to) && !(a == to && b == from)) continue;
+    const mrt_value *a = n->in[0]->base, *b = n->in[n->nin - 1]->base;
+    bool in_place = n->nin == 1 && a == to && from->slot == to->slot;
+    if (!(a == from && b == to) && !(a == to && b == from) && !in_place)
+      continue;
     c->copies[i] = c->copies[--c->count];
     return true;
   }
@@ -71,7 +76,8 @@ static mrt_status check_step(checking *c, mrt_arena *arena, int i) {
   for (int k = 0; k < c->count; k++)
     if (disturbs(c, n, &c->copies[k]))
       return fail(c, i, "touches what is being copied");
-  if (!(n->op->traits & MRT_SWAPS)) return MRT_OK;
+  if (!(n->op->traits & MRT_SWAPS) && !mrt_is_ahead(n->op, n->options))
+    return MRT_OK;
   if (!MRT_PUSH_ROOM(arena, c->copies, c->count, c->room))
     return mrt_nomem(&c->plan->ctx->error);
   c->copies[c->count++] = (running){ n->in[0], n->out[0] };

@@ -156,8 +156,9 @@ static mrt_status note_transfers(mrt_plan *plan) {
   if (!plan->transfers) return mrt_nomem(&plan->ctx->error);
   for (int i = 0; i < g->node_count; i++) {
     plan->steps[i].transfer = -1;
+    int op = g->nodes[i]->op->number;
     if (g->nodes[i]->op->traits & MRT_SWAPS) note_start(plan, g->nodes[i], i);
-    if (g->nodes[i]->op->traits & MRT_WAITS) note_end(plan, g->nodes[i], i);
+    if (op == MRT_OP_swap_wait) note_end(plan, g->nodes[i], i);
   }
   return MRT_OK;
 }

@@ -140,6 +140,7 @@ static mrt_status number(mrt_graph *g) {
     if (!own) return mrt_nomem(&g->ctx->error);
     *own = *(const mrt_collective_options *)n->options;
     own->turn = ++turn;
+    own->ahead = false; /* perhaps in another plan of this trace */
     n->options = own;
   }
   return MRT_OK;

@@ -173,6 +173,7 @@ mrt_status mrt_plan_passes(mrt_plan *plan, int count) {
 mrt_status mrt_plan_finish(mrt_plan *plan) {
   MRT_TRY(mrt_plan_passes(plan, MRT_COUNT(rows)));
   MRT_TRY(predict(plan));
+  MRT_TRY(mrt_plan_predict_arrivals(plan));
   add_up(plan);
   if (plan->options.memory && plan->info.peak > plan->options.memory)
     return mrt_plan_over(plan, plan->info.peak);

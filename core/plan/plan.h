@@ -81,6 +81,7 @@ typedef struct mrt_way {
   mrt_segments segments;
   bool thorough; /* the solver does not give up early */
   bool lowest;   /* with a policy too: in the order of the least peak */
+  bool in_place; /* no collective begins ahead */
   bool seeded;   /* the solver begins with known.runs, in their order */
 } mrt_way;
 #define MRT_ALL_LANES 1e9
@@ -143,6 +144,7 @@ struct mrt_plan {
                       planned before others come and go; NULL: none */
   size_t slow_bytes; /* of the space's part of the slow tier */
   mrt_transfer_info *transfers; /* graph.transfer_count */
+  int ahead_count;              /* collectives that begin ahead */
 
   mrt_value **leaves; /* variables and constants */
   int leaf_count;
@@ -221,7 +223,9 @@ void mrt_plan_release_steps(mrt_plan *plan);
 /* Give back kernels' states and the graph. */
 void mrt_plan_unmake(mrt_plan *plan);
 
-/* Part of the check: nothing touches what is being copied. */
+/* Seconds of steps as they are with collectives beside them. */
+mrt_status mrt_plan_predict_arrivals(mrt_plan *plan);
+/* Part of the check: nothing touches what is done beside the steps. */
 mrt_status mrt_check_copies(const mrt_plan *plan, mrt_arena *arena);
 
 /* The new executing order, with nodes that have no step yet: they get one.

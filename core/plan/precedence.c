@@ -4,6 +4,7 @@
  *   gives   the flow: precedence edges, and who makes and reads each block
  *   method  One walk.  A node comes after what makes its inputs; an update
  *           comes after everybody else who reads the version it overwrites;
+ *           who reads what a collective began ahead comes after its arrival;
  *           and all updates come after all index checks that depend on none,
  *           so that a bad index is found while nothing has changed.
  *           Collectives keep their order, whatever their communicator: then
@@ -28,6 +29,7 @@ typedef struct building {
   mrt_arena *arena;
   int *maker_of;   /* by value id: node that computes it; -1: a leaf */
   int *updater_of; /* by value id of a version: node that overwrites it; -1 */
+  int *arrival_of; /* by value id: node that waits for it; -1 */
   int *block_of;   /* by value id of a base; -1: not in the arena */
   bool *tainted;   /* by node: depends on an update */
   int collective;  /* the last one so far; -1 */
@@ -59,10 +61,11 @@ static mrt_status make_lists(building *b, mrt_lists *l, int n, const int *key,
 
 static void find_updaters(building *b) {
   for (int i = 0; i < b->g->value_count; i++)
-    b->maker_of[i] = b->updater_of[i] = b->block_of[i] = -1;
+    b->maker_of[i] = b->updater_of[i] = b->arrival_of[i] = b->block_of[i] = -1;
   for (int i = 0; i < b->g->node_count; i++) {
     const mrt_node *n = b->g->nodes[i];
     for (int k = 0; k < n->nout; k++) b->maker_of[n->out[k]->id] = i;
+    if (n->op->number == MRT_OP_arrive) b->arrival_of[n->in[0]->id] = i;
     b->f->update[i] = mrt_node_is_update(n);
     for (int k = 0; b->f->update[i] && k < n->op->updates; k++)
       b->updater_of[mrt_value_root(n->in[k])->id] = i;
@@ -75,8 +78,11 @@ static mrt_status add_edges(building *b, int i) {
   for (int k = 0; k < n->nin; k++) {
     int version = mrt_value_root(n->in[k])->id;
     int maker = b->maker_of[version], updater = b->updater_of[version];
+    int arrival = b->arrival_of[version];
     if (maker >= 0) MRT_TRY(add_pair(b, &b->edges, maker, i));
     if (maker >= 0) tainted |= b->tainted[maker];
+    if (arrival >= 0 && arrival != i)
+      MRT_TRY(add_pair(b, &b->edges, arrival, i));
     if (updater >= 0 && updater != i)
       MRT_TRY(add_pair(b, &b->edges, i, updater));
   }
@@ -214,12 +220,13 @@ mrt_status mrt_flow_make(mrt_flow *f, const mrt_plan *plan, mrt_arena *arena,
                  .arena = arena,
                  .maker_of = MRT_NEW(arena, int, values),
                  .updater_of = MRT_NEW(arena, int, values),
+                 .arrival_of = MRT_NEW(arena, int, values),
                  .block_of = MRT_NEW(arena, int, values),
                  .tainted = MRT_NEW(arena, bool, n),
                  .collective = -1 };
   if (!f->made || !f->maker || !f->value || !f->bytes || !f->scratch ||
       !f->take_start || !f->update || !b.maker_of || !b.updater_of ||
-      !b.block_of || !b.tainted)
+      !b.arrival_of || !b.block_of || !b.tainted)
     return mrt_nomem(&g->ctx->error);
   find_updaters(&b);
   for (int i = 0; i < n; i++) MRT_TRY(add_edges(&b, i));

@@ -1,13 +1,16 @@
-/* stall.c -- how long does a run wait for its copies?
+/* stall.c -- how long does a run wait for what is done beside it?
  *
  *   method  Steps run one after the other, each in its predicted seconds.
  *           Beside them two lanes copy, each first come first served.  A copy
  *           takes a latency and then its bytes at its lane's rate, which is
  *           another while both lanes are busy.  A step that waits for a copy
- *           which is not over stalls until it is.
+ *           which is not over stalls until it is.  Collectives that begin
+ *           ahead are done one after the other, on a thread of their own; one
+ *           that does not waits until they are over.
  *   cost    O(steps + copies)
  *
  * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
 #include "plan/cost.h"
 
 #include <math.h>
@@ -114,4 +117,28 @@ MRT_API mrt_status mrt_plan_predict_stall(const mrt_plan *plan,
   if (ok) *total = simulate(plan, seconds, rates, &r, number, stalls);
   mrt_arena_free(&arena);
   return ok ? MRT_OK : mrt_nomem(&plan->ctx->error);
+}
+
+/* Handing over takes a launch, waiting what it takes. */
+mrt_status mrt_plan_predict_arrivals(mrt_plan *plan) {
+  double now = 0, free = 0; /* when the thread is */
+  if (!plan->ahead_count) return MRT_OK;
+  double *over = MRT_NEW(&plan->graph.arena, double, plan->step_count);
+  if (!over) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < plan->step_count; i++) {
+    mrt_step *s = &plan->steps[i];
+    mrt_node *n = s->node;
+    bool meets = n->op->traits & MRT_COLLECTIVE;
+    n->mark = i;
+    if (meets && mrt_is_ahead(n->op, n->options)) {
+      over[i] = free = fmax(free, now) + s->seconds;
+      s->seconds = plan->device.launch;
+    } else if (meets) {
+      s->seconds += fmax(0, free - now);
+    } else if (n->op->number == MRT_OP_arrive) {
+      s->seconds += fmax(0, over[n->in[0]->node->mark] - now);
+    }
+    now += s->seconds;
+  }
+  return MRT_OK;
 }

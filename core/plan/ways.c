@@ -318,6 +318,8 @@ static mrt_status compete(mrt_ways *c) {
     if (!measured(plan)) c->seconds *= 1 - guess;
     MRT_TRY(try_ways(c));
   }
+  if (c->seconds == INFINITY && plan->options.prefetch)
+    MRT_TRY(try(c, (mrt_way){ .in_place = true }));
   if (c->found) return adopt(c);
   if (c->seconds < INFINITY) return MRT_OK;
   return mrt_ways_refuse(c);

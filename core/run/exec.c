@@ -43,12 +43,12 @@ static mrt_status lost(mrt_plan *plan) {
                        : "nothing has changed");
 }
 
+/* At its own step or, begun ahead, where it is waited for. */
 mrt_status mrt_plan_refused(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  int step = plan->run.refused - 1;
-  const mrt_node *n = plan->steps[step].node;
+  const mrt_node *n = plan->steps[plan->run.refused - 1].node;
   const mrt_error said = ctx->error;
-  bool torn = step >= plan->first_update && !plan->part_rows;
+  bool torn = plan->at >= plan->first_update && !plan->part_rows;
   if (torn) mrt_plan_tear(plan);
   if (said.status == MRT_EINTERRUPT) ctx->interrupted = 0;
   return mrt_fail(&ctx->error, said.status, "%s (%s:%d), run %llu: %s%s",
@@ -97,6 +97,7 @@ static mrt_status run_poisoned(mrt_plan *plan, int i) {
 static mrt_status may_stop(mrt_plan *plan, int i) {
   mrt_context *ctx = plan->ctx;
   if (ctx->interrupted) {
+    if (plan->run.beside) mrt_beside_drain(plan->run.beside);
     ctx->interrupted = 0;
     return mrt_fail(&ctx->error, MRT_EINTERRUPT, "interrupted");
   }
@@ -196,9 +197,10 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
   MRT_TRY(mrt_plan_agree(plan));
   if (ctx->device.remote) return walk_remote(plan);
   mrt_status s = walk(plan);
-  mrt_communicators_heed(ctx, true);
-  /* However it ended: no copy may run into what comes next. */
+  /* However it ended: nothing may run into what comes next. */
+  if (plan->run.beside) mrt_beside_drain(plan->run.beside);
   if (plan->graph.transfer_count) ctx->tier->drain(ctx->tier);
+  mrt_communicators_heed(ctx, true);
   return s;
 }
 

@@ -125,6 +125,18 @@ static void wait_for_guests(const mrt_plan *plan) {
   if (i < g->node_count) mrt_communicators_settle(plan->ctx, plan->ctx);
 }
 
+/* The thread beside the computation.  Where there is none, and where steps are
+ * looked at one by one, collectives run where they stand. */
+static mrt_beside *beside_of(const mrt_plan *plan) {
+  mrt_context *ctx = plan->ctx;
+  mrt_error ignored;
+  bool looks = ctx->poison || plan->times || plan->ranges;
+  if (!plan->ahead_count || looks) return NULL;
+  if (!ctx->beside && mrt_beside_new(ctx->allocator, &ctx->beside, &ignored))
+    return NULL;
+  return mrt_beside_is_here(ctx->beside) ? ctx->beside : NULL;
+}
+
 mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
   wait_for_guests(plan);
   MRT_TRY(check_available(plan));
@@ -145,6 +157,7 @@ mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
   plan->run.seed = plan->ctx->seed;
   plan->run.fault = plan->run.lost = plan->run.refused = 0;
   plan->run.communicators = mrt_communicators_home(plan->ctx)->communicators;
+  plan->run.beside = beside_of(plan);
   plan->run.error = &plan->ctx->error;
   plan->run.tier = plan->ctx->tier;
   plan->run.stalled = 0;

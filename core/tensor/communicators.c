@@ -211,7 +211,8 @@ void mrt_communicators_heed(mrt_context *ctx, bool heed) {
   if (ctx->guests) return;
   for (int i = 0; i < ctx->communicator_count; i++)
     if (ctx->communicators[i])
-      ctx->communicators[i]->interrupted = heed ? &ctx->interrupted : NULL;
+      __atomic_store_n(&ctx->communicators[i]->interrupted,
+                       heed ? &ctx->interrupted : NULL, __ATOMIC_RELAXED);
 }
 
 void mrt_communicators_close(mrt_context *ctx) {

@@ -56,6 +56,7 @@ void mrt_context_ref(mrt_context *ctx) { ctx->refs++; }
 void mrt_context_unref(mrt_context *ctx) {
   if (--ctx->refs > 0) return;
   mrt_slow_close(ctx);
+  mrt_beside_close(ctx->beside);
   mrt_communicators_close(ctx);
   if (ctx->device.close) ctx->device.close(&ctx->device);
   mrt_communicators_leave(ctx);

@@ -80,7 +80,7 @@ typedef struct mrt_variable {
                                 stale ones left out */
   int reader_count, reader_room;
   uint64_t writes; /* how often it was written */
-  bool torn; /* a step broke off while it was being updated */
+  bool torn;       /* a step broke off while it was being updated */
   /* its numbers lie among those of a bucket (run/part.c) */
   struct mrt_tensor *bucket; /* held; NULL: it has its own */
   int64_t offset;            /* among the elements of all ranks' pieces */
@@ -179,7 +179,8 @@ struct mrt_context {
   uint64_t script;                  /* a hash of its text; 0: not known */
   mrt_context *ranks;               /* has them instead; NULL: these are ours */
   mrt_context *guests, *next_guest; /* contexts that use ours */
-  uint64_t turns;                   /* collectives applied so far */
+  mrt_beside *beside;  /* does them beside the computation; NULL: not yet */
+  uint64_t turns;      /* collectives applied so far */
   mrt_tensor **called; /* held: what collectives outside traces give, until
                           mrt_communicate */
   int called_count, called_room;

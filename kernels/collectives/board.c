@@ -256,7 +256,7 @@ static mrt_status check_deadline(mrt_ranks *m, const mrt_waiting *w, int rank,
 static mrt_status check_interrupt(mrt_ranks *m, const mrt_waiting *w,
                                   mrt_error *e) {
   mrt_error other;
-  if (!m->comm.interrupted || !*m->comm.interrupted) return MRT_OK;
+  if (!mrt_is_interrupted(&m->comm)) return MRT_OK;
   mrt_board_fail(m, &other, "%s was interrupted in %s", who(m, m->comm.rank).s,
                  at_what(m, w).s);
   return mrt_fail(e, MRT_EINTERRUPT, "interrupted");

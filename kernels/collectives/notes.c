@@ -220,7 +220,7 @@ static mrt_status check_lost(mrt_messages *m, const mrt_wait *w,
 static mrt_status check_interrupt(mrt_messages *m, const mrt_wait *w,
                                   mrt_error *e) {
   mrt_error other;
-  if (!m->comm.interrupted || !*m->comm.interrupted) return MRT_OK;
+  if (!mrt_is_interrupted(&m->comm)) return MRT_OK;
   mrt_hub_fail(m->hub, &other, "%s was interrupted in %s",
                mrt_messages_who(m, m->comm.rank).s, at_what(m, w).s);
   return mrt_fail(e, MRT_EINTERRUPT, "interrupted");

@@ -5,11 +5,19 @@
 #include "cpu.h"
 
 /* What cannot be done is noted: the run stops after this step. */
+static void note(mrt_run *run, int node, mrt_status s) {
+  if (!s) return;
+  run->error->status = s;
+  run->refused = node + 1;
+}
+
+/* Those that do not begin ahead come after those that did. */
 static void meet(const mrt_call *call, mrt_collective_kind kind,
                  const mrt_type *whole) {
   const mrt_collective_options *o = call->options;
   mrt_run *run = call->run;
   mrt_communicator *comm = run->communicators[o->comm];
+  int node = call->node;
   mrt_collective c = { .kind = kind,
                        .reduction = (mrt_reduction)o->op,
                        .dtype = whole->dtype,
@@ -19,14 +27,27 @@ static void meet(const mrt_call *call, mrt_collective_kind kind,
                        .out = call->out[0].data,
                        .file = call->file,
                        .line = call->line };
-  mrt_status s =
-      comm ? mrt_collect(comm, &c, run->error)
-           : mrt_fail(run->error, MRT_ESTATE, "communicator %lld is closed",
-                      (long long)o->comm);
-  if (!s) return;
-  run->error->status = s;
-  run->refused = call->node + 1;
+  mrt_status s = MRT_OK;
+  if (!comm)
+    s = mrt_fail(run->error, MRT_ESTATE, "communicator %lld is closed",
+                 (long long)o->comm);
+  else if (run->beside && o->ahead)
+    mrt_beside_begin(run->beside, comm, &c, node);
+  else if (!run->beside ||
+           !(s = mrt_beside_end(run->beside, NULL, &node, run->error)))
+    s = mrt_collect(comm, &c, run->error);
+  note(run, node, s);
 }
+
+static void arrive(const mrt_call *c) {
+  mrt_run *run = c->run;
+  int node = c->node;
+  if (!run->beside) return;
+  mrt_status s = mrt_beside_end(run->beside, c->in[0].data, &node, run->error);
+  note(run, node, s);
+}
+
+MRT_KERNEL(arrive, .run = arrive);
 
 #define COLLECTIVE(name, whole)                                                \
   static void run_##name(const mrt_call *c) {                                  \

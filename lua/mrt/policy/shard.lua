@@ -42,6 +42,9 @@ local asked = {} -- by the compiler
 ---  added up in f32, in the order of the ranks.  Default: the parameters' own
 ---@field retain? boolean          keep what `gather` makes of the weights, and the
 ---  gradients, between steps too, as the paper counts them
+---@field prefetch? integer        so many gathers may begin before their weights are
+---  read, beside the computation, and reductions go on beside it, where that takes no
+---  memory beyond the plan's peak or the budget; default 1, 0: nothing runs beside
 
 ---@class mrt.Sharding
 ---@field name string
@@ -64,6 +67,8 @@ function Sharding:__tostring() return "policy.shard." .. self.name end
 --- A function answers for each parameter with a stage, 0 to 3.
 ---@alias mrt.ShardPolicy mrt.Sharding | fun(p: mrt.ShardParameter): integer
 
+local MOST_GATHERS <const> = 1 << 20 -- no plan has as many
+
 local floats = { f32 = true, bf16 = true, f16 = true }
 
 local function check_dtype(who, name, value, known)
@@ -74,7 +79,7 @@ end
 
 local function read(who, given, bucket)
   local o = options.read(who, given, { comm = options.none, bucket = bucket,
-    gather = options.none, reduce = options.none, retain = false }, true)
+    gather = options.none, reduce = options.none, retain = false, prefetch = 1 }, true)
   local bytes, message = 0, nil
   if o.bucket ~= 0 then bytes, message = format.read_bytes(o.bucket) end
   if not bytes then core.fail("value", who, "option 'bucket': " .. message) end
@@ -85,6 +90,11 @@ local function read(who, given, bucket)
   end
   check_dtype(who, "gather", o.gather, { bf16 = true, f16 = true })
   check_dtype(who, "reduce", o.reduce, floats)
+  if math.type(o.prefetch) ~= "integer" or o.prefetch < 0 then
+    core.fail("value", who, ("option 'prefetch': a count of gathers wanted, got %s")
+      :format(options.show(o.prefetch)))
+  end
+  o.prefetch = math.min(o.prefetch, MOST_GATHERS)
   if o.retain and not o.gather then
     core.fail("value", who, "retain = true keeps weights in the dtype 'gather', which is "
       .. "not given")
