@@ -47,7 +47,9 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
   o.rows = lua_tointeger(L, -1);
   lua_getfield(L, arg, "prefetch");
   o.prefetch = (int)lua_tointeger(L, -1);
-  lua_pop(L, 4);
+  lua_getfield(L, arg, "spare");
+  o.spare = lua_toboolean(L, -1);
+  lua_pop(L, 5);
   lua_getfield(L, arg, "name"); /* the table keeps the string */
   o.name = lua_tostring(L, -1);
   lua_pop(L, 3);

@@ -7,9 +7,11 @@
  * does without.
  *
  * SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "device/communicator.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,6 +93,13 @@ void mrt_beside_drain(mrt_beside *b) {
   while (b->ended < b->started) pthread_cond_wait(&b->changed, &b->lock);
   b->error.status = MRT_OK;
   pthread_mutex_unlock(&b->lock);
+}
+
+bool mrt_beside_pays(const mrt_communicator *comm) {
+  cpu_set_t own;
+  if (!comm->here) return true;
+  bool known = sched_getaffinity(0, sizeof own, &own) == 0;
+  return known && CPU_COUNT(&own) >= 2 * comm->here;
 }
 
 bool mrt_beside_is_here(const mrt_beside *b) {

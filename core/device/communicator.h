@@ -59,6 +59,7 @@ typedef struct mrt_communicator mrt_communicator;
 struct mrt_communicator {
   int rank, size;
   const char *transport; /* "self", "threads", "shared", "sockets", "mpi" */
+  int here;              /* ranks that share this host's cores; 0: not known */
   double timeout;        /* seconds that a rank is waited for */
   uint64_t sent;         /* bytes that this rank gave to others */
   /* Returns when `in` may change and `out` is whole.  ERANK with the rank
@@ -119,6 +120,9 @@ typedef struct mrt_beside mrt_beside;
  * communicators there are.  EDEVICE: there is none to be had. */
 mrt_status mrt_beside_new(const mrt_allocator *a, mrt_beside **out,
                           mrt_error *e);
+/* Has a rank a core to spare for it, that the others do not compute on?  Where
+ * ranks wait for other hosts, none is needed. */
+bool mrt_beside_pays(const mrt_communicator *comm);
 /* Not in a child that was forked since. */
 bool mrt_beside_is_here(const mrt_beside *a);
 /* Hands the call over, and waits only while very many are under way.  Until its

@@ -1,8 +1,8 @@
 /* ahead.c -- which collectives run beside the computation, and from when on?
  *
  *   needs   the executing order, clones included
- *   gives   an order in which lazy collectives begin ahead: a node `arrive`
- *           waits for each, before its first reader
+ *   gives   an order in which lazy collectives that are worth it begin ahead: a
+ *           node `arrive` waits for each, before its first reader
  *   method  Gathers and reductions take turns, as one thread does them.  From
  *           the last to the first: when must each begin to be over when it is
  *           read?  From the first to the last each begins earlier, with casts
@@ -58,7 +58,7 @@ typedef struct moving {
 
 /* ---- nodes that wait --------------------------------------------------------- */
 
-/* Marks: 1 for values that are results of the plan, and uses. */
+/* Of what has storage of its own: readers; -1: it is a result of the plan. */
 static void count_uses(const mrt_graph *g) {
   for (int i = 0; i < g->value_count; i++) g->values[i]->uses = 0;
   for (int i = 0; i < g->node_count; i++)
@@ -66,9 +66,11 @@ static void count_uses(const mrt_graph *g) {
   for (int i = 0; i < g->output_count; i++) g->outputs[i]->base->uses = -1;
 }
 
-static bool may_begin_ahead(const mrt_node *n) {
+/* Handing over and waiting take about two launches. */
+static bool may_begin_ahead(const mrt_plan *plan, const mrt_node *n) {
   const mrt_collective_options *o = n->options;
-  return mrt_is_lazy(n->op, o) && o->size > 1 && n->out[0]->base->uses > 0;
+  return mrt_is_lazy(n->op, o) && o->size > 1 && n->out[0]->base->uses > 0 &&
+         mrt_node_seconds(plan, n) > 2 * plan->device.launch;
 }
 
 /* Will the result lie where its input does?  As lifetime.c decides it, where
@@ -100,7 +102,7 @@ static mrt_status add_all(moving *w) {
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *from = g->nodes[i];
     nodes[n++] = from;
-    if (!may_begin_ahead(from)) continue;
+    if (!may_begin_ahead(w->plan, from)) continue;
     if (!MRT_PUSH_ROOM(&w->arena, w->list, w->count, w->room))
       return mrt_nomem(&g->ctx->error);
     w->list[w->count++] =
@@ -335,8 +337,8 @@ static mrt_status move(moving *w) {
 mrt_status mrt_pass_ahead(mrt_plan *plan) {
   const mrt_plan_options *o = &plan->options;
   moving w = { .plan = plan, .g = &plan->graph };
-  if (o->prefetch <= 0 || o->keep_order || plan->way.in_place || plan->swaps ||
-      plan->ctx->device.remote)
+  if (o->prefetch <= 0 || o->keep_order || plan->swaps ||
+      plan->ctx->device.remote || (o->memory && !plan->way.beside))
     return MRT_OK;
   mrt_arena_init(&w.arena, plan->ctx->allocator);
   mrt_status s = move(&w);

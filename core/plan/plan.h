@@ -81,7 +81,7 @@ typedef struct mrt_way {
   mrt_segments segments;
   bool thorough; /* the solver does not give up early */
   bool lowest;   /* with a policy too: in the order of the least peak */
-  bool in_place; /* no collective begins ahead */
+  bool beside;   /* collectives begin ahead; without a budget they do anyway */
   bool seeded;   /* the solver begins with known.runs, in their order */
 } mrt_way;
 #define MRT_ALL_LANES 1e9

@@ -10,6 +10,7 @@
  *             the rest, and judged by its own predicted seconds, waiting
  *             included.  What cannot be quicker than the best known is not
  *             planned.  Ties go to the earlier way; the first swaps nothing.
+ *             At last the best once more, with collectives beside it.
  *   cost      one run of the solver for each way that is planned
  *   never     exceeds the budget, or is slower than recomputing alone
  *
@@ -318,11 +319,19 @@ static mrt_status compete(mrt_ways *c) {
     if (!measured(plan)) c->seconds *= 1 - guess;
     MRT_TRY(try_ways(c));
   }
-  if (c->seconds == INFINITY && plan->options.prefetch)
-    MRT_TRY(try(c, (mrt_way){ .in_place = true }));
   if (c->found) return adopt(c);
   if (c->seconds < INFINITY) return MRT_OK;
   return mrt_ways_refuse(c);
+}
+
+/* The way that was found, with collectives beside the steps. */
+static mrt_status try_beside(mrt_ways *c) {
+  mrt_way way = c->plan->way;
+  way.beside = true;
+  if (!c->plan->options.prefetch || !c->plan->info.collectives) return MRT_OK;
+  c->seconds = c->plan->info.seconds;
+  MRT_TRY(try(c, way));
+  return c->found ? adopt(c) : MRT_OK;
 }
 
 mrt_status mrt_plan_compete(mrt_plan *plan) {
@@ -333,6 +342,7 @@ mrt_status mrt_plan_compete(mrt_plan *plan) {
                  .seconds = INFINITY };
   c.left = c.large ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
+  if (!s) s = try_beside(&c);
   if (c.found) mrt_plan_unmake(&c.best);
   return s;
 }

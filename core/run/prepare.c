@@ -125,6 +125,14 @@ static void wait_for_guests(const mrt_plan *plan) {
   if (i < g->node_count) mrt_communicators_settle(plan->ctx, plan->ctx);
 }
 
+static bool pays(mrt_context *own) {
+  const mrt_context *ctx = mrt_communicators_home(own);
+  bool all = true;
+  for (int i = 0; i < ctx->communicator_count; i++)
+    all &= !ctx->communicators[i] || mrt_beside_pays(ctx->communicators[i]);
+  return all;
+}
+
 /* The thread beside the computation.  Where there is none, and where steps are
  * looked at one by one, collectives run where they stand. */
 static mrt_beside *beside_of(const mrt_plan *plan) {
@@ -132,6 +140,7 @@ static mrt_beside *beside_of(const mrt_plan *plan) {
   mrt_error ignored;
   bool looks = ctx->poison || plan->times || plan->ranges;
   if (!plan->ahead_count || looks) return NULL;
+  if (plan->options.spare && !pays(ctx)) return NULL;
   if (!ctx->beside && mrt_beside_new(ctx->allocator, &ctx->beside, &ignored))
     return NULL;
   return mrt_beside_is_here(ctx->beside) ? ctx->beside : NULL;

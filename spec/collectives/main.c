@@ -1,6 +1,6 @@
 /* main.c -- collectives of ranks of one host, by memory and by messages
  *
- *     collectives [cases | agreement | heap | faults | lost | bench]
+ *     collectives [cases | agreement | beside | heap | faults | lost | bench]
  *
  * Without an argument all but the bench.  Built with SPEC_THREADS_ONLY, for the
  * thread sanitizer, nothing forks.
@@ -15,10 +15,14 @@
 static int agree(void) {
   return agreement(team_threads) + agreement(team_pairwise);
 }
+static int aside(void) { return beside(team_threads) + beside(team_pairwise); }
 #else
 static int agree(void) {
   return agreement(team_threads) + agreement(team_processes) +
          agreement(team_pairwise);
+}
+static int aside(void) {
+  return beside(team_threads) + beside(team_processes) + beside(team_pairwise);
 }
 #endif
 
@@ -26,7 +30,7 @@ static const struct part {
   const char *name;
   int (*run)(void);
 } parts[] = {
-  { "cases", cases }, { "agreement", agree },
+  { "cases", cases }, { "agreement", agree }, { "beside", aside },
 #ifndef SPEC_THREADS_ONLY
   { "heap", heap },   { "faults", faults },   { "lost", faults_of_messages },
   { "bench", bench }

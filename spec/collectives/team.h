@@ -38,6 +38,7 @@ int team_do(mrt_communicator *comm, mrt_collective c);
 
 int cases(void);               /* what is computed */
 int agreement(team_run *team); /* mismatches, parts, many calls */
+int beside(team_run *team);    /* done by a thread of its own */
 int heap(void);                /* memory that others see */
 int faults(void);
 int faults_of_messages(void);

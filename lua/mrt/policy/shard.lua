@@ -44,7 +44,8 @@ local asked = {} -- by the compiler
 ---  gradients, between steps too, as the paper counts them
 ---@field prefetch? integer        so many gathers may begin before their weights are
 ---  read, beside the computation, and reductions go on beside it, where that takes no
----  memory beyond the plan's peak or the budget; default 1, 0: nothing runs beside
+---  memory beyond the plan's peak or the budget; 0: nothing runs beside.  Default: 1,
+---  where the ranks of a host have two cores each or more
 
 ---@class mrt.Sharding
 ---@field name string
@@ -79,7 +80,8 @@ end
 
 local function read(who, given, bucket)
   local o = options.read(who, given, { comm = options.none, bucket = bucket,
-    gather = options.none, reduce = options.none, retain = false, prefetch = 1 }, true)
+    gather = options.none, reduce = options.none, retain = false,
+    prefetch = options.none }, true)
   local bytes, message = 0, nil
   if o.bucket ~= 0 then bytes, message = format.read_bytes(o.bucket) end
   if not bytes then core.fail("value", who, "option 'bucket': " .. message) end
@@ -90,11 +92,11 @@ local function read(who, given, bucket)
   end
   check_dtype(who, "gather", o.gather, { bf16 = true, f16 = true })
   check_dtype(who, "reduce", o.reduce, floats)
-  if math.type(o.prefetch) ~= "integer" or o.prefetch < 0 then
+  local n = o.prefetch
+  if n ~= nil and (math.type(n) ~= "integer" or n < 0 or n > MOST_GATHERS) then
     core.fail("value", who, ("option 'prefetch': a count of gathers wanted, got %s")
-      :format(options.show(o.prefetch)))
+      :format(options.show(n)))
   end
-  o.prefetch = math.min(o.prefetch, MOST_GATHERS)
   if o.retain and not o.gather then
     core.fail("value", who, "retain = true keeps weights in the dtype 'gather', which is "
       .. "not given")

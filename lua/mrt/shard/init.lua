@@ -181,7 +181,8 @@ function shard.enter(settings, plan)
       or require "mrt.communicator".create()
     if settings.ranks.size > 1 then current = settings end
     plan.rank, plan.ranks = settings.ranks.rank, settings.ranks.size
-    plan.prefetch = settings.sharding.options.prefetch
+    local prefetch = settings.sharding.options.prefetch
+    plan.prefetch, plan.spare = prefetch or 1, not prefetch
     for _, b in ipairs(current and listed(settings.of) or {}) do
       if b.settings.gather then b:read_narrow() end
     end

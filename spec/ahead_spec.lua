@@ -1,0 +1,182 @@
+-- Collectives beside the computation: gathers begin before their weights are read,
+-- reductions go on while the backward pass does.
+
+local mrt = require "mrt"
+
+-- A GPT on ranks: `policy` is Lua code of its sharding, `change` of what is to change
+-- of `o`, the options of compile, and `how`; `body` uses all that.
+local program = [[
+  local mrt, comm = ...
+  local core = require "mrt.core"
+  local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+  local how = { layers = 3, dim = 96, clip = 1.0, rows = 3, steps = 3, ranks = nil }
+  local o = {}
+  %s
+  if how.ranks then
+    core.communicator.alone(how.rank or 0, how.ranks)
+    comm = mrt.communicator.create()
+  end
+  local alive = {}
+  local function make(sharding, memory)
+    mrt.seed(7)
+    local model = nn.GPT { vocab = 40, context = 8, layers = how.layers, heads = 2,
+      dim = how.dim }
+    local opt = optim.adamw(model:parameters(), { lr = 0.01 })
+    alive[#alive + 1] = model
+    o.shard, o.memory = sharding, memory
+    return mrt.compile(function(x, y)
+      local loss = model:loss(x, y)
+      opt:step(mrt.grad(loss, model:parameters()), { clip = how.clip })
+      return loss
+    end, o), model
+  end
+  local data = mrt.randint(0, 40, { comm.size * how.rows, 9 })
+  local own = data:slice(1, comm.rank * how.rows + 1, (comm.rank + 1) * how.rows)
+  local x, y = own:slice(2, 1, 8) + 0, own:slice(2, 2, 9) + 0
+  local function words(model)
+    local list = {}
+    for _, p in ipairs(model:parameters()) do
+      local at = mrt.arange(p:numel(), { dtype = "f64" }):reshape(p:size())
+      list[#list + 1] = ("%%a"):format((p:to "f64" * at):sum():item())
+    end
+    return table.concat(list, " ")
+  end
+  %s
+]]
+
+local function run(n, change, body)
+  local results, failures = mrt.communicator.ranks(n, program:format(change, body),
+    { timeout = 20 })
+  return results, failures
+end
+
+local function done(n, change, body)
+  local results, failures = run(n, change, body)
+  assert(not failures, failures and select(2, next(failures)))
+  return results[1]
+end
+
+describe("collectives beside the computation", function()
+  it("change no bit", function()
+    local body = [[
+      local list = {}
+      for _, prefetch in ipairs { 0, 1, 3 } do
+        local step, model = make(policy.shard.%s)
+        for _ = 1, how.steps do step(x, y):item() end
+        list[#list + 1] = words(model)
+      end
+      assert(list[1] == list[2] and list[1] == list[3], "other bits")
+      return list[1]
+    ]]
+    local stages = { "ddp { bucket = 0, prefetch = prefetch }",
+      "zero(2, { bucket = 0, prefetch = prefetch })",
+      "fsdp { bucket = 0, prefetch = prefetch }" }
+    for _, change in ipairs { "", "how.clip = nil; o.accumulate = 3" } do
+      local ddp
+      for _, stage in ipairs(stages) do
+        local bits = done(2, change, body:format(stage))
+        ddp = ddp or bits
+        assert.equal(ddp, bits)
+      end
+    end
+    done(3, "o.precision = policy.precision.bf16()", body:format("fsdp { bucket = 0, "
+      .. "gather = 'bf16', reduce = 'bf16', retain = true, prefetch = prefetch }"))
+  end)
+
+  it("take what the plan says", function()
+    done(2, "", [[
+      local step = make(policy.shard.fsdp { bucket = 0, prefetch = 2 })
+      step(x, y):item()
+      collectgarbage() collectgarbage()
+      local plan, before = step:plan(x, y), mrt.memory()
+      assert(plan.peak == plan.persistent + plan.transient + plan.outputs)
+      step(x, y):item()
+      assert(mrt.memory().peak == before.peak, "more than planned")
+      return true
+    ]])
+  end)
+
+  -- Plans for one of several ranks, none of which is here.
+  it("keep the peak, the budget and the order", function()
+    local body = [==[
+      local kinds = { allgather = true, reduce_scatter = true, allreduce = true }
+      -- The collectives in order, how many begin ahead, most gathers under way.
+      local function look(plan)
+        local steps, operands = plan:steps(), plan:operands()
+        local met, ends, ahead, most, gathers = {}, {}, 0, 0, 0
+        for i = #steps, 1, -1 do
+          local s, about = steps[i], operands[i]
+          if s.op == "arrive" then
+            ends[about.reads[1]], ahead = true, ahead + 1
+          elseif kinds[s.op] then
+            met[#met + 1] = s.op .. s.file .. s.line
+          end
+        end
+        local under_way = {}
+        for i, s in ipairs(steps) do
+          local about = operands[i]
+          if s.op == "allgather" and ends[about.writes[1]] then
+            under_way[about.writes[1]], gathers = true, gathers + 1
+          elseif s.op == "arrive" and under_way[about.reads[1]] then
+            under_way[about.reads[1]], gathers = nil, gathers - 1
+          end
+          most = math.max(most, gathers)
+        end
+        return table.concat(met, " "), ahead, most
+      end
+      local sum = 0
+      for i = 1, 4 do
+        how.layers, how.dim = 1 + i %% 3, 64 + 32 * (i %% 3)
+        local stage = %s
+        local function plan(prefetch, memory)
+          return make(policy.shard.zero(stage, { bucket = 0, prefetch = prefetch }),
+            memory):plan(x, y)
+        end
+        local plain = plan(0)
+        local order = look(plain)
+        for prefetch = 1, 3, 2 do
+          local p = plan(prefetch)
+          local met, ahead, most = look(p)
+          assert(p.peak <= plain.peak, ("peak %%d, %%d before"):format(p.peak, plain.peak))
+          assert(met == order, "another order")
+          assert(most <= prefetch, ("%%d under way, %%d wanted"):format(most, prefetch))
+          sum = sum + ahead
+        end
+        if i < 3 then
+          local budget = plain.peak - plain.transient // (8 * i)
+          local within, without = plan(2, budget), plan(0, budget)
+          assert(within.peak <= budget)
+          assert(within.seconds <= without.seconds, "slower")
+          local _, ahead = look(within)
+          sum = sum + ahead
+        end
+      end
+      assert(sum > 20, ("%%d ahead"):format(sum))
+      return true
+    ]==]
+    for stage = 1, 3 do done(1, "how.ranks = 4", body:format(stage)) end
+  end)
+
+  it("tell of a rank that gives up", function()
+    local _, failures = run(2, "", [[
+      local step = make(policy.shard.fsdp { bucket = 0, prefetch = 1 })
+      step(x, y):item()
+      if comm.rank == 1 then error "enough" end
+      local ok, e = pcall(step, x, y)
+      assert(not ok and tostring(e):find "allgather %(.-:%d+%): rank 1", tostring(e))
+      ok, e = pcall(step, x, y)
+      assert(not ok and tostring(e):find "rank 1", tostring(e))
+      return true
+    ]])
+    assert.is_nil(failures[1], failures[1])
+    assert.matches("enough", failures[2])
+  end)
+
+  it("are counted", function()
+    for _, n in ipairs { "-1", "1.5", "'all'" } do
+      local ok, message = pcall(mrt.policy.shard.fsdp, { prefetch = load("return " .. n)() })
+      assert.is_false(ok)
+      assert.matches("option 'prefetch': a count of gathers wanted", tostring(message))
+    end
+  end)
+end)
