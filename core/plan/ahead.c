@@ -130,10 +130,10 @@ static mrt_status make(moving *w) {
   for (int i = 0; i < w->count; i++)
     w->meeting_of[w->list[i].node] = w->meeting_of[w->list[i].arrive] = i;
   w->limit = mrt_profile_sweep(&w->profile, 0, n - 1, w->part, true);
-  if (!o->memory) return MRT_OK;
   int64_t budget = (int64_t)(o->memory - o->memory / UNFILLED) -
-                   (int64_t)mrt_plan_rest(w->plan) - w->plan->way.slack;
+                   (int64_t)mrt_plan_rest(w->plan);
   if (budget > w->limit) w->limit = budget;
+  w->limit -= w->plan->way.slack;
   return MRT_OK;
 }
 
@@ -334,12 +334,20 @@ static mrt_status move(moving *w) {
   return apply(w);
 }
 
-mrt_status mrt_pass_ahead(mrt_plan *plan) {
+bool mrt_ahead_may(const mrt_plan *plan) {
   const mrt_plan_options *o = &plan->options;
-  moving w = { .plan = plan, .g = &plan->graph };
   if (o->prefetch <= 0 || o->keep_order || plan->swaps ||
-      plan->ctx->device.remote || (o->memory && !plan->way.beside))
-    return MRT_OK;
+      plan->ctx->device.remote)
+    return false;
+  count_uses(&plan->graph);
+  for (int i = 0; i < plan->graph.node_count; i++)
+    if (may_begin_ahead(plan, plan->graph.nodes[i])) return true;
+  return false;
+}
+
+mrt_status mrt_pass_ahead(mrt_plan *plan) {
+  moving w = { .plan = plan, .g = &plan->graph };
+  if (!plan->way.beside || !mrt_ahead_may(plan)) return MRT_OK;
   mrt_arena_init(&w.arena, plan->ctx->allocator);
   mrt_status s = move(&w);
   mrt_arena_free(&w.arena);

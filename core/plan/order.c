@@ -100,8 +100,9 @@ static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena,
   if (plan->known.order && choose == mrt_order_brief)
     plan->known.same_order =
         !memcmp(order, plan->known.order, (size_t)flow.nodes * sizeof *order);
-  bool others = plan->options.memory && choose == mrt_order_choose;
-  if (others && plan->way.variables == 0)
+  bool others = plan->options.memory ||
+                (plan->options.prefetch && !mrt_plan_has_policy(plan));
+  if (others && choose == mrt_order_choose && plan->way.variables == 0)
     MRT_TRY(note_order(plan, &flow, order, peak));
   return apply(plan, &flow, order);
 }

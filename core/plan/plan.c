@@ -181,11 +181,17 @@ mrt_status mrt_plan_finish(mrt_plan *plan) {
   return note_written(plan);
 }
 
-mrt_status mrt_plan_make(mrt_plan *plan) {
+static mrt_status make_plain(mrt_plan *plan) {
   bool may = plan->traced != NULL;
   if (may && plan->options.memory) return mrt_plan_compete(plan);
   if (may && mrt_plan_has_policy(plan)) return mrt_plan_compare(plan);
   return mrt_plan_finish(plan);
+}
+
+mrt_status mrt_plan_make(mrt_plan *plan) {
+  const mrt_plan before = *plan;
+  MRT_TRY(make_plain(plan));
+  return plan->traced ? mrt_plan_beside(plan, &before) : MRT_OK;
 }
 
 void mrt_plan_release_steps(mrt_plan *plan) {

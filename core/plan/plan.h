@@ -81,7 +81,7 @@ typedef struct mrt_way {
   mrt_segments segments;
   bool thorough; /* the solver does not give up early */
   bool lowest;   /* with a policy too: in the order of the least peak */
-  bool beside;   /* collectives begin ahead; without a budget they do anyway */
+  bool beside;   /* collectives begin ahead */
   bool seeded;   /* the solver begins with known.runs, in their order */
 } mrt_way;
 #define MRT_ALL_LANES 1e9
@@ -208,6 +208,11 @@ mrt_status mrt_plan_finish(mrt_plan *plan);
 mrt_status mrt_plan_compete(mrt_plan *plan);
 /* A policy: of two orders the one that needs less (ways.c). */
 mrt_status mrt_plan_compare(mrt_plan *plan);
+/* Once it is made: the same with collectives beside its steps, where that is
+ * quicker and takes no more (ways.c).  `before` is as it was before. */
+mrt_status mrt_plan_beside(mrt_plan *plan, const mrt_plan *before);
+/* May a collective begin ahead, and is it worth it? */
+bool mrt_ahead_may(const mrt_plan *plan);
 /* Run the first `count` passes only. */
 mrt_status mrt_plan_passes(mrt_plan *plan, int count);
 /* Is the graph after the i-th stage the plan's?  It is from the recompute pass

@@ -10,7 +10,6 @@
  *             the rest, and judged by its own predicted seconds, waiting
  *             included.  What cannot be quicker than the best known is not
  *             planned.  Ties go to the earlier way; the first swaps nothing.
- *             At last the best once more, with collectives beside it.
  *   cost      one run of the solver for each way that is planned
  *   never     exceeds the budget, or is slower than recomputing alone
  *
@@ -21,6 +20,7 @@
 #include <string.h>
 
 enum {
+  BESIDE = 2,     /* times that collectives are tried beside the steps */
   AHEAD = 8,      /* copies under way in a lane, where they are to be hidden */
   SOLVED = 3,     /* times that a way is solved at most, */
   ALL_SOLVED = 5, /* and all together, while something fits */
@@ -324,16 +324,6 @@ static mrt_status compete(mrt_ways *c) {
   return mrt_ways_refuse(c);
 }
 
-/* The way that was found, with collectives beside the steps. */
-static mrt_status try_beside(mrt_ways *c) {
-  mrt_way way = c->plan->way;
-  way.beside = true;
-  if (!c->plan->options.prefetch || !c->plan->info.collectives) return MRT_OK;
-  c->seconds = c->plan->info.seconds;
-  MRT_TRY(try(c, way));
-  return c->found ? adopt(c) : MRT_OK;
-}
-
 mrt_status mrt_plan_compete(mrt_plan *plan) {
   const mrt_plan before = *plan;
   mrt_ways c = { .plan = plan,
@@ -342,7 +332,6 @@ mrt_status mrt_plan_compete(mrt_plan *plan) {
                  .seconds = INFINITY };
   c.left = c.large ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
-  if (!s) s = try_beside(&c);
   if (c.found) mrt_plan_unmake(&c.best);
   return s;
 }
@@ -356,6 +345,31 @@ mrt_status mrt_plan_compare(mrt_plan *plan) {
   if (large || plan->options.keep_order) return MRT_OK;
   mrt_status s = plan_once(&c, 0, &o);
   if (!s && c.best.info.peak < plan->info.peak) return adopt(&c);
+  if (c.found) mrt_plan_unmake(&c.best);
+  return s;
+}
+
+/* Again with less where packing takes more than its live bytes. */
+mrt_status mrt_plan_beside(mrt_plan *plan, const mrt_plan *before) {
+  size_t memory = plan->options.memory, excess = 1;
+  size_t most = memory ? memory : plan->info.peak;
+  mrt_ways c = { .plan = plan, .before = before };
+  mrt_outcome o = { .way = plan->way };
+  mrt_status s = MRT_OK;
+  o.way.beside = true;
+  if (!mrt_ahead_may(plan)) return MRT_OK;
+  for (int i = 0; i < BESIDE && !s && excess; i++) {
+    c.seconds = plan->info.seconds;
+    s = plan_once(&c, memory, &o);
+    excess = o.over < SIZE_MAX ? o.over : 0;
+    if (c.found && c.best.info.peak > most) {
+      excess = c.best.info.peak - most;
+      mrt_plan_unmake(&c.best);
+      c.found = false;
+    }
+    o.way.slack += (int64_t)(excess + most / 64);
+  }
+  if (!s && c.found) return adopt(&c);
   if (c.found) mrt_plan_unmake(&c.best);
   return s;
 }
