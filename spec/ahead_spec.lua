@@ -71,14 +71,9 @@ describe("collectives beside the computation", function()
     local stages = { "ddp { bucket = 0, prefetch = prefetch }",
       "zero(2, { bucket = 0, prefetch = prefetch })",
       "fsdp { bucket = 0, prefetch = prefetch }" }
-    for _, change in ipairs { "", "how.clip = nil; o.accumulate = 3" } do
-      local ddp
-      for _, stage in ipairs(stages) do
-        local bits = done(2, change, body:format(stage))
-        ddp = ddp or bits
-        assert.equal(ddp, bits)
-      end
-    end
+    local ddp = done(2, "", body:format(stages[1]))
+    for i = 2, 3 do assert.equal(ddp, done(2, "", body:format(stages[i]))) end
+    done(2, "how.clip = nil; o.accumulate = 3", body:format(stages[3]))
     done(3, "o.precision = policy.precision.bf16()", body:format("fsdp { bucket = 0, "
       .. "gather = 'bf16', reduce = 'bf16', retain = true, prefetch = prefetch }"))
   end)
@@ -125,9 +120,8 @@ describe("collectives beside the computation", function()
         return table.concat(met, " "), ahead, most
       end
       local sum = 0
-      for i = 1, 2 do
-        how.layers, how.dim = 1 + i %% 3, 64 + 32 * (i %% 3)
-        local stage = %s
+      for stage = 1, 3 do
+        how.layers, how.dim = 1 + stage % 3, 160 - 32 * stage
         local function plan(prefetch, memory)
           return make(policy.shard.zero(stage, { bucket = 0, prefetch = prefetch }),
             memory):plan(x, y)
@@ -137,13 +131,13 @@ describe("collectives beside the computation", function()
         for prefetch = 1, 3, 2 do
           local p = plan(prefetch)
           local met, ahead, most = look(p)
-          assert(p.peak <= plain.peak, ("peak %%d, %%d before"):format(p.peak, plain.peak))
+          assert(p.peak <= plain.peak, ("peak %d, %d before"):format(p.peak, plain.peak))
           assert(met == order, "another order")
-          assert(most <= prefetch, ("%%d under way, %%d wanted"):format(most, prefetch))
+          assert(most <= prefetch, ("%d under way, %d wanted"):format(most, prefetch))
           sum = sum + ahead
         end
-        if i + stage == 4 then
-          local budget = plain.peak - plain.transient // 8
+        if stage == 3 then
+          local budget = plain.peak + plain.transient // 8
           local within, without = plan(2, budget), plan(0, budget)
           assert(within.peak <= budget)
           assert(within.seconds <= without.seconds, "slower")
@@ -151,10 +145,10 @@ describe("collectives beside the computation", function()
           sum = sum + ahead
         end
       end
-      assert(sum > 4, ("%%d ahead"):format(sum))
+      assert(sum > 10, ("%d ahead"):format(sum))
       return true
     ]==]
-    for stage = 1, 3 do done(1, "how.ranks = 4", body:format(stage)) end
+    done(1, "how.ranks = 4", body)
   end)
 
   it("tell of a rank that gives up", function()
