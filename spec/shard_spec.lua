@@ -190,6 +190,28 @@ describe("sharded training", function()
     compare(2, "o.memory = '1MiB'", 1e-4)
   end)
 
+  it("forgets models that are gone", function()
+    local results, failures = mrt.communicator.ranks(2, [[
+      local mrt = ...
+      local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+      for _ = 1, 4 do
+        local model = nn.Linear(4, 4)
+        local opt = optim.adam(model:parameters(), {})
+        local step = mrt.compile(function(x)
+          local loss = (model(x) ^ 2):mean()
+          opt:step(mrt.grad(loss, model:parameters()))
+          return loss
+        end, { shard = policy.shard.zero(2) })
+        step(mrt.ones { 2, 4 }):item()
+        model, opt, step = nil, nil, nil
+        collectgarbage()
+      end
+      return true
+    ]], { timeout = 20 })
+    assert(not failures, failures and select(2, next(failures)))
+    assert.same({ true, true }, results)
+  end)
+
   it("retains weights that are assigned between steps", function()
     local function trained(policy)
       local results, failures = mrt.communicator.ranks(2, ([[

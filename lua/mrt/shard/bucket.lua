@@ -30,6 +30,9 @@ Bucket.__index = Bucket
 -- numbers begin, counted over all ranks.
 Bucket.places = setmetatable({}, { __mode = "k" })
 
+-- By serial number: those whose parameters somebody still holds.
+Bucket.live = setmetatable({}, { __mode = "v" })
+
 Bucket.BLOCK = 256
 local BLOCK <const> = Bucket.BLOCK
 
@@ -53,6 +56,7 @@ function Bucket.new(params, stage, ranks, settings)
   end
   self.size = round_up(self.size, BLOCK * ranks.size)
   self.piece = self.size // ranks.size
+  Bucket.live[serial] = self
   return self
 end
 

@@ -139,11 +139,12 @@ local function read(b)
   views[b] = list
 end
 
--- Buckets by when they were made, each once.
+-- Buckets by when they were made, each once; none whose parameters have been closed,
+-- which a weak table may still name.
 local function listed(of)
   local list, seen = {}, {}
   for _, b in pairs(of) do
-    if not seen[b] then seen[b], list[#list + 1] = true, b end
+    if not seen[b] and Bucket.live[b.serial] then seen[b], list[#list + 1] = true, b end
   end
   table.sort(list, function(x, y) return x.serial < y.serial end)
   return list
