@@ -785,7 +785,7 @@ typedef struct mrt_plan_options {
   int64_t rank, ranks, rows;
   int prefetch; /* so many gathers may be under way beside the computation, and
                    reductions while there is memory; 0: none is */
-  bool spare;   /* run so only where a rank has a core to spare; no other plan */
+  bool spare; /* run so only where a rank has a core to spare; no other plan */
   const char *name;
   const mrt_measured *measured; /* instead of predictions, by rising key */
   int measured_count;
