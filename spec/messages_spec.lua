@@ -212,6 +212,7 @@ local up = ([[
   for n in %s %s; do ip -n $n link set v0 up; done
   reach %s 10.77.0.2; reach %s 10.77.0.1]]):format(a, b, a, b)
 local made = program.shell(([[
+  command -v ip >/dev/null || exit 1
   set -e
   for n in %s %s; do ip netns add $n; ip -n $n link set lo up; done
   ip link add v0 netns %s type veth peer name v0 netns %s
