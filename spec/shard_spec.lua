@@ -190,6 +190,63 @@ describe("sharded training", function()
     compare(2, "o.memory = '1MiB'", 1e-4)
   end)
 
+  it("writes what is in pieces only where it should", function()
+    local results, failures = mrt.communicator.ranks(3, [[
+      local mrt, comm = ...
+      local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+      mrt.seed(4)
+      local model = nn.Sequential(nn.Linear(9, 9), nn.Linear(9, 9))
+      local params = model:parameters()
+      local opt = optim.adamw(params, { lr = 0.1 })
+      local o = { shard = policy.shard.zero(2, { gather = "bf16", bucket = 0 }) }
+      local function loss(x) return (model(x) ^ 2):mean() end
+      local step = mrt.compile(function(x)
+        local l = loss(x)
+        opt:step(mrt.grad(l, params))
+        return l
+      end, o)
+      local x = mrt.full({ 2, 9 }, 1 + comm.rank)
+      step(x)
+      -- a function that only differentiates leaves weights as they are
+      local before = params[1]:totable()
+      mrt.compile(function(y) return mrt.grad(loss(y), params) end, o)(x)
+      for r, row in ipairs(before) do
+        for c, v in ipairs(row) do assert(params[1]:totable()[r][c] == v, "rounded") end
+      end
+      -- optimizer state
+      local saved = {}
+      for _, name in ipairs { "1.m", "1.v", "2.m", "2.v", "3.m", "3.v", "4.m", "4.v", "t" } do
+        saved[name] = mrt.eval(opt:state()[name] * 1)
+      end
+      step(x)
+      opt:load_state(saved)
+      for _, name in ipairs { "1.m", "1.v", "3.m", "4.v" } do
+        assert((opt:state()[name] - saved[name]):abs():sum():item() == 0, "not loaded")
+      end
+      -- from others in pieces
+      local p, q = params[1], params[3]
+      p:assign(q)
+      assert((p - q):abs():sum():item() == 0, "assigned")
+      p:assign(q * 2)
+      assert((p - q * 2):abs():sum():item() == 0, "assigned twice")
+      -- as arguments
+      local reads = mrt.compile(function(w, y)
+        opt:step(mrt.grad(loss(y), params))
+        return w:sum()
+      end, o)
+      local ok, why = pcall(reads, p, x)
+      assert(not ok and tostring(why):find "which this plan updates", tostring(why))
+      local other = mrt.compile(function(y)
+        opt:step(mrt.grad(loss(y), params))
+      end, { shard = policy.shard.zero(3) })
+      ok, why = pcall(other, x)
+      assert(not ok and tostring(why):find "is in pieces as stage 2 has it", tostring(why))
+      return true
+    ]], { timeout = 20 })
+    assert(not failures, failures and select(2, next(failures)))
+    assert.same({ true, true, true }, results)
+  end)
+
   it("forgets models that are gone", function()
     local results, failures = mrt.communicator.ranks(2, [[
       local mrt = ...

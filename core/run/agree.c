@@ -290,6 +290,7 @@ mrt_status mrt_plan_agree_times(mrt_plan *plan, double *seconds,
     memcpy(seconds, times, (size_t)n * sizeof *times);
     *total = times[n];
   }
+  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
   mrt_arena_free(&c.arena);
   return s;
 }

@@ -207,8 +207,9 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
 /* An input is read where it lies: it must not be written meanwhile, nor
  * leave. */
 static bool changes_variable(const mrt_plan *plan, const mrt_tensor *t) {
+  const mrt_tensor *bucket = t->variable ? t->variable->bucket : NULL;
   for (int i = 0; i < plan->written_count; i++)
-    if (plan->written[i] == t) return true;
+    if (plan->written[i] == t || plan->written[i] == bucket) return true;
   for (int i = 0; i < plan->leaf_count; i++)
     if (plan->leaves[i]->slow && plan->leaves[i]->tensor == t) return true;
   return false;

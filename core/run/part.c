@@ -48,6 +48,7 @@ mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out) {
   *out = mrt_reshape_like(&b, own, t);
   if (*out) mrt_hold(*out);
   mrt_build_free(&b);
+  if (b.status) mrt_variable_begun(t);
   return b.status;
 }
 
@@ -97,10 +98,38 @@ static mrt_status want_alike(mrt_tensor *part, const mrt_tensor *value) {
                   mrt_show(&part->type).s);
 }
 
+/* What computes the value may meet other ranks, so all ranks compute it first;
+ * its numbers stay until it is released. */
+static mrt_status compute_first(mrt_build *b, mrt_tensor **value) {
+  if (!*value) return MRT_OK;
+  if ((*value)->variable) *value = MRT_MAKE(b, detach, NULL, *value);
+  if (b->status) return *value = NULL, b->status;
+  mrt_tensor_await(*value);
+  return mrt_compute(b->ctx, value, 1);
+}
+
+static mrt_status assign_now(mrt_build *b, mrt_tensor *part, mrt_tensor *value,
+                             mrt_tensor *when, int rank) {
+  mrt_tensor *bucket = part->variable->bucket;
+  if (bucket->variable->torn)
+    return mrt_fail(&b->ctx->error, MRT_ESTATE,
+                    "'%s' is shared among ranks with others that a step has "
+                    "left torn; load a snapshot",
+                    part->name ? part->name : "?");
+  mrt_tensor *awaited = NULL;
+  mrt_status s = compute_first(b, &value);
+  if (!s) s = compute_first(b, &when), awaited = when;
+  mrt_tensor *piece = s ? NULL : spliced(b, part, value, rank);
+  if (!s) s = b->status ? b->status : mrt_assign(b->ctx, bucket, piece, when);
+  if (value) mrt_tensor_release(value);
+  if (awaited) mrt_tensor_release(awaited);
+  return s;
+}
+
 /* A trace only reads the new value from now on: who made it assigns the bucket
- * at its end, in the same way on all ranks.  Outside, what computes the value, or
- * reads the old one, may meet other ranks: those too that have no piece of it
- * write their bucket, as it is, and let go of what they have gathered. */
+ * at its end, in the same way on all ranks.  Outside, those too that have no
+ * piece of it write their bucket, as it is, and let go of what they have
+ * gathered. */
 mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
                            mrt_tensor *when) {
   mrt_context *ctx = part->ctx;
@@ -115,10 +144,7 @@ mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
     if (when) value = mrt_where(&b, when, value, mrt_tensor_current(part));
     s = b.status ? b.status : mrt_trace_read(ctx, part, value);
   } else {
-    mrt_tensor *piece = spliced(&b, part, value, comm->rank);
-    s = b.status;
-    if (!s && value->expr) s = mrt_call_note(ctx, value);
-    if (!s) s = mrt_assign(ctx, v->bucket, piece, when);
+    s = assign_now(&b, part, value, when, comm->rank);
   }
   mrt_build_free(&b);
   return s;
@@ -156,6 +182,11 @@ static mrt_status check(mrt_context *ctx, const mrt_tensor *part,
       bucket->variable->bucket || part->variable->torn)
     return mrt_fail(e, MRT_ESTATE,
                     "shard: '%s' is shared among ranks already, or torn", name);
+  const mrt_variable *b = bucket->variable;
+  if (b->part_count && b->parts[0]->variable->comm != comm)
+    return mrt_fail(e, MRT_EVALUE,
+                    "shard: '%s' on communicator %d in a bucket of %d", name,
+                    comm, b->parts[0]->variable->comm);
   if (part->type.dtype != bucket->type.dtype)
     return mrt_fail(e, MRT_EDTYPE, "shard: '%s' %s in a bucket %s", name,
                     mrt_show(&part->type).s, mrt_show(&bucket->type).s);

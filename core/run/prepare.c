@@ -138,7 +138,7 @@ static bool pays(mrt_context *own) {
 static mrt_beside *beside_of(const mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   mrt_error ignored;
-  bool looks = ctx->poison || plan->times || plan->ranges;
+  bool looks = ctx->poison || plan->times || plan->ranges || plan->options.trap;
   if (!plan->ahead_count || looks) return NULL;
   if (plan->options.spare && !pays(ctx)) return NULL;
   if (!ctx->beside && mrt_beside_new(ctx->allocator, &ctx->beside, &ignored))

@@ -175,10 +175,10 @@ local function write(self, step, variables, metadata)
 end
 
 -- Every rank writes its pieces of variables; what the first says that cannot.
-local function write_pieces(self, step, parts)
+local function write_pieces(self, step, parts, token)
   local rank, size = together.rank()
   core.make_folders(self.folder)
-  local _, message = pieces.save(piece_path(self, step, rank, size), parts)
+  local _, message = pieces.save(piece_path(self, step, rank, size), parts, token)
   return failure(message)
 end
 
@@ -194,12 +194,15 @@ function Snapshots:save(step)
   end
   local variables, plain = split(self.parts)
   local whole, parts = pieces.split(variables)
-  local problem = parts and write_pieces(self, step, parts)
+  local token = parts and together.first(function()
+    return ("%x-%a"):format(os.time(), core.clock())
+  end)
+  local problem = parts and write_pieces(self, step, parts, token)
   if problem then return nil, problem end
   local states = together.gather(dkjson.encode { step = step,
     random = mrt.get_rng_state(), parts = pack(plain, "parts") })
   local metadata = metadata_of(states)
-  metadata.pieces = parts and tostring(#states)
+  metadata.pieces, metadata.token = parts and tostring(#states), token
   local said = together.first(function()
     local path, message = write(self, step, whole, metadata)
     return path and "=" .. path or "!" .. message
@@ -221,7 +224,8 @@ local function read(path)
   if metadata["mrt.snapshot"] ~= FORMAT or type(about) ~= "table" then
     return nil, path .. ": no snapshot of a training run"
   end
-  return { tensors = tensors, about = about, pieces = tonumber(metadata.pieces) or 0 }
+  return { tensors = tensors, about = about, pieces = tonumber(metadata.pieces) or 0,
+    token = metadata.token }
 end
 
 -- What a snapshot has of variables, by where it is and where it goes: values of those
@@ -255,7 +259,7 @@ local function load_variables(self, found, variables)
   for r = 1, found.pieces do
     paths[r] = piece_path(self, found.about.step, r - 1, found.pieces)
   end
-  local stored <close>, message = pieces.open(paths)
+  local stored <close>, message = pieces.open(paths, found.token)
   if not stored then return nil, message end
   local whole, parts = pieces.split(variables)
   local values, given = sort_out(found, variables, parts or {}, stored)

@@ -153,6 +153,11 @@ compile.first_plan = nil
 ---@type table?  the step and its arguments, packed
 compile.first_call = nil
 
+local function ended(self, ...)
+  if self.sharding then shard.ended(self.sharding) end
+  return ...
+end
+
 -- Inside another function's trace it is part of that function.
 function Compiled:__call(...)
   if core.tracing() then return self.fn(...) end
@@ -162,10 +167,10 @@ function Compiled:__call(...)
   if self.sharding then shard.begin(self.sharding) end
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   if self.options.accumulate or entry.group.past > 0 then
-    return run_counted(self, entry, inputs)
+    return ended(self, run_counted(self, entry, inputs))
   end
-  if entry.single then return entry.core:run(inputs) end
-  return restore_all(entry, entry.core:run(inputs))
+  if entry.single then return ended(self, entry.core:run(inputs)) end
+  return ended(self, restore_all(entry, entry.core:run(inputs)))
 end
 
 --- Plan a call with these arguments, running nothing.

@@ -22,6 +22,8 @@ local op = core.op
 ---@field size integer         elements of all pieces
 ---@field piece integer        elements of one
 ---@field serial integer       they are counted
+---@field spread {piece: mrt.Tensor, variables: mrt.Tensor[], unit: integer?, fill: number?}[]
+---  what lies in pieces: the parameters, state of optimizers
 ---@field variable mrt.Tensor? of stages from 1 on: this rank's piece
 local Bucket = {}
 Bucket.__index = Bucket
@@ -49,7 +51,7 @@ local function round_up(n, k) return (n + k - 1) // k * k end
 function Bucket.new(params, stage, ranks, settings)
   serial = serial + 1
   local self = setmetatable({ params = params, stage = stage, ranks = ranks,
-    settings = settings, offsets = {}, size = 0, serial = serial }, Bucket)
+    settings = settings, offsets = {}, size = 0, serial = serial, spread = {} }, Bucket)
   for i, p in ipairs(params) do
     self.offsets[i] = self.size
     self.size = self.size + round_up(p:numel(), BLOCK)
@@ -136,6 +138,8 @@ function Bucket:shard(variables, unit, fill, suffix)
   for i, v in ipairs(variables) do begins[i] = core.begins(v) end
   local piece = core.variable(self:own(self:flatten(begins, dtype, unit, fill)),
     self:name(suffix))
+  table.insert(self.spread, { piece = piece, variables = variables, unit = unit,
+    fill = fill })
   for i, v in ipairs(variables) do
     local first = self.offsets[i] // (unit or 1)
     core.shard(v, piece, self.ranks.number, first, self.stage == 3)
@@ -179,7 +183,7 @@ function Bucket:retain()
   local first = narrowed(self, function(x) return x end)
   if self.stage == 1 or self.stage == 2 then first = self:gather(first) end
   self.weights = core.variable(first, self:name ".narrow")
-  self.expected = written(self)
+  self.seen = written(self)
   self.gradient = core.variable(full(self.stage < 2 and self.size or self.piece, 0,
     o.reduce or self.params[1]:get_dtype()), self:name ".gradient")
 end
@@ -195,32 +199,40 @@ function Bucket:broadcast()
   end
 end
 
---- Before a step, which writes them once: retained weights are those of parameters
---- that have been assigned, or loaded, since the last one.
+--- Before a step: retained weights are those of parameters that have been written by
+--- others since the last one.
 function Bucket:refresh()
-  local now = written(self)
-  if now ~= self.expected then
+  if written(self) ~= self.seen then
     local newest = newest_weights(self)
     core.assign(self.weights, newest)
     newest:free()
   end
-  self.expected = now + (self.variable and 1 or #self.params)
+  self.seen = nil
 end
 
+--- A step has run to its end, and kept the weights.
+function Bucket:refreshed() self.seen = written(self) end
+
 --- In a trace: parameters read as what is gathered in a narrow dtype.
+---@return mrt.Tensor[] readings
 function Bucket:read_narrow()
-  local whole = self.weights
+  local whole, readings = self.weights, {}
   if not whole and self.stage == 0 then
-    for _, p in ipairs(self.params) do
-      core.trace_read(p, wide(op.cast(p, self.settings.gather), p))
+    for i, p in ipairs(self.params) do
+      readings[i] = wide(op.cast(p, self.settings.gather), p)
+      core.trace_read(p, readings[i])
     end
-    return
+    return readings
   end
   whole = whole or narrowed(self, function(x) return x end)
   if self.stage == 3 or not self.weights then
     whole = self:gather(whole, self.stage == 3)
   end
-  for i, p in ipairs(self.params) do core.trace_read(p, wide(self:view(whole, i), p)) end
+  for i, p in ipairs(self.params) do
+    readings[i] = wide(self:view(whole, i), p)
+    core.trace_read(p, readings[i])
+  end
+  return readings
 end
 
 --- In a trace: what is retained of the weights is that of the newest ones.

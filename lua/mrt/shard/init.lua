@@ -93,7 +93,9 @@ end
 local function spread(buckets, dtype)
   for _, b in ipairs(buckets) do
     if b.stage > 0 then
-      if dtype then for _, p in ipairs(b.params) do weights.convert(p, dtype) end end
+      for _, p in ipairs(dtype and b.params or {}) do
+        if p:get_dtype() == "f32" then weights.convert(p, dtype) end
+      end
       b.variable = b:shard(b.params)
       for _, p in ipairs(b.params) do pieces_of[p] = b end
       weights.changed()
@@ -102,15 +104,37 @@ local function spread(buckets, dtype)
   end
 end
 
+-- A parameter that another function has put into pieces; whether it reads otherwise
+-- from now on.
+local function join(now, p, i)
+  local b = pieces_of[p]
+  local stage = now.sharding.stage_of(describe(p, i))
+  if stage ~= b.stage then
+    core.fail("state", "shard", ("parameter '%s' is in pieces as stage %d has it, stage %d "
+      .. "wanted; a process has it in one way"):format(p:get_name() or i, b.stage, stage))
+  end
+  now.of[p] = b
+  return b.settings.gather ~= nil
+end
+
+-- Parameters without a bucket; whether others read otherwise from now on.
+local function unplaced(now, params)
+  local new, seen, changes = {}, {}, false
+  for i, p in ipairs(params) do
+    if core.is_variable(p) and not now.of[p] and not seen[p] then
+      seen[p] = true
+      if not pieces_of[p] then new[#new + 1] = p
+      else changes = join(now, p, i) or changes end
+    end
+  end
+  return new, changes
+end
+
 -- The buckets of these parameters; those that are new are made, and if they change
 -- what parameters are the trace begins anew.
 local function place(now, params)
-  local new = {}
-  for _, p in ipairs(params) do
-    if core.is_variable(p) and not now.of[p] and not pieces_of[p] then
-      new[#new + 1] = p
-    end
-  end
+  local new, changes = unplaced(now, params)
+  if changes then again.request(function() end) end
   if #new == 0 then return end
   local buckets = group(new, now.sharding, now.ranks)
   local any = false
@@ -125,9 +149,11 @@ end
 
 -- ---- in a trace --------------------------------------------------------------
 
-local views -- by bucket that has been updated: how its parameters read since
+-- How parameters read so far in the trace, where not as themselves: by bucket, since it
+-- has been updated, or in a narrow dtype.
+local views, narrow
 
-local Trace = { __close = function() current, views = nil, nil end }
+local Trace = { __close = function() current, views, narrow = nil, nil, nil end }
 
 -- Its parameters read as views of its newest version from now on.
 local function read(b)
@@ -171,12 +197,20 @@ function shard.begin(settings)
   if fresh then collectgarbage() end
 end
 
+--- A step has run to its end.
+---@param settings table  of shard.new
+function shard.ended(settings)
+  for _, b in ipairs(settings.sharding.options.retain and listed(settings.of) or {}) do
+    b:refreshed()
+  end
+end
+
 --- Spread parameters and gradients until the result is closed.
 ---@param settings table?  of shard.new
 ---@param plan table        options of the plan; gets which rank this is
 ---@return table closable
 function shard.enter(settings, plan)
-  views = {}
+  views, narrow = {}, {}
   if settings then
     settings.ranks = settings.ranks or settings.sharding.options.comm
       or require "mrt.communicator".create()
@@ -185,24 +219,44 @@ function shard.enter(settings, plan)
     local prefetch = settings.sharding.options.prefetch
     plan.prefetch, plan.spare = prefetch or 1, not prefetch
     for _, b in ipairs(current and listed(settings.of) or {}) do
-      if b.settings.gather then b:read_narrow() end
+      if b.settings.gather then narrow[b] = b:read_narrow() end
     end
   end
   return setmetatable({}, Trace)
 end
 
---- The function has been traced: what was assigned to parameters in pieces goes
---- into their buckets.
+-- Does a variable read as what was put there for it, or itself?
+local function reads_as(v, list, i)
+  return core.id(core.current(v)) == core.id(list and list[i] or v)
+end
+
+-- A parameter that reads as narrow reads as itself from now on.
+local function read_wide(b, i)
+  local p = b.params[i]
+  if narrow[b] and reads_as(p, narrow[b], i) then core.trace_read(p, p) end
+end
+
+-- What was assigned to variables in pieces goes into the piece.
+local function gather_up(b, e)
+  local own, any = e.piece == b.variable, false
+  for i, v in ipairs(e.variables) do
+    local as = own and (views[b] or narrow[b]) or nil
+    any = any or not reads_as(v, as, i) and not reads_as(v, nil, i)
+  end
+  if not any then return end
+  local values = {}
+  for i, v in ipairs(e.variables) do
+    if own then read_wide(b, i) end
+    values[i] = core.current(v)
+  end
+  core.assign(e.piece, b:own(b:flatten(values, e.piece:get_dtype(), e.unit, e.fill)))
+end
+
+--- The function has been traced: what was assigned to parameters and state in pieces
+--- goes there.
 function shard.finish()
   for _, b in ipairs(listed(pieces_of)) do
-    local values, any = {}, false
-    for i, p in ipairs(b.params) do
-      values[i] = core.current(p)
-      any = any or core.id(values[i]) ~= core.id(views[b] and views[b][i] or p)
-    end
-    if any then
-      core.assign(b.variable, b:own(b:flatten(values, b.params[1]:get_dtype())))
-    end
+    for _, e in ipairs(b.spread) do gather_up(b, e) end
   end
   for _, b in ipairs(current and listed(current.of) or {}) do
     if b.settings.retain then b:keep_weights() end
@@ -221,9 +275,10 @@ end
 
 -- The positions in `xs` of a bucket's parameters, of all buckets there, last first.
 local function by_bucket(now, xs)
-  local list, at = {}, {}
+  local list, at, seen = {}, {}, {}
   for k, x in ipairs(xs) do
-    local b = pieces_of[x] or now.of[x]
+    local b = not seen[x] and (pieces_of[x] or now.of[x])
+    seen[x] = true
     if b then
       if not at[b] then at[b], list[#list + 1] = {}, b end
       for i, p in ipairs(b.params) do if p == x then at[b][i] = k end end
@@ -252,6 +307,10 @@ function shard.grad(ys, xs, ...)
       end
     end
   end
+  local first = {}
+  for k, x in ipairs(xs) do -- one that is there twice
+    if first[x] then dx[k] = dx[first[x]] else first[x] = k end
+  end
   return dx
 end
 
@@ -269,9 +328,9 @@ local function unit_of(optimizer, b, k, grad_of)
   local grads = {}
   for i, p in ipairs(b.params) do
     grads[i] = grad_of[p]
-    if not grads[i] then
+    if not grads[i] or optimizer:shard_kind(p) ~= optimizer:shard_kind(b.params[1]) then
       core.fail("state", optimizer.name, ("parameter '%s' is in one bucket with '%s', and "
-        .. "is not updated here; make the optimizer before the first step")
+        .. "is not updated here, or otherwise; make the optimizer before the first step")
         :format(p:get_name() or "?", b.params[1]:get_name() or "?"))
     end
   end
@@ -290,7 +349,9 @@ function shard.units(optimizer, params, grads)
     local b = not optimizer:whole(p) and pieces_of[p]
     if not b then
       local own = current and current.of[p]
-      if own and own.stage == 0 and own.settings.gather then core.trace_read(p, p) end
+      for i, q in ipairs(own and narrow[own] and own.params or {}) do
+        if q == p then read_wide(own, i) end
+      end
       units[#units + 1] = { p = p, g = grads[k], index = k }
     elseif not seen[b] then
       seen[b] = true

@@ -40,9 +40,10 @@ end
 --- Write what this rank holds.
 ---@param path string
 ---@param parts table<string, mrt.Tensor>
+---@param token string  of this snapshot, the same in all its files
 ---@return true? done
 ---@return string? message
-function pieces.save(path, parts)
+function pieces.save(path, parts, token)
   local tensors, about = {}, {}
   for name, v in pairs(parts) do
     local from, to, place, begin = held(v)
@@ -51,7 +52,8 @@ function pieces.save(path, parts)
     end
     about[name] = { from = from, to = to, shape = v:get_shape(), dtype = v:get_dtype() }
   end
-  return file.save(path, tensors, { ["mrt.pieces"] = dkjson.encode(about) })
+  return file.save(path, tensors, { ["mrt.pieces"] = dkjson.encode(about),
+    token = token })
 end
 
 ---@class mrt.Pieces
@@ -65,17 +67,18 @@ Pieces.__close = Pieces.close
 
 --- Open the files of all ranks.
 ---@param paths string[]
+---@param token string?  of the snapshot
 ---@return mrt.Pieces?
 ---@return string? message
-function pieces.open(paths)
+function pieces.open(paths, token)
   local self = setmetatable({ files = {}, about = {} }, Pieces)
   for i, path in ipairs(paths) do
     local f, message = file.open(path)
     local about = f and dkjson.decode(f.metadata["mrt.pieces"] or "")
     self.files[i], self.about[i] = f, about
-    if type(about) ~= "table" then
+    if type(about) ~= "table" or f.metadata.token ~= token then
       self:close()
-      return nil, message or path .. ": no pieces of variables"
+      return nil, message or path .. ": no pieces of variables, or of another snapshot"
     end
   end
   return self
@@ -101,11 +104,15 @@ end
 ---@param to integer
 ---@return mrt.Tensor
 function Pieces:read(name, from, to)
-  local list, at = {}, from
-  for i, f in ipairs(self.files) do
-    local own = self.about[i][name]
-    local last = own and math.min(own.to, to)
-    if own and own.from <= at and at < last then
+  local list, at, order = {}, from, {}
+  for i, about in ipairs(self.about) do if about[name] then order[#order + 1] = i end end
+  table.sort(order, function(a, b)
+    return self.about[a][name].from < self.about[b][name].from
+  end)
+  for _, i in ipairs(order) do
+    local f, own = self.files[i], self.about[i][name]
+    local last = math.min(own.to, to)
+    if own.from <= at and at < last then
       list[#list + 1] = read(f, name, at - own.from, last - own.from)
       at = last
     end
