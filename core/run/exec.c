@@ -48,7 +48,9 @@ mrt_status mrt_plan_refused(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   const mrt_node *n = plan->steps[plan->run.refused - 1].node;
   const mrt_error said = ctx->error;
-  bool torn = plan->at >= plan->first_update && !plan->part_rows;
+  /* Of what was queued nothing runs past the step that failed. */
+  int reached = ctx->device.remote ? plan->run.refused - 1 : plan->at;
+  bool torn = reached >= plan->first_update && !plan->part_rows;
   if (torn) mrt_plan_tear(plan);
   if (said.status == MRT_EINTERRUPT) ctx->interrupted = 0;
   return mrt_fail(&ctx->error, said.status, "%s (%s:%d), run %llu: %s%s",

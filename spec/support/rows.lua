@@ -28,13 +28,11 @@ rows.partial = chosen ~= nil
 function rows.all()
   local list = {}
   for _, family in ipairs(families) do
-    if family == "collective" and rows.device ~= "cpu" then goto next end -- NCCL's
     for _, row in ipairs(require("samples." .. family)) do
       if not chosen or ("," .. chosen .. ","):find("," .. row.op .. ",", 1, true) then
         list[#list + 1] = row
       end
     end
-    ::next::
   end
   return list
 end
