@@ -101,6 +101,14 @@ static bool is_pair(mrt_collective_kind kind) {
   return kind == MRT_COLLECT_send || kind == MRT_COLLECT_recv;
 }
 
+/* All have met before one of them fails, else it is the meeting that fails.
+ * Who is last to see that all have come may hear of the failure here. */
+static void meet(mrt_communicator *comm) {
+  mrt_error e;
+  mrt_collective c = { .kind = MRT_COLLECT_barrier };
+  mrt_collect(comm, &c, &e);
+}
+
 /* Every rank gets the one message, then and ever after. */
 static int mismatch(mrt_communicator *comm, void *argument) {
   const struct mismatch *t = argument;
@@ -115,6 +123,7 @@ static int mismatch(mrt_communicator *comm, void *argument) {
   c.in = room[0];
   float *out = calloc(90001, sizeof *out); /* threads share `room` */
   c.out = out;
+  meet(comm);
   mrt_status status = mrt_collect(comm, &c, &e);
   int wrong = status != MRT_ERANK || !strstr(e.message, t->text);
   team_wrong(comm, wrong, e.message);
@@ -140,19 +149,30 @@ static void interrupt(mrt_communicator *comm) {
              "was not interrupted");
 }
 
+typedef struct leaving {
+  int way;
+  _Atomic bool left; /* rank 1 has */
+} leaving;
+
 static int leave(mrt_communicator *comm, void *argument) {
   static void (*const ways[])(mrt_communicator *) = { close_early, give_up,
                                                       interrupt };
   static const char *const texts[] = { "closed its communicator",
                                        "ended: no data", "was interrupted in" };
-  int way = *(int *)argument;
+  leaving *l = argument;
+  int way = l->way;
   mrt_error e = { 0 };
   mrt_collective c = usual;
   float x[12] = { 0 };
   c.in = c.out = x;
-  if (comm->rank == 1) usleep(50000); /* so that all have met */
-  if (comm->rank == 1) return ways[way](comm), 0;
-  if (way == 2) usleep(200000); /* so that rank 1 does wait */
+  meet(comm);
+  if (comm->rank == 1) {
+    ways[way](comm);
+    l->left = true;
+    return 0;
+  }
+  for (int i = 0; way == 2 && !l->left && i < 20000; i++)
+    usleep(1000); /* so that rank 1 does wait */
   mrt_status status = mrt_collect(comm, &c, &e);
   return team_wrong(comm,
                     status != MRT_ERANK || !strstr(e.message, "rank 1") ||
@@ -283,7 +303,12 @@ int agreement(team_run *team) {
   int wrong = memory() + memory_of_messages(), calls = CALLS / 10;
   for (int i = 0; i < MRT_COUNT(mismatches); i++)
     wrong += team(3, mismatch, (void *)&mismatches[i]);
-  for (int way = 0; way < 3; way++) wrong += team(3, leave, &way);
+  leaving *l = team_share(sizeof *l);
+  if (!l) return perror("mmap"), 1;
+  for (l->way = 0; l->way < 3; l->way++) {
+    l->left = false;
+    wrong += team(3, leave, l);
+  }
   for (int size = 3; size <= 6; size++) wrong += team(size, parts, NULL);
   wrong += team(4, interleaved, &calls);
   calls = CALLS / 2;
