@@ -27,6 +27,7 @@ static int place(const mrt_binding *m, const char *source) {
                                           "options.lua",
                                           "tensor.lua",
                                           "communicator.lua",
+                                          "ranks.lua",
                                           "compile/",
                                           "print.lua",
                                           "accumulate/init.lua",

@@ -58,8 +58,8 @@ describe("a collective", function()
       return show(comm:broadcast(comm.rank == 2 and { 5, 6 } or { 0, 0 }, { root = 2 }))]]))
     assert.same({ "2 0", "0 1", "1 2" }, ranks(3, [[
       local from, to = (comm.rank - 1) % 3, (comm.rank + 1) % 3
-      if comm.rank % 3 == 0 then comm:send({ 0, 1 }, { to = to }) end
-      local got = comm:recv({ 0, 0 }, { from = from })
+      if comm.rank % 3 == 0 then comm:send({ 0, 1 }, to) end
+      local got = comm:recv({ 0, 0 }, from)
       if comm.rank ~= 0 then comm:send({ comm.rank, (comm.rank + 1) % 3 }, { to = to }) end
       return show(got)]]))
   end)

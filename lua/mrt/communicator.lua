@@ -103,11 +103,17 @@ end
 
 -- ---- collectives -----------------------------------------------------------
 
+-- A rank alone stands for the option that names one.
+local function peer(o, name)
+  if math.type(o) == "integer" then return { [name] = o } end
+  return o
+end
+
 -- A method: its name, what its options are, how they are called in the core.
 local function collective(name, known)
   Communicator[name] = function(comm, a, o)
     check(name, comm)
-    local given = options.read(name, o, known)
+    local given = options.read(name, known.root and peer(o, "root") or o, known)
     given.comm = comm.number
     return like(a, core.op[name](to_tensor(name, a), given))
   end
@@ -125,7 +131,7 @@ end
 ---  which must be a multiple of `size`
 ---@field allgather fun(self, a: mrt.Numbers): mrt.Numbers
 ---  all ranks' `a`, one behind the other along the first dimension
----@field broadcast fun(self, a: mrt.Numbers, options?: {root: integer?}): mrt.Numbers
+---@field broadcast fun(self, a: mrt.Numbers, options?: integer|{root: integer?}): mrt.Numbers
 ---  `a` of the root, by default rank 0; what the others give tells shape and dtype
 collective("allreduce", { op = "sum" })
 collective("reduce_scatter", { op = "sum" })
@@ -134,21 +140,21 @@ collective("broadcast", { root = options.of("integer", 0) })
 
 --- Give `a` to another rank, which calls recv.
 ---@param a mrt.Tensor|number[]
----@param o {to: integer}
+---@param o integer|{to: integer}  the rank
 function Communicator.send(comm, a, o)
   check("send", comm)
-  local to = options.read("send", o or {}, { to = options.want "integer" }).to
+  local to = options.read("send", peer(o, "to") or {}, { to = options.want "integer" }).to
   core.op.send(to_tensor("send", a), { to = to, comm = comm.number })
 end
 
 --- Get what another rank sends.
 ---@param like_this mrt.Tensor|number[]  of the shape and dtype that come; its
 ---  numbers are not read.  An array gives an array
----@param o {from: integer}
+---@param o integer|{from: integer}  the rank
 ---@return mrt.Tensor|number[]
 function Communicator.recv(comm, like_this, o)
   check("recv", comm)
-  local from = options.read("recv", o or {}, { from = options.want "integer" }).from
+  local from = options.read("recv", peer(o, "from") or {}, { from = options.want "integer" }).from
   local x = to_tensor("recv", like_this)
   return like(like_this, core.op.recv { from = from, shape = x:get_shape(),
     dtype = x:get_dtype(), comm = comm.number })
