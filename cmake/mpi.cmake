@@ -1,8 +1,9 @@
 # The plug-in that joins ranks of several hosts by MPI: libmrt_mpi.so, built for
-# the MPI that is found; MRT_MPI=OFF does without.
+# the MPI that is found.  It may be installed after the first build.
+set(MRT_MPI AUTO CACHE STRING
+    "build the MPI plug-in: ON, OFF, or AUTO: where MPI is found")
 find_package(MPI QUIET COMPONENTS C)
-option(MRT_MPI "build the MPI plug-in" ${MPI_C_FOUND})
-if(NOT MRT_MPI)
+if(NOT MRT_MPI OR (MRT_MPI STREQUAL "AUTO" AND NOT MPI_C_FOUND))
   return()
 endif()
 find_package(MPI REQUIRED COMPONENTS C)
