@@ -198,25 +198,27 @@ end)
 
 -- ---- two hosts, as network namespaces ---------------------------------------------
 
--- Names end in this process's number, so that two runs do not meet.
+-- Names end in this process's number, so that two runs do not meet.  nsenter wants no
+-- mounts of its own, as `ip netns exec` does: a container may refuse them.
 local here = io.open "/proc/self/stat":read "n"
 local a, b = "mrta" .. here, "mrtb" .. here
 -- The network between them is there when each refuses the other a connection.
 local up = ([[
   reach() {
     for i in $(seq 100); do
-      ip netns exec $1 timeout 1 bash -c "</dev/tcp/$2/1" 2>&1 | grep -q refused && break
+      nsenter --net=/run/netns/$1 timeout 1 bash -c "</dev/tcp/$2/1" 2>&1 | grep -q refused && break
       sleep 0.1
     done
   }
-  for n in %s %s; do ip -n $n link set v0 up; done
+  for n in %s %s; do nsenter --net=/run/netns/$n ip link set v0 up; done
   reach %s 10.77.0.2; reach %s 10.77.0.1]]):format(a, b, a, b)
 local made = program.shell(([[
   command -v ip >/dev/null || exit 1
   set -e
-  for n in %s %s; do ip netns add $n; ip -n $n link set lo up; done
+  for n in %s %s; do ip netns add $n; nsenter --net=/run/netns/$n ip link set lo up; done
   ip link add v0 netns %s type veth peer name v0 netns %s
-  ip -n %s addr add 10.77.0.1/24 dev v0; ip -n %s addr add 10.77.0.2/24 dev v0
+  nsenter --net=/run/netns/%s ip addr add 10.77.0.1/24 dev v0
+  nsenter --net=/run/netns/%s ip addr add 10.77.0.2/24 dev v0
   ]] .. up):format(a, b, a, b, a, b)) == 0
 
 local function clean()
@@ -252,7 +254,7 @@ describe("#process two hosts", function()
       exec 2>&1
       %s &
       for i in $(seq 300); do [ -s %s0 ] && [ -s %s1 ] && break; sleep 0.1; done
-      sleep 0.5; date +%%s; ip -n %s link set v0 down
+      sleep 0.5; date +%%s; nsenter --net=/run/netns/%s ip link set v0 down
       for i in $(seq 100); do
         grep -q rank %s0 && grep -q rank %s1 && break; sleep 0.1
       done
@@ -275,7 +277,8 @@ describe("#process two hosts", function()
   local function by_hand(path)
     local text = "{ export WORLD_SIZE=2 MASTER_ADDR=10.77.0.1; "
     for r, n in ipairs { a, b } do
-      text = text .. ("RANK=%d MRT_HOST=host%s timeout -k 1 60 ip netns exec %s '%s' %s & ")
+      text = text .. ("RANK=%d MRT_HOST=host%s timeout -k 1 60 "
+        .. "nsenter --net=/run/netns/%s '%s' %s & ")
         :format(r - 1, n:sub(4, 4), n, program.path, path)
     end
     return text .. "wait; }"
@@ -283,9 +286,9 @@ describe("#process two hosts", function()
 
   -- By mpirun on the first, which reaches the second by an agent.
   local function by_mpirun(path, agent)
-    files.write(agent, ("#!/bin/sh\nshift\nexec ip netns exec %s unshare -u "
+    files.write(agent, ("#!/bin/sh\nshift\nexec nsenter --net=/run/netns/%s unshare -u "
       .. "sh -c \"hostname hostb; $*\"\n"):format(b))
-    return ("chmod +x %s; ip netns exec %s unshare -u sh -c 'hostname hosta; %s -mca "
+    return ("chmod +x %s; nsenter --net=/run/netns/%s unshare -u sh -c 'hostname hosta; %s -mca "
       .. "plm_rsh_agent %s -host 10.77.0.1,10.77.0.2 -n 2 \"$(realpath %s)\" %s'")
       :format(agent, a, mpirun, agent, program.path, path)
   end
