@@ -30,3 +30,11 @@ foreach(program IN LISTS collectives_programs)
   add_test(NAME ${program} COMMAND ${program})
   set_tests_properties(${program} PROPERTIES LABELS host TIMEOUT 300)
 endforeach()
+
+# A context that uses another's communicators.
+add_executable(guests spec/guests.c)
+target_link_libraries(guests PRIVATE mrt_core)
+set_target_properties(guests PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)
+add_test(NAME guests COMMAND guests)
+set_tests_properties(guests PROPERTIES LABELS host)

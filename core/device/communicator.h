@@ -89,10 +89,13 @@ struct mrt_communicator {
                                       change meanwhile */
 };
 
+/* Of what `interrupted` points to: an interrupt is wanted; none is acted on. */
+enum { MRT_RAISED = 1, MRT_DEAF = 2 };
+
 static inline bool mrt_is_interrupted(const mrt_communicator *comm) {
   const volatile int *flag =
       __atomic_load_n(&comm->interrupted, __ATOMIC_RELAXED);
-  return flag && *flag;
+  return flag && *flag == MRT_RAISED;
 }
 
 /* The name of a kind, "allreduce", and of a reduction, "sum". */

@@ -234,7 +234,7 @@ mrt_status mrt_plan_agree(mrt_plan *plan) {
   mrt_status s = compare_all(&c);
   mrt_arena_free(&c.arena);
   plan->agreed = s == MRT_OK;
-  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   return s;
 }
 
@@ -290,7 +290,7 @@ mrt_status mrt_plan_agree_times(mrt_plan *plan, double *seconds,
     memcpy(seconds, times, (size_t)n * sizeof *times);
     *total = times[n];
   }
-  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   mrt_arena_free(&c.arena);
   return s;
 }

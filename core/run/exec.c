@@ -52,7 +52,7 @@ mrt_status mrt_plan_refused(mrt_plan *plan) {
   int reached = ctx->device.remote ? plan->run.refused - 1 : plan->at;
   bool torn = reached >= plan->first_update && !plan->part_rows;
   if (torn) mrt_plan_tear(plan);
-  if (said.status == MRT_EINTERRUPT) ctx->interrupted = 0;
+  if (said.status == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   return mrt_fail(&ctx->error, said.status, "%s (%s:%d), run %llu: %s%s",
                   n->label, n->origin.file, n->origin.line,
                   (unsigned long long)plan->run.step + 1, said.message,
@@ -95,17 +95,22 @@ static mrt_status run_poisoned(mrt_plan *plan, int i) {
   return mrt_poison_dead(plan, i);
 }
 
-/* Before step `i`, up to the first update: the last chance to change nothing. */
+static mrt_status interrupted(mrt_plan *plan) {
+  if (plan->run.beside) mrt_beside_drain(plan->run.beside);
+  mrt_interrupt_clear(plan->ctx);
+  return mrt_fail(&plan->ctx->error, MRT_EINTERRUPT, "interrupted");
+}
+
+/* Before step `i`, up to the first update: the last chance to change nothing.
+ * Who goes on is deaf from then on, and so is a collective beside it: what that
+ * would leave for an interrupt is seen here, or not at all. */
 static mrt_status may_stop(mrt_plan *plan, int i) {
   mrt_context *ctx = plan->ctx;
-  if (ctx->interrupted) {
-    if (plan->run.beside) mrt_beside_drain(plan->run.beside);
-    ctx->interrupted = 0;
-    return mrt_fail(&ctx->error, MRT_EINTERRUPT, "interrupted");
-  }
+  if (mrt_interrupts_raised(ctx)) return interrupted(plan);
   if (i < plan->first_update || plan->part_rows) return MRT_OK;
   if (plan->run.fault) return bad_index(plan);
-  if (!ctx->device.remote) mrt_communicators_heed(ctx, false);
+  if (!ctx->device.remote && !mrt_interrupts_heed(ctx, false))
+    return interrupted(plan);
   if (plan->times) return MRT_OK; /* what it writes will be as before */
   for (int k = 0; k < plan->written_count; k++)
     mrt_readers_retire(plan->written[k]->variable);
@@ -202,7 +207,7 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
   /* However it ended: nothing may run into what comes next. */
   if (plan->run.beside) mrt_beside_drain(plan->run.beside);
   if (plan->graph.transfer_count) ctx->tier->drain(ctx->tier);
-  mrt_communicators_heed(ctx, true);
+  mrt_interrupts_heed(ctx, true);
   return s;
 }
 

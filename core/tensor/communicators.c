@@ -101,13 +101,14 @@ mrt_communicator *mrt_communicator_find(mrt_context *ctx, int64_t number) {
 
 MRT_API mrt_status mrt_communicator_add(mrt_context *ctx,
                                         mrt_communicator *comm, int *number) {
-  if (!make_room(ctx, (void **)&ctx->communicators, ctx->communicator_count,
-                 &ctx->communicator_room, sizeof comm))
+  mrt_context *home = mrt_communicators_home(ctx);
+  if (!make_room(home, (void **)&home->communicators, home->communicator_count,
+                 &home->communicator_room, sizeof comm))
     return comm->close(comm), mrt_nomem(&ctx->error);
-  comm->interrupted = &ctx->interrupted;
-  take_heap(ctx, comm);
-  *number = ctx->communicator_count;
-  ctx->communicators[ctx->communicator_count++] = comm;
+  comm->interrupted = &home->interrupted;
+  take_heap(home, comm);
+  *number = home->communicator_count;
+  home->communicators[home->communicator_count++] = comm;
   return MRT_OK;
 }
 
@@ -116,8 +117,8 @@ MRT_API mrt_status mrt_communicator_alone(mrt_context *ctx, int rank, int size,
   mrt_communicator *comm;
   if (size < 1 || rank < 0 || rank >= size)
     return mrt_fail(&ctx->error, MRT_EVALUE, "rank %d of %d", rank, size);
-  MRT_TRY(
-      mrt_self_communicator(ctx->allocator, rank, size, &comm, &ctx->error));
+  MRT_TRY(mrt_self_communicator(mrt_communicators_home(ctx)->allocator, rank,
+                                size, &comm, &ctx->error));
   return mrt_communicator_add(ctx, comm, number);
 }
 
@@ -134,9 +135,10 @@ MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
                                          const mrt_rendezvous *meeting,
                                          int *number) {
   mrt_communicator *comm;
-  mrt_status s =
-      mrt_join(meeting, &ctx->interrupted, ctx->allocator, &comm, &ctx->error);
-  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  mrt_context *home = mrt_communicators_home(ctx);
+  mrt_status s = mrt_join(meeting, &home->interrupted, home->allocator, &comm,
+                          &ctx->error);
+  if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   return s ? s : mrt_communicator_add(ctx, comm, number);
 }
 
@@ -156,7 +158,7 @@ MRT_API mrt_status mrt_communicator_split(mrt_context *ctx, int number,
   *part = -1;
   mrt_communicators_settle(ctx, NULL);
   mrt_status s = comm->split(comm, color, key, &own, &ctx->error);
-  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   if (s) return s;
   return own ? mrt_communicator_add(ctx, own, part) : MRT_OK;
 }
@@ -185,7 +187,7 @@ MRT_API mrt_status mrt_communicator_bytes(mrt_context *ctx, int number,
                     "'%s', broadcast, send, recv or barrier wanted", kind);
   mrt_communicators_settle(ctx, NULL);
   mrt_status s = mrt_collect(comm, &c, &ctx->error);
-  if (s == MRT_EINTERRUPT) ctx->interrupted = 0;
+  if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   return s;
 }
 
@@ -199,20 +201,11 @@ MRT_API mrt_status mrt_communicator_abort(mrt_context *ctx, int number,
 
 MRT_API mrt_status mrt_communicator_close(mrt_context *ctx, int number) {
   mrt_communicator *comm = mrt_communicator_find(ctx, number);
+  mrt_context *home = mrt_communicators_home(ctx);
   if (!comm) return ctx->error.status;
-  ctx->communicators[number] = NULL;
-  close_one(ctx, comm);
+  home->communicators[number] = NULL;
+  close_one(home, comm);
   return MRT_OK;
-}
-
-/* What a device has in its queue heeds none, and says so to the communicator
- * while it runs: it is left alone. */
-void mrt_communicators_heed(mrt_context *ctx, bool heed) {
-  if (ctx->guests) return;
-  for (int i = 0; i < ctx->communicator_count; i++)
-    if (ctx->communicators[i])
-      __atomic_store_n(&ctx->communicators[i]->interrupted,
-                       heed ? &ctx->interrupted : NULL, __ATOMIC_RELAXED);
 }
 
 void mrt_communicators_close(mrt_context *ctx) {
@@ -232,26 +225,30 @@ uint64_t mrt_hash(uint64_t hash, const void *data, size_t n) {
 }
 
 MRT_API void mrt_set_script(mrt_context *ctx, const char *text, size_t size) {
-  ctx->script = mrt_hash(MRT_HASH, text, size);
+  mrt_communicators_home(ctx)->script = mrt_hash(MRT_HASH, text, size);
 }
 
 /* ---- what its ranks have agreed on ------------------------------------------- */
 
-bool mrt_agreed_has(const mrt_context *ctx, int64_t comm, uint64_t hash) {
-  for (int i = 0; i < ctx->agreed_count; i++)
-    if (ctx->agreed[i].comm == comm && ctx->agreed[i].hash == hash) return true;
+bool mrt_agreed_has(mrt_context *ctx, int64_t comm, uint64_t hash) {
+  const mrt_context *home = mrt_communicators_home(ctx);
+  for (int i = 0; i < home->agreed_count; i++)
+    if (home->agreed[i].comm == comm && home->agreed[i].hash == hash)
+      return true;
   return false;
 }
 
 mrt_status mrt_agreed_room(mrt_context *ctx) {
-  return make_room(ctx, (void **)&ctx->agreed, ctx->agreed_count,
-                   &ctx->agreed_room, sizeof *ctx->agreed)
+  mrt_context *home = mrt_communicators_home(ctx);
+  return make_room(home, (void **)&home->agreed, home->agreed_count,
+                   &home->agreed_room, sizeof *home->agreed)
              ? MRT_OK
              : mrt_nomem(&ctx->error);
 }
 
 void mrt_agreed_add(mrt_context *ctx, int64_t comm, uint64_t hash) {
-  ctx->agreed[ctx->agreed_count++] = (struct mrt_agreed){ comm, hash };
+  mrt_context *home = mrt_communicators_home(ctx);
+  home->agreed[home->agreed_count++] = (struct mrt_agreed){ comm, hash };
 }
 
 /* ---- what is called ---------------------------------------------------------- */

@@ -85,12 +85,34 @@ MRT_API void mrt_set_budget(mrt_context *ctx, size_t bytes) {
   ctx->budget = bytes;
 }
 
-MRT_API void mrt_interrupt(mrt_context *ctx) { ctx->interrupted = 1; }
+/* ---- interrupts ---------------------------------------------------------------- */
+
+/* One word, so that a step that goes on and a thread that waits beside it cannot
+ * come to different conclusions: who is first decides. */
+static volatile int *interrupts_of(mrt_context *ctx) {
+  return &mrt_communicators_home(ctx)->interrupted;
+}
+
+MRT_API void mrt_interrupt(mrt_context *ctx) {
+  __atomic_fetch_or(interrupts_of(ctx), MRT_RAISED, __ATOMIC_SEQ_CST);
+}
 
 MRT_API bool mrt_interrupt_clear(mrt_context *ctx) {
-  bool pending = ctx->interrupted != 0;
-  ctx->interrupted = 0;
-  return pending;
+  return __atomic_fetch_and(interrupts_of(ctx), ~MRT_RAISED, __ATOMIC_SEQ_CST) &
+         MRT_RAISED;
+}
+
+bool mrt_interrupts_raised(mrt_context *ctx) {
+  return *interrupts_of(ctx) & MRT_RAISED;
+}
+
+bool mrt_interrupts_heed(mrt_context *ctx, bool heed) {
+  volatile int *at = interrupts_of(ctx);
+  int none = 0;
+  if (heed) return __atomic_fetch_and(at, ~MRT_DEAF, __ATOMIC_SEQ_CST), true;
+  return __atomic_compare_exchange_n(at, &none, MRT_DEAF, false,
+                                     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+         (none & MRT_DEAF);
 }
 
 MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx) {

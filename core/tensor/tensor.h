@@ -144,7 +144,7 @@ struct mrt_context {
   mrt_plan *flight;           /* plans whose last run may not have ended */
   mrt_device_profile profile; /* of what plans are made for */
   bool poison;
-  volatile int interrupted;
+  volatile int interrupted; /* MRT_RAISED, MRT_DEAF; of the home */
   uint64_t seed, seed_epoch, next_key, next_id, walks;
   size_t bytes_now, bytes_peak, memory_limit;
   mrt_tier *tier;    /* opened when first needed; NULL: not yet */
@@ -255,10 +255,10 @@ mrt_communicator *mrt_communicator_find(mrt_context *ctx, int64_t number);
 uint64_t mrt_hash(uint64_t hash, const void *data, size_t n);
 /* Have this communicator's ranks found this list of collectives alike?  The
  * answer is the same on all of them.  `room` first, so that `add` cannot fail. */
-bool mrt_agreed_has(const mrt_context *ctx, int64_t comm, uint64_t hash);
+bool mrt_agreed_has(mrt_context *ctx, int64_t comm, uint64_t hash);
 mrt_status mrt_agreed_room(mrt_context *ctx);
 void mrt_agreed_add(mrt_context *ctx, int64_t comm, uint64_t hash);
-/* The context that has the communicators of `ctx`. */
+/* The context that has the communicators of `ctx`, and its interrupts. */
 mrt_context *mrt_communicators_home(mrt_context *ctx);
 /* Use those of `ranks`; no longer. */
 void mrt_communicators_visit(mrt_context *ctx, mrt_context *ranks);
@@ -271,8 +271,9 @@ void mrt_communicators_settle(mrt_context *ctx, const mrt_context *except);
 mrt_status mrt_call_note(mrt_context *ctx, mrt_tensor *t);
 /* Forget what was noted outside traces since there were `count`. */
 void mrt_calls_drop(mrt_context *ctx, int count);
-/* Are interrupts acted on while a rank waits for others? */
-void mrt_communicators_heed(mrt_context *ctx, bool heed);
+/* Are interrupts acted on from now on?  False: one was raised before. */
+bool mrt_interrupts_heed(mrt_context *ctx, bool heed);
+bool mrt_interrupts_raised(mrt_context *ctx);
 void mrt_communicators_close(mrt_context *ctx);
 /* Memory that other ranks read in place; NULL: there is none, or no more. */
 void *mrt_heap_get(mrt_context *ctx, size_t nbytes);
