@@ -166,6 +166,55 @@ describe("collectives beside the computation", function()
     assert.matches("enough", failures[2])
   end)
 
+  -- `body` makes y of what is gathered or reduced from `rows`, and updates.
+  local function with_a_bad_index(body)
+    local results, failures = mrt.communicator.ranks(2, ([[
+      local mrt, comm = ...
+      local op, said = require "mrt.core".op, {}
+      local how = { comm = comm.number, lazy = true, op = "sum" }
+      local rows = mrt.variable(mrt.randn(4096, 64))
+      local square = mrt.variable(mrt.ones(64, 64))
+      local count = mrt.variable(mrt.zeros(1))
+      local step = mrt.compile(function(ids) %s end,
+        { memory = "1GiB", shard = mrt.policy.shard.ddp { prefetch = 1 } })
+      local function bits() return rows:bytes() .. square:bytes() .. count:bytes() end
+      local good = mrt.tensor({ 1, 2 }, { dtype = "i32" })
+      step(good):bytes()
+      local before, ahead = bits(), false
+      for _, s in ipairs(step:plan(good):steps()) do ahead = ahead or s.op == "arrive" end
+      assert(ahead, "nothing is ahead")
+      local own = comm.rank == 1 and mrt.tensor({ 1, 99999 }, { dtype = "i32" }) or good
+      local ok, e = pcall(function() return step(own):bytes() end)
+      pcall(comm.barrier, comm)
+      return tostring(ok) .. tostring(e) .. tostring(bits() == before)
+    ]]):format(body), { timeout = 20 })
+    assert(not failures, failures and select(2, next(failures)))
+    return results
+  end
+
+  it("let no update pass an index check", function()
+    local said = with_a_bad_index [[
+      local y = op.allreduce(rows, how):index_select(1, ids)
+      count:assign(count + 1)
+      square:assign(square:matmul(square) / 64)
+      return y
+    ]]
+    assert.matches("^falseranks.*index 99999, 0 to 4095 wanted.*true$", said[2])
+  end)
+
+  it("change nothing on any rank when one has a bad index", function()
+    local said = with_a_bad_index [[
+      how.op = nil
+      local y = op.allgather(rows, how):index_select(1, ids):matmul(op.allgather(square, how):t())
+      local grads = mrt.grad(y:sum(), { rows, square })
+      rows:assign(rows - grads[1])
+      square:assign(square - grads[2])
+      return y
+    ]]
+    assert.matches("^falseranks.*rank 1.*true$", said[1])
+    assert.matches("^falseranks.*index 99999, 0 to 8191 wanted.*true$", said[2])
+  end)
+
   it("are counted", function()
     for _, n in ipairs { "-1", "1.5", "'all'" } do
       local ok, message = pcall(mrt.policy.shard.fsdp, { prefetch = load("return " .. n)() })

@@ -13,7 +13,8 @@
  *           not moved runs where it stands.
  *   cost    O(nodes * collectives)
  *   never   changes the order of collectives or what a node reads, has more
- *           gathers under way than options.prefetch, or looks at the clock
+ *           gathers under way than options.prefetch, lifts an update over an
+ *           index check, or looks at the clock
  *   from    the prefetching of FSDP (Zhao et al., PyTorch FSDP, VLDB 2023),
  *           under a limit as in DeepCompile (Tanaka et al. 2025,
  *           arXiv:2504.09983)
@@ -258,6 +259,15 @@ static void begin_earlier(moving *w, const meeting *m) {
 
 /* ---- later --------------------------------------------------------------------- */
 
+/* An update stays behind index checks: a bad one changes nothing. */
+static bool lifts_update(const moving *w, int next, int from, int to) {
+  const int *order = w->profile.order;
+  bool checks = false;
+  for (int i = from; i <= to; i++)
+    checks |= (w->g->nodes[order[i]]->op->traits & MRT_FAULTS) != 0;
+  return checks && w->flow.update[next];
+}
+
 /* Until the collective is over, which is when the steps before take `over`. */
 static void read_later(moving *w, const meeting *m, double over) {
   const int *order = w->profile.order;
@@ -273,6 +283,7 @@ static void read_later(moving *w, const meeting *m, double over) {
       continue;
     }
     if (m->gather && !has_room(w, next, from)) return;
+    if (lifts_update(w, next, from, to)) return;
     if (!pass(w, from, to + 1, true)) return;
     now += seconds_of(w, next);
     from++, to++;

@@ -101,14 +101,20 @@ static mrt_status interrupted(mrt_plan *plan) {
   return mrt_fail(&plan->ctx->error, MRT_EINTERRUPT, "interrupted");
 }
 
+/* The others' updates mostly wait for this: they are not made without it. */
+static bool meets(const mrt_plan *plan, int i) {
+  return i >= 0 && (plan->steps[i].node->op->traits & MRT_COLLECTIVE);
+}
+
 /* Before step `i`, up to the first update: the last chance to change nothing.
  * Who goes on is deaf from then on, and so is a collective beside it: what that
  * would leave for an interrupt is seen here, or not at all. */
 static mrt_status may_stop(mrt_plan *plan, int i) {
   mrt_context *ctx = plan->ctx;
   if (mrt_interrupts_raised(ctx)) return interrupted(plan);
-  if (i < plan->first_update || plan->part_rows) return MRT_OK;
-  if (plan->run.fault) return bad_index(plan);
+  bool last = i >= plan->first_update && !plan->part_rows;
+  if (plan->run.fault && (last || meets(plan, i))) return bad_index(plan);
+  if (!last) return MRT_OK;
   if (!ctx->device.remote && !mrt_interrupts_heed(ctx, false))
     return interrupted(plan);
   if (plan->times) return MRT_OK; /* what it writes will be as before */
