@@ -70,6 +70,30 @@ describe("ranks", function()
     all_have({ results[3], results[4] }, "the 2nd is on rank 0 none, after 1, on rank 1 allreduce")
   end)
 
+  it("say which parameters they gather in another order", function()
+    local code = [[
+      local nn, shard = mrt.nn, mrt.policy.shard
+      mrt.seed(1)
+      local both = nn.Sequential(nn.Linear(256, 8, { bias = false }),
+        nn.Linear(256, 8, { bias = false }))
+      local p = both:parameters()
+      local opt = mrt.optim.sgd(p, { lr = 0.1 })
+      mrt.compile(function(x)
+        local loss = (x:matmul(p[1]:t()):square() + x:matmul(p[2]:t())):sum()
+        opt:step(mrt.grad(loss, p))
+      end, { shard = shard.fsdp { bucket = 0 } })(mrt.ones(1, 256))
+      local first = WHO and 2 or 1
+      local read = mrt.compile(function(x)
+        local y = x:matmul(p[first]:t()):square()
+        return y:matmul(x:matmul(p[3 - first]:t()):t())
+      end, { name = "the reading", order = "program", shard = shard.fsdp { bucket = 0 } })
+      return caught(read, mrt.ones(1, 256)) ]]
+    local results = ranks(2, (code:gsub("WHO", "comm.rank == 1")))
+    all_have(results, "on rank 0 allgather f32[1024] of bucket 1 (layers.1.weight)")
+    all_have(results, "on rank 1 allgather f32[1024] of bucket 2 (layers.2.weight)")
+    all_have(ranks(2, (code:gsub("WHO", "true"))), "f32[1,1]")
+  end)
+
   it("say that they run different scripts, but only then", function()
     local function both(first, second)
       local paths = {}

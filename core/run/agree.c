@@ -2,7 +2,7 @@
  *
  * Before the first run of a plan its ranks compare a hash of the collectives
  * they are about to ask for, one list for each communicator: operator, dtype,
- * shape, reduction, root, in order.  Where lists differ they exchange them
+ * shape, reduction, root, which bucket of variables, in order.  Where lists differ they exchange them
  * around the first difference, and all end with one error, before anything has
  * changed.
  *
@@ -35,11 +35,11 @@ typedef struct digest {
 } digest;
 
 typedef struct line {
-  char s[200];
+  char s[256];
 } line;
 
 typedef struct words {
-  char s[40];
+  char s[96];
 } words;
 
 typedef struct comparing {
@@ -79,12 +79,23 @@ static int64_t next_number(const mrt_plan *plan, int64_t after) {
   return least;
 }
 
+/* The bucket whose pieces a step gathers, as they are or cast; NULL: none.  All
+ * ranks make the same ones in the same order. */
+static const mrt_tensor *bucket_of(const mrt_node *n) {
+  const mrt_value *v = n->in[0]->base;
+  while (v->node && v->node->nin == 1) v = v->node->in[0]->base;
+  bool variable = v->leaf == MRT_LEAF_VARIABLE && v->tensor->variable;
+  return variable && v->tensor->variable->number ? v->tensor : NULL;
+}
+
 /* Of the list up to step i, from that of what is before.  Never 0. */
 static uint64_t hash_step(uint64_t hash, const mrt_plan *plan, int i) {
   const mrt_node *n = plan->steps[i].node;
   const mrt_collective_options *o = n->options;
   const mrt_type *x = &n->in[0]->type;
-  int64_t words[4] = { o->op, o->peer, x->dtype, x->rank };
+  const mrt_tensor *bucket = bucket_of(n);
+  int64_t words[5] = { o->op, o->peer, x->dtype, x->rank,
+                       bucket ? bucket->variable->number : 0 };
   hash = mrt_hash(hash, n->op->name, strlen(n->op->name) + 1);
   hash = mrt_hash(hash, words, sizeof words);
   hash = mrt_hash(hash, x->dims, (size_t)x->rank * sizeof *x->dims);
@@ -135,6 +146,16 @@ static words describe_options(const mrt_node *n) {
   return l;
 }
 
+/* " of bucket 2 (w and 1 more)" */
+static words describe_bucket(const mrt_node *n) {
+  words l = { "" };
+  const mrt_tensor *t = bucket_of(n);
+  if (t)
+    snprintf(l.s, sizeof l.s, " of bucket %lld (%.50s)",
+             (long long)t->variable->number, t->name ? t->name : "?");
+  return l;
+}
+
 /* Of the end of a long name, which says more. */
 static const char *short_name(const char *file) {
   size_t n = strlen(file), most = 50;
@@ -149,9 +170,9 @@ static line describe(const comparing *c, int index, int64_t count) {
   if (index >= count) return l;
   for (int k = 0; k < index; k++) i = next_step(plan, i + 1, c->number);
   const mrt_node *n = plan->steps[i].node;
-  snprintf(l.s, sizeof l.s, "%s%s %.60s (%s:%d)", n->op->name,
+  snprintf(l.s, sizeof l.s, "%s%.40s %.60s%.80s (%s:%d)", n->op->name,
            describe_options(n).s, mrt_show(&n->in[0]->type).s,
-           short_name(n->origin.file), n->origin.line);
+           describe_bucket(n).s, short_name(n->origin.file), n->origin.line);
   return l;
 }
 

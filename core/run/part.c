@@ -222,6 +222,8 @@ MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *part,
   mrt_storage_unref(part->storage);
   part->storage = NULL;
   mrt_hold(v->bucket = bucket);
+  if (!bucket->variable->number)
+    bucket->variable->number = ++mrt_communicators_home(ctx)->buckets;
   v->offset = offset, v->comm = comm, v->again = again;
   bucket->variable->parts[bucket->variable->part_count++] = part;
   ctx->moves++;
