@@ -8,6 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool flag(lua_State *L, int arg, const char *name) {
+  lua_getfield(L, arg, name);
+  bool on = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return on;
+}
+
+static lua_Integer count(lua_State *L, int arg, const char *name) {
+  lua_getfield(L, arg, name);
+  lua_Integer n = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return n;
+}
+
 static mrt_plan_options read_plain(lua_State *L, int arg) {
   mrt_plan_options o = { 0 };
   const struct {
@@ -25,34 +39,19 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
     *switches[i].off = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
     lua_pop(L, 1);
   }
-  lua_getfield(L, arg, "quick");
-  o.quick = lua_toboolean(L, -1);
-  lua_getfield(L, arg, "no_swap");
-  o.no_swap = lua_toboolean(L, -1);
-  lua_getfield(L, arg, "trap");
-  o.trap = lua_toboolean(L, -1);
-  lua_getfield(L, arg, "overflows");
-  o.overflows = lua_toboolean(L, -1);
-  lua_pop(L, 4);
+  o.quick = flag(L, arg, "quick"), o.no_swap = flag(L, arg, "no_swap");
+  o.trap = flag(L, arg, "trap"), o.overflows = flag(L, arg, "overflows");
+  o.spare = flag(L, arg, "spare");
+  o.effort = (int)count(L, arg, "effort");
+  o.prefetch = (int)count(L, arg, "prefetch");
+  o.rank = count(L, arg, "rank"), o.ranks = count(L, arg, "ranks");
+  o.rows = count(L, arg, "rows");
   lua_getfield(L, arg, "order");
   const char *order = lua_tostring(L, -1);
   o.keep_order = order && strcmp(order, "program") == 0;
-  lua_getfield(L, arg, "effort");
-  o.effort = (int)lua_tointeger(L, -1);
-  lua_getfield(L, arg, "rank");
-  o.rank = lua_tointeger(L, -1);
-  lua_getfield(L, arg, "ranks");
-  o.ranks = lua_tointeger(L, -1);
-  lua_getfield(L, arg, "rows");
-  o.rows = lua_tointeger(L, -1);
-  lua_getfield(L, arg, "prefetch");
-  o.prefetch = (int)lua_tointeger(L, -1);
-  lua_getfield(L, arg, "spare");
-  o.spare = lua_toboolean(L, -1);
-  lua_pop(L, 5);
   lua_getfield(L, arg, "name"); /* the table keeps the string */
   o.name = lua_tostring(L, -1);
-  lua_pop(L, 3);
+  lua_pop(L, 2);
   return o;
 }
 

@@ -4,6 +4,7 @@
 
 local mrt = require "mrt"
 local random_graph = require "support.random_graph"
+local shared = require "support.ranks"
 local communicator = mrt.communicator
 
 -- What every rank's code finds: mrt, comm, and a generator of its own.
@@ -193,22 +194,12 @@ describe("a compiled step", function()
   -- A step on rows of the batch, as many on each rank.
   local train = [[
     mrt.seed(5)
-    local model = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
-    local p = model:parameters()
-    local opt = optim.adamw(p, { lr = 1e-2 })
+    local options = OPTIONS
     local x, y = mrt.eval(mrt.randn(24, 8), mrt.randn(24, 4))
     local rows = 24 // comm.size
     x = x:slice(1, comm.rank * rows + 1, (comm.rank + 1) * rows)
     y = y:slice(1, comm.rank * rows + 1, (comm.rank + 1) * rows)
-    local options = OPTIONS
-    local step = mrt.compile(function(a, b)
-      local d = model(a):tanh() - b
-      local loss = (d * d):mean()
-      local grads = mrt.grad(loss, p)
-      for i, g in ipairs(grads) do grads[i] = comm:allreduce(g, { op = "mean" }) end
-      opt:step(grads)
-      return comm:allreduce(loss, { op = "mean" })
-    end, options)
+  ]] .. shared.step .. [[
     local out = {}
     for i = 1, 5 do out[i] = step(x, y):item() end
     for _, w in ipairs(p) do out[#out + 1] = w:sum():item() end

@@ -5,6 +5,7 @@
 -- through the host shares one.
 local program = require "support.program"
 local files = require "support.files"
+local ranks = require "support.ranks"
 
 local library = os.getenv "MRT_CUDA"
 if not library then
@@ -135,17 +136,8 @@ for _, way in ipairs(ways) do
         local function train(device)
           mrt.device(device)
           mrt.seed(4)
-          local model = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
-          local p = model:parameters()
-          local opt = optim.adamw(p, { lr = 1e-2 })
-          local step = mrt.compile(function(a, b)
-            local d = model(a):tanh() - b
-            local loss = (d * d):mean()
-            local grads = mrt.grad(loss, p)
-            for i, g in ipairs(grads) do grads[i] = comm:allreduce(g, { op = "mean" }) end
-            opt:step(grads)
-            return comm:allreduce(loss, { op = "mean" })
-          end)
+          local options = nil
+        ]] .. ranks.step .. [[
           local list = {}
           for i = 1, 6 do
             mrt.seed(20 * i + rank)

@@ -1,13 +1,11 @@
 -- One script on one rank or many: data parallel, ZeRO, FSDP.
 
-local mrt = require "mrt"
+local ranks = require "support.ranks"
 
 -- A small GPT on `n` ranks, three steps: {loss, weights} as text, per policy.
 -- `change` is Lua code that may change `o`, the options of compile, and `how`.
 local function run(n, policy, change)
-  local results, failures = mrt.communicator.ranks(n, ([[
-    local mrt, comm = ...
-    local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+  return ranks.alike(n, ([[
     local o = { shard = %s }
     local how = { optimizer = "adamw", settings = { lr = 0.01 }, clip = 1.0, batch = 12,
       dropout = 0, steps = 3 }
@@ -46,10 +44,7 @@ local function run(n, policy, change)
         :reshape(p:size())):sum():item())
     end
     return table.concat(words, " ") .. "\n" .. table.concat(bits, " ")
-  ]]):format(policy, change or ""), { timeout = 60 })
-  assert(not failures, failures and select(2, next(failures)))
-  for r = 2, n do assert.equal(results[1], results[r]) end
-  return results[1]
+  ]]):format(policy, change or ""))
 end
 
 local function numbers(text)
@@ -141,9 +136,7 @@ describe("sharded training", function()
   end)
 
   it("reads and writes parameters in pieces as if they were whole", function()
-    local results, failures = mrt.communicator.ranks(3, [[
-      local mrt, comm = ...
-      local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+    local results = ranks.run(3, [[
       local model = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3))
       local opt = optim.sgd(model:parameters(), { lr = 0.5 })
       local step = mrt.compile(function(x)
@@ -175,8 +168,7 @@ describe("sharded training", function()
       model:load_state(state)
       assert(model(x):sum():item() == plain, "loaded")
       return true
-    ]], { timeout = 20 })
-    assert(not failures, failures and select(2, next(failures)))
+    ]])
     assert.same({ true, true, true }, results)
   end)
 
@@ -191,9 +183,7 @@ describe("sharded training", function()
   end)
 
   it("writes what is in pieces only where it should", function()
-    local results, failures = mrt.communicator.ranks(3, [[
-      local mrt, comm = ...
-      local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+    local results = ranks.run(3, [[
       mrt.seed(4)
       local model = nn.Sequential(nn.Linear(9, 9), nn.Linear(9, 9))
       local params = model:parameters()
@@ -242,15 +232,12 @@ describe("sharded training", function()
       ok, why = pcall(other, x)
       assert(not ok and tostring(why):find "is in pieces as stage 2 has it", tostring(why))
       return true
-    ]], { timeout = 20 })
-    assert(not failures, failures and select(2, next(failures)))
+    ]])
     assert.same({ true, true, true }, results)
   end)
 
   it("forgets models that are gone", function()
-    local results, failures = mrt.communicator.ranks(2, [[
-      local mrt = ...
-      local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+    local results = ranks.run(2, [[
       for _ = 1, 4 do
         local model = nn.Linear(4, 4)
         local opt = optim.adam(model:parameters(), {})
@@ -264,16 +251,13 @@ describe("sharded training", function()
         collectgarbage()
       end
       return true
-    ]], { timeout = 20 })
-    assert(not failures, failures and select(2, next(failures)))
+    ]])
     assert.same({ true, true }, results)
   end)
 
   it("retains weights that are assigned between steps", function()
     local function trained(policy)
-      local results, failures = mrt.communicator.ranks(2, ([[
-        local mrt, comm = ...
-        local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+      return ranks.run(2, ([[
         mrt.seed(5)
         local model = nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 2))
         local opt = optim.sgd(model:parameters(), { lr = 0.1 })
@@ -290,9 +274,7 @@ describe("sharded training", function()
           end
         end
         return table.concat(losses, " ")
-      ]]):format(policy), { timeout = 30 })
-      assert(not failures, failures and select(2, next(failures)))
-      return results
+      ]]):format(policy))
     end
     local plain = trained "policy.shard.ddp { gather = 'bf16' }"
     for _, policy in ipairs { "ddp { %s }", "zero(2, { %s })", "zero(3, { %s })" } do
@@ -307,9 +289,7 @@ describe("sharded training", function()
     -- Trains from where the folder's snapshots end, to step `last`, saving each;
     -- returns all variables as text.
     local function train(n, policy, last, plan_first)
-      local results, failures = mrt.communicator.ranks(n, ([[
-        local mrt, comm = ...
-        local nn, optim, policy, train = mrt.nn, mrt.optim, mrt.policy, mrt.train
+      return ranks.alike(n, ([[
         mrt.seed(3)
         local model = nn.GPT { vocab = 20, context = 4, layers = 2, heads = 1, dim = 24 }
         local opt = optim.adamw(model:parameters(), { lr = 0.01, state = "8bit" })
@@ -341,10 +321,7 @@ describe("sharded training", function()
         words[#words + 1] = "\n"
         note()
         return table.concat(words, " ")
-      ]]):format(policy, tostring(plan_first), folder, last), { timeout = 60 })
-      assert(not failures, failures and select(2, next(failures)))
-      for r = 2, n do assert.equal(results[1], results[r]) end
-      return results[1]:match "^(.-)\n(.*)$"
+      ]]):format(policy, tostring(plan_first), folder, last)):match "^(.-)\n(.*)$"
     end
 
     before_each(function() os.remove(folder) end)
@@ -386,9 +363,7 @@ describe("a parameter in pieces", function()
   it("is assigned on all ranks, whoever has a piece of it", function()
     for _, stage in ipairs { "policy.shard.ddp()", "policy.shard.zero(1)",
       "policy.shard.zero(3, { bucket = 0 })" } do
-      local results, failures = mrt.communicator.ranks(3, ([[
-        local mrt, comm = ...
-        local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+      local results = ranks.run(3, ([[
         local model = nn.Sequential(nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 8))
         local params = model:parameters()
         local opt = optim.sgd(params, { lr = 0 })
@@ -403,8 +378,7 @@ describe("a parameter in pieces", function()
         for i, p in ipairs(params) do p:assign(p * 0 + i) end
         return ("%%.4f %%s %%.4f"):format(pending:sum():item() / read, step(x):item(),
           model(x):sum():item())
-      ]]):format(stage), { timeout = 30 })
-      assert(not failures, failures and select(2, next(failures)))
+      ]]):format(stage))
       for rank = 1, 3 do assert.equal(results[1], results[rank]) end
       assert.matches(" 1504.0 1504.0000$", results[1]) -- 16 (30 * 3 + 4)
     end

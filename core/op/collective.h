@@ -8,6 +8,7 @@
 #ifndef MRT_OP_COLLECTIVE_H
 #define MRT_OP_COLLECTIVE_H
 
+#include "device/kernel.h"
 #include "op/op.h"
 
 typedef struct mrt_meeting {
@@ -29,6 +30,23 @@ typedef struct mrt_collective_options {
   bool again; /* lazy: made anew for the backward pass rather than kept */
   bool ahead; /* lazy: what follows up to its `arrive` is done beside it */
 } mrt_collective_options;
+
+/* What a call of such an operator asks of its communicator. */
+static inline mrt_collective mrt_collective_of(const mrt_call *call,
+                                               mrt_collective_kind kind) {
+  const mrt_collective_options *o = call->options;
+  bool gets = kind == MRT_COLLECT_allgather || kind == MRT_COLLECT_recv;
+  const mrt_type *whole = gets ? &call->out[0].type : &call->in[0].type;
+  return (mrt_collective){ .kind = kind,
+                           .reduction = (mrt_reduction)o->op,
+                           .dtype = whole->dtype,
+                           .count = mrt_type_count(whole),
+                           .peer = (int)o->peer,
+                           .in = call->nin ? call->in[0].data : NULL,
+                           .out = call->out[0].data,
+                           .file = call->file,
+                           .line = call->line };
+}
 
 static inline bool mrt_is_lazy(const mrt_op *op, const void *options) {
   return (op->traits & MRT_COLLECTIVE) &&

@@ -12,21 +12,12 @@ static void note(mrt_run *run, int node, mrt_status s) {
 }
 
 /* Those that do not begin ahead come after those that did. */
-static void meet(const mrt_call *call, mrt_collective_kind kind,
-                 const mrt_type *whole) {
+static void meet(const mrt_call *call, mrt_collective_kind kind) {
   const mrt_collective_options *o = call->options;
   mrt_run *run = call->run;
   mrt_communicator *comm = run->communicators[o->comm];
+  mrt_collective c = mrt_collective_of(call, kind);
   int node = call->node;
-  mrt_collective c = { .kind = kind,
-                       .reduction = (mrt_reduction)o->op,
-                       .dtype = whole->dtype,
-                       .count = mrt_type_count(whole),
-                       .peer = (int)o->peer,
-                       .in = call->nin ? call->in[0].data : NULL,
-                       .out = call->out[0].data,
-                       .file = call->file,
-                       .line = call->line };
   mrt_status s = MRT_OK;
   if (!comm)
     s = mrt_fail(run->error, MRT_ESTATE, "communicator %lld is closed",
@@ -49,15 +40,13 @@ static void arrive(const mrt_call *c) {
 
 MRT_KERNEL(arrive, .run = arrive);
 
-#define COLLECTIVE(name, whole)                                                \
-  static void run_##name(const mrt_call *c) {                                  \
-    meet(c, MRT_COLLECT_##name, &c->whole[0].type);                            \
-  }                                                                            \
+#define COLLECTIVE(name)                                                       \
+  static void run_##name(const mrt_call *c) { meet(c, MRT_COLLECT_##name); }   \
   MRT_KERNEL(name, .run = run_##name)
 
-COLLECTIVE(allreduce, in);
-COLLECTIVE(reduce_scatter, in);
-COLLECTIVE(allgather, out);
-COLLECTIVE(broadcast, in);
-COLLECTIVE(send, in);
-COLLECTIVE(recv, out);
+COLLECTIVE(allreduce);
+COLLECTIVE(reduce_scatter);
+COLLECTIVE(allgather);
+COLLECTIVE(broadcast);
+COLLECTIVE(send);
+COLLECTIVE(recv);

@@ -29,22 +29,6 @@ void mrt_cuda_meet_release(void *state) {
 
 /* ---- what is asked --------------------------------------------------------- */
 
-/* Of the operands as they lie in the device. */
-static mrt_collective asked_by(const mrt_call *call, mrt_collective_kind kind) {
-  const mrt_collective_options *o = call->options;
-  bool whole_out = kind == MRT_COLLECT_allgather || kind == MRT_COLLECT_recv;
-  const mrt_type *whole = whole_out ? &call->out[0].type : &call->in[0].type;
-  return (mrt_collective){ .kind = kind,
-                           .reduction = (mrt_reduction)o->op,
-                           .dtype = whole->dtype,
-                           .count = mrt_type_count(whole),
-                           .peer = (int)o->peer,
-                           .in = call->nin ? call->in[0].data : NULL,
-                           .out = call->out[0].data,
-                           .file = call->file,
-                           .line = call->line };
-}
-
 /* The run stops here. */
 static void refuse(const mrt_call *call, mrt_status s) {
   call->run->error->status = s;
@@ -159,7 +143,7 @@ static int queue_group(const mrt_call *const *calls, int count,
   int n = 0;
   while (n < count && n < MRT_NOTED) {
     const meeting *m = calls[n]->state;
-    asked[n] = asked_by(calls[n], kind);
+    asked[n] = mrt_collective_of(calls[n], kind);
     if (m->team != first->team || !mrt_nccl_takes(m->team, &asked[n])) break;
     n++;
   }
@@ -170,7 +154,7 @@ static int queue_group(const mrt_call *const *calls, int count,
 static void meet_all(const mrt_call *const *calls, int count,
                      mrt_collective_kind kind) {
   for (int i = 0; i < count; i++) {
-    const mrt_collective asked = asked_by(calls[i], kind);
+    const mrt_collective asked = mrt_collective_of(calls[i], kind);
     mrt_status s = join(calls[i], &asked);
     if (!s) continue;
     refuse(calls[i], s);
@@ -179,7 +163,7 @@ static void meet_all(const mrt_call *const *calls, int count,
   for (int i = 0; i < count;) {
     int n = queue_group(calls + i, count - i, kind);
     if (n == 0) {
-      const mrt_collective asked = asked_by(calls[i], kind);
+      const mrt_collective asked = mrt_collective_of(calls[i], kind);
       queue_host(calls[i], &asked);
     }
     i += n ? n : 1;
