@@ -42,7 +42,7 @@ local function launch(n, way, text, timeout, options)
   local path = files.write(os.tmpname(), (head .. text):gsub("TIMEOUT", timeout or 20)
     :gsub("GPUS", way == "off" and 1 or gpus))
   local began = os.time()
-  local code, out = program.shell(("MRT_NCCL='%s' '%s' launch -n %d %s '%s'"):format(way,
+  local code, out = program.shell(("MRT_EMULATE_TELL=1 MRT_NCCL='%s' '%s' launch -n %d %s '%s'"):format(way,
     program.path, n, options or "", path))
   os.remove(path)
   return code, out, os.time() - began
@@ -156,6 +156,66 @@ for _, way in ipairs(ways) do
         print(worst < 1e-5 and "close" or worst, "apart", apart)]])
       assert.equal(0, code, out)
       for r = 0, 1 do has(out, ("[%d] close\tapart\t0"):format(r)) end
+    end)
+
+    -- A device so slow that gathers and reductions are worth beginning ahead.
+    local sharded = [[
+      mrt.seed(4)
+      require "mrt.core".set_device { launch = 1e-9, bandwidth = 1e9, cache_bandwidth = 1e9 }
+      local model = nn.Sequential(nn.Linear(16, 1024), nn.Tanh(), nn.Linear(1024, 1024),
+        nn.Tanh(), nn.Linear(1024, 16))
+      local p = model:parameters()
+      local opt = optim.sgd(p, { lr = 1e-2 })
+      local step = mrt.compile(function(a)
+        local loss = (model(a) ^ 2):mean()
+        opt:step(mrt.grad(loss, p))
+        return loss
+      end, { shard = mrt.policy.shard.fsdp { bucket = 0, prefetch = prefetch } })
+    ]]
+
+    it("begin ahead beside the step, with the same bits", function()
+      local code, out = launch(2, way, [[
+        local function train(prefetch)
+          ]] .. sharded .. [[
+          local bits, ahead = {}, 0
+          for i = 1, 4 do
+            mrt.seed(20 * i + rank)
+            bits[i] = step(mrt.randn(4, 16)):bytes()
+          end
+          for _, s in ipairs(step:plan(mrt.randn(4, 16)):steps()) do
+            if s.op == "arrive" then ahead = ahead + 1 end
+          end
+          for _, w in ipairs(p) do bits[#bits + 1] = w:bytes() end
+          return table.concat(bits), ahead
+        end
+        local plain, none = train(0)
+        local bits, ahead = train(2)
+        print(bits == plain and "same bits", none, ahead > 3)]], 40)
+      assert.equal(0, code, out)
+      for r = 0, 1 do has(out, ("[%d] same bits\t0\ttrue"):format(r)) end
+      if way ~= library then return end
+      -- Two communicators, each in one stream; some were grouped, some memory known.
+      local _, streams = out:gsub("calls, %d+ in groups, in 1 streams, [1-9]%d* blocks", "")
+      assert.equal(4, streams, out)
+      assert.matches("calls, [1-9]%d* in groups", out)
+    end)
+
+    it("that began ahead end when a rank dies", function()
+      local code, out, seconds = launch(3, way, [[
+        local prefetch = 2
+        ]] .. sharded .. [[
+        local x = mrt.randn(4, 16)
+        for i = 1, 3 do step(x):totable() end
+        if rank == 1 then os.execute "kill -9 $PPID" end
+        print("first", caught(function() return step(x):totable() end))
+        print("then", caught(function() return step(x):totable() end))
+        os.exit(4)]], 20, "--grace 10")
+      assert.is_true(code ~= 0)
+      for _, r in ipairs { 0, 2 } do
+        assert.matches(("%%[%d%%] first\trank: [^\n]*rank 1 [^\n]*died"):format(r), out)
+        assert.matches(("%%[%d%%] then\trank: [^\n]*rank 1"):format(r), out)
+      end
+      assert.is_true(seconds < 20, seconds .. " s")
     end)
 
     it("end when a rank dies between steps, and nothing is updated", function()

@@ -51,6 +51,7 @@ typedef struct mrt_run {
   /* of a plan with collectives */
   mrt_communicator *const *communicators; /* by number; NULL: closed */
   mrt_beside *beside; /* for those that begin early; NULL: they do not */
+  bool ahead;         /* they may, on a device with memory of its own */
   int refused;        /* 0, or 1 + the step whose collective failed */
   mrt_error *error;   /* what that said */
   /* of a device with memory of its own */

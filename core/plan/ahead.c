@@ -347,9 +347,7 @@ static mrt_status move(moving *w) {
 
 bool mrt_ahead_may(const mrt_plan *plan) {
   const mrt_plan_options *o = &plan->options;
-  if (o->prefetch <= 0 || o->keep_order || plan->swaps ||
-      plan->ctx->device.remote)
-    return false;
+  if (o->prefetch <= 0 || o->keep_order || plan->swaps) return false;
   count_uses(&plan->graph);
   for (int i = 0; i < plan->graph.node_count; i++)
     if (may_begin_ahead(plan, plan->graph.nodes[i])) return true;

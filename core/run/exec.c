@@ -6,6 +6,7 @@
  * to its end.
  *
  * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
 #include "run/poison.h"
 #include "run/remote.h"
 #include "run/watch.h"
@@ -43,13 +44,26 @@ static mrt_status lost(mrt_plan *plan) {
                        : "nothing has changed");
 }
 
+/* The step that waits for what step `i` begins ahead; `i` if it does not. */
+static int arrival_of(const mrt_plan *plan, int i) {
+  const mrt_node *n = plan->steps[i].node;
+  for (int k = i + 1; mrt_is_ahead(n->op, n->options) && k < plan->step_count;
+       k++) {
+    const mrt_node *other = plan->steps[k].node;
+    if (other->op->number == MRT_OP_arrive && other->in[0] == n->out[0])
+      return k;
+  }
+  return i;
+}
+
 /* At its own step or, begun ahead, where it is waited for. */
 mrt_status mrt_plan_refused(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   const mrt_node *n = plan->steps[plan->run.refused - 1].node;
   const mrt_error said = ctx->error;
   /* Of what was queued nothing runs past the step that failed. */
-  int reached = ctx->device.remote ? plan->run.refused - 1 : plan->at;
+  int reached =
+      ctx->device.remote ? arrival_of(plan, plan->run.refused - 1) : plan->at;
   bool torn = reached >= plan->first_update && !plan->part_rows;
   if (torn) mrt_plan_tear(plan);
   if (said.status == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);

@@ -133,13 +133,18 @@ static bool pays(mrt_context *own) {
   return all;
 }
 
-/* The thread beside the computation.  Where there is none, and where steps are
- * looked at one by one, collectives run where they stand. */
+/* Where steps are looked at one by one, collectives run where they stand. */
+static bool may_begin_ahead(const mrt_plan *plan) {
+  bool looks =
+      plan->ctx->poison || plan->times || plan->ranges || plan->options.trap;
+  return plan->ahead_count && !looks;
+}
+
+/* The thread beside the computation; NULL: there is none. */
 static mrt_beside *beside_of(const mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   mrt_error ignored;
-  bool looks = ctx->poison || plan->times || plan->ranges || plan->options.trap;
-  if (!plan->ahead_count || looks) return NULL;
+  if (ctx->device.remote || !may_begin_ahead(plan)) return NULL;
   if (plan->options.spare && !pays(ctx)) return NULL;
   if (!ctx->beside && mrt_beside_new(ctx->allocator, &ctx->beside, &ignored))
     return NULL;
@@ -167,6 +172,7 @@ mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
   plan->run.fault = plan->run.lost = plan->run.refused = 0;
   plan->run.communicators = mrt_communicators_home(plan->ctx)->communicators;
   plan->run.beside = beside_of(plan);
+  plan->run.ahead = may_begin_ahead(plan);
   plan->run.error = &plan->ctx->error;
   plan->run.tier = plan->ctx->tier;
   plan->run.stalled = 0;

@@ -1,7 +1,9 @@
 /* collective.c -- operators that all ranks of a communicator compute together
  *
  * Their place in the plan is that of any kernel: what they need of the host is
- * had at a plan's first run, which is never recorded.
+ * had at a plan's first run, which is never recorded.  Those that begin ahead are
+ * queued beside the run where NCCL does them, and the run waits where they
+ * arrive; through the host they are done where they stand.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
@@ -10,11 +12,16 @@
 #include <stdlib.h>
 
 /* Of one node; it stays where it is, for recordings have its address. */
-typedef struct meeting {
+typedef struct mrt_cuda_meeting {
   mrt_cuda *cuda;
-  mrt_team *team; /* NULL: it has not run yet */
+  mrt_team *team;   /* NULL: it has not run yet */
+  mrt_team *beside; /* of one that begins ahead; NULL: it does not */
   mrt_stage *stage;
   mrt_collective asked; /* operands in the stage */
+  cudaEvent_t done;     /* beside the run */
+  const void *out;      /* what that fills, while it is under way, */
+  int node;
+  struct mrt_cuda_meeting *next; /* and another that is so */
 } meeting;
 
 void *mrt_cuda_meet_prepare(const mrt_call *call) {
@@ -23,8 +30,70 @@ void *mrt_cuda_meet_prepare(const mrt_call *call) {
 }
 
 void mrt_cuda_meet_release(void *state) {
-  mrt_stage_drop(((meeting *)state)->stage);
-  free(state);
+  meeting *m = state;
+  mrt_stage_drop(m->stage);
+  if (m->done) cudaEventDestroy(m->done);
+  free(m);
+}
+
+static mrt_team *team_of(const mrt_call *call) {
+  const meeting *m = call->state;
+  return m->beside && call->run->ahead ? m->beside : m->team;
+}
+
+/* ---- beside the run --------------------------------------------------------- */
+
+/* At the node's first run: another team, if that is to do it. */
+static mrt_status find_beside(const mrt_call *call,
+                              const mrt_collective *asked) {
+  const mrt_collective_options *o = call->options;
+  meeting *m = call->state;
+  mrt_cuda *c = m->cuda;
+  mrt_error *e = call->run->error;
+  bool wanted = o->ahead && call->run->ahead && mrt_nccl_takes(m->team, asked);
+  if (!wanted || m->beside) return MRT_OK;
+  if (!m->done)
+    MRT_CUDA_TRY(c, cudaEventCreateWithFlags(&m->done, cudaEventDisableTiming),
+                 e);
+  return mrt_team_beside(c, m->team, &m->beside, e);
+}
+
+/* What comes next begins when all that is in the queue now is done. */
+static void branch(mrt_cuda *c, cudaStream_t queue) {
+  mrt_error ignored;
+  cudaError_t code = cudaEventRecord(c->fork, queue);
+  if (!code) code = cudaStreamWaitEvent(c->beside, c->fork, 0);
+  mrt_cuda_check(c, code, &ignored);
+}
+
+static void note_under_way(const mrt_call *call) {
+  meeting *m = call->state;
+  mrt_cuda *c = m->cuda;
+  mrt_error ignored;
+  mrt_cuda_check(c, cudaEventRecord(m->done, c->beside), &ignored);
+  m->out = call->out[0].data, m->node = call->node;
+  m->next = c->under_way, c->under_way = m;
+}
+
+/* The queue waits for what fills `out`, NULL: for all, and the run hears then how
+ * it went: what is done meanwhile is done whole. */
+static void await_beside(mrt_run *run, const void *out) {
+  mrt_cuda *c = run->device;
+  mrt_error ignored;
+  for (meeting **at = &c->under_way, *m; (m = *at);) {
+    if (out && m->out != out) {
+      at = &m->next;
+      continue;
+    }
+    *at = m->next;
+    mrt_cuda_check(c, cudaStreamWaitEvent(run->queue, m->done, 0), &ignored);
+    mrt_note_end(m->beside->note, false, run->words, m->node, run->queue);
+  }
+}
+
+void mrt_cuda_arrive(const mrt_call *call);
+void mrt_cuda_arrive(const mrt_call *call) {
+  await_beside(call->run, call->in[0].data);
 }
 
 /* ---- what is asked --------------------------------------------------------- */
@@ -33,6 +102,7 @@ void mrt_cuda_meet_release(void *state) {
 static void refuse(const mrt_call *call, mrt_status s) {
   call->run->error->status = s;
   call->run->refused = call->node + 1;
+  await_beside(call->run, NULL);
 }
 
 /* At the node's first run: its team.  The device keeps in mind that the run
@@ -49,8 +119,10 @@ static mrt_status join(const mrt_call *call, const mrt_collective *asked) {
                     (long long)o->comm);
   m->cuda = c;
   if (!m->team) MRT_TRY(mrt_team_find(c, comm, &m->team, e));
-  c->needs[call->run->words - c->words] |= m->team->bit;
-  MRT_TRY(mrt_team_check(c, m->team->bit, e));
+  MRT_TRY(find_beside(call, asked));
+  uint64_t bits = m->team->bit | (m->beside ? m->beside->bit : 0);
+  c->needs[call->run->words - c->words] |= bits;
+  MRT_TRY(mrt_team_check(c, bits, e));
   if (m->stage || comm->size == 1 || mrt_nccl_takes(m->team, asked))
     return MRT_OK;
   size_t in = mrt_collective_in_bytes(asked, comm->size),
@@ -139,15 +211,17 @@ static void queue_host(const mrt_call *call, const mrt_collective *asked) {
 static int queue_group(const mrt_call *const *calls, int count,
                        mrt_collective_kind kind) {
   mrt_collective asked[MRT_NOTED];
-  const meeting *first = calls[0]->state;
+  mrt_team *team = team_of(calls[0]);
+  mrt_cuda *c = calls[0]->run->device;
   int n = 0;
   while (n < count && n < MRT_NOTED) {
-    const meeting *m = calls[n]->state;
     asked[n] = mrt_collective_of(calls[n], kind);
-    if (m->team != first->team || !mrt_nccl_takes(m->team, &asked[n])) break;
+    if (team_of(calls[n]) != team || !mrt_nccl_takes(team, &asked[n])) break;
     n++;
   }
-  if (n) mrt_nccl_queue(first->cuda, first->team, asked, n, calls[0]);
+  if (n && team->queue) branch(c, calls[0]->run->queue);
+  if (n) mrt_nccl_queue(c, team, asked, n, calls[0]);
+  for (int i = 0; i < n && team->queue; i++) note_under_way(calls[i]);
   return n;
 }
 
@@ -180,7 +254,3 @@ COLLECTIVE(allgather)
 COLLECTIVE(broadcast)
 COLLECTIVE(send)
 COLLECTIVE(recv)
-
-/* The queue has waited. */
-void mrt_cuda_arrive(const mrt_call *call);
-void mrt_cuda_arrive(const mrt_call *call) { (void)call; }

@@ -25,7 +25,7 @@ __global__ void end(mrt_note *note, bool counts, mrt_run_words *words,
                     int node) {
   if (counts) note->ended = note->begun;
   __threadfence_system();
-  if (!note->refused || words->fault) return;
+  if (!note->refused || !words || words->fault) return;
   words->fault = node + 1;
   words->bad_limit = -1;
 }

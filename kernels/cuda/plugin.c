@@ -46,7 +46,10 @@ static void close_device(mrt_device *device) {
   if (__atomic_load_n(&c->stuck, __ATOMIC_SEQ_CST)) return; /* as it is */
   cudaSetDevice(c->index);
   if (c->queue) cudaStreamSynchronize(c->queue);
+  if (c->beside) cudaStreamSynchronize(c->beside);
   mrt_teams_close(c);
+  if (c->beside) cudaStreamDestroy(c->beside);
+  if (c->fork) cudaEventDestroy(c->fork);
   mrt_dnn_close(c); /* its handle has the stream */
   if (c->queue) cudaStreamDestroy(c->queue);
   if (c->reads) cudaStreamDestroy(c->reads);

@@ -32,6 +32,12 @@ mrt_status mrt_team_check(const mrt_cuda *c, uint64_t bits, mrt_error *e) {
   return MRT_OK;
 }
 
+void mrt_team_abort(mrt_team *t, const char *why) {
+  mrt_team *other = t->main ? t->main : atomic_load(&t->beside);
+  t->comm->abort(t->comm, why);
+  if (other) other->comm->abort(other->comm, why);
+}
+
 /* ---- stages ---------------------------------------------------------------- */
 
 void mrt_stage_drop(mrt_stage *s) {
@@ -118,8 +124,8 @@ static uint64_t free_bit(mrt_cuda *c) {
   return ~used & -~used;
 }
 
-static mrt_status new_team(mrt_cuda *c, mrt_communicator *comm, mrt_team **team,
-                           mrt_error *e) {
+static mrt_status new_team(mrt_cuda *c, mrt_communicator *comm, mrt_team *main,
+                           mrt_team **team, mrt_error *e) {
   uint64_t bit = free_bit(c);
   if (!bit)
     return mrt_fail(e, MRT_ESTATE,
@@ -128,6 +134,7 @@ static mrt_status new_team(mrt_cuda *c, mrt_communicator *comm, mrt_team **team,
   mrt_team *t = calloc(1, sizeof *t);
   if (!t) return mrt_nomem(e);
   t->comm = comm, t->bit = bit;
+  if (main) t->main = main, t->queue = c->beside;
   /* Who still waits for this rank in the queue has what it waits for. */
   cudaError_t code = mrt_cuda_wait(c, c->queue);
   if (!code)
@@ -151,15 +158,46 @@ mrt_status mrt_team_find(mrt_cuda *c, mrt_communicator *comm, mrt_team **team,
                     "ranks that are threads of one process compute on the CPU, "
                     "not on cuda:%d; start processes (mrt launch)",
                     c->index);
-  return new_team(c, comm, team, e);
+  return new_team(c, comm, NULL, team, e);
 }
 
+static cudaError_t open_stream(mrt_cuda *c) {
+  int least, first; /* what waits for other ranks comes before what computes */
+  if (c->beside) return cudaSuccess;
+  cudaError_t code = cudaDeviceGetStreamPriorityRange(&least, &first);
+  if (!code && !c->fork)
+    code = cudaEventCreateWithFlags(&c->fork, cudaEventDisableTiming);
+  return code ? code
+              : cudaStreamCreateWithPriority(&c->beside, cudaStreamNonBlocking,
+                                             first);
+}
+
+/* A split is a collective: all ranks have it, or none. */
+mrt_status mrt_team_beside(mrt_cuda *c, mrt_team *team, mrt_team **beside,
+                           mrt_error *e) {
+  mrt_communicator *own, *comm = team->comm;
+  *beside = atomic_load(&team->beside);
+  if (*beside) return MRT_OK;
+  MRT_CUDA_TRY(c, open_stream(c), e);
+  MRT_CUDA_TRY(c, mrt_cuda_wait(c, c->queue), e);
+  MRT_TRY(comm->split(comm, 0, comm->rank, &own, e));
+  mrt_status s = new_team(c, own, team, beside, e);
+  if (s) return own->close(own), s;
+  atomic_store(&team->beside, *beside);
+  return MRT_OK;
+}
+
+/* With the one beside it, whose communicator the thread looks at that ends
+ * first. */
 static void close_team(mrt_cuda *c, mrt_team *t) {
   mrt_error e = { .status = MRT_ESTATE };
   mrt_fail(&e, MRT_ESTATE, "its communicator is closed");
   mrt_nccl_close(c, t);
+  mrt_team *beside = atomic_exchange(&t->beside, NULL);
+  if (beside) close_team(c, beside);
   mrt_team_fail(c, t, &e);
   mrt_stage_drop(t->stage);
+  if (t->main) t->comm->close(t->comm);
   t->stage = NULL, t->comm = NULL;
 }
 
@@ -174,10 +212,11 @@ void mrt_cuda_part(const mrt_device *device, mrt_communicator *comm) {
 }
 
 void mrt_teams_close(mrt_cuda *c) {
+  for (mrt_team *t = c->teams; t; t = t->next)
+    if (t->comm && !t->main) close_team(c, t);
   while (c->teams) {
     mrt_team *t = c->teams;
     c->teams = t->next;
-    if (t->comm) close_team(c, t);
     free_team(t);
   }
 }

@@ -51,7 +51,12 @@ enum { MRT_TEAM_WELL, MRT_TEAM_FAILING, MRT_TEAM_FAILED };
 typedef struct mrt_team {
   struct mrt_team *next;
   mrt_communicator *comm; /* NULL: closed */
-  uint64_t bit;           /* of mrt_cuda.lost and needs */
+  /* The same ranks once more, with a communicator of their own and of NCCL's,
+   * in a stream of their own: neither waits for what the other has queued. */
+  struct mrt_team *_Atomic beside; /* NULL: not yet */
+  struct mrt_team *main;           /* of that one: who it stands beside */
+  cudaStream_t queue;              /* its own; NULL: that of the run */
+  uint64_t bit;                    /* of mrt_cuda.lost and needs */
   mrt_note *note;
   mrt_stage *stage;
   struct mrt_nccl *nccl; /* NULL: through the host */
@@ -63,6 +68,11 @@ typedef struct mrt_team {
  * collective, not while a recording is made. */
 mrt_status mrt_team_find(mrt_cuda *c, mrt_communicator *comm, mrt_team **team,
                          mrt_error *e);
+/* That beside it, made at the first call as above.  `team` has NCCL. */
+mrt_status mrt_team_beside(mrt_cuda *c, mrt_team *team, mrt_team **beside,
+                           mrt_error *e);
+/* In any thread: all ranks fail, of both. */
+void mrt_team_abort(mrt_team *team, const char *why);
 /* In any thread: it fails from now on, with the first message. */
 void mrt_team_fail(mrt_cuda *c, mrt_team *team, const mrt_error *e);
 /* The message of a team that has failed and is one of `bits`, or MRT_OK. */
@@ -77,7 +87,8 @@ void mrt_cuda_part(const mrt_device *device, mrt_communicator *comm);
 void mrt_teams_close(mrt_cuda *c);
 #endif
 
-/* note.cu: a collective of NCCL begins; one has ended (`counts`: by NCCL). */
+/* note.cu: a collective of NCCL begins; one has ended (`counts`: by NCCL).
+ * Without `words` the run does not hear of it yet. */
 void mrt_note_begin(mrt_note *note, const mrt_noted *all, cudaStream_t queue);
 void mrt_note_end(mrt_note *note, bool counts, mrt_run_words *words, int node,
                   cudaStream_t queue);

@@ -173,13 +173,13 @@ static void fail(mrt_cuda *c, mrt_nccl *n, ncclResult_t code) {
   mrt_nccl_explain(n, n->team, code, why);
   e.status = mrt_fail(&e, MRT_ERANK, "%s", why);
   mrt_team_fail(c, n->team, &e);
-  n->team->comm->abort(n->team->comm, why);
+  mrt_team_abort(n->team, why);
 }
 
 void mrt_nccl_queue(mrt_cuda *c, mrt_team *t, const mrt_collective *asked,
                     int count, const mrt_call *call) {
   mrt_nccl *n = t->nccl;
-  cudaStream_t queue = call->run->queue;
+  cudaStream_t queue = t->queue ? t->queue : call->run->queue;
   ncclResult_t code = ncclSuccess;
   pthread_mutex_lock(&n->lock);
   n->last = *asked;
@@ -191,6 +191,7 @@ void mrt_nccl_queue(mrt_cuda *c, mrt_team *t, const mrt_collective *asked,
   if (!n->closed) code = queue_all(n, asked, count, queue);
   pthread_mutex_unlock(&n->lock);
   if (code) fail(c, n, code);
-  mrt_note_end(t->note, true, call->run->words, call->node, queue);
+  mrt_note_end(t->note, true, t->queue ? NULL : call->run->words, call->node,
+               queue);
 }
 #endif

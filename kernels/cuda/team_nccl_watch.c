@@ -64,7 +64,7 @@ static void let_go(mrt_nccl *n) {
 static void fail(mrt_nccl *n, const mrt_error *e) {
   mrt_team *t = n->team;
   mrt_team_fail(n->cuda, t, e);
-  t->comm->abort(t->comm, e->message);
+  mrt_team_abort(t, e->message);
   pthread_mutex_lock(&n->lock);
   let_go(n);
   n->closed = true;

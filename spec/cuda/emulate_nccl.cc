@@ -8,12 +8,14 @@
  * SPDX-License-Identifier: MIT */
 #include "emulate_inside.h"
 #include "nccl.h"
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <fcntl.h>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 extern "C" {
 #include "reduce.h"
@@ -48,9 +50,11 @@ struct ncclComm {
   shared *all;
   std::atomic<bool> aborted;
   uint64_t step;
-  int calls;    /* some take longer than others, */
-  int pending;  /* and say so some times */
-  int enrolled; /* blocks */
+  int calls;                 /* some take longer than others, */
+  int pending;               /* and say so some times */
+  int enrolled;              /* blocks */
+  int joined, grouped, told; /* collectives, in groups; blocks ever enrolled */
+  std::vector<cudaStream_t> streams;
 
   char *operand(int r) const {
     return (char *)all + sizeof(shared) + ROOM * (size_t)r;
@@ -83,7 +87,10 @@ struct ncclComm {
       if (all->ranks[r].asked != asked) return wait([] { return false; });
     return true;
   }
-  ncclResult_t called() {
+  ncclResult_t called(cudaStream_t stream) {
+    joined++, grouped += depth > 0;
+    if (std::find(streams.begin(), streams.end(), stream) == streams.end())
+      streams.push_back(stream);
     if (aborted) return ncclInvalidUsage;
     if (depth || ++calls % 3) return ncclSuccess;
     pending = 2;
@@ -133,7 +140,7 @@ ncclResult_t queue(ncclComm_t c, cudaStream_t stream, const char *name,
                    const call &a) {
   if (a.in > ROOM) return ncclInvalidArgument;
   mrt_emulate_work(stream, name, [c, a] { compute(c, a); });
-  return c->called();
+  return c->called(stream);
 }
 
 mrt_dtype dtype_of(ncclDataType_t type) {
@@ -212,6 +219,11 @@ ncclResult_t ncclCommAbort(ncclComm_t c) {
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t c) {
+  if (getenv("MRT_EMULATE_TELL"))
+    fprintf(
+        stderr,
+        "emulated NCCL: %d calls, %d in groups, in %zu streams, %d blocks\n",
+        c->joined, c->grouped, c->streams.size(), c->told);
   if (c->enrolled)
     fprintf(stderr, "emulated NCCL: %d blocks are still registered\n",
             c->enrolled);
@@ -237,7 +249,7 @@ ncclResult_t ncclGroupEnd(void) {
 
 ncclResult_t ncclCommRegister(ncclComm_t c, void *data, size_t nbytes,
                               void **handle) {
-  c->enrolled++;
+  c->enrolled++, c->told++;
   *handle = data;
   return nbytes ? ncclSuccess : ncclInvalidArgument;
 }
@@ -298,7 +310,7 @@ ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type,
     sent++;
     c->wait([&] { return taken == sent; });
   });
-  return c->called();
+  return c->called(stream);
 }
 
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer,
@@ -311,5 +323,5 @@ ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer,
     memcpy(to, c->pair(peer, c->rank), bytes);
     taken++;
   });
-  return c->called();
+  return c->called(stream);
 }
