@@ -2,77 +2,14 @@
  *
  * After its first run a plan allocates nothing but the storages of results
  * that the user still holds.  A step happens whole or not at all: interrupts
- * and bad indices are acted on before the first update; past it the run goes
- * to its end.
+ * and bad indices are acted on before the first update, bad indices before a
+ * collective too; past it the run goes to its end.
  *
  * SPDX-License-Identifier: MIT */
-#include "op/collective.h"
 #include "run/poison.h"
 #include "run/remote.h"
 #include "run/watch.h"
 #include "tensor/slow.h"
-
-#include <string.h>
-
-static mrt_status bad_index(mrt_plan *plan) {
-  const mrt_node *n = plan->steps[plan->run.fault - 1].node;
-  return mrt_fail(&plan->ctx->error, MRT_EDATA,
-                  "%s (%s:%d): index %lld, 0 to %lld wanted", n->label,
-                  n->origin.file, n->origin.line, (long long)plan->run.bad_id,
-                  (long long)plan->run.bad_limit - 1);
-}
-
-/* The step broke off past its first update. */
-void mrt_plan_tear(mrt_plan *plan) {
-  for (int i = 0; i < plan->written_count; i++)
-    plan->written[i]->variable->torn = true;
-}
-
-/* A copy between tiers has failed. */
-static mrt_status lost(mrt_plan *plan) {
-  int step = plan->run.lost - 1;
-  const mrt_node *n = plan->steps[step].node;
-  const mrt_value *slow = n->in[1];
-  bool torn = step >= plan->first_update && !plan->part_rows;
-  if (torn) mrt_plan_tear(plan);
-  return mrt_fail(&plan->ctx->error, MRT_EDEVICE,
-                  "swap file: %s (%zu bytes, %s:%d) was not copied: %s; %s",
-                  slow->name ? slow->name : "a value",
-                  mrt_type_bytes(&slow->type), n->origin.file, n->origin.line,
-                  strerror(plan->run.lost_code),
-                  torn ? "what this step updates is torn: load a snapshot"
-                       : "nothing has changed");
-}
-
-/* The step that waits for what step `i` begins ahead; `i` if it does not. */
-static int arrival_of(const mrt_plan *plan, int i) {
-  const mrt_node *n = plan->steps[i].node;
-  for (int k = i + 1; mrt_is_ahead(n->op, n->options) && k < plan->step_count;
-       k++) {
-    const mrt_node *other = plan->steps[k].node;
-    if (other->op->number == MRT_OP_arrive && other->in[0] == n->out[0])
-      return k;
-  }
-  return i;
-}
-
-/* At its own step or, begun ahead, where it is waited for. */
-mrt_status mrt_plan_refused(mrt_plan *plan) {
-  mrt_context *ctx = plan->ctx;
-  const mrt_node *n = plan->steps[plan->run.refused - 1].node;
-  const mrt_error said = ctx->error;
-  /* Of what was queued nothing runs past the step that failed. */
-  int reached =
-      ctx->device.remote ? arrival_of(plan, plan->run.refused - 1) : plan->at;
-  bool torn = reached >= plan->first_update && !plan->part_rows;
-  if (torn) mrt_plan_tear(plan);
-  if (said.status == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
-  return mrt_fail(&ctx->error, said.status, "%s (%s:%d), run %llu: %s%s",
-                  n->label, n->origin.file, n->origin.line,
-                  (unsigned long long)plan->run.step + 1, said.message,
-                  torn ? "; what this step updates is torn: load a snapshot"
-                       : "");
-}
 
 /* Until the step is done, on a device that queues; what failed shows later. */
 static void settle(mrt_plan *plan) {
@@ -127,7 +64,8 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
   mrt_context *ctx = plan->ctx;
   if (mrt_interrupts_raised(ctx)) return interrupted(plan);
   bool last = i >= plan->first_update && !plan->part_rows;
-  if (plan->run.fault && (last || meets(plan, i))) return bad_index(plan);
+  if (plan->run.fault && (last || meets(plan, i)))
+    return mrt_plan_bad_index(plan);
   if (!last) return MRT_OK;
   if (!ctx->device.remote && !mrt_interrupts_heed(ctx, false))
     return interrupted(plan);
@@ -154,14 +92,6 @@ static int trapped_steps(const mrt_plan *plan) {
   return n;
 }
 
-mrt_status mrt_plan_fault(mrt_plan *plan) {
-  if (plan->run.refused) return mrt_plan_refused(plan);
-  /* A bad index showed up after an update that it depends on. */
-  if (plan->run.fault - 1 > plan->first_update && !plan->part_rows)
-    mrt_plan_tear(plan);
-  return bad_index(plan);
-}
-
 static mrt_status walk(mrt_plan *plan) {
   bool poison = plan->ctx->poison;
   const mrt_remote *remote = plan->ctx->device.remote;
@@ -177,7 +107,7 @@ static mrt_status walk(mrt_plan *plan) {
     else
       run_step(plan, i);
     if (remote) MRT_TRY(remote->check(&plan->ctx->device, &plan->ctx->error));
-    if (plan->run.lost) return lost(plan);
+    if (plan->run.lost) return mrt_plan_lost(plan);
     if (plan->run.refused) return mrt_plan_refused(plan);
     if (trapped && (i < plan->first_update || plan->part_rows)) return trapped;
   }

@@ -6,10 +6,15 @@
 
 #include "run/run.h"
 
-/* exec.c: the message of plan->run.fault; what is torn by it. */
+/* failed.c: the message of plan->run.fault; what is torn by it. */
 mrt_status mrt_plan_fault(mrt_plan *plan);
-/* exec.c: ctx->error says what plan->run.refused did; where that was, too. */
+/* Only the message. */
+mrt_status mrt_plan_bad_index(mrt_plan *plan);
+/* ctx->error says what plan->run.refused did; where that was, too. */
 mrt_status mrt_plan_refused(mrt_plan *plan);
+/* plan->run.lost: a copy between tiers has failed. */
+mrt_status mrt_plan_lost(mrt_plan *plan);
+/* The step broke off past its first update. */
 void mrt_plan_tear(mrt_plan *plan);
 
 /* Around what a run queues.  `begin` tells what the run before has met. */

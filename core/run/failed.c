@@ -1,0 +1,73 @@
+/* failed.c -- how a run failed: what it says, and what it leaves torn
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
+#include "run/remote.h"
+
+#include <string.h>
+
+mrt_status mrt_plan_bad_index(mrt_plan *plan) {
+  const mrt_node *n = plan->steps[plan->run.fault - 1].node;
+  return mrt_fail(&plan->ctx->error, MRT_EDATA,
+                  "%s (%s:%d): index %lld, 0 to %lld wanted", n->label,
+                  n->origin.file, n->origin.line, (long long)plan->run.bad_id,
+                  (long long)plan->run.bad_limit - 1);
+}
+
+void mrt_plan_tear(mrt_plan *plan) {
+  for (int i = 0; i < plan->written_count; i++)
+    plan->written[i]->variable->torn = true;
+}
+
+mrt_status mrt_plan_lost(mrt_plan *plan) {
+  int step = plan->run.lost - 1;
+  const mrt_node *n = plan->steps[step].node;
+  const mrt_value *slow = n->in[1];
+  bool torn = step >= plan->first_update && !plan->part_rows;
+  if (torn) mrt_plan_tear(plan);
+  return mrt_fail(&plan->ctx->error, MRT_EDEVICE,
+                  "swap file: %s (%zu bytes, %s:%d) was not copied: %s; %s",
+                  slow->name ? slow->name : "a value",
+                  mrt_type_bytes(&slow->type), n->origin.file, n->origin.line,
+                  strerror(plan->run.lost_code),
+                  torn ? "what this step updates is torn: load a snapshot"
+                       : "nothing has changed");
+}
+
+/* The step that waits for what step `i` begins ahead; `i` if it does not. */
+static int arrival_of(const mrt_plan *plan, int i) {
+  const mrt_node *n = plan->steps[i].node;
+  for (int k = i + 1; mrt_is_ahead(n->op, n->options) && k < plan->step_count;
+       k++) {
+    const mrt_node *other = plan->steps[k].node;
+    if (other->op->number == MRT_OP_arrive && other->in[0] == n->out[0])
+      return k;
+  }
+  return i;
+}
+
+/* At its own step or, begun ahead, where it is waited for. */
+mrt_status mrt_plan_refused(mrt_plan *plan) {
+  mrt_context *ctx = plan->ctx;
+  const mrt_node *n = plan->steps[plan->run.refused - 1].node;
+  const mrt_error said = ctx->error;
+  /* Of what was queued nothing runs past the step that failed. */
+  int reached =
+      ctx->device.remote ? arrival_of(plan, plan->run.refused - 1) : plan->at;
+  bool torn = reached >= plan->first_update && !plan->part_rows;
+  if (torn) mrt_plan_tear(plan);
+  if (said.status == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
+  return mrt_fail(&ctx->error, said.status, "%s (%s:%d), run %llu: %s%s",
+                  n->label, n->origin.file, n->origin.line,
+                  (unsigned long long)plan->run.step + 1, said.message,
+                  torn ? "; what this step updates is torn: load a snapshot"
+                       : "");
+}
+
+mrt_status mrt_plan_fault(mrt_plan *plan) {
+  if (plan->run.refused) return mrt_plan_refused(plan);
+  /* A bad index showed up after an update that it depends on. */
+  if (plan->run.fault - 1 > plan->first_update && !plan->part_rows)
+    mrt_plan_tear(plan);
+  return mrt_plan_bad_index(plan);
+}
