@@ -42,8 +42,8 @@ local function launch(n, way, text, timeout, options)
   local path = files.write(os.tmpname(), (head .. text):gsub("TIMEOUT", timeout or 20)
     :gsub("GPUS", way == "off" and 1 or gpus))
   local began = os.time()
-  local code, out = program.shell(("MRT_EMULATE_TELL=1 MRT_NCCL='%s' '%s' launch -n %d %s '%s'"):format(way,
-    program.path, n, options or "", path))
+  local line = "MRT_EMULATE_TELL=1 MRT_NCCL='%s' '%s' launch -n %d %s '%s'"
+  local code, out = program.shell(line:format(way, program.path, n, options or "", path))
   os.remove(path)
   return code, out, os.time() - began
 end
