@@ -2,9 +2,9 @@
  *
  * Before the first run of a plan its ranks compare a hash of the collectives
  * they are about to ask for, one list for each communicator: operator, dtype,
- * shape, reduction, root, which bucket of variables, in order.  Where lists differ they exchange them
- * around the first difference, and all end with one error, before anything has
- * changed.
+ * shape, reduction, root, which bucket of variables, in order.  Where lists
+ * differ they exchange them around the first difference, and all end with one
+ * error, before anything has changed.
  *
  * A communicator remembers the lists that were found alike.  A comparison is a
  * collective, so all its ranks remember the same ones: when one of them plans
