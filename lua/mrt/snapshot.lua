@@ -35,6 +35,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local dkjson = require "dkjson"
 local options = require "mrt.options"
+local plain_values = require "mrt.plain"
 local pieces = require "mrt.shard.pieces"
 local state = require "mrt.state"
 local together = require "mrt.together"
@@ -47,35 +48,6 @@ local Snapshots = {}
 Snapshots.__index = Snapshots
 
 local FORMAT <const> = "1"
-
-local plain_types = { number = true, string = true, boolean = true, table = true }
-
--- JSON keeps 14 digits of a float, so floats go as text with all their bits.
-local function pack(value, name)
-  if not plain_types[type(value)] then
-    core.fail("value", "snapshots", ("%s is %s, a variable or plain value wanted")
-      :format(name, options.show(value)))
-  end
-  if math.type(value) == "float" then return ("float %a"):format(value) end
-  if type(value) ~= "table" then return value end
-  local out = {}
-  for k, v in pairs(value) do out[k] = pack(v, ("%s.%s"):format(name, k)) end
-  return out
-end
-
-local odd = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0,
-  ["-nan"] = 0 / 0 }
-
-local function unpack(value)
-  if type(value) == "string" then
-    local digits = value:match "^float (.*)$"
-    return digits and (odd[digits] or tonumber(digits)) or value
-  end
-  if type(value) ~= "table" then return value end
-  local out = {}
-  for k, v in pairs(value) do out[k] = unpack(v) end
-  return out
-end
 
 -- What parts are made of, split: all variables by "part.name", and the plain
 -- values of each part.
@@ -115,35 +87,17 @@ local function saved(folder)
   return steps
 end
 
-local function alike(a, b)
-  if type(a) ~= "table" or type(b) ~= "table" then return a == b end
-  for k, v in pairs(a) do
-    if not alike(v, b[k]) then return false end
-  end
-  for k in pairs(b) do
-    if a[k] == nil then return false end
-  end
-  return true
-end
-
 -- The metadata of a file: `states` are JSON, of rank 0 first.  Where they say the
 -- same, any number of ranks can go on from it.
 local function metadata_of(states)
   local out = { ["mrt.snapshot"] = FORMAT, state = states[1] }
   local first, differ = dkjson.decode(states[1]), false
   for r = 2, #states do
-    differ = differ or not alike(first, (dkjson.decode(states[r])))
+    differ = differ or not plain_values.alike(first, (dkjson.decode(states[r])))
   end
   for r = 2, differ and #states or 0 do out["state." .. r - 1] = states[r] end
   if differ then out.ranks = tostring(#states) end
   return out
-end
-
--- What the first rank says that failed; nil: none did.
-local function failure(message)
-  for r, said in ipairs(together.gather(message or "")) do
-    if said ~= "" then return r == 1 and said or ("rank %d: %s"):format(r - 1, said) end
-  end
 end
 
 local function piece_path(self, step, rank, size)
@@ -176,37 +130,51 @@ local function write(self, step, variables, metadata)
   return path
 end
 
--- Every rank writes its pieces of variables; what the first says that cannot.
+-- A rank writes its pieces of variables.
 local function write_pieces(self, step, parts, token)
   local rank, size = together.rank()
   core.make_folders(self.folder)
-  local _, message = pieces.save(piece_path(self, step, rank, size), parts, token)
-  return failure(message)
+  return pieces.save(piece_path(self, step, rank, size), parts, token)
 end
 
---- Save the run as it is after a step, and forget the oldest snapshots.  Of several
---- ranks all call it, and return when the file is there.
----@param step integer
----@return string? path
----@return string? message  a full disk, a folder that is gone
-function Snapshots:save(step)
+-- What there is to write: variables that are whole, those in pieces, and the rest as
+-- JSON.
+local function collect(self, step)
   if math.type(step) ~= "integer" or step < 0 then
     core.fail("value", "save", ("step %s, an integer from 0 wanted")
       :format(tostring(step)))
   end
+  if self.broken then
+    core.fail("state", "save", "the parts are between two states, since this was raised "
+      .. "while a snapshot was loaded: " .. self.broken)
+  end
   local variables, plain = split(self.parts)
   local whole, parts = pieces.split(variables)
+  return { whole = whole, parts = parts, text = dkjson.encode { step = step,
+    random = mrt.get_rng_state(), parts = plain_values.pack(plain, "parts") } }
+end
+
+--- Save the run as it is after a step, and forget the oldest snapshots.  Of several
+--- ranks all call it, and return when the file is there; what a part raises on one of
+--- them all raise, and no file is written.
+---@param step integer
+---@return string? path
+---@return string? message  a full disk, a folder that is gone
+function Snapshots:save(step)
+  local found = together.all(collect, self, step)
+  local parts = found.parts
   local token = parts and together.first(function()
     return ("%x-%a"):format(os.time(), core.clock())
   end)
-  local problem = parts and write_pieces(self, step, parts, token)
-  if problem then return nil, problem end
-  local states = together.gather(dkjson.encode { step = step,
-    random = mrt.get_rng_state(), parts = pack(plain, "parts") })
+  if parts then
+    local done, problem = together.all(write_pieces, self, step, parts, token)
+    if not done then return nil, problem end
+  end
+  local states = together.gather(found.text)
   local metadata = metadata_of(states)
   metadata.pieces, metadata.token = parts and tostring(#states), token
   local said = together.first(function()
-    local path, message = write(self, step, whole, metadata)
+    local path, message = write(self, step, found.whole, metadata)
     return path and "=" .. path or "!" .. message
   end)
   if said:sub(1, 1) == "!" then return nil, said:sub(2) end
@@ -255,33 +223,20 @@ local function sort_out(found, variables, parts, stored)
   return values, given
 end
 
--- Set variables, all or none, wherever they are in pieces: there or here.
-local function load_variables(self, found, variables)
-  local paths = {}
-  for r = 1, found.pieces do
-    paths[r] = piece_path(self, found.about.step, r - 1, found.pieces)
-  end
-  local stored <close>, message = pieces.open(paths, found.token)
-  if not stored then return nil, message end
-  local whole, parts = pieces.split(variables)
-  local values, given = sort_out(found, variables, parts or {}, stored)
-  state.load(whole, values)
-  stored:load(parts or {}, given)
-  return true
+local function sorted_names(map)
+  local names = {}
+  for name in pairs(map) do names[#names + 1] = name end
+  table.sort(names)
+  return names
 end
 
---- Bring all parts to where a snapshot left them.
----
---- Raises: parts that are not those of the snapshot; then nothing has changed.
----@param path string
----@return integer? step
----@return string? message  the file cannot be read
-function Snapshots:load(path)
+-- Read a snapshot and look whether it fits, changing nothing: what to set.
+local function prepare(self, path)
   local found, message = read(path)
   if not found then return nil, message end
-  for name, part in pairs(self.parts) do
-    local values = found.about.parts[name]
-    if part.expect_state and values then part:expect_state(unpack(values)) end
+  for _, name in ipairs(sorted_names(self.parts)) do
+    local part, values = self.parts[name], found.about.parts[name]
+    if part.expect_state and values then part:expect_state(plain_values.unpack(values)) end
   end
   local variables, plain = split(self.parts)
   for name in pairs(plain) do
@@ -289,18 +244,59 @@ function Snapshots:load(path)
       core.fail("value", "load", ("%s has no part '%s'"):format(path, name))
     end
   end
-  local done, problem = load_variables(self, found, variables)
-  if not done then return nil, problem end
+  local paths = {}
+  for r = 1, found.pieces do
+    paths[r] = piece_path(self, found.about.step, r - 1, found.pieces)
+  end
+  local stored, problem = pieces.open(paths, found.token)
+  if not stored then return nil, problem end
+  found.stored, found.names = stored, sorted_names(plain)
+  local ok, raised = pcall(function()
+    found.whole, found.parts = pieces.split(variables)
+    found.values, found.given = sort_out(found, variables, found.parts or {}, stored)
+    state.check(found.whole, found.values)
+  end)
+  if ok then return found end
+  stored:close()
+  error(raised, 0)
+end
+
+-- Set all parts to what has been prepared.
+local function apply(self, found)
+  local stored <close> = found.stored
+  state.load(found.whole, found.values)
+  stored:load(found.parts or {}, found.given)
   mrt.set_rng_state(found.about.random)
-  for name in pairs(plain) do
-    local values = unpack(found.about.parts[name])
+  for _, name in ipairs(found.names) do
+    local values = plain_values.unpack(found.about.parts[name])
     if next(values) then self.parts[name]:load_state(values) end
   end
+  return true
+end
+
+--- Bring all parts to where a snapshot left them.  Of several ranks all call it: it is
+--- done on all of them or, where it fails on one, fails on all.
+---
+--- Raises: parts that are not those of the snapshot; then nothing has changed, but for
+--- what `expect_state` has made.  And what a part's `load_state` raises: then some parts
+--- are as in the snapshot, variables among them, and others as they were; such a run is
+--- not saved (`save` raises) before a load has come to its end.
+---@param path string
+---@return integer? step
+---@return string? message  the file cannot be read
+function Snapshots:load(path)
+  local found, message = together.all(prepare, self, path)
+  if not found then return nil, message end
+  local ok, raised = pcall(together.all, apply, self, found)
+  self.broken = not ok and tostring(raised) or nil
+  if not ok then error(raised, 0) end
   return found.about.step
 end
 
 --- Go on from the last snapshot that can be read; of several ranks, by all of them,
 --- who call it together.
+---
+--- Raises: as `load`.
 ---@return integer? step    0 where there is none
 ---@return string? message  there are some, and none can be read
 function Snapshots:resume()
@@ -308,8 +304,7 @@ function Snapshots:resume()
   local steps = together.first(function() return table.concat(saved(self.folder), " ") end)
   for digits in steps:gmatch "%d+" do
     local done, message = self:load(path_of(self, math.tointeger(tonumber(digits))))
-    message = failure(not done and message or nil)
-    if not message then return done end
+    if done then return done end
     problem = problem or message
   end
   if problem then return nil, problem end

@@ -25,15 +25,13 @@ local function fits(value, variable)
     or wide and value:to "f32":type() == variable:type()
 end
 
---- Assign `values[name]` to `variables[name]` for every name.  Everything is
---- checked before the first assignment.
----
---- A narrow float may go where f32 is, which holds it exactly.
----
---- Raises: a name that is missing on either side, or another shape or dtype.
+--- Raise unless `values` are what `variables` can be set to: a name that is missing
+--- on either side, or another shape or dtype.  A narrow float may go where f32 is,
+--- which holds it exactly.
 ---@param variables table<string, mrt.Tensor>
 ---@param values table<string, mrt.Tensor>
-function state.load(variables, values)
+---@return string[] names  in their order
+function state.check(variables, values)
   if type(values) ~= "table" then
     core.fail("value", "load_state", "tensors by name wanted, got " .. options.show(values))
   end
@@ -55,6 +53,15 @@ function state.load(variables, values)
         :format(name, value:type(), variable:type()))
     end
   end
+  return names
+end
+
+--- Assign `values[name]` to `variables[name]` for every name.  Everything is
+--- checked before the first assignment (state.check).
+---@param variables table<string, mrt.Tensor>
+---@param values table<string, mrt.Tensor>
+function state.load(variables, values)
+  local names = state.check(variables, values)
   mrt.compile(function()
     for _, name in ipairs(names) do variables[name]:assign(values[name]) end
     for _, name in ipairs(names) do masks.restore(variables[name]) end

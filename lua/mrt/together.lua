@@ -57,4 +57,42 @@ function together.first(f)
   return said:sub(2)
 end
 
+-- How a call on this rank went: "=" well, "-" it gave nil and a message, "!" it raised.
+local function outcome(ok, result, message)
+  if not ok then return "!" .. tostring(result) end
+  return result == nil and message ~= nil and "-" .. tostring(message) or "="
+end
+
+-- What the first rank says that says worst; whether all say the same.
+local function worst(texts)
+  local found, alike = 1, true
+  local weight = { ["="] = 0, ["-"] = 1, ["!"] = 2 }
+  for r, text in ipairs(texts) do
+    if weight[text:sub(1, 1)] > weight[texts[found]:sub(1, 1)] then found = r end
+    alike = alike and text == texts[1]
+  end
+  return texts[found], found - 1, alike
+end
+
+--- Call `f` on every rank; nobody goes on before all know how it went.  What it
+--- raises on one rank all raise, naming the rank; where it gives nil and a message on
+--- one, all return these.  Else each gets its own result.
+---@generic T
+---@param f fun(...: any): T?, string?
+---@param ... any
+---@return T? result
+---@return string? message
+function together.all(f, ...)
+  local _, size = together.rank()
+  if size == 1 then return f(...) end
+  local ok, result, message = pcall(f, ...)
+  local said, rank, alike = worst(together.gather(outcome(ok, result, message)))
+  local how, text = said:sub(1, 1), said:sub(2)
+  if how == "=" then return result end
+  if not alike then text = ("rank %d: %s"):format(rank, text) end
+  if how == "-" then return nil, text end
+  if alike then error(result, 0) end
+  core.fail("rank", nil, text)
+end
+
 return together
