@@ -10,7 +10,7 @@ local files = require "support.files"
 local function planned(arguments)
   local code, out = program.run("plan " .. arguments)
   assert.equal(0, code, out)
-  return assert(dkjson.decode(out))
+  return assert(dkjson.decode(out:match "{.*")) -- what a script prints comes before
 end
 
 describe("mrt plan --ranks", function()
@@ -53,6 +53,87 @@ describe("mrt plan --ranks", function()
       assert.matches("mrt plan: --ranks " .. word .. ", 1 to 1048576 wanted", out, 1, true)
     end
     assert.matches("%-%-ranks wants a value", select(2, program.run "plan --ranks"))
+  end)
+end)
+
+describe("mrt plan --shard", function()
+  local path
+  setup(function()
+    path = files.write(os.tmpname(), [[
+      local mrt = require "mrt"
+      local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+      local model = nn.GPT { vocab = 512, context = 8, layers = 2, heads = 2, dim = 64 }
+      local opt = optim.adamw(model:parameters(), { lr = 0.01 })
+      local x = mrt.zeros({ 1, 8 }, { dtype = "i64" })
+      print "hello"
+      local step = mrt.compile(function(x)
+        local loss = model:loss(x, x)
+        opt:step(mrt.grad(loss, model:parameters()))
+        return loss
+      end, { shard = policy.shard.zero(1), precision = policy.precision.bf16_pure() })
+      step(x)]])
+  end)
+  teardown(function() os.remove(path) end)
+
+  -- The rows by name, each {peak, weights, optimizer, other, wire} as text.
+  local function rows_of(out)
+    local rows = {}
+    for line in out:gmatch "[^\n]+" do
+      local words = {}
+      for number, unit in line:gmatch "([%d.]+) ([KMG]?i?B)" do
+        words[#words + 1] = number .. " " .. unit
+      end
+      if #words == 5 then rows[line:match "^%S+"] = words end
+    end
+    return rows
+  end
+
+  it("compares the stages, each planned as if alone", function()
+    local code, out = program.run("plan --ranks 16 --shard all " .. path)
+    assert.equal(0, code, out)
+    assert.equal(1, select(2, out:gsub("hello", "")), out)
+    local rows = rows_of(out)
+    assert.same(rows.script, rows.zero1)
+    assert.same(rows.zero3, rows.fsdp)
+    local format = require "mrt.format"
+    for _, name in ipairs { "ddp", "zero1", "zero2", "zero3" } do
+      local plan = planned(("--json --ranks 16 --shard %s %s"):format(name, path))
+      assert.same({ format.bytes(plan.peak), format.bytes(plan.at_peak.weight),
+        format.bytes(plan.at_peak.optimizer) }, table.move(rows[name], 1, 3, 1, {}))
+      assert.equal(format.bytes(plan.wire), rows[name][5])
+    end
+    local parameters = 512 * 64 + 8 * 64 + 2 * (12 * 64 * 64 + 13 * 64) + 2 * 64
+    local kib = parameters * 2 / 1024
+    assert.near(kib, tonumber(rows.ddp[2]:match "%S+"), 0.02 * kib)
+    assert.near(kib / 16, tonumber(rows.zero3[2]:match "%S+"), 0.1 * kib / 16)
+  end)
+
+  it("stands beside policies, and a script from standard input", function()
+    local own, bad = os.tmpname(), os.tmpname()
+    files.write(own, "return { shard = require 'mrt'.policy.shard.zero(2) }")
+    files.write(bad, "return { shard = function() return 7 end }")
+    local code, out = program.run(("plan --ranks 16 --policy %s --shard zero2 --policy %s - < %s")
+      :format(own, bad, path))
+    os.remove(own)
+    os.remove(bad)
+    assert.equal(1, code)
+    local rows = rows_of(out)
+    assert.same(rows.zero2, rows[own])
+    assert.matches("\n" .. bad .. " +%S*.*answered 7 for [^\n]*a stage from 0 to 3 wanted", out)
+  end)
+
+  it("says what is wrong", function()
+    for words, message in pairs {
+      ["--shard zero2"] = "--ranks N wanted, 2 or more",
+      ["--ranks 1 --shard all"] = "--ranks N wanted, 2 or more",
+      ["--ranks 4 --shard zero4"] = "--shard zero4, ddp, zero1, zero2, zero3, fsdp or all wanted",
+      ["--ranks 4 --shard="] = "--shard wants a value",
+      ["--ranks 4 --json --shard all"] = "--json prints one plan",
+    } do
+      local code, out = program.run(("plan %s %s"):format(words, path))
+      assert.equal(1, code)
+      assert.truthy(out:find(message, 1, true), out)
+    end
   end)
 end)
 

@@ -59,8 +59,9 @@ function Plan:steps() return self.core:steps() end
 --- buffer for a variable.
 ---@return table[]
 function Plan:values()
-  self.variables = self.variables
-    or roles.of_variables(self:stage "differentiated", self:stage())
+  -- what is in pieces is read by what gathers it, which comes late
+  self.variables = self.variables or roles.of_variables(
+    self:stage(self.collectives > 0 and "meetings" or "differentiated"), self:stage())
   return roles.assign(self.core:values(), self.variables, self:transfers())
 end
 

@@ -6,11 +6,15 @@
 -- script evaluates before really runs; a report that it has printed itself is not
 -- printed again.
 --
+-- Several policies are compared by as many processes, each of which runs the script.
+--
 -- SPDX-License-Identifier: MIT
 
+local cases = require "mrt.report.cases"
 local compile = require "mrt.compile"
 local core = require "mrt.core"
 local device = require "mrt.device"
+local dkjson = require "dkjson"
 local format = require "mrt.format"
 
 local MOST_RANKS <const> = 1 << 20
@@ -27,8 +31,11 @@ mrt plan [options] script.lua [args]
   --device NAME   plan for a machine that need not be here: a100-40, or a file
                   that returns a profile; mrt info --devices lists them
   --ranks N       plan for one of N ranks, of which no other need be here
-  --policy FILE   lay the options that FILE returns over the script's; several
-                  are compared side by side, with the script as it is
+  --policy FILE   lay the options that FILE returns over the script's
+  --shard NAME    spread parameters over the ranks as NAME does: ddp, zero1,
+                  zero2, zero3 or fsdp; all: each of them
+                  several --policy and --shard are compared side by side, with
+                  the script as it is, which runs once for each
 script.lua may be - for standard input.
 ]]
 
@@ -46,6 +53,14 @@ local function value_of(args, i, name)
   if value and value ~= "" then return value, at end
   return nil, ("--%s wants a value"):format(name)
 end
+
+-- By name, and in their order.
+local stages = { "ddp", "zero1", "zero2", "zero3", "fsdp",
+  ddp = function(shard) return shard.ddp() end,
+  zero1 = function(shard) return shard.zero(1) end,
+  zero2 = function(shard) return shard.zero(2) end,
+  zero3 = function(shard) return shard.zero(3) end,
+  fsdp = function(shard) return shard.fsdp() end }
 
 local read = {
   json = function(options, _, i)
@@ -75,8 +90,23 @@ local read = {
   end,
   policy = function(options, args, i)
     local value, at = value_of(args, i, "policy")
-    options.policies[#options.policies + 1] = value
+    table.insert(options.cases, { name = value, arguments = { "--policy", value } })
     return value and at, at
+  end,
+  shard = function(options, args, i)
+    local value, at = value_of(args, i, "shard")
+    if not value then return nil, at end
+    if value ~= "all" and not stages[value] then
+      return nil, ("--shard %s, %s or all wanted"):format(value, table.concat(stages, ", "))
+    end
+    for _, name in ipairs(value == "all" and stages or { value }) do
+      table.insert(options.cases, { name = name, arguments = { "--shard", name } })
+    end
+    return at
+  end,
+  figures = function(options, _, i) -- what a process among several is asked for
+    options.figures = true
+    return i + 1
   end,
   ranks = function(options, args, i)
     local value, at = value_of(args, i, "ranks")
@@ -91,11 +121,11 @@ local read = {
   end,
 }
 
-local flags = { json = true, help = true }
+local flags = { json = true, help = true, figures = true }
 
 -- Options, and at which argument the script stands; or nil and what is wrong.
 local function read_options(args)
-  local options, i = { policies = {} }, 1
+  local options, i = { cases = {} }, 1
   while args[i] and args[i]:match "^%-." do
     local name = args[i]:match "^%-%-(%w+)"
     if not read[name] then return nil, ("no option '%s'"):format(args[i]) end
@@ -136,7 +166,10 @@ end
 -- Print the plan as asked: the exit status.
 local function show(plan, options)
   local ok, message
-  if options.json then
+  if options.figures then
+    ok, message = out:write(dkjson.encode(require "mrt.report.figures" (plan)))
+    return ok and 0 or complain("%s", message)
+  elseif options.json then
     ok, message = out:write(require "mrt.report.json" (plan))
   else
     ok = true
@@ -150,25 +183,41 @@ local function show(plan, options)
   return check_line(plan, options)
 end
 
--- The first call of the script under every policy: the exit status.
-local function compare(plan, options, step, ...)
-  local entries = { { name = "script", plan = plan } }
-  local plans = { plan, names = { "script" } }
-  for i, policy in ipairs(options.loaded) do
-    local path = options.policies[i]
-    local ok, result = pcall(function(...)
-      return step:with(policy):plan(...)
-    end, ...)
-    entries[i + 1] = { name = path, plan = ok and result, message = not ok
-      and (result.message or tostring(result)):match "^[^\n]*" }
-    if ok then
-      plans[#plans + 1], plans.names[#plans.names + 1] = result, path
+-- The arguments that every process of a comparison gets.
+local function common_of(options)
+  local list = {}
+  for _, name in ipairs { "ranks", "budget", "device" } do
+    local value = options[name]
+    if value then list[#list + 1] = ("--%s=%s"):format(name, value) end
+  end
+  return list
+end
+
+-- The script as it is and in every case, `text` if it came from standard input: the exit
+-- status.
+local function compare(options, script, text)
+  local list, path = { { name = "script", arguments = {} } }, nil
+  table.move(options.cases, 1, #options.cases, 2, list)
+  if text then
+    path = os.tmpname()
+    local file <close> = assert(io.open(path, "w"))
+    file:write(text)
+    script[1] = path
+  end
+  local entries, said = cases.plan(list, common_of(options), script)
+  if path then os.remove(path) end
+  err:write(said)
+  local ok, message = out:write(
+    require "mrt.report.side_by_side" (entries, options.ranks or 1), "\n")
+  local plans = { names = {}, capacity = options.budget }
+  for _, e in ipairs(entries) do
+    if e.figures then
+      plans[#plans + 1] = cases.curve(e.figures)
+      plans.names[#plans] = e.name
     end
   end
-  local ok, message = out:write(require "mrt.report.side_by_side" (entries), "\n")
-  if ok and options.html then
-    plans.capacity = options.budget
-    ok, message = plan.compare(plans):save(options.html)
+  if ok and options.html and #plans > 0 then
+    ok, message = require "mrt.report.compare" (plans):save(options.html)
   end
   if not ok then return complain("%s", message) end
   return #plans == #entries and 0 or 1
@@ -176,16 +225,22 @@ end
 
 -- Read the policies; one alone is laid over the script.
 local function load_policies(options)
-  local script = #options.policies > 0 and require "mrt.policy.script"
-  options.loaded = {}
-  for i, path in ipairs(options.policies) do
-    local policy, message = script.try(path)
-    if not policy then return nil, message end
-    options.loaded[i] = policy
+  local script = require "mrt.policy.script"
+  if #options.cases > 1 and options.json then
+    return nil, "--json prints one plan, there are several --policy or --shard"
   end
-  if #options.loaded == 1 then compile.override = options.loaded[1] end
-  if #options.loaded > 1 and options.json then
-    return nil, "--json prints one plan, there are several --policy"
+  for _, case in ipairs(options.cases) do
+    local kind, value = table.unpack(case.arguments)
+    local policy, message
+    if kind == "--shard" and (options.ranks or 1) == 1 then
+      return nil, "--shard spreads over ranks: --ranks N wanted, 2 or more"
+    elseif kind == "--shard" then
+      policy = { shard = stages[value](require "mrt.policy.shard") }
+    else
+      policy, message = script.try(value)
+    end
+    if not policy then return nil, message end
+    compile.override = #options.cases == 1 and policy or nil
   end
   return true
 end
@@ -219,12 +274,30 @@ end
 
 -- What the options change before the script runs; nil and what is wrong.
 local function prepare(options)
-  if options.json then print_elsewhere() end
+  if options.json or options.figures then print_elsewhere() end
   if options.ranks then core.communicator.alone(0, options.ranks) end
   if options.budget then core.set_budget(options.budget) end
   local problem = use_device(options.device)
   if problem then return nil, problem end
   return load_policies(options)
+end
+
+-- Run a script until it plans: the exit status.
+local function plan_script(chunk, name, options, ...)
+  compile.planning = function(plan) exit(show(plan, options), true) end
+  if options.figures then
+    local ok, problem = pcall(chunk, ...)
+    if not ok then
+      local text = type(problem) == "table" and problem.message or tostring(problem)
+      out:write(dkjson.encode { message = text:match "^[^\n]*" })
+      return 1
+    end
+  else
+    chunk(...)
+  end
+  if compile.first_call then return show(compile.first_plan, options) end
+  return complain("%s ended without calling or planning a compiled function (mrt.compile)",
+    name)
 end
 
 return function(...)
@@ -238,22 +311,18 @@ return function(...)
     out:write(usage)
     return 0
   end
-  local name = args[script]
-  local chunk, message = loadfile(name ~= "-" and name or nil)
+  local name, text = args[script], nil
+  if name == "-" and #options.cases > 1 then text = io.read "a" end
+  local chunk, message
+  if text then
+    chunk, message = load(text:gsub("^#[^\n]*", ""), "=stdin")
+  else
+    chunk, message = loadfile(name ~= "-" and name or nil)
+  end
   if not chunk then return complain("%s", message) end
   set_arguments(args, script)
   local ok, problem = prepare(options)
   if not ok then return complain("%s", problem) end
-  local function report(plan, ...)
-    if #options.loaded > 1 then return compare(plan, options, ...) end
-    return show(plan, options)
-  end
-  compile.planning = function(...) exit(report(...), true) end
-  chunk(table.unpack(args, script + 1))
-  local call = compile.first_call
-  if call then
-    return report(compile.first_plan, table.unpack(call, 1, call.n))
-  end
-  return complain("%s ended without calling or planning a compiled function (mrt.compile)",
-    name)
+  if #options.cases > 1 then return compare(options, { table.unpack(args, script) }, text) end
+  return plan_script(chunk, name, options, table.unpack(args, script + 1))
 end

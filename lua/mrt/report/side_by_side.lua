@@ -5,37 +5,64 @@
 ---     sqrt.lua   369 KiB     128 KiB    1.2 ms      0.3 ms    1.32x
 ---
 --- kept: bytes of the forward pass that the backward pass reads.  Times are
---- predicted; recomputed: what runs again.
+--- predicted; recomputed: what runs again.  Of several ranks it is what one of them
+--- takes, by what it is there for, and what it gives to the others:
+---
+---     policy        peak    weights  optimizer       other       wire       step    time
+---     ddp       12.9 GiB   3.77 GiB   7.54 GiB    1.54 GiB   7.42 GiB   3273 ms   1.00x
+---     zero3     2.47 GiB   60.3 MiB  120.6 MiB    2.29 GiB   11.1 GiB   2552 ms   0.78x
 ---
 --- SPDX-License-Identifier: MIT
 
 local format = require "mrt.format"
 
-local function again(plan)
-  local seconds = 0
-  for _, s in ipairs(plan:steps()) do
-    if s.recomputed then seconds = seconds + s.time end
-  end
-  return seconds
-end
-
 local function milliseconds(seconds) return ("%.2f ms"):format(seconds * 1e3) end
 
---- Times are set against the first plan; an entry may be a message instead.
----@param entries {name: string, plan: mrt.Plan?, message: string?}[]
+-- Of one rank, and of one of several: a name, its width, its text.
+local alone = {
+  { "peak", 11, function(f) return format.bytes(f.peak) end },
+  { "kept", 11, function(f) return format.bytes(f.kept) end },
+}
+local of_many = {
+  alone[1],
+  { "weights", 11, function(f) return format.bytes(f.weight) end },
+  { "optimizer", 11, function(f) return format.bytes(f.optimizer) end },
+  { "other", 11, function(f) return format.bytes(f.peak - f.weight - f.optimizer) end },
+  { "wire", 11, function(f) return format.bytes(f.wire) end },
+}
+local times = {
+  { "step", 12, function(f) return milliseconds(f.seconds) end },
+  { "recomputed", 12, function(f) return milliseconds(f.again) end },
+  { "time", 8, function(f, first)
+    return first and ("%.2fx"):format(f.seconds / first.seconds) or ""
+  end },
+}
+
+local about = [[
+bytes of one rank of %d, at the peak; weights, optimizer: what stays between steps; other:
+weights that are gathered, gradients, activations; wire: given to other ranks in a step.
+Times are predicted.]]
+
+--- Times are set against the first entry; one may have a message instead of figures.
+---@param entries {name: string, figures: mrt.Figures?, message: string?}[]
+---@param ranks integer  how many there are
 ---@return string
-return function(entries)
-  local wide, first = 8, entries[1].plan
+return function(entries, ranks)
+  local wide, first, columns = 8, entries[1].figures, {}
   for _, e in ipairs(entries) do wide = math.max(wide, #e.name) end
-  local row = ("%%-%ds %%11s %%11s %%12s %%12s %%8s"):format(wide)
-  local lines = { row:format("policy", "peak", "kept", "step", "recomputed",
-    "time") }
+  for _, list in ipairs { ranks > 1 and of_many or alone, times } do
+    table.move(list, 1, #list, #columns + 1, columns)
+  end
+  local function row(name, text_of)
+    local words = { name .. (" "):rep(wide - #name) }
+    for i, c in ipairs(columns) do words[i + 1] = ("%" .. c[2] .. "s"):format(text_of(c)) end
+    return table.concat(words, " ")
+  end
+  local lines = { row("policy", function(c) return c[1] end) }
   for _, e in ipairs(entries) do
-    local p = e.plan
-    lines[#lines + 1] = p and row:format(e.name, format.bytes(p.peak),
-      format.bytes(p:kept()), milliseconds(p.seconds), milliseconds(again(p)),
-      first and ("%.2fx"):format(p.seconds / first.seconds) or "")
+    lines[#lines + 1] = e.figures and row(e.name, function(c) return c[3](e.figures, first) end)
       or ("%-" .. wide .. "s %s"):format(e.name, e.message)
   end
+  if ranks > 1 then lines[#lines + 1] = about:format(ranks) end
   return table.concat(lines, "\n")
 end
