@@ -30,6 +30,7 @@
  *                rounded up or down at random, with the probability that keeps
  *                its mean: changes below half a unit would else be lost for
  *                good.  p in bf16 too where `stochastic`, else to nearest
+ *   draw, place  updates with one draw are parts of one; see op/update.h
  *   when         bool scalar, may be absent; false leaves everything untouched
  *   grad         none
  *   from         Kingma & Ba, arXiv:1412.6980; Loshchilov & Hutter,
@@ -40,6 +41,8 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/update.h"
+
+#include <string.h>
 
 static mrt_status want_scalar(mrt_infer *c, int i, const char *what) {
   return mrt_want_shape(c, i, 0, (const int64_t[1]){ 0 }, what);
@@ -104,7 +107,19 @@ mrt_status mrt_want_count(mrt_infer *c, int i) {
   return want_scalar(c, i, "the step count");
 }
 
+static mrt_status want_place(mrt_infer *c) {
+  mrt_rounding r;
+  memcpy(&r, c->options, sizeof r);
+  if (r.place >= 0 && r.place % MRT_BLOCK8 == 0 && r.place <= INT64_MAX / 2 &&
+      r.key <= UINT32_MAX)
+    return MRT_OK;
+  return mrt_refuse(c, MRT_EVALUE,
+                    "draw %lld, place %lld: 32 bits and a multiple of %d wanted",
+                    (long long)r.key, (long long)r.place, MRT_BLOCK8);
+}
+
 mrt_status mrt_want_rate(mrt_infer *c, int i) {
+  MRT_TRY(want_place(c));
   MRT_TRY(want_number(c, i, "the learning rate"));
   if (c->nin > i + 1) MRT_TRY(want_number(c, i + 1, "the gradient's scale"));
   return want_when(c, i + 2);

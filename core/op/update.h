@@ -7,20 +7,26 @@
 #include "op/op.h"
 
 /* How what is stored in bf16 is rounded; the draw is that of op/random.h.  First
- * of the options of adamw, sgd, rmsprop and lion, and of those in 8 bits. */
+ * of the options of adamw, sgd, rmsprop and lion, and of those in 8 bits.
+ *
+ * Updates with one `draw` are parts of one: an element's random bits depend on
+ * its place among all their elements, so they are the same however these are
+ * cut, at multiples of MRT_BLOCK8. */
 typedef struct mrt_rounding {
-  uint64_t key, seed;
-  int64_t inner;
-  bool stochastic; /* p too, not what is averaged alone */
+  uint64_t key, seed; /* option `draw`; 0: one of its own */
+  int64_t place;      /* of the first element */
+  bool stochastic;    /* p too, not what is averaged alone */
 } mrt_rounding;
 
-#define MRT_ROUNDING_OPTIONS(type)                                             \
-  MRT_OPTION(type, rounding.key, MRT_OPT_HIDDEN),                              \
-      MRT_OPTION(type, rounding.seed, MRT_OPT_HIDDEN),                         \
-      MRT_OPTION(type, rounding.inner, MRT_OPT_HIDDEN), {                      \
-    .name = "stochastic", .offset = offsetof(type, rounding.stochastic),       \
-    .kind = MRT_OPT_BOOL                                                       \
+#define MRT_ROUNDING_OPTION(type, field, word, what)                           \
+  {                                                                            \
+    .name = word, .offset = offsetof(type, rounding.field), .kind = what       \
   }
+#define MRT_ROUNDING_OPTIONS(type)                                             \
+  MRT_ROUNDING_OPTION(type, key, "draw", MRT_OPT_INT),                         \
+      MRT_ROUNDING_OPTION(type, seed, "seed", MRT_OPT_HIDDEN),                 \
+      MRT_ROUNDING_OPTION(type, place, "place", MRT_OPT_INT),                  \
+      MRT_ROUNDING_OPTION(type, stochastic, "stochastic", MRT_OPT_BOOL)
 
 typedef struct mrt_adamw_options {
   mrt_rounding rounding;
@@ -79,7 +85,7 @@ mrt_status mrt_want_weight(mrt_infer *c);
 /* The gradient: of p's shape, in any float dtype, f64 where p is. */
 mrt_status mrt_want_gradient(mrt_infer *c, int i);
 /* Inputs from i on: the step count; the learning rate, perhaps the gradient's
- * scale and when to update. */
+ * scale and when to update, of what rounds. */
 mrt_status mrt_want_count(mrt_infer *c, int i);
 mrt_status mrt_want_rate(mrt_infer *c, int i);
 

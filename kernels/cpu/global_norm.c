@@ -1,4 +1,4 @@
-/* global_norm.c -- the length of many tensors together
+/* global_norm.c -- the length of many tensors together, or of each row
  *
  * Squares are summed in double, so a float gradient neither overflows nor
  * loses its small elements.  Each thread has a share of every input and one
@@ -28,6 +28,7 @@ static int64_t add_chains(const real *x, int64_t n, wide *s) {
   return i;
 }
 
+/* In an order that follows from how many they are. */
 static double squares(const mrt_operand *x, int64_t at, int64_t to) {
   wide s[CHAINS] = { { 0 } };
   real room[BLOCK];
@@ -70,3 +71,16 @@ static void global_norm(const mrt_call *c) {
 }
 
 MRT_KERNEL(global_norm, .run = global_norm, .scratch = scratch);
+
+static void row_norm(const mrt_call *c) {
+  const mrt_operand *x = &c->in[0];
+  int64_t rows = mrt_type_count(&c->out[0].type);
+  int64_t count = mrt_type_count(&x->type), n = rows ? count / rows : 0;
+  real *y = c->out[0].data;
+  int team = mrt_team(c, (double)count * 0.15);
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int64_t i = 0; i < rows; i++)
+    y[i] = (real)sqrt(squares(x, i * n, (i + 1) * n));
+}
+
+MRT_KERNEL(row_norm, .run = row_norm);

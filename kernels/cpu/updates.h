@@ -41,7 +41,7 @@ static inline void share(int64_t n, int part, int parts, int64_t *from,
 }
 
 /* Elements widened together, and rounded with one batch of random bits: 8 of
- * them share a counter, which is a function of the element's index alone. */
+ * them share a counter, which is a function of the element's place alone. */
 enum { PIECE = 8 * PHILOX_DRAWS, VARIABLES = 3 };
 
 /* Elements [from, from + n) of an update: of its first variables, to be
@@ -53,16 +53,25 @@ typedef struct piece {
 } piece;
 typedef void elements(const void *step, const piece *e);
 
-/* Round n elements of the variable k up or down at random. */
-static inline void round_randomly(const mrt_call *c, int k, const piece *e) {
+static inline mrt_rounding rounding_of(const mrt_call *c) {
+  mrt_rounding r;
+  memcpy(&r, c->options, sizeof r);
+  return r;
+}
+
+/* Round n elements of the variable k up or down at random; `place` is that of
+ * the call's first. */
+static inline void round_randomly(const mrt_call *c, int k, const piece *e,
+                                  int64_t place) {
   uint32_t word[4][PHILOX_DRAWS];
   uint16_t *y = mrt_element(&c->out[k], e->from);
-  uint64_t first = (uint64_t)k << 56 | (uint64_t)e->from / 8;
+  int64_t past = (place + e->from) % PIECE;
+  uint64_t first = (uint64_t)k << 56 | (uint64_t)(place + e->from - past) / 8;
   philox_of(c->options, c->run, first, word);
   for (int64_t at = 0; at < e->n; at += PHILOX_DRAWS) {
     int64_t n = e->n - at < PHILOX_DRAWS ? e->n - at : PHILOX_DRAWS;
-    const uint32_t *bits = word[at / (2 * PHILOX_DRAWS)];
-    int shift = (int)(at / PHILOX_DRAWS % 2) * 16;
+    const uint32_t *bits = word[(past + at) / (2 * PHILOX_DRAWS)];
+    int shift = (int)((past + at) / PHILOX_DRAWS % 2) * 16;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
       y[at + i] =
@@ -71,10 +80,8 @@ static inline void round_randomly(const mrt_call *c, int k, const piece *e) {
 }
 
 static inline bool is_rounded_randomly(const mrt_call *c, int k) {
-  mrt_rounding r;
-  if (c->out[k].type.dtype != MRT_bf16) return false;
-  memcpy(&r, c->options, sizeof r);
-  return k > 0 || r.stochastic;
+  return c->out[k].type.dtype == MRT_bf16 &&
+         (k > 0 || rounding_of(c).stochastic);
 }
 
 /* Run pieces of the elements [from, to); `written` variables are floats, input
@@ -83,8 +90,12 @@ static inline void run_pieces(const mrt_call *c, int written, int input,
                               elements *run, const void *step, int64_t from,
                               int64_t to) {
   real room[VARIABLES + 1][PIECE];
-  int64_t most = mrt_any_narrow(c) ? PIECE : to - from;
+  int64_t place = 0;
+  bool narrow = mrt_any_narrow(c);
+  for (int k = 0; k < written; k++)
+    if (is_rounded_randomly(c, k)) place = rounding_of(c).place;
   for (piece e = { .from = from }; e.from < to; e.from += e.n) {
+    int64_t most = narrow ? PIECE - (place + e.from) % PIECE : to - from;
     e.n = to - e.from < most ? to - e.from : most;
     for (int k = 0; k < written; k++)
       e.var[k] = (real *)mrt_reals_in(&c->out[k], e.from, e.n, room[k]);
@@ -92,7 +103,7 @@ static inline void run_pieces(const mrt_call *c, int written, int input,
     run(step, &e);
     for (int k = 0; k < written; k++) {
       if (is_rounded_randomly(c, k))
-        round_randomly(c, k, &e);
+        round_randomly(c, k, &e, place);
       else
         mrt_reals_out(&c->out[k], e.from, e.n, e.var[k]);
     }

@@ -1,4 +1,4 @@
-/* global_norm.cu -- the length of many tensors together
+/* global_norm.cu -- the length of many tensors together, or of each row
  *
  * Squares are summed in double, so a float gradient neither overflows nor
  * loses its small elements.  Each input is cut into pieces of PIECE elements;
@@ -15,15 +15,19 @@ enum { PIECE = 1 << 14, BATCH = 64, TEAM = 256, V = 4 };
 struct squares {
   typedef double acc;
   static __device__ __forceinline__ double none(void) { return 0; }
+  template <typename R>
+  static __device__ __forceinline__ double of(R x, int64_t) {
+    return (double)x * (double)x;
+  }
   static __device__ __forceinline__ double join(double a, double b) {
     return a + b;
   }
-  static __device__ __forceinline__ void put(void *y, int dtype, int64_t,
+  static __device__ __forceinline__ void put(void *y, int dtype, int64_t i,
                                              double a) {
     if (dtype == MRT_f64)
-      *(double *)y = sqrt(a);
+      ((double *)y)[i] = sqrt(a);
     else
-      *(float *)y = (float)sqrt(a);
+      ((float *)y)[i] = (float)sqrt(a);
   }
 };
 
@@ -97,4 +101,14 @@ extern "C" size_t mrt_cuda_global_norm_scratch(const mrt_call *c) {
   int64_t pieces = 0;
   for (int i = 0; i < c->nin; i++) pieces += pieces_of(&c->in[i]);
   return (size_t)pieces * sizeof(double);
+}
+
+extern "C" void mrt_cuda_row_norm(const mrt_call *c) {
+  const mrt_operand *x = &c->in[0], *y = &c->out[0];
+  int64_t rows = mrt_elements(y), n = rows ? mrt_elements(x) / rows : 0;
+  MRT_DISPATCH_NUMBER(
+      x->type.dtype, T,
+      run_pass(c->run->queue, elements_of<squares, T>{ mrt_at<T>(x) },
+               sink_of<squares>{ NULL, y->data, y->type.dtype },
+               pass{ rows, n, 1, n, 1 }))
 }

@@ -195,7 +195,7 @@ MRT_FAR void get_eight(mrt_any<float> x, int64_t i, int64_t n, float *v) {
   MRT_BY_DTYPE(x.dtype, T, {
     MRT_UNROLL
     for (int j = 0; j < 8; j++)
-      v[j] = i + j * LANES < n
+      v[j] = i + j * LANES >= 0 && i + j * LANES < n
                  ? (float)mrt_widen(((const T *)x.data)[i + j * LANES])
                  : 0;
   });
@@ -205,19 +205,20 @@ void put_eight(mrt_any<float> y, int64_t i, int64_t n, const float *v) {
   MRT_BY_DTYPE(y.dtype, T, {
     MRT_UNROLL
     for (int j = 0; j < 8; j++)
-      if (i + j * LANES < n) mrt_round(v[j], &((T *)y.data)[i + j * LANES]);
+      if (i + j * LANES >= 0 && i + j * LANES < n)
+        mrt_round(v[j], &((T *)y.data)[i + j * LANES]);
   });
 }
 MRT_DEVICE void put_randomly(mrt_any<float> y, int64_t i, int64_t n,
                              const float *v, const m_four &bits) {
   MRT_UNROLL
   for (int j = 0; j < 8; j++)
-    if (i + j * LANES < n)
+    if (i + j * LANES >= 0 && i + j * LANES < n)
       ((mrt_bf16 *)y.data)[i + j * LANES] = round_at_random(v[j], bits, j);
 }
 
 /* Some variable is rounded at random: a thread has the elements that share
- * their counters. */
+ * their counters.  The first piece may begin before the first element. */
 template <typename S>
 __global__ void __launch_bounds__(UPDATE_BLOCK)
     update_randomly(const __grid_constant__ updates<S, mrt_mixed<float>> all) {
@@ -231,10 +232,10 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
   const S s = shared;
   const operands<mrt_mixed<float>, K> a = mine.a;
   const rounding r = mine.round(kind);
-  int64_t t = mine.start();
-  for (; t / LANES * PIECE < a.n; t += mine.stride()) {
+  int64_t t = mine.start(), past = r.place % PIECE;
+  for (; t / LANES * PIECE < a.n + past; t += mine.stride()) {
     int lane = (int)(t % LANES);
-    int64_t first = t / LANES * PIECE, i = first + lane;
+    int64_t first = t / LANES * PIECE - past, i = first + lane;
     float v[K][8], x[8];
     get_eight(a.x, i, a.n, x);
     MRT_UNROLL
@@ -252,7 +253,7 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
     for (int k = 0; k < K; k++)
       if (r.at_random >> k & 1)
         put_randomly(a.v[k], i, a.n, v[k],
-                     bits_of(r, kind.in.words, k, first, lane));
+                     bits_of(r, kind.in.words, k, r.place + first, lane));
       else
         put_eight(a.v[k], i, a.n, v[k]);
   }
@@ -290,7 +291,7 @@ template <typename S> static variant variant_of(const mrt_call *c) {
 template <typename S> static typename S::options options_of(const mrt_call *c) {
   typename S::options o = {};
   if (c->options) o = *(const typename S::options *)c->options;
-  if constexpr (S::rounds) o.rounding.key = 0, o.rounding.inner = 0;
+  if constexpr (S::rounds) o.rounding.key = 0, o.rounding.place = 0;
   return o;
 }
 

@@ -170,8 +170,8 @@ void put_each(mrt_any<float> p, int64_t first, int64_t n, const float *v,
       if (first + 32 * i < n) mrt_put(p, first + 32 * i, v[i]);
     return;
   }
-  int64_t piece = first / PIECE * PIECE;
-  int lane = (int)(first % 32), eighth = (int)(first - piece) / LANES;
+  int64_t at = r.place + first, piece = at / PIECE * PIECE;
+  int lane = (int)(first % 32), eighth = (int)(at - piece) / LANES;
   m_four bits[2] = { bits_of(r, w, 0, piece, lane),
                      bits_of(r, w, 0, piece, lane + 32) };
   MRT_UNROLL
@@ -276,7 +276,7 @@ static void run(const mrt_call *const *calls, int count, inputs in) {
     operands<S::moments> a = operands_of<S::moments>(c);
     typename S::options o = *(const typename S::options *)c->options;
     rounding r = rounding_of(c, 1);
-    o.rounding.key = 0, o.rounding.inner = 0;
+    o.rounding.key = 0, o.rounding.place = 0;
     if (!a.n || u.all.add(a, o, scalars_of(c, in), r, each)) continue;
     launch(u, queue);
     u.all.add(a, o, scalars_of(c, in), r, each);

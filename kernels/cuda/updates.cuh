@@ -57,26 +57,27 @@ static inline scalars scalars_of(const mrt_call *c, inputs i) {
 
 /* ---- rounding bf16 at random --------------------------------------------- */
 
-/* Elements in pieces of 512, in which i, i + 64, i + 128 ... share a counter,
- * a function of their index alone, as kernels/cpu has it. */
+/* Places in pieces of 512, in which i, i + 64, i + 128 ... share a counter, a
+ * function of them alone, as kernels/cpu has it. */
 enum { LANES = 64, PIECE = 8 * LANES };
 
 struct rounding {
   uint64_t key, seed;
+  int64_t place;      /* of the first element, a multiple of 256 */
   unsigned at_random; /* bit k: variable k */
 };
 
 /* Of the first `written` variables; options start with a mrt_rounding. */
 static inline rounding rounding_of(const mrt_call *c, int written) {
   const mrt_rounding *o = (const mrt_rounding *)c->options;
-  rounding r = { o->key, o->seed, 0 };
+  rounding r = { o->key, o->seed, o->place, 0 };
   for (int k = 0; k < written; k++)
     if (c->out[k].type.dtype == MRT_bf16 && (k > 0 || o->stochastic))
       r.at_random |= 1u << k;
   return r;
 }
 
-/* The bits for elements `lane`, `lane` + 64 ... of the piece that starts at
+/* The bits for places `lane`, `lane` + 64 ... of the piece that starts at
  * `first`. */
 MRT_DEVICE m_four bits_of(const rounding &r, const mrt_run_words *w, int k,
                           int64_t first, int lane) {
@@ -101,12 +102,13 @@ MRT_DEVICE mrt_bf16 round_at_random(float x, const m_four &bits, int i) {
  * works on, O its options.  Each has blocks of its own. */
 template <typename A, typename O> struct batch {
   struct kind {
-    O options; /* without the rounding's key */
+    O options; /* without the rounding's key and place */
     scalars in;
   };
   struct share {
     A a;
     uint64_t key; /* of its rounding */
+    int64_t place;
     unsigned first;
     uint16_t blocks;
     uint8_t which, at_random; /* of the kinds; bit k: variable k */
@@ -119,7 +121,8 @@ template <typename A, typename O> struct batch {
       return (int64_t)blocks * UPDATE_BLOCK;
     }
     __device__ rounding round(const kind &k) const {
-      return { key, ((const mrt_rounding *)&k.options)->seed, at_random };
+      return { key, ((const mrt_rounding *)&k.options)->seed, place,
+               at_random };
     }
   };
   enum {
@@ -167,8 +170,9 @@ template <typename A, typename O> struct batch {
     int k = kind_of(o, in);
     if (k == KINDS) return false;
     unsigned n = update_blocks(a.n, each);
-    at[count++] = { a,           r.key,      blocks,
-                    (uint16_t)n, (uint8_t)k, (uint8_t)r.at_random };
+    at[count++] = { a,           r.key,      r.place,
+                    blocks,      (uint16_t)n, (uint8_t)k,
+                    (uint8_t)r.at_random };
     blocks += n;
     return true;
   }

@@ -1,4 +1,4 @@
--- norm.lua -- samples of layer_norm, rms_norm, their gradients and global_norm
+-- norm.lua -- samples of layer_norm, rms_norm, their gradients, global_norm and row_norm
 
 local function count(dims)
   local n = 1
@@ -120,6 +120,17 @@ local function global_norm(ins)
   return { { dims = {}, data = { math.sqrt(s) } } }
 end
 
+local function row_norm(ins)
+  local x, y = ins[1], { dims = lead(ins[1].dims), data = {} }
+  local n = x.dims[#x.dims]
+  for row = 1, count(y.dims) do
+    local s = 0.0
+    for i = (row - 1) * n + 1, row * n do s = s + x.data[i] ^ 2 end
+    y.data[row] = math.sqrt(s)
+  end
+  return { y }
+end
+
 local shapes = { { 3, 5 }, { 2, 3, 4 }, { 7 }, { 2, 67 }, { 3, 1 }, { 0, 4 }, { 3, 0 } }
 
 -- One case for each shape and number of parameters; inputs(dims, params)
@@ -189,4 +200,16 @@ return {
         code = "dtype", match = "equal dtypes" },
     },
     oracle = global_norm, grad = true },
+  { op = "row_norm",
+    cases = {
+      { inputs = { { dims = { 3, 5 } } } }, { inputs = { { dims = { 2, 3, 67 } } } },
+      { inputs = { { dims = { 7 } } } }, { inputs = { { dims = { 2, 2100 } } } },
+      { inputs = { { dims = { 0, 4 } } } }, { inputs = { { dims = { 3, 0 } } } },
+      { inputs = { { dims = { 2, 2 }, values = { 3e-30, 4e-30, 3e30, 4e30 } } }, grad = false },
+    },
+    bad = {
+      { inputs = { ids }, code = "dtype", match = "i32" },
+      { inputs = { scalar }, code = "shape", match = "at least one dimension" },
+    },
+    oracle = row_norm, grad = true },
 }

@@ -22,6 +22,6 @@ return function(op, inputs, at, options, ...)
     inputs[#inputs + 1] = at.scale or 1
   end
   inputs[#inputs + 1] = at.when
-  options.stochastic = at.stochastic
+  options.stochastic, options.draw, options.place = at.stochastic, at.draw, at.place
   core.update(op, inputs, options)
 end

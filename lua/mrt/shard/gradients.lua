@@ -56,25 +56,25 @@ function gradients.map(grads, fn)
   return out
 end
 
--- Sums of squares of a vector's blocks.
-local function squares(flat)
+-- How long a vector's blocks are.
+local function lengths(flat)
   local blocks = op.reshape(flat, { flat:numel() // Bucket.BLOCK, Bucket.BLOCK })
-  blocks = op.cast(blocks, "f32")
-  return op.sum(op.mul(blocks, blocks), { dim = { 2 } })
+  return op.row_norm(flat:get_dtype() == "f64" and blocks or op.cast(blocks, "f32"))
 end
 
 -- The same of a tensor by itself, filled up with 0.
-local function own_squares(g)
+local function own_lengths(g)
   local n = g:numel()
   local flat = op.reshape(g, { n })
   local more = -n % Bucket.BLOCK
-  return squares(more == 0 and flat
+  return lengths(more == 0 and flat
     or op.cat({ flat, op.full { shape = { more }, value = 0, dtype = g:get_dtype() } }, 1))
 end
 
---- The sum of the squares of gradients, where buckets stand behind some of them: over
---- blocks of 256 elements in f32, then over all blocks, in the order of the
---- gradients, in f64.  So its bits depend neither on who has them nor on buckets.
+--- The sum of the squares of gradients, where buckets stand behind some of them: of
+--- how long blocks of 256 elements are, which are added up in f64 and rounded to f32,
+--- then over all blocks, in the order of the gradients, in f64.  So its bits depend
+--- neither on who has them nor on buckets, and nothing overflows or vanishes on the way.
 ---@param grads mrt.Tensor[]
 ---@return mrt.Tensor? sum   scalar f64; nil: no bucket stands behind any
 function gradients.squares(grads)
@@ -84,15 +84,17 @@ function gradients.squares(grads)
   for k, g in ipairs(grads) do
     local a = behind[g]
     if a then
-      of[a.flat] = of[a.flat] or gradients.whole(a.bucket, squares(a.flat))
+      of[a.flat] = of[a.flat] or gradients.whole(a.bucket, lengths(a.flat))
       local first, n = a.bucket.offsets[a.index], g:numel()
       list[k] = op.slice(of[a.flat], 1, first // Bucket.BLOCK + 1,
         (first + n + Bucket.BLOCK - 1) // Bucket.BLOCK)
     else
-      list[k] = own_squares(g)
+      list[k] = own_lengths(g)
     end
+    list[k] = op.cast(list[k], "f64")
   end
-  return op.sum(op.cast(op.cat(list, 1), "f64"))
+  local all = op.cat(list, 1)
+  return op.sum(op.mul(all, all))
 end
 
 --- What was handed back for all of a bucket, or this rank's piece of what came of it.

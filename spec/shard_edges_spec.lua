@@ -1,0 +1,84 @@
+-- shard_edges_spec.lua -- sharding where it is easily wrong: sizes, norms, draws, beginnings
+--
+-- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+
+local stages = { "policy.shard.ddp()", "policy.shard.zero(1)",
+  "policy.shard.zero(2, { bucket = 0 })", "policy.shard.zero(3)",
+  "policy.shard.fsdp { bucket = '3KiB' }", "function(p) return p.index % 4 end" }
+
+-- What each of `n` ranks returns of `code` with a policy, which all return alike.
+local function run(n, policy, code)
+  local results, failures = mrt.communicator.ranks(n, ([[
+    local mrt, comm = ...
+    local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+    local core = require "mrt.core"
+    local sharding = %s
+    local function bits(...)
+      local words = {}
+      for i, t in ipairs { ... } do
+        words[i] = t:bytes():gsub(".", function(c) return ("%%02x"):format(c:byte()) end)
+      end
+      return table.concat(words, " ")
+    end
+    %s
+  ]]):format(policy, code), { timeout = 60 })
+  assert(not failures, failures and select(2, next(failures)))
+  for r = 2, n do assert.equal(results[1], results[r], policy .. " differs on rank " .. r - 1) end
+  return results[1]
+end
+
+-- All stages have the bits of ddp; what these are.
+local function alike(n, code, list)
+  local ddp = run(n, (list or stages)[1], code)
+  for i = 2, #(list or stages) do
+    local stage = (list or stages)[i]
+    assert.equal(ddp, run(n, stage, code), ("%d ranks, %s"):format(n, stage))
+  end
+  return ddp
+end
+
+describe("norms of gradients", function()
+  local function clipped(size, more)
+    return ([[
+      local size = %g
+      local a = mrt.parameter(mrt.ones(300, 3), "a")
+      local b = mrt.parameter(mrt.ones(5), "b")
+      local opt = optim.sgd({ a, b }, { lr = 1 })
+      local x = mrt.arange(1, 901):to "f32":reshape(300, 3) * size
+      local norm
+      local step = mrt.compile(function(x)
+        local loss = (a * x):sum() + (b * size):sum()
+        norm = opt:step(mrt.grad(loss, { a, b }), { clip = 0.5 })
+        return norm
+      end, { shard = sharding%s })
+      norm = step(x)
+      return ("%%.7g %%.6g %%.6g"):format(norm:item() / size, 1 - a:slice(1, 300):min():item(),
+        1 - b:min():item()) .. "\n" .. bits(a, b, norm)
+    ]]):format(size, more or "")
+  end
+
+  it("neither overflow nor vanish, in the bits of all stages", function()
+    for _, more in ipairs { "", ", precision = policy.precision.f16 { loss_scale = 1 }" } do
+      local seen = {}
+      for _, size in ipairs { 1e25, 1, 1e-30 } do
+        local code = clipped(size, more)
+        local whole, figures = run(1, "nil", code):match "^%S+", nil
+        for _, n in ipairs { 2, 3 } do
+          figures = alike(n, code):match "^[^\n]*"
+          assert.near(tonumber(whole), tonumber(figures:match "%S+"), 1e-6 * tonumber(whole))
+        end
+        seen[#seen + 1] = figures
+      end
+      -- as long as their size says; shortened where they are longer than 0.5
+      local squares = 900 * 901 * 1801 / 6 + 5
+      for _, figures in ipairs(seen) do
+        assert.near(math.sqrt(squares), tonumber(figures:match "%S+"), 0.02)
+      end
+      local most = 0.5 * 900 / math.sqrt(squares)
+      assert.near(most, tonumber(seen[1]:match "%S+ (%S+)"), 1e-5)
+      assert.near(most, tonumber(seen[2]:match "%S+ (%S+)"), 1e-5)
+    end
+  end)
+end)
