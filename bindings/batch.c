@@ -126,6 +126,13 @@ static int trace_keys(lua_State *L) {
   return 1;
 }
 
+/* trace_draw() -> number */
+static int trace_draw(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  lua_pushinteger(L, (lua_Integer)mrt_trace_draw(m->ctx));
+  return 1;
+}
+
 /* trace_replace(tensor, variable) */
 static int trace_replace(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -167,6 +174,7 @@ void mrt_batch_open(lua_State *L, mrt_binding *m) {
     { "batch", new_batch },
     { "trace_section", trace_section },
     { "trace_keys", trace_keys },
+    { "trace_draw", trace_draw },
     { "trace_replace", trace_replace },
     { "trace_read", trace_read },
     { "current", current },

@@ -599,6 +599,9 @@ MRT_API mrt_status mrt_trace_section(mrt_context *ctx, int like);
 /* Draw random numbers as the trace did whose first key is `first`; 0 changes
  * nothing.  Returns this trace's first key. */
 MRT_API uint64_t mrt_trace_keys(mrt_context *ctx, uint64_t first);
+/* A number of this trace for the option `draw` of updates that are parts of
+ * one; 0 outside a trace. */
+MRT_API uint64_t mrt_trace_draw(mrt_context *ctx);
 /* From here on the trace reads `value`, of its type, where a variable is read.
  * EVALUE. */
 MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,

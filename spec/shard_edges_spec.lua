@@ -82,3 +82,74 @@ describe("norms of gradients", function()
     end
   end)
 end)
+
+describe("random bits of updates", function()
+  -- Three steps of a model whose parameters begin at odd multiples of 256 in buckets.
+  local function trained(optimizer, settings, precision)
+    return ([[
+      mrt.seed(3)
+      local sizes = { { 300 }, { 7, 40 }, { 1 }, { 513 }, { 64, 65 }, { 2 }, { 256 } }
+      local params, groups = {}, { { params = {} }, { params = {}, weight_decay = 0.1 } }
+      for i, size in ipairs(sizes) do
+        params[i] = mrt.parameter(mrt.randn(table.unpack(size)), ("layers.%%d.w"):format(i))
+        table.insert(groups[i %% 2 + 1].params, params[i])
+      end
+      local opt = optim.%s(groups, %s)
+      local all = opt:parameters()
+      local step = mrt.compile(function(x)
+        local loss = 0
+        for _, p in ipairs(all) do loss = loss + ((p:to "f32" - x) ^ 2):sum() end
+        opt:step(mrt.grad(loss, all))
+        return loss
+      end, { shard = sharding, precision = %s })
+      for i = 1, 3 do step(mrt.full({}, i + comm.rank)) end
+      local state = {}
+      for i = 1, #all do state[i] = opt:state()[i .. ".m"] end
+      return all[1].dtype .. bits(table.unpack(all)) .. bits(table.unpack(state))
+    ]]):format(optimizer, settings, precision or "nil")
+  end
+
+  for _, case in ipairs {
+    { "adamw", "{ lr = 0.01 }", "policy.precision.bf16_pure()" },
+    { "adamw", "{ lr = 0.01, state = 'bf16' }" },
+    { "lion", "{ lr = 0.01, state = '8bit' }", "policy.precision.bf16_pure()" },
+  } do
+    it("are the same in all stages: " .. table.concat(case, " "), function()
+      local code = trained(table.unpack(case))
+      for n = 2, 4 do
+        local said = alike(n, code)
+        assert.equal(case[3] and "bf16" or "f32", said:match "^%a+%d%d")
+      end
+      -- with the same batch everywhere, one rank draws the same too
+      local same = code:gsub("comm.rank", "0")
+      assert.equal(run(1, "nil", same), run(2, "policy.shard.zero(3)", same))
+    end)
+  end
+
+  it("differ from update to update, and with the seed", function()
+    local ones = mrt.communicator.ranks(1, [[
+      local mrt = ...
+      local core = require "mrt.core"
+      local function updated(seed, o)
+        mrt.seed(seed)
+        local p, m = mrt.parameter(mrt.ones(768):to "bf16"), mrt.parameter(mrt.zeros(768))
+        local g = mrt.ones(768) * 0.3
+        mrt.compile(function()
+          core.update("lion", { p, m, g, mrt.full({}, 0.001) }, o)
+        end)()
+        return p:bytes()
+      end
+      local function o(draw, place) return { stochastic = true, draw = draw, place = place } end
+      local a = updated(1, o(9, 0))
+      assert(a == updated(1, o(9, 0)) and a ~= updated(2, o(9, 0)) and a ~= updated(1, o(8, 0)))
+      assert(a:sub(513) == updated(1, o(9, 256)):sub(1, 1024))
+      assert(a:sub(1025) == updated(1, o(9, 512)):sub(1, 512))
+      for _, place in ipairs { 1, 128, -256 } do
+        local ok, why = pcall(updated, 1, o(9, place))
+        assert(not ok and tostring(why):find("multiple of 256 wanted", 1, true), tostring(why))
+      end
+      return true
+    ]])
+    assert.same({ true }, ones)
+  end)
+end)

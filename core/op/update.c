@@ -113,9 +113,10 @@ static mrt_status want_place(mrt_infer *c) {
   if (r.place >= 0 && r.place % MRT_BLOCK8 == 0 && r.place <= INT64_MAX / 2 &&
       r.key <= UINT32_MAX)
     return MRT_OK;
-  return mrt_refuse(c, MRT_EVALUE,
-                    "draw %lld, place %lld: 32 bits and a multiple of %d wanted",
-                    (long long)r.key, (long long)r.place, MRT_BLOCK8);
+  return mrt_refuse(
+      c, MRT_EVALUE,
+      "draw %lld, place %lld: 32 bits and a multiple of %d wanted",
+      (long long)r.key, (long long)r.place, MRT_BLOCK8);
 }
 
 mrt_status mrt_want_rate(mrt_infer *c, int i) {

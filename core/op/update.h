@@ -19,9 +19,7 @@ typedef struct mrt_rounding {
 } mrt_rounding;
 
 #define MRT_ROUNDING_OPTION(type, field, word, what)                           \
-  {                                                                            \
-    .name = word, .offset = offsetof(type, rounding.field), .kind = what       \
-  }
+  { .name = word, .offset = offsetof(type, rounding.field), .kind = what }
 #define MRT_ROUNDING_OPTIONS(type)                                             \
   MRT_ROUNDING_OPTION(type, key, "draw", MRT_OPT_INT),                         \
       MRT_ROUNDING_OPTION(type, seed, "seed", MRT_OPT_HIDDEN),                 \

@@ -151,6 +151,10 @@ MRT_API uint64_t mrt_trace_keys(mrt_context *ctx, uint64_t first) {
   return trace->first_key;
 }
 
+MRT_API uint64_t mrt_trace_draw(mrt_context *ctx) {
+  return ctx->trace ? (uint32_t)ctx->next_key++ : 0;
+}
+
 MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
                                   mrt_tensor *value) {
   MRT_TRY(want_trace(ctx));

@@ -106,9 +106,9 @@ extern "C" size_t mrt_cuda_global_norm_scratch(const mrt_call *c) {
 extern "C" void mrt_cuda_row_norm(const mrt_call *c) {
   const mrt_operand *x = &c->in[0], *y = &c->out[0];
   int64_t rows = mrt_elements(y), n = rows ? mrt_elements(x) / rows : 0;
-  MRT_DISPATCH_NUMBER(
-      x->type.dtype, T,
-      run_pass(c->run->queue, elements_of<squares, T>{ mrt_at<T>(x) },
-               sink_of<squares>{ NULL, y->data, y->type.dtype },
-               pass{ rows, n, 1, n, 1 }))
+  MRT_DISPATCH_NUMBER(x->type.dtype, T,
+                      run_pass(c->run->queue,
+                               elements_of<squares, T>{ mrt_at<T>(x) },
+                               sink_of<squares>{ NULL, y->data, y->type.dtype },
+                               pass{ rows, n, 1, n, 1 }))
 }

@@ -170,9 +170,9 @@ template <typename A, typename O> struct batch {
     int k = kind_of(o, in);
     if (k == KINDS) return false;
     unsigned n = update_blocks(a.n, each);
-    at[count++] = { a,           r.key,      r.place,
-                    blocks,      (uint16_t)n, (uint8_t)k,
-                    (uint8_t)r.at_random };
+    at[count++] = {
+      a, r.key, r.place, blocks, (uint16_t)n, (uint8_t)k, (uint8_t)r.at_random
+    };
     blocks += n;
     return true;
   }

@@ -28,6 +28,10 @@ function weights.changed() weights.conversions = weights.conversions + 1 end
 ---@return mrt.DType?
 function weights.wanted() return current and current.settings.dtype end
 
+--- Whether what this trace updates is rounded at random.
+---@return boolean
+function weights.stochastic() return current ~= nil and current.settings.stochastic end
+
 --- Store a variable in another dtype from now on; compiled functions that read it
 --- are traced again.
 ---@param variable mrt.Tensor

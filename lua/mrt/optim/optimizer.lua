@@ -43,6 +43,8 @@ Optimizer.__index = Optimizer
 ---@field lr mrt.Tensor      scalar of the parameter's dtype, f32 for narrow ones
 ---@field scale mrt.Tensor?  ditto: multiply the gradient by it; nil for 1
 ---@field stochastic boolean  how the parameter is rounded, if it is narrow
+---@field draw integer        of what is rounded at random: of all updates of a step
+---@field place integer       ditto: of the first element, among those of all updates
 ---@field when mrt.Tensor?   bool scalar: false leaves everything untouched
 ---@field t mrt.Tensor       scalar: this update's number, from 1
 ---@field weight_decay number
@@ -179,6 +181,40 @@ function Optimizer:shard_kind(p)
   return table.concat(words, " ")
 end
 
+--- Is some of a parameter's state rounded at random?
+---@param p mrt.Tensor
+---@return boolean
+function Optimizer:draws(p)
+  for _, slot in ipairs(self:slots_of(p)) do
+    if type(slot) == "table" and slot.dtype == "bf16" then return true end
+  end
+  return false
+end
+
+--- Where a parameter stands among all that are updated, in elements: one behind the
+--- other by kind, each at a multiple of 256.  Random bits depend on it, so that they are
+--- the same in whatever pieces parameters are updated.
+---@param p mrt.Tensor
+---@return integer
+function Optimizer:place(p)
+  if not self.places then
+    local kinds, at = {}, 0
+    self.places = setmetatable({}, { __mode = "k" })
+    for _, q in ipairs(self.params) do
+      local kind = self:shard_kind(q)
+      if not kinds[kind] then kinds[kind] = {} table.insert(kinds, kinds[kind]) end
+      table.insert(kinds[kind], q)
+    end
+    for _, list in ipairs(kinds) do
+      for _, q in ipairs(list) do
+        self.places[q] = at
+        at = at + (q:numel() + BLOCK - 1) // BLOCK * BLOCK
+      end
+    end
+  end
+  return self.places[p]
+end
+
 -- The state of a bucket: that of its parameters, put into pieces as they are.
 local function new_bucket_state(self, bucket)
   local index, state = {}, {}
@@ -256,14 +292,16 @@ local function apply(self, grads, clip_to, when)
   end
   when = scaling.gate(when)
   local rate, stochastic = rates(self), weights.updated(self.params)
-  local t = self.t + 1
+  local t, draw = self.t + 1, core.trace_draw()
   for _, unit in ipairs(shard.units(self, self.params, grads)) do
     local p, bucket = unit.p, unit.bucket
     local group = self.group_of[self.params[unit.index]]
+    local place = self:place(bucket and bucket.params[1] or p)
     self:update(p, unit.g, bucket and bucket_state(self, bucket)
       or self.states[unit.index], {
       lr = rate(p, group), scale = scale and scale:to(real(p)), when = when,
-      t = t, stochastic = stochastic,
+      t = t, stochastic = stochastic, draw = draw,
+      place = bucket and place + bucket.ranks.rank * bucket.piece or place,
       weight_decay = group.weight_decay or self.options.weight_decay,
     })
     if bucket then shard.updated(bucket) end

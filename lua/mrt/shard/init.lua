@@ -58,7 +58,17 @@ local function kind_of(p, stage)
     optimizer and optimizer:shard_kind(p) or "" }, " ")
 end
 
--- Parameters in buckets: of one kind, and closed where a layer ends.
+-- Where a parameter draws random bits among all of its optimizer's, and where the next
+-- one does; nil: none are drawn.
+local function place_of(p)
+  local optimizer = owner_of[p]
+  if not optimizer or not (weights.stochastic() or optimizer:draws(p)) then return nil end
+  local place = optimizer:place(p)
+  return place, place + (p:numel() + Bucket.BLOCK - 1) // Bucket.BLOCK * Bucket.BLOCK
+end
+
+-- Parameters in buckets: of one kind, and closed where a layer ends, or where random
+-- bits do not go on.
 local function group(params, sharding, ranks)
   local buckets, open = {}, {}
   local function close(kind)
@@ -71,8 +81,9 @@ local function group(params, sharding, ranks)
   for i, p in ipairs(params) do
     local stage, layer = sharding.stage_of(describe(p, i)), layer_of(p)
     local kind = kind_of(p, stage)
-    local list = open[kind]
-    if list and list.layer ~= layer and list.bytes >= sharding.options.bucket then
+    local list, place, beyond = open[kind], place_of(p)
+    local full = list and list.layer ~= layer and list.bytes >= sharding.options.bucket
+    if full or list and list.place ~= place then
       close(kind)
       list = nil
     end
@@ -81,7 +92,8 @@ local function group(params, sharding, ranks)
       if not kinds[kind] then kinds[#kinds + 1], kinds[kind] = kind, true end
       open[kind] = list
     end
-    list[#list + 1], list.layer, list.bytes = p, layer, list.bytes + p:nbytes()
+    list[#list + 1], list.layer, list.place = p, layer, beyond
+    list.bytes = list.bytes + p:nbytes()
   end
   for _, kind in ipairs(kinds) do close(kind) end
   table.sort(buckets, function(a, b) return a.serial < b.serial end)
