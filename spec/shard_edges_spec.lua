@@ -3,6 +3,7 @@
 -- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local files = require "support.files"
 
 local stages = { "policy.shard.ddp()", "policy.shard.zero(1)",
   "policy.shard.zero(2, { bucket = 0 })", "policy.shard.zero(3)",
@@ -151,5 +152,86 @@ describe("random bits of updates", function()
       return true
     ]])
     assert.same({ true }, ones)
+  end)
+end)
+
+describe("parameters of odd sizes", function()
+  -- Models of few random sizes, three steps each: bits of parameters, state and norms.
+  local function trained(settings, seed)
+    return ([[
+      local random = seed
+      local function pick(list)
+        random = (random * 1103515245 + 12345) %% 2147483648
+        return list[random // 65536 %% #list + 1]
+      end
+      local sizes = { { 0 }, { 1 }, { 0, 5 }, {}, { 2 }, { 255 }, { 256 }, { 257 }, { 3, 171 },
+        { 1000 }, { 60, 90 } }
+      local words = {}
+      for case = 1, 6 do
+        local count = pick { 1, 1, 2, 3, 7 }
+        local params = {}
+        mrt.seed(case)
+        for i = 1, count do
+          params[i] = mrt.parameter(mrt.randn(pick(sizes)), pick { "a", "b" } .. "." .. i)
+        end
+        local opt = optim.adamw(params, %s)
+        local step = mrt.compile(function(x)
+          local loss = x * 0
+          for _, p in ipairs(params) do loss = loss + ((p - x) ^ 2):sum() end
+          local norm = opt:step(mrt.grad(loss, params), { clip = 1 })
+          return norm
+        end, { shard = sharding })
+        for i = 1, 2 do words[#words + 1] = bits(step(mrt.full({}, i + comm.rank))) end
+        words[#words + 1] = bits(table.unpack(params))
+        local state = opt:state()
+        for i = 1, count do words[#words + 1] = bits(state[i .. ".m"], state[i .. ".v"]) end
+        for i, p in ipairs(params) do p:assign(p * 0 + i) end
+        words[#words + 1] = bits(table.unpack(params))
+      end
+      return table.concat(words, "\n")
+    ]]):gsub("seed", seed, 1):format(settings)
+  end
+
+  local narrow = { "policy.shard.ddp { gather = 'bf16', retain = true }",
+    "policy.shard.zero(1, { gather = 'bf16', retain = true, bucket = 0 })",
+    "policy.shard.zero(2, { gather = 'bf16', reduce = 'f32' })",
+    "policy.shard.zero(3, { gather = 'bf16', retain = true, bucket = 0 })" }
+
+  for n = 1, 4 do
+    it(("have the same bits in all stages on %d ranks"):format(n), function()
+      alike(n, trained("{ lr = 0.1 }", n))
+      alike(n, trained("{ lr = 0.1, state = '8bit' }", 10 + n),
+        { stages[1], stages[3], stages[4], stages[6] })
+      alike(n, trained("{ lr = 0.1 }", 20 + n), narrow)
+    end)
+  end
+
+  it("are saved in pieces, and go on from them", function()
+    local folder = files.name()
+    local code = ([[
+      local params = {}
+      for i, size in ipairs { { 0 }, { 300 }, {}, { 0, 2 }, { 5 } } do
+        params[i] = mrt.parameter(mrt.full(size, i), "p" .. i)
+      end
+      local opt = optim.adamw(params, { lr = 0.1 })
+      local step = mrt.compile(function(x)
+        local loss = x * 0
+        for _, p in ipairs(params) do loss = loss + ((p - x) ^ 2):sum() end
+        opt:step(mrt.grad(loss, params))
+      end, { shard = sharding })
+      local part = { state = function()
+        local state = opt:state()
+        for i, p in ipairs(params) do state["p" .. i] = p end
+        return state
+      end }
+      local snapshots = mrt.train.snapshots { folder = "%s", parts = { all = part } }
+      local x = mrt.full({}, 3)
+      if snapshots:resume() == 0 then step(x) assert(snapshots:save(1)) else step:plan(x) end
+      return bits(table.unpack(params)) .. bits(opt:state()["1.m"], opt:state()["2.v"])
+    ]]):format(folder)
+    local first = run(3, "policy.shard.zero(3)", code)
+    assert.equal(first, run(2, "policy.shard.zero(1)", code))
+    assert.equal(first, run(1, "nil", code))
+    os.execute("rm -rf " .. folder)
   end)
 end)

@@ -18,8 +18,10 @@
 
 /* ---- reading ----------------------------------------------------------------- */
 
+/* Elements from, from + 1 .. to - 1; none at 0 would read as up to the end. */
 static mrt_tensor *slice(mrt_build *b, mrt_tensor *x, int64_t from,
                          int64_t to) {
+  if (from == to) from = to = 1;
   mrt_slice_options o = { .dim = 0, .first = from, .last = to - 1 };
   return MRT_MAKE(b, slice, &o, x);
 }

@@ -56,7 +56,7 @@ function Bucket.new(params, stage, ranks, settings)
     self.offsets[i] = self.size
     self.size = self.size + round_up(p:numel(), BLOCK)
   end
-  self.size = round_up(self.size, BLOCK * ranks.size)
+  self.size = round_up(math.max(self.size, 1), BLOCK * ranks.size)
   self.piece = self.size // ranks.size
   Bucket.live[serial] = self
   return self
@@ -73,6 +73,15 @@ end
 
 local function full(count, value, dtype)
   return op.full { shape = { count }, value = value, dtype = dtype }
+end
+
+--- Elements from..to - 1 of a vector, counted from 0; there may be none.
+---@param x mrt.Tensor
+---@param from integer
+---@param to integer
+---@return mrt.Tensor
+function Bucket.slice(x, from, to)
+  return from < to and op.slice(x, 1, from + 1, to) or full(0, 0, x:get_dtype())
 end
 
 --- One value for each parameter as one vector of all pieces; nil counts as `fill`,
@@ -114,7 +123,7 @@ end
 ---@return mrt.Tensor
 function Bucket:view(whole, i)
   local p, first = self.params[i], self.offsets[i]
-  return op.reshape(op.slice(whole, 1, first + 1, first + p:numel()), p:get_shape())
+  return op.reshape(Bucket.slice(whole, first, first + p:numel()), p:get_shape())
 end
 
 --- All pieces, one behind the other, for whoever reads them.

@@ -86,7 +86,7 @@ function gradients.squares(grads)
     if a then
       of[a.flat] = of[a.flat] or gradients.whole(a.bucket, lengths(a.flat))
       local first, n = a.bucket.offsets[a.index], g:numel()
-      list[k] = op.slice(of[a.flat], 1, first // Bucket.BLOCK + 1,
+      list[k] = Bucket.slice(of[a.flat], first // Bucket.BLOCK,
         (first + n + Bucket.BLOCK - 1) // Bucket.BLOCK)
     else
       list[k] = own_lengths(g)

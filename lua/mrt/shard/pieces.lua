@@ -121,6 +121,9 @@ function Pieces:read(name, from, to)
     core.fail("data", "load", ("'%s': element %d is in none of %d files")
       :format(name, at, #self.files))
   end
+  if #list == 0 then
+    return op.full { shape = { 0 }, value = 0, dtype = self:list()[name].dtype }
+  end
   return #list == 1 and list[1] or op.cat(list, 1)
 end
 
