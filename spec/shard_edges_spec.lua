@@ -235,3 +235,71 @@ describe("parameters of odd sizes", function()
     os.execute("rm -rf " .. folder)
   end)
 end)
+
+describe("updates by hand", function()
+  local policies = { "policy.shard.ddp { gather = 'bf16' }",
+    "policy.shard.ddp { gather = 'bf16', retain = true }",
+    "policy.shard.zero(1, { gather = 'bf16' })",
+    "policy.shard.zero(2, { gather = 'bf16', retain = true, bucket = 0 })",
+    "policy.shard.zero(3, { gather = 'bf16', bucket = 0 })" }
+
+  -- Three steps of a function of x that updates `params`.
+  local function trained(body)
+    return ([[
+      mrt.seed(1)
+      local model = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3))
+      local params = model:parameters()
+      local step = mrt.compile(function(x)
+        local loss = (model(x) ^ 2):mean()
+        %s
+        return loss
+      end, { shard = sharding })
+      local losses = {}
+      for i = 1, 3 do
+        losses[i] = ("%%a"):format(comm:allreduce(step(mrt.full({ 4, 5 }, comm.rank + i)),
+          { op = "mean" }):item())
+      end
+      return table.concat(losses, " ") .. bits(table.unpack(params))
+    ]]):format(body)
+  end
+
+  for name, body in pairs {
+    ["read weights in full"] = [[
+      local g = mrt.grad(loss, params)
+      for i, p in ipairs(params) do p:assign(p - g[i] * 2 ^ -12) end]],
+    ["may depend on a predicate"] = [[
+      local g = mrt.grad(loss, params)
+      for i, p in ipairs(params) do
+        p:assign(p - g[i] * 0.01, { when = comm:allreduce(loss):gt(1) })
+        p:assign(p * 0.75)
+      end]],
+    ["come after several gradients, before and after the first"] = [[
+      local other = (model(x * 2) ^ 2):mean()
+      local g = mrt.grad(loss, params)
+      local h = mrt.grad(other, params)
+      local f = mrt.grad((model(x * 3) ^ 2):mean() + other, params)
+      for i, p in ipairs(params) do p:assign(p - (g[i] + h[i] + f[i]) * 0.001) end]],
+    ["need no gradient"] = [[
+      mrt.grad(loss, params)
+      for _, p in ipairs(params) do p:assign(0.25) end]],
+  } do
+    it(name, function()
+      for _, list in ipairs { policies, stages } do alike(2, trained(body), list) end
+    end)
+  end
+
+  it("lose nothing to a narrow dtype that weights are gathered in", function()
+    local steps = trained [[
+      mrt.grad(loss, params)
+      for _, p in ipairs(params) do p:assign(p + 2 ^ -14) end]]
+    local function weights(policy) return run(2, policy, steps):match " (%x+ %x+ %x+)$" end
+    assert.equal(weights "policy.shard.ddp()", weights(policies[3]))
+  end)
+
+  it("may write what has no gradient, in a function that knows of it", function()
+    alike(2, trained [[
+      if _G.known then for _, p in ipairs(params) do p:assign(p * 0.5) end
+      else mrt.grad(loss, params) end
+      _G.known = true]], policies)
+  end)
+end)

@@ -130,9 +130,16 @@ describe("sharded training", function()
   end)
 
   it("begins with the parameters of rank 0", function()
-    local alike = run(2, "policy.shard.ddp { gather = 'bf16', retain = true }")
-    assert.equal(alike, run(2, "policy.shard.ddp { gather = 'bf16', retain = true }",
-      "how.seeds = 1"))
+    local o = "gather = 'bf16', retain = true"
+    local alike = run(2, ("policy.shard.ddp { %s }"):format(o))
+    for _, policy in ipairs { "ddp {%s}", "zero(1, {%s})", "zero(2, {%s})", "zero(3, {%s})" } do
+      assert.equal(alike, run(2, "policy.shard." .. policy:format(o), "how.seeds = 1"))
+    end
+    alike = run(3, "policy.shard.ddp()", "o.precision = policy.precision.bf16_pure()")
+    for _, policy in ipairs { "zero(1)", "fsdp { bucket = '10KiB' }" } do
+      assert.equal(alike, run(3, "policy.shard." .. policy,
+        "how.seeds = 1; o.precision = policy.precision.bf16_pure()"))
+    end
   end)
 
   it("reads and writes parameters in pieces as if they were whole", function()

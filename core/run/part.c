@@ -143,7 +143,9 @@ mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
   value = mrt_tensor_current(value);
   mrt_status s = MRT_OK;
   if (ctx->trace) {
-    if (when) value = mrt_where(&b, when, value, mrt_tensor_current(part));
+    if (when)
+      value = mrt_where(&b, mrt_expand_to(&b, when, &part->type), value,
+                        mrt_tensor_current(part));
     s = b.status ? b.status : mrt_trace_read(ctx, part, value);
   } else {
     s = assign_now(&b, part, value, when, comm->rank);

@@ -302,7 +302,11 @@ function Tensor.assign(x, value, options)
   local when = read("assign", { "when" }, options).when
   if when == false then return x end
   when = when ~= true and when or nil
-  core.assign(x, value, core.tracing() and require "mrt.scaling".gate(when) or when)
+  if core.tracing() then
+    when = require "mrt.scaling".gate(when)
+    require "mrt.shard".assigned(x)
+  end
+  core.assign(x, value, when)
   return x
 end
 

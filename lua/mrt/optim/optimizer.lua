@@ -281,6 +281,18 @@ local function check(self, grads)
   end
 end
 
+-- What an update of a unit is told, but for what all have in common.
+local function about(self, unit, common)
+  local p, bucket, out = unit.p, unit.bucket, {}
+  for name, value in pairs(common) do out[name] = value end
+  local group = self.group_of[self.params[unit.index]]
+  local place = self:place(bucket and bucket.params[1] or p)
+  out.place = bucket and place + bucket.ranks.rank * bucket.piece or place
+  out.lr, out.scale = common.rate(p, group), common.scale and common.scale:to(real(p))
+  out.weight_decay = group.weight_decay or self.options.weight_decay
+  return out
+end
+
 -- Add the updates to the trace.
 local function apply(self, grads, clip_to, when)
   local raw, scale = scaling.raw(grads)
@@ -291,19 +303,13 @@ local function apply(self, grads, clip_to, when)
     scale, norm = scale and shorter * scale or shorter, length
   end
   when = scaling.gate(when)
-  local rate, stochastic = rates(self), weights.updated(self.params)
-  local t, draw = self.t + 1, core.trace_draw()
+  local t = self.t + 1
+  local common = { rate = rates(self), stochastic = weights.updated(self.params),
+    draw = core.trace_draw(), scale = scale, when = when, t = t }
   for _, unit in ipairs(shard.units(self, self.params, grads)) do
-    local p, bucket = unit.p, unit.bucket
-    local group = self.group_of[self.params[unit.index]]
-    local place = self:place(bucket and bucket.params[1] or p)
-    self:update(p, unit.g, bucket and bucket_state(self, bucket)
-      or self.states[unit.index], {
-      lr = rate(p, group), scale = scale and scale:to(real(p)), when = when,
-      t = t, stochastic = stochastic, draw = draw,
-      place = bucket and place + bucket.ranks.rank * bucket.piece or place,
-      weight_decay = group.weight_decay or self.options.weight_decay,
-    })
+    local bucket = unit.bucket
+    self:update(unit.p, unit.g, bucket and bucket_state(self, bucket)
+      or self.states[unit.index], about(self, unit, common))
     if bucket then shard.updated(bucket) end
   end
   for _, p in ipairs(self.params) do masks.restore(p, when) end

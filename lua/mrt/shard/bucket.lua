@@ -25,6 +25,8 @@ local op = core.op
 ---@field spread {piece: mrt.Tensor, variables: mrt.Tensor[], unit: integer?, fill: number?}[]
 ---  what lies in pieces: the parameters, state of optimizers
 ---@field variable mrt.Tensor? of stages from 1 on: this rank's piece
+---@field begins mrt.Tensor[]? ditto, before the first step: what rank 0's parameters
+---  begin as, on other ranks anything of their types
 local Bucket = {}
 Bucket.__index = Bucket
 
@@ -197,14 +199,30 @@ function Bucket:retain()
     o.reduce or self.params[1]:get_dtype()), self:name ".gradient")
 end
 
---- Have the parameters, which are whole on all ranks, begin as those of rank 0: one
---- by one, in their places.
+--- Put the parameters into pieces, which begin as those of rank 0 (broadcast).
+function Bucket:shard_params()
+  local begins = {}
+  for i, p in ipairs(self.params) do
+    begins[i] = self.ranks.rank == 0 and op.reshape(core.begins(p), p:get_shape())
+      or op.full { shape = p:get_shape(), value = 0, dtype = p:get_dtype() }
+  end
+  self.variable = self:shard(self.params)
+  self.begins, self.born = begins, core.writes(self.variable)
+end
+
+--- Have the parameters begin as those of rank 0: one by one, in their places, so that
+--- no rank needs more than one of them whole.  Not those in pieces that have been
+--- written meanwhile.
 function Bucket:broadcast()
+  local begins = self.begins or self.stage == 0 and self.params
+  self.begins = nil
+  if not begins or self.variable and core.writes(self.variable) ~= self.born then return end
   local o = { comm = self.ranks.number, root = 0 }
-  for _, p in ipairs(self.params) do
-    local value = op.broadcast(p, o)
+  for i, p in ipairs(self.params) do
+    local value = op.broadcast(begins[i], o)
     core.assign(p, value)
     value:free()
+    if self.stage > 0 then begins[i]:free() end
   end
 end
 
@@ -222,13 +240,14 @@ end
 --- A step has run to its end, and kept the weights.
 function Bucket:refreshed() self.seen = written(self) end
 
---- In a trace: parameters read as what is gathered in a narrow dtype.
+--- In a trace: parameters read as what is gathered in a narrow dtype, on which their
+--- gradient depends and not on themselves.
 ---@return mrt.Tensor[] readings
 function Bucket:read_narrow()
   local whole, readings = self.weights, {}
   if not whole and self.stage == 0 then
     for i, p in ipairs(self.params) do
-      readings[i] = wide(op.cast(p, self.settings.gather), p)
+      readings[i] = wide(op.cast(op.detach(p), self.settings.gather), p)
       core.trace_read(p, readings[i])
     end
     return readings

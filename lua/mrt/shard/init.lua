@@ -108,7 +108,7 @@ local function spread(buckets, dtype)
       for _, p in ipairs(dtype and b.params or {}) do
         if p:get_dtype() == "f32" then weights.convert(p, dtype) end
       end
-      b.variable = b:shard(b.params)
+      b:shard_params()
       for _, p in ipairs(b.params) do pieces_of[p] = b end
       weights.changed()
     end
@@ -126,6 +126,7 @@ local function join(now, p, i)
       .. "wanted; a process has it in one way"):format(p:get_name() or i, b.stage, stage))
   end
   now.of[p] = b
+  if b.begins then table.insert(now.fresh, b) end
   return b.settings.gather ~= nil
 end
 
@@ -153,7 +154,7 @@ local function place(now, params)
   for _, b in ipairs(buckets) do
     any = any or b.stage > 0 or b.settings.gather
     for _, p in ipairs(b.params) do now.of[p] = b end
-    if b.stage == 0 then table.insert(now.fresh, b) end
+    table.insert(now.fresh, b)
   end
   local dtype = weights.wanted()
   if any then again.request(function() spread(buckets, dtype) end) end
@@ -196,8 +197,8 @@ function shard.new(sharding)
   return { sharding = sharding, of = setmetatable({}, weak), fresh = {} }
 end
 
---- Before a step: parameters that all ranks have whole begin as rank 0's, and what is
---- retained of weights is that of parameters as they are now.
+--- Before a step: parameters begin as rank 0's, and what is retained of weights is that
+--- of parameters as they are now.
 ---@param settings table  of shard.new
 function shard.begin(settings)
   local fresh = #settings.fresh > 0
@@ -300,13 +301,60 @@ local function by_bucket(now, xs)
   return list, at
 end
 
---- mrt.grad: of parameters, the mean over the ranks.
+-- What a parameter read as, in a narrow dtype, before it read as itself again; else nil.
+local function narrow_before(now, p)
+  local b = pieces_of[p] or now.of[p]
+  local list = b and narrow[b]
+  for i, q in ipairs(list and b.params or {}) do
+    if q == p then return not reads_as(p, list, i) and list[i] or nil end
+  end
+end
+
+-- Add gradients beyond the first `n` to those that they belong to; is none missing?
+local function add_up(dx, n, from)
+  local whole = true
+  for i, k in pairs(from) do
+    local part = dx[i] or nil
+    dx[k] = dx[k] and part and op.add(dx[k], part) or dx[k] or part
+    dx[i] = nil
+  end
+  for k = 1, n do whole = whole and dx[k] end
+  return whole
+end
+
+-- The gradient of parameters, by way of what they read as before too.
+local function differentiate(now, ys, xs, dys, allow_unused, ...)
+  local all, from = table.move(xs, 1, #xs, 1, {}), {}
+  for k, x in ipairs(xs) do
+    local before = narrow_before(now, x)
+    if before then
+      all[#all + 1] = before
+      from[#all] = k
+    end
+  end
+  if #all == #xs then return accumulate.grad(ys, xs, dys, allow_unused, ...) end
+  local dx = accumulate.grad(ys, all, dys, true, ...)
+  if add_up(dx, #xs, from) or allow_unused then return dx end
+  return accumulate.grad(ys, xs, dys, allow_unused, ...) -- says what is unused
+end
+
+--- Before a variable is assigned in a trace: it is no longer read in a narrow dtype.
+---@param p mrt.Tensor
+function shard.assigned(p)
+  local b = current and current.of[p]
+  for i, q in ipairs(b and narrow[b] and b.params or {}) do
+    if q == p then read_wide(b, i) end
+  end
+end
+
+--- mrt.grad: of parameters, the mean over the ranks.  From then on these read as
+--- themselves, in full, for updates by hand.
 ---@return mrt.Tensor[]
 function shard.grad(ys, xs, ...)
   local now = core.tracing() and current
   if not now then return accumulate.grad(ys, xs, ...) end
   place(now, xs)
-  local dx = accumulate.grad(ys, xs, ...)
+  local dx = differentiate(now, ys, xs, ...)
   local buckets, at = by_bucket(now, xs)
   for _, b in ipairs(buckets) do
     local values = {}
@@ -318,6 +366,7 @@ function shard.grad(ys, xs, ...)
         if dx[k] then dx[k] = gradients.hand(b, i, flat, whole) end
       end
     end
+    for i in pairs(at[b]) do read_wide(b, i) end
   end
   local first = {}
   for k, x in ipairs(xs) do -- one that is there twice
@@ -360,10 +409,7 @@ function shard.units(optimizer, params, grads)
   for k, p in ipairs(params) do
     local b = not optimizer:whole(p) and pieces_of[p]
     if not b then
-      local own = current and current.of[p]
-      for i, q in ipairs(own and narrow[own] and own.params or {}) do
-        if q == p then read_wide(own, i) end
-      end
+      shard.assigned(p)
       units[#units + 1] = { p = p, g = grads[k], index = k }
     elseif not seen[b] then
       seen[b] = true
