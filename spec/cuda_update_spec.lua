@@ -3,6 +3,7 @@
 --
 -- MRT_CUDA names the plug-in.
 local mrt = require "mrt"
+local core = require "mrt.core"
 local program = require "support.program"
 
 local optim = mrt.optim
@@ -73,6 +74,29 @@ local function updated(make, dtypes, stepwise)
   return all
 end
 
+-- Variables after two updates from a place on, as bytes.
+local function placed(device, name, dtypes, options)
+  mrt.device "cpu"
+  mrt.seed(5)
+  local list = {}
+  for i, dtype in ipairs(dtypes) do
+    list[i] = mrt.variable((mrt.rand(1300) * 0.1):to(dtype):to(device), "v" .. i)
+  end
+  local written, g = #list, mrt.eval(mrt.randn(1300)):to(device)
+  mrt.device(device)
+  mrt.seed(9)
+  local step = mrt.compile(function()
+    local inputs = table.move(list, 1, written, 1, { [written + 1] = g })
+    if name == "adamw" then inputs[#inputs + 1] = mrt.full({}, 3) end
+    inputs[#inputs + 1] = mrt.full({}, 0.01)
+    core.update(name, inputs, options)
+  end)
+  for _ = 1, 2 do step() end
+  local out = {}
+  for i, v in ipairs(list) do out[i] = v:bytes() end
+  return table.concat(out)
+end
+
 describe("updates on a CUDA device", function()
   after_each(function()
     mrt.device "cpu"
@@ -97,6 +121,16 @@ describe("updates on a CUDA device", function()
       end
     end)
   end
+
+  it("draw by place, with the processor's bits", function()
+    for _, place in ipairs { 0, 256, 512, 1 << 33 } do
+      local o = { stochastic = true, draw = 77, place = place }
+      for name, dtypes in pairs { adamw = { "bf16", "f32", "bf16" }, lion = { "bf16", "f32" } } do
+        assert.is_true(placed("cpu", name, dtypes, o) == placed("cuda:0", name, dtypes, o),
+          ("%s at %d"):format(name, place))
+      end
+    end
+  end)
 
   it("are a launch where clipping lets them be, others where a variable is shared", function()
     if not library:find "emulated" then return pending "not the emulated device" end

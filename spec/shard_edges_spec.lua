@@ -147,7 +147,7 @@ describe("random bits of updates", function()
       assert(a:sub(1025) == updated(1, o(9, 512)):sub(1, 512))
       for _, place in ipairs { 1, 128, -256 } do
         local ok, why = pcall(updated, 1, o(9, place))
-        assert(not ok and tostring(why):find("multiple of 256 wanted", 1, true), tostring(why))
+        assert(not ok and tostring(why):find("a multiple of 256 below", 1, true), tostring(why))
       end
       return true
     ]])

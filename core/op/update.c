@@ -110,13 +110,13 @@ mrt_status mrt_want_count(mrt_infer *c, int i) {
 static mrt_status want_place(mrt_infer *c) {
   mrt_rounding r;
   memcpy(&r, c->options, sizeof r);
-  if (r.place >= 0 && r.place % MRT_BLOCK8 == 0 && r.place <= INT64_MAX / 2 &&
-      r.key <= UINT32_MAX)
+  if (r.place >= 0 && r.place % MRT_BLOCK8 == 0 &&
+      r.place / MRT_BLOCK8 <= UINT32_MAX)
     return MRT_OK;
-  return mrt_refuse(
-      c, MRT_EVALUE,
-      "draw %lld, place %lld: 32 bits and a multiple of %d wanted",
-      (long long)r.key, (long long)r.place, MRT_BLOCK8);
+  return mrt_refuse(c, MRT_EVALUE,
+                    "place %lld, a multiple of %d below %lld wanted",
+                    (long long)r.place, MRT_BLOCK8,
+                    (long long)(UINT32_MAX + INT64_C(1)) * MRT_BLOCK8);
 }
 
 mrt_status mrt_want_rate(mrt_infer *c, int i) {

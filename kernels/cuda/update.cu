@@ -291,7 +291,8 @@ template <typename S> static variant variant_of(const mrt_call *c) {
 template <typename S> static typename S::options options_of(const mrt_call *c) {
   typename S::options o = {};
   if (c->options) o = *(const typename S::options *)c->options;
-  if constexpr (S::rounds) o.rounding.key = 0, o.rounding.place = 0;
+  if constexpr (S::rounds)
+    o.rounding.key &= MRT_DRAW_PINNED, o.rounding.place = 0;
   return o;
 }
 

@@ -276,7 +276,7 @@ static void run(const mrt_call *const *calls, int count, inputs in) {
     operands<S::moments> a = operands_of<S::moments>(c);
     typename S::options o = *(const typename S::options *)c->options;
     rounding r = rounding_of(c, 1);
-    o.rounding.key = 0, o.rounding.place = 0;
+    o.rounding.key &= MRT_DRAW_PINNED, o.rounding.place = 0;
     if (!a.n || u.all.add(a, o, scalars_of(c, in), r, each)) continue;
     launch(u, queue);
     u.all.add(a, o, scalars_of(c, in), r, each);

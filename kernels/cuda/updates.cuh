@@ -102,13 +102,12 @@ MRT_DEVICE mrt_bf16 round_at_random(float x, const m_four &bits, int i) {
  * works on, O its options.  Each has blocks of its own. */
 template <typename A, typename O> struct batch {
   struct kind {
-    O options; /* without the rounding's key and place */
+    O options; /* of its rounding's key the pinned bit only, no place */
     scalars in;
   };
   struct share {
     A a;
-    uint64_t key; /* of its rounding */
-    int64_t place;
+    uint32_t key, place; /* of its rounding; in blocks of MRT_BLOCK8 */
     unsigned first;
     uint16_t blocks;
     uint8_t which, at_random; /* of the kinds; bit k: variable k */
@@ -121,8 +120,8 @@ template <typename A, typename O> struct batch {
       return (int64_t)blocks * UPDATE_BLOCK;
     }
     __device__ rounding round(const kind &k) const {
-      return { key, ((const mrt_rounding *)&k.options)->seed, place,
-               at_random };
+      const mrt_rounding *o = (const mrt_rounding *)&k.options;
+      return { o->key | key, o->seed, (int64_t)place * MRT_BLOCK8, at_random };
     }
   };
   enum {
@@ -170,9 +169,13 @@ template <typename A, typename O> struct batch {
     int k = kind_of(o, in);
     if (k == KINDS) return false;
     unsigned n = update_blocks(a.n, each);
-    at[count++] = {
-      a, r.key, r.place, blocks, (uint16_t)n, (uint8_t)k, (uint8_t)r.at_random
-    };
+    at[count++] = { a,
+                    (uint32_t)r.key,
+                    (uint32_t)(r.place / MRT_BLOCK8),
+                    blocks,
+                    (uint16_t)n,
+                    (uint8_t)k,
+                    (uint8_t)r.at_random };
     blocks += n;
     return true;
   }
