@@ -303,3 +303,49 @@ describe("updates by hand", function()
       _G.known = true]], policies)
   end)
 end)
+
+describe("policy.shard", function()
+  it("refuses what it cannot do", function()
+    local shard, compile = mrt.policy.shard, mrt.compile
+    local part = mrt.communicator.create():split(0, 0)
+    local fake = setmetatable({}, getmetatable(part))
+    local elsewhere = setmetatable({ number = 99999 }, getmetatable(part))
+    part:close()
+    local bytes = "is not a number of bytes"
+    for _, case in ipairs {
+      { '\'gather\': "bf16" or "f16" wanted, got "f32"', shard.ddp, { gather = "f32" } },
+      { '\'gather\': "bf16" or "f16" wanted, got true', shard.fsdp, { gather = true } },
+      { '\'reduce\': "f32" or "bf16" or "f16" wanted, got "f8_e4m3"', shard.ddp,
+        { reduce = "f8_e4m3" } },
+      { "shard.zero: no option 'gathr' (options: bucket, comm, gather, prefetch, reduce, retain)",
+        shard.zero, 1, { gathr = "bf16" } },
+      { "no option '1'", shard.ddp, { "bf16" } },
+      { "a table of options wanted, got string", shard.ddp, "bf16" },
+      { 'stage "2", 1, 2 or 3 wanted', shard.zero, "2" },
+      { "stage 2.0, 1, 2 or 3 wanted", shard.zero, 2.0 },
+      { "stage 0, 1, 2 or 3 wanted", shard.zero, 0 },
+      { "stage nil, 1, 2 or 3 wanted", shard.zero },
+      { "stage a table, 1, 2 or 3 wanted", shard.zero, {} },
+      { bytes, shard.ddp, { bucket = -1 } }, { bytes, shard.ddp, { bucket = 0 / 0 } },
+      { bytes, shard.ddp, { bucket = math.huge } }, { bytes, shard.ddp, { bucket = "-1MiB" } },
+      { bytes, shard.ddp, { bucket = true } }, { bytes, shard.ddp, { bucket = {} } },
+      { "'retain': a boolean wanted, got 1", shard.ddp, { retain = 1, gather = "bf16" } },
+      { "'gather', which is not given", shard.ddp, { retain = true } },
+      { "'prefetch': a count of gathers wanted, got -1", shard.ddp, { prefetch = -1 } },
+      { "'prefetch': a count of gathers wanted, got 1.5", shard.ddp, { prefetch = 1.5 } },
+      { "'comm': a communicator wanted, got 3", shard.ddp, { comm = 3 } },
+      { "'comm': a communicator wanted, got a table", shard.ddp, { comm = fake } },
+      { "'comm': communicator 1 is closed", shard.ddp, { comm = part } },
+      { "'comm': no communicator 99999", shard.ddp, { comm = elsewhere } },
+      { "'shard': a policy or a function wanted, got \"ddp\"", compile, print,
+        { shard = "ddp" } },
+      { "policy.shard.zero makes a policy and must be called", compile, print,
+        { shard = shard.zero } },
+    } do
+      local ok, why = pcall(case[2], table.unpack(case, 3))
+      assert(not ok, case[1])
+      assert.truthy(tostring(why):find(case[1], 1, true), tostring(why))
+    end
+    for _, bucket in ipairs { 0, 0.0, "0", "1KiB", 2 ^ 20 } do shard.ddp { bucket = bucket } end
+  end)
+end)

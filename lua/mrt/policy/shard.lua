@@ -70,12 +70,24 @@ function Sharding:__tostring() return "policy.shard." .. self.name end
 
 local MOST_GATHERS <const> = 1 << 20 -- no plan has as many
 
-local floats = { f32 = true, bf16 = true, f16 = true }
+local function check_dtype(who, name, value, ...)
+  if value == nil then return end
+  for _, dtype in ipairs { ... } do if value == dtype then return end end
+  core.fail("value", who, ("option '%s': \"%s\" wanted, got %s"):format(name,
+    table.concat({ ... }, '" or "'), options.show(value)))
+end
 
-local function check_dtype(who, name, value, known)
-  if value == nil or known[value] then return end
-  core.fail("value", who, ("option '%s': a float dtype wanted, got %s")
-    :format(name, options.show(value)))
+-- Closed ones, and those of another process, are none.
+local function check_comm(who, comm)
+  if comm == nil then return end
+  local found = type(comm) == "table" and math.type(comm.number) == "integer"
+    and (getmetatable(comm) or {}).__name == "mrt.Communicator"
+  if not found then
+    core.fail("value", who, "option 'comm': a communicator wanted, got "
+      .. options.show(comm))
+  end
+  local ok, problem = pcall(core.communicator.info, comm.number)
+  if not ok then core.fail("value", who, "option 'comm': " .. problem.message) end
 end
 
 local function read(who, given, bucket)
@@ -83,21 +95,21 @@ local function read(who, given, bucket)
     gather = options.none, reduce = options.none, retain = false,
     prefetch = options.none }, true)
   local bytes, message = 0, nil
-  if o.bucket ~= 0 then bytes, message = format.read_bytes(o.bucket) end
+  if tonumber(o.bucket) ~= 0 then bytes, message = format.read_bytes(o.bucket) end
   if not bytes then core.fail("value", who, "option 'bucket': " .. message) end
   o.bucket = bytes
-  if o.comm and (getmetatable(o.comm) or {}).__name ~= "mrt.Communicator" then
-    core.fail("value", who, "option 'comm': a communicator wanted, got "
-      .. options.show(o.comm))
-  end
-  check_dtype(who, "gather", o.gather, { bf16 = true, f16 = true })
-  check_dtype(who, "reduce", o.reduce, floats)
+  check_comm(who, o.comm)
+  check_dtype(who, "gather", o.gather, "bf16", "f16")
+  check_dtype(who, "reduce", o.reduce, "f32", "bf16", "f16")
   local n = o.prefetch
   if n ~= nil and (math.type(n) ~= "integer" or n < 0 or n > MOST_GATHERS) then
     core.fail("value", who, ("option 'prefetch': a count of gathers wanted, got %s")
       :format(options.show(n)))
   end
-  if o.retain and not o.gather then
+  if type(o.retain) ~= "boolean" then
+    core.fail("value", who, "option 'retain': a boolean wanted, got "
+      .. options.show(o.retain))
+  elseif o.retain and not o.gather then
     core.fail("value", who, "retain = true keeps weights in the dtype 'gather', which is "
       .. "not given")
   end
