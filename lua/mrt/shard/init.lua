@@ -14,91 +14,24 @@ local accumulate = require "mrt.accumulate"
 local again = require "mrt.compile.again"
 local core = require "mrt.core"
 local gradients = require "mrt.shard.gradients"
+local group = require "mrt.shard.group"
 local weights = require "mrt.weights"
 
 local op = core.op
 
-local shard = { map = gradients.map, squares = gradients.squares }
+local shard = { map = gradients.map, squares = gradients.squares, own = group.own }
 
 local weak = { __mode = "k" }
 local pieces_of = setmetatable({}, weak) -- by parameter: its bucket in pieces
-local owner_of = setmetatable({}, weak) -- by parameter: its optimizer
 
 local current -- of the trace being made: {sharding, ranks, buckets}; or nil
 
 -- ---- which bucket ----------------------------------------------------------
 
---- Note who updates parameters: those that are updated alike share a bucket.
----@param optimizer mrt.Optimizer
----@param params mrt.Tensor[]
-function shard.own(optimizer, params)
-  for _, p in ipairs(params) do owner_of[p] = optimizer end
-end
-
 --- The bucket that has a parameter in pieces.
 ---@param p mrt.Tensor
 ---@return mrt.Bucket?
 function shard.bucket(p) return pieces_of[p] end
-
-local function describe(p, i)
-  return { name = p:get_name(), index = i, elements = p:numel(), bytes = p:nbytes(),
-    type = p:type(), dim = p:dim() }
-end
-
--- "blocks.3" of "blocks.3.attention.weight"; of others, their first word.
-local function layer_of(p)
-  local name = p:get_name() or ""
-  return name:match "^(.-%.%d+)%f[%D]" or name:match "^[^.]*"
-end
-
--- What parameters of one bucket have in common.
-local function kind_of(p, stage)
-  local optimizer = owner_of[p]
-  return table.concat({ stage, p:get_dtype(),
-    optimizer and optimizer:shard_kind(p) or "" }, " ")
-end
-
--- Where a parameter draws random bits among all of its optimizer's, and where the next
--- one does; nil: none are drawn.
-local function place_of(p)
-  local optimizer = owner_of[p]
-  if not optimizer or not (weights.stochastic() or optimizer:draws(p)) then return nil end
-  local place = optimizer:place(p)
-  return place, place + (p:numel() + Bucket.BLOCK - 1) // Bucket.BLOCK * Bucket.BLOCK
-end
-
--- Parameters in buckets: of one kind, and closed where a layer ends, or where random
--- bits do not go on.
-local function group(params, sharding, ranks)
-  local buckets, open = {}, {}
-  local function close(kind)
-    local list = open[kind]
-    if not list then return end
-    buckets[#buckets + 1] = Bucket.new(list, list.stage, ranks, sharding.options)
-    open[kind] = nil
-  end
-  local kinds = {}
-  for i, p in ipairs(params) do
-    local stage, layer = sharding.stage_of(describe(p, i)), layer_of(p)
-    local kind = kind_of(p, stage)
-    local list, place, beyond = open[kind], place_of(p)
-    local full = list and list.layer ~= layer and list.bytes >= sharding.options.bucket
-    if full or list and list.place ~= place then
-      close(kind)
-      list = nil
-    end
-    if not list then
-      list = { stage = stage, bytes = 0 }
-      if not kinds[kind] then kinds[#kinds + 1], kinds[kind] = kind, true end
-      open[kind] = list
-    end
-    list[#list + 1], list.layer, list.place = p, layer, beyond
-    list.bytes = list.bytes + p:nbytes()
-  end
-  for _, kind in ipairs(kinds) do close(kind) end
-  table.sort(buckets, function(a, b) return a.serial < b.serial end)
-  return buckets
-end
 
 -- Put buckets into pieces, in another dtype if one is wanted, and make what stays of
 -- them between steps.
@@ -120,7 +53,7 @@ end
 -- from now on.
 local function join(now, p, i)
   local b = pieces_of[p]
-  local stage = now.sharding.stage_of(describe(p, i))
+  local stage = now.sharding.stage_of(group.describe(p, i))
   if stage ~= b.stage then
     core.fail("state", "shard", ("parameter '%s' is in pieces as stage %d has it, stage %d "
       .. "wanted; a process has it in one way"):format(p:get_name() or i, b.stage, stage))
@@ -149,7 +82,7 @@ local function place(now, params)
   local new, changes = unplaced(now, params)
   if changes then again.request(function() end) end
   if #new == 0 then return end
-  local buckets = group(new, now.sharding, now.ranks)
+  local buckets = group.make(new, now.sharding, now.ranks)
   local any = false
   for _, b in ipairs(buckets) do
     any = any or b.stage > 0 or b.settings.gather
