@@ -145,6 +145,23 @@ describe("roles", function()
     return found
   end
 
+  it("are the same with micro-batches", function()
+    local function of_model(o)
+      local w = mrt.variable(mrt.randn(6, 6), "w")
+      local opt = optim.adamw({ w }, { lr = 1e-3 })
+      return roles_of(mrt.compile(function(x)
+        local loss = (x:matmul(w) ^ 2):mean()
+        opt:step(mrt.grad(loss, { w }))
+        return loss
+      end, o):plan(mrt.randn(4, 6)))
+    end
+    local wanted = { w = "weight", ["w.m"] = "optimizer", ["w.v"] = "optimizer",
+      t = "optimizer" }
+    assert.same(wanted, of_model {})
+    local found = of_model { accumulate = 2 }
+    for name, role in pairs(wanted) do assert.equal(role, found[name], name) end
+  end)
+
   it("tell running statistics and averages from optimizer state", function()
     local w = mrt.variable(mrt.randn(6, 6), "w")
     local opt = optim.adamw({ w }, { lr = 1e-3 })

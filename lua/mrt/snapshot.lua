@@ -20,7 +20,8 @@
 --- numbers and plain values (a loader's place).  Of variables in pieces every rank
 --- writes its own, `step-00000100.rank-2-of-4.safetensors`, before; any number of
 --- ranks goes on from them, where random numbers and plain values are the same on
---- all; else as many, or fewer, which leave out the places of the others.
+--- all; else as many, or fewer, which leave out the places of the others.  What a part
+--- raises on one rank, saving or loading, all raise at once.
 --- Plan the step before `resume`: what is in pieces then
 --- is read in pieces.
 ---

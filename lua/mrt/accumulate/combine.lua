@@ -152,10 +152,11 @@ local function merge_operands(micro, final, number)
   return out
 end
 
--- The final graph's values come after the micro graph's; a variable that both
--- read is the micro graph's.
-local function renumbering(graphs, planned, number)
-  local home, shift = {}, #graphs[1].values
+-- The final graph's values come after the micro graph's, as many as these are in the
+-- end, so that each keeps its number through all stages; a variable that both read is
+-- the micro graph's.
+local function renumbering(planned, number)
+  local home, shift = {}, #planned[1].values
   for i, v in ipairs(planned[1].values) do
     if persistent[v.kind] and v.block then home[number[1][v.block]] = i end
   end
@@ -173,6 +174,9 @@ end
 local function merge_graphs(graphs, new, number)
   local out = { nodes = {}, values = {}, outputs = {} }
   for p, graph in ipairs(graphs) do
+    while p > 1 and #out.values < new[p](0) do -- what later stages add
+      out.values[#out.values + 1] = { kind = "none" }
+    end
     for i, v in ipairs(graph.values) do
       local own = new[p](i) == #out.values + 1
       v.block = own and v.block and number[p][v.block] or nil
@@ -247,7 +251,7 @@ function Combined:stage(stage)
   local _, number = merge_values(self.entry, self.micro, self.final)
   local graphs = { self.micro:stage(stage), self.final:stage(stage) }
   local planned = { self.micro:stage(last), self.final:stage(last) }
-  return merge_graphs(graphs, renumbering(graphs, planned, number), number)
+  return merge_graphs(graphs, renumbering(planned, number), number)
 end
 
 --- Describe an entry of accumulate.trace as the core describes a plan.

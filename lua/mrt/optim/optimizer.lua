@@ -283,8 +283,9 @@ end
 
 -- What an update of a unit is told, but for what all have in common.
 local function about(self, unit, common)
-  local p, bucket, out = unit.p, unit.bucket, {}
-  for name, value in pairs(common) do out[name] = value end
+  local p, bucket = unit.p, unit.bucket
+  local out = { stochastic = common.stochastic, draw = common.draw, when = common.when,
+    t = common.t }
   local group = self.group_of[self.params[unit.index]]
   local place = self:place(bucket and bucket.params[1] or p)
   out.place = bucket and place + bucket.ranks.rank * bucket.piece or place
