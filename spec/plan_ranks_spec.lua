@@ -70,9 +70,9 @@ describe("mrt plan --shard", function()
         local loss = model:loss(x, x)
         opt:step(mrt.grad(loss, model:parameters()))
         return loss
-      end, { shard = policy.shard.zero(1), precision = policy.precision.bf16_pure(),
-        accumulate = arg[1] and 2 or nil })
-      step(arg[1] and mrt.zeros({ 4, 8 }, { dtype = "i64" }) or x)]])
+      end, { shard = policy.shard.zero(1), precision = policy.precision[arg[1] or "bf16_pure"](),
+        accumulate = arg[2] and 2 or nil })
+      step(arg[2] and mrt.zeros({ 4, 8 }, { dtype = "i64" }) or x)]])
   end)
   teardown(function() os.remove(path) end)
 
@@ -105,10 +105,12 @@ describe("mrt plan --shard", function()
     end
     local parameters = 512 * 64 + 8 * 64 + 2 * (12 * 64 * 64 + 13 * 64) + 2 * 64
     local kib = parameters * 2 / 1024
-    local split = rows_of(select(2, program.run("plan --ranks 16 --shard all " .. path .. " split")))
-    for name, row in pairs(rows) do
-      assert.same({ row[2], row[3] }, { split[name][2], split[name][3] }, name)
+    local lists = {}
+    for i, words in ipairs { " bf16", " bf16 split" } do
+      lists[i] = rows_of(select(2, program.run("plan --ranks 16 --shard all " .. path .. words)))
+      for name, row in pairs(lists[i]) do lists[i][name] = { row[2], row[3] } end
     end
+    assert.same(lists[1], lists[2])
     assert.near(kib, tonumber(rows.ddp[2]:match "%S+"), 0.02 * kib)
     assert.near(kib / 16, tonumber(rows.zero3[2]:match "%S+"), 0.1 * kib / 16)
   end)
