@@ -335,7 +335,7 @@ describe("policy.shard", function()
       { "'prefetch': a count of gathers wanted, got 1.5", shard.ddp, { prefetch = 1.5 } },
       { "'comm': a communicator wanted, got 3", shard.ddp, { comm = 3 } },
       { "'comm': a communicator wanted, got a table", shard.ddp, { comm = fake } },
-      { "'comm': communicator 1 is closed", shard.ddp, { comm = part } },
+      { ("'comm': communicator %d is closed"):format(part.number), shard.ddp, { comm = part } },
       { "'comm': no communicator 99999", shard.ddp, { comm = elsewhere } },
       { "'shard': a policy or a function wanted, got \"ddp\"", compile, print,
         { shard = "ddp" } },
