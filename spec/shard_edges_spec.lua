@@ -127,6 +127,27 @@ describe("random bits of updates", function()
     end)
   end
 
+  it("are the same with micro-batches, whose gradients nothing adds up twice", function()
+    local code = [[
+      mrt.seed(3)
+      local e, a, b = nn.Embedding(65, 32), nn.Linear(32, 32, { bias = false }), nn.LayerNorm(32)
+      local all = { e.weight, a.weight, b.weight }
+      local opt = optim.adamw(all, { lr = 0.01 })
+      local step = mrt.compile(function(ids)
+        local loss = (a(b(e(ids))) ^ 2):mean()
+        opt:step(mrt.grad(loss, all))
+        return loss
+      end, { shard = sharding, precision = policy.precision.bf16_pure(), accumulate = 2 })
+      local ids = mrt.randint(0, 65, 4, 8)
+      for i = 1, 3 do step(ids) end
+      local totals = 0
+      for _, v in ipairs(step:plan(ids):values()) do
+        if tostring(v.name):find("gradient", 1, true) then totals = totals + 1 end
+      end
+      return bits(table.unpack(all)) .. " " .. totals]]
+    assert.equal(run(1, "nil", code), alike(2, code))
+  end)
+
   it("differ from update to update, and with the seed", function()
     local ones = mrt.communicator.ranks(1, [[
       local mrt = ...

@@ -92,6 +92,18 @@ static mrt_status sort(mrt_looking *l) {
 
 /* ---- asking ---------------------------------------------------------------- */
 
+static bool is_settled(const mrt_looking *l, const mrt_pair *p) {
+  bool any = false;
+  if (mrt_pair_ends(p)) return p->marked && p->spread.kind == MRT_TOTAL;
+  const mrt_expr *y = p->micro->expr;
+  for (int i = 0; i < y->nin; i++) {
+    const mrt_pair *x = &l->pairs[mrt_mark_of(&l->marks, y->in[i]) - 1];
+    any |= x->settled;
+    if (!x->settled && x->spread.kind != MRT_ALIKE) return false;
+  }
+  return any;
+}
+
 static mrt_status look(mrt_looking *l, mrt_tensor *const *whole,
                        mrt_tensor *const *micro, int n, bool updates) {
   mrt_batch *b = l->b;
@@ -106,8 +118,11 @@ static mrt_status look(mrt_looking *l, mrt_tensor *const *whole,
   if (updates) MRT_TRY(add_updates(l));
   for (int i = b->mark_count; i < l->count; i++) MRT_TRY(add_inputs(l, i));
   MRT_TRY(sort(l));
-  for (int i = 0; i < l->count; i++)
-    MRT_TRY(mrt_pair_spread(l, &l->pairs[l->order[i]]));
+  for (int i = 0; i < l->count; i++) {
+    mrt_pair *p = &l->pairs[l->order[i]];
+    MRT_TRY(mrt_pair_spread(l, p));
+    p->settled = is_settled(l, p);
+  }
   return MRT_OK;
 }
 
@@ -150,7 +165,8 @@ static mrt_status descend(mrt_looking *l, cutting *c, visit v) {
   mrt_pair *p = &l->pairs[v.at];
   if (p->cut || (p->spread.kind == MRT_ALIKE && !p->marked)) return MRT_OK;
   p->cut = true;
-  if (p->marked || p->spread.kind != MRT_MIXED) {
+  bool settled = p->settled && c->updates; /* added up below it */
+  if (p->marked || (p->spread.kind != MRT_MIXED && !settled)) {
     if (!MRT_PUSH_ROOM(&b->arena, b->cuts, b->cut_count, b->cut_room))
       return mrt_nomem(l->e);
     b->cuts[b->cut_count++] =

@@ -12,6 +12,8 @@ typedef struct mrt_pair {
   mrt_tensor *whole, *micro;
   mrt_spread spread;
   bool marked, cut;
+  bool settled; /* the whole trace computes it from totals that are marked, and
+                   from what is alike */
 } mrt_pair;
 
 typedef struct mrt_looking {
