@@ -9,7 +9,7 @@ local program = [[
   local mrt, comm = ...
   local core = require "mrt.core"
   local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
-  local how = { layers = 3, dim = 96, clip = 1.0, rows = 3, steps = 3, ranks = nil }
+  local how = { layers = 2, dim = 32, clip = 1.0, rows = 3, steps = 3, ranks = nil }
   local o = {}
   %s
   if how.ranks then
@@ -46,7 +46,7 @@ local program = [[
 
 local function run(n, change, body)
   local results, failures = mrt.communicator.ranks(n, program:format(change, body),
-    { timeout = 20 })
+    { timeout = 60 })
   return results, failures
 end
 

@@ -28,7 +28,7 @@ local head = [[
 
 -- The results of all ranks, which must not fail.
 local function ranks(n, code, timeout)
-  local results, failures = communicator.ranks(n, head .. code, { timeout = timeout or 10 })
+  local results, failures = communicator.ranks(n, head .. code, { timeout = timeout or 60 })
   assert(not failures, failures and table.concat({ select(2, next(failures)) }, "; "))
   return results
 end

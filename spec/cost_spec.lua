@@ -238,7 +238,14 @@ describe("a device profile", function()
     assert.equal(0, core.device().matrix.bf16)
   end)
 
-  it("measured from this machine makes sense", function()
+  it("has rates to files and back, with and without company", function()
+    local rates = core.measure_slow(1 << 16)
+    for _, name in ipairs { "latency", "out", "in", "out_shared", "in_shared" } do
+      assert.is_true(rates[name] > 0, name)
+    end
+  end)
+
+  it("measured from this machine makes sense #long", function()
     local profile = device.profile { save = false }
     assert.is_truthy(read.table(profile))
     assert.equal(profile.name, core.device().name)

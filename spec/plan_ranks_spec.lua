@@ -14,7 +14,7 @@ local function planned(arguments)
 end
 
 describe("mrt plan --ranks", function()
-  it("has ZeRO's table: 7.5 billion parameters on 64 ranks", function()
+  it("has ZeRO's table: 7.5 billion parameters on 64 ranks #long", function()
     local literature = { [0] = 120, 31.4, 16.6, 1.9 } -- GB, of figure 1
     local volumes = { [0] = 2, 2, 2, 3 }              -- of section 7, in elements
     for stage = 0, 3 do
@@ -185,8 +185,9 @@ describe("a rank", function()
     "policy.shard.ddp { gather = 'bf16', retain = true }",
     "policy.shard.zero(2, { bucket = 0 })", "policy.shard.zero(3, { bucket = 0 })" }
 
-  for _, sharding in ipairs(policies) do
-    it("takes what it plans, to the byte: " .. sharding, function()
+  for i, sharding in ipairs(policies) do
+    local long = i < #policies and " #long" or ""
+    it("takes what it plans, to the byte: " .. sharding .. long, function()
       exact(2, sharding)
       local budget = exact(4, sharding) * 9 // 10
       assert.is_true(exact(4, sharding, "o.memory = " .. budget) <= budget)

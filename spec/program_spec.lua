@@ -138,7 +138,7 @@ describe("the program", function()
     assert.matches("mrt info", output)
   end)
 
-  it("measures the machine, keeps that and plans with it", function()
+  it("measures the machine, keeps that and plans with it #long", function()
     local folder = os.tmpname()
     os.remove(folder)
     local place = "unset MRT_DEVICE; export XDG_CACHE_HOME=" .. folder .. "; "

@@ -8,7 +8,7 @@ local function ranks(n, code, timeout)
   local results, failures = communicator.ranks(n, [[
     local mrt, comm = ...
     local function caught(f, ...) return tostring(select(2, pcall(f, ...))) end
-  ]] .. code, { timeout = timeout or 10 })
+  ]] .. code, { timeout = timeout or 60 })
   assert(not failures, failures and select(2, next(failures)))
   return results
 end

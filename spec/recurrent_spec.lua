@@ -193,7 +193,7 @@ describe("a recurrent network within a budget", function()
       true)
   end
 
-  it("never needs more than segments do", function()
+  it("never needs more than segments do #long", function()
     for _, case in ipairs { { "LSTM", 1, 16 }, { "LSTM", 2, 10 }, { "LSTM", 4, 6 },
       { "GRU", 2, 12 } } do
       local name, layers, steps = table.unpack(case)

@@ -128,7 +128,7 @@ describe("state in 8 bits", function()
       { state = "8bit" }):state()["1.m"]:type() })
   end)
 
-  it("follows f32, in micro-batches too", function()
+  it("follows f32, in micro-batches too #long", function()
     local wide = run(gpt({}), 40)
     for _, o in ipairs { {}, { accumulate = 4 }, { precision = pure() } } do
       assert.near(wide, run(gpt(o, "8bit"), 40), 0.1 * wide)

@@ -8,6 +8,13 @@
 
 #include <stdio.h>
 
+/* Sanitizers are slow: the same calls, fewer or of fewer numbers. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { TEAM_SLOW = 1 };
+#else
+enum { TEAM_SLOW = 0 };
+#endif
+
 /* What a rank does; returns what was wrong. */
 typedef int team_work(mrt_communicator *comm, void *argument);
 
