@@ -264,7 +264,7 @@ end)
 describe("examples about recomputing", function()
   local picture
 
-  before_each(function() picture = os.tmpname() .. ".svg" end)
+  before_each(function() picture = files.name() .. ".svg" end)
   after_each(function() os.remove(picture) end)
 
   -- Output of an example that writes a picture of so many lines and dots.

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local files = require "support.files"
 local nn = mrt.nn
 
 local vocab, dim, layers, heads, context = 31, 12, 3, 3, 10
@@ -79,7 +80,7 @@ describe("nn.gpt2", function()
   local tokens = mrt.tensor { 3, 30, 0, 7, 7, 12, 25, 1 }
 
   it("gives the logits of the formulas", function()
-    local w, path = checkpoint "", os.tmpname() .. ".safetensors"
+    local w, path = checkpoint "", files.name() .. ".safetensors"
     assert(mrt.save(path, w))
     local model = assert(nn.gpt2(path, { heads = heads }))
     os.remove(path)

@@ -139,7 +139,7 @@ describe("mrt plan --policy", function()
 
   it("compares several, planned or called, and those that cannot be", function()
     local all = write 'return { checkpoint = require "mrt".policy.checkpoint.all() }'
-    local less, page = write "return { memory = 100 }", os.tmpname() .. ".html"
+    local less, page = write "return { memory = 100 }", files.name() .. ".html"
     written[#written + 1] = page
     for _, before in ipairs { "", "step(x)", "step:plan(x) os.exit = nil do return end" } do
       local code, out = mrt_with("plan --html", page, "--policy", write(sqrt), "--policy=" .. all,

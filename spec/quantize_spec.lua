@@ -1,5 +1,6 @@
 -- quantize_spec.lua -- weights in 8 and 4 bits: their error, products, layers
 local mrt = require "mrt"
+local files = require "support.files"
 local core = require "mrt.core"
 local nn, optim = mrt.nn, mrt.optim
 local random = require "mrt.data.random"
@@ -178,7 +179,7 @@ describe("nn.quantize", function()
       context = 8, tie = false }
     nn.quantize(one, { double = true })
     nn.quantize(other, { double = true })
-    local path = os.tmpname() .. ".safetensors"
+    local path = files.name() .. ".safetensors"
     assert(mrt.save(path, one:state()))
     other:load_state(assert(mrt.load(path)))
     os.remove(path)

@@ -244,7 +244,7 @@ end)
 describe("mrt bench recompute", function()
   local file
 
-  before_each(function() file = os.tmpname() .. ".tg" end)
+  before_each(function() file = files.name() .. ".tg" end)
   after_each(function() os.remove(file) end)
 
   local function bench(text)

@@ -10,11 +10,16 @@ local core = require "mrt.core"
 local STEPS <const> = 40
 local program = os.getenv "MRT" or "build/mrt"
 
+local folders = {}
+
 local function new_folder()
   local name = files.name()
   core.make_folders(name)
+  folders[#folders + 1] = name
   return name
 end
+
+teardown(function() os.execute("rm -rf " .. table.concat(folders, " ")) end)
 
 -- Run the script; what it printed of its bits, or nil when it was killed.
 local function run(folder, mode, seconds)
