@@ -28,6 +28,8 @@ static int place(const mrt_binding *m, const char *source) {
                                           "tensor.lua",
                                           "communicator.lua",
                                           "ranks.lua",
+                                          "together.lua",
+                                          "snapshot.lua",
                                           "compile/",
                                           "print.lua",
                                           "accumulate/init.lua",

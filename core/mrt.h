@@ -166,7 +166,8 @@ MRT_API void mrt_set_poison(mrt_context *ctx, bool poison);
  * 0: none is. */
 MRT_API void mrt_set_budget(mrt_context *ctx, size_t bytes);
 /* Ask the running step to stop at the next node before its first update; safe
- * in a signal handler.  The run returns EINTERRUPT with no state changed. */
+ * in a signal handler.  The run returns EINTERRUPT with no state changed.
+ * Contexts that share ranks (mrt_context_options) share interrupts too. */
 MRT_API void mrt_interrupt(mrt_context *ctx);
 /* Forget an interrupt that no run has acted on; true if there was one. */
 MRT_API bool mrt_interrupt_clear(mrt_context *ctx);

@@ -215,6 +215,33 @@ describe("collectives beside the computation", function()
     assert.matches("^falseranks.*index 99999, 0 to 8191 wanted.*true$", said[2])
   end)
 
+  it("end on all ranks when one has broken a step off, even if it goes on", function()
+    for _, stage in ipairs { "ddp()", "zero(3)" } do
+      local results, failures = mrt.communicator.ranks(2, ([[
+        local mrt, comm = ...
+        local optim = mrt.optim
+        local e = mrt.nn.Embedding(8, 16)
+        local opt = optim.sgd(e:parameters(), { lr = 0.1 })
+        local step = mrt.compile(function(ids)
+          local loss = (e(ids) ^ 2):mean()
+          opt:step(mrt.grad(loss, e:parameters()))
+          return loss
+        end, { shard = mrt.policy.shard.%s })
+        local said = {}
+        for i = 1, 3 do
+          local id = comm.rank == 1 and i == 2 and 99 or i
+          local ok, e = pcall(function() return step(mrt.tensor({ id, 1 }, "i64")):item() end)
+          said[i] = ok and "went" or tostring(e)
+        end
+        return table.concat(said, "\n")]]):format(stage), { timeout = 60 })
+      assert(not failures, failures and select(2, next(failures)))
+      assert.matches("^went\n[^\n]*rank 1 ended: embedding[^\n]*index 99, 0 to 7 wanted",
+        results[1])
+      assert.matches("^went\n[^\n]*index 99, 0 to 7 wanted", results[2])
+      for _, said in ipairs(results) do assert.not_matches("went$", said) end
+    end
+  end)
+
   it("are counted", function()
     for _, n in ipairs { "-1", "1.5", "'all'" } do
       local ok, message = pcall(mrt.policy.shard.fsdp, { prefetch = load("return " .. n)() })

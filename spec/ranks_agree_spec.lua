@@ -70,6 +70,29 @@ describe("ranks", function()
     all_have({ results[3], results[4] }, "the 2nd is on rank 0 none, after 1, on rank 1 allreduce")
   end)
 
+  it("count the buckets of each communicator by themselves", function()
+    local results, failures = communicator.ranks(4, [[
+      local mrt, comm = ...
+      local nn, optim = mrt.nn, mrt.optim
+      local function train(ranks, layers)
+        mrt.seed(1)
+        local list = {}
+        for i = 1, layers do list[i] = nn.Linear(64, 64, { bias = false }) end
+        local model = nn.Sequential(table.unpack(list))
+        local opt = optim.sgd(model:parameters(), { lr = 0.1 })
+        return mrt.compile(function(x)
+          local loss = (model(x) ^ 2):mean()
+          opt:step(mrt.grad(loss, model:parameters()))
+          return loss
+        end, { shard = mrt.policy.shard.zero(1, { bucket = 0, comm = ranks }) })(
+          mrt.ones(2, 64)):item()
+      end
+      train(comm:split(comm.rank // 2), comm.rank // 2 + 1)
+      return train(comm, 2)]], { timeout = 60 })
+    assert.is_nil(failures, failures and select(2, next(failures)))
+    assert.equal(results[1], results[4])
+  end)
+
   it("say which parameters they gather in another order", function()
     local code = [[
       local nn, shard = mrt.nn, mrt.policy.shard

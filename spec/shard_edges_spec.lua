@@ -325,6 +325,37 @@ describe("updates by hand", function()
   end)
 end)
 
+describe("parameters of ranks with seeds of their own", function()
+  -- The sums of two parameters after a step that changes nothing.
+  local function begun(meanwhile)
+    return ([[
+      mrt.seed(1 + comm.rank)
+      local model = nn.Sequential(nn.Linear(64, 64, { bias = false }),
+        nn.Linear(64, 64, { bias = false }))
+      local p = model:parameters()
+      local opt = optim.sgd(p, { lr = 0 })
+      local step = mrt.compile(function(x)
+        local loss = (model(x) ^ 2):mean()
+        opt:step(mrt.grad(loss, p))
+        return loss
+      end, { shard = sharding })
+      local x = mrt.ones(2, 64)
+      step:plan(x)
+      %s
+      step(x)
+      return bits(p[1]:sum(), p[2]:sum())]]):format(meanwhile)
+  end
+
+  it("begin as rank 0's, but for those that have been assigned", function()
+    local list = { stages[1], stages[2], stages[4] }
+    assert.equal(run(1, "nil", begun ""), alike(2, begun "", list))
+    local one = begun "p[1]:assign(mrt.full({ 64, 64 }, 0.5))"
+    assert.equal(run(1, "nil", one), alike(2, one, list))
+    local loaded = begun "p[2]:assign(0); model:load_state(model:state())"
+    assert.equal(run(1, "nil", begun "p[2]:assign(0)"), alike(2, loaded, list))
+  end)
+end)
+
 describe("policy.shard", function()
   it("refuses what it cannot do", function()
     local shard, compile = mrt.policy.shard, mrt.compile

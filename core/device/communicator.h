@@ -87,6 +87,7 @@ struct mrt_communicator {
   void (*close)(mrt_communicator *comm);
   const volatile int *interrupted; /* looked at while waiting; may be NULL, and
                                       change meanwhile */
+  int64_t buckets; /* of variables in pieces, made so far: the core counts */
 };
 
 /* Of what `interrupted` points to: an interrupt is wanted; none is acted on. */

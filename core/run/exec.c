@@ -52,7 +52,8 @@ static mrt_status interrupted(mrt_plan *plan) {
   return mrt_fail(&plan->ctx->error, MRT_EINTERRUPT, "interrupted");
 }
 
-/* The others' updates mostly wait for this: they are not made without it. */
+/* Is step `i` a collective?  The others' updates mostly wait for it: where this
+ * rank does not come, they are not made. */
 static bool meets(const mrt_plan *plan, int i) {
   return i >= 0 && (plan->steps[i].node->op->traits & MRT_COLLECTIVE);
 }
@@ -129,6 +130,7 @@ static mrt_status walk_remote(mrt_plan *plan) {
     s = walk(plan);
   } else {
     s = may_stop(plan, updates ? plan->first_update : -1);
+    if (s) mrt_plan_desert(plan, 0);
     if (!s) s = runs ? mrt_replay(plan) : mrt_queue_all(plan);
     if (!s) plan->runs++;
   }
@@ -153,7 +155,9 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
   MRT_TRY(mrt_plan_prepare(plan, in));
   MRT_TRY(mrt_plan_agree(plan));
   if (ctx->device.remote) return walk_remote(plan);
+  plan->at = -1;
   mrt_status s = walk(plan);
+  if (s && s != MRT_ERANK) mrt_plan_desert(plan, plan->at + 1);
   /* However it ended: nothing may run into what comes next. */
   if (plan->run.beside) mrt_beside_drain(plan->run.beside);
   if (plan->graph.transfer_count) ctx->tier->drain(ctx->tier);

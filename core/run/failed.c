@@ -64,6 +64,18 @@ mrt_status mrt_plan_refused(mrt_plan *plan) {
                        : "");
 }
 
+void mrt_plan_desert(mrt_plan *plan, int from) {
+  const mrt_context *home = mrt_communicators_home(plan->ctx);
+  const char *why = plan->ctx->error.message;
+  for (int i = from; i < plan->step_count; i++) {
+    const mrt_node *n = plan->steps[i].node;
+    const mrt_collective_options *o = n->options;
+    if (!(n->op->traits & MRT_COLLECTIVE)) continue;
+    mrt_communicator *comm = home->communicators[o->comm];
+    if (comm && comm->size > 1) comm->abort(comm, why);
+  }
+}
+
 mrt_status mrt_plan_fault(mrt_plan *plan) {
   if (plan->run.refused) return mrt_plan_refused(plan);
   /* A bad index showed up after an update that it depends on. */

@@ -227,7 +227,7 @@ MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *part,
   part->storage = NULL;
   mrt_hold(v->bucket = bucket);
   if (!bucket->variable->number)
-    bucket->variable->number = ++mrt_communicators_home(ctx)->buckets;
+    bucket->variable->number = ++mrt_communicator_find(ctx, comm)->buckets;
   v->offset = offset, v->comm = comm, v->again = again;
   bucket->variable->parts[bucket->variable->part_count++] = part;
   ctx->moves++;

@@ -40,6 +40,7 @@ static mrt_status tell_fault(mrt_plan *plan) {
   MRT_TRY(remote_of(plan)->wait(&ctx->device, &ctx->error));
   faulty(plan); /* all of it is here now */
   mrt_status s = mrt_plan_fault(plan);
+  if (s != MRT_ERANK) mrt_plan_desert(plan, 0);
   mrt_error told = ctx->error;
   MRT_TRY(remote_of(plan)->absolve(&ctx->device, &plan->run, &ctx->error));
   plan->run.fault = 0;

@@ -16,6 +16,10 @@ mrt_status mrt_plan_refused(mrt_plan *plan);
 mrt_status mrt_plan_lost(mrt_plan *plan);
 /* The step broke off past its first update. */
 void mrt_plan_tear(mrt_plan *plan);
+/* The run ended with ctx->error, and does not come to its collectives from step
+ * `from` on: the other ranks, which would wait in vain or update alone, are told
+ * why, and fail. */
+void mrt_plan_desert(mrt_plan *plan, int from);
 
 /* Around what a run queues.  `begin` tells what the run before has met. */
 mrt_status mrt_flight_begin(mrt_plan *plan);

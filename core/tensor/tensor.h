@@ -89,7 +89,7 @@ typedef struct mrt_variable {
   struct mrt_tensor **parts; /* of a bucket: borrowed, whose numbers it has */
   int part_count, part_room;
   struct mrt_tensor *whole; /* of a bucket: held while parts are begun */
-  int64_t number;           /* of a bucket: the how-manieth, from 1 on */
+  int64_t number;           /* of a bucket: counted by its ranks, from 1 on */
 } mrt_variable;
 
 struct mrt_tensor {
@@ -177,7 +177,6 @@ struct mrt_context {
     uint64_t hash;
   } * agreed; /* lists of collectives that ranks have compared (run/agree.c) */
   int agreed_count, agreed_room;
-  int64_t buckets;                  /* made so far */
   uint64_t script;                  /* a hash of its text; 0: not known */
   mrt_context *ranks;               /* has them instead; NULL: these are ours */
   mrt_context *guests, *next_guest; /* contexts that use ours */

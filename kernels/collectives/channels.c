@@ -38,7 +38,7 @@ static bool is_over(mrt_hub *hub, double timeout, const volatile int *stop) {
     mrt_hub_hear(hub);
     for (int i = 0; i < hub->engine->size; i++)
       all &= hub->peers[i].over || i == hub->engine->rank;
-    bool late = mrt_clock() > until || (stop && *stop);
+    bool late = mrt_clock() > until || (stop && *stop == MRT_RAISED);
     if (all || late || hub->failed || !hub->engine->ends_together) {
       mrt_hub_flush(hub, 1);
       return all && !hub->failed;

@@ -105,8 +105,7 @@ end
 
 -- A rank alone stands for the option that names one.
 local function peer(o, name)
-  if math.type(o) == "integer" then return { [name] = o } end
-  return o
+  return type(o) == "number" and { [name] = o } or o
 end
 
 -- A method: its name, what its options are, how they are called in the core.

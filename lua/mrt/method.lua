@@ -307,6 +307,7 @@ function Tensor.assign(x, value, options)
     require "mrt.shard".assigned(x)
   end
   core.assign(x, value, when)
+  if not core.tracing() then require "mrt.shard".wrote { x } end
   return x
 end
 

@@ -66,6 +66,9 @@ function state.load(variables, values)
     for _, name in ipairs(names) do variables[name]:assign(values[name]) end
     for _, name in ipairs(names) do masks.restore(variables[name]) end
   end)()
+  local list = {}
+  for i, name in ipairs(names) do list[i] = variables[name] end
+  require "mrt.shard".wrote(list)
 end
 
 return state

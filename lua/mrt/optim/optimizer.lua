@@ -43,8 +43,8 @@ Optimizer.__index = Optimizer
 ---@field lr mrt.Tensor      scalar of the parameter's dtype, f32 for narrow ones
 ---@field scale mrt.Tensor?  ditto: multiply the gradient by it; nil for 1
 ---@field stochastic boolean  how the parameter is rounded, if it is narrow
----@field draw integer        of what is rounded at random: of all updates of a step
----@field place integer       ditto: of the first element, among those of all updates
+---@field draw integer?       of what is rounded at random: of all updates of a step
+---@field place integer?      ditto: of the first element, among those of all updates
 ---@field when mrt.Tensor?   bool scalar: false leaves everything untouched
 ---@field t mrt.Tensor       scalar: this update's number, from 1
 ---@field weight_decay number
@@ -284,11 +284,14 @@ end
 -- What an update of a unit is told, but for what all have in common.
 local function about(self, unit, common)
   local p, bucket = unit.p, unit.bucket
-  local out = { stochastic = common.stochastic, draw = common.draw, when = common.when,
-    t = common.t }
+  local first = bucket and bucket.params[1] or p
+  local out = { stochastic = common.stochastic, when = common.when, t = common.t }
+  if common.stochastic or self:draws(first) then
+    common.draw = common.draw or core.trace_draw()
+    out.draw, out.place = common.draw, self:place(first)
+    if bucket then out.place = out.place + bucket.ranks.rank * bucket.piece end
+  end
   local group = self.group_of[self.params[unit.index]]
-  local place = self:place(bucket and bucket.params[1] or p)
-  out.place = bucket and place + bucket.ranks.rank * bucket.piece or place
   out.lr, out.scale = common.rate(p, group), common.scale and common.scale:to(real(p))
   out.weight_decay = group.weight_decay or self.options.weight_decay
   return out
@@ -306,7 +309,7 @@ local function apply(self, grads, clip_to, when)
   when = scaling.gate(when)
   local t = self.t + 1
   local common = { rate = rates(self), stochastic = weights.updated(self.params),
-    draw = core.trace_draw(), scale = scale, when = when, t = t }
+    scale = scale, when = when, t = t }
   for _, unit in ipairs(shard.units(self, self.params, grads)) do
     local bucket = unit.bucket
     self:update(unit.p, unit.g, bucket and bucket_state(self, bucket)

@@ -25,8 +25,8 @@ local op = core.op
 ---@field spread {piece: mrt.Tensor, variables: mrt.Tensor[], unit: integer?, fill: number?}[]
 ---  what lies in pieces: the parameters, state of optimizers
 ---@field variable mrt.Tensor? of stages from 1 on: this rank's piece
----@field begins mrt.Tensor[]? ditto, before the first step: what rank 0's parameters
----  begin as, on other ranks anything of their types
+---@field begins (mrt.Tensor|false)[]? ditto, before the first step: what rank 0's
+---  parameters begin as, on other ranks anything of their types; false: as they are
 local Bucket = {}
 Bucket.__index = Bucket
 
@@ -219,10 +219,22 @@ function Bucket:broadcast()
   if not begins or self.variable and core.writes(self.variable) ~= self.born then return end
   local o = { comm = self.ranks.number, root = 0 }
   for i, p in ipairs(self.params) do
-    local value = op.broadcast(begins[i], o)
-    core.assign(p, value)
-    value:free()
-    if self.stage > 0 then begins[i]:free() end
+    if begins[i] then
+      local value = op.broadcast(begins[i], o)
+      core.assign(p, value)
+      value:free()
+      if self.stage > 0 then begins[i]:free() end
+    end
+  end
+end
+
+--- A parameter in pieces has been written by all ranks: it does not begin as rank 0's.
+---@param p mrt.Tensor
+function Bucket:wrote(p)
+  for i, q in ipairs(self.params) do
+    if self.begins and q == p then
+      self.begins[i], self.born = false, core.writes(self.variable)
+    end
   end
 end
 

@@ -280,6 +280,15 @@ function shard.assigned(p)
   end
 end
 
+--- After variables have been written outside a trace, by all ranks.
+---@param list mrt.Tensor[]
+function shard.wrote(list)
+  for _, v in ipairs(list) do
+    local b = pieces_of[v]
+    if b then b:wrote(v) end
+  end
+end
+
 --- mrt.grad: of parameters, the mean over the ranks.  From then on these read as
 --- themselves, in full, for updates by hand.
 ---@return mrt.Tensor[]

@@ -187,6 +187,9 @@ function Pieces:load(parts, whole)
     keep(n)
     core.assign(piece, #made == 1 and made[1] or op.cat(made, 1))
   end
+  local list = {}
+  for _, v in pairs(parts) do list[#list + 1] = v end
+  require "mrt.shard".wrote(list)
 end
 
 return pieces
