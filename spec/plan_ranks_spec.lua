@@ -129,6 +129,46 @@ describe("mrt plan --shard", function()
     assert.matches("\n" .. bad .. " +%S*.*answered 7 for [^\n]*a stage from 0 to 3 wanted", out)
   end)
 
+  it("marks what is over the budget, and fails where everything is", function()
+    local function over(budget)
+      local code, out = program.run(("plan --ranks 16 --budget %s --shard all %s")
+        :format(budget, path))
+      local names = {}
+      for name in out:gmatch "\n(%w+) [^\n]+x  over %d[^\n]*" do names[#names + 1] = name end
+      return code, table.concat(names, " "), out
+    end
+    local budget = planned("--json --ranks 16 --shard zero1 " .. path).peak
+    local code, names, out = over(budget)
+    assert.equal(0, code, out)
+    assert.matches("^ddp", names)
+    assert.is_nil(names:find "zero1")
+    code, names, out = over "10KiB"
+    assert.equal(1, code)
+    assert.equal("script ddp zero1 zero2 zero3 fsdp", names)
+    assert.matches("mrt plan: no step is within 10.0 KiB", out)
+  end)
+
+  it("is not disturbed by what else is printed, and reads no standard input", function()
+    local own = files.write(os.tmpname(), ([[
+      os.execute "echo noise"
+      io.stdout:write "written\n"
+      assert(not io.read())
+      dofile "%s"]]):format(path))
+    local code, out = program.shell(("echo line | '%s' plan --ranks 16 --shard all %s")
+      :format(program.path, own))
+    assert.equal(0, code, out)
+    assert.same(rows_of(select(2, program.run("plan --ranks 16 --shard all " .. path))),
+      rows_of(out))
+    for _, word in ipairs { "noise", "written", "hello" } do
+      assert.equal(1, select(2, out:gsub(word, "")), out)
+    end
+    files.write(own, "io.stderr:write 'no more of this\\n' os.exit(0)")
+    code, out = program.run("plan --ranks 16 --shard all " .. own)
+    os.remove(own)
+    assert.equal(1, code)
+    assert.matches("\nzero3 +the process ended without a plan: no more of this\n", out)
+  end)
+
   it("says what is wrong", function()
     for words, message in pairs {
       ["--shard zero2"] = "--ranks N wanted, 2 or more",

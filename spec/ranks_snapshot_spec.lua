@@ -100,6 +100,41 @@ describe("a snapshot of ranks", function()
     end
   end)
 
+  it("leaves no file of pieces open where it is refused on one rank", function()
+    for _, said in ipairs(run [[
+      local nn, optim = mrt.nn, mrt.optim
+      local model = nn.Linear(8, 8)
+      local opt = optim.adamw(model:parameters(), { lr = 0.1 })
+      mrt.compile(function(x)
+        local loss = model(x):mean()
+        opt:step(mrt.grad(loss, model:parameters()))
+        return loss
+      end, { shard = mrt.policy.shard.zero(1) })(mrt.ones(2, 8)):item()
+      snapshots = mrt.train.snapshots { folder = snapshots.folder,
+        parts = { part = part, optimizer = opt } }
+      assert(snapshots:save(4))
+      part.fails = comm.rank == 1 and "expect_state"
+      collectgarbage()
+      collectgarbage "stop"
+      comm:barrier()
+      -- one rank counts for the process: to count opens a file
+      local function count()
+        local n = comm.rank == 0 and #core.list_folder "/proc/self/fd" or 0
+        comm:barrier()
+        return n
+      end
+      local before = count()
+      local said = try("load", snapshots.folder .. "/step-00000004.safetensors")
+      comm:barrier()
+      local after = count()
+      collectgarbage "restart"
+      part.fails = nil
+      return ("%s; %d; %s"):format(said, after - before, try("resume"))
+    ]]) do
+      assert.matches("^raised .*rank 1: .*expect_state of this one[^;]*; 0; 4$", said)
+    end
+  end)
+
   it("is passed over where one rank cannot read it", function()
     local results = run [[
       assert(snapshots:save(4))

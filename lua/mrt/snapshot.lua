@@ -20,10 +20,9 @@
 --- numbers and plain values (a loader's place).  Of variables in pieces every rank
 --- writes its own, `step-00000100.rank-2-of-4.safetensors`, before; any number of
 --- ranks goes on from them, where random numbers and plain values are the same on
---- all; else as many, or fewer, which leave out the places of the others.  What a part
---- raises on one rank, saving or loading, all raise at once.
---- Plan the step before `resume`: what is in pieces then
---- is read in pieces.
+--- all; else as many, or fewer, which leave out the places of the others.  What a
+--- part raises on one rank, saving or loading, all raise at once.  Plan the step
+--- before `resume`: what is in pieces then is read in pieces.
 ---
 --- A part is anything with `state()`, a table by name of variables and plain
 --- values (numbers, strings, booleans and tables of them), and
@@ -231,8 +230,13 @@ local function sorted_names(map)
   return names
 end
 
+-- What a load holds open, until it has ended here, however it went on other ranks.
+local Opened = { __close = function(opened)
+  if opened.stored then opened.stored:close() end
+end }
+
 -- Read a snapshot and look whether it fits, changing nothing: what to set.
-local function prepare(self, path)
+local function prepare(self, path, opened)
   local found, message = read(path)
   if not found then return nil, message end
   for _, name in ipairs(sorted_names(self.parts)) do
@@ -251,20 +255,15 @@ local function prepare(self, path)
   end
   local stored, problem = pieces.open(paths, found.token)
   if not stored then return nil, problem end
-  found.stored, found.names = stored, sorted_names(plain)
-  local ok, raised = pcall(function()
-    found.whole, found.parts = pieces.split(variables)
-    found.values, found.given = sort_out(found, variables, found.parts or {}, stored)
-    state.check(found.whole, found.values)
-  end)
-  if ok then return found end
-  stored:close()
-  error(raised, 0)
+  opened.stored, found.names = stored, sorted_names(plain)
+  found.whole, found.parts = pieces.split(variables)
+  found.values, found.given = sort_out(found, variables, found.parts or {}, stored)
+  state.check(found.whole, found.values)
+  return found
 end
 
 -- Set all parts to what has been prepared.
-local function apply(self, found)
-  local stored <close> = found.stored
+local function apply(self, found, stored)
   state.load(found.whole, found.values)
   stored:load(found.parts or {}, found.given)
   mrt.set_rng_state(found.about.random)
@@ -286,9 +285,10 @@ end
 ---@return integer? step
 ---@return string? message  the file cannot be read
 function Snapshots:load(path)
-  local found, message = together.all(prepare, self, path)
+  local opened <close> = setmetatable({}, Opened)
+  local found, message = together.all(prepare, self, path, opened)
   if not found then return nil, message end
-  local ok, raised = pcall(together.all, apply, self, found)
+  local ok, raised = pcall(together.all, apply, self, found, opened.stored)
   self.broken = not ok and tostring(raised) or nil
   if not ok then error(raised, 0) end
   return found.about.step

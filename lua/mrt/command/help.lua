@@ -23,7 +23,8 @@ local commands = {
   { "launch script.lua", "run it as local ranks; -n N --restarts N --grace S" },
   { "plan script.lua", "plan its first compiled step, and stop there; options"
     .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE --device NAME"
-    .. "\n" .. (" "):rep(24) .. "--ranks N --policy FILE --shard NAME, several are compared" },
+    .. "\n" .. (" "):rep(24) .. "--ranks N --policy FILE --shard NAME; of the last two"
+    .. "\n" .. (" "):rep(24) .. "several are compared" },
 }
 
 return function()

@@ -26,7 +26,8 @@ mrt plan [options] script.lua [args]
   --json          print the plan as JSON; what the script prints goes to
                   standard error (what programs that it starts print does not)
   --budget BYTES  the ways into so much memory, 6GiB, 512 MiB, 2e9; fail
-                  if there is none
+                  if there is none; of several: which are over it, fail if
+                  all are
   --html FILE     write a page with pictures as well
   --device NAME   plan for a machine that need not be here: a100-40, or a file
                   that returns a profile; mrt info --devices lists them
@@ -35,7 +36,8 @@ mrt plan [options] script.lua [args]
   --shard NAME    spread parameters over the ranks as NAME does: ddp, zero1,
                   zero2, zero3 or fsdp; all: each of them
                   several --policy and --shard are compared side by side, with
-                  the script as it is, which runs once for each
+                  the script as it is, which runs once for each and has
+                  no standard input
 script.lua may be - for standard input.
 ]]
 
@@ -104,9 +106,10 @@ local read = {
     end
     return at
   end,
-  figures = function(options, _, i) -- what a process among several is asked for
-    options.figures = true
-    return i + 1
+  figures = function(options, args, i) -- what a process among several is asked for
+    local value, at = value_of(args, i, "figures")
+    options.figures = value
+    return value and at, at
   end,
   ranks = function(options, args, i)
     local value, at = value_of(args, i, "ranks")
@@ -121,7 +124,7 @@ local read = {
   end,
 }
 
-local flags = { json = true, help = true, figures = true }
+local flags = { json = true, help = true }
 
 -- Options, and at which argument the script stands; or nil and what is wrong.
 local function read_options(args)
@@ -148,12 +151,16 @@ local function show_ways(plan, options, line)
   return ways.choice ~= nil
 end
 
--- Is the step within the budget, or the named device's memory?  If not, what would
--- bring it there?
+-- What the peak is to keep: the budget, or the named device's memory; nil if nothing.
+local function line_of(plan, options)
+  local line = options.budget or options.device and plan.device.capacity
+  return line ~= 0 and line or nil
+end
+
+-- Is the step within its line?  If not, what would bring it there?
 local function check_line(plan, options)
-  local budget, need = options.budget, plan.working_set
-  local line = budget or options.device and plan.device.capacity
-  if not line or line == 0 or plan.peak <= line then return 0 end
+  local budget, need, line = options.budget, plan.working_set, line_of(plan, options)
+  if not line or plan.peak <= line then return 0 end
   if show_ways(plan, options, line) then return 0 end
   return complain("the step takes %s bytes (%s), %s %s (%s); %s %s (%s)",
     format.count(plan.peak), format.bytes(plan.peak), budget
@@ -163,12 +170,19 @@ local function check_line(plan, options)
       or "the working-set bound is", format.count(need), format.bytes(need))
 end
 
+-- Write for the process that asked: the exit status.
+local function write_figures(options, found)
+  local file <close>, message = io.open(options.figures, "w")
+  local ok = file
+  if file then ok, message = file:write(dkjson.encode(found)) end
+  return ok and 0 or complain("%s", message)
+end
+
 -- Print the plan as asked: the exit status.
 local function show(plan, options)
   local ok, message
   if options.figures then
-    ok, message = out:write(dkjson.encode(require "mrt.report.figures" (plan)))
-    return ok and 0 or complain("%s", message)
+    return write_figures(options, require "mrt.report.figures" (plan, line_of(plan, options)))
   elseif options.json then
     ok, message = out:write(require "mrt.report.json" (plan))
   else
@@ -193,9 +207,8 @@ local function common_of(options)
   return list
 end
 
--- The script as it is and in every case, `text` if it came from standard input: the exit
--- status.
-local function compare(options, script, text)
+-- Figures of the script as it is and in every case, `text` if it came from standard input.
+local function plan_cases(options, script, text)
   local list, path = { { name = "script", arguments = {} } }, nil
   table.move(options.cases, 1, #options.cases, 2, list)
   if text then
@@ -207,19 +220,36 @@ local function compare(options, script, text)
   local entries, said = cases.plan(list, common_of(options), script)
   if path then os.remove(path) end
   err:write(said)
-  local ok, message = out:write(
-    require "mrt.report.side_by_side" (entries, options.ranks or 1), "\n")
-  local plans = { names = {}, capacity = options.budget }
+  return entries
+end
+
+-- What mrt.plan.compare draws of them; how many are over their limit.
+local function curves_of(entries)
+  local plans, over = { names = {} }, 0
   for _, e in ipairs(entries) do
-    if e.figures then
-      plans[#plans + 1] = cases.curve(e.figures)
+    local f = e.figures
+    if f then
+      plans[#plans + 1], plans.capacity = cases.curve(f), f.limit
       plans.names[#plans] = e.name
+      if f.over then over = over + 1 end
     end
   end
+  return plans, over
+end
+
+-- The script in every case, side by side: the exit status.
+local function compare(options, script, text)
+  local entries = plan_cases(options, script, text)
+  local ok, message = out:write(
+    require "mrt.report.side_by_side" (entries, options.ranks or 1), "\n")
+  local plans, over = curves_of(entries)
   if ok and options.html and #plans > 0 then
     ok, message = require "mrt.report.compare" (plans):save(options.html)
   end
   if not ok then return complain("%s", message) end
+  if over > 0 and over == #plans then
+    return complain("no step is within %s", format.bytes(plans.capacity))
+  end
   return #plans == #entries and 0 or 1
 end
 
@@ -289,7 +319,7 @@ local function plan_script(chunk, name, options, ...)
     local ok, problem = pcall(chunk, ...)
     if not ok then
       local text = type(problem) == "table" and problem.message or tostring(problem)
-      out:write(dkjson.encode { message = text:match "^[^\n]*" })
+      write_figures(options, { message = text:match "^[^\n]*" })
       return 1
     end
   else

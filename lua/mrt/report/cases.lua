@@ -20,19 +20,20 @@ local function quoted(words)
   return table.concat(list, " ")
 end
 
--- What `mrt plan --figures` writes, and what came on standard error.
-local function output_of(words)
-  local path = os.tmpname()
-  local pipe <close> = assert(io.popen(("%s 2>%s"):format(quoted(words), quoted { path })))
-  local text = pipe:read "a"
+-- What a process writes into the file `path`, and all else that it and those that it
+-- starts print.  None reads standard input, of which the first would leave no more.
+local function output_of(words, path)
+  local pipe = assert(io.popen(quoted(words) .. " 2>&1 </dev/null"))
+  local said = pipe:read "a"
+  pipe:close()
   local file <close> = io.open(path)
-  local said = file and file:read "a" or ""
-  os.remove(path)
-  return text, said
+  return file and file:read "a" or "", said
 end
 
-local function last_line(text)
-  return text:match "([^\n]+)\n*$" or "the process ended without a plan"
+-- Why there are no figures, by the end of what was said.
+local function reason(said)
+  local line = said:match "([^\n]*%S)%s*$"
+  return "the process ended without a plan" .. (line and ": " .. line or "")
 end
 
 --- Plan a script in every case.
@@ -44,14 +45,16 @@ end
 function cases.plan(list, common, script)
   local entries, first = {}, nil
   for i, case in ipairs(list) do
-    local words = { core.program(), "plan", "--figures" }
+    local path = os.tmpname()
+    local words = { core.program(), "plan", "--figures=" .. path }
     for _, more in ipairs { common, case.arguments, script } do
       table.move(more, 1, #more, #words + 1, words)
     end
-    local text, said = output_of(words)
+    local text, said = output_of(words, path)
+    os.remove(path)
     local found = dkjson.decode(text)
     first = first or said
-    entries[i] = { name = case.name, message = not found and last_line(said) or nil }
+    entries[i] = { name = case.name, message = not found and reason(said) or nil }
     if found and found.message then
       entries[i].message = found.message
     else

@@ -8,9 +8,12 @@
 --- predicted; recomputed: what runs again.  Of several ranks it is what one of them
 --- takes, by what it is there for, and what it gives to the others:
 ---
----     policy        peak    weights  optimizer       other       wire       step    time
----     ddp       12.9 GiB   3.77 GiB   7.54 GiB    1.54 GiB   7.42 GiB   3273 ms   1.00x
----     zero3     2.47 GiB   60.3 MiB  120.6 MiB    2.29 GiB   11.1 GiB   2552 ms   0.78x
+---     policy     peak   weights optimizer     other     wire      step  recomputed   time
+---     ddp    85.1 GiB  27.8 GiB  55.6 GiB  1.78 GiB 54.7 GiB  18684 ms     0.00 ms  1.00x  over
+---     zero3  3.85 GiB   444 MiB   889 MiB  2.55 GiB 82.0 GiB  14107 ms     0.06 ms  0.76x
+---
+--- over: the peak is above the budget, or the memory of the device that is named,
+--- whose bytes follow.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -59,9 +62,11 @@ return function(entries, ranks)
     return table.concat(words, " ")
   end
   local lines = { row("policy", function(c) return c[1] end) }
-  for _, e in ipairs(entries) do
-    lines[#lines + 1] = e.figures and row(e.name, function(c) return c[3](e.figures, first) end)
-      or ("%-" .. wide .. "s %s"):format(e.name, e.message)
+  for i, e in ipairs(entries) do
+    local f = e.figures
+    lines[i + 1] = not f and ("%-" .. wide .. "s %s"):format(e.name, e.message)
+      or row(e.name, function(c) return c[3](f, first) end)
+        .. (f.over and "  over " .. format.bytes(f.limit) or "")
   end
   if ranks > 1 then lines[#lines + 1] = about:format(ranks) end
   return table.concat(lines, "\n")
