@@ -73,6 +73,9 @@ struct mrt_remote {
    * `end` queues that what the device wrote be seen by `see`, once done. */
   mrt_status (*begin)(const mrt_device *device, mrt_run *run, mrt_error *e);
   mrt_status (*end)(const mrt_device *device, mrt_run *run, mrt_error *e);
+  /* The run breaks off while it is queued: what it has begun beside the queue
+   * comes before whatever is queued next. */
+  void (*stop)(const mrt_device *device, mrt_run *run);
   /* fault, bad_id; of a collective refused and *error. */
   void (*see)(const mrt_device *device, mrt_run *run);
   /* Queue that so many steps of the run be seen as done; it takes as long as

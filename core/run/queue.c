@@ -32,7 +32,7 @@ static void run_group(mrt_plan *plan, int i) {
     s->kernel->run(&s->call);
 }
 
-mrt_status mrt_queue_all(mrt_plan *plan) {
+static mrt_status queue_steps(mrt_plan *plan) {
   const mrt_device *d = &plan->ctx->device;
   mrt_error *e = &plan->ctx->error;
   int milestone = mrt_milestone_after(plan, 0);
@@ -47,4 +47,11 @@ mrt_status mrt_queue_all(mrt_plan *plan) {
   }
   if (plan->graph.transfer_count) plan->ctx->tier->join(plan->ctx->tier);
   return MRT_OK;
+}
+
+mrt_status mrt_queue_all(mrt_plan *plan) {
+  const mrt_device *d = &plan->ctx->device;
+  mrt_status s = queue_steps(plan);
+  if (s) d->remote->stop(d, &plan->run);
+  return s;
 }

@@ -1,9 +1,12 @@
 /* collective.c -- operators that all ranks of a communicator compute together
  *
  * Their place in the plan is that of any kernel: what they need of the host is
- * had at a plan's first run, which is never recorded.  Those that begin ahead are
- * queued beside the run where NCCL does them, and the run waits where they
- * arrive; through the host they are done where they stand.
+ * had at a plan's first run, which is never recorded.
+ *
+ * Whether a collective begins ahead is up to each rank's plan; what NCCL sees is
+ * not, or ranks would wait for each other for ever.  So all lazy ones that NCCL
+ * does are queued beside the run, each by itself, and the run waits for them where
+ * they arrive or at once.  Through the host all are done where they stand.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
@@ -15,7 +18,7 @@
 typedef struct mrt_cuda_meeting {
   mrt_cuda *cuda;
   mrt_team *team;   /* NULL: it has not run yet */
-  mrt_team *beside; /* of one that begins ahead; NULL: it does not */
+  mrt_team *beside; /* of a lazy one that NCCL does; else NULL */
   mrt_stage *stage;
   mrt_collective asked; /* operands in the stage */
   cudaEvent_t done;     /* beside the run */
@@ -29,16 +32,28 @@ void *mrt_cuda_meet_prepare(const mrt_call *call) {
   return calloc(1, sizeof(meeting));
 }
 
+/* Of those under way, if it is one. */
+static void take_out(meeting *m) {
+  meeting **at = &m->cuda->under_way;
+  while (*at && *at != m) at = &(*at)->next;
+  if (*at) *at = m->next;
+}
+
 void mrt_cuda_meet_release(void *state) {
   meeting *m = state;
+  if (m->cuda) take_out(m);
   mrt_stage_drop(m->stage);
   if (m->done) cudaEventDestroy(m->done);
   free(m);
 }
 
+static bool is_lazy(const mrt_call *call) {
+  return ((const mrt_collective_options *)call->options)->lazy;
+}
+
 static mrt_team *team_of(const mrt_call *call) {
   const meeting *m = call->state;
-  return m->beside && call->run->ahead ? m->beside : m->team;
+  return m->beside ? m->beside : m->team;
 }
 
 /* ---- beside the run --------------------------------------------------------- */
@@ -46,11 +61,10 @@ static mrt_team *team_of(const mrt_call *call) {
 /* At the node's first run: another team, if that is to do it. */
 static mrt_status find_beside(const mrt_call *call,
                               const mrt_collective *asked) {
-  const mrt_collective_options *o = call->options;
   meeting *m = call->state;
   mrt_cuda *c = m->cuda;
   mrt_error *e = call->run->error;
-  bool wanted = o->ahead && call->run->ahead && mrt_nccl_takes(m->team, asked);
+  bool wanted = is_lazy(call) && mrt_nccl_takes(m->team, asked);
   if (!wanted || m->beside) return MRT_OK;
   if (!m->done)
     MRT_CUDA_TRY(c, cudaEventCreateWithFlags(&m->done, cudaEventDisableTiming),
@@ -75,20 +89,30 @@ static void note_under_way(const mrt_call *call) {
   m->next = c->under_way, c->under_way = m;
 }
 
-/* The queue waits for what fills `out`, NULL: for all, and the run hears then how
- * it went: what is done meanwhile is done whole. */
+/* The queue waits for what fills `out`; NULL: for all that is under way.  If it
+ * has failed, kernels queued from here on see that in the run's words. */
 static void await_beside(mrt_run *run, const void *out) {
   mrt_cuda *c = run->device;
   mrt_error ignored;
-  for (meeting **at = &c->under_way, *m; (m = *at);) {
-    if (out && m->out != out) {
-      at = &m->next;
-      continue;
-    }
-    *at = m->next;
+  for (meeting *m = c->under_way, *next; m; m = next) {
+    next = m->next;
+    if (out && m->out != out) continue;
+    take_out(m);
     mrt_cuda_check(c, cudaStreamWaitEvent(run->queue, m->done, 0), &ignored);
     mrt_note_end(m->beside->note, false, run->words, m->node, run->queue);
   }
+}
+
+static void begin_beside(const mrt_call *call) {
+  const mrt_collective_options *o = call->options;
+  note_under_way(call);
+  if (!o->ahead || !call->run->ahead)
+    await_beside(call->run, call->out[0].data);
+}
+
+void mrt_cuda_stop(const mrt_device *device, mrt_run *run) {
+  mrt_cuda_use(device);
+  await_beside(run, NULL);
 }
 
 void mrt_cuda_arrive(const mrt_call *call);
@@ -102,7 +126,6 @@ void mrt_cuda_arrive(const mrt_call *call) {
 static void refuse(const mrt_call *call, mrt_status s) {
   call->run->error->status = s;
   call->run->refused = call->node + 1;
-  await_beside(call->run, NULL);
 }
 
 /* At the node's first run: its team.  The device keeps in mind that the run
@@ -221,18 +244,17 @@ static int queue_group(const mrt_call *const *calls, int count,
   }
   if (n && team->queue) branch(c, calls[0]->run->queue);
   if (n) mrt_nccl_queue(c, team, asked, n, calls[0]);
-  for (int i = 0; i < n && team->queue; i++) note_under_way(calls[i]);
+  for (int i = 0; i < n && team->queue; i++) begin_beside(calls[i]);
   return n;
 }
 
-static void meet_all(const mrt_call *const *calls, int count,
-                     mrt_collective_kind kind) {
+/* False: the run stops. */
+static bool meet_some(const mrt_call *const *calls, int count,
+                      mrt_collective_kind kind) {
   for (int i = 0; i < count; i++) {
     const mrt_collective asked = mrt_collective_of(calls[i], kind);
     mrt_status s = join(calls[i], &asked);
-    if (!s) continue;
-    refuse(calls[i], s);
-    return;
+    if (s) return refuse(calls[i], s), false;
   }
   for (int i = 0; i < count;) {
     int n = queue_group(calls + i, count - i, kind);
@@ -241,6 +263,18 @@ static void meet_all(const mrt_call *const *calls, int count,
       queue_host(calls[i], &asked);
     }
     i += n ? n : 1;
+  }
+  return true;
+}
+
+/* NCCL's groups have to be the same on all ranks.  Which lazy collectives follow
+ * each other is the plan's choice, so these go one by one. */
+static void meet_all(const mrt_call *const *calls, int count,
+                     mrt_collective_kind kind) {
+  for (int i = 0, n; i < count; i += n) {
+    n = 1;
+    while (!is_lazy(calls[i]) && i + n < count && !is_lazy(calls[i + n])) n++;
+    if (!meet_some(calls + i, n, kind)) return;
   }
 }
 

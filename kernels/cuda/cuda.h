@@ -1,7 +1,8 @@
 /* cuda.h -- what the C files of the CUDA device share
  *
  * One context of the library is one device with up to five streams: kernels,
- * results that are read, copies out, copies in, collectives beside.  Each mrt_device has its own.
+ * results that are read, copies out, copies in, collectives beside.  Each
+ * mrt_device has its own.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_CUDA_H
@@ -45,7 +46,7 @@ typedef struct mrt_cuda {
   struct mrt_products *products; /* product.c */
   struct mrt_dnns *dnn;          /* dnn.c; NULL: not used */
   struct mrt_team *teams;        /* team.c: of communicators in use */
-  cudaStream_t beside;           /* of collectives that begin ahead, by NCCL */
+  cudaStream_t beside;           /* of lazy collectives, by NCCL */
   cudaEvent_t fork;              /* they begin after what is in the queue now */
   struct mrt_cuda_meeting *under_way; /* of these: nobody has waited for them */
   uint64_t lost;                 /* bits of those that have failed; atomic */

@@ -262,6 +262,7 @@ static const mrt_remote remote = {
   .check = check,
   .begin = begin,
   .end = end,
+  .stop = mrt_cuda_stop,
   .see = see,
   .milestone = milestone,
   .reached = reached,

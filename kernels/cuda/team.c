@@ -129,7 +129,8 @@ static mrt_status new_team(mrt_cuda *c, mrt_communicator *comm, mrt_team *main,
   uint64_t bit = free_bit(c);
   if (!bit)
     return mrt_fail(e, MRT_ESTATE,
-                    "cuda:%d: 64 communicators at a time are the most",
+                    "cuda:%d: 64 communicators at a time are the most (those "
+                    "that shard count twice with NCCL)",
                     c->index);
   mrt_team *t = calloc(1, sizeof *t);
   if (!t) return mrt_nomem(e);

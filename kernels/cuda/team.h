@@ -83,6 +83,7 @@ mrt_status mrt_team_stage(mrt_cuda *c, mrt_team *team, size_t nbytes,
 void mrt_stage_drop(mrt_stage *stage);
 
 /* Of mrt_remote. */
+void mrt_cuda_stop(const mrt_device *device, mrt_run *run);
 void mrt_cuda_part(const mrt_device *device, mrt_communicator *comm);
 void mrt_teams_close(mrt_cuda *c);
 #endif
