@@ -3,10 +3,11 @@
  * Their place in the plan is that of any kernel: what they need of the host is
  * had at a plan's first run, which is never recorded.
  *
- * Whether a collective begins ahead is up to each rank's plan; what NCCL sees is
- * not, or ranks would wait for each other for ever.  So all lazy ones that NCCL
- * does are queued beside the run, each by itself, and the run waits for them where
- * they arrive or at once.  Through the host all are done where they stand.
+ * Whether a collective begins ahead is up to each rank's plan; what NCCL sees
+ * is not, or ranks would wait for each other for ever.  So all lazy ones that
+ * NCCL does are queued beside the run, each by itself, and the run waits for
+ * them where they arrive or at once.  Through the host all are done where they
+ * stand.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
@@ -89,8 +90,8 @@ static void note_under_way(const mrt_call *call) {
   m->next = c->under_way, c->under_way = m;
 }
 
-/* The queue waits for what fills `out`; NULL: for all that is under way.  If it
- * has failed, kernels queued from here on see that in the run's words. */
+/* The queue waits for what fills `out`; NULL: for all that is under way.  If
+ * that has failed, kernels queued from here on see it in the run's words. */
 static void await_beside(mrt_run *run, const void *out) {
   mrt_cuda *c = run->device;
   mrt_error ignored;
@@ -267,8 +268,8 @@ static bool meet_some(const mrt_call *const *calls, int count,
   return true;
 }
 
-/* NCCL's groups have to be the same on all ranks.  Which lazy collectives follow
- * each other is the plan's choice, so these go one by one. */
+/* NCCL's groups have to be the same on all ranks.  Which lazy collectives
+ * follow each other is the plan's choice, so these go one by one. */
 static void meet_all(const mrt_call *const *calls, int count,
                      mrt_collective_kind kind) {
   for (int i = 0, n; i < count; i += n) {
