@@ -108,7 +108,7 @@ static int cut(lua_State *L) {
   return 1;
 }
 
-/* ---- sections of a trace --------------------------------------------------- */
+/* ---- sections of a trace ------------------------------------------------- */
 
 /* trace_section(like?): like counts from 0 */
 static int trace_section(lua_State *L) {

@@ -82,8 +82,9 @@ static int int_field(lua_State *L, int arg, const char *name) {
   return n;
 }
 
-/* join{rank, size, address, port, token, timeout, transport, algorithm}: the communicator of all ranks
- * is that of this meeting from now on; nothing when there is one. */
+/* join{rank, size, address, port, token, timeout, transport, algorithm}: the
+ * communicator of all ranks is that of this meeting from now on; nothing when
+ * there is one. */
 static int join(lua_State *L) {
   mrt_binding *m = get(L);
   int number;

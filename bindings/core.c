@@ -1,9 +1,9 @@
 /* core.c -- opens the Lua module mrt.core
  *
  * One context for each device that a Lua state uses, the CPU's first, kept in a
- * userdata of the registry; they go when the state and the last tensor have gone.  Bookkeeping comes from
- * the allocator of the Lua state, so a host that bounds or tests Lua's memory
- * bounds and tests ours.
+ * userdata of the registry; they go when the state and the last tensor have
+ * gone.  Bookkeeping comes from the allocator of the Lua state, so a host that
+ * bounds or tests Lua's memory bounds and tests ours.
  *
  * Environment: MRT_THREADS, MRT_ISA, MRT_POISON=1 (overwrite each value when it
  * dies).

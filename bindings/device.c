@@ -1,8 +1,8 @@
 /* device.c -- what plans are made for, and how long their nodes take
  *
  * A device is a table with the fields of mrt_device_profile: `matrix` by dtype,
- * `rate` and `edge`, a list of three, by kind of work.  lua/mrt/device checks what users
- * write; here a field that is missing stays what it is.
+ * `rate` and `edge`, a list of three, by kind of work.  lua/mrt/device checks
+ * what users write; here a field that is missing stays what it is.
  *
  * SPDX-License-Identifier: MIT */
 #include "binding.h"

@@ -42,7 +42,7 @@ static volatile sig_atomic_t caught;
 
 static void catch (int signal_number) { caught = signal_number; }
 
-/* ---- plain lines -------------------------------------------------------- */
+/* ---- plain lines --------------------------------------------------------- */
 
 static mrt_edit_result read_plain(mrt_edit *e, const char *prompt,
                                   const char **line) {
@@ -58,7 +58,7 @@ static mrt_edit_result read_plain(mrt_edit *e, const char *prompt,
   return MRT_EDIT_LINE;
 }
 
-/* ---- libedit ------------------------------------------------------------ */
+/* ---- libedit ------------------------------------------------------------- */
 
 #ifdef MRT_LIBEDIT
 
@@ -187,7 +187,7 @@ static void close_libedit(mrt_edit *e) {
 
 #endif
 
-/* ---- the editor --------------------------------------------------------- */
+/* ---- the editor ---------------------------------------------------------- */
 
 mrt_edit *mrt_edit_open(mrt_edit_complete complete, void *user) {
   mrt_edit *e = calloc(1, sizeof *e);

@@ -50,7 +50,7 @@ static void print_version(void) {
   fflush(stdout);
 }
 
-/* ---- options ------------------------------------------------------------ */
+/* ---- options ------------------------------------------------------------- */
 
 /* -e and -l: the argument, which may stand in the same word. */
 static const char *argument(char **argv, int *i) {
@@ -141,7 +141,7 @@ static void print_usage(const command_line *c) {
         stderr);
 }
 
-/* ---- the Lua state ------------------------------------------------------ */
+/* ---- the Lua state ------------------------------------------------------- */
 
 static void set_arguments(lua_State *L, const command_line *c, int argc) {
   int zero = c->script == argc ? 0 : c->script;
@@ -199,7 +199,7 @@ static void open_state(lua_State *L, const command_line *c, int argc) {
   set_arguments(L, c, argc);
 }
 
-/* ---- running ------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------- */
 
 /* Run what luaL_load* left: a function, or a message and its status. */
 static int run_loaded(lua_State *L, int status) {

@@ -36,7 +36,7 @@ mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg) {
   return check_plan(L, m, arg)->plan;
 }
 
-/* ---- making ------------------------------------------------------------ */
+/* ---- making -------------------------------------------------------------- */
 
 /* Push a plan userdata that holds no plan yet. */
 static plan *push_plan(lua_State *L, int inputs, int outputs, int space) {

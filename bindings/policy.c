@@ -119,7 +119,7 @@ mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked) {
   return protect(user, ask, &q);
 }
 
-/* ---- precision -------------------------------------------------------------- */
+/* ---- precision ----------------------------------------------------------- */
 
 static void push_computation(lua_State *L, const mrt_computation *c) {
   push_about(L, 12, c->name, &c->type, mrt_type_bytes(&c->type), c->file,

@@ -66,7 +66,7 @@ static int collect(lua_State *L) {
   return 0;
 }
 
-/* ---- starting -------------------------------------------------------------- */
+/* ---- starting ------------------------------------------------------------ */
 
 /* The list of strings at `arg`, ended by NULL; they stay where they are. */
 static char **list_of(lua_State *L, int arg, char **before, int room) {
@@ -176,7 +176,7 @@ static int spawn(lua_State *L) {
   return 2;
 }
 
-/* ---- looking --------------------------------------------------------------- */
+/* ---- looking ------------------------------------------------------------- */
 
 /* wait(processes, seconds): until one has said something or has ended, or the
  * time is over. */

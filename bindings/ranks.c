@@ -35,7 +35,7 @@ typedef struct group {
   rank ranks[MOST];
 } group;
 
-/* ---- a rank -------------------------------------------------------------------- */
+/* ---- a rank -------------------------------------------------------------- */
 
 int luaopen_mrt_core(lua_State *L);
 
@@ -110,7 +110,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* ---- all of them --------------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------- */
 
 static int close_group(lua_State *L) {
   group *g = lua_touserdata(L, 1);

@@ -35,7 +35,7 @@ extern "C" {
 #define MRT_API
 #endif
 
-/* ---- status, element types, shapes ------------------------------------- */
+/* ---- status, element types, shapes --------------------------------------- */
 
 typedef enum mrt_status {
   MRT_OK,
@@ -82,7 +82,7 @@ MRT_API size_t mrt_type_bytes(const mrt_type *type);
 /* "f32[2,3]" into `text`, cut to `size`. */
 MRT_API void mrt_type_print(const mrt_type *type, char *text, size_t size);
 
-/* ---- devices ----------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------- */
 
 /* What kind of work an operator is. */
 typedef enum mrt_cost {
@@ -122,7 +122,7 @@ typedef struct mrt_device_profile {
   double slow_capacity, slow_read, slow_write, slow_latency; /* slow tier */
 } mrt_device_profile;
 
-/* ---- context ----------------------------------------------------------- */
+/* ---- context ------------------------------------------------------------- */
 
 /* realloc in one function: new_size 0 frees and returns NULL; a NULL result
  * for new_size > 0 is a failure that leaves `block` as it was. */
@@ -234,7 +234,7 @@ MRT_API void mrt_context_reset_peak(mrt_context *ctx);
  * on failure (out of memory) nodes say "?". */
 MRT_API void mrt_at(mrt_context *ctx, const char *file, int line);
 
-/* ---- operators --------------------------------------------------------- */
+/* ---- operators ----------------------------------------------------------- */
 
 typedef enum mrt_option_kind {
   MRT_OPT_INT,   /* int64_t */
@@ -295,7 +295,7 @@ MRT_API mrt_status mrt_apply(mrt_context *ctx, const mrt_op *op,
                              const void *options, mrt_tensor **out, int room,
                              int *nout);
 
-/* ---- tensors ----------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------- */
 
 /* A tensor of the given numbers (row-major, copied). */
 MRT_API mrt_status mrt_tensor_from(mrt_context *ctx, const mrt_type *type,
@@ -531,7 +531,7 @@ MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
 MRT_API mrt_status mrt_save_npz(mrt_context *ctx, const char *path,
                                 const mrt_named *tensors, int n, bool deflate);
 
-/* ---- byte-pair encoding --------------------------------------------------- */
+/* ---- byte-pair encoding -------------------------------------------------- */
 
 /* GPT-2's way from text to tokens, with the vocabulary of two files as it has
  * them: vocab.json and merges.txt.  EFILE: a file cannot be read; EDATA: it is
@@ -548,7 +548,7 @@ MRT_API const char *mrt_bpe_token(const mrt_bpe *bpe, int id, size_t *size);
 MRT_API mrt_status mrt_bpe_encode(mrt_bpe *bpe, const char *text, size_t size,
                                   int32_t *ids, size_t *count);
 
-/* ---- gradients --------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 /* dx[i] = sum over j of d ys[j] / d xs[i] * dys[j], as new lazy tensors.
  * dys may be NULL when every y is a scalar.  EGRAD when some x has no path to
@@ -574,7 +574,7 @@ MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
                               mrt_backward backward, void (*release)(void *),
                               void *user, mrt_tensor **out);
 
-/* ---- traces and plans -------------------------------------------------- */
+/* ---- traces and plans ---------------------------------------------------- */
 
 /* Until mrt_trace_end or mrt_trace_abort, assignments are recorded instead of
  * done and evaluating is refused (ESTATE).  Traces do not nest. */
@@ -972,7 +972,7 @@ MRT_API double mrt_plan_stalled(const mrt_plan *plan);
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text);
 MRT_API void mrt_text_free(mrt_context *ctx, char *text);
 
-/* ---- a plan's graph, stage by stage ------------------------------------ */
+/* ---- a plan's graph, stage by stage -------------------------------------- */
 
 /* The stages in order: "differentiated" (as traced, gradients included), each
  * pass that follows, "planned".  NULL past the last. */
@@ -1063,7 +1063,7 @@ MRT_API mrt_status mrt_batch_cut(mrt_batch *batch, mrt_tensor *const *whole,
                                  mrt_tensor *const *micro, int n, bool updates,
                                  const mrt_batch_value **cuts, int *count);
 
-/* ---- packing ----------------------------------------------------------- */
+/* ---- packing ------------------------------------------------------------- */
 
 /* A piece of memory with a known lifetime. */
 typedef struct mrt_pack_item {
@@ -1087,7 +1087,7 @@ typedef struct mrt_pack_result {
 MRT_API mrt_status mrt_pack(mrt_context *ctx, mrt_pack_item *items, int n,
                             size_t capacity, mrt_pack_result *result);
 
-/* ---- recomputation ----------------------------------------------------- */
+/* ---- recomputation ------------------------------------------------------- */
 
 /* Lists by number: those of i are item[start[i]] up to, not
  * with, item[start[i + 1]]. */

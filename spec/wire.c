@@ -157,7 +157,7 @@ static void strangers(int rank, int size, int port, char text[512]) {
   }
 }
 
-/* ---- running them ----------------------------------------------------------- */
+/* ---- running them -------------------------------------------------------- */
 
 typedef struct outcome {
   char text[MOST][512];

@@ -56,7 +56,7 @@ size_t mrt_collective_out_bytes(const mrt_collective *c, int size) {
   return bytes_of(c, rows[c->kind].out, size);
 }
 
-/* ---- checks ---------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------- */
 
 static bool reduces(const mrt_collective *c) {
   return c->kind == MRT_COLLECT_allreduce ||
@@ -107,7 +107,7 @@ mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,
   return comm->run(comm, c, e);
 }
 
-/* ---- one rank, by itself ----------------------------------------------------- */
+/* ---- one rank, by itself ------------------------------------------------- */
 
 typedef struct self {
   mrt_communicator comm;

@@ -116,7 +116,7 @@ size_t mrt_collective_out_bytes(const mrt_collective *c, int size);
 mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,
                        mrt_error *e);
 
-/* ---- beside the computation (beside.c) -------------------------------------- */
+/* ---- beside the computation (beside.c) ----------------------------------- */
 
 typedef struct mrt_beside mrt_beside;
 

@@ -106,7 +106,7 @@ mrt_status mrt_device_check(const mrt_device_profile *profile, mrt_error *e);
 mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
                         mrt_error *e);
 
-/* ---- devices that are loaded (plugin.c) ----------------------------------- */
+/* ---- devices that are loaded (plugin.c) ---------------------------------- */
 
 /* What the core lends to a plug-in.  Both were built of one tree, which the
  * names of the operators tell. */

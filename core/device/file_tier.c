@@ -57,7 +57,7 @@ typedef struct file_tier {
   char folder[512]; /* for messages, perhaps cut off */
 } file_tier;
 
-/* ---- a lane's thread ------------------------------------------------------ */
+/* ---- a lane's thread ----------------------------------------------------- */
 
 /* All of it, or an errno value. */
 static int transfer(int file, bool out, copy c) {
@@ -104,7 +104,7 @@ static void *serve(void *user) {
   return NULL;
 }
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- the table ----------------------------------------------------------- */
 
 static uint64_t start(mrt_tier *tier, mrt_tier_lane lane_number, void *data,
                       size_t offset, size_t nbytes) {
@@ -178,7 +178,7 @@ static mrt_status resize(mrt_tier *tier, size_t nbytes, mrt_error *e) {
   return MRT_OK;
 }
 
-/* ---- opening and closing --------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------- */
 
 static void join(file_tier *t) {
   for (int i = 0; i < t->lane_count; i++) {

@@ -85,7 +85,7 @@ mrt_status mrt_plugin_load(const char *name, mrt_device *device, mrt_error *e) {
   return entry(&core, index, device, e);
 }
 
-/* ---- over the two kinds of devices ----------------------------------------- */
+/* ---- over the two kinds of devices --------------------------------------- */
 
 mrt_status mrt_device_write(const mrt_device *d, void *to, const void *from,
                             size_t nbytes, mrt_error *e) {

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* ---- collecting both traces ------------------------------------------------ */
+/* ---- collecting both traces ---------------------------------------------- */
 
 static mrt_status differs(mrt_looking *l, const mrt_tensor *whole,
                           const mrt_tensor *micro) {
@@ -90,7 +90,7 @@ static mrt_status sort(mrt_looking *l) {
   return MRT_OK;
 }
 
-/* ---- asking ---------------------------------------------------------------- */
+/* ---- asking -------------------------------------------------------------- */
 
 static bool is_settled(const mrt_looking *l, const mrt_pair *p) {
   bool any = false;
@@ -217,7 +217,7 @@ MRT_API mrt_status mrt_batch_cut(mrt_batch *b, mrt_tensor *const *whole,
   return finish(&l, s);
 }
 
-/* ---- making ---------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------- */
 
 MRT_API mrt_status mrt_batch_new(mrt_context *ctx, int section, int64_t all,
                                  int64_t part, bool statistics,

@@ -44,8 +44,9 @@ static mrt_status mark(walk *w, mrt_tensor *t, int bits) {
   return ok ? MRT_OK : mrt_nomem(w->e);
 }
 
-/* Collect every expression below the ys that passes gradients on, each once (through its first output
- * seen; an expression is pushed when any of its outputs is first met). */
+/* Collect every expression below the ys that passes gradients on, each once
+ * (through its first output seen; an expression is pushed when any of its
+ * outputs is first met). */
 static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
   mrt_tensor **stack = NULL;
   int depth = 0, room = 0;
@@ -89,7 +90,7 @@ static mrt_status find_paths(walk *w) {
   return MRT_OK;
 }
 
-/* ---- gradients of tensors, found through marks ------------------------------ */
+/* ---- gradients of tensors, found through marks --------------------------- */
 
 typedef struct sums {
   mrt_tensor **of; /* by (mark >> SHIFT) - 1 */
@@ -260,7 +261,7 @@ void mrt_grad_decomposed(mrt_build *b, mrt_decompose decompose) {
   mrt_release(b->ctx->allocator, stand_in, bytes);
 }
 
-/* ---- the public face ------------------------------------------------------- */
+/* ---- the public face ----------------------------------------------------- */
 
 static mrt_status check(mrt_context *ctx, mrt_tensor *const *ys,
                         mrt_tensor *const *dys, int ny, mrt_tensor *const *xs,

@@ -78,7 +78,7 @@ typedef struct mrt_graph {
   int outside_count, outside_room;
 } mrt_graph;
 
-/* ---- making ------------------------------------------------------------ */
+/* ---- making -------------------------------------------------------------- */
 
 /* Capture what computes `roots` and all `updates` (expressions that write
  * variables).  If that needs pending tensors made before `first_id`, nothing
@@ -107,7 +107,7 @@ void mrt_graph_set_order(mrt_graph *g, mrt_node **nodes, int count);
 /* Append to the order. */
 mrt_status mrt_graph_append(mrt_graph *g, mrt_node *node);
 
-/* ---- walking and changing ----------------------------------------------- */
+/* ---- walking and changing ------------------------------------------------ */
 
 /* Set every value's `uses`. */
 void mrt_graph_count_uses(mrt_graph *g);
@@ -132,7 +132,7 @@ double mrt_node_bytes(const mrt_node *n); /* read and written */
 mrt_value *mrt_value_root(mrt_value *v);
 bool mrt_value_contiguous(const mrt_value *v);
 
-/* ---- legality and printing ------------------------------------------------ */
+/* ---- legality and printing ----------------------------------------------- */
 
 /* Inputs come before uses, types are what the rows infer, updates write
  * variables and are the last to read the old version.  EPLAN with the node. */

@@ -30,7 +30,7 @@ bool mrt_pair_ends(const mrt_pair *p) {
          is_leaf(p->micro);
 }
 
-/* ---- dimensions ------------------------------------------------------------ */
+/* ---- dimensions ---------------------------------------------------------- */
 
 /* The dimension that holds the batch after `outer` elements, and how many
  * precede it within that dimension; -1: none does. */
@@ -74,7 +74,7 @@ static mrt_spread repeated(const mrt_batch *b, const mrt_type *whole,
   return mixed;
 }
 
-/* ---- leaves ---------------------------------------------------------------- */
+/* ---- leaves -------------------------------------------------------------- */
 
 /* A number that grows with the batch, shrinks with it, or does neither. */
 static mrt_spread scaling(const mrt_batch *b, double whole, double micro) {
@@ -118,7 +118,7 @@ static mrt_spread of_leaf(const mrt_batch *b, const mrt_pair *p) {
   return mixed;
 }
 
-/* ---- operators ------------------------------------------------------------- */
+/* ---- operators ----------------------------------------------------------- */
 
 /* Do the options agree, but for shapes (types tell) and the library's own? */
 static bool same_options(const mrt_op *op, const void *x, const void *y) {

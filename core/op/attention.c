@@ -142,7 +142,7 @@ static double grad_flops(const mrt_signature *s) {
   return flops_of(grad_product(s));
 }
 
-/* ---- the same from plainer operators, to differentiate -------------------- */
+/* ---- the same from plainer operators, to differentiate ------------------- */
 
 /* What `formula` gives for inputs widened to f32, in the dtypes of the rows. */
 static void widened(mrt_build *b, mrt_tensor **value, mrt_decompose formula) {
@@ -252,7 +252,7 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
   widened(b, value, wide_grad_parts);
 }
 
-/* ---- gradients and rows --------------------------------------------------- */
+/* ---- gradients and rows -------------------------------------------------- */
 
 static void gradient(mrt_build *b) {
   if (b->dout[1]) {

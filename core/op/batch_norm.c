@@ -86,7 +86,7 @@ static double grad_bytes(const mrt_signature *s) {
          (double)mrt_type_bytes(s->out[0]);
 }
 
-/* ---- the same from plainer operators, to differentiate --------------------- */
+/* ---- the same from plainer operators, to differentiate ------------------- */
 
 static mrt_tensor *mean_rows(mrt_build *b, mrt_tensor *x) {
   const mrt_type *t = mrt_of(x);
@@ -118,7 +118,7 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
   value[2] = mrt_norm_sum_rows(b, dy);
 }
 
-/* ---- gradients -------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 static void gradient(mrt_build *b) {
   mrt_norm_gradient(b, MRT_OP_batch_norm_grad, NULL, parts);

@@ -33,7 +33,7 @@ static const mrt_collective_options *options_of(const mrt_infer *c) {
   return c->options;
 }
 
-/* ---- shapes ------------------------------------------------------------------ */
+/* ---- shapes -------------------------------------------------------------- */
 
 static mrt_status want_reducible(mrt_infer *c) {
   mrt_error said;
@@ -111,7 +111,7 @@ static mrt_status infer_arrive(mrt_infer *c) {
   return MRT_OK;
 }
 
-/* ---- costs ------------------------------------------------------------------- */
+/* ---- costs --------------------------------------------------------------- */
 
 /* `times` (p - 1) / p of the larger of input and output crosses the wire. */
 static double ring(const mrt_signature *s, double times) {
@@ -130,7 +130,7 @@ static double bytes_received(const mrt_signature *s) {
   return (double)mrt_type_bytes(s->out[0]);
 }
 
-/* ---- gradients --------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 static bool linear(mrt_build *b) {
   const mrt_collective_options *o = b->options;
@@ -170,7 +170,7 @@ static void grad_broadcast(mrt_build *b) {
         mrt_expand_to(b, mrt_const_like(b, b->dout[0], 0), mrt_of(b->dout[0]));
 }
 
-/* ---- rows -------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 #define OPTION(field, text, ...)                                               \
   {                                                                            \

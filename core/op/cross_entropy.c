@@ -71,7 +71,7 @@ static double flops(const mrt_signature *s) {
   return 4.0 * (double)mrt_type_count(s->in[0]);
 }
 
-/* ---- the same from plainer operators, to differentiate -------------------- */
+/* ---- the same from plainer operators, to differentiate ------------------- */
 
 /* x [...] as [..., 1]. */
 static mrt_tensor *keep_last(mrt_build *b, mrt_tensor *x) {
@@ -137,7 +137,7 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
   value[0] = mrt_mul(b, mrt_sub(b, p, weights(b)), d);
 }
 
-/* ---- gradients -------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 static void gradient(mrt_build *b) {
   if (b->dout[1])

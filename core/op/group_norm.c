@@ -76,7 +76,7 @@ static double grad_bytes(const mrt_signature *s) {
          (double)mrt_type_bytes(s->out[0]);
 }
 
-/* ---- the same from plainer operators, to differentiate --------------------- */
+/* ---- the same from plainer operators, to differentiate ------------------- */
 
 /* x as [samples, positions, groups, channels of a group]. */
 static mrt_tensor *grouped(mrt_build *b, mrt_tensor *x) {
@@ -137,7 +137,7 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
   value[2] = sum_to_channels(b, dy);
 }
 
-/* ---- gradients -------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 static void gradient(mrt_build *b) {
   mrt_norm_gradient(b, MRT_OP_group_norm_grad, b->options, parts);

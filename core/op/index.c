@@ -57,7 +57,7 @@ static mrt_tensor *zeros(mrt_build *b, const mrt_type *type, mrt_tensor *like) {
   return mrt_expand_to(b, mrt_const_like(b, like, 0), type);
 }
 
-/* ---- gather, scatter_add ------------------------------------------------ */
+/* ---- gather, scatter_add ------------------------------------------------- */
 
 static mrt_status gather_infer(mrt_infer *c) {
   MRT_TRY(want_index(c));
@@ -134,7 +134,7 @@ const mrt_op mrt_op_scatter_add = {
   .traits = MRT_FAULTS,
 };
 
-/* ---- embedding, embedding_grad ------------------------------------------ */
+/* ---- embedding, embedding_grad ------------------------------------------- */
 
 /* The shape of `ids` and then C. */
 static mrt_status rows_of(mrt_infer *c, const mrt_type *ids, int64_t C,

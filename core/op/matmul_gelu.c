@@ -47,7 +47,7 @@ static mrt_tensor *slope_times(mrt_build *b, mrt_tensor *x, mrt_tensor *dy,
   return mrt_cast_to(b, dx, mrt_of(like)->dtype);
 }
 
-/* ---- linear_gelu ------------------------------------------------------------ */
+/* ---- linear_gelu --------------------------------------------------------- */
 
 static mrt_status linear_infer(mrt_infer *c) {
   const mrt_matmul_options *o = c->options;
@@ -75,7 +75,7 @@ static int linear_lanes(const mrt_signature *s, int input, int dim) {
   return input == 0 ? dim : s->out[0]->rank - 1;
 }
 
-/* ---- matmul_gelu_grad --------------------------------------------------------- */
+/* ---- matmul_gelu_grad ---------------------------------------------------- */
 
 static mrt_status grad_infer(mrt_infer *c) {
   const mrt_type *a = c->in[0], *b = c->in[1];

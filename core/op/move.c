@@ -21,7 +21,7 @@
 #include "op/build.h"
 #include "op/views.h"
 
-/* ---- copy --------------------------------------------------------------- */
+/* ---- copy ---------------------------------------------------------------- */
 
 static mrt_status copy_infer(mrt_infer *c) {
   c->out[0] = *c->in[0];
@@ -45,7 +45,7 @@ const mrt_op mrt_op_copy = {
   .traits = MRT_LINEAR,
 };
 
-/* ---- cat ---------------------------------------------------------------- */
+/* ---- cat ----------------------------------------------------------------- */
 
 static const mrt_option cat_table[] = {
   MRT_OPTION(mrt_dim_options, dim, MRT_OPT_DIM, .preset = 0),
@@ -117,7 +117,7 @@ const mrt_op mrt_op_cat = {
   .traits = MRT_LINEAR,
 };
 
-/* ---- pad ---------------------------------------------------------------- */
+/* ---- pad ----------------------------------------------------------------- */
 
 static const mrt_option pad_table[] = {
   MRT_OPTION(mrt_pad_options, dim, MRT_OPT_DIM, .required = true),
@@ -160,7 +160,7 @@ const mrt_op mrt_op_pad = {
   .traits = MRT_LINEAR,
 };
 
-/* ---- cumsum ------------------------------------------------------------- */
+/* ---- cumsum -------------------------------------------------------------- */
 
 static const mrt_option cumsum_table[] = {
   MRT_OPTION(mrt_cumsum_options, dim, MRT_OPT_DIM, .required = true),

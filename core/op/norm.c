@@ -24,7 +24,7 @@ static const mrt_option options[] = {
   MRT_OPTION(mrt_norm_options, eps, MRT_OPT_NUM, .preset = 1e-5),
 };
 
-/* ---- what all norms share --------------------------------------------------- */
+/* ---- what all norms share ------------------------------------------------ */
 
 mrt_status mrt_norm_want_x(mrt_infer *c, int rank) {
   MRT_TRY(mrt_want_real(c, 0));
@@ -72,7 +72,7 @@ void mrt_norm_gradient(mrt_build *b, int grad, const void *options,
   for (int i = 0; i < b->nin; i++) b->din[i] = d[i];
 }
 
-/* ---- over a row ------------------------------------------------------------- */
+/* ---- over a row ---------------------------------------------------------- */
 
 /* Input i is one number per row of x, [...]. */
 static mrt_status want_per_row(mrt_infer *c, int i) {
@@ -111,7 +111,7 @@ static mrt_status infer_grad(mrt_infer *c, int stats) {
 static mrt_status infer_layer_grad(mrt_infer *c) { return infer_grad(c, 2); }
 static mrt_status infer_rms_grad(mrt_infer *c) { return infer_grad(c, 1); }
 
-/* ---- the same from plainer operators, to differentiate --------------------- */
+/* ---- the same from plainer operators, to differentiate ------------------- */
 
 /* Mean over the last dimension, kept with size 1. */
 static mrt_tensor *row_mean(mrt_build *b, mrt_tensor *x) {
@@ -177,7 +177,7 @@ static void rms_grad_parts(mrt_build *b, mrt_tensor **value) {
   if (b->nin > 3) value[1] = mrt_norm_sum_rows(b, mrt_mul(b, dy, n));
 }
 
-/* ---- gradients -------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 static void layer_gradient(mrt_build *b) {
   mrt_norm_gradient(b, MRT_OP_layer_norm_grad, NULL, layer_parts);

@@ -146,7 +146,7 @@ extern const mrt_op *const mrt_ops[MRT_OP_COUNT];
 /* Bytes of an option in its struct. */
 size_t mrt_option_bytes(mrt_option_kind kind);
 
-/* ---- writing a row ------------------------------------------------------ */
+/* ---- writing a row ------------------------------------------------------- */
 
 #define MRT_OPTIONS(table, type)                                               \
   .options = (table), .option_count = MRT_COUNT(table),                        \

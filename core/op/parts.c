@@ -25,7 +25,7 @@ static bool same_layout(mrt_view *v) {
   return true;
 }
 
-/* ---- slice -------------------------------------------------------------- */
+/* ---- slice --------------------------------------------------------------- */
 
 static const mrt_option slice_table[] = {
   MRT_OPTION(mrt_slice_options, dim, MRT_OPT_DIM, .required = true),
@@ -88,7 +88,7 @@ const mrt_op mrt_op_slice = {
   .traits = MRT_VIEW | MRT_LINEAR,
 };
 
-/* ---- split -------------------------------------------------------------- */
+/* ---- split --------------------------------------------------------------- */
 
 static const mrt_option split_table[] = {
   MRT_OPTION(mrt_split_options, size, MRT_OPT_INT, .required = true),
@@ -160,7 +160,7 @@ const mrt_op mrt_op_split = {
   .traits = MRT_VIEW | MRT_LINEAR,
 };
 
-/* ---- detach, custom ----------------------------------------------------- */
+/* ---- detach, custom ------------------------------------------------------ */
 
 static mrt_status same_infer(mrt_infer *c) {
   c->out[0] = *c->in[0];

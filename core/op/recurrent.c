@@ -98,7 +98,7 @@ static int lanes(const mrt_signature *s, int input, int dim) {
   return dim == s->in[input]->rank - 1 ? MRT_LANE_MIXED : dim;
 }
 
-/* ---- the same from plainer operators, to differentiate --------------------- */
+/* ---- the same from plainer operators, to differentiate ------------------- */
 
 /* The k-th part of x, as wide as `like`. */
 static mrt_tensor *part(mrt_build *b, mrt_tensor *x, int k, mrt_tensor *like) {
@@ -176,7 +176,7 @@ static void gru_grad_parts(mrt_build *b, mrt_tensor **value) {
   value[2] = mrt_mul(b, dh, gate[1]);
 }
 
-/* ---- gradients -------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 /* What flows back to output i: zeros where nothing does. */
 static mrt_tensor *flow(mrt_build *b, int i) {

@@ -98,7 +98,7 @@ static double flops(const mrt_signature *s) {
   return (double)mrt_type_count(s->in[0]);
 }
 
-/* ---- gradients ---------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 /* y, or its gradient, in the shape it has with keepdim. */
 static mrt_tensor *kept(mrt_build *b, mrt_tensor *y) {
@@ -170,7 +170,7 @@ static void prod_gradient(mrt_build *b) {
     mrt_grad_decomposed(b, prod_parts);
 }
 
-/* ---- the rows ----------------------------------------------------------- */
+/* ---- the rows ------------------------------------------------------------ */
 
 /* The dimension of y that `dim` of x becomes, or `gone`. */
 static int kept_lane(const mrt_ints *dims, bool keepdim, int dim, int gone) {
@@ -278,7 +278,7 @@ const mrt_op mrt_op_all = {
   .width = MRT_FOLLOW,
 };
 
-/* ---- positions ---------------------------------------------------------- */
+/* ---- positions ----------------------------------------------------------- */
 
 static const mrt_option arg_table[] = {
   MRT_OPTION(mrt_arg_options, dim, MRT_OPT_DIM, .preset = (double)MRT_DIM_NONE),

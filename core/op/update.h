@@ -76,7 +76,7 @@ typedef struct mrt_accumulate_options {
   bool largest; /* the larger of both, NaN if any is, instead of the sum */
 } mrt_accumulate_options;
 
-/* ---- checks that rows share (update.c) ------------------------------------ */
+/* ---- checks that rows share (update.c) ----------------------------------- */
 
 /* p may be stored in bf16, what is averaged in f16 or bf16. */
 mrt_status mrt_want_weight(mrt_infer *c);

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* ---- reshape ------------------------------------------------------------ */
+/* ---- reshape ------------------------------------------------------------- */
 
 static const mrt_option shape_table[] = {
   MRT_OPTION(mrt_shape_options, shape, MRT_OPT_INTS, .required = true),
@@ -111,7 +111,7 @@ const mrt_op mrt_op_reshape = {
   .traits = MRT_VIEW | MRT_LINEAR,
 };
 
-/* ---- permute ------------------------------------------------------------ */
+/* ---- permute ------------------------------------------------------------- */
 
 static const mrt_option permute_table[] = {
   MRT_OPTION(mrt_permute_options, dims, MRT_OPT_DIMS, .required = true),
@@ -171,7 +171,7 @@ const mrt_op mrt_op_permute = {
   .traits = MRT_VIEW | MRT_LINEAR,
 };
 
-/* ---- transpose ---------------------------------------------------------- */
+/* ---- transpose ----------------------------------------------------------- */
 
 static const mrt_option transpose_table[] = {
   MRT_OPTION(mrt_transpose_options, dim0, MRT_OPT_DIM, .required = true),
@@ -225,7 +225,7 @@ const mrt_op mrt_op_transpose = {
   .traits = MRT_VIEW | MRT_LINEAR,
 };
 
-/* ---- expand ------------------------------------------------------------- */
+/* ---- expand -------------------------------------------------------------- */
 
 static mrt_status expand_infer(mrt_infer *c) {
   mrt_ints *shape = &((mrt_shape_options *)c->options)->shape;
@@ -294,7 +294,7 @@ const mrt_op mrt_op_expand = {
   .traits = MRT_VIEW | MRT_LINEAR,
 };
 
-/* ---- asked by others ------------------------------------------------------ */
+/* ---- asked by others ----------------------------------------------------- */
 
 bool mrt_moves_rows(const mrt_op *op, const void *options, const mrt_type *in,
                     const mrt_type *out) {

@@ -57,7 +57,7 @@ typedef struct moving {
   int64_t limit;   /* of live bytes */
 } moving;
 
-/* ---- nodes that wait --------------------------------------------------------- */
+/* ---- nodes that wait ----------------------------------------------------- */
 
 /* Of what has storage of its own: readers; -1: it is a result of the plan. */
 static void count_uses(const mrt_graph *g) {
@@ -138,7 +138,7 @@ static mrt_status make(moving *w) {
   return MRT_OK;
 }
 
-/* ---- moves ------------------------------------------------------------------- */
+/* ---- moves --------------------------------------------------------------- */
 
 static bool any_in(const mrt_lists *l, int node, const int *nodes, int count) {
   for (int k = l->start[node]; k < l->start[node + 1]; k++)
@@ -211,7 +211,7 @@ static void add_up_time(moving *w, bool all) {
   }
 }
 
-/* ---- earlier ------------------------------------------------------------------- */
+/* ---- earlier ------------------------------------------------------------- */
 
 static int first_reader(const moving *w, const meeting *m) {
   const mrt_lists *after = &w->flow.after;
@@ -257,7 +257,7 @@ static void begin_earlier(moving *w, const meeting *m) {
   }
 }
 
-/* ---- later --------------------------------------------------------------------- */
+/* ---- later --------------------------------------------------------------- */
 
 /* An update stays behind index checks: a bad one changes nothing. */
 static bool lifts_update(const moving *w, int next, int from, int to) {
@@ -301,7 +301,7 @@ static void read_all_later(moving *w) {
   }
 }
 
-/* ---- all ----------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------- */
 
 /* Clones share their options with others. */
 static mrt_status mark_ahead(mrt_plan *plan, int step) {

@@ -2,8 +2,8 @@
  *
  *   needs   a captured graph
  *   method  a hash table over (operator, options, inputs), one walk in order
- *   never   merges updates or collectives.  Random nodes merge only with equal keys, that is
- *           when they draw the same numbers.
+ *   never   merges updates or collectives.  Random nodes merge only with equal
+ *           keys, that is when they draw the same numbers.
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/plan.h"

@@ -57,7 +57,7 @@ static bool by_tanh(const mrt_node *n, int op) {
   return n->op->number == op && o->approximate == MRT_GELU_TANH;
 }
 
-/* ---- finding ------------------------------------------------------------------ */
+/* ---- finding ------------------------------------------------------------- */
 
 static void note_reader(finding *f, mrt_node *n, int k) {
   fact *at = &f->facts[source(n->in[k])->id];
@@ -122,7 +122,7 @@ static void find_product(finding *f, mrt_node *slope) {
   if (there && one_dtype(f, x, slope->out[0])) f->with[product->mark] = slope;
 }
 
-/* ---- replacing ----------------------------------------------------------------- */
+/* ---- replacing ----------------------------------------------------------- */
 
 static mrt_status append(finding *f, const mrt_op *op, int nin,
                          mrt_value *const *in, const void *options, int nout,

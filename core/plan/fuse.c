@@ -59,7 +59,7 @@ static bool reads_variable(const mrt_node *n) {
   return false;
 }
 
-/* ---- facts ----------------------------------------------------------------- */
+/* ---- facts --------------------------------------------------------------- */
 
 static mrt_status index_users(fusing *f) {
   mrt_graph *g = f->g;
@@ -103,7 +103,7 @@ static group *maker(const fusing *f, const mrt_value *v) {
   return at < 0 ? NULL : f->group_of[at];
 }
 
-/* ---- joining ----------------------------------------------------------------- */
+/* ---- joining ------------------------------------------------------------- */
 
 /* Does anybody outside both groups read a value of `a` before `place`? */
 static bool read_before(const fusing *f, const group *a, const group *b,
@@ -222,7 +222,7 @@ static mrt_status start_group(fusing *f, int i) {
   return MRT_OK;
 }
 
-/* ---- from groups to nodes ------------------------------------------------------ */
+/* ---- from groups to nodes ------------------------------------------------ */
 
 typedef struct program {
   mrt_value *inputs[MRT_FUSED_REGISTERS];

@@ -78,7 +78,7 @@ static mrt_status ask(mrt_plan *plan, const uses *u) {
   return MRT_OK;
 }
 
-/* ---- the planner's own choice ----------------------------------------------- */
+/* ---- the planner's own choice -------------------------------------------- */
 
 typedef struct movable {
   mrt_value *value;

@@ -70,7 +70,7 @@ static int64_t keeping(const within *w, int a, double price) {
   return capacity(price * (double)v->bytes * spread(v->layer));
 }
 
-/* ---- the cut at one price ------------------------------------------------------ */
+/* ---- the cut at one price ------------------------------------------------ */
 
 /* Node of op i, and of activation a. */
 static int op_node(int i) { return 2 + i; }
@@ -124,7 +124,7 @@ static mrt_status choose(within *w, double price) {
   return ok ? MRT_OK : mrt_nomem(&w->k->plan->ctx->error);
 }
 
-/* ---- what a choice means --------------------------------------------------------- */
+/* ---- what a choice means ------------------------------------------------- */
 
 /* Mark the ops that run again when w->keep is kept; their seconds. */
 static double mark_again(within *w) {

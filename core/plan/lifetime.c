@@ -119,7 +119,7 @@ static mrt_status add_output(mrt_plan *plan, mrt_value *v, int end) {
   return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
-/* ---- copies between tiers --------------------------------------------------- */
+/* ---- copies between tiers ------------------------------------------------ */
 
 enum {
   DIRECT = 64 << 10

@@ -15,7 +15,7 @@
 #include "op/views.h"
 #include "plan/plan.h"
 
-/* ---- parts of buckets ---------------------------------------------------------- */
+/* ---- parts of buckets ---------------------------------------------------- */
 
 /* The nodes that are made; gathers are the first of each bucket. */
 typedef struct gathers {
@@ -90,7 +90,7 @@ static mrt_status read_parts(mrt_graph *g) {
   return MRT_OK;
 }
 
-/* ---- when ------------------------------------------------------------------------ */
+/* ---- when ---------------------------------------------------------------- */
 
 typedef struct walk {
   mrt_graph *g;

@@ -61,7 +61,7 @@ mrt_exact *mrt_exact_make(const mrt_flow *f, mrt_arena *a, int states) {
   return ok ? x : NULL;
 }
 
-/* ---- the part ---------------------------------------------------------------- */
+/* ---- the part ------------------------------------------------------------ */
 
 static void enter(mrt_exact *x, const mrt_profile *p, int from, int to) {
   const mrt_flow *f = x->flow;
@@ -114,7 +114,7 @@ static state after(mrt_exact *x, const state *s, int i) {
   return next;
 }
 
-/* ---- the search ---------------------------------------------------------------- */
+/* ---- the search ---------------------------------------------------------- */
 
 static int *find(mrt_exact *x, uint64_t ran) {
   uint64_t h = ran * 0x9E3779B97F4A7C15u;

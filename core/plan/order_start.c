@@ -23,7 +23,7 @@ static int *count_before(const mrt_flow *f, mrt_arena *a) {
   return waits;
 }
 
-/* ---- by priority --------------------------------------------------------------- */
+/* ---- by priority --------------------------------------------------------- */
 
 /* Is node i part of the backward pass?  What reads no other node's result is
  * not: the constants of an optimizer and of a gradient may be one node. */
@@ -82,7 +82,7 @@ mrt_status mrt_order_hoisted(const mrt_flow *f, mrt_arena *a, int *order) {
   return first ? by_priority(f, a, order, first) : nomem();
 }
 
-/* ---- depth first ------------------------------------------------------------------ */
+/* ---- depth first --------------------------------------------------------- */
 
 typedef struct demanding {
   const mrt_flow *f;
@@ -128,7 +128,7 @@ mrt_status mrt_order_backward(const mrt_flow *f, mrt_arena *a, int *order) {
   return depth_first(f, a, order, true);
 }
 
-/* ---- greedy ------------------------------------------------------------------------ */
+/* ---- greedy -------------------------------------------------------------- */
 
 enum { GLANCE = 16 }; /* ready nodes looked at for one step */
 

@@ -52,7 +52,7 @@ static int death(const mrt_births *b, const mrt_packed *i) {
   return b->backwards ? b->sections - 1 - i->first : i->last;
 }
 
-/* ---- the treap --------------------------------------------------------------- */
+/* ---- the treap ----------------------------------------------------------- */
 
 static uint32_t priority(int item) {
   uint32_t x = (uint32_t)item * 0x9E3779B1u;
@@ -121,7 +121,7 @@ static void regap(mrt_births *b, int root, int item) {
   add_up(b, root);
 }
 
-/* ---- births and deaths ---------------------------------------------------------- */
+/* ---- births and deaths --------------------------------------------------- */
 
 /* The lowest block with room for `item` below it. */
 static int find(const mrt_births *b, int root, const mrt_packed *item) {

@@ -119,7 +119,7 @@ static mrt_value *base_of(mrt_value *v, turn *how) {
   return v;
 }
 
-/* ---- rewriting --------------------------------------------------------------- */
+/* ---- rewriting ----------------------------------------------------------- */
 
 static mrt_type turned_type(const mrt_type *t, turn how) {
   mrt_type out = *t;
@@ -198,7 +198,7 @@ static mrt_status rewrite(turning *w) {
   return MRT_OK;
 }
 
-/* ---- groups ------------------------------------------------------------------- */
+/* ---- groups -------------------------------------------------------------- */
 
 static bool may_turn(const mrt_node *n) {
   return (n->op->traits & MRT_POINTWISE) && !(n->op->traits & MRT_RANDOM) &&
@@ -261,7 +261,7 @@ static mrt_status gather(turning *w) {
   return MRT_OK;
 }
 
-/* ---- votes --------------------------------------------------------------------- */
+/* ---- votes --------------------------------------------------------------- */
 
 static void vote(poll *p, turn how, double bytes) {
   int i = 0;

@@ -207,7 +207,7 @@ void mrt_plan_unmake(mrt_plan *plan) {
   mrt_graph_free(&plan->graph);
 }
 
-/* ---- what it says ------------------------------------------------------------ */
+/* ---- what it says -------------------------------------------------------- */
 
 MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan) {
   return plan->info;

@@ -57,7 +57,7 @@ static mrt_status make_lists(building *b, mrt_lists *l, int n, const int *key,
   return MRT_OK;
 }
 
-/* ---- edges ----------------------------------------------------------------- */
+/* ---- edges --------------------------------------------------------------- */
 
 static void find_updaters(building *b) {
   for (int i = 0; i < b->g->value_count; i++)
@@ -109,7 +109,7 @@ static mrt_status add_barrier(building *b) {
   return MRT_OK;
 }
 
-/* ---- blocks ------------------------------------------------------------------ */
+/* ---- blocks -------------------------------------------------------------- */
 
 static void add_blocks(building *b, int i) {
   mrt_flow *f = b->f;

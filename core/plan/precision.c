@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-/* ---- nodes ------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------- */
 
 static mrt_status keep_view(mrt_narrowing *w, mrt_node *n) {
   mrt_value *source = mrt_narrow_source(w, n->in[0]);
@@ -228,7 +228,7 @@ mrt_status mrt_narrow_product(mrt_narrowing *w, const mrt_node *n,
   return *out = made->out[0], MRT_OK;
 }
 
-/* ---- the walk ------------------------------------------------------------------ */
+/* ---- the walk ------------------------------------------------------------ */
 
 /* A widening is known by its source; a rounding of that is the source. */
 static mrt_status keep_cast(mrt_narrowing *w, mrt_node *n) {

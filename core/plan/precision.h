@@ -72,7 +72,7 @@ static inline bool mrt_writes_narrow(const mrt_op *op, int k) {
   return k < 32 && op->narrow_outputs >> k & 1;
 }
 
-/* ---- making nodes (precision_make.c) --------------------------------------- */
+/* ---- making nodes (precision_make.c) ------------------------------------- */
 
 /* Append; NULL: no memory. */
 mrt_status mrt_narrow_put(mrt_narrowing *w, mrt_node *n);
@@ -88,7 +88,7 @@ mrt_status mrt_narrow_view(mrt_narrowing *w, const mrt_node *n, mrt_value *in,
 mrt_status mrt_narrow_wide_input(mrt_narrowing *w, const mrt_node *n, int k,
                                  mrt_value **out);
 
-/* ---- products (precision.c, precision_scale.c) ------------------------------ */
+/* ---- products (precision.c, precision_scale.c) --------------------------- */
 
 /* n's operator on its first two inputs, which are `in`; *out is f32. */
 mrt_status mrt_narrow_product(mrt_narrowing *w, const mrt_node *n,
@@ -101,7 +101,7 @@ mrt_status mrt_narrow_becomes(mrt_narrowing *w, mrt_value *v, mrt_value *made,
 mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
                              const mrt_computation *asked);
 
-/* ---- scales known before a run (precision_delayed.c) ------------------------ */
+/* ---- scales known before a run (precision_delayed.c) --------------------- */
 
 /* Nodes for one value; the first error sticks, and gives NULLs. */
 typedef struct mrt_making {

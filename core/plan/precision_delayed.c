@@ -26,7 +26,7 @@ static mrt_type vector(int64_t length) {
   return (mrt_type){ .dtype = MRT_f32, .rank = 1, .dims = { length } };
 }
 
-/* ---- what is read ------------------------------------------------------------ */
+/* ---- what is read -------------------------------------------------------- */
 
 static mrt_value *element(mrt_making *b, mrt_value *of, int i) {
   mrt_slice_options at = { .dim = 0, .first = i, .last = i };
@@ -35,7 +35,7 @@ static mrt_value *element(mrt_making *b, mrt_value *of, int i) {
   return MRT_MAKE(b, reshape, &scalar, mrt_type_scalar(MRT_f32), one);
 }
 
-/* ---- sites ------------------------------------------------------------------- */
+/* ---- sites --------------------------------------------------------------- */
 
 static const char *maker_of(const mrt_value *v) {
   const mrt_value *root = mrt_value_root((mrt_value *)v);
@@ -82,7 +82,7 @@ mrt_status mrt_narrow_site(mrt_making *b, const mrt_value *v, mrt_dtype dtype,
   return b->status;
 }
 
-/* ---- what is found ------------------------------------------------------------ */
+/* ---- what is found ------------------------------------------------------- */
 
 static mrt_status find(mrt_narrowing *w, mrt_origin origin) {
   mrt_making b = { .w = w, .origin = origin };

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- asking ------------------------------------------------------------------ */
+/* ---- asking -------------------------------------------------------------- */
 
 static bool computes_f32(const mrt_node *n) {
   if (mrt_node_is_view(n) || mrt_node_is_update(n)) return false;
@@ -92,7 +92,7 @@ mrt_status mrt_narrow_ask(mrt_narrowing *w) {
   return MRT_OK;
 }
 
-/* ---- looking ------------------------------------------------------------------ */
+/* ---- looking ------------------------------------------------------------- */
 
 const mrt_option *mrt_narrow_option(const mrt_op *op) {
   for (int i = 0; i < op->option_count; i++)

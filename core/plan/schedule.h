@@ -20,8 +20,8 @@ typedef struct mrt_solve_hint {
 } mrt_solve_hint;
 
 /* The cheapest schedule found whose live values take at most `budget` bytes, by
- * a fixed amount of work.  `may` by value; NULL: keep or recompute.  EBUDGET when none is found;
- * out->peak is then the least peak that was. */
+ * a fixed amount of work.  `may` by value; NULL: keep or recompute.  EBUDGET
+ * when none is found; out->peak is then the least peak that was. */
 mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p, const uint8_t *may,
                               int64_t budget, mrt_solve_hint hint,

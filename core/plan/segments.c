@@ -25,7 +25,7 @@ typedef struct cutting {
   int layers;
 } cutting;
 
-/* ---- one cut -------------------------------------------------------------- */
+/* ---- one cut ------------------------------------------------------------- */
 
 static void lay_out(cutting *c, const mrt_segments *cut) {
   int64_t gathered = 0, n = c->layers, now = 1;
@@ -82,7 +82,7 @@ static void end(const cutting *c) {
          (size_t)c->k->asked.count * sizeof *c->asked);
 }
 
-/* ---- which cuts ------------------------------------------------------------ */
+/* ---- which cuts ---------------------------------------------------------- */
 
 /* Among the best, unless others take less or as much. */
 static void rank(const mrt_segments *cut, mrt_segments *cuts, int *count) {

@@ -39,7 +39,7 @@ mrt_status mrt_plan_note_traced(mrt_plan *plan) {
   return MRT_OK;
 }
 
-/* ---- the traced graph, once more --------------------------------------------- */
+/* ---- the traced graph, once more ----------------------------------------- */
 
 /* Leaves' tensors stay the plan's: a stage does not outlive it. */
 static mrt_status copy_values(mrt_graph *to, const mrt_graph *from, int count) {
@@ -125,7 +125,7 @@ MRT_API void mrt_stage_free(mrt_stage *stage) {
   mrt_release(a, stage, sizeof *stage);
 }
 
-/* ---- what it says ------------------------------------------------------------- */
+/* ---- what it says -------------------------------------------------------- */
 
 MRT_API int mrt_stage_node_count(const mrt_stage *stage) {
   return stage->of->graph.node_count;

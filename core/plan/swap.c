@@ -64,7 +64,7 @@ typedef struct visiting {
   int node_count, node_room;
 } visiting;
 
-/* ---- stays -------------------------------------------------------------------- */
+/* ---- stays --------------------------------------------------------------- */
 
 static bool is_forward(const mrt_node *n) {
   return !n->origin.backward && !n->original && !mrt_node_is_update(n);
@@ -132,7 +132,7 @@ static mrt_status find_stays(visiting *w) {
   return MRT_OK;
 }
 
-/* ---- when ---------------------------------------------------------------------- */
+/* ---- when ---------------------------------------------------------------- */
 
 static mrt_status add_up_time(visiting *w) {
   int n = w->g->node_count;
@@ -220,7 +220,7 @@ static mrt_status schedule(visiting *w) {
   return MRT_OK;
 }
 
-/* ---- rewriting ------------------------------------------------------------------ */
+/* ---- rewriting ----------------------------------------------------------- */
 
 static mrt_status rewrite_use(visiting *w, use u) {
   mrt_node *n = w->g->nodes[u.step];

@@ -34,7 +34,7 @@ typedef struct choosing {
   double forward, backward; /* seconds */
 } choosing;
 
-/* ---- which ------------------------------------------------------------------- */
+/* ---- which --------------------------------------------------------------- */
 
 static bool is_open(const mrt_keeping *k, int a) {
   const mrt_activation *v = &k->asked.activations[a];
@@ -96,7 +96,7 @@ static void fill_lanes(choosing *c, double lanes) {
   c->count = count;
 }
 
-/* ---- the problem ---------------------------------------------------------------- */
+/* ---- the problem --------------------------------------------------------- */
 
 /* The operators: node i, then a copy for each chosen value that it makes. */
 static mrt_status number(mrt_swappable *w, const mrt_keeping *k,
@@ -200,7 +200,7 @@ mrt_status mrt_swappable_make(mrt_swappable *w, mrt_keeping *k, double lanes) {
   return build(w, &c, all ? 1 : 1 - (1 - hidden) / (lanes > 1 ? lanes : 1));
 }
 
-/* ---- and back --------------------------------------------------------------------- */
+/* ---- and back ------------------------------------------------------------ */
 
 mrt_status mrt_swappable_schedule(const mrt_swappable *w, mrt_keeping *k,
                                   mrt_schedule *s) {

@@ -4,9 +4,9 @@
  *             predicted time?
  *   method    Recompute in the order of the least peak, and in one of brief
  *             lives, where a value is not held by what could run later.  Then
- *             a few ways that swap: activations whose copies fill the time of the step
- *             once or more, so many variables as copies hide or the budget
- *             wants, both.  Each is planned to the end, the solver recomputing
+ *             a few ways that swap: activations whose copies fill the time of
+ *             the step once or more, so many variables as copies hide or the
+ *             budget wants, both.  Each is planned to the end, the solver recomputing
  *             the rest, and judged by its own predicted seconds, waiting
  *             included.  What cannot be quicker than the best known is not
  *             planned.  Ties go to the earlier way; the first swaps nothing.
@@ -43,7 +43,7 @@ static const double close = 1.1;
 /* Enough: what is left are many small variables. */
 static const double most = 0.95;
 
-/* ---- one way ------------------------------------------------------------------ */
+/* ---- one way ------------------------------------------------------------- */
 
 /* Keep the plan if it is the best so far that does what is asked. */
 static void judge(mrt_ways *c, mrt_plan *own, const mrt_outcome *o) {
@@ -134,7 +134,7 @@ static mrt_status try(mrt_ways *c, mrt_way way) {
   return mrt_way_plan(c, c->plan->options.memory, way, &o);
 }
 
-/* ---- which ways ----------------------------------------------------------------- */
+/* ---- which ways ---------------------------------------------------------- */
 
 /* Can so much time still be won that another plan is worth it? */
 static bool worth(const mrt_ways *c, double least) {
@@ -213,7 +213,7 @@ static mrt_status try_ways(mrt_ways *c) {
   return c->seconds == INFINITY ? try_anything(c, want) : MRT_OK;
 }
 
-/* ---- all ---------------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------- */
 
 /* What of the plan's time is lost to recomputing and waiting; *base: the rest. */
 static double lost(const mrt_plan *plan, double *base) {

@@ -50,7 +50,7 @@ typedef struct comparing {
   mrt_arena arena;
 } comparing;
 
-/* ---- the list of one communicator -------------------------------------------- */
+/* ---- the list of one communicator ---------------------------------------- */
 
 static const mrt_collective_options *options_of(const mrt_plan *plan, int i) {
   const mrt_node *n = plan->steps[i].node;
@@ -111,7 +111,7 @@ static digest digest_of(const comparing *c) {
   return d;
 }
 
-/* ---- asking the others --------------------------------------------------------- */
+/* ---- asking the others --------------------------------------------------- */
 
 /* What all ranks have: `n` bytes of each, in the arena; NULL: it failed. */
 static void *exchange(comparing *c, const void *own, size_t n) {
@@ -259,7 +259,7 @@ mrt_status mrt_plan_agree(mrt_plan *plan) {
   return s;
 }
 
-/* ---- measured times ------------------------------------------------------------ */
+/* ---- measured times ------------------------------------------------------ */
 
 /* Of all steps: what ranks must have in common to take each other's times. */
 static digest digest_of_all(const mrt_plan *plan) {

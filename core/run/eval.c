@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- after a run ----------------------------------------------------------- */
+/* ---- after a run --------------------------------------------------------- */
 
 /* Nobody waits for what `x` computes: it need not keep its inputs alive. */
 static bool settled(const mrt_expr *x) {
@@ -67,7 +67,7 @@ static mrt_status run_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
   return s;
 }
 
-/* ---- computing ---------------------------------------------------------------- */
+/* ---- computing ----------------------------------------------------------- */
 
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n) {
   int first = 0, last = n; /* variables from the front, others from the back */
@@ -132,7 +132,7 @@ MRT_API mrt_status mrt_communicate(mrt_context *ctx) {
 
 MRT_API void mrt_communicate_not(mrt_context *ctx) { mrt_calls_drop(ctx, 0); }
 
-/* ---- updates -------------------------------------------------------------------- */
+/* ---- updates ------------------------------------------------------------- */
 
 /* The variables' new versions, one reference each. */
 static mrt_status make_versions(mrt_context *ctx, mrt_expr *x,

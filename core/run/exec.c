@@ -263,7 +263,7 @@ MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
   return run_all(plan, NULL, in, nin, out, nout);
 }
 
-/* ---- parts of a batch ------------------------------------------------------ */
+/* ---- parts of a batch ---------------------------------------------------- */
 
 /* Output i for all rows, its numbers still to come. */
 static mrt_status whole_output(mrt_plan *plan, const mrt_part *part, int i,

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* ---- reading ----------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 /* Elements from, from + 1 .. to - 1; none at 0 would read as up to the end. */
 static mrt_tensor *slice(mrt_build *b, mrt_tensor *x, int64_t from,
@@ -71,7 +71,7 @@ void mrt_parts_leave(mrt_variable *bucket) {
   }
 }
 
-/* ---- writing ----------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 /* This rank's piece with the numbers of `value` where they belong, if any do. */
 static mrt_tensor *spliced(mrt_build *b, mrt_tensor *part, mrt_tensor *value,
@@ -154,7 +154,7 @@ mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
   return s;
 }
 
-/* ---- making ------------------------------------------------------------------ */
+/* ---- making -------------------------------------------------------------- */
 
 MRT_API uint64_t mrt_variable_writes(const mrt_tensor *variable) {
   return variable->variable ? variable->variable->writes : 0;

@@ -19,7 +19,7 @@ static const mrt_remote *remote_of(const mrt_plan *plan) {
   return plan->ctx->device.remote;
 }
 
-/* ---- flight ----------------------------------------------------------------- */
+/* ---- flight -------------------------------------------------------------- */
 
 static void leave_flight(mrt_plan *plan) {
   mrt_plan **at = &plan->ctx->flight;
@@ -156,7 +156,7 @@ void mrt_flight_leave(mrt_plan *plan) {
   if (plan->run.words) r->leave(&ctx->device, &plan->run);
 }
 
-/* ---- recordings ---------------------------------------------------------------- */
+/* ---- recordings ---------------------------------------------------------- */
 
 void mrt_replay_forget(mrt_plan *plan) {
   const mrt_remote *r = remote_of(plan);

@@ -39,7 +39,7 @@ static void leave_all(mrt_context *ctx) {
   ctx->layers = ctx->regions = 0;
 }
 
-/* ---- traces ---------------------------------------------------------------- */
+/* ---- traces -------------------------------------------------------------- */
 
 MRT_API mrt_status mrt_trace_begin(mrt_context *ctx) {
   if (ctx->trace)
@@ -95,7 +95,7 @@ static void forget_versions(mrt_trace *trace) {
   }
 }
 
-/* ---- sections ---------------------------------------------------------------- */
+/* ---- sections ------------------------------------------------------------ */
 
 /* Who kept a handle on a traced version cannot compute through it. */
 static void spoil(const mrt_section *s) {
@@ -194,7 +194,7 @@ MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
   return MRT_OK;
 }
 
-/* ---- the end ----------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------- */
 
 MRT_API void mrt_trace_abort(mrt_context *ctx) {
   mrt_trace *trace = ctx->trace;

@@ -119,7 +119,7 @@ mrt_status mrt_watch_outputs(mrt_plan *plan, const mrt_step *s,
   return MRT_OK;
 }
 
-/* ---- ranges ---------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------- */
 
 static void note_range(void *user, double x) {
   mrt_range *r = user;

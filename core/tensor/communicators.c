@@ -19,7 +19,7 @@ static bool make_room(mrt_context *ctx, void **items, int count, int *room,
   return true;
 }
 
-/* ---- memory that other ranks see ---------------------------------------------- */
+/* ---- memory that other ranks see ----------------------------------------- */
 
 /* Less travels with the call, wherever it lies. */
 enum { LEAST_IN_HEAP = 4096 };
@@ -47,7 +47,7 @@ bool mrt_heap_give(mrt_context *ctx, void *data, size_t nbytes) {
   return true;
 }
 
-/* ---- contexts that use those of another ---------------------------------------- */
+/* ---- contexts that use those of another ---------------------------------- */
 
 mrt_context *mrt_communicators_home(mrt_context *ctx) {
   return ctx->ranks ? ctx->ranks : ctx;
@@ -84,7 +84,7 @@ static void close_one(mrt_context *ctx, mrt_communicator *comm) {
   comm->close(comm);
 }
 
-/* ---- the table --------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 mrt_communicator *mrt_communicator_find(mrt_context *ctx, int64_t number) {
   const mrt_context *home = mrt_communicators_home(ctx);
@@ -228,7 +228,7 @@ MRT_API void mrt_set_script(mrt_context *ctx, const char *text, size_t size) {
   mrt_communicators_home(ctx)->script = mrt_hash(MRT_HASH, text, size);
 }
 
-/* ---- what its ranks have agreed on ------------------------------------------- */
+/* ---- what its ranks have agreed on --------------------------------------- */
 
 bool mrt_agreed_has(mrt_context *ctx, int64_t comm, uint64_t hash) {
   const mrt_context *home = mrt_communicators_home(ctx);
@@ -251,7 +251,7 @@ void mrt_agreed_add(mrt_context *ctx, int64_t comm, uint64_t hash) {
   home->agreed[home->agreed_count++] = (struct mrt_agreed){ comm, hash };
 }
 
-/* ---- what is called ---------------------------------------------------------- */
+/* ---- what is called ------------------------------------------------------ */
 
 static mrt_status note_in_trace(mrt_context *ctx, mrt_tensor *t) {
   mrt_arena *arena = &ctx->trace->arena;

@@ -85,7 +85,7 @@ MRT_API void mrt_set_budget(mrt_context *ctx, size_t bytes) {
   ctx->budget = bytes;
 }
 
-/* ---- interrupts ---------------------------------------------------------------- */
+/* ---- interrupts ---------------------------------------------------------- */
 
 /* One word, so that a step that goes on and a thread that waits beside it cannot
  * come to different conclusions: who is first decides. */
@@ -236,7 +236,7 @@ mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
 
 void mrt_storage_ref(mrt_storage *s) { s->refs++; }
 
-/* ---- bytes for the host ---------------------------------------------------- */
+/* ---- bytes for the host -------------------------------------------------- */
 
 static mrt_status make_host(mrt_storage *s) {
   if (!s->ctx->device.remote) return s->host = s->data, MRT_OK;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- homes ----------------------------------------------------------------- */
+/* ---- homes --------------------------------------------------------------- */
 
 static size_t end_of(const mrt_context *ctx) {
   size_t end = 0;
@@ -80,7 +80,7 @@ MRT_API mrt_status mrt_set_swap_folder(mrt_context *ctx, const char *path) {
   return MRT_OK;
 }
 
-/* ---- storages --------------------------------------------------------------- */
+/* ---- storages ------------------------------------------------------------ */
 
 static mrt_status copy(mrt_storage *s, mrt_tier_lane lane) {
   mrt_context *ctx = s->ctx;

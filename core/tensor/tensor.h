@@ -246,7 +246,7 @@ mrt_variable *mrt_variable_of(mrt_context *ctx, mrt_tensor *init);
 void mrt_variable_started(mrt_variable *v);
 void mrt_trace_free(mrt_context *ctx);
 
-/* ---- communicators.c ------------------------------------------------------ */
+/* ---- communicators.c ----------------------------------------------------- */
 
 /* The communicator of this number; NULL, with EVALUE or ESTATE in the context,
  * when there is none or it is closed. */

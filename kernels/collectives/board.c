@@ -92,7 +92,7 @@ void mrt_board_close(mrt_communicator *comm) {
   mrt_ranks_drop(m);
 }
 
-/* ---- failing --------------------------------------------------------------- */
+/* ---- failing ------------------------------------------------------------- */
 
 typedef struct text {
   char s[200];
@@ -144,7 +144,7 @@ void mrt_board_abort(mrt_communicator *comm, const char *why) {
                  who((mrt_ranks *)comm, comm->rank).s, why);
 }
 
-/* ---- waiting --------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------- */
 
 double mrt_clock(void) {
   struct timespec t;

@@ -121,7 +121,7 @@ void mrt_board_close(mrt_communicator *comm);
 void mrt_ranks_drop(mrt_ranks *m);
 void mrt_board_abort(mrt_communicator *comm, const char *why);
 
-/* ---- waiting (board.c) ----------------------------------------------------- */
+/* ---- waiting (board.c) --------------------------------------------------- */
 
 typedef struct mrt_waiting mrt_waiting;
 struct mrt_waiting {
@@ -152,7 +152,7 @@ mrt_status mrt_board_check(mrt_ranks *m, mrt_error *e);
 mrt_status mrt_board_look(mrt_communicator *comm, const mrt_pace *mine,
                           int *behind, int *apart, mrt_error *e);
 
-/* ---- what was asked (asked.c) ---------------------------------------------- */
+/* ---- what was asked (asked.c) -------------------------------------------- */
 
 mrt_status mrt_asked_differ(mrt_ranks *m, int a, mrt_asked_text of_a, int b,
                             mrt_asked_text of_b, mrt_error *e);
@@ -160,7 +160,7 @@ mrt_status mrt_asked_differ(mrt_ranks *m, int a, mrt_asked_text of_a, int b,
 mrt_status mrt_board_agree(mrt_ranks *m, const mrt_collective *c,
                            mrt_operands operands, mrt_error *e);
 
-/* ---- moving (moves.c, pairs.c, split.c, heap.c) ----------------------------- */
+/* ---- moving (moves.c, pairs.c, split.c, heap.c) -------------------------- */
 
 /* 0: others cannot see all of these bytes. */
 uint64_t mrt_reference(const mrt_ranks *m, const void *data, size_t nbytes);

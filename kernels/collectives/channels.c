@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- the end ------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------- */
 
 static void free_channel(mrt_messages *m) {
   const mrt_allocator *a = m->hub->allocator;
@@ -76,7 +76,7 @@ static void give_up(mrt_communicator *comm, const char *why) {
                mrt_messages_who(m, comm->rank).s, why);
 }
 
-/* ---- parts ---------------------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------- */
 
 static mrt_status split(mrt_communicator *comm, int color, int key,
                         mrt_communicator **out, mrt_error *e);
@@ -180,7 +180,7 @@ static mrt_status split(mrt_communicator *comm, int color, int key,
   return s;
 }
 
-/* ---- the beginning -------------------------------------------------------------------- */
+/* ---- the beginning ------------------------------------------------------- */
 
 static int greets_not(mrt_messages *m, mrt_wait *w, int rank, bool *broken) {
   (void)w, (void)broken;

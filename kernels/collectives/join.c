@@ -74,7 +74,7 @@ static mrt_status choose(mrt_wire *w, const mrt_rendezvous *m,
   return s;
 }
 
-/* ---- shared memory --------------------------------------------------------- */
+/* ---- shared memory ------------------------------------------------------- */
 
 /* What one rank says of how it fared. */
 typedef struct report {
@@ -123,7 +123,7 @@ static mrt_status share(mrt_wire *w, const mrt_wire_options *o,
   return s;
 }
 
-/* ---- messages -------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 static mrt_status speak(mrt_engine *engine, const mrt_rendezvous *m,
                         const volatile int *interrupted, const mrt_allocator *a,

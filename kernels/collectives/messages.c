@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- agreeing -------------------------------------------------------------------- */
+/* ---- agreeing ------------------------------------------------------------ */
 
 static mrt_asked_text print(const mrt_note *note) {
   return mrt_asked_print(&note->asked, &note->asker);
@@ -69,7 +69,7 @@ static mrt_status agree(mrt_messages *m, const mrt_collective *c, size_t small,
   return MRT_OK;
 }
 
-/* ---- small operands, in the notes --------------------------------------------------- */
+/* ---- small operands, in the notes ---------------------------------------- */
 
 static void run_small(mrt_messages *m, const mrt_collective *c, size_t nbytes) {
   const mrt_note *asks = m->asks[m->calls & 1];
@@ -90,7 +90,7 @@ static void run_small(mrt_messages *m, const mrt_collective *c, size_t nbytes) {
     m->comm.sent += (uint64_t)(size - 1) * nbytes;
 }
 
-/* ---- two that meet ------------------------------------------------------------------- */
+/* ---- two that meet ------------------------------------------------------- */
 
 static int pairs_not(mrt_messages *m, mrt_wait *w, int i, bool *broken) {
   (void)i, (void)broken;

@@ -107,7 +107,7 @@ mrt_status mrt_messages_new(const mrt_allocator *a, mrt_engine *engine,
                             const mrt_messages_options *options,
                             mrt_communicator **out, mrt_error *e);
 
-/* ---- waiting, failing (notes.c) --------------------------------------------- */
+/* ---- waiting, failing (notes.c) ------------------------------------------ */
 
 typedef struct mrt_wait mrt_wait;
 struct mrt_wait {
@@ -153,7 +153,7 @@ void mrt_hub_flush(mrt_hub *hub, double seconds);
 mrt_status mrt_messages_run(mrt_communicator *comm, const mrt_collective *c,
                             mrt_error *e);
 
-/* ---- numbers (pairwise.c, ring.c) --------------------------------------------- */
+/* ---- numbers (pairwise.c, ring.c) ---------------------------------------- */
 
 /* Element at which slice r of n elements, cut into `size`, begins. */
 static inline int64_t mrt_slice(int64_t n, int size, int r) {

@@ -48,7 +48,7 @@ static int64_t slice_of(const mrt_ranks *m, int64_t n, int rank, int64_t *end) {
   return begin;
 }
 
-/* ---- each kind: its part put into the chunk, done, and fetched --------------- */
+/* ---- each kind: its part put into the chunk, done, and fetched ----------- */
 
 typedef struct moves {
   /* Bytes of a chunk that one element of the part takes are bytes * pieces. */
@@ -149,7 +149,7 @@ static const moves table[MRT_COLLECTIVES] = {
   [MRT_COLLECT_broadcast] = { false, stage_whole, work_broadcast, NULL },
 };
 
-/* ---- agreeing ---------------------------------------------------------------- */
+/* ---- agreeing ------------------------------------------------------------ */
 
 mrt_status mrt_asked_differ(mrt_ranks *m, int a, mrt_asked_text of_a, int b,
                             mrt_asked_text of_b, mrt_error *e) {
@@ -175,7 +175,7 @@ mrt_status mrt_board_agree(mrt_ranks *m, const mrt_collective *c,
   return MRT_OK;
 }
 
-/* ---- large ------------------------------------------------------------------- */
+/* ---- large --------------------------------------------------------------- */
 
 /* What others may use where it lies; a rank's own use of `out` counts too. */
 static mrt_operands shown(const mrt_ranks *m, const mrt_collective *c) {
@@ -233,7 +233,7 @@ static mrt_status run_large(mrt_ranks *m, const mrt_collective *c,
   return MRT_OK;
 }
 
-/* ---- small -------------------------------------------------------------------- */
+/* ---- small --------------------------------------------------------------- */
 
 static mrt_status run_small(mrt_ranks *m, const mrt_collective *c,
                             size_t nbytes, mrt_error *e) {

@@ -92,7 +92,7 @@ static void close_engine(mrt_engine *engine, bool well) {
   mrt_release(m->allocator, m, sizeof *m);
 }
 
-/* ---- the beginning ------------------------------------------------------------- */
+/* ---- the beginning ------------------------------------------------------- */
 
 static mrt_status begin(over_mpi *m, mrt_error *e) {
   int on = 0, over = 0, level = 0, code = MPI_SUCCESS;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- telling ------------------------------------------------------------------- */
+/* ---- telling ------------------------------------------------------------- */
 
 static bool has_room(const mrt_peer *p, unsigned spare) {
   return p->begun - p->said + spare < MRT_NOTES_OUT;
@@ -58,7 +58,7 @@ void mrt_hub_flush(mrt_hub *hub, double seconds) {
   }
 }
 
-/* ---- failing -------------------------------------------------------------------- */
+/* ---- failing ------------------------------------------------------------- */
 
 /* The first reason is kept, told to all, and ends the engine's work. */
 static void keep(mrt_hub *hub, const char *text) {
@@ -94,7 +94,7 @@ mrt_who mrt_messages_who(const mrt_messages *m, int rank) {
   return who;
 }
 
-/* ---- hearing --------------------------------------------------------------------- */
+/* ---- hearing ------------------------------------------------------------- */
 
 void mrt_hub_listen(mrt_hub *hub, int peer) {
   mrt_peer *p = &hub->peers[peer];
@@ -159,7 +159,7 @@ void mrt_hub_hear(mrt_hub *hub) {
   }
 }
 
-/* ---- waiting ---------------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------- */
 
 static mrt_who at_what(const mrt_messages *m, const mrt_wait *w) {
   mrt_who t = { "the start" };
@@ -295,7 +295,7 @@ mrt_status mrt_messages_wait(mrt_messages *m, mrt_wait *w, mrt_error *e) {
   }
 }
 
-/* ---- numbers -------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------- */
 
 static int is_pending(mrt_messages *m, mrt_wait *w, int i, bool *broken) {
   mrt_request *r = &w->requests[i];

@@ -27,7 +27,7 @@ static void store(_Atomic uint64_t *x, uint64_t value) {
   atomic_store_explicit(x, value, memory_order_release);
 }
 
-/* ---- what is waited for; another rank than the peer is not ------------------- */
+/* ---- what is waited for; another rank than the peer is not --------------- */
 
 static bool is_served(const mrt_ranks *m, const mrt_waiting *w, int rank) {
   return rank != w->peer || load(&m->mine->served) >= w->want;
@@ -76,7 +76,7 @@ static mrt_status wait_for(mrt_ranks *m, mrt_waiting w, mrt_error *e) {
   return MRT_OK;
 }
 
-/* ---- the two sides ------------------------------------------------------------ */
+/* ---- the two sides ------------------------------------------------------- */
 
 static mrt_status give(mrt_ranks *m, const mrt_collective *c, size_t nbytes,
                        uint64_t number, mrt_error *e) {

@@ -15,7 +15,7 @@
 
 enum { BLOCK = 512 }; /* elements: accumulators and a part of a rank in L1 */
 
-/* ---- folding a rank's block into the accumulators -------------------------- */
+/* ---- folding a rank's block into the accumulators ------------------------ */
 
 typedef void fold(void *restrict acc, const void *restrict x, int n);
 
@@ -45,7 +45,7 @@ FOLDS(u8, uint8_t, unsigned)
     [MRT_REDUCE_PROD] = name##_prod                                            \
   }
 
-/* ---- 16-bit floats ---------------------------------------------------------- */
+/* ---- 16-bit floats ------------------------------------------------------- */
 
 /* The same loops, for vectors that a processor may not have. */
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -129,7 +129,7 @@ static void divide(mrt_dtype dtype, void *acc, int n, int ranks) {
     for (int i = 0; i < n; i++) y[i] /= ranks;
 }
 
-/* ---- storing ----------------------------------------------------------------- */
+/* ---- storing ------------------------------------------------------------- */
 
 /* Past the caches: a line that is written whole need not be read first. */
 static void store_far(void *to, const void *from, size_t n) {
@@ -166,7 +166,7 @@ static bool is_far(const void *to, const void *const *from, int ranks,
   return far;
 }
 
-/* ---- a block at a time -------------------------------------------------------- */
+/* ---- a block at a time --------------------------------------------------- */
 
 typedef struct room {
   _Alignas(64) char acc[BLOCK * sizeof(double)];

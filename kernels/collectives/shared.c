@@ -28,7 +28,7 @@ static uint64_t magic(void) {
 
 static size_t pages(size_t nbytes) { return (nbytes + PAGE - 1) / PAGE * PAGE; }
 
-/* ---- the object --------------------------------------------------------------- */
+/* ---- the object ---------------------------------------------------------- */
 
 static size_t memory_of_machine(void) {
   long count = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -80,7 +80,7 @@ mrt_status mrt_shared_create(int size, const char *token, size_t heap_bytes,
   return MRT_OK;
 }
 
-/* ---- a rank ---------------------------------------------------------------------- */
+/* ---- a rank -------------------------------------------------------------- */
 
 /* What is allocated keeps the mapping, also when the rank has closed. */
 static void *alloc(mrt_communicator *comm, size_t nbytes) {

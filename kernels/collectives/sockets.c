@@ -33,7 +33,7 @@ const char *mrt_socket_why(int code) {
                               : strerror(code);
 }
 
-/* ---- addresses ------------------------------------------------------------- */
+/* ---- addresses ----------------------------------------------------------- */
 
 static int resolve(const char *address, int port, int flags,
                    struct addrinfo **list) {
@@ -86,7 +86,7 @@ int mrt_socket_accept(int listener) {
   return fd;
 }
 
-/* ---- waiting ---------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------- */
 
 /* Until `fd` is ready for `events`; the deadline and Ctrl-C are looked at
  * several times a second. */
@@ -110,7 +110,7 @@ bool mrt_socket_poll(int listener, const int *fds, int count, double seconds) {
   return poll(p, n, (int)(1e3 * seconds)) > 0 && (p[0].revents & POLLIN);
 }
 
-/* ---- connecting ------------------------------------------------------------- */
+/* ---- connecting ---------------------------------------------------------- */
 
 static int connect_to(const struct addrinfo *a, const mrt_waiting *until,
                       int *to) {
@@ -156,7 +156,7 @@ int mrt_socket_connect(const char *address, int port, const mrt_waiting *until,
   }
 }
 
-/* ---- bytes ------------------------------------------------------------------ */
+/* ---- bytes --------------------------------------------------------------- */
 
 long mrt_socket_read(int fd, void *to, size_t nbytes) {
   ssize_t n = recv(fd, to, nbytes, 0);

@@ -29,7 +29,7 @@ void mrt_board_free(const mrt_allocator *a, mrt_board *board) {
   mrt_release(a, board->block, (size_t)board->nbytes + 64);
 }
 
-/* ---- splitting ----------------------------------------------------------------- */
+/* ---- splitting ----------------------------------------------------------- */
 
 static mrt_status gather(mrt_ranks *m, mrt_dtype dtype, int64_t each,
                          const void *in, void *out, mrt_error *e) {

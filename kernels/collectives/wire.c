@@ -42,7 +42,7 @@ void mrt_wire_admit(mrt_wire *w, const mrt_wire_hello *h, int fd) {
   snprintf(p->host, sizeof p->host, "%.*s", MRT_WIRE_TEXT - 1, h->host);
 }
 
-/* ---- the others -------------------------------------------------------------- */
+/* ---- the others ---------------------------------------------------------- */
 
 static mrt_status hear_answer(mrt_wire *w, mrt_error *e) {
   const mrt_wire_options *o = &w->options;
@@ -78,7 +78,7 @@ static mrt_status visit(mrt_wire *w, const mrt_wire_hello *own, mrt_error *e) {
   return hear_answer(w, e);
 }
 
-/* ---- both -------------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------- */
 
 static mrt_status lost(const mrt_wire *w, int rank, int code, mrt_error *e) {
   if (code == EINTR) return mrt_fail(e, MRT_EINTERRUPT, "interrupted");

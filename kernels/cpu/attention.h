@@ -99,7 +99,7 @@ static inline place place_at(const shape *n, int64_t i, int64_t tiles) {
                   .queries = n->T - t < TILE ? n->T - t : TILE };
 }
 
-/* ---- scratch ------------------------------------------------------------ */
+/* ---- scratch ------------------------------------------------------------- */
 
 /* Reals that start on a cache line; `at` counts from 0 to learn the size. */
 static inline real *take(uintptr_t *at, int64_t count) {

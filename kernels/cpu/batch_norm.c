@@ -145,7 +145,7 @@ static void batch_norm(const mrt_call *c) {
   }
 }
 
-/* ---- gradient -------------------------------------------------------------- */
+/* ---- gradient ------------------------------------------------------------ */
 
 static void sum_part(const mrt_call *c, const shape *s, int part, room *r) {
   const real *mean = c->in[1].data;
@@ -234,7 +234,7 @@ static void batch_norm_grad(const mrt_call *c) {
   }
 }
 
-/* ---- running statistics ------------------------------------------------------ */
+/* ---- running statistics -------------------------------------------------- */
 
 static void running(const mrt_call *c) {
   const mrt_running_options *o = c->options;

@@ -25,7 +25,7 @@ typedef struct fold {
 #define FOLD(name)                                                             \
   { row_##name, columns_##name }
 
-/* ---- reals -------------------------------------------------------------- */
+/* ---- reals --------------------------------------------------------------- */
 
 typedef vec vec_op(vec a, vec b);
 typedef real real_op(real a, real b);
@@ -151,7 +151,7 @@ REAL_FOLD(prod_real, 1, vec_mul, real_mul)
 REAL_FOLD(max_real, -MRT_INF, vec_above, real_above)
 REAL_FOLD(min_real, MRT_INF, vec_below, real_below)
 
-/* ---- integers ----------------------------------------------------------- */
+/* ---- integers ------------------------------------------------------------ */
 
 #define INT_FOLD(name, X, Y, START, OP)                                        \
   static inline void row_##name(const void *from, mrt_dtype dtype, int64_t n,  \

@@ -45,7 +45,7 @@ typedef struct program {
   int last[REGISTERS]; /* the last instruction that reads it */
 } program;
 
-/* ---- before the first block --------------------------------------------- */
+/* ---- before the first block ---------------------------------------------- */
 
 static walk path_of(const mrt_operand *x) {
   walk w = { .rank = x->type.rank };
@@ -133,7 +133,7 @@ static void prepare(program *p, const mrt_call *c) {
   choose_block(p);
 }
 
-/* ---- a block ------------------------------------------------------------ */
+/* ---- a block ------------------------------------------------------------- */
 
 #define TAKE(T)                                                                \
   do {                                                                         \

@@ -140,7 +140,7 @@ static void group_norm(const mrt_call *c) {
   }
 }
 
-/* ---- gradient -------------------------------------------------------------- */
+/* ---- gradient ------------------------------------------------------------ */
 
 /* r->sum[0], [1]: per channel, sums of dy and of dy (x - mean); wide[0]: mean. */
 static void sums(const task *t, const mrt_operand *x, const mrt_operand *dy,

@@ -10,7 +10,7 @@
 #include "op/move.h"
 #include "walk.h"
 
-/* ---- gather ------------------------------------------------------------- */
+/* ---- gather -------------------------------------------------------------- */
 
 /* The index, and in `along` the dimension that it replaces. */
 typedef struct lookup {
@@ -70,7 +70,7 @@ static void gather(const mrt_call *c) {
   }
 }
 
-/* ---- scatter_add -------------------------------------------------------- */
+/* ---- scatter_add --------------------------------------------------------- */
 
 /* A lane is what has one position in every dimension but dim: places in
  * different lanes never collide. */
@@ -154,7 +154,7 @@ static void scatter_add(const mrt_call *c) {
   }
 }
 
-/* ---- embedding ---------------------------------------------------------- */
+/* ---- embedding ----------------------------------------------------------- */
 
 enum { STRIP = 512 }; /* columns whose floats are converted together */
 

@@ -193,7 +193,7 @@ static size_t linear_scratch(const mrt_call *c) {
   return t.bias + (size_t)c->threads * run_bytes(&t);
 }
 
-/* ---- with GELU -------------------------------------------------------------- */
+/* ---- with GELU ----------------------------------------------------------- */
 
 /* Rows of the product go to the end of the scratch, as reals; from there, in
  * pieces, to the results. */

@@ -9,7 +9,7 @@
 #include "op/move.h"
 #include "walk.h"
 
-/* ---- one row, one strip of tiles, for each element size ----------------- */
+/* ---- one row, one strip of tiles, for each element size ------------------ */
 
 /* y = x, n elements; steps in elements. */
 typedef void row_fn(const void *x, int64_t xs, void *y, int64_t ys, int64_t n);
@@ -105,7 +105,7 @@ static strip_fn *const strip_of[] = {
   [1] = strip_unit1, [2] = strip_unit2, [4] = strip_unit4, [8] = strip_unit8
 };
 
-/* ---- move --------------------------------------------------------------- */
+/* ---- move ---------------------------------------------------------------- */
 
 enum { X, Y }; /* operands of the walk */
 
@@ -186,7 +186,7 @@ static void run_move(const mrt_call *c, move m) {
   }
 }
 
-/* ---- the operators ------------------------------------------------------ */
+/* ---- the operators ------------------------------------------------------- */
 
 /* From x (NULL: zeros of its shape but for `n` along dim) to y from position
  * `at` of dim on. */

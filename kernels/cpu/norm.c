@@ -76,7 +76,7 @@ static void layer_norm(const mrt_call *c) {
 }
 static void rms_norm(const mrt_call *c) { forward(c, NULL, c->out[1].data); }
 
-/* ---- gradients ------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 typedef struct gradient {
   const mrt_operand *x, *dy, *dx;

@@ -41,7 +41,7 @@ static const uint8_t fp4_order[16] = { 11, 10, 13, 12, 15, 14, 9, 0,
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* ---- quantize ------------------------------------------------------------- */
+/* ---- quantize ------------------------------------------------------------ */
 
 /* How numbers of -1..1 become codes. */
 typedef struct nearest {
@@ -114,7 +114,7 @@ static void quantize(const mrt_call *c) {
     }
 }
 
-/* ---- dequantize ----------------------------------------------------------- */
+/* ---- dequantize ---------------------------------------------------------- */
 
 /* What a code of 4 bits stands for, and the two in a byte. */
 typedef struct values {
@@ -229,7 +229,7 @@ static void dequantize(const mrt_call *c) {
   for (int64_t r = 0; r < rows; r++) take(&m, r, 0, n, w + r * n);
 }
 
-/* ---- quantized_linear ------------------------------------------------------ */
+/* ---- quantized_linear ---------------------------------------------------- */
 
 /* Columns of y that are made at a time: a multiple of the widest tile's. */
 enum { STRIP = 96 };

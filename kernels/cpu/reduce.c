@@ -14,7 +14,7 @@
 #include "op/reduce.h"
 #include "fold.h"
 
-/* ---- the passes --------------------------------------------------------- */
+/* ---- the passes ---------------------------------------------------------- */
 
 /* Part p of parts is positions [p * chunk, (p + 1) * chunk) of n. */
 typedef struct pass {
@@ -102,7 +102,7 @@ static size_t scratch(const mrt_call *c) {
   return bytes;
 }
 
-/* ---- running them ------------------------------------------------------- */
+/* ---- running them -------------------------------------------------------- */
 
 typedef struct reducer {
   fold first, next; /* from elements of x, from results */
@@ -173,7 +173,7 @@ static void reduce(const mrt_call *c, const reducer *of) {
   }
 }
 
-/* ---- the operators ------------------------------------------------------ */
+/* ---- the operators ------------------------------------------------------- */
 
 #define SAME(...)                                                              \
   { __VA_ARGS__, __VA_ARGS__ }

@@ -114,7 +114,8 @@ static inline real row_exp(const real *x, real shift, real *y, int64_t n) {
   return row_sum(y, n);
 }
 
-/* Sum of exp(x - shift), shift >= x, by blocks that stay in the first-level cache. */
+/* Sum of exp(x - shift), shift >= x, by blocks that stay in the first-level
+ * cache. */
 static inline real row_exp_sum(const real *x, real shift, int64_t n) {
   enum { BLOCK = 512 };
   real e[BLOCK], sum = 0;

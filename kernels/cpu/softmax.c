@@ -106,7 +106,7 @@ static void log_softmax_grad_columns(const real *y, const real *dy, real *dx,
       dx[i + j] = dy[i + j] - m_exp(y[i + j]) * sum[j];
 }
 
-/* ---- the two layouts ------------------------------------------------------ */
+/* ---- the two layouts ----------------------------------------------------- */
 
 /* The operands seen as [outer, n, inner] with `n` along dim. */
 typedef struct layout {

@@ -97,7 +97,7 @@ static inline void tile_multiply(int64_t m, int64_t n, int64_t k, matrix a,
   }
 }
 
-/* ---- transposing -------------------------------------------------------- */
+/* ---- transposing --------------------------------------------------------- */
 
 /* Lanes of the lower (upper) halves of a and b, taken in turn. */
 #ifdef MRT_F64

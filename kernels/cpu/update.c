@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT */
 #include "updates.h"
 
-/* ---- assign ---------------------------------------------------------------- */
+/* ---- assign -------------------------------------------------------------- */
 
 static void assign_share(const mrt_call *c, int64_t from, int64_t to) {
   const mrt_operand *var = &c->out[0], *x = &c->in[1];
@@ -28,7 +28,7 @@ static void assign(const mrt_call *c) {
   }
 }
 
-/* ---- adamw ----------------------------------------------------------------- */
+/* ---- adamw --------------------------------------------------------------- */
 
 typedef struct adamw_step {
   real scale, l2;          /* g = scale g + l2 p */
@@ -74,7 +74,7 @@ static void adamw(const mrt_call *c) {
   each_piece(c, 3, 3, 1.0, adamw_piece, &s);
 }
 
-/* ---- sgd ------------------------------------------------------------------- */
+/* ---- sgd ----------------------------------------------------------------- */
 
 typedef struct sgd_step {
   real scale, l2;    /* g = scale g + l2 p */
@@ -110,7 +110,7 @@ static void sgd(const mrt_call *c) {
   each_piece(c, 2, 2, 0.7, sgd_piece, &s);
 }
 
-/* ---- rmsprop --------------------------------------------------------------- */
+/* ---- rmsprop ------------------------------------------------------------- */
 
 typedef struct rmsprop_step {
   real scale, l2, keep, add, lr, eps;
@@ -143,7 +143,7 @@ static void rmsprop(const mrt_call *c) {
   each_piece(c, 2, 2, 0.8, rmsprop_piece, &s);
 }
 
-/* ---- lion ------------------------------------------------------------------ */
+/* ---- lion ---------------------------------------------------------------- */
 
 typedef struct lion_step {
   real scale, keep, add; /* of the direction */
@@ -180,7 +180,7 @@ static void lion(const mrt_call *c) {
   each_piece(c, 2, 2, 0.7, lion_piece, &s);
 }
 
-/* ---- average --------------------------------------------------------------- */
+/* ---- average ------------------------------------------------------------- */
 
 static void average_piece(const void *step, const piece *e) {
   real *var = e->var[0], rate = *(const real *)step;
@@ -194,7 +194,7 @@ static void average(const mrt_call *c) {
   if (is_due(c, 3)) each_piece(c, 1, 1, 0.3, average_piece, &rate);
 }
 
-/* ---- accumulate ------------------------------------------------------------ */
+/* ---- accumulate ---------------------------------------------------------- */
 
 /* The first part of a batch overwrites what the batch before has left. */
 static bool is_first(const mrt_call *c) {

@@ -18,7 +18,7 @@ static part part_of(const piece *e, int64_t at) {
   return (part){ e->var[0] + at, e->x + at, n, from, from / BLOCK };
 }
 
-/* ---- adamw ----------------------------------------------------------------- */
+/* ---- adamw --------------------------------------------------------------- */
 
 typedef struct adamw8_step {
   const mrt_call *c;
@@ -97,7 +97,7 @@ static void adamw8(const mrt_call *c) {
   each_piece(c, 1, 5, 4.0, adamw8_piece, &s);
 }
 
-/* ---- sgd and lion ------------------------------------------------------------ */
+/* ---- sgd and lion -------------------------------------------------------- */
 
 /* c = keep m + add g, m = keep_m m + add_m g;  then p = p - decay p - lr_g g
  * - lr_m m - lr_sign sign(c), for g = scale g + l2 p. */

@@ -46,7 +46,7 @@ bool mrt_chain_failed(char why[MRT_WHY]) {
 
 bool mrt_chain_has(int op) { return mrt_chain_text_has(op); }
 
-/* ---- finding and making ---------------------------------------------------- */
+/* ---- finding and making -------------------------------------------------- */
 
 /* The file of its code. */
 static bool path_of(const char *target, const char *text,
@@ -135,7 +135,7 @@ mrt_chain *mrt_chain_prepare(const mrt_call *call, int op) {
 
 void mrt_chain_release(mrt_chain *c) { free(c); }
 
-/* ---- launching ---------------------------------------------------------------- */
+/* ---- launching ----------------------------------------------------------- */
 
 static void *data_of(const mrt_call *call, int i) {
   return i < call->nin ? call->in[i].data : call->out[i - call->nin].data;

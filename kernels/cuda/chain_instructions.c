@@ -55,7 +55,7 @@ void mrt_write_instruction(mrt_writer *w, const mrt_fused_code *code) {
           expression);
 }
 
-/* ---- those with options ---------------------------------------------------- */
+/* ---- those with options -------------------------------------------------- */
 
 static const char *by(const mrt_fused_code *code) {
   const mrt_gelu_options *o = code->options;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the program -------------------------------------------------------------- */
+/* ---- the program --------------------------------------------------------- */
 
 static void take_program(mrt_writer *w, const mrt_call *c, int op) {
   for (int i = 0; i < c->nin; i++) w->dtype[i] = c->in[i].type.dtype;
@@ -42,7 +42,7 @@ static void write_program(mrt_writer *w) {
     mrt_write_instruction(w, &w->program.code[k]);
 }
 
-/* ---- the kernel ------------------------------------------------------------------ */
+/* ---- the kernel ---------------------------------------------------------- */
 
 static bool is_strided(enum mrt_layout l) {
   return l != MRT_AT_DENSE && l != MRT_AT_SAME;

@@ -57,7 +57,7 @@ static mrt_team *team_of(const mrt_call *call) {
   return m->beside ? m->beside : m->team;
 }
 
-/* ---- beside the run --------------------------------------------------------- */
+/* ---- beside the run ------------------------------------------------------ */
 
 /* At the node's first run: another team, if that is to do it. */
 static mrt_status find_beside(const mrt_call *call,
@@ -121,7 +121,7 @@ void mrt_cuda_arrive(const mrt_call *call) {
   await_beside(call->run, call->in[0].data);
 }
 
-/* ---- what is asked --------------------------------------------------------- */
+/* ---- what is asked ------------------------------------------------------- */
 
 /* The run stops here. */
 static void refuse(const mrt_call *call, mrt_status s) {
@@ -154,7 +154,7 @@ static mrt_status join(const mrt_call *call, const mrt_collective *asked) {
   return mrt_team_stage(c, m->team, in > out ? in : out, &m->stage, e);
 }
 
-/* ---- through the host ------------------------------------------------------ */
+/* ---- through the host ---------------------------------------------------- */
 
 /* In a thread of the driver.  A run that was queued goes to its end: it heeds
  * no interrupt. */
@@ -207,7 +207,7 @@ static cudaError_t queue_staged(const mrt_call *call,
   return code;
 }
 
-/* ---- alone ----------------------------------------------------------------- */
+/* ---- alone --------------------------------------------------------------- */
 
 static cudaError_t queue_alone(const mrt_call *call,
                                const mrt_collective *asked) {
@@ -217,7 +217,7 @@ static cudaError_t queue_alone(const mrt_call *call,
                          call->run->queue);
 }
 
-/* ---- kernels --------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------- */
 
 static void queue_host(const mrt_call *call, const mrt_collective *asked) {
   meeting *m = call->state;

@@ -17,7 +17,7 @@
 
 namespace {
 
-/* ---- weights --------------------------------------------------------------------- */
+/* ---- weights ------------------------------------------------------------- */
 
 /* [groups, outs, taps, ins] from [groups * Y, X, taps]: outs are X with `back`,
  * else Y. */
@@ -33,7 +33,7 @@ __global__ void pack(mrt_factor w, S *to, int64_t count, int taps, int X, int Y,
   }
 }
 
-/* ---- the product ------------------------------------------------------------------ */
+/* ---- the product --------------------------------------------------------- */
 
 template <typename S> struct product {
   mrt_walk walk;
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__((mrt_tile<S, L, false>::THREADS),
   }
 }
 
-/* ---- launching --------------------------------------------------------------------- */
+/* ---- launching ----------------------------------------------------------- */
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -15,7 +15,7 @@
 #include "cuda.cuh"
 #include "op/window.h"
 
-/* ---- geometry ------------------------------------------------------------------ */
+/* ---- geometry ------------------------------------------------------------ */
 
 /* One dimension: sizes of x and y, and the window.  phases: of dx, 1 of y. */
 struct mrt_side {
@@ -116,7 +116,7 @@ __device__ __forceinline__ mrt_line_of<I>::mrt_line_of(const mrt_side &s,
   image = (I)s.y;
 }
 
-/* ---- factors --------------------------------------------------------------------- */
+/* ---- factors ------------------------------------------------------------- */
 
 /* Of any dtype, rounded to `compute` where that is narrow. */
 struct mrt_factor {
@@ -184,7 +184,7 @@ MRT_DEVICE S mrt_get_factor(const mrt_factor &x, int64_t at) {
   return y;
 }
 
-/* ---- what a tap of a place reads ---------------------------------------------------- */
+/* ---- what a tap of a place reads ----------------------------------------- */
 
 /* (a, b, c): taps and a channel, or an image and a place: c runs fastest. */
 template <typename I> struct mrt_digits_of {

@@ -13,7 +13,7 @@
 
 namespace {
 
-/* ---- y and dx ------------------------------------------------------------------------ */
+/* ---- y and dx ------------------------------------------------------------ */
 
 /* [taps, ins, channels that are written] from [groups * Y, X, taps]. */
 template <typename R>
@@ -142,7 +142,7 @@ static void run(const mrt_call *c, const mrt_walk *walk, mrt_factor image) {
     launch<float, true>(c, &p);
 }
 
-/* ---- dw ------------------------------------------------------------------------------- */
+/* ---- dw ------------------------------------------------------------------ */
 
 enum { COLUMNS = 32, DEEP = 16 };
 

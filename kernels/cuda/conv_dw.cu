@@ -128,7 +128,7 @@ __global__ void join(const R *partial, int64_t parts, int64_t count,
   }
 }
 
-/* ---- launching --------------------------------------------------------------------- */
+/* ---- launching ----------------------------------------------------------- */
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -78,7 +78,8 @@ mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e);
 /* Until all that was given to the stream is done. */
 cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream);
 
-/* The parts of a device: memory.c, device.c, tier.c, table.c, figures.c, product.c. */
+/* The parts of a device: memory.c, device.c, tier.c, table.c, figures.c,
+ * product.c. */
 void mrt_cuda_fill_memory(mrt_device *device);
 void mrt_cuda_fill_queue(mrt_device *device);
 mrt_status mrt_cuda_open_tier(const mrt_device *device, const char *folder,

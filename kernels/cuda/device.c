@@ -15,7 +15,7 @@ mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e) {
                   c->why[0] ? c->why : cudaGetErrorString(c->failed));
 }
 
-/* ---- waiting --------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------- */
 
 /* Until `ask` says that it is done.  Where NCCL is in the stream it may never
  * be: then somebody else says so. */
@@ -49,7 +49,7 @@ static double clock_seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- marks ----------------------------------------------------------------- */
+/* ---- marks --------------------------------------------------------------- */
 
 static uint64_t set_mark(const mrt_device *device) {
   mrt_cuda *c = mrt_cuda_use(device);
@@ -67,7 +67,7 @@ static mrt_status reach(const mrt_device *device, uint64_t mark, mrt_error *e) {
                         e);
 }
 
-/* ---- copies ---------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------- */
 
 /* A batch goes by pinned memory, so that the host need not wait for the step
  * that is running. */
@@ -141,7 +141,7 @@ static mrt_status check(const mrt_device *device, mrt_error *e) {
   return mrt_cuda_check(mrt_cuda_of(device), cudaPeekAtLastError(), e);
 }
 
-/* ---- runs ------------------------------------------------------------------ */
+/* ---- runs ---------------------------------------------------------------- */
 
 static int slot_of(const mrt_cuda *c, const mrt_run *run) {
   return (int)(run->words - c->words);
@@ -218,7 +218,7 @@ static void leave(const mrt_device *device, mrt_run *run) {
   run->words = NULL;
 }
 
-/* ---- recordings ------------------------------------------------------------ */
+/* ---- recordings ---------------------------------------------------------- */
 
 static mrt_status record(const mrt_device *device, mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);

@@ -16,7 +16,7 @@ typedef struct weights {
   bool alike; /* either way round */
 } weights;
 
-/* ---- what is asked for ------------------------------------------------------- */
+/* ---- what is asked for --------------------------------------------------- */
 
 static int weights_at(int kind) { return kind == MRT_DNN_CONV_DW ? 2 : 1; }
 
@@ -81,7 +81,7 @@ static bool shape_of(const mrt_call *c, int kind, mrt_dnn_shape *s) {
   return true;
 }
 
-/* ---- doing it ---------------------------------------------------------------- */
+/* ---- doing it ------------------------------------------------------------ */
 
 /* [O, X, taps] as [O, taps, X], or back. */
 static void turn(const mrt_cuda *c, const weights *w, void *from, void *to,

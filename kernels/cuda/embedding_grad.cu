@@ -14,7 +14,7 @@
 
 namespace {
 
-/* ---- positions sorted by id ----------------------------------------------------- */
+/* ---- positions sorted by id ---------------------------------------------- */
 
 enum { BITS = 8, DIGITS = 1 << BITS, WARPS = DIGITS / 32 };
 enum { LEAST = 1024, MOST_PARTS = 128 };
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-/* ---- rows added up ----------------------------------------------------------------- */
+/* ---- rows added up ------------------------------------------------------- */
 
 /* Which row of dy goes with the id at a position: its own, or its bag's. */
 struct source {
@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(256, 3)
   }
 }
 
-/* ---- the operators ------------------------------------------------------------------ */
+/* ---- the operators ------------------------------------------------------- */
 
 /* In the scratch: positions, twice where they are sorted more than once; where
  * rows begin; counts. */

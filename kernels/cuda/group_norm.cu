@@ -29,7 +29,7 @@ struct moments {
   }
 };
 
-/* ---- forward ------------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------- */
 
 /* w, b may be NULL. */
 template <typename T> struct forward_of {
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(THREADS) scale(forward_of<T> a) {
   }
 }
 
-/* ---- running statistics ------------------------------------------------------------------- */
+/* ---- running statistics -------------------------------------------------- */
 
 template <typename R>
 __global__ void follow(const R *mean, const R *rstd, R *running_mean,
@@ -166,7 +166,7 @@ __global__ void follow(const R *mean, const R *rstd, R *running_mean,
   }
 }
 
-/* ---- launching ------------------------------------------------------------ */
+/* ---- launching ----------------------------------------------------------- */
 
 template <typename T>
 static void forward(const mrt_call *c, int64_t groups, double eps) {

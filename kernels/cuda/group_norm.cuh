@@ -27,7 +27,7 @@ struct shape {
 
 MRT_DEVICE int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* ---- what threads and parts join: P has join(const P &) and below(by) ------------ */
+/* ---- what threads and parts join: P has join(const P &) and below(by) ---- */
 
 /* Over the block's threads of one threadIdx.x; for threadIdx.y == 0. */
 template <typename P> MRT_DEVICE P join_deep(P v) {
@@ -63,7 +63,7 @@ MRT_DEVICE piece piece_of(const shape &s, int64_t b, int V) {
            (tile * s.wide + threadIdx.x) * V };
 }
 
-/* ---- launching ------------------------------------------------------------------------------- */
+/* ---- launching ----------------------------------------------------------- */
 
 /* As batch_norm with 0 groups.  Enough parts to keep a GPU busy. */
 static inline shape shape_of(const mrt_call *c, int64_t groups, int V) {

@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(THREADS) turn(gradient<T> a) {
   }
 }
 
-/* ---- launching ------------------------------------------------------------ */
+/* ---- launching ----------------------------------------------------------- */
 
 template <typename T> static void backward(const mrt_call *c, int64_t groups) {
   typedef mrt_real<T> R;

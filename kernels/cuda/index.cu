@@ -27,7 +27,7 @@ MRT_DEVICE int64_t id_at(const lookup &l, int64_t i) {
   return mrt_checked_id(l.words, l.node, mrt_id(l.ids, l.dtype, i), l.n);
 }
 
-/* ---- gather --------------------------------------------------------------------- */
+/* ---- gather -------------------------------------------------------------- */
 
 /* Element i comes from its place in the walk plus its id times `along`. */
 template <typename T, typename I>
@@ -52,7 +52,7 @@ void launch_gather(const mrt_call *c, lookup l, int64_t along, mrt_walk w) {
                                                                    along, w);
 }
 
-/* ---- embedding -------------------------------------------------------------------- */
+/* ---- embedding ----------------------------------------------------------- */
 
 /* A row has `units` of T, and a thread even if it has none: ids are checked. */
 template <typename T>
@@ -91,7 +91,7 @@ void copy_rows(const mrt_call *c, lookup l) {
   }
 }
 
-/* ---- rows of floats: a thread has a pack of columns of a row of y ------------------ */
+/* ---- rows of floats: a thread has a pack of columns of a row of y -------- */
 
 enum { PACK = 4 };
 
@@ -190,7 +190,7 @@ template <typename T> void launch_bags(const mrt_call *c) {
   (mrt_at<T>(&c->in[0]), mrt_at<T>(&c->out[0]), won, b, mode, C);
 }
 
-/* ---- scatter_add -------------------------------------------------------------------- */
+/* ---- scatter_add --------------------------------------------------------- */
 
 /* A lane is what has one position in every dimension but dim: `m` elements of
  * src, `n` places of y.  Its places are shared out among `owners` threads: each

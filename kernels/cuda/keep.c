@@ -119,7 +119,7 @@ bool mrt_keep_write(const char *path, const void *data, size_t size) {
   return good;
 }
 
-/* ---- how much is kept -------------------------------------------------------- */
+/* ---- how much is kept ---------------------------------------------------- */
 
 typedef struct kept {
   char name[64];

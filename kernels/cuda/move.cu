@@ -23,7 +23,7 @@ struct move {
   char *y;
 };
 
-/* ---- units to their places --------------------------------------------------- */
+/* ---- units to their places ----------------------------------------------- */
 
 template <typename T, typename I>
 __global__ void __launch_bounds__(256)
@@ -76,7 +76,7 @@ void run_units(move m, void *queue) {
   }
 }
 
-/* ---- tiles -------------------------------------------------------------------- */
+/* ---- tiles --------------------------------------------------------------- */
 
 /* y[j * ys + i] = x[i * xs + j], i below n and j below rows; and that at every
  * place of `w`. */
@@ -144,7 +144,7 @@ void run_tiles(const move &m, int d, void *queue) {
   }
 }
 
-/* ---- move ---------------------------------------------------------------------- */
+/* ---- move ---------------------------------------------------------------- */
 
 void run_move(move m, void *queue) {
   mrt_walk_join(&m.w);

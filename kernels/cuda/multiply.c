@@ -22,7 +22,7 @@ static size_t up(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 static size_t bytes_of(int dtype) { return mrt_dtypes[dtype].bytes; }
 static bool is_f8(int d) { return d == MRT_f8_e4m3 || d == MRT_f8_e5m2; }
 
-/* ---- batches ----------------------------------------------------------------- */
+/* ---- batches ------------------------------------------------------------- */
 
 void mrt_cuda_add_dim(mrt_multiply *g, int64_t n, int64_t a, int64_t b) {
   mrt_cuda_batch *x = &g->a_batch, *w = &g->b_batch;
@@ -92,7 +92,7 @@ static mrt_multiply packed(const mrt_multiply *g, const mrt_cuda_way *w,
   return q;
 }
 
-/* ---- dtypes ------------------------------------------------------------------ */
+/* ---- dtypes -------------------------------------------------------------- */
 
 /* Whose numbers an operand has once it is rounded to `compute`. */
 static int values_of(int dtype, int compute) {
@@ -126,7 +126,7 @@ static bool can_end(int factor, const mrt_multiply *g) {
          (!g->gelu || (g->count == 1 && aux));
 }
 
-/* ---- layouts ----------------------------------------------------------------- */
+/* ---- layouts ------------------------------------------------------------- */
 
 /* x [rows, cols] as the library knows it; false when it does not. */
 static bool is_known(const mrt_cuda_matrix *x, int64_t rows, int64_t cols,
@@ -162,7 +162,7 @@ static void plan_pack(const mrt_cuda_matrix *x, const mrt_cuda_batch *batch,
           (is_f8(factor) && p->turned != (known.turned != 0));
 }
 
-/* ---- decisions ----------------------------------------------------------------- */
+/* ---- decisions ----------------------------------------------------------- */
 
 static int longest(const mrt_cuda_batch *batch) {
   int best = batch->rank - 1;
@@ -282,7 +282,7 @@ void mrt_cuda_decide(mrt_cuda *c, const mrt_multiply *g, mrt_cuda_way *w) {
   *w = (mrt_cuda_way){ .along = -1 };
 }
 
-/* ---- runs --------------------------------------------------------------------- */
+/* ---- runs ---------------------------------------------------------------- */
 
 static void repack(const mrt_cuda *c, const mrt_cuda_matrix *x,
                    const mrt_cuda_batch *batch, int64_t rows, int64_t cols,

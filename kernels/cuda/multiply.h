@@ -48,7 +48,7 @@ typedef struct mrt_multiply {
   int aux_dtype;
 } mrt_multiply;
 
-/* ---- multiply.c ------------------------------------------------------------- */
+/* ---- multiply.c ---------------------------------------------------------- */
 
 /* An operand is first made anew, contiguous, as `dtype`; its numbers are
  * rounded to `via` before. */
@@ -82,7 +82,7 @@ void mrt_cuda_add_dim(mrt_multiply *g, int64_t n, int64_t a, int64_t b);
  * where its last row ended. */
 void mrt_cuda_fold_rows(mrt_multiply *g);
 
-/* ---- product.cu: kernels ----------------------------------------------------- */
+/* ---- product.cu: kernels ------------------------------------------------- */
 
 /* x [rows, cols] of a batch, contiguous at `to`, as `pack` says.  Dimensions
  * along which x does not move are left out of `batch`. */

@@ -186,7 +186,7 @@ M_FN int m_to_i32(double x) { return m_real_to_i32(x); }
 M_FN m_u8 m_to_u8(float x) { return m_real_to_u8(x); }
 M_FN m_u8 m_to_u8(double x) { return m_real_to_u8(x); }
 
-/* ---- functions of reals ---------------------------------------------------- */
+/* ---- functions of reals -------------------------------------------------- */
 
 #define M_REAL(name, of)                                                       \
   M_FN float m_##name(float x) { return of##f(x); }                            \
@@ -264,7 +264,7 @@ template <class T> M_FN T m_gelu_tanh_slope(T x) {
   return s + s * (1 - s) * x * ((T)M_RATE * (1 + 3 * (T)M_CUBIC * xx));
 }
 
-/* ---- random numbers: Philox4x32-10, as base/philox.h ------------------------ */
+/* ---- random numbers: Philox4x32-10, as base/philox.h --------------------- */
 
 struct m_four {
   m_u32 w[4];
@@ -355,7 +355,7 @@ M_FN T m_dropout(m_draw &d, m_i64 i, T x, m_i64 drop, double scale) {
   return x * (m_word(d.first, k) >= (m_u32)drop ? (T)scale : 0);
 }
 
-/* ---- places ----------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------- */
 
 /* n / d for 0 <= n < 2^31, by a product (Granlund & Montgomery 1994); the host
  * has made `times` and `shift` of d. */

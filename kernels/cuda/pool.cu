@@ -93,7 +93,7 @@ template <typename T> struct images {
   int64_t count;
 };
 
-/* ---- the largest ------------------------------------------------------------------- */
+/* ---- the largest --------------------------------------------------------- */
 
 template <typename T> __global__ void largest(images<T> a) {
   typedef mrt_real<T> R;
@@ -142,7 +142,7 @@ template <typename T> __global__ void largest_grad(images<T> a) {
   }
 }
 
-/* ---- means ----------------------------------------------------------------------------- */
+/* ---- means --------------------------------------------------------------- */
 
 /* Rows (columns) of window i: those inside x, or inside x and padding. */
 MRT_DEVICE int64_t extent(const side &s, int64_t i, bool padding) {
@@ -209,7 +209,7 @@ template <typename T, bool back> __global__ void adaptive(images<T> a) {
   }
 }
 
-/* ---- launching -------------------------------------------------------------------------- */
+/* ---- launching ----------------------------------------------------------- */
 
 static side side_of(const mrt_pool_options *o, int i, const mrt_type *x,
                     const mrt_type *y) {

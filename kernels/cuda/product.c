@@ -51,7 +51,7 @@ void mrt_product_close(mrt_cuda *c) {
 
 size_t mrt_product_version(void) { return cublasLtGetVersion(); }
 
-/* ---- descriptors ----------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------- */
 
 static const cudaDataType_t types[MRT_DTYPE_COUNT] = {
   [MRT_f32] = CUDA_R_32F,         [MRT_f64] = CUDA_R_64F,
@@ -142,7 +142,7 @@ cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
       call->y, p->y, algo, call->workspace, p->workspace, c->queue);
 }
 
-/* ---- which algorithm --------------------------------------------------------- */
+/* ---- which algorithm ----------------------------------------------------- */
 
 static cublasStatus_t prefer(const mrt_cuda *c, const mrt_lt *p,
                              cublasLtMatmulPreference_t to) {
@@ -196,7 +196,7 @@ static bool choose(mrt_cuda *c, mrt_lt *p) {
   return true;
 }
 
-/* ---- what is known ------------------------------------------------------------ */
+/* ---- what is known ------------------------------------------------------- */
 
 static unsigned bucket_of(const mrt_lt_shape *s) {
   const unsigned char *byte = (const unsigned char *)s;

@@ -13,7 +13,7 @@
 
 namespace {
 
-/* ---- copies ----------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------- */
 
 /* Lines are contiguous in the copy, `step` apart in x. */
 struct lines {
@@ -101,7 +101,7 @@ static void repack(mrt_any<R> x, mrt_any<R> y, lines l, int via,
   (x, y, l, via, matrices);
 }
 
-/* ---- the last step ----------------------------------------------------------- */
+/* ---- the last step ------------------------------------------------------- */
 
 template <typename R> static mrt_any<R> any_of(const void *data, int dtype) {
   return { (void *)data, dtype };
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-/* ---- a product of ours ---------------------------------------------------------- */
+/* ---- a product of ours --------------------------------------------------- */
 
 /* A block has a tile of y, EACH x EACH numbers of it a thread. */
 enum { TILE = 64, DEPTH = 16, SIDE = 16, EACH = TILE / SIDE };
@@ -235,7 +235,7 @@ static void multiply(const mrt_multiply *g, cudaStream_t queue) {
    ending_of<R>(g), tiles);
 }
 
-/* ---- numbers to try with ------------------------------------------------------------ */
+/* ---- numbers to try with ------------------------------------------------- */
 
 template <typename R> __global__ void noise(mrt_any<R> x, int64_t n) {
   for (int64_t i = mrt_first(); i < n; i += mrt_stride()) {

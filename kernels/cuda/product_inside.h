@@ -36,7 +36,7 @@ cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
 int mrt_lt_best(mrt_cuda *c, const mrt_lt *p,
                 const cublasLtMatmulHeuristicResult_t *found, int count);
 
-/* ---- product_keep.c: the fastest algorithm of a shape, on disk --------------- */
+/* ---- product_keep.c: the fastest algorithm of a shape, on disk ----------- */
 
 /* `workspace`: the most that the library may take; `algorithm`: the library's
  * description, `size` bytes.  False: none is known. */

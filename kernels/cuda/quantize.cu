@@ -35,7 +35,7 @@ MRT_DEVICE double nearest(double x) { return rint(x); }
 MRT_DEVICE float size_of(float x) { return fabsf(x); }
 MRT_DEVICE double size_of(double x) { return fabs(x); }
 
-/* ---- quantize ----------------------------------------------------------------- */
+/* ---- quantize ------------------------------------------------------------ */
 
 /* Numbers half way between neighbours, rising, and their codes. */
 template <typename R> struct limits {
@@ -118,7 +118,7 @@ template <typename R> static void quantize_rows(const mrt_call *c) {
    rows, n);
 }
 
-/* ---- back ---------------------------------------------------------------------- */
+/* ---- back ---------------------------------------------------------------- */
 
 /* V numbers at a time; of 4 bits `col` is even. */
 enum { V = 4 };
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-/* ---- few rows -------------------------------------------------------------------- */
+/* ---- few rows ------------------------------------------------------------ */
 
 template <typename R>
 __global__ void __launch_bounds__(256)

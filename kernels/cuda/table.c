@@ -76,7 +76,7 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #undef UPDATE
 #undef MEETS
 
-/* ---- generated ------------------------------------------------------------- */
+/* ---- generated ----------------------------------------------------------- */
 
 static void run_chain(const mrt_call *call) {
   mrt_chain_run(call->state, call);

@@ -12,7 +12,7 @@ enum {
   PAGE = 4096
 };
 
-/* ---- failing --------------------------------------------------------------- */
+/* ---- failing ------------------------------------------------------------- */
 
 void mrt_team_fail(mrt_cuda *c, mrt_team *team, const mrt_error *e) {
   int well = MRT_TEAM_WELL;
@@ -38,7 +38,7 @@ void mrt_team_abort(mrt_team *t, const char *why) {
   if (other) other->comm->abort(other->comm, why);
 }
 
-/* ---- stages ---------------------------------------------------------------- */
+/* ---- stages -------------------------------------------------------------- */
 
 void mrt_stage_drop(mrt_stage *s) {
   if (!s || --s->uses > 0) return;
@@ -98,7 +98,7 @@ mrt_status mrt_team_stage(mrt_cuda *c, mrt_team *t, size_t nbytes,
   return MRT_OK;
 }
 
-/* ---- teams ----------------------------------------------------------------- */
+/* ---- teams --------------------------------------------------------------- */
 
 static void free_team(mrt_team *t) {
   mrt_stage_drop(t->stage);

@@ -35,7 +35,7 @@ typedef struct report {
   char why[160];
 } report;
 
-/* ---- the library ------------------------------------------------------------ */
+/* ---- the library --------------------------------------------------------- */
 
 enum { OLDEST = 21900, TOO_NEW = 30000 };
 
@@ -64,7 +64,7 @@ static bool open_library(mrt_nccl_library *l, bool *wanted) {
   return l->version >= OLDEST && l->version < TOO_NEW;
 }
 
-/* ---- cards ------------------------------------------------------------------ */
+/* ---- cards --------------------------------------------------------------- */
 
 static uint64_t hash_of_host(void) {
   char text[128] = "";
@@ -133,7 +133,7 @@ static mrt_status compare_cards(mrt_cuda *c, mrt_team *t,
   return s;
 }
 
-/* ---- starting --------------------------------------------------------------- */
+/* ---- starting ------------------------------------------------------------ */
 
 double mrt_nccl_clock(void) {
   struct timespec t;

@@ -59,7 +59,7 @@ bool mrt_nccl_takes(const mrt_team *t, const mrt_collective *a) {
   return type_of(a->dtype) >= 0 && !(ordered && is_float(a->dtype));
 }
 
-/* ---- memory ------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static const mrt_cuda_block *block_of(const mrt_cuda *c, const void *data) {
   for (int i = 0; i < c->block_count; i++) {
@@ -101,7 +101,7 @@ void mrt_nccl_forget(mrt_cuda *c, void *data) {
   }
 }
 
-/* ---- calls ------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 static ncclResult_t queue_one(const mrt_nccl *n, const mrt_collective *a,
                               cudaStream_t queue) {

@@ -29,7 +29,7 @@ typedef struct watching {
   int apart;
 } watching;
 
-/* ---- ending ------------------------------------------------------------------- */
+/* ---- ending -------------------------------------------------------------- */
 
 static void *end_comm(void *argument) {
   mrt_nccl *n = argument;
@@ -71,7 +71,7 @@ static void fail(mrt_nccl *n, const mrt_error *e) {
   pthread_mutex_unlock(&n->lock);
 }
 
-/* ---- looking ------------------------------------------------------------------ */
+/* ---- looking ------------------------------------------------------------- */
 
 typedef struct text {
   char s[160];

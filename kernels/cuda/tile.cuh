@@ -26,7 +26,7 @@
 #define MRT_UNROLL_TWICE _Pragma("unroll 2")
 #endif
 
-/* ---- with multiply-adds ------------------------------------------------------ */
+/* ---- with multiply-adds -------------------------------------------------- */
 
 /* A thread has GROUPS x GROUPS squares of 4 x 4. */
 template <typename S, bool L, bool turned> struct mrt_engine {
@@ -88,7 +88,7 @@ template <typename S, bool L, bool turned> struct mrt_engine {
   }
 };
 
-/* ---- with tensor cores --------------------------------------------------------- */
+/* ---- with tensor cores --------------------------------------------------- */
 
 /* A warp has 32 rows of half the columns. */
 template <typename S, bool L, bool turned> struct mrt_warps {
@@ -160,7 +160,7 @@ struct mrt_engine<mrt_bf16, L, turned> : mrt_warps<mrt_bf16, L, turned> {};
 template <bool L, bool turned>
 struct mrt_engine<mrt_f16, L, turned> : mrt_warps<mrt_f16, L, turned> {};
 
-/* ---- both ------------------------------------------------------------------------ */
+/* ---- both ---------------------------------------------------------------- */
 
 template <typename S, bool L, bool turned>
 struct mrt_tile : mrt_engine<S, L, turned> {

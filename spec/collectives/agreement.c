@@ -13,7 +13,7 @@
 
 enum { CALLS = TEAM_SLOW ? 5000 : 100000 };
 
-/* ---- mismatches ------------------------------------------------------------------ */
+/* ---- mismatches ---------------------------------------------------------- */
 
 static const mrt_collective usual = { .kind = MRT_COLLECT_allreduce,
                                       .dtype = MRT_f32,
@@ -131,7 +131,7 @@ static int mismatch(mrt_communicator *comm, void *argument) {
   return wrong;
 }
 
-/* ---- who leaves, who gives up, who is interrupted ---------------------------------- */
+/* ---- who leaves, who gives up, who is interrupted ------------------------ */
 
 static void close_early(mrt_communicator *comm) { (void)comm; }
 static void give_up(mrt_communicator *comm) { comm->abort(comm, "no data"); }
@@ -176,7 +176,7 @@ static int leave(mrt_communicator *comm, void *argument) {
                     e.message);
 }
 
-/* ---- parts, interleaved; many calls ------------------------------------------------ */
+/* ---- parts, interleaved; many calls -------------------------------------- */
 
 static int sum(mrt_communicator *comm, double mine, double *all) {
   mrt_collective c = { .kind = MRT_COLLECT_allreduce,
@@ -233,7 +233,7 @@ static int interleaved(mrt_communicator *comm, void *argument) {
   return wrong;
 }
 
-/* ---- memory ------------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 /* The n-th allocation fails, for every n. */
 typedef struct failing {

@@ -2,8 +2,8 @@
  *
  * Kind x dtype x reduction x count x where operands lie x in place or not, on
  * 1 to 5 ranks.  Each rank knows what all ranks give and computes in f64 what
- * it must get; the bits of all results are the same for threads, processes and messages
- * between pairs.
+ * it must get; the bits of all results are the same for threads, processes and
+ * messages between pairs.
  *
  * SPDX-License-Identifier: MIT */
 #include "narrow.h"
@@ -33,7 +33,7 @@ typedef struct state {
   int wrong;
 } state;
 
-/* ---- numbers ------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------- */
 
 /* What rank `rank` gives: quarters in [-2, 2), or small integers. */
 static double draw(mrt_dtype dtype, int rank, int i) {
@@ -133,7 +133,7 @@ static void reduce_all(state *s, mrt_dtype dtype, mrt_reduction op) {
   }
 }
 
-/* ---- a case -------------------------------------------------------------------- */
+/* ---- a case -------------------------------------------------------------- */
 
 enum { ROOM = 8 * LARGEST + (1 << 16) };
 
@@ -234,7 +234,7 @@ static void every_kind(state *s, mrt_dtype dtype, int64_t count) {
   places(s, c);
 }
 
-/* ---- laws ------------------------------------------------------------------------ */
+/* ---- laws ---------------------------------------------------------------- */
 
 /* allgather(reduce_scatter(x)) has the bits of allreduce(x); a NaN of any rank
  * is in every result. */

@@ -75,7 +75,7 @@ static void pause_for(double seconds) {
       NULL);
 }
 
-/* ---- a rank ------------------------------------------------------------------------ */
+/* ---- a rank -------------------------------------------------------------- */
 
 /* Call i of a program that uses all there is. */
 static mrt_status call(mrt_communicator *comm, int i, float *heap, float *own,
@@ -166,7 +166,7 @@ static void begin(scene *s, const char *name, int rank) {
   live(comm, s);
 }
 
-/* ---- one fault ------------------------------------------------------------------------ */
+/* ---- one fault ----------------------------------------------------------- */
 
 static bool ended(const scene *s, bool all) {
   for (int r = 0; r < SIZE; r++)
@@ -258,7 +258,7 @@ static int one(const char *algorithm, way way, unsigned *seed,
   return wrong;
 }
 
-/* ---- who may attach --------------------------------------------------------------------- */
+/* ---- who may attach ------------------------------------------------------ */
 
 static int refused(const char *name, int rank, int size, const char *token,
                    mrt_status status, const char *text) {

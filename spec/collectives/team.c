@@ -88,7 +88,7 @@ int team_processes(int size, team_work *work, void *argument) {
   return wrong;
 }
 
-/* ---- connected ranks ---------------------------------------------------------- */
+/* ---- connected ranks ----------------------------------------------------- */
 
 int team_join(team_sockets fds, int size) {
   for (int a = 0; a < size; a++)

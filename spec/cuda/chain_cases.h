@@ -48,7 +48,7 @@ void chain_program_of(const chain_case *cases, int count, int *from, int64_t n,
 /* One case alone. */
 void chain_single(const chain_case *c, int64_t n, chain_program *p);
 
-/* ---- numbers -------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------- */
 
 /* Element i of input `input`: pairs of special numbers first. */
 void chain_put(mrt_dtype d, void *data, int64_t i, int input);

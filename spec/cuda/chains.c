@@ -37,7 +37,7 @@ static void complain(const char *what, const char *name) {
   if (failures++ < 20) fprintf(stderr, "%s: %s\n", what, name);
 }
 
-/* ---- rows ----------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 static mrt_dtype real_of(const mrt_fused_code *code, const mrt_call *call) {
   bool wide = code->out_dtype == MRT_f64;
@@ -126,7 +126,7 @@ static void rows(const chain_case *cases, int count) {
   }
 }
 
-/* ---- layouts --------------------------------------------------------------------- */
+/* ---- layouts ------------------------------------------------------------- */
 
 static int64_t place_of(const mrt_operand *x, int64_t i) {
   int64_t at = 0;
@@ -250,7 +250,7 @@ static void far(void) {
   free(b), free(out);
 }
 
-/* ---- the rest ------------------------------------------------------------------------ */
+/* ---- the rest ------------------------------------------------------------ */
 
 static void parts(void) {
   enum { ROWS = 10, INNER = 7, PART = 3, OUTER = 2 };

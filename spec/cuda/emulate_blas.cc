@@ -32,7 +32,7 @@ template <typename T> cublasStatus_t set(T *to, const void *value, size_t n) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/* ---- what is supported ------------------------------------------------------------ */
+/* ---- what is supported --------------------------------------------------- */
 
 /* The table of dtypes under cublasLtMatmul() in the manual. */
 bool types_fit(const desc *m, cudaDataType a, cudaDataType b, cudaDataType c,
@@ -132,7 +132,7 @@ bool aligned(const void *p, uint64_t to) { return (uintptr_t)p % to == 0; }
 
 } // namespace
 
-/* ---- the calls ------------------------------------------------------------------------ */
+/* ---- the calls ----------------------------------------------------------- */
 
 size_t cublasLtGetVersion(void) { return 130000; }
 

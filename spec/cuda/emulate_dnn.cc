@@ -13,7 +13,7 @@ struct cudnnContext {
 
 namespace dnn {
 
-/* ---- what attributes there are ------------------------------------------------- */
+/* ---- what attributes there are ------------------------------------------- */
 
 enum need { MAY, MUST, READ };
 
@@ -128,7 +128,7 @@ static size_t size_of(int type) {
   }
 }
 
-/* ---- reading them --------------------------------------------------------------- */
+/* ---- reading them -------------------------------------------------------- */
 
 const object *object::to(int name) const {
   auto found = has.find(name);
@@ -160,7 +160,7 @@ tensor tensor_of(const object &o) {
   return t;
 }
 
-/* ---- setting them --------------------------------------------------------------- */
+/* ---- setting them -------------------------------------------------------- */
 
 static object *at(cudnnBackendDescriptor_t d) {
   return d ? ((object_ref *)d)->get() : NULL;
@@ -205,7 +205,7 @@ static cudnnStatus_t finalize(object *o) {
   return s;
 }
 
-/* ---- answers -------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------- */
 
 /* Descriptors that the caller has made become these. */
 static void answer(const std::vector<int> &engines, const object_ref &graph,
@@ -249,7 +249,7 @@ static cudnnStatus_t get(object *o, int name, int type, int64_t most,
 
 } // namespace dnn
 
-/* ---- the library's functions ---------------------------------------------------- */
+/* ---- the library's functions --------------------------------------------- */
 
 size_t cudnnGetVersion(void) { return CUDNN_VERSION; }
 const char *cudnnGetErrorString(cudnnStatus_t status) {

@@ -8,7 +8,7 @@
 
 namespace dnn {
 
-/* ---- forms ---------------------------------------------------------------------- */
+/* ---- forms --------------------------------------------------------------- */
 
 #define OF(descriptor)  CUDNN_BACKEND_##descriptor##_DESCRIPTOR
 #define CONV(way, name) CUDNN_ATTR_OPERATION_CONVOLUTION_##way##_##name
@@ -40,7 +40,7 @@ static tensor operand(const object &op, int name) {
   return tensor_of(*op.to(name));
 }
 
-/* ---- checks --------------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------- */
 
 static cudnnStatus_t want(bool good) {
   return good ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
@@ -134,7 +134,7 @@ cudnnStatus_t check(const object &o) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-/* ---- engines -------------------------------------------------------------------- */
+/* ---- engines ------------------------------------------------------------- */
 
 enum engine { VARIES, ROUNDS, COMPILES, REFUSES, HUNGRY, GOOD };
 enum { SPOILED = 1 << 12 };
@@ -179,7 +179,7 @@ int64_t workspace_of(int engine) {
 }
 bool can_plan(int engine) { return engine != REFUSES; }
 
-/* ---- memory --------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 struct view : tensor {
   char *data;
@@ -217,7 +217,7 @@ struct memory {
   }
 };
 
-/* ---- convolution ---------------------------------------------------------------- */
+/* ---- convolution --------------------------------------------------------- */
 
 /* Call f(i) for every index of t. */
 template <typename F> static void each(const tensor &t, F f) {
@@ -285,7 +285,7 @@ static void add(const object &op, const memory &m) {
   });
 }
 
-/* ---- attention ------------------------------------------------------------------ */
+/* ---- attention ----------------------------------------------------------- */
 
 struct attention {
   view t[5]; /* q, k, v, o, lse */
@@ -339,7 +339,7 @@ static void compute(const object &op, const memory &m) {
   }
 }
 
-/* ---- execution ------------------------------------------------------------------ */
+/* ---- execution ----------------------------------------------------------- */
 
 /* MRT_EMULATE_CUDNN in the environment names a file that tells of each. */
 static void tell(const object &op) {

@@ -2,9 +2,9 @@
  *
  * Device memory can be touched only while the device works: a host that reads
  * it by a pointer is stopped there.  What the device touches is opened as it is
- * touched, so that the rest costs nothing.  An allocation ends where a page does, with
- * a page that nobody may touch behind it; under the address sanitizer the
- * memory is the heap's and guarded to the byte.  Fresh memory is NaN.
+ * touched, so that the rest costs nothing.  An allocation ends where a page
+ * does, with a page that nobody may touch behind it; under the address sanitizer
+ * the memory is the heap's and guarded to the byte.  Fresh memory is NaN.
  *
  * SPDX-License-Identifier: MIT */
 #include "emulate_inside.h"

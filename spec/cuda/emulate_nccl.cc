@@ -170,7 +170,7 @@ mrt_reduction reduction_of(ncclRedOp_t op) {
 
 } // namespace
 
-/* ---- communicators -------------------------------------------------------- */
+/* ---- communicators ------------------------------------------------------- */
 
 ncclResult_t ncclGetVersion(int *version) {
   *version = NCCL_VERSION_CODE;
@@ -258,7 +258,7 @@ ncclResult_t ncclCommDeregister(ncclComm_t c, void *) {
   return ncclSuccess;
 }
 
-/* ---- collectives ----------------------------------------------------------- */
+/* ---- collectives --------------------------------------------------------- */
 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count,
                            ncclDataType_t type, ncclRedOp_t op, ncclComm_t c,
