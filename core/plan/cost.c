@@ -10,7 +10,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/cost.h"
-#include "plan/precision.h"
+#include "rewrite/precision.h"
 
 #include <string.h>
 
@@ -91,7 +91,7 @@ static double on_threads(const mrt_device_profile *d, double seconds) {
 
 double mrt_device_seconds(const mrt_device_profile *d, const mrt_node *n) {
   if (mrt_node_is_view(n)) return 0;
-  /* Copies between tiers run beside the steps: stall.c. */
+  /* Copies between tiers run beside the steps: transfer_time.c. */
   if (n->op->traits & (MRT_SWAPS | MRT_WAITS)) return d->launch;
   double work = on_threads(d, work_seconds(d, n));
   double traffic = traffic_seconds(d, mrt_node_bytes(n));

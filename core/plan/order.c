@@ -2,16 +2,16 @@
  *
  *   needs   layouts, and steps with their scratch, in program order
  *   gives   the executing order, chosen for the least peak of live bytes
- *           (order_choose.c); what any order needs (bounds.c).  Where a policy
+ *           (choose.c); what any order needs (bounds.c).  Where a policy
  *           or a region says what to recompute, the peak is elsewhere
  *           afterwards: then an order of brief lives as well, and the reorder
  *           pass mends the one with clones.  So too where the planner swaps
  *           variables: updates spread over the step hide their copies.
- *   never   changes what a node reads (precedence.c), needs more than program
+ *   never   changes what a node reads (dag.c), needs more than program
  *           order, or looks at the clock
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/order.h"
+#include "solve/order/order.h"
 
 #include <string.h>
 

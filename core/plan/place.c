@@ -7,8 +7,8 @@
  *   never   looks at the clock: the same graph gives the same plan
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/pack.h"
 #include "plan/plan.h"
+#include "solve/pack/pack.h"
 #include "tensor/slow.h"
 
 static mrt_status live_bytes(mrt_plan *plan, size_t *largest, int *step) {

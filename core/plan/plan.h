@@ -7,7 +7,7 @@
 #define MRT_PLAN_PLAN_H
 
 #include "graph/graph.h"
-#include "plan/schedule.h"
+#include "solve/recompute/schedule.h"
 
 /* A piece of memory: one base value, or several that follow each other in
  * place, or a kernel's scratch. */
@@ -204,12 +204,12 @@ typedef mrt_status (*mrt_pass)(mrt_plan *plan);
 mrt_status mrt_plan_make(mrt_plan *plan);
 /* The same, the one way that the plan has. */
 mrt_status mrt_plan_finish(mrt_plan *plan);
-/* A budget: the quickest of several ways (ways.c). */
+/* A budget: the quickest of several ways (budget.c). */
 mrt_status mrt_plan_compete(mrt_plan *plan);
-/* A policy: of two orders the one that needs less (ways.c). */
+/* A policy: of two orders the one that needs less (budget.c). */
 mrt_status mrt_plan_compare(mrt_plan *plan);
 /* Once it is made: the same with collectives beside its steps, where that is
- * quicker and takes no more (ways.c).  `before` is as it was before. */
+ * quicker and takes no more (budget.c).  `before` is as it was before. */
 mrt_status mrt_plan_beside(mrt_plan *plan, const mrt_plan *before);
 /* May a collective begin ahead, and is it worth it? */
 bool mrt_ahead_may(const mrt_plan *plan);

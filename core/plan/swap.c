@@ -1,6 +1,6 @@
 /* swap.c -- when are values that live in the slow tier in the arena?
  *
- *   needs   the executing order; which variables they are (homes.c), which
+ *   needs   the executing order; which variables they are (swap_variables.c), which
  *           activations (recompute.c)
  *   gives   an order with copies: a variable comes to the arena for a stay, a
  *           run of uses, is read and updated there, and if it was updated goes

@@ -1,0 +1,37 @@
+/* budget.h -- the ways into a budget that compete
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_PLAN_BUDGET_H
+#define MRT_PLAN_BUDGET_H
+
+#include "plan/cost.h"
+
+typedef struct mrt_ways {
+  mrt_plan *plan;
+  const mrt_plan *before; /* as it was traced */
+  mrt_plan best;          /* of the best other way, if `found` */
+  bool found, large;
+  double seconds; /* to be below; INFINITY: nothing fits yet */
+  double base;    /* of the step with all kept in memory */
+  int left;       /* solver runs, while something fits */
+  size_t least;   /* peak of the segments that take least; 0: none planned */
+} mrt_ways;
+
+typedef struct mrt_outcome {
+  mrt_way way;
+  double seconds;
+  size_t over; /* bytes above the budget; SIZE_MAX: nothing was found */
+} mrt_outcome;
+
+/* Plan this way, with less for the solver where more is taken than it knew
+ * of; the best within the plan's budget is kept. */
+mrt_status mrt_way_plan(mrt_ways *c, size_t memory, mrt_way way,
+                        mrt_outcome *o);
+/* Variables that the planner may swap: not of one micro-batch, for others must
+ * agree. */
+size_t mrt_ways_movable(const mrt_ways *c);
+bool mrt_ways_may_swap(const mrt_ways *c);
+/* Fails with a budget that would do. */
+mrt_status mrt_ways_refuse(mrt_ways *c);
+
+#endif

@@ -1,0 +1,325 @@
+/* recompute.c -- what is not kept for the backward pass is computed again
+ *
+ *   needs   the order, layouts, steps
+ *   gives   a graph with clones of forward nodes right before those that need
+ *           them; nothing changes without a policy, a budget or a region
+ *   method  Activations are listed (activations.c); the policy chooses; what it
+ *           leaves open is kept, or chosen within its bytes (keep_budget.c), or
+ *           left to the solver when there is a budget for the whole
+ *           (schedule.h).  The schedule becomes clones (clone.c).  A clone
+ *           draws the same random numbers and reads the same bits, so no
+ *           result changes.
+ *   never   runs an update twice, nor anything after what it reads was updated
+ *
+ * SPDX-License-Identifier: MIT */
+#include "plan/recompute/recompute.h"
+
+#include <stdint.h>
+
+/* Would a clone take bytes that the flow does not know of?  Results of the plan
+ * have storage of their own, but not their clones. */
+static bool makes_result(const mrt_keeping *k, int i) {
+  const mrt_node *n = k->plan->graph.nodes[i];
+  return k->flow.made[i + 1] - k->flow.made[i] < n->nout;
+}
+
+/* until[i]: the first update of a variable that node i reads; updates never
+ * run again, nor collectives that other ranks do not expect, nor what would
+ * take more than the budget was told of. */
+static mrt_status find_until(mrt_keeping *k) {
+  const mrt_graph *g = &k->plan->graph;
+  int n = g->node_count, *update = MRT_NEW(k->arena, int, g->value_count);
+  k->problem.until = MRT_NEW(k->arena, int, n);
+  if (!update || !k->problem.until) return mrt_nomem(&k->plan->ctx->error);
+  for (int i = 0; i < g->value_count; i++) update[i] = n;
+  for (int i = n; i-- > 0;)
+    for (int u = 0; k->flow.update[i] && u < g->nodes[i]->op->updates; u++)
+      update[g->nodes[i]->in[u]->base->id] = i;
+  for (int i = 0; i < n; i++) {
+    uint32_t traits = g->nodes[i]->op->traits;
+    bool never = k->flow.update[i] ||
+                 (k->plan->options.memory && makes_result(k, i)) ||
+                 ((traits & MRT_COLLECTIVE) && !(traits & MRT_REPEATS));
+    k->problem.until[i] = never ? 0 : n;
+    for (int r = 0; r < g->nodes[i]->nin; r++) {
+      int at = update[g->nodes[i]->in[r]->base->id];
+      if (at < k->problem.until[i]) k->problem.until[i] = at;
+    }
+  }
+  return MRT_OK;
+}
+
+static mrt_status make_problem(mrt_keeping *k) {
+  mrt_flow *f = &k->flow;
+  const int64_t *staged = k->plan->staged;
+  for (int i = 0; staged && i < f->real; i++) f->scratch[i] += staged[i];
+  mrt_problem *p = &k->problem;
+  int *makes = MRT_NEW(k->arena, int, f->blocks);
+  *p = (mrt_problem){ .ops = f->real,
+                      .values = f->blocks,
+                      .reads = f->reads,
+                      .makes = { f->made, makes },
+                      .cost = MRT_NEW(k->arena, double, f->real),
+                      .scratch = f->scratch,
+                      .bytes = f->bytes,
+                      .take_start = f->take_start,
+                      .take = f->take };
+  if (!makes || !p->cost) return mrt_nomem(&k->plan->ctx->error);
+  for (int b = 0; b < f->blocks; b++) makes[b] = b;
+  for (int i = 0; i < f->real; i++)
+    p->cost[i] = mrt_node_seconds(k->plan, k->plan->graph.nodes[i]);
+  return find_until(k);
+}
+
+/* Does node i follow from the backward pass or an update? */
+static bool follows(const mrt_keeping *k, int i) {
+  const mrt_flow *f = &k->flow;
+  const mrt_node *n = k->plan->graph.nodes[i];
+  bool yes = n->origin.backward || f->update[i];
+  for (int r = 0; r < n->nin; r++) {
+    const mrt_node *from = mrt_value_root(n->in[r])->node;
+    yes |= from && mrt_node_is_update(from);
+  }
+  for (int r = f->reads.start[i]; r < f->reads.start[i + 1]; r++)
+    yes |= !k->forward[f->maker[f->reads.item[r]]];
+  return yes;
+}
+
+/* Does a result or the backward pass come of node i?  What an optimizer works
+ * out for itself is no activation. */
+static bool leads(const mrt_keeping *k, int i, const bool *lead) {
+  const mrt_flow *f = &k->flow;
+  bool yes = k->plan->graph.nodes[i]->origin.backward || makes_result(k, i);
+  for (int b = f->made[i]; b < f->made[i + 1]; b++)
+    for (int r = f->readers.start[b]; r < f->readers.start[b + 1]; r++)
+      yes |= lead[f->readers.item[r]];
+  return yes;
+}
+
+static mrt_status find_forward(mrt_keeping *k) {
+  int n = k->flow.real;
+  bool *lead = MRT_NEW(k->arena, bool, n);
+  k->forward = MRT_NEW(k->arena, bool, n);
+  if (!lead || !k->forward) return mrt_nomem(&k->plan->ctx->error);
+  for (int i = 0; i < n; i++) k->forward[i] = !follows(k, i);
+  for (int i = n; i-- > 0;) lead[i] = leads(k, i, lead);
+  for (int i = 0; i < n; i++) k->forward[i] &= lead[i];
+  return MRT_OK;
+}
+
+mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena) {
+  *k = (mrt_keeping){ .plan = plan, .arena = arena };
+  MRT_TRY(mrt_flow_make(&k->flow, plan, arena, false));
+  MRT_TRY(make_problem(k));
+  MRT_TRY(find_forward(k));
+  return mrt_activations_list(k);
+}
+
+const mrt_collective_options *mrt_gathered(const mrt_node *n) {
+  while (n && !mrt_is_lazy(n->op, n->options)) {
+    bool passes = n->op->number == MRT_OP_cast || n->op->number == MRT_OP_copy;
+    n = passes ? mrt_value_root(n->in[0])->node : NULL;
+  }
+  return n && n->op->traits & MRT_REPEATS ? n->options : NULL;
+}
+
+bool mrt_plan_has_policy(const mrt_plan *plan) {
+  for (int i = 0; i < plan->graph.node_count; i++) {
+    const mrt_node *n = plan->graph.nodes[i];
+    const mrt_collective_options *o = mrt_gathered(n);
+    if (n->origin.region || (o && o->again)) return true;
+  }
+  return plan->options.checkpoint != NULL;
+}
+
+enum { ROUNDS = 6 }; /* of the solver with less, when placing took more */
+
+static void may_do(const mrt_keeping *k, uint8_t *may) {
+  static const uint8_t sets[] = {
+    [MRT_CHOICE_OPEN] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE,
+    [MRT_CHOICE_KEEP] = MRT_MAY_KEEP,
+    [MRT_CHOICE_RECOMPUTE] = MRT_MAY_RECOMPUTE,
+    [MRT_CHOICE_SWAP] = MRT_MAY_SWAP,
+  };
+  for (int b = 0; b < k->flow.blocks; b++) {
+    int a = k->activation_of[b];
+    may[b] = sets[a < 0 ? MRT_CHOICE_OPEN : k->asked.activations[a].choice];
+    if (k->asked.no_recompute && may[b] == sets[MRT_CHOICE_OPEN])
+      may[b] = MRT_MAY_KEEP;
+  }
+}
+
+/* Where nothing is to be recomputed, what is open is kept. */
+static void keep_open(mrt_keeping *k) {
+  for (int a = 0; a < k->asked.count; a++) {
+    mrt_activation *v = &k->asked.activations[a];
+    if (v->choice == MRT_CHOICE_OPEN) v->choice = MRT_CHOICE_KEEP;
+  }
+}
+
+typedef struct solving {
+  mrt_keeping *k;
+  const mrt_problem *problem; /* the flow's, or with copies */
+  uint8_t *may;               /* by its values */
+  mrt_solve_hint hint;
+  mrt_schedule *s;
+  int64_t height;
+} solving;
+
+/* Begin with what was found. */
+static mrt_status go_on_from(solving *w) {
+  int *op = MRT_NEW(w->k->arena, int, w->s->count), n = 0;
+  if (!op) return mrt_nomem(&w->k->plan->ctx->error);
+  for (int i = 0; i < w->s->count; i++)
+    if (w->s->act[i].kind == MRT_ACT_RUN) op[n++] = w->s->act[i].index;
+  w->hint.op = op, w->hint.count = n;
+  return MRT_OK;
+}
+
+/* A schedule whose arena takes at most `wanted` bytes.  With runs to begin
+ * with, every other round goes on from what the last one found. */
+static mrt_status fit(solving *w, int64_t wanted) {
+  mrt_keeping *k = w->k;
+  mrt_error *e = &k->plan->ctx->error;
+  mrt_solve_hint given = w->hint;
+  int64_t budget = wanted, step;
+  for (int round = 0; round < ROUNDS && budget > 0; round++) {
+    mrt_status status = mrt_schedule_solve(k->arena, e, w->problem, w->may,
+                                           budget, w->hint, w->s);
+    if (status == MRT_EBUDGET) break;
+    MRT_TRY(status);
+    MRT_TRY(
+        mrt_schedule_height(k->arena, e, w->problem, w->s, wanted, &w->height));
+    if (w->height <= wanted) return MRT_OK;
+    step = w->height - wanted;
+    budget -= step > wanted >> 9 ? step : wanted >> 9;
+    if (given.count > 0 && round % 2 == 0)
+      w->hint = given;
+    else
+      MRT_TRY(go_on_from(w));
+  }
+  return MRT_EBUDGET;
+}
+
+/* The runs to begin with, by nodes as they are ordered now. */
+static mrt_status known_runs(const mrt_keeping *k, mrt_solve_hint *hint) {
+  const mrt_found_out *known = &k->plan->known;
+  const mrt_graph *g = &k->plan->graph;
+  int *at = MRT_NEW(k->arena, int, g->next_node);
+  int *op = MRT_NEW(k->arena, int, known->run_count);
+  if (!at || !op) return mrt_nomem(&k->plan->ctx->error);
+  for (int i = 0; i < g->node_count; i++) at[g->nodes[i]->id] = i;
+  for (int i = 0; i < known->run_count; i++) op[i] = at[known->runs[i]];
+  hint->op = op, hint->count = known->run_count;
+  return MRT_OK;
+}
+
+/* The solver's choice of what is open, so that what moves takes at most
+ * `wanted` bytes. */
+static mrt_status solve(mrt_keeping *k, int64_t wanted, mrt_schedule *s) {
+  const mrt_way *way = &k->plan->way;
+  solving w = { .k = k, .s = s, .problem = &k->problem };
+  w.hint.quick =
+      way->lanes == 0 && !way->thorough; /* copies are hard to place */
+  mrt_swappable copies = { .problem.values = k->flow.blocks };
+  if (way->lanes > 0) {
+    MRT_TRY(mrt_swappable_make(&copies, k, way->lanes));
+    w.problem = &copies.problem;
+  }
+  w.may = MRT_NEW(k->arena, uint8_t, copies.problem.values);
+  if (!w.may) return mrt_nomem(&k->plan->ctx->error);
+  if (way->seeded) MRT_TRY(known_runs(k, &w.hint));
+  may_do(k, w.may);
+  for (int op = 0; op < copies.problem.ops; op++) /* which a copy makes again */
+    if (copies.copied[op] >= 0)
+      w.may[copies.copied[op]] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
+  for (int v = k->flow.blocks; v < copies.problem.values; v++)
+    w.may[v] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
+  mrt_status status = fit(&w, wanted);
+  if (!status && way->lanes > 0) status = mrt_swappable_schedule(&copies, k, s);
+  return status == MRT_EBUDGET ? mrt_plan_over(k->plan, 0) : status;
+}
+
+static int value_of(const mrt_keeping *k, int a) {
+  return k->flow.value[k->block_of[a]]->id;
+}
+
+/* As the policy has answered; orders differ, values do not. */
+static void recall(mrt_keeping *k) {
+  const mrt_found_out *known = &k->plan->known;
+  for (int a = 0; a < k->asked.count; a++) {
+    mrt_activation *v = &k->asked.activations[a];
+    const mrt_activation *said = &known->answered[value_of(k, a)];
+    v->choice = said->choice, v->priority = said->priority;
+    v->segment = said->segment;
+  }
+  k->asked.kept = known->kept, k->asked.no_recompute = known->no_recompute;
+}
+
+/* The policy's answers; it is asked once for all plans of a trace. */
+static mrt_status ask(mrt_keeping *k) {
+  mrt_plan *plan = k->plan;
+  mrt_checkpoint *c = &k->asked;
+  mrt_found_out *known = &plan->known;
+  const mrt_plan_options *o = &plan->options;
+  if (known->answered) return recall(k), MRT_OK;
+  if (!o->checkpoint) return MRT_OK;
+  MRT_TRY(o->checkpoint(o->checkpoint_user, c));
+  known->answered =
+      MRT_NEW(&plan->graph.arena, mrt_activation, plan->graph.value_count);
+  if (!known->answered) return mrt_nomem(&plan->ctx->error);
+  for (int a = 0; a < c->count; a++)
+    known->answered[value_of(k, a)] = c->activations[a];
+  known->kept = c->kept, known->no_recompute = c->no_recompute;
+  return MRT_OK;
+}
+
+/* What is to be swapped is kept so far; the swap pass goes on from here. */
+static void note_swapped(const mrt_keeping *k, const mrt_schedule *s) {
+  for (int a = 0; a < k->asked.count; a++)
+    if (k->asked.activations[a].choice == MRT_CHOICE_SWAP)
+      k->flow.value[k->block_of[a]]->away = k->plan->swaps = true;
+  for (int i = 0; i < s->count; i++)
+    if (s->act[i].kind == MRT_ACT_IN)
+      k->flow.value[s->act[i].index]->away = k->plan->swaps = true;
+}
+
+/* All of the plan stays within the budget: variables, constants and outputs
+ * take the rest of it. */
+static mrt_status go_within(mrt_keeping *k, mrt_schedule *s) {
+  mrt_plan *plan = k->plan;
+  mrt_found_out *known = &plan->known;
+  const mrt_way *way = &plan->way;
+  int64_t wanted = (int64_t)plan->options.memory;
+  wanted -= (int64_t)mrt_plan_rest(plan) + way->slack;
+  if (wanted < 0) wanted = 0;
+  if (way->brief && !known->segments_count && !k->asked.no_recompute)
+    MRT_TRY(mrt_segments_rank(k, known->segments, &known->segments_count));
+  if (way->brief && known->same_order && !way->segmented)
+    return mrt_plan_over(plan, 0); /* that was tried */
+  return way->segmented ? mrt_schedule_segments(k, &way->segments, s)
+                        : solve(k, wanted, s);
+}
+
+static mrt_status recompute(mrt_keeping *k) {
+  const mrt_plan_options *o = &k->plan->options;
+  mrt_schedule s = { 0 };
+  k->asked.kept = SIZE_MAX;
+  MRT_TRY(ask(k));
+  if (k->asked.no_recompute && !o->memory) keep_open(k);
+  if (k->asked.kept != SIZE_MAX) MRT_TRY(mrt_keep_within(k, k->asked.kept));
+  MRT_TRY(o->memory ? go_within(k, &s) : mrt_schedule_chosen(k, &s));
+  note_swapped(k, &s);
+  return mrt_schedule_apply(k, &s);
+}
+
+mrt_status mrt_pass_recompute(mrt_plan *plan) {
+  if (!plan->options.memory && !mrt_plan_has_policy(plan)) return MRT_OK;
+  mrt_arena arena;
+  mrt_keeping k;
+  mrt_arena_init(&arena, plan->ctx->allocator);
+  mrt_status s = mrt_keeping_make(&k, plan, &arena);
+  if (!s) s = recompute(&k);
+  mrt_arena_free(&arena);
+  return s;
+}

@@ -1,0 +1,144 @@
+/* transfer_time.c -- how long does a run wait for what is done beside it?
+ *
+ *   method  Steps run one after the other, each in its predicted seconds.
+ *           Beside them two lanes copy, each first come first served.  A copy
+ *           takes a latency and then its bytes at its lane's rate, which is
+ *           another while both lanes are busy.  A step that waits for a copy
+ *           which is not over stalls until it is.  Collectives that begin
+ *           ahead are done one after the other, on a thread of their own; one
+ *           that does not waits until they are over.
+ *   cost    O(steps + copies)
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
+#include "plan/cost.h"
+
+#include <math.h>
+
+/* Copies by number on the lane. */
+typedef struct lane {
+  double *left; /* seconds alone */
+  int started, ended;
+} lane;
+
+typedef struct racing {
+  lane lanes[2];
+  double slower[2]; /* of a lane while the other is busy too: below 1 */
+} racing;
+
+static bool busy(const lane *l) { return l->ended < l->started; }
+
+/* Let the copies go on for `seconds`, or until copy `last` of `until` is over;
+ * returns the seconds that took. */
+static double advance(racing *r, double seconds, const lane *until, int last) {
+  double passed = 0;
+  while (passed < seconds && !(until && until->ended > last)) {
+    bool both = busy(&r->lanes[0]) && busy(&r->lanes[1]);
+    double step = seconds - passed, speed[2];
+    if (!busy(&r->lanes[0]) && !busy(&r->lanes[1])) return seconds;
+    for (int i = 0; i < 2; i++) {
+      lane *l = &r->lanes[i];
+      speed[i] = both ? r->slower[i] : 1;
+      if (busy(l) && l->left[l->ended] / speed[i] < step)
+        step = l->left[l->ended] / speed[i];
+    }
+    passed += step;
+    for (int i = 0; i < 2; i++) {
+      lane *l = &r->lanes[i];
+      if (!busy(l)) continue;
+      l->left[l->ended] -= step * speed[i];
+      if (l->left[l->ended] <= 1e-12) l->ended++;
+    }
+  }
+  return passed;
+}
+
+double mrt_copy_seconds(const mrt_slow_rates *r, bool out, size_t bytes) {
+  return r->latency + (double)bytes / (out ? r->out : r->in);
+}
+
+/* What was measured instead of the figure `otherwise`. */
+static double rate(const mrt_plan *plan, uint64_t key, double otherwise) {
+  double seconds = mrt_measured_find(&plan->options, key);
+  return seconds > 0 ? 1 / seconds : otherwise;
+}
+
+mrt_slow_rates mrt_declared_rates(const mrt_plan *plan) {
+  const mrt_device_profile *d = &plan->device;
+  double latency = mrt_measured_find(&plan->options, MRT_MEASURED_LATENCY);
+  return (mrt_slow_rates){
+    .latency = latency >= 0 ? latency : d->slow_latency,
+    .out = rate(plan, MRT_MEASURED_OUT, d->slow_write),
+    .in = rate(plan, MRT_MEASURED_IN, d->slow_read),
+    .out_shared = rate(plan, MRT_MEASURED_OUT_SHARED, d->slow_write),
+    .in_shared = rate(plan, MRT_MEASURED_IN_SHARED, d->slow_read),
+  };
+}
+
+static double simulate(const mrt_plan *plan, const double *seconds,
+                       const mrt_slow_rates *rates, racing *r, int *number,
+                       double *stalls) {
+  double total = 0;
+  for (int i = 0; i < plan->step_count; i++) {
+    int t = plan->steps[i].transfer;
+    if (t < 0) {
+      advance(r, seconds ? seconds[i] : plan->steps[i].seconds, NULL, 0);
+      continue;
+    }
+    const mrt_transfer_info *c = &plan->transfers[t];
+    lane *l = &r->lanes[c->out ? MRT_LANE_OUT : MRT_LANE_IN];
+    if (i == c->start) {
+      number[t] = l->started++;
+      l->left[number[t]] = mrt_copy_seconds(rates, c->out, c->bytes);
+    } else {
+      double stall = advance(r, HUGE_VAL, l, number[t]);
+      if (stalls) stalls[t] = stall;
+      total += stall;
+    }
+  }
+  return total;
+}
+
+MRT_API mrt_status mrt_plan_predict_stall(const mrt_plan *plan,
+                                          const double *seconds,
+                                          const mrt_slow_rates *rates,
+                                          double *stalls, double *total) {
+  mrt_arena arena;
+  int n = plan->graph.transfer_count;
+  mrt_slow_rates own = mrt_declared_rates(plan);
+  if (!rates) rates = &own;
+  mrt_arena_init(&arena, plan->ctx->allocator);
+  racing r = { .slower = { rates->out_shared / rates->out,
+                           rates->in_shared / rates->in } };
+  int *number = MRT_NEW(&arena, int, n);
+  r.lanes[0].left = MRT_NEW(&arena, double, n);
+  r.lanes[1].left = MRT_NEW(&arena, double, n);
+  bool ok = number && r.lanes[0].left && r.lanes[1].left;
+  if (ok) *total = simulate(plan, seconds, rates, &r, number, stalls);
+  mrt_arena_free(&arena);
+  return ok ? MRT_OK : mrt_nomem(&plan->ctx->error);
+}
+
+/* Handing over takes a launch, waiting what it takes. */
+mrt_status mrt_plan_predict_arrivals(mrt_plan *plan) {
+  double now = 0, free = 0; /* when the thread is */
+  if (!plan->ahead_count) return MRT_OK;
+  double *over = MRT_NEW(&plan->graph.arena, double, plan->step_count);
+  if (!over) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < plan->step_count; i++) {
+    mrt_step *s = &plan->steps[i];
+    mrt_node *n = s->node;
+    bool meets = n->op->traits & MRT_COLLECTIVE;
+    n->mark = i;
+    if (meets && mrt_is_ahead(n->op, n->options)) {
+      over[i] = free = fmax(free, now) + s->seconds;
+      s->seconds = plan->device.launch;
+    } else if (meets) {
+      s->seconds += fmax(0, free - now);
+    } else if (n->op->number == MRT_OP_arrive) {
+      s->seconds += fmax(0, over[n->in[0]->node->mark] - now);
+    }
+    now += s->seconds;
+  }
+  return MRT_OK;
+}

@@ -1,0 +1,225 @@
+/* fuse_epilogue.c -- which products compute the GELU of their sum themselves?
+ *
+ *   needs   a captured graph, its dtypes final
+ *   gives   linear_gelu in place of a linear and the tanh GELU of its result;
+ *           matmul_gelu_grad in place of a product and the gelu_grad by tanh
+ *           that alone reads it (op/matmul_gelu.c)
+ *   where   the device's description says that it has them (`epilogues`), in
+ *           plans of traced functions: it changes bits, and what is evaluated
+ *           line by line shall not depend on when
+ *   rule    The sum is rounded once instead of twice.  So nothing but GELU and
+ *           its gradient may read the result of that linear, or that product:
+ *           no other value changes by this.  What is rounded before and after
+ *           GELU has one dtype, f32, f16 or bf16.  A linear's result that a
+ *           gelu_grad reads is the second result.
+ *   method  One walk to find, through casts that widen; one to replace.  Each
+ *           new node stands where its product stood.
+ *   never   looks at a budget or a policy of memory: it comes before them, so
+ *           that they change no bit
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/activation.h"
+#include "op/matmul.h"
+#include "op/views.h"
+#include "plan/plan.h"
+
+#include <string.h>
+
+/* Of a value. */
+typedef struct fact {
+  mrt_node *gelu;   /* a GELU of it */
+  int gelus;        /* readers, through widenings: these, */
+  int slopes;       /* gelu_grads at it, */
+  int others;       /* and outputs of the plan */
+  int casts;        /* direct readers that round it */
+  mrt_dtype to;     /* what the last of these rounds it to */
+  bool mixed;       /* they round to several dtypes */
+  mrt_value *round; /* it rounded, made by a new node */
+} fact;
+
+typedef struct finding {
+  mrt_graph *g;
+  fact *facts;     /* by value id, as the graph was */
+  mrt_node **with; /* by position of a product: what it shall do, too */
+} finding;
+
+static bool is_widening(const mrt_node *n) {
+  return n && n->op->number == MRT_OP_cast &&
+         mrt_is_narrow(n->in[0]->type.dtype) &&
+         n->out[0]->type.dtype == MRT_f32;
+}
+static mrt_value *source(mrt_value *v) {
+  return is_widening(v->node) ? v->node->in[0] : v;
+}
+
+static bool by_tanh(const mrt_node *n, int op) {
+  const mrt_gelu_options *o = n->options;
+  return n->op->number == op && o->approximate == MRT_GELU_TANH;
+}
+
+/* ---- finding ------------------------------------------------------------- */
+
+static void note_reader(finding *f, mrt_node *n, int k) {
+  fact *at = &f->facts[source(n->in[k])->id];
+  if (by_tanh(n, MRT_OP_gelu))
+    at->gelu = n, at->gelus++;
+  else if (by_tanh(n, MRT_OP_gelu_grad) && k == 0)
+    at->slopes++;
+  else
+    at->others++;
+}
+
+static void look(finding *f) {
+  mrt_graph *g = f->g;
+  mrt_graph_count_uses(g);
+  for (int i = 0; i < g->node_count; i++) {
+    mrt_node *n = g->nodes[i];
+    n->mark = i;
+    if (is_widening(n)) continue;
+    for (int k = 0; k < n->nin; k++) note_reader(f, n, k);
+    if (n->op->number != MRT_OP_cast) continue;
+    fact *at = &f->facts[n->in[0]->id];
+    at->mixed |= at->casts > 0 && at->to != n->out[0]->type.dtype;
+    at->to = n->out[0]->type.dtype, at->casts++;
+  }
+  for (int i = 0; i < g->output_count; i++)
+    f->facts[source(g->outputs[i])->id].others++;
+}
+
+/* The dtype that all readers of `v` want it in. */
+static mrt_dtype wanted(const finding *f, const mrt_value *v) {
+  const fact *at = &f->facts[v->id];
+  bool rounded = at->casts > 0 && at->casts == v->uses && !at->mixed &&
+                 mrt_is_narrow(at->to);
+  return rounded ? at->to : v->type.dtype;
+}
+
+/* Have GELU's side, and what comes of it, one dtype that the device rounds to? */
+static bool one_dtype(const finding *f, const mrt_value *x,
+                      const mrt_value *y) {
+  mrt_dtype d = x->type.dtype;
+  return (d == MRT_f32 || d == MRT_f16 || d == MRT_bf16) && wanted(f, y) == d;
+}
+
+static void find_gelu(finding *f, mrt_node *linear) {
+  const mrt_value *y = linear->out[0];
+  const fact *at = &f->facts[y->id];
+  if (at->gelus == 1 && at->others == 0 && one_dtype(f, y, at->gelu->out[0]))
+    f->with[linear->mark] = at->gelu;
+}
+
+/* The product of matrices that `slope` alone reads, through reshapes. */
+static void find_product(finding *f, mrt_node *slope) {
+  const mrt_value *v = slope->in[1], *x = source(slope->in[0]);
+  while (v->uses == 1 && v->node &&
+         (is_widening(v->node) || v->node->op->number == MRT_OP_reshape))
+    v = v->node->in[0];
+  mrt_node *product = v->node;
+  if (v->uses != 1 || !product || product->op->number != MRT_OP_matmul ||
+      product->in[0]->type.rank != 2 || product->in[1]->type.rank != 2)
+    return;
+  bool there = !x->node || x->node->mark < product->mark;
+  if (there && one_dtype(f, x, slope->out[0])) f->with[product->mark] = slope;
+}
+
+/* ---- replacing ----------------------------------------------------------- */
+
+static mrt_status append(finding *f, const mrt_op *op, int nin,
+                         mrt_value *const *in, const void *options, int nout,
+                         const mrt_type *types, mrt_origin origin,
+                         mrt_value **out) {
+  mrt_node *n = mrt_graph_node(f->g, op, nin, in, options, nout, types, origin);
+  if (!n) return mrt_nomem(&f->g->ctx->error);
+  for (int k = 0; k < nout; k++) out[k] = n->out[k];
+  return mrt_graph_append(f->g, n);
+}
+
+static mrt_status seen_as(finding *f, mrt_value *v, const mrt_type *shape,
+                          mrt_value **out) {
+  mrt_type t = *shape;
+  mrt_shape_options o = { .shape.count = t.rank };
+  *out = v, t.dtype = v->type.dtype;
+  if (mrt_type_equal(&t, &v->type)) return MRT_OK;
+  memcpy(o.shape.at, t.dims, (size_t)t.rank * sizeof *t.dims);
+  return append(f, mrt_ops[MRT_OP_reshape], 1, &v, &o, 1, &t, v->origin, out);
+}
+
+/* `made` is what `old` was, or what its readers round that to. */
+static void take_place(finding *f, mrt_value *old, mrt_value *made) {
+  made->name = old->name;
+  if (made->type.dtype == old->type.dtype)
+    old->other = made;
+  else
+    f->facts[old->id].round = made;
+}
+
+static mrt_status make_linear_gelu(finding *f, mrt_node *linear,
+                                   mrt_node *gelu) {
+  const mrt_matmul_options *was = linear->options;
+  mrt_value *y = linear->out[0], *out[2] = { NULL, NULL };
+  mrt_matmul_options o = { .compute = was->compute,
+                           .keep = f->facts[y->id].slopes > 0 };
+  mrt_type types[] = { y->type, y->type };
+  MRT_TRY(append(f, mrt_ops[MRT_OP_linear_gelu], linear->nin, linear->in, &o,
+                 o.keep ? 2 : 1, types, linear->origin, out));
+  take_place(f, gelu->out[0], out[0]);
+  if (o.keep) take_place(f, y, out[1]);
+  return MRT_OK;
+}
+
+static mrt_status make_gelu_grad(finding *f, mrt_node *product,
+                                 mrt_node *slope) {
+  mrt_value *x = mrt_value_instead(source(slope->in[0])), *made;
+  mrt_value *in[] = { product->in[0], product->in[1], NULL };
+  mrt_type t = product->out[0]->type;
+  t.dtype = x->type.dtype;
+  MRT_TRY(seen_as(f, x, &t, &in[2]));
+  MRT_TRY(append(f, mrt_ops[MRT_OP_matmul_gelu_grad], 3, in, product->options,
+                 1, &t, slope->origin, &made));
+  MRT_TRY(seen_as(f, made, &slope->out[0]->type, &made));
+  take_place(f, slope->out[0], made);
+  return MRT_OK;
+}
+
+static mrt_status replace(finding *f) {
+  mrt_graph *g = f->g;
+  mrt_node **nodes = g->nodes;
+  int count = g->node_count;
+  mrt_graph_set_order(g, NULL, 0);
+  for (int i = 0; i < count; i++) {
+    mrt_node *n = nodes[i], *with = f->with[i];
+    const fact *read = n->nin ? &f->facts[n->in[0]->id] : NULL;
+    for (int k = 0; k < n->nin; k++) n->in[k] = mrt_value_instead(n->in[k]);
+    if (read && read->round)
+      n->out[0]->other = read->round;
+    else if (with && with->op->number == MRT_OP_gelu)
+      MRT_TRY(make_linear_gelu(f, n, with));
+    else if (with)
+      MRT_TRY(make_gelu_grad(f, n, with));
+    else
+      MRT_TRY(mrt_graph_append(g, n));
+  }
+  mrt_graph_substitute(g);
+  return MRT_OK;
+}
+
+/* What has become something else is read by nobody now. */
+mrt_status mrt_pass_epilogues(mrt_plan *plan) {
+  mrt_graph *g = &plan->graph;
+  finding f = { .g = g };
+  bool any = false;
+  if (!plan->device.epilogues || !plan->traced) return MRT_OK;
+  f.facts = MRT_NEW(&g->arena, fact, g->value_count);
+  f.with = MRT_NEW(&g->arena, mrt_node *, g->node_count);
+  if (!f.facts || !f.with) return mrt_nomem(&g->ctx->error);
+  look(&f);
+  for (int i = 0; i < g->node_count; i++) {
+    mrt_node *n = g->nodes[i];
+    if (n->op->number == MRT_OP_linear) find_gelu(&f, n);
+    if (by_tanh(n, MRT_OP_gelu_grad)) find_product(&f, n);
+  }
+  for (int i = 0; i < g->node_count; i++) any |= f.with[i] != NULL;
+  if (!any) return MRT_OK;
+  MRT_TRY(replace(&f));
+  return mrt_pass_dead(plan);
+}

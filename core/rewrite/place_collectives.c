@@ -1,0 +1,170 @@
+/* place_collectives.c -- when do the ranks meet?
+ *
+ *   needs   any graph
+ *   gives   gathers of buckets whose parts are read, which read as views of
+ *           them; lazy collectives, and what only passes their results on,
+ *           right before what reads these; turns that rise along the program
+ *   method  one walk in the program's order, with the deferred nodes put in
+ *           when somebody asks for them.  All ranks run the same program, so
+ *           all meet in the same order.  The passes before this one have seen
+ *           variables, whole: their bits are those of one rank.
+ *   never   moves a collective that the program calls
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
+#include "op/views.h"
+#include "plan/plan.h"
+
+/* ---- parts of buckets ---------------------------------------------------- */
+
+/* The nodes that are made; gathers are the first of each bucket. */
+typedef struct gathers {
+  mrt_graph *g;
+  mrt_node **nodes;
+  int count, room;
+} gathers;
+
+static mrt_status put(gathers *w, int op, mrt_value *in, const void *options,
+                      mrt_type type, mrt_origin at, mrt_value **out) {
+  mrt_graph *g = w->g;
+  mrt_node *n = mrt_graph_node(g, mrt_ops[op], 1, &in, options, 1, &type, at);
+  if (!n || !MRT_PUSH_ROOM(&g->arena, w->nodes, w->count, w->room))
+    return mrt_nomem(&g->ctx->error);
+  w->nodes[w->count++] = n;
+  return *out = n->out[0], MRT_OK;
+}
+
+/* What all ranks' buckets are together. */
+static mrt_status whole_of(gathers *w, const mrt_variable *part,
+                           mrt_value *leaf, mrt_value **out) {
+  mrt_value *bucket;
+  mrt_context *ctx = w->g->ctx;
+  MRT_TRY(mrt_graph_variable(w->g, part->bucket, &bucket));
+  for (int i = 0; i < w->count; i++)
+    if (w->nodes[i]->in[0] == bucket) return *out = w->nodes[i]->out[0], MRT_OK;
+  const mrt_communicator *comm = mrt_communicator_find(ctx, part->comm);
+  if (!comm) return ctx->error.status;
+  mrt_collective_options o = { .rank = comm->rank,
+                               .size = comm->size,
+                               .comm = part->comm,
+                               .lazy = true,
+                               .again = part->again };
+  mrt_type type = bucket->type;
+  type.dims[0] *= comm->size;
+  return put(w, MRT_OP_allgather, bucket, &o, type, leaf->origin, out);
+}
+
+static mrt_status read_part(gathers *w, mrt_value *leaf) {
+  const mrt_variable *part = leaf->tensor->variable;
+  int64_t count = mrt_type_count(&leaf->type);
+  mrt_slice_options own = { .dim = 0,
+                            .first = part->offset,
+                            .last = part->offset + count - 1 };
+  mrt_shape_options shape = { .shape = { .count = leaf->type.rank } };
+  mrt_type flat = { .dtype = leaf->type.dtype, .rank = 1, .dims = { count } };
+  mrt_value *v = NULL;
+  for (int i = 0; i < leaf->type.rank; i++)
+    shape.shape.at[i] = leaf->type.dims[i];
+  MRT_TRY(whole_of(w, part, leaf, &v));
+  MRT_TRY(put(w, MRT_OP_slice, v, &own, flat, leaf->origin, &v));
+  MRT_TRY(put(w, MRT_OP_reshape, v, &shape, leaf->type, leaf->origin, &v));
+  v->name = leaf->name;
+  return leaf->other = v, MRT_OK;
+}
+
+static mrt_status read_parts(mrt_graph *g) {
+  gathers w = { .g = g };
+  int values = g->value_count, nodes = g->node_count;
+  for (int i = 0; i < values; i++) {
+    mrt_value *v = g->values[i];
+    bool part = v->leaf == MRT_LEAF_VARIABLE && v->tensor->variable->bucket;
+    if (part) MRT_TRY(read_part(&w, v));
+  }
+  if (!w.count) return MRT_OK;
+  mrt_node **order = MRT_NEW(&g->arena, mrt_node *, w.count + nodes);
+  if (!order) return mrt_nomem(&g->ctx->error);
+  for (int i = 0; i < w.count; i++) order[i] = w.nodes[i];
+  for (int i = 0; i < nodes; i++) order[w.count + i] = g->nodes[i];
+  mrt_graph_set_order(g, order, w.count + nodes);
+  mrt_graph_substitute(g);
+  return MRT_OK;
+}
+
+/* ---- when ---------------------------------------------------------------- */
+
+typedef struct walk {
+  mrt_graph *g;
+  mrt_node **order, **stack;
+  int count, depth;
+} walk;
+
+enum { DEFERRED = 1, PLACED = 2 };
+
+static bool passes_on(const mrt_node *n) {
+  return mrt_node_is_view(n) || n->op->number == MRT_OP_cast;
+}
+
+/* Lazy, or a view or cast of what is. */
+static bool may_wait(const mrt_node *n) {
+  if (mrt_is_lazy(n->op, n->options)) return true;
+  const mrt_node *from = n->nin == 1 ? n->in[0]->node : NULL;
+  return from && from->mark == DEFERRED && passes_on(n);
+}
+
+/* The node after what is deferred of its inputs. */
+static void place(walk *w, mrt_node *n) {
+  w->stack[w->depth++] = n;
+  while (w->depth) {
+    mrt_node *top = w->stack[w->depth - 1], *first = NULL;
+    for (int i = 0; i < top->nin && !first; i++) {
+      mrt_node *from = top->in[i]->node;
+      if (from && from->mark == DEFERRED) first = from;
+    }
+    if (first) {
+      first->mark = PLACED; /* on its way */
+      w->stack[w->depth++] = first;
+      continue;
+    }
+    w->depth--;
+    top->mark = PLACED;
+    w->order[w->count++] = top;
+  }
+}
+
+static mrt_status number(mrt_graph *g) {
+  uint64_t turn = 0;
+  for (int i = 0; i < g->node_count; i++) {
+    mrt_node *n = g->nodes[i];
+    if (!(n->op->traits & MRT_COLLECTIVE)) continue;
+    mrt_collective_options *own = MRT_NEW(&g->arena, mrt_collective_options, 1);
+    if (!own) return mrt_nomem(&g->ctx->error);
+    *own = *(const mrt_collective_options *)n->options;
+    own->turn = ++turn;
+    own->ahead = false; /* perhaps in another plan of this trace */
+    n->options = own;
+  }
+  return MRT_OK;
+}
+
+mrt_status mrt_pass_meetings(mrt_plan *plan) {
+  mrt_graph *g = &plan->graph;
+  MRT_TRY(read_parts(g));
+  walk w = { .g = g,
+             .order = MRT_NEW(&g->arena, mrt_node *, g->node_count),
+             .stack = MRT_NEW(&g->arena, mrt_node *, g->node_count + 1) };
+  bool any = false;
+  if (!w.order || !w.stack) return mrt_nomem(&g->ctx->error);
+  for (int i = 0; i < g->node_count; i++) {
+    g->nodes[i]->mark = 0;
+    if (may_wait(g->nodes[i])) g->nodes[i]->mark = DEFERRED, any = true;
+  }
+  if (!any) return MRT_OK;
+  for (int i = 0; i < g->node_count; i++)
+    if (!g->nodes[i]->mark) place(&w, g->nodes[i]);
+  for (int i = 0; i < g->output_count; i++) {
+    mrt_node *from = g->outputs[i]->node;
+    if (from && from->mark == DEFERRED) place(&w, from);
+  }
+  mrt_graph_set_order(g, w.order, w.count);
+  return number(g);
+}

@@ -1,0 +1,236 @@
+/* precision_ask.c -- what a precision policy is asked, and who reads what
+ *
+ * SPDX-License-Identifier: MIT */
+#include "rewrite/precision.h"
+
+#include <string.h>
+
+/* ---- asking -------------------------------------------------------------- */
+
+static bool computes_f32(const mrt_node *n) {
+  if (mrt_node_is_view(n) || mrt_node_is_update(n)) return false;
+  if (n->op->number == MRT_OP_cast || (n->op->traits & MRT_UNIFORM))
+    return false;
+  bool any = false;
+  for (int k = 0; k < n->nin; k++) any |= n->in[k]->type.dtype == MRT_f32;
+  return any;
+}
+
+/* Is it part of an update: no product, no gradient, and nothing but updates
+ * come of it?  Counts of steps and weights keep their bits. */
+static bool in_update(const mrt_node *n, const bool *read) {
+  bool any = n->origin.backward || n->op->width == MRT_NARROW;
+  for (int k = 0; k < n->nout; k++) any |= read[n->out[k]->id];
+  return !any;
+}
+
+/* Which nodes the policy is asked about. */
+static mrt_status find_asked(mrt_narrowing *w, int *count) {
+  mrt_graph *g = w->g;
+  bool *read = MRT_NEW(&g->arena, bool, g->value_count); /* not by updates */
+  w->asked = MRT_NEW(&g->arena, int, g->node_count);
+  if (!read || !w->asked) return mrt_nomem(w->e);
+  for (int k = 0; k < g->output_count; k++) read[g->outputs[k]->id] = true;
+  for (int i = g->node_count; i-- > 0;) {
+    const mrt_node *n = g->nodes[i];
+    bool own = mrt_node_is_update(n) || in_update(n, read);
+    w->asked[i] = !own && computes_f32(n) ? 0 : -1;
+    for (int k = 0; k < n->nin && !own; k++) read[n->in[k]->id] = true;
+  }
+  *count = 0;
+  for (int i = 0; i < g->node_count; i++)
+    if (w->asked[i] >= 0) w->asked[i] = (*count)++;
+  return MRT_OK;
+}
+
+static const char *width_name(const mrt_op *op) {
+  static const char *const names[] = {
+    [MRT_WIDE] = "wide", [MRT_NARROW] = "narrow", [MRT_FOLLOW] = "follow"
+  };
+  return names[op->width];
+}
+
+static void describe(mrt_computation *c, const mrt_node *n) {
+  *c = (mrt_computation){ .op = n->op->name,
+                          .name = n->out[0]->name,
+                          .cost = mrt_cost_name((int)n->op->cost),
+                          .width = width_name(n->op),
+                          .file = n->origin.file,
+                          .line = n->origin.line,
+                          .layer = n->origin.layer,
+                          .backward = n->origin.backward,
+                          .type = n->out[0]->type,
+                          .flops = mrt_node_flops(n),
+                          .compute = MRT_DTYPE_COUNT,
+                          .gradient = MRT_DTYPE_COUNT,
+                          .output = MRT_DTYPE_COUNT };
+}
+
+mrt_status mrt_narrow_ask(mrt_narrowing *w) {
+  mrt_graph *g = w->g;
+  mrt_found_out *known = &w->plan->known;
+  int count = 0;
+  MRT_TRY(find_asked(w, &count));
+  if (!w->plan->options.precision && !known->computations) {
+    for (int i = 0; i < g->node_count; i++) w->asked[i] = -1;
+    return w->keep = MRT_DTYPE_COUNT, MRT_OK;
+  }
+  if (!known->computations) {
+    mrt_precision p = { .nodes = MRT_NEW(&g->arena, mrt_computation, count),
+                        .count = count,
+                        .keep = MRT_DTYPE_COUNT };
+    if (!p.nodes) return mrt_nomem(w->e);
+    for (int i = 0; i < g->node_count; i++)
+      if (w->asked[i] >= 0) describe(&p.nodes[w->asked[i]], g->nodes[i]);
+    MRT_TRY(w->plan->options.precision(w->plan->options.precision_user, &p));
+    known->computations = p.nodes, known->keep = p.keep;
+    const mrt_delayed *d = w->plan->options.delayed;
+    if (d) known->scale = d->scale, known->amax = d->amax;
+    known->delayed = d != NULL, w->tell = d;
+  }
+  w->answers = known->computations, w->keep = known->keep;
+  return MRT_OK;
+}
+
+/* ---- looking ------------------------------------------------------------- */
+
+const mrt_option *mrt_narrow_option(const mrt_op *op) {
+  for (int i = 0; i < op->option_count; i++)
+    if (op->options[i].kind == MRT_OPT_DTYPE &&
+        strcmp(op->options[i].name, "compute") == 0)
+      return &op->options[i];
+  return NULL;
+}
+
+bool mrt_narrow_moves(const mrt_node *n) {
+  return n->op->width == MRT_FOLLOW && !n->op->flops &&
+         !(n->op->traits & (MRT_POINTWISE | MRT_UPDATES | MRT_FIXED));
+}
+
+static mrt_dtype compute_of(const mrt_narrowing *w, int position) {
+  int asked = w->asked[position];
+  return asked < 0 ? MRT_DTYPE_COUNT : w->answers[asked].compute;
+}
+static bool is_scaled(const mrt_narrowing *w, int position) {
+  int asked = w->asked[position];
+  return asked >= 0 && w->answers[asked].scaled;
+}
+
+/* Does it compute wide, and round its results because that is asked for? */
+static bool only_rounds(const mrt_narrowing *w, int position) {
+  if (w->asked[position] < 0) return false;
+  const mrt_computation *a = &w->answers[w->asked[position]];
+  return a->output != MRT_DTYPE_COUNT && mrt_is_narrow(a->output) &&
+         a->compute != MRT_DTYPE_COUNT && !mrt_is_narrow(a->compute);
+}
+
+/* So much smaller than what it comes from, it is a statistic. */
+enum { MUCH = 8 };
+
+static bool is_small(const mrt_narrowing *w, const mrt_node *n, int k) {
+  int64_t most = 0, own = mrt_type_count(&n->out[k]->type);
+  bool all = n->nin > 0;
+  if (k < 32 && n->op->wide_outputs >> k & 1) return true;
+  for (int i = 0; i < n->nin; i++) {
+    int64_t count = mrt_type_count(&n->in[i]->type);
+    double constant;
+    if (count > most) most = count;
+    all &= w->small[n->in[i]->id] || mrt_value_uniform(n->in[i], &constant);
+  }
+  if (mrt_node_is_view(n)) return w->small[n->in[0]->id];
+  if (n->op->traits & MRT_POINTWISE) return all;
+  return n->op->width == MRT_WIDE && own * MUCH <= most;
+}
+
+static void find_small(mrt_narrowing *w) {
+  for (int v = 0; v < w->g->value_count; v++) /* scalars, variables too */
+    w->small[v] = mrt_type_count(&w->g->values[v]->type) == 1;
+  for (int i = 0; i < w->g->node_count; i++) {
+    const mrt_node *n = w->g->nodes[i];
+    for (int k = 0; k < n->nout; k++)
+      w->small[n->out[k]->id] |= is_small(w, n, k);
+  }
+}
+
+bool mrt_narrow_never(const mrt_narrowing *w, const mrt_value *v) {
+  const mrt_value *root = mrt_value_root((mrt_value *)v);
+  return root->node && root->index < 32 &&
+         root->node->op->wide_outputs >> root->index & 1;
+}
+
+bool mrt_narrow_kept(const mrt_narrowing *w, const mrt_node *n,
+                     const mrt_value *v) {
+  const mrt_node *maker = mrt_value_root((mrt_value *)v)->node;
+  return w->keep != MRT_DTYPE_COUNT && n->origin.backward && maker &&
+         !maker->origin.backward && !(maker->op->traits & MRT_UNIFORM) &&
+         !mrt_node_is_update(maker) && !mrt_node_is_update(n) &&
+         !w->small[v->id];
+}
+
+static void want(mrt_narrowing *w, const mrt_node *n, int position, int k) {
+  const mrt_value *v = n->in[k];
+  mrt_dtype compute = compute_of(w, position), wanted = MRT_f32;
+  uint32_t *wants = &w->wants[v->id];
+  if (mrt_node_is_view(n)) {
+    for (int i = 0; i < n->nout; i++) *wants |= w->wants[n->out[i]->id];
+    return;
+  }
+  if (n->op->number == MRT_OP_cast)
+    wanted = n->out[0]->type.dtype;
+  else if (is_scaled(w, position) || mrt_reads_wide(n->op, k))
+    wanted = MRT_f32;
+  else if (compute != MRT_DTYPE_COUNT && !mrt_narrow_never(w, v))
+    wanted = compute;
+  else if (mrt_narrow_kept(w, n, v))
+    wanted = w->keep;
+  else if (mrt_narrow_moves(n))
+    *wants |= w->wants[n->out[0]->id];
+  *wants |= UINT32_C(1) << wanted;
+}
+
+mrt_status mrt_narrow_look(mrt_narrowing *w) {
+  mrt_graph *g = w->g;
+  mrt_arena *a = &g->arena;
+  int n = w->values = g->value_count;
+  w->leads = MRT_NEW(a, bool, n), w->small = MRT_NEW(a, bool, n);
+  w->wants = MRT_NEW(a, uint32_t, n), w->source = MRT_NEW(a, mrt_value *, n);
+  w->rounded = MRT_NEW(a, mrt_value *, (size_t)n * MRT_DTYPE_COUNT);
+  w->scaled = MRT_NEW(a, mrt_scaled, (size_t)n * MRT_DTYPE_COUNT);
+  if (!w->leads || !w->small || !w->wants || !w->source || !w->rounded ||
+      !w->scaled)
+    return mrt_nomem(w->e);
+  find_small(w);
+  for (int k = 0; k < g->output_count; k++)
+    w->wants[g->outputs[k]->id] |= UINT32_C(1) << MRT_f32;
+  for (int i = g->node_count; i-- > 0;) {
+    const mrt_node *node = g->nodes[i];
+    mrt_dtype compute = compute_of(w, i);
+    if (only_rounds(w, i))
+      for (int k = 0; k < node->nout; k++) w->leads[node->out[k]->id] = true;
+    bool lead = compute != MRT_DTYPE_COUNT && mrt_is_narrow(compute);
+    for (int k = 0; k < node->nout && !mrt_node_is_update(node); k++)
+      lead |= w->leads[node->out[k]->id];
+    for (int k = 0; k < node->nin; k++) {
+      w->leads[node->in[k]->id] |= lead;
+      want(w, node, i, k);
+    }
+  }
+  return MRT_OK;
+}
+
+mrt_dtype mrt_narrow_only(const mrt_narrowing *w, const mrt_value *v) {
+  uint32_t wants = w->wants[v->id];
+  if (v->type.dtype != MRT_f32 || (wants & (wants - 1))) return MRT_DTYPE_COUNT;
+  for (int d = 0; d < MRT_DTYPE_COUNT; d++)
+    if (wants == UINT32_C(1) << d && mrt_is_narrow((mrt_dtype)d))
+      return (mrt_dtype)d;
+  return MRT_DTYPE_COUNT;
+}
+
+mrt_dtype mrt_narrow_output(const mrt_narrowing *w, const mrt_value *v,
+                            mrt_dtype output) {
+  bool may = v->type.dtype == MRT_f32 && output != MRT_DTYPE_COUNT &&
+             mrt_is_narrow(output) && !mrt_narrow_never(w, v) &&
+             w->leads[v->id];
+  return may ? output : MRT_f32;
+}

@@ -1,0 +1,169 @@
+/* local_search.c -- lowering the peak of an order where it stands
+ *
+ *   method  At the highest step t: every large block alive there that t does
+ *           not need is pushed behind t (its maker with all that waits for it
+ *           before t), or freed before t (its later readers with all they wait
+ *           for since t).  The move that lowers this part most is made.  When
+ *           none helps, the exact search rearranges what stands around t.
+ *           Each change lowers one highest step and raises none to it.
+ *   never   looks at the clock: `work` counts edges
+ *
+ * SPDX-License-Identifier: MIT */
+#include "solve/order/order.h"
+
+enum {
+  TRIED = 24,     /* blocks at one peak */
+  REACH = 4096,   /* positions a move may span */
+  SETS = 1 << 12, /* of one exact search */
+};
+
+typedef struct moving {
+  mrt_profile *p;
+  const mrt_flow *f;
+  mrt_arena *arena;
+  int *at;           /* node -> position */
+  bool *with;        /* by node: goes along in this move */
+  int *nodes, *best; /* a part, rearranged */
+  mrt_exact *exact;
+  int64_t work;
+} moving;
+
+typedef struct part {
+  int from, to;
+  int64_t peak;
+} part;
+
+static int highest(const moving *m) {
+  int top = 0;
+  for (int i = 1; i < m->f->nodes; i++)
+    if (m->p->use[i] > m->p->use[top]) top = i;
+  return top;
+}
+
+static bool any_with(const mrt_lists *l, int node, const bool *with) {
+  for (int k = l->start[node]; k < l->start[node + 1]; k++)
+    if (with[l->item[k]]) return true;
+  return false;
+}
+
+/* m->nodes becomes positions [from, to], those with `with` first or last. */
+static void split(moving *m, int from, int to, bool first) {
+  int n = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (int i = from; i <= to; i++)
+      if (m->with[m->p->order[i]] == ((pass == 0) == first))
+        m->nodes[n++] = m->p->order[i];
+  for (int i = from; i <= to; i++) m->with[m->p->order[i]] = false;
+  m->work -= 8 * (to - from + 1);
+}
+
+/* Maker and what waits for it go behind t; false when t does. */
+static bool push_behind(moving *m, int block, int t, part *w) {
+  int from = m->at[m->f->maker[block]];
+  if (from >= t || t - from > REACH) return false;
+  for (int i = from; i <= t; i++) {
+    int node = m->p->order[i];
+    m->with[node] = i == from || any_with(&m->f->before, node, m->with);
+  }
+  bool free = !m->with[m->p->order[t]];
+  split(m, from, t, false);
+  *w = (part){ from, t, 0 };
+  return free;
+}
+
+/* All readers after t, and what they wait for, go before t. */
+static bool pull_before(moving *m, int block, int t, part *w) {
+  const mrt_lists *readers = &m->f->readers;
+  int to = m->p->last[block];
+  if (to <= t || to - t > REACH) return false;
+  for (int k = readers->start[block]; k < readers->start[block + 1]; k++)
+    if (m->at[readers->item[k]] > t) m->with[readers->item[k]] = true;
+  for (int i = to; i >= t; i--) {
+    int node = m->p->order[i];
+    if (!m->with[node]) m->with[node] = any_with(&m->f->after, node, m->with);
+  }
+  bool free = !m->with[m->p->order[t]];
+  split(m, t, to, true);
+  *w = (part){ t, to, 0 };
+  return free;
+}
+
+static void take(moving *m, part w, const int *nodes) {
+  mrt_profile_sweep(m->p, w.from, w.to, nodes, true);
+  for (int i = w.from; i <= w.to; i++) m->at[m->p->order[i]] = i;
+}
+
+/* The largest blocks alive at t. */
+static int alive(const moving *m, int t, int *blocks) {
+  const mrt_flow *f = m->f;
+  int n = 0;
+  for (int b = 0; b < f->blocks; b++) {
+    if (m->at[f->maker[b]] > t || m->p->last[b] < t) continue;
+    int i = n < TRIED ? n++ : TRIED;
+    for (; i > 0 && f->bytes[blocks[i - 1]] < f->bytes[b]; i--)
+      if (i < TRIED) blocks[i] = blocks[i - 1];
+    if (i < TRIED) blocks[i] = b;
+  }
+  return n;
+}
+
+static bool move_blocks(moving *m, int t, int64_t peak) {
+  static bool (*const moves[])(moving *, int, int, part *) = { push_behind,
+                                                               pull_before };
+  int blocks[TRIED], count = alive(m, t, blocks);
+  part best = { 0, -1, peak };
+  for (int i = 0; i < count; i++)
+    for (int k = 0; k < MRT_COUNT(moves); k++) {
+      part w;
+      if (!moves[k](m, blocks[i], t, &w)) continue;
+      w.peak = mrt_profile_sweep(m->p, w.from, w.to, m->nodes, false);
+      if (w.peak >= best.peak) continue;
+      int *swap = m->best;
+      m->best = m->nodes, m->nodes = swap, best = w;
+    }
+  if (best.peak == peak) return false;
+  take(m, best, m->best);
+  return true;
+}
+
+/* The whole order is not a window: choose.c has tried that. */
+static bool rearrange(moving *m, int t, int64_t peak) {
+  static const int widths[] = { 12, 24, 40, MRT_EXACT_NODES };
+  int n = m->f->nodes;
+  for (int i = 0; i < MRT_COUNT(widths) && widths[i] < n && m->work > 0; i++)
+    for (int third = 1; third <= 2; third++) {
+      int from = t - widths[i] * third / 3;
+      if (from + widths[i] > n) from = n - widths[i];
+      if (from < 0) from = 0;
+      int to = from + widths[i] - 1;
+      if (mrt_exact_window(m->exact, m->p, from, to, &(int64_t){ peak },
+                           &m->work) != MRT_FOUND_BETTER)
+        continue;
+      for (int k = from; k <= to; k++) m->at[m->p->order[k]] = k;
+      return true;
+    }
+  return false;
+}
+
+mrt_status mrt_order_improve(mrt_profile *p, mrt_arena *a, int64_t floor,
+                             int64_t work, int64_t *peak) {
+  const mrt_flow *f = p->flow;
+  moving m = { .p = p,
+               .f = f,
+               .arena = a,
+               .work = work,
+               .at = MRT_NEW(a, int, f->nodes),
+               .with = MRT_NEW(a, bool, f->nodes),
+               .nodes = MRT_NEW(a, int, REACH + 1),
+               .best = MRT_NEW(a, int, REACH + 1),
+               .exact = mrt_exact_make(f, a, SETS) };
+  if (!m.at || !m.with || !m.nodes || !m.best || !m.exact) return MRT_ENOMEM;
+  for (int i = 0; i < f->nodes; i++) m.at[p->order[i]] = i;
+  for (;;) {
+    int t = highest(&m);
+    *peak = p->use[t];
+    m.work -= f->nodes + f->blocks;
+    if (*peak <= floor || m.work <= 0) return MRT_OK;
+    if (!move_blocks(&m, t, *peak) && !rearrange(&m, t, *peak)) return MRT_OK;
+  }
+}
