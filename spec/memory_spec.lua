@@ -128,7 +128,7 @@ describe("lazy tensors", function()
     local before, heap = now(), collectgarbage "count" * 1024
     mrt.memory { reset = true }
     for i = 1, 2000 do mrt.eval(mrt.full({ 1 << 18 }, i)) end
-    -- batches grow with Lua's own heap (bindings/pressure.c)
+    -- batches grow with Lua's own heap (bindings/module/pressure.c)
     local allowed = math.max(64 << 20, 16 * heap)
     assert(mrt.memory().peak - before < allowed, mrt.memory().peak - before)
   end)

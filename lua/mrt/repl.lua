@@ -18,7 +18,7 @@ An expression prints its value; a semicolon at the end keeps it quiet.
   Tab          completes names, Ctrl-R searches the history, Ctrl-C stops a run]]
 
 ---@class mrt.Repl
----@field terminal table  functions of the program, see bindings/repl.c
+---@field terminal table  functions of the program, see bindings/program/repl.c
 ---@field time boolean    report the time of each line
 ---@field warned boolean  about `local`
 local Repl = {}
