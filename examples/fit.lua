@@ -9,9 +9,9 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local chart = require "mrt.report.chart"
+local chart = require "mrt.plan.report.chart"
 local core = require "mrt.core"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
 
 local parser = small.parser("fit.lua", "A GPT within less memory.",

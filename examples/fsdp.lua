@@ -12,7 +12,7 @@
 local mrt = require "mrt"
 local argparse = require "argparse"
 local dkjson = require "dkjson"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local nn, optim, policy, data = mrt.nn, mrt.optim, mrt.policy, mrt.data
 
 local parser = argparse("mrt examples/fsdp.lua",

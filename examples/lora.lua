@@ -11,7 +11,7 @@
 
 local mrt = require "mrt"
 local argparse = require "argparse"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
 
 local parser = argparse("mrt examples/lora.lua",

@@ -21,9 +21,9 @@
 local mrt = require "mrt"
 local argparse = require "argparse"
 local cache = require "mrt.device.cache"
-local chart = require "mrt.report.chart"
+local chart = require "mrt.plan.report.chart"
 local core = require "mrt.core"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local checkpoint, swap = mrt.policy.checkpoint, mrt.policy.swap
 
 local parser = argparse("mrt examples/memory_schemes.lua",

@@ -10,9 +10,9 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local chart = require "mrt.report.chart"
+local chart = require "mrt.plan.report.chart"
 local core = require "mrt.core"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
 
 local parser = small.parser("microbatch.lua", "Throughput against micro-batch.",

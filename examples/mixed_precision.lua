@@ -11,7 +11,7 @@
 
 local mrt = require "mrt"
 local argparse = require "argparse"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local nn, optim, precision = mrt.nn, mrt.optim, mrt.policy.precision
 
 local parser = argparse("mrt examples/mixed_precision.lua",

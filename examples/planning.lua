@@ -11,8 +11,9 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local caching_allocator = require "mrt.plan.caching_allocator"
 local argparse = require "argparse"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local nn, optim = mrt.nn, mrt.optim
 
 local parser = argparse("mrt examples/planning.lua",
@@ -73,7 +74,7 @@ local function save(plan, name)
 end
 
 local function row(scheme, plan)
-  local pool = mrt.pool.simulate(plan)
+  local pool = caching_allocator.simulate(plan)
   print(("  %-19s %11s %11s %11s   %11s %11s %6d %6.0f"):format(scheme,
     format.bytes(plan.peak), format.bytes(plan.transient),
     format.bytes(plan.transient - pool.live), format.bytes(pool.reserved),

@@ -6,7 +6,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local nn, optim, data, estimate = mrt.nn, mrt.optim, mrt.data, mrt.estimate
 
 mrt.seed(1)

@@ -13,8 +13,8 @@
 
 local mrt = require "mrt"
 local argparse = require "argparse"
-local chart = require "mrt.report.chart"
-local format = require "mrt.format"
+local chart = require "mrt.plan.report.chart"
+local format = require "mrt.util.format"
 local checkpoint = mrt.policy.checkpoint
 
 local parser = argparse("mrt examples/sublinear.lua", "Memory of a deep chain.")

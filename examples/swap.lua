@@ -12,8 +12,8 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local chart = require "mrt.report.chart"
-local format = require "mrt.format"
+local chart = require "mrt.plan.report.chart"
+local format = require "mrt.util.format"
 local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
 
 local flags = small.parser("swap.lua", "When is swapping free?",

@@ -3,8 +3,8 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local log = require "mrt.log"
-local tensorboard = require "mrt.log.tensorboard"
+local log = require "mrt.train.log"
+local tensorboard = require "mrt.train.log.tensorboard"
 local core = require "mrt.core"
 local files = require "support.files"
 

@@ -96,7 +96,7 @@ describe("mrt plan --shard", function()
     local rows = rows_of(out)
     assert.same(rows.script, rows.zero1)
     assert.same(rows.zero3, rows.fsdp)
-    local format = require "mrt.format"
+    local format = require "mrt.util.format"
     for _, name in ipairs { "ddp", "zero1", "zero2", "zero3" } do
       local plan = planned(("--json --ranks 16 --shard %s %s"):format(name, path))
       assert.same({ format.bytes(plan.peak), format.bytes(plan.at_peak.weight),

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local caching_allocator = require "mrt.plan.caching_allocator"
 local dkjson = require "dkjson"
 local training = require "support.training"
 local files = require "support.files"
@@ -110,7 +111,7 @@ describe("a plan", function()
   end)
 
   it("walks its steps, live bytes adding up to what is born and not dead", function()
-    local text = require "mrt.report.walk" (mlp_plan())
+    local text = require "mrt.plan.report.walk" (mlp_plan())
     local live = 0
     for line in text:gmatch "[^\n]+" do
       if line:match "^%s+%+ " then live = live + 1 end
@@ -133,7 +134,7 @@ describe("the caching pool", function()
   end
 
   it("splits, coalesces and takes the best fit", function()
-    local report = mrt.pool.simulate(plan_of(4, {
+    local report = caching_allocator.simulate(plan_of(4, {
       { 1, 1, 256 }, { 1, 3, 64 }, { 1, 1, 128 }, -- holes of 256 and 128
       { 2, 2, 128 }, -- the hole of 128
       { 3, 3, 256 }, -- the one of 256
@@ -146,7 +147,7 @@ describe("the caching pool", function()
   end)
 
   it("wastes what is in pieces", function()
-    local report = mrt.pool.simulate(plan_of(2, {
+    local report = caching_allocator.simulate(plan_of(2, {
       { 1, 1, 64 }, { 1, 2, 64 }, { 1, 1, 64 }, { 2, 2, 128 },
     }), { segment = 192 })
     assert.equal(192 + 192, report.reserved)
@@ -155,7 +156,7 @@ describe("the caching pool", function()
 
   it("never reserves less than the plan's live bytes", function()
     local plan = mlp_plan()
-    local report = mrt.pool.simulate(plan)
+    local report = caching_allocator.simulate(plan)
     assert.equal(plan.lower_bound, report.live + plan.persistent + plan.outputs)
     assert.is_true(report.reserved >= report.live)
   end)

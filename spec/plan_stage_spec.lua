@@ -77,7 +77,7 @@ describe("the stages of a plan", function()
       end
     end
     local kept = {}
-    local fates = require "mrt.report.stage".fates(planned)
+    local fates = require "mrt.plan.report.stage".fates(planned)
     for _, n in ipairs(planned.nodes) do
       for _, v in ipairs(n.writes) do
         if fates[v] then kept[#kept + 1] = n.op end

@@ -327,7 +327,7 @@ describe("the prompt", function()
 end)
 
 describe("completion", function()
-  local complete = require "mrt.repl.complete"
+  local complete = require "mrt.cli.repl.complete"
 
   setup(function()
     _G.spec_base = { method = function() end, value = 1 }

@@ -1,5 +1,5 @@
 -- ranks_spec.lua -- which rank a process is, by its environment
-local ranks = require "mrt.ranks"
+local ranks = require "mrt.communicator.env"
 
 local function find(environment)
   return ranks.find(function(name) return environment[name] end)

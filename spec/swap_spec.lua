@@ -148,10 +148,10 @@ describe("swapping", function()
   it("draws and writes each copy, and what is fetched apart from activations", function()
     local t = trained(swap.all { least = 1 })
     local plan = t.step:plan(t.x, t.y)
-    local page, list = require "mrt.report.html" (plan), plan:transfers()
+    local page, list = require "mrt.plan.report.html" (plan), plan:transfers()
     assert.equal(#list, select(2, page:gsub("<title>[^<]*T_swap", "")))
     assert.matches("T_swap <= T_compute holds for %d+\nstall", plan:text())
-    local json = require "dkjson".decode(require "mrt.report.json" (plan))
+    local json = require "dkjson".decode(require "mrt.plan.report.json" (plan))
     assert.equal(plan.slow, json.slow)
     for i, c in ipairs(list) do
       for _, field in ipairs { "lane", "name", "value", "slow", "bytes", "start", "wait" } do

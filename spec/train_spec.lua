@@ -4,7 +4,7 @@
 
 local mrt = require "mrt"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
-local progress = require "mrt.progress"
+local progress = require "mrt.train.progress"
 
 -- Something that can be written to as a file can.
 local function sink()

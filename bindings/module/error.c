@@ -22,26 +22,24 @@
 enum { USER, LIBRARY, PLUMBING };
 
 static int place(const mrt_binding *m, const char *source) {
-  static const char *const plumbing[] = { "init.lua",
-                                          "make.lua",
-                                          "options.lua",
-                                          "tensor.lua",
-                                          "communicator.lua",
-                                          "ranks.lua",
-                                          "together.lua",
-                                          "snapshot.lua",
-                                          "compile/",
-                                          "print.lua",
-                                          "accumulate/init.lua",
-                                          "accumulate/gradient.lua",
-                                          "plan.lua",
-                                          "method.lua",
-                                          "product.lua",
-                                          "argument.lua",
-                                          "nn/module.lua",
-                                          "policy/",
-                                          "scaling.lua",
-                                          "weights.lua" };
+  static const char *const plumbing[] = {
+    "init.lua",
+    "tensor/init.lua",
+    "tensor/create.lua",
+    "tensor/method.lua",
+    "tensor/linalg.lua",
+    "tensor/print.lua",
+    "util/argument.lua",
+    "util/options.lua",
+    "communicator/",
+    "train/snapshot.lua",
+    "compile/",
+    "accumulate/init.lua",
+    "accumulate/gradient.lua",
+    "plan/init.lua",
+    "nn/module.lua",
+    "policy/",
+  };
   size_t n = strlen(m->root);
   if (n == 0 || strncmp(source, m->root, n) != 0) return USER;
   for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)

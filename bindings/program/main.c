@@ -2,7 +2,7 @@
  *
  *     mrt [options] [script [args]]      as lua has them: -e -i -l -v -W -E - --
  *         --policy FILE                  options for every mrt.compile
- *     mrt name [args]                    runs lua/mrt/command/name.lua
+ *     mrt name [args]                    runs lua/mrt/cli/command/name.lua
  *     mrt                                the prompt, or a script from a pipe
  *
  * A sub-command is a Lua file that returns a function of its arguments, so
@@ -174,7 +174,7 @@ static void set_path(lua_State *L) {
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     int top = lua_gettop(L);
     const char *lua = lua_pushfstring(L, "%s/%s", folder, places[i]);
-    if (!access(lua_pushfstring(L, "%s/mrt/repl.lua", lua), R_OK)) {
+    if (!access(lua_pushfstring(L, "%s/mrt/init.lua", lua), R_OK)) {
       lua_getglobal(L, "package");
       lua_getfield(L, -1, "path");
       lua_pushfstring(L, "%s/?.lua;%s/?/init.lua;%s", lua, lua,
@@ -264,7 +264,7 @@ static bool load_command(lua_State *L, const char *name, int *status) {
   if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyz")]) return false;
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "searchpath");
-  lua_pushfstring(L, "mrt.command.%s", name);
+  lua_pushfstring(L, "mrt.cli.command.%s", name);
   lua_getfield(L, -3, "path");
   if (lua_pcall(L, 2, 1, 0) != LUA_OK || !lua_isstring(L, -1)) {
     lua_pop(L, 2);

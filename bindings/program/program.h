@@ -2,7 +2,7 @@
  *
  * main.c reads the command line, interrupt.c runs Lua code so that Ctrl-C can
  * stop it, ended.c tells other ranks of its end, repl.c gives the prompt in
- * lua/mrt/repl.lua its terminal.
+ * lua/mrt/cli/repl/ its terminal.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_PROGRAM_H

@@ -1,4 +1,4 @@
-/* repl.c -- gives the prompt, lua/mrt/repl.lua, what Lua cannot do itself
+/* repl.c -- gives the prompt, lua/mrt/cli/repl/, what Lua cannot do itself
  *
  *     terminal.read(prompt)      a line; nil at the end; false after Ctrl-C
  *     terminal.history(path)     keep the history there
@@ -116,7 +116,7 @@ static int open_terminal(lua_State *L) {
 
 static int run(lua_State *L) {
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "mrt.repl");
+  lua_pushliteral(L, "mrt.cli.repl");
   lua_call(L, 1, 1);
   open_terminal(L);
   lua_call(L, 1, 0);

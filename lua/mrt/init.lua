@@ -15,13 +15,13 @@ local core = require "mrt.core"
 core.root(debug.getinfo(1, "S").source)
 require "mrt.tensor"
 
-local argument = require "mrt.argument"
-local scaling = require "mrt.scaling"
+local argument = require "mrt.util.argument"
+local scaling = require "mrt.compile.loss_scale"
 local compile = require "mrt.compile"
-local file = require "mrt.file"
-local make = require "mrt.make"
-local options = require "mrt.options"
-local scope = require "mrt.scope"
+local file = require "mrt.io.file"
+local make = require "mrt.tensor.create"
+local options = require "mrt.util.options"
+local scope = require "mrt.nn.scope"
 local op = core.op
 
 ---@class mrt: mrt.make

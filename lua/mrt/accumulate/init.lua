@@ -18,7 +18,7 @@ local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
 local combine = require "mrt.accumulate.combine"
 local gradient = require "mrt.accumulate.gradient"
-local show = require "mrt.options".show
+local show = require "mrt.util.options".show
 
 local op = core.op
 

@@ -11,7 +11,7 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 
 local shares = { 0.8, 0.6, 0.5, 0.4, 0.3 } -- of the arena with everything kept
 

@@ -15,7 +15,7 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local save = require "mrt.report.save"
+local save = require "mrt.plan.report.save"
 local dkjson = require "dkjson"
 
 local SIZES = { cpu = { 4, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26 },

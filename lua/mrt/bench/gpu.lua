@@ -17,8 +17,8 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local format = require "mrt.format"
-local save = require "mrt.report.save"
+local format = require "mrt.util.format"
+local save = require "mrt.plan.report.save"
 local dkjson = require "dkjson"
 
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy

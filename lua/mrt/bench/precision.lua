@@ -16,7 +16,7 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 
 local function median(list)
   table.sort(list)

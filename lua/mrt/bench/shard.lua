@@ -25,8 +25,8 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local dkjson = require "dkjson"
-local format = require "mrt.format"
-local save = require "mrt.report.save"
+local format = require "mrt.util.format"
+local save = require "mrt.plan.report.save"
 
 local here = debug.getinfo(1, "S").source:match "^@(.*)shard%.lua$"
 

@@ -9,7 +9,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local nn, optim, swap = mrt.nn, mrt.optim, mrt.policy.swap
 
 local ROUNDS = 7

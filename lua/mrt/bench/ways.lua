@@ -9,7 +9,7 @@
 
 local core = require "mrt.core"
 local device = require "mrt.device"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local policy = require "mrt.policy"
 
 local shares = { 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15 } -- of the arena

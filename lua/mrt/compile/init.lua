@@ -10,18 +10,18 @@
 local core = require "mrt.core"
 local Plan = require "mrt.plan"
 local accumulate = require "mrt.accumulate"
-local argument = require "mrt.argument"
-local budget = require "mrt.budget"
-local delayed = require "mrt.delayed"
+local argument = require "mrt.util.argument"
+local budget = require "mrt.plan.budget"
+local delayed = require "mrt.compile.fp8_scaling"
 local combine = require "mrt.accumulate.combine"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
-local scaling = require "mrt.scaling"
+local scaling = require "mrt.compile.loss_scale"
 local shard = require "mrt.shard"
 local signature = require "mrt.compile.signature"
-local show = require "mrt.options".show
+local show = require "mrt.util.options".show
 local trace = require "mrt.compile.trace"
-local weights = require "mrt.weights"
+local weights = require "mrt.compile.param_dtype"
 
 local compile = { check = options.check, runtime = trace.runtime }
 
@@ -223,7 +223,7 @@ end
 ---@param ... any  as for the call
 ---@return mrt.Profile
 function Compiled:profile(...)
-  local profile = require "mrt.report.profile"
+  local profile = require "mrt.plan.report.profile"
     (self:measure({ rounds = 5, cpu = compile.processor_time }, ...))
   local entry, _, key = find(self, nil, ...)
   self.options.measured = profile:costs(self.options.measured)
@@ -243,7 +243,7 @@ function Compiled:ranges(...)
     swap = false, accumulate = false, fuse = false, nan = false }
   local entry, inputs = find(plain, nil, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
-  return require "mrt.report.ranges" (entry.core:steps(), entry.core:watch(inputs))
+  return require "mrt.plan.report.ranges" (entry.core:steps(), entry.core:watch(inputs))
 end
 
 --- Whether profiles count processor time instead of real time: for one thread on

@@ -5,11 +5,11 @@
 local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
 local checkpoint = require "mrt.policy.checkpoint"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local precision = require "mrt.policy.precision"
-local check_names = require "mrt.options".check_names
+local check_names = require "mrt.util.options".check_names
 local shard = require "mrt.policy.shard"
-local show = require "mrt.options".show
+local show = require "mrt.util.options".show
 local swap = require "mrt.policy.swap"
 
 local options = {}
@@ -124,7 +124,7 @@ function options.check(given, who)
   check_kinds(given, who)
   local own = options.merge(given, {})
   accumulate.check(own.accumulate)
-  if own.job then require "mrt.ladder".read_job(own.job) end
+  if own.job then require "mrt.plan.alternatives".read_job(own.job) end
   own.checkpoint = checkpoint.decider(own.checkpoint, who)
   if own.nan then own.trap, own.fuse, own.order = true, false, "program" end
   own.loss_scale = precision.loss_scale(own.precision)

@@ -9,14 +9,14 @@
 
 local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
-local again = require "mrt.compile.again"
-local argument = require "mrt.argument"
-local budget = require "mrt.budget"
-local scaling = require "mrt.scaling"
+local again = require "mrt.compile.retrace"
+local argument = require "mrt.util.argument"
+local budget = require "mrt.plan.budget"
+local scaling = require "mrt.compile.loss_scale"
 local shard = require "mrt.shard"
 local signature = require "mrt.compile.signature"
 local swap = require "mrt.policy.swap"
-local weights = require "mrt.weights"
+local weights = require "mrt.compile.param_dtype"
 
 local trace = {}
 

@@ -5,7 +5,7 @@
 local core = require "mrt.core"
 local mrt = require "mrt"
 local loader = require "mrt.data.loader"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 local rows_of = require "mrt.data.rows"
 
 local function count_rows(columns)

@@ -9,7 +9,7 @@
 
 local core = require "mrt.core"
 local mrt = require "mrt"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 ---@class mrt.data.Table
 ---@field rows integer     the header left out

@@ -4,8 +4,8 @@
 
 local core = require "mrt.core"
 local mrt = require "mrt"
-local argument = require "mrt.argument"
-local options = require "mrt.options"
+local argument = require "mrt.util.argument"
+local options = require "mrt.util.options"
 
 -- One column of samples as a tensor with a dimension in front.
 local function stack(column, dtype)

@@ -10,7 +10,7 @@ local bpe = require "mrt.data.bpe"
 local core = require "mrt.core"
 local mrt = require "mrt"
 local loader = require "mrt.data.loader"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 local windows = require "mrt.data.windows"
 
 ---@class mrt.data.Text

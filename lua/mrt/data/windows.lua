@@ -4,7 +4,7 @@
 
 local core = require "mrt.core"
 local loader = require "mrt.data.loader"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 local random = require "mrt.data.random"
 
 ---@class mrt.data.WindowOptions

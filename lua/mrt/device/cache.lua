@@ -9,7 +9,7 @@
 
 local core = require "mrt.core"
 local read = require "mrt.device.read"
-local save = require "mrt.report.save"
+local save = require "mrt.plan.report.save"
 
 local cache = {}
 

@@ -8,9 +8,9 @@
 
 local core = require "mrt.core"
 local cache = require "mrt.device.cache"
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 local read = require "mrt.device.read"
-local together = require "mrt.together"
+local together = require "mrt.communicator.sync"
 
 local device = {}
 
@@ -118,7 +118,7 @@ end
 ---@return string? path     where it is kept
 ---@return string? message  why it is not
 function device.profile(options)
-  local o = require "mrt.options".read("device.profile", options,
+  local o = require "mrt.util.options".read("device.profile", options,
     { save = true, cpu = false })
   local profile = cache.value(together.first(function()
     local measured = require "mrt.device.measure".run(o)

@@ -6,8 +6,8 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local format = require "mrt.format"
-local options = require "mrt.options"
+local format = require "mrt.util.format"
+local options = require "mrt.util.options"
 local read = require "mrt.estimate.read"
 local states = require "mrt.estimate.states"
 local transformer = require "mrt.estimate.transformer"

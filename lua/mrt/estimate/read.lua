@@ -3,7 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 local read = {}
 

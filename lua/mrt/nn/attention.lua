@@ -10,7 +10,7 @@ local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
 local Dropout = require "mrt.nn.dropout"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 ---@class mrt.nn.BlockOptions
 ---@field bias? boolean         default true

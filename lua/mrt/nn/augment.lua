@@ -9,7 +9,7 @@
 
 local core = require "mrt.core"
 local mrt = require "mrt"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 local Module = require "mrt.nn.module"
 
 ---@class mrt.nn.AugmentOptions

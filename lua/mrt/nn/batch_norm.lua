@@ -5,8 +5,8 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
-local options = require "mrt.options"
-local scaling = require "mrt.scaling"
+local options = require "mrt.util.options"
+local scaling = require "mrt.compile.loss_scale"
 
 ---@class mrt.nn.BatchNormOptions
 ---@field eps? number        added to the variance; default 1e-5

@@ -6,7 +6,7 @@ local Module = require "mrt.nn.module"
 local LayerNorm = require "mrt.nn.layer_norm"
 local Attention = require "mrt.nn.attention"
 local MLP = require "mrt.nn.mlp"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 --- Make a pre-norm transformer block: `[B,T,dim]` -> `[B,T,dim]`,
 ---

@@ -5,7 +5,7 @@
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local mode = require "mrt.nn.mode"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 local edit = {}
 

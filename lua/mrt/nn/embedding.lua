@@ -4,7 +4,7 @@
 
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 local parameter = require "mrt.nn.parameter"
 
 --- Make a table of vectors: ids `[...]` -> `[..., dim]`.

@@ -5,7 +5,7 @@
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 local parameter = require "mrt.nn.parameter"
 
 local modes = { sum = true, mean = true, max = true }

@@ -9,7 +9,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local mode = require "mrt.nn.mode"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 local random = require "mrt.data.random"
 
 -- The ids' last `context` as u8-or-wider text, padded, and how many there are.

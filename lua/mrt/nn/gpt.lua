@@ -11,8 +11,8 @@ local Dropout = require "mrt.nn.dropout"
 local Block = require "mrt.nn.block"
 local initial = require "mrt.nn.initial"
 local loss = require "mrt.nn.loss"
-local options = require "mrt.options"
-local scope = require "mrt.scope"
+local options = require "mrt.util.options"
+local scope = require "mrt.nn.scope"
 
 ---@class mrt.nn.GPTOptions
 ---@field vocab integer

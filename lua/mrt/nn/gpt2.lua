@@ -6,9 +6,9 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local file = require "mrt.file"
+local file = require "mrt.io.file"
 local GPT = require "mrt.nn.gpt"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 -- Their name within a block -> ours, and whether the matrix is turned.
 local parts = {

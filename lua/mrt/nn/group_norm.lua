@@ -5,7 +5,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 ---@class mrt.nn.GroupNormOptions
 ---@field eps? number      added to the variance; default 1e-5

@@ -11,7 +11,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 local initial = {}
 

@@ -5,7 +5,7 @@
 local mrt = require "mrt"
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 local parameter = require "mrt.nn.parameter"
 
 ---@class mrt.nn.LinearOptions

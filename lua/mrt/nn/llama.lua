@@ -14,8 +14,8 @@ local Embedding = require "mrt.nn.embedding"
 local RMSNorm = require "mrt.nn.rms_norm"
 local initial = require "mrt.nn.initial"
 local loss = require "mrt.nn.loss"
-local options = require "mrt.options"
-local scope = require "mrt.scope"
+local options = require "mrt.util.options"
+local scope = require "mrt.nn.scope"
 
 -- ---- one layer -------------------------------------------------------------
 

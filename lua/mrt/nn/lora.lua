@@ -16,7 +16,7 @@ local Linear = require "mrt.nn.linear"
 local QuantizedLinear = require "mrt.nn.quantized_linear"
 local edit = require "mrt.nn.edit"
 local initial = require "mrt.nn.initial"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 ---@class mrt.nn.LoRAOptions
 ---@field rank? integer   default 8
@@ -198,7 +198,7 @@ end
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.nn.Module model
 function lora.load_state(model, state)
-  require "mrt.state".load(lora.state(model), state)
+  require "mrt.io.load_state".load(lora.state(model), state)
   return model
 end
 

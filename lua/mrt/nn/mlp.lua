@@ -5,7 +5,7 @@
 local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
 local Dropout = require "mrt.nn.dropout"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 --- Make a two-layer perceptron, four times as wide inside, with GPT-2's gelu:
 --- `[..., dim]` -> `[..., dim]`.

@@ -18,11 +18,11 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local argument = require "mrt.argument"
+local argument = require "mrt.util.argument"
 local mode = require "mrt.nn.mode"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 local tree = require "mrt.nn.tree"
-local weights = require "mrt.weights"
+local weights = require "mrt.compile.param_dtype"
 
 ---@class mrt.nn.Module
 ---@field training boolean  false in evaluation mode
@@ -225,7 +225,7 @@ end
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.nn.Module self
 function Module:load_state(state)
-  require "mrt.state".load(self:state(), state)
+  require "mrt.io.load_state".load(self:state(), state)
   return self
 end
 

@@ -4,7 +4,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 --- Make a parameter that begins as a recipe says.
 ---

@@ -2,7 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local argument = require "mrt.argument"
+local argument = require "mrt.util.argument"
 local Module = require "mrt.nn.module"
 
 local pool = {}

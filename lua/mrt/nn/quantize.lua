@@ -6,7 +6,7 @@ local core = require "mrt.core"
 local Linear = require "mrt.nn.linear"
 local QuantizedLinear = require "mrt.nn.quantized_linear"
 local edit = require "mrt.nn.edit"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 ---@class mrt.nn.QuantizeOptions: mrt.nn.QuantizedLinearOptions
 ---@field except? string|string[]|fun(name: string, layer: mrt.nn.Module): boolean

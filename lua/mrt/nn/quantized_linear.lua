@@ -6,7 +6,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 -- The second quantisation, of the scales: 8 bits each, 256 to a block.
 local second = { kind = "int8", block = 256 }

@@ -14,10 +14,10 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local argument = require "mrt.argument"
+local argument = require "mrt.util.argument"
 local Module = require "mrt.nn.module"
 local initial = require "mrt.nn.initial"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 local op = core.op
 local LONGEST = 64 -- steps of a chunk: uses of one shared weight

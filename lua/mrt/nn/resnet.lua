@@ -10,8 +10,8 @@ local Conv2d = require "mrt.nn.conv"
 local Linear = require "mrt.nn.linear"
 local MaxPool2d = require "mrt.nn.pool".MaxPool2d
 local initial = require "mrt.nn.initial"
-local options = require "mrt.options"
-local scope = require "mrt.scope"
+local options = require "mrt.util.options"
+local scope = require "mrt.nn.scope"
 
 local he = initial.kaiming_normal { mode = "outputs" }
 

@@ -4,7 +4,7 @@
 
 local mrt = require "mrt"
 local Module = require "mrt.nn.module"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 --- Make a root-mean-square norm over the last dimension, `dim` wide:
 ---

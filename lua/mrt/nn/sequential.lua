@@ -4,8 +4,8 @@
 
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
-local options = require "mrt.options"
-local scope = require "mrt.scope"
+local options = require "mrt.util.options"
+local scope = require "mrt.nn.scope"
 
 --- Chain layers (or plain functions of a tensor), the first one first.
 ---

@@ -6,7 +6,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local format = require "mrt.format"
+local format = require "mrt.util.format"
 
 --- Return the tree of a module's parts with their numbers of parameters.
 ---@param module mrt.nn.Module

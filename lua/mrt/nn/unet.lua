@@ -16,8 +16,8 @@ local ReLU = require "mrt.nn.activation".ReLU
 local Sequential = require "mrt.nn.sequential"
 local Upsample = require "mrt.nn.pool".Upsample
 local initial = require "mrt.nn.initial"
-local options = require "mrt.options"
-local scope = require "mrt.scope"
+local options = require "mrt.util.options"
+local scope = require "mrt.nn.scope"
 
 local GROUPS <const> = 8 -- of GroupNorm, or as many as divide the width
 

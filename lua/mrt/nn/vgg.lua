@@ -12,8 +12,8 @@ local MaxPool2d = require "mrt.nn.pool".MaxPool2d
 local ReLU = require "mrt.nn.activation".ReLU
 local Sequential = require "mrt.nn.sequential"
 local initial = require "mrt.nn.initial"
-local options = require "mrt.options"
-local scope = require "mrt.scope"
+local options = require "mrt.util.options"
+local scope = require "mrt.nn.scope"
 
 -- Convolutions in each of the five stages, 64, 128, 256, 512 and 512 wide.
 local depths = { [11] = { 1, 1, 2, 2, 2 }, [13] = { 2, 2, 2, 2, 2 },

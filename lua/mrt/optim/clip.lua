@@ -3,8 +3,8 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argument = require "mrt.argument"
-local scaling = require "mrt.scaling"
+local argument = require "mrt.util.argument"
+local scaling = require "mrt.compile.loss_scale"
 local shard = require "mrt.shard"
 
 local clip = {}

@@ -12,10 +12,10 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local argument = require "mrt.argument"
-local options = require "mrt.options"
-local masks = require "mrt.masks"
-local scaling = require "mrt.scaling"
+local argument = require "mrt.util.argument"
+local options = require "mrt.util.options"
+local masks = require "mrt.prune.masks"
+local scaling = require "mrt.compile.loss_scale"
 local groups = require "mrt.optim.groups"
 
 ---@class mrt.EMA
@@ -102,7 +102,7 @@ end
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.EMA self
 function EMA:load_state(state)
-  require "mrt.state".load(self:state(), state)
+  require "mrt.io.load_state".load(self:state(), state)
   return self
 end
 

@@ -3,8 +3,8 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local argument = require "mrt.argument"
-local options = require "mrt.options"
+local argument = require "mrt.util.argument"
+local options = require "mrt.util.options"
 
 local groups = {}
 

@@ -18,15 +18,15 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local argument = require "mrt.argument"
-local options = require "mrt.options"
+local argument = require "mrt.util.argument"
+local options = require "mrt.util.options"
 local groups = require "mrt.optim.groups"
 local clip = require "mrt.optim.clip"
-local again = require "mrt.compile.again"
-local masks = require "mrt.masks"
-local scaling = require "mrt.scaling"
+local again = require "mrt.compile.retrace"
+local masks = require "mrt.prune.masks"
+local scaling = require "mrt.compile.loss_scale"
 local shard = require "mrt.shard"
-local weights = require "mrt.weights"
+local weights = require "mrt.compile.param_dtype"
 
 local dtypes = core.dtypes()
 
@@ -372,7 +372,7 @@ end
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.Optimizer self
 function Optimizer:load_state(state)
-  require "mrt.state".load(self:state(), state)
+  require "mrt.io.load_state".load(self:state(), state)
   return self
 end
 

@@ -8,7 +8,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local options = require "mrt.options"
+local options = require "mrt.util.options"
 
 local schedule = {}
 

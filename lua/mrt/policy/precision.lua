@@ -22,9 +22,9 @@
 
 local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
-local delayed = require "mrt.delayed"
-local options = require "mrt.options"
-local scaling = require "mrt.scaling"
+local delayed = require "mrt.compile.fp8_scaling"
+local options = require "mrt.util.options"
+local scaling = require "mrt.compile.loss_scale"
 
 ---@class mrt.policy.precision
 local precision = {}
@@ -62,7 +62,7 @@ local asked = {} -- by the compiler
 ---@class mrt.Precision
 ---@field name string
 ---@field choose mrt.PrecisionFunction
----@field loss_scale? table  settings of mrt.scaling
+---@field loss_scale? table  settings of mrt/compile/loss_scale.lua
 ---@field delayed? mrt.DelayedScaling  scales of earlier steps
 ---@field keep? mrt.DType  what the backward pass reads of the forward pass
 ---@field weights? mrt.Weights  what parameters are stored in
@@ -127,7 +127,7 @@ end
 ---@class mrt.FP8Options
 ---@field except? fun(node: mrt.Computation): boolean  products that stay in bf16
 ---@field scaling? "current"|"delayed"  by what is largest in a tensor now (default),
----  or was in the last steps: mrt/delayed.lua
+---  or was in the last steps: mrt/compile/fp8_scaling.lua
 ---@field history? integer  if delayed: how many steps count, this one included
 ---  (default 1024)
 ---@field margin? integer   if delayed: scales are 2^margin smaller than what just

@@ -25,8 +25,8 @@
 
 local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
-local format = require "mrt.format"
-local options = require "mrt.options"
+local format = require "mrt.util.format"
+local options = require "mrt.util.options"
 
 ---@class mrt.policy.shard
 local shard = {}

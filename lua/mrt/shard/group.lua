@@ -3,7 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local Bucket = require "mrt.shard.bucket"
-local weights = require "mrt.weights"
+local weights = require "mrt.compile.param_dtype"
 
 local group = {}
 

@@ -11,11 +11,11 @@
 
 local Bucket = require "mrt.shard.bucket"
 local accumulate = require "mrt.accumulate"
-local again = require "mrt.compile.again"
+local again = require "mrt.compile.retrace"
 local core = require "mrt.core"
 local gradients = require "mrt.shard.gradients"
 local group = require "mrt.shard.group"
-local weights = require "mrt.weights"
+local weights = require "mrt.compile.param_dtype"
 
 local op = core.op
 

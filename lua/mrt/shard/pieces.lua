@@ -9,7 +9,7 @@
 local core = require "mrt.core"
 local Bucket = require "mrt.shard.bucket"
 local dkjson = require "dkjson"
-local file = require "mrt.file"
+local file = require "mrt.io.file"
 
 local op = core.op
 

@@ -1,0 +1,59 @@
+--- info.lua -- `mrt info`: what this build and this machine have.
+--
+--     mrt info --devices   profiles that `mrt plan --device` takes
+--     mrt info --measure   measure this machine, keep the profile, print it
+--
+-- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local device = require "mrt.device"
+local format = require "mrt.util.format"
+
+local function line(name, text) print(string.format("%-16s %s", name, text)) end
+
+local function rate(x) return x and format.rate(x) or "-" end
+
+local function devices()
+  print(("%-12s %10s %8s %8s %8s %8s  %s"):format("device", "memory", "bytes/s",
+    "f32", "bf16", "slow/s", "what"))
+  for _, p in ipairs(device.list()) do
+    local slow = p.slow or {}
+    print(("%-12s %10s %8s %8s %8s %8s  %s"):format(p.name,
+      format.bytes(p.memory.capacity), rate(p.memory.bandwidth), rate(p.flops.f32),
+      rate(p.flops.bf16), rate(slow.read or slow.bandwidth), p.about))
+    print((" "):rep(62) .. p.source)
+  end
+  print "bytes/s of the memory, flop/s of large products, bytes/s from the slow tier"
+end
+
+local function measure()
+  local profile, path, message = device.profile()
+  io.write(require "mrt.device.cache".text(profile))
+  print(path and "-- kept in " .. path or "-- not kept: " .. message)
+end
+
+return function(option)
+  if option == "--devices" then return devices() end
+  if option == "--measure" then return measure() end
+  if option then
+    io.stderr:write(("mrt info: no option '%s', it has --devices, --measure\n")
+      :format(option))
+    return 1
+  end
+  local info = core.info()
+  line("mrt", info.version)
+  line("Lua", _VERSION)
+  line("instruction set", info.isa)
+  line("threads", info.threads)
+  line("libraries", info.libraries ~= "" and info.libraries or "none")
+  local found, gpu = pcall(device, "cuda")
+  line("devices", "cpu" .. (found and ", " .. gpu or ""))
+  if found then
+    line("  " .. gpu, core.info().libraries)
+    device "cpu"
+  else
+    line("  cuda", tostring(gpu.message or gpu))
+  end
+  line("plans are for", device.current().name)
+  line("available", format.bytes(device.available()))
+end

@@ -1,0 +1,358 @@
+--- plan.lua -- `mrt plan [options] script.lua [args]`: plan, and stop.
+--
+-- The script runs until it calls its first compiled function; that call is
+-- planned, the plan printed, and the process ends with status 0.  A script that
+-- plans and never calls runs to its end; then its first plan is the one.  What the
+-- script evaluates before really runs; a report that it has printed itself is not
+-- printed again.
+--
+-- Several policies are compared by as many processes, each of which runs the script.
+--
+-- SPDX-License-Identifier: MIT
+
+local cases = require "mrt.plan.report.cases"
+local compile = require "mrt.compile"
+local core = require "mrt.core"
+local device = require "mrt.device"
+local dkjson = require "dkjson"
+local format = require "mrt.util.format"
+
+local MOST_RANKS <const> = 1 << 20
+
+local exit, out, err = os.exit, io.stdout, io.stderr -- whatever a script does
+
+local usage = [[
+mrt plan [options] script.lua [args]
+  --json          print the plan as JSON; what the script prints goes to
+                  standard error (what programs that it starts print does not)
+  --budget BYTES  the ways into so much memory, 6GiB, 512 MiB, 2e9; fail
+                  if there is none; of several: which are over it, fail if
+                  all are
+  --html FILE     write a page with pictures as well
+  --device NAME   plan for a machine that need not be here: a100-40, or a file
+                  that returns a profile; mrt info --devices lists them
+  --ranks N       plan for one of N ranks, of which no other need be here
+  --policy FILE   lay the options that FILE returns over the script's
+  --shard NAME    spread parameters over the ranks as NAME does: ddp, zero1,
+                  zero2, zero3 or fsdp; all: each of them
+                  several --policy and --shard are compared side by side, with
+                  the script as it is, which runs once for each and has
+                  no standard input
+script.lua may be - for standard input.
+]]
+
+local function complain(text, ...)
+  err:write("mrt plan: ", text:format(...), "\n")
+  return 1
+end
+
+-- The value of an option at argument i, "--name value" or "--name=value": value,
+-- next argument.
+local function value_of(args, i, name)
+  local value = args[i]:match "^%-%-%w+=(.*)$"
+  local at = i + 1
+  if not value then value, at = args[i + 1], i + 2 end
+  if value and value ~= "" then return value, at end
+  return nil, ("--%s wants a value"):format(name)
+end
+
+-- By name, and in their order.
+local stages = { "ddp", "zero1", "zero2", "zero3", "fsdp",
+  ddp = function(shard) return shard.ddp() end,
+  zero1 = function(shard) return shard.zero(1) end,
+  zero2 = function(shard) return shard.zero(2) end,
+  zero3 = function(shard) return shard.zero(3) end,
+  fsdp = function(shard) return shard.fsdp() end }
+
+local read = {
+  json = function(options, _, i)
+    options.json = true
+    return i + 1
+  end,
+  budget = function(options, args, i)
+    local value, at = value_of(args, i, "budget")
+    if not value then return nil, at end
+    -- "--budget 2 GiB" without quotes comes as two words
+    if value:match "^[%d.]+$" and (args[at] or ""):match "^[kKMGT]i?B$" then
+      value, at = value .. args[at], at + 1
+    end
+    local bytes, message = format.read_bytes(value)
+    options.budget = bytes
+    return bytes and at, message
+  end,
+  html = function(options, args, i)
+    local value, at = value_of(args, i, "html")
+    options.html = value
+    return value and at, at
+  end,
+  device = function(options, args, i)
+    local value, at = value_of(args, i, "device")
+    options.device = value
+    return value and at, at
+  end,
+  policy = function(options, args, i)
+    local value, at = value_of(args, i, "policy")
+    table.insert(options.cases, { name = value, arguments = { "--policy", value } })
+    return value and at, at
+  end,
+  shard = function(options, args, i)
+    local value, at = value_of(args, i, "shard")
+    if not value then return nil, at end
+    if value ~= "all" and not stages[value] then
+      return nil, ("--shard %s, %s or all wanted"):format(value, table.concat(stages, ", "))
+    end
+    for _, name in ipairs(value == "all" and stages or { value }) do
+      table.insert(options.cases, { name = name, arguments = { "--shard", name } })
+    end
+    return at
+  end,
+  figures = function(options, args, i) -- what a process among several is asked for
+    local value, at = value_of(args, i, "figures")
+    options.figures = value
+    return value and at, at
+  end,
+  ranks = function(options, args, i)
+    local value, at = value_of(args, i, "ranks")
+    if not value then return nil, at end
+    options.ranks = math.tointeger(tonumber(value))
+    local fits = options.ranks and options.ranks >= 1 and options.ranks <= MOST_RANKS
+    return fits and at, ("--ranks %s, 1 to %d wanted"):format(value, MOST_RANKS)
+  end,
+  help = function(options, _, i)
+    options.help = true
+    return i + 1
+  end,
+}
+
+local flags = { json = true, help = true }
+
+-- Options, and at which argument the script stands; or nil and what is wrong.
+local function read_options(args)
+  local options, i = { cases = {} }, 1
+  while args[i] and args[i]:match "^%-." do
+    local name = args[i]:match "^%-%-(%w+)"
+    if not read[name] then return nil, ("no option '%s'"):format(args[i]) end
+    if args[i]:find("=", 1, true) and flags[name] then
+      return nil, ("--%s takes no value"):format(name)
+    end
+    local at, message = read[name](options, args, i)
+    if not at then return nil, message end
+    i = at
+  end
+  if not args[i] and not options.help then return nil, "a script is wanted" end
+  return options, i
+end
+
+-- Print the ways into so much memory; is there one?
+local function show_ways(plan, options, line)
+  local ways = plan:options { budget = line }
+  local to = options.json and err or out
+  to:write(tostring(ways), "\n")
+  return ways.choice ~= nil
+end
+
+-- What the peak is to keep: the budget, or the named device's memory; nil if nothing.
+local function line_of(plan, options)
+  local line = options.budget or options.device and plan.device.capacity
+  return line ~= 0 and line or nil
+end
+
+-- Is the step within its line?  If not, what would bring it there?
+local function check_line(plan, options)
+  local budget, need, line = options.budget, plan.working_set, line_of(plan, options)
+  if not line or plan.peak <= line then return 0 end
+  if show_ways(plan, options, line) then return 0 end
+  return complain("the step takes %s bytes (%s), %s %s (%s); %s %s (%s)",
+    format.count(plan.peak), format.bytes(plan.peak), budget
+      and "the budget is" or options.device .. " has", format.count(line),
+    format.bytes(line), line < need
+      and "it is below the working-set bound,"
+      or "the working-set bound is", format.count(need), format.bytes(need))
+end
+
+-- Write for the process that asked: the exit status.
+local function write_figures(options, found)
+  local file <close>, message = io.open(options.figures, "w")
+  local ok = file
+  if file then ok, message = file:write(dkjson.encode(found)) end
+  return ok and 0 or complain("%s", message)
+end
+
+-- Print the plan as asked: the exit status.
+local function show(plan, options)
+  local ok, message
+  if options.figures then
+    return write_figures(options, require "mrt.plan.report.figures" (plan, line_of(plan, options)))
+  elseif options.json then
+    ok, message = out:write(require "mrt.plan.report.json" (plan))
+  else
+    ok = true
+    if not plan.reported then ok, message = plan:report(out) end
+  end
+  if ok then ok, message = out:flush() end
+  if ok and options.html then
+    ok, message = plan:save(options.html, { format = "html" })
+  end
+  if not ok then return complain("%s", message) end
+  return check_line(plan, options)
+end
+
+-- The arguments that every process of a comparison gets.
+local function common_of(options)
+  local list = {}
+  for _, name in ipairs { "ranks", "budget", "device" } do
+    local value = options[name]
+    if value then list[#list + 1] = ("--%s=%s"):format(name, value) end
+  end
+  return list
+end
+
+-- Figures of the script as it is and in every case, `text` if it came from standard input.
+local function plan_cases(options, script, text)
+  local list, path = { { name = "script", arguments = {} } }, nil
+  table.move(options.cases, 1, #options.cases, 2, list)
+  if text then
+    path = os.tmpname()
+    local file <close> = assert(io.open(path, "w"))
+    file:write(text)
+    script[1] = path
+  end
+  local entries, said = cases.plan(list, common_of(options), script)
+  if path then os.remove(path) end
+  err:write(said)
+  return entries
+end
+
+-- What mrt.plan.compare draws of them; how many are over their limit.
+local function curves_of(entries)
+  local plans, over = { names = {} }, 0
+  for _, e in ipairs(entries) do
+    local f = e.figures
+    if f then
+      plans[#plans + 1], plans.capacity = cases.curve(f), f.limit
+      plans.names[#plans] = e.name
+      if f.over then over = over + 1 end
+    end
+  end
+  return plans, over
+end
+
+-- The script in every case, side by side: the exit status.
+local function compare(options, script, text)
+  local entries = plan_cases(options, script, text)
+  local ok, message = out:write(
+    require "mrt.plan.report.side_by_side" (entries, options.ranks or 1), "\n")
+  local plans, over = curves_of(entries)
+  if ok and options.html and #plans > 0 then
+    ok, message = require "mrt.plan.report.compare" (plans):save(options.html)
+  end
+  if not ok then return complain("%s", message) end
+  if over > 0 and over == #plans then
+    return complain("no step is within %s", format.bytes(plans.capacity))
+  end
+  return #plans == #entries and 0 or 1
+end
+
+-- Read the policies; one alone is laid over the script.
+local function load_policies(options)
+  local script = require "mrt.policy.script"
+  if #options.cases > 1 and options.json then
+    return nil, "--json prints one plan, there are several --policy or --shard"
+  end
+  for _, case in ipairs(options.cases) do
+    local kind, value = table.unpack(case.arguments)
+    local policy, message
+    if kind == "--shard" and (options.ranks or 1) == 1 then
+      return nil, "--shard spreads over ranks: --ranks N wanted, 2 or more"
+    elseif kind == "--shard" then
+      policy = { shard = stages[value](require "mrt.policy.shard") }
+    else
+      policy, message = script.try(value)
+    end
+    if not policy then return nil, message end
+    compile.override = #options.cases == 1 and policy or nil
+  end
+  return true
+end
+
+-- Standard output belongs to the JSON.
+local function print_elsewhere()
+  rawset(io, "stdout", err)
+  io.output(err)
+  _G.print = function(...)
+    local words = table.pack(...)
+    for i = 1, words.n do words[i] = tostring(words[i]) end
+    err:write(table.concat(words, "\t"), "\n")
+  end
+end
+
+local function set_arguments(args, script)
+  local own = {}
+  for i = script, #args do own[i - script] = args[i] end
+  own[-1] = _G.arg and _G.arg[-1] or "mrt"
+  _G.arg = own
+end
+
+-- Plan for this device, if one is named: what is wrong with it.
+local function use_device(name)
+  if not name then return nil end
+  local ok, profile, problem = pcall(device.use, name)
+  if ok and profile then return nil end
+  local text = problem or profile
+  return type(text) == "table" and ("%s: %s"):format(name, text.message) or text
+end
+
+-- What the options change before the script runs; nil and what is wrong.
+local function prepare(options)
+  if options.json or options.figures then print_elsewhere() end
+  if options.ranks then core.communicator.alone(0, options.ranks) end
+  if options.budget then core.set_budget(options.budget) end
+  local problem = use_device(options.device)
+  if problem then return nil, problem end
+  return load_policies(options)
+end
+
+-- Run a script until it plans: the exit status.
+local function plan_script(chunk, name, options, ...)
+  compile.planning = function(plan) exit(show(plan, options), true) end
+  if options.figures then
+    local ok, problem = pcall(chunk, ...)
+    if not ok then
+      local text = type(problem) == "table" and problem.message or tostring(problem)
+      write_figures(options, { message = text:match "^[^\n]*" })
+      return 1
+    end
+  else
+    chunk(...)
+  end
+  if compile.first_call then return show(compile.first_plan, options) end
+  return complain("%s ended without calling or planning a compiled function (mrt.compile)",
+    name)
+end
+
+return function(...)
+  local args = { ... }
+  local options, script = read_options(args)
+  if not options then
+    err:write(usage)
+    return complain("%s", script)
+  end
+  if options.help then
+    out:write(usage)
+    return 0
+  end
+  local name, text = args[script], nil
+  if name == "-" and #options.cases > 1 then text = io.read "a" end
+  local chunk, message
+  if text then
+    chunk, message = load(text:gsub("^#[^\n]*", ""), "=stdin")
+  else
+    chunk, message = loadfile(name ~= "-" and name or nil)
+  end
+  if not chunk then return complain("%s", message) end
+  set_arguments(args, script)
+  local ok, problem = prepare(options)
+  if not ok then return complain("%s", problem) end
+  if #options.cases > 1 then return compare(options, { table.unpack(args, script) }, text) end
+  return plan_script(chunk, name, options, table.unpack(args, script + 1))
+end

@@ -1,0 +1,149 @@
+--- env.lua -- which rank of how many this process is and where they meet, by its
+--- environment
+---
+--- The explicit names come first (`mrt launch` and torchrun set them), then those
+--- of Open MPI, of MPICH and others that speak PMI, and of Slurm.  The first source
+--- that says anything is taken, and must then say all; a later source that says
+--- otherwise is a mistake that is told rather than guessed about.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local ranks = {}
+
+-- rank, size, local rank, local size.  `loose`: set for single processes as well
+-- (Slurm sets SLURM_PROCID in every batch job), so it does not contradict others.
+local sources = {
+  { "the environment", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
+  { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE" },
+  { "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
+  { "Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE",
+    loose = true },
+}
+
+local function fail(text, ...) core.fail("value", "communicator", text:format(...)) end
+
+-- The count that a variable names; nil when it is not set.
+local function count_of(getenv, name)
+  local text = getenv(name)
+  if text == nil then return nil end
+  local n = math.tointeger(tonumber(text))
+  if not n or n < 0 then fail("%s is '%s', a count wanted", name, text) end
+  return n
+end
+
+local function read(getenv, names)
+  local rank, size = count_of(getenv, names[2]), count_of(getenv, names[3])
+  if not rank and not size then return nil end
+  if not rank or not size then
+    if names.loose then return nil end
+    local set, missing = names[2], names[3]
+    if not rank then set, missing = missing, set end
+    fail("%s is set (%s), but not %s", set, getenv(set), missing)
+  elseif rank >= size then
+    fail("%s is %d, below %s = %d wanted", names[2], rank, names[3], size)
+  end
+  local here, all = count_of(getenv, names[4]), count_of(getenv, names[5])
+  if here and all and here >= all then
+    fail("%s is %d, below %s = %d wanted", names[4], here, names[5], all)
+  end
+  return { rank = rank, size = size, local_rank = here, local_size = all,
+    source = names[1], names = names }
+end
+
+local function compare(found, other)
+  if other.names.loose or (other.rank == found.rank and other.size == found.size) then
+    return
+  end
+  fail("%s says rank %d of %d (%s, %s), %s says rank %d of %d (%s, %s): one of them is "
+    .. "left from another run", found.source, found.rank, found.size, found.names[2],
+    found.names[3], other.source, other.rank, other.size, other.names[2], other.names[3])
+end
+
+---@class mrt.Rank
+---@field rank integer         from 0
+---@field size integer         ranks in all
+---@field local_rank? integer  among those of this host
+---@field local_size? integer
+---@field source string        who says so
+
+--- Find this process's rank.
+---
+--- Raises (value): a variable that is no count; a rank not below its size; one of a
+--- pair without the other; two sources that disagree.
+---@param getenv? fun(name: string): string?  default os.getenv
+---@return mrt.Rank?  nil: nobody says anything, so it is alone
+function ranks.find(getenv)
+  getenv = getenv or os.getenv
+  local found
+  for _, names in ipairs(sources) do
+    local one = read(getenv, names)
+    if one and found then compare(found, one) end
+    found = found or one
+  end
+  return found
+end
+
+-- A port that jobs rarely have in common.
+local function port_of(job)
+  local sum = 0
+  for i = 1, #job do sum = (sum * 31 + job:byte(i)) % 20000 end
+  return 10000 + sum
+end
+
+-- Slurm has a list of hosts, as "a[01-03,7],b2", of which the first is meant.
+local function address_of(source, getenv)
+  local given = getenv "MASTER_ADDR"
+  if given or source ~= "Slurm" then return given or "127.0.0.1" end
+  local front, number = (getenv "SLURM_JOB_NODELIST" or ""):match "^([^,%[]+)%[?(%d*)"
+  return front and front .. number or "127.0.0.1"
+end
+
+-- What tells a run of this source from others; nil: nothing is known.
+local function job_of(source, getenv)
+  if source == "Open MPI" then
+    return getenv "OMPI_MCA_orte_precondition_transports" or getenv "PMIX_NAMESPACE"
+  end
+  local job = source == "Slurm" and getenv "SLURM_JOB_ID"
+  return job and job .. "." .. (getenv "SLURM_STEP_ID" or "") or nil
+end
+
+local function port_where(job, getenv)
+  local given = count_of(getenv, "MASTER_PORT")
+  if given and getenv "TORCHELASTIC_USE_AGENT_STORE" == "True" then
+    return port_of(tostring(given)) -- torchrun itself listens at that one
+  end
+  return given or job and port_of(job) or 29500
+end
+
+local function transport_of(found, getenv)
+  local mpi = found.source == "Open MPI" or found.source == "PMI"
+  local spread = found.local_size and found.local_size < found.size
+  return getenv "MRT_TRANSPORT" or mpi and spread and "mpi" or ""
+end
+
+---@class mrt.Meeting
+---@field address string    of rank 0
+---@field port integer
+---@field token string      what tells this run from others
+---@field transport string  "shared", "sockets", "mpi"; "": by where the ranks are
+
+--- Find where the ranks meet: MASTER_ADDR and MASTER_PORT, else what their launcher
+--- knows; and MRT_TRANSPORT.  Ranks of mpirun on several hosts have no address but
+--- MPI itself.
+---
+--- Raises (value): MASTER_PORT is no count.
+---@param found mrt.Rank
+---@param getenv? fun(name: string): string?  default os.getenv
+---@return mrt.Meeting
+function ranks.meeting(found, getenv)
+  getenv = getenv or os.getenv
+  local job = job_of(found.source, getenv)
+  return { address = address_of(found.source, getenv), port = port_where(job, getenv),
+    token = getenv "MRT_RUN" or getenv "TORCHELASTIC_RUN_ID" or job or "",
+    transport = transport_of(found, getenv) }
+end
+
+return ranks

@@ -1,0 +1,304 @@
+--- mrt.communicator -- ranks that compute together
+---
+---     local comm = mrt.communicator.create()
+---     local total = comm:allreduce({ 1, 2, 3 })       -- arrays give arrays
+---     local mean = comm:allreduce(gradient, { op = "mean" })  -- tensors tensors
+---
+--- A script is the same on one rank and on many: with one rank every collective
+--- is the identity.  Ranks count from 0, as everywhere in this field.
+---
+--- All ranks of a communicator call the same collectives in the same order.
+--- Outside mrt.compile one runs when it is called; inside it becomes a node of the
+--- plan, which is run whether somebody reads it or not.  A rank that dies, stalls
+--- or calls something else is an error of code "rank" on all the others, never a
+--- hang.  Profiling a step runs it: all ranks must do that together too.
+---
+--- Gradients are of the sum of what all ranks compute, so they meet the other
+--- ranks again: all must differentiate alike.
+---
+---     allreduce sum, mean    the same allreduce of the gradients
+---     allgather              reduce_scatter by sum
+---     reduce_scatter sum     allgather (mean: divided by the number of ranks)
+---     broadcast              the sum goes to the root, 0 to the others
+---     max, min, prod, send, recv   none
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local options = require "mrt.util.options"
+local ranks = require "mrt.communicator.env"
+
+local communicator = {}
+
+--- `rank` counts from 0.
+---@class mrt.Communicator
+---@field rank integer        of this process or thread: 0 to size - 1
+---@field size integer        how many ranks there are
+---@field transport string    what carries the bytes: "self", "threads", ...
+---@field timeout number      seconds that another rank is waited for
+---@field package number integer  in the core
+local Communicator = {}
+local meta = { __index = Communicator, __name = "mrt.Communicator",
+  __fields = { Communicator } }
+
+function meta.__tostring(comm)
+  return ("communicator: rank %d of %d (%s)"):format(comm.rank, comm.size,
+    comm.transport)
+end
+
+local function wrap(number)
+  local comm = { number = number }
+  comm.rank, comm.size, comm.transport, comm.timeout = core.communicator.info(number)
+  return setmetatable(comm, meta)
+end
+
+local function check(who, comm)
+  if getmetatable(comm) == meta then return end
+  core.fail("value", who, ("a communicator wanted in front, got %s")
+    :format(options.show(comm)))
+end
+
+local function outside(who)
+  if core.tracing() then
+    core.fail("state", who, "it runs when called, which cannot be inside mrt.compile")
+  end
+end
+
+-- ---- arrays ----------------------------------------------------------------
+
+local function all_integers(list)
+  for i = 1, #list do
+    local x = list[i]
+    if type(x) == "table" and not all_integers(x)
+      or type(x) ~= "table" and math.type(x) ~= "integer" then return false end
+  end
+  return true
+end
+
+-- Numbers of a plain array travel as f64.
+local function to_tensor(who, a)
+  if core.is_tensor(a) then return a end
+  if type(a) ~= "table" then
+    core.fail("value", who, ("a tensor or an array of numbers wanted, got %s")
+      :format(options.show(a)))
+  end
+  if core.tracing() then
+    core.fail("value", who, "a tensor wanted inside mrt.compile, got an array")
+  end
+  return core.tensor(a, "f64")
+end
+
+local function whole(x)
+  if type(x) == "number" then return math.tointeger(x) or x end
+  for i = 1, #x do x[i] = whole(x[i]) end
+  return x
+end
+
+-- An array comes back as one; of integers, integers where they are some.
+local function like(a, y)
+  if core.is_tensor(a) then return y end
+  local list = y:totable()
+  return all_integers(a) and whole(list) or list
+end
+
+-- ---- collectives -----------------------------------------------------------
+
+-- A rank alone stands for the option that names one.
+local function peer(o, name)
+  return type(o) == "number" and { [name] = o } or o
+end
+
+-- A method: its name, what its options are, how they are called in the core.
+local function collective(name, known)
+  Communicator[name] = function(comm, a, o)
+    check(name, comm)
+    local given = options.read(name, known.root and peer(o, "root") or o, known)
+    given.comm = comm.number
+    return like(a, core.op[name](to_tensor(name, a), given))
+  end
+end
+
+---@alias mrt.Numbers mrt.Tensor|number[]  an array gives an array
+---@alias mrt.ReduceOptions {op: "sum"|"mean"|"max"|"min"|"prod"?}  default "sum"
+
+---@class mrt.Communicator
+---@field allreduce fun(self, a: mrt.Numbers, options?: mrt.ReduceOptions): mrt.Numbers
+---  what all ranks' `a` give together, on every rank.  Rounded once, in the order
+---  of the ranks; 16-bit floats are added up in f32
+---@field reduce_scatter fun(self, a: mrt.Numbers, options?: mrt.ReduceOptions): mrt.Numbers
+---  the same, but each rank gets its own of `size` pieces of the first dimension,
+---  which must be a multiple of `size`
+---@field allgather fun(self, a: mrt.Numbers): mrt.Numbers
+---  all ranks' `a`, one behind the other along the first dimension
+---@field broadcast fun(self, a: mrt.Numbers, options?: integer|{root: integer?}): mrt.Numbers
+---  `a` of the root, by default rank 0; what the others give tells shape and dtype
+collective("allreduce", { op = "sum" })
+collective("reduce_scatter", { op = "sum" })
+collective("allgather", {})
+collective("broadcast", { root = options.of("integer", 0) })
+
+--- Give `a` to another rank, which calls recv.
+---@param a mrt.Tensor|number[]
+---@param o integer|{to: integer}  the rank
+function Communicator.send(comm, a, o)
+  check("send", comm)
+  local to = options.read("send", peer(o, "to") or {}, { to = options.want "integer" }).to
+  core.op.send(to_tensor("send", a), { to = to, comm = comm.number })
+end
+
+--- Get what another rank sends.
+---@param like_this mrt.Tensor|number[]  of the shape and dtype that come; its
+---  numbers are not read.  An array gives an array
+---@param o integer|{from: integer}  the rank
+---@return mrt.Tensor|number[]
+function Communicator.recv(comm, like_this, o)
+  check("recv", comm)
+  local from = options.read("recv", peer(o, "from") or {}, { from = options.want "integer" }).from
+  local x = to_tensor("recv", like_this)
+  return like(like_this, core.op.recv { from = from, shape = x:get_shape(),
+    dtype = x:get_dtype(), comm = comm.number })
+end
+
+--- Return when all ranks have called it; not inside mrt.compile.
+function Communicator.barrier(comm)
+  check("barrier", comm)
+  outside "barrier"
+  core.communicator.bytes(comm.number, "barrier", 0, 0)
+end
+
+-- ---- making ----------------------------------------------------------------
+
+--- Make communicators of some of the ranks each.  All ranks call it.
+---
+---     local pair = comm:split(comm.rank // 2)
+---@param color integer  ranks of one color are together; negative: in none
+---@param key? integer   they are ordered by it, then by rank; default: rank
+---@return mrt.Communicator?
+function Communicator.split(comm, color, key)
+  check("split", comm)
+  outside "split"
+  key = key == nil and comm.rank or key
+  local function small(n) return math.type(n) == "integer" and n < 1 << 31 and n >= -1 << 31 end
+  if not small(color) or not small(key) then
+    core.fail("value", "split", ("color and key: integers of 32 bits wanted, got %s and %s")
+      :format(options.show(color), options.show(key)))
+  end
+  local part = core.communicator.split(comm.number, color, key)
+  return part and wrap(part)
+end
+
+--- Return the bytes that this rank has given to others so far.
+---@return integer
+function Communicator.sent(comm)
+  check("sent", comm)
+  return (select(5, core.communicator.info(comm.number)))
+end
+
+--- Close it: what needs it raises from then on.  Else it lives as long as mrt.
+function Communicator.close(comm)
+  check("close", comm)
+  core.communicator.close(comm.number)
+end
+
+-- What the core wants to know of the meeting; nil: this one is alone.
+local function meeting(o)
+  local found = ranks.find()
+  if not found or found.size == 1 then return nil end
+  local place = ranks.meeting(found)
+  place.rank, place.size, place.timeout, place.algorithm =
+    found.rank, found.size, o.timeout, o.algorithm
+  return place
+end
+
+-- A process that ends by os.exit says so to the others.
+local function tell_of_exits(comm)
+  local exit = os.exit
+  ---@diagnostic disable-next-line: duplicate-set-field
+  os.exit = function(code, close) -- luacheck: ignore 122
+    local at = debug.getinfo(2, "Sl")
+    if code == nil or code == true or code == 0 then
+      pcall(core.communicator.close, comm.number)
+    else
+      pcall(core.communicator.abort, comm.number, ("%s:%d: os.exit(%s)")
+        :format(at.short_src, at.currentline, tostring(code)))
+    end
+    exit(code, close)
+  end
+end
+
+local function note_script()
+  local name = arg and arg[0]
+  local file <close> = name and io.open(name, "rb")
+  local text = file and file:read "a"
+  if text then core.communicator.script(text) end
+end
+
+local met = false -- the others
+
+--- Return the communicator of all ranks: of this one alone, unless a launcher
+--- (`mrt launch`, torchrun, mpirun, srun: see env.lua) has started several.  The
+--- first call meets them at MASTER_ADDR:MASTER_PORT; from then on all of them plan with
+--- the figures of rank 0's device.  Ranks of one host share memory.
+--- Those of several exchange messages: over MPI if mpirun has started them, else over
+--- TCP; the environment's MRT_TRANSPORT ("shared", "sockets", "mpi") says otherwise.
+---
+--- By messages a reduction is "pairwise": each rank adds up its slice in the order of
+--- the ranks, with the same bits as in shared memory; or it goes round the "ring", where
+--- each rank talks to two others only, and 16-bit floats are rounded at each of them.
+--- Both give 2(p-1)/p of the bytes away per rank.
+---
+--- Raises: rank: somebody did not come in time, or does not fit, by name.
+---@param o? {timeout: number?, algorithm: "pairwise"|"ring"?}  timeout: seconds that a
+---  rank is waited for; default 30
+---@return mrt.Communicator
+function communicator.create(o)
+  local given = options.read("communicator", o, { timeout = 30, algorithm = "pairwise" })
+  if not (given.timeout > 0) then
+    core.fail("value", "communicator", ("timeout: %s seconds, more than 0 wanted")
+      :format(given.timeout))
+  end
+  if given.algorithm ~= "pairwise" and given.algorithm ~= "ring" then
+    core.fail("value", "communicator", ("algorithm: '%s', pairwise or ring wanted")
+      :format(given.algorithm))
+  end
+  local place = meeting(given)
+  if place then core.communicator.join(place) end
+  local comm = wrap(core.communicator.world())
+  if comm.size > 1 and not met then
+    met = true
+    if place then
+      tell_of_exits(comm)
+      note_script()
+    end
+    require "mrt.device".share()
+  end
+  return comm
+end
+
+--- Try ranks: run Lua code on `n` of them, threads of this process with a Lua
+--- state of their own each.  The code is called with mrt and the communicator.
+---
+---     mrt.communicator.ranks(2, [[
+---       local mrt, comm = ...
+---       return table.concat(comm:allreduce { comm.rank, 1 }, " ")
+---     ]])   --> { "1 2", "1 2" }
+---@param n integer     1 to 64
+---@param code string   returns a string, number or boolean
+---@param o? {timeout: number?}  seconds that a rank is waited for; default 30
+---@return table results   of rank 0, 1, ... at 1, 2, ...; nil: failed
+---@return table<integer, string>? failures  what those say that have failed
+function communicator.ranks(n, code, o)
+  if math.type(n) ~= "integer" or type(code) ~= "string" then
+    core.fail("value", "ranks", ("a number of ranks and Lua code wanted, got %s and %s")
+      :format(options.show(n), options.show(code)))
+  end
+  local timeout = options.read("ranks", o, { timeout = 30 }).timeout
+  local results, failures = core.ranks(n, code, timeout)
+  return results, next(failures) and failures or nil
+end
+
+for _, t in ipairs { communicator, Communicator } do
+  for name, f in pairs(t) do t[name] = core.front(f) end
+end
+
+return communicator

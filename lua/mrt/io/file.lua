@@ -1,0 +1,170 @@
+--- file.lua -- tensors in files: safetensors, npy, npz
+---
+---     mrt.save("model.safetensors", model:state(), {step = "2000"})
+---     model:load_state(assert(mrt.load "model.safetensors"))
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local options = require "mrt.util.options"
+
+local file = {}
+
+local formats, endings = {}, {}
+for _, format in ipairs(core.formats()) do
+  formats[format.name] = format
+  if format.ending ~= "" then endings[#endings + 1] = format end
+end
+
+-- The format of a path, by its ending.
+local function format_of(who, path, wanted)
+  if type(path) ~= "string" then
+    core.fail("value", who, "a path wanted, got " .. options.show(path))
+  end
+  if wanted ~= nil then
+    if formats[wanted] then return wanted end
+    core.fail("value", who, ("there is no format '%s'"):format(tostring(wanted)))
+  end
+  local names = {}
+  for i, format in ipairs(endings) do
+    if path:sub(-#format.ending) == format.ending then return format.name end
+    names[i] = format.ending
+  end
+  core.fail("value", who, ("'%s' ends in none of %s"):format(path,
+    table.concat(names, ", ")))
+end
+
+---@class mrt.File
+---@field names string[]                what is in it, in the order of the file
+---@field metadata table<string, string>
+local File = {}
+File.__index = File
+
+--- Return what is known of an array without reading it.
+---@param name string
+---@return {name: string, stored: string, dtype: string?, shape: integer[]}? info
+function File:info(name)
+  local i = self.index[name]
+  return i and self.source:get(i)
+end
+
+--- Read one array.
+---
+--- Returns nil: a dtype that no tensor has; a file that has become shorter; an npz
+--- member with a wrong checksum, compared when it is first read.
+--- Raises: there is no such array.
+---@param name string
+---@return mrt.Tensor? tensor
+---@return string? message
+---@return string? code
+function File:read(name)
+  local i = self.index[name]
+  if not i then
+    core.fail("value", "read", ("there is no '%s' in %s")
+      :format(tostring(name), self.path))
+  end
+  return self.source:read(i)
+end
+
+--- Close the file; tensors that were read stay.
+function File:close() self.source:close() end
+File.__close = File.close
+
+local function open(who, path, format)
+  local source, message, code = core.open_source(path, format_of(who, path, format))
+  if not source then return nil, message, code end
+  local self = setmetatable({ path = path, source = source, names = {},
+    index = {}, metadata = source:metadata() }, File)
+  for i = 1, source:count() do
+    local name = source:get(i).name
+    self.names[i], self.index[name] = name, i
+  end
+  return self
+end
+
+--- Open a file and read what is in it, but no numbers: for models that are
+--- larger than memory.
+---
+---     local model <close> = assert(mrt.open "model.safetensors.index.json")
+---     for _, name in ipairs(model.names) do print(name, model:info(name).dtype) end
+---     local w = assert(model:read "wte.weight")
+---
+--- Returns nil: a file that cannot be read, or is not what its format says.
+---@param path string
+---@param format? string  default: by the ending of the path
+---@return mrt.File? file
+---@return string? message
+---@return string? code
+function file.open(path, format) return open("open", path, format) end
+
+--- Read all tensors of a file: by name, with the metadata beside; of `.npy` the
+--- one tensor.
+---
+---     local tensors, metadata = assert(mrt.load "model.safetensors")
+---     local x = assert(mrt.load "x.npy")
+---
+--- Formats: safetensors; `.safetensors.index.json`, a model in several of them;
+--- npy and npz of NumPy.  Numbers keep their dtype where tensors have it; of
+--- NumPy's others i1, i2 and u2 become i32, u4 becomes i64.
+---
+--- Returns nil: a file that cannot be read (code "file"), or that is not what
+--- its format says or holds dtypes that no tensor has (code "data").
+---@param path string
+---@param format? string  default: by the ending of the path
+---@return table<string, mrt.Tensor>|mrt.Tensor|nil tensors
+---@return table<string, string>|string metadata_or_message
+---@return string? code
+function file.load(path, format)
+  local opened <close>, message, code = open("load", path, format)
+  if not opened then return nil, message, code end
+  if format_of("load", path, format) == "npy" then return opened.source:read(1) end
+  local tensors = {}
+  for i, name in ipairs(opened.names) do
+    local tensor, why, kind = opened.source:read(i)
+    if not tensor then return nil, why, kind end
+    tensors[name] = tensor
+  end
+  return tensors, opened.metadata
+end
+
+local writers = {
+  safetensors = core.save_safetensors,
+  npz = function(path, tensors, given)
+    local o = options.read("save", given, { compress = false })
+    return core.save_npz(path, tensors, o.compress)
+  end,
+  npy = core.save_npy,
+}
+
+--- Write tensors to a file; its ending says the format.
+---
+---     assert(mrt.save("model.safetensors", {w = w, b = b}, {author = "me"}))
+---     assert(mrt.save("xs.npz", {x = x, y = y}, {compress = true}))
+---     assert(mrt.save("x.npy", x))
+---
+--- The file appears whole or not at all: it is written beside its place, brought
+--- to the disk, then renamed, and a reader of the old one keeps it.  Tensors
+--- are computed one after the other, so that pending ones need not all be in
+--- memory.
+---
+--- Returns nil: the file cannot be written (code "file").
+--- Raises: names or metadata that are no strings; another ending.
+---@param path string
+---@param tensors table<string, mrt.Tensor>|mrt.Tensor  of npy, one tensor
+---@param metadata? table<string, string>  safetensors; npz: {compress: boolean}
+---@return true? done
+---@return string? message
+---@return string? code
+function file.save(path, tensors, metadata)
+  local format = format_of("save", path)
+  if metadata ~= nil and format == "npy" then
+    core.fail("value", "save", "metadata: none in npy files, got " .. options.show(metadata))
+  end
+  local write = writers[format]
+  if not write then
+    core.fail("value", "save", ("%s files are only read"):format(format))
+  end
+  return write(path, tensors, metadata)
+end
+
+return file

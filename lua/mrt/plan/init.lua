@@ -1,0 +1,256 @@
+--- mrt.plan -- what a planned step takes, and what lives at its peak
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local format = require "mrt.util.format"
+local options = require "mrt.util.options"
+local roles = require "mrt.plan.report.roles"
+
+--- A finished plan.  Numbers are bytes; peak = persistent + transient +
+--- outputs, and a run takes exactly that.
+---@class mrt.Plan
+---@field peak integer
+---@field persistent integer   variables and constants
+---@field transient integer    the arena: activations, gradients, workspaces
+---@field outputs integer
+---@field lower_bound integer  no order of this graph's places could do with less
+---@field order_free_bound integer  no order of these nodes could
+---@field working_set integer  nor could recomputing: the largest node's needs
+---@field inputs integer       the caller's own arguments; not in peak
+---@field stall number         predicted seconds of a run spent waiting for copies
+---@field wire number          bytes given to other ranks in a run
+---@field collectives integer
+---@field slow integer         what is swapped, in a file; not in peak
+---@field flops number
+---@field seconds number       predicted, of one run
+---@field device table         what it was made for: name, capacity, bandwidth, ...
+---@field accumulators integer? of `persistent`: what micro-batches are added up in
+---@field micro_batches integer? how many; steps: of one, then what runs once
+---@field micro_batch integer?  rows of each, the last perhaps fewer
+---@field batch integer?        rows
+---@field nodes integer        in a run
+---@field nodes_traced integer before optimisation
+---@field peak_step integer    where most bytes live
+---@field planning_us number   from the end of the trace to a plan that can run
+local Plan = {}
+Plan.__index = Plan
+Plan.__name = "mrt.Plan"
+
+--- Wrap a plan of the core.
+---@param core_plan userdata
+---@param name? string
+---@param planning_us number
+---@return mrt.Plan
+function Plan.new(core_plan, name, planning_us)
+  local self = core_plan:info()
+  self.core, self.title, self.planning_us = core_plan, name, planning_us
+  self.device = core_plan:device()
+  return setmetatable(self, Plan)
+end
+
+--- List the nodes in executing order: op, class (kind of work), file, line,
+--- backward, flops, bytes, time (predicted seconds), live.
+---@return table[]
+function Plan:steps() return self.core:steps() end
+
+--- List the blocks of memory: kind, role, op, class, name, type, bytes, offset,
+--- first and last step, file, line.  The role is the kind, but weight, optimizer or
+--- buffer for a variable.
+---@return table[]
+function Plan:values()
+  -- what is in pieces is read by what gathers it, which comes late
+  self.variables = self.variables or roles.of_variables(
+    self:stage(self.collectives > 0 and "meetings" or "differentiated"), self:stage())
+  return roles.assign(self.core:values(), self.variables, self:transfers())
+end
+
+--- List what each step reads, writes and could have overwritten: numbers of
+--- values.
+---@return {reads: integer[], writes: integer[], overwritable: integer[]}[]
+function Plan:operands() return self.core:operands() end
+
+--- Return the bytes that the forward pass keeps for the backward pass: what
+--- policy.checkpoint.budget is about.
+---@return integer
+function Plan:kept() return require "mrt.plan.report.kept" (self) end
+
+--- List the copies between memory and the file of swapped values, which run
+--- beside the steps from `start` to `wait`: lane ("in" or "out"), name, value (in
+--- the arena) and slow (behind it), numbers of values, bytes, start, wait; and
+--- predicted seconds: time (of the copy alone), beside (of the steps between),
+--- stall (spent waiting for it).
+---@return table[]
+function Plan:transfers() return self.core:transfers() end
+
+--- Say what the plan does to take less memory: `recomputed`, how many nodes run
+--- again, and `recompute_time`, their predicted seconds; bytes that wait in the slow
+--- tier, of `activations` and of `variables`; the predicted `stall`; all as `text`.
+---@return mrt.Choices
+function Plan:choices() return require "mrt.plan.choices" (self) end
+
+--- Seconds that the last run spent waiting for copies.
+---@return number
+function Plan:stalled() return self.core:stalled() end
+
+--- List the results that could not take the place of an input, and why: another
+--- consumer, the gradient reads it, ...
+---@return mrt.Refusal[]
+function Plan:refused() return require "mrt.plan.report.refused" (self) end
+
+-- ---- stages ----------------------------------------------------------------
+
+--- List the stages of the graph, in order: "traced" (as written, without what
+--- depends on gradients), "differentiated" (all of it), what each pass left, by
+--- its name, and "planned".
+---@return string[]
+function Plan:stages()
+  local names = self.core:stages()
+  table.insert(names, 1, "traced")
+  return names
+end
+
+-- The core's number of a stage; what is traced is shown from what is
+-- differentiated.
+local function stage_number(self, name)
+  local names = self:stages()
+  for i, known in ipairs(names) do
+    if known == name then return math.max(i - 1, 1) end
+  end
+  core.fail("value", "plan", ("no stage '%s', there is %s"):format(
+    tostring(name), table.concat(names, ", ")))
+end
+
+--- Describe the graph after a stage, planning it again up to there.  Nodes read
+--- and write values by number; a value keeps its number through all stages, and
+--- `block` is its place among `plan:values()` once it has one.
+---@param stage? string  of `plan:stages()`; default "planned"
+---@return {nodes: table[], values: table[]}
+function Plan:stage(stage)
+  stage = stage or "planned"
+  local graph = self.core:stage(stage_number(self, stage))
+  if stage == "traced" then return require "mrt.plan.report.stage".traced(graph) end
+  return graph
+end
+
+--- Return the graph after a stage as text, one node a line.
+---@param stage? string  as for `plan:stage`, but "traced"; default "planned"
+---@return string
+function Plan:graph(stage)
+  return self.core:graph(stage_number(self, stage or "planned"))
+end
+
+--- The ladder of ways into a budget: the batch as it is, micro-batches, recomputing,
+--- swapping, both, more devices, each with peak and predicted time, and the planner's
+--- choice.  The budget is that of the step (`memory`), or the device's memory.
+---
+---     print(step:plan(tokens, targets):options{ budget = "512MiB" })
+---@param o? {budget: integer|string|nil, job: mrt.Job?}
+---@return mrt.Ladder
+function Plan:options(o)
+  return require "mrt.plan.alternatives".of(self, options.read("options", o,
+    { budget = options.none, job = options.none }))
+end
+
+--- Say in a few sentences what recomputing, swapping and micro-batches would gain
+--- here, and when one is not worth it.
+---@return string
+function Plan:advice() return require "mrt.plan.report.advice" (self) end
+
+-- ---- reports ---------------------------------------------------------------
+
+--- Return the report as text: bytes by kind, nodes before and after each
+--- optimisation, the peak step, and the largest values alive there with the
+--- lines that made them.
+---@return string
+function Plan:text() return require "mrt.plan.report.text" (self) end
+
+-- The same execution with a dynamic caching pool.
+local function against_pool(self)
+  local dynamic = require "mrt.plan.caching_allocator".simulate(self)
+  return table.concat({
+    "the arena, and a caching pool that allocates while running",
+    ("  %-8s %12s %12s %8s %10s"):format("", "peak", "wasted", "calls", "us"),
+    ("  %-8s %12s %12s %8s %10.0f  to plan, once"):format("static",
+      format.bytes(self.transient), format.bytes(self.transient - dynamic.live),
+      self.transient > 0 and 1 or 0, self.planning_us),
+    ("  %-8s %12s %12s %8s %10.0f  in every step, simulated"):format("dynamic",
+      format.bytes(dynamic.reserved), format.bytes(dynamic.wasted),
+      format.count(dynamic.calls), dynamic.microseconds) }, "\n")
+end
+
+--- Print the report, and how a dynamic caching pool would do over the same
+--- execution: peak, wasted bytes, allocator calls, microseconds (of planning,
+--- and of the simulation for the pool; these two differ from run to run).
+---@param out? file*  default standard output
+---@return true? done
+---@return string? message
+function Plan:report(out)
+  out = out or io.stdout
+  if type(out) ~= "userdata" and type(out) ~= "table" or not out.write then
+    core.fail("value", "report", "a file wanted, got " .. options.show(out))
+  end
+  local ok, message = out:write(self:text(), "\n", against_pool(self), "\n")
+  if not ok then return nil, message end
+  self.reported = self.reported or out == io.stdout -- `mrt plan` says it once
+  return true
+end
+
+--- Print the execution step by step: the node, what is born, overwritten and
+--- dies, live bytes, free blocks.
+function Plan:walk()
+  io.stdout:write(require "mrt.plan.report.walk" (self), "\n")
+end
+
+local formats = { [".json"] = "json", [".svg"] = "svg", [".html"] = "html",
+  [".graph.svg"] = "graph", [".snapshot.json"] = "memory_viz",
+  [".snapshot.pickle"] = "memory_viz_pickle", [".trace.json"] = "trace" }
+local modules = { memory_viz = "snapshot", memory_viz_pickle = "snapshot_pickle" }
+
+---@alias mrt.PlanFormat
+---| "json"|"svg"|"graph"|"html"|"memory_viz"|"memory_viz_pickle"|"trace"
+
+--- Write the plan to a file, as its name says: .json (mrt/plan/report/json.lua
+--- describes it), .svg (live bytes and arena), graph.svg or .graph.svg (the graph
+--- after a stage, coloured by the memory that nodes share), .html, .trace.json
+--- (predicted times, for chrome://tracing or ui.perfetto.dev), or a snapshot for
+--- PyTorch's memory viewer: .snapshot.pickle for the page pytorch.org/memory_viz,
+--- .snapshot.json for who reads JSON (torch.cuda._memory_viz takes it decoded).
+---
+---     plan:save "graph.svg"
+---     plan:save("fused.graph.svg", {stage = "fuse"})
+---@param path string
+---@param given? {format: mrt.PlanFormat?, stage: string?}  `stage` is one of
+---             `plan:stages()`, for the graph; default "planned"
+---@return true? done
+---@return string? message  no such folder, a full disk
+function Plan:save(path, given)
+  local save = require "mrt.plan.report.save"
+  given = options.read("save", given, { format = options.none,
+    stage = options.none })
+  local bare = type(path) == "string" and path:match "[^/]*$" == "graph.svg"
+  local name = save.format(path, formats, given.format or bare and "graph" or nil)
+  if given.stage and name ~= "graph" then
+    core.fail("value", "save", ("a stage of the graph is drawn into .graph.svg, "
+      .. "not into '%s'"):format(path))
+  end
+  if given.stage then stage_number(self, given.stage) end
+  return save.write(path, require("mrt.plan.report." .. (modules[name] or name))(self,
+    given))
+end
+
+--- Overlay the live bytes of several plans.
+---
+---     mrt.plan.compare{a, b, names = {"all", "shared"}, capacity = "6GiB"}
+---       :save "both.svg"
+---@param given {names: string[]?, capacity: integer|string|nil, [integer]: mrt.Plan}
+---@return mrt.Comparison
+function Plan.compare(given) return require "mrt.plan.report.compare" (given) end
+
+function Plan:__tostring()
+  return ("mrt.Plan: peak %s = persistent %s + transient %s + outputs %s")
+    :format(format.bytes(self.peak), format.bytes(self.persistent),
+      format.bytes(self.transient), format.bytes(self.outputs))
+end
+
+return Plan

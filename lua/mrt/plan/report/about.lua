@@ -1,0 +1,94 @@
+--- about.lua -- facts of a plan that several reports state
+---
+--- SPDX-License-Identifier: MIT
+
+local format = require "mrt.util.format"
+local roles = require "mrt.plan.report.roles"
+
+local about = {}
+
+--- "train.lua:12", of a step or a value.
+---@param v {file: string, line: integer}
+---@return string
+function about.place(v)
+  return v.line > 0 and ("%s:%d"):format(v.file, v.line) or v.file
+end
+
+--- One line for hover texts: op, type, bytes, Lua line, steps, offset.
+---@param v table  a value
+---@return string
+function about.value(v)
+  local what = v.name or v.op ~= "" and v.op or v.role
+  local text = ("%s %s, %s (%s)\n%s"):format(what, v.type,
+    format.bytes(v.bytes), roles.words[v.role], about.place(v))
+  if not roles.in_arena[v.role] then return text end
+  return ("%s\nsteps %d to %d, offset %s"):format(text, v.first, v.last,
+    format.count(v.offset))
+end
+
+--- Values of the arena alive at a step, those of one line, operator and type
+--- together, the largest first: role, what, type, place, count, bytes.
+---@param values table[]
+---@param step integer
+---@return table[]
+function about.alive(values, step)
+  local out, groups = {}, {}
+  for _, v in ipairs(values) do
+    if roles.in_arena[v.role] and v.first <= step and step <= v.last then
+      local group = { role = v.role, what = v.name or v.op, type = v.type,
+        place = about.place(v), bytes = 0, count = 0 }
+      local key = table.concat({ group.role, group.what, group.type,
+        group.place }, "\0")
+      if not groups[key] then
+        groups[key], out[#out + 1], group.key = group, group, key
+      end
+      group = groups[key]
+      group.bytes, group.count = group.bytes + v.bytes, group.count + 1
+    end
+  end
+  table.sort(out, function(p, q)
+    if p.bytes ~= q.bytes then return p.bytes > q.bytes end
+    return p.key < q.key
+  end)
+  return out
+end
+
+--- The highest step off the hill that the peak stands on: it would be the peak
+--- if this one were lowered.
+---@param steps table[]
+---@param peak integer
+---@return integer? step
+function about.next_peak(steps, peak)
+  local function foot(step, by)
+    while steps[step + by] and steps[step + by].live <= steps[step].live do
+      step = step + by
+    end
+    return step
+  end
+  local left, right, best = foot(peak, -1), foot(peak, 1), nil
+  for i, s in ipairs(steps) do
+    if (i < left or i > right) and (not best or s.live > steps[best].live) then
+      best = i
+    end
+  end
+  return best
+end
+
+--- Births and deaths by step: two lists, of lists of values of the arena.
+---@param values table[]
+---@param count integer  of steps
+---@return table[][] births
+---@return table[][] deaths
+function about.events(values, count)
+  local births, deaths = {}, {}
+  for i = 1, count do births[i], deaths[i] = {}, {} end
+  for _, v in ipairs(values) do
+    if roles.in_arena[v.role] and v.bytes > 0 then
+      table.insert(births[v.first], v)
+      table.insert(deaths[v.last], v)
+    end
+  end
+  return births, deaths
+end
+
+return about

@@ -1,0 +1,105 @@
+--- json.lua -- a plan as JSON
+---
+--- All numbers are bytes unless said otherwise; steps and numbers of values count
+--- from 1.
+---
+---     schema        "mrt.plan/1"
+---     name          what was compiled
+---     peak          persistent + transient + outputs: what a run takes
+---     persistent transient outputs inputs lower_bound order_free_bound working_set
+---     flops         of one run
+---     seconds       of one run, predicted; stall of them: spent waiting for copies
+---     wire          bytes that this rank gives to others in a run
+---     collectives   how many of them a run has
+---     slow          in the file of what is swapped; not in peak
+---     device        what it was planned for: core/mrt.h, mrt_device_profile
+---     micro_batches, micro_batch, batch, accumulators
+---                   with micro-batches: how many, of how many rows, of how many;
+---                   bytes (of persistent); steps are those of one micro-batch,
+---                   then those that run once
+---     nodes         in a run; nodes_traced before optimisation
+---     passes        [{name, nodes}]: what each optimisation left
+---     peak_step     where most bytes live
+---     next_peak     a step, or absent: the highest off the peak's hill
+---     at_peak       {role: bytes}: weight, optimizer, buffer, accumulator,
+---                   constant, output, input, activation, gradient,
+---                   workspace; fetched (a variable that lives in the slow
+---                   tier, while in the arena), swapped (in the slow tier)
+---     steps         [{op, file, line, layer (0: none), backward, recomputed (it
+---                   runs again what has run), class (kind of work), time
+---                   (predicted, seconds), flops, bytes (read and written),
+---                   live, reads: [value], writes: [value]}]
+---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
+---                   0 outside it), first, last (steps, both included), file,
+---                   line}]
+---     transfers     [{lane ("in" or "out" of memory), name?, value (in the arena),
+---                   slow (behind it), bytes, start (a step), wait (the step that
+---                   waits for it), time (predicted seconds of the copy, T_swap),
+---                   beside (of the steps between, T_compute), stall}]: copies of
+---                   what is swapped; of a micro-batch's and the final steps
+---     pool          {reserved, live, wasted, calls, segments}: a dynamic caching
+---                   allocator over the same execution, mrt/plan/caching_allocator.lua
+---
+--- SPDX-License-Identifier: MIT
+
+local about = require "mrt.plan.report.about"
+local dkjson = require "dkjson"
+local format = require "mrt.util.format"
+local pool = require "mrt.plan.caching_allocator"
+local roles = require "mrt.plan.report.roles"
+
+local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
+  "inputs", "lower_bound", "order_free_bound",
+  "working_set", "flops", "seconds", "stall", "wire", "collectives", "slow", "nodes",
+  "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
+  "transfers", "lane",
+  "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
+  "backward", "recomputed", "class", "time", "live", "reads", "writes", "value",
+  "start", "wait", "beside",
+  "reserved", "wasted", "calls", "segments", "device" }
+table.move(roles.order, 1, #roles.order, #order + 1, order)
+
+-- Names of figures, in one order.
+local function add_names(names, t)
+  local own = {}
+  for name, value in pairs(t) do
+    if type(name) == "string" then own[#own + 1] = name end
+    if type(value) == "table" then add_names(names, value) end
+  end
+  table.sort(own)
+  table.move(own, 1, #own, #names + 1, names)
+  return names
+end
+
+local plain = { "peak", "persistent", "transient", "outputs", "inputs",
+  "micro_batches", "micro_batch", "batch", "accumulators",
+  "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
+  "stall", "wire", "collectives", "slow", "device", "nodes", "nodes_traced", "passes", "peak_step" }
+
+local function with_operands(steps, operands)
+  for i, step in ipairs(steps) do
+    step.reads, step.writes = operands[i].reads, operands[i].writes
+    setmetatable(step.reads, { __jsontype = "array" })
+    setmetatable(step.writes, { __jsontype = "array" })
+  end
+  return setmetatable(steps, { __jsontype = "array" })
+end
+
+---@param plan mrt.Plan
+---@return string
+return function(plan)
+  local values, steps = plan:values(), plan:steps()
+  local out = { schema = "mrt.plan/1", name = plan.title,
+    pool = pool.simulate(plan) }
+  for _, key in ipairs(plain) do out[key] = plan[key] end
+  out.pool.microseconds = nil -- the same plan gives the same file
+  out.at_peak = setmetatable(roles.sums(values, plan.peak_step),
+    { __jsontype = "object" })
+  out.next_peak = about.next_peak(steps, plan.peak_step)
+  for _, v in ipairs(values) do v.kind, v.id, v.accumulator = nil, nil, nil end
+  out.values = setmetatable(values, { __jsontype = "array" })
+  out.steps = with_operands(steps, plan:operands())
+  out.transfers = setmetatable(plan:transfers(), { __jsontype = "array" })
+  local names = add_names(table.move(order, 1, #order, 1, {}), plan.device)
+  return format.utf8(dkjson.encode(out, { keyorder = names })) .. "\n"
+end

@@ -1,0 +1,122 @@
+--- profile.lua -- what a step took, beside what was predicted
+---
+--- SPDX-License-Identifier: MIT
+
+local about = require "mrt.plan.report.about"
+
+local SHOWN = 15 -- operators at their lines
+
+--- Seconds of a run, as medians.  Each step has op, class, file, line, backward,
+--- flops, bytes, `time` (predicted), `measured` and `runs` (in a run: as many as
+--- micro-batches of that size, else 1).
+---@class mrt.Profile
+---@field total number      of a whole run
+---@field call number       of that, beside the nodes
+---@field runs integer      of plans: one, or one a micro-batch and a final one
+---@field rates table?     of the slow tier, where the step copies
+---@field predicted number  of a whole run, by the plan that was measured
+---@field steps table[]
+local Profile = {}
+Profile.__index = Profile
+Profile.__name = "mrt.Profile"
+
+-- Steps of one name summed, most time first.
+local function group(steps, name_of)
+  local groups, by_name = {}, {}
+  for _, s in ipairs(steps) do
+    local name = name_of(s)
+    local g = by_name[name]
+    if not g then
+      g = { name = name, count = 0, measured = 0, predicted = 0, flops = 0,
+        bytes = 0 }
+      by_name[name], groups[#groups + 1] = g, g
+    end
+    g.count, g.measured = g.count + s.runs, g.measured + s.runs * s.measured
+    g.predicted, g.flops = g.predicted + s.runs * s.time, g.flops + s.runs * s.flops
+    g.bytes = g.bytes + s.runs * s.bytes
+  end
+  table.sort(groups, function(a, b)
+    if a.measured ~= b.measured then return a.measured > b.measured end
+    return a.name < b.name
+  end)
+  return groups
+end
+
+--- Sum by operator: name, count, measured, predicted, flops, bytes.
+---@return table[]
+function Profile:by_operator()
+  return group(self.steps, function(s) return s.op end)
+end
+
+--- Sum by kind of work.
+---@return table[]
+function Profile:by_class()
+  return group(self.steps, function(s) return s.class end)
+end
+
+--- Sum by Lua line and operator.
+---@return table[]
+function Profile:by_line()
+  return group(self.steps, function(s)
+    return ("%s%s, %s"):format(s.op, s.backward and " (gradient)" or "",
+      about.place(s))
+  end)
+end
+
+--- Return what plans of the same function take instead of predictions: seconds
+--- by key, averaged over nodes of one key.
+---@param before? table<integer, number>  of earlier profiles
+---@return table<integer, number>
+function Profile:costs(before)
+  local costs, sum, count = {}, {}, {}
+  for key, seconds in pairs(before or {}) do costs[key] = seconds end
+  for _, s in ipairs(self.steps) do
+    sum[s.key] = (sum[s.key] or 0) + s.measured
+    count[s.key] = (count[s.key] or 0) + 1
+  end
+  for key, seconds in pairs(sum) do costs[key] = seconds / count[key] end
+  costs[0] = self.call / self.runs
+  local r = self.rates
+  if r then -- core/mrt.h, MRT_MEASURED_LATENCY and the next
+    costs[1], costs[2], costs[3] = r.latency, 1 / r.out, 1 / r.out_shared
+    costs[4], costs[5] = 1 / r["in"], 1 / r.in_shared
+  end
+  return costs
+end
+
+local function ratio(a, b) return b > 0 and ("%.2f"):format(a / b) or "-" end
+
+local function add(lines, text, ...) lines[#lines + 1] = text:format(...) end
+
+local function rows(lines, title, groups, total)
+  add(lines, "%10s %10s %6s %6s %6s %9s %8s  %s", "measured", "predicted",
+    "ratio", "share", "nodes", "Gflop/s", "GB/s", title)
+  for i = 1, math.min(SHOWN, #groups) do
+    local g = groups[i]
+    local time = math.max(g.measured, 1e-12)
+    add(lines, "%7.3f ms %7.3f ms %6s %5.1f%% %6d %9.1f %8.1f  %s",
+      g.measured * 1e3, g.predicted * 1e3, ratio(g.predicted, g.measured),
+      100 * g.measured / total, g.count, g.flops / time / 1e9,
+      g.bytes / time / 1e9, g.name)
+  end
+  if #groups > SHOWN then add(lines, "%44d more", #groups - SHOWN) end
+end
+
+--- Return the profile as text.
+---@return string
+function Profile:text()
+  local lines = {}
+  add(lines, "a step takes %.3f ms, predicted were %.3f (%s of it)",
+    self.total * 1e3, self.predicted * 1e3, ratio(self.predicted, self.total))
+  rows(lines, "kind of work", self:by_class(), self.total)
+  rows(lines, "operator", self:by_operator(), self.total)
+  rows(lines, "line", self:by_line(), self.total)
+  return table.concat(lines, "\n")
+end
+
+function Profile:__tostring() return self:text() end
+
+--- Wrap what Compiled:measure returns.
+---@param measured table
+---@return mrt.Profile
+return function(measured) return setmetatable(measured, Profile) end

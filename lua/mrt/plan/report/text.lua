@@ -1,0 +1,179 @@
+--- text.lua -- a plan as lines of text
+---
+--- SPDX-License-Identifier: MIT
+
+local about = require "mrt.plan.report.about"
+local format = require "mrt.util.format"
+local lanes = require "mrt.plan.report.lanes"
+local roles = require "mrt.plan.report.roles"
+local timeline = require "mrt.plan.timeline"
+
+local SHOWN = 12 -- lines about what is alive at the peak
+local WAITING = 3 -- copies that stall
+
+local function bytes(n)
+  return ("%10s %15s"):format(format.bytes(n), format.count(n))
+end
+
+local function add(lines, text, ...) lines[#lines + 1] = text:format(...) end
+
+local function micro_batches(plan, lines)
+  if not plan.micro_batches then return end
+  add(lines, "%d micro-batches of %d rows, of a batch of %d: the steps are those of "
+    .. "one, and then the final ones", plan.micro_batches, plan.micro_batch,
+    plan.batch)
+  if (plan.step_options or {}).allow_batch_statistics then
+    add(lines, "statistics of the batch (batch norm), if any, are each micro-batch's, as "
+      .. "allowed: they change results")
+  end
+end
+
+local function totals(plan, lines)
+  local ratio = plan.lower_bound > 0 and plan.peak / plan.lower_bound or 1
+  add(lines, "peak        %s bytes", bytes(plan.peak))
+  add(lines, "  persistent%s  variables and constants", bytes(plan.persistent))
+  if (plan.accumulators or 0) > 0 then
+    add(lines, "    of them %s  accumulators", bytes(plan.accumulators))
+  end
+  add(lines, "  transient %s  the arena", bytes(plan.transient))
+  add(lines, "  outputs   %s", bytes(plan.outputs))
+  add(lines, "lower bound %s  peak is %.3f of it", bytes(plan.lower_bound),
+    ratio)
+  add(lines, "any order   %s  no order of these steps takes less",
+    bytes(plan.order_free_bound))
+  add(lines, "working set %s  the largest step alone, and what persists",
+    bytes(plan.working_set))
+  add(lines, "inputs      %s  the caller's, not in peak", bytes(plan.inputs))
+  if plan.device.overhead > 0 then
+    add(lines, "overhead    %s  the device's driver and libraries, not in peak; budgets hold both",
+      bytes(plan.device.overhead))
+  end
+  if plan.slow > 0 then
+    add(lines, "slow tier   %s  swapped, not in peak", bytes(plan.slow))
+  end
+end
+
+local function ranks(plan, lines)
+  if plan.collectives == 0 then return end
+  local options = plan.step_options or {}
+  add(lines, "wire        %s  given to other ranks%s, in %d collectives",
+    bytes(math.ceil(plan.wire)), options.ranks and (" (this is rank %d of %d)"):format(
+      options.rank, options.ranks) or "", plan.collectives)
+end
+
+local function copies(plan, lines, values)
+  local list = lanes.list(plan, values)
+  if #list == 0 then return end
+  local moved, hidden = lanes.sums(list)
+  local waiting = lanes.stalls(list)
+  add(lines, "copies      %s  %d %s; T_swap <= T_compute holds for %d", bytes(moved),
+    #list, lanes.scope(plan), hidden)
+  add(lines, "stall       %s of a run, predicted; %d copies are waited for",
+    format.time(plan.stall), #waiting)
+  for i = 1, math.min(WAITING, #waiting) do
+    local t = waiting[i]
+    add(lines, "  %9s  %-3s %s of %s: %s", format.time(t.stall), t.lane,
+      format.bytes(t.bytes), format.shorten(t.what, 50), lanes.compare(t))
+  end
+end
+
+local function optimisation(plan, lines)
+  local parts = { ("traced %d"):format(plan.nodes_traced) }
+  for _, pass in ipairs(plan.passes) do
+    parts[#parts + 1] = ("%s %d"):format(pass.name, pass.nodes)
+  end
+  add(lines, "nodes       %s, in a run %d", table.concat(parts, ", "), plan.nodes)
+  add(lines, "work        %s flop", format.rate(plan.flops))
+  add(lines, "step time   %s, predicted for %s", format.time(plan.seconds),
+    plan.device.name)
+  if plan.device.capacity > 0 then
+    add(lines, "device has  %s  the step takes %.1f%% of it",
+      bytes(plan.device.capacity), 100 * plan.peak / plan.device.capacity)
+  end
+end
+
+local products = { matmul = true, convolution = true, attention = true }
+
+-- Which dtypes of 16 bits products read that the device has no instructions for?
+local function roundabout(plan, lines, values, steps)
+  local found = {}
+  for i, touched in ipairs(plan:operands()) do
+    for _, v in ipairs(products[steps[i].class] and touched.reads or {}) do
+      found[values[v].type:match "^%w+"] = true
+    end
+  end
+  for _, dtype in ipairs { "bf16", "f16" } do
+    if found[dtype] and plan.device.matrix[dtype] == 0 then
+      add(lines, "precision   %s products go through f32 here: slower, no instructions "
+        .. "for them on %s", dtype, plan.device.name)
+    end
+  end
+end
+
+local function composition(plan, lines, values)
+  add(lines, "bytes at the peak, by kind")
+  local sums, fixed = roles.sums(values, plan.peak_step), 0
+  for _, role in ipairs(roles.order) do
+    if sums[role] and not roles.outside[role] then
+      add(lines, "  %-16s%s", roles.words[role], bytes(sums[role]))
+      if roles.in_arena[role] then fixed = fixed + sums[role] end
+    end
+  end
+  if plan.transient > fixed then
+    add(lines, "  %-16s%s", "free in arena", bytes(plan.transient - fixed))
+  end
+end
+
+local function survivors(plan, lines, values)
+  local list = about.alive(values, plan.peak_step)
+  add(lines, "what is alive there, largest first")
+  for i = 1, math.min(SHOWN, #list) do
+    local g = list[i]
+    add(lines, "  %s %6s %-10s %-14s %-18s %s", bytes(g.bytes),
+      g.count > 1 and g.count .. " x" or "", g.role,
+      format.shorten(g.what, 40), g.type, g.place)
+  end
+  local rest = 0
+  for i = SHOWN + 1, #list do rest = rest + list[i].bytes end
+  if rest > 0 then
+    add(lines, "  %s        %d kinds more", bytes(rest), #list - SHOWN)
+  end
+end
+
+local function hills(plan, lines, steps)
+  local top = steps[plan.peak_step]
+  if not top then return end
+  add(lines, "peak step   %d of %d: %s%s, %s", plan.peak_step, #steps, top.op,
+    top.backward and " (gradient)" or "", about.place(top))
+  local other = about.next_peak(steps, plan.peak_step)
+  if other then
+    local s = steps[other]
+    local less = top.live - s.live
+    add(lines, "next peak   %d of %d: %s%s, %s, %s", other, #steps, s.op,
+      s.backward and " (gradient)" or "", about.place(s),
+      less == 0 and "as high" or format.bytes(less) .. " lower")
+  end
+end
+
+--- Return the report: bytes by kind, nodes before and after each optimisation,
+--- the peak step, and the largest values alive there with the lines that made
+--- them.
+---@param plan mrt.Plan
+---@return string
+return function(plan)
+  local lines, values, steps = {}, plan:values(), plan:steps()
+  add(lines, "plan%s", plan.title and " of " .. plan.title or "")
+  micro_batches(plan, lines)
+  totals(plan, lines)
+  ranks(plan, lines)
+  copies(plan, lines, values)
+  optimisation(plan, lines)
+  roundabout(plan, lines, values, steps)
+  if #steps > 0 then
+    hills(plan, lines, steps)
+    add(lines, "live bytes of the arena, step by step\n%s", timeline.draw(steps))
+    composition(plan, lines, values)
+    survivors(plan, lines, values)
+  end
+  return table.concat(lines, "\n")
+end

@@ -1,0 +1,224 @@
+--- mrt.tensor -- what a tensor can do: fields, metamethods, operators
+---
+--- Every operator of the core is a method under its own name, applied by one
+--- C function that checks its options; what is composed of operators is in
+--- method.lua, linalg.lua and image.lua.  A tensor is a lazy handle: shapes and
+--- dtypes are checked at once, its elements are computed when they are looked at.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local op = core.op
+
+---@class mrt.QuantizeOptions
+---@field kind? "int8"|"nf4"|"fp4"  default "int8"
+---@field block? integer      numbers that share a scale; default 64, int8: the row
+---@field columns? integer    of the matrix, where the codes do not tell
+---@field transposed? boolean  quantized_linear: x @ w, not x @ w^T
+---@field compute? mrt.DType  quantized_linear: x and w are rounded to it first
+
+--- A lazy tensor.  `x[i]` is `x:select(1, i)`.
+---@class mrt.Tensor
+---@field shape integer[]        a copy
+---@field dtype mrt.DType
+---@field rank integer           how many dimensions
+---@field name string?           may be assigned
+---@field T mrt.Tensor           all dimensions reversed
+---@field free fun(self: mrt.Tensor)  let go of it now; any later use raises
+---@field dim fun(self: mrt.Tensor): integer       how many dimensions
+---@field numel fun(self: mrt.Tensor): integer     how many elements
+---@field nbytes fun(self: mrt.Tensor): integer    bytes of all elements
+---@field size fun(self: mrt.Tensor, dim?: integer): integer|integer[]
+---@field type fun(self: mrt.Tensor): string       "f32[2,3]"
+---@field origin fun(self: mrt.Tensor): string, integer  file and line
+---@field item fun(self: mrt.Tensor): number|boolean     its only element
+---@field totable fun(self: mrt.Tensor): any       nested lists
+---@field bytes fun(self: mrt.Tensor): string      row-major, little-endian
+---@field element fun(self: mrt.Tensor, i: integer): number|boolean
+---@field neg fun(self: mrt.Tensor): mrt.Tensor
+---@field abs fun(self: mrt.Tensor): mrt.Tensor
+---@field sign fun(self: mrt.Tensor): mrt.Tensor
+---@field exp fun(self: mrt.Tensor): mrt.Tensor
+---@field log fun(self: mrt.Tensor): mrt.Tensor
+---@field sqrt fun(self: mrt.Tensor): mrt.Tensor
+---@field rsqrt fun(self: mrt.Tensor): mrt.Tensor
+---@field reciprocal fun(self: mrt.Tensor): mrt.Tensor
+---@field sin fun(self: mrt.Tensor): mrt.Tensor
+---@field cos fun(self: mrt.Tensor): mrt.Tensor
+---@field tanh fun(self: mrt.Tensor): mrt.Tensor
+---@field sigmoid fun(self: mrt.Tensor): mrt.Tensor
+---@field relu fun(self: mrt.Tensor): mrt.Tensor
+---@field gelu fun(self: mrt.Tensor, options?: {approximate: "none"|"tanh"}): mrt.Tensor
+---@field silu fun(self: mrt.Tensor): mrt.Tensor
+---@field softplus fun(self: mrt.Tensor): mrt.Tensor  log(1 + exp(x))
+---@field erf fun(self: mrt.Tensor): mrt.Tensor
+---@field floor fun(self: mrt.Tensor): mrt.Tensor
+---@field ceil fun(self: mrt.Tensor): mrt.Tensor
+---@field round fun(self: mrt.Tensor): mrt.Tensor
+---@field isnan fun(self: mrt.Tensor): mrt.Tensor
+---@field logical_not fun(self: mrt.Tensor): mrt.Tensor
+---@field logical_and fun(self: mrt.Tensor, y: mrt.Tensor): mrt.Tensor
+---@field logical_or fun(self: mrt.Tensor, y: mrt.Tensor): mrt.Tensor
+---@field cast fun(self: mrt.Tensor, dtype: mrt.DType): mrt.Tensor
+---@field add fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field sub fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field mul fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field maximum fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field minimum fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field remainder fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field eq fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field ne fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field lt fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field le fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field gt fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field ge fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
+---@field reshape fun(self: mrt.Tensor, ...: integer|integer[]): mrt.Tensor
+---@field permute fun(self: mrt.Tensor, ...: integer|integer[]): mrt.Tensor
+---@field transpose fun(self: mrt.Tensor, dim0: integer, dim1: integer): mrt.Tensor
+---@field expand fun(self: mrt.Tensor, ...: integer|integer[]): mrt.Tensor
+---@field slice fun(self: mrt.Tensor, dim: integer, first?: integer, last?: integer): mrt.Tensor
+---@field split fun(self: mrt.Tensor, size: integer, dim?: integer): mrt.Tensor ...
+---@field detach fun(self: mrt.Tensor): mrt.Tensor  the same numbers, no gradient
+---@field copy fun(self: mrt.Tensor): mrt.Tensor
+---@field pad fun(self: mrt.Tensor, dim: integer, before?: integer, after?: integer): mrt.Tensor
+---@field gather fun(self: mrt.Tensor, index: mrt.Tensor, dim: integer): mrt.Tensor
+---@field embedding fun(self: mrt.Tensor, ids: mrt.Tensor): mrt.Tensor
+---@field cumsum fun(self: mrt.Tensor, dim: integer, reverse?: boolean): mrt.Tensor
+---@field sum fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
+---@field prod fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
+---@field amax fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
+---@field amin fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
+---@field any fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
+---@field all fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
+---@field argmax fun(self: mrt.Tensor, dim?: integer, keepdim?: boolean): mrt.Tensor  0-based
+---@field argmin fun(self: mrt.Tensor, dim?: integer, keepdim?: boolean): mrt.Tensor  0-based
+---@field linear fun(self: mrt.Tensor, weight: mrt.Tensor, bias?: mrt.Tensor): mrt.Tensor
+---@field quantize fun(self: mrt.Tensor, o?: mrt.QuantizeOptions): mrt.Tensor, mrt.Tensor
+---@field dequantize fun(self: mrt.Tensor, scales: mrt.Tensor, ...: any): mrt.Tensor
+---@field softmax fun(self: mrt.Tensor, dim?: integer): mrt.Tensor
+---@field log_softmax fun(self: mrt.Tensor, dim?: integer): mrt.Tensor
+---@field rope fun(self: mrt.Tensor, options?: table): mrt.Tensor
+---@field dropout fun(self: mrt.Tensor, p?: number): mrt.Tensor
+---@operator add(mrt.Operand): mrt.Tensor
+---@operator sub(mrt.Operand): mrt.Tensor
+---@operator mul(mrt.Operand): mrt.Tensor
+---@operator div(mrt.Operand): mrt.Tensor
+---@operator idiv(mrt.Operand): mrt.Tensor
+---@operator mod(mrt.Operand): mrt.Tensor
+---@operator pow(mrt.Operand): mrt.Tensor
+---@operator unm: mrt.Tensor
+---@operator len: integer
+local Tensor = core.methods
+
+---@alias mrt.DType "f32"|"f64"|"i64"|"i32"|"u8"|"bool"|"f16"|"bf16"|"f8_e4m3"|"f8_e5m2"
+---@alias mrt.Operand mrt.Tensor|number
+
+local meta = core.Tensor
+
+-- ---- operators as methods --------------------------------------------------
+
+-- Gradients and what the compiler makes are for the library only; what reads
+-- no tensor is a function of the module, a collective a method of a communicator.
+local function is_public(o)
+  return o.max_inputs ~= 0 and not o.updates and not o.collective
+    and not o.name:find "_grad$"
+    and o.name ~= "custom" and o.name ~= "fused"
+end
+
+for _, o in ipairs(core.operators()) do
+  if is_public(o) then Tensor[o.name] = op[o.name] end
+end
+
+local integers = { i64 = true, i32 = true, u8 = true, bool = true }
+
+local function is_integer(x)
+  if core.is_tensor(x) then return integers[x:get_dtype()] end
+  return math.type(x) == "integer"
+end
+
+-- Division and powers of integers are real numbers, as in Lua.
+local function as_real(x)
+  return core.is_tensor(x) and op.cast(x, "f32") or x
+end
+
+--- Divide; two integers give f32, as `/` does in Lua.
+---@param y mrt.Operand
+---@return mrt.Tensor
+function Tensor.div(x, y)
+  if is_integer(x) and is_integer(y) then x, y = as_real(x), as_real(y) end
+  return op.div(x, y)
+end
+
+--- Raise to a power; integers give f32.
+---@param y mrt.Operand
+---@return mrt.Tensor
+function Tensor.pow(x, y)
+  if is_integer(x) and is_integer(y) then x, y = as_real(x), as_real(y) end
+  return op.pow(x, y)
+end
+
+--- Divide and round down; integers stay integers and must be below 2^53.
+---@param y mrt.Operand
+---@return mrt.Tensor
+function Tensor.floor_divide(x, y)
+  if not (is_integer(x) and is_integer(y)) then
+    return op.floor(op.div(x, y))
+  end
+  local like = op.add(x, y):get_dtype()
+  local function wide(v) return core.is_tensor(v) and op.cast(v, "f64") or v end
+  return op.cast(op.floor(op.div(wide(x), wide(y))), like)
+end
+
+meta.__add, meta.__sub, meta.__mul = op.add, op.sub, op.mul
+meta.__div, meta.__idiv = Tensor.div, Tensor.floor_divide
+meta.__mod, meta.__pow = op.remainder, Tensor.pow
+meta.__unm = function(x) return op.neg(x) end
+
+-- ---- fields ----------------------------------------------------------------
+
+local fields = { shape = Tensor.get_shape, dtype = Tensor.get_dtype,
+  rank = Tensor.dim, name = Tensor.get_name }
+
+function fields.T(x)
+  local dims = {}
+  for i = 1, x:dim() do dims[i] = x:dim() + 1 - i end
+  return #dims > 1 and op.permute(x, dims) or x
+end
+
+function meta.__index(x, key)
+  local method = Tensor[key]
+  if method ~= nil then return method end
+  local field = fields[key]
+  if field then return field(x) end
+  if math.type(key) == "integer" then
+    if x:dim() > 0 and (key < 1 or key > #x) then return nil end
+    return Tensor.select(x, 1, key)
+  end
+end
+
+function meta.__newindex(x, key, value)
+  if key ~= "name" then
+    core.fail("value", nil, ("a tensor has no field '%s' that can be set")
+      :format(tostring(key)))
+  end
+  Tensor.set_name(x, value)
+end
+
+function meta.__tostring(x) return require "mrt.tensor.print".tensor(x) end
+
+-- Nobody changes what all tensors share; the prompt completes from `__fields`.
+meta.__metatable = "mrt.Tensor"
+meta.__fields = { Tensor, fields }
+
+require "mrt.tensor.method"
+require "mrt.tensor.linalg"
+require "mrt.tensor.image"
+
+for name, method in pairs(Tensor) do
+  if debug.getinfo(method, "S").what ~= "C" then
+    Tensor[name] = core.front(method, name)
+  end
+end
+
+return Tensor

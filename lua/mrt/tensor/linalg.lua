@@ -1,0 +1,182 @@
+--- linalg.lua -- methods of tensors for products and neural networks
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local argument = require "mrt.util.argument"
+
+local op = core.op
+local read, refuse = argument.read, argument.refuse
+---@class mrt.Tensor
+local Tensor = core.methods
+
+-- ---- products --------------------------------------------------------------
+
+--- Multiply matrices `[..., M, K] @ [..., K, N]`; a vector is a row on the
+--- left and a column on the right, and that dimension goes from the result.
+---@param y mrt.Tensor
+---@param ... any     compute: both are rounded to this dtype first; or {compute = }
+---@return mrt.Tensor the widest dtype of the two
+function Tensor.matmul(x, y, ...)
+  if not core.is_tensor(x) or not core.is_tensor(y) then
+    return op.matmul(x, y, ...)
+  end
+  local row, column = x:dim() == 1, y:dim() == 1
+  local z = op.matmul(row and x:unsqueeze(1) or x,
+    column and y:unsqueeze(2) or y, ...)
+  if column then z = z:squeeze(-1) end
+  if row then z = z:squeeze(column and -1 or -2) end
+  return z
+end
+
+--- Sum of products of two vectors.
+---@param y mrt.Tensor  `[n]`, as x
+---@return mrt.Tensor   scalar
+function Tensor.dot(x, y)
+  argument.tensor("dot", "the second", y)
+  if x:dim() ~= 1 or y:dim() ~= 1 or #x ~= #y then
+    core.fail("shape", "dot", ("%s against %s, vectors of one length wanted")
+      :format(x:type(), y:type()))
+  end
+  return op.sum(op.mul(x, y))
+end
+
+-- ---- neural networks -------------------------------------------------------
+
+--- Add up, average or take the largest of several rows of this table `[V, C]`.
+---@param ids mrt.Tensor       `[..., L]`: a bag for each row; with offsets `[M]`
+---@param offsets? mrt.Tensor  `[B]`: where each bag begins among the ids, from 0
+---@param options? {mode: "sum"|"mean"|"max"?}  default "mean"
+---@return mrt.Tensor          `[..., C]` or `[B, C]`; zeros for an empty bag
+function Tensor.embedding_bag(table, ids, offsets, options)
+  return (op.embedding_bag(table, ids, offsets, options))
+end
+
+--- Layer norm over the last dimension.
+---@param weight? mrt.Tensor  `[C]`
+---@param bias? mrt.Tensor    `[C]`
+---@param ... any             eps (default 1e-5), or {eps = }
+---@return mrt.Tensor
+function Tensor.layer_norm(x, weight, bias, ...)
+  return (op.layer_norm(x, weight, bias, ...))
+end
+
+-- x with dimension `dim` last, and back.
+local function moved(x, dim, back)
+  local order = {}
+  if dim == x:dim() then return x end
+  for d = 1, x:dim() do order[d] = d end
+  if back then
+    table.insert(order, dim, table.remove(order))
+  else
+    table.insert(order, table.remove(order, dim))
+  end
+  return op.permute(x, order)
+end
+
+local function channel_dim(who, x, given)
+  local rank, dim = x:dim(), math.tointeger(given or 2)
+  if dim and dim < 0 then dim = dim + rank + 1 end
+  if dim and dim >= 1 and dim <= rank then return dim end
+  refuse(who, "dim %s of %s, 1 to %d (or from the end: -1) wanted",
+    tostring(given or 2), x:type(), rank)
+end
+
+--- Batch norm: each channel, a position of dimension `dim`, over all others.
+---@param weight? mrt.Tensor  `[C]`
+---@param bias? mrt.Tensor    `[C]`
+---@param options? {eps: number?, dim: integer?}  default 1e-5, 2
+---@return mrt.Tensor y     shape of x
+---@return mrt.Tensor mean  `[C]`
+---@return mrt.Tensor rstd  `[C]`: 1 / sqrt(biased variance + eps)
+function Tensor.batch_norm(x, weight, bias, options)
+  local o = read("batch_norm", { "eps", "dim" }, options)
+  local dim = channel_dim("batch_norm", x, o.dim)
+  local y, mean, rstd = op.batch_norm(moved(x, dim), weight, bias, { eps = o.eps })
+  return moved(y, dim, true), mean, rstd
+end
+
+--- Group norm: each sample's channels, positions of dimension `dim`, in groups
+--- of neighbours; samples are rows of the first dimension.
+---@param groups integer
+---@param weight? mrt.Tensor  `[C]`
+---@param bias? mrt.Tensor    `[C]`
+---@param options? {eps: number?, dim: integer?}  default 1e-5, 2
+---@return mrt.Tensor         shape of x
+function Tensor.group_norm(x, groups, weight, bias, options)
+  local o = read("group_norm", { "eps", "dim" }, options)
+  local dim = channel_dim("group_norm", x, o.dim)
+  local y = op.group_norm(moved(x, dim), weight, bias, { groups = groups, eps = o.eps })
+  return moved(y, dim, true)
+end
+
+--- Root-mean-square norm over the last dimension.
+---@param weight? mrt.Tensor  `[C]`
+---@param ... any             eps (default 1e-5), or {eps = }
+---@return mrt.Tensor
+function Tensor.rms_norm(x, weight, ...)
+  return (op.rms_norm(x, weight, ...))
+end
+
+--- x @ w^T + bias for a weight in 8 or 4 bits, never stored whole; or, with the
+--- option `transposed`, x @ w.  Only x and bias have gradients.
+---@param codes mrt.Tensor   u8, of w:quantize()
+---@param scales mrt.Tensor  ditto
+---@param bias? mrt.Tensor   `[N]`
+---@param options? mrt.QuantizeOptions
+---@return mrt.Tensor        `[..., N]`, the wider dtype of x and bias
+function Tensor.quantized_linear(x, codes, scales, bias, options)
+  return (op.quantized_linear(x, codes, scales, bias, options))
+end
+
+--- Fused attention that never stores the scores: q `[B,T,H,D]`, k and v
+--- `[B,S,H,D]` -> `[B,T,H,D]`.
+---@param k mrt.Tensor
+---@param v mrt.Tensor
+---@param ... any  causal (default false), scale; or {causal = , scale = }
+---@return mrt.Tensor
+function Tensor.attention(q, k, v, ...)
+  return (op.attention(q, k, v, ...))
+end
+
+--- `attention` with heads before positions, as PyTorch has them:
+--- `[B,H,T,D]` -> `[B,H,T,D]`.
+---@param k mrt.Tensor
+---@param v mrt.Tensor
+---@param options? {causal: boolean?, scale: number?}
+---@return mrt.Tensor
+function Tensor.scaled_dot_product_attention(q, k, v, options)
+  local function swap(x) return op.transpose(x, 2, 3) end
+  return swap((op.attention(swap(q), swap(k), swap(v), options)))
+end
+
+---@class mrt.CrossEntropyOptions
+---@field reduction? "mean"|"sum"|"none"  default "mean"
+---@field ignore_index? integer    targets that count nothing
+---@field label_smoothing? number  weight taken from the target and shared by all
+---  classes, 0 to 1
+
+--- -log softmax(logits)[target], over the last dimension.  With
+--- `ignore_index`, the mean is over the other targets.
+---@param targets mrt.Tensor  `[...]` integers in [0, V)
+---@param options? mrt.CrossEntropyOptions
+---@return mrt.Tensor         scalar, or `[...]` with reduction "none"
+function Tensor.cross_entropy(logits, targets, options)
+  local o = read("cross_entropy", { "reduction", "ignore_index", "label_smoothing" },
+    options)
+  local ignored = o.ignore_index
+  local loss = op.cross_entropy(logits, targets,
+    { ignore_index = ignored, label_smoothing = o.label_smoothing })
+  local how = o.reduction or "mean"
+  if how == "none" then return loss end
+  if how == "sum" then return op.sum(loss) end
+  if how ~= "mean" then
+    refuse("cross_entropy", "reduction '%s', one of mean, sum, none wanted",
+      tostring(how))
+  end
+  if not ignored then return loss:mean() end
+  local counted = op.cast(op.ne(targets, ignored), loss:get_dtype())
+  return op.div(op.sum(loss), op.sum(counted))
+end
+
+return Tensor

@@ -1,0 +1,305 @@
+--- mrt.train -- the usual loop, for those who do not write their own
+---
+---     train.run{
+---       model = model, optimizer = opt, loader = loader, steps = 2000,
+---       loss = function(m, x, y) return nn.cross_entropy(m(x), y) end,
+---     }
+---
+--- is, but for the progress line,
+---
+---     local step = mrt.compile(function(x, y)
+---       local loss = nn.cross_entropy(model(x), y)
+---       opt:step(mrt.grad(loss, model:parameters()))
+---       return loss
+---     end)
+---     for _ = 1, 2000 do step(loader:next()) end
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+local options = require "mrt.util.options"
+local log = require "mrt.train.log"
+local mode = require "mrt.nn.mode"
+local progress = require "mrt.train.progress"
+local snapshot = require "mrt.train.snapshot"
+local together = require "mrt.communicator.sync"
+
+local train = { log = log.open, read_log = log.read, snapshots = snapshot.new }
+
+---@alias mrt.Loss fun(model: mrt.nn.Module, ...: mrt.Tensor): mrt.Tensor
+
+---@class mrt.StepOptions
+---@field model mrt.nn.Module
+---@field optimizer mrt.Optimizer
+---@field loss mrt.Loss
+---@field clip? number     the longest gradient, all taken together
+---@field accumulate? mrt.Accumulate  micro-batches a batch is split into
+---@field compile? table   options of mrt.compile
+
+-- The options of mrt.compile: those given, and `accumulate`.
+local function compile_options(o)
+  local out = { name = "the training step" }
+  for name, value in pairs(o.compile or {}) do out[name] = value end
+  if o.accumulate ~= nil then out.accumulate = o.accumulate end
+  return out
+end
+
+local step_defaults = { model = options.want "table",
+  optimizer = options.want "table", loss = options.want "function",
+  clip = options.of "number", accumulate = options.none,
+  compile = options.of "table" }
+
+local function new_step(o)
+  return mrt.compile(function(...)
+    local loss = o.loss(o.model, ...)
+    local params = o.optimizer:parameters()
+    o.optimizer:step(mrt.grad(loss, params), { clip = o.clip })
+    return loss
+  end, compile_options(o))
+end
+
+--- Compile one training step: loss, gradients, update.
+---@param given mrt.StepOptions
+---@return fun(...: mrt.Tensor): mrt.Tensor step  returns the loss
+function train.step(given)
+  return new_step(options.read("train.step", given, step_defaults))
+end
+
+---@class mrt.EvaluatorOptions
+---@field model mrt.nn.Module
+---@field loss mrt.Loss
+---@field loader mrt.data.Loader
+---@field batches? integer  stop after so many
+
+--- Make a function that returns the mean loss (or nn.accuracy) over an epoch of a
+--- loader, in evaluation mode: no dropout.
+---
+---     local val_loss = train.evaluator{model = model, loss = loss,
+---       loader = val:loader{batch = 12, context = 64, shuffle = false}}
+---     print(val_loss())
+---@param given mrt.EvaluatorOptions
+---@return fun(): number
+function train.evaluator(given)
+  local o = options.read("train.evaluator", given, { model = options.want "table",
+    loss = options.want "function", loader = options.want "table",
+    batches = options.of "size" })
+  local loss = mrt.compile(function(...) return o.loss(o.model, ...) end)
+  return function()
+    local _ <close> = mode.evaluating(o.model)
+    local sum, count, batches = 0, 0, 0
+    for x, y in o.loader:epoch(0) do
+      local examples = x:size(1)
+      sum = sum + loss(x, y):item() * examples
+      count, batches = count + examples, batches + 1
+      if batches == o.batches then break end
+    end
+    return sum / count
+  end
+end
+
+-- How much a mini-batch is, and of what: integers [B,T] are tokens.
+local function amount(x)
+  if x.dtype:find "^f" or x:dim() ~= 2 then return x:size(1), "examples" end
+  return x:numel(), "tokens"
+end
+
+-- ---- the loop --------------------------------------------------------------
+
+local defaults = { model = options.of "table", optimizer = options.of "table",
+  loss = options.of "function", step = options.of "table",
+  loader = options.want "table", steps = options.want "size",
+  clip = options.of "number", compile = options.of "table", accumulate = options.none,
+  eval = options.of "function", eval_every = options.of "size",
+  eval_name = "validation loss", plan = false, log_every = options.of "size",
+  on_step = options.of "function", log = options.of "string",
+  snapshots = options.of "string", snapshot_every = options.of "size",
+  keep = options.of("size", 3), resume = false, more = options.of "table",
+  late = options.of "boolean" }
+
+-- What is called on it, as the messages say what is wanted.
+local function want_methods(o, name, wanted, ...)
+  for _, method in ipairs { ... } do
+    if o[name] and not options.is_callable(o[name][method]) then
+      core.fail("value", "train.run", ("option '%s': %s wanted"):format(name, wanted))
+    end
+  end
+end
+
+local function read(given)
+  local o = options.read("train.run", given, defaults)
+  if not o.step and not (o.model and o.optimizer and o.loss) then
+    core.fail("value", "train.run",
+      "step is missing, or model, optimizer and loss")
+  end
+  want_methods(o, "loader", "a loader", "next")
+  want_methods(o, "step", "a compiled function", "plan", "state")
+  want_methods(o, "model", "a module", "state", "count")
+  want_methods(o, "optimizer", "an optimizer", "step", "parameters", "rate")
+  if o.resume and not o.snapshots then
+    core.fail("value", "train.run", "resume = true, but no folder of snapshots")
+  end
+  o.step = o.step or new_step(o)
+  o.shows = together.rank() == 0
+  if o.late == nil then o.late = core.info().queues and not o.on_step end
+  return o
+end
+
+-- The snapshots of a run, and the steps already done.
+local function go_on(o)
+  if not o.snapshots then return nil, 0 end
+  local parts = { model = o.model, optimizer = o.optimizer, loader = o.loader,
+    step = o.step }
+  for name, part in pairs(o.more or {}) do parts[name] = part end
+  local kept = snapshot.new { folder = o.snapshots, keep = o.keep, parts = parts }
+  if not o.resume then return kept, 0 end
+  local done, message = kept:resume()
+  if not done then core.fail("file", "train.run", message) end
+  return kept, done
+end
+
+local function open_log(o, plan, done, unit)
+  if not o.log or not o.shows then return nil end
+  local run, message = log.open(o.log, { after = o.resume and done or nil,
+    run = { steps = o.steps, unit = unit, peak = plan.peak,
+      predicted = plan.seconds, parameters = o.model and o.model:count() } })
+  if not run then core.fail("file", "train.run", message) end
+  return run
+end
+
+local function next_batch(o)
+  local batch = table.pack(o.loader:next())
+  if core.is_tensor(batch[1]) then return batch end
+  core.fail("value", "train.run", ("loader:next() gave %s, tensors wanted")
+    :format(options.show(batch[1])))
+end
+
+-- Is this step the last, or one of every so many?
+local function due(o, step, every)
+  return step == o.steps or (every and step % every == 0)
+end
+
+local function want(ok, message)
+  if not ok then core.fail("file", "train.run", message) end
+end
+
+-- Begin one step; what is known of it.
+local function begin(o, step, batch)
+  local now = { step = step, began = core.clock(), amount = amount(batch[1]),
+    lr = o.optimizer and o.optimizer:rate() }
+  now.result = o.step(table.unpack(batch, 1, batch.n))
+  now.memory = mrt.memory().peak -- with the arena, which the first step takes
+  return now
+end
+
+-- Wait for its loss, and show it.  run.last: when the step before was done.
+local function finish(run, now)
+  now.loss = now.result:item()
+  local last = run.last or 0
+  run.last = core.clock()
+  now.throughput = now.amount / math.max(run.last - math.max(now.began, last), 1e-9)
+  run.summary.loss = now.loss
+  run.bar:step(now.step, now.loss, now.amount)
+  if run.on_step then run.on_step { step = now.step, loss = now.loss } end
+end
+
+local function evaluate(run, o, now)
+  now.eval = o.eval()
+  run.summary.eval = now.eval
+  run.bar:line(("step %d/%d  %s %.4f"):format(now.step, o.steps, o.eval_name, now.eval))
+end
+
+local function write(run, now)
+  if run.record then
+    want(run.record:write(now.step, { loss = now.loss, lr = now.lr, memory = now.memory,
+      throughput = now.throughput, eval = now.eval }))
+  end
+end
+
+-- Begin a step, finish the one before if its loss has not been read; returns
+-- this one if its loss may wait.
+local function advance(run, o, step, batch, before)
+  local now = begin(o, step, batch)
+  if before then finish(run, before) write(run, before) end
+  local eval = o.eval and due(o, step, o.eval_every)
+  local save = run.snapshots and due(o, step, o.snapshot_every)
+  if o.late and not (eval or save) and step < o.steps then return now end
+  finish(run, now)
+  if eval then evaluate(run, o, now) end
+  write(run, now)
+  if save then want(run.snapshots:save(step)) end
+end
+
+--- Train for a number of steps and show how it goes: step, loss, speed, memory,
+--- time left.
+---
+--- With `snapshots` the run is saved now and then and at its end; with `resume`
+--- it goes on from the last snapshot, if there is one, as if it had never
+--- stopped: the same steps, bit for bit.
+---
+--- Of several ranks (mrt.communicator.create comes first) all call it alike.  Rank 0
+--- shows and logs what it sees, so its loss is the whole batch's where `loss` or
+--- `step` makes it so (allreduce); `eval` and `on_step` run on every rank.  They
+--- save together, into one file that rank 0 writes.
+---
+--- Ctrl-C ends the loop with an error between two steps; the parameters are
+--- those of the last whole step.
+---@class mrt.TrainOptions
+---@field model mrt.nn.Module
+---@field optimizer mrt.Optimizer
+---@field loss mrt.Loss
+---@field step? mrt.Compiled     instead of the three above: a compiled step that returns the loss
+---@field loader mrt.data.Loader
+---@field steps integer
+---@field clip? number           longest gradient, all taken together
+---@field accumulate? mrt.Accumulate  micro-batches a batch is split into; a step is still one batch
+---@field compile? table         options of mrt.compile
+---@field eval? fun(): number    see train.evaluator
+---@field eval_every? integer    steps; also after the last one
+---@field eval_name? string      what `eval` returns, default "validation loss"
+---@field plan? boolean          print the memory plan first
+---@field log_every? integer     steps between plain lines
+---@field on_step? fun(info: {step: integer, loss: number})
+---@field log? string            a folder for run.jsonl, TensorBoard and report.html
+---@field snapshots? string      a folder
+---@field snapshot_every? integer  steps; also after the last one
+---@field keep? integer          snapshots kept, default 3
+---@field resume? boolean        go on from the last snapshot
+---@field more? table<string, table>  more that is saved: anything with state and load_state
+---@field late? boolean          read a step's loss when the next step is on its way, so that
+---  the device does not wait for the host: default where it queues its work and there
+---  is no on_step, which would see the next step's parameters
+---@param given mrt.TrainOptions
+---@return {loss: number, eval: number?, seconds: number, steps: integer} summary
+---  of the last step; steps: taken by this call
+function train.run(given)
+  local o = read(given)
+  local snapshots, done = go_on(o)
+  local summary, began = { steps = math.max(o.steps - done, 0) }, core.clock()
+  if summary.steps == 0 then
+    summary.seconds = 0
+    return summary
+  end
+  local batch = next_batch(o)
+  local plan = o.step:plan(table.unpack(batch, 1, batch.n))
+  if o.plan and o.shows then plan:report() end
+  local _, unit = amount(batch[1])
+  local bar <close> = progress.new { steps = o.steps, every = o.log_every,
+    unit = unit, memory = plan.peak, done = done, quiet = not o.shows }
+  local record <close> = open_log(o, plan, done, unit)
+  local run = { bar = bar, record = record, summary = summary, on_step = o.on_step,
+    snapshots = snapshots }
+  local before
+  for step = done + 1, o.steps do
+    before = advance(run, o, step, batch, before)
+    if step < o.steps then
+      local ok, got = pcall(next_batch, o)
+      if not ok and before then finish(run, before) write(run, before) end
+      batch = ok and got or error(got, 0)
+    end
+  end
+  summary.seconds = core.clock() - began
+  return summary
+end
+
+return train

@@ -1,0 +1,199 @@
+--- log -- what a run did, step by step, in a folder
+---
+---     local log <close> = assert(mrt.train.log("runs/a", {name = "a"}))
+---     log:write(step, {loss = loss, lr = opt:rate()})
+---
+--- run.jsonl      a line about the run, then one for each step written: step,
+---                time (seconds since 1970), seconds (since the run began) and
+---                the scalars; NaN and infinities as text, for JSON has none
+--- events.out...  the scalars for TensorBoard, unless `tensorboard = false`
+--- report.html    a page with charts, once the log is closed
+---
+--- A run that goes on from a snapshot goes on in its files: what they say of
+--- later steps is taken out.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local dkjson = require "dkjson"
+local options = require "mrt.util.options"
+local page = require "mrt.train.log.page"
+local save = require "mrt.plan.report.save"
+local tensorboard = require "mrt.train.log.tensorboard"
+
+local log = {}
+
+---@class mrt.Log
+---@field folder string
+local Log = {}
+Log.__index = Log
+
+local function word(value)
+  if type(value) ~= "number" then return value end
+  if value ~= value then return "nan" end
+  if math.abs(value) < math.huge then return value end
+  return value > 0 and "inf" or "-inf"
+end
+
+local function encode(record)
+  local out = {}
+  for name, value in pairs(record) do out[name] = word(value) end
+  return dkjson.encode(out, { keyorder = { "run", "step", "time", "seconds",
+    "loss" } }) .. "\n"
+end
+
+--- Read a log: what is known of the run, and a record for each step.  A line
+--- that was not written whole ends it.
+---@param folder string
+---@return table? run
+---@return table[]|string records  or what the world has against it
+function log.read(folder)
+  if type(folder) ~= "string" then
+    core.fail("value", "read_log", "a folder wanted, got " .. options.show(folder))
+  end
+  local file, message = io.open(folder .. "/run.jsonl", "rb")
+  if not file then return nil, message end
+  local run, records = {}, {}
+  for line in file:lines() do
+    local value = dkjson.decode(line)
+    if type(value) ~= "table" then break end
+    if type(value.run) == "table" then
+      run = value.run
+    else
+      records[#records + 1] = value
+    end
+  end
+  file:close()
+  return run, records
+end
+
+-- Steps up to `last`, as they were written.
+local function keep_until(folder, last)
+  local run, records = log.read(folder)
+  if not run then return nil end
+  local lines = { encode { run = run } }
+  for _, r in ipairs(records) do
+    if math.type(r.step) == "integer" and r.step <= last then
+      lines[#lines + 1] = encode(r)
+    end
+  end
+  local path = folder .. "/run.jsonl"
+  local ok, message = save.write(path .. ".new", table.concat(lines))
+  if ok then ok, message = os.rename(path .. ".new", path) end
+  return ok, message
+end
+
+local function open_file(folder, run, after)
+  local path = folder .. "/run.jsonl"
+  if after then
+    local ok, message = keep_until(folder, after)
+    if ok == nil and message then return nil, message end
+    if ok then return io.open(path, "ab") end
+  end
+  local file, message = io.open(path, "wb")
+  if not file then return nil, message end
+  local ok, problem = file:write(encode { run = run })
+  if not ok then
+    file:close()
+    return nil, problem
+  end
+  return file
+end
+
+---@class mrt.LogOptions
+---@field name? string
+---@field run? table             more that is known of the run, in its first line
+---@field tensorboard? boolean   default true
+---@field after? integer         go on after this step of the files that are there
+
+--- Begin a log in a folder, made if it is not there.
+---@param folder string
+---@param given? mrt.LogOptions
+---@return mrt.Log? log
+---@return string? message  what the world has against it
+function log.open(folder, given)
+  local o = options.read("log", given, { name = options.of "string", run = {},
+    tensorboard = true, after = options.of "integer" })
+  if type(folder) ~= "string" or folder == "" then
+    core.fail("value", "log", "a folder wanted, got " .. options.show(folder))
+  end
+  core.make_folders(folder)
+  local message
+  local run = { name = o.name or folder, begun = os.time() }
+  for key, value in pairs(o.run) do run[key] = value end
+  local self = setmetatable({ folder = folder, began = core.clock(),
+    begun = os.time() }, Log)
+  self.file, message = open_file(folder, run, o.after)
+  if self.file and o.tensorboard then
+    self.events, message = tensorboard.open(folder, o.after)
+  end
+  if message then
+    if self.file then self.file:close() end
+    return nil, message
+  end
+  return self
+end
+
+local taken = { step = true, time = true, seconds = true }
+
+local function check(self, step, scalars)
+  if not self.file then core.fail("state", "log:write", "the log is closed") end
+  if math.type(step) ~= "integer" or step < 0 then
+    core.fail("value", "log:write", "step: an integer from 0 wanted, got "
+      .. options.show(step))
+  elseif type(scalars) ~= "table" then
+    core.fail("value", "log:write", "numbers by name wanted, got " .. options.show(scalars))
+  end
+  for name, value in pairs(scalars) do
+    if type(name) ~= "string" or type(value) ~= "number" then
+      core.fail("value", "log:write", ("%s = %s, a number by name wanted")
+        :format(tostring(name), options.show(value)))
+    elseif taken[name] then
+      core.fail("value", "log:write", ("'%s' is the log's own name"):format(name))
+    end
+  end
+end
+
+--- Write the scalars of a step.
+---
+--- Raises: a log that is closed; what is no number; the names step, time, seconds.
+---@param step integer
+---@param scalars table<string, number>
+---@return true? done
+---@return string? message  a full disk
+function Log:write(step, scalars)
+  check(self, step, scalars)
+  local seconds = core.clock() - self.began
+  local record = { step = step, time = self.begun + seconds, seconds = seconds }
+  for name, value in pairs(scalars) do record[name] = value end
+  local ok, message = self.file:write(encode(record))
+  if ok then ok, message = self.file:flush() end
+  if ok and self.events then
+    ok, message = self.events:write(record.time, step, scalars)
+  end
+  if ok then return true end
+  return nil, message
+end
+
+--- Write report.html of what there is.
+---@return true? done
+---@return string? message
+function Log:report()
+  local run, records = log.read(self.folder)
+  if not run then return nil, records --[[@as string]] end
+  return save.write(self.folder .. "/report.html", page(run, records))
+end
+
+--- End the log, with its page.
+---@return true? done
+---@return string? message
+function Log:close()
+  if not self.file then return true end
+  self.file:close()
+  if self.events then self.events:close() end
+  self.file = nil
+  return self:report()
+end
+Log.__close = Log.close
+
+return log

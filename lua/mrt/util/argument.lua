@@ -1,0 +1,79 @@
+--- argument.lua -- reads arguments as the core's operators do
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local options = require "mrt.util.options"
+
+local argument = {}
+
+local function is_options(value)
+  return type(value) == "table" and not core.is_tensor(value) and #value == 0
+end
+
+--- Raise an error of code "value" in the name of `who`.
+---@param who string
+---@param text string  a format
+---@param ... any
+function argument.refuse(who, text, ...)
+  core.fail("value", who, text:format(...))
+end
+
+--- Return `value` if it is a tensor; else raise.
+---@param who string
+---@param what string  "index", "element 2 of the list"
+---@param value any
+---@return mrt.Tensor
+function argument.tensor(who, what, value)
+  if core.is_tensor(value) then return value end
+  argument.refuse(who, "%s: a tensor wanted, got %s", what, options.show(value))
+end
+
+--- Raise unless this can be called.
+---@param who string
+---@param fn any
+function argument.callable(who, fn)
+  if options.is_callable(fn) then return end
+  argument.refuse(who, "a function or module wanted, got %s", options.show(fn))
+end
+
+--- Return `value` if it is a list of tensors; else raise.
+---@param who string
+---@param value any
+---@return mrt.Tensor[]
+function argument.tensors(who, value)
+  if type(value) ~= "table" then
+    argument.refuse(who, "a list of tensors wanted, got %s", options.show(value))
+  end
+  for i = 1, #value do
+    argument.tensor(who, ("element %d of the list"):format(i), value[i])
+  end
+  return value
+end
+
+local function copy_named(who, names, given, out)
+  local known = {}
+  for _, name in ipairs(names) do known[name] = true end
+  options.check_names(who, given, known)
+  for name, value in pairs(given) do out[name] = value end
+end
+
+--- Read positional arguments under `names`, then perhaps a table of named ones.
+---@param who string
+---@param names string[]
+---@param ... any
+---@return table<string, any>
+function argument.read(who, names, ...)
+  local out, given, n = {}, { ... }, select("#", ...)
+  while n > 0 and given[n] == nil do n = n - 1 end
+  if is_options(given[n]) then
+    copy_named(who, names, given[n], out)
+    given[n] = nil
+  end
+  for i, name in ipairs(names) do
+    if given[i] ~= nil then out[name] = given[i] end
+  end
+  return out
+end
+
+return argument
