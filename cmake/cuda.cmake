@@ -27,7 +27,7 @@ file(GLOB cuda_kernels CONFIGURE_DEPENDS kernels/cuda/*.cu)
 file(GLOB cuda_hosts CONFIGURE_DEPENDS kernels/cuda/*.c)
 list(APPEND cuda_hosts ${CMAKE_SOURCE_DIR}/core/base/memory.c
   ${CMAKE_SOURCE_DIR}/core/device/communicator.c
-  ${CMAKE_SOURCE_DIR}/core/tensor/dtype.c)
+  ${CMAKE_SOURCE_DIR}/core/base/dtype.c)
 # what of it the emulator has in another form
 set(cuda_toolkit ${CMAKE_SOURCE_DIR}/kernels/cuda/chain_nvrtc.c)
 list(REMOVE_ITEM cuda_hosts ${cuda_toolkit})

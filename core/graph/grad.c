@@ -15,10 +15,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/apply.h"
 #include "op/build.h"
-#include "op/views.h"
 #include "tensor/marks.h"
-
-#include <string.h>
 
 typedef struct walk {
   mrt_arena arena;
@@ -140,6 +137,10 @@ static mrt_status add_gradients(walk *w, mrt_build *b, sums *s, mrt_expr *x,
   return MRT_OK;
 }
 
+static mrt_status grad_between(mrt_build *b, mrt_tensor *const *ys,
+                               mrt_tensor *const *dys, int ny,
+                               mrt_tensor *const *xs, int nx, mrt_tensor **dx);
+
 /* Ask the row of `x` for the gradients of its inputs. */
 static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
   mrt_tensor **out = MRT_NEW(&w->arena, mrt_tensor *, x->nout * 2);
@@ -165,7 +166,8 @@ static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
                      .out = out,
                      .dout = dout,
                      .din = din,
-                     .wants = wants };
+                     .wants = wants,
+                     .differentiate = grad_between };
   mrt_origin before = b->ctx->origin;
   b->ctx->origin = x->origin;
   b->ctx->origin.backward = true;
@@ -227,38 +229,11 @@ static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
   return s;
 }
 
-/* Differentiate a copy of the operator made of plainer ones, between stand-ins
- * for its inputs (identity views, which pass higher derivatives on): the walk
- * then touches new tensors only and cannot disturb the one it is part of. */
-static void between_stand_ins(mrt_build *b, mrt_decompose decompose,
-                              mrt_tensor **stand_in) {
-  mrt_tensor *value[MRT_MAX_OUT] = { 0 };
-  mrt_tensor *ys[MRT_MAX_OUT], *dys[MRT_MAX_OUT];
-  for (int i = 0; i < b->nin; i++) {
-    const mrt_type *t = &b->in[i]->type;
-    mrt_shape_options o = { .shape = { .count = t->rank } };
-    memcpy(o.shape.at, t->dims, sizeof o.shape.at);
-    stand_in[i] = MRT_MAKE(b, reshape, &o, b->in[i]);
-  }
-  mrt_tensor *const *in = b->in;
-  b->in = stand_in;
-  if (!b->status) decompose(b, value);
-  b->in = in;
-  int n = 0;
-  for (int i = 0; i < b->nout; i++)
-    if (value[i] && b->dout[i]) ys[n] = value[i], dys[n++] = b->dout[i];
-  if (n && !b->status)
-    b->status = grad_build(b, ys, dys, n, stand_in, b->nin, true, b->din);
-}
-
-void mrt_grad_decomposed(mrt_build *b, mrt_decompose decompose) {
-  size_t bytes = (size_t)b->nin * sizeof(mrt_tensor *);
-  mrt_tensor **stand_in = mrt_calloc(b->ctx->allocator, 1, bytes);
-  if (!stand_in)
-    b->status = mrt_nomem(&b->ctx->error);
-  else
-    between_stand_ins(b, decompose, stand_in);
-  mrt_release(b->ctx->allocator, stand_in, bytes);
+/* What a rule calls through its build: down to the xs and no further. */
+static mrt_status grad_between(mrt_build *b, mrt_tensor *const *ys,
+                               mrt_tensor *const *dys, int ny,
+                               mrt_tensor *const *xs, int nx, mrt_tensor **dx) {
+  return grad_build(b, ys, dys, ny, xs, nx, true, dx);
 }
 
 /* ---- the public face ----------------------------------------------------- */

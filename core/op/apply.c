@@ -102,7 +102,7 @@ static mrt_status cast_of(mrt_context *ctx, mrt_tensor *x, mrt_dtype dtype,
                           mrt_tensor **out) {
   mrt_cast_options o = { .dtype = dtype };
   mrt_expr *made;
-  MRT_TRY(mrt_apply_expr(ctx, mrt_ops[MRT_OP_cast], &x, 1, &o, MRT_RECORDED,
+  MRT_TRY(mrt_apply_expr(ctx, ctx->ops[MRT_OP_cast], &x, 1, &o, MRT_RECORDED,
                          &made, NULL));
   *out = mrt_expr_output(ctx, made, 0);
   if (!*out) mrt_expr_free(ctx, made);
@@ -281,7 +281,7 @@ MRT_API mrt_status mrt_variable_new(mrt_context *ctx, mrt_tensor *init,
   int n;
   if (init->variable)
     MRT_TRY(
-        mrt_apply(ctx, mrt_ops[MRT_OP_detach], &init, 1, NULL, &init, 1, &n));
+        mrt_apply(ctx, ctx->ops[MRT_OP_detach], &init, 1, NULL, &init, 1, &n));
   else
     mrt_tensor_ref(init);
   mrt_tensor *t = mrt_tensor_new(ctx, &init->type);

@@ -45,7 +45,7 @@ void mrt_make_all(mrt_build *b, int op, const void *options, int nin,
   if (!ok) return;
   mrt_expr *x;
   mrt_dtype narrow;
-  b->status = mrt_apply_expr(b->ctx, mrt_ops[op], in, nin, options,
+  b->status = mrt_apply_expr(b->ctx, b->ctx->ops[op], in, nin, options,
                              MRT_RECORDED, &x, &narrow);
   for (int i = 0; !b->status && i < room && i < x->nout; i++) {
     mrt_tensor *t;

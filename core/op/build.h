@@ -16,7 +16,15 @@
 
 #include "op/op.h"
 
-typedef struct mrt_build {
+typedef struct mrt_build mrt_build;
+/* The gradients of ys (dys are those of what follows) with respect to xs,
+ * looking no further than these; dx[i] NULL where none flows. */
+typedef mrt_status mrt_differentiate(mrt_build *b, mrt_tensor *const *ys,
+                                     mrt_tensor *const *dys, int ny,
+                                     mrt_tensor *const *xs, int nx,
+                                     mrt_tensor **dx);
+
+struct mrt_build {
   mrt_context *ctx;
   const mrt_op *op;
   const void *options;
@@ -28,7 +36,10 @@ typedef struct mrt_build {
   mrt_status status;       /* the first error */
   mrt_tensor **made;       /* what the build owns */
   int made_count, made_room;
-} mrt_build;
+  /* Of a rule's build, for mrt_grad_decomposed: the walk over expressions lies
+   * above operators. */
+  mrt_differentiate *differentiate;
+};
 
 /* The build takes one handle of `t`: it dies with the build. */
 mrt_tensor *mrt_own(mrt_build *b, mrt_tensor *t);

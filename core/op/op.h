@@ -8,8 +8,8 @@
 #ifndef MRT_OP_OP_H
 #define MRT_OP_OP_H
 
+#include "base/dtype.h"
 #include "base/error.h"
-#include "tensor/dtype.h"
 
 /* Operator numbers, in the order of ops.def. */
 enum {
@@ -142,6 +142,7 @@ typedef struct mrt_view {
   int64_t *strides; /* fill */
 } mrt_view;
 
+/* Not for rows and what they call: these look in their context (table.c). */
 extern const mrt_op *const mrt_ops[MRT_OP_COUNT];
 /* Bytes of an option in its struct. */
 size_t mrt_option_bytes(mrt_option_kind kind);

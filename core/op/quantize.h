@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 enum { MRT_QUANTIZE_INT8, MRT_QUANTIZE_NF4, MRT_QUANTIZE_FP4 };
 

@@ -6,7 +6,7 @@
 
 #include "device/kernel.h"
 #include "device/tier.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 typedef struct mrt_swap_options {
   int transfer; /* its number in the plan: the same where it starts and ends */

@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "run/watch.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 #include <math.h>
 

@@ -122,26 +122,6 @@ MRT_API mrt_status mrt_communicator_alone(mrt_context *ctx, int rank, int size,
   return mrt_communicator_add(ctx, comm, number);
 }
 
-/* Used, and closed, in several threads: malloc's memory. */
-MRT_API mrt_status mrt_communicator_threads(mrt_context *ctx, int size,
-                                            double timeout,
-                                            mrt_communicator **out) {
-  MRT_TRY(mrt_threads_new(&mrt_malloc_allocator, size, out, &ctx->error));
-  for (int i = 0; i < size && timeout > 0; i++) out[i]->timeout = timeout;
-  return MRT_OK;
-}
-
-MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
-                                         const mrt_rendezvous *meeting,
-                                         int *number) {
-  mrt_communicator *comm;
-  mrt_context *home = mrt_communicators_home(ctx);
-  mrt_status s = mrt_join(meeting, &home->interrupted, home->allocator, &comm,
-                          &ctx->error);
-  if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
-  return s ? s : mrt_communicator_add(ctx, comm, number);
-}
-
 MRT_API mrt_status mrt_communicator_get(mrt_context *ctx, int number,
                                         mrt_communicator_info *info) {
   const mrt_communicator *comm = mrt_communicator_find(ctx, number);

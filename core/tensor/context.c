@@ -3,42 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "tensor/slow.h"
 
-#include <stdio.h>
 #include <string.h>
-
-MRT_API const char *mrt_version(void) { return MRT_VERSION; }
-
-/* The device, and the CPU for what is computed while planning. */
-static mrt_status open_devices(mrt_context *ctx, const mrt_context_options *o) {
-  MRT_TRY(mrt_cpu_open(o->isa, o->threads, &ctx->cpu, &ctx->error));
-  if (!o->device || strcmp(o->device, "cpu") == 0)
-    return ctx->device = ctx->cpu, MRT_OK;
-  return mrt_plugin_load(o->device, &ctx->device, &ctx->error);
-}
-
-MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
-                                   mrt_context **out) {
-  mrt_context_options o = options ? *options : (mrt_context_options){ 0 };
-  const mrt_allocator *a = o.allocator ? o.allocator : &mrt_malloc_allocator;
-  *out = NULL;
-  mrt_context *ctx = mrt_calloc(a, 1, sizeof *ctx);
-  if (!ctx) return MRT_ENOMEM;
-  ctx->allocator = a, ctx->refs = 1;
-  ctx->poison = o.poison, ctx->memory_limit = o.memory_limit;
-  ctx->next_id = 1, ctx->next_key = 1;
-  ctx->origin = (mrt_origin){ .file = "?" };
-  mrt_arena_init(&ctx->names, a);
-  mrt_status s = open_devices(ctx, &o);
-  if (s) {
-    if (o.message && o.message_room)
-      snprintf(o.message, o.message_room, "%s", ctx->error.message);
-    return mrt_context_unref(ctx), s;
-  }
-  ctx->device.describe(&ctx->device, &ctx->profile);
-  if (o.ranks) mrt_communicators_visit(ctx, o.ranks);
-  *out = ctx;
-  return MRT_OK;
-}
 
 /* Numbers begin anew after many, so an older one may look like one inside. */
 int mrt_region_around(const mrt_context *ctx, int region) {
@@ -49,6 +14,16 @@ int mrt_region_around(const mrt_context *ctx, int region) {
 bool mrt_region_inside(const mrt_context *ctx, int inner, int outer) {
   while (inner > outer) inner = mrt_region_around(ctx, inner);
   return inner == outer;
+}
+
+mrt_context *mrt_context_make(const mrt_allocator *a) {
+  mrt_context *ctx = mrt_calloc(a, 1, sizeof *ctx);
+  if (!ctx) return NULL;
+  ctx->allocator = a, ctx->refs = 1;
+  ctx->next_id = 1, ctx->next_key = 1;
+  ctx->origin = (mrt_origin){ .file = "?" };
+  mrt_arena_init(&ctx->names, a);
+  return ctx;
 }
 
 void mrt_context_ref(mrt_context *ctx) { ctx->refs++; }
@@ -62,13 +37,6 @@ void mrt_context_unref(mrt_context *ctx) {
   mrt_communicators_leave(ctx);
   mrt_arena_free(&ctx->names);
   mrt_release(ctx->allocator, ctx, sizeof *ctx);
-}
-
-MRT_API void mrt_context_free(mrt_context *ctx) {
-  if (!ctx) return;
-  mrt_trace_abort(ctx);
-  mrt_calls_drop(ctx, 0);
-  mrt_context_unref(ctx);
 }
 
 MRT_API const char *mrt_message(const mrt_context *ctx) {

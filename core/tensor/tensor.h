@@ -24,10 +24,10 @@
 #ifndef MRT_TENSOR_TENSOR_H
 #define MRT_TENSOR_TENSOR_H
 
+#include "base/dtype.h"
 #include "base/memory.h"
 #include "device/communicator.h"
 #include "device/device.h"
-#include "tensor/dtype.h"
 
 typedef struct mrt_home mrt_home; /* tensor/slow.h */
 
@@ -138,7 +138,8 @@ typedef struct mrt_trace {
 
 struct mrt_context {
   const mrt_allocator *allocator;
-  int64_t refs; /* the owner, tensors, storages, plans, spaces */
+  const mrt_op *const *ops; /* by number (op/table.c) */
+  int64_t refs;             /* the owner, tensors, storages, plans, spaces */
   mrt_error error;
   mrt_device device;
   mrt_device cpu;             /* computes while planning */
@@ -189,6 +190,8 @@ struct mrt_context {
   bool burying;
 };
 
+/* An empty one, with one reference: no device yet.  NULL: no memory. */
+mrt_context *mrt_context_make(const mrt_allocator *a);
 void mrt_context_ref(mrt_context *ctx);
 /* Does region `inner` lie in region `outer`, or is it that? */
 bool mrt_region_inside(const mrt_context *ctx, int inner, int outer);

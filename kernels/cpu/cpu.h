@@ -14,7 +14,7 @@
 #define MRT_CPU_H
 
 #include "device/kernel.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 #include <math.h>
 #include <omp.h>

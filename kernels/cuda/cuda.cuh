@@ -30,7 +30,7 @@
 
 #include "device/kernel.h"
 #include "narrow.cuh"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 #include <cuda_runtime.h>
 #include <math.h>
 

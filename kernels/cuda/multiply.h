@@ -11,7 +11,7 @@
 #define MRT_CUDA_MULTIPLY_H
 
 #include "cuda.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,7 +9,7 @@
 #include "op/make.h"
 #include "op/op.h"
 #include "op/random.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 typedef struct chain_case {
   int op, nin;

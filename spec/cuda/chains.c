@@ -18,7 +18,7 @@
 #include "chain_compile.h"
 #include "device/device.h"
 #include "keep.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* dtype.c -- element types, shapes, 16-bit patterns
  *
  * SPDX-License-Identifier: MIT */
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* dtype.h -- facts about element types and shapes
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_TENSOR_DTYPE_H
-#define MRT_TENSOR_DTYPE_H
+#ifndef MRT_BASE_DTYPE_H
+#define MRT_BASE_DTYPE_H
 
 #include "base/error.h"
 

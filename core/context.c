@@ -1,0 +1,73 @@
+/* context.c -- where the parts of the core meet
+ *
+ * A context's life begins and ends here, and here alone the core names what
+ * lies beside it: the CPU's kernels, the devices that are loaded, the transports
+ * of ranks.  Everything below is handed what it needs, by pointers in the
+ * context, so that the layers of core/ call downwards only
+ * (spec/layers_spec.lua).
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/op.h"
+#include "run/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The device, and the CPU for what is computed while planning. */
+static mrt_status open_devices(mrt_context *ctx, const mrt_context_options *o) {
+  MRT_TRY(mrt_cpu_open(o->isa, o->threads, &ctx->cpu, &ctx->error));
+  if (!o->device || strcmp(o->device, "cpu") == 0)
+    return ctx->device = ctx->cpu, MRT_OK;
+  return mrt_plugin_load(o->device, &ctx->device, &ctx->error);
+}
+
+MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
+                                   mrt_context **out) {
+  mrt_context_options o = options ? *options : (mrt_context_options){ 0 };
+  const mrt_allocator *a = o.allocator ? o.allocator : &mrt_malloc_allocator;
+  *out = NULL;
+  mrt_context *ctx = mrt_context_make(a);
+  if (!ctx) return MRT_ENOMEM;
+  ctx->ops = mrt_ops;
+  ctx->poison = o.poison, ctx->memory_limit = o.memory_limit;
+  mrt_status s = open_devices(ctx, &o);
+  if (s) {
+    if (o.message && o.message_room)
+      snprintf(o.message, o.message_room, "%s", ctx->error.message);
+    return mrt_context_unref(ctx), s;
+  }
+  ctx->device.describe(&ctx->device, &ctx->profile);
+  if (o.ranks) mrt_communicators_visit(ctx, o.ranks);
+  *out = ctx;
+  return MRT_OK;
+}
+
+/* What others still hold lives until they let it go. */
+MRT_API void mrt_context_free(mrt_context *ctx) {
+  if (!ctx) return;
+  mrt_trace_abort(ctx);
+  mrt_calls_drop(ctx, 0);
+  mrt_context_unref(ctx);
+}
+
+/* ---- ranks --------------------------------------------------------------- */
+
+/* Used, and closed, in several threads: malloc's memory. */
+MRT_API mrt_status mrt_communicator_threads(mrt_context *ctx, int size,
+                                            double timeout,
+                                            mrt_communicator **out) {
+  MRT_TRY(mrt_threads_new(&mrt_malloc_allocator, size, out, &ctx->error));
+  for (int i = 0; i < size && timeout > 0; i++) out[i]->timeout = timeout;
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
+                                         const mrt_rendezvous *meeting,
+                                         int *number) {
+  mrt_communicator *comm;
+  mrt_context *home = mrt_communicators_home(ctx);
+  mrt_status s = mrt_join(meeting, &home->interrupted, home->allocator, &comm,
+                          &ctx->error);
+  if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
+  return s ? s : mrt_communicator_add(ctx, comm, number);
+}
