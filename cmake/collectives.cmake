@@ -4,14 +4,14 @@ file(GLOB collectives_spec CONFIGURE_DEPENDS spec/collectives/*.c)
 add_executable(collectives ${collectives_spec})
 target_link_libraries(collectives PRIVATE mrt_core)
 # how they find each other
-add_executable(wire spec/wire.c)
-target_link_libraries(wire PRIVATE mrt_core)
-set(collectives_programs collectives wire)
+add_executable(bootstrap spec/bootstrap.c)
+target_link_libraries(bootstrap PRIVATE mrt_core)
+set(collectives_programs collectives bootstrap)
 
 if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   file(GLOB collectives_sources CONFIGURE_DEPENDS kernels/collectives/*.c
     core/base/*.c)
-  list(FILTER collectives_sources EXCLUDE REGEX "/(join|wire|wire_host|sockets|mesh|mpi|mpi_open)\\.c$")
+  list(FILTER collectives_sources EXCLUDE REGEX "/(join|bootstrap|bootstrap_server|sockets|tcp_mesh|mpi|mpi_open)\\.c$")
   list(FILTER collectives_spec EXCLUDE REGEX "/(heap|faults|bench)\\.c$")
   add_executable(collectives_threads ${collectives_spec} ${collectives_sources}
     core/device/communicator.c core/device/beside.c)

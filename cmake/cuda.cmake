@@ -23,22 +23,24 @@ if(NOT CMAKE_CXX_COMPILER)
 endif()
 enable_language(CXX)
 set(CMAKE_CXX_STANDARD 17)
-file(GLOB cuda_kernels CONFIGURE_DEPENDS kernels/cuda/*.cu)
-file(GLOB cuda_hosts CONFIGURE_DEPENDS kernels/cuda/*.c)
+file(GLOB cuda_kernels CONFIGURE_DEPENDS kernels/cuda/*.cu
+  kernels/cuda/*/*.cu)
+file(GLOB cuda_hosts CONFIGURE_DEPENDS kernels/cuda/*.c
+  kernels/cuda/*/*.c)
 list(APPEND cuda_hosts ${CMAKE_SOURCE_DIR}/core/base/memory.c
   ${CMAKE_SOURCE_DIR}/core/device/communicator.c
   ${CMAKE_SOURCE_DIR}/core/base/dtype.c)
 # what of it the emulator has in another form
-set(cuda_toolkit ${CMAKE_SOURCE_DIR}/kernels/cuda/chain_nvrtc.c)
+set(cuda_toolkit ${CMAKE_SOURCE_DIR}/kernels/cuda/jit/nvrtc.c)
 list(REMOVE_ITEM cuda_hosts ${cuda_toolkit})
 
 # pointwise.cuh as a string, put before generated sources
 set(pointwise_text ${CMAKE_BINARY_DIR}/generated/pointwise_text.c)
 add_custom_command(OUTPUT ${pointwise_text}
-  COMMAND ${CMAKE_COMMAND} -DFROM=${CMAKE_SOURCE_DIR}/kernels/cuda/pointwise.cuh
+  COMMAND ${CMAKE_COMMAND} -DFROM=${CMAKE_SOURCE_DIR}/kernels/cuda/jit/pointwise.cuh
     -DTO=${pointwise_text} -DNAME=mrt_pointwise_text
     -P ${CMAKE_SOURCE_DIR}/cmake/text.cmake
-  DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/pointwise.cuh
+  DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/jit/pointwise.cuh
     ${CMAKE_SOURCE_DIR}/cmake/text.cmake)
 set_source_files_properties(${pointwise_text} PROPERTIES
   COMPILE_OPTIONS -Wno-overlength-strings)
@@ -86,7 +88,7 @@ if(CUDNN_INCLUDE)
 else()
   message(STATUS "no headers of cuDNN 9: the CUDA device does without it")
 endif()
-# and NCCL, ditto; without its headers kernels/cuda/team_nccl.c alone is built
+# and NCCL, ditto; without its headers kernels/cuda/comm/nccl_comm.c alone is built
 set(NCCL_ROOT "" CACHE PATH "where include/nccl.h of NCCL 2 is")
 find_path(NCCL_INCLUDE nccl.h HINTS ${NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS}
   PATH_SUFFIXES include)

@@ -6,7 +6,7 @@
  * and in order, and both cut them into the same lengths.
  *
  * An engine is used by one thread at a time.  It knows no deadlines: who waits
- * has them (notes.c).
+ * has them (message_control.c).
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_COLLECTIVES_ENGINE_H

@@ -1,11 +1,11 @@
 /* join.c -- a process becomes one rank of several
  *
  * SPDX-License-Identifier: MIT */
-#include "messages.h"
+#include "bootstrap.h"
+#include "message.h"
 #include "mpi_open.h"
+#include "shm_process.h"
 #include "tcp.h"
-#include "transports.h"
-#include "wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>

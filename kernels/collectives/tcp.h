@@ -4,8 +4,8 @@
 #ifndef MRT_COLLECTIVES_TCP_H
 #define MRT_COLLECTIVES_TCP_H
 
+#include "bootstrap.h"
 #include "engine.h"
-#include "wire.h"
 
 /* An engine over connected sockets, fds[MRT_LANES * peer + lane]; -1 of the
  * rank itself.  Takes them over, on failure too. */

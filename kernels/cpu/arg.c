@@ -5,8 +5,8 @@
  * stack.  A NaN beats all but an earlier NaN.
  *
  * SPDX-License-Identifier: MIT */
-#include "fold.h"
 #include "op/reduce.h"
+#include "reduce_rows.h"
 
 enum { WIDTH = 64 };
 

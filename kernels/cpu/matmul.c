@@ -8,7 +8,7 @@
 #include "op/matmul.h"
 #include "floats.h"
 #include "gelu.h"
-#include "gemm.h"
+#include "gemm/gemm.h"
 
 /* `count` products: g moved along up to MRT_MAX_RANK batch dimensions. */
 typedef struct batch {

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/quantize.h"
 #include "floats.h"
-#include "gemm.h"
+#include "gemm/gemm.h"
 #include "vmath.h"
 
 /* What codes of 4 bits stand for. */

@@ -12,7 +12,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/reduce.h"
-#include "fold.h"
+#include "reduce_rows.h"
 
 /* ---- the passes ---------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #define MRT_UNITS_H
 
 #include "floats.h"
-#include "gemm.h"
+#include "gemm/gemm.h"
 
 /* An operand: x(i, p) for i across, p along k. */
 typedef struct reader {

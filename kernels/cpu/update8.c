@@ -1,7 +1,7 @@
 /* update8.c -- adamw8, sgd8, lion8: moments in 8 bits, block by block, in f32
  *
  * SPDX-License-Identifier: MIT */
-#include "codes8.h"
+#include "blockwise8.h"
 #include "updates.h"
 
 /* Elements [at, at + n) of a piece, of the block k. */

@@ -4,8 +4,8 @@
  * earlier NaN.
  *
  * SPDX-License-Identifier: MIT */
-#include "fold.cuh"
 #include "op/reduce.h"
+#include "reduce.cuh"
 
 namespace {
 

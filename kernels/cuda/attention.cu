@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "attention_tile.cuh"
-#include "online.cuh"
-#include "own.h"
+#include "dnn/fallback.h"
+#include "online_softmax.cuh"
 
 namespace {
 

@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "attention_mma.cuh"
-#include "online.cuh"
+#include "online_softmax.cuh"
 
 namespace {
 

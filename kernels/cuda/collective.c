@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
-#include "team_nccl.h"
+#include "comm/nccl_comm.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: MIT */
 #include "conv.cuh"
 #include "conv_direct.h"
-#include "own.h"
+#include "dnn/fallback.h"
 #include "tile.cuh"
 
 namespace {

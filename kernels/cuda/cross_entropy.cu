@@ -9,7 +9,7 @@
  * over the logits.  The idea is that of llm.c's fused classifier.
  *
  * SPDX-License-Identifier: MIT */
-#include "online.cuh"
+#include "online_softmax.cuh"
 #include "op/cross_entropy.h"
 
 namespace {

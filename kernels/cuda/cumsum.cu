@@ -8,8 +8,8 @@
  * neighbours in the warp.
  *
  * SPDX-License-Identifier: MIT */
-#include "fold.cuh"
 #include "op/move.h"
+#include "reduce.cuh"
 
 namespace {
 

@@ -6,7 +6,7 @@
  * order.  Inputs go to kernels by the batch, for many are small.
  *
  * SPDX-License-Identifier: MIT */
-#include "fold.cuh"
+#include "reduce.cuh"
 
 namespace {
 

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/matmul.h"
-#include "multiply.h"
+#include "gemm/gemm.h"
 
 #include <stdlib.h>
 

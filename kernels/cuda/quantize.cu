@@ -3,10 +3,10 @@
  * A team of threads makes the codes of a block, which it reads twice: for the
  * largest, then to divide by it.  Few rows times a quantised matrix is bound by
  * reading the codes, so there a warp looks up a row of it and multiplies at
- * once; many rows go through mrt_cuda_take and the library (quantized.c).
+ * once; many rows go through mrt_cuda_take and the library (quantized_linear.c).
  *
  * SPDX-License-Identifier: MIT */
-#include "product.cuh"
+#include "gemm/gemm.cuh"
 #include "quantize.h"
 #include "rows.cuh"
 

@@ -4,8 +4,8 @@
 #ifndef MRT_CUDA_QUANTIZE_H
 #define MRT_CUDA_QUANTIZE_H
 
-#include "cuda.h"
 #include "op/quantize.h"
+#include "runtime/cuda.h"
 
 #ifdef __cplusplus
 extern "C" {

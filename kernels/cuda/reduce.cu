@@ -5,8 +5,8 @@
  * integers and bools in i64.
  *
  * SPDX-License-Identifier: MIT */
-#include "fold.cuh"
 #include "op/reduce.h"
+#include "reduce.cuh"
 
 namespace {
 

@@ -7,7 +7,7 @@
  * neighbours in memory are neighbours in the warp.
  *
  * SPDX-License-Identifier: MIT */
-#include "online.cuh"
+#include "online_softmax.cuh"
 #include "op/softmax.h"
 
 namespace {

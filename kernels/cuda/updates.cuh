@@ -5,9 +5,9 @@
 #define MRT_UPDATES_CUH
 
 #include "cuda.cuh"
+#include "jit/pointwise.cuh"
 #include "op/random.h"
 #include "op/update.h"
-#include "pointwise.cuh"
 
 #include <string.h>
 

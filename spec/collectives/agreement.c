@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "base/memory.h"
-#include "messages.h"
+#include "message.h"
 #include "tcp.h"
 #include "team.h"
 

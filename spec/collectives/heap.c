@@ -1,4 +1,4 @@
-/* heap.c -- memory that other ranks see: nothing overlaps, all is given back
+/* shm_heap.c -- memory that other ranks see: nothing overlaps, all is given back
  *
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE

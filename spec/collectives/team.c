@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "team.h"
 #include "base/memory.h"
-#include "messages.h"
+#include "message.h"
 #include "tcp.h"
 
 #include <pthread.h>

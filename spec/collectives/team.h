@@ -4,7 +4,7 @@
 #ifndef TEAM_H
 #define TEAM_H
 
-#include "transports.h"
+#include "shm_process.h"
 
 #include <stdio.h>
 

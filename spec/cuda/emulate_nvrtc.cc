@@ -5,8 +5,8 @@
 // and threads.  These kernels use no barrier, so threads run one by one.
 //
 // SPDX-License-Identifier: MIT
-#include "chain_compile.h"
-#include "keep.h"
+#include "jit/compile.h"
+#include "runtime/cache.h"
 
 #include <dlfcn.h>
 #include <spawn.h>

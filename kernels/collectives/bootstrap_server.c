@@ -1,0 +1,203 @@
+/* bootstrap_server.c -- rank 0 of a wire: who comes, who fits, what is told to whom
+ *
+ * SPDX-License-Identifier: MIT */
+#include "bootstrap_inside.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { WAITING = 64 };
+
+static bool is_stranger(const mrt_wire_hello *h, const mrt_wire_hello *own) {
+  return memcmp(h->magic, MRT_WIRE_MAGIC, sizeof MRT_WIRE_MAGIC) != 0 ||
+         memcmp(h->token, own->token, sizeof h->token) != 0;
+}
+
+/* One of us who does not fit: what is wrong. */
+static bool misfit(const mrt_wire *w, const mrt_wire_hello *h,
+                   const mrt_wire_hello *own, char reason[MRT_WIRE_REASON]) {
+  bool known = h->rank >= 0 && h->rank < w->options.size;
+  reason[0] = 0;
+  if (h->version != own->version)
+    snprintf(reason, MRT_WIRE_REASON, "speaks version %d, rank 0 version %d",
+             h->version, own->version);
+  else if (h->size != own->size)
+    snprintf(reason, MRT_WIRE_REASON, "expects %d ranks, rank 0 expects %d",
+             h->size, own->size);
+  else if (!known || h->rank == 0)
+    snprintf(reason, MRT_WIRE_REASON, "is no rank from 1 to %d", own->size - 1);
+  else if (w->sockets[h->rank] >= 0)
+    snprintf(reason, MRT_WIRE_REASON,
+             "is there already, as process %lld on %s: two have one rank",
+             (long long)w->people[h->rank].pid, w->people[h->rank].host);
+  else if (strncmp(h->build, own->build, sizeof h->build) != 0)
+    snprintf(reason, MRT_WIRE_REASON, "is of build '%.60s', rank 0 of '%.60s'",
+             h->build, own->build);
+  return reason[0] != 0;
+}
+
+static mrt_wire_answer answer_of(mrt_status status, const char *reason) {
+  mrt_wire_answer a;
+  memset(&a, 0, sizeof a);
+  memcpy(a.magic, MRT_WIRE_MAGIC, sizeof a.magic);
+  a.status = status;
+  snprintf(a.reason, sizeof a.reason, "%.255s", reason);
+  return a;
+}
+
+static void refuse(const mrt_wire *w, int fd, const mrt_error *e) {
+  mrt_wire_answer a = answer_of(e->status, e->message);
+  mrt_waiting soon = mrt_wire_until(w, mrt_socket_clock() + 1);
+  mrt_socket_send(fd, &a, sizeof a, &soon);
+}
+
+/* What a whole hello leads to; a stranger gets no answer. */
+static mrt_status receive(mrt_wire *w, mrt_wire_hello *h,
+                          const mrt_wire_hello *own, int fd, mrt_error *e) {
+  char reason[MRT_WIRE_REASON];
+  h->build[MRT_WIRE_TEXT - 1] = h->host[MRT_WIRE_TEXT - 1] = 0;
+  if (is_stranger(h, own)) return close(fd), MRT_OK;
+  if (w->verdict) return refuse(w, fd, w->verdict), close(fd), MRT_OK;
+  if (!misfit(w, h, own, reason)) return mrt_wire_admit(w, h, fd), MRT_OK;
+  mrt_status s = mrt_fail(e, MRT_ERANK, "rank %d (process %lld on %s) %s",
+                          h->rank, (long long)h->pid, h->host, reason);
+  refuse(w, fd, e);
+  close(fd);
+  return s;
+}
+
+/* Those who have connected and not yet said all of their hello. */
+typedef struct guests {
+  int count, fd[WAITING];
+  size_t got[WAITING];
+  double until[WAITING];
+  mrt_wire_hello said[WAITING];
+} guests;
+
+static void drop_guest(guests *g, int i) {
+  int last = --g->count;
+  g->fd[i] = g->fd[last], g->got[i] = g->got[last];
+  g->until[i] = g->until[last], g->said[i] = g->said[last];
+}
+
+static void greet(guests *g, int listener) {
+  int fd = mrt_socket_accept(listener);
+  if (fd < 0) return;
+  if (g->count == WAITING) { /* the one that has been silent longest */
+    int oldest = 0;
+    for (int i = 1; i < WAITING; i++)
+      if (g->until[i] < g->until[oldest]) oldest = i;
+    close(g->fd[oldest]);
+    drop_guest(g, oldest);
+  }
+  int i = g->count++;
+  g->fd[i] = fd, g->got[i] = 0, g->until[i] = mrt_socket_clock() + 10;
+}
+
+/* Hear what guests say; those who have said all leave the list. */
+static mrt_status listen_to(mrt_wire *w, guests *g, const mrt_wire_hello *own,
+                            mrt_error *e) {
+  for (int i = g->count; i-- > 0;) {
+    char *room = (char *)&g->said[i] + g->got[i];
+    long n =
+        mrt_socket_read(g->fd[i], room, sizeof(mrt_wire_hello) - g->got[i]);
+    if (n > 0) g->got[i] += (size_t)n;
+    bool late = mrt_socket_clock() > g->until[i];
+    int fd = g->fd[i];
+    if (g->got[i] == sizeof(mrt_wire_hello)) {
+      mrt_wire_hello h = g->said[i];
+      drop_guest(g, i);
+      MRT_TRY(receive(w, &h, own, fd, e));
+    } else if (n < 0 || late) {
+      close(fd);
+      drop_guest(g, i);
+    }
+  }
+  return MRT_OK;
+}
+
+static int missing(const mrt_wire *w, char *list, size_t room) {
+  int count = 0;
+  size_t at = 0;
+  for (int r = 1; r < w->options.size; r++) {
+    if (w->sockets[r] >= 0) continue;
+    if (count++ < 8 && at < room)
+      at += (size_t)snprintf(list + at, room - at, "%s%d", at ? ", " : "", r);
+  }
+  return count;
+}
+
+static mrt_status not_all(const mrt_wire *w, const char *why, mrt_error *e) {
+  char list[96] = "";
+  int count = missing(w, list, sizeof list);
+  return mrt_fail(e, MRT_ERANK, "%d of %d ranks did not come to %s:%d %s: %s%s",
+                  count, w->options.size, w->options.address, w->options.port,
+                  why, list, count > 8 ? ", .." : "");
+}
+
+static mrt_status gather_ranks(mrt_wire *w, int listener, guests *g,
+                               const mrt_wire_hello *own, mrt_error *e) {
+  double deadline = mrt_socket_clock() + w->options.timeout;
+  char list[8];
+  while (missing(w, list, sizeof list) > 0) {
+    char why[48];
+    snprintf(why, sizeof why, "within %g s", w->options.timeout);
+    if (mrt_socket_clock() > deadline) return not_all(w, why, e);
+    if (w->options.interrupted && *w->options.interrupted)
+      return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
+    if (mrt_socket_poll(listener, g->fd, g->count, 0.05)) greet(g, listener);
+    MRT_TRY(listen_to(w, g, own, e));
+  }
+  return MRT_OK;
+}
+
+/* All are here: each gets a good answer. */
+static mrt_status welcome(mrt_wire *w, mrt_error *e) {
+  mrt_wire_answer good = answer_of(MRT_OK, "");
+  mrt_waiting until = mrt_wire_patience(w);
+  for (int r = 1; r < w->options.size; r++)
+    if (mrt_socket_send(w->sockets[r], &good, sizeof good, &until))
+      return mrt_fail(e, MRT_ERANK, "rank %d (process %lld on %s) is gone", r,
+                      (long long)w->people[r].pid, w->people[r].host);
+  return MRT_OK;
+}
+
+/* The meeting has failed: all who are here, and who comes soon, hear why. */
+static void tell_all(mrt_wire *w, int listener, guests *g,
+                     const mrt_wire_hello *own, const mrt_error *why) {
+  mrt_error ignored;
+  double until = mrt_socket_clock() + 1;
+  for (int r = 1; r < w->options.size; r++)
+    if (w->sockets[r] >= 0) refuse(w, w->sockets[r], why);
+  w->verdict = why;
+  while (why->status != MRT_EINTERRUPT && mrt_socket_clock() < until) {
+    if (mrt_socket_poll(listener, g->fd, g->count, 0.05)) greet(g, listener);
+    listen_to(w, g, own, &ignored);
+  }
+  w->verdict = NULL;
+}
+
+static mrt_status gather_all(mrt_wire *w, int listener,
+                             const mrt_wire_hello *own, mrt_error *e) {
+  guests *g = mrt_calloc(w->allocator, 1, sizeof *g);
+  if (!g) return mrt_nomem(e);
+  mrt_status s = gather_ranks(w, listener, g, own, e);
+  if (s) tell_all(w, listener, g, own, e);
+  for (int i = 0; i < g->count; i++) close(g->fd[i]);
+  mrt_release(w->allocator, g, sizeof *g);
+  return s;
+}
+
+mrt_status mrt_wire_gather(mrt_wire *w, const mrt_wire_hello *own,
+                           mrt_error *e) {
+  const mrt_wire_options *o = &w->options;
+  int listener, code = mrt_socket_listen(o->address, o->port, &listener);
+  if (code)
+    return mrt_fail(e, MRT_EVALUE,
+                    "rank 0 cannot listen at %s:%d (MASTER_ADDR, "
+                    "MASTER_PORT): %s",
+                    o->address, o->port, mrt_socket_why(code));
+  mrt_status s = gather_all(w, listener, own, e);
+  close(listener);
+  return s ? s : welcome(w, e);
+}

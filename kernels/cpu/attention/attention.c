@@ -1,0 +1,158 @@
+/* attention.c -- attention without its matrix of scores
+ *
+ * One item of work is a tile of queries of one head.  It walks the tiles of
+ * keys with a running maximum and sum per query (online softmax), so that
+ * scratch does not grow with T or S.  Items do not meet, so any thread may
+ * take any.  Scores of pairs of bf16 are softened in powers of 2.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "attention/dots.h"
+
+/* A thread's scratch. */
+typedef struct work {
+  matrix qt;          /* [D][TILE], scaled */
+  matrix s;           /* [TILE][TILE]; weights may be pairs of keys */
+  matrix o;           /* [TILE][Dv] */
+  real *spare;        /* [TILE][D or Dv]: a copied tile */
+  real *paired;       /* [TILE / 2][Dv], of pairs */
+  real *max, *sum;    /* [TILE], of what was seen so far */
+  real *shift, *keep; /* [TILE]: what is subtracted; weight of the past */
+} work;
+
+static work carve(const shape *n, uintptr_t *at) {
+  return (work){
+    .qt = columns_of(take_tile(n, at, n->D)),
+    .s = columns_of(take(at, TILE * TILE)),
+    .o = rows_of(take(at, TILE * wide(n->Dv)), n->Dv),
+    .spare = take_tile(n, at, n->D > n->Dv ? n->D : n->Dv),
+    .paired = take_paired(n, at, n->Dv),
+    .max = take(at, TILE),
+    .sum = take(at, TILE),
+    .shift = take(at, TILE),
+    .keep = take(at, TILE),
+  };
+}
+
+static size_t thread_bytes(const shape *n) {
+  uintptr_t end = 0;
+  carve(n, &end);
+  return end;
+}
+
+static size_t scratch(const mrt_call *c) {
+  shape n = shape_of(c);
+  return thread_bytes(&n) * (size_t)c->threads;
+}
+
+static vec column_max(matrix s, int64_t n, vec max) {
+  vec m[4] = { max, max, max, max };
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    for (int k = 0; k < 4; k++)
+      m[k] = vec_larger(vec_load(s.p + (i + k) * s.row), m[k]);
+  for (; i < n; i++) m[0] = vec_larger(vec_load(s.p + i * s.row), m[0]);
+  return vec_larger(vec_larger(m[0], m[1]), vec_larger(m[2], m[3]));
+}
+
+/* s becomes exp(s - shift); the sum. */
+static vec column_exp(matrix s, int64_t n, vec shift) {
+  vec sum = { 0 };
+  for (int64_t i = 0; i < n; i++) {
+    vec e = vec_exp_down(vec_load(s.p + i * s.row) - shift);
+    vec_store(s.p + i * s.row, e);
+    sum += e;
+  }
+  return sum;
+}
+
+/* The pair's scores become weights, for a maximum that may rise; `keep` is
+ * what the weights of earlier pairs must be multiplied by. */
+static void soften(const shape *n, const pair *p, work *w) {
+  for (int64_t j = 0; j < row_end(p); j += LANES) {
+    matrix s = matrix_at(w->s, 0, j);
+    int64_t m = computed_for(p, j);
+    column_mask(p, j, w->s);
+    vec old = vec_load(w->max + j), max = column_max(s, m, old), shift;
+    if (n->dots) max = dots_raise(n->scale, old, max);
+    for (int l = 0; l < LANES; l++) /* a query that saw no key yet */
+      shift[l] = max[l] == -MRT_INF ? 0 : max[l];
+    vec keep, sum = vec_load(w->sum + j);
+    if (n->dots) {
+      sum = dots_soften(s, m, n->scale, shift, old, sum, &keep);
+    } else {
+      keep = vec_exp_down(old - shift);
+      sum = sum * keep + column_exp(s, m, shift);
+    }
+    vec_store(w->max + j, max);
+    vec_store(w->keep + j, keep);
+    vec_store(w->sum + j, sum);
+  }
+  if (n->rounds && !n->dots) round_scores(p, w->s);
+}
+
+/* What was summed before the maximum rose weighs less now. */
+static void fade(const pair *p, work *w) {
+  for (int64_t j = 0; j < p->queries; j++) {
+    real keep = w->keep[j], *o = w->o.p + j * w->o.row;
+    for (int64_t d = 0; keep != 1 && d < w->o.row; d++) o[d] *= keep;
+  }
+}
+
+/* The sums become o and lse; a query that saw no key gets 0 and -infinity. */
+static void store(const mrt_call *c, const shape *n, place at, const work *w) {
+  real *lse = (real *)c->out[1].data + (at.b * n->H + at.h) * n->T + at.t;
+  real unit = n->dots ? n->scale : 1;
+  for (int64_t j = 0; j < at.queries; j++)
+    lse[j] = w->max[j] * unit + m_log(w->sum[j]);
+  bool wide = c->out[0].type.dtype == MRT_REAL;
+  for (int64_t j = 0; j < at.queries; j++) {
+    real *from = w->o.p + j * w->o.row, part = 1 / w->sum[j];
+    real *o = wide ? head_at(&c->out[0], at.b, at.t + j, at.h) : from;
+    if (w->sum[j] == 0)
+      memset(o, 0, (size_t)n->Dv * sizeof *o);
+    else
+      for (int64_t d = 0; d < n->Dv; d++) o[d] = from[d] * part;
+    if (!wide) store_row(n, &c->out[0], at.b, at.t + j, at.h, o);
+  }
+}
+
+static void attend(const mrt_call *c, const shape *n, place at, work *w) {
+  int64_t h = at.h / n->group, end = keys_seen_by(n, at.t + at.queries - 1);
+  ask_for(n, &c->in[1], at.b, 0, h);
+  ask_for(n, &c->in[0], at.b, at.t + TILE, at.h);
+  matrix q = tile_of(n, &c->in[0], at.b, at.t, at.h, at.queries, w->spare);
+  columns_from(n, at.queries, n->D, q, w->qt, n->scale);
+  for (int64_t j = 0; j < TILE; j++) w->max[j] = -MRT_INF, w->sum[j] = 0;
+  for (int64_t s = 0; s < end; s += TILE) {
+    pair p = pair_at(n, at.t, at.queries, s, end);
+    matrix k = tile_of(n, &c->in[1], at.b, s, h, p.keys, w->spare);
+    ask_for(n, &c->in[2], at.b, s, h);
+    pair_scores(n, &p, n->D, k, w->qt, w->s);
+    soften(n, &p, w);
+    if (s > 0) fade(&p, w);
+    ask_for(n, &c->in[1], at.b, s + TILE, h);
+    matrix v = tile_of(n, &c->in[2], at.b, s, h, p.keys, w->spare);
+    v = summed_over(n, p.keys, n->Dv, v, w->paired);
+    pair_to_queries(n, &p, n->Dv, w->s, v, w->o, s > 0);
+  }
+  store(c, n, at, w);
+}
+
+static void run(const mrt_call *c) {
+  shape n = shape_of(c);
+  int64_t tiles = (n.T + TILE - 1) / TILE, items = n.B * n.H * tiles;
+  int team = mrt_team(c, 2 * (double)(n.D + n.Dv) * seen_in_all(&n) / 100);
+  /* A thread best keeps to a head, whose keys are then in its cache. */
+  int64_t chunk = n.B * n.H >= 4 * team && tiles ? tiles : 1;
+#pragma omp parallel num_threads(team)
+  {
+    uintptr_t at = (uintptr_t)c->scratch +
+                   (uintptr_t)omp_get_thread_num() * thread_bytes(&n);
+    work w = carve(&n, &at);
+#pragma omp for schedule(dynamic, chunk)
+    for (int64_t i = 0; i < items; i++)
+      attend(c, &n, place_at(&n, i, tiles), &w);
+  }
+}
+
+MRT_KERNEL(attention, .run = run, .scratch = scratch);

@@ -1,0 +1,313 @@
+/* grad.c -- the gradient of attention, scores computed again
+ *
+ *   P  = exp(scale Q K' - lse)          dV = P' dO
+ *   dS = P * (dO V' - delta) * scale    dQ = dS K,  dK = dS' Q
+ *   delta = sum over Dv of o * do
+ *
+ * An item of work owns what it writes, so no sum crosses threads.  With enough
+ * key heads an item is one of them: each pair of tiles is computed once and
+ * serves dq, dk and dv.  With few, threads would be idle, so dq goes by tiles
+ * of queries and then dk and dv by tiles of keys; this computes the scores and
+ * dP twice.  The choice depends on the shape and the thread count only.
+ *
+ * Narrow dk and dv are summed in f32: in scratch as long as the item's keys.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "attention/dots.h"
+
+/* A thread's scratch. */
+typedef struct work {
+  matrix qt, dot;         /* [D][TILE] scaled, [Dv][TILE] */
+  matrix p, ds;           /* [TILE][TILE]; ds may be pairs of keys */
+  matrix pq, dsq;         /* [TILE][TILE / 2], pairs of queries */
+  matrix dq;              /* [TILE][D] */
+  real *q, *k, *v, *dout; /* copied tiles */
+  real *q2, *k2, *dout2;  /* the same in pairs of rows */
+  real *part;             /* of dk or dv */
+  matrix dk, dv;          /* sums of the item's keys, where these are narrow */
+  real *lse, *delta;      /* [TILE] */
+  real *row[2];           /* [Dv] */
+} work;
+
+/* What an item computes: queries t .. t_end against keys s .. s_end of key
+ * head h. */
+typedef struct item {
+  int64_t b, h, t, t_end, s, s_end;
+  bool dq, dkv;
+} item;
+
+/* How an operator's work is divided. */
+typedef struct job {
+  shape n;
+  int team;
+  bool split;  /* into tiles of queries and tiles of keys */
+  bool narrow; /* not all operands are reals */
+} job;
+
+static int64_t tiles_in(int64_t n) { return (n + TILE - 1) / TILE; }
+
+/* Seven products on all threads, or five with some idle? */
+static bool should_split(int64_t heads, int team) {
+  int64_t rounds = (heads + team - 1) / team;
+  return rounds * team * 5 > heads * 7;
+}
+
+static job job_of(const mrt_call *c) {
+  job t = { .n = shape_of(c) };
+  const shape *n = &t.n;
+  double flops = (6 * (double)n->D + 4 * (double)n->Dv) * seen_in_all(n);
+  t.team = mrt_team(c, flops / 100);
+  t.split = should_split(n->B * n->Hk, t.team);
+  for (int i = 0; i < c->nin; i++)
+    t.narrow = t.narrow || c->in[i].type.dtype != MRT_REAL;
+  for (int i = 0; i < c->nout; i++)
+    t.narrow = t.narrow || c->out[i].type.dtype != MRT_REAL;
+  return t;
+}
+
+static work carve(const job *t, uintptr_t *at) {
+  const shape *n = &t->n;
+  int64_t d = wide(n->D), dv = wide(n->Dv), half = n->dots ? TILE / 2 : 0;
+  int64_t keys = t->split ? TILE : padded(n->S, TILE);
+  int64_t sums = t->narrow ? keys : 0, row = t->narrow ? dv : 0;
+  return (work){
+    .qt = columns_of(take_tile(n, at, n->D)),
+    .dot = columns_of(take_tile(n, at, n->Dv)),
+    .p = columns_of(take(at, TILE * TILE)),
+    .ds = columns_of(take(at, TILE * TILE)),
+    .pq = (matrix){ take(at, TILE * half), half, 1 },
+    .dsq = (matrix){ take(at, TILE * half), half, 1 },
+    .dq = rows_of(take(at, TILE * d), n->D),
+    .q = take_tile(n, at, n->D),
+    .k = take_tile(n, at, n->D),
+    .v = take_tile(n, at, n->Dv),
+    .dout = take_tile(n, at, n->Dv),
+    .q2 = take_paired(n, at, n->D),
+    .k2 = take_paired(n, at, n->D),
+    .dout2 = take_paired(n, at, n->Dv),
+    .part = take(at, t->narrow ? 0 : TILE * (d > dv ? d : dv)),
+    .dk = rows_of(take(at, sums * d), n->D),
+    .dv = rows_of(take(at, sums * dv), n->Dv),
+    .lse = take(at, TILE),
+    .delta = take(at, TILE),
+    .row = { take(at, row), take(at, row) },
+  };
+}
+
+static size_t thread_bytes(const job *t) {
+  uintptr_t end = 0;
+  carve(t, &end);
+  return end;
+}
+
+static size_t scratch(const mrt_call *c) {
+  job t = job_of(c);
+  return thread_bytes(&t) * (size_t)t.team;
+}
+
+/* A row of o, or of lse. */
+static const real *reals_of(const mrt_operand *x, const void *from, real *room,
+                            int64_t n) {
+  if (x->type.dtype == MRT_REAL) return from;
+  mrt_widen(x->type.dtype, from, room, n);
+  return room;
+}
+
+/* lse and delta of a tile of queries.  A query that saw no key, and padding,
+ * gets an lse that makes every P zero. */
+static void row_terms(const mrt_call *c, const shape *n, place at, matrix dout,
+                      work *w) {
+  const mrt_operand *lses = &c->in[4], *os = &c->in[3];
+  int64_t first = (at.b * n->H + at.h) * n->T + at.t;
+  int64_t bytes = (int64_t)mrt_dtypes[lses->type.dtype].bytes;
+  const real *lse = reals_of(lses, (const char *)lses->data + first * bytes,
+                             w->lse, at.queries);
+  for (int64_t j = 0; j < TILE; j++) {
+    bool none = j >= at.queries || lse[j] == -MRT_INF;
+    w->lse[j] = none ? MRT_INF : lse[j], w->delta[j] = 0;
+  }
+  for (int64_t j = 0; j < at.queries; j++) {
+    const void *from = head_at(os, at.b, at.t + j, at.h);
+    if (n->dots && os->type.dtype == MRT_bf16) {
+      w->delta[j] = dots_row(from, dout.p + j * dout.row, n->Dv);
+      continue;
+    }
+    const real *o = reals_of(os, from, w->row[0], n->Dv);
+    const real *row = dout.p + j * dout.row;
+    if (n->dots) {
+      mrt_widen(MRT_bf16, row, w->row[1], n->Dv);
+      row = w->row[1];
+    }
+    w->delta[j] = row_dot(o, row, n->Dv);
+  }
+}
+
+/* Scores to P, dP to dS. */
+static void differentiate(const shape *n, const pair *p, work *w) {
+  for (int64_t j = 0; j < row_end(p); j += LANES) {
+    vec lse = vec_load(w->lse + j), delta = vec_load(w->delta + j);
+    column_mask(p, j, w->p);
+    if (n->dots) {
+      dots_differentiate(computed_for(p, j), n->scale, lse, delta,
+                         matrix_at(w->p, 0, j), matrix_at(w->ds, 0, j),
+                         matrix_at(w->pq, 0, j / 2),
+                         matrix_at(w->dsq, 0, j / 2));
+      continue;
+    }
+    for (int64_t i = 0; i < computed_for(p, j); i++) {
+      real *s = w->p.p + i * TILE + j, *ds = w->ds.p + i * TILE + j;
+      vec weight = vec_exp_down(vec_load(s) - lse);
+      vec_store(s, weight);
+      vec_store(ds, weight * (vec_load(ds) - delta) * n->scale);
+    }
+  }
+  if (n->rounds && !n->dots) round_scores(p, w->p), round_scores(p, w->ds);
+}
+
+/* dx[key] += sum over queries of s[key][query] y[query], rows of head h from s0
+ * on: in place, or through `part` where dx has no room for padding. */
+static void add_to_keys(const shape *n, const pair *p, matrix s, matrix y,
+                        mrt_operand *dx, int64_t b, int64_t s0, int64_t h,
+                        real *part) {
+  int64_t d = dx->type.dims[3];
+  real *to = head_at(dx, b, s0, h);
+  if (whole(dx, p->keys)) {
+    pair_to_keys(n, p, d, s, y, (matrix){ to, dx->strides[1], 1 });
+    return;
+  }
+  matrix sum = rows_of(part, d);
+  memset(part, 0, (size_t)(TILE * sum.row) * sizeof *part);
+  pair_to_keys(n, p, d, s, y, sum);
+  for (int64_t i = 0; i < p->keys; i++, to += dx->strides[1])
+    for (int64_t j = 0; j < d; j++) to[j] += sum.p[i * sum.row + j];
+}
+
+/* Rows of a block beyond the pair's keys: they belong to other keys' sums. */
+static void clear_padding(const pair *p, matrix s) {
+  int64_t rows = padded(p->keys, TILE_ROWS) - p->keys;
+  memset(s.p + p->keys * s.row, 0, (size_t)(rows * s.row) * sizeof(real));
+}
+
+/* dk and dv of keys s .. s + p->keys, of which m is the item. */
+static void add_keys(const mrt_call *c, const job *t, const item *m,
+                     const pair *p, int64_t s, matrix q, matrix dout, work *w) {
+  const shape *n = &t->n;
+  matrix pq = n->dots ? w->pq : w->p, dsq = n->dots ? w->dsq : w->ds;
+  if (t->narrow) {
+    clear_padding(p, pq), clear_padding(p, dsq);
+    pair_to_keys(n, p, n->D, dsq, q, matrix_at(w->dk, s - m->s, 0));
+    pair_to_keys(n, p, n->Dv, pq, dout, matrix_at(w->dv, s - m->s, 0));
+    return;
+  }
+  add_to_keys(n, p, dsq, q, &c->out[1], m->b, s, m->h, w->part);
+  add_to_keys(n, p, pq, dout, &c->out[2], m->b, s, m->h, w->part);
+}
+
+/* A tile of queries of one head against the item's keys. */
+static void one_tile(const mrt_call *c, const job *t, const item *m, place at,
+                     work *w) {
+  const shape *n = &t->n;
+  int64_t end = keys_seen_by(n, at.t + at.queries - 1);
+  if (end > m->s_end) end = m->s_end;
+  if (end <= m->s && !m->dq) return;
+  for (int i = 0; i < 6; i++) /* q, o, do */
+    if (i % 3 == 0 || i == 5) ask_for(n, &c->in[i], at.b, at.t + TILE, at.h);
+  matrix q = tile_of(n, &c->in[0], at.b, at.t, at.h, at.queries, w->q);
+  matrix dout = tile_of(n, &c->in[5], at.b, at.t, at.h, at.queries, w->dout);
+  columns_from(n, at.queries, n->D, q, w->qt, n->scale);
+  columns_from(n, at.queries, n->Dv, dout, w->dot, 1);
+  row_terms(c, n, at, dout, w);
+  q = summed_over(n, at.queries, n->D, q, w->q2);
+  dout = summed_over(n, at.queries, n->Dv, dout, w->dout2);
+  if (end <= m->s)
+    memset(w->dq.p, 0, (size_t)(TILE * w->dq.row) * sizeof(real));
+  for (int64_t s = m->s; s < end; s += TILE) {
+    pair p = pair_at(n, at.t, at.queries, s, end);
+    matrix k = tile_of(n, &c->in[1], m->b, s, m->h, p.keys, w->k);
+    matrix v = tile_of(n, &c->in[2], m->b, s, m->h, p.keys, w->v);
+    pair_scores(n, &p, n->D, k, w->qt, w->p);
+    pair_scores(n, &p, n->Dv, v, w->dot, w->ds);
+    differentiate(n, &p, w);
+    if (m->dq) {
+      k = summed_over(n, p.keys, n->D, k, w->k2);
+      pair_to_queries(n, &p, n->D, w->ds, k, w->dq, s > m->s);
+    }
+    if (m->dkv) add_keys(c, t, m, &p, s, q, dout, w);
+  }
+  for (int64_t j = 0; m->dq && j < at.queries; j++)
+    store_row(n, &c->out[0], at.b, at.t + j, at.h, w->dq.p + j * w->dq.row);
+}
+
+/* Rows of dk, or of dv, from what was summed. */
+static void store_keys(const shape *n, const mrt_operand *dx, const item *m,
+                       matrix sum) {
+  for (int64_t s = m->s; s < m->s_end; s++)
+    store_row(n, dx, m->b, s, m->h, sum.p + (s - m->s) * sum.row);
+}
+
+static void clear_keys(const mrt_call *c, const job *t, const item *m,
+                       work *w) {
+  size_t keys = (size_t)padded(m->s_end - m->s, TILE);
+  size_t k = (size_t)t->n.D * sizeof(real), v = (size_t)t->n.Dv * sizeof(real);
+  if (t->narrow) {
+    memset(w->dk.p, 0, keys * (size_t)w->dk.row * sizeof(real));
+    memset(w->dv.p, 0, keys * (size_t)w->dv.row * sizeof(real));
+    return;
+  }
+  for (int64_t s = m->s; s < m->s_end; s++) {
+    memset(head_at(&c->out[1], m->b, s, m->h), 0, k);
+    memset(head_at(&c->out[2], m->b, s, m->h), 0, v);
+  }
+}
+
+static void compute(const mrt_call *c, const job *t, const item *m, work *w) {
+  const shape *n = &t->n;
+  if (m->dkv) clear_keys(c, t, m, w);
+  for (int64_t g = 0; g < n->group; g++)
+    for (int64_t i = m->t; i < m->t_end; i += TILE)
+      one_tile(c, t, m,
+               (place){ .b = m->b,
+                        .h = m->h * n->group + g,
+                        .t = i,
+                        .queries = m->t_end - i < TILE ? m->t_end - i : TILE },
+               w);
+  if (!m->dkv || !t->narrow) return;
+  store_keys(n, &c->out[1], m, w->dk);
+  store_keys(n, &c->out[2], m, w->dv);
+}
+
+/* Item i: whole key heads; or tiles of queries, then tiles of keys. */
+static item item_at(const shape *n, bool split, int64_t i) {
+  int64_t heads = n->B * n->Hk, by_t = tiles_in(n->T), by_s = tiles_in(n->S);
+  item m = { .t_end = n->T, .s_end = n->S, .dq = true, .dkv = true };
+  int64_t head = i;
+  if (split && i < heads * by_t) {
+    m.dkv = false, m.t = i % by_t * TILE, head = i / by_t;
+    if (m.t + TILE < n->T) m.t_end = m.t + TILE;
+  } else if (split) {
+    i -= heads * by_t;
+    m.dq = false, m.s = i % by_s * TILE, head = i / by_s;
+    if (m.s + TILE < n->S) m.s_end = m.s + TILE;
+  }
+  m.b = head / n->Hk, m.h = head % n->Hk;
+  return m;
+}
+
+static void run(const mrt_call *c) {
+  job t = job_of(c);
+  int64_t items = t.n.B * t.n.Hk;
+  if (t.split) items *= tiles_in(t.n.T) + tiles_in(t.n.S);
+#pragma omp parallel num_threads(t.team)
+  {
+    uintptr_t at = (uintptr_t)c->scratch +
+                   (uintptr_t)omp_get_thread_num() * thread_bytes(&t);
+    work w = carve(&t, &at);
+#pragma omp for schedule(dynamic)
+    for (int64_t i = 0; i < items; i++) {
+      item m = item_at(&t.n, t.split, i);
+      compute(c, &t, &m, &w);
+    }
+  }
+}
+
+MRT_KERNEL(attention_grad, .run = run, .scratch = scratch);

@@ -1,0 +1,215 @@
+/* gemm.c -- the packed, blocked matrix product
+ *
+ * Blocks of b (K_BLOCK x N_BLOCK) and of a (M_BLOCK x K_BLOCK) are packed into
+ * strips that tiles read from first to last; a's block stays in the second
+ * level cache while every strip of b passes by:
+ *
+ *     for columns of c by N_BLOCK
+ *       for k by K_BLOCK               pack b
+ *         for rows of c by M_BLOCK     pack a, unless its rows lie well
+ *           for strips of b, for strips of a: one tile of c
+ *
+ * Packing takes any strides, so a transposed view costs what a copy costs and
+ * gives the same bits.
+ *
+ *   from  Goto & van de Geijn, Anatomy of High-Performance Matrix
+ *         Multiplication, ACM TOMS 34(3), 2008; Van Zee & van de Geijn, BLIS
+ *
+ * SPDX-License-Identifier: MIT */
+
+/* In this file a * b + c is rounded once where the processor can. */
+#ifdef __clang__
+#pragma clang fp contract(fast)
+#else
+#pragma GCC optimize("fp-contract=fast")
+#endif
+
+#include "gemm/gemm.h"
+#include "gemm/block.h"
+#include "gemm/pack.h"
+
+static mrt_gemm turned(const mrt_gemm *g) {
+  mrt_gemm t = *g;
+  t.m = g->n, t.n = g->m;
+  t.a = (mrt_matrix){ g->b.data, g->b.col, g->b.row, g->b.dtype };
+  t.b = (mrt_matrix){ g->a.data, g->a.col, g->a.row, g->a.dtype };
+  t.row = g->col, t.col = g->row;
+  t.bias_row = g->bias_col, t.bias_col = g->bias_row;
+  return t;
+}
+
+/* Time in multiply-adds per step of k, as measured on Zen 4: tiles; 8 for each
+ * value packed out of its order, 3 where it is copied; and what is worth 24
+ * steps for each value that is put as a column's. */
+static double time_of(const mrt_gemm *g) {
+  double n = (double)round_up(g->n, LANES), part = (double)(g->m % ROWS);
+  double m = (double)(g->m / ROWS * ROWS);
+  m += part > 1 && part <= ROWS / 2 ? ROWS / 2 : part > 1 ? ROWS : part;
+  double a = g->a.col == 1 ? 0 : 8 * m, b = (g->b.col == 1 ? 3 : 8) * n;
+  return m * n * (1 + (g->col == 1 ? 0 : 24) / (double)g->k) + a + b;
+}
+
+/* So few columns leave most lanes empty, or a's rows lie well, b is much larger
+ * and would have to be packed for few rows: take rows for columns. */
+static bool is_turned(const mrt_gemm *g) {
+  if (g->n < LANES / 2 && g->n < g->m) return true;
+  if (mrt_gemm_is_mixed(g) || g->m >= g->n) return false;
+  mrt_gemm t = turned(g);
+  return time_of(&t) < time_of(g);
+}
+
+static size_t upright_bytes(const mrt_gemm *g) {
+#ifndef MRT_F64
+  if (mrt_gemm_is_mixed(g)) return mrt_gemm_mixed_bytes(g);
+#endif
+  int64_t k = k_block(g->k);
+  int64_t reals = a_reals(g->m, k) + b_reals(g->m, g->n, k);
+  return (size_t)round_up(reals, 64) * sizeof(real);
+}
+
+size_t mrt_gemm_bytes(const mrt_gemm *g) {
+  if (g->m == 0 || g->n == 0 || g->k == 0) return 0;
+  mrt_gemm t = turned(g);
+  size_t upright = upright_bytes(g), other = upright_bytes(&t);
+  return upright > other ? upright : other;
+}
+
+/* Empty sums. */
+static void clear(const mrt_gemm *g) {
+  real *c = g->c;
+  for (int64_t i = 0; i < g->m; i++)
+    for (int64_t j = 0; j < g->n; j++)
+      c[i * g->row + j * g->col] =
+          g->bias ? g->bias[i * g->bias_row + j * g->bias_col] : 0;
+}
+
+/* With columns of b where they lie, which are packed to b.keep. */
+static void run_fresh(int vecs, int64_t k, const strip *a, const columns *b,
+                      const place *at) {
+  tile_by_size(vecs, true, k, *a, *b, at);
+}
+
+/* A block of the product: k in [p, p + kc), c's columns [j, j + nc). */
+typedef struct block {
+  int64_t p, kc, j, nc;
+} block;
+
+/* Whole strips whose values of one row are side by side need no packing. */
+static int64_t plain_rows(const mrt_gemm *g, int64_t mc) {
+  return g->a.col == 1 ? mc / ROWS * ROWS : 0;
+}
+
+static const real *a_at(const mrt_gemm *g, int64_t i, int64_t p) {
+  return (const real *)g->a.data + i * g->a.row + p * g->a.col;
+}
+
+static const real *b_at(const mrt_gemm *g, int64_t p, int64_t j) {
+  return (const real *)g->b.data + p * g->b.row + j * g->b.col;
+}
+
+/* Strips whose values of one step are side by side, whole vectors, are packed
+ * by the first tiles that read them. */
+static int64_t fresh_columns(const mrt_gemm *g, int64_t nc) {
+  if (g->b.col != 1) return 0;
+  return nc % LANES ? nc / COLS * COLS : nc;
+}
+
+static place place_at(const mrt_gemm *g, block b, int64_t i, int64_t m,
+                      int64_t j, int64_t n) {
+  place at = {
+    .c = mrt_gemm_to(g, i, b.j + j),
+    .row = g->row,
+    .col = g->col,
+    .m = (int)least(ROWS, m),
+    .n = (int)least(COLS, n),
+    .add = b.p > 0,
+    .bias_row = g->bias_row,
+    .bias_col = g->bias_col,
+  };
+  if (b.p + b.kc == g->k && g->bias)
+    at.bias = g->bias + i * g->bias_row + (b.j + j) * g->bias_col;
+  return at;
+}
+
+static void run_block(const mrt_gemm *g, block b, int64_t i, int64_t mc,
+                      const real *pa, real *pb) {
+  int64_t plain = plain_rows(g, mc), fresh = i ? 0 : fresh_columns(g, b.nc);
+  for (int64_t j = 0; j < b.nc; j += COLS)
+    for (int64_t r = 0; r < mc; r += ROWS) {
+      place at = place_at(g, b, i + r, mc - r, j, b.nc - j);
+      int vecs = (int)ceil_div(at.n, LANES);
+      strip a = { pa + r * b.kc, 1, ROWS };
+      if (r < plain) a = (strip){ a_at(g, i + r, b.p), g->a.row, 1 };
+      columns y = { b_at(g, b.p, b.j + j), g->b.row, pb + j * b.kc };
+      if (r == 0 && j + at.n <= fresh)
+        run_fresh(vecs, b.kc, &a, &y, &at);
+      else
+        run_rows(vecs, b.kc, &a, y.keep, &at);
+    }
+}
+
+void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
+  if (g->m == 0 || g->n == 0) return;
+#ifndef MRT_F64
+  if (mrt_gemm_is_mixed(g)) {
+    mrt_gemm_mixed(g, scratch);
+    return;
+  }
+#endif
+  if (g->k == 0) {
+    clear(g);
+    return;
+  }
+  int64_t step = k_block(g->k);
+  real *pa = scratch, *pb = pa + a_reals(g->m, step);
+  for (int64_t j = 0; j < g->n; j += n_block(g->m))
+    for (int64_t p = 0; p < g->k; p += step) {
+      block b = { p, least(step, g->k - p), j, least(n_block(g->m), g->n - j) };
+      int64_t fresh = fresh_columns(g, b.nc);
+      pack(pb + fresh * b.kc, COLS, LANES, b_at(g, p, j + fresh), g->b.col,
+           g->b.row, b.kc, b.nc - fresh);
+      for (int64_t i = 0; i < g->m; i += M_BLOCK) {
+        int64_t mc = least(M_BLOCK, g->m - i);
+        int64_t plain = plain_rows(g, mc);
+        pack(pa + plain * b.kc, ROWS, ROWS, a_at(g, i + plain, p), g->a.row,
+             g->a.col, b.kc, mc - plain);
+        run_block(g, b, i, mc, pa, pb);
+      }
+    }
+}
+
+/* Rows of the grid of `parts` rectangles.  Time of the slowest part, counted in
+ * multiply-adds per step of k: its tiles, and 16 for each value packed. */
+static int grid_rows(const mrt_gemm *g, int parts) {
+  int best = 1;
+  int64_t least_time = INT64_MAX;
+  for (int rows = 1; rows <= parts; rows++) {
+    if (parts % rows) continue;
+    int64_t m = ceil_div(ceil_div(g->m, ROWS), rows) * ROWS;
+    int64_t n = ceil_div(ceil_div(g->n, LANES), parts / rows) * LANES;
+    int64_t time = m * n + 16 * (m + n);
+    if (time < least_time) least_time = time, best = rows;
+  }
+  return best;
+}
+
+/* [*from, *to) of n in steps of `unit`. */
+static void share(int64_t n, int64_t unit, int part, int parts, int64_t *from,
+                  int64_t *to) {
+  mrt_share(ceil_div(n, unit), part, parts, from, to);
+  *from = least(*from * unit, n), *to = least(*to * unit, n);
+}
+
+mrt_gemm mrt_gemm_part(const mrt_gemm *whole, int part, int parts) {
+  mrt_gemm g = is_turned(whole) ? turned(whole) : *whole;
+  int rows = grid_rows(&g, parts), cols = parts / rows;
+  int64_t i, i_end, j, j_end;
+  share(g.m, ROWS, part / cols, rows, &i, &i_end);
+  share(g.n, LANES, part % cols, cols, &j, &j_end);
+  g.m = i_end - i, g.n = j_end - j;
+  g.a.data = mrt_matrix_at(&g.a, i, 0);
+  g.b.data = mrt_matrix_at(&g.b, 0, j);
+  g.c = mrt_gemm_to(&g, i, j);
+  if (g.bias) g.bias += i * g.bias_row + j * g.bias_col;
+  return g;
+}

@@ -1,0 +1,125 @@
+/* put.h -- where a tile of sums goes
+ *
+ * Tiles inside c go by vectors, if a row or a column of c is contiguous; the
+ * others value by value.  An element is what earlier blocks of k left there,
+ * plus the sum, plus the bias, whichever way it goes.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_GEMM_PUT_H
+#define MRT_GEMM_PUT_H
+
+#include "gemm/pack.h"
+
+#if MRT_VECTOR_BYTES == 64 || defined(__aarch64__)
+enum { ROWS = 8, VECS = 3 };
+#elif MRT_VECTOR_BYTES == 32
+enum { ROWS = 4, VECS = 3 };
+#else
+enum { ROWS = 4, VECS = 2 };
+#endif
+enum { COLS = VECS * LANES };
+
+/* Where a tile goes and what is added to it there. */
+typedef struct place {
+  real *c;
+  int64_t row, col; /* strides of c */
+  int m, n;         /* how much of the tile is inside c */
+  bool add;         /* to what earlier blocks of k left there */
+  const real *bias; /* or NULL; after the last block of k */
+  int64_t bias_row, bias_col;
+} place;
+
+/* A tile all of which is inside c, whose rows are contiguous. */
+static inline __attribute__((always_inline)) void
+put_whole(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
+  real *c = at->c;
+  int64_t row = at->row;
+  if (at->add)
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+      for (int j = 0; j < vecs; j++)
+        sum[i][j] = vec_load(c + i * row + j * LANES) + sum[i][j];
+  if (at->bias)
+#pragma GCC unroll 8
+    for (int j = 0; j < vecs; j++) {
+      vec bias = vec_load(at->bias + j * LANES);
+#pragma GCC unroll 8
+      for (int i = 0; i < rows; i++) sum[i][j] += bias;
+    }
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+    for (int j = 0; j < vecs; j++)
+      vec_store(c + i * row + j * LANES, sum[i][j]);
+}
+
+/* The part of a tile inside c, value by value. */
+static void put_values(const real *tile, const place *at) {
+  for (int i = 0; i < at->m; i++)
+    for (int j = 0; j < at->n; j++) {
+      real *c = at->c + i * at->row + j * at->col, x = tile[i * COLS + j];
+      if (at->add) x = *c + x;
+      if (at->bias) x += at->bias[i * at->bias_row + j * at->bias_col];
+      *c = x;
+    }
+}
+
+static inline __attribute__((always_inline)) void
+put_column(int m, const real *sums, real *c, bool add, const real *bias) {
+  for (int i = 0; i < m; i++) {
+    real x = sums[i];
+    if (add) x = c[i] + x;
+    if (bias) x += bias[i];
+    c[i] = x;
+  }
+}
+
+/* The part of a tile inside c, whose columns are contiguous. */
+static void put_columns(const real *tile, const place *at) {
+  enum { WHOLE = (int)ROWS < (int)LANES ? (int)ROWS : (int)LANES };
+  for (int i = 0; i < at->m; i += LANES)
+    for (int j = 0; j < at->n; j += LANES) {
+      int m = at->m - i < LANES ? at->m - i : LANES;
+      int n = at->n - j < LANES ? at->n - j : LANES;
+      vec v[LANES];
+      for (int r = 0; r < LANES; r++)
+        v[r] = vec_load(tile + (r < m ? i + r : i) * COLS + j);
+      transpose(v);
+      for (int q = 0; q < n; q++) {
+        real lane[LANES], *c = at->c + i + (j + q) * at->col;
+        vec_store(lane, v[q]);
+        const real *bias = at->bias ? at->bias + i : NULL;
+        if (m == WHOLE)
+          put_column(WHOLE, lane, c, at->add, bias);
+        else
+          put_column(m, lane, c, at->add, bias);
+      }
+    }
+}
+
+static inline __attribute__((always_inline)) void
+put_other(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
+  real tile[ROWS * COLS];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+    for (int j = 0; j < vecs; j++)
+      vec_store(tile + i * COLS + j * LANES, sum[i][j]);
+  bool along_m = at->bias_row == 1 && at->bias_col == 0;
+  if (at->row == 1 && (!at->bias || along_m))
+    put_columns(tile, at);
+  else
+    put_values(tile, at);
+}
+
+static inline __attribute__((always_inline)) void
+put(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
+  if (at->m < rows || at->n < vecs * LANES || at->col != 1 ||
+      (at->bias && at->bias_row))
+    put_other(rows, vecs, sum, at);
+  else
+    put_whole(rows, vecs, sum, at);
+}
+
+#endif

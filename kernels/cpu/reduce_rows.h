@@ -1,0 +1,193 @@
+/* reduce_rows.h -- joining a row, or rows of columns, by one operation
+ *
+ * Reals go through vectors: a row in CHAINS vectors side by side, joined by a
+ * fixed tree; columns eight rows at a time, as a tree.  The bits depend on the
+ * counts and the vector width only.  Integers are plain loops, which compilers
+ * turn into vectors as they please: the order does not matter.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_FOLD_H
+#define MRT_FOLD_H
+
+#include "floats.h"
+
+/* y[0] = x[0] op x[1] op ...; the operation's start value when n is 0.  x is of
+ * `dtype`, where reals may be narrow. */
+typedef void row_fn(const void *x, mrt_dtype dtype, int64_t n, void *y);
+/* y[j] = the same over x[j], x[j + step] ...; n rows, j in [0, width). */
+typedef void columns_fn(const void *x, mrt_dtype dtype, int64_t n, int64_t step,
+                        int64_t width, void *y);
+
+typedef struct fold {
+  row_fn *row;
+  columns_fn *columns;
+} fold;
+#define FOLD(name)                                                             \
+  { row_##name, columns_##name }
+
+/* ---- reals --------------------------------------------------------------- */
+
+typedef vec vec_op(vec a, vec b);
+typedef real real_op(real a, real b);
+#define INLINED static inline __attribute__((always_inline))
+
+INLINED vec vec_add(vec a, vec b) { return a + b; }
+INLINED real real_add(real a, real b) { return a + b; }
+INLINED vec vec_mul(vec a, vec b) { return a * b; }
+INLINED real real_mul(real a, real b) { return a * b; }
+
+/* b where `take`, else a. */
+INLINED vec vec_take(ivec take, vec a, vec b) {
+  return (vec)(((ivec)a & ~take) | ((ivec)b & take));
+}
+/* The larger, the smaller; NaN when either is. */
+INLINED vec vec_above(vec a, vec b) {
+  return vec_take((ivec)(b > a) | (ivec)(b != b), a, b);
+}
+INLINED real real_above(real a, real b) { return b > a || b != b ? b : a; }
+INLINED vec vec_below(vec a, vec b) {
+  return vec_take((ivec)(b < a) | (ivec)(b != b), a, b);
+}
+INLINED real real_below(real a, real b) { return b < a || b != b ? b : a; }
+
+enum {
+  CHAINS = 4,
+  BLOCK = 4096, /* elements joined before the rest */
+  STRIP = BLOCK / 8
+};
+
+INLINED real fold_block(const real *x, int64_t n, real start, vec_op vop,
+                        real_op op) {
+  vec s[CHAINS];
+  real lane[LANES], y = start;
+  int64_t i = 0;
+  if (n >= LANES) {
+    for (int k = 0; k < CHAINS; k++) s[k] = vec_all(start);
+    for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
+      for (int k = 0; k < CHAINS; k++)
+        s[k] = vop(s[k], vec_load(x + i + k * LANES));
+    for (; i + LANES <= n; i += LANES) s[0] = vop(s[0], vec_load(x + i));
+    vec_store(lane, vop(vop(s[0], s[1]), vop(s[2], s[3])));
+    for (int half = LANES / 2; half; half /= 2)
+      for (int k = 0; k < half; k++) lane[k] = op(lane[k], lane[k + half]);
+    y = lane[0];
+  }
+  for (; i < n; i++) y = op(y, x[i]);
+  return y;
+}
+
+INLINED real fold_row(const char *x, mrt_dtype dtype, int64_t n, real start,
+                      vec_op vop, real_op op) {
+  real room[BLOCK], y = start;
+  int64_t bytes = (int64_t)mrt_dtypes[dtype].bytes;
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    const real *block = (const real *)(x + i * bytes);
+    if (dtype != MRT_REAL) mrt_widen(dtype, block, room, m), block = room;
+    y = op(y, fold_block(block, m, start, vop, op));
+  }
+  return y;
+}
+
+/* y[j] = y[j] op the n rows at x + j, eight at a time as a tree. */
+INLINED void join_columns(const real *x, int64_t n, int64_t step, int64_t width,
+                          real *y, vec_op vop, real_op op) {
+  int64_t k = 0;
+  for (; k + 8 <= n; k += 8, x += 8 * step) {
+    int64_t j = 0;
+    for (; j + LANES <= width; j += LANES) {
+      vec r[8];
+      for (int i = 0; i < 8; i++) r[i] = vec_load(x + i * step + j);
+      for (int half = 4; half; half /= 2)
+        for (int i = 0; i < half; i++) r[i] = vop(r[i], r[i + half]);
+      vec_store(y + j, vop(vec_load(y + j), r[0]));
+    }
+    for (; j < width; j++) {
+      real r[8];
+      for (int i = 0; i < 8; i++) r[i] = x[i * step + j];
+      for (int half = 4; half; half /= 2)
+        for (int i = 0; i < half; i++) r[i] = op(r[i], r[i + half]);
+      y[j] = op(y[j], r[0]);
+    }
+  }
+  for (; k < n; k++, x += step)
+    for (int64_t j = 0; j < width; j++) y[j] = op(y[j], x[j]);
+}
+
+/* Narrow rows are widened eight at a time, in strips. */
+INLINED void fold_columns(const char *x, mrt_dtype dtype, int64_t n,
+                          int64_t step, int64_t width, real *y, real start,
+                          vec_op vop, real_op op) {
+  real room[8 * STRIP];
+  int64_t bytes = (int64_t)mrt_dtypes[dtype].bytes, m, w;
+  for (int64_t j = 0; j < width; j++) y[j] = start;
+  if (dtype == MRT_REAL) {
+    join_columns((const real *)x, n, step, width, y, vop, op);
+    return;
+  }
+  for (int64_t k = 0; k < n; k += m, x += m * step * bytes) {
+    m = n - k < 8 ? n - k : 8;
+    for (int64_t j = 0; j < width; j += w) {
+      w = width - j < STRIP ? width - j : STRIP;
+      for (int64_t i = 0; i < m; i++)
+        mrt_widen(dtype, x + (i * step + j) * bytes, room + i * STRIP, w);
+      join_columns(room, m, STRIP, w, y + j, vop, op);
+    }
+  }
+}
+
+#define REAL_FOLD(name, START, VOP, OP)                                        \
+  static inline void row_##name(const void *x, mrt_dtype dtype, int64_t n,     \
+                                void *y) {                                     \
+    *(real *)y = fold_row(x, dtype, n, START, VOP, OP);                        \
+  }                                                                            \
+  static inline void columns_##name(const void *x, mrt_dtype dtype, int64_t n, \
+                                    int64_t step, int64_t width, void *y) {    \
+    fold_columns(x, dtype, n, step, width, y, START, VOP, OP);                 \
+  }
+
+REAL_FOLD(sum_real, 0, vec_add, real_add)
+REAL_FOLD(prod_real, 1, vec_mul, real_mul)
+REAL_FOLD(max_real, -MRT_INF, vec_above, real_above)
+REAL_FOLD(min_real, MRT_INF, vec_below, real_below)
+
+/* ---- integers ------------------------------------------------------------ */
+
+#define INT_FOLD(name, X, Y, START, OP)                                        \
+  static inline void row_##name(const void *from, mrt_dtype dtype, int64_t n,  \
+                                void *to) {                                    \
+    const X *x = from;                                                         \
+    Y y = START;                                                               \
+    for (int64_t i = 0; i < n; i++) y = OP(y, (Y)x[i]);                        \
+    *(Y *)to = y;                                                              \
+  }                                                                            \
+  static inline void columns_##name(const void *from, mrt_dtype dtype,         \
+                                    int64_t n, int64_t step, int64_t width,    \
+                                    void *to) {                                \
+    const X *x = from;                                                         \
+    Y *y = to;                                                                 \
+    for (int64_t j = 0; j < width; j++) y[j] = START;                          \
+    for (int64_t k = 0; k < n; k++, x += step)                                 \
+      for (int64_t j = 0; j < width; j++) y[j] = OP(y[j], (Y)x[j]);            \
+  }
+/* Sums and products wrap around. */
+#define ADD(a, b)   (int64_t)((uint64_t)(a) + (uint64_t)(b))
+#define MUL(a, b)   (int64_t)((uint64_t)(a) * (uint64_t)(b))
+#define ABOVE(a, b) ((b) > (a) ? (b) : (a))
+#define BELOW(a, b) ((b) < (a) ? (b) : (a))
+
+INT_FOLD(sum_i64, int64_t, int64_t, 0, ADD)
+INT_FOLD(sum_i32, int32_t, int64_t, 0, ADD)
+INT_FOLD(sum_u8, uint8_t, int64_t, 0, ADD)
+INT_FOLD(prod_i64, int64_t, int64_t, 1, MUL)
+INT_FOLD(prod_i32, int32_t, int64_t, 1, MUL)
+INT_FOLD(prod_u8, uint8_t, int64_t, 1, MUL)
+INT_FOLD(max_i64, int64_t, int64_t, INT64_MIN, ABOVE)
+INT_FOLD(max_i32, int32_t, int32_t, INT32_MIN, ABOVE)
+INT_FOLD(max_u8, uint8_t, uint8_t, 0, ABOVE)
+INT_FOLD(min_i64, int64_t, int64_t, INT64_MAX, BELOW)
+INT_FOLD(min_i32, int32_t, int32_t, INT32_MAX, BELOW)
+INT_FOLD(min_u8, uint8_t, uint8_t, UINT8_MAX, BELOW)
+INT_FOLD(all_u8, uint8_t, uint8_t, 1, BELOW) /* true over nothing */
+
+#endif

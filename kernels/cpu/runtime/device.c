@@ -1,0 +1,186 @@
+/* device.c -- the CPU: memory, instruction sets, threads
+ *
+ * The variants built are listed in isas.def, worst first; opening picks the
+ * best one the processor has, or the one asked for.  "avx512+bf16" is the
+ * kernels of avx512, whose matrix products may use dot products of bf16.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "device/device.h"
+#include "runtime/available.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define ISA(name, more)                                                        \
+  extern const mrt_kernel *const mrt_cpu_table_##name##_f32[];                 \
+  extern const mrt_kernel *const mrt_cpu_table_##name##_f64[];
+#include "isas.def"
+#undef ISA
+
+typedef struct variant {
+  const char *isa;
+  const mrt_kernel *const *f32, *const *f64;
+} variant;
+
+static const variant variants[] = {
+#define ISA(name, more)                                                        \
+  { #name #more, mrt_cpu_table_##name##_f32, mrt_cpu_table_##name##_f64 },
+#include "isas.def"
+#undef ISA
+};
+
+static bool supported(const char *isa) {
+#if defined(__x86_64__)
+  if (strcmp(isa, "avx512+bf16") == 0)
+    return supported("avx512") && __builtin_cpu_supports("avx512bf16");
+  if (strcmp(isa, "avx512") == 0)
+    return __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512cd");
+  if (strcmp(isa, "avx2") == 0)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi2");
+#endif
+  return strcmp(isa, "base") == 0;
+}
+
+/* 2 MiB: what the kernel backs with huge pages, so that touching an arena for
+ * the first time faults 512 times less often. */
+enum { HUGE = 2 << 20 };
+
+enum { ALIGN = 64 }; /* bytes: a cache line, a vector of AVX-512 */
+/* 64 KiB: from here on a block can be copied to a file past the page cache. */
+enum { LARGE = 64 << 10 };
+
+static void *allocate(const mrt_device *device, size_t nbytes) {
+  (void)device;
+  if (nbytes == 0) nbytes = 64;
+  void *data = NULL;
+  size_t align = nbytes >= 2 * HUGE ? HUGE
+                 : nbytes >= LARGE  ? MRT_TIER_ALIGN
+                                    : ALIGN;
+  if (posix_memalign(&data, align, nbytes) != 0) return NULL;
+#ifdef MADV_HUGEPAGE
+  if (nbytes >= 2 * HUGE) madvise(data, nbytes / HUGE * HUGE, MADV_HUGEPAGE);
+#endif
+  return data;
+}
+
+static void release(const mrt_device *device, void *data, size_t nbytes) {
+  (void)device, (void)nbytes;
+  free(data);
+}
+
+static size_t available(const mrt_device *device) {
+  (void)device;
+  return mrt_cpu_available();
+}
+
+static mrt_status open_tier(const mrt_device *device, const char *folder,
+                            const mrt_allocator *a, mrt_tier **tier,
+                            mrt_error *e) {
+  (void)device;
+  return mrt_file_tier_open(folder, a, tier, e);
+}
+
+static double clock_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static const mrt_kernel *kernel(const mrt_device *device, int op,
+                                mrt_dtype dtype) {
+  const variant *v = device->tables;
+  return (dtype == MRT_f64 ? v->f64 : v->f32)[op];
+}
+
+/* flop/s of one thread in large products, measured on server processors. */
+typedef struct figure {
+  const char *isa;
+  double matrix;
+} figure;
+
+static const figure declared[] = {
+  { "base", 12e9 },
+  { "avx2", 60e9 },
+  { "avx512", 100e9 },
+  { "avx512+bf16", 100e9 },
+};
+
+/* Other work in proportion, as rows count its flop. */
+static const double shares[MRT_COST_COUNT] = {
+  [MRT_COST_view] = 1,           [MRT_COST_matmul] = 1,
+  [MRT_COST_convolution] = 1,    [MRT_COST_convolution_dx] = 1,
+  [MRT_COST_convolution_dw] = 1, [MRT_COST_attention] = 1,
+  [MRT_COST_norm] = .3,          [MRT_COST_activation] = .3,
+  [MRT_COST_softmax] = .06,      [MRT_COST_dropout] = .1,
+  [MRT_COST_pooling] = .1,       [MRT_COST_pointwise] = .2,
+  [MRT_COST_reduce] = .15,       [MRT_COST_move] = .1,
+  [MRT_COST_random] = .1,        [MRT_COST_update] = .25,
+};
+
+static void describe(const mrt_device *device, mrt_device_profile *to) {
+  const figure *f = declared;
+  for (int i = 0; i < MRT_COUNT(declared); i++)
+    if (strcmp(declared[i].isa, device->isa) == 0) f = &declared[i];
+  int threads = device->threads, channels = threads < 8 ? threads : 8;
+  double matrix = f->matrix * threads;
+  *to = (mrt_device_profile){ .align = ALIGN,
+                              .threads = threads,
+                              .launch = 1.5e-6,
+                              .call = 5e-6,
+                              .serial = 2e-5,
+                              .matrix[MRT_f32] = matrix,
+                              .matrix[MRT_f64] = matrix / 2,
+                              .matrix[MRT_bf16] = device->dots ? 2 * matrix : 0,
+                              .edge[MRT_COST_matmul] = { 4, 4, 16 },
+                              .edge[MRT_COST_convolution] = { 10, 4, 4 },
+                              .edge[MRT_COST_convolution_dx] = { 25, 4, 4 },
+                              .edge[MRT_COST_convolution_dw] = { 4, 4, 48 },
+                              .edge[MRT_COST_attention] = { 0, 64, 0 },
+                              .cache = 4e6,
+                              .cache_bandwidth = 50e9 * threads,
+                              .bandwidth = 20e9 * channels,
+                              .slow_capacity = 1e12,
+                              .slow_read = 1e9,
+                              .slow_write = 1e9,
+                              .slow_latency = 1e-4 };
+  for (int i = 0; i < MRT_COST_COUNT; i++) to->rate[i] = matrix * shares[i];
+  snprintf(to->name, sizeof to->name, "cpu-%s-%d", device->isa, threads);
+}
+
+mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
+                        mrt_error *e) {
+  const variant *found = NULL;
+  for (int i = 0; i < MRT_COUNT(variants); i++) {
+    bool wanted = !isa || strcmp(isa, variants[i].isa) == 0;
+    if (wanted && supported(variants[i].isa)) found = &variants[i];
+  }
+  if (!found)
+    return mrt_fail(e, MRT_EVALUE, "no instruction set '%s' here", isa);
+  if (threads <= 0) threads = omp_get_max_threads();
+  *device = (mrt_device){
+    .name = "cpu",
+    .isa = found->isa,
+    .libraries = "OpenMP",
+    .align = ALIGN,
+    .threads = threads < 1024 ? threads : 1024,
+    .dots = strstr(found->isa, "+bf16") != NULL,
+    .alloc = allocate,
+    .free = release,
+    .available = available,
+    .clock = clock_seconds,
+    .kernel = kernel,
+    .describe = describe,
+    .open_tier = open_tier,
+    .tables = found,
+  };
+  return MRT_OK;
+}

@@ -1,0 +1,27 @@
+/* fallback.h -- kernels of ours that stand in where cuDNN is not used
+ *
+ * conv.cu, conv_dw.cu, attention.cu
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CUDA_OWN_H
+#define MRT_CUDA_OWN_H
+
+#include "device/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void mrt_own_conv2d(const mrt_call *c);
+size_t mrt_own_conv2d_scratch(const mrt_call *c);
+void mrt_own_conv2d_dx(const mrt_call *c);
+size_t mrt_own_conv2d_dx_scratch(const mrt_call *c);
+void mrt_own_conv2d_dw(const mrt_call *c);
+size_t mrt_own_conv2d_dw_scratch(const mrt_call *c);
+void mrt_own_attention(const mrt_call *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,298 @@
+/* gemm.cu -- what products need beside the library
+ *
+ * Copies of operands in another dtype or layout, the last step of a product
+ * whose sum the library could not finish, and a whole product of ours, tile by
+ * tile through shared memory, for what the library does not take: any strides,
+ * dtypes and addresses.  Its sums run along k in order, so that they depend on
+ * k alone.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "gemm/gemm.cuh"
+#include "gemm/gemm.h"
+#include "jit/pointwise.cuh"
+
+namespace {
+
+/* ---- copies -------------------------------------------------------------- */
+
+/* Lines are contiguous in the copy, `step` apart in x. */
+struct lines {
+  mrt_cuda_batch batch;
+  int64_t count, n, line, step; /* of a matrix: lines, their elements */
+};
+
+MRT_DEVICE int64_t matrix_at(const mrt_cuda_batch &b, int64_t index) {
+  int64_t at = 0;
+  for (int i = b.rank - 1; i >= 0; i--) {
+    at += index % b.dims[i] * b.step[i];
+    index /= b.dims[i];
+  }
+  return at;
+}
+
+/* V numbers of a line for each thread: at once, where x has them together. */
+template <typename R, int V>
+__global__ void __launch_bounds__(256)
+    copy_lines(mrt_any<R> x, mrt_any<R> y, lines l, int via, int64_t matrices) {
+  int64_t packs = mrt_quotient(l.n + V - 1, V);
+  for (int64_t i = mrt_first(); i < matrices * l.count * packs;
+       i += mrt_stride()) {
+    int64_t line = mrt_quotient(i, packs), first = (i - line * packs) * V;
+    int64_t matrix = matrices > 1 ? mrt_quotient(line, l.count) : 0;
+    int64_t from =
+        matrix_at(l.batch, matrix) + (line - matrix * l.count) * l.line;
+    R v[V];
+    if (l.step == 1)
+      mrt_get_pack<V>(x, from + first, from + l.n, (R)0, v);
+    else
+      MRT_UNROLL
+    for (int k = 0; k < V; k++)
+      v[k] = first + k < l.n ? mrt_get<R>(x, from + (first + k) * l.step) : 0;
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] = mrt_rounded(v[k], via);
+    mrt_put_pack<V>(y, line * l.n + first, (line + 1) * l.n, v);
+  }
+}
+
+/* Where x has neighbours across lines: tiles that are read that way. */
+enum { TURN = 32, TURN_ROWS = 8 };
+template <typename R>
+__global__ void __launch_bounds__(TURN *TURN_ROWS)
+    turn_lines(mrt_any<R> x, mrt_any<R> y, lines l, int via, int64_t matrices) {
+  __shared__ R tile[TURN][TURN + 1];
+  int64_t across = (l.count + TURN - 1) / TURN, along = (l.n + TURN - 1) / TURN;
+  for (int64_t t = blockIdx.x; t < matrices * across * along; t += gridDim.x) {
+    int64_t matrix = t / (across * along), from = matrix_at(l.batch, matrix);
+    int64_t line = t / along % across * TURN, first = t % along * TURN;
+    for (int j = threadIdx.y; j < TURN; j += TURN_ROWS) {
+      int64_t r = line + threadIdx.x, i = first + j;
+      if (r < l.count && i < l.n)
+        tile[j][threadIdx.x] =
+            mrt_rounded(mrt_get<R>(x, from + r * l.line + i * l.step), via);
+    }
+    __syncthreads();
+    for (int j = threadIdx.y; j < TURN; j += TURN_ROWS) {
+      int64_t r = line + j, i = first + threadIdx.x;
+      if (r < l.count && i < l.n)
+        mrt_put(y, (matrix * l.count + r) * l.n + i, tile[threadIdx.x][j]);
+    }
+    __syncthreads();
+  }
+}
+
+template <typename R>
+static void repack(mrt_any<R> x, mrt_any<R> y, lines l, int via,
+                   cudaStream_t queue) {
+  constexpr int V = mrt_at_once<mrt_mixed<R>>;
+  int64_t matrices = 1;
+  for (int i = 0; i < l.batch.rank; i++) matrices *= l.batch.dims[i];
+  if (l.batch.rank == 0 && l.step == 1 && l.line == l.n)
+    l.n *= l.count, l.count = 1;
+  if (l.step <= l.line || l.count == 1) {
+    int64_t work = matrices * l.count * ((l.n + V - 1) / V);
+    MRT_LAUNCH(mrt_blocks(work, 256), 256, 0, queue, copy_lines<R, V>)
+    (x, y, l, via, matrices);
+    return;
+  }
+  int64_t tiles =
+      matrices * ((l.count + TURN - 1) / TURN) * ((l.n + TURN - 1) / TURN);
+  MRT_LAUNCH(mrt_blocks(tiles, 1), dim3(TURN, TURN_ROWS), 0, queue,
+             turn_lines<R>)
+  (x, y, l, via, matrices);
+}
+
+/* ---- the last step ------------------------------------------------------- */
+
+template <typename R> static mrt_any<R> any_of(const void *data, int dtype) {
+  return { (void *)data, dtype };
+}
+
+/* What is done with a sum; data is NULL where there is none. */
+template <typename R> struct ending {
+  mrt_any<R> bias, aux;
+  int gelu;
+};
+template <typename R> static ending<R> ending_of(const mrt_multiply *g) {
+  return { any_of<R>(g->bias, g->bias_dtype), any_of<R>(g->aux, g->aux_dtype),
+           g->gelu };
+}
+
+/* V sums of row r, from column j on, as y has them. */
+template <int V, typename R>
+MRT_DEVICE void end_sums(const ending<R> &to, int64_t r, int64_t j, int64_t n,
+                         R *v) {
+  int64_t first = r * n + j, end = r * n + n;
+  R x[V] = {};
+  if (to.bias.data) {
+    mrt_get_pack<V>(to.bias, j, n, (R)0, x);
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] += x[k];
+  }
+  if (to.gelu == MRT_GELU) {
+    if (to.aux.data) mrt_put_pack<V>(to.aux, first, end, v);
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] = m_gelu_tanh(v[k]);
+  } else if (to.gelu == MRT_GELU_GRAD) {
+    mrt_get_pack<V>(to.aux, first, end, (R)0, x);
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] *= m_gelu_tanh_slope(x[k]);
+  }
+}
+
+template <typename R>
+__global__ void __launch_bounds__(256)
+    finish(mrt_any<R> y, int64_t y_row, mrt_any<R> sum, int64_t sum_row,
+           ending<R> to, int64_t rows, int64_t n) {
+  constexpr int V = mrt_at_once<mrt_mixed<R>>;
+  int64_t packs = (n + V - 1) / V;
+  for (int64_t i = mrt_first(); i < rows * packs; i += mrt_stride()) {
+    int64_t r = mrt_quotient(i, packs), j = (i - r * packs) * V;
+    R v[V] = {};
+    if (sum.data)
+      mrt_get_pack<V>(sum, r * sum_row + j, r * sum_row + n, (R)0, v);
+    end_sums<V>(to, r, j, n, v);
+    mrt_put_pack<V>(y, r * y_row + j, r * y_row + n, v);
+  }
+}
+
+/* ---- a product of ours --------------------------------------------------- */
+
+/* A block has a tile of y, EACH x EACH numbers of it a thread. */
+enum { TILE = 64, DEPTH = 16, SIDE = 16, EACH = TILE / SIDE };
+
+/* Where tile t of all lies. */
+struct tile {
+  int64_t matrix, row, col, a, b; /* a and b: their first elements */
+};
+MRT_DEVICE tile tile_of(const mrt_multiply &g, int64_t t) {
+  int64_t across = (g.n + TILE - 1) / TILE, down = (g.m + TILE - 1) / TILE;
+  tile at;
+  at.matrix = t / (across * down);
+  at.row = t / across % down * TILE, at.col = t % across * TILE;
+  at.a = matrix_at(g.a_batch, at.matrix);
+  at.b = matrix_at(g.b_batch, at.matrix);
+  return at;
+}
+
+/* part[p][i] = x at (first + i, p0 + p), 0 outside; `across` is the stride
+ * between i, `along` that between p.  Neighbours in memory are read by
+ * neighbours. */
+template <typename T, typename R>
+MRT_DEVICE void load(mrt_place<T> x, int64_t from, int64_t across,
+                     int64_t along, int64_t first, int64_t end, int64_t p0,
+                     int64_t k, int compute, R (*part)[TILE + 1]) {
+  bool by_p = along == 1;
+  for (int e = threadIdx.x; e < TILE * DEPTH; e += SIDE * SIDE) {
+    int i = by_p ? e / DEPTH : e % TILE, p = by_p ? e % DEPTH : e / TILE;
+    bool inside = first + i < end && p0 + p < k;
+    int64_t at = from + (first + i) * across + (p0 + p) * along;
+    part[p][i] = inside ? mrt_rounded((R)mrt_get<R>(x, at), compute) : (R)0;
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(SIDE *SIDE)
+    plainly(mrt_multiply g, mrt_place<T> a, mrt_place<T> b,
+            mrt_any<mrt_real<T>> y, ending<mrt_real<T>> to, int64_t tiles) {
+  typedef mrt_real<T> R;
+  __shared__ R a_part[DEPTH][TILE + 1], b_part[DEPTH][TILE + 1];
+  int i0 = (int)threadIdx.x / SIDE, j0 = (int)threadIdx.x % SIDE;
+  for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
+    tile at = tile_of(g, t);
+    R sum[EACH][EACH] = {};
+    for (int64_t p0 = 0; p0 < g.k; p0 += DEPTH) {
+      __syncthreads();
+      load<T, R>(a, at.a, g.a.row, g.a.col, at.row, g.m, p0, g.k, g.compute,
+                 a_part);
+      load<T, R>(b, at.b, g.b.col, g.b.row, at.col, g.n, p0, g.k, g.compute,
+                 b_part);
+      __syncthreads();
+      for (int p = 0; p < DEPTH; p++) MRT_UNROLL
+      for (int i = 0; i < EACH; i++) MRT_UNROLL
+      for (int j = 0; j < EACH; j++)
+        sum[i][j] += a_part[p][i0 + SIDE * i] * b_part[p][j0 + SIDE * j];
+    }
+    MRT_UNROLL
+    for (int i = 0; i < EACH; i++) MRT_UNROLL
+    for (int j = 0; j < EACH; j++) {
+      int64_t r = at.row + i0 + SIDE * i, q = at.col + j0 + SIDE * j;
+      if (r >= g.m || q >= g.n) continue;
+      int64_t row = at.matrix * g.m + r;
+      end_sums<1>(to, row, q, g.n, &sum[i][j]);
+      mrt_put(y, row * g.y_row + q, sum[i][j]);
+    }
+  }
+}
+
+template <typename T>
+static void multiply(const mrt_multiply *g, cudaStream_t queue) {
+  typedef mrt_real<T> R;
+  int64_t tiles =
+      g->count * ((g->m + TILE - 1) / TILE) * ((g->n + TILE - 1) / TILE);
+  MRT_LAUNCH(mrt_blocks(tiles, 1), SIDE * SIDE, 0, queue, plainly<T>)
+  (*g, mrt_place_of<T>::at(g->a.data, g->a.dtype),
+   mrt_place_of<T>::at(g->b.data, g->b.dtype), any_of<R>(g->y, g->y_dtype),
+   ending_of<R>(g), tiles);
+}
+
+/* ---- numbers to try with ------------------------------------------------- */
+
+template <typename R> __global__ void noise(mrt_any<R> x, int64_t n) {
+  for (int64_t i = mrt_first(); i < n; i += mrt_stride()) {
+    uint32_t h = (uint32_t)i * 2654435761u;
+    h = (h ^ h >> 15) * 2246822519u;
+    h ^= h >> 13;
+    mrt_put(x, i, (R)(h >> 8) / (R)(1 << 23) - 1);
+  }
+}
+
+} // namespace
+
+extern "C" void mrt_cuda_repack(const mrt_cuda_matrix *x,
+                                const mrt_cuda_batch *batch, int64_t rows,
+                                int64_t cols, const mrt_cuda_pack *pack,
+                                void *to, cudaStream_t queue) {
+  bool turned = pack->turned;
+  lines l = { *batch, turned ? cols : rows, turned ? rows : cols,
+              turned ? x->col : x->row, turned ? x->row : x->col };
+  if (x->dtype == MRT_f64)
+    repack<double>({ x->data, x->dtype }, { to, pack->dtype }, l, pack->via,
+                   queue);
+  else
+    repack<float>({ x->data, x->dtype }, { to, pack->dtype }, l, pack->via,
+                  queue);
+}
+
+template <typename R>
+static void finish_in(const mrt_multiply *g, const void *sum, int sum_dtype,
+                      int64_t sum_row, cudaStream_t queue) {
+  int64_t rows = g->count * g->m;
+  unsigned grid = mrt_blocks(rows * ((g->n + 3) / 4), 256);
+  MRT_LAUNCH(grid, 256, 0, queue, finish<R>)
+  (any_of<R>(g->y, g->y_dtype), g->y_row, any_of<R>(sum, sum_dtype), sum_row,
+   ending_of<R>(g), rows, g->n);
+}
+
+extern "C" void mrt_cuda_finish(const mrt_multiply *g, const void *sum,
+                                int sum_dtype, int64_t sum_row,
+                                cudaStream_t queue) {
+  if (g->y_dtype == MRT_f64)
+    finish_in<double>(g, sum, sum_dtype, sum_row, queue);
+  else
+    finish_in<float>(g, sum, sum_dtype, sum_row, queue);
+}
+
+extern "C" void mrt_cuda_multiply_plainly(const mrt_multiply *g,
+                                          cudaStream_t queue) {
+  int dtype = g->a.dtype == g->b.dtype ? g->a.dtype : (int)MRT_DTYPE_COUNT;
+  MRT_DISPATCH(dtype, T, multiply<T>(g, queue));
+}
+
+extern "C" void mrt_cuda_noise(void *to, int dtype, int64_t n,
+                               cudaStream_t queue) {
+  if (dtype == MRT_f64)
+    MRT_LAUNCH(mrt_blocks(n, 256), 256, 0, queue, noise<double>)
+  (any_of<double>(to, dtype), n);
+  else MRT_LAUNCH(mrt_blocks(n, 256), 256, 0, queue,
+                  noise<float>)(any_of<float>(to, dtype), n);
+}

@@ -1,0 +1,104 @@
+/* cuda.h -- what the C files of the CUDA device share
+ *
+ * One context of the library is one device with up to five streams: kernels,
+ * results that are read, copies out, copies in, collectives beside.  Each
+ * mrt_device has its own.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CUDA_CUDA_H
+#define MRT_CUDA_CUDA_H
+
+#include "device/device.h"
+
+#include <cuda_runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  MRT_CUDA_RUNS = 1024,      /* plans that have words, at one time */
+  MRT_CUDA_MARKS = 16,       /* that are told apart */
+  MRT_CUDA_STAGES = 4,       /* pieces on their way to the device, */
+  MRT_CUDA_STAGED = 1 << 20, /* of so many bytes */
+  MRT_CUDA_SMALL = 64 /* bytes that are written by a kernel's arguments */
+};
+
+/* Memory that was had by itself, not from the pool. */
+typedef struct mrt_cuda_block {
+  void *data;
+  size_t nbytes;
+} mrt_cuda_block;
+
+typedef struct mrt_cuda {
+  int index;
+  cudaStream_t queue, reads;         /* reads: of results, beside the queue */
+  cudaEvent_t marks[MRT_CUDA_MARKS]; /* of mark n: marks[n % MRT_CUDA_MARKS] */
+  uint64_t last_mark;
+  char *staged; /* pinned: [MRT_CUDA_STAGES][MRT_CUDA_STAGED] */
+  cudaEvent_t passed[MRT_CUDA_STAGES]; /* the piece has been copied */
+  uint64_t pieces;                     /* begun so far */
+  cudaError_t failed;                  /* the first failure; it stays */
+  char why[160];                       /* of it; "": what CUDA says */
+  mrt_run_words *words, *seen; /* [MRT_CUDA_RUNS]: there, and their copy here */
+  bool taken[MRT_CUDA_RUNS];
+  size_t overhead; /* bytes of the device that context and libraries took */
+  struct mrt_products *products; /* gemm/cublaslt.c */
+  struct mrt_dnns *dnn;          /* dnn/dnn.c; NULL: not used */
+  struct mrt_team *teams;        /* comm/comm.c: of communicators in use */
+  cudaStream_t beside;           /* of lazy collectives, by NCCL */
+  cudaEvent_t fork;              /* they begin after what is in the queue now */
+  struct mrt_cuda_meeting *under_way; /* of these: nobody has waited for them */
+  uint64_t lost;                 /* bits of those that have failed; atomic */
+  uint64_t needs[MRT_CUDA_RUNS]; /* teams, of each run's words */
+  int watched;                   /* teams that compute by NCCL */
+  int stuck;                     /* NCCL does not let go of the queue; atomic */
+  mrt_cuda_block *blocks;
+  int block_count, block_room;
+  int sms, arch; /* arch: 90 for sm_90 */
+  size_t capacity;
+  char isa[16], libraries[128];
+} mrt_cuda;
+
+static inline mrt_cuda *mrt_cuda_of(const mrt_device *device) {
+  return (mrt_cuda *)device->state;
+}
+
+/* The calling thread's device is that of its last call, whichever that was. */
+static inline mrt_cuda *mrt_cuda_use(const mrt_device *device) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  cudaSetDevice(c->index);
+  return c;
+}
+
+/* The first failure is kept, and makes EDEVICE from then on. */
+mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e);
+#define MRT_CUDA_TRY(c, call, e) MRT_TRY(mrt_cuda_check(c, call, e))
+
+/* Until all that was given to the stream is done. */
+cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream);
+
+/* The parts of a device: memory.c, device.c, runtime/swap_tier.c, table.c, runtime/declared_profile.c,
+ * gemm/cublaslt.c. */
+void mrt_cuda_fill_memory(mrt_device *device);
+void mrt_cuda_fill_queue(mrt_device *device);
+mrt_status mrt_cuda_open_tier(const mrt_device *device, const char *folder,
+                              const mrt_allocator *a, mrt_tier **tier,
+                              mrt_error *e);
+const mrt_kernel *mrt_cuda_kernel(const mrt_device *device, int op,
+                                  mrt_dtype dtype);
+void mrt_cuda_describe(const mrt_device *device, mrt_device_profile *to);
+
+/* runtime/run_params.cu */
+void mrt_cuda_put_words(mrt_run_words *to, mrt_run_words *seen,
+                        const mrt_run *run, cudaStream_t queue);
+void mrt_cuda_put_milestone(mrt_run_words *seen, int done, cudaStream_t queue);
+void mrt_cuda_absolve_words(mrt_run_words *to, cudaStream_t queue);
+void mrt_cuda_put_small(void *to, const void *from, size_t nbytes,
+                        cudaStream_t queue);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,281 @@
+/* device.c -- a CUDA device: its queue, runs, recordings
+ *
+ * SPDX-License-Identifier: MIT */
+#include "comm/comm.h"
+#include "jit/compile.h"
+#include "jit/jit.h"
+
+#include <string.h>
+#include <time.h>
+
+mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e) {
+  if (!c->failed && code != cudaSuccess) c->failed = code;
+  if (!c->failed) return MRT_OK;
+  return mrt_fail(e, MRT_EDEVICE, "cuda:%d failed: %s", c->index,
+                  c->why[0] ? c->why : cudaGetErrorString(c->failed));
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+/* Until `ask` says that it is done.  Where NCCL is in the stream it may never
+ * be: then somebody else says so. */
+static cudaError_t await(const mrt_cuda *c, cudaError_t (*ask)(void *),
+                         void *of) {
+  cudaError_t code;
+  for (int turn = 0; (code = ask(of)) == cudaErrorNotReady; turn++) {
+    if (__atomic_load_n(&c->stuck, __ATOMIC_SEQ_CST))
+      return cudaErrorLaunchFailure;
+    long ns = turn < 100 ? 0 : turn < 1000 ? 20000 : 200000;
+    if (ns) nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+  }
+  return code;
+}
+
+static cudaError_t ask_stream(void *stream) { return cudaStreamQuery(stream); }
+static cudaError_t ask_event(void *event) { return cudaEventQuery(event); }
+
+cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream) {
+  return c->watched ? await(c, ask_stream, stream)
+                    : cudaStreamSynchronize(stream);
+}
+
+static cudaError_t wait_for_event(const mrt_cuda *c, cudaEvent_t event) {
+  return c->watched ? await(c, ask_event, event) : cudaEventSynchronize(event);
+}
+
+static double clock_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- marks --------------------------------------------------------------- */
+
+static uint64_t set_mark(const mrt_device *device) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  uint64_t n = c->last_mark + 1;
+  cudaError_t code = cudaEventRecord(c->marks[n % MRT_CUDA_MARKS], c->queue);
+  if (code == cudaSuccess) return c->last_mark = n;
+  if (!c->failed) c->failed = code;
+  return 0;
+}
+
+/* The event of an older mark tells of a later one by now. */
+static mrt_status reach(const mrt_device *device, uint64_t mark, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  return mrt_cuda_check(c, wait_for_event(c, c->marks[mark % MRT_CUDA_MARKS]),
+                        e);
+}
+
+/* ---- copies -------------------------------------------------------------- */
+
+/* A batch goes by pinned memory, so that the host need not wait for the step
+ * that is running. */
+static mrt_status put_staged(mrt_cuda *c, char *to, const char *from,
+                             size_t nbytes, mrt_error *e) {
+  while (nbytes > 0) {
+    uint64_t i = c->pieces++ % MRT_CUDA_STAGES;
+    size_t n = nbytes < MRT_CUDA_STAGED ? nbytes : MRT_CUDA_STAGED;
+    char *room = c->staged + i * MRT_CUDA_STAGED;
+    MRT_CUDA_TRY(c, wait_for_event(c, c->passed[i]), e);
+    memcpy(room, from, n);
+    MRT_CUDA_TRY(
+        c, cudaMemcpyAsync(to, room, n, cudaMemcpyHostToDevice, c->queue), e);
+    MRT_CUDA_TRY(c, cudaEventRecord(c->passed[i], c->queue), e);
+    to += n, from += n, nbytes -= n;
+  }
+  return MRT_OK;
+}
+
+static mrt_status put(const mrt_device *device, void *to, const void *from,
+                      size_t nbytes, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  if (nbytes <= MRT_CUDA_SMALL) {
+    if (nbytes) mrt_cuda_put_small(to, from, nbytes, c->queue);
+    return mrt_cuda_check(c, cudaGetLastError(), e);
+  }
+  if (nbytes <= (size_t)MRT_CUDA_STAGES * MRT_CUDA_STAGED)
+    return put_staged(c, to, from, nbytes, e);
+  MRT_CUDA_TRY(
+      c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyHostToDevice, c->queue),
+      e);
+  return mrt_cuda_check(c, mrt_cuda_wait(c, c->queue), e);
+}
+
+static mrt_status get(const mrt_device *device, void *to, const void *from,
+                      size_t nbytes, uint64_t mark, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  cudaStream_t stream = mark ? c->reads : c->queue;
+  if (mark) MRT_TRY(reach(device, mark, e));
+  if (nbytes)
+    MRT_CUDA_TRY(
+        c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, stream),
+        e);
+  return mrt_cuda_check(c, mrt_cuda_wait(c, stream), e);
+}
+
+static mrt_status copy(const mrt_device *device, void *to, const void *from,
+                       size_t nbytes, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  if (!nbytes) return MRT_OK;
+  return mrt_cuda_check(
+      c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToDevice, c->queue),
+      e);
+}
+
+static mrt_status fill(const mrt_device *device, void *to, int byte,
+                       size_t nbytes, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  if (!nbytes) return MRT_OK;
+  return mrt_cuda_check(c, cudaMemsetAsync(to, byte, nbytes, c->queue), e);
+}
+
+static mrt_status wait(const mrt_device *device, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  return mrt_cuda_check(c, mrt_cuda_wait(c, c->queue), e);
+}
+
+static mrt_status check(const mrt_device *device, mrt_error *e) {
+  char why[MRT_WHY];
+  if (mrt_chain_failed(why)) return mrt_fail(e, MRT_EDEVICE, "%s", why);
+  return mrt_cuda_check(mrt_cuda_of(device), cudaPeekAtLastError(), e);
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+static int slot_of(const mrt_cuda *c, const mrt_run *run) {
+  return (int)(run->words - c->words);
+}
+
+static mrt_status take_words(mrt_cuda *c, mrt_run *run, mrt_error *e) {
+  int i = 0;
+  while (i < MRT_CUDA_RUNS && c->taken[i]) i++;
+  if (i == MRT_CUDA_RUNS)
+    return mrt_fail(e, MRT_ENOMEM, "cuda:%d: %d plans at a time are the most",
+                    c->index, MRT_CUDA_RUNS);
+  MRT_CUDA_TRY(c, cudaMemsetAsync(&c->words[i], 0, sizeof *c->words, c->queue),
+               e);
+  c->taken[i] = true, run->words = &c->words[i], c->needs[i] = 0;
+  memset(&c->seen[i], 0, sizeof *c->seen);
+  return MRT_OK;
+}
+
+static mrt_status begin(const mrt_device *device, mrt_run *run, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  if (!run->words) MRT_TRY(take_words(c, run, e));
+  MRT_TRY(mrt_team_check(c, c->needs[slot_of(c, run)], e));
+  run->queue = c->queue;
+  mrt_cuda_put_words(run->words, &c->seen[slot_of(c, run)], run, c->queue);
+  return check(device, e);
+}
+
+static mrt_status end(const mrt_device *device, mrt_run *run, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  return mrt_cuda_check(c,
+                        cudaMemcpyAsync(&c->seen[slot_of(c, run)], run->words,
+                                        sizeof *run->words,
+                                        cudaMemcpyDeviceToHost, c->queue),
+                        e);
+}
+
+static void see(const mrt_device *device, mrt_run *run) {
+  const mrt_cuda *c = mrt_cuda_use(device);
+  const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
+  run->fault = seen->fault;
+  run->bad_id = seen->bad_id, run->bad_limit = seen->bad_limit;
+  if (!run->fault || run->bad_limit >= 0) return;
+  run->refused = run->fault;
+  mrt_team_check(c, c->needs[slot_of(c, run)], run->error);
+}
+
+static mrt_status milestone(const mrt_device *device, const mrt_run *run,
+                            int done, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  mrt_cuda_put_milestone(&c->seen[slot_of(c, run)], done, c->queue);
+  return check(device, e);
+}
+
+/* Where the queue still works it was a call that failed, not what it ran. */
+static int reached(const mrt_device *device, const mrt_run *run) {
+  const mrt_cuda *c = mrt_cuda_use(device);
+  const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
+  if (mrt_cuda_wait(c, c->queue) == cudaSuccess) return -1;
+  return seen->under_way - 1;
+}
+
+static mrt_status absolve(const mrt_device *device, mrt_run *run,
+                          mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  MRT_TRY(wait(device, e));
+  mrt_cuda_absolve_words(run->words, c->queue);
+  c->seen[slot_of(c, run)].fault = 0;
+  return check(device, e);
+}
+
+static void leave(const mrt_device *device, mrt_run *run) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  c->taken[slot_of(c, run)] = false;
+  run->words = NULL;
+}
+
+/* ---- recordings ---------------------------------------------------------- */
+
+static mrt_status record(const mrt_device *device, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  return mrt_cuda_check(
+      c, cudaStreamBeginCapture(c->queue, cudaStreamCaptureModeThreadLocal), e);
+}
+
+static mrt_status recorded(const mrt_device *device, void **recording,
+                           mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  cudaGraph_t graph = NULL;
+  cudaGraphExec_t exec = NULL;
+  *recording = NULL;
+  MRT_CUDA_TRY(c, cudaStreamEndCapture(c->queue, &graph), e);
+  cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphDestroy(graph);
+  MRT_CUDA_TRY(c, code, e);
+  *recording = exec;
+  return MRT_OK;
+}
+
+static mrt_status replay(const mrt_device *device, void *recording,
+                         mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_use(device);
+  return mrt_cuda_check(c, cudaGraphLaunch(recording, c->queue), e);
+}
+
+static void forget(const mrt_device *device, void *recording) {
+  (void)device;
+  cudaGraphExecDestroy(recording);
+}
+
+static const mrt_remote remote = {
+  .write = put,
+  .read = get,
+  .copy = copy,
+  .fill = fill,
+  .wait = wait,
+  .mark = set_mark,
+  .reach = reach,
+  .check = check,
+  .begin = begin,
+  .end = end,
+  .stop = mrt_cuda_stop,
+  .see = see,
+  .milestone = milestone,
+  .reached = reached,
+  .absolve = absolve,
+  .leave = leave,
+  .part = mrt_cuda_part,
+  .record = record,
+  .recorded = recorded,
+  .replay = replay,
+  .forget = forget,
+};
+
+void mrt_cuda_fill_queue(mrt_device *device) {
+  device->clock = clock_seconds;
+  device->remote = &remote;
+}

@@ -1,0 +1,179 @@
+/* plugin.c -- the one entry of the plug-in: opens a device
+ *
+ * What the context and the libraries take of the device's memory is measured
+ * here, once, and told apart from what plans ask for.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "comm/comm.h"
+#include "dnn/dnn.h"
+#include "gemm/cublaslt.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256 }; /* bytes: what cudaMalloc gives */
+
+static const char ops[] =
+#define OP(name)   #name " "
+#define VIEW(name) #name " "
+#include "ops.def"
+#undef OP
+#undef VIEW
+    ;
+
+/* Set once, to the same for all who load the plug-in. */
+static mrt_status (*core_fail)(mrt_error *, mrt_status, const char *, ...);
+
+/* For what the plug-in shares with the core (base/, tensor/). */
+mrt_status mrt_fail(mrt_error *e, mrt_status code, const char *fmt, ...) {
+  char text[400];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return core_fail ? core_fail(e, code, "%s", text) : code;
+}
+
+mrt_status mrt_nomem(mrt_error *e) {
+  return mrt_fail(e, MRT_ENOMEM, "out of memory");
+}
+
+static void close_device(mrt_device *device) {
+  mrt_cuda *c = mrt_cuda_of(device);
+  if (!c) return;
+  if (__atomic_load_n(&c->stuck, __ATOMIC_SEQ_CST)) return; /* as it is */
+  cudaSetDevice(c->index);
+  if (c->queue) cudaStreamSynchronize(c->queue);
+  if (c->beside) cudaStreamSynchronize(c->beside);
+  mrt_teams_close(c);
+  if (c->beside) cudaStreamDestroy(c->beside);
+  if (c->fork) cudaEventDestroy(c->fork);
+  mrt_dnn_close(c); /* its handle has the stream */
+  if (c->queue) cudaStreamDestroy(c->queue);
+  if (c->reads) cudaStreamDestroy(c->reads);
+  for (int i = 0; i < MRT_CUDA_MARKS; i++)
+    if (c->marks[i]) cudaEventDestroy(c->marks[i]);
+  for (int i = 0; i < MRT_CUDA_STAGES; i++)
+    if (c->passed[i]) cudaEventDestroy(c->passed[i]);
+  cudaFreeHost(c->staged);
+  mrt_product_close(c);
+  cudaFree(c->words);
+  cudaFreeHost(c->seen);
+  free(c->blocks);
+  free(c);
+  device->state = NULL;
+}
+
+/* Freed blocks of the pool stay with it, up to what a step's results take. */
+static cudaError_t keep_pool(int index) {
+  enum { KEPT = 64 << 20 };
+  cudaMemPool_t pool;
+  uint64_t bytes = KEPT;
+  cudaError_t code = cudaDeviceGetDefaultMemPool(&pool, index);
+  if (code != cudaSuccess) return code;
+  return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes);
+}
+
+static cudaError_t start_streams(mrt_cuda *c) {
+  const unsigned quiet = cudaEventDisableTiming | cudaEventBlockingSync;
+  cudaError_t code =
+      cudaStreamCreateWithFlags(&c->queue, cudaStreamNonBlocking);
+  if (!code) code = cudaStreamCreateWithFlags(&c->reads, cudaStreamNonBlocking);
+  for (int i = 0; i < MRT_CUDA_MARKS && !code; i++)
+    code = cudaEventCreateWithFlags(&c->marks[i], quiet);
+  for (int i = 0; i < MRT_CUDA_STAGES && !code; i++)
+    code = cudaEventCreateWithFlags(&c->passed[i], quiet);
+  if (!code)
+    code = cudaHostAlloc((void **)&c->staged,
+                         (size_t)MRT_CUDA_STAGES * MRT_CUDA_STAGED,
+                         cudaHostAllocDefault);
+  return code;
+}
+
+static cudaError_t start(mrt_cuda *c) {
+  size_t before = 0, after = 0, total, words = MRT_CUDA_RUNS * sizeof *c->words;
+  cudaError_t code = cudaSetDevice(c->index);
+  if (!code) code = cudaMemGetInfo(&before, &total);
+  if (!code) code = start_streams(c);
+  if (!code) code = keep_pool(c->index);
+  if (!code) code = cudaMalloc((void **)&c->words, words);
+  if (!code)
+    code = cudaHostAlloc((void **)&c->seen, words, cudaHostAllocMapped);
+  if (!code) code = mrt_product_open(c);
+  if (!code) mrt_dnn_open(c);
+  if (!code) code = cudaMemGetInfo(&after, &total);
+  /* The context came before the first figure, so it is what is not free. */
+  c->overhead = total - after;
+  return code;
+}
+
+static void describe(mrt_device *d, mrt_cuda *c,
+                     const struct cudaDeviceProp *p) {
+  int runtime = 0, driver = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);
+  c->capacity = p->totalGlobalMem;
+  c->sms = p->multiProcessorCount;
+  snprintf(c->isa, sizeof c->isa, "sm_%d%d", p->major, p->minor);
+  int lt = (int)mrt_product_version();
+  snprintf(c->libraries, sizeof c->libraries,
+           "%.50s, CUDA %d.%d, cuBLASLt %d.%d.%d, driver %d.%d", p->name,
+           runtime / 1000, runtime % 1000 / 10, lt / 10000, lt / 100 % 100,
+           lt % 100, driver / 1000, driver % 1000 / 10);
+  size_t dnn = mrt_dnn_version(c), used = strlen(c->libraries);
+  if (dnn)
+    snprintf(c->libraries + used, sizeof c->libraries - used,
+             ", cuDNN %zu.%zu.%zu", dnn / 10000, dnn / 100 % 100, dnn % 100);
+  *d = (mrt_device){ .isa = c->isa,
+                     .libraries = c->libraries,
+                     .align = ALIGN,
+                     .threads = 1,
+                     .dots = true,
+                     .kernel = mrt_cuda_kernel,
+                     .describe = mrt_cuda_describe,
+                     .open_tier = mrt_cuda_open_tier,
+                     .close = close_device,
+                     .state = c };
+  snprintf(d->name, sizeof d->name, "cuda:%d", c->index);
+  mrt_cuda_fill_memory(d);
+  mrt_cuda_fill_queue(d);
+}
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+mrt_status
+mrt_plugin_open_1(const mrt_plugin_core *core, int index, mrt_device *device,
+                  mrt_error *e);
+
+mrt_status mrt_plugin_open_1(const mrt_plugin_core *core, int index,
+                             mrt_device *device, mrt_error *e) {
+  int count = 0;
+  struct cudaDeviceProp p = { 0 };
+  core_fail = core->fail;
+  if (strcmp(core->ops, ops) != 0)
+    return mrt_fail(e, MRT_EDEVICE,
+                    "the CUDA plug-in was built of another version");
+  cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess || count == 0)
+    return mrt_fail(e, MRT_EDEVICE, "device cuda:%d: no GPU here: %s", index,
+                    cudaGetErrorString(code));
+  if (index >= count)
+    return mrt_fail(e, MRT_EDEVICE,
+                    "device cuda:%d: there are %d GPUs, cuda:0 to cuda:%d",
+                    index, count, count - 1);
+  mrt_cuda *c = calloc(1, sizeof *c);
+  if (!c) return mrt_fail(e, MRT_ENOMEM, "out of memory");
+  c->index = index;
+  code = cudaGetDeviceProperties(&p, index);
+  c->arch = 10 * p.major + p.minor; /* libraries are opened by it */
+  if (!code) code = start(c);
+  describe(device, c, &p);
+  if (!code) return MRT_OK;
+  c->failed = code;
+  mrt_status s = mrt_cuda_check(c, code, e);
+  close_device(device);
+  return s;
+}

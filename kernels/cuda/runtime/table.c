@@ -1,0 +1,110 @@
+/* table.c -- which kernel each operator has on a CUDA device
+ *
+ *   ROW(name)      a launcher, mrt_cuda_<name>
+ *   SCRATCH(name)  and the bytes it asks for, mrt_cuda_<name>_scratch
+ *   UPDATE(name)   a launcher, of which one call is a special case
+ *   MEETS(name)    the same of a collective
+ *
+ * listed in kernels.def; operators that are computed element by element are
+ * generated (jit/jit.h).  One that is nowhere is refused when a plan names it.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "jit/jit.h"
+#include "op/op.h"
+#include "runtime/cuda.h"
+
+void *mrt_cuda_meet_prepare(const mrt_call *call);
+void mrt_cuda_meet_release(void *state);
+
+#define ROW(name) void mrt_cuda_##name(const mrt_call *call);
+#define SCRATCH(name)                                                          \
+  ROW(name) size_t mrt_cuda_##name##_scratch(const mrt_call *call);
+#define PREPARED(name)                                                         \
+  SCRATCH(name) void *mrt_cuda_##name##_prepare(const mrt_call *call);         \
+  void mrt_cuda_##name##_release(void *state);
+#define UPDATE(name)                                                           \
+  void mrt_cuda_##name(const mrt_call *const *calls, int count);               \
+  static void name##_alone(const mrt_call *call) { mrt_cuda_##name(&call, 1); }
+#define MEETS(name) UPDATE(name)
+#include "kernels.def"
+#undef ROW
+#undef SCRATCH
+#undef PREPARED
+#undef UPDATE
+#undef MEETS
+
+#define ROW(name)                                                              \
+  static const mrt_kernel name##_kernel = { .run = mrt_cuda_##name };
+#define SCRATCH(name)                                                          \
+  static const mrt_kernel name##_kernel = { .run = mrt_cuda_##name,            \
+                                            .scratch =                         \
+                                                mrt_cuda_##name##_scratch };
+#define PREPARED(name)                                                         \
+  static const mrt_kernel name##_kernel = {                                    \
+    .run = mrt_cuda_##name,                                                    \
+    .scratch = mrt_cuda_##name##_scratch,                                      \
+    .prepare = mrt_cuda_##name##_prepare,                                      \
+    .release = mrt_cuda_##name##_release                                       \
+  };
+#define UPDATE(name)                                                           \
+  static const mrt_kernel name##_kernel = { .run = name##_alone,               \
+                                            .together = mrt_cuda_##name };
+#define MEETS(name)                                                            \
+  static const mrt_kernel name##_kernel = { .run = name##_alone,               \
+                                            .together = mrt_cuda_##name,       \
+                                            .prepare = mrt_cuda_meet_prepare,  \
+                                            .release =                         \
+                                                mrt_cuda_meet_release };
+#include "kernels.def"
+#undef ROW
+#undef SCRATCH
+#undef PREPARED
+#undef UPDATE
+#undef MEETS
+
+static const mrt_kernel *const listed[MRT_OP_COUNT] = {
+#define ROW(name)      [MRT_OP_##name] = &name##_kernel,
+#define SCRATCH(name)  ROW(name)
+#define PREPARED(name) ROW(name)
+#define UPDATE(name)   ROW(name)
+#define MEETS(name)    ROW(name)
+#include "kernels.def"
+};
+#undef ROW
+#undef SCRATCH
+#undef PREPARED
+#undef UPDATE
+#undef MEETS
+
+/* ---- generated ----------------------------------------------------------- */
+
+static void run_chain(const mrt_call *call) {
+  mrt_chain_run(call->state, call);
+}
+static void release_chain(void *state) { mrt_chain_release(state); }
+
+#define OP(name)                                                               \
+  static void *name##_chain(const mrt_call *call) {                            \
+    return mrt_chain_prepare(call, MRT_OP_##name);                             \
+  }
+#define VIEW(name)
+#include "ops.def"
+#undef OP
+#undef VIEW
+
+#define OP(name)                                                               \
+  { .run = run_chain, .prepare = name##_chain, .release = release_chain },
+#define VIEW(name) { .run = NULL },
+static const mrt_kernel generated[] = {
+#include "ops.def"
+};
+#undef OP
+#undef VIEW
+
+const mrt_kernel *mrt_cuda_kernel(const mrt_device *device, int op,
+                                  mrt_dtype dtype) {
+  (void)dtype;
+  cudaSetDevice(mrt_cuda_of(device)->index); /* `prepare` comes next */
+  if (listed[op]) return listed[op];
+  return mrt_chain_has(op) ? &generated[op] : NULL;
+}
