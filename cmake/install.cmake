@@ -8,7 +8,7 @@ install(TARGETS mrt EXPORT mrt LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES core/mrt.h core/costs.def core/errors.def core/dtypes.def
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mrt)
 install(DIRECTORY lua/mrt DESTINATION ${MRT_INSTALL_LUADIR}
-  FILES_MATCHING PATTERN "*.lua")
+  FILES_MATCHING PATTERN "*.lua" PATTERN "torch_*.py")
 
 # from the .pc file to the prefix, so that an installed tree can be moved
 file(RELATIVE_PATH prefix_from_pc

@@ -193,8 +193,8 @@ describe("the order of small graphs", function()
 end)
 
 describe("the order of graphs of every sort", function()
-  local sorts = require "mrt.bench.plan_graphs"
-  local best_order = require "mrt.bench.plan_best"
+  local sorts = require "bench.plan.graphs"
+  local best_order = require "bench.plan.best"
 
   local function live_of(nodes, options)
     local plan = sorts.plan(nodes, options)

@@ -1,10 +1,10 @@
 -- pack_spec.lua -- offsets for lifetimes: core.pack and `mrt bench packing`
 
-local check = require "mrt.bench.packing_check"
+local check = require "bench.packing.check"
 local files = require "support.files"
 local core = require "mrt.core"
 local program = require "support.program"
-local puzzles = require "mrt.bench.packing_puzzles"
+local puzzles = require "bench.packing.puzzles"
 
 local seed = 1
 local function random(n) -- 1..n, the same everywhere

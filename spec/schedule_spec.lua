@@ -1,7 +1,7 @@
 -- schedule_spec.lua -- programs within a budget: core.schedule and
 -- `mrt bench recompute`
 
-local check = require "mrt.bench.recompute_check"
+local check = require "bench.recompute.check"
 local files = require "support.files"
 local core = require "mrt.core"
 local program = require "support.program"

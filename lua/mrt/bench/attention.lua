@@ -1,4 +1,4 @@
---- attention.lua -- `mrt bench attention`: causal attention in f32, bf16, f16.
+--- mrt bench attention -- attention in narrow floats beside f32
 ---
 ---     mrt bench attention [--seconds S] [--cpu]
 ---

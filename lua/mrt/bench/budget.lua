@@ -1,5 +1,6 @@
---- budget.lua -- `mrt bench budget [CASE] [--rounds N]`: less memory, how much
---- more time?
+--- mrt bench budget -- a step in less memory: how much more time
+---
+---     mrt bench budget [CASE] [--rounds N]
 --
 -- The same training step (default: the 6-layer GPT; see models.lua) with
 -- everything kept, with a half and a quarter of the bytes it keeps for the

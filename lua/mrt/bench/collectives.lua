@@ -1,4 +1,4 @@
---- collectives.lua -- `mrt bench collectives`: ranks add up.
+--- mrt bench collectives -- ranks add up, by memory and messages, beside a copy and MPI
 --
 --     mrt bench collectives [--ranks N] [--rounds N] [--device cuda] [--json FILE]
 --

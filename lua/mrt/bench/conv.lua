@@ -1,4 +1,4 @@
---- conv.lua -- `mrt bench conv`: convolutions beside matrix products.
+--- mrt bench conv -- convolutions beside matrix products
 --
 --     mrt bench conv [--only TEXT] [--seconds S] [--cpu] [--dtype bf16]
 --

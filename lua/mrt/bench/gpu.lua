@@ -1,4 +1,4 @@
---- gpu.lua -- `mrt bench gpu`: GPT-2 training steps on a CUDA device.
+--- mrt bench gpu -- GPT-2 steps on a CUDA device, beside PyTorch
 --
 --     mrt bench gpu [--cases 124M,1558M] [--device cuda:0] [--steps N] [--seconds N]
 --                   [--json FILE] [--python PROGRAM]

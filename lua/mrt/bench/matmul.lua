@@ -1,4 +1,4 @@
---- matmul.lua -- `mrt bench matmul`: matrix products in f32 and narrow floats.
+--- mrt bench matmul -- matrix products in f32, bf16, f16
 --
 --     mrt bench matmul [--only TEXT] [--dtypes bf16,f16] [--rounds N] [--cpu]
 --

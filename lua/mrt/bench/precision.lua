@@ -1,4 +1,4 @@
---- precision.lua -- `mrt bench precision`: what narrow floats save, and cost.
+--- mrt bench precision -- steps in bf16, f16, fp8: time, memory, loss
 --
 --     mrt bench precision [--case gpt] [--rounds N] [--cpu]
 --                         [--policies f32,bf16,f16,fp8,fp8-delayed]

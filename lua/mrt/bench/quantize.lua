@@ -1,4 +1,4 @@
---- quantize.lua -- `mrt bench quantize`: products with weights in 8 and 4 bits.
+--- mrt bench quantize -- products with weights in 8 and 4 bits
 --
 --     mrt bench quantize [--rows 1,16,256] [--seconds S] [--cpu]
 --

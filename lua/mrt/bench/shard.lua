@@ -1,4 +1,4 @@
---- shard.lua -- `mrt bench shard`: data parallel and the stages of ZeRO, 1 to 4 ranks
+--- mrt bench shard -- data parallel and ZeRO on 1 to 4 ranks, beside their formulas
 --
 --     mrt bench shard [--ranks 1,2,3,4] [--steps N] [--json FILE]
 --

@@ -1,4 +1,4 @@
---- start.lua -- `mrt bench start`: how soon something happens.
+--- mrt bench start -- start-up and planning time
 --
 -- Start-up is the time of whole processes, the shell that starts them taken
 -- off; planning is trace, rewrites and plan of a step, before anything runs; a

@@ -1,5 +1,4 @@
---- step.lua -- `mrt bench step`: how long a training step takes, and how much
---- memory, beside PyTorch.
+--- mrt bench step -- training steps: time and memory, beside PyTorch
 --
 --     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S] [--cpu]
 --                    [--precision bf16]

@@ -1,4 +1,6 @@
---- swap.lua -- `mrt bench swap [tokens]`: a training run three times its memory.
+--- mrt bench swap -- a training run three times its memory: predicted and real stall
+--
+--     mrt bench swap [tokens]
 --
 -- A GPT whose variables live in a file is trained within less than a third of
 -- what it takes in memory, and that is enforced.  The step's stall is predicted

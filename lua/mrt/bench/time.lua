@@ -1,4 +1,4 @@
---- time.lua -- `mrt bench time`: predicted step times beside measured ones.
+--- mrt bench time -- steps predicted and measured
 --
 --     mrt bench time [--cases mlp,gpt,examples/mlp.lua] [--seconds S] [--cpu]
 --                    [--precision bf16]

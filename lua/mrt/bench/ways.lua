@@ -1,4 +1,6 @@
---- ways.lua -- `mrt bench ways [CASE] [DEVICE...]`: how is a budget met best?
+--- mrt bench ways -- budgets met by recomputing, by swapping, by both: predicted time
+--
+--     mrt bench ways [CASE] [DEVICE...]
 --
 -- Plans of a training step (default: the 6-layer GPT; see models.lua) for devices that
 -- need not be here: predicted times of recomputing alone, of swapping alone, and of the

@@ -1,48 +1,65 @@
 --- bench.lua -- `mrt bench NAME [args]`: measure, never in tests.
 --
--- A benchmark is a file lua/mrt/bench/NAME.lua that returns a function of the
--- remaining arguments.  Every table names the machine's part in it: threads
--- and instruction set.
+-- A benchmark is a Lua file that returns a function of the remaining arguments
+-- and whose first line is
+--
+--     --- mrt bench NAME -- what it measures, as the list shows it
+--
+-- NAME.lua or NAME/init.lua, in lua/mrt/bench/ for those who have a machine and
+-- a model to measure, in spec/bench/ of the source tree for those who work on
+-- the planner; other files there are parts of benchmarks.  Every table names the
+-- machine's part in it: threads and instruction set.
 --
 -- SPDX-License-Identifier: MIT
 
-local benches = {
-  { "step", "training steps: time and memory, beside PyTorch" },
-  { "time", "steps predicted and measured" },
-  { "start", "start-up and planning time" },
-  { "plan", "plans beside their bounds; planning time" },
-  { "packing", "offsets of public instances: a folder of them" },
-  { "recompute", "public instances within a budget: a folder of them" },
-  { "budget", "a step in less memory: how much more time" },
-  { "conv", "convolutions beside matrix products" },
-  { "matmul", "matrix products in f32, bf16, f16" },
-  { "attention", "attention in narrow floats beside f32" },
-  { "quantize", "products with weights in 8 and 4 bits" },
-  { "precision", "steps in bf16, f16, fp8: time, memory, loss" },
-  { "ways", "budgets met by recomputing, by swapping, by both: predicted time" },
-  { "gpu", "GPT-2 steps on a CUDA device, beside PyTorch" },
-  { "collectives", "ranks add up, by memory and messages, beside a copy and MPI" },
-  { "shard", "data parallel and ZeRO on 1 to 4 ranks, beside their formulas" },
-  { "swap", "a training run three times its memory: predicted and real stall" },
-}
+local core = require "mrt.core"
 
-local function usage(out)
-  out:write "mrt bench NAME [args]\n"
-  for _, b in ipairs(benches) do out:write(("  %-11s %s\n"):format(b[1], b[2])) end
+-- The description in the first line of a file; nil for what is no benchmark.
+local function description(path, name)
+  local file <close> = io.open(path)
+  local line = file and file:read "l"
+  return line and line:match("^%-%-%- mrt bench " .. name .. " %-%- (.+)$")
 end
 
-local function known(name)
-  for _, b in ipairs(benches) do
-    if b[1] == name then return true end
+-- Add the benchmarks of a folder; false where there is no such folder.
+local function add(list, folder)
+  local entries = core.list_folder(folder)
+  for _, entry in ipairs(entries or {}) do
+    local name = entry:match "^(%l+)%.lua$" or entry:match "^%l+$"
+    local path = folder .. "/" .. entry .. (name == entry and "/init.lua" or "")
+    local what = name and description(path, name)
+    if what then list[#list + 1] = { name = name, what = what, path = path } end
   end
-  return false
+  return entries ~= nil
+end
+
+-- All benchmarks by name; and spec/, where there is a source tree.
+local function find()
+  local lua = package.searchpath("mrt", package.path):match "^(.*)/mrt/init%.lua$"
+  local spec = lua .. "/../spec"
+  local list = {}
+  add(list, lua .. "/mrt/bench")
+  local has_spec = add(list, spec .. "/bench")
+  table.sort(list, function(a, b) return a.name < b.name end)
+  return list, has_spec and spec
+end
+
+local function usage(out, list, spec)
+  out:write "mrt bench NAME [args]\n"
+  for _, b in ipairs(list) do out:write(("  %-11s %s\n"):format(b.name, b.what)) end
+  if not spec then
+    out:write "plan, packing, recompute and others of the planner: spec/bench of the sources\n"
+  end
 end
 
 return function(name, ...)
-  if not known(name) then
-    usage(name and io.stderr or io.stdout)
-    if name then os.exit(1, true) end
-    return
+  local list, spec = find()
+  if spec then
+    package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(spec, spec, package.path)
   end
-  return require("mrt.bench." .. name)(...)
+  for _, b in ipairs(list) do
+    if b.name == name then return assert(loadfile(b.path))()(...) end
+  end
+  usage(name and io.stderr or io.stdout, list, spec)
+  if name then os.exit(1, true) end
 end

@@ -1,4 +1,4 @@
---- plan_time.lua -- how long planning takes, and how that grows
+--- time.lua -- how long planning takes, and how that grows
 ---
 --- SPDX-License-Identifier: MIT
 

@@ -1,4 +1,6 @@
---- packing.lua -- `mrt bench packing DIR|FILE...`: offsets of known instances.
+--- mrt bench packing -- offsets of public instances: a folder of them
+--
+--     mrt bench packing DIR|FILE...
 --
 -- For every .csv file: how many buffers, the bound (the largest sum alive at
 -- once), the height found, their quotient, whether it fits the capacity in the
@@ -7,17 +9,17 @@
 -- Each packing is checked; a wrong one or a malformed file ends with status 1.
 --
 -- `mrt bench packing --puzzles [N] [SEEDS]`: puzzles of about N buffers whose
--- optimum is known (packing_puzzles.lua): for each style and SEEDS seeds, how
+-- optimum is known (puzzles.lua): for each style and SEEDS seeds, how
 -- many were solved, how far above the optimum the mean and the worst ended, and
 -- seconds of processor time.
 --
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local list_files = require "mrt.bench.files"
-local check = require "mrt.bench.packing_check"
-local puzzles = require "mrt.bench.packing_puzzles"
-local read = require "mrt.bench.packing_file"
+local list_files = require "bench.files"
+local check = require "bench.packing.check"
+local puzzles = require "bench.packing.puzzles"
+local read = require "bench.packing.file"
 
 local function fail(message)
   io.stderr:write("mrt bench packing: ", message, "\n")

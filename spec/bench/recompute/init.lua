@@ -1,5 +1,6 @@
---- recompute.lua -- `mrt bench recompute [--greedy] [--large] [DIR|FILE...]`:
--- known programs in less memory than they want.
+--- mrt bench recompute -- public instances within a budget: a folder of them
+--
+--     mrt bench recompute [--greedy] [--large] [DIR|FILE...]
 --
 -- For every .tg file, at budgets of 0.9 to 0.2 of the peak with nothing run
 -- again (parameters and data are counted in both): what the schedule found
@@ -13,11 +14,11 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local list_files = require "mrt.bench.files"
-local check = require "mrt.bench.recompute_check"
-local greedy = require "mrt.bench.recompute_greedy"
-local large = require "mrt.bench.recompute_large"
-local read = require "mrt.bench.recompute_file"
+local list_files = require "bench.files"
+local check = require "bench.recompute.check"
+local greedy = require "bench.recompute.greedy"
+local large = require "bench.recompute.large"
+local read = require "bench.recompute.file"
 
 local function fail(message)
   io.stderr:write("mrt bench recompute: ", message, "\n")

@@ -1,4 +1,4 @@
---- recompute_greedy.lua -- what eviction by a score costs, to compare with.
+--- greedy.lua -- what eviction by a score costs, to compare with.
 --
 -- The program runs in its order.  When room is wanted, of the values that are
 -- there and not in use the one goes whose closure (what must run to have it

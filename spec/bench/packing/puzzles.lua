@@ -1,4 +1,4 @@
---- packing_puzzles.lua -- packing instances whose optimum is known.
+--- puzzles.lua -- packing instances whose optimum is known.
 --
 -- A rectangle of time by memory is cut into buffers, so its height is the
 -- optimum; some buffers are then left out, but none that lives in one of a few

@@ -1,4 +1,4 @@
---- plan_graphs.lua -- graphs of every sort for the planner, from seeds
+--- graphs.lua -- graphs of every sort for the planner, from seeds
 ---
 --- A graph is a list of nodes {reads = {earlier nodes...}, rows = n}: its value
 --- is n rows of 256 bytes.  What nobody reads is a result and lives elsewhere.

@@ -1,4 +1,4 @@
---- plan_arena.lua -- the arena's height beside the largest live sum
+--- arena.lua -- the arena's height beside the largest live sum
 ---
 --- No placement of the same lifetimes is lower than the largest sum of live
 --- bytes.  Where the height is more than 1 % above it, a longer search says
@@ -9,7 +9,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local graphs = require "mrt.bench.plan_graphs"
+local graphs = require "bench.plan.graphs"
 local models = require "mrt.bench.models"
 
 local TARGET = 1.01

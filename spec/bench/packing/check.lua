@@ -1,4 +1,4 @@
---- packing_check.lua -- do any two buffers overlap in time and in space?
+--- check.lua -- do any two buffers overlap in time and in space?
 --
 -- Buffers are rectangles, time by offset.  A line sweeps across them along one
 -- axis and keeps those it cuts in a list sorted along the other; a new one

@@ -1,4 +1,4 @@
---- packing_file.lua -- packing instances, read from CSV.
+--- file.lua -- packing instances, read from CSV.
 --
 --     id,lower,upper,size[,alignment][,hint][,gaps][,offset]
 --

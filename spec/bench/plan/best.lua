@@ -1,4 +1,4 @@
---- plan_best.lua -- the least peak over all orders of a small graph
+--- best.lua -- the least peak over all orders of a small graph
 ---
 --- Goes over the sets of nodes that may have run, one size after the other, and
 --- keeps for each the least peak that leads to it: what lives after a set does
@@ -19,7 +19,7 @@ local function masks(nodes)
   return before, readers
 end
 
---- The least peak in rows, of graphs as plan_graphs makes them.  `most` is what
+--- The least peak in rows, of graphs as graphs.lua makes them.  `most` is what
 --- some order needs: sets reached with more are not followed.
 return function(nodes, most)
   local before, readers = masks(nodes)

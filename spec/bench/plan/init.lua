@@ -1,4 +1,6 @@
---- plan.lua -- `mrt bench plan [arena|order|time] [N]`: plans beside their bounds.
+--- mrt bench plan -- plans beside their bounds; planning time
+---
+---     mrt bench plan [arena|order|time] [N]
 ---
 ---   arena  the arena's height over the largest live sum: every model, and N
 ---          (2000) random training steps
@@ -25,7 +27,7 @@ return function(name, n)
   end
   for _, one in ipairs(tables) do
     if name == nil or name == one then
-      require("mrt.bench.plan_" .. one)(count)
+      require("bench.plan." .. one)(count)
     end
   end
 end

@@ -1,4 +1,4 @@
---- recompute_large.lua -- programs of about 10,000 operators: training steps of
+--- large.lua -- programs of about 10,000 operators: training steps of
 -- deep nets, as core.schedule wants them.
 --
 -- SPDX-License-Identifier: MIT

@@ -1,4 +1,4 @@
---- plan_order.lua -- the largest live sum of the chosen order
+--- order.lua -- the largest live sum of the chosen order
 ---
 --- Beside it: program order's (PyTorch's), what any order needs, the best of all
 --- orders of small graphs, a search 10 times as long of larger ones.
@@ -7,9 +7,9 @@
 
 local mrt = require "mrt"
 local optim = require "mrt.optim"
-local graphs = require "mrt.bench.plan_graphs"
+local graphs = require "bench.plan.graphs"
 local models = require "mrt.bench.models"
-local best_order = require "mrt.bench.plan_best"
+local best_order = require "bench.plan.best"
 
 local LONG = 10
 

@@ -1,4 +1,4 @@
---- recompute_check.lua -- a schedule followed act by act.
+--- check.lua -- a schedule followed act by act.
 --
 -- Knows nothing of how schedules are found: operators run in their order the
 -- first time, read only what is there, and at the end the pinned values are

@@ -1,4 +1,4 @@
---- recompute_file.lua -- recomputation instances, read from .tg files.
+--- file.lua -- recomputation instances, read from .tg files.
 --
 --     graph NAME OPS TENSORS CONST_BYTES COST_UNIT
 --     t TENSOR BYTES PINNED_AT_END
