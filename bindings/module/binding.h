@@ -1,6 +1,7 @@
 /* binding.h -- what the files of the Lua module mrt.core share
  *
  *   core.c     opens the module: the context, its allocator, the environment
+ *   binding.c  the binding of a state, functions that have it
  *   error.c    where Lua code is, and the one place that raises
  *   pressure.c native memory under Lua's collector
  *   handle.c   the userdata that own tensors
@@ -89,6 +90,7 @@ static inline void mrt_binding_decide(mrt_binding *m, mrt_context *ctx) {
   if (!m->decided) m->ctx = ctx, m->decided = true;
 }
 /* Set `functions` into the table on top, with the binding as upvalue. */
+#define MRT_BINDING "mrt.Binding" /* in the registry */
 void mrt_binding_register(lua_State *L, mrt_binding *m,
                           const luaL_Reg *functions);
 /* core.c: that of a state in which the module is loaded. */

@@ -14,17 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BINDING "mrt.Binding"
-
-void mrt_binding_register(lua_State *L, mrt_binding *m,
-                          const luaL_Reg *functions) {
-  for (const luaL_Reg *f = functions; f->name; f++) {
-    lua_pushlightuserdata(L, m);
-    lua_pushcclosure(L, f->func, 1);
-    lua_setfield(L, -2, f->name);
-  }
-}
-
 /* ---- the context --------------------------------------------------------- */
 
 /* The state's allocator may be replaced at any time: ask for it each time. */
@@ -130,7 +119,7 @@ static int use_device(lua_State *L) {
 
 /* Push the binding of this state, made on first use. */
 static mrt_binding *push_binding(lua_State *L) {
-  if (lua_getfield(L, LUA_REGISTRYINDEX, BINDING) == LUA_TUSERDATA)
+  if (lua_getfield(L, LUA_REGISTRYINDEX, MRT_BINDING) == LUA_TUSERDATA)
     return lua_touserdata(L, -1);
   lua_pop(L, 1);
   mrt_binding *m = lua_newuserdatauv(L, sizeof *m, 1);
@@ -148,14 +137,7 @@ static mrt_binding *push_binding(lua_State *L) {
   m->full = mrt_op_find("full");
   open_first(L, m);
   lua_pushvalue(L, -1);
-  lua_setfield(L, LUA_REGISTRYINDEX, BINDING);
-  return m;
-}
-
-mrt_binding *mrt_binding_of(lua_State *L) {
-  lua_getfield(L, LUA_REGISTRYINDEX, BINDING);
-  mrt_binding *m = lua_touserdata(L, -1);
-  lua_pop(L, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, MRT_BINDING);
   return m;
 }
 

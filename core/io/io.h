@@ -72,9 +72,9 @@ typedef struct mrt_array {
   uint8_t *whole;  /* unpacked, once somebody has read it */
 } mrt_array;
 
-typedef struct mrt_pair {
+typedef struct mrt_metadata {
   const char *key, *value;
-} mrt_pair;
+} mrt_metadata;
 
 struct mrt_source {
   mrt_context *ctx; /* held */
@@ -83,7 +83,7 @@ struct mrt_source {
   mrt_map map;
   mrt_array *arrays;
   int count, room;
-  mrt_pair *pairs;
+  mrt_metadata *pairs;
   int pair_count, pair_room;
   char separator;    /* of a table of text */
   mrt_source *parts; /* of a sharded model, chained by `next` */

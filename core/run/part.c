@@ -9,67 +9,9 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/build.h"
-#include "op/collective.h"
 #include "op/move.h"
 #include "op/views.h"
 #include "run/run.h"
-
-#include <string.h>
-
-/* ---- reading ------------------------------------------------------------- */
-
-/* Elements from, from + 1 .. to - 1; none at 0 would read as up to the end. */
-static mrt_tensor *slice(mrt_build *b, mrt_tensor *x, int64_t from,
-                         int64_t to) {
-  if (from == to) from = to = 1;
-  mrt_slice_options o = { .dim = 0, .first = from, .last = to - 1 };
-  return MRT_MAKE(b, slice, &o, x);
-}
-
-/* All pieces of the bucket, one behind the other: once for several parts. */
-static mrt_status gather(mrt_tensor *bucket, int comm) {
-  mrt_context *ctx = bucket->ctx;
-  mrt_variable *v = bucket->variable;
-  mrt_build b = { .ctx = ctx };
-  mrt_collective_options o = { .comm = comm, .lazy = true };
-  if (v->whole) return MRT_OK;
-  v->whole = MRT_MAKE(&b, allgather, &o, bucket);
-  if (v->whole) mrt_hold(v->whole);
-  mrt_build_free(&b);
-  return b.status;
-}
-
-mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out) {
-  mrt_variable *v = t->variable;
-  if (!v->bucket) return mrt_hold(*out = v->init), MRT_OK;
-  MRT_TRY(gather(v->bucket, v->comm));
-  mrt_build b = { .ctx = t->ctx };
-  mrt_tensor *whole = v->bucket->variable->whole;
-  int64_t count = mrt_type_count(&t->type);
-  mrt_tensor *own = slice(&b, whole, v->offset, v->offset + count);
-  *out = mrt_reshape_like(&b, own, t);
-  if (*out) mrt_hold(*out);
-  mrt_build_free(&b);
-  if (b.status) mrt_variable_begun(t);
-  return b.status;
-}
-
-void mrt_variable_begun(mrt_tensor *t) {
-  if (!t->variable->bucket) return;
-  mrt_variable *bucket = t->variable->bucket->variable;
-  mrt_drop(bucket->whole);
-  bucket->whole = NULL;
-}
-
-void mrt_parts_leave(mrt_variable *bucket) {
-  for (int i = 0; i < bucket->part_count; i++) {
-    mrt_tensor *t = bucket->parts[i];
-    if (!t->storage) continue;
-    mrt_storage_unref(t->storage);
-    t->storage = NULL;
-    t->ctx->moves++;
-  }
-}
 
 /* ---- writing ------------------------------------------------------------- */
 
@@ -84,9 +26,9 @@ static mrt_tensor *spliced(mrt_build *b, mrt_tensor *part, mrt_tensor *value,
   int n = 0;
   if (first >= last) return old;
   mrt_tensor *flat = mrt_reshape_to(b, value, 1, &count);
-  if (first > 0) in[n++] = slice(b, old, 0, first);
-  in[n++] = slice(b, flat, first - from, last - from);
-  if (last < piece) in[n++] = slice(b, old, last, piece);
+  if (first > 0) in[n++] = mrt_elements(b, old, 0, first);
+  in[n++] = mrt_elements(b, flat, first - from, last - from);
+  if (last < piece) in[n++] = mrt_elements(b, old, last, piece);
   mrt_dim_options along = { .dim = 0 };
   return n == 1 ? in[0] : mrt_make(b, MRT_OP_cat, &along, n, in);
 }
@@ -158,13 +100,6 @@ mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
 
 MRT_API uint64_t mrt_variable_writes(const mrt_tensor *variable) {
   return variable->variable ? variable->variable->writes : 0;
-}
-
-MRT_API mrt_status mrt_variable_begins(mrt_tensor *variable, mrt_tensor **out) {
-  mrt_variable *v = variable->variable;
-  *out = v && v->init && !variable->storage ? v->init : variable;
-  mrt_tensor_ref(*out);
-  return MRT_OK;
 }
 
 static mrt_status check(mrt_context *ctx, const mrt_tensor *part,

@@ -49,17 +49,14 @@ mrt_status mrt_readers_collect(mrt_arena *arena, mrt_tensor *const *variables,
   return s;
 }
 
-mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
-                               int n) {
-  mrt_arena arena;
-  mrt_readers list = { 0 };
-  if (n == 0) return MRT_OK;
-  mrt_arena_init(&arena, ctx->allocator);
-  mrt_status s = mrt_readers_collect(&arena, variables, n, NULL, &list);
-  if (!s) s = mrt_compute(ctx, list.at, list.count);
-  mrt_arena_free(&arena);
-  for (int i = 0; i < n && !s; i++) mrt_parts_leave(variables[i]->variable);
-  return s;
+void mrt_parts_leave(mrt_variable *bucket) {
+  for (int i = 0; i < bucket->part_count; i++) {
+    mrt_tensor *t = bucket->parts[i];
+    if (!t->storage) continue;
+    mrt_storage_unref(t->storage);
+    t->storage = NULL;
+    t->ctx->moves++;
+  }
 }
 
 void mrt_readers_retire(mrt_variable *v) {

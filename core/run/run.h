@@ -17,14 +17,19 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
  * `variables` is scratch afterwards. */
 mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables, int n);
 
-/* Those that live in the slow tier go there, one after the other, once all
- * room they need is found. */
+/* All room in the slow tier that the run needs: a full disk is found while
+ * nothing has happened. */
+mrt_status mrt_plan_reserve(mrt_plan *plan);
+/* Variables that live there go there, one after the other. */
 mrt_status mrt_plan_stow(mrt_plan *plan);
 /* The others come to memory. */
 mrt_status mrt_plan_fetch(mrt_plan *plan);
 
 /* Compute tensors now, tracing or not. */
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n);
+/* Compute roots and perform updates, all in one plan. */
+mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
+                            mrt_expr *const *updates, int update_count);
 
 /* Pending tensors that read a variable's present value. */
 typedef struct mrt_readers {
@@ -45,6 +50,10 @@ void mrt_parts_leave(mrt_variable *bucket);
 mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out);
 /* Forget what initial values have gathered. */
 void mrt_variable_begun(mrt_tensor *t);
+/* Elements from, from + 1 .. to - 1 of one dimension; none at 0 would read as
+ * up to the end. */
+mrt_tensor *mrt_elements(struct mrt_build *b, mrt_tensor *x, int64_t from,
+                         int64_t to);
 /* part = value, in the bucket. */
 mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
                            mrt_tensor *when);

@@ -2,10 +2,13 @@
  *
  * All variables that are needed start in one plan.  Initial values may read
  * variables that have not started either; these come first, from a list of
- * batches, so that a chain of any length does not recurse.
+ * batches, so that a chain of any length does not recurse.  Those that the plan
+ * swaps start one by one and leave memory before the next is made, so that
+ * together they never need to fit in it.
  *
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
+#include "tensor/slow.h"
 
 #include <string.h>
 
@@ -105,6 +108,18 @@ mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables,
   mrt_status s = start_all(ctx, &arena, &all);
   mrt_arena_free(&arena);
   return s;
+}
+
+mrt_status mrt_plan_stow(mrt_plan *plan) {
+  if (!plan->graph.transfer_count) return MRT_OK;
+  MRT_TRY(mrt_plan_reserve(plan));
+  for (int i = 0; i < plan->leaf_count; i++) {
+    mrt_tensor *t = plan->leaves[i]->tensor;
+    if (!plan->leaves[i]->slow) continue;
+    if (!t->storage) MRT_TRY(mrt_variables_start(plan->ctx, &t, 1));
+    MRT_TRY(mrt_storage_stow(t->storage));
+  }
+  return MRT_OK;
 }
 
 MRT_API mrt_status mrt_plan_start(mrt_plan *plan) {

@@ -1,7 +1,7 @@
 /* stow.c -- before a run, every variable goes where the plan wants it
  *
- * Variables that the plan swaps start one by one and go home before the next
- * is made, so that together they never need to fit in memory.
+ * Room in the slow tier first, then what is to be read or written in memory comes
+ * there; the way out is start.c's.
  *
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
@@ -9,7 +9,7 @@
 #include "tensor/slow.h"
 
 /* All room first: a full disk is found while nothing has happened. */
-static mrt_status reserve(mrt_plan *plan) {
+mrt_status mrt_plan_reserve(mrt_plan *plan) {
   size_t missing = 0;
   for (int i = 0; i < plan->leaf_count; i++) {
     const mrt_value *v = plan->leaves[i];
@@ -19,18 +19,6 @@ static mrt_status reserve(mrt_plan *plan) {
   }
   MRT_TRY(mrt_space_reserve_slow(plan->space, plan->slow_bytes));
   return mrt_slow_reserve(plan->ctx, missing);
-}
-
-mrt_status mrt_plan_stow(mrt_plan *plan) {
-  if (!plan->graph.transfer_count) return MRT_OK;
-  MRT_TRY(reserve(plan));
-  for (int i = 0; i < plan->leaf_count; i++) {
-    mrt_tensor *t = plan->leaves[i]->tensor;
-    if (!plan->leaves[i]->slow) continue;
-    if (!t->storage) MRT_TRY(mrt_variables_start(plan->ctx, &t, 1));
-    MRT_TRY(mrt_storage_stow(t->storage));
-  }
-  return MRT_OK;
 }
 
 static bool written(const mrt_plan *plan, const mrt_tensor *t) {

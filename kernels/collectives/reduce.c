@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "reduce.h"
-#include "narrow.h"
+#include "base/narrow.h"
 
 #include <string.h>
 #if defined(__SSE2__)

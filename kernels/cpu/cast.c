@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/cast.h"
-#include "narrow.h"
+#include "base/narrow.h"
 #include "pointwise.h"
 
 /* Towards zero; what does not fit goes to the ends, NaN to 0. */

@@ -5,8 +5,8 @@
  * Sums are kept in f64 | i64 and rounded when stored.
  *
  * SPDX-License-Identifier: MIT */
+#include "base/narrow.h"
 #include "cpu.h"
-#include "narrow.h"
 #include "op/move.h"
 
 enum { WIDTH = 64, ROWS = 8 /* streams that caches follow easily */ };

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "floats.h"
-#include "narrow.h"
+#include "base/narrow.h"
 
 /* Whole vectors first: rows of a tile are some of these. */
 #define CONVERT(name, T, widened, rounded)                                     \

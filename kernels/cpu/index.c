@@ -5,8 +5,8 @@
  * number of threads.
  *
  * SPDX-License-Identifier: MIT */
+#include "base/narrow.h"
 #include "floats.h"
-#include "narrow.h"
 #include "op/move.h"
 #include "walk.h"
 

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/make.h"
-#include "narrow.h"
+#include "base/narrow.h"
 #include "pointwise.h"
 
 #define FILL(T, x)                                                             \

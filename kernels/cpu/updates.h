@@ -7,8 +7,8 @@
 #ifndef MRT_CPU_UPDATES_H
 #define MRT_CPU_UPDATES_H
 
+#include "base/narrow.h"
 #include "floats.h"
-#include "narrow.h"
 #include "op/update.h"
 #include "philox.h"
 #include "vmath.h"

@@ -8,8 +8,8 @@
 #ifndef MRT_VMATH_H
 #define MRT_VMATH_H
 
+#include "base/narrow.h"
 #include "cpu.h"
-#include "narrow.h"
 
 #ifdef MRT_F64
 static inline real m_exp(real x) { return exp(x); }

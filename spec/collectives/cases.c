@@ -6,7 +6,7 @@
  * messages between pairs.
  *
  * SPDX-License-Identifier: MIT */
-#include "narrow.h"
+#include "base/narrow.h"
 #include "reduce.h"
 #include "team.h"
 

@@ -22,8 +22,8 @@
 #ifndef MRT_CPU_ATTENTION_H
 #define MRT_CPU_ATTENTION_H
 
+#include "base/narrow.h"
 #include "floats.h"
-#include "narrow.h"
 #include "op/attention.h"
 #include "rows.h"
 #include "tile_dots.h"

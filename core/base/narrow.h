@@ -3,8 +3,8 @@
  * To a narrow float: nearest, ties to even; f8 saturates.  NaN stays NaN.
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CPU_NARROW_H
-#define MRT_CPU_NARROW_H
+#ifndef MRT_BASE_NARROW_H
+#define MRT_BASE_NARROW_H
 
 #include <stdbool.h>
 #include <stdint.h>

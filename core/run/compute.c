@@ -1,0 +1,103 @@
+/* compute.c -- the data of lazy tensors, by a plan made for them and run once
+ *
+ * Whoever needs data inside the core comes here: evaluation, assignments, the
+ * planner for what a trace has met outside.  Variables without a storage start
+ * (start.c), all else is computed in one plan.  Afterwards inputs that nobody
+ * waits for any more give their data back.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "run/run.h"
+
+/* ---- after a run --------------------------------------------------------- */
+
+/* Nobody waits for what `x` computes: it need not keep its inputs alive. */
+static bool settled(const mrt_expr *x) {
+  for (int i = 0; i < x->nout; i++) {
+    const mrt_tensor *t = x->out[i];
+    if (t && !t->storage && (t->handles || t->pending)) return false;
+  }
+  return true;
+}
+
+/* Release what `t` was waiting for, and what that was waiting for, and so on.
+ * Without memory for the walk, inputs merely stay alive longer. */
+static void let_go(mrt_context *ctx, mrt_tensor *t) {
+  mrt_arena arena;
+  mrt_expr **stack = NULL;
+  int depth = 0, room = 0;
+  mrt_arena_init(&arena, ctx->allocator);
+  if (t->expr && !t->expr->computed && settled(t->expr) &&
+      MRT_PUSH_ROOM(&arena, stack, depth, room))
+    stack[depth++] = t->expr;
+  while (depth) {
+    mrt_expr *x = stack[--depth];
+    mrt_expr_computed(x);
+    for (int i = 0; i < x->nin; i++) {
+      mrt_expr *from = x->in[i]->expr;
+      if (!from || from->computed || x->in[i]->storage || !settled(from))
+        continue;
+      if (!MRT_PUSH_ROOM(&arena, stack, depth, room)) break;
+      stack[depth++] = from;
+    }
+  }
+  mrt_arena_free(&arena);
+}
+
+static void settle_all(mrt_plan *plan, mrt_tensor *const *roots, int n) {
+  for (int i = 0; i < n; i++)
+    mrt_tensor_settle(roots[i], plan->result_storage[plan->output_result[i]]);
+  for (int i = 0; i < n; i++) {
+    let_go(plan->ctx, roots[i]);
+    mrt_tensor_trim(roots[i]);
+  }
+}
+
+mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
+                            mrt_expr *const *updates, int update_count) {
+  mrt_plan *plan;
+  MRT_TRY(mrt_plan_new(ctx, roots, n, updates, update_count, NULL, 0, NULL,
+                       NULL, &plan));
+  for (int i = 0; i < n; i++) mrt_hold(roots[i]);
+  mrt_status s = mrt_plan_walk(plan, NULL, NULL);
+  if (!s) s = mrt_flight_land(ctx);
+  if (!s) settle_all(plan, roots, n);
+  for (int i = 0; i < n; i++) mrt_drop(roots[i]);
+  mrt_plan_free(plan);
+  return s;
+}
+
+/* ---- computing ----------------------------------------------------------- */
+
+mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n) {
+  int first = 0, last = n; /* variables from the front, others from the back */
+  bool all = true;
+  for (int i = 0; i < n; i++) all &= t[i]->storage != NULL;
+  if (all) return MRT_OK;
+  size_t bytes = (size_t)n * sizeof *t;
+  mrt_tensor **list = mrt_calloc(ctx->allocator, 1, bytes);
+  if (!list) return mrt_nomem(&ctx->error);
+  for (int i = 0; i < n; i++) {
+    if (t[i]->storage) continue;
+    if (t[i]->variable)
+      list[first++] = t[i];
+    else
+      list[--last] = t[i];
+  }
+  mrt_status s = first ? mrt_variables_start(ctx, list, first) : MRT_OK;
+  if (!s && last < n) s = mrt_compute_once(ctx, list + last, n - last, NULL, 0);
+  mrt_release(ctx->allocator, list, bytes);
+  return s;
+}
+
+mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
+                               int n) {
+  mrt_arena arena;
+  mrt_readers list = { 0 };
+  if (n == 0) return MRT_OK;
+  mrt_arena_init(&arena, ctx->allocator);
+  mrt_status s = mrt_readers_collect(&arena, variables, n, NULL, &list);
+  if (!s) s = mrt_compute(ctx, list.at, list.count);
+  mrt_arena_free(&arena);
+  for (int i = 0; i < n && !s; i++) mrt_parts_leave(variables[i]->variable);
+  return s;
+}

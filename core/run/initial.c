@@ -1,0 +1,60 @@
+/* initial.c -- what a variable without a storage begins as
+ *
+ * Its initial value; of one whose data lie in a bucket (part.c) what is gathered
+ * from the ranks, once for all that begin together.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/build.h"
+#include "op/collective.h"
+#include "op/move.h"
+#include "op/views.h"
+#include "run/run.h"
+
+mrt_tensor *mrt_elements(mrt_build *b, mrt_tensor *x, int64_t from,
+                         int64_t to) {
+  if (from == to) from = to = 1;
+  mrt_slice_options o = { .dim = 0, .first = from, .last = to - 1 };
+  return MRT_MAKE(b, slice, &o, x);
+}
+
+/* All pieces of the bucket, one behind the other: once for several parts. */
+static mrt_status gather(mrt_tensor *bucket, int comm) {
+  mrt_context *ctx = bucket->ctx;
+  mrt_variable *v = bucket->variable;
+  mrt_build b = { .ctx = ctx };
+  mrt_collective_options o = { .comm = comm, .lazy = true };
+  if (v->whole) return MRT_OK;
+  v->whole = MRT_MAKE(&b, allgather, &o, bucket);
+  if (v->whole) mrt_hold(v->whole);
+  mrt_build_free(&b);
+  return b.status;
+}
+
+mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out) {
+  mrt_variable *v = t->variable;
+  if (!v->bucket) return mrt_hold(*out = v->init), MRT_OK;
+  MRT_TRY(gather(v->bucket, v->comm));
+  mrt_build b = { .ctx = t->ctx };
+  mrt_tensor *whole = v->bucket->variable->whole;
+  int64_t count = mrt_type_count(&t->type);
+  mrt_tensor *own = mrt_elements(&b, whole, v->offset, v->offset + count);
+  *out = mrt_reshape_like(&b, own, t);
+  if (*out) mrt_hold(*out);
+  mrt_build_free(&b);
+  if (b.status) mrt_variable_begun(t);
+  return b.status;
+}
+
+void mrt_variable_begun(mrt_tensor *t) {
+  if (!t->variable->bucket) return;
+  mrt_variable *bucket = t->variable->bucket->variable;
+  mrt_drop(bucket->whole);
+  bucket->whole = NULL;
+}
+
+MRT_API mrt_status mrt_variable_begins(mrt_tensor *variable, mrt_tensor **out) {
+  mrt_variable *v = variable->variable;
+  *out = v && v->init && !variable->storage ? v->init : variable;
+  mrt_tensor_ref(*out);
+  return MRT_OK;
+}
