@@ -5,8 +5,8 @@ include(CMakePackageConfigHelpers)
 install(TARGETS mrt_program RUNTIME DESTINATION ${MRT_INSTALL_BINDIR})
 install(TARGETS core_module LIBRARY DESTINATION ${MRT_INSTALL_CDIR}/mrt)
 install(TARGETS mrt EXPORT mrt LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES core/mrt.h core/costs.def core/errors.def core/dtypes.def
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mrt)
+install(FILES core/mrt.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY core/mrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY lua/mrt DESTINATION ${MRT_INSTALL_LUADIR}
   FILES_MATCHING PATTERN "*.lua" PATTERN "torch_*.py")
 

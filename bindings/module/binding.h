@@ -40,6 +40,10 @@
 #define MRT_BINDING_H
 
 #include "mrt.h"
+#include "mrt/device.h"
+#include "mrt/frontend.h"
+#include "mrt/inspect.h"
+#include "mrt/solve.h"
 
 #include <lauxlib.h>
 #include <lua.h>

@@ -4,6 +4,7 @@
 #include "program.h"
 
 #include "mrt.h"
+#include "mrt/ranks.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -10,7 +10,7 @@
 const mrt_dtype_facts mrt_dtypes[MRT_DTYPE_COUNT] = {
 #define DTYPE(name, ctype, bytes, class, ...)                                  \
   [MRT_##name] = { #name, bytes, MRT_CLASS_##class, __VA_ARGS__ },
-#include "dtypes.def"
+#include "mrt/dtypes.def"
 #undef DTYPE
 };
 

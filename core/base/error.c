@@ -25,7 +25,7 @@ MRT_API const char *mrt_status_name(mrt_status status) {
   static const char *const names[] = {
     "ok",
 #define ERROR(name, text) text,
-#include "errors.def"
+#include "mrt/errors.def"
 #undef ERROR
   };
   return (unsigned)status < (unsigned)MRT_COUNT(names) ? names[status]

@@ -8,7 +8,7 @@
 #ifndef MRT_BASE_ERROR_H
 #define MRT_BASE_ERROR_H
 
-#include "mrt.h"
+#include "mrt/types.h"
 
 typedef struct mrt_error {
   mrt_status status;

@@ -23,7 +23,7 @@ static const struct {
   int class;
 } dtypes[] = {
 #define DTYPE(name, ctype, bytes, class, ...) { bytes, class },
-#include "dtypes.def"
+#include "mrt/dtypes.def"
 #undef DTYPE
 };
 

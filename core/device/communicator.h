@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "mrt/ranks.h"
 
 typedef enum mrt_reduction {
   MRT_REDUCE_SUM,

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "device/kernel.h"
 #include "device/tier.h"
+#include "mrt/device.h"
 
 typedef struct mrt_remote mrt_remote;
 

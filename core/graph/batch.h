@@ -5,6 +5,7 @@
 #define MRT_GRAPH_BATCH_H
 
 #include "graph/graph.h"
+#include "mrt/frontend.h"
 
 /* What a random node draws for each row; by its key. */
 typedef struct mrt_row_draw {

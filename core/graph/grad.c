@@ -13,6 +13,7 @@
  * Walks keep their facts in marks of tensors and a list sorted by id.
  *
  * SPDX-License-Identifier: MIT */
+#include "mrt/frontend.h"
 #include "op/apply.h"
 #include "op/build.h"
 #include "tensor/marks.h"

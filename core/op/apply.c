@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/apply.h"
+#include "mrt/frontend.h"
 #include "op/cast.h"
 #include "op/collective.h"
 #include "op/random.h"

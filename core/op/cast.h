@@ -4,7 +4,7 @@
 #ifndef MRT_OP_CAST_H
 #define MRT_OP_CAST_H
 
-#include "mrt.h"
+#include "mrt/types.h"
 
 typedef struct mrt_cast_options {
   mrt_dtype dtype;

@@ -10,7 +10,7 @@
 MRT_API const char *mrt_cost_name(int kind) {
   static const char *const names[] = {
 #define COST(name, doc) #name,
-#include "costs.def"
+#include "mrt/costs.def"
 #undef COST
   };
   return kind >= 0 && kind < MRT_COST_COUNT ? names[kind] : NULL;

@@ -13,7 +13,7 @@
 #ifndef MRT_OP_FUSED_H
 #define MRT_OP_FUSED_H
 
-#include "mrt.h"
+#include "mrt/types.h"
 
 enum { MRT_FUSED_CODE = 32, MRT_FUSED_REGISTERS = 40 }; /* inputs included */
 

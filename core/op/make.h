@@ -4,7 +4,7 @@
 #ifndef MRT_OP_MAKE_H
 #define MRT_OP_MAKE_H
 
-#include "mrt.h"
+#include "mrt/types.h"
 
 /* `value` comes first: the constant of a UNIFORM operator. */
 typedef struct mrt_full_options {

@@ -4,7 +4,7 @@
 #ifndef MRT_OP_MOVE_H
 #define MRT_OP_MOVE_H
 
-#include "mrt.h"
+#include "mrt/types.h"
 
 /* cat, gather, scatter_add */
 typedef struct mrt_dim_options {

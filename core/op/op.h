@@ -10,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "mrt/schema.h"
 
 /* Operator numbers, in the order of ops.def. */
 enum {

@@ -10,7 +10,7 @@
 #ifndef MRT_OP_RANDOM_H
 #define MRT_OP_RANDOM_H
 
-#include "mrt.h"
+#include "mrt/types.h"
 
 typedef struct mrt_draw {
   uint64_t key; /* the node's; with MRT_DRAW_PINNED when `seed` counts */

@@ -4,7 +4,7 @@
 #ifndef MRT_OP_REDUCE_H
 #define MRT_OP_REDUCE_H
 
-#include "mrt.h"
+#include "mrt/types.h"
 
 typedef struct mrt_reduce_options {
   mrt_ints dim; /* sorted */

@@ -4,7 +4,7 @@
 #ifndef MRT_OP_VIEWS_H
 #define MRT_OP_VIEWS_H
 
-#include "mrt.h"
+#include "mrt/types.h"
 #include "op/op.h"
 
 /* reshape, expand */

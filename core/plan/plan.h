@@ -7,6 +7,8 @@
 #define MRT_PLAN_PLAN_H
 
 #include "graph/graph.h"
+#include "mrt/inspect.h"
+#include "mrt/policy.h"
 #include "solve/recompute/schedule.h"
 
 /* A piece of memory: one base value, or several that follow each other in

@@ -4,6 +4,7 @@
 #ifndef MRT_REWRITE_PRECISION_H
 #define MRT_REWRITE_PRECISION_H
 
+#include "mrt/frontend.h"
 #include "plan/plan.h"
 
 /* A value times a scale, and the inverse of that. */

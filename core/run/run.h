@@ -4,6 +4,7 @@
 #ifndef MRT_RUN_RUN_H
 #define MRT_RUN_RUN_H
 
+#include "mrt/frontend.h"
 #include "plan/plan.h"
 
 /* A plan for `roots` and `updates`, ready to run. */

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "run/space.h"
+#include "mrt/frontend.h"
 #include "tensor/slow.h"
 
 MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **out) {

@@ -4,6 +4,7 @@
  * meet a stranger; operators name it by that.
  *
  * SPDX-License-Identifier: MIT */
+#include "mrt/frontend.h"
 #include "tensor/tensor.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* context.c -- the context: everything of ours hangs on it
  *
  * SPDX-License-Identifier: MIT */
+#include "mrt/frontend.h"
 #include "tensor/slow.h"
 
 #include <string.h>

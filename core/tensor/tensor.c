@@ -1,6 +1,7 @@
 /* tensor.c -- the life of tensors and expressions
  *
  * SPDX-License-Identifier: MIT */
+#include "mrt/frontend.h"
 #include "tensor/slow.h"
 
 #include <stdlib.h>

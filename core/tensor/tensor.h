@@ -28,6 +28,7 @@
 #include "base/memory.h"
 #include "device/communicator.h"
 #include "device/device.h"
+#include "mrt.h"
 
 typedef struct mrt_home mrt_home; /* tensor/slow.h */
 

@@ -98,7 +98,7 @@ static bool has_wider(void) { return false; }
 
 static const size_t sizes[] = {
 #define DTYPE(name, ctype, bytes, ...) [MRT_##name] = bytes,
-#include "dtypes.def"
+#include "mrt/dtypes.def"
 #undef DTYPE
 };
 

@@ -86,13 +86,13 @@ static inline uint8_t to_u8(double x) {
       MRT_EACH1(b, uint8_t, R, INTEGER_##name(x));                             \
     }                                                                          \
   }
-#include "dtypes.def"
+#include "mrt/dtypes.def"
 #undef DTYPE
 
 static void cast_block(const mrt_block *b) {
   static void (*const to[])(const mrt_block *) = {
 #define DTYPE(name, ...) [MRT_##name] = cast_##name,
-#include "dtypes.def"
+#include "mrt/dtypes.def"
 #undef DTYPE
   };
   to[b->out_dtype](b);

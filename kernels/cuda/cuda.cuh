@@ -142,7 +142,7 @@ static inline int mrt_common(const mrt_operand *x, More... more) {
 static inline int mrt_bytes_of(int dtype) {
 #define DTYPE(name, type, bytes, ...)                                          \
   if (dtype == MRT_##name) return bytes;
-#include "dtypes.def"
+#include "mrt/dtypes.def"
 #undef DTYPE
   return 0;
 }

@@ -21,7 +21,7 @@
 #define MRT_FOLD_CUH
 
 #include "cuda.cuh"
-#include "mrt.h"
+#include "mrt/types.h"
 
 namespace {
 

@@ -25,6 +25,7 @@
 #define MRT_SOLVE_PACK_PACK_H
 
 #include "base/memory.h"
+#include "mrt/solve.h"
 
 enum {
   MRT_PACK_EFFORT = 8,  /* the most */

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "mrt/solve.h"
 
 /* What is known to whoever asks for a schedule. */
 typedef struct mrt_solve_hint {

@@ -41,7 +41,7 @@ static const struct {
 #define M_uint16_t                 "m_u16"
 #define M_uint8_t                  "m_u8"
 #define DTYPE(name, T, bytes, ...) [MRT_##name] = { #name, M_##T, bytes },
-#include "dtypes.def"
+#include "mrt/dtypes.def"
 #undef DTYPE
 };
 const char *mrt_c_type(mrt_dtype d) { return elements[d].type; }

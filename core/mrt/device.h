@@ -1,0 +1,63 @@
+/* device.h -- the figures of the device that plans are made for
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_DEVICE_H
+#define MRT_DEVICE_H
+
+#include "mrt/schema.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How fast a device is and what it holds: all that predicted times depend on.
+ * Seconds, bytes, bytes a second, flop a second. */
+typedef struct mrt_device_profile {
+  char name[64];
+  size_t align;    /* of every offset: a power of two */
+  size_t capacity; /* of its memory; 0: unknown */
+  size_t overhead; /* of it, what its driver and libraries take; budgets leave
+                      it to them */
+  int threads;     /* that the figures are for */
+  double launch;   /* seconds for any node, and `call` for a run */
+  double call;
+  double serial; /* work of so many seconds or less is done by one thread */
+  /* flop/s of large products; 0: see f32 */
+  double matrix[MRT_DTYPE_COUNT];
+  /* flop/s of work in f32, as rows count it; that of products in another dtype
+   * is in proportion to `matrix`. */
+  double rate[MRT_COST_COUNT];
+  /* A product of m, n, k takes the time of one of m + edge[kind][0],
+   * n + edge[kind][1], k + edge[kind][2]: tiles half full, packing. */
+  double edge[MRT_COST_COUNT][3];
+  bool epilogues; /* its products compute the GELU of their sum, which rounds
+                     otherwise than GELU of the product */
+  double cache;   /* bytes that come again at cache_bandwidth */
+  double cache_bandwidth, bandwidth;
+  double slow_capacity, slow_read, slow_write, slow_latency; /* slow tier */
+} mrt_device_profile;
+
+/* The device that plans are made for: at first this one, with declared figures
+ * that depend on instruction set and threads alone. */
+MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx);
+/* Make plans for another, measured or absent, from now on; copied.  NULL: this
+ * one as declared.  EVALUE, with the field, when a figure makes no sense. */
+MRT_API mrt_status mrt_set_device(mrt_context *ctx,
+                                  const mrt_device_profile *device);
+/* Whether the context's own device can compute `op`; views need no kernel. */
+MRT_API bool mrt_has_kernel(const mrt_context *ctx, const mrt_op *op);
+
+/* Bytes per second of copies to and from the slow tier. */
+typedef struct mrt_slow_rates {
+  double latency; /* seconds of a small copy */
+  double out, in;
+  double out_shared, in_shared; /* while the other direction is busy too */
+} mrt_slow_rates;
+/* Measure them by copying about `nbytes` each way, alone and together. */
+MRT_API mrt_status mrt_measure_slow(mrt_context *ctx, size_t nbytes,
+                                    mrt_slow_rates *rates);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

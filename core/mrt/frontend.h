@@ -1,0 +1,166 @@
+/* frontend.h -- what only a binding of a language needs
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_FRONTEND_H
+#define MRT_FRONTEND_H
+
+#include "mrt/policy.h"
+#include "mrt/ranks.h"
+#include "mrt/schema.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where the next nodes come from, for errors and reports.  `file` is copied;
+ * on failure (out of memory) nodes say "?". */
+MRT_API void mrt_at(mrt_context *ctx, const char *file, int line);
+
+/* The script of this process: when ranks plan different collectives they say
+ * whether they run different scripts too. */
+MRT_API void mrt_set_script(mrt_context *ctx, const char *text, size_t size);
+
+/* d y / d xs[i] for a scalar y; NULL where it does not depend on it.
+ * `apart`: the xs count as independent, also of each other. */
+MRT_API mrt_status mrt_derive(mrt_context *ctx, mrt_tensor *y,
+                              mrt_tensor *const *xs, int nx, bool apart,
+                              mrt_tensor **dx);
+
+/* A tensor equal to `y` whose gradient is what `backward` returns: called
+ * with the gradient of y while mrt_grad builds, it fills dx[nx] with tensors
+ * (one handle each, taken) or NULL.  `release` is called once when the node
+ * dies, also when this function fails. */
+MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
+                              mrt_tensor *const *xs, int nx,
+                              mrt_backward backward, void (*release)(void *),
+                              void *user, mrt_tensor **out);
+
+/* The same for a plan that is to take the place of `old`: it draws the random
+ * numbers that the old one would have drawn next.  Borrows `old` until the
+ * trace ends. */
+MRT_API mrt_status mrt_trace_again(mrt_context *ctx, const mrt_plan *old);
+
+/* What `t` is at this place of the trace: a variable's newest version, borrowed;
+ * else `t` itself. */
+MRT_API mrt_tensor *mrt_tensor_current(mrt_tensor *t);
+
+/* What was recorded becomes a section of the trace, the first is 0; recording
+ * begins anew: no updates, and the inputs of section `like`, or none (-1).
+ * Random numbers are drawn as in the section before. */
+MRT_API mrt_status mrt_trace_section(mrt_context *ctx, int like);
+/* Draw random numbers as the trace did whose first key is `first`; 0 changes
+ * nothing.  Returns this trace's first key. */
+MRT_API uint64_t mrt_trace_keys(mrt_context *ctx, uint64_t first);
+/* A number of this trace for the option `draw` of updates that are parts of
+ * one; 0 outside a trace. */
+MRT_API uint64_t mrt_trace_draw(mrt_context *ctx);
+/* From here on the trace reads `value`, of its type, where a variable is read.
+ * EVALUE. */
+MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
+                                  mrt_tensor *value);
+/* Plans of the trace read `variable` where they would compute `t`. */
+MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
+                                     mrt_tensor *variable);
+
+/* A value that products read scaled to fit `dtype`. */
+typedef struct mrt_site {
+  const char *op;   /* what made it; "variable", "input" or "constant" */
+  const char *name; /* or NULL */
+  const char *file;
+  int line, layer;
+  bool backward;
+  mrt_type type;
+  mrt_dtype dtype;
+} mrt_site;
+
+/* Scales that the program knows before a run, one a site, instead of those of
+ * what is largest in it then.  Sites are numbered in the traced order.  Both are
+ * variables f32[sites]: `scale` is read; what reads `amax` reads instead the
+ * largest magnitude at each site of this plan, if it has any. */
+struct mrt_delayed {
+  mrt_tensor *scale, *amax; /* NULL: not made yet, as long as there are sites */
+  /* Told once, while planning; a failure, as it must be where the variables are
+   * not of this size, fails the plan, and its message is the host's. */
+  mrt_status (*sites)(void *user, const mrt_site *sites, int count);
+  void *user;
+};
+
+/* The same, and the trace goes on. */
+MRT_API mrt_status mrt_trace_plan(mrt_context *ctx, mrt_tensor *const *outputs,
+                                  int noutputs, const mrt_plan_options *options,
+                                  mrt_space *space, mrt_plan **plan);
+
+/* An arena that several plans use in turn, as large as the largest needs. */
+MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **space);
+MRT_API void mrt_space_free(mrt_space *space); /* NULL is fine */
+
+/* False once a variable it reads has another dtype than it was made for. */
+MRT_API bool mrt_plan_fits(const mrt_plan *plan);
+
+/* Which part of a batch a run is about, and which run it counts as. */
+struct mrt_part {
+  int64_t row, rows; /* it begins at row `row` of `rows`; 0 of 0: all of it */
+  uint64_t run;      /* what mrt_plan_runs would have been */
+};
+
+/* Run a plan over a part: of inputs that are longer in their first dimension
+ * than the plan's, the part's rows are read where they lie.  Outputs that are
+ * as long as the part are written to their rows of `out`, which the part with
+ * row 0 makes and the others are given. */
+MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
+                                     mrt_tensor *const *in, int nin,
+                                     mrt_tensor **out, int nout);
+
+/* ---- micro-batches -------------------------------------------------------
+ *
+ * A function traced over a part of the batch (a section of the trace) and then
+ * over all of it (what the trace records now) tells which of its values can be
+ * had part by part. */
+
+typedef enum mrt_spread_kind {
+  MRT_ALIKE, /* does not depend on the rows */
+  MRT_ROWS,  /* each row's own share, from that row alone */
+  MRT_TOTAL, /* the sum of what the parts have */
+  MRT_MIXED  /* neither: needs the whole batch, or totals over it */
+} mrt_spread_kind;
+
+/* `degree` d: the value for all N rows has the factor N^d where a part of n has
+ * n^d (a mean over the batch is a TOTAL of degree -1). */
+typedef struct mrt_spread {
+  mrt_spread_kind kind;
+  int degree;
+  int64_t outer; /* ROWS: elements before the batch, in row-major order */
+} mrt_spread;
+
+/* `section` is over `part` of `all` rows.  `statistics`: totals over a part
+ * may stand for totals over all where rows read them. */
+MRT_API mrt_status mrt_batch_new(mrt_context *ctx, int section, int64_t all,
+                                 int64_t part, bool statistics,
+                                 mrt_batch **batch);
+MRT_API void mrt_batch_free(mrt_batch *batch); /* NULL is fine */
+/* This is how `micro` spreads, however it is computed. */
+MRT_API mrt_status mrt_batch_mark(mrt_batch *batch, mrt_tensor *whole,
+                                  mrt_tensor *micro, mrt_spread spread);
+/* How a value spreads that is `whole` over all rows and `micro` over the part.
+ * EVALUE: the two are not computed alike; ESTATE: the trace is over. */
+MRT_API mrt_status mrt_batch_spread(mrt_batch *batch, mrt_tensor *whole,
+                                    mrt_tensor *micro, mrt_spread *spread);
+
+/* A value that others are computed from. */
+typedef struct mrt_batch_value {
+  mrt_tensor *whole, *micro;
+  mrt_tensor *reader; /* over all rows; `whole` itself for one of the n */
+  mrt_spread spread;
+  bool marked;
+} mrt_batch_value;
+
+/* The highest values that are ROWS, TOTAL or marked, of those that n values
+ * (and all updates) are computed from; borrowed until the next call. */
+MRT_API mrt_status mrt_batch_cut(mrt_batch *batch, mrt_tensor *const *whole,
+                                 mrt_tensor *const *micro, int n, bool updates,
+                                 const mrt_batch_value **cuts, int *count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
