@@ -1,10 +1,11 @@
 # Collectives of ranks of one host: a program of their specs, and the same
 # with threads alone under the thread sanitizer, from the few files it needs.
-file(GLOB collectives_spec CONFIGURE_DEPENDS spec/collectives/*.c)
+file(GLOB collectives_spec CONFIGURE_DEPENDS spec/kernels/collectives/*.c)
+list(FILTER collectives_spec EXCLUDE REGEX "/bootstrap\\.c$")
 add_executable(collectives ${collectives_spec})
 target_link_libraries(collectives PRIVATE mrt_core)
 # how they find each other
-add_executable(bootstrap spec/bootstrap.c)
+add_executable(bootstrap spec/kernels/collectives/bootstrap.c)
 target_link_libraries(bootstrap PRIVATE mrt_core)
 set(collectives_programs collectives bootstrap)
 
@@ -32,7 +33,7 @@ foreach(program IN LISTS collectives_programs)
 endforeach()
 
 # A context that uses another's communicators.
-add_executable(guests spec/guests.c)
+add_executable(guests spec/tensor/guests.c)
 target_link_libraries(guests PRIVATE mrt_core)
 set_target_properties(guests PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)

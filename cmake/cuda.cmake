@@ -1,6 +1,6 @@
 # The CUDA device, twice from the same sources, if asked for:
 #   MRT_CUDA           mrt_cuda, by nvcc, for a GPU; ON where there is a driver
-#   MRT_CUDA_EMULATED  mrt_cuda_emulated, by the C++ compiler against spec/cuda,
+#   MRT_CUDA_EMULATED  mrt_cuda_emulated, by the C++ compiler against spec/kernels/cuda,
 #                      and its tests; scripts/test asks for it
 set(driver OFF)
 set(archs "80-real;90-real;100-real;100-virtual")
@@ -46,7 +46,7 @@ set_source_files_properties(${pointwise_text} PROPERTIES
   COMPILE_OPTIONS -Wno-overlength-strings)
 add_library(cuda_text OBJECT ${pointwise_text})
 if(MRT_CUDA_EMULATED)
-  add_subdirectory(spec/cuda)
+  add_subdirectory(spec/kernels/cuda)
 endif()
 
 if(MRT_SANITIZE OR NOT MRT_CUDA)

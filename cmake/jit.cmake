@@ -9,8 +9,8 @@ add_library(mrt_jit OBJECT kernels/cuda/jit/jit.c kernels/cuda/jit/instructions.
 target_include_directories(mrt_jit PUBLIC core kernels/cuda)
 
 if(CMAKE_CXX_COMPILER)
-  add_executable(jit spec/cuda/jit.c spec/cuda/jit_cases.c
-    spec/cuda/jit_values.c spec/cuda/emulate_nvrtc.cc)
+  add_executable(jit spec/kernels/cuda/jit.c spec/kernels/cuda/jit_cases.c
+    spec/kernels/cuda/jit_values.c spec/kernels/cuda/emulate_nvrtc.cc)
   target_compile_definitions(jit PRIVATE MRT_EMULATE_ALONE)
   target_link_libraries(jit PRIVATE mrt_jit cuda_text mrt_core)
   set_target_properties(jit PROPERTIES CXX_STANDARD 17
@@ -22,8 +22,8 @@ endif()
 
 find_package(CUDAToolkit QUIET)
 if(TARGET CUDA::cudart)
-  add_executable(jit_compile spec/cuda/jit_compile.c
-    spec/cuda/jit_cases.c kernels/cuda/jit/nvrtc.c)
+  add_executable(jit_compile spec/kernels/cuda/jit_compile.c
+    spec/kernels/cuda/jit_cases.c kernels/cuda/jit/nvrtc.c)
   target_link_libraries(jit_compile PRIVATE mrt_jit cuda_text mrt_core CUDA::cudart
     ${CMAKE_DL_LIBS})
   set_target_properties(jit_compile PROPERTIES

@@ -4,7 +4,7 @@
  * lies beside it: the CPU's kernels, the devices that are loaded, the transports
  * of ranks.  Everything below is handed what it needs, by pointers in the
  * context, so that the layers of core/ call downwards only
- * (spec/layers_spec.lua).
+ * (spec/house/layers_spec.lua).
  *
  * SPDX-License-Identifier: MIT */
 #include "op/op.h"

@@ -16,7 +16,7 @@
  * than 256 threads has __launch_bounds__, or it may lack registers.
  *
  * The files are also compiled as plain C++ and run under an emulator of the
- * CUDA runtime (spec/cuda), so that launches and dynamic shared memory go
+ * CUDA runtime (spec/kernels/cuda), so that launches and dynamic shared memory go
  * through the two macros below, and instructions of a GPU stand under #ifdef
  * __CUDA_ARCH__ beside plain code.
  *

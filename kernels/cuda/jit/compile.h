@@ -1,6 +1,6 @@
 /* compile.h -- what turns a generated source into code and launches it
  *
- * jit/nvrtc.c does so on a GPU, spec/cuda/emulate_nvrtc.cc on the processor.
+ * jit/nvrtc.c does so on a GPU, spec/kernels/cuda/emulate_nvrtc.cc on the processor.
  * Failing functions write why into `why`, of MRT_WHY bytes.
  *
  * SPDX-License-Identifier: MIT */

@@ -1,0 +1,130 @@
+--- allocation.lua -- what spec/base/allocation.c does while allocations fail
+---
+--- Returns `work`, a bit of everything, and `check`, which raises unless all
+--- variables are at one step.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local nn, optim = mrt.nn, mrt.optim
+
+mrt.seed(2)
+local model = nn.Sequential(nn.Embedding(5, 4), nn.Dropout(0.1), nn.GELU(),
+  nn.Linear(4, 3))
+local opt = optim.adamw(model:parameters(), { lr = 0.01 })
+-- Each step adds one to both, before and after the optimizer.
+local first, last = mrt.variable(mrt.zeros(2)), mrt.variable(mrt.zeros(3))
+local double = mrt.custom {
+  forward = function(x) return x:detach() * 2 end,
+  backward = function(dy) return dy * 2 end,
+}
+
+local function train()
+  local step = mrt.compile(function(x, y)
+    local loss = nn.cross_entropy(model(x), y)
+    first:assign(first + 1)
+    opt:step(mrt.grad(loss, model:parameters()), { clip = 1.0 })
+    last:assign(last + 1)
+    return loss
+  end)
+  local x, y = mrt.randint(0, 5, 6), mrt.randint(0, 3, 6)
+  local before = step(x, y)
+  local after = step(x, y)
+  assert(before:item() > 0 and after:item() > 0) -- both keep their numbers
+  assert(not pcall(step, x + 5, y))
+  step:profile(x, y)
+  local plan = step:plan(x, y)
+  return plan:text() .. #plan:stage("fuse").nodes .. plan:graph "layout"
+end
+
+local function differentiate()
+  local x = mrt.tensor { { 1.5, 2 }, { 3, 4 } }
+  local y = (double(x) * x):sum()
+  local g = mrt.grad(y, x)
+  assert(mrt.grad(g:sum(), x):sum():item() == 16)
+  return tostring(g)
+end
+
+-- What ranks do, on one: called, differentiated, in a plan.
+local function meet()
+  local comm = mrt.communicator.create():split(0)
+  local x = mrt.tensor { 1.5, 2 }
+  local y = comm:allreduce(x) * x
+  assert(mrt.grad(y:sum(), x):sum():item() == 7)
+  local step = mrt.compile(function(a)
+    comm:allgather(a)
+    return comm:reduce_scatter(a + 1, { op = "mean" })
+  end)
+  assert(step(x):sum():item() == 5.5)
+  comm:barrier()
+  comm:close()
+  assert(not pcall(step, x))
+end
+
+-- The same in a file: a new variable comes, is added to, goes.
+local function add_in_file()
+  local v = mrt.variable(mrt.ones(30))
+  local add = mrt.compile(function() v:assign(v + 1) end,
+    { swap = function() return "swap" end })
+  add()
+  add()
+  assert(v:totable()[30] == 3)
+end
+
+-- Tensors, a table and a vocabulary go through files: in memory where that can
+-- be, for they are brought to the disk thousands of times.
+local path = os.tmpname()
+if os.execute "test -w /dev/shm" then path = "/dev/shm" .. path:match "/[^/]*$" end
+local function write(ending, text)
+  local file <close> = assert(io.open(path .. ending, "wb"))
+  assert(file:write(text))
+  return path .. ending
+end
+
+local function use_files()
+  local x = { a = mrt.ones(3, 2), b = mrt.tensor { 1, 2 } }
+  for _, ending in ipairs { ".safetensors", ".npz" } do
+    assert(mrt.save(path .. ending, x, ending == ".npz" and { compress = true } or { k = "v" }))
+    assert(mrt.load(path .. ending).b:bytes() == x.b:bytes())
+  end
+  local t = assert(mrt.data.csv(write(".csv", 'x,y\n1,"a"\n2,b\n')))
+  assert(t:numbers("x"):totable()[2][1] == 2 and t:texts("y")[1] == "a")
+  local bpe = assert(mrt.data.bpe(write(".json", '{"a":0,"b":1,"ab":2}'), write(".txt", "a b\n")))
+  assert(#bpe:encode "abab" == 2)
+  assert(mrt.save(path .. ".npy", mrt.ones(4, 2)))
+  local batches = mrt.data.batches({ assert(mrt.data.npy(path .. ".npy")) }, { batch = 2 })
+  for _ = 1, 3 do assert(batches:next():sum():item() == 4) end
+  for _, ending in ipairs { ".safetensors", ".npz", ".npy", ".csv", ".json", ".txt" } do
+    os.remove(path .. ending)
+  end
+end
+
+local function reject(x)
+  local ok, problem = pcall(x.matmul, x, mrt.zeros(3, 3))
+  assert(not ok)
+  return tostring(problem)
+end
+
+local function work()
+  local x = mrt.tensor { 1, 2, 3 }
+  x.name = "x"
+  assert(#x:bytes() == 24 and #mrt.cat({ x, x }):totable() == 6)
+  local error_text = reject(x)
+  meet()
+  add_in_file()
+  use_files()
+  return train(), differentiate(), error_text
+end
+
+local function check()
+  local a, b = first:totable(), last:totable()
+  local t = opt.t:item()
+  assert(a[1] == a[2] and a[1] == b[1] and b[1] == b[3] and t == a[1],
+    "a step was done by half")
+  for _, p in ipairs(model:parameters()) do
+    assert(p:sum():item() == p:sum():item(), "a parameter is no number")
+  end
+  collectgarbage()
+end
+
+return work, check

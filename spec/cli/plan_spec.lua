@@ -1,0 +1,108 @@
+--- plan_spec.lua -- `mrt plan` and `mrt estimate` from outside
+---
+--- SPDX-License-Identifier: MIT
+
+local dkjson = require "dkjson"
+local files = require "support.files"
+
+local program = os.getenv "MRT" or "build/mrt"
+
+local function count(text, pattern) return select(2, text:gsub(pattern, "")) end
+
+describe("the program", function()
+  -- Exit status, standard output, standard error of mrt.
+  local function run(arguments, input)
+    local script, errors = files.write(os.tmpname(), input or ""), os.tmpname()
+    local pipe = io.popen(("'%s' %s 2>%s <%s"):format(program,
+      arguments:gsub("SCRIPT", script), errors, script))
+    local output = pipe:read "a"
+    local _, _, status = pipe:close()
+    local problem = files.read(errors)
+    os.remove(script)
+    os.remove(errors)
+    return status, output, problem
+  end
+
+  local planned = [[
+    local mrt = require "mrt"
+    local step = mrt.compile(function(x) return (x * x):sum() end)
+    local plan = step:plan(mrt.ones(64, 64))
+  ]]
+
+  it("prints a report once that the script prints itself", function()
+    local status, out = run("plan SCRIPT", planned .. "plan:report() step(mrt.ones(64, 64))")
+    assert.equal(0, status)
+    assert.equal(1, count(out, "lower bound"))
+    status, out = run("plan --json SCRIPT", planned .. "plan:report() step(mrt.ones(64, 64))")
+    assert.equal(0, status)
+    assert.equal("mrt.plan/1", dkjson.decode(out).schema)
+  end)
+
+  it("says how long planning took", function()
+    local _, out = run("plan SCRIPT", planned)
+    local us = tonumber(out:match "static.-(%d+)  to plan, once")
+    assert.is_true(us > 0)
+  end)
+
+  it("takes the first plan of a script that calls none", function()
+    local status, out = run("plan --json -", planned .. [[
+      io.write "text" io.stdout:write "more" print(mrt)
+      step:plan(mrt.ones(8, 8))]])
+    assert.equal(0, status)
+    assert.equal(64 * 64 * 4, dkjson.decode(out).transient)
+  end)
+
+  it("refuses what it cannot read or write", function()
+    local function says(pattern, ...)
+      local status, _, err = run(...)
+      assert.equal(1, status)
+      assert.matches(pattern, err)
+    end
+    says("a script is wanted", "plan")
+    says("cannot open nowhere.lua", "plan nowhere.lua")
+    says(":1: unexpected symbol near '='", "plan SCRIPT", "x = = 1")
+    says("%-%-html wants a value", "plan --html '' SCRIPT", planned)
+    says("%-%-budget wants a value", "plan --budget")
+    says("%-%-json takes no value", "plan --json=3 SCRIPT", planned)
+    says("'50%%' is not a number of bytes", "plan --budget 50% SCRIPT", planned)
+    says("'nan' is not", "plan --budget nan SCRIPT", planned)
+    says("Is a directory", "plan --html / SCRIPT", planned)
+    says("below the working%-set bound, 16,448", "plan --budget 16KiB SCRIPT", planned)
+  end)
+
+  it("shows ways into less than the working set: by swapping", function()
+    local status, out = run("plan --budget 400KiB SCRIPT", [[
+      local mrt = require "mrt"
+      local w = {}
+      for i = 1, 8 do w[i] = mrt.parameter(mrt.zeros(128, 128), "w" .. i) end
+      mrt.compile(function() for i = 1, 8 do w[i]:assign(w[i] + 1) end end)()]])
+    assert.equal(0, status)
+    assert.matches("swap weights and optimizer state .- fits", out)
+  end)
+
+  it("gives estimates as JSON", function()
+    local function json(arguments)
+      local status, out, err = run("estimate " .. arguments .. " --json")
+      assert.equal("", err)
+      assert.equal(0, status)
+      local got = assert(dkjson.decode(out))
+      assert.equal("mrt.estimate/1", got.schema)
+      assert.equal(arguments:match "%S+", got.estimate)
+      return got
+    end
+    local models = json("gpt3").models
+    assert.equal(0, (run "estimate --json gpt3"))
+    assert.equal(8, #models)
+    assert.equal(2100000000000, models[8].adam)
+    assert.equal(2 * models[8].boundary, models[8].boundary_f32)
+    assert.equal(163840000000,
+      json("boundary --tokens 1000000 --dim 2560 --layers 32").boundary)
+    assert.equal(12e9, json("states --parameters 1e9").literature)
+    assert.equal(3750000000, json("zero --parameters 1e9 --ranks 8 --stage 2").states)
+    local gpt = json "transformer --layers 12 --dim 768 --heads 12 --sequence 1024 --vocab 50257"
+    assert.equal(124439808, gpt.parameters)
+    assert.equal(gpt.states.gradients * 2, gpt.states.optimizer)
+    assert.is_true(gpt.activations.total > gpt.activations.layers)
+    assert.equal(400, json("linear --inputs 10 --outputs 20 --rows 5").output)
+  end)
+end)

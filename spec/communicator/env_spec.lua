@@ -1,0 +1,88 @@
+-- env_spec.lua -- which rank a process is, by its environment
+local ranks = require "mrt.communicator.env"
+
+local function find(environment)
+  return ranks.find(function(name) return environment[name] end)
+end
+
+describe("the environment's rank", function()
+  it("is none when nobody says anything", function()
+    assert.is_nil(find {})
+    assert.is_nil(find { MASTER_ADDR = "host", LOCAL_RANK = "1" })
+    assert.is_nil(find { SLURM_NTASKS = "4" }) -- a batch script, not a task
+  end)
+
+  it("is that of the first who knows", function()
+    local cases = {
+      { "the environment", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
+      { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE" },
+      { "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
+      { "Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE" },
+    }
+    for _, c in ipairs(cases) do
+      local found = find { [c[2]] = "3", [c[3]] = "8", [c[4]] = "1", [c[5]] = "2" }
+      assert.same({ c[1], 3, 8, 1, 2 }, { found.source, found.rank, found.size,
+        found.local_rank, found.local_size })
+    end
+    local both = find { RANK = "1", WORLD_SIZE = "2", OMPI_COMM_WORLD_RANK = "1",
+      OMPI_COMM_WORLD_SIZE = "2", SLURM_PROCID = "0", SLURM_NTASKS = "1" }
+    assert.equal("the environment", both.source)
+  end)
+
+  it("is refused when it makes no sense", function()
+    local function refused(text, environment)
+      assert.error_matches(function() find(environment) end, text)
+    end
+    refused("RANK is 'one', a count wanted", { RANK = "one", WORLD_SIZE = "2" })
+    refused("WORLD_SIZE is '%-1'", { RANK = "0", WORLD_SIZE = "-1" })
+    refused("RANK is 2, below WORLD_SIZE = 2 wanted", { RANK = "2", WORLD_SIZE = "2" })
+    refused("RANK is set %(1%), but not WORLD_SIZE", { RANK = "1" })
+    refused("PMI_SIZE is set %(4%), but not PMI_RANK", { PMI_SIZE = "4" })
+    refused("LOCAL_RANK is 3, below LOCAL_WORLD_SIZE = 2", { RANK = "3", WORLD_SIZE = "4",
+      LOCAL_RANK = "3", LOCAL_WORLD_SIZE = "2" })
+    refused("rank 0 of 2 .* Open MPI says rank 1 of 4", { RANK = "0", WORLD_SIZE = "2",
+      OMPI_COMM_WORLD_RANK = "1", OMPI_COMM_WORLD_SIZE = "4" })
+  end)
+end)
+
+describe("the environment's meeting", function()
+  local function meeting(environment)
+    local function getenv(name) return environment[name] end
+    return ranks.meeting(ranks.find(getenv), getenv)
+  end
+
+  it("is at MASTER_ADDR and MASTER_PORT, of the run that is named", function()
+    assert.same({ address = "h", port = 7, token = "x", transport = "" }, meeting { RANK = "0",
+      WORLD_SIZE = "2", MASTER_ADDR = "h", MASTER_PORT = "7", MRT_RUN = "x" })
+    assert.same({ address = "127.0.0.1", port = 29500, token = "", transport = "sockets" },
+      meeting { RANK = "0", WORLD_SIZE = "2", MRT_TRANSPORT = "sockets" })
+    assert.error_matches(function()
+      meeting { RANK = "0", WORLD_SIZE = "2", MASTER_PORT = "word" }
+    end, "MASTER_PORT is 'word', a count wanted")
+  end)
+
+  it("is beside torchrun's own port", function()
+    local m = meeting { RANK = "0", WORLD_SIZE = "2", MASTER_ADDR = "h", MASTER_PORT = "45499",
+      TORCHELASTIC_USE_AGENT_STORE = "True", TORCHELASTIC_RUN_ID = "id" }
+    assert.is_true(m.port ~= 45499 and m.port >= 10000 and m.port < 30000)
+    assert.same({ "h", "id" }, { m.address, m.token })
+  end)
+
+  it("is known to launchers that set no address", function()
+    local function mpi(here)
+      return meeting { OMPI_COMM_WORLD_RANK = "0", OMPI_COMM_WORLD_SIZE = "4",
+        OMPI_COMM_WORLD_LOCAL_RANK = "0", OMPI_COMM_WORLD_LOCAL_SIZE = here,
+        PMIX_NAMESPACE = "77" }
+    end
+    assert.same({ "", "mpi", "77" }, { mpi("4").transport, mpi("2").transport, mpi("4").token })
+    local function slurm(list)
+      return meeting { SLURM_PROCID = "0", SLURM_NTASKS = "2", SLURM_JOB_ID = "12",
+        SLURM_JOB_NODELIST = list }
+    end
+    assert.equal("a01", slurm "a[01-03,7],b2" .address)
+    assert.equal("gpu-1", slurm "gpu-1,gpu-2" .address)
+    assert.equal("127.0.0.1", slurm(nil).address)
+    assert.is_true(slurm "a".port ~= 29500)
+  end)
+end)

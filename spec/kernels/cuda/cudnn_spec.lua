@@ -1,0 +1,120 @@
+-- cudnn_spec.lua -- cuDNN computes what it can, kernels of ours the rest
+--
+-- The emulated device brings an emulated cuDNN, which refuses what the real one
+-- does and tells of each execution. What the results are worth is in
+-- ops_spec.lua, with MRT_SPEC_DEVICE=cuda:0 and MRT_CUDNN naming the device's
+-- own library.
+local program = require "support.program"
+
+local library = os.getenv "MRT_CUDA"
+
+if not (library and library:find "emulated") then
+  describe("cuDNN", function()
+    pending "MRT_CUDA names no emulated device"
+  end)
+  return
+end
+
+-- Convolutions and attention of this dtype, with gradients, on the CPU and on
+-- the device; `ways` is how often each was asked for.
+local script = [[
+local mrt = require "mrt"
+local core = require "mrt.core"
+local dtype, causal, apart = %q, %s, %s
+local function values()
+  mrt.seed(3)
+  local function draw(...) return mrt.randn(...):to(dtype) end
+  local x, w, b = draw(2, 6, 5, 8), draw(12, 4, 3, 3), draw(12)
+  local q, k, v = draw(2, 7, 4, 16), draw(2, 7 + apart, 2, 16), draw(2, 7 + apart, 2, 8)
+  return { x, w, b, q, k, v }
+end
+local function step(x, w, b, q, k, v)
+  local o = { groups = 2, padding = 1, stride = { 2, 1 } }
+  local y = core.op.conv2d(x, w, o) + core.op.conv2d(x, w, b, o)
+  local a = core.op.attention(q, k, v, { causal = causal })
+  local loss = (y * y):to "f32":sum() + (a * a):to "f32":sum()
+  local all = mrt.grad(loss, { x, w, q, k, v })
+  table.insert(all, 1, loss)
+  return table.unpack(all)
+end
+local function run(device)
+  mrt.device "cpu"
+  local given = values()
+  mrt.eval(given)
+  mrt.device(device)
+  for i, t in ipairs(given) do given[i] = mrt.eval(t:to(device)) end
+  local f, last = mrt.compile(step), nil
+  for i = 1, 12 do
+    collectgarbage() -- results come to lie where earlier ones did
+    local out = { f(table.unpack(given)) }
+    for j, t in ipairs(out) do out[j] = mrt.eval(t:to "cpu"):bytes() end
+    local now = table.concat(out, "|")
+    assert(not last or last == now, "run " .. i .. " has other bits")
+    last = now
+  end
+  local out = { f(table.unpack(given)) }
+  for j, t in ipairs(out) do out[j] = t:to "cpu":to "f32" end
+  return out
+end
+local there, here = run "cuda:0", run "cpu"
+mrt.device "cpu"
+for i, t in ipairs(there) do
+  local off = (t - here[i]):abs():max():item() / here[i]:abs():max():item()
+  assert(off < (dtype == "f32" and 1e-5 or 0.03), "result " .. i .. " is off by " .. off)
+end
+mrt.device "cuda:0"
+print(mrt.info().libraries)
+]]
+
+-- What the script says, and how often each operation was executed.
+local function run(dtype, causal, apart, environment)
+  local path, told = os.tmpname(), os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write(script:format(dtype, causal, apart))
+  file:close()
+  local _, out = program.shell(("MRT_CUDNN='%s' MRT_EMULATE_CUDNN='%s' %s '%s' '%s'"):format(
+    library, told, environment or "", program.path, path))
+  local count = {}
+  for line in io.lines(told) do
+    count[line] = (count[line] or 0) + 1
+  end
+  os.remove(path)
+  os.remove(told)
+  return out, count
+end
+
+local forward, weights, input, attention = "10", "11", "12", "41"
+
+describe("cuDNN", function()
+  it("computes convolutions and attention, the same each time, also recorded", function()
+    for _, dtype in ipairs { "bf16", "f16", "f32" } do
+      local out, count = run(dtype, true, 0)
+      assert(out:find("cuDNN 9.28.0", 1, true), out)
+      -- queued and recorded; a replay, of the 13 runs most are, asks for nothing
+      local n = count[weights]
+      assert(n >= 2 and n < 10, dtype .. ": " .. n)
+      assert.are.same({ [forward] = 2 * n, [weights] = n, [input] = n,
+        [attention] = dtype ~= "f32" and n or nil }, count, dtype)
+    end
+  end)
+
+  it("leaves alone what it refuses and what we would rather do", function()
+    local _, count = run("bf16", true, 3)
+    assert.are.equal(nil, count[attention])
+    _, count = run("bf16", false, 3)
+    assert(count[attention] >= 2)
+  end)
+
+  it("is not used when it is off or not there", function()
+    for _, where in ipairs { "off", "/nowhere/libcudnn.so.9" } do
+      local out, count = run("bf16", true, 0, "MRT_CUDNN=" .. where)
+      assert(out:find "cuBLASLt" and not out:find "cuDNN", out)
+      assert.are.same({}, count)
+    end
+  end)
+
+  it("fails the device with its own words", function()
+    local out = run("bf16", true, 0, "MRT_EMULATE_CUDNN_FAILS=1")
+    assert(out:find("cuda:0 failed: cuDNN 9.28.0: CUDNN_STATUS_EXECUTION_FAILED", 1, true), out)
+  end)
+end)

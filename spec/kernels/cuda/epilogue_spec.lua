@@ -1,0 +1,207 @@
+-- epilogue_spec.lua -- products that compute the GELU of their sums
+--
+-- On the CPU, which only does so where its description says it; and on cuda:0,
+-- if MRT_CUDA names the plug-in, which always does.
+local mrt = require "mrt"
+local core = require "mrt.core"
+local program = require "support.program"
+
+local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+local sizes = { vocab = 11, dim = 16, layers = 2, heads = 2, context = 8 }
+
+local function trainer(options)
+  mrt.seed(3)
+  local model = nn.GPT(sizes)
+  local params = model:parameters()
+  local opt = optim.adamw(params, { lr = 1e-2, weight_decay = 0.1 })
+  return mrt.compile(function(tokens, targets)
+    local loss = nn.cross_entropy(model(tokens), targets)
+    opt:step(mrt.grad(loss, params))
+    return loss
+  end, options), params
+end
+
+local function batch(i)
+  mrt.seed(100 + i)
+  local ids = mrt.randint(0, sizes.vocab, 3, sizes.context + 1)
+  return mrt.eval(ids:slice(2, 1, sizes.context):copy()),
+    mrt.eval(ids:slice(2, 2, sizes.context + 1):copy())
+end
+
+-- Losses of some steps, and all bytes of the parameters after them.
+local function train(options)
+  local step, params = trainer(options)
+  local losses, bytes = {}, {}
+  for i = 1, 3 do losses[i] = step(batch(i)):item() end
+  for i, p in ipairs(params) do bytes[i] = p:bytes() end
+  return losses, table.concat(bytes), step
+end
+
+-- How often each operator, alone or in a chain, is in a plan.
+local function count(plan)
+  local found = {}
+  for line in plan:graph():gmatch "[^\n]+" do
+    for name in (line:match "= ([%w_+]+)%(" or ""):gmatch "[%w_]+" do
+      found[name] = (found[name] or 0) + 1
+    end
+  end
+  return found
+end
+
+local function precisions(name)
+  return name == "bf16" and policy.precision.bf16() or policy.precision.f32()
+end
+
+local function close(a, b, tolerance)
+  for i, x in ipairs(a) do
+    assert(math.abs(x - b[i]) <= tolerance * math.abs(b[i]), ("loss %d is %.9g, %.9g wanted")
+      :format(i, x, b[i]))
+  end
+end
+
+local function say(epilogues)
+  local d = mrt.device.current() -- chosen, so that no plan chooses another
+  d.epilogues = epilogues
+  core.set_device(d)
+end
+
+local function specs(name)
+  setup(function()
+    mrt.device(name)
+    if name == "cpu" then say(true) end
+  end)
+  teardown(function()
+    core.set_device()
+    mrt.device "cpu"
+  end)
+
+  it("computes them in a GPT's step, in f32 and bf16, and learns as without", function()
+    for dtype, tolerance in pairs { f32 = 2e-5, bf16 = 2e-3 } do
+      local losses, _, step = train { precision = precisions(dtype) }
+      local plan = step:plan(batch(1))
+      local found = count(plan)
+      assert.equal(sizes.layers, found.linear_gelu, dtype)
+      assert.equal(sizes.layers, found.matmul_gelu_grad, dtype)
+      assert.is_nil(found.gelu)
+      assert.is_nil(found.gelu_grad)
+      local passes = {}
+      for _, pass in ipairs(plan.passes) do passes[pass.name] = pass.nodes end
+      assert.is_true(passes.epilogues < passes.dead or dtype ~= "f32")
+      local plain, _, other = train { precision = precisions(dtype), epilogues = false }
+      found = count(other:plan(batch(1)))
+      assert.equal(sizes.layers, found.gelu)
+      assert.is_nil(found.linear_gelu or found.matmul_gelu_grad)
+      close(losses, plain, tolerance)
+    end
+  end)
+
+  it("has the same bits kept, computed again, swapped, unshared, or in a budget", function()
+    for _, dtype in ipairs(name == "cpu" and { "f32", "bf16" } or { "bf16" }) do
+      local _, wanted, step = train { precision = precisions(dtype) }
+      local plan = step:plan(batch(1))
+      local ways = {
+        { order = "program" }, { share = false, inplace = false, fuse = false },
+        { checkpoint = policy.checkpoint.all() }, { checkpoint = policy.checkpoint.every(1) },
+        { checkpoint = policy.checkpoint.swap(), swap = policy.swap.optimizer() },
+        { memory = plan.peak + plan.device.overhead - 2000 },
+      }
+      for i, options in ipairs(ways) do
+        options.precision = precisions(dtype)
+        local _, bytes, other = train(options)
+        assert(bytes == wanted, ("%s, way %d: other bits"):format(dtype, i))
+        assert.is_true(count(other:plan(batch(1))).linear_gelu >= sizes.layers)
+      end
+    end
+  end)
+
+  -- The plan of f of an input, weights and a bias.
+  local function planned(f, options)
+    return mrt.compile(f, options):plan(mrt.randn(6, 8), mrt.randn(16, 8), mrt.randn(16))
+  end
+  local tanh = { approximate = "tanh" }
+
+  it("leaves alone what others read, what is no GELU by tanh, f64", function()
+    local alone = planned(function(x, w, b) return x:linear(w, b):gelu(tanh) end)
+    assert.matches("\n?%%%d+ f32%[6,16%] = linear_gelu", alone:graph()) -- one result
+    assert.is_nil(count(alone).gelu)
+    local leave = {
+      function(x, w, b) return x:linear(w, b):gelu() end,
+      function(x, w, b)
+        local y = x:linear(w, b)
+        return y:gelu(tanh), y
+      end,
+      function(x, w, b)
+        local y = x:linear(w, b)
+        return y:gelu(tanh) + y:sum()
+      end,
+      function(x, w, b) return x:linear(w, b):reshape(-1):gelu(tanh) end,
+      function(x, w, b) return x:to "f64":linear(w:to "f64", b:to "f64"):gelu(tanh) end,
+    }
+    for i, f in ipairs(leave) do
+      assert(not count(planned(f)).linear_gelu, "function " .. i)
+    end
+  end)
+
+  it("leaves alone what is evaluated line by line", function()
+    local x, w, b = mrt.randn(6, 8), mrt.randn(16, 8), mrt.randn(16)
+    mrt.eval { x, w, b }
+    local together = mrt.eval(x:linear(w, b):gelu(tanh)):bytes()
+    assert.equal(together, mrt.eval(mrt.eval(x:linear(w, b)):gelu(tanh)):bytes())
+  end)
+
+  it("leaves a product alone whose result others read", function()
+    local function slope(also)
+      return function(x, w, b)
+        local y = x:linear(w, b)
+        local dh = x:matmul(w:t())
+        return core.op.gelu_grad(y, dh, tanh), also and dh or nil
+      end
+    end
+    assert.equal(1, count(planned(slope(false))).matmul_gelu_grad)
+    assert.is_nil(count(planned(slope(true))).matmul_gelu_grad)
+    assert.is_nil(count(planned(slope(false), { epilogues = false })).matmul_gelu_grad)
+  end)
+end
+
+describe("a CPU said to have epilogues", function() specs "cpu" end)
+
+describe("a CPU", function()
+  it("has none otherwise", function()
+    assert.is_false(core.device().epilogues)
+    local step = trainer()
+    assert.is_nil(count(step:plan(batch(1))).linear_gelu)
+  end)
+end)
+
+-- The emulated library tells of its epilogues: GELU_AUX_BIAS is 164, DGELU 192.
+local function asks_the_library()
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write [[
+    local mrt = require "mrt"
+    mrt.device "cuda:0"
+    local fc, proj = mrt.nn.Linear(128, 256), mrt.nn.Linear(256, 128)
+    local step = mrt.compile(function(x)
+      local y = proj(fc(x):gelu { approximate = "tanh" }):sum()
+      return y, mrt.grad(y, fc:parameters())[1]
+    end, { precision = mrt.policy.precision.bf16() })
+    print(step(mrt.randn(64, 128)):item())
+  ]]
+  file:close()
+  local _, out = program.shell(("MRT_EMULATE_PRODUCTS=1 '%s' '%s' 2>&1"):format(program.path,
+    path))
+  os.remove(path)
+  assert.matches("epilogue 164\n", out)
+  assert.matches("epilogue 192\n", out)
+end
+
+describe("a CUDA device", function()
+  if os.getenv "MRT_CUDA" then
+    specs "cuda:0"
+    if os.getenv "MRT_CUDA":find "emulated" then
+      it("asks cuBLASLt for them", asks_the_library)
+    end
+  else
+    pending "MRT_CUDA names no plug-in"
+  end
+end)
