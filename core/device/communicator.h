@@ -142,7 +142,7 @@ mrt_status mrt_beside_end(mrt_beside *a, const void *out, int *node,
 void mrt_beside_drain(mrt_beside *a);
 void mrt_beside_close(mrt_beside *a);
 
-/* kernels/collectives/threads.c: ranks that are threads of one process. */
+/* kernels/collectives/shm_thread.c: ranks that are threads of one process. */
 mrt_status mrt_threads_new(const mrt_allocator *a, int size,
                            mrt_communicator **out, mrt_error *e);
 /* kernels/collectives/join.c: this process becomes one rank of several. */

@@ -1,4 +1,4 @@
-/* bootstrap_server.c -- rank 0 of a wire: who comes, who fits, what is told to whom
+/* bootstrap_server.c -- rank 0's side of the bootstrap: who comes, who fits
  *
  * SPDX-License-Identifier: MIT */
 #include "bootstrap_inside.h"
@@ -8,60 +8,65 @@
 
 enum { WAITING = 64 };
 
-static bool is_stranger(const mrt_wire_hello *h, const mrt_wire_hello *own) {
-  return memcmp(h->magic, MRT_WIRE_MAGIC, sizeof MRT_WIRE_MAGIC) != 0 ||
+static bool is_stranger(const mrt_bootstrap_hello *h,
+                        const mrt_bootstrap_hello *own) {
+  return memcmp(h->magic, MRT_BOOTSTRAP_MAGIC, sizeof MRT_BOOTSTRAP_MAGIC) !=
+             0 ||
          memcmp(h->token, own->token, sizeof h->token) != 0;
 }
 
 /* One of us who does not fit: what is wrong. */
-static bool misfit(const mrt_wire *w, const mrt_wire_hello *h,
-                   const mrt_wire_hello *own, char reason[MRT_WIRE_REASON]) {
-  bool known = h->rank >= 0 && h->rank < w->options.size;
+static bool misfit(const mrt_bootstrap *b, const mrt_bootstrap_hello *h,
+                   const mrt_bootstrap_hello *own,
+                   char reason[MRT_BOOTSTRAP_REASON]) {
+  bool known = h->rank >= 0 && h->rank < b->options.size;
   reason[0] = 0;
   if (h->version != own->version)
-    snprintf(reason, MRT_WIRE_REASON, "speaks version %d, rank 0 version %d",
-             h->version, own->version);
+    snprintf(reason, MRT_BOOTSTRAP_REASON,
+             "speaks version %d, rank 0 version %d", h->version, own->version);
   else if (h->size != own->size)
-    snprintf(reason, MRT_WIRE_REASON, "expects %d ranks, rank 0 expects %d",
-             h->size, own->size);
+    snprintf(reason, MRT_BOOTSTRAP_REASON,
+             "expects %d ranks, rank 0 expects %d", h->size, own->size);
   else if (!known || h->rank == 0)
-    snprintf(reason, MRT_WIRE_REASON, "is no rank from 1 to %d", own->size - 1);
-  else if (w->sockets[h->rank] >= 0)
-    snprintf(reason, MRT_WIRE_REASON,
+    snprintf(reason, MRT_BOOTSTRAP_REASON, "is no rank from 1 to %d",
+             own->size - 1);
+  else if (b->sockets[h->rank] >= 0)
+    snprintf(reason, MRT_BOOTSTRAP_REASON,
              "is there already, as process %lld on %s: two have one rank",
-             (long long)w->people[h->rank].pid, w->people[h->rank].host);
+             (long long)b->peers[h->rank].pid, b->peers[h->rank].host);
   else if (strncmp(h->build, own->build, sizeof h->build) != 0)
-    snprintf(reason, MRT_WIRE_REASON, "is of build '%.60s', rank 0 of '%.60s'",
-             h->build, own->build);
+    snprintf(reason, MRT_BOOTSTRAP_REASON,
+             "is of build '%.60s', rank 0 of '%.60s'", h->build, own->build);
   return reason[0] != 0;
 }
 
-static mrt_wire_answer answer_of(mrt_status status, const char *reason) {
-  mrt_wire_answer a;
+static mrt_bootstrap_answer answer_of(mrt_status status, const char *reason) {
+  mrt_bootstrap_answer a;
   memset(&a, 0, sizeof a);
-  memcpy(a.magic, MRT_WIRE_MAGIC, sizeof a.magic);
+  memcpy(a.magic, MRT_BOOTSTRAP_MAGIC, sizeof a.magic);
   a.status = status;
   snprintf(a.reason, sizeof a.reason, "%.255s", reason);
   return a;
 }
 
-static void refuse(const mrt_wire *w, int fd, const mrt_error *e) {
-  mrt_wire_answer a = answer_of(e->status, e->message);
-  mrt_waiting soon = mrt_wire_until(w, mrt_socket_clock() + 1);
+static void refuse(const mrt_bootstrap *b, int fd, const mrt_error *e) {
+  mrt_bootstrap_answer a = answer_of(e->status, e->message);
+  mrt_deadline soon = mrt_bootstrap_until(b, mrt_socket_clock() + 1);
   mrt_socket_send(fd, &a, sizeof a, &soon);
 }
 
 /* What a whole hello leads to; a stranger gets no answer. */
-static mrt_status receive(mrt_wire *w, mrt_wire_hello *h,
-                          const mrt_wire_hello *own, int fd, mrt_error *e) {
-  char reason[MRT_WIRE_REASON];
-  h->build[MRT_WIRE_TEXT - 1] = h->host[MRT_WIRE_TEXT - 1] = 0;
+static mrt_status receive(mrt_bootstrap *b, mrt_bootstrap_hello *h,
+                          const mrt_bootstrap_hello *own, int fd,
+                          mrt_error *e) {
+  char reason[MRT_BOOTSTRAP_REASON];
+  h->build[MRT_BOOTSTRAP_TEXT - 1] = h->host[MRT_BOOTSTRAP_TEXT - 1] = 0;
   if (is_stranger(h, own)) return close(fd), MRT_OK;
-  if (w->verdict) return refuse(w, fd, w->verdict), close(fd), MRT_OK;
-  if (!misfit(w, h, own, reason)) return mrt_wire_admit(w, h, fd), MRT_OK;
+  if (b->verdict) return refuse(b, fd, b->verdict), close(fd), MRT_OK;
+  if (!misfit(b, h, own, reason)) return mrt_bootstrap_admit(b, h, fd), MRT_OK;
   mrt_status s = mrt_fail(e, MRT_ERANK, "rank %d (process %lld on %s) %s",
                           h->rank, (long long)h->pid, h->host, reason);
-  refuse(w, fd, e);
+  refuse(b, fd, e);
   close(fd);
   return s;
 }
@@ -71,7 +76,7 @@ typedef struct guests {
   int count, fd[WAITING];
   size_t got[WAITING];
   double until[WAITING];
-  mrt_wire_hello said[WAITING];
+  mrt_bootstrap_hello said[WAITING];
 } guests;
 
 static void drop_guest(guests *g, int i) {
@@ -95,19 +100,19 @@ static void greet(guests *g, int listener) {
 }
 
 /* Hear what guests say; those who have said all leave the list. */
-static mrt_status listen_to(mrt_wire *w, guests *g, const mrt_wire_hello *own,
-                            mrt_error *e) {
+static mrt_status listen_to(mrt_bootstrap *b, guests *g,
+                            const mrt_bootstrap_hello *own, mrt_error *e) {
   for (int i = g->count; i-- > 0;) {
     char *room = (char *)&g->said[i] + g->got[i];
-    long n =
-        mrt_socket_read(g->fd[i], room, sizeof(mrt_wire_hello) - g->got[i]);
+    long n = mrt_socket_read(g->fd[i], room,
+                             sizeof(mrt_bootstrap_hello) - g->got[i]);
     if (n > 0) g->got[i] += (size_t)n;
     bool late = mrt_socket_clock() > g->until[i];
     int fd = g->fd[i];
-    if (g->got[i] == sizeof(mrt_wire_hello)) {
-      mrt_wire_hello h = g->said[i];
+    if (g->got[i] == sizeof(mrt_bootstrap_hello)) {
+      mrt_bootstrap_hello h = g->said[i];
       drop_guest(g, i);
-      MRT_TRY(receive(w, &h, own, fd, e));
+      MRT_TRY(receive(b, &h, own, fd, e));
     } else if (n < 0 || late) {
       close(fd);
       drop_guest(g, i);
@@ -116,88 +121,89 @@ static mrt_status listen_to(mrt_wire *w, guests *g, const mrt_wire_hello *own,
   return MRT_OK;
 }
 
-static int missing(const mrt_wire *w, char *list, size_t room) {
+static int missing(const mrt_bootstrap *b, char *list, size_t room) {
   int count = 0;
   size_t at = 0;
-  for (int r = 1; r < w->options.size; r++) {
-    if (w->sockets[r] >= 0) continue;
+  for (int r = 1; r < b->options.size; r++) {
+    if (b->sockets[r] >= 0) continue;
     if (count++ < 8 && at < room)
       at += (size_t)snprintf(list + at, room - at, "%s%d", at ? ", " : "", r);
   }
   return count;
 }
 
-static mrt_status not_all(const mrt_wire *w, const char *why, mrt_error *e) {
+static mrt_status not_all(const mrt_bootstrap *b, const char *why,
+                          mrt_error *e) {
   char list[96] = "";
-  int count = missing(w, list, sizeof list);
+  int count = missing(b, list, sizeof list);
   return mrt_fail(e, MRT_ERANK, "%d of %d ranks did not come to %s:%d %s: %s%s",
-                  count, w->options.size, w->options.address, w->options.port,
+                  count, b->options.size, b->options.address, b->options.port,
                   why, list, count > 8 ? ", .." : "");
 }
 
-static mrt_status gather_ranks(mrt_wire *w, int listener, guests *g,
-                               const mrt_wire_hello *own, mrt_error *e) {
-  double deadline = mrt_socket_clock() + w->options.timeout;
+static mrt_status gather_ranks(mrt_bootstrap *b, int listener, guests *g,
+                               const mrt_bootstrap_hello *own, mrt_error *e) {
+  double deadline = mrt_socket_clock() + b->options.timeout;
   char list[8];
-  while (missing(w, list, sizeof list) > 0) {
+  while (missing(b, list, sizeof list) > 0) {
     char why[48];
-    snprintf(why, sizeof why, "within %g s", w->options.timeout);
-    if (mrt_socket_clock() > deadline) return not_all(w, why, e);
-    if (w->options.interrupted && *w->options.interrupted)
+    snprintf(why, sizeof why, "within %g s", b->options.timeout);
+    if (mrt_socket_clock() > deadline) return not_all(b, why, e);
+    if (b->options.interrupted && *b->options.interrupted)
       return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
     if (mrt_socket_poll(listener, g->fd, g->count, 0.05)) greet(g, listener);
-    MRT_TRY(listen_to(w, g, own, e));
+    MRT_TRY(listen_to(b, g, own, e));
   }
   return MRT_OK;
 }
 
 /* All are here: each gets a good answer. */
-static mrt_status welcome(mrt_wire *w, mrt_error *e) {
-  mrt_wire_answer good = answer_of(MRT_OK, "");
-  mrt_waiting until = mrt_wire_patience(w);
-  for (int r = 1; r < w->options.size; r++)
-    if (mrt_socket_send(w->sockets[r], &good, sizeof good, &until))
+static mrt_status welcome(mrt_bootstrap *b, mrt_error *e) {
+  mrt_bootstrap_answer good = answer_of(MRT_OK, "");
+  mrt_deadline until = mrt_bootstrap_deadline(b);
+  for (int r = 1; r < b->options.size; r++)
+    if (mrt_socket_send(b->sockets[r], &good, sizeof good, &until))
       return mrt_fail(e, MRT_ERANK, "rank %d (process %lld on %s) is gone", r,
-                      (long long)w->people[r].pid, w->people[r].host);
+                      (long long)b->peers[r].pid, b->peers[r].host);
   return MRT_OK;
 }
 
 /* The meeting has failed: all who are here, and who comes soon, hear why. */
-static void tell_all(mrt_wire *w, int listener, guests *g,
-                     const mrt_wire_hello *own, const mrt_error *why) {
+static void tell_all(mrt_bootstrap *b, int listener, guests *g,
+                     const mrt_bootstrap_hello *own, const mrt_error *why) {
   mrt_error ignored;
   double until = mrt_socket_clock() + 1;
-  for (int r = 1; r < w->options.size; r++)
-    if (w->sockets[r] >= 0) refuse(w, w->sockets[r], why);
-  w->verdict = why;
+  for (int r = 1; r < b->options.size; r++)
+    if (b->sockets[r] >= 0) refuse(b, b->sockets[r], why);
+  b->verdict = why;
   while (why->status != MRT_EINTERRUPT && mrt_socket_clock() < until) {
     if (mrt_socket_poll(listener, g->fd, g->count, 0.05)) greet(g, listener);
-    listen_to(w, g, own, &ignored);
+    listen_to(b, g, own, &ignored);
   }
-  w->verdict = NULL;
+  b->verdict = NULL;
 }
 
-static mrt_status gather_all(mrt_wire *w, int listener,
-                             const mrt_wire_hello *own, mrt_error *e) {
-  guests *g = mrt_calloc(w->allocator, 1, sizeof *g);
+static mrt_status gather_all(mrt_bootstrap *b, int listener,
+                             const mrt_bootstrap_hello *own, mrt_error *e) {
+  guests *g = mrt_calloc(b->allocator, 1, sizeof *g);
   if (!g) return mrt_nomem(e);
-  mrt_status s = gather_ranks(w, listener, g, own, e);
-  if (s) tell_all(w, listener, g, own, e);
+  mrt_status s = gather_ranks(b, listener, g, own, e);
+  if (s) tell_all(b, listener, g, own, e);
   for (int i = 0; i < g->count; i++) close(g->fd[i]);
-  mrt_release(w->allocator, g, sizeof *g);
+  mrt_release(b->allocator, g, sizeof *g);
   return s;
 }
 
-mrt_status mrt_wire_gather(mrt_wire *w, const mrt_wire_hello *own,
-                           mrt_error *e) {
-  const mrt_wire_options *o = &w->options;
+mrt_status mrt_bootstrap_serve(mrt_bootstrap *b, const mrt_bootstrap_hello *own,
+                               mrt_error *e) {
+  const mrt_bootstrap_options *o = &b->options;
   int listener, code = mrt_socket_listen(o->address, o->port, &listener);
   if (code)
     return mrt_fail(e, MRT_EVALUE,
                     "rank 0 cannot listen at %s:%d (MASTER_ADDR, "
                     "MASTER_PORT): %s",
                     o->address, o->port, mrt_socket_why(code));
-  mrt_status s = gather_all(w, listener, own, e);
+  mrt_status s = gather_all(b, listener, own, e);
   close(listener);
-  return s ? s : welcome(w, e);
+  return s ? s : welcome(b, e);
 }

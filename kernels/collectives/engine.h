@@ -1,9 +1,10 @@
 /* engine.h -- what carries bytes between ranks that share no memory
  *
- * Two lanes join each two ranks: notes, of which a receive always waits, and
- * numbers, which come only to who has agreed to take them; so a note is never
- * stuck behind numbers.  On a lane the bytes of one rank reach another whole
- * and in order, and both cut them into the same lengths.
+ * Two channels join each two ranks: one for control messages, of which a
+ * receive is always posted, and one for data, which come only to a rank that
+ * has agreed to take them; so a control message is never stuck behind data.  On
+ * a channel the bytes of one rank reach another whole and in order, and both
+ * cut them into the same lengths.
  *
  * An engine is used by one thread at a time.  It knows no deadlines: who waits
  * has them (message_control.c).
@@ -15,12 +16,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-enum { MRT_LANE_NOTES, MRT_LANE_NUMBERS, MRT_LANES };
+enum { MRT_ENGINE_CONTROL, MRT_ENGINE_DATA, MRT_ENGINE_CHANNELS };
 
 /* A send or receive; its owner keeps it and `data` until it is done. */
 typedef struct mrt_request {
-  int peer, lane;
-  bool gives; /* this rank sends */
+  int peer, channel;
+  bool is_send; /* this rank sends */
   bool done;
   char *data;
   size_t nbytes;            /* not 0 */

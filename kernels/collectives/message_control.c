@@ -1,4 +1,8 @@
-/* message_control.c -- what ranks tell one another; waiting, failing
+/* message_control.c -- control messages; waiting, failing
+ *
+ * A rank that waits polls all peers, not only those it waits for: a failure
+ * anywhere ends it.  It counts the time that it waited itself, so that a
+ * process that was stopped does not blame the others for it.
  *
  * SPDX-License-Identifier: MIT */
 #include "message.h"
@@ -10,82 +14,84 @@
 /* ---- telling ------------------------------------------------------------- */
 
 static bool has_room(const mrt_peer *p, unsigned spare) {
-  return p->begun - p->said + spare < MRT_NOTES_OUT;
+  return p->posted - p->sent + spare < MRT_CONTROL_IN_FLIGHT;
 }
 
-static void push(mrt_hub *hub, int peer, const mrt_note *note) {
-  mrt_peer *p = &hub->peers[peer];
-  unsigned i = p->begun++ % MRT_NOTES_OUT;
-  p->out[i] = *note;
-  p->says[i] = (mrt_request){ .peer = peer,
-                              .lane = MRT_LANE_NOTES,
-                              .gives = true,
-                              .data = (char *)&p->out[i],
-                              .nbytes = sizeof *note };
-  hub->engine->start(hub->engine, &p->says[i]);
+static void push(mrt_endpoint *endpoint, int peer, const mrt_control *msg) {
+  mrt_peer *p = &endpoint->peers[peer];
+  unsigned i = p->posted++ % MRT_CONTROL_IN_FLIGHT;
+  p->out[i] = *msg;
+  p->sends[i] = (mrt_request){ .peer = peer,
+                               .channel = MRT_ENGINE_CONTROL,
+                               .is_send = true,
+                               .data = (char *)&p->out[i],
+                               .nbytes = sizeof *msg };
+  endpoint->engine->start(endpoint->engine, &p->sends[i]);
 }
 
-/* What cannot be sent is out too: the other lane tells that the peer is gone,
- * after its last words. */
-static bool go_on(mrt_hub *hub, mrt_peer *p) {
-  while (p->said != p->begun) {
-    mrt_request *r = &p->says[p->said % MRT_NOTES_OUT];
-    if (hub->engine->test(hub->engine, r) == 0) return false;
-    p->said++;
+/* What cannot be sent is out too: the other channel tells that the peer is
+ * gone, after its last words. */
+static bool go_on(mrt_endpoint *endpoint, mrt_peer *p) {
+  while (p->sent != p->posted) {
+    mrt_request *r = &p->sends[p->sent % MRT_CONTROL_IN_FLIGHT];
+    if (endpoint->engine->test(endpoint->engine, r) == 0) return false;
+    p->sent++;
   }
   return true;
 }
 
-void mrt_hub_say(mrt_hub *hub, const mrt_note *note) {
-  for (int i = 0; i < hub->engine->size; i++) {
-    mrt_peer *p = &hub->peers[i];
-    go_on(hub, p);
+void mrt_endpoint_send_all(mrt_endpoint *endpoint, const mrt_control *msg) {
+  for (int i = 0; i < endpoint->engine->size; i++) {
+    mrt_peer *p = &endpoint->peers[i];
+    go_on(endpoint, p);
     /* one place is kept for the last words */
-    unsigned spare = note->kind != MRT_NOTE_FAILED;
-    if (i != hub->engine->rank && !p->gone && has_room(p, spare))
-      push(hub, i, note);
+    unsigned spare = msg->kind != MRT_CONTROL_FAILED;
+    if (i != endpoint->engine->rank && !p->gone && has_room(p, spare))
+      push(endpoint, i, msg);
   }
 }
 
-void mrt_hub_flush(mrt_hub *hub, double seconds) {
+void mrt_endpoint_flush(mrt_endpoint *endpoint, double seconds) {
   double until = mrt_clock() + seconds;
   for (int turns = 1;; turns++) {
     bool out = true;
-    for (int i = 0; i < hub->engine->size; i++)
-      if (!hub->peers[i].gone) out &= go_on(hub, &hub->peers[i]);
+    for (int i = 0; i < endpoint->engine->size; i++)
+      if (!endpoint->peers[i].gone) out &= go_on(endpoint, &endpoint->peers[i]);
     if (out || mrt_clock() > until) return;
-    hub->engine->rest(hub->engine, turns);
+    endpoint->engine->rest(endpoint->engine, turns);
   }
 }
 
 /* ---- failing ------------------------------------------------------------- */
 
 /* The first reason is kept, told to all, and ends the engine's work. */
-static void keep(mrt_hub *hub, const char *text) {
-  mrt_note note = { .kind = MRT_NOTE_FAILED };
-  if (hub->failed) return;
-  hub->failed = true;
-  snprintf(hub->message, sizeof hub->message, "%.*s", MRT_NOTE_SMALL - 1, text);
-  memcpy(note.text, hub->message, sizeof note.text);
-  note.text[sizeof note.text - 1] = 0;
-  mrt_hub_say(hub, &note);
-  mrt_hub_flush(hub, 1);
-  hub->engine->stop(hub->engine);
+static void keep(mrt_endpoint *endpoint, const char *text) {
+  mrt_control msg = { .kind = MRT_CONTROL_FAILED };
+  if (endpoint->failed) return;
+  endpoint->failed = true;
+  snprintf(endpoint->message, sizeof endpoint->message, "%.*s",
+           MRT_CONTROL_SMALL - 1, text);
+  memcpy(msg.text, endpoint->message, sizeof msg.text);
+  msg.text[sizeof msg.text - 1] = 0;
+  mrt_endpoint_send_all(endpoint, &msg);
+  mrt_endpoint_flush(endpoint, 1);
+  endpoint->engine->stop(endpoint->engine);
 }
 
-mrt_status mrt_hub_fail(mrt_hub *hub, mrt_error *e, const char *fmt, ...) {
-  char text[sizeof hub->message];
+mrt_status mrt_endpoint_fail(mrt_endpoint *endpoint, mrt_error *e,
+                             const char *fmt, ...) {
+  char text[sizeof endpoint->message];
   va_list args;
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  keep(hub, text);
-  return mrt_fail(e, MRT_ERANK, "%s", hub->message);
+  keep(endpoint, text);
+  return mrt_fail(e, MRT_ERANK, "%s", endpoint->message);
 }
 
-mrt_who mrt_messages_who(const mrt_messages *m, int rank) {
-  const mrt_peer *p = &m->hub->peers[m->members[rank]];
-  mrt_who who;
+mrt_rank_name mrt_message_rank_name(const mrt_message_comm *m, int rank) {
+  const mrt_peer *p = &m->endpoint->peers[m->members[rank]];
+  mrt_rank_name who;
   if (p->greeted)
     snprintf(who.s, sizeof who.s, "rank %d (pid %lld on %.60s)", rank,
              (long long)p->hello.pid, p->hello.host);
@@ -96,75 +102,77 @@ mrt_who mrt_messages_who(const mrt_messages *m, int rank) {
 
 /* ---- hearing ------------------------------------------------------------- */
 
-void mrt_hub_listen(mrt_hub *hub, int peer) {
-  mrt_peer *p = &hub->peers[peer];
-  p->hears = (mrt_request){ .peer = peer,
-                            .lane = MRT_LANE_NOTES,
-                            .data = (char *)&p->in,
-                            .nbytes = sizeof p->in };
-  hub->engine->start(hub->engine, &p->hears);
+void mrt_endpoint_post_recv(mrt_endpoint *endpoint, int peer) {
+  mrt_peer *p = &endpoint->peers[peer];
+  p->recv = (mrt_request){ .peer = peer,
+                           .channel = MRT_ENGINE_CONTROL,
+                           .data = (char *)&p->in,
+                           .nbytes = sizeof p->in };
+  endpoint->engine->start(endpoint->engine, &p->recv);
 }
 
-static int rank_of(const mrt_messages *m, int peer) {
+static int rank_of(const mrt_message_comm *m, int peer) {
   for (int r = 0; r < m->comm.size; r++)
     if (m->members[r] == peer) return r;
   return -1;
 }
 
 /* Of a communicator: kept where who waits for it looks. */
-static void put(mrt_hub *hub, int peer, const mrt_note *note) {
-  mrt_messages *m = hub->channels;
-  while (m && m->channel != note->channel) m = m->next;
+static void put(mrt_endpoint *endpoint, int peer, const mrt_control *msg) {
+  mrt_message_comm *m = endpoint->comms;
+  while (m && m->id != msg->id) m = m->next;
   int rank = m ? rank_of(m, peer) : -1;
   if (rank < 0) return;
-  if (note->kind == MRT_NOTE_CLOSED) m->closed[rank] = true;
-  if (note->kind == MRT_NOTE_ASKS) m->asks[note->number & 1][rank] = *note;
-  if (note->kind == MRT_NOTE_PAIRS) m->pairs[note->number & 1][rank] = *note;
+  if (msg->kind == MRT_CONTROL_CLOSED) m->closed[rank] = true;
+  if (msg->kind == MRT_CONTROL_COLLECTIVE)
+    m->entered[msg->number & 1][rank] = *msg;
+  if (msg->kind == MRT_CONTROL_P2P) m->p2p[msg->number & 1][rank] = *msg;
 }
 
-static void receive(mrt_hub *hub, int peer) {
-  mrt_peer *p = &hub->peers[peer];
-  mrt_note *note = &p->in;
-  if (note->kind == MRT_NOTE_HELLO) {
-    p->hello = note->hello, p->greeted = true;
+static void receive(mrt_endpoint *endpoint, int peer) {
+  mrt_peer *p = &endpoint->peers[peer];
+  mrt_control *msg = &p->in;
+  if (msg->kind == MRT_CONTROL_HELLO) {
+    p->hello = msg->hello, p->greeted = true;
     p->hello.host[63] = p->hello.build[63] = p->hello.algorithm[15] = 0;
-  } else if (note->kind == MRT_NOTE_WAITS) {
-    p->waits = note->asked.peer, p->waits_at = mrt_clock();
-  } else if (note->kind == MRT_NOTE_DONE) {
-    p->over = true;
-  } else if (note->kind == MRT_NOTE_FAILED) {
-    note->text[sizeof note->text - 1] = 0;
-    keep(hub, note->text);
+  } else if (msg->kind == MRT_CONTROL_WAITING) {
+    p->waits = msg->descriptor.peer, p->waits_at = mrt_clock();
+  } else if (msg->kind == MRT_CONTROL_DONE) {
+    p->done = true;
+  } else if (msg->kind == MRT_CONTROL_FAILED) {
+    msg->text[sizeof msg->text - 1] = 0;
+    keep(endpoint, msg->text);
   } else {
-    put(hub, peer, note);
+    put(endpoint, peer, msg);
   }
 }
 
-void mrt_hub_hear(mrt_hub *hub) {
-  for (int i = 0; i < hub->engine->size && !hub->failed; i++) {
-    mrt_peer *p = &hub->peers[i];
+void mrt_endpoint_poll(mrt_endpoint *endpoint) {
+  for (int i = 0; i < endpoint->engine->size && !endpoint->failed; i++) {
+    mrt_peer *p = &endpoint->peers[i];
     int heard = 1;
-    if (i == hub->engine->rank) continue;
-    go_on(hub, p);
-    while (!p->gone && !hub->failed && heard > 0) {
-      heard = hub->engine->test(hub->engine, &p->hears);
+    if (i == endpoint->engine->rank) continue;
+    go_on(endpoint, p);
+    while (!p->gone && !endpoint->failed && heard > 0) {
+      heard = endpoint->engine->test(endpoint->engine, &p->recv);
       if (heard < 0) {
         p->gone = true;
-        memcpy(p->why, hub->engine->why, sizeof p->why);
+        memcpy(p->why, endpoint->engine->why, sizeof p->why);
       }
       if (heard <= 0) break;
-      receive(hub, i);
-      if (!hub->failed) mrt_hub_listen(hub, i);
+      receive(endpoint, i);
+      if (!endpoint->failed) mrt_endpoint_post_recv(endpoint, i);
     }
   }
 }
 
 /* ---- waiting ------------------------------------------------------------- */
 
-static mrt_who at_what(const mrt_messages *m, const mrt_wait *w) {
-  mrt_who t = { "the start" };
+static mrt_rank_name at_what(const mrt_message_comm *m,
+                             const mrt_message_wait *w) {
+  mrt_rank_name t = { "the start" };
   if (!w->c) return t;
-  mrt_asked_text what = mrt_collective_print(w->c);
+  mrt_descriptor_text what = mrt_collective_print(w->c);
   if (w->c->kind == MRT_COLLECT_send || w->c->kind == MRT_COLLECT_recv)
     snprintf(t.s, sizeof t.s, "%.100s of rank %d", what.s, m->comm.rank);
   else
@@ -179,7 +187,7 @@ typedef struct survey {
   bool closed;     /* the lost one has */
 } survey;
 
-static survey look(mrt_messages *m, mrt_wait *w) {
+static survey look(mrt_message_comm *m, mrt_message_wait *w) {
   survey s = { -1, -1, false };
   size_t moved = 0;
   for (int i = 0; i < w->count; i++) {
@@ -190,9 +198,9 @@ static survey look(mrt_messages *m, mrt_wait *w) {
       moved++;
       continue;
     }
-    const mrt_peer *p = &m->hub->peers[m->members[rank]];
+    const mrt_peer *p = &m->endpoint->peers[m->members[rank]];
     if (s.first < 0) s.first = rank;
-    /* numbers may still be on their way from one who has left */
+    /* data may still be on their way from one who has left */
     if (s.lost < 0 && broken && (m->closed[rank] || p->gone))
       s.lost = rank, s.closed = m->closed[rank];
   }
@@ -203,41 +211,43 @@ static survey look(mrt_messages *m, mrt_wait *w) {
   return s;
 }
 
-static mrt_status check_lost(mrt_messages *m, const mrt_wait *w,
+static mrt_status check_lost(mrt_message_comm *m, const mrt_message_wait *w,
                              const survey *s, mrt_error *e) {
   if (s->lost < 0) return MRT_OK;
-  const mrt_peer *p = &m->hub->peers[m->members[s->lost]];
+  const mrt_peer *p = &m->endpoint->peers[m->members[s->lost]];
   if (!s->closed && p->why[0])
-    return mrt_hub_fail(m->hub, e, "%s is cut off: %s; %s",
-                        mrt_messages_who(m, s->lost).s, p->why,
-                        at_what(m, w).s);
-  return mrt_hub_fail(m->hub, e,
-                      s->closed ? "%s has ended or closed its communicator; %s"
-                                : "%s is gone; %s",
-                      mrt_messages_who(m, s->lost).s, at_what(m, w).s);
+    return mrt_endpoint_fail(m->endpoint, e, "%s is cut off: %s; %s",
+                             mrt_message_rank_name(m, s->lost).s, p->why,
+                             at_what(m, w).s);
+  return mrt_endpoint_fail(
+      m->endpoint, e,
+      s->closed ? "%s has ended or closed its communicator; %s"
+                : "%s is gone; %s",
+      mrt_message_rank_name(m, s->lost).s, at_what(m, w).s);
 }
 
-static mrt_status check_interrupt(mrt_messages *m, const mrt_wait *w,
-                                  mrt_error *e) {
+static mrt_status check_interrupt(mrt_message_comm *m,
+                                  const mrt_message_wait *w, mrt_error *e) {
   mrt_error other;
   if (!mrt_is_interrupted(&m->comm)) return MRT_OK;
-  mrt_hub_fail(m->hub, &other, "%s was interrupted in %s",
-               mrt_messages_who(m, m->comm.rank).s, at_what(m, w).s);
+  mrt_endpoint_fail(m->endpoint, &other, "%s was interrupted in %s",
+                    mrt_message_rank_name(m, m->comm.rank).s, at_what(m, w).s);
   return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
 }
 
 /* Seconds after which a rank that waits says again for whom. */
-static double often(const mrt_messages *m) {
+static double often(const mrt_message_comm *m) {
   return m->comm.timeout < 2 ? m->comm.timeout / 8 : 0.25;
 }
 
 /* Who holds up `rank`; as this rank waits for all of them, when it is reached
  * nobody alone is to blame. */
-static int culprit(const mrt_messages *m, const mrt_wait *w, int rank) {
+static int culprit(const mrt_message_comm *m, const mrt_message_wait *w,
+                   int rank) {
   double fresh = 3 * often(m) + 0.05; /* a stopped rank says nothing */
   int r = rank;
   for (int i = 0; i < m->comm.size && r != m->comm.rank; i++) {
-    const mrt_peer *p = &m->hub->peers[m->members[r]];
+    const mrt_peer *p = &m->endpoint->peers[m->members[r]];
     if (w->last > p->waits_at + fresh) return r;
     r = rank_of(m, p->waits);
     if (r < 0) return rank;
@@ -245,22 +255,23 @@ static int culprit(const mrt_messages *m, const mrt_wait *w, int rank) {
   return rank;
 }
 
-static mrt_status check_deadline(mrt_messages *m, const mrt_wait *w, int rank,
-                                 mrt_error *e) {
+static mrt_status check_deadline(mrt_message_comm *m, const mrt_message_wait *w,
+                                 int rank, mrt_error *e) {
   if (w->waited < m->comm.timeout) return MRT_OK;
   int by = culprit(m, w, rank);
   const char *what = w->requests ? "did not finish" : "did not come to";
   if (by == rank)
-    return mrt_hub_fail(m->hub, e, "%s %s %s within %g s",
-                        mrt_messages_who(m, rank).s, what, at_what(m, w).s,
-                        m->comm.timeout);
-  return mrt_hub_fail(m->hub, e, "%s holds up %s, which %s %s within %g s",
-                      mrt_messages_who(m, by).s, mrt_messages_who(m, rank).s,
-                      what, at_what(m, w).s, m->comm.timeout);
+    return mrt_endpoint_fail(m->endpoint, e, "%s %s %s within %g s",
+                             mrt_message_rank_name(m, rank).s, what,
+                             at_what(m, w).s, m->comm.timeout);
+  return mrt_endpoint_fail(
+      m->endpoint, e, "%s holds up %s, which %s %s within %g s",
+      mrt_message_rank_name(m, by).s, mrt_message_rank_name(m, rank).s, what,
+      at_what(m, w).s, m->comm.timeout);
 }
 
 /* Time in which this process was stopped itself is not held against others. */
-static void count_time(mrt_wait *w) {
+static void count_time(mrt_message_wait *w) {
   const double stopped = 0.1;
   double now = mrt_clock(), passed = w->last ? now - w->last : 0;
   w->waited += passed < stopped ? passed : stopped;
@@ -268,22 +279,25 @@ static void count_time(mrt_wait *w) {
   w->last = now;
 }
 
-static void tell_waits(mrt_messages *m, mrt_wait *w, int rank) {
-  mrt_note note = { .kind = MRT_NOTE_WAITS, .asked.peer = m->members[rank] };
+static void tell_waits(mrt_message_comm *m, mrt_message_wait *w, int rank) {
+  mrt_control msg = { .kind = MRT_CONTROL_WAITING,
+                      .descriptor.peer = m->members[rank] };
   if (w->last < w->told + often(m)) return;
   w->told = w->last;
-  mrt_hub_say(m->hub, &note);
+  mrt_endpoint_send_all(m->endpoint, &msg);
 }
 
-mrt_status mrt_messages_wait(mrt_messages *m, mrt_wait *w, mrt_error *e) {
-  mrt_hub *hub = m->hub;
+mrt_status mrt_message_await(mrt_message_comm *m, mrt_message_wait *w,
+                             mrt_error *e) {
+  mrt_endpoint *endpoint = m->endpoint;
   for (;;) {
-    mrt_hub_hear(hub);
+    mrt_endpoint_poll(endpoint);
     /* who fails after all had come fails in the next call */
-    bool over = hub->failed && w->requests;
-    survey s = over ? (survey){ 0 } : look(m, w);
+    bool done = endpoint->failed && w->requests;
+    survey s = done ? (survey){ 0 } : look(m, w);
     if (s.first < 0) return MRT_OK;
-    if (hub->failed) return mrt_fail(e, MRT_ERANK, "%s", hub->message);
+    if (endpoint->failed)
+      return mrt_fail(e, MRT_ERANK, "%s", endpoint->message);
     MRT_TRY(check_lost(m, w, &s, e));
     if (w->check) MRT_TRY(w->check(m, w, e));
     if (w->turns++ == 0) continue;
@@ -291,57 +305,62 @@ mrt_status mrt_messages_wait(mrt_messages *m, mrt_wait *w, mrt_error *e) {
     count_time(w);
     tell_waits(m, w, s.first);
     MRT_TRY(check_deadline(m, w, s.first, e));
-    hub->engine->rest(hub->engine, w->turns);
+    endpoint->engine->rest(endpoint->engine, w->turns);
   }
 }
 
-/* ---- numbers ------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------- */
 
-static int is_pending(mrt_messages *m, mrt_wait *w, int i, bool *broken) {
+static int is_pending(mrt_message_comm *m, mrt_message_wait *w, int i,
+                      bool *broken) {
   mrt_request *r = &w->requests[i];
-  mrt_engine *engine = m->hub->engine;
+  mrt_engine *engine = m->endpoint->engine;
   int done = r->done ? 1 : engine->test(engine, r);
   if (done > 0) return -1;
   *broken = done < 0;
   if (done < 0 && engine->why[0]) {
-    mrt_peer *p = &m->hub->peers[r->peer];
+    mrt_peer *p = &m->endpoint->peers[r->peer];
     p->gone = true;
     memcpy(p->why, engine->why, sizeof p->why);
   }
   return rank_of(m, r->peer);
 }
 
-mrt_status mrt_messages_finish(mrt_messages *m, const mrt_collective *c,
-                               mrt_request *requests, int count, mrt_error *e) {
-  mrt_wait w = {
+mrt_status mrt_message_finish(mrt_message_comm *m, const mrt_collective *c,
+                              mrt_request *requests, int count, mrt_error *e) {
+  mrt_message_wait w = {
     .c = c, .missing = is_pending, .requests = requests, .count = count
   };
-  return mrt_messages_wait(m, &w, e);
+  return mrt_message_await(m, &w, e);
 }
 
-void mrt_messages_start(mrt_messages *m, mrt_request *request, int rank,
-                        bool gives, void *data, size_t nbytes) {
+void mrt_message_start(mrt_message_comm *m, mrt_request *request, int rank,
+                       bool is_send, void *data, size_t nbytes) {
   *request = (mrt_request){ .peer = m->members[rank],
-                            .lane = MRT_LANE_NUMBERS,
-                            .gives = gives,
+                            .channel = MRT_ENGINE_DATA,
+                            .is_send = is_send,
                             .done = nbytes == 0,
                             .data = data,
                             .nbytes = nbytes };
-  if (gives) m->comm.sent += nbytes;
-  if (nbytes) m->hub->engine->start(m->hub->engine, request);
+  if (is_send) m->comm.sent += nbytes;
+  if (nbytes) m->endpoint->engine->start(m->endpoint->engine, request);
 }
 
-static int has_no_room(mrt_messages *m, mrt_wait *w, int i, bool *broken) {
-  mrt_peer *p = &m->hub->peers[m->members[w->peer]];
+static int has_no_room(mrt_message_comm *m, mrt_message_wait *w, int i,
+                       bool *broken) {
+  mrt_peer *p = &m->endpoint->peers[m->members[w->peer]];
   (void)i, (void)broken;
-  go_on(m->hub, p);
+  go_on(m->endpoint, p);
   return has_room(p, 1) ? -1 : w->peer;
 }
 
-mrt_status mrt_messages_tell(mrt_messages *m, int rank, const mrt_note *note,
-                             const mrt_collective *c, mrt_error *e) {
-  mrt_wait w = { .c = c, .missing = has_no_room, .count = 1, .peer = rank };
-  MRT_TRY(mrt_messages_wait(m, &w, e));
-  push(m->hub, m->members[rank], note);
+mrt_status mrt_message_send_control(mrt_message_comm *m, int rank,
+                                    const mrt_control *msg,
+                                    const mrt_collective *c, mrt_error *e) {
+  mrt_message_wait w = {
+    .c = c, .missing = has_no_room, .count = 1, .peer = rank
+  };
+  MRT_TRY(mrt_message_await(m, &w, e));
+  push(m->endpoint, m->members[rank], msg);
   return MRT_OK;
 }

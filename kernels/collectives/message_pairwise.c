@@ -1,6 +1,6 @@
 /* message_pairwise.c -- collectives in which each two ranks exchange
  *
- * Rank r owns slice r.  First it gets the others' numbers for its slice and
+ * Rank r owns slice r.  First it gets the others' data for its slice and
  * adds them up in the order of the ranks (of a broadcast: it gets the slice
  * from the root); then it gives the slice to all.  Each half moves (p - 1) / p
  * of the bytes per rank.  Slices go in segments: while one is reduced, the
@@ -20,7 +20,7 @@
 enum { SEGMENT = 512 << 10 }; /* bytes at most */
 
 typedef struct pass {
-  mrt_messages *m;
+  mrt_message_comm *m;
   const mrt_collective *c;
   size_t bytes;    /* of an element */
   int64_t segment; /* elements */
@@ -36,18 +36,18 @@ typedef struct pass {
 /* Bytes of round k of slice r, and where they begin in the whole. */
 static size_t part(const pass *p, int r, int64_t k, size_t *at) {
   int size = p->m->comm.size;
-  int64_t begin = mrt_slice(p->c->count, size, r) + k * p->segment;
-  int64_t n = mrt_slice(p->c->count, size, r + 1) - begin;
+  int64_t begin = mrt_message_slice(p->c->count, size, r) + k * p->segment;
+  int64_t n = mrt_message_slice(p->c->count, size, r + 1) - begin;
   *at = (size_t)begin * p->bytes;
   return n <= 0 ? 0 : (size_t)(n < p->segment ? n : p->segment) * p->bytes;
 }
 
-/* Room for a round's numbers of rank r. */
+/* Room for a round's data of rank r. */
 static char *room(const pass *p, int r, int64_t k) {
   int size = p->m->comm.size;
   size_t i =
       (size_t)(k & 1) * (size_t)(size - 1) + (size_t)r - (r > p->m->comm.rank);
-  return p->m->hub->scratch + i * (size_t)p->segment * p->bytes;
+  return p->m->endpoint->scratch + i * (size_t)p->segment * p->bytes;
 }
 
 /* The rank after this one first: not all begin with the same. */
@@ -64,12 +64,12 @@ static void begin_in(pass *p, int64_t k) {
   for (int i = 1; i < size && k < p->rounds; i++) {
     int r = other(p, i);
     if (p->reduces || r == p->root)
-      mrt_messages_start(p->m, &requests[n++], r, false,
-                         p->reduces ? room(p, r, k) : p->own + skip, mine);
+      mrt_message_start(p->m, &requests[n++], r, false,
+                        p->reduces ? room(p, r, k) : p->own + skip, mine);
     size_t theirs = part(p, r, k, &at);
     if (p->reduces || rank == p->root)
-      mrt_messages_start(p->m, &requests[n++], r, true, (char *)p->c->in + at,
-                         theirs);
+      mrt_message_start(p->m, &requests[n++], r, true, (char *)p->c->in + at,
+                        theirs);
   }
   p->nin[k & 1] = n;
 }
@@ -94,28 +94,28 @@ static void begin_out(pass *p, int64_t k) {
     int r = other(p, i);
     if (rank != p->root) {
       nbytes = part(p, r, k, &at);
-      mrt_messages_start(p->m, &p->out[p->nout++], r, false, out + at, nbytes);
+      mrt_message_start(p->m, &p->out[p->nout++], r, false, out + at, nbytes);
     }
     nbytes = part(p, rank, k, &at);
     if (r != p->root)
-      mrt_messages_start(p->m, &p->out[p->nout++], r, true, out + at, nbytes);
+      mrt_message_start(p->m, &p->out[p->nout++], r, true, out + at, nbytes);
   }
 }
 
 static mrt_status go(pass *p, mrt_error *e) {
   begin_in(p, 0);
   for (int64_t k = 0; k < p->rounds; k++) {
-    MRT_TRY(mrt_messages_finish(p->m, p->c, p->in[k & 1], p->nin[k & 1], e));
+    MRT_TRY(mrt_message_finish(p->m, p->c, p->in[k & 1], p->nin[k & 1], e));
     begin_in(p, k + 1);
     if (p->reduces) reduce(p, k);
     if (!p->spreads) continue;
-    MRT_TRY(mrt_messages_finish(p->m, p->c, p->out, p->nout, e));
+    MRT_TRY(mrt_message_finish(p->m, p->c, p->out, p->nout, e));
     begin_out(p, k);
   }
-  return mrt_messages_finish(p->m, p->c, p->out, p->nout, e);
+  return mrt_message_finish(p->m, p->c, p->out, p->nout, e);
 }
 
-/* Own numbers that are given as they are: where they belong in `out`. */
+/* Own data that are given as they are: where they belong in `out`. */
 static void place(const pass *p) {
   const mrt_collective *c = p->c;
   size_t nbytes = mrt_collective_in_bytes(c, p->m->comm.size);
@@ -125,11 +125,11 @@ static void place(const pass *p) {
     memmove((char *)c->out + at, c->in, nbytes);
 }
 
-mrt_status mrt_pairwise(mrt_messages *m, const mrt_collective *c,
-                        mrt_error *e) {
+mrt_status mrt_message_pairwise(mrt_message_comm *m, const mrt_collective *c,
+                                mrt_error *e) {
   int rank = m->comm.rank, size = m->comm.size;
   size_t at, others = size > 1 ? (size_t)size - 1 : 1;
-  size_t most = MRT_MESSAGES_SCRATCH / 2 / others;
+  size_t most = MRT_MESSAGE_SCRATCH / 2 / others;
   pass p = { .m = m, .c = c, .root = -1 };
   p.bytes = mrt_collective_dtype_bytes(c->dtype);
   p.segment = (int64_t)((most < SEGMENT ? most : SEGMENT) / p.bytes);
@@ -141,10 +141,11 @@ mrt_status mrt_pairwise(mrt_messages *m, const mrt_collective *c,
   part(&p, rank, 0, &at);
   p.own = (char *)c->out + (p.spreads ? at : 0);
   place(&p);
-  mrt_request *all = mrt_calloc(m->hub->allocator, 6 * others, sizeof *all);
+  mrt_request *all =
+      mrt_calloc(m->endpoint->allocator, 6 * others, sizeof *all);
   if (!all) return m->comm.abort(&m->comm, "out of memory"), mrt_nomem(e);
   p.in[0] = all, p.in[1] = all + 2 * others, p.out = all + 4 * others;
   mrt_status s = go(&p, e);
-  mrt_release(m->hub->allocator, all, 6 * others * sizeof *all);
+  mrt_release(m->endpoint->allocator, all, 6 * others * sizeof *all);
   return s;
 }

@@ -1,7 +1,7 @@
 /* message_ring.c -- collectives round the ring of ranks
  *
  *     reduce_scatter  step t: give slice r-1-t to the next rank, get slice
- *                     r-2-t from the one before, add the own numbers to it
+ *                     r-2-t from the one before, add the own data to it
  *     allgather       step t: give slice r-t, get slice r-1-t
  *
  * Each half has p - 1 steps and moves (p - 1) / p of the bytes per rank; an
@@ -28,10 +28,10 @@ enum {
   SENDS = 3 * BAND,
   RECEIVES = 2 * BAND
 };
-_Static_assert(ROOMS *SEGMENT <= MRT_MESSAGES_SCRATCH, "rooms of a ring");
+_Static_assert(ROOMS *SEGMENT <= MRT_MESSAGE_SCRATCH, "rooms of a ring");
 
 typedef struct ring {
-  mrt_messages *m;
+  mrt_message_comm *m;
   const mrt_collective *c;
   size_t bytes;
   int reduces, steps;         /* steps that reduce come first */
@@ -55,8 +55,8 @@ static segment segment_of(const ring *g, int64_t j, int slice_of_step) {
   int back = s.step < g->reduces ? s.step + 1 : s.step - g->reduces;
   int slice = ((g->m->comm.rank - slice_of_step - back) % size + size) % size;
   int64_t skip = (band * BAND + k) * each;
-  int64_t begin = mrt_slice(g->c->count, size, slice) + skip;
-  int64_t n = mrt_slice(g->c->count, size, slice + 1) - begin;
+  int64_t begin = mrt_message_slice(g->c->count, size, slice) + skip;
+  int64_t n = mrt_message_slice(g->c->count, size, slice + 1) - begin;
   s.skip = (size_t)skip * g->bytes;
   s.at = (size_t)begin * g->bytes;
   s.nbytes = n <= 0 ? 0 : (size_t)(n < each ? n : each) * g->bytes;
@@ -67,13 +67,13 @@ static segment given(const ring *g, int64_t j) { return segment_of(g, j, 0); }
 static segment got(const ring *g, int64_t j) { return segment_of(g, j, 1); }
 
 static char *room(const ring *g, int64_t j) {
-  return g->m->hub->scratch + (size_t)(j % ROOMS) * SEGMENT;
+  return g->m->endpoint->scratch + (size_t)(j % ROOMS) * SEGMENT;
 }
 
 /* Until the sends before number j are done. */
 static mrt_status let_go(ring *g, int64_t j, mrt_error *e) {
   for (; g->left < j; g->left++)
-    MRT_TRY(mrt_messages_finish(g->m, g->c, &g->sends[g->left % SENDS], 1, e));
+    MRT_TRY(mrt_message_finish(g->m, g->c, &g->sends[g->left % SENDS], 1, e));
   return MRT_OK;
 }
 
@@ -85,7 +85,7 @@ static mrt_status send(ring *g, mrt_error *e) {
   if (s.step < g->reduces)
     from = s.step ? room(g, j - BAND) : (char *)g->c->in + s.at;
   MRT_TRY(let_go(g, j - SENDS + 1, e));
-  mrt_messages_start(g->m, &g->sends[j % SENDS], next, true, from, s.nbytes);
+  mrt_message_start(g->m, &g->sends[j % SENDS], next, true, from, s.nbytes);
   g->sent++;
   return MRT_OK;
 }
@@ -97,13 +97,13 @@ static mrt_status post(ring *g, mrt_error *e) {
   int size = g->m->comm.size, before = (g->m->comm.rank + size - 1) % size;
   char *to = s.step < g->reduces ? room(g, j) : (char *)g->c->out + s.at;
   MRT_TRY(let_go(g, j - ROOMS + BAND + 1, e));
-  mrt_messages_start(g->m, &g->receives[j % RECEIVES], before, false, to,
-                     s.nbytes);
+  mrt_message_start(g->m, &g->receives[j % RECEIVES], before, false, to,
+                    s.nbytes);
   g->posted++;
   return MRT_OK;
 }
 
-/* The result of a reduce_scatter may lie where numbers are that have been given
+/* The result of a reduce_scatter may lie where data are that have been given
  * away as they were, in the first step. */
 static mrt_status add(ring *g, int64_t j, mrt_error *e) {
   segment s = got(g, j);
@@ -125,17 +125,18 @@ static mrt_status go(ring *g, mrt_error *e) {
   for (int64_t j = 0; j < g->total; j++) {
     while (g->posted < g->total && g->posted < j + BAND) MRT_TRY(post(g, e));
     while (g->sent < g->total && g->sent < j + BAND) MRT_TRY(send(g, e));
-    MRT_TRY(mrt_messages_finish(g->m, g->c, &g->receives[j % RECEIVES], 1, e));
+    MRT_TRY(mrt_message_finish(g->m, g->c, &g->receives[j % RECEIVES], 1, e));
     MRT_TRY(add(g, j, e));
   }
   return let_go(g, g->total, e);
 }
 
-mrt_status mrt_ring(mrt_messages *m, const mrt_collective *c, mrt_error *e) {
+mrt_status mrt_message_ring(mrt_message_comm *m, const mrt_collective *c,
+                            mrt_error *e) {
   int size = m->comm.size;
   ring g = { .m = m, .c = c };
   g.bytes = mrt_collective_dtype_bytes(c->dtype);
-  if (size == 1) return mrt_pairwise(m, c, e);
+  if (size == 1) return mrt_message_pairwise(m, c, e);
   if (!mrt_collective_gathers(c)) g.reduces = size - 1;
   g.steps = c->kind == MRT_COLLECT_allreduce ? 2 * g.reduces : size - 1;
   int64_t band = BAND * (int64_t)(SEGMENT / g.bytes) * size;

@@ -1,7 +1,7 @@
 /* mpi.c -- an engine over MPI: libmrt_mpi.so, loaded when it is wanted
  *
  * Only MPI_Isend, MPI_Irecv and MPI_Test of bytes, so that deadlines, order
- * and rounding of sums are mrt's own; a lane is a tag.  What MPI's launcher
+ * and rounding of sums are mrt's own; a channel is a tag.  What MPI's launcher
  * says is compared with what MPI says itself: without its launcher's help MPI
  * takes every process for alone.
  *
@@ -43,10 +43,10 @@ static void start(mrt_engine *engine, mrt_request *r) {
   over_mpi *m = (over_mpi *)engine;
   MPI_Request *handle = handle_of(r);
   int n = (int)r->nbytes;
-  int code =
-      r->gives
-          ? MPI_Isend(r->data, n, MPI_BYTE, r->peer, r->lane, m->comm, handle)
-          : MPI_Irecv(r->data, n, MPI_BYTE, r->peer, r->lane, m->comm, handle);
+  int code = r->is_send ? MPI_Isend(r->data, n, MPI_BYTE, r->peer, r->channel,
+                                    m->comm, handle)
+                        : MPI_Irecv(r->data, n, MPI_BYTE, r->peer, r->channel,
+                                    m->comm, handle);
   if (code != MPI_SUCCESS) *handle = MPI_REQUEST_NULL, r->moved = (size_t)code;
 }
 

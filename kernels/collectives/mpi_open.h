@@ -13,9 +13,4 @@ typedef mrt_status mrt_mpi_entry(const mrt_allocator *a, int rank, int size,
                                  mrt_engine **out, mrt_error *e);
 #define MRT_MPI_ENTRY "mrt_mpi_engine"
 
-/* Loads the plug-in: MRT_MPI names it, else it is looked for beside this code.
- * It is never unloaded.  EVALUE: there is none. */
-mrt_status mrt_mpi_open(const mrt_allocator *a, int rank, int size,
-                        mrt_engine **out, mrt_error *e);
-
 #endif

@@ -1,6 +1,6 @@
-/* reduce.h -- the one reduction, whatever carried the numbers
+/* reduce.h -- the one reduction, whatever carried the operands
  *
- * The ranks' numbers are taken in the order of the ranks: f32 in f32, f64 in
+ * The ranks' elements are taken in the order of the ranks: f32 in f32, f64 in
  * f64, 16-bit floats in f32 and rounded once at the end, integers exactly
  * (modulo 2^bits).  Each element is computed alone, so the bits do not depend
  * on how elements are cut into pieces.

@@ -1,6 +1,6 @@
 /* shm_board.c -- a rank's side of the board; waiting, failing
  *
- * A rank that waits reads the slots for a thousand turns, then lets others
+ * A rank that waits reads the mailboxes for a thousand turns, then lets others
  * run, then sleeps a sixteenth of what it has waited (a millisecond at most)
  * and now and then looks whether the others live.  Four ranks on two cores so
  * leave both to those who compute.
@@ -20,28 +20,28 @@
 enum { SPIN = 1000, YIELD = 200 };
 
 static size_t head_bytes(int size) {
-  return sizeof(mrt_board) + (size_t)size * sizeof(mrt_slot);
+  return sizeof(mrt_shm_board) + (size_t)size * sizeof(mrt_shm_mailbox);
 }
 
-size_t mrt_board_bytes(int size) {
-  return head_bytes(size) + (size_t)size * 3 * MRT_BOARD_CHUNK;
+size_t mrt_shm_board_bytes(int size) {
+  return head_bytes(size) + (size_t)size * 3 * MRT_SHM_CHUNK;
 }
 
-char *mrt_board_chunk(const mrt_board *board, int rank, int which) {
+char *mrt_shm_board_chunk(const mrt_shm_board *board, int rank, int which) {
   return (char *)board + head_bytes(board->size) +
-         (size_t)(3 * rank + which) * MRT_BOARD_CHUNK;
+         (size_t)(3 * rank + which) * MRT_SHM_CHUNK;
 }
 
-void mrt_board_init(mrt_board *board, int size) {
+void mrt_shm_board_init(mrt_shm_board *board, int size) {
   memset(board, 0, head_bytes(size));
-  board->nbytes = mrt_board_bytes(size);
+  board->nbytes = mrt_shm_board_bytes(size);
   board->size = size;
 }
 
-mrt_status mrt_ranks_new(const mrt_allocator *a, const char *transport,
-                         mrt_board *board, int rank, mrt_ranks **out,
-                         mrt_error *e) {
-  mrt_ranks *m = mrt_calloc(a, 1, sizeof *m);
+mrt_status mrt_shm_comm_new(const mrt_allocator *a, const char *transport,
+                            mrt_shm_board *board, int rank, mrt_shm_comm **out,
+                            mrt_error *e) {
+  mrt_shm_comm *m = mrt_calloc(a, 1, sizeof *m);
   const void **from = mrt_calloc(a, (size_t)board->size, sizeof *from);
   void **to = mrt_calloc(a, (size_t)board->size + 1, sizeof *to);
   if (!m || !from || !to) {
@@ -50,46 +50,48 @@ mrt_status mrt_ranks_new(const mrt_allocator *a, const char *transport,
     mrt_release(a, to, ((size_t)board->size + 1) * sizeof *to);
     return mrt_nomem(e);
   }
-  *m = (mrt_ranks){ .comm = { .rank = rank,
-                              .size = board->size,
-                              .transport = transport,
-                              .here = board->size,
-                              .timeout = 30,
-                              .run = mrt_board_run,
-                              .split = mrt_board_split,
-                              .look = mrt_board_look,
-                              .abort = mrt_board_abort,
-                              .close = mrt_board_close },
-                    .allocator = a,
-                    .uses = 1,
-                    .board = board,
-                    .mine = &board->slots[rank],
-                    .from = from,
-                    .to = to };
+  *m = (mrt_shm_comm){ .comm = { .rank = rank,
+                                 .size = board->size,
+                                 .transport = transport,
+                                 .here = board->size,
+                                 .timeout = 30,
+                                 .run = mrt_shm_run,
+                                 .split = mrt_shm_split,
+                                 .look = mrt_shm_health,
+                                 .abort = mrt_shm_abort,
+                                 .close = mrt_shm_close },
+                       .allocator = a,
+                       .refs = 1,
+                       .board = board,
+                       .mine = &board->mailboxes[rank],
+                       .from = from,
+                       .to = to };
   *out = m;
   return MRT_OK;
 }
 
-void mrt_ranks_open(mrt_ranks *m, int64_t pid, uint64_t started) {
+void mrt_shm_comm_open(mrt_shm_comm *m, int64_t pid, uint64_t started) {
   m->mine->pid = pid, m->mine->started = started;
-  atomic_store_explicit(&m->mine->state, MRT_SLOT_OPEN, memory_order_release);
+  atomic_store_explicit(&m->mine->state, MRT_MAILBOX_OPEN,
+                        memory_order_release);
 }
 
-void mrt_ranks_drop(mrt_ranks *m) {
+void mrt_shm_comm_unref(mrt_shm_comm *m) {
   size_t size = (size_t)m->comm.size;
-  if (--m->uses > 0) return;
-  mrt_ranks *parent = m->parent;
+  if (--m->refs > 0) return;
+  mrt_shm_comm *parent = m->parent;
   m->release(m);
   mrt_release(m->allocator, m->from, size * sizeof *m->from);
   mrt_release(m->allocator, m->to, (size + 1) * sizeof *m->to);
   mrt_release(m->allocator, m, sizeof *m);
-  if (parent) mrt_ranks_drop(parent);
+  if (parent) mrt_shm_comm_unref(parent);
 }
 
-void mrt_board_close(mrt_communicator *comm) {
-  mrt_ranks *m = (mrt_ranks *)comm;
-  atomic_store_explicit(&m->mine->state, MRT_SLOT_CLOSED, memory_order_release);
-  mrt_ranks_drop(m);
+void mrt_shm_close(mrt_communicator *comm) {
+  mrt_shm_comm *m = (mrt_shm_comm *)comm;
+  atomic_store_explicit(&m->mine->state, MRT_MAILBOX_CLOSED,
+                        memory_order_release);
+  mrt_shm_comm_unref(m);
 }
 
 /* ---- failing ------------------------------------------------------------- */
@@ -99,10 +101,10 @@ typedef struct text {
 } text;
 
 /* "rank 2 (pid 123 on node7)"; all that share memory are on one host. */
-static text who(const mrt_ranks *m, int rank) {
+static text who(const mrt_shm_comm *m, int rank) {
   text t;
   char host[65] = "";
-  long long pid = m->board->slots[rank].pid;
+  long long pid = m->board->mailboxes[rank].pid;
   if (gethostname(host, sizeof host - 1)) host[0] = 0;
   snprintf(t.s, sizeof t.s, pid ? "rank %d (pid %lld on %s)" : "rank %d", rank,
            pid, host);
@@ -110,7 +112,7 @@ static text who(const mrt_ranks *m, int rank) {
 }
 
 /* The writer of the message may have been killed at it. */
-static mrt_status say(const mrt_board *b, mrt_error *e) {
+static mrt_status say(const mrt_shm_board *b, mrt_error *e) {
   for (int i = 0; i < 1000; i++) {
     if (atomic_load_explicit(&b->failed, memory_order_acquire) == 2)
       return mrt_fail(e, MRT_ERANK, "%s", b->message);
@@ -119,14 +121,14 @@ static mrt_status say(const mrt_board *b, mrt_error *e) {
   return mrt_fail(e, MRT_ERANK, "a rank failed and died before it said why");
 }
 
-mrt_status mrt_board_check(mrt_ranks *m, mrt_error *e) {
+mrt_status mrt_shm_check(mrt_shm_comm *m, mrt_error *e) {
   for (; m; m = m->parent)
     if (atomic_load(&m->board->failed)) return say(m->board, e);
   return MRT_OK;
 }
 
-mrt_status mrt_board_fail(mrt_ranks *m, mrt_error *e, const char *fmt, ...) {
-  mrt_board *b = m->board;
+mrt_status mrt_shm_fail(mrt_shm_comm *m, mrt_error *e, const char *fmt, ...) {
+  mrt_shm_board *b = m->board;
   int none = 0;
   if (atomic_compare_exchange_strong(&b->failed, &none, 1)) {
     va_list args;
@@ -138,10 +140,10 @@ mrt_status mrt_board_fail(mrt_ranks *m, mrt_error *e, const char *fmt, ...) {
   return say(b, e);
 }
 
-void mrt_board_abort(mrt_communicator *comm, const char *why) {
+void mrt_shm_abort(mrt_communicator *comm, const char *why) {
   mrt_error other;
-  mrt_board_fail((mrt_ranks *)comm, &other, "%s ended: %s",
-                 who((mrt_ranks *)comm, comm->rank).s, why);
+  mrt_shm_fail((mrt_shm_comm *)comm, &other, "%s ended: %s",
+               who((mrt_shm_comm *)comm, comm->rank).s, why);
 }
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -154,7 +156,7 @@ double mrt_clock(void) {
 
 /* State and start time are words 3 and 22; the second, the program's name, is
  * in parentheses and may hold any character. */
-uint64_t mrt_process_started(int64_t pid) {
+uint64_t mrt_shm_process_started(int64_t pid) {
   char path[40], text[1024];
   snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
   FILE *f = fopen(path, "r");
@@ -175,9 +177,10 @@ uint64_t mrt_process_started(int64_t pid) {
 }
 
 /* What cannot be told counts as alive: there are deadlines. */
-static bool is_dead(const mrt_slot *slot) {
-  uint64_t now = slot->pid ? mrt_process_started(slot->pid) : slot->started;
-  return now != slot->started && now != UINT64_MAX;
+static bool is_dead(const mrt_shm_mailbox *mailbox) {
+  uint64_t now =
+      mailbox->pid ? mrt_shm_process_started(mailbox->pid) : mailbox->started;
+  return now != mailbox->started && now != UINT64_MAX;
 }
 
 static bool is_pair(const mrt_collective *c) {
@@ -185,10 +188,10 @@ static bool is_pair(const mrt_collective *c) {
 }
 
 /* What the waiting rank is at, for a message. */
-static text at_what(const mrt_ranks *m, const mrt_waiting *w) {
+static text at_what(const mrt_shm_comm *m, const mrt_shm_wait *w) {
   text t = { "the start" };
   if (!w->c) return t;
-  mrt_asked_text what = mrt_collective_print(w->c);
+  mrt_descriptor_text what = mrt_collective_print(w->c);
   if (is_pair(w->c))
     snprintf(t.s, sizeof t.s, "%s of rank %d", what.s, m->comm.rank);
   else
@@ -199,25 +202,24 @@ static text at_what(const mrt_ranks *m, const mrt_waiting *w) {
 
 /* A missing rank that will never come.  It may have come and died since it was
  * looked at. */
-static mrt_status check_alive(mrt_ranks *m, const mrt_waiting *w,
+static mrt_status check_alive(mrt_shm_comm *m, const mrt_shm_wait *w,
                               mrt_error *e) {
   for (int r = 0; r < m->comm.size; r++) {
-    mrt_slot *slot = &m->board->slots[r];
-    int state = atomic_load_explicit(&slot->state, memory_order_acquire);
-    if (state < MRT_SLOT_OPEN || w->has(m, w, r)) continue;
-    bool closed = state == MRT_SLOT_CLOSED;
-    bool dead = !closed && is_dead(slot);
+    mrt_shm_mailbox *mailbox = &m->board->mailboxes[r];
+    int state = atomic_load_explicit(&mailbox->state, memory_order_acquire);
+    if (state < MRT_MAILBOX_OPEN || w->has(m, w, r)) continue;
+    bool closed = state == MRT_MAILBOX_CLOSED;
+    bool dead = !closed && is_dead(mailbox);
     if ((closed || dead) && !w->has(m, w, r))
-      return mrt_board_fail(m, e,
-                            closed
-                                ? "%s has ended or closed its communicator; %s"
-                                : "%s died; %s",
-                            who(m, r).s, at_what(m, w).s);
+      return mrt_shm_fail(m, e,
+                          closed ? "%s has ended or closed its communicator; %s"
+                                 : "%s died; %s",
+                          who(m, r).s, at_what(m, w).s);
   }
   return MRT_OK;
 }
 
-static int first_missing(const mrt_ranks *m, const mrt_waiting *w) {
+static int first_missing(const mrt_shm_comm *m, const mrt_shm_wait *w) {
   int r = 0;
   while (r < m->comm.size && w->has(m, w, r)) r++;
   return r;
@@ -227,44 +229,44 @@ static uint64_t milliseconds(double t) { return (uint64_t)(1e3 * t); }
 
 /* Who holds up `rank`, which may wait for another in turn; this rank waits for
  * all of them, so when it is reached nobody alone is to blame. */
-static int culprit(const mrt_ranks *m, const mrt_waiting *w, int rank) {
+static int culprit(const mrt_shm_comm *m, const mrt_shm_wait *w, int rank) {
   const uint64_t fresh = 200; /* milliseconds: a stopped rank says nothing */
   int r = rank;
   for (int i = 0; i < m->comm.size && r != m->comm.rank; i++) {
-    uint64_t word =
-        atomic_load_explicit(&m->board->slots[r].waits, memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&m->board->mailboxes[r].waits,
+                                         memory_order_relaxed);
     if (milliseconds(w->last) > (word >> 16) + fresh) return r;
     r = (int)(word & 0xffff) - 1;
   }
   return rank;
 }
 
-static mrt_status check_deadline(mrt_ranks *m, const mrt_waiting *w, int rank,
-                                 mrt_error *e) {
+static mrt_status check_deadline(mrt_shm_comm *m, const mrt_shm_wait *w,
+                                 int rank, mrt_error *e) {
   if (w->waited < m->comm.timeout) return MRT_OK;
   int by = culprit(m, w, rank);
   bool came = w->c && !is_pair(w->c) && m->step > m->came &&
-              atomic_load(&m->board->slots[rank].step) >= m->came;
+              atomic_load(&m->board->mailboxes[rank].step) >= m->came;
   const char *what = came ? "did not finish" : "did not come to";
   if (by == rank)
-    return mrt_board_fail(m, e, "%s %s %s within %g s", who(m, rank).s, what,
-                          at_what(m, w).s, m->comm.timeout);
-  return mrt_board_fail(m, e, "%s holds up %s, which %s %s within %g s",
-                        who(m, by).s, who(m, rank).s, what, at_what(m, w).s,
-                        m->comm.timeout);
+    return mrt_shm_fail(m, e, "%s %s %s within %g s", who(m, rank).s, what,
+                        at_what(m, w).s, m->comm.timeout);
+  return mrt_shm_fail(m, e, "%s holds up %s, which %s %s within %g s",
+                      who(m, by).s, who(m, rank).s, what, at_what(m, w).s,
+                      m->comm.timeout);
 }
 
-static mrt_status check_interrupt(mrt_ranks *m, const mrt_waiting *w,
+static mrt_status check_interrupt(mrt_shm_comm *m, const mrt_shm_wait *w,
                                   mrt_error *e) {
   mrt_error other;
   if (!mrt_is_interrupted(&m->comm)) return MRT_OK;
-  mrt_board_fail(m, &other, "%s was interrupted in %s", who(m, m->comm.rank).s,
-                 at_what(m, w).s);
+  mrt_shm_fail(m, &other, "%s was interrupted in %s", who(m, m->comm.rank).s,
+               at_what(m, w).s);
   return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
 }
 
 /* Time in which this process was stopped itself is not held against others. */
-static void count_time(mrt_waiting *w) {
+static void count_time(mrt_shm_wait *w) {
   const double stopped = 0.1;
   double now = mrt_clock(), passed = w->last ? now - w->last : 0;
   w->waited += passed < stopped ? passed : stopped;
@@ -277,22 +279,23 @@ static void sleep_for(double seconds) {
   nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
 
-void mrt_board_leave(mrt_ranks *m, bool failed) {
+void mrt_shm_leave(mrt_shm_comm *m, bool failed) {
   atomic_store(&m->mine->inside, 0);
   double until = failed ? mrt_clock() + (m->heap ? 1 : m->comm.timeout) : 0;
   for (int r = 0; failed && r < m->comm.size; r++) {
-    mrt_slot *slot = &m->board->slots[r];
-    while (atomic_load(&slot->inside) && mrt_clock() < until && !is_dead(slot))
+    mrt_shm_mailbox *mailbox = &m->board->mailboxes[r];
+    while (atomic_load(&mailbox->inside) && mrt_clock() < until &&
+           !is_dead(mailbox))
       sleep_for(1e-4);
   }
 }
 
-mrt_status mrt_board_turn(mrt_ranks *m, mrt_waiting *w, mrt_error *e) {
+mrt_status mrt_shm_wait_turn(mrt_shm_comm *m, mrt_shm_wait *w, mrt_error *e) {
   const double look = 0.02; /* seconds between looks whether others live */
   if (++w->turns < SPIN) return MRT_OK;
   if (w->turns < SPIN + YIELD) return sched_yield(), MRT_OK;
   count_time(w);
-  MRT_TRY(mrt_board_check(m, e));
+  MRT_TRY(mrt_shm_check(m, e));
   MRT_TRY(check_interrupt(m, w, e));
   if (w->last - w->looked > look) {
     w->looked = w->last;
@@ -308,15 +311,16 @@ mrt_status mrt_board_turn(mrt_ranks *m, mrt_waiting *w, mrt_error *e) {
   return MRT_OK;
 }
 
-static bool has_step(const mrt_ranks *m, const mrt_waiting *w, int rank) {
-  return atomic_load_explicit(&m->board->slots[rank].step,
+static bool has_step(const mrt_shm_comm *m, const mrt_shm_wait *w, int rank) {
+  return atomic_load_explicit(&m->board->mailboxes[rank].step,
                               memory_order_acquire) >= w->want;
 }
 
-mrt_status mrt_board_step(mrt_ranks *m, const mrt_collective *c, mrt_error *e) {
-  mrt_waiting w = { .has = has_step, .want = ++m->step, .c = c };
+mrt_status mrt_shm_step(mrt_shm_comm *m, const mrt_collective *c,
+                        mrt_error *e) {
+  mrt_shm_wait w = { .has = has_step, .want = ++m->step, .c = c };
   atomic_store_explicit(&m->mine->step, w.want, memory_order_release);
   for (int r = 0; r < m->comm.size; r++)
-    while (!has_step(m, &w, r)) MRT_TRY(mrt_board_turn(m, &w, e));
+    while (!has_step(m, &w, r)) MRT_TRY(mrt_shm_wait_turn(m, &w, e));
   return MRT_OK;
 }

@@ -1,9 +1,9 @@
 /* shm_collectives.c -- collectives over operands that all ranks see
  *
- * Small operands lie in the slots: everyone computes all it wants from them, in
- * one step.  Large ones are read where they lie: rank r reduces slice r of all
- * operands into slice r of all results, reading and writing each byte once.
- * An element of an operand is read only by the rank that writes it, and before
+ * Small operands lie in the mailboxes: everyone computes all it wants from
+ * them, in one step.  Large ones are read where they lie: rank r reduces slice r
+ * of all operands into slice r of all results, reading and writing each byte
+ * once.  An element of an operand is read only by the rank that writes it, and before
  * that, so results may take the operands' place.
  *
  * Operands that others cannot see are copied into this rank's chunk, results
@@ -26,11 +26,11 @@ typedef struct part {
   int result; /* which chunk for results: 1 or 2 */
 } part;
 
-static const mrt_operands *operands_of(const mrt_ranks *m, int rank) {
-  return &m->board->slots[rank].operands[m->calls & 1];
+static const mrt_shm_operands *operands_of(const mrt_shm_comm *m, int rank) {
+  return &m->board->mailboxes[rank].operands[m->calls & 1];
 }
 
-static char *seen(const mrt_ranks *m, uint64_t reference) {
+static char *seen(const mrt_shm_comm *m, uint64_t reference) {
   return (char *)((uintptr_t)m->base + reference);
 }
 
@@ -40,7 +40,8 @@ static void copy(void *to, const void *from, size_t nbytes) {
 
 /* The part of n elements that is `rank`'s to reduce: whole lines of the cache,
  * from what is returned to `*end`. */
-static int64_t slice_of(const mrt_ranks *m, int64_t n, int rank, int64_t *end) {
+static int64_t slice_of(const mrt_shm_comm *m, int64_t n, int rank,
+                        int64_t *end) {
   int64_t size = m->comm.size;
   int64_t each = ((n + size - 1) / size + 63) & ~INT64_C(63);
   int64_t begin = rank * each < n ? rank * each : n;
@@ -53,19 +54,19 @@ static int64_t slice_of(const mrt_ranks *m, int64_t n, int rank, int64_t *end) {
 typedef struct moves {
   /* Bytes of a chunk that one element of the part takes are bytes * pieces. */
   bool pieces;
-  void (*stage)(mrt_ranks *m, const part *p);
-  void (*work)(mrt_ranks *m, const part *p);
-  void (*fetch)(mrt_ranks *m, const part *p);
+  void (*stage)(mrt_shm_comm *m, const part *p);
+  void (*work)(mrt_shm_comm *m, const part *p);
+  void (*fetch)(mrt_shm_comm *m, const part *p);
 } moves;
 
-static void stage_whole(mrt_ranks *m, const part *p) {
-  copy(mrt_board_chunk(m->board, m->comm.rank, 0),
+static void stage_whole(mrt_shm_comm *m, const part *p) {
+  copy(mrt_shm_board_chunk(m->board, m->comm.rank, 0),
        (const char *)p->c->in + (size_t)p->at * p->bytes,
        (size_t)p->n * p->bytes);
 }
 
-static void stage_pieces(mrt_ranks *m, const part *p) {
-  char *chunk = mrt_board_chunk(m->board, m->comm.rank, 0);
+static void stage_pieces(mrt_shm_comm *m, const part *p) {
+  char *chunk = mrt_shm_board_chunk(m->board, m->comm.rank, 0);
   size_t nbytes = (size_t)p->n * p->bytes;
   for (int r = 0; r < m->comm.size; r++)
     copy(chunk + (size_t)r * nbytes,
@@ -75,14 +76,14 @@ static void stage_pieces(mrt_ranks *m, const part *p) {
 
 /* Where rank `rank` has the part, `skip` elements into it where it is seen and
  * `staged` where it is in the chunk. */
-static char *given(const mrt_ranks *m, const part *p, int rank, int64_t skip,
+static char *given(const mrt_shm_comm *m, const part *p, int rank, int64_t skip,
                    int64_t staged) {
   uint64_t in = operands_of(m, rank)->in;
   if (in) return seen(m, in) + (size_t)(p->at + skip) * p->bytes;
-  return mrt_board_chunk(m->board, rank, 0) + (size_t)staged * p->bytes;
+  return mrt_shm_board_chunk(m->board, rank, 0) + (size_t)staged * p->bytes;
 }
 
-static void work_allreduce(mrt_ranks *m, const part *p) {
+static void work_allreduce(mrt_shm_comm *m, const part *p) {
   int size = m->comm.size, nto = 0;
   bool hidden = false;
   int64_t end, begin = slice_of(m, p->n, m->comm.rank, &end);
@@ -92,40 +93,41 @@ static void work_allreduce(mrt_ranks *m, const part *p) {
     if (out) m->to[nto++] = seen(m, out) + (size_t)(p->at + begin) * p->bytes;
     hidden |= !out;
   }
-  if (hidden) m->to[nto++] = mrt_board_chunk(m->board, m->comm.rank, p->result);
+  if (hidden)
+    m->to[nto++] = mrt_shm_board_chunk(m->board, m->comm.rank, p->result);
   mrt_reduce(p->c->reduction, p->c->dtype, m->from, size, m->to, nto,
              end - begin);
 }
 
-static void fetch_allreduce(mrt_ranks *m, const part *p) {
+static void fetch_allreduce(mrt_shm_comm *m, const part *p) {
   char *out = (char *)p->c->out + (size_t)p->at * p->bytes;
   for (int r = 0; r < m->comm.size; r++) {
     int64_t end, begin = slice_of(m, p->n, r, &end);
     copy(out + (size_t)begin * p->bytes,
-         mrt_board_chunk(m->board, r, p->result),
+         mrt_shm_board_chunk(m->board, r, p->result),
          (size_t)(end - begin) * p->bytes);
   }
 }
 
 /* Only this rank writes its `out`; it waits in a chunk while others may read
  * an `in` that it overlaps. */
-static void work_reduce_scatter(mrt_ranks *m, const part *p) {
+static void work_reduce_scatter(mrt_shm_comm *m, const part *p) {
   int rank = m->comm.rank;
   void *to = operands_of(m, rank)->out
                  ? (char *)p->c->out + (size_t)p->at * p->bytes
-                 : mrt_board_chunk(m->board, rank, p->result);
+                 : mrt_shm_board_chunk(m->board, rank, p->result);
   for (int r = 0; r < m->comm.size; r++)
     m->from[r] = given(m, p, r, rank * p->piece, rank * p->n);
   mrt_reduce(p->c->reduction, p->c->dtype, m->from, m->comm.size, &to, 1, p->n);
 }
 
-static void fetch_reduce_scatter(mrt_ranks *m, const part *p) {
+static void fetch_reduce_scatter(mrt_shm_comm *m, const part *p) {
   copy((char *)p->c->out + (size_t)p->at * p->bytes,
-       mrt_board_chunk(m->board, m->comm.rank, p->result),
+       mrt_shm_board_chunk(m->board, m->comm.rank, p->result),
        (size_t)p->n * p->bytes);
 }
 
-static void work_allgather(mrt_ranks *m, const part *p) {
+static void work_allgather(mrt_shm_comm *m, const part *p) {
   char *out = (char *)p->c->out + (size_t)p->at * p->bytes;
   for (int i = 0; i < m->comm.size; i++) {
     int r = (m->comm.rank + i) % m->comm.size; /* not all read one rank */
@@ -134,7 +136,7 @@ static void work_allgather(mrt_ranks *m, const part *p) {
   }
 }
 
-static void work_broadcast(mrt_ranks *m, const part *p) {
+static void work_broadcast(mrt_shm_comm *m, const part *p) {
   copy((char *)p->c->out + (size_t)p->at * p->bytes,
        given(m, p, p->c->peer, 0, 0), (size_t)p->n * p->bytes);
 }
@@ -151,26 +153,33 @@ static const moves table[MRT_COLLECTIVES] = {
 
 /* ---- agreeing ------------------------------------------------------------ */
 
-mrt_status mrt_asked_differ(mrt_ranks *m, int a, mrt_asked_text of_a, int b,
-                            mrt_asked_text of_b, mrt_error *e) {
-  return mrt_board_fail(m, e, MRT_ASKED_DIFFER, a, of_a.s, b, of_b.s);
+mrt_status mrt_shm_mismatch(mrt_shm_comm *m, int a, mrt_descriptor_text of_a,
+                            int b, mrt_descriptor_text of_b, mrt_error *e) {
+  return mrt_shm_fail(m, e, MRT_DESCRIPTORS_DIFFER, a, of_a.s, b, of_b.s);
 }
 
-mrt_status mrt_board_agree(mrt_ranks *m, const mrt_collective *c,
-                           mrt_operands operands, mrt_error *e) {
+mrt_status mrt_shm_agree(mrt_shm_comm *m, const mrt_collective *c,
+                         mrt_shm_operands operands, mrt_error *e) {
   unsigned which = m->calls & 1;
-  const mrt_slot *slots = m->board->slots, *first = &slots[0];
-  m->mine->asked[which] = mrt_asked_of(c);
-  m->mine->asker[which] = mrt_asker_of(c);
+  const mrt_shm_mailbox *mailboxes = m->board->mailboxes,
+                        *first = &mailboxes[0];
+  m->mine->descriptor[which] = mrt_descriptor_of(c);
+  m->mine->caller[which] = mrt_caller_of(c);
   m->mine->operands[which] = operands;
   m->came = m->step + 1;
-  MRT_TRY(mrt_board_step(m, c, e));
+  MRT_TRY(mrt_shm_step(m, c, e));
   for (int r = 1; r < m->comm.size; r++) {
-    const mrt_slot *slot = &slots[r];
-    if (mrt_asked_same(&slot->asked[which], &first->asked[which])) continue;
-    return mrt_asked_differ(
-        m, 0, mrt_asked_print(&first->asked[which], &first->asker[which]), r,
-        mrt_asked_print(&slot->asked[which], &slot->asker[which]), e);
+    const mrt_shm_mailbox *mailbox = &mailboxes[r];
+    if (mrt_descriptor_same(&mailbox->descriptor[which],
+                            &first->descriptor[which]))
+      continue;
+    return mrt_shm_mismatch(
+        m, 0,
+        mrt_descriptor_print(&first->descriptor[which], &first->caller[which]),
+        r,
+        mrt_descriptor_print(&mailbox->descriptor[which],
+                             &mailbox->caller[which]),
+        e);
   }
   return MRT_OK;
 }
@@ -178,15 +187,15 @@ mrt_status mrt_board_agree(mrt_ranks *m, const mrt_collective *c,
 /* ---- large --------------------------------------------------------------- */
 
 /* What others may use where it lies; a rank's own use of `out` counts too. */
-static mrt_operands shown(const mrt_ranks *m, const mrt_collective *c) {
+static mrt_shm_operands shown(const mrt_shm_comm *m, const mrt_collective *c) {
   size_t nin = mrt_collective_in_bytes(c, m->comm.size),
          nout = mrt_collective_out_bytes(c, m->comm.size);
   size_t own = (size_t)m->comm.rank * (nin < nout ? nin : nout);
   uintptr_t in = (uintptr_t)c->in, out = (uintptr_t)c->out;
   bool apart = in + nin <= out || out + nout <= in;
-  mrt_operands shown = { .in = mrt_reference(m, c->in, nin), .out = 1 };
+  mrt_shm_operands shown = { .in = mrt_shm_reference(m, c->in, nin), .out = 1 };
   if (c->kind == MRT_COLLECT_allreduce)
-    shown.out = mrt_reference(m, c->out, nout);
+    shown.out = mrt_shm_reference(m, c->out, nout);
   else if (c->kind == MRT_COLLECT_reduce_scatter)
     shown.out = apart || out == in + own;
   else if (mrt_collective_gathers(c) && !apart && in != out + own)
@@ -194,27 +203,27 @@ static mrt_operands shown(const mrt_ranks *m, const mrt_collective *c) {
   return shown;
 }
 
-static mrt_status run_part(mrt_ranks *m, const moves *moves, const part *p,
+static mrt_status run_part(mrt_shm_comm *m, const moves *moves, const part *p,
                            bool staged, mrt_error *e) {
-  const mrt_operands *mine = operands_of(m, m->comm.rank);
+  const mrt_shm_operands *mine = operands_of(m, m->comm.rank);
   bool gives =
       p->c->kind != MRT_COLLECT_broadcast || p->c->peer == m->comm.rank;
   if (gives && !mine->in) moves->stage(m, p);
-  if (staged) MRT_TRY(mrt_board_step(m, p->c, e));
+  if (staged) MRT_TRY(mrt_shm_step(m, p->c, e));
   moves->work(m, p);
-  MRT_TRY(mrt_board_step(m, p->c, e));
+  MRT_TRY(mrt_shm_step(m, p->c, e));
   if (!mine->out && moves->fetch) moves->fetch(m, p);
   return MRT_OK;
 }
 
-static mrt_status run_large(mrt_ranks *m, const mrt_collective *c,
+static mrt_status run_large(mrt_shm_comm *m, const mrt_collective *c,
                             mrt_error *e) {
   const moves *moves = &table[c->kind];
   int size = m->comm.size;
   bool root = c->kind == MRT_COLLECT_broadcast, staged = false, hidden = false;
-  MRT_TRY(mrt_board_agree(m, c, shown(m, c), e));
+  MRT_TRY(mrt_shm_agree(m, c, shown(m, c), e));
   for (int r = 0; r < size; r++) {
-    const mrt_operands *o = operands_of(m, r);
+    const mrt_shm_operands *o = operands_of(m, r);
     staged |= !o->in && (!root || r == c->peer);
     hidden |= !o->out;
   }
@@ -224,7 +233,7 @@ static mrt_status run_large(mrt_ranks *m, const mrt_collective *c,
   bool cut = c->kind == MRT_COLLECT_allreduce || root;
   int64_t n = cut ? c->count : p.piece, most = n;
   if (staged || hidden)
-    most = MRT_BOARD_CHUNK / (int64_t)p.bytes / (moves->pieces ? size : 1);
+    most = MRT_SHM_CHUNK / (int64_t)p.bytes / (moves->pieces ? size : 1);
   for (; p.at < n; p.at += p.n) {
     p.n = n - p.at < most ? n - p.at : most;
     p.result = 1 + (int)(m->results++ & 1);
@@ -235,7 +244,7 @@ static mrt_status run_large(mrt_ranks *m, const mrt_collective *c,
 
 /* ---- small --------------------------------------------------------------- */
 
-static mrt_status run_small(mrt_ranks *m, const mrt_collective *c,
+static mrt_status run_small(mrt_shm_comm *m, const mrt_collective *c,
                             size_t nbytes, mrt_error *e) {
   unsigned which = m->calls & 1;
   int size = m->comm.size;
@@ -243,10 +252,10 @@ static mrt_status run_small(mrt_ranks *m, const mrt_collective *c,
   size_t out = mrt_collective_out_bytes(c, size);
   if (!root || c->peer == m->comm.rank)
     copy(m->mine->small[which], c->in, nbytes);
-  MRT_TRY(mrt_board_agree(m, c, (mrt_operands){ 0 }, e));
+  MRT_TRY(mrt_shm_agree(m, c, (mrt_shm_operands){ 0 }, e));
   bool scatter = c->kind == MRT_COLLECT_reduce_scatter;
   for (int r = 0; r < size; r++)
-    m->from[r] = m->board->slots[r].small[which] +
+    m->from[r] = m->board->mailboxes[r].small[which] +
                  (scatter ? (size_t)m->comm.rank * out : 0);
   if (c->kind == MRT_COLLECT_allreduce || scatter)
     mrt_reduce(c->reduction, c->dtype, m->from, size, &(void *){ c->out }, 1,
@@ -260,7 +269,7 @@ static mrt_status run_small(mrt_ranks *m, const mrt_collective *c,
 }
 
 /* Bytes of this rank that others read, and of others that it wrote. */
-static uint64_t crossed(const mrt_ranks *m, const mrt_collective *c,
+static uint64_t crossed(const mrt_shm_comm *m, const mrt_collective *c,
                         size_t nbytes) {
   uint64_t others = (uint64_t)m->comm.size - 1;
   int64_t end, begin = slice_of(m, c->count, m->comm.rank, &end);
@@ -268,26 +277,26 @@ static uint64_t crossed(const mrt_ranks *m, const mrt_collective *c,
       (uint64_t)(end - begin) * mrt_collective_dtype_bytes(c->dtype);
   switch (c->kind) {
   case MRT_COLLECT_allreduce:
-    if (nbytes <= MRT_BOARD_SMALL) return others * nbytes;
+    if (nbytes <= MRT_SHM_SMALL) return others * nbytes;
     return nbytes - mine + others * mine;
   case MRT_COLLECT_reduce_scatter:
     return nbytes - nbytes / (others + 1);
   case MRT_COLLECT_broadcast:
     return c->peer == m->comm.rank ? others * nbytes : 0;
-  case MRT_COLLECT_compare: /* no numbers of the user's */
+  case MRT_COLLECT_compare: /* no data of the user's */
     return 0;
   default:
     return others * nbytes;
   }
 }
 
-static mrt_status run(mrt_ranks *m, const mrt_collective *c, mrt_error *e) {
+static mrt_status run(mrt_shm_comm *m, const mrt_collective *c, mrt_error *e) {
   size_t nbytes = mrt_collective_in_bytes(c, m->comm.size);
-  MRT_TRY(mrt_board_check(m, e));
+  MRT_TRY(mrt_shm_check(m, e));
   if (c->kind == MRT_COLLECT_send || c->kind == MRT_COLLECT_recv)
-    return mrt_board_pair(m, c, e);
+    return mrt_shm_send_recv(m, c, e);
   m->calls++;
-  if (nbytes <= MRT_BOARD_SMALL)
+  if (nbytes <= MRT_SHM_SMALL)
     MRT_TRY(run_small(m, c, nbytes, e));
   else
     MRT_TRY(run_large(m, c, e));
@@ -296,11 +305,11 @@ static mrt_status run(mrt_ranks *m, const mrt_collective *c, mrt_error *e) {
 }
 
 /* Inside before the check: who fails sees this rank, or is seen by it. */
-mrt_status mrt_board_run(mrt_communicator *comm, const mrt_collective *c,
-                         mrt_error *e) {
-  mrt_ranks *m = (mrt_ranks *)comm;
+mrt_status mrt_shm_run(mrt_communicator *comm, const mrt_collective *c,
+                       mrt_error *e) {
+  mrt_shm_comm *m = (mrt_shm_comm *)comm;
   atomic_store(&m->mine->inside, 1);
   mrt_status s = run(m, c, e);
-  mrt_board_leave(m, s != MRT_OK);
+  mrt_shm_leave(m, s != MRT_OK);
   return s;
 }

@@ -12,15 +12,15 @@
 
 enum { ALIGN = 64, PAGE = 4096 };
 
-static size_t end_of(const mrt_heap *heap, int i) {
+static size_t end_of(const mrt_shm_heap *heap, int i) {
   return i < 0 ? 0 : heap->blocks[i].at + heap->blocks[i].nbytes;
 }
 
-static size_t begin_of(const mrt_heap *heap, int i) {
+static size_t begin_of(const mrt_shm_heap *heap, int i) {
   return i < heap->count ? heap->blocks[i].at : heap->nbytes;
 }
 
-static bool make_room(const mrt_allocator *a, mrt_heap *heap) {
+static bool make_room(const mrt_allocator *a, mrt_shm_heap *heap) {
   if (heap->count < heap->capacity) return true;
   int capacity = heap->capacity ? 2 * heap->capacity : 16;
   void *blocks =
@@ -31,7 +31,8 @@ static bool make_room(const mrt_allocator *a, mrt_heap *heap) {
   return true;
 }
 
-void *mrt_heap_alloc(const mrt_allocator *a, mrt_heap *heap, size_t nbytes) {
+void *mrt_shm_heap_alloc(const mrt_allocator *a, mrt_shm_heap *heap,
+                         size_t nbytes) {
   if (nbytes > heap->nbytes || !make_room(a, heap)) return NULL;
   nbytes = nbytes ? (nbytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
   int i = 0;
@@ -41,12 +42,12 @@ void *mrt_heap_alloc(const mrt_allocator *a, mrt_heap *heap, size_t nbytes) {
   if (begin_of(heap, i) - at < nbytes) return NULL;
   memmove(heap->blocks + i + 1, heap->blocks + i,
           (size_t)(heap->count - i) * sizeof *heap->blocks);
-  heap->blocks[i] = (struct mrt_heap_block){ at, nbytes };
+  heap->blocks[i] = (struct mrt_shm_heap_block){ at, nbytes };
   heap->count++;
   return heap->at + at;
 }
 
-static int find(const mrt_heap *heap, size_t at) {
+static int find(const mrt_shm_heap *heap, size_t at) {
   int low = 0, high = heap->count;
   while (low < high) {
     int mid = low + (high - low) / 2;
@@ -59,7 +60,7 @@ static int find(const mrt_heap *heap, size_t at) {
 }
 
 /* Pages that only the freed block touched are punched out of the object. */
-void mrt_heap_free(mrt_heap *heap, void *data) {
+void mrt_shm_heap_free(mrt_shm_heap *heap, void *data) {
   size_t at = (size_t)((char *)data - heap->at);
   int i = find(heap, at);
   if (i == heap->count || heap->blocks[i].at != at) return;

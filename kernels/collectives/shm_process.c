@@ -22,8 +22,8 @@ enum { PAGE = 4096 };
 
 /* Another build's board would be laid out otherwise. */
 static uint64_t magic(void) {
-  return UINT64_C(0x6d7274) << 40 ^ (uint64_t)sizeof(mrt_board) << 28 ^
-         (uint64_t)sizeof(mrt_slot) << 8 ^ MRT_BOARD_CHUNK >> 12;
+  return UINT64_C(0x6d7274) << 40 ^ (uint64_t)sizeof(mrt_shm_board) << 28 ^
+         (uint64_t)sizeof(mrt_shm_mailbox) << 8 ^ MRT_SHM_CHUNK >> 12;
 }
 
 static size_t pages(size_t nbytes) { return (nbytes + PAGE - 1) / PAGE * PAGE; }
@@ -37,15 +37,16 @@ static size_t memory_of_machine(void) {
 
 static mrt_status fill(int fd, int size, const char *token, size_t heap_bytes,
                        mrt_error *e) {
-  size_t at = pages(mrt_board_bytes(size));
+  size_t at = pages(mrt_shm_board_bytes(size));
   if (ftruncate(fd, (off_t)(at + (size_t)size * heap_bytes)) != 0)
     return mrt_fail(e, MRT_EFILE, "shared memory of %d x %zu bytes: %s", size,
                     heap_bytes, strerror(errno));
-  mrt_board *board = mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  mrt_shm_board *board =
+      mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (board == MAP_FAILED)
     return mrt_fail(e, MRT_EFILE, "shared memory of %zu bytes: %s", at,
                     strerror(errno));
-  mrt_board_init(board, size);
+  mrt_shm_board_init(board, size);
   board->magic = magic();
   board->heap_at = at, board->heap_bytes = heap_bytes;
   snprintf(board->token, sizeof board->token, "%s", token);
@@ -53,16 +54,15 @@ static mrt_status fill(int fd, int size, const char *token, size_t heap_bytes,
   return MRT_OK;
 }
 
-mrt_status mrt_shared_create(int size, const char *token, size_t heap_bytes,
-                             char name[MRT_SHARED_NAME], int *fd,
-                             mrt_error *e) {
-  if (size < 1 || size > MRT_BOARD_RANKS)
+mrt_status mrt_shm_create(int size, const char *token, size_t heap_bytes,
+                          char name[MRT_SHM_NAME], int *fd, mrt_error *e) {
+  if (size < 1 || size > MRT_SHM_RANKS)
     return mrt_fail(e, MRT_EVALUE, "%d ranks, 1 to %d wanted", size,
-                    MRT_BOARD_RANKS);
-  if (strlen(token) >= MRT_SHARED_TOKEN)
+                    MRT_SHM_RANKS);
+  if (strlen(token) >= MRT_SHM_TOKEN)
     return mrt_fail(e, MRT_EVALUE,
                     "a token of %zu characters, at most %d wanted",
-                    strlen(token), MRT_SHARED_TOKEN - 1);
+                    strlen(token), MRT_SHM_TOKEN - 1);
   size_t most = ((size_t)1 << 46) / (size_t)size, all = memory_of_machine();
   if (!heap_bytes) heap_bytes = all < most ? all : most;
   if (heap_bytes > most)
@@ -74,8 +74,7 @@ mrt_status mrt_shared_create(int size, const char *token, size_t heap_bytes,
     return mrt_fail(e, MRT_EFILE, "shared memory: %s", strerror(errno));
   mrt_status status = fill(object, size, token, pages(heap_bytes), e);
   if (status != MRT_OK) return close(object), status;
-  snprintf(name, MRT_SHARED_NAME, "/proc/%lld/fd/%d", (long long)getpid(),
-           object);
+  snprintf(name, MRT_SHM_NAME, "/proc/%lld/fd/%d", (long long)getpid(), object);
   *fd = object;
   return MRT_OK;
 }
@@ -84,31 +83,31 @@ mrt_status mrt_shared_create(int size, const char *token, size_t heap_bytes,
 
 /* What is allocated keeps the mapping, also when the rank has closed. */
 static void *alloc(mrt_communicator *comm, size_t nbytes) {
-  mrt_ranks *m = (mrt_ranks *)comm;
-  void *data = mrt_heap_alloc(m->allocator, m->heap, nbytes);
-  if (data) m->uses++;
+  mrt_shm_comm *m = (mrt_shm_comm *)comm;
+  void *data = mrt_shm_heap_alloc(m->allocator, m->heap, nbytes);
+  if (data) m->refs++;
   return data;
 }
 
 static void free_data(mrt_communicator *comm, void *data, size_t nbytes) {
-  mrt_ranks *m = (mrt_ranks *)comm;
+  mrt_shm_comm *m = (mrt_shm_comm *)comm;
   (void)nbytes;
   if (!data) return;
-  mrt_heap_free(m->heap, data);
-  mrt_ranks_drop(m);
+  mrt_shm_heap_free(m->heap, data);
+  mrt_shm_comm_unref(m);
 }
 
 /* Nobody reads this rank's heap any more once all have closed; its pages go
  * with the last mapping. */
-static void release(mrt_ranks *m) {
-  mrt_heap *heap = m->heap;
+static void release(mrt_shm_comm *m) {
+  mrt_shm_heap *heap = m->heap;
   munmap(m->base, heap->object);
   mrt_release(m->allocator, heap->blocks,
               (size_t)heap->capacity * sizeof *heap->blocks);
   mrt_release(m->allocator, heap, sizeof *heap);
 }
 
-static mrt_status check(const mrt_board *b, const char *name, size_t nbytes,
+static mrt_status check(const mrt_shm_board *b, const char *name, size_t nbytes,
                         int rank, int size, const char *token, mrt_error *e) {
   if (nbytes < sizeof *b || b->magic != magic())
     return mrt_fail(e, MRT_EFILE, "%s: not shared memory of this build's ranks",
@@ -136,7 +135,7 @@ static mrt_status map(const char *name, char **base, size_t *nbytes,
   int fd = open(name, O_RDWR | O_CLOEXEC);
   bool ok = fd >= 0 && fstat(fd, &info) == 0;
   *nbytes = ok ? (size_t)info.st_size : 0;
-  if (ok && *nbytes < sizeof(mrt_board)) {
+  if (ok && *nbytes < sizeof(mrt_shm_board)) {
     close(fd);
     return mrt_fail(e, MRT_EFILE, "%s: not shared memory of ranks", name);
   }
@@ -154,71 +153,72 @@ static mrt_status map(const char *name, char **base, size_t *nbytes,
   return MRT_OK;
 }
 
-static bool has_come(const mrt_ranks *m, const mrt_waiting *w, int rank) {
+static bool has_come(const mrt_shm_comm *m, const mrt_shm_wait *w, int rank) {
   (void)w;
-  return atomic_load_explicit(&m->board->slots[rank].state,
-                              memory_order_acquire) >= MRT_SLOT_OPEN;
+  return atomic_load_explicit(&m->board->mailboxes[rank].state,
+                              memory_order_acquire) >= MRT_MAILBOX_OPEN;
 }
 
-static mrt_status wait_for_all(mrt_ranks *m, mrt_error *e) {
-  mrt_waiting w = { .has = has_come };
-  MRT_TRY(mrt_board_check(m, e));
+static mrt_status wait_for_all(mrt_shm_comm *m, mrt_error *e) {
+  mrt_shm_wait w = { .has = has_come };
+  MRT_TRY(mrt_shm_check(m, e));
   for (int r = 0; r < m->comm.size; r++)
-    while (!has_come(m, &w, r)) MRT_TRY(mrt_board_turn(m, &w, e));
+    while (!has_come(m, &w, r)) MRT_TRY(mrt_shm_wait_turn(m, &w, e));
   return MRT_OK;
 }
 
-static mrt_status take_slot(mrt_board *b, int rank, mrt_error *e) {
-  int empty = MRT_SLOT_EMPTY;
-  mrt_slot *slot = &b->slots[rank];
-  if (atomic_compare_exchange_strong(&slot->state, &empty, MRT_SLOT_TAKEN))
+static mrt_status take_mailbox(mrt_shm_board *b, int rank, mrt_error *e) {
+  int empty = MRT_MAILBOX_EMPTY;
+  mrt_shm_mailbox *mailbox = &b->mailboxes[rank];
+  if (atomic_compare_exchange_strong(&mailbox->state, &empty,
+                                     MRT_MAILBOX_TAKEN))
     return MRT_OK;
   return mrt_fail(e, MRT_ERANK, "rank %d is taken, by process %lld", rank,
-                  (long long)slot->pid);
+                  (long long)mailbox->pid);
 }
 
 /* Takes the mapping, which `release` ends. */
 static mrt_status new_rank(const mrt_allocator *a, char *base, size_t nbytes,
-                           int rank, mrt_ranks **out, mrt_error *e) {
-  mrt_board *board = (void *)base;
-  mrt_heap *heap = mrt_calloc(a, 1, sizeof *heap);
+                           int rank, mrt_shm_comm **out, mrt_error *e) {
+  mrt_shm_board *board = (void *)base;
+  mrt_shm_heap *heap = mrt_calloc(a, 1, sizeof *heap);
   if (!heap) return mrt_nomem(e);
-  mrt_status status = mrt_ranks_new(a, "shared", board, rank, out, e);
+  mrt_status status = mrt_shm_comm_new(a, "shared", board, rank, out, e);
   if (status != MRT_OK) return mrt_release(a, heap, sizeof *heap), status;
-  *heap = (mrt_heap){ .at = base + board->heap_at +
-                            (size_t)rank * board->heap_bytes,
-                      .nbytes = board->heap_bytes,
-                      .object = nbytes };
-  mrt_ranks *m = *out;
+  *heap = (mrt_shm_heap){ .at = base + board->heap_at +
+                                (size_t)rank * board->heap_bytes,
+                          .nbytes = board->heap_bytes,
+                          .object = nbytes };
+  mrt_shm_comm *m = *out;
   m->base = base, m->heap = heap, m->release = release;
   m->comm.heap = heap->at, m->comm.heap_bytes = heap->nbytes;
   m->comm.alloc = alloc, m->comm.free = free_data;
   return MRT_OK;
 }
 
-mrt_status mrt_shared_open(const mrt_allocator *a, const char *name, int rank,
-                           int size, const char *token, double timeout,
-                           mrt_communicator **out, mrt_error *e) {
+mrt_status mrt_shm_open(const mrt_allocator *a, const char *name, int rank,
+                        int size, const char *token, double timeout,
+                        mrt_communicator **out, mrt_error *e) {
   char *base = NULL;
   size_t nbytes = 0;
-  mrt_ranks *m;
+  mrt_shm_comm *m;
   MRT_TRY(map(name, &base, &nbytes, e));
-  mrt_board *board = (void *)base;
+  mrt_shm_board *board = (void *)base;
   mrt_status status = check(board, name, nbytes, rank, size, token, e);
-  if (status == MRT_OK) status = take_slot(board, rank, e);
+  if (status == MRT_OK) status = take_mailbox(board, rank, e);
   if (status == MRT_OK) status = new_rank(a, base, nbytes, rank, &m, e);
   if (status != MRT_OK) return munmap(base, nbytes), status;
   m->comm.timeout = timeout;
-  mrt_ranks_open(m, getpid(), mrt_process_started(getpid()));
+  mrt_shm_comm_open(m, getpid(), mrt_shm_process_started(getpid()));
   *out = &m->comm;
   return MRT_OK;
 }
 
-mrt_status mrt_shared_attach(const mrt_allocator *a, const char *name, int rank,
-                             int size, const char *token, double timeout,
-                             mrt_communicator **out, mrt_error *e) {
-  MRT_TRY(mrt_shared_open(a, name, rank, size, token, timeout, out, e));
-  mrt_status status = wait_for_all((mrt_ranks *)*out, e);
+mrt_status mrt_shm_attach(const mrt_allocator *a, const char *name, int rank,
+                          int size, const char *token, double timeout,
+                          mrt_communicator **out, mrt_error *e) {
+  MRT_TRY(mrt_shm_open(a, name, rank, size, token, timeout, out, e));
+  mrt_status status = wait_for_all((mrt_shm_comm *)*out, e);
   if (status != MRT_OK) (*out)->close(*out);
   return status;
 }

@@ -6,7 +6,8 @@
  * SPDX-License-Identifier: MIT */
 #include "shm.h"
 
-uint64_t mrt_reference(const mrt_ranks *m, const void *data, size_t nbytes) {
+uint64_t mrt_shm_reference(const mrt_shm_comm *m, const void *data,
+                           size_t nbytes) {
   uintptr_t at = (uintptr_t)data, base = (uintptr_t)m->base;
   if (!m->heap) return at;
   size_t object = m->heap->object;
@@ -16,22 +17,22 @@ uint64_t mrt_reference(const mrt_ranks *m, const void *data, size_t nbytes) {
 }
 
 /* Slots begin lines of the cache; the allocator promises 16 bytes. */
-mrt_board *mrt_board_new(const mrt_allocator *a, int size) {
-  char *block = mrt_resize(a, NULL, 0, mrt_board_bytes(size) + 64);
+mrt_shm_board *mrt_shm_board_new(const mrt_allocator *a, int size) {
+  char *block = mrt_resize(a, NULL, 0, mrt_shm_board_bytes(size) + 64);
   if (!block) return NULL;
-  mrt_board *board = (void *)(block + (-(uintptr_t)block & 63));
-  mrt_board_init(board, size);
+  mrt_shm_board *board = (void *)(block + (-(uintptr_t)block & 63));
+  mrt_shm_board_init(board, size);
   board->block = block;
   return board;
 }
 
-void mrt_board_free(const mrt_allocator *a, mrt_board *board) {
+void mrt_shm_board_free(const mrt_allocator *a, mrt_shm_board *board) {
   mrt_release(a, board->block, (size_t)board->nbytes + 64);
 }
 
 /* ---- splitting ----------------------------------------------------------- */
 
-static mrt_status gather(mrt_ranks *m, mrt_dtype dtype, int64_t each,
+static mrt_status gather(mrt_shm_comm *m, mrt_dtype dtype, int64_t each,
                          const void *in, void *out, mrt_error *e) {
   mrt_collective c = { .kind = MRT_COLLECT_allgather,
                        .dtype = dtype,
@@ -39,15 +40,16 @@ static mrt_status gather(mrt_ranks *m, mrt_dtype dtype, int64_t each,
                        .in = in,
                        .out = out,
                        .file = "split" };
-  return mrt_board_run(&m->comm, &c, e);
+  return mrt_shm_run(&m->comm, &c, e);
 }
 
-static bool before(const mrt_member *all, int a, int b) {
+static bool before(const mrt_split_key *all, int a, int b) {
   return all[a].key < all[b].key || (all[a].key == all[b].key && a < b);
 }
 
-mrt_place mrt_place_of(const mrt_member *all, int rank, int size) {
-  mrt_place p = { .first = rank };
+mrt_split_place mrt_split_place_of(const mrt_split_key *all, int rank,
+                                   int size) {
+  mrt_split_place p = { .first = rank };
   for (int r = 0; r < size; r++) {
     if (all[r].color != all[rank].color) continue;
     p.size++;
@@ -57,34 +59,35 @@ mrt_place mrt_place_of(const mrt_member *all, int rank, int size) {
   return p;
 }
 
-static mrt_board *board_of_part(mrt_ranks *m, int size) {
-  if (!m->heap) return mrt_board_new(m->allocator, size);
-  mrt_board *board =
-      mrt_heap_alloc(m->allocator, m->heap, mrt_board_bytes(size));
-  if (board) mrt_board_init(board, size);
+static mrt_shm_board *board_of_part(mrt_shm_comm *m, int size) {
+  if (!m->heap) return mrt_shm_board_new(m->allocator, size);
+  mrt_shm_board *board =
+      mrt_shm_heap_alloc(m->allocator, m->heap, mrt_shm_board_bytes(size));
+  if (board) mrt_shm_board_init(board, size);
   return board;
 }
 
-static void free_board(mrt_ranks *m, mrt_board *board) {
+static void free_board(mrt_shm_comm *m, mrt_shm_board *board) {
   if (!m->heap)
-    mrt_board_free(m->allocator, board);
+    mrt_shm_board_free(m->allocator, board);
   else
-    mrt_heap_free(m->heap, board);
+    mrt_shm_heap_free(m->heap, board);
 }
 
 /* Of processes only the first rank can free the board, and it stays when
  * others still use it then. */
-static void release_part(mrt_ranks *m) {
+static void release_part(mrt_shm_comm *m) {
   bool last = atomic_fetch_add(&m->board->closed, 1) + 1 == m->comm.size;
   if (last && (m->leads || !m->heap)) free_board(m, m->board);
 }
 
-static mrt_status new_part(mrt_ranks *m, const mrt_place *p, uint64_t reference,
-                           mrt_communicator **out, mrt_error *e) {
-  mrt_board *board = (void *)((uintptr_t)m->base + reference);
-  mrt_ranks *part;
-  MRT_TRY(
-      mrt_ranks_new(m->allocator, m->comm.transport, board, p->rank, &part, e));
+static mrt_status new_part(mrt_shm_comm *m, const mrt_split_place *p,
+                           uint64_t reference, mrt_communicator **out,
+                           mrt_error *e) {
+  mrt_shm_board *board = (void *)((uintptr_t)m->base + reference);
+  mrt_shm_comm *part;
+  MRT_TRY(mrt_shm_comm_new(m->allocator, m->comm.transport, board, p->rank,
+                           &part, e));
   part->comm.timeout = m->comm.timeout;
   part->comm.interrupted = m->comm.interrupted;
   part->comm.heap = m->comm.heap, part->comm.heap_bytes = m->comm.heap_bytes;
@@ -92,21 +95,21 @@ static mrt_status new_part(mrt_ranks *m, const mrt_place *p, uint64_t reference,
   part->base = m->base, part->heap = m->heap;
   part->leads = p->rank == 0;
   part->release = release_part;
-  part->parent = m, m->uses++;
-  mrt_ranks_open(part, m->mine->pid, m->mine->started);
+  part->parent = m, m->refs++;
+  mrt_shm_comm_open(part, m->mine->pid, m->mine->started);
   *out = &part->comm;
   return MRT_OK;
 }
 
 /* All ranks take part in both gatherings and in the last meeting, whatever
  * fails in one of them. */
-static mrt_status split(mrt_ranks *m, mrt_member *all, uint64_t *boards,
+static mrt_status split(mrt_shm_comm *m, mrt_split_key *all, uint64_t *boards,
                         mrt_communicator **out, mrt_error *e) {
   int rank = m->comm.rank;
-  mrt_member mine = all[rank];
+  mrt_split_key mine = all[rank];
   MRT_TRY(gather(m, MRT_i32, 2, &mine, all, e));
-  mrt_place p = mrt_place_of(all, rank, m->comm.size);
-  mrt_board *board = NULL;
+  mrt_split_place p = mrt_split_place_of(all, rank, m->comm.size);
+  mrt_shm_board *board = NULL;
   if (mine.color >= 0 && p.rank == 0) board = board_of_part(m, p.size);
   uint64_t reference = (uintptr_t)board - (board ? (uintptr_t)m->base : 0);
   MRT_TRY(gather(m, MRT_i64, 1, &reference, boards, e));
@@ -116,7 +119,7 @@ static mrt_status split(mrt_ranks *m, mrt_member *all, uint64_t *boards,
                              : mrt_nomem(e);
   mrt_collective barrier = { .kind = MRT_COLLECT_barrier, .file = "split" };
   mrt_error other;
-  mrt_status met = mrt_board_run(&m->comm, &barrier, &other);
+  mrt_status met = mrt_shm_run(&m->comm, &barrier, &other);
   if (status == MRT_OK && met != MRT_OK) {
     if (*out) (*out)->close(*out), *out = NULL;
     return mrt_fail(e, met, "%s", other.message);
@@ -124,16 +127,16 @@ static mrt_status split(mrt_ranks *m, mrt_member *all, uint64_t *boards,
   return status;
 }
 
-mrt_status mrt_board_split(mrt_communicator *comm, int color, int key,
-                           mrt_communicator **out, mrt_error *e) {
-  mrt_ranks *m = (mrt_ranks *)comm;
+mrt_status mrt_shm_split(mrt_communicator *comm, int color, int key,
+                         mrt_communicator **out, mrt_error *e) {
+  mrt_shm_comm *m = (mrt_shm_comm *)comm;
   size_t size = (size_t)comm->size;
   *out = NULL;
-  mrt_member *all = mrt_calloc(m->allocator, size, sizeof *all);
+  mrt_split_key *all = mrt_calloc(m->allocator, size, sizeof *all);
   uint64_t *boards = mrt_calloc(m->allocator, size, sizeof *boards);
   mrt_status status = MRT_ENOMEM;
   if (all && boards) {
-    all[comm->rank] = (mrt_member){ color, key };
+    all[comm->rank] = (mrt_split_key){ color, key };
     status = split(m, all, boards, out, e);
   } else {
     comm->abort(comm, "out of memory in split");

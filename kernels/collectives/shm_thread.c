@@ -5,31 +5,30 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "shm.h"
-#include "shm_process.h"
 
-static void release(mrt_ranks *m) {
+static void release(mrt_shm_comm *m) {
   if (atomic_fetch_add(&m->board->closed, 1) + 1 == m->comm.size)
-    mrt_board_free(m->allocator, m->board);
+    mrt_shm_board_free(m->allocator, m->board);
 }
 
 mrt_status mrt_threads_new(const mrt_allocator *a, int size,
                            mrt_communicator **out, mrt_error *e) {
-  if (size < 1 || size > MRT_BOARD_RANKS)
+  if (size < 1 || size > MRT_SHM_RANKS)
     return mrt_fail(e, MRT_EVALUE, "%d ranks, 1 to %d wanted", size,
-                    MRT_BOARD_RANKS);
-  mrt_board *board = mrt_board_new(a, size);
+                    MRT_SHM_RANKS);
+  mrt_shm_board *board = mrt_shm_board_new(a, size);
   if (!board) return mrt_nomem(e);
   for (int r = 0; r < size; r++) {
-    mrt_ranks *m;
-    mrt_status status = mrt_ranks_new(a, "threads", board, r, &m, e);
+    mrt_shm_comm *m;
+    mrt_status status = mrt_shm_comm_new(a, "threads", board, r, &m, e);
     if (status != MRT_OK) {
       atomic_fetch_add(&board->closed, size - r);
-      if (r == 0) mrt_board_free(a, board);
+      if (r == 0) mrt_shm_board_free(a, board);
       while (r-- > 0) out[r]->close(out[r]);
       return status;
     }
     m->release = release;
-    mrt_ranks_open(m, 0, 0);
+    mrt_shm_comm_open(m, 0, 0);
     out[r] = &m->comm;
   }
   return MRT_OK;

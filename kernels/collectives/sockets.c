@@ -90,7 +90,7 @@ int mrt_socket_accept(int listener) {
 
 /* Until `fd` is ready for `events`; the deadline and Ctrl-C are looked at
  * several times a second. */
-static int wait_for(int fd, short events, const mrt_waiting *until) {
+static int wait_for(int fd, short events, const mrt_deadline *until) {
   for (;;) {
     struct pollfd p = { .fd = fd, .events = events };
     int found = poll(&p, 1, 50);
@@ -112,7 +112,7 @@ bool mrt_socket_poll(int listener, const int *fds, int count, double seconds) {
 
 /* ---- connecting ---------------------------------------------------------- */
 
-static int connect_to(const struct addrinfo *a, const mrt_waiting *until,
+static int connect_to(const struct addrinfo *a, const mrt_deadline *until,
                       int *to) {
   int fd = new_socket(a), code = 0;
   socklen_t size = sizeof code;
@@ -131,7 +131,7 @@ static int connect_to(const struct addrinfo *a, const mrt_waiting *until,
   return code;
 }
 
-static int try_all(const char *address, int port, const mrt_waiting *until,
+static int try_all(const char *address, int port, const mrt_deadline *until,
                    int *fd) {
   struct addrinfo *list;
   int code = resolve(address, port, 0, &list);
@@ -143,15 +143,15 @@ static int try_all(const char *address, int port, const mrt_waiting *until,
   return code;
 }
 
-int mrt_socket_connect(const char *address, int port, const mrt_waiting *until,
+int mrt_socket_connect(const char *address, int port, const mrt_deadline *until,
                        int *fd) {
   for (double pause = 0.05;; pause = pause < 1 ? 2 * pause : 2) {
     int code = try_all(address, port, until, fd);
     if (!code || code == EINTR) return code;
     double now = mrt_socket_clock(), left = until->deadline - now;
     if (left <= 0 || code == EAI_NONAME) return code;
-    mrt_waiting rest = { now + (pause < left ? pause : left),
-                         until->interrupted };
+    mrt_deadline rest = { now + (pause < left ? pause : left),
+                          until->interrupted };
     if (wait_for(-1, 0, &rest) == EINTR) return EINTR; /* no socket: sleeps */
   }
 }
@@ -166,7 +166,7 @@ long mrt_socket_read(int fd, void *to, size_t nbytes) {
 }
 
 int mrt_socket_send(int fd, const void *from, size_t nbytes,
-                    const mrt_waiting *until) {
+                    const mrt_deadline *until) {
   const char *at = from;
   while (nbytes > 0) {
     ssize_t n = send(fd, at, nbytes, MSG_NOSIGNAL);
@@ -183,7 +183,7 @@ int mrt_socket_send(int fd, const void *from, size_t nbytes,
 }
 
 int mrt_socket_receive(int fd, void *to, size_t nbytes,
-                       const mrt_waiting *until) {
+                       const mrt_deadline *until) {
   char *at = to;
   while (nbytes > 0) {
     ssize_t n = recv(fd, at, nbytes, 0);

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct mrt_waiting {
+typedef struct mrt_deadline {
   double deadline; /* on mrt_socket_clock */
   const volatile int *interrupted;
-} mrt_waiting;
+} mrt_deadline;
 
 double mrt_socket_clock(void); /* seconds; only goes forward */
 const char *mrt_socket_why(int code);
@@ -23,7 +23,7 @@ int mrt_socket_listen(const char *address, int port, int *listener);
 /* A connection that waits, or -1. */
 int mrt_socket_accept(int listener);
 /* Tries again, less and less often, until the deadline. */
-int mrt_socket_connect(const char *address, int port, const mrt_waiting *until,
+int mrt_socket_connect(const char *address, int port, const mrt_deadline *until,
                        int *fd);
 /* Until something is to be read, at most so long: does somebody wish to
  * connect? */
@@ -32,8 +32,8 @@ bool mrt_socket_poll(int listener, const int *fds, int count, double seconds);
 long mrt_socket_read(int fd, void *to, size_t nbytes);
 /* All of it. */
 int mrt_socket_send(int fd, const void *from, size_t nbytes,
-                    const mrt_waiting *until);
+                    const mrt_deadline *until);
 int mrt_socket_receive(int fd, void *to, size_t nbytes,
-                       const mrt_waiting *until);
+                       const mrt_deadline *until);
 
 #endif

@@ -1,6 +1,6 @@
-/* tcp_mesh.c -- ranks that have met on the wire connect each to each
+/* tcp_mesh.c -- ranks that have met connect each to each
  *
- * Every rank listens where it reached rank 0 from and says so over the wire;
+ * Every rank listens where it reached rank 0 from and says so by the bootstrap;
  * then each connects to those below it and takes those above.  Who does not
  * know the word that rank 0 made up for this is sent away.
  *
@@ -10,6 +10,7 @@
 #endif
 #include "bootstrap_inside.h"
 #include "tcp.h"
+#include "transport.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -28,15 +29,15 @@ typedef struct door {
 /* What is said first on a connection. */
 typedef struct knock {
   char magic[8], word[16];
-  int32_t rank, lane;
+  int32_t rank, channel;
 } knock;
 
 typedef struct mesh {
-  mrt_wire *wire;
+  mrt_bootstrap *bootstrap;
   const mrt_allocator *allocator;
   int rank, size, listener;
   door *doors; /* [size] */
-  int *fds;    /* [size * MRT_LANES] */
+  int *fds;    /* [size * MRT_ENGINE_CHANNELS] */
 } mesh;
 
 /* The number of this side, or of the other, of a connection. */
@@ -61,9 +62,9 @@ static int port_of(int fd) {
 static door open_door(mesh *m) {
   door d;
   memset(&d, 0, sizeof d);
-  int any = m->rank == 0 ? 1 : 0; /* of the wire's connections */
-  d.code =
-      address_of(m->wire->sockets[any], false, d.address, sizeof d.address);
+  int any = m->rank == 0 ? 1 : 0; /* of the bootstrap's connections */
+  d.code = address_of(m->bootstrap->sockets[any], false, d.address,
+                      sizeof d.address);
   if (!d.code) d.code = mrt_socket_listen(d.address, 0, &m->listener);
   if (!d.code) d.port = port_of(m->listener);
   if (getrandom(d.word, sizeof d.word, 0) != sizeof d.word && !d.code)
@@ -75,14 +76,17 @@ static mrt_status lost(const mesh *m, int rank, int code, mrt_error *e) {
   if (code == EINTR) return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
   return mrt_fail(e, MRT_ERANK, "rank %d at %s:%d (on %s): %s", rank,
                   m->doors[rank].address, m->doors[rank].port,
-                  mrt_wire_host(m->wire, rank, NULL), mrt_socket_why(code));
+                  mrt_bootstrap_host(m->bootstrap, rank, NULL),
+                  mrt_socket_why(code));
 }
 
-static mrt_status visit(mesh *m, int rank, int lane, mrt_error *e) {
+static mrt_status visit(mesh *m, int rank, int channel, mrt_error *e) {
   const door *d = &m->doors[rank];
-  mrt_waiting until = mrt_wire_patience(m->wire);
-  knock k = { .magic = MRT_WIRE_MAGIC, .rank = m->rank, .lane = lane };
-  int *fd = &m->fds[rank * MRT_LANES + lane];
+  mrt_deadline until = mrt_bootstrap_deadline(m->bootstrap);
+  knock k = { .magic = MRT_BOOTSTRAP_MAGIC,
+              .rank = m->rank,
+              .channel = channel };
+  int *fd = &m->fds[rank * MRT_ENGINE_CHANNELS + channel];
   memcpy(k.word, m->doors[0].word, sizeof k.word);
   int code = mrt_socket_connect(d->address, d->port, &until, fd);
   if (!code) code = mrt_socket_send(*fd, &k, sizeof k, &until);
@@ -91,19 +95,19 @@ static mrt_status visit(mesh *m, int rank, int lane, mrt_error *e) {
 
 /* A place that waits for this connection; NULL: a stranger. */
 static int *place_of(mesh *m, const knock *k) {
-  bool ours = memcmp(k->magic, MRT_WIRE_MAGIC, sizeof k->magic) == 0 &&
+  bool ours = memcmp(k->magic, MRT_BOOTSTRAP_MAGIC, sizeof k->magic) == 0 &&
               memcmp(k->word, m->doors[0].word, sizeof k->word) == 0;
-  if (!ours || k->rank <= m->rank || k->rank >= m->size || k->lane < 0 ||
-      k->lane >= MRT_LANES)
+  if (!ours || k->rank <= m->rank || k->rank >= m->size || k->channel < 0 ||
+      k->channel >= MRT_ENGINE_CHANNELS)
     return NULL;
-  int *fd = &m->fds[k->rank * MRT_LANES + k->lane];
+  int *fd = &m->fds[k->rank * MRT_ENGINE_CHANNELS + k->channel];
   return *fd < 0 ? fd : NULL;
 }
 
 static void take(mesh *m, int *missing) {
   int fd = mrt_socket_accept(m->listener), *place;
   knock k;
-  mrt_waiting soon = mrt_wire_until(m->wire, mrt_socket_clock() + 1);
+  mrt_deadline soon = mrt_bootstrap_until(m->bootstrap, mrt_socket_clock() + 1);
   if (fd < 0) return;
   if (!mrt_socket_receive(fd, &k, sizeof k, &soon) && (place = place_of(m, &k)))
     *place = fd, --*missing;
@@ -112,16 +116,16 @@ static void take(mesh *m, int *missing) {
 }
 
 static mrt_status take_all(mesh *m, mrt_error *e) {
-  mrt_waiting until = mrt_wire_patience(m->wire);
-  int missing = (m->size - 1 - m->rank) * MRT_LANES;
+  mrt_deadline until = mrt_bootstrap_deadline(m->bootstrap);
+  int missing = (m->size - 1 - m->rank) * MRT_ENGINE_CHANNELS;
   while (missing > 0) {
     if (mrt_socket_poll(m->listener, NULL, 0, 0.05)) take(m, &missing);
     if (until.interrupted && *until.interrupted)
       return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
     if (mrt_socket_clock() < until.deadline) continue;
-    int i = (m->rank + 1) * MRT_LANES;
+    int i = (m->rank + 1) * MRT_ENGINE_CHANNELS;
     while (m->fds[i] >= 0) i++;
-    return lost(m, i / MRT_LANES, ETIMEDOUT, e);
+    return lost(m, i / MRT_ENGINE_CHANNELS, ETIMEDOUT, e);
   }
   return MRT_OK;
 }
@@ -129,23 +133,28 @@ static mrt_status take_all(mesh *m, mrt_error *e) {
 /* Rank 0 is where this rank has reached it, whatever it calls itself. */
 static mrt_status connect_all(mesh *m, mrt_error *e) {
   door mine = open_door(m);
-  MRT_TRY(mrt_wire_exchange(m->wire, &mine, sizeof mine, m->doors, e));
+  MRT_TRY(
+      mrt_bootstrap_allgather(m->bootstrap, &mine, sizeof mine, m->doors, e));
   for (int r = 0; r < m->size; r++)
     if (m->doors[r].code) return lost(m, r, m->doors[r].code, e);
   if (m->rank > 0)
-    address_of(m->wire->sockets[0], true, m->doors[0].address,
+    address_of(m->bootstrap->sockets[0], true, m->doors[0].address,
                sizeof m->doors[0].address);
   for (int r = 0; r < m->rank; r++)
-    for (int lane = 0; lane < MRT_LANES; lane++) MRT_TRY(visit(m, r, lane, e));
+    for (int channel = 0; channel < MRT_ENGINE_CHANNELS; channel++)
+      MRT_TRY(visit(m, r, channel, e));
   return take_all(m, e);
 }
 
-mrt_status mrt_tcp_connect(mrt_wire *wire, const mrt_allocator *a,
-                           mrt_engine **out, mrt_error *e) {
-  size_t size = (size_t)wire->options.size, count = size * MRT_LANES;
-  mesh m = { .wire = wire,
+/* All who have met call it. */
+static mrt_status connect_mesh(const mrt_joining *j, mrt_bootstrap *bootstrap,
+                               mrt_engine **out, mrt_error *e) {
+  const mrt_allocator *a = j->allocator;
+  size_t size = (size_t)bootstrap->options.size,
+         count = size * MRT_ENGINE_CHANNELS;
+  mesh m = { .bootstrap = bootstrap,
              .allocator = a,
-             .rank = wire->options.rank,
+             .rank = bootstrap->options.rank,
              .size = (int)size,
              .listener = -1,
              .doors = mrt_calloc(a, size, sizeof *m.doors),
@@ -163,3 +172,7 @@ mrt_status mrt_tcp_connect(mrt_wire *wire, const mrt_allocator *a,
   mrt_release(a, m.fds, count * sizeof *m.fds);
   return s;
 }
+
+const mrt_transport mrt_transport_sockets = { .name = "sockets",
+                                              .bootstraps = true,
+                                              .connect = connect_mesh };

@@ -265,9 +265,9 @@ static int memory(void) {
 
 /* The same of messages, a part and a large call: alone, all else being equal. */
 static mrt_status alone(const mrt_allocator *a, mrt_error *e) {
-  static const int fds[MRT_LANES] = { -1, -1 };
+  static const int fds[MRT_ENGINE_CHANNELS] = { -1, -1 };
   static float x[1 << 18];
-  const mrt_messages_options o = {
+  const mrt_message_options o = {
     .build = "1", .algorithm = "pairwise", .host = "here", .timeout = 5
   };
   mrt_collective c = usual;
@@ -275,7 +275,7 @@ static mrt_status alone(const mrt_allocator *a, mrt_error *e) {
   mrt_communicator *comm, *part = NULL;
   c.count = 1 << 18, c.in = c.out = x;
   MRT_TRY(mrt_tcp_new(a, 0, 1, fds, &engine, e));
-  MRT_TRY(mrt_messages_new(a, engine, &o, &comm, e));
+  MRT_TRY(mrt_message_comm_new(a, engine, &o, &comm, e));
   mrt_status s = comm->split(comm, 0, 0, &part, e);
   if (!s) s = mrt_collect(part, &c, e);
   if (part) part->close(part);

@@ -31,36 +31,36 @@ static int free_port(void) {
   return ntohs(a.sin_port);
 }
 
-static mrt_wire_options options_of(int rank, int size, int port) {
-  return (mrt_wire_options){ .rank = rank,
-                             .size = size,
-                             .address = "127.0.0.1",
-                             .port = port,
-                             .token = "secret",
-                             .build = "1",
-                             .timeout = 20 };
+static mrt_bootstrap_options options_of(int rank, int size, int port) {
+  return (mrt_bootstrap_options){ .rank = rank,
+                                  .size = size,
+                                  .address = "127.0.0.1",
+                                  .port = port,
+                                  .token = "secret",
+                                  .build = "1",
+                                  .timeout = 20 };
 }
 
 /* What one rank does: its text comes back; "" for all is well. */
 typedef void rank_work(int rank, int size, int port, char text[512]);
 
-static const char *meet(const mrt_wire_options *o, mrt_wire **w,
+static const char *meet(const mrt_bootstrap_options *o, mrt_bootstrap **w,
                         char text[512]) {
   mrt_error e = { 0 };
   *w = NULL;
-  if (mrt_wire_open(o, &mrt_malloc_allocator, w, &e))
+  if (mrt_bootstrap_open(o, &mrt_malloc_allocator, w, &e))
     snprintf(text, 512, "%s", e.message);
   return text;
 }
 
 /* Numbers of every rank come to every rank, several times. */
-static void talk(mrt_wire *w, int rank, int size, char text[512]) {
+static void talk(mrt_bootstrap *w, int rank, int size, char text[512]) {
   mrt_error e = { 0 };
   int64_t all[MOST * 100], mine[100];
   for (int round = 0; round < 50 && !text[0]; round++) {
     int n = round % 100;
     for (int i = 0; i < n; i++) mine[i] = 1000 * rank + i + round;
-    if (mrt_wire_exchange(w, mine, (size_t)n * sizeof *mine, all, &e)) {
+    if (mrt_bootstrap_allgather(w, mine, (size_t)n * sizeof *mine, all, &e)) {
       snprintf(text, 512, "%s", e.message);
       return;
     }
@@ -71,72 +71,72 @@ static void talk(mrt_wire *w, int rank, int size, char text[512]) {
                    size);
   }
   int64_t pid;
-  mrt_wire_host(w, rank, &pid);
+  mrt_bootstrap_host(w, rank, &pid);
   if (pid != getpid()) snprintf(text, 512, "rank %d has another's pid", rank);
 }
 
 static void work_well(int rank, int size, int port, char text[512]) {
-  mrt_wire_options o = options_of(rank, size, port);
-  mrt_wire *w;
+  mrt_bootstrap_options o = options_of(rank, size, port);
+  mrt_bootstrap *w;
   if (rank % 2) usleep(50000);
   meet(&o, &w, text);
   if (!text[0]) talk(w, rank, size, text);
-  mrt_wire_close(w);
+  mrt_bootstrap_close(w);
 }
 
 /* The last rank: wrong in one way. */
 static void wrong_size(int rank, int size, int port, char text[512]) {
-  mrt_wire_options o = options_of(rank, size, port);
-  mrt_wire *w;
+  mrt_bootstrap_options o = options_of(rank, size, port);
+  mrt_bootstrap *w;
   o.timeout = 5;
   if (rank == size - 1) o.size++;
-  mrt_wire_close((meet(&o, &w, text), w));
+  mrt_bootstrap_close((meet(&o, &w, text), w));
 }
 
 static void wrong_build(int rank, int size, int port, char text[512]) {
-  mrt_wire_options o = options_of(rank, size, port);
-  mrt_wire *w;
+  mrt_bootstrap_options o = options_of(rank, size, port);
+  mrt_bootstrap *w;
   o.timeout = 5;
   if (rank == size - 1) o.build = "2";
-  mrt_wire_close((meet(&o, &w, text), w));
+  mrt_bootstrap_close((meet(&o, &w, text), w));
 }
 
 static void same_rank(int rank, int size, int port, char text[512]) {
-  mrt_wire_options o = options_of(rank, size, port);
-  mrt_wire *w;
+  mrt_bootstrap_options o = options_of(rank, size, port);
+  mrt_bootstrap *w;
   o.timeout = 5;
   if (rank == size - 1) o.rank--;
-  mrt_wire_close((meet(&o, &w, text), w));
+  mrt_bootstrap_close((meet(&o, &w, text), w));
 }
 
 static void wrong_token(int rank, int size, int port, char text[512]) {
-  mrt_wire_options o = options_of(rank, size, port);
-  mrt_wire *w;
+  mrt_bootstrap_options o = options_of(rank, size, port);
+  mrt_bootstrap *w;
   o.timeout = 1;
   if (rank == size - 1) o.token = "guess";
-  mrt_wire_close((meet(&o, &w, text), w));
+  mrt_bootstrap_close((meet(&o, &w, text), w));
 }
 
 static void one_missing(int rank, int size, int port, char text[512]) {
-  mrt_wire_options o = options_of(rank, size, port);
-  mrt_wire *w;
+  mrt_bootstrap_options o = options_of(rank, size, port);
+  mrt_bootstrap *w;
   o.timeout = 1;
   if (rank == size - 1) return;
-  mrt_wire_close((meet(&o, &w, text), w));
+  mrt_bootstrap_close((meet(&o, &w, text), w));
 }
 
 /* Rank 1 dies after they have met. */
 static void one_dies(int rank, int size, int port, char text[512]) {
-  mrt_wire_options o = options_of(rank, size, port);
-  mrt_wire *w;
+  mrt_bootstrap_options o = options_of(rank, size, port);
+  mrt_bootstrap *w;
   char mine = 0, all[MOST];
   mrt_error e = { 0 };
   meet(&o, &w, text);
   if (text[0]) return;
   if (rank == 1) kill(getpid(), SIGKILL);
-  if (mrt_wire_exchange(w, &mine, 1, all, &e))
+  if (mrt_bootstrap_allgather(w, &mine, 1, all, &e))
     snprintf(text, 512, "%s", e.message);
-  mrt_wire_close(w);
+  mrt_bootstrap_close(w);
 }
 
 /* The last "rank" is a stranger: garbage, silence, far too much. */
@@ -147,7 +147,7 @@ static void strangers(int rank, int size, int port, char text[512]) {
     return;
   }
   char junk[4096];
-  mrt_waiting until = { mrt_socket_clock() + 10, NULL };
+  mrt_deadline until = { mrt_socket_clock() + 10, NULL };
   for (size_t i = 0; i < sizeof junk; i++) junk[i] = (char)(i * 31);
   for (int k = 0; k < 100; k++) {
     int fd;

@@ -123,7 +123,7 @@ static mrt_status misdeed(mrt_communicator *comm, const scene *s, float *x,
   if (way == GIVE_UP) comm->abort(comm, "enough");
   if (way == LATE) come_late(s, comm->rank);
   if (way == ORDER) c.kind = MRT_COLLECT_barrier;
-  for (int i = 0; way == CUT && i < SIZE * MRT_LANES; i++)
+  for (int i = 0; way == CUT && i < SIZE * MRT_ENGINE_CHANNELS; i++)
     shutdown(s->fds[comm->rank][i], SHUT_RDWR);
   return mrt_collect(comm, &c, e);
 }
@@ -153,8 +153,8 @@ static void begin(scene *s, const char *name, int rank) {
     team_leave(s->fds, SIZE, rank);
     status = team_meet(s->fds[rank], rank, SIZE, s->algorithm, 20, &comm, &e);
   } else {
-    status = mrt_shared_attach(&mrt_malloc_allocator, name, rank, SIZE,
-                               "faults", 20, &comm, &e);
+    status = mrt_shm_attach(&mrt_malloc_allocator, name, rank, SIZE, "faults",
+                            20, &comm, &e);
   }
   if (status != MRT_OK) { /* the culprit was quicker than the meeting */
     record *r = &s->ranks[rank];
@@ -228,7 +228,7 @@ static int watch(const scene *s, double *longest) {
 static int one(const char *algorithm, way way, unsigned *seed,
                double *longest) {
   scene *s = team_share(sizeof *s);
-  char name[MRT_SHARED_NAME];
+  char name[MRT_SHM_NAME];
   int fd;
   mrt_error e;
   pid_t ranks[SIZE];
@@ -239,7 +239,7 @@ static int one(const char *algorithm, way way, unsigned *seed,
   s->at = outside ? ENDLESS : rand_r(seed) % 100;
   if (!outside && s->at % 7 > 4) s->at -= 2; /* not where pairs meet, */
   if (s->at % 7 == 1) s->at++;               /* nor at a barrier */
-  if (mrt_shared_create(SIZE, "faults", 1 << 24, name, &fd, &e) != MRT_OK ||
+  if (mrt_shm_create(SIZE, "faults", 1 << 24, name, &fd, &e) != MRT_OK ||
       team_join(s->fds, SIZE))
     return fprintf(stderr, "%s\n", e.message), 1;
   for (int r = 0; r < SIZE; r++)
@@ -264,18 +264,18 @@ static int refused(const char *name, int rank, int size, const char *token,
                    mrt_status status, const char *text) {
   mrt_communicator *comm;
   mrt_error e = { 0 };
-  mrt_status got = mrt_shared_attach(&mrt_malloc_allocator, name, rank, size,
-                                     token, 0.3, &comm, &e);
+  mrt_status got = mrt_shm_attach(&mrt_malloc_allocator, name, rank, size,
+                                  token, 0.3, &comm, &e);
   bool wrong = got != status || !strstr(e.message, text);
   if (wrong) fprintf(stderr, "attach: '%s', not '%s'\n", e.message, text);
   return wrong;
 }
 
 static int attaching(void) {
-  char name[MRT_SHARED_NAME];
+  char name[MRT_SHM_NAME];
   int fd, wrong = 0;
   mrt_error e;
-  if (mrt_shared_create(2, "run 1", 1 << 20, name, &fd, &e) != MRT_OK) return 1;
+  if (mrt_shm_create(2, "run 1", 1 << 20, name, &fd, &e) != MRT_OK) return 1;
   wrong += refused(name, 0, 3, "run 1", MRT_ERANK, "for 2 ranks, 3 wanted");
   wrong += refused(name, 0, 2, "run 2", MRT_ERANK, "token run 1, run 2 wanted");
   wrong += refused(name, 2, 2, "run 1", MRT_EVALUE, "rank 2, 0 to 1 wanted");
@@ -286,8 +286,8 @@ static int attaching(void) {
   wrong += refused("/nowhere", 0, 2, "run 1", MRT_EFILE, "No such file");
   close(fd);
   wrong += refused(name, 1, 2, "run 1", MRT_EFILE, "");
-  wrong += mrt_shared_create(0, "", 0, name, &fd, &e) != MRT_EVALUE;
-  wrong += mrt_shared_create(2, "", SIZE_MAX, name, &fd, &e) != MRT_EVALUE;
+  wrong += mrt_shm_create(0, "", 0, name, &fd, &e) != MRT_EVALUE;
+  wrong += mrt_shm_create(2, "", SIZE_MAX, name, &fd, &e) != MRT_EVALUE;
   return wrong;
 }
 

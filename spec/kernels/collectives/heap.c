@@ -40,14 +40,14 @@ static int turn(mrt_communicator *comm, block *b, int mark, unsigned *seed) {
 }
 
 int heap(void) {
-  char name[MRT_SHARED_NAME];
+  char name[MRT_SHM_NAME];
   int fd, wrong = 0;
   unsigned seed = 1;
   block blocks[BLOCKS] = { { 0 } };
   mrt_communicator *comm;
   mrt_error e;
-  if (mrt_shared_create(1, "", HEAP, name, &fd, &e) != MRT_OK ||
-      mrt_shared_attach(&mrt_malloc_allocator, name, 0, 1, "", 1, &comm, &e) !=
+  if (mrt_shm_create(1, "", HEAP, name, &fd, &e) != MRT_OK ||
+      mrt_shm_attach(&mrt_malloc_allocator, name, 0, 1, "", 1, &comm, &e) !=
           MRT_OK)
     return fprintf(stderr, "%s\n", e.message), 1;
   size_t before = pages_of(fd);

@@ -61,8 +61,8 @@ static int attach_and_work(const char *name, int rank, int size,
                            team_work *work, void *argument) {
   mrt_communicator *comm;
   mrt_error e;
-  if (mrt_shared_attach(&mrt_malloc_allocator, name, rank, size, "spec", 30,
-                        &comm, &e) != MRT_OK)
+  if (mrt_shm_attach(&mrt_malloc_allocator, name, rank, size, "spec", 30, &comm,
+                     &e) != MRT_OK)
     return fprintf(stderr, "%s\n", e.message), 1;
   int wrong = work(comm, argument);
   comm->close(comm);
@@ -70,10 +70,10 @@ static int attach_and_work(const char *name, int rank, int size,
 }
 
 int team_processes(int size, team_work *work, void *argument) {
-  char name[MRT_SHARED_NAME];
+  char name[MRT_SHM_NAME];
   int fd, wrong = 0;
   mrt_error e;
-  if (mrt_shared_create(size, "spec", 0, name, &fd, &e) != MRT_OK)
+  if (mrt_shm_create(size, "spec", 0, name, &fd, &e) != MRT_OK)
     return fprintf(stderr, "%s\n", e.message), 1;
   fflush(NULL);
   for (int r = 0; r < size; r++)
@@ -92,12 +92,12 @@ int team_processes(int size, team_work *work, void *argument) {
 
 int team_join(team_sockets fds, int size) {
   for (int a = 0; a < size; a++)
-    for (int lane = 0; lane < MRT_LANES; lane++) {
-      fds[a][MRT_LANES * a + lane] = -1;
+    for (int lane = 0; lane < MRT_ENGINE_CHANNELS; lane++) {
+      fds[a][MRT_ENGINE_CHANNELS * a + lane] = -1;
       for (int b = 0, two[2]; b < a; b++) {
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, two)) return 1;
-        fds[a][MRT_LANES * b + lane] = two[0];
-        fds[b][MRT_LANES * a + lane] = two[1];
+        fds[a][MRT_ENGINE_CHANNELS * b + lane] = two[0];
+        fds[b][MRT_ENGINE_CHANNELS * a + lane] = two[1];
       }
     }
   return 0;
@@ -105,18 +105,18 @@ int team_join(team_sockets fds, int size) {
 
 void team_leave(team_sockets fds, int size, int rank) {
   for (int a = 0; a < size; a++)
-    for (int i = 0; i < MRT_LANES * size; i++)
+    for (int i = 0; i < MRT_ENGINE_CHANNELS * size; i++)
       if (a != rank && fds[a][i] >= 0) close(fds[a][i]);
 }
 
 mrt_status team_meet(const int *fds, int rank, int size, const char *algorithm,
                      double timeout, mrt_communicator **comm, mrt_error *e) {
-  const mrt_messages_options o = {
+  const mrt_message_options o = {
     .build = "1", .algorithm = algorithm, .host = "here", .timeout = timeout
   };
   mrt_engine *engine;
   MRT_TRY(mrt_tcp_new(&mrt_malloc_allocator, rank, size, fds, &engine, e));
-  return mrt_messages_new(&mrt_malloc_allocator, engine, &o, comm, e);
+  return mrt_message_comm_new(&mrt_malloc_allocator, engine, &o, comm, e);
 }
 
 typedef struct connected {
