@@ -5,32 +5,55 @@
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
 
-/* Call what is at `f` inside the trace that has begun.  It ends the trace with
- * trace_end; whatever else happens, that is over when this returns or raises. */
-static int run_trace(lua_State *L, int f) {
-  int status = lua_pcall(L, lua_gettop(L) - f, LUA_MULTRET, 0);
-  mrt_trace_abort(mrt_binding_get(L)->ctx);
-  if (status != LUA_OK) return lua_error(L);
-  return lua_gettop(L) - f + 1;
+/* The trace being made has an object in Lua: in the registry, under its context,
+ * where `false` is before it begins and when it is over. */
+static void clear_object(lua_State *L, mrt_context *ctx) {
+  lua_pushboolean(L, 0);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, ctx);
 }
 
-/* trace(f, ...): f(...) inside a trace. */
+/* A trace has begun, and its object is at `at`: call the function behind it, with
+ * what follows.  It ends the trace with trace_end; whatever else happens, that is
+ * over when this returns or raises. */
+static int run_trace(lua_State *L, mrt_context *ctx, int at) {
+  lua_pushvalue(L, at);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, ctx); /* has its place: needs no memory */
+  int status = lua_pcall(L, lua_gettop(L) - at - 1, LUA_MULTRET, 0);
+  mrt_trace_abort(ctx);
+  clear_object(L, ctx);
+  if (status != LUA_OK) return lua_error(L);
+  return lua_gettop(L) - at;
+}
+
+static void check_trace(lua_State *L, mrt_binding *m, int at) {
+  luaL_checktype(L, at + 1, LUA_TFUNCTION);
+  if (!mrt_tracing(m->ctx)) clear_object(L, m->ctx);
+  mrt_lua_at(L, m);
+}
+
+/* trace(object, f, ...): f(...) inside a trace. */
 static int trace(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  mrt_lua_at(L, m);
+  check_trace(L, m, 1);
   MRT_CHECK(L, m, "trace", mrt_trace_begin(m->ctx));
-  return run_trace(L, 1);
+  return run_trace(L, m->ctx, 1);
 }
 
-/* trace_again(plan, f, ...): for a plan that takes the place of `plan`. */
+/* trace_again(plan, object, f, ...): for a plan that takes the place of `plan`. */
 static int trace_again(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   const mrt_plan *old = mrt_lua_check_plan(L, m, 1);
-  luaL_checktype(L, 2, LUA_TFUNCTION);
-  mrt_lua_at(L, m);
+  check_trace(L, m, 2);
   MRT_CHECK(L, m, "trace", mrt_trace_again(m->ctx, old));
-  return run_trace(L, 2);
+  return run_trace(L, m->ctx, 2);
+}
+
+/* current_trace() -> the object of the trace being made, or nil */
+static int current_trace(lua_State *L) {
+  mrt_context *ctx = mrt_binding_get(L)->ctx;
+  if (!mrt_tracing(ctx)) return 0;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, ctx);
+  return 1;
 }
 
 static int tracing(lua_State *L) {
@@ -79,6 +102,7 @@ const luaL_Reg mrt_trace_functions[] = {
   { "trace_again", trace_again },
   { "trace_input", trace_input },
   { "tracing", tracing },
+  { "current_trace", current_trace },
   { "layer_begin", layer_begin },
   { "layer_end", layer_end },
   { "region_begin", region_begin },

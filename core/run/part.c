@@ -91,6 +91,7 @@ mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
     s = b.status ? b.status : mrt_trace_read(ctx, part, value);
   } else {
     s = assign_now(&b, part, value, when, comm->rank);
+    if (!s) part->variable->writes++; /* beside those of the bucket */
   }
   mrt_build_free(&b);
   return s;

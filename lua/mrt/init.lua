@@ -16,8 +16,8 @@ core.root(debug.getinfo(1, "S").source)
 require "mrt.tensor"
 
 local argument = require "mrt.util.argument"
-local scaling = require "mrt.compile.loss_scale"
 local compile = require "mrt.compile"
+local trace = require "mrt.compile.trace"
 local file = require "mrt.io.file"
 local make = require "mrt.tensor.create"
 local options = require "mrt.util.options"
@@ -68,6 +68,15 @@ local function as_list(value) return core.is_tensor(value) and { value } or valu
 local grad_options = { allow_unused = false, grad_outputs = options.none,
   denominator = options.none }
 
+-- A denominator as a scalar.
+local function denominator(t)
+  if not core.is_tensor(t) or t:numel() ~= 1 then
+    argument.refuse("grad", "denominator: a scalar tensor wanted, got %s",
+      core.is_tensor(t) and t:type() or tostring(t))
+  end
+  return op.reshape(t, {})
+end
+
 --- Return the gradient of y with respect to x as lazy tensors like any other:
 --- one for one tensor, a list for a list.
 ---
@@ -79,8 +88,9 @@ local grad_options = { allow_unused = false, grad_outputs = options.none,
 ---@return any gradients  allow_unused: zeros where y does not depend on x
 function mrt.grad(y, x, o)
   o = options.read("grad", o, grad_options, true)
-  local dx = scaling.grad(as_list(y), as_list(x), as_list(o.grad_outputs),
-    o.allow_unused, o.denominator)
+  if o.denominator ~= nil then o.denominator = denominator(o.denominator) end
+  o.grad_outputs = as_list(o.grad_outputs)
+  local dx = trace.grad(as_list(y), as_list(x), o)
   return core.is_tensor(x) and dx[1] or dx
 end
 
@@ -231,7 +241,7 @@ mrt.update, mrt.is_tensor, mrt.is_variable = core.update, core.is_tensor, core.i
 mrt.layer, mrt.checkpoint = scope.layer, scope.checkpoint
 mrt.checkpoint_sequential = scope.checkpoint_sequential
 mrt.load, mrt.save, mrt.open = file.load, file.save, file.open
-mrt.compile, mrt.runtime, mrt.tracing = compile.compile, compile.runtime, core.tracing
+mrt.compile, mrt.runtime, mrt.tracing = compile.compile, trace.input, core.tracing
 
 -- Operators read well as functions too: mrt.where(c, x, y), mrt.maximum(x, y).
 for name, method in pairs(core.methods) do

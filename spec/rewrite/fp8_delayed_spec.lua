@@ -47,7 +47,7 @@ end
 local function state_of(step)
   local out = {}
   if not step.options.delayed then return "" end
-  step.options.delayed:add_state(out)
+  step.options.delayed:state(out)
   local list = {}
   for _, n in ipairs(out.fp8) do
     list[#list + 1] = out["fp8.scale." .. n]

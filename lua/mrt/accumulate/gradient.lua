@@ -12,23 +12,14 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local with = require "mrt.util.options".with
 
 local op = core.op
 
 local gradient = {}
 
-local current -- the state of accumulate.trace, while it traces
-
 local function refuse(text, ...)
   core.fail("gradient", "accumulate", text:format(...))
-end
-
---- Take part in every mrt.grad until the result is closed.
----@param state table
----@return table closable
-function gradient.enter(state)
-  current = state
-  return setmetatable({}, { __close = function() current = nil end })
 end
 
 -- ---- accumulators ----------------------------------------------------------
@@ -298,48 +289,19 @@ local function one_loss(ys, dys)
   return loss
 end
 
-local function check_denominator(t)
-  if t == nil then return end
-  if not core.is_tensor(t) or t:numel() ~= 1 then
-    core.fail("value", "grad", ("denominator: a scalar tensor wanted, got %s")
-      :format(core.is_tensor(t) and t:type() or tostring(t)))
-  end
-  return op.reshape(t, {})
-end
-
--- Gradients of outputs, scaled; 1 where none is given.
-local function seeds_of(ys, dys, scale)
-  local seeds = {}
-  for i, y in ipairs(ys) do
-    local seed = scale:to(y:get_dtype())
-    if dys then
-      seeds[i] = op.mul(dys[i], seed)
-    else
-      if y:numel() ~= 1 then return nil end -- the core says what is wanted
-      seeds[i] = op.expand(seed, y:get_shape())
-    end
-  end
-  return seeds
-end
-
---- mrt.grad: outside accumulation the core's; inside, gradients of the whole
---- batch for what comes after, of a micro-batch for what it is computed from.
+--- Inside accumulation: gradients of the whole batch for what comes after, of a
+--- micro-batch for what it is computed from.
+---@param state table  of accumulate.trace
+---@param next function  the core's gradients
 ---@param ys mrt.Tensor[]
 ---@param xs mrt.Tensor[]
----@param dys mrt.Tensor[]?
----@param allow_unused boolean?
----@param denominator mrt.Tensor?  scalar: what this micro-batch counts
----@param scale mrt.Tensor?  scalar: of the gradient
+---@param o mrt.GradOptions  with `scale`: of the gradient
 ---@return mrt.Tensor[]
-function gradient.grad(ys, xs, dys, allow_unused, denominator, scale)
-  denominator = check_denominator(denominator)
-  local state = core.tracing() and current
-  local seeds = scale and seeds_of(ys, dys, scale) or dys
-  if not state then return core.grad(ys, xs, seeds, allow_unused) end
+function gradient.grad(state, next, ys, xs, o)
   local last = state.now == state.whole -- what is handed back may be a variable
-  local dx = core.grad(ys, xs, seeds, allow_unused or last)
-  local mark = { loss = core.current(one_loss(ys, dys)), given = ys[1], xs = {},
-    dx = dx, denominator = denominator, spreads = {}, scale = scale }
+  local dx = next(ys, xs, with(o, "allow_unused", o.allow_unused or last))
+  local mark = { loss = core.current(one_loss(ys, o.grad_outputs)), given = ys[1],
+    xs = {}, dx = dx, denominator = o.denominator, spreads = {}, scale = o.scale }
   for i, x in ipairs(xs) do mark.xs[i] = core.current(x) end
   table.insert(state.now.marks, mark)
   if last then

@@ -19,10 +19,11 @@ local core = require "mrt.core"
 local combine = require "mrt.accumulate.combine"
 local gradient = require "mrt.accumulate.gradient"
 local show = require "mrt.util.options".show
+local with = require "mrt.util.options".with
 
 local op = core.op
 
-local accumulate = { grad = gradient.grad }
+local accumulate = {}
 
 --- A count (fewer do where the rows do not divide), a function of the step
 --- (counted from 1 for each compiled function), or "auto": as many as a budget
@@ -80,6 +81,19 @@ function accumulate.count(option, step, tensors)
   return k
 end
 
+-- ---- the transform ---------------------------------------------------------
+
+--- A transform.  It lies inside all others that change gradients: what these see is
+--- of the whole batch, and what they add to it is computed once.
+---@class mrt.Accumulation: mrt.Transform
+accumulate.transform = { name = "accumulation" }
+
+function accumulate.transform:grad(next, ys, xs, o)
+  local state = self.trace.parts
+  if not state then return next(ys, xs, o) end
+  return gradient.grad(state, next, ys, xs, o)
+end
+
 -- ---- tracing ---------------------------------------------------------------
 
 -- The sizes of the micro-batches: all but the last have the first, the last
@@ -90,11 +104,11 @@ local function split(rows, k)
   return rest > 0 and { size, rest } or { size }, (rows + size - 1) // size
 end
 
-local function trace_parts(state, trace)
+local function trace_parts(state, once)
   for s, size in ipairs(state.sizes) do
     local section = { rows = size, marks = {} }
     state.sections[s], state.now = section, section
-    section.traced = trace(function(like)
+    section.traced = once(function(like)
       local own = like:dim() > 0 and like:size(1) == state.rows
       return core.trace_input(like, own and size or nil)
     end)
@@ -228,13 +242,6 @@ local function plan_part(state, s, rows, wanted, options, space)
     state.batches[s])
 end
 
-local function with(options, name, value)
-  local out = {}
-  for key, own in pairs(options) do out[key] = own end
-  out[name] = value
-  return out
-end
-
 local function plan_parts(self, state, entry, rows, options)
   local wanted = read_by(entry.core)
   for s in ipairs(state.sizes) do
@@ -263,8 +270,11 @@ end
 local function make_plans(self, state)
   local where, final, rows = place_outputs(state)
   cut_totals(state, where)
-  local delayed = self.options.delayed
-  table.insert(state.jobs, delayed and delayed:job(#state.sizes))
+  for _, t in ipairs(self.transforms) do
+    if t.totals then
+      for _, job in ipairs(t:totals(#state.sizes)) do table.insert(state.jobs, job) end
+    end
+  end
   local traced = state.whole.traced
   local entry = { runtime = traced.runtime, results = traced.results,
     where = where, rows = state.rows, size = state.sizes[1], count = state.count,
@@ -286,21 +296,22 @@ end
 --- Inside a trace: trace the function over its micro-batches and the whole
 --- batch, and plan both.
 ---@param self mrt.Compiled
----@param trace fun(input: fun(like: mrt.Tensor): mrt.Tensor): table  traces once
+---@param trace mrt.Trace
+---@param once fun(input: fun(like: mrt.Tensor): mrt.Tensor): table  calls the function
 ---@param k integer  2 or more
 ---@param tensors mrt.Tensor[]
 ---@return table entry
-function accumulate.trace(self, trace, k, tensors)
+function accumulate.trace(self, trace, once, k, tensors)
   local rows = batch_of(tensors)
   local sizes, count = split(rows, k)
   local state = { rows = rows, sizes = sizes, count = count, sections = {},
     batches = {}, jobs = {}, weighted = {}, pool = self.accumulators,
     taken = {}, whole = { marks = {} },
     statistics = self.options.allow_batch_statistics or false }
-  local _ <close> = gradient.enter(state)
-  trace_parts(state, trace)
+  trace.parts = state
+  trace_parts(state, once)
   state.now = state.whole
-  state.whole.traced = trace(core.trace_input)
+  state.whole.traced = once(core.trace_input)
   check_alike(state, state.whole)
   local start = os.clock()
   local entry = make_plans(self, state)

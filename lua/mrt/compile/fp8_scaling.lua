@@ -20,9 +20,9 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local again = require "mrt.compile.retrace"
 local core = require "mrt.core"
 local options = require "mrt.util.options"
+local retrace = require "mrt.compile.retrace"
 
 local op = core.op
 local dtypes = core.dtypes()
@@ -57,7 +57,7 @@ end
 ---@field amax mrt.Tensor     f32[sites], in plans of micro-batches only
 ---@field list table[]?       what the sites are, once planned
 
----@class mrt.Delayed
+---@class mrt.Delayed: mrt.Transform
 ---@field settings mrt.DelayedScaling
 ---@field states table<integer, mrt.ScaleState>  by how many sites there are
 ---@field now mrt.ScaleState?  of the trace that is made, or was last
@@ -65,14 +65,14 @@ end
 ---@field amax mrt.Tensor?
 ---@field parts boolean        whether that is of micro-batches
 ---@field asked table[]?       the sites it was begun again for
-local Delayed = {}
+local Delayed = { name = "fp8 scaling" }
 Delayed.__index = Delayed
 
 --- Make the state of a function's scales.
----@param settings mrt.DelayedScaling
----@return mrt.Delayed
+---@param settings mrt.DelayedScaling?
+---@return mrt.Delayed?
 function delayed.new(settings)
-  return setmetatable({ settings = settings, states = {} }, Delayed)
+  return settings and setmetatable({ settings = settings, states = {} }, Delayed)
 end
 
 local function variable(shape, value, name)
@@ -113,7 +113,7 @@ function Delayed:sites(sites)
       .. "of %d and of %d scaled values; products that only some have can stay in "
       .. "bf16 (option 'except')"):format(#self.asked, #sites))
   else
-    again.request(function()
+    retrace.request(function()
       self.asked = sites
       use(self, #sites > 0 and state_of(self, #sites) or nil)
       if self.now then self.now.list = sites end
@@ -123,7 +123,7 @@ end
 
 --- Variables and plain values by name, for a snapshot.
 ---@param out table
-function Delayed:add_state(out)
+function Delayed:state(out)
   out.fp8 = {}
   for sites, state in pairs(self.states) do
     table.insert(out.fp8, sites)
@@ -144,11 +144,13 @@ function Delayed:load_state(state)
   end
 end
 
+Delayed.expect_state = Delayed.load_state
+
 -- ---- in a trace ----------------------------------------------------------------
 
 --- Traces of a step in `k` micro-batches begin.
 ---@param k integer
-function Delayed:begin(k) self.parts, self.asked = k > 1, nil end
+function Delayed:prepare(k) self.parts, self.asked = k > 1, nil end
 
 local function room(list)
   local values = {}
@@ -169,7 +171,7 @@ local function next_scale(self, state, history)
 end
 
 --- The function has been traced: what the next step scales by.
-function Delayed:update()
+function Delayed:finish()
   local state = self.now
   if not state then return end
   local length = self.settings.history
@@ -183,13 +185,13 @@ end
 
 --- What a plan of `sections` micro-batches adds up beside gradients: the largest.
 ---@param sections integer
----@return table? job  of accumulate.trace
-function Delayed:job(sections)
+---@return table[] jobs  of accumulate.trace
+function Delayed:totals(sections)
   local state = self.now
-  if not state then return nil end
+  if not state then return {} end
   local job = { into = state.amax, values = {}, scales = {}, largest = true }
   for s = 1, sections do job.values[s], job.scales[s] = state.amax, 1 end
-  return job
+  return { job }
 end
 
 -- ---- to look at ------------------------------------------------------------------

@@ -12,18 +12,16 @@ local Plan = require "mrt.plan"
 local accumulate = require "mrt.accumulate"
 local argument = require "mrt.util.argument"
 local budget = require "mrt.plan.budget"
-local delayed = require "mrt.compile.fp8_scaling"
 local combine = require "mrt.accumulate.combine"
+local entries = require "mrt.compile.entry"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
-local scaling = require "mrt.compile.loss_scale"
-local shard = require "mrt.shard"
 local signature = require "mrt.compile.signature"
 local show = require "mrt.util.options".show
-local trace = require "mrt.compile.trace"
-local weights = require "mrt.compile.param_dtype"
+local param_dtype = require "mrt.compile.param_dtype"
+local transforms = require "mrt.compile.transforms"
 
-local compile = { check = options.check, runtime = trace.runtime }
+local compile = { check = options.check }
 
 local MOST_PLANS = 16 -- then the oldest is forgotten
 local SLOW_BYTES = 128 << 20 -- to measure copies with
@@ -54,10 +52,10 @@ end
 
 -- Whether no variable of the entry has been converted since it was traced.
 local function fits(entry)
-  if entry.conversions == weights.conversions then return true end
+  if entry.conversions == param_dtype.conversions then return true end
   local all = entry.core:fits()
   for _, part in ipairs(entry.parts or {}) do all = all and part:fits() end
-  entry.conversions = all and weights.conversions or nil
+  entry.conversions = all and param_dtype.conversions or nil
   return all
 end
 
@@ -92,12 +90,12 @@ local function find(self, k, ...)
     devices = devices or require "mrt.device"
     devices.ready()
     local old = self.replaced[key]
-    entry = old and trace.again(old, self, group, k, tensors, n, ...)
-      or trace.new(self, group, k, tensors, n, ...)
+    entry = old and entries.again(old, self, group, k, tensors, n, ...)
+      or entries.new(self, group, k, tensors, n, ...)
     self.replaced[key] = nil
     if old then group.entries[old] = nil end
     entry.group, entry.key, group.entries[entry] = group, key, true
-    entry.conversions = weights.conversions
+    entry.conversions = param_dtype.conversions
     add_entry(self, key, entry)
   end
   return entry, tensors, key
@@ -154,7 +152,7 @@ compile.first_plan = nil
 compile.first_call = nil
 
 local function ended(self, ...)
-  if self.sharding then shard.ended(self.sharding) end
+  for _, t in ipairs(self.after_step) do t:after_step() end
   return ...
 end
 
@@ -162,9 +160,8 @@ end
 function Compiled:__call(...)
   if core.tracing() then return self.fn(...) end
   if compile.planning then compile.planning(self:plan(...), self, ...) end
-  if self.scaler then self.scaler:check() end
   local entry, inputs = find(self, nil, ...)
-  if self.sharding then shard.begin(self.sharding) end
+  for _, t in ipairs(self.before_step) do t:before_step() end
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   if self.options.accumulate or entry.group.past > 0 then
     return ended(self, run_counted(self, entry, inputs))
@@ -255,10 +252,8 @@ compile.processor_time = false
 ---@return {steps: integer, runs: table[], loss_scale: mrt.Tensor?,
 ---  good_steps: mrt.Tensor?, fp8: integer[]?}
 function Compiled:state()
-  local scaler = self.scaler
-  local out = { steps = self.steps, runs = runs.state(self.groups),
-    loss_scale = scaler and scaler.scale, good_steps = scaler and scaler.good }
-  if self.options.delayed then self.options.delayed:add_state(out) end
+  local out = { steps = self.steps, runs = runs.state(self.groups) }
+  for _, t in ipairs(self.transforms) do if t.state then t:state(out) end end
   return out
 end
 
@@ -266,7 +261,9 @@ end
 --- have them without their numbers.
 ---@param state table
 function Compiled:expect_state(state)
-  if self.options.delayed then self.options.delayed:load_state(state) end
+  for _, t in ipairs(self.transforms) do
+    if t.expect_state then t:expect_state(state) end
+  end
 end
 
 --- The scale of the loss before the next step; nil: the policy has none.
@@ -291,11 +288,9 @@ function Compiled:load_state(state)
     core.fail("value", "load_state", "a state of a compiled function wanted, got "
       .. show(state))
   end
-  if self.scaler and state.loss_scale then
-    self.scaler.scale:assign(state.loss_scale)
-    self.scaler.good:assign(state.good_steps)
+  for _, t in ipairs(self.transforms) do
+    if t.load_state then t:load_state(state) end
   end
-  self:expect_state(state)
   self.steps, self.groups = state.steps, runs.load(state.runs)
   self.entries, self.keys, self.replaced = {}, {}, {}
 end
@@ -306,6 +301,12 @@ function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
 ---@type mrt.CompileOptions?
 compile.override = nil
 
+local function with_hook(list, hook)
+  local out = {}
+  for _, t in ipairs(list) do if t[hook] then out[#out + 1] = t end end
+  return out
+end
+
 local function new(fn, given)
   local own = options.check(given, "compile")
   if not own.name then
@@ -313,12 +314,13 @@ local function new(fn, given)
     own.name = where and ("%s:%d"):format(where.short_src, where.linedefined)
       or "a function"
   end
-  own.delayed = own.delayed and delayed.new(own.delayed)
+  local list, by_name = transforms.new(own)
+  own.delayed = by_name["fp8 scaling"]
   return setmetatable({ fn = fn, given = given, options = own, entries = {},
     keys = {}, parts = {}, replaced = {}, groups = {}, accumulators = {},
-    scaler = own.loss_scale and scaling.new(own.loss_scale),
-    sharding = shard.new(own.shard), steps = 0,
-    space = core.space() }, Compiled)
+    transforms = list, scaler = by_name["loss scaling"],
+    before_step = with_hook(list, "before_step"), after_step = with_hook(list, "after_step"),
+    steps = 0, space = core.space() }, Compiled)
 end
 
 --- Compile the same function anew with some options changed; false takes one away.

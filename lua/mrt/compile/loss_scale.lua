@@ -16,7 +16,7 @@
 
 local core = require "mrt.core"
 local options = require "mrt.util.options"
-local shard = require "mrt.shard"
+local trace = require "mrt.compile.trace"
 
 local op = core.op
 
@@ -77,16 +77,23 @@ function scaling.read(given)
   return o
 end
 
----@class mrt.Scaler
+--- A transform.  It lies outside all others of the library: what it scales is what
+--- they compute, and what it unscales what they hand back.
+---@class mrt.Scaler: mrt.Transform
+---@field settings table
 ---@field scale mrt.Tensor  scalar
 ---@field good mrt.Tensor   scalar: good steps since the scale last changed
-local Scaler = {}
+---@field norm mrt.Tensor?     in a trace: of the gradients so far; finite if they are
+---@field inverse mrt.Tensor?  ditto: 1 / scale
+---@field last mrt.Tensor?     ditto, at its end: whether the step counts
+local Scaler = { name = "loss scaling" }
 Scaler.__index = Scaler
 
 --- Make the state of a loss scale.
----@param settings table  of scaling.read
----@return mrt.Scaler
+---@param settings table?  of scaling.read
+---@return mrt.Scaler?
 function scaling.new(settings)
+  if not settings then return nil end
   return setmetatable({ settings = settings,
     scale = core.variable(scalar(settings.init), "loss_scale"),
     good = core.variable(scalar(0), "good_steps") }, Scaler)
@@ -94,7 +101,7 @@ end
 
 --- Raise if the scale has shrunk to nothing, or to what has no inverse: some
 --- gradient is not finite at any scale.
-function Scaler:check()
+function Scaler:before_step()
   local scale = self.scale:item()
   if scale >= LEAST then return end
   core.fail("data", "loss_scale", ("the scale has shrunk to %g: gradients are not "
@@ -102,20 +109,21 @@ function Scaler:check()
     :format(scale))
 end
 
+function Scaler:state(out) out.loss_scale, out.good_steps = self.scale, self.good end
+
+function Scaler:load_state(state)
+  if not state.loss_scale then return end
+  self.scale:assign(state.loss_scale)
+  self.good:assign(state.good_steps)
+end
+
 -- ---- in a trace ------------------------------------------------------------
 
-local current -- {scaler, norm, inverse, later}: of the trace being made, or nil
-local raw = setmetatable({}, { __mode = "k" }) -- by gradient: before unscaling
+local weak = { __mode = "k" }
 
-local Trace = { __close = function() current = nil end }
-
---- Scale what mrt.grad is asked for until the result is closed.
----@param scaler mrt.Scaler?
----@return table? closable
-function scaling.enter(scaler)
-  if not scaler then return nil end
-  current = setmetatable({ scaler = scaler, later = {} }, Trace)
-  return current
+function Scaler:begin()
+  self.raw = setmetatable({}, weak) -- by gradient: before unscaling
+  self.deferred = {}
 end
 
 -- 1 / scale, rounded once from f64 as PyTorch's is.
@@ -125,7 +133,7 @@ end
 
 -- How long they are together, about, in f32; not finite if any of them is not.
 local function length(grads)
-  local squares = shard.squares(grads)
+  local squares = trace.squares(grads)
   if squares then return op.cast(op.sqrt(squares), "f32") end
   local by_dtype, norm = {}, nil
   for _, g in ipairs(grads) do
@@ -141,84 +149,69 @@ local function length(grads)
   return norm
 end
 
---- mrt.grad: with a loss scale, of the scaled loss, and then unscaled.
----@return mrt.Tensor[]
-function scaling.grad(ys, xs, dys, allow_unused, denominator)
-  local now = current
-  if not now or not core.tracing() then
-    return shard.grad(ys, xs, dys, allow_unused, denominator)
-  end
-  local dx = shard.grad(ys, xs, dys, allow_unused, denominator,
-    now.scaler.scale)
-  now.inverse = now.inverse or inverse_of(now.scaler.scale)
+--- Of the scaled loss, and then unscaled.
+function Scaler:grad(next, ys, xs, o)
+  local dx = next(ys, xs, options.with(o, "scale",
+    o.scale and o.scale * self.scale or self.scale))
+  self.inverse = self.inverse or inverse_of(self.scale)
   local norm = length(dx)
-  now.norm = now.norm and now.norm + norm or norm
-  local out = shard.map(dx, function(g) return g * now.inverse:to(g:get_dtype()) end)
-  for i, g in ipairs(dx) do raw[out[i]] = g end
+  self.norm = self.norm and self.norm + norm or norm
+  local out = trace.map(dx, function(g) return g * self.inverse:to(g:get_dtype()) end)
+  for i, g in ipairs(dx) do self.raw[out[i]] = g end
   return out
 end
 
---- What updates read: gradients before unscaling, and what to multiply them by; or
---- the gradients themselves.
----@param grads mrt.Tensor[]
----@return mrt.Tensor[] grads
----@return mrt.Tensor? inverse  scalar
-function scaling.raw(grads)
-  if not current or not current.inverse then return grads end
+--- Updates read gradients before unscaling, if they are those of `grad`.
+function Scaler:unscaled(next, grads)
+  if not self.inverse then return next(grads) end
   local list = {}
   for i, g in ipairs(grads) do
-    list[i] = raw[g]
-    if not list[i] then return grads end
+    list[i] = self.raw[g]
+    if not list[i] then return next(grads) end
   end
-  return list, current.inverse
+  return list, self.inverse
 end
 
-local gated = setmetatable({}, { __mode = "k" }) -- what scaling.gate returned
-
---- When an update may happen: `when`, and all gradients so far are finite.
----@param when mrt.Tensor?  bool scalar
----@return mrt.Tensor?
-function scaling.gate(when)
-  if not current or not current.norm or when and gated[when] then return when end
-  local finite = op.lt(current.norm, scalar(math.huge))
-  finite = when and op.logical_and(when, finite) or finite
-  gated[finite] = true
-  return finite
+-- Whether all gradients so far are finite; nil: there are none.
+local function finite(self)
+  return self.norm and op.lt(self.norm, scalar(math.huge))
 end
 
---- Call `update(when)`: now, or where there is a loss scale when it is known
---- whether the step counts.
----@param update fun(when: mrt.Tensor?)
-function scaling.later(update)
-  if not current then return update() end
-  table.insert(current.later, update)
+--- Updates happen where all gradients so far are finite.
+function Scaler:gate(next, when)
+  if not self.norm or when and rawequal(when, self.last) then return next(when) end
+  local own = finite(self)
+  return next(when and op.logical_and(when, own) or own)
 end
+
+--- Only at the end it is known whether the step counts.
+function Scaler:later(_, update) table.insert(self.deferred, update) end
 
 -- Rounded once, as PyTorch has it: factors are doubles there.
 local function times(scale, factor)
   return op.cast(op.mul(op.cast(scale, "f64"), factor), "f32")
 end
 
-local function change(scaler, finite)
+local function change(scaler, good_step)
   local o, scale = scaler.settings, scaler.scale
   local good = scaler.good + 1
   local grown = times(scale, o.growth)
   local due = op.ge(good, scalar(o.interval))
   local may = op.logical_and(due, op.lt(grown, scalar(math.huge)))
-  core.assign(scale, op.where(finite, op.where(may, grown, scale),
+  core.assign(scale, op.where(good_step, op.where(may, grown, scale),
     times(scale, o.backoff)))
-  core.assign(scaler.good, op.where(op.logical_and(finite, op.logical_not(due)), good,
+  core.assign(scaler.good, op.where(op.logical_and(good_step, op.logical_not(due)), good,
     scalar(0)))
 end
 
---- The function has been traced: what was left for later, and the next scale.
-function scaling.finish()
-  if not current then return end
-  local finite = scaling.gate()
-  for _, update in ipairs(current.later) do update(finite) end
-  if finite and current.scaler.settings.dynamic then
-    change(current.scaler, finite)
+--- What was left for later, and the next scale.
+function Scaler:finish()
+  self.last = finite(self)
+  if #self.deferred > 0 then
+    local when = trace.gate(self.last)
+    for _, update in ipairs(self.deferred) do update(when) end
   end
+  if self.last and self.settings.dynamic then change(self, self.last) end
 end
 
 return scaling

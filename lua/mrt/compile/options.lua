@@ -11,6 +11,7 @@ local check_names = require "mrt.util.options".check_names
 local shard = require "mrt.policy.shard"
 local show = require "mrt.util.options".show
 local swap = require "mrt.policy.swap"
+local transforms = require "mrt.compile.transforms"
 
 local options = {}
 
@@ -39,6 +40,8 @@ local MOST_EFFORT = 1000
 ---@field job? mrt.Job        what the step is for, told by plan:options()
 ---@field precision? mrt.PrecisionPolicy  which nodes compute in narrow floats
 ---@field shard? mrt.ShardPolicy  how parameters are spread over the ranks
+---@field transforms? mrt.Transform[]  of one's own, outermost first: they change what
+---  gradients and assignments are while the function is traced
 ---@field nan? "trap"  a step ends with an error where a NaN or an infinity is made,
 ---  naming operator and line; nothing is fused, and it is slow.  Under a dynamic loss
 ---  scale, which gradients may overflow, only what comes before them is looked at
@@ -51,7 +54,7 @@ local kinds = { name = "string", cse = "boolean", fold = "boolean",
   permutes = "boolean", epilogues = "boolean", fuse = "boolean", inplace = "boolean",
   share = "boolean", order = "string",
   effort = "number", checkpoint = "any", memory = "any", swap = "any",
-  accumulate = "any", nan = "any", shard = "any",
+  accumulate = "any", nan = "any", shard = "any", transforms = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table" }
 
 local function refuse(who, name, wanted, value)
@@ -124,6 +127,7 @@ function options.check(given, who)
   check_kinds(given, who)
   local own = options.merge(given, {})
   accumulate.check(own.accumulate)
+  transforms.check(own.transforms)
   if own.job then require "mrt.plan.alternatives".read_job(own.job) end
   own.checkpoint = checkpoint.decider(own.checkpoint, who)
   if own.nan then own.trap, own.fuse, own.order = true, false, "program" end

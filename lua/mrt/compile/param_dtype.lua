@@ -8,29 +8,17 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local again = require "mrt.compile.retrace"
 local core = require "mrt.core"
+local retrace = require "mrt.compile.retrace"
 
 local weights = { conversions = 0 } -- so far, of all variables
-
-local current -- of the trace being made: {settings, list}
 
 ---@class mrt.Weights
 ---@field dtype mrt.DType
 ---@field stochastic boolean  rounded up or down at random, with the right mean
 
-local Trace = { __close = function() current = nil end }
-
 --- What variables are has changed: compiled functions look whether they still fit.
 function weights.changed() weights.conversions = weights.conversions + 1 end
-
---- The dtype that what this trace updates is to be stored in; nil: as it is.
----@return mrt.DType?
-function weights.wanted() return current and current.settings.dtype end
-
---- Whether what this trace updates is rounded at random.
----@return boolean
-function weights.stochastic() return current ~= nil and current.settings.stochastic end
 
 --- Store a variable in another dtype from now on; compiled functions that read it
 --- are traced again.
@@ -42,31 +30,35 @@ function weights.convert(variable, dtype)
   weights.changed()
 end
 
---- Look at updates until the result is closed.
+-- ---- in a trace ------------------------------------------------------------
+
+--- A transform.  It finishes last, when all updates are in the trace.
+---@class mrt.NarrowWeights: mrt.Transform
+---@field settings mrt.Weights
+---@field wide mrt.Tensor[]  in a trace: what is updated and has to be converted
+local Narrow = { name = "narrow weights" }
+Narrow.__index = Narrow
+
+--- Make the transform of a function whose parameters are stored so.
 ---@param settings mrt.Weights?
----@return table? closable
-function weights.enter(settings)
-  if not settings then return nil end
-  current = setmetatable({ settings = settings, list = {} }, Trace)
-  return current
+---@return mrt.NarrowWeights?
+function weights.new(settings)
+  return settings and setmetatable({ settings = settings }, Narrow)
 end
 
---- An optimizer updates these. Tells whether they are rounded stochastically.
----@param params mrt.Tensor[]
----@return boolean
-function weights.updated(params)
-  if not current then return false end
+function Narrow:begin() self.wide = {} end
+
+function Narrow:updates(next, params)
   for _, p in ipairs(params) do
-    if p:get_dtype() == "f32" then table.insert(current.list, p) end
+    if p:get_dtype() == "f32" then table.insert(self.wide, p) end
   end
-  return current.settings.stochastic
+  return next(params) or self.settings.stochastic
 end
 
---- The function has been traced: ends the trace if variables must be converted.
-function weights.finish()
-  if not current or #current.list == 0 then return end
-  local list, dtype = current.list, current.settings.dtype
-  again.request(function()
+function Narrow:finish()
+  local list, dtype = self.wide, self.settings.dtype
+  if #list == 0 then return end
+  retrace.request(function()
     for _, p in ipairs(list) do weights.convert(p, dtype) end
   end)
 end

@@ -2,20 +2,20 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local again = {}
+local retrace = {}
 
 local Request = {} -- metatable of what ends a trace
 
 --- End the trace that is being made; once `prepare` has been called it is made
 --- again.
 ---@param prepare fun()
-function again.request(prepare) error(setmetatable({ prepare = prepare }, Request), 0) end
+function retrace.request(prepare) error(setmetatable({ prepare = prepare }, Request), 0) end
 
 --- Call `trace`, again as often as it asks for it.
 ---@param trace fun(...: any): any
 ---@param ... any
 ---@return any
-function again.settle(trace, ...)
+function retrace.settle(trace, ...)
   local ok, result = pcall(trace, ...)
   while not ok and getmetatable(result) == Request do
     result.prepare()
@@ -25,4 +25,4 @@ function again.settle(trace, ...)
   return result
 end
 
-return again
+return retrace

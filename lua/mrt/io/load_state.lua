@@ -7,6 +7,7 @@ local core = require "mrt.core"
 local argument = require "mrt.util.argument"
 local masks = require "mrt.prune.masks"
 local options = require "mrt.util.options"
+local shard = require "mrt.shard"
 
 local state = {}
 
@@ -68,7 +69,7 @@ function state.load(variables, values)
   end)()
   local list = {}
   for i, name in ipairs(names) do list[i] = variables[name] end
-  require "mrt.shard".wrote(list)
+  shard.wrote(list)
 end
 
 return state

@@ -6,7 +6,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local options = require "mrt.util.options"
-local scaling = require "mrt.compile.loss_scale"
+local trace = require "mrt.compile.trace"
 
 ---@class mrt.nn.BatchNormOptions
 ---@field eps? number        added to the variance; default 1e-5
@@ -78,7 +78,7 @@ function BatchNorm:forward(x)
         ("%s, 2 or more values for each channel wanted to train"):format(x:type()))
     end
     local rates = { momentum = self.momentum, eps = self.eps, count = count }
-    scaling.later(function(when)
+    trace.later(function(when)
       core.update("running", { self.running_mean, self.running_var, mean:detach(),
         rstd:detach(), when }, rates)
     end)

@@ -4,8 +4,7 @@
 
 local mrt = require "mrt"
 local argument = require "mrt.util.argument"
-local scaling = require "mrt.compile.loss_scale"
-local shard = require "mrt.shard"
+local trace = require "mrt.compile.trace"
 
 local clip = {}
 
@@ -16,9 +15,9 @@ local function check(who, grads, max)
   end
 end
 
--- How long they are together; those of ranks, by blocks.
+-- How long they are together.
 local function length(grads)
-  local squares = shard.squares(grads)
+  local squares = trace.squares(grads)
   if not squares then return mrt.global_norm(grads) end
   return squares:sqrt():to(grads[1]:get_dtype())
 end
@@ -46,9 +45,9 @@ end
 ---@return mrt.Tensor norm   scalar, before clipping
 function clip.clip_grad_norm(grads, max)
   check("clip_grad_norm", grads, max)
-  local raw, inverse = scaling.raw(grads)
+  local raw, inverse = trace.unscaled(grads)
   local scale, norm = clip.scale(raw, max, inverse)
-  return shard.map(grads, function(g) return g * scale end), norm
+  return trace.map(grads, function(g) return g * scale end), norm
 end
 
 --- Return the gradients with every element bounded to [-max, max].
@@ -57,7 +56,7 @@ end
 ---@return mrt.Tensor[]
 function clip.clip_grad_value(grads, max)
   check("clip_grad_value", grads, max)
-  return shard.map(grads, function(g) return g:clamp(-max, max) end)
+  return trace.map(grads, function(g) return g:clamp(-max, max) end)
 end
 
 return clip

@@ -14,8 +14,9 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
 local options = require "mrt.util.options"
+local load_state = require "mrt.io.load_state"
 local masks = require "mrt.prune.masks"
-local scaling = require "mrt.compile.loss_scale"
+local trace = require "mrt.compile.trace"
 local groups = require "mrt.optim.groups"
 
 ---@class mrt.EMA
@@ -52,7 +53,7 @@ end
 ---@param given? {when: mrt.Tensor}  a bool scalar, false to leave all untouched
 function EMA:update(given)
   local when = options.read("ema:update", given, { when = options.of "tensor" }).when
-  if core.tracing() then return update(self, scaling.gate(when)) end
+  if core.tracing() then return update(self, trace.gate(when)) end
   local key = when ~= nil
   self.compiled[key] = self.compiled[key]
     or mrt.compile(function(predicate) update(self, predicate) end)
@@ -102,7 +103,7 @@ end
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.EMA self
 function EMA:load_state(state)
-  require "mrt.io.load_state".load(self:state(), state)
+  load_state.load(self:state(), state)
   return self
 end
 

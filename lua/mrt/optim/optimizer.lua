@@ -22,11 +22,10 @@ local argument = require "mrt.util.argument"
 local options = require "mrt.util.options"
 local groups = require "mrt.optim.groups"
 local clip = require "mrt.optim.clip"
-local again = require "mrt.compile.retrace"
+local load_state = require "mrt.io.load_state"
 local masks = require "mrt.prune.masks"
-local scaling = require "mrt.compile.loss_scale"
-local shard = require "mrt.shard"
-local weights = require "mrt.compile.param_dtype"
+local owners = require "mrt.optim.owners"
+local trace = require "mrt.compile.trace"
 
 local dtypes = core.dtypes()
 
@@ -71,14 +70,14 @@ local function new_state(self, p)
 end
 
 local function construct(class, params, given)
-  local self = setmetatable({ compiled = {}, states = {}, of_buckets = {} }, class)
+  local self = setmetatable({ compiled = {}, states = {} }, class)
   self.options = options.read(class.name, given, class.defaults)
   self.lr = self.options.lr
   self:init()
   self.params, self.group_of = groups.read(class.name, params)
   self.t = mrt.parameter(mrt.zeros {}, "t")
   for i, p in ipairs(self.params) do self.states[i] = new_state(self, p) end
-  shard.own(self, self.params)
+  owners.set(self, self.params)
   return self
 end
 
@@ -172,7 +171,7 @@ function Optimizer:whole(_) return not self.elementwise end
 --- What parameters must have in common to be updated as one vector.
 ---@param p mrt.Tensor
 ---@return string
-function Optimizer:shard_kind(p)
+function Optimizer:update_kind(p)
   local words = { tostring(self.group_of[p]), tostring(self:whole(p)) }
   for _, slot in ipairs(self:slots_of(p)) do
     words[#words + 1] = type(slot) == "table" and ("%s %s"):format(slot.name, slot.dtype)
@@ -201,7 +200,7 @@ function Optimizer:place(p)
     local kinds, at = {}, 0
     self.places = setmetatable({}, { __mode = "k" })
     for _, q in ipairs(self.params) do
-      local kind = self:shard_kind(q)
+      local kind = self:update_kind(q)
       if not kinds[kind] then kinds[kind] = {} table.insert(kinds, kinds[kind]) end
       table.insert(kinds[kind], q)
     end
@@ -213,28 +212,6 @@ function Optimizer:place(p)
     end
   end
   return self.places[p]
-end
-
--- The state of a bucket: that of its parameters, put into pieces as they are.
-local function new_bucket_state(self, bucket)
-  local index, state = {}, {}
-  for i, p in ipairs(self.params) do index[p] = i end
-  for _, slot in ipairs(self:slots_of(bucket.params[1])) do
-    local s, variables = type(slot) == "table" and slot or { name = slot }, {}
-    for i, p in ipairs(bucket.params) do variables[i] = self.states[index[p]][s.name] end
-    state[s.name] = bucket:shard(variables, s.size and BLOCK or 1,
-      s.initial or self.initial, "." .. s.name)
-  end
-  return state
-end
-
--- A trace cannot make it, so it is made again.
-local function bucket_state(self, bucket)
-  local state = self.of_buckets[bucket]
-  if state then return state end
-  again.request(function()
-    self.of_buckets[bucket] = new_bucket_state(self, bucket)
-  end)
 end
 
 --- List the parameters, in the order in which `step` takes gradients.
@@ -283,13 +260,11 @@ end
 
 -- What an update of a unit is told, but for what all have in common.
 local function about(self, unit, common)
-  local p, bucket = unit.p, unit.bucket
-  local first = bucket and bucket.params[1] or p
+  local p, first = unit.p, unit.first or unit.p
   local out = { stochastic = common.stochastic, when = common.when, t = common.t }
   if common.stochastic or self:draws(first) then
     common.draw = common.draw or core.trace_draw()
-    out.draw, out.place = common.draw, self:place(first)
-    if bucket then out.place = out.place + bucket.ranks.rank * bucket.piece end
+    out.draw, out.place = common.draw, self:place(first) + (unit.offset or 0)
   end
   local group = self.group_of[self.params[unit.index]]
   out.lr, out.scale = common.rate(p, group), common.scale and common.scale:to(real(p))
@@ -299,22 +274,21 @@ end
 
 -- Add the updates to the trace.
 local function apply(self, grads, clip_to, when)
-  local raw, scale = scaling.raw(grads)
+  local raw, scale = trace.unscaled(grads)
   local norm
   grads = masks.gradients(self.params, raw)
   if clip_to then
     local shorter, length = clip.scale(grads, clip_to, scale)
     scale, norm = scale and shorter * scale or shorter, length
   end
-  when = scaling.gate(when)
+  when = trace.gate(when)
   local t = self.t + 1
-  local common = { rate = rates(self), stochastic = weights.updated(self.params),
+  local common = { rate = rates(self), stochastic = trace.updates(self.params),
     scale = scale, when = when, t = t }
-  for _, unit in ipairs(shard.units(self, self.params, grads)) do
-    local bucket = unit.bucket
-    self:update(unit.p, unit.g, bucket and bucket_state(self, bucket)
-      or self.states[unit.index], about(self, unit, common))
-    if bucket then shard.updated(bucket) end
+  for _, unit in ipairs(trace.units(self, self.params, grads)) do
+    self:update(unit.p, unit.g, unit.state or self.states[unit.index],
+      about(self, unit, common))
+    if unit.done then unit.done() end
   end
   for _, p in ipairs(self.params) do masks.restore(p, when) end
   self.t:assign(t, { when = when })
@@ -372,7 +346,7 @@ end
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.Optimizer self
 function Optimizer:load_state(state)
-  require "mrt.io.load_state".load(self:state(), state)
+  load_state.load(self:state(), state)
   return self
 end
 

@@ -199,6 +199,27 @@ function Bucket:retain()
     o.reduce or self.params[1]:get_dtype()), self:name ".gradient")
 end
 
+-- How often the pieces have been written, `all`, and each parameter, which counts
+-- these too.
+local function writes_of(self)
+  local out = { all = core.writes(self.variable) }
+  for i, p in ipairs(self.params) do out[i] = core.writes(p) end
+  return out
+end
+
+-- Parameters that have been assigned since do not begin as rank 0's.  Returns whether
+-- nothing else has been written.
+local function leave_assigned(self)
+  local now, sum = writes_of(self), 0
+  local all = now.all - self.born.all
+  for i in ipairs(self.params) do
+    local own = now[i] - self.born[i] - all
+    if own > 0 then self.begins[i] = false end
+    sum = sum + own
+  end
+  return sum == all
+end
+
 --- Put the parameters into pieces, which begin as those of rank 0 (broadcast).
 function Bucket:shard_params()
   local begins = {}
@@ -207,7 +228,7 @@ function Bucket:shard_params()
       or op.full { shape = p:get_shape(), value = 0, dtype = p:get_dtype() }
   end
   self.variable = self:shard(self.params)
-  self.begins, self.born = begins, core.writes(self.variable)
+  self.begins, self.born = begins, writes_of(self)
 end
 
 --- Have the parameters begin as those of rank 0: one by one, in their places, so that
@@ -215,8 +236,10 @@ end
 --- written meanwhile.
 function Bucket:broadcast()
   local begins = self.begins or self.stage == 0 and self.params
+  if not begins then return end
+  local untouched = not self.begins or leave_assigned(self)
   self.begins = nil
-  if not begins or self.variable and core.writes(self.variable) ~= self.born then return end
+  if not untouched then return end
   local o = { comm = self.ranks.number, root = 0 }
   for i, p in ipairs(self.params) do
     if begins[i] then
@@ -228,14 +251,16 @@ function Bucket:broadcast()
   end
 end
 
---- A parameter in pieces has been written by all ranks: it does not begin as rank 0's.
+--- A parameter in pieces has been written by all ranks, though not assigned: it does
+--- not begin as rank 0's.
 ---@param p mrt.Tensor
 function Bucket:wrote(p)
+  if not self.begins then return end
+  leave_assigned(self)
   for i, q in ipairs(self.params) do
-    if self.begins and q == p then
-      self.begins[i], self.born = false, core.writes(self.variable)
-    end
+    if q == p then self.begins[i] = false end
   end
+  self.born = writes_of(self)
 end
 
 --- Before a step: retained weights are those of parameters that have been written by

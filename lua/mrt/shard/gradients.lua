@@ -34,10 +34,11 @@ end
 function gradients.whole(b, flat) return b.stage == 0 and flat or b:gather(flat) end
 
 --- Do the same, element by element, to gradients, in pieces where they are so.
+---@param next function  does it to others
 ---@param grads mrt.Tensor[]
 ---@param fn fun(g: mrt.Tensor): mrt.Tensor
 ---@return mrt.Tensor[]
-function gradients.map(grads, fn)
+function gradients.map(next, grads, fn)
   local out, done = {}, {}
   for k, g in ipairs(grads) do
     local a = behind[g]
@@ -50,7 +51,7 @@ function gradients.map(grads, fn)
       end
       out[k] = gradients.hand(a.bucket, a.index, made[1], made[2])
     else
-      out[k] = fn(g)
+      out[k] = next({ g }, fn)[1]
     end
   end
   return out

@@ -3,18 +3,9 @@
 --- SPDX-License-Identifier: MIT
 
 local Bucket = require "mrt.shard.bucket"
-local weights = require "mrt.compile.param_dtype"
+local owners = require "mrt.optim.owners"
 
 local group = {}
-
-local owner_of = setmetatable({}, { __mode = "k" }) -- by parameter: its optimizer
-
---- Note who updates parameters: those that are updated alike share a bucket.
----@param optimizer mrt.Optimizer
----@param params mrt.Tensor[]
-function group.own(optimizer, params)
-  for _, p in ipairs(params) do owner_of[p] = optimizer end
-end
 
 --- What a policy sees of a parameter, the i-th that a gradient is asked for.
 ---@param p mrt.Tensor
@@ -33,16 +24,16 @@ end
 
 -- What parameters of one bucket have in common.
 local function kind_of(p, stage)
-  local optimizer = owner_of[p]
+  local optimizer = owners.of(p)
   return table.concat({ stage, p:get_dtype(),
-    optimizer and optimizer:shard_kind(p) or "" }, " ")
+    optimizer and optimizer:update_kind(p) or "" }, " ")
 end
 
 -- Where a parameter draws random bits among all of its optimizer's, and where the next
 -- one does; nil: none are drawn.
-local function place_of(p)
-  local optimizer = owner_of[p]
-  if not optimizer or not (weights.stochastic() or optimizer:draws(p)) then return nil end
+local function place_of(p, stochastic)
+  local optimizer = owners.of(p)
+  if not optimizer or not (stochastic or optimizer:draws(p)) then return nil end
   local place = optimizer:place(p)
   return place, place + (p:numel() + Bucket.BLOCK - 1) // Bucket.BLOCK * Bucket.BLOCK
 end
@@ -52,8 +43,9 @@ end
 ---@param params mrt.Tensor[]
 ---@param sharding mrt.Sharding
 ---@param ranks mrt.Communicator
+---@param stochastic boolean?  whether parameters are rounded at random
 ---@return mrt.Bucket[]
-function group.make(params, sharding, ranks)
+function group.make(params, sharding, ranks, stochastic)
   local buckets, open = {}, {}
   local function close(kind)
     local list = open[kind]
@@ -65,7 +57,7 @@ function group.make(params, sharding, ranks)
   for i, p in ipairs(params) do
     local stage, layer = sharding.stage_of(group.describe(p, i)), layer_of(p)
     local kind = kind_of(p, stage)
-    local list, place, beyond = open[kind], place_of(p)
+    local list, place, beyond = open[kind], place_of(p, stochastic)
     local full = list and list.layer ~= layer and list.bytes >= sharding.options.bucket
     if full or list and list.place ~= place then
       close(kind)

@@ -10,28 +10,42 @@
 --- SPDX-License-Identifier: MIT
 
 local Bucket = require "mrt.shard.bucket"
-local accumulate = require "mrt.accumulate"
-local again = require "mrt.compile.retrace"
+local communicator = require "mrt.communicator"
 local core = require "mrt.core"
 local gradients = require "mrt.shard.gradients"
 local group = require "mrt.shard.group"
-local weights = require "mrt.compile.param_dtype"
+local param_dtype = require "mrt.compile.param_dtype"
+local retrace = require "mrt.compile.retrace"
+local updates = require "mrt.shard.updates"
+local with = require "mrt.util.options".with
 
 local op = core.op
 
-local shard = { map = gradients.map, squares = gradients.squares, own = group.own }
+local shard = {}
 
 local weak = { __mode = "k" }
 local pieces_of = setmetatable({}, weak) -- by parameter: its bucket in pieces
 
-local current -- of the trace being made: {sharding, ranks, buckets}; or nil
+---@class mrt.ShardSettings
+---@field sharding mrt.Sharding
+---@field ranks mrt.Communicator?  once a function has been traced
+---@field of table<mrt.Tensor, mrt.Bucket>  by parameter
+---@field fresh mrt.Bucket[]  whose parameters do not begin as rank 0's yet
+
+--- A transform.  It lies outside of accumulation, so that what is reduced is the
+--- gradient of the whole batch; and inside loss scaling, so that a gradient is
+--- reduced before it is unscaled and all ranks see the same overflow.  Functions
+--- without the option `shard` have it too: variables in pieces are so for all.
+---@class mrt.ShardTransform: mrt.Transform
+---@field settings mrt.ShardSettings?
+---@field now mrt.ShardSettings?  in a trace: the settings, if there are several ranks
+---@field views table<mrt.Bucket, mrt.Tensor[]>   ditto: what parameters read as, since
+---  their bucket was updated
+---@field narrow table<mrt.Bucket, mrt.Tensor[]>  ditto: in a narrow dtype
+local Shard = { name = "sharding" }
+Shard.__index = Shard
 
 -- ---- which bucket ----------------------------------------------------------
-
---- The bucket that has a parameter in pieces.
----@param p mrt.Tensor
----@return mrt.Bucket?
-function shard.bucket(p) return pieces_of[p] end
 
 -- Put buckets into pieces, in another dtype if one is wanted, and make what stays of
 -- them between steps.
@@ -39,11 +53,11 @@ local function spread(buckets, dtype)
   for _, b in ipairs(buckets) do
     if b.stage > 0 then
       for _, p in ipairs(dtype and b.params or {}) do
-        if p:get_dtype() == "f32" then weights.convert(p, dtype) end
+        if p:get_dtype() == "f32" then param_dtype.convert(p, dtype) end
       end
       b:shard_params()
       for _, p in ipairs(b.params) do pieces_of[p] = b end
-      weights.changed()
+      param_dtype.changed()
     end
     if b.settings.retain then b:retain() end
   end
@@ -77,38 +91,32 @@ local function unplaced(now, params)
 end
 
 -- The buckets of these parameters; those that are new are made, and if they change
--- what parameters are the trace begins anew.
-local function place(now, params)
+-- what parameters are the trace begins anew.  `weights`: in what they are stored.
+local function place(now, params, weights)
   local new, changes = unplaced(now, params)
-  if changes then again.request(function() end) end
+  if changes then retrace.request(function() end) end
   if #new == 0 then return end
-  local buckets = group.make(new, now.sharding, now.ranks)
+  local buckets = group.make(new, now.sharding, now.ranks, weights and weights.stochastic)
   local any = false
   for _, b in ipairs(buckets) do
     any = any or b.stage > 0 or b.settings.gather
     for _, p in ipairs(b.params) do now.of[p] = b end
     table.insert(now.fresh, b)
   end
-  local dtype = weights.wanted()
-  if any then again.request(function() spread(buckets, dtype) end) end
+  local dtype = weights and weights.dtype
+  if any then retrace.request(function() spread(buckets, dtype) end) end
 end
 
 -- ---- in a trace --------------------------------------------------------------
 
--- How parameters read so far in the trace, where not as themselves: by bucket, since it
--- has been updated, or in a narrow dtype.
-local views, narrow
-
-local Trace = { __close = function() current, views, narrow = nil, nil, nil end }
-
 -- Its parameters read as views of its newest version from now on.
-local function read(b)
+local function read(self, b)
   local whole, list = b:gather(b.variable, b.stage == 3), {}
   for i, p in ipairs(b.params) do
     list[i] = b:view(whole, i)
     core.trace_read(p, list[i])
   end
-  views[b] = list
+  self.views[b] = list
 end
 
 -- Buckets by when they were made, each once; none whose parameters have been closed,
@@ -122,53 +130,48 @@ local function listed(of)
   return list
 end
 
---- What a compiled function keeps of its option `shard`; nil for nil.
+--- Make the transform of a compiled function from its option `shard`.
 ---@param sharding mrt.Sharding?
----@return table?
+---@return mrt.ShardTransform
 function shard.new(sharding)
-  if not sharding then return nil end
-  return { sharding = sharding, of = setmetatable({}, weak), fresh = {} }
+  return setmetatable({ settings = sharding
+    and { sharding = sharding, of = setmetatable({}, weak), fresh = {} } }, Shard)
 end
 
---- Before a step: parameters begin as rank 0's, and what is retained of weights is that
---- of parameters as they are now.
----@param settings table  of shard.new
-function shard.begin(settings)
+-- The buckets whose weights are retained.
+local function retained(settings)
+  return settings and settings.sharding.options.retain and listed(settings.of) or {}
+end
+
+--- Parameters begin as rank 0's, and what is retained of weights is that of
+--- parameters as they are now.
+function Shard:before_step()
+  local settings = self.settings
+  if not settings then return end
   local fresh = #settings.fresh > 0
   while settings.fresh[1] do table.remove(settings.fresh, 1):broadcast() end
-  for _, b in ipairs(settings.sharding.options.retain and listed(settings.of) or {}) do
-    b:refresh()
-  end
+  for _, b in ipairs(retained(settings)) do b:refresh() end
   -- what was made on the way would be computed before an update
   if fresh then collectgarbage() end
 end
 
---- A step has run to its end.
----@param settings table  of shard.new
-function shard.ended(settings)
-  for _, b in ipairs(settings.sharding.options.retain and listed(settings.of) or {}) do
-    b:refreshed()
-  end
+function Shard:after_step()
+  for _, b in ipairs(retained(self.settings)) do b:refreshed() end
 end
 
---- Spread parameters and gradients until the result is closed.
----@param settings table?  of shard.new
----@param plan table        options of the plan; gets which rank this is
----@return table closable
-function shard.enter(settings, plan)
-  views, narrow = {}, {}
-  if settings then
-    settings.ranks = settings.ranks or settings.sharding.options.comm
-      or require "mrt.communicator".create()
-    if settings.ranks.size > 1 then current = settings end
-    plan.rank, plan.ranks = settings.ranks.rank, settings.ranks.size
-    local prefetch = settings.sharding.options.prefetch
-    plan.prefetch, plan.spare = prefetch or 1, not prefetch
-    for _, b in ipairs(current and listed(settings.of) or {}) do
-      if b.settings.gather then narrow[b] = b:read_narrow() end
-    end
+--- The plan is told which rank this is.
+function Shard:begin(trace)
+  self.views, self.narrow = {}, {}
+  local settings, plan = self.settings, trace.options
+  if not settings then return end
+  settings.ranks = settings.ranks or settings.sharding.options.comm or communicator.create()
+  if settings.ranks.size > 1 then self.now = settings end
+  plan.rank, plan.ranks = settings.ranks.rank, settings.ranks.size
+  local prefetch = settings.sharding.options.prefetch
+  plan.prefetch, plan.spare = prefetch or 1, not prefetch
+  for _, b in ipairs(self.now and listed(settings.of) or {}) do
+    if b.settings.gather then self.narrow[b] = b:read_narrow() end
   end
-  return setmetatable({}, Trace)
 end
 
 -- Does a variable read as what was put there for it, or itself?
@@ -177,36 +180,33 @@ local function reads_as(v, list, i)
 end
 
 -- A parameter that reads as narrow reads as itself from now on.
-local function read_wide(b, i)
-  local p = b.params[i]
-  if narrow[b] and reads_as(p, narrow[b], i) then core.trace_read(p, p) end
+local function read_wide(self, b, i)
+  local p, narrow = b.params[i], self.narrow[b]
+  if narrow and reads_as(p, narrow, i) then core.trace_read(p, p) end
 end
 
 -- What was assigned to variables in pieces goes into the piece.
-local function gather_up(b, e)
+local function gather_up(self, b, e)
   local own, any = e.piece == b.variable, false
   for i, v in ipairs(e.variables) do
-    local as = own and (views[b] or narrow[b]) or nil
+    local as = own and (self.views[b] or self.narrow[b]) or nil
     any = any or not reads_as(v, as, i) and not reads_as(v, nil, i)
   end
   if not any then return end
   local values = {}
   for i, v in ipairs(e.variables) do
-    if own then read_wide(b, i) end
+    if own then read_wide(self, b, i) end
     values[i] = core.current(v)
   end
   core.assign(e.piece, b:own(b:flatten(values, e.piece:get_dtype(), e.unit, e.fill)))
 end
 
---- The function has been traced: what was assigned to parameters and state in pieces
---- goes there.
-function shard.finish()
+--- What was assigned to parameters and state in pieces goes there.
+function Shard:finish()
   for _, b in ipairs(listed(pieces_of)) do
-    for _, e in ipairs(b.spread) do gather_up(b, e) end
+    for _, e in ipairs(b.spread) do gather_up(self, b, e) end
   end
-  for _, b in ipairs(current and listed(current.of) or {}) do
-    if b.settings.retain then b:keep_weights() end
-  end
+  for _, b in ipairs(retained(self.now)) do b:keep_weights() end
 end
 
 local function reduce(b, values)
@@ -235,9 +235,9 @@ local function by_bucket(now, xs)
 end
 
 -- What a parameter read as, in a narrow dtype, before it read as itself again; else nil.
-local function narrow_before(now, p)
-  local b = pieces_of[p] or now.of[p]
-  local list = b and narrow[b]
+local function narrow_before(self, p)
+  local b = pieces_of[p] or self.now.of[p]
+  local list = b and self.narrow[b]
   for i, q in ipairs(list and b.params or {}) do
     if q == p then return not reads_as(p, list, i) and list[i] or nil end
   end
@@ -256,28 +256,32 @@ local function add_up(dx, n, from)
 end
 
 -- The gradient of parameters, by way of what they read as before too.
-local function differentiate(now, ys, xs, dys, allow_unused, ...)
+local function differentiate(self, next, ys, xs, o)
   local all, from = table.move(xs, 1, #xs, 1, {}), {}
   for k, x in ipairs(xs) do
-    local before = narrow_before(now, x)
+    local before = narrow_before(self, x)
     if before then
       all[#all + 1] = before
       from[#all] = k
     end
   end
-  if #all == #xs then return accumulate.grad(ys, xs, dys, allow_unused, ...) end
-  local dx = accumulate.grad(ys, all, dys, true, ...)
-  if add_up(dx, #xs, from) or allow_unused then return dx end
-  return accumulate.grad(ys, xs, dys, allow_unused, ...) -- says what is unused
+  if #all == #xs then return next(ys, xs, o) end
+  local dx = next(ys, all, with(o, "allow_unused", true))
+  if add_up(dx, #xs, from) or o.allow_unused then return dx end
+  return next(ys, xs, o) -- says what is unused
 end
 
---- Before a variable is assigned in a trace: it is no longer read in a narrow dtype.
----@param p mrt.Tensor
-function shard.assigned(p)
-  local b = current and current.of[p]
-  for i, q in ipairs(b and narrow[b] and b.params or {}) do
-    if q == p then read_wide(b, i) end
+-- A variable is written: it is no longer read in a narrow dtype.
+local function assigned(self, p)
+  local b = self.now and self.now.of[p]
+  for i, q in ipairs(b and self.narrow[b] and b.params or {}) do
+    if q == p then read_wide(self, b, i) end
   end
+end
+
+function Shard:assign(next, variable, value, when)
+  assigned(self, variable)
+  return next(variable, value, when)
 end
 
 --- After variables have been written outside a trace, by all ranks.
@@ -289,26 +293,28 @@ function shard.wrote(list)
   end
 end
 
---- mrt.grad: of parameters, the mean over the ranks.  From then on these read as
---- themselves, in full, for updates by hand.
----@return mrt.Tensor[]
-function shard.grad(ys, xs, ...)
-  local now = core.tracing() and current
-  if not now then return accumulate.grad(ys, xs, ...) end
-  place(now, xs)
-  local dx = differentiate(now, ys, xs, ...)
+--- Of parameters, the mean over the ranks.  From then on these read as themselves,
+--- in full, for updates by hand.
+function Shard:grad(next, ys, xs, o)
+  local now = self.now
+  if not now then return next(ys, xs, o) end
+  place(now, xs, self.trace.options.weights)
+  local dx = differentiate(self, next, ys, xs, o)
   local buckets, at = by_bucket(now, xs)
   for _, b in ipairs(buckets) do
-    local values = {}
-    for i, k in pairs(at[b]) do values[i] = dx[k] or nil end
-    if next(values) then
+    local values, any = {}, false
+    for i, k in pairs(at[b]) do
+      values[i] = dx[k] or nil
+      any = any or values[i] ~= nil
+    end
+    if any then
       local flat = reduce(b, values)
       local whole = gradients.whole(b, flat)
       for i, k in pairs(at[b]) do
         if dx[k] then dx[k] = gradients.hand(b, i, flat, whole) end
       end
     end
-    for i in pairs(at[b]) do read_wide(b, i) end
+    for i in pairs(at[b]) do read_wide(self, b, i) end
   end
   local first = {}
   for k, x in ipairs(xs) do -- one that is there twice
@@ -317,52 +323,34 @@ function shard.grad(ys, xs, ...)
   return dx
 end
 
--- ---- updates --------------------------------------------------------------
+function Shard:map(next, grads, f) return gradients.map(next, grads, f) end
 
---- What an optimizer updates: parameters, and of those in pieces the buckets.
----@class mrt.Unit
----@field p mrt.Tensor         variable
----@field g mrt.Tensor
----@field index integer        of the parameter, or of a bucket's first
----@field bucket mrt.Bucket?
+function Shard:squares(next, grads) return gradients.squares(grads) or next(grads) end
 
--- A bucket as one unit, with its parameters' gradients.
-local function unit_of(optimizer, b, k, grad_of)
-  local grads = {}
-  for i, p in ipairs(b.params) do
-    grads[i] = grad_of[p]
-    if not grads[i] or optimizer:shard_kind(p) ~= optimizer:shard_kind(b.params[1]) then
-      core.fail("state", optimizer.name, ("parameter '%s' is in one bucket with '%s', and "
-        .. "is not updated here, or otherwise; make the optimizer before the first step")
-        :format(p:get_name() or "?", b.params[1]:get_name() or "?"))
-    end
-  end
-  return { p = b.variable, g = gradients.piece(b, grads), index = k, bucket = b }
-end
-
---- List what is to be updated, in the order of the parameters.
----@param optimizer mrt.Optimizer
----@param params mrt.Tensor[]
----@param grads mrt.Tensor[]
----@return mrt.Unit[]
-function shard.units(optimizer, params, grads)
-  local units, seen, grad_of = {}, {}, {}
+--- Parameters in pieces are updated bucket by bucket, in this rank's piece; from then
+--- on they read as their newest version.
+function Shard:units(next, optimizer, params, grads)
+  local units, buckets, seen, grad_of = {}, {}, {}, {}
   for k, p in ipairs(params) do grad_of[p] = grads[k] end
   for k, p in ipairs(params) do
     local b = not optimizer:whole(p) and pieces_of[p]
     if not b then
-      shard.assigned(p)
-      units[#units + 1] = { p = p, g = grads[k], index = k }
+      assigned(self, p)
+      local unit = next(optimizer, { p }, { grads[k] })[1]
+      unit.index = k
+      table.insert(units, unit)
     elseif not seen[b] then
-      seen[b] = true
-      units[#units + 1] = unit_of(optimizer, b, k, grad_of)
+      seen[b], buckets[#buckets + 1] = true, b
+      table.insert(units, { p = b.variable, g = updates.gradient(optimizer, b, grad_of),
+        index = k, first = b.params[1], offset = b.ranks.rank * b.piece,
+        bucket = b, done = function() read(self, b) end })
     end
+  end
+  local states = updates.states(optimizer, buckets)
+  for _, unit in ipairs(units) do
+    if unit.bucket then unit.state = states[unit.bucket] end
   end
   return units
 end
-
---- A bucket has been updated: its parameters read as their newest version.
----@param b mrt.Bucket
-function shard.updated(b) read(b) end
 
 return shard

@@ -10,6 +10,7 @@ local core = require "mrt.core"
 local Bucket = require "mrt.shard.bucket"
 local dkjson = require "dkjson"
 local file = require "mrt.io.file"
+local shard = require "mrt.shard"
 
 local op = core.op
 
@@ -189,7 +190,7 @@ function Pieces:load(parts, whole)
   end
   local list = {}
   for _, v in pairs(parts) do list[#list + 1] = v end
-  require "mrt.shard".wrote(list)
+  shard.wrote(list)
 end
 
 return pieces

@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
+local trace = require "mrt.compile.trace"
 
 local op = core.op
 ---@class mrt.Tensor
@@ -302,12 +303,7 @@ function Tensor.assign(x, value, options)
   local when = read("assign", { "when" }, options).when
   if when == false then return x end
   when = when ~= true and when or nil
-  if core.tracing() then
-    when = require "mrt.compile.loss_scale".gate(when)
-    require "mrt.shard".assigned(x)
-  end
-  core.assign(x, value, when)
-  if not core.tracing() then require "mrt.shard".wrote { x } end
+  trace.assign(x, value, trace.gate(when))
   return x
 end
 

@@ -151,4 +151,16 @@ function options.read(what, given, defaults, any_type)
     #missing == 1 and "is" or "are"))
 end
 
+--- Options with one of them changed, as a new table.
+---@param o table
+---@param name string
+---@param value any  nil: without it
+---@return table
+function options.with(o, name, value)
+  local out = {}
+  for key, own in pairs(o) do out[key] = own end
+  out[name] = value
+  return out
+end
+
 return options

@@ -1,0 +1,116 @@
+--- entry.lua -- a compiled function traced and planned
+---
+--- An *entry* is what is kept of one: its plan (`core`; of micro-batches, `parts`
+--- with two), the inputs read anew before every run (`runtime`), and how to make
+--- its results of the plan's outputs (`results`; `single`: the one output is the
+--- result).
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local accumulate = require "mrt.accumulate"
+local budget = require "mrt.plan.budget"
+local retrace = require "mrt.compile.retrace"
+local signature = require "mrt.compile.signature"
+local swap = require "mrt.policy.swap"
+local trace = require "mrt.compile.trace"
+
+local entry = {}
+
+local function call(fn, new_input, inputs, n, ...)
+  local args = { ... }
+  for i = 1, n do args[i] = signature.stand_in(args[i], new_input, inputs, false) end
+  return fn(table.unpack(args, 1, n))
+end
+
+-- Inside a trace: call the function once, on inputs of the trace.
+local function once(self, now, new_input, n, ...)
+  local inputs, templates, outputs = {}, {}, {}
+  local results = now:call(call, self.fn, new_input, inputs, n, ...)
+  for i = 1, results.n do
+    templates[i] = signature.record(results[i], outputs, false)
+  end
+  return { inputs = inputs, outputs = outputs, runtime = now.runtime,
+    results = templates }
+end
+
+-- Inside a trace: call the function on inputs of the trace, and plan it, in k
+-- micro-batches.
+local function plan_one(self, now, group, k, tensors, n, ...)
+  group.key = core.trace_keys(group.key)
+  if k > 1 then
+    local args = table.pack(...)
+    return accumulate.trace(self, now, function(new_input)
+      return once(self, now, new_input, n, table.unpack(args, 1, n))
+    end, k, tensors)
+  end
+  local made = once(self, now, core.trace_input, n, ...)
+  local start, first = os.clock(), tensors[1]
+  self.options.rows = self.options.ranks and first and first:dim() > 0
+    and first:size(1) or nil
+  made.core = core.trace_end(#made.inputs + #made.runtime, made.outputs,
+    self.options, self.space)
+  made.planning_us = (os.clock() - start) * 1e6
+  made.single = #made.results == 1 and made.results[1].output == 1
+  made.inputs, made.outputs = nil, nil
+  return made
+end
+
+-- Each attempt is a trace of its own.
+local function attempt(self, old, ...)
+  local now = trace.new(self.options, self.transforms)
+  if old then return core.trace_again(old.core, now, plan_one, self, now, ...) end
+  return core.trace(now, plan_one, self, now, ...)
+end
+
+-- A trace may ask to be made again: once for each reason.
+local function settle(self, old, group, k, ...)
+  for _, t in ipairs(self.transforms) do
+    if t.prepare then t:prepare(k) end
+  end
+  return retrace.settle(attempt, self, old, group, k, ...)
+end
+
+local function is_budget(err)
+  return type(err) == "table" and err.code == "budget"
+end
+
+--- Trace and plan a call.  A budget that the planner cannot meet is explained.
+--- Which variables the plans of micro-batches swap, all have to agree on: here.
+---@param self mrt.Compiled
+---@param group mrt.RunGroup
+---@param k integer             micro-batches
+---@param tensors mrt.Tensor[]  those among the arguments
+---@param n integer             arguments
+---@param ... any
+---@return table entry
+function entry.new(self, group, k, tensors, n, ...)
+  local options = self.options
+  local function try(quick, ...)
+    options.quick = quick
+    return pcall(settle, self, nil, group, k, tensors, n, ...)
+  end
+  local ok, made = try(k > 1 or self.quiet, ...)
+  if ok then return made end
+  if not options.memory or not is_budget(made) then error(made, 0) end
+  if k > 1 and self.given.swap == nil then
+    for _, policy in ipairs(budget.fallbacks()) do
+      options.swap = swap.decider(policy)
+      local swapped, other = try(true, ...)
+      if swapped then return other end
+    end
+    options.swap = nil
+  end
+  if self.quiet then error(made, 0) end
+  if k > 1 then ok, made = try(false, ...) end
+  if ok then return made end
+  return budget.explain(made, options.memory, self:replanner(n, ...))
+end
+
+--- Trace and plan a call anew, to take the place of a plan that has run.
+---@param old table  its entry
+---@param ... any    as of entry.new
+---@return table entry
+function entry.again(old, self, ...) return settle(self, old, ...) end
+
+return entry
