@@ -25,6 +25,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local figures = require "mrt.device.figures"
 local options = require "mrt.util.options"
 local ranks = require "mrt.communicator.env"
 
@@ -270,7 +271,7 @@ function communicator.create(o)
       tell_of_exits(comm)
       note_script()
     end
-    require "mrt.device".share()
+    figures.share()
   end
   return comm
 end

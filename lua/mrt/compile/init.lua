@@ -14,6 +14,7 @@ local argument = require "mrt.util.argument"
 local budget = require "mrt.plan.budget"
 local combine = require "mrt.accumulate.combine"
 local entries = require "mrt.compile.entry"
+local figures = require "mrt.device.figures"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
 local signature = require "mrt.compile.signature"
@@ -25,8 +26,6 @@ local compile = { check = options.check }
 
 local MOST_PLANS = 16 -- then the oldest is forgotten
 local SLOW_BYTES = 128 << 20 -- to measure copies with
-
-local devices -- mrt.device, once something is planned
 
 -- ---- compiled functions ----------------------------------------------------
 
@@ -87,8 +86,7 @@ local function find(self, k, ...)
   if k > 1 then key = ("%s in %d"):format(key, k) end
   local entry = known(self, key)
   if not entry then
-    devices = devices or require "mrt.device"
-    devices.ready()
+    figures.ready()
     local old = self.replaced[key]
     entry = old and entries.again(old, self, group, k, tensors, n, ...)
       or entries.new(self, group, k, tensors, n, ...)
