@@ -44,6 +44,22 @@ describe("examples/accumulate.lua", function()
   end)
 end)
 
+describe("examples/gradient_noise.lua", function()
+  it("trains what no gradient reaches", function()
+    local code, out = example "gradient_noise.lua"
+    assert.equal(0, code, out)
+    assert.matches("without +0%.6931 +50%.0%%\n", out)
+    local accuracy = tonumber(out:match "\ngradient noise +[%d.]+ +([%d.]+)%%\n")
+    assert.is_true(accuracy > 99, out)
+  end)
+
+  it("says what is wrong with its flags", function()
+    local code, out = example "gradient_noise.lua --noise 3"
+    assert.not_equal(0, code)
+    assert.matches("unknown option '%-%-noise'", out)
+  end)
+end)
+
 describe("examples/gpt.lua", function()
   local tiny = "gpt.lua --layers 1 --heads 2 --dim 8 --context 8 --batch 2 "
 

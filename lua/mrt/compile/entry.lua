@@ -17,16 +17,11 @@ local trace = require "mrt.compile.trace"
 
 local entry = {}
 
-local function call(fn, new_input, inputs, n, ...)
-  local args = { ... }
-  for i = 1, n do args[i] = signature.stand_in(args[i], new_input, inputs, false) end
-  return fn(table.unpack(args, 1, n))
-end
-
 -- Inside a trace: call the function once, on inputs of the trace.
 local function once(self, now, new_input, n, ...)
-  local inputs, templates, outputs = {}, {}, {}
-  local results = now:call(call, self.fn, new_input, inputs, n, ...)
+  local args, inputs, templates, outputs = { ... }, {}, {}, {}
+  for i = 1, n do args[i] = signature.stand_in(args[i], new_input, inputs, false) end
+  local results = now:call(self.fn, table.unpack(args, 1, n))
   for i = 1, results.n do
     templates[i] = signature.record(results[i], outputs, false)
   end
