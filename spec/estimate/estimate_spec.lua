@@ -181,8 +181,8 @@ describe("a description that is wrong", function()
       ["dtype = f12, there is bf16"] = function()
         estimate.states { parameters = 1, dtype = "f12" }
       end,
-      ["optimizer = muon, there is adam, adamw, lamb, lion, momentum, sgd"] = function()
-        estimate.states { parameters = 1, optimizer = "muon" }
+      ["optimizer = adamax, there is adagrad, adam, adamw, lamb, lion, momentum, muon"] = function()
+        estimate.states { parameters = 1, optimizer = "adamax" }
       end,
       ["tensor = 3 does not divide 4 heads"] = function()
         estimate.layer { dim = 8, heads = 4, sequence = 8, tensor = 3 }

@@ -56,6 +56,39 @@ describe("an estimate and a plan agree", function()
       plan.persistent)
   end)
 
+  -- Each class of mrt.optim, with each kind of state it has; of sizes that need no
+  -- padding, large enough for 8 bits.
+  it("on the state of every optimizer", function()
+    local more = { sgd = { momentum = 0.9 }, rmsprop = { centered = true, momentum = 0.9 } }
+    local classes = 0
+    for name, class in pairs(optim) do
+      local meta = type(class) == "table" and getmetatable(class)
+      if meta and meta.__index == optim.Optimizer then
+        classes = classes + 1
+        local cases = { {}, more[name] }
+        for _, state in ipairs { "bf16", "8bit" } do
+          if class.defaults.state then
+            local o = { state = state }
+            for key, value in pairs(more[name] or {}) do o[key] = value end
+            cases[#cases + 1] = o
+          end
+        end
+        for _, o in ipairs(cases) do
+          local model = nn.Linear(128, 64)
+          local opt = class(model:parameters(), o)
+          local plan = mrt.compile(function(x)
+            local loss = model(x):sum()
+            opt:step(mrt.grad(loss, opt:parameters()))
+            return loss
+          end):plan(mrt.zeros(4, 128))
+          assert.equal(estimate.states { parameters = opt:parameters(), optimizer = name,
+            options = o }.persistent + 64, plan.persistent, name .. " " .. (o.state or ""))
+        end
+      end
+    end
+    assert.is_true(classes >= 8)
+  end)
+
   -- Without dropout and with fused attention; the formula leaves out the mean and
   -- deviation that each of two norms keeps for each token.
   it("on the activations of a layer", function()

@@ -45,8 +45,14 @@ function read.bytes(who, dtype)
   return read.dtypes[read.choice(who, "dtype", dtype, read.dtypes)]
 end
 
--- Sums are kept in floating point, exact to 2^53, so that nothing wraps around.
-local function count(who, name, value, least)
+--- Check a whole number.  Sums are kept in floating point, exact to 2^53, so that
+--- nothing wraps around.
+---@param who string
+---@param name string
+---@param value any
+---@param least integer
+---@return number count
+function read.count(who, name, value, least)
   local whole = type(value) == "number" and math.tointeger(value)
   if not whole or whole < least then
     read.refuse(who, "%s = %s, a whole number of at least %d wanted", name,
@@ -55,8 +61,25 @@ local function count(who, name, value, least)
   return whole + 0.0
 end
 
+read.needed, read.optional, read.any = {}, {}, {}
+
+-- What an option is once it is checked.
+local function checked(who, name, value, default, least)
+  if value == read.needed then read.refuse(who, "%s is missing", name) end
+  if value == read.optional or value == read.any then return nil end
+  if default == read.any then return value end
+  if type(default) == "number" or type(default) == "table" then
+    return read.count(who, name, value, least)
+  end
+  if type(value) ~= type(default) then
+    read.refuse(who, "%s = %s, a %s wanted", name, tostring(value), type(default))
+  end
+  return value
+end
+
 --- Read options: a default of `read.needed` must be given, one that is a number
---- is a count, `read.optional` is a count that may be left out.
+--- is a count, `read.optional` is a count that may be left out, `read.any` what the
+--- caller checks and may be left out.
 ---@param who string
 ---@param given table?
 ---@param defaults table<string, any>
@@ -65,20 +88,10 @@ end
 function read.options(who, given, defaults, zero)
   local o = options.read(who, given, defaults, true)
   for name, default in pairs(defaults) do
-    local value = o[name]
-    if value == read.needed then read.refuse(who, "%s is missing", name) end
-    if value == read.optional then
-      o[name] = nil
-    elseif type(default) == "number" or type(default) == "table" then
-      o[name] = count(who, name, value, zero and zero[name] and 0 or 1)
-    elseif type(value) ~= type(default) then
-      read.refuse(who, "%s = %s, a %s wanted", name, tostring(value), type(default))
-    end
+    o[name] = checked(who, name, o[name], default, zero and zero[name] and 0 or 1)
   end
   return o
 end
-
-read.needed, read.optional = {}, {}
 
 --- Return a number of bytes, parts of a byte rounded up.
 ---@param n number

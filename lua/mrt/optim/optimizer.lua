@@ -160,6 +160,32 @@ function Optimizer:slots_of(p)
   return slots
 end
 
+--- Return the bytes of the state of parameters such as these, of which none is made:
+--- what an optimizer's `slots` say is all there is to know.
+---
+---     optim.adamw:state_bytes({ w }, { state = "8bit" })
+---@param params mrt.Tensor[]  or what has their dtype, dim, size and numel
+---@param given? table         options, as for an optimizer
+---@return number bytes
+function Optimizer:state_bytes(params, given)
+  local like = setmetatable({ options = options.read(self.name, given, self.defaults),
+    group_of = setmetatable({}, { __index = function() return {} end }) }, self)
+  like:init()
+  local bytes = 0
+  for _, p in ipairs(params) do
+    for _, slot in ipairs(like:slots_of(p)) do
+      local s = type(slot) == "table" and slot or {}
+      local n = p:numel()
+      if s.size then
+        n = 1
+        for _, extent in ipairs(s.size) do n = n * extent end
+      end
+      bytes = bytes + n * dtypes[s.dtype or real(p)].bytes
+    end
+  end
+  return bytes
+end
+
 --- Does an update of this parameter need all of it, as a matrix or for its length,
 --- rather than element by element?  Then, of ranks that share parameters, each gets it
 --- gathered and has all of its state.  A class says `elementwise = true` if it never
