@@ -48,6 +48,7 @@ static int operators(lua_State *L) {
     set_truth(L, "differentiable", info.differentiable);
     set_truth(L, "random", info.random);
     set_truth(L, "collective", info.collective);
+    set_truth(L, "internal", info.internal);
     set_truth(L, "kernel", mrt_has_kernel(ctx, mrt_op_at(i)));
     set_options(L, &info);
     lua_rawseti(L, -2, i + 1);

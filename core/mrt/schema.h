@@ -57,6 +57,7 @@ typedef struct mrt_op_info {
   bool differentiable; /* has a gradient */
   bool random;         /* draws numbers */
   bool collective;     /* all ranks of a communicator compute it together */
+  bool internal;       /* the library's own: offer users no function of it */
   const char *cost;    /* its kind of work */
 } mrt_op_info;
 

@@ -107,7 +107,7 @@ const mrt_op mrt_op_gelu_grad = {
   .inplace = 3,
   .strided = 3,
   .width = MRT_FOLLOW,
-  .traits = MRT_POINTWISE,
+  .traits = MRT_POINTWISE | MRT_LIBRARY,
 };
 const mrt_op mrt_op_silu = {
   .name = "silu",
@@ -137,7 +137,7 @@ const mrt_op mrt_op_silu_grad = {
   .inplace = 3,
   .strided = 3,
   .width = MRT_FOLLOW,
-  .traits = MRT_POINTWISE,
+  .traits = MRT_POINTWISE | MRT_LIBRARY,
 };
 const mrt_op mrt_op_softplus = {
   .name = "softplus",

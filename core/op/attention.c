@@ -298,4 +298,5 @@ const mrt_op mrt_op_attention_grad = {
   .strided = 1 | 2 | 4 | 32,
   .width = MRT_NARROW,
   .narrow_outputs = 7,
+  .traits = MRT_LIBRARY,
 };

@@ -160,7 +160,7 @@ const mrt_op mrt_op_batch_norm_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1 | 8,
   .narrow_outputs = 1,
-  .traits = MRT_BATCH_STATISTICS,
+  .traits = MRT_BATCH_STATISTICS | MRT_LIBRARY,
 };
 const mrt_op mrt_op_running = {
   .name = "running",

@@ -30,6 +30,7 @@ MRT_API mrt_op_info mrt_op_get_info(const mrt_op *op) {
     .differentiable = op->grad,
     .random = op->traits & MRT_RANDOM,
     .collective = op->traits & MRT_COLLECTIVE,
+    .internal = op->traits & (MRT_LIBRARY | MRT_INTERNAL | MRT_UPDATES),
     .cost = mrt_cost_name((int)op->cost),
   };
 }

@@ -300,7 +300,7 @@ const mrt_op mrt_op_conv2d_dx = {
   .product = dx_product,
   .width = MRT_NARROW,
   .narrow_outputs = 1,
-  .traits = MRT_PRODUCT,
+  .traits = MRT_PRODUCT | MRT_LIBRARY,
 };
 const mrt_op mrt_op_conv2d_dw = {
   .name = "conv2d_dw",
@@ -317,5 +317,5 @@ const mrt_op mrt_op_conv2d_dw = {
   .product = dw_product,
   .width = MRT_NARROW,
   .narrow_outputs = 1,
-  .traits = MRT_PRODUCT,
+  .traits = MRT_PRODUCT | MRT_LIBRARY,
 };

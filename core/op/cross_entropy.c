@@ -185,5 +185,5 @@ const mrt_op mrt_op_cross_entropy_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1,
   .narrow_outputs = 1,
-  .traits = MRT_FAULTS,
+  .traits = MRT_FAULTS | MRT_LIBRARY,
 };

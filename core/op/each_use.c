@@ -129,5 +129,5 @@ const mrt_op mrt_op_each_use = {
   .grad = gradient,
   .view = view,
   .width = MRT_FOLLOW,
-  .traits = MRT_VIEW | MRT_LINEAR,
+  .traits = MRT_VIEW | MRT_LINEAR | MRT_LIBRARY,
 };

@@ -90,4 +90,5 @@ const mrt_op mrt_op_row_norm = {
   .width = MRT_WIDE,
   .narrow_inputs = 1,
   .wide_outputs = 1,
+  .traits = MRT_LIBRARY,
 };

@@ -186,4 +186,5 @@ const mrt_op mrt_op_group_norm_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1 | 8,
   .narrow_outputs = 1,
+  .traits = MRT_LIBRARY,
 };

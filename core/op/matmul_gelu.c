@@ -117,6 +117,7 @@ const mrt_op mrt_op_linear_gelu = {
   .strided = 3,
   .width = MRT_NARROW,
   .narrow_outputs = 3,
+  .traits = MRT_LIBRARY,
 };
 const mrt_op mrt_op_matmul_gelu_grad = {
   .name = "matmul_gelu_grad",
@@ -134,4 +135,5 @@ const mrt_op mrt_op_matmul_gelu_grad = {
   .strided = 3,
   .width = MRT_NARROW,
   .narrow_outputs = 1,
+  .traits = MRT_LIBRARY,
 };

@@ -231,6 +231,7 @@ const mrt_op mrt_op_layer_norm_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1 | 8 | 16,
   .narrow_outputs = 1,
+  .traits = MRT_LIBRARY,
 };
 const mrt_op mrt_op_rms_norm = {
   .name = "rms_norm",
@@ -265,4 +266,5 @@ const mrt_op mrt_op_rms_norm_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1 | 4 | 8,
   .narrow_outputs = 1,
+  .traits = MRT_LIBRARY,
 };

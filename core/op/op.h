@@ -32,7 +32,7 @@ typedef enum mrt_trait {
   MRT_FIXED = 64,       /* never removed, merged or cloned */
   MRT_INVOLUTION = 128, /* f(f(x)) == x, bit for bit */
   MRT_UNIFORM = 256,    /* no inputs, every element equal */
-  MRT_INTERNAL = 512,   /* made by the library only */
+  MRT_INTERNAL = 512,   /* made by passes only: mrt_apply refuses it */
   MRT_LINEAR = 1024,    /* linear in all inputs together */
   MRT_PRODUCT = 2048,   /* linear in each input alone */
   MRT_QUOTIENT = 4096,  /* linear in input 0, in the inverse of input 1 */
@@ -45,7 +45,8 @@ typedef enum mrt_trait {
      mrt_meeting (op/collective.h). */
   MRT_COLLECTIVE = 65536,
   MRT_REPEATS = 131072, /* a collective that may be computed again */
-  MRT_PAIR = 262144     /* a collective of two ranks only */
+  MRT_PAIR = 262144,    /* a collective of two ranks only */
+  MRT_LIBRARY = 524288  /* for gradients and layers: no function of users */
 } mrt_trait;
 
 /* How it behaves in narrow precision. */

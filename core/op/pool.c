@@ -245,6 +245,7 @@ const mrt_op mrt_op_max_pool2d_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1,
   .narrow_outputs = 1,
+  .traits = MRT_LIBRARY,
 };
 const mrt_op mrt_op_max_pool2d_pick = {
   .name = "max_pool2d_pick",
@@ -261,6 +262,7 @@ const mrt_op mrt_op_max_pool2d_pick = {
   .width = MRT_FOLLOW,
   .narrow_inputs = 1,
   .narrow_outputs = 1,
+  .traits = MRT_LIBRARY,
 };
 const mrt_op mrt_op_avg_pool2d = {
   .name = "avg_pool2d",
@@ -294,7 +296,7 @@ const mrt_op mrt_op_avg_pool2d_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1,
   .narrow_outputs = 1,
-  .traits = MRT_LINEAR,
+  .traits = MRT_LINEAR | MRT_LIBRARY,
 };
 const mrt_op mrt_op_adaptive_avg_pool2d = {
   .name = "adaptive_avg_pool2d",
@@ -328,5 +330,5 @@ const mrt_op mrt_op_adaptive_avg_pool2d_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1,
   .narrow_outputs = 1,
-  .traits = MRT_LINEAR,
+  .traits = MRT_LINEAR | MRT_LIBRARY,
 };

@@ -241,6 +241,7 @@ const mrt_op mrt_op_lstm_cell_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 31,
   .narrow_outputs = 1 | 2,
+  .traits = MRT_LIBRARY,
 };
 const mrt_op mrt_op_gru_cell = {
   .name = "gru_cell",
@@ -271,4 +272,5 @@ const mrt_op mrt_op_gru_cell_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1 | 2 | 4,
   .narrow_outputs = 1 | 2 | 4,
+  .traits = MRT_LIBRARY,
 };

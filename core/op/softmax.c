@@ -100,6 +100,7 @@ const mrt_op mrt_op_softmax_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1 | 2,
   .narrow_outputs = 1,
+  .traits = MRT_LIBRARY,
 };
 const mrt_op mrt_op_log_softmax = {
   .name = "log_softmax",
@@ -134,4 +135,5 @@ const mrt_op mrt_op_log_softmax_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1 | 2,
   .narrow_outputs = 1,
+  .traits = MRT_LIBRARY,
 };

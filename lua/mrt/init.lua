@@ -5,8 +5,8 @@
 ---     local y = (x * x):sum()
 ---     print(mrt.grad(y, x))
 ---
---- Sub-modules (`mrt.nn`, `mrt.optim`, `mrt.data`, ...) load when they are first
---- used.  Nothing global is set.
+--- Modules (`mrt.nn`, `mrt.optim`, `mrt.data`, ...: listed below) load when they
+--- are first used.  Nothing global is set.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -25,12 +25,14 @@ local scope = require "mrt.nn.scope"
 local op = core.op
 
 ---@class mrt: mrt.make
+---@field communicator table
+---@field data table
+---@field device table
 ---@field nn table
 ---@field optim table
+---@field plan table
 ---@field policy table
----@field data table
 ---@field train table
----@field communicator table
 ---@field prune mrt.prune
 ---@field estimate mrt.estimate
 ---@field version string
@@ -254,16 +256,14 @@ for name, f in pairs(mrt) do
   end
 end
 
--- For the prompt, which completes names without calling __index.
-local modules = { nn = true, optim = true, policy = true, data = true,
-  train = true, prune = true, estimate = true, device = true, communicator = true }
+-- The public modules, each the folder of its name; all others are the library's
+-- own.  The prompt completes these names without calling __index.
+local modules = { communicator = true, data = true, device = true, estimate = true,
+  nn = true, optim = true, plan = true, policy = true, prune = true, train = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
-  local name = "mrt." .. tostring(key)
-  if not package.preload[name] and not package.searchpath(name, package.path) then
-    return nil
-  end
-  local module = require(name)
+  if not modules[key] then return nil end
+  local module = require("mrt." .. key)
   rawset(t, key, module)
   return module
 end })

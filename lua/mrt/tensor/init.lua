@@ -118,16 +118,14 @@ local meta = core.Tensor
 
 -- ---- operators as methods --------------------------------------------------
 
--- Gradients and what the compiler makes are for the library only; what reads
--- no tensor is a function of the module, a collective a method of a communicator.
-local function is_public(o)
-  return o.max_inputs ~= 0 and not o.updates and not o.collective
-    and not o.name:find "_grad$"
-    and o.name ~= "custom" and o.name ~= "fused"
+-- What reads no tensor is a function of the module, a collective a method of a
+-- communicator.
+local function is_method(o)
+  return o.max_inputs ~= 0 and not o.internal and not o.collective
 end
 
 for _, o in ipairs(core.operators()) do
-  if is_public(o) then Tensor[o.name] = op[o.name] end
+  if is_method(o) then Tensor[o.name] = op[o.name] end
 end
 
 local integers = { i64 = true, i32 = true, u8 = true, bool = true }

@@ -76,7 +76,7 @@ local function describe_operator(topic)
   local ok, core = pcall(require, "mrt.core")
   if not ok then return nil end
   for _, op in ipairs(core.operators()) do
-    if op.name == topic or core.op[op.name] == topic then
+    if not op.internal and (op.name == topic or core.op[op.name] == topic) then
       return signature(op) .. "\n  " .. op.doc
     end
   end
