@@ -27,6 +27,8 @@ static int place(const mrt_binding *m, const char *source) {
     "tensor/init.lua",
     "tensor/create.lua",
     "tensor/method.lua",
+    "tensor/shape.lua",
+    "tensor/reduce.lua",
     "tensor/linalg.lua",
     "tensor/print.lua",
     "util/argument.lua",

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: MIT */
 #include "fields.h"
 
+#include <string.h>
+
 static const char *option_kind(mrt_option_kind kind) {
   static const char *const names[] = {
     [MRT_OPT_INT] = "int",     [MRT_OPT_NUM] = "num",
@@ -14,17 +16,58 @@ static const char *option_kind(mrt_option_kind kind) {
   return names[kind];
 }
 
+/* The `index`th of the words in `words`. */
+static void push_word(lua_State *L, const char *words, int index) {
+  while (index-- > 0) words += strcspn(words, " ") + 1;
+  lua_pushlstring(L, words, strcspn(words, " "));
+}
+
+/* "default": as Lua would give it, from 1; none where the row says "all" or
+ * "that of the input". */
+static void set_default(lua_State *L, const mrt_option *o) {
+  if (o->required) return;
+  switch (o->kind) {
+  case MRT_OPT_DIM:
+  case MRT_OPT_INDEX:
+    if (o->preset < -MRT_MAX_RANK) return; /* no dimension: all of them */
+    lua_pushinteger(L, (lua_Integer)o->preset + (o->preset >= 0));
+    break;
+  case MRT_OPT_INT:
+    lua_pushinteger(L, (lua_Integer)o->preset);
+    break;
+  case MRT_OPT_NUM:
+    lua_pushnumber(L, o->preset);
+    break;
+  case MRT_OPT_BOOL:
+    lua_pushboolean(L, o->preset != 0);
+    break;
+  case MRT_OPT_DTYPE:
+    if (o->preset == MRT_DTYPE_COUNT) return;
+    lua_pushstring(L, mrt_dtype_name((mrt_dtype)(int)o->preset));
+    break;
+  case MRT_OPT_ENUM:
+    push_word(L, o->words, (int)o->preset);
+    break;
+  case MRT_OPT_INTS:
+  case MRT_OPT_DIMS:
+  case MRT_OPT_HIDDEN:
+    return;
+  }
+  lua_setfield(L, -2, "default");
+}
+
 static void set_options(lua_State *L, const mrt_op_info *info) {
   int n = 0;
   lua_newtable(L);
   for (int i = 0; i < info->option_count; i++) {
     const mrt_option *o = &info->options[i];
     if (o->kind == MRT_OPT_HIDDEN) continue;
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 5);
     set_text(L, "name", o->name);
     set_text(L, "kind", option_kind(o->kind));
     set_truth(L, "required", o->required);
     set_text(L, "words", o->words);
+    set_default(L, o);
     lua_rawseti(L, -2, ++n);
   }
   lua_setfield(L, -2, "options");

@@ -1,9 +1,10 @@
 --- mrt.tensor -- what a tensor can do: fields, metamethods, operators
 ---
 --- Every operator of the core is a method under its own name, applied by one
---- C function that checks its options; what is composed of operators is in
---- method.lua, linalg.lua and image.lua.  A tensor is a lazy handle: shapes and
---- dtypes are checked at once, its elements are computed when they are looked at.
+--- C function that checks its options (operators.lua has their types, for editors);
+--- what is composed of operators is in method.lua, shape.lua, reduce.lua, linalg.lua
+--- and image.lua.  A tensor is a lazy handle: shapes and dtypes are checked at once,
+--- its elements are computed when they are looked at.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -36,70 +37,6 @@ local op = core.op
 ---@field totable fun(self: mrt.Tensor): any       nested lists
 ---@field bytes fun(self: mrt.Tensor): string      row-major, little-endian
 ---@field element fun(self: mrt.Tensor, i: integer): number|boolean
----@field neg fun(self: mrt.Tensor): mrt.Tensor
----@field abs fun(self: mrt.Tensor): mrt.Tensor
----@field sign fun(self: mrt.Tensor): mrt.Tensor
----@field exp fun(self: mrt.Tensor): mrt.Tensor
----@field log fun(self: mrt.Tensor): mrt.Tensor
----@field sqrt fun(self: mrt.Tensor): mrt.Tensor
----@field rsqrt fun(self: mrt.Tensor): mrt.Tensor
----@field reciprocal fun(self: mrt.Tensor): mrt.Tensor
----@field sin fun(self: mrt.Tensor): mrt.Tensor
----@field cos fun(self: mrt.Tensor): mrt.Tensor
----@field tanh fun(self: mrt.Tensor): mrt.Tensor
----@field sigmoid fun(self: mrt.Tensor): mrt.Tensor
----@field relu fun(self: mrt.Tensor): mrt.Tensor
----@field gelu fun(self: mrt.Tensor, options?: {approximate: "none"|"tanh"}): mrt.Tensor
----@field silu fun(self: mrt.Tensor): mrt.Tensor
----@field softplus fun(self: mrt.Tensor): mrt.Tensor  log(1 + exp(x))
----@field erf fun(self: mrt.Tensor): mrt.Tensor
----@field floor fun(self: mrt.Tensor): mrt.Tensor
----@field ceil fun(self: mrt.Tensor): mrt.Tensor
----@field round fun(self: mrt.Tensor): mrt.Tensor
----@field isnan fun(self: mrt.Tensor): mrt.Tensor
----@field logical_not fun(self: mrt.Tensor): mrt.Tensor
----@field logical_and fun(self: mrt.Tensor, y: mrt.Tensor): mrt.Tensor
----@field logical_or fun(self: mrt.Tensor, y: mrt.Tensor): mrt.Tensor
----@field cast fun(self: mrt.Tensor, dtype: mrt.DType): mrt.Tensor
----@field add fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field sub fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field mul fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field maximum fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field minimum fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field remainder fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field eq fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field ne fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field lt fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field le fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field gt fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field ge fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field reshape fun(self: mrt.Tensor, ...: integer|integer[]): mrt.Tensor
----@field permute fun(self: mrt.Tensor, ...: integer|integer[]): mrt.Tensor
----@field transpose fun(self: mrt.Tensor, dim0: integer, dim1: integer): mrt.Tensor
----@field expand fun(self: mrt.Tensor, ...: integer|integer[]): mrt.Tensor
----@field slice fun(self: mrt.Tensor, dim: integer, first?: integer, last?: integer): mrt.Tensor
----@field split fun(self: mrt.Tensor, size: integer, dim?: integer): mrt.Tensor ...
----@field detach fun(self: mrt.Tensor): mrt.Tensor  the same numbers, no gradient
----@field copy fun(self: mrt.Tensor): mrt.Tensor
----@field pad fun(self: mrt.Tensor, dim: integer, before?: integer, after?: integer): mrt.Tensor
----@field gather fun(self: mrt.Tensor, index: mrt.Tensor, dim: integer): mrt.Tensor
----@field embedding fun(self: mrt.Tensor, ids: mrt.Tensor): mrt.Tensor
----@field cumsum fun(self: mrt.Tensor, dim: integer, reverse?: boolean): mrt.Tensor
----@field sum fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
----@field prod fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
----@field amax fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
----@field amin fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
----@field any fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
----@field all fun(self: mrt.Tensor, dim?: integer|integer[]|table, keepdim?: boolean): mrt.Tensor
----@field argmax fun(self: mrt.Tensor, dim?: integer, keepdim?: boolean): mrt.Tensor  0-based
----@field argmin fun(self: mrt.Tensor, dim?: integer, keepdim?: boolean): mrt.Tensor  0-based
----@field linear fun(self: mrt.Tensor, weight: mrt.Tensor, bias?: mrt.Tensor): mrt.Tensor
----@field quantize fun(self: mrt.Tensor, o?: mrt.QuantizeOptions): mrt.Tensor, mrt.Tensor
----@field dequantize fun(self: mrt.Tensor, scales: mrt.Tensor, ...: any): mrt.Tensor
----@field softmax fun(self: mrt.Tensor, dim?: integer): mrt.Tensor
----@field log_softmax fun(self: mrt.Tensor, dim?: integer): mrt.Tensor
----@field rope fun(self: mrt.Tensor, options?: table): mrt.Tensor
----@field dropout fun(self: mrt.Tensor, p?: number): mrt.Tensor
 ---@operator add(mrt.Operand): mrt.Tensor
 ---@operator sub(mrt.Operand): mrt.Tensor
 ---@operator mul(mrt.Operand): mrt.Tensor
@@ -210,6 +147,8 @@ meta.__metatable = "mrt.Tensor"
 meta.__fields = { Tensor, fields }
 
 require "mrt.tensor.method"
+require "mrt.tensor.shape"
+require "mrt.tensor.reduce"
 require "mrt.tensor.linalg"
 require "mrt.tensor.image"
 

@@ -1,0 +1,533 @@
+---@meta
+
+--- operators.lua -- the operators that are methods of tensors, for editors
+---
+--- Written by scripts/operator_types.lua from the operators' rows; never loaded.
+---
+--- SPDX-License-Identifier: MIT
+
+---@class mrt.Tensor
+local Tensor = {}
+
+---@class mrt.op.reshape
+---@field shape integer|integer[]
+
+--- the elements of x in row-major order under another shape
+---@param shape integer|integer[]
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.reshape): mrt.Tensor
+function Tensor:reshape(shape, ...) end
+
+---@class mrt.op.permute
+---@field dims integer|integer[]
+
+--- the dimensions of x in the order of dims
+---@param dims integer|integer[]
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.permute): mrt.Tensor
+function Tensor:permute(dims, ...) end
+
+---@class mrt.op.transpose
+---@field dim0 integer
+---@field dim1 integer
+
+--- x with dim0 and dim1 swapped
+---@param dim0 integer
+---@param dim1 integer
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.transpose): mrt.Tensor
+function Tensor:transpose(dim0, dim1) end
+
+---@class mrt.op.expand
+---@field shape integer|integer[]
+
+--- x with dimensions of size 1, and new leading ones, repeated
+---@param shape integer|integer[]
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.expand): mrt.Tensor
+function Tensor:expand(shape, ...) end
+
+---@class mrt.op.slice
+---@field dim integer
+---@field first? integer  default 1
+---@field last? integer  default -1
+
+--- positions first to last of dim, both included
+---@param dim integer
+---@param first? integer  default 1
+---@param last? integer  default -1
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.slice): mrt.Tensor
+function Tensor:slice(dim, first, last) end
+
+---@class mrt.op.split
+---@field size integer
+---@field dim? integer  default 1
+
+--- x cut along dim into pieces of `size`; the last may be shorter
+---@param size integer
+---@param dim? integer  default 1
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.split): mrt.Tensor
+function Tensor:split(size, dim) end
+
+--- y = x, where gradients stop
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:detach() end
+
+--- y = -x
+---@return mrt.Tensor
+function Tensor:neg() end
+
+--- y = |x|
+---@return mrt.Tensor
+function Tensor:abs() end
+
+--- y = -1, 0 or 1 as x < 0, x = 0, x > 0
+---@return mrt.Tensor
+function Tensor:sign() end
+
+--- y = e^x
+---@return mrt.Tensor
+function Tensor:exp() end
+
+--- y = ln x
+---@return mrt.Tensor
+function Tensor:log() end
+
+--- y = x^(1/2)
+---@return mrt.Tensor
+function Tensor:sqrt() end
+
+--- y = x^(-1/2)
+---@return mrt.Tensor
+function Tensor:rsqrt() end
+
+--- y = 1 / x
+---@return mrt.Tensor
+function Tensor:reciprocal() end
+
+--- y = sin x
+---@return mrt.Tensor
+function Tensor:sin() end
+
+--- y = cos x
+---@return mrt.Tensor
+function Tensor:cos() end
+
+--- y = tanh x
+---@return mrt.Tensor
+function Tensor:tanh() end
+
+--- y = 1 / (1 + e^-x)
+---@return mrt.Tensor
+function Tensor:sigmoid() end
+
+--- y = max(x, 0)
+---@return mrt.Tensor
+function Tensor:relu() end
+
+--- y = 2 / sqrt pi * integral of e^-t^2 from 0 to x
+---@return mrt.Tensor
+function Tensor:erf() end
+
+--- y = largest integer <= x
+---@return mrt.Tensor
+function Tensor:floor() end
+
+--- y = smallest integer >= x
+---@return mrt.Tensor
+function Tensor:ceil() end
+
+--- y = nearest integer, half to even
+---@return mrt.Tensor
+function Tensor:round() end
+
+--- y = x is not a number
+---@return mrt.Tensor
+function Tensor:isnan() end
+
+--- y = not x
+---@return mrt.Tensor
+function Tensor:logical_not() end
+
+---@class mrt.op.cast
+---@field dtype mrt.DType
+
+--- y = x in another dtype
+---@param dtype mrt.DType
+---@return mrt.Tensor
+---@overload fun(self: mrt.Tensor, options: mrt.op.cast): mrt.Tensor
+function Tensor:cast(dtype) end
+
+--- z = x + y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:add(second) end
+
+--- z = x - y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:sub(second) end
+
+--- z = x * y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:mul(second) end
+
+--- z = the larger of x and y, NaN if one is
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:maximum(second) end
+
+--- z = the smaller of x and y, NaN if one is
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:minimum(second) end
+
+--- z = x - y floor(x / y)
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:remainder(second) end
+
+--- z = x equals y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:eq(second) end
+
+--- z = x differs from y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:ne(second) end
+
+--- z = x < y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:lt(second) end
+
+--- z = x <= y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:le(second) end
+
+--- z = x > y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:gt(second) end
+
+--- z = x >= y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:ge(second) end
+
+--- z = x and y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:logical_and(second) end
+
+--- z = x or y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:logical_or(second) end
+
+---@class mrt.op.gelu
+---@field approximate? "none"|"tanh"  default none
+
+--- y = x P(x), P the normal distribution function
+---@param approximate? "none"|"tanh"  default none
+---@return mrt.Tensor
+---@overload fun(self: mrt.Tensor, options: mrt.op.gelu): mrt.Tensor
+function Tensor:gelu(approximate) end
+
+--- y = x / (1 + e^-x)
+---@return mrt.Tensor
+function Tensor:silu() end
+
+--- y = log(1 + e^x)
+---@return mrt.Tensor
+function Tensor:softplus() end
+
+---@class mrt.op.dropout
+---@field p? number  default 0.5
+
+--- y = x / (1 - p) with probability 1 - p, else 0
+---@param p? number  default 0.5
+---@return mrt.Tensor
+---@overload fun(self: mrt.Tensor, options: mrt.op.dropout): mrt.Tensor
+function Tensor:dropout(p) end
+
+--- y = x in storage of its own, contiguous
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:copy() end
+
+---@class mrt.op.cat
+---@field dim? integer  default 1
+
+--- x1, x2 ... one after the other along dim
+---@param ... any  more tensors, then the options
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:cat(...) end
+
+---@class mrt.op.pad
+---@field dim integer
+---@field before? integer  default 0
+---@field after? integer  default 0
+
+--- x with `before` and `after` zeros around it along dim
+---@param dim integer
+---@param before? integer  default 0
+---@param after? integer  default 0
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.pad): mrt.Tensor
+function Tensor:pad(dim, before, after) end
+
+---@class mrt.op.gather
+---@field dim integer
+
+--- y[i,j] = x[index[i,j], j], for dim 1 of two
+---@param second mrt.Tensor
+---@param dim integer
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.gather): mrt.Tensor
+function Tensor:gather(second, dim) end
+
+---@class mrt.op.scatter_add
+---@field dim integer
+
+--- y = x; y[index[i,j], j] += src[i,j], for dim 1 of two
+---@param second mrt.Tensor
+---@param third mrt.Tensor
+---@param dim integer
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, second: mrt.Tensor, third: mrt.Tensor, options: mrt.op.scatter_add): mrt.Tensor
+function Tensor:scatter_add(second, third, dim) end
+
+--- y[i,:] = w[ids[i],:]
+---@param second mrt.Tensor
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:embedding(second) end
+
+---@class mrt.op.cumsum
+---@field dim integer
+---@field reverse? boolean  default false
+
+--- y[k] = x[1] + ... + x[k] along dim; from the end if reverse
+---@param dim integer
+---@param reverse? boolean  default false
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.cumsum): mrt.Tensor
+function Tensor:cumsum(dim, reverse) end
+
+---@class mrt.op.sum
+---@field dim? integer|integer[]
+---@field keepdim? boolean  default false
+
+--- y = x1 + x2 + ... along dim
+---@param dim? integer|integer[]
+---@param keepdim? boolean  default false
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.sum): mrt.Tensor
+function Tensor:sum(dim, keepdim, ...) end
+
+---@class mrt.op.amax
+---@field dim? integer|integer[]
+---@field keepdim? boolean  default false
+
+--- the largest x along dim; NaN if there is one
+---@param dim? integer|integer[]
+---@param keepdim? boolean  default false
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.amax): mrt.Tensor
+function Tensor:amax(dim, keepdim, ...) end
+
+---@class mrt.op.amin
+---@field dim? integer|integer[]
+---@field keepdim? boolean  default false
+
+--- the smallest x along dim; NaN if there is one
+---@param dim? integer|integer[]
+---@param keepdim? boolean  default false
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.amin): mrt.Tensor
+function Tensor:amin(dim, keepdim, ...) end
+
+---@class mrt.op.prod
+---@field dim? integer|integer[]
+---@field keepdim? boolean  default false
+
+--- y = x1 * x2 * ... along dim
+---@param dim? integer|integer[]
+---@param keepdim? boolean  default false
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.prod): mrt.Tensor
+function Tensor:prod(dim, keepdim, ...) end
+
+---@class mrt.op.argmax
+---@field dim? integer
+---@field keepdim? boolean  default false
+
+--- the 0-based position of the first largest x along dim
+---@param dim? integer
+---@param keepdim? boolean  default false
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.argmax): mrt.Tensor
+function Tensor:argmax(dim, keepdim) end
+
+---@class mrt.op.argmin
+---@field dim? integer
+---@field keepdim? boolean  default false
+
+--- the 0-based position of the first smallest x along dim
+---@param dim? integer
+---@param keepdim? boolean  default false
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.argmin): mrt.Tensor
+function Tensor:argmin(dim, keepdim) end
+
+---@class mrt.op.any
+---@field dim? integer|integer[]
+---@field keepdim? boolean  default false
+
+--- whether some x is true along dim
+---@param dim? integer|integer[]
+---@param keepdim? boolean  default false
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.any): mrt.Tensor
+function Tensor:any(dim, keepdim, ...) end
+
+---@class mrt.op.all
+---@field dim? integer|integer[]
+---@field keepdim? boolean  default false
+
+--- whether every x is true along dim
+---@param dim? integer|integer[]
+---@param keepdim? boolean  default false
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.all): mrt.Tensor
+function Tensor:all(dim, keepdim, ...) end
+
+--- y = sqrt(sum of squares of all elements of all inputs)
+---@param ... any  more tensors, then the options
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:global_norm(...) end
+
+---@class mrt.op.linear
+---@field compute? mrt.DType
+
+--- y = x @ w^T + bias for w [N,K] and bias [N]; bias may be left out
+---@param second mrt.Tensor
+---@param third? mrt.Tensor
+---@param compute? mrt.DType
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, second: mrt.Tensor, third?: mrt.Tensor, options: mrt.op.linear): mrt.Tensor
+function Tensor:linear(second, third, compute) end
+
+---@class mrt.op.quantize
+---@field kind? "int8"|"nf4"|"fp4"  default int8
+---@field block? integer  default 0
+
+--- codes nearest to w / scale; scales = max |w| of each block
+---@param kind? "int8"|"nf4"|"fp4"  default int8
+---@param block? integer  default 0
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.quantize): mrt.Tensor
+function Tensor:quantize(kind, block) end
+
+---@class mrt.op.dequantize
+---@field kind? "int8"|"nf4"|"fp4"  default int8
+---@field block? integer  default 0
+---@field columns? integer  default 0
+
+--- w = value[code] * scale of the block
+---@param second mrt.Tensor
+---@param kind? "int8"|"nf4"|"fp4"  default int8
+---@param block? integer  default 0
+---@param columns? integer  default 0
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.dequantize): mrt.Tensor
+function Tensor:dequantize(second, kind, block, columns) end
+
+---@class mrt.op.softmax
+---@field dim? integer  default -1
+
+--- y = exp(x - max x) / sum exp(x - max x) along dim
+---@param dim? integer  default -1
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.softmax): mrt.Tensor
+function Tensor:softmax(dim) end
+
+---@class mrt.op.log_softmax
+---@field dim? integer  default -1
+
+--- y = x - max x - log sum exp(x - max x) along dim
+---@param dim? integer  default -1
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.log_softmax): mrt.Tensor
+function Tensor:log_softmax(dim) end
+
+--- gates, c', h' of an LSTM, for products a and b [..., 4 H] and c
+---@param second mrt.Tensor
+---@param third mrt.Tensor
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:lstm_cell(second, third) end
+
+--- gates, h' of a GRU, for products a and b [..., 3 H] and h
+---@param second mrt.Tensor
+---@param third mrt.Tensor
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:gru_cell(second, third) end
+
+---@class mrt.op.rope
+---@field base? number  default 10000
+---@field offset? integer  default 0
+---@field inverse? boolean  default false
+---@field interleaved? boolean  default false
+
+--- pairs of x rotated by position * base^(-2 i / D)
+---@param base? number  default 10000
+---@param offset? integer  default 0
+---@param inverse? boolean  default false
+---@param interleaved? boolean  default false
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.rope): mrt.Tensor
+function Tensor:rope(base, offset, inverse, interleaved) end

@@ -1,0 +1,101 @@
+--- reduce.lua -- methods of tensors that make one element of many
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local argument = require "mrt.util.argument"
+
+local op = core.op
+---@class mrt.Tensor
+local Tensor = core.methods
+
+local read = argument.read
+
+local dtypes = core.dtypes()
+
+local function as_real(x) return dtypes[x:get_dtype()].floating and x or x:to "f32" end
+
+local reduction = { "dim", "keepdim" }
+
+-- How many elements became one.
+local function share(x, y)
+  return y:numel() > 0 and x:numel() // y:numel() or 0
+end
+
+--- Average over dimensions, or all; integers give f32.
+---
+---     x:mean()  x:mean(2)  x:mean({1, 2}, true)  x:mean{dim = 2, keepdim = true}
+---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?}
+---@param keepdim? boolean  keep the dimensions as size 1
+---@return mrt.Tensor
+function Tensor.mean(x, dim, keepdim)
+  x = as_real(x)
+  local y = op.sum(x, read("mean", reduction, dim, keepdim))
+  return op.div(y, share(x, y))
+end
+
+--- Variance over dimensions, or all, dividing by n - correction.
+---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?, correction: number?}
+---@param keepdim? boolean
+---@param correction? number  default 1
+---@return mrt.Tensor
+function Tensor.var(x, dim, keepdim, correction)
+  local o = read("var", { "dim", "keepdim", "correction" }, dim, keepdim,
+    correction)
+  x = as_real(x)
+  local d = op.sub(x, x:mean { dim = o.dim, keepdim = true })
+  local y = op.sum(op.mul(d, d), { dim = o.dim, keepdim = o.keepdim })
+  return op.div(y, math.max(0, share(x, y) - (o.correction or 1)))
+end
+
+--- Standard deviation: the square root of `var`.
+---@param ... any  as for var
+---@return mrt.Tensor
+function Tensor.std(x, ...) return op.sqrt(x:var(...)) end
+
+-- The one tensor beside x, or the reduction over x.
+local function pair_or_reduce(name, pair, reduce)
+  Tensor[name] = function(x, y, ...)
+    if core.is_tensor(y) then return pair(x, y) end
+    return reduce(x, y, ...)
+  end
+end
+
+---@class mrt.Tensor
+---@field max fun(self: mrt.Tensor, y?: any, keepdim?: boolean): mrt.Tensor  amax, or maximum
+---@field min fun(self: mrt.Tensor, y?: any, keepdim?: boolean): mrt.Tensor  amin, or minimum
+pair_or_reduce("max", op.maximum, op.amax)
+pair_or_reduce("min", op.minimum, op.amin)
+
+--- log(sum(exp(x))) without overflow.
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean
+---@return mrt.Tensor
+function Tensor.logsumexp(x, dim, keepdim)
+  local o = read("logsumexp", reduction, dim, keepdim)
+  local most = op.detach(op.amax(x, { dim = o.dim, keepdim = true }))
+  local finite = op.lt(op.abs(most), math.huge)
+  most = op.where(finite, most, 0)
+  local sum = op.sum(op.exp(op.sub(x, most)), { dim = o.dim, keepdim = true })
+  local y = op.add(op.log(sum), most)
+  if o.keepdim then return y end
+  local shape = op.sum(x, { dim = o.dim }):get_shape()
+  return op.reshape(y, shape)
+end
+
+--- (sum |x|^p)^(1/p); p = math.huge gives the largest |x|.
+---@param p? number  default 2
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean
+---@return mrt.Tensor
+function Tensor.norm(x, p, dim, keepdim)
+  local o = read("norm", { "p", "dim", "keepdim" }, p, dim, keepdim)
+  local over = { dim = o.dim, keepdim = o.keepdim }
+  p, x = o.p or 2, as_real(x)
+  if p == 2 then return op.sqrt(op.sum(op.mul(x, x), over)) end
+  if p == 1 then return op.sum(op.abs(x), over) end
+  if p == math.huge then return op.amax(op.abs(x), over) end
+  return op.pow(op.sum(op.pow(op.abs(x), p), over), 1 / p)
+end
+
+return Tensor
