@@ -140,13 +140,13 @@ function Plan:graph(stage)
   return self.core:graph(stage_number(self, stage or "planned"))
 end
 
---- The ladder of ways into a budget: the batch as it is, micro-batches, recomputing,
+--- The ways into a budget: the batch as it is, micro-batches, recomputing,
 --- swapping, both, more devices, each with peak and predicted time, and the planner's
 --- choice.  The budget is that of the step (`memory`), or the device's memory.
 ---
 ---     print(step:plan(tokens, targets):options{ budget = "512MiB" })
 ---@param o? {budget: integer|string|nil, job: mrt.Job?}
----@return mrt.Ladder
+---@return mrt.Alternatives
 function Plan:options(o)
   return require "mrt.plan.alternatives".of(self, options.read("options", o,
     { budget = options.none, job = options.none }))

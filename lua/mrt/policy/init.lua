@@ -24,9 +24,8 @@ function policy.load(path) return require "mrt.policy.script".load(path) end
 local modules = { checkpoint = true, swap = true, precision = true, shard = true }
 
 return setmetatable(policy, { __fields = { modules }, __index = function(t, key)
-  local name = "mrt.policy." .. tostring(key)
-  if not package.searchpath(name, package.path) then return nil end
-  local module = require(name)
+  if not modules[key] then return nil end
+  local module = require("mrt.policy." .. key)
   rawset(t, key, module)
   return module
 end })
