@@ -362,6 +362,62 @@ describe("a transform that changes nothing", function()
   end)
 end)
 
+describe("gradients in pieces", function()
+  it("stay so in trace:map, and may be read whole, with the same bits", function()
+    local out = ranks.alike(2, [[
+      local function train(grad)
+        mrt.seed(3)
+        local model = nn.Linear(64, 64)
+        local opt = optim.sgd(model:parameters(), { lr = 0.1 })
+        local step = mrt.compile(function(x)
+          local loss = (model(x) ^ 2):mean()
+          opt:step(mrt.grad(loss, model:parameters()))
+          return loss
+        end, { shard = policy.shard.fsdp(), transforms = { { name = "half", grad = grad } } })
+        local x = mrt.ones(4, 64)
+        for _ = 1, 2 do step(x) end
+        local gathers = 0
+        for _, s in ipairs(step:plan(x):steps()) do
+          if s.op == "allgather" then gathers = gathers + 1 end
+        end
+        return gathers, model.weight:bytes()
+      end
+      local pieces, one = train(function(self, next, ...)
+        return self.trace:map(next(...), function(g) return g * 0.5 end)
+      end)
+      local whole, two = train(function(_, next, ...)
+        local grads = next(...)
+        for i, g in ipairs(grads) do grads[i] = g * 0.5 end
+        return grads
+      end)
+      return ("%s %d %d"):format(one == two, pieces, whole)
+    ]])
+    assert.equal("true 1 2", out)
+  end)
+
+  it("are this rank's own inside sharding, and the mean outside", function()
+    local out = ranks.run(2, [[
+      local seen = {}
+      local function look(name, wraps)
+        local kept = mrt.variable(0.0)
+        seen[name] = kept
+        return { name = name, wraps = wraps, grad = function(_, next, ...)
+          local grads = next(...)
+          kept:assign(grads[1])
+          return grads
+        end }
+      end
+      local w = mrt.parameter(mrt.ones {})
+      mrt.compile(function(x)
+        w:assign(w - mrt.grad((x * w):mean(), w))
+      end, { shard = policy.shard.ddp(), transforms = { look "outside",
+        look("inside", "accumulation") } })(mrt.full({ 2 }, 1 + 2 * comm.rank))
+      return ("%g %g"):format(seen.inside:item(), seen.outside:item())
+    ]])
+    assert.same({ "1 2", "3 2" }, out)
+  end)
+end)
+
 -- ---- mistakes ------------------------------------------------------------------
 
 describe("an error in a hook", function()
