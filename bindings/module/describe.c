@@ -115,19 +115,19 @@ static int plan_operands(lua_State *L) {
   return 1;
 }
 
-static const char *kind_name(mrt_value_kind kind) {
+static const char *kind_name(mrt_buffer_kind kind) {
   static const char *const names[] = {
-    [MRT_VALUE_INPUT] = "input",       [MRT_VALUE_VARIABLE] = "variable",
-    [MRT_VALUE_CONSTANT] = "constant", [MRT_VALUE_ACTIVATION] = "activation",
-    [MRT_VALUE_GRADIENT] = "gradient", [MRT_VALUE_WORKSPACE] = "workspace",
-    [MRT_VALUE_OUTPUT] = "output",     [MRT_VALUE_SWAPPED] = "swapped",
+    [MRT_BUFFER_INPUT] = "input",       [MRT_BUFFER_VARIABLE] = "variable",
+    [MRT_BUFFER_CONSTANT] = "constant", [MRT_BUFFER_ACTIVATION] = "activation",
+    [MRT_BUFFER_GRADIENT] = "gradient", [MRT_BUFFER_WORKSPACE] = "workspace",
+    [MRT_BUFFER_OUTPUT] = "output",     [MRT_BUFFER_SWAPPED] = "swapped",
   };
   return names[kind];
 }
 
 /* Steps are 1-based here. */
 static void push_value(lua_State *L, const mrt_plan *plan, int i) {
-  mrt_value_info v = mrt_plan_get_value(plan, i);
+  mrt_buffer_info v = mrt_plan_get_buffer(plan, i);
   char type[256];
   mrt_type_print(&v.type, type, sizeof type);
   lua_createtable(L, 0, 10);
@@ -147,7 +147,7 @@ static void push_value(lua_State *L, const mrt_plan *plan, int i) {
 
 static int plan_values(lua_State *L) {
   const mrt_plan *plan = mrt_lua_check_plan(L, mrt_binding_get(L), 1);
-  int n = mrt_plan_value_count(plan);
+  int n = mrt_plan_buffer_count(plan);
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
     push_value(L, plan, i);

@@ -28,12 +28,12 @@ static int64_t read_field(lua_State *L, mrt_binding *m, int i, int k,
 }
 
 static void read_item(lua_State *L, mrt_binding *m, int i,
-                      mrt_pack_item *item) {
+                      mrt_pack_buffer *item) {
   if (lua_rawgeti(L, 1, i) != LUA_TTABLE)
     mrt_lua_fail(L, m, MRT_EVALUE, "pack",
                  "item %d is %s, {size, first, last, alignment} wanted", i,
                  mrt_lua_show(L, -1));
-  *item = (mrt_pack_item){
+  *item = (mrt_pack_buffer){
     .size = (size_t)read_field(L, m, i, 1, "size", 0),
     .first = read_field(L, m, i, 2, "first time", INT64_MIN),
     .last = read_field(L, m, i, 3, "last time", INT64_MIN),
@@ -54,7 +54,7 @@ static size_t read_capacity(lua_State *L, mrt_binding *m) {
 }
 
 static void push_result(lua_State *L, const mrt_pack_result *r,
-                        const mrt_pack_item *items, int n) {
+                        const mrt_pack_buffer *items, int n) {
   lua_createtable(L, 0, 5);
   lua_pushinteger(L, (lua_Integer)r->height);
   lua_setfield(L, -2, "height");
@@ -80,7 +80,7 @@ static int pack(lua_State *L) {
   if (count > INT32_MAX / 2)
     return mrt_lua_fail(L, m, MRT_EVALUE, "pack", "too many items");
   int n = (int)count;
-  mrt_pack_item *items =
+  mrt_pack_buffer *items =
       lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *items, 0);
   for (int i = 0; i < n; i++) read_item(L, m, i + 1, &items[i]);
   mrt_pack_result result;

@@ -27,7 +27,7 @@ static int plan_transfers(lua_State *L) {
     mrt_transfer_info t = mrt_plan_get_transfer(plan, i);
     lua_createtable(L, 0, 10);
     set_text(L, "lane", t.out ? "out" : "in");
-    set_text(L, "name", mrt_plan_get_value(plan, t.fast).name);
+    set_text(L, "name", mrt_plan_get_buffer(plan, t.fast).name);
     set_integer(L, "value", t.fast + 1);
     set_integer(L, "slow", t.slow + 1);
     set_integer(L, "bytes", (int64_t)t.bytes);
@@ -68,7 +68,7 @@ static int plan_predict_stall(lua_State *L) {
   }
   double total;
   MRT_CHECK(L, m, "plan",
-            mrt_plan_predict_stall(plan, seconds, &rates, NULL, &total));
+            mrt_plan_transfer_time(plan, seconds, &rates, NULL, &total));
   lua_pushnumber(L, total);
   return 1;
 }

@@ -96,15 +96,16 @@ typedef struct sums {
 } sums;
 
 static mrt_tensor *sum_of(const walk *w, const sums *s, const mrt_tensor *t) {
-  int slot = mrt_mark_of(&w->marks, t) >> SHIFT;
-  return slot ? s->of[slot - 1] : NULL;
+  int buffer = mrt_mark_of(&w->marks, t) >> SHIFT;
+  return buffer ? s->of[buffer - 1] : NULL;
 }
 
 static mrt_status add_to(walk *w, mrt_build *b, sums *s, mrt_tensor *t,
                          mrt_tensor *g) {
-  int slot = mrt_mark_of(&w->marks, t) >> SHIFT;
-  if (slot) {
-    s->of[slot - 1] = s->of[slot - 1] ? mrt_add(b, s->of[slot - 1], g) : g;
+  int buffer = mrt_mark_of(&w->marks, t) >> SHIFT;
+  if (buffer) {
+    s->of[buffer - 1] =
+        s->of[buffer - 1] ? mrt_add(b, s->of[buffer - 1], g) : g;
     return b->status;
   }
   if (!MRT_PUSH_ROOM(&w->arena, s->of, s->count, s->room))

@@ -21,7 +21,7 @@ mrt_value *mrt_graph_value(mrt_graph *g, const mrt_type *type,
   mrt_value *v = MRT_NEW(&g->arena, mrt_value, 1);
   if (!v) return NULL;
   v->id = g->value_count, v->type = *type, v->origin = origin;
-  v->slot = -1, v->base = v;
+  v->buffer = -1, v->base = v;
   mrt_type_strides(type, v->strides);
   return g->values[g->value_count++] = v;
 }
@@ -33,7 +33,7 @@ mrt_node *mrt_graph_node(mrt_graph *g, const mrt_op *op, int nin,
   if (!n) return NULL;
   n->id = g->next_node++;
   n->op = op, n->nin = nin, n->nout = nout, n->origin = origin;
-  n->label = op->name, n->scratch_slot = -1;
+  n->label = op->name, n->scratch_buffer = -1;
   n->in = MRT_NEW(&g->arena, mrt_value *, nin);
   n->out = MRT_NEW(&g->arena, mrt_value *, nout);
   n->options = mrt_arena_alloc(&g->arena, 1, op->options_size);

@@ -42,7 +42,7 @@ typedef struct mrt_value {
   bool away;   /* of a base: it is to go there between its uses */
   int visit;   /* of a base: how often it comes back, where that is planned; of
                   what shows it: the how-manieth time, 0: before it goes */
-  int slot;    /* of a base: its place in memory (plan/plan.h), or -1 */
+  int buffer;  /* of a base: its place in memory (plan/plan.h), or -1 */
   int uses;    /* scratch of passes: how many inputs and outputs it is */
   void *other; /* scratch of one pass */
 } mrt_value;
@@ -58,7 +58,7 @@ typedef struct mrt_node {
   bool recomputed;   /* a clone: the forward node runs again */
   const struct mrt_node *original; /* of a clone */
   bool dead;                       /* removed by the next mrt_graph_sweep */
-  int scratch_slot;                /* or -1 */
+  int scratch_buffer;              /* or -1 */
   int mark;                        /* scratch of one pass */
 } mrt_node;
 

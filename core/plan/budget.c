@@ -8,7 +8,7 @@
  *             the step once or more, so many variables as copies hide or the
  *             budget wants, both.  Each is planned to the end, the solver recomputing
  *             the rest, and judged by its own predicted seconds, waiting
- *             included.  What cannot be quicker than the best known is not
+ *             included.  What cannot be quicker than the best memo is not
  *             planned.  Ties go to the earlier way; the first swaps nothing.
  *   cost      one run of the solver for each way that is planned
  *   never     exceeds the budget, or is slower than recomputing alone
@@ -20,8 +20,8 @@
 #include <string.h>
 
 enum {
-  BESIDE = 2,     /* times that collectives are tried beside the steps */
-  AHEAD = 8,      /* copies under way in a lane, where they are to be hidden */
+  OVERLAPS = 2,     /* times that collectives are tried beside the steps */
+  PREFETCHED = 8,      /* copies under way in a lane, where they are to be hidden */
   SOLVED = 3,     /* times that a way is solved at most, */
   ALL_SOLVED = 5, /* and all together, while something fits */
   GROWTHS = 3,    /* of the variables that are swapped, each by twice */
@@ -46,7 +46,7 @@ static const double most = 0.95;
 /* ---- one way ------------------------------------------------------------- */
 
 /* Keep the plan if it is the best so far that does what is asked. */
-static void judge(mrt_ways *c, mrt_plan *own, const mrt_outcome *o) {
+static void judge(mrt_budget_search *c, mrt_plan *own, const mrt_result *o) {
   bool asked = own->options.memory == c->plan->options.memory;
   mrt_plan *loser = own;
   if (asked && !o->over && o->seconds < c->seconds) {
@@ -63,33 +63,34 @@ static bool is_copy(const mrt_node *n) {
 }
 
 /* What others may begin with: the runs of the segments that take least. */
-static mrt_status note_runs(mrt_ways *c, const mrt_plan *own) {
+static mrt_status note_runs(mrt_budget_search *c, const mrt_plan *own) {
   const mrt_graph *g = &own->graph;
-  mrt_found_out *known = &c->plan->known;
+  mrt_memo *memo = &c->plan->memo;
   int *runs = MRT_NEW(&c->plan->graph.arena, int, g->node_count), count = 0;
   if (!runs) return mrt_nomem(&own->ctx->error);
   for (int i = 0; i < g->node_count; i++) {
     const mrt_node *n = g->nodes[i];
     if (!is_copy(n)) runs[count++] = n->recomputed ? n->original->id : n->id;
   }
-  known->runs = runs, known->run_count = count;
+  memo->runs = runs, memo->run_count = count;
   c->least = own->info.peak;
   return MRT_OK;
 }
 
-static void note_segments(mrt_ways *c, const mrt_plan *own) {
-  mrt_found_out *known = &c->plan->known;
-  if (known->segments_count) return;
-  memcpy(known->segments, own->known.segments, sizeof known->segments);
-  known->segments_count = own->known.segments_count;
+static void note_segments(mrt_budget_search *c, const mrt_plan *own) {
+  mrt_memo *memo = &c->plan->memo;
+  if (memo->segments_count) return;
+  memcpy(memo->segments, own->memo.segments, sizeof memo->segments);
+  memo->segments_count = own->memo.segments_count;
 }
 
 /* Plan to the end.  That it does not fit is no failure. */
-static mrt_status plan_once(mrt_ways *c, size_t memory, mrt_outcome *o) {
+static mrt_status plan_once(mrt_budget_search *c, size_t memory,
+                            mrt_result *o) {
   mrt_plan own = *c->before;
   mrt_error *e = &own.ctx->error;
-  own.known = c->plan->known, own.way = o->way;
-  own.way.rough = c->large;
+  own.memo = c->plan->memo, own.candidate = o->candidate;
+  own.candidate.rough = c->large;
   own.options.memory = memory, own.options.quick = true;
   own.graph = (mrt_graph){ .ctx = own.ctx };
   mrt_arena_init(&own.graph.arena, own.ctx->allocator);
@@ -99,7 +100,7 @@ static mrt_status plan_once(mrt_ways *c, size_t memory, mrt_outcome *o) {
   o->over = s == MRT_EBUDGET ? e->needed - memory : 0;
   if (s == MRT_EBUDGET && e->needed <= memory) o->over = SIZE_MAX;
   note_segments(c, &own);
-  bool least = o->way.segmented && o->over < SIZE_MAX &&
+  bool least = o->candidate.segmented && o->over < SIZE_MAX &&
                (!c->least || own.info.peak < c->least);
   if (s == MRT_EBUDGET || !s) s = least ? note_runs(c, &own) : MRT_OK;
   if (s || o->over)
@@ -111,60 +112,61 @@ static mrt_status plan_once(mrt_ways *c, size_t memory, mrt_outcome *o) {
 
 /* Plan this way, with less for the solver where copies take more than it knew
  * of. */
-mrt_status mrt_way_plan(mrt_ways *c, size_t memory, mrt_way way,
-                        mrt_outcome *o) {
+mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
+                           mrt_candidate candidate, mrt_result *o) {
   int most = c->large ? FEW : SOLVED;
-  if (c->large) way.slack = memory >> 10;
-  *o = (mrt_outcome){ .way = way };
+  if (c->large) candidate.slack = memory >> 10;
+  *o = (mrt_result){ .candidate = candidate };
   MRT_TRY(plan_once(c, memory, o));
   c->left--;
   for (int i = 1;
        i < most && o->over > 0 && o->over < SIZE_MAX && o->seconds < c->seconds;
        i++) {
     c->left--;
-    o->way.slack += (size_t)i * o->over + o->over / 16;
-    if (c->large) o->way.slack += o->over + (memory >> 8);
+    o->candidate.slack += (size_t)i * o->over + o->over / 16;
+    if (c->large) o->candidate.slack += o->over + (memory >> 8);
     MRT_TRY(plan_once(c, memory, o));
   }
   return MRT_OK;
 }
 
-static mrt_status try(mrt_ways *c, mrt_way way) {
-  mrt_outcome o;
-  return mrt_way_plan(c, c->plan->options.memory, way, &o);
+static mrt_status try(mrt_budget_search *c, mrt_candidate candidate) {
+  mrt_result o;
+  return mrt_budget_plan(c, c->plan->options.memory, candidate, &o);
 }
 
 /* ---- which ways ---------------------------------------------------------- */
 
 /* Can so much time still be won that another plan is worth it? */
-static bool worth(const mrt_ways *c, double least) {
+static bool worth(const mrt_budget_search *c, double least) {
   if (c->seconds == INFINITY) return true;
   double least_gain = (c->large ? large_little : little) * c->base;
   return c->left > 0 && least + least_gain < c->seconds;
 }
 
-static mrt_status try_activations(mrt_ways *c, double lanes, size_t variables) {
-  mrt_way way = { .lanes = lanes,
-                  .variables = variables,
-                  .ahead = AHEAD,
-                  .brief = c->found && c->best.way.brief };
-  return worth(c, c->base) ? try(c, way) : MRT_OK;
+static mrt_status try_activations(mrt_budget_search *c, double lanes,
+                                  size_t variables) {
+  mrt_candidate candidate = { .lanes = lanes,
+                              .variables = variables,
+                              .prefetch = PREFETCHED,
+                              .brief = c->found && c->best.candidate.brief };
+  return worth(c, c->base) ? try(c, candidate) : MRT_OK;
 }
 
 /* Variables, if hiding them is worth it with all else kept. */
-static mrt_status try_variables(mrt_ways *c, size_t bytes) {
-  mrt_way way = { .variables = bytes, .ahead = AHEAD };
-  mrt_outcome o = { .way = way };
+static mrt_status try_variables(mrt_budget_search *c, size_t bytes) {
+  mrt_candidate candidate = { .variables = bytes, .prefetch = PREFETCHED };
+  mrt_result o = { .candidate = candidate };
   if (bytes == 0 || !worth(c, c->base)) return MRT_OK;
   MRT_TRY(plan_once(c, SIZE_MAX / 4, &o));
-  return worth(c, o.seconds) ? try(c, way) : MRT_OK;
+  return worth(c, o.seconds) ? try(c, candidate) : MRT_OK;
 }
 
 /* Bytes above the budget with all kept. */
-static size_t excess(const mrt_ways *c) {
+static size_t excess(const mrt_budget_search *c) {
   const mrt_plan *plan = c->plan;
-  size_t kept = plan->known.order_peak + mrt_plan_rest(c->plan);
-  if (!plan->known.order) return SIZE_MAX;
+  size_t kept = plan->memo.order_peak + mrt_plan_rest(c->plan);
+  if (!plan->memo.order) return SIZE_MAX;
   return kept > plan->options.memory ? kept - plan->options.memory : 0;
 }
 
@@ -172,33 +174,33 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Variables that the planner may swap: not of one micro-batch, for others must
  * agree. */
-size_t mrt_ways_movable(const mrt_ways *c) {
-  return c->plan->options.part ? 0 : c->plan->known.variables;
+size_t mrt_budget_movable(const mrt_budget_search *c) {
+  return c->plan->options.part ? 0 : c->plan->memo.variables;
 }
 
 /* More and more variables, at last all and all activations; their copies as late
  * as can be. */
-static mrt_status try_anything(mrt_ways *c, size_t variables) {
-  size_t all = mrt_ways_movable(c);
-  const mrt_way last[] = { { .variables = all },
-                           { .lanes = MRT_ALL_LANES },
-                           { .lanes = MRT_ALL_LANES, .variables = all } };
+static mrt_status try_anything(mrt_budget_search *c, size_t variables) {
+  size_t all = mrt_budget_movable(c);
+  const mrt_candidate last[] = { { .variables = all },
+                                 { .lanes = MRT_ALL_LANES },
+                                 { .lanes = MRT_ALL_LANES, .variables = all } };
   for (int i = 0; i < GROWTHS && !c->large && c->seconds == INFINITY; i++) {
     variables *= 2;
     if (variables == 0 || variables > all) break;
-    MRT_TRY(try(c, (mrt_way){ .variables = variables }));
+    MRT_TRY(try(c, (mrt_candidate){ .variables = variables }));
   }
   for (int i = c->large; i < MRT_COUNT(last) && c->seconds == INFINITY; i++)
     MRT_TRY(try(c, last[i]));
   return MRT_OK;
 }
 
-static size_t swapped(const mrt_ways *c) {
-  return c->found ? c->best.way.variables : 0;
+static size_t swapped(const mrt_budget_search *c) {
+  return c->found ? c->best.candidate.variables : 0;
 }
 
-static mrt_status try_ways(mrt_ways *c) {
-  size_t all = mrt_ways_movable(c), state = smaller(all, c->plan->known.state);
+static mrt_status try_ways(mrt_budget_search *c) {
+  size_t all = mrt_budget_movable(c), state = smaller(all, c->plan->memo.state);
   size_t want = smaller((size_t)(most * (double)all), excess(c));
   size_t first = smaller(want, (size_t)(most * (double)state));
   double before = c->seconds;
@@ -228,7 +230,7 @@ static double lost(const mrt_plan *plan, double *base) {
 }
 
 /* The best way's plan instead of the one that only recomputes. */
-static mrt_status adopt(mrt_ways *c) {
+static mrt_status adopt(mrt_budget_search *c) {
   mrt_plan *plan = c->plan, *best = &c->best;
   mrt_graph *old = &plan->graph, *g = &best->graph;
   while (g->held_count > 0) {
@@ -253,55 +255,55 @@ static bool measured(const mrt_plan *plan) {
          mrt_measured_find(&plan->options, MRT_MEASURED_OUT) > 0;
 }
 
-bool mrt_ways_may_swap(const mrt_ways *c) {
+bool mrt_budget_may_swap(const mrt_budget_search *c) {
   const mrt_device_profile *d = &c->plan->device;
   return !c->plan->options.no_swap && d->slow_read > 0 && d->slow_write > 0;
 }
 
-static mrt_status try_brief(mrt_ways *c) {
+static mrt_status try_brief(mrt_budget_search *c) {
   int left = c->left;
-  mrt_status s = try(c, (mrt_way){ .brief = true });
+  mrt_status s = try(c, (mrt_candidate){ .brief = true });
   c->left = left;
   return s;
 }
 
 /* Planned to the end, the first took `c->least` bytes: can this cut be within
  * the budget, or take less than that? */
-static bool cut_may_do(const mrt_ways *c, const mrt_segments *cut) {
-  const mrt_segments *first = c->plan->known.segments;
+static bool cut_may_do(const mrt_budget_search *c, const mrt_segments *cut) {
+  const mrt_segments *first = c->plan->memo.segments;
   double times = (double)cut->peak / (double)first->peak;
   double takes = times * (double)c->least / close;
   return takes <= (double)c->plan->options.memory || takes <= (double)c->least;
 }
 
 /* Segments to the end, then the solver from the ones that take least. */
-static mrt_status try_segments(mrt_ways *c) {
-  const mrt_found_out *known = &c->plan->known;
+static mrt_status try_segments(mrt_budget_search *c) {
+  const mrt_memo *memo = &c->plan->memo;
   int left = c->left;
-  mrt_outcome o;
-  for (int i = 0; i < known->segments_count; i++) {
-    if (i > 0 && c->least && !cut_may_do(c, &known->segments[i])) continue;
-    o.way = (mrt_way){ .brief = true,
-                       .segmented = true,
-                       .segments = known->segments[i] };
+  mrt_result o;
+  for (int i = 0; i < memo->segments_count; i++) {
+    if (i > 0 && c->least && !cut_may_do(c, &memo->segments[i])) continue;
+    o.candidate = (mrt_candidate){ .brief = true,
+                                   .segmented = true,
+                                   .segments = memo->segments[i] };
     if (c->large && i > 0) break;
     MRT_TRY(plan_once(c, c->plan->options.memory, &o));
   }
-  if (known->run_count > 0) MRT_TRY(try(c, (mrt_way){ .seeded = true }));
+  if (memo->run_count > 0) MRT_TRY(try(c, (mrt_candidate){ .seeded = true }));
   c->left = left;
   return MRT_OK;
 }
 
-/* Could segments be quicker than what is known? */
-static bool segments_may_win(const mrt_ways *c) {
-  const mrt_found_out *known = &c->plan->known;
+/* Could segments be quicker than what is memo? */
+static bool segments_may_win(const mrt_budget_search *c) {
+  const mrt_memo *memo = &c->plan->memo;
   bool may = c->seconds == INFINITY;
-  for (int i = 0; i < known->segments_count; i++)
-    may |= known->segments[i].seconds < c->seconds;
+  for (int i = 0; i < memo->segments_count; i++)
+    may |= memo->segments[i].seconds < c->seconds;
   return may;
 }
 
-static mrt_status compete(mrt_ways *c) {
+static mrt_status compete(mrt_budget_search *c) {
   mrt_plan *plan = c->plan;
   plan->options.quick = true;
   mrt_status s = mrt_plan_finish(plan);
@@ -314,32 +316,34 @@ static mrt_status compete(mrt_ways *c) {
   MRT_TRY(try_brief(c));
   if (segments_may_win(c)) MRT_TRY(try_segments(c));
   if (c->seconds == INFINITY && !c->large)
-    MRT_TRY(try(c, (mrt_way){ .thorough = true }));
-  if (mrt_ways_may_swap(c)) {
+    MRT_TRY(try(c, (mrt_candidate){ .thorough = true }));
+  if (mrt_budget_may_swap(c)) {
     if (!measured(plan)) c->seconds *= 1 - guess;
     MRT_TRY(try_ways(c));
   }
   if (c->found) return adopt(c);
   if (c->seconds < INFINITY) return MRT_OK;
-  return mrt_ways_refuse(c);
+  return mrt_budget_minimum(c);
 }
 
-mrt_status mrt_plan_compete(mrt_plan *plan) {
+mrt_status mrt_plan_within_budget(mrt_plan *plan) {
   const mrt_plan before = *plan;
-  mrt_ways c = { .plan = plan,
-                 .before = &before,
-                 .large = plan->graph.node_count >= MRT_PLAN_LARGE,
-                 .seconds = INFINITY };
+  mrt_budget_search c = { .plan = plan,
+                          .before = &before,
+                          .large = plan->graph.node_count >= MRT_PLAN_LARGE,
+                          .seconds = INFINITY };
   c.left = c.large ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
   if (c.found) mrt_plan_unmake(&c.best);
   return s;
 }
 
-mrt_status mrt_plan_compare(mrt_plan *plan) {
+mrt_status mrt_plan_best_order(mrt_plan *plan) {
   const mrt_plan before = *plan;
-  mrt_ways c = { .plan = plan, .before = &before, .seconds = INFINITY };
-  mrt_outcome o = { .way = { .lowest = true } };
+  mrt_budget_search c = { .plan = plan,
+                          .before = &before,
+                          .seconds = INFINITY };
+  mrt_result o = { .candidate = { .lowest = true } };
   bool large = plan->graph.node_count >= MRT_PLAN_LARGE;
   MRT_TRY(mrt_plan_finish(plan));
   if (large || plan->options.keep_order) return MRT_OK;
@@ -350,15 +354,15 @@ mrt_status mrt_plan_compare(mrt_plan *plan) {
 }
 
 /* Again with less where packing takes more than its live bytes. */
-mrt_status mrt_plan_beside(mrt_plan *plan, const mrt_plan *before) {
+mrt_status mrt_plan_overlapped(mrt_plan *plan, const mrt_plan *before) {
   size_t memory = plan->options.memory, excess = 1;
   size_t most = memory ? memory : plan->info.peak;
-  mrt_ways c = { .plan = plan, .before = before };
-  mrt_outcome o = { .way = plan->way };
+  mrt_budget_search c = { .plan = plan, .before = before };
+  mrt_result o = { .candidate = plan->candidate };
   mrt_status s = MRT_OK;
-  o.way.beside = true;
-  if (!mrt_ahead_may(plan)) return MRT_OK;
-  for (int i = 0; i < BESIDE && !s && excess; i++) {
+  o.candidate.overlap = true;
+  if (!mrt_overlap_possible(plan)) return MRT_OK;
+  for (int i = 0; i < OVERLAPS && !s && excess; i++) {
     c.seconds = plan->info.seconds;
     s = plan_once(&c, memory, &o);
     excess = o.over < SIZE_MAX ? o.over : 0;
@@ -367,7 +371,7 @@ mrt_status mrt_plan_beside(mrt_plan *plan, const mrt_plan *before) {
       mrt_plan_unmake(&c.best);
       c.found = false;
     }
-    o.way.slack += (int64_t)(excess + most / 64);
+    o.candidate.slack += (int64_t)(excess + most / 64);
   }
   if (!s && c.found) return adopt(&c);
   if (c.found) mrt_plan_unmake(&c.best);

@@ -6,7 +6,7 @@
 
 #include "plan/cost.h"
 
-typedef struct mrt_ways {
+typedef struct mrt_budget_search {
   mrt_plan *plan;
   const mrt_plan *before; /* as it was traced */
   mrt_plan best;          /* of the best other way, if `found` */
@@ -15,23 +15,23 @@ typedef struct mrt_ways {
   double base;    /* of the step with all kept in memory */
   int left;       /* solver runs, while something fits */
   size_t least;   /* peak of the segments that take least; 0: none planned */
-} mrt_ways;
+} mrt_budget_search;
 
-typedef struct mrt_outcome {
-  mrt_way way;
+typedef struct mrt_result {
+  mrt_candidate candidate;
   double seconds;
   size_t over; /* bytes above the budget; SIZE_MAX: nothing was found */
-} mrt_outcome;
+} mrt_result;
 
 /* Plan this way, with less for the solver where more is taken than it knew
  * of; the best within the plan's budget is kept. */
-mrt_status mrt_way_plan(mrt_ways *c, size_t memory, mrt_way way,
-                        mrt_outcome *o);
+mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
+                           mrt_candidate candidate, mrt_result *o);
 /* Variables that the planner may swap: not of one micro-batch, for others must
  * agree. */
-size_t mrt_ways_movable(const mrt_ways *c);
-bool mrt_ways_may_swap(const mrt_ways *c);
+size_t mrt_budget_movable(const mrt_budget_search *c);
+bool mrt_budget_may_swap(const mrt_budget_search *c);
 /* Fails with a budget that would do. */
-mrt_status mrt_ways_refuse(mrt_ways *c);
+mrt_status mrt_budget_minimum(mrt_budget_search *c);
 
 #endif

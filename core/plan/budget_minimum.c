@@ -19,14 +19,14 @@ enum {
 };
 
 typedef struct search {
-  mrt_ways *c;
-  mrt_way way;
+  mrt_budget_search *c;
+  mrt_candidate candidate;
   size_t low, high; /* too little; does.  high = 0: unknown */
 } search;
 
 static mrt_status fits(search *s, size_t memory) {
-  mrt_outcome o;
-  MRT_TRY(mrt_way_plan(s->c, memory, s->way, &o));
+  mrt_result o;
+  MRT_TRY(mrt_budget_plan(s->c, memory, s->candidate, &o));
   *(o.over ? &s->low : &s->high) = memory;
   return MRT_OK;
 }
@@ -44,17 +44,19 @@ static mrt_status halve(search *s) {
   return MRT_OK;
 }
 
-mrt_status mrt_ways_refuse(mrt_ways *c) {
+mrt_status mrt_budget_minimum(mrt_budget_search *c) {
   mrt_plan *plan = c->plan;
   size_t memory = plan->options.memory, low = memory;
   if (plan->options.quick) return mrt_plan_over(plan, 0);
-  if (low < plan->known.working_set) low = plan->known.working_set;
-  bool swaps = mrt_ways_may_swap(c);
+  if (low < plan->memo.working_set) low = plan->memo.working_set;
+  bool swaps = mrt_budget_may_swap(c);
   size_t overhead = plan->device.overhead; /* what a budget is for, too */
   search s = { .c = c, .low = low, .high = c->least };
-  s.way = c->least ? (mrt_way){ .seeded = true } : (mrt_way){ .brief = true };
+  s.candidate = c->least ? (mrt_candidate){ .seeded = true }
+                         : (mrt_candidate){ .brief = true };
   if (c->least || !swaps) MRT_TRY(halve(&s));
-  s.way = (mrt_way){ .lanes = MRT_ALL_LANES, .variables = mrt_ways_movable(c) };
+  s.candidate = (mrt_candidate){ .lanes = MRT_ALL_LANES,
+                                 .variables = mrt_budget_movable(c) };
   s.low = low;
   if (swaps) MRT_TRY(halve(&s));
   mrt_fail(&plan->ctx->error, MRT_EBUDGET,

@@ -7,7 +7,7 @@
  *             of in-place rules or of how they were found.  What is behind the
  *             arena, in the slow tier, is told from it by FAR.  Collectives
  *             must stand in the order of the program, each once.
- *   cost      O(operands * log slots)
+ *   cost      O(operands * log buffers)
  *
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
@@ -23,7 +23,7 @@ typedef struct set {
   int words[LEVELS], count;
 } set;
 
-/* Places are the distinct offsets of slots, in rising order.  What is known to
+/* Places are the distinct offsets of buffers, in rising order.  What is memo to
  * lie at a place reaches to `to`; no two overlap. */
 typedef struct held {
   size_t to;
@@ -33,7 +33,7 @@ typedef struct held {
 typedef struct checking {
   const mrt_plan *plan;
   size_t *offset; /* by place */
-  int *place;     /* by slot */
+  int *place;     /* by buffer */
   held *now;      /* by place, for those in `holding` */
   set holding;
   mrt_arena arena;
@@ -81,17 +81,17 @@ static int set_find(const set *s, int i, bool up) {
 
 static const size_t FAR = (size_t)1 << (sizeof(size_t) * 8 - 2);
 
-static size_t begin(const mrt_slot *s) {
-  return mrt_slot_is_behind(s) ? FAR + s->offset : s->offset;
+static size_t begin(const mrt_buffer *s) {
+  return mrt_buffer_is_swapped(s) ? FAR + s->offset : s->offset;
 }
 
 /* Where the value lies, unless that is a place by itself. */
-static const mrt_slot *shared_slot(const checking *c, const mrt_value *v) {
-  const mrt_slot *s = &c->plan->slots[v->base->slot];
-  return mrt_slot_in_arena(s) || mrt_slot_is_behind(s) ? s : NULL;
+static const mrt_buffer *shared_buffer(const checking *c, const mrt_value *v) {
+  const mrt_buffer *s = &c->plan->buffers[v->base->buffer];
+  return mrt_buffer_in_arena(s) || mrt_buffer_is_swapped(s) ? s : NULL;
 }
 
-static bool overlap(const mrt_slot *s, const mrt_slot *t) {
+static bool overlap(const mrt_buffer *s, const mrt_buffer *t) {
   return begin(s) < begin(t) + t->bytes && begin(t) < begin(s) + s->bytes;
 }
 
@@ -103,19 +103,20 @@ static int by_size(const void *a, const void *b) {
 static mrt_status make_places(checking *c) {
   const mrt_plan *p = c->plan;
   int n = 0;
-  c->offset = MRT_NEW(&c->arena, size_t, p->slot_count);
-  c->place = MRT_NEW(&c->arena, int, p->slot_count);
-  c->now = MRT_NEW(&c->arena, held, p->slot_count);
+  c->offset = MRT_NEW(&c->arena, size_t, p->buffer_count);
+  c->place = MRT_NEW(&c->arena, int, p->buffer_count);
+  c->now = MRT_NEW(&c->arena, held, p->buffer_count);
   if (!c->offset || !c->place || !c->now ||
-      !set_make(&c->holding, &c->arena, p->slot_count))
+      !set_make(&c->holding, &c->arena, p->buffer_count))
     return mrt_nomem(&p->ctx->error);
-  for (int i = 0; i < p->slot_count; i++) c->offset[i] = begin(&p->slots[i]);
-  qsort(c->offset, (size_t)p->slot_count, sizeof *c->offset, by_size);
-  for (int i = 0; i < p->slot_count; i++)
+  for (int i = 0; i < p->buffer_count; i++)
+    c->offset[i] = begin(&p->buffers[i]);
+  qsort(c->offset, (size_t)p->buffer_count, sizeof *c->offset, by_size);
+  for (int i = 0; i < p->buffer_count; i++)
     if (n == 0 || c->offset[i] != c->offset[n - 1])
       c->offset[n++] = c->offset[i];
-  for (int i = 0; i < p->slot_count; i++) {
-    size_t from = begin(&p->slots[i]);
+  for (int i = 0; i < p->buffer_count; i++) {
+    size_t from = begin(&p->buffers[i]);
     c->place[i] = (int)((size_t *)bsearch(&from, c->offset, (size_t)n,
                                           sizeof *c->offset, by_size) -
                         c->offset);
@@ -124,7 +125,7 @@ static mrt_status make_places(checking *c) {
 }
 
 static bool whole(const checking *c, const mrt_value *v) {
-  int at = c->place[v->base->slot];
+  int at = c->place[v->base->buffer];
   if (mrt_type_bytes(&v->base->type) == 0) return true;
   return set_find(&c->holding, at, true) == at &&
          c->now[at].base == v->base->id;
@@ -148,13 +149,13 @@ static mrt_status fail(const checking *c, int step, const char *what) {
 }
 
 static mrt_status write_value(checking *c, int step, const mrt_value *v) {
-  const mrt_slot *s = shared_slot(c, v);
+  const mrt_buffer *s = shared_buffer(c, v);
   if (!s || v->base != v) return MRT_OK;
   size_t bytes = mrt_type_bytes(&v->type);
   if (s->offset + bytes >
-      (mrt_slot_is_behind(s) ? c->plan->slow_bytes : c->plan->arena_bytes))
+      (mrt_buffer_is_swapped(s) ? c->plan->slow_bytes : c->plan->arena_bytes))
     return fail(c, step, "an output lies outside the arena");
-  int place = c->place[v->slot];
+  int place = c->place[v->buffer];
   overwrite(c, place, bytes);
   if (bytes == 0) return MRT_OK;
   c->now[place] = (held){ begin(s) + bytes, v->id };
@@ -165,9 +166,9 @@ static mrt_status write_value(checking *c, int step, const mrt_value *v) {
 /* An output may lie on an input only exactly, and where the row allows it. */
 static bool disturbs_input(const checking *c, const mrt_node *n) {
   for (int k = 0; k < n->nout; k++) {
-    const mrt_slot *to = shared_slot(c, n->out[k]);
+    const mrt_buffer *to = shared_buffer(c, n->out[k]);
     for (int m = 0; to && m < n->nin; m++) {
-      const mrt_slot *from = shared_slot(c, n->in[m]);
+      const mrt_buffer *from = shared_buffer(c, n->in[m]);
       if (!from || !overlap(from, to)) continue;
       bool allowed = (m < 32 && (n->op->inplace >> m & 1)) ||
                      (m == k && k < n->op->updates);
@@ -178,9 +179,9 @@ static bool disturbs_input(const checking *c, const mrt_node *n) {
 }
 
 static bool disturbs_scratch(const checking *c, const mrt_node *n) {
-  const mrt_slot *s = &c->plan->slots[n->scratch_slot];
+  const mrt_buffer *s = &c->plan->buffers[n->scratch_buffer];
   for (int k = 0; k < n->nout; k++) {
-    const mrt_slot *out = shared_slot(c, n->out[k]);
+    const mrt_buffer *out = shared_buffer(c, n->out[k]);
     if (out && overlap(out, s)) return true;
   }
   return false;
@@ -190,22 +191,22 @@ static mrt_status check_step(checking *c, int i) {
   const mrt_node *n = c->plan->graph.nodes[i];
   if (disturbs_input(c, n)) return fail(c, i, "an output lies on an input");
   for (int k = 0; k < n->nin; k++)
-    if (shared_slot(c, n->in[k]) && !whole(c, n->in[k]))
+    if (shared_buffer(c, n->in[k]) && !whole(c, n->in[k]))
       return fail(c, i, "an input has been overwritten or was never written");
-  if (n->scratch_slot >= 0) {
-    const mrt_slot *s = &c->plan->slots[n->scratch_slot];
+  if (n->scratch_buffer >= 0) {
+    const mrt_buffer *s = &c->plan->buffers[n->scratch_buffer];
     if (s->offset + s->bytes > c->plan->arena_bytes)
       return fail(c, i, "the scratch lies outside the arena");
-    overwrite(c, c->place[n->scratch_slot], s->bytes);
+    overwrite(c, c->place[n->scratch_buffer], s->bytes);
     for (int k = 0; k < n->nin; k++)
-      if (shared_slot(c, n->in[k]) && !whole(c, n->in[k]))
+      if (shared_buffer(c, n->in[k]) && !whole(c, n->in[k]))
         return fail(c, i, "the scratch overlaps an input");
     if (disturbs_scratch(c, n))
       return fail(c, i, "the scratch overlaps an output");
   }
   for (int k = 0; k < n->nout; k++) MRT_TRY(write_value(c, i, n->out[k]));
   for (int k = 0; k < n->nout; k++)
-    if (shared_slot(c, n->out[k]) && !whole(c, n->out[k]))
+    if (shared_buffer(c, n->out[k]) && !whole(c, n->out[k]))
       return fail(c, i, "two outputs overlap");
   return MRT_OK;
 }

@@ -31,28 +31,30 @@ static mrt_status fail(const checking *c, int step, const char *what) {
 }
 
 /* Bytes in common, in the arena or behind it. */
-static bool slots_meet(const mrt_slot *s, const mrt_slot *t) {
-  bool arena = mrt_slot_in_arena(s) && mrt_slot_in_arena(t);
-  bool behind = mrt_slot_is_behind(s) && mrt_slot_is_behind(t);
+static bool buffers_meet(const mrt_buffer *s, const mrt_buffer *t) {
+  bool arena = mrt_buffer_in_arena(s) && mrt_buffer_in_arena(t);
+  bool behind = mrt_buffer_is_swapped(s) && mrt_buffer_is_swapped(t);
   return (arena || behind) && s->offset < t->offset + t->bytes &&
          t->offset < s->offset + s->bytes;
 }
 
 static bool meet(const checking *c, const mrt_value *v, const mrt_value *w) {
-  const mrt_slot *slots = c->plan->slots;
+  const mrt_buffer *buffers = c->plan->buffers;
   return v->base == w->base ||
-         slots_meet(&slots[v->base->slot], &slots[w->base->slot]);
+         buffers_meet(&buffers[v->base->buffer], &buffers[w->base->buffer]);
 }
 
 static bool disturbs(const checking *c, const mrt_node *n, const running *r) {
-  const mrt_slot *slots = c->plan->slots;
+  const mrt_buffer *buffers = c->plan->buffers;
   for (int k = 0; k < n->nin; k++)
     if (meet(c, n->in[k], r->to)) return true;
   for (int k = 0; k < n->nout; k++)
     if (meet(c, n->out[k], r->from) || meet(c, n->out[k], r->to)) return true;
-  if (n->scratch_slot < 0) return false;
-  return slots_meet(&slots[n->scratch_slot], &slots[r->from->base->slot]) ||
-         slots_meet(&slots[n->scratch_slot], &slots[r->to->base->slot]);
+  if (n->scratch_buffer < 0) return false;
+  return buffers_meet(&buffers[n->scratch_buffer],
+                      &buffers[r->from->base->buffer]) ||
+         buffers_meet(&buffers[n->scratch_buffer],
+                      &buffers[r->to->base->buffer]);
 }
 
 static bool end(checking *c, const mrt_node *n) {
@@ -60,7 +62,7 @@ static bool end(checking *c, const mrt_node *n) {
     const mrt_value *from = c->copies[i].from->base;
     const mrt_value *to = c->copies[i].to->base;
     const mrt_value *a = n->in[0]->base, *b = n->in[n->nin - 1]->base;
-    bool in_place = n->nin == 1 && a == to && from->slot == to->slot;
+    bool in_place = n->nin == 1 && a == to && from->buffer == to->buffer;
     if (!(a == from && b == to) && !(a == to && b == from) && !in_place)
       continue;
     c->copies[i] = c->copies[--c->count];

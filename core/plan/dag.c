@@ -1,7 +1,7 @@
 /* dag.c -- which nodes must run before which?
  *
  *   needs   layout and scratch; a legal program order
- *   gives   the flow: precedence edges, and who makes and reads each block
+ *   gives   the dag: precedence edges, and who makes and reads each buffer
  *   method  One walk.  A node comes after what makes its inputs; an update
  *           comes after everybody else who reads the version it overwrites;
  *           who reads what a collective began ahead comes after its arrival;
@@ -23,14 +23,14 @@ typedef struct pairs {
 } pairs;
 
 typedef struct building {
-  mrt_flow *f;
+  mrt_dag *f;
   const mrt_plan *plan;
   const mrt_graph *g;
   mrt_arena *arena;
   int *maker_of;   /* by value id: node that computes it; -1: a leaf */
   int *updater_of; /* by value id of a version: node that overwrites it; -1 */
   int *arrival_of; /* by value id: node that waits for it; -1 */
-  int *block_of;   /* by value id of a base; -1: not in the arena */
+  int *buffer_of;  /* by value id of a base; -1: not in the arena */
   bool *tainted;   /* by node: depends on an update */
   int collective;  /* the last one so far; -1 */
   pairs edges, reads;
@@ -61,7 +61,7 @@ static mrt_status make_lists(building *b, mrt_lists *l, int n, const int *key,
 
 static void find_updaters(building *b) {
   for (int i = 0; i < b->g->value_count; i++)
-    b->maker_of[i] = b->updater_of[i] = b->arrival_of[i] = b->block_of[i] = -1;
+    b->maker_of[i] = b->updater_of[i] = b->arrival_of[i] = b->buffer_of[i] = -1;
   for (int i = 0; i < b->g->node_count; i++) {
     const mrt_node *n = b->g->nodes[i];
     for (int k = 0; k < n->nout; k++) b->maker_of[n->out[k]->id] = i;
@@ -109,19 +109,19 @@ static mrt_status add_barrier(building *b) {
   return MRT_OK;
 }
 
-/* ---- blocks -------------------------------------------------------------- */
+/* ---- buffers -------------------------------------------------------------- */
 
 static void add_blocks(building *b, int i) {
-  mrt_flow *f = b->f;
+  mrt_dag *f = b->f;
   const mrt_node *n = b->g->nodes[i];
-  f->made[i] = f->blocks;
+  f->made[i] = f->buffers;
   for (int k = 0; k < n->nout; k++) {
     const mrt_value *v = n->out[k];
-    if (v->base != v || b->block_of[v->id] == -2) continue;
-    b->block_of[v->id] = f->blocks;
-    f->maker[f->blocks] = i;
-    f->value[f->blocks] = n->out[k];
-    f->bytes[f->blocks++] =
+    if (v->base != v || b->buffer_of[v->id] == -2) continue;
+    b->buffer_of[v->id] = f->buffers;
+    f->maker[f->buffers] = i;
+    f->value[f->buffers] = n->out[k];
+    f->bytes[f->buffers++] =
         (int64_t)mrt_round_up(b->g->ctx, mrt_type_bytes(&v->type));
   }
 }
@@ -129,10 +129,10 @@ static void add_blocks(building *b, int i) {
 static mrt_status add_reads(building *b, int i, int *seen) {
   const mrt_node *n = b->g->nodes[i];
   for (int k = 0; k < n->nin; k++) {
-    int block = b->block_of[n->in[k]->base->id];
-    if (block < 0 || seen[block] == i + 1) continue;
-    seen[block] = i + 1;
-    MRT_TRY(add_pair(b, &b->reads, i, block));
+    int buffer = b->buffer_of[n->in[k]->base->id];
+    if (buffer < 0 || seen[buffer] == i + 1) continue;
+    seen[buffer] = i + 1;
+    MRT_TRY(add_pair(b, &b->reads, i, buffer));
   }
   return MRT_OK;
 }
@@ -141,14 +141,14 @@ static mrt_status add_reads(building *b, int i, int *seen) {
 static bool may_take(const building *b, const mrt_node *n, int k,
                      const mrt_value *out) {
   const mrt_value *in = n->in[k];
-  int block = b->block_of[in->base->id];
-  if (k >= 32 || !(n->op->inplace >> k & 1) || block < 0) return false;
+  int buffer = b->buffer_of[in->base->id];
+  if (k >= 32 || !(n->op->inplace >> k & 1) || buffer < 0) return false;
   if (mrt_dtypes[in->type.dtype].bytes != mrt_dtypes[out->type.dtype].bytes ||
       !mrt_type_same_shape(&in->type, &out->type))
     return false;
   size_t bytes = mrt_round_up(b->g->ctx, mrt_type_bytes(&in->type));
   if (in->offset != 0 || !mrt_value_contiguous(in) ||
-      (int64_t)bytes != b->f->bytes[block])
+      (int64_t)bytes != b->f->bytes[buffer])
     return false;
   for (int m = 0; m < n->nin; m++)
     if (m != k && n->in[m]->base == in->base) return false;
@@ -156,64 +156,64 @@ static bool may_take(const building *b, const mrt_node *n, int k,
 }
 
 static mrt_status add_takes(building *b, int i) {
-  mrt_flow *f = b->f;
+  mrt_dag *f = b->f;
   const mrt_node *n = b->g->nodes[i];
   f->take_start[i] = b->takes;
   for (int o = 0; o < n->nout && !b->plan->options.no_inplace; o++) {
     const mrt_value *out = n->out[o];
-    int block = b->block_of[out->id];
+    int buffer = b->buffer_of[out->id];
     bool any = o == 0 || (n->op->traits & MRT_POINTWISE);
-    for (int k = 0; any && block >= 0 && k < n->nin; k++) {
+    for (int k = 0; any && buffer >= 0 && k < n->nin; k++) {
       if (!may_take(b, n, k, out)) continue;
       if (!MRT_PUSH_ROOM(b->arena, f->take, b->takes, b->take_room))
         return mrt_nomem(&b->g->ctx->error);
       f->take[b->takes++] =
-          (mrt_take){ block, b->block_of[n->in[k]->base->id] };
+          (mrt_take){ buffer, b->buffer_of[n->in[k]->base->id] };
     }
   }
   return MRT_OK;
 }
 
-static mrt_status find_blocks(building *b) {
-  mrt_flow *f = b->f;
+static mrt_status find_buffers(building *b) {
+  mrt_dag *f = b->f;
   for (int i = 0; i < b->g->output_count; i++)
-    b->block_of[b->g->outputs[i]->base->id] = -2; /* has storage of its own */
+    b->buffer_of[b->g->outputs[i]->base->id] = -2; /* has storage of its own */
   for (int i = 0; i < f->real; i++) add_blocks(b, i);
-  f->made[f->real] = f->made[f->real + 1] = f->blocks;
-  int *seen = MRT_NEW(b->arena, int, f->blocks);
+  f->made[f->real] = f->made[f->real + 1] = f->buffers;
+  int *seen = MRT_NEW(b->arena, int, f->buffers);
   if (!seen) return mrt_nomem(&b->g->ctx->error);
   for (int i = 0; i < f->real; i++) {
     MRT_TRY(add_reads(b, i, seen));
     MRT_TRY(add_takes(b, i));
-    int slot = b->g->nodes[i]->scratch_slot;
-    f->scratch[i] = slot < 0 ? 0 : (int64_t)b->plan->slots[slot].bytes;
+    int buffer = b->g->nodes[i]->scratch_buffer;
+    f->scratch[i] = buffer < 0 ? 0 : (int64_t)b->plan->buffers[buffer].bytes;
   }
   f->take_start[f->real] = f->take_start[f->real + 1] = b->takes;
   return MRT_OK;
 }
 
 static mrt_status make_all_lists(building *b) {
-  mrt_flow *f = b->f;
+  mrt_dag *f = b->f;
   const pairs *e = &b->edges, *r = &b->reads;
   MRT_TRY(make_lists(b, &f->after, f->nodes, e->key, e->item, e->count));
   MRT_TRY(make_lists(b, &f->before, f->nodes, e->item, e->key, e->count));
   MRT_TRY(make_lists(b, &f->reads, f->nodes, r->key, r->item, r->count));
-  return make_lists(b, &f->readers, f->blocks, r->item, r->key, r->count);
+  return make_lists(b, &f->readers, f->buffers, r->item, r->key, r->count);
 }
 
-mrt_status mrt_flow_make(mrt_flow *f, const mrt_plan *plan, mrt_arena *arena,
-                         bool barrier) {
+mrt_status mrt_plan_dag(mrt_dag *f, const mrt_plan *plan, mrt_arena *arena,
+                        bool barrier) {
   const mrt_graph *g = &plan->graph;
   int n = g->node_count, values = g->value_count;
-  *f = (mrt_flow){ .real = n,
-                   .nodes = n,
-                   .made = MRT_NEW(arena, int, n + 2),
-                   .maker = MRT_NEW(arena, int, values),
-                   .value = MRT_NEW(arena, mrt_value *, values),
-                   .bytes = MRT_NEW(arena, int64_t, values),
-                   .scratch = MRT_NEW(arena, int64_t, n + 1),
-                   .take_start = MRT_NEW(arena, int, n + 2),
-                   .update = MRT_NEW(arena, bool, n + 1) };
+  *f = (mrt_dag){ .real = n,
+                  .nodes = n,
+                  .made = MRT_NEW(arena, int, n + 2),
+                  .maker = MRT_NEW(arena, int, values),
+                  .value = MRT_NEW(arena, mrt_value *, values),
+                  .bytes = MRT_NEW(arena, int64_t, values),
+                  .scratch = MRT_NEW(arena, int64_t, n + 1),
+                  .take_start = MRT_NEW(arena, int, n + 2),
+                  .update = MRT_NEW(arena, bool, n + 1) };
   building b = { .f = f,
                  .plan = plan,
                  .g = g,
@@ -221,16 +221,16 @@ mrt_status mrt_flow_make(mrt_flow *f, const mrt_plan *plan, mrt_arena *arena,
                  .maker_of = MRT_NEW(arena, int, values),
                  .updater_of = MRT_NEW(arena, int, values),
                  .arrival_of = MRT_NEW(arena, int, values),
-                 .block_of = MRT_NEW(arena, int, values),
+                 .buffer_of = MRT_NEW(arena, int, values),
                  .tainted = MRT_NEW(arena, bool, n),
                  .collective = -1 };
   if (!f->made || !f->maker || !f->value || !f->bytes || !f->scratch ||
       !f->take_start || !f->update || !b.maker_of || !b.updater_of ||
-      !b.arrival_of || !b.block_of || !b.tainted)
+      !b.arrival_of || !b.buffer_of || !b.tainted)
     return mrt_nomem(&g->ctx->error);
   find_updaters(&b);
   for (int i = 0; i < n; i++) MRT_TRY(add_edges(&b, i));
   if (barrier) MRT_TRY(add_barrier(&b));
-  MRT_TRY(find_blocks(&b));
+  MRT_TRY(find_buffers(&b));
   return make_all_lists(&b);
 }

@@ -1,19 +1,19 @@
 /* lifetime.c -- from when to when does each value need its place?
  *
  *   needs   the order, layouts, scratch
- *   gives   slots with first and last step; values that follow each other in
+ *   gives   buffers with first and last step; values that follow each other in
  *           place share one
  *   method  one walk for last reads, one for births.  An output takes an
- *           input's slot when the row allows it, the input dies here, both are
+ *           input's buffer when the row allows it, the input dies here, both are
  *           contiguous and equally large, and no other operand of the node
- *           looks into that slot.
+ *           looks into that buffer.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/swap.h"
 #include "plan/plan.h"
 
-static mrt_slot *slot_of(const mrt_plan *plan, const mrt_value *v) {
-  return v->base->slot < 0 ? NULL : &plan->slots[v->base->slot];
+static mrt_buffer *buffer_of(const mrt_plan *plan, const mrt_value *v) {
+  return v->base->buffer < 0 ? NULL : &plan->buffers[v->base->buffer];
 }
 
 /* v->uses becomes the last step that reads the base. */
@@ -25,19 +25,19 @@ static void find_last_reads(mrt_plan *plan) {
       g->nodes[i]->in[k]->base->uses = i;
 }
 
-static bool looks_into(const mrt_node *n, int but, int slot) {
+static bool looks_into(const mrt_node *n, int but, int buffer) {
   for (int k = 0; k < n->nin; k++)
-    if (k != but && n->in[k]->base->slot == slot) return true;
+    if (k != but && n->in[k]->base->buffer == buffer) return true;
   return false;
 }
 
 static bool may_overwrite(const mrt_plan *plan, const mrt_node *n, int i,
                           int input, const mrt_value *out) {
   const mrt_value *in = n->in[input];
-  const mrt_slot *s = slot_of(plan, in);
+  const mrt_buffer *s = buffer_of(plan, in);
   size_t element = mrt_dtypes[in->type.dtype].bytes;
   if (input >= 32 || !(n->op->inplace >> input & 1) || !s) return false;
-  if (!mrt_slot_in_arena(s) || s->last != i) return false;
+  if (!mrt_buffer_in_arena(s) || s->last != i) return false;
   if (element != mrt_dtypes[out->type.dtype].bytes ||
       !mrt_type_same_shape(&in->type, &out->type))
     return false;
@@ -45,9 +45,9 @@ static bool may_overwrite(const mrt_plan *plan, const mrt_node *n, int i,
       mrt_round_up(plan->ctx, mrt_type_bytes(&in->type)) != s->bytes)
     return false;
   for (int k = 0; k < n->nout; k++) /* each input is taken once */
-    if (n->out[k] != out && n->out[k]->base->slot == in->base->slot)
+    if (n->out[k] != out && n->out[k]->base->buffer == in->base->buffer)
       return false;
-  return !looks_into(n, input, in->base->slot);
+  return !looks_into(n, input, in->base->buffer);
 }
 
 static bool take_input_place(mrt_plan *plan, const mrt_node *n, int i,
@@ -56,9 +56,9 @@ static bool take_input_place(mrt_plan *plan, const mrt_node *n, int i,
   if (plan->options.no_inplace || !any) return false;
   for (int k = 0; k < n->nin; k++) {
     if (!may_overwrite(plan, n, i, k, out)) continue;
-    out->slot = n->in[k]->base->slot;
+    out->buffer = n->in[k]->base->buffer;
     int last = out->uses < i ? i : out->uses;
-    plan->slots[out->slot].last = last;
+    plan->buffers[out->buffer].last = last;
     return true;
   }
   return false;
@@ -67,56 +67,57 @@ static bool take_input_place(mrt_plan *plan, const mrt_node *n, int i,
 static mrt_status give_birth(mrt_plan *plan, mrt_node *n, int i,
                              mrt_value *out) {
   if (out->base != out) return MRT_OK; /* an update's output */
-  if (out->slot >= 0) {                /* a plan output */
-    plan->slots[out->slot].first = i;
+  if (out->buffer >= 0) {              /* a plan output */
+    plan->buffers[out->buffer].first = i;
     return MRT_OK;
   }
   if (take_input_place(plan, n, i, out)) return MRT_OK;
-  mrt_value_kind kind = out->slow              ? MRT_VALUE_SWAPPED
-                        : out->origin.backward ? MRT_VALUE_GRADIENT
-                                               : MRT_VALUE_ACTIVATION;
-  out->slot =
-      mrt_plan_slot(plan, (mrt_slot){ .value = out,
-                                      .node = n,
-                                      .kind = kind,
-                                      .bytes = mrt_type_bytes(&out->type),
-                                      .first = i,
-                                      .last = out->uses < i ? i : out->uses });
-  return out->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
+  mrt_buffer_kind kind = out->slow              ? MRT_BUFFER_SWAPPED
+                         : out->origin.backward ? MRT_BUFFER_GRADIENT
+                                                : MRT_BUFFER_ACTIVATION;
+  out->buffer = mrt_plan_add_buffer(
+      plan, (mrt_buffer){ .value = out,
+                          .node = n,
+                          .kind = kind,
+                          .bytes = mrt_type_bytes(&out->type),
+                          .first = i,
+                          .last = out->uses < i ? i : out->uses });
+  return out->buffer < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
 static mrt_status add_leaf(mrt_plan *plan, mrt_value *v) {
-  static const mrt_value_kind kinds[] = {
-    [MRT_LEAF_INPUT] = MRT_VALUE_INPUT,
-    [MRT_LEAF_VARIABLE] = MRT_VALUE_VARIABLE,
-    [MRT_LEAF_CONSTANT] = MRT_VALUE_CONSTANT,
+  static const mrt_buffer_kind kinds[] = {
+    [MRT_LEAF_INPUT] = MRT_BUFFER_INPUT,
+    [MRT_LEAF_VARIABLE] = MRT_BUFFER_VARIABLE,
+    [MRT_LEAF_CONSTANT] = MRT_BUFFER_CONSTANT,
   };
   int index = v->index;
   if (v->leaf != MRT_LEAF_INPUT) {
     index = plan->leaf_count++;
     plan->leaves[index] = v;
   }
-  v->slot = mrt_plan_slot(
-      plan, (mrt_slot){ .value = v,
-                        .kind = v->slow ? MRT_VALUE_SWAPPED : kinds[v->leaf],
-                        .index = index,
-                        .bytes = mrt_type_bytes(&v->type),
-                        .last = plan->graph.node_count - 1 });
-  return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
+  v->buffer = mrt_plan_add_buffer(
+      plan, (mrt_buffer){ .value = v,
+                          .kind = v->slow ? MRT_BUFFER_SWAPPED : kinds[v->leaf],
+                          .index = index,
+                          .bytes = mrt_type_bytes(&v->type),
+                          .last = plan->graph.node_count - 1 });
+  return v->buffer < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
 /* Outputs live outside the arena, from their birth to the end. */
 static mrt_status add_output(mrt_plan *plan, mrt_value *v, int end) {
-  if (v->slot >= 0) return MRT_OK;
+  if (v->buffer >= 0) return MRT_OK;
   int index = plan->result_count++;
   plan->results[index] = v;
-  v->slot = mrt_plan_slot(plan, (mrt_slot){ .value = v,
-                                            .node = v->node,
-                                            .kind = MRT_VALUE_OUTPUT,
-                                            .index = index,
-                                            .bytes = mrt_type_bytes(&v->type),
-                                            .last = end });
-  return v->slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
+  v->buffer =
+      mrt_plan_add_buffer(plan, (mrt_buffer){ .value = v,
+                                              .node = v->node,
+                                              .kind = MRT_BUFFER_OUTPUT,
+                                              .index = index,
+                                              .bytes = mrt_type_bytes(&v->type),
+                                              .last = end });
+  return v->buffer < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
 /* ---- copies between tiers ------------------------------------------------ */
@@ -132,13 +133,13 @@ static void note_start(mrt_plan *plan, const mrt_node *n, int i) {
   mrt_transfer_info *t = &plan->transfers[o->transfer];
   *t = (mrt_transfer_info){
     .out = o->lane == MRT_LANE_OUT,
-    .fast = (in->base->slow ? out : in)->base->slot,
-    .slow = (in->base->slow ? in : out)->base->slot,
+    .fast = (in->base->slow ? out : in)->base->buffer,
+    .slow = (in->base->slow ? in : out)->base->buffer,
     .bytes = mrt_type_bytes(&in->type),
     .start = i,
   };
   plan->steps[i].transfer = o->transfer;
-  if (t->bytes >= DIRECT) plan->slots[t->fast].align = MRT_TIER_ALIGN;
+  if (t->bytes >= DIRECT) plan->buffers[t->fast].align = MRT_TIER_ALIGN;
 }
 
 static void note_end(mrt_plan *plan, const mrt_node *n, int i) {
@@ -146,7 +147,7 @@ static void note_end(mrt_plan *plan, const mrt_node *n, int i) {
   mrt_transfer_info *t = &plan->transfers[o->transfer];
   t->wait = i;
   plan->steps[i].transfer = o->transfer;
-  if (!t->out) plan->slots[t->fast].whole = i;
+  if (!t->out) plan->buffers[t->fast].whole = i;
 }
 
 static mrt_status note_transfers(mrt_plan *plan) {
@@ -180,7 +181,7 @@ mrt_status mrt_pass_lifetime(mrt_plan *plan) {
   }
   for (int i = 0; i < g->output_count; i++) {
     MRT_TRY(add_output(plan, g->outputs[i], end));
-    plan->output_result[i] = slot_of(plan, g->outputs[i])->index;
+    plan->output_result[i] = buffer_of(plan, g->outputs[i])->index;
   }
   for (int i = 0; i < g->node_count; i++)
     for (int k = 0; k < g->nodes[i]->nout; k++)

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Nodes, steps and scratch follow the order. */
-static mrt_status apply(mrt_plan *plan, const mrt_flow *f, const int *order) {
+static mrt_status apply(mrt_plan *plan, const mrt_dag *f, const int *order) {
   mrt_graph *g = &plan->graph;
   mrt_node **nodes = MRT_NEW(&g->arena, mrt_node *, f->real);
   mrt_step *steps = MRT_NEW(&g->arena, mrt_step, f->real);
@@ -26,8 +26,8 @@ static mrt_status apply(mrt_plan *plan, const mrt_flow *f, const int *order) {
     nodes[n] = g->nodes[order[i]];
     steps[n] = plan->steps[order[i]];
     steps[n].call.node = n;
-    if (nodes[n]->scratch_slot >= 0) {
-      mrt_slot *s = &plan->slots[nodes[n]->scratch_slot];
+    if (nodes[n]->scratch_buffer >= 0) {
+      mrt_buffer *s = &plan->buffers[nodes[n]->scratch_buffer];
       s->first = s->last = n;
     }
     n++;
@@ -38,26 +38,26 @@ static mrt_status apply(mrt_plan *plan, const mrt_flow *f, const int *order) {
 }
 
 /* What another plan of this trace has found. */
-static mrt_status order_as_known(mrt_plan *plan, const mrt_flow *f) {
-  const mrt_found_out *known = &plan->known;
-  plan->info.working_set = known->working_set;
-  plan->info.order_free_bound = known->order_free_bound;
-  return apply(plan, f, known->order);
+static mrt_status order_as_remembered(mrt_plan *plan, const mrt_dag *f) {
+  const mrt_memo *memo = &plan->memo;
+  plan->info.working_set = memo->working_set;
+  plan->info.order_free_bound = memo->order_free_bound;
+  return apply(plan, f, memo->order);
 }
 
 /* First runs of a plan with clones, the barrier at the end. */
-static mrt_status order_as_run(mrt_plan *plan, const mrt_flow *f,
+static mrt_status order_as_run(mrt_plan *plan, const mrt_dag *f,
                                mrt_arena *arena) {
   const mrt_graph *g = &plan->graph;
-  const mrt_found_out *known = &plan->known;
+  const mrt_memo *memo = &plan->memo;
   int *at = MRT_NEW(arena, int, g->next_node), n = 0;
   int *order = MRT_NEW(arena, int, f->nodes);
   if (!at || !order) return MRT_ENOMEM;
-  plan->info.working_set = known->working_set;
-  plan->info.order_free_bound = known->order_free_bound;
+  plan->info.working_set = memo->working_set;
+  plan->info.order_free_bound = memo->order_free_bound;
   for (int i = 0; i < f->real; i++) at[g->nodes[i]->id] = i + 1;
-  for (int i = 0; i < known->run_count; i++) {
-    int *node = &at[known->runs[i]];
+  for (int i = 0; i < memo->run_count; i++) {
+    int *node = &at[memo->runs[i]];
     if (*node > 0) order[n++] = *node - 1;
     *node = 0;
   }
@@ -66,48 +66,48 @@ static mrt_status order_as_run(mrt_plan *plan, const mrt_flow *f,
 }
 
 /* Others may want to know. */
-static mrt_status note_order(mrt_plan *plan, const mrt_flow *f,
-                             const int *order, int64_t peak) {
-  mrt_found_out *known = &plan->known;
-  known->order = MRT_NEW(&plan->graph.arena, int, f->nodes);
-  if (!known->order) return mrt_nomem(&plan->ctx->error);
-  memcpy(known->order, order, (size_t)f->nodes * sizeof *order);
-  known->order_peak = (size_t)peak;
-  known->working_set = plan->info.working_set;
-  known->order_free_bound = plan->info.order_free_bound;
+static mrt_status note_order(mrt_plan *plan, const mrt_dag *f, const int *order,
+                             int64_t peak) {
+  mrt_memo *memo = &plan->memo;
+  memo->order = MRT_NEW(&plan->graph.arena, int, f->nodes);
+  if (!memo->order) return mrt_nomem(&plan->ctx->error);
+  memcpy(memo->order, order, (size_t)f->nodes * sizeof *order);
+  memo->order_peak = (size_t)peak;
+  memo->working_set = plan->info.working_set;
+  memo->order_free_bound = plan->info.order_free_bound;
   return MRT_OK;
 }
 
 static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena,
-                              mrt_chooser *choose) {
-  mrt_flow flow;
+                              mrt_order_chooser *choose) {
+  mrt_dag dag;
   bool fixed = plan->options.keep_order;
   int64_t working, any, peak;
-  MRT_TRY(mrt_flow_make(&flow, plan, arena, !fixed && !plan->part_rows));
-  if (plan->known.order && choose == mrt_order_choose)
-    return order_as_known(plan, &flow);
-  if (plan->way.seeded && choose == mrt_order_brief)
-    return order_as_run(plan, &flow, arena);
-  int *order = MRT_NEW(arena, int, flow.nodes);
+  MRT_TRY(mrt_plan_dag(&dag, plan, arena, !fixed && !plan->part_rows));
+  if (plan->memo.order && choose == mrt_order_choose)
+    return order_as_remembered(plan, &dag);
+  if (plan->candidate.seeded && choose == mrt_order_brief)
+    return order_as_run(plan, &dag, arena);
+  int *order = MRT_NEW(arena, int, dag.nodes);
   if (!order) return MRT_ENOMEM;
-  MRT_TRY(mrt_order_program(&flow, arena, order));
-  MRT_TRY(mrt_flow_bounds(&flow, plan->ctx, order, &working, &any));
+  MRT_TRY(mrt_order_program(&dag, arena, order));
+  MRT_TRY(mrt_dag_bounds(&dag, plan->ctx, order, &working, &any));
   plan->info.working_set = (size_t)working;
   plan->info.order_free_bound = (size_t)any;
-  if (fixed || flow.real < 2) return MRT_OK;
-  MRT_TRY(choose(&flow, plan->ctx->allocator, any, plan->options.effort, order,
+  if (fixed || dag.real < 2) return MRT_OK;
+  MRT_TRY(choose(&dag, plan->ctx->allocator, any, plan->options.effort, order,
                  &peak));
-  if (plan->known.order && choose == mrt_order_brief)
-    plan->known.same_order =
-        !memcmp(order, plan->known.order, (size_t)flow.nodes * sizeof *order);
+  if (plan->memo.order && choose == mrt_order_brief)
+    plan->memo.same_order =
+        !memcmp(order, plan->memo.order, (size_t)dag.nodes * sizeof *order);
   bool others = plan->options.memory ||
                 (plan->options.prefetch && !mrt_plan_has_policy(plan));
-  if (others && choose == mrt_order_choose && plan->way.variables == 0)
-    MRT_TRY(note_order(plan, &flow, order, peak));
-  return apply(plan, &flow, order);
+  if (others && choose == mrt_order_choose && plan->candidate.variables == 0)
+    MRT_TRY(note_order(plan, &dag, order, peak));
+  return apply(plan, &dag, order);
 }
 
-static mrt_status run(mrt_plan *plan, mrt_chooser *choose) {
+static mrt_status run(mrt_plan *plan, mrt_order_chooser *choose) {
   mrt_arena arena;
   mrt_arena_init(&arena, plan->ctx->allocator);
   mrt_status s = order_nodes(plan, &arena, choose);
@@ -116,21 +116,23 @@ static mrt_status run(mrt_plan *plan, mrt_chooser *choose) {
 }
 
 mrt_status mrt_pass_order(mrt_plan *plan) {
-  const mrt_way *way = &plan->way;
-  bool brief = (mrt_plan_has_policy(plan) && !way->lowest) ||
-               way->variables > 0 || way->brief || way->seeded;
+  const mrt_candidate *candidate = &plan->candidate;
+  bool brief = (mrt_plan_has_policy(plan) && !candidate->lowest) ||
+               candidate->variables > 0 || candidate->brief ||
+               candidate->seeded;
   return run(plan, brief ? mrt_order_brief : mrt_order_choose);
 }
 
 /* The solver has looked at this very order, unless it began with segments, and
  * copies to the slow tier are where they are hidden. */
 mrt_status mrt_pass_reorder(mrt_plan *plan) {
-  const mrt_way *way = &plan->way;
-  if (plan->options.memory && !way->segmented && !way->seeded) return MRT_OK;
+  const mrt_candidate *candidate = &plan->candidate;
+  if (plan->options.memory && !candidate->segmented && !candidate->seeded)
+    return MRT_OK;
   for (int i = 0; i < plan->graph.node_count; i++)
     if (plan->graph.nodes[i]->op->traits & MRT_SWAPS) return MRT_OK;
   for (int i = 0; i < plan->graph.node_count; i++)
-    if (plan->graph.nodes[i]->recomputed) return run(plan, mrt_order_again);
+    if (plan->graph.nodes[i]->recomputed) return run(plan, mrt_order_refine);
   if (plan->options.memory) return MRT_OK;
   return mrt_plan_has_policy(plan) ? run(plan, mrt_order_choose) : MRT_OK;
 }

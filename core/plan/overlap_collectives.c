@@ -36,7 +36,7 @@ static const double margin = 2;
 enum { UNFILLED = 64 };
 
 typedef struct meeting {
-  int node, arrive; /* of the flow */
+  int node, arrive; /* of the dag */
   bool gather;
   double seconds;
   double wanted; /* it should begin when the steps before take so long */
@@ -46,8 +46,8 @@ typedef struct moving {
   mrt_plan *plan;
   mrt_graph *g;
   mrt_arena arena;
-  mrt_flow flow;
-  mrt_profile profile;
+  mrt_dag dag;
+  mrt_live_profile profile;
   meeting *list; /* in the order of collectives */
   int count, room;
   int *meeting_of; /* by node: of a collective or its arrive; -1 */
@@ -117,9 +117,9 @@ static mrt_status add_all(moving *w) {
 }
 
 static mrt_status make(moving *w) {
-  MRT_TRY(mrt_flow_make(&w->flow, w->plan, &w->arena, false));
-  MRT_TRY(mrt_profile_make(&w->profile, &w->flow, &w->arena));
-  int n = w->flow.nodes;
+  MRT_TRY(mrt_plan_dag(&w->dag, w->plan, &w->arena, false));
+  MRT_TRY(mrt_live_profile_make(&w->profile, &w->dag, &w->arena));
+  int n = w->dag.nodes;
   const mrt_plan_options *o = &w->plan->options;
   w->meeting_of = MRT_NEW(&w->arena, int, n);
   w->at = MRT_NEW(&w->arena, int, n);
@@ -127,14 +127,14 @@ static mrt_status make(moving *w) {
   w->time = MRT_NEW(&w->arena, double, n + 1);
   if (!w->meeting_of || !w->at || !w->part || !w->time) return MRT_ENOMEM;
   for (int i = 0; i < n; i++) w->at[i] = w->part[i] = i, w->meeting_of[i] = -1;
-  for (int b = 0; b < w->flow.blocks; b++) w->profile.last[b] = -1;
+  for (int b = 0; b < w->dag.buffers; b++) w->profile.last[b] = -1;
   for (int i = 0; i < w->count; i++)
     w->meeting_of[w->list[i].node] = w->meeting_of[w->list[i].arrive] = i;
-  w->limit = mrt_profile_sweep(&w->profile, 0, n - 1, w->part, true);
+  w->limit = mrt_live_profile_sweep(&w->profile, 0, n - 1, w->part, true);
   int64_t budget = (int64_t)(o->memory - o->memory / UNFILLED) -
                    (int64_t)mrt_plan_rest(w->plan);
   if (budget > w->limit) w->limit = budget;
-  w->limit -= w->plan->way.slack;
+  w->limit -= w->plan->candidate.slack;
   return MRT_OK;
 }
 
@@ -149,10 +149,10 @@ static bool any_in(const mrt_lists *l, int node, const int *nodes, int count) {
 
 /* Positions from..to-1 become those of the part, if memory allows. */
 static bool try(moving *w, int from, int to) {
-  mrt_profile *p = &w->profile;
-  if (mrt_profile_sweep(p, from, to - 1, w->part, false) > w->limit)
+  mrt_live_profile *p = &w->profile;
+  if (mrt_live_profile_sweep(p, from, to - 1, w->part, false) > w->limit)
     return false;
-  mrt_profile_sweep(p, from, to - 1, w->part, true);
+  mrt_live_profile_sweep(p, from, to - 1, w->part, true);
   for (int i = from; i < to; i++) w->at[p->order[i]] = i;
   return true;
 }
@@ -204,7 +204,7 @@ static double seconds_of(const moving *w, int node) {
 /* What is certain to be done beside counts for nothing; of the others `all`
  * are taken to be so. */
 static void add_up_time(moving *w, bool all) {
-  for (int i = 0; i < w->flow.nodes; i++) {
+  for (int i = 0; i < w->dag.nodes; i++) {
     int node = w->profile.order[i];
     double own = all && w->meeting_of[node] >= 0 ? 0 : seconds_of(w, node);
     w->time[i + 1] = w->time[i] + own;
@@ -214,8 +214,8 @@ static void add_up_time(moving *w, bool all) {
 /* ---- earlier ------------------------------------------------------------- */
 
 static int first_reader(const moving *w, const meeting *m) {
-  const mrt_lists *after = &w->flow.after;
-  int first = w->flow.nodes;
+  const mrt_lists *after = &w->dag.after;
+  int first = w->dag.nodes;
   for (int k = after->start[m->arrive]; k < after->start[m->arrive + 1]; k++)
     if (w->at[after->item[k]] < first) first = w->at[after->item[k]];
   return first;
@@ -233,9 +233,9 @@ static void set_deadlines(moving *w) {
 
 /* It waits for nothing: it may go along. */
 static bool may_join(const moving *w, int node) {
-  const mrt_lists *before = &w->flow.before;
+  const mrt_lists *before = &w->dag.before;
   return before->start[node] == before->start[node + 1] &&
-         !w->flow.update[node] && w->meeting_of[node] < 0;
+         !w->dag.update[node] && w->meeting_of[node] < 0;
 }
 
 static void begin_earlier(moving *w, const meeting *m) {
@@ -244,7 +244,7 @@ static void begin_earlier(moving *w, const meeting *m) {
   double now = w->time[from];
   while (from > 0 && now > m->wanted) {
     int before = order[from - 1];
-    bool waits = any_in(&w->flow.after, before, order + from, to - from + 1);
+    bool waits = any_in(&w->dag.after, before, order + from, to - from + 1);
     now -= seconds_of(w, before);
     if (waits) {
       if (!may_join(w, before) || to - from == MOST_JOINED) return;
@@ -265,7 +265,7 @@ static bool lifts_update(const moving *w, int next, int from, int to) {
   bool checks = false;
   for (int i = from; i <= to; i++)
     checks |= (w->g->nodes[order[i]]->op->traits & MRT_FAULTS) != 0;
-  return checks && w->flow.update[next];
+  return checks && w->dag.update[next];
 }
 
 /* Until the collective is over, which is when the steps before take `over`. */
@@ -273,9 +273,9 @@ static void read_later(moving *w, const meeting *m, double over) {
   const int *order = w->profile.order;
   int from = w->at[m->arrive], to = from;
   double now = w->time[from];
-  while (to + 1 < w->flow.nodes && now < over) {
+  while (to + 1 < w->dag.nodes && now < over) {
     int next = order[to + 1];
-    bool waits = any_in(&w->flow.before, next, order + from, to - from + 1);
+    bool waits = any_in(&w->dag.before, next, order + from, to - from + 1);
     if (waits) {
       if (m->gather || w->meeting_of[next] >= 0 || to - from == MOST_JOINED)
         return;
@@ -312,17 +312,17 @@ static mrt_status mark_ahead(mrt_plan *plan, int step) {
   *own = *(const mrt_collective_options *)n->options;
   own->ahead = true;
   plan->steps[step].call.options = n->options = own;
-  plan->ahead_count++;
+  plan->overlap_count++;
   return MRT_OK;
 }
 
 /* The order as it has become, without the nodes that wait for nothing. */
 static mrt_status apply(moving *w) {
   mrt_graph *g = w->g;
-  mrt_node **nodes = MRT_NEW(&g->arena, mrt_node *, w->flow.nodes);
+  mrt_node **nodes = MRT_NEW(&g->arena, mrt_node *, w->dag.nodes);
   int n = 0;
   if (!nodes) return mrt_nomem(&g->ctx->error);
-  for (int i = 0; i < w->flow.nodes; i++) {
+  for (int i = 0; i < w->dag.nodes; i++) {
     int node = w->profile.order[i], m = w->meeting_of[node];
     if (m >= 0 && runs_beside(w, &w->list[m]) && !is_arrive(w, node))
       MRT_TRY(mark_ahead(w->plan, node));
@@ -345,7 +345,7 @@ static mrt_status move(moving *w) {
   return apply(w);
 }
 
-bool mrt_ahead_may(const mrt_plan *plan) {
+bool mrt_overlap_possible(const mrt_plan *plan) {
   const mrt_plan_options *o = &plan->options;
   if (o->prefetch <= 0 || o->keep_order || plan->swaps) return false;
   count_uses(&plan->graph);
@@ -356,7 +356,7 @@ bool mrt_ahead_may(const mrt_plan *plan) {
 
 mrt_status mrt_pass_ahead(mrt_plan *plan) {
   moving w = { .plan = plan, .g = &plan->graph };
-  if (!plan->way.beside || !mrt_ahead_may(plan)) return MRT_OK;
+  if (!plan->candidate.overlap || !mrt_overlap_possible(plan)) return MRT_OK;
   mrt_arena_init(&w.arena, plan->ctx->allocator);
   mrt_status s = move(&w);
   mrt_arena_free(&w.arena);

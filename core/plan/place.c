@@ -1,8 +1,8 @@
-/* place.c -- where in the arena does every slot live?
+/* place.c -- where in the arena does every buffer live?
  *
- *   needs   slots with lifetimes
+ *   needs   buffers with lifetimes
  *   gives   offsets, the arena's size, the lower bound
- *   method  pack.h, on the slots that live in the arena; for longer where the
+ *   method  pack.h, on the buffers that live in the arena; for longer where the
  *           first packing may not be the lowest and they are few
  *   never   looks at the clock: the same graph gives the same plan
  *
@@ -15,9 +15,9 @@ static mrt_status live_bytes(mrt_plan *plan, size_t *largest, int *step) {
   int n = plan->graph.node_count;
   int64_t *change = MRT_NEW(&plan->graph.arena, int64_t, n + 1);
   if (!change) return mrt_nomem(&plan->ctx->error);
-  for (int i = 0; i < plan->slot_count; i++) {
-    const mrt_slot *s = &plan->slots[i];
-    if (!mrt_slot_in_arena(s)) continue;
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *s = &plan->buffers[i];
+    if (!mrt_buffer_in_arena(s)) continue;
     change[s->first] += (int64_t)s->bytes;
     change[s->last + 1] -= (int64_t)s->bytes;
   }
@@ -31,9 +31,9 @@ static mrt_status live_bytes(mrt_plan *plan, size_t *largest, int *step) {
 
 /* No sharing, for study: one after the other. */
 static void stack_up(mrt_plan *plan) {
-  for (int i = 0; i < plan->slot_count; i++) {
-    mrt_slot *s = &plan->slots[i];
-    if (!mrt_slot_in_arena(s)) continue;
+  for (int i = 0; i < plan->buffer_count; i++) {
+    mrt_buffer *s = &plan->buffers[i];
+    if (!mrt_buffer_in_arena(s)) continue;
     size_t align = s->align ? s->align : 1;
     s->offset = (plan->arena_bytes + align - 1) / align * align;
     plan->arena_bytes = s->offset + s->bytes;
@@ -49,32 +49,32 @@ static bool wants_lower(mrt_plan *plan, const mrt_pack_result *r) {
   return r->height > room && r->bound <= room;
 }
 
-/* Pack the slots that are `mine`; *height is what they need.  Those behind
+/* Pack the buffers that are `mine`; *height is what they need.  Those behind
  * have sizes and places that a file likes. */
 static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
-                       bool (*mine)(const mrt_slot *), size_t *height) {
-  mrt_pack_item *items = MRT_NEW(arena, mrt_pack_item, plan->slot_count);
+                       bool (*mine)(const mrt_buffer *), size_t *height) {
+  mrt_pack_buffer *items = MRT_NEW(arena, mrt_pack_buffer, plan->buffer_count);
   mrt_pack_result result;
   mrt_error *e = &plan->ctx->error;
   if (!items) return mrt_nomem(e);
   int n = 0;
-  for (int i = 0; i < plan->slot_count; i++) {
-    const mrt_slot *s = &plan->slots[i];
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *s = &plan->buffers[i];
     if (!mine(s)) continue;
-    items[n++] = (mrt_pack_item){
-      .size = mrt_slot_is_behind(s) ? mrt_slow_round(s->bytes) : s->bytes,
-      .alignment = mrt_slot_is_behind(s) ? MRT_TIER_ALIGN : s->align,
+    items[n++] = (mrt_pack_buffer){
+      .size = mrt_buffer_is_swapped(s) ? mrt_slow_round(s->bytes) : s->bytes,
+      .alignment = mrt_buffer_is_swapped(s) ? MRT_TIER_ALIGN : s->align,
       .first = s->first,
       .last = s->last,
     };
   }
-  int effort = plan->way.rough && n > MRT_PACK_SMALL ? 0 : 1;
+  int effort = plan->candidate.rough && n > MRT_PACK_SMALL ? 0 : 1;
   MRT_TRY(mrt_pack_in(arena, e, items, n, 0, effort, &result));
   if (n <= MRT_PACK_SMALL && wants_lower(plan, &result))
     MRT_TRY(mrt_pack_in(arena, e, items, n, 0, MRT_PACK_EFFORT, &result));
   n = 0;
-  for (int i = 0; i < plan->slot_count; i++)
-    if (mine(&plan->slots[i])) plan->slots[i].offset = items[n++].offset;
+  for (int i = 0; i < plan->buffer_count; i++)
+    if (mine(&plan->buffers[i])) plan->buffers[i].offset = items[n++].offset;
   *height = result.height;
   return MRT_OK;
 }
@@ -85,11 +85,11 @@ mrt_status mrt_pass_place(mrt_plan *plan) {
   MRT_TRY(live_bytes(plan, &plan->info.lower_bound, &plan->info.peak_step));
   mrt_arena arena;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  mrt_status s = pack(plan, &arena, mrt_slot_is_behind, &plan->slow_bytes);
+  mrt_status s = pack(plan, &arena, mrt_buffer_is_swapped, &plan->slow_bytes);
   if (plan->options.no_share)
     stack_up(plan);
   else if (!s)
-    s = pack(plan, &arena, mrt_slot_in_arena, &plan->arena_bytes);
+    s = pack(plan, &arena, mrt_buffer_in_arena, &plan->arena_bytes);
   mrt_arena_free(&arena);
   return s;
 }

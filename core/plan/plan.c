@@ -72,7 +72,7 @@ static mrt_status predict(mrt_plan *plan) {
   double *stalls = MRT_NEW(&plan->graph.arena, double, n);
   if (!stalls) return mrt_nomem(&plan->ctx->error);
   mrt_slow_rates rates = mrt_declared_rates(plan);
-  MRT_TRY(mrt_plan_predict_stall(plan, NULL, NULL, stalls, &plan->info.stall));
+  MRT_TRY(mrt_plan_transfer_time(plan, NULL, NULL, stalls, &plan->info.stall));
   for (int i = 0; i < n; i++) {
     mrt_transfer_info *t = &plan->transfers[i];
     for (int k = t->start + 1; k < t->wait; k++)
@@ -93,13 +93,13 @@ mrt_status mrt_plan_over(mrt_plan *plan, size_t needed) {
 
 static void add_up(mrt_plan *plan) {
   mrt_plan_info *info = &plan->info;
-  for (int i = 0; i < plan->slot_count; i++) {
-    const mrt_slot *s = &plan->slots[i];
-    if (s->kind == MRT_VALUE_INPUT) info->inputs += s->bytes;
-    if (s->kind == MRT_VALUE_OUTPUT) info->outputs += s->bytes;
-    if (s->kind == MRT_VALUE_VARIABLE || s->kind == MRT_VALUE_CONSTANT)
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *s = &plan->buffers[i];
+    if (s->kind == MRT_BUFFER_INPUT) info->inputs += s->bytes;
+    if (s->kind == MRT_BUFFER_OUTPUT) info->outputs += s->bytes;
+    if (s->kind == MRT_BUFFER_VARIABLE || s->kind == MRT_BUFFER_CONSTANT)
       info->persistent += s->bytes;
-    if (s->kind == MRT_VALUE_SWAPPED && !s->node)
+    if (s->kind == MRT_BUFFER_SWAPPED && !s->node)
       info->slow += mrt_slow_round(s->bytes);
   }
   info->slow += plan->slow_bytes;
@@ -145,9 +145,9 @@ static mrt_status note_written(mrt_plan *plan) {
 /* Every step's live bytes: first the changes, then their sums.  Changes wrap
  * around below zero, sums never do. */
 static void note_live(mrt_plan *plan) {
-  for (int i = 0; i < plan->slot_count; i++) {
-    const mrt_slot *s = &plan->slots[i];
-    if (!mrt_slot_in_arena(s)) continue;
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *s = &plan->buffers[i];
+    if (!mrt_buffer_in_arena(s)) continue;
     plan->steps[s->first].live += s->bytes;
     if (s->last + 1 < plan->step_count)
       plan->steps[s->last + 1].live -= s->bytes;
@@ -173,7 +173,7 @@ mrt_status mrt_plan_passes(mrt_plan *plan, int count) {
 mrt_status mrt_plan_finish(mrt_plan *plan) {
   MRT_TRY(mrt_plan_passes(plan, MRT_COUNT(rows)));
   MRT_TRY(predict(plan));
-  MRT_TRY(mrt_plan_predict_arrivals(plan));
+  MRT_TRY(mrt_plan_collective_time(plan));
   add_up(plan);
   if (plan->options.memory && plan->info.peak > plan->options.memory)
     return mrt_plan_over(plan, plan->info.peak);
@@ -183,15 +183,15 @@ mrt_status mrt_plan_finish(mrt_plan *plan) {
 
 static mrt_status make_plain(mrt_plan *plan) {
   bool may = plan->traced != NULL;
-  if (may && plan->options.memory) return mrt_plan_compete(plan);
-  if (may && mrt_plan_has_policy(plan)) return mrt_plan_compare(plan);
+  if (may && plan->options.memory) return mrt_plan_within_budget(plan);
+  if (may && mrt_plan_has_policy(plan)) return mrt_plan_best_order(plan);
   return mrt_plan_finish(plan);
 }
 
 mrt_status mrt_plan_make(mrt_plan *plan) {
   const mrt_plan before = *plan;
   MRT_TRY(make_plain(plan));
-  return plan->traced ? mrt_plan_beside(plan, &before) : MRT_OK;
+  return plan->traced ? mrt_plan_overlapped(plan, &before) : MRT_OK;
 }
 
 void mrt_plan_release_steps(mrt_plan *plan) {
@@ -241,16 +241,16 @@ MRT_API uint64_t mrt_plan_step_key(const mrt_plan *plan, int i) {
   return mrt_node_key(plan->steps[i].node);
 }
 
-MRT_API int mrt_plan_value_count(const mrt_plan *plan) {
-  return plan->slot_count;
+MRT_API int mrt_plan_buffer_count(const mrt_plan *plan) {
+  return plan->buffer_count;
 }
 
-MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i) {
-  if (i < 0 || i >= plan->slot_count)
-    return (mrt_value_info){ .op = "", .file = "?" };
-  const mrt_slot *s = &plan->slots[i];
+MRT_API mrt_buffer_info mrt_plan_get_buffer(const mrt_plan *plan, int i) {
+  if (i < 0 || i >= plan->buffer_count)
+    return (mrt_buffer_info){ .op = "", .file = "?" };
+  const mrt_buffer *s = &plan->buffers[i];
   mrt_origin at = s->value ? s->value->origin : s->node->origin;
-  return (mrt_value_info){
+  return (mrt_buffer_info){
     .kind = s->kind,
     .op = s->node ? s->node->label : "",
     .name = s->value ? s->value->name : NULL,
@@ -276,14 +276,14 @@ MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
   const mrt_node *n = plan->steps[step].node;
   if (i < n->nin)
     return (mrt_operand_info){
-      .value = n->in[i]->base->slot,
+      .value = n->in[i]->base->buffer,
       .overwritable = i < 32 && n->op->inplace >> i & 1,
     };
   i -= n->nin;
   if (i < n->nout)
-    return (mrt_operand_info){ n->out[i]->base->slot, .written = true };
-  if (i > n->nout || n->scratch_slot < 0) return none;
-  return (mrt_operand_info){ n->scratch_slot, .written = true };
+    return (mrt_operand_info){ n->out[i]->base->buffer, .written = true };
+  if (i > n->nout || n->scratch_buffer < 0) return none;
+  return (mrt_operand_info){ n->scratch_buffer, .written = true };
 }
 
 MRT_API int mrt_plan_transfer_count(const mrt_plan *plan) {

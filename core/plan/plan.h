@@ -1,4 +1,4 @@
-/* plan.h -- a finished plan: steps in order, slots at offsets
+/* plan.h -- a finished plan: steps in order, buffers at offsets
  *
  * A plan is a pure function of the graph, the options and the device.
  *
@@ -13,34 +13,34 @@
 
 /* A piece of memory: one base value, or several that follow each other in
  * place, or a kernel's scratch. */
-typedef struct mrt_slot {
+typedef struct mrt_buffer {
   mrt_value *value; /* the first that lives there; NULL: scratch */
   mrt_node *node;   /* whose result or scratch it is; NULL: a leaf */
-  mrt_value_kind kind;
+  mrt_buffer_kind kind;
   int index;    /* among the plan's inputs, leaves or results */
   size_t bytes; /* rounded up to the device's alignment */
   size_t align; /* of the offset, where more than the device's is wanted */
   size_t offset;
   int first, last; /* steps, both included */
   int whole;       /* until this step a copy fills it; 0: none does */
-} mrt_slot;
+} mrt_buffer;
 
 /* Where an operand's bytes are. */
-typedef enum mrt_place_kind {
-  MRT_IN_ARENA,    /* index: slot */
-  MRT_IN_VARIABLE, /* index: of plan->leaves */
-  MRT_IN_INPUT,    /* index: of the plan's inputs */
-  MRT_IN_OUTPUT,   /* index: of plan->results */
-  MRT_IN_SLOW,     /* index: slot, in the space's part of the slow tier */
-  MRT_IN_HOME      /* index: of plan->leaves, which lies in the slow tier */
-} mrt_place_kind;
+typedef enum mrt_binding_kind {
+  MRT_IN_ARENA,        /* index: buffer */
+  MRT_IN_VARIABLE,     /* index: of plan->leaves */
+  MRT_IN_INPUT,        /* index: of the plan's inputs */
+  MRT_IN_OUTPUT,       /* index: of plan->results */
+  MRT_IN_SWAP_TIER,    /* index: buffer, in the space's part of the slow tier */
+  MRT_IN_SWAP_LOCATION /* index: of plan->leaves, which lies in the slow tier */
+} mrt_binding_kind;
 
-typedef struct mrt_place {
+typedef struct mrt_binding {
   void **pointer; /* to fill */
-  mrt_place_kind where;
+  mrt_binding_kind where;
   int index;
   int64_t bytes; /* offset from there */
-} mrt_place;
+} mrt_binding;
 
 typedef struct mrt_step {
   mrt_node *node;
@@ -71,11 +71,11 @@ typedef struct mrt_segments {
 } mrt_segments;
 
 /* What the planner does of its own accord to meet a budget. */
-typedef struct mrt_way {
+typedef struct mrt_candidate {
   double lanes;     /* how often over copies of activations may fill the time;
                        0: none are swapped */
   size_t variables; /* bytes of variables, optimizer state first */
-  int ahead;        /* how many copies may be under way in a lane; 0: one */
+  int prefetch;       /* how many copies may be under way in a lane; 0: one */
   int64_t slack;    /* of the budget, that copies take beside what is solved */
   bool brief;       /* in an order of brief lives, not that of the least peak */
   bool rough;       /* a large graph is packed quickly: it may not be the one */
@@ -83,9 +83,9 @@ typedef struct mrt_way {
   mrt_segments segments;
   bool thorough; /* the solver does not give up early */
   bool lowest;   /* with a policy too: in the order of the least peak */
-  bool beside;   /* collectives begin ahead */
-  bool seeded;   /* the solver begins with known.runs, in their order */
-} mrt_way;
+  bool overlap;  /* collectives begin ahead */
+  bool seeded;   /* the solver begins with memo.runs, in their order */
+} mrt_candidate;
 #define MRT_ALL_LANES 1e9
 
 /* From so many nodes on, planning is to be quick rather than exhaustive. */
@@ -94,7 +94,7 @@ enum { MRT_PLAN_LARGE = 4000 };
 enum { MRT_SEGMENTS = 4 }; /* ways to cut that are worth planning to the end */
 
 /* What one plan finds out for others of the same trace. */
-typedef struct mrt_found_out {
+typedef struct mrt_memo {
   int *order;        /* of the order pass, in the graph's arena; NULL:
                                not yet, or the program's */
   size_t order_peak; /* its live bytes, all kept */
@@ -115,7 +115,7 @@ typedef struct mrt_found_out {
   bool same_order;            /* that order is of the least peak too */
   int *runs, run_count;       /* ids of nodes as the least of these runs them,
                                clones by their originals' */
-} mrt_found_out;
+} mrt_memo;
 
 /* A run as one launch, for one set of addresses. */
 typedef struct mrt_recording {
@@ -128,8 +128,8 @@ struct mrt_plan {
   mrt_graph graph;
   mrt_traced *traced; /* NULL: made for one evaluation */
   mrt_plan_options options;
-  mrt_way way;
-  mrt_found_out known;
+  mrt_candidate candidate;
+  mrt_memo memo;
   mrt_plan_info info;
   mrt_device_profile device; /* what it was made for */
   mrt_context *ctx;
@@ -138,15 +138,15 @@ struct mrt_plan {
 
   mrt_step *steps; /* graph.node_count */
   int step_count;
-  mrt_slot *slots;
-  int slot_count, slot_room;
+  mrt_buffer *buffers;
+  int buffer_count, buffer_room;
   size_t arena_bytes;
   bool swaps;        /* values are slow or away */
   int64_t *staged;   /* by step: of the arena for variables that visit it, as
                       planned before others come and go; NULL: none */
   size_t slow_bytes; /* of the space's part of the slow tier */
   mrt_transfer_info *transfers; /* graph.transfer_count */
-  int ahead_count;              /* collectives that begin ahead */
+  int overlap_count;              /* collectives that begin ahead */
 
   mrt_value **leaves; /* variables and constants */
   int leaf_count;
@@ -161,7 +161,7 @@ struct mrt_plan {
   /* run/ */
   const mrt_call **calls; /* by step */
   bool agreed; /* the ranks have compared its collectives (run/agree.c) */
-  mrt_place *fixed, *moving; /* arena and variables; inputs and outputs */
+  mrt_binding *fixed, *moving; /* arena and variables; inputs and outputs */
   int fixed_count, moving_count;
   mrt_storage **result_storage; /* the last run's, reused if nobody has it */
   int first_update;             /* step, or step_count */
@@ -207,21 +207,21 @@ mrt_status mrt_plan_make(mrt_plan *plan);
 /* The same, the one way that the plan has. */
 mrt_status mrt_plan_finish(mrt_plan *plan);
 /* A budget: the quickest of several ways (budget.c). */
-mrt_status mrt_plan_compete(mrt_plan *plan);
+mrt_status mrt_plan_within_budget(mrt_plan *plan);
 /* A policy: of two orders the one that needs less (budget.c). */
-mrt_status mrt_plan_compare(mrt_plan *plan);
+mrt_status mrt_plan_best_order(mrt_plan *plan);
 /* Once it is made: the same with collectives beside its steps, where that is
  * quicker and takes no more (budget.c).  `before` is as it was before. */
-mrt_status mrt_plan_beside(mrt_plan *plan, const mrt_plan *before);
+mrt_status mrt_plan_overlapped(mrt_plan *plan, const mrt_plan *before);
 /* May a collective begin ahead, and is it worth it? */
-bool mrt_ahead_may(const mrt_plan *plan);
+bool mrt_overlap_possible(const mrt_plan *plan);
 /* Run the first `count` passes only. */
 mrt_status mrt_plan_passes(mrt_plan *plan, int count);
 /* Is the graph after the i-th stage the plan's?  It is from the recompute pass
  * on, which asks a policy: once only. */
 bool mrt_stage_is_planned(int i);
 /* Remember the captured graph, before any pass. */
-mrt_status mrt_plan_note_traced(mrt_plan *plan);
+mrt_status mrt_plan_keep_trace(mrt_plan *plan);
 /* A graph as it was traced, from what passes have left of it.  `to` holds no
  * tensors: it does not outlive the plan. */
 mrt_status mrt_graph_retrace(mrt_graph *to, const mrt_plan *plan);
@@ -231,7 +231,7 @@ void mrt_plan_release_steps(mrt_plan *plan);
 void mrt_plan_unmake(mrt_plan *plan);
 
 /* Seconds of steps as they are with collectives beside them. */
-mrt_status mrt_plan_predict_arrivals(mrt_plan *plan);
+mrt_status mrt_plan_collective_time(mrt_plan *plan);
 /* Part of the check: nothing touches what is done beside the steps. */
 mrt_status mrt_check_copies(const mrt_plan *plan, mrt_arena *arena);
 
@@ -242,8 +242,8 @@ mrt_status mrt_plan_insert(mrt_plan *plan, mrt_node **nodes, int count);
 
 /* The uniform value of `v` (a constant, seen through views): true and *k. */
 bool mrt_value_uniform(mrt_value *v, double *k);
-/* A new slot; its index, or -1 when memory is out. */
-int mrt_plan_slot(mrt_plan *plan, mrt_slot slot);
+/* A new buffer; its index, or -1 when memory is out. */
+int mrt_plan_add_buffer(mrt_plan *plan, mrt_buffer buffer);
 /* EBUDGET: the plan's budget is too little; `needed` bytes would do, 0 where
  * that is unknown. */
 mrt_status mrt_plan_over(mrt_plan *plan, size_t needed);
@@ -256,14 +256,14 @@ bool mrt_plan_has_policy(const mrt_plan *plan);
 mrt_status mrt_step_make(mrt_plan *plan, int i);
 /* The dtype a node computes in: f64 when it touches f64, else f32. */
 mrt_dtype mrt_node_real(const mrt_node *n);
-/* Is the arena where this slot lives?  Outputs, leaves have other homes. */
-static inline bool mrt_slot_in_arena(const mrt_slot *b) {
-  return b->kind == MRT_VALUE_ACTIVATION || b->kind == MRT_VALUE_GRADIENT ||
-         b->kind == MRT_VALUE_WORKSPACE;
+/* Is the arena where this buffer lives?  Outputs, leaves have other homes. */
+static inline bool mrt_buffer_in_arena(const mrt_buffer *b) {
+  return b->kind == MRT_BUFFER_ACTIVATION || b->kind == MRT_BUFFER_GRADIENT ||
+         b->kind == MRT_BUFFER_WORKSPACE;
 }
 /* Or does what it holds lie behind the arena for a while? */
-static inline bool mrt_slot_is_behind(const mrt_slot *b) {
-  return b->kind == MRT_VALUE_SWAPPED && b->node;
+static inline bool mrt_buffer_is_swapped(const mrt_buffer *b) {
+  return b->kind == MRT_BUFFER_SWAPPED && b->node;
 }
 
 #endif

@@ -2,7 +2,7 @@
  *
  *   needs   every value's layout
  *   gives   steps: node, kernel and a call that lacks only its pointers; a
- *           slot for each kernel's scratch
+ *           buffer for each kernel's scratch
  *
  * SPDX-License-Identifier: MIT */
 #include "op/fused.h"
@@ -24,13 +24,13 @@ mrt_dtype mrt_node_real(const mrt_node *n) {
   return MRT_f32;
 }
 
-int mrt_plan_slot(mrt_plan *plan, mrt_slot slot) {
-  if (!MRT_PUSH_ROOM(&plan->graph.arena, plan->slots, plan->slot_count,
-                     plan->slot_room))
+int mrt_plan_add_buffer(mrt_plan *plan, mrt_buffer buffer) {
+  if (!MRT_PUSH_ROOM(&plan->graph.arena, plan->buffers, plan->buffer_count,
+                     plan->buffer_room))
     return -1;
-  slot.bytes = mrt_round_up(plan->ctx, slot.bytes);
-  plan->slots[plan->slot_count] = slot;
-  return plan->slot_count++;
+  buffer.bytes = mrt_round_up(plan->ctx, buffer.bytes);
+  plan->buffers[plan->buffer_count] = buffer;
+  return plan->buffer_count++;
 }
 
 static void describe(mrt_operand *o, const mrt_value *v) {
@@ -76,12 +76,13 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
   if (d->remote) MRT_TRY(d->remote->check(d, &plan->ctx->error));
   size_t scratch = s->kernel->scratch ? s->kernel->scratch(&s->call) : 0;
   if (scratch == 0) return MRT_OK;
-  n->scratch_slot = mrt_plan_slot(plan, (mrt_slot){ .node = n,
-                                                    .kind = MRT_VALUE_WORKSPACE,
-                                                    .bytes = scratch,
-                                                    .first = i,
-                                                    .last = i });
-  return n->scratch_slot < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
+  n->scratch_buffer =
+      mrt_plan_add_buffer(plan, (mrt_buffer){ .node = n,
+                                              .kind = MRT_BUFFER_WORKSPACE,
+                                              .bytes = scratch,
+                                              .first = i,
+                                              .last = i });
+  return n->scratch_buffer < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
 mrt_status mrt_pass_select(mrt_plan *plan) {
@@ -105,8 +106,8 @@ mrt_status mrt_plan_insert(mrt_plan *plan, mrt_node **nodes, int count) {
   for (int i = 0; i < count; i++) {
     if (!steps[i].node) MRT_TRY(mrt_step_make(plan, i));
     steps[i].call.node = i;
-    if (nodes[i]->scratch_slot < 0) continue;
-    mrt_slot *s = &plan->slots[nodes[i]->scratch_slot];
+    if (nodes[i]->scratch_buffer < 0) continue;
+    mrt_buffer *s = &plan->buffers[nodes[i]->scratch_buffer];
     s->first = s->last = i;
   }
   return MRT_OK;

@@ -16,7 +16,7 @@ struct mrt_stage {
   mrt_plan own;
 };
 
-mrt_status mrt_plan_note_traced(mrt_plan *plan) {
+mrt_status mrt_plan_keep_trace(mrt_plan *plan) {
   mrt_graph *g = &plan->graph;
   mrt_traced *t = MRT_NEW(&g->arena, mrt_traced, 1);
   int inputs = 0;
@@ -58,7 +58,7 @@ static mrt_status copy_node(mrt_graph *to, const mrt_node *n, const int *in) {
   mrt_node *copy = MRT_NEW(&to->arena, mrt_node, 1);
   if (!copy) return mrt_nomem(&to->ctx->error);
   *copy = *n;
-  copy->dead = false, copy->scratch_slot = -1, copy->mark = 0;
+  copy->dead = false, copy->scratch_buffer = -1, copy->mark = 0;
   copy->in = MRT_NEW(&to->arena, mrt_value *, n->nin);
   copy->out = MRT_NEW(&to->arena, mrt_value *, n->nout);
   if (!copy->in || !copy->out) return mrt_nomem(&to->ctx->error);
@@ -101,8 +101,8 @@ MRT_API mrt_status mrt_stage_new(const mrt_plan *plan, int i, mrt_stage **out) {
                      .options = plan->options,
                      .device = plan->device,
                      .traced = plan->traced,
-                     .way = plan->way,
-                     .known = plan->known,
+                     .candidate = plan->candidate,
+                     .memo = plan->memo,
                      .part_rows = plan->part_rows };
   own->graph.ctx = ctx;
   mrt_arena_init(&own->graph.arena, ctx->allocator);
@@ -169,10 +169,10 @@ MRT_API int mrt_stage_value_count(const mrt_stage *stage) {
 
 MRT_API mrt_graph_value_info mrt_stage_get_value(const mrt_stage *stage,
                                                  int i) {
-  static const mrt_value_kind kinds[] = {
-    [MRT_LEAF_INPUT] = MRT_VALUE_INPUT,
-    [MRT_LEAF_VARIABLE] = MRT_VALUE_VARIABLE,
-    [MRT_LEAF_CONSTANT] = MRT_VALUE_CONSTANT,
+  static const mrt_buffer_kind kinds[] = {
+    [MRT_LEAF_INPUT] = MRT_BUFFER_INPUT,
+    [MRT_LEAF_VARIABLE] = MRT_BUFFER_VARIABLE,
+    [MRT_LEAF_CONSTANT] = MRT_BUFFER_CONSTANT,
   };
   const mrt_graph *g = &stage->of->graph;
   if (i < 0 || i >= g->value_count)
@@ -181,12 +181,12 @@ MRT_API mrt_graph_value_info mrt_stage_get_value(const mrt_stage *stage,
   const mrt_node *again = v->node ? v->node->original : NULL;
   return (mrt_graph_value_info){
     .kind = v->leaf              ? kinds[v->leaf]
-            : v->origin.backward ? MRT_VALUE_GRADIENT
-                                 : MRT_VALUE_ACTIVATION,
+            : v->origin.backward ? MRT_BUFFER_GRADIENT
+                                 : MRT_BUFFER_ACTIVATION,
     .name = v->name,
     .type = v->type,
     .bytes = mrt_type_bytes(&v->type),
-    .block = v->base->slot,
+    .block = v->base->buffer,
     .original = again ? again->out[v->index]->id : -1,
   };
 }

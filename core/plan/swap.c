@@ -59,7 +59,7 @@ typedef struct visiting {
   int *newest;      /* by value id: its newest stay, or -1 */
   int latest[2];    /* the last step with uses, and the one before */
   double *time;     /* before step i */
-  int ahead;        /* how many copies may be under way in a lane */
+  int prefetch;        /* how many copies may be under way in a lane */
   mrt_node **nodes; /* the new order */
   int node_count, node_room;
 } visiting;
@@ -145,16 +145,16 @@ static mrt_status add_up_time(visiting *w) {
 
 static double seconds(const visiting *w, const stay *s, bool out) {
   mrt_slow_rates rates = mrt_declared_rates(w->plan);
-  return (w->ahead > 1 ? 1.1 : margin) *
+  return (w->prefetch > 1 ? 1.1 : margin) *
          mrt_copy_seconds(&rates, out, mrt_type_bytes(&s->home->type));
 }
 
 /* The stay's place among those that go out, by their last use: the use of the
- * `ahead`-th after it, or -1. */
+ * `prefetch`-th after it, or -1. */
 static int use_after(const visiting *w, const int *outs, int count, int at,
-                     int ahead) {
+                     int prefetch) {
   for (int i = at + 1; i < count; i++)
-    if (w->stays[outs[i]].last > w->stays[outs[at]].last && --ahead == 0)
+    if (w->stays[outs[i]].last > w->stays[outs[at]].last && --prefetch == 0)
       return w->stays[outs[i]].last;
   return -1;
 }
@@ -166,9 +166,9 @@ static void time_outs(visiting *w, const int *outs, int count) {
     stay *s = &w->stays[outs[k]];
     int from = s->last + 1, until = w->g->node_count;
     if (s->next >= 0) until = w->stays[s->next].first;
-    int other = use_after(w, outs, count, k, w->ahead);
+    int other = use_after(w, outs, count, k, w->prefetch);
     if (other >= 0 && other + 1 < until) until = other + 1;
-    if (free < w->time[from] || w->ahead == 1) free = w->time[from];
+    if (free < w->time[from] || w->prefetch == 1) free = w->time[from];
     free += seconds(w, s, true);
     s->out_until = from < until ? from + 1 : until;
     while (s->out_until < until && w->time[s->out_until] < free) s->out_until++;
@@ -179,13 +179,13 @@ static void time_outs(visiting *w, const int *outs, int count) {
  * *busy: when the lane is wanted for those after. */
 static void time_in(visiting *w, int from, int to, double *busy) {
   int first = w->stays[from].first, earliest = 0, at = first;
-  int ahead = w->ahead;
+  int prefetch = w->prefetch;
   double needed = 0, end = w->time[first];
   for (int i = from; i-- > 0 && !earliest;) /* the copies in before */
-    if (!w->stays[i].born && --ahead == 0) earliest = w->stays[i].first;
+    if (!w->stays[i].born && --prefetch == 0) earliest = w->stays[i].first;
   for (int i = from; i < to; i++)
     if (!w->stays[i].born) needed += seconds(w, &w->stays[i], false);
-  if (*busy < end && w->ahead > 1) end = *busy;
+  if (*busy < end && w->prefetch > 1) end = *busy;
   while (at > earliest && end - w->time[at] < needed) at--;
   if (needed > 0) *busy = w->time[at];
   for (int i = from; i < to; i++)
@@ -316,7 +316,7 @@ static mrt_status add_up_staged(visiting *w) {
 }
 
 static mrt_status plan_stays(visiting *w) {
-  w->ahead = w->plan->way.ahead > 1 ? w->plan->way.ahead : 1;
+  w->prefetch = w->plan->candidate.prefetch > 1 ? w->plan->candidate.prefetch : 1;
   MRT_TRY(find_stays(w));
   MRT_TRY(add_up_time(w));
   return schedule(w);

@@ -55,14 +55,14 @@ static mrt_status look(const mrt_graph *g, mrt_arena *arena, uses *u) {
 static mrt_status ask(mrt_plan *plan, const uses *u) {
   mrt_graph *g = &plan->graph;
   const mrt_swap_policy *policy = plan->options.swap;
-  bool *known = plan->known.homes;
-  bool *homes = known ? known : MRT_NEW(&g->arena, bool, g->value_count);
+  bool *memo = plan->memo.homes;
+  bool *homes = memo ? memo : MRT_NEW(&g->arena, bool, g->value_count);
   if (!homes) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < g->value_count; i++) {
     mrt_value *v = g->values[i];
     if (v->leaf != MRT_LEAF_VARIABLE || u->first[i] < 0) continue;
     v->slow = homes[i];
-    if (known) continue;
+    if (memo) continue;
     mrt_variable_info info = { .name = v->name,
                                .file = v->origin.file,
                                .line = v->origin.line,
@@ -74,7 +74,7 @@ static mrt_status ask(mrt_plan *plan, const uses *u) {
     MRT_TRY(policy->choose(policy->user, &info, &v->slow));
     homes[i] = v->slow;
   }
-  plan->known.homes = homes;
+  plan->memo.homes = homes;
   return MRT_OK;
 }
 
@@ -94,15 +94,15 @@ static int by_turn(const void *x, const void *y) {
   return (a->value->id > b->value->id) - (a->value->id < b->value->id);
 }
 
-/* As many as the way wants; what there is to choose from becomes known. */
+/* As many as the way wants; what there is to choose from becomes memo. */
 static mrt_status choose(mrt_plan *plan, mrt_arena *arena, const uses *u) {
   const mrt_graph *g = &plan->graph;
-  mrt_found_out *known = &plan->known;
+  mrt_memo *memo = &plan->memo;
   movable *list = MRT_NEW(arena, movable, g->value_count);
   int count = 0;
   size_t sum = 0;
   if (!list) return mrt_nomem(&g->ctx->error);
-  known->state = known->variables = 0;
+  memo->state = memo->variables = 0;
   for (int i = 0; i < g->value_count; i++) {
     mrt_value *v = g->values[i];
     size_t bytes = mrt_type_bytes(&v->type);
@@ -110,11 +110,11 @@ static mrt_status choose(mrt_plan *plan, mrt_arena *arena, const uses *u) {
         bytes < MRT_TIER_ALIGN)
       continue;
     list[count++] = (movable){ v, u->weight[i], bytes };
-    known->variables += bytes;
-    if (!u->weight[i]) known->state += bytes;
+    memo->variables += bytes;
+    if (!u->weight[i]) memo->state += bytes;
   }
   qsort(list, (size_t)count, sizeof *list, by_turn);
-  for (int i = 0; i < count && sum < plan->way.variables; i++) {
+  for (int i = 0; i < count && sum < plan->candidate.variables; i++) {
     list[i].value->slow = true;
     sum += list[i].bytes;
   }

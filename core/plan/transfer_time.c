@@ -99,7 +99,7 @@ static double simulate(const mrt_plan *plan, const double *seconds,
   return total;
 }
 
-MRT_API mrt_status mrt_plan_predict_stall(const mrt_plan *plan,
+MRT_API mrt_status mrt_plan_transfer_time(const mrt_plan *plan,
                                           const double *seconds,
                                           const mrt_slow_rates *rates,
                                           double *stalls, double *total) {
@@ -120,9 +120,9 @@ MRT_API mrt_status mrt_plan_predict_stall(const mrt_plan *plan,
 }
 
 /* Handing over takes a launch, waiting what it takes. */
-mrt_status mrt_plan_predict_arrivals(mrt_plan *plan) {
+mrt_status mrt_plan_collective_time(mrt_plan *plan) {
   double now = 0, free = 0; /* when the thread is */
-  if (!plan->ahead_count) return MRT_OK;
+  if (!plan->overlap_count) return MRT_OK;
   double *over = MRT_NEW(&plan->graph.arena, double, plan->step_count);
   if (!over) return mrt_nomem(&plan->ctx->error);
   for (int i = 0; i < plan->step_count; i++) {

@@ -81,7 +81,7 @@ static mrt_status scale_anew(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
   mrt_cast_options down = { .dtype = dtype };
   wide.dtype = MRT_f32, narrow.dtype = dtype;
   mrt_value *most = largest(&b, widened(&b, v)), *scale;
-  if (w->plan->known.delayed) {
+  if (w->plan->memo.delayed) {
     MRT_TRY(mrt_narrow_site(&b, v, dtype, most, &scale, &s->inverse));
   } else {
     scale = scale_of(&b, most, dtype);
@@ -99,10 +99,10 @@ static mrt_status scaled(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
                          mrt_scaled *out) {
   mrt_scaled anew = { NULL, NULL };
   bool old = v->id < w->values; /* or made by the pass, for a cast */
-  mrt_scaled *known =
+  mrt_scaled *memo =
       old ? &w->scaled[(size_t)v->id * MRT_DTYPE_COUNT + dtype] : &anew;
   bool view = old && v->node && mrt_node_is_view(v->node) && !w->source[v->id];
-  if (!known->value && view) {
+  if (!memo->value && view) {
     mrt_scaled in;
     mrt_node *n;
     MRT_TRY(scaled(w, v->node->in[0], dtype, &in));
@@ -110,10 +110,10 @@ static mrt_status scaled(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
     for (int k = 0; k < n->nout; k++)
       w->scaled[(size_t)v->node->out[k]->id * MRT_DTYPE_COUNT + dtype] =
           (mrt_scaled){ n->out[k], in.inverse };
-  } else if (!known->value) {
-    MRT_TRY(scale_anew(w, v, dtype, known));
+  } else if (!memo->value) {
+    MRT_TRY(scale_anew(w, v, dtype, memo));
   }
-  return *out = *known, MRT_OK;
+  return *out = *memo, MRT_OK;
 }
 
 static bool is_gradient(const mrt_value *v) {

@@ -27,7 +27,7 @@ typedef struct mrt_narrowing {
   mrt_value **source;  /* by value: what it is the widening of, or NULL */
   mrt_value **rounded; /* by value and dtype, where made */
   mrt_scaled *scaled;  /* ditto */
-  /* scales that are known before a run (fp8_delayed.c) */
+  /* scales that are memo before a run (fp8_delayed.c) */
   const mrt_delayed *tell; /* whom to tell of the sites; NULL: nobody */
   mrt_site *sites;
   mrt_value **largest; /* of each */
@@ -102,7 +102,7 @@ mrt_status mrt_narrow_becomes(mrt_narrowing *w, mrt_value *v, mrt_value *made,
 mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
                              const mrt_computation *asked);
 
-/* ---- scales known before a run (fp8_delayed.c) --------------------- */
+/* ---- scales memo before a run (fp8_delayed.c) --------------------- */
 
 /* Nodes for one value; the first error sticks, and gives NULLs. */
 typedef struct mrt_making {

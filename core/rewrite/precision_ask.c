@@ -68,14 +68,14 @@ static void describe(mrt_computation *c, const mrt_node *n) {
 
 mrt_status mrt_narrow_ask(mrt_narrowing *w) {
   mrt_graph *g = w->g;
-  mrt_found_out *known = &w->plan->known;
+  mrt_memo *memo = &w->plan->memo;
   int count = 0;
   MRT_TRY(find_asked(w, &count));
-  if (!w->plan->options.precision && !known->computations) {
+  if (!w->plan->options.precision && !memo->computations) {
     for (int i = 0; i < g->node_count; i++) w->asked[i] = -1;
     return w->keep = MRT_DTYPE_COUNT, MRT_OK;
   }
-  if (!known->computations) {
+  if (!memo->computations) {
     mrt_precision p = { .nodes = MRT_NEW(&g->arena, mrt_computation, count),
                         .count = count,
                         .keep = MRT_DTYPE_COUNT };
@@ -83,12 +83,12 @@ mrt_status mrt_narrow_ask(mrt_narrowing *w) {
     for (int i = 0; i < g->node_count; i++)
       if (w->asked[i] >= 0) describe(&p.nodes[w->asked[i]], g->nodes[i]);
     MRT_TRY(w->plan->options.precision(w->plan->options.precision_user, &p));
-    known->computations = p.nodes, known->keep = p.keep;
+    memo->computations = p.nodes, memo->keep = p.keep;
     const mrt_delayed *d = w->plan->options.delayed;
-    if (d) known->scale = d->scale, known->amax = d->amax;
-    known->delayed = d != NULL, w->tell = d;
+    if (d) memo->scale = d->scale, memo->amax = d->amax;
+    memo->delayed = d != NULL, w->tell = d;
   }
-  w->answers = known->computations, w->keep = known->keep;
+  w->answers = memo->computations, w->keep = memo->keep;
   return MRT_OK;
 }
 

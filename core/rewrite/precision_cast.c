@@ -40,20 +40,20 @@ static mrt_value **rounding(mrt_narrowing *w, const mrt_value *v,
 
 mrt_status mrt_narrow_round(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
                             mrt_value **out) {
-  mrt_value *source = mrt_narrow_source(w, v), **known = rounding(w, v, dtype);
+  mrt_value *source = mrt_narrow_source(w, v), **memo = rounding(w, v, dtype);
   if (source && source->type.dtype == dtype) return *out = source, MRT_OK;
   if (!source && v->type.dtype == dtype) return *out = v, MRT_OK;
-  if (!*known && !source && v->node && mrt_node_is_view(v->node)) {
+  if (!*memo && !source && v->node && mrt_node_is_view(v->node)) {
     mrt_value *in;
     mrt_node *view;
     MRT_TRY(mrt_narrow_round(w, v->node->in[0], dtype, &in));
     MRT_TRY(mrt_narrow_view(w, v->node, in, &view));
     for (int k = 0; k < view->nout; k++)
       *rounding(w, v->node->out[k], dtype) = view->out[k];
-  } else if (!*known) {
-    MRT_TRY(mrt_narrow_cast(w, source ? source : v, dtype, v->origin, known));
+  } else if (!*memo) {
+    MRT_TRY(mrt_narrow_cast(w, source ? source : v, dtype, v->origin, memo));
   }
-  return *out = *known, MRT_OK;
+  return *out = *memo, MRT_OK;
 }
 
 mrt_status mrt_narrow_wide_input(mrt_narrowing *w, const mrt_node *n, int k,

@@ -11,7 +11,7 @@ typedef struct binding {
   int fixed_room, moving_room;
 } binding;
 
-static mrt_status add(binding *b, mrt_place place) {
+static mrt_status add(binding *b, mrt_binding place) {
   mrt_plan *plan = b->plan;
   mrt_arena *arena = &plan->graph.arena;
   bool moving = place.where == MRT_IN_INPUT || place.where == MRT_IN_OUTPUT;
@@ -28,24 +28,24 @@ static mrt_status add(binding *b, mrt_place place) {
 }
 
 static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
-  static const mrt_place_kind homes[] = {
-    [MRT_VALUE_INPUT] = MRT_IN_INPUT,
-    [MRT_VALUE_VARIABLE] = MRT_IN_VARIABLE,
-    [MRT_VALUE_CONSTANT] = MRT_IN_VARIABLE,
-    [MRT_VALUE_OUTPUT] = MRT_IN_OUTPUT,
+  static const mrt_binding_kind homes[] = {
+    [MRT_BUFFER_INPUT] = MRT_IN_INPUT,
+    [MRT_BUFFER_VARIABLE] = MRT_IN_VARIABLE,
+    [MRT_BUFFER_CONSTANT] = MRT_IN_VARIABLE,
+    [MRT_BUFFER_OUTPUT] = MRT_IN_OUTPUT,
   };
-  const mrt_slot *s = &b->plan->slots[v->base->slot];
-  mrt_place_kind where = mrt_slot_in_arena(s)           ? MRT_IN_ARENA
-                         : s->kind != MRT_VALUE_SWAPPED ? homes[s->kind]
-                         : s->node                      ? MRT_IN_SLOW
-                                                        : MRT_IN_HOME;
-  bool slot = where == MRT_IN_ARENA || where == MRT_IN_SLOW;
-  return add(b,
-             (mrt_place){ .pointer = &o->data,
-                          .where = where,
-                          .index = slot ? v->base->slot : s->index,
-                          .bytes = v->offset *
-                                   (int64_t)mrt_dtypes[v->type.dtype].bytes });
+  const mrt_buffer *s = &b->plan->buffers[v->base->buffer];
+  mrt_binding_kind where = mrt_buffer_in_arena(s)          ? MRT_IN_ARENA
+                           : s->kind != MRT_BUFFER_SWAPPED ? homes[s->kind]
+                           : s->node                       ? MRT_IN_SWAP_TIER
+                                     : MRT_IN_SWAP_LOCATION;
+  bool buffer = where == MRT_IN_ARENA || where == MRT_IN_SWAP_TIER;
+  return add(
+      b, (mrt_binding){ .pointer = &o->data,
+                        .where = where,
+                        .index = buffer ? v->base->buffer : s->index,
+                        .bytes = v->offset *
+                                 (int64_t)mrt_dtypes[v->type.dtype].bytes });
 }
 
 mrt_status mrt_plan_bind(mrt_plan *plan) {
@@ -57,10 +57,10 @@ mrt_status mrt_plan_bind(mrt_plan *plan) {
       MRT_TRY(add_operand(&b, &s->call.in[k], n->in[k]));
     for (int k = 0; k < n->nout; k++)
       MRT_TRY(add_operand(&b, &s->call.out[k], n->out[k]));
-    if (n->scratch_slot >= 0)
-      MRT_TRY(add(&b, (mrt_place){ .pointer = &s->call.scratch,
-                                   .where = MRT_IN_ARENA,
-                                   .index = n->scratch_slot }));
+    if (n->scratch_buffer >= 0)
+      MRT_TRY(add(&b, (mrt_binding){ .pointer = &s->call.scratch,
+                                     .where = MRT_IN_ARENA,
+                                     .index = n->scratch_buffer }));
   }
   mrt_arena *arena = &plan->graph.arena;
   plan->result_storage = MRT_NEW(arena, mrt_storage *, plan->result_count);

@@ -12,10 +12,10 @@ enum { MOST = 256 }; /* steps: each is held against all others */
 /* Does what `a` shows lie, in part, where `b` does? */
 static bool overlap(const mrt_plan *plan, const mrt_value *a,
                     const mrt_value *b) {
-  const mrt_slot *s = &plan->slots[a->base->slot];
-  const mrt_slot *t = &plan->slots[b->base->slot];
+  const mrt_buffer *s = &plan->buffers[a->base->buffer];
+  const mrt_buffer *t = &plan->buffers[b->base->buffer];
   if (s == t) return true;
-  return mrt_slot_in_arena(s) && mrt_slot_in_arena(t) &&
+  return mrt_buffer_in_arena(s) && mrt_buffer_in_arena(t) &&
          s->offset < t->offset + t->bytes && t->offset < s->offset + s->bytes;
 }
 

@@ -74,7 +74,7 @@ static mrt_status make(mrt_plan *plan, mrt_tensor *const *roots, int root_count,
   plan->part_rows = part ? part->part : 0;
   if (!s && part) s = mrt_batch_settle(part, &plan->graph, update_count);
   if (!s && !part) draw_as_rank(plan);
-  if (!s && plan->ctx->trace) s = mrt_plan_note_traced(plan);
+  if (!s && plan->ctx->trace) s = mrt_plan_keep_trace(plan);
   if (!s) s = mrt_plan_make(plan);
   if (!s) s = mrt_plan_bind(plan);
   if (!s) s = mrt_plan_group(plan);

@@ -10,15 +10,15 @@
 
 #include <string.h>
 
-static void *address(const mrt_plan *plan, const mrt_slot *s) {
+static void *address(const mrt_plan *plan, const mrt_buffer *s) {
   return (char *)plan->space->data + s->offset;
 }
 
 /* 0xff everywhere is NaN in every float and -1 in every integer. */
 mrt_status mrt_poison_dead(mrt_plan *plan, int step) {
-  for (int i = 0; i < plan->slot_count; i++) {
-    const mrt_slot *s = &plan->slots[i];
-    if (s->bytes && mrt_slot_in_arena(s) && (step < 0 || s->last == step))
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *s = &plan->buffers[i];
+    if (s->bytes && mrt_buffer_in_arena(s) && (step < 0 || s->last == step))
       MRT_TRY(mrt_device_fill(&plan->ctx->device, address(plan, s), 0xff,
                               s->bytes, &plan->ctx->error));
   }
@@ -51,33 +51,33 @@ static uint64_t hash(const mrt_plan *plan, uint64_t h, const char *data,
   return h;
 }
 
-static bool written(const mrt_plan *plan, const mrt_node *n, int slot) {
+static bool written(const mrt_plan *plan, const mrt_node *n, int buffer) {
   (void)plan;
-  if (n->scratch_slot == slot) return true;
+  if (n->scratch_buffer == buffer) return true;
   for (int k = 0; k < n->nout; k++)
-    if (n->out[k]->base->slot == slot) return true;
+    if (n->out[k]->base->buffer == buffer) return true;
   return false;
 }
 
-/* Of all that is alive and not written by this step: the arena's slots, and
+/* Of all that is alive and not written by this step: the arena's buffers, and
  * the leaves it reads. */
 uint64_t mrt_poison_hash(const mrt_plan *plan, int step) {
   const mrt_step *s = &plan->steps[step];
   const mrt_node *n = s->node;
   uint64_t h = 1;
-  for (int i = 0; i < plan->slot_count; i++) {
-    const mrt_slot *slot = &plan->slots[i];
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *buffer = &plan->buffers[i];
     /* A copy may write it at any time. */
-    bool filling = slot->whole && step <= slot->whole;
-    if (mrt_slot_in_arena(slot) && slot->first <= step && step <= slot->last &&
-        !filling && !written(plan, n, i))
-      h = hash(plan, h, address(plan, slot), slot->bytes);
+    bool filling = buffer->whole && step <= buffer->whole;
+    if (mrt_buffer_in_arena(buffer) && buffer->first <= step &&
+        step <= buffer->last && !filling && !written(plan, n, i))
+      h = hash(plan, h, address(plan, buffer), buffer->bytes);
   }
   for (int k = 0; k < n->nin; k++) {
     const mrt_value *base = n->in[k]->base;
-    const mrt_slot *slot = &plan->slots[base->slot];
-    if (mrt_slot_in_arena(slot) || slot->kind == MRT_VALUE_SWAPPED ||
-        written(plan, n, base->slot))
+    const mrt_buffer *buffer = &plan->buffers[base->buffer];
+    if (mrt_buffer_in_arena(buffer) || buffer->kind == MRT_BUFFER_SWAPPED ||
+        written(plan, n, base->buffer))
       continue;
     const char *data = s->call.in[k].data;
     size_t element = mrt_dtypes[base->type.dtype].bytes;

@@ -10,19 +10,19 @@
 #include "tensor/slow.h"
 
 /* Where a fixed place begins: an address, or an offset in the slow tier. */
-static uintptr_t begin_of(const mrt_plan *plan, const mrt_place *p) {
-  bool leaf = p->where == MRT_IN_VARIABLE || p->where == MRT_IN_HOME;
+static uintptr_t begin_of(const mrt_plan *plan, const mrt_binding *p) {
+  bool leaf = p->where == MRT_IN_VARIABLE || p->where == MRT_IN_SWAP_LOCATION;
   const mrt_storage *s = leaf ? plan->leaves[p->index]->tensor->storage : NULL;
   if (p->where == MRT_IN_VARIABLE) return (uintptr_t)s->data;
-  if (p->where == MRT_IN_HOME) return s->home->offset;
-  size_t offset = plan->slots[p->index].offset;
-  if (p->where == MRT_IN_SLOW) return plan->space->slow->offset + offset;
+  if (p->where == MRT_IN_SWAP_LOCATION) return s->home->offset;
+  size_t offset = plan->buffers[p->index].offset;
+  if (p->where == MRT_IN_SWAP_TIER) return plan->space->slow->offset + offset;
   return (uintptr_t)plan->space->data + offset;
 }
 
 static void resolve_fixed(mrt_plan *plan) {
   for (int i = 0; i < plan->fixed_count; i++) {
-    const mrt_place *p = &plan->fixed[i];
+    const mrt_binding *p = &plan->fixed[i];
     *p->pointer = (void *)(begin_of(plan, p) + (uintptr_t)p->bytes);
   }
 }
@@ -37,7 +37,7 @@ static int64_t part_bytes(const mrt_plan *plan, const mrt_tensor *t, int i) {
 
 static void resolve_moving(mrt_plan *plan, mrt_tensor *const *in) {
   for (int i = 0; i < plan->moving_count; i++) {
-    const mrt_place *p = &plan->moving[i];
+    const mrt_binding *p = &plan->moving[i];
     bool input = p->where == MRT_IN_INPUT;
     char *at = input ? (char *)in[p->index]->storage->data +
                            part_bytes(plan, in[p->index], p->index)
@@ -137,7 +137,7 @@ static bool pays(mrt_context *own) {
 static bool may_begin_ahead(const mrt_plan *plan) {
   bool looks =
       plan->ctx->poison || plan->times || plan->ranges || plan->options.trap;
-  return plan->ahead_count && !looks;
+  return plan->overlap_count && !looks;
 }
 
 /* The thread beside the computation; NULL: there is none. */

@@ -1,6 +1,6 @@
 /* activations.c -- what is a checkpoint policy asked about?
  *
- *   needs   an ordered flow
+ *   needs   an ordered dag
  *   gives   one entry for every value of the arena that a forward node makes,
  *           but for what an update reads, such as a batch's statistics: updates
  *           wait for the forward pass, and would have all of it run again
@@ -11,18 +11,19 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute/recompute.h"
 
-static const mrt_node *node(const mrt_keeping *k, int i) {
+static const mrt_node *node(const mrt_recompute *k, int i) {
   return k->plan->graph.nodes[i];
 }
 
 /* What its readers say of it. */
-static void look_at_readers(const mrt_keeping *k, const int *layer, int block,
-                            mrt_activation *a) {
-  const mrt_flow *f = &k->flow;
-  int maker = f->maker[block];
+static void look_at_readers(const mrt_recompute *k, const int *layer,
+                            int buffer, mrt_activation *a) {
+  const mrt_dag *f = &k->dag;
+  int maker = f->maker[buffer];
   a->last_use = maker, a->last_layer = layer[maker];
   int region = node(k, maker)->origin.region;
-  for (int r = f->readers.start[block]; r < f->readers.start[block + 1]; r++) {
+  for (int r = f->readers.start[buffer]; r < f->readers.start[buffer + 1];
+       r++) {
     int i = f->readers.item[r];
     if (i > a->last_use) a->last_use = i;
     if (!k->forward[i]) {
@@ -39,7 +40,7 @@ static void look_at_readers(const mrt_keeping *k, const int *layer, int block,
 
 /* What has been gathered from the ranks stays, or is gathered again, as its
  * sharding says; a budget may choose what is kept of the latter. */
-static void look_at_gather(const mrt_keeping *k, const mrt_node *n,
+static void look_at_gather(const mrt_recompute *k, const mrt_node *n,
                            mrt_activation *a) {
   const mrt_collective_options *o = mrt_gathered(n);
   if (!o || (o->again && k->plan->options.memory)) return;
@@ -47,28 +48,28 @@ static void look_at_gather(const mrt_keeping *k, const mrt_node *n,
   a->choice = o->again ? MRT_CHOICE_RECOMPUTE : MRT_CHOICE_KEEP;
 }
 
-static void describe(const mrt_keeping *k, const int *layer, int block,
+static void describe(const mrt_recompute *k, const int *layer, int buffer,
                      mrt_activation *a) {
-  int maker = k->flow.maker[block];
+  int maker = k->dag.maker[buffer];
   const mrt_node *n = node(k, maker);
-  const mrt_value *v = k->flow.value[block];
+  const mrt_value *v = k->dag.value[buffer];
   *a = (mrt_activation){ .op = n->label,
                          .name = v->name,
                          .file = v->origin.file,
                          .line = v->origin.line,
                          .type = v->type,
-                         .bytes = (size_t)k->flow.bytes[block],
+                         .bytes = (size_t)k->dag.bytes[buffer],
                          .cost = mrt_cost_name(mrt_node_cost(n)),
                          .flops = mrt_node_flops(n),
                          .seconds = k->problem.cost[maker],
                          .first_use = maker,
                          .layer = layer[maker] };
-  look_at_readers(k, layer, block, a);
+  look_at_readers(k, layer, buffer, a);
   if (a->region) a->choice = MRT_CHOICE_RECOMPUTE;
   look_at_gather(k, n, a);
 }
 
-static mrt_status list_variables(mrt_keeping *k) {
+static mrt_status list_variables(mrt_recompute *k) {
   const mrt_graph *g = &k->plan->graph;
   k->asked.variables = MRT_NEW(k->arena, const char *, g->value_count);
   if (!k->asked.variables) return mrt_nomem(&k->plan->ctx->error);
@@ -78,31 +79,31 @@ static mrt_status list_variables(mrt_keeping *k) {
   return MRT_OK;
 }
 
-static bool is_activation(const mrt_keeping *k, int block) {
-  const mrt_flow *f = &k->flow;
-  bool yes = k->forward[f->maker[block]];
-  for (int r = f->readers.start[block]; r < f->readers.start[block + 1]; r++)
+static bool is_activation(const mrt_recompute *k, int buffer) {
+  const mrt_dag *f = &k->dag;
+  bool yes = k->forward[f->maker[buffer]];
+  for (int r = f->readers.start[buffer]; r < f->readers.start[buffer + 1]; r++)
     yes &= !f->update[f->readers.item[r]];
   return yes;
 }
 
-mrt_status mrt_activations_list(mrt_keeping *k) {
-  const mrt_flow *f = &k->flow;
+mrt_status mrt_recompute_activations(mrt_recompute *k) {
+  const mrt_dag *f = &k->dag;
   int *layer = MRT_NEW(k->arena, int, f->real);
   k->segment = MRT_NEW(k->arena, int, f->real);
-  k->block_of = MRT_NEW(k->arena, int, f->blocks);
-  k->activation_of = MRT_NEW(k->arena, int, f->blocks);
-  k->asked.activations = MRT_NEW(k->arena, mrt_activation, f->blocks);
-  if (!layer || !k->segment || !k->block_of || !k->activation_of ||
+  k->buffer_of = MRT_NEW(k->arena, int, f->buffers);
+  k->activation_of = MRT_NEW(k->arena, int, f->buffers);
+  k->asked.activations = MRT_NEW(k->arena, mrt_activation, f->buffers);
+  if (!layer || !k->segment || !k->buffer_of || !k->activation_of ||
       !k->asked.activations)
     return mrt_nomem(&k->plan->ctx->error);
-  MRT_TRY(mrt_layers_find(k, layer, &k->asked.layers));
-  for (int b = 0; b < f->blocks; b++) {
+  MRT_TRY(mrt_recompute_layers(k, layer, &k->asked.layers));
+  for (int b = 0; b < f->buffers; b++) {
     k->activation_of[b] = -1;
     if (!is_activation(k, b)) continue;
     int n = k->asked.count++;
     mrt_activation *a = &k->asked.activations[n];
-    k->activation_of[b] = n, k->block_of[n] = b;
+    k->activation_of[b] = n, k->buffer_of[n] = b;
     describe(k, layer, b, a);
     if (a->saved) k->asked.saved += a->bytes;
   }

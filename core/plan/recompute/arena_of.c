@@ -17,16 +17,16 @@ typedef struct packing {
   const mrt_problem *p;
   const mrt_schedule *s;
   mrt_arena *arena;
-  mrt_pack_item *items;
+  mrt_pack_buffer *items;
   int count, room, run;
   int *item; /* by value: its item while it is there, or -1 */
 } packing;
 
 static bool add(packing *k, int64_t bytes, int *number) {
   if (!MRT_PUSH_ROOM(k->arena, k->items, k->count, k->room)) return false;
-  k->items[k->count] = (mrt_pack_item){ .size = (size_t)bytes,
-                                        .first = k->run,
-                                        .last = INT64_MAX };
+  k->items[k->count] = (mrt_pack_buffer){ .size = (size_t)bytes,
+                                          .first = k->run,
+                                          .last = INT64_MAX };
   *number = k->count++;
   return true;
 }
@@ -79,9 +79,9 @@ static bool run(packing *k, int at) {
   return true;
 }
 
-mrt_status mrt_schedule_height(mrt_arena *arena, mrt_error *e,
-                               const mrt_problem *p, const mrt_schedule *s,
-                               int64_t enough, int64_t *height) {
+mrt_status mrt_recompute_arena_of(mrt_arena *arena, mrt_error *e,
+                                  const mrt_problem *p, const mrt_schedule *s,
+                                  int64_t enough, int64_t *height) {
   packing k = {
     .p = p, .s = s, .arena = arena, .item = MRT_NEW(arena, int, p->values)
   };

@@ -1,10 +1,10 @@
 /* clone.c -- a schedule becomes the order of a graph with clones
  *
- *   needs   the flow's graph and steps, a schedule of its nodes
+ *   needs   the dag's graph and steps, a schedule of its nodes
  *   gives   nodes and steps as the schedule runs them: the first run of a node
  *           is the node, every further one a clone with values of its own
- *   method  One walk with the value that is there now for every block.  What
- *           reads a block reads that; views of it are laid over it anew.
+ *   method  One walk with the value that is there now for every buffer.  What
+ *           reads a buffer reads that; views of it are laid over it anew.
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute/recompute.h"
@@ -12,14 +12,14 @@
 #include <string.h>
 
 typedef struct cloning {
-  mrt_keeping *k;
+  mrt_recompute *k;
   mrt_graph *g;
   mrt_value **now; /* by id of a base: the value that stands for it */
   int bases;       /* ids before cloning */
-  bool *there;     /* by block */
-  bool *ran;       /* by node of the flow */
-  mrt_value **in;  /* what the nodes read in the flow, one after the other */
-  int *in_start;   /* by node of the flow */
+  bool *there;     /* by buffer */
+  bool *ran;       /* by node of the dag */
+  mrt_value **in;  /* what the nodes read in the dag, one after the other */
+  int *in_start;   /* by node of the dag */
   mrt_node **nodes;
   mrt_step *steps;
   int count;
@@ -52,7 +52,7 @@ static mrt_node *clone(cloning *c, const mrt_node *n) {
 
 /* The outputs that were not there are from now on this run's. */
 static void bring(cloning *c, int i, const mrt_node *n) {
-  const mrt_flow *f = &c->k->flow;
+  const mrt_dag *f = &c->k->dag;
   for (int b = f->made[i]; b < f->made[i + 1]; b++) {
     bool again = f->value[b]->away && c->ran[i]; /* that comes by a copy */
     if (c->there[b] || again) continue;
@@ -102,21 +102,21 @@ static mrt_status take_over(cloning *c) {
     mrt_node *n = c->nodes[i];
     if (!c->steps[i].node) MRT_TRY(mrt_step_make(plan, i));
     c->steps[i].call.node = i;
-    if (n->scratch_slot < 0) continue;
-    mrt_slot *s = &plan->slots[n->scratch_slot];
+    if (n->scratch_buffer < 0) continue;
+    mrt_buffer *s = &plan->buffers[n->scratch_buffer];
     s->first = s->last = i;
   }
   return MRT_OK;
 }
 
-static mrt_status start(cloning *c, mrt_keeping *k, const mrt_schedule *s) {
+static mrt_status start(cloning *c, mrt_recompute *k, const mrt_schedule *s) {
   *c = (cloning){ .k = k,
                   .g = &k->plan->graph,
                   .bases = k->plan->graph.value_count,
                   .now = MRT_NEW(k->arena, mrt_value *,
                                  k->plan->graph.value_count),
-                  .there = MRT_NEW(k->arena, bool, k->flow.blocks),
-                  .ran = MRT_NEW(k->arena, bool, k->flow.real),
+                  .there = MRT_NEW(k->arena, bool, k->dag.buffers),
+                  .ran = MRT_NEW(k->arena, bool, k->dag.real),
                   .nodes = MRT_NEW(&k->plan->graph.arena, mrt_node *, s->count),
                   .steps = MRT_NEW(&k->plan->graph.arena, mrt_step, s->count) };
   if (!c->now || !c->there || !c->ran || !c->nodes || !c->steps)
@@ -125,7 +125,7 @@ static mrt_status start(cloning *c, mrt_keeping *k, const mrt_schedule *s) {
   return save_inputs(c);
 }
 
-mrt_status mrt_schedule_apply(mrt_keeping *k, const mrt_schedule *s) {
+mrt_status mrt_recompute_apply(mrt_recompute *k, const mrt_schedule *s) {
   cloning c;
   MRT_TRY(start(&c, k, s));
   for (int a = 0; a < s->count; a++) {
@@ -134,7 +134,7 @@ mrt_status mrt_schedule_apply(mrt_keeping *k, const mrt_schedule *s) {
     if (act->kind == MRT_ACT_DROP) c.there[act->index] = false;
     if (act->kind == MRT_ACT_IN) {
       c.there[act->index] = true;
-      k->flow.value[act->index]->visit++;
+      k->dag.value[act->index]->visit++;
     }
   }
   return take_over(&c);

@@ -26,7 +26,7 @@ enum {
 };
 
 typedef struct within {
-  mrt_keeping *k;
+  mrt_recompute *k;
   bool free_boundaries; /* what layers hand on is kept in any case */
   bool *keep, *best;    /* by activation: it is kept */
   bool *again;          /* by op: it runs again */
@@ -40,7 +40,7 @@ static mrt_activation *activation(const within *w, int a) {
 }
 
 static int maker(const within *w, int a) {
-  return w->k->flow.maker[w->k->block_of[a]];
+  return w->k->dag.maker[w->k->buffer_of[a]];
 }
 
 static bool is_free(const within *w, int a) {
@@ -66,7 +66,7 @@ static double spread(int layer) {
 static int64_t keeping(const within *w, int a, double price) {
   const mrt_activation *v = activation(w, a);
   if (is_free(w, a)) return 0;
-  if (v->choice == MRT_CHOICE_RECOMPUTE) return MRT_CUT_NEVER;
+  if (v->choice == MRT_CHOICE_RECOMPUTE) return MRT_MINCUT_NEVER;
   return capacity(price * (double)v->bytes * spread(v->layer));
 }
 
@@ -74,38 +74,39 @@ static int64_t keeping(const within *w, int a, double price) {
 
 /* Node of op i, and of activation a. */
 static int op_node(int i) { return 2 + i; }
-static int value_node(const within *w, int a) {
-  return 2 + w->k->flow.real + a;
-}
+static int value_node(const within *w, int a) { return 2 + w->k->dag.real + a; }
 
-static bool add_value(const within *w, mrt_cut *c, mrt_arena *arena, int a,
+static bool add_value(const within *w, mrt_mincut *c, mrt_arena *arena, int a,
                       double price) {
-  const mrt_flow *f = &w->k->flow;
-  int block = w->k->block_of[a], value = value_node(w, a);
-  if (mrt_cut_edge(c, arena, op_node(maker(w, a)), value,
-                   keeping(w, a, price)) < 0)
+  const mrt_dag *f = &w->k->dag;
+  int buffer = w->k->buffer_of[a], value = value_node(w, a);
+  if (mrt_mincut_edge(c, arena, op_node(maker(w, a)), value,
+                      keeping(w, a, price)) < 0)
     return false;
   if (activation(w, a)->saved &&
-      mrt_cut_edge(c, arena, value, MRT_CUT_SINK, MRT_CUT_NEVER) < 0)
+      mrt_mincut_edge(c, arena, value, MRT_MINCUT_SINK, MRT_MINCUT_NEVER) < 0)
     return false;
-  for (int r = f->readers.start[block]; r < f->readers.start[block + 1]; r++) {
+  for (int r = f->readers.start[buffer]; r < f->readers.start[buffer + 1];
+       r++) {
     int i = f->readers.item[r];
     bool forward =
         f->made[i] < f->made[i + 1] && w->k->activation_of[f->made[i]] >= 0;
-    if (forward && mrt_cut_edge(c, arena, value, op_node(i), MRT_CUT_NEVER) < 0)
+    if (forward &&
+        mrt_mincut_edge(c, arena, value, op_node(i), MRT_MINCUT_NEVER) < 0)
       return false;
   }
   return true;
 }
 
-static bool build(const within *w, mrt_cut *c, mrt_arena *arena, double price) {
-  const mrt_flow *f = &w->k->flow;
-  if (!mrt_cut_make(c, arena, 2 + f->real + w->k->asked.count)) return false;
+static bool build(const within *w, mrt_mincut *c, mrt_arena *arena,
+                  double price) {
+  const mrt_dag *f = &w->k->dag;
+  if (!mrt_mincut_new(c, arena, 2 + f->real + w->k->asked.count)) return false;
   for (int a = 0; a < w->k->asked.count; a++)
     if (!add_value(w, c, arena, a, price)) return false;
   for (int i = 0; i < f->real; i++)
-    if (mrt_cut_edge(c, arena, MRT_CUT_SOURCE, op_node(i),
-                     capacity(w->k->problem.cost[i])) < 0)
+    if (mrt_mincut_edge(c, arena, MRT_MINCUT_SOURCE, op_node(i),
+                        capacity(w->k->problem.cost[i])) < 0)
       return false;
   return true;
 }
@@ -113,10 +114,10 @@ static bool build(const within *w, mrt_cut *c, mrt_arena *arena, double price) {
 /* Fill w->keep with what is kept at this price. */
 static mrt_status choose(within *w, double price) {
   mrt_arena arena;
-  mrt_cut c;
+  mrt_mincut c;
   mrt_arena_init(&arena, w->k->plan->ctx->allocator);
   bool ok = build(w, &c, &arena, price);
-  if (ok) mrt_cut_run(&c);
+  if (ok) mrt_mincut_run(&c);
   for (int a = 0; ok && a < w->k->asked.count; a++)
     w->keep[a] =
         c.level[value_node(w, a)] < 0 && c.level[op_node(maker(w, a))] >= 0;
@@ -128,7 +129,7 @@ static mrt_status choose(within *w, double price) {
 
 /* Mark the ops that run again when w->keep is kept; their seconds. */
 static double mark_again(within *w) {
-  const mrt_flow *f = &w->k->flow;
+  const mrt_dag *f = &w->k->dag;
   double seconds = 0;
   int n = 0;
   memset(w->again, 0, (size_t)f->real);
@@ -206,14 +207,14 @@ static void fill(within *w, size_t kept) {
   }
 }
 
-mrt_status mrt_keep_within(mrt_keeping *k, size_t kept) {
+mrt_status mrt_recompute_keep_budget(mrt_recompute *k, size_t kept) {
   int n = k->asked.count;
   within w = { .k = k,
                .free_boundaries = true,
                .keep = MRT_NEW(k->arena, bool, n),
                .best = MRT_NEW(k->arena, bool, n),
-               .again = MRT_NEW(k->arena, bool, k->flow.real),
-               .stack = MRT_NEW(k->arena, int, k->flow.real) };
+               .again = MRT_NEW(k->arena, bool, k->dag.real),
+               .stack = MRT_NEW(k->arena, int, k->dag.real) };
   if (!w.keep || !w.best || !w.again || !w.stack)
     return mrt_nomem(&k->plan->ctx->error);
   bool found;

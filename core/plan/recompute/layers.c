@@ -1,6 +1,6 @@
 /* layers.c -- where does one layer of the network end and the next begin?
  *
- *   needs   an ordered flow
+ *   needs   an ordered dag
  *   gives   a layer for every forward node
  *   method  As the program said (mrt_layer_begin): what belongs to no layer
  *           goes with the layer it reads from, and one without a matrix product
@@ -14,31 +14,31 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute/recompute.h"
 
-static const mrt_node *node(const mrt_keeping *k, int i) {
+static const mrt_node *node(const mrt_recompute *k, int i) {
   return k->plan->graph.nodes[i];
 }
 
 /* Work worth a layer of its own. */
-static bool heavy(const mrt_keeping *k, int i) {
+static bool heavy(const mrt_recompute *k, int i) {
   mrt_cost kind = mrt_node_cost(node(k, i));
   return kind == MRT_COST_matmul || kind == MRT_COST_convolution ||
          kind == MRT_COST_convolution_dx;
 }
 
 /* Number the layers that hold a heavy node; others belong to the one before. */
-static int renumber(const mrt_keeping *k, int *layer, int last, int *number) {
+static int renumber(const mrt_recompute *k, int *layer, int last, int *number) {
   int now = 0;
-  for (int i = 0; i < k->flow.real; i++)
+  for (int i = 0; i < k->dag.real; i++)
     if (k->forward[i] && heavy(k, i)) number[layer[i]] = 1;
   for (int l = 0; l <= last; l++) number[l] = now += number[l];
-  for (int i = 0; i < k->flow.real; i++)
+  for (int i = 0; i < k->dag.real; i++)
     if (k->forward[i]) layer[i] = number[layer[i]] > 0 ? number[layer[i]] : 1;
   return now;
 }
 
 /* Layer by layer as the program said; *count is 0 if it said nothing. */
-static mrt_status said(const mrt_keeping *k, int *layer, int *count) {
-  const mrt_flow *f = &k->flow;
+static mrt_status said(const mrt_recompute *k, int *layer, int *count) {
+  const mrt_dag *f = &k->dag;
   int last = 0;
   for (int i = 0; i < f->real; i++) {
     if (!k->forward[i]) continue;
@@ -57,9 +57,9 @@ static mrt_status said(const mrt_keeping *k, int *layer, int *count) {
 }
 
 /* crossing[i]: how many values go from forward nodes up to i to later ones. */
-static void count_crossing(const mrt_keeping *k, int *crossing) {
-  const mrt_flow *f = &k->flow;
-  for (int b = 0; b < f->blocks; b++) {
+static void count_crossing(const mrt_recompute *k, int *crossing) {
+  const mrt_dag *f = &k->dag;
+  for (int b = 0; b < f->buffers; b++) {
     int from = f->maker[b], to = from;
     if (!k->forward[from]) continue;
     for (int r = f->readers.start[b]; r < f->readers.start[b + 1]; r++) {
@@ -73,11 +73,11 @@ static void count_crossing(const mrt_keeping *k, int *crossing) {
 
 /* A layer ends after the last node where at most `most` values cross, once it
  * holds a heavy node and before the next one. */
-static int cut(const mrt_keeping *k, const int *crossing, int most,
+static int cut(const mrt_recompute *k, const int *crossing, int most,
                int *layer) {
   int now = 1, end = -1;
   bool full = false;
-  for (int i = 0; i < k->flow.real; i++) {
+  for (int i = 0; i < k->dag.real; i++) {
     if (!k->forward[i]) continue;
     layer[i] = now;
     if (heavy(k, i)) {
@@ -93,13 +93,14 @@ static int cut(const mrt_keeping *k, const int *crossing, int most,
   return now;
 }
 
-mrt_status mrt_layers_find(const mrt_keeping *k, int *layer, int *count) {
+mrt_status mrt_recompute_layers(const mrt_recompute *k, int *layer,
+                                int *count) {
   MRT_TRY(said(k, layer, count));
   if (*count > 1) return MRT_OK;
-  int *crossing = MRT_NEW(k->arena, int, k->flow.real + 1);
+  int *crossing = MRT_NEW(k->arena, int, k->dag.real + 1);
   if (!crossing) return mrt_nomem(&k->plan->ctx->error);
   count_crossing(k, crossing);
   *count = cut(k, crossing, 1, layer);
-  if (*count < 3) *count = cut(k, crossing, k->flow.blocks, layer);
+  if (*count < 3) *count = cut(k, crossing, k->dag.buffers, layer);
   return MRT_OK;
 }

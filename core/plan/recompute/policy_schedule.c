@@ -18,19 +18,19 @@
 #include "plan/recompute/recompute.h"
 
 typedef struct walk {
-  mrt_keeping *k;
+  mrt_recompute *k;
   mrt_schedule *s;
   int room;
-  bool *drops;         /* by block: to be recomputed */
-  bool *there;         /* by block */
-  int *left;           /* by block: readers to come in the program */
-  int *before;         /* by block: of these, in the forward pass */
-  int *wanted;         /* by block: reads by the closure being run */
-  bool *passing;       /* by block: here for the closure only */
-  bool *held;          /* by block: in its segment it stays for clones */
+  bool *drops;         /* by buffer: to be recomputed */
+  bool *there;         /* by buffer */
+  int *left;           /* by buffer: readers to come in the program */
+  int *before;         /* by buffer: of these, in the forward pass */
+  int *wanted;         /* by buffer: reads by the closure being run */
+  bool *passing;       /* by buffer: here for the closure only */
+  bool *held;          /* by buffer: in its segment it stays for clones */
   int *closure, count; /* nodes */
   int *in_closure;     /* by node: position of the wanter + 1 */
-  int again;           /* a block that must be kept, or -1 */
+  int again;           /* a buffer that must be kept, or -1 */
 } walk;
 
 static mrt_status act(walk *w, mrt_act_kind kind, int index) {
@@ -41,15 +41,15 @@ static mrt_status act(walk *w, mrt_act_kind kind, int index) {
   return MRT_OK;
 }
 
-static mrt_status drop(walk *w, int block) {
-  w->there[block] = false;
-  return act(w, MRT_ACT_DROP, block);
+static mrt_status drop(walk *w, int buffer) {
+  w->there[buffer] = false;
+  return act(w, MRT_ACT_DROP, buffer);
 }
 
-/* Add the maker of a missing block to the closure, and what it misses. */
-static void add_missing(walk *w, int wanter, int block) {
-  const mrt_flow *f = &w->k->flow;
-  int maker = f->maker[block], next = w->count;
+/* Add the maker of a missing buffer to the closure, and what it misses. */
+static void add_missing(walk *w, int wanter, int buffer) {
+  const mrt_dag *f = &w->k->dag;
+  int maker = f->maker[buffer], next = w->count;
   if (w->in_closure[maker] == wanter + 1) return;
   w->in_closure[maker] = wanter + 1;
   w->closure[w->count++] = maker;
@@ -82,14 +82,14 @@ static bool belongs(const walk *w, const mrt_activation *a, int segment) {
   return a->segment <= segment && a->last_segment >= segment;
 }
 
-static bool stays(const walk *w, int wanter, int block) {
-  int a = w->k->activation_of[block];
-  return (w->left[block] > 0 || w->held[block]) && a >= 0 &&
+static bool stays(const walk *w, int wanter, int buffer) {
+  int a = w->k->activation_of[buffer];
+  return (w->left[buffer] > 0 || w->held[buffer]) && a >= 0 &&
          belongs(w, &w->k->asked.activations[a], w->k->segment[wanter]);
 }
 
 static mrt_status run_again(walk *w, int wanter, int i) {
-  const mrt_flow *f = &w->k->flow;
+  const mrt_dag *f = &w->k->dag;
   if (wanter >= w->k->problem.until[i]) {
     w->again = f->made[i];
     return MRT_OK;
@@ -110,7 +110,7 @@ static mrt_status run_again(walk *w, int wanter, int i) {
 
 /* Bring what node i misses. */
 static mrt_status bring(walk *w, int i) {
-  const mrt_flow *f = &w->k->flow;
+  const mrt_dag *f = &w->k->dag;
   w->count = 0;
   for (int r = f->reads.start[i]; r < f->reads.start[i + 1]; r++)
     if (!w->there[f->reads.item[r]]) add_missing(w, i, f->reads.item[r]);
@@ -132,7 +132,7 @@ static mrt_status bring(walk *w, int i) {
 }
 
 static mrt_status run(walk *w, int i) {
-  const mrt_flow *f = &w->k->flow;
+  const mrt_dag *f = &w->k->dag;
   MRT_TRY(bring(w, i));
   MRT_TRY(act(w, MRT_ACT_RUN, i));
   for (int b = f->made[i]; b < f->made[i + 1]; b++) w->there[b] = true;
@@ -150,8 +150,8 @@ static mrt_status run(walk *w, int i) {
 }
 
 static void count_readers(walk *w) {
-  const mrt_flow *f = &w->k->flow;
-  for (int b = 0; b < f->blocks; b++) {
+  const mrt_dag *f = &w->k->dag;
+  for (int b = 0; b < f->buffers; b++) {
     w->left[b] = w->before[b] = w->wanted[b] = 0;
     w->there[b] = w->passing[b] = false;
     for (int r = f->readers.start[b]; r < f->readers.start[b + 1]; r++)
@@ -162,17 +162,17 @@ static void count_readers(walk *w) {
 static mrt_status attempt(walk *w) {
   w->s->count = 0, w->again = -1;
   count_readers(w);
-  for (int i = 0; i < w->k->flow.real; i++) w->in_closure[i] = 0;
-  for (int i = 0; i < w->k->flow.real && w->again < 0; i++) MRT_TRY(run(w, i));
+  for (int i = 0; i < w->k->dag.real; i++) w->in_closure[i] = 0;
+  for (int i = 0; i < w->k->dag.real && w->again < 0; i++) MRT_TRY(run(w, i));
   return MRT_OK;
 }
 
 /* Values without a DROP get one after the last run that reads them. */
 static mrt_status drop_the_rest(walk *w) {
-  const mrt_flow *f = &w->k->flow;
+  const mrt_dag *f = &w->k->dag;
   mrt_schedule was = *w->s;
-  int *last = w->left; /* by block: the act that reads it last, -1: dropped */
-  for (int b = 0; b < f->blocks; b++) last[b] = -1;
+  int *last = w->left; /* by buffer: the act that reads it last, -1: dropped */
+  for (int b = 0; b < f->buffers; b++) last[b] = -1;
   for (int a = 0; a < was.count; a++) {
     int i = was.act[a].index;
     if (was.act[a].kind == MRT_ACT_DROP) last[i] = -1;
@@ -198,8 +198,8 @@ static mrt_status drop_the_rest(walk *w) {
 
 /* w->again is missed when it cannot be had: hold its segment, or keep it. */
 static void mend(walk *w) {
-  const mrt_keeping *k = w->k;
-  const mrt_flow *f = &k->flow;
+  const mrt_recompute *k = w->k;
+  const mrt_dag *f = &k->dag;
   const mrt_activation *all = k->asked.activations;
   int a = k->activation_of[w->again];
   if (a < 0 || w->held[w->again]) {
@@ -208,29 +208,29 @@ static void mend(walk *w) {
     return;
   }
   for (int i = 0; i < k->asked.count; i++)
-    if (all[i].segment == all[a].segment) w->held[k->block_of[i]] = true;
+    if (all[i].segment == all[a].segment) w->held[k->buffer_of[i]] = true;
 }
 
-mrt_status mrt_schedule_chosen(mrt_keeping *k, mrt_schedule *s) {
-  const mrt_flow *f = &k->flow;
+mrt_status mrt_recompute_policy_schedule(mrt_recompute *k, mrt_schedule *s) {
+  const mrt_dag *f = &k->dag;
   *s = (mrt_schedule){ 0 };
   walk w = { .k = k,
              .s = s,
-             .drops = MRT_NEW(k->arena, bool, f->blocks),
-             .there = MRT_NEW(k->arena, bool, f->blocks),
-             .left = MRT_NEW(k->arena, int, f->blocks),
-             .before = MRT_NEW(k->arena, int, f->blocks),
-             .wanted = MRT_NEW(k->arena, int, f->blocks),
-             .passing = MRT_NEW(k->arena, bool, f->blocks),
-             .held = MRT_NEW(k->arena, bool, f->blocks),
+             .drops = MRT_NEW(k->arena, bool, f->buffers),
+             .there = MRT_NEW(k->arena, bool, f->buffers),
+             .left = MRT_NEW(k->arena, int, f->buffers),
+             .before = MRT_NEW(k->arena, int, f->buffers),
+             .wanted = MRT_NEW(k->arena, int, f->buffers),
+             .passing = MRT_NEW(k->arena, bool, f->buffers),
+             .held = MRT_NEW(k->arena, bool, f->buffers),
              .closure = MRT_NEW(k->arena, int, f->real),
              .in_closure = MRT_NEW(k->arena, int, f->real) };
   if (!w.drops || !w.there || !w.left || !w.before || !w.wanted || !w.passing ||
       !w.held || !w.closure || !w.in_closure)
     return mrt_nomem(&k->plan->ctx->error);
-  MRT_TRY(mrt_activations_segment(k));
+  MRT_TRY(mrt_recompute_segment_of(k));
   for (int a = 0; a < k->asked.count; a++)
-    w.drops[k->block_of[a]] =
+    w.drops[k->buffer_of[a]] =
         k->asked.activations[a].choice == MRT_CHOICE_RECOMPUTE;
   do {
     MRT_TRY(attempt(&w));

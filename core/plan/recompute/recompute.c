@@ -16,28 +16,28 @@
 
 #include <stdint.h>
 
-/* Would a clone take bytes that the flow does not know of?  Results of the plan
+/* Would a clone take bytes that the dag does not know of?  Results of the plan
  * have storage of their own, but not their clones. */
-static bool makes_result(const mrt_keeping *k, int i) {
+static bool makes_result(const mrt_recompute *k, int i) {
   const mrt_node *n = k->plan->graph.nodes[i];
-  return k->flow.made[i + 1] - k->flow.made[i] < n->nout;
+  return k->dag.made[i + 1] - k->dag.made[i] < n->nout;
 }
 
 /* until[i]: the first update of a variable that node i reads; updates never
  * run again, nor collectives that other ranks do not expect, nor what would
  * take more than the budget was told of. */
-static mrt_status find_until(mrt_keeping *k) {
+static mrt_status find_until(mrt_recompute *k) {
   const mrt_graph *g = &k->plan->graph;
   int n = g->node_count, *update = MRT_NEW(k->arena, int, g->value_count);
   k->problem.until = MRT_NEW(k->arena, int, n);
   if (!update || !k->problem.until) return mrt_nomem(&k->plan->ctx->error);
   for (int i = 0; i < g->value_count; i++) update[i] = n;
   for (int i = n; i-- > 0;)
-    for (int u = 0; k->flow.update[i] && u < g->nodes[i]->op->updates; u++)
+    for (int u = 0; k->dag.update[i] && u < g->nodes[i]->op->updates; u++)
       update[g->nodes[i]->in[u]->base->id] = i;
   for (int i = 0; i < n; i++) {
     uint32_t traits = g->nodes[i]->op->traits;
-    bool never = k->flow.update[i] ||
+    bool never = k->dag.update[i] ||
                  (k->plan->options.memory && makes_result(k, i)) ||
                  ((traits & MRT_COLLECTIVE) && !(traits & MRT_REPEATS));
     k->problem.until[i] = never ? 0 : n;
@@ -49,14 +49,14 @@ static mrt_status find_until(mrt_keeping *k) {
   return MRT_OK;
 }
 
-static mrt_status make_problem(mrt_keeping *k) {
-  mrt_flow *f = &k->flow;
+static mrt_status make_problem(mrt_recompute *k) {
+  mrt_dag *f = &k->dag;
   const int64_t *staged = k->plan->staged;
   for (int i = 0; staged && i < f->real; i++) f->scratch[i] += staged[i];
   mrt_problem *p = &k->problem;
-  int *makes = MRT_NEW(k->arena, int, f->blocks);
+  int *makes = MRT_NEW(k->arena, int, f->buffers);
   *p = (mrt_problem){ .ops = f->real,
-                      .values = f->blocks,
+                      .values = f->buffers,
                       .reads = f->reads,
                       .makes = { f->made, makes },
                       .cost = MRT_NEW(k->arena, double, f->real),
@@ -65,15 +65,15 @@ static mrt_status make_problem(mrt_keeping *k) {
                       .take_start = f->take_start,
                       .take = f->take };
   if (!makes || !p->cost) return mrt_nomem(&k->plan->ctx->error);
-  for (int b = 0; b < f->blocks; b++) makes[b] = b;
+  for (int b = 0; b < f->buffers; b++) makes[b] = b;
   for (int i = 0; i < f->real; i++)
     p->cost[i] = mrt_node_seconds(k->plan, k->plan->graph.nodes[i]);
   return find_until(k);
 }
 
 /* Does node i follow from the backward pass or an update? */
-static bool follows(const mrt_keeping *k, int i) {
-  const mrt_flow *f = &k->flow;
+static bool follows(const mrt_recompute *k, int i) {
+  const mrt_dag *f = &k->dag;
   const mrt_node *n = k->plan->graph.nodes[i];
   bool yes = n->origin.backward || f->update[i];
   for (int r = 0; r < n->nin; r++) {
@@ -87,8 +87,8 @@ static bool follows(const mrt_keeping *k, int i) {
 
 /* Does a result or the backward pass come of node i?  What an optimizer works
  * out for itself is no activation. */
-static bool leads(const mrt_keeping *k, int i, const bool *lead) {
-  const mrt_flow *f = &k->flow;
+static bool leads(const mrt_recompute *k, int i, const bool *lead) {
+  const mrt_dag *f = &k->dag;
   bool yes = k->plan->graph.nodes[i]->origin.backward || makes_result(k, i);
   for (int b = f->made[i]; b < f->made[i + 1]; b++)
     for (int r = f->readers.start[b]; r < f->readers.start[b + 1]; r++)
@@ -96,8 +96,8 @@ static bool leads(const mrt_keeping *k, int i, const bool *lead) {
   return yes;
 }
 
-static mrt_status find_forward(mrt_keeping *k) {
-  int n = k->flow.real;
+static mrt_status find_forward(mrt_recompute *k) {
+  int n = k->dag.real;
   bool *lead = MRT_NEW(k->arena, bool, n);
   k->forward = MRT_NEW(k->arena, bool, n);
   if (!lead || !k->forward) return mrt_nomem(&k->plan->ctx->error);
@@ -107,12 +107,13 @@ static mrt_status find_forward(mrt_keeping *k) {
   return MRT_OK;
 }
 
-mrt_status mrt_keeping_make(mrt_keeping *k, mrt_plan *plan, mrt_arena *arena) {
-  *k = (mrt_keeping){ .plan = plan, .arena = arena };
-  MRT_TRY(mrt_flow_make(&k->flow, plan, arena, false));
+mrt_status mrt_recompute_make(mrt_recompute *k, mrt_plan *plan,
+                              mrt_arena *arena) {
+  *k = (mrt_recompute){ .plan = plan, .arena = arena };
+  MRT_TRY(mrt_plan_dag(&k->dag, plan, arena, false));
   MRT_TRY(make_problem(k));
   MRT_TRY(find_forward(k));
-  return mrt_activations_list(k);
+  return mrt_recompute_activations(k);
 }
 
 const mrt_collective_options *mrt_gathered(const mrt_node *n) {
@@ -134,14 +135,14 @@ bool mrt_plan_has_policy(const mrt_plan *plan) {
 
 enum { ROUNDS = 6 }; /* of the solver with less, when placing took more */
 
-static void may_do(const mrt_keeping *k, uint8_t *may) {
+static void may_do(const mrt_recompute *k, uint8_t *may) {
   static const uint8_t sets[] = {
     [MRT_CHOICE_OPEN] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE,
     [MRT_CHOICE_KEEP] = MRT_MAY_KEEP,
     [MRT_CHOICE_RECOMPUTE] = MRT_MAY_RECOMPUTE,
     [MRT_CHOICE_SWAP] = MRT_MAY_SWAP,
   };
-  for (int b = 0; b < k->flow.blocks; b++) {
+  for (int b = 0; b < k->dag.buffers; b++) {
     int a = k->activation_of[b];
     may[b] = sets[a < 0 ? MRT_CHOICE_OPEN : k->asked.activations[a].choice];
     if (k->asked.no_recompute && may[b] == sets[MRT_CHOICE_OPEN])
@@ -150,7 +151,7 @@ static void may_do(const mrt_keeping *k, uint8_t *may) {
 }
 
 /* Where nothing is to be recomputed, what is open is kept. */
-static void keep_open(mrt_keeping *k) {
+static void keep_open(mrt_recompute *k) {
   for (int a = 0; a < k->asked.count; a++) {
     mrt_activation *v = &k->asked.activations[a];
     if (v->choice == MRT_CHOICE_OPEN) v->choice = MRT_CHOICE_KEEP;
@@ -158,8 +159,8 @@ static void keep_open(mrt_keeping *k) {
 }
 
 typedef struct solving {
-  mrt_keeping *k;
-  const mrt_problem *problem; /* the flow's, or with copies */
+  mrt_recompute *k;
+  const mrt_problem *problem; /* the dag's, or with copies */
   uint8_t *may;               /* by its values */
   mrt_solve_hint hint;
   mrt_schedule *s;
@@ -179,7 +180,7 @@ static mrt_status go_on_from(solving *w) {
 /* A schedule whose arena takes at most `wanted` bytes.  With runs to begin
  * with, every other round goes on from what the last one found. */
 static mrt_status fit(solving *w, int64_t wanted) {
-  mrt_keeping *k = w->k;
+  mrt_recompute *k = w->k;
   mrt_error *e = &k->plan->ctx->error;
   mrt_solve_hint given = w->hint;
   int64_t budget = wanted, step;
@@ -188,8 +189,8 @@ static mrt_status fit(solving *w, int64_t wanted) {
                                            budget, w->hint, w->s);
     if (status == MRT_EBUDGET) break;
     MRT_TRY(status);
-    MRT_TRY(
-        mrt_schedule_height(k->arena, e, w->problem, w->s, wanted, &w->height));
+    MRT_TRY(mrt_recompute_arena_of(k->arena, e, w->problem, w->s, wanted,
+                                   &w->height));
     if (w->height <= wanted) return MRT_OK;
     step = w->height - wanted;
     budget -= step > wanted >> 9 ? step : wanted >> 9;
@@ -202,123 +203,127 @@ static mrt_status fit(solving *w, int64_t wanted) {
 }
 
 /* The runs to begin with, by nodes as they are ordered now. */
-static mrt_status known_runs(const mrt_keeping *k, mrt_solve_hint *hint) {
-  const mrt_found_out *known = &k->plan->known;
+static mrt_status known_runs(const mrt_recompute *k, mrt_solve_hint *hint) {
+  const mrt_memo *memo = &k->plan->memo;
   const mrt_graph *g = &k->plan->graph;
   int *at = MRT_NEW(k->arena, int, g->next_node);
-  int *op = MRT_NEW(k->arena, int, known->run_count);
+  int *op = MRT_NEW(k->arena, int, memo->run_count);
   if (!at || !op) return mrt_nomem(&k->plan->ctx->error);
   for (int i = 0; i < g->node_count; i++) at[g->nodes[i]->id] = i;
-  for (int i = 0; i < known->run_count; i++) op[i] = at[known->runs[i]];
-  hint->op = op, hint->count = known->run_count;
+  for (int i = 0; i < memo->run_count; i++) op[i] = at[memo->runs[i]];
+  hint->op = op, hint->count = memo->run_count;
   return MRT_OK;
 }
 
 /* The solver's choice of what is open, so that what moves takes at most
  * `wanted` bytes. */
-static mrt_status solve(mrt_keeping *k, int64_t wanted, mrt_schedule *s) {
-  const mrt_way *way = &k->plan->way;
+static mrt_status solve(mrt_recompute *k, int64_t wanted, mrt_schedule *s) {
+  const mrt_candidate *candidate = &k->plan->candidate;
   solving w = { .k = k, .s = s, .problem = &k->problem };
-  w.hint.quick =
-      way->lanes == 0 && !way->thorough; /* copies are hard to place */
-  mrt_swappable copies = { .problem.values = k->flow.blocks };
-  if (way->lanes > 0) {
-    MRT_TRY(mrt_swappable_make(&copies, k, way->lanes));
+  w.hint.quick = candidate->lanes == 0 &&
+                 !candidate->thorough; /* copies are hard to place */
+  mrt_with_swap copies = { .problem.values = k->dag.buffers };
+  if (candidate->lanes > 0) {
+    MRT_TRY(mrt_with_swap_make(&copies, k, candidate->lanes));
     w.problem = &copies.problem;
   }
   w.may = MRT_NEW(k->arena, uint8_t, copies.problem.values);
   if (!w.may) return mrt_nomem(&k->plan->ctx->error);
-  if (way->seeded) MRT_TRY(known_runs(k, &w.hint));
+  if (candidate->seeded) MRT_TRY(known_runs(k, &w.hint));
   may_do(k, w.may);
   for (int op = 0; op < copies.problem.ops; op++) /* which a copy makes again */
     if (copies.copied[op] >= 0)
       w.may[copies.copied[op]] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
-  for (int v = k->flow.blocks; v < copies.problem.values; v++)
+  for (int v = k->dag.buffers; v < copies.problem.values; v++)
     w.may[v] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
   mrt_status status = fit(&w, wanted);
-  if (!status && way->lanes > 0) status = mrt_swappable_schedule(&copies, k, s);
+  if (!status && candidate->lanes > 0)
+    status = mrt_with_swap_schedule(&copies, k, s);
   return status == MRT_EBUDGET ? mrt_plan_over(k->plan, 0) : status;
 }
 
-static int value_of(const mrt_keeping *k, int a) {
-  return k->flow.value[k->block_of[a]]->id;
+static int value_of(const mrt_recompute *k, int a) {
+  return k->dag.value[k->buffer_of[a]]->id;
 }
 
 /* As the policy has answered; orders differ, values do not. */
-static void recall(mrt_keeping *k) {
-  const mrt_found_out *known = &k->plan->known;
+static void recall(mrt_recompute *k) {
+  const mrt_memo *memo = &k->plan->memo;
   for (int a = 0; a < k->asked.count; a++) {
     mrt_activation *v = &k->asked.activations[a];
-    const mrt_activation *said = &known->answered[value_of(k, a)];
+    const mrt_activation *said = &memo->answered[value_of(k, a)];
     v->choice = said->choice, v->priority = said->priority;
     v->segment = said->segment;
   }
-  k->asked.kept = known->kept, k->asked.no_recompute = known->no_recompute;
+  k->asked.kept = memo->kept, k->asked.no_recompute = memo->no_recompute;
 }
 
 /* The policy's answers; it is asked once for all plans of a trace. */
-static mrt_status ask(mrt_keeping *k) {
+static mrt_status ask(mrt_recompute *k) {
   mrt_plan *plan = k->plan;
   mrt_checkpoint *c = &k->asked;
-  mrt_found_out *known = &plan->known;
+  mrt_memo *memo = &plan->memo;
   const mrt_plan_options *o = &plan->options;
-  if (known->answered) return recall(k), MRT_OK;
+  if (memo->answered) return recall(k), MRT_OK;
   if (!o->checkpoint) return MRT_OK;
   MRT_TRY(o->checkpoint(o->checkpoint_user, c));
-  known->answered =
+  memo->answered =
       MRT_NEW(&plan->graph.arena, mrt_activation, plan->graph.value_count);
-  if (!known->answered) return mrt_nomem(&plan->ctx->error);
+  if (!memo->answered) return mrt_nomem(&plan->ctx->error);
   for (int a = 0; a < c->count; a++)
-    known->answered[value_of(k, a)] = c->activations[a];
-  known->kept = c->kept, known->no_recompute = c->no_recompute;
+    memo->answered[value_of(k, a)] = c->activations[a];
+  memo->kept = c->kept, memo->no_recompute = c->no_recompute;
   return MRT_OK;
 }
 
 /* What is to be swapped is kept so far; the swap pass goes on from here. */
-static void note_swapped(const mrt_keeping *k, const mrt_schedule *s) {
+static void note_swapped(const mrt_recompute *k, const mrt_schedule *s) {
   for (int a = 0; a < k->asked.count; a++)
     if (k->asked.activations[a].choice == MRT_CHOICE_SWAP)
-      k->flow.value[k->block_of[a]]->away = k->plan->swaps = true;
+      k->dag.value[k->buffer_of[a]]->away = k->plan->swaps = true;
   for (int i = 0; i < s->count; i++)
     if (s->act[i].kind == MRT_ACT_IN)
-      k->flow.value[s->act[i].index]->away = k->plan->swaps = true;
+      k->dag.value[s->act[i].index]->away = k->plan->swaps = true;
 }
 
 /* All of the plan stays within the budget: variables, constants and outputs
  * take the rest of it. */
-static mrt_status go_within(mrt_keeping *k, mrt_schedule *s) {
+static mrt_status go_within(mrt_recompute *k, mrt_schedule *s) {
   mrt_plan *plan = k->plan;
-  mrt_found_out *known = &plan->known;
-  const mrt_way *way = &plan->way;
+  mrt_memo *memo = &plan->memo;
+  const mrt_candidate *candidate = &plan->candidate;
   int64_t wanted = (int64_t)plan->options.memory;
-  wanted -= (int64_t)mrt_plan_rest(plan) + way->slack;
+  wanted -= (int64_t)mrt_plan_rest(plan) + candidate->slack;
   if (wanted < 0) wanted = 0;
-  if (way->brief && !known->segments_count && !k->asked.no_recompute)
-    MRT_TRY(mrt_segments_rank(k, known->segments, &known->segments_count));
-  if (way->brief && known->same_order && !way->segmented)
+  if (candidate->brief && !memo->segments_count && !k->asked.no_recompute)
+    MRT_TRY(
+        mrt_recompute_segment_search(k, memo->segments, &memo->segments_count));
+  if (candidate->brief && memo->same_order && !candidate->segmented)
     return mrt_plan_over(plan, 0); /* that was tried */
-  return way->segmented ? mrt_schedule_segments(k, &way->segments, s)
-                        : solve(k, wanted, s);
+  return candidate->segmented
+             ? mrt_recompute_segment_schedule(k, &candidate->segments, s)
+             : solve(k, wanted, s);
 }
 
-static mrt_status recompute(mrt_keeping *k) {
+static mrt_status recompute(mrt_recompute *k) {
   const mrt_plan_options *o = &k->plan->options;
   mrt_schedule s = { 0 };
   k->asked.kept = SIZE_MAX;
   MRT_TRY(ask(k));
   if (k->asked.no_recompute && !o->memory) keep_open(k);
-  if (k->asked.kept != SIZE_MAX) MRT_TRY(mrt_keep_within(k, k->asked.kept));
-  MRT_TRY(o->memory ? go_within(k, &s) : mrt_schedule_chosen(k, &s));
+  if (k->asked.kept != SIZE_MAX)
+    MRT_TRY(mrt_recompute_keep_budget(k, k->asked.kept));
+  MRT_TRY(o->memory ? go_within(k, &s) : mrt_recompute_policy_schedule(k, &s));
   note_swapped(k, &s);
-  return mrt_schedule_apply(k, &s);
+  return mrt_recompute_apply(k, &s);
 }
 
 mrt_status mrt_pass_recompute(mrt_plan *plan) {
   if (!plan->options.memory && !mrt_plan_has_policy(plan)) return MRT_OK;
   mrt_arena arena;
-  mrt_keeping k;
+  mrt_recompute k;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  mrt_status s = mrt_keeping_make(&k, plan, &arena);
+  mrt_status s = mrt_recompute_make(&k, plan, &arena);
   if (!s) s = recompute(&k);
   mrt_arena_free(&arena);
   return s;

@@ -14,7 +14,7 @@
 #include "plan/recompute/recompute.h"
 
 typedef struct cutting {
-  mrt_keeping *k;
+  mrt_recompute *k;
   int *crossing; /* by layer: values it or one before hands on, not kept */
   size_t *bytes; /* by layer: saved by the backward pass, not kept */
   int *segment;  /* by layer */
@@ -54,7 +54,7 @@ static int number(cutting *c, int from, int to, int last) {
   return c->last[to];
 }
 
-static mrt_status cut(mrt_keeping *k) {
+static mrt_status cut(mrt_recompute *k) {
   int layers = k->asked.layers;
   cutting c = { .k = k,
                 .crossing = MRT_NEW(k->arena, int, layers + 1),
@@ -81,22 +81,22 @@ static mrt_status cut(mrt_keeping *k) {
 
 /* The last segment whose values a node of the backward pass reads; what is made
  * of nothing, as constants are, belongs nowhere. */
-static int segment_of(const mrt_keeping *k, int i) {
-  const mrt_lists *reads = &k->flow.reads;
+static int segment_of(const mrt_recompute *k, int i) {
+  const mrt_lists *reads = &k->dag.reads;
   int segment = 0, made = -1;
   for (int r = reads->start[i]; r < reads->start[i + 1]; r++) {
     int b = reads->item[r], a = k->activation_of[b];
-    if (a < 0 || k->flow.maker[b] < made) continue;
-    if (k->plan->graph.nodes[k->flow.maker[b]]->nin == 0) continue;
-    made = k->flow.maker[b], segment = k->asked.activations[a].segment;
+    if (a < 0 || k->dag.maker[b] < made) continue;
+    if (k->plan->graph.nodes[k->dag.maker[b]]->nin == 0) continue;
+    made = k->dag.maker[b], segment = k->asked.activations[a].segment;
   }
   return segment;
 }
 
-mrt_status mrt_activations_segment(mrt_keeping *k) {
+mrt_status mrt_recompute_segment_of(mrt_recompute *k) {
   for (int i = 0; i < k->asked.count; i++)
     k->asked.activations[i].last_segment = k->asked.activations[i].segment;
   MRT_TRY(cut(k));
-  for (int i = 0; i < k->flow.real; i++) k->segment[i] = segment_of(k, i);
+  for (int i = 0; i < k->dag.real; i++) k->segment[i] = segment_of(k, i);
   return MRT_OK;
 }

@@ -18,7 +18,7 @@
 enum { NEAR = 5 }; /* sixteenths of a doubling, up and down */
 
 typedef struct cutting {
-  mrt_keeping *k;
+  mrt_recompute *k;
   const mrt_activation *asked;
   int64_t *bytes; /* by layer: what it makes */
   int *segment;   /* by layer */
@@ -54,14 +54,14 @@ static void choose(const cutting *c) {
 
 /* Its schedule, with peak and cost. */
 static mrt_status try(cutting *c, const mrt_segments *cut, mrt_schedule *s) {
-  mrt_keeping *k = c->k;
+  mrt_recompute *k = c->k;
   lay_out(c, cut);
   choose(c);
-  MRT_TRY(mrt_schedule_chosen(k, s));
-  return mrt_schedule_walk(k->arena, &k->plan->ctx->error, &k->problem, s);
+  MRT_TRY(mrt_recompute_policy_schedule(k, s));
+  return mrt_schedule_simulate(k->arena, &k->plan->ctx->error, &k->problem, s);
 }
 
-static mrt_status begin(cutting *c, mrt_keeping *k) {
+static mrt_status begin(cutting *c, mrt_recompute *k) {
   int count = k->asked.count, layers = k->asked.layers;
   mrt_activation *asked = MRT_NEW(k->arena, mrt_activation, count);
   *c = (cutting){ .k = k,
@@ -135,7 +135,8 @@ static mrt_status rank_all(cutting *c, mrt_segments *cuts, int *count) {
   return refine(c, cuts, count);
 }
 
-mrt_status mrt_segments_rank(mrt_keeping *k, mrt_segments *cuts, int *count) {
+mrt_status mrt_recompute_segment_search(mrt_recompute *k, mrt_segments *cuts,
+                                        int *count) {
   cutting c;
   *count = 0;
   MRT_TRY(begin(&c, k));
@@ -144,8 +145,9 @@ mrt_status mrt_segments_rank(mrt_keeping *k, mrt_segments *cuts, int *count) {
   return s;
 }
 
-mrt_status mrt_schedule_segments(mrt_keeping *k, const mrt_segments *cut,
-                                 mrt_schedule *out) {
+mrt_status mrt_recompute_segment_schedule(mrt_recompute *k,
+                                          const mrt_segments *cut,
+                                          mrt_schedule *out) {
   cutting c;
   MRT_TRY(begin(&c, k));
   mrt_status s = try(&c, cut, out);

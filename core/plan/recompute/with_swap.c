@@ -1,8 +1,8 @@
 /* with_swap.c -- activations that may wait in the slow tier, for the solver
  *
- *   needs   the flow, its problem, a choice for every activation
+ *   needs   the dag, its problem, a choice for every activation
  *   gives   a problem in which chosen values come back by a copy, and what its
- *           schedules mean for the flow
+ *           schedules mean for the dag
  *   method  What the backward pass reads, the dearest to compute again per byte
  *           first, as long as its copies fit into the time of the forward and
  *           of the backward pass.  Right after a chosen value is made, an
@@ -21,13 +21,13 @@
 static const double hidden = 0.05;
 
 typedef struct candidate {
-  int block;
+  int buffer;
   double out, in; /* seconds of its copies */
   double score;
 } candidate;
 
 typedef struct choosing {
-  mrt_keeping *k;
+  mrt_recompute *k;
   candidate *list;
   int count;
   double *time;             /* before op i */
@@ -36,18 +36,19 @@ typedef struct choosing {
 
 /* ---- which --------------------------------------------------------------- */
 
-static bool is_open(const mrt_keeping *k, int a) {
+static bool is_open(const mrt_recompute *k, int a) {
   const mrt_activation *v = &k->asked.activations[a];
-  int maker = k->flow.maker[k->block_of[a]];
+  int maker = k->dag.maker[k->buffer_of[a]];
   return v->choice == MRT_CHOICE_OPEN && v->saved &&
          v->bytes >= MRT_TIER_ALIGN && k->problem.until[maker] > 0;
 }
 
 /* Seconds between the last forward and the first other reader. */
-static double gap(const choosing *c, int block) {
-  const mrt_flow *f = &c->k->flow;
-  int last = f->maker[block], next = f->real;
-  for (int r = f->readers.start[block]; r < f->readers.start[block + 1]; r++) {
+static double gap(const choosing *c, int buffer) {
+  const mrt_dag *f = &c->k->dag;
+  int last = f->maker[buffer], next = f->real;
+  for (int r = f->readers.start[buffer]; r < f->readers.start[buffer + 1];
+       r++) {
     int i = f->readers.item[r];
     if (c->k->forward[i] && i > last) last = i;
     if (!c->k->forward[i] && i < next) next = i;
@@ -58,25 +59,25 @@ static double gap(const choosing *c, int block) {
 static int by_score(const void *x, const void *y) {
   const candidate *a = x, *b = y;
   if (a->score != b->score) return a->score < b->score ? 1 : -1;
-  return (a->block > b->block) - (a->block < b->block);
+  return (a->buffer > b->buffer) - (a->buffer < b->buffer);
 }
 
 static mrt_status list_candidates(choosing *c, bool all) {
-  mrt_keeping *k = c->k;
+  mrt_recompute *k = c->k;
   mrt_slow_rates rates = mrt_declared_rates(k->plan);
   c->list = MRT_NEW(k->arena, candidate, k->asked.count);
-  c->time = MRT_NEW(k->arena, double, k->flow.real + 1);
+  c->time = MRT_NEW(k->arena, double, k->dag.real + 1);
   if (!c->list || !c->time) return mrt_nomem(&k->plan->ctx->error);
-  for (int i = 0; i < k->flow.real; i++) {
+  for (int i = 0; i < k->dag.real; i++) {
     c->time[i + 1] = c->time[i] + k->problem.cost[i];
     *(k->forward[i] ? &c->forward : &c->backward) += k->problem.cost[i];
   }
   for (int a = 0; a < k->asked.count; a++) {
     const mrt_activation *v = &k->asked.activations[a];
-    candidate n = { k->block_of[a], mrt_copy_seconds(&rates, true, v->bytes),
+    candidate n = { k->buffer_of[a], mrt_copy_seconds(&rates, true, v->bytes),
                     mrt_copy_seconds(&rates, false, v->bytes),
                     v->seconds / (double)v->bytes };
-    if (is_open(k, a) && (all || gap(c, n.block) >= n.out + n.in))
+    if (is_open(k, a) && (all || gap(c, n.buffer) >= n.out + n.in))
       c->list[c->count++] = n;
   }
   qsort(c->list, (size_t)c->count, sizeof *c->list, by_score);
@@ -99,9 +100,9 @@ static void fill_lanes(choosing *c, double lanes) {
 /* ---- the problem --------------------------------------------------------- */
 
 /* The operators: node i, then a copy for each chosen value that it makes. */
-static mrt_status number(mrt_swappable *w, const mrt_keeping *k,
+static mrt_status number(mrt_with_swap *w, const mrt_recompute *k,
                          const bool *chosen, int *at) {
-  const mrt_flow *f = &k->flow;
+  const mrt_dag *f = &k->dag;
   w->node = MRT_NEW(k->arena, int, f->real + w->count);
   w->copied = MRT_NEW(k->arena, int, f->real + w->count);
   if (!w->node || !w->copied) return mrt_nomem(&k->plan->ctx->error);
@@ -116,7 +117,7 @@ static mrt_status number(mrt_swappable *w, const mrt_keeping *k,
   return MRT_OK;
 }
 
-static mrt_status new_lists(mrt_swappable *w, const mrt_keeping *k) {
+static mrt_status new_lists(mrt_with_swap *w, const mrt_recompute *k) {
   const mrt_problem *old = &k->problem;
   mrt_problem *p = &w->problem;
   mrt_arena *a = k->arena;
@@ -133,7 +134,7 @@ static mrt_status new_lists(mrt_swappable *w, const mrt_keeping *k) {
              : mrt_nomem(&k->plan->ctx->error);
 }
 
-/* The value that the node itself makes for block b. */
+/* The value that the node itself makes for buffer b. */
 static int raw(const int *raw_of, int b) { return raw_of[b] ? raw_of[b] : b; }
 
 static void add_node(mrt_problem *p, int op, const mrt_problem *old, int i,
@@ -151,36 +152,36 @@ static void add_node(mrt_problem *p, int op, const mrt_problem *old, int i,
   p->makes.start[op + 1] = made, p->take_start[op + 1] = takes;
 }
 
-static void add_copy(mrt_problem *p, int op, int block, double cost) {
+static void add_copy(mrt_problem *p, int op, int buffer, double cost) {
   int made = p->makes.start[op];
   p->cost[op] = cost, p->until[op] = p->ops;
   p->reads.start[op + 1] = p->reads.start[op];
-  p->makes.item[made] = block;
+  p->makes.item[made] = buffer;
   p->makes.start[op + 1] = made + 1;
   p->take_start[op + 1] = p->take_start[op];
 }
 
-static mrt_status build(mrt_swappable *w, const choosing *c, double price) {
-  const mrt_keeping *k = c->k;
-  const mrt_flow *f = &k->flow;
+static mrt_status build(mrt_with_swap *w, const choosing *c, double price) {
+  const mrt_recompute *k = c->k;
+  const mrt_dag *f = &k->dag;
   mrt_problem *p = &w->problem;
-  bool *chosen = MRT_NEW(k->arena, bool, f->blocks);
-  int *raw_of = MRT_NEW(k->arena, int, f->blocks);
+  bool *chosen = MRT_NEW(k->arena, bool, f->buffers);
+  int *raw_of = MRT_NEW(k->arena, int, f->buffers);
   int *at = MRT_NEW(k->arena, int, f->real + 1);
-  double *cost = MRT_NEW(k->arena, double, f->blocks);
+  double *cost = MRT_NEW(k->arena, double, f->buffers);
   if (!chosen || !raw_of || !at || !cost)
     return mrt_nomem(&k->plan->ctx->error);
   *p = (mrt_problem){ .ops = f->real + c->count,
-                      .values = f->blocks + c->count };
+                      .values = f->buffers + c->count };
   w->count = c->count;
   MRT_TRY(new_lists(w, k));
   p->reads.item = k->problem.reads.item;
-  for (int b = 0; b < f->blocks; b++) p->bytes[b] = f->bytes[b];
+  for (int b = 0; b < f->buffers; b++) p->bytes[b] = f->bytes[b];
   for (int i = 0; i < c->count; i++) {
     const candidate *n = &c->list[i];
-    chosen[n->block] = true, raw_of[n->block] = f->blocks + i;
-    p->bytes[f->blocks + i] = f->bytes[n->block];
-    cost[n->block] = price * (n->out + n->in);
+    chosen[n->buffer] = true, raw_of[n->buffer] = f->buffers + i;
+    p->bytes[f->buffers + i] = f->bytes[n->buffer];
+    cost[n->buffer] = price * (n->out + n->in);
   }
   MRT_TRY(number(w, k, chosen, at));
   for (int op = 0; op < p->ops; op++)
@@ -191,9 +192,10 @@ static mrt_status build(mrt_swappable *w, const choosing *c, double price) {
   return MRT_OK;
 }
 
-mrt_status mrt_swappable_make(mrt_swappable *w, mrt_keeping *k, double lanes) {
+mrt_status mrt_with_swap_make(mrt_with_swap *w, mrt_recompute *k,
+                              double lanes) {
   choosing c = { .k = k };
-  *w = (mrt_swappable){ 0 };
+  *w = (mrt_with_swap){ 0 };
   bool all = lanes >= MRT_ALL_LANES;
   MRT_TRY(list_candidates(&c, all));
   if (!all) fill_lanes(&c, lanes);
@@ -202,16 +204,16 @@ mrt_status mrt_swappable_make(mrt_swappable *w, mrt_keeping *k, double lanes) {
 
 /* ---- and back ------------------------------------------------------------ */
 
-mrt_status mrt_swappable_schedule(const mrt_swappable *w, mrt_keeping *k,
+mrt_status mrt_with_swap_schedule(const mrt_with_swap *w, mrt_recompute *k,
                                   mrt_schedule *s) {
   mrt_act *act = MRT_NEW(k->arena, mrt_act, s->count);
-  bool *ran = MRT_NEW(k->arena, bool, k->flow.blocks);
+  bool *ran = MRT_NEW(k->arena, bool, k->dag.buffers);
   int n = 0;
   if (!act || !ran) return mrt_nomem(&k->plan->ctx->error);
   for (int i = 0; i < s->count; i++) {
     mrt_act a = s->act[i];
     if (a.kind == MRT_ACT_DROP) {
-      if (a.index < k->flow.blocks) act[n++] = a;
+      if (a.index < k->dag.buffers) act[n++] = a;
     } else if (w->node[a.index] >= 0) {
       act[n++] = (mrt_act){ MRT_ACT_RUN, w->node[a.index] };
     } else {

@@ -3,7 +3,7 @@
  *   method  Threshold accepting (Dueck and Scheuer, J. Comput. Phys. 90, 1990)
  *           on the sum of use^16 over all steps, which falls where a peak
  *           does and where one is in the making.  Half the moves begin at a
- *           high step t: a block alive there that t does not need is made
+ *           high step t: a buffer alive there that t does not need is made
  *           behind t, or read for the last time before t.  The others bring
  *           any node to any place.  What must go along, does.  A move that
  *           makes the sum worse is accepted up to a threshold that falls.
@@ -23,8 +23,8 @@ enum {
 static const double HIGHEST = 0.8, FALL = 0.93; /* threshold; by stage */
 
 typedef struct annealing {
-  mrt_profile *p;
-  const mrt_flow *f;
+  mrt_live_profile *p;
+  const mrt_dag *dag;
   int *at;        /* node -> position */
   bool *with;     /* by node: goes along in this move */
   int *nodes;     /* a part, rearranged */
@@ -54,7 +54,7 @@ static double weight(const annealing *m, int64_t use) {
 static int64_t weigh(annealing *m) {
   int64_t peak = 0;
   m->total = 0;
-  for (int i = 0; i < m->f->nodes; i++) {
+  for (int i = 0; i < m->dag->nodes; i++) {
     m->total += m->weight[i] = weight(m, m->p->use[i]);
     if (m->p->use[i] > peak) peak = m->p->use[i];
   }
@@ -64,42 +64,42 @@ static int64_t weigh(annealing *m) {
 /* ---- moves --------------------------------------------------------------- */
 
 static move reach(annealing *m, int from, int to) {
-  int n = m->f->nodes;
+  int n = m->dag->nodes;
   to = to < 0 ? 0 : to < n ? to : n - 1;
   return from < to ? (move){ from, to, true } : (move){ to, from, false };
 }
 
 static move anywhere(annealing *m) {
-  int n = m->f->nodes, at = draw(m, n);
+  int n = m->dag->nodes, at = draw(m, n);
   int by = 1 + draw(m, draw(m, 4) ? NEAR : n);
   m->with[m->p->order[at]] = true;
   return reach(m, at, draw(m, 2) ? at + by : at - by);
 }
 
-/* A block alive through t, made before it and read after it; or -1. */
+/* A buffer alive through t, made before it and read after it; or -1. */
 static int alive_through(annealing *m, int t) {
-  int blocks = m->f->blocks, b = blocks ? draw(m, blocks) : 0;
-  for (int i = 0; i < blocks; i++, b = b + 1 < blocks ? b + 1 : 0)
-    if (m->at[m->f->maker[b]] < t && m->p->last[b] > t) {
+  int buffers = m->dag->buffers, b = buffers ? draw(m, buffers) : 0;
+  for (int i = 0; i < buffers; i++, b = b + 1 < buffers ? b + 1 : 0)
+    if (m->at[m->dag->maker[b]] < t && m->p->last[b] > t) {
       m->work -= i / 4;
       return b;
     }
-  m->work -= blocks / 4;
+  m->work -= buffers / 4;
   return -1;
 }
 
 static move at_peak(annealing *m) {
-  const mrt_lists *readers = &m->f->readers;
-  int t = draw(m, m->f->nodes);
+  const mrt_lists *readers = &m->dag->readers;
+  int t = draw(m, m->dag->nodes);
   for (int i = 1; i < DRAWN; i++) {
-    int other = draw(m, m->f->nodes);
+    int other = draw(m, m->dag->nodes);
     if (m->p->use[other] > m->p->use[t]) t = other;
   }
   int b = alive_through(m, t), beyond = draw(m, 2) ? draw(m, NEAR) : 0;
   if (b < 0) return (move){ 0 };
   if (draw(m, 2)) {
-    m->with[m->f->maker[b]] = true;
-    return reach(m, m->at[m->f->maker[b]], t + beyond);
+    m->with[m->dag->maker[b]] = true;
+    return reach(m, m->at[m->dag->maker[b]], t + beyond);
   }
   move w = reach(m, m->p->last[b], t - beyond);
   for (int k = readers->start[b]; k < readers->start[b + 1]; k++)
@@ -123,7 +123,7 @@ static bool all_with(const mrt_lists *l, int node, const bool *with) {
  * them goes along earlier; how many do. */
 static int take_along(annealing *m, move w) {
   const int *order = m->p->order;
-  const mrt_lists *far = w.later ? &m->f->after : &m->f->before;
+  const mrt_lists *far = w.later ? &m->dag->after : &m->dag->before;
   int n = w.to - w.from + 1, more = 0;
   for (int i = 0; i < n; i++) {
     int node = order[w.later ? w.to - i : w.from + i];
@@ -137,7 +137,7 @@ static int take_along(annealing *m, move w) {
 static bool arrange(annealing *m, move w) {
   const int *order = m->p->order;
   int n = w.to - w.from + 1, moved = 0, at[2];
-  const mrt_lists *near = w.later ? &m->f->before : &m->f->after;
+  const mrt_lists *near = w.later ? &m->dag->before : &m->dag->after;
   for (int i = 0; i < n; i++) {
     int node = order[w.later ? w.from + i : w.to - i];
     m->with[node] = m->with[node] || any_with(near, node, m->with);
@@ -156,15 +156,15 @@ static bool arrange(annealing *m, move w) {
 
 /* Make the move unless that costs more than `most`. */
 static bool try_move(annealing *m, move w, double most) {
-  mrt_profile *p = m->p;
+  mrt_live_profile *p = m->p;
   double before = 0, after = 0;
-  mrt_profile_sweep(p, w.from, w.to, m->nodes, false);
+  mrt_live_profile_sweep(p, w.from, w.to, m->nodes, false);
   for (int i = w.from; i <= w.to; i++) {
     before += m->weight[i];
     after += weight(m, p->tried[i - w.from]);
   }
   if (after - before > most) return false;
-  mrt_profile_sweep(p, w.from, w.to, m->nodes, true);
+  mrt_live_profile_sweep(p, w.from, w.to, m->nodes, true);
   for (int i = w.from; i <= w.to; i++) {
     m->at[p->order[i]] = i;
     m->weight[i] = weight(m, p->use[i]);
@@ -178,7 +178,7 @@ static bool try_move(annealing *m, move w, double most) {
 /* Many moves at one threshold; the least peak seen goes to *peak and `best`. */
 static void stage(annealing *m, double threshold, int64_t floor, int64_t *peak,
                   int *best) {
-  const mrt_profile *p = m->p;
+  const mrt_live_profile *p = m->p;
   weigh(m); /* again, so that rounding does not add up */
   while (m->work > 0 && *peak > floor) {
     move w = draw(m, 2) ? at_peak(m) : anywhere(m);
@@ -191,20 +191,20 @@ static void stage(annealing *m, double threshold, int64_t floor, int64_t *peak,
     int64_t most = 0;
     for (int i = w.from; i <= w.to; i++)
       if (p->use[i] > most) most = p->use[i];
-    for (int i = 0; i < m->f->nodes && most < *peak; i++)
+    for (int i = 0; i < m->dag->nodes && most < *peak; i++)
       if (p->use[i] > most) most = p->use[i];
     if (most >= *peak) continue;
     *peak = most;
-    memcpy(best, p->order, (size_t)m->f->nodes * sizeof *best);
+    memcpy(best, p->order, (size_t)m->dag->nodes * sizeof *best);
   }
 }
 
-mrt_status mrt_order_anneal(mrt_profile *p, mrt_arena *a, int64_t floor,
+mrt_status mrt_order_anneal(mrt_live_profile *p, mrt_arena *a, int64_t floor,
                             uint64_t seed, int64_t work, int64_t *peak,
                             int *best) {
-  int n = p->flow->nodes;
+  int n = p->dag->nodes;
   annealing m = { .p = p,
-                  .f = p->flow,
+                  .dag = p->dag,
                   .at = MRT_NEW(a, int, n),
                   .with = MRT_NEW(a, bool, n),
                   .nodes = MRT_NEW(a, int, n),

@@ -1,8 +1,8 @@
 /* bounds.c -- how many bytes does every order need?
  *
- *   working set   what one node must have at once: the blocks it reads and
+ *   working set   what one node must have at once: the buffers it reads and
  *                 makes, and its scratch.  No recomputing helps against it.
- *   any order     while v runs, every block lives that is made by v or before
+ *   any order     while v runs, every buffer lives that is made by v or before
  *                 it in every order and read by v or after it in every order.
  *                 An output that might take a dying input's place is not
  *                 counted; it cannot where another reader comes after v.
@@ -19,7 +19,7 @@
 enum { MOST = 20000, WORDS = 16, SLICE = 64 * WORDS };
 
 typedef struct slice {
-  const mrt_flow *f;
+  const mrt_dag *dag;
   const int *order;
   uint64_t *below; /* node u, WORDS each: which v are u or come after it */
   uint64_t *above; /* which v are u or come before it */
@@ -38,94 +38,95 @@ static void unite(uint64_t *to, const uint64_t *from) {
 
 /* Bytes of outputs of v that may take an input's place.  With `s`, only of
  * inputs that no node after v reads. */
-static int64_t may_save(const mrt_flow *f, int v, const slice *s) {
+static int64_t may_save(const mrt_dag *dag, int v, const slice *s) {
   int64_t bytes = 0;
   int done = -1;
-  for (int i = f->take_start[v]; i < f->take_start[v + 1]; i++) {
-    mrt_take t = f->take[i];
+  for (int i = dag->take_start[v]; i < dag->take_start[v + 1]; i++) {
+    mrt_take t = dag->take[i];
     bool dies = t.out != done;
-    for (int k = f->readers.start[t.in];
-         s && dies && k < f->readers.start[t.in + 1]; k++) {
-      int r = f->readers.item[k];
+    for (int k = dag->readers.start[t.in];
+         s && dies && k < dag->readers.start[t.in + 1]; k++) {
+      int r = dag->readers.item[k];
       dies = r == v || !has(&s->above[(size_t)r * WORDS], s->bit[v]);
     }
-    if (dies) bytes += f->bytes[t.out], done = t.out;
+    if (dies) bytes += dag->bytes[t.out], done = t.out;
   }
   return bytes;
 }
 
-static int64_t own(const mrt_flow *f, int v) {
-  int64_t bytes = f->scratch[v] - may_save(f, v, NULL);
-  for (int b = f->made[v]; b < f->made[v + 1]; b++) bytes += f->bytes[b];
-  for (int k = f->reads.start[v]; k < f->reads.start[v + 1]; k++)
-    bytes += f->bytes[f->reads.item[k]];
+static int64_t own(const mrt_dag *dag, int v) {
+  int64_t bytes = dag->scratch[v] - may_save(dag, v, NULL);
+  for (int b = dag->made[v]; b < dag->made[v + 1]; b++) bytes += dag->bytes[b];
+  for (int k = dag->reads.start[v]; k < dag->reads.start[v + 1]; k++)
+    bytes += dag->bytes[dag->reads.item[k]];
   return bytes;
 }
 
 /* Fill `above` along the order, `below` against it. */
 static void reach(slice *s) {
-  const mrt_flow *f = s->f;
-  size_t bytes = (size_t)f->nodes * WORDS * sizeof(uint64_t);
+  const mrt_dag *dag = s->dag;
+  size_t bytes = (size_t)dag->nodes * WORDS * sizeof(uint64_t);
   memset(s->above, 0, bytes), memset(s->below, 0, bytes);
   for (int i = 0; i < s->count; i++) {
     uint64_t bit = (uint64_t)1 << i % 64;
     s->above[(size_t)s->nodes[i] * WORDS + i / 64] |= bit;
     s->below[(size_t)s->nodes[i] * WORDS + i / 64] |= bit;
   }
-  for (int i = 0; i < f->nodes; i++) {
+  for (int i = 0; i < dag->nodes; i++) {
     int u = s->order[i];
-    for (int k = f->before.start[u]; k < f->before.start[u + 1]; k++)
+    for (int k = dag->before.start[u]; k < dag->before.start[u + 1]; k++)
       unite(&s->above[(size_t)u * WORDS],
-            &s->above[(size_t)f->before.item[k] * WORDS]);
+            &s->above[(size_t)dag->before.item[k] * WORDS]);
   }
-  for (int i = f->nodes; i-- > 0;) {
+  for (int i = dag->nodes; i-- > 0;) {
     int u = s->order[i];
-    for (int k = f->after.start[u]; k < f->after.start[u + 1]; k++)
+    for (int k = dag->after.start[u]; k < dag->after.start[u + 1]; k++)
       unite(&s->below[(size_t)u * WORDS],
-            &s->below[(size_t)f->after.item[k] * WORDS]);
+            &s->below[(size_t)dag->after.item[k] * WORDS]);
   }
 }
 
-/* Add the block to all v of the slice that it lives through. */
-static void add_block(slice *s, int b) {
-  const mrt_flow *f = s->f;
+/* Add the buffer to all v of the slice that it lives through. */
+static void add_buffer(slice *s, int b) {
+  const mrt_dag *dag = s->dag;
   uint64_t read[WORDS] = { 0 };
-  const uint64_t *made = &s->below[(size_t)f->maker[b] * WORDS];
-  for (int k = f->readers.start[b]; k < f->readers.start[b + 1]; k++)
-    unite(read, &s->above[(size_t)f->readers.item[k] * WORDS]);
+  const uint64_t *made = &s->below[(size_t)dag->maker[b] * WORDS];
+  for (int k = dag->readers.start[b]; k < dag->readers.start[b + 1]; k++)
+    unite(read, &s->above[(size_t)dag->readers.item[k] * WORDS]);
   for (int w = 0; w < WORDS; w++)
     for (uint64_t bits = made[w] & read[w]; bits; bits &= bits - 1)
-      s->alive[w * 64 + __builtin_ctzll(bits)] += f->bytes[b];
+      s->alive[w * 64 + __builtin_ctzll(bits)] += dag->bytes[b];
 }
 
 static int64_t most_alive(slice *s) {
-  const mrt_flow *f = s->f;
+  const mrt_dag *dag = s->dag;
   int64_t most = 0;
   reach(s);
   memset(s->alive, 0, sizeof s->alive);
-  for (int b = 0; b < f->blocks; b++) add_block(s, b);
+  for (int b = 0; b < dag->buffers; b++) add_buffer(s, b);
   for (int i = 0; i < s->count; i++) {
     int v = s->nodes[i];
-    int64_t bytes = s->alive[i] + f->scratch[v] - may_save(f, v, s);
-    for (int b = f->made[v]; b < f->made[v + 1]; b++) /* read by nobody */
-      if (f->readers.start[b] == f->readers.start[b + 1]) bytes += f->bytes[b];
+    int64_t bytes = s->alive[i] + dag->scratch[v] - may_save(dag, v, s);
+    for (int b = dag->made[v]; b < dag->made[v + 1]; b++) /* read by nobody */
+      if (dag->readers.start[b] == dag->readers.start[b + 1])
+        bytes += dag->bytes[b];
     if (bytes > most) most = bytes;
   }
   return most;
 }
 
-static mrt_status any_order(const mrt_flow *f, const int *order, mrt_arena *a,
+static mrt_status any_order(const mrt_dag *dag, const int *order, mrt_arena *a,
                             int64_t *most) {
-  size_t words = (size_t)f->nodes * WORDS;
+  size_t words = (size_t)dag->nodes * WORDS;
   slice *s = MRT_NEW(a, slice, 1);
   if (!s) return MRT_ENOMEM;
-  s->f = f, s->order = order;
+  s->dag = dag, s->order = order;
   s->above = MRT_NEW(a, uint64_t, words);
   s->below = MRT_NEW(a, uint64_t, words);
-  s->bit = MRT_NEW(a, int, f->nodes);
+  s->bit = MRT_NEW(a, int, dag->nodes);
   if (!s->above || !s->below || !s->bit) return MRT_ENOMEM;
-  for (int from = 0; from < f->nodes; from += SLICE) {
-    s->count = f->nodes - from < SLICE ? f->nodes - from : SLICE;
+  for (int from = 0; from < dag->nodes; from += SLICE) {
+    s->count = dag->nodes - from < SLICE ? dag->nodes - from : SLICE;
     for (int i = 0; i < s->count; i++) {
       s->nodes[i] = order[from + i];
       s->bit[s->nodes[i]] = i;
@@ -136,18 +137,18 @@ static mrt_status any_order(const mrt_flow *f, const int *order, mrt_arena *a,
   return MRT_OK;
 }
 
-mrt_status mrt_flow_bounds(const mrt_flow *f, const mrt_context *ctx,
-                           const int *order, int64_t *working, int64_t *any) {
+mrt_status mrt_dag_bounds(const mrt_dag *dag, const mrt_context *ctx,
+                          const int *order, int64_t *working, int64_t *any) {
   *working = 0;
-  for (int i = 0; i < f->nodes; i++) {
-    int64_t bytes = own(f, i);
+  for (int i = 0; i < dag->nodes; i++) {
+    int64_t bytes = own(dag, i);
     if (bytes > *working) *working = bytes;
   }
   *any = *working;
-  if (f->nodes > MOST) return MRT_OK;
+  if (dag->nodes > MOST) return MRT_OK;
   mrt_arena a;
   mrt_arena_init(&a, ctx->allocator);
-  mrt_status s = any_order(f, order, &a, any);
+  mrt_status s = any_order(dag, order, &a, any);
   mrt_arena_free(&a);
   return s;
 }

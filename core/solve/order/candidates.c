@@ -16,10 +16,10 @@
 
 static mrt_status nomem(void) { return MRT_ENOMEM; }
 
-static int *count_before(const mrt_flow *f, mrt_arena *a) {
-  int *waits = MRT_NEW(a, int, f->nodes);
-  for (int i = 0; waits && i < f->nodes; i++)
-    waits[i] = f->before.start[i + 1] - f->before.start[i];
+static int *count_before(const mrt_dag *dag, mrt_arena *a) {
+  int *waits = MRT_NEW(a, int, dag->nodes);
+  for (int i = 0; waits && i < dag->nodes; i++)
+    waits[i] = dag->before.start[i + 1] - dag->before.start[i];
   return waits;
 }
 
@@ -27,72 +27,74 @@ static int *count_before(const mrt_flow *f, mrt_arena *a) {
 
 /* Is node i part of the backward pass?  What reads no other node's result is
  * not: the constants of an optimizer and of a gradient may be one node. */
-static bool is_gradient(const mrt_flow *f, int i) {
-  return f->value[f->made[i]]->node->origin.backward &&
-         f->reads.start[i] < f->reads.start[i + 1];
+static bool is_gradient(const mrt_dag *dag, int i) {
+  return dag->value[dag->made[i]]->node->origin.backward &&
+         dag->reads.start[i] < dag->reads.start[i + 1];
 }
 
 /* first[i]: node i is an update, or it is no gradient and only updates come of
  * it. */
-static bool *find_hoisted(const mrt_flow *f, mrt_arena *a) {
-  bool *first = MRT_NEW(a, bool, f->nodes);
-  for (int i = f->real; first && i-- > 0;) {
-    int from = f->readers.start[f->made[i]];
-    int to = f->readers.start[f->made[i + 1]];
-    first[i] = from < to && !is_gradient(f, i);
-    for (int r = from; r < to; r++) first[i] &= first[f->readers.item[r]];
-    first[i] |= f->update[i];
+static bool *find_hoisted(const mrt_dag *dag, mrt_arena *a) {
+  bool *first = MRT_NEW(a, bool, dag->nodes);
+  for (int i = dag->real; first && i-- > 0;) {
+    int from = dag->readers.start[dag->made[i]];
+    int to = dag->readers.start[dag->made[i + 1]];
+    first[i] = from < to && !is_gradient(dag, i);
+    for (int r = from; r < to; r++) first[i] &= first[dag->readers.item[r]];
+    first[i] |= dag->update[i];
   }
   return first;
 }
 
-static int64_t priority(const mrt_flow *f, const bool *first, int i) {
-  return i == f->real || (first && first[i]) ? -1 : i;
+static int64_t priority(const mrt_dag *dag, const bool *first, int i) {
+  return i == dag->real || (first && first[i]) ? -1 : i;
 }
 
 /* Of the ready nodes always the first in the program; the barrier and those in
  * `first`, unless that is NULL, before the others. */
-static mrt_status by_priority(const mrt_flow *f, mrt_arena *a, int *order,
+static mrt_status by_priority(const mrt_dag *dag, mrt_arena *a, int *order,
                               const bool *first) {
-  mrt_heap h = { 0 };
-  int *waits = count_before(f, a), n = 0;
+  mrt_order_heap h = { 0 };
+  int *waits = count_before(dag, a), n = 0;
   if (!waits) return nomem();
-  for (int i = 0; i < f->nodes; i++)
+  for (int i = 0; i < dag->nodes; i++)
     if (waits[i] == 0 &&
-        !mrt_heap_push(&h, a, (mrt_entry){ priority(f, first, i), 0, i }))
+        !mrt_order_heap_push(
+            &h, a, (mrt_order_entry){ priority(dag, first, i), 0, i }))
       return nomem();
   while (h.count) {
-    int node = order[n++] = mrt_heap_pop(&h).item;
-    for (int k = f->after.start[node]; k < f->after.start[node + 1]; k++) {
-      int i = f->after.item[k];
+    int node = order[n++] = mrt_order_heap_pop(&h).item;
+    for (int k = dag->after.start[node]; k < dag->after.start[node + 1]; k++) {
+      int i = dag->after.item[k];
       if (--waits[i] == 0 &&
-          !mrt_heap_push(&h, a, (mrt_entry){ priority(f, first, i), 0, i }))
+          !mrt_order_heap_push(
+              &h, a, (mrt_order_entry){ priority(dag, first, i), 0, i }))
         return nomem();
     }
   }
   return MRT_OK;
 }
 
-mrt_status mrt_order_program(const mrt_flow *f, mrt_arena *a, int *order) {
-  return by_priority(f, a, order, NULL);
+mrt_status mrt_order_program(const mrt_dag *dag, mrt_arena *a, int *order) {
+  return by_priority(dag, a, order, NULL);
 }
 
-mrt_status mrt_order_hoisted(const mrt_flow *f, mrt_arena *a, int *order) {
-  bool *first = find_hoisted(f, a);
-  return first ? by_priority(f, a, order, first) : nomem();
+mrt_status mrt_order_hoisted(const mrt_dag *dag, mrt_arena *a, int *order) {
+  bool *first = find_hoisted(dag, a);
+  return first ? by_priority(dag, a, order, first) : nomem();
 }
 
 /* ---- depth first --------------------------------------------------------- */
 
 typedef struct demanding {
-  const mrt_flow *f;
+  const mrt_dag *dag;
   int *next;  /* by node: which predecessor to visit next; start - 1: fresh */
   int *stack; /* nodes whose predecessors are being visited */
   int *order, n;
 } demanding;
 
 static void demand(demanding *d, int root) {
-  const mrt_lists *before = &d->f->before;
+  const mrt_lists *before = &d->dag->before;
   int depth = 0;
   if (d->next[root] < 0) d->stack[depth++] = root, d->next[root] = 0;
   while (depth) {
@@ -107,25 +109,25 @@ static void demand(demanding *d, int root) {
   }
 }
 
-static mrt_status depth_first(const mrt_flow *f, mrt_arena *a, int *order,
+static mrt_status depth_first(const mrt_dag *dag, mrt_arena *a, int *order,
                               bool backward) {
-  demanding d = { f, MRT_NEW(a, int, f->nodes), MRT_NEW(a, int, f->nodes),
+  demanding d = { dag, MRT_NEW(a, int, dag->nodes), MRT_NEW(a, int, dag->nodes),
                   order, 0 };
   if (!d.next || !d.stack) return nomem();
-  for (int i = 0; i < f->nodes; i++) d.next[i] = -1;
-  for (int i = 0; i < f->nodes; i++) {
-    int node = backward ? f->nodes - 1 - i : i;
-    if (f->after.start[node] == f->after.start[node + 1]) demand(&d, node);
+  for (int i = 0; i < dag->nodes; i++) d.next[i] = -1;
+  for (int i = 0; i < dag->nodes; i++) {
+    int node = backward ? dag->nodes - 1 - i : i;
+    if (dag->after.start[node] == dag->after.start[node + 1]) demand(&d, node);
   }
   return MRT_OK;
 }
 
-mrt_status mrt_order_forward(const mrt_flow *f, mrt_arena *a, int *order) {
-  return depth_first(f, a, order, false);
+mrt_status mrt_order_forward(const mrt_dag *dag, mrt_arena *a, int *order) {
+  return depth_first(dag, a, order, false);
 }
 
-mrt_status mrt_order_backward(const mrt_flow *f, mrt_arena *a, int *order) {
-  return depth_first(f, a, order, true);
+mrt_status mrt_order_backward(const mrt_dag *dag, mrt_arena *a, int *order) {
+  return depth_first(dag, a, order, true);
 }
 
 /* ---- greedy -------------------------------------------------------------- */
@@ -133,83 +135,83 @@ mrt_status mrt_order_backward(const mrt_flow *f, mrt_arena *a, int *order) {
 enum { GLANCE = 16 }; /* ready nodes looked at for one step */
 
 typedef struct greedy {
-  const mrt_flow *f;
+  const mrt_dag *dag;
   mrt_arena *arena;
-  mrt_heap ready; /* by change of live bytes; stale entries are skipped */
+  mrt_order_heap ready; /* by change of live bytes; stale entries are skipped */
   int *waits, *left;
-  int *xored;      /* by block: its waiting readers, exclusive-ored */
+  int *xored;      /* by buffer: its waiting readers, exclusive-ored */
   int64_t *change; /* by node: of live bytes, were it run now */
   bool *done;
   int64_t live, peak;
 } greedy;
 
 static bool offer(greedy *g, int node) {
-  return mrt_heap_push(&g->ready, g->arena,
-                       (mrt_entry){ g->change[node], 0, node });
+  return mrt_order_heap_push(&g->ready, g->arena,
+                             (mrt_order_entry){ g->change[node], 0, node });
 }
 
 static mrt_status begin(greedy *g) {
-  const mrt_flow *f = g->f;
-  for (int b = 0; b < f->blocks; b++) {
-    int readers = f->readers.start[b + 1] - f->readers.start[b];
+  const mrt_dag *dag = g->dag;
+  for (int b = 0; b < dag->buffers; b++) {
+    int readers = dag->readers.start[b + 1] - dag->readers.start[b];
     g->left[b] = readers;
-    if (readers) g->change[f->maker[b]] += f->bytes[b];
-    for (int k = f->readers.start[b]; k < f->readers.start[b + 1]; k++)
-      g->xored[b] ^= f->readers.item[k];
-    if (readers == 1) g->change[g->xored[b]] -= f->bytes[b];
+    if (readers) g->change[dag->maker[b]] += dag->bytes[b];
+    for (int k = dag->readers.start[b]; k < dag->readers.start[b + 1]; k++)
+      g->xored[b] ^= dag->readers.item[k];
+    if (readers == 1) g->change[g->xored[b]] -= dag->bytes[b];
   }
-  for (int i = 0; i < f->nodes; i++)
+  for (int i = 0; i < dag->nodes; i++)
     if (g->waits[i] == 0 && !offer(g, i)) return nomem();
   return MRT_OK;
 }
 
 /* The first of the best changes that fits under the peak, else the lowest. */
 static int choose(greedy *g) {
-  mrt_entry seen[GLANCE];
+  mrt_order_entry seen[GLANCE];
   int n = 0, best = -1;
   int64_t best_use = 0;
   while (n < GLANCE && g->ready.count) {
-    mrt_entry e = mrt_heap_pop(&g->ready);
+    mrt_order_entry e = mrt_order_heap_pop(&g->ready);
     if (g->done[e.item] || e.key != g->change[e.item]) continue;
-    int64_t use = mrt_flow_use(g->f, e.item, g->live, g->left);
+    int64_t use = mrt_dag_use(g->dag, e.item, g->live, g->left);
     if (best < 0 || use < best_use) best = n, best_use = use;
     seen[n++] = e;
     if (use <= g->peak) break;
   }
   for (int i = 0; i < n; i++) /* there is room: they came from there */
-    if (i != best) mrt_heap_push(&g->ready, g->arena, seen[i]);
+    if (i != best) mrt_order_heap_push(&g->ready, g->arena, seen[i]);
   if (best_use > g->peak) g->peak = best_use;
   return seen[best].item;
 }
 
 static mrt_status run(greedy *g, int node) {
-  const mrt_flow *f = g->f;
+  const mrt_dag *dag = g->dag;
   g->done[node] = true, g->live += g->change[node];
-  for (int k = f->reads.start[node]; k < f->reads.start[node + 1]; k++) {
-    int b = f->reads.item[k];
+  for (int k = dag->reads.start[node]; k < dag->reads.start[node + 1]; k++) {
+    int b = dag->reads.item[k];
     g->xored[b] ^= node;
     if (--g->left[b] != 1) continue;
-    int reader = g->xored[b]; /* the last one: it will free the block */
-    g->change[reader] -= f->bytes[b];
+    int reader = g->xored[b]; /* the last one: it will free the buffer */
+    g->change[reader] -= dag->bytes[b];
     if (g->waits[reader] == 0 && !offer(g, reader)) return nomem();
   }
-  for (int k = f->after.start[node]; k < f->after.start[node + 1]; k++)
-    if (--g->waits[f->after.item[k]] == 0 && !offer(g, f->after.item[k]))
+  for (int k = dag->after.start[node]; k < dag->after.start[node + 1]; k++)
+    if (--g->waits[dag->after.item[k]] == 0 && !offer(g, dag->after.item[k]))
       return nomem();
   return MRT_OK;
 }
 
-mrt_status mrt_order_greedy(const mrt_flow *f, mrt_arena *a, int *order) {
-  greedy g = { .f = f,
+mrt_status mrt_order_greedy(const mrt_dag *dag, mrt_arena *a, int *order) {
+  greedy g = { .dag = dag,
                .arena = a,
-               .waits = count_before(f, a),
-               .left = MRT_NEW(a, int, f->blocks),
-               .xored = MRT_NEW(a, int, f->blocks),
-               .change = MRT_NEW(a, int64_t, f->nodes),
-               .done = MRT_NEW(a, bool, f->nodes) };
+               .waits = count_before(dag, a),
+               .left = MRT_NEW(a, int, dag->buffers),
+               .xored = MRT_NEW(a, int, dag->buffers),
+               .change = MRT_NEW(a, int64_t, dag->nodes),
+               .done = MRT_NEW(a, bool, dag->nodes) };
   if (!g.waits || !g.left || !g.xored || !g.change || !g.done) return nomem();
   MRT_TRY(begin(&g));
-  for (int i = 0; i < f->nodes; i++) {
+  for (int i = 0; i < dag->nodes; i++) {
     order[i] = choose(&g);
     MRT_TRY(run(&g, order[i]));
   }

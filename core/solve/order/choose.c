@@ -33,16 +33,16 @@ enum {
 };
 
 typedef struct ordering {
-  const mrt_flow *flow;
+  const mrt_dag *dag;
   mrt_arena arena;
-  mrt_profile profile; /* for trying */
-  int *order, *best;   /* node numbers */
-  int64_t peak, floor; /* of `best`; of any order */
+  mrt_live_profile profile; /* for trying */
+  int *order, *best;        /* node numbers */
+  int64_t peak, floor;      /* of `best`; of any order */
   int effort;
   int agreed; /* starts from which moves have led to `peak` */
 } ordering;
 
-typedef mrt_status (*start)(const mrt_flow *f, mrt_arena *a, int *order);
+typedef mrt_status (*start)(const mrt_dag *dag, mrt_arena *a, int *order);
 static const start starts[] = { mrt_order_program, mrt_order_hoisted,
                                 mrt_order_backward, mrt_order_forward,
                                 mrt_order_greedy };
@@ -54,16 +54,16 @@ static void copy(int *to, const int *from, int n) {
 static void keep(ordering *o, const int *order, int64_t peak) {
   if (peak >= o->peak) return;
   o->peak = peak;
-  copy(o->best, order, o->flow->nodes);
+  copy(o->best, order, o->dag->nodes);
 }
 
 static int64_t load(ordering *o, const int *order) {
-  for (int b = 0; b < o->flow->blocks; b++) o->profile.last[b] = -1;
-  return mrt_profile_sweep(&o->profile, 0, o->flow->nodes - 1, order, true);
+  for (int b = 0; b < o->dag->buffers; b++) o->profile.last[b] = -1;
+  return mrt_live_profile_sweep(&o->profile, 0, o->dag->nodes - 1, order, true);
 }
 
 static mrt_status improve(ordering *o, const int *order) {
-  int n = o->flow->nodes;
+  int n = o->dag->nodes;
   int small = n < THOROUGH ? n : THOROUGH;
   int64_t work =
       (int64_t)WORK_SMALL * small + (int64_t)WORK_LARGE * (n - small);
@@ -82,13 +82,13 @@ static mrt_status improve(ordering *o, const int *order) {
 static mrt_status exact(ordering *o, int sets, bool *done) {
   mrt_arena a;
   mrt_arena_init(&a, o->arena.allocator);
-  mrt_exact *x = mrt_exact_make(o->flow, &a, sets);
+  mrt_order_exact *x = mrt_order_exact_new(o->dag, &a, sets);
   int64_t peak = load(o, o->best), work = 0;
   if (x) {
-    mrt_found found =
-        mrt_exact_window(x, &o->profile, 0, o->flow->nodes - 1, &peak, &work);
-    *done = found != MRT_FOUND_NOTHING;
-    if (found == MRT_FOUND_BETTER) keep(o, o->profile.order, peak);
+    mrt_order_found found = mrt_order_exact_window(
+        x, &o->profile, 0, o->dag->nodes - 1, &peak, &work);
+    *done = found != MRT_ORDER_UNKNOWN;
+    if (found == MRT_ORDER_BETTER) keep(o, o->profile.order, peak);
   }
   mrt_arena_free(&a);
   return x ? MRT_OK : MRT_ENOMEM;
@@ -97,7 +97,7 @@ static mrt_status exact(ordering *o, int sets, bool *done) {
 /* All candidates; `moves`: each improved. */
 static mrt_status try_all(ordering *o, bool moves) {
   for (int i = 0; i < MRT_COUNT(starts) && o->peak > o->floor; i++) {
-    MRT_TRY(starts[i](o->flow, &o->arena, o->order));
+    MRT_TRY(starts[i](o->dag, &o->arena, o->order));
     if (moves)
       MRT_TRY(improve(o, o->order));
     else
@@ -124,16 +124,16 @@ static bool within(const ordering *o, int part) {
 
 /* How many walks, after a short one that found nothing new. */
 static int walks(const ordering *o) {
-  int n = o->flow->nodes;
+  int n = o->dag->nodes;
   int usual = n < WALK_NODES ? WALKS : WALKS * WALK_NODES / n;
   if (o->effort > 1) return WALKS * o->effort;
   return n > THOROUGH || o->agreed > ENOUGH || within(o, NEAR) ? 0 : usual;
 }
 
 static mrt_status try_walks(ordering *o) {
-  int64_t n = o->flow->nodes < WALK_NODES ? o->flow->nodes : WALK_NODES;
+  int64_t n = o->dag->nodes < WALK_NODES ? o->dag->nodes : WALK_NODES;
   int64_t work = WORK_WALK * n * n;
-  int patience = o->effort * (n <= MRT_EXACT_NODES ? 1 : IDLE);
+  int patience = o->effort * (n <= MRT_ORDER_EXACT_NODES ? 1 : IDLE);
   if (o->effort <= 1 && within(o, CLOSE)) return MRT_OK;
   MRT_TRY(walk(o, 0, work / SHORT));
   for (int i = 0, idle = 0, most = walks(o);
@@ -146,10 +146,10 @@ static mrt_status try_walks(ordering *o) {
 }
 
 static mrt_status choose(ordering *o) {
-  int n = o->flow->nodes;
+  int n = o->dag->nodes;
   bool done = false;
   MRT_TRY(try_all(o, false));
-  if (o->peak > o->floor && n <= MRT_EXACT_NODES)
+  if (o->peak > o->floor && n <= MRT_ORDER_EXACT_NODES)
     MRT_TRY(exact(o, FEW_SETS, &done));
   if (o->peak > o->floor && !done && n <= EXACT_FOR_SURE)
     MRT_TRY(exact(o, MANY_SETS, &done));
@@ -164,13 +164,13 @@ static mrt_status choose(ordering *o) {
 
 /* Values shall live briefly, wherever the peak is. */
 static mrt_status choose_brief(ordering *o) {
-  MRT_TRY(mrt_order_hoisted(o->flow, &o->arena, o->order));
+  MRT_TRY(mrt_order_hoisted(o->dag, &o->arena, o->order));
   keep(o, o->order, load(o, o->order));
   return MRT_OK;
 }
 
 static mrt_status choose_again(ordering *o) {
-  MRT_TRY(mrt_order_program(o->flow, &o->arena, o->order));
+  MRT_TRY(mrt_order_program(o->dag, &o->arena, o->order));
   keep(o, o->order, load(o, o->order));
   return o->peak > o->floor ? improve(o, o->order) : MRT_OK;
 }
@@ -181,8 +181,8 @@ static mrt_status run(ordering o, const mrt_allocator *allocator,
   if (o.effort < 1) o.effort = 1;
   if (o.effort > MRT_MOST_EFFORT) o.effort = MRT_MOST_EFFORT;
   mrt_arena_init(&o.arena, allocator);
-  mrt_status s = mrt_profile_make(&o.profile, o.flow, &o.arena);
-  o.order = MRT_NEW(&o.arena, int, o.flow->nodes);
+  mrt_status s = mrt_live_profile_make(&o.profile, o.dag, &o.arena);
+  o.order = MRT_NEW(&o.arena, int, o.dag->nodes);
   if (!o.order) s = MRT_ENOMEM;
   if (!s) s = how(&o);
   mrt_arena_free(&o.arena);
@@ -190,23 +190,23 @@ static mrt_status run(ordering o, const mrt_allocator *allocator,
   return s;
 }
 
-mrt_status mrt_order_choose(const mrt_flow *f, const mrt_allocator *allocator,
+mrt_status mrt_order_choose(const mrt_dag *dag, const mrt_allocator *allocator,
                             int64_t floor, int effort, int *best,
                             int64_t *peak) {
-  ordering o = { .flow = f, .floor = floor, .effort = effort, .best = best };
+  ordering o = { .dag = dag, .floor = floor, .effort = effort, .best = best };
   return run(o, allocator, choose, peak);
 }
 
-mrt_status mrt_order_brief(const mrt_flow *f, const mrt_allocator *allocator,
+mrt_status mrt_order_brief(const mrt_dag *dag, const mrt_allocator *allocator,
                            int64_t floor, int effort, int *best,
                            int64_t *peak) {
-  ordering o = { .flow = f, .floor = floor, .effort = effort, .best = best };
+  ordering o = { .dag = dag, .floor = floor, .effort = effort, .best = best };
   return run(o, allocator, choose_brief, peak);
 }
 
-mrt_status mrt_order_again(const mrt_flow *f, const mrt_allocator *allocator,
-                           int64_t floor, int effort, int *best,
-                           int64_t *peak) {
-  ordering o = { .flow = f, .floor = floor, .effort = effort, .best = best };
+mrt_status mrt_order_refine(const mrt_dag *dag, const mrt_allocator *allocator,
+                            int64_t floor, int effort, int *best,
+                            int64_t *peak) {
+  ordering o = { .dag = dag, .floor = floor, .effort = effort, .best = best };
   return run(o, allocator, choose_again, peak);
 }

@@ -22,50 +22,52 @@ typedef struct state {
   int from, node; /* the state it was reached from, by running which */
 } state;
 
-struct mrt_exact {
-  const mrt_flow *flow;
+struct mrt_order_exact {
+  const mrt_dag *dag;
   mrt_arena *arena;
   state *states;
   int count, most;
   int *table, size; /* 1 + state, by hash of `ran`; size a power of two */
-  mrt_heap open;
-  int *local_node, *local_block; /* 1 + number in the part */
-  int *blocks, block_count;      /* of the part */
-  uint64_t *readers;             /* by local block; bit 63: read after it */
-  int *left;                     /* by block: for mrt_flow_use */
-  uint64_t before[MRT_EXACT_NODES];
-  int nodes[MRT_EXACT_NODES], count_nodes;
+  mrt_order_heap open;
+  int *local_node, *local_buffer; /* 1 + number in the part */
+  int *buffers, buffer_count;     /* of the part */
+  uint64_t *readers;              /* by local buffer; bit 63: read after it */
+  int *left;                      /* by buffer: for mrt_dag_use */
+  uint64_t before[MRT_ORDER_EXACT_NODES];
+  int nodes[MRT_ORDER_EXACT_NODES], count_nodes;
   int64_t peak; /* to get below */
   int64_t looked;
 };
 
 #define AFTERWARDS ((uint64_t)1 << 63)
 
-mrt_exact *mrt_exact_make(const mrt_flow *f, mrt_arena *a, int states) {
-  mrt_exact *x = MRT_NEW(a, mrt_exact, 1);
+mrt_order_exact *mrt_order_exact_new(const mrt_dag *dag, mrt_arena *a,
+                                     int states) {
+  mrt_order_exact *x = MRT_NEW(a, mrt_order_exact, 1);
   if (!x) return NULL;
-  *x = (mrt_exact){ .flow = f,
-                    .arena = a,
-                    .most = states,
-                    .size = 1,
-                    .states = MRT_NEW(a, state, states),
-                    .local_node = MRT_NEW(a, int, f->nodes),
-                    .local_block = MRT_NEW(a, int, f->blocks),
-                    .blocks = MRT_NEW(a, int, f->blocks),
-                    .readers = MRT_NEW(a, uint64_t, f->blocks),
-                    .left = MRT_NEW(a, int, f->blocks) };
+  *x = (mrt_order_exact){ .dag = dag,
+                          .arena = a,
+                          .most = states,
+                          .size = 1,
+                          .states = MRT_NEW(a, state, states),
+                          .local_node = MRT_NEW(a, int, dag->nodes),
+                          .local_buffer = MRT_NEW(a, int, dag->buffers),
+                          .buffers = MRT_NEW(a, int, dag->buffers),
+                          .readers = MRT_NEW(a, uint64_t, dag->buffers),
+                          .left = MRT_NEW(a, int, dag->buffers) };
   while (x->size < 2 * states) x->size *= 2;
   x->table = MRT_NEW(a, int, x->size);
-  bool ok = x->states && x->local_node && x->local_block && x->blocks &&
+  bool ok = x->states && x->local_node && x->local_buffer && x->buffers &&
             x->readers && x->left && x->table;
   return ok ? x : NULL;
 }
 
 /* ---- the part ------------------------------------------------------------ */
 
-static void enter(mrt_exact *x, const mrt_profile *p, int from, int to) {
-  const mrt_flow *f = x->flow;
-  x->count_nodes = to - from + 1, x->block_count = 0;
+static void enter(mrt_order_exact *x, const mrt_live_profile *p, int from,
+                  int to) {
+  const mrt_dag *dag = x->dag;
+  x->count_nodes = to - from + 1, x->buffer_count = 0;
   for (int i = 0; i < x->count_nodes; i++) {
     x->nodes[i] = p->order[from + i];
     x->local_node[x->nodes[i]] = i + 1;
@@ -73,50 +75,51 @@ static void enter(mrt_exact *x, const mrt_profile *p, int from, int to) {
   for (int i = 0; i < x->count_nodes; i++) {
     int n = x->nodes[i];
     x->before[i] = 0;
-    for (int k = f->before.start[n]; k < f->before.start[n + 1]; k++) {
-      int l = x->local_node[f->before.item[k]];
+    for (int k = dag->before.start[n]; k < dag->before.start[n + 1]; k++) {
+      int l = x->local_node[dag->before.item[k]];
       if (l) x->before[i] |= (uint64_t)1 << (l - 1);
     }
-    for (int k = f->reads.start[n]; k < f->reads.start[n + 1]; k++) {
-      int b = f->reads.item[k];
-      if (!x->local_block[b]) {
-        x->blocks[x->block_count++] = b;
-        x->local_block[b] = x->block_count;
-        x->readers[x->block_count - 1] = p->last[b] > to ? AFTERWARDS : 0;
+    for (int k = dag->reads.start[n]; k < dag->reads.start[n + 1]; k++) {
+      int b = dag->reads.item[k];
+      if (!x->local_buffer[b]) {
+        x->buffers[x->buffer_count++] = b;
+        x->local_buffer[b] = x->buffer_count;
+        x->readers[x->buffer_count - 1] = p->last[b] > to ? AFTERWARDS : 0;
       }
-      x->readers[x->local_block[b] - 1] |= (uint64_t)1 << i;
+      x->readers[x->local_buffer[b] - 1] |= (uint64_t)1 << i;
     }
   }
 }
 
-static void leave(mrt_exact *x) {
+static void leave(mrt_order_exact *x) {
   for (int i = 0; i < x->count_nodes; i++) x->local_node[x->nodes[i]] = 0;
-  for (int i = 0; i < x->block_count; i++) x->local_block[x->blocks[i]] = 0;
+  for (int i = 0; i < x->buffer_count; i++) x->local_buffer[x->buffers[i]] = 0;
 }
 
 /* The state after node i has run: bytes and peak. */
-static state after(mrt_exact *x, const state *s, int i) {
-  const mrt_flow *f = x->flow;
+static state after(mrt_order_exact *x, const state *s, int i) {
+  const mrt_dag *dag = x->dag;
   int n = x->nodes[i];
   uint64_t bit = (uint64_t)1 << i;
   state next = { .ran = s->ran | bit, .live = s->live, .node = i };
-  for (int k = f->reads.start[n]; k < f->reads.start[n + 1]; k++) {
-    int b = f->reads.item[k];
-    bool dies = (x->readers[x->local_block[b] - 1] & ~s->ran) == bit;
+  for (int k = dag->reads.start[n]; k < dag->reads.start[n + 1]; k++) {
+    int b = dag->reads.item[k];
+    bool dies = (x->readers[x->local_buffer[b] - 1] & ~s->ran) == bit;
     x->left[b] = dies ? 1 : 2;
-    if (dies) next.live -= f->bytes[b];
+    if (dies) next.live -= dag->bytes[b];
   }
-  for (int b = f->made[n]; b < f->made[n + 1]; b++)
-    if (f->readers.start[b] < f->readers.start[b + 1]) next.live += f->bytes[b];
-  int64_t use = mrt_flow_use(f, n, s->live, x->left);
+  for (int b = dag->made[n]; b < dag->made[n + 1]; b++)
+    if (dag->readers.start[b] < dag->readers.start[b + 1])
+      next.live += dag->bytes[b];
+  int64_t use = mrt_dag_use(dag, n, s->live, x->left);
   next.peak = use > s->peak ? use : s->peak;
-  x->looked += f->reads.start[n + 1] - f->reads.start[n] + 2;
+  x->looked += dag->reads.start[n + 1] - dag->reads.start[n] + 2;
   return next;
 }
 
 /* ---- the search ---------------------------------------------------------- */
 
-static int *find(mrt_exact *x, uint64_t ran) {
+static int *find(mrt_order_exact *x, uint64_t ran) {
   uint64_t h = ran * 0x9E3779B97F4A7C15u;
   int at = (int)((h ^ h >> 32) & (uint64_t)(x->size - 1));
   while (x->table[at] && x->states[x->table[at] - 1].ran != ran)
@@ -125,7 +128,7 @@ static int *find(mrt_exact *x, uint64_t ran) {
 }
 
 /* Keep `s` if it is new or better; false when there is no room. */
-static bool reach(mrt_exact *x, state s) {
+static bool reach(mrt_order_exact *x, state s) {
   int *slot = find(x, s.ran);
   if (*slot && x->states[*slot - 1].peak <= s.peak) return true;
   if (!*slot) {
@@ -133,12 +136,12 @@ static bool reach(mrt_exact *x, state s) {
     *slot = ++x->count;
   }
   x->states[*slot - 1] = s;
-  mrt_entry e = { s.peak, -__builtin_popcountll(s.ran), *slot - 1 };
-  return mrt_heap_push(&x->open, x->arena, e);
+  mrt_order_entry e = { s.peak, -__builtin_popcountll(s.ran), *slot - 1 };
+  return mrt_order_heap_push(&x->open, x->arena, e);
 }
 
-static bool extend(mrt_exact *x, int from) {
-  state s = x->states[from], next[MRT_EXACT_NODES];
+static bool extend(mrt_order_exact *x, int from) {
+  state s = x->states[from], next[MRT_ORDER_EXACT_NODES];
   int n = 0;
   for (int i = 0; i < x->count_nodes; i++) {
     if (s.ran >> i & 1 || (x->before[i] & ~s.ran)) continue;
@@ -156,13 +159,13 @@ static bool extend(mrt_exact *x, int from) {
 enum { NONE = -1, TOO_MANY = -2 };
 
 /* The state where all have run, NONE below x->peak, or TOO_MANY to tell. */
-static int search(mrt_exact *x, int64_t live) {
+static int search(mrt_order_exact *x, int64_t live) {
   uint64_t all = ((uint64_t)1 << x->count_nodes) - 1;
   memset(x->table, 0, (size_t)x->size * sizeof *x->table);
   x->count = x->open.count = 0;
   if (!reach(x, (state){ .live = live, .from = -1 })) return TOO_MANY;
   while (x->open.count) {
-    mrt_entry e = mrt_heap_pop(&x->open);
+    mrt_order_entry e = mrt_order_heap_pop(&x->open);
     const state *s = &x->states[e.item];
     if (e.key != s->peak) continue; /* reached better since */
     if (s->ran == all) return e.item;
@@ -171,18 +174,19 @@ static int search(mrt_exact *x, int64_t live) {
   return NONE;
 }
 
-mrt_found mrt_exact_window(mrt_exact *x, mrt_profile *p, int from, int to,
-                           int64_t *peak, int64_t *work) {
-  int order[MRT_EXACT_NODES];
+mrt_order_found mrt_order_exact_window(mrt_order_exact *x, mrt_live_profile *p,
+                                       int from, int to, int64_t *peak,
+                                       int64_t *work) {
+  int order[MRT_ORDER_EXACT_NODES];
   x->peak = *peak, x->looked = x->size / 16;
   enter(x, p, from, to);
   int end = search(x, p->start[from]);
   leave(x);
   *work -= x->looked;
-  if (end < 0) return end == NONE ? MRT_FOUND_NONE : MRT_FOUND_NOTHING;
+  if (end < 0) return end == NONE ? MRT_ORDER_BEST : MRT_ORDER_UNKNOWN;
   int i = x->count_nodes;
   for (int s = end; x->states[s].from >= 0; s = x->states[s].from)
     order[--i] = x->nodes[x->states[s].node];
-  *peak = mrt_profile_sweep(p, from, to, order, true);
-  return MRT_FOUND_BETTER;
+  *peak = mrt_live_profile_sweep(p, from, to, order, true);
+  return MRT_ORDER_BETTER;
 }

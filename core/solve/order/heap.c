@@ -3,13 +3,14 @@
  * SPDX-License-Identifier: MIT */
 #include "solve/order/order.h"
 
-static bool less(mrt_entry a, mrt_entry b) {
+static bool less(mrt_order_entry a, mrt_order_entry b) {
   if (a.key != b.key) return a.key < b.key;
   if (a.tie != b.tie) return a.tie < b.tie;
   return a.item < b.item;
 }
 
-bool mrt_heap_push(mrt_heap *h, mrt_arena *arena, mrt_entry e) {
+bool mrt_order_heap_push(mrt_order_heap *h, mrt_arena *arena,
+                         mrt_order_entry e) {
   if (!MRT_PUSH_ROOM(arena, h->at, h->count, h->room)) return false;
   int i = h->count++;
   for (; i > 0 && less(e, h->at[(i - 1) / 2]); i = (i - 1) / 2)
@@ -18,8 +19,8 @@ bool mrt_heap_push(mrt_heap *h, mrt_arena *arena, mrt_entry e) {
   return true;
 }
 
-mrt_entry mrt_heap_pop(mrt_heap *h) {
-  mrt_entry top = h->at[0], e = h->at[--h->count];
+mrt_order_entry mrt_order_heap_pop(mrt_order_heap *h) {
+  mrt_order_entry top = h->at[0], e = h->at[--h->count];
   int i = 0;
   for (int child; (child = 2 * i + 1) < h->count; i = child) {
     if (child + 1 < h->count && less(h->at[child + 1], h->at[child])) child++;

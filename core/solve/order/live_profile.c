@@ -1,61 +1,63 @@
 /* live_profile.c -- how many bytes live at each step of an order?
  *
- *   facts   as lifetime.c will have it: a block lives from its maker to its
+ *   facts   as lifetime.c will have it: a buffer lives from its maker to its
  *           last reader, scratch while its node runs, and an output takes the
  *           place of an input that dies there
- *   method  One sweep that counts each block's reads down.  A part of an
+ *   method  One sweep that counts each buffer's reads down.  A part of an
  *           order can be swept alone: what is read after it does not die.
  *   cost    O(nodes + reads) of the part
  *
  * SPDX-License-Identifier: MIT */
 #include "solve/order/order.h"
 
-mrt_status mrt_profile_make(mrt_profile *p, const mrt_flow *f,
-                            mrt_arena *arena) {
-  *p = (mrt_profile){ .flow = f,
-                      .order = MRT_NEW(arena, int, f->nodes),
-                      .last = MRT_NEW(arena, int, f->blocks),
-                      .start = MRT_NEW(arena, int64_t, f->nodes),
-                      .use = MRT_NEW(arena, int64_t, f->nodes),
-                      .tried = MRT_NEW(arena, int64_t, f->nodes),
-                      .left = MRT_NEW(arena, int, f->blocks) };
+mrt_status mrt_live_profile_make(mrt_live_profile *p, const mrt_dag *dag,
+                                 mrt_arena *arena) {
+  *p = (mrt_live_profile){ .dag = dag,
+                           .order = MRT_NEW(arena, int, dag->nodes),
+                           .last = MRT_NEW(arena, int, dag->buffers),
+                           .start = MRT_NEW(arena, int64_t, dag->nodes),
+                           .use = MRT_NEW(arena, int64_t, dag->nodes),
+                           .tried = MRT_NEW(arena, int64_t, dag->nodes),
+                           .left = MRT_NEW(arena, int, dag->buffers) };
   bool ok = p->order && p->last && p->start && p->use && p->tried && p->left;
   return ok ? MRT_OK : MRT_ENOMEM;
 }
 
 /* Bytes of outputs that take a dying input's place; an input is taken once. */
-static int64_t taken(const mrt_flow *f, int node, int *left) {
+static int64_t taken(const mrt_dag *dag, int node, int *left) {
   int64_t bytes = 0;
-  int done = -1, from = f->take_start[node], to = f->take_start[node + 1];
+  int done = -1, from = dag->take_start[node], to = dag->take_start[node + 1];
   for (int i = from; i < to; i++) {
-    mrt_take t = f->take[i];
+    mrt_take t = dag->take[i];
     if (t.out == done || left[t.in] != 1) continue;
-    bytes += f->bytes[t.out];
+    bytes += dag->bytes[t.out];
     done = t.out, left[t.in] = 0;
   }
   for (int i = from; i < to; i++)
-    if (left[f->take[i].in] == 0) left[f->take[i].in] = 1;
+    if (left[dag->take[i].in] == 0) left[dag->take[i].in] = 1;
   return bytes;
 }
 
-int64_t mrt_flow_use(const mrt_flow *f, int node, int64_t live, int *left) {
-  int64_t use = live + f->scratch[node];
-  for (int b = f->made[node]; b < f->made[node + 1]; b++) use += f->bytes[b];
-  return use - taken(f, node, left);
+int64_t mrt_dag_use(const mrt_dag *dag, int node, int64_t live, int *left) {
+  int64_t use = live + dag->scratch[node];
+  for (int b = dag->made[node]; b < dag->made[node + 1]; b++)
+    use += dag->bytes[b];
+  return use - taken(dag, node, left);
 }
 
 /* Live bytes after `node`; its reads are counted down. */
-static int64_t step(const mrt_flow *f, int node, int64_t live, int *left) {
-  for (int b = f->made[node]; b < f->made[node + 1]; b++)
-    if (f->readers.start[b] < f->readers.start[b + 1]) live += f->bytes[b];
-  for (int i = f->reads.start[node]; i < f->reads.start[node + 1]; i++)
-    if (--left[f->reads.item[i]] == 0) live -= f->bytes[f->reads.item[i]];
+static int64_t step(const mrt_dag *dag, int node, int64_t live, int *left) {
+  for (int b = dag->made[node]; b < dag->made[node + 1]; b++)
+    if (dag->readers.start[b] < dag->readers.start[b + 1])
+      live += dag->bytes[b];
+  for (int i = dag->reads.start[node]; i < dag->reads.start[node + 1]; i++)
+    if (--left[dag->reads.item[i]] == 0) live -= dag->bytes[dag->reads.item[i]];
   return live;
 }
 
 /* Count the reads within the part; one more for what is read after it. */
-static void count_reads(mrt_profile *p, int to, const int *nodes, int n) {
-  const mrt_lists *reads = &p->flow->reads;
+static void count_reads(mrt_live_profile *p, int to, const int *nodes, int n) {
+  const mrt_lists *reads = &p->dag->reads;
   for (int i = 0; i < n; i++)
     for (int k = reads->start[nodes[i]]; k < reads->start[nodes[i] + 1]; k++) {
       int b = reads->item[k];
@@ -63,9 +65,9 @@ static void count_reads(mrt_profile *p, int to, const int *nodes, int n) {
     }
 }
 
-static void settle(mrt_profile *p, int from, int to, const int *nodes,
+static void settle(mrt_live_profile *p, int from, int to, const int *nodes,
                    bool keep) {
-  const mrt_lists *reads = &p->flow->reads;
+  const mrt_lists *reads = &p->dag->reads;
   for (int i = from; i <= to; i++) {
     int node = nodes[i - from];
     if (keep) p->order[i] = node;
@@ -77,18 +79,18 @@ static void settle(mrt_profile *p, int from, int to, const int *nodes,
   }
 }
 
-int64_t mrt_profile_sweep(mrt_profile *p, int from, int to, const int *nodes,
-                          bool keep) {
-  const mrt_flow *f = p->flow;
-  int64_t live = from < f->nodes ? p->start[from] : 0, peak = 0;
+int64_t mrt_live_profile_sweep(mrt_live_profile *p, int from, int to,
+                               const int *nodes, bool keep) {
+  const mrt_dag *dag = p->dag;
+  int64_t live = from < dag->nodes ? p->start[from] : 0, peak = 0;
   count_reads(p, to, nodes, to - from + 1);
   for (int i = from; i <= to; i++) {
     int node = nodes[i - from];
-    int64_t use = mrt_flow_use(f, node, live, p->left);
+    int64_t use = mrt_dag_use(dag, node, live, p->left);
     if (use > peak) peak = use;
     p->tried[i - from] = use;
     if (keep) p->start[i] = live, p->use[i] = use;
-    live = step(f, node, live, p->left);
+    live = step(dag, node, live, p->left);
   }
   settle(p, from, to, nodes, keep);
   return peak;

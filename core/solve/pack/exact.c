@@ -12,27 +12,27 @@
 #include "solve/pack/exact.h"
 
 /* Counted steps, about two nanoseconds each: more for a larger problem. */
-enum { LARGE = 600 }; /* items */
+enum { LARGE = 600 }; /* buffers */
 
 static const int64_t short_run = 4000000, run_an_item = 8000,
                      work_a_pair = 3000, most_work = 64000000;
 
 /* One search for a packing no higher than `cap`.  One run in four goes by
  * rising offset, the first one when the problem is large. */
-static mrt_found search_under(mrt_searching *s, int64_t cap) {
+static mrt_pack_found search_under(mrt_pack_exact_search *s, int64_t cap) {
   mrt_packing *p = s->state.p;
-  if (!mrt_state_reset(&s->state, cap)) return MRT_NONE;
+  if (!mrt_pack_state_reset(&s->state, cap)) return MRT_PACK_NONE;
   bool rising =
       p->n > LARGE || s->descending ? s->runs % 2 == 0 : s->runs % 4 == 3;
   s->runs++;
-  mrt_found found = rising ? mrt_search_rising(s) : mrt_search_valleys(s);
-  if (found != MRT_FOUND) return found;
+  mrt_pack_found found = rising ? mrt_pack_bottom_up(s) : mrt_pack_skyline(s);
+  if (found != MRT_PACK_FOUND) return found;
   int64_t height = 0;
   for (int i = 0; i < p->n; i++)
-    if (p->items[i].offset + p->items[i].size > height)
-      height = p->items[i].offset + p->items[i].size;
+    if (p->buffers[i].offset + p->buffers[i].size > height)
+      height = p->buffers[i].offset + p->buffers[i].size;
   mrt_pack_keep(p, height);
-  return MRT_FOUND;
+  return MRT_PACK_FOUND;
 }
 
 /* No packing is as low as `cap`. */
@@ -55,12 +55,12 @@ static int luby(int k) {
 
 /* Search under `cap` in runs of growing and changing length, until there is an
  * answer or `work` is used up. */
-static mrt_status run(mrt_searching *s, int64_t cap, int64_t work) {
+static mrt_status run(mrt_pack_exact_search *s, int64_t cap, int64_t work) {
   mrt_packing *p = s->state.p;
   if (work > s->left) work = s->left;
   s->left -= work;
-  mrt_found found = MRT_STOPPED;
-  for (int k = 1; found == MRT_STOPPED && work > 0; k++) {
+  mrt_pack_found found = MRT_PACK_STOPPED;
+  for (int k = 1; found == MRT_PACK_STOPPED && work > 0; k++) {
     int64_t length = s->unit * luby(k);
     if (length > work) length = work;
     s->state.work = length;
@@ -70,13 +70,13 @@ static mrt_status run(mrt_searching *s, int64_t cap, int64_t work) {
     if (s->state.work == length) work--; /* it never ends otherwise */
   }
   s->left += work;
-  if (found == MRT_NONE) prove(p, cap);
+  if (found == MRT_PACK_NONE) prove(p, cap);
   return MRT_OK;
 }
 
 /* Between the goal and what is known, by halves: a height that was not reached
  * is taken as too low. */
-static mrt_status descend(mrt_searching *s, int64_t work) {
+static mrt_status descend(mrt_pack_exact_search *s, int64_t work) {
   mrt_packing *p = s->state.p;
   int64_t failed = p->goal - 1;
   s->descending = true;
@@ -95,7 +95,7 @@ static mrt_status descend(mrt_searching *s, int64_t work) {
   return status;
 }
 
-static mrt_status search_all(mrt_searching *s) {
+static mrt_status search_all(mrt_pack_exact_search *s) {
   mrt_packing *p = s->state.p;
   MRT_TRY(run(s, p->goal, s->left / 64));
   if (p->height > p->enough && p->enough > p->goal)
@@ -108,14 +108,15 @@ static mrt_status search_all(mrt_searching *s) {
   return MRT_OK;
 }
 
-mrt_status mrt_pack_search(mrt_packing *p) {
+mrt_status mrt_pack_exact(mrt_packing *p) {
   int64_t work = work_a_pair * p->n * p->n;
   if (work > most_work) work = most_work;
-  mrt_searching s = { .pool_room = 64 * p->n, .left = work * p->effort };
+  mrt_pack_exact_search s = { .pool_room = 64 * p->n,
+                              .left = work * p->effort };
   s.unit = run_an_item * p->n > short_run ? run_an_item * p->n : short_run;
-  MRT_TRY(mrt_state_new(p, &s.state));
+  MRT_TRY(mrt_pack_state_new(p, &s.state));
   s.rank = MRT_NEW(p->arena, double, p->n);
-  s.failed = MRT_NEW(p->arena, uint64_t, MRT_SEARCH_REMEMBERED);
+  s.failed = MRT_NEW(p->arena, uint64_t, MRT_PACK_REMEMBERED);
   s.pool = MRT_NEW(p->arena, int, s.pool_room);
   s.order = MRT_NEW(p->arena, mrt_pack_order, p->n);
   s.covers = MRT_NEW(p->arena, int, p->sections + 1);

@@ -1,13 +1,13 @@
-/* exact_state.c -- placing an item, and what follows from it
+/* exact_state.c -- placing an buffer, and what follows from it
  *
- *   method  In each section items are placed bottom-up, so one that meets a
- *           placed item goes above it: its lowest offset rises.  In a section
- *           all items lie on each other: for any height h, those that cannot
+ *   method  In each section buffers are placed bottom-up, so one that meets a
+ *           placed buffer goes above it: its lowest offset rises.  In a section
+ *           all buffers lie on each other: for any height h, those that cannot
  *           begin below h must fit between h and the cap (the bound of one
  *           machine with release times).  The lowest of them is the section's
  *           floor.
- *   cost    O(items met, and for each section they live in that may change,
- *           its items); all changes are logged and taken back, nothing is
+ *   cost    O(buffers met, and for each section they live in that may change,
+ *           its buffers); all changes are logged and taken back, nothing is
  *           copied
  *   from    MiniMalloc (Moffitt, ASPLOS 2023) for floors inferred across
  *           sections; Jackson's bound for the rest
@@ -17,15 +17,15 @@
 
 #include <string.h>
 
-/* Which items live in which section, and which are born there. */
+/* Which buffers live in which section, and which are born there. */
 static mrt_status list_sections(mrt_packing *p, mrt_pack_state *s) {
   s->begins_at = MRT_NEW(p->arena, int, p->sections + 1);
   s->holds_at = MRT_NEW(p->arena, int, p->sections + 2);
   if (!s->begins_at || !s->holds_at) return MRT_ENOMEM;
   int *at = s->holds_at + 1; /* shifted: filling moves each to its end */
   for (int i = 0; i < p->n; i++) {
-    s->begins_at[p->items[i].first + 1]++;
-    for (int k = p->items[i].first; k <= p->items[i].last; k++) at[k + 1]++;
+    s->begins_at[p->buffers[i].first + 1]++;
+    for (int k = p->buffers[i].first; k <= p->buffers[i].last; k++) at[k + 1]++;
   }
   for (int k = 1; k <= p->sections; k++) {
     at[k] += at[k - 1];
@@ -34,7 +34,7 @@ static mrt_status list_sections(mrt_packing *p, mrt_pack_state *s) {
   s->holds = MRT_NEW(p->arena, int, at[p->sections]);
   if (!s->holds) return MRT_ENOMEM;
   for (int i = 0; i < p->n; i++)
-    for (int k = p->items[i].first; k <= p->items[i].last; k++)
+    for (int k = p->buffers[i].first; k <= p->buffers[i].last; k++)
       s->holds[at[k]++] = i;
   return MRT_OK;
 }
@@ -45,18 +45,20 @@ static mrt_status list_meetings(mrt_packing *p, mrt_pack_state *s) {
   if (!s->meets_at) return MRT_ENOMEM;
   int *at = s->meets_at + 1;
   for (int i = 0; i < p->n; i++)
-    for (int k = i + 1; k < p->n && p->items[k].first <= p->items[i].last; k++)
+    for (int k = i + 1; k < p->n && p->buffers[k].first <= p->buffers[i].last;
+         k++)
       at[i + 1]++, at[k + 1]++;
   for (int i = 1; i <= p->n; i++) at[i] += at[i - 1];
   s->meets = MRT_NEW(p->arena, int, at[p->n]);
   if (!s->meets) return MRT_ENOMEM;
   for (int i = 0; i < p->n; i++)
-    for (int k = i + 1; k < p->n && p->items[k].first <= p->items[i].last; k++)
+    for (int k = i + 1; k < p->n && p->buffers[k].first <= p->buffers[i].last;
+         k++)
       s->meets[at[i]++] = k, s->meets[at[k]++] = i;
   return MRT_OK;
 }
 
-mrt_status mrt_state_new(mrt_packing *p, mrt_pack_state *s) {
+mrt_status mrt_pack_state_new(mrt_packing *p, mrt_pack_state *s) {
   *s = (mrt_pack_state){ .p = p };
   int64_t **of_items[] = { &s->low, &s->support, &s->size };
   int64_t **of_sections[] = { &s->floor,      &s->lowest,   &s->next,
@@ -72,8 +74,8 @@ mrt_status mrt_state_new(mrt_packing *p, mrt_pack_state *s) {
   s->touched = MRT_NEW(p->arena, int, p->sections);
   if (!s->name || !s->failures || !s->touched) return MRT_ENOMEM;
   for (int i = 0; i < p->n; i++) {
-    s->size[i] = p->items[i].size;
-    s->name[i] = mrt_search_mix(((uint64_t)i + 1) * 0x9e3779b97f4a7c15u);
+    s->size[i] = p->buffers[i].size;
+    s->name[i] = mrt_pack_mix(((uint64_t)i + 1) * 0x9e3779b97f4a7c15u);
   }
   MRT_TRY(list_sections(p, s));
   return list_meetings(p, s);
@@ -86,13 +88,13 @@ static void change(mrt_pack_state *s, int64_t *at, int64_t value) {
     s->out_of_memory = true;
     return;
   }
-  s->changes[s->change_count++] = (mrt_search_change){ at, *at };
+  s->changes[s->change_count++] = (mrt_pack_change){ at, *at };
   *at = value;
 }
 
-void mrt_state_undo(mrt_pack_state *s, int count) {
+void mrt_pack_state_undo(mrt_pack_state *s, int count) {
   while (s->change_count > count) {
-    const mrt_search_change *c = &s->changes[--s->change_count];
+    const mrt_pack_change *c = &s->changes[--s->change_count];
     *c->at = c->old;
   }
 }
@@ -110,35 +112,36 @@ static void touch(mrt_pack_state *s, int section) {
   s->touched[s->touched_count++] = section;
 }
 
-/* The item begins at `level` or above; false if it no longer fits.  A section
- * changes only if the item was among its lowest two, or if all that is left of
+/* The buffer begins at `level` or above; false if it no longer fits.  A section
+ * changes only if the buffer was among its lowest two, or if all that is left of
  * it might not fit above. */
-static bool raise(mrt_pack_state *s, int item, int64_t level) {
-  const mrt_packed *i = &s->p->items[item];
-  int64_t old = s->low[item];
+static bool raise(mrt_pack_state *s, int buffer, int64_t level) {
+  const mrt_packed_buffer *i = &s->p->buffers[buffer];
+  int64_t old = s->low[buffer];
   if (old >= level) return true;
   level = mrt_pack_align(i, level);
   if (level + i->size > s->cap) {
     s->failures[i->first] += 0.5, s->failures[i->last] += 0.5;
     return false;
   }
-  change(s, &s->low[item], level);
+  change(s, &s->low[buffer], level);
   for (int k = i->first; k <= i->last; k++)
     if (old <= s->next[k] || level + s->total[k] > s->cap) touch(s, k);
   s->work -= i->last - i->first + 1;
   return true;
 }
 
-/* The items of a section by falling low; they nearly are. */
-static void sort(mrt_pack_state *s, int *items, int n) {
-  int64_t before = MRT_PLACED;
+/* The buffers of a section by falling low; they nearly are. */
+static void sort(mrt_pack_state *s, int *buffers, int n) {
+  int64_t before = MRT_PACK_PLACED;
   int moved = 0;
   for (int k = 0; k < n; k++) {
-    int item = items[k], j = k;
-    int64_t at = s->low[item];
+    int buffer = buffers[k], j = k;
+    int64_t at = s->low[buffer];
     if (at > before) {
-      for (; j > 0 && s->low[items[j - 1]] < at; j--) items[j] = items[j - 1];
-      items[j] = item;
+      for (; j > 0 && s->low[buffers[j - 1]] < at; j--)
+        buffers[j] = buffers[j - 1];
+      buffers[j] = buffer;
       moved += k - j;
     } else {
       before = at;
@@ -147,17 +150,17 @@ static void sort(mrt_pack_state *s, int *items, int n) {
   s->work -= n + moved;
 }
 
-/* For any height, do the items that cannot begin below it fit above it? */
+/* For any height, do the buffers that cannot begin below it fit above it? */
 static bool fits(mrt_pack_state *s, int section) {
   int k = s->holds_at[section + 1] - (int)s->unplaced[section];
   if (k > s->holds_at[section]) k--; /* the one placed last */
-  int *items = s->holds + k, n = s->holds_at[section + 1] - k;
-  int64_t least = MRT_PLACED, next = MRT_PLACED, lowest = 0, sum = 0;
-  sort(s, items, n);
-  for (k = 0; k < n && s->low[items[k]] == MRT_PLACED;) k++;
+  int *buffers = s->holds + k, n = s->holds_at[section + 1] - k;
+  int64_t least = MRT_PACK_PLACED, next = MRT_PACK_PLACED, lowest = 0, sum = 0;
+  sort(s, buffers, n);
+  for (k = 0; k < n && s->low[buffers[k]] == MRT_PACK_PLACED;) k++;
   for (; k < n; k++) {
-    int64_t at = s->low[items[k]];
-    sum += s->size[items[k]];
+    int64_t at = s->low[buffers[k]];
+    sum += s->size[buffers[k]];
     if (at + sum > s->cap) return false;
     if (at == least)
       lowest++;
@@ -179,23 +182,23 @@ static bool settle(mrt_pack_state *s) {
   return !s->out_of_memory;
 }
 
-/* An unplaced item and what it would lie on. */
-static int64_t name_of(const mrt_pack_state *s, int item, int64_t support) {
-  return (int64_t)mrt_search_mix(s->name[item] + (uint64_t)support);
+/* An unplaced buffer and what it would lie on. */
+static int64_t name_of(const mrt_pack_state *s, int buffer, int64_t support) {
+  return (int64_t)mrt_pack_mix(s->name[buffer] + (uint64_t)support);
 }
 
-static void support(mrt_pack_state *s, int item, int64_t top) {
-  const mrt_packed *i = &s->p->items[item];
+static void support(mrt_pack_state *s, int buffer, int64_t top) {
+  const mrt_packed_buffer *i = &s->p->buffers[buffer];
   top = mrt_pack_align(i, top);
   change(s, &s->names[i->first],
-         s->names[i->first] ^ name_of(s, item, s->support[item]) ^
-             name_of(s, item, top));
-  change(s, &s->support[item], top);
+         s->names[i->first] ^ name_of(s, buffer, s->support[buffer]) ^
+             name_of(s, buffer, top));
+  change(s, &s->support[buffer], top);
 }
 
 /* ---- steps --------------------------------------------------------------- */
 
-bool mrt_state_reset(mrt_pack_state *s, int64_t cap) {
+bool mrt_pack_state_reset(mrt_pack_state *s, int64_t cap) {
   const mrt_packing *p = s->p;
   size_t bytes = (size_t)p->sections * sizeof(int64_t);
   s->cap = cap;
@@ -206,8 +209,9 @@ bool mrt_state_reset(mrt_pack_state *s, int64_t cap) {
   memset(s->names, 0, bytes);
   memcpy(s->total, p->live, bytes);
   for (int i = 0; i < p->n; i++) {
-    s->names[p->items[i].first] ^= name_of(s, i, 0);
-    for (int k = p->items[i].first; k < p->items[i].last; k++) s->crossing[k]++;
+    s->names[p->buffers[i].first] ^= name_of(s, i, 0);
+    for (int k = p->buffers[i].first; k < p->buffers[i].last; k++)
+      s->crossing[k]++;
   }
   begin(s);
   for (int k = 0; k < p->sections; k++) {
@@ -217,13 +221,13 @@ bool mrt_state_reset(mrt_pack_state *s, int64_t cap) {
   return settle(s);
 }
 
-bool mrt_state_place(mrt_pack_state *s, int item) {
-  mrt_packed *i = &s->p->items[item];
-  int64_t top = s->low[item] + i->size;
-  i->offset = s->low[item];
+bool mrt_pack_state_place(mrt_pack_state *s, int buffer) {
+  mrt_packed_buffer *i = &s->p->buffers[buffer];
+  int64_t top = s->low[buffer] + i->size;
+  i->offset = s->low[buffer];
   s->hat = false;
   begin(s);
-  change(s, &s->low[item], MRT_PLACED);
+  change(s, &s->low[buffer], MRT_PACK_PLACED);
   for (int k = i->first; k <= i->last; k++) {
     change(s, &s->total[k], s->total[k] - i->size);
     change(s, &s->unplaced[k], s->unplaced[k] - 1);
@@ -231,11 +235,11 @@ bool mrt_state_place(mrt_pack_state *s, int item) {
     touch(s, k);
   }
   change(s, &s->names[i->first],
-         s->names[i->first] ^ name_of(s, item, s->support[item]));
-  s->work -= s->meets_at[item + 1] - s->meets_at[item];
-  for (int k = s->meets_at[item]; k < s->meets_at[item + 1]; k++) {
+         s->names[i->first] ^ name_of(s, buffer, s->support[buffer]));
+  s->work -= s->meets_at[buffer + 1] - s->meets_at[buffer];
+  for (int k = s->meets_at[buffer]; k < s->meets_at[buffer + 1]; k++) {
     int j = s->meets[k];
-    if (s->low[j] == MRT_PLACED) continue;
+    if (s->low[j] == MRT_PACK_PLACED) continue;
     s->hat = true;
     if (s->support[j] < top) support(s, j, top);
     if (!raise(s, j, top)) return false;
@@ -243,11 +247,11 @@ bool mrt_state_place(mrt_pack_state *s, int item) {
   return settle(s);
 }
 
-bool mrt_state_lift(mrt_pack_state *s, int section, int64_t level) {
+bool mrt_pack_state_lift(mrt_pack_state *s, int section, int64_t level) {
   begin(s);
   for (int k = s->holds_at[section]; k < s->holds_at[section + 1]; k++) {
     int j = s->holds[k];
-    if (s->low[j] != MRT_PLACED && !raise(s, j, level)) return false;
+    if (s->low[j] != MRT_PACK_PLACED && !raise(s, j, level)) return false;
   }
   return settle(s);
 }

@@ -1,13 +1,13 @@
 /* first_fit.c -- first fit, in any order, near-linear for short lifetimes
  *
- *   method  Each item goes into the lowest gap (or the tightest one) between
- *           the items already placed that live at the same time.  Those are
+ *   method  Each buffer goes into the lowest gap (or the tightest one) between
+ *           the buffers already placed that live at the same time.  Those are
  *           kept in windows of time: a level has windows of width 2w that
- *           begin every w sections, so an item of length up to w lies wholly
+ *           begin every w sections, so an buffer of length up to w lies wholly
  *           within one of them, and w grows by four from level to level.  A
  *           window lists what is placed in it by rising offset; one walk along
  *           the list finds the gap, and drops the dead when births rise.
- *   cost    O(items met in the window) for one item; memory for n items O(n)
+ *   cost    O(buffers met in the window) for one buffer; memory for n buffers O(n)
  *           a level, since the shortest w is the mean length
  *
  * SPDX-License-Identifier: MIT */
@@ -18,11 +18,11 @@
 enum { ONE_WINDOW = 128, MAX_LEVELS = 16 };
 
 typedef struct window {
-  int *items; /* by rising offset */
+  int *buffers; /* by rising offset */
   int count;
 } window;
 
-typedef struct spot { /* what a walk reads of a placed item */
+typedef struct spot { /* what a walk reads of a placed buffer */
   int64_t offset, top;
   int first, last;
 } spot;
@@ -32,15 +32,17 @@ typedef struct level {
   window *at;
 } level;
 
-typedef struct mrt_fit {
+typedef struct mrt_pack_fit {
   int levels;
   level level[MAX_LEVELS];
-  spot *spots;   /* of all items */
-  bool by_birth; /* no item to come is born earlier: the dead may be dropped */
+  spot *spots; /* of all buffers */
+  bool
+      by_birth; /* no buffer to come is born earlier: the dead may be dropped */
 } fit;
 
-/* The windows of a level that an item touches: [*from, *to]. */
-static void touched(const level *l, const mrt_packed *i, int *from, int *to) {
+/* The windows of a level that an buffer touches: [*from, *to]. */
+static void touched(const level *l, const mrt_packed_buffer *i, int *from,
+                    int *to) {
   *from = i->first / l->width - 1;
   if (*from < 0) *from = 0;
   *to = i->last / l->width;
@@ -54,26 +56,26 @@ static mrt_status level_new(mrt_packing *p, level *l, int width) {
   if (!l->at) return MRT_ENOMEM;
   int from, to, sum = 0;
   for (int i = 0; i < p->n; i++) {
-    touched(l, &p->items[i], &from, &to);
+    touched(l, &p->buffers[i], &from, &to);
     for (int w = from; w <= to; w++) l->at[w].count++, sum++;
   }
   int *room = MRT_NEW(p->arena, int, sum);
   if (!room) return MRT_ENOMEM;
   for (int w = 0; w < l->windows; w++) {
-    l->at[w].items = room;
+    l->at[w].buffers = room;
     room += l->at[w].count;
   }
   return MRT_OK;
 }
 
-mrt_status mrt_fit_new(mrt_packing *p) {
+mrt_status mrt_pack_fit_new(mrt_packing *p) {
   fit *f = MRT_NEW(p->arena, fit, 1);
   if (!f) return MRT_ENOMEM;
   f->spots = MRT_NEW(p->arena, spot, p->n);
   if (!f->spots) return MRT_ENOMEM;
   int64_t lengths = 0;
   for (int i = 0; i < p->n; i++)
-    lengths += p->items[i].last - p->items[i].first + 1;
+    lengths += p->buffers[i].last - p->buffers[i].first + 1;
   int64_t width = p->n > ONE_WINDOW ? lengths / p->n + 1 : p->sections;
   for (bool all = false; !all; width *= 4) {
     all = width >= p->sections || f->levels == MAX_LEVELS - 1;
@@ -85,7 +87,7 @@ mrt_status mrt_fit_new(mrt_packing *p) {
 }
 
 /* The shortest list that has everything `i` can meet. */
-static window *window_of(const fit *f, const mrt_packed *i) {
+static window *window_of(const fit *f, const mrt_packed_buffer *i) {
   int length = i->last - i->first + 1, k = 0;
   while (k < f->levels - 1 && f->level[k].width < length) k++;
   const level *l = &f->level[k];
@@ -93,77 +95,80 @@ static window *window_of(const fit *f, const mrt_packed *i) {
   return &l->at[w < l->windows ? w : l->windows - 1];
 }
 
-static int64_t find_gap(const mrt_packing *p, window *w, const mrt_packed *item,
-                        mrt_fit_rule rule, int64_t *work) {
+static int64_t find_gap(const mrt_packing *p, window *w,
+                        const mrt_packed_buffer *buffer, mrt_pack_fit_rule rule,
+                        int64_t *work) {
   int64_t at = 0, best = -1, best_gap = INT64_MAX;
   int k = 0, kept = 0;
   for (; k < w->count; k++) {
-    const spot *q = &p->fit->spots[w->items[k]];
-    if (q->last < item->first && p->fit->by_birth) continue;
-    w->items[kept++] = w->items[k];
-    if (q->first > item->last || q->last < item->first) continue;
+    const spot *q = &p->fit->spots[w->buffers[k]];
+    if (q->last < buffer->first && p->fit->by_birth) continue;
+    w->buffers[kept++] = w->buffers[k];
+    if (q->first > buffer->last || q->last < buffer->first) continue;
     int64_t gap = q->offset - at;
-    if (gap >= item->size && gap < best_gap) {
+    if (gap >= buffer->size && gap < best_gap) {
       best = at, best_gap = gap;
-      if (rule == MRT_FIT_FIRST) break;
+      if (rule == MRT_PACK_FIRST_FIT) break;
     }
-    if (q->top > at) at = mrt_pack_align(item, q->top);
+    if (q->top > at) at = mrt_pack_align(buffer, q->top);
   }
   *work -= k + 1;
   if (k < w->count) k++; /* the one above the gap has been kept */
   if (kept < k)
-    memmove(w->items + kept, w->items + k,
-            (size_t)(w->count - k) * sizeof *w->items);
+    memmove(w->buffers + kept, w->buffers + k,
+            (size_t)(w->count - k) * sizeof *w->buffers);
   w->count -= k - kept;
   return best >= 0 ? best : at;
 }
 
-static void insert(const spot *spots, window *w, int item) {
+static void insert(const spot *spots, window *w, int buffer) {
   int low = 0, high = w->count;
   while (low < high) {
     int middle = (low + high) / 2;
-    if (spots[w->items[middle]].offset <= spots[item].offset)
+    if (spots[w->buffers[middle]].offset <= spots[buffer].offset)
       low = middle + 1;
     else
       high = middle;
   }
-  memmove(w->items + low + 1, w->items + low,
-          (size_t)(w->count - low) * sizeof *w->items);
-  w->items[low] = item;
+  memmove(w->buffers + low + 1, w->buffers + low,
+          (size_t)(w->count - low) * sizeof *w->buffers);
+  w->buffers[low] = buffer;
   w->count++;
 }
 
-static void place(mrt_packing *p, int item, int64_t *work) {
-  const mrt_packed *i = &p->items[item];
-  p->fit->spots[item] =
+static void place(mrt_packing *p, int buffer, int64_t *work) {
+  const mrt_packed_buffer *i = &p->buffers[buffer];
+  p->fit->spots[buffer] =
       (spot){ i->offset, i->offset + i->size, i->first, i->last };
   for (int k = 0; k < p->fit->levels; k++) {
     level *l = &p->fit->level[k];
     int from, to;
     touched(l, i, &from, &to);
     for (int w = from; w <= to; w++) {
-      insert(p->fit->spots, &l->at[w], item);
+      insert(p->fit->spots, &l->at[w], buffer);
       *work -= 8 + l->at[w].count / 32;
     }
   }
 }
 
-int64_t mrt_fit_run(mrt_packing *p, const mrt_pack_order *order,
-                    mrt_fit_rule rule, int64_t limit, int64_t *work) {
+int64_t mrt_pack_fit_run(mrt_packing *p, const mrt_pack_order *order,
+                         mrt_pack_fit_rule rule, int64_t limit, int64_t *work) {
   int64_t height = 0;
-  bool rise = mrt_births_rise(p, order, false);
+  bool rise = mrt_pack_by_start_rise(p, order, false);
   p->fit->by_birth = rise;
-  if (rule == MRT_FIT_FIRST && (rise || mrt_births_rise(p, order, true)))
-    return mrt_births_run(p, order, limit);
+  if (rule == MRT_PACK_FIRST_FIT &&
+      (rise || mrt_pack_by_start_rise(p, order, true)))
+    return mrt_pack_by_start_run(p, order, limit);
   for (int k = 0; k < p->fit->levels; k++)
     for (int w = 0; w < p->fit->level[k].windows; w++)
       p->fit->level[k].at[w].count = 0;
   for (int k = 0; k < p->n; k++) {
-    mrt_packed *item = &p->items[order[k].item];
-    item->offset = find_gap(p, window_of(p->fit, item), item, rule, work);
-    if (item->offset + item->size > height) height = item->offset + item->size;
+    mrt_packed_buffer *buffer = &p->buffers[order[k].buffer];
+    buffer->offset = find_gap(p, window_of(p->fit, buffer), buffer, rule, work);
+    if (buffer->offset + buffer->size > height)
+      height = buffer->offset + buffer->size;
     if (height >= limit || *work < 0) return INT64_MAX;
-    place(p, order[k].item, work);
+    place(p, order[k].buffer, work);
   }
   return height;
 }

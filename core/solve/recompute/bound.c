@@ -28,7 +28,7 @@ typedef struct gap {
 } gap;
 
 typedef struct bound {
-  const mrt_line *line;
+  const mrt_sequence *line;
   gap *gaps;
   int count, ops;
   double *need;  /* by operator, in units of the budget; the end too */
@@ -38,7 +38,7 @@ typedef struct bound {
 } bound;
 
 /* Bytes of outputs that could lie in inputs. */
-static int64_t most_taken(const mrt_line *l, int op) {
+static int64_t most_taken(const mrt_sequence *l, int op) {
   const mrt_problem *p = l->p;
   int64_t sum = 0;
   if (!p->take_start || op == p->ops) return 0;
@@ -51,7 +51,7 @@ static int64_t most_taken(const mrt_line *l, int op) {
   return sum;
 }
 
-int64_t mrt_schedule_set(const mrt_line *l) {
+int64_t mrt_schedule_set(const mrt_sequence *l) {
   int64_t most = 0;
   for (int op = 0; op <= l->p->ops; op++) {
     int64_t bytes = l->work[op] - most_taken(l, op);
@@ -61,13 +61,13 @@ int64_t mrt_schedule_set(const mrt_line *l) {
 }
 
 /* The least bytes at the first run, all else as in program order. */
-static double least_bytes(const mrt_line *l, int op) {
-  return (double)(mrt_line_bytes(l, op) + mrt_line_taken(l, op) -
+static double least_bytes(const mrt_sequence *l, int op) {
+  return (double)(mrt_sequence_bytes(l, op) + mrt_sequence_taken(l, op) -
                   most_taken(l, op));
 }
 
 /* What making the value again costs, at least. */
-static double own_cost(const mrt_line *l, int value) {
+static double own_cost(const mrt_sequence *l, int value) {
   const mrt_problem *p = l->p;
   int op = l->maker[value];
   double sum = 0;
@@ -80,7 +80,7 @@ static double own_cost(const mrt_line *l, int value) {
 }
 
 static mrt_status prepare(bound *b, int64_t budget) {
-  const mrt_line *l = b->line;
+  const mrt_sequence *l = b->line;
   int ops = b->ops;
   double unit = budget > 0 ? (double)budget : 1;
   b->gaps = MRT_NEW(l->arena, gap, l->accesses + 1);
@@ -93,9 +93,9 @@ static mrt_status prepare(bound *b, int64_t budget) {
   for (int op = 0; op <= ops; op++)
     b->need[op] = (least_bytes(l, op) - (double)budget) / unit;
   for (int i = 0; i < l->accesses; i++) {
-    const mrt_line_access *a = &l->access[i];
+    const mrt_sequence_access *a = &l->access[i];
     if (!l->run[a->run].first || !l->run[a->run].there) continue;
-    if (!mrt_line_lives_on(l, i) || !l->p->bytes[a->value]) continue;
+    if (!mrt_sequence_lives_on(l, i) || !l->p->bytes[a->value]) continue;
     int to = l->run[l->access[a->after].run].op;
     double cost = own_cost(l, a->value);
     if (to > a->run + 1 && cost < INFINITY)
@@ -144,7 +144,7 @@ static void step(bound *b, double value, double target, double scale) {
   }
 }
 
-mrt_status mrt_schedule_bound(const mrt_line *line, int64_t budget,
+mrt_status mrt_schedule_bound(const mrt_sequence *line, int64_t budget,
                               double known, double *extra) {
   bound b = { .line = line, .ops = line->p->ops };
   MRT_TRY(prepare(&b, budget));

@@ -13,31 +13,32 @@
 #include <stdlib.h>
 
 /* The next run of the operator after `next`, unless it is the first. */
-static int later_run(mrt_line *l, int op, int next) {
+static int later_run(mrt_sequence *l, int op, int next) {
   int run = l->run[op].next_run;
-  for (; run >= 0 && !mrt_line_is_before(l, next, run); l->worked++)
+  for (; run >= 0 && !mrt_sequence_is_before(l, next, run); l->worked++)
     run = l->run[run].next_run;
   return run;
 }
 
 /* What keeping the outputs of `run` from before `next` on would cost. */
-static double keep_cost(mrt_solver *s, int run, int next, double limit) {
-  mrt_line *l = &s->line;
-  const mrt_line_run *r = &l->run[run];
+static double keep_cost(mrt_schedule_solver *s, int run, int next,
+                        double limit) {
+  mrt_sequence *l = &s->line;
+  const mrt_sequence_run *r = &l->run[run];
   double excess = 0;
   for (int i = r->access; i < r->access + r->makes; i++) {
-    const mrt_line_access *a = &l->access[i];
-    if (!mrt_line_is_linked(l, a) || !mrt_line_lives_on(l, i)) continue;
+    const mrt_sequence_access *a = &l->access[i];
+    if (!mrt_sequence_is_linked(l, a) || !mrt_sequence_lives_on(l, i)) continue;
     int from = l->access[a->before].run;
-    if (mrt_line_is_before(l, from, next)) from = next;
-    excess += mrt_line_excess(l, from, run, l->p->bytes[a->value], s->budget,
-                              limit / s->price);
+    if (mrt_sequence_is_before(l, from, next)) from = next;
+    excess += mrt_sequence_excess(l, from, run, l->p->bytes[a->value],
+                                  s->budget, limit / s->price);
   }
   return excess * s->price;
 }
 
-static double run_cost(mrt_solver *s, int op, int next) {
-  mrt_line *l = &s->line;
+static double run_cost(mrt_schedule_solver *s, int op, int next) {
+  mrt_sequence *l = &s->line;
   if (l->p->until && l->p->until[op] < l->run[next].stage) return INFINITY;
   double cost = l->p->cost[op];
   int later = later_run(l, op, next);
@@ -47,22 +48,22 @@ static double run_cost(mrt_solver *s, int op, int next) {
 }
 
 /* Is the value there just before `next`?  If not, *from is its last access. */
-static bool is_there(mrt_line *l, int value, int next, int *from) {
-  int x = mrt_line_find(l, value, next);
+static bool is_there(mrt_sequence *l, int value, int next, int *from) {
+  int x = mrt_sequence_find(l, value, next);
   *from = x;
-  return x >= 0 && (l->access[x].run == next || mrt_line_lives_on(l, x));
+  return x >= 0 && (l->access[x].run == next || mrt_sequence_lives_on(l, x));
 }
 
-static void add_op(mrt_solver *s, int op) {
+static void add_op(mrt_schedule_solver *s, int op) {
   s->mark[op] = s->stamp;
   s->op[s->ops++] = op;
 }
 
-int64_t mrt_split_spill(mrt_solver *s, int value, int next) {
-  mrt_line *l = &s->line;
+int64_t mrt_split_spill(mrt_schedule_solver *s, int value, int next) {
+  mrt_sequence *l = &s->line;
   const mrt_problem *p = l->p;
-  int op = l->maker[value], from, before = mrt_line_before(l, next);
-  int64_t bytes = mrt_line_crossing(l, before) + l->work[op] - s->budget;
+  int op = l->maker[value], from, before = mrt_sequence_before(l, next);
+  int64_t bytes = mrt_sequence_crossing(l, before) + l->work[op] - s->budget;
   bytes -= p->bytes[value];
   l->worked += l->run[before].count;
   for (int i = p->reads.start[op]; i < p->reads.start[op + 1] && bytes > 0; i++)
@@ -71,8 +72,9 @@ int64_t mrt_split_spill(mrt_solver *s, int value, int next) {
   return bytes > 0 ? bytes : 0;
 }
 
-double mrt_split_cost(mrt_solver *s, int value, int next, double limit) {
-  mrt_line *l = &s->line;
+double mrt_split_cost(mrt_schedule_solver *s, int value, int next,
+                      double limit) {
+  mrt_sequence *l = &s->line;
   const mrt_problem *p = l->p;
   s->ops = 0;
   s->stamp++;
@@ -89,8 +91,8 @@ double mrt_split_cost(mrt_solver *s, int value, int next, double limit) {
         continue;
       bool may = !l->may || (l->may[u] & MRT_MAY_RECOMPUTE);
       double again = may ? run_cost(s, l->maker[u], next) : INFINITY;
-      double longer =
-          s->price * mrt_line_excess(l, l->access[from].run, next, p->bytes[u],
+      double longer = s->price * mrt_sequence_excess(
+                                     l, l->access[from].run, next, p->bytes[u],
                                      s->budget, again / s->price);
       cost += longer < again ? longer : again;
       if (again < longer) add_op(s, l->maker[u]);
@@ -104,18 +106,18 @@ static int rising(const void *a, const void *b) {
 }
 
 /* Runs whose outputs nobody reads are needless. */
-static bool is_needless(const mrt_line *l, int run) {
-  const mrt_line_run *r = &l->run[run];
+static bool is_needless(const mrt_sequence *l, int run) {
+  const mrt_sequence_run *r = &l->run[run];
   if (r->first || !r->there) return false;
   for (int i = r->access; i < r->access + r->makes; i++)
-    if (mrt_line_is_linked(l, &l->access[i]) && mrt_line_lives_on(l, i))
+    if (mrt_sequence_is_linked(l, &l->access[i]) && mrt_sequence_lives_on(l, i))
       return false;
   return true;
 }
 
-void mrt_run_remove(mrt_solver *s, int run) {
-  mrt_line *l = &s->line;
-  mrt_line_remove(l, run);
+void mrt_run_remove(mrt_schedule_solver *s, int run) {
+  mrt_sequence *l = &s->line;
+  mrt_sequence_remove(l, run);
   for (int i = l->run[run].access + l->run[run].makes;
        i < l->run[run].access + l->run[run].count && !l->failed; i++) {
     int from = l->access[l->access[i].before].run;
@@ -123,32 +125,32 @@ void mrt_run_remove(mrt_solver *s, int run) {
   }
 }
 
-bool mrt_run_drop(mrt_solver *s, int run, bool strict) {
-  mrt_line *l = &s->line;
-  const mrt_line_run *r = &l->run[run];
+bool mrt_run_drop(mrt_schedule_solver *s, int run, bool strict) {
+  mrt_sequence *l = &s->line;
+  const mrt_sequence_run *r = &l->run[run];
   double excess = 0;
   for (int i = r->access; i < r->access + r->makes; i++) {
-    const mrt_line_access *a = &l->access[i];
-    if (mrt_line_is_linked(l, a) && mrt_line_lives_on(l, i))
-      excess += mrt_line_excess(l, l->access[a->before].run, run,
-                                l->p->bytes[a->value], s->budget,
-                                strict ? 0 : INFINITY);
+    const mrt_sequence_access *a = &l->access[i];
+    if (mrt_sequence_is_linked(l, a) && mrt_sequence_lives_on(l, i))
+      excess += mrt_sequence_excess(l, l->access[a->before].run, run,
+                                    l->p->bytes[a->value], s->budget,
+                                    strict ? 0 : INFINITY);
   }
   if (strict ? excess > 0 : excess * s->price > l->p->cost[r->op]) return false;
   int changes = l->changes;
   mrt_run_remove(s, run);
-  if (strict && mrt_line_peak(l) > s->budget) {
-    mrt_line_undo(l, changes);
+  if (strict && mrt_sequence_peak(l) > s->budget) {
+    mrt_sequence_undo(l, changes);
     return false;
   }
   return true;
 }
 
-void mrt_split_do(mrt_solver *s, int next) {
-  mrt_line *l = &s->line;
+void mrt_split_do(mrt_schedule_solver *s, int next) {
+  mrt_sequence *l = &s->line;
   qsort(s->op, (size_t)s->ops, sizeof *s->op, rising);
   for (int i = 0; i < s->ops; i++)
-    if (mrt_line_insert(l, s->op[i], next) < 0) return;
+    if (mrt_sequence_insert(l, s->op[i], next) < 0) return;
   for (int i = s->ops - 1; i >= 0 && !l->failed; i--) {
     int later = later_run(l, s->op[i], next);
     if (later >= 0) mrt_run_drop(s, later, false);

@@ -3,38 +3,38 @@
  * SPDX-License-Identifier: MIT */
 #include "solve/recompute/mincut.h"
 
-bool mrt_cut_make(mrt_cut *c, mrt_arena *arena, int nodes) {
-  *c = (mrt_cut){ .nodes = nodes,
-                  .first = MRT_NEW(arena, int, nodes),
-                  .level = MRT_NEW(arena, int, nodes),
-                  .queue = MRT_NEW(arena, int, nodes),
-                  .try = MRT_NEW(arena, int, nodes) };
+bool mrt_mincut_new(mrt_mincut *c, mrt_arena *arena, int nodes) {
+  *c = (mrt_mincut){ .nodes = nodes,
+                     .first = MRT_NEW(arena, int, nodes),
+                     .level = MRT_NEW(arena, int, nodes),
+                     .queue = MRT_NEW(arena, int, nodes),
+                     .try = MRT_NEW(arena, int, nodes) };
   if (!c->first || !c->level || !c->queue || !c->try) return false;
   for (int i = 0; i < nodes; i++) c->first[i] = -1;
   return true;
 }
 
-static bool add(mrt_cut *c, mrt_arena *arena, int from, int to,
+static bool add(mrt_mincut *c, mrt_arena *arena, int from, int to,
                 int64_t capacity) {
   if (!MRT_PUSH_ROOM(arena, c->edge, c->edges, c->room)) return false;
-  c->edge[c->edges] = (struct mrt_cut_edge){ to, c->first[from], capacity };
+  c->edge[c->edges] = (struct mrt_mincut_edge){ to, c->first[from], capacity };
   c->first[from] = c->edges++;
   return true;
 }
 
-int mrt_cut_edge(mrt_cut *c, mrt_arena *arena, int from, int to,
-                 int64_t capacity) {
+int mrt_mincut_edge(mrt_mincut *c, mrt_arena *arena, int from, int to,
+                    int64_t capacity) {
   int number = c->edges;
   bool ok = add(c, arena, from, to, capacity) && add(c, arena, to, from, 0);
   return ok ? number : -1;
 }
 
 /* Distances from the source along edges with capacity left. */
-static bool find_levels(mrt_cut *c) {
+static bool find_levels(mrt_mincut *c) {
   for (int i = 0; i < c->nodes; i++) c->level[i] = -1;
   int head = 0, tail = 0;
-  c->level[MRT_CUT_SOURCE] = 0;
-  c->queue[tail++] = MRT_CUT_SOURCE;
+  c->level[MRT_MINCUT_SOURCE] = 0;
+  c->queue[tail++] = MRT_MINCUT_SOURCE;
   while (head < tail) {
     int v = c->queue[head++];
     for (int e = c->first[v]; e >= 0; e = c->edge[e].next) {
@@ -44,22 +44,22 @@ static bool find_levels(mrt_cut *c) {
       c->queue[tail++] = to;
     }
   }
-  return c->level[MRT_CUT_SINK] >= 0;
+  return c->level[MRT_MINCUT_SINK] >= 0;
 }
 
 /* The next edge of `v` that leads one level further, or -1. */
-static int next_edge(mrt_cut *c, int v) {
+static int next_edge(mrt_mincut *c, int v) {
   for (; c->try[v] >= 0; c->try[v] = c->edge[c->try[v]].next) {
-    const struct mrt_cut_edge *e = &c->edge[c->try[v]];
+    const struct mrt_mincut_edge *e = &c->edge[c->try[v]];
     if (e->left > 0 && c->level[e->to] == c->level[v] + 1) return c->try[v];
   }
   return -1;
 }
 
 /* One way from source to sink, its edges in `queue`; its length, or 0. */
-static int find_way(mrt_cut *c) {
-  int length = 0, v = MRT_CUT_SOURCE;
-  while (v != MRT_CUT_SINK) {
+static int find_way(mrt_mincut *c) {
+  int length = 0, v = MRT_MINCUT_SOURCE;
+  while (v != MRT_MINCUT_SINK) {
     int e = next_edge(c, v);
     if (e >= 0) {
       c->queue[length++] = e;
@@ -75,11 +75,11 @@ static int find_way(mrt_cut *c) {
   return length;
 }
 
-void mrt_cut_run(mrt_cut *c) {
+void mrt_mincut_run(mrt_mincut *c) {
   while (find_levels(c)) {
     for (int i = 0; i < c->nodes; i++) c->try[i] = c->first[i];
     for (int n; (n = find_way(c)) > 0;) {
-      int64_t least = MRT_CUT_NEVER;
+      int64_t least = MRT_MINCUT_NEVER;
       for (int i = 0; i < n; i++)
         if (c->edge[c->queue[i]].left < least)
           least = c->edge[c->queue[i]].left;

@@ -28,7 +28,7 @@ static int most_takes(const mrt_problem *p) {
   return most;
 }
 
-static mrt_status solver_new(mrt_solver *s) {
+static mrt_status solver_new(mrt_schedule_solver *s) {
   const mrt_problem *p = s->line.p;
   mrt_arena *arena = s->line.arena;
   s->most = MRT_SCHEDULE_RUNS * p->ops + 100;
@@ -36,7 +36,7 @@ static mrt_status solver_new(mrt_solver *s) {
   s->mark = MRT_NEW(arena, int, p->ops + 1);
   s->over = MRT_NEW(arena, int, p->ops + 1);
   s->excess = MRT_NEW(arena, double, p->ops + 2);
-  s->choice = MRT_NEW(arena, mrt_split, p->values + most_takes(p) + 1);
+  s->choice = MRT_NEW(arena, mrt_schedule_evict, p->values + most_takes(p) + 1);
   s->across = MRT_NEW(arena, int, p->values + 1);
   s->tabu = MRT_NEW(arena, int, p->values + 1);
   s->again = MRT_NEW(arena, int, s->most + p->ops + 1);
@@ -50,17 +50,17 @@ static mrt_status solver_new(mrt_solver *s) {
   return MRT_OK;
 }
 
-double mrt_solver_random(mrt_solver *s) {
+double mrt_schedule_random(mrt_schedule_solver *s) {
   s->random = s->random * 6364136223846793005u + 1442695040888963407u;
   return (double)(s->random >> 11) / 9007199254740992.0;
 }
 
 /* What the bound says of the best known: where to stop, and how much work the
  * rest is worth. */
-static mrt_status aim(mrt_solver *s, mrt_schedule *out) {
+static mrt_status aim(mrt_schedule_solver *s, mrt_schedule *out) {
   double base = 0, extra;
   for (int op = 0; op < s->line.p->ops; op++) base += s->line.p->cost[op];
-  mrt_solver_clear(s);
+  mrt_schedule_clear(s);
   MRT_TRY(mrt_schedule_bound(&s->line, s->budget, s->best_cost - base, &extra));
   out->bound = base + extra;
   double open = (s->best_cost - out->bound) / (s->best_cost - base);
@@ -72,23 +72,23 @@ static mrt_status aim(mrt_solver *s, mrt_schedule *out) {
 }
 
 /* A start, and some search from it. */
-static mrt_status begin(mrt_solver *s, int number, mrt_schedule *out) {
-  if (!mrt_solver_start(s, number)) return MRT_OK;
+static mrt_status begin(mrt_schedule_solver *s, int number, mrt_schedule *out) {
+  if (!mrt_schedule_start(s, number)) return MRT_OK;
   bool first = s->best_cost == INFINITY;
-  mrt_solver_keep(s);
+  mrt_schedule_keep(s);
   if (first) MRT_TRY(aim(s, out));
-  if (first) mrt_solver_restore(s);
+  if (first) mrt_schedule_restore(s);
   if (s->line.cost > s->goal && !s->only_fit) {
     mrt_search(s, s->goal, (int64_t)(s->search_work / 12));
-    mrt_solver_keep(s);
+    mrt_schedule_keep(s);
   }
   return MRT_OK;
 }
 
 /* Is start number `i` worth its while?  While nothing is found, or the bound is
  * far, noisy ones go on for as long as there is work left. */
-static bool worth_starting(const mrt_solver *s, int i) {
-  const mrt_line *l = &s->line;
+static bool worth_starting(const mrt_schedule_solver *s, int i) {
+  const mrt_sequence *l = &s->line;
   double ops = l->p->ops, most = MRT_SCHEDULE_STARTS_WORK;
   if (ops >= MRT_PLAN_LARGE) most /= 4;
   double worked = (double)l->worked;
@@ -104,13 +104,13 @@ static bool worth_starting(const mrt_solver *s, int i) {
 
 /* The runs that were given take so much more than the budget that repairing
  * them, which is slow, has not been seen to do. */
-static bool far(const mrt_solver *s) {
-  int64_t peak = mrt_line_peak(&s->line);
+static bool far(const mrt_schedule_solver *s) {
+  int64_t peak = mrt_sequence_peak(&s->line);
   return s->line.p->ops > FAR_OPS && peak - peak / FAR > s->budget;
 }
 
 /* Starts from the runs that were given, until one does. */
-static mrt_status begin_from_given(mrt_solver *s, mrt_schedule *out) {
+static mrt_status begin_from_given(mrt_schedule_solver *s, mrt_schedule *out) {
   static const int numbers[] = { 0, 4, 8 };
   const mrt_solve_hint *h = &s->hint;
   for (int i = 0; i < MRT_COUNT(numbers) && s->best_cost == INFINITY &&
@@ -118,38 +118,38 @@ static mrt_status begin_from_given(mrt_solver *s, mrt_schedule *out) {
        i++) {
     memcpy(s->best, h->op, (size_t)h->count * sizeof *h->op);
     s->bests = h->count;
-    mrt_solver_restore(s);
+    mrt_schedule_restore(s);
     if (far(s)) break;
     MRT_TRY(begin(s, numbers[i], out));
   }
   return MRT_OK;
 }
 
-static mrt_status solve(mrt_solver *s, mrt_schedule *out) {
-  mrt_line *l = &s->line;
+static mrt_status solve(mrt_schedule_solver *s, mrt_schedule *out) {
+  mrt_sequence *l = &s->line;
   if (s->hint.count) MRT_TRY(begin_from_given(s, out));
   for (int i = 0; !s->hint.count && worth_starting(s, i); i++) {
-    mrt_solver_clear(s);
+    mrt_schedule_clear(s);
     MRT_TRY(begin(s, i, out));
   }
   if (s->best_cost < INFINITY) {
-    mrt_solver_restore(s);
+    mrt_schedule_restore(s);
     s->price = s->best_price;
     if (s->best_cost > s->goal && !s->only_fit)
       mrt_search(s, s->goal, (int64_t)(s->search_work * 7 / 12));
   }
   if (l->failed) return MRT_ENOMEM;
-  return mrt_line_acts(l, l->arena, out);
+  return mrt_sequence_acts(l, l->arena, out);
 }
 
 /* Solve when the program as it is does not fit.  A budget below what a single
  * operator needs is raised to that, to say what would do. */
-static mrt_status fit(mrt_solver *s, mrt_schedule *out) {
+static mrt_status fit(mrt_schedule_solver *s, mrt_schedule *out) {
   int64_t set = mrt_schedule_set(&s->line);
-  s->least = mrt_line_peak(&s->line);
+  s->least = mrt_sequence_peak(&s->line);
   out->bound = s->line.cost;
   if (s->least <= s->budget || (set > s->budget && s->strict))
-    return mrt_line_acts(&s->line, s->line.arena, out);
+    return mrt_sequence_acts(&s->line, s->line.arena, out);
   if (set > s->budget) {
     s->budget = set;
     s->only_fit = true;
@@ -157,19 +157,19 @@ static mrt_status fit(mrt_solver *s, mrt_schedule *out) {
   return solve(s, out);
 }
 
-static mrt_status begin_solving(mrt_solver *s, mrt_arena *arena, mrt_error *e,
-                                const mrt_problem *p, const uint8_t *may,
-                                mrt_schedule *out) {
+static mrt_status begin_solving(mrt_schedule_solver *s, mrt_arena *arena,
+                                mrt_error *e, const mrt_problem *p,
+                                const uint8_t *may, mrt_schedule *out) {
   *out = (mrt_schedule){ 0 };
   MRT_TRY(mrt_schedule_check(arena, e, p));
-  mrt_status status = mrt_line_new(arena, p, may, &s->line);
+  mrt_status status = mrt_sequence_new(arena, p, may, &s->line);
   if (!status) status = solver_new(s);
   if (!status) status = fit(s, out);
   return status ? mrt_nomem(e) : MRT_OK;
 }
 
-static mrt_status end(const mrt_solver *s, mrt_error *e, int64_t budget,
-                      mrt_schedule *out) {
+static mrt_status end(const mrt_schedule_solver *s, mrt_error *e,
+                      int64_t budget, mrt_schedule *out) {
   if (out->peak <= budget) return MRT_OK;
   out->peak = s->least;
   return mrt_fail(e, MRT_EBUDGET,
@@ -181,7 +181,7 @@ mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p, const uint8_t *may,
                               int64_t budget, mrt_solve_hint hint,
                               mrt_schedule *out) {
-  mrt_solver s = { .budget = budget, .hint = hint, .strict = true };
+  mrt_schedule_solver s = { .budget = budget, .hint = hint, .strict = true };
   MRT_TRY(begin_solving(&s, arena, e, p, may, out));
   return end(&s, e, budget, out);
 }
@@ -193,7 +193,7 @@ mrt_status mrt_schedule_find(mrt_context *ctx, const mrt_problem *p,
                              mrt_schedule *schedule) {
   mrt_arena arena;
   mrt_arena_init(&arena, ctx->allocator);
-  mrt_solver s = { .budget = budget };
+  mrt_schedule_solver s = { .budget = budget };
   mrt_status status = begin_solving(&s, &arena, &ctx->error, p, may, schedule);
   if (!status) status = end(&s, &ctx->error, budget, schedule);
   mrt_act *acts = NULL;

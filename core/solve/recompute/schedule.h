@@ -30,7 +30,7 @@ mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
 
 /* Walk the schedule: fills peak and cost.  EPLAN, with the act, when it does
  * not do what the program does. */
-mrt_status mrt_schedule_walk(mrt_arena *arena, mrt_error *e,
-                             const mrt_problem *p, mrt_schedule *s);
+mrt_status mrt_schedule_simulate(mrt_arena *arena, mrt_error *e,
+                                 const mrt_problem *p, mrt_schedule *s);
 
 #endif

@@ -17,7 +17,7 @@
 enum { LEAST_SEGMENT = 4 }; /* operators */
 
 typedef struct cutting {
-  mrt_solver *s;
+  mrt_schedule_solver *s;
   int worst;      /* operator: segments end before it */
   int count;      /* of gaps across it, in s->across */
   int64_t *width; /* by operator: bytes before it that later ones before the
@@ -31,12 +31,12 @@ static int op_of(const cutting *c, int access) {
 }
 
 static void weigh(cutting *c) {
-  const mrt_line *l = &c->s->line;
+  const mrt_sequence *l = &c->s->line;
   const mrt_problem *p = l->p;
   for (int i = 0; i < l->accesses; i++) {
     int from = op_of(c, i), after = l->access[i].after;
     if (!l->run[from].there || !l->run[from].first) continue;
-    if (!mrt_line_lives_on(l, i)) continue;
+    if (!mrt_sequence_lives_on(l, i)) continue;
     int to = op_of(c, after);
     int64_t bytes = p->bytes[l->access[i].value];
     if (from <= c->worst && to > c->worst) c->made[from] += bytes;
@@ -94,31 +94,32 @@ static void cut_best(cutting *c) {
 }
 
 static int last_made(const void *a, const void *b) {
-  const mrt_split *x = a, *y = b;
+  const mrt_schedule_evict *x = a, *y = b;
   return x->op != y->op ? y->op - x->op : y->value - x->value;
 }
 
 static void list_drops(cutting *c) {
-  mrt_solver *s = c->s;
-  const mrt_line *l = &s->line;
+  mrt_schedule_solver *s = c->s;
+  const mrt_sequence *l = &s->line;
   s->choices = 0;
   for (int i = 0; i < c->count; i++) {
-    const mrt_line_access *a = &l->access[s->across[i]];
+    const mrt_sequence_access *a = &l->access[s->across[i]];
     int maker = l->maker[a->value];
     if (!l->p->bytes[a->value] || c->segment[a->run] != c->segment[maker])
       continue;
     if (l->may && !(l->may[a->value] & MRT_MAY_RECOMPUTE)) continue;
-    s->choice[s->choices++] = (mrt_split){ .value = a->value, .op = maker };
+    s->choice[s->choices++] =
+        (mrt_schedule_evict){ .value = a->value, .op = maker };
   }
   qsort(s->choice, (size_t)s->choices, sizeof *s->choice, last_made);
 }
 
 static void drop(cutting *c) {
-  mrt_solver *s = c->s;
-  mrt_line *l = &s->line;
+  mrt_schedule_solver *s = c->s;
+  mrt_sequence *l = &s->line;
   for (int i = 0; i < s->choices && !l->failed && l->length <= s->most; i++) {
-    int value = s->choice[i].value, x = mrt_line_find(l, value, c->worst);
-    if (x < 0 || l->access[x].run == c->worst || !mrt_line_lives_on(l, x))
+    int value = s->choice[i].value, x = mrt_sequence_find(l, value, c->worst);
+    if (x < 0 || l->access[x].run == c->worst || !mrt_sequence_lives_on(l, x))
       continue;
     int next = l->access[l->access[x].after].run;
     if (mrt_split_cost(s, value, next, INFINITY) < INFINITY)
@@ -126,8 +127,8 @@ static void drop(cutting *c) {
   }
 }
 
-void mrt_cut(mrt_solver *s) {
-  mrt_line *l = &s->line;
+void mrt_mincut(mrt_schedule_solver *s) {
+  mrt_sequence *l = &s->line;
   int ops = l->p->ops;
   cutting c = { .s = s,
                 .width = MRT_NEW(l->arena, int64_t, ops + 2),
@@ -138,11 +139,12 @@ void mrt_cut(mrt_solver *s) {
     return;
   }
   for (int op = 0; op < ops; op++)
-    if (mrt_line_bytes(l, op) > mrt_line_bytes(l, c.worst)) c.worst = op;
+    if (mrt_sequence_bytes(l, op) > mrt_sequence_bytes(l, c.worst))
+      c.worst = op;
   weigh(&c);
   cut_best(&c);
-  c.count = mrt_line_across(l, c.worst, s->across);
+  c.count = mrt_sequence_across(l, c.worst, s->across);
   list_drops(&c);
   drop(&c);
-  mrt_line_accept(l);
+  mrt_sequence_accept(l);
 }

@@ -9,15 +9,15 @@
 
 #include <string.h>
 
-static mrt_line_block *block_of(const mrt_line *l, int run) {
+static mrt_sequence_block *block_of(const mrt_sequence *l, int run) {
   return l->block[l->run[run].block];
 }
 
-static int rank_of(const mrt_line *l, int run) {
+static int rank_of(const mrt_sequence *l, int run) {
   return l->rank[l->run[run].block];
 }
 
-static void find_most(mrt_line_block *b) {
+static void find_most(mrt_sequence_block *b) {
   int64_t most = INT64_MIN / 2, least = INT64_MAX / 2;
   for (int i = 0; i < b->count; i++) {
     if (b->bytes[i] > most) most = b->bytes[i];
@@ -28,7 +28,7 @@ static void find_most(mrt_line_block *b) {
 }
 
 /* A new block of this rank; the later ones move up. */
-static mrt_line_block *new_block(mrt_line *l, int rank) {
+static mrt_sequence_block *new_block(mrt_sequence *l, int rank) {
   int room = l->block_room;
   if (!mrt_arena_grow(l->arena, (void **)&l->block, l->blocks, &room,
                       sizeof *l->block) ||
@@ -36,7 +36,7 @@ static mrt_line_block *new_block(mrt_line *l, int rank) {
       !MRT_PUSH_ROOM(l->arena, l->rank, l->blocks, l->rank_room))
     return NULL;
   l->block_room = room;
-  mrt_line_block *b = MRT_NEW(l->arena, mrt_line_block, 1);
+  mrt_sequence_block *b = MRT_NEW(l->arena, mrt_sequence_block, 1);
   if (!b) return NULL;
   int number = l->blocks++;
   l->block[number] = b;
@@ -50,7 +50,8 @@ static mrt_line_block *new_block(mrt_line *l, int rank) {
   return b;
 }
 
-static void renumber(mrt_line *l, mrt_line_block *b, int number, int from) {
+static void renumber(mrt_sequence *l, mrt_sequence_block *b, int number,
+                     int from) {
   for (int i = from; i < b->count; i++) {
     l->run[b->run[i]].block = number;
     l->run[b->run[i]].at = i;
@@ -58,8 +59,9 @@ static void renumber(mrt_line *l, mrt_line_block *b, int number, int from) {
 }
 
 /* Move the upper half of a full block into a new one behind it. */
-static bool split_block(mrt_line *l, int number) {
-  mrt_line_block *b = l->block[number], *c = new_block(l, l->rank[number] + 1);
+static bool split_block(mrt_sequence *l, int number) {
+  mrt_sequence_block *b = l->block[number],
+                     *c = new_block(l, l->rank[number] + 1);
   if (!c) return false;
   b = l->block[number];
   int half = b->count / 2;
@@ -74,10 +76,10 @@ static bool split_block(mrt_line *l, int number) {
   return true;
 }
 
-mrt_status mrt_line_fill(mrt_line *l, const int64_t *bytes) {
-  mrt_line_block *b = NULL;
+mrt_status mrt_sequence_fill(mrt_sequence *l, const int64_t *bytes) {
+  mrt_sequence_block *b = NULL;
   for (int run = 0; run < l->runs; run++) {
-    if (!b || b->count == MRT_LINE_BLOCK / 2) {
+    if (!b || b->count == MRT_SEQUENCE_BLOCK / 2) {
       if (b) find_most(b);
       b = new_block(l, l->blocks);
       if (!b) return MRT_ENOMEM;
@@ -91,12 +93,12 @@ mrt_status mrt_line_fill(mrt_line *l, const int64_t *bytes) {
   return MRT_OK;
 }
 
-bool mrt_line_place(mrt_line *l, int run, int next, int64_t bytes) {
-  if (block_of(l, next)->count == MRT_LINE_BLOCK &&
+bool mrt_sequence_place(mrt_sequence *l, int run, int next, int64_t bytes) {
+  if (block_of(l, next)->count == MRT_SEQUENCE_BLOCK &&
       !split_block(l, l->run[next].block))
     return false;
   int number = l->run[next].block, at = l->run[next].at;
-  mrt_line_block *b = l->block[number];
+  mrt_sequence_block *b = l->block[number];
   memmove(b->run + at + 1, b->run + at,
           (size_t)(b->count - at) * sizeof *b->run);
   memmove(b->bytes + at + 1, b->bytes + at,
@@ -111,9 +113,9 @@ bool mrt_line_place(mrt_line *l, int run, int next, int64_t bytes) {
 }
 
 /* The end never leaves, so its block never runs empty; others may. */
-void mrt_line_displace(mrt_line *l, int run) {
+void mrt_sequence_displace(mrt_sequence *l, int run) {
   int number = l->run[run].block, at = l->run[run].at;
-  mrt_line_block *b = l->block[number];
+  mrt_sequence_block *b = l->block[number];
   int64_t bytes = b->bytes[at];
   b->count--;
   memmove(b->run + at, b->run + at + 1,
@@ -124,8 +126,8 @@ void mrt_line_displace(mrt_line *l, int run) {
   if (bytes == b->most || bytes == b->least) find_most(b);
 }
 
-void mrt_line_add_at(mrt_line *l, int run, int64_t bytes) {
-  mrt_line_block *b = block_of(l, run);
+void mrt_sequence_add_at(mrt_sequence *l, int run, int64_t bytes) {
+  mrt_sequence_block *b = block_of(l, run);
   int64_t *at = &b->bytes[l->run[run].at], was = *at;
   *at += bytes;
   if (was == b->most || was == b->least) {
@@ -136,16 +138,17 @@ void mrt_line_add_at(mrt_line *l, int run, int64_t bytes) {
   if (*at < b->least) b->least = *at;
 }
 
-static void add_part(mrt_line *l, mrt_line_block *b, int from, int to,
+static void add_part(mrt_sequence *l, mrt_sequence_block *b, int from, int to,
                      int64_t bytes) {
   for (int i = from; i < to; i++) b->bytes[i] += bytes;
   find_most(b);
-  l->worked += MRT_LINE_BLOCK;
+  l->worked += MRT_SEQUENCE_BLOCK;
 }
 
 /* Between two runs, both excluded. */
-void mrt_line_add_between(mrt_line *l, int from, int to, int64_t bytes) {
-  mrt_line_block *a = block_of(l, from), *b = block_of(l, to);
+void mrt_sequence_add_between(mrt_sequence *l, int from, int to,
+                              int64_t bytes) {
+  mrt_sequence_block *a = block_of(l, from), *b = block_of(l, to);
   int low = l->run[from].at + 1, high = l->run[to].at;
   if (!bytes) return;
   if (a == b) {
@@ -159,8 +162,8 @@ void mrt_line_add_between(mrt_line *l, int from, int to, int64_t bytes) {
   add_part(l, b, 0, high, bytes);
 }
 
-int mrt_line_next(const mrt_line *l, int run) {
-  const mrt_line_block *b = block_of(l, run);
+int mrt_sequence_next(const mrt_sequence *l, int run) {
+  const mrt_sequence_block *b = block_of(l, run);
   int at = l->run[run].at + 1;
   if (at < b->count) return b->run[at];
   for (int r = rank_of(l, run) + 1; r < l->blocks; r++) {
@@ -170,8 +173,8 @@ int mrt_line_next(const mrt_line *l, int run) {
   return -1;
 }
 
-int mrt_line_before(const mrt_line *l, int run) {
-  const mrt_line_block *b = block_of(l, run);
+int mrt_sequence_before(const mrt_sequence *l, int run) {
+  const mrt_sequence_block *b = block_of(l, run);
   int at = l->run[run].at;
   if (at) return b->run[at - 1];
   for (int r = rank_of(l, run) - 1; r >= 0; r--) {
@@ -181,22 +184,22 @@ int mrt_line_before(const mrt_line *l, int run) {
   return -1;
 }
 
-int64_t mrt_line_bytes(const mrt_line *l, int run) {
-  const mrt_line_block *b = block_of(l, run);
+int64_t mrt_sequence_bytes(const mrt_sequence *l, int run) {
+  const mrt_sequence_block *b = block_of(l, run);
   return b->bytes[l->run[run].at] + b->add;
 }
 
-int64_t mrt_line_peak(const mrt_line *l) {
+int64_t mrt_sequence_peak(const mrt_sequence *l) {
   int64_t most = 0;
   for (int i = 0; i < l->blocks; i++) {
-    const mrt_line_block *b = l->block[i];
+    const mrt_sequence_block *b = l->block[i];
     if (b->count && b->most + b->add > most) most = b->most + b->add;
   }
   return most;
 }
 
-int mrt_line_over(mrt_line *l, int from, int64_t bytes) {
-  const mrt_line_block *b = block_of(l, from);
+int mrt_sequence_over(mrt_sequence *l, int from, int64_t bytes) {
+  const mrt_sequence_block *b = block_of(l, from);
   int at = l->run[from].at;
   for (int r = rank_of(l, from); r < l->blocks; r++, at = 0) {
     b = l->block[l->order[r]];
@@ -208,7 +211,7 @@ int mrt_line_over(mrt_line *l, int from, int64_t bytes) {
   return -1;
 }
 
-static double excess_part(const mrt_line_block *b, int from, int to,
+static double excess_part(const mrt_sequence_block *b, int from, int to,
                           int64_t bytes, int64_t budget) {
   double sum = 0;
   for (int i = from; i < to; i++) {
@@ -219,12 +222,12 @@ static double excess_part(const mrt_line_block *b, int from, int to,
   return sum;
 }
 
-double mrt_line_excess(mrt_line *l, int from, int to, int64_t bytes,
-                       int64_t budget, double most) {
+double mrt_sequence_excess(mrt_sequence *l, int from, int to, int64_t bytes,
+                           int64_t budget, double most) {
   double sum = 0;
   int low = rank_of(l, from), high = rank_of(l, to);
   for (int r = low; r <= high && sum <= most; r++) {
-    const mrt_line_block *b = l->block[l->order[r]];
+    const mrt_sequence_block *b = l->block[l->order[r]];
     l->worked++;
     if (b->most + b->add + (bytes > 0 ? bytes : 0) <= budget) continue;
     if (r > low && r < high && b->least + b->add >= budget &&
@@ -232,7 +235,7 @@ double mrt_line_excess(mrt_line *l, int from, int to, int64_t bytes,
       sum += (double)bytes * b->count;
       continue;
     }
-    l->worked += MRT_LINE_BLOCK;
+    l->worked += MRT_SEQUENCE_BLOCK;
     sum += excess_part(b, r == low ? l->run[from].at + 1 : 0,
                        r == high ? l->run[to].at : b->count, bytes, budget);
   }

@@ -155,8 +155,8 @@ static mrt_status finish(walk *w) {
   return MRT_OK;
 }
 
-mrt_status mrt_schedule_walk(mrt_arena *arena, mrt_error *e,
-                             const mrt_problem *p, mrt_schedule *s) {
+mrt_status mrt_schedule_simulate(mrt_arena *arena, mrt_error *e,
+                                 const mrt_problem *p, mrt_schedule *s) {
   walk w = {
     .p = p,
     .s = s,

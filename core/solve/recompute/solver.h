@@ -31,20 +31,20 @@ enum {
 
 /* A value that lives past a run, to be made again at `at`, at `next` (which
  * reads it) or before. */
-typedef struct mrt_split {
+typedef struct mrt_schedule_evict {
   int value, op, from, next, at;
   double score;
-} mrt_split;
+} mrt_schedule_evict;
 
-typedef struct mrt_solver {
-  mrt_line line;
+typedef struct mrt_schedule_solver {
+  mrt_sequence line;
   int64_t budget;
   mrt_solve_hint hint;
-  int64_t work;      /* line.worked at which searches end */
-  double price;      /* of a byte above the budget during one run */
-  int window;        /* repair the worst of so many runs above the budget */
-  int batch;         /* values dropped there at once */
-  mrt_split *choice; /* of values across a run */
+  int64_t work; /* line.worked at which searches end */
+  double price; /* of a byte above the budget during one run */
+  int window;   /* repair the worst of so many runs above the budget */
+  int batch;    /* values dropped there at once */
+  mrt_schedule_evict *choice; /* of values across a run */
   int choices;
   double learn; /* how fast the price follows what is paid */
   double noise; /* of choices, 0: none */
@@ -65,54 +65,55 @@ typedef struct mrt_solver {
   bool only_fit;      /* any schedule will do */
   bool strict;        /* what cannot be is not raised to what can */
   int64_t least;      /* the least peak found */
-} mrt_solver;
+} mrt_schedule_solver;
 
 /* EVALUE for a problem that is none. */
 mrt_status mrt_schedule_check(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p);
-double mrt_solver_random(mrt_solver *s); /* 0 .. 1 */
+double mrt_schedule_random(mrt_schedule_solver *s); /* 0 .. 1 */
 
 /* Start number 0, 1, .. from the line as it is; did it come within the
  * budget?  From MRT_SCHEDULE_STARTS on they are noisy repetitions. */
-bool mrt_solver_start(mrt_solver *s, int number);
+bool mrt_schedule_start(mrt_schedule_solver *s, int number);
 /* Keep the line if none was cheaper; make it the program as it is, or the
  * cheapest one kept. */
-void mrt_solver_keep(mrt_solver *s);
-void mrt_solver_clear(mrt_solver *s);
-void mrt_solver_restore(mrt_solver *s);
+void mrt_schedule_keep(mrt_schedule_solver *s);
+void mrt_schedule_clear(mrt_schedule_solver *s);
+void mrt_schedule_restore(mrt_schedule_solver *s);
 
 /* What dropping `value` before the run `next`, which reads it, costs: the runs
  * that make it again, and the price of what they keep longer.  Fills s->op.
  * Above `limit`, or impossible: infinite. */
-double mrt_split_cost(mrt_solver *s, int value, int next, double limit);
+double mrt_split_cost(mrt_schedule_solver *s, int value, int next,
+                      double limit);
 /* How far above the budget the run before `next` would be that makes `value`
  * again. */
-int64_t mrt_split_spill(mrt_solver *s, int value, int next);
+int64_t mrt_split_spill(mrt_schedule_solver *s, int value, int next);
 /* Do what was last found: the runs, and those that become needless. */
-void mrt_split_do(mrt_solver *s, int next);
+void mrt_split_do(mrt_schedule_solver *s, int next);
 /* Take out a run, and those that only served it. */
-void mrt_run_remove(mrt_solver *s, int run);
+void mrt_run_remove(mrt_schedule_solver *s, int run);
 /* Take out a run, and those that only served it, when the bytes it freed are
  * worth less than it costs.  Above the budget nothing new is let in when
  * `strict`. */
-bool mrt_run_drop(mrt_solver *s, int run, bool strict);
+bool mrt_run_drop(mrt_schedule_solver *s, int run, bool strict);
 
 /* From the program as it is: run segments of it again. */
-void mrt_cut(mrt_solver *s);
+void mrt_mincut(mrt_schedule_solver *s);
 
 /* Drop values until the budget holds; false when that fails, or costs as much
  * as `limit`. */
-bool mrt_repair(mrt_solver *s, double limit);
+bool mrt_repair(mrt_schedule_solver *s, double limit);
 /* Take out all runs again that the budget allows. */
-void mrt_clean(mrt_solver *s);
+void mrt_clean(mrt_schedule_solver *s);
 /* Try to come down to `goal`, for so much work; did the cost fall? */
-bool mrt_search(mrt_solver *s, double goal, int64_t work);
+bool mrt_search(mrt_schedule_solver *s, double goal, int64_t work);
 
 /* No schedule takes less: the most that one operator needs. */
-int64_t mrt_schedule_set(const mrt_line *line);
+int64_t mrt_schedule_set(const mrt_sequence *line);
 /* What any schedule costs more than the program, at least, from the line of
  * the program as it is; `known` is what one does. */
-mrt_status mrt_schedule_bound(const mrt_line *line, int64_t budget,
+mrt_status mrt_schedule_bound(const mrt_sequence *line, int64_t budget,
                               double known, double *extra);
 
 #endif

@@ -13,46 +13,46 @@
 #include <math.h>
 
 /* A byte above the budget during one run, to begin with: little. */
-static double first_price(const mrt_solver *s) {
-  const mrt_line *l = &s->line;
+static double first_price(const mrt_schedule_solver *s) {
+  const mrt_sequence *l = &s->line;
   double excess = 0;
-  for (int run = 0; run >= 0; run = mrt_line_next(l, run))
-    if (mrt_line_bytes(l, run) > s->budget)
-      excess += (double)(mrt_line_bytes(l, run) - s->budget);
+  for (int run = 0; run >= 0; run = mrt_sequence_next(l, run))
+    if (mrt_sequence_bytes(l, run) > s->budget)
+      excess += (double)(mrt_sequence_bytes(l, run) - s->budget);
   return excess > 0 ? 0.003 * l->cost / excess : 0;
 }
 
-void mrt_solver_keep(mrt_solver *s) {
-  mrt_line *l = &s->line;
+void mrt_schedule_keep(mrt_schedule_solver *s) {
+  mrt_sequence *l = &s->line;
   if (l->cost >= s->best_cost) return;
   s->best_cost = l->cost;
   s->best_price = s->price;
   s->bests = 0;
-  for (int run = 0; l->run[run].op < l->p->ops; run = mrt_line_next(l, run))
+  for (int run = 0; l->run[run].op < l->p->ops; run = mrt_sequence_next(l, run))
     s->best[s->bests++] = l->run[run].op;
 }
 
-void mrt_solver_clear(mrt_solver *s) {
-  mrt_line *l = &s->line;
-  mrt_line_accept(l);
+void mrt_schedule_clear(mrt_schedule_solver *s) {
+  mrt_sequence *l = &s->line;
+  mrt_sequence_accept(l);
   for (int run = 0; l->run[run].op < l->p->ops && !l->failed;) {
-    int next = mrt_line_next(l, run);
-    if (!l->run[run].first) mrt_line_remove(l, run);
+    int next = mrt_sequence_next(l, run);
+    if (!l->run[run].first) mrt_sequence_remove(l, run);
     run = next;
   }
-  mrt_line_accept(l);
+  mrt_sequence_accept(l);
 }
 
-void mrt_solver_restore(mrt_solver *s) {
-  mrt_line *l = &s->line;
-  mrt_solver_clear(s);
+void mrt_schedule_restore(mrt_schedule_solver *s) {
+  mrt_sequence *l = &s->line;
+  mrt_schedule_clear(s);
   for (int i = 0, first = 0; i < s->bests && !l->failed; i++) {
     if (s->best[i] == first)
       first++;
     else
-      mrt_line_insert(l, s->best[i], first);
+      mrt_sequence_insert(l, s->best[i], first);
   }
-  mrt_line_accept(l);
+  mrt_sequence_accept(l);
 }
 
 typedef enum way { PLAIN, STEPS, SEGMENTS } way;
@@ -80,10 +80,10 @@ enum { AGAIN = 3 };
 /* Repair for a budget a little lower than the last one, again and again.  A
  * step that fails, or makes the line a good deal dearer, is taken back: then
  * the line is searched from, and a smaller step tried, in another way. */
-static bool come_down(mrt_solver *s) {
+static bool come_down(mrt_schedule_solver *s) {
   static const double learns[] = { 0.2, 1, 0 };
-  mrt_line *l = &s->line;
-  int64_t wanted = s->budget, end = s->work, at = mrt_line_peak(l);
+  mrt_sequence *l = &s->line;
+  int64_t wanted = s->budget, end = s->work, at = mrt_sequence_peak(l);
   int64_t part = (end - l->worked) / 20;
   double size = 0.05;
   bool worst = s->window == INT_MAX;
@@ -98,47 +98,47 @@ static bool come_down(mrt_solver *s) {
     s->batch = batch;
     s->work = l->worked + part * (1 + fails);
     s->round++;
-    mrt_line_accept(l);
+    mrt_sequence_accept(l);
     if (mrt_repair(s, 1.3 * l->cost)) {
-      at = mrt_line_peak(l);
+      at = mrt_sequence_peak(l);
       size = fmin(1.3 * size, 0.05);
       fails = 0;
       continue;
     }
-    mrt_line_undo(l, 0);
+    mrt_sequence_undo(l, 0);
     size = fmax(size / 2, 0.002);
     s->budget = at;
     if (fails++) mrt_search(s, 0, part / 2);
   }
-  mrt_line_accept(l);
+  mrt_sequence_accept(l);
   s->budget = wanted;
   return at <= wanted;
 }
 
 /* A line that costs so much is given up. */
-static double too_dear(const mrt_solver *s, int number) {
+static double too_dear(const mrt_schedule_solver *s, int number) {
   if (s->best_cost < INFINITY) return 1.25 * s->best_cost;
   return (2 + 0.5 * number) * s->line.cost;
 }
 
-static bool go(mrt_solver *s, const start *start, double limit) {
+static bool go(mrt_schedule_solver *s, const start *start, double limit) {
   if (start->way == STEPS) return come_down(s);
   if (start->way == SEGMENTS) {
     double price = s->price;
     s->price *= start->price;
-    mrt_cut(s);
+    mrt_mincut(s);
     s->price = price;
   }
   return mrt_repair(s, limit);
 }
 
-bool mrt_solver_start(mrt_solver *s, int number) {
+bool mrt_schedule_start(mrt_schedule_solver *s, int number) {
   int over = number - MRT_SCHEDULE_STARTS;
   double limit = too_dear(s, number);
   if (s->hint.count) limit = INFINITY;
   if (over >= 0) number = MRT_SCHEDULE_STARTS - AGAIN + over % AGAIN;
   const start *start = &starts[number];
-  mrt_line *l = &s->line;
+  mrt_sequence *l = &s->line;
   double ops = l->p->ops, times = 1;
   s->window = start->worst ? INT_MAX : 1 + l->p->ops / 2000 * 8;
   s->batch = (int)fmin(1000, 1 + 1e-10 * ops * ops * ops);
@@ -152,11 +152,11 @@ bool mrt_solver_start(mrt_solver *s, int number) {
   double work = fmin(MRT_SCHEDULE_START_WORK, times * (1e6 + 2e4 * ops));
   s->work = l->worked + (int64_t)work;
   bool good = go(s, start, limit);
-  int64_t peak = mrt_line_peak(l);
+  int64_t peak = mrt_sequence_peak(l);
   if (peak < s->least) s->least = peak;
   if (good) {
     mrt_clean(s);
-    mrt_line_accept(l);
+    mrt_sequence_accept(l);
   }
   return good && !l->failed;
 }
