@@ -290,7 +290,6 @@ MRT_API void mrt_layer_end(mrt_context *ctx);
 MRT_API int mrt_region_begin(mrt_context *ctx);
 MRT_API void mrt_region_end(mrt_context *ctx, int outer);
 
-enum { MRT_MOST_EFFORT = 1000 };
 
 /* What answers while a plan is made (mrt/policy.h). */
 typedef struct mrt_checkpoint mrt_checkpoint;
@@ -303,10 +302,18 @@ typedef struct mrt_batch mrt_batch;       /* ditto */
 typedef struct mrt_part mrt_part;         /* ditto */
 typedef struct mrt_measured mrt_measured; /* mrt/inspect.h */
 
+/* The rewrites of a graph that have a switch, in the order they run. */
+typedef enum mrt_rewrite_number {
+#define REWRITE(name, doc) MRT_REWRITE_##name,
+#define PASS(name, doc)
+#include "mrt/passes.def"
+  MRT_REWRITE_COUNT
+} mrt_rewrite_number;
+
 typedef struct mrt_plan_options {
-  /* graph optimisation; each can be switched off for study */
-  bool no_cse, no_fold, no_dead, no_identities, no_lookups, no_permutes;
-  bool no_epilogues, no_fuse;
+  /* Rewrites that are switched off, for study: bit i for the i-th of
+   * mrt_plan_pass_name (1 << MRT_REWRITE_cse); the bits of results stay. */
+  uint64_t off;
   bool no_inplace, no_share; /* memory schemes, for study */
   bool keep_order;           /* run in program order */
   int effort; /* how many times longer than usual an order is searched for,
@@ -368,9 +375,9 @@ typedef struct mrt_plan_info {
   size_t inputs;      /* the caller's own arguments; not in peak */
   size_t slow;        /* in the slow tier; not in peak */
   int inputs_count, outputs_count;
-  int nodes_traced, nodes; /* before and after optimisation */
-  int nodes_after[8];      /* after each optimisation, see pass names */
-  int peak_step;           /* where the live bytes are largest */
+  int nodes_traced, nodes;            /* before and after optimisation */
+  int nodes_after[MRT_REWRITE_COUNT]; /* after each rewrite that has a switch */
+  int peak_step;                      /* where the live bytes are largest */
   double flops;
   size_t working_set;      /* no recomputing does with less: what the largest
                               node needs at once + the rest */

@@ -7,9 +7,8 @@
 
 /* {{name = "cse", nodes = 12}, ...}: what each optimisation left. */
 static void set_passes(lua_State *L, const mrt_plan_info *info) {
-  int room = (int)(sizeof info->nodes_after / sizeof *info->nodes_after);
   lua_newtable(L);
-  for (int i = 0; i < room && mrt_plan_pass_name(i); i++) {
+  for (int i = 0; i < MRT_REWRITE_COUNT; i++) {
     lua_createtable(L, 0, 2);
     set_text(L, "name", mrt_plan_pass_name(i));
     set_integer(L, "nodes", info->nodes_after[i]);

@@ -100,6 +100,16 @@ static int operators(lua_State *L) {
 }
 
 /* dtypes() -> dtype name -> what is known of it. */
+/* The names of the rewrites that have a switch. */
+static int rewrites(lua_State *L) {
+  lua_createtable(L, MRT_REWRITE_COUNT, 0);
+  for (int i = 0; i < MRT_REWRITE_COUNT; i++) {
+    lua_pushstring(L, mrt_plan_pass_name(i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 static int dtypes(lua_State *L) {
   lua_createtable(L, 0, MRT_DTYPE_COUNT);
   for (int d = 0; d < MRT_DTYPE_COUNT; d++) {
@@ -121,6 +131,7 @@ static int dtypes(lua_State *L) {
 void mrt_describe_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "dtypes", dtypes },
+    { "rewrites", rewrites },
     { "operators", operators },
     { NULL, NULL },
   };

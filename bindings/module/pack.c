@@ -20,7 +20,7 @@ static int64_t read_field(lua_State *L, mrt_binding *m, int i, int k,
   int64_t value = lua_tointegerx(L, -1, &is_integer);
   if (!is_integer || value < least) {
     mrt_lua_at(L, m);
-    mrt_lua_fail(L, m, MRT_EVALUE, "pack", "item %d: its %s is %s", i, name,
+    mrt_lua_fail(L, m, MRT_EVALUE, "pack", "buffer %d: its %s is %s", i, name,
                  mrt_lua_show(L, -1));
   }
   lua_pop(L, 1);
@@ -31,7 +31,7 @@ static void read_item(lua_State *L, mrt_binding *m, int i,
                       mrt_pack_buffer *item) {
   if (lua_rawgeti(L, 1, i) != LUA_TTABLE)
     mrt_lua_fail(L, m, MRT_EVALUE, "pack",
-                 "item %d is %s, {size, first, last, alignment} wanted", i,
+                 "buffer %d is %s, {size, first, last, alignment} wanted", i,
                  mrt_lua_show(L, -1));
   *item = (mrt_pack_buffer){
     .size = (size_t)read_field(L, m, i, 1, "size", 0),

@@ -22,23 +22,21 @@ static lua_Integer count(lua_State *L, int arg, const char *name) {
   return n;
 }
 
+/* Does the option say false? */
+static bool is_off(lua_State *L, int arg, const char *name) {
+  lua_getfield(L, arg, name);
+  bool off = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return off;
+}
+
 static mrt_plan_options read_plain(lua_State *L, int arg) {
   mrt_plan_options o = { 0 };
-  const struct {
-    const char *name;
-    bool *off;
-  } switches[] = {
-    { "cse", &o.no_cse },         { "fold", &o.no_fold },
-    { "dead", &o.no_dead },       { "identities", &o.no_identities },
-    { "fuse", &o.no_fuse },       { "inplace", &o.no_inplace },
-    { "share", &o.no_share },     { "permutes", &o.no_permutes },
-    { "lookups", &o.no_lookups }, { "epilogues", &o.no_epilogues },
-  };
-  for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
-    lua_getfield(L, arg, switches[i].name);
-    *switches[i].off = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
-    lua_pop(L, 1);
-  }
+  const char *name;
+  for (int i = 0; (name = mrt_plan_pass_name(i)); i++)
+    if (is_off(L, arg, name)) o.off |= UINT64_C(1) << i;
+  o.no_inplace = is_off(L, arg, "inplace"),
+  o.no_share = is_off(L, arg, "share");
   o.quick = flag(L, arg, "quick"), o.no_swap = flag(L, arg, "no_swap");
   o.trap = flag(L, arg, "trap"), o.overflows = flag(L, arg, "overflows");
   o.spare = flag(L, arg, "spare");

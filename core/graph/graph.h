@@ -88,6 +88,9 @@ mrt_status mrt_graph_capture(mrt_graph *g, mrt_context *ctx,
                              mrt_expr *const *updates, int update_count,
                              uint64_t first_id);
 void mrt_graph_free(mrt_graph *g);
+/* Fill the empty graph `to` with the values, nodes, outputs and ids of `from`,
+ * which must live on: options and leaves' tensors are shared. */
+mrt_status mrt_graph_copy(mrt_graph *to, const mrt_graph *from);
 
 /* A new value without a node: a leaf to be described.  NULL: no memory. */
 mrt_value *mrt_graph_value(mrt_graph *g, const mrt_type *type,
@@ -131,6 +134,10 @@ double mrt_node_bytes(const mrt_node *n); /* read and written */
 /* The value whose storage `v` shows, through views. */
 mrt_value *mrt_value_root(mrt_value *v);
 bool mrt_value_contiguous(const mrt_value *v);
+/* The uniform value of `v` (a constant, seen through views): true and *k. */
+bool mrt_value_uniform(mrt_value *v, double *k);
+/* The dtype a node computes in: f64 when it touches f64, else f32. */
+mrt_dtype mrt_node_real(const mrt_node *n);
 
 /* ---- legality and printing ----------------------------------------------- */
 

@@ -13,7 +13,7 @@ extern "C" {
 
 /* What the plan was made for; lives as long as the plan. */
 MRT_API const mrt_device_profile *mrt_plan_get_device(const mrt_plan *plan);
-/* The i-th optimisation's name, NULL past the last. */
+/* The name of the i-th rewrite that has a switch; NULL past the last. */
 MRT_API const char *mrt_plan_pass_name(int i);
 
 /* One node of the plan in executing order. */
@@ -31,21 +31,21 @@ typedef struct mrt_step_info {
 } mrt_step_info;
 MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i);
 
-typedef enum mrt_value_kind {
-  MRT_VALUE_INPUT,
-  MRT_VALUE_VARIABLE,
-  MRT_VALUE_CONSTANT,
-  MRT_VALUE_ACTIVATION, /* forward */
-  MRT_VALUE_GRADIENT,   /* backward */
-  MRT_VALUE_WORKSPACE,
-  MRT_VALUE_OUTPUT,
-  MRT_VALUE_SWAPPED /* in the slow tier: a variable's home, or a value that
+typedef enum mrt_buffer_kind {
+  MRT_BUFFER_INPUT,
+  MRT_BUFFER_VARIABLE,
+  MRT_BUFFER_CONSTANT,
+  MRT_BUFFER_ACTIVATION, /* forward */
+  MRT_BUFFER_GRADIENT,   /* backward */
+  MRT_BUFFER_WORKSPACE,
+  MRT_BUFFER_OUTPUT,
+  MRT_BUFFER_SWAPPED /* in the slow tier: a variable's home, or a value that
                        left the arena for a while */
-} mrt_value_kind;
+} mrt_buffer_kind;
 
 /* One block of memory of the plan: a value and what shares its place. */
-typedef struct mrt_value_info {
-  mrt_value_kind kind;
+typedef struct mrt_buffer_info {
+  mrt_buffer_kind kind;
   const char *op, *name; /* name may be NULL */
   const char *cost;      /* kind of work of the operator; NULL: a leaf */
   const char *file;
@@ -54,9 +54,9 @@ typedef struct mrt_value_info {
   size_t bytes, offset; /* offset in the arena (transient kinds) */
   int first, last;      /* steps, both included */
   uint64_t id;          /* of a variable or constant: the same in other plans */
-} mrt_value_info;
-MRT_API int mrt_plan_value_count(const mrt_plan *plan);
-MRT_API mrt_value_info mrt_plan_get_value(const mrt_plan *plan, int i);
+} mrt_buffer_info;
+MRT_API int mrt_plan_buffer_count(const mrt_plan *plan);
+MRT_API mrt_buffer_info mrt_plan_get_buffer(const mrt_plan *plan, int i);
 
 /* What a step touches: what it reads, what it writes, then its workspace. */
 typedef struct mrt_operand_info {
@@ -82,7 +82,7 @@ MRT_API mrt_transfer_info mrt_plan_get_transfer(const mrt_plan *plan, int i);
 /* Seconds that one run will wait for copies, with other figures than the
  * plan's own where they are given: seconds of each step without waiting, rates
  * of copies.  Fills stalls[], by transfer, unless it is NULL. */
-MRT_API mrt_status mrt_plan_predict_stall(const mrt_plan *plan,
+MRT_API mrt_status mrt_plan_transfer_time(const mrt_plan *plan,
                                           const double *seconds,
                                           const mrt_slow_rates *rates,
                                           double *stalls, double *total);
@@ -123,11 +123,11 @@ MRT_API int mrt_stage_get_operand(const mrt_stage *stage, int node, int i);
 MRT_API int mrt_stage_get_output(const mrt_stage *stage, int i);
 
 typedef struct mrt_graph_value_info {
-  mrt_value_kind kind;
+  mrt_buffer_kind kind;
   const char *name; /* may be NULL */
   mrt_type type;
   size_t bytes;
-  int block;    /* of memory, for mrt_plan_get_value; -1: none, or not yet */
+  int block;    /* of memory, for mrt_plan_get_buffer; -1: none, or not yet */
   int original; /* of what is recomputed: the value made first; else -1 */
 } mrt_graph_value_info;
 MRT_API int mrt_stage_value_count(const mrt_stage *stage);

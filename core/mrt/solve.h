@@ -13,12 +13,12 @@ extern "C" {
 /* ---- packing ------------------------------------------------------------- */
 
 /* A piece of memory with a known lifetime. */
-typedef struct mrt_pack_item {
+typedef struct mrt_pack_buffer {
   size_t size;
   int64_t first, last; /* when it lives, both included */
   size_t alignment;    /* of the offset; 0 is 1 */
   size_t offset;       /* filled */
-} mrt_pack_item;
+} mrt_pack_buffer;
 
 typedef struct mrt_pack_result {
   size_t height;  /* what all of them need */
@@ -31,7 +31,7 @@ typedef struct mrt_pack_result {
  * is found with a fixed amount of work: the same items, in any order, have
  * the same height everywhere.  Stops early at a height within `capacity`;
  * 0 asks for the lowest.  A height above `capacity` is no failure: compare. */
-MRT_API mrt_status mrt_pack(mrt_context *ctx, mrt_pack_item *items, int n,
+MRT_API mrt_status mrt_pack(mrt_context *ctx, mrt_pack_buffer *items, int n,
                             size_t capacity, mrt_pack_result *result);
 
 /* ---- recomputation ------------------------------------------------------- */

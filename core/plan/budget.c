@@ -20,8 +20,8 @@
 #include <string.h>
 
 enum {
-  OVERLAPS = 2,     /* times that collectives are tried beside the steps */
-  PREFETCHED = 8,      /* copies under way in a lane, where they are to be hidden */
+  OVERLAPS = 2,   /* times that collectives are tried beside the steps */
+  PREFETCHED = 8, /* copies under way in a lane, where they are to be hidden */
   SOLVED = 3,     /* times that a way is solved at most, */
   ALL_SOLVED = 5, /* and all together, while something fits */
   GROWTHS = 3,    /* of the variables that are swapped, each by twice */
@@ -46,16 +46,12 @@ static const double most = 0.95;
 /* ---- one way ------------------------------------------------------------- */
 
 /* Keep the plan if it is the best so far that does what is asked. */
-static void judge(mrt_budget_search *c, mrt_plan *own, const mrt_result *o) {
-  bool asked = own->options.memory == c->plan->options.memory;
-  mrt_plan *loser = own;
-  if (asked && !o->over && o->seconds < c->seconds) {
-    loser = c->found ? &c->best : NULL;
-    c->seconds = o->seconds;
-  }
-  if (loser) mrt_plan_unmake(loser);
-  if (loser == own) return;
-  c->best = *own, c->found = true;
+static void judge(mrt_budget_search *c, mrt_planner *own, const mrt_result *o) {
+  size_t asked = c->planner->plan->options.memory;
+  if (own->plan->options.memory != asked || o->over || o->seconds >= c->seconds)
+    return;
+  c->seconds = o->seconds;
+  mrt_planner_take(&c->best, own);
 }
 
 static bool is_copy(const mrt_node *n) {
@@ -65,48 +61,52 @@ static bool is_copy(const mrt_node *n) {
 /* What others may begin with: the runs of the segments that take least. */
 static mrt_status note_runs(mrt_budget_search *c, const mrt_plan *own) {
   const mrt_graph *g = &own->graph;
-  mrt_memo *memo = &c->plan->memo;
-  int *runs = MRT_NEW(&c->plan->graph.arena, int, g->node_count), count = 0;
+  mrt_planner *p = c->planner;
+  int *runs = MRT_NEW(p->memo_arena, int, g->node_count), count = 0;
   if (!runs) return mrt_nomem(&own->ctx->error);
   for (int i = 0; i < g->node_count; i++) {
     const mrt_node *n = g->nodes[i];
     if (!is_copy(n)) runs[count++] = n->recomputed ? n->original->id : n->id;
   }
-  memo->runs = runs, memo->run_count = count;
+  p->memo.runs = runs, p->memo.run_count = count;
   c->least = own->info.peak;
   return MRT_OK;
 }
 
-static void note_segments(mrt_budget_search *c, const mrt_plan *own) {
-  mrt_memo *memo = &c->plan->memo;
+static void note_segments(mrt_budget_search *c, const mrt_planner *own) {
+  mrt_memo *memo = &c->planner->memo;
   if (memo->segments_count) return;
   memcpy(memo->segments, own->memo.segments, sizeof memo->segments);
   memo->segments_count = own->memo.segments_count;
 }
 
-/* Plan to the end.  That it does not fit is no failure. */
-static mrt_status plan_once(mrt_budget_search *c, size_t memory,
-                            mrt_result *o) {
-  mrt_plan own = *c->before;
-  mrt_error *e = &own.ctx->error;
-  own.memo = c->plan->memo, own.candidate = o->candidate;
-  own.candidate.rough = c->large;
-  own.options.memory = memory, own.options.quick = true;
-  own.graph = (mrt_graph){ .ctx = own.ctx };
-  mrt_arena_init(&own.graph.arena, own.ctx->allocator);
-  mrt_status s = mrt_graph_retrace(&own.graph, c->plan);
-  if (!s) s = mrt_plan_finish(&own);
-  o->seconds = own.info.seconds;
+/* That a candidate does not fit is no failure; what it has found is noted. */
+static mrt_status finish(mrt_budget_search *c, mrt_planner *own,
+                         mrt_result *o) {
+  size_t memory = own->plan->options.memory;
+  const mrt_error *e = &own->plan->ctx->error;
+  mrt_status s = mrt_planner_finish(own);
+  o->seconds = own->plan->info.seconds;
   o->over = s == MRT_EBUDGET ? e->needed - memory : 0;
   if (s == MRT_EBUDGET && e->needed <= memory) o->over = SIZE_MAX;
-  note_segments(c, &own);
+  note_segments(c, own);
   bool least = o->candidate.segmented && o->over < SIZE_MAX &&
-               (!c->least || own.info.peak < c->least);
-  if (s == MRT_EBUDGET || !s) s = least ? note_runs(c, &own) : MRT_OK;
-  if (s || o->over)
-    mrt_plan_unmake(&own);
-  else
-    judge(c, &own, o);
+               (!c->least || own->plan->info.peak < c->least);
+  if (s && s != MRT_EBUDGET) return s;
+  return least ? note_runs(c, own->plan) : MRT_OK;
+}
+
+/* Plan the candidate to the end. */
+static mrt_status plan_once(mrt_budget_search *c, size_t memory,
+                            mrt_result *o) {
+  mrt_planner own;
+  mrt_candidate candidate = o->candidate;
+  candidate.rough = c->large;
+  MRT_TRY(mrt_planner_begin(c->planner, candidate, &own));
+  own.plan->options.memory = memory, own.plan->options.quick = true;
+  mrt_status s = finish(c, &own, o);
+  if (!s) judge(c, &own, o);
+  mrt_plan_discard(own.plan); /* unless it was taken */
   return s;
 }
 
@@ -132,7 +132,7 @@ mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
 
 static mrt_status try(mrt_budget_search *c, mrt_candidate candidate) {
   mrt_result o;
-  return mrt_budget_plan(c, c->plan->options.memory, candidate, &o);
+  return mrt_budget_plan(c, c->planner->plan->options.memory, candidate, &o);
 }
 
 /* ---- which ways ---------------------------------------------------------- */
@@ -149,7 +149,8 @@ static mrt_status try_activations(mrt_budget_search *c, double lanes,
   mrt_candidate candidate = { .lanes = lanes,
                               .variables = variables,
                               .prefetch = PREFETCHED,
-                              .brief = c->found && c->best.candidate.brief };
+                              .brief = c->best.plan &&
+                                       c->best.plan->candidate.brief };
   return worth(c, c->base) ? try(c, candidate) : MRT_OK;
 }
 
@@ -164,9 +165,10 @@ static mrt_status try_variables(mrt_budget_search *c, size_t bytes) {
 
 /* Bytes above the budget with all kept. */
 static size_t excess(const mrt_budget_search *c) {
-  const mrt_plan *plan = c->plan;
-  size_t kept = plan->memo.order_peak + mrt_plan_rest(c->plan);
-  if (!plan->memo.order) return SIZE_MAX;
+  mrt_plan *plan = c->planner->plan;
+  const mrt_memo *memo = &c->planner->memo;
+  size_t kept = memo->order_peak + mrt_plan_rest(plan);
+  if (!memo->order) return SIZE_MAX;
   return kept > plan->options.memory ? kept - plan->options.memory : 0;
 }
 
@@ -175,7 +177,7 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 /* Variables that the planner may swap: not of one micro-batch, for others must
  * agree. */
 size_t mrt_budget_movable(const mrt_budget_search *c) {
-  return c->plan->options.part ? 0 : c->plan->memo.variables;
+  return c->planner->plan->options.part ? 0 : c->planner->memo.variables;
 }
 
 /* More and more variables, at last all and all activations; their copies as late
@@ -196,11 +198,12 @@ static mrt_status try_anything(mrt_budget_search *c, size_t variables) {
 }
 
 static size_t swapped(const mrt_budget_search *c) {
-  return c->found ? c->best.candidate.variables : 0;
+  return c->best.plan ? c->best.plan->candidate.variables : 0;
 }
 
-static mrt_status try_ways(mrt_budget_search *c) {
-  size_t all = mrt_budget_movable(c), state = smaller(all, c->plan->memo.state);
+static mrt_status try_candidates(mrt_budget_search *c) {
+  size_t all = mrt_budget_movable(c),
+         state = smaller(all, c->planner->memo.state);
   size_t want = smaller((size_t)(most * (double)all), excess(c));
   size_t first = smaller(want, (size_t)(most * (double)state));
   double before = c->seconds;
@@ -229,25 +232,11 @@ static double lost(const mrt_plan *plan, double *base) {
   return lost;
 }
 
-/* The best way's plan instead of the one that only recomputes. */
-static mrt_status adopt(mrt_budget_search *c) {
-  mrt_plan *plan = c->plan, *best = &c->best;
-  mrt_graph *old = &plan->graph, *g = &best->graph;
-  while (g->held_count > 0) {
-    if (!MRT_PUSH_ROOM(&old->arena, old->held, old->held_count, old->held_room))
-      return mrt_nomem(&plan->ctx->error);
-    old->held[old->held_count++] = g->held[--g->held_count];
-  }
-  mrt_plan_release_steps(plan);
-  g->held = old->held;
-  g->held_count = old->held_count, g->held_room = old->held_room;
-  mrt_arena_join(&g->arena, &old->arena);
-  best->options = c->before->options;
-  *plan = *best;
-  for (int i = 0; i < plan->step_count; i++)
-    plan->steps[i].call.run = &plan->run;
-  c->found = false;
-  return MRT_OK;
+/* The best candidate instead of the one that only recomputes. */
+static void adopt(mrt_budget_search *c) {
+  mrt_planner *p = c->planner;
+  c->best.plan->options = p->blank->options;
+  mrt_planner_take(p, &c->best);
 }
 
 static bool measured(const mrt_plan *plan) {
@@ -256,8 +245,9 @@ static bool measured(const mrt_plan *plan) {
 }
 
 bool mrt_budget_may_swap(const mrt_budget_search *c) {
-  const mrt_device_profile *d = &c->plan->device;
-  return !c->plan->options.no_swap && d->slow_read > 0 && d->slow_write > 0;
+  const mrt_device_profile *d = &c->planner->plan->device;
+  return !c->planner->plan->options.no_swap && d->slow_read > 0 &&
+         d->slow_write > 0;
 }
 
 static mrt_status try_brief(mrt_budget_search *c) {
@@ -270,15 +260,16 @@ static mrt_status try_brief(mrt_budget_search *c) {
 /* Planned to the end, the first took `c->least` bytes: can this cut be within
  * the budget, or take less than that? */
 static bool cut_may_do(const mrt_budget_search *c, const mrt_segments *cut) {
-  const mrt_segments *first = c->plan->memo.segments;
+  const mrt_segments *first = c->planner->memo.segments;
   double times = (double)cut->peak / (double)first->peak;
   double takes = times * (double)c->least / close;
-  return takes <= (double)c->plan->options.memory || takes <= (double)c->least;
+  return takes <= (double)c->planner->plan->options.memory ||
+         takes <= (double)c->least;
 }
 
 /* Segments to the end, then the solver from the ones that take least. */
 static mrt_status try_segments(mrt_budget_search *c) {
-  const mrt_memo *memo = &c->plan->memo;
+  const mrt_memo *memo = &c->planner->memo;
   int left = c->left;
   mrt_result o;
   for (int i = 0; i < memo->segments_count; i++) {
@@ -287,7 +278,7 @@ static mrt_status try_segments(mrt_budget_search *c) {
                                    .segmented = true,
                                    .segments = memo->segments[i] };
     if (c->large && i > 0) break;
-    MRT_TRY(plan_once(c, c->plan->options.memory, &o));
+    MRT_TRY(plan_once(c, c->planner->plan->options.memory, &o));
   }
   if (memo->run_count > 0) MRT_TRY(try(c, (mrt_candidate){ .seeded = true }));
   c->left = left;
@@ -296,7 +287,7 @@ static mrt_status try_segments(mrt_budget_search *c) {
 
 /* Could segments be quicker than what is memo? */
 static bool segments_may_win(const mrt_budget_search *c) {
-  const mrt_memo *memo = &c->plan->memo;
+  const mrt_memo *memo = &c->planner->memo;
   bool may = c->seconds == INFINITY;
   for (int i = 0; i < memo->segments_count; i++)
     may |= memo->segments[i].seconds < c->seconds;
@@ -304,10 +295,10 @@ static bool segments_may_win(const mrt_budget_search *c) {
 }
 
 static mrt_status compete(mrt_budget_search *c) {
-  mrt_plan *plan = c->plan;
+  mrt_plan *plan = c->planner->plan;
   plan->options.quick = true;
-  mrt_status s = mrt_plan_finish(plan);
-  plan->options.quick = c->before->options.quick;
+  mrt_status s = mrt_planner_finish(c->planner);
+  plan->options.quick = c->planner->blank->options.quick;
   if (s && s != MRT_EBUDGET) return s;
   double extra = lost(plan, &c->base);
   if (!s) c->seconds = plan->info.seconds;
@@ -319,61 +310,57 @@ static mrt_status compete(mrt_budget_search *c) {
     MRT_TRY(try(c, (mrt_candidate){ .thorough = true }));
   if (mrt_budget_may_swap(c)) {
     if (!measured(plan)) c->seconds *= 1 - guess;
-    MRT_TRY(try_ways(c));
+    MRT_TRY(try_candidates(c));
   }
-  if (c->found) return adopt(c);
+  if (c->best.plan) return adopt(c), MRT_OK;
   if (c->seconds < INFINITY) return MRT_OK;
   return mrt_budget_minimum(c);
 }
 
-mrt_status mrt_plan_within_budget(mrt_plan *plan) {
-  const mrt_plan before = *plan;
-  mrt_budget_search c = { .plan = plan,
-                          .before = &before,
-                          .large = plan->graph.node_count >= MRT_PLAN_LARGE,
+mrt_status mrt_plan_within_budget(mrt_planner *p) {
+  mrt_budget_search c = { .planner = p,
+                          .large = p->plan->graph.node_count >= MRT_PLAN_LARGE,
                           .seconds = INFINITY };
   c.left = c.large ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
-  if (c.found) mrt_plan_unmake(&c.best);
+  mrt_plan_discard(c.best.plan); /* unless it was taken */
   return s;
 }
 
-mrt_status mrt_plan_best_order(mrt_plan *plan) {
-  const mrt_plan before = *plan;
-  mrt_budget_search c = { .plan = plan,
-                          .before = &before,
-                          .seconds = INFINITY };
+mrt_status mrt_plan_best_order(mrt_planner *p) {
+  mrt_budget_search c = { .planner = p, .seconds = INFINITY };
   mrt_result o = { .candidate = { .lowest = true } };
-  bool large = plan->graph.node_count >= MRT_PLAN_LARGE;
-  MRT_TRY(mrt_plan_finish(plan));
-  if (large || plan->options.keep_order) return MRT_OK;
+  bool large = p->plan->graph.node_count >= MRT_PLAN_LARGE;
+  MRT_TRY(mrt_planner_finish(p));
+  if (large || p->plan->options.keep_order) return MRT_OK;
   mrt_status s = plan_once(&c, 0, &o);
-  if (!s && c.best.info.peak < plan->info.peak) return adopt(&c);
-  if (c.found) mrt_plan_unmake(&c.best);
+  if (!s && c.best.plan && c.best.plan->info.peak < p->plan->info.peak)
+    adopt(&c);
+  mrt_plan_discard(c.best.plan);
   return s;
 }
 
 /* Again with less where packing takes more than its live bytes. */
-mrt_status mrt_plan_overlapped(mrt_plan *plan, const mrt_plan *before) {
-  size_t memory = plan->options.memory, excess = 1;
-  size_t most = memory ? memory : plan->info.peak;
-  mrt_budget_search c = { .plan = plan, .before = before };
-  mrt_result o = { .candidate = plan->candidate };
+mrt_status mrt_plan_overlapped(mrt_planner *p) {
+  size_t memory = p->plan->options.memory, excess = 1;
+  size_t most = memory ? memory : p->plan->info.peak;
+  mrt_budget_search c = { .planner = p };
+  mrt_result o = { .candidate = p->plan->candidate };
   mrt_status s = MRT_OK;
   o.candidate.overlap = true;
-  if (!mrt_overlap_possible(plan)) return MRT_OK;
+  if (!mrt_overlap_possible(p->plan)) return MRT_OK;
   for (int i = 0; i < OVERLAPS && !s && excess; i++) {
-    c.seconds = plan->info.seconds;
+    c.seconds = p->plan->info.seconds;
     s = plan_once(&c, memory, &o);
     excess = o.over < SIZE_MAX ? o.over : 0;
-    if (c.found && c.best.info.peak > most) {
-      excess = c.best.info.peak - most;
-      mrt_plan_unmake(&c.best);
-      c.found = false;
+    if (c.best.plan && c.best.plan->info.peak > most) {
+      excess = c.best.plan->info.peak - most;
+      mrt_plan_discard(c.best.plan);
+      c.best.plan = NULL;
     }
     o.candidate.slack += (int64_t)(excess + most / 64);
   }
-  if (!s && c.found) return adopt(&c);
-  if (c.found) mrt_plan_unmake(&c.best);
+  if (!s && c.best.plan) adopt(&c);
+  mrt_plan_discard(c.best.plan);
   return s;
 }

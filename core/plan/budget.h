@@ -7,10 +7,9 @@
 #include "plan/cost.h"
 
 typedef struct mrt_budget_search {
-  mrt_plan *plan;
-  const mrt_plan *before; /* as it was traced */
-  mrt_plan best;          /* of the best other way, if `found` */
-  bool found, large;
+  mrt_planner *planner; /* its plan: all kept but what recomputing saves */
+  mrt_planner best;     /* of the best other candidate; plan NULL: none yet */
+  bool large;
   double seconds; /* to be below; INFINITY: nothing fits yet */
   double base;    /* of the step with all kept in memory */
   int left;       /* solver runs, while something fits */

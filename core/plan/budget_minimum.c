@@ -33,7 +33,7 @@ static mrt_status fits(search *s, size_t memory) {
 
 static mrt_status halve(search *s) {
   bool large = s->c->large;
-  bool small = s->c->plan->graph.node_count < SMALL;
+  bool small = s->c->planner->plan->graph.node_count < SMALL;
   int halvings = large ? FEW : small ? MANY : HALVINGS;
   for (int i = 0; i < DOUBLINGS && !s->high; i++)
     MRT_TRY(fits(s, s->low + (s->low >> !large)));
@@ -45,10 +45,10 @@ static mrt_status halve(search *s) {
 }
 
 mrt_status mrt_budget_minimum(mrt_budget_search *c) {
-  mrt_plan *plan = c->plan;
+  const mrt_plan *plan = c->planner->plan;
   size_t memory = plan->options.memory, low = memory;
-  if (plan->options.quick) return mrt_plan_over(plan, 0);
-  if (low < plan->memo.working_set) low = plan->memo.working_set;
+  if (plan->options.quick) return mrt_plan_over(c->planner->plan, 0);
+  if (low < c->planner->memo.working_set) low = c->planner->memo.working_set;
   bool swaps = mrt_budget_may_swap(c);
   size_t overhead = plan->device.overhead; /* what a budget is for, too */
   search s = { .c = c, .low = low, .high = c->least };

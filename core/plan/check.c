@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
-#include "plan/plan.h"
+#include "plan/planner.h"
 
 #include <stdlib.h>
 
@@ -228,7 +228,8 @@ static mrt_status check_turns(const checking *c) {
   return MRT_OK;
 }
 
-mrt_status mrt_pass_check(mrt_plan *plan) {
+mrt_status mrt_pass_check(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   checking c = { .plan = plan };
   mrt_arena_init(&c.arena, plan->ctx->allocator);
   mrt_status s = mrt_graph_check(&plan->graph, &plan->ctx->error);

@@ -4,7 +4,7 @@
 #ifndef MRT_PLAN_COST_H
 #define MRT_PLAN_COST_H
 
-#include "plan/plan.h"
+#include "plan/planner.h"
 
 /* Seconds of the node: measured ones of its kind among the plan's options, or
  * predicted for the plan's device; 0 for views. */

@@ -15,7 +15,7 @@
  *   cost    O(nodes + edges)
  *
  * SPDX-License-Identifier: MIT */
-#include "solve/order/order.h"
+#include "plan/dag.h"
 
 typedef struct pairs {
   int *key, *item;
@@ -24,6 +24,7 @@ typedef struct pairs {
 
 typedef struct building {
   mrt_dag *f;
+  mrt_value **value; /* by buffer */
   const mrt_plan *plan;
   const mrt_graph *g;
   mrt_arena *arena;
@@ -111,7 +112,7 @@ static mrt_status add_barrier(building *b) {
 
 /* ---- buffers -------------------------------------------------------------- */
 
-static void add_blocks(building *b, int i) {
+static void add_buffers(building *b, int i) {
   mrt_dag *f = b->f;
   const mrt_node *n = b->g->nodes[i];
   f->made[i] = f->buffers;
@@ -120,7 +121,7 @@ static void add_blocks(building *b, int i) {
     if (v->base != v || b->buffer_of[v->id] == -2) continue;
     b->buffer_of[v->id] = f->buffers;
     f->maker[f->buffers] = i;
-    f->value[f->buffers] = n->out[k];
+    b->value[f->buffers] = n->out[k];
     f->bytes[f->buffers++] =
         (int64_t)mrt_round_up(b->g->ctx, mrt_type_bytes(&v->type));
   }
@@ -178,7 +179,7 @@ static mrt_status find_buffers(building *b) {
   mrt_dag *f = b->f;
   for (int i = 0; i < b->g->output_count; i++)
     b->buffer_of[b->g->outputs[i]->base->id] = -2; /* has storage of its own */
-  for (int i = 0; i < f->real; i++) add_blocks(b, i);
+  for (int i = 0; i < f->real; i++) add_buffers(b, i);
   f->made[f->real] = f->made[f->real + 1] = f->buffers;
   int *seen = MRT_NEW(b->arena, int, f->buffers);
   if (!seen) return mrt_nomem(&b->g->ctx->error);
@@ -201,20 +202,21 @@ static mrt_status make_all_lists(building *b) {
   return make_lists(b, &f->readers, f->buffers, r->item, r->key, r->count);
 }
 
-mrt_status mrt_plan_dag(mrt_dag *f, const mrt_plan *plan, mrt_arena *arena,
-                        bool barrier) {
+mrt_status mrt_plan_dag(mrt_dag *f, mrt_value ***value, const mrt_plan *plan,
+                        mrt_arena *arena, bool barrier) {
   const mrt_graph *g = &plan->graph;
   int n = g->node_count, values = g->value_count;
   *f = (mrt_dag){ .real = n,
                   .nodes = n,
                   .made = MRT_NEW(arena, int, n + 2),
                   .maker = MRT_NEW(arena, int, values),
-                  .value = MRT_NEW(arena, mrt_value *, values),
                   .bytes = MRT_NEW(arena, int64_t, values),
                   .scratch = MRT_NEW(arena, int64_t, n + 1),
                   .take_start = MRT_NEW(arena, int, n + 2),
-                  .update = MRT_NEW(arena, bool, n + 1) };
+                  .update = MRT_NEW(arena, bool, n + 1),
+                  .backward = MRT_NEW(arena, bool, n + 1) };
   building b = { .f = f,
+                 .value = MRT_NEW(arena, mrt_value *, values),
                  .plan = plan,
                  .g = g,
                  .arena = arena,
@@ -224,10 +226,12 @@ mrt_status mrt_plan_dag(mrt_dag *f, const mrt_plan *plan, mrt_arena *arena,
                  .buffer_of = MRT_NEW(arena, int, values),
                  .tainted = MRT_NEW(arena, bool, n),
                  .collective = -1 };
-  if (!f->made || !f->maker || !f->value || !f->bytes || !f->scratch ||
-      !f->take_start || !f->update || !b.maker_of || !b.updater_of ||
-      !b.arrival_of || !b.buffer_of || !b.tainted)
+  if (!f->made || !f->maker || !b.value || !f->backward || !f->bytes ||
+      !f->scratch || !f->take_start || !f->update || !b.maker_of ||
+      !b.updater_of || !b.arrival_of || !b.buffer_of || !b.tainted)
     return mrt_nomem(&g->ctx->error);
+  for (int i = 0; i < n; i++) f->backward[i] = g->nodes[i]->origin.backward;
+  if (value) *value = b.value;
   find_updaters(&b);
   for (int i = 0; i < n; i++) MRT_TRY(add_edges(&b, i));
   if (barrier) MRT_TRY(add_barrier(&b));

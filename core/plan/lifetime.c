@@ -10,7 +10,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/swap.h"
-#include "plan/plan.h"
+#include "plan/planner.h"
 
 static mrt_buffer *buffer_of(const mrt_plan *plan, const mrt_value *v) {
   return v->base->buffer < 0 ? NULL : &plan->buffers[v->base->buffer];
@@ -164,7 +164,8 @@ static mrt_status note_transfers(mrt_plan *plan) {
   return MRT_OK;
 }
 
-mrt_status mrt_pass_lifetime(mrt_plan *plan) {
+mrt_status mrt_pass_lifetime(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   mrt_graph *g = &plan->graph;
   int end = g->node_count - 1;
   find_last_reads(plan);

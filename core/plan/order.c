@@ -12,6 +12,8 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "solve/order/order.h"
+#include "plan/dag.h"
+#include "plan/planner.h"
 
 #include <string.h>
 
@@ -38,18 +40,20 @@ static mrt_status apply(mrt_plan *plan, const mrt_dag *f, const int *order) {
 }
 
 /* What another plan of this trace has found. */
-static mrt_status order_as_remembered(mrt_plan *plan, const mrt_dag *f) {
-  const mrt_memo *memo = &plan->memo;
+static mrt_status order_as_remembered(mrt_planner *p, const mrt_dag *f) {
+  mrt_plan *plan = p->plan;
+  const mrt_memo *memo = &p->memo;
   plan->info.working_set = memo->working_set;
   plan->info.order_free_bound = memo->order_free_bound;
   return apply(plan, f, memo->order);
 }
 
 /* First runs of a plan with clones, the barrier at the end. */
-static mrt_status order_as_run(mrt_plan *plan, const mrt_dag *f,
+static mrt_status order_as_run(mrt_planner *p, const mrt_dag *f,
                                mrt_arena *arena) {
+  mrt_plan *plan = p->plan;
   const mrt_graph *g = &plan->graph;
-  const mrt_memo *memo = &plan->memo;
+  const mrt_memo *memo = &p->memo;
   int *at = MRT_NEW(arena, int, g->next_node), n = 0;
   int *order = MRT_NEW(arena, int, f->nodes);
   if (!at || !order) return MRT_ENOMEM;
@@ -66,10 +70,11 @@ static mrt_status order_as_run(mrt_plan *plan, const mrt_dag *f,
 }
 
 /* Others may want to know. */
-static mrt_status note_order(mrt_plan *plan, const mrt_dag *f, const int *order,
+static mrt_status note_order(mrt_planner *p, const mrt_dag *f, const int *order,
                              int64_t peak) {
-  mrt_memo *memo = &plan->memo;
-  memo->order = MRT_NEW(&plan->graph.arena, int, f->nodes);
+  const mrt_plan *plan = p->plan;
+  mrt_memo *memo = &p->memo;
+  memo->order = MRT_NEW(p->memo_arena, int, f->nodes);
   if (!memo->order) return mrt_nomem(&plan->ctx->error);
   memcpy(memo->order, order, (size_t)f->nodes * sizeof *order);
   memo->order_peak = (size_t)peak;
@@ -78,61 +83,65 @@ static mrt_status note_order(mrt_plan *plan, const mrt_dag *f, const int *order,
   return MRT_OK;
 }
 
-static mrt_status order_nodes(mrt_plan *plan, mrt_arena *arena,
+static mrt_status order_nodes(mrt_planner *p, mrt_arena *arena,
                               mrt_order_chooser *choose) {
+  mrt_plan *plan = p->plan;
   mrt_dag dag;
   bool fixed = plan->options.keep_order;
   int64_t working, any, peak;
-  MRT_TRY(mrt_plan_dag(&dag, plan, arena, !fixed && !plan->part_rows));
-  if (plan->memo.order && choose == mrt_order_choose)
-    return order_as_remembered(plan, &dag);
+  MRT_TRY(mrt_plan_dag(&dag, NULL, plan, arena, !fixed && !plan->part_rows));
+  if (p->memo.order && choose == mrt_order_choose)
+    return order_as_remembered(p, &dag);
   if (plan->candidate.seeded && choose == mrt_order_brief)
-    return order_as_run(plan, &dag, arena);
+    return order_as_run(p, &dag, arena);
   int *order = MRT_NEW(arena, int, dag.nodes);
   if (!order) return MRT_ENOMEM;
   MRT_TRY(mrt_order_program(&dag, arena, order));
-  MRT_TRY(mrt_dag_bounds(&dag, plan->ctx, order, &working, &any));
+  MRT_TRY(mrt_dag_bounds(&dag, plan->ctx->allocator, order, &working, &any));
   plan->info.working_set = (size_t)working;
   plan->info.order_free_bound = (size_t)any;
   if (fixed || dag.real < 2) return MRT_OK;
   MRT_TRY(choose(&dag, plan->ctx->allocator, any, plan->options.effort, order,
                  &peak));
-  if (plan->memo.order && choose == mrt_order_brief)
-    plan->memo.same_order =
-        !memcmp(order, plan->memo.order, (size_t)dag.nodes * sizeof *order);
+  if (p->memo.order && choose == mrt_order_brief)
+    p->memo.same_order =
+        !memcmp(order, p->memo.order, (size_t)dag.nodes * sizeof *order);
   bool others = plan->options.memory ||
                 (plan->options.prefetch && !mrt_plan_has_policy(plan));
   if (others && choose == mrt_order_choose && plan->candidate.variables == 0)
-    MRT_TRY(note_order(plan, &dag, order, peak));
+    MRT_TRY(note_order(p, &dag, order, peak));
   return apply(plan, &dag, order);
 }
 
-static mrt_status run(mrt_plan *plan, mrt_order_chooser *choose) {
+static mrt_status run(mrt_planner *p, mrt_order_chooser *choose) {
+  mrt_plan *plan = p->plan;
   mrt_arena arena;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  mrt_status s = order_nodes(plan, &arena, choose);
+  mrt_status s = order_nodes(p, &arena, choose);
   mrt_arena_free(&arena);
   return s == MRT_ENOMEM ? mrt_nomem(&plan->ctx->error) : s;
 }
 
-mrt_status mrt_pass_order(mrt_plan *plan) {
+mrt_status mrt_pass_order(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   const mrt_candidate *candidate = &plan->candidate;
   bool brief = (mrt_plan_has_policy(plan) && !candidate->lowest) ||
                candidate->variables > 0 || candidate->brief ||
                candidate->seeded;
-  return run(plan, brief ? mrt_order_brief : mrt_order_choose);
+  return run(p, brief ? mrt_order_brief : mrt_order_choose);
 }
 
 /* The solver has looked at this very order, unless it began with segments, and
  * copies to the slow tier are where they are hidden. */
-mrt_status mrt_pass_reorder(mrt_plan *plan) {
+mrt_status mrt_pass_reorder(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   const mrt_candidate *candidate = &plan->candidate;
   if (plan->options.memory && !candidate->segmented && !candidate->seeded)
     return MRT_OK;
   for (int i = 0; i < plan->graph.node_count; i++)
     if (plan->graph.nodes[i]->op->traits & MRT_SWAPS) return MRT_OK;
   for (int i = 0; i < plan->graph.node_count; i++)
-    if (plan->graph.nodes[i]->recomputed) return run(plan, mrt_order_refine);
+    if (plan->graph.nodes[i]->recomputed) return run(p, mrt_order_refine);
   if (plan->options.memory) return MRT_OK;
-  return mrt_plan_has_policy(plan) ? run(plan, mrt_order_choose) : MRT_OK;
+  return mrt_plan_has_policy(plan) ? run(p, mrt_order_choose) : MRT_OK;
 }

@@ -23,7 +23,7 @@
 #include "device/device.h"
 #include "op/collective.h"
 #include "plan/cost.h"
-#include "solve/order/order.h"
+#include "plan/dag.h"
 
 #include <math.h>
 
@@ -117,7 +117,7 @@ static mrt_status add_all(moving *w) {
 }
 
 static mrt_status make(moving *w) {
-  MRT_TRY(mrt_plan_dag(&w->dag, w->plan, &w->arena, false));
+  MRT_TRY(mrt_plan_dag(&w->dag, NULL, w->plan, &w->arena, false));
   MRT_TRY(mrt_live_profile_make(&w->profile, &w->dag, &w->arena));
   int n = w->dag.nodes;
   const mrt_plan_options *o = &w->plan->options;
@@ -354,7 +354,8 @@ bool mrt_overlap_possible(const mrt_plan *plan) {
   return false;
 }
 
-mrt_status mrt_pass_ahead(mrt_plan *plan) {
+mrt_status mrt_pass_overlap_collectives(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   moving w = { .plan = plan, .g = &plan->graph };
   if (!plan->candidate.overlap || !mrt_overlap_possible(plan)) return MRT_OK;
   mrt_arena_init(&w.arena, plan->ctx->allocator);

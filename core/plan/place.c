@@ -7,7 +7,7 @@
  *   never   looks at the clock: the same graph gives the same plan
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
+#include "plan/planner.h"
 #include "solve/pack/pack.h"
 #include "tensor/slow.h"
 
@@ -79,7 +79,8 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
   return MRT_OK;
 }
 
-mrt_status mrt_pass_place(mrt_plan *plan) {
+mrt_status mrt_pass_place(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   plan->arena_bytes = 0;
   plan->info.lower_bound = 0;
   MRT_TRY(live_bytes(plan, &plan->info.lower_bound, &plan->info.peak_step));

@@ -6,9 +6,9 @@
 #ifndef MRT_PLAN_PLAN_H
 #define MRT_PLAN_PLAN_H
 
-#include "graph/graph.h"
 #include "mrt/inspect.h"
 #include "mrt/policy.h"
+#include "rewrite/rewrite.h"
 #include "solve/recompute/schedule.h"
 
 /* A piece of memory: one base value, or several that follow each other in
@@ -53,14 +53,6 @@ typedef struct mrt_step {
   size_t live;    /* bytes of the arena alive while it runs */
 } mrt_step;
 
-/* What passes change of a graph as it was traced: the order, inputs and
- * outputs, by value id.  Kept so that stages can be shown (stage.c). */
-typedef struct mrt_traced {
-  mrt_node **nodes;
-  int *in, *outputs;
-  int node_count, value_count, next_node;
-} mrt_traced;
-
 /* Layers in segments: what they hand on is kept, the rest computed again.  One
  * of the first three says where they end. */
 typedef struct mrt_segments {
@@ -75,7 +67,7 @@ typedef struct mrt_candidate {
   double lanes;     /* how often over copies of activations may fill the time;
                        0: none are swapped */
   size_t variables; /* bytes of variables, optimizer state first */
-  int prefetch;       /* how many copies may be under way in a lane; 0: one */
+  int prefetch;     /* how many copies may be under way in a lane; 0: one */
   int64_t slack;    /* of the budget, that copies take beside what is solved */
   bool brief;       /* in an order of brief lives, not that of the least peak */
   bool rough;       /* a large graph is packed quickly: it may not be the one */
@@ -89,32 +81,31 @@ typedef struct mrt_candidate {
 #define MRT_ALL_LANES 1e9
 
 /* From so many nodes on, planning is to be quick rather than exhaustive. */
-enum { MRT_PLAN_LARGE = 4000 };
+enum { MRT_PLAN_LARGE = MRT_SCHEDULE_LARGE };
 
 enum { MRT_SEGMENTS = 4 }; /* ways to cut that are worth planning to the end */
 
-/* What one plan finds out for others of the same trace. */
+/* What planning a trace once finds out, for the other candidates and stages of
+ * it: policies are asked once, and an order that is memo is not searched for
+ * again.  Arrays live in the source's arena. */
 typedef struct mrt_memo {
-  int *order;        /* of the order pass, in the graph's arena; NULL:
-                               not yet, or the program's */
+  int *order;        /* of the order pass, by position; NULL: not yet, or the
+                        program's */
   size_t order_peak; /* its live bytes, all kept */
   size_t working_set, order_free_bound; /* its bounds */
-  mrt_activation *answered;      /* by value id, what a policy answered; NULL */
-  size_t kept;                   /* ditto */
-  bool no_recompute;             /* ditto */
-  mrt_computation *computations; /* what a precision policy answered; NULL */
-  mrt_dtype keep;                /* ditto */
-  bool delayed;                  /* scales are `scale`, whose program finds */
-  mrt_tensor *scale, *amax;      /* `amax`; NULL: not made yet */
-  bool *homes;             /* by value id, what a swap policy answered; NULL */
+  mrt_activation *answered; /* by value id, what a policy answered; NULL */
+  size_t kept;              /* ditto */
+  bool no_recompute;        /* ditto */
+  mrt_precision_memo precision;
+  bool *swapped;           /* by value id, what a swap policy answered; NULL */
   size_t state, variables; /* bytes that could be swapped: of optimizer state,
-                               of all variables */
+                              of all variables */
   mrt_segments
       segments[MRT_SEGMENTS]; /* of the least live bytes in the order */
-  int segments_count;         /* of brief lives, rising; 0: not tried */
+  int segments_count;         /* of brief lives, ascending; 0: not tried */
   bool same_order;            /* that order is of the least peak too */
-  int *runs, run_count;       /* ids of nodes as the least of these runs them,
-                               clones by their originals' */
+  int *runs, run_count; /* ids of nodes as the least of these runs them, clones
+                           by their originals' */
 } mrt_memo;
 
 /* A run as one launch, for one set of addresses. */
@@ -126,7 +117,9 @@ enum { MRT_RECORDINGS = 8 };
 
 struct mrt_plan {
   mrt_graph graph;
-  mrt_traced *traced; /* NULL: made for one evaluation */
+  mrt_graph
+      *source; /* as it was captured, owned; NULL: of one evaluation, whose
+                        graph it is */
   mrt_plan_options options;
   mrt_candidate candidate;
   mrt_memo memo;
@@ -141,12 +134,10 @@ struct mrt_plan {
   mrt_buffer *buffers;
   int buffer_count, buffer_room;
   size_t arena_bytes;
-  bool swaps;        /* values are slow or away */
-  int64_t *staged;   /* by step: of the arena for variables that visit it, as
-                      planned before others come and go; NULL: none */
-  size_t slow_bytes; /* of the space's part of the slow tier */
+  bool swaps;                   /* values are slow or away */
+  size_t slow_bytes;            /* of the space's part of the slow tier */
   mrt_transfer_info *transfers; /* graph.transfer_count */
-  int overlap_count;              /* collectives that begin ahead */
+  int overlap_count;            /* collectives that begin ahead */
 
   mrt_value **leaves; /* variables and constants */
   int leaf_count;
@@ -194,68 +185,12 @@ struct mrt_space {
   uint64_t generation;
 };
 
-typedef mrt_status (*mrt_pass)(mrt_plan *plan);
-#define PASS(name, doc)    mrt_status mrt_pass_##name(mrt_plan *plan);
-#define REWRITE(name, doc) mrt_status mrt_pass_##name(mrt_plan *plan);
-#include "passes.def"
-#undef PASS
-#undef REWRITE
+/* A plan that begins as `blank`, with a graph of its own that is empty; NULL:
+ * no memory. */
+mrt_plan *mrt_plan_copy(const mrt_plan *blank);
+/* Free it, kernels' states and graph included, but not the source. */
+void mrt_plan_discard(mrt_plan *plan); /* NULL is fine */
 
-/* Run all passes over plan->graph and fill plan->info.  The plan is then
- * ready for run/. */
-mrt_status mrt_plan_make(mrt_plan *plan);
-/* The same, the one way that the plan has. */
-mrt_status mrt_plan_finish(mrt_plan *plan);
-/* A budget: the quickest of several ways (budget.c). */
-mrt_status mrt_plan_within_budget(mrt_plan *plan);
-/* A policy: of two orders the one that needs less (budget.c). */
-mrt_status mrt_plan_best_order(mrt_plan *plan);
-/* Once it is made: the same with collectives beside its steps, where that is
- * quicker and takes no more (budget.c).  `before` is as it was before. */
-mrt_status mrt_plan_overlapped(mrt_plan *plan, const mrt_plan *before);
-/* May a collective begin ahead, and is it worth it? */
-bool mrt_overlap_possible(const mrt_plan *plan);
-/* Run the first `count` passes only. */
-mrt_status mrt_plan_passes(mrt_plan *plan, int count);
-/* Is the graph after the i-th stage the plan's?  It is from the recompute pass
- * on, which asks a policy: once only. */
-bool mrt_stage_is_planned(int i);
-/* Remember the captured graph, before any pass. */
-mrt_status mrt_plan_keep_trace(mrt_plan *plan);
-/* A graph as it was traced, from what passes have left of it.  `to` holds no
- * tensors: it does not outlive the plan. */
-mrt_status mrt_graph_retrace(mrt_graph *to, const mrt_plan *plan);
-/* Give back kernels' states. */
-void mrt_plan_release_steps(mrt_plan *plan);
-/* Give back kernels' states and the graph. */
-void mrt_plan_unmake(mrt_plan *plan);
-
-/* Seconds of steps as they are with collectives beside them. */
-mrt_status mrt_plan_collective_time(mrt_plan *plan);
-/* Part of the check: nothing touches what is done beside the steps. */
-mrt_status mrt_check_copies(const mrt_plan *plan, mrt_arena *arena);
-
-/* The new executing order, with nodes that have no step yet: they get one.
- * `nodes` lives in the graph's arena; all old nodes are among them.  Between
- * the order pass and the lifetime pass. */
-mrt_status mrt_plan_insert(mrt_plan *plan, mrt_node **nodes, int count);
-
-/* The uniform value of `v` (a constant, seen through views): true and *k. */
-bool mrt_value_uniform(mrt_value *v, double *k);
-/* A new buffer; its index, or -1 when memory is out. */
-int mrt_plan_add_buffer(mrt_plan *plan, mrt_buffer buffer);
-/* EBUDGET: the plan's budget is too little; `needed` bytes would do, 0 where
- * that is unknown. */
-mrt_status mrt_plan_over(mrt_plan *plan, size_t needed);
-/* Bytes of the peak outside the arena: variables, constants, outputs. */
-size_t mrt_plan_rest(mrt_plan *plan);
-/* A policy or a region says what is to be recomputed. */
-bool mrt_plan_has_policy(const mrt_plan *plan);
-/* Fill step i for its node: kernel, call, scratch.  Steps up to i then have
- * kernels' states to release. */
-mrt_status mrt_step_make(mrt_plan *plan, int i);
-/* The dtype a node computes in: f64 when it touches f64, else f32. */
-mrt_dtype mrt_node_real(const mrt_node *n);
 /* Is the arena where this buffer lives?  Outputs, leaves have other homes. */
 static inline bool mrt_buffer_in_arena(const mrt_buffer *b) {
   return b->kind == MRT_BUFFER_ACTIVATION || b->kind == MRT_BUFFER_GRADIENT ||

@@ -10,20 +10,6 @@
 
 #include <string.h>
 
-mrt_dtype mrt_node_real(const mrt_node *n) {
-  for (int i = 0; i < n->nin; i++)
-    if (n->in[i]->type.dtype == MRT_f64) return MRT_f64;
-  for (int i = 0; i < n->nout; i++)
-    if (n->out[i]->type.dtype == MRT_f64) return MRT_f64;
-  if (n->op->number == MRT_OP_fused) {
-    const mrt_fused_options *o = n->options;
-    for (int i = 0; i < o->code_count; i++)
-      if (o->code[i].in_dtype == MRT_f64 || o->code[i].out_dtype == MRT_f64)
-        return MRT_f64;
-  }
-  return MRT_f32;
-}
-
 int mrt_plan_add_buffer(mrt_plan *plan, mrt_buffer buffer) {
   if (!MRT_PUSH_ROOM(&plan->graph.arena, plan->buffers, plan->buffer_count,
                      plan->buffer_room))
@@ -85,7 +71,8 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
   return n->scratch_buffer < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
-mrt_status mrt_pass_select(mrt_plan *plan) {
+mrt_status mrt_pass_select(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   mrt_graph *g = &plan->graph;
   plan->steps = MRT_NEW(&g->arena, mrt_step, g->node_count);
   if (!plan->steps) return mrt_nomem(&plan->ctx->error);

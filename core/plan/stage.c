@@ -1,116 +1,45 @@
 /* stage.c -- the graph of a plan after any pass
  *
  *   question  what did each pass leave of the program?
- *   method    The plan keeps the order and the inputs that were traced, a few
- *             bytes a node; passes change these, never what a node computes.
- *             A stage is a copy of that graph, planned again up to a pass:
- *             planning is a pure function, so ids are the plan's.  The passes
- *             that place values leave the plan's own graph.
+ *   method    The plan keeps the graph that was captured.  A stage is a copy of
+ *             that, planned again up to a pass: planning is a pure function,
+ *             so ids are the plan's.  From the first pass that asks a policy
+ *             on, a stage is the plan's own graph.
  *   cost      planning once more, for who asks
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
+#include "plan/planner.h"
 
 struct mrt_stage {
   const mrt_plan *of; /* `own`, or the finished plan itself */
-  mrt_plan own;
+  mrt_plan *own;      /* planned again so far; NULL */
+  mrt_plan blank;     /* what it began as */
 };
 
-mrt_status mrt_plan_keep_trace(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
-  mrt_traced *t = MRT_NEW(&g->arena, mrt_traced, 1);
-  int inputs = 0;
-  for (int i = 0; i < g->node_count; i++) inputs += g->nodes[i]->nin;
-  if (!t) return mrt_nomem(&plan->ctx->error);
-  t->nodes = MRT_NEW(&g->arena, mrt_node *, g->node_count);
-  t->in = MRT_NEW(&g->arena, int, inputs);
-  t->outputs = MRT_NEW(&g->arena, int, g->output_count);
-  if (!t->nodes || !t->in || !t->outputs) return mrt_nomem(&plan->ctx->error);
-  t->node_count = g->node_count, t->value_count = g->value_count;
-  t->next_node = g->next_node;
-  inputs = 0;
-  for (int i = 0; i < g->node_count; i++) {
-    t->nodes[i] = g->nodes[i];
-    for (int k = 0; k < g->nodes[i]->nin; k++)
-      t->in[inputs++] = g->nodes[i]->in[k]->id;
-  }
-  for (int i = 0; i < g->output_count; i++) t->outputs[i] = g->outputs[i]->id;
-  plan->traced = t;
-  return MRT_OK;
-}
-
-/* ---- the traced graph, once more ----------------------------------------- */
-
-/* Leaves' tensors stay the plan's: a stage does not outlive it. */
-static mrt_status copy_values(mrt_graph *to, const mrt_graph *from, int count) {
-  for (int i = 0; i < count; i++) {
-    const mrt_value *v = from->values[i];
-    mrt_value *copy = mrt_graph_value(to, &v->type, v->origin);
-    if (!copy) return mrt_nomem(&to->ctx->error);
-    copy->name = v->name;
-    copy->leaf = v->leaf, copy->tensor = v->tensor;
-    if (v->leaf) copy->index = v->index;
-  }
-  return MRT_OK;
-}
-
-static mrt_status copy_node(mrt_graph *to, const mrt_node *n, const int *in) {
-  mrt_node *copy = MRT_NEW(&to->arena, mrt_node, 1);
-  if (!copy) return mrt_nomem(&to->ctx->error);
-  *copy = *n;
-  copy->dead = false, copy->scratch_buffer = -1, copy->mark = 0;
-  copy->in = MRT_NEW(&to->arena, mrt_value *, n->nin);
-  copy->out = MRT_NEW(&to->arena, mrt_value *, n->nout);
-  if (!copy->in || !copy->out) return mrt_nomem(&to->ctx->error);
-  for (int k = 0; k < n->nin; k++) copy->in[k] = to->values[in[k]];
-  for (int k = 0; k < n->nout; k++) {
-    mrt_value *v = to->values[n->out[k]->id];
-    v->node = copy, v->index = k;
-    copy->out[k] = v;
-  }
-  return mrt_graph_append(to, copy);
-}
-
-mrt_status mrt_graph_retrace(mrt_graph *to, const mrt_plan *plan) {
-  const mrt_traced *t = plan->traced;
-  const int *in = t->in;
-  MRT_TRY(copy_values(to, &plan->graph, t->value_count));
-  for (int i = 0; i < t->node_count; i++) {
-    MRT_TRY(copy_node(to, t->nodes[i], in));
-    in += t->nodes[i]->nin;
-  }
-  to->next_node = t->next_node;
-  to->output_count = plan->graph.output_count;
-  to->outputs = MRT_NEW(&to->arena, mrt_value *, to->output_count);
-  if (!to->outputs) return mrt_nomem(&to->ctx->error);
-  for (int i = 0; i < to->output_count; i++)
-    to->outputs[i] = to->values[t->outputs[i]];
-  return MRT_OK;
+static mrt_status plan_again(mrt_stage *stage, const mrt_plan *plan, int i) {
+  mrt_planner p = { .blank = &stage->blank,
+                    .source = plan->source,
+                    .memo = plan->memo };
+  MRT_TRY(mrt_planner_begin(&p, plan->candidate, &p));
+  stage->own = p.plan, stage->of = p.plan;
+  p.memo_arena = &p.plan->graph.arena;
+  return mrt_planner_run(&p, i);
 }
 
 MRT_API mrt_status mrt_stage_new(const mrt_plan *plan, int i, mrt_stage **out) {
   mrt_context *ctx = plan->ctx;
   if (!mrt_stage_name(i))
     return mrt_fail(&ctx->error, MRT_EVALUE, "stage %d: there is none", i);
-  if (!plan->traced)
+  if (!plan->source)
     return mrt_fail(&ctx->error, MRT_ESTATE, "a plan of no trace");
   mrt_stage *stage = mrt_calloc(ctx->allocator, 1, sizeof *stage);
   if (!stage) return mrt_nomem(&ctx->error);
-  mrt_plan *own = &stage->own;
-  *own = (mrt_plan){ .ctx = ctx,
-                     .options = plan->options,
-                     .device = plan->device,
-                     .traced = plan->traced,
-                     .candidate = plan->candidate,
-                     .memo = plan->memo,
-                     .part_rows = plan->part_rows };
-  own->graph.ctx = ctx;
-  mrt_arena_init(&own->graph.arena, ctx->allocator);
-  bool finished = mrt_stage_is_planned(i);
-  stage->of = finished ? plan : own;
-  mrt_status s = MRT_OK;
-  if (!finished) s = mrt_graph_retrace(&own->graph, plan);
-  if (!s && !finished) s = mrt_plan_passes(own, i);
+  stage->blank = (mrt_plan){ .ctx = ctx,
+                             .options = plan->options,
+                             .device = plan->device,
+                             .part_rows = plan->part_rows };
+  stage->of = plan;
+  mrt_status s = mrt_stage_is_planned(i) ? MRT_OK : plan_again(stage, plan, i);
   if (s)
     mrt_stage_free(stage);
   else
@@ -120,8 +49,8 @@ MRT_API mrt_status mrt_stage_new(const mrt_plan *plan, int i, mrt_stage **out) {
 
 MRT_API void mrt_stage_free(mrt_stage *stage) {
   if (!stage) return;
-  const mrt_allocator *a = stage->own.ctx->allocator;
-  mrt_plan_unmake(&stage->own);
+  const mrt_allocator *a = stage->blank.ctx->allocator;
+  mrt_plan_discard(stage->own);
   mrt_release(a, stage, sizeof *stage);
 }
 

@@ -51,6 +51,7 @@ typedef struct agenda {
 
 typedef struct visiting {
   mrt_plan *plan;
+  int64_t **staged; /* to fill; or NULL */
   mrt_graph *g;
   mrt_arena arena;
   stay *stays; /* by rising first */
@@ -59,7 +60,7 @@ typedef struct visiting {
   int *newest;      /* by value id: its newest stay, or -1 */
   int latest[2];    /* the last step with uses, and the one before */
   double *time;     /* before step i */
-  int prefetch;        /* how many copies may be under way in a lane */
+  int prefetch;     /* how many copies may be under way in a lane */
   mrt_node **nodes; /* the new order */
   int node_count, node_room;
 } visiting;
@@ -311,12 +312,13 @@ static mrt_status add_up_staged(visiting *w) {
     live[s->written ? s->out_until : s->last + 1] -= bytes;
   }
   for (int i = 0; i < n; i++) live[i + 1] += live[i];
-  w->plan->staged = live;
+  *w->staged = live;
   return MRT_OK;
 }
 
 static mrt_status plan_stays(visiting *w) {
-  w->prefetch = w->plan->candidate.prefetch > 1 ? w->plan->candidate.prefetch : 1;
+  w->prefetch =
+      w->plan->candidate.prefetch > 1 ? w->plan->candidate.prefetch : 1;
   MRT_TRY(find_stays(w));
   MRT_TRY(add_up_time(w));
   return schedule(w);
@@ -335,8 +337,9 @@ static mrt_status visit(visiting *w) {
   return mrt_plan_insert(w->plan, w->nodes, w->node_count);
 }
 
-mrt_status mrt_swap_staged(mrt_plan *plan) {
-  visiting w = { .plan = plan, .g = &plan->graph };
+mrt_status mrt_swap_staged(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
+  visiting w = { .plan = plan, .g = &plan->graph, .staged = &p->staged };
   mrt_arena_init(&w.arena, plan->ctx->allocator);
   mrt_status s = plan_stays(&w);
   if (!s) s = add_up_staged(&w);
@@ -344,7 +347,8 @@ mrt_status mrt_swap_staged(mrt_plan *plan) {
   return s;
 }
 
-mrt_status mrt_pass_swap(mrt_plan *plan) {
+mrt_status mrt_pass_swap(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   visiting w = { .plan = plan, .g = &plan->graph };
   if (!plan->swaps) return MRT_OK;
   mrt_arena_init(&w.arena, plan->ctx->allocator);

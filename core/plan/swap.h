@@ -16,7 +16,7 @@
 #ifndef MRT_PLAN_SWAP_H
 #define MRT_PLAN_SWAP_H
 
-#include "plan/plan.h"
+#include "plan/planner.h"
 
 typedef struct mrt_copying {
   mrt_node *start, *end;
@@ -28,9 +28,9 @@ mrt_status mrt_swap_out(mrt_graph *g, mrt_value *v, mrt_copying *c);
 /* Nodes that copy `slow`, the value of a copy out, to the arena; as often as
  * it is wanted. */
 mrt_status mrt_swap_in(mrt_graph *g, mrt_value *slow, mrt_copying *c);
-/* Fill plan->staged for the variables whose leaves are slow, in the order as it
+/* Fill p->staged for the variables whose leaves are slow, in the order as it
  * is. */
-mrt_status mrt_swap_staged(mrt_plan *plan);
+mrt_status mrt_swap_staged(mrt_planner *p);
 /* What to read instead of `v`, which shows the storage of another value, once
  * the same bytes lie at `base`: `base`, or the same view of it. */
 mrt_status mrt_value_over(mrt_graph *g, mrt_value *v, mrt_value *base,

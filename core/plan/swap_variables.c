@@ -52,16 +52,16 @@ static mrt_status look(const mrt_graph *g, mrt_arena *arena, uses *u) {
 }
 
 /* Asked once for all plans of a trace. */
-static mrt_status ask(mrt_plan *plan, const uses *u) {
-  mrt_graph *g = &plan->graph;
-  const mrt_swap_policy *policy = plan->options.swap;
-  bool *memo = plan->memo.homes;
-  bool *homes = memo ? memo : MRT_NEW(&g->arena, bool, g->value_count);
-  if (!homes) return mrt_nomem(&g->ctx->error);
+static mrt_status ask(mrt_planner *p, const uses *u) {
+  mrt_graph *g = &p->plan->graph;
+  const mrt_swap_policy *policy = p->plan->options.swap;
+  bool *memo = p->memo.swapped;
+  bool *swapped = memo ? memo : MRT_NEW(p->memo_arena, bool, g->value_count);
+  if (!swapped) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < g->value_count; i++) {
     mrt_value *v = g->values[i];
     if (v->leaf != MRT_LEAF_VARIABLE || u->first[i] < 0) continue;
-    v->slow = homes[i];
+    v->slow = swapped[i];
     if (memo) continue;
     mrt_variable_info info = { .name = v->name,
                                .file = v->origin.file,
@@ -72,9 +72,9 @@ static mrt_status ask(mrt_plan *plan, const uses *u) {
                                .first = u->first[i],
                                .last = u->last[i] };
     MRT_TRY(policy->choose(policy->user, &info, &v->slow));
-    homes[i] = v->slow;
+    swapped[i] = v->slow;
   }
-  plan->memo.homes = homes;
+  p->memo.swapped = swapped;
   return MRT_OK;
 }
 
@@ -94,10 +94,11 @@ static int by_turn(const void *x, const void *y) {
   return (a->value->id > b->value->id) - (a->value->id < b->value->id);
 }
 
-/* As many as the way wants; what there is to choose from becomes memo. */
-static mrt_status choose(mrt_plan *plan, mrt_arena *arena, const uses *u) {
+/* As many as the candidate wants; what there is to choose from is noted. */
+static mrt_status choose(mrt_planner *p, mrt_arena *arena, const uses *u) {
+  const mrt_plan *plan = p->plan;
   const mrt_graph *g = &plan->graph;
-  mrt_memo *memo = &plan->memo;
+  mrt_memo *memo = &p->memo;
   movable *list = MRT_NEW(arena, movable, g->value_count);
   int count = 0;
   size_t sum = 0;
@@ -127,18 +128,19 @@ static bool any_slow(const mrt_graph *g) {
   return false;
 }
 
-static mrt_status decide(mrt_plan *plan, mrt_arena *arena) {
+static mrt_status decide(mrt_planner *p, mrt_arena *arena) {
   uses u;
-  MRT_TRY(look(&plan->graph, arena, &u));
-  return plan->options.swap ? ask(plan, &u) : choose(plan, arena, &u);
+  MRT_TRY(look(&p->plan->graph, arena, &u));
+  return p->plan->options.swap ? ask(p, &u) : choose(p, arena, &u);
 }
 
-mrt_status mrt_pass_homes(mrt_plan *plan) {
+mrt_status mrt_pass_swap_variables(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   const mrt_device_profile *d = &plan->device;
   mrt_arena arena;
   if (!plan->options.swap && !plan->options.memory) return MRT_OK;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  mrt_status s = decide(plan, &arena);
+  mrt_status s = decide(p, &arena);
   mrt_arena_free(&arena);
   if (s || !any_slow(&plan->graph)) return s;
   if (!(d->slow_read > 0 && d->slow_write > 0))
@@ -146,5 +148,5 @@ mrt_status mrt_pass_homes(mrt_plan *plan) {
                     "nothing can be swapped: device '%s' has no slow tier",
                     d->name);
   plan->swaps = true;
-  return mrt_swap_staged(plan);
+  return mrt_swap_staged(p);
 }

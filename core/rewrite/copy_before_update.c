@@ -9,7 +9,7 @@
  *           version counts as read at the end.
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 /* A node that moves to just before an update. */
 typedef struct moved {
@@ -82,8 +82,8 @@ static mrt_status put_in_order(editing *ed) {
   return MRT_OK;
 }
 
-mrt_status mrt_pass_versions(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
+mrt_status mrt_pass_copy_before_update(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
   /* Copies are new values, but nothing overwrites them. */
   editing ed = { .g = g,
                  .overwritten = MRT_NEW(&g->arena, int, 2 * g->value_count),

@@ -6,7 +6,7 @@
  *           keys, that is when they draw the same numbers.
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 #include <string.h>
 
@@ -32,12 +32,12 @@ static bool equal(const mrt_node *a, const mrt_node *b) {
   return true;
 }
 
-mrt_status mrt_pass_cse(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
+mrt_status mrt_pass_cse(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
   size_t size = 16;
   while (size < 2 * (size_t)g->node_count) size *= 2;
   mrt_node **table = MRT_NEW(&g->arena, mrt_node *, size);
-  if (!table) return mrt_nomem(&plan->ctx->error);
+  if (!table) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
     for (int k = 0; k < n->nin; k++) n->in[k] = mrt_value_instead(n->in[k]);

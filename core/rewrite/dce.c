@@ -7,11 +7,11 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
-mrt_status mrt_pass_dead(mrt_plan *plan) {
+mrt_status mrt_pass_dce(mrt_rewrite *r) {
   const uint32_t kept = MRT_UPDATES | MRT_FIXED | MRT_COLLECTIVE;
-  mrt_graph *g = &plan->graph;
+  mrt_graph *g = r->graph;
   mrt_graph_count_uses(g);
   for (int i = g->node_count; i-- > 0;) {
     mrt_node *n = g->nodes[i];

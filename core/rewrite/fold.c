@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/make.h"
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 #include <math.h>
 
@@ -58,13 +58,14 @@ static bool from_element(const element *x, mrt_dtype dtype, double *k) {
   }
 }
 
-static bool compute(const mrt_plan *plan, const mrt_node *n, double *k) {
+static bool compute(const mrt_device *cpu, const mrt_node *n, double *k) {
+  const mrt_run nothing = { 0 }; /* what is drawn is not folded */
   element in[4], out;
   mrt_block b = { .n = 1,
                   .out = &out,
                   .options = n->options,
                   .out_dtype = n->out[0]->type.dtype,
-                  .run = &plan->run };
+                  .run = &nothing };
   if (!(n->op->traits & MRT_POINTWISE) || (n->op->traits & MRT_RANDOM) ||
       mrt_node_is_update(n) || n->nin < 1 || n->nin > MRT_COUNT(b.in))
     return false;
@@ -76,24 +77,23 @@ static bool compute(const mrt_plan *plan, const mrt_node *n, double *k) {
       return false;
     b.in[i] = &in[i], b.in_dtype = dtype;
   }
-  const mrt_device *d = &plan->ctx->cpu;
-  d->kernel(d, n->op->number, mrt_node_real(n))->block(&b);
+  cpu->kernel(cpu, n->op->number, mrt_node_real(n))->block(&b);
   return from_element(&out, b.out_dtype, k);
 }
 
-mrt_status mrt_pass_fold(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
+mrt_status mrt_pass_fold(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
     double k;
-    if (!compute(plan, n, &k)) continue;
+    if (!compute(&g->ctx->cpu, n, &k)) continue;
     const mrt_type *t = &n->out[0]->type;
     mrt_full_options o = { .value = k, .dtype = t->dtype };
     o.shape.count = t->rank;
     for (int d = 0; d < t->rank; d++) o.shape.at[d] = t->dims[d];
     mrt_node *full =
         mrt_graph_node(g, mrt_ops[MRT_OP_full], 0, NULL, &o, 1, t, n->origin);
-    if (!full) return mrt_nomem(&plan->ctx->error);
+    if (!full) return mrt_nomem(&g->ctx->error);
     /* The value stays; only what computes it changes. */
     mrt_value *v = n->out[0];
     full->out[0] = v, v->node = full;

@@ -68,7 +68,7 @@ mrt_status mrt_narrow_site(mrt_making *b, const mrt_value *v, mrt_dtype dtype,
                            mrt_value *largest, mrt_value **scale,
                            mrt_value **inverse) {
   mrt_narrowing *w = b->w;
-  mrt_tensor *t = w->plan->memo.scale;
+  mrt_tensor *t = w->rewrite->memo->scale;
   int i = w->site_count;
   MRT_TRY(b->status);
   MRT_TRY(note(b, v, dtype, largest));
@@ -98,7 +98,7 @@ static mrt_status find(mrt_narrowing *w, mrt_origin origin) {
 }
 
 mrt_status mrt_narrow_found(mrt_narrowing *w, mrt_node *n) {
-  const mrt_tensor *amax = w->plan->memo.amax;
+  const mrt_tensor *amax = w->rewrite->memo->amax;
   int written = mrt_node_is_update(n) ? n->op->updates : 0;
   if (!amax || w->site_count != amax->type.dims[0]) return MRT_OK;
   for (int k = written; k < n->nin; k++) {

@@ -81,7 +81,7 @@ static mrt_status scale_anew(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
   mrt_cast_options down = { .dtype = dtype };
   wide.dtype = MRT_f32, narrow.dtype = dtype;
   mrt_value *most = largest(&b, widened(&b, v)), *scale;
-  if (w->plan->memo.delayed) {
+  if (w->rewrite->memo->delayed) {
     MRT_TRY(mrt_narrow_site(&b, v, dtype, most, &scale, &s->inverse));
   } else {
     scale = scale_of(&b, most, dtype);

@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/fused.h"
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct group {
 } group;
 
 typedef struct fusing {
-  mrt_plan *plan;
+  const mrt_rewrite *rewrite;
   mrt_graph *g;
   mrt_error *e;
   group **group_of;    /* by position; NULL: not pointwise */
@@ -214,7 +214,7 @@ static mrt_status start_group(fusing *f, int i) {
     b->f32 |= d == MRT_f32, b->f64 |= d == MRT_f64;
   }
   f->group_of[i] = b;
-  if (f->plan->options.no_fuse) return MRT_OK;
+  if (f->rewrite->off) return MRT_OK;
   for (int k = 0; k < n->nin; k++) {
     group *a = maker(f, n->in[k]);
     if (a && may_join(f, a, b)) MRT_TRY(join(f, a, b));
@@ -334,9 +334,9 @@ static mrt_status make_node(fusing *f, group *b, mrt_node **out) {
   return MRT_OK;
 }
 
-mrt_status mrt_pass_fuse(mrt_plan *plan) {
-  fusing f = { .plan = plan, .g = &plan->graph, .e = &plan->ctx->error };
-  mrt_graph *g = f.g;
+mrt_status mrt_pass_fuse(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
+  fusing f = { .rewrite = r, .g = g, .e = &g->ctx->error };
   MRT_TRY(index_users(&f));
   for (int i = 0; i < g->node_count; i++)
     if (pointwise(g->nodes[i])) MRT_TRY(start_group(&f, i));
@@ -351,5 +351,5 @@ mrt_status mrt_pass_fuse(mrt_plan *plan) {
       MRT_TRY(make_node(&f, b, &order[count++]));
   }
   mrt_graph_set_order(g, order, count);
-  return mrt_pass_dead(plan);
+  return mrt_pass_dce(r);
 }

@@ -21,7 +21,7 @@
 #include "op/activation.h"
 #include "op/matmul.h"
 #include "op/views.h"
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 #include <string.h>
 
@@ -204,11 +204,11 @@ static mrt_status replace(finding *f) {
 }
 
 /* What has become something else is read by nobody now. */
-mrt_status mrt_pass_epilogues(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
+mrt_status mrt_pass_fuse_epilogue(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
   finding f = { .g = g };
   bool any = false;
-  if (!plan->device.epilogues || !plan->traced) return MRT_OK;
+  if (!r->device->epilogues || !r->traced) return MRT_OK;
   f.facts = MRT_NEW(&g->arena, fact, g->value_count);
   f.with = MRT_NEW(&g->arena, mrt_node *, g->node_count);
   if (!f.facts || !f.with) return mrt_nomem(&g->ctx->error);
@@ -221,5 +221,5 @@ mrt_status mrt_pass_epilogues(mrt_plan *plan) {
   for (int i = 0; i < g->node_count; i++) any |= f.with[i] != NULL;
   if (!any) return MRT_OK;
   MRT_TRY(replace(&f));
-  return mrt_pass_dead(plan);
+  return mrt_pass_dce(r);
 }

@@ -8,7 +8,7 @@
  *           Plan outputs get contiguous storage of their own.
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 #include <string.h>
 
@@ -92,8 +92,8 @@ static mrt_status lay_outputs(laying *l) {
   return MRT_OK;
 }
 
-mrt_status mrt_pass_layout(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
+mrt_status mrt_pass_layout(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
   laying l = { .g = g };
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];

@@ -13,7 +13,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
 #include "op/views.h"
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 /* ---- parts of buckets ---------------------------------------------------- */
 
@@ -146,8 +146,8 @@ static mrt_status number(mrt_graph *g) {
   return MRT_OK;
 }
 
-mrt_status mrt_pass_meetings(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
+mrt_status mrt_pass_place_collectives(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
   MRT_TRY(read_parts(g));
   walk w = { .g = g,
              .order = MRT_NEW(&g->arena, mrt_node *, g->node_count),

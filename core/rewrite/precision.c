@@ -259,7 +259,7 @@ static mrt_status visit(mrt_narrowing *w, mrt_node *n, int position) {
 
 /* Does a policy have it take the dtype of its inputs, which are narrow? */
 static bool follows_narrow(const mrt_narrowing *w, const mrt_node *n) {
-  bool yes = w->plan->options.precision && n->op->width == MRT_FOLLOW &&
+  bool yes = w->rewrite->options->precision && n->op->width == MRT_FOLLOW &&
              (n->op->traits & MRT_POINTWISE);
   for (int k = 0; k < n->nin; k++) {
     mrt_value *v = n->in[k];
@@ -319,12 +319,12 @@ static bool any_narrow(const mrt_graph *g) {
   return false;
 }
 
-mrt_status mrt_pass_precision(mrt_plan *plan) {
-  mrt_narrowing w = { .plan = plan, .g = &plan->graph, .e = &plan->ctx->error };
-  if (!plan->options.precision && !any_narrow(w.g)) return MRT_OK;
+mrt_status mrt_pass_precision(mrt_rewrite *r) {
+  mrt_narrowing w = { .rewrite = r, .g = r->graph, .e = &r->graph->ctx->error };
+  if (!r->options->precision && !any_narrow(w.g)) return MRT_OK;
   MRT_TRY(mrt_narrow_ask(&w));
   MRT_TRY(mrt_narrow_look(&w));
   MRT_TRY(walk(&w));
   MRT_TRY(mrt_narrow_tell(&w));
-  return mrt_pass_dead(plan);
+  return mrt_pass_dce(r);
 }

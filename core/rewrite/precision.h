@@ -5,7 +5,7 @@
 #define MRT_REWRITE_PRECISION_H
 
 #include "mrt/frontend.h"
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 /* A value times a scale, and the inverse of that. */
 typedef struct mrt_scaled {
@@ -14,7 +14,7 @@ typedef struct mrt_scaled {
 
 /* Values and positions are those of the graph before the pass. */
 typedef struct mrt_narrowing {
-  mrt_plan *plan;
+  const mrt_rewrite *rewrite;
   mrt_graph *g;
   mrt_error *e;
   mrt_computation *answers;

@@ -68,23 +68,25 @@ static void describe(mrt_computation *c, const mrt_node *n) {
 
 mrt_status mrt_narrow_ask(mrt_narrowing *w) {
   mrt_graph *g = w->g;
-  mrt_memo *memo = &w->plan->memo;
+  const mrt_plan_options *o = w->rewrite->options;
+  mrt_precision_memo *memo = w->rewrite->memo;
   int count = 0;
   MRT_TRY(find_asked(w, &count));
-  if (!w->plan->options.precision && !memo->computations) {
+  if (!o->precision && !memo->computations) {
     for (int i = 0; i < g->node_count; i++) w->asked[i] = -1;
     return w->keep = MRT_DTYPE_COUNT, MRT_OK;
   }
   if (!memo->computations) {
-    mrt_precision p = { .nodes = MRT_NEW(&g->arena, mrt_computation, count),
+    mrt_precision p = { .nodes = MRT_NEW(w->rewrite->memo_arena,
+                                         mrt_computation, count),
                         .count = count,
                         .keep = MRT_DTYPE_COUNT };
     if (!p.nodes) return mrt_nomem(w->e);
     for (int i = 0; i < g->node_count; i++)
       if (w->asked[i] >= 0) describe(&p.nodes[w->asked[i]], g->nodes[i]);
-    MRT_TRY(w->plan->options.precision(w->plan->options.precision_user, &p));
+    MRT_TRY(o->precision(o->precision_user, &p));
     memo->computations = p.nodes, memo->keep = p.keep;
-    const mrt_delayed *d = w->plan->options.delayed;
+    const mrt_delayed *d = o->delayed;
     if (d) memo->scale = d->scale, memo->amax = d->amax;
     memo->delayed = d != NULL, w->tell = d;
   }

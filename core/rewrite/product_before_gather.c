@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/views.h"
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 #include <string.h>
 
@@ -81,8 +81,8 @@ static mrt_status rewrite(mrt_graph *g, mrt_node *n, const lookup *l) {
   return MRT_OK;
 }
 
-mrt_status mrt_pass_lookups(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
+mrt_status mrt_pass_product_before_gather(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
   mrt_node **nodes = g->nodes;
   int count = g->node_count;
   mrt_graph_set_order(g, NULL, 0);

@@ -8,16 +8,9 @@
  *           stay the same bit for bit
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 #include <string.h>
-
-bool mrt_value_uniform(mrt_value *v, double *k) {
-  v = mrt_value_root(v);
-  if (!v->node || !(v->node->op->traits & MRT_UNIFORM)) return false;
-  memcpy(k, v->node->options, sizeof *k); /* `value` comes first */
-  return true;
-}
 
 static bool is_identity_view(const mrt_node *n) {
   if (!mrt_node_is_view(n) || n->nout != 1) return false;
@@ -53,8 +46,8 @@ static mrt_value *same_as(const mrt_node *n) {
   return NULL;
 }
 
-mrt_status mrt_pass_identities(mrt_plan *plan) {
-  mrt_graph *g = &plan->graph;
+mrt_status mrt_pass_simplify(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
     for (int k = 0; k < n->nin; k++) n->in[k] = mrt_value_instead(n->in[k]);

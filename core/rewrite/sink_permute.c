@@ -16,7 +16,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/views.h"
-#include "plan/plan.h"
+#include "rewrite/rewrite.h"
 
 /* An order of dimensions, four bits each: dimension d of a value is dimension
  * turn_at(t, d) of what it is a view of. */
@@ -337,8 +337,8 @@ static void choose(turning *w, int leader) {
   w->chosen[leader] = best ? p.turns[best] : no_turn(p.type->rank);
 }
 
-mrt_status mrt_pass_permutes(mrt_plan *plan) {
-  turning w = { .g = &plan->graph };
+mrt_status mrt_pass_sink_permute(mrt_rewrite *r) {
+  turning w = { .g = r->graph };
   MRT_TRY(rewrite(&w));
   MRT_TRY(gather(&w));
   for (int i = 0; i < w.g->node_count; i++)

@@ -249,7 +249,7 @@ static mrt_status compare_all(comparing *c) {
 
 mrt_status mrt_plan_agree(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  if (plan->agreed || !plan->traced) return MRT_OK;
+  if (plan->agreed || !plan->source) return MRT_OK;
   comparing c = { .plan = plan };
   mrt_arena_init(&c.arena, ctx->allocator);
   mrt_status s = compare_all(&c);

@@ -3,39 +3,48 @@
  * SPDX-License-Identifier: MIT */
 #include "graph/batch.h"
 #include "op/random.h"
+#include "plan/planner.h"
 #include "run/remote.h"
 
 #include <string.h>
 
+/* What is to be planned. */
+typedef struct request {
+  mrt_tensor *const *roots;
+  int root_count;
+  mrt_expr *const *updates;
+  int update_count;
+  mrt_tensor *const *inputs;
+  int input_count;
+} request;
+
+static mrt_status capture_once(mrt_context *ctx, mrt_graph *g,
+                               const request *r) {
+  uint64_t first_id = ctx->trace ? ctx->trace->first_id : 0;
+  return mrt_graph_capture(g, ctx, r->roots, r->root_count, r->updates,
+                           r->update_count, first_id);
+}
+
 /* Pending values from before a trace are constants of its plan: they are
  * computed now. */
-static mrt_status capture(mrt_plan *plan, mrt_tensor *const *roots,
-                          int root_count, mrt_expr *const *updates,
-                          int update_count) {
-  mrt_context *ctx = plan->ctx;
-  mrt_graph *g = &plan->graph;
-  uint64_t first_id = ctx->trace ? ctx->trace->first_id : 0;
-  MRT_TRY(mrt_graph_capture(g, ctx, roots, root_count, updates, update_count,
-                            first_id));
+static mrt_status capture(mrt_context *ctx, mrt_graph *g, const request *r) {
+  MRT_TRY(capture_once(ctx, g, r));
   if (!g->outside_count) return MRT_OK;
   mrt_trace *trace = ctx->trace;
   ctx->trace = NULL; /* for their own plan nothing is outside */
   mrt_status s = mrt_compute(ctx, g->outside, g->outside_count);
   ctx->trace = trace;
   mrt_graph before = *g;
-  if (!s)
-    s = mrt_graph_capture(g, ctx, roots, root_count, updates, update_count,
-                          first_id);
+  if (!s) s = capture_once(ctx, g, r);
   mrt_graph_free(&before);
   return s;
 }
 
 /* What has a multiple of the batch's rows draws them as parts of the ranks'
  * whole batch; what has not draws the same on all. */
-static void draw_as_rank(const mrt_plan *plan) {
-  int64_t rows = plan->options.rows;
-  for (int i = 0; i < plan->graph.node_count && rows; i++) {
-    const mrt_node *n = plan->graph.nodes[i];
+static void draw_as_rank(const mrt_graph *g, int64_t rows) {
+  for (int i = 0; i < g->node_count && rows; i++) {
+    const mrt_node *n = g->nodes[i];
     const mrt_type *t = &n->out[0]->type;
     mrt_draw d;
     if (!(n->op->traits & MRT_RANDOM) || mrt_node_is_update(n)) continue;
@@ -46,18 +55,17 @@ static void draw_as_rank(const mrt_plan *plan) {
   }
 }
 
-static mrt_status note_inputs(mrt_plan *plan, mrt_tensor *const *inputs,
-                              int n) {
-  plan->info.inputs_count = n;
-  plan->input_types = MRT_NEW(&plan->graph.arena, mrt_type, n);
-  if (!plan->input_types) return mrt_nomem(&plan->ctx->error);
-  for (int i = 0; i < n; i++) plan->input_types[i] = inputs[i]->type;
-  const mrt_graph *g = &plan->graph;
+static mrt_status note_inputs(mrt_plan *blank, mrt_graph *g, const request *r) {
+  int n = r->input_count;
+  blank->info.inputs_count = n;
+  blank->input_types = MRT_NEW(&g->arena, mrt_type, n);
+  if (!blank->input_types) return mrt_nomem(&g->ctx->error);
+  for (int i = 0; i < n; i++) blank->input_types[i] = r->inputs[i]->type;
   for (int i = 0; i < g->value_count; i++) {
     const mrt_value *v = g->values[i];
     if (v->leaf == MRT_LEAF_INPUT &&
-        (v->index >= n || inputs[v->index] != v->tensor))
-      return mrt_fail(&plan->ctx->error, MRT_ESTATE,
+        (v->index >= n || r->inputs[v->index] != v->tensor))
+      return mrt_fail(&g->ctx->error, MRT_ESTATE,
                       "a value of a finished trace (%s:%d); return it from the "
                       "compiled function to see it",
                       v->origin.file, v->origin.line);
@@ -65,20 +73,63 @@ static mrt_status note_inputs(mrt_plan *plan, mrt_tensor *const *inputs,
   return MRT_OK;
 }
 
-static mrt_status make(mrt_plan *plan, mrt_tensor *const *roots, int root_count,
-                       mrt_expr *const *updates, int update_count,
-                       mrt_tensor *const *inputs, int input_count) {
-  MRT_TRY(capture(plan, roots, root_count, updates, update_count));
-  const mrt_batch *part = plan->options.part;
-  mrt_status s = note_inputs(plan, inputs, input_count);
-  plan->part_rows = part ? part->part : 0;
-  if (!s && part) s = mrt_batch_settle(part, &plan->graph, update_count);
-  if (!s && !part) draw_as_rank(plan);
-  if (!s && plan->ctx->trace) s = mrt_plan_keep_trace(plan);
-  if (!s) s = mrt_plan_make(plan);
+/* The graph, and in `blank` what it says of inputs and of this batch. */
+static mrt_status describe(mrt_plan *blank, mrt_graph *g, const request *r) {
+  const mrt_batch *part = blank->options.part;
+  MRT_TRY(capture(blank->ctx, g, r));
+  blank->part_rows = part ? part->part : 0;
+  MRT_TRY(note_inputs(blank, g, r));
+  if (part) return mrt_batch_settle(part, g, r->update_count);
+  draw_as_rank(g, blank->options.rows);
+  return MRT_OK;
+}
+
+/* One evaluation: its graph is the plan's own. */
+static mrt_status plan_once(mrt_plan *blank, const request *r, mrt_plan **out) {
+  mrt_graph graph = { 0 };
+  mrt_planner p = { .blank = blank };
+  mrt_status s = describe(blank, &graph, r);
+  if (!s && !(p.plan = mrt_plan_copy(blank))) s = MRT_ENOMEM;
+  if (s) return mrt_graph_free(&graph), s;
+  p.plan->graph = graph, p.memo_arena = &p.plan->graph.arena;
+  s = mrt_planner_make(&p);
+  *out = p.plan;
+  return s;
+}
+
+/* A trace: its graph is kept, and planned as often as the planner wants. */
+static mrt_status plan_trace(mrt_plan *blank, const request *r,
+                             mrt_plan **out) {
+  const mrt_allocator *a = blank->ctx->allocator;
+  mrt_graph *source = mrt_calloc(a, 1, sizeof *source);
+  if (!source) return mrt_nomem(&blank->ctx->error);
+  blank->source = source;
+  mrt_planner p = { .blank = blank,
+                    .source = source,
+                    .memo_arena = &source->arena };
+  mrt_status s = describe(blank, source, r);
+  if (!s) s = mrt_planner_make(&p);
+  *out = p.plan;
+  return s;
+}
+
+static void free_source(const mrt_context *ctx, mrt_graph *source) {
+  if (!source) return;
+  mrt_graph_free(source);
+  mrt_release(ctx->allocator, source, sizeof *source);
+}
+
+/* On failure nothing is left. */
+static mrt_status make(mrt_plan *blank, const request *r, mrt_plan **out) {
+  mrt_plan *plan = NULL;
+  bool traced = blank->ctx->trace != NULL;
+  mrt_status s = traced ? plan_trace(blank, r, &plan) //
+                        : plan_once(blank, r, &plan);
   if (!s) s = mrt_plan_bind(plan);
   if (!s) s = mrt_plan_group(plan);
-  if (s) mrt_plan_unmake(plan);
+  if (!s) return *out = plan, MRT_OK;
+  mrt_plan_discard(plan);
+  free_source(blank->ctx, blank->source);
   return s;
 }
 
@@ -88,40 +139,40 @@ static void leave_overhead(mrt_plan *plan) {
   if (*memory) *memory = *memory > overhead ? *memory - overhead : 1;
 }
 
+static mrt_plan blank_of(mrt_context *ctx, const mrt_plan_options *options) {
+  mrt_plan blank = { .ctx = ctx,
+                     .device = ctx->profile,
+                     .seed_epoch = ctx->seed_epoch,
+                     .run.device = ctx->device.state };
+  if (ctx->trace) blank.first_key = ctx->trace->first_key;
+  if (ctx->trace && ctx->trace->old) {
+    blank.seed_epoch = ctx->trace->old->seed_epoch;
+    blank.runs = ctx->trace->old->runs;
+  }
+  if (options) blank.options = *options;
+  leave_overhead(&blank);
+  blank.options.name = NULL; /* borrowed for the call only, as `measured` */
+  return blank;
+}
+
 mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
                         int root_count, mrt_expr *const *updates,
                         int update_count, mrt_tensor *const *inputs,
                         int input_count, const mrt_plan_options *options,
                         mrt_space *space, mrt_plan **out) {
-  mrt_plan *plan = mrt_calloc(ctx->allocator, 1, sizeof *plan);
-  if (!plan) return mrt_nomem(&ctx->error);
-  plan->ctx = ctx, plan->seed_epoch = ctx->seed_epoch;
-  plan->device = ctx->profile, plan->run.device = ctx->device.state;
-  plan->first_key = ctx->trace ? ctx->trace->first_key : 0;
-  if (ctx->trace && ctx->trace->old) {
-    plan->seed_epoch = ctx->trace->old->seed_epoch;
-    plan->runs = ctx->trace->old->runs;
-  }
-  if (options) plan->options = *options;
-  leave_overhead(plan);
-  plan->options.name = NULL; /* borrowed for the call only, as `measured` */
+  mrt_plan blank = blank_of(ctx, options), *plan = NULL;
+  request r = { roots, root_count, updates, update_count, inputs, input_count };
   mrt_status s = MRT_OK;
   if (space)
     space->refs++;
   else
     s = mrt_space_new(ctx, &space);
-  if (!s) {
-    plan->space = space;
-    s = make(plan, roots, root_count, updates, update_count, inputs,
-             input_count);
-    plan->options.part = NULL; /* so is this */
-    if (s) mrt_space_free(space);
-  }
-  if (s) {
-    mrt_release(ctx->allocator, plan, sizeof *plan);
-    return s;
-  }
-  plan->options.measured = NULL, plan->options.measured_count = 0;
+  if (s) return s;
+  blank.space = space;
+  s = make(&blank, &r, &plan);
+  if (s) return mrt_space_free(space), s;
+  plan->options.part = NULL, plan->options.measured = NULL;
+  plan->options.measured_count = 0;
   if (options && options->name)
     plan->options.name = mrt_arena_strdup(&plan->graph.arena, options->name);
   mrt_context_ref(ctx);
@@ -136,7 +187,8 @@ MRT_API void mrt_plan_free(mrt_plan *plan) {
   for (int i = 0; i < plan->result_count; i++)
     mrt_storage_unref(plan->result_storage[i]);
   mrt_space_free(plan->space);
-  mrt_plan_unmake(plan);
-  mrt_release(ctx->allocator, plan, sizeof *plan);
+  mrt_graph *source = plan->source;
+  mrt_plan_discard(plan);
+  free_source(ctx, source);
   mrt_context_unref(ctx);
 }

@@ -162,8 +162,8 @@ describe("a plan", function()
     local function f(a) return (a:exp() * 1 + a:exp()):sum() end
     local wanted = mrt.compile(f)(x):item()
     local nodes = mrt.compile(f):plan(x).nodes
-    for _, name in ipairs { "cse", "fold", "dead", "identities", "lookups", "permutes", "fuse",
-      "inplace", "share" } do
+    for _, name in ipairs { "cse", "fold", "dce", "simplify", "product_before_gather",
+      "sink_permute", "fuse", "inplace", "share" } do
       local g = mrt.compile(f, { [name] = false })
       assert.equal(wanted, g(x):item())
       assert.is_true(g:plan(x).nodes >= nodes)

@@ -3,8 +3,8 @@
 -- base < device < tensor < op < graph < plan < run < io; kernels see device, tensor,
 -- op and base; bindings see mrt.h and mrt/ alone; nobody above sees a folder below it.
 
-local order = { mrt = 0, base = 1, device = 2, tensor = 3, op = 4, graph = 5, solve = 6, rewrite = 6,
-  plan = 6, run = 7, io = 8 }
+local order = { mrt = 0, base = 1, solve = 2, device = 2, tensor = 3, op = 4, graph = 5,
+  rewrite = 6, plan = 7, run = 8, io = 9 }
 
 local function lines(command)
   local pipe = assert(io.popen(command))

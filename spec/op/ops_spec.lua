@@ -109,7 +109,7 @@ describe("every operator row", function()
       local reference = compiled { fuse = false, inplace = false, share = false }
       assert.are.equal(reference, compiled {}, where(row, k, real) .. " as planned")
       assert.are.equal(reference, compiled {}, where(row, k, real) .. " again")
-      assert.are.equal(reference, compiled { cse = false, fold = false, identities = false },
+      assert.are.equal(reference, compiled { cse = false, fold = false, simplify = false },
         where(row, k, real) .. " not simplified")
       core.set_poison(false)
     end)

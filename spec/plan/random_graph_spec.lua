@@ -55,10 +55,10 @@ end
 describe("random graphs", function()
   local others = {
     { fuse = false }, { inplace = false }, { share = false }, { order = "program" },
-    { cse = false, fold = false, dead = false, identities = false },
+    { cse = false, fold = false, dce = false, simplify = false },
     { fuse = false, inplace = false, order = "program" },
-    { fuse = false, share = false, cse = false }, { permutes = false },
-    { permutes = false, order = "program" },
+    { fuse = false, share = false, cse = false }, { sink_permute = false },
+    { sink_permute = false, order = "program" },
   }
 
   -- Each graph with everything on and with two of the others.

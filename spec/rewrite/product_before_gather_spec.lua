@@ -54,7 +54,7 @@ describe("a product with rows of a table", function()
         for _, rows in ipairs { 1, 6, 23, 24, 30 } do
           local make, ids = program(way, rows, biased)
           local step = mrt.compile(make(false))
-          local off = mrt.compile(make(false), { lookups = false })
+          local off = mrt.compile(make(false), { product_before_gather = false })
           assert(bits { step(ids) } == bits { off(ids) }, name)
           local whole = 24 * 7 * (10 + (biased and 1 or 0))
           local less = name ~= "last" and rows < 24

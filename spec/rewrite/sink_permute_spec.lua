@@ -45,7 +45,7 @@ describe("the pass permutes", function()
     end
     for _, blocks in ipairs { 1, 4 } do
       local moved, one, shown = run(blocks)
-      local before, _, wanted = run(blocks, { permutes = false })
+      local before, _, wanted = run(blocks, { sink_permute = false })
       assert.equal(one, moved)
       assert.is_true(before > 4 * blocks * one)
       assert.is_true(shown == wanted)
@@ -60,7 +60,7 @@ describe("the pass permutes", function()
     end
     local step = mrt.compile(f)
     assert.equal(0, copies(step, x, y))
-    assert.is_true(bits { step(x, y) } == bits { mrt.compile(f, { permutes = false })(x, y) })
+    assert.is_true(bits { step(x, y) } == bits { mrt.compile(f, { sink_permute = false })(x, y) })
   end)
 
   it("makes one view, or none, of views in a row", function()
@@ -70,7 +70,7 @@ describe("the pass permutes", function()
         a:permute(3, 1, 2):permute(3, 1, 2):exp()
     end)
     local views = 0
-    for _, node in ipairs(step:plan(x):stage("dead").nodes) do
+    for _, node in ipairs(step:plan(x):stage("dce").nodes) do
       if node.op == "permute" or node.op == "transpose" then views = views + 1 end
     end
     assert.equal(1, views)
@@ -122,7 +122,7 @@ describe("the pass permutes", function()
         end, options)
         return bits { step() } .. bits { w }
       end
-      assert(run {} == run { permutes = false }, ("seed %d"):format(seed))
+      assert(run {} == run { sink_permute = false }, ("seed %d"):format(seed))
     end
   end)
 end)

@@ -171,7 +171,7 @@ local function least_peak(nodes)
 end
 
 describe("the order of small graphs", function()
-  local as_written = { fuse = false, inplace = false, identities = false,
+  local as_written = { fuse = false, inplace = false, simplify = false,
                        cse = false, fold = false }
 
   it("is the best there is", function()

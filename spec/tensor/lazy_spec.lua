@@ -128,7 +128,7 @@ describe("laziness", function()
 
   it("gives the bits of evaluating each line, for random programs", function()
     local plans = { {}, { fuse = false }, { inplace = false },
-      { cse = false, fold = false, dead = false, identities = false } }
+      { cse = false, fold = false, dce = false, simplify = false } }
     core.set_poison(true)
     for seed = 1, tonumber(os.getenv "MRT_SPEC_GRAPHS") or 60 do
       local random = random_graph.generator(seed)

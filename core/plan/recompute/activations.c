@@ -52,7 +52,7 @@ static void describe(const mrt_recompute *k, const int *layer, int buffer,
                      mrt_activation *a) {
   int maker = k->dag.maker[buffer];
   const mrt_node *n = node(k, maker);
-  const mrt_value *v = k->dag.value[buffer];
+  const mrt_value *v = k->value[buffer];
   *a = (mrt_activation){ .op = n->label,
                          .name = v->name,
                          .file = v->origin.file,

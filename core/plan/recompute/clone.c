@@ -54,10 +54,10 @@ static mrt_node *clone(cloning *c, const mrt_node *n) {
 static void bring(cloning *c, int i, const mrt_node *n) {
   const mrt_dag *f = &c->k->dag;
   for (int b = f->made[i]; b < f->made[i + 1]; b++) {
-    bool again = f->value[b]->away && c->ran[i]; /* that comes by a copy */
+    bool again = c->k->value[b]->away && c->ran[i]; /* that comes by a copy */
     if (c->there[b] || again) continue;
     c->there[b] = true;
-    c->now[f->value[b]->id] = n->out[f->value[b]->index];
+    c->now[c->k->value[b]->id] = n->out[c->k->value[b]->index];
   }
 }
 
@@ -134,7 +134,7 @@ mrt_status mrt_recompute_apply(mrt_recompute *k, const mrt_schedule *s) {
     if (act->kind == MRT_ACT_DROP) c.there[act->index] = false;
     if (act->kind == MRT_ACT_IN) {
       c.there[act->index] = true;
-      k->dag.value[act->index]->visit++;
+      k->value[act->index]->visit++;
     }
   }
   return take_over(&c);

@@ -51,7 +51,7 @@ static mrt_status find_until(mrt_recompute *k) {
 
 static mrt_status make_problem(mrt_recompute *k) {
   mrt_dag *f = &k->dag;
-  const int64_t *staged = k->plan->staged;
+  const int64_t *staged = k->planner->staged;
   for (int i = 0; staged && i < f->real; i++) f->scratch[i] += staged[i];
   mrt_problem *p = &k->problem;
   int *makes = MRT_NEW(k->arena, int, f->buffers);
@@ -107,10 +107,10 @@ static mrt_status find_forward(mrt_recompute *k) {
   return MRT_OK;
 }
 
-mrt_status mrt_recompute_make(mrt_recompute *k, mrt_plan *plan,
+mrt_status mrt_recompute_make(mrt_recompute *k, mrt_planner *p,
                               mrt_arena *arena) {
-  *k = (mrt_recompute){ .plan = plan, .arena = arena };
-  MRT_TRY(mrt_plan_dag(&k->dag, plan, arena, false));
+  *k = (mrt_recompute){ .planner = p, .plan = p->plan, .arena = arena };
+  MRT_TRY(mrt_plan_dag(&k->dag, &k->value, p->plan, arena, false));
   MRT_TRY(make_problem(k));
   MRT_TRY(find_forward(k));
   return mrt_recompute_activations(k);
@@ -204,7 +204,7 @@ static mrt_status fit(solving *w, int64_t wanted) {
 
 /* The runs to begin with, by nodes as they are ordered now. */
 static mrt_status known_runs(const mrt_recompute *k, mrt_solve_hint *hint) {
-  const mrt_memo *memo = &k->plan->memo;
+  const mrt_memo *memo = &k->planner->memo;
   const mrt_graph *g = &k->plan->graph;
   int *at = MRT_NEW(k->arena, int, g->next_node);
   int *op = MRT_NEW(k->arena, int, memo->run_count);
@@ -243,12 +243,12 @@ static mrt_status solve(mrt_recompute *k, int64_t wanted, mrt_schedule *s) {
 }
 
 static int value_of(const mrt_recompute *k, int a) {
-  return k->dag.value[k->buffer_of[a]]->id;
+  return k->value[k->buffer_of[a]]->id;
 }
 
 /* As the policy has answered; orders differ, values do not. */
 static void recall(mrt_recompute *k) {
-  const mrt_memo *memo = &k->plan->memo;
+  const mrt_memo *memo = &k->planner->memo;
   for (int a = 0; a < k->asked.count; a++) {
     mrt_activation *v = &k->asked.activations[a];
     const mrt_activation *said = &memo->answered[value_of(k, a)];
@@ -262,13 +262,13 @@ static void recall(mrt_recompute *k) {
 static mrt_status ask(mrt_recompute *k) {
   mrt_plan *plan = k->plan;
   mrt_checkpoint *c = &k->asked;
-  mrt_memo *memo = &plan->memo;
+  mrt_memo *memo = &k->planner->memo;
   const mrt_plan_options *o = &plan->options;
   if (memo->answered) return recall(k), MRT_OK;
   if (!o->checkpoint) return MRT_OK;
   MRT_TRY(o->checkpoint(o->checkpoint_user, c));
   memo->answered =
-      MRT_NEW(&plan->graph.arena, mrt_activation, plan->graph.value_count);
+      MRT_NEW(k->planner->memo_arena, mrt_activation, plan->graph.value_count);
   if (!memo->answered) return mrt_nomem(&plan->ctx->error);
   for (int a = 0; a < c->count; a++)
     memo->answered[value_of(k, a)] = c->activations[a];
@@ -280,17 +280,17 @@ static mrt_status ask(mrt_recompute *k) {
 static void note_swapped(const mrt_recompute *k, const mrt_schedule *s) {
   for (int a = 0; a < k->asked.count; a++)
     if (k->asked.activations[a].choice == MRT_CHOICE_SWAP)
-      k->dag.value[k->buffer_of[a]]->away = k->plan->swaps = true;
+      k->value[k->buffer_of[a]]->away = k->plan->swaps = true;
   for (int i = 0; i < s->count; i++)
     if (s->act[i].kind == MRT_ACT_IN)
-      k->dag.value[s->act[i].index]->away = k->plan->swaps = true;
+      k->value[s->act[i].index]->away = k->plan->swaps = true;
 }
 
 /* All of the plan stays within the budget: variables, constants and outputs
  * take the rest of it. */
 static mrt_status go_within(mrt_recompute *k, mrt_schedule *s) {
   mrt_plan *plan = k->plan;
-  mrt_memo *memo = &plan->memo;
+  mrt_memo *memo = &k->planner->memo;
   const mrt_candidate *candidate = &plan->candidate;
   int64_t wanted = (int64_t)plan->options.memory;
   wanted -= (int64_t)mrt_plan_rest(plan) + candidate->slack;
@@ -318,12 +318,13 @@ static mrt_status recompute(mrt_recompute *k) {
   return mrt_recompute_apply(k, &s);
 }
 
-mrt_status mrt_pass_recompute(mrt_plan *plan) {
+mrt_status mrt_pass_recompute(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
   if (!plan->options.memory && !mrt_plan_has_policy(plan)) return MRT_OK;
   mrt_arena arena;
   mrt_recompute k;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  mrt_status s = mrt_recompute_make(&k, plan, &arena);
+  mrt_status s = mrt_recompute_make(&k, p, &arena);
   if (!s) s = recompute(&k);
   mrt_arena_free(&arena);
   return s;

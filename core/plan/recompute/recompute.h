@@ -9,13 +9,15 @@
 
 #include "op/collective.h"
 #include "plan/cost.h"
-#include "solve/order/order.h"
+#include "plan/dag.h"
 
 /* The dag of an ordered graph, and what may be done about its buffers. */
 typedef struct mrt_recompute {
-  mrt_plan *plan;
+  mrt_planner *planner;
+  mrt_plan *plan; /* the planner's */
   mrt_arena *arena;
   mrt_dag dag;
+  mrt_value **value;   /* by buffer of the dag */
   mrt_problem problem; /* shares the dag's lists */
   mrt_checkpoint asked;
   bool *forward;      /* by node: of the forward pass */
@@ -36,7 +38,7 @@ typedef struct mrt_with_swap {
  * NULL. */
 const mrt_collective_options *mrt_gathered(const mrt_node *n);
 /* The problem of running this plan's graph in less memory. */
-mrt_status mrt_recompute_make(mrt_recompute *k, mrt_plan *plan,
+mrt_status mrt_recompute_make(mrt_recompute *k, mrt_planner *p,
                               mrt_arena *arena);
 /* List the activations, as a policy is asked about them. */
 mrt_status mrt_recompute_activations(mrt_recompute *k);

@@ -137,7 +137,7 @@ static mrt_status any_order(const mrt_dag *dag, const int *order, mrt_arena *a,
   return MRT_OK;
 }
 
-mrt_status mrt_dag_bounds(const mrt_dag *dag, const mrt_context *ctx,
+mrt_status mrt_dag_bounds(const mrt_dag *dag, const mrt_allocator *allocator,
                           const int *order, int64_t *working, int64_t *any) {
   *working = 0;
   for (int i = 0; i < dag->nodes; i++) {
@@ -147,7 +147,7 @@ mrt_status mrt_dag_bounds(const mrt_dag *dag, const mrt_context *ctx,
   *any = *working;
   if (dag->nodes > MOST) return MRT_OK;
   mrt_arena a;
-  mrt_arena_init(&a, ctx->allocator);
+  mrt_arena_init(&a, allocator);
   mrt_status s = any_order(dag, order, &a, any);
   mrt_arena_free(&a);
   return s;

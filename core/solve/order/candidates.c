@@ -28,8 +28,7 @@ static int *count_before(const mrt_dag *dag, mrt_arena *a) {
 /* Is node i part of the backward pass?  What reads no other node's result is
  * not: the constants of an optimizer and of a gradient may be one node. */
 static bool is_gradient(const mrt_dag *dag, int i) {
-  return dag->value[dag->made[i]]->node->origin.backward &&
-         dag->reads.start[i] < dag->reads.start[i + 1];
+  return dag->backward[i] && dag->reads.start[i] < dag->reads.start[i + 1];
 }
 
 /* first[i]: node i is an update, or it is no gradient and only updates come of

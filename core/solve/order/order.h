@@ -1,55 +1,22 @@
-/* order.h -- what an order of the nodes must respect, and what it costs
+/* order.h -- orders of a dag for the least peak of live bytes
  *
- * The order pass and the bounds look at a graph through a dag: precedence
- * edges and the buffers of memory in plain arrays of numbers.
+ *   choose.c        which of the ways below, for how long; the answer
+ *   candidates.c    orders to begin with: as written, forwards, backwards, greedy
+ *   local_search.c  moves at the peak until none helps
+ *   anneal.c        random moves
+ *   exact_window.c  the best order of a few nodes that stand together
+ *   bounds.c        what every order needs
+ *   live_profile.c  live bytes over an order
+ *   heap.c          a priority queue
+ *
+ * Finding the least peak is NP-complete (Sethi 1975 for registers); work is
+ * counted, never timed, so the same dag has the same order everywhere.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_SOLVE_ORDER_ORDER_H
 #define MRT_SOLVE_ORDER_ORDER_H
 
-#include "plan/plan.h"
-#include "solve/recompute/schedule.h"
-
-/* Nodes are numbered in program order; number `real`, where there is one, is
- * a barrier without memory: index checks come before it, updates after.
- * Blocks are the base values that live in the arena, numbered by maker. */
-typedef struct mrt_dag {
-  int real, nodes, buffers;
-  mrt_lists before, after;  /* by node: direct predecessors, successors */
-  mrt_lists reads, readers; /* node -> buffers, buffer -> nodes; each once */
-  int *made;                /* node i makes buffers made[i] .. made[i + 1] */
-  int *maker;               /* by buffer */
-  mrt_value **value;        /* by buffer */
-  int64_t *bytes;           /* by buffer, rounded */
-  int64_t *scratch;         /* by node */
-  int *take_start;          /* by node, into `take`; as lifetime.c tries them */
-  mrt_take *take;
-  bool *update; /* by node */
-} mrt_dag;
-
-/* All of it in `arena`. */
-mrt_status mrt_plan_dag(mrt_dag *dag, const mrt_plan *plan, mrt_arena *arena,
-                        bool barrier);
-
-/* Live bytes over an order, or over a part of it. */
-typedef struct mrt_live_profile {
-  const mrt_dag *dag;
-  int *order;           /* position -> node */
-  int *last;            /* buffer -> last position that reads it; -1: none */
-  int64_t *start, *use; /* by position: live before it, and during it */
-  int64_t *tried;       /* of the last sweep, by position less `from`: use */
-  int *left;            /* by buffer: scratch of sweeps, 0 between them */
-} mrt_live_profile;
-
-mrt_status mrt_live_profile_make(mrt_live_profile *p, const mrt_dag *dag,
-                                 mrt_arena *arena);
-/* Bytes in use while `node` runs, given `live` before and the reads still to
- * come of each buffer. */
-int64_t mrt_dag_use(const mrt_dag *dag, int node, int64_t live, int *left);
-/* The peak when positions [from, to] run `nodes`.  With `keep` that becomes
- * the order, and the profile is brought up to date. */
-int64_t mrt_live_profile_sweep(mrt_live_profile *p, int from, int to,
-                               const int *nodes, bool keep);
+#include "solve/order/dag.h"
 
 /* A priority queue: least key first, then least tie, then least item. */
 typedef struct mrt_order_entry {
@@ -113,7 +80,7 @@ mrt_order_chooser mrt_order_refine; /* program order, with less at its peaks */
 
 /* What every order needs at some node: *working counts the node's own inputs,
  * outputs and scratch, *any all that must be alive while it runs. */
-mrt_status mrt_dag_bounds(const mrt_dag *dag, const mrt_context *ctx,
+mrt_status mrt_dag_bounds(const mrt_dag *dag, const mrt_allocator *allocator,
                           const int *order, int64_t *working, int64_t *any);
 
 #endif

@@ -10,8 +10,6 @@
  * SPDX-License-Identifier: MIT */
 #include "solve/pack/pack.h"
 
-#include "tensor/tensor.h"
-
 #include <stdlib.h>
 
 /* Items walked past by first fit, in all orders together. */
@@ -181,14 +179,4 @@ mrt_status mrt_pack_in(mrt_arena *arena, mrt_error *error,
     .proven = !p.n || p.height <= p.goal,
   };
   return MRT_OK;
-}
-
-mrt_status mrt_pack(mrt_context *ctx, mrt_pack_buffer *buffers, int n,
-                    size_t capacity, mrt_pack_result *result) {
-  mrt_arena arena;
-  mrt_arena_init(&arena, ctx->allocator);
-  mrt_status s = mrt_pack_in(&arena, &ctx->error, buffers, n, capacity,
-                             MRT_PACK_EFFORT, result);
-  mrt_arena_free(&arena);
-  return s;
 }

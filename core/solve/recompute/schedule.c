@@ -4,10 +4,7 @@
  *           longer.  A lower bound ends it when little is left to win.
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/plan.h"
 #include "solve/recompute/solver.h"
-
-#include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -90,7 +87,7 @@ static mrt_status begin(mrt_schedule_solver *s, int number, mrt_schedule *out) {
 static bool worth_starting(const mrt_schedule_solver *s, int i) {
   const mrt_sequence *l = &s->line;
   double ops = l->p->ops, most = MRT_SCHEDULE_STARTS_WORK;
-  if (ops >= MRT_PLAN_LARGE) most /= 4;
+  if (ops >= MRT_SCHEDULE_LARGE) most /= 4;
   double worked = (double)l->worked;
   if (s->best_cost <= s->goal || l->failed) return false;
   if (s->best_cost == INFINITY) {
@@ -181,38 +178,9 @@ mrt_status mrt_schedule_solve(mrt_arena *arena, mrt_error *e,
                               const mrt_problem *p, const uint8_t *may,
                               int64_t budget, mrt_solve_hint hint,
                               mrt_schedule *out) {
-  mrt_schedule_solver s = { .budget = budget, .hint = hint, .strict = true };
+  mrt_schedule_solver s = { .budget = budget,
+                            .hint = hint,
+                            .strict = !hint.raise };
   MRT_TRY(begin_solving(&s, arena, e, p, may, out));
   return end(&s, e, budget, out);
-}
-
-/* ---- for programs -------------------------------------------------------- */
-
-mrt_status mrt_schedule_find(mrt_context *ctx, const mrt_problem *p,
-                             const uint8_t *may, int64_t budget,
-                             mrt_schedule *schedule) {
-  mrt_arena arena;
-  mrt_arena_init(&arena, ctx->allocator);
-  mrt_schedule_solver s = { .budget = budget };
-  mrt_status status = begin_solving(&s, &arena, &ctx->error, p, may, schedule);
-  if (!status) status = end(&s, &ctx->error, budget, schedule);
-  mrt_act *acts = NULL;
-  size_t count = (size_t)schedule->count;
-  if (!status && count) {
-    acts = mrt_calloc(ctx->allocator, count, sizeof *acts);
-    if (acts)
-      memcpy(acts, schedule->act, count * sizeof *acts);
-    else
-      status = mrt_nomem(&ctx->error);
-  }
-  if (!acts) schedule->count = 0;
-  schedule->act = acts;
-  mrt_arena_free(&arena);
-  return status;
-}
-
-void mrt_schedule_free(mrt_context *ctx, mrt_schedule *schedule) {
-  size_t bytes = (size_t)schedule->count * sizeof *schedule->act;
-  if (schedule->act) mrt_release(ctx->allocator, schedule->act, bytes);
-  *schedule = (mrt_schedule){ 0 };
 }

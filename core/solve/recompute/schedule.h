@@ -13,11 +13,16 @@
 #include "base/memory.h"
 #include "mrt/solve.h"
 
+/* From so many operators on, a schedule is to be found quickly rather than by
+ * every means. */
+enum { MRT_SCHEDULE_LARGE = 4000 };
+
 /* What is known to whoever asks for a schedule. */
 typedef struct mrt_solve_hint {
   const int *op; /* operators as some schedule runs them, to begin with, */
   int count;     /* first runs in order; 0: begin with the program */
   bool quick;    /* give up early where nothing is found */
+  bool raise;    /* what cannot be is raised to what can */
 } mrt_solve_hint;
 
 /* The cheapest schedule found whose live values take at most `budget` bytes, by

@@ -19,14 +19,15 @@ local MOST_EFFORT = 1000
 
 ---@class mrt.CompileOptions
 ---@field name? string        for reports and errors
----@field cse? boolean        common subexpressions (default true, as all below)
+---@field simplify? boolean  algebraic identities; the bits of results stay (default
+---  true, as all below)
 ---@field fold? boolean       constant folding
----@field dead? boolean       removal of dead nodes
----@field identities? boolean algebraic identities
----@field lookups? boolean    products of a table before its lookups
----@field permutes? boolean   permutations move past pointwise operators
----@field epilogues? boolean  products compute the GELU of their sums, where the device
----  does so; it rounds otherwise
+---@field product_before_gather? boolean  products of a table before its lookups
+---@field sink_permute? boolean  permutations move past pointwise operators
+---@field cse? boolean        common subexpressions
+---@field dce? boolean        removal of dead nodes
+---@field fuse_epilogue? boolean  products compute the GELU of their sums, where the
+---  device does so; it rounds otherwise
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
@@ -49,13 +50,11 @@ local MOST_EFFORT = 1000
 ---  that a budget wants there; policy.swap.none(): nothing is swapped
 
 -- The type of each; "any" is read by its own module.
-local kinds = { name = "string", cse = "boolean", fold = "boolean",
-  dead = "boolean", identities = "boolean", lookups = "boolean",
-  permutes = "boolean", epilogues = "boolean", fuse = "boolean", inplace = "boolean",
-  share = "boolean", order = "string",
-  effort = "number", checkpoint = "any", memory = "any", swap = "any",
+local kinds = { name = "string", inplace = "boolean", share = "boolean",
+  order = "string", effort = "number", checkpoint = "any", memory = "any", swap = "any",
   accumulate = "any", nan = "any", shard = "any", transforms = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table" }
+for _, name in ipairs(core.rewrites()) do kinds[name] = "boolean" end
 
 local function refuse(who, name, wanted, value)
   core.fail("value", who, ("option '%s': %s wanted, got %s"):format(name,

@@ -61,7 +61,7 @@ function Plan:steps() return self.core:steps() end
 function Plan:values()
   -- what is in pieces is read by what gathers it, which comes late
   self.variables = self.variables or roles.of_variables(
-    self:stage(self.collectives > 0 and "meetings" or "differentiated"), self:stage())
+    self:stage(self.collectives > 0 and "place_collectives" or "differentiated"), self:stage())
   return roles.assign(self.core:values(), self.variables, self:transfers())
 end
 

@@ -159,7 +159,7 @@ graphs.sorts = {
 
 --- The plan of such a graph, as it is written.
 function graphs.plan(nodes, options)
-  local given = { fuse = false, inplace = false, identities = false,
+  local given = { fuse = false, inplace = false, simplify = false,
     cse = false, fold = false }
   for name, value in pairs(options or {}) do given[name] = value end
   local step = mrt.compile(function(input)

@@ -86,8 +86,8 @@ local function specs(name)
       assert.is_nil(found.gelu_grad)
       local passes = {}
       for _, pass in ipairs(plan.passes) do passes[pass.name] = pass.nodes end
-      assert.is_true(passes.epilogues < passes.dead or dtype ~= "f32")
-      local plain, _, other = train { precision = precisions(dtype), epilogues = false }
+      assert.is_true(passes.fuse_epilogue < passes.dce or dtype ~= "f32")
+      local plain, _, other = train { precision = precisions(dtype), fuse_epilogue = false }
       found = count(other:plan(batch(1)))
       assert.equal(sizes.layers, found.gelu)
       assert.is_nil(found.linear_gelu or found.matmul_gelu_grad)
@@ -159,7 +159,7 @@ local function specs(name)
     end
     assert.equal(1, count(planned(slope(false))).matmul_gelu_grad)
     assert.is_nil(count(planned(slope(true))).matmul_gelu_grad)
-    assert.is_nil(count(planned(slope(false), { epilogues = false })).matmul_gelu_grad)
+    assert.is_nil(count(planned(slope(false), { fuse_epilogue = false })).matmul_gelu_grad)
   end)
 end
 

@@ -1,0 +1,241 @@
+/* pipeline.c -- from a captured graph to a finished plan
+ *
+ *   question  which passes run, in which order, and what does the plan take?
+ *   method    The rows of passes.def in turn; then waiting is predicted and
+ *             bytes, seconds and traffic are added up.  A budget or a policy
+ *             makes several candidates, each planned to the end (budget.c).
+ *   never     changes what a node computes; leaves a plan half made: it is
+ *             finished, or freed by who made it
+ *
+ * The table below is all that knows of passes: switches, names, counts and
+ * stages follow from it.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
+#include "plan/cost.h"
+#include "plan/planner.h"
+#include "tensor/slow.h"
+
+#include <string.h>
+
+/* One of the two functions; `number` counts the switches. */
+typedef struct row {
+  const char *name;
+  mrt_rewriter rewrite;
+  mrt_pass pass;
+  int number; /* of its switch; -1: it has none */
+  bool needed;
+} row;
+
+static const row rows[] = {
+#define REWRITE(name, doc)                                                     \
+  { #name, mrt_pass_##name, NULL, MRT_REWRITE_##name, false },
+#define NEEDED(name, doc)                                                      \
+  { #name, mrt_pass_##name, NULL, MRT_REWRITE_##name, true },
+#define LOWER(name, doc) { #name, mrt_pass_##name, NULL, -1, false },
+#define PASS(name, doc)  { #name, NULL, mrt_pass_##name, -1, false },
+#include "mrt/passes.def"
+};
+
+_Static_assert(MRT_REWRITE_COUNT <= 64, "a bit each in mrt_plan_options.off");
+
+MRT_API const char *mrt_plan_pass_name(int i) {
+  for (int k = 0; k < MRT_COUNT(rows); k++)
+    if (i >= 0 && rows[k].number == i) return rows[k].name;
+  return NULL;
+}
+
+MRT_API const char *mrt_stage_name(int i) {
+  if (i == 0) return "differentiated";
+  if (i == MRT_COUNT(rows) + 1) return "planned";
+  return i > 0 && i <= MRT_COUNT(rows) ? rows[i - 1].name : NULL;
+}
+
+bool mrt_stage_is_planned(int i) {
+  bool planned = i > MRT_COUNT(rows);
+  for (int k = 0; k < i && k < MRT_COUNT(rows); k++)
+    planned |= rows[k].pass == mrt_pass_swap_variables || /* policies are asked
+                                                             once */
+               rows[k].pass == mrt_pass_recompute;
+  return planned;
+}
+
+mrt_status mrt_planner_run(mrt_planner *p, int count) {
+  mrt_plan *plan = p->plan;
+  mrt_rewrite r = { .graph = &plan->graph,
+                    .options = &plan->options,
+                    .device = &plan->device,
+                    .memo = &p->memo.precision,
+                    .memo_arena = p->memo_arena,
+                    .traced = p->source != NULL };
+  plan->info.nodes_traced = plan->graph.node_count;
+  for (int i = 0; i < count; i++) {
+    const row *w = &rows[i];
+    r.off = w->number >= 0 && plan->options.off >> w->number & 1;
+    if (w->pass) MRT_TRY(w->pass(p));
+    if (w->rewrite && (!r.off || w->needed)) MRT_TRY(w->rewrite(&r));
+    if (w->number >= 0)
+      plan->info.nodes_after[w->number] = plan->graph.node_count;
+  }
+  return MRT_OK;
+}
+
+/* ---- what it takes ------------------------------------------------------- */
+
+/* Waiting is what a wait takes. */
+static mrt_status predict(mrt_plan *plan) {
+  int n = plan->graph.transfer_count;
+  double *stalls = MRT_NEW(&plan->graph.arena, double, n);
+  if (!stalls) return mrt_nomem(&plan->ctx->error);
+  mrt_slow_rates rates = mrt_declared_rates(plan);
+  MRT_TRY(mrt_plan_transfer_time(plan, NULL, NULL, stalls, &plan->info.stall));
+  for (int i = 0; i < n; i++) {
+    mrt_transfer_info *t = &plan->transfers[i];
+    for (int k = t->start + 1; k < t->wait; k++)
+      if (plan->steps[k].transfer < 0) t->beside += plan->steps[k].seconds;
+    t->seconds = mrt_copy_seconds(&rates, t->out, t->bytes);
+    t->stall = plan->steps[t->wait].seconds = stalls[i];
+  }
+  return MRT_OK;
+}
+
+size_t mrt_plan_rest(mrt_plan *plan) {
+  const mrt_graph *g = &plan->graph;
+  size_t bytes = 0;
+  for (int i = 0; i < g->value_count; i++) g->values[i]->uses = 0;
+  for (int i = 0; i < g->node_count; i++)
+    for (int k = 0; k < g->nodes[i]->nin; k++) g->nodes[i]->in[k]->base->uses++;
+  for (int i = 0; i < g->output_count; i++) g->outputs[i]->uses = -1;
+  for (int i = 0; i < g->value_count; i++) {
+    const mrt_value *v = g->values[i];
+    bool kept = (v->leaf == MRT_LEAF_VARIABLE && !v->slow) ||
+                v->leaf == MRT_LEAF_CONSTANT;
+    if ((kept && v->uses > 0) || v->uses < 0)
+      bytes += mrt_round_up(plan->ctx, mrt_type_bytes(&v->type));
+  }
+  return bytes;
+}
+
+mrt_status mrt_plan_over(mrt_plan *plan, size_t needed) {
+  mrt_error *e = &plan->ctx->error;
+  mrt_fail(e, MRT_EBUDGET, "memory = %zu bytes is too little",
+           plan->options.memory + plan->device.overhead);
+  e->needed = needed ? needed + plan->device.overhead : 0;
+  return MRT_EBUDGET;
+}
+
+static void add_up(mrt_plan *plan) {
+  mrt_plan_info *info = &plan->info;
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *s = &plan->buffers[i];
+    if (s->kind == MRT_BUFFER_INPUT) info->inputs += s->bytes;
+    if (s->kind == MRT_BUFFER_OUTPUT) info->outputs += s->bytes;
+    if (s->kind == MRT_BUFFER_VARIABLE || s->kind == MRT_BUFFER_CONSTANT)
+      info->persistent += s->bytes;
+    if (s->kind == MRT_BUFFER_SWAPPED && !s->node)
+      info->slow += mrt_slow_round(s->bytes);
+  }
+  info->slow += plan->slow_bytes;
+  info->transient = plan->arena_bytes;
+  info->peak = info->persistent + info->transient + info->outputs;
+  for (int i = 0; i < plan->graph.node_count; i++)
+    if (plan->graph.nodes[i]->recomputed) /* the bound was without */
+      info->order_free_bound = info->working_set;
+  info->lower_bound += info->persistent + info->outputs;
+  info->working_set += info->persistent + info->outputs;
+  info->order_free_bound += info->persistent + info->outputs;
+  info->nodes = plan->graph.node_count;
+  info->outputs_count = plan->graph.output_count;
+  double beside = mrt_measured_find(&plan->options, MRT_MEASURED_CALL);
+  info->seconds = beside >= 0 ? beside : plan->device.call;
+  plan->first_update = plan->step_count;
+  for (int i = plan->step_count; i-- > 0;) {
+    if (plan->steps[i].node->op->traits & MRT_COLLECTIVE) {
+      info->collectives++;
+      info->wire += mrt_node_bytes(plan->steps[i].node);
+    }
+    info->flops += plan->steps[i].flops;
+    info->seconds += plan->steps[i].seconds;
+    if (mrt_node_is_update(plan->steps[i].node)) plan->first_update = i;
+  }
+}
+
+static mrt_status note_written(mrt_plan *plan) {
+  plan->written = MRT_NEW(&plan->graph.arena, mrt_tensor *, plan->leaf_count);
+  if (!plan->written) return mrt_nomem(&plan->ctx->error);
+  for (int i = plan->first_update; i < plan->step_count; i++) {
+    const mrt_node *n = plan->steps[i].node;
+    for (int k = 0; k < n->nout; k++) {
+      mrt_value *leaf = n->out[k]->base;
+      if (leaf->leaf != MRT_LEAF_VARIABLE || leaf->other) continue;
+      plan->written[plan->written_count++] = leaf->tensor;
+      leaf->other = leaf;
+    }
+  }
+  return MRT_OK;
+}
+
+/* Every step's live bytes: first the changes, then their sums.  Changes wrap
+ * around below zero, sums never do. */
+static void note_live(mrt_plan *plan) {
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *s = &plan->buffers[i];
+    if (!mrt_buffer_in_arena(s)) continue;
+    plan->steps[s->first].live += s->bytes;
+    if (s->last + 1 < plan->step_count)
+      plan->steps[s->last + 1].live -= s->bytes;
+  }
+  for (int i = 1; i < plan->step_count; i++)
+    plan->steps[i].live += plan->steps[i - 1].live;
+}
+
+/* ---- to the end ---------------------------------------------------------- */
+
+mrt_status mrt_planner_finish(mrt_planner *p) {
+  mrt_plan *plan = p->plan;
+  MRT_TRY(mrt_planner_run(p, MRT_COUNT(rows)));
+  MRT_TRY(predict(plan));
+  MRT_TRY(mrt_plan_collective_time(plan));
+  add_up(plan);
+  if (plan->options.memory && plan->info.peak > plan->options.memory)
+    return mrt_plan_over(plan, plan->info.peak);
+  note_live(plan);
+  return note_written(plan);
+}
+
+mrt_status mrt_planner_begin(const mrt_planner *p, mrt_candidate candidate,
+                             mrt_planner *own) {
+  mrt_plan *plan = mrt_plan_copy(p->blank);
+  if (!plan) return MRT_ENOMEM;
+  *own = *p;
+  own->plan = plan, own->staged = NULL;
+  plan->candidate = candidate;
+  mrt_status s = mrt_graph_copy(&plan->graph, p->source);
+  if (s) mrt_plan_discard(plan), own->plan = NULL;
+  return s;
+}
+
+void mrt_planner_take(mrt_planner *p, mrt_planner *other) {
+  mrt_plan_discard(p->plan);
+  p->plan = other->plan, p->memo = other->memo;
+  other->plan = NULL;
+}
+
+/* One evaluation is planned in place, once. */
+static mrt_status make(mrt_planner *p) {
+  if (!p->source) return mrt_planner_finish(p);
+  MRT_TRY(mrt_planner_begin(p, (mrt_candidate){ 0 }, p));
+  if (p->plan->options.memory)
+    MRT_TRY(mrt_plan_within_budget(p));
+  else if (mrt_plan_has_policy(p->plan))
+    MRT_TRY(mrt_plan_best_order(p));
+  else
+    MRT_TRY(mrt_planner_finish(p));
+  return mrt_plan_overlapped(p);
+}
+
+mrt_status mrt_planner_make(mrt_planner *p) {
+  mrt_status s = make(p);
+  if (!s) p->plan->memo = p->memo;
+  return s;
+}
