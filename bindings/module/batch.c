@@ -7,7 +7,8 @@
 
 #define BATCH "mrt.Batch"
 
-static const char *const kinds[] = { "alike", "rows", "total", "mixed", NULL };
+static const char *const kinds[] = { "replicate", "shard", "partial", "unknown",
+                                     NULL };
 
 mrt_batch *mrt_lua_to_batch(lua_State *L, int arg) {
   mrt_batch **slot = luaL_testudata(L, arg, BATCH);
@@ -45,13 +46,13 @@ static int mark(lua_State *L) {
   mrt_batch *b = check_batch(L);
   mrt_tensor *whole = mrt_lua_check_tensor(L, m, 2, "accumulate");
   mrt_tensor *micro = mrt_lua_check_tensor(L, m, 3, "accumulate");
-  mrt_spread s = { (mrt_spread_kind)luaL_checkoption(L, 4, NULL, kinds),
-                   (int)luaL_checkinteger(L, 5), luaL_checkinteger(L, 6) };
+  mrt_placement s = { (mrt_placement_kind)luaL_checkoption(L, 4, NULL, kinds),
+                      (int)luaL_checkinteger(L, 5), luaL_checkinteger(L, 6) };
   MRT_CHECK(L, m, "accumulate", mrt_batch_mark(b, whole, micro, s));
   return 0;
 }
 
-static void set_spread(lua_State *L, const mrt_spread *s) {
+static void set_placement(lua_State *L, const mrt_placement *s) {
   lua_pushstring(L, kinds[s->kind]);
   lua_setfield(L, -2, "kind");
   lua_pushinteger(L, s->degree);
@@ -60,16 +61,16 @@ static void set_spread(lua_State *L, const mrt_spread *s) {
   lua_setfield(L, -2, "outer");
 }
 
-/* spread(self, whole, micro) -> {kind, degree, outer} */
-static int spread(lua_State *L) {
+/* placement(self, whole, micro) -> {kind, degree, outer} */
+static int placement(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_batch *b = check_batch(L);
   mrt_tensor *whole = mrt_lua_check_tensor(L, m, 2, "accumulate");
   mrt_tensor *micro = mrt_lua_check_tensor(L, m, 3, "accumulate");
-  mrt_spread s;
-  MRT_CHECK(L, m, "accumulate", mrt_batch_spread(b, whole, micro, &s));
+  mrt_placement s;
+  MRT_CHECK(L, m, "accumulate", mrt_batch_placement(b, whole, micro, &s));
   lua_createtable(L, 0, 3);
-  set_spread(L, &s);
+  set_placement(L, &s);
   return 1;
 }
 
@@ -102,7 +103,7 @@ static int cut(lua_State *L) {
     lua_setfield(L, -2, "reader");
     lua_pushboolean(L, cuts[i].marked);
     lua_setfield(L, -2, "marked");
-    set_spread(L, &cuts[i].spread);
+    set_placement(L, &cuts[i].placement);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -168,7 +169,7 @@ static int id(lua_State *L) {
 
 void mrt_batch_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
-    { "mark", mark }, { "spread", spread }, { "cut", cut }, { NULL, NULL }
+    { "mark", mark }, { "placement", placement }, { "cut", cut }, { NULL, NULL }
   };
   static const luaL_Reg functions[] = {
     { "batch", new_batch },

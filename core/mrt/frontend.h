@@ -117,20 +117,20 @@ MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
  * over all of it (what the trace records now) tells which of its values can be
  * had part by part. */
 
-typedef enum mrt_spread_kind {
-  MRT_ALIKE, /* does not depend on the rows */
-  MRT_ROWS,  /* each row's own share, from that row alone */
-  MRT_TOTAL, /* the sum of what the parts have */
-  MRT_MIXED  /* neither: needs the whole batch, or totals over it */
-} mrt_spread_kind;
+typedef enum mrt_placement_kind {
+  MRT_REPLICATE, /* does not depend on the rows */
+  MRT_SHARD,     /* each row's own share, from that row alone */
+  MRT_PARTIAL,   /* the sum of what the parts have */
+  MRT_UNKNOWN    /* neither: needs the whole batch, or totals over it */
+} mrt_placement_kind;
 
 /* `degree` d: the value for all N rows has the factor N^d where a part of n has
- * n^d (a mean over the batch is a TOTAL of degree -1). */
-typedef struct mrt_spread {
-  mrt_spread_kind kind;
+ * n^d (a mean over the batch is a PARTIAL of degree -1). */
+typedef struct mrt_placement {
+  mrt_placement_kind kind;
   int degree;
-  int64_t outer; /* ROWS: elements before the batch, in row-major order */
-} mrt_spread;
+  int64_t outer; /* SHARD: elements before the batch, in row-major order */
+} mrt_placement;
 
 /* `section` is over `part` of `all` rows.  `statistics`: totals over a part
  * may stand for totals over all where rows read them. */
@@ -138,23 +138,24 @@ MRT_API mrt_status mrt_batch_new(mrt_context *ctx, int section, int64_t all,
                                  int64_t part, bool statistics,
                                  mrt_batch **batch);
 MRT_API void mrt_batch_free(mrt_batch *batch); /* NULL is fine */
-/* This is how `micro` spreads, however it is computed. */
+/* This is the placement of `micro`, however it is computed. */
 MRT_API mrt_status mrt_batch_mark(mrt_batch *batch, mrt_tensor *whole,
-                                  mrt_tensor *micro, mrt_spread spread);
-/* How a value spreads that is `whole` over all rows and `micro` over the part.
+                                  mrt_tensor *micro, mrt_placement placement);
+/* The placement of a value that is `whole` over all rows and `micro` over the part.
  * EVALUE: the two are not computed alike; ESTATE: the trace is over. */
-MRT_API mrt_status mrt_batch_spread(mrt_batch *batch, mrt_tensor *whole,
-                                    mrt_tensor *micro, mrt_spread *spread);
+MRT_API mrt_status mrt_batch_placement(mrt_batch *batch, mrt_tensor *whole,
+                                       mrt_tensor *micro,
+                                       mrt_placement *placement);
 
 /* A value that others are computed from. */
 typedef struct mrt_batch_value {
   mrt_tensor *whole, *micro;
   mrt_tensor *reader; /* over all rows; `whole` itself for one of the n */
-  mrt_spread spread;
+  mrt_placement placement;
   bool marked;
 } mrt_batch_value;
 
-/* The highest values that are ROWS, TOTAL or marked, of those that n values
+/* The highest values that are SHARD, PARTIAL or marked, of those that n values
  * (and all updates) are computed from; borrowed until the next call. */
 MRT_API mrt_status mrt_batch_cut(mrt_batch *batch, mrt_tensor *const *whole,
                                  mrt_tensor *const *micro, int n, bool updates,

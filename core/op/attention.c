@@ -274,7 +274,7 @@ const mrt_op mrt_op_attention = {
   .max_inputs = 3,
   MRT_OPTIONS(options, mrt_attention_options),
   .infer = infer,
-  .lanes = mrt_lanes_first,
+  .shard_rule = mrt_shard_rules_first,
   .grad = gradient,
   .flops = flops,
   .product = product,

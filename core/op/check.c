@@ -167,7 +167,9 @@ int64_t mrt_extent(const mrt_type *t, int from, int to) {
   return n;
 }
 
-int mrt_lanes_same(const mrt_signature *s, int input, int dim) { return dim; }
-int mrt_lanes_first(const mrt_signature *s, int input, int dim) {
-  return dim == 0 ? 0 : MRT_LANE_MIXED;
+int mrt_shard_rules_same(const mrt_signature *s, int input, int dim) {
+  return dim;
+}
+int mrt_shard_rules_first(const mrt_signature *s, int input, int dim) {
+  return dim == 0 ? 0 : MRT_RULE_UNKNOWN;
 }

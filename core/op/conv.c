@@ -194,29 +194,29 @@ static double dw_flops(const mrt_signature *s) {
   return flops_of(dw_product(s));
 }
 
-/* ---- lanes --------------------------------------------------------------- */
+/* ---- shard rule --------------------------------------------------------------- */
 
 /* `whole` where channels are not split into groups. */
 static int ungrouped(const mrt_signature *s, int whole) {
   const mrt_conv_options *o = s->options;
-  return o->groups == 1 ? whole : MRT_LANE_MIXED;
+  return o->groups == 1 ? whole : MRT_RULE_UNKNOWN;
 }
 
-static int lanes(const mrt_signature *s, int input, int dim) {
-  int summed = s->nin == 3 ? MRT_LANE_MIXED : MRT_LANE_SUMMED;
+static int shard_rule(const mrt_signature *s, int input, int dim) {
+  int summed = s->nin == 3 ? MRT_RULE_UNKNOWN : MRT_RULE_PARTIAL;
   if (input == 0 && dim == 0) return 0;
   if (input == 0 && dim == 3) return ungrouped(s, summed);
   if (input == 1 && dim == 1) return ungrouped(s, summed);
-  return input > 0 && dim == 0 ? ungrouped(s, 3) : MRT_LANE_MIXED;
+  return input > 0 && dim == 0 ? ungrouped(s, 3) : MRT_RULE_UNKNOWN;
 }
-static int dx_lanes(const mrt_signature *s, int input, int dim) {
+static int dx_shard_rule(const mrt_signature *s, int input, int dim) {
   if (input == 0 && dim == 0) return 0;
-  if (dim == (input == 0 ? 3 : 0)) return ungrouped(s, MRT_LANE_SUMMED);
-  return input == 1 && dim == 1 ? ungrouped(s, 3) : MRT_LANE_MIXED;
+  if (dim == (input == 0 ? 3 : 0)) return ungrouped(s, MRT_RULE_PARTIAL);
+  return input == 1 && dim == 1 ? ungrouped(s, 3) : MRT_RULE_UNKNOWN;
 }
-static int dw_lanes(const mrt_signature *s, int input, int dim) {
-  if (dim == 0) return MRT_LANE_SUMMED;
-  return dim == 3 ? ungrouped(s, 1 - input) : MRT_LANE_MIXED;
+static int dw_shard_rule(const mrt_signature *s, int input, int dim) {
+  if (dim == 0) return MRT_RULE_PARTIAL;
+  return dim == 3 ? ungrouped(s, 1 - input) : MRT_RULE_UNKNOWN;
 }
 
 /* ---- gradients ----------------------------------------------------------- */
@@ -278,7 +278,7 @@ const mrt_op mrt_op_conv2d = {
   .max_inputs = 3,
   MRT_OPTIONS(options, mrt_conv_options),
   .infer = infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = gradient,
   .flops = flops,
   .product = product,
@@ -294,7 +294,7 @@ const mrt_op mrt_op_conv2d_dx = {
   .max_inputs = 2,
   MRT_OPTIONS(sized, mrt_conv_options),
   .infer = dx_infer,
-  .lanes = dx_lanes,
+  .shard_rule = dx_shard_rule,
   .grad = dx_gradient,
   .flops = dx_flops,
   .product = dx_product,
@@ -311,7 +311,7 @@ const mrt_op mrt_op_conv2d_dw = {
   .max_inputs = 2,
   MRT_OPTIONS(sized, mrt_conv_options),
   .infer = dw_infer,
-  .lanes = dw_lanes,
+  .shard_rule = dw_shard_rule,
   .grad = dw_gradient,
   .flops = dw_flops,
   .product = dw_product,

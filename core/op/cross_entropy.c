@@ -148,8 +148,8 @@ static void gradient(mrt_build *b) {
 }
 static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 
-static int lanes(const mrt_signature *s, int input, int dim) {
-  return dim == s->in[0]->rank - 1 ? MRT_LANE_MIXED : dim;
+static int shard_rule(const mrt_signature *s, int input, int dim) {
+  return dim == s->in[0]->rank - 1 ? MRT_RULE_UNKNOWN : dim;
 }
 
 const mrt_op mrt_op_cross_entropy = {
@@ -161,7 +161,7 @@ const mrt_op mrt_op_cross_entropy = {
   .max_inputs = 2,
   MRT_OPTIONS(options, mrt_cross_entropy_options),
   .infer = infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = gradient,
   .flops = flops,
   .width = MRT_WIDE,

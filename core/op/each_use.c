@@ -125,7 +125,7 @@ const mrt_op mrt_op_each_use = {
   .max_inputs = 1,
   MRT_OPTIONS(options, mrt_each_use_options),
   .infer = infer,
-  .lanes = mrt_lanes_same,
+  .shard_rule = mrt_shard_rules_same,
   .grad = gradient,
   .view = view,
   .width = MRT_FOLLOW,

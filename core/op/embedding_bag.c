@@ -121,9 +121,9 @@ static void grad_gradient(mrt_build *b) {
 }
 
 /* Bags, each by itself, where each is a row of ids. */
-static int lanes(const mrt_signature *s, int input, int dim) {
+static int shard_rule(const mrt_signature *s, int input, int dim) {
   bool bag = s->nin == 2 && input == 1 && dim < s->in[1]->rank - 1;
-  return bag ? dim : MRT_LANE_MIXED;
+  return bag ? dim : MRT_RULE_UNKNOWN;
 }
 
 static double flops(const mrt_signature *s) {
@@ -148,7 +148,7 @@ const mrt_op mrt_op_embedding_bag = {
   .max_inputs = 3,
   MRT_OPTIONS(options, mrt_bag_options),
   .infer = infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = gradient,
   .flops = flops,
   .bytes = bytes,

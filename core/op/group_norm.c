@@ -145,8 +145,8 @@ static void gradient(mrt_build *b) {
 static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 
 /* Samples, each by itself. */
-static int lanes(const mrt_signature *s, int input, int dim) {
-  return input == 0 && dim == 0 ? 0 : MRT_LANE_MIXED;
+static int shard_rule(const mrt_signature *s, int input, int dim) {
+  return input == 0 && dim == 0 ? 0 : MRT_RULE_UNKNOWN;
 }
 
 const mrt_op mrt_op_group_norm = {
@@ -160,7 +160,7 @@ const mrt_op mrt_op_group_norm = {
   .max_inputs = 3,
   MRT_OPTIONS(options, mrt_group_norm_options),
   .infer = infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = gradient,
   .flops = mrt_norm_flops,
   .bytes = bytes,

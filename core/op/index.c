@@ -71,9 +71,9 @@ static void gather_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, scatter_add, b->options, none, b->in[1], b->dout[0]);
 }
 
-static int lanes(const mrt_signature *s, int input, int dim) {
+static int shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_dim_options *o = s->options;
-  return dim == o->dim ? MRT_LANE_MIXED : dim;
+  return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
 }
 
 const mrt_op mrt_op_gather = {
@@ -85,7 +85,7 @@ const mrt_op mrt_op_gather = {
   .max_inputs = 2,
   MRT_OPTIONS(dim_table, mrt_dim_options),
   .infer = gather_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = gather_gradient,
   .strided = 1,
   .width = MRT_FOLLOW,
@@ -125,7 +125,7 @@ const mrt_op mrt_op_scatter_add = {
   .max_inputs = 3,
   MRT_OPTIONS(dim_table, mrt_dim_options),
   .infer = scatter_add_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = scatter_add_gradient,
   .flops = scatter_add_flops,
   .inplace = 1,
@@ -167,8 +167,8 @@ static void embedding_gradient(mrt_build *b) {
   if (!b->din[0]) b->din[0] = mrt_lookup_sum(b, w, ids, dy);
 }
 
-static int embedding_lanes(const mrt_signature *s, int input, int dim) {
-  return input == 1 ? dim : MRT_LANE_MIXED;
+static int embedding_shard_rule(const mrt_signature *s, int input, int dim) {
+  return input == 1 ? dim : MRT_RULE_UNKNOWN;
 }
 
 const mrt_op mrt_op_embedding = {
@@ -179,7 +179,7 @@ const mrt_op mrt_op_embedding = {
   .min_inputs = 2,
   .max_inputs = 2,
   .infer = embedding_infer,
-  .lanes = embedding_lanes,
+  .shard_rule = embedding_shard_rule,
   .grad = embedding_gradient,
   .width = MRT_FOLLOW,
   .narrow_inputs = 1,

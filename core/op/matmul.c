@@ -213,17 +213,17 @@ static void linear_gradient(mrt_build *b) {
   mrt_linear_gradients(b, b->dout[0]);
 }
 
-static int matmul_lanes(const mrt_signature *s, int input, int dim) {
+static int matmul_shard_rule(const mrt_signature *s, int input, int dim) {
   int rank = s->out[0]->rank, own = s->in[input]->rank;
   bool inner = dim == own - (input == 0 ? 1 : 2);
-  return inner ? MRT_LANE_SUMMED : dim + rank - own;
+  return inner ? MRT_RULE_PARTIAL : dim + rank - own;
 }
 
 /* The bias is added to a sum, once. */
-static int linear_lanes(const mrt_signature *s, int input, int dim) {
+static int linear_shard_rule(const mrt_signature *s, int input, int dim) {
   int last = s->out[0]->rank - 1;
   bool inner = input < 2 && dim == s->in[input]->rank - 1;
-  if (inner) return s->nin == 3 ? MRT_LANE_MIXED : MRT_LANE_SUMMED;
+  if (inner) return s->nin == 3 ? MRT_RULE_UNKNOWN : MRT_RULE_PARTIAL;
   return input == 0 ? dim : last;
 }
 
@@ -236,7 +236,7 @@ const mrt_op mrt_op_matmul = {
   .max_inputs = 2,
   MRT_OPTIONS(options, mrt_matmul_options),
   .infer = matmul_infer,
-  .lanes = matmul_lanes,
+  .shard_rule = matmul_shard_rule,
   .grad = matmul_gradient,
   .flops = mrt_matmul_flops,
   .product = mrt_matmul_product,
@@ -255,7 +255,7 @@ const mrt_op mrt_op_linear = {
   .max_inputs = 3,
   MRT_OPTIONS(options, mrt_matmul_options),
   .infer = linear_infer,
-  .lanes = linear_lanes,
+  .shard_rule = linear_shard_rule,
   .grad = linear_gradient,
   .flops = mrt_matmul_flops,
   .product = mrt_matmul_product,

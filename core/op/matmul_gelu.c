@@ -69,9 +69,9 @@ static void linear_gradient(mrt_build *b) {
   mrt_linear_gradients(b, dy);
 }
 
-static int linear_lanes(const mrt_signature *s, int input, int dim) {
+static int linear_shard_rule(const mrt_signature *s, int input, int dim) {
   bool inner = input < 2 && dim == s->in[input]->rank - 1;
-  if (inner) return MRT_LANE_MIXED;
+  if (inner) return MRT_RULE_UNKNOWN;
   return input == 0 ? dim : s->out[0]->rank - 1;
 }
 
@@ -95,10 +95,10 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
 }
 static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 
-static int grad_lanes(const mrt_signature *s, int input, int dim) {
+static int grad_shard_rule(const mrt_signature *s, int input, int dim) {
   (void)s;
   if (input == 2) return dim;
-  return dim == (input == 0 ? 1 : 0) ? MRT_LANE_SUMMED : dim;
+  return dim == (input == 0 ? 1 : 0) ? MRT_RULE_PARTIAL : dim;
 }
 
 const mrt_op mrt_op_linear_gelu = {
@@ -110,7 +110,7 @@ const mrt_op mrt_op_linear_gelu = {
   .max_inputs = 3,
   MRT_OPTIONS(linear_options, mrt_matmul_options),
   .infer = linear_infer,
-  .lanes = linear_lanes,
+  .shard_rule = linear_shard_rule,
   .grad = linear_gradient,
   .flops = flops,
   .product = mrt_matmul_product,
@@ -128,7 +128,7 @@ const mrt_op mrt_op_matmul_gelu_grad = {
   .max_inputs = 3,
   MRT_OPTIONS(grad_options, mrt_matmul_options),
   .infer = grad_infer,
-  .lanes = grad_lanes,
+  .shard_rule = grad_shard_rule,
   .grad = grad_gradient,
   .flops = flops,
   .product = mrt_matmul_product,

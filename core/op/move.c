@@ -38,7 +38,7 @@ const mrt_op mrt_op_copy = {
   .min_inputs = 1,
   .max_inputs = 1,
   .infer = copy_infer,
-  .lanes = mrt_lanes_same,
+  .shard_rule = mrt_shard_rules_same,
   .grad = copy_gradient,
   .strided = 1,
   .width = MRT_FOLLOW,
@@ -96,9 +96,9 @@ static void cat_gradient(mrt_build *b) {
 }
 
 /* Of all whose options begin with the dimension they work along. */
-static int lanes(const mrt_signature *s, int input, int dim) {
+static int shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_dim_options *o = s->options;
-  return dim == o->dim ? MRT_LANE_MIXED : dim;
+  return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
 }
 
 const mrt_op mrt_op_cat = {
@@ -110,7 +110,7 @@ const mrt_op mrt_op_cat = {
   .max_inputs = -1,
   MRT_OPTIONS(cat_table, mrt_dim_options),
   .infer = cat_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = cat_gradient,
   .strided = UINT32_MAX,
   .width = MRT_FOLLOW,
@@ -153,7 +153,7 @@ const mrt_op mrt_op_pad = {
   .max_inputs = 1,
   MRT_OPTIONS(pad_table, mrt_pad_options),
   .infer = pad_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = pad_gradient,
   .strided = 1,
   .width = MRT_FOLLOW,
@@ -197,7 +197,7 @@ const mrt_op mrt_op_cumsum = {
   .max_inputs = 1,
   MRT_OPTIONS(cumsum_table, mrt_cumsum_options),
   .infer = cumsum_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = cumsum_gradient,
   .flops = cumsum_flops,
   .inplace = 1,

@@ -193,9 +193,9 @@ static void rms_grad_gradient(mrt_build *b) {
 }
 
 /* Rows of x, each by itself. */
-static int lanes(const mrt_signature *s, int input, int dim) {
+static int shard_rule(const mrt_signature *s, int input, int dim) {
   bool row = input == 0 && dim < s->in[0]->rank - 1;
-  return row ? dim : MRT_LANE_MIXED;
+  return row ? dim : MRT_RULE_UNKNOWN;
 }
 
 const mrt_op mrt_op_layer_norm = {
@@ -208,7 +208,7 @@ const mrt_op mrt_op_layer_norm = {
   .max_inputs = 3,
   MRT_OPTIONS(options, mrt_norm_options),
   .infer = infer_layer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = layer_gradient,
   .flops = mrt_norm_flops,
   .inplace = 1,
@@ -243,7 +243,7 @@ const mrt_op mrt_op_rms_norm = {
   .max_inputs = 2,
   MRT_OPTIONS(options, mrt_norm_options),
   .infer = infer_rms,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = rms_gradient,
   .flops = mrt_norm_flops,
   .inplace = 1,

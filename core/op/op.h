@@ -82,13 +82,13 @@ typedef struct mrt_product {
 /* Where the positions along dimension `dim` of input `input` go: the dimension
  * of the outputs along which each is computed from its own alone, or one of
  * these.  Types are those of a legal node. */
-typedef enum mrt_lane {
-  MRT_LANE_MIXED = -1,  /* results depend on several positions */
-  MRT_LANE_SUMMED = -2, /* results are sums over all of them */
-  MRT_LANE_UNREAD = -3, /* the numbers of this input do not matter */
-  MRT_LANE_KEPT = -4    /* elements keep their row-major order */
-} mrt_lane;
-typedef int mrt_lanes(const mrt_signature *s, int input, int dim);
+typedef enum mrt_shard_rule {
+  MRT_RULE_UNKNOWN = -1, /* results depend on several positions */
+  MRT_RULE_PARTIAL = -2, /* results are sums over all of them */
+  MRT_RULE_UNREAD = -3,  /* the numbers of this input do not matter */
+  MRT_RULE_SAME = -4     /* elements keep their row-major order */
+} mrt_shard_rule;
+typedef int mrt_shard_rules(const mrt_signature *s, int input, int dim);
 
 struct mrt_build; /* op/build.h */
 struct mrt_view;
@@ -114,11 +114,11 @@ struct mrt_op {
   /* What products of matrices it is, if it is; 2 m n k count is its flop. */
   mrt_product (*product)(const mrt_signature *s);
   double (*bytes)(const mrt_signature *s); /* NULL: all it reads and writes */
-  mrt_lanes *lanes; /* NULL: mixed, or for POINTWISE dim for dim */
-  uint32_t inplace; /* bit i: output 0 may overwrite input i */
-  uint32_t strided; /* bit i: input i may have any strides */
-  int addend;       /* the input that is added to the result; 0: none */
-  int updates;      /* outputs 0..updates take the storage of inputs 0.. */
+  mrt_shard_rules *shard_rule; /* NULL: mixed, or for POINTWISE dim for dim */
+  uint32_t inplace;            /* bit i: output 0 may overwrite input i */
+  uint32_t strided;            /* bit i: input i may have any strides */
+  int addend;  /* the input that is added to the result; 0: none */
+  int updates; /* outputs 0..updates take the storage of inputs 0.. */
   /* Where input i (bit of unit_inputs) is the constant `unit` everywhere, the
    * output is the other input, bit for bit. */
   uint32_t unit_inputs;
@@ -184,9 +184,9 @@ mrt_status mrt_want_dims(mrt_infer *c, mrt_ints *dims, int rank);
 /* infer of operators whose one output has the type of input 0, real. */
 mrt_status mrt_infer_real(mrt_infer *c);
 /* Lanes of operators that copy: dim for dim. */
-int mrt_lanes_same(const mrt_signature *s, int input, int dim);
+int mrt_shard_rules_same(const mrt_signature *s, int input, int dim);
 /* Of those that work on what `dim` 0 counts one by one. */
-int mrt_lanes_first(const mrt_signature *s, int input, int dim);
+int mrt_shard_rules_first(const mrt_signature *s, int input, int dim);
 /* Product of dims [from, to). */
 int64_t mrt_extent(const mrt_type *t, int from, int to);
 

@@ -67,9 +67,9 @@ static void slice_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, pad, &around, b->dout[0]);
 }
 
-static int slice_lanes(const mrt_signature *s, int input, int dim) {
+static int slice_shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_slice_options *o = s->options;
-  return dim == o->dim ? MRT_LANE_MIXED : dim;
+  return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
 }
 
 const mrt_op mrt_op_slice = {
@@ -81,7 +81,7 @@ const mrt_op mrt_op_slice = {
   .max_inputs = 1,
   MRT_OPTIONS(slice_table, mrt_slice_options),
   .infer = slice_infer,
-  .lanes = slice_lanes,
+  .shard_rule = slice_shard_rule,
   .grad = slice_gradient,
   .view = slice_view,
   .width = MRT_FOLLOW,
@@ -139,9 +139,9 @@ static void split_gradient(mrt_build *b) {
   b->din[0] = mrt_make(b, MRT_OP_cat, &along, b->nout, dy);
 }
 
-static int split_lanes(const mrt_signature *s, int input, int dim) {
+static int split_shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_split_options *o = s->options;
-  return dim == o->dim ? MRT_LANE_MIXED : dim;
+  return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
 }
 
 const mrt_op mrt_op_split = {
@@ -153,7 +153,7 @@ const mrt_op mrt_op_split = {
   .max_inputs = 1,
   MRT_OPTIONS(split_table, mrt_split_options),
   .infer = split_infer,
-  .lanes = split_lanes,
+  .shard_rule = split_shard_rule,
   .grad = split_gradient,
   .view = split_view,
   .width = MRT_FOLLOW,
@@ -175,7 +175,7 @@ const mrt_op mrt_op_detach = {
   .min_inputs = 1,
   .max_inputs = 1,
   .infer = same_infer,
-  .lanes = mrt_lanes_same,
+  .shard_rule = mrt_shard_rules_same,
   .view = same_layout,
   .width = MRT_FOLLOW,
   .traits = MRT_VIEW | MRT_LINEAR,
@@ -205,8 +205,8 @@ static void custom_gradient(mrt_build *b) {
   if (b->status == MRT_OK) b->status = status;
 }
 
-static int custom_lanes(const mrt_signature *s, int input, int dim) {
-  return input == 0 ? dim : MRT_LANE_UNREAD;
+static int custom_shard_rule(const mrt_signature *s, int input, int dim) {
+  return input == 0 ? dim : MRT_RULE_UNREAD;
 }
 
 const mrt_op mrt_op_custom = {
@@ -218,7 +218,7 @@ const mrt_op mrt_op_custom = {
   .max_inputs = -1,
   MRT_OPTIONS(custom_table, mrt_custom_options),
   .infer = custom_infer,
-  .lanes = custom_lanes,
+  .shard_rule = custom_shard_rule,
   .grad = custom_gradient,
   .view = same_layout,
   .width = MRT_FOLLOW,

@@ -147,7 +147,7 @@ static mrt_status adaptive_infer(mrt_infer *c) {
   return MRT_OK;
 }
 
-/* ---- cost, lanes --------------------------------------------------------- */
+/* ---- cost, shard rule --------------------------------------------------------- */
 
 static double window(const mrt_signature *s) {
   const mrt_pool_options *o = s->options;
@@ -160,8 +160,8 @@ static double adaptive_flops(const mrt_signature *s) {
   return (double)mrt_type_count(s->in[0]) + (double)mrt_type_count(s->out[0]);
 }
 /* Images and channels do not meet. */
-static int lanes(const mrt_signature *s, int input, int dim) {
-  return dim == 0 || dim == 3 ? dim : MRT_LANE_MIXED;
+static int shard_rule(const mrt_signature *s, int input, int dim) {
+  return dim == 0 || dim == 3 ? dim : MRT_RULE_UNKNOWN;
 }
 
 /* ---- gradients ----------------------------------------------------------- */
@@ -223,7 +223,7 @@ const mrt_op mrt_op_max_pool2d = {
   .max_inputs = 1,
   MRT_OPTIONS(max_table, mrt_pool_options),
   .infer = max_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = max_gradient,
   .flops = flops,
   .width = MRT_FOLLOW,
@@ -239,7 +239,7 @@ const mrt_op mrt_op_max_pool2d_grad = {
   .max_inputs = 2,
   MRT_OPTIONS(max_grad_table, mrt_pool_options),
   .infer = max_grad_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = max_grad_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -256,7 +256,7 @@ const mrt_op mrt_op_max_pool2d_pick = {
   .max_inputs = 2,
   MRT_OPTIONS(max_table, mrt_pool_options),
   .infer = pick_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = pick_gradient,
   .flops = flops,
   .width = MRT_FOLLOW,
@@ -273,7 +273,7 @@ const mrt_op mrt_op_avg_pool2d = {
   .max_inputs = 1,
   MRT_OPTIONS(avg_table, mrt_pool_options),
   .infer = infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = avg_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -290,7 +290,7 @@ const mrt_op mrt_op_avg_pool2d_grad = {
   .max_inputs = 1,
   MRT_OPTIONS(avg_grad_table, mrt_pool_options),
   .infer = grad_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = avg_grad_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -307,7 +307,7 @@ const mrt_op mrt_op_adaptive_avg_pool2d = {
   .max_inputs = 1,
   MRT_OPTIONS(adaptive_table, mrt_pool_options),
   .infer = adaptive_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = adaptive_gradient,
   .flops = adaptive_flops,
   .width = MRT_WIDE,
@@ -324,7 +324,7 @@ const mrt_op mrt_op_adaptive_avg_pool2d_grad = {
   .max_inputs = 1,
   MRT_OPTIONS(adaptive_table, mrt_pool_options),
   .infer = adaptive_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = adaptive_grad_gradient,
   .flops = adaptive_flops,
   .width = MRT_WIDE,

@@ -158,13 +158,13 @@ static void linear_gradient(mrt_build *b) {
   b->din[3] = mrt_cast_to(b, dy, mrt_of(b->in[3])->dtype);
 }
 
-static int linear_lanes(const mrt_signature *s, int input, int dim) {
+static int linear_shard_rule(const mrt_signature *s, int input, int dim) {
   int last = s->in[0]->rank - 1;
   if (input == 0 && dim < last) return dim;
-  return MRT_LANE_MIXED;
+  return MRT_RULE_UNKNOWN;
 }
-static int quantize_lanes(const mrt_signature *s, int input, int dim) {
-  return dim < s->in[0]->rank - 1 ? dim : MRT_LANE_MIXED;
+static int quantize_shard_rule(const mrt_signature *s, int input, int dim) {
+  return dim < s->in[0]->rank - 1 ? dim : MRT_RULE_UNKNOWN;
 }
 
 static mrt_product product(const mrt_signature *s) {
@@ -198,7 +198,7 @@ const mrt_op mrt_op_quantize = {
   .option_count = OF_QUANTIZE,
   .options_size = sizeof(mrt_quantize_options),
   .infer = infer_quantize,
-  .lanes = quantize_lanes,
+  .shard_rule = quantize_shard_rule,
   .flops = quantize_flops,
   .width = MRT_WIDE,
 };
@@ -213,7 +213,7 @@ const mrt_op mrt_op_dequantize = {
   .option_count = OF_DEQUANTIZE,
   .options_size = sizeof(mrt_quantize_options),
   .infer = infer_dequantize,
-  .lanes = quantize_lanes,
+  .shard_rule = quantize_shard_rule,
   .flops = dequantize_flops,
   .width = MRT_WIDE,
 };
@@ -229,7 +229,7 @@ const mrt_op mrt_op_quantized_linear = {
   .option_count = OF_LINEAR,
   .options_size = sizeof(mrt_quantize_options),
   .infer = infer_linear,
-  .lanes = linear_lanes,
+  .shard_rule = linear_shard_rule,
   .grad = linear_gradient,
   .flops = linear_flops,
   .product = product,

@@ -94,8 +94,8 @@ static double flops(const mrt_signature *s) {
 }
 
 /* Rows, each by itself. */
-static int lanes(const mrt_signature *s, int input, int dim) {
-  return dim == s->in[input]->rank - 1 ? MRT_LANE_MIXED : dim;
+static int shard_rule(const mrt_signature *s, int input, int dim) {
+  return dim == s->in[input]->rank - 1 ? MRT_RULE_UNKNOWN : dim;
 }
 
 /* ---- the same from plainer operators, to differentiate ------------------- */
@@ -218,7 +218,7 @@ const mrt_op mrt_op_lstm_cell = {
   .min_inputs = 3,
   .max_inputs = 3,
   .infer = infer_lstm,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = lstm_gradient,
   .flops = flops,
   .inplace = 3,
@@ -234,7 +234,7 @@ const mrt_op mrt_op_lstm_cell_grad = {
   .min_inputs = 5,
   .max_inputs = 5,
   .infer = infer_lstm_grad,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = lstm_grad_gradient,
   .flops = flops,
   .inplace = 1,
@@ -251,7 +251,7 @@ const mrt_op mrt_op_gru_cell = {
   .min_inputs = 3,
   .max_inputs = 3,
   .infer = infer_gru,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = gru_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -266,7 +266,7 @@ const mrt_op mrt_op_gru_cell_grad = {
   .min_inputs = 3,
   .max_inputs = 3,
   .infer = infer_gru_grad,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = gru_grad_gradient,
   .flops = flops,
   .width = MRT_WIDE,

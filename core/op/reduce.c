@@ -180,14 +180,14 @@ static int kept_lane(const mrt_ints *dims, bool keepdim, int dim, int gone) {
   return to;
 }
 
-static int sum_lanes(const mrt_signature *s, int input, int dim) {
+static int sum_shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_reduce_options *o = s->options;
-  return kept_lane(&o->dim, o->keepdim, dim, MRT_LANE_SUMMED);
+  return kept_lane(&o->dim, o->keepdim, dim, MRT_RULE_PARTIAL);
 }
 
-static int lanes(const mrt_signature *s, int input, int dim) {
+static int shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_reduce_options *o = s->options;
-  return kept_lane(&o->dim, o->keepdim, dim, MRT_LANE_MIXED);
+  return kept_lane(&o->dim, o->keepdim, dim, MRT_RULE_UNKNOWN);
 }
 
 const mrt_op mrt_op_sum = {
@@ -199,7 +199,7 @@ const mrt_op mrt_op_sum = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = sum_infer,
-  .lanes = sum_lanes,
+  .shard_rule = sum_shard_rule,
   .grad = sum_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -215,7 +215,7 @@ const mrt_op mrt_op_prod = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = prod_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = prod_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -230,7 +230,7 @@ const mrt_op mrt_op_amax = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = extreme_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = extreme_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -245,7 +245,7 @@ const mrt_op mrt_op_amin = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = extreme_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = extreme_gradient,
   .flops = flops,
   .width = MRT_WIDE,
@@ -260,7 +260,7 @@ const mrt_op mrt_op_any = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = truth_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .flops = flops,
   .width = MRT_FOLLOW,
 };
@@ -273,7 +273,7 @@ const mrt_op mrt_op_all = {
   .max_inputs = 1,
   MRT_OPTIONS(table, mrt_reduce_options),
   .infer = truth_infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .flops = flops,
   .width = MRT_FOLLOW,
 };
@@ -299,11 +299,11 @@ static mrt_status arg_infer(mrt_infer *c) {
   return want_some(c);
 }
 
-static int arg_lanes(const mrt_signature *s, int input, int dim) {
+static int arg_shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_arg_options *o = s->options;
   mrt_ints dims = { 1, { o->dim } };
-  if (o->dim == MRT_DIM_NONE) return MRT_LANE_MIXED;
-  return kept_lane(&dims, o->keepdim, dim, MRT_LANE_MIXED);
+  if (o->dim == MRT_DIM_NONE) return MRT_RULE_UNKNOWN;
+  return kept_lane(&dims, o->keepdim, dim, MRT_RULE_UNKNOWN);
 }
 
 const mrt_op mrt_op_argmax = {
@@ -315,7 +315,7 @@ const mrt_op mrt_op_argmax = {
   .max_inputs = 1,
   MRT_OPTIONS(arg_table, mrt_arg_options),
   .infer = arg_infer,
-  .lanes = arg_lanes,
+  .shard_rule = arg_shard_rule,
   .flops = flops,
   .width = MRT_WIDE,
 };
@@ -328,7 +328,7 @@ const mrt_op mrt_op_argmin = {
   .max_inputs = 1,
   MRT_OPTIONS(arg_table, mrt_arg_options),
   .infer = arg_infer,
-  .lanes = arg_lanes,
+  .shard_rule = arg_shard_rule,
   .flops = flops,
   .width = MRT_WIDE,
 };

@@ -60,7 +60,7 @@ const mrt_op mrt_op_rope = {
   .max_inputs = 1,
   MRT_OPTIONS(options, mrt_rope_options),
   .infer = infer,
-  .lanes = mrt_lanes_first,
+  .shard_rule = mrt_shard_rules_first,
   .grad = gradient,
   .flops = flops,
   .inplace = 1,

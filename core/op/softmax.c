@@ -62,9 +62,9 @@ static void log_softmax_grad_gradient(mrt_build *b) {
   mrt_grad_decomposed(b, log_softmax_grad_parts);
 }
 
-static int lanes(const mrt_signature *s, int input, int dim) {
+static int shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_softmax_options *o = s->options;
-  return dim == o->dim ? MRT_LANE_MIXED : dim;
+  return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
 }
 
 const mrt_op mrt_op_softmax = {
@@ -76,7 +76,7 @@ const mrt_op mrt_op_softmax = {
   .max_inputs = 1,
   MRT_OPTIONS(options, mrt_softmax_options),
   .infer = infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = softmax_gradient,
   .flops = flops,
   .inplace = 1,
@@ -93,7 +93,7 @@ const mrt_op mrt_op_softmax_grad = {
   .max_inputs = 2,
   MRT_OPTIONS(options, mrt_softmax_options),
   .infer = infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = softmax_grad_gradient,
   .flops = flops,
   .inplace = 3,
@@ -111,7 +111,7 @@ const mrt_op mrt_op_log_softmax = {
   .max_inputs = 1,
   MRT_OPTIONS(options, mrt_softmax_options),
   .infer = infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = log_softmax_gradient,
   .flops = flops,
   .inplace = 1,
@@ -128,7 +128,7 @@ const mrt_op mrt_op_log_softmax_grad = {
   .max_inputs = 2,
   MRT_OPTIONS(options, mrt_softmax_options),
   .infer = infer,
-  .lanes = lanes,
+  .shard_rule = shard_rule,
   .grad = log_softmax_grad_gradient,
   .flops = flops,
   .inplace = 3,

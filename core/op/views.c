@@ -91,8 +91,8 @@ static void reshape_gradient(mrt_build *b) {
   b->din[0] = mrt_reshape_like(b, b->dout[0], b->in[0]);
 }
 
-static int reshape_lanes(const mrt_signature *s, int input, int dim) {
-  return MRT_LANE_KEPT;
+static int reshape_shard_rule(const mrt_signature *s, int input, int dim) {
+  return MRT_RULE_SAME;
 }
 
 const mrt_op mrt_op_reshape = {
@@ -104,7 +104,7 @@ const mrt_op mrt_op_reshape = {
   .max_inputs = 1,
   MRT_OPTIONS(shape_table, mrt_shape_options),
   .infer = reshape_infer,
-  .lanes = reshape_lanes,
+  .shard_rule = reshape_shard_rule,
   .grad = reshape_gradient,
   .view = reshape_view,
   .width = MRT_FOLLOW,
@@ -148,7 +148,7 @@ static void permute_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, permute, &back, b->dout[0]);
 }
 
-static int permute_lanes(const mrt_signature *s, int input, int dim) {
+static int permute_shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_permute_options *o = s->options;
   int to = 0;
   while (o->dims.at[to] != dim) to++;
@@ -164,7 +164,7 @@ const mrt_op mrt_op_permute = {
   .max_inputs = 1,
   MRT_OPTIONS(permute_table, mrt_permute_options),
   .infer = permute_infer,
-  .lanes = permute_lanes,
+  .shard_rule = permute_shard_rule,
   .grad = permute_gradient,
   .view = permute_view,
   .width = MRT_FOLLOW,
@@ -204,7 +204,7 @@ static void transpose_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, transpose, b->options, b->dout[0]);
 }
 
-static int transpose_lanes(const mrt_signature *s, int input, int dim) {
+static int transpose_shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_transpose_options *o = s->options;
   return (int)(dim == o->dim0 ? o->dim1 : dim == o->dim1 ? o->dim0 : dim);
 }
@@ -218,7 +218,7 @@ const mrt_op mrt_op_transpose = {
   .max_inputs = 1,
   MRT_OPTIONS(transpose_table, mrt_transpose_options),
   .infer = transpose_infer,
-  .lanes = transpose_lanes,
+  .shard_rule = transpose_shard_rule,
   .grad = transpose_gradient,
   .view = transpose_view,
   .width = MRT_FOLLOW,
@@ -274,7 +274,7 @@ static void expand_gradient(mrt_build *b) {
   b->din[0] = mrt_reshape_like(b, dx, b->in[0]);
 }
 
-static int expand_lanes(const mrt_signature *s, int input, int dim) {
+static int expand_shard_rule(const mrt_signature *s, int input, int dim) {
   return dim + s->out[0]->rank - s->in[0]->rank;
 }
 
@@ -287,7 +287,7 @@ const mrt_op mrt_op_expand = {
   .max_inputs = 1,
   MRT_OPTIONS(shape_table, mrt_shape_options),
   .infer = expand_infer,
-  .lanes = expand_lanes,
+  .shard_rule = expand_shard_rule,
   .grad = expand_gradient,
   .view = expand_view,
   .width = MRT_FOLLOW,

@@ -1,7 +1,7 @@
 /* make.c -- from tensors to a plan that can run
  *
  * SPDX-License-Identifier: MIT */
-#include "graph/batch.h"
+#include "graph/batch_dependence.h"
 #include "op/random.h"
 #include "plan/planner.h"
 #include "run/remote.h"

@@ -87,9 +87,9 @@ local function unsplittable(cut)
   local file, line = cut.reader:origin()
   refuse("the loss is no function of sums over the batch: %s:%d reads %s, %s; "
     .. "mrt.grad(loss, params, {denominator = t}) weights each micro-batch by t%s",
-    file, line, cut.whole:type(), cut.kind == "rows"
+    file, line, cut.whole:type(), cut.kind == "shard"
       and "of which each row has its own, with others or with totals"
-      or "not one number", cut.kind == "rows"
+      or "not one number", cut.kind == "shard"
       and ", allow_batch_statistics = true takes totals of each" or "")
 end
 
@@ -97,10 +97,10 @@ end
 local function single(state, mark, parts)
   local column = {}
   for s, part in ipairs(parts) do
-    column[s] = state.batches[s]:spread(mark.loss, part.loss)
+    column[s] = state.batches[s]:placement(mark.loss, part.loss)
     column[s].whole, column[s].micro = mark.loss, part.loss
   end
-  return column[1].kind == "total" and gradient.column({ { column[1] },
+  return column[1].kind == "partial" and gradient.column({ { column[1] },
     column[2] and { column[2] } }, 1) or nil
 end
 
@@ -110,7 +110,7 @@ local function terms(state, mark, parts)
     cuts[s] = state.batches[s]:cut({ mark.loss }, { part.loss }, false)
   end
   for i, cut in ipairs(cuts[1]) do
-    if cut.kind ~= "total" or cut.whole:numel() ~= 1 then unsplittable(cut) end
+    if cut.kind ~= "partial" or cut.whole:numel() ~= 1 then unsplittable(cut) end
     list[i] = gradient.column(cuts, i)
   end
   return list
@@ -141,7 +141,7 @@ end
 local function of_single(state, mark, parts, degree)
   local dx = {}
   for i, x in ipairs(mark.xs) do
-    if mark.spreads[i].kind == "alike" then
+    if mark.placements[i].kind == "replicate" then
       local values = each_part(parts, function(part) return part.dx[i] end)
       dx[i] = narrow(add_up(state, values, degree, name_of(x)), x)
     end
@@ -164,7 +164,7 @@ local function add_term(state, mark, parts, column, slope, dx)
   if not column[1].marked then gradient.total(state, column) end
   slope = op.reshape(slope, {})
   for i, x in ipairs(mark.xs) do
-    if lists[1][i] and mark.spreads[i].kind == "alike" then
+    if lists[1][i] and mark.placements[i].kind == "replicate" then
       local values = each_part(parts, function(_, s) return lists[s][i] end)
       local sum = narrow(add_up(state, values, column[1].degree, name_of(x)), x)
       dx[i] = plus(dx[i], op.mul(sum, op.cast(slope, x:get_dtype())))
@@ -206,7 +206,7 @@ local function of_weights(state, mark, parts)
   end
   local dx = {}
   for i, x in ipairs(mark.xs) do
-    if mark.spreads[i].kind == "alike" then
+    if mark.placements[i].kind == "replicate" then
       dx[i] = average(function(part) return part.dx[i] end, x, name_of(x))
     end
   end
@@ -219,14 +219,14 @@ local function zeros(x)
   return op.full { shape = x:get_shape(), value = 0, dtype = x:get_dtype() }
 end
 
--- How what is handed back for input `i` spreads.
+-- How what is handed back for input `i` placements.
 local function mark_kind(mark, i, total)
-  local x = mark.spreads[i]
-  if mark.kind == "alike" then return x.kind, x.degree, x.outer end
-  if not total then return "mixed", 0, 0 end
-  if x.kind == "alike" then return "total", total, 0 end
-  if x.kind == "rows" then return "rows", total, x.outer end
-  return "mixed", 0, 0
+  local x = mark.placements[i]
+  if mark.kind == "replicate" then return x.kind, x.degree, x.outer end
+  if not total then return "unknown", 0, 0 end
+  if x.kind == "replicate" then return "partial", total, 0 end
+  if x.kind == "shard" then return "shard", total, x.outer end
+  return "unknown", 0, 0
 end
 
 local function mark_all(state, mark, parts, dx, total)
@@ -243,7 +243,7 @@ local function own(x) return op.reshape(x, x:get_shape()) end
 -- What mrt.grad returns while the whole batch is traced.
 local function hand_back(state, mark, parts)
   for i, x in ipairs(mark.xs) do
-    mark.spreads[i] = state.batches[1]:spread(x, parts[1].xs[i])
+    mark.placements[i] = state.batches[1]:placement(x, parts[1].xs[i])
   end
   local dx, column
   if mark.denominator then
@@ -254,13 +254,13 @@ local function hand_back(state, mark, parts)
       dx = of_single(state, mark, parts, column[1].degree)
     else
       local list = terms(state, mark, parts)
-      if #list == 0 then mark.kind = "alike" end
+      if #list == 0 then mark.kind = "replicate" end
       dx = #list > 0 and of_terms(state, mark, parts, list) or mark.dx
     end
   end
   for i, x in ipairs(mark.xs) do
-    local alike = mark.spreads[i].kind == "alike"
-    dx[i] = own(not alike and mark.dx[i] or dx[i] or zeros(x))
+    local replicated = mark.placements[i].kind == "replicate"
+    dx[i] = own(not replicated and mark.dx[i] or dx[i] or zeros(x))
   end
   mark_all(state, mark, parts, dx, column and column[1].degree)
   return dx
@@ -301,7 +301,7 @@ function gradient.grad(state, next, ys, xs, o)
   local last = state.now == state.whole -- what is handed back may be a variable
   local dx = next(ys, xs, with(o, "allow_unused", o.allow_unused or last))
   local mark = { loss = core.current(one_loss(ys, o.grad_outputs)), given = ys[1],
-    xs = {}, dx = dx, denominator = o.denominator, spreads = {}, scale = o.scale }
+    xs = {}, dx = dx, denominator = o.denominator, placements = {}, scale = o.scale }
   for i, x in ipairs(xs) do mark.xs[i] = core.current(x) end
   table.insert(state.now.marks, mark)
   if last then

@@ -142,16 +142,16 @@ end
 
 -- A result with a row for each row of the batch, of each section.
 local function rows_output(state, i)
-  local spread = state.batches[1]:spread(state.whole.traced.outputs[i],
+  local placement = state.batches[1]:placement(state.whole.traced.outputs[i],
     state.sections[1].outputs[i])
-  if spread.kind ~= "rows" then return nil end
-  if spread.outer ~= 1 then
+  if placement.kind ~= "shard" then return nil end
+  if placement.outer ~= 1 then
     refuse("result %d, %s, does not have the batch as its first dimension", i,
       state.whole.traced.outputs[i]:type())
   end
   local values = {}
   for s, section in ipairs(state.sections) do
-    local x, factor = section.outputs[i], (section.rows / state.rows) ^ -spread.degree
+    local x, factor = section.outputs[i], (section.rows / state.rows) ^ -placement.degree
     values[s] = factor == 1 and x or op.mul(x, factor)
   end
   return values
@@ -208,7 +208,7 @@ local function cut_totals(state, where)
       roots(where, section.outputs), true)
   end
   for i, cut in ipairs(cuts[1]) do
-    if cut.kind == "rows" then
+    if cut.kind == "shard" then
       local file, line = cut.reader:origin()
       refuse("%s:%d reads %s, of which each row has its own, where the whole "
         .. "batch is over: with gradients or statistics of it "

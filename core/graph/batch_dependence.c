@@ -1,23 +1,23 @@
-/* batch.c -- how does each value of a function depend on the batch?
+/* batch_dependence.c -- how does each value of a function depend on the batch?
  *
  *   question  which values are computed row by row, which are sums over the
  *             batch, which need the whole batch at once?
  *   input     the function traced over the whole batch and over a part of its
  *             rows, so that a size or number that comes from the batch shows
  *   method    One walk over both traces side by side, inputs before readers,
- *             asks the operators' rows (spread.c).  A cut is where a walk back
+ *             asks the operators' rows (propagate.c).  A cut is where a walk back
  *             from results first meets what can be had part by part.
  *   cost      O(expressions reached) for each question
  *
  * SPDX-License-Identifier: MIT */
-#include "graph/spread.h"
+#include "graph/propagate.h"
 #include "op/random.h"
 
 #include <string.h>
 
 /* ---- collecting both traces ---------------------------------------------- */
 
-static mrt_status differs(mrt_looking *l, const mrt_tensor *whole,
+static mrt_status differs(mrt_propagation *l, const mrt_tensor *whole,
                           const mrt_tensor *micro) {
   return mrt_fail(
       l->e, MRT_EVALUE,
@@ -29,22 +29,23 @@ static mrt_status differs(mrt_looking *l, const mrt_tensor *whole,
       micro->origin.line, (long long)l->b->part);
 }
 
-static mrt_status add(mrt_looking *l, mrt_tensor *whole, mrt_tensor *micro) {
+static mrt_status add(mrt_propagation *l, mrt_tensor *whole,
+                      mrt_tensor *micro) {
   int at = mrt_mark_of(&l->marks, micro);
   if (at) {
-    const mrt_pair *p = &l->pairs[at - 1];
+    const mrt_batch_pair *p = &l->pairs[at - 1];
     return p->marked || p->whole == whole ? MRT_OK : differs(l, whole, micro);
   }
   if (!MRT_PUSH_ROOM(&l->arena, l->pairs, l->count, l->room) ||
       !mrt_mark(&l->marks, micro, l->count + 1))
     return mrt_nomem(l->e);
-  l->pairs[l->count++] = (mrt_pair){ .whole = whole, .micro = micro };
+  l->pairs[l->count++] = (mrt_batch_pair){ .whole = whole, .micro = micro };
   return MRT_OK;
 }
 
-static mrt_status add_inputs(mrt_looking *l, int at) {
-  const mrt_pair p = l->pairs[at];
-  if (mrt_pair_ends(&p)) return MRT_OK;
+static mrt_status add_inputs(mrt_propagation *l, int at) {
+  const mrt_batch_pair p = l->pairs[at];
+  if (mrt_batch_pair_ends(&p)) return MRT_OK;
   const mrt_expr *x = p.whole->expr, *y = p.micro->expr;
   if (x->op != y->op || x->nin != y->nin || p.whole->index != p.micro->index)
     return differs(l, p.whole, p.micro);
@@ -52,7 +53,7 @@ static mrt_status add_inputs(mrt_looking *l, int at) {
   return MRT_OK;
 }
 
-static mrt_status add_updates(mrt_looking *l) {
+static mrt_status add_updates(mrt_propagation *l) {
   const mrt_section *micro = l->b->section, *whole = &l->b->ctx->trace->now;
   if (micro->update_count != whole->update_count)
     return mrt_fail(l->e, MRT_EVALUE,
@@ -66,13 +67,13 @@ static mrt_status add_updates(mrt_looking *l) {
 }
 
 /* Ids grow with creation, so a rising one is a topological order. */
-static mrt_status sort(mrt_looking *l) {
+static mrt_status sort(mrt_propagation *l) {
   mrt_expr **exprs = MRT_NEW(&l->arena, mrt_expr *, l->count);
   l->order = MRT_NEW(&l->arena, int, l->count);
   int n = 0, at = 0;
   if (!exprs || !l->order) return mrt_nomem(l->e);
   for (int i = 0; i < l->count; i++) {
-    if (mrt_pair_ends(&l->pairs[i]))
+    if (mrt_batch_pair_ends(&l->pairs[i]))
       l->order[at++] = i;
     else
       exprs[n++] = l->pairs[i].micro->expr;
@@ -83,7 +84,7 @@ static mrt_status sort(mrt_looking *l) {
     for (int k = 0; k < exprs[i]->nout; k++) {
       const mrt_tensor *t = exprs[i]->out[k];
       int mark = t ? mrt_mark_of(&l->marks, t) : 0;
-      if (mark && !mrt_pair_ends(&l->pairs[mark - 1]))
+      if (mark && !mrt_batch_pair_ends(&l->pairs[mark - 1]))
         l->order[at++] = mark - 1;
     }
   }
@@ -92,26 +93,27 @@ static mrt_status sort(mrt_looking *l) {
 
 /* ---- asking -------------------------------------------------------------- */
 
-static bool is_settled(const mrt_looking *l, const mrt_pair *p) {
+static bool is_settled(const mrt_propagation *l, const mrt_batch_pair *p) {
   bool any = false;
-  if (mrt_pair_ends(p)) return p->marked && p->spread.kind == MRT_TOTAL;
+  if (mrt_batch_pair_ends(p))
+    return p->marked && p->placement.kind == MRT_PARTIAL;
   const mrt_expr *y = p->micro->expr;
   for (int i = 0; i < y->nin; i++) {
-    const mrt_pair *x = &l->pairs[mrt_mark_of(&l->marks, y->in[i]) - 1];
+    const mrt_batch_pair *x = &l->pairs[mrt_mark_of(&l->marks, y->in[i]) - 1];
     any |= x->settled;
-    if (!x->settled && x->spread.kind != MRT_ALIKE) return false;
+    if (!x->settled && x->placement.kind != MRT_REPLICATE) return false;
   }
   return any;
 }
 
-static mrt_status look(mrt_looking *l, mrt_tensor *const *whole,
+static mrt_status look(mrt_propagation *l, mrt_tensor *const *whole,
                        mrt_tensor *const *micro, int n, bool updates) {
   mrt_batch *b = l->b;
   if (!b->ctx->trace)
     return mrt_fail(l->e, MRT_ESTATE, "the trace of this batch is over");
   for (int i = 0; i < b->mark_count; i++) {
     MRT_TRY(add(l, b->marks[i].whole, b->marks[i].micro));
-    l->pairs[i].spread = b->marks[i].spread, l->pairs[i].marked = true;
+    l->pairs[i].placement = b->marks[i].placement, l->pairs[i].marked = true;
   }
   for (int i = 0; i < n; i++)
     MRT_TRY(add(l, mrt_tensor_current(whole[i]), micro[i]));
@@ -119,33 +121,34 @@ static mrt_status look(mrt_looking *l, mrt_tensor *const *whole,
   for (int i = b->mark_count; i < l->count; i++) MRT_TRY(add_inputs(l, i));
   MRT_TRY(sort(l));
   for (int i = 0; i < l->count; i++) {
-    mrt_pair *p = &l->pairs[l->order[i]];
-    MRT_TRY(mrt_pair_spread(l, p));
+    mrt_batch_pair *p = &l->pairs[l->order[i]];
+    MRT_TRY(mrt_batch_pair_propagate(l, p));
     p->settled = is_settled(l, p);
   }
   return MRT_OK;
 }
 
-static void begin(mrt_looking *l, mrt_batch *b) {
-  *l = (mrt_looking){ .b = b, .e = &b->ctx->error };
+static void begin(mrt_propagation *l, mrt_batch *b) {
+  *l = (mrt_propagation){ .b = b, .e = &b->ctx->error };
   mrt_arena_init(&l->arena, b->ctx->allocator);
   mrt_marks_begin(&l->marks, b->ctx, &l->arena);
 }
 
-static mrt_status finish(mrt_looking *l, mrt_status s) {
+static mrt_status finish(mrt_propagation *l, mrt_status s) {
   mrt_marks_end(&l->marks);
   mrt_arena_free(&l->arena);
   return s;
 }
 
-MRT_API mrt_status mrt_batch_spread(mrt_batch *b, mrt_tensor *whole,
-                                    mrt_tensor *micro, mrt_spread *spread) {
-  mrt_looking l;
+MRT_API mrt_status mrt_batch_placement(mrt_batch *b, mrt_tensor *whole,
+                                       mrt_tensor *micro,
+                                       mrt_placement *placement) {
+  mrt_propagation l;
   if (mrt_tensor_current(whole) == micro)
-    return *spread = (mrt_spread){ MRT_ALIKE, 0, 0 }, MRT_OK;
+    return *placement = (mrt_placement){ MRT_REPLICATE, 0, 0 }, MRT_OK;
   begin(&l, b);
   mrt_status s = look(&l, &whole, &micro, 1, false);
-  if (!s) *spread = l.pairs[mrt_mark_of(&l.marks, micro) - 1].spread;
+  if (!s) *placement = l.pairs[mrt_mark_of(&l.marks, micro) - 1].placement;
   return finish(&l, s);
 }
 
@@ -160,21 +163,22 @@ typedef struct cutting {
 } cutting;
 
 /* Add a pair to the cut, or what it is computed from. */
-static mrt_status descend(mrt_looking *l, cutting *c, visit v) {
+static mrt_status descend(mrt_propagation *l, cutting *c, visit v) {
   mrt_batch *b = l->b;
-  mrt_pair *p = &l->pairs[v.at];
-  if (p->cut || (p->spread.kind == MRT_ALIKE && !p->marked)) return MRT_OK;
+  mrt_batch_pair *p = &l->pairs[v.at];
+  if (p->cut || (p->placement.kind == MRT_REPLICATE && !p->marked))
+    return MRT_OK;
   p->cut = true;
   bool settled = p->settled && c->updates; /* added up below it */
-  if (p->marked || (p->spread.kind != MRT_MIXED && !settled)) {
+  if (p->marked || (p->placement.kind != MRT_UNKNOWN && !settled)) {
     if (!MRT_PUSH_ROOM(&b->arena, b->cuts, b->cut_count, b->cut_room))
       return mrt_nomem(l->e);
     b->cuts[b->cut_count++] =
         (mrt_batch_value){ p->whole, p->micro, l->pairs[v.reader].whole,
-                           p->spread, p->marked };
+                           p->placement, p->marked };
     return MRT_OK;
   }
-  if (mrt_pair_ends(p))
+  if (mrt_batch_pair_ends(p))
     return MRT_OK; /* a number; the whole trace has the right one */
   const mrt_expr *y = p->micro->expr;
   if ((y->op->traits & MRT_UPDATES) && !c->updates)
@@ -191,7 +195,7 @@ static mrt_status descend(mrt_looking *l, cutting *c, visit v) {
   return MRT_OK;
 }
 
-static mrt_status find_cuts(mrt_looking *l, mrt_tensor *const *micro, int n,
+static mrt_status find_cuts(mrt_propagation *l, mrt_tensor *const *micro, int n,
                             bool updates) {
   cutting c = { .updates = updates };
   const mrt_section *s = l->b->section;
@@ -208,7 +212,7 @@ static mrt_status find_cuts(mrt_looking *l, mrt_tensor *const *micro, int n,
 MRT_API mrt_status mrt_batch_cut(mrt_batch *b, mrt_tensor *const *whole,
                                  mrt_tensor *const *micro, int n, bool updates,
                                  const mrt_batch_value **cuts, int *count) {
-  mrt_looking l;
+  mrt_propagation l;
   b->cut_count = 0;
   begin(&l, b);
   mrt_status s = look(&l, whole, micro, n, updates);
@@ -251,13 +255,13 @@ MRT_API void mrt_batch_free(mrt_batch *b) {
 }
 
 MRT_API mrt_status mrt_batch_mark(mrt_batch *b, mrt_tensor *whole,
-                                  mrt_tensor *micro, mrt_spread spread) {
+                                  mrt_tensor *micro, mrt_placement placement) {
   if (!MRT_PUSH_ROOM(&b->arena, b->marks, b->mark_count, b->mark_room))
     return mrt_nomem(&b->ctx->error);
   mrt_hold(whole);
   mrt_hold(micro);
   b->marks[b->mark_count++] =
-      (mrt_batch_value){ whole, micro, NULL, spread, true };
+      (mrt_batch_value){ whole, micro, NULL, placement, true };
   return MRT_OK;
 }
 

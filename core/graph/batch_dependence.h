@@ -1,8 +1,8 @@
-/* batch.h -- how a traced function's values depend on the batch
+/* batch_dependence.h -- how a traced function's values depend on the batch
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_GRAPH_BATCH_H
-#define MRT_GRAPH_BATCH_H
+#ifndef MRT_GRAPH_BATCH_DEPENDENCE_H
+#define MRT_GRAPH_BATCH_DEPENDENCE_H
 
 #include "graph/graph.h"
 #include "mrt/frontend.h"
