@@ -4,13 +4,14 @@
  *             predicted time?
  *   method    Recompute in the order of the least peak, and in one of brief
  *             lives, where a value is not held by what could run later.  Then
- *             a few ways that swap: activations whose copies fill the time of
- *             the step once or more, so many variables as copies hide or the
- *             budget wants, both.  Each is planned to the end, the solver recomputing
- *             the rest, and judged by its own predicted seconds, waiting
- *             included.  What cannot be quicker than the best memo is not
- *             planned.  Ties go to the earlier way; the first swaps nothing.
- *   cost      one run of the solver for each way that is planned
+ *             a few candidates that swap: activations whose copies fill the
+ *             time of the step once or more, as many variables as copies hide
+ *             or the budget wants, both.  Each is planned to the end, the
+ *             solver recomputing the rest, and judged by its own predicted
+ *             seconds, waiting included.  What cannot be quicker than the best
+ *             known is not planned.  Ties go to the earlier candidate; the
+ *             first swaps nothing.
+ *   cost      one run of the solver for each candidate that is planned
  *   never     exceeds the budget, or is slower than recomputing alone
  *
  * SPDX-License-Identifier: MIT */
@@ -22,28 +23,28 @@
 enum {
   OVERLAPS = 2,   /* times that collectives are tried beside the steps */
   PREFETCHED = 8, /* copies under way in a lane, where they are to be hidden */
-  SOLVED = 3,     /* times that a way is solved at most, */
+  SOLVED = 3,     /* times that a candidate is solved at most, */
   ALL_SOLVED = 5, /* and all together, while something fits */
   GROWTHS = 3,    /* of the variables that are swapped, each by twice */
-  FEW = 2         /* runs of the solver, in all and for a way, where the graph
-                     is large; ways are fewer then */
+  FEW = 2 /* runs of the solver, in all and for a candidate, where the graph
+                     is large; candidates are fewer then */
 };
 
-/* So little of the step's time is lost that another plan, or a first one, is
- * not worth it; nor is one of a large graph. */
+/* Where less of the step's time than this is lost, another plan, or a first
+ * one, is not worth it; nor is one of a large graph. */
 static const double little = 0.005, very_little = 0.002, large_little = 0.02;
 
-/* Swapping must win so much of the time of recomputing alone where the rates of
- * copies are not measured: what a device declares is a guess. */
+/* Swapping must win this part of the time of recomputing alone where the rates
+ * of copies are not measured: what a device declares is a guess. */
 static const double guess = 0.03;
 
-/* Orders and packing change the bytes of segments by so much. */
+/* Orders and packing change the bytes of segments by this factor. */
 static const double close = 1.1;
 
 /* Enough: what is left are many small variables. */
 static const double most = 0.95;
 
-/* ---- one way ------------------------------------------------------------- */
+/* ---- one candidate ------------------------------------------------------------- */
 
 /* Keep the plan if it is the best so far that does what is asked. */
 static void judge(mrt_budget_search *c, mrt_planner *own, const mrt_result *o) {
@@ -110,7 +111,7 @@ static mrt_status plan_once(mrt_budget_search *c, size_t memory,
   return s;
 }
 
-/* Plan this way, with less for the solver where copies take more than it knew
+/* Plan the candidate, with less for the solver where copies take more than it knew
  * of. */
 mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
                            mrt_candidate candidate, mrt_result *o) {
@@ -135,7 +136,7 @@ static mrt_status try(mrt_budget_search *c, mrt_candidate candidate) {
   return mrt_budget_plan(c, c->planner->plan->options.memory, candidate, &o);
 }
 
-/* ---- which ways ---------------------------------------------------------- */
+/* ---- which candidates ---------------------------------------------------------- */
 
 /* Can so much time still be won that another plan is worth it? */
 static bool worth(const mrt_budget_search *c, double least) {

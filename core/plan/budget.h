@@ -1,4 +1,4 @@
-/* budget.h -- the ways into a budget that compete
+/* budget.h -- the candidates that compete for a budget
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_PLAN_BUDGET_H
@@ -22,7 +22,7 @@ typedef struct mrt_result {
   size_t over; /* bytes above the budget; SIZE_MAX: nothing was found */
 } mrt_result;
 
-/* Plan this way, with less for the solver where more is taken than it knew
+/* Plan the candidate, with less for the solver where more is taken than it knew
  * of; the best within the plan's budget is kept. */
 mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
                            mrt_candidate candidate, mrt_result *o);

@@ -1,6 +1,6 @@
 /* budget_minimum.c -- a budget is too little: which one would do?
  *
- *   needs   that no way was found, segments planned where there are any
+ *   needs   that no candidate fits, segments planned where there are any
  *   gives   an error that names the least budget found.  Given that one, the
  *           planner does the same as here, and so stays within it.
  *   method  What segments take would do.  Halve between that, or what is found

@@ -1,6 +1,19 @@
 /* plan.h -- a finished plan: steps in order, buffers at offsets
  *
- * A plan is a pure function of the graph, the options and the device.
+ * A plan is a pure function of the captured graph, the options and the device:
+ * the same three give the same plan, whatever the machine and its clock.  A
+ * planner makes it (planner.h); from then on it does not change, and whoever
+ * runs it keeps what does in run/.
+ *
+ * Invariants of a finished plan, proved by check.c on every plan that is made
+ *   - steps stand in executing order; a step reads what an earlier one wrote,
+ *     an input, a variable or a constant;
+ *   - two buffers whose lifetimes meet do not overlap, but where an output may
+ *     take the place of an input that dies in the same step;
+ *   - a variable's update comes after every reader of its old version, and no
+ *     update is cloned;
+ *   - arena_bytes is the highest end of a buffer, info.peak the sum of all that
+ *     a run asks of the device.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_PLAN_PLAN_H
@@ -75,18 +88,18 @@ typedef struct mrt_candidate {
   mrt_segments segments;
   bool thorough; /* the solver does not give up early */
   bool lowest;   /* with a policy too: in the order of the least peak */
-  bool overlap;  /* collectives begin ahead */
+  bool overlap;  /* collectives run beside the steps */
   bool seeded;   /* the solver begins with memo.runs, in their order */
 } mrt_candidate;
 #define MRT_ALL_LANES 1e9
 
-/* From so many nodes on, planning is to be quick rather than exhaustive. */
+/* From this many nodes on, planning is to be quick rather than exhaustive. */
 enum { MRT_PLAN_LARGE = MRT_SCHEDULE_LARGE };
 
 enum { MRT_SEGMENTS = 4 }; /* ways to cut that are worth planning to the end */
 
 /* What planning a trace once finds out, for the other candidates and stages of
- * it: policies are asked once, and an order that is memo is not searched for
+ * it: policies are asked once, and an order that is known is not searched for
  * again.  Arrays live in the source's arena. */
 typedef struct mrt_memo {
   int *order;        /* of the order pass, by position; NULL: not yet, or the

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "mrt/solve.h"
 
-/* From so many operators on, a schedule is to be found quickly rather than by
+/* From this many operators on, a schedule is to be found quickly rather than by
  * every means. */
 enum { MRT_SCHEDULE_LARGE = 4000 };
 
