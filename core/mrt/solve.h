@@ -1,4 +1,4 @@
-/* solve.h -- packing and recomputation on plain arrays
+/* solve.h -- packing, orders and recomputation on plain arrays
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_SOLVE_H
@@ -62,6 +62,23 @@ typedef struct mrt_problem {
   mrt_take *take;
   double swap_out, swap_in; /* seconds per byte; 0: nothing can be swapped */
 } mrt_problem;
+
+/* Live bytes of an order: a value lives from the operator that makes it to the
+ * last that reads it, or to the end where it is pinned. */
+typedef struct mrt_order_result {
+  int64_t peak;    /* of the order found */
+  int64_t program; /* of the operators as they stand in the problem */
+  int64_t bound;   /* no order needs less */
+} mrt_order_result;
+
+/* Fill order[ops] with the operators in the order of the least peak found, by a
+ * fixed amount of work: the same problem has the same order everywhere, proven
+ * the least where peak == bound.  `effort` 1 .. MRT_MOST_EFFORT searches that
+ * many times longer.  Costs, `until` and swapping do not matter here.  EVALUE
+ * for a problem that is none. */
+MRT_API mrt_status mrt_order_find(mrt_context *ctx, const mrt_problem *p,
+                                  int effort, int *order,
+                                  mrt_order_result *result);
 
 /* Everything is explicit: a value is there from the act that brings it to its
  * DROP.  A RUN whose outputs are partly there makes those again beside them,

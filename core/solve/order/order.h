@@ -8,6 +8,7 @@
  *   bounds.c        what every order needs
  *   live_profile.c  live bytes over an order
  *   heap.c          a priority queue
+ *   program.c       the dag of a problem on plain arrays
  *
  * Finding the least peak is NP-complete (Sethi 1975 for registers); work is
  * counted, never timed, so the same dag has the same order everywhere.
@@ -17,6 +18,10 @@
 #define MRT_SOLVE_ORDER_ORDER_H
 
 #include "solve/order/dag.h"
+
+/* The dag of a problem's operators, in `arena`; with a last node that reads what
+ * is pinned. */
+mrt_status mrt_order_dag(mrt_dag *dag, mrt_arena *arena, const mrt_problem *p);
 
 /* A priority queue: least key first, then least tie, then least item. */
 typedef struct mrt_order_entry {
