@@ -151,7 +151,7 @@ describe("a rank that ends", function()
       { "os.execute 'kill -9 $PPID'", "", "died", 128 + 9 },
     }
     for _, way in ipairs(ways) do
-      local code, out, seconds = launch("-n 3 --grace 60", text:format(way[1]))
+      local code, out, seconds = launch("-n 3 --grace 200", text:format(way[1]))
       assert.equal(way[4] or 1, code, out)
       if code ~= 75 then assert.matches("mrt launch: rank 1", out) end
       local wanted = way[2] == "" and way[3] or "ended: "
@@ -160,7 +160,7 @@ describe("a rank that ends", function()
         assert.matches(":8: allreduce %([^\n]*:3%), run 2: rank 1 %(pid %d+ on [^\n]*%) ", said)
         assert.truthy(said:find(wanted, 1, true) and said:find(way[2], 1, true), out)
       end
-      assert.is_true(seconds < 50, way[1] .. ": " .. seconds .. " s")
+      assert.is_true(seconds < 150, way[1] .. ": " .. seconds .. " s")
     end
   end)
 end)

@@ -33,9 +33,9 @@ describe("a snapshot of ranks", function()
         return (ok and "" or "raised ") .. tostring(what)
       end
       %s
-    ]]):format(folder, code), { timeout = 20 })
+    ]]):format(folder, code), { timeout = 200 })
     assert(not failures, failures and select(2, next(failures)))
-    assert.is_true(clock() - began < 10)
+    assert.is_true(clock() - began < 100) -- nobody waited in vain, however busy the machine
     return results
   end
 

@@ -312,12 +312,9 @@ for _, way in ipairs(ways) do
       local code, out, seconds = launch(2, way, [[
         local step = mrt.compile(function(x) return comm:allreduce(x) end)
         for i = 1, 3 do step(mrt.ones(4)):totable() end
-        if rank == 1 then
-          local ends = os.time() + 6
-          while os.time() < ends do end
-        end
+        if rank == 1 then os.execute "kill -STOP $PPID" end
         print(caught(function() return step(mrt.ones(4)):totable() end))
-        os.exit(4)]], 2, "--grace 8")
+        os.exit(4)]], 2, "--grace 1")
       assert.is_true(code ~= 0)
       assert.matches("%[0%] rank: [^\n]*rank 1[^\n]* 2 s", out)
       assert.is_true(seconds < 25, seconds .. " s")
