@@ -228,9 +228,9 @@ describe("a rank", function()
   for i, sharding in ipairs(policies) do
     local long = i < #policies and " #long" or ""
     it("takes what it plans, to the byte: " .. sharding .. long, function()
-      exact(2, sharding)
-      local budget = exact(4, sharding) * 9 // 10
-      assert.is_true(exact(4, sharding, "o.memory = " .. budget) <= budget)
+      exact(4, sharding)
+      local budget = exact(2, sharding) * 9 // 10
+      assert.is_true(exact(2, sharding, "o.memory = " .. budget) <= budget)
       exact(3, sharding, "o.accumulate = 2; o.precision = policy.precision.bf16()")
     end)
   end
