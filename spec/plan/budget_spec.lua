@@ -101,7 +101,7 @@ local function random_loss(seed, leaves)
     function(h) return mrt.checkpoint(function(t) return t:tanh() * t end, h) end,
   }
   local layers = {}
-  for i = 1, 3 + random(8) do layers[i] = kinds[random(#kinds)] end
+  for i = 1, 4 + random(12) do layers[i] = kinds[random(#kinds)] end
   return function()
     local h = input
     for _, layer in ipairs(layers) do h = layer(h) end
