@@ -29,8 +29,11 @@ foreach(program IN LISTS collectives_programs)
   set_target_properties(${program} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)
   add_test(NAME ${program} COMMAND ${program})
-  set_tests_properties(${program} PROPERTIES LABELS host TIMEOUT 300)
+  set_tests_properties(${program} PROPERTIES LABELS host TIMEOUT 900)
 endforeach()
+if(TARGET collectives_threads)
+  set_tests_properties(collectives_threads PROPERTIES LABELS "host;long")
+endif()
 
 # A context that uses another's communicators.
 add_executable(guests spec/tensor/guests.c)

@@ -187,7 +187,7 @@ describe("memory alone", function()
     assert.equal(0, fast.recomputed)
   end)
 
-  it("leaves to policies what they have answered", function()
+  it("leaves to policies what they have answered #long", function()
     local function choices(options, part)
       machine(1e13)
       local all = make():plan(x, y)

@@ -110,14 +110,14 @@ describe("random bits of updates", function()
     ]]):format(optimizer, settings, precision or "nil")
   end
 
-  for _, case in ipairs {
+  for i, case in ipairs {
     { "adamw", "{ lr = 0.01 }", "policy.precision.bf16_pure()" },
     { "adamw", "{ lr = 0.01, state = 'bf16' }" },
     { "lion", "{ lr = 0.01, state = '8bit' }", "policy.precision.bf16_pure()" },
   } do
     it("are the same in all stages: " .. table.concat(case, " "), function()
       local code = trained(table.unpack(case))
-      for n = 2, 4 do
+      for n = i == 1 and 2 or 3, i == 1 and 4 or 3 do
         local said = alike(n, code)
         assert.equal(case[3] and "bf16" or "f32", said:match "^%a+%d%d")
       end
@@ -188,7 +188,7 @@ describe("parameters of odd sizes", function()
       local sizes = { { 0 }, { 1 }, { 0, 5 }, {}, { 2 }, { 255 }, { 256 }, { 257 }, { 3, 171 },
         { 1000 }, { 60, 90 } }
       local words = {}
-      for case = 1, 6 do
+      for case = 1, 4 do
         local count = pick { 1, 1, 2, 3, 7 }
         local params = {}
         mrt.seed(case)
@@ -219,7 +219,8 @@ describe("parameters of odd sizes", function()
     "policy.shard.zero(3, { gather = 'bf16', retain = true, bucket = 0 })" }
 
   for n = 1, 4 do
-    it(("have the same bits in all stages on %d ranks"):format(n), function()
+    it(("have the same bits in all stages on %d ranks"):format(n)
+      .. (n == 4 and " #long" or ""), function()
       alike(n, trained("{ lr = 0.1 }", n))
       alike(n, trained("{ lr = 0.1, state = '8bit' }", 10 + n),
         { stages[1], stages[3], stages[4], stages[6] })

@@ -203,7 +203,7 @@ describe("core.pack", function()
     refused({ { math.maxinteger, 0, 1 } }, "62 bits")
   end)
 
-  it("packs thousands in time", function()
+  it("packs thousands in time #long", function()
     local items = random_items(5000, 5000, 200, 4096)
     local r = core.pack(items)
     assert.is_nil(check(items, r.offsets, r.height))

@@ -44,7 +44,7 @@ end
 
 -- Status, output and seconds of the script on `n` ranks.
 local function launch(n, way, text, timeout, options)
-  local path = files.write(os.tmpname(), (head .. text):gsub("TIMEOUT", timeout or 20)
+  local path = files.write(os.tmpname(), (head .. text):gsub("TIMEOUT", timeout or 60)
     :gsub("GPUS", way == "off" and 1 or gpus))
   local began = os.time()
   local line = "MRT_EMULATE_TELL=1 MRT_NCCL='%s' '%s' launch -n %d %s '%s'"
@@ -100,7 +100,7 @@ for _, way in ipairs(ways) do
             end
           end
         end
-        print(#cases .. " cases", #bad .. " bad", table.concat(bad, ", "))]], 60)
+        print(#cases .. " cases", #bad .. " bad", table.concat(bad, ", "))]])
       assert.equal(0, code, out)
       for r = 0, 1 do has(out, ("[%d] 86 cases\t0 bad"):format(r)) end
     end)
@@ -195,7 +195,7 @@ for _, way in ipairs(ways) do
         end
         local plain, none = train(0)
         local bits, ahead = train(2)
-        print(bits == plain and "same bits", none, ahead > 3)]], 40)
+        print(bits == plain and "same bits", none, ahead > 3)]])
       assert.equal(0, code, out)
       for r = 0, 1 do has(out, ("[%d] same bits\t0\ttrue"):format(r)) end
       if way ~= library then return end
@@ -220,13 +220,13 @@ for _, way in ipairs(ways) do
         print(train(rank, 4) == plain and "same bits")
         -- Another batch on each.
         local rows = 4 + 60 * rank
-        print(train(2, rows) == train(0, rows) and "same bits too")]], 10)
+        print(train(2, rows) == train(0, rows) and "same bits too")]])
       assert.equal(0, code, out)
       for r = 0, 1 do
         has(out, ("[%d] same bits\n"):format(r))
         has(out, ("[%d] same bits too"):format(r))
       end
-      assert.is_true(seconds < 20, seconds .. " s")
+      assert.is_true(seconds < 50, seconds .. " s")
     end)
 
     it("that began ahead are over when a run breaks off", function()
@@ -274,13 +274,13 @@ for _, way in ipairs(ways) do
         if rank == 1 then os.execute "kill -9 $PPID" end
         print("first", caught(function() return step(x):totable() end))
         print("then", caught(function() return step(x):totable() end))
-        os.exit(4)]], 20, "--grace 10")
+        os.exit(4)]], 60, "--grace 10")
       assert.is_true(code ~= 0)
       for _, r in ipairs { 0, 2 } do
         assert.matches(("%%[%d%%] first\trank: [^\n]*rank 1 [^\n]*died"):format(r), out)
         assert.matches(("%%[%d%%] then\trank: [^\n]*rank 1"):format(r), out)
       end
-      assert.is_true(seconds < 20, seconds .. " s")
+      assert.is_true(seconds < 50, seconds .. " s")
     end)
 
     it("end when a rank dies between steps, and nothing is updated", function()
@@ -297,7 +297,7 @@ for _, way in ipairs(ways) do
         print("first", first)
         print("then", caught(function() return step(mrt.ones(4)):totable() end))
         print("left", caught(function() print("w", w:totable()[1]) end))
-        os.exit(4)]], 20, "--grace 10")
+        os.exit(4)]], 60, "--grace 10")
       assert.is_true(code ~= 0)
       for _, r in ipairs { 0, 2 } do
         assert.matches(("%%[%d%%] first\trank: [^\n]*allreduce[^\n]*rank 1 [^\n]*died")
@@ -305,7 +305,7 @@ for _, way in ipairs(ways) do
         assert.matches(("%%[%d%%] then\trank: [^\n]*rank 1"):format(r), out)
         has(out, ("[%d] w\t9.0"):format(r))
       end
-      assert.is_true(seconds < 15, seconds .. " s")
+      assert.is_true(seconds < 50, seconds .. " s")
     end)
 
     it("end when a rank stands still", function()
