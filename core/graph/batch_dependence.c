@@ -5,8 +5,8 @@
  *   input     the function traced over the whole batch and over a part of its
  *             rows, so that a size or number that comes from the batch shows
  *   method    One walk over both traces side by side, inputs before readers,
- *             asks the operators' rows (propagate.c).  A cut is where a walk back
- *             from results first meets what can be had part by part.
+ *             asks the operators' rows (propagate.c).  A cut is where a walk
+ *             back from results first meets what can be had part by part.
  *   cost      O(expressions reached) for each question
  *
  * SPDX-License-Identifier: MIT */
@@ -66,7 +66,7 @@ static mrt_status add_updates(mrt_propagation *l) {
   return MRT_OK;
 }
 
-/* Ids grow with creation, so a rising one is a topological order. */
+/* Ids grow with creation, so their ascending order is topological. */
 static mrt_status sort(mrt_propagation *l) {
   mrt_expr **exprs = MRT_NEW(&l->arena, mrt_expr *, l->count);
   l->order = MRT_NEW(&l->arena, int, l->count);

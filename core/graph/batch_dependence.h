@@ -28,8 +28,8 @@ struct mrt_batch {
 };
 
 /* Tell the random nodes of a graph over a part how much they draw for a row;
- * EVALUE with the line of one that was not looked at.  EGRAD when there are more
- * than the last `updates` updates: parts write accumulators only. */
+ * EVALUE with the line of one that was not looked at.  EGRAD when there are
+ * more than the last `updates` updates: parts write accumulators only. */
 mrt_status mrt_batch_settle(const mrt_batch *b, mrt_graph *g, int updates);
 
 #endif

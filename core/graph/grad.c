@@ -1,11 +1,11 @@
 /* grad.c -- reverse-mode autodiff by extending the graph
  *
  *   question  what is d ys / d xs, as tensors like any other?
- *   method    Walk the expressions between xs and ys once, in falling id order
- *             (ids are topological), asking each row for the gradients of its
- *             inputs and adding up what arrives at a tensor.  The rules build
- *             nodes and call no kernel, so the result can be differentiated
- *             again, optimised and planned like the rest.
+ *   method    Walk the expressions between xs and ys once, in descending order
+ *             of id (ids are topological), asking each row for the gradients of
+ *             its inputs and adding up what arrives at a tensor.  The rules
+ *             build nodes and call no kernel, so the result can be
+ *             differentiated again, optimised and planned like the rest.
  *   cost      O(m) rules for m expressions on paths from xs to ys, plus one
  *             visit of everything below ys.
  *   from      Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3

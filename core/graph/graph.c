@@ -1,5 +1,10 @@
 /* graph.c -- making, walking and changing graphs
  *
+ * All of a graph lies in its arena, so nothing is freed one by one: a node that
+ * goes is marked dead, and mrt_graph_sweep closes the gap.  A pass says `read
+ * that instead` by value->other; mrt_graph_substitute does so for all readers
+ * and outputs at once.
+ *
  * SPDX-License-Identifier: MIT */
 #include "graph/graph.h"
 

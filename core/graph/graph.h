@@ -41,7 +41,7 @@ typedef struct mrt_value {
   bool slow;   /* of a base: it lies in the slow tier */
   bool away;   /* of a base: it is to go there between its uses */
   int visit;   /* of a base: how often it comes back, where that is planned; of
-                  what shows it: the how-manieth time, 0: before it goes */
+                  what shows it: which return it is, 0: before it goes */
   int buffer;  /* of a base: its place in memory (plan/plan.h), or -1 */
   int uses;    /* scratch of passes: how many inputs and outputs it is */
   void *other; /* scratch of one pass */

@@ -1,9 +1,9 @@
 /* propagate.c -- how does a value depend on the batch, given how its inputs do?
  *
  *   method  A row of an operator says along which dimension of the outputs the
- *           positions of an input's dimension go (mrt_shard_rule), and whether it is
- *           linear; types over the whole and over the part must then differ as
- *           predicted.  What no row vouches for is UNKNOWN.
+ *           positions of an input's dimension go (mrt_shard_rule), and whether
+ *           it is linear; types over the whole and over the part must then
+ *           differ as predicted.  What no row vouches for is UNKNOWN.
  *   never   guesses: a missing lane refuses, it does not split
  *
  * SPDX-License-Identifier: MIT */

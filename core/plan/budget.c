@@ -44,7 +44,7 @@ static const double close = 1.1;
 /* Enough: what is left are many small variables. */
 static const double most = 0.95;
 
-/* ---- one candidate ------------------------------------------------------------- */
+/* ---- one candidate ------------------------------------------------------- */
 
 /* Keep the plan if it is the best so far that does what is asked. */
 static void judge(mrt_budget_search *c, mrt_planner *own, const mrt_result *o) {
@@ -111,8 +111,8 @@ static mrt_status plan_once(mrt_budget_search *c, size_t memory,
   return s;
 }
 
-/* Plan the candidate, with less for the solver where copies take more than it knew
- * of. */
+/* Plan the candidate, with less for the solver where copies take more than it
+ * knew of. */
 mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
                            mrt_candidate candidate, mrt_result *o) {
   int most = c->large ? FEW : SOLVED;
@@ -136,7 +136,7 @@ static mrt_status try(mrt_budget_search *c, mrt_candidate candidate) {
   return mrt_budget_plan(c, c->planner->plan->options.memory, candidate, &o);
 }
 
-/* ---- which candidates ---------------------------------------------------------- */
+/* ---- which candidates ---------------------------------------------------- */
 
 /* Can so much time still be won that another plan is worth it? */
 static bool worth(const mrt_budget_search *c, double least) {
@@ -181,8 +181,8 @@ size_t mrt_budget_movable(const mrt_budget_search *c) {
   return c->planner->plan->options.part ? 0 : c->planner->memo.variables;
 }
 
-/* More and more variables, at last all and all activations; their copies as late
- * as can be. */
+/* More and more variables, at last all and all activations; their copies as
+ * late as can be. */
 static mrt_status try_anything(mrt_budget_search *c, size_t variables) {
   size_t all = mrt_budget_movable(c);
   const mrt_candidate last[] = { { .variables = all },
@@ -221,7 +221,8 @@ static mrt_status try_candidates(mrt_budget_search *c) {
 
 /* ---- all ----------------------------------------------------------------- */
 
-/* What of the plan's time is lost to recomputing and waiting; *base: the rest. */
+/* What of the plan's time is lost to recomputing and waiting; *base: the
+ * rest. */
 static double lost(const mrt_plan *plan, double *base) {
   double lost = 0;
   *base = 0;
@@ -286,7 +287,7 @@ static mrt_status try_segments(mrt_budget_search *c) {
   return MRT_OK;
 }
 
-/* Could segments be quicker than what is memo? */
+/* Could segments be quicker than the best so far? */
 static bool segments_may_win(const mrt_budget_search *c) {
   const mrt_memo *memo = &c->planner->memo;
   bool may = c->seconds == INFINITY;

@@ -23,8 +23,8 @@ typedef struct set {
   int words[LEVELS], count;
 } set;
 
-/* Places are the distinct offsets of buffers, in rising order.  What is memo to
- * lie at a place reaches to `to`; no two overlap. */
+/* Places are the distinct offsets of buffers, in ascending order.  What is
+ * known to lie at a place reaches to `to`; no two overlap. */
 typedef struct held {
   size_t to;
   int base; /* value id */

@@ -110,7 +110,7 @@ static mrt_status add_barrier(building *b) {
   return MRT_OK;
 }
 
-/* ---- buffers -------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------- */
 
 static void add_buffers(building *b, int i) {
   mrt_dag *f = b->f;

@@ -4,9 +4,14 @@
  *   gives   buffers with first and last step; values that follow each other in
  *           place share one
  *   method  one walk for last reads, one for births.  An output takes an
- *           input's buffer when the row allows it, the input dies here, both are
- *           contiguous and equally large, and no other operand of the node
+ *           input's buffer when the row allows it, the input dies here, both
+ *           are contiguous and equally large, and no other operand of the node
  *           looks into that buffer.
+ *   holds   A buffer is first..last, both included, however many values follow
+ *           each other in it.  Leaves and outputs live outside the arena;
+ *           outputs from their birth to the end, as the user may hold them.
+ *   why     place.c packs by this and by nothing else; check.c, which knows
+ *           offsets alone, would find what is freed too early
  *
  * SPDX-License-Identifier: MIT */
 #include "op/swap.h"

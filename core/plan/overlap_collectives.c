@@ -1,4 +1,4 @@
-/* overlap_collectives.c -- which collectives run beside the computation, and from when on?
+/* overlap_collectives.c -- which collectives run beside the steps, from when?
  *
  *   needs   the executing order, clones included
  *   gives   an order in which lazy collectives that are worth it begin ahead: a

@@ -4,6 +4,12 @@
  *   gives   offsets, the arena's size, the lower bound
  *   method  pack.h, on the buffers that live in the arena; for longer where the
  *           first packing may not be the lowest and they are few
+ *   holds   two buffers that live at one step never overlap; the arena is at
+ *           least the lower bound, the largest sum of bytes alive at one step,
+ *           and mostly equals it
+ *   why     The peak of the plan is this height and what lies outside of the
+ *           arena (pipeline.c, add_up): a byte saved here is a byte of the
+ *           peak.
  *   never   looks at the clock: the same graph gives the same plan
  *
  * SPDX-License-Identifier: MIT */

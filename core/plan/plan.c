@@ -1,5 +1,10 @@
 /* plan.c -- a plan comes and goes
  *
+ * Everything that a plan points to lies in its graph's arena, but for states
+ * that kernels have prepared, which are released by their kernels.  So it may
+ * be discarded at any moment of being made: steps up to step_count have a
+ * state.
+ *
  * SPDX-License-Identifier: MIT */
 #include "plan/planner.h"
 

@@ -3,6 +3,11 @@
  *   needs   every value's layout
  *   gives   steps: node, kernel and a call that lacks only its pointers; a
  *           buffer for each kernel's scratch
+ *   why     before the order: scratch counts among the bytes that an order is
+ *           chosen for, and kernels size it by the layouts of their operands
+ *   holds   steps[i] is of nodes[i]; a step that has moved keeps its call and
+ *           scratch; step_count is how many have a state to release
+ *   never   lets a kernel allocate: what it needs is declared here
  *
  * SPDX-License-Identifier: MIT */
 #include "op/fused.h"

@@ -1,15 +1,15 @@
 /* swap.c -- when are values that live in the slow tier in the arena?
  *
- *   needs   the executing order; which variables they are (swap_variables.c), which
- *           activations (recompute.c)
+ *   needs   the executing order; which variables they are (swap_variables.c),
+ *           which activations (recompute.c)
  *   gives   an order with copies: a variable comes to the arena for a stay, a
  *           run of uses, is read and updated there, and if it was updated goes
  *           back.  An activation's first stay begins where it is made and
  *           covers the forward pass; it goes once and comes as a variable does.
  *   method  A stay ends where other swapped values are used before the next
  *           use; of an activation that the solver swaps, where the solver says.
- *            A copy in starts as late as should do, but not before the
- *           uses that precede its own: so what visits next is loaded while
+ *           A copy in starts as late as should do, but not before the uses
+ *           that precede its own: so what visits next is loaded while
  *           what visits now is worked on, and no more.  Copies out are over
  *           before those of the next update start.
  *   cost    O(steps + stays squared)
@@ -43,7 +43,7 @@ typedef struct use {
   int next; /* of the same stay, or -1 */
 } use;
 
-/* Lists of stays by step, each list by rising stay. */
+/* Lists of stays by step, each list in ascending order. */
 typedef struct agenda {
   int *head; /* by step: a stay, or -1 */
   int *next; /* by stay */
@@ -54,8 +54,8 @@ typedef struct visiting {
   int64_t **staged; /* to fill; or NULL */
   mrt_graph *g;
   mrt_arena arena;
-  stay *stays; /* by rising first */
-  use *uses;   /* by rising step */
+  stay *stays; /* in ascending order of first */
+  use *uses;   /* in ascending order of step */
   int count, room, use_count, use_room;
   int *newest;      /* by value id: its newest stay, or -1 */
   int latest[2];    /* the last step with uses, and the one before */

@@ -1,5 +1,9 @@
 /* swap_nodes.c -- nodes that copy between tiers
  *
+ * A copy is a node that starts it and one that waits for its end.  The wait
+ * reads both sides, so lifetimes, which follow reads, hold both until the copy
+ * is over: nothing else knows that it runs beside the steps.
+ *
  * SPDX-License-Identifier: MIT */
 #include "op/swap.h"
 #include "plan/swap.h"

@@ -1,8 +1,8 @@
-/* fp8_delayed.c -- scales that are memo before a run
+/* fp8_delayed.c -- scales that are known before a run
  *
  *   needs   the program's variables, f32[sites]: `scale` and `amax`
- *   gives   the i-th value to be scaled, in the traced order, scaled by scale[i];
- *           what reads `amax` reads the largest magnitudes instead
+ *   gives   the i-th value to be scaled, in the traced order, scaled by
+ *           scale[i]; what reads `amax` reads the largest magnitudes instead
  *   never   decides what comes of them: the program does, in nodes it traced
  *           after all products
  *

@@ -31,7 +31,7 @@ typedef struct fusing {
   group **group_of;    /* by position; NULL: not pointwise */
   int *made_at;        /* position of what computes a value, by value id; -1 */
   int *first_user;     /* users of value v: users[first_user[v] ..) */
-  int *users;          /* positions, rising; node_count for a plan output */
+  int *users;          /* positions, ascending; node_count for a plan output */
   int *updates_before; /* updating nodes before this position */
 } fusing;
 

@@ -94,7 +94,8 @@ static mrt_dtype wanted(const finding *f, const mrt_value *v) {
   return rounded ? at->to : v->type.dtype;
 }
 
-/* Have GELU's side, and what comes of it, one dtype that the device rounds to? */
+/* Have GELU's side, and what comes of it, one dtype that the device rounds
+ * to? */
 static bool one_dtype(const finding *f, const mrt_value *x,
                       const mrt_value *y) {
   mrt_dtype d = x->type.dtype;

@@ -230,7 +230,7 @@ mrt_status mrt_narrow_product(mrt_narrowing *w, const mrt_node *n,
 
 /* ---- the walk ------------------------------------------------------------ */
 
-/* A widening is memo by its source; a rounding of that is the source. */
+/* A widening is known by its source; a rounding of that is the source. */
 static mrt_status keep_cast(mrt_narrowing *w, mrt_node *n) {
   mrt_value *in = n->in[0], *out = n->out[0];
   mrt_dtype from = in->type.dtype, to = out->type.dtype;

@@ -27,7 +27,7 @@ typedef struct mrt_narrowing {
   mrt_value **source;  /* by value: what it is the widening of, or NULL */
   mrt_value **rounded; /* by value and dtype, where made */
   mrt_scaled *scaled;  /* ditto */
-  /* scales that are memo before a run (fp8_delayed.c) */
+  /* scales that are known before a run (fp8_delayed.c) */
   const mrt_delayed *tell; /* whom to tell of the sites; NULL: nobody */
   mrt_site *sites;
   mrt_value **largest; /* of each */
@@ -61,8 +61,8 @@ static inline mrt_value *mrt_narrow_source(const mrt_narrowing *w,
                                            const mrt_value *v) {
   return v->id < w->values ? w->source[v->id] : NULL;
 }
-/* Does the kernel read its input k, write its result k, in any float dtype?  The
- * last bit of inputs stands for all further ones.  Or in f32 alone? */
+/* Does the kernel read its input k, write its result k, in any float dtype?
+ * The last bit of inputs stands for all further ones.  Or in f32 alone? */
 static inline bool mrt_reads_narrow(const mrt_op *op, int k) {
   return op->narrow_inputs >> (k < 31 ? k : 31) & 1;
 }
@@ -102,7 +102,7 @@ mrt_status mrt_narrow_becomes(mrt_narrowing *w, mrt_value *v, mrt_value *made,
 mrt_status mrt_narrow_scaled(mrt_narrowing *w, mrt_node *n,
                              const mrt_computation *asked);
 
-/* ---- scales memo before a run (fp8_delayed.c) --------------------- */
+/* ---- scales known before a run (fp8_delayed.c) -------------------- */
 
 /* Nodes for one value; the first error sticks, and gives NULLs. */
 typedef struct mrt_making {

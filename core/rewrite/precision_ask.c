@@ -1,5 +1,13 @@
 /* precision_ask.c -- what a precision policy is asked, and who reads what
  *
+ *   needs   a captured graph, before any cast is made
+ *   gives   the policy's answers, by node; by value, the dtypes its readers
+ *           want and whether it is a statistic
+ *   why     A policy sees nodes that compute floats and are no part of an
+ *           update: counts of steps and weights keep their bits whatever it
+ *           answers.  It is asked once; other plans of the trace read the memo.
+ *   never   changes the graph: precision.c does, with these facts
+ *
  * SPDX-License-Identifier: MIT */
 #include "rewrite/precision.h"
 
@@ -126,7 +134,7 @@ static bool only_rounds(const mrt_narrowing *w, int position) {
          a->compute != MRT_DTYPE_COUNT && !mrt_is_narrow(a->compute);
 }
 
-/* So much smaller than what it comes from, it is a statistic. */
+/* This many times smaller than what it comes from, it is a statistic. */
 enum { MUCH = 8 };
 
 static bool is_small(const mrt_narrowing *w, const mrt_node *n, int k) {

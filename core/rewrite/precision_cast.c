@@ -1,5 +1,9 @@
 /* precision_cast.c -- casts, views and roundings that the precision pass makes
  *
+ * Every value is rounded to a dtype once, whoever reads it: a reader of a view
+ * reads the view of what is rounded.  New nodes are appended right before the
+ * node that wants them, so the graph stays in a legal order throughout.
+ *
  * SPDX-License-Identifier: MIT */
 #include "op/cast.h"
 #include "rewrite/precision.h"

@@ -1,4 +1,4 @@
-/* product_before_gather.c -- is a product needed for every row that was looked up?
+/* product_before_gather.c -- is a product needed for every row looked up?
  *
  *   needs   a captured graph
  *   gives   embedding(linear(table, w, bias), ids) in place of

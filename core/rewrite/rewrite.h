@@ -9,7 +9,7 @@
  * Invariants, after each of them
  *   - nodes stand in a legal order, inputs before what reads them;
  *   - types are what the rows infer; updates read the old version last
- *     (mrt_graph_check, run after every pass in spec/ on random graphs);
+ *     (mrt_graph_check, which the check pass calls for every plan);
  *   - a node that stays keeps its id, which random numbers are keyed by.
  *
  * To add one: a file here that defines mrt_pass_<name>, and its row in

@@ -4,9 +4,9 @@
  *   gives   one entry for every value of the arena that a forward node makes,
  *           but for what an update reads, such as a batch's statistics: updates
  *           wait for the forward pass, and would have all of it run again
- *   method  Layers first (layers.c).  Values inside a region, read in the forward
- *           pass by that region only, are to be recomputed.  They belong to the
- *           innermost one that holds all these readers.
+ *   method  Layers first (layers.c).  Values inside a region, read in the
+ *           forward pass by that region only, are to be recomputed.  They
+ *           belong to the innermost one that holds all these readers.
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute/recompute.h"

@@ -3,7 +3,7 @@
  *   needs   activations and their layers
  *   gives   the cuts that take least; the schedule of one
  *   method  What segments hand on is kept, the rest computed again (Chen et al.
- *           2016).  Segments of so many layers, so many segments, or a cut
+ *           2016).  Segments of n layers, n segments, or a cut
  *           wherever enough bytes have gathered, each by steps of a third or
  *           a half; of bytes smaller ones around the best.  What a policy has
  *           chosen stays as it is.

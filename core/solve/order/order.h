@@ -1,7 +1,8 @@
 /* order.h -- orders of a dag for the least peak of live bytes
  *
  *   choose.c        which of the ways below, for how long; the answer
- *   candidates.c    orders to begin with: as written, forwards, backwards, greedy
+ *   candidates.c    orders to begin with: as written, forwards, backwards,
+ *                   greedy
  *   local_search.c  moves at the peak until none helps
  *   anneal.c        random moves
  *   exact_window.c  the best order of a few nodes that stand together
@@ -19,8 +20,8 @@
 
 #include "solve/order/dag.h"
 
-/* The dag of a problem's operators, in `arena`; with a last node that reads what
- * is pinned. */
+/* The dag of a problem's operators, in `arena`; with a last node that reads
+ * what is pinned. */
 mrt_status mrt_order_dag(mrt_dag *dag, mrt_arena *arena, const mrt_problem *p);
 
 /* A priority queue: least key first, then least tie, then least item. */
@@ -74,7 +75,7 @@ mrt_order_found mrt_order_exact_window(mrt_order_exact *x, mrt_live_profile *p,
                                        int64_t *work);
 
 /* Fills best[nodes] and its peak.  `floor` is what any order needs; an effort
- * above 1 searches so much longer. */
+ * above 1 searches that many times as long. */
 typedef mrt_status mrt_order_chooser(const mrt_dag *dag,
                                      const mrt_allocator *allocator,
                                      int64_t floor, int effort, int *best,

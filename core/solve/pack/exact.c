@@ -18,7 +18,7 @@ static const int64_t short_run = 4000000, run_an_item = 8000,
                      work_a_pair = 3000, most_work = 64000000;
 
 /* One search for a packing no higher than `cap`.  One run in four goes by
- * rising offset, the first one when the problem is large. */
+ * ascending offset, the first one when the problem is large. */
 static mrt_pack_found search_under(mrt_pack_exact_search *s, int64_t cap) {
   mrt_packing *p = s->state.p;
   if (!mrt_pack_state_reset(&s->state, cap)) return MRT_PACK_NONE;

@@ -1,9 +1,9 @@
 /* exact.h -- the exact search, shared by its files
  *
- *   exact_state.c   placing an buffer, what follows from it, taking it back
- *   exact_skyline.c  a search that goes on where there is least choice
- *   exact_bottom_up.c  a search by rising offset
- *   exact.c  heights and limits
+ *   exact_state.c      placing a buffer, what follows from it, taking it back
+ *   exact_skyline.c    a search that goes on where there is least choice
+ *   exact_bottom_up.c  a search in ascending order of offset
+ *   exact.c            heights and limits
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_SOLVE_PACK_EXACT_H
@@ -11,8 +11,7 @@
 
 #include "solve/pack/pack.h"
 
-#define MRT_PACK_PLACED                                                        \
-  INT64_MAX /* the `low` of an buffer that has its place */
+#define MRT_PACK_PLACED INT64_MAX /* the `low` of a buffer that has its place */
 
 typedef struct mrt_pack_change { /* a number to put back */
   int64_t *at, old;
@@ -21,7 +20,7 @@ typedef struct mrt_pack_change { /* a number to put back */
 typedef struct mrt_pack_state {
   mrt_packing *p;
   int64_t cap; /* no buffer may reach above */
-  /* of an buffer */
+  /* of a buffer */
   int64_t *low;     /* the lowest offset left to it */
   int64_t *support; /* and by the buffers placed below it alone */
   int64_t *size;
@@ -78,7 +77,7 @@ typedef struct mrt_pack_exact_search {
   int pool_used, pool_room;
   /* valleys */
   int valleys;      /* runs so far */
-  double *rank;     /* of an buffer: higher ones are tried first */
+  double *rank;     /* of a buffer: higher ones are tried first */
   uint64_t *failed; /* states, at their hash */
   int depth;
   /* rising */

@@ -1,14 +1,15 @@
-/* exact_bottom_up.c -- an exact search by rising offset
+/* exact_bottom_up.c -- an exact search in ascending order of offset
  *
  *   method  Place bottom-up, each buffer at its lowest offset, in the order
  *           (offset, rank); so every packing that matters is met once.  Never
  *           place at or above the top that some unplaced buffer could have at
  *           its lowest offset: it would fit below.  Of equal buffers the lower
- *           number goes first.  When no unplaced buffer crosses from one section
- *           to the next, both sides are searched apart.  Ranks come from
- *           several orders.  It does better than exact_skyline.c where there is
- *           much room, and where most buffers live long.
- *   cost    O(buffers and sections of the part) a step besides that of the state
+ *           number goes first.  When no unplaced buffer crosses from one
+ *           section to the next, both sides are searched apart.  Ranks come
+ *           from several orders.  It does better than exact_skyline.c where
+ *           there is much room, and where most buffers live long.
+ *   cost    O(buffers and sections of the part) a step besides that of the
+ *           state
  *   from    MiniMalloc (Moffitt, ASPLOS 2023)
  *
  * SPDX-License-Identifier: MIT */
@@ -27,7 +28,7 @@ static mrt_pack_found search(mrt_pack_exact_search *s, part at, int64_t least,
 
 /* ---- parts --------------------------------------------------------------- */
 
-/* A factor from 0.75 to 1.25, the same for an buffer throughout one search. */
+/* A factor from 0.75 to 1.25, the same for a buffer throughout one search. */
 static double noise(const mrt_pack_exact_search *s, int buffer) {
   uint64_t x = (uint64_t)buffer * 0x9e3779b97f4a7c15u + (uint64_t)s->rises;
   x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9u;

@@ -7,10 +7,10 @@
  *           later comes below, so the order of valleys is free: take the
  *           section with the fewest ways to go on, more readily one that has
  *           often failed, and try its buffers, long-lived ones first.  Only
- *           packings in which no buffer could lie lower are wanted: an buffer must
- *           lie on another, and a gap that an buffer fits in is none.  States
- *           that failed are remembered.  When no unplaced buffer crosses from
- *           one section to the next, both sides are searched apart.
+ *           packings in which no buffer could lie lower are wanted: a buffer
+ *           must lie on another, and a gap that a buffer fits in is none.
+ *           States that failed are remembered.  When no unplaced buffer crosses
+ *           from one section to the next, both sides are searched apart.
  *   cost    O(buffers and sections) a step besides that of the state
  *   from    Burke, Kendall and Whitwell, Operations Research 52(4), 2004 (the
  *           lowest valley of a skyline); Boussemart et al., ECAI 2004 (choices
@@ -22,8 +22,8 @@
 
 enum { DEEPEST = 20000 };
 
-/* A way to go on: place an buffer on the floor of `section`, or leave a gap.  Its
- * valley is [left, right]. */
+/* A way to go on: place a buffer on the floor of `section`, or leave a gap.
+ * Its valley is [left, right]. */
 typedef struct choice {
   int section, left, right;
   double price;
@@ -63,7 +63,8 @@ static bool choose(mrt_pack_state *t, int from, int to, choice *best) {
   return best->section >= 0;
 }
 
-/* The buffers that can lie on the floor there, by rank; -1: no room for them. */
+/* The buffers that can lie on the floor there, by rank; -1: no room for
+ * them. */
 static int list_choices(mrt_pack_exact_search *s, const choice *c, int *list) {
   const mrt_pack_state *t = &s->state;
   int count = 0;
@@ -80,8 +81,8 @@ static int list_choices(mrt_pack_exact_search *s, const choice *c, int *list) {
   return count;
 }
 
-/* The least offset there of an buffer that does not lie on the floor: its own,
- * or upon an buffer of the valley beside that section. */
+/* The least offset there of a buffer that does not lie on the floor: its own,
+ * or upon a buffer of the valley beside that section. */
 static int64_t next_level(const mrt_pack_state *t, const choice *c, int from) {
   int64_t next = t->next[c->section];
   for (int i = t->begins_at[from]; i < t->begins_at[c->right + 1]; i++) {

@@ -1,4 +1,4 @@
-/* exact_state.c -- placing an buffer, and what follows from it
+/* exact_state.c -- placing a buffer, and what follows from it
  *
  *   method  In each section buffers are placed bottom-up, so one that meets a
  *           placed buffer goes above it: its lowest offset rises.  In a section
@@ -113,8 +113,8 @@ static void touch(mrt_pack_state *s, int section) {
 }
 
 /* The buffer begins at `level` or above; false if it no longer fits.  A section
- * changes only if the buffer was among its lowest two, or if all that is left of
- * it might not fit above. */
+ * changes only if the buffer was among its lowest two, or if all that is left
+ * of it might not fit above. */
 static bool raise(mrt_pack_state *s, int buffer, int64_t level) {
   const mrt_packed_buffer *i = &s->p->buffers[buffer];
   int64_t old = s->low[buffer];
@@ -131,7 +131,7 @@ static bool raise(mrt_pack_state *s, int buffer, int64_t level) {
   return true;
 }
 
-/* The buffers of a section by falling low; they nearly are. */
+/* The buffers of a section in descending order of `low`; they nearly are. */
 static void sort(mrt_pack_state *s, int *buffers, int n) {
   int64_t before = MRT_PACK_PLACED;
   int moved = 0;

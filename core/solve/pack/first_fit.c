@@ -3,12 +3,12 @@
  *   method  Each buffer goes into the lowest gap (or the tightest one) between
  *           the buffers already placed that live at the same time.  Those are
  *           kept in windows of time: a level has windows of width 2w that
- *           begin every w sections, so an buffer of length up to w lies wholly
+ *           begin every w sections, so a buffer of length up to w lies wholly
  *           within one of them, and w grows by four from level to level.  A
- *           window lists what is placed in it by rising offset; one walk along
- *           the list finds the gap, and drops the dead when births rise.
- *   cost    O(buffers met in the window) for one buffer; memory for n buffers O(n)
- *           a level, since the shortest w is the mean length
+ *           window lists what is placed in it by ascending offset; one walk
+ *           along the list finds the gap, and drops the dead when births rise.
+ *   cost    O(buffers met in the window) for one buffer; memory for n buffers
+ *           O(n) a level, since the shortest w is the mean length
  *
  * SPDX-License-Identifier: MIT */
 #include "solve/pack/pack.h"
@@ -18,7 +18,7 @@
 enum { ONE_WINDOW = 128, MAX_LEVELS = 16 };
 
 typedef struct window {
-  int *buffers; /* by rising offset */
+  int *buffers; /* in ascending order of offset */
   int count;
 } window;
 
@@ -40,7 +40,7 @@ typedef struct mrt_pack_fit {
       by_birth; /* no buffer to come is born earlier: the dead may be dropped */
 } fit;
 
-/* The windows of a level that an buffer touches: [*from, *to]. */
+/* The windows of a level that a buffer touches: [*from, *to]. */
 static void touched(const level *l, const mrt_packed_buffer *i, int *from,
                     int *to) {
   *from = i->first / l->width - 1;

@@ -1,7 +1,9 @@
-/* first_fit_by_start.c -- first fit by rising birth, as a heap would allocate; or by
- *                  falling death, as one would with time running backwards
+/* first_fit_by_start.c -- first fit in ascending order of birth, as a heap
+ * would
+ *                          allocate; or in descending order of death, as one
+ *                          would with time running backwards
  *
- *   method  What lives when an buffer is born is disjoint, so the memory is a
+ *   method  What lives when a buffer is born is disjoint, so the memory is a
  *           list of blocks and gaps.  The blocks are a treap by offset (Seidel
  *           and Aragon 1996) that knows the largest gap below any of a
  *           subtree's: the lowest gap that is large enough is found by one

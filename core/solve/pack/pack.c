@@ -2,8 +2,8 @@
  *
  *   method  Number the buffers by what they are, cut time into sections, bound
  *           the height by the largest live sum; then a portfolio of first-fit
- *           orders, then an exact search: of the whole, or of the buffers near the
- *           peak when the whole is too large.
+ *           orders, then an exact search: of the whole, or of the buffers near
+ *           the peak when the whole is too large.
  *           Each stage ends as soon as the goal is met.
  *   cost    O(n log n) here; the stages state their own
  *

@@ -4,15 +4,15 @@
  * that live at the same time overlap, with the lowest top.  It is NP-complete;
  * the largest sum of live sizes (the bound) is often reached all the same.
  *
- *   pack.c         the problem set up, the stages in turn, the answer
- *   first_fit.c     first fit of all buffers in a given order
- *   first_fit_by_start.c  the same for an order of rising births
- *   portfolio.c   orders worth a first fit
- *   exact.c  the exact search: heights and limits; its two ways are
- *   exact_skyline.c  where there is least choice, and
- *   exact_bottom_up.c  by rising offset, over
- *   exact_state.c   what follows from placing an buffer
- *   peak_first.c    large problems: the peak by itself, then the rest
+ *   pack.c                the problem set up, the stages in turn, the answer
+ *   first_fit.c           first fit of all buffers in a given order
+ *   first_fit_by_start.c  the same in ascending order of birth
+ *   portfolio.c           orders worth a first fit
+ *   exact.c               the exact search: heights and limits; in two ways:
+ *   exact_skyline.c       where there is least choice, and
+ *   exact_bottom_up.c     in ascending order of offset, over
+ *   exact_state.c         what follows from placing a buffer
+ *   peak_first.c          large problems: the peak by itself, then the rest
  *
  * Time is cut into sections: the maximal sets of buffers that live together.
  * Two buffers meet if and only if they share a section.  Every stage is limited
@@ -60,7 +60,7 @@ typedef struct mrt_packing {
   struct mrt_pack_by_start *births;
 } mrt_packing;
 
-/* An buffer and what ranks it in an order: falling keys. */
+/* A buffer and what ranks it: the order is descending in the keys. */
 typedef struct mrt_pack_order {
   double key[4];
   int buffer;
@@ -76,7 +76,7 @@ static inline int64_t mrt_pack_align(const mrt_packed_buffer *p,
 /* Keep the offsets of the stage at work, which reach to `height`. */
 void mrt_pack_keep(mrt_packing *p, int64_t height);
 
-/* ---- first_fit.c ---------------------------------------------------------- */
+/* ---- first_fit.c --------------------------------------------------------- */
 
 /* How first fit looks for its gap. */
 typedef enum mrt_pack_fit_rule {
@@ -90,7 +90,7 @@ mrt_status mrt_pack_fit_new(mrt_packing *p);
 int64_t mrt_pack_fit_run(mrt_packing *p, const mrt_pack_order *order,
                          mrt_pack_fit_rule rule, int64_t limit, int64_t *work);
 
-/* ---- first_fit_by_start.c ------------------------------------------------------- */
+/* ---- first_fit_by_start.c ------------------------------------------------ */
 
 typedef struct mrt_pack_by_start mrt_pack_by_start;
 mrt_status mrt_pack_by_start_new(mrt_packing *p);
@@ -104,13 +104,13 @@ int64_t mrt_pack_by_start_run(mrt_packing *p, const mrt_pack_order *order,
 
 /* ---- stages -------------------------------------------------------------- */
 
-/* Items with before[i] >= 0 go first, by rising `before`; it may be NULL. */
+/* Those with before[i] >= 0 go first, in ascending order of it; may be NULL. */
 mrt_status mrt_pack_portfolio(mrt_packing *p, const double *before);
 mrt_status mrt_pack_exact(mrt_packing *p);
 mrt_status mrt_pack_peak_first(mrt_packing *p);
 
 /* Fill the offsets of `buffers`; `arena` holds all that is needed meanwhile.
- * EVALUE for an buffer that ends before it begins, or sizes past 62 bits. */
+ * EVALUE for a buffer that ends before it begins, or sizes past 62 bits. */
 mrt_status mrt_pack_in(mrt_arena *arena, mrt_error *error,
                        mrt_pack_buffer *buffers, int n, size_t capacity,
                        int effort, mrt_pack_result *result);

@@ -33,7 +33,7 @@ static void collect(const mrt_packing *p, double width, peak *near) {
   }
 }
 
-/* First fit of those near the peak by rising offset leaves them where they
+/* First fit of those near the peak by ascending offset leaves them where they
  * are, or lower; so they go before all others. */
 static void put_first(const mrt_packing *p, const peak *near, double *before) {
   for (int i = 0; i < p->n; i++) before[i] = -1;

@@ -32,7 +32,7 @@ typedef struct bound {
   gap *gaps;
   int count, ops;
   double *need;  /* by operator, in units of the budget; the end too */
-  double *price; /* of so many bytes */
+  double *price; /* of these bytes */
   double *sum;   /* prices before the operator */
   double *slope; /* of the bound */
 } bound;

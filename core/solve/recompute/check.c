@@ -1,5 +1,10 @@
 /* check.c -- is this a problem?
  *
+ * Programs come from files too (`mrt bench recompute`) and from C: every index
+ * is checked here, once, so that the solver behind it checks none.  Costs are
+ * finite and not negative, a value is made before it is read, a place is taken
+ * by a value of the same bytes.
+ *
  * SPDX-License-Identifier: MIT */
 #include "solve/recompute/solver.h"
 

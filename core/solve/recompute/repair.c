@@ -1,7 +1,7 @@
 /* repair.c -- dropping values until the budget holds
  *
  *   method  At a run above the budget (the first, or the worst of the first
- *           so many), of all values that live past it those are dropped that
+ *           few), of all values that live past it those are dropped that
  *           cost least for what they take off the excess there and later: one
  *           at a time in a small program, a few in a large one.
  *
@@ -155,7 +155,7 @@ static void list_choices(mrt_schedule_solver *s, int run) {
   }
 }
 
-/* Choose by falling promise, and forget those far from the best. */
+/* Choose in descending order of promise, and forget those far from the best. */
 static int best_choices(mrt_schedule_solver *s, int run) {
   mrt_schedule_evict *list = s->choice;
   int good = 0;

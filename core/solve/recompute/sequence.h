@@ -127,7 +127,7 @@ int mrt_sequence_across(mrt_sequence *line, int run, int *list);
 /* The last access of a value at or before `run`. */
 int mrt_sequence_find(mrt_sequence *line, int value, int run);
 
-/* Below the line: a new run of so many bytes just before `next`, a run gone,
+/* Below the line: a new run of these bytes just before `next`, a run gone,
  * more bytes at one run or at all between two, both excluded. */
 bool mrt_sequence_place(mrt_sequence *line, int run, int next, int64_t bytes);
 void mrt_sequence_displace(mrt_sequence *line, int run);

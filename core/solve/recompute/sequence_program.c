@@ -1,5 +1,10 @@
 /* sequence_program.c -- the line of the program as it is, and a line's acts
  *
+ *   gives   a line in which every operator runs once, in program order, to
+ *           begin with; of any line, the acts that follow it: a value is
+ *           dropped right after its last read before it is made again
+ *   cost    O(operators + accesses)
+ *
  * SPDX-License-Identifier: MIT */
 #include "solve/recompute/sequence.h"
 

@@ -1,17 +1,17 @@
 /* solver.h -- what the parts of the solver share
  *
- *   schedule.c         the stages in turn, the answer
- *   check.c   is this a problem?
- *   starts.c   lines to search from, and the best kept
- *   sequence.c    a schedule as a line of runs, with its memory
- *   sequence_blocks.c  the order of its runs, and their bytes
- *   sequence_program.c   the line of a program; a line's acts
- *   evict.c   dropping one value for a while, with all that follows
- *   segment.c     segments run again
- *   repair.c  dropping values until the budget holds
- *   search.c  taking runs out and repairing, again and again
- *   bound.c   prices of bytes, and a cost no schedule is below
- *   simulate.c    a schedule followed act by act
+ *   schedule.c          the stages in turn, the answer
+ *   check.c             is this a problem?
+ *   starts.c            lines to search from, and the best kept
+ *   sequence.c          a schedule as a line of runs, with its memory
+ *   sequence_blocks.c   the order of its runs, and their bytes
+ *   sequence_program.c  the line of a program; a line's acts
+ *   evict.c             dropping one value for a while, with all that follows
+ *   segment.c           segments run again
+ *   repair.c            dropping values until the budget holds
+ *   search.c            taking runs out and repairing, again and again
+ *   bound.c             prices of bytes, and a cost no schedule is below
+ *   simulate.c          a schedule followed act by act
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_SOLVE_RECOMPUTE_SOLVER_H
@@ -21,7 +21,7 @@
 
 enum {
   MRT_SCHEDULE_STARTS = 11,
-  MRT_SCHEDULE_RUNS = 12, /* so many times as many runs as operators */
+  MRT_SCHEDULE_RUNS = 12, /* at most this many runs for each operator */
   /* What is touched: of a run, a gap, an access. */
   MRT_SCHEDULE_START_WORK = 70000000,   /* of one start, at most */
   MRT_SCHEDULE_STARTS_WORK = 180000000, /* no start begins after; more in a
@@ -42,7 +42,7 @@ typedef struct mrt_schedule_solver {
   mrt_solve_hint hint;
   int64_t work; /* line.worked at which searches end */
   double price; /* of a byte above the budget during one run */
-  int window;   /* repair the worst of so many runs above the budget */
+  int window;   /* repair the worst of this many runs above the budget */
   int batch;    /* values dropped there at once */
   mrt_schedule_evict *choice; /* of values across a run */
   int choices;
@@ -106,7 +106,7 @@ void mrt_mincut(mrt_schedule_solver *s);
 bool mrt_repair(mrt_schedule_solver *s, double limit);
 /* Take out all runs again that the budget allows. */
 void mrt_clean(mrt_schedule_solver *s);
-/* Try to come down to `goal`, for so much work; did the cost fall? */
+/* Try to come down to `goal`, within that work; did the cost fall? */
 bool mrt_search(mrt_schedule_solver *s, double goal, int64_t work);
 
 /* No schedule takes less: the most that one operator needs. */

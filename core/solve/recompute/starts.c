@@ -78,7 +78,7 @@ _Static_assert(MRT_COUNT(starts) == MRT_SCHEDULE_STARTS, "as announced");
 enum { AGAIN = 3 };
 
 /* Repair for a budget a little lower than the last one, again and again.  A
- * step that fails, or makes the line a good deal dearer, is taken back: then
+ * step that fails, or makes the line cost much more, is taken back: then
  * the line is searched from, and a smaller step tried, in another way. */
 static bool come_down(mrt_schedule_solver *s) {
   static const double learns[] = { 0.2, 1, 0 };
@@ -115,7 +115,7 @@ static bool come_down(mrt_schedule_solver *s) {
   return at <= wanted;
 }
 
-/* A line that costs so much is given up. */
+/* A line that costs more than this is given up. */
 static double too_dear(const mrt_schedule_solver *s, int number) {
   if (s->best_cost < INFINITY) return 1.25 * s->best_cost;
   return (2 + 0.5 * number) * s->line.cost;
