@@ -21,7 +21,7 @@
 
 enum {
   MRT_SCHEDULE_STARTS = 11,
-  MRT_SCHEDULE_RUNS = 12, /* at most this many runs for each operator */
+  MRT_SCHEDULE_RUNS = 12, /* runs at most, as a multiple of operators */
   /* What is touched: of a run, a gap, an access. */
   MRT_SCHEDULE_START_WORK = 70000000,   /* of one start, at most */
   MRT_SCHEDULE_STARTS_WORK = 180000000, /* no start begins after; more in a
