@@ -18,7 +18,7 @@ static mrt_status open_devices(mrt_context *ctx, const mrt_context_options *o) {
   MRT_TRY(mrt_cpu_open(o->isa, o->threads, &ctx->cpu, &ctx->error));
   if (!o->device || strcmp(o->device, "cpu") == 0)
     return ctx->device = ctx->cpu, MRT_OK;
-  return mrt_plugin_load(o->device, &ctx->device, &ctx->error);
+  return mrt_plugin_load(o->device, &ctx->cpu, &ctx->device, &ctx->error);
 }
 
 MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
@@ -36,7 +36,8 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
       snprintf(o.message, o.message_room, "%s", ctx->error.message);
     return mrt_context_unref(ctx), s;
   }
-  ctx->device.describe(&ctx->device, &ctx->profile);
+  mrt_device_describe(&ctx->cpu, &ctx->cpu, &ctx->cpu_profile);
+  mrt_device_describe(&ctx->device, &ctx->cpu, &ctx->profile);
   if (o.ranks) mrt_communicators_visit(ctx, o.ranks);
   *out = ctx;
   return MRT_OK;

@@ -34,7 +34,7 @@ typedef struct mrt_context_options {
   const char *isa;                /* NULL: the best this processor has */
   bool poison;                    /* overwrite each value when it dies */
   size_t memory_limit;            /* bytes of tensors; 0: no limit */
-  const char *device; /* NULL or "cpu"; "cuda:0" where the plug-in is */
+  const char *device; /* NULL or "cpu"; "gpu:0": number 0 of libmrt_gpu.so */
   mrt_context *ranks; /* whose communicators it uses; it keeps that context.
                          NULL: its own */
   char *message;      /* gets the message of a failure; NULL: not wanted */
@@ -46,6 +46,9 @@ typedef struct mrt_context_options {
  * instruction set that is not here. */
 MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
                                    mrt_context **ctx);
+/* Names of the kinds of devices whose libraries, libmrt_<name>.so, lie beside
+ * this one, the CPU not among them; false past the last. */
+MRT_API bool mrt_device_kind(int i, char *name, size_t room);
 /* Frees the context once its last tensor and plan are gone. */
 MRT_API void mrt_context_free(mrt_context *ctx);
 /* What the last failure was about; borrowed until the next call. */
@@ -89,7 +92,7 @@ MRT_API mrt_random mrt_random_get(const mrt_context *ctx);
 MRT_API void mrt_random_set(mrt_context *ctx, uint64_t seed, uint64_t next);
 
 typedef struct mrt_context_info {
-  const char *device; /* "cpu", "cuda:0" */
+  const char *device; /* "cpu", "gpu:0" */
   const char *isa;
   int threads;
   const char *libraries; /* "OpenMP" */
@@ -97,6 +100,8 @@ typedef struct mrt_context_info {
   size_t bytes_peak;
   size_t alignment;  /* what the device allocates is a multiple of it */
   size_t bytes_slow; /* of the slow tier */
+  size_t bytes_host; /* of the host, for what the device has no kernels for */
+  int devices;       /* of its kind that are here */
   bool queues;       /* plans return before they are done; reading waits */
 } mrt_context_info;
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx);
@@ -387,6 +392,12 @@ typedef struct mrt_plan_info {
   double stall;            /* of these, waiting for copies */
   double wire;             /* bytes that this rank gives to others in a run */
   int collectives;
+  /* of a device that has no kernel for some of its nodes: the CPU computes
+   * them, from copies */
+  int hosted;        /* nodes */
+  size_t staging;    /* bytes of the host's memory for them; not in peak */
+  size_t hosted_in;  /* bytes copied to the host in a run, */
+  size_t hosted_out; /* and back */
 } mrt_plan_info;
 MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
 

@@ -84,17 +84,21 @@ static void open_first(lua_State *L, mrt_binding *m) {
   choose(L, m, m->open[0]);
 }
 
+/* "gpu" is "gpu:0". */
 static mrt_context *find_open(const mrt_binding *m, const char *device) {
-  for (int i = 0; i < m->open_count; i++)
-    if (strcmp(mrt_context_get_info(m->open[i]).device, device) == 0)
+  size_t n = strlen(device);
+  for (int i = 0; i < m->open_count; i++) {
+    const char *name = mrt_context_get_info(m->open[i]).device;
+    if (strncmp(name, device, n) == 0 &&
+        (!name[n] || strcmp(name + n, ":0") == 0))
       return m->open[i];
+  }
   return NULL;
 }
 
 mrt_context *mrt_lua_open_device(lua_State *L, mrt_binding *m,
                                  const char *name) {
   char message[512] = "";
-  if (strcmp(name, "cuda") == 0) name = "cuda:0";
   mrt_context *ctx = find_open(m, name);
   if (ctx) return ctx;
   if (m->open_count == MRT_CONTEXTS)
@@ -115,6 +119,12 @@ static int use_device(lua_State *L) {
   if (name) choose(L, m, mrt_lua_open_device(L, m, name));
   lua_pushstring(L, mrt_context_get_info(m->chosen).device);
   return 1;
+}
+
+/* open_device(name): have it ready, and choose nothing. */
+static int open_device(lua_State *L) {
+  mrt_lua_open_device(L, mrt_binding_get(L), luaL_checkstring(L, 1));
+  return 0;
 }
 
 /* Push the binding of this state, made on first use. */
@@ -171,8 +181,11 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   mrt_process_open(L, m);
   mrt_communicator_binding_open(L, m);
   mrt_ranks_binding_open(L, m);
-  lua_pushlightuserdata(L, m);
-  lua_pushcclosure(L, use_device, 1);
-  lua_setfield(L, -2, "use_device");
+  static const luaL_Reg functions[] = {
+    { "use_device", use_device },
+    { "open_device", open_device },
+    { NULL, NULL },
+  };
+  mrt_binding_register(L, m, functions);
   return 1;
 }

@@ -19,7 +19,9 @@ static void set_passes(lua_State *L, const mrt_plan_info *info) {
 
 static int plan_info(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
-  mrt_plan_info i = mrt_plan_get_info(mrt_lua_check_plan(L, m, 1));
+  const mrt_plan *plan = mrt_lua_check_plan(L, m, 1);
+  mrt_plan_info i = mrt_plan_get_info(plan);
+  bool queues = mrt_context_get_info(mrt_plan_context(plan)).queues;
   lua_createtable(L, 0, 21);
   set_integer(L, "peak", (int64_t)i.peak);
   set_integer(L, "persistent", (int64_t)i.persistent);
@@ -40,6 +42,11 @@ static int plan_info(lua_State *L) {
   set_number(L, "stall", i.stall);
   set_number(L, "wire", i.wire);
   set_integer(L, "collectives", i.collectives);
+  set_integer(L, "hosted", i.hosted);
+  if (i.hosted && queues) set_truth(L, "unrecorded", true);
+  set_integer(L, "staging", (int64_t)i.staging);
+  set_integer(L, "hosted_in", (int64_t)i.hosted_in);
+  set_integer(L, "hosted_out", (int64_t)i.hosted_out);
   set_passes(L, &i);
   return 1;
 }
@@ -59,6 +66,7 @@ static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   set_integer(L, "layer", s.layer);
   set_truth(L, "backward", s.backward);
   set_truth(L, "recomputed", s.recomputed);
+  if (s.hosted) set_truth(L, "hosted", true);
   set_text(L, "class", s.cost);
   set_number(L, "time", s.seconds);
   set_number(L, "flops", s.flops);

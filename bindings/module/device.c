@@ -154,6 +154,17 @@ static int available(lua_State *L) {
   return 1;
 }
 
+/* kinds(): names of devices whose libraries lie beside this one. */
+static int kinds(lua_State *L) {
+  char name[64];
+  lua_newtable(L);
+  for (int i = 0; mrt_device_kind(i, name, sizeof name); i++) {
+    lua_pushstring(L, name);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* overhead(): bytes of the device that no tensor has. */
 static int overhead(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)mrt_overhead(mrt_binding_get(L)->ctx));
@@ -162,11 +173,9 @@ static int overhead(lua_State *L) {
 
 void mrt_device_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "device", get_device },
-    { "set_device", set_device },
-    { "available", available },
-    { "overhead", overhead },
-    { NULL, NULL },
+    { "device", get_device },   { "set_device", set_device },
+    { "available", available }, { "overhead", overhead },
+    { "device_kinds", kinds },  { NULL, NULL },
   };
   mrt_binding_register(L, m, functions);
 }

@@ -234,6 +234,9 @@ static int info(lua_State *L) {
   set_count(L, "bytes_peak", i.bytes_peak);
   set_count(L, "alignment", i.alignment);
   set_count(L, "bytes_slow", i.bytes_slow);
+  set_count(L, "bytes_host", i.bytes_host);
+  lua_pushinteger(L, i.devices);
+  lua_setfield(L, -2, "devices");
   lua_pushboolean(L, i.queues);
   lua_setfield(L, -2, "queues");
   return 1;

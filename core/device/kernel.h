@@ -12,6 +12,8 @@
 #include "device/communicator.h"
 #include "device/tier.h"
 
+struct mrt_signature; /* op/op.h */
+
 /* A value as the kernel sees it.  strides are in elements; a row that does not
  * list an input in `strided` gets it contiguous, outputs always are.  Of a
  * value in the slow tier `data` is the offset there. */
@@ -101,6 +103,9 @@ typedef struct mrt_kernel {
    * is a valid answer: the kernel then works without. */
   void *(*prepare)(const mrt_call *call);
   void (*release)(void *state);
+  /* Can it compute this?  Of a device that is no CPU: what it cannot, the CPU
+   * does.  NULL: all that the row allows. */
+  bool (*takes)(const struct mrt_signature *s);
 } mrt_kernel;
 
 #endif

@@ -1,42 +1,51 @@
-/* plugin.c -- devices by name; those of plug-ins are loaded
+/* plugin.c -- devices by name; all but the CPU are loaded
  *
- * A plug-in is never unloaded: its driver has threads of its own.
+ * The name says where to look: "gpu:1" is number 1 of what libmrt_gpu.so
+ * opens, or the library that MRT_GPU names.  A plug-in is never unloaded: its
+ * driver has threads of its own.
  *
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "device/device.h"
+#include "device/op_names.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEVICES = 1024 };
+enum { MOST_DEVICES = 1024, MOST_LETTERS = 23 };
 
-/* "cuda" and "cuda:0" are number 0; -1: neither. */
-static int index_of(const char *name) {
-  char *end;
-  if (strncmp(name, "cuda", 4) != 0) return -1;
-  if (!name[4]) return 0;
-  if (name[4] != ':' || name[5] < '0' || name[5] > '9') return -1;
-  long n = strtol(name + 5, &end, 10);
-  return *end || n >= MOST_DEVICES ? -1 : (int)n;
-}
+#define PREFIX "libmrt_"
+#define SUFFIX ".so"
 
-/* The file beside what this code is in, and in lib beside that. */
-static void *open_beside(const char *file) {
-  static const char *const folders[] = { "", "lib/", "../lib/" };
-  char path[4096];
+/* ---- where libraries are ------------------------------------------------- */
+
+static const char *const folders[] = { "", "lib/", "../lib/" };
+
+typedef struct path {
+  char s[4096];
+} path;
+
+/* folders[i] beside what this code is in, and `file` there; "": nowhere. */
+static path beside(int i, const char *file) {
+  path p = { "" };
   Dl_info here;
-  void *found = NULL;
-  if (!dladdr(MRT_PLUGIN_ENTRY, &here) || !here.dli_fname) return NULL;
+  if (!dladdr(MRT_PLUGIN_ENTRY, &here) || !here.dli_fname) return p;
   const char *slash = strrchr(here.dli_fname, '/');
   int length = slash ? (int)(slash - here.dli_fname + 1) : 0;
+  int n = snprintf(p.s, sizeof p.s, "%.*s%s%s", length,
+                   length ? here.dli_fname : "", folders[i], file);
+  if (n < 0 || (size_t)n >= sizeof p.s) p.s[0] = 0;
+  return p;
+}
+
+static void *open_beside(const char *file) {
+  void *found = NULL;
   for (int i = 0; i < MRT_COUNT(folders) && !found; i++) {
-    int n = snprintf(path, sizeof path, "%.*s%s%s", length, here.dli_fname,
-                     folders[i], file);
-    if (n > 0 && (size_t)n < sizeof path)
-      found = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    path p = beside(i, file);
+    if (p.s[0]) found = dlopen(p.s, RTLD_NOW | RTLD_LOCAL);
   }
   return found;
 }
@@ -53,64 +62,124 @@ void *mrt_plugin_library(const char *variable, const char *file,
   return library;
 }
 
-static mrt_status open_plugin(const char *name, mrt_plugin_open **entry,
+/* ---- names --------------------------------------------------------------- */
+
+typedef struct named {
+  char kind[MOST_LETTERS + 1];     /* "gpu" */
+  char variable[8 + MOST_LETTERS]; /* "MRT_GPU" */
+  char file[16 + MOST_LETTERS];    /* "libmrt_gpu.so" */
+  int index;
+} named;
+
+static bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* "kind" and "kind:0" are number 0; false: that is no name of a device. */
+static bool read_name(const char *name, named *to) {
+  size_t n = 0;
+  while (is_letter(name[n])) n++;
+  if (n == 0 || n > MOST_LETTERS || (name[0] >= '0' && name[0] <= '9'))
+    return false;
+  memset(to, 0, sizeof *to);
+  memcpy(to->kind, name, n);
+  snprintf(to->file, sizeof to->file, PREFIX "%s" SUFFIX, to->kind);
+  snprintf(to->variable, sizeof to->variable, "MRT_%s", to->kind);
+  for (char *c = to->variable; *c; c++)
+    if (*c >= 'a' && *c <= 'z') *c += 'A' - 'a';
+  if (!name[n]) return true;
+  char *end;
+  if (name[n] != ':' || name[n + 1] < '0' || name[n + 1] > '9') return false;
+  long index = strtol(name + n + 1, &end, 10);
+  to->index = (int)index;
+  return !*end && index < MOST_DEVICES;
+}
+
+/* The kind that a file is for: "gpu" of "libmrt_gpu.so". */
+static bool kind_of(const char *file, char *kind, size_t room) {
+  size_t n = strlen(file), ends = strlen(PREFIX) + strlen(SUFFIX);
+  named own;
+  if (n <= ends || n - ends >= room || strncmp(file, PREFIX, strlen(PREFIX)) ||
+      strcmp(file + n - strlen(SUFFIX), SUFFIX) != 0)
+    return false;
+  snprintf(kind, room, "%.*s", (int)(n - ends), file + strlen(PREFIX));
+  return read_name(kind, &own) && !strchr(kind, ':');
+}
+
+static bool is_device(const char *file) {
+  void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+  return library && dlsym(library, MRT_PLUGIN_ENTRY);
+}
+
+/* Counts `*i` down over the devices of one folder. */
+static bool name_in(const path *folder, int *i, char *name, size_t room) {
+  bool found = false;
+  DIR *dir = folder->s[0] ? opendir(folder->s) : NULL;
+  for (struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+    path file;
+    int n = snprintf(file.s, sizeof file.s, "%s%s", folder->s, entry->d_name);
+    if (n > 0 && (size_t)n < sizeof file.s &&
+        kind_of(entry->d_name, name, room) && is_device(file.s))
+      found = (*i)-- == 0;
+  }
+  if (dir) closedir(dir);
+  return found;
+}
+
+bool mrt_plugin_name(int i, char *name, size_t room) {
+  for (int k = 0; k < MRT_COUNT(folders); k++) {
+    path folder = beside(k, "");
+    if (name_in(&folder, &i, name, room)) return true;
+  }
+  return false;
+}
+
+MRT_API bool mrt_device_kind(int i, char *name, size_t room) {
+  return mrt_plugin_name(i, name, room);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static mrt_status open_plugin(const named *n, mrt_plugin_open **entry,
                               mrt_error *e) {
   const char *why;
-  void *library = mrt_plugin_library("MRT_CUDA", "libmrt_cuda.so", &why);
+  void *library = mrt_plugin_library(n->variable, n->file, &why);
   if (!library)
-    return mrt_fail(e, MRT_EDEVICE, "device %s: no CUDA plug-in: %s", name,
-                    why);
+    return mrt_fail(e, MRT_EDEVICE,
+                    "no device '%s': %s is not beside mrt, in its lib or where "
+                    "libraries are, and %s does not name it: %.200s",
+                    n->kind, n->file, n->variable, why);
   *(void **)entry = dlsym(library, MRT_PLUGIN_ENTRY);
   if (*entry) return MRT_OK;
   return mrt_fail(e, MRT_EDEVICE,
-                  "device %s: the CUDA plug-in is of another version", name);
+                  "device %s: the library has no " MRT_PLUGIN_ENTRY
+                  ": it is none of a device, or of another version",
+                  n->kind);
 }
 
-static const char ops[] =
-#define OP(name)   #name " "
-#define VIEW(name) #name " "
-#include "ops.def"
-#undef OP
-#undef VIEW
-    ;
+static void complete(mrt_device *d, const named *n, const mrt_device *cpu) {
+  snprintf(d->name, sizeof d->name, "%s:%d", n->kind, n->index);
+  if (!d->isa) d->isa = "";
+  if (!d->libraries) d->libraries = "";
+  if (!d->align) d->align = 64;
+  if (!d->threads) d->threads = 1;
+  if (!d->count) d->count = 1;
+  if (!d->clock) d->clock = cpu->clock;
+}
 
-mrt_status mrt_plugin_load(const char *name, mrt_device *device, mrt_error *e) {
-  int index = index_of(name);
-  if (index < 0)
-    return mrt_fail(e, MRT_EVALUE, "no device '%.40s' (cpu, cuda, cuda:1)",
+mrt_status mrt_plugin_load(const char *name, const mrt_device *cpu,
+                           mrt_device *device, mrt_error *e) {
+  named n;
+  if (!read_name(name, &n))
+    return mrt_fail(e, MRT_EVALUE,
+                    "no device '%.40s': \"cpu\", \"name\" or \"name:1\" "
+                    "wanted, of a library libmrt_name.so",
                     name);
   mrt_plugin_open *entry;
-  MRT_TRY(open_plugin(name, &entry, e));
-  mrt_plugin_core core = { .ops = ops, .fail = mrt_fail };
-  return entry(&core, index, device, e);
-}
-
-/* ---- over the two kinds of devices --------------------------------------- */
-
-mrt_status mrt_device_write(const mrt_device *d, void *to, const void *from,
-                            size_t nbytes, mrt_error *e) {
-  if (d->remote) return d->remote->write(d, to, from, nbytes, e);
-  if (nbytes) memcpy(to, from, nbytes);
-  return MRT_OK;
-}
-
-mrt_status mrt_device_read(const mrt_device *d, void *to, const void *from,
-                           size_t nbytes, uint64_t mark, mrt_error *e) {
-  if (d->remote) return d->remote->read(d, to, from, nbytes, mark, e);
-  if (nbytes) memcpy(to, from, nbytes);
-  return MRT_OK;
-}
-
-mrt_status mrt_device_copy(const mrt_device *d, void *to, const void *from,
-                           size_t nbytes, mrt_error *e) {
-  if (d->remote) return d->remote->copy(d, to, from, nbytes, e);
-  if (nbytes) memcpy(to, from, nbytes);
-  return MRT_OK;
-}
-
-mrt_status mrt_device_fill(const mrt_device *d, void *to, int byte,
-                           size_t nbytes, mrt_error *e) {
-  if (d->remote) return d->remote->fill(d, to, byte, nbytes, e);
-  if (nbytes) memset(to, byte, nbytes);
+  MRT_TRY(open_plugin(&n, &entry, e));
+  mrt_plugin_core core = { .ops = mrt_op_names, .fail = mrt_fail };
+  *device = (mrt_device){ 0 };
+  MRT_TRY(entry(&core, n.index, device, e));
+  complete(device, &n, cpu);
   return MRT_OK;
 }

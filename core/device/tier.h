@@ -42,4 +42,11 @@ typedef struct mrt_tier {
 mrt_status mrt_file_tier_open(const char *folder, const mrt_allocator *a,
                               mrt_tier **tier, mrt_error *e);
 
+struct mrt_device;
+/* A tier in the host's memory, for a device that brings none: each copy is over
+ * when `start` returns. */
+mrt_status mrt_host_tier_open(const struct mrt_device *device,
+                              const mrt_allocator *a, mrt_tier **tier,
+                              mrt_error *e);
+
 #endif

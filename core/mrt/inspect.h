@@ -24,6 +24,7 @@ typedef struct mrt_step_info {
   int layer;        /* of the network, 1, 2, ..; 0: in none */
   bool backward;    /* made by mrt_grad */
   bool recomputed;  /* a second run of a forward node */
+  bool hosted;      /* by the CPU: the device has no kernel for it */
   const char *cost; /* kind of work */
   double flops, bytes;
   double seconds; /* predicted */

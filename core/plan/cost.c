@@ -10,6 +10,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/cost.h"
+#include "plan/host_step.h"
 #include "rewrite/precision.h"
 
 #include <string.h>
@@ -119,7 +120,11 @@ double mrt_node_seconds(const mrt_plan *plan, const mrt_node *n) {
     double seconds = mrt_measured_find(&plan->options, mrt_node_key(n));
     if (seconds >= 0) return seconds;
   }
-  return mrt_device_seconds(&plan->device, n);
+  bool hosted = false;
+  if (plan->ctx->device.remote && !mrt_node_is_view(n))
+    mrt_node_kernel(plan->ctx, n, &hosted);
+  return hosted ? mrt_hosted_seconds(plan, n)
+                : mrt_device_seconds(&plan->device, n);
 }
 
 static uint64_t mix_type(uint64_t h, const mrt_type *t) {

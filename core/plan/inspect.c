@@ -28,6 +28,7 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     .layer = s->node->origin.layer,
     .backward = s->node->origin.backward,
     .recomputed = s->node->recomputed,
+    .hosted = s->hosted,
     .cost = mrt_cost_name(mrt_node_cost(s->node)),
     .flops = s->flops,
     .bytes = s->traffic,

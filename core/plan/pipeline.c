@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/collective.h"
 #include "plan/cost.h"
+#include "plan/host_step.h"
 #include "plan/planner.h"
 #include "tensor/slow.h"
 
@@ -124,6 +125,15 @@ mrt_status mrt_plan_over(mrt_plan *plan, size_t needed) {
   return MRT_EBUDGET;
 }
 
+/* What copies between tiers only speaks with them. */
+static void add_hosted(mrt_plan_info *info, const mrt_step *s) {
+  const struct mrt_host_step *h = s->host;
+  info->hosted += s->hosted && !(s->node->op->traits & (MRT_SWAPS | MRT_WAITS));
+  if (!h) return;
+  if (h->bytes > info->staging) info->staging = h->bytes;
+  info->hosted_in += h->bytes_in, info->hosted_out += h->bytes_out;
+}
+
 static void add_up(mrt_plan *plan) {
   mrt_plan_info *info = &plan->info;
   for (int i = 0; i < plan->buffer_count; i++) {
@@ -155,6 +165,7 @@ static void add_up(mrt_plan *plan) {
       info->wire += mrt_node_bytes(plan->steps[i].node);
     }
     info->flops += plan->steps[i].flops;
+    add_hosted(info, &plan->steps[i]);
     info->seconds += plan->steps[i].seconds;
     if (mrt_node_is_update(plan->steps[i].node)) plan->first_update = i;
   }

@@ -58,6 +58,9 @@ typedef struct mrt_binding {
 typedef struct mrt_step {
   mrt_node *node;
   const mrt_kernel *kernel;
+  bool hosted;                /* that is the CPU's: the device has none */
+  struct mrt_host_step *host; /* then, copies that it works on (host_step.h);
+                                 NULL: none, it touches no bytes */
   mrt_call call;
   double flops, traffic;
   double seconds; /* predicted */
@@ -194,6 +197,8 @@ struct mrt_space {
   int refs;
   void *data;
   size_t bytes; /* rounded */
+  void *host;   /* memory of the host, for what the CPU computes; NULL */
+  size_t host_bytes;
   mrt_home *slow;
   uint64_t generation;
 };

@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/fused.h"
 #include "plan/cost.h"
+#include "plan/host_step.h"
 
 #include <string.h>
 
@@ -41,11 +42,9 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
   mrt_step *s = &plan->steps[i];
   const mrt_device *d = &plan->ctx->device;
   s->node = n;
-  s->kernel = d->kernel(d, n->op->number, mrt_node_real(n));
-  if (!s->kernel)
-    return mrt_fail(&plan->ctx->error, MRT_EDEVICE,
-                    "%s (%s:%d): %s has no kernel for it", n->label,
-                    n->origin.file, n->origin.line, d->name);
+  const mrt_device *by = d;
+  s->kernel = mrt_node_kernel(plan->ctx, n, &s->hosted);
+  if (s->hosted) by = &plan->ctx->cpu;
   s->flops = mrt_node_flops(n), s->traffic = mrt_node_bytes(n);
   s->seconds = mrt_node_seconds(plan, n);
   s->call = (mrt_call){ .options = n->options,
@@ -54,8 +53,8 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
                         .in = MRT_NEW(&g->arena, mrt_operand, n->nin),
                         .out = MRT_NEW(&g->arena, mrt_operand, n->nout),
                         .run = &plan->run,
-                        .threads = d->threads,
-                        .dots = d->dots,
+                        .threads = by->threads,
+                        .dots = by->dots,
                         .node = i,
                         .file = n->origin.file,
                         .line = n->origin.line };
@@ -64,8 +63,11 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
   for (int k = 0; k < n->nout; k++) describe(&s->call.out[k], n->out[k]);
   if (s->kernel->prepare) s->call.state = s->kernel->prepare(&s->call);
   if (plan->step_count <= i) plan->step_count = i + 1; /* has a state */
-  if (d->remote) MRT_TRY(d->remote->check(d, &plan->ctx->error));
+  MRT_TRY(mrt_device_works(d, &plan->ctx->error));
   size_t scratch = s->kernel->scratch ? s->kernel->scratch(&s->call) : 0;
+  bool staged =
+      s->hosted && d->remote && !(n->op->traits & (MRT_SWAPS | MRT_WAITS));
+  if (staged) return mrt_host_step_make(plan, s, scratch);
   if (scratch == 0) return MRT_OK;
   n->scratch_buffer =
       mrt_plan_add_buffer(plan, (mrt_buffer){ .node = n,

@@ -12,35 +12,35 @@
 
 /* Until the step is done, on a device that queues; what failed shows later. */
 static void settle(mrt_plan *plan) {
-  const mrt_device *d = &plan->ctx->device;
   mrt_error ignored;
-  if (d->remote) d->remote->wait(d, &ignored);
+  mrt_device_wait(&plan->ctx->device, &ignored);
 }
 
-static void run_step(mrt_plan *plan, int i) {
+static mrt_status run_step(mrt_plan *plan, int i) {
   const mrt_step *s = &plan->steps[i];
   double began = plan->times ? plan->clock() : 0;
-  plan->at = i;
-  s->kernel->run(&s->call);
+  MRT_TRY(mrt_step_run(plan, i));
   if (plan->times) {
     settle(plan);
     plan->times[i] = plan->clock() - began;
   }
   if (plan->ranges) mrt_watch_range(plan, s, &plan->ranges[i]);
+  return MRT_OK;
 }
 
 /* What is trapped past the first update is told when the step has ended. */
-static mrt_status run_trapped(mrt_plan *plan, int i) {
+static mrt_status run_trapped(mrt_plan *plan, int i, mrt_status *trapped) {
   const mrt_step *s = &plan->steps[i];
   mrt_unusual before = mrt_watch_inputs(plan, s);
-  if (before.nan) MRT_TRY(mrt_watch_leaves(plan, s));
-  run_step(plan, i);
-  return mrt_watch_outputs(plan, s, before);
+  if (before.nan && (*trapped = mrt_watch_leaves(plan, s))) return MRT_OK;
+  MRT_TRY(run_step(plan, i));
+  *trapped = mrt_watch_outputs(plan, s, before);
+  return MRT_OK;
 }
 
 static mrt_status run_poisoned(mrt_plan *plan, int i) {
   uint64_t before = mrt_poison_hash(plan, i);
-  run_step(plan, i);
+  MRT_TRY(run_step(plan, i));
   if (mrt_poison_hash(plan, i) != before) return mrt_poison_fail(plan, i);
   return mrt_poison_dead(plan, i);
 }
@@ -67,7 +67,7 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
   if (plan->run.fault && (last || meets(plan, i)))
     return mrt_plan_bad_index(plan);
   if (!last) return MRT_OK;
-  if (!ctx->device.remote && !mrt_interrupts_heed(ctx, false))
+  if (!ctx->device.queue && !mrt_interrupts_heed(ctx, false))
     return interrupted(plan);
   if (plan->times) return MRT_OK; /* what it writes will be as before */
   for (int k = 0; k < plan->written_count; k++)
@@ -90,19 +90,17 @@ static int trapped_steps(const mrt_plan *plan) {
 
 static mrt_status walk(mrt_plan *plan) {
   bool poison = plan->ctx->poison;
-  const mrt_remote *remote = plan->ctx->device.remote;
   int looked_at = trapped_steps(plan);
   mrt_status trapped = MRT_OK;
   if (poison) MRT_TRY(mrt_poison_dead(plan, -1));
   for (int i = 0; i < plan->step_count; i++) {
     if (i <= plan->first_update || plan->part_rows) MRT_TRY(may_stop(plan, i));
-    if (poison)
-      MRT_TRY(run_poisoned(plan, i));
-    else if (i < looked_at && !trapped)
-      trapped = run_trapped(plan, i);
-    else
-      run_step(plan, i);
-    if (remote) MRT_TRY(remote->check(&plan->ctx->device, &plan->ctx->error));
+    bool look = i < looked_at && !trapped;
+    mrt_status s = poison ? run_poisoned(plan, i)
+                   : look ? run_trapped(plan, i, &trapped)
+                          : run_step(plan, i);
+    if (!s) s = mrt_device_works(&plan->ctx->device, &plan->ctx->error);
+    if (s) return s == MRT_EDEVICE ? mrt_plan_failed(plan) : s;
     if (plan->run.lost) return mrt_plan_lost(plan);
     if (plan->run.refused) return mrt_plan_refused(plan);
     if (trapped && (i < plan->first_update || plan->part_rows)) return trapped;
@@ -114,7 +112,7 @@ static mrt_status walk(mrt_plan *plan) {
 
 /* The first run is queued as it is: kernels are loaded at their first launch.
  * What looks at single steps takes them one by one. */
-static mrt_status walk_remote(mrt_plan *plan) {
+static mrt_status walk_queued(mrt_plan *plan) {
   bool looks = plan->ctx->poison || plan->options.trap || plan->times;
   bool updates = plan->first_update < plan->step_count;
   uint64_t runs = plan->runs;
@@ -149,7 +147,7 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                     plan->info.peak, ctx->budget);
   MRT_TRY(mrt_plan_prepare(plan, in));
   MRT_TRY(mrt_plan_agree(plan));
-  if (ctx->device.remote) return walk_remote(plan);
+  if (ctx->device.queue) return walk_queued(plan);
   plan->at = -1;
   mrt_status s = walk(plan);
   if (s && s != MRT_ERANK) mrt_plan_desert(plan, plan->at + 1);

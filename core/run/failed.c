@@ -19,6 +19,15 @@ void mrt_plan_tear(mrt_plan *plan) {
     plan->written[i]->variable->torn = true;
 }
 
+mrt_status mrt_plan_failed(mrt_plan *plan) {
+  mrt_error *e = &plan->ctx->error, told = *e;
+  if (plan->ctx->device.queue || plan->at < 0) return told.status;
+  const mrt_node *n = plan->steps[plan->at].node;
+  if (plan->at >= plan->first_update && !plan->part_rows) mrt_plan_tear(plan);
+  return mrt_fail(e, told.status, "at %s (%s:%d): %s", n->label, n->origin.file,
+                  n->origin.line, told.message);
+}
+
 mrt_status mrt_plan_lost(mrt_plan *plan) {
   int step = plan->run.lost - 1;
   const mrt_node *n = plan->steps[step].node;
@@ -53,7 +62,7 @@ mrt_status mrt_plan_refused(mrt_plan *plan) {
   const mrt_error said = ctx->error;
   /* Of what was queued nothing runs past the step that failed. */
   int reached =
-      ctx->device.remote ? arrival_of(plan, plan->run.refused - 1) : plan->at;
+      ctx->device.queue ? arrival_of(plan, plan->run.refused - 1) : plan->at;
   bool torn = reached >= plan->first_update && !plan->part_rows;
   if (torn) mrt_plan_tear(plan);
   if (said.status == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);

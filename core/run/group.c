@@ -48,7 +48,7 @@ static bool is_free(const mrt_plan *plan, int first, int i) {
 static int steps_from(const mrt_plan *plan, int first) {
   const mrt_kernel *kernel = plan->steps[first].kernel;
   int i = first + 1;
-  if (!kernel->together) return 1;
+  if (!kernel->together || plan->steps[first].hosted) return 1;
   while (i < plan->step_count && i - first < MOST &&
          plan->steps[i].kernel == kernel && is_free(plan, first, i))
     i++;

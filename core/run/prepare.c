@@ -159,6 +159,7 @@ mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
   MRT_TRY(mrt_plan_start(plan));
   MRT_TRY(mrt_plan_fetch(plan));
   MRT_TRY(mrt_space_reserve(plan->space, plan->arena_bytes));
+  MRT_TRY(mrt_space_reserve_host(plan->space, plan->info.staging));
   MRT_TRY(ready_results(plan));
   if (plan->placed_generation != plan->space->generation ||
       plan->placed_moves != plan->ctx->moves) {

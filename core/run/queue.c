@@ -23,13 +23,12 @@ int mrt_milestone_after(const mrt_plan *plan, int done) {
 }
 
 /* Step i and those that are done with it. */
-static void run_group(mrt_plan *plan, int i) {
+static mrt_status run_group(mrt_plan *plan, int i) {
   const mrt_step *s = &plan->steps[i];
   plan->at = i;
-  if (s->together > 1)
-    s->kernel->together(plan->calls + i, s->together);
-  else
-    s->kernel->run(&s->call);
+  if (s->together == 1) return mrt_step_run(plan, i);
+  s->kernel->together(plan->calls + i, s->together);
+  return MRT_OK;
 }
 
 static mrt_status queue_steps(mrt_plan *plan) {
@@ -37,12 +36,13 @@ static mrt_status queue_steps(mrt_plan *plan) {
   mrt_error *e = &plan->ctx->error;
   int milestone = mrt_milestone_after(plan, 0);
   for (int i = 0; i < plan->step_count;) {
-    run_group(plan, i);
-    MRT_TRY(d->remote->check(d, e));
+    MRT_TRY(run_group(plan, i));
+    MRT_TRY(mrt_device_works(d, e));
+    if (plan->run.lost) return mrt_plan_lost(plan);
     if (plan->run.refused) return mrt_plan_refused(plan);
     i += plan->steps[i].together;
     if (i < milestone || i == plan->step_count) continue;
-    MRT_TRY(d->remote->milestone(d, &plan->run, i, e));
+    if (d->queue->milestone) MRT_TRY(d->queue->milestone(d, &plan->run, i, e));
     milestone = mrt_milestone_after(plan, i);
   }
   if (plan->graph.transfer_count) plan->ctx->tier->join(plan->ctx->tier);
@@ -52,6 +52,6 @@ static mrt_status queue_steps(mrt_plan *plan) {
 mrt_status mrt_queue_all(mrt_plan *plan) {
   const mrt_device *d = &plan->ctx->device;
   mrt_status s = queue_steps(plan);
-  if (s) d->remote->stop(d, &plan->run);
+  if (s && d->queue->stop) d->queue->stop(d, &plan->run);
   return s;
 }

@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-static const mrt_remote *remote_of(const mrt_plan *plan) {
-  return plan->ctx->device.remote;
+static const mrt_queue *queue_of(const mrt_plan *plan) {
+  return plan->ctx->device.queue;
 }
 
 /* ---- flight -------------------------------------------------------------- */
@@ -30,19 +30,19 @@ static void leave_flight(mrt_plan *plan) {
 
 /* Have its runs met a fault, as far as can be seen? */
 static bool faulty(mrt_plan *plan) {
-  remote_of(plan)->see(&plan->ctx->device, &plan->run);
+  queue_of(plan)->see(&plan->ctx->device, &plan->run);
   return plan->run.fault != 0;
 }
 
-static mrt_status tell_fault(mrt_plan *plan) {
+mrt_status mrt_flight_fault(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   if (!faulty(plan)) return MRT_OK;
-  MRT_TRY(remote_of(plan)->wait(&ctx->device, &ctx->error));
+  MRT_TRY(queue_of(plan)->wait(&ctx->device, &ctx->error));
   faulty(plan); /* all of it is here now */
   mrt_status s = mrt_plan_fault(plan);
   if (s != MRT_ERANK) mrt_plan_desert(plan, 0);
   mrt_error told = ctx->error;
-  MRT_TRY(remote_of(plan)->absolve(&ctx->device, &plan->run, &ctx->error));
+  MRT_TRY(queue_of(plan)->absolve(&ctx->device, &plan->run, &ctx->error));
   plan->run.fault = 0;
   ctx->error = told;
   return s;
@@ -51,8 +51,8 @@ static mrt_status tell_fault(mrt_plan *plan) {
 /* How many steps of its last run were done when the device failed; -1: it was
  * not under way, or nobody knows. */
 static int reached(const mrt_plan *plan) {
-  bool told = plan->milestones && plan->run.words;
-  return told ? remote_of(plan)->reached(&plan->ctx->device, &plan->run) : -1;
+  bool told = plan->milestones && plan->run.words && queue_of(plan)->reached;
+  return told ? queue_of(plan)->reached(&plan->ctx->device, &plan->run) : -1;
 }
 
 /* The plan whose run that was; else `plan`, and -1 for *done. */
@@ -86,14 +86,14 @@ static mrt_status tell_failure(mrt_plan *plan) {
 }
 
 mrt_status mrt_flight_land(mrt_context *ctx) {
-  const mrt_remote *r = ctx->device.remote;
+  const mrt_queue *q = ctx->device.queue;
   mrt_status first = MRT_OK;
   mrt_error told;
-  if (!r || !ctx->flight) return MRT_OK;
-  bool failed = r->wait(&ctx->device, &ctx->error) != MRT_OK;
+  if (!q || !ctx->flight) return MRT_OK;
+  bool failed = q->wait(&ctx->device, &ctx->error) != MRT_OK;
   while (ctx->flight) {
     mrt_plan *plan = ctx->flight;
-    mrt_status s = failed ? tell_failure(plan) : tell_fault(plan);
+    mrt_status s = failed ? tell_failure(plan) : mrt_flight_fault(plan);
     leave_flight(plan);
     if (s && !first) first = s, told = ctx->error;
   }
@@ -102,9 +102,9 @@ mrt_status mrt_flight_land(mrt_context *ctx) {
 }
 
 mrt_status mrt_flight_reach(mrt_context *ctx, uint64_t mark) {
-  const mrt_remote *r = ctx->device.remote;
-  if (!r || !ctx->flight) return MRT_OK;
-  if (r->reach(&ctx->device, mark, &ctx->error)) return mrt_flight_land(ctx);
+  const mrt_queue *q = ctx->device.queue;
+  if (!q || !ctx->flight) return MRT_OK;
+  if (q->reach(&ctx->device, mark, &ctx->error)) return mrt_flight_land(ctx);
   for (mrt_plan *plan = ctx->flight; plan; plan = plan->next_flight)
     if (faulty(plan)) return mrt_flight_land(ctx);
   return MRT_OK;
@@ -113,7 +113,7 @@ mrt_status mrt_flight_reach(mrt_context *ctx, uint64_t mark) {
 /* From here on, results can be read while what follows is computed.  Variables
  * may be written again. */
 static void mark(mrt_plan *plan) {
-  uint64_t here = remote_of(plan)->mark(&plan->ctx->device);
+  uint64_t here = queue_of(plan)->mark(&plan->ctx->device);
   for (int i = 0; i < plan->result_count; i++)
     if (plan->result_storage[i]) plan->result_storage[i]->mark = here;
   for (int i = 0; i < plan->written_count; i++)
@@ -122,8 +122,8 @@ static void mark(mrt_plan *plan) {
 
 mrt_status mrt_flight_begin(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  if (plan->run.words) MRT_TRY(tell_fault(plan));
-  mrt_status s = remote_of(plan)->begin(&ctx->device, &plan->run, &ctx->error);
+  if (plan->run.words) MRT_TRY(mrt_flight_fault(plan));
+  mrt_status s = queue_of(plan)->begin(&ctx->device, &plan->run, &ctx->error);
   int done = -1;
   if (s == MRT_EDEVICE) stopped_in(plan, &done);
   if (done >= 0) return tell_failure(plan);
@@ -133,9 +133,9 @@ mrt_status mrt_flight_begin(mrt_plan *plan) {
 
 mrt_status mrt_flight_end(mrt_plan *plan, mrt_status status) {
   mrt_context *ctx = plan->ctx;
-  const mrt_remote *r = remote_of(plan);
-  if (!status) status = r->check(&ctx->device, &ctx->error);
-  if (!status) status = r->end(&ctx->device, &plan->run, &ctx->error);
+  const mrt_queue *q = queue_of(plan);
+  if (!status) status = mrt_device_works(&ctx->device, &ctx->error);
+  if (!status) status = q->end(&ctx->device, &plan->run, &ctx->error);
   if (status == MRT_EDEVICE) return tell_failure(plan);
   mark(plan);
   plan->queued = true;
@@ -147,21 +147,21 @@ mrt_status mrt_flight_end(mrt_plan *plan, mrt_status status) {
 
 void mrt_flight_leave(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  const mrt_remote *r = remote_of(plan);
+  const mrt_queue *q = queue_of(plan);
   mrt_error ignored;
-  if (!r) return;
-  if (plan->run.words) r->wait(&ctx->device, &ignored);
+  if (!q) return;
+  if (plan->run.words) q->wait(&ctx->device, &ignored);
   leave_flight(plan);
   mrt_replay_forget(plan);
-  if (plan->run.words) r->leave(&ctx->device, &plan->run);
+  if (plan->run.words) q->leave(&ctx->device, &plan->run);
 }
 
 /* ---- recordings ---------------------------------------------------------- */
 
 void mrt_replay_forget(mrt_plan *plan) {
-  const mrt_remote *r = remote_of(plan);
+  const mrt_queue *q = queue_of(plan);
   while (plan->recording_count)
-    r->forget(&plan->ctx->device,
+    q->forget(&plan->ctx->device,
               plan->recordings[--plan->recording_count].recording);
 }
 
@@ -192,8 +192,7 @@ static void *find(mrt_plan *plan, uint64_t key) {
 static void keep(mrt_plan *plan, uint64_t key, void *recording) {
   int n = plan->recording_count;
   if (n == MRT_RECORDINGS)
-    remote_of(plan)->forget(&plan->ctx->device,
-                            plan->recordings[--n].recording);
+    queue_of(plan)->forget(&plan->ctx->device, plan->recordings[--n].recording);
   memmove(plan->recordings + 1, plan->recordings,
           (size_t)n * sizeof *plan->recordings);
   plan->recordings[0] = (mrt_recording){ key, recording };
@@ -209,17 +208,17 @@ static void refresh(mrt_plan *plan) {
 
 mrt_status mrt_replay(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  const mrt_remote *r = remote_of(plan);
+  const mrt_queue *q = queue_of(plan);
   refresh(plan);
   uint64_t key = addresses(plan);
   void *recording = find(plan, key);
   if (!recording) {
-    MRT_TRY(r->record(&ctx->device, &ctx->error));
+    MRT_TRY(q->record(&ctx->device, &ctx->error));
     mrt_status s = mrt_queue_all(plan);
     mrt_error told = ctx->error;
-    mrt_status end = r->recorded(&ctx->device, &recording, &ctx->error);
+    mrt_status end = q->recorded(&ctx->device, &recording, &ctx->error);
     if (s) {
-      if (!end && recording) r->forget(&ctx->device, recording);
+      if (!end && recording) q->forget(&ctx->device, recording);
       return ctx->error = told, s;
     }
     MRT_TRY(end);
@@ -227,5 +226,5 @@ mrt_status mrt_replay(mrt_plan *plan) {
     keep(plan, key, recording);
   }
   plan->at = plan->step_count - 1;
-  return r->replay(&ctx->device, recording, &ctx->error);
+  return q->replay(&ctx->device, recording, &ctx->error);
 }

@@ -14,6 +14,9 @@ mrt_status mrt_plan_bad_index(mrt_plan *plan);
 mrt_status mrt_plan_refused(mrt_plan *plan);
 /* plan->run.lost: a copy between tiers has failed. */
 mrt_status mrt_plan_lost(mrt_plan *plan);
+/* ctx->error says how the device failed: at which step, and what is torn.  Of
+ * what was queued that shows when it has ended. */
+mrt_status mrt_plan_failed(mrt_plan *plan);
 /* The step broke off past its first update. */
 void mrt_plan_tear(mrt_plan *plan);
 /* The run ended with ctx->error, and does not come to its collectives from step
@@ -21,6 +24,8 @@ void mrt_plan_tear(mrt_plan *plan);
  * why, and fail. */
 void mrt_plan_desert(mrt_plan *plan, int from);
 
+/* What its run has met, as far as that can be seen; it is forgotten then. */
+mrt_status mrt_flight_fault(mrt_plan *plan);
 /* Around what a run queues.  `begin` tells what the run before has met. */
 mrt_status mrt_flight_begin(mrt_plan *plan);
 mrt_status mrt_flight_end(mrt_plan *plan, mrt_status status);

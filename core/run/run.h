@@ -84,6 +84,9 @@ mrt_status mrt_flight_reach(mrt_context *ctx, uint64_t mark);
 mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                          mrt_tensor *const *in);
 
+/* Compute step i, or queue it. */
+mrt_status mrt_step_run(mrt_plan *plan, int i);
+
 /* Resolve which pointers go where; after mrt_plan_make. */
 mrt_status mrt_plan_bind(mrt_plan *plan);
 /* Which steps are done together; after mrt_plan_make. */

@@ -14,10 +14,18 @@ MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **out) {
   return MRT_OK;
 }
 
+static void free_host(mrt_space *s) {
+  mrt_context *ctx = s->ctx;
+  if (s->host) ctx->cpu.free(&ctx->cpu, s->host, s->host_bytes);
+  ctx->host_bytes -= s->host_bytes;
+  s->host = NULL, s->host_bytes = 0;
+}
+
 MRT_API void mrt_space_free(mrt_space *s) {
   if (!s || --s->refs > 0) return;
   mrt_context *ctx = s->ctx;
   mrt_device_free(ctx, s->data, s->bytes);
+  free_host(s);
   mrt_home_free(ctx, s->slow);
   mrt_release(ctx->allocator, s, sizeof *s);
   mrt_context_unref(ctx);
@@ -33,6 +41,20 @@ mrt_status mrt_space_reserve(mrt_space *s, size_t bytes) {
   s->bytes = 0;
   return mrt_fail(&s->ctx->error, MRT_ENOMEM,
                   "out of memory: the plan's arena takes %zu bytes", bytes);
+}
+
+mrt_status mrt_space_reserve_host(mrt_space *s, size_t bytes) {
+  const mrt_device *cpu = &s->ctx->cpu;
+  if (s->host_bytes >= bytes) return MRT_OK;
+  free_host(s);
+  s->host = cpu->alloc(cpu, bytes);
+  if (!s->host)
+    return mrt_fail(&s->ctx->error, MRT_ENOMEM,
+                    "out of memory: what %s has no kernels for takes %zu bytes "
+                    "of the host",
+                    s->ctx->device.name, bytes);
+  s->host_bytes = bytes, s->ctx->host_bytes += bytes;
+  return MRT_OK;
 }
 
 mrt_status mrt_space_reserve_slow(mrt_space *s, size_t bytes) {

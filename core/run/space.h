@@ -9,6 +9,8 @@
 /* Make the arena at least `bytes` large; its old contents are lost, and its
  * generation changes when it moves. */
 mrt_status mrt_space_reserve(mrt_space *s, size_t bytes);
+/* The same for its memory of the host. */
+mrt_status mrt_space_reserve_host(mrt_space *s, size_t bytes);
 /* The same for its part of the slow tier. */
 mrt_status mrt_space_reserve_slow(mrt_space *s, size_t bytes);
 

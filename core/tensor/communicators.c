@@ -73,13 +73,15 @@ void mrt_communicators_settle(mrt_context *ctx, const mrt_context *except) {
   mrt_error ignored;
   mrt_context *home = mrt_communicators_home(ctx);
   for (mrt_context *g = home->guests; g; g = g->next_guest)
-    if (g != except && g->flight) g->device.remote->wait(&g->device, &ignored);
+    if (g != except && g->flight) mrt_device_wait(&g->device, &ignored);
 }
 
 /* What is in use stays until it is freed. */
 static void close_one(mrt_context *ctx, mrt_communicator *comm) {
-  for (mrt_context *g = ctx->guests; g; g = g->next_guest)
-    if (g->device.remote) g->device.remote->part(&g->device, comm);
+  for (mrt_context *g = ctx->guests; g; g = g->next_guest) {
+    const mrt_queue *q = g->device.queue;
+    if (q && q->part) q->part(&g->device, comm);
+  }
   if (comm == ctx->heap.comm) ctx->heap.closed = true;
   if (comm == ctx->heap.comm && !ctx->heap.blocks) ctx->heap.comm = NULL;
   comm->close(comm);

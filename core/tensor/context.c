@@ -91,7 +91,7 @@ MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx) {
 MRT_API mrt_status mrt_set_device(mrt_context *ctx,
                                   const mrt_device_profile *device) {
   mrt_device_profile own;
-  ctx->device.describe(&ctx->device, &own);
+  mrt_device_describe(&ctx->device, &ctx->cpu, &own);
   if (device) MRT_TRY(mrt_device_check(device, &ctx->error));
   ctx->profile = device ? *device : own;
   if (ctx->profile.align < own.align) ctx->profile.align = own.align;
@@ -100,7 +100,9 @@ MRT_API mrt_status mrt_set_device(mrt_context *ctx,
 }
 
 MRT_API size_t mrt_available(const mrt_context *ctx) {
-  return ctx->available ? ctx->available : ctx->device.available(&ctx->device);
+  const mrt_device *d = &ctx->device;
+  if (ctx->available) return ctx->available;
+  return d->available ? d->available(d) : 0;
 }
 
 MRT_API size_t mrt_overhead(const mrt_context *ctx) {
@@ -134,7 +136,9 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .bytes_peak = ctx->bytes_peak,
     .alignment = ctx->device.align,
     .bytes_slow = ctx->slow_bytes,
-    .queues = ctx->device.remote != NULL,
+    .bytes_host = ctx->host_bytes,
+    .devices = ctx->device.count,
+    .queues = ctx->device.queue != NULL,
   };
 }
 
@@ -189,9 +193,8 @@ mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
   if (!s) return mrt_nomem(&ctx->error);
   s->data = mrt_device_alloc(ctx, nbytes, &s->nbytes);
   if (!s->data) {
-    const mrt_remote *r = ctx->device.remote;
     mrt_release(ctx->allocator, s, sizeof *s);
-    if (r) MRT_TRY(r->check(&ctx->device, &ctx->error)); /* not full: failed */
+    MRT_TRY(mrt_device_works(&ctx->device, &ctx->error)); /* not full: failed */
     return mrt_fail(
         &ctx->error, MRT_ENOMEM,
         "out of memory: %zu bytes wanted for one tensor, %zu in use", nbytes,

@@ -22,8 +22,8 @@ static const char *usual_folder(void) {
 
 mrt_status mrt_slow_reserve(mrt_context *ctx, size_t nbytes) {
   if (!ctx->tier)
-    MRT_TRY(ctx->device.open_tier(&ctx->device, usual_folder(), ctx->allocator,
-                                  &ctx->tier, &ctx->error));
+    MRT_TRY(mrt_device_open_tier(&ctx->device, usual_folder(), ctx->allocator,
+                                 &ctx->tier, &ctx->error));
   size_t wanted = end_of(ctx) + mrt_slow_round(nbytes);
   if (wanted < ctx->slow_bytes) wanted = ctx->slow_bytes;
   MRT_TRY(ctx->tier->resize(ctx->tier, wanted, &ctx->error));
@@ -73,8 +73,8 @@ MRT_API mrt_status mrt_set_swap_folder(mrt_context *ctx, const char *path) {
                     "the swap file has %zu bytes already: choose its folder "
                     "before the first step that swaps",
                     ctx->slow_bytes);
-  MRT_TRY(ctx->device.open_tier(&ctx->device, path, ctx->allocator, &tier,
-                                &ctx->error));
+  MRT_TRY(mrt_device_open_tier(&ctx->device, path, ctx->allocator, &tier,
+                               &ctx->error));
   mrt_slow_close(ctx);
   ctx->tier = tier;
   return MRT_OK;

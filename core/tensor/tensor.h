@@ -143,9 +143,11 @@ struct mrt_context {
   int64_t refs;             /* the owner, tensors, storages, plans, spaces */
   mrt_error error;
   mrt_device device;
-  mrt_device cpu;             /* computes while planning */
+  mrt_device cpu;             /* computes while planning, and what the device
+                                 has no kernel for */
   mrt_plan *flight;           /* plans whose last run may not have ended */
   mrt_device_profile profile; /* of what plans are made for */
+  mrt_device_profile cpu_profile; /* as declared */
   bool poison;
   volatile int interrupted; /* MRT_RAISED, MRT_DEAF; of the home */
   uint64_t seed, seed_epoch, next_key, next_id, walks;
@@ -153,6 +155,7 @@ struct mrt_context {
   mrt_tier *tier;    /* opened when first needed; NULL: not yet */
   mrt_home *homes;   /* of the tier, by rising offset */
   size_t slow_bytes; /* the tier's size */
+  size_t host_bytes; /* of spaces, for what the CPU computes for the device */
   uint64_t moves;    /* storages that came to memory or left it */
   size_t budget;     /* of one plan; 0: no limit */
   size_t available;  /* instead of asking the device; 0: ask */

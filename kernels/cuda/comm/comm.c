@@ -208,7 +208,7 @@ void mrt_cuda_part(const mrt_device *device, mrt_communicator *comm) {
   mrt_error ignored;
   while (t && t->comm != comm) t = t->next;
   if (!t) return;
-  device->remote->wait(device, &ignored);
+  device->queue->wait(device, &ignored);
   close_team(c, t);
 }
 

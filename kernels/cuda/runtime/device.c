@@ -256,10 +256,12 @@ static const mrt_remote remote = {
   .read = get,
   .copy = copy,
   .fill = fill,
+};
+
+static const mrt_queue queue = {
   .wait = wait,
   .mark = set_mark,
   .reach = reach,
-  .check = check,
   .begin = begin,
   .end = end,
   .stop = mrt_cuda_stop,
@@ -277,5 +279,6 @@ static const mrt_remote remote = {
 
 void mrt_cuda_fill_queue(mrt_device *device) {
   device->clock = clock_seconds;
-  device->remote = &remote;
+  device->remote = &remote, device->queue = &queue;
+  device->check = check;
 }

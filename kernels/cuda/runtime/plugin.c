@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "comm/comm.h"
+#include "device/op_names.h"
 #include "dnn/dnn.h"
 #include "gemm/cublaslt.h"
 
@@ -14,14 +15,6 @@
 #include <string.h>
 
 enum { ALIGN = 256 }; /* bytes: what cudaMalloc gives */
-
-static const char ops[] =
-#define OP(name)   #name " "
-#define VIEW(name) #name " "
-#include "ops.def"
-#undef OP
-#undef VIEW
-    ;
 
 /* Set once, to the same for all who load the plug-in. */
 static mrt_status (*core_fail)(mrt_error *, mrt_status, const char *, ...);
@@ -145,15 +138,15 @@ static void describe(mrt_device *d, mrt_cuda *c,
 __attribute__((visibility("default")))
 #endif
 mrt_status
-mrt_plugin_open_1(const mrt_plugin_core *core, int index, mrt_device *device,
+mrt_plugin_open_2(const mrt_plugin_core *core, int index, mrt_device *device,
                   mrt_error *e);
 
-mrt_status mrt_plugin_open_1(const mrt_plugin_core *core, int index,
+mrt_status mrt_plugin_open_2(const mrt_plugin_core *core, int index,
                              mrt_device *device, mrt_error *e) {
   int count = 0;
   struct cudaDeviceProp p = { 0 };
   core_fail = core->fail;
-  if (strcmp(core->ops, ops) != 0)
+  if (strcmp(core->ops, mrt_op_names) != 0)
     return mrt_fail(e, MRT_EDEVICE,
                     "the CUDA plug-in was built of another version");
   cudaError_t code = cudaGetDeviceCount(&count);
@@ -171,6 +164,7 @@ mrt_status mrt_plugin_open_1(const mrt_plugin_core *core, int index,
   c->arch = 10 * p.major + p.minor; /* libraries are opened by it */
   if (!code) code = start(c);
   describe(device, c, &p);
+  device->count = count;
   if (!code) return MRT_OK;
   c->failed = code;
   mrt_status s = mrt_cuda_check(c, code, e);

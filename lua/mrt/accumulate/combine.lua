@@ -89,8 +89,13 @@ local function describe(entry, plans)
     stall = full * micro.stall + rest.stall + final.stall,
     wire = full * micro.wire + rest.wire + final.wire,
     collectives = full * micro.collectives + rest.collectives + final.collectives,
-    slow = slow_bytes(plans, infos),
+    slow = slow_bytes(plans, infos), hosted = micro.hosted + final.hosted,
+    staging = math.max(micro.staging, final.staging),
+    unrecorded = micro.unrecorded or final.unrecorded,
     micro_batches = entry.count, micro_batch = entry.size, batch = entry.rows }
+  for _, name in ipairs { "hosted_in", "hosted_out" } do
+    out[name] = full * micro[name] + (rest[name] or 0) + final[name]
+  end
   out.peak = fixed + out.transient
   for _, bound in ipairs { "lower_bound", "working_set", "order_free_bound" } do
     out[bound] = fixed + largest(infos, bound)

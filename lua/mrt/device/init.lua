@@ -17,12 +17,14 @@ local together = require "mrt.communicator.sync"
 local device = { list = figures.list, find = figures.find, use = figures.use,
   current = figures.current, ready = figures.ready, share = figures.share }
 
---- The device that tensors are made on from now on, of `mrt.device "cuda:0"`.
---- What exists stays where it is (`x:to "cuda:0"` copies); operators take tensors
+--- The device that tensors are made on from now on, of `mrt.device "gpu:0"`: number 0
+--- of what libmrt_gpu.so opens, which lies beside mrt, in its lib or where libraries
+--- are, or is named by MRT_GPU.
+--- What exists stays where it is (`x:to "gpu:0"` copies); operators take tensors
 --- of one device only, and a compiled function runs where it was traced.
 ---
 --- Raises: a device that is not here, saying why.
----@param name? string  "cpu", "cuda", "cuda:1"; nil: tell only
+---@param name? string  "cpu", "gpu" (which is "gpu:0"), "gpu:1"; nil: tell only
 ---@return string name
 local function choose(_, name)
   if name ~= nil and type(name) ~= "string" then

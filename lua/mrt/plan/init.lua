@@ -22,6 +22,11 @@ local roles = require "mrt.plan.report.roles"
 ---@field wire number          bytes given to other ranks in a run
 ---@field collectives integer
 ---@field slow integer         what is swapped, in a file; not in peak
+---@field hosted integer       nodes that the CPU computes: the device has no kernel
+---@field staging integer      bytes of the host's memory for them; not in peak
+---@field hosted_in integer    bytes copied to the host for them in a run,
+---@field hosted_out integer   and back
+---@field unrecorded boolean?  so that a device which queues replays no recording
 ---@field flops number
 ---@field seconds number       predicted, of one run
 ---@field device table         what it was made for: name, capacity, bandwidth, ...
@@ -50,7 +55,8 @@ function Plan.new(core_plan, name, planning_us)
 end
 
 --- List the nodes in executing order: op, class (kind of work), file, line,
---- backward, flops, bytes, time (predicted seconds), live.
+--- backward, hosted (by the CPU, for a device without the kernel; or absent), flops,
+--- bytes, time (predicted seconds), live.
 ---@return table[]
 function Plan:steps() return self.core:steps() end
 

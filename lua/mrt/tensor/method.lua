@@ -14,13 +14,20 @@ local read, refuse = argument.read, argument.refuse
 
 -- ---- dtypes ----------------------------------------------------------------
 
+local dtypes = core.dtypes()
+
 --- Convert; the tensor itself when it has that dtype already.  Or copy to another
 --- device, which computes what is pending and cannot be done inside a compiled
 --- function.
----@param dtype mrt.DType|string  a dtype, or a device: "cpu", "cuda:0"
+---@param dtype mrt.DType|string  a dtype, or a device: "cpu", "gpu:0"
 ---@return mrt.Tensor
 function Tensor.to(x, dtype)
-  if type(dtype) == "string" and (dtype == "cpu" or dtype:find "^cuda") then
+  if type(dtype) == "string" and not dtypes[dtype] then
+    local found, message = pcall(core.open_device, dtype)
+    if not found then
+      refuse("to", "'%s' is no dtype, and as a device: %s", dtype,
+        (message.message:gsub("^device: ", "")))
+    end
     return core.transfer(x, dtype)
   end
   if x:get_dtype() == dtype then return x end

@@ -32,6 +32,18 @@ local function measure()
   print(path and "-- kept in " .. path or "-- not kept: " .. message)
 end
 
+-- A line for each kind of device that is beside the CPU.
+local function list_kinds()
+  for _, kind in ipairs(core.device_kinds()) do
+    local found, name = pcall(device, kind)
+    local own = core.info()
+    local what = own.libraries ~= "" and own.libraries or own.isa
+    line("  " .. (found and name or kind), not found and tostring(name.message or name)
+      or ("%s%d of them"):format(what ~= "" and what .. "; " or "", own.devices))
+    device "cpu"
+  end
+end
+
 return function(option)
   if option == "--devices" then return devices() end
   if option == "--measure" then return measure() end
@@ -46,14 +58,8 @@ return function(option)
   line("instruction set", info.isa)
   line("threads", info.threads)
   line("libraries", info.libraries ~= "" and info.libraries or "none")
-  local found, gpu = pcall(device, "cuda")
-  line("devices", "cpu" .. (found and ", " .. gpu or ""))
-  if found then
-    line("  " .. gpu, core.info().libraries)
-    device "cpu"
-  else
-    line("  cuda", tostring(gpu.message or gpu))
-  end
+  line("devices", "cpu")
+  list_kinds()
   line("plans are for", device.current().name)
   line("available", format.bytes(device.available()))
 end

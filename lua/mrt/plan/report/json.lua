@@ -12,6 +12,10 @@
 ---     wire          bytes that this rank gives to others in a run
 ---     collectives   how many of them a run has
 ---     slow          in the file of what is swapped; not in peak
+---     hosted, staging, hosted_in, hosted_out
+---                   where the device has no kernel for some nodes: how many the CPU
+---                   computes; bytes of the host for them, not in peak; bytes
+---                   copied to it in a run, and back
 ---     device        what it was planned for: core/mrt.h, mrt_device_profile
 ---     micro_batches, micro_batch, batch, accumulators
 ---                   with micro-batches: how many, of how many rows, of how many;
@@ -26,7 +30,7 @@
 ---                   workspace; fetched (a variable that lives in the slow
 ---                   tier, while in the arena), swapped (in the slow tier)
 ---     steps         [{op, file, line, layer (0: none), backward, recomputed (it
----                   runs again what has run), class (kind of work), time
+---                   runs again what has run), hosted? (by the CPU), class (kind of work), time
 ---                   (predicted, seconds), flops, bytes (read and written),
 ---                   live, reads: [value], writes: [value]}]
 ---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
@@ -54,7 +58,7 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "transfers", "lane",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
-  "backward", "recomputed", "class", "time", "live", "reads", "writes", "value",
+  "backward", "recomputed", "hosted", "class", "time", "live", "reads", "writes", "value",
   "start", "wait", "beside",
   "reserved", "wasted", "calls", "segments", "device" }
 table.move(roles.order, 1, #roles.order, #order + 1, order)
@@ -76,6 +80,8 @@ local plain = { "peak", "persistent", "transient", "outputs", "inputs",
   "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
   "stall", "wire", "collectives", "slow", "device", "nodes", "nodes_traced", "passes", "peak_step" }
 
+local of_host = { "hosted", "staging", "hosted_in", "hosted_out" }
+
 local function with_operands(steps, operands)
   for i, step in ipairs(steps) do
     step.reads, step.writes = operands[i].reads, operands[i].writes
@@ -92,6 +98,7 @@ return function(plan)
   local out = { schema = "mrt.plan/1", name = plan.title,
     pool = pool.simulate(plan) }
   for _, key in ipairs(plain) do out[key] = plan[key] end
+  for _, key in ipairs(plan.hosted > 0 and of_host or {}) do out[key] = plan[key] end
   out.pool.microseconds = nil -- the same plan gives the same file
   out.at_peak = setmetatable(roles.sums(values, plan.peak_step),
     { __jsontype = "object" })

@@ -77,6 +77,37 @@ local function copies(plan, lines, values)
   end
 end
 
+local HOSTED = 6 -- operators that the device lacks
+
+-- What the CPU computes for the device, which has no kernels for it.
+local function hosted(plan, lines, steps)
+  if plan.hosted == 0 then return end
+  local times, names, seconds = {}, {}, 0
+  for _, s in ipairs(steps) do
+    if s.hosted then
+      if not times[s.op] then names[#names + 1] = s.op end
+      times[s.op], seconds = (times[s.op] or 0) + 1, seconds + s.time
+    end
+  end
+  table.sort(names, function(a, b)
+    if times[a] ~= times[b] then return times[a] > times[b] end
+    return a < b
+  end)
+  local shown = {}
+  for i = 1, math.min(HOSTED, #names) do
+    shown[i] = ("%s %d"):format(format.shorten(names[i], 30), times[names[i]])
+  end
+  if #names > HOSTED then shown[#shown + 1] = ("%d kinds more"):format(#names - HOSTED) end
+  add(lines, "on the CPU  %d of %d nodes, which %s has no kernels for: %s", plan.hosted,
+    plan.nodes, plan.device.name, table.concat(shown, ", "))
+  add(lines, "  staging   %s  of the host's memory, not in peak", bytes(plan.staging))
+  add(lines, "  copied    %s  a run, there and back; %s of the step time with the kernels",
+    bytes(plan.hosted_in + plan.hosted_out), format.time(seconds))
+  if plan.unrecorded then
+    add(lines, "  a run is queued step by step and waits for each of them: not recorded")
+  end
+end
+
 local function optimisation(plan, lines)
   local parts = { ("traced %d"):format(plan.nodes_traced) }
   for _, pass in ipairs(plan.passes) do
@@ -167,6 +198,7 @@ return function(plan)
   totals(plan, lines)
   ranks(plan, lines)
   copies(plan, lines, values)
+  hosted(plan, lines, steps)
   optimisation(plan, lines)
   roundabout(plan, lines, values, steps)
   if #steps > 0 then
