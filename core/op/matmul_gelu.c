@@ -9,8 +9,8 @@
  *          f32 (f64) as it is, and each result is rounded once: so libraries
  *          do it in their epilogues.  These are not the bits of linear and
  *          gelu one after the other, which round between, nor need a library's
- *          GELU be that of gelu.  The epilogues pass (plan/epilogues.c) makes
- *          them where a device has such epilogues
+ *          GELU be that of gelu.  The pass fuse_epilogue makes them where a
+ *          device has such epilogues
  *   bias   is first rounded to the dtype of h, where that is f16 or bf16
  *   else   as matmul and linear (matmul.c); x of any float dtype
  *   cost   that of the product, and 20 flop per element

@@ -125,7 +125,7 @@ struct mrt_op {
   double unit;
   mrt_width width;
   /* bit i: the kernel reads input i, writes output i, in any float dtype; what
-   * infer says is f32 then (plan/precision.c).  Bit 31: that and all further
+   * infer says is f32 then (rewrite/precision.c).  Bit 31: that and all further
    * inputs. */
   uint32_t narrow_inputs, narrow_outputs;
   uint32_t wide_outputs; /* bit i: output i is never rounded to a narrow dtype:
