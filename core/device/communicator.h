@@ -52,9 +52,9 @@ typedef struct mrt_collective {
 
 /* How far a rank is with collectives that a device computes: how many it began,
  * and a number made of all of them. */
-typedef struct mrt_pace {
+typedef struct mrt_progress {
   uint64_t begun, digest;
-} mrt_pace;
+} mrt_progress;
 
 typedef struct mrt_communicator mrt_communicator;
 struct mrt_communicator {
@@ -81,8 +81,8 @@ struct mrt_communicator {
   /* Without waiting, in any thread: shows the others this rank's pace.  ERANK
    * if a rank has failed or died.  *behind: who began least, if fewer than this
    * rank; *apart: who began as many, but others; else -1.  NULL: not offered. */
-  mrt_status (*look)(mrt_communicator *comm, const mrt_pace *mine, int *behind,
-                     int *apart, mrt_error *e);
+  mrt_status (*health)(mrt_communicator *comm, const mrt_progress *mine,
+                       int *behind, int *apart, mrt_error *e);
   /* From now on all ranks fail, saying that this one did, and why. */
   void (*abort)(mrt_communicator *comm, const char *why);
   void (*close)(mrt_communicator *comm);

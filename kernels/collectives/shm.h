@@ -61,7 +61,7 @@ typedef struct mrt_shm_mailbox {
   _Alignas(64) _Atomic uint64_t served; /* the number of the send received */
   /* Milliseconds of the clock << 16 | rank it waits for + 1, kept up. */
   _Alignas(64) _Atomic uint64_t waits;
-  _Atomic uint64_t begun, digest; /* mrt_pace */
+  _Atomic uint64_t begun, digest; /* mrt_progress */
   _Atomic int state;
   _Atomic int inside; /* a call: may touch what others lend */
   int64_t pid;        /* 0: a thread */
@@ -163,7 +163,7 @@ void mrt_shm_leave(mrt_shm_comm *m, bool failed);
 mrt_status mrt_shm_check(mrt_shm_comm *m, mrt_error *e);
 
 /* Of the table (shm_health.c). */
-mrt_status mrt_shm_health(mrt_communicator *comm, const mrt_pace *mine,
+mrt_status mrt_shm_health(mrt_communicator *comm, const mrt_progress *mine,
                           int *behind, int *apart, mrt_error *e);
 
 /* ---- what was asked for (descriptor.c) ----------------------------------- */

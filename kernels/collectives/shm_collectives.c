@@ -1,10 +1,10 @@
 /* shm_collectives.c -- collectives over operands that all ranks see
  *
  * Small operands lie in the mailboxes: everyone computes all it wants from
- * them, in one step.  Large ones are read where they lie: rank r reduces slice r
- * of all operands into slice r of all results, reading and writing each byte
- * once.  An element of an operand is read only by the rank that writes it, and before
- * that, so results may take the operands' place.
+ * them, in one step.  Large ones are read where they lie: rank r reduces slice
+ * r of all operands into slice r of all results, reading and writing each byte
+ * once.  An element of an operand is read only by the rank that writes it, and
+ * before that, so results may take the operands' place.
  *
  * Operands that others cannot see are copied into this rank's chunk, results
  * out of the chunks of those who made them, a chunk at a time.

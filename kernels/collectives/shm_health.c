@@ -23,7 +23,7 @@ static mrt_status check_alive(mrt_shm_comm *m, uint64_t begun, mrt_error *e) {
 
 /* What is read here of two words that another writes may not belong together:
  * a rank that seems apart is so only if it does again and again. */
-mrt_status mrt_shm_health(mrt_communicator *comm, const mrt_pace *mine,
+mrt_status mrt_shm_health(mrt_communicator *comm, const mrt_progress *mine,
                           int *behind, int *apart, mrt_error *e) {
   mrt_shm_comm *m = (mrt_shm_comm *)comm;
   uint64_t least = mine->begun;

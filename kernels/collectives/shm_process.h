@@ -7,9 +7,9 @@
 #include "device/communicator.h"
 
 /* Who starts the ranks makes one object of shared memory and hands its name
- * over (in the environment, or by the bootstrap); every rank attaches.  The name
- * is a path of /proc to the maker's descriptor: there is no file to be left
- * behind, and the memory is gone with the last who has it open.
+ * over (in the environment, or by the bootstrap); every rank attaches.  The
+ * name is a path of /proc to the maker's descriptor: there is no file to be
+ * left behind, and the memory is gone with the last who has it open.
  *
  *     launcher                               rank
  *     mrt_shm_create(4, token, 0,            mrt_shm_attach(a, name, rank,

@@ -13,8 +13,8 @@
 #ifndef MRT_CPU_H
 #define MRT_CPU_H
 
-#include "device/kernel.h"
 #include "base/dtype.h"
+#include "device/kernel.h"
 
 #include <math.h>
 #include <omp.h>

@@ -1,5 +1,8 @@
 /* table.c -- the kernels of one variant, in the order of ops.def
  *
+ * A row per operator that is no view, written from ops.def: an operator whose
+ * kernel is missing does not link, so this table needs no spec.
+ *
  * SPDX-License-Identifier: MIT */
 #include "cpu.h"
 

@@ -11,6 +11,9 @@
  * Positions are counted in row-major order of dims, so that a range of them is
  * the share of one thread, whatever the shape.
  *
+ * Operands share dims; a step of 0 repeats an element.  Two dims are joined only
+ * where every operand crosses both evenly, so order and places stay.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_WALK_H
 #define MRT_WALK_H

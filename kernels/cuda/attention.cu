@@ -101,7 +101,7 @@ template <typename T> static void run(const mrt_call *c) {
 
 } // namespace
 
-extern "C" void mrt_own_attention(const mrt_call *c) {
+extern "C" void mrt_cuda_fallback_attention(const mrt_call *c) {
   int dtype = mrt_common(&c->in[0], &c->in[1], &c->in[2], &c->out[0]);
   if (mrt_attention_mma(c)) return;
   if (dtype == MRT_f32)

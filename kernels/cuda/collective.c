@@ -18,9 +18,9 @@
 /* Of one node; it stays where it is, for recordings have its address. */
 typedef struct mrt_cuda_meeting {
   mrt_cuda *cuda;
-  mrt_team *team;   /* NULL: it has not run yet */
-  mrt_team *beside; /* of a lazy one that NCCL does; else NULL */
-  mrt_stage *stage;
+  mrt_cuda_comm *cc;     /* NULL: it has not run yet */
+  mrt_cuda_comm *beside; /* of a lazy one that NCCL does; else NULL */
+  mrt_cuda_staging *stage;
   mrt_collective asked; /* operands in the stage */
   cudaEvent_t done;     /* beside the run */
   const void *out;      /* what that fills, while it is under way, */
@@ -43,7 +43,7 @@ static void take_out(meeting *m) {
 void mrt_cuda_meet_release(void *state) {
   meeting *m = state;
   if (m->cuda) take_out(m);
-  mrt_stage_drop(m->stage);
+  mrt_cuda_staging_release(m->stage);
   if (m->done) cudaEventDestroy(m->done);
   free(m);
 }
@@ -52,25 +52,25 @@ static bool is_lazy(const mrt_call *call) {
   return ((const mrt_collective_options *)call->options)->lazy;
 }
 
-static mrt_team *team_of(const mrt_call *call) {
+static mrt_cuda_comm *comm_of(const mrt_call *call) {
   const meeting *m = call->state;
-  return m->beside ? m->beside : m->team;
+  return m->beside ? m->beside : m->cc;
 }
 
 /* ---- beside the run ------------------------------------------------------ */
 
-/* At the node's first run: another team, if that is to do it. */
+/* At the node's first run: another communicator, if that is to do it. */
 static mrt_status find_beside(const mrt_call *call,
                               const mrt_collective *asked) {
   meeting *m = call->state;
   mrt_cuda *c = m->cuda;
   mrt_error *e = call->run->error;
-  bool wanted = is_lazy(call) && mrt_nccl_takes(m->team, asked);
+  bool wanted = is_lazy(call) && mrt_nccl_takes(m->cc, asked);
   if (!wanted || m->beside) return MRT_OK;
   if (!m->done)
     MRT_CUDA_TRY(c, cudaEventCreateWithFlags(&m->done, cudaEventDisableTiming),
                  e);
-  return mrt_team_beside(c, m->team, &m->beside, e);
+  return mrt_cuda_comm_beside(c, m->cc, &m->beside, e);
 }
 
 /* What comes next begins when all that is in the queue now is done. */
@@ -100,7 +100,8 @@ static void await_beside(mrt_run *run, const void *out) {
     if (out && m->out != out) continue;
     take_out(m);
     mrt_cuda_check(c, cudaStreamWaitEvent(run->queue, m->done, 0), &ignored);
-    mrt_note_end(m->beside->note, false, run->words, m->node, run->queue);
+    mrt_cuda_guard_end(m->beside->guard, false, run->words, m->node,
+                       run->queue);
   }
 }
 
@@ -129,8 +130,8 @@ static void refuse(const mrt_call *call, mrt_status s) {
   call->run->refused = call->node + 1;
 }
 
-/* At the node's first run: its team.  The device keeps in mind that the run
- * needs it. */
+/* At the node's first run: its communicator.  The device keeps in mind that the
+ * run  * needs it. */
 static mrt_status join(const mrt_call *call, const mrt_collective *asked) {
   const mrt_collective_options *o = call->options;
   mrt_error *e = call->run->error;
@@ -142,16 +143,16 @@ static mrt_status join(const mrt_call *call, const mrt_collective *asked) {
     return mrt_fail(e, MRT_ESTATE, "communicator %lld is closed",
                     (long long)o->comm);
   m->cuda = c;
-  if (!m->team) MRT_TRY(mrt_team_find(c, comm, &m->team, e));
+  if (!m->cc) MRT_TRY(mrt_cuda_comm_find(c, comm, &m->cc, e));
   MRT_TRY(find_beside(call, asked));
-  uint64_t bits = m->team->bit | (m->beside ? m->beside->bit : 0);
+  uint64_t bits = m->cc->bit | (m->beside ? m->beside->bit : 0);
   c->needs[call->run->words - c->words] |= bits;
-  MRT_TRY(mrt_team_check(c, bits, e));
-  if (m->stage || comm->size == 1 || mrt_nccl_takes(m->team, asked))
+  MRT_TRY(mrt_cuda_comm_check(c, bits, e));
+  if (m->stage || comm->size == 1 || mrt_nccl_takes(m->cc, asked))
     return MRT_OK;
   size_t in = mrt_collective_in_bytes(asked, comm->size),
          out = mrt_collective_out_bytes(asked, comm->size);
-  return mrt_team_stage(c, m->team, in > out ? in : out, &m->stage, e);
+  return mrt_cuda_comm_staging(c, m->cc, in > out ? in : out, &m->stage, e);
 }
 
 /* ---- through the host ---------------------------------------------------- */
@@ -161,15 +162,15 @@ static mrt_status join(const mrt_call *call, const mrt_collective *asked) {
 static void meet(void *argument) {
   meeting *m = argument;
   mrt_error e = { 0 };
-  mrt_communicator *comm = m->team->comm;
-  if (!comm || m->team->note->refused) return;
+  mrt_communicator *comm = m->cc->comm;
+  if (!comm || m->cc->guard->refused) return;
   const volatile int *heeded = comm->interrupted;
   comm->interrupted = NULL;
   mrt_status s = mrt_collect(comm, &m->asked, &e);
   comm->interrupted = heeded;
   if (!s) return;
   e.status = s;
-  mrt_team_fail(m->cuda, m->team, &e);
+  mrt_cuda_comm_fail(m->cuda, m->cc, &e);
 }
 
 static void *beyond(const void *at, size_t bytes) {
@@ -180,7 +181,7 @@ static void *beyond(const void *at, size_t bytes) {
  * is enough. */
 static void place(meeting *m, const mrt_collective *asked, size_t in,
                   size_t out) {
-  size_t own = (size_t)m->team->comm->rank * (in < out ? in : out);
+  size_t own = (size_t)m->cc->comm->rank * (in < out ? in : out);
   m->asked = *asked;
   m->asked.in = beyond(m->stage->data, in < out && in ? own : 0);
   m->asked.out = beyond(m->stage->data, out < in && out ? own : 0);
@@ -189,7 +190,7 @@ static void place(meeting *m, const mrt_collective *asked, size_t in,
 static cudaError_t queue_staged(const mrt_call *call,
                                 const mrt_collective *asked) {
   meeting *m = call->state;
-  const mrt_communicator *comm = m->team->comm;
+  const mrt_communicator *comm = m->cc->comm;
   cudaStream_t queue = call->run->queue;
   size_t in = mrt_collective_in_bytes(asked, comm->size),
          out = mrt_collective_out_bytes(asked, comm->size);
@@ -222,30 +223,31 @@ static cudaError_t queue_alone(const mrt_call *call,
 static void queue_host(const mrt_call *call, const mrt_collective *asked) {
   meeting *m = call->state;
   mrt_error ignored;
-  bool alone = m->team->comm->size == 1;
+  bool alone = m->cc->comm->size == 1;
   cudaError_t code =
       alone ? queue_alone(call, asked) : queue_staged(call, asked);
   mrt_cuda_check(m->cuda, code, &ignored);
   if (alone) return;
-  mrt_note_end(m->team->note, false, call->run->words, call->node,
-               call->run->queue);
+  mrt_cuda_guard_end(m->cc->guard, false, call->run->words, call->node,
+                     call->run->queue);
 }
 
-/* Collectives that follow each other, of one team, as one of NCCL's groups. */
+/* Collectives that follow each other, of one communicator, as one group of
+ * NCCL's. */
 static int queue_group(const mrt_call *const *calls, int count,
                        mrt_collective_kind kind) {
-  mrt_collective asked[MRT_NOTED];
-  mrt_team *team = team_of(calls[0]);
+  mrt_collective asked[MRT_CUDA_GUARDED];
+  mrt_cuda_comm *cc = comm_of(calls[0]);
   mrt_cuda *c = calls[0]->run->device;
   int n = 0;
-  while (n < count && n < MRT_NOTED) {
+  while (n < count && n < MRT_CUDA_GUARDED) {
     asked[n] = mrt_collective_of(calls[n], kind);
-    if (team_of(calls[n]) != team || !mrt_nccl_takes(team, &asked[n])) break;
+    if (comm_of(calls[n]) != cc || !mrt_nccl_takes(cc, &asked[n])) break;
     n++;
   }
-  if (n && team->queue) branch(c, calls[0]->run->queue);
-  if (n) mrt_nccl_queue(c, team, asked, n, calls[0]);
-  for (int i = 0; i < n && team->queue; i++) begin_beside(calls[i]);
+  if (n && cc->queue) branch(c, calls[0]->run->queue);
+  if (n) mrt_nccl_queue(c, cc, asked, n, calls[0]);
+  for (int i = 0; i < n && cc->queue; i++) begin_beside(calls[i]);
   return n;
 }
 

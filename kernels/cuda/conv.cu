@@ -7,6 +7,10 @@
  *
  * Groups of few channels go to conv_direct.cu.
  *
+ * They stand in wherever cuDNN is not installed, refuses the dtypes, or would
+ * not give the same bits each time (dnn/dnn.h): the library is optional, so
+ * every convolution has a kernel here.
+ *
  *   from  Chetlur et al., cuDNN, arXiv:1410.0759
  *
  * SPDX-License-Identifier: MIT */
@@ -36,7 +40,7 @@ __global__ void pack(mrt_factor w, S *to, int64_t count, int taps, int X, int Y,
 /* ---- the product --------------------------------------------------------- */
 
 template <typename S> struct product {
-  mrt_walk walk;
+  mrt_conv_walk walk;
   mrt_factor image;
   const S *w;                   /* packed */
   mrt_any<mrt_real<S>> y, bias; /* bias: NULL, there is none */
@@ -183,7 +187,7 @@ static void choose(const mrt_call *c, product<S> *p, bool whole) {
 }
 
 template <typename S>
-static void run(const mrt_call *c, const mrt_walk &walk, bool plain) {
+static void run(const mrt_call *c, const mrt_conv_walk &walk, bool plain) {
   typedef mrt_real<S> R;
   const int V = 16 / sizeof(S);
   int ins = (int)(walk.back ? walk.Y : walk.X);
@@ -211,17 +215,17 @@ static void run(const mrt_call *c, const mrt_walk &walk, bool plain) {
     choose<S, sizeof(S) == 8>(c, &p, whole);
 }
 
-static mrt_walk walk_of(const mrt_call *c, bool back) {
+static mrt_conv_walk walk_of(const mrt_call *c, bool back) {
   const mrt_type *image = &c->in[0].type, *out = &c->out[0].type;
-  return back ? mrt_walk_of(c, out, &c->in[1].type, image, true)
-              : mrt_walk_of(c, image, &c->in[1].type, out, false);
+  return back ? mrt_conv_walk_of(c, out, &c->in[1].type, image, true)
+              : mrt_conv_walk_of(c, image, &c->in[1].type, out, false);
 }
 
 static void run_any(const mrt_call *c, bool back) {
-  mrt_walk walk = walk_of(c, back);
+  mrt_conv_walk walk = walk_of(c, back);
   mrt_factor image = mrt_factor_of(c, 0), w = mrt_factor_of(c, 1);
   int unit = mrt_unit_of(&image, &w);
-  if (mrt_is_direct(&walk))
+  if (mrt_conv_is_direct(&walk))
     mrt_conv_direct(c, &walk);
   else
     MRT_BY_UNIT(unit, S, run<S>(c, walk, mrt_is_plain(&image, unit)))
@@ -229,20 +233,24 @@ static void run_any(const mrt_call *c, bool back) {
 
 /* The packed weights. */
 static size_t scratch(const mrt_call *c, bool back) {
-  mrt_walk walk = walk_of(c, back);
+  mrt_conv_walk walk = walk_of(c, back);
   mrt_factor image = mrt_factor_of(c, 0), w = mrt_factor_of(c, 1);
-  if (mrt_is_direct(&walk)) return mrt_conv_direct_scratch(c);
+  if (mrt_conv_is_direct(&walk)) return mrt_conv_direct_scratch(c);
   return (size_t)mrt_elements(&c->in[1]) *
          (size_t)mrt_bytes_of(mrt_unit_of(&image, &w));
 }
 
 } // namespace
 
-extern "C" void mrt_own_conv2d(const mrt_call *c) { run_any(c, false); }
-extern "C" void mrt_own_conv2d_dx(const mrt_call *c) { run_any(c, true); }
-extern "C" size_t mrt_own_conv2d_scratch(const mrt_call *c) {
+extern "C" void mrt_cuda_fallback_conv2d(const mrt_call *c) {
+  run_any(c, false);
+}
+extern "C" void mrt_cuda_fallback_conv2d_dx(const mrt_call *c) {
+  run_any(c, true);
+}
+extern "C" size_t mrt_cuda_fallback_conv2d_scratch(const mrt_call *c) {
   return scratch(c, false);
 }
-extern "C" size_t mrt_own_conv2d_dx_scratch(const mrt_call *c) {
+extern "C" size_t mrt_cuda_fallback_conv2d_dx_scratch(const mrt_call *c) {
   return scratch(c, true);
 }

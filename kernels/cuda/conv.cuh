@@ -32,7 +32,7 @@ template <typename I> struct mrt_line_of {
 };
 typedef mrt_line_of<int> mrt_line;
 
-struct mrt_walk {
+struct mrt_conv_walk {
   mrt_side h, w;
   int64_t N, groups, X, Y; /* channels of a group */
   bool back;               /* dx */
@@ -56,9 +56,10 @@ static inline mrt_side mrt_side_of(const mrt_conv_options *o, int i, int64_t x,
 }
 
 /* The convolution whose x, w [O,C,kh,kw], y have these types. */
-static inline mrt_walk mrt_walk_of(const mrt_call *c, const mrt_type *x,
-                                   const mrt_type *w, const mrt_type *y,
-                                   bool back) {
+static inline mrt_conv_walk mrt_conv_walk_of(const mrt_call *c,
+                                             const mrt_type *x,
+                                             const mrt_type *w,
+                                             const mrt_type *y, bool back) {
   const mrt_conv_options *o = (const mrt_conv_options *)c->options;
   return { mrt_side_of(o, 0, x->dims[1], y->dims[1], w->dims[2], back),
            mrt_side_of(o, 1, x->dims[2], y->dims[2], w->dims[3], back),
@@ -75,7 +76,7 @@ static inline bool mrt_side_is_small(const mrt_side *s) {
   return s->x < most && s->y < most && s->stride < most && s->padding < most &&
          s->dilation * s->kernel < most && s->stride * s->y < 2 * most;
 }
-static inline bool mrt_is_small(const mrt_walk *c) {
+static inline bool mrt_conv_is_small(const mrt_conv_walk *c) {
   const double most = 1 << 30;
   double h = (double)(c->h.x > c->h.y ? c->h.x : c->h.y);
   double w = (double)(c->w.x > c->w.y ? c->w.x : c->w.y);
@@ -86,9 +87,9 @@ static inline bool mrt_is_small(const mrt_walk *c) {
 }
 
 /* Groups of few channels would leave tiles empty. */
-static inline bool mrt_is_direct(const mrt_walk *c) {
+static inline bool mrt_conv_is_direct(const mrt_conv_walk *c) {
   const int64_t few = 16;
-  return (c->groups > 1 && (c->X < few || c->Y < few)) || !mrt_is_small(c);
+  return (c->groups > 1 && (c->X < few || c->Y < few)) || !mrt_conv_is_small(c);
 }
 
 /* A phase meets the first tap that it can, and those that follow it by

@@ -17,7 +17,7 @@ namespace {
 
 /* [taps, ins, channels that are written] from [groups * Y, X, taps]. */
 template <typename R>
-__global__ void pack(mrt_factor w, R *to, int64_t count, mrt_walk p) {
+__global__ void pack(mrt_factor w, R *to, int64_t count, mrt_conv_walk p) {
   int64_t taps = p.h.kernel * p.w.kernel;
   int64_t ins = p.back ? p.Y : p.X, outs = p.back ? p.X : p.Y;
   for (int64_t i = mrt_first(); i < count; i += mrt_stride()) {
@@ -30,7 +30,7 @@ __global__ void pack(mrt_factor w, R *to, int64_t count, mrt_walk p) {
 }
 
 template <typename R> struct direct {
-  mrt_walk walk;
+  mrt_conv_walk walk;
   mrt_factor image;
   const R *w;
   mrt_any<R> y, bias;
@@ -42,7 +42,7 @@ template <typename S, bool plain, typename I, int V>
 MRT_DEVICE void add_taps(const direct<mrt_real<S>> &p, I n, I i, I j, I channel,
                          mrt_real<S> *sum) {
   typedef mrt_real<S> R;
-  const mrt_walk &walk = p.walk;
+  const mrt_conv_walk &walk = p.walk;
   I ins = (I)(walk.back ? walk.Y : walk.X),
     outs = (I)(walk.back ? walk.X : walk.Y);
   I h_stride = walk.back ? (I)walk.h.stride : 1;
@@ -81,7 +81,7 @@ MRT_DEVICE void add_taps(const direct<mrt_real<S>> &p, I n, I i, I j, I channel,
 template <typename S, bool plain, typename I, int V>
 __global__ void each_pack(direct<mrt_real<S>> p) {
   typedef mrt_real<S> R;
-  const mrt_walk &walk = p.walk;
+  const mrt_conv_walk &walk = p.walk;
   I all = (I)((walk.back ? walk.X : walk.Y) * walk.groups), packs = all / V;
   I H = (I)(walk.back ? walk.h.x : walk.h.y);
   I W = (I)(walk.back ? walk.w.x : walk.w.y);
@@ -99,11 +99,11 @@ __global__ void each_pack(direct<mrt_real<S>> p) {
 
 template <typename S, bool plain>
 static void launch(const mrt_call *c, direct<mrt_real<S>> *p) {
-  const mrt_walk *walk = &p->walk;
+  const mrt_conv_walk *walk = &p->walk;
   const int V = 16 / sizeof(S);
   int64_t channels = walk->groups * walk->X;
   int64_t count = mrt_elements(&c->out[0]);
-  bool small = mrt_is_small(walk) && count < 1 << 30;
+  bool small = mrt_conv_is_small(walk) && count < 1 << 30;
   bool packs = small && plain && walk->X == 1 && walk->Y == 1 &&
                mrt_is_whole(c->in[0].data, channels, V);
   void *queue = c->run->queue;
@@ -119,7 +119,8 @@ static void launch(const mrt_call *c, direct<mrt_real<S>> *p) {
 }
 
 template <typename R>
-static void run(const mrt_call *c, const mrt_walk *walk, mrt_factor image) {
+static void run(const mrt_call *c, const mrt_conv_walk *walk,
+                mrt_factor image) {
   direct<R> p = { *walk,
                   image,
                   (const R *)c->scratch,
@@ -160,7 +161,7 @@ template <typename R> MRT_DEVICE R sum_deep(R v) {
 
 /* Element `at`: tap, channel of x, channel of y, which runs fastest. */
 template <typename R>
-MRT_DEVICE R sum_places(const mrt_walk &p, const mrt_factor &x,
+MRT_DEVICE R sum_places(const mrt_conv_walk &p, const mrt_factor &x,
                         const mrt_factor &dy, int64_t at, int64_t first,
                         int64_t end) {
   typedef mrt_digits_of<int64_t> digits;
@@ -184,8 +185,8 @@ MRT_DEVICE R sum_places(const mrt_walk &p, const mrt_factor &x,
 }
 
 template <typename R>
-__global__ void sum_part(mrt_walk p, mrt_factor x, mrt_factor dy, R *partial,
-                         int64_t parts, int64_t each) {
+__global__ void sum_part(mrt_conv_walk p, mrt_factor x, mrt_factor dy,
+                         R *partial, int64_t parts, int64_t each) {
   int64_t y_all = p.Y * p.groups, columns = p.h.kernel * p.w.kernel * p.X;
   int64_t count = columns * y_all, tiles = (count + COLUMNS - 1) / COLUMNS;
   int64_t places = p.N * p.h.y * p.w.y;
@@ -202,7 +203,8 @@ __global__ void sum_part(mrt_walk p, mrt_factor x, mrt_factor dy, R *partial,
 }
 
 template <typename R>
-static void run_dw(const mrt_call *c, const mrt_walk *walk, int64_t parts) {
+static void run_dw(const mrt_call *c, const mrt_conv_walk *walk,
+                   int64_t parts) {
   int64_t tiles = (mrt_elements(&c->out[0]) + COLUMNS - 1) / COLUMNS;
   int64_t places = walk->N * walk->h.y * walk->w.y;
   if (tiles == 0) return;
@@ -214,7 +216,7 @@ static void run_dw(const mrt_call *c, const mrt_walk *walk, int64_t parts) {
 
 } // namespace
 
-void mrt_conv_direct(const mrt_call *c, const mrt_walk *walk) {
+void mrt_conv_direct(const mrt_call *c, const mrt_conv_walk *walk) {
   mrt_factor image = mrt_factor_of(c, 0);
   if (image.dtype == MRT_f64)
     run<double>(c, walk, image);
@@ -227,7 +229,7 @@ size_t mrt_conv_direct_scratch(const mrt_call *c) {
          (c->in[0].type.dtype == MRT_f64 ? sizeof(double) : sizeof(float));
 }
 
-void mrt_conv_direct_dw(const mrt_call *c, const mrt_walk *walk,
+void mrt_conv_direct_dw(const mrt_call *c, const mrt_conv_walk *walk,
                         int64_t parts) {
   if (c->in[0].type.dtype == MRT_f64)
     run_dw<double>(c, walk, parts);
@@ -236,7 +238,7 @@ void mrt_conv_direct_dw(const mrt_call *c, const mrt_walk *walk,
 }
 
 /* Enough parts to keep a GPU busy, of 128 places or more. */
-int64_t mrt_conv_direct_parts(const mrt_walk *walk) {
+int64_t mrt_conv_direct_parts(const mrt_conv_walk *walk) {
   int64_t count = walk->h.kernel * walk->w.kernel * walk->X * walk->Y;
   int64_t tiles = (count * walk->groups + COLUMNS - 1) / COLUMNS;
   int64_t places = walk->N * walk->h.y * walk->w.y;

@@ -13,7 +13,7 @@
 namespace {
 
 template <typename S> struct product {
-  mrt_walk walk;
+  mrt_conv_walk walk;
   mrt_factor x, dy;
   mrt_any<mrt_real<S>> dw;
   mrt_real<S> *partial;        /* NULL: one part, written to dw */
@@ -132,20 +132,21 @@ __global__ void join(const R *partial, int64_t parts, int64_t count,
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-static mrt_walk walk_of(const mrt_call *c) {
-  return mrt_walk_of(c, &c->in[0].type, &c->out[0].type, &c->in[1].type, false);
+static mrt_conv_walk walk_of(const mrt_call *c) {
+  return mrt_conv_walk_of(c, &c->in[0].type, &c->out[0].type, &c->in[1].type,
+                          false);
 }
 static int unit_of(const mrt_call *c) {
   mrt_factor x = mrt_factor_of(c, 0), dy = mrt_factor_of(c, 1);
   return mrt_unit_of(&x, &dy);
 }
 
-static bool is_large(const mrt_walk *walk) {
+static bool is_large(const mrt_conv_walk *walk) {
   return walk->Y > 64 && walk->X * walk->h.kernel * walk->w.kernel > 64;
 }
 /* Enough parts to keep a GPU busy, of 512 places or more. */
-static int64_t parts_of(const mrt_walk *walk) {
-  if (mrt_is_direct(walk)) return mrt_conv_direct_parts(walk);
+static int64_t parts_of(const mrt_conv_walk *walk) {
+  if (mrt_conv_is_direct(walk)) return mrt_conv_direct_parts(walk);
   int64_t side = is_large(walk) ? 128 : 64, most = 512;
   int64_t columns = walk->X * walk->h.kernel * walk->w.kernel;
   int64_t tiles =
@@ -183,7 +184,7 @@ static void choose(const mrt_call *c, product<S> *p) {
 }
 
 template <typename S>
-static void run(const mrt_call *c, const mrt_walk &walk, bool plain,
+static void run(const mrt_call *c, const mrt_conv_walk &walk, bool plain,
                 int64_t parts) {
   int64_t columns = walk.X * walk.h.kernel * walk.w.kernel;
   int64_t places = walk.N * walk.h.y * walk.w.y;
@@ -205,7 +206,8 @@ static void run(const mrt_call *c, const mrt_walk &walk, bool plain,
 }
 
 template <typename R>
-static void join_parts(const mrt_call *c, const mrt_walk *walk, int64_t parts) {
+static void join_parts(const mrt_call *c, const mrt_conv_walk *walk,
+                       int64_t parts) {
   int64_t count = mrt_elements(&c->out[0]);
   if (count == 0) return;
   MRT_LAUNCH(mrt_blocks(count, 256), 256, 0, c->run->queue, join<R>)
@@ -215,12 +217,12 @@ static void join_parts(const mrt_call *c, const mrt_walk *walk, int64_t parts) {
 
 } // namespace
 
-extern "C" void mrt_own_conv2d_dw(const mrt_call *c) {
-  mrt_walk walk = walk_of(c);
+extern "C" void mrt_cuda_fallback_conv2d_dw(const mrt_call *c) {
+  mrt_conv_walk walk = walk_of(c);
   mrt_factor x = mrt_factor_of(c, 0), dy = mrt_factor_of(c, 1);
   int unit = unit_of(c);
   int64_t parts = parts_of(&walk);
-  bool direct = mrt_is_direct(&walk);
+  bool direct = mrt_conv_is_direct(&walk);
   bool plain = mrt_is_plain(&x, unit) && mrt_is_plain(&dy, unit);
   if (direct)
     mrt_conv_direct_dw(c, &walk, parts);
@@ -234,10 +236,10 @@ extern "C" void mrt_own_conv2d_dw(const mrt_call *c) {
 }
 
 /* The sums of the parts. */
-extern "C" size_t mrt_own_conv2d_dw_scratch(const mrt_call *c) {
-  mrt_walk walk = walk_of(c);
+extern "C" size_t mrt_cuda_fallback_conv2d_dw_scratch(const mrt_call *c) {
+  mrt_conv_walk walk = walk_of(c);
   int64_t parts = parts_of(&walk);
-  if (parts == 1 && !mrt_is_direct(&walk)) return 0;
+  if (parts == 1 && !mrt_conv_is_direct(&walk)) return 0;
   return (size_t)(parts * mrt_elements(&c->out[0])) *
          (unit_of(c) == MRT_f64 ? sizeof(double) : sizeof(float));
 }

@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
             if (i + k >= first && i + k < end) plain += v[k];
         }
       });
-      mrt_join(&max, &sum);
+      mrt_online_merge(&max, &sum);
       if (c.smoothing > 0) plain = mrt_team_sum(plain);
     }
     if (threadIdx.x) continue;

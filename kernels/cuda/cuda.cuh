@@ -16,8 +16,8 @@
  * than 256 threads has __launch_bounds__, or it may lack registers.
  *
  * The files are also compiled as plain C++ and run under an emulator of the
- * CUDA runtime (spec/kernels/cuda), so that launches and dynamic shared memory go
- * through the two macros below, and instructions of a GPU stand under #ifdef
+ * CUDA runtime (spec/kernels/cuda), so that launches and dynamic shared memory
+ * go through the two macros below, and instructions of a GPU stand under #ifdef
  * __CUDA_ARCH__ beside plain code.
  *
  * Results depend on shapes and dtypes only: which element a thread takes, and
@@ -28,9 +28,9 @@
 #ifndef MRT_CUDA_CUH
 #define MRT_CUDA_CUH
 
+#include "base/dtype.h"
 #include "device/kernel.h"
 #include "narrow.cuh"
-#include "base/dtype.h"
 #include <cuda_runtime.h>
 #include <math.h>
 

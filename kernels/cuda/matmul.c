@@ -16,12 +16,12 @@ static int64_t stride_along(const mrt_operand *x, int i, int rank) {
   return i < 0 || x->type.dims[i] == 1 ? 0 : x->strides[i];
 }
 
-static mrt_multiply begin(const mrt_call *c) {
+static mrt_cuda_gemm begin(const mrt_call *c) {
   const mrt_matmul_options *o = c->options;
   const mrt_operand *y = &c->out[0];
   const mrt_operand *bias =
       c->nin == 3 && c->in[2].type.rank == 1 ? &c->in[2] : NULL;
-  return (mrt_multiply){
+  return (mrt_cuda_gemm){
     .count = 1,
     .a = { .data = c->in[0].data, .dtype = c->in[0].type.dtype },
     .b = { .data = c->in[1].data, .dtype = c->in[1].type.dtype },
@@ -34,50 +34,50 @@ static mrt_multiply begin(const mrt_call *c) {
   };
 }
 
-static mrt_multiply matmul_of(const mrt_call *c) {
+static mrt_cuda_gemm matmul_of(const mrt_call *c) {
   const mrt_operand *a = &c->in[0], *b = &c->in[1];
   int ra = a->type.rank, rb = b->type.rank, r = c->out[0].type.rank;
-  mrt_multiply g = begin(c);
+  mrt_cuda_gemm g = begin(c);
   g.m = a->type.dims[ra - 2], g.k = a->type.dims[ra - 1];
   g.n = g.y_row = b->type.dims[rb - 1];
   g.a.row = a->strides[ra - 2], g.a.col = a->strides[ra - 1];
   g.b.row = b->strides[rb - 2], g.b.col = b->strides[rb - 1];
   for (int i = 0; i < r - 2; i++)
-    mrt_cuda_add_dim(&g, c->out[0].type.dims[i], stride_along(a, i, r),
-                     stride_along(b, i, r));
-  mrt_cuda_fold_rows(&g);
+    mrt_cuda_gemm_add_dim(&g, c->out[0].type.dims[i], stride_along(a, i, r),
+                          stride_along(b, i, r));
+  mrt_cuda_gemm_merge_rows(&g);
   return g;
 }
 
 /* x's leading dimensions are batches of one row, all with the same w. */
-static mrt_multiply linear_of(const mrt_call *c) {
+static mrt_cuda_gemm linear_of(const mrt_call *c) {
   const mrt_operand *x = &c->in[0], *w = &c->in[1];
   int last = x->type.rank - 1;
-  mrt_multiply g = begin(c);
+  mrt_cuda_gemm g = begin(c);
   g.m = 1, g.k = x->type.dims[last], g.n = g.y_row = w->type.dims[0];
   g.a.row = 0, g.a.col = x->strides[last];
   g.b.row = w->strides[1], g.b.col = w->strides[0];
   for (int i = 0; i < last; i++)
-    mrt_cuda_add_dim(&g, x->type.dims[i], x->strides[i], 0);
-  mrt_cuda_fold_rows(&g);
+    mrt_cuda_gemm_add_dim(&g, x->type.dims[i], x->strides[i], 0);
+  mrt_cuda_gemm_merge_rows(&g);
   return g;
 }
 
-static mrt_multiply with_gelu(mrt_multiply g, int gelu,
-                              const mrt_operand *aux) {
+static mrt_cuda_gemm with_gelu(mrt_cuda_gemm g, int gelu,
+                               const mrt_operand *aux) {
   g.gelu = gelu;
   if (aux) g.aux = aux->data, g.aux_dtype = aux->type.dtype;
   return g;
 }
 /* Bytes of the scratch for the bias of linear_gelu, which is rounded first; 0: it
  * is used as it is. */
-static size_t bias_bytes(const mrt_call *c, const mrt_multiply *g) {
+static size_t bias_bytes(const mrt_call *c, const mrt_cuda_gemm *g) {
   bool rounds = g->gelu == MRT_GELU && c->nin == 3 &&
                 mrt_gelu_rounds_bias((mrt_dtype)g->y_dtype) &&
                 c->in[2].type.dtype != (mrt_dtype)g->y_dtype;
   return rounds ? ((size_t)g->n * 2 + 255) / 256 * 256 : 0;
 }
-static void round_bias(const mrt_call *c, const mrt_multiply *g) {
+static void round_bias(const mrt_call *c, const mrt_cuda_gemm *g) {
   mrt_cuda *cuda = c->run->device;
   mrt_cuda_matrix x = { c->in[2].data, g->n, 1, (int)c->in[2].type.dtype };
   mrt_cuda_batch none = { 0 };
@@ -85,32 +85,32 @@ static void round_bias(const mrt_call *c, const mrt_multiply *g) {
   mrt_cuda_repack(&x, &none, 1, g->n, &pack, c->scratch, cuda->queue);
 }
 
-static mrt_multiply linear_gelu_of(const mrt_call *c) {
-  mrt_multiply g =
+static mrt_cuda_gemm linear_gelu_of(const mrt_call *c) {
+  mrt_cuda_gemm g =
       with_gelu(linear_of(c), MRT_GELU, c->nout == 2 ? &c->out[1] : NULL);
   if (bias_bytes(c, &g)) g.bias = c->scratch, g.bias_dtype = g.y_dtype;
   return g;
 }
-static mrt_multiply matmul_gelu_grad_of(const mrt_call *c) {
+static mrt_cuda_gemm matmul_gelu_grad_of(const mrt_call *c) {
   return with_gelu(matmul_of(c), MRT_GELU_GRAD, &c->in[2]);
 }
 
-static void *prepare(const mrt_call *c, mrt_multiply g) {
-  mrt_cuda_way *way = malloc(sizeof *way);
-  if (way) mrt_cuda_decide(c->run->device, &g, way);
+static void *prepare(const mrt_call *c, mrt_cuda_gemm g) {
+  mrt_cuda_gemm_plan *way = malloc(sizeof *way);
+  if (way) mrt_cuda_gemm_decide(c->run->device, &g, way);
   return way;
 }
-static void run(const mrt_call *c, mrt_multiply g) {
+static void run(const mrt_call *c, mrt_cuda_gemm g) {
   mrt_cuda *cuda = c->run->device;
   size_t bias = bias_bytes(c, &g);
   if (bias) round_bias(c, &g);
   if (c->state)
-    mrt_cuda_multiply(cuda, &g, c->state, (char *)c->scratch + bias);
+    mrt_cuda_gemm_run(cuda, &g, c->state, (char *)c->scratch + bias);
   else if (g.count && g.m && g.n)
-    mrt_cuda_multiply_plainly(&g, cuda->queue);
+    mrt_cuda_gemm_kernel(&g, cuda->queue);
 }
-static size_t scratch(const mrt_call *c, mrt_multiply g) {
-  const mrt_cuda_way *way = c->state;
+static size_t scratch(const mrt_call *c, mrt_cuda_gemm g) {
+  const mrt_cuda_gemm_plan *way = c->state;
   return bias_bytes(c, &g) + (way ? way->scratch : 0);
 }
 

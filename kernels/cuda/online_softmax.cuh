@@ -3,8 +3,8 @@
  * From Milakov & Gimelshein, arXiv:1805.02867.
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_ONLINE_CUH
-#define MRT_CUDA_ONLINE_CUH
+#ifndef MRT_CUDA_ONLINE_SOFTMAX_CUH
+#define MRT_CUDA_ONLINE_SOFTMAX_CUH
 
 #include "cuda.cuh"
 
@@ -28,7 +28,7 @@ MRT_DEVICE void mrt_add_exps(const R *v, R *max, R *sum) {
 }
 
 /* The whole team's. */
-template <typename R> MRT_DEVICE void mrt_join(R *max, R *sum) {
+template <typename R> MRT_DEVICE void mrt_online_merge(R *max, R *sum) {
   R top = mrt_team_max(*max);
   if (*max > -(R)INFINITY) *sum *= exp(*max - top);
   *max = top;

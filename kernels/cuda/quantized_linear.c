@@ -19,7 +19,7 @@ typedef struct quantized {
   size_t bytes;           /* of it */
   bool turned;            /* y = x @ w */
   bool few;
-  mrt_cuda_way whole, rest; /* of a strip, of the last one */
+  mrt_cuda_gemm_plan whole, rest; /* of a strip, of the last one */
 } quantized;
 
 /* What x and w are rounded to. */
@@ -57,11 +57,11 @@ static void *at(const mrt_operand *x, int64_t i) {
 }
 
 /* Columns [j, j + n) of y, once w's are in the strip. */
-static mrt_multiply strip_product(const mrt_call *c, const quantized *q,
-                                  int64_t j, int64_t n) {
+static mrt_cuda_gemm strip_product(const mrt_call *c, const quantized *q,
+                                   int64_t j, int64_t n) {
   const mrt_operand *x = &c->in[0], *y = &c->out[0];
   bool biased = c->nin == 4;
-  return (mrt_multiply){
+  return (mrt_cuda_gemm){
     .m = q->m,
     .n = n,
     .k = q->k,
@@ -88,10 +88,10 @@ void *mrt_cuda_quantized_linear_prepare(const mrt_call *c) {
   if (!q) return NULL;
   *q = shape_of(c);
   if (q->few || q->n == 0) return q;
-  mrt_multiply whole = strip_product(c, q, 0, q->strip);
-  mrt_multiply rest = strip_product(c, q, 0, q->n % q->strip);
-  mrt_cuda_decide(c->run->device, &whole, &q->whole);
-  mrt_cuda_decide(c->run->device, &rest, &q->rest);
+  mrt_cuda_gemm whole = strip_product(c, q, 0, q->strip);
+  mrt_cuda_gemm rest = strip_product(c, q, 0, q->n % q->strip);
+  mrt_cuda_gemm_decide(c->run->device, &whole, &q->whole);
+  mrt_cuda_gemm_decide(c->run->device, &rest, &q->rest);
   return q;
 }
 void mrt_cuda_quantized_linear_release(void *state) { free(state); }
@@ -117,11 +117,11 @@ void mrt_cuda_quantized_linear(const mrt_call *c) {
   for (int64_t j = 0; j < q.n; j += q.strip) {
     bool whole = q.n - j >= q.strip;
     int64_t n = whole ? q.strip : q.n - j;
-    mrt_multiply g = strip_product(c, &q, j, n);
+    mrt_cuda_gemm g = strip_product(c, &q, j, n);
     mrt_cuda_take(&w, q.turned ? 0 : j, q.turned ? q.k : n, q.turned ? j : 0,
                   q.turned ? n : q.k, q.compute, c->scratch, q.dtype,
                   cuda->queue);
-    mrt_cuda_multiply(cuda, &g, whole ? &q.whole : &q.rest,
+    mrt_cuda_gemm_run(cuda, &g, whole ? &q.whole : &q.rest,
                       (char *)c->scratch + q.bytes);
   }
 }

@@ -17,8 +17,8 @@
  *     void put(void *y, int dtype, int64_t i, acc a);   the result
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_FOLD_CUH
-#define MRT_FOLD_CUH
+#ifndef MRT_CUDA_REDUCE_CUH
+#define MRT_CUDA_REDUCE_CUH
 
 #include "cuda.cuh"
 #include "mrt/types.h"

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
     R max = -(R)INFINITY, sum = 0;
     mrt_each(row,
              [&](const R *v, int64_t) { mrt_add_exps<R, V>(v, &max, &sum); });
-    mrt_join(&max, &sum);
+    mrt_online_merge(&max, &sum);
     R scale = F::scale(sum);
     mrt_each(row, [&](R *v, int64_t i) {
       MRT_UNROLL

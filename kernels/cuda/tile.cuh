@@ -29,7 +29,7 @@
 /* ---- with multiply-adds -------------------------------------------------- */
 
 /* A thread has GROUPS x GROUPS squares of 4 x 4. */
-template <typename S, bool L, bool turned> struct mrt_engine {
+template <typename S, bool L, bool turned> struct mrt_tile_engine {
   typedef mrt_real<S> R;
   enum {
     SIDE = sizeof(S) == 4 && L ? 128 : 64,
@@ -156,15 +156,15 @@ template <typename S, bool L, bool turned> struct mrt_warps {
   }
 };
 template <bool L, bool turned>
-struct mrt_engine<mrt_bf16, L, turned> : mrt_warps<mrt_bf16, L, turned> {};
+struct mrt_tile_engine<mrt_bf16, L, turned> : mrt_warps<mrt_bf16, L, turned> {};
 template <bool L, bool turned>
-struct mrt_engine<mrt_f16, L, turned> : mrt_warps<mrt_f16, L, turned> {};
+struct mrt_tile_engine<mrt_f16, L, turned> : mrt_warps<mrt_f16, L, turned> {};
 
 /* ---- both ---------------------------------------------------------------- */
 
 template <typename S, bool L, bool turned>
-struct mrt_tile : mrt_engine<S, L, turned> {
-  typedef mrt_engine<S, L, turned> E;
+struct mrt_tile : mrt_tile_engine<S, L, turned> {
+  typedef mrt_tile_engine<S, L, turned> E;
   typedef typename E::R R;
   enum {
     V = 16 / sizeof(S),

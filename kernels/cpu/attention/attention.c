@@ -5,6 +5,10 @@
  * scratch does not grow with T or S.  Items do not meet, so any thread may
  * take any.  Scores of pairs of bf16 are softened in powers of 2.
  *
+ * Keys are met in ascending order and in tiles that begin at multiples of TILE,
+ * whoever has the item, so the thread changes no bit.  Tiles of keys that a
+ * causal mask hides whole are not met at all (keys_seen_by).
+ *
  * SPDX-License-Identifier: MIT */
 #include "attention/dots.h"
 

@@ -20,6 +20,11 @@
  * In small images the places of a tile are one place of several images, so
  * that the entries left out are those of the padding.
  *
+ * Our own and not a library's for the reasons of gemm/gemm.h; and images stay
+ * channels last, without reorders into a library's blocked formats, so their
+ * bytes are what the plan says.  `mrt bench conv` compares each layer with the
+ * matrix product of equal m, n and k, which is what it could cost at best.
+ *
  *   from  Dukhan, The Indirect Convolution Algorithm, arXiv:1907.02129; Goto &
  *         van de Geijn, ACM TOMS 34(3), 2008
  *

@@ -1,4 +1,4 @@
-/* depth_dw.c -- what the weights of a depthwise convolution are worth
+/* depth_dw.c -- depthwise: the gradient with respect to the weights
  *
  * dw[c,tap] is a sum over all places of y.  Threads share out the lines of y
  * and their sums are joined in the order of the threads.  Of a line, up to TAPS

@@ -1,4 +1,4 @@
-/* dw.c -- what the weights of a convolution are worth
+/* dw.c -- the gradient of a convolution with respect to its weights
  *
  * dw[o,c,tap] is a sum over all places of y: dy's channels fill vectors, x's
  * are taken one by one.  A tile is ROWS channels of x by a strip of dy's for

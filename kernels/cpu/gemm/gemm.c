@@ -12,6 +12,9 @@
  * Packing takes any strides, so a transposed view costs what a copy costs and
  * gives the same bits.
  *
+ * The order of the two outer loops is what keeps the bits of gemm.h: an element
+ * of c meets the blocks of k in ascending order, whoever computes it.
+ *
  *   from  Goto & van de Geijn, Anatomy of High-Performance Matrix
  *         Multiplication, ACM TOMS 34(3), 2008; Van Zee & van de Geijn, BLIS
  *

@@ -4,6 +4,10 @@
  * best one the processor has, or the one asked for.  "avx512+bf16" is the
  * kernels of avx512, whose matrix products may use dot products of bf16.
  *
+ * The arena and what a tensor holds come from `allocate` below; kernels get no
+ * memory but what their call names.  A variant is chosen once, when the context
+ * opens, so all results of a context are of one instruction set.
+ *
  * SPDX-License-Identifier: MIT */
 #include "device/device.h"
 #include "runtime/available.h"

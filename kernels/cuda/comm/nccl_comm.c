@@ -109,7 +109,7 @@ static mrt_status check_cards(const card *all, int size, mrt_error *e) {
 }
 
 /* *nccl: whether all have it. */
-static mrt_status compare_cards(mrt_cuda *c, mrt_team *t,
+static mrt_status compare_cards(mrt_cuda *c, mrt_cuda_comm *t,
                                 const mrt_nccl_library *l, bool wanted,
                                 bool *nccl, mrt_error *e) {
   mrt_communicator *comm = t->comm;
@@ -145,10 +145,10 @@ void mrt_nccl_sleep(double seconds) {
   nanosleep(&(struct timespec){ .tv_nsec = (long)(seconds * 1e9) }, NULL);
 }
 
-ncclResult_t mrt_nccl_finish(mrt_nccl *n, mrt_team *t, ncclResult_t code) {
+ncclResult_t mrt_nccl_finish(mrt_nccl *n, mrt_cuda_comm *t, ncclResult_t code) {
   double until = mrt_nccl_clock() + t->comm->timeout;
   for (int turn = 0; code == ncclInProgress; turn++) {
-    if (atomic_load(&t->state) != MRT_TEAM_WELL) return ncclRemoteError;
+    if (atomic_load(&t->state) != MRT_CUDA_COMM_WELL) return ncclRemoteError;
     if (mrt_nccl_clock() > until) return MRT_NCCL_LATE;
     if (turn > 100) mrt_nccl_sleep(turn > 1000 ? 1e-3 : 2e-5);
     ncclResult_t asked = n->lib.async_error(n->comm, &code);
@@ -157,8 +157,8 @@ ncclResult_t mrt_nccl_finish(mrt_nccl *n, mrt_team *t, ncclResult_t code) {
   return code;
 }
 
-void mrt_nccl_explain(const mrt_nccl *n, const mrt_team *t, ncclResult_t code,
-                      char why[160]) {
+void mrt_nccl_explain(const mrt_nccl *n, const mrt_cuda_comm *t,
+                      ncclResult_t code, char why[160]) {
   if (code == MRT_NCCL_LATE) {
     snprintf(why, 160, "NCCL did not begin within %g s", t->comm->timeout);
     return;
@@ -169,7 +169,7 @@ void mrt_nccl_explain(const mrt_nccl *n, const mrt_team *t, ncclResult_t code,
 }
 
 /* Rank 0's name of the meeting to all. */
-static mrt_status send_id(mrt_nccl *n, mrt_team *t, ncclUniqueId *id,
+static mrt_status send_id(mrt_nccl *n, mrt_cuda_comm *t, ncclUniqueId *id,
                           mrt_error *e) {
   mrt_communicator *comm = t->comm;
   mrt_collective c = { .kind = MRT_COLLECT_broadcast,
@@ -185,7 +185,8 @@ static mrt_status send_id(mrt_nccl *n, mrt_team *t, ncclUniqueId *id,
 
 /* Who begins waits for the others inside NCCL, which does not look whether they
  * live. */
-static ncclResult_t begin(mrt_nccl *n, mrt_team *t, const ncclUniqueId *id) {
+static ncclResult_t begin(mrt_nccl *n, mrt_cuda_comm *t,
+                          const ncclUniqueId *id) {
   mrt_communicator *comm = t->comm;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   static const ncclUniqueId none;
@@ -194,12 +195,13 @@ static ncclResult_t begin(mrt_nccl *n, mrt_team *t, const ncclUniqueId *id) {
   ncclResult_t code =
       n->lib.init(&n->comm, comm->size, *id, comm->rank, &config);
   double until = mrt_nccl_clock() + comm->timeout;
-  mrt_pace pace = { 0 };
+  mrt_progress progress = { 0 };
   mrt_error ignored;
   while (code == ncclInProgress) {
     int behind, apart;
     if (mrt_nccl_clock() > until) return MRT_NCCL_LATE;
-    if (comm->look && comm->look(comm, &pace, &behind, &apart, &ignored))
+    if (comm->health &&
+        comm->health(comm, &progress, &behind, &apart, &ignored))
       return ncclRemoteError;
     mrt_nccl_sleep(1e-3);
     ncclResult_t asked = n->lib.async_error(n->comm, &code);
@@ -209,7 +211,7 @@ static ncclResult_t begin(mrt_nccl *n, mrt_team *t, const ncclUniqueId *id) {
 }
 
 /* All hear how it went on all. */
-static mrt_status agree(mrt_nccl *n, mrt_team *t, ncclResult_t code,
+static mrt_status agree(mrt_nccl *n, mrt_cuda_comm *t, ncclResult_t code,
                         mrt_error *e) {
   int size = t->comm->size, bad = 0;
   report *all = calloc((size_t)size, sizeof *all);
@@ -226,9 +228,10 @@ static mrt_status agree(mrt_nccl *n, mrt_team *t, ncclResult_t code,
   return s;
 }
 
-static mrt_status start(mrt_cuda *c, mrt_nccl *n, mrt_team *t, mrt_error *e) {
+static mrt_status start(mrt_cuda *c, mrt_nccl *n, mrt_cuda_comm *t,
+                        mrt_error *e) {
   ncclUniqueId id;
-  n->cuda = c, n->team = t;
+  n->cuda = c, n->cc = t;
   MRT_TRY(send_id(n, t, &id, e));
   mrt_status s = agree(n, t, begin(n, t, &id), e);
   if (!s) s = mrt_nccl_watch(n, e);
@@ -236,7 +239,7 @@ static mrt_status start(mrt_cuda *c, mrt_nccl *n, mrt_team *t, mrt_error *e) {
   return s;
 }
 
-mrt_status mrt_nccl_open(mrt_cuda *c, mrt_team *t, mrt_error *e) {
+mrt_status mrt_nccl_open(mrt_cuda *c, mrt_cuda_comm *t, mrt_error *e) {
   bool wanted, nccl;
   if (t->comm->size == 1) return MRT_OK;
   mrt_nccl *n = calloc(1, sizeof *n);
@@ -253,7 +256,7 @@ mrt_status mrt_nccl_open(mrt_cuda *c, mrt_team *t, mrt_error *e) {
   return MRT_OK;
 }
 
-void mrt_nccl_close(mrt_cuda *c, mrt_team *t) {
+void mrt_nccl_close(mrt_cuda *c, mrt_cuda_comm *t) {
   mrt_nccl *n = t->nccl;
   if (!n) return;
   mrt_nccl_unwatch(n);
@@ -268,16 +271,16 @@ void mrt_nccl_close(mrt_cuda *c, mrt_team *t) {
 }
 
 #else
-mrt_status mrt_nccl_open(mrt_cuda *c, mrt_team *t, mrt_error *e) {
+mrt_status mrt_nccl_open(mrt_cuda *c, mrt_cuda_comm *t, mrt_error *e) {
   (void)c, (void)t, (void)e;
   return MRT_OK;
 }
-void mrt_nccl_close(mrt_cuda *c, mrt_team *t) { (void)c, (void)t; }
-bool mrt_nccl_takes(const mrt_team *t, const mrt_collective *a) {
+void mrt_nccl_close(mrt_cuda *c, mrt_cuda_comm *t) { (void)c, (void)t; }
+bool mrt_nccl_takes(const mrt_cuda_comm *t, const mrt_collective *a) {
   (void)t, (void)a;
   return false;
 }
-void mrt_nccl_queue(mrt_cuda *c, mrt_team *t, const mrt_collective *asked,
+void mrt_nccl_queue(mrt_cuda *c, mrt_cuda_comm *t, const mrt_collective *asked,
                     int count, const mrt_call *call) {
   (void)c, (void)t, (void)asked, (void)count, (void)call;
 }

@@ -10,13 +10,14 @@
 
 #include "comm/comm.h"
 
-/* Decides with the other ranks whether the team has NCCL, and starts it. */
-mrt_status mrt_nccl_open(mrt_cuda *c, mrt_team *team, mrt_error *e);
-void mrt_nccl_close(mrt_cuda *c, mrt_team *team);
+/* Decides with the other ranks whether the communicator has NCCL, and starts
+ * it. */
+mrt_status mrt_nccl_open(mrt_cuda *c, mrt_cuda_comm *cc, mrt_error *e);
+void mrt_nccl_close(mrt_cuda *c, mrt_cuda_comm *cc);
 /* Whether it does this one; the same on all ranks. */
-bool mrt_nccl_takes(const mrt_team *team, const mrt_collective *asked);
-/* Queue them.  Failures are the team's. */
-void mrt_nccl_queue(mrt_cuda *c, mrt_team *team, const mrt_collective *asked,
+bool mrt_nccl_takes(const mrt_cuda_comm *cc, const mrt_collective *asked);
+/* Queue them.  Failures are the communicator's. */
+void mrt_nccl_queue(mrt_cuda *c, mrt_cuda_comm *cc, const mrt_collective *asked,
                     int count, const mrt_call *call);
 /* Memory that the device has given, and takes back. */
 void mrt_nccl_forget(mrt_cuda *c, void *data);

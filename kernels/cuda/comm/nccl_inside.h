@@ -62,7 +62,7 @@ typedef struct mrt_nccl_block {
 typedef struct mrt_nccl {
   mrt_nccl_library lib;
   mrt_cuda *cuda;
-  mrt_team *team;
+  mrt_cuda_comm *cc;
   ncclComm_t comm;
   mrt_nccl_block *blocks;
   int block_count, block_room;
@@ -82,9 +82,9 @@ typedef struct mrt_nccl {
 double mrt_nccl_clock(void);
 void mrt_nccl_sleep(double seconds);
 /* Until a call of NCCL is over: what it says in the end. */
-ncclResult_t mrt_nccl_finish(mrt_nccl *n, mrt_team *t, ncclResult_t code);
-void mrt_nccl_explain(const mrt_nccl *n, const mrt_team *t, ncclResult_t code,
-                      char why[160]);
+ncclResult_t mrt_nccl_finish(mrt_nccl *n, mrt_cuda_comm *t, ncclResult_t code);
+void mrt_nccl_explain(const mrt_nccl *n, const mrt_cuda_comm *t,
+                      ncclResult_t code, char why[160]);
 
 /* comm/nccl_watch.c: looks that nobody waits in the stream for ever. */
 mrt_status mrt_nccl_watch(mrt_nccl *n, mrt_error *e);

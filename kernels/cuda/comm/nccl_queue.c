@@ -51,7 +51,7 @@ static bool is_float(mrt_dtype d) {
   return d == MRT_f32 || d == MRT_f64 || d == MRT_f16 || d == MRT_bf16;
 }
 
-bool mrt_nccl_takes(const mrt_team *t, const mrt_collective *a) {
+bool mrt_nccl_takes(const mrt_cuda_comm *t, const mrt_collective *a) {
   if (!t->nccl) return false;
   if (!reduces(a)) return true;
   bool ordered =
@@ -89,7 +89,7 @@ static void enroll(const mrt_cuda *c, mrt_nccl *n, const void *data) {
 }
 
 void mrt_nccl_forget(mrt_cuda *c, void *data) {
-  for (const mrt_team *t = c->teams; t; t = t->next) {
+  for (const mrt_cuda_comm *t = c->comms; t; t = t->next) {
     mrt_nccl *n = t->nccl;
     for (int i = 0; n && i < n->block_count; i++) {
       if (n->blocks[i].data != data) continue;
@@ -106,7 +106,7 @@ void mrt_nccl_forget(mrt_cuda *c, void *data) {
 static ncclResult_t queue_one(const mrt_nccl *n, const mrt_collective *a,
                               cudaStream_t queue) {
   const mrt_nccl_library *l = &n->lib;
-  int size = n->team->comm->size;
+  int size = n->cc->comm->size;
   size_t count = (size_t)a->count, piece = count / (size_t)size,
          in = mrt_collective_in_bytes(a, size),
          out = mrt_collective_out_bytes(a, size);
@@ -133,15 +133,14 @@ static ncclResult_t queue_one(const mrt_nccl *n, const mrt_collective *a,
 static ncclResult_t queue_all(mrt_nccl *n, const mrt_collective *asked,
                               int count, cudaStream_t queue) {
   ncclResult_t code = ncclSuccess;
-  if (count == 1)
-    return mrt_nccl_finish(n, n->team, queue_one(n, asked, queue));
+  if (count == 1) return mrt_nccl_finish(n, n->cc, queue_one(n, asked, queue));
   if ((code = n->lib.begin_group())) return code;
   for (int i = 0; i < count; i++) {
     ncclResult_t own = queue_one(n, &asked[i], queue);
     if (own != ncclInProgress && !code) code = own;
   }
   ncclResult_t end = n->lib.end_group();
-  return mrt_nccl_finish(n, n->team, code ? code : end);
+  return mrt_nccl_finish(n, n->cc, code ? code : end);
 }
 
 /* What must be alike on all ranks, as one number. */
@@ -157,26 +156,26 @@ static uint64_t number_of(const mrt_collective *a) {
 }
 
 /* Sends and receives are for two ranks only. */
-static void note_all(const mrt_team *t, const mrt_collective *asked, int count,
-                     cudaStream_t queue) {
-  mrt_noted all = { 0 };
+static void note_all(const mrt_cuda_comm *t, const mrt_collective *asked,
+                     int count, cudaStream_t queue) {
+  mrt_cuda_guarded all = { 0 };
   for (int i = 0; i < count; i++)
     if (asked[i].kind != MRT_COLLECT_send && asked[i].kind != MRT_COLLECT_recv)
       all.what[all.count++] = number_of(&asked[i]);
-  mrt_note_begin(t->note, &all, queue);
+  mrt_cuda_guard_begin(t->guard, &all, queue);
 }
 
 /* Failures of the queue itself; those that come later are the watch's. */
 static void fail(mrt_cuda *c, mrt_nccl *n, ncclResult_t code) {
   mrt_error e = { 0 };
   char why[160];
-  mrt_nccl_explain(n, n->team, code, why);
+  mrt_nccl_explain(n, n->cc, code, why);
   e.status = mrt_fail(&e, MRT_ERANK, "%s", why);
-  mrt_team_fail(c, n->team, &e);
-  mrt_team_abort(n->team, why);
+  mrt_cuda_comm_fail(c, n->cc, &e);
+  mrt_cuda_comm_abort(n->cc, why);
 }
 
-void mrt_nccl_queue(mrt_cuda *c, mrt_team *t, const mrt_collective *asked,
+void mrt_nccl_queue(mrt_cuda *c, mrt_cuda_comm *t, const mrt_collective *asked,
                     int count, const mrt_call *call) {
   mrt_nccl *n = t->nccl;
   cudaStream_t queue = t->queue ? t->queue : call->run->queue;
@@ -191,7 +190,7 @@ void mrt_nccl_queue(mrt_cuda *c, mrt_team *t, const mrt_collective *asked,
   if (!n->closed) code = queue_all(n, asked, count, queue);
   pthread_mutex_unlock(&n->lock);
   if (code) fail(c, n, code);
-  mrt_note_end(t->note, true, t->queue ? NULL : call->run->words, call->node,
-               queue);
+  mrt_cuda_guard_end(t->guard, true, t->queue ? NULL : call->run->words,
+                     call->node, queue);
 }
 #endif

@@ -1,8 +1,8 @@
-/* nccl_watch.c -- a thread that looks after a team that computes by NCCL
+/* nccl_watch.c -- a thread that looks after communicators that use NCCL
  *
  * Kernels note when a collective begins and ends.  Where one does not end while
- * a rank has died, or failed, or is late, or began another one, the team fails
- * on all ranks, and NCCL is made to let go of the stream.
+ * a rank has died, or failed, or is late, or began another one, the
+ * communicator fails on all ranks, and NCCL is made to let go of the stream.
  *
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
@@ -54,17 +54,17 @@ bool mrt_nccl_end(mrt_nccl *n, ncclResult_t (*end)(ncclComm_t),
  * end.  If not, who waits for the stream goes on without it. */
 static void let_go(mrt_nccl *n) {
   mrt_cuda *c = n->cuda;
-  const mrt_note *note = n->team->note;
-  if (mrt_nccl_end(n, n->lib.abort, ABORT) || note->begun == note->ended)
+  const mrt_cuda_guard *guard = n->cc->guard;
+  if (mrt_nccl_end(n, n->lib.abort, ABORT) || guard->begun == guard->ended)
     return;
   snprintf(c->why, sizeof c->why, "NCCL did not stop within %g s", ABORT);
   __atomic_store_n(&c->stuck, 1, __ATOMIC_SEQ_CST);
 }
 
 static void fail(mrt_nccl *n, const mrt_error *e) {
-  mrt_team *t = n->team;
-  mrt_team_fail(n->cuda, t, e);
-  mrt_team_abort(t, e->message);
+  mrt_cuda_comm *t = n->cc;
+  mrt_cuda_comm_fail(n->cuda, t, e);
+  mrt_cuda_comm_abort(t, e->message);
   pthread_mutex_lock(&n->lock);
   let_go(n);
   n->closed = true;
@@ -95,7 +95,7 @@ static text at_what(mrt_nccl *n) {
 
 static mrt_status check_time(mrt_nccl *n, const watching *w, int behind,
                              mrt_error *e) {
-  double timeout = n->team->comm->timeout;
+  double timeout = n->cc->comm->timeout;
   unsigned long long number = w->begun;
   if (mrt_nccl_clock() - w->since < timeout) return MRT_OK;
   if (behind >= 0)
@@ -115,34 +115,34 @@ static mrt_status check_nccl(mrt_nccl *n, mrt_error *e) {
   if (!n->closed && n->lib.async_error(n->comm, &code))
     code = ncclInternalError;
   bool bad = code != ncclSuccess && code != ncclInProgress;
-  if (bad) mrt_nccl_explain(n, n->team, code, why);
+  if (bad) mrt_nccl_explain(n, n->cc, code, why);
   pthread_mutex_unlock(&n->lock);
   return bad ? mrt_fail(e, MRT_ERANK, "%s", why) : MRT_OK;
 }
 
-/* A failure when the team has to be ended. */
+/* A failure when the communicator has to be ended. */
 static mrt_status look(mrt_nccl *n, watching *w, mrt_error *e) {
-  const mrt_note *note = n->team->note;
-  mrt_communicator *comm = n->team->comm;
-  mrt_pace pace = { .begun = note->common, .digest = note->digest };
-  uint64_t begun = note->begun;
-  bool busy = note->ended != begun;
+  const mrt_cuda_guard *guard = n->cc->guard;
+  mrt_communicator *comm = n->cc->comm;
+  mrt_progress progress = { .begun = guard->common, .digest = guard->digest };
+  uint64_t begun = guard->begun;
+  bool busy = guard->ended != begun;
   double now = mrt_nccl_clock();
   int behind = -1, apart = -1;
   if (begun != w->begun || !busy) w->since = now;
   w->begun = begun;
-  if (atomic_load(&n->team->state) == MRT_TEAM_FAILED)
-    return *e = n->team->error, e->status;
+  if (atomic_load(&n->cc->state) == MRT_CUDA_COMM_FAILED)
+    return *e = n->cc->error, e->status;
   MRT_TRY(check_nccl(n, e));
   mrt_status s =
-      comm->look ? comm->look(comm, &pace, &behind, &apart, e) : MRT_OK;
+      comm->health ? comm->health(comm, &progress, &behind, &apart, e) : MRT_OK;
   if (!s || !busy) w->trouble = now;
   if (s) return now - w->trouble > GRACE ? s : MRT_OK;
   if (apart >= 0 && ++w->apart >= SURE)
     return mrt_fail(e, MRT_ERANK,
                     "ranks %d and %d ask for different collectives, #%llu of "
                     "the GPU or before; on rank %d: %s",
-                    comm->rank, apart, (unsigned long long)pace.begun,
+                    comm->rank, apart, (unsigned long long)progress.begun,
                     comm->rank, at_what(n).s);
   if (apart < 0 && behind < 0) w->apart = 0;
   return busy ? check_time(n, w, behind, e) : MRT_OK;

@@ -86,5 +86,5 @@ void mrt_cuda_attention(const mrt_call *c) {
   if (c->state && mrt_dnn_takes(data, MRT_DNN_OPERANDS))
     mrt_dnn_run(c->run->device, c->state, data, c->scratch);
   else
-    mrt_own_attention(c);
+    mrt_cuda_fallback_attention(c);
 }

@@ -135,9 +135,11 @@ static void *prepare(const mrt_call *c, int kind) {
   void *mrt_cuda_##name##_prepare(const mrt_call *c);                          \
   void mrt_cuda_##name##_release(void *state);                                 \
                                                                                \
-  void mrt_cuda_##name(const mrt_call *c) { run(c, kind, mrt_own_##name); }    \
+  void mrt_cuda_##name(const mrt_call *c) {                                    \
+    run(c, kind, mrt_cuda_fallback_##name);                                    \
+  }                                                                            \
   size_t mrt_cuda_##name##_scratch(const mrt_call *c) {                        \
-    return scratch(c, kind, mrt_own_##name##_scratch(c));                      \
+    return scratch(c, kind, mrt_cuda_fallback_##name##_scratch(c));            \
   }                                                                            \
   void *mrt_cuda_##name##_prepare(const mrt_call *c) {                         \
     return prepare(c, kind);                                                   \

@@ -1,8 +1,9 @@
 /* dnn.h -- convolutions and attention by cuDNN, where it is installed
  *
  * The library is opened with the device and is never needed: what it refuses,
- * or does not compute alike each time, kernels of ours do (dnn/fallback.h).  Which of
- * the two is decided when a plan is made, by shape, dtype, device and version.
+ * or does not compute alike each time, kernels of ours do (dnn/fallback.h). 
+ * Which of the two is decided when a plan is made, by shape, dtype, device and
+ * version.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_DNN_H

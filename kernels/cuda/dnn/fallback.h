@@ -3,8 +3,8 @@
  * conv.cu, conv_dw.cu, attention.cu
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_OWN_H
-#define MRT_CUDA_OWN_H
+#ifndef MRT_CUDA_FALLBACK_H
+#define MRT_CUDA_FALLBACK_H
 
 #include "device/kernel.h"
 
@@ -12,13 +12,13 @@
 extern "C" {
 #endif
 
-void mrt_own_conv2d(const mrt_call *c);
-size_t mrt_own_conv2d_scratch(const mrt_call *c);
-void mrt_own_conv2d_dx(const mrt_call *c);
-size_t mrt_own_conv2d_dx_scratch(const mrt_call *c);
-void mrt_own_conv2d_dw(const mrt_call *c);
-size_t mrt_own_conv2d_dw_scratch(const mrt_call *c);
-void mrt_own_attention(const mrt_call *c);
+void mrt_cuda_fallback_conv2d(const mrt_call *c);
+size_t mrt_cuda_fallback_conv2d_scratch(const mrt_call *c);
+void mrt_cuda_fallback_conv2d_dx(const mrt_call *c);
+size_t mrt_cuda_fallback_conv2d_dx_scratch(const mrt_call *c);
+void mrt_cuda_fallback_conv2d_dw(const mrt_call *c);
+size_t mrt_cuda_fallback_conv2d_dw_scratch(const mrt_call *c);
+void mrt_cuda_fallback_attention(const mrt_call *c);
 
 #ifdef __cplusplus
 }

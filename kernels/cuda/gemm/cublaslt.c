@@ -18,13 +18,13 @@ enum { CANDIDATES = 8 };
 /* Flop: a smaller product takes about as long as its launch. */
 static const double worth_timing = 1e7;
 
-cudaError_t mrt_product_open(mrt_cuda *c) {
-  c->products = calloc(1, sizeof *c->products);
-  if (!c->products) return cudaErrorMemoryAllocation;
+cudaError_t mrt_lt_open(mrt_cuda *c) {
+  c->lt_library = calloc(1, sizeof *c->lt_library);
+  if (!c->lt_library) return cudaErrorMemoryAllocation;
   /* What the library's manual recommends. */
-  c->products->workspace = (size_t)(c->arch >= 90 ? 32 : 8) << 20;
-  return cublasLtCreate(&c->products->lt) ? cudaErrorLaunchFailure
-                                          : cudaSuccess;
+  c->lt_library->workspace = (size_t)(c->arch >= 90 ? 32 : 8) << 20;
+  return cublasLtCreate(&c->lt_library->lt) ? cudaErrorLaunchFailure
+                                            : cudaSuccess;
 }
 
 static void forget(mrt_lt *p) {
@@ -35,8 +35,8 @@ static void forget(mrt_lt *p) {
   free(p);
 }
 
-void mrt_product_close(mrt_cuda *c) {
-  mrt_products *all = c->products;
+void mrt_lt_close(mrt_cuda *c) {
+  mrt_lt_library *all = c->lt_library;
   if (!all) return;
   for (int i = 0; i < MRT_LT_BUCKETS; i++)
     while (all->known[i]) {
@@ -46,10 +46,10 @@ void mrt_product_close(mrt_cuda *c) {
     }
   if (all->lt) cublasLtDestroy(all->lt);
   free(all);
-  c->products = NULL;
+  c->lt_library = NULL;
 }
 
-size_t mrt_product_version(void) { return cublasLtGetVersion(); }
+size_t mrt_lt_version(void) { return cublasLtGetVersion(); }
 
 /* ---- descriptors --------------------------------------------------------- */
 
@@ -137,7 +137,7 @@ cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
     SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
         call->aux);
   return cublasLtMatmul(
-      c->products->lt, p->desc, f64 ? (const void *)&one64 : &one, call->b,
+      c->lt_library->lt, p->desc, f64 ? (const void *)&one64 : &one, call->b,
       p->a, call->a, p->b, f64 ? (const void *)&zero64 : &zero, call->y, p->y,
       call->y, p->y, algo, call->workspace, p->workspace, c->queue);
 }
@@ -154,7 +154,7 @@ static cublasStatus_t prefer(const mrt_cuda *c, const mrt_lt *p,
   };
   uint32_t align = (uint32_t)p->shape.align;
   uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  uint64_t most = c->products->workspace;
+  uint64_t most = c->lt_library->workspace;
   for (int i = 0; i < MRT_COUNT(aligned); i++)
     SET(MatmulPreference, to, aligned[i], align);
   SET(MatmulPreference, to, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, scheme);
@@ -169,8 +169,9 @@ static int ask(const mrt_cuda *c, const mrt_lt *p, int most,
   int count = 0, good = 0;
   if (cublasLtMatmulPreferenceCreate(&preference)) return 0;
   if (prefer(c, p, preference) ||
-      cublasLtMatmulAlgoGetHeuristic(c->products->lt, p->desc, p->a, p->b, p->y,
-                                     p->y, preference, most, found, &count))
+      cublasLtMatmulAlgoGetHeuristic(c->lt_library->lt, p->desc, p->a, p->b,
+                                     p->y, p->y, preference, most, found,
+                                     &count))
     count = 0;
   cublasLtMatmulPreferenceDestroy(preference);
   for (int i = 0; i < count; i++)
@@ -206,7 +207,7 @@ static unsigned bucket_of(const mrt_lt_shape *s) {
 }
 
 const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape) {
-  mrt_lt **list = &c->products->known[bucket_of(shape)], *p = *list;
+  mrt_lt **list = &c->lt_library->known[bucket_of(shape)], *p = *list;
   while (p && memcmp(&p->shape, shape, sizeof *shape) != 0) p = p->next;
   if (p) return p->works ? p : NULL;
   p = calloc(1, sizeof *p);

@@ -5,16 +5,16 @@
  * same shape is computed alike, to the bit, by all processes that can read it.
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_PRODUCT_H
-#define MRT_CUDA_PRODUCT_H
+#ifndef MRT_CUDA_CUBLASLT_H
+#define MRT_CUDA_CUBLASLT_H
 
 #include "runtime/cuda.h"
 
 /* With the device: the library's handle, and what it has learned. */
-cudaError_t mrt_product_open(mrt_cuda *c);
-void mrt_product_close(mrt_cuda *c);
+cudaError_t mrt_lt_open(mrt_cuda *c);
+void mrt_lt_close(mrt_cuda *c);
 /* 130102: 13.1.2 */
-size_t mrt_product_version(void);
+size_t mrt_lt_version(void);
 
 /* A matrix whose rows are contiguous, or its columns if it is `turned`; `ld`
  * elements from one to the next, `step` from one matrix to the next. */

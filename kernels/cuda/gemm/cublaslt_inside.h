@@ -1,8 +1,8 @@
 /* cublaslt_inside.h -- what the parts of gemm/cublaslt.h share
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_PRODUCT_INSIDE_H
-#define MRT_CUDA_PRODUCT_INSIDE_H
+#ifndef MRT_CUDA_CUBLASLT_INSIDE_H
+#define MRT_CUDA_CUBLASLT_INSIDE_H
 
 #include "gemm/cublaslt.h"
 #include "gemm/gemm.h"
@@ -21,11 +21,11 @@ struct mrt_lt {
   size_t workspace;
 };
 
-typedef struct mrt_products {
+typedef struct mrt_lt_library {
   cublasLtHandle_t lt;
   size_t workspace; /* the most */
   mrt_lt *known[MRT_LT_BUCKETS];
-} mrt_products;
+} mrt_lt_library;
 
 cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
                                const cublasLtMatmulAlgo_t *algo,
@@ -36,7 +36,7 @@ cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
 int mrt_lt_best(mrt_cuda *c, const mrt_lt *p,
                 const cublasLtMatmulHeuristicResult_t *found, int count);
 
-/* ---- gemm/cublaslt_cache.c: the fastest algorithm of a shape, on disk ----------- */
+/* ---- gemm/cublaslt_cache.c: the fastest algorithm of a shape, on disk ------ */
 
 /* `workspace`: the most that the library may take; `algorithm`: the library's
  * description, `size` bytes.  False: none is known. */

@@ -1,7 +1,8 @@
 /* cublaslt_tune.c -- which of the algorithms that the library names is fastest?
  *
  * Each is timed on random numbers, and a later one is taken only if it is
- * clearly faster; unless a process has found that out before (gemm/cublaslt_cache.c).
+ * clearly faster; unless a process has found that out before
+ * (gemm/cublaslt_cache.c).
  *
  * SPDX-License-Identifier: MIT */
 #include "gemm/cublaslt_inside.h"
@@ -106,7 +107,7 @@ static bool is_recording(const mrt_cuda *c) {
 static int known(const mrt_cuda *c, const mrt_lt *p,
                  const cublasLtMatmulHeuristicResult_t *found, int count) {
   cublasLtMatmulAlgo_t algo;
-  size_t most = c->products->workspace;
+  size_t most = c->lt_library->workspace;
   if (!mrt_lt_recall(c, &p->shape, most, &algo, sizeof algo)) return -1;
   for (int i = 0; i < count; i++)
     if (memcmp(&found[i].algo, &algo, sizeof algo) == 0) return i;
@@ -120,7 +121,7 @@ int mrt_lt_best(mrt_cuda *c, const mrt_lt *p,
   if (best >= 0) return best;
   best = is_recording(c) ? -1 : fastest(c, p, found, count);
   if (best < 0) return 0;
-  mrt_lt_remember(c, &p->shape, c->products->workspace, &found[best].algo,
+  mrt_lt_remember(c, &p->shape, c->lt_library->workspace, &found[best].algo,
                   sizeof found->algo);
   int first = known(c, p, found, count); /* of another process, maybe */
   return first < 0 ? best : first;

@@ -24,7 +24,7 @@ static bool is_f8(int d) { return d == MRT_f8_e4m3 || d == MRT_f8_e5m2; }
 
 /* ---- batches ------------------------------------------------------------- */
 
-void mrt_cuda_add_dim(mrt_multiply *g, int64_t n, int64_t a, int64_t b) {
+void mrt_cuda_gemm_add_dim(mrt_cuda_gemm *g, int64_t n, int64_t a, int64_t b) {
   mrt_cuda_batch *x = &g->a_batch, *w = &g->b_batch;
   int last = x->rank - 1;
   g->count *= n;
@@ -39,7 +39,7 @@ void mrt_cuda_add_dim(mrt_multiply *g, int64_t n, int64_t a, int64_t b) {
   x->rank++, w->rank++;
 }
 
-void mrt_cuda_fold_rows(mrt_multiply *g) {
+void mrt_cuda_gemm_merge_rows(mrt_cuda_gemm *g) {
   int last = g->a_batch.rank - 1;
   if (last < 0 || g->count == 0 || g->b_batch.step[last] != 0) return;
   if (g->m != 1 && g->a_batch.step[last] != g->m * g->a.row) return;
@@ -79,16 +79,16 @@ static void replace(mrt_cuda_matrix *x, mrt_cuda_batch *batch, int64_t rows,
 }
 
 /* g with its copies; their dimensions may now go together. */
-static mrt_multiply packed(const mrt_multiply *g, const mrt_cuda_way *w,
-                           char *scratch) {
-  mrt_multiply p = *g, q;
+static mrt_cuda_gemm packed(const mrt_cuda_gemm *g, const mrt_cuda_gemm_plan *w,
+                            char *scratch) {
+  mrt_cuda_gemm p = *g, q;
   if (w->a.is) replace(&p.a, &p.a_batch, g->m, g->k, &w->a, scratch);
   if (w->b.is) replace(&p.b, &p.b_batch, g->k, g->n, &w->b, scratch);
   q = p, q.count = 1, q.a_batch.rank = q.b_batch.rank = 0;
   for (int i = 0; i < p.a_batch.rank; i++)
-    mrt_cuda_add_dim(&q, p.a_batch.dims[i], p.a_batch.step[i],
-                     p.b_batch.step[i]);
-  mrt_cuda_fold_rows(&q);
+    mrt_cuda_gemm_add_dim(&q, p.a_batch.dims[i], p.a_batch.step[i],
+                          p.b_batch.step[i]);
+  mrt_cuda_gemm_merge_rows(&q);
   return q;
 }
 
@@ -108,7 +108,7 @@ static int common(int a, int b) {
   return is_f8(a) ? b : MRT_f32;
 }
 
-static bool can_f8(const mrt_cuda *c, const mrt_multiply *g, int a, int b) {
+static bool can_f8(const mrt_cuda *c, const mrt_cuda_gemm *g, int a, int b) {
   return c->arch >= 89 && is_f8(a) && is_f8(b) &&
          (a == MRT_f8_e4m3 || b == MRT_f8_e4m3) && g->m % 16 == 0 &&
          g->n % 16 == 0 && g->k % 16 == 0;
@@ -119,7 +119,7 @@ static bool can_write(int factor, int y) {
   return y == factor ? !is_f8(y) : y == MRT_f32 || (is_f8(factor) && !is_f8(y));
 }
 /* Whether it can add the bias and take the GELU before it rounds. */
-static bool can_end(int factor, const mrt_multiply *g) {
+static bool can_end(int factor, const mrt_cuda_gemm *g) {
   bool bias = g->bias_dtype < 0 || g->bias_dtype == g->y_dtype;
   bool aux = g->aux_dtype < 0 || (g->aux_dtype == g->y_dtype && g->n % 8 == 0);
   return factor != MRT_f64 && !is_f8(factor) && bias &&
@@ -184,7 +184,7 @@ static bool keeps(int64_t step, int dtype, int align) {
 
 /* The largest power of two, up to 16, of which all matrices that a call starts
  * with are multiples away from the first. */
-static int alignment(const mrt_multiply *g, const mrt_cuda_way *w) {
+static int alignment(const mrt_cuda_gemm *g, const mrt_cuda_gemm_plan *w) {
   int align = 16;
   for (int i = 0; i < g->a_batch.rank; i++) {
     int64_t y = g->m * g->n * inside(&g->a_batch, i);
@@ -197,7 +197,8 @@ static int alignment(const mrt_multiply *g, const mrt_cuda_way *w) {
   return align;
 }
 
-static mrt_lt_shape shape_of(const mrt_multiply *g, const mrt_cuda_way *w) {
+static mrt_lt_shape shape_of(const mrt_cuda_gemm *g,
+                             const mrt_cuda_gemm_plan *w) {
   mrt_lt_shape s;
   int i = w->along;
   memset(&s, 0, sizeof s);
@@ -216,7 +217,8 @@ static mrt_lt_shape shape_of(const mrt_multiply *g, const mrt_cuda_way *w) {
   return s;
 }
 
-static bool ask_library(mrt_cuda *c, const mrt_multiply *g, mrt_cuda_way *w) {
+static bool ask_library(mrt_cuda *c, const mrt_cuda_gemm *g,
+                        mrt_cuda_gemm_plan *w) {
   w->along = longest(&g->a_batch);
   int64_t count = w->along < 0 ? 1 : g->a_batch.dims[w->along];
   if (g->count / count > MOST_CALLS || count > INT32_MAX) return false;
@@ -228,14 +230,14 @@ static bool ask_library(mrt_cuda *c, const mrt_multiply *g, mrt_cuda_way *w) {
   return w->tight != NULL;
 }
 
-static size_t take(mrt_cuda_way *w, size_t bytes) {
+static size_t take(mrt_cuda_gemm_plan *w, size_t bytes) {
   size_t at = w->scratch;
   w->scratch += up(bytes);
   return at;
 }
 
 /* Where copies, the sum and the workspace lie. */
-static void place(const mrt_multiply *g, mrt_cuda_way *w) {
+static void place(const mrt_cuda_gemm *g, mrt_cuda_gemm_plan *w) {
   size_t a = (size_t)(matrices(&g->a_batch) * g->m * g->k);
   size_t b = (size_t)(matrices(&g->b_batch) * g->k * g->n);
   size_t y = (size_t)(g->count * g->m * g->n), workspace;
@@ -250,10 +252,10 @@ static void place(const mrt_multiply *g, mrt_cuda_way *w) {
 }
 
 /* Try factors of these dtypes; `ends`: the library does all. */
-static bool try_way(mrt_cuda *c, const mrt_multiply *g, int a, int b, bool ends,
-                    mrt_cuda_way *w) {
+static bool try_way(mrt_cuda *c, const mrt_cuda_gemm *g, int a, int b,
+                    bool ends, mrt_cuda_gemm_plan *w) {
   bool more = g->bias_dtype >= 0 || g->gelu;
-  *w = (mrt_cuda_way){ .along = -1 };
+  *w = (mrt_cuda_gemm_plan){ .along = -1 };
   plan_pack(&g->a, &g->a_batch, g->m, g->k, a,
             values_of(g->a.dtype, g->compute), 1, &w->a);
   plan_pack(&g->b, &g->b_batch, g->k, g->n, b,
@@ -264,22 +266,23 @@ static bool try_way(mrt_cuda *c, const mrt_multiply *g, int a, int b, bool ends,
       !w->finish || mrt_is_real((mrt_dtype)g->y_dtype) ? g->y_dtype : MRT_f32;
   double work = (double)g->m * (double)g->n * (double)g->k * (double)g->count;
   if ((w->a.is || w->b.is) && work <= worth_packing) return false;
-  mrt_multiply p = packed(g, w, NULL);
+  mrt_cuda_gemm p = packed(g, w, NULL);
   if (!ask_library(c, &p, w)) return false;
   place(g, w);
   return true;
 }
 
-void mrt_cuda_decide(mrt_cuda *c, const mrt_multiply *g, mrt_cuda_way *w) {
+void mrt_cuda_gemm_decide(mrt_cuda *c, const mrt_cuda_gemm *g,
+                          mrt_cuda_gemm_plan *w) {
   int a = values_of(g->a.dtype, g->compute);
   int b = values_of(g->b.dtype, g->compute), both = common(a, b);
-  *w = (mrt_cuda_way){ .along = -1 };
+  *w = (mrt_cuda_gemm_plan){ .along = -1 };
   if (g->count == 0 || g->m == 0 || g->n == 0 || g->k == 0) return;
   if (can_f8(c, g, a, b) && try_way(c, g, a, b, false, w)) return;
   if (try_way(c, g, both, both, true, w)) return;
   bool more = g->bias_dtype >= 0 || g->gelu;
   if (more && try_way(c, g, both, both, false, w)) return;
-  *w = (mrt_cuda_way){ .along = -1 };
+  *w = (mrt_cuda_gemm_plan){ .along = -1 };
 }
 
 /* ---- runs ---------------------------------------------------------------- */
@@ -298,7 +301,7 @@ static char *at(const void *data, int64_t elements, int dtype) {
 }
 
 /* Where call `index` begins; y in matrices. */
-static void begin_of(const mrt_multiply *p, int along, int64_t index,
+static void begin_of(const mrt_cuda_gemm *p, int along, int64_t index,
                      int64_t *a, int64_t *b, int64_t *y) {
   int64_t matrix = 1;
   *a = *b = *y = 0;
@@ -311,22 +314,23 @@ static void begin_of(const mrt_multiply *p, int along, int64_t index,
 }
 
 /* Whether the addresses of every call suit. */
-static const mrt_lt *fitting(const mrt_cuda_way *w, const mrt_lt_call *call) {
+static const mrt_lt *fitting(const mrt_cuda_gemm_plan *w,
+                             const mrt_lt_call *call) {
   if (mrt_lt_takes(w->tight, call)) return w->tight;
   return w->loose && mrt_lt_takes(w->loose, call) ? w->loose : NULL;
 }
 
-void mrt_cuda_multiply(mrt_cuda *c, const mrt_multiply *g,
-                       const mrt_cuda_way *w, void *scratch) {
+void mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
+                       const mrt_cuda_gemm_plan *w, void *scratch) {
   if (g->count == 0 || g->m == 0 || g->n == 0) return;
-  mrt_multiply p = packed(g, w, scratch);
+  mrt_cuda_gemm p = packed(g, w, scratch);
   bool own = w->sum != g->y_dtype;
   void *sum = own ? (char *)scratch + w->sum_at : g->y;
   mrt_lt_call call = { p.a.data, p.b.data, sum,
                        p.bias,   p.aux,    (char *)scratch + w->workspace_at };
   const mrt_lt *lt = w->tight ? fitting(w, &call) : NULL;
   if (!lt) {
-    mrt_cuda_multiply_plainly(g, c->queue);
+    mrt_cuda_gemm_kernel(g, c->queue);
     return;
   }
   repack(c, &g->a, &g->a_batch, g->m, g->k, &w->a, scratch);
@@ -339,5 +343,5 @@ void mrt_cuda_multiply(mrt_cuda *c, const mrt_multiply *g,
     mrt_lt_run(c, lt, &call);
   }
   if (w->finish)
-    mrt_cuda_finish(g, sum, w->sum, own ? g->n : g->y_row, c->queue);
+    mrt_cuda_gemm_finish(g, sum, w->sum, own ? g->n : g->y_row, c->queue);
 }

@@ -112,7 +112,7 @@ template <typename R> struct ending {
   mrt_any<R> bias, aux;
   int gelu;
 };
-template <typename R> static ending<R> ending_of(const mrt_multiply *g) {
+template <typename R> static ending<R> ending_of(const mrt_cuda_gemm *g) {
   return { any_of<R>(g->bias, g->bias_dtype), any_of<R>(g->aux, g->aux_dtype),
            g->gelu };
 }
@@ -164,7 +164,7 @@ enum { TILE = 64, DEPTH = 16, SIDE = 16, EACH = TILE / SIDE };
 struct tile {
   int64_t matrix, row, col, a, b; /* a and b: their first elements */
 };
-MRT_DEVICE tile tile_of(const mrt_multiply &g, int64_t t) {
+MRT_DEVICE tile tile_of(const mrt_cuda_gemm &g, int64_t t) {
   int64_t across = (g.n + TILE - 1) / TILE, down = (g.m + TILE - 1) / TILE;
   tile at;
   at.matrix = t / (across * down);
@@ -192,7 +192,7 @@ MRT_DEVICE void load(mrt_place<T> x, int64_t from, int64_t across,
 
 template <typename T>
 __global__ void __launch_bounds__(SIDE *SIDE)
-    plainly(mrt_multiply g, mrt_place<T> a, mrt_place<T> b,
+    plainly(mrt_cuda_gemm g, mrt_place<T> a, mrt_place<T> b,
             mrt_any<mrt_real<T>> y, ending<mrt_real<T>> to, int64_t tiles) {
   typedef mrt_real<T> R;
   __shared__ R a_part[DEPTH][TILE + 1], b_part[DEPTH][TILE + 1];
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 }
 
 template <typename T>
-static void multiply(const mrt_multiply *g, cudaStream_t queue) {
+static void multiply(const mrt_cuda_gemm *g, cudaStream_t queue) {
   typedef mrt_real<T> R;
   int64_t tiles =
       g->count * ((g->m + TILE - 1) / TILE) * ((g->n + TILE - 1) / TILE);
@@ -264,7 +264,7 @@ extern "C" void mrt_cuda_repack(const mrt_cuda_matrix *x,
 }
 
 template <typename R>
-static void finish_in(const mrt_multiply *g, const void *sum, int sum_dtype,
+static void finish_in(const mrt_cuda_gemm *g, const void *sum, int sum_dtype,
                       int64_t sum_row, cudaStream_t queue) {
   int64_t rows = g->count * g->m;
   unsigned grid = mrt_blocks(rows * ((g->n + 3) / 4), 256);
@@ -273,17 +273,17 @@ static void finish_in(const mrt_multiply *g, const void *sum, int sum_dtype,
    ending_of<R>(g), rows, g->n);
 }
 
-extern "C" void mrt_cuda_finish(const mrt_multiply *g, const void *sum,
-                                int sum_dtype, int64_t sum_row,
-                                cudaStream_t queue) {
+extern "C" void mrt_cuda_gemm_finish(const mrt_cuda_gemm *g, const void *sum,
+                                     int sum_dtype, int64_t sum_row,
+                                     cudaStream_t queue) {
   if (g->y_dtype == MRT_f64)
     finish_in<double>(g, sum, sum_dtype, sum_row, queue);
   else
     finish_in<float>(g, sum, sum_dtype, sum_row, queue);
 }
 
-extern "C" void mrt_cuda_multiply_plainly(const mrt_multiply *g,
-                                          cudaStream_t queue) {
+extern "C" void mrt_cuda_gemm_kernel(const mrt_cuda_gemm *g,
+                                     cudaStream_t queue) {
   int dtype = g->a.dtype == g->b.dtype ? g->a.dtype : (int)MRT_DTYPE_COUNT;
   MRT_DISPATCH(dtype, T, multiply<T>(g, queue));
 }

@@ -1,8 +1,8 @@
 /* gemm.cuh -- what kernels of products and of quantised numbers share
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_PRODUCT_CUH
-#define MRT_CUDA_PRODUCT_CUH
+#ifndef MRT_CUDA_GEMM_CUH
+#define MRT_CUDA_GEMM_CUH
 
 #include "cuda.cuh"
 

@@ -6,9 +6,16 @@
  * the sum, GELU or its slope is taken where that is wanted, and the result is
  * rounded once.
  *
+ * The library is used here, where the CPU has a product of its own, because the
+ * matrix units of each generation want another program.  What the project
+ * promises is kept around it: workspace is scratch of the plan, an algorithm is
+ * chosen once for a shape and kept on disk so that two runs have the same bits,
+ * and what the library does not take is cast, turned or finished around it, or
+ * goes to the kernel of gemm.cu.
+ *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_MULTIPLY_H
-#define MRT_CUDA_MULTIPLY_H
+#ifndef MRT_CUDA_GEMM_H
+#define MRT_CUDA_GEMM_H
 
 #include "base/dtype.h"
 #include "runtime/cuda.h"
@@ -33,7 +40,7 @@ typedef struct mrt_cuda_batch {
 enum { MRT_NO_GELU, MRT_GELU, MRT_GELU_GRAD };
 
 /* y [m, n] = a [m, k] @ b [k, n] (+ bias [n]) for each of a batch */
-typedef struct mrt_multiply {
+typedef struct mrt_cuda_gemm {
   int64_t m, n, k, count;
   mrt_cuda_matrix a, b;
   mrt_cuda_batch a_batch, b_batch; /* of the same dims */
@@ -46,9 +53,9 @@ typedef struct mrt_multiply {
   int gelu;
   void *aux; /* as y, contiguous; NULL where `aux_dtype` is -1: not wanted */
   int aux_dtype;
-} mrt_multiply;
+} mrt_cuda_gemm;
 
-/* ---- gemm/gemm.c ---------------------------------------------------------- */
+/* ---- gemm/gemm.c --------------------------------------------------------- */
 
 /* An operand is first made anew, contiguous, as `dtype`; its numbers are
  * rounded to `via` before. */
@@ -60,7 +67,7 @@ typedef struct mrt_cuda_pack {
 } mrt_cuda_pack;
 
 /* How a product is made: decided with the plan, from all but addresses. */
-typedef struct mrt_cuda_way {
+typedef struct mrt_cuda_gemm_plan {
   const struct mrt_lt *tight, *loose; /* for addresses that are multiples of 16,
                                          and for any; NULL, NULL: our kernel */
   mrt_cuda_pack a, b;
@@ -69,20 +76,21 @@ typedef struct mrt_cuda_way {
   int along;   /* dimension of the batch that the library does; -1 */
   size_t sum_at, workspace_at; /* in scratch */
   size_t scratch;              /* bytes */
-} mrt_cuda_way;
+} mrt_cuda_gemm_plan;
 
-void mrt_cuda_decide(mrt_cuda *c, const mrt_multiply *g, mrt_cuda_way *way);
+void mrt_cuda_gemm_decide(mrt_cuda *c, const mrt_cuda_gemm *g,
+                          mrt_cuda_gemm_plan *way);
 /* `g` is what was decided on, now with addresses. */
-void mrt_cuda_multiply(mrt_cuda *c, const mrt_multiply *g,
-                       const mrt_cuda_way *way, void *scratch);
+void mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
+                       const mrt_cuda_gemm_plan *way, void *scratch);
 
 /* One more dimension inside the others. */
-void mrt_cuda_add_dim(mrt_multiply *g, int64_t n, int64_t a, int64_t b);
+void mrt_cuda_gemm_add_dim(mrt_cuda_gemm *g, int64_t n, int64_t a, int64_t b);
 /* The innermost one becomes rows when b does not move along it and a goes on
  * where its last row ended. */
-void mrt_cuda_fold_rows(mrt_multiply *g);
+void mrt_cuda_gemm_merge_rows(mrt_cuda_gemm *g);
 
-/* ---- gemm/gemm.cu: kernels ------------------------------------------------- */
+/* ---- gemm/gemm.cu: kernels ----------------------------------------------- */
 
 /* x [rows, cols] of a batch, contiguous at `to`, as `pack` says.  Dimensions
  * along which x does not move are left out of `batch`. */
@@ -90,11 +98,11 @@ void mrt_cuda_repack(const mrt_cuda_matrix *x, const mrt_cuda_batch *batch,
                      int64_t rows, int64_t cols, const mrt_cuda_pack *pack,
                      void *to, cudaStream_t queue);
 /* g->y of the product's sums, `sum_row` apart, which may lie there; NULL: 0. */
-void mrt_cuda_finish(const mrt_multiply *g, const void *sum, int sum_dtype,
-                     int64_t sum_row, cudaStream_t queue);
+void mrt_cuda_gemm_finish(const mrt_cuda_gemm *g, const void *sum,
+                          int sum_dtype, int64_t sum_row, cudaStream_t queue);
 /* The whole product, whatever its operands. */
-void mrt_cuda_multiply_plainly(const mrt_multiply *g, cudaStream_t queue);
-/* n numbers of a float dtype in [-1, 1), from a hash of their index. */
+void mrt_cuda_gemm_kernel(const mrt_cuda_gemm *g, cudaStream_t queue);
+/* n elements of a float dtype in [-1, 1), from a hash of their index. */
 void mrt_cuda_noise(void *to, int dtype, int64_t n, cudaStream_t queue);
 
 #ifdef __cplusplus

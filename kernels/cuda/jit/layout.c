@@ -26,7 +26,7 @@ static enum mrt_layout simple(const mrt_operand *x) {
   return dense || n == 0 ? MRT_AT_DENSE : same ? MRT_AT_SAME : MRT_AT_EACH;
 }
 
-static void join(const mrt_call *c, mrt_layouts *l) {
+static void join(const mrt_call *c, mrt_jit_layouts *l) {
   const mrt_type *t = &c->out[0].type;
   for (int i = 0; i < t->rank; i++) {
     int64_t n = t->dims[i];
@@ -44,11 +44,11 @@ static void join(const mrt_call *c, mrt_layouts *l) {
 
 /* Vectors of 16 bytes of the smallest elements, of 32 of the largest, and not
  * more than fit in registers. */
-static int widest(const mrt_call *c, const mrt_layouts *l) {
+static int widest(const mrt_call *c, const mrt_jit_layouts *l) {
   int least = 8, most = 1, vectors = c->nout;
   for (int i = 0; i < c->nin + c->nout; i++) {
     const mrt_operand *x = i < c->nin ? &c->in[i] : &c->out[i - c->nin];
-    int size = mrt_c_size(x->type.dtype);
+    int size = mrt_jit_c_size(x->type.dtype);
     if (i < c->nin && l->of[i] == MRT_AT_SAME) continue;
     vectors += i < c->nin;
     least = size < least ? size : least;
@@ -60,7 +60,7 @@ static int widest(const mrt_call *c, const mrt_layouts *l) {
   return width;
 }
 
-static bool fits(const mrt_call *c, const mrt_layouts *l) {
+static bool fits(const mrt_call *c, const mrt_jit_layouts *l) {
   const int64_t most = (int64_t)1 << 30;
   if (l->count > most) return false;
   for (int k = 0; k < c->nin; k++) {
@@ -76,7 +76,7 @@ static bool fits(const mrt_call *c, const mrt_layouts *l) {
   return true;
 }
 
-static enum mrt_layout strided(const mrt_layouts *l, int k) {
+static enum mrt_layout strided(const mrt_jit_layouts *l, int k) {
   const int64_t *s = l->strides[k];
   int last = l->rank - 1;
   if (s[last] == 0) return MRT_AT_ONE;
@@ -86,7 +86,7 @@ static enum mrt_layout strided(const mrt_layouts *l, int k) {
   return MRT_AT_WIDE;
 }
 
-void mrt_layouts_find(const mrt_call *c, mrt_layouts *l) {
+void mrt_jit_layouts_find(const mrt_call *c, mrt_jit_layouts *l) {
   bool any = false;
   l->rank = 0, l->count = count_of(&c->out[0].type);
   for (int k = 0; k < c->nin; k++) {

@@ -53,13 +53,13 @@ static bool open_nvrtc(char *why) {
               find(&nvrtc.code_size, "nvrtcGetCUBINSize") &&
               find(&nvrtc.code, "nvrtcGetCUBIN");
   if (!good)
-    snprintf(why, MRT_WHY,
+    snprintf(why, MRT_JIT_WHY,
              "libnvrtc.so.13 cannot be opened; it compiles the "
              "kernels of pointwise operators");
   return good;
 }
 
-bool mrt_compile_target(char target[MRT_TARGET], char *why) {
+bool mrt_jit_target(char target[MRT_JIT_TARGET], char *why) {
   int device = 0, major = 0, minor = 0, a = 0, b = 0;
   if (!open_nvrtc(why)) return false;
   cudaError_t e = cudaGetDevice(&device);
@@ -70,12 +70,12 @@ bool mrt_compile_target(char target[MRT_TARGET], char *why) {
     e = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor,
                                device);
   if (e != cudaSuccess) {
-    snprintf(why, MRT_WHY, "no device to compile for: %s",
+    snprintf(why, MRT_JIT_WHY, "no device to compile for: %s",
              cudaGetErrorString(e));
     return false;
   }
   nvrtc.version(&a, &b);
-  snprintf(target, MRT_TARGET, "sm_%d%d nvrtc %d.%d", major, minor, a, b);
+  snprintf(target, MRT_JIT_TARGET, "sm_%d%d nvrtc %d.%d", major, minor, a, b);
   return true;
 }
 
@@ -85,7 +85,7 @@ static void tell(program p, int error, char *why) {
   char *log = NULL;
   if (nvrtc.log_size(p, &size) == 0 && size > 1 && (log = malloc(size)))
     if (nvrtc.log(p, log) != 0) log[0] = '\0';
-  snprintf(why, MRT_WHY, "NVRTC: %s: %.*s", nvrtc.error(error), 400,
+  snprintf(why, MRT_JIT_WHY, "NVRTC: %s: %.*s", nvrtc.error(error), 400,
            log ? log : "");
   free(log);
 }
@@ -100,16 +100,16 @@ static void *build(program p, const char *architecture, size_t *size,
   if (error == 0 && (code = malloc(*size))) error = nvrtc.code(p, code);
   if (error == 0 && code) return code;
   if (error == 0)
-    snprintf(why, MRT_WHY, "not enough memory for a generated kernel");
+    snprintf(why, MRT_JIT_WHY, "not enough memory for a generated kernel");
   else
     tell(p, error, why);
   free(code);
   return NULL;
 }
 
-void *mrt_compile(const char *text, const char *target, size_t *size,
-                  char *why) {
-  char architecture[MRT_TARGET + 32];
+void *mrt_jit_compile(const char *text, const char *target, size_t *size,
+                      char *why) {
+  char architecture[MRT_JIT_TARGET + 32];
   size_t n = strlen(mrt_pointwise_text), m = strlen(text) + 1;
   program p = NULL;
   void *code = NULL;
@@ -124,9 +124,9 @@ void *mrt_compile(const char *text, const char *target, size_t *size,
     if (error == 0)
       code = build(p, architecture, size, why);
     else
-      snprintf(why, MRT_WHY, "NVRTC: %s", nvrtc.error(error));
+      snprintf(why, MRT_JIT_WHY, "NVRTC: %s", nvrtc.error(error));
   } else {
-    snprintf(why, MRT_WHY, "not enough memory for a generated kernel");
+    snprintf(why, MRT_JIT_WHY, "not enough memory for a generated kernel");
   }
   if (p) nvrtc.destroy(&p);
   free(all);
@@ -135,38 +135,37 @@ void *mrt_compile(const char *text, const char *target, size_t *size,
 
 /* Asking for its attributes loads it: not at its first launch, which may be
  * recorded. */
-void *mrt_compile_load(const void *code, size_t size, const char *path,
-                       char *why) {
+void *mrt_jit_load(const void *code, size_t size, const char *path, char *why) {
   cudaLibrary_t library;
   cudaKernel_t kernel;
   struct cudaFuncAttributes facts;
   cudaError_t e =
       cudaLibraryLoadData(&library, code, NULL, NULL, 0, NULL, NULL, 0);
   if (e == cudaSuccess) {
-    e = cudaLibraryGetKernel(&kernel, library, MRT_CHAIN_NAME);
+    e = cudaLibraryGetKernel(&kernel, library, MRT_JIT_NAME);
     if (e == cudaSuccess) e = cudaFuncGetAttributes(&facts, kernel);
     if (e != cudaSuccess) cudaLibraryUnload(library);
   }
   if (e == cudaSuccess) return (void *)kernel;
-  snprintf(why, MRT_WHY, "a generated kernel cannot be loaded: %s",
+  snprintf(why, MRT_JIT_WHY, "a generated kernel cannot be loaded: %s",
            cudaGetErrorString(e));
   return NULL;
 }
 
-bool mrt_compile_launch(void *function, int64_t blocks, const int64_t *args,
-                        int count, void *queue, char *why) {
-  dim3 grid = { (unsigned)blocks, 1, 1 }, block = { MRT_CHAIN_THREADS, 1, 1 };
+bool mrt_jit_launch(void *function, int64_t blocks, const int64_t *args,
+                    int count, void *queue, char *why) {
+  dim3 grid = { (unsigned)blocks, 1, 1 }, block = { MRT_JIT_THREADS, 1, 1 };
   void *parameters[] = { (void *)args };
   cudaError_t e = cudaLaunchKernel(function, grid, block, parameters, 0,
                                    (cudaStream_t)queue);
   if (e == cudaSuccess) return true;
-  snprintf(why, MRT_WHY, "a pointwise kernel cannot be launched: %s",
+  snprintf(why, MRT_JIT_WHY, "a pointwise kernel cannot be launched: %s",
            cudaGetErrorString(e));
   return false;
 }
 
 /* Eight blocks of 256 threads are all that fit on a multiprocessor. */
-int64_t mrt_compile_blocks(void) {
+int64_t mrt_jit_blocks(void) {
   int device = 0, count = 0;
   if (cudaGetDevice(&device) != cudaSuccess ||
       cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) !=

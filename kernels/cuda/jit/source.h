@@ -1,9 +1,9 @@
 /* source.h -- a pointwise call as the source of one CUDA kernel
  *
- *     mrt_chain_text s;
- *     mrt_chain_text_write(call, op, "chain", &s)    its text, its arguments
+ *     mrt_jit_text s;
+ *     mrt_jit_text_write(call, op, "chain", &s)    its text, its arguments
  *     ... pointers, MRT_ARG_VECTORS of s.arg filled, the kernel launched
- *     mrt_chain_text_free(&s)
+ *     mrt_jit_text_free(&s)
  *
  * Shapes, strides, constants and seeds are arguments, so that a text serves
  * every call of the same operators, dtypes and kind of layout.  A kernel has
@@ -11,8 +11,8 @@
  * run's words, inputs, outputs, then what the text asks for.
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_CHAIN_SOURCE_H
-#define MRT_CUDA_CHAIN_SOURCE_H
+#ifndef MRT_CUDA_JIT_SOURCE_H
+#define MRT_CUDA_JIT_SOURCE_H
 
 #include "device/kernel.h"
 #include "op/fused.h"
@@ -26,7 +26,7 @@ enum {
   MRT_SOURCE_OPERANDS = 2 * MRT_FUSED_REGISTERS
 };
 
-typedef struct mrt_chain_text {
+typedef struct mrt_jit_text {
   char *text; /* one function, to stand after jit/pointwise.cuh */
   int width;  /* elements of a vector */
   int nin, nout;
@@ -34,15 +34,15 @@ typedef struct mrt_chain_text {
   int align[MRT_SOURCE_OPERANDS];
   int args;
   int64_t arg[MRT_ARG_MOST];
-} mrt_chain_text;
+} mrt_jit_text;
 
 /* False without memory or when the call is too large to be one kernel; then
  * there is nothing to free.  Data pointers of the call are not looked at. */
-bool mrt_chain_text_write(const mrt_call *call, int op, const char *name,
-                          mrt_chain_text *s);
-void mrt_chain_text_free(mrt_chain_text *s);
+bool mrt_jit_text_write(const mrt_call *call, int op, const char *name,
+                        mrt_jit_text *s);
+void mrt_jit_text_free(mrt_jit_text *s);
 
 /* Is there a way to write operator number `op`? */
-bool mrt_chain_text_has(int op);
+bool mrt_jit_text_has(int op);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool grow(mrt_text_buffer *b, size_t more) {
+static bool grow(mrt_jit_buffer *b, size_t more) {
   if (b->used + more < b->room) return true;
   size_t room = 2 * b->room + more + 1024;
   char *text = realloc(b->text, room);
@@ -17,7 +17,7 @@ static bool grow(mrt_text_buffer *b, size_t more) {
   return true;
 }
 
-void mrt_put(mrt_text_buffer *b, const char *format, ...) {
+void mrt_jit_put(mrt_jit_buffer *b, const char *format, ...) {
   va_list args, again;
   va_start(args, format);
   va_copy(again, args);
@@ -44,12 +44,12 @@ static const struct {
 #include "mrt/dtypes.def"
 #undef DTYPE
 };
-const char *mrt_c_type(mrt_dtype d) { return elements[d].type; }
-const char *mrt_c_name(mrt_dtype d) { return elements[d].name; }
-int mrt_c_size(mrt_dtype d) { return elements[d].size; }
+const char *mrt_jit_c_type(mrt_dtype d) { return elements[d].type; }
+const char *mrt_jit_c_name(mrt_dtype d) { return elements[d].name; }
+int mrt_jit_c_size(mrt_dtype d) { return elements[d].size; }
 
-int mrt_argument(mrt_writer *w, int64_t value) {
-  mrt_chain_text *s = w->source;
+int mrt_jit_argument(mrt_jit_writer *w, int64_t value) {
+  mrt_jit_text *s = w->source;
   if (s->args == MRT_ARG_MOST) {
     w->failed = true;
     return 0;
@@ -57,8 +57,8 @@ int mrt_argument(mrt_writer *w, int64_t value) {
   s->arg[s->args] = value;
   return s->args++;
 }
-int mrt_argument_real(mrt_writer *w, double value) {
+int mrt_jit_argument_real(mrt_jit_writer *w, double value) {
   int64_t bits;
   memcpy(&bits, &value, sizeof bits);
-  return mrt_argument(w, bits);
+  return mrt_jit_argument(w, bits);
 }

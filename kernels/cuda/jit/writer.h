@@ -1,42 +1,42 @@
 /* writer.h -- text that grows, and the program it is written for
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_CUDA_CHAIN_WRITER_H
-#define MRT_CUDA_CHAIN_WRITER_H
+#ifndef MRT_CUDA_JIT_WRITER_H
+#define MRT_CUDA_JIT_WRITER_H
 
 #include "jit/source.h"
 
-typedef struct mrt_text_buffer {
+typedef struct mrt_jit_buffer {
   char *text;
   size_t used, room;
   bool failed; /* no memory; later writes do nothing */
-} mrt_text_buffer;
+} mrt_jit_buffer;
 
-void mrt_put(mrt_text_buffer *b, const char *format, ...)
+void mrt_jit_put(mrt_jit_buffer *b, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-typedef struct mrt_writer {
-  mrt_chain_text *source;
+typedef struct mrt_jit_writer {
+  mrt_jit_text *source;
   mrt_fused_options program; /* of one instruction for a single operator */
   mrt_fused_code single;
   int registers[MRT_FUSED_REGISTERS]; /* of the outputs of one operator */
   mrt_dtype dtype[MRT_FUSED_REGISTERS];
-  mrt_text_buffer head; /* before the loops */
-  mrt_text_buffer body; /* for one element, number e: registers r<n> */
+  mrt_jit_buffer head; /* before the loops */
+  mrt_jit_buffer body; /* for one element, number e: registers r<n> */
   bool failed;
-} mrt_writer;
+} mrt_jit_writer;
 
 /* The C type of an element, its size. */
-const char *mrt_c_type(mrt_dtype dtype);
-int mrt_c_size(mrt_dtype dtype);
-const char *mrt_c_name(mrt_dtype dtype);
+const char *mrt_jit_c_type(mrt_dtype dtype);
+int mrt_jit_c_size(mrt_dtype dtype);
+const char *mrt_jit_c_name(mrt_dtype dtype);
 
 /* A new argument; its number, by which the text knows it as a.v[number]. */
-int mrt_argument(mrt_writer *w, int64_t value);
-int mrt_argument_real(mrt_writer *w, double value);
+int mrt_jit_argument(mrt_jit_writer *w, int64_t value);
+int mrt_jit_argument_real(mrt_jit_writer *w, double value);
 
 /* jit/instructions.c: one instruction into head and body. */
-void mrt_write_instruction(mrt_writer *w, const mrt_fused_code *code);
+void mrt_jit_write_instruction(mrt_jit_writer *w, const mrt_fused_code *code);
 
 /* jit/layout.c: how inputs are found. */
 enum mrt_layout {
@@ -49,7 +49,7 @@ enum mrt_layout {
   /* or is not: */
   MRT_AT_EACH
 };
-typedef struct mrt_layouts {
+typedef struct mrt_jit_layouts {
   enum mrt_layout of[MRT_FUSED_REGISTERS];
   int rank; /* of what strided inputs share; 0: there are none */
   int64_t dims[MRT_MAX_RANK];
@@ -57,7 +57,7 @@ typedef struct mrt_layouts {
   int64_t count;
   int width;
   bool narrow; /* indices fit in 31 bits */
-} mrt_layouts;
-void mrt_layouts_find(const mrt_call *call, mrt_layouts *l);
+} mrt_jit_layouts;
+void mrt_jit_layouts_find(const mrt_call *call, mrt_jit_layouts *l);
 
 #endif

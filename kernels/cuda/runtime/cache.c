@@ -24,7 +24,7 @@ typedef struct ending {
 #define FNV    UINT64_C(0xcbf29ce484222325)
 #define SECOND UINT64_C(0x9e3779b97f4a7c15)
 
-uint64_t mrt_keep_hash(uint64_t hash, const void *data, size_t size) {
+uint64_t mrt_cuda_cache_hash(uint64_t hash, const void *data, size_t size) {
   const unsigned char *p = data;
   for (size_t i = 0; i < size; i++)
     hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
@@ -43,23 +43,27 @@ static bool make_folder(char *path) {
   }
 }
 
-mrt_keep_name mrt_keep_begin(void) { return (mrt_keep_name){ FNV, SECOND }; }
-
-void mrt_keep_add(mrt_keep_name *name, const void *data, size_t size) {
-  name->a = mrt_keep_hash(name->a, data, size);
-  name->b = mrt_keep_hash(name->b, data, size);
+mrt_cuda_cache_key mrt_cuda_cache_begin(void) {
+  return (mrt_cuda_cache_key){ FNV, SECOND };
 }
 
-bool mrt_keep_path(const mrt_keep_name *name, const char *kind,
-                   char path[MRT_KEEP_PATH]) {
+void mrt_cuda_cache_add(mrt_cuda_cache_key *name, const void *data,
+                        size_t size) {
+  name->a = mrt_cuda_cache_hash(name->a, data, size);
+  name->b = mrt_cuda_cache_hash(name->b, data, size);
+}
+
+bool mrt_cuda_cache_path(const mrt_cuda_cache_key *name, const char *kind,
+                         char path[MRT_CUDA_CACHE_PATH]) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int n = 0;
   if (cache && cache[0] == '/')
-    n = snprintf(path, MRT_KEEP_PATH, "%s/mrt", cache);
+    n = snprintf(path, MRT_CUDA_CACHE_PATH, "%s/mrt", cache);
   else if (home && home[0] == '/')
-    n = snprintf(path, MRT_KEEP_PATH, "%s/.cache/mrt", home);
-  if (n <= 0 || n > MRT_KEEP_PATH - 80 || !make_folder(path)) return false;
-  snprintf(path + n, (size_t)(MRT_KEEP_PATH - n), "/%016llx%016llx.%s",
+    n = snprintf(path, MRT_CUDA_CACHE_PATH, "%s/.cache/mrt", home);
+  if (n <= 0 || n > MRT_CUDA_CACHE_PATH - 80 || !make_folder(path))
+    return false;
+  snprintf(path + n, (size_t)(MRT_CUDA_CACHE_PATH - n), "/%016llx%016llx.%s",
            (unsigned long long)name->a, (unsigned long long)name->b, kind);
   return true;
 }
@@ -68,10 +72,10 @@ static bool whole(const void *data, size_t size, ending *end) {
   if (size < sizeof *end) return false;
   memcpy(end, (const char *)data + size - sizeof *end, sizeof *end);
   return end->mark == MARK && end->size == size - sizeof *end &&
-         end->hash == mrt_keep_hash(FNV, data, (size_t)end->size);
+         end->hash == mrt_cuda_cache_hash(FNV, data, (size_t)end->size);
 }
 
-void *mrt_keep_read(const char *path, size_t *size) {
+void *mrt_cuda_cache_read(const char *path, size_t *size) {
   FILE *f = fopen(path, "rb");
   if (!f) return NULL;
   struct stat st;
@@ -98,8 +102,8 @@ static bool put(const char *part, const char *path) {
   return rename(part, path) == 0; /* not every file system has links */
 }
 
-bool mrt_keep_write(const char *path, const void *data, size_t size) {
-  char part[MRT_KEEP_PATH + 8];
+bool mrt_cuda_cache_write(const char *path, const void *data, size_t size) {
+  char part[MRT_CUDA_CACHE_PATH + 8];
   snprintf(part, sizeof part, "%s.XXXXXX", path);
   int fd = mkstemp(part);
   if (fd < 0) return false;
@@ -109,13 +113,14 @@ bool mrt_keep_write(const char *path, const void *data, size_t size) {
     unlink(part);
     return false;
   }
-  ending end = { size, mrt_keep_hash(FNV, data, size), MARK };
+  ending end = { size, mrt_cuda_cache_hash(FNV, data, size), MARK };
   bool good = fwrite(data, 1, size, f) == size &&
               fwrite(&end, 1, sizeof end, f) == sizeof end;
   good &= fclose(f) == 0;
   good = good && put(part, path);
   if (!good) unlink(part);
-  if (good) mrt_keep_trim(path, MRT_KEEP_FILES, MRT_KEEP_BYTES);
+  if (good)
+    mrt_cuda_cache_trim(path, MRT_CUDA_CACHE_FILES, MRT_CUDA_CACHE_BYTES);
   return good;
 }
 
@@ -166,11 +171,11 @@ static kept *list(DIR *folder, int *count) {
   return all;
 }
 
-void mrt_keep_trim(const char *path, int files, uint64_t bytes) {
-  char folder[MRT_KEEP_PATH];
+void mrt_cuda_cache_trim(const char *path, int files, uint64_t bytes) {
+  char folder[MRT_CUDA_CACHE_PATH];
   const char *end = strrchr(path, '/');
   int count, n = end ? (int)(end - path) : 0;
-  if (n <= 0 || n >= MRT_KEEP_PATH) return;
+  if (n <= 0 || n >= MRT_CUDA_CACHE_PATH) return;
   snprintf(folder, sizeof folder, "%.*s", n, path);
   DIR *d = opendir(folder);
   if (!d) return;

@@ -43,15 +43,15 @@ typedef struct mrt_cuda {
   mrt_run_words *words, *seen; /* [MRT_CUDA_RUNS]: there, and their copy here */
   bool taken[MRT_CUDA_RUNS];
   size_t overhead; /* bytes of the device that context and libraries took */
-  struct mrt_products *products; /* gemm/cublaslt.c */
-  struct mrt_dnns *dnn;          /* dnn/dnn.c; NULL: not used */
-  struct mrt_team *teams;        /* comm/comm.c: of communicators in use */
-  cudaStream_t beside;           /* of lazy collectives, by NCCL */
-  cudaEvent_t fork;              /* they begin after what is in the queue now */
+  struct mrt_lt_library *lt_library; /* gemm/cublaslt.c */
+  struct mrt_dnns *dnn;              /* dnn/dnn.c; NULL: not used */
+  struct mrt_cuda_comm *comms;       /* comm/comm.c: of communicators in use */
+  cudaStream_t beside;               /* of lazy collectives, by NCCL */
+  cudaEvent_t fork; /* they begin after what is in the queue now */
   struct mrt_cuda_meeting *under_way; /* of these: nobody has waited for them */
   uint64_t lost;                 /* bits of those that have failed; atomic */
-  uint64_t needs[MRT_CUDA_RUNS]; /* teams, of each run's words */
-  int watched;                   /* teams that compute by NCCL */
+  uint64_t needs[MRT_CUDA_RUNS]; /* communicators, of each run's words */
+  int watched;                   /* communicators that compute by NCCL */
   int stuck;                     /* NCCL does not let go of the queue; atomic */
   mrt_cuda_block *blocks;
   int block_count, block_room;
@@ -78,8 +78,8 @@ mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e);
 /* Until all that was given to the stream is done. */
 cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream);
 
-/* The parts of a device: memory.c, device.c, runtime/swap_tier.c, table.c, runtime/declared_profile.c,
- * gemm/cublaslt.c. */
+/* The parts of a device: memory.c, device.c, swap_tier.c, table.c,
+ * declared_profile.c. */
 void mrt_cuda_fill_memory(mrt_device *device);
 void mrt_cuda_fill_queue(mrt_device *device);
 mrt_status mrt_cuda_open_tier(const mrt_device *device, const char *folder,
@@ -93,7 +93,7 @@ void mrt_cuda_describe(const mrt_device *device, mrt_device_profile *to);
 void mrt_cuda_put_words(mrt_run_words *to, mrt_run_words *seen,
                         const mrt_run *run, cudaStream_t queue);
 void mrt_cuda_put_milestone(mrt_run_words *seen, int done, cudaStream_t queue);
-void mrt_cuda_absolve_words(mrt_run_words *to, cudaStream_t queue);
+void mrt_cuda_clear_fault(mrt_run_words *to, cudaStream_t queue);
 void mrt_cuda_put_small(void *to, const void *from, size_t nbytes,
                         cudaStream_t queue);
 

@@ -1,5 +1,12 @@
 /* device.c -- a CUDA device: its queue, runs, recordings
  *
+ * Nothing here waits for the device but what says so in its name (wait, sync,
+ * read): a step is queued, recorded at its second run, and replayed.  The first
+ * failure of any call is kept (mrt_cuda_check) and is every later call's answer,
+ * since a device that has failed once computes nothing more.  A run's words
+ * (fault, step, seed) lie in the device's memory, where kernels read them: a
+ * recording is never made again because they change.
+ *
  * SPDX-License-Identifier: MIT */
 #include "comm/comm.h"
 #include "jit/compile.h"
@@ -136,8 +143,8 @@ static mrt_status wait(const mrt_device *device, mrt_error *e) {
 }
 
 static mrt_status check(const mrt_device *device, mrt_error *e) {
-  char why[MRT_WHY];
-  if (mrt_chain_failed(why)) return mrt_fail(e, MRT_EDEVICE, "%s", why);
+  char why[MRT_JIT_WHY];
+  if (mrt_jit_failed(why)) return mrt_fail(e, MRT_EDEVICE, "%s", why);
   return mrt_cuda_check(mrt_cuda_of(device), cudaPeekAtLastError(), e);
 }
 
@@ -163,7 +170,7 @@ static mrt_status take_words(mrt_cuda *c, mrt_run *run, mrt_error *e) {
 static mrt_status begin(const mrt_device *device, mrt_run *run, mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);
   if (!run->words) MRT_TRY(take_words(c, run, e));
-  MRT_TRY(mrt_team_check(c, c->needs[slot_of(c, run)], e));
+  MRT_TRY(mrt_cuda_comm_check(c, c->needs[slot_of(c, run)], e));
   run->queue = c->queue;
   mrt_cuda_put_words(run->words, &c->seen[slot_of(c, run)], run, c->queue);
   return check(device, e);
@@ -185,7 +192,7 @@ static void see(const mrt_device *device, mrt_run *run) {
   run->bad_id = seen->bad_id, run->bad_limit = seen->bad_limit;
   if (!run->fault || run->bad_limit >= 0) return;
   run->refused = run->fault;
-  mrt_team_check(c, c->needs[slot_of(c, run)], run->error);
+  mrt_cuda_comm_check(c, c->needs[slot_of(c, run)], run->error);
 }
 
 static mrt_status milestone(const mrt_device *device, const mrt_run *run,
@@ -207,7 +214,7 @@ static mrt_status absolve(const mrt_device *device, mrt_run *run,
                           mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);
   MRT_TRY(wait(device, e));
-  mrt_cuda_absolve_words(run->words, c->queue);
+  mrt_cuda_clear_fault(run->words, c->queue);
   c->seen[slot_of(c, run)].fault = 0;
   return check(device, e);
 }

@@ -40,7 +40,7 @@ static void close_device(mrt_device *device) {
   cudaSetDevice(c->index);
   if (c->queue) cudaStreamSynchronize(c->queue);
   if (c->beside) cudaStreamSynchronize(c->beside);
-  mrt_teams_close(c);
+  mrt_cuda_comms_close(c);
   if (c->beside) cudaStreamDestroy(c->beside);
   if (c->fork) cudaEventDestroy(c->fork);
   mrt_dnn_close(c); /* its handle has the stream */
@@ -51,7 +51,7 @@ static void close_device(mrt_device *device) {
   for (int i = 0; i < MRT_CUDA_STAGES; i++)
     if (c->passed[i]) cudaEventDestroy(c->passed[i]);
   cudaFreeHost(c->staged);
-  mrt_product_close(c);
+  mrt_lt_close(c);
   cudaFree(c->words);
   cudaFreeHost(c->seen);
   free(c->blocks);
@@ -94,7 +94,7 @@ static cudaError_t start(mrt_cuda *c) {
   if (!code) code = cudaMalloc((void **)&c->words, words);
   if (!code)
     code = cudaHostAlloc((void **)&c->seen, words, cudaHostAllocMapped);
-  if (!code) code = mrt_product_open(c);
+  if (!code) code = mrt_lt_open(c);
   if (!code) mrt_dnn_open(c);
   if (!code) code = cudaMemGetInfo(&after, &total);
   /* The context came before the first figure, so it is what is not free. */
@@ -110,7 +110,7 @@ static void describe(mrt_device *d, mrt_cuda *c,
   c->capacity = p->totalGlobalMem;
   c->sms = p->multiProcessorCount;
   snprintf(c->isa, sizeof c->isa, "sm_%d%d", p->major, p->minor);
-  int lt = (int)mrt_product_version();
+  int lt = (int)mrt_lt_version();
   snprintf(c->libraries, sizeof c->libraries,
            "%.50s, CUDA %d.%d, cuBLASLt %d.%d.%d, driver %d.%d", p->name,
            runtime / 1000, runtime % 1000 / 10, lt / 10000, lt / 100 % 100,

@@ -1,4 +1,4 @@
-/* run_params.cu -- numbers that the host sends with a launch
+/* run_params.cu -- parameters of a run that the host sends with a launch
  *
  * Arguments are copied when a kernel is launched, so that nothing on the host
  * has to stay as it is until the queue comes to it.
@@ -54,7 +54,7 @@ extern "C" void mrt_cuda_put_milestone(mrt_run_words *seen, int done,
   MRT_LAUNCH(1, 1, 0, queue, put_milestone)(seen, done);
 }
 
-extern "C" void mrt_cuda_absolve_words(mrt_run_words *to, cudaStream_t queue) {
+extern "C" void mrt_cuda_clear_fault(mrt_run_words *to, cudaStream_t queue) {
   MRT_LAUNCH(1, 1, 0, queue, absolve_words)(to);
 }
 

@@ -78,14 +78,12 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 
 /* ---- generated ----------------------------------------------------------- */
 
-static void run_chain(const mrt_call *call) {
-  mrt_chain_run(call->state, call);
-}
-static void release_chain(void *state) { mrt_chain_release(state); }
+static void run_chain(const mrt_call *call) { mrt_jit_run(call->state, call); }
+static void release_chain(void *state) { mrt_jit_release(state); }
 
 #define OP(name)                                                               \
   static void *name##_chain(const mrt_call *call) {                            \
-    return mrt_chain_prepare(call, MRT_OP_##name);                             \
+    return mrt_jit_prepare(call, MRT_OP_##name);                               \
   }
 #define VIEW(name)
 #include "ops.def"
@@ -106,5 +104,5 @@ const mrt_kernel *mrt_cuda_kernel(const mrt_device *device, int op,
   (void)dtype;
   cudaSetDevice(mrt_cuda_of(device)->index); /* `prepare` comes next */
   if (listed[op]) return listed[op];
-  return mrt_chain_has(op) ? &generated[op] : NULL;
+  return mrt_jit_has(op) ? &generated[op] : NULL;
 }

@@ -44,12 +44,12 @@ static inline unsigned __umulhi(unsigned a, unsigned b) {
 }
 )";
 static const char after[] = R"(
-extern "C" void mrt_chain_emulated(const void *args, unsigned blocks,
+extern "C" void mrt_jit_emulated(const void *args, unsigned blocks,
                                    unsigned threads) {
   gridDim.x = blocks, blockDim.x = threads;
   for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
     for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++)
-      mrt_chain(*(const mrt_chain_args *)args);
+      mrt_jit(*(const mrt_jit_args *)args);
 }
 )";
 // Compiling takes longer than running.
@@ -71,12 +71,12 @@ static const char *const options[] = {
 
 typedef void emulated(const void *args, unsigned blocks, unsigned threads);
 
-bool mrt_compile_target(char target[MRT_TARGET], char *why) {
-  uint64_t hash = mrt_keep_hash(0, before, sizeof before);
-  hash = mrt_keep_hash(hash, after, sizeof after);
+bool mrt_jit_target(char target[MRT_JIT_TARGET], char *why) {
+  uint64_t hash = mrt_cuda_cache_hash(0, before, sizeof before);
+  hash = mrt_cuda_cache_hash(hash, after, sizeof after);
   for (const char *option : options)
-    hash = mrt_keep_hash(hash, option, strlen(option));
-  snprintf(target, MRT_TARGET, "emulated %.20s %016llx", __VERSION__,
+    hash = mrt_cuda_cache_hash(hash, option, strlen(option));
+  snprintf(target, MRT_JIT_TARGET, "emulated %.20s %016llx", __VERSION__,
            (unsigned long long)hash);
   return true;
 }
@@ -84,7 +84,7 @@ bool mrt_compile_target(char target[MRT_TARGET], char *why) {
 static std::string folder() {
   const char *given = getenv("TMPDIR");
   std::string name =
-      std::string(given && *given ? given : "/tmp") + "/mrt_chain.XXXXXX";
+      std::string(given && *given ? given : "/tmp") + "/mrt_jit.XXXXXX";
   return mkdtemp(&name[0]) ? name : "";
 }
 
@@ -129,8 +129,8 @@ static void *read_all(const std::string &path, size_t *size) {
   return copy;
 }
 
-void *mrt_compile(const char *text, const char *target, size_t *size,
-                  char *why) {
+void *mrt_jit_compile(const char *text, const char *target, size_t *size,
+                      char *why) {
   std::string all = std::string(before) + mrt_pointwise_text + text + after;
   std::string in = folder(), from = in + "/chain.cc", to = in + "/chain.so";
   void *code = nullptr;
@@ -138,7 +138,7 @@ void *mrt_compile(const char *text, const char *target, size_t *size,
       run_compiler(from, to))
     code = read_all(to, size);
   if (!code)
-    snprintf(why, MRT_WHY, "c++ cannot compile a generated kernel in '%s'",
+    snprintf(why, MRT_JIT_WHY, "c++ cannot compile a generated kernel in '%s'",
              in.c_str());
   unlink(from.c_str());
   unlink(to.c_str());
@@ -148,53 +148,52 @@ void *mrt_compile(const char *text, const char *target, size_t *size,
 
 static void *load(const char *path, char *why) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  void *function = library ? dlsym(library, "mrt_chain_emulated") : nullptr;
-  if (!function) snprintf(why, MRT_WHY, "%.400s", dlerror());
+  void *function = library ? dlsym(library, "mrt_jit_emulated") : nullptr;
+  if (!function) snprintf(why, MRT_JIT_WHY, "%.400s", dlerror());
   if (library && !function) dlclose(library);
   return function;
 }
 
-void *mrt_compile_load(const void *code, size_t size, const char *path,
-                       char *why) {
+void *mrt_jit_load(const void *code, size_t size, const char *path, char *why) {
   if (path) return load(path, why);
   std::string in = folder(), name = in + "/chain.so";
   void *function = nullptr;
   if (!in.empty() && write_all(name, code, size))
     function = load(name.c_str(), why);
   else
-    snprintf(why, MRT_WHY, "no folder for a generated kernel");
+    snprintf(why, MRT_JIT_WHY, "no folder for a generated kernel");
   unlink(name.c_str());
   rmdir(in.c_str());
   return function;
 }
 
 #ifdef MRT_EMULATE_ALONE // at once: a test of kernels, not of streams
-bool mrt_compile_launch(void *function, int64_t blocks, const int64_t *args,
-                        int count, void *queue, char *why) {
-  ((emulated *)function)(args, (unsigned)blocks, MRT_CHAIN_THREADS);
+bool mrt_jit_launch(void *function, int64_t blocks, const int64_t *args,
+                    int count, void *queue, char *why) {
+  ((emulated *)function)(args, (unsigned)blocks, MRT_JIT_THREADS);
   return true;
 }
 #else
 #include "emulate_inside.h"
 
-bool mrt_compile_launch(void *function, int64_t blocks, const int64_t *args,
-                        int count, void *queue, char *why) {
+bool mrt_jit_launch(void *function, int64_t blocks, const int64_t *args,
+                    int count, void *queue, char *why) {
   inside call;
   std::vector<int64_t> copy(args, args + count);
   work w = {};
-  w.name = MRT_CHAIN_NAME;
+  w.name = MRT_JIT_NAME;
   w.run = [=] {
-    if (!may_run(MRT_CHAIN_NAME)) return;
-    ((emulated *)function)(copy.data(), (unsigned)blocks, MRT_CHAIN_THREADS);
+    if (!may_run(MRT_JIT_NAME)) return;
+    ((emulated *)function)(copy.data(), (unsigned)blocks, MRT_JIT_THREADS);
   };
   cudaError_t e = working();
   if (e == cudaSuccess) e = give((cudaStream_t)queue, std::move(w));
   if (e == cudaSuccess) return true;
-  snprintf(why, MRT_WHY, "a pointwise kernel cannot be launched: %s",
+  snprintf(why, MRT_JIT_WHY, "a pointwise kernel cannot be launched: %s",
            cudaGetErrorString(said(e)));
   return false;
 }
 #endif
 
 // Few, so that threads have more than one turn.
-int64_t mrt_compile_blocks(void) { return 3; }
+int64_t mrt_jit_blocks(void) { return 3; }

@@ -81,11 +81,11 @@ static void compare(const chain_program *p, int k, mrt_run *run, int64_t n) {
 }
 
 static bool launch(mrt_call *call, int op) {
-  mrt_chain *c = mrt_chain_prepare(call, op);
-  char why[MRT_WHY];
-  if (mrt_chain_failed(why)) complain("prepare", why);
-  mrt_chain_run(c, call);
-  mrt_chain_release(c);
+  mrt_jit *c = mrt_jit_prepare(call, op);
+  char why[MRT_JIT_WHY];
+  if (mrt_jit_failed(why)) complain("prepare", why);
+  mrt_jit_run(c, call);
+  mrt_jit_release(c);
   return c != NULL;
 }
 
@@ -98,7 +98,7 @@ static void set_run(mrt_run *run, mrt_run_words *words) {
   run->words = words;
 }
 
-static void rows(const chain_case *cases, int count) {
+static void rows(const jit_case *cases, int count) {
   static chain_program p, alone;
   mrt_run run = { .seed = 12345, .step = 7 };
   mrt_run_words words;
@@ -254,7 +254,7 @@ static void far(void) {
 static void parts(void) {
   enum { ROWS = 10, INNER = 7, PART = 3, OUTER = 2 };
   static chain_program p;
-  chain_case c = { .op = MRT_OP_rand, .out = MRT_f32 };
+  jit_case c = { .op = MRT_OP_rand, .out = MRT_f32 };
   c.options.rand =
       (mrt_rand_options){ .key = 3, .inner = INNER, .dtype = MRT_f32 };
   float all[OUTER * ROWS * INNER], part[OUTER * PART * INNER];
@@ -279,14 +279,14 @@ static void parts(void) {
 }
 
 static bool path_of(const char *key, char *path) {
-  mrt_keep_name name = mrt_keep_begin();
-  mrt_keep_add(&name, key, strlen(key));
-  return mrt_keep_path(&name, "code", path);
+  mrt_cuda_cache_key name = mrt_cuda_cache_begin();
+  mrt_cuda_cache_add(&name, key, strlen(key));
+  return mrt_cuda_cache_path(&name, "code", path);
 }
 
 static bool is_there(const char *path) {
   size_t size;
-  void *data = mrt_keep_read(path, &size);
+  void *data = mrt_cuda_cache_read(path, &size);
   free(data);
   return data != NULL;
 }
@@ -294,22 +294,23 @@ static bool is_there(const char *path) {
 /* Written whole, the first one's stays, damage is noticed. */
 static void kept_whole(void) {
   const char code[] = "some code", other[] = "another's";
-  char path[MRT_KEEP_PATH];
+  char path[MRT_CUDA_CACHE_PATH];
   size_t size = 0;
-  bool good = path_of("key", path) && !mrt_keep_read(path, &size) &&
-              mrt_keep_write(path, code, sizeof code) &&
-              mrt_keep_write(path, other, sizeof other);
-  char *read = good ? mrt_keep_read(path, &size) : NULL;
+  bool good = path_of("key", path) && !mrt_cuda_cache_read(path, &size) &&
+              mrt_cuda_cache_write(path, code, sizeof code) &&
+              mrt_cuda_cache_write(path, other, sizeof other);
+  char *read = good ? mrt_cuda_cache_read(path, &size) : NULL;
   if (!read || size != sizeof code || memcmp(read, code, size))
     complain("kept", "what was written first is not read");
   free(read);
   for (int damage = 0; damage < 3; damage++) {
-    mrt_keep_write(path, code, sizeof code);
+    mrt_cuda_cache_write(path, code, sizeof code);
     FILE *f = fopen(path, damage == 0 ? "wb" : "r+b");
     if (f && damage == 1) fputc('S', f);
     if (f && damage == 2 && fseek(f, -1, SEEK_END) == 0) fputc('S', f);
     if (f) fclose(f);
-    if (mrt_keep_read(path, &size)) complain("kept", "a damaged file is read");
+    if (mrt_cuda_cache_read(path, &size))
+      complain("kept", "a damaged file is read");
   }
   checks += 4;
   remove(path);
@@ -318,11 +319,11 @@ static void kept_whole(void) {
 /* Of five files of 100 bytes and their ends, used in the order 1 3 4 0 2. */
 static void kept_least(void) {
   static const int order[] = { 1, 3, 4, 0, 2 };
-  char path[5][MRT_KEEP_PATH], key[2] = "a", data[100] = { 0 };
-  char other[MRT_KEEP_PATH];
+  char path[5][MRT_CUDA_CACHE_PATH], key[2] = "a", data[100] = { 0 };
+  char other[MRT_CUDA_CACHE_PATH];
   for (int i = 0; i < 5; i++, key[0]++) {
     path_of(key, path[i]);
-    mrt_keep_write(path[i], data, sizeof data);
+    mrt_cuda_cache_write(path[i], data, sizeof data);
   }
   snprintf(other, sizeof other, "%.*s/profile.lua",
            (int)(strrchr(path[0], '/') - path[0]), path[0]);
@@ -333,20 +334,20 @@ static void kept_least(void) {
     nanosleep(&pause, NULL);
     if (!is_there(path[order[i]])) complain("kept", "it is not there");
   }
-  mrt_keep_trim(path[0], 4, 1 << 20);
+  mrt_cuda_cache_trim(path[0], 4, 1 << 20);
   if (access(path[1], F_OK) == 0) complain("kept", "too many files");
-  mrt_keep_trim(path[0], 4, 2 * 124);
+  mrt_cuda_cache_trim(path[0], 4, 2 * 124);
   for (int i = 0; i < 5; i++)
     if ((access(path[order[i]], F_OK) == 0) != (i >= 3))
       complain("kept", "too many bytes, or what was used last is gone");
-  mrt_keep_trim(path[0], 0, 0);
+  mrt_cuda_cache_trim(path[0], 0, 0);
   if (access(other, F_OK) != 0) complain("kept", "what is not ours is gone");
   checks += 12;
   remove(other);
 }
 
 static void kept(void) {
-  char folder[] = "/tmp/mrt_kept.XXXXXX", path[MRT_KEEP_PATH];
+  char folder[] = "/tmp/mrt_kept.XXXXXX", path[MRT_CUDA_CACHE_PATH];
   const char *before = getenv("XDG_CACHE_HOME");
   char *was = before ? strdup(before) : NULL;
   if (!mkdtemp(folder)) return;
@@ -367,7 +368,7 @@ static void kept(void) {
 }
 
 int main(void) {
-  static chain_case cases[CASES_MOST];
+  static jit_case cases[CASES_MOST];
   mrt_error e = { MRT_OK };
   if (mrt_cpu_open(NULL, 1, &cpu, &e) != MRT_OK) return 1;
   kept();

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A few settings of every operator's options; false past the last. */
-static bool set_options(chain_case *c, int which, int64_t n) {
+static bool set_options(jit_case *c, int which, int64_t n) {
   mrt_ints shape = { 1, { n } };
   mrt_dtype d = (mrt_dtype)(which % MRT_DTYPE_COUNT);
   int round = which / MRT_DTYPE_COUNT;
@@ -63,7 +63,7 @@ static bool set_options(chain_case *c, int which, int64_t n) {
   }
 }
 
-static bool legal(chain_case *c, int64_t n) {
+static bool legal(jit_case *c, int64_t n) {
   const mrt_op *op = mrt_ops[c->op];
   mrt_type type[3], out;
   const mrt_type *in[3] = { &type[0], &type[1], &type[2] };
@@ -79,12 +79,12 @@ static bool legal(chain_case *c, int64_t n) {
   return true;
 }
 
-int jit_cases(int64_t n, chain_case *cases) {
+int jit_cases(int64_t n, jit_case *cases) {
   int count = 0;
   for (int d = 0; d < MRT_DTYPE_COUNT; d++)
     for (int op = 0; op < MRT_OP_COUNT; op++) {
       if (!(mrt_ops[op]->traits & MRT_POINTWISE)) continue;
-      chain_case c;
+      jit_case c;
       memset(&c, 0, sizeof c);
       c.op = op, c.nin = mrt_ops[op]->min_inputs;
       if (c.nin == 0 && d > 0) continue;
@@ -96,14 +96,14 @@ int jit_cases(int64_t n, chain_case *cases) {
   return count;
 }
 
-static bool together(const chain_case *a, const chain_case *b) {
+static bool together(const jit_case *a, const jit_case *b) {
   if (a->nin != b->nin) return false;
   for (int i = 0; i < a->nin; i++)
     if (a->in[i] != b->in[i]) return false;
   return true;
 }
 
-static void finish(chain_program *p, const chain_case *first, int64_t n) {
+static void finish(chain_program *p, const jit_case *first, int64_t n) {
   p->call = (mrt_call){
     .nin = first->nin, .nout = p->options.code_count, .in = p->in, .out = p->out
   };
@@ -117,7 +117,7 @@ static void finish(chain_program *p, const chain_case *first, int64_t n) {
   p->options.out_types = p->out_types;
 }
 
-static void add(chain_program *p, const chain_case *c, int64_t n) {
+static void add(chain_program *p, const jit_case *c, int64_t n) {
   int k = p->options.code_count++;
   p->code[k] =
       (mrt_fused_code){ .op = c->op,
@@ -132,10 +132,10 @@ static void add(chain_program *p, const chain_case *c, int64_t n) {
   p->options.registers = c->nin + k + 1;
 }
 
-void chain_program_of(const chain_case *cases, int count, int *from, int64_t n,
+void chain_program_of(const jit_case *cases, int count, int *from, int64_t n,
                       chain_program *p) {
   memset(p, 0, sizeof *p);
-  const chain_case *first = &cases[*from];
+  const jit_case *first = &cases[*from];
   for (; *from < count && p->options.code_count < MRT_FUSED_CODE &&
          together(first, &cases[*from]);
        ++*from)
@@ -144,7 +144,7 @@ void chain_program_of(const chain_case *cases, int count, int *from, int64_t n,
   p->call.options = &p->options;
 }
 
-void chain_single(const chain_case *c, int64_t n, chain_program *p) {
+void chain_single(const jit_case *c, int64_t n, chain_program *p) {
   memset(p, 0, sizeof *p);
   add(p, c, n);
   finish(p, c, n);

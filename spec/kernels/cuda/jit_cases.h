@@ -1,17 +1,17 @@
 /* jit_cases.h -- every pointwise operator in every dtype that its row takes
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_SPEC_CHAIN_CASES_H
-#define MRT_SPEC_CHAIN_CASES_H
+#ifndef MRT_SPEC_JIT_CASES_H
+#define MRT_SPEC_JIT_CASES_H
 
+#include "base/dtype.h"
 #include "device/kernel.h"
 #include "op/fused.h"
 #include "op/make.h"
 #include "op/op.h"
 #include "op/random.h"
-#include "base/dtype.h"
 
-typedef struct chain_case {
+typedef struct jit_case {
   int op, nin;
   mrt_dtype in[3], out;
   union {
@@ -23,12 +23,12 @@ typedef struct chain_case {
     mrt_randint_options randint;
     mrt_dropout_options dropout;
   } options;
-} chain_case;
+} jit_case;
 
 enum { CASES_MOST = 1024 };
 
 /* Those of tensors of n elements; their number. */
-int jit_cases(int64_t n, chain_case *cases);
+int jit_cases(int64_t n, jit_case *cases);
 
 /* A program of up to MRT_FUSED_CODE cases whose inputs have the same dtypes,
  * each an output. */
@@ -42,11 +42,11 @@ typedef struct chain_program {
 } chain_program;
 
 /* Cases [*from, ...) as far as they fit together; moves *from past them. */
-void chain_program_of(const chain_case *cases, int count, int *from, int64_t n,
+void chain_program_of(const jit_case *cases, int count, int *from, int64_t n,
                       chain_program *p);
 
 /* One case alone. */
-void chain_single(const chain_case *c, int64_t n, chain_program *p);
+void chain_single(const jit_case *c, int64_t n, chain_program *p);
 
 /* ---- numbers ------------------------------------------------------------- */
 

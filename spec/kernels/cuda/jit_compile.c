@@ -24,9 +24,9 @@ typedef struct sources {
 
 static void add(sources *all, const mrt_call *call, int op) {
   char name[32];
-  mrt_chain_text s;
+  mrt_jit_text s;
   snprintf(name, sizeof name, "k%d", all->kernels++);
-  if (!mrt_chain_text_write(call, op, name, &s)) {
+  if (!mrt_jit_text_write(call, op, name, &s)) {
     fprintf(stderr, "%s cannot be written\n", mrt_ops[op]->name);
     exit(1);
   }
@@ -35,7 +35,7 @@ static void add(sources *all, const mrt_call *call, int op) {
   if (!all->text) exit(1);
   memcpy(all->text + all->used, s.text, n + 1);
   all->used += n;
-  mrt_chain_text_free(&s);
+  mrt_jit_text_free(&s);
 }
 
 /* x + y in each pair of layouts: dense, one for all, and strided over [4, 12],
@@ -58,9 +58,9 @@ static void add_layouts(sources *all, mrt_dtype d, int64_t row) {
 }
 
 static bool compile(const sources *all, const char *target) {
-  char why[MRT_WHY] = "";
+  char why[MRT_JIT_WHY] = "";
   size_t size = 0;
-  void *code = mrt_compile(all->text, target, &size, why);
+  void *code = mrt_jit_compile(all->text, target, &size, why);
   if (!code && strstr(why, "cannot be opened")) {
     printf("skipped: %s\n", why);
     exit(77);
@@ -72,7 +72,7 @@ static bool compile(const sources *all, const char *target) {
 }
 
 int main(int argc, char **argv) {
-  static chain_case cases[CASES_MOST];
+  static jit_case cases[CASES_MOST];
   static chain_program p;
   sources all = { NULL };
   int count = jit_cases(ELEMENTS, cases);
