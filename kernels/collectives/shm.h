@@ -117,7 +117,7 @@ typedef struct mrt_shm_comm {
 } mrt_shm_comm;
 
 size_t mrt_shm_board_bytes(int size);
-/* Zeroes and fills the head and mailboxes of a board in `memory`. */
+/* Zeroes the head and mailboxes, and fills the head. */
 void mrt_shm_board_init(mrt_shm_board *board, int size);
 /* Three chunks of a rank: for operands, two for results. */
 char *mrt_shm_board_chunk(const mrt_shm_board *board, int rank, int which);
