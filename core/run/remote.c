@@ -206,12 +206,21 @@ static void refresh(mrt_plan *plan) {
   plan->recorded_generation = plan->places;
 }
 
+/* What the host computes is in no recording. */
+static bool may_record(const mrt_plan *plan) {
+  bool all = queue_of(plan)->record != NULL;
+  for (int i = 0; i < plan->step_count && all; i++)
+    all = !plan->steps[i].hosted;
+  return all;
+}
+
 mrt_status mrt_replay(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   const mrt_queue *q = queue_of(plan);
   refresh(plan);
   uint64_t key = addresses(plan);
   void *recording = find(plan, key);
+  if (!recording && !may_record(plan)) return mrt_queue_all(plan);
   if (!recording) {
     MRT_TRY(q->record(&ctx->device, &ctx->error));
     mrt_status s = mrt_queue_all(plan);

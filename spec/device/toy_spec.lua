@@ -139,13 +139,15 @@ describe("a device of three kernels", function()
       local tight, plan = train("toy:0", { memory = whole.peak * 95 // 100 })
       print("tight", tight == plain, plan.peak < whole.peak)
     ]])
-    local out = program.script(script, "MRT_TOY_WITHOUT=matmul MRT_DEVICE=declared")
-    for name, words in pairs {
-      plain = "true\ttrue\tfalse", apart = "true\ttrue\tfalse", accumulated = "true",
-      recomputed = "true\ttrue\tfalse", swapped = "true\ttrue\ttrue", narrow = "true\tfalse",
-      trapped = "true\ttrue\tfalse", tight = "true\ttrue",
-    } do
-      has(out, name .. "\t" .. words)
+    for _, kind in ipairs { "", " MRT_TOY_QUEUE=1" } do
+      local out = program.script(script, "MRT_TOY_WITHOUT=matmul MRT_DEVICE=declared" .. kind)
+      for name, words in pairs {
+        plain = "true\ttrue\tfalse", apart = "true\ttrue\tfalse", accumulated = "true",
+        recomputed = "true\ttrue\tfalse", swapped = "true\ttrue\ttrue",
+        narrow = "true\tfalse", trapped = "true\ttrue\tfalse", tight = "true\ttrue",
+      } do
+        has(out, name .. "\t" .. words)
+      end
     end
   end)
 
@@ -216,6 +218,34 @@ describe("a device of three kernels", function()
     assert.are.equal(before, bits { table_ })
     assert.is_number(step(good):item())
     assert.are_not.equal(before, bits { table_ })
+  end)
+
+  it("tells it where it queues too, and says that nothing is recorded", function()
+    local out = program.script([[
+      local mrt = require "mrt"
+      mrt.device "toy"
+      mrt.seed(1)
+      local table_ = mrt.parameter(mrt.randn(7, 4), "table")
+      local opt = mrt.optim.adamw { table_ }
+      local step = mrt.compile(function(ids)
+        local loss = (table_:embedding(ids) * 2):pow(2):sum()
+        opt:step(mrt.grad(loss, { table_ }))
+        return loss
+      end)
+      local good, bad = mrt.tensor { 1, 2, 6 }, mrt.tensor { 1, 7, 2 }
+      for _ = 1, 3 do step(good) end
+      local before = table_:bytes()
+      print(pcall(function() return step(bad):item() end))
+      print(before == table_:bytes() and "nothing changed")
+      print(pcall(function() return step(good):item() end))
+      print(before == table_:bytes())
+      print(step:plan(good):text())
+    ]], "MRT_TOY_QUEUE=1")
+    has(out, "embedding")
+    has(out, "index 7, 0 to 6 wanted")
+    has(out, "nothing changed\ntrue")
+    has(out, "\nfalse\n")
+    has(out, "not recorded")
   end)
 
   it("meets other ranks through the host", function()

@@ -8,6 +8,7 @@
  * MRT_TOY_FAIL=n     the n-th allocation fails, and all that follow
  * MRT_TOY_BREAK=n    the n-th copy fails, and all that follow
  * MRT_TOY_WITHOUT=x  without the kernels whose names are in x: "matmul,copy"
+ * MRT_TOY_QUEUE=1    as a device that queues (queue.c)
  *
  * SPDX-License-Identifier: MIT */
 #include "toy.h"
@@ -153,6 +154,7 @@ mrt_status mrt_plugin_open_2(const mrt_plugin_core *core, int index,
   }
   device->alloc = allocate, device->free = release;
   device->available = available, device->kernel = toy_kernel;
+  if (getenv("MRT_TOY_QUEUE")) device->queue = &toy_queue;
   device->remote = &remote, device->align = ALIGN, device->count = DEVICES;
   return MRT_OK;
 }

@@ -12,6 +12,10 @@
 void toy_unlock(void);
 void toy_lock(void);
 
+/* ---- queue.c ------------------------------------------------------------- */
+
+extern const mrt_queue toy_queue;
+
 /* ---- kernels.c ----------------------------------------------------------- */
 
 /* The kernel of this operator, or NULL. */
