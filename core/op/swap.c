@@ -4,7 +4,7 @@
  *   swap_in    y = slow     begins to copy it in; y is whole after the wait
  *   swap_wait  (x, slow)    waits until the copy between the two is over
  *
- * Made by passes after gradients and order (plan/swap.h), never by a user.
+ * Made by passes after gradients and order (plan/swap/swap.h), never by a user.
  * The nodes between the start of a copy and its wait run while it goes on; a
  * wait reads both sides, so lifetimes follow the edges as everywhere: neither
  * side's memory has another use before the copy is over.

@@ -13,8 +13,8 @@
  * proves both.
  *
  * SPDX-License-Identifier: MIT */
-#ifndef MRT_PLAN_SWAP_H
-#define MRT_PLAN_SWAP_H
+#ifndef MRT_PLAN_SWAP_SWAP_H
+#define MRT_PLAN_SWAP_SWAP_H
 
 #include "plan/planner.h"
 

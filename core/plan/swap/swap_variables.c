@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "device/device.h"
-#include "plan/swap.h"
+#include "plan/swap/swap.h"
 
 #include <stdlib.h>
 

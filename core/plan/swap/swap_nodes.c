@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/swap.h"
-#include "plan/swap.h"
+#include "plan/swap/swap.h"
 
 #include <string.h>
 

@@ -16,7 +16,7 @@
  *   never   changes a number, or the order of other nodes
  *
  * SPDX-License-Identifier: MIT */
-#include "plan/swap.h"
+#include "plan/swap/swap.h"
 #include "plan/cost.h"
 #include "tensor/slow.h"
 
