@@ -54,11 +54,11 @@ MRT_API void mrt_context_free(mrt_context *ctx);
 /* What the last failure was about; borrowed until the next call. */
 MRT_API const char *mrt_message(const mrt_context *ctx);
 /* After EBUDGET: bytes that would do, 0 where that is unknown. */
-MRT_API size_t mrt_needed(const mrt_context *ctx);
-MRT_API void mrt_set_poison(mrt_context *ctx, bool poison);
+MRT_API size_t mrt_budget_needed(const mrt_context *ctx);
+MRT_API void mrt_context_set_poison(mrt_context *ctx, bool poison);
 /* From now on a plan of more bytes is refused when it is to run (EBUDGET);
  * 0: none is. */
-MRT_API void mrt_set_budget(mrt_context *ctx, size_t bytes);
+MRT_API void mrt_context_set_budget(mrt_context *ctx, size_t bytes);
 /* Ask the running step to stop at the next node before its first update; safe
  * in a signal handler.  The run returns EINTERRUPT with no state changed.
  * Contexts that share ranks (mrt_context_options) share interrupts too. */
@@ -66,19 +66,20 @@ MRT_API void mrt_interrupt(mrt_context *ctx);
 /* Forget an interrupt that no run has acted on; true if there was one. */
 MRT_API bool mrt_interrupt_clear(mrt_context *ctx);
 /* Bytes that this process can still get; 0: unknown. */
-MRT_API size_t mrt_available(const mrt_context *ctx);
+MRT_API size_t mrt_context_available(const mrt_context *ctx);
 /* Bytes of the device that are in use and were not requested for tensors: what
  * its driver and libraries (and other processes) hold now; 0 on the CPU. */
-MRT_API size_t mrt_overhead(const mrt_context *ctx);
+MRT_API size_t mrt_context_overhead(const mrt_context *ctx);
 /* A run that must get more than is available is refused before it begins
  * (ENOMEM): from now on so many bytes, instead of asking the device; 0: ask;
  * SIZE_MAX: nothing is refused. */
-MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes);
+MRT_API void mrt_context_set_available(mrt_context *ctx, size_t bytes);
 /* Make the file that values are swapped to in this folder; by default the first
  * step that swaps makes it in $TMPDIR or /tmp.  It has no name and dies with the
  * process.  ESTATE when something is swapped already, EDEVICE when it cannot
  * be: the one before then stays. */
-MRT_API mrt_status mrt_set_swap_folder(mrt_context *ctx, const char *path);
+MRT_API mrt_status mrt_context_set_swap_folder(mrt_context *ctx,
+                                               const char *path);
 /* Restart the random numbers: same seed, same program, same bits. */
 MRT_API void mrt_seed(mrt_context *ctx, uint64_t seed);
 /* How far the random numbers have got, to go on from there in another process:
@@ -132,12 +133,12 @@ MRT_API uint64_t mrt_tensor_id(const mrt_tensor *t);
 MRT_API const char *mrt_tensor_origin(const mrt_tensor *t, int *line);
 MRT_API void mrt_tensor_ref(mrt_tensor *t);
 MRT_API void mrt_tensor_unref(mrt_tensor *t); /* NULL is fine */
-/* The numbers, row-major, after mrt_read; NULL while pending.  Borrowed until
+/* The numbers, row-major, after mrt_tensors_read; NULL while pending.  Borrowed until
  * the tensor is assigned, freed or left, or a plan runs that swaps it. */
 MRT_API const void *mrt_tensor_data(const mrt_tensor *t);
 /* Other numbers for a tensor that has some and that nobody else sees. */
 MRT_API mrt_status mrt_tensor_write(mrt_tensor *t, const void *data);
-/* The reader is done: numbers that mrt_read has brought to memory, of a
+/* The reader is done: numbers that mrt_tensors_read has brought to memory, of a
  * variable that is swapped or from a device, may leave it again. */
 MRT_API void mrt_tensor_leave(mrt_tensor *t);
 /* Element i as a double or an int64 (bool as 0 or 1); t is evaluated. */
@@ -147,7 +148,8 @@ MRT_API int64_t mrt_tensor_integer(const mrt_tensor *t, int64_t i);
 /* Compute these tensors.  All or none: on failure none is evaluated. */
 MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n);
 /* The same, and bring their numbers to where we can read them. */
-MRT_API mrt_status mrt_read(mrt_context *ctx, mrt_tensor *const *t, int n);
+MRT_API mrt_status mrt_tensors_read(mrt_context *ctx, mrt_tensor *const *t,
+                                    int n);
 
 /* variable = value, where `when` (a bool scalar, NULL for always) is true.
  * Inside a trace it becomes an update of the plan; otherwise it happens now,

@@ -25,7 +25,7 @@ static mrt_tensor **read_inputs(lua_State *L, mrt_binding *m, const char *who,
   return in;
 }
 
-mrt_tensor *mrt_lua_apply(lua_State *L, mrt_binding *m, mrt_call *call,
+mrt_tensor *mrt_lua_apply(lua_State *L, mrt_binding *m, mrt_lua_call *call,
                           mrt_tensor *const *in, int nin) {
   int nout;
   mrt_tensor **slot = mrt_lua_new_tensor(L);
@@ -37,29 +37,29 @@ mrt_tensor *mrt_lua_apply(lua_State *L, mrt_binding *m, mrt_call *call,
 
 /* Where results wait for their userdata.  What an error left there is dropped,
  * unless this call comes from a finalizer amidst the one that owns it. */
-static mrt_handles *outputs_array(lua_State *L, mrt_binding *m) {
+static mrt_lua_handles *outputs_array(lua_State *L, mrt_binding *m) {
   if (m->outputs->at[0]) {
     if (mrt_lua_in_finalizer(L)) return mrt_lua_new_handles(L, MRT_ROOM);
-    mrt_handles_clear(m->outputs);
+    mrt_lua_handles_clear(m->outputs);
   }
   return m->outputs;
 }
 
 /* Fills `out` and *nout, or leaves it empty. */
-static mrt_status attempt(mrt_binding *m, mrt_call *call, mrt_tensor **in,
-                          int nin, mrt_handles *out, int *nout) {
+static mrt_status attempt(mrt_binding *m, mrt_lua_call *call, mrt_tensor **in,
+                          int nin, mrt_lua_handles *out, int *nout) {
   mrt_status status = mrt_apply(m->ctx, call->op, in, nin, call->options.bytes,
                                 out->at, out->count, nout);
-  if (status != MRT_OK) mrt_handles_forget(out);
+  if (status != MRT_OK) mrt_lua_handles_forget(out);
   return status;
 }
 
 /* Apply the call to stack [first, first + nin) and push all results. */
-static int finish(lua_State *L, mrt_binding *m, mrt_call *call, int first,
+static int finish(lua_State *L, mrt_binding *m, mrt_lua_call *call, int first,
                   int nin) {
   mrt_tensor *few[FEW];
   mrt_tensor **in = read_inputs(L, m, call->info.name, few, first, nin);
-  mrt_handles *out = outputs_array(L, m);
+  mrt_lua_handles *out = outputs_array(L, m);
   mrt_tensor **slot = mrt_lua_new_tensor(L);
   int n = 0;
   MRT_CHECK(L, m, call->info.name, attempt(m, call, in, nin, out, &n));
@@ -78,14 +78,14 @@ static int finish(lua_State *L, mrt_binding *m, mrt_call *call, int first,
 
 /* ---- arguments ----------------------------------------------------------- */
 
-static bool is_operand(lua_State *L, const mrt_call *call, int arg) {
+static bool is_operand(lua_State *L, const mrt_lua_call *call, int arg) {
   return mrt_lua_is_tensor(L, arg) ||
          (call->info.pointwise && lua_type(L, arg) == LUA_TNUMBER);
 }
 
 /* Push the tensors of the list at 1, or of all the leading arguments.  Fills
  * *next with the first argument that follows. */
-static int push_many(lua_State *L, mrt_binding *m, mrt_call *call, int top,
+static int push_many(lua_State *L, mrt_binding *m, mrt_lua_call *call, int top,
                      int *next) {
   *next = 1;
   if (lua_istable(L, 1)) {
@@ -104,7 +104,7 @@ static int push_many(lua_State *L, mrt_binding *m, mrt_call *call, int top,
 
 /* Push the leading tensors (and numbers, for pointwise operators).  A nil
  * where a tensor may be absent counts as one place. */
-static int push_few(lua_State *L, mrt_binding *m, mrt_call *call, int top,
+static int push_few(lua_State *L, mrt_binding *m, mrt_lua_call *call, int top,
                     int *next) {
   int n = 0, most = call->info.max_inputs, arg = 1;
   luaL_checkstack(L, most + 8, NULL);
@@ -130,8 +130,8 @@ static bool some_tensor(lua_State *L, int first, int n) {
 
 static int apply(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
-  mrt_call call;
-  mrt_call_init(&call, lua_touserdata(L, lua_upvalueindex(2)));
+  mrt_lua_call call;
+  mrt_lua_call_init(&call, lua_touserdata(L, lua_upvalueindex(2)));
   int top = lua_gettop(L), next;
   int n = call.info.max_inputs < 0 ? push_many(L, m, &call, top, &next)
                                    : push_few(L, m, &call, top, &next);

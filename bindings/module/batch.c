@@ -79,8 +79,8 @@ static int placement(lua_State *L) {
 static int cut(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_batch *b = check_batch(L);
-  mrt_handles *whole = mrt_lua_check_list(L, m, 2, "accumulate");
-  mrt_handles *micro = mrt_lua_check_list(L, m, 3, "accumulate");
+  mrt_lua_handles *whole = mrt_lua_check_list(L, m, 2, "accumulate");
+  mrt_lua_handles *micro = mrt_lua_check_list(L, m, 3, "accumulate");
   const mrt_batch_value *cuts;
   int n;
   if (whole->count != micro->count)
@@ -90,8 +90,8 @@ static int cut(lua_State *L) {
   MRT_CHECK(L, m, "accumulate",
             mrt_batch_cut(b, whole->at, micro->at, micro->count,
                           lua_toboolean(L, 4), &cuts, &n));
-  mrt_handles_clear(whole);
-  mrt_handles_clear(micro);
+  mrt_lua_handles_clear(whole);
+  mrt_lua_handles_clear(micro);
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
     lua_createtable(L, 0, 6);
@@ -167,7 +167,7 @@ static int id(lua_State *L) {
   return 1;
 }
 
-void mrt_batch_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_batch_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "mark", mark }, { "placement", placement }, { "cut", cut }, { NULL, NULL }
   };
@@ -186,8 +186,8 @@ void mrt_batch_open(lua_State *L, mrt_binding *m) {
   lua_pushcfunction(L, collect_batch);
   lua_setfield(L, -2, "__gc");
   lua_createtable(L, 0, 3);
-  mrt_binding_register(L, m, methods);
+  mrt_lua_register(L, m, methods);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -50,10 +50,10 @@
 #include <stddef.h>
 
 /* Tensors owned by an array; slots may be NULL. */
-typedef struct mrt_handles {
+typedef struct mrt_lua_handles {
   int count;
   mrt_tensor *at[];
-} mrt_handles;
+} mrt_lua_handles;
 
 enum { MRT_CONTEXTS = 16 };
 
@@ -70,8 +70,8 @@ typedef struct mrt_binding {
   bool carried;      /* a Lua error waits in the registry to be raised again */
   mrt_allocator allocator;
   const mrt_op *cast, *expand, *full;
-  mrt_handles *outputs; /* scratch for the results of one operator */
-  size_t seen, limit;   /* tensor bytes: at the last collection; when to next */
+  mrt_lua_handles *outputs; /* scratch for the results of one operator */
+  size_t seen, limit; /* tensor bytes: at the last collection; when to next */
   int world; /* 1 + the number of the communicator of all ranks; 0: none yet */
   bool launched;  /* it was given: there is no other */
   char root[512]; /* chunk names of mrt's own Lua files begin so */
@@ -95,10 +95,9 @@ static inline void mrt_binding_decide(mrt_binding *m, mrt_context *ctx) {
 }
 /* Set `functions` into the table on top, with the binding as upvalue. */
 #define MRT_BINDING "mrt.Binding" /* in the registry */
-void mrt_binding_register(lua_State *L, mrt_binding *m,
-                          const luaL_Reg *functions);
+void mrt_lua_register(lua_State *L, mrt_binding *m, const luaL_Reg *functions);
 /* core.c: that of a state in which the module is loaded. */
-mrt_binding *mrt_binding_of(lua_State *L);
+mrt_binding *mrt_lua_binding(lua_State *L);
 /* communicator.c: compute the collectives that have been applied, or raise. */
 void mrt_lua_communicate(lua_State *L, mrt_binding *m, const char *op);
 /* mrt.communicator.create returns this one from now on. */
@@ -151,7 +150,7 @@ int mrt_lua_failed(lua_State *L, mrt_binding *m, mrt_status status,
 /* The string at `arg`, without zero bytes; `what` is said in the error. */
 const char *mrt_lua_check_text(lua_State *L, mrt_binding *m, int arg,
                                const char *who, const char *what);
-void mrt_error_open(lua_State *L, mrt_binding *m);
+void mrt_lua_error_open(lua_State *L, mrt_binding *m);
 
 /* ---- pressure.c ---------------------------------------------------------- */
 
@@ -173,42 +172,42 @@ mrt_tensor *mrt_lua_to_tensor(lua_State *L, mrt_binding *m, int arg);
 mrt_tensor *mrt_lua_check_tensor(lua_State *L, mrt_binding *m, int arg,
                                  const char *who);
 /* Push an array of `count` empty slots, freed with what they hold. */
-mrt_handles *mrt_lua_new_handles(lua_State *L, int count);
+mrt_lua_handles *mrt_lua_new_handles(lua_State *L, int count);
 /* Release what the slots hold; the array can be used again. */
-void mrt_handles_clear(mrt_handles *h);
+void mrt_lua_handles_clear(mrt_lua_handles *h);
 /* Empty the slots after a call that failed has released them. */
-void mrt_handles_forget(mrt_handles *h);
+void mrt_lua_handles_forget(mrt_lua_handles *h);
 /* Push a list of the tensors, which it takes over. */
-void mrt_lua_push_list(lua_State *L, mrt_handles *h);
+void mrt_lua_push_list(lua_State *L, mrt_lua_handles *h);
 /* Push an array with a handle on each tensor of the list at `arg`.  Clear it
  * when done: until then the tensors keep their numbers. */
-mrt_handles *mrt_lua_check_list(lua_State *L, mrt_binding *m, int arg,
-                                const char *who);
+mrt_lua_handles *mrt_lua_check_list(lua_State *L, mrt_binding *m, int arg,
+                                    const char *who);
 /* Are we called from a finalizer, perhaps in the midst of another call? */
 bool mrt_lua_in_finalizer(lua_State *L);
-void mrt_handle_open(lua_State *L, mrt_binding *m);
+void mrt_lua_handle_open(lua_State *L, mrt_binding *m);
 
 /* ---- option.c ------------------------------------------------------------ */
 
 /* A call of an operator: `options` is filled from Lua arguments. */
-typedef struct mrt_call {
+typedef struct mrt_lua_call {
   const mrt_op *op;
   mrt_op_info info;
   union {
     max_align_t align;
     char bytes[512];
   } options;
-} mrt_call;
+} mrt_lua_call;
 
 /* Begin a call with the defaults. */
-void mrt_call_init(mrt_call *call, const mrt_op *op);
+void mrt_lua_call_init(mrt_lua_call *call, const mrt_op *op);
 /* Read the options from stack [first, last]: positional ones in the order of
  * the schema, then perhaps a table of named ones. */
-void mrt_lua_read_options(lua_State *L, mrt_binding *m, mrt_call *call,
+void mrt_lua_read_options(lua_State *L, mrt_binding *m, mrt_lua_call *call,
                           int first, int last);
 /* Set the first option of this kind from C; false when there is none. */
-bool mrt_call_set(mrt_call *call, mrt_option_kind kind, const void *value,
-                  size_t size);
+bool mrt_lua_call_set(mrt_lua_call *call, mrt_option_kind kind,
+                      const void *value, size_t size);
 /* A dtype by name at `arg`. */
 mrt_dtype mrt_lua_check_dtype(lua_State *L, mrt_binding *m, int arg,
                               const char *who);
@@ -219,7 +218,7 @@ void mrt_lua_check_ints(lua_State *L, mrt_binding *m, int arg, const char *who,
 /* ---- apply.c, match.c ---------------------------------------------------- */
 
 /* Push the first output of call->op(in...). */
-mrt_tensor *mrt_lua_apply(lua_State *L, mrt_binding *m, mrt_call *call,
+mrt_tensor *mrt_lua_apply(lua_State *L, mrt_binding *m, mrt_lua_call *call,
                           mrt_tensor *const *in, int nin);
 /* Make the tensors and numbers at stack [first, first + count) tensors of one
  * dtype and shape, in place. */
@@ -238,13 +237,13 @@ void mrt_lua_push_operator(lua_State *L, mrt_binding *m, const mrt_op *op);
 /* ---- policy.c ------------------------------------------------------------ */
 
 /* Who asks: the function at stack index `function` of L answers. */
-typedef struct mrt_policy_call {
+typedef struct mrt_lua_policy_call {
   lua_State *L;
   mrt_binding *m;
   int function;
-} mrt_policy_call;
+} mrt_lua_policy_call;
 
-/* A mrt_checkpoint_policy; `user` is a mrt_policy_call.  An error of the
+/* A mrt_checkpoint_policy; `user` is a mrt_lua_policy_call.  An error of the
  * function waits to be raised again. */
 mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked);
 /* The same for a mrt_swap_policy. */
@@ -257,50 +256,50 @@ mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
 /* ---- plan_option.c ------------------------------------------------------- */
 
 /* Options of a plan, and what they point to. */
-typedef struct mrt_plan_reading {
+typedef struct mrt_lua_plan_reading {
   mrt_plan_options options;
-  mrt_policy_call policy, swapping, precision, delaying;
+  mrt_lua_policy_call policy, swapping, precision, delaying;
   mrt_delayed delayed;
   mrt_swap_policy swap;
-} mrt_plan_reading;
+} mrt_lua_plan_reading;
 
 /* Read the table at `arg`, if it is one.  What is pushed must stay until the
  * plan is made. */
 void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
-                               mrt_plan_reading *r);
+                               mrt_lua_plan_reading *r);
 
 /* ---- what each file adds to the module table on top ---------------------- */
 
-void mrt_make_open(lua_State *L, mrt_binding *m);
-void mrt_read_open(lua_State *L, mrt_binding *m);
-void mrt_state_open(lua_State *L, mrt_binding *m);
-void mrt_grad_open(lua_State *L, mrt_binding *m);
-void mrt_plan_open(lua_State *L, mrt_binding *m);
-void mrt_batch_open(lua_State *L, mrt_binding *m);
-void mrt_describe_open(lua_State *L, mrt_binding *m);
-void mrt_device_open(lua_State *L, mrt_binding *m);
-void mrt_pack_open(lua_State *L, mrt_binding *m);
-void mrt_schedule_open(lua_State *L, mrt_binding *m);
-void mrt_source_binding_open(lua_State *L, mrt_binding *m);
-void mrt_bpe_binding_open(lua_State *L, mrt_binding *m);
-void mrt_host_open(lua_State *L, mrt_binding *m);
-void mrt_process_open(lua_State *L, mrt_binding *m);
-void mrt_communicator_binding_open(lua_State *L, mrt_binding *m);
-void mrt_ranks_binding_open(lua_State *L, mrt_binding *m);
+void mrt_lua_make_open(lua_State *L, mrt_binding *m);
+void mrt_lua_read_open(lua_State *L, mrt_binding *m);
+void mrt_lua_state_open(lua_State *L, mrt_binding *m);
+void mrt_lua_grad_open(lua_State *L, mrt_binding *m);
+void mrt_lua_plan_open(lua_State *L, mrt_binding *m);
+void mrt_lua_batch_open(lua_State *L, mrt_binding *m);
+void mrt_lua_describe_open(lua_State *L, mrt_binding *m);
+void mrt_lua_device_open(lua_State *L, mrt_binding *m);
+void mrt_lua_pack_open(lua_State *L, mrt_binding *m);
+void mrt_lua_schedule_open(lua_State *L, mrt_binding *m);
+void mrt_lua_source_open(lua_State *L, mrt_binding *m);
+void mrt_lua_bpe_open(lua_State *L, mrt_binding *m);
+void mrt_lua_host_open(lua_State *L, mrt_binding *m);
+void mrt_lua_process_open(lua_State *L, mrt_binding *m);
+void mrt_lua_communicator_open(lua_State *L, mrt_binding *m);
+void mrt_lua_ranks_open(lua_State *L, mrt_binding *m);
 
 /* batch.c: the one at `arg`, or NULL. */
 mrt_batch *mrt_lua_to_batch(lua_State *L, int arg);
 
 /* ---- trace.c ------------------------------------------------------------- */
 
-extern const luaL_Reg mrt_trace_functions[];
+extern const luaL_Reg mrt_lua_trace_functions[];
 
 /* describe.c: methods of plans, for plan.c's metatable. */
 mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg);
-extern const luaL_Reg mrt_plan_descriptions[];
+extern const luaL_Reg mrt_lua_plan_descriptions[];
 /* device.c: push a device's figures as a table. */
 void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d);
 /* transfers.c: more of them. */
-extern const luaL_Reg mrt_plan_transfers[];
+extern const luaL_Reg mrt_lua_plan_transfers[];
 
 #endif

@@ -65,7 +65,7 @@ static int token(lua_State *L) {
   return 1;
 }
 
-void mrt_bpe_binding_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_bpe_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "count", count }, { "encode", encode }, { "token", token }, { NULL, NULL }
   };
@@ -75,8 +75,8 @@ void mrt_bpe_binding_open(lua_State *L, mrt_binding *m) {
   lua_pushcfunction(L, close_bpe);
   lua_setfield(L, -2, "__gc");
   lua_newtable(L);
-  mrt_binding_register(L, m, methods);
+  mrt_lua_register(L, m, methods);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -29,7 +29,7 @@ void mrt_lua_communicate(lua_State *L, mrt_binding *m, const char *op) {
     s = mrt_communicate(m->ctx);
   }
   if (!s) return;
-  mrt_communicate_not(m->ctx);
+  mrt_communicate_cancel(m->ctx);
   mrt_lua_raise(L, m, s, op);
 }
 
@@ -165,7 +165,7 @@ static int abort_all(lua_State *L) {
 static int script(lua_State *L) {
   size_t size;
   const char *text = luaL_checklstring(L, 1, &size);
-  mrt_set_script(get(L)->ctx, text, size);
+  mrt_context_set_script(get(L)->ctx, text, size);
   return 0;
 }
 
@@ -176,7 +176,7 @@ static int close_one(lua_State *L) {
 }
 
 /* Add the table communicator: functions by name. */
-void mrt_communicator_binding_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_communicator_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "join", join },       { "world", world },   { "info", info },
     { "split", split },     { "bytes", bytes },   { "abort", abort_all },
@@ -184,6 +184,6 @@ void mrt_communicator_binding_open(lua_State *L, mrt_binding *m) {
     { NULL, NULL },
   };
   lua_newtable(L);
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
   lua_setfield(L, -2, "communicator");
 }

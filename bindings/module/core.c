@@ -159,33 +159,33 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   luaL_checkversion(L);
   mrt_binding *m = push_binding(L);
   lua_newtable(L);
-  mrt_handle_open(L, m);
+  mrt_lua_handle_open(L, m);
   if (!m->outputs) {
     m->outputs = mrt_lua_new_handles(L, MRT_ROOM);
     lua_setiuservalue(L, -3, 1);
   }
-  mrt_error_open(L, m);
-  mrt_make_open(L, m);
-  mrt_read_open(L, m);
-  mrt_state_open(L, m);
-  mrt_grad_open(L, m);
-  mrt_plan_open(L, m);
-  mrt_batch_open(L, m);
-  mrt_describe_open(L, m);
-  mrt_device_open(L, m);
-  mrt_pack_open(L, m);
-  mrt_schedule_open(L, m);
-  mrt_source_binding_open(L, m);
-  mrt_bpe_binding_open(L, m);
-  mrt_host_open(L, m);
-  mrt_process_open(L, m);
-  mrt_communicator_binding_open(L, m);
-  mrt_ranks_binding_open(L, m);
+  mrt_lua_error_open(L, m);
+  mrt_lua_make_open(L, m);
+  mrt_lua_read_open(L, m);
+  mrt_lua_state_open(L, m);
+  mrt_lua_grad_open(L, m);
+  mrt_lua_plan_open(L, m);
+  mrt_lua_batch_open(L, m);
+  mrt_lua_describe_open(L, m);
+  mrt_lua_device_open(L, m);
+  mrt_lua_pack_open(L, m);
+  mrt_lua_schedule_open(L, m);
+  mrt_lua_source_open(L, m);
+  mrt_lua_bpe_open(L, m);
+  mrt_lua_host_open(L, m);
+  mrt_lua_process_open(L, m);
+  mrt_lua_communicator_open(L, m);
+  mrt_lua_ranks_open(L, m);
   static const luaL_Reg functions[] = {
     { "use_device", use_device },
     { "open_device", open_device },
     { NULL, NULL },
   };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
   return 1;
 }

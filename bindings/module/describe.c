@@ -251,21 +251,21 @@ static int plan_stages(lua_State *L) {
 }
 
 /* Text of the core's, freed with the userdata that holds it. */
-typedef struct text {
+typedef struct printed_text {
   mrt_context *ctx;
   char *text;
-} text;
+} printed_text;
 
 static int free_text(lua_State *L) {
-  text *t = lua_touserdata(L, 1);
+  printed_text *t = lua_touserdata(L, 1);
   if (t->text) mrt_text_free(t->ctx, t->text);
   t->text = NULL;
   return 0;
 }
 
 static int push_text(lua_State *L, mrt_binding *m, const mrt_stage *stage) {
-  text *t = lua_newuserdatauv(L, sizeof *t, 0);
-  *t = (text){ m->ctx, NULL };
+  printed_text *t = lua_newuserdatauv(L, sizeof *t, 0);
+  *t = (printed_text){ m->ctx, NULL };
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_text);
   lua_setfield(L, -2, "__gc");
@@ -283,7 +283,7 @@ static int plan_graph(lua_State *L) {
   return push_text(L, m, push_stage(L, m));
 }
 
-const luaL_Reg mrt_plan_descriptions[] = {
+const luaL_Reg mrt_lua_plan_descriptions[] = {
   { "info", plan_info },
   { "steps", plan_steps },
   { "operands", plan_operands },

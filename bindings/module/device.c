@@ -73,7 +73,7 @@ void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
 
 /* device(): the one that plans are made for. */
 static int get_device(lua_State *L) {
-  mrt_lua_push_device(L, mrt_get_device(mrt_binding_get(L)->ctx));
+  mrt_lua_push_device(L, mrt_context_get_device(mrt_binding_get(L)->ctx));
   return 1;
 }
 
@@ -103,12 +103,12 @@ static size_t to_bytes(double x) {
 static int set_device(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   if (lua_isnoneornil(L, 1)) {
-    MRT_CHECK(L, m, "device", mrt_set_device(m->ctx, NULL));
+    MRT_CHECK(L, m, "device", mrt_context_set_device(m->ctx, NULL));
     return 0;
   }
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
-  mrt_device_profile d = *mrt_get_device(m->ctx);
+  mrt_device_profile d = *mrt_context_get_device(m->ctx);
   for (int i = 0; i < FIELDS; i++) {
     char *at = (char *)&d + fields[i].offset;
     double value = fields[i].bytes ? (double)*(size_t *)at : *(double *)at;
@@ -134,7 +134,7 @@ static int set_device(lua_State *L) {
   if (lua_tostring(L, -1))
     snprintf(d.name, sizeof d.name, "%s", lua_tostring(L, -1));
   lua_pop(L, 1);
-  MRT_CHECK(L, m, "device", mrt_set_device(m->ctx, &d));
+  MRT_CHECK(L, m, "device", mrt_context_set_device(m->ctx, &d));
   return 0;
 }
 
@@ -143,13 +143,13 @@ static int set_device(lua_State *L) {
 static int available(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   if (lua_isboolean(L, 1))
-    mrt_set_available(m->ctx, lua_toboolean(L, 1) ? 0 : SIZE_MAX);
+    mrt_context_set_available(m->ctx, lua_toboolean(L, 1) ? 0 : SIZE_MAX);
   else if (!lua_isnoneornil(L, 1)) {
     lua_Integer bytes = luaL_checkinteger(L, 1);
     luaL_argcheck(L, bytes > 0, 1, "not a number of bytes");
-    mrt_set_available(m->ctx, (size_t)bytes);
+    mrt_context_set_available(m->ctx, (size_t)bytes);
   }
-  size_t bytes = mrt_available(m->ctx);
+  size_t bytes = mrt_context_available(m->ctx);
   lua_pushinteger(L, bytes > INT64_MAX ? INT64_MAX : (lua_Integer)bytes);
   return 1;
 }
@@ -167,15 +167,16 @@ static int kinds(lua_State *L) {
 
 /* overhead(): bytes of the device that no tensor has. */
 static int overhead(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mrt_overhead(mrt_binding_get(L)->ctx));
+  lua_pushinteger(L,
+                  (lua_Integer)mrt_context_overhead(mrt_binding_get(L)->ctx));
   return 1;
 }
 
-void mrt_device_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_device_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "device", get_device },   { "set_device", set_device },
     { "available", available }, { "overhead", overhead },
     { "device_kinds", kinds },  { NULL, NULL },
   };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

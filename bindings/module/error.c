@@ -70,8 +70,8 @@ void mrt_lua_at(lua_State *L, mrt_binding *m) {
   lua_Debug ar;
   bool found = find_line(L, m, LIBRARY, &ar);
   for (int i = 0; i < m->open_count; i++)
-    mrt_at(m->open[i], found ? show_file(m, &ar) : "?",
-           found ? ar.currentline : 0);
+    mrt_set_origin(m->open[i], found ? show_file(m, &ar) : "?",
+                   found ? ar.currentline : 0);
 }
 
 /* ---- raising ------------------------------------------------------------- */
@@ -132,7 +132,7 @@ int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
     lua_rawsetp(L, LUA_REGISTRYINDEX, &m->carried);
     return lua_error(L);
   }
-  size_t needed = status == MRT_EBUDGET ? mrt_needed(m->ctx) : 0;
+  size_t needed = status == MRT_EBUDGET ? mrt_budget_needed(m->ctx) : 0;
   lua_pushstring(L, mrt_message(m->ctx));
   wrap(L, m, status, op);
   if (needed) {
@@ -248,7 +248,7 @@ static int front(lua_State *L) {
   return 1;
 }
 
-void mrt_error_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_error_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "root", set_root },
     { "fail", fail },
@@ -261,5 +261,5 @@ void mrt_error_open(lua_State *L, mrt_binding *m) {
   lua_pushcfunction(L, error_concat);
   lua_setfield(L, -2, "__concat");
   lua_pop(L, 1);
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -8,10 +8,10 @@
 #include "binding.h"
 
 /* The list at `arg`, or NULL. */
-static mrt_handles *optional_list(lua_State *L, mrt_binding *m, int arg,
-                                  int count) {
+static mrt_lua_handles *optional_list(lua_State *L, mrt_binding *m, int arg,
+                                      int count) {
   if (lua_isnoneornil(L, arg)) return NULL;
-  mrt_handles *h = mrt_lua_check_list(L, m, arg, "grad");
+  mrt_lua_handles *h = mrt_lua_check_list(L, m, arg, "grad");
   if (h->count != count)
     mrt_lua_fail(L, m, MRT_EVALUE, "grad", "%d grad_outputs for %d outputs",
                  h->count, count);
@@ -19,11 +19,12 @@ static mrt_handles *optional_list(lua_State *L, mrt_binding *m, int arg,
 }
 
 /* Fills dx, or leaves it empty. */
-static mrt_status attempt(mrt_binding *m, mrt_handles *ys, mrt_handles *dys,
-                          mrt_handles *xs, bool unused, mrt_handles *dx) {
+static mrt_status attempt(mrt_binding *m, mrt_lua_handles *ys,
+                          mrt_lua_handles *dys, mrt_lua_handles *xs,
+                          bool unused, mrt_lua_handles *dx) {
   mrt_status status = mrt_grad(m->ctx, ys->at, dys ? dys->at : NULL, ys->count,
                                xs->at, xs->count, unused, dx->at);
-  if (status != MRT_OK) mrt_handles_forget(dx);
+  if (status != MRT_OK) mrt_lua_handles_forget(dx);
   return status;
 }
 
@@ -32,10 +33,10 @@ static int grad(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 4);
   bool unused = lua_toboolean(L, 4);
-  mrt_handles *ys = mrt_lua_check_list(L, m, 1, "grad");
-  mrt_handles *xs = mrt_lua_check_list(L, m, 2, "grad");
-  mrt_handles *dys = optional_list(L, m, 3, ys->count);
-  mrt_handles *dx = mrt_lua_new_handles(L, xs->count);
+  mrt_lua_handles *ys = mrt_lua_check_list(L, m, 1, "grad");
+  mrt_lua_handles *xs = mrt_lua_check_list(L, m, 2, "grad");
+  mrt_lua_handles *dys = optional_list(L, m, 3, ys->count);
+  mrt_lua_handles *dx = mrt_lua_new_handles(L, xs->count);
   lua_State *outer = m->caller;
   mrt_lua_at(L, m);
   m->caller = L;
@@ -45,9 +46,9 @@ static int grad(lua_State *L) {
     status = attempt(m, ys, dys, xs, unused, dx);
   }
   m->caller = outer;
-  mrt_handles_clear(ys);
-  mrt_handles_clear(xs);
-  if (dys) mrt_handles_clear(dys);
+  mrt_lua_handles_clear(ys);
+  mrt_lua_handles_clear(xs);
+  if (dys) mrt_lua_handles_clear(dys);
   if (status != MRT_OK) return mrt_lua_raise(L, m, status, "grad");
   mrt_lua_communicate(L, m, "grad");
   mrt_lua_push_list(L, dx);
@@ -59,17 +60,17 @@ static int derive(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 3);
   mrt_tensor *y = mrt_lua_check_tensor(L, m, 1, "grad");
-  mrt_handles *xs = mrt_lua_check_list(L, m, 2, "grad");
-  mrt_handles *dx = mrt_lua_new_handles(L, xs->count);
+  mrt_lua_handles *xs = mrt_lua_check_list(L, m, 2, "grad");
+  mrt_lua_handles *dx = mrt_lua_new_handles(L, xs->count);
   lua_State *outer = m->caller;
   mrt_lua_at(L, m);
   m->caller = L;
-  mrt_status status =
-      mrt_derive(m->ctx, y, xs->at, xs->count, lua_toboolean(L, 3), dx->at);
+  mrt_status status = mrt_grad_partial(m->ctx, y, xs->at, xs->count,
+                                       lua_toboolean(L, 3), dx->at);
   m->caller = outer;
-  mrt_handles_clear(xs);
+  mrt_lua_handles_clear(xs);
   if (status != MRT_OK) {
-    mrt_handles_forget(dx);
+    mrt_lua_handles_forget(dx);
     return mrt_lua_raise(L, m, status, "grad");
   }
   lua_createtable(L, dx->count, 0);
@@ -80,7 +81,7 @@ static int derive(lua_State *L) {
       lua_pushboolean(L, 0);
     lua_rawseti(L, -2, i + 1);
   }
-  mrt_handles_clear(dx);
+  mrt_lua_handles_clear(dx);
   return 1;
 }
 
@@ -152,7 +153,7 @@ static int new_custom(lua_State *L) {
   luaL_checktype(L, 3, LUA_TFUNCTION);
   lua_settop(L, 3);
   mrt_tensor *y = mrt_lua_check_tensor(L, m, 1, "custom");
-  mrt_handles *xs = mrt_lua_check_list(L, m, 2, "custom");
+  mrt_lua_handles *xs = mrt_lua_check_list(L, m, 2, "custom");
   mrt_tensor **slot = mrt_lua_new_tensor(L);
   mrt_lua_at(L, m);
   lua_pushvalue(L, 3);
@@ -166,12 +167,12 @@ static int new_custom(lua_State *L) {
   /* No second try when memory is out: the first one has released c. */
   mrt_status status =
       mrt_custom(m->ctx, y, xs->at, xs->count, backward, release, c, slot);
-  mrt_handles_clear(xs);
+  mrt_lua_handles_clear(xs);
   if (status != MRT_OK) return mrt_lua_raise(L, m, status, "custom");
   return 1;
 }
 
-void mrt_grad_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_grad_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "grad", grad },
     { "derive", derive },
@@ -181,5 +182,5 @@ void mrt_grad_open(lua_State *L, mrt_binding *m) {
   /* The slot exists, so that carrying an error allocates nothing. */
   lua_pushboolean(L, 0);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &m->carried);
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -67,7 +67,7 @@ static int collect_tensor(lua_State *L) {
 
 /* ---- arrays -------------------------------------------------------------- */
 
-void mrt_handles_clear(mrt_handles *h) {
+void mrt_lua_handles_clear(mrt_lua_handles *h) {
   for (int i = 0; i < h->count; i++) {
     mrt_tensor *t = h->at[i];
     h->at[i] = NULL;
@@ -75,17 +75,17 @@ void mrt_handles_clear(mrt_handles *h) {
   }
 }
 
-void mrt_handles_forget(mrt_handles *h) {
+void mrt_lua_handles_forget(mrt_lua_handles *h) {
   for (int i = 0; i < h->count; i++) h->at[i] = NULL;
 }
 
 static int free_handles(lua_State *L) {
-  mrt_handles_clear(luaL_checkudata(L, 1, HANDLES));
+  mrt_lua_handles_clear(luaL_checkudata(L, 1, HANDLES));
   return 0;
 }
 
-mrt_handles *mrt_lua_new_handles(lua_State *L, int count) {
-  mrt_handles *h =
+mrt_lua_handles *mrt_lua_new_handles(lua_State *L, int count) {
+  mrt_lua_handles *h =
       lua_newuserdatauv(L, sizeof *h + (size_t)count * sizeof *h->at, 0);
   h->count = count;
   for (int i = 0; i < count; i++) h->at[i] = NULL;
@@ -93,7 +93,7 @@ mrt_handles *mrt_lua_new_handles(lua_State *L, int count) {
   return h;
 }
 
-void mrt_lua_push_list(lua_State *L, mrt_handles *h) {
+void mrt_lua_push_list(lua_State *L, mrt_lua_handles *h) {
   lua_createtable(L, h->count, 0);
   for (int i = 0; i < h->count; i++) {
     mrt_tensor **slot = mrt_lua_new_tensor(L);
@@ -103,8 +103,8 @@ void mrt_lua_push_list(lua_State *L, mrt_handles *h) {
   }
 }
 
-mrt_handles *mrt_lua_check_list(lua_State *L, mrt_binding *m, int arg,
-                                const char *who) {
+mrt_lua_handles *mrt_lua_check_list(lua_State *L, mrt_binding *m, int arg,
+                                    const char *who) {
   if (!lua_istable(L, arg))
     mrt_lua_fail(L, m, MRT_EVALUE, who, "a list of tensors wanted, got %s",
                  mrt_lua_show(L, arg));
@@ -112,7 +112,7 @@ mrt_handles *mrt_lua_check_list(lua_State *L, mrt_binding *m, int arg,
   if (n > MRT_LONGEST_LIST)
     mrt_lua_fail(L, m, MRT_EVALUE, who, "a list of %I tensors is too long",
                  (LUAI_UACINT)n);
-  mrt_handles *h = mrt_lua_new_handles(L, (int)n);
+  mrt_lua_handles *h = mrt_lua_new_handles(L, (int)n);
   for (int i = 0; i < h->count; i++) {
     lua_rawgeti(L, arg, i + 1);
     mrt_tensor *t = mrt_lua_to_tensor(L, m, -1);
@@ -244,7 +244,7 @@ static int is_closed(lua_State *L) {
 }
 
 /* Add to the module: `Tensor` is the metatable, `methods` what C gives it. */
-void mrt_handle_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_handle_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg meta[] = {
     { "__gc", collect_tensor },
     { "__close", free_tensor },
@@ -270,10 +270,10 @@ void mrt_handle_open(lua_State *L, mrt_binding *m) {
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
   luaL_newmetatable(L, MRT_TENSOR);
-  mrt_binding_register(L, m, meta);
+  mrt_lua_register(L, m, meta);
   lua_setfield(L, -2, "Tensor");
   lua_newtable(L);
-  mrt_binding_register(L, m, methods);
+  mrt_lua_register(L, m, methods);
   lua_setfield(L, -2, "methods");
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

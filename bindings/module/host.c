@@ -72,7 +72,7 @@ static int list_folder(lua_State *L) {
   return 1;
 }
 
-void mrt_host_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_host_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "clock", read_clock },
     { "is_terminal", is_terminal },
@@ -80,5 +80,5 @@ void mrt_host_open(lua_State *L, mrt_binding *m) {
     { "list_folder", list_folder },
     { NULL, NULL },
   };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* A walk over a nested table. */
-typedef struct walk {
+typedef struct table_walk {
   lua_State *L;
   mrt_binding *m;
   mrt_type type;
@@ -18,10 +18,10 @@ typedef struct walk {
   bool booleans, integers, floats; /* what there is */
   void *data;                      /* NULL while looking */
   int64_t next;                    /* element to fill */
-} walk;
+} table_walk;
 
 /* Push "[2][3]", the place of `depth` indices. */
-static const char *push_place(const walk *w, int depth) {
+static const char *push_place(const table_walk *w, int depth) {
   lua_pushliteral(w->L, "");
   for (int i = 0; i < depth; i++) {
     lua_pushfstring(w->L, "[%I]", (LUAI_UACINT)w->place[i]);
@@ -30,13 +30,13 @@ static const char *push_place(const walk *w, int depth) {
   return lua_tostring(w->L, -1);
 }
 
-static void refuse(const walk *w, int depth, const char *what) {
+static void refuse(const table_walk *w, int depth, const char *what) {
   mrt_lua_fail(w->L, w->m, MRT_EVALUE, "tensor", "%s at %s", what,
                depth ? push_place(w, depth) : "the top");
 }
 
 /* Dimensions along the first elements of the value on top. */
-static void measure(walk *w) {
+static void measure(table_walk *w) {
   lua_State *L = w->L;
   int top = lua_gettop(L);
   while (lua_istable(L, -1)) {
@@ -52,7 +52,7 @@ static void measure(walk *w) {
   lua_settop(L, top);
 }
 
-static void look_at(walk *w) {
+static void look_at(table_walk *w) {
   lua_State *L = w->L;
   if (lua_isboolean(L, -1))
     w->booleans = true;
@@ -65,7 +65,7 @@ static void look_at(walk *w) {
            lua_pushfstring(L, "%s instead of a number", luaL_typename(L, -1)));
 }
 
-static lua_Integer integer_of(const walk *w, lua_Integer least,
+static lua_Integer integer_of(const table_walk *w, lua_Integer least,
                               lua_Integer most) {
   lua_State *L = w->L;
   int is_integer = 1;
@@ -78,12 +78,12 @@ static lua_Integer integer_of(const walk *w, lua_Integer least,
   return v;
 }
 
-static double number_of(const walk *w) {
+static double number_of(const table_walk *w) {
   return lua_isboolean(w->L, -1) ? lua_toboolean(w->L, -1)
                                  : lua_tonumber(w->L, -1);
 }
 
-static void fill_one(walk *w) {
+static void fill_one(table_walk *w) {
   int64_t i = w->next++;
   switch (w->type.dtype) { /* over element types */
   case MRT_f64:
@@ -108,7 +108,7 @@ static void fill_one(walk *w) {
 }
 
 /* Visit every element of the value on top, which is `depth` deep. */
-static void visit(walk *w, int depth) {
+static void visit(table_walk *w, int depth) {
   lua_State *L = w->L;
   if (depth == w->type.rank) {
     if (lua_istable(L, -1)) refuse(w, depth, "a table instead of a number");
@@ -135,7 +135,7 @@ static void visit(walk *w, int depth) {
   }
 }
 
-static mrt_dtype natural_dtype(const walk *w) {
+static mrt_dtype natural_dtype(const table_walk *w) {
   if (w->booleans && (w->integers || w->floats))
     refuse(w, 0, "booleans among numbers");
   return w->booleans ? MRT_bool : w->integers && !w->floats ? MRT_i64 : MRT_f32;
@@ -152,7 +152,7 @@ static int make_tensor(lua_State *L) {
   bool given = !lua_isnoneornil(L, 2);
   mrt_dtype wanted = given ? mrt_lua_check_dtype(L, m, 2, "tensor") : MRT_f32;
   lua_settop(L, 1);
-  walk w = { .L = L, .m = m };
+  table_walk w = { .L = L, .m = m };
   mrt_lua_at(L, m);
   measure(&w);
   visit(&w, 0);
@@ -227,11 +227,11 @@ static int from_bytes(lua_State *L) {
   return 1;
 }
 
-void mrt_make_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_make_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "tensor", make_tensor },
     { "from_bytes", from_bytes },
     { NULL, NULL },
   };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

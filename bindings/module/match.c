@@ -74,10 +74,10 @@ static void push_number(lua_State *L, mrt_binding *m, const char *who, int arg,
     MRT_CHECK(L, m, who, mrt_tensor_from(m->ctx, &type, &integer, slot));
     return;
   }
-  mrt_call call;
-  mrt_call_init(&call, m->full);
-  mrt_call_set(&call, MRT_OPT_NUM, &number, sizeof number);
-  mrt_call_set(&call, MRT_OPT_DTYPE, &dtype, sizeof dtype);
+  mrt_lua_call call;
+  mrt_lua_call_init(&call, m->full);
+  mrt_lua_call_set(&call, MRT_OPT_NUM, &number, sizeof number);
+  mrt_lua_call_set(&call, MRT_OPT_DTYPE, &dtype, sizeof dtype);
   mrt_lua_apply(L, m, &call, NULL, 0);
 }
 
@@ -91,9 +91,9 @@ mrt_tensor *mrt_lua_convert(lua_State *L, mrt_binding *m, const char *who,
   }
   mrt_tensor *t = mrt_lua_check_tensor(L, m, arg, who);
   if (mrt_tensor_type(t)->dtype == dtype) return t;
-  mrt_call call;
-  mrt_call_init(&call, m->cast);
-  mrt_call_set(&call, MRT_OPT_DTYPE, &dtype, sizeof dtype);
+  mrt_lua_call call;
+  mrt_lua_call_init(&call, m->cast);
+  mrt_lua_call_set(&call, MRT_OPT_DTYPE, &dtype, sizeof dtype);
   t = mrt_lua_apply(L, m, &call, &t, 1);
   lua_replace(L, arg);
   return t;
@@ -113,9 +113,9 @@ mrt_tensor *mrt_lua_expand(lua_State *L, mrt_binding *m, int arg,
   if (same_shape(mrt_tensor_type(t), like)) return t;
   mrt_ints shape = { .count = like->rank };
   memcpy(shape.at, like->dims, (size_t)like->rank * sizeof *like->dims);
-  mrt_call call;
-  mrt_call_init(&call, m->expand);
-  mrt_call_set(&call, MRT_OPT_INTS, &shape, sizeof shape);
+  mrt_lua_call call;
+  mrt_lua_call_init(&call, m->expand);
+  mrt_lua_call_set(&call, MRT_OPT_INTS, &shape, sizeof shape);
   t = mrt_lua_apply(L, m, &call, &t, 1);
   lua_replace(L, arg);
   return t;

@@ -92,7 +92,7 @@ static int operators(lua_State *L) {
     set_truth(L, "random", info.random);
     set_truth(L, "collective", info.collective);
     set_truth(L, "internal", info.internal);
-    set_truth(L, "kernel", mrt_has_kernel(ctx, mrt_op_at(i)));
+    set_truth(L, "kernel", mrt_context_has_kernel(ctx, mrt_op_at(i)));
     set_options(L, &info);
     lua_rawseti(L, -2, i + 1);
   }
@@ -128,14 +128,14 @@ static int dtypes(lua_State *L) {
 }
 
 /* Add dtypes(), operators() and the table op: name -> function. */
-void mrt_describe_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_describe_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "dtypes", dtypes },
     { "rewrites", rewrites },
     { "operators", operators },
     { NULL, NULL },
   };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
   lua_createtable(L, 0, mrt_op_count());
   for (int i = 0; i < mrt_op_count(); i++) {
     const mrt_op *op = mrt_op_at(i);

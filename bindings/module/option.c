@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-void mrt_call_init(mrt_call *call, const mrt_op *op) {
+void mrt_lua_call_init(mrt_lua_call *call, const mrt_op *op) {
   call->op = op;
   call->info = mrt_op_get_info(op);
   mrt_options_init(op, call->options.bytes);
 }
 
-bool mrt_call_set(mrt_call *call, mrt_option_kind kind, const void *value,
-                  size_t size) {
+bool mrt_lua_call_set(mrt_lua_call *call, mrt_option_kind kind,
+                      const void *value, size_t size) {
   for (int i = 0; i < call->info.option_count; i++)
     if (call->info.options[i].kind == kind) {
       memcpy(call->options.bytes + call->info.options[i].offset, value, size);
@@ -130,7 +130,7 @@ static void set_list(const slot *s, int arg) {
   memcpy(s->at, &v, sizeof v);
 }
 
-static void set_value(lua_State *L, mrt_binding *m, mrt_call *call,
+static void set_value(lua_State *L, mrt_binding *m, mrt_lua_call *call,
                       const mrt_option *o, int arg) {
   static void (*const setters[])(const slot *, int) = {
     [MRT_OPT_INT] = set_int,     [MRT_OPT_NUM] = set_num,
@@ -190,7 +190,7 @@ static bool has_names(lua_State *L, int arg) {
 }
 
 /* Gather the numbers from `arg` on into a list option; returns what follows. */
-static int gather(lua_State *L, mrt_binding *m, mrt_call *call,
+static int gather(lua_State *L, mrt_binding *m, mrt_lua_call *call,
                   const mrt_option *o, int arg, int last) {
   if (lua_type(L, arg) != LUA_TNUMBER) {
     set_value(L, m, call, o, arg);
@@ -207,8 +207,8 @@ static int gather(lua_State *L, mrt_binding *m, mrt_call *call,
   return arg;
 }
 
-static uint64_t read_positional(lua_State *L, mrt_binding *m, mrt_call *call,
-                                int arg, int last) {
+static uint64_t read_positional(lua_State *L, mrt_binding *m,
+                                mrt_lua_call *call, int arg, int last) {
   uint64_t given = 0;
   const mrt_option *o = call->info.options;
   for (int i = 0; i < call->info.option_count && arg <= last; i++) {
@@ -230,7 +230,7 @@ static uint64_t read_positional(lua_State *L, mrt_binding *m, mrt_call *call,
   return given;
 }
 
-static void unknown(lua_State *L, mrt_binding *m, mrt_call *call, int key) {
+static void unknown(lua_State *L, mrt_binding *m, mrt_lua_call *call, int key) {
   const char *name = luaL_tolstring(L, key, NULL);
   int shown = 0;
   lua_pushliteral(L, "");
@@ -246,7 +246,7 @@ static void unknown(lua_State *L, mrt_binding *m, mrt_call *call, int key) {
                "no option '%s' (options: %s)", name, lua_tostring(L, -1));
 }
 
-static int find_option(lua_State *L, const mrt_call *call, int key) {
+static int find_option(lua_State *L, const mrt_lua_call *call, int key) {
   const char *name =
       lua_type(L, key) == LUA_TSTRING ? lua_tostring(L, key) : "";
   for (int i = 0; i < call->info.option_count; i++)
@@ -256,7 +256,7 @@ static int find_option(lua_State *L, const mrt_call *call, int key) {
   return -1;
 }
 
-static uint64_t read_named(lua_State *L, mrt_binding *m, mrt_call *call,
+static uint64_t read_named(lua_State *L, mrt_binding *m, mrt_lua_call *call,
                            int table, uint64_t given) {
   luaL_checkstack(L, 8, NULL);
   lua_pushnil(L);
@@ -278,7 +278,7 @@ static uint64_t read_named(lua_State *L, mrt_binding *m, mrt_call *call,
   return given;
 }
 
-void mrt_lua_read_options(lua_State *L, mrt_binding *m, mrt_call *call,
+void mrt_lua_read_options(lua_State *L, mrt_binding *m, mrt_lua_call *call,
                           int first, int last) {
   while (last >= first && lua_isnil(L, last)) last--;
   bool named = last >= first && has_names(L, last);

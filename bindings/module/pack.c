@@ -89,7 +89,7 @@ static int pack(lua_State *L) {
   return 1;
 }
 
-void mrt_pack_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_pack_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = { { "pack", pack }, { NULL, NULL } };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -15,7 +15,7 @@
 
 typedef struct plan {
   mrt_plan *plan;
-  mrt_handles *in, *out, *numbers; /* user values 1, 2, 3 */
+  mrt_lua_handles *in, *out, *numbers; /* user values 1, 2, 3 */
 } plan;
 
 enum { USER_SPACE = 4, USER_VALUES = 4 };
@@ -59,9 +59,9 @@ static plan *push_plan(lua_State *L, int inputs, int outputs, int space) {
 static int make_plan(lua_State *L, bool last) {
   mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 5);
-  mrt_handles *outputs = mrt_lua_check_list(L, m, 2, "trace");
+  mrt_lua_handles *outputs = mrt_lua_check_list(L, m, 2, "trace");
   mrt_space **space = luaL_testudata(L, 4, SPACE);
-  mrt_plan_reading reading;
+  mrt_lua_plan_reading reading;
   mrt_lua_read_plan_options(L, m, 3, &reading);
   reading.options.part = mrt_lua_to_batch(L, 5);
   lua_Integer inputs = luaL_checkinteger(L, 1);
@@ -73,7 +73,7 @@ static int make_plan(lua_State *L, bool last) {
   mrt_status status = (last ? mrt_trace_end : mrt_trace_plan)(
       m->ctx, outputs->at, outputs->count, &reading.options,
       space ? *space : NULL, &p->plan);
-  mrt_handles_clear(outputs);
+  mrt_lua_handles_clear(outputs);
   if (status != MRT_OK) {
     p->plan = NULL;
     return mrt_lua_raise(L, m, status, "plan");
@@ -105,7 +105,7 @@ static void read_inputs(lua_State *L, mrt_binding *m, plan *p, int list) {
   int n = p->in->count;
   if (!lua_istable(L, list) || lua_rawlen(L, list) != (lua_Unsigned)n)
     mrt_lua_fail(L, m, MRT_EVALUE, "plan", "a list of %d inputs wanted", n);
-  mrt_handles_clear(p->in);
+  mrt_lua_handles_clear(p->in);
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, list, i + 1);
     mrt_tensor *t = lua_type(L, -1) == LUA_TNUMBER
@@ -136,8 +136,8 @@ static int run(lua_State *L) {
     mrt_lua_collect(L);
     status = mrt_plan_run(p->plan, p->in->at, p->in->count, p->out->at, n);
   }
-  mrt_handles_clear(p->in);
-  if (status != MRT_OK) mrt_handles_forget(p->out);
+  mrt_lua_handles_clear(p->in);
+  if (status != MRT_OK) mrt_lua_handles_forget(p->out);
   if (status != MRT_OK) return mrt_lua_raise(L, m, status, "plan");
   for (int i = 0; i < n; i++) {
     mrt_tensor **slot = lua_touserdata(L, 3 + i);
@@ -180,7 +180,7 @@ static int measure(lua_State *L) {
     status = mrt_plan_measure(p->plan, part, p->in->at, p->in->count, rounds,
                               clock, seconds, &total);
   }
-  mrt_handles_clear(p->in);
+  mrt_lua_handles_clear(p->in);
   if (status != MRT_OK) return mrt_lua_raise(L, m, status, "profile");
   lua_createtable(L, 0, 4);
   lua_createtable(L, n, 0);
@@ -203,7 +203,7 @@ static int measure(lua_State *L) {
 
 /* The results that the part before has made, or empty. */
 static void take_results(lua_State *L, mrt_binding *m, plan *p, int list) {
-  mrt_handles_clear(p->out);
+  mrt_lua_handles_clear(p->out);
   for (int i = 0; i < p->out->count; i++) {
     lua_rawgeti(L, list, i + 1);
     mrt_tensor *t = mrt_lua_check_tensor(L, m, -1, "plan");
@@ -235,12 +235,12 @@ static int run_part(lua_State *L) {
     status =
         mrt_plan_run_part(p->plan, &part, p->in->at, nin, p->out->at, nout);
   }
-  mrt_handles_clear(p->in);
+  mrt_lua_handles_clear(p->in);
   if (more) {
-    mrt_handles_clear(p->out);
+    mrt_lua_handles_clear(p->out);
     lua_settop(L, 6);
   } else if (status != MRT_OK) {
-    mrt_handles_forget(p->out);
+    mrt_lua_handles_forget(p->out);
   } else {
     mrt_lua_push_list(L, p->out);
   }
@@ -320,7 +320,7 @@ static int watch(lua_State *L) {
   read_inputs(L, m, p, 2);
   mrt_lua_at(L, m);
   mrt_status status = mrt_plan_watch(p->plan, p->in->at, p->in->count, ranges);
-  mrt_handles_clear(p->in);
+  mrt_lua_handles_clear(p->in);
   if (status != MRT_OK) return mrt_lua_raise(L, m, status, "ranges");
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
@@ -338,7 +338,7 @@ static int collect_space(lua_State *L) {
   return 0;
 }
 
-void mrt_plan_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_plan_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "trace_end", trace_end },
     { "trace_plan", trace_plan },
@@ -358,11 +358,11 @@ void mrt_plan_open(lua_State *L, mrt_binding *m) {
   lua_pushcfunction(L, collect_plan);
   lua_setfield(L, -2, "__gc");
   lua_createtable(L, 0, 8);
-  mrt_binding_register(L, m, methods);
-  mrt_binding_register(L, m, mrt_plan_descriptions);
-  mrt_binding_register(L, m, mrt_plan_transfers);
+  mrt_lua_register(L, m, methods);
+  mrt_lua_register(L, m, mrt_lua_plan_descriptions);
+  mrt_lua_register(L, m, mrt_lua_plan_transfers);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
-  mrt_binding_register(L, m, functions);
-  mrt_binding_register(L, m, mrt_trace_functions);
+  mrt_lua_register(L, m, functions);
+  mrt_lua_register(L, m, mrt_lua_trace_functions);
 }

@@ -55,12 +55,12 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
 
 /* The function and the bytes among the options at `arg`; pushes a value. */
 static void read_budget(lua_State *L, mrt_binding *m, int arg,
-                        mrt_plan_options *o, mrt_policy_call *policy) {
+                        mrt_plan_options *o, mrt_lua_policy_call *policy) {
   lua_getfield(L, arg, "memory");
   if (lua_isinteger(L, -1)) o->memory = (size_t)lua_tointeger(L, -1);
   lua_pop(L, 1);
   if (lua_getfield(L, arg, "checkpoint") != LUA_TFUNCTION) return;
-  *policy = (mrt_policy_call){ L, m, lua_gettop(L) };
+  *policy = (mrt_lua_policy_call){ L, m, lua_gettop(L) };
   o->checkpoint = mrt_lua_policy;
   o->checkpoint_user = policy;
 }
@@ -98,9 +98,9 @@ static mrt_tensor *tensor_field(lua_State *L, mrt_binding *m, const char *key) {
 
 /* options.delayed = {scale = , amax = , sites = function(self, list)} */
 static void read_delayed(lua_State *L, mrt_binding *m, int arg,
-                         mrt_plan_reading *r) {
+                         mrt_lua_plan_reading *r) {
   if (lua_getfield(L, arg, "delayed") != LUA_TTABLE) return;
-  r->delaying = (mrt_policy_call){ L, m, lua_gettop(L) };
+  r->delaying = (mrt_lua_policy_call){ L, m, lua_gettop(L) };
   r->delayed = (mrt_delayed){ .scale = tensor_field(L, m, "scale"),
                               .amax = tensor_field(L, m, "amax"),
                               .sites = mrt_lua_sites,
@@ -109,8 +109,8 @@ static void read_delayed(lua_State *L, mrt_binding *m, int arg,
 }
 
 void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
-                               mrt_plan_reading *r) {
-  *r = (mrt_plan_reading){ .swap = { mrt_lua_swap_policy, &r->swapping } };
+                               mrt_lua_plan_reading *r) {
+  *r = (mrt_lua_plan_reading){ .swap = { mrt_lua_swap_policy, &r->swapping } };
   if (!lua_istable(L, arg)) return;
   r->options = read_plain(L, arg);
   read_measured(L, arg, &r->options);
@@ -119,8 +119,8 @@ void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
     r->options.precision = mrt_lua_precision_policy;
     r->options.precision_user = &r->precision;
   }
-  r->precision = (mrt_policy_call){ L, m, lua_gettop(L) };
+  r->precision = (mrt_lua_policy_call){ L, m, lua_gettop(L) };
   if (lua_getfield(L, arg, "swap") == LUA_TFUNCTION) r->options.swap = &r->swap;
-  r->swapping = (mrt_policy_call){ L, m, lua_gettop(L) };
+  r->swapping = (mrt_lua_policy_call){ L, m, lua_gettop(L) };
   read_delayed(L, m, arg, r);
 }

@@ -10,7 +10,7 @@
 
 /* What the protected function gets. */
 typedef struct question {
-  mrt_policy_call *call;
+  mrt_lua_policy_call *call;
   mrt_checkpoint *asked;
 } question;
 
@@ -101,7 +101,7 @@ static int ask(lua_State *L) {
 }
 
 /* Run answer(question, the policy's function); its error is carried. */
-static mrt_status protect(const mrt_policy_call *call, lua_CFunction answer,
+static mrt_status protect(const mrt_lua_policy_call *call, lua_CFunction answer,
                           void *question) {
   lua_State *L = call->L;
   if (!lua_checkstack(L, 4)) return MRT_ENOMEM;

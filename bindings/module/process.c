@@ -266,7 +266,7 @@ static int free_port(lua_State *L) {
   return 1;
 }
 
-void mrt_process_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_process_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "read", read_output }, { "status", read_status },
     { "kill", end_process }, { "pid", read_pid },
@@ -283,5 +283,5 @@ void mrt_process_open(lua_State *L, mrt_binding *m) {
   luaL_newlib(L, methods);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -17,14 +17,14 @@
 enum { MOST = 64 }; /* ranks */
 
 typedef struct rank {
-  struct group *group;
+  struct rank_group *group;
   lua_State *L; /* of its own */
   mrt_context *ctx;
   pthread_t thread;
   int status; /* of its code */
 } rank;
 
-typedef struct group {
+typedef struct rank_group {
   pthread_mutex_t lock;
   pthread_cond_t ended;
   int size, started, running;
@@ -33,7 +33,7 @@ typedef struct group {
   size_t code_size;
   int threads; /* of each */
   rank ranks[MOST];
-} group;
+} rank_group;
 
 /* ---- a rank -------------------------------------------------------------- */
 
@@ -50,14 +50,14 @@ static void set_path(lua_State *L, const char *field, const char *path) {
 /* Protected, in the state of the rank: libraries, then what it is to run. */
 static int prepare(lua_State *L) {
   rank *r = lua_touserdata(L, 1);
-  const group *g = r->group;
+  const rank_group *g = r->group;
   luaL_openlibs(L);
   set_path(L, "path", g->path);
   set_path(L, "cpath", g->cpath);
   lua_pushinteger(L, g->threads);
   lua_setfield(L, LUA_REGISTRYINDEX, "mrt.threads");
   luaL_requiref(L, "mrt.core", luaopen_mrt_core, 0);
-  r->ctx = mrt_binding_of(L)->open[0];
+  r->ctx = mrt_lua_binding(L)->open[0];
   if (luaL_loadbufferx(L, g->code, g->code_size, "=ranks", "t")) lua_error(L);
   return 1;
 }
@@ -89,14 +89,14 @@ static int explain(lua_State *L) {
 
 /* The others are not to wait for who has failed. */
 static void fail(rank *r) {
-  mrt_binding *m = mrt_binding_of(r->L);
+  mrt_binding *m = mrt_lua_binding(r->L);
   mrt_communicator_abort(r->ctx, m->world - 1, lua_tostring(r->L, -1));
 }
 
 /* The state's stack: the code; afterwards its result, or the text of an error. */
 static void *work(void *argument) {
   rank *r = argument;
-  group *g = r->group;
+  rank_group *g = r->group;
   lua_State *L = r->L;
   lua_pushcfunction(L, explain);
   lua_pushcfunction(L, run);
@@ -113,7 +113,7 @@ static void *work(void *argument) {
 /* ---- all of them --------------------------------------------------------- */
 
 static int close_group(lua_State *L) {
-  group *g = lua_touserdata(L, 1);
+  rank_group *g = lua_touserdata(L, 1);
   for (int i = 0; i < g->size; i++)
     if (g->ranks[i].L) lua_close(g->ranks[i].L);
   if (g->size) pthread_cond_destroy(&g->ended);
@@ -122,8 +122,8 @@ static int close_group(lua_State *L) {
   return 0;
 }
 
-static group *new_group(lua_State *L, int size) {
-  group *g = lua_newuserdatauv(L, sizeof *g, 0);
+static rank_group *new_group(lua_State *L, int size) {
+  rank_group *g = lua_newuserdatauv(L, sizeof *g, 0);
   memset(g, 0, sizeof *g);
   lua_createtable(L, 0, 2);
   lua_pushcfunction(L, close_group);
@@ -138,7 +138,7 @@ static group *new_group(lua_State *L, int size) {
   return g;
 }
 
-static void make_state(lua_State *L, mrt_binding *m, group *g, int i) {
+static void make_state(lua_State *L, mrt_binding *m, rank_group *g, int i) {
   rank *r = &g->ranks[i];
   r->group = g, r->L = luaL_newstate();
   if (!r->L) mrt_lua_fail(L, m, MRT_ENOMEM, "ranks", "out of memory");
@@ -149,14 +149,15 @@ static void make_state(lua_State *L, mrt_binding *m, group *g, int i) {
 }
 
 /* One communicator for all; every state has the one of its rank. */
-static void connect(lua_State *L, mrt_binding *m, group *g, double timeout) {
+static void connect(lua_State *L, mrt_binding *m, rank_group *g,
+                    double timeout) {
   mrt_communicator *comm[MOST];
   mrt_status s = mrt_communicator_threads(m->ctx, g->size, timeout, comm);
   if (s) mrt_lua_raise(L, m, s, "ranks");
   for (int i = 0, number; i < g->size; i++) {
     mrt_status added = mrt_communicator_add(g->ranks[i].ctx, comm[i], &number);
     if (added) s = added;
-    if (!added) mrt_lua_set_world(mrt_binding_of(g->ranks[i].L), number);
+    if (!added) mrt_lua_set_world(mrt_lua_binding(g->ranks[i].L), number);
   }
   if (s) mrt_lua_fail(L, m, s, "ranks", "out of memory");
 }
@@ -167,7 +168,7 @@ static void stop(lua_State *L, lua_Debug *ar) {
   luaL_error(L, "interrupted!");
 }
 
-static void stop_all(group *g) {
+static void stop_all(rank_group *g) {
   int every = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
   g->stopped = true;
   for (int i = 0; i < g->started; i++) {
@@ -177,7 +178,7 @@ static void stop_all(group *g) {
 }
 
 /* Until all have ended; an interrupt of ours is theirs. */
-static void wait_for_all(mrt_binding *m, group *g) {
+static void wait_for_all(mrt_binding *m, rank_group *g) {
   pthread_mutex_lock(&g->lock);
   while (g->running > 0) {
     struct timespec until;
@@ -192,7 +193,7 @@ static void wait_for_all(mrt_binding *m, group *g) {
 }
 
 /* False: some thread could not be made. */
-static bool run_all(mrt_binding *m, group *g) {
+static bool run_all(mrt_binding *m, rank_group *g) {
   sigset_t all, before; /* signals are for the thread of the program */
   sigfillset(&all);
   sigdelset(&all, SIGSEGV); /* a thread's own */
@@ -244,7 +245,7 @@ static int ranks(lua_State *L) {
   lua_getglobal(L, LUA_LOADLIBNAME);
   lua_getfield(L, 3, "path");
   lua_getfield(L, 3, "cpath");
-  group *g = new_group(L, (int)n);
+  rank_group *g = new_group(L, (int)n);
   g->path = lua_tostring(L, 4), g->cpath = lua_tostring(L, 5);
   g->code = lua_tolstring(L, 2, &g->code_size);
   int threads = mrt_context_get_info(m->ctx).threads / (int)n;
@@ -264,7 +265,7 @@ static int ranks(lua_State *L) {
   return 2;
 }
 
-void mrt_ranks_binding_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_ranks_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = { { "ranks", ranks }, { NULL, NULL } };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -11,7 +11,7 @@
 static mrt_tensor *evaluated(lua_State *L, mrt_binding *m, const char *who) {
   mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, who);
   mrt_lua_at(L, m);
-  MRT_CHECK(L, m, who, mrt_read(m->ctx, &t, 1));
+  MRT_CHECK(L, m, who, mrt_tensors_read(m->ctx, &t, 1));
   mrt_lua_pressure(L, m);
   return t;
 }
@@ -102,7 +102,7 @@ static int transfer(lua_State *L) {
   mrt_context *to = mrt_lua_open_device(L, m, luaL_checkstring(L, 2));
   mrt_tensor **slot = mrt_lua_new_tensor(L);
   mrt_lua_at(L, m);
-  MRT_CHECK(L, m, "to", mrt_read(mrt_tensor_context(t), &t, 1));
+  MRT_CHECK(L, m, "to", mrt_tensors_read(mrt_tensor_context(t), &t, 1));
   m->ctx = to; /* whose message it will be */
   MRT_CHECK(L, m, "to",
             mrt_tensor_from(to, mrt_tensor_type(t), mrt_tensor_data(t), slot));
@@ -111,7 +111,7 @@ static int transfer(lua_State *L) {
   return 1;
 }
 
-void mrt_read_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_read_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "item", item },       { "totable", totable }, { "bytes", bytes },
     { "element", element }, { NULL, NULL },
@@ -120,8 +120,8 @@ void mrt_read_open(lua_State *L, mrt_binding *m) {
     { "transfer", transfer },
     { NULL, NULL },
   };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
   lua_getfield(L, -1, "methods");
-  mrt_binding_register(L, m, methods);
+  mrt_lua_register(L, m, methods);
   lua_pop(L, 1);
 }

@@ -16,19 +16,19 @@
 
 #include <string.h>
 
-typedef struct reader {
+typedef struct problem_reader {
   lua_State *L;
   mrt_binding *m;
   mrt_problem p;
-} reader;
+} problem_reader;
 
-static int fail(reader *r, int op, const char *what) {
+static int fail(problem_reader *r, int op, const char *what) {
   return mrt_lua_fail(r->L, r->m, MRT_EVALUE, "schedule", "operator %d: %s", op,
                       what);
 }
 
 /* Zeroed memory that lives as long as the table of such at stack index 3. */
-static void *hold(reader *r, size_t count, size_t size) {
+static void *hold(problem_reader *r, size_t count, size_t size) {
   void *block = lua_newuserdatauv(r->L, (count + 1) * size, 0);
   memset(block, 0, (count + 1) * size);
   lua_rawseti(r->L, 3, (lua_Integer)lua_rawlen(r->L, 3) + 1);
@@ -36,7 +36,7 @@ static void *hold(reader *r, size_t count, size_t size) {
 }
 
 /* Push field `name` of the operator on top: a list, or nothing; its length. */
-static int push_list(reader *r, int op, const char *name) {
+static int push_list(problem_reader *r, int op, const char *name) {
   int type = lua_getfield(r->L, -1, name);
   if (type != LUA_TTABLE && type != LUA_TNIL) fail(r, op, "no list of values");
   lua_Unsigned n = type == LUA_TNIL ? 0 : lua_rawlen(r->L, -1);
@@ -45,7 +45,7 @@ static int push_list(reader *r, int op, const char *name) {
 }
 
 /* How many items the lists of this name have together. */
-static size_t count_items(reader *r, const char *name) {
+static size_t count_items(problem_reader *r, const char *name) {
   size_t sum = 0;
   for (int i = 1; i <= r->p.ops; i++) {
     if (lua_rawgeti(r->L, -1, i) != LUA_TTABLE) fail(r, i, "is no table");
@@ -56,7 +56,7 @@ static size_t count_items(reader *r, const char *name) {
   return sum;
 }
 
-static int read_value(reader *r, int op, int k) {
+static int read_value(problem_reader *r, int op, int k) {
   int is_integer;
   lua_rawgeti(r->L, -1, k);
   lua_Integer v = lua_tointegerx(r->L, -1, &is_integer);
@@ -65,7 +65,7 @@ static int read_value(reader *r, int op, int k) {
   return (int)v - 1;
 }
 
-static void read_lists(reader *r, const char *name, mrt_lists *lists) {
+static void read_lists(problem_reader *r, const char *name, mrt_lists *lists) {
   lists->start = hold(r, (size_t)r->p.ops + 1, sizeof(int));
   lists->item = hold(r, count_items(r, name), sizeof(int));
   for (int i = 0; i < r->p.ops; i++) {
@@ -78,7 +78,7 @@ static void read_lists(reader *r, const char *name, mrt_lists *lists) {
   }
 }
 
-static void read_takes(reader *r) {
+static void read_takes(problem_reader *r) {
   mrt_problem *p = &r->p;
   p->take_start = hold(r, (size_t)p->ops + 1, sizeof(int));
   p->take = hold(r, count_items(r, "takes"), sizeof(mrt_take));
@@ -98,7 +98,7 @@ static void read_takes(reader *r) {
   }
 }
 
-static int64_t read_integer(reader *r, int op, const char *name,
+static int64_t read_integer(problem_reader *r, int op, const char *name,
                             lua_Integer without) {
   int is_integer;
   int type = lua_getfield(r->L, -1, name);
@@ -109,7 +109,7 @@ static int64_t read_integer(reader *r, int op, const char *name,
   return v;
 }
 
-static void read_numbers(reader *r) {
+static void read_numbers(problem_reader *r) {
   mrt_problem *p = &r->p;
   p->cost = hold(r, (size_t)p->ops, sizeof(double));
   p->scratch = hold(r, (size_t)p->ops, sizeof(int64_t));
@@ -128,7 +128,7 @@ static void read_numbers(reader *r) {
   }
 }
 
-static void read_bytes(reader *r) {
+static void read_bytes(problem_reader *r) {
   mrt_problem *p = &r->p;
   p->bytes = hold(r, (size_t)p->values, sizeof(int64_t));
   p->pinned = hold(r, (size_t)p->values, sizeof(bool));
@@ -151,7 +151,7 @@ static void read_bytes(reader *r) {
 }
 
 /* The list in field `name` of the problem, on top; its length. */
-static int open_field(reader *r, const char *name) {
+static int open_field(problem_reader *r, const char *name) {
   if (lua_getfield(r->L, 1, name) != LUA_TTABLE)
     mrt_lua_fail(r->L, r->m, MRT_EVALUE, "schedule", "%s is no list", name);
   lua_Unsigned n = lua_rawlen(r->L, -1);
@@ -187,7 +187,7 @@ static int push_result(lua_State *L) {
 }
 
 static int schedule(lua_State *L) {
-  reader r = { .L = L, .m = mrt_binding_get(L) };
+  problem_reader r = { .L = L, .m = mrt_binding_get(L) };
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_Integer budget = luaL_checkinteger(L, 2);
   lua_settop(L, 2);
@@ -210,8 +210,8 @@ static int schedule(lua_State *L) {
   return wrong ? lua_error(L) : 1;
 }
 
-void mrt_schedule_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_schedule_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = { { "schedule", schedule },
                                         { NULL, NULL } };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

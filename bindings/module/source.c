@@ -308,7 +308,7 @@ static int formats(lua_State *L) {
   return 1;
 }
 
-void mrt_source_binding_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_source_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "close", close_source },
     { "count", count },
@@ -332,8 +332,8 @@ void mrt_source_binding_open(lua_State *L, mrt_binding *m) {
   lua_pushcfunction(L, close_source);
   lua_setfield(L, -2, "__close");
   lua_newtable(L);
-  mrt_binding_register(L, m, methods);
+  mrt_lua_register(L, m, methods);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -77,7 +77,7 @@ static int begins(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "shard");
   mrt_tensor **slot = mrt_lua_new_tensor(L);
-  MRT_CHECK(L, m, "shard", mrt_variable_begins(t, slot));
+  MRT_CHECK(L, m, "shard", mrt_variable_initial(t, slot));
   return 1;
 }
 
@@ -107,8 +107,8 @@ static int shard(lua_State *L) {
 static int update(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 3);
-  mrt_call call;
-  mrt_call_init(&call, check_update(L, m, 1));
+  mrt_lua_call call;
+  mrt_lua_call_init(&call, check_update(L, m, 1));
   const char *who = call.info.name;
   mrt_lua_read_options(L, m, &call, 3, 3);
   if (!lua_istable(L, 2))
@@ -133,10 +133,10 @@ static int update(lua_State *L) {
 /* eval(list) */
 static int eval(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
-  mrt_handles *list = mrt_lua_check_list(L, m, 1, "eval");
+  mrt_lua_handles *list = mrt_lua_check_list(L, m, 1, "eval");
   mrt_lua_at(L, m);
   MRT_CHECK(L, m, "eval", mrt_eval(m->ctx, list->at, list->count));
-  mrt_handles_clear(list);
+  mrt_lua_handles_clear(list);
   mrt_lua_pressure(L, m);
   return 0;
 }
@@ -167,14 +167,14 @@ static int random_state(lua_State *L) {
 static int set_poison(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   for (int i = 0; i < m->open_count; i++)
-    mrt_set_poison(m->open[i], lua_toboolean(L, 1));
+    mrt_context_set_poison(m->open[i], lua_toboolean(L, 1));
   return 0;
 }
 
 static int set_budget(lua_State *L) {
   lua_Integer bytes = luaL_checkinteger(L, 1);
   luaL_argcheck(L, bytes >= 0, 1, "not a number of bytes");
-  mrt_set_budget(mrt_binding_get(L)->ctx, (size_t)bytes);
+  mrt_context_set_budget(mrt_binding_get(L)->ctx, (size_t)bytes);
   return 0;
 }
 
@@ -186,7 +186,7 @@ static int set_swap_folder(lua_State *L) {
   if (n == 0 || strlen(path) != n)
     return mrt_lua_fail(L, m, MRT_EVALUE, "swap_folder",
                         "a path wanted, got %s", mrt_lua_show(L, 1));
-  MRT_CHECK(L, m, "swap_folder", mrt_set_swap_folder(m->ctx, path));
+  MRT_CHECK(L, m, "swap_folder", mrt_context_set_swap_folder(m->ctx, path));
   return 0;
 }
 
@@ -197,7 +197,7 @@ static int measure_slow(lua_State *L) {
   luaL_argcheck(L, bytes > 0, 1, "not a number of bytes");
   mrt_slow_rates rates;
   MRT_CHECK(L, m, "measure_slow",
-            mrt_measure_slow(m->ctx, (size_t)bytes, &rates));
+            mrt_context_measure_swap(m->ctx, (size_t)bytes, &rates));
   lua_createtable(L, 0, 5);
   lua_pushnumber(L, rates.latency);
   lua_setfield(L, -2, "latency");
@@ -247,7 +247,7 @@ static int reset_peak(lua_State *L) {
   return 0;
 }
 
-void mrt_state_open(lua_State *L, mrt_binding *m) {
+void mrt_lua_state_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "variable", new_variable },
     { "begins", begins },
@@ -267,5 +267,5 @@ void mrt_state_open(lua_State *L, mrt_binding *m) {
     { "reset_peak", reset_peak },
     { NULL, NULL },
   };
-  mrt_binding_register(L, m, functions);
+  mrt_lua_register(L, m, functions);
 }

@@ -44,7 +44,7 @@ static int trace_again(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   const mrt_plan *old = mrt_lua_check_plan(L, m, 1);
   check_trace(L, m, 2);
-  MRT_CHECK(L, m, "trace", mrt_trace_again(m->ctx, old));
+  MRT_CHECK(L, m, "trace", mrt_trace_begin_anew(m->ctx, old));
   return run_trace(L, m->ctx, 2);
 }
 
@@ -97,7 +97,7 @@ static int trace_input(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg mrt_trace_functions[] = {
+const luaL_Reg mrt_lua_trace_functions[] = {
   { "trace", trace },
   { "trace_again", trace_again },
   { "trace_input", trace_input },

@@ -79,7 +79,7 @@ static int plan_stalled(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg mrt_plan_transfers[] = {
+const luaL_Reg mrt_lua_plan_transfers[] = {
   { "transfers", plan_transfers },
   { "stalled", plan_stalled },
   { "predict_stall", plan_predict_stall },

@@ -37,12 +37,6 @@ const char *mrt_reduction_name(mrt_reduction reduction) {
   return reductions[reduction];
 }
 
-int mrt_reduction_of(const char *name) {
-  for (int i = 0; i < MRT_COUNT(reductions); i++)
-    if (strcmp(name, reductions[i]) == 0) return i;
-  return -1;
-}
-
 static size_t bytes_of(const mrt_collective *c, int part, int size) {
   size_t whole = (size_t)c->count * dtypes[c->dtype].bytes;
   return part == WHOLE ? whole : part == PIECE ? whole / (size_t)size : 0;

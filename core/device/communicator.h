@@ -103,8 +103,6 @@ static inline bool mrt_is_interrupted(const mrt_communicator *comm) {
 /* The name of a kind, "allreduce", and of a reduction, "sum". */
 const char *mrt_collective_name(mrt_collective_kind kind);
 const char *mrt_reduction_name(mrt_reduction reduction);
-/* -1: no such reduction. */
-int mrt_reduction_of(const char *name);
 /* Can numbers of this dtype be reduced so?  EDTYPE. */
 mrt_status mrt_reduction_check(mrt_reduction reduction, mrt_dtype dtype,
                                mrt_error *e);

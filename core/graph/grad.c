@@ -324,9 +324,9 @@ static mrt_status derive(mrt_build *b, mrt_tensor *y, mrt_tensor *const *x,
   return grad_build(b, &y, &dy, 1, x, nx, apart, dx);
 }
 
-MRT_API mrt_status mrt_derive(mrt_context *ctx, mrt_tensor *y,
-                              mrt_tensor *const *xs, int nx, bool apart,
-                              mrt_tensor **dx) {
+MRT_API mrt_status mrt_grad_partial(mrt_context *ctx, mrt_tensor *y,
+                                    mrt_tensor *const *xs, int nx, bool apart,
+                                    mrt_tensor **dx) {
   MRT_TRY(check(ctx, &y, NULL, 1, xs, nx));
   mrt_build b = { .ctx = ctx };
   size_t bytes = (size_t)(2 * nx) * sizeof *xs;

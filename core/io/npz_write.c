@@ -143,7 +143,7 @@ static mrt_status put_member(mrt_writer *w, member *m, mrt_tensor *t,
   m->local = w->written;
   record r = local_record(m, deflated);
   MRT_TRY(mrt_writer_put(w, r.bytes, r.size, e));
-  MRT_TRY(mrt_read(mrt_tensor_context(t), &t, 1));
+  MRT_TRY(mrt_tensors_read(mrt_tensor_context(t), &t, 1));
   mrt_status status = put_bytes(w, m, t, deflated, e);
   mrt_tensor_leave(t);
   if (status) return status;

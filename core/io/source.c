@@ -71,7 +71,7 @@ mrt_status mrt_array_check(mrt_source *s, mrt_array *a, size_t limit) {
 }
 
 mrt_status mrt_source_block(mrt_source *s, size_t nbytes, uint8_t **out) {
-  size_t available = mrt_available(s->ctx);
+  size_t available = mrt_context_available(s->ctx);
   if (available && nbytes > available)
     return mrt_source_fail(s, MRT_ENOMEM,
                            "unpacked it is %zu bytes, %zu are available",

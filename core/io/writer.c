@@ -88,7 +88,7 @@ mrt_status mrt_writer_patch(mrt_writer *w, uint64_t at, const void *data,
 }
 
 mrt_status mrt_writer_put_tensor(mrt_writer *w, mrt_tensor *t, mrt_error *e) {
-  MRT_TRY(mrt_read(mrt_tensor_context(t), &t, 1));
+  MRT_TRY(mrt_tensors_read(mrt_tensor_context(t), &t, 1));
   const void *data = mrt_tensor_data(t);
   mrt_status status =
       mrt_writer_put(w, data, mrt_type_bytes(mrt_tensor_type(t)), e);

@@ -39,13 +39,14 @@ typedef struct mrt_device_profile {
 
 /* The device that plans are made for: at first this one, with declared figures
  * that depend on instruction set and threads alone. */
-MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx);
+MRT_API const mrt_device_profile *
+mrt_context_get_device(const mrt_context *ctx);
 /* Make plans for another, measured or absent, from now on; copied.  NULL: this
  * one as declared.  EVALUE, with the field, when a figure makes no sense. */
-MRT_API mrt_status mrt_set_device(mrt_context *ctx,
-                                  const mrt_device_profile *device);
+MRT_API mrt_status mrt_context_set_device(mrt_context *ctx,
+                                          const mrt_device_profile *device);
 /* Whether the context's own device can compute `op`; views need no kernel. */
-MRT_API bool mrt_has_kernel(const mrt_context *ctx, const mrt_op *op);
+MRT_API bool mrt_context_has_kernel(const mrt_context *ctx, const mrt_op *op);
 
 /* Bytes per second of copies to and from the slow tier. */
 typedef struct mrt_slow_rates {
@@ -54,8 +55,8 @@ typedef struct mrt_slow_rates {
   double out_shared, in_shared; /* while the other direction is busy too */
 } mrt_slow_rates;
 /* Measure them by copying about `nbytes` each way, alone and together. */
-MRT_API mrt_status mrt_measure_slow(mrt_context *ctx, size_t nbytes,
-                                    mrt_slow_rates *rates);
+MRT_API mrt_status mrt_context_measure_swap(mrt_context *ctx, size_t nbytes,
+                                            mrt_slow_rates *rates);
 
 #ifdef __cplusplus
 }

@@ -14,17 +14,18 @@ extern "C" {
 
 /* Where the next nodes come from, for errors and reports.  `file` is copied;
  * on failure (out of memory) nodes say "?". */
-MRT_API void mrt_at(mrt_context *ctx, const char *file, int line);
+MRT_API void mrt_set_origin(mrt_context *ctx, const char *file, int line);
 
 /* The script of this process: when ranks plan different collectives they say
  * whether they run different scripts too. */
-MRT_API void mrt_set_script(mrt_context *ctx, const char *text, size_t size);
+MRT_API void mrt_context_set_script(mrt_context *ctx, const char *text,
+                                    size_t size);
 
 /* d y / d xs[i] for a scalar y; NULL where it does not depend on it.
  * `apart`: the xs count as independent, also of each other. */
-MRT_API mrt_status mrt_derive(mrt_context *ctx, mrt_tensor *y,
-                              mrt_tensor *const *xs, int nx, bool apart,
-                              mrt_tensor **dx);
+MRT_API mrt_status mrt_grad_partial(mrt_context *ctx, mrt_tensor *y,
+                                    mrt_tensor *const *xs, int nx, bool apart,
+                                    mrt_tensor **dx);
 
 /* A tensor equal to `y` whose gradient is what `backward` returns: called
  * with the gradient of y while mrt_grad builds, it fills dx[nx] with tensors
@@ -38,7 +39,7 @@ MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
 /* The same for a plan that is to take the place of `old`: it draws the random
  * numbers that the old one would have drawn next.  Borrows `old` until the
  * trace ends. */
-MRT_API mrt_status mrt_trace_again(mrt_context *ctx, const mrt_plan *old);
+MRT_API mrt_status mrt_trace_begin_anew(mrt_context *ctx, const mrt_plan *old);
 
 /* What `t` is at this place of the trace: a variable's newest version, borrowed;
  * else `t` itself. */

@@ -80,13 +80,13 @@ MRT_API mrt_status mrt_communicator_close(mrt_context *ctx, int number);
  * rank has died, stalled or called something else.  After ENOMEM they can be
  * tried again, or given up. */
 MRT_API mrt_status mrt_communicate(mrt_context *ctx);
-MRT_API void mrt_communicate_not(mrt_context *ctx);
+MRT_API void mrt_communicate_cancel(mrt_context *ctx);
 
 /* Variables in pieces on the ranks.  A bucket is a vector variable; all ranks'
  * buckets, one behind the other, hold the numbers of its parts. */
 
 /* What a variable begins as, as a new handle; itself, once it has begun. */
-MRT_API mrt_status mrt_variable_begins(mrt_tensor *variable, mrt_tensor **out);
+MRT_API mrt_status mrt_variable_initial(mrt_tensor *variable, mrt_tensor **out);
 /* The numbers of `part` are from now on those of `bucket` from element `offset`
  * on, counted over the ranks of communicator `comm`; its own memory is given
  * back, after pending tensors that read it have been computed.  Plans that read

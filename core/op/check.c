@@ -155,12 +155,6 @@ mrt_status mrt_want_dims(mrt_infer *c, mrt_ints *dims, int rank) {
   return MRT_OK;
 }
 
-mrt_status mrt_infer_real(mrt_infer *c) {
-  MRT_TRY(mrt_want_real(c, 0));
-  c->out[0] = *c->in[0];
-  return MRT_OK;
-}
-
 int64_t mrt_extent(const mrt_type *t, int from, int to) {
   int64_t n = 1;
   for (int i = from; i < to; i++) n *= t->dims[i];

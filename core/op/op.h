@@ -181,8 +181,6 @@ mrt_status mrt_want_dim(mrt_infer *c, int64_t *dim, int rank);
 /* Sort and check a list of dims; an empty list becomes all of them. */
 mrt_status mrt_want_dims(mrt_infer *c, mrt_ints *dims, int rank);
 
-/* infer of operators whose one output has the type of input 0, real. */
-mrt_status mrt_infer_real(mrt_infer *c);
 /* Lanes of operators that copy: dim for dim. */
 int mrt_shard_rules_same(const mrt_signature *s, int input, int dim);
 /* Of those that work on what `dim` 0 counts one by one. */

@@ -30,7 +30,7 @@ static void describe(mrt_operand *o, const mrt_value *v) {
   memcpy(o->strides, v->strides, sizeof o->strides);
 }
 
-MRT_API bool mrt_has_kernel(const mrt_context *ctx, const mrt_op *op) {
+MRT_API bool mrt_context_has_kernel(const mrt_context *ctx, const mrt_op *op) {
   const mrt_device *d = &ctx->device;
   return (op->traits & MRT_VIEW) || (d->kernel(d, op->number, MRT_f32) &&
                                      d->kernel(d, op->number, MRT_f64));

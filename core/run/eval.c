@@ -30,7 +30,8 @@ MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n) {
   return MRT_OK;
 }
 
-MRT_API mrt_status mrt_read(mrt_context *ctx, mrt_tensor *const *t, int n) {
+MRT_API mrt_status mrt_tensors_read(mrt_context *ctx, mrt_tensor *const *t,
+                                    int n) {
   uint64_t mark = n ? UINT64_MAX : 0, last = 0;
   MRT_TRY(mrt_eval(ctx, t, n));
   for (int i = 0; i < n; i++) {
@@ -50,7 +51,9 @@ MRT_API mrt_status mrt_communicate(mrt_context *ctx) {
   return s;
 }
 
-MRT_API void mrt_communicate_not(mrt_context *ctx) { mrt_calls_drop(ctx, 0); }
+MRT_API void mrt_communicate_cancel(mrt_context *ctx) {
+  mrt_calls_drop(ctx, 0);
+}
 
 /* ---- updates ------------------------------------------------------------- */
 

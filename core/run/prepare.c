@@ -107,7 +107,7 @@ static mrt_status check_available(mrt_plan *plan) {
   const mrt_context *ctx = plan->ctx;
   size_t bytes = bytes_to_get(plan);
   if (ctx->available ? bytes == 0 : bytes < WORTH_ASKING) return MRT_OK;
-  size_t available = mrt_available(ctx);
+  size_t available = mrt_context_available(ctx);
   if (!available || bytes <= available) return MRT_OK;
   return mrt_fail(&plan->ctx->error, MRT_ENOMEM,
                   "plan.peak is %zu bytes and %zu of them are still to be had, "

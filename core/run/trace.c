@@ -55,7 +55,7 @@ MRT_API mrt_status mrt_trace_begin(mrt_context *ctx) {
   return MRT_OK;
 }
 
-MRT_API mrt_status mrt_trace_again(mrt_context *ctx, const mrt_plan *old) {
+MRT_API mrt_status mrt_trace_begin_anew(mrt_context *ctx, const mrt_plan *old) {
   MRT_TRY(mrt_trace_begin(ctx));
   ctx->trace->old = old;
   ctx->trace->first_key = ctx->next_key = old->first_key;

@@ -207,7 +207,8 @@ uint64_t mrt_hash(uint64_t hash, const void *data, size_t n) {
   return hash;
 }
 
-MRT_API void mrt_set_script(mrt_context *ctx, const char *text, size_t size) {
+MRT_API void mrt_context_set_script(mrt_context *ctx, const char *text,
+                                    size_t size) {
   mrt_communicators_home(ctx)->script = mrt_hash(MRT_HASH, text, size);
 }
 

@@ -44,13 +44,15 @@ MRT_API const char *mrt_message(const mrt_context *ctx) {
   return ctx->error.message;
 }
 
-MRT_API size_t mrt_needed(const mrt_context *ctx) { return ctx->error.needed; }
+MRT_API size_t mrt_budget_needed(const mrt_context *ctx) {
+  return ctx->error.needed;
+}
 
-MRT_API void mrt_set_poison(mrt_context *ctx, bool poison) {
+MRT_API void mrt_context_set_poison(mrt_context *ctx, bool poison) {
   ctx->poison = poison;
 }
 
-MRT_API void mrt_set_budget(mrt_context *ctx, size_t bytes) {
+MRT_API void mrt_context_set_budget(mrt_context *ctx, size_t bytes) {
   ctx->budget = bytes;
 }
 
@@ -84,12 +86,13 @@ bool mrt_interrupts_heed(mrt_context *ctx, bool heed) {
          (none & MRT_DEAF);
 }
 
-MRT_API const mrt_device_profile *mrt_get_device(const mrt_context *ctx) {
+MRT_API const mrt_device_profile *
+mrt_context_get_device(const mrt_context *ctx) {
   return &ctx->profile;
 }
 
-MRT_API mrt_status mrt_set_device(mrt_context *ctx,
-                                  const mrt_device_profile *device) {
+MRT_API mrt_status mrt_context_set_device(mrt_context *ctx,
+                                          const mrt_device_profile *device) {
   mrt_device_profile own;
   mrt_device_describe(&ctx->device, &ctx->cpu, &own);
   if (device) MRT_TRY(mrt_device_check(device, &ctx->error));
@@ -99,18 +102,18 @@ MRT_API mrt_status mrt_set_device(mrt_context *ctx,
   return MRT_OK;
 }
 
-MRT_API size_t mrt_available(const mrt_context *ctx) {
+MRT_API size_t mrt_context_available(const mrt_context *ctx) {
   const mrt_device *d = &ctx->device;
   if (ctx->available) return ctx->available;
   return d->available ? d->available(d) : 0;
 }
 
-MRT_API size_t mrt_overhead(const mrt_context *ctx) {
+MRT_API size_t mrt_context_overhead(const mrt_context *ctx) {
   size_t taken = ctx->device.taken ? ctx->device.taken(&ctx->device) : 0;
   return taken > ctx->bytes_now ? taken - ctx->bytes_now : 0;
 }
 
-MRT_API void mrt_set_available(mrt_context *ctx, size_t bytes) {
+MRT_API void mrt_context_set_available(mrt_context *ctx, size_t bytes) {
   ctx->available = bytes;
 }
 
@@ -155,7 +158,7 @@ static const char *intern(mrt_context *ctx, const char *text) {
   return (ctx->files = f)->text;
 }
 
-MRT_API void mrt_at(mrt_context *ctx, const char *file, int line) {
+MRT_API void mrt_set_origin(mrt_context *ctx, const char *file, int line) {
   if (strcmp(ctx->origin.file, file) != 0) ctx->origin.file = intern(ctx, file);
   ctx->origin.line = line;
 }

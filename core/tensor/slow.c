@@ -66,7 +66,8 @@ void mrt_slow_close(mrt_context *ctx) {
   if (ctx->tier) ctx->tier->close(ctx->tier);
 }
 
-MRT_API mrt_status mrt_set_swap_folder(mrt_context *ctx, const char *path) {
+MRT_API mrt_status mrt_context_set_swap_folder(mrt_context *ctx,
+                                               const char *path) {
   mrt_tier *tier;
   if (ctx->tier && ctx->slow_bytes)
     return mrt_fail(&ctx->error, MRT_ESTATE,

@@ -86,8 +86,8 @@ static mrt_status measure(const trial *t, mrt_slow_rates *rates) {
   return MRT_OK;
 }
 
-MRT_API mrt_status mrt_measure_slow(mrt_context *ctx, size_t nbytes,
-                                    mrt_slow_rates *rates) {
+MRT_API mrt_status mrt_context_measure_swap(mrt_context *ctx, size_t nbytes,
+                                            mrt_slow_rates *rates) {
   trial t = { .ctx = ctx, .pieces = (int)(nbytes / 2 / PIECE) + 1 };
   size_t rounded;
   mrt_home *home;
