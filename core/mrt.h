@@ -1,20 +1,33 @@
-/* mrt.h -- the whole public C API of mrt, in the order one calls it
+/* mrt.h -- the C API of mrt for those who use it, in the order one calls it
  *
- *     mrt_context *ctx;
- *     mrt_context_new(NULL, &ctx);
- *     ... mrt_tensor_from / mrt_variable_new        leaves
- *     ... mrt_apply(ctx, mrt_op_find("add"), ...)   lazy: shapes checked now
- *     ... mrt_grad(...)                             more lazy tensors
- *     ... mrt_eval(ctx, &y, 1)                      computed here
- *     mrt_context_free(ctx);
+ *     mrt_context_new(NULL, &ctx), mrt_scope_new(ctx, &s);
+ *     w = mrt_parameter(s, mrt_randn(s, &type), "w");
+ *     mrt_trace_begin(ctx);                         a step is written down:
+ *     y = mrt_op2(s, "matmul", mrt_input(s, &in), w, NULL);
+ *     loss = mrt_op1(s, "sum", mrt_op2(s, "mul", y, y, NULL), NULL);
+ *     mrt_gradients(s, loss, &w, 1, &dw);
+ *     mrt_set(s, w, mrt_op2(s, "sub", w, dw, NULL));
+ *     plan = mrt_scope_plan(s, &loss, 1, NULL);
+ *     mrt_plan_get_info(plan).peak                  its bytes, before it runs
+ *     mrt_plan_run(plan, &x, 1, &out, 1);           as often as one wants
  *
- * A training step is traced once between mrt_trace_begin and mrt_trace_end,
- * which returns a plan: it says to the byte what a run takes, and mrt_plan_run
- * takes exactly that.
+ * (examples/train.c is a whole program.)  A plan says to the byte what a run
+ * takes, and mrt_plan_run takes exactly that.  Outside a trace operators are
+ * lazy: shapes are checked now, values computed by mrt_eval.
  *
  * Everything hangs on one context; a context and all that belongs to it is
  * used by one thread at a time.  Functions that can fail return a status; the
- * message is then in mrt_message(ctx), and arguments are unchanged.
+ * message is then in mrt_message(ctx), arguments are unchanged and what was to
+ * be filled is NULL or untouched.  Any of them may fail with MRT_ENOMEM, which
+ * contracts below do not repeat.  Pointers are borrowed for the call unless a
+ * comment says more; a tensor that is filled in is a handle that its caller
+ * owns, and ends with mrt_tensor_unref.
+ *
+ * Beside this one: mrt/types.h (included here), mrt/schema.h (operators by
+ * their rows), mrt/device.h (what plans are made for), mrt/policy.h (what
+ * policies are asked), mrt/ranks.h (several processes), mrt/inspect.h (what is
+ * in a plan), mrt/solve.h (the planner's solvers on plain arrays) and
+ * mrt/frontend.h (for bindings of languages).
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_H
@@ -41,7 +54,7 @@ typedef struct mrt_context_options {
   size_t message_room;
 } mrt_context_options;
 
-/* All of a context's tensors are on its one device.  `options` may be NULL.
+/* Open a device.  All of a context's tensors are on it.  `options` may be NULL.
  * On failure *ctx is NULL: ENOMEM; EDEVICE and EVALUE for a device or an
  * instruction set that is not here. */
 MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
@@ -49,12 +62,16 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
 /* Names of the kinds of devices whose libraries, libmrt_<name>.so, lie beside
  * this one, the CPU not among them; false past the last. */
 MRT_API bool mrt_device_kind(int i, char *name, size_t room);
-/* Frees the context once its last tensor and plan are gone. */
+/* The caller is done with it: it goes once its last tensor and plan are gone.
+ * NULL is fine. */
 MRT_API void mrt_context_free(mrt_context *ctx);
-/* What the last failure was about; borrowed until the next call. */
+/* What the last failure was about, "matmul: f32[2,3] against f32[4,5], ..";
+ * never NULL, borrowed until the next call. */
 MRT_API const char *mrt_message(const mrt_context *ctx);
 /* After EBUDGET: bytes that would do, 0 where that is unknown. */
 MRT_API size_t mrt_budget_needed(const mrt_context *ctx);
+/* Overwrite each value when it dies, with NaN or an integer's extreme: what
+ * reads it later shows. */
 MRT_API void mrt_context_set_poison(mrt_context *ctx, bool poison);
 /* From now on a plan of more bytes is refused when it is to run (EBUDGET);
  * 0: none is. */
@@ -75,8 +92,8 @@ MRT_API size_t mrt_context_overhead(const mrt_context *ctx);
  * SIZE_MAX: nothing is refused. */
 MRT_API void mrt_context_set_available(mrt_context *ctx, size_t bytes);
 /* Make the file that values are swapped to in this folder; by default the first
- * step that swaps makes it in $TMPDIR or /tmp.  It has no name and dies with the
- * process.  ESTATE when something is swapped already, EDEVICE when it cannot
+ * step that swaps makes it in $TMPDIR or /tmp.  It has no name and dies with
+ * the process.  ESTATE when something is swapped already, EDEVICE when it cannot
  * be: the one before then stays. */
 MRT_API mrt_status mrt_context_set_swap_folder(mrt_context *ctx,
                                                const char *path);
@@ -98,9 +115,9 @@ typedef struct mrt_context_info {
   int threads;
   const char *libraries; /* "OpenMP" */
   size_t bytes_now;      /* tensor bytes requested from the device */
-  size_t bytes_peak;
-  size_t alignment;  /* what the device allocates is a multiple of it */
-  size_t bytes_slow; /* of the slow tier */
+  size_t bytes_peak;     /* the most at any time since mrt_context_reset_peak */
+  size_t alignment;      /* what the device allocates is a multiple of it */
+  size_t bytes_slow;     /* of the slow tier */
   size_t bytes_host; /* of the host, for what the device has no kernels for */
   int devices;       /* of its kind that are here */
   bool queues;       /* plans return before they are done; reading waits */
@@ -109,19 +126,19 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx);
 /* Set bytes_peak back to bytes_now. */
 MRT_API void mrt_context_reset_peak(mrt_context *ctx);
 
-/* ---- operators ----------------------------------------------------------- */
-
 /* ---- tensors ------------------------------------------------------------- */
 
-/* A tensor of the given numbers (row-major, copied). */
+/* A tensor with these elements: row-major, of type->dtype, copied.  ESHAPE,
+ * EDTYPE for a type that is none. */
 MRT_API mrt_status mrt_tensor_from(mrt_context *ctx, const mrt_type *type,
                                    const void *data, mrt_tensor **out);
 /* A variable: a tensor that can be assigned.  Its storage is made, and `init`
  * computed into it, when it is first needed; `name` is copied, may be NULL. */
 MRT_API mrt_status mrt_variable_new(mrt_context *ctx, mrt_tensor *init,
                                     const char *name, mrt_tensor **out);
+/* These cannot fail; names and types are borrowed from the tensor. */
 MRT_API bool mrt_tensor_is_variable(const mrt_tensor *t);
-/* How often its numbers have been written: by steps, one each, or assigned. */
+/* How often it has been written: by steps, one each, or assigned. */
 MRT_API uint64_t mrt_variable_writes(const mrt_tensor *variable);
 MRT_API const char *mrt_tensor_name(const mrt_tensor *t); /* or NULL */
 MRT_API mrt_status mrt_tensor_set_name(mrt_tensor *t, const char *name);
@@ -131,41 +148,263 @@ MRT_API mrt_context *mrt_tensor_context(const mrt_tensor *t);
 MRT_API uint64_t mrt_tensor_id(const mrt_tensor *t);
 /* Where it was made: "train.lua", 12.  Never NULL. */
 MRT_API const char *mrt_tensor_origin(const mrt_tensor *t, int *line);
+/* One more handle, and one less: a tensor goes with the last and with what is
+ * computed from it. */
 MRT_API void mrt_tensor_ref(mrt_tensor *t);
 MRT_API void mrt_tensor_unref(mrt_tensor *t); /* NULL is fine */
-/* The numbers, row-major, after mrt_tensors_read; NULL while pending.  Borrowed until
- * the tensor is assigned, freed or left, or a plan runs that swaps it. */
+/* The elements, row-major, after mrt_tensors_read; NULL while pending.
+ * Borrowed until the tensor is assigned, freed or left, or a plan runs that
+ * swaps it. */
 MRT_API const void *mrt_tensor_data(const mrt_tensor *t);
-/* Other numbers for a tensor that has some and that nobody else sees. */
+/* Overwrite the elements of a tensor that has some and that nobody else reads:
+ * new data for an input that is used again.  ESTATE otherwise. */
 MRT_API mrt_status mrt_tensor_write(mrt_tensor *t, const void *data);
-/* The reader is done: numbers that mrt_tensors_read has brought to memory, of a
+/* The reader is done: a copy that mrt_tensors_read has brought to memory, of a
  * variable that is swapped or from a device, may leave it again. */
 MRT_API void mrt_tensor_leave(mrt_tensor *t);
-/* Element i as a double or an int64 (bool as 0 or 1); t is evaluated. */
+/* Element i, counted row-major, as a double or an int64 (bool as 0 or 1); t has
+ * been read. */
 MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i);
 MRT_API int64_t mrt_tensor_integer(const mrt_tensor *t, int64_t i);
 
-/* Compute these tensors.  All or none: on failure none is evaluated. */
+/* Compute these tensors.  All or none: on failure none is evaluated.  ESTATE
+ * inside a trace; EDATA: an index is out of range. */
 MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n);
-/* The same, and bring their numbers to where we can read them. */
+/* The same, and bring them to where the host can read them. */
 MRT_API mrt_status mrt_tensors_read(mrt_context *ctx, mrt_tensor *const *t,
                                     int n);
 
-/* variable = value, where `when` (a bool scalar, NULL for always) is true.
- * Inside a trace it becomes an update of the plan; otherwise it happens now,
+/* variable = value, of its type, where `when` (a bool scalar, NULL for always)
+ * is true.  Inside a trace it becomes an update of the plan; otherwise it happens now,
  * after pending tensors that read the old value have been computed. */
 MRT_API mrt_status mrt_assign(mrt_context *ctx, mrt_tensor *variable,
                               mrt_tensor *value, mrt_tensor *when);
-/* Store a variable's numbers in another float dtype from now on: rounded once,
- * after pending tensors that read them have been computed; what it begins as,
+/* Store a variable in another float dtype from now on: rounded once,
+ * after pending tensors that read it have been computed; what it begins as,
  * if it has not begun.  Plans that were made for the old dtype refuse to run.
  * On failure nothing has changed.  ESTATE inside a trace; EDTYPE. */
 MRT_API mrt_status mrt_variable_convert(mrt_context *ctx, mrt_tensor *variable,
                                         mrt_dtype dtype);
 
+/* ---- formulas -------------------------------------------------------------
+ *
+ *     mrt_tensor *p = mrt_op1(s, "softmax", x, "dim=-1");
+ *
+ * In a scope a formula reads as one.  The scope owns every tensor that the
+ * functions below return and frees them with itself; mrt_tensor_ref keeps one
+ * longer.  What fails returns NULL, and what is given NULL does nothing and
+ * returns NULL: look once, at mrt_scope_status, at the end.  Functions that
+ * return a status return that of the scope.
+ *
+ * Options are text, "name=value, ..": 0.5, -1, true, a word, [2,3], f32.
+ * Dimensions count from 0, from the end when negative.  NULL or "": all as the
+ * operator's row presets them.  EVALUE says which operator or option is
+ * unknown, missing or of another kind.
+ *
+ * Pointwise operators (add, mul, where ..) promote dtypes and broadcast shapes
+ * as in Lua. */
+
+typedef struct mrt_scope mrt_scope;
+typedef struct mrt_plan_options mrt_plan_options; /* see below */
+MRT_API mrt_status mrt_scope_new(mrt_context *ctx, mrt_scope **scope);
+/* Frees its tensors; parameters that a plan uses live on in it.  NULL is fine.
+ */
+MRT_API void mrt_scope_free(mrt_scope *scope);
+/* The first failure: MRT_OK, ""; the scope does nothing more after one. */
+MRT_API mrt_status mrt_scope_status(const mrt_scope *scope);
+MRT_API const char *mrt_scope_message(const mrt_scope *scope);
+
+/* A tensor with these elements, as mrt_tensor_from. */
+MRT_API mrt_tensor *mrt_data(mrt_scope *scope, const mrt_type *type,
+                             const void *data);
+/* Every element `value`; a scalar f32; from the normal distribution. */
+MRT_API mrt_tensor *mrt_full(mrt_scope *scope, const mrt_type *type,
+                             double value);
+MRT_API mrt_tensor *mrt_scalar(mrt_scope *scope, double value);
+MRT_API mrt_tensor *mrt_randn(mrt_scope *scope, const mrt_type *type);
+/* A variable, as mrt_variable_new. */
+MRT_API mrt_tensor *mrt_parameter(mrt_scope *scope, mrt_tensor *init,
+                                  const char *name);
+
+/* The first result of the operator `name` of so many tensors. */
+MRT_API mrt_tensor *mrt_op0(mrt_scope *scope, const char *name,
+                            const char *options);
+MRT_API mrt_tensor *mrt_op1(mrt_scope *scope, const char *name, mrt_tensor *x,
+                            const char *options);
+MRT_API mrt_tensor *mrt_op2(mrt_scope *scope, const char *name, mrt_tensor *x,
+                            mrt_tensor *y, const char *options);
+MRT_API mrt_tensor *mrt_op3(mrt_scope *scope, const char *name, mrt_tensor *x,
+                            mrt_tensor *y, mrt_tensor *z, const char *options);
+/* Its first `nout` results, of n tensors; NULL where there is none. */
+MRT_API mrt_status mrt_opn(mrt_scope *scope, const char *name,
+                           mrt_tensor *const *in, int nin, const char *options,
+                           mrt_tensor **out, int nout);
+/* dx[i], the gradient of the scalar y with respect to xs[i].  EGRAD: there is
+ * no path from it to y. */
+MRT_API mrt_status mrt_gradients(mrt_scope *scope, mrt_tensor *y,
+                                 mrt_tensor *const *xs, int nx,
+                                 mrt_tensor **dx);
+/* variable = value, as mrt_assign. */
+MRT_API mrt_status mrt_set(mrt_scope *scope, mrt_tensor *variable,
+                           mrt_tensor *value);
+/* An update such as "adamw": its leading tensors are variables, which it
+ * overwrites, now or in the trace. */
+MRT_API mrt_status mrt_update_by(mrt_scope *scope, const char *name,
+                                 mrt_tensor *const *in, int nin,
+                                 const char *options);
+/* In a trace: the next input of its plan. */
+MRT_API mrt_tensor *mrt_input(mrt_scope *scope, const mrt_type *type);
+/* End the trace as mrt_trace_end; the caller owns the plan.  After a failure in
+ * the scope the trace is forgotten. */
+MRT_API mrt_plan *mrt_scope_plan(mrt_scope *scope, mrt_tensor *const *outputs,
+                                 int n, const mrt_plan_options *options);
+/* Element 0 of a tensor, which is computed; NaN on failure.  Not in a trace. */
+MRT_API double mrt_number(mrt_scope *scope, mrt_tensor *t);
+
+/* ---- gradients ----------------------------------------------------------- */
+
+/* The gradients with respect to xs, as new lazy tensors: dx[i] = sum over j of
+ * d ys[j] / d xs[i] * dys[j].  dys may be NULL when every y is a scalar.  EGRAD when some x has no path to
+ * any y, unless `allow_unused` (then its gradient is zeros). */
+MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
+                            mrt_tensor *const *dys, int ny,
+                            mrt_tensor *const *xs, int nx, bool allow_unused,
+                            mrt_tensor **dx);
+
+/* ---- traces and plans ---------------------------------------------------- */
+
+/* Until mrt_trace_end or mrt_trace_abort, assignments are recorded instead of
+ * done and evaluating is refused (ESTATE).  Traces do not nest. */
+MRT_API mrt_status mrt_trace_begin(mrt_context *ctx);
+MRT_API bool mrt_tracing(const mrt_context *ctx);
+/* The next input of the plan.  It has no elements while it is traced. */
+MRT_API mrt_status mrt_trace_input(mrt_context *ctx, const mrt_type *type,
+                                   mrt_tensor **out);
+/* Forget the trace; nothing has changed.  Fine where there is none. */
+MRT_API void mrt_trace_abort(mrt_context *ctx);
+
+/* What is made until the matching end belongs to one more layer of the network.
+ * False, with nothing begun, inside another layer.  Policies see layers. */
+MRT_API bool mrt_layer_begin(mrt_context *ctx);
+MRT_API void mrt_layer_end(mrt_context *ctx);
+/* What is made until the matching end is recomputed for the backward pass from
+ * what the region reads.  Regions nest; begin returns what end wants. */
+MRT_API int mrt_region_begin(mrt_context *ctx);
+MRT_API void mrt_region_end(mrt_context *ctx, int outer);
+
+/* What answers while a plan is made (mrt/policy.h). */
+typedef struct mrt_checkpoint mrt_checkpoint;
+typedef mrt_status (*mrt_checkpoint_policy)(void *user, mrt_checkpoint *c);
+typedef struct mrt_precision mrt_precision;
+typedef mrt_status (*mrt_precision_policy)(void *user, mrt_precision *p);
+typedef struct mrt_swap_policy mrt_swap_policy;
+typedef struct mrt_delayed mrt_delayed;   /* mrt/frontend.h */
+typedef struct mrt_batch mrt_batch;       /* ditto */
+typedef struct mrt_part mrt_part;         /* ditto */
+typedef struct mrt_measured mrt_measured; /* mrt/inspect.h */
+
+/* The rewrites of a graph that have a switch, in the order they run. */
+typedef enum mrt_rewrite_number {
+#define REWRITE(name, doc) MRT_REWRITE_##name,
+#define PASS(name, doc)
+#include "mrt/passes.def"
+  MRT_REWRITE_COUNT
+} mrt_rewrite_number;
+
+struct mrt_plan_options {
+  /* Rewrites that are switched off, for study: bit i for the i-th of
+   * mrt_plan_pass_name (1 << MRT_REWRITE_cse); the bits of results stay. */
+  uint64_t off;
+  bool no_inplace, no_share; /* memory schemes, for study */
+  bool keep_order;           /* run in program order */
+  int effort; /* how many times longer than usual an order is searched for,
+                 1 .. MRT_MOST_EFFORT; 0: 1 */
+  mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
+  void *checkpoint_user;
+  mrt_precision_policy precision; /* NULL: all as traced */
+  void *precision_user;
+  const mrt_delayed *delayed; /* borrowed for the call; NULL: none is */
+  size_t memory; /* a budget for the peak, met by recomputing and swapping,
+                    whichever is predicted quickest; 0: none */
+  bool trap;     /* a run ends with EDATA where a NaN or an infinity is made; it
+                    names the operator if nothing is fused */
+  bool overflows; /* gradients may: trap nothing from their first node on */
+  bool no_swap;   /* the planner swaps nothing of its own accord */
+  bool quick;     /* EBUDGET without looking for a budget that would do */
+  const mrt_batch *part; /* the plan of a part of the batch: its updates may be
+                            left halfway, and it runs with mrt_plan_run_part */
+  const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */
+  /* This batch is one of `ranks` that make the whole one, for random numbers:
+   * what has a multiple of `rows` rows draws as it would in that.  0: it is
+   * whole. */
+  int64_t rank, ranks, rows;
+  int prefetch; /* so many gathers may be under way beside the computation, and
+                   reductions while there is memory; 0: none is */
+  bool spare; /* run so only where a rank has a core to spare; no other plan */
+  const char *name;
+  const mrt_measured *measured; /* instead of predictions, in ascending order of
+                                     keys */
+  int measured_count;
+};
+
+/* Plan the trace: `outputs` are what a run returns; `options` may be NULL;
+ * `space` is the memory that this plan shares with others (mrt/frontend.h),
+ * NULL: its own.  The plan keeps the variables and tensors that it reads.  The
+ * trace ends whatever is returned.  EBUDGET: no plan within options->memory was
+ * found, see mrt_budget_needed; ESTATE: there is no trace. */
+MRT_API mrt_status mrt_trace_end(mrt_context *ctx, mrt_tensor *const *outputs,
+                                 int noutputs, const mrt_plan_options *options,
+                                 mrt_space *space, mrt_plan **plan);
+
+/* Run the plan.  Inputs have the traced types (ESHAPE, EDTYPE); outputs are new
+ * handles.  EBUDGET: it is above mrt_context_set_budget.  On EINTERRUPT and
+ * EDATA (an index out of range, found before the first update) nothing has
+ * changed. */
+MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
+                                mrt_tensor **out, int nout);
+MRT_API mrt_context *mrt_plan_context(const mrt_plan *plan);
+/* How often it ran since the random numbers last began. */
+MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan);
+/* Allocate and compute what the plan needs at all times, as its first run
+ * would. */
+MRT_API mrt_status mrt_plan_start(mrt_plan *plan);
+MRT_API void mrt_plan_free(mrt_plan *plan); /* NULL is fine */
+
+/* Counts are of bytes unless they say more; known before the first run. */
+typedef struct mrt_plan_info {
+  size_t peak;       /* persistent + transient + outputs */
+  size_t persistent; /* variables (weights, optimizer state) and constants */
+  size_t transient;  /* the arena: activations, gradients, workspaces */
+  size_t outputs;
+  size_t lower_bound; /* largest sum of live bytes at any node + the rest */
+  size_t inputs;      /* the caller's own arguments; not in peak */
+  size_t slow;        /* in the slow tier; not in peak */
+  int inputs_count, outputs_count;
+  int nodes_traced, nodes;            /* before and after optimisation */
+  int nodes_after[MRT_REWRITE_COUNT]; /* after each rewrite that has a switch */
+  int peak_step;                      /* where the live bytes are largest */
+  double flops;
+  size_t working_set;      /* no recomputing does with less: what the largest
+                              node needs at once + the rest */
+  size_t order_free_bound; /* no order of these nodes does with less; beyond
+                              20,000 nodes it is working_set */
+  double seconds;          /* predicted, of one run */
+  double stall;            /* of these, waiting for copies */
+  double wire;             /* bytes that this rank gives to others in a run */
+  int collectives;
+  /* of a device that has no kernel for some of its nodes: the CPU computes
+   * them, from copies */
+  int hosted;        /* nodes */
+  size_t staging;    /* bytes of the host's memory for them; not in peak */
+  size_t hosted_in;  /* bytes copied to the host in a run, */
+  size_t hosted_out; /* and back */
+} mrt_plan_info;
+/* Cannot fail. */
+MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
+
 /* ---- files of arrays -----------------------------------------------------
  *
- * A source is an open file with arrays in it, mapped into memory: numbers are
+ * A source is an open file with arrays in it, mapped into memory: elements are
  * read from the disk when they are asked for.  EFILE: the file cannot be read
  * or written; EDATA: what is in it is not what its format says. */
 
@@ -175,7 +414,7 @@ typedef struct mrt_source mrt_source;
  * end in, "" where that is open; a line about it. */
 MRT_API const char *mrt_format_name(int i, const char **ending,
                                     const char **doc);
-/* Open a file of this format; everything but the numbers is read and checked
+/* Open a file of this format; everything but the elements is read and checked
  * now.  EVALUE: no such format. */
 MRT_API mrt_status mrt_source_open(mrt_context *ctx, const char *path,
                                    const char *format, mrt_source **out);
@@ -197,7 +436,8 @@ MRT_API const char *mrt_source_metadata(const mrt_source *source, int i,
 /* Read array i whole, as a new tensor. */
 MRT_API mrt_status mrt_source_read(mrt_source *source, int i, mrt_tensor **out);
 /* Read n rows of array i, counted from 0, as a tensor [n, ...]; with `length`
- * not 0, so many rows from each on, as [n, length, ...]. */
+ * not 0, `length` rows from each on, as [n, length, ...].  EVALUE for a row
+ * that is not there. */
 MRT_API mrt_status mrt_source_read_rows(mrt_source *source, int i,
                                         const int64_t *rows, int64_t n,
                                         int64_t length, mrt_tensor **out);
@@ -266,142 +506,6 @@ MRT_API const char *mrt_bpe_token(const mrt_bpe *bpe, int id, size_t *size);
  * vocabulary lacks a byte of the text. */
 MRT_API mrt_status mrt_bpe_encode(mrt_bpe *bpe, const char *text, size_t size,
                                   int32_t *ids, size_t *count);
-
-/* ---- gradients ----------------------------------------------------------- */
-
-/* dx[i] = sum over j of d ys[j] / d xs[i] * dys[j], as new lazy tensors.
- * dys may be NULL when every y is a scalar.  EGRAD when some x has no path to
- * any y, unless `allow_unused` (then its gradient is zeros). */
-MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
-                            mrt_tensor *const *dys, int ny,
-                            mrt_tensor *const *xs, int nx, bool allow_unused,
-                            mrt_tensor **dx);
-
-/* ---- traces and plans ---------------------------------------------------- */
-
-/* Until mrt_trace_end or mrt_trace_abort, assignments are recorded instead of
- * done and evaluating is refused (ESTATE).  Traces do not nest. */
-MRT_API mrt_status mrt_trace_begin(mrt_context *ctx);
-MRT_API bool mrt_tracing(const mrt_context *ctx);
-/* A new input of the plan, in order. */
-MRT_API mrt_status mrt_trace_input(mrt_context *ctx, const mrt_type *type,
-                                   mrt_tensor **out);
-MRT_API void mrt_trace_abort(mrt_context *ctx);
-
-/* What is made until the matching end belongs to one more layer of the network.
- * False, with nothing begun, inside another layer.  Policies see layers. */
-MRT_API bool mrt_layer_begin(mrt_context *ctx);
-MRT_API void mrt_layer_end(mrt_context *ctx);
-/* What is made until the matching end is recomputed for the backward pass from
- * what the region reads.  Regions nest; begin returns what end wants. */
-MRT_API int mrt_region_begin(mrt_context *ctx);
-MRT_API void mrt_region_end(mrt_context *ctx, int outer);
-
-
-/* What answers while a plan is made (mrt/policy.h). */
-typedef struct mrt_checkpoint mrt_checkpoint;
-typedef mrt_status (*mrt_checkpoint_policy)(void *user, mrt_checkpoint *c);
-typedef struct mrt_precision mrt_precision;
-typedef mrt_status (*mrt_precision_policy)(void *user, mrt_precision *p);
-typedef struct mrt_swap_policy mrt_swap_policy;
-typedef struct mrt_delayed mrt_delayed;   /* mrt/frontend.h */
-typedef struct mrt_batch mrt_batch;       /* ditto */
-typedef struct mrt_part mrt_part;         /* ditto */
-typedef struct mrt_measured mrt_measured; /* mrt/inspect.h */
-
-/* The rewrites of a graph that have a switch, in the order they run. */
-typedef enum mrt_rewrite_number {
-#define REWRITE(name, doc) MRT_REWRITE_##name,
-#define PASS(name, doc)
-#include "mrt/passes.def"
-  MRT_REWRITE_COUNT
-} mrt_rewrite_number;
-
-typedef struct mrt_plan_options {
-  /* Rewrites that are switched off, for study: bit i for the i-th of
-   * mrt_plan_pass_name (1 << MRT_REWRITE_cse); the bits of results stay. */
-  uint64_t off;
-  bool no_inplace, no_share; /* memory schemes, for study */
-  bool keep_order;           /* run in program order */
-  int effort; /* how many times longer than usual an order is searched for,
-                 1 .. MRT_MOST_EFFORT; 0: 1 */
-  mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
-  void *checkpoint_user;
-  mrt_precision_policy precision; /* NULL: all as traced */
-  void *precision_user;
-  const mrt_delayed *delayed; /* borrowed for the call; NULL: none is */
-  size_t memory; /* a budget for the peak, met by recomputing and swapping,
-                    whichever is predicted quickest; 0: none */
-  bool trap;     /* a run ends with EDATA where a NaN or an infinity is made; it
-                    names the operator if nothing is fused */
-  bool overflows; /* gradients may: trap nothing from their first node on */
-  bool no_swap;   /* the planner swaps nothing of its own accord */
-  bool quick;     /* EBUDGET without looking for a budget that would do */
-  const mrt_batch *part; /* the plan of a part of the batch: its updates may be
-                            left halfway, and it runs with mrt_plan_run_part */
-  const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */
-  /* This batch is one of `ranks` that make the whole one, for random numbers:
-   * what has a multiple of `rows` rows draws as it would in that.  0: it is
-   * whole. */
-  int64_t rank, ranks, rows;
-  int prefetch; /* so many gathers may be under way beside the computation, and
-                   reductions while there is memory; 0: none is */
-  bool spare; /* run so only where a rank has a core to spare; no other plan */
-  const char *name;
-  const mrt_measured *measured; /* instead of predictions, by rising key */
-  int measured_count;
-} mrt_plan_options;
-
-/* Plan the trace: `outputs` are what a run returns.  `space` is the memory
- * that this plan shares with others (plans of one function); NULL makes one.
- * The trace ends whatever is returned. */
-MRT_API mrt_status mrt_trace_end(mrt_context *ctx, mrt_tensor *const *outputs,
-                                 int noutputs, const mrt_plan_options *options,
-                                 mrt_space *space, mrt_plan **plan);
-
-/* Run the plan.  Inputs have the traced types; outputs are new handles.  On
- * EINTERRUPT and EDATA (an index out of range, found before the first update)
- * nothing has changed. */
-MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
-                                mrt_tensor **out, int nout);
-MRT_API mrt_context *mrt_plan_context(const mrt_plan *plan);
-/* How often it ran since the random numbers last began. */
-MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan);
-/* Allocate and compute what the plan needs at all times, as its first run
- * would. */
-MRT_API mrt_status mrt_plan_start(mrt_plan *plan);
-MRT_API void mrt_plan_free(mrt_plan *plan); /* NULL is fine */
-
-/* All bytes, known before the first run. */
-typedef struct mrt_plan_info {
-  size_t peak;       /* persistent + transient + outputs */
-  size_t persistent; /* variables (weights, optimizer state) and constants */
-  size_t transient;  /* the arena: activations, gradients, workspaces */
-  size_t outputs;
-  size_t lower_bound; /* largest sum of live bytes at any node + the rest */
-  size_t inputs;      /* the caller's own arguments; not in peak */
-  size_t slow;        /* in the slow tier; not in peak */
-  int inputs_count, outputs_count;
-  int nodes_traced, nodes;            /* before and after optimisation */
-  int nodes_after[MRT_REWRITE_COUNT]; /* after each rewrite that has a switch */
-  int peak_step;                      /* where the live bytes are largest */
-  double flops;
-  size_t working_set;      /* no recomputing does with less: what the largest
-                              node needs at once + the rest */
-  size_t order_free_bound; /* no order of these nodes does with less; beyond
-                              20,000 nodes it is working_set */
-  double seconds;          /* predicted, of one run */
-  double stall;            /* of these, waiting for copies */
-  double wire;             /* bytes that this rank gives to others in a run */
-  int collectives;
-  /* of a device that has no kernel for some of its nodes: the CPU computes
-   * them, from copies */
-  int hosted;        /* nodes */
-  size_t staging;    /* bytes of the host's memory for them; not in peak */
-  size_t hosted_in;  /* bytes copied to the host in a run, */
-  size_t hosted_out; /* and back */
-} mrt_plan_info;
-MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
 
 #ifdef __cplusplus
 }

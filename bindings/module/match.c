@@ -1,31 +1,15 @@
 /* match.c -- dtypes promoted and shapes broadcast before a pointwise operator
  *
- *   dtypes   the widest: bool < u8 < i32 < i64 < f8 < f16, bf16 < f32 < f64,
- *            where any float is wider than any integer; of two f8, or f16 with
- *            bf16, f32
+ *   dtypes   promoted, and
+ *   shapes   broadcast, as the core does it everywhere
  *   numbers  take the tensors' dtype, so that x + 1 and x * 0.5 keep f32; an
  *            integer needs i64 at least beside bool, a float f32 beside
  *            integers
- *   shapes   numpy's: aligned at the last dimension, 1 stretches
  *
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
 
 #include <string.h>
-
-static int width(mrt_dtype dtype) {
-  static const int widths[MRT_DTYPE_COUNT] = {
-    [MRT_bool] = 0,    [MRT_u8] = 1,      [MRT_i32] = 2, [MRT_i64] = 3,
-    [MRT_f8_e4m3] = 4, [MRT_f8_e5m2] = 4, [MRT_f16] = 5, [MRT_bf16] = 5,
-    [MRT_f32] = 6,     [MRT_f64] = 7,
-  };
-  return widths[dtype];
-}
-
-static mrt_dtype wider(mrt_dtype a, mrt_dtype b) {
-  if (width(a) == width(b) && a != b) return MRT_f32;
-  return width(a) >= width(b) ? a : b;
-}
 
 /* The dtype of the whole from tensors, then from numbers. */
 static mrt_dtype common_dtype(lua_State *L, mrt_binding *m, int first,
@@ -33,12 +17,12 @@ static mrt_dtype common_dtype(lua_State *L, mrt_binding *m, int first,
   mrt_dtype dtype = MRT_bool;
   for (int i = first; i < first + count; i++) {
     mrt_tensor *t = mrt_lua_to_tensor(L, m, i);
-    if (t) dtype = wider(dtype, mrt_tensor_type(t)->dtype);
+    if (t) dtype = mrt_dtype_promote(dtype, mrt_tensor_type(t)->dtype);
   }
   for (int i = first; i < first + count; i++) {
     if (lua_type(L, i) != LUA_TNUMBER) continue;
     if (!lua_isinteger(L, i)) {
-      if (width(dtype) <= width(MRT_i64)) dtype = MRT_f32;
+      if (mrt_dtype_width(dtype) <= mrt_dtype_width(MRT_i64)) dtype = MRT_f32;
     } else if (dtype == MRT_bool) {
       dtype = MRT_i64;
     }
@@ -50,7 +34,8 @@ static mrt_dtype common_dtype(lua_State *L, mrt_binding *m, int first,
 
 static void check_range(lua_State *L, mrt_binding *m, const char *who, int arg,
                         mrt_dtype dtype) {
-  if (dtype == MRT_bool || width(dtype) > width(MRT_i64)) return;
+  if (dtype == MRT_bool || mrt_dtype_width(dtype) > mrt_dtype_width(MRT_i64))
+    return;
   int is_integer;
   lua_Integer v = lua_tointegerx(L, arg, &is_integer);
   bool fits = dtype == MRT_u8    ? v >= 0 && v <= UINT8_MAX
@@ -121,18 +106,6 @@ mrt_tensor *mrt_lua_expand(lua_State *L, mrt_binding *m, int arg,
   return t;
 }
 
-/* Widen `all` so that `t` fits; false when it cannot. */
-static bool broadcast(mrt_type *all, const mrt_type *t) {
-  mrt_type out = t->rank > all->rank ? *t : *all;
-  for (int i = 1; i <= t->rank && i <= all->rank; i++) {
-    int64_t p = all->dims[all->rank - i], q = t->dims[t->rank - i];
-    if (p != q && p != 1 && q != 1) return false;
-    out.dims[out.rank - i] = p == 1 ? q : p;
-  }
-  *all = out;
-  return true;
-}
-
 /* "f32[2,3] against f32[4]" */
 static void refuse(lua_State *L, mrt_binding *m, const char *who, int first,
                    int count) {
@@ -161,7 +134,8 @@ void mrt_lua_match(lua_State *L, mrt_binding *m, const char *who, int first,
   mrt_type shape = { .rank = 0 };
   bool fits = true;
   for (int i = first; fits && i < first + count; i++)
-    fits = broadcast(&shape, mrt_tensor_type(mrt_lua_to_tensor(L, m, i)));
+    fits =
+        mrt_type_broadcast(&shape, mrt_tensor_type(mrt_lua_to_tensor(L, m, i)));
   if (!fits) refuse(L, m, who, first, count);
   for (int i = first; i < first + count; i++) mrt_lua_expand(L, m, i, &shape);
 }

@@ -95,16 +95,10 @@ static void set_word(const slot *s, int arg) {
   size_t n = 0;
   const char *given =
       lua_type(s->L, arg) == LUA_TSTRING ? lua_tolstring(s->L, arg, &n) : NULL;
-  const char *word = s->option->words;
-  for (int i = 0; given && word; i++) {
-    size_t length = strcspn(word, " ");
-    if (length == n && memcmp(word, given, n) == 0) {
-      memcpy(s->at, &i, sizeof i);
-      return;
-    }
-    word = word[length] ? word + length + 1 : NULL;
-  }
-  refuse(s, arg, lua_pushfstring(s->L, "one of %s", s->option->words));
+  int word = given ? mrt_option_word(s->option, given, n) : -1;
+  if (word < 0)
+    refuse(s, arg, lua_pushfstring(s->L, "one of %s", s->option->words));
+  memcpy(s->at, &word, sizeof word);
 }
 
 /* A list, or a number as a list of one. */
@@ -231,29 +225,21 @@ static uint64_t read_positional(lua_State *L, mrt_binding *m,
 }
 
 static void unknown(lua_State *L, mrt_binding *m, mrt_lua_call *call, int key) {
+  char names[512];
   const char *name = luaL_tolstring(L, key, NULL);
-  int shown = 0;
-  lua_pushliteral(L, "");
-  for (int i = 0; i < call->info.option_count; i++) {
-    if (call->info.options[i].kind == MRT_OPT_HIDDEN) continue;
-    lua_pushfstring(L, shown++ ? ", %s" : "%s", call->info.options[i].name);
-    lua_concat(L, 2);
-  }
-  if (!shown)
+  mrt_option_names(call->op, names, sizeof names);
+  if (!names[0])
     mrt_lua_fail(L, m, MRT_EVALUE, call->info.name,
                  "no option '%s' (there are none)", name);
   mrt_lua_fail(L, m, MRT_EVALUE, call->info.name,
-               "no option '%s' (options: %s)", name, lua_tostring(L, -1));
+               "no option '%s' (options: %s)", name, names);
 }
 
 static int find_option(lua_State *L, const mrt_lua_call *call, int key) {
+  size_t n = 0;
   const char *name =
-      lua_type(L, key) == LUA_TSTRING ? lua_tostring(L, key) : "";
-  for (int i = 0; i < call->info.option_count; i++)
-    if (call->info.options[i].kind != MRT_OPT_HIDDEN &&
-        strcmp(call->info.options[i].name, name) == 0)
-      return i;
-  return -1;
+      lua_type(L, key) == LUA_TSTRING ? lua_tolstring(L, key, &n) : "";
+  return mrt_option_find(call->op, name, n);
 }
 
 static uint64_t read_named(lua_State *L, mrt_binding *m, mrt_lua_call *call,

@@ -77,7 +77,7 @@ static int begins(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "shard");
   mrt_tensor **slot = mrt_lua_new_tensor(L);
-  MRT_CHECK(L, m, "shard", mrt_variable_initial(t, slot));
+  MRT_CHECK(L, m, "shard", mrt_variable_initial_value(t, slot));
   return 1;
 }
 

@@ -1,5 +1,9 @@
 /* frontend.h -- what only a binding of a language needs
  *
+ * Operators' options from values of the language, where nodes come from in its
+ * sources, traces that are planned several times (micro-batches, new shapes,
+ * new precisions), and plans that share memory.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_FRONTEND_H
 #define MRT_FRONTEND_H
@@ -11,6 +15,29 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- options by name, dtypes and shapes that meet ------------------------- */
+
+/* The option of this name, which is `size` bytes long; -1: there is none. */
+MRT_API int mrt_option_find(const mrt_op *op, const char *name, size_t size);
+/* Which of an ENUM's words this is; -1: none. */
+MRT_API int mrt_option_word(const mrt_option *option, const char *word,
+                            size_t size);
+/* "dim, keepdim" into `text`, cut to `size`. */
+MRT_API void mrt_option_names(const mrt_op *op, char *text, size_t size);
+/* Fill an options struct of the operator's options_size bytes from text such as
+ * "dim=-1, keepdim=true" (mrt.h, formulas).  EVALUE. */
+MRT_API mrt_status mrt_options_parse(mrt_context *ctx, const mrt_op *op,
+                                     const char *text, void *options);
+/* The dtype of the result where both meet in a pointwise operator. */
+MRT_API mrt_dtype mrt_dtype_promote(mrt_dtype a, mrt_dtype b);
+/* By what it goes: larger is wider, above that of i64 are floats. */
+MRT_API int mrt_dtype_width(mrt_dtype dtype);
+/* Widen the shape of `all` so that that of `t` stretches to it; false, with
+ * nothing changed, when it cannot. */
+MRT_API bool mrt_type_broadcast(mrt_type *all, const mrt_type *t);
+
+/* ---- traces, and what is marked in them ---------------------------------- */
 
 /* Where the next nodes come from, for errors and reports.  `file` is copied;
  * on failure (out of memory) nodes say "?". */
@@ -36,13 +63,13 @@ MRT_API mrt_status mrt_custom(mrt_context *ctx, mrt_tensor *y,
                               mrt_backward backward, void (*release)(void *),
                               void *user, mrt_tensor **out);
 
-/* The same for a plan that is to take the place of `old`: it draws the random
- * numbers that the old one would have drawn next.  Borrows `old` until the
+/* mrt_trace_begin for a plan that is to take the place of `old`: it draws the
+ * random numbers that the old one would have drawn next.  Borrows `old` until the
  * trace ends. */
 MRT_API mrt_status mrt_trace_begin_anew(mrt_context *ctx, const mrt_plan *old);
 
-/* What `t` is at this place of the trace: a variable's newest version, borrowed;
- * else `t` itself. */
+/* What `t` is at this place of the trace: a variable's newest version,
+ * borrowed; else `t` itself. */
 MRT_API mrt_tensor *mrt_tensor_current(mrt_tensor *t);
 
 /* What was recorded becomes a section of the trace, the first is 0; recording
@@ -75,7 +102,7 @@ typedef struct mrt_site {
 } mrt_site;
 
 /* Scales that the program knows before a run, one a site, instead of those of
- * what is largest in it then.  Sites are numbered in the traced order.  Both are
+ * what is largest in it then.  Sites are numbered in traced order.  Both are
  * variables f32[sites]: `scale` is read; what reads `amax` reads instead the
  * largest magnitude at each site of this plan, if it has any. */
 struct mrt_delayed {
@@ -86,7 +113,7 @@ struct mrt_delayed {
   void *user;
 };
 
-/* The same, and the trace goes on. */
+/* mrt_trace_end, and the trace goes on. */
 MRT_API mrt_status mrt_trace_plan(mrt_context *ctx, mrt_tensor *const *outputs,
                                   int noutputs, const mrt_plan_options *options,
                                   mrt_space *space, mrt_plan **plan);

@@ -86,7 +86,8 @@ MRT_API void mrt_communicate_cancel(mrt_context *ctx);
  * buckets, one behind the other, hold the numbers of its parts. */
 
 /* What a variable begins as, as a new handle; itself, once it has begun. */
-MRT_API mrt_status mrt_variable_initial(mrt_tensor *variable, mrt_tensor **out);
+MRT_API mrt_status mrt_variable_initial_value(mrt_tensor *variable,
+                                              mrt_tensor **out);
 /* The numbers of `part` are from now on those of `bucket` from element `offset`
  * on, counted over the ranks of communicator `comm`; its own memory is given
  * back, after pending tensors that read it have been computed.  Plans that read

@@ -52,8 +52,8 @@ void mrt_variable_begun(mrt_tensor *t) {
   bucket->whole = NULL;
 }
 
-MRT_API mrt_status mrt_variable_initial(mrt_tensor *variable,
-                                        mrt_tensor **out) {
+MRT_API mrt_status mrt_variable_initial_value(mrt_tensor *variable,
+                                              mrt_tensor **out) {
   mrt_variable *v = variable->variable;
   *out = v && v->init && !variable->storage ? v->init : variable;
   mrt_tensor_ref(*out);

@@ -68,6 +68,37 @@ describe("an installed tree #install", function()
     assert.equal(version .. "\n", run("LD_LIBRARY_PATH=" .. library .. " " .. root .. "/host"))
   end)
 
+  it("has headers that stand alone, in C and in C++", function()
+    local headers = run("cd " .. prefix .. " && find . -name '*.h' | grep include/")
+    local count = 0
+    for header in headers:gmatch "include/(%S+)" do
+      files.write(root .. "/one.c", '#include "' .. header .. '"\n')
+      local compile = string.format("cd %s && cc -std=c11 -Wall -Wextra -Wpedantic -Werror "
+        .. "-fsyntax-only -I%s/include one.c", root, prefix)
+      run(compile)
+      if os.execute "c++ --version >/dev/null 2>&1" then
+        run((compile:gsub("cc %-std=c11", "c++ -x c++ -std=c++17")))
+      end
+      count = count + 1
+    end
+    assert.is_true(count >= 9, headers)
+  end)
+
+  it("trains from C within the bytes that are planned", function()
+    local library = run("dirname $(find " .. prefix .. " -name libmrt.so)"):gsub("\n", "")
+    run(string.format([[export PKG_CONFIG_PATH=%s/pkgconfig &&
+      cc -std=c11 -Wall -Wextra -Werror examples/train.c -o %s/train $(pkg-config --cflags --libs mrt)]],
+      library, root))
+    local output = run("LD_LIBRARY_PATH=" .. library .. " " .. root .. "/train")
+    local losses = {}
+    for loss in output:gmatch "loss ([%d.]+)" do losses[#losses + 1] = tonumber(loss) end
+    assert.is_true(#losses > 3, output)
+    for i = 2, #losses do assert.is_true(losses[i] < losses[i - 1], output) end
+    local planned = tonumber(output:match "planned peak: (%d+)")
+    assert.equal(planned, tonumber(output:match "measured peak: (%d+)"))
+    assert.is_true(planned <= 750 << 10)
+  end)
+
   it("has libmrt for C programs by CMake", function()
     run(string.format("cd %s && cmake -B b -DCMAKE_PREFIX_PATH=%s && cmake --build b",
       root, prefix))
