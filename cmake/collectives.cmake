@@ -15,7 +15,7 @@ if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   list(FILTER collectives_sources EXCLUDE REGEX "/(join|shm_join|bootstrap|bootstrap_server|sockets|tcp_mesh|mpi|mpi_open)\\.c$")
   list(FILTER collectives_spec EXCLUDE REGEX "/(heap|faults|bench)\\.c$")
   add_executable(collectives_threads ${collectives_spec} ${collectives_sources}
-    core/device/communicator.c core/device/beside.c)
+    core/device/communicator.c core/device/comm_thread.c)
   target_include_directories(collectives_threads PRIVATE core)
   target_compile_definitions(collectives_threads PRIVATE SPEC_THREADS_ONLY)
   target_compile_options(collectives_threads PRIVATE -fsanitize=thread -g -O1)

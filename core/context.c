@@ -1,17 +1,40 @@
 /* context.c -- where the parts of the core meet
  *
  * A context's life begins and ends here, and here alone the core names what
- * lies beside it: the CPU's kernels, the devices that are loaded, the transports
- * of ranks.  Everything below is handed what it needs, by pointers in the
- * context, so that the layers of core/ call downwards only
+ * lies beside it: the CPU's kernels, the devices that are loaded, the
+ * transports of ranks.  Everything below is handed what it needs, by pointers
+ * in the context, so that the layers of core/ call downwards only
  * (spec/house/layers_spec.lua).
  *
  * SPDX-License-Identifier: MIT */
 #include "op/op.h"
 #include "run/run.h"
+#include "tensor/trace.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* Everything that it opened, in the reverse order. */
+static void end(mrt_context *ctx) {
+  mrt_swap_tier_close(ctx);
+  mrt_comm_thread_close(ctx->ranks.comm_thread);
+  mrt_communicators_close(ctx);
+  if (ctx->device.close) ctx->device.close(&ctx->device);
+  mrt_communicators_leave(ctx);
+  mrt_arena_free(&ctx->origins.names);
+  mrt_release(ctx->allocator, ctx, sizeof *ctx);
+}
+
+/* Without a device yet; NULL: no memory. */
+static mrt_context *make(const mrt_allocator *a) {
+  mrt_context *ctx = mrt_calloc(a, 1, sizeof *ctx);
+  if (!ctx) return NULL;
+  ctx->allocator = a, ctx->refs = 1, ctx->end = end;
+  ctx->ops = mrt_ops;
+  ctx->next_id = 1, ctx->random.next = 1;
+  mrt_origins_init(&ctx->origins, a);
+  return ctx;
+}
 
 /* The device, and the CPU for what is computed while planning. */
 static mrt_status open_devices(mrt_context *ctx, const mrt_context_options *o) {
@@ -26,10 +49,9 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
   mrt_context_options o = options ? *options : (mrt_context_options){ 0 };
   const mrt_allocator *a = o.allocator ? o.allocator : &mrt_malloc_allocator;
   *out = NULL;
-  mrt_context *ctx = mrt_context_make(a);
+  mrt_context *ctx = make(a);
   if (!ctx) return MRT_ENOMEM;
-  ctx->ops = mrt_ops;
-  ctx->poison = o.poison, ctx->memory_limit = o.memory_limit;
+  ctx->poison = o.poison, ctx->memory.limit = o.memory_limit;
   mrt_status s = open_devices(ctx, &o);
   if (s) {
     if (o.message && o.message_room)
@@ -38,7 +60,7 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
   }
   mrt_device_describe(&ctx->cpu, &ctx->cpu, &ctx->cpu_profile);
   mrt_device_describe(&ctx->device, &ctx->cpu, &ctx->profile);
-  if (o.ranks) mrt_communicators_visit(ctx, o.ranks);
+  if (o.ranks) mrt_communicators_share(ctx, o.ranks);
   *out = ctx;
   return MRT_OK;
 }
@@ -66,9 +88,9 @@ MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
                                          const mrt_rendezvous *meeting,
                                          int *number) {
   mrt_communicator *comm;
-  mrt_context *home = mrt_communicators_home(ctx);
-  mrt_status s = mrt_join(meeting, &home->interrupted, home->allocator, &comm,
-                          &ctx->error);
+  mrt_context *owner = mrt_communicators_owner(ctx);
+  mrt_status s = mrt_join(meeting, &owner->ranks.interrupted, owner->allocator,
+                          &comm, &ctx->error);
   if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   return s ? s : mrt_communicator_add(ctx, comm, number);
 }

@@ -1,4 +1,5 @@
-/* dtype.c -- element types, shapes, 16-bit patterns
+/* dtype.c -- the table of element types, shapes, narrow patterns as numbers
+ *
  *
  * SPDX-License-Identifier: MIT */
 #include "base/dtype.h"

@@ -1,5 +1,15 @@
 /* dtype.h -- facts about element types and shapes
  *
+ * One row of mrt/dtypes.def is a type; whoever wants to know something of it
+ * asks here.  A shape is a list of at most MRT_MAX_RANK dims; no dims are a
+ * scalar.
+ *
+ * Invariants
+ *   - dims of a type that has passed mrt_type_check multiply without overflow,
+ *     with the bytes of an element too;
+ *   - elements in memory lie in row-major order unless strides say otherwise;
+ *   - each narrow float stands for a number that f32 has exactly.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_BASE_DTYPE_H
 #define MRT_BASE_DTYPE_H

@@ -4,6 +4,14 @@
  * once, where the facts are known, into the mrt_error that travels with the
  * call.  Nothing prints, nothing exits.
  *
+ * Invariants
+ *   - a function that returns anything but MRT_OK has written the message, or
+ *     says in its contract that it has not;
+ *   - a message names what was given and what was wanted, and never ends in a
+ *     newline; front ends add where it was called
+ *     (spec/bindings/misuse_spec.lua);
+ *   - MRT_TRY passes a failure on as it is.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_BASE_ERROR_H
 #define MRT_BASE_ERROR_H

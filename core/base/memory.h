@@ -1,11 +1,16 @@
 /* memory.h -- the one allocation function, arenas and growing arrays
  *
  * Every byte of bookkeeping comes through one realloc-shaped function that
- * the host may replace (specs make its n-th call fail).  Tensor bytes come
- * from the device instead.
+ * the host may replace.  Tensor bytes come from the device instead.
  *
  * Three lifetimes: arenas (graphs, plans) are freed whole; a few objects are
  * counted; all other pointers are borrowed.
+ *
+ * Invariants
+ *   - memory is zeroed, and released with the size it was allocated with: an
+ *     allocator need not keep sizes;
+ *   - any call may give NULL, and then nothing has changed.  The allocation
+ *     host of spec/ makes the n-th call fail, for every n.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_BASE_MEMORY_H

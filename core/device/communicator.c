@@ -109,7 +109,7 @@ typedef struct self {
 } self;
 
 /* Of a single rank whole and piece are one.  A sum over others that hold the same
- * is not computed: nobody looks at the numbers of a run that is planned only. */
+ * is not computed: nobody looks at the data of a run that is planned only. */
 static mrt_status run(mrt_communicator *comm, const mrt_collective *c,
                       mrt_error *e) {
   size_t in = mrt_collective_in_bytes(c, comm->size),

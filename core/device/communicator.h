@@ -3,7 +3,7 @@
  * A transport is a file in kernels/collectives/ that fills this table.  All
  * ranks call the same collectives in the same order; a transport compares what
  * they ask before data moves, so that a mismatch is an error on every rank,
- * never a hang.  A reduction takes the ranks' numbers in the order of the ranks,
+ * never a hang.  A reduction takes the ranks' data in the order of the ranks,
  * 16-bit floats in f32, and rounds once: its bits depend neither on how the
  * elements are cut into pieces nor on the transport, and allgather after
  * reduce_scatter is allreduce.
@@ -92,7 +92,7 @@ struct mrt_communicator {
 };
 
 /* Of what `interrupted` points to: an interrupt is wanted; none is acted on. */
-enum { MRT_RAISED = 1, MRT_DEAF = 2 };
+enum { MRT_RAISED = 1, MRT_MASKED = 2 };
 
 static inline bool mrt_is_interrupted(const mrt_communicator *comm) {
   const volatile int *flag =
@@ -103,7 +103,7 @@ static inline bool mrt_is_interrupted(const mrt_communicator *comm) {
 /* The name of a kind, "allreduce", and of a reduction, "sum". */
 const char *mrt_collective_name(mrt_collective_kind kind);
 const char *mrt_reduction_name(mrt_reduction reduction);
-/* Can numbers of this dtype be reduced so?  EDTYPE. */
+/* Can elements of this dtype be reduced so?  EDTYPE. */
 mrt_status mrt_reduction_check(mrt_reduction reduction, mrt_dtype dtype,
                                mrt_error *e);
 
@@ -115,30 +115,30 @@ size_t mrt_collective_out_bytes(const mrt_collective *c, int size);
 mrt_status mrt_collect(mrt_communicator *comm, const mrt_collective *c,
                        mrt_error *e);
 
-/* ---- beside the computation (beside.c) ----------------------------------- */
+/* ---- overlapping the computation (comm_thread.c) ------------------------- */
 
-typedef struct mrt_beside mrt_beside;
+typedef struct mrt_comm_thread mrt_comm_thread;
 
 /* A thread that does collectives one after the other, however many
  * communicators there are.  EDEVICE: there is none to be had. */
-mrt_status mrt_beside_new(const mrt_allocator *a, mrt_beside **out,
-                          mrt_error *e);
+mrt_status mrt_comm_thread_new(const mrt_allocator *a, mrt_comm_thread **out,
+                               mrt_error *e);
 /* Has a rank a core to spare for it, that the others do not compute on?  Where
  * ranks wait for other hosts, none is needed. */
-bool mrt_beside_pays(const mrt_communicator *comm);
+bool mrt_comm_thread_pays(const mrt_communicator *comm);
 /* Not in a child that was forked since. */
-bool mrt_beside_is_here(const mrt_beside *a);
+bool mrt_comm_thread_is_here(const mrt_comm_thread *a);
 /* Hands the call over, and waits only while very many are under way.  Until its
  * end nobody writes what `in` points to or touches what `out` does. */
-void mrt_beside_begin(mrt_beside *a, mrt_communicator *comm,
-                      const mrt_collective *c, int node);
+void mrt_comm_thread_begin(mrt_comm_thread *a, mrt_communicator *comm,
+                           const mrt_collective *c, int node);
 /* Waits until what fills `out` is over, NULL: all that was begun.  The error of
  * the first that failed since drain, if one did, and its node. */
-mrt_status mrt_beside_end(mrt_beside *a, const void *out, int *node,
-                          mrt_error *e);
+mrt_status mrt_comm_thread_end(mrt_comm_thread *a, const void *out, int *node,
+                               mrt_error *e);
 /* Waits for the one that runs, drops the others; nothing has failed. */
-void mrt_beside_drain(mrt_beside *a);
-void mrt_beside_close(mrt_beside *a);
+void mrt_comm_thread_drain(mrt_comm_thread *a);
+void mrt_comm_thread_close(mrt_comm_thread *a);
 
 /* kernels/collectives/shm_thread.c: ranks that are threads of one process. */
 mrt_status mrt_threads_new(const mrt_allocator *a, int size,

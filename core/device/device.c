@@ -14,8 +14,8 @@ mrt_status mrt_device_write(const mrt_device *d, void *to, const void *from,
 }
 
 mrt_status mrt_device_read(const mrt_device *d, void *to, const void *from,
-                           size_t nbytes, uint64_t mark, mrt_error *e) {
-  if (d->remote) return d->remote->read(d, to, from, nbytes, mark, e);
+                           size_t nbytes, uint64_t fence, mrt_error *e) {
+  if (d->remote) return d->remote->read(d, to, from, nbytes, fence, e);
   if (nbytes) memcpy(to, from, nbytes);
   return MRT_OK;
 }

@@ -74,10 +74,10 @@ struct mrt_remote {
   /* After all that is queued.  `from` may change once write is over. */
   mrt_status (*write)(const mrt_device *device, void *to, const void *from,
                       size_t nbytes, mrt_error *e);
-  /* With a mark: once that is reached, whatever was queued since.  0, and
+  /* With a fence: once that is passed, whatever was queued since.  0, and
    * always where nothing is queued: after all that is queued. */
   mrt_status (*read)(const mrt_device *device, void *to, const void *from,
-                     size_t nbytes, uint64_t mark, mrt_error *e);
+                     size_t nbytes, uint64_t fence, mrt_error *e);
   /* Queue: a copy within its memory; the same byte everywhere. */
   mrt_status (*copy)(const mrt_device *device, void *to, const void *from,
                      size_t nbytes, mrt_error *e);
@@ -92,9 +92,10 @@ struct mrt_queue {
   /* Until all that is queued is done. */
   mrt_status (*wait)(const mrt_device *device, mrt_error *e);
   /* Here, in the order of what is queued: a number that rises; 0: failed. */
-  uint64_t (*mark)(const mrt_device *device);
-  /* Until what was queued before the mark is done. */
-  mrt_status (*reach)(const mrt_device *device, uint64_t mark, mrt_error *e);
+  uint64_t (*fence)(const mrt_device *device);
+  /* Until what was queued before the fence is done. */
+  mrt_status (*wait_fence)(const mrt_device *device, uint64_t fence,
+                           mrt_error *e);
   /* A run's words: had at its first `begin`, which queues its numbers there;
    * `end` queues that what the device wrote be seen by `see`, once done.  It
    * may come several times in a run. */
@@ -103,7 +104,8 @@ struct mrt_queue {
   /* fault, bad_id; of a collective refused and *error. */
   void (*see)(const mrt_device *device, mrt_run *run);
   /* The fault has been told. */
-  mrt_status (*absolve)(const mrt_device *device, mrt_run *run, mrt_error *e);
+  mrt_status (*clear_fault)(const mrt_device *device, mrt_run *run,
+                            mrt_error *e);
   void (*leave)(const mrt_device *device, mrt_run *run); /* after `wait` */
 
   /* ---- and these if it likes ---- */
@@ -171,7 +173,7 @@ bool mrt_plugin_name(int i, char *name, size_t room);
 mrt_status mrt_device_write(const mrt_device *device, void *to,
                             const void *from, size_t nbytes, mrt_error *e);
 mrt_status mrt_device_read(const mrt_device *device, void *to, const void *from,
-                           size_t nbytes, uint64_t mark, mrt_error *e);
+                           size_t nbytes, uint64_t fence, mrt_error *e);
 mrt_status mrt_device_copy(const mrt_device *device, void *to, const void *from,
                            size_t nbytes, mrt_error *e);
 mrt_status mrt_device_fill(const mrt_device *device, void *to, int byte,

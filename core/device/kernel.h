@@ -16,7 +16,7 @@ struct mrt_signature; /* op/op.h */
 
 /* A value as the kernel sees it.  strides are in elements; a row that does not
  * list an input in `strided` gets it contiguous, outputs always are.  Of a
- * value in the slow tier `data` is the offset there. */
+ * value in the swap tier `data` is the offset there. */
 typedef struct mrt_operand {
   void *data;
   mrt_type type;
@@ -52,10 +52,11 @@ typedef struct mrt_run {
   double stalled;   /* seconds spent waiting for copies */
   /* of a plan with collectives */
   mrt_communicator *const *communicators; /* by number; NULL: closed */
-  mrt_beside *beside; /* for those that begin early; NULL: they do not */
-  bool ahead;         /* they may, on a device with memory of its own */
-  int refused;        /* 0, or 1 + the step whose collective failed */
-  mrt_error *error;   /* what that said */
+  mrt_comm_thread
+      *comm_thread; /* for those that begin early; NULL: they do not */
+  bool ahead;       /* they may, on a device with memory of its own */
+  int refused;      /* 0, or 1 + the step whose collective failed */
+  mrt_error *error; /* what that said */
   /* of a device with memory of its own */
   void *device;                /* the device's state */
   void *queue;                 /* where kernels queue what they launch */

@@ -265,7 +265,7 @@ MRT_API mrt_status mrt_batch_mark(mrt_batch *b, mrt_tensor *whole,
   return MRT_OK;
 }
 
-mrt_status mrt_batch_settle(const mrt_batch *b, mrt_graph *g, int updates) {
+mrt_status mrt_batch_resolve(const mrt_batch *b, mrt_graph *g, int updates) {
   for (int i = g->node_count; i-- > 0;) {
     mrt_node *n = g->nodes[i];
     mrt_draw d;

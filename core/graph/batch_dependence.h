@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "mrt/frontend.h"
+#include "tensor/trace.h"
 
 /* What a random node draws for each row; by its key. */
 typedef struct mrt_row_draw {
@@ -30,6 +31,6 @@ struct mrt_batch {
 /* Tell the random nodes of a graph over a part how much they draw for a row;
  * EVALUE with the line of one that was not looked at.  EGRAD when there are
  * more than the last `updates` updates: parts write accumulators only. */
-mrt_status mrt_batch_settle(const mrt_batch *b, mrt_graph *g, int updates);
+mrt_status mrt_batch_resolve(const mrt_batch *b, mrt_graph *g, int updates);
 
 #endif

@@ -4,6 +4,12 @@
  * node, in the order the program made it; variables, computed tensors and the
  * trace's inputs become leaves.  A tensor's mark is 1 + its value's id.
  *
+ * Invariants
+ *   - nodes stand in ascending order of their expressions' ids, which is a
+ *     topological order and the program's: equal programs give equal graphs;
+ *   - the graph holds its leaves' tensors, and they keep their data;
+ *   - tensors are not changed: a graph may be dropped at any time.
+ *
  * SPDX-License-Identifier: MIT */
 #include "graph/graph.h"
 #include "tensor/marks.h"

@@ -17,6 +17,7 @@
 #include "op/apply.h"
 #include "op/build.h"
 #include "tensor/marks.h"
+#include "tensor/trace.h"
 
 typedef struct walk {
   mrt_arena arena;
@@ -170,13 +171,13 @@ static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
                      .din = din,
                      .wants = wants,
                      .differentiate = grad_between };
-  mrt_origin before = b->ctx->origin;
-  b->ctx->origin = x->origin;
-  b->ctx->origin.backward = true;
+  mrt_origin before = b->ctx->origins.now;
+  b->ctx->origins.now = x->origin;
+  b->ctx->origins.now.backward = true;
   x->op->grad(&rule);
   mrt_status status = rule.status;
   if (!status) status = add_gradients(w, b, s, x, din, wants);
-  b->ctx->origin = before;
+  b->ctx->origins.now = before;
   mrt_build_free(&rule);
   return status;
 }
@@ -223,7 +224,7 @@ static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
   if (b->ctx->trace) w.first_id = b->ctx->trace->first_id;
   mrt_arena_init(&w.arena, b->ctx->allocator);
   mrt_marks_begin(&w.marks, b->ctx, &w.arena);
-  int called = b->ctx->called_count;
+  int called = b->ctx->ranks.pending_count;
   mrt_status s = run(&w, b, ys, dys, ny, xs, nx, dx);
   if (s) mrt_calls_drop(b->ctx, called);
   mrt_marks_end(&w.marks);

@@ -1,12 +1,20 @@
 /* graph.h -- what is planned: nodes in executing order and their values
  *
  * A graph is captured from lazy tensors, rewritten by passes, planned and run.
- * It lives in one arena.  Nodes stand in executing order: a node's inputs are
- * leaves or come from earlier nodes (mrt_graph_check proves it).
+ * It lives in one arena.
  *
  * A value is what a node computes, or a leaf: an input of the plan, a
  * variable, or a constant.  An updating node's outputs are new versions of the
  * variables it writes.
+ *
+ * Invariants (mrt_graph_check proves the first two of every plan)
+ *   - nodes stand in executing order: a node's inputs are leaves or come from
+ *     earlier nodes;
+ *   - nobody reads a version of a variable once a later one is written;
+ *   - the types of a node's outputs are what its row infers from its inputs and
+ *     options, but for narrow floats (rewrite/precision.c);
+ *   - ids of nodes and values are never given twice, also to those that passes
+ *     make; they are no positions.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_GRAPH_GRAPH_H
@@ -141,8 +149,8 @@ mrt_dtype mrt_node_real(const mrt_node *n);
 
 /* ---- legality and printing ----------------------------------------------- */
 
-/* Inputs come before uses, types are what the rows infer, updates write
- * variables and are the last to read the old version.  EPLAN with the node. */
+/* Inputs come before uses, and what reads a variable's old version before the
+ * update that overwrites it.  EPLAN with the node. */
 mrt_status mrt_graph_check(const mrt_graph *g, mrt_error *e);
 
 /* Text that grows; `failed` sticks. */

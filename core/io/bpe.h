@@ -25,15 +25,15 @@ typedef struct mrt_bpe_text {
 } mrt_bpe_text;
 
 /* Two neighbours at `at` that may become one. */
-typedef struct mrt_candidate {
+typedef struct mrt_bpe_candidate {
   int32_t rank, at, first, second;
-} mrt_candidate;
+} mrt_bpe_candidate;
 
 /* A word in the making: tokens as a list within an array. */
 typedef struct mrt_word {
   int32_t *token, *before, *after;
   size_t room; /* of each */
-  mrt_candidate *heap;
+  mrt_bpe_candidate *heap;
   size_t heap_count, heap_room;
 } mrt_word;
 

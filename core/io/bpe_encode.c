@@ -76,19 +76,20 @@ static const uint8_t *word_end(const uint8_t *p, const uint8_t *end) {
 
 /* ---- the heap of candidates ---------------------------------------------- */
 
-static bool comes_first(const mrt_candidate *a, const mrt_candidate *b) {
+static bool comes_first(const mrt_bpe_candidate *a,
+                        const mrt_bpe_candidate *b) {
   return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
-static void push(mrt_word *w, mrt_candidate c) {
+static void push(mrt_word *w, mrt_bpe_candidate c) {
   size_t i = w->heap_count++;
   for (; i && comes_first(&c, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
     w->heap[i] = w->heap[(i - 1) / 2];
   w->heap[i] = c;
 }
 
-static mrt_candidate pop(mrt_word *w) {
-  mrt_candidate top = w->heap[0], last = w->heap[--w->heap_count];
+static mrt_bpe_candidate pop(mrt_word *w) {
+  mrt_bpe_candidate top = w->heap[0], last = w->heap[--w->heap_count];
   size_t i = 0, child;
   while ((child = 2 * i + 1) < w->heap_count) {
     if (child + 1 < w->heap_count &&
@@ -144,11 +145,11 @@ static void consider(mrt_bpe *b, int32_t at) {
   if (at < 0 || w->after[at] < 0) return;
   int32_t first = w->token[at], second = w->token[w->after[at]];
   const mrt_merge *m = mrt_bpe_find(b, first, second);
-  if (m) push(w, (mrt_candidate){ m->rank, at, first, second });
+  if (m) push(w, (mrt_bpe_candidate){ m->rank, at, first, second });
 }
 
 /* Merge what the candidate says, if it still holds. */
-static void merge(mrt_bpe *b, const mrt_candidate *c) {
+static void merge(mrt_bpe *b, const mrt_bpe_candidate *c) {
   mrt_word *w = &b->word;
   int32_t next = w->token[c->at] == c->first ? w->after[c->at] : -1;
   if (next < 0 || w->token[next] != c->second) return;
@@ -175,7 +176,7 @@ static mrt_status encode_word(mrt_bpe *b, const uint8_t *p, size_t n,
   w->heap_count = 0;
   for (size_t i = 0; i + 1 < n; i++) consider(b, (int32_t)i);
   while (w->heap_count) {
-    mrt_candidate c = pop(w);
+    mrt_bpe_candidate c = pop(w);
     merge(b, &c);
   }
   for (int32_t i = 0; i >= 0; i = w->after[i]) ids[(*count)++] = w->token[i];

@@ -196,26 +196,27 @@ mrt_status mrt_source_block(mrt_source *s, size_t nbytes, uint8_t **out);
 
 /* A file that appears whole or not at all: written beside its place, brought
  * to the disk, then renamed. */
-typedef struct mrt_writer {
+typedef struct mrt_file_writer {
   const mrt_allocator *allocator;
   char *path, *partial;
   size_t path_size, partial_size;
   int file; /* -1: none */
   uint64_t written;
-} mrt_writer;
+} mrt_file_writer;
 
-mrt_status mrt_writer_open(mrt_writer *w, const mrt_allocator *a,
+mrt_status mrt_writer_open(mrt_file_writer *w, const mrt_allocator *a,
                            const char *path, mrt_error *e);
-mrt_status mrt_writer_put(mrt_writer *w, const void *data, size_t nbytes,
+mrt_status mrt_writer_put(mrt_file_writer *w, const void *data, size_t nbytes,
                           mrt_error *e);
 /* Write over what was put at byte `at`. */
-mrt_status mrt_writer_patch(mrt_writer *w, uint64_t at, const void *data,
+mrt_status mrt_writer_patch(mrt_file_writer *w, uint64_t at, const void *data,
                             size_t nbytes, mrt_error *e);
-mrt_status mrt_writer_commit(mrt_writer *w, mrt_error *e);
+mrt_status mrt_writer_commit(mrt_file_writer *w, mrt_error *e);
 /* Does nothing after commit. */
-void mrt_writer_close(mrt_writer *w);
+void mrt_writer_close(mrt_file_writer *w);
 /* Compute a tensor and put its numbers. */
-mrt_status mrt_writer_put_tensor(mrt_writer *w, mrt_tensor *t, mrt_error *e);
+mrt_status mrt_writer_put_tensor(mrt_file_writer *w, mrt_tensor *t,
+                                 mrt_error *e);
 
 /* ---- npy.c --------------------------------------------------------------- */
 

@@ -208,7 +208,7 @@ MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
                                 mrt_tensor *t) {
   char header[MRT_NPY_HEADER];
   size_t size;
-  mrt_writer w;
+  mrt_file_writer w;
   mrt_error *e = &ctx->error;
   MRT_TRY(mrt_npy_header(mrt_tensor_type(t), header, &size, e));
   mrt_status status = mrt_writer_open(&w, ctx->allocator, path, e);

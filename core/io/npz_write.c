@@ -89,7 +89,7 @@ static record end_record(uint64_t count, uint64_t at, uint64_t end) {
 /* ---- a member's bytes ---------------------------------------------------- */
 
 /* Deflate into the file; `last` ends the stream. */
-static mrt_status pack(mrt_writer *w, z_stream *z, const uint8_t *data,
+static mrt_status pack(mrt_file_writer *w, z_stream *z, const uint8_t *data,
                        size_t size, bool last, mrt_error *e) {
   uint8_t out[PIECE];
   int code = Z_OK;
@@ -107,8 +107,9 @@ static mrt_status pack(mrt_writer *w, z_stream *z, const uint8_t *data,
   return MRT_OK;
 }
 
-static mrt_status put_packed(mrt_writer *w, const char *head, size_t head_size,
-                             const void *data, size_t size, mrt_error *e) {
+static mrt_status put_packed(mrt_file_writer *w, const char *head,
+                             size_t head_size, const void *data, size_t size,
+                             mrt_error *e) {
   z_stream z = { .zalloc = NULL };
   if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -15, 8,
                    Z_DEFAULT_STRATEGY) != Z_OK)
@@ -119,7 +120,7 @@ static mrt_status put_packed(mrt_writer *w, const char *head, size_t head_size,
   return status;
 }
 
-static mrt_status put_bytes(mrt_writer *w, member *m, mrt_tensor *t,
+static mrt_status put_bytes(mrt_file_writer *w, member *m, mrt_tensor *t,
                             bool deflated, mrt_error *e) {
   char head[MRT_NPY_HEADER];
   size_t head_size, size = mrt_type_bytes(mrt_tensor_type(t));
@@ -138,7 +139,7 @@ static mrt_status put_bytes(mrt_writer *w, member *m, mrt_tensor *t,
   return status;
 }
 
-static mrt_status put_member(mrt_writer *w, member *m, mrt_tensor *t,
+static mrt_status put_member(mrt_file_writer *w, member *m, mrt_tensor *t,
                              bool deflated, mrt_error *e) {
   m->local = w->written;
   record r = local_record(m, deflated);
@@ -153,7 +154,7 @@ static mrt_status put_member(mrt_writer *w, member *m, mrt_tensor *t,
 
 /* ---- the archive --------------------------------------------------------- */
 
-static mrt_status write_all(mrt_writer *w, const mrt_named *tensors, int n,
+static mrt_status write_all(mrt_file_writer *w, const mrt_named *tensors, int n,
                             bool deflated, member *members, mrt_error *e) {
   for (int i = 0; i < n; i++) {
     members[i].name = tensors[i].name;
@@ -175,7 +176,7 @@ static mrt_status write_all(mrt_writer *w, const mrt_named *tensors, int n,
 MRT_API mrt_status mrt_save_npz(mrt_context *ctx, const char *path,
                                 const mrt_named *tensors, int n, bool deflate) {
   const mrt_allocator *a = ctx->allocator;
-  mrt_writer w;
+  mrt_file_writer w;
   member *members = mrt_calloc(a, (size_t)n, sizeof *members);
   if (!members) return mrt_nomem(&ctx->error);
   mrt_status status = mrt_writer_open(&w, a, path, &ctx->error);

@@ -81,7 +81,7 @@ static mrt_status add_entries(json_t *root, const entry *list, int n,
   return MRT_OK;
 }
 
-static mrt_status write_header(mrt_writer *w, json_t *root, mrt_error *e) {
+static mrt_status write_header(mrt_file_writer *w, json_t *root, mrt_error *e) {
   static const char spaces[] = "       ";
   uint8_t size[8];
   char *text = json_dumps(root, JSON_COMPACT);
@@ -96,7 +96,7 @@ static mrt_status write_header(mrt_writer *w, json_t *root, mrt_error *e) {
   return status;
 }
 
-static mrt_status write_all(mrt_writer *w, const entry *list, int n,
+static mrt_status write_all(mrt_file_writer *w, const entry *list, int n,
                             const mrt_text_pair *pairs, int pair_count,
                             mrt_error *e) {
   json_t *root = json_object();
@@ -115,7 +115,7 @@ MRT_API mrt_status mrt_save_safetensors(mrt_context *ctx, const char *path,
                                         const mrt_text_pair *metadata,
                                         int pairs) {
   const mrt_allocator *a = ctx->allocator;
-  mrt_writer w;
+  mrt_file_writer w;
   entry *list = mrt_calloc(a, (size_t)n, sizeof *list);
   if (!list) return mrt_nomem(&ctx->error);
   for (int i = 0; i < n; i++) {

@@ -31,7 +31,7 @@ static bool is_named(int file, const char *path) {
          a.st_dev == b.st_dev;
 }
 
-static mrt_status lock(mrt_writer *w, mrt_error *e) {
+static mrt_status lock(mrt_file_writer *w, mrt_error *e) {
   for (int tries = 0; tries < 100; tries++) {
     w->file = open(w->partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (w->file < 0) return refuse(w->partial, errno, e);
@@ -50,10 +50,10 @@ static mrt_status lock(mrt_writer *w, mrt_error *e) {
   return refuse(w->partial, EAGAIN, e);
 }
 
-mrt_status mrt_writer_open(mrt_writer *w, const mrt_allocator *a,
+mrt_status mrt_writer_open(mrt_file_writer *w, const mrt_allocator *a,
                            const char *path, mrt_error *e) {
   size_t n = strlen(path) + 1;
-  *w = (mrt_writer){ .allocator = a, .file = -1 };
+  *w = (mrt_file_writer){ .allocator = a, .file = -1 };
   w->path_size = n, w->partial_size = n + 8;
   w->path = mrt_calloc(a, w->path_size, 1);
   w->partial = mrt_calloc(a, w->partial_size, 1);
@@ -63,7 +63,7 @@ mrt_status mrt_writer_open(mrt_writer *w, const mrt_allocator *a,
   return lock(w, e);
 }
 
-mrt_status mrt_writer_put(mrt_writer *w, const void *data, size_t nbytes,
+mrt_status mrt_writer_put(mrt_file_writer *w, const void *data, size_t nbytes,
                           mrt_error *e) {
   const uint8_t *p = data;
   while (nbytes) {
@@ -75,7 +75,7 @@ mrt_status mrt_writer_put(mrt_writer *w, const void *data, size_t nbytes,
   return MRT_OK;
 }
 
-mrt_status mrt_writer_patch(mrt_writer *w, uint64_t at, const void *data,
+mrt_status mrt_writer_patch(mrt_file_writer *w, uint64_t at, const void *data,
                             size_t nbytes, mrt_error *e) {
   const uint8_t *p = data;
   while (nbytes) {
@@ -87,7 +87,8 @@ mrt_status mrt_writer_patch(mrt_writer *w, uint64_t at, const void *data,
   return MRT_OK;
 }
 
-mrt_status mrt_writer_put_tensor(mrt_writer *w, mrt_tensor *t, mrt_error *e) {
+mrt_status mrt_writer_put_tensor(mrt_file_writer *w, mrt_tensor *t,
+                                 mrt_error *e) {
   MRT_TRY(mrt_tensors_read(mrt_tensor_context(t), &t, 1));
   const void *data = mrt_tensor_data(t);
   mrt_status status =
@@ -97,7 +98,7 @@ mrt_status mrt_writer_put_tensor(mrt_writer *w, mrt_tensor *t, mrt_error *e) {
 }
 
 /* Bring the folder to the disk; some file systems cannot. */
-static void sync_folder(mrt_writer *w) {
+static void sync_folder(mrt_file_writer *w) {
   char *slash = strrchr(w->partial, '/');
   const char *folder = slash == w->partial ? "/" : slash ? w->partial : ".";
   if (slash) *slash = 0; /* the name is not needed any more */
@@ -107,7 +108,7 @@ static void sync_folder(mrt_writer *w) {
   close(file);
 }
 
-mrt_status mrt_writer_commit(mrt_writer *w, mrt_error *e) {
+mrt_status mrt_writer_commit(mrt_file_writer *w, mrt_error *e) {
   if (fsync(w->file)) return refuse(w->partial, errno, e);
   if (rename(w->partial, w->path)) return refuse(w->path, errno, e);
   int code = close(w->file) ? errno : 0; /* a late error of the disk */
@@ -116,12 +117,12 @@ mrt_status mrt_writer_commit(mrt_writer *w, mrt_error *e) {
   return code ? refuse(w->path, code, e) : MRT_OK;
 }
 
-void mrt_writer_close(mrt_writer *w) {
+void mrt_writer_close(mrt_file_writer *w) {
   if (w->file >= 0) {
     unlink(w->partial);
     close(w->file);
   }
   mrt_release(w->allocator, w->path, w->path_size);
   mrt_release(w->allocator, w->partial, w->partial_size);
-  *w = (mrt_writer){ .file = -1 };
+  *w = (mrt_file_writer){ .file = -1 };
 }

@@ -6,6 +6,7 @@
 #include "op/cast.h"
 #include "op/collective.h"
 #include "op/random.h"
+#include "tensor/trace.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -76,8 +77,8 @@ static void give_draw(mrt_context *ctx, void *options) {
   mrt_draw d;
   memcpy(&d, options, sizeof d);
   if (d.key != 0) return;
-  d.key = (uint32_t)ctx->next_key++;
-  if (!ctx->trace) d.key |= MRT_DRAW_PINNED, d.seed = ctx->seed;
+  d.key = (uint32_t)ctx->random.next++;
+  if (!ctx->trace) d.key |= MRT_DRAW_PINNED, d.seed = ctx->random.seed;
   memcpy(options, &d, sizeof d);
 }
 
@@ -89,7 +90,7 @@ static mrt_status give_turn(mrt_context *ctx, const mrt_op *op, void *options) {
   const mrt_error said = ctx->error;
   if (!comm)
     return mrt_fail(&ctx->error, said.status, "%s: %s", op->name, said.message);
-  m.turn = ++ctx->turns, m.rank = comm->rank, m.size = comm->size;
+  m.sequence = ++ctx->ranks.sequence, m.rank = comm->rank, m.size = comm->size;
   memcpy(options, &m, sizeof m);
   return MRT_OK;
 }

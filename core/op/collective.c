@@ -178,7 +178,8 @@ static void grad_broadcast(mrt_build *b) {
     .kind = __VA_ARGS__                                                        \
   }
 #define MEETING                                                                \
-  OPTION(turn, "turn", MRT_OPT_HIDDEN), OPTION(rank, "rank", MRT_OPT_HIDDEN),  \
+  OPTION(sequence, "sequence", MRT_OPT_HIDDEN),                                \
+      OPTION(rank, "rank", MRT_OPT_HIDDEN),                                    \
       OPTION(size, "size", MRT_OPT_HIDDEN),                                    \
       OPTION(comm, "comm", MRT_OPT_INT, .required = true)
 #define REDUCTION                                                              \

@@ -2,7 +2,7 @@
  *
  * A meeting comes first in the options of every COLLECTIVE operator.  The
  * library fills it when the operator is applied: shapes depend on the number of
- * ranks, and plans keep the turns in rising order.
+ * ranks, and plans keep them in ascending order of `sequence`.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_OP_COLLECTIVE_H
@@ -12,7 +12,8 @@
 #include "op/op.h"
 
 typedef struct mrt_meeting {
-  uint64_t turn;      /* the how-manieth collective of the context, from 1 on */
+  uint64_t
+      sequence; /* its number among the collectives of the context, from 1 */
   int64_t rank, size; /* of the communicator */
   int64_t comm;       /* its number in the context */
 } mrt_meeting;
@@ -20,7 +21,7 @@ typedef struct mrt_meeting {
 /* Each row reads the few that are in its table.  A lazy one is computed where
  * its result is read, if at all; all ranks must read it alike. */
 typedef struct mrt_collective_options {
-  uint64_t turn; /* mrt_meeting */
+  uint64_t sequence; /* mrt_meeting */
   int64_t rank, size, comm;
   int op;         /* mrt_reduction */
   int64_t peer;   /* broadcast: root; send: to; recv: from */

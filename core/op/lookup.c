@@ -9,6 +9,7 @@
 #include "op/move.h"
 #include "op/views.h"
 #include "tensor/tensor.h"
+#include "tensor/trace.h"
 
 /* What `t` is made of, unless that was changed since, or is a constant of the
  * trace. */

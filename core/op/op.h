@@ -4,6 +4,18 @@
  * ops.def, one kernel per device, and samples in spec/.  Nothing else names
  * it, and there is no switch over operators anywhere.
  *
+ * Invariants (spec/op/ops_spec.lua goes over all rows)
+ *   - infer refuses what the kernel cannot do, with a message that names the
+ *     operator; it changes nothing when run again;
+ *   - outputs agree with a reference, gradients and gradients of these with
+ *     differences, on all samples;
+ *   - a kernel gives the same bits whether it is fused, works in place or reads
+ *     a strided view;
+ *   - what traits say holds bit for bit (COMMUTES, INVOLUTION, units): rewrites
+ *     rely on it (spec/plan/random_graph_spec.lua);
+ *   - a row's functions are pure: they see the signature or the build, write
+ *     only what they are given to fill, and never reach for the table of rows.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_OP_OP_H
 #define MRT_OP_OP_H

@@ -222,8 +222,8 @@ static mrt_status check_turns(const checking *c) {
     if (n->recomputed && !(n->op->traits & MRT_REPEATS))
       return fail(c, i, "a collective is called twice");
     if (n->recomputed) continue;
-    if (m->turn <= last) return fail(c, i, "a collective out of turn");
-    last = m->turn;
+    if (m->sequence <= last) return fail(c, i, "a collective out of turn");
+    last = m->sequence;
   }
   return MRT_OK;
 }

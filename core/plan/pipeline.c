@@ -15,7 +15,7 @@
 #include "plan/cost.h"
 #include "plan/host_step.h"
 #include "plan/planner.h"
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
 
 #include <string.h>
 
@@ -100,31 +100,6 @@ static mrt_status predict(mrt_plan *plan) {
   return MRT_OK;
 }
 
-size_t mrt_plan_rest(mrt_plan *plan) {
-  const mrt_graph *g = &plan->graph;
-  size_t bytes = 0;
-  for (int i = 0; i < g->value_count; i++) g->values[i]->uses = 0;
-  for (int i = 0; i < g->node_count; i++)
-    for (int k = 0; k < g->nodes[i]->nin; k++) g->nodes[i]->in[k]->base->uses++;
-  for (int i = 0; i < g->output_count; i++) g->outputs[i]->uses = -1;
-  for (int i = 0; i < g->value_count; i++) {
-    const mrt_value *v = g->values[i];
-    bool kept = (v->leaf == MRT_LEAF_VARIABLE && !v->slow) ||
-                v->leaf == MRT_LEAF_CONSTANT;
-    if ((kept && v->uses > 0) || v->uses < 0)
-      bytes += mrt_round_up(plan->ctx, mrt_type_bytes(&v->type));
-  }
-  return bytes;
-}
-
-mrt_status mrt_plan_over(mrt_plan *plan, size_t needed) {
-  mrt_error *e = &plan->ctx->error;
-  mrt_fail(e, MRT_EBUDGET, "memory = %zu bytes is too little",
-           plan->options.memory + plan->device.overhead);
-  e->needed = needed ? needed + plan->device.overhead : 0;
-  return MRT_EBUDGET;
-}
-
 /* What copies between tiers only speaks with them. */
 static void add_hosted(mrt_plan_info *info, const mrt_step *s) {
   const struct mrt_host_step *h = s->host;
@@ -143,7 +118,7 @@ static void add_up(mrt_plan *plan) {
     if (s->kind == MRT_BUFFER_VARIABLE || s->kind == MRT_BUFFER_CONSTANT)
       info->persistent += s->bytes;
     if (s->kind == MRT_BUFFER_SWAPPED && !s->node)
-      info->slow += mrt_slow_round(s->bytes);
+      info->slow += mrt_swap_tier_round(s->bytes);
   }
   info->slow += plan->slow_bytes;
   info->transient = plan->arena_bytes;

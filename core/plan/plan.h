@@ -48,12 +48,12 @@ typedef enum mrt_binding_kind {
   MRT_IN_SWAP_LOCATION /* index: of plan->leaves, which lies in the slow tier */
 } mrt_binding_kind;
 
-typedef struct mrt_binding {
+typedef struct mrt_address {
   void **pointer; /* to fill */
   mrt_binding_kind where;
   int index;
   int64_t bytes; /* offset from there */
-} mrt_binding;
+} mrt_address;
 
 typedef struct mrt_step {
   mrt_node *node;
@@ -167,8 +167,9 @@ struct mrt_plan {
 
   /* run/ */
   const mrt_call **calls; /* by step */
-  bool agreed; /* the ranks have compared its collectives (run/agree.c) */
-  mrt_binding *fixed, *moving; /* arena and variables; inputs and outputs */
+  bool
+      agreed; /* the ranks have compared its collectives (run/check_collectives.c) */
+  mrt_address *fixed, *moving; /* arena and variables; inputs and outputs */
   int fixed_count, moving_count;
   mrt_storage **result_storage; /* the last run's, reused if nobody has it */
   int first_update;             /* step, or step_count */
@@ -182,7 +183,7 @@ struct mrt_plan {
   double (*clock)(void);
   uint64_t first_key; /* of random numbers when its trace began */
   /* on a device that queues (run/remote.c) */
-  mrt_plan *next_flight;
+  mrt_plan *next_in_flight;
   bool queued;                  /* its last run, whole */
   bool milestones;              /* and they are in it */
   int at;                       /* the step being queued */
@@ -199,7 +200,7 @@ struct mrt_space {
   size_t bytes; /* rounded */
   void *host;   /* memory of the host, for what the CPU computes; NULL */
   size_t host_bytes;
-  mrt_home *slow;
+  mrt_swap_location *swap;
   uint64_t generation;
 };
 

@@ -3,7 +3,8 @@
  *   needs   any graph
  *   gives   gathers of buckets whose parts are read, which read as views of
  *           them; lazy collectives, and what only passes their results on,
- *           right before what reads these; turns that rise along the program
+ *           right before what reads these; sequence numbers that rise along the
+ *           program
  *   method  one walk in the program's order, with the deferred nodes put in
  *           when somebody asks for them.  All ranks run the same program, so
  *           all meet in the same order.  The passes before this one have seen
@@ -48,7 +49,7 @@ static mrt_status whole_of(gathers *w, const mrt_variable *part,
                                .size = comm->size,
                                .comm = part->comm,
                                .lazy = true,
-                               .again = part->again };
+                               .again = part->reshard_after_forward };
   mrt_type type = bucket->type;
   type.dims[0] *= comm->size;
   return put(w, MRT_OP_allgather, bucket, &o, type, leaf->origin, out);
@@ -132,14 +133,14 @@ static void place(walk *w, mrt_node *n) {
 }
 
 static mrt_status number(mrt_graph *g) {
-  uint64_t turn = 0;
+  uint64_t sequence = 0;
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
     if (!(n->op->traits & MRT_COLLECTIVE)) continue;
     mrt_collective_options *own = MRT_NEW(&g->arena, mrt_collective_options, 1);
     if (!own) return mrt_nomem(&g->ctx->error);
     *own = *(const mrt_collective_options *)n->options;
-    own->turn = ++turn;
+    own->sequence = ++sequence;
     own->ahead = false; /* perhaps in another plan of this trace */
     n->options = own;
   }

@@ -11,7 +11,7 @@ typedef struct binding {
   int fixed_room, moving_room;
 } binding;
 
-static mrt_status add(binding *b, mrt_binding place) {
+static mrt_status add(binding *b, mrt_address place) {
   mrt_plan *plan = b->plan;
   mrt_arena *arena = &plan->graph.arena;
   bool moving = place.where == MRT_IN_INPUT || place.where == MRT_IN_OUTPUT;
@@ -41,7 +41,7 @@ static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
                                      : MRT_IN_SWAP_LOCATION;
   bool buffer = where == MRT_IN_ARENA || where == MRT_IN_SWAP_TIER;
   return add(
-      b, (mrt_binding){ .pointer = &o->data,
+      b, (mrt_address){ .pointer = &o->data,
                         .where = where,
                         .index = buffer ? v->base->buffer : s->index,
                         .bytes = v->offset *
@@ -58,7 +58,7 @@ mrt_status mrt_plan_bind(mrt_plan *plan) {
     for (int k = 0; k < n->nout; k++)
       MRT_TRY(add_operand(&b, &s->call.out[k], n->out[k]));
     if (n->scratch_buffer >= 0)
-      MRT_TRY(add(&b, (mrt_binding){ .pointer = &s->call.scratch,
+      MRT_TRY(add(&b, (mrt_address){ .pointer = &s->call.scratch,
                                      .where = MRT_IN_ARENA,
                                      .index = n->scratch_buffer }));
   }

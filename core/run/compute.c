@@ -11,7 +11,7 @@
 /* ---- after a run --------------------------------------------------------- */
 
 /* Nobody waits for what `x` computes: it need not keep its inputs alive. */
-static bool settled(const mrt_expr *x) {
+static bool resolved(const mrt_expr *x) {
   for (int i = 0; i < x->nout; i++) {
     const mrt_tensor *t = x->out[i];
     if (t && !t->storage && (t->handles || t->pending)) return false;
@@ -26,7 +26,7 @@ static void let_go(mrt_context *ctx, mrt_tensor *t) {
   mrt_expr **stack = NULL;
   int depth = 0, room = 0;
   mrt_arena_init(&arena, ctx->allocator);
-  if (t->expr && !t->expr->computed && settled(t->expr) &&
+  if (t->expr && !t->expr->computed && resolved(t->expr) &&
       MRT_PUSH_ROOM(&arena, stack, depth, room))
     stack[depth++] = t->expr;
   while (depth) {
@@ -34,7 +34,7 @@ static void let_go(mrt_context *ctx, mrt_tensor *t) {
     mrt_expr_computed(x);
     for (int i = 0; i < x->nin; i++) {
       mrt_expr *from = x->in[i]->expr;
-      if (!from || from->computed || x->in[i]->storage || !settled(from))
+      if (!from || from->computed || x->in[i]->storage || !resolved(from))
         continue;
       if (!MRT_PUSH_ROOM(&arena, stack, depth, room)) break;
       stack[depth++] = from;
@@ -43,9 +43,9 @@ static void let_go(mrt_context *ctx, mrt_tensor *t) {
   mrt_arena_free(&arena);
 }
 
-static void settle_all(mrt_plan *plan, mrt_tensor *const *roots, int n) {
+static void resolve_all(mrt_plan *plan, mrt_tensor *const *roots, int n) {
   for (int i = 0; i < n; i++)
-    mrt_tensor_settle(roots[i], plan->result_storage[plan->output_result[i]]);
+    mrt_tensor_resolve(roots[i], plan->result_storage[plan->output_result[i]]);
   for (int i = 0; i < n; i++) {
     let_go(plan->ctx, roots[i]);
     mrt_tensor_trim(roots[i]);
@@ -59,8 +59,8 @@ mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
                        NULL, &plan));
   for (int i = 0; i < n; i++) mrt_hold(roots[i]);
   mrt_status s = mrt_plan_walk(plan, NULL, NULL);
-  if (!s) s = mrt_flight_land(ctx);
-  if (!s) settle_all(plan, roots, n);
+  if (!s) s = mrt_runs_drain(ctx);
+  if (!s) resolve_all(plan, roots, n);
   for (int i = 0; i < n; i++) mrt_drop(roots[i]);
   mrt_plan_free(plan);
   return s;
@@ -98,6 +98,7 @@ mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
   mrt_status s = mrt_readers_collect(&arena, variables, n, NULL, &list);
   if (!s) s = mrt_compute(ctx, list.at, list.count);
   mrt_arena_free(&arena);
-  for (int i = 0; i < n && !s; i++) mrt_parts_leave(variables[i]->variable);
+  for (int i = 0; i < n && !s; i++)
+    mrt_shards_drop_copies(variables[i]->variable);
   return s;
 }

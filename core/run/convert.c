@@ -6,7 +6,7 @@
 #include "op/apply.h"
 #include "op/cast.h"
 #include "run/run.h"
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
 
 static mrt_status check(mrt_context *ctx, const mrt_tensor *t,
                         mrt_dtype dtype) {
@@ -23,7 +23,7 @@ static mrt_status check(mrt_context *ctx, const mrt_tensor *t,
                     "convert: '%s' cannot be converted inside a compiled "
                     "function",
                     name);
-  if (t->variable->bucket || t->variable->part_count)
+  if (t->variable->bucket || t->variable->shard_count)
     return mrt_fail(e, MRT_ESTATE,
                     "convert: '%s' is shared among ranks; convert it before",
                     name);
@@ -64,7 +64,7 @@ static mrt_status convert_numbers(mrt_tensor *t, mrt_dtype dtype) {
   MRT_TRY(cast_of(t->ctx, t, dtype, &made));
   made->handles++;
   mrt_status s = mrt_compute(t->ctx, &made, 1);
-  if (!s) mrt_tensor_settle(t, made->storage);
+  if (!s) mrt_tensor_resolve(t, made->storage);
   mrt_tensor_unref(made);
   return s;
 }
@@ -76,7 +76,7 @@ MRT_API mrt_status mrt_variable_convert(mrt_context *ctx, mrt_tensor *t,
   MRT_TRY(mrt_readers_compute(ctx, &t, 1));
   MRT_TRY(t->storage ? convert_numbers(t, dtype) : convert_initial(t, dtype));
   t->type.dtype = dtype;
-  mrt_readers_retire(t->variable);
-  ctx->moves++;
+  mrt_readers_invalidate(t->variable);
+  ctx->memory.moves++;
   return MRT_OK;
 }

@@ -1,10 +1,22 @@
-/* eval.c -- computing lazy tensors, updating variables
+/* eval.c -- what users ask for: data, updates, assignments
+ *
+ * Outside a trace everything is computed when it is asked for, in a plan made
+ * for that (compute.c).  In a trace updates and assignments are recorded and
+ * the variables' newest versions read from then on.
+ *
+ * Invariants
+ *   - what is pending on a variable's old value is computed in the plan that
+ *     changes it, so laziness stays invisible (spec/tensor/lazy_spec.lua);
+ *   - an update happens whole or not at all: recording takes all memory first;
+ *   - a torn variable is read by nobody; a whole assignment mends it
+ *     (spec/communicator/communicator_spec.lua, spec/run/swap_faults.c).
  *
  * SPDX-License-Identifier: MIT */
 #include "op/apply.h"
 #include "op/views.h"
 #include "run/run.h"
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
+#include "tensor/trace.h"
 
 #include <string.h>
 
@@ -32,21 +44,21 @@ MRT_API mrt_status mrt_eval(mrt_context *ctx, mrt_tensor *const *t, int n) {
 
 MRT_API mrt_status mrt_tensors_read(mrt_context *ctx, mrt_tensor *const *t,
                                     int n) {
-  uint64_t mark = n ? UINT64_MAX : 0, last = 0;
+  uint64_t fence = n ? UINT64_MAX : 0, last = 0;
   MRT_TRY(mrt_eval(ctx, t, n));
   for (int i = 0; i < n; i++) {
-    uint64_t own = t[i]->storage->mark;
-    if (own < mark) mark = own;
+    uint64_t own = t[i]->storage->fence;
+    if (own < fence) fence = own;
     if (own > last) last = own;
   }
-  MRT_TRY(mark ? mrt_flight_reach(ctx, last) : mrt_flight_land(ctx));
+  MRT_TRY(fence ? mrt_runs_wait_fence(ctx, last) : mrt_runs_drain(ctx));
   for (int i = 0; i < n; i++) MRT_TRY(mrt_storage_read(t[i]->storage));
   return MRT_OK;
 }
 
 MRT_API mrt_status mrt_communicate(mrt_context *ctx) {
-  if (ctx->trace || !ctx->called_count) return MRT_OK;
-  mrt_status s = mrt_eval(ctx, ctx->called, ctx->called_count);
+  if (ctx->trace || !ctx->ranks.pending_count) return MRT_OK;
+  mrt_status s = mrt_eval(ctx, ctx->ranks.pending, ctx->ranks.pending_count);
   if (s != MRT_ENOMEM) mrt_calls_drop(ctx, 0);
   return s;
 }
@@ -153,7 +165,7 @@ MRT_API mrt_status mrt_assign(mrt_context *ctx, mrt_tensor *variable,
                               mrt_tensor *value, mrt_tensor *when) {
   mrt_tensor *in[3] = { variable, value, when };
   if (variable->variable && variable->variable->bucket)
-    return mrt_part_assign(variable, value, when);
+    return mrt_shard_assign(variable, value, when);
   bool torn = variable->variable && variable->variable->torn;
   /* A whole assignment mends what was torn. */
   if (torn && !when && !ctx->trace) variable->variable->torn = false;

@@ -1,9 +1,19 @@
-/* exec.c -- one run of a plan
+/* exec.c -- one run of a plan, step by step
  *
- * After its first run a plan allocates nothing but the storages of results
- * that the user still holds.  A step happens whole or not at all: interrupts
- * and bad indices are acted on before the first update, bad indices before a
- * collective too; past it the run goes to its end.
+ *   prepare   memory, variables, addresses (prepare.c); all that can fail for
+ *             want of memory fails here
+ *   compare   have all ranks these collectives? (check_collectives.c)
+ *   walk      the kernels in order; on a device that queues, the queue of them
+ *             or its recording (remote.c, queue.c)
+ *
+ * Invariants
+ *   - after its first run a plan allocates nothing but the storages of results
+ *     that the user still holds (spec/run/memory_spec.lua);
+ *   - a step happens whole or not at all: interrupts and bad indices are acted
+ *     on before the first update, bad indices before a collective too; past it
+ *     the run goes to its end (spec/run/step_spec.lua);
+ *   - however a run ends, nothing of it is under way when it returns, but for
+ *     what a device has in its queue.
  *
  * SPDX-License-Identifier: MIT */
 #include "run/poison.h"
@@ -11,7 +21,7 @@
 #include "run/watch.h"
 
 /* Until the step is done, on a device that queues; what failed shows later. */
-static void settle(mrt_plan *plan) {
+static void wait_device(mrt_plan *plan) {
   mrt_error ignored;
   mrt_device_wait(&plan->ctx->device, &ignored);
 }
@@ -21,7 +31,7 @@ static mrt_status run_step(mrt_plan *plan, int i) {
   double began = plan->times ? plan->clock() : 0;
   MRT_TRY(mrt_step_run(plan, i));
   if (plan->times) {
-    settle(plan);
+    wait_device(plan);
     plan->times[i] = plan->clock() - began;
   }
   if (plan->ranges) mrt_watch_range(plan, s, &plan->ranges[i]);
@@ -46,7 +56,7 @@ static mrt_status run_poisoned(mrt_plan *plan, int i) {
 }
 
 static mrt_status interrupted(mrt_plan *plan) {
-  if (plan->run.beside) mrt_beside_drain(plan->run.beside);
+  if (plan->run.comm_thread) mrt_comm_thread_drain(plan->run.comm_thread);
   mrt_interrupt_clear(plan->ctx);
   return mrt_fail(&plan->ctx->error, MRT_EINTERRUPT, "interrupted");
 }
@@ -58,8 +68,8 @@ static bool meets(const mrt_plan *plan, int i) {
 }
 
 /* Before step `i`, up to the first update: the last chance to change nothing.
- * Who goes on is deaf from then on, and so is a collective beside it: what that
- * would leave for an interrupt is seen here, or not at all. */
+ * Who goes on masks interrupts, for a collective in the other thread too: what
+ * that would leave for an interrupt is seen here, or not at all. */
 static mrt_status may_stop(mrt_plan *plan, int i) {
   mrt_context *ctx = plan->ctx;
   if (mrt_interrupts_raised(ctx)) return interrupted(plan);
@@ -67,19 +77,18 @@ static mrt_status may_stop(mrt_plan *plan, int i) {
   if (plan->run.fault && (last || meets(plan, i)))
     return mrt_plan_bad_index(plan);
   if (!last) return MRT_OK;
-  if (!ctx->device.queue && !mrt_interrupts_heed(ctx, false))
-    return interrupted(plan);
+  if (!ctx->device.queue && !mrt_interrupts_mask(ctx)) return interrupted(plan);
   if (plan->times) return MRT_OK; /* what it writes will be as before */
   for (int k = 0; k < plan->written_count; k++)
-    mrt_readers_retire(plan->written[k]->variable);
+    mrt_readers_invalidate(plan->written[k]->variable);
   return MRT_OK;
 }
 
 MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan) {
-  return plan->seed_epoch == plan->ctx->seed_epoch ? plan->runs : 0;
+  return plan->seed_epoch == plan->ctx->random.begun ? plan->runs : 0;
 }
 
-/* Steps from the first on whose numbers are looked at. */
+/* Steps from the first on whose data are looked at. */
 static int trapped_steps(const mrt_plan *plan) {
   int n = 0, all = plan->options.trap ? plan->step_count : 0;
   while (n < all &&
@@ -116,24 +125,24 @@ static mrt_status walk_queued(mrt_plan *plan) {
   bool looks = plan->ctx->poison || plan->options.trap || plan->times;
   bool updates = plan->first_update < plan->step_count;
   uint64_t runs = plan->runs;
-  MRT_TRY(mrt_flight_begin(plan));
+  MRT_TRY(mrt_remote_begin(plan));
   plan->milestones = !looks;
   mrt_status s = MRT_OK;
   if (looks) {
     s = walk(plan);
   } else {
     s = may_stop(plan, updates ? plan->first_update : -1);
-    if (s) mrt_plan_desert(plan, 0);
+    if (s) mrt_plan_abandon(plan, 0);
     if (!s) s = runs ? mrt_replay(plan) : mrt_queue_all(plan);
     if (!s) plan->runs++;
   }
-  return mrt_flight_end(plan, s);
+  return mrt_remote_end(plan, s);
 }
 
 mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                          mrt_tensor *const *in) {
   mrt_context *ctx = plan->ctx;
-  plan->runs = mrt_plan_runs(plan), plan->seed_epoch = ctx->seed_epoch;
+  plan->runs = mrt_plan_runs(plan), plan->seed_epoch = ctx->random.begun;
   plan->run.step = part ? part->run : plan->runs;
   plan->run.row = part ? part->row : 0;
   plan->run.rows = plan->part_rows, plan->run.all_rows = part ? part->rows : 0;
@@ -141,19 +150,19 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
     plan->run.rows = plan->run.all_rows = plan->options.rows;
   plan->run.rank = plan->options.rank;
   plan->run.ranks = plan->options.ranks ? plan->options.ranks : 1;
-  if (ctx->budget && plan->info.peak > ctx->budget)
+  if (ctx->memory.budget && plan->info.peak > ctx->memory.budget)
     return mrt_fail(&ctx->error, MRT_EBUDGET,
                     "this evaluation takes %zu bytes, the budget is %zu",
-                    plan->info.peak, ctx->budget);
+                    plan->info.peak, ctx->memory.budget);
   MRT_TRY(mrt_plan_prepare(plan, in));
-  MRT_TRY(mrt_plan_agree(plan));
+  MRT_TRY(mrt_plan_check_collectives(plan));
   if (ctx->device.queue) return walk_queued(plan);
   plan->at = -1;
   mrt_status s = walk(plan);
-  if (s && s != MRT_ERANK) mrt_plan_desert(plan, plan->at + 1);
+  if (s && s != MRT_ERANK) mrt_plan_abandon(plan, plan->at + 1);
   /* However it ended: nothing may run into what comes next. */
-  if (plan->run.beside) mrt_beside_drain(plan->run.beside);
-  if (plan->graph.transfer_count) ctx->tier->drain(ctx->tier);
-  mrt_interrupts_heed(ctx, true);
+  if (plan->run.comm_thread) mrt_comm_thread_drain(plan->run.comm_thread);
+  if (plan->graph.transfer_count) ctx->swap.tier->drain(ctx->swap.tier);
+  mrt_interrupts_unmask(ctx);
   return s;
 }

@@ -73,14 +73,14 @@ mrt_status mrt_plan_refused(mrt_plan *plan) {
                        : "");
 }
 
-void mrt_plan_desert(mrt_plan *plan, int from) {
-  const mrt_context *home = mrt_communicators_home(plan->ctx);
+void mrt_plan_abandon(mrt_plan *plan, int from) {
+  const mrt_context *owner = mrt_communicators_owner(plan->ctx);
   const char *why = plan->ctx->error.message;
   for (int i = from; i < plan->step_count; i++) {
     const mrt_node *n = plan->steps[i].node;
     const mrt_collective_options *o = n->options;
     if (!(n->op->traits & MRT_COLLECTIVE)) continue;
-    mrt_communicator *comm = home->communicators[o->comm];
+    mrt_communicator *comm = owner->ranks.communicators[o->comm];
     if (comm && comm->size > 1) comm->abort(comm, why);
   }
 }

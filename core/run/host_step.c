@@ -52,7 +52,7 @@ static mrt_status look_back(mrt_plan *plan) {
   if (!d->queue) return MRT_OK;
   MRT_TRY(d->queue->end(d, &plan->run, &plan->ctx->error));
   MRT_TRY(d->queue->wait(d, &plan->ctx->error));
-  return mrt_flight_fault(plan);
+  return mrt_remote_fault(plan);
 }
 
 /* Where nothing is queued the run is told, as on the CPU, before its first
@@ -60,7 +60,7 @@ static mrt_status look_back(mrt_plan *plan) {
 static mrt_status tell(mrt_plan *plan, int i) {
   if (!plan->ctx->device.queue || !plan->run.fault) return MRT_OK;
   mrt_status s = mrt_plan_fault(plan);
-  mrt_plan_desert(plan, i + 1);
+  mrt_plan_abandon(plan, i + 1);
   plan->run.fault = 0;
   return s;
 }

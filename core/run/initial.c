@@ -1,7 +1,7 @@
 /* initial.c -- what a variable without a storage begins as
  *
- * Its initial value; of one whose data lie in a bucket (part.c) what is gathered
- * from the ranks, once for all that begin together.
+ * Its initial value; of one whose data lie in a bucket (shard.c) what is
+ * gathered from the ranks, once for all that begin together.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/build.h"
@@ -17,15 +17,15 @@ mrt_tensor *mrt_elements(mrt_build *b, mrt_tensor *x, int64_t from,
   return MRT_MAKE(b, slice, &o, x);
 }
 
-/* All pieces of the bucket, one behind the other: once for several parts. */
-static mrt_status gather(mrt_tensor *bucket, int comm) {
+/* All pieces of the bucket, in order: once for several variables. */
+static mrt_status gather_bucket(mrt_tensor *bucket, int comm) {
   mrt_context *ctx = bucket->ctx;
   mrt_variable *v = bucket->variable;
   mrt_build b = { .ctx = ctx };
   mrt_collective_options o = { .comm = comm, .lazy = true };
-  if (v->whole) return MRT_OK;
-  v->whole = MRT_MAKE(&b, allgather, &o, bucket);
-  if (v->whole) mrt_hold(v->whole);
+  if (v->gathered) return MRT_OK;
+  v->gathered = MRT_MAKE(&b, allgather, &o, bucket);
+  if (v->gathered) mrt_hold(v->gathered);
   mrt_build_free(&b);
   return b.status;
 }
@@ -33,9 +33,9 @@ static mrt_status gather(mrt_tensor *bucket, int comm) {
 mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out) {
   mrt_variable *v = t->variable;
   if (!v->bucket) return mrt_hold(*out = v->init), MRT_OK;
-  MRT_TRY(gather(v->bucket, v->comm));
+  MRT_TRY(gather_bucket(v->bucket, v->comm));
   mrt_build b = { .ctx = t->ctx };
-  mrt_tensor *whole = v->bucket->variable->whole;
+  mrt_tensor *whole = v->bucket->variable->gathered;
   int64_t count = mrt_type_count(&t->type);
   mrt_tensor *own = mrt_elements(&b, whole, v->offset, v->offset + count);
   *out = mrt_reshape_like(&b, own, t);
@@ -48,8 +48,8 @@ mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out) {
 void mrt_variable_begun(mrt_tensor *t) {
   if (!t->variable->bucket) return;
   mrt_variable *bucket = t->variable->bucket->variable;
-  mrt_drop(bucket->whole);
-  bucket->whole = NULL;
+  mrt_drop(bucket->gathered);
+  bucket->gathered = NULL;
 }
 
 MRT_API mrt_status mrt_variable_initial_value(mrt_tensor *variable,

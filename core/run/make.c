@@ -5,6 +5,7 @@
 #include "op/random.h"
 #include "plan/planner.h"
 #include "run/remote.h"
+#include "tensor/trace.h"
 
 #include <string.h>
 
@@ -79,7 +80,7 @@ static mrt_status describe(mrt_plan *blank, mrt_graph *g, const request *r) {
   MRT_TRY(capture(blank->ctx, g, r));
   blank->part_rows = part ? part->part : 0;
   MRT_TRY(note_inputs(blank, g, r));
-  if (part) return mrt_batch_settle(part, g, r->update_count);
+  if (part) return mrt_batch_resolve(part, g, r->update_count);
   draw_as_rank(g, blank->options.rows);
   return MRT_OK;
 }
@@ -142,7 +143,7 @@ static void leave_overhead(mrt_plan *plan) {
 static mrt_plan blank_of(mrt_context *ctx, const mrt_plan_options *options) {
   mrt_plan blank = { .ctx = ctx,
                      .device = ctx->profile,
-                     .seed_epoch = ctx->seed_epoch,
+                     .seed_epoch = ctx->random.begun,
                      .run.device = ctx->device.state };
   if (ctx->trace) blank.first_key = ctx->trace->first_key;
   if (ctx->trace && ctx->trace->old) {
@@ -183,7 +184,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
 MRT_API void mrt_plan_free(mrt_plan *plan) {
   if (!plan) return;
   mrt_context *ctx = plan->ctx;
-  mrt_flight_leave(plan);
+  mrt_remote_leave(plan);
   for (int i = 0; i < plan->result_count; i++)
     mrt_storage_unref(plan->result_storage[i]);
   mrt_space_free(plan->space);

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +31,8 @@ static void restore(const measuring *m) {
   for (int i = 0; i < m->plan->written_count; i++) {
     mrt_tensor *t = m->plan->written[i];
     if (!m->saved[i]) break;
-    mrt_tensor_settle(t, m->saved[i]);
-    m->plan->ctx->moves++;
+    mrt_tensor_resolve(t, m->saved[i]);
+    m->plan->ctx->memory.moves++;
     t->variable->torn = false; /* nothing is left of what broke off */
     mrt_storage_unref(m->saved[i]);
   }
@@ -91,14 +91,14 @@ static mrt_status measure(measuring *m, mrt_tensor *const *in, double *seconds,
       mrt_arena_alloc(&m->arena, (size_t)m->rounds * row, sizeof(double));
   m->saved = MRT_NEW(&m->arena, mrt_storage *, plan->written_count);
   if (!column || !m->times || !m->saved) return mrt_nomem(&plan->ctx->error);
-  MRT_TRY(mrt_plan_stow(plan));
+  MRT_TRY(mrt_plan_evict(plan));
   MRT_TRY(mrt_plan_start(plan));
   mrt_status s = save(m);
   if (!s) s = run_rounds(m, in);
   restore(m);
   if (s) return s;
   medians(m, column, seconds, total);
-  return mrt_plan_agree_times(plan, seconds, total);
+  return mrt_plan_share_times(plan, seconds, total);
 }
 
 static mrt_status watch(measuring *m, mrt_tensor *const *in,
@@ -107,7 +107,7 @@ static mrt_status watch(measuring *m, mrt_tensor *const *in,
   m->saved = MRT_NEW(&m->arena, mrt_storage *, plan->written_count);
   m->times = MRT_NEW(&m->arena, double, plan->step_count + 1);
   if (!m->saved || !m->times) return mrt_nomem(&plan->ctx->error);
-  MRT_TRY(mrt_plan_stow(plan));
+  MRT_TRY(mrt_plan_evict(plan));
   MRT_TRY(mrt_plan_start(plan));
   uint64_t runs = plan->runs;
   mrt_status s = save(m);

@@ -7,22 +7,22 @@
 #include "op/op.h"
 #include "run/run.h"
 #include "run/space.h"
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
 
-/* Where a fixed place begins: an address, or an offset in the slow tier. */
-static uintptr_t begin_of(const mrt_plan *plan, const mrt_binding *p) {
+/* Where a fixed place begins: an address, or an offset in the swap tier. */
+static uintptr_t begin_of(const mrt_plan *plan, const mrt_address *p) {
   bool leaf = p->where == MRT_IN_VARIABLE || p->where == MRT_IN_SWAP_LOCATION;
   const mrt_storage *s = leaf ? plan->leaves[p->index]->tensor->storage : NULL;
   if (p->where == MRT_IN_VARIABLE) return (uintptr_t)s->data;
-  if (p->where == MRT_IN_SWAP_LOCATION) return s->home->offset;
+  if (p->where == MRT_IN_SWAP_LOCATION) return s->location->offset;
   size_t offset = plan->buffers[p->index].offset;
-  if (p->where == MRT_IN_SWAP_TIER) return plan->space->slow->offset + offset;
+  if (p->where == MRT_IN_SWAP_TIER) return plan->space->swap->offset + offset;
   return (uintptr_t)plan->space->data + offset;
 }
 
 static void resolve_fixed(mrt_plan *plan) {
   for (int i = 0; i < plan->fixed_count; i++) {
-    const mrt_binding *p = &plan->fixed[i];
+    const mrt_address *p = &plan->fixed[i];
     *p->pointer = (void *)(begin_of(plan, p) + (uintptr_t)p->bytes);
   }
 }
@@ -37,7 +37,7 @@ static int64_t part_bytes(const mrt_plan *plan, const mrt_tensor *t, int i) {
 
 static void resolve_moving(mrt_plan *plan, mrt_tensor *const *in) {
   for (int i = 0; i < plan->moving_count; i++) {
-    const mrt_binding *p = &plan->moving[i];
+    const mrt_address *p = &plan->moving[i];
     bool input = p->where == MRT_IN_INPUT;
     char *at = input ? (char *)in[p->index]->storage->data +
                            part_bytes(plan, in[p->index], p->index)
@@ -106,7 +106,7 @@ enum { WORTH_ASKING = 16 << 20 }; /* bytes: asking reads several files */
 static mrt_status check_available(mrt_plan *plan) {
   const mrt_context *ctx = plan->ctx;
   size_t bytes = bytes_to_get(plan);
-  if (ctx->available ? bytes == 0 : bytes < WORTH_ASKING) return MRT_OK;
+  if (ctx->memory.available ? bytes == 0 : bytes < WORTH_ASKING) return MRT_OK;
   size_t available = mrt_context_available(ctx);
   if (!available || bytes <= available) return MRT_OK;
   return mrt_fail(&plan->ctx->error, MRT_ENOMEM,
@@ -120,16 +120,17 @@ static mrt_status check_available(mrt_plan *plan) {
 static void wait_for_guests(const mrt_plan *plan) {
   const mrt_graph *g = &plan->graph;
   int i = 0;
-  if (!mrt_communicators_home(plan->ctx)->guests) return;
+  if (!mrt_communicators_owner(plan->ctx)->ranks.guests) return;
   while (i < g->node_count && !(g->nodes[i]->op->traits & MRT_COLLECTIVE)) i++;
-  if (i < g->node_count) mrt_communicators_settle(plan->ctx, plan->ctx);
+  if (i < g->node_count) mrt_communicators_drain(plan->ctx, plan->ctx);
 }
 
 static bool pays(mrt_context *own) {
-  const mrt_context *ctx = mrt_communicators_home(own);
+  const mrt_context *ctx = mrt_communicators_owner(own);
   bool all = true;
-  for (int i = 0; i < ctx->communicator_count; i++)
-    all &= !ctx->communicators[i] || mrt_beside_pays(ctx->communicators[i]);
+  for (int i = 0; i < ctx->ranks.communicator_count; i++)
+    all &= !ctx->ranks.communicators[i] ||
+           mrt_comm_thread_pays(ctx->ranks.communicators[i]);
   return all;
 }
 
@@ -140,42 +141,46 @@ static bool may_begin_ahead(const mrt_plan *plan) {
   return plan->overlap_count && !looks;
 }
 
-/* The thread beside the computation; NULL: there is none. */
-static mrt_beside *beside_of(const mrt_plan *plan) {
+/* The thread of collectives; NULL: there is none. */
+static mrt_comm_thread *comm_thread_of(const mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   mrt_error ignored;
   if (ctx->device.remote || !may_begin_ahead(plan)) return NULL;
   if (plan->options.spare && !pays(ctx)) return NULL;
-  if (!ctx->beside && mrt_beside_new(ctx->allocator, &ctx->beside, &ignored))
+  if (!ctx->ranks.comm_thread &&
+      mrt_comm_thread_new(ctx->allocator, &ctx->ranks.comm_thread, &ignored))
     return NULL;
-  return mrt_beside_is_here(ctx->beside) ? ctx->beside : NULL;
+  return mrt_comm_thread_is_here(ctx->ranks.comm_thread)
+             ? ctx->ranks.comm_thread
+             : NULL;
 }
 
 mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
   wait_for_guests(plan);
   MRT_TRY(check_available(plan));
   MRT_TRY(check_leaves(plan));
-  MRT_TRY(mrt_plan_stow(plan));
+  MRT_TRY(mrt_plan_evict(plan));
   MRT_TRY(mrt_plan_start(plan));
   MRT_TRY(mrt_plan_fetch(plan));
   MRT_TRY(mrt_space_reserve(plan->space, plan->arena_bytes));
   MRT_TRY(mrt_space_reserve_host(plan->space, plan->info.staging));
   MRT_TRY(ready_results(plan));
   if (plan->placed_generation != plan->space->generation ||
-      plan->placed_moves != plan->ctx->moves) {
+      plan->placed_moves != plan->ctx->memory.moves) {
     resolve_fixed(plan);
     plan->placed_generation = plan->space->generation;
-    plan->placed_moves = plan->ctx->moves;
+    plan->placed_moves = plan->ctx->memory.moves;
     plan->places++;
   }
   resolve_moving(plan, in);
-  plan->run.seed = plan->ctx->seed;
+  plan->run.seed = plan->ctx->random.seed;
   plan->run.fault = plan->run.lost = plan->run.refused = 0;
-  plan->run.communicators = mrt_communicators_home(plan->ctx)->communicators;
-  plan->run.beside = beside_of(plan);
+  plan->run.communicators =
+      mrt_communicators_owner(plan->ctx)->ranks.communicators;
+  plan->run.comm_thread = comm_thread_of(plan);
   plan->run.ahead = may_begin_ahead(plan);
   plan->run.error = &plan->ctx->error;
-  plan->run.tier = plan->ctx->tier;
+  plan->run.tier = plan->ctx->swap.tier;
   plan->run.stalled = 0;
   return MRT_OK;
 }

@@ -45,7 +45,8 @@ static mrt_status queue_steps(mrt_plan *plan) {
     if (d->queue->milestone) MRT_TRY(d->queue->milestone(d, &plan->run, i, e));
     milestone = mrt_milestone_after(plan, i);
   }
-  if (plan->graph.transfer_count) plan->ctx->tier->join(plan->ctx->tier);
+  if (plan->graph.transfer_count)
+    plan->ctx->swap.tier->join(plan->ctx->swap.tier);
   return MRT_OK;
 }
 

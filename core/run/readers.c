@@ -4,7 +4,7 @@
  *   method    Every variable lists the live expressions that read it.  Those
  *             somebody waits for are computed before the update; afterwards
  *             all of them are stale.
- *   never     computes what was made in a trace: it stands for the numbers of
+ *   never     computes what was made in a trace: it stands for the data of
  *             every run of its plan
  *
  * SPDX-License-Identifier: MIT */
@@ -32,8 +32,8 @@ static mrt_status add_readers(mrt_marks *marks, const mrt_variable *v,
     const mrt_expr *x = v->readers[r];
     if (x != except && !x->traced) s = add_pending(marks, x, list);
   }
-  for (int p = 0; p < v->part_count && !s; p++)
-    s = add_readers(marks, v->parts[p]->variable, except, list);
+  for (int p = 0; p < v->shard_count && !s; p++)
+    s = add_readers(marks, v->shards[p]->variable, except, list);
   return s;
 }
 
@@ -49,20 +49,20 @@ mrt_status mrt_readers_collect(mrt_arena *arena, mrt_tensor *const *variables,
   return s;
 }
 
-void mrt_parts_leave(mrt_variable *bucket) {
-  for (int i = 0; i < bucket->part_count; i++) {
-    mrt_tensor *t = bucket->parts[i];
+void mrt_shards_drop_copies(mrt_variable *bucket) {
+  for (int i = 0; i < bucket->shard_count; i++) {
+    mrt_tensor *t = bucket->shards[i];
     if (!t->storage) continue;
     mrt_storage_unref(t->storage);
     t->storage = NULL;
-    t->ctx->moves++;
+    t->ctx->memory.moves++;
   }
 }
 
-void mrt_readers_retire(mrt_variable *v) {
+void mrt_readers_invalidate(mrt_variable *v) {
   for (int i = 0; i < v->reader_count; i++) v->readers[i]->stale = true;
   v->reader_count = 0, v->writes++;
-  for (int p = 0; p < v->part_count; p++)
-    mrt_readers_retire(v->parts[p]->variable);
-  mrt_parts_leave(v);
+  for (int p = 0; p < v->shard_count; p++)
+    mrt_readers_invalidate(v->shards[p]->variable);
+  mrt_shards_drop_copies(v);
 }

@@ -2,13 +2,20 @@
  *
  * A run is queued and left; the host goes on.  An index out of range makes the
  * updates that follow do nothing, and is told when somebody next waits for the
- * device, or runs the plan again.  Each run ends with a mark, so that its
+ * device, or runs the plan again.  Each run ends with a fence, so that its
  * results are read while the next one is computed.  From its second run on, a
  * plan is recorded as one launch, once for each set of addresses that its
  * inputs and results come to lie at.
  *
- *   flight      plans whose last run may not have ended, by plan->next_flight
+ *   in_flight   plans whose last run may not have ended
  *   recordings  of a plan, the latest used first
+ *
+ * Invariants
+ *   - a plan is in flight from the end of its queueing until somebody has
+ *     waited for the device and told what the run has met;
+ *   - a recording is replayed only at the addresses it was recorded at;
+ *   - when the device has failed, what plans in flight update is torn
+ *     (spec/kernels/cuda/device_spec.lua).
  *
  * SPDX-License-Identifier: MIT */
 #include "run/remote.h"
@@ -19,13 +26,13 @@ static const mrt_queue *queue_of(const mrt_plan *plan) {
   return plan->ctx->device.queue;
 }
 
-/* ---- flight -------------------------------------------------------------- */
+/* ---- in flight ----------------------------------------------------------- */
 
-static void leave_flight(mrt_plan *plan) {
-  mrt_plan **at = &plan->ctx->flight;
-  while (*at && *at != plan) at = &(*at)->next_flight;
-  if (*at) *at = plan->next_flight;
-  plan->next_flight = NULL;
+static void leave_in_flight(mrt_plan *plan) {
+  mrt_plan **at = &plan->ctx->in_flight;
+  while (*at && *at != plan) at = &(*at)->next_in_flight;
+  if (*at) *at = plan->next_in_flight;
+  plan->next_in_flight = NULL;
 }
 
 /* Have its runs met a fault, as far as can be seen? */
@@ -34,15 +41,15 @@ static bool faulty(mrt_plan *plan) {
   return plan->run.fault != 0;
 }
 
-mrt_status mrt_flight_fault(mrt_plan *plan) {
+mrt_status mrt_remote_fault(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   if (!faulty(plan)) return MRT_OK;
   MRT_TRY(queue_of(plan)->wait(&ctx->device, &ctx->error));
   faulty(plan); /* all of it is here now */
   mrt_status s = mrt_plan_fault(plan);
-  if (s != MRT_ERANK) mrt_plan_desert(plan, 0);
+  if (s != MRT_ERANK) mrt_plan_abandon(plan, 0);
   mrt_error told = ctx->error;
-  MRT_TRY(queue_of(plan)->absolve(&ctx->device, &plan->run, &ctx->error));
+  MRT_TRY(queue_of(plan)->clear_fault(&ctx->device, &plan->run, &ctx->error));
   plan->run.fault = 0;
   ctx->error = told;
   return s;
@@ -59,7 +66,7 @@ static int reached(const mrt_plan *plan) {
 static mrt_plan *stopped_in(mrt_plan *plan, int *done) {
   mrt_plan *p = plan;
   if ((*done = reached(p)) >= 0) return p;
-  for (p = plan->ctx->flight; p; p = p->next_flight)
+  for (p = plan->ctx->in_flight; p; p = p->next_in_flight)
     if ((*done = reached(p)) >= 0) return p;
   return plan;
 }
@@ -85,44 +92,45 @@ static mrt_status tell_failure(mrt_plan *plan) {
                   told.message);
 }
 
-mrt_status mrt_flight_land(mrt_context *ctx) {
+mrt_status mrt_runs_drain(mrt_context *ctx) {
   const mrt_queue *q = ctx->device.queue;
   mrt_status first = MRT_OK;
   mrt_error told;
-  if (!q || !ctx->flight) return MRT_OK;
+  if (!q || !ctx->in_flight) return MRT_OK;
   bool failed = q->wait(&ctx->device, &ctx->error) != MRT_OK;
-  while (ctx->flight) {
-    mrt_plan *plan = ctx->flight;
-    mrt_status s = failed ? tell_failure(plan) : mrt_flight_fault(plan);
-    leave_flight(plan);
+  while (ctx->in_flight) {
+    mrt_plan *plan = ctx->in_flight;
+    mrt_status s = failed ? tell_failure(plan) : mrt_remote_fault(plan);
+    leave_in_flight(plan);
     if (s && !first) first = s, told = ctx->error;
   }
   if (first) ctx->error = told;
   return first;
 }
 
-mrt_status mrt_flight_reach(mrt_context *ctx, uint64_t mark) {
+mrt_status mrt_runs_wait_fence(mrt_context *ctx, uint64_t fence) {
   const mrt_queue *q = ctx->device.queue;
-  if (!q || !ctx->flight) return MRT_OK;
-  if (q->reach(&ctx->device, mark, &ctx->error)) return mrt_flight_land(ctx);
-  for (mrt_plan *plan = ctx->flight; plan; plan = plan->next_flight)
-    if (faulty(plan)) return mrt_flight_land(ctx);
+  if (!q || !ctx->in_flight) return MRT_OK;
+  if (q->wait_fence(&ctx->device, fence, &ctx->error))
+    return mrt_runs_drain(ctx);
+  for (mrt_plan *plan = ctx->in_flight; plan; plan = plan->next_in_flight)
+    if (faulty(plan)) return mrt_runs_drain(ctx);
   return MRT_OK;
 }
 
 /* From here on, results can be read while what follows is computed.  Variables
  * may be written again. */
-static void mark(mrt_plan *plan) {
-  uint64_t here = queue_of(plan)->mark(&plan->ctx->device);
+static void set_fence(mrt_plan *plan) {
+  uint64_t here = queue_of(plan)->fence(&plan->ctx->device);
   for (int i = 0; i < plan->result_count; i++)
-    if (plan->result_storage[i]) plan->result_storage[i]->mark = here;
+    if (plan->result_storage[i]) plan->result_storage[i]->fence = here;
   for (int i = 0; i < plan->written_count; i++)
-    if (plan->written[i]->storage) plan->written[i]->storage->mark = 0;
+    if (plan->written[i]->storage) plan->written[i]->storage->fence = 0;
 }
 
-mrt_status mrt_flight_begin(mrt_plan *plan) {
+mrt_status mrt_remote_begin(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  if (plan->run.words) MRT_TRY(mrt_flight_fault(plan));
+  if (plan->run.words) MRT_TRY(mrt_remote_fault(plan));
   mrt_status s = queue_of(plan)->begin(&ctx->device, &plan->run, &ctx->error);
   int done = -1;
   if (s == MRT_EDEVICE) stopped_in(plan, &done);
@@ -131,27 +139,27 @@ mrt_status mrt_flight_begin(mrt_plan *plan) {
   return s;
 }
 
-mrt_status mrt_flight_end(mrt_plan *plan, mrt_status status) {
+mrt_status mrt_remote_end(mrt_plan *plan, mrt_status status) {
   mrt_context *ctx = plan->ctx;
   const mrt_queue *q = queue_of(plan);
   if (!status) status = mrt_device_works(&ctx->device, &ctx->error);
   if (!status) status = q->end(&ctx->device, &plan->run, &ctx->error);
   if (status == MRT_EDEVICE) return tell_failure(plan);
-  mark(plan);
+  set_fence(plan);
   plan->queued = true;
-  leave_flight(plan);
-  plan->next_flight = ctx->flight;
-  ctx->flight = plan;
+  leave_in_flight(plan);
+  plan->next_in_flight = ctx->in_flight;
+  ctx->in_flight = plan;
   return status;
 }
 
-void mrt_flight_leave(mrt_plan *plan) {
+void mrt_remote_leave(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   const mrt_queue *q = queue_of(plan);
   mrt_error ignored;
   if (!q) return;
   if (plan->run.words) q->wait(&ctx->device, &ignored);
-  leave_flight(plan);
+  leave_in_flight(plan);
   mrt_replay_forget(plan);
   if (plan->run.words) q->leave(&ctx->device, &plan->run);
 }

@@ -22,15 +22,15 @@ void mrt_plan_tear(mrt_plan *plan);
 /* The run ended with ctx->error, and does not come to its collectives from step
  * `from` on: the other ranks, which would wait in vain or update alone, are told
  * why, and fail. */
-void mrt_plan_desert(mrt_plan *plan, int from);
+void mrt_plan_abandon(mrt_plan *plan, int from);
 
 /* What its run has met, as far as that can be seen; it is forgotten then. */
-mrt_status mrt_flight_fault(mrt_plan *plan);
+mrt_status mrt_remote_fault(mrt_plan *plan);
 /* Around what a run queues.  `begin` tells what the run before has met. */
-mrt_status mrt_flight_begin(mrt_plan *plan);
-mrt_status mrt_flight_end(mrt_plan *plan, mrt_status status);
+mrt_status mrt_remote_begin(mrt_plan *plan);
+mrt_status mrt_remote_end(mrt_plan *plan, mrt_status status);
 /* Before a plan is freed. */
-void mrt_flight_leave(mrt_plan *plan);
+void mrt_remote_leave(mrt_plan *plan);
 
 /* Queue the run, step by step (queue.c). */
 mrt_status mrt_queue_all(mrt_plan *plan);

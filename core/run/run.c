@@ -94,7 +94,7 @@ static mrt_status run_all(mrt_plan *plan, const mrt_part *part,
     if (s)
       mrt_tensor_unref(out[i]);
     else
-      mrt_tensor_settle(out[i], plan->result_storage[plan->output_result[i]]);
+      mrt_tensor_resolve(out[i], plan->result_storage[plan->output_result[i]]);
   }
   return s;
 }
@@ -110,7 +110,7 @@ MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
 
 /* ---- parts of a batch ---------------------------------------------------- */
 
-/* Output i for all rows, its numbers still to come. */
+/* Output i for all rows, its data still to come. */
 static mrt_status whole_output(mrt_plan *plan, const mrt_part *part, int i,
                                mrt_tensor **out) {
   mrt_type type = plan->graph.outputs[i]->type;
@@ -119,7 +119,7 @@ static mrt_status whole_output(mrt_plan *plan, const mrt_part *part, int i,
   MRT_TRY(mrt_type_check(&type, "accumulate", &plan->ctx->error));
   MRT_TRY(mrt_storage_new(plan->ctx, mrt_type_bytes(&type), &storage));
   *out = mrt_tensor_new(plan->ctx, &type);
-  if (*out) mrt_tensor_settle(*out, storage), (*out)->handles = 1;
+  if (*out) mrt_tensor_resolve(*out, storage), (*out)->handles = 1;
   mrt_storage_unref(storage);
   return *out ? MRT_OK : mrt_nomem(&plan->ctx->error);
 }

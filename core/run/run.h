@@ -18,11 +18,11 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
  * `variables` is scratch afterwards. */
 mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables, int n);
 
-/* All room in the slow tier that the run needs: a full disk is found while
+/* All room in the swap tier that the run needs: a full disk is found while
  * nothing has happened. */
-mrt_status mrt_plan_reserve(mrt_plan *plan);
+mrt_status mrt_plan_reserve_swap(mrt_plan *plan);
 /* Variables that live there go there, one after the other. */
-mrt_status mrt_plan_stow(mrt_plan *plan);
+mrt_status mrt_plan_evict(mrt_plan *plan);
 /* The others come to memory. */
 mrt_status mrt_plan_fetch(mrt_plan *plan);
 
@@ -44,10 +44,10 @@ mrt_status mrt_readers_collect(mrt_arena *arena, mrt_tensor *const *variables,
 /* Compute them. */
 mrt_status mrt_readers_compute(mrt_context *ctx, mrt_tensor *const *variables,
                                int n);
-/* Parts of a bucket give back the copies of their numbers. */
-void mrt_parts_leave(mrt_variable *bucket);
+/* Variables of a bucket give back the copies of their data. */
+void mrt_shards_drop_copies(mrt_variable *bucket);
 /* What a variable that has no storage begins as, with one reference: its
- * initial value, or of a part what is gathered. */
+ * initial value, or of a sharded one what is gathered. */
 mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out);
 /* Forget what initial values have gathered. */
 void mrt_variable_begun(mrt_tensor *t);
@@ -55,11 +55,11 @@ void mrt_variable_begun(mrt_tensor *t);
  * up to the end. */
 mrt_tensor *mrt_elements(struct mrt_build *b, mrt_tensor *x, int64_t from,
                          int64_t to);
-/* part = value, in the bucket. */
-mrt_status mrt_part_assign(mrt_tensor *part, mrt_tensor *value,
-                           mrt_tensor *when);
+/* shard = value, in the bucket. */
+mrt_status mrt_shard_assign(mrt_tensor *shard, mrt_tensor *value,
+                            mrt_tensor *when);
 /* The variable changes: what has read it is stale from now on. */
-void mrt_readers_retire(mrt_variable *v);
+void mrt_readers_invalidate(mrt_variable *v);
 
 /* Are these rows the plan's? */
 mrt_status mrt_plan_check_part(mrt_plan *plan, const mrt_part *part);
@@ -71,15 +71,15 @@ mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
 mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in);
 /* Do all ranks have this plan's collectives?  ERANK, saying where they begin to
  * differ; then nothing has changed. */
-mrt_status mrt_plan_agree(mrt_plan *plan);
+mrt_status mrt_plan_check_collectives(mrt_plan *plan);
 /* Seconds of the steps, as rank 0 has measured them, where all ranks have the
  * same steps; nothing for a plan without collectives. */
-mrt_status mrt_plan_agree_times(mrt_plan *plan, double *seconds, double *total);
+mrt_status mrt_plan_share_times(mrt_plan *plan, double *seconds, double *total);
 /* Until all that was queued is done; what the runs before have met.  Nothing
  * on a device that does not queue. */
-mrt_status mrt_flight_land(mrt_context *ctx);
-/* Only until this mark. */
-mrt_status mrt_flight_reach(mrt_context *ctx, uint64_t mark);
+mrt_status mrt_runs_drain(mrt_context *ctx);
+/* Only until this fence. */
+mrt_status mrt_runs_wait_fence(mrt_context *ctx, uint64_t fence);
 /* Run with results left in plan->result_storage. */
 mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
                          mrt_tensor *const *in);

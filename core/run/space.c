@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "run/space.h"
 #include "mrt/frontend.h"
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
 
 MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **out) {
   mrt_space *s = mrt_calloc(ctx->allocator, 1, sizeof *s);
@@ -17,7 +17,7 @@ MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **out) {
 static void free_host(mrt_space *s) {
   mrt_context *ctx = s->ctx;
   if (s->host) ctx->cpu.free(&ctx->cpu, s->host, s->host_bytes);
-  ctx->host_bytes -= s->host_bytes;
+  ctx->memory.host -= s->host_bytes;
   s->host = NULL, s->host_bytes = 0;
 }
 
@@ -26,7 +26,7 @@ MRT_API void mrt_space_free(mrt_space *s) {
   mrt_context *ctx = s->ctx;
   mrt_device_free(ctx, s->data, s->bytes);
   free_host(s);
-  mrt_home_free(ctx, s->slow);
+  mrt_swap_location_free(ctx, s->swap);
   mrt_release(ctx->allocator, s, sizeof *s);
   mrt_context_unref(ctx);
 }
@@ -53,14 +53,14 @@ mrt_status mrt_space_reserve_host(mrt_space *s, size_t bytes) {
                     "out of memory: what %s has no kernels for takes %zu bytes "
                     "of the host",
                     s->ctx->device.name, bytes);
-  s->host_bytes = bytes, s->ctx->host_bytes += bytes;
+  s->host_bytes = bytes, s->ctx->memory.host += bytes;
   return MRT_OK;
 }
 
-mrt_status mrt_space_reserve_slow(mrt_space *s, size_t bytes) {
-  if (!bytes || (s->slow && s->slow->nbytes >= bytes)) return MRT_OK;
-  mrt_home_free(s->ctx, s->slow);
-  s->slow = NULL;
+mrt_status mrt_space_reserve_swap(mrt_space *s, size_t bytes) {
+  if (!bytes || (s->swap && s->swap->nbytes >= bytes)) return MRT_OK;
+  mrt_swap_location_free(s->ctx, s->swap);
+  s->swap = NULL;
   s->generation++;
-  return mrt_home_new(s->ctx, bytes, &s->slow);
+  return mrt_swap_location_new(s->ctx, bytes, &s->swap);
 }

@@ -6,9 +6,15 @@
  * swaps start one by one and leave memory before the next is made, so that
  * together they never need to fit in it.
  *
+ * Invariants
+ *   - a variable that starts keeps its bits from then on, whichever plan or
+ *     evaluation started it;
+ *   - no two variables share a storage: where one result is the initial value
+ *     of several, the others get copies (spec/tensor/lazy_spec.lua).
+ *
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
 
 #include <string.h>
 
@@ -47,7 +53,7 @@ static mrt_status take(mrt_context *ctx, mrt_tensor *variable,
                                         own->nbytes, &ctx->error);
     if (status) return mrt_storage_unref(own), status;
   }
-  mrt_tensor_settle(variable, own);
+  mrt_tensor_resolve(variable, own);
   if (own != result) mrt_storage_unref(own);
   mrt_variable_started(variable->variable);
   return MRT_OK;
@@ -55,7 +61,7 @@ static mrt_status take(mrt_context *ctx, mrt_tensor *variable,
 
 static mrt_status compute(mrt_plan *plan, const batch *b) {
   MRT_TRY(mrt_plan_walk(plan, NULL, NULL));
-  MRT_TRY(mrt_flight_land(plan->ctx));
+  MRT_TRY(mrt_runs_drain(plan->ctx));
   for (int i = 0; i < b->n; i++)
     MRT_TRY(take(plan->ctx, b->variables[i],
                  plan->result_storage[plan->output_result[i]]));
@@ -110,14 +116,14 @@ mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables,
   return s;
 }
 
-mrt_status mrt_plan_stow(mrt_plan *plan) {
+mrt_status mrt_plan_evict(mrt_plan *plan) {
   if (!plan->graph.transfer_count) return MRT_OK;
-  MRT_TRY(mrt_plan_reserve(plan));
+  MRT_TRY(mrt_plan_reserve_swap(plan));
   for (int i = 0; i < plan->leaf_count; i++) {
     mrt_tensor *t = plan->leaves[i]->tensor;
     if (!plan->leaves[i]->slow) continue;
     if (!t->storage) MRT_TRY(mrt_variables_start(plan->ctx, &t, 1));
-    MRT_TRY(mrt_storage_stow(t->storage));
+    MRT_TRY(mrt_storage_evict(t->storage));
   }
   return MRT_OK;
 }

@@ -1,43 +1,24 @@
 /* trace.c -- recording a function once
  *
+ * A trace is begun, sections are recorded one after the other, each becomes a
+ * plan, and the trace ends.  What is made meanwhile are ordinary tensors; the
+ * trace knows which updates it has seen and which version of a variable is the
+ * newest (tensor/trace.h).
+ *
+ * Invariants
+ *   - after the end no variable shows a version of the trace, and who kept a
+ *     handle on one cannot compute through it: its expression is stale;
+ *   - an error between begin and end leaves nothing open: layers, regions and
+ *     random keys are those after the trace (spec/compile/compile_spec.lua);
+ *   - a function that is traced anew in the place of an old plan draws the same
+ *     random numbers.
+ *
  * SPDX-License-Identifier: MIT */
+#include "tensor/trace.h"
 #include "op/op.h"
 #include "run/run.h"
 
 MRT_API bool mrt_tracing(const mrt_context *ctx) { return ctx->trace != NULL; }
-
-/* ---- layers and regions -------------------------------------------------- */
-
-MRT_API bool mrt_layer_begin(mrt_context *ctx) {
-  if (ctx->origin.layer) return false;
-  ctx->origin.layer = ++ctx->layers;
-  return true;
-}
-
-MRT_API void mrt_layer_end(mrt_context *ctx) { ctx->origin.layer = 0; }
-
-enum { MOST_REGIONS = 1 << 16 }; /* then their numbers begin anew */
-
-/* Without memory to note it, what follows belongs to the region around it. */
-MRT_API int mrt_region_begin(mrt_context *ctx) {
-  int outer = ctx->origin.region, region = ctx->regions % MOST_REGIONS + 1;
-  if (!MRT_PUSH_ROOM(&ctx->names, ctx->outer_region, region - 1,
-                     ctx->region_room))
-    return outer;
-  ctx->outer_region[region - 1] = outer;
-  ctx->regions = ctx->origin.region = region;
-  return outer;
-}
-
-MRT_API void mrt_region_end(mrt_context *ctx, int outer) {
-  ctx->origin.region = outer;
-}
-
-/* Whatever an error left open ends with the trace. */
-static void leave_all(mrt_context *ctx) {
-  ctx->origin.layer = ctx->origin.region = 0;
-  ctx->layers = ctx->regions = 0;
-}
 
 /* ---- traces -------------------------------------------------------------- */
 
@@ -49,16 +30,16 @@ MRT_API mrt_status mrt_trace_begin(mrt_context *ctx) {
   if (!trace) return mrt_nomem(&ctx->error);
   mrt_arena_init(&trace->arena, ctx->allocator);
   trace->first_id = ctx->next_id;
-  trace->first_key = trace->last_key = ctx->next_key;
+  trace->first_key = trace->last_key = ctx->random.next;
   ctx->trace = trace;
-  leave_all(ctx);
+  mrt_origins_close(&ctx->origins);
   return MRT_OK;
 }
 
 MRT_API mrt_status mrt_trace_begin_anew(mrt_context *ctx, const mrt_plan *old) {
   MRT_TRY(mrt_trace_begin(ctx));
   ctx->trace->old = old;
-  ctx->trace->first_key = ctx->next_key = old->first_key;
+  ctx->trace->first_key = ctx->random.next = old->first_key;
   return MRT_OK;
 }
 
@@ -98,7 +79,7 @@ static void forget_versions(mrt_trace *trace) {
 /* ---- sections ------------------------------------------------------------ */
 
 /* Who kept a handle on a traced version cannot compute through it. */
-static void spoil(const mrt_section *s) {
+static void poison_trace(const mrt_section *s) {
   for (int i = 0; i < s->update_count; i++) s->updates[i]->stale = true;
 }
 
@@ -119,7 +100,7 @@ static mrt_status copy_inputs(mrt_trace *trace, const mrt_section *from,
 
 static void count_keys(mrt_context *ctx) {
   mrt_trace *trace = ctx->trace;
-  if (ctx->next_key > trace->last_key) trace->last_key = ctx->next_key;
+  if (ctx->random.next > trace->last_key) trace->last_key = ctx->random.next;
 }
 
 MRT_API mrt_status mrt_trace_section(mrt_context *ctx, int like) {
@@ -137,9 +118,9 @@ MRT_API mrt_status mrt_trace_section(mrt_context *ctx, int like) {
   trace->sections[trace->section_count++] = was;
   trace->now = next;
   forget_versions(trace);
-  leave_all(ctx);
+  mrt_origins_close(&ctx->origins);
   count_keys(ctx);
-  ctx->next_key = trace->first_key;
+  ctx->random.next = trace->first_key;
   return MRT_OK;
 }
 
@@ -147,12 +128,12 @@ MRT_API uint64_t mrt_trace_keys(mrt_context *ctx, uint64_t first) {
   mrt_trace *trace = ctx->trace;
   if (!trace) return 0;
   count_keys(ctx);
-  if (first) ctx->next_key = trace->first_key = first;
+  if (first) ctx->random.next = trace->first_key = first;
   return trace->first_key;
 }
 
 MRT_API uint64_t mrt_trace_draw(mrt_context *ctx) {
-  return ctx->trace ? (uint32_t)ctx->next_key++ : 0;
+  return ctx->trace ? (uint32_t)ctx->random.next++ : 0;
 }
 
 MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
@@ -200,12 +181,13 @@ MRT_API void mrt_trace_abort(mrt_context *ctx) {
   mrt_trace *trace = ctx->trace;
   if (!trace) return;
   count_keys(ctx);
-  ctx->next_key = trace->last_key;
+  ctx->random.next = trace->last_key;
   ctx->trace = NULL;
-  leave_all(ctx);
+  mrt_origins_close(&ctx->origins);
   forget_versions(trace);
-  spoil(&trace->now);
-  for (int i = 0; i < trace->section_count; i++) spoil(trace->sections[i]);
+  poison_trace(&trace->now);
+  for (int i = 0; i < trace->section_count; i++)
+    poison_trace(trace->sections[i]);
   for (int i = 0; i < trace->replaced_count; i++) {
     trace->replaced[i]->instead = NULL;
     mrt_drop(trace->replaced[i]);

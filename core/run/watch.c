@@ -1,4 +1,4 @@
-/* watch.c -- looking at the numbers of a run: where does a NaN begin?
+/* watch.c -- looking at the data of a run: where does a NaN begin?
  *
  * A node makes a NaN if what it writes has one and what it reads has none; the
  * same with infinities.  A NaN among variables, inputs and constants is told
@@ -62,7 +62,7 @@ static bool can_be(const mrt_operand *x) {
   return mrt_is_float(x->type.dtype) && x->data;
 }
 
-/* In the slow tier `data` is no address. */
+/* In the swap tier `data` is no address. */
 static bool copies(const mrt_step *s) {
   return s->node->op->traits & (MRT_SWAPS | MRT_WAITS);
 }

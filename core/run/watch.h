@@ -1,4 +1,4 @@
-/* watch.h -- looking at the numbers of a run
+/* watch.h -- looking at the data of a run
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_RUN_WATCH_H

@@ -1,8 +1,8 @@
 /* tensor.c -- the life of tensors and expressions
  *
  * SPDX-License-Identifier: MIT */
+#include "tensor/tensor.h"
 #include "mrt/frontend.h"
-#include "tensor/slow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ mrt_tensor *mrt_tensor_new(mrt_context *ctx, const mrt_type *type) {
   if (!t) return NULL;
   t->ctx = ctx, t->refs = 1, t->type = *type;
   t->id = ctx->next_id++;
-  t->origin = ctx->origin;
+  t->origin = ctx->origins.now;
   mrt_context_ref(ctx);
   return t;
 }
@@ -110,8 +110,8 @@ void mrt_variable_started(mrt_variable *v) {
 
 static void leave_bucket(mrt_tensor *t) {
   mrt_variable *b = t->variable->bucket->variable;
-  for (int i = b->part_count; i-- > 0;)
-    if (b->parts[i] == t) b->parts[i] = b->parts[--b->part_count];
+  for (int i = b->shard_count; i-- > 0;)
+    if (b->shards[i] == t) b->shards[i] = b->shards[--b->shard_count];
   mrt_drop(t->variable->bucket);
 }
 
@@ -121,8 +121,8 @@ static void free_variable(mrt_tensor *t) {
   mrt_variable_started(v);
   mrt_drop(v->traced);
   if (v->bucket) leave_bucket(t);
-  mrt_release(ctx->allocator, v->parts,
-              (size_t)v->part_room * sizeof *v->parts);
+  mrt_release(ctx->allocator, v->shards,
+              (size_t)v->shard_room * sizeof *v->shards);
   mrt_release(ctx->allocator, v->readers,
               (size_t)v->reader_room * sizeof *v->readers);
   mrt_release(ctx->allocator, v, sizeof *v);
@@ -181,7 +181,7 @@ mrt_expr *mrt_expr_new(mrt_context *ctx, const mrt_op *op, int nin,
   mrt_expr *x = mrt_calloc(a, 1, sizeof *x);
   if (!x) return NULL;
   x->op = op, x->nout = nout, x->options_size = options_size;
-  x->origin = ctx->origin, x->id = ctx->next_id++;
+  x->origin = ctx->origins.now, x->id = ctx->next_id++;
   x->traced = ctx->trace != NULL;
   x->in = mrt_calloc(a, (size_t)nin, sizeof *x->in);
   x->out = mrt_calloc(a, (size_t)nout, sizeof *x->out);
@@ -231,7 +231,7 @@ void mrt_tensor_trim(mrt_tensor *t) {
   t->storage = NULL;
 }
 
-void mrt_tensor_settle(mrt_tensor *t, mrt_storage *s) {
+void mrt_tensor_resolve(mrt_tensor *t, mrt_storage *s) {
   mrt_storage_ref(s);
   mrt_storage_unref(t->storage);
   t->storage = s;
@@ -302,13 +302,13 @@ MRT_API const void *mrt_tensor_data(const mrt_tensor *t) {
 }
 
 MRT_API mrt_status mrt_tensor_write(mrt_tensor *t, const void *data) {
-  t->storage->mark = 0;
+  t->storage->fence = 0;
   return mrt_device_write(&t->ctx->device, t->storage->data, data,
                           mrt_type_bytes(&t->type), &t->ctx->error);
 }
 
 MRT_API void mrt_tensor_leave(mrt_tensor *t) {
-  if (t->storage) mrt_storage_leave(t->storage);
+  if (t->storage) mrt_storage_drop_copy(t->storage);
 }
 
 MRT_API double mrt_tensor_number(const mrt_tensor *t, int64_t i) {

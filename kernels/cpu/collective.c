@@ -22,10 +22,11 @@ static void meet(const mrt_call *call, mrt_collective_kind kind) {
   if (!comm)
     s = mrt_fail(run->error, MRT_ESTATE, "communicator %lld is closed",
                  (long long)o->comm);
-  else if (run->beside && o->ahead)
-    mrt_beside_begin(run->beside, comm, &c, node);
-  else if (!run->beside ||
-           !(s = mrt_beside_end(run->beside, NULL, &node, run->error)))
+  else if (run->comm_thread && o->ahead)
+    mrt_comm_thread_begin(run->comm_thread, comm, &c, node);
+  else if (!run->comm_thread ||
+           !(s = mrt_comm_thread_end(run->comm_thread, NULL, &node,
+                                     run->error)))
     s = mrt_collect(comm, &c, run->error);
   note(run, node, s);
 }
@@ -33,8 +34,9 @@ static void meet(const mrt_call *call, mrt_collective_kind kind) {
 static void arrive(const mrt_call *c) {
   mrt_run *run = c->run;
   int node = c->node;
-  if (!run->beside) return;
-  mrt_status s = mrt_beside_end(run->beside, c->in[0].data, &node, run->error);
+  if (!run->comm_thread) return;
+  mrt_status s =
+      mrt_comm_thread_end(run->comm_thread, c->in[0].data, &node, run->error);
   note(run, node, s);
 }
 

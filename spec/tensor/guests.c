@@ -40,9 +40,9 @@ static void share(mrt_context *home, mrt_context *guest) {
            get(guest, second) == MRT_ESTATE,
        "closed at home, open for a guest");
   want(mrt_communicator_close(guest, 9) == MRT_EVALUE, "there is no ninth");
-  want(!mrt_agreed_room(guest), "there is no room");
-  mrt_agreed_add(guest, 3, 7);
-  want(mrt_agreed_has(home, 3, 7) && !mrt_agreed_has(home, 3, 8),
+  want(!mrt_checked_room(guest), "there is no room");
+  mrt_checked_add(guest, 3, 7);
+  want(mrt_checked_has(home, 3, 7) && !mrt_checked_has(home, 3, 8),
        "a guest agrees alone");
 }
 
@@ -50,16 +50,16 @@ static void share(mrt_context *home, mrt_context *guest) {
 static void interrupt(mrt_context *home, mrt_context *guest) {
   const mrt_communicator *comm = mrt_communicator_find(guest, 3);
   mrt_interrupt(guest);
-  want(comm && mrt_is_interrupted(comm) && !mrt_interrupts_heed(guest, false) &&
+  want(comm && mrt_is_interrupted(comm) && !mrt_interrupts_mask(guest) &&
            mrt_is_interrupted(comm),
        "one that was raised is passed by");
   want(mrt_interrupt_clear(home) && !mrt_interrupt_clear(guest),
        "it is not the same for all");
-  want(mrt_interrupts_heed(guest, false) && mrt_interrupts_heed(home, false),
+  want(mrt_interrupts_mask(guest) && mrt_interrupts_mask(home),
        "nobody goes on");
   mrt_interrupt(home);
   want(!mrt_is_interrupted(comm), "a deaf one hears");
-  mrt_interrupts_heed(guest, true);
+  mrt_interrupts_unmask(guest);
   want(mrt_is_interrupted(comm) && mrt_interrupt_clear(home),
        "what came meanwhile is lost");
 }

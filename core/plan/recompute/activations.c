@@ -31,8 +31,9 @@ static void look_at_readers(const mrt_recompute *k, const int *layer,
       continue;
     }
     if (layer[i] > a->last_layer) a->last_layer = layer[i];
-    while (!mrt_region_inside(k->plan->ctx, node(k, i)->origin.region, region))
-      region = mrt_region_around(k->plan->ctx, region);
+    while (!mrt_region_inside(&k->plan->ctx->origins, node(k, i)->origin.region,
+                              region))
+      region = mrt_region_around(&k->plan->ctx->origins, region);
   }
   a->region = region != 0;
   a->segment = -region;

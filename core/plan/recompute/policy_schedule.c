@@ -78,7 +78,7 @@ static void sort(int *at, int n) {
  * hands on inside stays while inner ones are worked through. */
 static bool belongs(const walk *w, const mrt_activation *a, int segment) {
   if (a->segment < 0 && segment < 0)
-    return mrt_region_inside(w->k->plan->ctx, -segment, -a->segment);
+    return mrt_region_inside(&w->k->plan->ctx->origins, -segment, -a->segment);
   return a->segment <= segment && a->last_segment >= segment;
 }
 

@@ -116,23 +116,6 @@ mrt_status mrt_recompute_make(mrt_recompute *k, mrt_planner *p,
   return mrt_recompute_activations(k);
 }
 
-const mrt_collective_options *mrt_gathered(const mrt_node *n) {
-  while (n && !mrt_is_lazy(n->op, n->options)) {
-    bool passes = n->op->number == MRT_OP_cast || n->op->number == MRT_OP_copy;
-    n = passes ? mrt_value_root(n->in[0])->node : NULL;
-  }
-  return n && n->op->traits & MRT_REPEATS ? n->options : NULL;
-}
-
-bool mrt_plan_has_policy(const mrt_plan *plan) {
-  for (int i = 0; i < plan->graph.node_count; i++) {
-    const mrt_node *n = plan->graph.nodes[i];
-    const mrt_collective_options *o = mrt_gathered(n);
-    if (n->origin.region || (o && o->again)) return true;
-  }
-  return plan->options.checkpoint != NULL;
-}
-
 enum { ROUNDS = 6 }; /* of the solver with less, when placing took more */
 
 static void may_do(const mrt_recompute *k, uint8_t *may) {

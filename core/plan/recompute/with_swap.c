@@ -13,7 +13,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute/recompute.h"
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
 
 #include <stdlib.h>
 

@@ -56,22 +56,23 @@ static double clock_seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- marks --------------------------------------------------------------- */
+/* ---- fences -------------------------------------------------------------- */
 
-static uint64_t set_mark(const mrt_device *device) {
+static uint64_t set_fence(const mrt_device *device) {
   mrt_cuda *c = mrt_cuda_use(device);
   uint64_t n = c->last_mark + 1;
-  cudaError_t code = cudaEventRecord(c->marks[n % MRT_CUDA_MARKS], c->queue);
+  cudaError_t code = cudaEventRecord(c->fences[n % MRT_CUDA_FENCES], c->queue);
   if (code == cudaSuccess) return c->last_mark = n;
   if (!c->failed) c->failed = code;
   return 0;
 }
 
-/* The event of an older mark tells of a later one by now. */
-static mrt_status reach(const mrt_device *device, uint64_t mark, mrt_error *e) {
+/* The event of an older fence tells of a later one by now. */
+static mrt_status wait_fence(const mrt_device *device, uint64_t fence,
+                             mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);
-  return mrt_cuda_check(c, wait_for_event(c, c->marks[mark % MRT_CUDA_MARKS]),
-                        e);
+  return mrt_cuda_check(
+      c, wait_for_event(c, c->fences[fence % MRT_CUDA_FENCES]), e);
 }
 
 /* ---- copies -------------------------------------------------------------- */
@@ -110,10 +111,10 @@ static mrt_status put(const mrt_device *device, void *to, const void *from,
 }
 
 static mrt_status get(const mrt_device *device, void *to, const void *from,
-                      size_t nbytes, uint64_t mark, mrt_error *e) {
+                      size_t nbytes, uint64_t fence, mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);
-  cudaStream_t stream = mark ? c->reads : c->queue;
-  if (mark) MRT_TRY(reach(device, mark, e));
+  cudaStream_t stream = fence ? c->reads : c->queue;
+  if (fence) MRT_TRY(wait_fence(device, fence, e));
   if (nbytes)
     MRT_CUDA_TRY(
         c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDeviceToHost, stream),
@@ -210,8 +211,8 @@ static int reached(const mrt_device *device, const mrt_run *run) {
   return seen->under_way - 1;
 }
 
-static mrt_status absolve(const mrt_device *device, mrt_run *run,
-                          mrt_error *e) {
+static mrt_status clear_fault(const mrt_device *device, mrt_run *run,
+                              mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);
   MRT_TRY(wait(device, e));
   mrt_cuda_clear_fault(run->words, c->queue);
@@ -267,15 +268,15 @@ static const mrt_remote remote = {
 
 static const mrt_queue queue = {
   .wait = wait,
-  .mark = set_mark,
-  .reach = reach,
+  .fence = set_fence,
+  .wait_fence = wait_fence,
   .begin = begin,
   .end = end,
   .stop = mrt_cuda_stop,
   .see = see,
   .milestone = milestone,
   .reached = reached,
-  .absolve = absolve,
+  .clear_fault = clear_fault,
   .leave = leave,
   .part = mrt_cuda_part,
   .record = record,

@@ -13,20 +13,20 @@ enum { RUNS = 256 };
 
 static mrt_run_words words[RUNS];
 static bool taken[RUNS];
-static uint64_t marks;
+static uint64_t fences;
 
 static mrt_status wait(const mrt_device *device, mrt_error *e) {
   (void)device, (void)e;
   return MRT_OK;
 }
 
-static uint64_t mark(const mrt_device *device) {
+static uint64_t fence(const mrt_device *device) {
   (void)device;
-  return ++marks;
+  return ++fences;
 }
 
-static mrt_status reach(const mrt_device *device, uint64_t number,
-                        mrt_error *e) {
+static mrt_status wait_fence(const mrt_device *device, uint64_t number,
+                             mrt_error *e) {
   (void)device, (void)number, (void)e;
   return MRT_OK;
 }
@@ -50,8 +50,8 @@ static void see(const mrt_device *device, mrt_run *run) {
   run->fault = run->words->fault;
 }
 
-static mrt_status absolve(const mrt_device *device, mrt_run *run,
-                          mrt_error *e) {
+static mrt_status clear_fault(const mrt_device *device, mrt_run *run,
+                              mrt_error *e) {
   (void)device, (void)e;
   run->words->fault = 0;
   return MRT_OK;
@@ -65,11 +65,11 @@ static void leave(const mrt_device *device, mrt_run *run) {
 
 const mrt_queue toy_queue = {
   .wait = wait,
-  .mark = mark,
-  .reach = reach,
+  .fence = fence,
+  .wait_fence = wait_fence,
   .begin = begin,
   .end = end,
   .see = see,
-  .absolve = absolve,
+  .clear_fault = clear_fault,
   .leave = leave,
 };

@@ -114,8 +114,8 @@ static mrt_status put(const mrt_device *device, void *to, const void *from,
 }
 
 static mrt_status get(const mrt_device *device, void *to, const void *from,
-                      size_t nbytes, uint64_t mark, mrt_error *e) {
-  (void)device, (void)mark;
+                      size_t nbytes, uint64_t fence, mrt_error *e) {
+  (void)device, (void)fence;
   return move(to, from, nbytes, e);
 }
 

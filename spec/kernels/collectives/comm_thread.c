@@ -18,7 +18,7 @@ typedef struct call {
 typedef struct rank {
   mrt_communicator *comm,
       *part; /* the second has all ranks too, turned round */
-  mrt_beside *beside;
+  mrt_comm_thread *beside;
   call calls[AT_ONCE];
   float sum; /* computed meanwhile */
 } rank;
@@ -53,7 +53,7 @@ static void begin(rank *own, int i, int n) {
                            .out = a->out,
                            .file = "b.lua",
                            .line = i };
-  mrt_beside_begin(own->beside, comm, &a->c, i);
+  mrt_comm_thread_begin(own->beside, comm, &a->c, i);
 }
 
 static int end(rank *own, int i, int n) {
@@ -61,7 +61,7 @@ static int end(rank *own, int i, int n) {
   const mrt_communicator *comm = i % 2 ? own->part : own->comm;
   mrt_error e;
   int node, wrong = 0;
-  if (mrt_beside_end(own->beside, a->out, &node, &e))
+  if (mrt_comm_thread_end(own->beside, a->out, &node, &e))
     return team_wrong(own->comm, 1, e.message);
   size_t bytes = mrt_collective_out_bytes(&a->c, SIZE);
   for (int k = 0; k < (int)(bytes / sizeof(float)); k++)
@@ -83,8 +83,8 @@ static int many(rank *own) {
     if (round % 5) continue;
     mrt_error e;
     int node;
-    wrong += team_wrong(own->comm, mrt_beside_end(own->beside, NULL, &node, &e),
-                        "empty");
+    wrong += team_wrong(
+        own->comm, mrt_comm_thread_end(own->beside, NULL, &node, &e), "empty");
     wrong +=
         team_do(own->comm, (mrt_collective){ .kind = MRT_COLLECT_barrier });
   }
@@ -102,12 +102,12 @@ static int given_up(rank *own) {
     return 0;
   }
   for (int n = 0; n < AT_ONCE; n += 2) begin(own, n, n);
-  mrt_status s = mrt_beside_end(own->beside, own->calls[2].out, &node, &e);
+  mrt_status s = mrt_comm_thread_end(own->beside, own->calls[2].out, &node, &e);
   wrong += team_wrong(own->comm, s != MRT_ERANK || node != 0, "who gave up");
   wrong += team_wrong(own->comm, !strstr(e.message, "enough"), e.message);
-  mrt_beside_drain(own->beside);
-  wrong += team_wrong(own->comm, mrt_beside_end(own->beside, NULL, &node, &e),
-                      "drained");
+  mrt_comm_thread_drain(own->beside);
+  wrong += team_wrong(
+      own->comm, mrt_comm_thread_end(own->beside, NULL, &node, &e), "drained");
   return wrong;
 }
 
@@ -117,10 +117,11 @@ static int work(mrt_communicator *comm, void *argument) {
   rank *own = mrt_calloc(&mrt_malloc_allocator, 1, sizeof *own);
   if (!own) return 1;
   own->comm = comm;
-  int wrong = comm->split(comm, 0, -comm->rank, &own->part, &e) != MRT_OK ||
-              mrt_beside_new(&mrt_malloc_allocator, &own->beside, &e) != MRT_OK;
+  int wrong =
+      comm->split(comm, 0, -comm->rank, &own->part, &e) != MRT_OK ||
+      mrt_comm_thread_new(&mrt_malloc_allocator, &own->beside, &e) != MRT_OK;
   if (!wrong) wrong = many(own) + given_up(own);
-  mrt_beside_close(own->beside);
+  mrt_comm_thread_close(own->beside);
   if (own->part) own->part->close(own->part);
   mrt_release(&mrt_malloc_allocator, own, sizeof *own);
   return wrong;

@@ -1,24 +1,24 @@
-/* stow.c -- before a run, every variable goes where the plan wants it
+/* fetch.c -- before a run, every variable comes where the plan wants it
  *
- * Room in the slow tier first, then what is to be read or written in memory comes
- * there; the way out is start.c's.
+ * Room in the swap tier is found first, then what is to be read or written
+ * comes to memory; what is to be swapped leaves it in start.c.
  *
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
 #include "run/space.h"
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
 
 /* All room first: a full disk is found while nothing has happened. */
-mrt_status mrt_plan_reserve(mrt_plan *plan) {
+mrt_status mrt_plan_reserve_swap(mrt_plan *plan) {
   size_t missing = 0;
   for (int i = 0; i < plan->leaf_count; i++) {
     const mrt_value *v = plan->leaves[i];
     const mrt_storage *s = v->tensor->storage;
-    if (v->slow && !(s && s->home))
-      missing += mrt_slow_round(mrt_type_bytes(&v->type));
+    if (v->slow && !(s && s->location))
+      missing += mrt_swap_tier_round(mrt_type_bytes(&v->type));
   }
-  MRT_TRY(mrt_space_reserve_slow(plan->space, plan->slow_bytes));
-  return mrt_slow_reserve(plan->ctx, missing);
+  MRT_TRY(mrt_space_reserve_swap(plan->space, plan->slow_bytes));
+  return mrt_swap_tier_reserve(plan->ctx, missing);
 }
 
 static bool written(const mrt_plan *plan, const mrt_tensor *t) {
@@ -30,9 +30,9 @@ static bool written(const mrt_plan *plan, const mrt_tensor *t) {
 mrt_status mrt_plan_fetch(mrt_plan *plan) {
   for (int i = 0; i < plan->leaf_count; i++) {
     mrt_tensor *t = plan->leaves[i]->tensor;
-    if (plan->leaves[i]->slow || !t->storage->home) continue;
+    if (plan->leaves[i]->slow || !t->storage->location) continue;
     if (written(plan, t))
-      MRT_TRY(mrt_storage_move_in(t->storage));
+      MRT_TRY(mrt_storage_make_resident(t->storage));
     else
       MRT_TRY(mrt_storage_fetch(t->storage));
   }

@@ -1,16 +1,18 @@
-/* slow.c -- homes in the slow tier; storages that go there and come back
+/* swap_tier.c -- locations in the swap tier, storages that go there
  *
  * SPDX-License-Identifier: MIT */
-#include "tensor/slow.h"
+#include "tensor/swap_tier.h"
+#include "mrt/frontend.h"
+#include "tensor/context.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- homes --------------------------------------------------------------- */
+/* ---- locations ----------------------------------------------------------- */
 
 static size_t end_of(const mrt_context *ctx) {
   size_t end = 0;
-  for (const mrt_home *e = ctx->homes; e; e = e->next)
+  for (const mrt_swap_location *e = ctx->swap.locations; e; e = e->next)
     end = e->offset + e->nbytes;
   return end;
 }
@@ -20,64 +22,66 @@ static const char *usual_folder(void) {
   return folder && *folder ? folder : "/tmp";
 }
 
-mrt_status mrt_slow_reserve(mrt_context *ctx, size_t nbytes) {
-  if (!ctx->tier)
+mrt_status mrt_swap_tier_reserve(mrt_context *ctx, size_t nbytes) {
+  if (!ctx->swap.tier)
     MRT_TRY(mrt_device_open_tier(&ctx->device, usual_folder(), ctx->allocator,
-                                 &ctx->tier, &ctx->error));
-  size_t wanted = end_of(ctx) + mrt_slow_round(nbytes);
-  if (wanted < ctx->slow_bytes) wanted = ctx->slow_bytes;
-  MRT_TRY(ctx->tier->resize(ctx->tier, wanted, &ctx->error));
-  ctx->slow_bytes = wanted;
+                                 &ctx->swap.tier, &ctx->error));
+  size_t wanted = end_of(ctx) + mrt_swap_tier_round(nbytes);
+  if (wanted < ctx->swap.bytes) wanted = ctx->swap.bytes;
+  MRT_TRY(ctx->swap.tier->resize(ctx->swap.tier, wanted, &ctx->error));
+  ctx->swap.bytes = wanted;
   return MRT_OK;
 }
 
 /* The first gap that is large enough, or the end. */
-mrt_status mrt_home_new(mrt_context *ctx, size_t nbytes, mrt_home **out) {
-  nbytes = mrt_slow_round(nbytes);
-  mrt_home **at = &ctx->homes;
+mrt_status mrt_swap_location_new(mrt_context *ctx, size_t nbytes,
+                                 mrt_swap_location **out) {
+  nbytes = mrt_swap_tier_round(nbytes);
+  mrt_swap_location **at = &ctx->swap.locations;
   size_t offset = 0;
   while (*at && (*at)->offset - offset < nbytes) {
     offset = (*at)->offset + (*at)->nbytes;
     at = &(*at)->next;
   }
-  if (!*at && offset + nbytes > ctx->slow_bytes)
-    MRT_TRY(mrt_slow_reserve(ctx, nbytes));
-  mrt_home *e = mrt_calloc(ctx->allocator, 1, sizeof *e);
+  if (!*at && offset + nbytes > ctx->swap.bytes)
+    MRT_TRY(mrt_swap_tier_reserve(ctx, nbytes));
+  mrt_swap_location *e = mrt_calloc(ctx->allocator, 1, sizeof *e);
   if (!e) return mrt_nomem(&ctx->error);
-  *e = (mrt_home){ *at, offset, nbytes };
+  *e = (mrt_swap_location){ *at, offset, nbytes };
   *out = *at = e;
   return MRT_OK;
 }
 
-void mrt_home_free(mrt_context *ctx, mrt_home *e) {
+void mrt_swap_location_free(mrt_context *ctx, mrt_swap_location *e) {
   if (!e) return;
-  mrt_home **at = &ctx->homes;
+  mrt_swap_location **at = &ctx->swap.locations;
   while (*at != e) at = &(*at)->next;
   *at = e->next;
   if (!e->next) {
     mrt_error ignored;
     size_t end = end_of(ctx);
-    if (!ctx->tier->resize(ctx->tier, end, &ignored)) ctx->slow_bytes = end;
+    if (!ctx->swap.tier->resize(ctx->swap.tier, end, &ignored))
+      ctx->swap.bytes = end;
   }
   mrt_release(ctx->allocator, e, sizeof *e);
 }
 
-void mrt_slow_close(mrt_context *ctx) {
-  if (ctx->tier) ctx->tier->close(ctx->tier);
+void mrt_swap_tier_close(mrt_context *ctx) {
+  if (ctx->swap.tier) ctx->swap.tier->close(ctx->swap.tier);
 }
 
 MRT_API mrt_status mrt_context_set_swap_folder(mrt_context *ctx,
                                                const char *path) {
   mrt_tier *tier;
-  if (ctx->tier && ctx->slow_bytes)
+  if (ctx->swap.tier && ctx->swap.bytes)
     return mrt_fail(&ctx->error, MRT_ESTATE,
                     "the swap file has %zu bytes already: choose its folder "
                     "before the first step that swaps",
-                    ctx->slow_bytes);
+                    ctx->swap.bytes);
   MRT_TRY(mrt_device_open_tier(&ctx->device, path, ctx->allocator, &tier,
                                &ctx->error));
-  mrt_slow_close(ctx);
-  ctx->tier = tier;
+  mrt_swap_tier_close(ctx);
+  ctx->swap.tier = tier;
   return MRT_OK;
 }
 
@@ -85,9 +89,9 @@ MRT_API mrt_status mrt_context_set_swap_folder(mrt_context *ctx,
 
 static mrt_status copy(mrt_storage *s, mrt_tier_lane lane) {
   mrt_context *ctx = s->ctx;
-  mrt_tier *tier = ctx->tier;
+  mrt_tier *tier = ctx->swap.tier;
   uint64_t number =
-      tier->start(tier, lane, s->data, s->home->offset, s->nbytes);
+      tier->start(tier, lane, s->data, s->location->offset, s->nbytes);
   int code = tier->wait(tier, lane, number);
   tier->drain(tier);
   if (!code) return MRT_OK;
@@ -99,18 +103,18 @@ static mrt_status copy(mrt_storage *s, mrt_tier_lane lane) {
 
 static void drop_memory(mrt_storage *s) {
   mrt_device_free(s->ctx, s->data, s->nbytes);
-  s->data = NULL, s->mark = 0;
-  s->ctx->moves++;
+  s->data = NULL, s->fence = 0;
+  s->ctx->memory.moves++;
 }
 
-mrt_status mrt_storage_stow(mrt_storage *s) {
+mrt_status mrt_storage_evict(mrt_storage *s) {
   if (!s->data) return MRT_OK;
-  if (!s->home) {
-    MRT_TRY(mrt_home_new(s->ctx, s->nbytes, &s->home));
+  if (!s->location) {
+    MRT_TRY(mrt_swap_location_new(s->ctx, s->nbytes, &s->location));
     mrt_status status = copy(s, MRT_LANE_OUT);
     if (status) {
-      mrt_home_free(s->ctx, s->home);
-      s->home = NULL;
+      mrt_swap_location_free(s->ctx, s->location);
+      s->location = NULL;
       return status;
     }
   }
@@ -122,41 +126,41 @@ mrt_status mrt_storage_fetch(mrt_storage *s) {
   if (s->data) return MRT_OK;
   mrt_context *ctx = s->ctx;
   size_t rounded;
-  MRT_TRY(mrt_slow_reserve(ctx, 0)); /* is the tier ours? */
+  MRT_TRY(mrt_swap_tier_reserve(ctx, 0)); /* is the tier ours? */
   s->data = mrt_device_alloc(ctx, s->nbytes, &rounded);
   if (!s->data)
     return mrt_fail(&ctx->error, MRT_ENOMEM,
                     "out of memory: %zu bytes wanted to look at what is "
                     "swapped, %zu in use",
-                    s->nbytes, ctx->bytes_now);
-  ctx->moves++;
+                    s->nbytes, ctx->memory.now);
+  ctx->memory.moves++;
   mrt_status status = copy(s, MRT_LANE_IN);
   if (status) drop_memory(s);
   return status;
 }
 
-mrt_status mrt_storage_move_in(mrt_storage *s) {
+mrt_status mrt_storage_make_resident(mrt_storage *s) {
   MRT_TRY(mrt_storage_fetch(s));
-  mrt_home_free(s->ctx, s->home);
-  s->home = NULL;
+  mrt_swap_location_free(s->ctx, s->location);
+  s->location = NULL;
   return MRT_OK;
 }
 
-void mrt_storage_leave(mrt_storage *s) {
-  if (s->home && s->data) drop_memory(s);
+void mrt_storage_drop_copy(mrt_storage *s) {
+  if (s->location && s->data) drop_memory(s);
   mrt_storage_drop_host(s);
 }
 
 mrt_status mrt_storage_copy(mrt_storage *s, mrt_storage **out) {
-  bool away = !s->data;
+  bool swapped = !s->data;
   mrt_storage *to = NULL;
   MRT_TRY(mrt_storage_fetch(s));
   mrt_status status = mrt_storage_new(s->ctx, s->nbytes, &to);
   if (!status)
     status = mrt_device_copy(&s->ctx->device, to->data, s->data, s->nbytes,
                              &s->ctx->error);
-  if (away) mrt_storage_leave(s);
-  if (!status && away) status = mrt_storage_stow(to);
+  if (swapped) mrt_storage_drop_copy(s);
+  if (!status && swapped) status = mrt_storage_evict(to);
   if (status)
     mrt_storage_unref(to);
   else

@@ -1,4 +1,4 @@
-/* beside.c -- collectives beside the computation
+/* comm_thread.c -- collectives that overlap the computation
  *
  * One thread does what it is given in that order, whichever communicators it is
  * about, so all ranks begin collectives in the same order.  What comes after
@@ -24,7 +24,7 @@ typedef struct job {
   int node;
 } job;
 
-struct mrt_beside {
+struct mrt_comm_thread {
   const mrt_allocator *allocator;
   pthread_t thread;
   pid_t process;
@@ -39,7 +39,7 @@ struct mrt_beside {
 };
 
 static void *serve(void *user) {
-  mrt_beside *b = user;
+  mrt_comm_thread *b = user;
   mrt_error e;
   pthread_mutex_lock(&b->lock);
   while (true) {
@@ -59,8 +59,8 @@ static void *serve(void *user) {
   return NULL;
 }
 
-void mrt_beside_begin(mrt_beside *b, mrt_communicator *comm,
-                      const mrt_collective *c, int node) {
+void mrt_comm_thread_begin(mrt_comm_thread *b, mrt_communicator *comm,
+                           const mrt_collective *c, int node) {
   pthread_mutex_lock(&b->lock);
   while (b->started - b->ended == DEPTH)
     pthread_cond_wait(&b->changed, &b->lock);
@@ -70,14 +70,14 @@ void mrt_beside_begin(mrt_beside *b, mrt_communicator *comm,
 }
 
 /* Is what fills `out` under way?  NULL: is anything? */
-static bool under_way(const mrt_beside *b, const void *out) {
+static bool under_way(const mrt_comm_thread *b, const void *out) {
   for (uint64_t i = b->ended; i < b->started; i++)
     if (!out || b->ring[i % DEPTH].c.out == out) return true;
   return false;
 }
 
-mrt_status mrt_beside_end(mrt_beside *b, const void *out, int *node,
-                          mrt_error *e) {
+mrt_status mrt_comm_thread_end(mrt_comm_thread *b, const void *out, int *node,
+                               mrt_error *e) {
   pthread_mutex_lock(&b->lock);
   while (under_way(b, out) && !b->error.status)
     pthread_cond_wait(&b->changed, &b->lock);
@@ -87,7 +87,7 @@ mrt_status mrt_beside_end(mrt_beside *b, const void *out, int *node,
   return s;
 }
 
-void mrt_beside_drain(mrt_beside *b) {
+void mrt_comm_thread_drain(mrt_comm_thread *b) {
   pthread_mutex_lock(&b->lock);
   if (b->started > b->ended + 1) b->started = b->ended + 1;
   while (b->ended < b->started) pthread_cond_wait(&b->changed, &b->lock);
@@ -95,21 +95,21 @@ void mrt_beside_drain(mrt_beside *b) {
   pthread_mutex_unlock(&b->lock);
 }
 
-bool mrt_beside_pays(const mrt_communicator *comm) {
+bool mrt_comm_thread_pays(const mrt_communicator *comm) {
   cpu_set_t own;
   if (!comm->here) return true;
   bool known = sched_getaffinity(0, sizeof own, &own) == 0;
   return known && CPU_COUNT(&own) >= 2 * comm->here;
 }
 
-bool mrt_beside_is_here(const mrt_beside *b) {
+bool mrt_comm_thread_is_here(const mrt_comm_thread *b) {
   return b && b->process == getpid();
 }
 
-mrt_status mrt_beside_new(const mrt_allocator *allocator, mrt_beside **out,
-                          mrt_error *e) {
+mrt_status mrt_comm_thread_new(const mrt_allocator *allocator,
+                               mrt_comm_thread **out, mrt_error *e) {
   sigset_t all, before;
-  mrt_beside *b = mrt_calloc(allocator, 1, sizeof *b);
+  mrt_comm_thread *b = mrt_calloc(allocator, 1, sizeof *b);
   if (!b) return mrt_nomem(e);
   b->allocator = allocator, b->process = getpid();
   pthread_mutex_init(&b->lock, NULL);
@@ -124,9 +124,9 @@ mrt_status mrt_beside_new(const mrt_allocator *allocator, mrt_beside **out,
                   strerror(code));
 }
 
-void mrt_beside_close(mrt_beside *b) {
+void mrt_comm_thread_close(mrt_comm_thread *b) {
   if (!b) return;
-  if (mrt_beside_is_here(b)) {
+  if (mrt_comm_thread_is_here(b)) {
     pthread_mutex_lock(&b->lock);
     b->closing = true;
     pthread_cond_broadcast(&b->changed);

@@ -1,4 +1,4 @@
-/* agree.c -- do all ranks have a plan's collectives?
+/* check_collectives.c -- do all ranks have a plan's collectives?
  *
  * Before the first run of a plan its ranks compare a hash of the collectives
  * they are about to ask for, one list for each communicator: operator, dtype,
@@ -11,11 +11,12 @@
  * anew (a batch of another size), its list is memo if the others' is, and it
  * asks nobody.  Comparing is a kind of its own, so what a rank that has no such
  * plan calls instead is a mismatch that the transport tells, not a hang.
- * Communicators are taken by rising number.  Ranks made those they share in one
- * order, so they cannot wait for each other in a circle.
+ * Communicators are taken in ascending order of their numbers.  Ranks made
+ * those they share in one order, so they cannot wait for each other in a
+ * circle.
  *
- * What a plan's steps took is rank 0's on all ranks, so that they plan alike with
- * it.
+ * What a plan's steps took is rank 0's on all ranks, so that they plan alike
+ * with it.
  *
  * Not compared: sends and receives, which two ranks compare when they meet; and
  * what is evaluated outside mrt.compile, where a call is compared as it comes.
@@ -126,7 +127,7 @@ static void *exchange(comparing *c, const void *own, size_t n) {
                          .file = node->origin.file,
                          .line = node->origin.line };
   if (!all.out) return mrt_nomem(e), NULL;
-  mrt_communicators_settle(c->plan->ctx, NULL);
+  mrt_communicators_drain(c->plan->ctx, NULL);
   return mrt_collect(c->comm, &all, e) ? NULL : all.out;
 }
 
@@ -223,15 +224,15 @@ static mrt_status differ(comparing *c, const digest *own, const digest *all) {
 static mrt_status compare(comparing *c) {
   mrt_context *ctx = c->plan->ctx;
   digest own = digest_of(c);
-  own.script = mrt_communicators_home(ctx)->script;
-  if (mrt_agreed_has(ctx, c->number, own.hash)) return MRT_OK;
-  MRT_TRY(mrt_agreed_room(ctx));
+  own.script = mrt_communicators_owner(ctx)->ranks.script;
+  if (mrt_checked_has(ctx, c->number, own.hash)) return MRT_OK;
+  MRT_TRY(mrt_checked_room(ctx));
   const digest *all = exchange(c, &own, sizeof own);
   if (!all) return ctx->error.status;
   for (int r = 0; r < c->comm->size; r++)
     if (all[r].hash != all[0].hash || all[r].count != all[0].count)
       return differ(c, &own, all);
-  mrt_agreed_add(ctx, c->number, own.hash);
+  mrt_checked_add(ctx, c->number, own.hash);
   return MRT_OK;
 }
 
@@ -247,7 +248,7 @@ static mrt_status compare_all(comparing *c) {
   return MRT_OK;
 }
 
-mrt_status mrt_plan_agree(mrt_plan *plan) {
+mrt_status mrt_plan_check_collectives(mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   if (plan->agreed || !plan->source) return MRT_OK;
   comparing c = { .plan = plan };
@@ -291,7 +292,7 @@ static mrt_status take_times(comparing *c, double *times, int n) {
   return mrt_collect(c->comm, &first, e);
 }
 
-mrt_status mrt_plan_agree_times(mrt_plan *plan, double *seconds,
+mrt_status mrt_plan_share_times(mrt_plan *plan, double *seconds,
                                 double *total) {
   mrt_context *ctx = plan->ctx;
   comparing c = { .plan = plan, .number = next_number(plan, -1) };

@@ -1,10 +1,10 @@
-/* slow_rates.c -- how fast is the slow tier?
+/* swap_rates.c -- how fast is the swap tier?
  *
  * Copies of a few megabytes, on each lane alone and on both at once: the lanes
  * may share a disk.
  *
  * SPDX-License-Identifier: MIT */
-#include "tensor/slow.h"
+#include "tensor/context.h"
 
 #include <string.h>
 #include <time.h>
@@ -27,7 +27,7 @@ typedef struct trial {
 
 /* Seconds until each lane that is to run is done; the errno value. */
 static int run(const trial *t, const bool *lanes, double *seconds) {
-  mrt_tier *tier = t->ctx->tier;
+  mrt_tier *tier = t->ctx->swap.tier;
   uint64_t last[2] = { 0 };
   double from = now();
   for (int i = 0; i < t->pieces; i++)
@@ -50,7 +50,7 @@ static int run(const trial *t, const bool *lanes, double *seconds) {
 /* Seconds that a copy takes beyond its bytes. */
 static int latency(const trial *t, double *seconds) {
   enum { TIMES = 32 };
-  mrt_tier *tier = t->ctx->tier;
+  mrt_tier *tier = t->ctx->swap.tier;
   double from = now();
   int code = 0;
   for (int i = 0; i < TIMES; i++) {
@@ -90,17 +90,17 @@ MRT_API mrt_status mrt_context_measure_swap(mrt_context *ctx, size_t nbytes,
                                             mrt_slow_rates *rates) {
   trial t = { .ctx = ctx, .pieces = (int)(nbytes / 2 / PIECE) + 1 };
   size_t rounded;
-  mrt_home *home;
+  mrt_swap_location *location;
   if (nbytes > (size_t)1 << 40)
     return mrt_fail(&ctx->error, MRT_EVALUE,
                     "measure_slow: %zu bytes, at most 2^40 wanted", nbytes);
-  MRT_TRY(mrt_home_new(ctx, (size_t)t.pieces * 2 * PIECE, &home));
-  t.offset = home->offset;
+  MRT_TRY(mrt_swap_location_new(ctx, (size_t)t.pieces * 2 * PIECE, &location));
+  t.offset = location->offset;
   t.data = mrt_device_alloc(ctx, 2 * PIECE, &rounded);
   mrt_status s = t.data ? MRT_OK : mrt_nomem(&ctx->error);
   if (!s) s = mrt_device_fill(&ctx->device, t.data, 1, 2 * PIECE, &ctx->error);
   if (!s) s = measure(&t, rates);
   mrt_device_free(ctx, t.data, rounded);
-  mrt_home_free(ctx, home);
+  mrt_swap_location_free(ctx, location);
   return s;
 }

@@ -1,0 +1,100 @@
+/* storage.c -- bytes of the device, and storages
+ *
+ * SPDX-License-Identifier: MIT */
+#include "tensor/storage.h"
+#include "mrt/frontend.h"
+#include "tensor/context.h"
+
+size_t mrt_round_up(const mrt_context *ctx, size_t nbytes) {
+  size_t align = ctx->device.align;
+  return (nbytes + align - 1) / align * align;
+}
+
+void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
+  *rounded = mrt_round_up(ctx, nbytes);
+  if (ctx->memory.limit && *rounded > ctx->memory.limit - ctx->memory.now)
+    return NULL;
+  /* The allocator has a say, so that specs can make this fail too. */
+  void *ticket = mrt_calloc(ctx->allocator, 1, 1);
+  if (!ticket) return NULL;
+  mrt_release(ctx->allocator, ticket, 1);
+  void *data = mrt_heap_get(ctx, *rounded);
+  if (!data) data = ctx->device.alloc(&ctx->device, *rounded);
+  if (!data) return NULL;
+  ctx->memory.now += *rounded;
+  if (ctx->memory.now > ctx->memory.peak) ctx->memory.peak = ctx->memory.now;
+  return data;
+}
+
+void mrt_device_free(mrt_context *ctx, void *data, size_t rounded) {
+  if (!data) return;
+  if (!mrt_heap_give(ctx, data, rounded))
+    ctx->device.free(&ctx->device, data, rounded);
+  ctx->memory.now -= rounded;
+}
+
+mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
+  mrt_storage *s = mrt_calloc(ctx->allocator, 1, sizeof *s);
+  if (!s) return mrt_nomem(&ctx->error);
+  s->data = mrt_device_alloc(ctx, nbytes, &s->nbytes);
+  if (!s->data) {
+    mrt_release(ctx->allocator, s, sizeof *s);
+    MRT_TRY(mrt_device_works(&ctx->device, &ctx->error)); /* not full: failed */
+    return mrt_fail(
+        &ctx->error, MRT_ENOMEM,
+        "out of memory: %zu bytes wanted for one tensor, %zu in use", nbytes,
+        ctx->memory.now);
+  }
+  s->ctx = ctx, s->refs = 1;
+  mrt_context_ref(ctx);
+  *out = s;
+  return MRT_OK;
+}
+
+void mrt_storage_ref(mrt_storage *s) { s->refs++; }
+
+/* ---- bytes for the host -------------------------------------------------- */
+
+static mrt_status make_host(mrt_storage *s) {
+  if (!s->ctx->device.remote) return s->host = s->data, MRT_OK;
+  if (!s->host) s->host = mrt_calloc(s->ctx->allocator, 1, s->nbytes);
+  return s->host ? MRT_OK : mrt_nomem(&s->ctx->error);
+}
+
+mrt_status mrt_storage_read(mrt_storage *s) {
+  mrt_context *ctx = s->ctx;
+  MRT_TRY(make_host(s));
+  if (!ctx->device.remote) return MRT_OK;
+  mrt_status status = mrt_device_read(&ctx->device, s->host, s->data, s->nbytes,
+                                      s->fence, &ctx->error);
+  if (status) mrt_storage_drop_host(s);
+  return status;
+}
+
+mrt_status mrt_storage_fill_begin(mrt_storage *s) { return make_host(s); }
+
+mrt_status mrt_storage_fill_end(mrt_storage *s) {
+  mrt_context *ctx = s->ctx;
+  if (!ctx->device.remote) return MRT_OK;
+  mrt_status status =
+      mrt_device_write(&ctx->device, s->data, s->host, s->nbytes, &ctx->error);
+  s->fence = 0;
+  mrt_storage_drop_host(s);
+  return status;
+}
+
+void mrt_storage_drop_host(mrt_storage *s) {
+  if (s->ctx->device.remote && s->host)
+    mrt_release(s->ctx->allocator, s->host, s->nbytes);
+  s->host = NULL;
+}
+
+void mrt_storage_unref(mrt_storage *s) {
+  if (!s || --s->refs > 0) return;
+  mrt_context *ctx = s->ctx;
+  mrt_storage_drop_host(s);
+  mrt_device_free(ctx, s->data, s->nbytes);
+  mrt_swap_location_free(ctx, s->location);
+  mrt_release(ctx->allocator, s, sizeof *s);
+  mrt_context_unref(ctx);
+}
