@@ -15,7 +15,7 @@
  *     waited for the device and told what the run has met;
  *   - a recording is replayed only at the addresses it was recorded at;
  *   - when the device has failed, what plans in flight update is torn
- *     (spec/kernels/cuda/device_spec.lua).
+ *     (specs of devices that queue).
  *
  * SPDX-License-Identifier: MIT */
 #include "run/remote.h"
