@@ -35,8 +35,9 @@ static mrt_status capture(mrt_context *ctx, mrt_graph *g, const request *r) {
   ctx->trace = NULL; /* for their own plan nothing is outside */
   mrt_status s = mrt_compute(ctx, g->outside, g->outside_count);
   ctx->trace = trace;
+  if (s) return mrt_graph_free(g), s;
   mrt_graph before = *g;
-  if (!s) s = capture_once(ctx, g, r);
+  s = capture_once(ctx, g, r);
   mrt_graph_free(&before);
   return s;
 }
