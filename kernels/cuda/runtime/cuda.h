@@ -34,7 +34,7 @@ typedef struct mrt_cuda {
   int index;
   cudaStream_t queue, reads;         /* reads: of results, beside the queue */
   cudaEvent_t fences[MRT_CUDA_FENCES]; /* of fence n: fences[n % MRT_CUDA_FENCES] */
-  uint64_t last_mark;
+  uint64_t last_fence;
   char *staged; /* pinned: [MRT_CUDA_STAGES][MRT_CUDA_STAGED] */
   cudaEvent_t passed[MRT_CUDA_STAGES]; /* the piece has been copied */
   uint64_t pieces;                     /* begun so far */

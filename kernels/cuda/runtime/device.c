@@ -60,9 +60,9 @@ static double clock_seconds(void) {
 
 static uint64_t set_fence(const mrt_device *device) {
   mrt_cuda *c = mrt_cuda_use(device);
-  uint64_t n = c->last_mark + 1;
+  uint64_t n = c->last_fence + 1;
   cudaError_t code = cudaEventRecord(c->fences[n % MRT_CUDA_FENCES], c->queue);
-  if (code == cudaSuccess) return c->last_mark = n;
+  if (code == cudaSuccess) return c->last_fence = n;
   if (!c->failed) c->failed = code;
   return 0;
 }

@@ -46,8 +46,8 @@ static void close_device(mrt_device *device) {
   mrt_dnn_close(c); /* its handle has the stream */
   if (c->queue) cudaStreamDestroy(c->queue);
   if (c->reads) cudaStreamDestroy(c->reads);
-  for (int i = 0; i < MRT_CUDA_MARKS; i++)
-    if (c->marks[i]) cudaEventDestroy(c->marks[i]);
+  for (int i = 0; i < MRT_CUDA_FENCES; i++)
+    if (c->fences[i]) cudaEventDestroy(c->fences[i]);
   for (int i = 0; i < MRT_CUDA_STAGES; i++)
     if (c->passed[i]) cudaEventDestroy(c->passed[i]);
   cudaFreeHost(c->staged);
@@ -74,8 +74,8 @@ static cudaError_t start_streams(mrt_cuda *c) {
   cudaError_t code =
       cudaStreamCreateWithFlags(&c->queue, cudaStreamNonBlocking);
   if (!code) code = cudaStreamCreateWithFlags(&c->reads, cudaStreamNonBlocking);
-  for (int i = 0; i < MRT_CUDA_MARKS && !code; i++)
-    code = cudaEventCreateWithFlags(&c->marks[i], quiet);
+  for (int i = 0; i < MRT_CUDA_FENCES && !code; i++)
+    code = cudaEventCreateWithFlags(&c->fences[i], quiet);
   for (int i = 0; i < MRT_CUDA_STAGES && !code; i++)
     code = cudaEventCreateWithFlags(&c->passed[i], quiet);
   if (!code)
