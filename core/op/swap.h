@@ -4,9 +4,9 @@
 #ifndef MRT_OP_SWAP_H
 #define MRT_OP_SWAP_H
 
+#include "base/dtype.h"
 #include "device/kernel.h"
 #include "device/tier.h"
-#include "base/dtype.h"
 
 typedef struct mrt_swap_options {
   int transfer; /* its number in the plan: the same where it starts and ends */

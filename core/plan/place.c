@@ -68,7 +68,8 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
     const mrt_buffer *s = &plan->buffers[i];
     if (!mine(s)) continue;
     items[n++] = (mrt_pack_buffer){
-      .size = mrt_buffer_is_swapped(s) ? mrt_swap_tier_round(s->bytes) : s->bytes,
+      .size =
+          mrt_buffer_is_swapped(s) ? mrt_swap_tier_round(s->bytes) : s->bytes,
       .alignment = mrt_buffer_is_swapped(s) ? MRT_TIER_ALIGN : s->align,
       .first = s->first,
       .last = s->last,

@@ -87,7 +87,8 @@ describe("an installed tree #install", function()
   it("trains from C within the bytes that are planned", function()
     local library = run("dirname $(find " .. prefix .. " -name libmrt.so)"):gsub("\n", "")
     run(string.format([[export PKG_CONFIG_PATH=%s/pkgconfig &&
-      cc -std=c11 -Wall -Wextra -Werror examples/train.c -o %s/train $(pkg-config --cflags --libs mrt)]],
+      cc -std=c11 -Wall -Wextra -Werror examples/train.c -o %s/train \
+      $(pkg-config --cflags --libs mrt)]],
       library, root))
     local output = run("LD_LIBRARY_PATH=" .. library .. " " .. root .. "/train")
     local losses = {}

@@ -19,7 +19,10 @@ static void want(bool right, const char *what) {
 static void refuses(mrt_context *ctx, const char *op, int n,
                     const char *options, const char *message) {
   mrt_scope *s;
-  if (mrt_scope_new(ctx, &s)) return want(false, "a scope");
+  if (mrt_scope_new(ctx, &s)) {
+    want(false, "a scope");
+    return;
+  }
   mrt_type type = { MRT_f32, 2, { 2, 3 } }, other = { MRT_f32, 1, { 4 } };
   mrt_tensor *in[] = { mrt_full(s, &type, 1), mrt_full(s, &other, 1) }, *out;
   want(mrt_opn(s, op, in, n, options, &out, 1) && !out, message);
@@ -61,7 +64,10 @@ static void refuse_all(mrt_context *ctx) {
 
 static void compute(mrt_context *ctx) {
   mrt_scope *s;
-  if (mrt_scope_new(ctx, &s)) return want(false, "a scope");
+  if (mrt_scope_new(ctx, &s)) {
+    want(false, "a scope");
+    return;
+  }
   const float rows[] = { 1, 2, 3, 4, 5, 6 };
   mrt_type type = { MRT_f32, 2, { 2, 3 } };
   mrt_tensor *x = mrt_data(s, &type, rows);
@@ -91,7 +97,10 @@ static void plan_step(mrt_context *ctx) {
   mrt_scope *s;
   mrt_plan *plan;
   char *text = NULL;
-  if (mrt_scope_new(ctx, &s)) return want(false, "a scope");
+  if (mrt_scope_new(ctx, &s)) {
+    want(false, "a scope");
+    return;
+  }
   mrt_tensor *w = mrt_parameter(s, mrt_scalar(s, 3), "w"), *dw, *out;
   want(!mrt_trace_begin(ctx), "a trace");
   mrt_tensor *loss = mrt_op2(s, "mul", w, w, NULL);

@@ -307,7 +307,8 @@ static mrt_status add_up_staged(visiting *w) {
   if (!live) return mrt_nomem(&w->g->ctx->error);
   for (int i = 0; i < w->count; i++) {
     const stay *s = &w->stays[i];
-    int64_t bytes = (int64_t)mrt_swap_tier_round(mrt_type_bytes(&s->home->type));
+    int64_t bytes =
+        (int64_t)mrt_swap_tier_round(mrt_type_bytes(&s->home->type));
     live[s->in_at] += bytes;
     live[s->written ? s->out_until : s->last + 1] -= bytes;
   }

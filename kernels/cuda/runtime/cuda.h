@@ -18,7 +18,7 @@ extern "C" {
 
 enum {
   MRT_CUDA_RUNS = 1024,      /* plans that have words, at one time */
-  MRT_CUDA_FENCES = 16,       /* that are told apart */
+  MRT_CUDA_FENCES = 16,      /* that are told apart */
   MRT_CUDA_STAGES = 4,       /* pieces on their way to the device, */
   MRT_CUDA_STAGED = 1 << 20, /* of so many bytes */
   MRT_CUDA_SMALL = 64 /* bytes that are written by a kernel's arguments */
@@ -32,8 +32,9 @@ typedef struct mrt_cuda_block {
 
 typedef struct mrt_cuda {
   int index;
-  cudaStream_t queue, reads;         /* reads: of results, beside the queue */
-  cudaEvent_t fences[MRT_CUDA_FENCES]; /* of fence n: fences[n % MRT_CUDA_FENCES] */
+  cudaStream_t queue, reads; /* reads: of results, beside the queue */
+  cudaEvent_t
+      fences[MRT_CUDA_FENCES]; /* of fence n: fences[n % MRT_CUDA_FENCES] */
   uint64_t last_fence;
   char *staged; /* pinned: [MRT_CUDA_STAGES][MRT_CUDA_STAGED] */
   cudaEvent_t passed[MRT_CUDA_STAGES]; /* the piece has been copied */
