@@ -2,8 +2,8 @@
  *
  * A plan is a pure function of the captured graph, the options and the device:
  * the same three give the same plan, whatever the machine and its clock.  A
- * planner makes it (planner.h); from then on it does not change, and whoever
- * runs it keeps what does in run/.
+ * planner makes it (planner.h); from then on what it says does not change.  What
+ * a run writes stands last in the struct and is run/'s alone.
  *
  * Invariants of a finished plan, proved by check.c on every plan that is made
  *   - steps stand in executing order; a step reads what an earlier one wrote,
