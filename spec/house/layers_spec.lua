@@ -391,6 +391,21 @@ describe("the layers", function()
     want_none(wrong)
   end)
 
+  it("define a struct's tag once", function()
+    local wrong, where = {}, {}
+    for _, file in ipairs(tree.files) do
+      for kind, tag in tree.texts[file]:gmatch "([%a]+)%s+(mrt_[%w_]+)%s*{" do
+        if kind == "struct" or kind == "union" or kind == "enum" then
+          if where[tag] then
+            wrong[#wrong + 1] = ("%s in %s and in %s"):format(tag, where[tag], file)
+          end
+          where[tag] = file
+        end
+      end
+    end
+    want_none(wrong)
+  end)
+
   it("have folders that can be looked over", function()
     local wrong, count = {}, {}
     for _, file in ipairs(tree.files) do
