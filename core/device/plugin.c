@@ -22,7 +22,8 @@ enum { MOST_DEVICES = 1024, MOST_LETTERS = 23 };
 
 /* ---- where libraries are ------------------------------------------------- */
 
-static const char *const folders[] = { "", "lib/", "../lib/" };
+/* The Lua module lies in a folder of its own beside the libraries. */
+static const char *const folders[] = { "", "lib/", "../lib/", "../" };
 
 typedef struct path {
   char s[4096];
