@@ -338,7 +338,7 @@ struct mrt_plan_options {
    * what has a multiple of `rows` rows draws as it would in that.  0: it is
    * whole. */
   int64_t rank, ranks, rows;
-  int prefetch; /* so many gathers may be under way beside the computation, and
+  int prefetch; /* that many gathers may be under way beside the computation, and
                    reductions while there is memory; 0: none is */
   bool spare; /* run so only where a rank has a core to spare; no other plan */
   const char *name;

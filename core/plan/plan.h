@@ -39,18 +39,18 @@ typedef struct mrt_buffer {
 } mrt_buffer;
 
 /* Where an operand's bytes are. */
-typedef enum mrt_binding_kind {
+typedef enum mrt_address_kind {
   MRT_IN_ARENA,        /* index: buffer */
   MRT_IN_VARIABLE,     /* index: of plan->leaves */
   MRT_IN_INPUT,        /* index: of the plan's inputs */
   MRT_IN_OUTPUT,       /* index: of plan->results */
   MRT_IN_SWAP_TIER,    /* index: buffer, in the space's part of the slow tier */
   MRT_IN_SWAP_LOCATION /* index: of plan->leaves, which lies in the slow tier */
-} mrt_binding_kind;
+} mrt_address_kind;
 
 typedef struct mrt_address {
   void **pointer; /* to fill */
-  mrt_binding_kind where;
+  mrt_address_kind where;
   int index;
   int64_t bytes; /* offset from there */
 } mrt_address;

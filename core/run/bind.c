@@ -28,14 +28,14 @@ static mrt_status add(binding *b, mrt_address place) {
 }
 
 static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
-  static const mrt_binding_kind homes[] = {
+  static const mrt_address_kind homes[] = {
     [MRT_BUFFER_INPUT] = MRT_IN_INPUT,
     [MRT_BUFFER_VARIABLE] = MRT_IN_VARIABLE,
     [MRT_BUFFER_CONSTANT] = MRT_IN_VARIABLE,
     [MRT_BUFFER_OUTPUT] = MRT_IN_OUTPUT,
   };
   const mrt_buffer *s = &b->plan->buffers[v->base->buffer];
-  mrt_binding_kind where = mrt_buffer_in_arena(s)          ? MRT_IN_ARENA
+  mrt_address_kind where = mrt_buffer_in_arena(s)          ? MRT_IN_ARENA
                            : s->kind != MRT_BUFFER_SWAPPED ? homes[s->kind]
                            : s->node                       ? MRT_IN_SWAP_TIER
                                      : MRT_IN_SWAP_LOCATION;

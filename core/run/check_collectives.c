@@ -8,7 +8,7 @@
  *
  * A communicator remembers the lists that were found alike.  A comparison is a
  * collective, so all its ranks remember the same ones: when one of them plans
- * anew (a batch of another size), its list is memo if the others' is, and it
+ * anew (a batch of another size), its list is known if the others' is, and it
  * asks nobody.  Comparing is a kind of its own, so what a rank that has no such
  * plan calls instead is a mismatch that the transport tells, not a hang.
  * Communicators are taken in ascending order of their numbers.  Ranks made

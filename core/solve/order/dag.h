@@ -13,7 +13,7 @@
 
 /* Nodes are numbered in program order; number `real`, where there is one, is
  * a barrier without memory: index checks come before it, updates after.
- * Blocks are the base values that live in the arena, numbered by maker. */
+ * Buffers are the base values that live in the arena, numbered by maker. */
 typedef struct mrt_dag {
   int real, nodes, buffers;
   mrt_lists before, after;  /* by node: direct predecessors, successors */
