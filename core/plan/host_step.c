@@ -92,13 +92,7 @@ mrt_status mrt_host_step_make(mrt_plan *plan, mrt_step *s, size_t scratch) {
   if (!h) return mrt_nomem(&plan->ctx->error);
   h->in = MRT_NEW(arena, mrt_span, n->nin);
   h->out = MRT_NEW(arena, mrt_span, n->nout);
-  h->call = s->call;
-  h->call.in = MRT_NEW(arena, mrt_operand, n->nin);
-  h->call.out = MRT_NEW(arena, mrt_operand, n->nout);
-  if (!h->in || !h->out || !h->call.in || !h->call.out)
-    return mrt_nomem(&plan->ctx->error);
-  memcpy(h->call.in, s->call.in, (size_t)n->nin * sizeof *h->call.in);
-  memcpy(h->call.out, s->call.out, (size_t)n->nout * sizeof *h->call.out);
+  if (!h->in || !h->out) return mrt_nomem(&plan->ctx->error);
   stage_inputs(h, n);
   stage_outputs(h, n);
   h->scratch = put(&h->bytes, scratch);

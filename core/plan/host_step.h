@@ -20,7 +20,6 @@ typedef struct mrt_span {
 } mrt_span;
 
 struct mrt_host_step {
-  mrt_call call; /* the step's, with operands in the staging memory */
   mrt_span *in, *out;
   size_t scratch;             /* offset of what the kernel asked for */
   size_t bytes;               /* of staging memory */

@@ -2,8 +2,8 @@
  *
  * A plan is a pure function of the captured graph, the options and the device:
  * the same three give the same plan, whatever the machine and its clock.  A
- * planner makes it (planner.h); from then on what it says does not change.  What
- * a run writes stands last in the struct and is run/'s alone.
+ * planner makes it (planner.h); from then on it does not change.  What a run
+ * writes is its runner's (run/runner.h).
  *
  * Invariants of a finished plan, proved by check.c on every plan that is made
  *   - steps stand in executing order; a step reads what an earlier one wrote,
@@ -38,23 +38,6 @@ typedef struct mrt_buffer {
   int whole;       /* until this step a copy fills it; 0: none does */
 } mrt_buffer;
 
-/* Where an operand's bytes are. */
-typedef enum mrt_address_kind {
-  MRT_IN_ARENA,        /* index: buffer */
-  MRT_IN_VARIABLE,     /* index: of plan->leaves */
-  MRT_IN_INPUT,        /* index: of the plan's inputs */
-  MRT_IN_OUTPUT,       /* index: of plan->results */
-  MRT_IN_SWAP_TIER,    /* index: buffer, in the space's part of the slow tier */
-  MRT_IN_SWAP_LOCATION /* index: of plan->leaves, which lies in the slow tier */
-} mrt_address_kind;
-
-typedef struct mrt_address {
-  void **pointer; /* to fill */
-  mrt_address_kind where;
-  int index;
-  int64_t bytes; /* offset from there */
-} mrt_address;
-
 typedef struct mrt_step {
   mrt_node *node;
   const mrt_kernel *kernel;
@@ -65,7 +48,6 @@ typedef struct mrt_step {
   double flops, traffic;
   double seconds; /* predicted */
   int transfer;   /* a copy that it starts or waits for, or -1 */
-  int together;   /* steps from here on that one launch may do: 1 or more */
   size_t live;    /* bytes of the arena alive while it runs */
 } mrt_step;
 
@@ -124,73 +106,45 @@ typedef struct mrt_memo {
                            by their originals' */
 } mrt_memo;
 
-/* A run as one launch, for one set of addresses. */
-typedef struct mrt_recording {
-  uint64_t key;
-  void *recording;
-} mrt_recording;
-enum { MRT_RECORDINGS = 8 };
+typedef struct mrt_runner mrt_runner; /* run/runner.h */
 
 struct mrt_plan {
-  mrt_graph graph;
-  mrt_graph
-      *source; /* as it was captured, owned; NULL: of one evaluation, whose
-                        graph it is */
+  mrt_context *ctx;
+
+  /* What it is a function of.  Planned again with the same, it is the same. */
+  mrt_graph *source; /* as it was captured, owned; NULL: of one evaluation,
+                        whose graph it is */
   mrt_plan_options options;
+  mrt_device_profile device;
+  mrt_type *input_types;
+  int64_t part_rows;  /* of the part of a batch that a run is about; 0: all */
+  uint64_t first_key; /* of random numbers when its trace began */
   mrt_candidate candidate;
   mrt_memo memo;
-  mrt_plan_info info;
-  mrt_device_profile device; /* what it was made for */
-  mrt_context *ctx;
-  mrt_space *space;
-  bool owns_space;
 
+  /* What it is. */
+  mrt_graph graph; /* rewritten, in executing order */
+  mrt_plan_info info;
   mrt_step *steps; /* graph.node_count */
   int step_count;
   mrt_buffer *buffers;
   int buffer_count, buffer_room;
   size_t arena_bytes;
   bool swaps;                   /* values are slow or away */
-  size_t slow_bytes;            /* of the space's part of the slow tier */
+  size_t slow_bytes;            /* of the space's part of the swap tier */
   mrt_transfer_info *transfers; /* graph.transfer_count */
-  int overlap_count;            /* collectives that begin ahead */
-
-  mrt_value **leaves; /* variables and constants */
+  int overlap_count;            /* collectives that run beside the steps */
+  mrt_value **leaves;           /* variables and constants */
   int leaf_count;
-  mrt_type *input_types;
   mrt_value **results; /* bases of the outputs, each once */
   int result_count;
-  int *output_result; /* output i is result output_result[i] */
-
+  int *output_result;   /* output i is result output_result[i] */
   mrt_tensor **written; /* variables that are updated */
   int written_count;
+  int first_update; /* step, or step_count */
 
-  /* run/ */
-  const mrt_call **calls; /* by step */
-  bool
-      agreed; /* the ranks have compared its collectives (run/check_collectives.c) */
-  mrt_address *fixed, *moving; /* arena and variables; inputs and outputs */
-  int fixed_count, moving_count;
-  mrt_storage **result_storage; /* the last run's, reused if nobody has it */
-  int first_update;             /* step, or step_count */
-  uint64_t runs, seed_epoch;
-  int64_t part_rows; /* of the part of a batch that a run is about; 0: all */
-  uint64_t placed_generation; /* of the space when `fixed` was resolved, */
-  uint64_t placed_moves;      /* and of the context */
-  mrt_run run;
-  double *times;     /* to fill with the seconds of each step; NULL: not now */
-  mrt_range *ranges; /* to fill with what each step writes; NULL: not now */
-  double (*clock)(void);
-  uint64_t first_key; /* of random numbers when its trace began */
-  /* on a device that queues (run/remote.c) */
-  mrt_plan *next_in_flight;
-  bool queued;                  /* its last run, whole */
-  bool milestones;              /* and they are in it */
-  int at;                       /* the step being queued */
-  uint64_t places;              /* rises when fixed places move, */
-  uint64_t recorded_generation; /* and what it was at these recordings */
-  mrt_recording recordings[MRT_RECORDINGS];
-  int recording_count;
+  mrt_run idle;       /* what kernels see while they are prepared: the device */
+  mrt_runner *runner; /* NULL: it cannot run, or not yet */
 };
 
 struct mrt_space {

@@ -52,7 +52,7 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
                         .nout = n->nout,
                         .in = MRT_NEW(&g->arena, mrt_operand, n->nin),
                         .out = MRT_NEW(&g->arena, mrt_operand, n->nout),
-                        .run = &plan->run,
+                        .run = &plan->idle,
                         .threads = by->threads,
                         .dots = by->dots,
                         .node = i,

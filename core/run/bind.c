@@ -7,22 +7,22 @@
 #include "run/run.h"
 
 typedef struct binding {
-  mrt_plan *plan;
+  mrt_runner *runner;
+  const mrt_plan *plan;
   int fixed_room, moving_room;
 } binding;
 
 static mrt_status add(binding *b, mrt_address place) {
-  mrt_plan *plan = b->plan;
-  mrt_arena *arena = &plan->graph.arena;
+  mrt_runner *r = b->runner;
   bool moving = place.where == MRT_IN_INPUT || place.where == MRT_IN_OUTPUT;
   if (moving) {
-    if (!MRT_PUSH_ROOM(arena, plan->moving, plan->moving_count, b->moving_room))
-      return mrt_nomem(&plan->ctx->error);
-    plan->moving[plan->moving_count++] = place;
+    if (!MRT_PUSH_ROOM(&r->arena, r->moving, r->moving_count, b->moving_room))
+      return mrt_nomem(&b->plan->ctx->error);
+    r->moving[r->moving_count++] = place;
   } else {
-    if (!MRT_PUSH_ROOM(arena, plan->fixed, plan->fixed_count, b->fixed_room))
-      return mrt_nomem(&plan->ctx->error);
-    plan->fixed[plan->fixed_count++] = place;
+    if (!MRT_PUSH_ROOM(&r->arena, r->fixed, r->fixed_count, b->fixed_room))
+      return mrt_nomem(&b->plan->ctx->error);
+    r->fixed[r->fixed_count++] = place;
   }
   return MRT_OK;
 }
@@ -48,23 +48,19 @@ static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
                                  (int64_t)mrt_dtypes[v->type.dtype].bytes });
 }
 
-mrt_status mrt_plan_bind(mrt_plan *plan) {
-  binding b = { .plan = plan };
+mrt_status mrt_runner_bind(const mrt_plan *plan) {
+  binding b = { .runner = plan->runner, .plan = plan };
   for (int i = 0; i < plan->step_count; i++) {
-    mrt_step *s = &plan->steps[i];
-    mrt_node *n = s->node;
+    const mrt_node *n = plan->steps[i].node;
+    mrt_call *call = &plan->runner->calls[i];
     for (int k = 0; k < n->nin; k++)
-      MRT_TRY(add_operand(&b, &s->call.in[k], n->in[k]));
+      MRT_TRY(add_operand(&b, &call->in[k], n->in[k]));
     for (int k = 0; k < n->nout; k++)
-      MRT_TRY(add_operand(&b, &s->call.out[k], n->out[k]));
+      MRT_TRY(add_operand(&b, &call->out[k], n->out[k]));
     if (n->scratch_buffer >= 0)
-      MRT_TRY(add(&b, (mrt_address){ .pointer = &s->call.scratch,
+      MRT_TRY(add(&b, (mrt_address){ .pointer = &call->scratch,
                                      .where = MRT_IN_ARENA,
                                      .index = n->scratch_buffer }));
   }
-  mrt_arena *arena = &plan->graph.arena;
-  plan->result_storage = MRT_NEW(arena, mrt_storage *, plan->result_count);
-  plan->run.copies = MRT_NEW(arena, uint64_t, plan->graph.transfer_count);
-  bool ok = plan->result_storage && plan->run.copies;
-  return ok ? MRT_OK : mrt_nomem(&plan->ctx->error);
+  return MRT_OK;
 }

@@ -241,21 +241,21 @@ static mrt_status compare_all(comparing *c) {
   const mrt_plan *plan = c->plan;
   for (c->number = next_number(plan, -1); c->number >= 0;
        c->number = next_number(plan, c->number)) {
-    c->comm = plan->run.communicators[c->number];
+    c->comm = plan->runner->run.communicators[c->number];
     c->first = next_step(plan, 0, c->number);
     if (c->comm) MRT_TRY(compare(c));
   }
   return MRT_OK;
 }
 
-mrt_status mrt_plan_check_collectives(mrt_plan *plan) {
+mrt_status mrt_plan_check_collectives(const mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  if (plan->agreed || !plan->source) return MRT_OK;
+  if (plan->runner->agreed || !plan->source) return MRT_OK;
   comparing c = { .plan = plan };
   mrt_arena_init(&c.arena, ctx->allocator);
   mrt_status s = compare_all(&c);
   mrt_arena_free(&c.arena);
-  plan->agreed = s == MRT_OK;
+  plan->runner->agreed = s == MRT_OK;
   if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   return s;
 }
@@ -292,13 +292,13 @@ static mrt_status take_times(comparing *c, double *times, int n) {
   return mrt_collect(c->comm, &first, e);
 }
 
-mrt_status mrt_plan_share_times(mrt_plan *plan, double *seconds,
+mrt_status mrt_plan_share_times(const mrt_plan *plan, double *seconds,
                                 double *total) {
   mrt_context *ctx = plan->ctx;
   comparing c = { .plan = plan, .number = next_number(plan, -1) };
   if (c.number < 0) return MRT_OK;
   int n = plan->step_count;
-  c.comm = plan->run.communicators[c.number];
+  c.comm = plan->runner->run.communicators[c.number];
   c.first = next_step(plan, 0, c.number);
   mrt_arena_init(&c.arena, ctx->allocator);
   double *times = MRT_NEW(&c.arena, double, n + 1);

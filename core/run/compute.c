@@ -43,9 +43,10 @@ static void let_go(mrt_context *ctx, mrt_tensor *t) {
   mrt_arena_free(&arena);
 }
 
-static void resolve_all(mrt_plan *plan, mrt_tensor *const *roots, int n) {
+static void resolve_all(const mrt_plan *plan, mrt_tensor *const *roots, int n) {
   for (int i = 0; i < n; i++)
-    mrt_tensor_resolve(roots[i], plan->result_storage[plan->output_result[i]]);
+    mrt_tensor_resolve(roots[i],
+                       plan->runner->result_storage[plan->output_result[i]]);
   for (int i = 0; i < n; i++) {
     let_go(plan->ctx, roots[i]);
     mrt_tensor_trim(roots[i]);

@@ -21,25 +21,26 @@
 #include "run/watch.h"
 
 /* Until the step is done, on a device that queues; what failed shows later. */
-static void wait_device(mrt_plan *plan) {
+static void wait_device(const mrt_plan *plan) {
   mrt_error ignored;
   mrt_device_wait(&plan->ctx->device, &ignored);
 }
 
-static mrt_status run_step(mrt_plan *plan, int i) {
-  const mrt_step *s = &plan->steps[i];
-  double began = plan->times ? plan->clock() : 0;
+static mrt_status run_step(const mrt_plan *plan, int i) {
+  mrt_runner *r = plan->runner;
+  double began = r->times ? r->clock() : 0;
   MRT_TRY(mrt_step_run(plan, i));
-  if (plan->times) {
+  if (r->times) {
     wait_device(plan);
-    plan->times[i] = plan->clock() - began;
+    r->times[i] = r->clock() - began;
   }
-  if (plan->ranges) mrt_watch_range(plan, s, &plan->ranges[i]);
+  if (r->ranges) mrt_watch_range(plan, &plan->steps[i], &r->ranges[i]);
   return MRT_OK;
 }
 
 /* What is trapped past the first update is told when the step has ended. */
-static mrt_status run_trapped(mrt_plan *plan, int i, mrt_status *trapped) {
+static mrt_status run_trapped(const mrt_plan *plan, int i,
+                              mrt_status *trapped) {
   const mrt_step *s = &plan->steps[i];
   mrt_unusual before = mrt_watch_inputs(plan, s);
   if (before.nan && (*trapped = mrt_watch_leaves(plan, s))) return MRT_OK;
@@ -48,15 +49,16 @@ static mrt_status run_trapped(mrt_plan *plan, int i, mrt_status *trapped) {
   return MRT_OK;
 }
 
-static mrt_status run_poisoned(mrt_plan *plan, int i) {
+static mrt_status run_poisoned(const mrt_plan *plan, int i) {
   uint64_t before = mrt_poison_hash(plan, i);
   MRT_TRY(run_step(plan, i));
   if (mrt_poison_hash(plan, i) != before) return mrt_poison_fail(plan, i);
   return mrt_poison_dead(plan, i);
 }
 
-static mrt_status interrupted(mrt_plan *plan) {
-  if (plan->run.comm_thread) mrt_comm_thread_drain(plan->run.comm_thread);
+static mrt_status interrupted(const mrt_plan *plan) {
+  if (plan->runner->run.comm_thread)
+    mrt_comm_thread_drain(plan->runner->run.comm_thread);
   mrt_interrupt_clear(plan->ctx);
   return mrt_fail(&plan->ctx->error, MRT_EINTERRUPT, "interrupted");
 }
@@ -70,22 +72,23 @@ static bool meets(const mrt_plan *plan, int i) {
 /* Before step `i`, up to the first update: the last chance to change nothing.
  * Who goes on masks interrupts, for a collective in the other thread too: what
  * that would leave for an interrupt is seen here, or not at all. */
-static mrt_status may_stop(mrt_plan *plan, int i) {
+static mrt_status may_stop(const mrt_plan *plan, int i) {
   mrt_context *ctx = plan->ctx;
   if (mrt_interrupts_raised(ctx)) return interrupted(plan);
   bool last = i >= plan->first_update && !plan->part_rows;
-  if (plan->run.fault && (last || meets(plan, i)))
+  if (plan->runner->run.fault && (last || meets(plan, i)))
     return mrt_plan_bad_index(plan);
   if (!last) return MRT_OK;
   if (!ctx->device.queue && !mrt_interrupts_mask(ctx)) return interrupted(plan);
-  if (plan->times) return MRT_OK; /* what it writes will be as before */
+  if (plan->runner->times) return MRT_OK; /* what it writes will be as before */
   for (int k = 0; k < plan->written_count; k++)
     mrt_readers_invalidate(plan->written[k]->variable);
   return MRT_OK;
 }
 
 MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan) {
-  return plan->seed_epoch == plan->ctx->random.begun ? plan->runs : 0;
+  const mrt_runner *r = plan->runner;
+  return r->seed_epoch == plan->ctx->random.begun ? r->runs : 0;
 }
 
 /* Steps from the first on whose data are looked at. */
@@ -97,7 +100,7 @@ static int trapped_steps(const mrt_plan *plan) {
   return n;
 }
 
-static mrt_status walk(mrt_plan *plan) {
+static mrt_status walk(const mrt_plan *plan) {
   bool poison = plan->ctx->poison;
   int looked_at = trapped_steps(plan);
   mrt_status trapped = MRT_OK;
@@ -110,23 +113,23 @@ static mrt_status walk(mrt_plan *plan) {
                           : run_step(plan, i);
     if (!s) s = mrt_device_works(&plan->ctx->device, &plan->ctx->error);
     if (s) return s == MRT_EDEVICE ? mrt_plan_failed(plan) : s;
-    if (plan->run.lost) return mrt_plan_lost(plan);
-    if (plan->run.refused) return mrt_plan_refused(plan);
+    if (plan->runner->run.lost) return mrt_plan_lost(plan);
+    if (plan->runner->run.refused) return mrt_plan_refused(plan);
     if (trapped && (i < plan->first_update || plan->part_rows)) return trapped;
   }
-  plan->runs++;
+  plan->runner->runs++;
   if (trapped) return trapped;
-  return plan->run.fault ? mrt_plan_fault(plan) : MRT_OK;
+  return plan->runner->run.fault ? mrt_plan_fault(plan) : MRT_OK;
 }
 
 /* The first run is queued as it is: kernels are loaded at their first launch.
  * What looks at single steps takes them one by one. */
-static mrt_status walk_queued(mrt_plan *plan) {
-  bool looks = plan->ctx->poison || plan->options.trap || plan->times;
+static mrt_status walk_queued(const mrt_plan *plan) {
+  bool looks = plan->ctx->poison || plan->options.trap || plan->runner->times;
   bool updates = plan->first_update < plan->step_count;
-  uint64_t runs = plan->runs;
+  uint64_t runs = plan->runner->runs;
   MRT_TRY(mrt_remote_begin(plan));
-  plan->milestones = !looks;
+  plan->runner->milestones = !looks;
   mrt_status s = MRT_OK;
   if (looks) {
     s = walk(plan);
@@ -134,22 +137,27 @@ static mrt_status walk_queued(mrt_plan *plan) {
     s = may_stop(plan, updates ? plan->first_update : -1);
     if (s) mrt_plan_abandon(plan, 0);
     if (!s) s = runs ? mrt_replay(plan) : mrt_queue_all(plan);
-    if (!s) plan->runs++;
+    if (!s) plan->runner->runs++;
   }
   return mrt_remote_end(plan, s);
 }
 
-mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
+/* Which run this is, of which rows, for kernels that draw. */
+static void begin(const mrt_plan *plan, const mrt_part *part) {
+  const mrt_plan_options *o = &plan->options;
+  mrt_runner *r = plan->runner;
+  r->runs = mrt_plan_runs(plan), r->seed_epoch = plan->ctx->random.begun;
+  r->run.step = part ? part->run : r->runs;
+  r->run.row = part ? part->row : 0;
+  r->run.rows = plan->part_rows, r->run.all_rows = part ? part->rows : 0;
+  if (!plan->part_rows && o->rows) r->run.rows = r->run.all_rows = o->rows;
+  r->run.rank = o->rank, r->run.ranks = o->ranks ? o->ranks : 1;
+}
+
+mrt_status mrt_plan_walk(const mrt_plan *plan, const mrt_part *part,
                          mrt_tensor *const *in) {
   mrt_context *ctx = plan->ctx;
-  plan->runs = mrt_plan_runs(plan), plan->seed_epoch = ctx->random.begun;
-  plan->run.step = part ? part->run : plan->runs;
-  plan->run.row = part ? part->row : 0;
-  plan->run.rows = plan->part_rows, plan->run.all_rows = part ? part->rows : 0;
-  if (!plan->part_rows && plan->options.rows)
-    plan->run.rows = plan->run.all_rows = plan->options.rows;
-  plan->run.rank = plan->options.rank;
-  plan->run.ranks = plan->options.ranks ? plan->options.ranks : 1;
+  begin(plan, part);
   if (ctx->memory.budget && plan->info.peak > ctx->memory.budget)
     return mrt_fail(&ctx->error, MRT_EBUDGET,
                     "this evaluation takes %zu bytes, the budget is %zu",
@@ -157,11 +165,12 @@ mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
   MRT_TRY(mrt_plan_prepare(plan, in));
   MRT_TRY(mrt_plan_check_collectives(plan));
   if (ctx->device.queue) return walk_queued(plan);
-  plan->at = -1;
+  plan->runner->at = -1;
   mrt_status s = walk(plan);
-  if (s && s != MRT_ERANK) mrt_plan_abandon(plan, plan->at + 1);
+  if (s && s != MRT_ERANK) mrt_plan_abandon(plan, plan->runner->at + 1);
   /* However it ended: nothing may run into what comes next. */
-  if (plan->run.comm_thread) mrt_comm_thread_drain(plan->run.comm_thread);
+  if (plan->runner->run.comm_thread)
+    mrt_comm_thread_drain(plan->runner->run.comm_thread);
   if (plan->graph.transfer_count) ctx->swap.tier->drain(ctx->swap.tier);
   mrt_interrupts_unmask(ctx);
   return s;

@@ -6,30 +6,32 @@
 
 #include <string.h>
 
-mrt_status mrt_plan_bad_index(mrt_plan *plan) {
-  const mrt_node *n = plan->steps[plan->run.fault - 1].node;
+mrt_status mrt_plan_bad_index(const mrt_plan *plan) {
+  const mrt_node *n = plan->steps[plan->runner->run.fault - 1].node;
   return mrt_fail(&plan->ctx->error, MRT_EDATA,
                   "%s (%s:%d): index %lld, 0 to %lld wanted", n->label,
-                  n->origin.file, n->origin.line, (long long)plan->run.bad_id,
-                  (long long)plan->run.bad_limit - 1);
+                  n->origin.file, n->origin.line,
+                  (long long)plan->runner->run.bad_id,
+                  (long long)plan->runner->run.bad_limit - 1);
 }
 
-void mrt_plan_tear(mrt_plan *plan) {
+void mrt_plan_tear(const mrt_plan *plan) {
   for (int i = 0; i < plan->written_count; i++)
     plan->written[i]->variable->torn = true;
 }
 
-mrt_status mrt_plan_failed(mrt_plan *plan) {
+mrt_status mrt_plan_failed(const mrt_plan *plan) {
   mrt_error *e = &plan->ctx->error, told = *e;
-  if (plan->ctx->device.queue || plan->at < 0) return told.status;
-  const mrt_node *n = plan->steps[plan->at].node;
-  if (plan->at >= plan->first_update && !plan->part_rows) mrt_plan_tear(plan);
+  if (plan->ctx->device.queue || plan->runner->at < 0) return told.status;
+  const mrt_node *n = plan->steps[plan->runner->at].node;
+  if (plan->runner->at >= plan->first_update && !plan->part_rows)
+    mrt_plan_tear(plan);
   return mrt_fail(e, told.status, "at %s (%s:%d): %s", n->label, n->origin.file,
                   n->origin.line, told.message);
 }
 
-mrt_status mrt_plan_lost(mrt_plan *plan) {
-  int step = plan->run.lost - 1;
+mrt_status mrt_plan_lost(const mrt_plan *plan) {
+  int step = plan->runner->run.lost - 1;
   const mrt_node *n = plan->steps[step].node;
   const mrt_value *slow = n->in[1];
   bool torn = step >= plan->first_update && !plan->part_rows;
@@ -38,7 +40,7 @@ mrt_status mrt_plan_lost(mrt_plan *plan) {
                   "swap file: %s (%zu bytes, %s:%d) was not copied: %s; %s",
                   slow->name ? slow->name : "a value",
                   mrt_type_bytes(&slow->type), n->origin.file, n->origin.line,
-                  strerror(plan->run.lost_code),
+                  strerror(plan->runner->run.lost_code),
                   torn ? "what this step updates is torn: load a snapshot"
                        : "nothing has changed");
 }
@@ -56,24 +58,25 @@ static int arrival_of(const mrt_plan *plan, int i) {
 }
 
 /* At its own step or, begun ahead, where it is waited for. */
-mrt_status mrt_plan_refused(mrt_plan *plan) {
+mrt_status mrt_plan_refused(const mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  const mrt_node *n = plan->steps[plan->run.refused - 1].node;
+  const mrt_node *n = plan->steps[plan->runner->run.refused - 1].node;
   const mrt_error said = ctx->error;
   /* Of what was queued nothing runs past the step that failed. */
-  int reached =
-      ctx->device.queue ? arrival_of(plan, plan->run.refused - 1) : plan->at;
+  int reached = ctx->device.queue
+                    ? arrival_of(plan, plan->runner->run.refused - 1)
+                    : plan->runner->at;
   bool torn = reached >= plan->first_update && !plan->part_rows;
   if (torn) mrt_plan_tear(plan);
   if (said.status == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   return mrt_fail(&ctx->error, said.status, "%s (%s:%d), run %llu: %s%s",
                   n->label, n->origin.file, n->origin.line,
-                  (unsigned long long)plan->run.step + 1, said.message,
+                  (unsigned long long)plan->runner->run.step + 1, said.message,
                   torn ? "; what this step updates is torn: load a snapshot"
                        : "");
 }
 
-void mrt_plan_abandon(mrt_plan *plan, int from) {
+void mrt_plan_abandon(const mrt_plan *plan, int from) {
   const mrt_context *owner = mrt_communicators_owner(plan->ctx);
   const char *why = plan->ctx->error.message;
   for (int i = from; i < plan->step_count; i++) {
@@ -85,10 +88,10 @@ void mrt_plan_abandon(mrt_plan *plan, int from) {
   }
 }
 
-mrt_status mrt_plan_fault(mrt_plan *plan) {
-  if (plan->run.refused) return mrt_plan_refused(plan);
+mrt_status mrt_plan_fault(const mrt_plan *plan) {
+  if (plan->runner->run.refused) return mrt_plan_refused(plan);
   /* A bad index showed up after an update that it depends on. */
-  if (plan->run.fault - 1 > plan->first_update && !plan->part_rows)
+  if (plan->runner->run.fault - 1 > plan->first_update && !plan->part_rows)
     mrt_plan_tear(plan);
   return mrt_plan_bad_index(plan);
 }

@@ -9,7 +9,7 @@
 #include "tensor/swap_tier.h"
 
 /* All room first: a full disk is found while nothing has happened. */
-mrt_status mrt_plan_reserve_swap(mrt_plan *plan) {
+mrt_status mrt_plan_reserve_swap(const mrt_plan *plan) {
   size_t missing = 0;
   for (int i = 0; i < plan->leaf_count; i++) {
     const mrt_value *v = plan->leaves[i];
@@ -17,7 +17,7 @@ mrt_status mrt_plan_reserve_swap(mrt_plan *plan) {
     if (v->slow && !(s && s->location))
       missing += mrt_swap_tier_round(mrt_type_bytes(&v->type));
   }
-  MRT_TRY(mrt_space_reserve_swap(plan->space, plan->slow_bytes));
+  MRT_TRY(mrt_space_reserve_swap(plan->runner->space, plan->slow_bytes));
   return mrt_swap_tier_reserve(plan->ctx, missing);
 }
 
@@ -27,7 +27,7 @@ static bool written(const mrt_plan *plan, const mrt_tensor *t) {
   return false;
 }
 
-mrt_status mrt_plan_fetch(mrt_plan *plan) {
+mrt_status mrt_plan_fetch(const mrt_plan *plan) {
   for (int i = 0; i < plan->leaf_count; i++) {
     mrt_tensor *t = plan->leaves[i]->tensor;
     if (plan->leaves[i]->slow || !t->storage->location) continue;

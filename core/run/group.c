@@ -55,12 +55,14 @@ static int steps_from(const mrt_plan *plan, int first) {
   return i - first;
 }
 
-mrt_status mrt_plan_group(mrt_plan *plan) {
+mrt_status mrt_runner_group(const mrt_plan *plan) {
   int n = plan->step_count;
-  plan->calls = MRT_NEW(&plan->graph.arena, const mrt_call *, n);
-  if (!plan->calls) return mrt_nomem(&plan->ctx->error);
-  for (int i = 0; i < n; i++) plan->calls[i] = &plan->steps[i].call;
-  for (int i = 0; i < n; i += plan->steps[i].together)
-    plan->steps[i].together = steps_from(plan, i);
+  mrt_runner *r = plan->runner;
+  r->call_list = MRT_NEW(&r->arena, const mrt_call *, n);
+  r->together = MRT_NEW(&r->arena, int, n);
+  if (!r->call_list || !r->together) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < n; i++) r->call_list[i] = &r->calls[i];
+  for (int i = 0; i < n; i += r->together[i])
+    r->together[i] = steps_from(plan, i);
   return MRT_OK;
 }

@@ -122,13 +122,13 @@ static void free_source(const mrt_context *ctx, mrt_graph *source) {
 }
 
 /* On failure nothing is left. */
-static mrt_status make(mrt_plan *blank, const request *r, mrt_plan **out) {
+static mrt_status make(mrt_plan *blank, const request *r, mrt_space *space,
+                       mrt_plan **out) {
   mrt_plan *plan = NULL;
   bool traced = blank->ctx->trace != NULL;
   mrt_status s = traced ? plan_trace(blank, r, &plan) //
                         : plan_once(blank, r, &plan);
-  if (!s) s = mrt_plan_bind(plan);
-  if (!s) s = mrt_plan_group(plan);
+  if (!s) s = mrt_runner_new(plan, space);
   if (!s) return *out = plan, MRT_OK;
   mrt_plan_discard(plan);
   free_source(blank->ctx, blank->source);
@@ -144,13 +144,8 @@ static void leave_overhead(mrt_plan *plan) {
 static mrt_plan blank_of(mrt_context *ctx, const mrt_plan_options *options) {
   mrt_plan blank = { .ctx = ctx,
                      .device = ctx->profile,
-                     .seed_epoch = ctx->random.begun,
-                     .run.device = ctx->device.state };
+                     .idle.device = ctx->device.state };
   if (ctx->trace) blank.first_key = ctx->trace->first_key;
-  if (ctx->trace && ctx->trace->old) {
-    blank.seed_epoch = ctx->trace->old->seed_epoch;
-    blank.runs = ctx->trace->old->runs;
-  }
   if (options) blank.options = *options;
   leave_overhead(&blank);
   blank.options.name = NULL; /* borrowed for the call only, as `measured` */
@@ -170,9 +165,12 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   else
     s = mrt_space_new(ctx, &space);
   if (s) return s;
-  blank.space = space;
-  s = make(&blank, &r, &plan);
+  s = make(&blank, &r, space, &plan);
   if (s) return mrt_space_free(space), s;
+  if (ctx->trace && ctx->trace->old) { /* it goes on where that is */
+    plan->runner->seed_epoch = ctx->trace->old->runner->seed_epoch;
+    plan->runner->runs = ctx->trace->old->runner->runs;
+  }
   plan->options.part = NULL, plan->options.measured = NULL;
   plan->options.measured_count = 0;
   if (options && options->name)
@@ -186,9 +184,8 @@ MRT_API void mrt_plan_free(mrt_plan *plan) {
   if (!plan) return;
   mrt_context *ctx = plan->ctx;
   mrt_remote_leave(plan);
-  for (int i = 0; i < plan->result_count; i++)
-    mrt_storage_unref(plan->result_storage[i]);
-  mrt_space_free(plan->space);
+  mrt_space_free(plan->runner->space);
+  mrt_runner_free(plan);
   mrt_graph *source = plan->source;
   mrt_plan_discard(plan);
   free_source(ctx, source);

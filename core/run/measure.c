@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct measuring {
-  mrt_plan *plan;
+  const mrt_plan *plan;
   const mrt_part *part;
   mrt_arena arena;
   int rounds;
@@ -49,18 +49,19 @@ static double own_cost(double (*clock)(void)) {
 }
 
 static mrt_status run_rounds(measuring *m, mrt_tensor *const *in) {
-  mrt_plan *plan = m->plan;
-  uint64_t runs = plan->runs;
+  const mrt_plan *plan = m->plan;
+  mrt_runner *r = plan->runner;
+  uint64_t runs = r->runs;
   mrt_status s = MRT_OK;
-  for (int r = -1; r < m->rounds && !s; r++) { /* the first warms up */
+  for (int i = -1; i < m->rounds && !s; i++) { /* the first warms up */
     double *row =
-        m->times + (size_t)(r < 0 ? 0 : r) * (size_t)(plan->step_count + 1);
+        m->times + (size_t)(i < 0 ? 0 : i) * (size_t)(plan->step_count + 1);
     double began = m->clock();
-    plan->times = row, plan->clock = m->clock;
+    r->times = row, r->clock = m->clock;
     s = mrt_plan_walk(plan, m->part, in);
     row[plan->step_count] = m->clock() - began;
   }
-  plan->times = NULL, plan->runs = runs;
+  r->times = NULL, r->runs = runs;
   return s;
 }
 
@@ -84,7 +85,7 @@ static void medians(const measuring *m, double *column, double *seconds,
 
 static mrt_status measure(measuring *m, mrt_tensor *const *in, double *seconds,
                           double *total) {
-  mrt_plan *plan = m->plan;
+  const mrt_plan *plan = m->plan;
   size_t row = (size_t)plan->step_count + 1;
   double *column = MRT_NEW(&m->arena, double, m->rounds);
   m->times =
@@ -92,7 +93,7 @@ static mrt_status measure(measuring *m, mrt_tensor *const *in, double *seconds,
   m->saved = MRT_NEW(&m->arena, mrt_storage *, plan->written_count);
   if (!column || !m->times || !m->saved) return mrt_nomem(&plan->ctx->error);
   MRT_TRY(mrt_plan_evict(plan));
-  MRT_TRY(mrt_plan_start(plan));
+  MRT_TRY(mrt_plan_begin_variables(plan));
   mrt_status s = save(m);
   if (!s) s = run_rounds(m, in);
   restore(m);
@@ -103,18 +104,19 @@ static mrt_status measure(measuring *m, mrt_tensor *const *in, double *seconds,
 
 static mrt_status watch(measuring *m, mrt_tensor *const *in,
                         mrt_range *ranges) {
-  mrt_plan *plan = m->plan;
+  const mrt_plan *plan = m->plan;
+  mrt_runner *r = plan->runner;
   m->saved = MRT_NEW(&m->arena, mrt_storage *, plan->written_count);
   m->times = MRT_NEW(&m->arena, double, plan->step_count + 1);
   if (!m->saved || !m->times) return mrt_nomem(&plan->ctx->error);
   MRT_TRY(mrt_plan_evict(plan));
-  MRT_TRY(mrt_plan_start(plan));
-  uint64_t runs = plan->runs;
+  MRT_TRY(mrt_plan_begin_variables(plan));
+  uint64_t runs = r->runs;
   mrt_status s = save(m);
-  plan->ranges = ranges;
-  plan->times = m->times, plan->clock = m->clock; /* it is no step */
+  r->ranges = ranges;
+  r->times = m->times, r->clock = m->clock; /* it is no step */
   if (!s) s = mrt_plan_walk(plan, NULL, in);
-  plan->ranges = NULL, plan->times = NULL, plan->runs = runs;
+  r->ranges = NULL, r->times = NULL, r->runs = runs;
   restore(m);
   return s;
 }

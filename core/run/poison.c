@@ -11,11 +11,11 @@
 #include <string.h>
 
 static void *address(const mrt_plan *plan, const mrt_buffer *s) {
-  return (char *)plan->space->data + s->offset;
+  return (char *)plan->runner->space->data + s->offset;
 }
 
 /* 0xff everywhere is NaN in every float and -1 in every integer. */
-mrt_status mrt_poison_dead(mrt_plan *plan, int step) {
+mrt_status mrt_poison_dead(const mrt_plan *plan, int step) {
   for (int i = 0; i < plan->buffer_count; i++) {
     const mrt_buffer *s = &plan->buffers[i];
     if (s->bytes && mrt_buffer_in_arena(s) && (step < 0 || s->last == step))
@@ -79,7 +79,7 @@ uint64_t mrt_poison_hash(const mrt_plan *plan, int step) {
     if (mrt_buffer_in_arena(buffer) || buffer->kind == MRT_BUFFER_SWAPPED ||
         written(plan, n, base->buffer))
       continue;
-    const char *data = s->call.in[k].data;
+    const char *data = mrt_runner_call(plan, s)->in[k].data;
     size_t element = mrt_dtypes[base->type.dtype].bytes;
     h = hash(plan, h, data - n->in[k]->offset * (int64_t)element,
              mrt_type_bytes(&base->type));

@@ -16,13 +16,15 @@ static uintptr_t begin_of(const mrt_plan *plan, const mrt_address *p) {
   if (p->where == MRT_IN_VARIABLE) return (uintptr_t)s->data;
   if (p->where == MRT_IN_SWAP_LOCATION) return s->location->offset;
   size_t offset = plan->buffers[p->index].offset;
-  if (p->where == MRT_IN_SWAP_TIER) return plan->space->swap->offset + offset;
-  return (uintptr_t)plan->space->data + offset;
+  if (p->where == MRT_IN_SWAP_TIER)
+    return plan->runner->space->swap->offset + offset;
+  return (uintptr_t)plan->runner->space->data + offset;
 }
 
-static void resolve_fixed(mrt_plan *plan) {
-  for (int i = 0; i < plan->fixed_count; i++) {
-    const mrt_address *p = &plan->fixed[i];
+static void resolve_fixed(const mrt_plan *plan) {
+  const mrt_runner *r = plan->runner;
+  for (int i = 0; i < r->fixed_count; i++) {
+    const mrt_address *p = &r->fixed[i];
     *p->pointer = (void *)(begin_of(plan, p) + (uintptr_t)p->bytes);
   }
 }
@@ -31,25 +33,26 @@ static void resolve_fixed(mrt_plan *plan) {
  * plan's is that of the whole batch. */
 static int64_t part_bytes(const mrt_plan *plan, const mrt_tensor *t, int i) {
   const mrt_type *own = &plan->input_types[i];
-  if (!plan->run.all_rows || mrt_type_equal(&t->type, own)) return 0;
-  return (int64_t)mrt_type_bytes(own) / plan->part_rows * plan->run.row;
+  if (!plan->runner->run.all_rows || mrt_type_equal(&t->type, own)) return 0;
+  return (int64_t)mrt_type_bytes(own) / plan->part_rows * plan->runner->run.row;
 }
 
-static void resolve_moving(mrt_plan *plan, mrt_tensor *const *in) {
-  for (int i = 0; i < plan->moving_count; i++) {
-    const mrt_address *p = &plan->moving[i];
+static void resolve_moving(const mrt_plan *plan, mrt_tensor *const *in) {
+  const mrt_runner *r = plan->runner;
+  for (int i = 0; i < r->moving_count; i++) {
+    const mrt_address *p = &r->moving[i];
     bool input = p->where == MRT_IN_INPUT;
     char *at = input ? (char *)in[p->index]->storage->data +
                            part_bytes(plan, in[p->index], p->index)
-                     : plan->result_storage[p->index]->data;
+                     : r->result_storage[p->index]->data;
     *p->pointer = at + p->bytes;
   }
 }
 
 /* A result that the user still holds keeps its bits: this run gets another. */
-static mrt_status ready_results(mrt_plan *plan) {
+static mrt_status ready_results(const mrt_plan *plan) {
   for (int i = 0; i < plan->result_count; i++) {
-    mrt_storage **s = &plan->result_storage[i];
+    mrt_storage **s = &plan->runner->result_storage[i];
     if (*s && (*s)->refs == 1) continue;
     mrt_storage *fresh;
     MRT_TRY(mrt_storage_new(plan->ctx, mrt_type_bytes(&plan->results[i]->type),
@@ -60,7 +63,7 @@ static mrt_status ready_results(mrt_plan *plan) {
   return MRT_OK;
 }
 
-static mrt_status check_leaves(mrt_plan *plan) {
+static mrt_status check_leaves(const mrt_plan *plan) {
   for (int i = 0; i < plan->leaf_count; i++) {
     mrt_tensor *t = plan->leaves[i]->tensor;
     if (t->variable && t->variable->torn)
@@ -88,12 +91,12 @@ MRT_API bool mrt_plan_fits(const mrt_plan *plan) {
 
 /* Bytes that this run has to get from the device. */
 static size_t bytes_to_get(const mrt_plan *plan) {
+  const mrt_runner *r = plan->runner;
   size_t bytes = 0;
-  if (plan->arena_bytes > plan->space->bytes)
-    bytes += plan->arena_bytes - plan->space->bytes;
+  if (plan->arena_bytes > r->space->bytes)
+    bytes += plan->arena_bytes - r->space->bytes;
   for (int i = 0; i < plan->result_count; i++)
-    if (!plan->result_storage[i])
-      bytes += mrt_type_bytes(&plan->results[i]->type);
+    if (!r->result_storage[i]) bytes += mrt_type_bytes(&plan->results[i]->type);
   for (int i = 0; i < plan->leaf_count; i++)
     if (!plan->leaves[i]->tensor->storage && !plan->leaves[i]->slow)
       bytes += mrt_type_bytes(&plan->leaves[i]->type);
@@ -103,7 +106,7 @@ static size_t bytes_to_get(const mrt_plan *plan) {
 enum { WORTH_ASKING = 16 << 20 }; /* bytes: asking reads several files */
 
 /* Refuse now what the system would kill us for later. */
-static mrt_status check_available(mrt_plan *plan) {
+static mrt_status check_available(const mrt_plan *plan) {
   const mrt_context *ctx = plan->ctx;
   size_t bytes = bytes_to_get(plan);
   if (ctx->memory.available ? bytes == 0 : bytes < WORTH_ASKING) return MRT_OK;
@@ -136,8 +139,8 @@ static bool pays(mrt_context *own) {
 
 /* Where steps are looked at one by one, collectives run where they stand. */
 static bool may_begin_ahead(const mrt_plan *plan) {
-  bool looks =
-      plan->ctx->poison || plan->times || plan->ranges || plan->options.trap;
+  const mrt_runner *r = plan->runner;
+  bool looks = plan->ctx->poison || r->times || r->ranges || plan->options.trap;
   return plan->overlap_count && !looks;
 }
 
@@ -155,32 +158,39 @@ static mrt_comm_thread *comm_thread_of(const mrt_plan *plan) {
              : NULL;
 }
 
-mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in) {
+/* What kernels find in the run. */
+static void begin(const mrt_plan *plan) {
+  mrt_context *ctx = plan->ctx;
+  mrt_run *run = &plan->runner->run;
+  run->seed = ctx->random.seed;
+  run->fault = run->lost = run->refused = 0;
+  run->communicators = mrt_communicators_owner(ctx)->ranks.communicators;
+  run->comm_thread = comm_thread_of(plan);
+  run->ahead = may_begin_ahead(plan);
+  run->error = &ctx->error;
+  run->tier = ctx->swap.tier;
+  run->stalled = 0;
+}
+
+mrt_status mrt_plan_prepare(const mrt_plan *plan, mrt_tensor *const *in) {
+  mrt_runner *r = plan->runner;
   wait_for_guests(plan);
   MRT_TRY(check_available(plan));
   MRT_TRY(check_leaves(plan));
   MRT_TRY(mrt_plan_evict(plan));
-  MRT_TRY(mrt_plan_start(plan));
+  MRT_TRY(mrt_plan_begin_variables(plan));
   MRT_TRY(mrt_plan_fetch(plan));
-  MRT_TRY(mrt_space_reserve(plan->space, plan->arena_bytes));
-  MRT_TRY(mrt_space_reserve_host(plan->space, plan->info.staging));
+  MRT_TRY(mrt_space_reserve(r->space, plan->arena_bytes));
+  MRT_TRY(mrt_space_reserve_host(r->space, plan->info.staging));
   MRT_TRY(ready_results(plan));
-  if (plan->placed_generation != plan->space->generation ||
-      plan->placed_moves != plan->ctx->memory.moves) {
+  if (r->placed_generation != r->space->generation ||
+      r->placed_moves != plan->ctx->memory.moves) {
     resolve_fixed(plan);
-    plan->placed_generation = plan->space->generation;
-    plan->placed_moves = plan->ctx->memory.moves;
-    plan->places++;
+    r->placed_generation = r->space->generation;
+    r->placed_moves = plan->ctx->memory.moves;
+    r->places++;
   }
   resolve_moving(plan, in);
-  plan->run.seed = plan->ctx->random.seed;
-  plan->run.fault = plan->run.lost = plan->run.refused = 0;
-  plan->run.communicators =
-      mrt_communicators_owner(plan->ctx)->ranks.communicators;
-  plan->run.comm_thread = comm_thread_of(plan);
-  plan->run.ahead = may_begin_ahead(plan);
-  plan->run.error = &plan->ctx->error;
-  plan->run.tier = plan->ctx->swap.tier;
-  plan->run.stalled = 0;
+  begin(plan);
   return MRT_OK;
 }

@@ -17,32 +17,34 @@ int mrt_milestone_after(const mrt_plan *plan, int done) {
   double launch = fmax(plan->device.launch, SHORTEST_LAUNCH);
   double seconds = 0, apart = LAUNCHES_APART * launch;
   while (done < plan->step_count && seconds <= apart)
-    for (int n = plan->steps[done].together; n > 0; n--)
+    for (int n = plan->runner->together[done]; n > 0; n--)
       seconds += plan->steps[done++].seconds;
   return done;
 }
 
 /* Step i and those that are done with it. */
-static mrt_status run_group(mrt_plan *plan, int i) {
+static mrt_status run_group(const mrt_plan *plan, int i) {
   const mrt_step *s = &plan->steps[i];
-  plan->at = i;
-  if (s->together == 1) return mrt_step_run(plan, i);
-  s->kernel->together(plan->calls + i, s->together);
+  plan->runner->at = i;
+  int n = plan->runner->together[i];
+  if (n == 1) return mrt_step_run(plan, i);
+  s->kernel->together(plan->runner->call_list + i, n);
   return MRT_OK;
 }
 
-static mrt_status queue_steps(mrt_plan *plan) {
+static mrt_status queue_steps(const mrt_plan *plan) {
   const mrt_device *d = &plan->ctx->device;
   mrt_error *e = &plan->ctx->error;
   int milestone = mrt_milestone_after(plan, 0);
   for (int i = 0; i < plan->step_count;) {
     MRT_TRY(run_group(plan, i));
     MRT_TRY(mrt_device_works(d, e));
-    if (plan->run.lost) return mrt_plan_lost(plan);
-    if (plan->run.refused) return mrt_plan_refused(plan);
-    i += plan->steps[i].together;
+    if (plan->runner->run.lost) return mrt_plan_lost(plan);
+    if (plan->runner->run.refused) return mrt_plan_refused(plan);
+    i += plan->runner->together[i];
     if (i < milestone || i == plan->step_count) continue;
-    if (d->queue->milestone) MRT_TRY(d->queue->milestone(d, &plan->run, i, e));
+    if (d->queue->milestone)
+      MRT_TRY(d->queue->milestone(d, &plan->runner->run, i, e));
     milestone = mrt_milestone_after(plan, i);
   }
   if (plan->graph.transfer_count)
@@ -50,9 +52,9 @@ static mrt_status queue_steps(mrt_plan *plan) {
   return MRT_OK;
 }
 
-mrt_status mrt_queue_all(mrt_plan *plan) {
+mrt_status mrt_queue_all(const mrt_plan *plan) {
   const mrt_device *d = &plan->ctx->device;
   mrt_status s = queue_steps(plan);
-  if (s && d->queue->stop) d->queue->stop(d, &plan->run);
+  if (s && d->queue->stop) d->queue->stop(d, &plan->runner->run);
   return s;
 }

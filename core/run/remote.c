@@ -28,20 +28,20 @@ static const mrt_queue *queue_of(const mrt_plan *plan) {
 
 /* ---- in flight ----------------------------------------------------------- */
 
-static void leave_in_flight(mrt_plan *plan) {
-  mrt_plan **at = &plan->ctx->in_flight;
-  while (*at && *at != plan) at = &(*at)->next_in_flight;
-  if (*at) *at = plan->next_in_flight;
-  plan->next_in_flight = NULL;
+static void leave_in_flight(const mrt_plan *plan) {
+  const mrt_plan **at = &plan->ctx->in_flight;
+  while (*at && *at != plan) at = &(*at)->runner->next_in_flight;
+  if (*at) *at = plan->runner->next_in_flight;
+  plan->runner->next_in_flight = NULL;
 }
 
 /* Have its runs met a fault, as far as can be seen? */
-static bool faulty(mrt_plan *plan) {
-  queue_of(plan)->see(&plan->ctx->device, &plan->run);
-  return plan->run.fault != 0;
+static bool faulty(const mrt_plan *plan) {
+  queue_of(plan)->see(&plan->ctx->device, &plan->runner->run);
+  return plan->runner->run.fault != 0;
 }
 
-mrt_status mrt_remote_fault(mrt_plan *plan) {
+mrt_status mrt_remote_fault(const mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   if (!faulty(plan)) return MRT_OK;
   MRT_TRY(queue_of(plan)->wait(&ctx->device, &ctx->error));
@@ -49,8 +49,9 @@ mrt_status mrt_remote_fault(mrt_plan *plan) {
   mrt_status s = mrt_plan_fault(plan);
   if (s != MRT_ERANK) mrt_plan_abandon(plan, 0);
   mrt_error told = ctx->error;
-  MRT_TRY(queue_of(plan)->clear_fault(&ctx->device, &plan->run, &ctx->error));
-  plan->run.fault = 0;
+  MRT_TRY(queue_of(plan)->clear_fault(&ctx->device, &plan->runner->run,
+                                      &ctx->error));
+  plan->runner->run.fault = 0;
   ctx->error = told;
   return s;
 }
@@ -58,29 +59,31 @@ mrt_status mrt_remote_fault(mrt_plan *plan) {
 /* How many steps of its last run were done when the device failed; -1: it was
  * not under way, or nobody knows. */
 static int reached(const mrt_plan *plan) {
-  bool told = plan->milestones && plan->run.words && queue_of(plan)->reached;
-  return told ? queue_of(plan)->reached(&plan->ctx->device, &plan->run) : -1;
+  bool told = plan->runner->milestones && plan->runner->run.words &&
+              queue_of(plan)->reached;
+  return told ? queue_of(plan)->reached(&plan->ctx->device, &plan->runner->run)
+              : -1;
 }
 
 /* The plan whose run that was; else `plan`, and -1 for *done. */
-static mrt_plan *stopped_in(mrt_plan *plan, int *done) {
-  mrt_plan *p = plan;
+static const mrt_plan *stopped_in(const mrt_plan *plan, int *done) {
+  const mrt_plan *p = plan;
   if ((*done = reached(p)) >= 0) return p;
-  for (p = plan->ctx->in_flight; p; p = p->next_in_flight)
+  for (p = plan->ctx->in_flight; p; p = p->runner->next_in_flight)
     if ((*done = reached(p)) >= 0) return p;
   return plan;
 }
 
 /* The device has failed: what the plan updates is nobody knows what. */
-static mrt_status tell_failure(mrt_plan *plan) {
+static mrt_status tell_failure(const mrt_plan *plan) {
   mrt_error *e = &plan->ctx->error, told = *e;
   int done;
   mrt_plan_tear(plan);
   plan = stopped_in(plan, &done);
   if (!plan->step_count) return told.status;
-  int last = done < 0 ? plan->at : mrt_milestone_after(plan, done) - 1;
+  int last = done < 0 ? plan->runner->at : mrt_milestone_after(plan, done) - 1;
   const mrt_node *n = plan->steps[last].node;
-  const char *where = plan->queued ? "in the run that ends with" : "at";
+  const char *where = plan->runner->queued ? "in the run that ends with" : "at";
   if (done >= 0) where = done >= last ? "at" : "at the latest at";
   if (done <= 0 || done >= last)
     return mrt_fail(e, told.status, "%s %s (%s:%d): %s", where, n->label,
@@ -99,7 +102,7 @@ mrt_status mrt_runs_drain(mrt_context *ctx) {
   if (!q || !ctx->in_flight) return MRT_OK;
   bool failed = q->wait(&ctx->device, &ctx->error) != MRT_OK;
   while (ctx->in_flight) {
-    mrt_plan *plan = ctx->in_flight;
+    const mrt_plan *plan = ctx->in_flight;
     mrt_status s = failed ? tell_failure(plan) : mrt_remote_fault(plan);
     leave_in_flight(plan);
     if (s && !first) first = s, told = ctx->error;
@@ -113,71 +116,77 @@ mrt_status mrt_runs_wait_fence(mrt_context *ctx, uint64_t fence) {
   if (!q || !ctx->in_flight) return MRT_OK;
   if (q->wait_fence(&ctx->device, fence, &ctx->error))
     return mrt_runs_drain(ctx);
-  for (mrt_plan *plan = ctx->in_flight; plan; plan = plan->next_in_flight)
+  for (const mrt_plan *plan = ctx->in_flight; plan;
+       plan = plan->runner->next_in_flight)
     if (faulty(plan)) return mrt_runs_drain(ctx);
   return MRT_OK;
 }
 
 /* From here on, results can be read while what follows is computed.  Variables
  * may be written again. */
-static void set_fence(mrt_plan *plan) {
+static void set_fence(const mrt_plan *plan) {
+  mrt_runner *r = plan->runner;
   uint64_t here = queue_of(plan)->fence(&plan->ctx->device);
   for (int i = 0; i < plan->result_count; i++)
-    if (plan->result_storage[i]) plan->result_storage[i]->fence = here;
+    if (r->result_storage[i]) r->result_storage[i]->fence = here;
   for (int i = 0; i < plan->written_count; i++)
     if (plan->written[i]->storage) plan->written[i]->storage->fence = 0;
 }
 
-mrt_status mrt_remote_begin(mrt_plan *plan) {
+mrt_status mrt_remote_begin(const mrt_plan *plan) {
+  mrt_runner *r = plan->runner;
   mrt_context *ctx = plan->ctx;
-  if (plan->run.words) MRT_TRY(mrt_remote_fault(plan));
-  mrt_status s = queue_of(plan)->begin(&ctx->device, &plan->run, &ctx->error);
+  if (r->run.words) MRT_TRY(mrt_remote_fault(plan));
+  mrt_status s = queue_of(plan)->begin(&ctx->device, &r->run, &ctx->error);
   int done = -1;
   if (s == MRT_EDEVICE) stopped_in(plan, &done);
   if (done >= 0) return tell_failure(plan);
-  plan->queued = false, plan->at = 0;
+  r->queued = false, r->at = 0;
   return s;
 }
 
-mrt_status mrt_remote_end(mrt_plan *plan, mrt_status status) {
+mrt_status mrt_remote_end(const mrt_plan *plan, mrt_status status) {
   mrt_context *ctx = plan->ctx;
   const mrt_queue *q = queue_of(plan);
   if (!status) status = mrt_device_works(&ctx->device, &ctx->error);
-  if (!status) status = q->end(&ctx->device, &plan->run, &ctx->error);
+  if (!status) status = q->end(&ctx->device, &plan->runner->run, &ctx->error);
   if (status == MRT_EDEVICE) return tell_failure(plan);
   set_fence(plan);
-  plan->queued = true;
+  plan->runner->queued = true;
   leave_in_flight(plan);
-  plan->next_in_flight = ctx->in_flight;
+  plan->runner->next_in_flight = ctx->in_flight;
   ctx->in_flight = plan;
   return status;
 }
 
-void mrt_remote_leave(mrt_plan *plan) {
+void mrt_remote_leave(const mrt_plan *plan) {
+  mrt_runner *r = plan->runner;
   mrt_context *ctx = plan->ctx;
   const mrt_queue *q = queue_of(plan);
   mrt_error ignored;
   if (!q) return;
-  if (plan->run.words) q->wait(&ctx->device, &ignored);
+  if (r->run.words) q->wait(&ctx->device, &ignored);
   leave_in_flight(plan);
   mrt_replay_forget(plan);
-  if (plan->run.words) q->leave(&ctx->device, &plan->run);
+  if (r->run.words) q->leave(&ctx->device, &r->run);
 }
 
 /* ---- recordings ---------------------------------------------------------- */
 
-void mrt_replay_forget(mrt_plan *plan) {
+void mrt_replay_forget(const mrt_plan *plan) {
+  mrt_runner *r = plan->runner;
   const mrt_queue *q = queue_of(plan);
-  while (plan->recording_count)
+  while (r->recording_count)
     q->forget(&plan->ctx->device,
-              plan->recordings[--plan->recording_count].recording);
+              r->recordings[--r->recording_count].recording);
 }
 
 /* Where inputs and results lie. */
 static uint64_t addresses(const mrt_plan *plan) {
-  uint64_t h = plan->recorded_generation;
-  for (int i = 0; i < plan->moving_count; i++) {
-    h = (h ^ (uint64_t)(uintptr_t)*plan->moving[i].pointer) *
+  mrt_runner *r = plan->runner;
+  uint64_t h = r->recorded_generation;
+  for (int i = 0; i < r->moving_count; i++) {
+    h = (h ^ (uint64_t)(uintptr_t)*r->moving[i].pointer) *
         UINT64_C(0x9e3779b97f4a7c15);
     h ^= h >> 29;
   }
@@ -185,33 +194,35 @@ static uint64_t addresses(const mrt_plan *plan) {
 }
 
 /* What was recorded for these addresses comes first; NULL: nothing was. */
-static void *find(mrt_plan *plan, uint64_t key) {
-  for (int i = 0; i < plan->recording_count; i++) {
-    mrt_recording found = plan->recordings[i];
+static void *find(const mrt_plan *plan, uint64_t key) {
+  mrt_runner *r = plan->runner;
+  for (int i = 0; i < r->recording_count; i++) {
+    mrt_recording found = r->recordings[i];
     if (found.key != key) continue;
-    memmove(plan->recordings + 1, plan->recordings,
-            (size_t)i * sizeof *plan->recordings);
-    plan->recordings[0] = found;
+    memmove(r->recordings + 1, r->recordings,
+            (size_t)i * sizeof *r->recordings);
+    r->recordings[0] = found;
     return found.recording;
   }
   return NULL;
 }
 
-static void keep(mrt_plan *plan, uint64_t key, void *recording) {
-  int n = plan->recording_count;
+static void keep(const mrt_plan *plan, uint64_t key, void *recording) {
+  mrt_runner *r = plan->runner;
+  int n = r->recording_count;
   if (n == MRT_RECORDINGS)
-    queue_of(plan)->forget(&plan->ctx->device, plan->recordings[--n].recording);
-  memmove(plan->recordings + 1, plan->recordings,
-          (size_t)n * sizeof *plan->recordings);
-  plan->recordings[0] = (mrt_recording){ key, recording };
-  plan->recording_count = n + 1;
+    queue_of(plan)->forget(&plan->ctx->device, r->recordings[--n].recording);
+  memmove(r->recordings + 1, r->recordings, (size_t)n * sizeof *r->recordings);
+  r->recordings[0] = (mrt_recording){ key, recording };
+  r->recording_count = n + 1;
 }
 
 /* Fixed places may have moved since. */
-static void refresh(mrt_plan *plan) {
-  if (plan->recorded_generation == plan->places) return;
+static void refresh(const mrt_plan *plan) {
+  mrt_runner *r = plan->runner;
+  if (r->recorded_generation == r->places) return;
   mrt_replay_forget(plan);
-  plan->recorded_generation = plan->places;
+  r->recorded_generation = r->places;
 }
 
 /* What the host computes is in no recording. */
@@ -222,7 +233,7 @@ static bool may_record(const mrt_plan *plan) {
   return all;
 }
 
-mrt_status mrt_replay(mrt_plan *plan) {
+mrt_status mrt_replay(const mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
   const mrt_queue *q = queue_of(plan);
   refresh(plan);
@@ -242,6 +253,6 @@ mrt_status mrt_replay(mrt_plan *plan) {
     if (!recording) return mrt_queue_all(plan); /* as it is, then */
     keep(plan, key, recording);
   }
-  plan->at = plan->step_count - 1;
+  plan->runner->at = plan->step_count - 1;
   return q->replay(&ctx->device, recording, &ctx->error);
 }

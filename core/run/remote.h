@@ -6,37 +6,37 @@
 
 #include "run/run.h"
 
-/* failed.c: the message of plan->run.fault; what is torn by it. */
-mrt_status mrt_plan_fault(mrt_plan *plan);
+/* failed.c: the message of plan->runner->run.fault; what is torn by it. */
+mrt_status mrt_plan_fault(const mrt_plan *plan);
 /* Only the message. */
-mrt_status mrt_plan_bad_index(mrt_plan *plan);
-/* ctx->error says what plan->run.refused did; where that was, too. */
-mrt_status mrt_plan_refused(mrt_plan *plan);
-/* plan->run.lost: a copy between tiers has failed. */
-mrt_status mrt_plan_lost(mrt_plan *plan);
+mrt_status mrt_plan_bad_index(const mrt_plan *plan);
+/* ctx->error says what plan->runner->run.refused did; where that was, too. */
+mrt_status mrt_plan_refused(const mrt_plan *plan);
+/* plan->runner->run.lost: a copy between tiers has failed. */
+mrt_status mrt_plan_lost(const mrt_plan *plan);
 /* ctx->error says how the device failed: at which step, and what is torn.  Of
  * what was queued that shows when it has ended. */
-mrt_status mrt_plan_failed(mrt_plan *plan);
+mrt_status mrt_plan_failed(const mrt_plan *plan);
 /* The step broke off past its first update. */
-void mrt_plan_tear(mrt_plan *plan);
+void mrt_plan_tear(const mrt_plan *plan);
 /* The run ended with ctx->error, and does not come to its collectives from step
  * `from` on: the other ranks, which would wait in vain or update alone, are told
  * why, and fail. */
-void mrt_plan_abandon(mrt_plan *plan, int from);
+void mrt_plan_abandon(const mrt_plan *plan, int from);
 
 /* What its run has met, as far as that can be seen; it is forgotten then. */
-mrt_status mrt_remote_fault(mrt_plan *plan);
+mrt_status mrt_remote_fault(const mrt_plan *plan);
 /* Around what a run queues.  `begin` tells what the run before has met. */
-mrt_status mrt_remote_begin(mrt_plan *plan);
-mrt_status mrt_remote_end(mrt_plan *plan, mrt_status status);
+mrt_status mrt_remote_begin(const mrt_plan *plan);
+mrt_status mrt_remote_end(const mrt_plan *plan, mrt_status status);
 /* Before a plan is freed. */
-void mrt_remote_leave(mrt_plan *plan);
+void mrt_remote_leave(const mrt_plan *plan);
 
 /* Queue the run, step by step (queue.c). */
-mrt_status mrt_queue_all(mrt_plan *plan);
+mrt_status mrt_queue_all(const mrt_plan *plan);
 /* Queue it as one launch, recorded from that. */
-mrt_status mrt_replay(mrt_plan *plan);
-void mrt_replay_forget(mrt_plan *plan);
+mrt_status mrt_replay(const mrt_plan *plan);
+void mrt_replay_forget(const mrt_plan *plan);
 
 /* How many steps are done at the first milestone after `done` of them are. */
 int mrt_milestone_after(const mrt_plan *plan, int done);

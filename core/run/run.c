@@ -30,7 +30,7 @@ static bool is_whole(const mrt_plan *plan, const mrt_part *part,
   return given->dims[0] == part->rows && mrt_type_equal(&rows, own);
 }
 
-mrt_status mrt_plan_check_part(mrt_plan *plan, const mrt_part *part) {
+mrt_status mrt_plan_check_part(const mrt_plan *plan, const mrt_part *part) {
   if (plan->part_rows
           ? part && part->row >= 0 && part->row <= part->rows - plan->part_rows
           : !part || (!part->row && !part->rows))
@@ -41,7 +41,7 @@ mrt_status mrt_plan_check_part(mrt_plan *plan, const mrt_part *part) {
                   part ? (long long)part->rows : 0);
 }
 
-mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
+mrt_status mrt_plan_check_inputs(const mrt_plan *plan, const mrt_part *part,
                                  mrt_tensor *const *in, int nin, int nout) {
   mrt_error *e = &plan->ctx->error;
   const mrt_plan_info *info = &plan->info;
@@ -69,7 +69,8 @@ mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
 }
 
 /* Tensors first: past the updates nothing may fail. */
-static mrt_status new_outputs(mrt_plan *plan, mrt_tensor **out, int nout) {
+static mrt_status new_outputs(const mrt_plan *plan, mrt_tensor **out,
+                              int nout) {
   for (int i = 0; i < nout; i++) {
     out[i] = mrt_tensor_new(plan->ctx, &plan->graph.outputs[i]->type);
     if (out[i]) {
@@ -82,7 +83,7 @@ static mrt_status new_outputs(mrt_plan *plan, mrt_tensor **out, int nout) {
   return MRT_OK;
 }
 
-static mrt_status run_all(mrt_plan *plan, const mrt_part *part,
+static mrt_status run_all(const mrt_plan *plan, const mrt_part *part,
                           mrt_tensor *const *in, int nin, mrt_tensor **out,
                           int nout) {
   MRT_TRY(mrt_plan_check_part(plan, part));
@@ -94,13 +95,14 @@ static mrt_status run_all(mrt_plan *plan, const mrt_part *part,
     if (s)
       mrt_tensor_unref(out[i]);
     else
-      mrt_tensor_resolve(out[i], plan->result_storage[plan->output_result[i]]);
+      mrt_tensor_resolve(out[i],
+                         plan->runner->result_storage[plan->output_result[i]]);
   }
   return s;
 }
 
 MRT_API double mrt_plan_stalled(const mrt_plan *plan) {
-  return plan->run.stalled;
+  return plan->runner->run.stalled;
 }
 
 MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
@@ -111,8 +113,8 @@ MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
 /* ---- parts of a batch ---------------------------------------------------- */
 
 /* Output i for all rows, its data still to come. */
-static mrt_status whole_output(mrt_plan *plan, const mrt_part *part, int i,
-                               mrt_tensor **out) {
+static mrt_status whole_output(const mrt_plan *plan, const mrt_part *part,
+                               int i, mrt_tensor **out) {
   mrt_type type = plan->graph.outputs[i]->type;
   mrt_storage *storage;
   type.dims[0] = type.dims[0] / plan->part_rows * part->rows;
@@ -124,7 +126,7 @@ static mrt_status whole_output(mrt_plan *plan, const mrt_part *part, int i,
   return *out ? MRT_OK : mrt_nomem(&plan->ctx->error);
 }
 
-static mrt_status whole_outputs(mrt_plan *plan, const mrt_part *part,
+static mrt_status whole_outputs(const mrt_plan *plan, const mrt_part *part,
                                 mrt_tensor **out, int nout) {
   for (int i = 0; i < nout; i++) {
     mrt_status s = whole_output(plan, part, i, &out[i]);
@@ -140,11 +142,11 @@ static mrt_status copy_rows(const mrt_plan *plan, const mrt_part *part,
   for (int i = 0; i < nout; i++) {
     size_t bytes = mrt_type_bytes(&plan->graph.outputs[i]->type);
     char *to = out[i]->storage->data;
-    MRT_TRY(mrt_device_copy(&plan->ctx->device,
-                            to + bytes / (size_t)plan->part_rows *
-                                     (size_t)part->row,
-                            plan->result_storage[plan->output_result[i]]->data,
-                            bytes, &plan->ctx->error));
+    MRT_TRY(mrt_device_copy(
+        &plan->ctx->device,
+        to + bytes / (size_t)plan->part_rows * (size_t)part->row,
+        plan->runner->result_storage[plan->output_result[i]]->data, bytes,
+        &plan->ctx->error));
   }
   return MRT_OK;
 }

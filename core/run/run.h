@@ -5,7 +5,7 @@
 #define MRT_RUN_RUN_H
 
 #include "mrt/frontend.h"
-#include "plan/plan.h"
+#include "run/runner.h"
 
 /* A plan for `roots` and `updates`, ready to run. */
 mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
@@ -17,14 +17,16 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
 /* Make the storages of these variables, computing their initial values;
  * `variables` is scratch afterwards. */
 mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables, int n);
+/* The same of all that the plan reads and that has none yet. */
+mrt_status mrt_plan_begin_variables(const mrt_plan *plan);
 
 /* All room in the swap tier that the run needs: a full disk is found while
  * nothing has happened. */
-mrt_status mrt_plan_reserve_swap(mrt_plan *plan);
+mrt_status mrt_plan_reserve_swap(const mrt_plan *plan);
 /* Variables that live there go there, one after the other. */
-mrt_status mrt_plan_evict(mrt_plan *plan);
+mrt_status mrt_plan_evict(const mrt_plan *plan);
 /* The others come to memory. */
-mrt_status mrt_plan_fetch(mrt_plan *plan);
+mrt_status mrt_plan_fetch(const mrt_plan *plan);
 
 /* Compute tensors now, tracing or not. */
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n);
@@ -62,34 +64,30 @@ mrt_status mrt_shard_assign(mrt_tensor *shard, mrt_tensor *value,
 void mrt_readers_invalidate(mrt_variable *v);
 
 /* Are these rows the plan's? */
-mrt_status mrt_plan_check_part(mrt_plan *plan, const mrt_part *part);
+mrt_status mrt_plan_check_part(const mrt_plan *plan, const mrt_part *part);
 /* The right number of inputs, of the right types, now computed? */
-mrt_status mrt_plan_check_inputs(mrt_plan *plan, const mrt_part *part,
+mrt_status mrt_plan_check_inputs(const mrt_plan *plan, const mrt_part *part,
                                  mrt_tensor *const *in, int nin, int nout);
 /* Get what a run needs from the device, and resolve where all of it lies; on
  * failure nothing has changed but variables that have begun. */
-mrt_status mrt_plan_prepare(mrt_plan *plan, mrt_tensor *const *in);
+mrt_status mrt_plan_prepare(const mrt_plan *plan, mrt_tensor *const *in);
 /* Do all ranks have this plan's collectives?  ERANK, saying where they begin to
  * differ; then nothing has changed. */
-mrt_status mrt_plan_check_collectives(mrt_plan *plan);
+mrt_status mrt_plan_check_collectives(const mrt_plan *plan);
 /* Seconds of the steps, as rank 0 has measured them, where all ranks have the
  * same steps; nothing for a plan without collectives. */
-mrt_status mrt_plan_share_times(mrt_plan *plan, double *seconds, double *total);
+mrt_status mrt_plan_share_times(const mrt_plan *plan, double *seconds,
+                                double *total);
 /* Until all that was queued is done; what the runs before have met.  Nothing
  * on a device that does not queue. */
 mrt_status mrt_runs_drain(mrt_context *ctx);
 /* Only until this fence. */
 mrt_status mrt_runs_wait_fence(mrt_context *ctx, uint64_t fence);
-/* Run with results left in plan->result_storage. */
-mrt_status mrt_plan_walk(mrt_plan *plan, const mrt_part *part,
+/* Run with results left in plan->runner->result_storage. */
+mrt_status mrt_plan_walk(const mrt_plan *plan, const mrt_part *part,
                          mrt_tensor *const *in);
 
 /* Compute step i, or queue it. */
-mrt_status mrt_step_run(mrt_plan *plan, int i);
-
-/* Resolve which pointers go where; after mrt_plan_make. */
-mrt_status mrt_plan_bind(mrt_plan *plan);
-/* Which steps are done together; after mrt_plan_make. */
-mrt_status mrt_plan_group(mrt_plan *plan);
+mrt_status mrt_step_run(const mrt_plan *plan, int i);
 
 #endif

@@ -59,12 +59,12 @@ static mrt_status take(mrt_context *ctx, mrt_tensor *variable,
   return MRT_OK;
 }
 
-static mrt_status compute(mrt_plan *plan, const batch *b) {
+static mrt_status compute(const mrt_plan *plan, const batch *b) {
   MRT_TRY(mrt_plan_walk(plan, NULL, NULL));
   MRT_TRY(mrt_runs_drain(plan->ctx));
   for (int i = 0; i < b->n; i++)
     MRT_TRY(take(plan->ctx, b->variables[i],
-                 plan->result_storage[plan->output_result[i]]));
+                 plan->runner->result_storage[plan->output_result[i]]));
   return MRT_OK;
 }
 
@@ -116,7 +116,7 @@ mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables,
   return s;
 }
 
-mrt_status mrt_plan_evict(mrt_plan *plan) {
+mrt_status mrt_plan_evict(const mrt_plan *plan) {
   if (!plan->graph.transfer_count) return MRT_OK;
   MRT_TRY(mrt_plan_reserve_swap(plan));
   for (int i = 0; i < plan->leaf_count; i++) {
@@ -128,13 +128,17 @@ mrt_status mrt_plan_evict(mrt_plan *plan) {
   return MRT_OK;
 }
 
-MRT_API mrt_status mrt_plan_start(mrt_plan *plan) {
+mrt_status mrt_plan_begin_variables(const mrt_plan *plan) {
   mrt_arena arena;
   batch *list;
   mrt_arena_init(&arena, plan->ctx->allocator);
   mrt_status s = missing(&arena, plan, &list);
-  if (list) plan->placed_generation = 0; /* their places change */
+  if (list) plan->runner->placed_generation = 0; /* their places change */
   if (!s) s = start_all(plan->ctx, &arena, list);
   mrt_arena_free(&arena);
   return s;
+}
+
+MRT_API mrt_status mrt_plan_start(mrt_plan *plan) {
+  return mrt_plan_begin_variables(plan);
 }

@@ -68,9 +68,10 @@ static bool copies(const mrt_step *s) {
 }
 
 mrt_unusual mrt_watch_inputs(const mrt_plan *plan, const mrt_step *s) {
+  const mrt_call *call = mrt_runner_call(plan, s);
   mrt_unusual u = { false, false };
-  for (int k = 0; k < s->call.nin && !copies(s); k++)
-    if (can_be(&s->call.in[k])) each(plan, &s->call.in[k], note_kind, &u);
+  for (int k = 0; k < call->nin && !copies(s); k++)
+    if (can_be(&call->in[k])) each(plan, &call->in[k], note_kind, &u);
   return u;
 }
 
@@ -78,12 +79,13 @@ static bool is_leaf(const mrt_value *v) {
   return v->leaf != MRT_LEAF_NONE || v->base->leaf != MRT_LEAF_NONE;
 }
 
-mrt_status mrt_watch_leaves(mrt_plan *plan, const mrt_step *s) {
+mrt_status mrt_watch_leaves(const mrt_plan *plan, const mrt_step *s) {
+  const mrt_call *call = mrt_runner_call(plan, s);
   const mrt_node *n = s->node;
-  for (int k = 0; k < s->call.nin && !copies(s); k++) {
+  for (int k = 0; k < call->nin && !copies(s); k++) {
     mrt_unusual u = { false, false };
-    if (!is_leaf(n->in[k]) || !can_be(&s->call.in[k])) continue;
-    each(plan, &s->call.in[k], note_kind, &u);
+    if (!is_leaf(n->in[k]) || !can_be(&call->in[k])) continue;
+    each(plan, &call->in[k], note_kind, &u);
     if (!u.nan) continue;
     const char *name = n->in[k]->name;
     return mrt_fail(
@@ -97,16 +99,17 @@ mrt_status mrt_watch_leaves(mrt_plan *plan, const mrt_step *s) {
   return MRT_OK;
 }
 
-mrt_status mrt_watch_outputs(mrt_plan *plan, const mrt_step *s,
+mrt_status mrt_watch_outputs(const mrt_plan *plan, const mrt_step *s,
                              mrt_unusual before) {
+  const mrt_call *call = mrt_runner_call(plan, s);
   const mrt_node *n = s->node;
   if (n->nin == 0 || copies(s))
     return MRT_OK; /* a constant is as it is meant */
-  for (int k = 0; k < s->call.nout; k++) {
+  for (int k = 0; k < call->nout; k++) {
     mrt_unusual u = { false, false };
     bool statistic = k < 32 && n->op->wide_outputs >> k & 1 && k > 0;
-    if (!can_be(&s->call.out[k])) continue;
-    each(plan, &s->call.out[k], note_kind, &u);
+    if (!can_be(&call->out[k])) continue;
+    each(plan, &call->out[k], note_kind, &u);
     bool infinity = u.infinity && !statistic && !before.infinity && !before.nan;
     if (!(u.nan && !before.nan) && !infinity) continue;
     return mrt_fail(&plan->ctx->error, MRT_EDATA,
@@ -143,6 +146,7 @@ static void note_range(void *user, double x) {
 }
 
 void mrt_watch_range(const mrt_plan *plan, const mrt_step *s, mrt_range *r) {
-  for (int k = 0; k < s->call.nout && !copies(s); k++)
-    if (can_be(&s->call.out[k])) each(plan, &s->call.out[k], note_range, r);
+  const mrt_call *call = mrt_runner_call(plan, s);
+  for (int k = 0; k < call->nout && !copies(s); k++)
+    if (can_be(&call->out[k])) each(plan, &call->out[k], note_range, r);
 }
