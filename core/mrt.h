@@ -117,7 +117,7 @@ typedef struct mrt_context_info {
   size_t bytes_now;      /* tensor bytes requested from the device */
   size_t bytes_peak;     /* the most at any time since mrt_context_reset_peak */
   size_t alignment;      /* what the device allocates is a multiple of it */
-  size_t bytes_slow;     /* of the slow tier */
+  size_t bytes_swapped;  /* of the swap tier */
   size_t bytes_host; /* of the host, for what the device has no kernels for */
   int devices;       /* of its kind that are here */
   bool queues;       /* plans return before they are done; reading waits */
@@ -378,7 +378,7 @@ typedef struct mrt_plan_info {
   size_t outputs;
   size_t lower_bound; /* largest sum of live bytes at any node + the rest */
   size_t inputs;      /* the caller's own arguments; not in peak */
-  size_t slow;        /* in the slow tier; not in peak */
+  size_t swapped;     /* in the swap tier; not in peak */
   int inputs_count, outputs_count;
   int nodes_traced, nodes;            /* before and after optimisation */
   int nodes_after[MRT_REWRITE_COUNT]; /* after each rewrite that has a switch */

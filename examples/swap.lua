@@ -1,4 +1,4 @@
---- swap.lua -- when is moving a value to the slow tier free?
+--- swap.lua -- when is moving a value to the swap tier free?
 ---
 ---     mrt examples/swap.lua                  tables
 ---     mrt examples/swap.lua --out FILE.svg   a picture as well
@@ -35,7 +35,7 @@ local function gaps(plan)
       local between = 0
       for i = last[v] + 1, first[v] - 1 do between = between + steps[i].time end
       list[#list + 1] = { value = value, compute = between,
-        swap = value.bytes / d.slow_write + value.bytes / d.slow_read }
+        swap = value.bytes / d.swap_write + value.bytes / d.swap_read }
     end
   end
   table.sort(list, function(a, b)
@@ -65,9 +65,9 @@ local function table_for(name)
   local step, x, y = small.make(flags)
   local plan = step:plan(x, y)
   local d = plan.device
-  if d.slow_read <= 0 then return end
-  print(("\n%s: slow tier %s/s in, %s/s out"):format(d.name,
-    format.bytes(d.slow_read), format.bytes(d.slow_write)))
+  if d.swap_read <= 0 then return end
+  print(("\n%s: swap tier %s/s in, %s/s out"):format(d.name,
+    format.bytes(d.swap_read), format.bytes(d.swap_write)))
   print(("%-20s %10s %11s %11s  %s"):format("value", "bytes", "T_swap", "T_compute",
     "hidden"))
   local list, hidden = gaps(plan), 0
@@ -97,7 +97,7 @@ for i = 1, 4 do
   print(("%4d   %.10f    %.10f  %s"):format(i, p, q, p == q and "same bits" or "DIFFER"))
 end
 print(("peak   %-12s    %s, and %s in the file"):format(format.bytes(a.peak),
-  format.bytes(b.peak), format.bytes(b.slow)))
+  format.bytes(b.peak), format.bytes(b.swapped)))
 
 if flags.out then
   series[#series + 1] = { name = "T_swap = T_compute", dashed = true,

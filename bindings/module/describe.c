@@ -31,7 +31,7 @@ static int plan_info(lua_State *L) {
   set_integer(L, "working_set", (int64_t)i.working_set);
   set_integer(L, "order_free_bound", (int64_t)i.order_free_bound);
   set_integer(L, "inputs", (int64_t)i.inputs);
-  set_integer(L, "slow", (int64_t)i.slow);
+  set_integer(L, "swapped", (int64_t)i.swapped);
   set_integer(L, "input_count", i.inputs_count);
   set_integer(L, "output_count", i.outputs_count);
   set_integer(L, "nodes_traced", i.nodes_traced);

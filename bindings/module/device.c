@@ -27,8 +27,8 @@ static const field fields[] = {
   BYTES(align),          BYTES(capacity),   BYTES(overhead),
   NUMBER(launch),        NUMBER(call),      NUMBER(serial),
   NUMBER(cache),         NUMBER(bandwidth), NUMBER(cache_bandwidth),
-  NUMBER(slow_capacity), NUMBER(slow_read), NUMBER(slow_write),
-  NUMBER(slow_latency),
+  NUMBER(swap_capacity), NUMBER(swap_read), NUMBER(swap_write),
+  NUMBER(swap_latency),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 

@@ -190,13 +190,13 @@ static int set_swap_folder(lua_State *L) {
   return 0;
 }
 
-/* measure_slow(bytes): bytes per second to and from the slow tier. */
-static int measure_slow(lua_State *L) {
+/* measure_swap(bytes): bytes per second to and from the swap tier. */
+static int measure_swap(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   lua_Integer bytes = luaL_checkinteger(L, 1);
   luaL_argcheck(L, bytes > 0, 1, "not a number of bytes");
-  mrt_slow_rates rates;
-  MRT_CHECK(L, m, "measure_slow",
+  mrt_swap_rates rates;
+  MRT_CHECK(L, m, "measure_swap",
             mrt_context_measure_swap(m->ctx, (size_t)bytes, &rates));
   lua_createtable(L, 0, 5);
   lua_pushnumber(L, rates.latency);
@@ -233,7 +233,7 @@ static int info(lua_State *L) {
   set_count(L, "bytes_now", i.bytes_now);
   set_count(L, "bytes_peak", i.bytes_peak);
   set_count(L, "alignment", i.alignment);
-  set_count(L, "bytes_slow", i.bytes_slow);
+  set_count(L, "bytes_swapped", i.bytes_swapped);
   set_count(L, "bytes_host", i.bytes_host);
   lua_pushinteger(L, i.devices);
   lua_setfield(L, -2, "devices");
@@ -262,7 +262,7 @@ void mrt_lua_state_open(lua_State *L, mrt_binding *m) {
     { "set_poison", set_poison },
     { "set_budget", set_budget },
     { "swap_folder", set_swap_folder },
-    { "measure_slow", measure_slow },
+    { "measure_swap", measure_swap },
     { "info", info },
     { "reset_peak", reset_peak },
     { NULL, NULL },

@@ -1,4 +1,4 @@
-/* transfers.c -- copies of a plan between memory and the slow tier, as tables
+/* transfers.c -- copies of a plan between memory and the swap tier, as tables
  *
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
@@ -27,9 +27,9 @@ static int plan_transfers(lua_State *L) {
     mrt_transfer_info t = mrt_plan_get_transfer(plan, i);
     lua_createtable(L, 0, 10);
     set_text(L, "lane", t.out ? "out" : "in");
-    set_text(L, "name", mrt_plan_get_buffer(plan, t.fast).name);
-    set_integer(L, "value", t.fast + 1);
-    set_integer(L, "slow", t.slow + 1);
+    set_text(L, "name", mrt_plan_get_buffer(plan, t.resident).name);
+    set_integer(L, "value", t.resident + 1);
+    set_integer(L, "swapped", t.swapped + 1);
     set_integer(L, "bytes", (int64_t)t.bytes);
     set_integer(L, "start", t.start + 1);
     set_integer(L, "wait", t.wait + 1);
@@ -55,7 +55,7 @@ static int plan_predict_stall(lua_State *L) {
   int n = mrt_plan_get_info(plan).nodes;
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TTABLE);
-  mrt_slow_rates rates = { .latency = number_at(L, 3, "latency"),
+  mrt_swap_rates rates = { .latency = number_at(L, 3, "latency"),
                            .out = number_at(L, 3, "out"),
                            .in = number_at(L, 3, "in"),
                            .out_shared = number_at(L, 3, "out_shared"),

@@ -45,8 +45,8 @@ void mrt_device_describe(const mrt_device *d, const mrt_device *cpu,
   }
   cpu->describe(cpu, to);
   to->align = d->align;
-  to->slow_read = to->slow_write = bus_rate;
-  to->slow_latency = to->launch;
+  to->swap_read = to->swap_write = bus_rate;
+  to->swap_latency = to->launch;
   snprintf(to->name, sizeof to->name, "%s", d->name);
 }
 

@@ -209,7 +209,7 @@ static int start_threads(file_tier *t) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int i = 0; i < 2 && !code; i++) {
     lane *l = &t->lanes[i];
-    l->tier = t, l->out = i == MRT_LANE_OUT;
+    l->tier = t, l->out = i == MRT_TIER_OUT;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     code = pthread_create(&l->thread, NULL, serve, l);

@@ -1,4 +1,4 @@
-/* host_tier.c -- the host's memory as the slow tier of any device
+/* host_tier.c -- the host's memory as the swap tier of any device
  *
  * For devices that bring no tier of their own.  A copy is made where it is
  * started, so nothing runs beside the computation: a plan that swaps is right,
@@ -43,7 +43,7 @@ static uint64_t start(mrt_tier *tier, mrt_tier_lane lane, void *data,
   mrt_error ignored;
   char *home = t->data + offset;
   mrt_status s =
-      lane == MRT_LANE_OUT
+      lane == MRT_TIER_OUT
           ? mrt_device_read(t->device, home, data, nbytes, 0, &ignored)
           : mrt_device_write(t->device, data, home, nbytes, &ignored);
   t->failed[lane] |= s != MRT_OK;

@@ -42,10 +42,10 @@ mrt_status mrt_device_check(const mrt_device_profile *p, mrt_error *e) {
     { "serial", p->serial },
 
     { "cache", p->cache },
-    { "slow_read", p->slow_read },
-    { "slow_write", p->slow_write },
-    { "slow_latency", p->slow_latency },
-    { "slow_capacity", p->slow_capacity },
+    { "swap_read", p->swap_read },
+    { "swap_write", p->swap_write },
+    { "swap_latency", p->swap_latency },
+    { "swap_capacity", p->swap_capacity },
   };
   MRT_TRY(want_positive(positive, MRT_COUNT(positive), e));
   MRT_TRY(want_more(more, MRT_COUNT(more), e));

@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 
-typedef enum mrt_tier_lane { MRT_LANE_OUT, MRT_LANE_IN } mrt_tier_lane;
+typedef enum mrt_tier_lane { MRT_TIER_OUT, MRT_TIER_IN } mrt_tier_lane;
 
 /* What is copied whole and fast starts at a multiple of this, here and there;
  * anything else is copied too. */

@@ -46,13 +46,13 @@ typedef struct mrt_value {
   int64_t offset;
   int64_t strides[MRT_MAX_RANK];
 
-  bool slow;   /* of a base: it lies in the slow tier */
-  bool away;   /* of a base: it is to go there between its uses */
-  int visit;   /* of a base: how often it comes back, where that is planned; of
-                  what shows it: which return it is, 0: before it goes */
-  int buffer;  /* of a base: its place in memory (plan/plan.h), or -1 */
-  int uses;    /* scratch of passes: how many inputs and outputs it is */
-  void *other; /* scratch of one pass */
+  bool swapped; /* of a base: it lies in the swap tier */
+  bool evicted; /* of a base: it is to go there between its uses */
+  int fetch;    /* of a base: how often it is fetched, where that is planned; of
+                   what shows it: which fetch it reads, 0: before it goes */
+  int buffer;   /* of a base: its place in memory (plan/plan.h), or -1 */
+  int uses;     /* scratch of passes: how many inputs and outputs it is */
+  void *other;  /* scratch of one pass */
 } mrt_value;
 
 typedef struct mrt_node {

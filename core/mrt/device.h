@@ -34,7 +34,7 @@ typedef struct mrt_device_profile {
                      otherwise than GELU of the product */
   double cache;   /* bytes that come again at cache_bandwidth */
   double cache_bandwidth, bandwidth;
-  double slow_capacity, slow_read, slow_write, slow_latency; /* slow tier */
+  double swap_capacity, swap_read, swap_write, swap_latency; /* swap tier */
 } mrt_device_profile;
 
 /* The device that plans are made for: at first this one, with declared figures
@@ -48,15 +48,15 @@ MRT_API mrt_status mrt_context_set_device(mrt_context *ctx,
 /* Whether the context's own device can compute `op`; views need no kernel. */
 MRT_API bool mrt_context_has_kernel(const mrt_context *ctx, const mrt_op *op);
 
-/* Bytes per second of copies to and from the slow tier. */
-typedef struct mrt_slow_rates {
+/* Bytes per second of copies to and from the swap tier. */
+typedef struct mrt_swap_rates {
   double latency; /* seconds of a small copy */
   double out, in;
   double out_shared, in_shared; /* while the other direction is busy too */
-} mrt_slow_rates;
+} mrt_swap_rates;
 /* Measure them by copying about `nbytes` each way, alone and together. */
 MRT_API mrt_status mrt_context_measure_swap(mrt_context *ctx, size_t nbytes,
-                                            mrt_slow_rates *rates);
+                                            mrt_swap_rates *rates);
 
 #ifdef __cplusplus
 }

@@ -40,7 +40,7 @@ typedef enum mrt_buffer_kind {
   MRT_BUFFER_GRADIENT,   /* backward */
   MRT_BUFFER_WORKSPACE,
   MRT_BUFFER_OUTPUT,
-  MRT_BUFFER_SWAPPED /* in the slow tier: a variable's home, or a value that
+  MRT_BUFFER_SWAPPED /* in the swap tier: a variable's home, or a value that
                        left the arena for a while */
 } mrt_buffer_kind;
 
@@ -68,10 +68,10 @@ typedef struct mrt_operand_info {
 MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
                                               int i);
 
-/* A copy between the arena and the slow tier, beside the steps between. */
+/* A copy between the arena and the swap tier, beside the steps between. */
 typedef struct mrt_transfer_info {
-  bool out;       /* or else in */
-  int fast, slow; /* values: the block in the arena, the one behind */
+  bool out;              /* or else in */
+  int resident, swapped; /* buffers: in the arena, in the swap tier */
   size_t bytes;
   int start, wait; /* steps */
   double seconds;  /* predicted: of the copy alone, */
@@ -85,7 +85,7 @@ MRT_API mrt_transfer_info mrt_plan_get_transfer(const mrt_plan *plan, int i);
  * of copies.  Fills stalls[], by transfer, unless it is NULL. */
 MRT_API mrt_status mrt_plan_transfer_time(const mrt_plan *plan,
                                           const double *seconds,
-                                          const mrt_slow_rates *rates,
+                                          const mrt_swap_rates *rates,
                                           double *stalls, double *total);
 /* Seconds that the last run spent waiting for copies. */
 MRT_API double mrt_plan_stalled(const mrt_plan *plan);
@@ -140,7 +140,7 @@ MRT_API mrt_status mrt_stage_print(const mrt_stage *stage, char **text);
  * mrt_plan_step_key. */
 enum {
   MRT_MEASURED_CALL,    /* a run beside its nodes */
-  MRT_MEASURED_LATENCY, /* a copy to or from the slow tier beside its bytes */
+  MRT_MEASURED_LATENCY, /* a copy to or from the swap tier beside its bytes */
   MRT_MEASURED_OUT,     /* a byte out; with both lanes busy */
   MRT_MEASURED_OUT_SHARED,
   MRT_MEASURED_IN, /* a byte in */

@@ -97,7 +97,7 @@ typedef struct mrt_variable_info {
   int first, last; /* steps that use it, before copies are added */
 } mrt_variable_info;
 
-/* Which variables live in the slow tier between their uses?  Asked once for
+/* Which variables live in the swap tier between their uses?  Asked once for
  * each while planning.  A failure of `choose` fails the plan; its message is
  * the host's. */
 struct mrt_swap_policy {

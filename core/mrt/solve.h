@@ -87,7 +87,7 @@ typedef enum mrt_act_kind {
   MRT_ACT_RUN,  /* op: its inputs are there; its outputs then are */
   MRT_ACT_DROP, /* value; right after a RUN that may take its place: in place.
                    Waits for its OUT, if that is not over */
-  MRT_ACT_OUT,  /* value: a copy to the slow tier begins */
+  MRT_ACT_OUT,  /* value: a copy to the swap tier begins */
   MRT_ACT_IN    /* value: takes its bytes again, a copy back begins; who reads
                    it first waits for the end */
 } mrt_act_kind;

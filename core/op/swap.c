@@ -1,17 +1,17 @@
-/* swap.c -- copies between the device's memory and the slow tier
+/* swap.c -- copies between the device's memory and the swap tier
  *
- *   swap_out   slow = x     begins to copy x out
- *   swap_in    y = slow     begins to copy it in; y is whole after the wait
- *   swap_wait  (x, slow)    waits until the copy between the two is over
+ *   swap_out   swapped = x   begins to copy x out
+ *   swap_in    y = swapped   begins to copy it in; y is whole after the wait
+ *   swap_wait  (x, swapped)  waits until the copy between the two is over
  *
  * Made by passes after gradients and order (plan/swap/swap.h), never by a user.
  * The nodes between the start of a copy and its wait run while it goes on; a
  * wait reads both sides, so lifetimes follow the edges as everywhere: neither
  * side's memory has another use before the copy is over.
  *
- *   x y slow   any dtype, one shape, contiguous; slow lies in the slow tier
- *   cost       none of the processor's
- *   grad       none: swapping comes last
+ *   x y swapped  any dtype, one shape, contiguous; swapped lies in the swap tier
+ *   cost         none of the processor's
+ *   grad         none: swapping comes last
  *
  * SPDX-License-Identifier: MIT */
 #include "op/swap.h"
@@ -30,7 +30,7 @@ static mrt_status infer_wait(mrt_infer *c) {
 const mrt_op mrt_op_swap_out = {
   .name = "swap_out",
   .number = MRT_OP_swap_out,
-  .doc = "slow = x: begins to copy x to the slow tier",
+  .doc = "swapped = x: begins to copy x to the swap tier",
   .min_inputs = 1,
   .max_inputs = 1,
   .options_size = sizeof(mrt_swap_options),
@@ -42,7 +42,7 @@ const mrt_op mrt_op_swap_out = {
 const mrt_op mrt_op_swap_in = {
   .name = "swap_in",
   .number = MRT_OP_swap_in,
-  .doc = "y = slow: begins to copy it from the slow tier",
+  .doc = "y = swapped: begins to copy it from the swap tier",
   .min_inputs = 1,
   .max_inputs = 1,
   .options_size = sizeof(mrt_swap_options),
@@ -54,7 +54,7 @@ const mrt_op mrt_op_swap_in = {
 const mrt_op mrt_op_swap_wait = {
   .name = "swap_wait",
   .number = MRT_OP_swap_wait,
-  .doc = "waits for the copy between x and slow",
+  .doc = "waits for the copy between x and swapped",
   .min_inputs = 2,
   .max_inputs = 2,
   .options_size = sizeof(mrt_swap_options),

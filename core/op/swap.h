@@ -13,15 +13,15 @@ typedef struct mrt_swap_options {
   mrt_tier_lane lane;
 } mrt_swap_options;
 
-/* For kernels: queue the copy between data and slow, to or from as the lane
+/* For kernels: queue the copy between data and swapped, to or from as the lane
  * says. */
 static inline void mrt_swap_begin(const mrt_call *c, void *data,
-                                  const mrt_operand *slow) {
+                                  const mrt_operand *swapped) {
   const mrt_swap_options *o = c->options;
   mrt_run *run = c->run;
-  run->copies[o->transfer] =
-      run->tier->start(run->tier, o->lane, data, (size_t)(uintptr_t)slow->data,
-                       mrt_type_bytes(&slow->type));
+  run->copies[o->transfer] = run->tier->start(run->tier, o->lane, data,
+                                              (size_t)(uintptr_t)swapped->data,
+                                              mrt_type_bytes(&swapped->type));
 }
 
 /* Wait for it; one that fails is noted in the run, which then stops. */

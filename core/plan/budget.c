@@ -248,8 +248,8 @@ static bool measured(const mrt_plan *plan) {
 
 bool mrt_budget_may_swap(const mrt_budget_search *c) {
   const mrt_device_profile *d = &c->planner->plan->device;
-  return !c->planner->plan->options.no_swap && d->slow_read > 0 &&
-         d->slow_write > 0;
+  return !c->planner->plan->options.no_swap && d->swap_read > 0 &&
+         d->swap_write > 0;
 }
 
 static mrt_status try_brief(mrt_budget_search *c) {

@@ -5,7 +5,7 @@
  *             last: each node's inputs must still be whole, and its outputs
  *             then own their bytes.  Knows offsets only; nothing of lifetimes,
  *             of in-place rules or of how they were found.  What is behind the
- *             arena, in the slow tier, is told from it by FAR.  Collectives
+ *             arena, in the swap tier, is told from it by FAR.  Collectives
  *             must stand in the order of the program, each once.
  *   cost      O(operands * log buffers)
  *
@@ -153,7 +153,7 @@ static mrt_status write_value(checking *c, int step, const mrt_value *v) {
   if (!s || v->base != v) return MRT_OK;
   size_t bytes = mrt_type_bytes(&v->type);
   if (s->offset + bytes >
-      (mrt_buffer_is_swapped(s) ? c->plan->slow_bytes : c->plan->arena_bytes))
+      (mrt_buffer_is_swapped(s) ? c->plan->swap_bytes : c->plan->arena_bytes))
     return fail(c, step, "an output lies outside the arena");
   int place = c->place[v->buffer];
   overwrite(c, place, bytes);

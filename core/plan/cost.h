@@ -17,9 +17,9 @@ double mrt_device_seconds(const mrt_device_profile *d, const mrt_node *n);
 uint64_t mrt_node_key(const mrt_node *n);
 /* Rates of copies: measured ones among the plan's options, or as its device
  * declares them. */
-mrt_slow_rates mrt_declared_rates(const mrt_plan *plan);
+mrt_swap_rates mrt_declared_rates(const mrt_plan *plan);
 /* Seconds of a copy alone. */
-double mrt_copy_seconds(const mrt_slow_rates *r, bool out, size_t bytes);
+double mrt_copy_seconds(const mrt_swap_rates *r, bool out, size_t bytes);
 /* Its kind of work; of a fused chain, that of most work beyond plain
  * pointwise. */
 mrt_cost mrt_node_cost(const mrt_node *n);

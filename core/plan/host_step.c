@@ -109,10 +109,10 @@ double mrt_hosted_seconds(const mrt_plan *plan, const mrt_node *n) {
     return seconds;
   for (int k = 0; k < n->nin; k++) {
     mrt_span s = span_of(&n->in[k]->type, n->in[k]->strides);
-    seconds += d->slow_latency + (double)s.bytes / d->slow_write;
+    seconds += d->swap_latency + (double)s.bytes / d->swap_write;
   }
   for (int k = 0; k < n->nout; k++)
-    seconds += d->slow_latency +
-               (double)mrt_type_bytes(&n->out[k]->type) / d->slow_read;
+    seconds += d->swap_latency +
+               (double)mrt_type_bytes(&n->out[k]->type) / d->swap_read;
   return seconds;
 }

@@ -93,7 +93,7 @@ MRT_API int mrt_plan_transfer_count(const mrt_plan *plan) {
 
 MRT_API mrt_transfer_info mrt_plan_get_transfer(const mrt_plan *plan, int i) {
   if (i < 0 || i >= plan->graph.transfer_count)
-    return (mrt_transfer_info){ .fast = -1, .slow = -1 };
+    return (mrt_transfer_info){ .resident = -1, .swapped = -1 };
   return plan->transfers[i];
 }
 

@@ -77,7 +77,7 @@ static mrt_status give_birth(mrt_plan *plan, mrt_node *n, int i,
     return MRT_OK;
   }
   if (take_input_place(plan, n, i, out)) return MRT_OK;
-  mrt_buffer_kind kind = out->slow              ? MRT_BUFFER_SWAPPED
+  mrt_buffer_kind kind = out->swapped           ? MRT_BUFFER_SWAPPED
                          : out->origin.backward ? MRT_BUFFER_GRADIENT
                                                 : MRT_BUFFER_ACTIVATION;
   out->buffer = mrt_plan_add_buffer(
@@ -102,11 +102,12 @@ static mrt_status add_leaf(mrt_plan *plan, mrt_value *v) {
     plan->leaves[index] = v;
   }
   v->buffer = mrt_plan_add_buffer(
-      plan, (mrt_buffer){ .value = v,
-                          .kind = v->slow ? MRT_BUFFER_SWAPPED : kinds[v->leaf],
-                          .index = index,
-                          .bytes = mrt_type_bytes(&v->type),
-                          .last = plan->graph.node_count - 1 });
+      plan,
+      (mrt_buffer){ .value = v,
+                    .kind = v->swapped ? MRT_BUFFER_SWAPPED : kinds[v->leaf],
+                    .index = index,
+                    .bytes = mrt_type_bytes(&v->type),
+                    .last = plan->graph.node_count - 1 });
   return v->buffer < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;
 }
 
@@ -137,14 +138,14 @@ static void note_start(mrt_plan *plan, const mrt_node *n, int i) {
   const mrt_value *in = n->in[0], *out = n->out[0];
   mrt_transfer_info *t = &plan->transfers[o->transfer];
   *t = (mrt_transfer_info){
-    .out = o->lane == MRT_LANE_OUT,
-    .fast = (in->base->slow ? out : in)->base->buffer,
-    .slow = (in->base->slow ? in : out)->base->buffer,
+    .out = o->lane == MRT_TIER_OUT,
+    .resident = (in->base->swapped ? out : in)->base->buffer,
+    .swapped = (in->base->swapped ? in : out)->base->buffer,
     .bytes = mrt_type_bytes(&in->type),
     .start = i,
   };
   plan->steps[i].transfer = o->transfer;
-  if (t->bytes >= DIRECT) plan->buffers[t->fast].align = MRT_TIER_ALIGN;
+  if (t->bytes >= DIRECT) plan->buffers[t->resident].align = MRT_TIER_ALIGN;
 }
 
 static void note_end(mrt_plan *plan, const mrt_node *n, int i) {
@@ -152,7 +153,7 @@ static void note_end(mrt_plan *plan, const mrt_node *n, int i) {
   mrt_transfer_info *t = &plan->transfers[o->transfer];
   t->wait = i;
   plan->steps[i].transfer = o->transfer;
-  if (!t->out) plan->buffers[t->fast].whole = i;
+  if (!t->out) plan->buffers[t->resident].whole = i;
 }
 
 static mrt_status note_transfers(mrt_plan *plan) {

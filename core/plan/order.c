@@ -132,7 +132,7 @@ mrt_status mrt_pass_order(mrt_planner *p) {
 }
 
 /* The solver has looked at this very order, unless it began with segments, and
- * copies to the slow tier are where they are hidden. */
+ * copies to the swap tier are where they are hidden. */
 mrt_status mrt_pass_reorder(mrt_planner *p) {
   mrt_plan *plan = p->plan;
   const mrt_candidate *candidate = &plan->candidate;

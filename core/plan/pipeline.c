@@ -88,7 +88,7 @@ static mrt_status predict(mrt_plan *plan) {
   int n = plan->graph.transfer_count;
   double *stalls = MRT_NEW(&plan->graph.arena, double, n);
   if (!stalls) return mrt_nomem(&plan->ctx->error);
-  mrt_slow_rates rates = mrt_declared_rates(plan);
+  mrt_swap_rates rates = mrt_declared_rates(plan);
   MRT_TRY(mrt_plan_transfer_time(plan, NULL, NULL, stalls, &plan->info.stall));
   for (int i = 0; i < n; i++) {
     mrt_transfer_info *t = &plan->transfers[i];
@@ -118,9 +118,9 @@ static void add_up(mrt_plan *plan) {
     if (s->kind == MRT_BUFFER_VARIABLE || s->kind == MRT_BUFFER_CONSTANT)
       info->persistent += s->bytes;
     if (s->kind == MRT_BUFFER_SWAPPED && !s->node)
-      info->slow += mrt_swap_tier_round(s->bytes);
+      info->swapped += mrt_swap_tier_round(s->bytes);
   }
-  info->slow += plan->slow_bytes;
+  info->swapped += plan->swap_bytes;
   info->transient = plan->arena_bytes;
   info->peak = info->persistent + info->transient + info->outputs;
   for (int i = 0; i < plan->graph.node_count; i++)

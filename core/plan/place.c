@@ -93,7 +93,7 @@ mrt_status mrt_pass_place(mrt_planner *p) {
   MRT_TRY(live_bytes(plan, &plan->info.lower_bound, &plan->info.peak_step));
   mrt_arena arena;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  mrt_status s = pack(plan, &arena, mrt_buffer_is_swapped, &plan->slow_bytes);
+  mrt_status s = pack(plan, &arena, mrt_buffer_is_swapped, &plan->swap_bytes);
   if (plan->options.no_share)
     stack_up(plan);
   else if (!s)

@@ -130,8 +130,8 @@ struct mrt_plan {
   mrt_buffer *buffers;
   int buffer_count, buffer_room;
   size_t arena_bytes;
-  bool swaps;                   /* values are slow or away */
-  size_t slow_bytes;            /* of the space's part of the swap tier */
+  bool swaps;                   /* values are swapped or evicted */
+  size_t swap_bytes;            /* of the space's part of the swap tier */
   mrt_transfer_info *transfers; /* graph.transfer_count */
   int overlap_count;            /* collectives that run beside the steps */
   mrt_value **leaves;           /* variables and constants */

@@ -25,7 +25,7 @@ typedef struct mrt_planner {
   mrt_graph *source;     /* as it was captured; NULL: of one evaluation */
   mrt_arena *memo_arena; /* outlives this plan, not the source */
   mrt_memo memo;
-  int64_t *staged; /* by step: of the arena for variables that visit it, as
+  int64_t *staged; /* by step: of the arena for variables that are fetched, as
                       planned before others come and go; NULL: none */
 } mrt_planner;
 

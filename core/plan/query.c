@@ -16,7 +16,7 @@ size_t mrt_plan_rest(mrt_plan *plan) {
   for (int i = 0; i < g->output_count; i++) g->outputs[i]->uses = -1;
   for (int i = 0; i < g->value_count; i++) {
     const mrt_value *v = g->values[i];
-    bool kept = (v->leaf == MRT_LEAF_VARIABLE && !v->slow) ||
+    bool kept = (v->leaf == MRT_LEAF_VARIABLE && !v->swapped) ||
                 v->leaf == MRT_LEAF_CONSTANT;
     if ((kept && v->uses > 0) || v->uses < 0)
       bytes += mrt_round_up(plan->ctx, mrt_type_bytes(&v->type));

@@ -53,7 +53,7 @@ static double advance(racing *r, double seconds, const lane *until, int last) {
   return passed;
 }
 
-double mrt_copy_seconds(const mrt_slow_rates *r, bool out, size_t bytes) {
+double mrt_copy_seconds(const mrt_swap_rates *r, bool out, size_t bytes) {
   return r->latency + (double)bytes / (out ? r->out : r->in);
 }
 
@@ -63,20 +63,20 @@ static double rate(const mrt_plan *plan, uint64_t key, double otherwise) {
   return seconds > 0 ? 1 / seconds : otherwise;
 }
 
-mrt_slow_rates mrt_declared_rates(const mrt_plan *plan) {
+mrt_swap_rates mrt_declared_rates(const mrt_plan *plan) {
   const mrt_device_profile *d = &plan->device;
   double latency = mrt_measured_find(&plan->options, MRT_MEASURED_LATENCY);
-  return (mrt_slow_rates){
-    .latency = latency >= 0 ? latency : d->slow_latency,
-    .out = rate(plan, MRT_MEASURED_OUT, d->slow_write),
-    .in = rate(plan, MRT_MEASURED_IN, d->slow_read),
-    .out_shared = rate(plan, MRT_MEASURED_OUT_SHARED, d->slow_write),
-    .in_shared = rate(plan, MRT_MEASURED_IN_SHARED, d->slow_read),
+  return (mrt_swap_rates){
+    .latency = latency >= 0 ? latency : d->swap_latency,
+    .out = rate(plan, MRT_MEASURED_OUT, d->swap_write),
+    .in = rate(plan, MRT_MEASURED_IN, d->swap_read),
+    .out_shared = rate(plan, MRT_MEASURED_OUT_SHARED, d->swap_write),
+    .in_shared = rate(plan, MRT_MEASURED_IN_SHARED, d->swap_read),
   };
 }
 
 static double simulate(const mrt_plan *plan, const double *seconds,
-                       const mrt_slow_rates *rates, racing *r, int *number,
+                       const mrt_swap_rates *rates, racing *r, int *number,
                        double *stalls) {
   double total = 0;
   for (int i = 0; i < plan->step_count; i++) {
@@ -86,7 +86,7 @@ static double simulate(const mrt_plan *plan, const double *seconds,
       continue;
     }
     const mrt_transfer_info *c = &plan->transfers[t];
-    lane *l = &r->lanes[c->out ? MRT_LANE_OUT : MRT_LANE_IN];
+    lane *l = &r->lanes[c->out ? MRT_TIER_OUT : MRT_TIER_IN];
     if (i == c->start) {
       number[t] = l->started++;
       l->left[number[t]] = mrt_copy_seconds(rates, c->out, c->bytes);
@@ -101,11 +101,11 @@ static double simulate(const mrt_plan *plan, const double *seconds,
 
 MRT_API mrt_status mrt_plan_transfer_time(const mrt_plan *plan,
                                           const double *seconds,
-                                          const mrt_slow_rates *rates,
+                                          const mrt_swap_rates *rates,
                                           double *stalls, double *total) {
   mrt_arena arena;
   int n = plan->graph.transfer_count;
-  mrt_slow_rates own = mrt_declared_rates(plan);
+  mrt_swap_rates own = mrt_declared_rates(plan);
   if (!rates) rates = &own;
   mrt_arena_init(&arena, plan->ctx->allocator);
   racing r = { .slower = { rates->out_shared / rates->out,

@@ -33,14 +33,14 @@ mrt_status mrt_plan_failed(const mrt_plan *plan) {
 mrt_status mrt_plan_lost(const mrt_plan *plan) {
   int step = plan->runner->run.lost - 1;
   const mrt_node *n = plan->steps[step].node;
-  const mrt_value *slow = n->in[1];
+  const mrt_value *swapped = n->in[1];
   bool torn = step >= plan->first_update && !plan->part_rows;
   if (torn) mrt_plan_tear(plan);
   return mrt_fail(&plan->ctx->error, MRT_EDEVICE,
                   "swap file: %s (%zu bytes, %s:%d) was not copied: %s; %s",
-                  slow->name ? slow->name : "a value",
-                  mrt_type_bytes(&slow->type), n->origin.file, n->origin.line,
-                  strerror(plan->runner->run.lost_code),
+                  swapped->name ? swapped->name : "a value",
+                  mrt_type_bytes(&swapped->type), n->origin.file,
+                  n->origin.line, strerror(plan->runner->run.lost_code),
                   torn ? "what this step updates is torn: load a snapshot"
                        : "nothing has changed");
 }

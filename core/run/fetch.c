@@ -14,10 +14,10 @@ mrt_status mrt_plan_reserve_swap(const mrt_plan *plan) {
   for (int i = 0; i < plan->leaf_count; i++) {
     const mrt_value *v = plan->leaves[i];
     const mrt_storage *s = v->tensor->storage;
-    if (v->slow && !(s && s->location))
+    if (v->swapped && !(s && s->location))
       missing += mrt_swap_tier_round(mrt_type_bytes(&v->type));
   }
-  MRT_TRY(mrt_space_reserve_swap(plan->runner->space, plan->slow_bytes));
+  MRT_TRY(mrt_space_reserve_swap(plan->runner->space, plan->swap_bytes));
   return mrt_swap_tier_reserve(plan->ctx, missing);
 }
 
@@ -30,7 +30,7 @@ static bool written(const mrt_plan *plan, const mrt_tensor *t) {
 mrt_status mrt_plan_fetch(const mrt_plan *plan) {
   for (int i = 0; i < plan->leaf_count; i++) {
     mrt_tensor *t = plan->leaves[i]->tensor;
-    if (plan->leaves[i]->slow || !t->storage->location) continue;
+    if (plan->leaves[i]->swapped || !t->storage->location) continue;
     if (written(plan, t))
       MRT_TRY(mrt_storage_make_resident(t->storage));
     else

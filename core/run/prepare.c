@@ -98,7 +98,7 @@ static size_t bytes_to_get(const mrt_plan *plan) {
   for (int i = 0; i < plan->result_count; i++)
     if (!r->result_storage[i]) bytes += mrt_type_bytes(&plan->results[i]->type);
   for (int i = 0; i < plan->leaf_count; i++)
-    if (!plan->leaves[i]->tensor->storage && !plan->leaves[i]->slow)
+    if (!plan->leaves[i]->tensor->storage && !plan->leaves[i]->swapped)
       bytes += mrt_type_bytes(&plan->leaves[i]->type);
   return bytes;
 }

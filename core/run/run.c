@@ -17,7 +17,7 @@ static bool changes_variable(const mrt_plan *plan, const mrt_tensor *t) {
   for (int i = 0; i < plan->written_count; i++)
     if (plan->written[i] == t || plan->written[i] == bucket) return true;
   for (int i = 0; i < plan->leaf_count; i++)
-    if (plan->leaves[i]->slow && plan->leaves[i]->tensor == t) return true;
+    if (plan->leaves[i]->swapped && plan->leaves[i]->tensor == t) return true;
   return false;
 }
 

@@ -121,7 +121,7 @@ mrt_status mrt_plan_evict(const mrt_plan *plan) {
   MRT_TRY(mrt_plan_reserve_swap(plan));
   for (int i = 0; i < plan->leaf_count; i++) {
     mrt_tensor *t = plan->leaves[i]->tensor;
-    if (!plan->leaves[i]->slow) continue;
+    if (!plan->leaves[i]->swapped) continue;
     if (!t->storage) MRT_TRY(mrt_variables_start(plan->ctx, &t, 1));
     MRT_TRY(mrt_storage_evict(t->storage));
   }

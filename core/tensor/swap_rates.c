@@ -55,8 +55,8 @@ static int latency(const trial *t, double *seconds) {
   int code = 0;
   for (int i = 0; i < TIMES; i++) {
     uint64_t n =
-        tier->start(tier, MRT_LANE_IN, t->data, t->offset, MRT_TIER_ALIGN);
-    int failed = tier->wait(tier, MRT_LANE_IN, n);
+        tier->start(tier, MRT_TIER_IN, t->data, t->offset, MRT_TIER_ALIGN);
+    int failed = tier->wait(tier, MRT_TIER_IN, n);
     if (failed) code = failed;
   }
   *seconds = (now() - from) / TIMES;
@@ -64,7 +64,7 @@ static int latency(const trial *t, double *seconds) {
   return code;
 }
 
-static mrt_status measure(const trial *t, mrt_slow_rates *rates) {
+static mrt_status measure(const trial *t, mrt_swap_rates *rates) {
   static const bool out[] = { true, false }, in[] = { false, true },
                     both[] = { true, true };
   double alone[2], shared[2], total = (double)t->pieces * PIECE;
@@ -78,22 +78,22 @@ static mrt_status measure(const trial *t, mrt_slow_rates *rates) {
   if (code)
     return mrt_fail(&t->ctx->error, MRT_EDEVICE, "swap file: %s",
                     strerror(code));
-  *rates = (mrt_slow_rates){ .latency = rates->latency,
-                             .out = total / alone[MRT_LANE_OUT],
-                             .in = total / alone[MRT_LANE_IN],
-                             .out_shared = total / shared[MRT_LANE_OUT],
-                             .in_shared = total / shared[MRT_LANE_IN] };
+  *rates = (mrt_swap_rates){ .latency = rates->latency,
+                             .out = total / alone[MRT_TIER_OUT],
+                             .in = total / alone[MRT_TIER_IN],
+                             .out_shared = total / shared[MRT_TIER_OUT],
+                             .in_shared = total / shared[MRT_TIER_IN] };
   return MRT_OK;
 }
 
 MRT_API mrt_status mrt_context_measure_swap(mrt_context *ctx, size_t nbytes,
-                                            mrt_slow_rates *rates) {
+                                            mrt_swap_rates *rates) {
   trial t = { .ctx = ctx, .pieces = (int)(nbytes / 2 / PIECE) + 1 };
   size_t rounded;
   mrt_swap_location *location;
   if (nbytes > (size_t)1 << 40)
     return mrt_fail(&ctx->error, MRT_EVALUE,
-                    "measure_slow: %zu bytes, at most 2^40 wanted", nbytes);
+                    "measure_swap: %zu bytes, at most 2^40 wanted", nbytes);
   MRT_TRY(mrt_swap_location_new(ctx, (size_t)t.pieces * 2 * PIECE, &location));
   t.offset = location->offset;
   t.data = mrt_device_alloc(ctx, 2 * PIECE, &rounded);

@@ -97,7 +97,7 @@ static mrt_status copy(mrt_storage *s, mrt_tier_lane lane) {
   if (!code) return MRT_OK;
   return mrt_fail(&ctx->error, MRT_EDEVICE, "swap file: %zu bytes %s: %s",
                   s->nbytes,
-                  lane == MRT_LANE_OUT ? "cannot be written" : "cannot be read",
+                  lane == MRT_TIER_OUT ? "cannot be written" : "cannot be read",
                   strerror(code));
 }
 
@@ -111,7 +111,7 @@ mrt_status mrt_storage_evict(mrt_storage *s) {
   if (!s->data) return MRT_OK;
   if (!s->location) {
     MRT_TRY(mrt_swap_location_new(s->ctx, s->nbytes, &s->location));
-    mrt_status status = copy(s, MRT_LANE_OUT);
+    mrt_status status = copy(s, MRT_TIER_OUT);
     if (status) {
       mrt_swap_location_free(s->ctx, s->location);
       s->location = NULL;
@@ -134,7 +134,7 @@ mrt_status mrt_storage_fetch(mrt_storage *s) {
                     "swapped, %zu in use",
                     s->nbytes, ctx->memory.now);
   ctx->memory.moves++;
-  mrt_status status = copy(s, MRT_LANE_IN);
+  mrt_status status = copy(s, MRT_TIER_IN);
   if (status) drop_memory(s);
   return status;
 }

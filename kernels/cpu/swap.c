@@ -1,4 +1,4 @@
-/* swap.c -- copies between memory and the slow tier: started, waited for
+/* swap.c -- copies between memory and the swap tier: started, waited for
  *
  * The tier's own threads copy; these kernels only speak with it.
  *

@@ -1,4 +1,4 @@
-/* swap.c -- copies between a device's memory and the slow tier: queued
+/* swap.c -- copies between a device's memory and the swap tier: queued
  *
  * As kernels/cpu/swap.c, but nobody waits: the queue does.
  *

@@ -213,11 +213,11 @@ end
 --- Return what tensors take, in bytes: now, at most so far, and in the file of
 --- swapped values.
 ---@param o? {reset: boolean?}  forget the most so far
----@return {now: integer, peak: integer, slow: integer}
+---@return {now: integer, peak: integer, swapped: integer}
 function mrt.memory(o)
   local info = core.info()
   if options.read("memory", o, { reset = false }).reset then core.reset_peak() end
-  return { now = info.bytes_now, peak = info.bytes_peak, slow = info.bytes_slow }
+  return { now = info.bytes_now, peak = info.bytes_peak, swapped = info.bytes_swapped }
 end
 
 --- Return the bytes of the device that are in use and that no tensor has: what its

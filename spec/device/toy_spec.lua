@@ -133,7 +133,7 @@ describe("a device of three kernels", function()
       } do
         local got, plan = train("toy:0", options)
         local wanted = train("cpu", options)
-        print(name, got == wanted, got == plain, plan.slow > 0)
+        print(name, got == wanted, got == plain, plan.swapped > 0)
       end
       local whole = select(2, train "toy:0")
       local tight, plan = train("toy:0", { memory = whole.peak * 95 // 100 })
@@ -193,8 +193,8 @@ describe("a device of three kernels", function()
     has(text, "of the host's memory, not in peak")
     -- the copies are part of the predicted time
     local figures = plan.device
-    assert.is_true(seconds > plan.hosted_in / figures.slow_write
-      + plan.hosted_out / figures.slow_read)
+    assert.is_true(seconds > plan.hosted_in / figures.swap_write
+      + plan.hosted_out / figures.swap_read)
     assert.is_true(plan.seconds > seconds)
     local _, _, own = train("cpu", nil, 1)
     assert.are.equal(0, own.hosted + own.staging + own.hosted_in + own.hosted_out)

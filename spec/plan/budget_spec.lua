@@ -79,10 +79,10 @@ describe("accumulate = auto", function()
   end)
 end)
 
--- A machine whose slow tier copies so many bytes a second.
+-- A machine whose swap tier copies so many bytes a second.
 local function machine(rate)
   device.use { name = "spec", memory = { capacity = 1e12, bandwidth = 1e10 },
-    flops = { f32 = 1e11 }, slow = { capacity = 1e12, bandwidth = rate, latency = 1e-7 } }
+    flops = { f32 = 1e11 }, swap = { capacity = 1e12, bandwidth = rate, latency = 1e-7 } }
 end
 
 -- The forward pass of a random program.
@@ -155,7 +155,7 @@ describe("memory alone", function()
         swap = policy.swap.none() })
       local ok, plan, run = random_step(seed, { memory = memory })
       if can then
-        assert.equal(0, alone.slow)
+        assert.equal(0, alone.swapped)
         assert(ok and plan.seconds <= alone.seconds, "seed " .. seed)
       elseif not ok then
         assert.equal("budget", plan.code)

@@ -186,7 +186,7 @@ describe("a device profile", function()
       { "edge.matmul.4", function(p) p.edge = { matmul = { 1, 2, 3, 4 } } end },
       { "efficiency", function(p) p.efficiency = 2 end },
       { "cache.capacity", function(p) p.cache = { bandwidth = 1 } end },
-      { "slow.speed", function(p) p.slow = { speed = 1 } end },
+      { "swap.speed", function(p) p.swap = { speed = 1 } end },
       { "launch", function(p) p.launch = math.huge end },
       { "launch", function(p) p.launch = "soon" end },
       { "7", function(p) p[7] = 1 end },
@@ -239,7 +239,7 @@ describe("a device profile", function()
   end)
 
   it("has rates to files and back, with and without company", function()
-    local rates = core.measure_slow(1 << 16)
+    local rates = core.measure_swap(1 << 16)
     for _, name in ipairs { "latency", "out", "in", "out_shared", "in_shared" } do
       assert.is_true(rates[name] > 0, name)
     end

@@ -231,7 +231,7 @@ end
 local schema = { schema = text, name = text, peak = int, persistent = int,
   transient = int, outputs = int, inputs = int, lower_bound = int,
   order_free_bound = int, working_set = int, flops = "number",
-  seconds = "number", stall = "number", wire = "number", collectives = "number", slow = int,
+  seconds = "number", stall = "number", wire = "number", collectives = "number", swapped = int,
   nodes = int,
   nodes_traced = int, passes = { { name = text, nodes = int } }, peak_step = int,
   ["next_peak?"] = int, device = device, ["micro_batches?"] = int,
@@ -245,7 +245,7 @@ local schema = { schema = text, name = text, peak = int, persistent = int,
     flops = "number", bytes = "number", live = int, reads = { int }, writes = { int } } },
   values = { { role = text, op = text, ["name?"] = text, ["class?"] = text,
     type = text, bytes = int, offset = int, first = int, last = int, file = text, line = int } },
-  transfers = { { lane = text, ["name?"] = text, value = int, slow = int, bytes = int,
+  transfers = { { lane = text, ["name?"] = text, value = int, swapped = int, bytes = int,
     start = int, wait = int, time = "number", beside = "number", stall = "number" } },
   pool = { reserved = int, live = int, wasted = int, calls = int, segments = int } }
 

@@ -99,7 +99,7 @@ describe("swapping", function()
         assert.equal(plan.peak, plan.persistent + plan.transient + plan.outputs)
         local loss = t.step(t.x, t.y)
         assert.equal(plan.peak + plan.inputs, training.memory().now - before.now)
-        assert.equal(plan.slow, training.memory().slow - before.slow)
+        assert.equal(plan.swapped, training.memory().swapped - before.swapped)
         mrt.memory { reset = true }
         for _ = 1, 3 do
           loss:free()
@@ -118,10 +118,10 @@ describe("swapping", function()
   it("goes with accumulation and with a budget", function()
     local wanted
     for _, policy in ipairs { false, swap.all { least = 1 } } do
-      local before = training.memory().slow
+      local before = training.memory().swapped
       local t = trained(policy or nil, nil, { accumulate = 3 })
       t.step(t.x, t.y)
-      assert.equal(t.step:plan(t.x, t.y).slow, training.memory().slow - before)
+      assert.equal(t.step:plan(t.x, t.y).swapped, training.memory().swapped - before)
       wanted = wanted or outcome(t)
       assert(outcome(t) == wanted)
     end
@@ -137,12 +137,12 @@ describe("swapping", function()
     local values, ins, outs = plan:values(), 0, 0
     for _, c in ipairs(plan:transfers()) do
       assert.is_true(c.start < c.wait)
-      assert.equal("swapped", values[c.slow].role)
+      assert.equal("swapped", values[c.swapped].role)
       assert.is_true(values[c.value].first <= c.start and c.wait <= values[c.value].last)
       if c.lane == "in" then ins = ins + c.bytes else outs = outs + c.bytes end
     end
     assert.is_true(ins >= outs and outs > 0)
-    assert.matches("slow tier", plan:text())
+    assert.matches("swap tier", plan:text())
   end)
 
   it("draws and writes each copy, and what is fetched apart from activations", function()
@@ -152,9 +152,9 @@ describe("swapping", function()
     assert.equal(#list, select(2, page:gsub("<title>[^<]*T_swap", "")))
     assert.matches("T_swap <= T_compute holds for %d+\nstall", plan:text())
     local json = require "dkjson".decode(require "mrt.plan.report.json" (plan))
-    assert.equal(plan.slow, json.slow)
+    assert.equal(plan.swapped, json.swapped)
     for i, c in ipairs(list) do
-      for _, field in ipairs { "lane", "name", "value", "slow", "bytes", "start", "wait" } do
+      for _, field in ipairs { "lane", "name", "value", "swapped", "bytes", "start", "wait" } do
         assert.equal(c[field], json.transfers[i][field])
       end
       assert.equal("fetched", json.values[c.value].role)
@@ -185,7 +185,7 @@ describe("swapping", function()
       assert(table.concat(all) == wanted)
       if policy then
         assert.is_true(plan.transient < 0.6 * peak and plan.stall > 0)
-        assert.equal(0, plan.slow % 4096)
+        assert.equal(0, plan.swapped % 4096)
       end
     end
   end)
@@ -212,7 +212,7 @@ describe("swapping", function()
   end)
 
   it("shares homes between functions", function()
-    local before = training.memory().slow
+    local before = training.memory().swapped
     local w = mrt.variable(mrt.ones(300, 300), "w")
     local add = mrt.compile(function() w:assign(w + 1) end, { swap = everything })
     local sum = mrt.compile(function() return w:sum() end, { swap = everything })
@@ -220,20 +220,20 @@ describe("swapping", function()
       add()
       assert.equal(90000 * (i + 1), sum():item())
     end
-    assert.equal(before + 360448, training.memory().slow) -- 360,000 in pages of 4 KiB
+    assert.equal(before + 360448, training.memory().swapped) -- 360,000 in pages of 4 KiB
     assert.has_error(function()
       mrt.compile(function(x) return x + w end, { swap = everything })(w)
     end)
   end)
 
   it("gives homes back", function()
-    local before = training.memory().slow
+    local before = training.memory().swapped
     do
       local w = mrt.variable(mrt.ones(300, 300))
       mrt.compile(function() w:assign(w + 1) end, { swap = everything })()
-      assert.is_true(mrt.memory().slow > before)
+      assert.is_true(mrt.memory().swapped > before)
     end
-    assert.equal(before, training.memory().slow)
+    assert.equal(before, training.memory().swapped)
   end)
 
   it("refuses nonsense with the variable and its line", function()
@@ -289,10 +289,10 @@ describe("a process that swaps", function()
       local before = status "VmRSS"
       local plan = step:plan(x)
       for i = 1, 3 do step(x):item() end
-      print(plan.peak, plan.slow, status "VmHWM" - before)]])
-    local peak, slow, grown = out:match "(%d+)%s+(%d+)%s+(%-?%d+)"
+      print(plan.peak, plan.swapped, status "VmHWM" - before)]])
+    local peak, swapped, grown = out:match "(%d+)%s+(%d+)%s+(%-?%d+)"
     assert(peak, out)
-    assert(peak + slow >= 3 * peak, out)
+    assert(peak + swapped >= 3 * peak, out)
     assert(grown + 0 <= peak + (16 << 20), out)
   end)
 

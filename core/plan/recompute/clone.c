@@ -28,12 +28,12 @@ typedef struct cloning {
 /* What to read now instead of `v`: v itself, or the same view of a clone. */
 static mrt_value *present(cloning *c, mrt_value *v) {
   mrt_value *base = c->now[v->base->id];
-  int visit = base->away ? base->visit : 0;
-  if (base == v->base && !visit) return v;
-  if (v == v->base && !visit) return base;
+  int fetch = base->evicted ? base->fetch : 0;
+  if (base == v->base && !fetch) return v;
+  if (v == v->base && !fetch) return base;
   mrt_value *view = mrt_graph_value(c->g, &v->type, v->origin);
   if (!view) return NULL;
-  view->base = base, view->offset = v->offset, view->visit = visit;
+  view->base = base, view->offset = v->offset, view->fetch = fetch;
   memcpy(view->strides, v->strides, sizeof view->strides);
   return view;
 }
@@ -54,7 +54,8 @@ static mrt_node *clone(cloning *c, const mrt_node *n) {
 static void bring(cloning *c, int i, const mrt_node *n) {
   const mrt_dag *f = &c->k->dag;
   for (int b = f->made[i]; b < f->made[i + 1]; b++) {
-    bool again = c->k->value[b]->away && c->ran[i]; /* that comes by a copy */
+    bool again =
+        c->k->value[b]->evicted && c->ran[i]; /* that comes by a copy */
     if (c->there[b] || again) continue;
     c->there[b] = true;
     c->now[c->k->value[b]->id] = n->out[c->k->value[b]->index];
@@ -134,7 +135,7 @@ mrt_status mrt_recompute_apply(mrt_recompute *k, const mrt_schedule *s) {
     if (act->kind == MRT_ACT_DROP) c.there[act->index] = false;
     if (act->kind == MRT_ACT_IN) {
       c.there[act->index] = true;
-      k->value[act->index]->visit++;
+      k->value[act->index]->fetch++;
     }
   }
   return take_over(&c);

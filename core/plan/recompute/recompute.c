@@ -263,10 +263,10 @@ static mrt_status ask(mrt_recompute *k) {
 static void note_swapped(const mrt_recompute *k, const mrt_schedule *s) {
   for (int a = 0; a < k->asked.count; a++)
     if (k->asked.activations[a].choice == MRT_CHOICE_SWAP)
-      k->value[k->buffer_of[a]]->away = k->plan->swaps = true;
+      k->value[k->buffer_of[a]]->evicted = k->plan->swaps = true;
   for (int i = 0; i < s->count; i++)
     if (s->act[i].kind == MRT_ACT_IN)
-      k->value[s->act[i].index]->away = k->plan->swaps = true;
+      k->value[s->act[i].index]->evicted = k->plan->swaps = true;
 }
 
 /* All of the plan stays within the budget: variables, constants and outputs

@@ -26,7 +26,7 @@ typedef struct mrt_recompute {
   int *segment;       /* by node of the backward pass: that it belongs to */
 } mrt_recompute;
 
-/* The problem in which some activations may wait in the slow tier. */
+/* The problem in which some activations may wait in the swap tier. */
 typedef struct mrt_with_swap {
   mrt_problem problem;
   int *node;   /* by its operators: the dag's node, or -1: a copy */
@@ -60,7 +60,7 @@ mrt_status mrt_recompute_segment_search(mrt_recompute *k, mrt_segments *cuts,
 mrt_status mrt_recompute_segment_schedule(mrt_recompute *k,
                                           const mrt_segments *cut,
                                           mrt_schedule *out);
-/* Let activations wait in the slow tier whose copies fill the time of the
+/* Let activations wait in the swap tier whose copies fill the time of the
  * forward and the backward pass `lanes` times; MRT_ALL_LANES: all that may. */
 mrt_status mrt_with_swap_make(mrt_with_swap *w, mrt_recompute *k, double lanes);
 /* Turn a schedule of that problem into one of the dag, with IN acts. */

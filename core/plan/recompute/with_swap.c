@@ -1,4 +1,4 @@
-/* with_swap.c -- activations that may wait in the slow tier, for the solver
+/* with_swap.c -- activations that may wait in the swap tier, for the solver
  *
  *   needs   the dag, its problem, a choice for every activation
  *   gives   a problem in which chosen values come back by a copy, and what its
@@ -64,7 +64,7 @@ static int by_score(const void *x, const void *y) {
 
 static mrt_status list_candidates(choosing *c, bool all) {
   mrt_recompute *k = c->k;
-  mrt_slow_rates rates = mrt_declared_rates(k->plan);
+  mrt_swap_rates rates = mrt_declared_rates(k->plan);
   c->list = MRT_NEW(k->arena, candidate, k->asked.count);
   c->time = MRT_NEW(k->arena, double, k->dag.real + 1);
   if (!c->list || !c->time) return mrt_nomem(&k->plan->ctx->error);

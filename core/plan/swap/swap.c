@@ -1,4 +1,4 @@
-/* swap.c -- when are values that live in the slow tier in the arena?
+/* swap.c -- when are values that live in the swap tier in the arena?
  *
  *   needs   the executing order; which variables they are (swap_variables.c),
  *           which activations (recompute.c)
@@ -9,8 +9,8 @@
  *   method  A stay ends where other swapped values are used before the next
  *           use; of an activation that the solver swaps, where the solver says.
  *           A copy in starts as late as should do, but not before the uses
- *           that precede its own: so what visits next is loaded while
- *           what visits now is worked on, and no more.  Copies out are over
+ *           that precede its own: so what is wanted next is fetched while
+ *           what is there now is worked on, and no more.  Copies out are over
  *           before those of the next update start.
  *   cost    O(steps + stays squared)
  *   never   changes a number, or the order of other nodes
@@ -25,16 +25,16 @@
 static const double margin = 2;
 
 typedef struct stay {
-  mrt_value *home;           /* the variable, or the activation */
-  int visit;                 /* which of the solver's */
-  int next;                  /* its next stay, or -1 */
-  int uses, last_use;        /* its inputs of nodes, in order, or -1 */
-  int first, last;           /* uses */
-  int in_at;                 /* the copy in starts before this step */
-  int out_until;             /* that out is over before this step */
-  bool born;                 /* an activation's first */
-  bool written;              /* it goes back */
-  mrt_value *fast, *version; /* where it visits; the newest there */
+  mrt_value *home;               /* the variable, or the activation */
+  int fetch;                     /* which of the solver's it follows */
+  int next;                      /* its next stay, or -1 */
+  int uses, last_use;            /* its inputs of nodes, in order, or -1 */
+  int first, last;               /* uses */
+  int in_at;                     /* the copy in starts before this step */
+  int out_until;                 /* that out is over before this step */
+  bool born;                     /* an activation's first */
+  bool written;                  /* it goes back */
+  mrt_value *resident, *version; /* where it is; the newest there */
   mrt_copying in, out;
 } stay;
 
@@ -49,7 +49,7 @@ typedef struct agenda {
   int *next; /* by stay */
 } agenda;
 
-typedef struct visiting {
+typedef struct swapping {
   mrt_plan *plan;
   int64_t **staged; /* to fill; or NULL */
   mrt_graph *g;
@@ -63,7 +63,7 @@ typedef struct visiting {
   int prefetch;     /* how many copies may be under way in a lane */
   mrt_node **nodes; /* the new order */
   int node_count, node_room;
-} visiting;
+} swapping;
 
 /* ---- stays --------------------------------------------------------------- */
 
@@ -72,24 +72,24 @@ static bool is_forward(const mrt_node *n) {
 }
 
 /* Does a use at `step` belong to the stay? */
-static bool goes_on(const visiting *w, const stay *s, int visit, int step) {
-  if (s->home->visit) return s->visit == visit;
+static bool goes_on(const swapping *w, const stay *s, int fetch, int step) {
+  if (s->home->fetch) return s->fetch == fetch;
   return s->last >= w->latest[1] || (s->born && is_forward(w->g->nodes[step]));
 }
 
 /* The stay in which `v` is made or used at `step`. */
-static mrt_status stay_at(visiting *w, mrt_value *v, int step, int *index) {
+static mrt_status stay_at(swapping *w, mrt_value *v, int step, int *index) {
   mrt_value *home = v->base;
-  int newest = w->newest[home->id], visit = v == home ? 0 : v->visit;
+  int newest = w->newest[home->id], fetch = v == home ? 0 : v->fetch;
   if (w->latest[0] != step) w->latest[1] = w->latest[0], w->latest[0] = step;
   *index = newest;
-  if (newest >= 0 && goes_on(w, &w->stays[newest], visit, step)) return MRT_OK;
+  if (newest >= 0 && goes_on(w, &w->stays[newest], fetch, step)) return MRT_OK;
   if (!MRT_PUSH_ROOM(&w->arena, w->stays, w->count, w->room))
     return mrt_nomem(&w->g->ctx->error);
   *index = w->newest[home->id] = w->count++;
   if (newest >= 0) w->stays[newest].next = *index;
   w->stays[*index] = (stay){ .home = home,
-                             .visit = visit,
+                             .fetch = fetch,
                              .next = -1,
                              .uses = -1,
                              .last_use = -1,
@@ -98,10 +98,10 @@ static mrt_status stay_at(visiting *w, mrt_value *v, int step, int *index) {
 }
 
 /* Node `step` makes or uses the value: as its input k, or -1. */
-static mrt_status add_use(visiting *w, mrt_value *v, int step, int k) {
+static mrt_status add_use(swapping *w, mrt_value *v, int step, int k) {
   const mrt_node *n = w->g->nodes[step];
   use u = { step, k, -1, -1 };
-  if (!v->base->slow && !v->base->away) return MRT_OK;
+  if (!v->base->swapped && !v->base->evicted) return MRT_OK;
   MRT_TRY(stay_at(w, v, step, &u.stay));
   stay *s = &w->stays[u.stay];
   s->last = step;
@@ -116,7 +116,7 @@ static mrt_status add_use(visiting *w, mrt_value *v, int step, int k) {
   return MRT_OK;
 }
 
-static mrt_status find_stays(visiting *w) {
+static mrt_status find_stays(swapping *w) {
   const mrt_graph *g = w->g;
   w->newest = MRT_NEW(&w->arena, int, g->value_count);
   if (!w->newest) return mrt_nomem(&g->ctx->error);
@@ -126,7 +126,7 @@ static mrt_status find_stays(visiting *w) {
     const mrt_node *n = g->nodes[i];
     for (int k = 0; k < n->nin; k++) MRT_TRY(add_use(w, n->in[k], i, k));
     for (int k = 0; k < n->nout; k++)
-      if (n->out[k]->away) MRT_TRY(add_use(w, n->out[k], i, -1));
+      if (n->out[k]->evicted) MRT_TRY(add_use(w, n->out[k], i, -1));
   }
   for (int i = 0; i < w->count; i++)
     w->stays[i].written |= w->stays[i].born && w->stays[i].next >= 0;
@@ -135,7 +135,7 @@ static mrt_status find_stays(visiting *w) {
 
 /* ---- when ---------------------------------------------------------------- */
 
-static mrt_status add_up_time(visiting *w) {
+static mrt_status add_up_time(swapping *w) {
   int n = w->g->node_count;
   w->time = MRT_NEW(&w->arena, double, n + 1);
   if (!w->time) return mrt_nomem(&w->g->ctx->error);
@@ -144,15 +144,15 @@ static mrt_status add_up_time(visiting *w) {
   return MRT_OK;
 }
 
-static double seconds(const visiting *w, const stay *s, bool out) {
-  mrt_slow_rates rates = mrt_declared_rates(w->plan);
+static double seconds(const swapping *w, const stay *s, bool out) {
+  mrt_swap_rates rates = mrt_declared_rates(w->plan);
   return (w->prefetch > 1 ? 1.1 : margin) *
          mrt_copy_seconds(&rates, out, mrt_type_bytes(&s->home->type));
 }
 
 /* The stay's place among those that go out, by their last use: the use of the
  * `prefetch`-th after it, or -1. */
-static int use_after(const visiting *w, const int *outs, int count, int at,
+static int use_after(const swapping *w, const int *outs, int count, int at,
                      int prefetch) {
   for (int i = at + 1; i < count; i++)
     if (w->stays[outs[i]].last > w->stays[outs[at]].last && --prefetch == 0)
@@ -161,7 +161,7 @@ static int use_after(const visiting *w, const int *outs, int count, int at,
 }
 
 /* Copies out start after the last use, in turn; where are they waited for? */
-static void time_outs(visiting *w, const int *outs, int count) {
+static void time_outs(swapping *w, const int *outs, int count) {
   double free = 0; /* when the lane is */
   for (int k = 0; k < count; k++) {
     stay *s = &w->stays[outs[k]];
@@ -178,7 +178,7 @@ static void time_outs(visiting *w, const int *outs, int count) {
 
 /* Where do the copies in of stays [from, to), all wanted at one step, start?
  * *busy: when the lane is wanted for those after. */
-static void time_in(visiting *w, int from, int to, double *busy) {
+static void time_in(swapping *w, int from, int to, double *busy) {
   int first = w->stays[from].first, earliest = 0, at = first;
   int prefetch = w->prefetch;
   double needed = 0, end = w->time[first];
@@ -193,7 +193,7 @@ static void time_in(visiting *w, int from, int to, double *busy) {
     if (w->stays[i].in_at < at) w->stays[i].in_at = at;
 }
 
-static void time_ins(visiting *w) {
+static void time_ins(swapping *w) {
   double busy = w->time[w->g->node_count];
   for (int to = w->count, i; to > 0; to = i) {
     for (i = to - 1; i > 0 && w->stays[i - 1].first == w->stays[i].first;) i--;
@@ -201,7 +201,7 @@ static void time_ins(visiting *w) {
   }
 }
 
-static mrt_status schedule(visiting *w) {
+static mrt_status schedule(swapping *w) {
   int *outs = MRT_NEW(&w->arena, int, w->count), count = 0;
   if (!outs) return mrt_nomem(&w->g->ctx->error);
   for (int i = 0; i < w->count; i++) {
@@ -223,25 +223,25 @@ static mrt_status schedule(visiting *w) {
 
 /* ---- rewriting ----------------------------------------------------------- */
 
-static mrt_status rewrite_use(visiting *w, use u) {
+static mrt_status rewrite_use(swapping *w, use u) {
   mrt_node *n = w->g->nodes[u.step];
   stay *s = &w->stays[u.stay];
-  if (n->in[u.input]->base != s->fast)
+  if (n->in[u.input]->base != s->resident)
     MRT_TRY(mrt_value_over(w->g, n->in[u.input], s->version, &n->in[u.input]));
   if (mrt_node_is_update(n) && u.input < n->op->updates) {
     s->version = n->out[u.input];
-    s->version->base = s->fast;
+    s->version->base = s->resident;
   }
   return MRT_OK;
 }
 
 /* Stays in their order, and their uses: each reads what the last one left. */
-static mrt_status rewrite(visiting *w) {
+static mrt_status rewrite(swapping *w) {
   for (int i = 0; i < w->count; i++) w->stays[i].home->other = w->stays[i].home;
   for (int i = 0; i < w->count; i++) {
     stay *s = &w->stays[i];
     if (!s->born) MRT_TRY(mrt_swap_in(w->g, s->home->other, &s->in));
-    s->fast = s->version = s->born ? s->home : s->in.value;
+    s->resident = s->version = s->born ? s->home : s->in.value;
     for (int k = s->uses; k >= 0; k = w->uses[k].next)
       MRT_TRY(rewrite_use(w, w->uses[k]));
     if (!s->written) continue;
@@ -249,13 +249,13 @@ static mrt_status rewrite(visiting *w) {
     s->home->other = s->out.value;
     if (s->born) continue;
     s->out.value->base = s->home;
-    s->out.value->slow = false;
+    s->out.value->swapped = false;
   }
   for (int i = 0; i < w->count; i++) w->stays[i].home->other = NULL;
   return MRT_OK;
 }
 
-static mrt_status put(visiting *w, mrt_node *n) {
+static mrt_status put(swapping *w, mrt_node *n) {
   if (!MRT_PUSH_ROOM(&w->g->arena, w->nodes, w->node_count, w->node_room))
     return mrt_nomem(&w->g->ctx->error);
   w->nodes[w->node_count++] = n;
@@ -273,7 +273,7 @@ static int step_of(const stay *s, moment m) {
   return steps[m];
 }
 
-static mrt_status list_stays(visiting *w, moment m, agenda *a) {
+static mrt_status list_stays(swapping *w, moment m, agenda *a) {
   int n = w->g->node_count;
   a->head = MRT_NEW(&w->arena, int, n + 1);
   a->next = MRT_NEW(&w->arena, int, w->count);
@@ -289,7 +289,7 @@ static mrt_status list_stays(visiting *w, moment m, agenda *a) {
 }
 
 /* The copies that start or end before step `i`. */
-static mrt_status put_copies(visiting *w, const agenda *agendas, int i) {
+static mrt_status put_copies(swapping *w, const agenda *agendas, int i) {
   for (moment m = 0; m < MOMENTS; m++)
     for (int k = agendas[m].head[i]; k >= 0; k = agendas[m].next[k]) {
       const stay *s = &w->stays[k];
@@ -301,7 +301,7 @@ static mrt_status put_copies(visiting *w, const agenda *agendas, int i) {
 }
 
 /* Bytes of the arena for stays, from copy in to copy out; by step. */
-static mrt_status add_up_staged(visiting *w) {
+static mrt_status add_up_staged(swapping *w) {
   int n = w->g->node_count;
   int64_t *live = MRT_NEW(&w->g->arena, int64_t, n + 1);
   if (!live) return mrt_nomem(&w->g->ctx->error);
@@ -317,7 +317,7 @@ static mrt_status add_up_staged(visiting *w) {
   return MRT_OK;
 }
 
-static mrt_status plan_stays(visiting *w) {
+static mrt_status plan_stays(swapping *w) {
   w->prefetch =
       w->plan->candidate.prefetch > 1 ? w->plan->candidate.prefetch : 1;
   MRT_TRY(find_stays(w));
@@ -325,7 +325,7 @@ static mrt_status plan_stays(visiting *w) {
   return schedule(w);
 }
 
-static mrt_status visit(visiting *w) {
+static mrt_status arrange(swapping *w) {
   MRT_TRY(plan_stays(w));
   agenda agendas[MOMENTS];
   MRT_TRY(rewrite(w));
@@ -340,7 +340,7 @@ static mrt_status visit(visiting *w) {
 
 mrt_status mrt_swap_staged(mrt_planner *p) {
   mrt_plan *plan = p->plan;
-  visiting w = { .plan = plan, .g = &plan->graph, .staged = &p->staged };
+  swapping w = { .plan = plan, .g = &plan->graph, .staged = &p->staged };
   mrt_arena_init(&w.arena, plan->ctx->allocator);
   mrt_status s = plan_stays(&w);
   if (!s) s = add_up_staged(&w);
@@ -350,10 +350,10 @@ mrt_status mrt_swap_staged(mrt_planner *p) {
 
 mrt_status mrt_pass_swap(mrt_planner *p) {
   mrt_plan *plan = p->plan;
-  visiting w = { .plan = plan, .g = &plan->graph };
+  swapping w = { .plan = plan, .g = &plan->graph };
   if (!plan->swaps) return MRT_OK;
   mrt_arena_init(&w.arena, plan->ctx->allocator);
-  mrt_status s = visit(&w);
+  mrt_status s = arrange(&w);
   mrt_arena_free(&w.arena);
   return s;
 }

@@ -5,7 +5,7 @@
  * order, after the order pass, with mrt_plan_insert:
  *
  *     x     ...  last reader of x,  out.start, ..., out.end
- *     slow                          from out.start to the last in.end
+ *     swapped                       from out.start to the last in.end
  *     again                         in.start, ..., in.end, its readers
  *
  * x lives until out.end, `again` from in.start: lifetimes follow the edges.
@@ -23,12 +23,12 @@ typedef struct mrt_copying {
   mrt_value *value; /* the new value, on the other side */
 } mrt_copying;
 
-/* Nodes that copy `v`, which owns its storage, to the slow tier. */
+/* Nodes that copy `v`, which owns its storage, to the swap tier. */
 mrt_status mrt_swap_out(mrt_graph *g, mrt_value *v, mrt_copying *c);
-/* Nodes that copy `slow`, the value of a copy out, to the arena; as often as
+/* Nodes that copy `swapped`, the value of a copy out, to the arena; as often as
  * it is wanted. */
-mrt_status mrt_swap_in(mrt_graph *g, mrt_value *slow, mrt_copying *c);
-/* Fill p->staged for the variables whose leaves are slow, in the order as it
+mrt_status mrt_swap_in(mrt_graph *g, mrt_value *swapped, mrt_copying *c);
+/* Fill p->staged for the variables whose leaves are swapped, in the order as it
  * is. */
 mrt_status mrt_swap_staged(mrt_planner *p);
 /* What to read instead of `v`, which shows the storage of another value, once

@@ -13,14 +13,14 @@
 static mrt_status make(mrt_graph *g, mrt_value *from, mrt_tier_lane lane,
                        mrt_copying *c) {
   mrt_swap_options o = { .transfer = g->transfer_count, .lane = lane };
-  bool out = lane == MRT_LANE_OUT;
+  bool out = lane == MRT_TIER_OUT;
   const mrt_op *start = mrt_ops[out ? MRT_OP_swap_out : MRT_OP_swap_in];
   c->start =
       mrt_graph_node(g, start, 1, &from, &o, 1, &from->type, from->origin);
   if (!c->start) return mrt_nomem(&g->ctx->error);
   c->value = c->start->out[0];
   c->value->name = from->name;
-  c->value->slow = out;
+  c->value->swapped = out;
   mrt_value *both[2] = { out ? from : c->value, out ? c->value : from };
   c->end = mrt_graph_node(g, mrt_ops[MRT_OP_swap_wait], 2, both, &o, 0, NULL,
                           from->origin);
@@ -30,11 +30,11 @@ static mrt_status make(mrt_graph *g, mrt_value *from, mrt_tier_lane lane,
 }
 
 mrt_status mrt_swap_out(mrt_graph *g, mrt_value *v, mrt_copying *c) {
-  return make(g, v, MRT_LANE_OUT, c);
+  return make(g, v, MRT_TIER_OUT, c);
 }
 
-mrt_status mrt_swap_in(mrt_graph *g, mrt_value *slow, mrt_copying *c) {
-  return make(g, slow, MRT_LANE_IN, c);
+mrt_status mrt_swap_in(mrt_graph *g, mrt_value *swapped, mrt_copying *c) {
+  return make(g, swapped, MRT_TIER_IN, c);
 }
 
 mrt_status mrt_value_over(mrt_graph *g, mrt_value *v, mrt_value *base,

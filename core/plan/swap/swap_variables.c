@@ -1,8 +1,8 @@
-/* swap_variables.c -- which variables live in the slow tier?
+/* swap_variables.c -- which variables live in the swap tier?
  *
  *   needs   the executing order
  *   gives   the leaves that the swap policy wants there; how much of the arena
- *           their visits take, which a budget must leave free
+ *           they take while they are there, which a budget must leave free
  *   never   changes the graph: swap.c does, once it is certain what runs when
  *
  * SPDX-License-Identifier: MIT */
@@ -61,7 +61,7 @@ static mrt_status ask(mrt_planner *p, const uses *u) {
   for (int i = 0; i < g->value_count; i++) {
     mrt_value *v = g->values[i];
     if (v->leaf != MRT_LEAF_VARIABLE || u->first[i] < 0) continue;
-    v->slow = swapped[i];
+    v->swapped = swapped[i];
     if (memo) continue;
     mrt_variable_info info = { .name = v->name,
                                .file = v->origin.file,
@@ -71,8 +71,8 @@ static mrt_status ask(mrt_planner *p, const uses *u) {
                                .weight = u->weight[i],
                                .first = u->first[i],
                                .last = u->last[i] };
-    MRT_TRY(policy->choose(policy->user, &info, &v->slow));
-    swapped[i] = v->slow;
+    MRT_TRY(policy->choose(policy->user, &info, &v->swapped));
+    swapped[i] = v->swapped;
   }
   p->memo.swapped = swapped;
   return MRT_OK;
@@ -116,7 +116,7 @@ static mrt_status choose(mrt_planner *p, mrt_arena *arena, const uses *u) {
   }
   qsort(list, (size_t)count, sizeof *list, by_turn);
   for (int i = 0; i < count && sum < plan->candidate.variables; i++) {
-    list[i].value->slow = true;
+    list[i].value->swapped = true;
     sum += list[i].bytes;
   }
   return MRT_OK;
@@ -124,7 +124,7 @@ static mrt_status choose(mrt_planner *p, mrt_arena *arena, const uses *u) {
 
 static bool any_slow(const mrt_graph *g) {
   for (int i = 0; i < g->value_count; i++)
-    if (g->values[i]->slow) return true;
+    if (g->values[i]->swapped) return true;
   return false;
 }
 
@@ -143,9 +143,9 @@ mrt_status mrt_pass_swap_variables(mrt_planner *p) {
   mrt_status s = decide(p, &arena);
   mrt_arena_free(&arena);
   if (s || !any_slow(&plan->graph)) return s;
-  if (!(d->slow_read > 0 && d->slow_write > 0))
+  if (!(d->swap_read > 0 && d->swap_write > 0))
     return mrt_fail(&plan->ctx->error, MRT_EVALUE,
-                    "nothing can be swapped: device '%s' has no slow tier",
+                    "nothing can be swapped: device '%s' has no swap tier",
                     d->name);
   plan->swaps = true;
   return mrt_swap_staged(p);

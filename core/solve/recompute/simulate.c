@@ -5,7 +5,7 @@
  *           an IN waits for its OUT.  Time passes in runs and in waiting: for a
  *           value that is still coming in, before a run that reads it; for one
  *           that is still going out, before its drop.  What a value leaves on
- *           the slow tier stays there, so a second OUT is free.
+ *           the swap tier stays there, so a second OUT is free.
  *   never   Uses anything of the solver.
  *
  * SPDX-License-Identifier: MIT */
@@ -13,7 +13,7 @@
 
 typedef struct tier { /* one value */
   bool there, ran;    /* `ran`: its maker has run */
-  bool out;           /* is, or will be, on the slow tier */
+  bool out;           /* is, or will be, on the swap tier */
   double out_end, in_end;
 } tier;
 
@@ -130,7 +130,7 @@ static mrt_status move_value(walk *w, int act, mrt_act_kind kind, int value) {
   if (v->there || !v->out)
     return wrong(w, act,
                  v->there ? "there already: value"
-                          : "not on the slow tier: value",
+                          : "not on the swap tier: value",
                  value);
   double start = w->in_queue > w->time ? w->in_queue : w->time;
   if (v->out_end > start) start = v->out_end;

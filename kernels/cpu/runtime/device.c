@@ -152,10 +152,10 @@ static void describe(const mrt_device *device, mrt_device_profile *to) {
                               .cache = 4e6,
                               .cache_bandwidth = 50e9 * threads,
                               .bandwidth = 20e9 * channels,
-                              .slow_capacity = 1e12,
-                              .slow_read = 1e9,
-                              .slow_write = 1e9,
-                              .slow_latency = 1e-4 };
+                              .swap_capacity = 1e12,
+                              .swap_read = 1e9,
+                              .swap_write = 1e9,
+                              .swap_latency = 1e-4 };
   for (int i = 0; i < MRT_COST_COUNT; i++) to->rate[i] = matrix * shares[i];
   snprintf(to->name, sizeof to->name, "cpu-%s-%d", device->isa, threads);
 }

@@ -50,10 +50,10 @@ void mrt_cuda_describe(const mrt_device *device, mrt_device_profile *to) {
                               .cache = 40e6,
                               .cache_bandwidth = 3 * n * f->memory,
                               .bandwidth = n * f->memory,
-                              .slow_capacity = 1e12,
-                              .slow_read = f->host,
-                              .slow_write = f->host,
-                              .slow_latency = 1e-5 };
+                              .swap_capacity = 1e12,
+                              .swap_read = f->host,
+                              .swap_write = f->host,
+                              .swap_latency = 1e-5 };
   for (int i = 0; i < MRT_COST_COUNT; i++) to->rate[i] = n * f->f32;
   to->rate[MRT_COST_attention] = n * f->f32 / 2;
   static const int products[] = { MRT_COST_matmul, MRT_COST_convolution,

@@ -1,4 +1,4 @@
-/* swap_tier.c -- pinned memory of the host as the slow tier of a CUDA device
+/* swap_tier.c -- pinned memory of the host as the swap tier of a CUDA device
  *
  * One slab of exactly the planned size, grown outside of steps only: pinning
  * waits for the device.  A lane is a stream.  A copy begins when the kernels
@@ -64,7 +64,7 @@ static uint64_t start(mrt_tier *tier, mrt_tier_lane which, void *data,
   cuda_tier *t = (cuda_tier *)tier;
   lane *l = &t->lanes[which];
   uint64_t number = l->started++;
-  bool out = which == MRT_LANE_OUT;
+  bool out = which == MRT_TIER_OUT;
   void *home = t->data + offset;
   mrt_error ignored;
   cudaError_t code = cudaEventRecord(l->ready, t->cuda->queue);

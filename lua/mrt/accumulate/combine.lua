@@ -52,10 +52,10 @@ end
 
 -- Of the file of swapped values: each variable's home once, and what the plans
 -- use in turn.
-local function slow_bytes(plans, infos)
+local function swap_bytes(plans, infos)
   local homes, seen, rest = 0, {}, 0
   for p, plan in ipairs(plans) do
-    local own = infos[p].slow
+    local own = infos[p].swapped
     for _, v in ipairs(plan:values()) do
       if v.kind == "swapped" and v.id then
         local bytes = (v.bytes + 4095) // 4096 * 4096
@@ -89,7 +89,7 @@ local function describe(entry, plans)
     stall = full * micro.stall + rest.stall + final.stall,
     wire = full * micro.wire + rest.wire + final.wire,
     collectives = full * micro.collectives + rest.collectives + final.collectives,
-    slow = slow_bytes(plans, infos), hosted = micro.hosted + final.hosted,
+    swapped = swap_bytes(plans, infos), hosted = micro.hosted + final.hosted,
     staging = math.max(micro.staging, final.staging),
     unrecorded = micro.unrecorded or final.unrecorded,
     micro_batches = entry.count, micro_batch = entry.size, batch = entry.rows }
@@ -109,7 +109,7 @@ local function append(list, more)
   return table.move(more, 1, #more, #list + 1, list)
 end
 
--- What both plans may have: a variable, a constant, a home in the slow tier.
+-- What both plans may have: a variable, a constant, a home in the swap tier.
 local function is_shared(v)
   return persistent[v.kind] or v.kind == "swapped" and v.id ~= nil
 end
@@ -231,7 +231,7 @@ function Combined:transfers()
   local out, shift = {}, #self.micro:steps()
   for p, plan in ipairs { self.micro, self.final } do
     for _, t in ipairs(plan:transfers()) do
-      t.value, t.slow = number[p][t.value], number[p][t.slow]
+      t.value, t.swapped = number[p][t.value], number[p][t.swapped]
       if p == 2 then t.start, t.wait = t.start + shift, t.wait + shift end
       out[#out + 1] = t
     end

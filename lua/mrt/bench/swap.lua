@@ -58,7 +58,7 @@ return function(tokens)
   local plan = swapped.plan
   print(("in memory %s; swapped: %s of memory, %s in the file, %.2fx the memory")
     :format(format.bytes(whole.plan.peak), format.bytes(plan.peak),
-      format.bytes(plan.slow), whole.plan.peak / plan.peak))
+      format.bytes(plan.swapped), whole.plan.peak / plan.peak))
   local moved = 0
   for _, t in ipairs(plan:transfers()) do moved = moved + t.bytes end
   print(("%d copies, %s a step"):format(#plan:transfers(), format.bytes(moved)))
@@ -69,7 +69,7 @@ return function(tokens)
   print "a step     stall: predicted   measured   ratio   MB/s out in, shared; latency"
   local ratios = {}
   for i = 1, ROUNDS do
-    local rates = core.measure_slow(512 << 20)
+    local rates = core.measure_swap(512 << 20)
     local seconds, waited, step = time(swapped)
     local stall = plan.core:predict_stall(seconds, rates)
     ratios[i] = stall / waited

@@ -25,7 +25,7 @@ local transforms = require "mrt.compile.transforms"
 local compile = { check = options.check }
 
 local MOST_PLANS = 16 -- then the oldest is forgotten
-local SLOW_BYTES = 128 << 20 -- to measure copies with
+local SWAP_BYTES = 128 << 20 -- to measure copies with
 
 -- ---- compiled functions ----------------------------------------------------
 
@@ -205,7 +205,7 @@ function Compiled:measure(o, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   local out = require "mrt.accumulate.measure" (entry, inputs, o)
   out.predicted = plan.seconds
-  if plan.slow > 0 then out.rates = core.measure_slow(SLOW_BYTES) end
+  if plan.swapped > 0 then out.rates = core.measure_swap(SWAP_BYTES) end
   return out
 end
 

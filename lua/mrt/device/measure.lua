@@ -250,12 +250,12 @@ end
 
 -- The file of swapped values, where it would be made; declared figures where there
 -- is no room for it.
-local function slow_tier(declared)
-  local ok, rates = pcall(core.measure_slow, 64 << 20)
-  return { capacity = declared.slow_capacity,
-    read = ok and rates["in"] or declared.slow_read,
-    write = ok and rates.out or declared.slow_write,
-    latency = ok and rates.latency or declared.slow_latency }
+local function swap_tier(declared)
+  local ok, rates = pcall(core.measure_swap, 64 << 20)
+  return { capacity = declared.swap_capacity,
+    read = ok and rates["in"] or declared.swap_read,
+    write = ok and rates.out or declared.swap_write,
+    latency = ok and rates.latency or declared.swap_latency }
 end
 
 -- Everything that programs say, as a profile has it.
@@ -292,7 +292,7 @@ function measure.run(o)
     cache = { capacity = math.min((cache_bytes() or 8e6) / 2, 32e6),
       bandwidth = found.near },
     memory = { capacity = math.max(core.available(), 1), bandwidth = found.far },
-    slow = slow_tier(declared),
+    swap = swap_tier(declared),
   }
 end
 

@@ -33,7 +33,7 @@ local function ampere_server(name, about, capacity, bandwidth)
       .. "(L2: 40 MB, 5120 bytes per clock at 1.41 GHz)",
     cache = { name = "L2", capacity = 40e6, bandwidth = 5120 * 1.41e9 },
     memory = { name = "HBM2", capacity = capacity, bandwidth = bandwidth },
-    slow = pcie4,
+    swap = pcie4,
     flops = { f32 = 19.5 * TFLOPS, f64 = 19.5 * TFLOPS, f16 = 312 * TFLOPS,
       bf16 = 312 * TFLOPS } }
 end
@@ -41,7 +41,7 @@ end
 local function hopper(name, about, capacity, bandwidth, source)
   return gpu { name = name, about = about, source = source,
     memory = { name = "HBM3", capacity = capacity, bandwidth = bandwidth },
-    slow = pcie5,
+    swap = pcie5,
     flops = { f32 = 67 * TFLOPS, f64 = 67 * TFLOPS, f16 = 989.4 * TFLOPS,
       bf16 = 989.4 * TFLOPS } }
 end
@@ -51,7 +51,7 @@ local function ampere_desktop(name, about, capacity, bandwidth, f32, half)
     source = "NVIDIA Ampere GA102 GPU Architecture whitepaper, appendix A "
       .. "(f16 and bf16 with f32 sums)",
     memory = { name = "GDDR6X", capacity = capacity, bandwidth = bandwidth },
-    slow = pcie4,
+    swap = pcie4,
     flops = { f32 = f32 * TFLOPS, f64 = f32 / 64 * TFLOPS, f16 = half * TFLOPS,
       bf16 = half * TFLOPS } }
 end
@@ -72,7 +72,7 @@ local list = {
     align = 256, launch = 0,
     cache = { name = "SRAM", capacity = 20e6, bandwidth = 19e12 },
     memory = { name = "HBM", capacity = 40e9, bandwidth = 1.5e12 },
-    slow = { name = "DRAM", capacity = 1e12, bandwidth = 12.8 * GB },
+    swap = { name = "DRAM", capacity = 1e12, bandwidth = 12.8 * GB },
     flops = { f32 = 19.5 * TFLOPS, f16 = 312 * TFLOPS, bf16 = 312 * TFLOPS } },
 }
 

@@ -6,7 +6,7 @@
 ---       align = 256,                          -- bytes; default 64
 ---       memory = {name = "HBM2", capacity = 40e9, bandwidth = 1.5e12},  -- *
 ---       cache = {name = "L2", capacity = 40e6, bandwidth = 7e12},
----       slow = {name = "host", capacity = 1e12, read = 25e9, write = 25e9,
+---       swap = {name = "host", capacity = 1e12, read = 25e9, write = 25e9,
 ---         latency = 1e-5},                    -- or bandwidth for both
 ---       flops = {f32 = 19.5e12, bf16 = 312e12},   -- *f32; of large products
 ---       vector = 19.5e12,                     -- of other work; default f32's
@@ -39,18 +39,18 @@ end
 ---@field source? string
 ---@field memory {name: string?, capacity: number, bandwidth: number}
 ---@field cache? {name: string?, capacity: number, bandwidth: number}
----@field slow? table  name, capacity, latency; bandwidth, or read and write
+---@field swap? table  name, capacity, latency; bandwidth, or read and write
 ---@field flops table<mrt.DType, number>
 
 local kinds = {
   name = "string", about = "string", source = "string", key = "string",
   align = "number", threads = "number", vector = "number",
   efficiency = "number", launch = "number", call = "number",
-  serial = "number", overhead = "number", memory = "table", cache = "table", slow = "table",
+  serial = "number", overhead = "number", memory = "table", cache = "table", swap = "table",
   flops = "table", rate = "table", edge = "table", epilogues = "boolean",
 }
 local tier = { name = "string", capacity = "number", bandwidth = "number" }
-local slow_tier = { name = "string", capacity = "number", bandwidth = "number",
+local swap_tier = { name = "string", capacity = "number", bandwidth = "number",
   read = "number", write = "number", latency = "number" }
 
 local function fail(text, ...) error({ profile = text:format(...) }, 0) end
@@ -105,7 +105,7 @@ local function check_tiers(p)
   check(p.memory, "memory.", tier)
   positive(p.memory.bandwidth, "memory.bandwidth")
   positive(p.memory.capacity, "memory.capacity")
-  check(p.slow or {}, "slow.", slow_tier)
+  check(p.swap or {}, "swap.", swap_tier)
   if not p.cache then return end
   check(p.cache, "cache.", tier)
   positive(p.cache.capacity, "cache.capacity")
@@ -170,7 +170,7 @@ end
 
 local defaults = { align = 64, threads = 1, efficiency = 1, launch = 0,
   call = 0, serial = 0, overhead = 0, epilogues = false }
-local no_slow = { capacity = 0, latency = 0, bandwidth = 0 }
+local no_swap = { capacity = 0, latency = 0, bandwidth = 0 }
 
 -- p's fields, then those of `otherwise`.
 local function filled(p, otherwise)
@@ -181,7 +181,7 @@ local function filled(p, otherwise)
 end
 
 local function flat(given)
-  local p, slow = filled(given, defaults), filled(given.slow, no_slow)
+  local p, swap = filled(given, defaults), filled(given.swap, no_swap)
   local share, memory = p.efficiency, given.memory
   local cache = p.cache or { capacity = 0, bandwidth = memory.bandwidth }
   return {
@@ -191,9 +191,9 @@ local function flat(given)
     epilogues = p.epilogues,
     launch = p.launch, call = p.call, serial = p.serial,
     matrix = matrix(p, share), rate = rates(p, share), edge = edges(p),
-    slow_capacity = slow.capacity, slow_latency = slow.latency,
-    slow_read = slow.read or slow.bandwidth,
-    slow_write = slow.write or slow.bandwidth,
+    swap_capacity = swap.capacity, swap_latency = swap.latency,
+    swap_read = swap.read or swap.bandwidth,
+    swap_write = swap.write or swap.bandwidth,
   }
 end
 

@@ -89,7 +89,7 @@ local function both(list)
   if list.swap then return end
   local one = try(list, "recompute and swap", { memory = list.budget,
     accumulate = false })
-  if one.plan and one.plan.slow == 0 then list[#list] = nil end
+  if one.plan and one.plan.swapped == 0 then list[#list] = nil end
 end
 
 -- Ranks that share weights, optimizer state and batch evenly (ZeRO-3) until a
@@ -132,7 +132,7 @@ function Alternatives.read_job(job)
 end
 
 -- What the planner does with the budget: the quickest way that fits, micro-batches
--- where the script allows them, all variables in the slow tier where nothing else
+-- where the script allows them, all variables in the swap tier where nothing else
 -- fits.
 local function choose(list, may_accumulate)
   local best

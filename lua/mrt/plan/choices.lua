@@ -7,7 +7,7 @@ local format = require "mrt.util.format"
 ---@class mrt.Choices
 ---@field recomputed integer      nodes that run again
 ---@field recompute_time number   their predicted seconds
----@field activations integer     bytes that wait in the slow tier
+---@field activations integer     bytes that wait in the swap tier
 ---@field variables integer       ditto
 ---@field stall number            predicted seconds of waiting for copies
 ---@field text string
@@ -24,10 +24,10 @@ end
 local function swapped(plan)
   local values, seen, activations, variables = plan:values(), {}, 0, 0
   for _, t in ipairs(plan:transfers()) do
-    local slow = values[t.slow]
-    if not seen[t.slow] and slow.op == "" then variables = variables + t.bytes end
-    if not seen[t.slow] and slow.op ~= "" then activations = activations + t.bytes end
-    seen[t.slow] = true
+    local copy = values[t.swapped]
+    if not seen[t.swapped] and copy.op == "" then variables = variables + t.bytes end
+    if not seen[t.swapped] and copy.op ~= "" then activations = activations + t.bytes end
+    seen[t.swapped] = true
   end
   return activations, variables
 end

@@ -21,7 +21,7 @@ local roles = require "mrt.plan.report.roles"
 ---@field stall number         predicted seconds of a run spent waiting for copies
 ---@field wire number          bytes given to other ranks in a run
 ---@field collectives integer
----@field slow integer         what is swapped, in a file; not in peak
+---@field swapped integer         what is swapped, in a file; not in peak
 ---@field hosted integer       nodes that the CPU computes: the device has no kernel
 ---@field staging integer      bytes of the host's memory for them; not in peak
 ---@field hosted_in integer    bytes copied to the host for them in a run,
@@ -83,14 +83,14 @@ function Plan:kept() return require "mrt.plan.report.kept" (self) end
 
 --- List the copies between memory and the file of swapped values, which run
 --- beside the steps from `start` to `wait`: lane ("in" or "out"), name, value (in
---- the arena) and slow (behind it), numbers of values, bytes, start, wait; and
+--- the arena) and swapped (behind it), numbers of values, bytes, start, wait; and
 --- predicted seconds: time (of the copy alone), beside (of the steps between),
 --- stall (spent waiting for it).
 ---@return table[]
 function Plan:transfers() return self.core:transfers() end
 
 --- Say what the plan does to take less memory: `recomputed`, how many nodes run
---- again, and `recompute_time`, their predicted seconds; bytes that wait in the slow
+--- again, and `recompute_time`, their predicted seconds; bytes that wait in the swap
 --- tier, of `activations` and of `variables`; the predicted `stall`; all as `text`.
 ---@return mrt.Choices
 function Plan:choices() return require "mrt.plan.choices" (self) end

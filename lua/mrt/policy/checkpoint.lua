@@ -289,7 +289,7 @@ function checkpoint.names(names)
   end)
 end
 
---- Put what layers hand on to the slow tier and compute the rest again.
+--- Put what layers hand on to the swap tier and compute the rest again.
 ---@return mrt.Checkpoint
 function checkpoint.swap()
   return make("swap()", function(all)

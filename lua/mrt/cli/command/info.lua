@@ -15,15 +15,15 @@ local function rate(x) return x and format.rate(x) or "-" end
 
 local function devices()
   print(("%-12s %10s %8s %8s %8s %8s  %s"):format("device", "memory", "bytes/s",
-    "f32", "bf16", "slow/s", "what"))
+    "f32", "bf16", "swap/s", "what"))
   for _, p in ipairs(device.list()) do
-    local slow = p.slow or {}
+    local swap = p.swap or {}
     print(("%-12s %10s %8s %8s %8s %8s  %s"):format(p.name,
       format.bytes(p.memory.capacity), rate(p.memory.bandwidth), rate(p.flops.f32),
-      rate(p.flops.bf16), rate(slow.read or slow.bandwidth), p.about))
+      rate(p.flops.bf16), rate(swap.read or swap.bandwidth), p.about))
     print((" "):rep(62) .. p.source)
   end
-  print "bytes/s of the memory, flop/s of large products, bytes/s from the slow tier"
+  print "bytes/s of the memory, flop/s of large products, bytes/s from the swap tier"
 end
 
 local function measure()

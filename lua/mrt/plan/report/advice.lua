@@ -26,16 +26,16 @@ local function about_recomputing(plan)
       format.bytes(kept))
 end
 
--- Is moving the variables to the slow tier and back quicker than the step?
+-- Is moving the variables to the swap tier and back quicker than the step?
 local function about_swapping(plan)
   local d = plan.device
-  local read, write = d.slow_read or 0, d.slow_write or 0
-  if plan.slow > 0 then
+  local read, write = d.swap_read or 0, d.swap_write or 0
+  if plan.swapped > 0 then
     return ("Swapping keeps %s out of memory; of a step of %s it waits %s (%s) for "
-      .. "copies."):format(format.bytes(plan.slow), format.time(plan.seconds),
+      .. "copies."):format(format.bytes(plan.swapped), format.time(plan.seconds),
         format.time(plan.stall), share(plan.stall, plan.seconds))
   elseif read <= 0 or write <= 0 then
-    return "Swapping: this device has no slow tier."
+    return "Swapping: this device has no swap tier."
   elseif plan.persistent == 0 then
     return "Swapping gains nothing: there are no weights and no optimizer state."
   end

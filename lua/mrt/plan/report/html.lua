@@ -50,8 +50,8 @@ local function totals(out, plan)
     row(out, "wire", math.ceil(plan.wire), ("given to other ranks in %d collectives")
       :format(plan.collectives))
   end
-  if plan.slow > 0 then
-    row(out, "slow tier", plan.slow, "what is swapped, not in peak")
+  if plan.swapped > 0 then
+    row(out, "swap tier", plan.swapped, "what is swapped, not in peak")
   end
   if plan.hosted > 0 then
     row(out, "staging", plan.staging, ("of the host, for %d of %d nodes that the device "

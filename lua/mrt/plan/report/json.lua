@@ -11,7 +11,7 @@
 ---     seconds       of one run, predicted; stall of them: spent waiting for copies
 ---     wire          bytes that this rank gives to others in a run
 ---     collectives   how many of them a run has
----     slow          in the file of what is swapped; not in peak
+---     swapped       in the file of what is swapped; not in peak
 ---     hosted, staging, hosted_in, hosted_out
 ---                   where the device has no kernel for some nodes: how many the CPU
 ---                   computes; bytes of the host for them, not in peak; bytes
@@ -27,8 +27,8 @@
 ---     next_peak     a step, or absent: the highest off the peak's hill
 ---     at_peak       {role: bytes}: weight, optimizer, buffer, accumulator,
 ---                   constant, output, input, activation, gradient,
----                   workspace; fetched (a variable that lives in the slow
----                   tier, while in the arena), swapped (in the slow tier)
+---                   workspace; fetched (a variable that lives in the swap
+---                   tier, while in the arena), swapped (in the swap tier)
 ---     steps         [{op, file, line, layer (0: none), backward, recomputed (it
 ---                   runs again what has run), hosted? (by the CPU), class (kind of work), time
 ---                   (predicted, seconds), flops, bytes (read and written),
@@ -37,7 +37,7 @@
 ---                   0 outside it), first, last (steps, both included), file,
 ---                   line}]
 ---     transfers     [{lane ("in" or "out" of memory), name?, value (in the arena),
----                   slow (behind it), bytes, start (a step), wait (the step that
+---                   swapped (behind it), bytes, start (a step), wait (the step that
 ---                   waits for it), time (predicted seconds of the copy, T_swap),
 ---                   beside (of the steps between, T_compute), stall}]: copies of
 ---                   what is swapped; of a micro-batch's and the final steps
@@ -54,7 +54,7 @@ local roles = require "mrt.plan.report.roles"
 
 local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "inputs", "lower_bound", "order_free_bound",
-  "working_set", "flops", "seconds", "stall", "wire", "collectives", "slow", "nodes",
+  "working_set", "flops", "seconds", "stall", "wire", "collectives", "swapped", "nodes",
   "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "transfers", "lane",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
@@ -78,7 +78,8 @@ end
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
   "micro_batches", "micro_batch", "batch", "accumulators",
   "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
-  "stall", "wire", "collectives", "slow", "device", "nodes", "nodes_traced", "passes", "peak_step" }
+  "stall", "wire", "collectives", "swapped", "device", "nodes",
+  "nodes_traced", "passes", "peak_step" }
 
 local of_host = { "hosted", "staging", "hosted_in", "hosted_out" }
 

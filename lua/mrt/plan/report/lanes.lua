@@ -1,4 +1,4 @@
---- lanes.lua -- copies between memory and the slow tier, drawn under a timeline
+--- lanes.lua -- copies between memory and the swap tier, drawn under a timeline
 ---
 --- Two lanes, out of memory and into it.  A bar lasts from the step that starts
 --- the copy to the one that waits for it; bars that would cover each other lie in
@@ -34,8 +34,8 @@ function lanes.list(plan, values)
     return a.value < b.value
   end)
   for _, t in ipairs(list) do
-    if t.lane == "out" then gone[t.slow] = made_by(values[t.value]) end
-    t.what = t.name or gone[t.slow] or made_by(values[t.value])
+    if t.lane == "out" then gone[t.swapped] = made_by(values[t.value]) end
+    t.what = t.name or gone[t.swapped] or made_by(values[t.value])
   end
   return list
 end
@@ -136,7 +136,7 @@ end
 function lanes.draw(out, plan, values, box)
   local list, y = lanes.list(plan, values), box.y + HEAD
   if #list == 0 then return 0 end
-  out[#out + 1] = markup.title(16, box.y + 16, ("Copies to and from the slow "
+  out[#out + 1] = markup.title(16, box.y + 16, ("Copies to and from the swap "
     .. "tier: %s %s, predicted stall of a run %s"):format(
       format.bytes((lanes.sums(list))), lanes.scope(plan), format.time(plan.stall)))
   markup.legend(out, box.x, box.y + 30, {

@@ -13,7 +13,7 @@ local SHOWN = 15 -- operators at their lines
 ---@field total number      of a whole run
 ---@field call number       of that, beside the nodes
 ---@field runs integer      of plans: one, or one a micro-batch and a final one
----@field rates table?     of the slow tier, where the step copies
+---@field rates table?     of the swap tier, where the step copies
 ---@field predicted number  of a whole run, by the plan that was measured
 ---@field steps table[]
 local Profile = {}

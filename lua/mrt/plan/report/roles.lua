@@ -5,7 +5,7 @@
 --- optimizer state (moments, a step count, a loss scale); what only keeps itself up
 --- to date is a buffer (running statistics, averaged weights).  Accumulators are what
 --- gradients and totals of micro-batches are added up in.  What is fetched is a
---- variable that lives in the slow tier, while it is in the arena.
+--- variable that lives in the swap tier, while it is in the arena.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -18,7 +18,7 @@ roles.words = { weight = "weights", optimizer = "optimizer state",
   buffer = "buffers", accumulator = "accumulators",
   constant = "constants", output = "outputs", activation = "activations",
   gradient = "gradients", workspace = "workspaces", input = "inputs",
-  fetched = "fetched variables", swapped = "in the slow tier" }
+  fetched = "fetched variables", swapped = "in the swap tier" }
 
 roles.in_arena = { fetched = true, activation = true, gradient = true,
   workspace = true }
@@ -114,7 +114,7 @@ function roles.of_variables(graph, planned)
 end
 
 --- Add `role` to each block of memory: its kind, but what `roles.of_variables`
---- says for a variable, unless its home is in the slow tier.
+--- says for a variable, unless its home is in the swap tier.
 ---@param values table[]
 ---@param found table<integer, string>
 ---@param transfers table[]  of plan:transfers()
@@ -125,7 +125,7 @@ function roles.assign(values, found, transfers)
       or v.kind == "variable" and found[i] or v.kind
   end
   for _, t in ipairs(transfers) do -- what has an id is a variable's home
-    if values[t.slow].id then values[t.value].role = "fetched" end
+    if values[t.swapped].id then values[t.value].role = "fetched" end
   end
   return values
 end

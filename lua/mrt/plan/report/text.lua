@@ -48,8 +48,8 @@ local function totals(plan, lines)
     add(lines, "overhead    %s  the device's driver and libraries, not in peak; budgets hold both",
       bytes(plan.device.overhead))
   end
-  if plan.slow > 0 then
-    add(lines, "slow tier   %s  swapped, not in peak", bytes(plan.slow))
+  if plan.swapped > 0 then
+    add(lines, "swap tier   %s  swapped, not in peak", bytes(plan.swapped))
   end
 end
 
