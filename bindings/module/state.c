@@ -88,7 +88,8 @@ static int writes(lua_State *L) {
   return 1;
 }
 
-/* shard(part, bucket, communicator, offset, again) */
+/* shard(part, bucket, communicator, offset,
+ * reshard_after_forward) */
 static int shard(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *part = mrt_lua_check_tensor(L, m, 1, "shard");

@@ -1,5 +1,10 @@
 /* batch_dependence.h -- how a traced function's values depend on the batch
  *
+ * Micro-batches are legal where each value is the rows of the whole batch's, the
+ * same in all, or a total that may be added up.  The function is traced over the
+ * whole batch and over a part; the two traces are walked side by side
+ * (propagate.h), and a value that is none of the three is an error at its line.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_GRAPH_BATCH_DEPENDENCE_H
 #define MRT_GRAPH_BATCH_DEPENDENCE_H

@@ -1,5 +1,9 @@
 /* propagate.h -- walking two traces of a function side by side
  *
+ * A pair's placement follows from those of its inputs, by the rule of the
+ * operator's row.  Where the traces have different operators the walk fails with
+ * the lines of both.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_GRAPH_PROPAGATE_H
 #define MRT_GRAPH_PROPAGATE_H

@@ -152,7 +152,7 @@ struct mrt_measured {
   double seconds;
 };
 
-/* The sizes of numbers: exponents[i] counts those from 2^e on, below 2^(e + 1),
+/* The sizes of elements: exponents[i] counts those from 2^e on, below 2^(e + 1),
  * for e = MRT_LEAST_EXPONENT + i; the first and the last all beyond. */
 enum { MRT_LEAST_EXPONENT = -150, MRT_EXPONENTS = 280 };
 typedef struct mrt_range {

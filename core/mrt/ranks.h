@@ -60,8 +60,8 @@ MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
 /* EVALUE: no such number; ESTATE: it is closed. */
 MRT_API mrt_status mrt_communicator_get(mrt_context *ctx, int number,
                                         mrt_communicator_info *info);
-/* All ranks call it: those of one color form a new communicator, by rising key,
- * then rank.  A negative color: in none, *part is -1. */
+/* All ranks call it: those of one color form a new communicator, in ascending
+ * order of key, then rank.  A negative color: in none, *part is -1. */
 MRT_API mrt_status mrt_communicator_split(mrt_context *ctx, int number,
                                           int color, int key, int *part);
 /* "broadcast", "send", "recv" of bytes, or a "barrier", now.  `peer` is the root
@@ -83,24 +83,25 @@ MRT_API mrt_status mrt_communicate(mrt_context *ctx);
 MRT_API void mrt_communicate_cancel(mrt_context *ctx);
 
 /* Variables in pieces on the ranks.  A bucket is a vector variable; all ranks'
- * buckets, one behind the other, hold the numbers of its parts. */
+ * buckets, one behind the other, hold the elements of its parts. */
 
 /* What a variable begins as, as a new handle; itself, once it has begun. */
 MRT_API mrt_status mrt_variable_initial_value(mrt_tensor *variable,
                                               mrt_tensor **out);
-/* The numbers of `part` are from now on those of `bucket` from element `offset`
+/* The elements of `part` are from now on those of `bucket` from element `offset`
  * on, counted over the ranks of communicator `comm`; its own memory is given
  * back, after pending tensors that read it have been computed.  Plans that read
- * it gather the bucket, so all ranks must; with `again` once more for the
- * backward pass.  Who looks at it gets a copy that stays until the bucket is
- * written.  Assigning it
- * writes the bucket, in a trace only what is read from there on: all ranks assign
- * the same numbers.  A bucket's parts must not overlap.
+ * it gather the bucket, so all ranks must; with `reshard_after_forward` once more
+ * for the backward pass.  Who looks at it gets a copy that stays until the bucket
+ * is written.  Assigning it writes the bucket, in a trace only what is read from
+ * there on: all ranks assign the same elements.  A bucket's parts must not
+ * overlap.
  * On failure nothing has changed.  ESTATE inside a trace, or it has a bucket;
  * EDTYPE, ESHAPE: it does not fit. */
 MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *part,
                                       mrt_tensor *bucket, int comm,
-                                      int64_t offset, bool again);
+                                      int64_t offset,
+                                      bool reshard_after_forward);
 
 #ifdef __cplusplus
 }

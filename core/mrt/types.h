@@ -43,7 +43,7 @@ enum { MRT_MAX_RANK = 8 };
 /* The most that an order may be searched for, times the usual. */
 enum { MRT_MOST_EFFORT = 1000 };
 
-/* What a tensor is before it has numbers.  The last dimension is contiguous.
+/* What a tensor is before it has elements.  The last dimension is contiguous.
  * dims of a checked type multiply to bytes that fit in 62 bits. */
 typedef struct mrt_type {
   mrt_dtype dtype;

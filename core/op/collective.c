@@ -187,9 +187,10 @@ static void grad_broadcast(mrt_build *b) {
 
 static const mrt_option reduces[] = { MEETING, REDUCTION,
                                       OPTION(lazy, "lazy", MRT_OPT_BOOL) };
-static const mrt_option gathers[] = { MEETING,
-                                      OPTION(lazy, "lazy", MRT_OPT_BOOL),
-                                      OPTION(again, "again", MRT_OPT_BOOL) };
+static const mrt_option gathers[] = {
+  MEETING, OPTION(lazy, "lazy", MRT_OPT_BOOL),
+  OPTION(reshard_after_forward, "reshard_after_forward", MRT_OPT_BOOL)
+};
 static const mrt_option broadcasts[] = { MEETING,
                                          OPTION(peer, "root", MRT_OPT_INT) };
 static const mrt_option sends[] = { MEETING, OPTION(peer, "to", MRT_OPT_INT,

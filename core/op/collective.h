@@ -28,7 +28,8 @@ typedef struct mrt_collective_options {
   mrt_ints shape; /* recv: what comes */
   mrt_dtype dtype;
   bool lazy;
-  bool again; /* lazy: made anew for the backward pass rather than kept */
+  bool reshard_after_forward; /* lazy: gathered once more for the backward pass
+                                 rather than kept */
   bool ahead; /* lazy: what follows up to its `arrive` is done beside it */
 } mrt_collective_options;
 

@@ -1,5 +1,9 @@
 /* budget.h -- the candidates that compete for a budget
  *
+ * A candidate is planned to the end and judged by its peak and its predicted
+ * seconds, never by an estimate of them.  The quickest that fits is kept as a
+ * whole, plan and planner; the others are discarded as soon as they lose.
+ *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_PLAN_BUDGET_H
 #define MRT_PLAN_BUDGET_H

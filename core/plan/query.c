@@ -44,7 +44,7 @@ bool mrt_plan_has_policy(const mrt_plan *plan) {
   for (int i = 0; i < plan->graph.node_count; i++) {
     const mrt_node *n = plan->graph.nodes[i];
     const mrt_collective_options *o = mrt_gathered(n);
-    if (n->origin.region || (o && o->again)) return true;
+    if (n->origin.region || (o && o->reshard_after_forward)) return true;
   }
   return plan->options.checkpoint != NULL;
 }

@@ -49,7 +49,8 @@ static mrt_status whole_of(gathers *w, const mrt_variable *part,
                                .size = comm->size,
                                .comm = part->comm,
                                .lazy = true,
-                               .again = part->reshard_after_forward };
+                               .reshard_after_forward =
+                                   part->reshard_after_forward };
   mrt_type type = bucket->type;
   type.dims[0] *= comm->size;
   return put(w, MRT_OP_allgather, bucket, &o, type, leaf->origin, out);

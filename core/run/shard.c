@@ -142,7 +142,8 @@ static mrt_status check(mrt_context *ctx, const mrt_tensor *shard,
 
 MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *shard,
                                       mrt_tensor *bucket, int comm,
-                                      int64_t offset, bool again) {
+                                      int64_t offset,
+                                      bool reshard_after_forward) {
   MRT_TRY(check(ctx, shard, bucket, comm, offset));
   MRT_TRY(mrt_readers_compute(ctx, &shard, 1));
   if (!MRT_LIST_ROOM(ctx->allocator, bucket->variable->shards,
@@ -157,7 +158,8 @@ MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *shard,
   mrt_hold(v->bucket = bucket);
   if (!bucket->variable->number)
     bucket->variable->number = ++mrt_communicator_find(ctx, comm)->buckets;
-  v->offset = offset, v->comm = comm, v->reshard_after_forward = again;
+  v->offset = offset, v->comm = comm,
+  v->reshard_after_forward = reshard_after_forward;
   bucket->variable->shards[bucket->variable->shard_count++] = shard;
   ctx->memory.moves++;
   return MRT_OK;

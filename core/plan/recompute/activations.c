@@ -44,9 +44,9 @@ static void look_at_readers(const mrt_recompute *k, const int *layer,
 static void look_at_gather(const mrt_recompute *k, const mrt_node *n,
                            mrt_activation *a) {
   const mrt_collective_options *o = mrt_gathered(n);
-  if (!o || (o->again && k->plan->options.memory)) return;
+  if (!o || (o->reshard_after_forward && k->plan->options.memory)) return;
   a->region = true;
-  a->choice = o->again ? MRT_CHOICE_RECOMPUTE : MRT_CHOICE_KEEP;
+  a->choice = o->reshard_after_forward ? MRT_CHOICE_RECOMPUTE : MRT_CHOICE_KEEP;
 }
 
 static void describe(const mrt_recompute *k, const int *layer, int buffer,

@@ -130,11 +130,12 @@ end
 
 --- All pieces, one behind the other, for whoever reads them.
 ---@param piece mrt.Tensor
----@param again boolean?  for the backward pass they are gathered again
+---@param reshard_after_forward boolean?  they are gathered once more for the
+---  backward pass
 ---@return mrt.Tensor
-function Bucket:gather(piece, again)
+function Bucket:gather(piece, reshard_after_forward)
   return op.allgather(piece, { comm = self.ranks.number, lazy = true,
-    again = again or false })
+    reshard_after_forward = reshard_after_forward or false })
 end
 
 --- Put variables that are like the parameters, one for each, into pieces: they stay
