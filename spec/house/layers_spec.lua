@@ -36,9 +36,12 @@ local public <const> = { "^core/mrt%.h$", "^core/mrt/[^/]+$", "^core/[^/]+%.def$
 
 -- How external names begin: mrt_, and in these folders so.
 local prefixes <const> = {
+  ["core/solve/pack"] = { "mrt_pack" },
+  ["core/solve/order"] = { "mrt_order_", "mrt_dag_", "mrt_live_profile_" },
+  ["core/solve/recompute"] = { "mrt_schedule_", "mrt_sequence_", "mrt_mincut" },
   ["kernels/cpu"] = { "mrt_cpu_" },
-  ["bindings/module"] = { "mrt_", "luaopen_mrt_core" },
-  ["bindings/program"] = { "mrt_", "main" },
+  ["bindings/module"] = { "mrt_lua_", "luaopen_mrt_core" },
+  ["bindings/program"] = { "mrt_program_", "mrt_edit_", "main" },
 }
 
 -- ---- reading ----------------------------------------------------------------
@@ -102,29 +105,47 @@ local function of_folder(table, file)
   return folder and table[folder]
 end
 
--- The objects of the build that runs: path by source; or nil, and why.
+-- CMake writes __ for .. where a target's folder is another.
+local function source_of(object)
+  return (object:match "%.dir/(.*)%.o$":gsub("^[_/]+", ""))
+end
+
+-- What is linked by itself: files whose calls are looked at, targets of CMake. A
+-- plug-in has functions of the same names as the library, which it asks for these.
+local links <const> = {
+  { from = "^[cbk].*", targets = "mrt_objects|binding_objects|mrt_program|kernels_[a-z0-9]+_f32" },
+  { from = "^kernels/cuda/", targets = "[a-z_]*cuda[a-z_]*" },
+}
+
+-- The objects of the build that runs, for each of `links`: path by source; or nil,
+-- and why.
 local function objects_of(tree)
   local build = folder_of(os.getenv "MRT" or "build/mrt") or "."
-  local targets = "mrt_objects|binding_objects|mrt_program|kernels_[a-z0-9]+_f32|[a-z_]*cuda[a-z_]*"
-  local objects, count = {}, 0
-  for _, path in ipairs(lines("find " .. build .. "/CMakeFiles -name '*.o' 2>/dev/null" ..
-    " | grep -E '/(" .. targets .. ")[.]dir/'")) do
-    local source = path:match "%.dir/(.*)%.o$"
-    if tree.texts[source] then
-      objects[source], count = path, count + 1
+  local list = {}
+  for i, link in ipairs(links) do
+    list[i] = {}
+    for _, path in ipairs(lines("find " .. build .. " -name '*.o' 2>/dev/null" ..
+      " | grep -E '/(" .. link.targets .. ")[.]dir/'")) do
+      local source = source_of(path)
+      if tree.texts[source] and not list[i][source] then
+        list[i][source] = path
+      end
     end
   end
-  if count == 0 then
-    return nil, "no objects in " .. build .. "/CMakeFiles: installed, or not built here"
+  if not next(list[1]) then
+    return nil, "no objects in " .. build .. ": installed, or not built here"
   elseif #lines "command -v nm" == 0 then
     return nil, "no nm (binutils)"
   end
-  return objects
+  return list
 end
 
 -- name -> file that defines it, and file -> names it asks for.
 local function symbols_of(objects)
   local defined, wanted, list = {}, {}, os.tmpname()
+  if not next(objects) then
+    return defined, wanted
+  end
   local file <close> = assert(io.open(list, "w"))
   for _, path in pairs(objects) do
     file:write(path, "\n")
@@ -132,7 +153,7 @@ local function symbols_of(objects)
   file:close()
   for _, line in ipairs(lines("xargs nm -A -P <" .. list)) do
     local path, name, kind = line:match "^(.-%.o): (%S+) (%a)"
-    local source = path and path:match "%.dir/(.*)%.o$"
+    local source = path and source_of(path)
     if not source or name:match "^__" then -- the compiler's, a sanitizer's
       goto continue
     elseif kind == "U" then
@@ -150,9 +171,10 @@ end
 -- ---- edges ------------------------------------------------------------------
 
 -- A header that declares functions of one file alone is one with that file.
-local function unit_of(tree, defined)
+local function unit_of(tree, symbols)
   local unit = {}
   for _, file in ipairs(tree.files) do
+    local defined = symbols[file:match "^kernels/cuda/" and 2 or 1].defined
     local owner, several
     for name in tree.texts[file]:gmatch "([%w_]+)%s*%(" do
       local source = file:match "%.h$" and defined[name]
@@ -166,7 +188,7 @@ local function unit_of(tree, defined)
 end
 
 -- list of { from, to, how }: includes, and calls where there are objects.
-local function edges_of(tree, defined, wanted)
+local function edges_of(tree, symbols)
   local edges = {}
   for _, file in ipairs(tree.files) do
     for name in tree.texts[file]:gmatch '#include "([^"]+)"' do
@@ -175,10 +197,12 @@ local function edges_of(tree, defined, wanted)
         edges[#edges + 1] = { from = file, to = to, how = "includes" }
       end
     end
-    for _, name in ipairs(wanted[file] or {}) do
-      local to = defined[name]
-      if to and to ~= file then
-        edges[#edges + 1] = { from = file, to = to, how = "calls " .. name .. " of" }
+    for i, link in ipairs(links) do
+      for _, name in ipairs(file:match(link.from) and symbols[i].wanted[file] or {}) do
+        local to = symbols[i].defined[name]
+        if to and to ~= file then
+          edges[#edges + 1] = { from = file, to = to, how = "calls " .. name .. " of" }
+        end
       end
     end
   end
@@ -317,11 +341,12 @@ end
 describe("the layers", function()
   local tree = read_tree()
   local objects, why = objects_of(tree)
-  local defined, wanted = {}, {}
-  if objects then
-    defined, wanted = symbols_of(objects)
+  local symbols = {}
+  for i in ipairs(links) do
+    local defined, wanted = symbols_of(objects and objects[i] or {})
+    symbols[i] = { defined = defined, wanted = wanted }
   end
-  local edges, unit = edges_of(tree, defined, wanted), unit_of(tree, defined)
+  local edges, unit = edges_of(tree, symbols), unit_of(tree, symbols)
 
   it("include and call only what lies below them", function()
     if not objects then
@@ -355,12 +380,13 @@ describe("the layers", function()
     end
     local wrong = {}
     for _, file in ipairs(tree.files) do
-      if file:match "^core/.*%.c$" and not objects[file] then
+      if file:match "^core/.*%.c$" and not objects[1][file] then
         wrong[#wrong + 1] = file .. " has no object"
       end
     end
     want_none(wrong)
-    assert(defined.mrt_plan_run and wanted["core/context.c"], "nm says nothing")
+    assert(symbols[1].defined.mrt_plan_run and symbols[1].wanted["core/context.c"],
+      "nm says nothing")
   end)
 
   it("begin external names with their prefix", function()
@@ -368,7 +394,7 @@ describe("the layers", function()
       return pending(why)
     end
     local wrong = {}
-    for name, file in pairs(defined) do
+    for name, file in pairs(symbols[1].defined) do
       local right = false
       for _, prefix in ipairs(of_folder(prefixes, file) or { "mrt_" }) do
         right = right or name:sub(1, #prefix) == prefix

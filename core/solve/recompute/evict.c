@@ -59,7 +59,7 @@ static void add_op(mrt_schedule_solver *s, int op) {
   s->op[s->ops++] = op;
 }
 
-int64_t mrt_split_spill(mrt_schedule_solver *s, int value, int next) {
+int64_t mrt_sequence_split_spill(mrt_schedule_solver *s, int value, int next) {
   mrt_sequence *l = &s->line;
   const mrt_problem *p = l->p;
   int op = l->maker[value], from, before = mrt_sequence_before(l, next);
@@ -72,15 +72,15 @@ int64_t mrt_split_spill(mrt_schedule_solver *s, int value, int next) {
   return bytes > 0 ? bytes : 0;
 }
 
-double mrt_split_cost(mrt_schedule_solver *s, int value, int next,
-                      double limit) {
+double mrt_sequence_split_cost(mrt_schedule_solver *s, int value, int next,
+                               double limit) {
   mrt_sequence *l = &s->line;
   const mrt_problem *p = l->p;
   s->ops = 0;
   s->stamp++;
   double cost = run_cost(s, l->maker[value], next);
   if (cost >= limit) return INFINITY;
-  cost += s->price * (double)mrt_split_spill(s, value, next);
+  cost += s->price * (double)mrt_sequence_split_spill(s, value, next);
   add_op(s, l->maker[value]);
   for (int k = 0; k < s->ops && cost < limit; k++) {
     int op = s->op[k];
@@ -115,17 +115,17 @@ static bool is_needless(const mrt_sequence *l, int run) {
   return true;
 }
 
-void mrt_run_remove(mrt_schedule_solver *s, int run) {
+void mrt_sequence_run_remove(mrt_schedule_solver *s, int run) {
   mrt_sequence *l = &s->line;
   mrt_sequence_remove(l, run);
   for (int i = l->run[run].access + l->run[run].makes;
        i < l->run[run].access + l->run[run].count && !l->failed; i++) {
     int from = l->access[l->access[i].before].run;
-    if (is_needless(l, from)) mrt_run_remove(s, from);
+    if (is_needless(l, from)) mrt_sequence_run_remove(s, from);
   }
 }
 
-bool mrt_run_drop(mrt_schedule_solver *s, int run, bool strict) {
+bool mrt_sequence_run_drop(mrt_schedule_solver *s, int run, bool strict) {
   mrt_sequence *l = &s->line;
   const mrt_sequence_run *r = &l->run[run];
   double excess = 0;
@@ -138,7 +138,7 @@ bool mrt_run_drop(mrt_schedule_solver *s, int run, bool strict) {
   }
   if (strict ? excess > 0 : excess * s->price > l->p->cost[r->op]) return false;
   int changes = l->changes;
-  mrt_run_remove(s, run);
+  mrt_sequence_run_remove(s, run);
   if (strict && mrt_sequence_peak(l) > s->budget) {
     mrt_sequence_undo(l, changes);
     return false;
@@ -146,13 +146,13 @@ bool mrt_run_drop(mrt_schedule_solver *s, int run, bool strict) {
   return true;
 }
 
-void mrt_split_do(mrt_schedule_solver *s, int next) {
+void mrt_sequence_split_do(mrt_schedule_solver *s, int next) {
   mrt_sequence *l = &s->line;
   qsort(s->op, (size_t)s->ops, sizeof *s->op, rising);
   for (int i = 0; i < s->ops; i++)
     if (mrt_sequence_insert(l, s->op[i], next) < 0) return;
   for (int i = s->ops - 1; i >= 0 && !l->failed; i--) {
     int later = later_run(l, s->op[i], next);
-    if (later >= 0) mrt_run_drop(s, later, false);
+    if (later >= 0) mrt_sequence_run_drop(s, later, false);
   }
 }

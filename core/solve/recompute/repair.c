@@ -70,7 +70,7 @@ static void weigh(mrt_schedule_solver *s, mrt_schedule_evict *c, int at,
   double gain = relief(s, c, at);
   if (s->noise > 0) gain *= 1 + s->noise * mrt_schedule_random(s);
   if (c->score < limit) limit = c->score;
-  double cost = mrt_split_cost(s, c->value, at, limit * gain);
+  double cost = mrt_sequence_split_cost(s, c->value, at, limit * gain);
   if (cost >= limit * gain) return;
   c->at = at;
   c->score = cost / gain;
@@ -95,11 +95,11 @@ static int earlier(mrt_schedule_solver *s, int value, int at) {
  * the budget; -1: there is none near `at`, or it can at `at`. */
 static int roomy(mrt_schedule_solver *s, int value, int run, int at) {
   mrt_sequence *l = &s->line;
-  if (!mrt_split_spill(s, value, at)) return -1;
+  if (!mrt_sequence_split_spill(s, value, at)) return -1;
   for (int i = 0; i < 32; i++) {
     at = mrt_sequence_before(l, at);
     if (at == run) return -1;
-    if (!mrt_split_spill(s, value, at)) return at;
+    if (!mrt_sequence_split_spill(s, value, at)) return at;
   }
   return -1;
 }
@@ -203,8 +203,9 @@ static bool relieve(mrt_schedule_solver *s, int run) {
     if (i > 0 && mrt_sequence_bytes(l, run) <= s->budget) break;
     if (i > 0 && !renew(s, run, c)) continue;
     double limit = i > 0 ? 2 * c->score * relief(s, c, c->at) : INFINITY;
-    if (mrt_split_cost(s, c->value, c->at, limit) >= limit && i > 0) continue;
-    mrt_split_do(s, c->at);
+    if (mrt_sequence_split_cost(s, c->value, c->at, limit) >= limit && i > 0)
+      continue;
+    mrt_sequence_split_do(s, c->at);
     s->price += s->learn * (c->score - s->price);
   }
   return count > 0;
@@ -220,7 +221,7 @@ static int worst_over(const mrt_schedule_solver *s) {
   return worst;
 }
 
-bool mrt_repair(mrt_schedule_solver *s, double limit) {
+bool mrt_schedule_repair(mrt_schedule_solver *s, double limit) {
   mrt_sequence *l = &s->line;
   while (find_over(s) >= 0) {
     if (l->failed || l->worked > s->work || l->cost >= limit ||
@@ -240,7 +241,7 @@ static double worth(const mrt_sequence *l, int run) {
   return l->p->cost[r->op] / bytes;
 }
 
-void mrt_clean(mrt_schedule_solver *s) {
+void mrt_schedule_clean(mrt_schedule_solver *s) {
   mrt_sequence *l = &s->line;
   int count = 0;
   for (int run = 0; l->run[run].op < l->p->ops; run = mrt_sequence_next(l, run))
@@ -250,5 +251,5 @@ void mrt_clean(mrt_schedule_solver *s) {
   if (count) qsort(s->choice, (size_t)count, sizeof *s->choice, by_score);
   for (int i = 0; i < count && !l->failed; i++)
     if (l->run[s->choice[i].value].there)
-      mrt_run_drop(s, s->choice[i].value, true);
+      mrt_sequence_run_drop(s, s->choice[i].value, true);
 }

@@ -76,7 +76,7 @@ static mrt_status begin(mrt_schedule_solver *s, int number, mrt_schedule *out) {
   if (first) MRT_TRY(aim(s, out));
   if (first) mrt_schedule_restore(s);
   if (s->line.cost > s->goal && !s->only_fit) {
-    mrt_search(s, s->goal, (int64_t)(s->search_work / 12));
+    mrt_schedule_search(s, s->goal, (int64_t)(s->search_work / 12));
     mrt_schedule_keep(s);
   }
   return MRT_OK;
@@ -133,7 +133,7 @@ static mrt_status solve(mrt_schedule_solver *s, mrt_schedule *out) {
     mrt_schedule_restore(s);
     s->price = s->best_price;
     if (s->best_cost > s->goal && !s->only_fit)
-      mrt_search(s, s->goal, (int64_t)(s->search_work * 7 / 12));
+      mrt_schedule_search(s, s->goal, (int64_t)(s->search_work * 7 / 12));
   }
   if (l->failed) return MRT_ENOMEM;
   return mrt_sequence_acts(l, l->arena, out);

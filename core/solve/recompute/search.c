@@ -25,18 +25,19 @@ static void take_out(mrt_schedule_solver *s, int run) {
   if (!r->there) return;
   for (int i = r->access; i < r->access + r->makes; i++)
     s->tabu[l->access[i].value] = s->round;
-  mrt_run_remove(s, run);
+  mrt_sequence_run_remove(s, run);
 }
 
 static void clean_some(mrt_schedule_solver *s) {
   mrt_sequence *l = &s->line;
   for (int i = 0; i < l->changes; i++) {
     mrt_sequence_change c = l->change[i];
-    if (!c.removed && l->run[c.run].there) mrt_run_drop(s, c.run, true);
+    if (!c.removed && l->run[c.run].there)
+      mrt_sequence_run_drop(s, c.run, true);
   }
   for (int i = 0; i < 24; i++) {
     int run = s->again[(int)(mrt_schedule_random(s) * s->agains)];
-    if (l->run[run].there) mrt_run_drop(s, run, true);
+    if (l->run[run].there) mrt_sequence_run_drop(s, run, true);
   }
 }
 
@@ -53,13 +54,13 @@ static bool try_other(mrt_schedule_solver *s, double limit) {
     at += 1 + (int)(mrt_schedule_random(s) * 3);
   }
   double price = s->price;
-  bool good = mrt_repair(s, limit);
+  bool good = mrt_schedule_repair(s, limit);
   s->price = price;
   if (good) clean_some(s);
   return good && l->cost <= limit;
 }
 
-bool mrt_search(mrt_schedule_solver *s, double goal, int64_t work) {
+bool mrt_schedule_search(mrt_schedule_solver *s, double goal, int64_t work) {
   mrt_sequence *l = &s->line;
   double start = l->cost, best = l->cost, base = 0;
   int64_t begin = l->worked;

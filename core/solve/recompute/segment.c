@@ -122,8 +122,8 @@ static void drop(cutting *c) {
     if (x < 0 || l->access[x].run == c->worst || !mrt_sequence_lives_on(l, x))
       continue;
     int next = l->access[l->access[x].after].run;
-    if (mrt_split_cost(s, value, next, INFINITY) < INFINITY)
-      mrt_split_do(s, next);
+    if (mrt_sequence_split_cost(s, value, next, INFINITY) < INFINITY)
+      mrt_sequence_split_do(s, next);
   }
 }
 

@@ -84,30 +84,30 @@ void mrt_schedule_restore(mrt_schedule_solver *s);
 /* What dropping `value` before the run `next`, which reads it, costs: the runs
  * that make it again, and the price of what they keep longer.  Fills s->op.
  * Above `limit`, or impossible: infinite. */
-double mrt_split_cost(mrt_schedule_solver *s, int value, int next,
-                      double limit);
+double mrt_sequence_split_cost(mrt_schedule_solver *s, int value, int next,
+                               double limit);
 /* How far above the budget the run before `next` would be that makes `value`
  * again. */
-int64_t mrt_split_spill(mrt_schedule_solver *s, int value, int next);
+int64_t mrt_sequence_split_spill(mrt_schedule_solver *s, int value, int next);
 /* Do what was last found: the runs, and those that become needless. */
-void mrt_split_do(mrt_schedule_solver *s, int next);
+void mrt_sequence_split_do(mrt_schedule_solver *s, int next);
 /* Take out a run, and those that only served it. */
-void mrt_run_remove(mrt_schedule_solver *s, int run);
+void mrt_sequence_run_remove(mrt_schedule_solver *s, int run);
 /* Take out a run, and those that only served it, when the bytes it freed are
  * worth less than it costs.  Above the budget nothing new is let in when
  * `strict`. */
-bool mrt_run_drop(mrt_schedule_solver *s, int run, bool strict);
+bool mrt_sequence_run_drop(mrt_schedule_solver *s, int run, bool strict);
 
 /* From the program as it is: run segments of it again. */
 void mrt_mincut(mrt_schedule_solver *s);
 
 /* Drop values until the budget holds; false when that fails, or costs as much
  * as `limit`. */
-bool mrt_repair(mrt_schedule_solver *s, double limit);
+bool mrt_schedule_repair(mrt_schedule_solver *s, double limit);
 /* Take out all runs again that the budget allows. */
-void mrt_clean(mrt_schedule_solver *s);
+void mrt_schedule_clean(mrt_schedule_solver *s);
 /* Try to come down to `goal`, within that work; did the cost fall? */
-bool mrt_search(mrt_schedule_solver *s, double goal, int64_t work);
+bool mrt_schedule_search(mrt_schedule_solver *s, double goal, int64_t work);
 
 /* No schedule takes less: the most that one operator needs. */
 int64_t mrt_schedule_set(const mrt_sequence *line);

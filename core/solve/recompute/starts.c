@@ -99,7 +99,7 @@ static bool come_down(mrt_schedule_solver *s) {
     s->work = l->worked + part * (1 + fails);
     s->round++;
     mrt_sequence_accept(l);
-    if (mrt_repair(s, 1.3 * l->cost)) {
+    if (mrt_schedule_repair(s, 1.3 * l->cost)) {
       at = mrt_sequence_peak(l);
       size = fmin(1.3 * size, 0.05);
       fails = 0;
@@ -108,7 +108,7 @@ static bool come_down(mrt_schedule_solver *s) {
     mrt_sequence_undo(l, 0);
     size = fmax(size / 2, 0.002);
     s->budget = at;
-    if (fails++) mrt_search(s, 0, part / 2);
+    if (fails++) mrt_schedule_search(s, 0, part / 2);
   }
   mrt_sequence_accept(l);
   s->budget = wanted;
@@ -129,7 +129,7 @@ static bool go(mrt_schedule_solver *s, const start *start, double limit) {
     mrt_mincut(s);
     s->price = price;
   }
-  return mrt_repair(s, limit);
+  return mrt_schedule_repair(s, limit);
 }
 
 bool mrt_schedule_start(mrt_schedule_solver *s, int number) {
@@ -155,7 +155,7 @@ bool mrt_schedule_start(mrt_schedule_solver *s, int number) {
   int64_t peak = mrt_sequence_peak(l);
   if (peak < s->least) s->least = peak;
   if (good) {
-    mrt_clean(s);
+    mrt_schedule_clean(s);
     mrt_sequence_accept(l);
   }
   return good && !l->failed;

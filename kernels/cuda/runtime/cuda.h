@@ -72,12 +72,18 @@ static inline mrt_cuda *mrt_cuda_use(const mrt_device *device) {
   return c;
 }
 
+/* ---- check.c ------------------------------------------------------------- */
+
+/* How the core writes messages: before anything else here is called. */
+void mrt_cuda_set_fail(mrt_status (*fail)(mrt_error *, mrt_status, const char *,
+                                          ...));
 /* The first failure is kept, and makes EDEVICE from then on. */
 mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e);
 #define MRT_CUDA_TRY(c, call, e) MRT_TRY(mrt_cuda_check(c, call, e))
 
 /* Until all that was given to the stream is done. */
 cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream);
+cudaError_t mrt_cuda_wait_event(const mrt_cuda *c, cudaEvent_t event);
 
 /* The parts of a device: memory.c, device.c, swap_tier.c, table.c,
  * declared_profile.c. */

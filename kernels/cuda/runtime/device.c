@@ -15,41 +15,6 @@
 #include <string.h>
 #include <time.h>
 
-mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e) {
-  if (!c->failed && code != cudaSuccess) c->failed = code;
-  if (!c->failed) return MRT_OK;
-  return mrt_fail(e, MRT_EDEVICE, "cuda:%d failed: %s", c->index,
-                  c->why[0] ? c->why : cudaGetErrorString(c->failed));
-}
-
-/* ---- waiting ------------------------------------------------------------- */
-
-/* Until `ask` says that it is done.  Where NCCL is in the stream it may never
- * be: then somebody else says so. */
-static cudaError_t await(const mrt_cuda *c, cudaError_t (*ask)(void *),
-                         void *of) {
-  cudaError_t code;
-  for (int turn = 0; (code = ask(of)) == cudaErrorNotReady; turn++) {
-    if (__atomic_load_n(&c->stuck, __ATOMIC_SEQ_CST))
-      return cudaErrorLaunchFailure;
-    long ns = turn < 100 ? 0 : turn < 1000 ? 20000 : 200000;
-    if (ns) nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
-  }
-  return code;
-}
-
-static cudaError_t ask_stream(void *stream) { return cudaStreamQuery(stream); }
-static cudaError_t ask_event(void *event) { return cudaEventQuery(event); }
-
-cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream) {
-  return c->watched ? await(c, ask_stream, stream)
-                    : cudaStreamSynchronize(stream);
-}
-
-static cudaError_t wait_for_event(const mrt_cuda *c, cudaEvent_t event) {
-  return c->watched ? await(c, ask_event, event) : cudaEventSynchronize(event);
-}
-
 static double clock_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -72,7 +37,7 @@ static mrt_status wait_fence(const mrt_device *device, uint64_t fence,
                              mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);
   return mrt_cuda_check(
-      c, wait_for_event(c, c->fences[fence % MRT_CUDA_FENCES]), e);
+      c, mrt_cuda_wait_event(c, c->fences[fence % MRT_CUDA_FENCES]), e);
 }
 
 /* ---- copies -------------------------------------------------------------- */
@@ -85,7 +50,7 @@ static mrt_status put_staged(mrt_cuda *c, char *to, const char *from,
     uint64_t i = c->pieces++ % MRT_CUDA_STAGES;
     size_t n = nbytes < MRT_CUDA_STAGED ? nbytes : MRT_CUDA_STAGED;
     char *room = c->staged + i * MRT_CUDA_STAGED;
-    MRT_CUDA_TRY(c, wait_for_event(c, c->passed[i]), e);
+    MRT_CUDA_TRY(c, mrt_cuda_wait_event(c, c->passed[i]), e);
     memcpy(room, from, n);
     MRT_CUDA_TRY(
         c, cudaMemcpyAsync(to, room, n, cudaMemcpyHostToDevice, c->queue), e);

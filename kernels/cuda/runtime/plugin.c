@@ -9,29 +9,11 @@
 #include "dnn/dnn.h"
 #include "gemm/cublaslt.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALIGN = 256 }; /* bytes: what cudaMalloc gives */
-
-/* Set once, to the same for all who load the plug-in. */
-static mrt_status (*core_fail)(mrt_error *, mrt_status, const char *, ...);
-
-/* For what the plug-in shares with the core (base/, tensor/). */
-mrt_status mrt_fail(mrt_error *e, mrt_status code, const char *fmt, ...) {
-  char text[400];
-  va_list args;
-  va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
-  va_end(args);
-  return core_fail ? core_fail(e, code, "%s", text) : code;
-}
-
-mrt_status mrt_nomem(mrt_error *e) {
-  return mrt_fail(e, MRT_ENOMEM, "out of memory");
-}
 
 static void close_device(mrt_device *device) {
   mrt_cuda *c = mrt_cuda_of(device);
@@ -145,7 +127,7 @@ mrt_status mrt_plugin_open_2(const mrt_plugin_core *core, int index,
                              mrt_device *device, mrt_error *e) {
   int count = 0;
   struct cudaDeviceProp p = { 0 };
-  core_fail = core->fail;
+  mrt_cuda_set_fail(core->fail);
   if (strcmp(core->ops, mrt_op_names) != 0)
     return mrt_fail(e, MRT_EDEVICE,
                     "the CUDA plug-in was built of another version");
