@@ -53,7 +53,7 @@ end
 describe("a recurrent network", function()
   before_each(function() mrt.seed(3) end)
 
-  it("is its formula, with its gradients, in chunks of any length", function()
+  it("is its formula, with its gradients, in chunks of any length #long", function()
     for _, name in ipairs(kinds) do
       for _, chunk in ipairs { 64, 2 } do
         local m = nn[name](3, 5, { layers = 2, chunk = chunk })

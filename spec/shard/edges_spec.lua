@@ -115,7 +115,8 @@ describe("random bits of updates", function()
     { "adamw", "{ lr = 0.01, state = 'bf16' }" },
     { "lion", "{ lr = 0.01, state = '8bit' }", "policy.precision.bf16_pure()" },
   } do
-    it("are the same in all stages: " .. table.concat(case, " "), function()
+    local name = "are the same in all stages: " .. table.concat(case, " ")
+    it(i == 1 and name or name .. " #long", function()
       local code = trained(table.unpack(case))
       for n = i == 1 and 2 or 3, i == 1 and 4 or 3 do
         local said = alike(n, code)

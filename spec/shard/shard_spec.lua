@@ -83,7 +83,7 @@ end
 describe("sharded training", function()
   for n = 2, 4 do
     it(("has the same bits in all stages on %d ranks"):format(n)
-      .. (n == 4 and " #long" or ""), function()
+      .. (n > 2 and " #long" or ""), function()
       compare(n, "how.layers = 2", 1e-4, true)
     end)
   end
@@ -125,7 +125,7 @@ describe("sharded training", function()
     compare(3, "how.settings.state = '8bit'", 0.01)
   end)
 
-  it("has other optimizers, those too that need whole parameters", function()
+  it("has other optimizers, those too that need whole parameters #long", function()
     compare(2, "how.optimizer = 'lion'; how.clip = nil", 1e-4)
     compare(2, "how.optimizer = 'lamb'", 1e-4)
   end)
@@ -180,7 +180,7 @@ describe("sharded training", function()
     assert.same({ true, true, true }, results)
   end)
 
-  it("prunes, averages, recomputes, swaps", function()
+  it("prunes, averages, recomputes, swaps #long", function()
     compare(2, "how.prune = true; how.ema = true", 1e-4)
     compare(2, "how.layers = 2; o.checkpoint = policy.checkpoint.sqrt(); "
       .. "o.swap = policy.swap.all { least = 1 }", 1e-4)
