@@ -18,11 +18,11 @@
 
 enum { DEPTH = 64 };
 
-typedef struct job {
+typedef struct comm_job {
   mrt_communicator *comm;
   mrt_collective c;
   int node;
-} job;
+} comm_job;
 
 struct mrt_comm_thread {
   const mrt_allocator *allocator;
@@ -31,7 +31,7 @@ struct mrt_comm_thread {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   /* under the lock */
-  job ring[DEPTH];         /* job n in ring[n % DEPTH] */
+  comm_job ring[DEPTH];    /* job n in ring[n % DEPTH] */
   uint64_t started, ended; /* ended <= started <= ended + DEPTH */
   mrt_error error;         /* of the first that failed since drain */
   int failed;              /* its node */
@@ -46,7 +46,7 @@ static void *serve(void *user) {
     while (b->started == b->ended && !b->closing)
       pthread_cond_wait(&b->changed, &b->lock);
     if (b->started == b->ended) break;
-    job j = b->ring[b->ended % DEPTH];
+    comm_job j = b->ring[b->ended % DEPTH];
     bool skip = b->error.status || b->closing;
     pthread_mutex_unlock(&b->lock);
     mrt_status s = skip ? MRT_OK : mrt_collect(j.comm, &j.c, &e);
@@ -64,7 +64,7 @@ void mrt_comm_thread_begin(mrt_comm_thread *b, mrt_communicator *comm,
   pthread_mutex_lock(&b->lock);
   while (b->started - b->ended == DEPTH)
     pthread_cond_wait(&b->changed, &b->lock);
-  b->ring[b->started++ % DEPTH] = (job){ comm, *c, node };
+  b->ring[b->started++ % DEPTH] = (comm_job){ comm, *c, node };
   pthread_cond_broadcast(&b->changed);
   pthread_mutex_unlock(&b->lock);
 }

@@ -33,7 +33,7 @@ typedef struct copy {
   size_t offset, nbytes;
 } copy;
 
-typedef struct lane {
+typedef struct file_lane {
   struct file_tier *tier;
   bool out;
   pthread_t thread;
@@ -44,12 +44,12 @@ typedef struct lane {
   uint64_t started, ended; /* ended <= started <= ended + DEPTH */
   int error;               /* of the first that failed since drain */
   bool closing;
-} lane;
+} file_lane;
 
 typedef struct file_tier {
   mrt_tier tier; /* first */
   const mrt_allocator *allocator;
-  lane lanes[2];
+  file_lane lanes[2];
   int lane_count;   /* those with a thread */
   int file, direct; /* descriptors of one file; direct may be -1 */
   size_t nbytes;
@@ -85,7 +85,7 @@ static int perform(const file_tier *t, bool out, copy c) {
 }
 
 static void *serve(void *user) {
-  lane *l = user;
+  file_lane *l = user;
   pthread_mutex_lock(&l->lock);
   while (true) {
     while (l->started == l->ended && !l->closing)
@@ -108,7 +108,7 @@ static void *serve(void *user) {
 
 static uint64_t start(mrt_tier *tier, mrt_tier_lane lane_number, void *data,
                       size_t offset, size_t nbytes) {
-  lane *l = &((file_tier *)tier)->lanes[lane_number];
+  file_lane *l = &((file_tier *)tier)->lanes[lane_number];
   pthread_mutex_lock(&l->lock);
   while (l->started - l->ended == DEPTH)
     pthread_cond_wait(&l->changed, &l->lock);
@@ -121,7 +121,7 @@ static uint64_t start(mrt_tier *tier, mrt_tier_lane lane_number, void *data,
 
 static int wait_for(mrt_tier *tier, mrt_tier_lane lane_number,
                     uint64_t number) {
-  lane *l = &((file_tier *)tier)->lanes[lane_number];
+  file_lane *l = &((file_tier *)tier)->lanes[lane_number];
   pthread_mutex_lock(&l->lock);
   while (l->ended <= number) pthread_cond_wait(&l->changed, &l->lock);
   int error = l->error;
@@ -132,7 +132,7 @@ static int wait_for(mrt_tier *tier, mrt_tier_lane lane_number,
 static void drain(mrt_tier *tier) {
   file_tier *t = (file_tier *)tier;
   for (int i = 0; i < t->lane_count; i++) {
-    lane *l = &t->lanes[i];
+    file_lane *l = &t->lanes[i];
     pthread_mutex_lock(&l->lock);
     while (l->ended < l->started) pthread_cond_wait(&l->changed, &l->lock);
     l->error = 0;
@@ -182,7 +182,7 @@ static mrt_status resize(mrt_tier *tier, size_t nbytes, mrt_error *e) {
 
 static void join(file_tier *t) {
   for (int i = 0; i < t->lane_count; i++) {
-    lane *l = &t->lanes[i];
+    file_lane *l = &t->lanes[i];
     pthread_mutex_lock(&l->lock);
     l->closing = true;
     pthread_cond_broadcast(&l->changed);
@@ -208,7 +208,7 @@ static int start_threads(file_tier *t) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int i = 0; i < 2 && !code; i++) {
-    lane *l = &t->lanes[i];
+    file_lane *l = &t->lanes[i];
     l->tier = t, l->out = i == MRT_TIER_OUT;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);

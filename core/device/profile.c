@@ -6,12 +6,12 @@
 #include <math.h>
 
 /* Figures that must be positive. */
-typedef struct figure {
+typedef struct profile_figure {
   const char *name;
   double value;
-} figure;
+} profile_figure;
 
-static mrt_status want_positive(const figure *f, int n, mrt_error *e) {
+static mrt_status want_positive(const profile_figure *f, int n, mrt_error *e) {
   for (int i = 0; i < n; i++)
     if (!(f[i].value > 0) || isinf(f[i].value))
       return mrt_fail(e, MRT_EVALUE,
@@ -20,7 +20,7 @@ static mrt_status want_positive(const figure *f, int n, mrt_error *e) {
   return MRT_OK;
 }
 
-static mrt_status want_more(const figure *f, int n, mrt_error *e) {
+static mrt_status want_more(const profile_figure *f, int n, mrt_error *e) {
   for (int i = 0; i < n; i++)
     if (!(f[i].value >= 0) || isinf(f[i].value))
       return mrt_fail(e, MRT_EVALUE,
@@ -30,13 +30,13 @@ static mrt_status want_more(const figure *f, int n, mrt_error *e) {
 }
 
 mrt_status mrt_device_check(const mrt_device_profile *p, mrt_error *e) {
-  const figure positive[] = {
+  const profile_figure positive[] = {
     { "matrix.f32", p->matrix[MRT_f32] },
     { "cache_bandwidth", p->cache_bandwidth },
     { "bandwidth", p->bandwidth },
     { "threads", (double)p->threads },
   };
-  const figure more[] = {
+  const profile_figure more[] = {
     { "launch", p->launch },
     { "call", p->call },
     { "serial", p->serial },
@@ -50,14 +50,14 @@ mrt_status mrt_device_check(const mrt_device_profile *p, mrt_error *e) {
   MRT_TRY(want_positive(positive, MRT_COUNT(positive), e));
   MRT_TRY(want_more(more, MRT_COUNT(more), e));
   for (int i = 0; i < MRT_DTYPE_COUNT; i++) {
-    figure f = { "a figure of matrix", p->matrix[i] };
+    profile_figure f = { "a figure of matrix", p->matrix[i] };
     MRT_TRY(want_more(&f, 1, e));
   }
   for (int i = 0; i < MRT_COST_COUNT; i++) {
-    figure f = { "a figure of rate", p->rate[i] };
+    profile_figure f = { "a figure of rate", p->rate[i] };
     MRT_TRY(want_positive(&f, 1, e));
     for (int k = 0; k < 3; k++) {
-      figure edge = { "a figure of edge", p->edge[i][k] };
+      profile_figure edge = { "a figure of edge", p->edge[i][k] };
       MRT_TRY(want_more(&edge, 1, e));
     }
   }

@@ -156,14 +156,14 @@ typedef struct visit {
   int at, reader; /* pairs; the reader of a root is itself */
 } visit;
 
-typedef struct cutting {
+typedef struct batch_cutting {
   visit *stack;
   int depth, room;
   bool updates; /* may be among what is looked at */
-} cutting;
+} batch_cutting;
 
 /* Add a pair to the cut, or what it is computed from. */
-static mrt_status descend(mrt_propagation *l, cutting *c, visit v) {
+static mrt_status descend(mrt_propagation *l, batch_cutting *c, visit v) {
   mrt_batch *b = l->b;
   mrt_batch_pair *p = &l->pairs[v.at];
   if (p->cut || (p->placement.kind == MRT_REPLICATE && !p->marked))
@@ -197,7 +197,7 @@ static mrt_status descend(mrt_propagation *l, cutting *c, visit v) {
 
 static mrt_status find_cuts(mrt_propagation *l, mrt_tensor *const *micro, int n,
                             bool updates) {
-  cutting c = { .updates = updates };
+  batch_cutting c = { .updates = updates };
   const mrt_section *s = l->b->section;
   int roots = n + (updates ? s->update_count : 0);
   for (int i = 0; i < roots; i++) {

@@ -19,7 +19,7 @@
 #include "tensor/marks.h"
 #include "tensor/trace.h"
 
-typedef struct walk {
+typedef struct gradient_walk {
   mrt_arena arena;
   mrt_error *e;
   mrt_expr **order; /* reachable expressions */
@@ -28,17 +28,17 @@ typedef struct walk {
   uint64_t first_id; /* in a trace: what is older is a constant of it */
   bool met_stale;
   bool stop_at_xs; /* xs are leaves: do not look below them */
-} walk;
+} gradient_walk;
 
 /* Marks: SEEN while collecting; bit LEADS when some x is at or below it;
  * above that 1 + index into the table of gradients. */
 enum { SEEN = 1, LEADS = 2, SHIFT = 2 };
 
-static bool has(const walk *w, const mrt_tensor *t, int bit) {
+static bool has(const gradient_walk *w, const mrt_tensor *t, int bit) {
   return (mrt_mark_of(&w->marks, t) & bit) != 0;
 }
 
-static mrt_status mark(walk *w, mrt_tensor *t, int bits) {
+static mrt_status mark(gradient_walk *w, mrt_tensor *t, int bits) {
   bool ok = mrt_mark(&w->marks, t, mrt_mark_of(&w->marks, t) | bits);
   return ok ? MRT_OK : mrt_nomem(w->e);
 }
@@ -46,7 +46,7 @@ static mrt_status mark(walk *w, mrt_tensor *t, int bits) {
 /* Collect every expression below the ys that passes gradients on, each once
  * (through its first output seen; an expression is pushed when any of its
  * outputs is first met). */
-static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
+static mrt_status collect(gradient_walk *w, mrt_tensor *const *ys, int ny) {
   mrt_tensor **stack = NULL;
   int depth = 0, room = 0;
   for (int i = 0; i < ny; i++) {
@@ -78,7 +78,7 @@ static mrt_status collect(walk *w, mrt_tensor *const *ys, int ny) {
 }
 
 /* Rising order: an output leads to an x when an input does. */
-static mrt_status find_paths(walk *w) {
+static mrt_status find_paths(gradient_walk *w) {
   for (int k = 0; k < w->count; k++) {
     mrt_expr *x = w->order[k];
     bool leads = false;
@@ -91,18 +91,19 @@ static mrt_status find_paths(walk *w) {
 
 /* ---- gradients of tensors, found through marks --------------------------- */
 
-typedef struct sums {
+typedef struct gradient_sums {
   mrt_tensor **of; /* by (mark >> SHIFT) - 1 */
   int count, room;
-} sums;
+} gradient_sums;
 
-static mrt_tensor *sum_of(const walk *w, const sums *s, const mrt_tensor *t) {
+static mrt_tensor *sum_of(const gradient_walk *w, const gradient_sums *s,
+                          const mrt_tensor *t) {
   int buffer = mrt_mark_of(&w->marks, t) >> SHIFT;
   return buffer ? s->of[buffer - 1] : NULL;
 }
 
-static mrt_status add_to(walk *w, mrt_build *b, sums *s, mrt_tensor *t,
-                         mrt_tensor *g) {
+static mrt_status add_to(gradient_walk *w, mrt_build *b, gradient_sums *s,
+                         mrt_tensor *t, mrt_tensor *g) {
   int buffer = mrt_mark_of(&w->marks, t) >> SHIFT;
   if (buffer) {
     s->of[buffer - 1] =
@@ -116,7 +117,7 @@ static mrt_status add_to(walk *w, mrt_build *b, sums *s, mrt_tensor *t,
 }
 
 /* The outputs of `x`, owned by the build. */
-static mrt_status own_outputs(walk *w, mrt_build *b, mrt_expr *x,
+static mrt_status own_outputs(gradient_walk *w, mrt_build *b, mrt_expr *x,
                               mrt_tensor **out) {
   for (int i = 0; i < x->nout; i++) {
     out[i] = mrt_expr_output(b->ctx, x, i);
@@ -128,7 +129,8 @@ static mrt_status own_outputs(walk *w, mrt_build *b, mrt_expr *x,
 }
 
 /* Add what the row gave to the sums of the inputs that lead somewhere. */
-static mrt_status add_gradients(walk *w, mrt_build *b, sums *s, mrt_expr *x,
+static mrt_status add_gradients(gradient_walk *w, mrt_build *b,
+                                gradient_sums *s, mrt_expr *x,
                                 mrt_tensor *const *din, const bool *wants) {
   for (int i = 0; i < x->nin; i++) {
     if (!wants[i] || !din[i]) continue;
@@ -145,7 +147,8 @@ static mrt_status grad_between(mrt_build *b, mrt_tensor *const *ys,
                                mrt_tensor *const *xs, int nx, mrt_tensor **dx);
 
 /* Ask the row of `x` for the gradients of its inputs. */
-static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
+static mrt_status differentiate(gradient_walk *w, mrt_build *b,
+                                gradient_sums *s, mrt_expr *x) {
   mrt_tensor **out = MRT_NEW(&w->arena, mrt_tensor *, x->nout * 2);
   mrt_tensor **din = MRT_NEW(&w->arena, mrt_tensor *, x->nin);
   bool *wants = MRT_NEW(&w->arena, bool, x->nin);
@@ -182,10 +185,10 @@ static mrt_status differentiate(walk *w, mrt_build *b, sums *s, mrt_expr *x) {
   return status;
 }
 
-static mrt_status run(walk *w, mrt_build *b, mrt_tensor *const *ys,
+static mrt_status run(gradient_walk *w, mrt_build *b, mrt_tensor *const *ys,
                       mrt_tensor *const *dys, int ny, mrt_tensor *const *xs,
                       int nx, mrt_tensor **dx) {
-  sums s = { 0 };
+  gradient_sums s = { 0 };
   for (int i = 0; i < nx; i++) MRT_TRY(mark(w, xs[i], LEADS));
   MRT_TRY(collect(w, ys, ny));
   mrt_exprs_sort(w->order, w->count);
@@ -220,7 +223,7 @@ static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
                              mrt_tensor *const *dys, int ny,
                              mrt_tensor *const *xs, int nx, bool stop_at_xs,
                              mrt_tensor **dx) {
-  walk w = { .e = &b->ctx->error, .stop_at_xs = stop_at_xs };
+  gradient_walk w = { .e = &b->ctx->error, .stop_at_xs = stop_at_xs };
   if (b->ctx->trace) w.first_id = b->ctx->trace->first_id;
   mrt_arena_init(&w.arena, b->ctx->allocator);
   mrt_marks_begin(&w.marks, b->ctx, &w.arena);

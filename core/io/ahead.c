@@ -23,7 +23,7 @@
 /* No more requests, and no more bytes in all of them, for one source. */
 enum { DEPTH = 8, MOST_BYTES = 256 << 20 };
 
-typedef struct request {
+typedef struct ahead_request {
   mrt_wish wish;
   const uint8_t *from;
   mrt_storage *storage; /* NULL: it was taken */
@@ -31,13 +31,13 @@ typedef struct request {
   int64_t *rows; /* the wish's own */
   size_t room;   /* bytes of them */
   bool failed;
-} request;
+} ahead_request;
 
 typedef struct mrt_ahead {
   pthread_t thread;
   pid_t process;
-  size_t nbytes;       /* of all storages here */
-  request ring[DEPTH]; /* request k in ring[k % DEPTH] */
+  size_t nbytes;             /* of all storages here */
+  ahead_request ring[DEPTH]; /* request k in ring[k % DEPTH] */
   uint64_t oldest;
   atomic_bool closing;
   pthread_mutex_t lock;
@@ -48,7 +48,7 @@ typedef struct mrt_ahead {
 
 /* ---- the thread ---------------------------------------------------------- */
 
-static bool read_request(const ahead *h, const request *r) {
+static bool read_request(const ahead *h, const ahead_request *r) {
   const mrt_array *a = r->wish.array;
   uint8_t *to = r->storage->host;
   mrt_error e;
@@ -70,7 +70,7 @@ static void *serve(void *user) {
       pthread_cond_wait(&h->changed, &h->lock);
       continue;
     }
-    request *r = &h->ring[h->read % DEPTH];
+    ahead_request *r = &h->ring[h->read % DEPTH];
     pthread_mutex_unlock(&h->lock);
     r->failed = !read_request(h, r);
     pthread_mutex_lock(&h->lock);
@@ -121,7 +121,7 @@ void mrt_ahead_stop(ahead *h, const mrt_allocator *a) {
 
 /* ---- asking and taking --------------------------------------------------- */
 
-static mrt_storage *take(ahead *h, request *r) {
+static mrt_storage *take(ahead *h, ahead_request *r) {
   mrt_storage *storage = r->storage;
   r->storage = NULL;
   h->nbytes -= r->nbytes, r->nbytes = 0;
@@ -135,7 +135,7 @@ static bool make_room(ahead *h, size_t nbytes) {
   uint64_t read = h->read, newest = h->newest;
   pthread_mutex_unlock(&h->lock);
   for (; h->oldest < read; h->oldest++) {
-    request *r = &h->ring[h->oldest % DEPTH];
+    ahead_request *r = &h->ring[h->oldest % DEPTH];
     if (r->storage && newest - h->oldest < DEPTH &&
         h->nbytes + nbytes <= MOST_BYTES)
       break;
@@ -149,7 +149,7 @@ bool mrt_ahead_begin(mrt_source *s, const mrt_wish *w, const uint8_t *from) {
   size_t nbytes = w->step * (size_t)w->n, room = (size_t)w->n * sizeof *w->rows;
   ahead *h = nbytes && nbytes <= MOST_BYTES ? start(s) : NULL;
   if (!h || !make_room(h, nbytes)) return false;
-  request *r = &h->ring[h->newest % DEPTH];
+  ahead_request *r = &h->ring[h->newest % DEPTH];
   if (room > r->room) {
     int64_t *rows = mrt_resize(a, r->rows, r->room, room);
     if (!rows) return false;
@@ -181,7 +181,7 @@ mrt_storage *mrt_ahead_take(mrt_source *s, const mrt_wish *w) {
   ahead *h = s->ahead;
   if (!h || h->process != getpid()) return NULL;
   for (uint64_t k = h->oldest; k < h->newest; k++) {
-    request *r = &h->ring[k % DEPTH];
+    ahead_request *r = &h->ring[k % DEPTH];
     if (!r->storage || !same(&r->wish, w)) continue;
     pthread_mutex_lock(&h->lock);
     while (h->read <= k) pthread_cond_wait(&h->changed, &h->lock);

@@ -17,7 +17,7 @@
 
 /* ---- words --------------------------------------------------------------- */
 
-typedef enum kind { LETTER, NUMBER, SPACE, OTHER } kind;
+typedef enum byte_kind { LETTER, NUMBER, SPACE, OTHER } byte_kind;
 
 /* White_Space, as Unicode has it. */
 static bool is_space(utf8proc_int32_t c) {
@@ -27,7 +27,7 @@ static bool is_space(utf8proc_int32_t c) {
 }
 
 /* What the character at `p` is, and its bytes. */
-static kind look(const uint8_t *p, const uint8_t *end, size_t *size) {
+static byte_kind look(const uint8_t *p, const uint8_t *end, size_t *size) {
   utf8proc_int32_t c;
   utf8proc_ssize_t n = utf8proc_iterate(p, end - p > 4 ? 4 : end - p, &c);
   *size = n > 0 ? (size_t)n : 1;
@@ -40,7 +40,7 @@ static kind look(const uint8_t *p, const uint8_t *end, size_t *size) {
 }
 
 /* The end of the run of one kind that begins at `p`. */
-static const uint8_t *run_of(kind k, const uint8_t *p, const uint8_t *end,
+static const uint8_t *run_of(byte_kind k, const uint8_t *p, const uint8_t *end,
                              const uint8_t **last) {
   size_t n;
   while (p < end && look(p, end, &n) == k) {
@@ -63,10 +63,10 @@ static size_t contraction(const uint8_t *p, size_t left) {
 static const uint8_t *word_end(const uint8_t *p, const uint8_t *end) {
   size_t n, m;
   if (*p == '\'' && (n = contraction(p, (size_t)(end - p)))) return p + n;
-  kind k = look(p, end, &n);
+  byte_kind k = look(p, end, &n);
   if (k != SPACE) return run_of(k, p, end, NULL);
   if (*p == ' ' && p + 1 < end) {
-    kind next = look(p + 1, end, &m);
+    byte_kind next = look(p + 1, end, &m);
     if (next != SPACE) return run_of(next, p + 1, end, NULL);
   }
   /* Of several spaces before something, the last goes with that. */

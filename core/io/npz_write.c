@@ -11,11 +11,11 @@
 #include <string.h>
 #include <zlib.h>
 
-typedef struct member {
+typedef struct npz_new_member {
   const char *name;
   uint64_t local, packed, unpacked;
   uint32_t crc;
-} member;
+} npz_new_member;
 
 /* Bytes of a record in the making: at most a name and what surrounds it. */
 typedef struct record {
@@ -38,7 +38,8 @@ static void add_name(record *r, const char *name) {
 }
 
 /* What a member's two records share, from the version on. */
-static void add_common(record *r, const member *m, bool deflated, int extra) {
+static void add_common(record *r, const npz_new_member *m, bool deflated,
+                       int extra) {
   add(r, 45, 2);
   add(r, 1 << 11, 2); /* the name is UTF-8 */
   add(r, deflated ? 8 : 0, 2);
@@ -51,7 +52,7 @@ static void add_common(record *r, const member *m, bool deflated, int extra) {
   add(r, (uint64_t)extra, 2);
 }
 
-static record local_record(const member *m, bool deflated) {
+static record local_record(const npz_new_member *m, bool deflated) {
   record r = { .size = 0 };
   add(&r, 0x04034b50, 4);
   add_common(&r, m, deflated, 20);
@@ -61,7 +62,7 @@ static record local_record(const member *m, bool deflated) {
   return r;
 }
 
-static record entry_record(const member *m, bool deflated) {
+static record entry_record(const npz_new_member *m, bool deflated) {
   record r = { .size = 0 };
   add(&r, 0x02014b50, 4);
   add(&r, 45, 2);
@@ -120,8 +121,8 @@ static mrt_status put_packed(mrt_file_writer *w, const char *head,
   return status;
 }
 
-static mrt_status put_bytes(mrt_file_writer *w, member *m, mrt_tensor *t,
-                            bool deflated, mrt_error *e) {
+static mrt_status put_bytes(mrt_file_writer *w, npz_new_member *m,
+                            mrt_tensor *t, bool deflated, mrt_error *e) {
   char head[MRT_NPY_HEADER];
   size_t head_size, size = mrt_type_bytes(mrt_tensor_type(t));
   MRT_TRY(mrt_npy_header(mrt_tensor_type(t), head, &head_size, e));
@@ -139,8 +140,8 @@ static mrt_status put_bytes(mrt_file_writer *w, member *m, mrt_tensor *t,
   return status;
 }
 
-static mrt_status put_member(mrt_file_writer *w, member *m, mrt_tensor *t,
-                             bool deflated, mrt_error *e) {
+static mrt_status put_member(mrt_file_writer *w, npz_new_member *m,
+                             mrt_tensor *t, bool deflated, mrt_error *e) {
   m->local = w->written;
   record r = local_record(m, deflated);
   MRT_TRY(mrt_writer_put(w, r.bytes, r.size, e));
@@ -155,7 +156,8 @@ static mrt_status put_member(mrt_file_writer *w, member *m, mrt_tensor *t,
 /* ---- the archive --------------------------------------------------------- */
 
 static mrt_status write_all(mrt_file_writer *w, const mrt_named *tensors, int n,
-                            bool deflated, member *members, mrt_error *e) {
+                            bool deflated, npz_new_member *members,
+                            mrt_error *e) {
   for (int i = 0; i < n; i++) {
     members[i].name = tensors[i].name;
     if (strlen(tensors[i].name) > LONGEST_NAME)
@@ -177,7 +179,7 @@ MRT_API mrt_status mrt_save_npz(mrt_context *ctx, const char *path,
                                 const mrt_named *tensors, int n, bool deflate) {
   const mrt_allocator *a = ctx->allocator;
   mrt_file_writer w;
-  member *members = mrt_calloc(a, (size_t)n, sizeof *members);
+  npz_new_member *members = mrt_calloc(a, (size_t)n, sizeof *members);
   if (!members) return mrt_nomem(&ctx->error);
   mrt_status status = mrt_writer_open(&w, a, path, &ctx->error);
   if (!status)

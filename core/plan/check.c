@@ -30,14 +30,14 @@ typedef struct held {
   int base; /* value id */
 } held;
 
-typedef struct checking {
+typedef struct plan_proof {
   const mrt_plan *plan;
   size_t *offset; /* by place */
   int *place;     /* by buffer */
   held *now;      /* by place, for those in `holding` */
   set holding;
   mrt_arena arena;
-} checking;
+} plan_proof;
 
 /* ---- the set ------------------------------------------------------------- */
 
@@ -86,7 +86,8 @@ static size_t begin(const mrt_buffer *s) {
 }
 
 /* Where the value lies, unless that is a place by itself. */
-static const mrt_buffer *shared_buffer(const checking *c, const mrt_value *v) {
+static const mrt_buffer *shared_buffer(const plan_proof *c,
+                                       const mrt_value *v) {
   const mrt_buffer *s = &c->plan->buffers[v->base->buffer];
   return mrt_buffer_in_arena(s) || mrt_buffer_is_swapped(s) ? s : NULL;
 }
@@ -100,7 +101,7 @@ static int by_size(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-static mrt_status make_places(checking *c) {
+static mrt_status make_places(plan_proof *c) {
   const mrt_plan *p = c->plan;
   int n = 0;
   c->offset = MRT_NEW(&c->arena, size_t, p->buffer_count);
@@ -124,7 +125,7 @@ static mrt_status make_places(checking *c) {
   return MRT_OK;
 }
 
-static bool whole(const checking *c, const mrt_value *v) {
+static bool whole(const plan_proof *c, const mrt_value *v) {
   int at = c->place[v->base->buffer];
   if (mrt_type_bytes(&v->base->type) == 0) return true;
   return set_find(&c->holding, at, true) == at &&
@@ -132,7 +133,7 @@ static bool whole(const checking *c, const mrt_value *v) {
 }
 
 /* Whatever lies within `bytes` from a place is overwritten. */
-static void overwrite(checking *c, int place, size_t bytes) {
+static void overwrite(plan_proof *c, int place, size_t bytes) {
   size_t from = c->offset[place], to = from + bytes;
   if (bytes == 0) return;
   int at = set_find(&c->holding, place, false);
@@ -141,14 +142,14 @@ static void overwrite(checking *c, int place, size_t bytes) {
     set_remove(&c->holding, at);
 }
 
-static mrt_status fail(const checking *c, int step, const char *what) {
+static mrt_status fail(const plan_proof *c, int step, const char *what) {
   const mrt_node *n = c->plan->graph.nodes[step];
   return mrt_fail(&c->plan->ctx->error, MRT_EPLAN,
                   "plan check: step %d, %s (%s:%d): %s", step + 1, n->label,
                   n->origin.file, n->origin.line, what);
 }
 
-static mrt_status write_value(checking *c, int step, const mrt_value *v) {
+static mrt_status write_value(plan_proof *c, int step, const mrt_value *v) {
   const mrt_buffer *s = shared_buffer(c, v);
   if (!s || v->base != v) return MRT_OK;
   size_t bytes = mrt_type_bytes(&v->type);
@@ -164,7 +165,7 @@ static mrt_status write_value(checking *c, int step, const mrt_value *v) {
 }
 
 /* An output may lie on an input only exactly, and where the row allows it. */
-static bool disturbs_input(const checking *c, const mrt_node *n) {
+static bool disturbs_input(const plan_proof *c, const mrt_node *n) {
   for (int k = 0; k < n->nout; k++) {
     const mrt_buffer *to = shared_buffer(c, n->out[k]);
     for (int m = 0; to && m < n->nin; m++) {
@@ -178,7 +179,7 @@ static bool disturbs_input(const checking *c, const mrt_node *n) {
   return false;
 }
 
-static bool disturbs_scratch(const checking *c, const mrt_node *n) {
+static bool disturbs_scratch(const plan_proof *c, const mrt_node *n) {
   const mrt_buffer *s = &c->plan->buffers[n->scratch_buffer];
   for (int k = 0; k < n->nout; k++) {
     const mrt_buffer *out = shared_buffer(c, n->out[k]);
@@ -187,7 +188,7 @@ static bool disturbs_scratch(const checking *c, const mrt_node *n) {
   return false;
 }
 
-static mrt_status check_step(checking *c, int i) {
+static mrt_status check_step(plan_proof *c, int i) {
   const mrt_node *n = c->plan->graph.nodes[i];
   if (disturbs_input(c, n)) return fail(c, i, "an output lies on an input");
   for (int k = 0; k < n->nin; k++)
@@ -212,7 +213,7 @@ static mrt_status check_step(checking *c, int i) {
 }
 
 /* All ranks call collectives in the order in which the program did. */
-static mrt_status check_turns(const checking *c) {
+static mrt_status check_turns(const plan_proof *c) {
   const mrt_graph *g = &c->plan->graph;
   uint64_t last = 0;
   for (int i = 0; i < g->node_count; i++) {
@@ -230,7 +231,7 @@ static mrt_status check_turns(const checking *c) {
 
 mrt_status mrt_pass_check(mrt_planner *p) {
   mrt_plan *plan = p->plan;
-  checking c = { .plan = plan };
+  plan_proof c = { .plan = plan };
   mrt_arena_init(&c.arena, plan->ctx->allocator);
   mrt_status s = mrt_graph_check(&plan->graph, &plan->ctx->error);
   if (!s) s = make_places(&c);

@@ -17,13 +17,13 @@ typedef struct running {
   const mrt_value *from, *to;
 } running;
 
-typedef struct checking {
+typedef struct async_proof {
   const mrt_plan *plan;
   running *copies;
   int count, room;
-} checking;
+} async_proof;
 
-static mrt_status fail(const checking *c, int step, const char *what) {
+static mrt_status fail(const async_proof *c, int step, const char *what) {
   const mrt_node *n = c->plan->graph.nodes[step];
   return mrt_fail(&c->plan->ctx->error, MRT_EPLAN,
                   "plan check: step %d, %s (%s:%d): %s", step + 1, n->label,
@@ -38,13 +38,14 @@ static bool buffers_meet(const mrt_buffer *s, const mrt_buffer *t) {
          t->offset < s->offset + s->bytes;
 }
 
-static bool meet(const checking *c, const mrt_value *v, const mrt_value *w) {
+static bool meet(const async_proof *c, const mrt_value *v, const mrt_value *w) {
   const mrt_buffer *buffers = c->plan->buffers;
   return v->base == w->base ||
          buffers_meet(&buffers[v->base->buffer], &buffers[w->base->buffer]);
 }
 
-static bool disturbs(const checking *c, const mrt_node *n, const running *r) {
+static bool disturbs(const async_proof *c, const mrt_node *n,
+                     const running *r) {
   const mrt_buffer *buffers = c->plan->buffers;
   for (int k = 0; k < n->nin; k++)
     if (meet(c, n->in[k], r->to)) return true;
@@ -57,7 +58,7 @@ static bool disturbs(const checking *c, const mrt_node *n, const running *r) {
                       &buffers[r->to->base->buffer]);
 }
 
-static bool end(checking *c, const mrt_node *n) {
+static bool end(async_proof *c, const mrt_node *n) {
   for (int i = 0; i < c->count; i++) {
     const mrt_value *from = c->copies[i].from->base;
     const mrt_value *to = c->copies[i].to->base;
@@ -71,7 +72,7 @@ static bool end(checking *c, const mrt_node *n) {
   return false;
 }
 
-static mrt_status check_step(checking *c, mrt_arena *arena, int i) {
+static mrt_status check_step(async_proof *c, mrt_arena *arena, int i) {
   const mrt_node *n = c->plan->graph.nodes[i];
   if ((n->op->traits & MRT_WAITS) && !end(c, n))
     return fail(c, i, "waits for a copy that has not begun");
@@ -87,7 +88,7 @@ static mrt_status check_step(checking *c, mrt_arena *arena, int i) {
 }
 
 mrt_status mrt_check_copies(const mrt_plan *plan, mrt_arena *arena) {
-  checking c = { .plan = plan };
+  async_proof c = { .plan = plan };
   int n = plan->graph.node_count;
   for (int i = 0; i < n; i++) MRT_TRY(check_step(&c, arena, i));
   return c.count ? fail(&c, n - 1, "a copy is never waited for") : MRT_OK;

@@ -22,7 +22,7 @@ typedef struct pairs {
   int count, key_room, item_room;
 } pairs;
 
-typedef struct building {
+typedef struct dag_building {
   mrt_dag *f;
   mrt_value **value; /* by buffer */
   const mrt_plan *plan;
@@ -36,9 +36,9 @@ typedef struct building {
   int collective;  /* the last one so far; -1 */
   pairs edges, reads;
   int takes, take_room;
-} building;
+} dag_building;
 
-static mrt_status add_pair(building *b, pairs *p, int key, int item) {
+static mrt_status add_pair(dag_building *b, pairs *p, int key, int item) {
   if (!MRT_PUSH_ROOM(b->arena, p->key, p->count, p->key_room) ||
       !MRT_PUSH_ROOM(b->arena, p->item, p->count, p->item_room))
     return mrt_nomem(&b->g->ctx->error);
@@ -47,8 +47,8 @@ static mrt_status add_pair(building *b, pairs *p, int key, int item) {
 }
 
 /* Lists of n keys from pairs, which stay in their order within a list. */
-static mrt_status make_lists(building *b, mrt_lists *l, int n, const int *key,
-                             const int *item, int count) {
+static mrt_status make_lists(dag_building *b, mrt_lists *l, int n,
+                             const int *key, const int *item, int count) {
   l->start = MRT_NEW(b->arena, int, n + 2);
   l->item = MRT_NEW(b->arena, int, count);
   if (!l->start || !l->item) return mrt_nomem(&b->g->ctx->error);
@@ -60,7 +60,7 @@ static mrt_status make_lists(building *b, mrt_lists *l, int n, const int *key,
 
 /* ---- edges --------------------------------------------------------------- */
 
-static void find_updaters(building *b) {
+static void find_updaters(dag_building *b) {
   for (int i = 0; i < b->g->value_count; i++)
     b->maker_of[i] = b->updater_of[i] = b->arrival_of[i] = b->buffer_of[i] = -1;
   for (int i = 0; i < b->g->node_count; i++) {
@@ -73,7 +73,7 @@ static void find_updaters(building *b) {
   }
 }
 
-static mrt_status add_edges(building *b, int i) {
+static mrt_status add_edges(dag_building *b, int i) {
   const mrt_node *n = b->g->nodes[i];
   bool tainted = b->f->update[i];
   for (int k = 0; k < n->nin; k++) {
@@ -97,7 +97,7 @@ static mrt_status add_edges(building *b, int i) {
   return MRT_OK;
 }
 
-static mrt_status add_barrier(building *b) {
+static mrt_status add_barrier(dag_building *b) {
   int barrier = b->f->real;
   for (int i = 0; i < barrier; i++) {
     const mrt_node *n = b->g->nodes[i];
@@ -112,7 +112,7 @@ static mrt_status add_barrier(building *b) {
 
 /* ---- buffers ------------------------------------------------------------- */
 
-static void add_buffers(building *b, int i) {
+static void add_buffers(dag_building *b, int i) {
   mrt_dag *f = b->f;
   const mrt_node *n = b->g->nodes[i];
   f->made[i] = f->buffers;
@@ -127,7 +127,7 @@ static void add_buffers(building *b, int i) {
   }
 }
 
-static mrt_status add_reads(building *b, int i, int *seen) {
+static mrt_status add_reads(dag_building *b, int i, int *seen) {
   const mrt_node *n = b->g->nodes[i];
   for (int k = 0; k < n->nin; k++) {
     int buffer = b->buffer_of[n->in[k]->base->id];
@@ -139,7 +139,7 @@ static mrt_status add_reads(building *b, int i, int *seen) {
 }
 
 /* May output `out` lie on input k, if that dies here? */
-static bool may_take(const building *b, const mrt_node *n, int k,
+static bool may_take(const dag_building *b, const mrt_node *n, int k,
                      const mrt_value *out) {
   const mrt_value *in = n->in[k];
   int buffer = b->buffer_of[in->base->id];
@@ -156,7 +156,7 @@ static bool may_take(const building *b, const mrt_node *n, int k,
   return true;
 }
 
-static mrt_status add_takes(building *b, int i) {
+static mrt_status add_takes(dag_building *b, int i) {
   mrt_dag *f = b->f;
   const mrt_node *n = b->g->nodes[i];
   f->take_start[i] = b->takes;
@@ -175,7 +175,7 @@ static mrt_status add_takes(building *b, int i) {
   return MRT_OK;
 }
 
-static mrt_status find_buffers(building *b) {
+static mrt_status find_buffers(dag_building *b) {
   mrt_dag *f = b->f;
   for (int i = 0; i < b->g->output_count; i++)
     b->buffer_of[b->g->outputs[i]->base->id] = -2; /* has storage of its own */
@@ -193,7 +193,7 @@ static mrt_status find_buffers(building *b) {
   return MRT_OK;
 }
 
-static mrt_status make_all_lists(building *b) {
+static mrt_status make_all_lists(dag_building *b) {
   mrt_dag *f = b->f;
   const pairs *e = &b->edges, *r = &b->reads;
   MRT_TRY(make_lists(b, &f->after, f->nodes, e->key, e->item, e->count));
@@ -215,17 +215,17 @@ mrt_status mrt_plan_dag(mrt_dag *f, mrt_value ***value, const mrt_plan *plan,
                   .take_start = MRT_NEW(arena, int, n + 2),
                   .update = MRT_NEW(arena, bool, n + 1),
                   .backward = MRT_NEW(arena, bool, n + 1) };
-  building b = { .f = f,
-                 .value = MRT_NEW(arena, mrt_value *, values),
-                 .plan = plan,
-                 .g = g,
-                 .arena = arena,
-                 .maker_of = MRT_NEW(arena, int, values),
-                 .updater_of = MRT_NEW(arena, int, values),
-                 .arrival_of = MRT_NEW(arena, int, values),
-                 .buffer_of = MRT_NEW(arena, int, values),
-                 .tainted = MRT_NEW(arena, bool, n),
-                 .collective = -1 };
+  dag_building b = { .f = f,
+                     .value = MRT_NEW(arena, mrt_value *, values),
+                     .plan = plan,
+                     .g = g,
+                     .arena = arena,
+                     .maker_of = MRT_NEW(arena, int, values),
+                     .updater_of = MRT_NEW(arena, int, values),
+                     .arrival_of = MRT_NEW(arena, int, values),
+                     .buffer_of = MRT_NEW(arena, int, values),
+                     .tainted = MRT_NEW(arena, bool, n),
+                     .collective = -1 };
   if (!f->made || !f->maker || !b.value || !f->backward || !f->bytes ||
       !f->scratch || !f->take_start || !f->update || !b.maker_of ||
       !b.updater_of || !b.arrival_of || !b.buffer_of || !b.tainted)

@@ -42,7 +42,7 @@ typedef struct meeting {
   double wanted; /* it should begin when the steps before take so long */
 } meeting;
 
-typedef struct moving {
+typedef struct collective_moving {
   mrt_plan *plan;
   mrt_graph *g;
   mrt_arena arena;
@@ -55,7 +55,7 @@ typedef struct moving {
   int *part;       /* a part of the order, rearranged */
   double *time;    /* by position: of the steps before */
   int64_t limit;   /* of live bytes */
-} moving;
+} collective_moving;
 
 /* ---- nodes that wait ----------------------------------------------------- */
 
@@ -85,7 +85,8 @@ static bool takes_place(const mrt_plan *plan, const mrt_node *n) {
          mrt_type_bytes(&x->type) == mrt_type_bytes(&x->base->type);
 }
 
-static mrt_status add_arrive(moving *w, mrt_node *n, mrt_node **arrive) {
+static mrt_status add_arrive(collective_moving *w, mrt_node *n,
+                             mrt_node **arrive) {
   mrt_value *in[] = { n->out[0], n->in[0] };
   int nin = takes_place(w->plan, n) ? 1 : 2;
   *arrive = mrt_graph_node(w->g, mrt_ops[MRT_OP_arrive], nin, in, NULL, 0, NULL,
@@ -94,7 +95,7 @@ static mrt_status add_arrive(moving *w, mrt_node *n, mrt_node **arrive) {
 }
 
 /* Behind each collective that may begin ahead, a node that waits for it. */
-static mrt_status add_all(moving *w) {
+static mrt_status add_all(collective_moving *w) {
   mrt_graph *g = w->g;
   mrt_node **nodes = MRT_NEW(&g->arena, mrt_node *, 2 * g->node_count);
   int n = 0;
@@ -116,7 +117,7 @@ static mrt_status add_all(moving *w) {
   return w->count ? mrt_plan_insert(w->plan, nodes, n) : MRT_OK;
 }
 
-static mrt_status make(moving *w) {
+static mrt_status make(collective_moving *w) {
   MRT_TRY(mrt_plan_dag(&w->dag, NULL, w->plan, &w->arena, false));
   MRT_TRY(mrt_live_profile_make(&w->profile, &w->dag, &w->arena));
   int n = w->dag.nodes;
@@ -148,7 +149,7 @@ static bool any_in(const mrt_lists *l, int node, const int *nodes, int count) {
 }
 
 /* Positions from..to-1 become those of the part, if memory allows. */
-static bool try(moving *w, int from, int to) {
+static bool try(collective_moving *w, int from, int to) {
   mrt_live_profile *p = &w->profile;
   if (mrt_live_profile_sweep(p, from, to - 1, w->part, false) > w->limit)
     return false;
@@ -159,7 +160,7 @@ static bool try(moving *w, int from, int to) {
 
 /* The node at `from` goes behind those up to `to`; or that at `to`, `up`,
  * before those from `from` on. */
-static bool pass(moving *w, int from, int to, bool up) {
+static bool pass(collective_moving *w, int from, int to, bool up) {
   const int *order = w->profile.order;
   int n = to - from;
   for (int i = 0; i <= n; i++)
@@ -168,17 +169,17 @@ static bool pass(moving *w, int from, int to, bool up) {
   return try(w, from, to + 1);
 }
 
-static bool is_arrive(const moving *w, int node) {
+static bool is_arrive(const collective_moving *w, int node) {
   int m = w->meeting_of[node];
   return m >= 0 && w->list[m].arrive == node;
 }
 
-static bool runs_beside(const moving *w, const meeting *m) {
+static bool runs_beside(const collective_moving *w, const meeting *m) {
   return w->at[m->arrive] > w->at[m->node] + 1;
 }
 
 /* Gathers that are under way before the node at this position. */
-static int gathers_at(const moving *w, int position) {
+static int gathers_at(const collective_moving *w, int position) {
   int n = 0;
   for (int i = 0; i < w->count; i++) {
     const meeting *m = &w->list[i];
@@ -188,13 +189,13 @@ static int gathers_at(const moving *w, int position) {
 }
 
 /* May one more be under way where this node begins or ends one? */
-static bool has_room(const moving *w, int node, int position) {
+static bool has_room(const collective_moving *w, int node, int position) {
   int m = w->meeting_of[node];
   return m < 0 || !w->list[m].gather ||
          gathers_at(w, position) < w->plan->options.prefetch;
 }
 
-static double seconds_of(const moving *w, int node) {
+static double seconds_of(const collective_moving *w, int node) {
   int m = w->meeting_of[node];
   if (m < 0) return w->plan->steps[node].seconds;
   if (is_arrive(w, node) || runs_beside(w, &w->list[m])) return 0;
@@ -203,7 +204,7 @@ static double seconds_of(const moving *w, int node) {
 
 /* What is certain to be done beside counts for nothing; of the others `all`
  * are taken to be so. */
-static void add_up_time(moving *w, bool all) {
+static void add_up_time(collective_moving *w, bool all) {
   for (int i = 0; i < w->dag.nodes; i++) {
     int node = w->profile.order[i];
     double own = all && w->meeting_of[node] >= 0 ? 0 : seconds_of(w, node);
@@ -213,7 +214,7 @@ static void add_up_time(moving *w, bool all) {
 
 /* ---- earlier ------------------------------------------------------------- */
 
-static int first_reader(const moving *w, const meeting *m) {
+static int first_reader(const collective_moving *w, const meeting *m) {
   const mrt_lists *after = &w->dag.after;
   int first = w->dag.nodes;
   for (int k = after->start[m->arrive]; k < after->start[m->arrive + 1]; k++)
@@ -221,7 +222,7 @@ static int first_reader(const moving *w, const meeting *m) {
   return first;
 }
 
-static void set_deadlines(moving *w) {
+static void set_deadlines(collective_moving *w) {
   double next = INFINITY;
   add_up_time(w, true);
   for (int i = w->count; i-- > 0;) {
@@ -232,13 +233,13 @@ static void set_deadlines(moving *w) {
 }
 
 /* It waits for nothing: it may go along. */
-static bool may_join(const moving *w, int node) {
+static bool may_join(const collective_moving *w, int node) {
   const mrt_lists *before = &w->dag.before;
   return before->start[node] == before->start[node + 1] &&
          !w->dag.update[node] && w->meeting_of[node] < 0;
 }
 
-static void begin_earlier(moving *w, const meeting *m) {
+static void begin_earlier(collective_moving *w, const meeting *m) {
   const int *order = w->profile.order;
   int to = w->at[m->node], from = to;
   double now = w->time[from];
@@ -260,7 +261,8 @@ static void begin_earlier(moving *w, const meeting *m) {
 /* ---- later --------------------------------------------------------------- */
 
 /* An update stays behind index checks: a bad one changes nothing. */
-static bool lifts_update(const moving *w, int next, int from, int to) {
+static bool lifts_update(const collective_moving *w, int next, int from,
+                         int to) {
   const int *order = w->profile.order;
   bool checks = false;
   for (int i = from; i <= to; i++)
@@ -269,7 +271,7 @@ static bool lifts_update(const moving *w, int next, int from, int to) {
 }
 
 /* Until the collective is over, which is when the steps before take `over`. */
-static void read_later(moving *w, const meeting *m, double over) {
+static void read_later(collective_moving *w, const meeting *m, double over) {
   const int *order = w->profile.order;
   int from = w->at[m->arrive], to = from;
   double now = w->time[from];
@@ -290,7 +292,7 @@ static void read_later(moving *w, const meeting *m, double over) {
   }
 }
 
-static void read_all_later(moving *w) {
+static void read_all_later(collective_moving *w) {
   double free = 0; /* when the thread is */
   for (int i = 0; i < w->count; i++) {
     const meeting *m = &w->list[i];
@@ -317,7 +319,7 @@ static mrt_status mark_ahead(mrt_plan *plan, int step) {
 }
 
 /* The order as it has become, without the nodes that wait for nothing. */
-static mrt_status apply(moving *w) {
+static mrt_status apply(collective_moving *w) {
   mrt_graph *g = w->g;
   mrt_node **nodes = MRT_NEW(&g->arena, mrt_node *, w->dag.nodes);
   int n = 0;
@@ -332,7 +334,7 @@ static mrt_status apply(moving *w) {
   return mrt_plan_insert(w->plan, nodes, n);
 }
 
-static mrt_status move(moving *w) {
+static mrt_status move(collective_moving *w) {
   MRT_TRY(add_all(w));
   if (!w->count) return MRT_OK;
   MRT_TRY(make(w));
@@ -356,7 +358,7 @@ bool mrt_overlap_possible(const mrt_plan *plan) {
 
 mrt_status mrt_pass_overlap_collectives(mrt_planner *p) {
   mrt_plan *plan = p->plan;
-  moving w = { .plan = plan, .g = &plan->graph };
+  collective_moving w = { .plan = plan, .g = &plan->graph };
   if (!plan->candidate.overlap || !mrt_overlap_possible(plan)) return MRT_OK;
   mrt_arena_init(&w.arena, plan->ctx->allocator);
   mrt_status s = move(&w);

@@ -20,15 +20,15 @@
 #include <string.h>
 
 /* One of the two functions; `number` counts the switches. */
-typedef struct row {
+typedef struct pass_row {
   const char *name;
   mrt_rewriter rewrite;
   mrt_pass pass;
   int number; /* of its switch; -1: it has none */
   bool needed;
-} row;
+} pass_row;
 
-static const row rows[] = {
+static const pass_row rows[] = {
 #define REWRITE(name, doc)                                                     \
   { #name, mrt_pass_##name, NULL, MRT_REWRITE_##name, false },
 #define NEEDED(name, doc)                                                      \
@@ -71,7 +71,7 @@ mrt_status mrt_planner_run(mrt_planner *p, int count) {
                     .traced = p->source != NULL };
   plan->info.nodes_traced = plan->graph.node_count;
   for (int i = 0; i < count; i++) {
-    const row *w = &rows[i];
+    const pass_row *w = &rows[i];
     r.off = w->number >= 0 && plan->options.off >> w->number & 1;
     if (w->pass) MRT_TRY(w->pass(p));
     if (w->rewrite && (!r.off || w->needed)) MRT_TRY(w->rewrite(&r));

@@ -16,35 +16,36 @@
 #include <math.h>
 
 /* Copies by number on the lane. */
-typedef struct lane {
+typedef struct copy_lane {
   double *left; /* seconds alone */
   int started, ended;
-} lane;
+} copy_lane;
 
 typedef struct racing {
-  lane lanes[2];
+  copy_lane lanes[2];
   double slower[2]; /* of a lane while the other is busy too: below 1 */
 } racing;
 
-static bool busy(const lane *l) { return l->ended < l->started; }
+static bool busy(const copy_lane *l) { return l->ended < l->started; }
 
 /* Let the copies go on for `seconds`, or until copy `last` of `until` is over;
  * returns the seconds that took. */
-static double advance(racing *r, double seconds, const lane *until, int last) {
+static double advance(racing *r, double seconds, const copy_lane *until,
+                      int last) {
   double passed = 0;
   while (passed < seconds && !(until && until->ended > last)) {
     bool both = busy(&r->lanes[0]) && busy(&r->lanes[1]);
     double step = seconds - passed, speed[2];
     if (!busy(&r->lanes[0]) && !busy(&r->lanes[1])) return seconds;
     for (int i = 0; i < 2; i++) {
-      lane *l = &r->lanes[i];
+      copy_lane *l = &r->lanes[i];
       speed[i] = both ? r->slower[i] : 1;
       if (busy(l) && l->left[l->ended] / speed[i] < step)
         step = l->left[l->ended] / speed[i];
     }
     passed += step;
     for (int i = 0; i < 2; i++) {
-      lane *l = &r->lanes[i];
+      copy_lane *l = &r->lanes[i];
       if (!busy(l)) continue;
       l->left[l->ended] -= step * speed[i];
       if (l->left[l->ended] <= 1e-12) l->ended++;
@@ -86,7 +87,7 @@ static double simulate(const mrt_plan *plan, const double *seconds,
       continue;
     }
     const mrt_transfer_info *c = &plan->transfers[t];
-    lane *l = &r->lanes[c->out ? MRT_TIER_OUT : MRT_TIER_IN];
+    copy_lane *l = &r->lanes[c->out ? MRT_TIER_OUT : MRT_TIER_IN];
     if (i == c->start) {
       number[t] = l->started++;
       l->left[number[t]] = mrt_copy_seconds(rates, c->out, c->bytes);

@@ -224,21 +224,21 @@ static mrt_status start_group(fusing *f, int i) {
 
 /* ---- from groups to nodes ------------------------------------------------ */
 
-typedef struct program {
+typedef struct fused_body {
   mrt_value *inputs[MRT_FUSED_REGISTERS];
   mrt_value *results[MAX_CODE];
   mrt_fused_code code[MRT_FUSED_CODE];
   mrt_value *in_register[MRT_FUSED_REGISTERS];
   int inputs_count, results_count, code_count, registers;
-} program;
+} fused_body;
 
-static int find(const program *p, const mrt_value *v) {
+static int find(const fused_body *p, const mrt_value *v) {
   for (int r = 0; r < p->registers; r++)
     if (p->in_register[r] == v) return r;
   return -1;
 }
 
-static void emit_constant(program *p, mrt_value *v) {
+static void emit_constant(fused_body *p, mrt_value *v) {
   const mrt_node *n = mrt_value_root(v)->node;
   mrt_fused_code *c = &p->code[p->code_count++];
   *c = (mrt_fused_code){ .op = n->op->number,
@@ -249,7 +249,7 @@ static void emit_constant(program *p, mrt_value *v) {
   p->in_register[p->registers++] = v;
 }
 
-static void emit(program *p, const mrt_node *n) {
+static void emit(fused_body *p, const mrt_node *n) {
   mrt_fused_code *c = &p->code[p->code_count++];
   mrt_dtype out = n->out[0]->type.dtype;
   *c = (mrt_fused_code){ .op = n->op->number,
@@ -265,7 +265,7 @@ static void emit(program *p, const mrt_node *n) {
   p->in_register[p->registers++] = n->out[0];
 }
 
-static void write_program(const fusing *f, const group *b, program *p) {
+static void write_program(const fusing *f, const group *b, fused_body *p) {
   /* inputs first: they are the lowest registers */
   for (int pass = 0; pass < 2; pass++)
     for (int m = 0; m < b->count; m++)
@@ -305,7 +305,7 @@ static void *keep(fusing *f, const void *data, size_t bytes) {
 }
 
 static mrt_status make_node(fusing *f, group *b, mrt_node **out) {
-  program p = { .inputs_count = 0 };
+  fused_body p = { .inputs_count = 0 };
   int registers[MAX_CODE];
   mrt_type types[MAX_CODE];
   write_program(f, b, &p);

@@ -94,11 +94,11 @@ static mrt_status read_parts(mrt_graph *g) {
 
 /* ---- when ---------------------------------------------------------------- */
 
-typedef struct walk {
+typedef struct placing_walk {
   mrt_graph *g;
   mrt_node **order, **stack;
   int count, depth;
-} walk;
+} placing_walk;
 
 enum { DEFERRED = 1, PLACED = 2 };
 
@@ -114,7 +114,7 @@ static bool may_wait(const mrt_node *n) {
 }
 
 /* The node after what is deferred of its inputs. */
-static void place(walk *w, mrt_node *n) {
+static void place(placing_walk *w, mrt_node *n) {
   w->stack[w->depth++] = n;
   while (w->depth) {
     mrt_node *top = w->stack[w->depth - 1], *first = NULL;
@@ -151,9 +151,10 @@ static mrt_status number(mrt_graph *g) {
 mrt_status mrt_pass_place_collectives(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
   MRT_TRY(read_parts(g));
-  walk w = { .g = g,
-             .order = MRT_NEW(&g->arena, mrt_node *, g->node_count),
-             .stack = MRT_NEW(&g->arena, mrt_node *, g->node_count + 1) };
+  placing_walk w = { .g = g,
+                     .order = MRT_NEW(&g->arena, mrt_node *, g->node_count),
+                     .stack =
+                         MRT_NEW(&g->arena, mrt_node *, g->node_count + 1) };
   bool any = false;
   if (!w.order || !w.stack) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < g->node_count; i++) {

@@ -17,18 +17,18 @@
 
 enum { MAX_VIEWS = 8 };
 
-typedef struct lookup {
+typedef struct gather_lookup {
   mrt_node *embedding;
   mrt_node *views[MAX_VIEWS]; /* from the product down to the embedding */
   int count;
-} lookup;
+} gather_lookup;
 
 static bool moves_rows(const mrt_node *n) {
   return n->nin > 0 &&
          mrt_moves_rows(n->op, n->options, &n->in[0]->type, &n->out[0]->type);
 }
 
-static bool find(const mrt_node *n, lookup *l) {
+static bool find(const mrt_node *n, gather_lookup *l) {
   if (n->op->number != MRT_OP_linear) return false;
   mrt_node *from = n->in[0]->node;
   for (l->count = 0; from && moves_rows(from); from = from->in[0]->node) {
@@ -50,7 +50,8 @@ static mrt_status append(mrt_graph *g, const mrt_op *op, int nin,
 }
 
 /* The ids as the views leave their rows. */
-static mrt_status view_ids(mrt_graph *g, const lookup *l, mrt_value **ids) {
+static mrt_status view_ids(mrt_graph *g, const gather_lookup *l,
+                           mrt_value **ids) {
   for (int i = l->count; i-- > 0;) {
     mrt_node *n = l->views[i], *view;
     mrt_type t = n->out[0]->type;
@@ -64,7 +65,7 @@ static mrt_status view_ids(mrt_graph *g, const lookup *l, mrt_value **ids) {
   return MRT_OK;
 }
 
-static mrt_status rewrite(mrt_graph *g, mrt_node *n, const lookup *l) {
+static mrt_status rewrite(mrt_graph *g, mrt_node *n, const gather_lookup *l) {
   mrt_value *in[3] = { l->embedding->in[0] }, *y = n->out[0];
   memcpy(in + 1, n->in + 1, (size_t)(n->nin - 1) * sizeof *in);
   mrt_value *rows[2] = { NULL, l->embedding->in[1] };
@@ -87,7 +88,7 @@ mrt_status mrt_pass_product_before_gather(mrt_rewrite *r) {
   int count = g->node_count;
   mrt_graph_set_order(g, NULL, 0);
   for (int i = 0; i < count; i++) {
-    lookup l;
+    gather_lookup l;
     if (find(nodes[i], &l))
       MRT_TRY(rewrite(g, nodes[i], &l));
     else

@@ -64,20 +64,20 @@ typedef struct poll {
   double bytes[MAX_TURNS];
 } poll;
 
-typedef struct use {
+typedef struct permute_use {
   int node, input; /* node: position; -1: a plan output */
-  const struct use *next;
-} use;
+  const struct permute_use *next;
+} permute_use;
 
 typedef struct turning {
   mrt_graph *g;
-  int *leader;      /* by position: first node of its group; -1: not in one */
-  int *next, *end;  /* by position: next node of the group; by leader: last */
-  turn *chosen;     /* by leader */
-  int *made_at;     /* by value id: position of what computes it; -1 */
-  int *asked;       /* by value id: 1 + leader of the last group it voted in */
-  const use **uses; /* by value id */
-  int values;       /* how many there were at first */
+  int *leader;     /* by position: first node of its group; -1: not in one */
+  int *next, *end; /* by position: next node of the group; by leader: last */
+  turn *chosen;    /* by leader */
+  int *made_at;    /* by value id: position of what computes it; -1 */
+  int *asked;      /* by value id: 1 + leader of the last group it voted in */
+  const permute_use **uses; /* by value id */
+  int values;               /* how many there were at first */
 } turning;
 
 /* Is it a view that only reorders dimensions?  Strides that no shape gives
@@ -207,9 +207,9 @@ static bool may_turn(const mrt_node *n) {
 }
 
 static mrt_status note_use(turning *w, const mrt_value *v, int node, int k) {
-  use *u = MRT_NEW(&w->g->arena, use, 1);
+  permute_use *u = MRT_NEW(&w->g->arena, permute_use, 1);
   if (!u) return mrt_nomem(&w->g->ctx->error);
-  *u = (use){ node, k, w->uses[v->id] };
+  *u = (permute_use){ node, k, w->uses[v->id] };
   w->uses[v->id] = u;
   return MRT_OK;
 }
@@ -238,7 +238,7 @@ static mrt_status gather(turning *w) {
   w->end = MRT_NEW(arena, int, n), w->chosen = MRT_NEW(arena, turn, n);
   w->made_at = MRT_NEW(arena, int, w->values);
   w->asked = MRT_NEW(arena, int, w->values);
-  w->uses = MRT_NEW(arena, const use *, w->values);
+  w->uses = MRT_NEW(arena, const permute_use *, w->values);
   if (!w->leader || !w->next || !w->end || !w->chosen || !w->made_at ||
       !w->asked || !w->uses)
     return mrt_nomem(&g->ctx->error);
@@ -298,7 +298,8 @@ static void ask_input(turning *w, int leader, mrt_value *v, poll *p) {
 
 /* What a reader pays for a value in any other order: it gathers what it needs,
  * or gets a copy, which is written and read again. */
-static double price(const turning *w, const use *u, const mrt_value *v) {
+static double price(const turning *w, const permute_use *u,
+                    const mrt_value *v) {
   const mrt_node *n = u->node < 0 ? NULL : w->g->nodes[u->node];
   bool any = n && u->input < 32 && n->op->strided >> u->input & 1;
   return (any ? 1 : 2) * (double)mrt_type_bytes(&v->type);
@@ -309,14 +310,14 @@ static double price(const turning *w, const use *u, const mrt_value *v) {
 static void ask_readers(turning *w, int leader, mrt_value *v, poll *p) {
   poll own = new_poll(&v->type);
   turn how, none = no_turn(v->type.rank);
-  for (const use *u = w->uses[v->id]; u; u = u->next) {
+  for (const permute_use *u = w->uses[v->id]; u; u = u->next) {
     mrt_node *n = u->node < 0 ? NULL : w->g->nodes[u->node];
     if (n && w->leader[u->node] == leader) continue;
     if (!n || !permutes(n, &how)) {
       vote(&own, none, price(w, u, v));
       continue;
     }
-    for (const use *x = w->uses[n->out[0]->id]; x; x = x->next)
+    for (const permute_use *x = w->uses[n->out[0]->id]; x; x = x->next)
       vote(&own, turn_back(how, v->type.rank), price(w, x, v));
   }
   double most = 2 * (double)mrt_type_bytes(&v->type);

@@ -35,9 +35,9 @@ typedef struct digest {
   int64_t count;
 } digest;
 
-typedef struct line {
+typedef struct collective_line {
   char s[256];
-} line;
+} collective_line;
 
 typedef struct words {
   char s[96];
@@ -163,8 +163,8 @@ static const char *short_name(const char *file) {
   return n > most ? file + n - most : file;
 }
 
-static line describe(const comparing *c, int index, int64_t count) {
-  line l;
+static collective_line describe(const comparing *c, int index, int64_t count) {
+  collective_line l;
   const mrt_plan *plan = c->plan;
   int i = c->first;
   snprintf(l.s, sizeof l.s, "none, after %lld", (long long)count);
@@ -209,8 +209,8 @@ static mrt_status differ(comparing *c, const digest *own, const digest *all) {
   const uint64_t *theirs = exchange(c, hashes, (size_t)most * sizeof *hashes);
   if (!theirs) return e->status;
   int at = first_difference(theirs, most, size, &rank);
-  line mine = describe(c, at, own->count);
-  const line *lines = exchange(c, &mine, sizeof mine);
+  collective_line mine = describe(c, at, own->count);
+  const collective_line *lines = exchange(c, &mine, sizeof mine);
   if (!lines) return e->status;
   return mrt_fail(e, MRT_ERANK,
                   "%s: the ranks plan different collectives%s; the %d%s is on "

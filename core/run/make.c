@@ -10,17 +10,17 @@
 #include <string.h>
 
 /* What is to be planned. */
-typedef struct request {
+typedef struct plan_request {
   mrt_tensor *const *roots;
   int root_count;
   mrt_expr *const *updates;
   int update_count;
   mrt_tensor *const *inputs;
   int input_count;
-} request;
+} plan_request;
 
 static mrt_status capture_once(mrt_context *ctx, mrt_graph *g,
-                               const request *r) {
+                               const plan_request *r) {
   uint64_t first_id = ctx->trace ? ctx->trace->first_id : 0;
   return mrt_graph_capture(g, ctx, r->roots, r->root_count, r->updates,
                            r->update_count, first_id);
@@ -28,7 +28,8 @@ static mrt_status capture_once(mrt_context *ctx, mrt_graph *g,
 
 /* Pending values from before a trace are constants of its plan: they are
  * computed now. */
-static mrt_status capture(mrt_context *ctx, mrt_graph *g, const request *r) {
+static mrt_status capture(mrt_context *ctx, mrt_graph *g,
+                          const plan_request *r) {
   MRT_TRY(capture_once(ctx, g, r));
   if (!g->outside_count) return MRT_OK;
   mrt_trace *trace = ctx->trace;
@@ -57,7 +58,8 @@ static void draw_as_rank(const mrt_graph *g, int64_t rows) {
   }
 }
 
-static mrt_status note_inputs(mrt_plan *blank, mrt_graph *g, const request *r) {
+static mrt_status note_inputs(mrt_plan *blank, mrt_graph *g,
+                              const plan_request *r) {
   int n = r->input_count;
   blank->info.inputs_count = n;
   blank->input_types = MRT_NEW(&g->arena, mrt_type, n);
@@ -76,7 +78,8 @@ static mrt_status note_inputs(mrt_plan *blank, mrt_graph *g, const request *r) {
 }
 
 /* The graph, and in `blank` what it says of inputs and of this batch. */
-static mrt_status describe(mrt_plan *blank, mrt_graph *g, const request *r) {
+static mrt_status describe(mrt_plan *blank, mrt_graph *g,
+                           const plan_request *r) {
   const mrt_batch *part = blank->options.part;
   MRT_TRY(capture(blank->ctx, g, r));
   blank->part_rows = part ? part->part : 0;
@@ -87,7 +90,8 @@ static mrt_status describe(mrt_plan *blank, mrt_graph *g, const request *r) {
 }
 
 /* One evaluation: its graph is the plan's own. */
-static mrt_status plan_once(mrt_plan *blank, const request *r, mrt_plan **out) {
+static mrt_status plan_once(mrt_plan *blank, const plan_request *r,
+                            mrt_plan **out) {
   mrt_graph graph = { 0 };
   mrt_planner p = { .blank = blank };
   mrt_status s = describe(blank, &graph, r);
@@ -100,7 +104,7 @@ static mrt_status plan_once(mrt_plan *blank, const request *r, mrt_plan **out) {
 }
 
 /* A trace: its graph is kept, and planned as often as the planner wants. */
-static mrt_status plan_trace(mrt_plan *blank, const request *r,
+static mrt_status plan_trace(mrt_plan *blank, const plan_request *r,
                              mrt_plan **out) {
   const mrt_allocator *a = blank->ctx->allocator;
   mrt_graph *source = mrt_calloc(a, 1, sizeof *source);
@@ -122,7 +126,7 @@ static void free_source(const mrt_context *ctx, mrt_graph *source) {
 }
 
 /* On failure nothing is left. */
-static mrt_status make(mrt_plan *blank, const request *r, mrt_space *space,
+static mrt_status make(mrt_plan *blank, const plan_request *r, mrt_space *space,
                        mrt_plan **out) {
   mrt_plan *plan = NULL;
   bool traced = blank->ctx->trace != NULL;
@@ -158,7 +162,8 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
                         int input_count, const mrt_plan_options *options,
                         mrt_space *space, mrt_plan **out) {
   mrt_plan blank = blank_of(ctx, options), *plan = NULL;
-  request r = { roots, root_count, updates, update_count, inputs, input_count };
+  plan_request r = { roots,        root_count, updates,
+                     update_count, inputs,     input_count };
   mrt_status s = MRT_OK;
   if (space)
     space->refs++;

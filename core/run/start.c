@@ -18,21 +18,21 @@
 
 #include <string.h>
 
-typedef struct batch {
-  struct batch *next; /* starts after this one */
+typedef struct start_batch {
+  struct start_batch *next; /* starts after this one */
   mrt_tensor **variables;
   int n;
-} batch;
+} start_batch;
 
 /* A batch of what `plan` reads and has no storage; NULL when there is none. */
 static mrt_status missing(mrt_arena *arena, const mrt_plan *plan,
-                          batch **found) {
+                          start_batch **found) {
   int n = 0;
   *found = NULL;
   for (int i = 0; i < plan->leaf_count; i++)
     n += !plan->leaves[i]->tensor->storage;
   if (n == 0) return MRT_OK;
-  batch *b = MRT_NEW(arena, batch, 1);
+  start_batch *b = MRT_NEW(arena, start_batch, 1);
   if (!b || !(b->variables = MRT_NEW(arena, mrt_tensor *, n)))
     return mrt_nomem(&plan->ctx->error);
   for (int i = 0; i < plan->leaf_count; i++)
@@ -59,7 +59,7 @@ static mrt_status take(mrt_context *ctx, mrt_tensor *variable,
   return MRT_OK;
 }
 
-static mrt_status compute(const mrt_plan *plan, const batch *b) {
+static mrt_status compute(const mrt_plan *plan, const start_batch *b) {
   MRT_TRY(mrt_plan_walk(plan, NULL, NULL));
   MRT_TRY(mrt_runs_drain(plan->ctx));
   for (int i = 0; i < b->n; i++)
@@ -69,8 +69,8 @@ static mrt_status compute(const mrt_plan *plan, const batch *b) {
 }
 
 /* Start this batch, or say which must start before. */
-static mrt_status start(mrt_context *ctx, mrt_arena *arena, batch *b,
-                        batch **before) {
+static mrt_status start(mrt_context *ctx, mrt_arena *arena, start_batch *b,
+                        start_batch **before) {
   int n = 0;
   for (int i = 0; i < b->n; i++)
     if (!b->variables[i]->storage) b->variables[n++] = b->variables[i];
@@ -94,9 +94,10 @@ static mrt_status start(mrt_context *ctx, mrt_arena *arena, batch *b,
   return s;
 }
 
-static mrt_status start_all(mrt_context *ctx, mrt_arena *arena, batch *list) {
+static mrt_status start_all(mrt_context *ctx, mrt_arena *arena,
+                            start_batch *list) {
   while (list) {
-    batch *before;
+    start_batch *before;
     MRT_TRY(start(ctx, arena, list, &before));
     if (before)
       before->next = list, list = before;
@@ -109,7 +110,7 @@ static mrt_status start_all(mrt_context *ctx, mrt_arena *arena, batch *list) {
 mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables,
                                int n) {
   mrt_arena arena;
-  batch all = { .variables = variables, .n = n };
+  start_batch all = { .variables = variables, .n = n };
   mrt_arena_init(&arena, ctx->allocator);
   mrt_status s = start_all(ctx, &arena, &all);
   mrt_arena_free(&arena);
@@ -130,7 +131,7 @@ mrt_status mrt_plan_evict(const mrt_plan *plan) {
 
 mrt_status mrt_plan_begin_variables(const mrt_plan *plan) {
   mrt_arena arena;
-  batch *list;
+  start_batch *list;
   mrt_arena_init(&arena, plan->ctx->allocator);
   mrt_status s = missing(&arena, plan, &list);
   if (list) plan->runner->placed_generation = 0; /* their places change */

@@ -18,15 +18,15 @@ static double now(void) {
 }
 
 /* What is copied: `pieces` on each lane, each lane with its half. */
-typedef struct trial {
+typedef struct rate_trial {
   mrt_context *ctx;
   char *data;
   size_t offset;
   int pieces;
-} trial;
+} rate_trial;
 
 /* Seconds until each lane that is to run is done; the errno value. */
-static int run(const trial *t, const bool *lanes, double *seconds) {
+static int run(const rate_trial *t, const bool *lanes, double *seconds) {
   mrt_tier *tier = t->ctx->swap.tier;
   uint64_t last[2] = { 0 };
   double from = now();
@@ -48,7 +48,7 @@ static int run(const trial *t, const bool *lanes, double *seconds) {
 }
 
 /* Seconds that a copy takes beyond its bytes. */
-static int latency(const trial *t, double *seconds) {
+static int latency(const rate_trial *t, double *seconds) {
   enum { TIMES = 32 };
   mrt_tier *tier = t->ctx->swap.tier;
   double from = now();
@@ -64,11 +64,12 @@ static int latency(const trial *t, double *seconds) {
   return code;
 }
 
-static mrt_status measure(const trial *t, mrt_swap_rates *rates) {
+static mrt_status measure(const rate_trial *t, mrt_swap_rates *rates) {
   static const bool out[] = { true, false }, in[] = { false, true },
                     both[] = { true, true };
   double alone[2], shared[2], total = (double)t->pieces * PIECE;
-  trial second = *t; /* fill the half that is read: unwritten pages are fast */
+  rate_trial second =
+      *t; /* fill the half that is read: unwritten pages are fast */
   second.offset += (size_t)t->pieces * PIECE;
   int code = run(&second, out, alone);
   if (!code) code = run(t, out, alone);
@@ -88,7 +89,7 @@ static mrt_status measure(const trial *t, mrt_swap_rates *rates) {
 
 MRT_API mrt_status mrt_context_measure_swap(mrt_context *ctx, size_t nbytes,
                                             mrt_swap_rates *rates) {
-  trial t = { .ctx = ctx, .pieces = (int)(nbytes / 2 / PIECE) + 1 };
+  rate_trial t = { .ctx = ctx, .pieces = (int)(nbytes / 2 / PIECE) + 1 };
   size_t rounded;
   mrt_swap_location *location;
   if (nbytes > (size_t)1 << 40)

@@ -40,12 +40,12 @@ static void list_names(char *text, size_t room) {
 
 /* What ranks must have in common to share memory: one running kernel, one
  * space of process numbers. */
-typedef struct place {
+typedef struct join_place {
   char boot[64], pids[64], host[64];
-} place;
+} join_place;
 
-static place place_here(void) {
-  place p;
+static join_place place_here(void) {
+  join_place p;
   const char *host = getenv("MRT_HOST");
   memset(&p, 0, sizeof p);
   FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
@@ -61,7 +61,7 @@ static place place_here(void) {
 
 /* Where a rank is and by what it is to be reached. */
 typedef struct wish {
-  place place;
+  join_place place;
   char transport[16]; /* "": by where the ranks are */
 } wish;
 
@@ -84,7 +84,7 @@ static mrt_status compare_wishes(const mrt_bootstrap *b, const wish *all,
       return mrt_fail(e, MRT_ERANK,
                       "rank 0 has MRT_TRANSPORT '%s', rank %d '%.15s'", wanted,
                       r, all[r].transport);
-    if (memcmp(&all[r].place, &all[0].place, sizeof(place)) == 0) continue;
+    if (memcmp(&all[r].place, &all[0].place, sizeof(join_place)) == 0) continue;
     if (named && named->one_host)
       return mrt_fail(
           e, MRT_ERANK,

@@ -19,7 +19,7 @@
 
 enum { SEGMENT = 512 << 10 }; /* bytes at most */
 
-typedef struct pass {
+typedef struct pairwise_pass {
   mrt_message_comm *m;
   const mrt_collective *c;
   size_t bytes;    /* of an element */
@@ -31,10 +31,10 @@ typedef struct pass {
   mrt_request *in[2];    /* of the first half, by turns */
   mrt_request *out;      /* of the second */
   int nin[2], nout;
-} pass;
+} pairwise_pass;
 
 /* Bytes of round k of slice r, and where they begin in the whole. */
-static size_t part(const pass *p, int r, int64_t k, size_t *at) {
+static size_t part(const pairwise_pass *p, int r, int64_t k, size_t *at) {
   int size = p->m->comm.size;
   int64_t begin = mrt_message_slice(p->c->count, size, r) + k * p->segment;
   int64_t n = mrt_message_slice(p->c->count, size, r + 1) - begin;
@@ -43,7 +43,7 @@ static size_t part(const pass *p, int r, int64_t k, size_t *at) {
 }
 
 /* Room for a round's data of rank r. */
-static char *room(const pass *p, int r, int64_t k) {
+static char *room(const pairwise_pass *p, int r, int64_t k) {
   int size = p->m->comm.size;
   size_t i =
       (size_t)(k & 1) * (size_t)(size - 1) + (size_t)r - (r > p->m->comm.rank);
@@ -51,11 +51,11 @@ static char *room(const pass *p, int r, int64_t k) {
 }
 
 /* The rank after this one first: not all begin with the same. */
-static int other(const pass *p, int i) {
+static int other(const pairwise_pass *p, int i) {
   return (p->m->comm.rank + i) % p->m->comm.size;
 }
 
-static void begin_in(pass *p, int64_t k) {
+static void begin_in(pairwise_pass *p, int64_t k) {
   int rank = p->m->comm.rank, size = p->m->comm.size, n = 0;
   mrt_request *requests = p->in[k & 1];
   size_t at, skip, mine = part(p, rank, k, &at), first;
@@ -74,7 +74,7 @@ static void begin_in(pass *p, int64_t k) {
   p->nin[k & 1] = n;
 }
 
-static void reduce(pass *p, int64_t k) {
+static void reduce(pairwise_pass *p, int64_t k) {
   int rank = p->m->comm.rank, size = p->m->comm.size;
   size_t at, first, nbytes = part(p, rank, k, &at);
   part(p, rank, 0, &first);
@@ -85,7 +85,7 @@ static void reduce(pass *p, int64_t k) {
              &(void *){ p->own + at - first }, 1, (int64_t)(nbytes / p->bytes));
 }
 
-static void begin_out(pass *p, int64_t k) {
+static void begin_out(pairwise_pass *p, int64_t k) {
   int rank = p->m->comm.rank, size = p->m->comm.size;
   char *out = p->c->out;
   p->nout = 0;
@@ -102,7 +102,7 @@ static void begin_out(pass *p, int64_t k) {
   }
 }
 
-static mrt_status go(pass *p, mrt_error *e) {
+static mrt_status go(pairwise_pass *p, mrt_error *e) {
   begin_in(p, 0);
   for (int64_t k = 0; k < p->rounds; k++) {
     MRT_TRY(mrt_message_finish(p->m, p->c, p->in[k & 1], p->nin[k & 1], e));
@@ -116,7 +116,7 @@ static mrt_status go(pass *p, mrt_error *e) {
 }
 
 /* Own data that are given as they are: where they belong in `out`. */
-static void place(const pass *p) {
+static void place(const pairwise_pass *p) {
   const mrt_collective *c = p->c;
   size_t nbytes = mrt_collective_in_bytes(c, p->m->comm.size);
   size_t at = mrt_collective_gathers(c) ? (size_t)p->m->comm.rank * nbytes : 0;
@@ -130,7 +130,7 @@ mrt_status mrt_message_pairwise(mrt_message_comm *m, const mrt_collective *c,
   int rank = m->comm.rank, size = m->comm.size;
   size_t at, others = size > 1 ? (size_t)size - 1 : 1;
   size_t most = MRT_MESSAGE_SCRATCH / 2 / others;
-  pass p = { .m = m, .c = c, .root = -1 };
+  pairwise_pass p = { .m = m, .c = c, .root = -1 };
   p.bytes = mrt_collective_dtype_bytes(c->dtype);
   p.segment = (int64_t)((most < SEGMENT ? most : SEGMENT) / p.bytes);
   p.rounds = (c->count + (int64_t)size * p.segment - 1) / (size * p.segment);

@@ -168,16 +168,16 @@ static bool is_far(const void *to, const void *const *from, int ranks,
 
 /* ---- a block at a time --------------------------------------------------- */
 
-typedef struct room {
+typedef struct reduce_room {
   _Alignas(64) char acc[BLOCK * sizeof(double)];
   _Alignas(64) float wide[BLOCK];
   _Alignas(64) uint16_t narrow[BLOCK];
-} room;
+} reduce_room;
 
 /* The reduction of n elements from byte `at` on: where it lies in the room. */
 static const void *reduce_block(mrt_reduction reduction, mrt_dtype dtype,
                                 const void *const *from, int ranks, int all,
-                                size_t at, int n, room *room) {
+                                size_t at, int n, reduce_room *room) {
   const struct narrow *narrow = &narrows[has_wider()][dtype];
   mrt_dtype wide = narrow->widen ? MRT_f32 : dtype;
   fold *f = folds[wide][reduction];
@@ -202,7 +202,7 @@ void mrt_reduce_part(mrt_reduction reduction, mrt_dtype dtype,
                      const void *const *from, int ranks, void *const *to,
                      int nto, int64_t count, int all) {
   size_t bytes = sizes[dtype];
-  room room;
+  reduce_room room;
   for (int64_t i = 0; i < count; i += BLOCK) {
     int n = count - i < BLOCK ? (int)(count - i) : BLOCK;
     size_t at = (size_t)i * bytes;

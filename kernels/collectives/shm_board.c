@@ -40,13 +40,13 @@ void mrt_shm_board_init(mrt_shm_board *board, int size) {
 
 /* ---- failing ------------------------------------------------------------- */
 
-typedef struct text {
+typedef struct board_text {
   char s[200];
-} text;
+} board_text;
 
 /* "rank 2 (pid 123 on node7)"; all that share memory are on one host. */
-static text who(const mrt_shm_comm *m, int rank) {
-  text t;
+static board_text who(const mrt_shm_comm *m, int rank) {
+  board_text t;
   char host[65] = "";
   long long pid = m->board->mailboxes[rank].pid;
   if (gethostname(host, sizeof host - 1)) host[0] = 0;
@@ -132,8 +132,8 @@ static bool is_pair(const mrt_collective *c) {
 }
 
 /* What the waiting rank is at, for a message. */
-static text at_what(const mrt_shm_comm *m, const mrt_shm_wait *w) {
-  text t = { "the start" };
+static board_text at_what(const mrt_shm_comm *m, const mrt_shm_wait *w) {
+  board_text t = { "the start" };
   if (!w->c) return t;
   mrt_descriptor_text what = mrt_collective_print(w->c);
   if (is_pair(w->c))

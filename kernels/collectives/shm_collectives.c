@@ -18,13 +18,13 @@
 #include <string.h>
 
 /* A part of a large collective: elements [at, at + n) of what is cut. */
-typedef struct part {
+typedef struct shm_part {
   const mrt_collective *c;
   size_t bytes;  /* of an element */
   int64_t piece; /* elements of a rank's piece */
   int64_t at, n;
   int result; /* which chunk for results: 1 or 2 */
-} part;
+} shm_part;
 
 static const mrt_shm_operands *operands_of(const mrt_shm_comm *m, int rank) {
   return &m->board->mailboxes[rank].operands[m->calls & 1];
@@ -54,18 +54,18 @@ static int64_t slice_of(const mrt_shm_comm *m, int64_t n, int rank,
 typedef struct moves {
   /* Bytes of a chunk that one element of the part takes are bytes * pieces. */
   bool pieces;
-  void (*stage)(mrt_shm_comm *m, const part *p);
-  void (*work)(mrt_shm_comm *m, const part *p);
-  void (*fetch)(mrt_shm_comm *m, const part *p);
+  void (*stage)(mrt_shm_comm *m, const shm_part *p);
+  void (*work)(mrt_shm_comm *m, const shm_part *p);
+  void (*fetch)(mrt_shm_comm *m, const shm_part *p);
 } moves;
 
-static void stage_whole(mrt_shm_comm *m, const part *p) {
+static void stage_whole(mrt_shm_comm *m, const shm_part *p) {
   copy(mrt_shm_board_chunk(m->board, m->comm.rank, 0),
        (const char *)p->c->in + (size_t)p->at * p->bytes,
        (size_t)p->n * p->bytes);
 }
 
-static void stage_pieces(mrt_shm_comm *m, const part *p) {
+static void stage_pieces(mrt_shm_comm *m, const shm_part *p) {
   char *chunk = mrt_shm_board_chunk(m->board, m->comm.rank, 0);
   size_t nbytes = (size_t)p->n * p->bytes;
   for (int r = 0; r < m->comm.size; r++)
@@ -76,14 +76,14 @@ static void stage_pieces(mrt_shm_comm *m, const part *p) {
 
 /* Where rank `rank` has the part, `skip` elements into it where it is seen and
  * `staged` where it is in the chunk. */
-static char *given(const mrt_shm_comm *m, const part *p, int rank, int64_t skip,
-                   int64_t staged) {
+static char *given(const mrt_shm_comm *m, const shm_part *p, int rank,
+                   int64_t skip, int64_t staged) {
   uint64_t in = operands_of(m, rank)->in;
   if (in) return seen(m, in) + (size_t)(p->at + skip) * p->bytes;
   return mrt_shm_board_chunk(m->board, rank, 0) + (size_t)staged * p->bytes;
 }
 
-static void work_allreduce(mrt_shm_comm *m, const part *p) {
+static void work_allreduce(mrt_shm_comm *m, const shm_part *p) {
   int size = m->comm.size, nto = 0;
   bool hidden = false;
   int64_t end, begin = slice_of(m, p->n, m->comm.rank, &end);
@@ -99,7 +99,7 @@ static void work_allreduce(mrt_shm_comm *m, const part *p) {
              end - begin);
 }
 
-static void fetch_allreduce(mrt_shm_comm *m, const part *p) {
+static void fetch_allreduce(mrt_shm_comm *m, const shm_part *p) {
   char *out = (char *)p->c->out + (size_t)p->at * p->bytes;
   for (int r = 0; r < m->comm.size; r++) {
     int64_t end, begin = slice_of(m, p->n, r, &end);
@@ -111,7 +111,7 @@ static void fetch_allreduce(mrt_shm_comm *m, const part *p) {
 
 /* Only this rank writes its `out`; it waits in a chunk while others may read
  * an `in` that it overlaps. */
-static void work_reduce_scatter(mrt_shm_comm *m, const part *p) {
+static void work_reduce_scatter(mrt_shm_comm *m, const shm_part *p) {
   int rank = m->comm.rank;
   void *to = operands_of(m, rank)->out
                  ? (char *)p->c->out + (size_t)p->at * p->bytes
@@ -121,13 +121,13 @@ static void work_reduce_scatter(mrt_shm_comm *m, const part *p) {
   mrt_reduce(p->c->reduction, p->c->dtype, m->from, m->comm.size, &to, 1, p->n);
 }
 
-static void fetch_reduce_scatter(mrt_shm_comm *m, const part *p) {
+static void fetch_reduce_scatter(mrt_shm_comm *m, const shm_part *p) {
   copy((char *)p->c->out + (size_t)p->at * p->bytes,
        mrt_shm_board_chunk(m->board, m->comm.rank, p->result),
        (size_t)p->n * p->bytes);
 }
 
-static void work_allgather(mrt_shm_comm *m, const part *p) {
+static void work_allgather(mrt_shm_comm *m, const shm_part *p) {
   char *out = (char *)p->c->out + (size_t)p->at * p->bytes;
   for (int i = 0; i < m->comm.size; i++) {
     int r = (m->comm.rank + i) % m->comm.size; /* not all read one rank */
@@ -136,7 +136,7 @@ static void work_allgather(mrt_shm_comm *m, const part *p) {
   }
 }
 
-static void work_broadcast(mrt_shm_comm *m, const part *p) {
+static void work_broadcast(mrt_shm_comm *m, const shm_part *p) {
   copy((char *)p->c->out + (size_t)p->at * p->bytes,
        given(m, p, p->c->peer, 0, 0), (size_t)p->n * p->bytes);
 }
@@ -203,8 +203,8 @@ static mrt_shm_operands shown(const mrt_shm_comm *m, const mrt_collective *c) {
   return shown;
 }
 
-static mrt_status run_part(mrt_shm_comm *m, const moves *moves, const part *p,
-                           bool staged, mrt_error *e) {
+static mrt_status run_part(mrt_shm_comm *m, const moves *moves,
+                           const shm_part *p, bool staged, mrt_error *e) {
   const mrt_shm_operands *mine = operands_of(m, m->comm.rank);
   bool gives =
       p->c->kind != MRT_COLLECT_broadcast || p->c->peer == m->comm.rank;
@@ -227,9 +227,9 @@ static mrt_status run_large(mrt_shm_comm *m, const mrt_collective *c,
     staged |= !o->in && (!root || r == c->peer);
     hidden |= !o->out;
   }
-  part p = { .c = c,
-             .bytes = mrt_collective_dtype_bytes(c->dtype),
-             .piece = c->count / size };
+  shm_part p = { .c = c,
+                 .bytes = mrt_collective_dtype_bytes(c->dtype),
+                 .piece = c->count / size };
   bool cut = c->kind == MRT_COLLECT_allreduce || root;
   int64_t n = cut ? c->count : p.piece, most = n;
   if (staged || hidden)

@@ -12,17 +12,17 @@
 #include <unistd.h>
 
 /* What one rank says of how it fared. */
-typedef struct report {
+typedef struct join_report {
   int32_t status;
   char name[MRT_SHM_NAME], message[256];
-} report;
+} join_report;
 
 /* Everybody's report; the first bad one is the answer of all. */
 static mrt_status compare(const mrt_joining *j, mrt_bootstrap *b,
                           mrt_status own, char name[MRT_SHM_NAME],
                           mrt_error *e) {
   int size = j->meeting->size;
-  report mine, *all = mrt_calloc(j->allocator, (size_t)size, sizeof *all);
+  join_report mine, *all = mrt_calloc(j->allocator, (size_t)size, sizeof *all);
   memset(&mine, 0, sizeof mine);
   if (!all && !own) own = mrt_nomem(e);
   if (!all) return own; /* the others see the connection close */

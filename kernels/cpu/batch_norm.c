@@ -12,33 +12,35 @@
 #include "channels.h"
 
 /* What one thread works in; wide[] are wide rows. */
-typedef struct room {
+typedef struct batch_norm_room {
   double *first, *second; /* a sum per channel */
   int64_t count;          /* rows in them */
   real *wide[4];
   real *block[2]; /* where x, dy are narrow */
-} room;
+} batch_norm_room;
 
-static shape shape_of_call(const mrt_call *c, double ns) {
-  shape s = shape_of(mrt_rows(&c->in[0]), mrt_cols(&c->in[0]));
+static channels_shape shape_of_call(const mrt_call *c, double ns) {
+  channels_shape s = shape_of(mrt_rows(&c->in[0]), mrt_cols(&c->in[0]));
   s.team = mrt_team(c, ns * (double)s.rows * (double)s.n);
   return s;
 }
 
-static int64_t room_bytes(const mrt_call *c, const shape *s) {
+static int64_t room_bytes(const mrt_call *c, const channels_shape *s) {
   return 2 * up(s->n * 8) + 4 * up(s->width * (int64_t)sizeof(real)) +
          2 * block_room(c, s) * (int64_t)sizeof(real);
 }
 
 static size_t scratch(const mrt_call *c) {
-  shape s = shape_of_call(c, 0);
+  channels_shape s = shape_of_call(c, 0);
   return (size_t)(c->threads * room_bytes(c, &s));
 }
 
-static room room_of(const mrt_call *c, const shape *s, int part) {
+static batch_norm_room room_of(const mrt_call *c, const channels_shape *s,
+                               int part) {
   char *at = (char *)c->scratch + part * room_bytes(c, s);
   int64_t from, to, wide = up(s->width * (int64_t)sizeof(real));
-  room r = { .first = (double *)at, .second = (double *)(at + up(s->n * 8)) };
+  batch_norm_room r = { .first = (double *)at,
+                        .second = (double *)(at + up(s->n * 8)) };
   at += 2 * up(s->n * 8);
   for (int k = 0; k < 4; k++) r.wide[k] = (real *)(at + k * wide);
   r.block[0] = (real *)(at + 4 * wide);
@@ -50,7 +52,8 @@ static room room_of(const mrt_call *c, const shape *s, int part) {
 }
 
 /* Elements [*from, *to) are the share of thread `part`: whole blocks. */
-static void share(const shape *s, int part, int64_t *from, int64_t *to) {
+static void share(const channels_shape *s, int part, int64_t *from,
+                  int64_t *to) {
   mrt_share((s->rows + s->block - 1) / s->block, part, s->team, from, to);
   *from *= s->block * s->n, *to *= s->block * s->n;
   if (*to > s->rows * s->n) *to = s->rows * s->n;
@@ -58,8 +61,8 @@ static void share(const shape *s, int part, int64_t *from, int64_t *to) {
 
 /* ---- forward ------------------------------------------------------------- */
 
-static void measure_part(const mrt_operand *x, const shape *s, int part,
-                         room *r) {
+static void measure_part(const mrt_operand *x, const channels_shape *s,
+                         int part, batch_norm_room *r) {
   int64_t from, to, rows = 0, step = s->block * s->n;
   real *center = r->wide[0], *sum = r->wide[1];
   memset(r->first, 0, (size_t)s->n * sizeof(double));
@@ -82,7 +85,7 @@ static void measure_part(const mrt_operand *x, const shape *s, int part,
 }
 
 /* mean and rstd of the channels that `part` answers for. */
-static void join_parts(const mrt_call *c, const shape *s, int part) {
+static void join_parts(const mrt_call *c, const channels_shape *s, int part) {
   const mrt_batch_norm_options *o = c->options;
   real *mean = c->out[1].data, *rstd = c->out[2].data;
   int64_t from, to;
@@ -91,7 +94,7 @@ static void join_parts(const mrt_call *c, const shape *s, int part) {
     double m = 0, squares = 0;
     int64_t rows = 0;
     for (int t = 0; t < s->team; t++) {
-      room r = room_of(c, s, t);
+      batch_norm_room r = room_of(c, s, t);
       if (r.count <= 0) continue;
       join(&m, &squares, rows, r.first[j], r.second[j], r.count);
       rows += r.count;
@@ -101,7 +104,8 @@ static void join_parts(const mrt_call *c, const shape *s, int part) {
   }
 }
 
-static void scale_part(const mrt_call *c, const shape *s, int part, room *r) {
+static void scale_part(const mrt_call *c, const channels_shape *s, int part,
+                       batch_norm_room *r) {
   const real *mean = c->out[1].data, *rstd = c->out[2].data;
   const real *w = c->nin > 1 ? c->in[1].data : NULL;
   const real *b = c->nin > 2 ? c->in[2].data : NULL;
@@ -126,20 +130,20 @@ static void scale_part(const mrt_call *c, const shape *s, int part, room *r) {
 }
 
 static void batch_norm(const mrt_call *c) {
-  shape s = shape_of_call(c, 0.2);
+  channels_shape s = shape_of_call(c, 0.2);
   if (s.n == 0) return;
 #pragma omp parallel num_threads(s.team)
   {
 #pragma omp for schedule(static)
     for (int part = 0; part < s.team; part++) {
-      room r = room_of(c, &s, part);
+      batch_norm_room r = room_of(c, &s, part);
       measure_part(&c->in[0], &s, part, &r);
     }
 #pragma omp for schedule(static)
     for (int part = 0; part < s.team; part++) join_parts(c, &s, part);
 #pragma omp for schedule(static)
     for (int part = 0; part < s.team; part++) {
-      room r = room_of(c, &s, part);
+      batch_norm_room r = room_of(c, &s, part);
       scale_part(c, &s, part, &r);
     }
   }
@@ -147,7 +151,8 @@ static void batch_norm(const mrt_call *c) {
 
 /* ---- gradient ------------------------------------------------------------ */
 
-static void sum_part(const mrt_call *c, const shape *s, int part, room *r) {
+static void sum_part(const mrt_call *c, const channels_shape *s, int part,
+                     batch_norm_room *r) {
   const real *mean = c->in[1].data;
   int64_t from, to, step = s->block * s->n;
   real *center = r->wide[0], *sum = r->wide[1], *product = r->wide[2];
@@ -169,14 +174,14 @@ static void sum_part(const mrt_call *c, const shape *s, int part, room *r) {
 }
 
 /* The sums of all parts, into those of the first; dw and db. */
-static void join_sums(const mrt_call *c, const shape *s, int part) {
+static void join_sums(const mrt_call *c, const channels_shape *s, int part) {
   const real *rstd = c->in[2].data;
-  room all = room_of(c, s, 0);
+  batch_norm_room all = room_of(c, s, 0);
   int64_t from, to;
   mrt_share(s->n, part, s->team, &from, &to);
   for (int64_t j = from; j < to; j++) {
     for (int t = 1; t < s->team; t++) {
-      room r = room_of(c, s, t);
+      batch_norm_room r = room_of(c, s, t);
       all.first[j] += r.first[j], all.second[j] += r.second[j];
     }
     if (c->nout == 1) continue;
@@ -186,12 +191,13 @@ static void join_sums(const mrt_call *c, const shape *s, int part) {
 }
 
 /* dx = scale * (dy - mean of dy - (x - mean) * along). */
-static void turn_part(const mrt_call *c, const shape *s, int part, room *r) {
+static void turn_part(const mrt_call *c, const channels_shape *s, int part,
+                      batch_norm_room *r) {
   const real *mean = c->in[1].data, *rstd = c->in[2].data;
   const real *w = c->nin > 4 ? c->in[4].data : NULL;
   real *center = r->wide[0], *scale = r->wide[1];
   real *middle = r->wide[2], *along = r->wide[3];
-  room all = room_of(c, s, 0);
+  batch_norm_room all = room_of(c, s, 0);
   double rows = s->rows ? (double)s->rows : 1;
   int64_t from, to;
   for (int64_t j = 0; j < s->n; j++) {
@@ -215,20 +221,20 @@ static void turn_part(const mrt_call *c, const shape *s, int part, room *r) {
 }
 
 static void batch_norm_grad(const mrt_call *c) {
-  shape s = shape_of_call(c, 0.4);
+  channels_shape s = shape_of_call(c, 0.4);
   if (s.n == 0) return;
 #pragma omp parallel num_threads(s.team)
   {
 #pragma omp for schedule(static)
     for (int part = 0; part < s.team; part++) {
-      room r = room_of(c, &s, part);
+      batch_norm_room r = room_of(c, &s, part);
       sum_part(c, &s, part, &r);
     }
 #pragma omp for schedule(static)
     for (int part = 0; part < s.team; part++) join_sums(c, &s, part);
 #pragma omp for schedule(static)
     for (int part = 0; part < s.team; part++) {
-      room r = room_of(c, &s, part);
+      batch_norm_room r = room_of(c, &s, part);
       turn_part(c, &s, part, &r);
     }
   }

@@ -17,13 +17,13 @@ enum {
   LEAST = 8          /* and wide rows at least */
 };
 
-typedef struct shape {
+typedef struct channels_shape {
   int64_t rows, n, width, block; /* n: channels; block: rows of one */
   int team;
-} shape;
+} channels_shape;
 
-static inline shape shape_of(int64_t rows, int64_t n) {
-  shape s = { .rows = rows, .n = n, .team = 1 };
+static inline channels_shape shape_of(int64_t rows, int64_t n) {
+  channels_shape s = { .rows = rows, .n = n, .team = 1 };
   int64_t join = s.n ? (WIDE + s.n - 1) / s.n : 1; /* rows of a wide row */
   if (join > s.rows) join = s.rows > 0 ? s.rows : 1;
   s.width = join * s.n;
@@ -33,7 +33,7 @@ static inline shape shape_of(int64_t rows, int64_t n) {
 }
 
 /* Elements of a block in a room, 0 where nothing is narrow. */
-static inline int64_t block_room(const mrt_call *c, const shape *s) {
+static inline int64_t block_room(const mrt_call *c, const channels_shape *s) {
   return mrt_room_row(c, (s->block < s->rows ? s->block : s->rows) * s->n);
 }
 
@@ -45,13 +45,13 @@ static inline void clear(real *x, int64_t n) {
 }
 
 /* One number per channel, repeated along a wide row. */
-static inline void repeat(const shape *s, real *wide) {
+static inline void repeat(const channels_shape *s, real *wide) {
   for (int64_t i = s->n; i < s->width; i += s->n)
     memcpy(wide + i, wide, (size_t)s->n * sizeof *wide);
 }
 
 /* The parts of a wide row added up into its first n. */
-static inline void add_up(const shape *s, real *wide) {
+static inline void add_up(const channels_shape *s, real *wide) {
   for (int64_t i = s->n; i < s->width; i += s->n)
 #pragma omp simd
     for (int64_t j = 0; j < s->n; j++) wide[j] += wide[i + j];

@@ -27,23 +27,23 @@ enum {
 extern const mrt_kernel *const MRT_CPU(table)[];
 
 /* Where a register is: element 0 in memory, or else a slot. */
-typedef struct place {
+typedef struct fused_place {
   char *memory;
   int slot;
   size_t size; /* of an element */
-} place;
+} fused_place;
 
-typedef struct program {
+typedef struct fused_program {
   const mrt_call *call;
   const mrt_fused_options *options;
   int64_t count, block; /* elements in all, elements at a time */
   int slots;
   size_t slot_bytes;
-  place at[REGISTERS];
+  fused_place at[REGISTERS];
   walk path[REGISTERS]; /* of inputs in slots */
   int64_t period[REGISTERS];
   int last[REGISTERS]; /* the last instruction that reads it */
-} program;
+} fused_program;
 
 /* ---- before the first block ---------------------------------------------- */
 
@@ -57,11 +57,11 @@ static walk path_of(const mrt_operand *x) {
   return w;
 }
 
-static void place_inputs(program *p) {
+static void place_inputs(fused_program *p) {
   for (int i = 0; i < p->call->nin; i++) {
     const mrt_operand *x = &p->call->in[i];
     walk w = path_of(x);
-    place *at = &p->at[i];
+    fused_place *at = &p->at[i];
     at->size = mrt_size(x);
     at->memory = NULL;
     if (w.rank == 1 && (w.step[0][0] == 1 || w.count == 1)) {
@@ -75,18 +75,19 @@ static void place_inputs(program *p) {
 }
 
 /* Whether an instruction after `writer` reads what `out` would overwrite. */
-static bool read_later(const program *p, const mrt_operand *out, int writer) {
+static bool read_later(const fused_program *p, const mrt_operand *out,
+                       int writer) {
   for (int i = 0; i < p->call->nin; i++)
     if (p->call->in[i].data == out->data && p->last[i] > writer) return true;
   return false;
 }
 
-static void place_results(program *p) {
+static void place_results(fused_program *p) {
   const mrt_fused_options *o = p->options;
   int free_after[REGISTERS], given = p->slots;
   for (int k = 0; k < o->code_count; k++) {
     const mrt_fused_code *code = &o->code[k];
-    place *at = &p->at[code->out];
+    fused_place *at = &p->at[code->out];
     int last = p->last[code->out];
     at->memory = NULL;
     at->size = mrt_dtypes[code->out_dtype].bytes;
@@ -105,7 +106,7 @@ static void place_results(program *p) {
   }
 }
 
-static void choose_block(program *p) {
+static void choose_block(fused_program *p) {
   size_t size = 1;
   for (int r = 0; r < p->options->registers; r++)
     if (!p->at[r].memory && p->at[r].size > size) size = p->at[r].size;
@@ -121,7 +122,7 @@ static void choose_block(program *p) {
   p->slot_bytes = ((size_t)p->block * size + 63) / 64 * 64;
 }
 
-static void prepare(program *p, const mrt_call *c) {
+static void prepare(fused_program *p, const mrt_call *c) {
   const mrt_fused_options *o = c->options;
   p->call = c, p->options = o, p->slots = 0;
   p->count = mrt_type_count(&c->out[0].type);
@@ -160,7 +161,7 @@ static void take(const char *from, int64_t step, char *to, int64_t n,
 }
 
 /* Elements [first, first + n) of input i into its slot. */
-static void gather(const program *p, int i, int64_t first, int64_t n,
+static void gather(const fused_program *p, int i, int64_t first, int64_t n,
                    char *to) {
   walk w = p->path[i];
   size_t size = p->at[i].size;
@@ -174,11 +175,11 @@ static void gather(const program *p, int i, int64_t first, int64_t n,
   }
 }
 
-static bool repeats(const program *p, int input) {
+static bool repeats(const fused_program *p, int input) {
   return p->block % p->period[input] == 0;
 }
 
-static void compute(const program *p, char *const *reg, int64_t first,
+static void compute(const fused_program *p, char *const *reg, int64_t first,
                     int64_t n) {
   const mrt_fused_options *o = p->options;
   for (int k = 0; k < o->code_count; k++) {
@@ -195,7 +196,8 @@ static void compute(const program *p, char *const *reg, int64_t first,
   }
 }
 
-static void run_block(const program *p, char **reg, int64_t first, int64_t n) {
+static void run_block(const fused_program *p, char **reg, int64_t first,
+                      int64_t n) {
   const mrt_fused_options *o = p->options;
   for (int r = 0; r < o->registers; r++)
     if (p->at[r].memory)
@@ -212,7 +214,7 @@ static void run_block(const program *p, char **reg, int64_t first, int64_t n) {
 }
 
 /* The share of one thread. */
-static void run_part(const program *p, int part, int parts) {
+static void run_part(const fused_program *p, int part, int parts) {
   _Alignas(64) char room[ROOM];
   char *reg[REGISTERS] = { NULL };
   int64_t block = p->block, from, to;
@@ -230,7 +232,7 @@ static void run_part(const program *p, int part, int parts) {
 }
 
 static void fused(const mrt_call *c) {
-  program p;
+  fused_program p;
   if (mrt_type_count(&c->out[0].type) == 0) return;
   prepare(&p, c);
   double ns = 0.3 * (double)p.count * (double)p.options->code_count;

@@ -10,14 +10,14 @@
 #include "channels.h"
 
 /* What one thread works in: numbers per channel (or group), and wide rows. */
-typedef struct room {
+typedef struct group_norm_room {
   double *sum[4];
   real *wide[4];
   real *block[2]; /* where x, dy are narrow */
-} room;
+} group_norm_room;
 
 typedef struct task {
-  shape s;                      /* of one sample */
+  channels_shape s;             /* of one sample */
   int64_t samples, groups, own; /* own: channels of a group */
   int64_t block;                /* elements of room.block */
 } task;
@@ -50,9 +50,9 @@ static size_t scratch(const mrt_call *c) {
   return (size_t)(c->threads * room_bytes(&t));
 }
 
-static room room_of(const mrt_call *c, const task *t, int part) {
+static group_norm_room room_of(const mrt_call *c, const task *t, int part) {
   char *at = (char *)c->scratch + part * room_bytes(t);
-  room r;
+  group_norm_room r;
   for (int k = 0; k < 4; k++, at += sum_bytes(t)) r.sum[k] = (double *)at;
   for (int k = 0; k < 4; k++, at += wide_bytes(t)) r.wide[k] = (real *)at;
   r.block[0] = (real *)at, r.block[1] = r.block[0] + t->block;
@@ -73,8 +73,9 @@ static void spread_groups(const task *t, real *wide, real scale) {
 }
 
 /* r->sum[0], [1]: means of the groups, squares about them. */
-static void measure(const task *t, const mrt_operand *x, int64_t at, room *r) {
-  const shape *s = &t->s;
+static void measure(const task *t, const mrt_operand *x, int64_t at,
+                    group_norm_room *r) {
+  const channels_shape *s = &t->s;
   real *center = r->wide[0], *sum = r->wide[1];
   int64_t all = s->rows * s->n, step = s->block * s->n, seen = 0;
   zero(r->sum[0], t->groups), zero(r->sum[1], t->groups);
@@ -97,9 +98,10 @@ static void measure(const task *t, const mrt_operand *x, int64_t at, room *r) {
   }
 }
 
-static void forward(const mrt_call *c, const task *t, int64_t sample, room *r) {
+static void forward(const mrt_call *c, const task *t, int64_t sample,
+                    group_norm_room *r) {
   const mrt_group_norm_options *o = c->options;
-  const shape *s = &t->s;
+  const channels_shape *s = &t->s;
   int64_t all = s->rows * s->n, count = s->rows * t->own;
   const real *w = c->nin > 1 ? c->in[1].data : NULL;
   const real *b = c->nin > 2 ? c->in[2].data : NULL;
@@ -133,7 +135,7 @@ static void group_norm(const mrt_call *c) {
   task t = task_of(c, 0.2);
 #pragma omp parallel for num_threads(t.s.team) schedule(static)
   for (int part = 0; part < t.s.team; part++) {
-    room r = room_of(c, &t, part);
+    group_norm_room r = room_of(c, &t, part);
     int64_t from, to;
     mrt_share(t.samples, part, t.s.team, &from, &to);
     for (int64_t i = from; i < to; i++) forward(c, &t, i, &r);
@@ -144,8 +146,8 @@ static void group_norm(const mrt_call *c) {
 
 /* r->sum[0], [1]: per channel, sums of dy and of dy (x - mean); wide[0]: mean. */
 static void sums(const task *t, const mrt_operand *x, const mrt_operand *dy,
-                 int64_t at, const real *mean, room *r) {
-  const shape *s = &t->s;
+                 int64_t at, const real *mean, group_norm_room *r) {
+  const channels_shape *s = &t->s;
   real *center = r->wide[0], *sum = r->wide[1], *product = r->wide[2];
   int64_t all = s->rows * s->n, step = s->block * s->n;
   zero(r->sum[0], s->n), zero(r->sum[1], s->n);
@@ -166,7 +168,7 @@ static void sums(const task *t, const mrt_operand *x, const mrt_operand *dy,
 
 /* dx = scale dy - middle - (x - mean) along: the coefficients of a group. */
 static void weigh(const task *t, int64_t g, double rstd, const real *w,
-                  room *r) {
+                  group_norm_room *r) {
   double sum = 0, product = 0, count = (double)(t->s.rows * t->own);
   for (int64_t j = g * t->own; j < (g + 1) * t->own; j++) {
     double k = w ? (double)w[j] : 1;
@@ -183,8 +185,8 @@ static void weigh(const task *t, int64_t g, double rstd, const real *w,
 }
 
 static void backward(const mrt_call *c, const task *t, int64_t sample,
-                     room *r) {
-  const shape *s = &t->s;
+                     group_norm_room *r) {
+  const channels_shape *s = &t->s;
   int64_t all = s->rows * s->n;
   const real *mean = (const real *)c->in[1].data + sample * t->groups;
   const real *rstd = (const real *)c->in[2].data + sample * t->groups;
@@ -214,7 +216,7 @@ static void join_threads(const mrt_call *c, const task *t, int part) {
   for (int64_t j = from; j < to; j++) {
     double dw = 0, db = 0;
     for (int k = 0; k < t->s.team; k++) {
-      room r = room_of(c, t, k);
+      group_norm_room r = room_of(c, t, k);
       dw += r.sum[2][j], db += r.sum[3][j];
     }
     ((real *)c->out[1].data)[j] = (real)dw;
@@ -228,7 +230,7 @@ static void group_norm_grad(const mrt_call *c) {
   {
 #pragma omp for schedule(static)
     for (int part = 0; part < t.s.team; part++) {
-      room r = room_of(c, &t, part);
+      group_norm_room r = room_of(c, &t, part);
       int64_t from, to;
       zero(r.sum[2], t.s.n), zero(r.sum[3], t.s.n);
       mrt_share(t.samples, part, t.s.team, &from, &to);

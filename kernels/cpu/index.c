@@ -189,11 +189,11 @@ static void embedding(const mrt_call *c) {
 }
 
 /* A block of dw: rows [v0, v1), columns [c0, c1). */
-typedef struct block {
+typedef struct index_block {
   int64_t v0, v1, c0, c1;
-} block;
+} index_block;
 
-static void add_rows(const mrt_call *c, block b) {
+static void add_rows(const mrt_call *c, index_block b) {
   const mrt_operand *ids = &c->in[0];
   real *dw = c->out[0].data, room[STRIP];
   int64_t V = c->out[0].type.dims[0], C = c->out[0].type.dims[1];
@@ -225,7 +225,7 @@ static void embedding_grad(const mrt_call *c) {
   int64_t down = team / across, count = across * down;
 #pragma omp parallel for num_threads(team) schedule(static)
   for (int64_t i = 0; i < count; i++) {
-    block b;
+    index_block b;
     mrt_share(V, (int)(i / across), (int)down, &b.v0, &b.v1);
     mrt_share(wide, (int)(i % across), (int)across, &b.c0, &b.c1);
     b.c0 *= NARROWEST, b.c1 *= NARROWEST;

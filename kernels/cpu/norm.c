@@ -11,14 +11,14 @@
 #include "rows.h"
 
 /* rms_norm is layer_norm about zero: one set of loops serves both. */
-typedef struct shape {
+typedef struct norm_shape {
   int64_t rows, n;
   real scale; /* 1 / n */
   int team;
-} shape;
+} norm_shape;
 
-static shape shape_of(const mrt_call *c, double ns) {
-  shape s = { mrt_rows(&c->in[0]), mrt_cols(&c->in[0]), 1, 1 };
+static norm_shape shape_of(const mrt_call *c, double ns) {
+  norm_shape s = { mrt_rows(&c->in[0]), mrt_cols(&c->in[0]), 1, 1 };
   if (s.n) s.scale = 1 / (real)s.n;
   s.team = mrt_team(c, ns * (double)s.rows * (double)s.n);
   return s;
@@ -51,7 +51,7 @@ static size_t scratch(const mrt_call *c) {
 static void forward(const mrt_call *c, real *means, real *rstds) {
   const mrt_norm_options *o = c->options;
   const mrt_operand *x = &c->in[0], *y = &c->out[0];
-  shape s = shape_of(c, 0.15);
+  norm_shape s = shape_of(c, 0.15);
   int64_t step = mrt_room_row(c, s.n);
   real *rooms = c->scratch, eps = (real)o->eps;
   const real *w = c->nin > 1 ? mrt_reals_in(&c->in[1], 0, s.n, rooms) : NULL;
@@ -89,17 +89,17 @@ typedef struct gradient {
 } gradient;
 
 /* One row; dx may be x or dy. */
-typedef struct line {
+typedef struct norm_line {
   const real *x, *dy;
   real *dx, mean, rstd;
-} line;
+} norm_line;
 
 /* Rows of partial sums do not share cache lines. */
 static int64_t stride_of(int64_t n) { return (n + 15) / 16 * 16; }
 
 /* Sums of g and g * norm over the row, and this row's share of dw and db. */
-static void sum_row(const line *l, const real *w, int64_t n, real *dw, real *db,
-                    real *sum_g, real *sum_gn) {
+static void sum_row(const norm_line *l, const real *w, int64_t n, real *dw,
+                    real *db, real *sum_g, real *sum_gn) {
   const real *x = l->x, *dy = l->dy;
   real mean = l->mean, rstd = l->rstd, a = 0, b = 0;
   if (!w) {
@@ -122,7 +122,7 @@ static void sum_row(const line *l, const real *w, int64_t n, real *dw, real *db,
 }
 
 /* dx = rstd * (g - mean(g) - norm * mean(g * norm)). */
-static void grad_row(const line *l, const real *w, int64_t n, real mean_g,
+static void grad_row(const norm_line *l, const real *w, int64_t n, real mean_g,
                      real mean_gn) {
   const real *x = l->x, *dy = l->dy;
   real *dx = l->dx, mean = l->mean, rstd = l->rstd;
@@ -146,7 +146,7 @@ static void combine(const real *partial, int64_t stride, int threads, real *out,
     for (int64_t i = from; i < to; i++) out[i] += partial[t * stride + i];
 }
 
-static void backward_part(const gradient *g, shape s, int part) {
+static void backward_part(const gradient *g, norm_shape s, int part) {
   int64_t from, to;
   real *dw = g->partial + part * 2 * g->stride, *db = dw + g->stride;
   real *room = g->rooms + part * 2 * g->step, *second = room + g->step;
@@ -154,18 +154,18 @@ static void backward_part(const gradient *g, shape s, int part) {
   mrt_share(s.rows, part, s.team, &from, &to);
   for (int64_t r = from; r < to; r++) {
     real sum_g, sum_gn;
-    line l = { .x = mrt_reals_in(g->x, r * s.n, s.n, room),
-               .dy = mrt_reals_in(g->dy, r * s.n, s.n, second),
-               .dx = mrt_reals_place(g->dx, r * s.n, second),
-               .mean = g->means ? g->means[r] : 0,
-               .rstd = g->rstds[r] };
+    norm_line l = { .x = mrt_reals_in(g->x, r * s.n, s.n, room),
+                    .dy = mrt_reals_in(g->dy, r * s.n, s.n, second),
+                    .dx = mrt_reals_place(g->dx, r * s.n, second),
+                    .mean = g->means ? g->means[r] : 0,
+                    .rstd = g->rstds[r] };
     sum_row(&l, g->w, s.n, dw, db, &sum_g, &sum_gn);
     grad_row(&l, g->w, s.n, g->means ? sum_g * s.scale : 0, sum_gn * s.scale);
     mrt_reals_out(g->dx, r * s.n, s.n, l.dx);
   }
 }
 
-static void combine_part(const gradient *g, shape s, int part) {
+static void combine_part(const gradient *g, norm_shape s, int part) {
   int64_t from, to;
   mrt_share(s.n, part, s.team, &from, &to);
   combine(g->partial, 2 * g->stride, s.team, g->dw, from, to);
@@ -175,7 +175,7 @@ static void combine_part(const gradient *g, shape s, int part) {
 
 /* `w`: which input; none with fewer inputs. */
 static void backward(const mrt_call *c, gradient *g, int w) {
-  shape s = shape_of(c, 0.3);
+  norm_shape s = shape_of(c, 0.3);
   g->x = &c->in[0], g->dx = &c->out[0];
   g->dw = c->nout > 1 ? c->out[1].data : NULL;
   g->db = c->nout > 2 ? c->out[2].data : NULL;

@@ -9,12 +9,12 @@
 #include "floats.h"
 #include "op/window.h"
 
-typedef struct side {
+typedef struct pool_side {
   int64_t x, y, kernel, stride, padding, dilation;
-} side;
+} pool_side;
 
 typedef struct pool {
-  side h, w;
+  pool_side h, w;
   int64_t N, C;
   bool count_padding;
 } pool;
@@ -28,10 +28,10 @@ static pool sizes_of(const mrt_operand *x, const mrt_operand *y) {
                  .C = in[3] };
 }
 
-static side side_of(const mrt_pool_options *o, int i, const mrt_type *x,
-                    const mrt_type *y) {
-  return (side){ x->dims[1 + i],  y->dims[1 + i],   o->kernel.at[i],
-                 o->stride.at[i], o->padding.at[i], o->dilation.at[i] };
+static pool_side side_of(const mrt_pool_options *o, int i, const mrt_type *x,
+                         const mrt_type *y) {
+  return (pool_side){ x->dims[1 + i],  y->dims[1 + i],   o->kernel.at[i],
+                      o->stride.at[i], o->padding.at[i], o->dilation.at[i] };
 }
 
 static pool pool_of(const mrt_call *c, const mrt_operand *x,
@@ -45,12 +45,12 @@ static pool pool_of(const mrt_call *c, const mrt_operand *x,
 }
 
 /* Where row (column) `tap` of window i reads x, or -1 outside. */
-static inline int64_t reads_at(const side *s, int64_t i, int64_t tap) {
+static inline int64_t reads_at(const pool_side *s, int64_t i, int64_t tap) {
   int64_t at = i * s->stride + tap * s->dilation - s->padding;
   return at < s->x ? at : -1;
 }
 /* The window of which row (column) `tap` reads place i of x, or -1. */
-static inline int64_t read_by(const side *s, int64_t i, int64_t tap) {
+static inline int64_t read_by(const pool_side *s, int64_t i, int64_t tap) {
   int64_t at = i + s->padding - tap * s->dilation;
   if (at < 0 || at % s->stride != 0) return -1;
   return at / s->stride < s->y ? at / s->stride : -1;
@@ -62,15 +62,18 @@ enum { BLOCK = 256 }; /* channels at a time */
 
 /* A place that is computed: channels [c, c + n) of image `image`, row i,
  * column j. */
-typedef struct place {
+typedef struct pool_place {
   int64_t image, i, j, c, n;
-} place;
-typedef void place_fn(const mrt_call *call, const pool *p, const place *at);
+} pool_place;
+typedef void place_fn(const mrt_call *call, const pool *p,
+                      const pool_place *at);
 
-static int64_t offset_x(const pool *p, const place *at, int64_t i, int64_t j) {
+static int64_t offset_x(const pool *p, const pool_place *at, int64_t i,
+                        int64_t j) {
   return ((at->image * p->h.x + i) * p->w.x + j) * p->C + at->c;
 }
-static int64_t offset_y(const pool *p, const place *at, int64_t i, int64_t j) {
+static int64_t offset_y(const pool *p, const pool_place *at, int64_t i,
+                        int64_t j) {
   return ((at->image * p->h.y + i) * p->w.y + j) * p->C + at->c;
 }
 
@@ -83,7 +86,7 @@ static void take_larger(const real *x, int64_t n, ireal tap, real *most,
   }
 }
 
-static void max_at(const mrt_call *call, const pool *p, const place *at) {
+static void max_at(const mrt_call *call, const pool *p, const pool_place *at) {
   const mrt_operand *x = &call->in[0], *y = &call->out[0];
   int64_t to = offset_y(p, at, at->i, at->j);
   real room[2][BLOCK], *most = mrt_reals_place(y, to, room[0]);
@@ -118,7 +121,7 @@ static void points_at(const mrt_operand *index, int64_t from, int64_t n,
     for (int64_t c = 0; c < n; c++) is[c] = wide[c] == tap;
 }
 
-static void pick_at(const mrt_call *call, const pool *p, const place *at) {
+static void pick_at(const mrt_call *call, const pool *p, const pool_place *at) {
   const mrt_operand *x = &call->in[0];
   int64_t to = offset_y(p, at, at->i, at->j);
   real room[2][BLOCK], *y = mrt_reals_place(&call->out[0], to, room[0]);
@@ -137,7 +140,8 @@ static void pick_at(const mrt_call *call, const pool *p, const place *at) {
   mrt_reals_out(&call->out[0], to, at->n, y);
 }
 
-static void max_grad_at(const mrt_call *call, const pool *p, const place *at) {
+static void max_grad_at(const mrt_call *call, const pool *p,
+                        const pool_place *at) {
   int64_t to = offset_x(p, at, at->i, at->j);
   real room[2][BLOCK], *dx = mrt_reals_place(&call->out[0], to, room[0]);
   bool here[BLOCK];
@@ -159,7 +163,7 @@ static void max_grad_at(const mrt_call *call, const pool *p, const place *at) {
 /* ---- means --------------------------------------------------------------- */
 
 /* Rows (columns) of window i: those inside x, or those inside x and padding. */
-static int64_t extent(const side *s, int64_t i, bool padding) {
+static int64_t extent(const pool_side *s, int64_t i, bool padding) {
   int64_t from = i * s->stride - s->padding, to = from + s->kernel;
   if (to > s->x + s->padding) to = s->x + s->padding;
   if (padding) return to - from;
@@ -172,7 +176,7 @@ static real divisor(const pool *p, int64_t i, int64_t j) {
   return (real)(n ? n : 1); /* of an image of size 0 */
 }
 
-static void avg_at(const mrt_call *call, const pool *p, const place *at) {
+static void avg_at(const mrt_call *call, const pool *p, const pool_place *at) {
   const mrt_operand *x = &call->in[0];
   int64_t to = offset_y(p, at, at->i, at->j);
   real room[2][BLOCK], *y = mrt_reals_place(&call->out[0], to, room[0]);
@@ -191,7 +195,8 @@ static void avg_at(const mrt_call *call, const pool *p, const place *at) {
   mrt_reals_out(&call->out[0], to, at->n, y);
 }
 
-static void avg_grad_at(const mrt_call *call, const pool *p, const place *at) {
+static void avg_grad_at(const mrt_call *call, const pool *p,
+                        const pool_place *at) {
   int64_t to = offset_x(p, at, at->i, at->j);
   real room[2][BLOCK], *dx = mrt_reals_place(&call->out[0], to, room[0]);
   memset(dx, 0, (size_t)at->n * sizeof *dx);
@@ -211,17 +216,19 @@ static void avg_grad_at(const mrt_call *call, const pool *p, const place *at) {
 
 /* Window i of `to` that share out `from` places; the other way round, the
  * windows that place i is in. */
-typedef struct span {
+typedef struct pool_span {
   int64_t first, end;
-} span;
-static span span_of(int64_t i, int64_t from, int64_t to) {
-  return (span){ i * from / to, ((i + 1) * from + to - 1) / to };
+} pool_span;
+static pool_span span_of(int64_t i, int64_t from, int64_t to) {
+  return (pool_span){ i * from / to, ((i + 1) * from + to - 1) / to };
 }
 
-static void adaptive_at(const mrt_call *call, const pool *p, const place *at) {
+static void adaptive_at(const mrt_call *call, const pool *p,
+                        const pool_place *at) {
   int64_t to = offset_y(p, at, at->i, at->j);
   real room[2][BLOCK], *y = mrt_reals_place(&call->out[0], to, room[0]);
-  span h = span_of(at->i, p->h.x, p->h.y), w = span_of(at->j, p->w.x, p->w.y);
+  pool_span h = span_of(at->i, p->h.x, p->h.y),
+            w = span_of(at->j, p->w.x, p->w.y);
   real by = (real)((h.end - h.first) * (w.end - w.first));
   memset(y, 0, (size_t)at->n * sizeof *y);
   for (int64_t i = h.first; i < h.end; i++)
@@ -235,14 +242,15 @@ static void adaptive_at(const mrt_call *call, const pool *p, const place *at) {
 }
 
 static void adaptive_grad_at(const mrt_call *call, const pool *p,
-                             const place *at) {
+                             const pool_place *at) {
   int64_t to = offset_x(p, at, at->i, at->j);
   real room[2][BLOCK], *dx = mrt_reals_place(&call->out[0], to, room[0]);
-  span h = span_of(at->i, p->h.y, p->h.x), w = span_of(at->j, p->w.y, p->w.x);
+  pool_span h = span_of(at->i, p->h.y, p->h.x),
+            w = span_of(at->j, p->w.y, p->w.x);
   memset(dx, 0, (size_t)at->n * sizeof *dx);
   for (int64_t i = h.first; i < h.end; i++)
     for (int64_t j = w.first; j < w.end; j++) {
-      span a = span_of(i, p->h.x, p->h.y), b = span_of(j, p->w.x, p->w.y);
+      pool_span a = span_of(i, p->h.x, p->h.y), b = span_of(j, p->w.x, p->w.y);
       real by = (real)((a.end - a.first) * (b.end - b.first));
       const real *from =
           mrt_reals_in(&call->in[0], offset_y(p, at, i, j), at->n, room[1]);
@@ -266,7 +274,7 @@ static void each_place(const mrt_call *call, const pool *p, int64_t H,
       for (int64_t j = 0; j < W; j++)
         for (int64_t c = 0; c < p->C; c += BLOCK) {
           int64_t n = p->C - c < BLOCK ? p->C - c : BLOCK;
-          visit(call, p, &(place){ line / H, line % H, j, c, n });
+          visit(call, p, &(pool_place){ line / H, line % H, j, c, n });
         }
   }
 }

@@ -137,21 +137,21 @@ static void fill_values(const mrt_call *c) {
 }
 
 /* A quantised matrix. */
-typedef struct matrix {
+typedef struct coded_matrix {
   const mrt_quantize_options *o;
   const values *values;
   const uint8_t *codes;
   const real *scales;
   int64_t bytes, blocks; /* of a row */
-} matrix;
+} coded_matrix;
 
-static matrix matrix_of(const mrt_call *c, int input) {
-  return (matrix){ .o = c->options,
-                   .values = c->scratch,
-                   .codes = c->in[input].data,
-                   .scales = c->in[input + 1].data,
-                   .bytes = mrt_cols(&c->in[input]),
-                   .blocks = mrt_cols(&c->in[input + 1]) };
+static coded_matrix matrix_of(const mrt_call *c, int input) {
+  return (coded_matrix){ .o = c->options,
+                         .values = c->scratch,
+                         .codes = c->in[input].data,
+                         .scales = c->in[input + 1].data,
+                         .bytes = mrt_cols(&c->in[input]),
+                         .blocks = mrt_cols(&c->in[input + 1]) };
 }
 
 /* Where a register holds the table, or half of it, codes are looked up a vector
@@ -205,7 +205,7 @@ static void take_bytes(const uint8_t *codes, real scale, real *w, int64_t n) {
 }
 
 /* Numbers [from, to) of a row; for 4 bits `from` is even. */
-static void take(const matrix *m, int64_t row, int64_t from, int64_t to,
+static void take(const coded_matrix *m, int64_t row, int64_t from, int64_t to,
                  real *w) {
   const uint8_t *codes = m->codes + row * m->bytes;
   const real *scales = m->scales + row * m->blocks;
@@ -222,7 +222,7 @@ static void take(const matrix *m, int64_t row, int64_t from, int64_t to,
 static void dequantize(const mrt_call *c) {
   int64_t n = mrt_cols(&c->out[0]), rows = mrt_rows(&c->out[0]);
   real *w = c->out[0].data;
-  matrix m = matrix_of(c, 0);
+  coded_matrix m = matrix_of(c, 0);
   fill_values(c);
   int team = mrt_team(c, 0.5 * (double)rows * (double)n);
 #pragma omp parallel for num_threads(team) schedule(static)
@@ -283,8 +283,8 @@ static size_t part_bytes(const mrt_call *c) {
 }
 
 /* Columns [j, j + n) of y. */
-static void run_strip(const mrt_call *c, const matrix *w, int64_t j, int64_t n,
-                      char *scratch) {
+static void run_strip(const mrt_call *c, const coded_matrix *w, int64_t j,
+                      int64_t n, char *scratch) {
   int64_t k = mrt_cols(&c->in[0]);
   real *strip = (real *)scratch;
   bool turned = w->o->transposed;
@@ -303,7 +303,7 @@ static void run_strip(const mrt_call *c, const matrix *w, int64_t j, int64_t n,
 
 static void quantized_linear(const mrt_call *c) {
   int64_t n = mrt_cols(&c->out[0]), units = (n + LANES - 1) / LANES;
-  matrix w = matrix_of(c, 1);
+  coded_matrix w = matrix_of(c, 1);
   double terms = (double)mrt_cols(&c->in[0]) * (double)n;
   /* 100 flop and one number dequantised per nanosecond: one core, roughly. */
   int team = mrt_team(c, terms * ((double)mrt_rows(&c->in[0]) / 50 + 1));

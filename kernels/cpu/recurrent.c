@@ -11,13 +11,14 @@
 
 static inline real sigmoid(real x) { return 1 / (1 + m_exp(-x)); }
 
-typedef struct shape {
+typedef struct cell_shape {
   int64_t rows, n; /* n: width of the state */
   int team;
-} shape;
+} cell_shape;
 
-static shape shape_of(const mrt_call *c, const mrt_operand *state, double ns) {
-  shape s = { mrt_rows(state), mrt_cols(state), 1 };
+static cell_shape shape_of(const mrt_call *c, const mrt_operand *state,
+                           double ns) {
+  cell_shape s = { mrt_rows(state), mrt_cols(state), 1 };
   s.team = mrt_team(c, ns * (double)s.rows * (double)s.n);
   return s;
 }
@@ -51,7 +52,7 @@ static void lstm_row(const real *a, const real *b, const real *c, real *gates,
 
 static void lstm_cell(const mrt_call *call) {
   const mrt_operand *in = call->in, *out = call->out;
-  shape s = shape_of(call, &in[2], 4);
+  cell_shape s = shape_of(call, &in[2], 4);
   int64_t n = s.n, step = mrt_room_row(call, n);
 #pragma omp parallel for num_threads(s.team) schedule(static)
   for (int64_t r = 0; r < s.rows; r++) {
@@ -88,7 +89,7 @@ static void lstm_grad_row(const real *gates, const real *c, const real *c_next,
 
 static void lstm_cell_grad(const mrt_call *call) {
   const mrt_operand *in = call->in, *out = call->out;
-  shape s = shape_of(call, &in[1], 2);
+  cell_shape s = shape_of(call, &in[1], 2);
   int64_t n = s.n, step = mrt_room_row(call, n);
 #pragma omp parallel for num_threads(s.team) schedule(static)
   for (int64_t r = 0; r < s.rows; r++) {
@@ -121,7 +122,7 @@ static void gru_row(const real *a, const real *b, const real *h, real *gates,
 
 static void gru_cell(const mrt_call *call) {
   const mrt_operand *in = call->in, *out = call->out;
-  shape s = shape_of(call, &in[2], 3);
+  cell_shape s = shape_of(call, &in[2], 3);
   int64_t n = s.n, step = mrt_room_row(call, n);
 #pragma omp parallel for num_threads(s.team) schedule(static)
   for (int64_t r = 0; r < s.rows; r++) {
@@ -154,7 +155,7 @@ static void gru_grad_row(const real *gates, const real *h, const real *dh_next,
 
 static void gru_cell_grad(const mrt_call *call) {
   const mrt_operand *in = call->in, *out = call->out;
-  shape s = shape_of(call, &in[1], 1);
+  cell_shape s = shape_of(call, &in[1], 1);
   int64_t n = s.n, step = mrt_room_row(call, n);
 #pragma omp parallel for num_threads(s.team) schedule(static)
   for (int64_t r = 0; r < s.rows; r++) {

@@ -17,14 +17,14 @@
 /* ---- the passes ---------------------------------------------------------- */
 
 /* Part p of parts is positions [p * chunk, (p + 1) * chunk) of n. */
-typedef struct pass {
+typedef struct reduce_pass {
   int64_t outer, n, inner, chunk, parts;
-} pass;
+} reduce_pass;
 
-typedef struct passes {
+typedef struct reduce_passes {
   int count;
-  pass at[MRT_MAX_RANK + 1];
-} passes;
+  reduce_pass at[MRT_MAX_RANK + 1];
+} reduce_passes;
 
 enum {
   WIDTH = 1024,    /* columns at once: their results stay in the L1 cache */
@@ -34,7 +34,8 @@ enum {
 
 static int64_t blocks_of(int64_t inner) { return (inner + WIDTH - 1) / WIDTH; }
 
-static void add_pass(passes *s, int64_t outer, int64_t n, int64_t inner) {
+static void add_pass(reduce_passes *s, int64_t outer, int64_t n,
+                     int64_t inner) {
   int64_t units = outer * blocks_of(inner);
   int64_t most = units ? UNITS / units : 1;
   int64_t parts = n * (inner < WIDTH ? inner : WIDTH) / PIECE;
@@ -42,8 +43,9 @@ static void add_pass(passes *s, int64_t outer, int64_t n, int64_t inner) {
   if (parts < 1) parts = 1;
   int64_t chunk = (n + parts - 1) / parts;
   if (chunk) parts = (n + chunk - 1) / chunk;
-  s->at[s->count++] = (pass){ outer, n, inner, chunk, parts };
-  if (parts > 1) s->at[s->count++] = (pass){ outer, parts, inner, parts, 1 };
+  s->at[s->count++] = (reduce_pass){ outer, n, inner, chunk, parts };
+  if (parts > 1)
+    s->at[s->count++] = (reduce_pass){ outer, parts, inner, parts, 1 };
 }
 
 /* Neighbouring dimensions that are reduced, or kept, together. */
@@ -68,10 +70,10 @@ static groups groups_of(const mrt_type *x, const mrt_ints *dims) {
   return g;
 }
 
-static passes passes_of(const mrt_call *c) {
+static reduce_passes passes_of(const mrt_call *c) {
   const mrt_reduce_options *o = c->options;
   groups g = groups_of(&c->in[0].type, &o->dim);
-  passes s = { 0 };
+  reduce_passes s = { 0 };
   for (;;) {
     int largest = -1;
     for (int i = 0; i < g.count; i++)
@@ -89,13 +91,13 @@ static passes passes_of(const mrt_call *c) {
   return s;
 }
 
-static size_t pass_bytes(const pass *p, size_t size) {
+static size_t pass_bytes(const reduce_pass *p, size_t size) {
   size_t bytes = (size_t)(p->outer * p->parts * p->inner) * size;
   return (bytes + 63) / 64 * 64;
 }
 
 static size_t scratch(const mrt_call *c) {
-  passes s = passes_of(c);
+  reduce_passes s = passes_of(c);
   size_t bytes = 0;
   for (int i = 0; i + 1 < s.count; i++)
     bytes += pass_bytes(&s.at[i], mrt_dtypes[c->out[0].type.dtype].bytes);
@@ -115,7 +117,7 @@ typedef struct types {
 } types;
 
 /* One unit of a pass: a part of n, a block of columns. */
-static void run_unit(const pass *p, const fold *f, types t, int64_t unit,
+static void run_unit(const reduce_pass *p, const fold *f, types t, int64_t unit,
                      const char *x, char *y) {
   int64_t blocks = blocks_of(p->inner), block = unit % blocks;
   int64_t row = unit / blocks; /* of [outer, parts] */
@@ -128,7 +130,7 @@ static void run_unit(const pass *p, const fold *f, types t, int64_t unit,
 }
 
 /* inner = 1: rows are contiguous, often short, and there may be many. */
-static void run_rows(const pass *p, const fold *f, types t, int64_t from,
+static void run_rows(const reduce_pass *p, const fold *f, types t, int64_t from,
                      int64_t to, const char *x, char *y) {
   for (int64_t row = from; row < to; row++) {
     int64_t part = p->parts == 1 ? 0 : row % p->parts;
@@ -140,8 +142,8 @@ static void run_rows(const pass *p, const fold *f, types t, int64_t from,
 }
 
 /* 0.05: a byte read in nanoseconds, by one thread. */
-static void run_pass(const mrt_call *c, const pass *p, const fold *f, types t,
-                     const char *x, char *y) {
+static void run_pass(const mrt_call *c, const reduce_pass *p, const fold *f,
+                     types t, const char *x, char *y) {
   int64_t rows = p->outer * p->parts, units = rows * blocks_of(p->inner);
   double read = (double)p->outer * (double)p->n * (double)p->inner;
   int team = mrt_team(c, read * (double)t.from * 0.05);
@@ -157,7 +159,7 @@ static void run_pass(const mrt_call *c, const pass *p, const fold *f, types t,
 }
 
 static void reduce(const mrt_call *c, const reducer *of) {
-  passes s = passes_of(c);
+  reduce_passes s = passes_of(c);
   mrt_dtype in = c->in[0].type.dtype, out = c->out[0].type.dtype;
   int64_t size = (int64_t)mrt_dtypes[out].bytes;
   types first = { in, (int64_t)mrt_dtypes[in].bytes, size };

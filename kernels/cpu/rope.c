@@ -8,13 +8,13 @@
 #include "floats.h"
 
 /* [..., T, H, D]; everything before T is `lead` blocks. */
-typedef struct shape {
+typedef struct rope_shape {
   int64_t lead, T, H, D;
-} shape;
+} rope_shape;
 
-static shape shape_of(const mrt_operand *x) {
+static rope_shape shape_of(const mrt_operand *x) {
   const int64_t *d = x->type.dims + x->type.rank - 3;
-  shape n = { 1, d[0], d[1], d[2] };
+  rope_shape n = { 1, d[0], d[1], d[2] };
   for (int i = 0; i < x->type.rank - 3; i++) n.lead *= x->type.dims[i];
   return n;
 }
@@ -27,17 +27,17 @@ typedef struct table {
 } table;
 
 /* 3/2 D doubles hold D / 2 angles and D reals; rounded up to cache lines. */
-static size_t thread_bytes(const mrt_call *c, const shape *n) {
+static size_t thread_bytes(const mrt_call *c, const rope_shape *n) {
   size_t rows = 2 * (size_t)mrt_room_row(c, n->D) * sizeof(real);
   return ((size_t)n->D * sizeof(double) * 3 / 2 + rows + 63) / 64 * 64;
 }
 
 static size_t scratch(const mrt_call *c) {
-  shape n = shape_of(&c->in[0]);
+  rope_shape n = shape_of(&c->in[0]);
   return thread_bytes(c, &n) * (size_t)c->threads;
 }
 
-static table table_of(const mrt_call *c, const shape *n, int thread) {
+static table table_of(const mrt_call *c, const rope_shape *n, int thread) {
   const mrt_rope_options *o = c->options;
   char *at = (char *)c->scratch + (size_t)thread * thread_bytes(c, n);
   table w = { .angle = (double *)at };
@@ -90,7 +90,7 @@ static void take(const mrt_operand *x, int64_t at, int64_t stride, int64_t D,
 }
 
 /* Row t of all blocks. */
-static void turn_row(const mrt_call *c, const shape *n, int64_t t,
+static void turn_row(const mrt_call *c, const rope_shape *n, int64_t t,
                      const table *w) {
   const mrt_rope_options *o = c->options;
   const mrt_operand *x = &c->in[0];
@@ -114,7 +114,7 @@ static void turn_row(const mrt_call *c, const shape *n, int64_t t,
 }
 
 static void run(const mrt_call *c) {
-  shape n = shape_of(&c->in[0]);
+  rope_shape n = shape_of(&c->in[0]);
   int team =
       mrt_team(c, (double)(n.T * n.D) * ((double)(n.lead * n.H) * 0.3 + 15));
 #pragma omp parallel num_threads(team)

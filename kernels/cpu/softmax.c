@@ -109,24 +109,24 @@ static void log_softmax_grad_columns(const real *y, const real *dy, real *dx,
 /* ---- the two layouts ----------------------------------------------------- */
 
 /* The operands seen as [outer, n, inner] with `n` along dim. */
-typedef struct layout {
+typedef struct softmax_layout {
   const mrt_operand *a, *b, *out; /* b: the second input, or a */
   int64_t outer, n, inner;
   real *rooms;        /* NULL where nothing is narrow */
   int64_t room, step; /* elements of a thread's; of one operand in it */
   int team;
-} layout;
+} softmax_layout;
 
-static layout layout_of(const mrt_call *c) {
+static softmax_layout layout_of(const mrt_call *c) {
   const mrt_softmax_options *o = c->options;
   const mrt_type *t = &c->in[0].type;
-  layout l = { .a = &c->in[0],
-               .b = &c->in[c->nin - 1],
-               .out = &c->out[0],
-               .outer = 1,
-               .n = t->dims[o->dim],
-               .inner = 1,
-               .rooms = mrt_any_narrow(c) ? c->scratch : NULL };
+  softmax_layout l = { .a = &c->in[0],
+                       .b = &c->in[c->nin - 1],
+                       .out = &c->out[0],
+                       .outer = 1,
+                       .n = t->dims[o->dim],
+                       .inner = 1,
+                       .rooms = mrt_any_narrow(c) ? c->scratch : NULL };
   for (int64_t i = 0; i < o->dim; i++) l.outer *= t->dims[i];
   for (int64_t i = o->dim + 1; i < t->rank; i++) l.inner *= t->dims[i];
   l.step = mrt_room_row(c, l.inner == 1 ? l.n : l.n * COLUMNS);
@@ -136,11 +136,11 @@ static layout layout_of(const mrt_call *c) {
 }
 
 static size_t scratch(const mrt_call *c) {
-  layout l = layout_of(c);
+  softmax_layout l = layout_of(c);
   return (size_t)(c->threads * l.room) * sizeof(real);
 }
 
-static void run_row(const layout *l, row_fn *row, int64_t at) {
+static void run_row(const softmax_layout *l, row_fn *row, int64_t at) {
   real *room = l->rooms + omp_get_thread_num() * l->room;
   const real *a = mrt_reals_in(l->a, at, l->n, room), *b = a;
   if (l->b != l->a) b = mrt_reals_in(l->b, at, l->n, room + l->step);
@@ -150,14 +150,15 @@ static void run_row(const layout *l, row_fn *row, int64_t at) {
 }
 
 /* n rows of m columns, `inner` apart, into rows of COLUMNS, or back. */
-static void take_columns(const layout *l, const mrt_operand *x, int64_t at,
-                         int m, real *room) {
+static void take_columns(const softmax_layout *l, const mrt_operand *x,
+                         int64_t at, int m, real *room) {
   for (int64_t i = 0; i < l->n; i++, at += l->inner, room += COLUMNS) {
     const real *row = mrt_reals_in(x, at, m, room);
     if (row != room) memcpy(room, row, (size_t)m * sizeof *row);
   }
 }
-static void put_columns(const layout *l, int64_t at, int m, const real *room) {
+static void put_columns(const softmax_layout *l, int64_t at, int m,
+                        const real *room) {
   for (int64_t i = 0; i < l->n; i++, at += l->inner, room += COLUMNS)
     if (l->out->type.dtype == MRT_REAL)
       memcpy(mrt_element(l->out, at), room, (size_t)m * sizeof *room);
@@ -165,7 +166,8 @@ static void put_columns(const layout *l, int64_t at, int m, const real *room) {
       mrt_reals_out(l->out, at, m, room);
 }
 
-static void run_block(const layout *l, columns_fn *columns, int64_t at, int m) {
+static void run_block(const softmax_layout *l, columns_fn *columns, int64_t at,
+                      int m) {
   if (!l->rooms) {
     columns(mrt_element(l->a, at), mrt_element(l->b, at),
             mrt_element(l->out, at), l->n, l->inner, m);
@@ -178,7 +180,7 @@ static void run_block(const layout *l, columns_fn *columns, int64_t at, int m) {
   put_columns(l, at, m, a);
 }
 
-static void run_columns(const layout *l, columns_fn *columns) {
+static void run_columns(const softmax_layout *l, columns_fn *columns) {
   int64_t blocks = (l->inner + COLUMNS - 1) / COLUMNS;
 #pragma omp parallel for num_threads(l->team) schedule(static)
   for (int64_t t = 0; t < l->outer * blocks; t++) {
@@ -189,7 +191,7 @@ static void run_columns(const layout *l, columns_fn *columns) {
 }
 
 static void run(const mrt_call *c, row_fn *row, columns_fn *columns) {
-  layout l = layout_of(c);
+  softmax_layout l = layout_of(c);
   if (l.inner != 1) {
     run_columns(&l, columns);
     return;

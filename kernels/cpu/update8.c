@@ -5,17 +5,17 @@
 #include "updates.h"
 
 /* Elements [at, at + n) of a piece, of the block k. */
-typedef struct part {
+typedef struct update8_part {
   real *p;
   const real *g;
   int n;
   int64_t from, k;
-} part;
+} update8_part;
 
-static part part_of(const piece *e, int64_t at) {
+static update8_part part_of(const piece *e, int64_t at) {
   int n = (int)(e->n - at < BLOCK ? e->n - at : BLOCK);
   int64_t from = e->from + at;
-  return (part){ e->var[0] + at, e->x + at, n, from, from / BLOCK };
+  return (update8_part){ e->var[0] + at, e->x + at, n, from, from / BLOCK };
 }
 
 /* ---- adamw --------------------------------------------------------------- */
@@ -30,13 +30,13 @@ typedef struct adamw8_step {
 } adamw8_step;
 
 /* Of one block, as it is worked on. */
-typedef struct block {
+typedef struct coded_block {
   _Alignas(64) real m[BLOCK], v[BLOCK];
   real most_m, most_v;
-} block;
+} coded_block;
 
 /* New moments, 0 past the last, and weights. */
-static void move(const adamw8_step *s, block *w, const part *e) {
+static void move(const adamw8_step *s, coded_block *w, const update8_part *e) {
   real most_m = 0, most_v = 0, *p = e->p;
   const real *g = e->g;
 #pragma omp simd reduction(max : most_m, most_v)
@@ -61,9 +61,9 @@ static void adamw8_piece(const void *step, const piece *all) {
   const adamw8_step *s = step;
   const mrt_operand *out = s->c->out;
   float *a = out[3].data, *b = out[4].data;
-  block w;
+  coded_block w;
   for (int64_t at = 0; at < all->n; at += BLOCK) {
-    part e = part_of(all, at);
+    update8_part e = part_of(all, at);
     uint8_t *m8 = mrt_element(&out[1], e.from);
     uint8_t *v8 = mrt_element(&out[2], e.from);
     get_signed(&s->m, m8, a[e.k], e.n, w.m);
@@ -109,7 +109,8 @@ typedef struct momentum_step {
 } momentum_step;
 
 /* New moments, 0 past the last, and weights; returns the largest moment. */
-static real move_momentum(const momentum_step *s, const part *e, real *ms) {
+static real move_momentum(const momentum_step *s, const update8_part *e,
+                          real *ms) {
   real most = 0, *p = e->p;
   const real *gs = e->g;
 #pragma omp simd reduction(max : most)
@@ -135,7 +136,7 @@ static void momentum_piece(const void *step, const piece *all) {
   float *a = out[2].data;
   _Alignas(64) real m[BLOCK];
   for (int64_t at = 0; at < all->n; at += BLOCK) {
-    part e = part_of(all, at);
+    update8_part e = part_of(all, at);
     uint8_t *m8 = mrt_element(&out[1], e.from);
     get_signed(&s->m, m8, a[e.k], e.n, m);
     real most = move_momentum(s, &e, m);

@@ -9,12 +9,12 @@
 
 namespace {
 
-template <typename R> struct pair {
+template <typename R> struct arg_pair {
   R value;
   int64_t at; /* -1: of nothing */
 };
 
-template <typename R> MRT_DEVICE pair<R> other_lane(pair<R> v, int by) {
+template <typename R> MRT_DEVICE arg_pair<R> other_lane(arg_pair<R> v, int by) {
   return { other_lane(v.value, by), other_lane(v.at, by) };
 }
 
@@ -23,7 +23,7 @@ MRT_DEVICE bool is_nan(float x) { return x != x; }
 MRT_DEVICE bool is_nan(int64_t) { return false; }
 
 template <typename R, bool LARGEST> struct position_of {
-  typedef pair<R> acc;
+  typedef arg_pair<R> acc;
   static __device__ __forceinline__ acc none(void) { return { 0, -1 }; }
   static __device__ __forceinline__ acc of(R x, int64_t at) {
     return { x, at };
@@ -68,7 +68,7 @@ template <template <typename> class F> static void find(const mrt_call *c) {
 
 static size_t scratch(const mrt_call *c) {
   passes s = passes_of(c);
-  return scratch_of(&s, sizeof(pair<double>));
+  return scratch_of(&s, sizeof(arg_pair<double>));
 }
 
 } // namespace

@@ -55,11 +55,11 @@ template <typename T> static void launch_delta(const mrt_call *c) {
 
 /* The operands of a kind: weights of rows of `i` for rows of `j`, which sum up
  * rows of `x`. */
-enum kind { DQ, DK, DV };
+enum attention_kind { DQ, DK, DV };
 
 /* w[i][j], from scores and from products of dout and v, whose rows start at
  * i and j. */
-template <kind K, typename T, int SIDE>
+template <attention_kind K, typename T, int SIDE>
 MRT_DEVICE void weigh(const gradient_call<T> &c, int64_t head, int64_t i,
                       int64_t j, mrt_real<T> s[][SIDE],
                       const mrt_real<T> dp[][SIDE]) {
@@ -80,7 +80,7 @@ MRT_DEVICE void weigh(const gradient_call<T> &c, int64_t head, int64_t i,
 }
 
 /* sum over a tile of the other side. */
-template <kind K, typename T, int SIDE, int COLUMNS>
+template <attention_kind K, typename T, int SIDE, int COLUMNS>
 MRT_DEVICE void add_pair(const gradient_call<T> &c, int64_t b, int64_t h,
                          int64_t i, int64_t j, int64_t column,
                          typename mrt_square<mrt_real<T>>::memory *m,
@@ -102,7 +102,7 @@ MRT_DEVICE void add_pair(const gradient_call<T> &c, int64_t b, int64_t h,
   if (K == DV) mrt_tile_add(c.dout, dout, j, column, m, sum);
 }
 
-template <kind K, typename T>
+template <attention_kind K, typename T>
 __global__ void __launch_bounds__(TILE_THREADS, 2)
     differentiate(gradient_call<T> c, mrt_heads<T> y, int64_t heads,
                   int64_t tiles, int64_t chunks) {
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
   }
 }
 
-template <kind K, typename T>
+template <attention_kind K, typename T>
 static void launch(const mrt_call *c, const gradient_call<T> &a,
                    const mrt_heads<T> &y, int64_t heads) {
   typedef mrt_square<mrt_real<T>> tile;

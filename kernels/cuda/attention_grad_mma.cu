@@ -16,7 +16,7 @@ namespace {
 /* Rows of the other side at a time. */
 template <int W> constexpr int others = W == 64 ? 64 : 32;
 
-template <typename T> struct gradient_call {
+template <typename T> struct gradient_mma_call {
   mrt_attention n;
   mrt_heads<T> q, k, v, dout, dq, dk, dv;
   mrt_any<float> lse;
@@ -26,8 +26,8 @@ template <typename T> struct gradient_call {
 /* lse in powers of 2 and delta of query t; what makes weights 0 where it saw no
  * key or is none. */
 template <typename T>
-MRT_DEVICE void get_terms(const gradient_call<T> &c, int64_t head, int64_t t,
-                          float *lse, float *delta) {
+MRT_DEVICE void get_terms(const gradient_mma_call<T> &c, int64_t head,
+                          int64_t t, float *lse, float *delta) {
   *lse = INFINITY, *delta = 0;
   if (t >= c.n.T) return;
   float x = mrt_get<float>(c.lse, head * c.n.T + t);
@@ -67,7 +67,7 @@ MRT_DEVICE void weigh_keys(const mrt_attention &n, int64_t t, int64_t s,
 
 template <typename T, int W>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
-    queries(gradient_call<T> c, int64_t tiles) {
+    queries(gradient_mma_call<T> c, int64_t tiles) {
   constexpr int N = others<W>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
   MRT_SHARED(T, shared);
   T *q = shared, *dout = q + MMA_ROWS * STEP, *pair = dout + MMA_ROWS * STEP;
@@ -138,9 +138,9 @@ MRT_DEVICE void weigh_queries(const mrt_attention &n, int64_t t, int64_t s,
 /* Begin to copy the queries of step `i` of a block's keys; there are `steps` of
  * each query head. */
 template <typename T, int W>
-MRT_DEVICE void load_queries(const gradient_call<T> &c, int64_t b, int64_t hk,
-                             int64_t first, int64_t steps, int64_t i, T *pair,
-                             terms<others<W>> *m) {
+MRT_DEVICE void load_queries(const gradient_mma_call<T> &c, int64_t b,
+                             int64_t hk, int64_t first, int64_t steps,
+                             int64_t i, T *pair, terms<others<W>> *m) {
   constexpr int N = others<W>;
   int64_t h = hk * c.n.group + i / steps, t = first + i % steps * N;
   mrt_mma_load<W, N>(c.q, mrt_head(c.q, b, h), t, pair);
@@ -152,7 +152,7 @@ MRT_DEVICE void load_queries(const gradient_call<T> &c, int64_t b, int64_t hk,
 
 template <typename T, int W>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
-    keys(gradient_call<T> c, int64_t tiles) {
+    keys(gradient_mma_call<T> c, int64_t tiles) {
   constexpr int N = others<W>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
   MRT_SHARED(T, shared);
   __shared__ terms<N> m;
@@ -197,16 +197,16 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
 
 template <typename T, int W>
 static void run(const mrt_call *c, const float *delta) {
-  gradient_call<T> a = { mrt_attention_of(c),
-                         mrt_heads_of<T>(&c->in[0]),
-                         mrt_heads_of<T>(&c->in[1]),
-                         mrt_heads_of<T>(&c->in[2]),
-                         mrt_heads_of<T>(&c->in[5]),
-                         mrt_heads_of<T>(&c->out[0]),
-                         mrt_heads_of<T>(&c->out[1]),
-                         mrt_heads_of<T>(&c->out[2]),
-                         mrt_at_any<float>(c->in, 4, c->nin),
-                         delta };
+  gradient_mma_call<T> a = { mrt_attention_of(c),
+                             mrt_heads_of<T>(&c->in[0]),
+                             mrt_heads_of<T>(&c->in[1]),
+                             mrt_heads_of<T>(&c->in[2]),
+                             mrt_heads_of<T>(&c->in[5]),
+                             mrt_heads_of<T>(&c->out[0]),
+                             mrt_heads_of<T>(&c->out[1]),
+                             mrt_heads_of<T>(&c->out[2]),
+                             mrt_at_any<float>(c->in, 4, c->nin),
+                             delta };
   size_t bytes = (2 * MMA_ROWS + 4 * others<W>)*mrt_step<W> * sizeof(T);
   int64_t by_t = mrt_tiles(a.n.T, MMA_ROWS), by_s = mrt_tiles(a.n.S, MMA_ROWS);
   int64_t heads = a.n.B * a.n.H, key_heads = a.n.B * a.n.Hk;

@@ -12,7 +12,7 @@ namespace {
 
 enum { KEYS = 64 };
 
-template <typename T> struct attention_call {
+template <typename T> struct attention_mma_call {
   mrt_attention n;
   mrt_heads<T> q, k, v, o;
   float *lse;
@@ -68,7 +68,7 @@ MRT_DEVICE void soften(const mrt_attention &n, int64_t t, int64_t s, float unit,
 }
 
 template <typename T, int W, int M>
-MRT_DEVICE void finish(const attention_call<T> &c, int64_t b, int64_t h,
+MRT_DEVICE void finish(const attention_mma_call<T> &c, int64_t b, int64_t h,
                        int64_t t, const progress<W, M> &p) {
   MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
@@ -86,7 +86,7 @@ MRT_DEVICE void finish(const attention_call<T> &c, int64_t b, int64_t h,
 
 template <typename T, int W, int M>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
-    attend(attention_call<T> c, int64_t tiles) {
+    attend(attention_mma_call<T> c, int64_t tiles) {
   constexpr int QUERIES = MMA_ROWS * M, STAGE = 2 * KEYS * mrt_step<W>;
   MRT_SHARED(T, shared);
   float unit = (float)(c.n.scale * 1.442695040888963);
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
 
 template <typename T, int W> static void run(const mrt_call *c) {
   constexpr int M = W == 64 ? 2 : 1;
-  attention_call<T> a = {
+  attention_mma_call<T> a = {
     mrt_attention_of(c),         mrt_heads_of<T>(&c->in[0]),
     mrt_heads_of<T>(&c->in[1]),  mrt_heads_of<T>(&c->in[2]),
     mrt_heads_of<T>(&c->out[0]), (float *)c->out[1].data

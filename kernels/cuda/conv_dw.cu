@@ -12,7 +12,7 @@
 
 namespace {
 
-template <typename S> struct product {
+template <typename S> struct dw_product {
   mrt_conv_walk walk;
   mrt_factor x, dy;
   mrt_any<mrt_real<S>> dw;
@@ -28,7 +28,7 @@ MRT_DEVICE int64_t place_in_dw(int64_t at, int64_t taps, int64_t X) {
   return (row * X + column % X) * taps + column / X;
 }
 
-template <typename Tile, typename S, typename Manner> struct reader {
+template <typename Tile, typename S, typename Manner> struct dw_reader {
   enum { V = Tile::V, WIDE = Tile::WIDE };
   mrt_image<S, Manner> image;
   mrt_factor dy;
@@ -36,8 +36,8 @@ template <typename Tile, typename S, typename Manner> struct reader {
   int next, end, left;      /* places; channels from `channel` on */
   int64_t all, channel;
 
-  __device__ __forceinline__ reader(const product<S> &p, int64_t group, int m0,
-                                    int n0, int64_t part)
+  __device__ __forceinline__ dw_reader(const dw_product<S> &p, int64_t group,
+                                       int m0, int n0, int64_t part)
       : image{ p.x,
                mrt_line(p.walk.h, 0, false),
                mrt_line(p.walk.w, 0, false),
@@ -86,7 +86,7 @@ template <typename Tile, typename S, typename Manner> struct reader {
 template <typename S, bool L, typename Manner>
 __global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
                                   (mrt_tile<S, L, true>::AT_ONCE))
-    convolve(product<S> p) {
+    convolve(dw_product<S> p) {
   typedef mrt_tile<S, L, true> Tile;
   typedef mrt_real<S> R;
   __shared__ typename Tile::room room;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
     int n0 = (int)(t % p.tiles % p.across) * Tile::SIDE;
     int m0 = (int)(rest % p.rows) * Tile::SIDE;
     int64_t group = rest / p.rows;
-    reader<Tile, S, Manner> source(p, group, m0, n0, part);
+    dw_reader<Tile, S, Manner> source(p, group, m0, n0, part);
     int sum = source.end - (int)(part * p.each);
     tile.multiply(room, source, (sum + Tile::DEEP - 1) / Tile::DEEP);
     tile.each(room, [&](int m, int n, R *v) {
@@ -158,7 +158,7 @@ static int64_t parts_of(const mrt_conv_walk *walk) {
 }
 
 template <typename S, bool L, typename Manner>
-static void launch(const mrt_call *c, product<S> *p) {
+static void launch(const mrt_call *c, dw_product<S> *p) {
   typedef mrt_tile<S, L, true> Tile;
   p->rows = ceil_div(p->walk.Y, Tile::SIDE);
   p->across = ceil_div(p->columns, Tile::SIDE);
@@ -170,7 +170,7 @@ static void launch(const mrt_call *c, product<S> *p) {
 }
 
 template <typename S, bool plain>
-static void choose(const mrt_call *c, product<S> *p) {
+static void choose(const mrt_call *c, dw_product<S> *p) {
   const int V = 16 / sizeof(S);
   const bool has_large = sizeof(S) < 8;
   bool whole = mrt_is_whole(c->in[0].data, p->walk.X, V) &&
@@ -188,17 +188,17 @@ static void run(const mrt_call *c, const mrt_conv_walk &walk, bool plain,
                 int64_t parts) {
   int64_t columns = walk.X * walk.h.kernel * walk.w.kernel;
   int64_t places = walk.N * walk.h.y * walk.w.y;
-  product<S> p = { walk,
-                   mrt_factor_of(c, 0),
-                   mrt_factor_of(c, 1),
-                   mrt_at_any<mrt_real<S>>(c->out, 0, 1),
-                   parts > 1 ? (mrt_real<S> *)c->scratch : NULL,
-                   (int)columns,
-                   0,
-                   0,
-                   0,
-                   parts,
-                   ceil_div(ceil_div(places, parts), 32) * 32 };
+  dw_product<S> p = { walk,
+                      mrt_factor_of(c, 0),
+                      mrt_factor_of(c, 1),
+                      mrt_at_any<mrt_real<S>>(c->out, 0, 1),
+                      parts > 1 ? (mrt_real<S> *)c->scratch : NULL,
+                      (int)columns,
+                      0,
+                      0,
+                      0,
+                      parts,
+                      ceil_div(ceil_div(places, parts), 32) * 32 };
   if (plain || sizeof(S) == 8)
     choose<S, true>(c, &p);
   else

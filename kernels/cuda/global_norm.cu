@@ -31,7 +31,7 @@ struct squares {
   }
 };
 
-template <typename R> struct batch {
+template <typename R> struct norm_batch {
   int count;
   struct {
     mrt_any<R> x;
@@ -45,7 +45,8 @@ static int64_t pieces_of(const mrt_operand *x) {
 }
 
 template <typename R>
-__global__ void __launch_bounds__(TEAM) sum_pieces(batch<R> b, double *sums) {
+__global__ void __launch_bounds__(TEAM)
+    sum_pieces(norm_batch<R> b, double *sums) {
   for (int64_t piece = blockIdx.x; piece < b.pieces; piece += gridDim.x) {
     int k = 0;
     while (k + 1 < b.count && b.at[k + 1].before <= piece) k++;
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(TEAM) sum_pieces(batch<R> b, double *sums) {
 template <typename R>
 static int run_batch(const mrt_call *c, int i, int64_t *done) {
   double *sums = (double *)c->scratch;
-  batch<R> b = {};
+  norm_batch<R> b = {};
   for (; i < c->nin && b.count < BATCH; i++) {
     b.at[b.count++] = { mrt_at_any<R>(c->in, i, c->nin),
                         mrt_elements(&c->in[i]), b.pieces };

@@ -32,14 +32,14 @@ struct moments {
 /* ---- forward ------------------------------------------------------------- */
 
 /* w, b may be NULL. */
-template <typename T> struct forward_of {
+template <typename T> struct group_forward {
   typedef mrt_real<T> R;
   mrt_place<T> x, y;
   const R *w, *b;
   R *mean, *rstd;
   double eps;
   double2 *partial; /* [samples, parts, n] */
-  shape s;
+  cuda_group_shape s;
 };
 
 /* `count` rows of a thread join its means and squares. */
@@ -65,13 +65,13 @@ MRT_DEVICE void add_rows(R (*v)[V], int count, R *n, R *mean, R *squares) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS) measure(forward_of<T> a) {
+__global__ void __launch_bounds__(THREADS) measure(group_forward<T> a) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
-  const shape &s = a.s;
+  const cuda_group_shape &s = a.s;
   for (int64_t b = blockIdx.x; b < s.samples * s.parts * s.tiles;
        b += gridDim.x) {
-    piece p = piece_of(s, b, V);
+    cuda_group_piece p = piece_of(s, b, V);
     R n = 0, mean[V] = { 0 }, squares[V] = { 0 };
     int64_t step = blockDim.y;
     for (int64_t r = p.first + threadIdx.y; r < p.end && p.channel < s.n;
@@ -98,9 +98,9 @@ __global__ void __launch_bounds__(THREADS) measure(forward_of<T> a) {
 }
 
 /* A warp for the parts and channels of each group. */
-template <typename T> __global__ void settle(forward_of<T> a) {
+template <typename T> __global__ void settle(group_forward<T> a) {
   typedef mrt_real<T> R;
-  const shape &s = a.s;
+  const cuda_group_shape &s = a.s;
   int64_t own = s.n / s.groups;
   for (int64_t g = mrt_first_row(); g < s.samples * s.groups;
        g += mrt_row_stride()) {
@@ -120,14 +120,14 @@ template <typename T> __global__ void settle(forward_of<T> a) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS) scale(forward_of<T> a) {
+__global__ void __launch_bounds__(THREADS) scale(group_forward<T> a) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
-  const shape &s = a.s;
+  const cuda_group_shape &s = a.s;
   int64_t own = s.n / s.groups;
   for (int64_t b = blockIdx.x; b < s.samples * s.parts * s.tiles;
        b += gridDim.x) {
-    piece p = piece_of(s, b, V);
+    cuda_group_piece p = piece_of(s, b, V);
     R center[V], by[V], shift[V];
     MRT_UNROLL
     for (int k = 0; k < V; k++) {
@@ -171,15 +171,15 @@ __global__ void follow(const R *mean, const R *rstd, R *running_mean,
 template <typename T>
 static void forward(const mrt_call *c, int64_t groups, double eps) {
   typedef mrt_real<T> R;
-  forward_of<T> a = { mrt_at<T>(&c->in[0]),
-                      mrt_at<T>(&c->out[0]),
-                      c->nin > 1 ? (const R *)c->in[1].data : NULL,
-                      c->nin > 2 ? (const R *)c->in[2].data : NULL,
-                      (R *)c->out[1].data,
-                      (R *)c->out[2].data,
-                      eps,
-                      (double2 *)c->scratch,
-                      shape_of(c, groups, mrt_at_once<T>) };
+  group_forward<T> a = { mrt_at<T>(&c->in[0]),
+                         mrt_at<T>(&c->out[0]),
+                         c->nin > 1 ? (const R *)c->in[1].data : NULL,
+                         c->nin > 2 ? (const R *)c->in[2].data : NULL,
+                         (R *)c->out[1].data,
+                         (R *)c->out[2].data,
+                         eps,
+                         (double2 *)c->scratch,
+                         shape_of(c, groups, mrt_at_once<T>) };
   pieces(c, measure<T>, a);
   warps(c, settle<T>, a, a.s.samples * a.s.groups);
   pieces(c, scale<T>, a);

@@ -18,7 +18,7 @@ namespace {
 enum { THREADS = 256, CHUNK = 4 /* rows that a thread reads at a time */ };
 
 /* [samples, rows, n]: n channels in groups.  wide: threads along channels. */
-struct shape {
+struct cuda_group_shape {
   int64_t samples, rows, n, groups;
   int64_t parts, each; /* rows of a part */
   int64_t tiles;       /* of channels */
@@ -51,11 +51,12 @@ template <typename P> MRT_DEVICE P join_warp(P v) {
 }
 
 /* Block b has these rows and channels of a sample. */
-struct piece {
+struct cuda_group_piece {
   int64_t sample, part, first, end; /* rows, of all samples */
   int64_t channel;                  /* the thread's first */
 };
-MRT_DEVICE piece piece_of(const shape &s, int64_t b, int V) {
+MRT_DEVICE cuda_group_piece piece_of(const cuda_group_shape &s, int64_t b,
+                                     int V) {
   int64_t tile = b % s.tiles, part = b / s.tiles % s.parts;
   int64_t sample = b / s.tiles / s.parts, from = sample * s.rows;
   return { sample, part, from + at_most(part * s.each, s.rows),
@@ -66,9 +67,10 @@ MRT_DEVICE piece piece_of(const shape &s, int64_t b, int V) {
 /* ---- launching ----------------------------------------------------------- */
 
 /* As batch_norm with 0 groups.  Enough parts to keep a GPU busy. */
-static inline shape shape_of(const mrt_call *c, int64_t groups, int V) {
+static inline cuda_group_shape shape_of(const mrt_call *c, int64_t groups,
+                                        int V) {
   const mrt_operand *x = &c->in[0];
-  shape s = { 1, mrt_rows(x), mrt_cols(x), groups, 1, 0, 1, 1 };
+  cuda_group_shape s = { 1, mrt_rows(x), mrt_cols(x), groups, 1, 0, 1, 1 };
   if (groups) {
     s.samples = x->type.dims[0];
     s.rows = s.samples ? s.rows / s.samples : 0;
@@ -108,7 +110,7 @@ static inline int64_t groups_of(const mrt_call *c) {
 /* Sums of the parts; with `totals` also of the groups. */
 static inline size_t scratch(const mrt_call *c, int dtype, int64_t groups,
                              bool totals) {
-  shape s = { 0, 0, 0, 0, 0, 0, 0, 0 };
+  cuda_group_shape s = { 0, 0, 0, 0, 0, 0, 0, 0 };
   MRT_DISPATCH(dtype, T, s = shape_of(c, groups, mrt_at_once<T>));
   int64_t n = s.samples * s.parts * s.n;
   return (size_t)(n + (totals ? s.samples * s.groups : 0)) * sizeof(double2);

@@ -9,37 +9,37 @@
 namespace {
 
 /* Sums of dy and of dy (x - mean). */
-struct sums {
+struct cuda_group_sums {
   double dy, product;
-  __device__ __forceinline__ void join(const sums &o) {
+  __device__ __forceinline__ void join(const cuda_group_sums &o) {
     dy += o.dy;
     product += o.product;
   }
-  __device__ __forceinline__ sums below(int by) const {
+  __device__ __forceinline__ cuda_group_sums below(int by) const {
     return { __shfl_down_sync(0xffffffff, dy, by),
              __shfl_down_sync(0xffffffff, product, by) };
   }
 };
 
 /* w may be NULL, then there are no dw and db. */
-template <typename T> struct gradient {
+template <typename T> struct group_gradient {
   typedef mrt_real<T> R;
   mrt_place<T> x, dy, dx;
   const R *mean, *rstd, *w;
   R *dw, *db;
   double2 *partial, *total; /* total: [samples, groups], means over the group */
-  shape s;
+  cuda_group_shape s;
 };
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS) sum_parts(gradient<T> a) {
+__global__ void __launch_bounds__(THREADS) sum_parts(group_gradient<T> a) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
-  const shape &s = a.s;
+  const cuda_group_shape &s = a.s;
   int64_t own = s.n / s.groups;
   for (int64_t b = blockIdx.x; b < s.samples * s.parts * s.tiles;
        b += gridDim.x) {
-    piece p = piece_of(s, b, V);
+    cuda_group_piece p = piece_of(s, b, V);
     R center[V], dy[V] = { 0 }, product[V] = { 0 };
     MRT_UNROLL
     for (int k = 0; k < V; k++)
@@ -58,7 +58,8 @@ __global__ void __launch_bounds__(THREADS) sum_parts(gradient<T> a) {
     }
     MRT_UNROLL
     for (int k = 0; k < V; k++) {
-      sums all = join_deep(sums{ (double)dy[k], (double)product[k] });
+      cuda_group_sums all =
+          join_deep(cuda_group_sums{ (double)dy[k], (double)product[k] });
       if (threadIdx.y == 0 && p.channel + k < s.n)
         a.partial[(p.sample * s.parts + p.part) * s.n + p.channel + k] =
             make_double2(all.dy, all.product);
@@ -67,14 +68,14 @@ __global__ void __launch_bounds__(THREADS) sum_parts(gradient<T> a) {
 }
 
 /* A warp for the parts and channels of each group. */
-template <typename T> __global__ void sum_groups(gradient<T> a) {
-  const shape &s = a.s;
+template <typename T> __global__ void sum_groups(group_gradient<T> a) {
+  const cuda_group_shape &s = a.s;
   int64_t own = s.n / s.groups;
   for (int64_t g = mrt_first_row(); g < s.samples * s.groups;
        g += mrt_row_stride()) {
     int64_t sample = g / s.groups, channel = g % s.groups * own;
     double count = (double)(s.rows * own);
-    sums all = { 0, 0 };
+    cuda_group_sums all = { 0, 0 };
     for (int64_t i = threadIdx.x; i < s.parts * own; i += 32) {
       int64_t c = channel + i % own;
       double2 v = a.partial[(sample * s.parts + i / own) * s.n + c];
@@ -89,12 +90,12 @@ template <typename T> __global__ void sum_groups(gradient<T> a) {
 }
 
 /* And of the samples and parts of each channel: dw, db. */
-template <typename T> __global__ void sum_channels(gradient<T> a) {
+template <typename T> __global__ void sum_channels(group_gradient<T> a) {
   typedef mrt_real<T> R;
-  const shape &s = a.s;
+  const cuda_group_shape &s = a.s;
   int64_t own = s.n / s.groups;
   for (int64_t c = mrt_first_row(); c < s.n; c += mrt_row_stride()) {
-    sums all = { 0, 0 };
+    cuda_group_sums all = { 0, 0 };
     for (int64_t i = threadIdx.x; i < s.samples * s.parts; i += 32) {
       double2 v = a.partial[i * s.n + c];
       double rstd = (double)a.rstd[i / s.parts * s.groups + c / own];
@@ -109,14 +110,14 @@ template <typename T> __global__ void sum_channels(gradient<T> a) {
 
 /* dx = scale dy - middle - (x - mean) along */
 template <typename T>
-__global__ void __launch_bounds__(THREADS) turn(gradient<T> a) {
+__global__ void __launch_bounds__(THREADS) turn(group_gradient<T> a) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
-  const shape &s = a.s;
+  const cuda_group_shape &s = a.s;
   int64_t own = s.n / s.groups;
   for (int64_t b = blockIdx.x; b < s.samples * s.parts * s.tiles;
        b += gridDim.x) {
-    piece p = piece_of(s, b, V);
+    cuda_group_piece p = piece_of(s, b, V);
     R center[V], by[V], middle[V], along[V];
     MRT_UNROLL
     for (int k = 0; k < V; k++) {
@@ -145,19 +146,19 @@ __global__ void __launch_bounds__(THREADS) turn(gradient<T> a) {
 
 template <typename T> static void backward(const mrt_call *c, int64_t groups) {
   typedef mrt_real<T> R;
-  shape s = shape_of(c, groups, mrt_at_once<T>);
+  cuda_group_shape s = shape_of(c, groups, mrt_at_once<T>);
   bool has_w = c->nin > 4;
-  gradient<T> a = { mrt_at<T>(&c->in[0]),
-                    mrt_at<T>(&c->in[3]),
-                    mrt_at<T>(&c->out[0]),
-                    (const R *)c->in[1].data,
-                    (const R *)c->in[2].data,
-                    has_w ? (const R *)c->in[4].data : NULL,
-                    has_w ? (R *)c->out[1].data : NULL,
-                    has_w ? (R *)c->out[2].data : NULL,
-                    (double2 *)c->scratch,
-                    (double2 *)c->scratch + s.samples * s.parts * s.n,
-                    s };
+  group_gradient<T> a = { mrt_at<T>(&c->in[0]),
+                          mrt_at<T>(&c->in[3]),
+                          mrt_at<T>(&c->out[0]),
+                          (const R *)c->in[1].data,
+                          (const R *)c->in[2].data,
+                          has_w ? (const R *)c->in[4].data : NULL,
+                          has_w ? (R *)c->out[1].data : NULL,
+                          has_w ? (R *)c->out[2].data : NULL,
+                          (double2 *)c->scratch,
+                          (double2 *)c->scratch + s.samples * s.parts * s.n,
+                          s };
   pieces(c, sum_parts<T>, a);
   if (has_w) warps(c, sum_channels<T>, a, s.n);
   warps(c, sum_groups<T>, a, s.samples * s.groups);

@@ -10,7 +10,7 @@
 namespace {
 
 /* A tensor of ids below n, and where a bad one is told. */
-struct lookup {
+struct cuda_lookup {
   const void *ids;
   int dtype;
   int64_t count, n;
@@ -18,12 +18,12 @@ struct lookup {
   int node;
 };
 
-lookup lookup_of(const mrt_call *c, const mrt_operand *ids, int64_t n) {
+cuda_lookup lookup_of(const mrt_call *c, const mrt_operand *ids, int64_t n) {
   return { ids->data, ids->type.dtype, mrt_elements(ids),
            n,         c->run->words,   c->node };
 }
 
-MRT_DEVICE int64_t id_at(const lookup &l, int64_t i) {
+MRT_DEVICE int64_t id_at(const cuda_lookup &l, int64_t i) {
   return mrt_checked_id(l.words, l.node, mrt_id(l.ids, l.dtype, i), l.n);
 }
 
@@ -32,7 +32,7 @@ MRT_DEVICE int64_t id_at(const lookup &l, int64_t i) {
 /* Element i comes from its place in the walk plus its id times `along`. */
 template <typename T, typename I>
 __global__ void __launch_bounds__(256)
-    gather(const T *x, T *y, lookup l, int64_t along, mrt_walk w) {
+    gather(const T *x, T *y, cuda_lookup l, int64_t along, mrt_walk w) {
   for (int64_t i = mrt_first(); i < w.count; i += mrt_stride()) {
     int64_t from, to;
     mrt_walk_place<I>(w, (I)i, &from, &to);
@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(256)
 }
 
 template <typename T>
-void launch_gather(const mrt_call *c, lookup l, int64_t along, mrt_walk w) {
+void launch_gather(const mrt_call *c, cuda_lookup l, int64_t along,
+                   mrt_walk w) {
   const T *x = (const T *)c->in[0].data;
   T *y = (T *)c->out[0].data;
   unsigned grid = mrt_blocks(w.count, 256);
@@ -57,7 +58,7 @@ void launch_gather(const mrt_call *c, lookup l, int64_t along, mrt_walk w) {
 /* A row has `units` of T, and a thread even if it has none: ids are checked. */
 template <typename T>
 __global__ void __launch_bounds__(256)
-    move_rows(const T *w, T *y, lookup l, int64_t units) {
+    move_rows(const T *w, T *y, cuda_lookup l, int64_t units) {
   int64_t threads = units ? units : 1;
   for (int64_t i = mrt_first(); i < l.count * threads; i += mrt_stride()) {
     int64_t row = i / threads, at = i - row * threads, id = id_at(l, row);
@@ -65,12 +66,12 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-struct unit16 {
+struct indexed16 {
   uint64_t half[2];
 } __attribute__((aligned(16)));
 
 template <typename T>
-void launch_rows(const mrt_call *c, lookup l, int64_t bytes) {
+void launch_rows(const mrt_call *c, cuda_lookup l, int64_t bytes) {
   int64_t units = bytes / (int64_t)sizeof(T);
   MRT_LAUNCH(mrt_blocks(l.count * (units ? units : 1), 256), 256, 0,
              c->run->queue, move_rows<T>)
@@ -78,7 +79,7 @@ void launch_rows(const mrt_call *c, lookup l, int64_t bytes) {
 }
 
 /* By the most bytes that divide a row and both addresses. */
-void copy_rows(const mrt_call *c, lookup l) {
+void copy_rows(const mrt_call *c, cuda_lookup l) {
   int64_t bytes = mrt_cols(&c->in[0]) * mrt_bytes_of(c->in[0].type.dtype);
   uintptr_t all = (uintptr_t)c->in[0].data | (uintptr_t)c->out[0].data |
                   (uintptr_t)bytes | 16;
@@ -87,7 +88,7 @@ void copy_rows(const mrt_call *c, lookup l) {
     MRT_CASE(2, T, uint16_t, launch_rows<T>(c, l, bytes))
     MRT_CASE(4, T, uint32_t, launch_rows<T>(c, l, bytes))
     MRT_CASE(8, T, uint64_t, launch_rows<T>(c, l, bytes))
-    MRT_CASE(16, T, unit16, launch_rows<T>(c, l, bytes))
+    MRT_CASE(16, T, indexed16, launch_rows<T>(c, l, bytes))
   }
 }
 
@@ -97,7 +98,7 @@ enum { PACK = 4 };
 
 template <typename R>
 __global__ void __launch_bounds__(256)
-    convert_rows(mrt_any<R> w, mrt_any<R> y, lookup l, int64_t C) {
+    convert_rows(mrt_any<R> w, mrt_any<R> y, cuda_lookup l, int64_t C) {
   int64_t packs = C ? (C + PACK - 1) / PACK : 1;
   for (int64_t i = mrt_first(); i < l.count * packs; i += mrt_stride()) {
     int64_t row = i / packs, at = (i - row * packs) * PACK;
@@ -109,21 +110,21 @@ __global__ void __launch_bounds__(256)
 }
 
 template <typename R>
-void launch_converted(const mrt_call *c, lookup l, int64_t C) {
+void launch_converted(const mrt_call *c, cuda_lookup l, int64_t C) {
   MRT_LAUNCH(mrt_blocks(l.count * (C / PACK + 1), 256), 256, 0, c->run->queue,
              convert_rows<R>)
   (mrt_at<mrt_mixed<R>>(&c->in[0]), mrt_at<mrt_mixed<R>>(&c->out[0]), l, C);
 }
 
 /* Bags of ids: `each` of them, or from one offset to the next. */
-struct bags {
-  lookup ids, offsets; /* offsets.ids NULL: none */
+struct cuda_bags {
+  cuda_lookup ids, offsets; /* offsets.ids NULL: none */
   int64_t count, each;
 };
 
-bags bags_of(const mrt_call *c) {
+cuda_bags bags_of(const mrt_call *c) {
   const mrt_operand *ids = &c->in[1];
-  bags b = { lookup_of(c, ids, c->in[0].type.dims[0]), {}, 0, 0 };
+  cuda_bags b = { lookup_of(c, ids, c->in[0].type.dims[0]), {}, 0, 0 };
   b.each = mrt_cols(ids), b.count = mrt_rows(ids);
   if (c->nin < 3) return b;
   b.offsets = lookup_of(c, &c->in[2], b.ids.count + 1);
@@ -132,7 +133,8 @@ bags bags_of(const mrt_call *c) {
 }
 
 /* Ids [*from, *to) of bag i; one that ends before it begins is reported. */
-MRT_DEVICE void bag_at(const bags &b, int64_t i, int64_t *from, int64_t *to) {
+MRT_DEVICE void bag_at(const cuda_bags &b, int64_t i, int64_t *from,
+                       int64_t *to) {
   *from = i * b.each, *to = *from + b.each;
   if (!b.offsets.ids) return;
   *from = id_at(b.offsets, i);
@@ -155,8 +157,8 @@ MRT_DEVICE void take_larger(R *y, int64_t *won, const R *row, int64_t id) {
 /* Rows are joined in the order of the ids. */
 template <typename T>
 __global__ void __launch_bounds__(256)
-    fill_bags(mrt_place<T> w, mrt_place<T> y, int64_t *won, bags b, int mode,
-              int64_t C) {
+    fill_bags(mrt_place<T> w, mrt_place<T> y, int64_t *won, cuda_bags b,
+              int mode, int64_t C) {
   typedef mrt_real<T> R;
   int64_t packs = C ? (C + PACK - 1) / PACK : 1;
   for (int64_t i = mrt_first(); i < b.count * packs; i += mrt_stride()) {
@@ -183,7 +185,7 @@ __global__ void __launch_bounds__(256)
 template <typename T> void launch_bags(const mrt_call *c) {
   int mode = ((const mrt_bag_options *)c->options)->mode;
   int64_t C = mrt_cols(&c->in[0]);
-  bags b = bags_of(c);
+  cuda_bags b = bags_of(c);
   int64_t *won = mode == MRT_BAG_MAX ? (int64_t *)c->out[1].data : NULL;
   MRT_LAUNCH(mrt_blocks(b.count * (C / PACK + 1), 256), 256, 0, c->run->queue,
              fill_bags<T>)
@@ -197,7 +199,7 @@ template <typename T> void launch_bags(const mrt_call *c) {
  * reads all of the lane's ids and adds what goes to its own places, in the
  * order of the ids. */
 struct scatter {
-  lookup l;
+  cuda_lookup l;
   int64_t m, from_step, to_step; /* along dim, in src and y */
   int64_t owners;                /* a power of two */
   mrt_walk w;                    /* lanes: places in src and y */
@@ -281,7 +283,7 @@ template <typename T> void launch_scatter(const mrt_call *c) {
 extern "C" void mrt_cuda_gather(const mrt_call *c) {
   const mrt_operand *x = &c->in[0], *index = &c->in[1];
   int64_t dim = ((const mrt_dim_options *)c->options)->dim;
-  lookup l = lookup_of(c, index, x->type.dims[dim]);
+  cuda_lookup l = lookup_of(c, index, x->type.dims[dim]);
   mrt_walk w = {};
   for (int i = 0; i < x->type.rank; i++)
     mrt_walk_add(&w, index->type.dims[i], i == dim ? 0 : x->strides[i], 0);
@@ -292,7 +294,7 @@ extern "C" void mrt_cuda_gather(const mrt_call *c) {
 
 extern "C" void mrt_cuda_embedding(const mrt_call *c) {
   const mrt_operand *w = &c->in[0], *y = &c->out[0];
-  lookup l = lookup_of(c, &c->in[1], w->type.dims[0]);
+  cuda_lookup l = lookup_of(c, &c->in[1], w->type.dims[0]);
   int64_t C = mrt_cols(w);
   if (w->type.dtype == y->type.dtype) {
     copy_rows(c, l);

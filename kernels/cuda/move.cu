@@ -11,12 +11,12 @@
 
 namespace {
 
-struct unit16 {
+struct moved16 {
   uint64_t half[2];
 } __attribute__((aligned(16)));
 
 /* `w` counts what is moved; steps in elements of `size` bytes. */
-struct move {
+struct cuda_move {
   mrt_walk w;
   int64_t size;
   const char *x; /* NULL: zeros */
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-template <typename T> void launch_units(const move &m, void *queue) {
+template <typename T> void launch_units(const cuda_move &m, void *queue) {
   const T *x = (const T *)m.x;
   unsigned grid = mrt_blocks(m.w.count, 256);
   if (mrt_walk_is_small(&m.w))
@@ -45,7 +45,7 @@ template <typename T> void launch_units(const move &m, void *queue) {
 }
 
 /* Whether `by` elements of m can be moved as one. */
-bool can_widen(const move &m, int64_t by) {
+bool can_widen(const cuda_move &m, int64_t by) {
   int last = m.w.rank - 1;
   uintptr_t bytes = (uintptr_t)(by * m.size);
   if (last < 0 || m.w.ys[last] != 1 || m.w.dims[last] % by) return false;
@@ -56,7 +56,7 @@ bool can_widen(const move &m, int64_t by) {
   return true;
 }
 
-void widen(move *m) {
+void widen(cuda_move *m) {
   int64_t by = 16 / m->size;
   while (by > 1 && !can_widen(*m, by)) by /= 2;
   if (by == 1) return;
@@ -65,14 +65,14 @@ void widen(move *m) {
   m->w.dims[last] /= by, m->w.count /= by, m->size *= by;
 }
 
-void run_units(move m, void *queue) {
+void run_units(cuda_move m, void *queue) {
   widen(&m);
   switch (m.size) {
     MRT_CASE(1, T, uint8_t, launch_units<T>(m, queue))
     MRT_CASE(2, T, uint16_t, launch_units<T>(m, queue))
     MRT_CASE(4, T, uint32_t, launch_units<T>(m, queue))
     MRT_CASE(8, T, uint64_t, launch_units<T>(m, queue))
-    MRT_CASE(16, T, unit16, launch_units<T>(m, queue))
+    MRT_CASE(16, T, moved16, launch_units<T>(m, queue))
   }
 }
 
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(TILE_X *TILE_Y)
 
 /* The dimension to pair with the last one in tiles: contiguous in x, where
  * the last one is contiguous in y alone; -1 if there is none. */
-int tiled_dim(const move &m) {
+int tiled_dim(const cuda_move &m) {
   const mrt_walk &w = m.w;
   int last = w.rank - 1;
   if (!m.x || last < 1 || w.ys[last] != 1 || w.xs[last] == 1) return -1;
@@ -122,7 +122,7 @@ int tiled_dim(const move &m) {
 }
 
 template <typename T>
-void launch_tiles(const move &m, const tiling &t, void *queue) {
+void launch_tiles(const cuda_move &m, const tiling &t, void *queue) {
   int64_t tiles = t.w.count * ((t.n + side<T> - 1) /
                                side<T>)*((t.rows + side<T> - 1) / side<T>);
   MRT_LAUNCH(mrt_blocks(tiles, 1), dim3(TILE_X, TILE_Y), 0, queue,
@@ -130,7 +130,7 @@ void launch_tiles(const move &m, const tiling &t, void *queue) {
   ((const T *)m.x, (T *)m.y, t);
 }
 
-void run_tiles(const move &m, int d, void *queue) {
+void run_tiles(const cuda_move &m, int d, void *queue) {
   int last = m.w.rank - 1;
   tiling t = { m.w.dims[d], m.w.dims[last], m.w.xs[last], m.w.ys[d], {} };
   for (int i = 0; i < last; i++)
@@ -146,7 +146,7 @@ void run_tiles(const move &m, int d, void *queue) {
 
 /* ---- move ---------------------------------------------------------------- */
 
-void run_move(move m, void *queue) {
+void run_move(cuda_move m, void *queue) {
   mrt_walk_join(&m.w);
   if (m.w.count == 0) return;
   int d = tiled_dim(m);
@@ -156,7 +156,7 @@ void run_move(move m, void *queue) {
   }
   /* All that is one piece: 16 bytes at a time but for its end. */
   int64_t n = m.w.count, by = 16 / m.size, rest = n % by;
-  move end = m;
+  cuda_move end = m;
   m.w.dims[0] = m.w.count = n - rest;
   if (m.w.rank == 1 && rest && n > by && can_widen(m, by)) {
     run_units(m, queue);
@@ -171,7 +171,7 @@ void run_move(move m, void *queue) {
 void place(const mrt_call *c, const mrt_operand *x, bool zeros, int64_t dim,
            int64_t at, int64_t n) {
   const mrt_operand *y = &c->out[0];
-  move m = { {}, mrt_bytes_of(y->type.dtype), NULL, NULL };
+  cuda_move m = { {}, mrt_bytes_of(y->type.dtype), NULL, NULL };
   for (int i = 0; i < x->type.rank; i++)
     mrt_walk_add(&m.w, i == dim ? n : x->type.dims[i],
                  zeros ? 0 : x->strides[i], y->strides[i]);

@@ -20,11 +20,11 @@ namespace {
 
 enum { PACKS = 4, GRAD_PACKS = 2 };
 
-struct shape {
+struct cuda_norm_shape {
   int64_t rows, n;
 };
 
-shape shape_of(const mrt_call *c) {
+cuda_norm_shape shape_of(const mrt_call *c) {
   return { mrt_rows(&c->in[0]), mrt_cols(&c->in[0]) };
 }
 
@@ -38,7 +38,7 @@ template <typename T> struct forward_of {
   mrt_place<T> x, y;
   mrt_any<R> w, b;
   R *means, *rstds, eps;
-  shape s;
+  cuda_norm_shape s;
 };
 
 template <typename T, int P>
@@ -118,17 +118,18 @@ namespace {
 /* ---- gradients ----------------------------------------------------------- */
 
 /* means and w may be absent: NULL. */
-template <typename T> struct gradient {
+template <typename T> struct row_gradient {
   typedef mrt_real<T> R;
   mrt_place<T> x, dy, dx;
   mrt_any<R> w;
   const R *means, *rstds;
-  shape s;
+  cuda_norm_shape s;
 };
 
 /* dx = rstd * (g - mean(g) - norm * mean(g * norm)), g = dy * w */
 template <typename T, int P>
-__global__ void __launch_bounds__(MRT_TEAM_MOST) each_row_grad(gradient<T> a) {
+__global__ void __launch_bounds__(MRT_TEAM_MOST)
+    each_row_grad(row_gradient<T> a) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
   int64_t n = a.s.n;
@@ -185,7 +186,8 @@ template <typename R> MRT_DEVICE R sum_deep(R v) {
 /* Block `part * tiles + tile`: sums of dy * norm and dy over the part's rows,
  * to partial[part][2][n]. */
 template <typename T>
-__global__ void sum_part(gradient<T> a, mrt_real<T> *partial, int64_t parts) {
+__global__ void sum_part(row_gradient<T> a, mrt_real<T> *partial,
+                         int64_t parts) {
   typedef mrt_real<T> R;
   int64_t n = a.s.n, tiles = (n + COLUMNS - 1) / COLUMNS;
   for (int64_t b = blockIdx.x; b < tiles * parts; b += gridDim.x) {
@@ -225,7 +227,7 @@ __global__ void sum_parts(const R *partial, int64_t parts, int64_t n, R *dw,
 
 /* The parts' sums. */
 size_t grad_scratch(const mrt_call *c) {
-  shape s = shape_of(c);
+  cuda_norm_shape s = shape_of(c);
   size_t bytes = (size_t)mrt_bytes_of(c->in[1].type.dtype);
   return c->nout > 1 ? (size_t)(2 * parts_of(s.rows) * s.n) * bytes : 0;
 }
@@ -234,13 +236,13 @@ size_t grad_scratch(const mrt_call *c) {
 template <typename T>
 void backward(const mrt_call *c, const void *means, int w) {
   typedef mrt_real<T> R;
-  gradient<T> a = { mrt_at<T>(&c->in[0]),
-                    mrt_at<T>(&c->in[w - 1]),
-                    mrt_at<T>(&c->out[0]),
-                    mrt_at_any<R>(c->in, w, c->nin),
-                    (const R *)means,
-                    (const R *)c->in[w - 2].data,
-                    shape_of(c) };
+  row_gradient<T> a = { mrt_at<T>(&c->in[0]),
+                        mrt_at<T>(&c->in[w - 1]),
+                        mrt_at<T>(&c->out[0]),
+                        mrt_at_any<R>(c->in, w, c->nin),
+                        (const R *)means,
+                        (const R *)c->in[w - 2].data,
+                        shape_of(c) };
   void *queue = c->run->queue;
   if (c->nout > 1 && a.s.n) {
     int64_t parts = parts_of(a.s.rows);

@@ -11,7 +11,7 @@ namespace {
 
 enum { MOST = 5 }; /* operands of one kind */
 
-template <typename T> struct operands {
+template <typename T> struct cell_operands {
   mrt_place<T> in[MOST], out[MOST];
   int64_t rows, n; /* n: width of the state */
 };
@@ -20,7 +20,7 @@ template <typename T> struct operands {
 template <typename T> struct cell {
   typedef mrt_real<T> R;
   enum { V = mrt_at_once<T> };
-  const operands<T> *o;
+  const cell_operands<T> *o;
   int64_t r, i;
 
   /* Part k of input x, whose rows have so many parts. */
@@ -134,7 +134,7 @@ struct gru_grad {
 };
 
 template <typename F, typename T>
-__global__ void __launch_bounds__(256) each_cell(operands<T> o) {
+__global__ void __launch_bounds__(256) each_cell(cell_operands<T> o) {
   constexpr int V = mrt_at_once<T>;
   int64_t chunks = (o.n + V - 1) / V;
   for (int64_t j = mrt_first(); j < o.rows * chunks; j += mrt_stride()) {
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(256) each_cell(operands<T> o) {
 /* `state`: an input. */
 template <typename F, typename T>
 static void run(const mrt_call *c, const mrt_operand *state) {
-  operands<T> o = {};
+  cell_operands<T> o = {};
   for (int i = 0; i < c->nin; i++) o.in[i] = mrt_at<T>(&c->in[i]);
   for (int i = 0; i < c->nout; i++) o.out[i] = mrt_at<T>(&c->out[i]);
   o.rows = mrt_rows(state), o.n = mrt_cols(state);

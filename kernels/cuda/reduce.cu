@@ -63,14 +63,14 @@ OPERATION(every, 1, a &b)
 #undef OPERATION
 
 /* Neighbouring dimensions that are reduced, or kept, together. */
-struct groups {
+struct cuda_groups {
   int count;
   int64_t size[MRT_MAX_RANK];
   bool reduced[MRT_MAX_RANK];
 };
 
-static groups groups_of(const mrt_type *x, const mrt_ints *dims) {
-  groups g = {};
+static cuda_groups groups_of(const mrt_type *x, const mrt_ints *dims) {
+  cuda_groups g = {};
   int next = 0; /* dims are sorted */
   for (int i = 0; i < x->rank; i++) {
     bool reduced = next < dims->count && dims->at[next] == i;
@@ -86,7 +86,7 @@ static groups groups_of(const mrt_type *x, const mrt_ints *dims) {
 
 static passes passes_of(const mrt_call *c) {
   const mrt_reduce_options *o = (const mrt_reduce_options *)c->options;
-  groups g = groups_of(&c->in[0].type, &o->dim);
+  cuda_groups g = groups_of(&c->in[0].type, &o->dim);
   passes s = {};
   for (;;) {
     int largest = -1;

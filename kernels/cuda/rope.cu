@@ -10,17 +10,17 @@
 namespace {
 
 /* x is [.., T, H, 2 half], y the same without gaps. */
-struct layout {
+struct cuda_rope_layout {
   int rank;
   int64_t dims[MRT_MAX_RANK], strides[MRT_MAX_RANK];
   int64_t rows, T, half;
   bool interleaved;
 };
 
-static layout layout_of(const mrt_call *c) {
+static cuda_rope_layout layout_of(const mrt_call *c) {
   const mrt_rope_options *o = (const mrt_rope_options *)c->options;
   const mrt_operand *x = &c->in[0];
-  layout l = {};
+  cuda_rope_layout l = {};
   l.rank = x->type.rank;
   for (int i = 0; i < l.rank; i++)
     l.dims[i] = x->type.dims[i], l.strides[i] = x->strides[i];
@@ -60,7 +60,7 @@ MRT_DEVICE void get_strided(mrt_place<T> x, int64_t at, int64_t stride,
 /* A thread turns V pairs of a row. */
 template <typename T>
 __global__ void rotate(mrt_place<T> x, mrt_place<T> y, const mrt_real<T> *waves,
-                       layout l) {
+                       cuda_rope_layout l) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
   int64_t chunks = (l.half + V - 1) / V, last = l.strides[l.rank - 1];
@@ -103,7 +103,7 @@ __global__ void rotate(mrt_place<T> x, mrt_place<T> y, const mrt_real<T> *waves,
 template <typename T> static void run(const mrt_call *c) {
   typedef mrt_real<T> R;
   const mrt_rope_options *o = (const mrt_rope_options *)c->options;
-  layout l = layout_of(c);
+  cuda_rope_layout l = layout_of(c);
   R *waves = (R *)c->scratch;
   if (l.rows * l.half == 0) return;
   MRT_LAUNCH(mrt_blocks(l.T * l.half, 128), 128, 0, c->run->queue,
@@ -122,7 +122,7 @@ extern "C" void mrt_cuda_rope(const mrt_call *c) {
 
 /* The waves. */
 extern "C" size_t mrt_cuda_rope_scratch(const mrt_call *c) {
-  layout l = layout_of(c);
+  cuda_rope_layout l = layout_of(c);
   size_t bytes = c->in[0].type.dtype == MRT_f64 ? 8 : 4;
   return (size_t)(2 * l.T * l.half) * bytes;
 }

@@ -15,14 +15,14 @@ namespace {
 enum { PACKS = 4 }; /* of a row, in a thread's registers */
 
 /* The operands seen as [outer, n, inner]. */
-struct layout {
+struct cuda_softmax_layout {
   int64_t outer, n, inner;
 };
 
-layout layout_of(const mrt_call *c) {
+cuda_softmax_layout layout_of(const mrt_call *c) {
   const mrt_softmax_options *o = (const mrt_softmax_options *)c->options;
   const mrt_type *t = &c->in[0].type;
-  layout l = { 1, t->dims[o->dim], 1 };
+  cuda_softmax_layout l = { 1, t->dims[o->dim], 1 };
   for (int64_t i = 0; i < o->dim; i++) l.outer *= t->dims[i];
   for (int64_t i = o->dim + 1; i < t->rank; i++) l.inner *= t->dims[i];
   return l;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
 }
 
 template <typename F, typename T>
-__global__ void columns(mrt_place<T> x, mrt_place<T> y, layout l) {
+__global__ void columns(mrt_place<T> x, mrt_place<T> y, cuda_softmax_layout l) {
   typedef mrt_real<T> R;
   for (int64_t j = mrt_first(); j < l.outer * l.inner; j += mrt_stride()) {
     int64_t at = j / l.inner * l.n * l.inner + j % l.inner;
@@ -83,7 +83,7 @@ __global__ void columns(mrt_place<T> x, mrt_place<T> y, layout l) {
 }
 
 template <typename F, typename T> void forward(const mrt_call *c) {
-  layout l = layout_of(c);
+  cuda_softmax_layout l = layout_of(c);
   mrt_place<T> x = mrt_at<T>(&c->in[0]), y = mrt_at<T>(&c->out[0]);
   if (l.outer * l.n * l.inner == 0) return;
   if (l.inner > 1) {
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
 
 template <typename F, typename T>
 __global__ void columns_grad(mrt_place<T> y, mrt_place<T> dy, mrt_place<T> dx,
-                             layout l) {
+                             cuda_softmax_layout l) {
   typedef mrt_real<T> R;
   for (int64_t j = mrt_first(); j < l.outer * l.inner; j += mrt_stride()) {
     int64_t from = j / l.inner * l.n * l.inner + j % l.inner;
@@ -165,7 +165,7 @@ __global__ void columns_grad(mrt_place<T> y, mrt_place<T> dy, mrt_place<T> dx,
 }
 
 template <typename F, typename T> void backward(const mrt_call *c) {
-  layout l = layout_of(c);
+  cuda_softmax_layout l = layout_of(c);
   mrt_place<T> y = mrt_at<T>(&c->in[0]), dy = mrt_at<T>(&c->in[1]);
   mrt_place<T> dx = mrt_at<T>(&c->out[0]);
   if (l.outer * l.n * l.inner == 0) return;

@@ -12,7 +12,7 @@ namespace {
 
 /* ---- steps: an element's variables v[] under its gradient g -------------- */
 
-template <typename R> struct adamw_step {
+template <typename R> struct cuda_adamw {
   enum { variables = 3, rounds = true };
   typedef mrt_adamw_options options;
   R scale, l2;          /* g = scale g + l2 p */
@@ -42,7 +42,7 @@ template <typename R> struct adamw_step {
   }
 };
 
-template <typename R> struct sgd_step {
+template <typename R> struct cuda_sgd {
   enum { variables = 2, rounds = true };
   typedef mrt_sgd_options options;
   R scale, l2;    /* g = scale g + l2 p */
@@ -64,7 +64,7 @@ template <typename R> struct sgd_step {
   }
 };
 
-template <typename R> struct rmsprop_step {
+template <typename R> struct cuda_rmsprop {
   enum { variables = 2, rounds = true };
   typedef mrt_rmsprop_options options;
   R scale, l2, keep, add, lr, eps;
@@ -82,7 +82,7 @@ template <typename R> struct rmsprop_step {
   }
 };
 
-template <typename R> struct lion_step {
+template <typename R> struct cuda_lion {
   enum { variables = 2, rounds = true };
   typedef mrt_lion_options options;
   R scale, keep, add; /* of the direction */
@@ -149,13 +149,14 @@ template <typename R> struct accumulate_step {
 
 /* ---- kernels ------------------------------------------------------------- */
 
-template <typename T, int K> struct operands {
+template <typename T, int K> struct update_operands {
   enum { beside = 0 };
   mrt_place<T> v[K], x;
   int64_t n;
 };
 template <typename S, typename T>
-using updates = batch<operands<T, S::variables>, typename S::options>;
+using updates =
+    update_batch<update_operands<T, S::variables>, typename S::options>;
 
 /* 16 bytes of each operand at a time. */
 template <typename S, typename T>
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
   if (threadIdx.x == 0) shared.set(kind.options, kind.in);
   __syncthreads();
   const S s = shared;
-  const operands<T, K> a = mine.a;
+  const update_operands<T, K> a = mine.a;
   for (int64_t i = mine.start() * V; i < a.n; i += mine.stride() * V) {
     R v[K][V], x[V];
     mrt_get_pack<V>(a.x, i, a.n, (R)0, x);
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
   if (threadIdx.x == 0) shared.set(kind.options, kind.in);
   __syncthreads();
   const S s = shared;
-  const operands<mrt_mixed<float>, K> a = mine.a;
+  const update_operands<mrt_mixed<float>, K> a = mine.a;
   const rounding r = mine.round(kind);
   int64_t t = mine.start(), past = r.place % PIECE;
   for (; t / LANES * PIECE < a.n + past; t += mine.stride()) {
@@ -263,21 +264,21 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
 
 /* Outputs are the variables; the input after them is read. */
 template <typename S, typename T>
-static operands<T, S::variables> operands_of(const mrt_call *c) {
-  operands<T, S::variables> a;
+static update_operands<T, S::variables> operands_of(const mrt_call *c) {
+  update_operands<T, S::variables> a;
   for (int k = 0; k < S::variables; k++) a.v[k] = mrt_at<T>(&c->out[k]);
   a.x = mrt_at<T>(&c->in[S::variables]);
   a.n = mrt_elements(&c->out[0]);
   return a;
 }
 
-enum variant { SINGLE, MIXED, DOUBLE, AT_RANDOM, WHOLE };
+enum cuda_variant { SINGLE, MIXED, DOUBLE, AT_RANDOM, WHOLE };
 
 static rounding rounding_in(const mrt_call *c, int variables, bool rounds) {
   return rounds ? rounding_of(c, variables) : rounding();
 }
 
-template <typename S> static variant variant_of(const mrt_call *c) {
+template <typename S> static cuda_variant variant_of(const mrt_call *c) {
   bool same = true;
   for (int i = 1; i <= S::variables; i++)
     same = same && c->in[i].type.dtype == c->in[0].type.dtype;
@@ -309,13 +310,13 @@ static void launch_randomly(const updates<S, mrt_mixed<float>> &all,
 /* Those of one variant, as many in a launch as there is room for. */
 template <typename S, typename T>
 static void run_variant(const mrt_call *const *calls, int count, inputs in,
-                        variant which, int64_t each,
+                        cuda_variant which, int64_t each,
                         void (*launch)(const updates<S, T> &, void *)) {
   updates<S, T> all;
   all.clear();
   for (int i = 0; i < count; i++) {
     const mrt_call *c = calls[i];
-    operands<T, S::variables> a = operands_of<S, T>(c);
+    update_operands<T, S::variables> a = operands_of<S, T>(c);
     if (variant_of<S>(c) != which || !a.n) continue;
     typename S::options o = options_of<S>(c);
     scalars s = scalars_of(c, in);
@@ -367,16 +368,16 @@ static void run_whole(const mrt_call *c) {
 } // namespace
 
 extern "C" void mrt_cuda_adamw(const mrt_call *const *calls, int count) {
-  run<adamw_step>(calls, count, { 4, 5, 6, 7 });
+  run<cuda_adamw>(calls, count, { 4, 5, 6, 7 });
 }
 extern "C" void mrt_cuda_sgd(const mrt_call *const *calls, int count) {
-  run<sgd_step>(calls, count, { -1, 3, 4, 5 });
+  run<cuda_sgd>(calls, count, { -1, 3, 4, 5 });
 }
 extern "C" void mrt_cuda_rmsprop(const mrt_call *const *calls, int count) {
-  run<rmsprop_step>(calls, count, { -1, 3, 4, 5 });
+  run<cuda_rmsprop>(calls, count, { -1, 3, 4, 5 });
 }
 extern "C" void mrt_cuda_lion(const mrt_call *const *calls, int count) {
-  run<lion_step>(calls, count, { -1, 3, 4, 5 });
+  run<cuda_lion>(calls, count, { -1, 3, 4, 5 });
 }
 extern "C" void mrt_cuda_average(const mrt_call *const *calls, int count) {
   run<average_step>(calls, count, { -1, 2, -1, 3 });

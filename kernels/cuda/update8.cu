@@ -78,7 +78,7 @@ MRT_DEVICE bool is_finite(float x) { return x < INFINITY && x > -INFINITY; }
 
 /* ---- steps: new moments m[], and p unless they are not finite ------------ */
 
-struct adamw8_step {
+struct cuda_adamw8 {
   enum { moments = 2 };
   typedef mrt_adamw_options options;
   float scale, l2; /* g = scale g + l2 p */
@@ -106,7 +106,7 @@ struct adamw8_step {
 
 /* sgd and lion: c = keep m + add g, m = keep_m m + add_m g;  then p = p -
  * decay p - lr_g g - lr_m m - lr_sign sign(c), for g = scale g + l2 p. */
-template <typename O> struct momentum_step {
+template <typename O> struct cuda_momentum8 {
   enum { moments = 1 };
   typedef O options;
   float scale, l2, keep, add, keep_m, add_m, decay, lr_g, lr_m, lr_sign;
@@ -138,7 +138,7 @@ template <typename O> struct momentum_step {
 
 /* ---- the kernel ---------------------------------------------------------- */
 
-template <int M> struct operands {
+template <int M> struct update8_operands {
   enum { beside = M * (int)sizeof(book) };
   mrt_any<float> p, g;
   uint8_t *codes[M];
@@ -146,7 +146,7 @@ template <int M> struct operands {
   int64_t n;
 };
 template <typename S> struct updates {
-  batch<operands<S::moments>, typename S::options> all;
+  update_batch<update8_operands<S::moments>, typename S::options> all;
   book books[S::moments]; /* of m, of v */
 };
 
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
     ((float *)books)[i] = ((const float *)u.books)[i];
   __syncthreads();
   const S s = shared;
-  const operands<M> a = mine.a;
+  const update8_operands<M> a = mine.a;
   const rounding r = mine.round(kind);
   int lane = (int)threadIdx.x % 32;
   int64_t warp = mine.start() / 32, warps = mine.stride() / 32;
@@ -246,8 +246,8 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
 }
 
 /* Variables: p, the codes of the moments, their scales; then the gradient. */
-template <int M> static operands<M> operands_of(const mrt_call *c) {
-  operands<M> a = {};
+template <int M> static update8_operands<M> operands_of(const mrt_call *c) {
+  update8_operands<M> a = {};
   a.p = mrt_at_any<float>(c->out, 0, c->nout);
   a.g = mrt_at_any<float>(c->in, 1 + 2 * M, c->nin);
   a.n = mrt_elements(&c->out[0]);
@@ -273,7 +273,7 @@ static void run(const mrt_call *const *calls, int count, inputs in) {
   for (int j = 0; j < S::moments; j++) u.books[j] = book_of(j);
   for (int i = 0; i < count; i++) {
     const mrt_call *c = calls[i];
-    operands<S::moments> a = operands_of<S::moments>(c);
+    update8_operands<S::moments> a = operands_of<S::moments>(c);
     typename S::options o = *(const typename S::options *)c->options;
     rounding r = rounding_of(c, 1);
     o.rounding.key &= MRT_DRAW_PINNED, o.rounding.place = 0;
@@ -287,11 +287,11 @@ static void run(const mrt_call *const *calls, int count, inputs in) {
 } // namespace
 
 extern "C" void mrt_cuda_adamw8(const mrt_call *const *calls, int count) {
-  run<adamw8_step>(calls, count, { 6, 7, 8, 9 });
+  run<cuda_adamw8>(calls, count, { 6, 7, 8, 9 });
 }
 extern "C" void mrt_cuda_sgd8(const mrt_call *const *calls, int count) {
-  run<momentum_step<mrt_sgd_options>>(calls, count, { -1, 4, 5, 6 });
+  run<cuda_momentum8<mrt_sgd_options>>(calls, count, { -1, 4, 5, 6 });
 }
 extern "C" void mrt_cuda_lion8(const mrt_call *const *calls, int count) {
-  run<momentum_step<mrt_lion_options>>(calls, count, { -1, 4, 5, 6 });
+  run<cuda_momentum8<mrt_lion_options>>(calls, count, { -1, 4, 5, 6 });
 }

@@ -100,7 +100,7 @@ MRT_DEVICE mrt_bf16 round_at_random(float x, const m_four &bits, int i) {
 
 /* Calls that a launch makes at once, in 4 KiB of parameters: A is what one
  * works on, O its options.  Each has blocks of its own. */
-template <typename A, typename O> struct batch {
+template <typename A, typename O> struct update_batch {
   struct kind {
     O options; /* of its rounding's key the pinned bit only, no place */
     scalars in;

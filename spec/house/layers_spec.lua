@@ -420,7 +420,7 @@ describe("the layers", function()
   it("define a struct's tag once", function()
     local wrong, where = {}, {}
     for _, file in ipairs(tree.files) do
-      for kind, tag in tree.texts[file]:gmatch "([%a]+)%s+(mrt_[%w_]+)%s*{" do
+      for kind, tag in tree.texts[file]:gmatch "(%a+)%s+([%a_][%w_]*)%s*{" do
         if kind == "struct" or kind == "union" or kind == "enum" then
           if where[tag] then
             wrong[#wrong + 1] = ("%s in %s and in %s"):format(tag, where[tag], file)

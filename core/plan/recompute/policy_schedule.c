@@ -17,7 +17,7 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute/recompute.h"
 
-typedef struct walk {
+typedef struct policy_walk {
   mrt_recompute *k;
   mrt_schedule *s;
   int room;
@@ -31,9 +31,9 @@ typedef struct walk {
   int *closure, count; /* nodes */
   int *in_closure;     /* by node: position of the wanter + 1 */
   int again;           /* a buffer that must be kept, or -1 */
-} walk;
+} policy_walk;
 
-static mrt_status act(walk *w, mrt_act_kind kind, int index) {
+static mrt_status act(policy_walk *w, mrt_act_kind kind, int index) {
   mrt_schedule *s = w->s;
   if (!MRT_PUSH_ROOM(w->k->arena, s->act, s->count, w->room))
     return mrt_nomem(&w->k->plan->ctx->error);
@@ -41,13 +41,13 @@ static mrt_status act(walk *w, mrt_act_kind kind, int index) {
   return MRT_OK;
 }
 
-static mrt_status drop(walk *w, int buffer) {
+static mrt_status drop(policy_walk *w, int buffer) {
   w->there[buffer] = false;
   return act(w, MRT_ACT_DROP, buffer);
 }
 
 /* Add the maker of a missing buffer to the closure, and what it misses. */
-static void add_missing(walk *w, int wanter, int buffer) {
+static void add_missing(policy_walk *w, int wanter, int buffer) {
   const mrt_dag *f = &w->k->dag;
   int maker = f->maker[buffer], next = w->count;
   if (w->in_closure[maker] == wanter + 1) return;
@@ -76,19 +76,20 @@ static void sort(int *at, int n) {
 
 /* Is a value of `a` held while clones are made for this segment?  What a region
  * hands on inside stays while inner ones are worked through. */
-static bool belongs(const walk *w, const mrt_activation *a, int segment) {
+static bool belongs(const policy_walk *w, const mrt_activation *a,
+                    int segment) {
   if (a->segment < 0 && segment < 0)
     return mrt_region_inside(&w->k->plan->ctx->origins, -segment, -a->segment);
   return a->segment <= segment && a->last_segment >= segment;
 }
 
-static bool stays(const walk *w, int wanter, int buffer) {
+static bool stays(const policy_walk *w, int wanter, int buffer) {
   int a = w->k->activation_of[buffer];
   return (w->left[buffer] > 0 || w->held[buffer]) && a >= 0 &&
          belongs(w, &w->k->asked.activations[a], w->k->segment[wanter]);
 }
 
-static mrt_status run_again(walk *w, int wanter, int i) {
+static mrt_status run_again(policy_walk *w, int wanter, int i) {
   const mrt_dag *f = &w->k->dag;
   if (wanter >= w->k->problem.until[i]) {
     w->again = f->made[i];
@@ -109,7 +110,7 @@ static mrt_status run_again(walk *w, int wanter, int i) {
 }
 
 /* Bring what node i misses. */
-static mrt_status bring(walk *w, int i) {
+static mrt_status bring(policy_walk *w, int i) {
   const mrt_dag *f = &w->k->dag;
   w->count = 0;
   for (int r = f->reads.start[i]; r < f->reads.start[i + 1]; r++)
@@ -131,7 +132,7 @@ static mrt_status bring(walk *w, int i) {
   return MRT_OK;
 }
 
-static mrt_status run(walk *w, int i) {
+static mrt_status run(policy_walk *w, int i) {
   const mrt_dag *f = &w->k->dag;
   MRT_TRY(bring(w, i));
   MRT_TRY(act(w, MRT_ACT_RUN, i));
@@ -149,7 +150,7 @@ static mrt_status run(walk *w, int i) {
   return MRT_OK;
 }
 
-static void count_readers(walk *w) {
+static void count_readers(policy_walk *w) {
   const mrt_dag *f = &w->k->dag;
   for (int b = 0; b < f->buffers; b++) {
     w->left[b] = w->before[b] = w->wanted[b] = 0;
@@ -159,7 +160,7 @@ static void count_readers(walk *w) {
   }
 }
 
-static mrt_status attempt(walk *w) {
+static mrt_status attempt(policy_walk *w) {
   w->s->count = 0, w->again = -1;
   count_readers(w);
   for (int i = 0; i < w->k->dag.real; i++) w->in_closure[i] = 0;
@@ -168,7 +169,7 @@ static mrt_status attempt(walk *w) {
 }
 
 /* Values without a DROP get one after the last run that reads them. */
-static mrt_status drop_the_rest(walk *w) {
+static mrt_status drop_the_rest(policy_walk *w) {
   const mrt_dag *f = &w->k->dag;
   mrt_schedule was = *w->s;
   int *last = w->left; /* by buffer: the act that reads it last, -1: dropped */
@@ -197,7 +198,7 @@ static mrt_status drop_the_rest(walk *w) {
 }
 
 /* w->again is missed when it cannot be had: hold its segment, or keep it. */
-static void mend(walk *w) {
+static void mend(policy_walk *w) {
   const mrt_recompute *k = w->k;
   const mrt_dag *f = &k->dag;
   const mrt_activation *all = k->asked.activations;
@@ -214,17 +215,17 @@ static void mend(walk *w) {
 mrt_status mrt_recompute_policy_schedule(mrt_recompute *k, mrt_schedule *s) {
   const mrt_dag *f = &k->dag;
   *s = (mrt_schedule){ 0 };
-  walk w = { .k = k,
-             .s = s,
-             .drops = MRT_NEW(k->arena, bool, f->buffers),
-             .there = MRT_NEW(k->arena, bool, f->buffers),
-             .left = MRT_NEW(k->arena, int, f->buffers),
-             .before = MRT_NEW(k->arena, int, f->buffers),
-             .wanted = MRT_NEW(k->arena, int, f->buffers),
-             .passing = MRT_NEW(k->arena, bool, f->buffers),
-             .held = MRT_NEW(k->arena, bool, f->buffers),
-             .closure = MRT_NEW(k->arena, int, f->real),
-             .in_closure = MRT_NEW(k->arena, int, f->real) };
+  policy_walk w = { .k = k,
+                    .s = s,
+                    .drops = MRT_NEW(k->arena, bool, f->buffers),
+                    .there = MRT_NEW(k->arena, bool, f->buffers),
+                    .left = MRT_NEW(k->arena, int, f->buffers),
+                    .before = MRT_NEW(k->arena, int, f->buffers),
+                    .wanted = MRT_NEW(k->arena, int, f->buffers),
+                    .passing = MRT_NEW(k->arena, bool, f->buffers),
+                    .held = MRT_NEW(k->arena, bool, f->buffers),
+                    .closure = MRT_NEW(k->arena, int, f->real),
+                    .in_closure = MRT_NEW(k->arena, int, f->real) };
   if (!w.drops || !w.there || !w.left || !w.before || !w.wanted || !w.passing ||
       !w.held || !w.closure || !w.in_closure)
     return mrt_nomem(&k->plan->ctx->error);

@@ -13,20 +13,20 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute/recompute.h"
 
-typedef struct cutting {
+typedef struct layer_cutting {
   mrt_recompute *k;
   int *crossing; /* by layer: values it or one before hands on, not kept */
   size_t *bytes; /* by layer: saved by the backward pass, not kept */
   int *segment;  /* by layer */
   int *last;     /* by layer: the last segment up to the next cut */
   size_t kept;
-} cutting;
+} layer_cutting;
 
 static bool dropped(const mrt_activation *a) {
   return a->choice == MRT_CHOICE_RECOMPUTE;
 }
 
-static void add_up(cutting *c) {
+static void add_up(layer_cutting *c) {
   const mrt_checkpoint *asked = &c->k->asked;
   for (int i = 0; i < asked->count; i++) {
     const mrt_activation *a = &asked->activations[i];
@@ -41,7 +41,7 @@ static void add_up(cutting *c) {
 }
 
 /* Number layers from..to, between two cuts; the last number. */
-static int number(cutting *c, int from, int to, int last) {
+static int number(layer_cutting *c, int from, int to, int last) {
   int size = to - from + 1, root = 1;
   size_t bytes = 0;
   for (int l = from; l <= to; l++) bytes += c->bytes[l];
@@ -56,11 +56,11 @@ static int number(cutting *c, int from, int to, int last) {
 
 static mrt_status cut(mrt_recompute *k) {
   int layers = k->asked.layers;
-  cutting c = { .k = k,
-                .crossing = MRT_NEW(k->arena, int, layers + 1),
-                .bytes = MRT_NEW(k->arena, size_t, layers + 1),
-                .segment = MRT_NEW(k->arena, int, layers + 1),
-                .last = MRT_NEW(k->arena, int, layers + 1) };
+  layer_cutting c = { .k = k,
+                      .crossing = MRT_NEW(k->arena, int, layers + 1),
+                      .bytes = MRT_NEW(k->arena, size_t, layers + 1),
+                      .segment = MRT_NEW(k->arena, int, layers + 1),
+                      .last = MRT_NEW(k->arena, int, layers + 1) };
   if (!c.crossing || !c.bytes || !c.segment || !c.last)
     return mrt_nomem(&k->plan->ctx->error);
   add_up(&c);

@@ -17,17 +17,17 @@
 
 enum { NEAR = 5 }; /* sixteenths of a doubling, up and down */
 
-typedef struct cutting {
+typedef struct segment_cutting {
   mrt_recompute *k;
   const mrt_activation *asked;
   int64_t *bytes; /* by layer: what it makes */
   int *segment;   /* by layer */
   int layers;
-} cutting;
+} segment_cutting;
 
 /* ---- one cut ------------------------------------------------------------- */
 
-static void lay_out(cutting *c, const mrt_segments *cut) {
+static void lay_out(segment_cutting *c, const mrt_segments *cut) {
   int64_t gathered = 0, n = c->layers, now = 1;
   for (int l = 1; l <= n; l++) {
     gathered += c->bytes[l];
@@ -38,7 +38,7 @@ static void lay_out(cutting *c, const mrt_segments *cut) {
   }
 }
 
-static void choose(const cutting *c) {
+static void choose(const segment_cutting *c) {
   mrt_checkpoint *asked = &c->k->asked;
   int last = c->segment[c->layers];
   memcpy(asked->activations, c->asked, (size_t)asked->count * sizeof *c->asked);
@@ -53,7 +53,8 @@ static void choose(const cutting *c) {
 }
 
 /* Its schedule, with peak and cost. */
-static mrt_status try(cutting *c, const mrt_segments *cut, mrt_schedule *s) {
+static mrt_status try(segment_cutting *c, const mrt_segments *cut,
+                      mrt_schedule *s) {
   mrt_recompute *k = c->k;
   lay_out(c, cut);
   choose(c);
@@ -61,14 +62,14 @@ static mrt_status try(cutting *c, const mrt_segments *cut, mrt_schedule *s) {
   return mrt_schedule_simulate(k->arena, &k->plan->ctx->error, &k->problem, s);
 }
 
-static mrt_status begin(cutting *c, mrt_recompute *k) {
+static mrt_status begin(segment_cutting *c, mrt_recompute *k) {
   int count = k->asked.count, layers = k->asked.layers;
   mrt_activation *asked = MRT_NEW(k->arena, mrt_activation, count);
-  *c = (cutting){ .k = k,
-                  .asked = asked,
-                  .layers = layers,
-                  .bytes = MRT_NEW(k->arena, int64_t, layers + 1),
-                  .segment = MRT_NEW(k->arena, int, layers + 1) };
+  *c = (segment_cutting){ .k = k,
+                          .asked = asked,
+                          .layers = layers,
+                          .bytes = MRT_NEW(k->arena, int64_t, layers + 1),
+                          .segment = MRT_NEW(k->arena, int, layers + 1) };
   if (!asked || !c->bytes || !c->segment)
     return mrt_nomem(&k->plan->ctx->error);
   memcpy(asked, k->asked.activations, (size_t)count * sizeof *asked);
@@ -77,7 +78,7 @@ static mrt_status begin(cutting *c, mrt_recompute *k) {
   return MRT_OK;
 }
 
-static void end(const cutting *c) {
+static void end(const segment_cutting *c) {
   memcpy(c->k->asked.activations, c->asked,
          (size_t)c->k->asked.count * sizeof *c->asked);
 }
@@ -94,8 +95,8 @@ static void rank(const mrt_segments *cut, mrt_segments *cuts, int *count) {
   cuts[at] = *cut;
 }
 
-static mrt_status rank_one(cutting *c, mrt_segments cut, mrt_segments *cuts,
-                           int *count) {
+static mrt_status rank_one(segment_cutting *c, mrt_segments cut,
+                           mrt_segments *cuts, int *count) {
   mrt_schedule s;
   MRT_TRY(try(c, &cut, &s));
   cut.peak = s.peak, cut.seconds = s.cost;
@@ -103,14 +104,14 @@ static mrt_status rank_one(cutting *c, mrt_segments cut, mrt_segments *cuts,
   return MRT_OK;
 }
 
-static mrt_status rank_bytes(cutting *c, double bytes, mrt_segments *cuts,
-                             int *count) {
+static mrt_status rank_bytes(segment_cutting *c, double bytes,
+                             mrt_segments *cuts, int *count) {
   if (bytes < 1) return MRT_OK;
   return rank_one(c, (mrt_segments){ .bytes = (int64_t)bytes }, cuts, count);
 }
 
 /* Segments of a few more or less bytes than the best have. */
-static mrt_status refine(cutting *c, mrt_segments *cuts, int *count) {
+static mrt_status refine(segment_cutting *c, mrt_segments *cuts, int *count) {
   int64_t bytes = 0;
   for (int i = *count; i-- > 0;)
     if (cuts[i].bytes) bytes = cuts[i].bytes;
@@ -119,7 +120,7 @@ static mrt_status refine(cutting *c, mrt_segments *cuts, int *count) {
   return MRT_OK;
 }
 
-static mrt_status rank_all(cutting *c, mrt_segments *cuts, int *count) {
+static mrt_status rank_all(segment_cutting *c, mrt_segments *cuts, int *count) {
   bool large = c->k->plan->graph.node_count >= MRT_PLAN_LARGE;
   double all = 0, step = large ? 2 : sqrt(2);
   int root = (int)(sqrt(c->layers) + 0.5);
@@ -137,7 +138,7 @@ static mrt_status rank_all(cutting *c, mrt_segments *cuts, int *count) {
 
 mrt_status mrt_recompute_segment_search(mrt_recompute *k, mrt_segments *cuts,
                                         int *count) {
-  cutting c;
+  segment_cutting c;
   *count = 0;
   MRT_TRY(begin(&c, k));
   mrt_status s = rank_all(&c, cuts, count);
@@ -148,7 +149,7 @@ mrt_status mrt_recompute_segment_search(mrt_recompute *k, mrt_segments *cuts,
 mrt_status mrt_recompute_segment_schedule(mrt_recompute *k,
                                           const mrt_segments *cut,
                                           mrt_schedule *out) {
-  cutting c;
+  segment_cutting c;
   MRT_TRY(begin(&c, k));
   mrt_status s = try(&c, cut, out);
   end(&c);

@@ -38,10 +38,10 @@ typedef struct stay {
   mrt_copying in, out;
 } stay;
 
-typedef struct use {
+typedef struct swap_use {
   int step, input, stay;
   int next; /* of the same stay, or -1 */
-} use;
+} swap_use;
 
 /* Lists of stays by step, each list in ascending order. */
 typedef struct agenda {
@@ -54,8 +54,8 @@ typedef struct swapping {
   int64_t **staged; /* to fill; or NULL */
   mrt_graph *g;
   mrt_arena arena;
-  stay *stays; /* in ascending order of first */
-  use *uses;   /* in ascending order of step */
+  stay *stays;    /* in ascending order of first */
+  swap_use *uses; /* in ascending order of step */
   int count, room, use_count, use_room;
   int *newest;      /* by value id: its newest stay, or -1 */
   int latest[2];    /* the last step with uses, and the one before */
@@ -100,7 +100,7 @@ static mrt_status stay_at(swapping *w, mrt_value *v, int step, int *index) {
 /* Node `step` makes or uses the value: as its input k, or -1. */
 static mrt_status add_use(swapping *w, mrt_value *v, int step, int k) {
   const mrt_node *n = w->g->nodes[step];
-  use u = { step, k, -1, -1 };
+  swap_use u = { step, k, -1, -1 };
   if (!v->base->swapped && !v->base->evicted) return MRT_OK;
   MRT_TRY(stay_at(w, v, step, &u.stay));
   stay *s = &w->stays[u.stay];
@@ -223,7 +223,7 @@ static mrt_status schedule(swapping *w) {
 
 /* ---- rewriting ----------------------------------------------------------- */
 
-static mrt_status rewrite_use(swapping *w, use u) {
+static mrt_status rewrite_use(swapping *w, swap_use u) {
   mrt_node *n = w->g->nodes[u.step];
   stay *s = &w->stays[u.stay];
   if (n->in[u.input]->base != s->resident)

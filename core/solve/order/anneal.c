@@ -35,10 +35,10 @@ typedef struct annealing {
 } annealing;
 
 /* Nodes of [from, to] that are `with` go to its end, or to its beginning. */
-typedef struct move {
+typedef struct anneal_move {
   int from, to;
   bool later;
-} move;
+} anneal_move;
 
 static int draw(annealing *m, int n) {
   m->random = m->random * 6364136223846793005u + 1442695040888963407u;
@@ -63,13 +63,14 @@ static int64_t weigh(annealing *m) {
 
 /* ---- moves --------------------------------------------------------------- */
 
-static move reach(annealing *m, int from, int to) {
+static anneal_move reach(annealing *m, int from, int to) {
   int n = m->dag->nodes;
   to = to < 0 ? 0 : to < n ? to : n - 1;
-  return from < to ? (move){ from, to, true } : (move){ to, from, false };
+  return from < to ? (anneal_move){ from, to, true }
+                   : (anneal_move){ to, from, false };
 }
 
-static move anywhere(annealing *m) {
+static anneal_move anywhere(annealing *m) {
   int n = m->dag->nodes, at = draw(m, n);
   int by = 1 + draw(m, draw(m, 4) ? NEAR : n);
   m->with[m->p->order[at]] = true;
@@ -88,7 +89,7 @@ static int alive_through(annealing *m, int t) {
   return -1;
 }
 
-static move at_peak(annealing *m) {
+static anneal_move at_peak(annealing *m) {
   const mrt_lists *readers = &m->dag->readers;
   int t = draw(m, m->dag->nodes);
   for (int i = 1; i < DRAWN; i++) {
@@ -96,12 +97,12 @@ static move at_peak(annealing *m) {
     if (m->p->use[other] > m->p->use[t]) t = other;
   }
   int b = alive_through(m, t), beyond = draw(m, 2) ? draw(m, NEAR) : 0;
-  if (b < 0) return (move){ 0 };
+  if (b < 0) return (anneal_move){ 0 };
   if (draw(m, 2)) {
     m->with[m->dag->maker[b]] = true;
     return reach(m, m->at[m->dag->maker[b]], t + beyond);
   }
-  move w = reach(m, m->p->last[b], t - beyond);
+  anneal_move w = reach(m, m->p->last[b], t - beyond);
   for (int k = readers->start[b]; k < readers->start[b + 1]; k++)
     m->with[readers->item[k]] = m->at[readers->item[k]] >= w.from;
   return w;
@@ -121,7 +122,7 @@ static bool all_with(const mrt_lists *l, int node, const bool *with) {
 
 /* What only the moved nodes wait for goes along later, what waits only for
  * them goes along earlier; how many do. */
-static int take_along(annealing *m, move w) {
+static int take_along(annealing *m, anneal_move w) {
   const int *order = m->p->order;
   const mrt_lists *far = w.later ? &m->dag->after : &m->dag->before;
   int n = w.to - w.from + 1, more = 0;
@@ -134,7 +135,7 @@ static int take_along(annealing *m, move w) {
 }
 
 /* Fill m->nodes; false when that changes nothing. */
-static bool arrange(annealing *m, move w) {
+static bool arrange(annealing *m, anneal_move w) {
   const int *order = m->p->order;
   int n = w.to - w.from + 1, moved = 0, at[2];
   const mrt_lists *near = w.later ? &m->dag->before : &m->dag->after;
@@ -155,7 +156,7 @@ static bool arrange(annealing *m, move w) {
 }
 
 /* Make the move unless that costs more than `most`. */
-static bool try_move(annealing *m, move w, double most) {
+static bool try_move(annealing *m, anneal_move w, double most) {
   mrt_live_profile *p = m->p;
   double before = 0, after = 0;
   mrt_live_profile_sweep(p, w.from, w.to, m->nodes, false);
@@ -181,7 +182,7 @@ static void stage(annealing *m, double threshold, int64_t floor, int64_t *peak,
   const mrt_live_profile *p = m->p;
   weigh(m); /* again, so that rounding does not add up */
   while (m->work > 0 && *peak > floor) {
-    move w = draw(m, 2) ? at_peak(m) : anywhere(m);
+    anneal_move w = draw(m, 2) ? at_peak(m) : anywhere(m);
     m->work -= 4;
     if (w.from == w.to) {
       m->with[p->order[w.to]] = false;

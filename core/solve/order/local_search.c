@@ -17,7 +17,7 @@ enum {
   SETS = 1 << 12, /* of one exact search */
 };
 
-typedef struct moving {
+typedef struct node_moving {
   mrt_live_profile *p;
   const mrt_dag *dag;
   mrt_arena *arena;
@@ -26,14 +26,14 @@ typedef struct moving {
   int *nodes, *best; /* a part, rearranged */
   mrt_order_exact *exact;
   int64_t work;
-} moving;
+} node_moving;
 
-typedef struct part {
+typedef struct order_part {
   int from, to;
   int64_t peak;
-} part;
+} order_part;
 
-static int highest(const moving *m) {
+static int highest(const node_moving *m) {
   int top = 0;
   for (int i = 1; i < m->dag->nodes; i++)
     if (m->p->use[i] > m->p->use[top]) top = i;
@@ -47,7 +47,7 @@ static bool any_with(const mrt_lists *l, int node, const bool *with) {
 }
 
 /* m->nodes becomes positions [from, to], those with `with` first or last. */
-static void split(moving *m, int from, int to, bool first) {
+static void split(node_moving *m, int from, int to, bool first) {
   int n = 0;
   for (int pass = 0; pass < 2; pass++)
     for (int i = from; i <= to; i++)
@@ -58,7 +58,7 @@ static void split(moving *m, int from, int to, bool first) {
 }
 
 /* Maker and what waits for it go behind t; false when t does. */
-static bool push_behind(moving *m, int buffer, int t, part *w) {
+static bool push_behind(node_moving *m, int buffer, int t, order_part *w) {
   int from = m->at[m->dag->maker[buffer]];
   if (from >= t || t - from > REACH) return false;
   for (int i = from; i <= t; i++) {
@@ -67,12 +67,12 @@ static bool push_behind(moving *m, int buffer, int t, part *w) {
   }
   bool free = !m->with[m->p->order[t]];
   split(m, from, t, false);
-  *w = (part){ from, t, 0 };
+  *w = (order_part){ from, t, 0 };
   return free;
 }
 
 /* All readers after t, and what they wait for, go before t. */
-static bool pull_before(moving *m, int buffer, int t, part *w) {
+static bool pull_before(node_moving *m, int buffer, int t, order_part *w) {
   const mrt_lists *readers = &m->dag->readers;
   int to = m->p->last[buffer];
   if (to <= t || to - t > REACH) return false;
@@ -84,17 +84,17 @@ static bool pull_before(moving *m, int buffer, int t, part *w) {
   }
   bool free = !m->with[m->p->order[t]];
   split(m, t, to, true);
-  *w = (part){ t, to, 0 };
+  *w = (order_part){ t, to, 0 };
   return free;
 }
 
-static void take(moving *m, part w, const int *nodes) {
+static void take(node_moving *m, order_part w, const int *nodes) {
   mrt_live_profile_sweep(m->p, w.from, w.to, nodes, true);
   for (int i = w.from; i <= w.to; i++) m->at[m->p->order[i]] = i;
 }
 
 /* The largest buffers alive at t. */
-static int alive(const moving *m, int t, int *buffers) {
+static int alive(const node_moving *m, int t, int *buffers) {
   const mrt_dag *dag = m->dag;
   int n = 0;
   for (int b = 0; b < dag->buffers; b++) {
@@ -107,14 +107,14 @@ static int alive(const moving *m, int t, int *buffers) {
   return n;
 }
 
-static bool move_blocks(moving *m, int t, int64_t peak) {
-  static bool (*const moves[])(moving *, int, int, part *) = { push_behind,
-                                                               pull_before };
+static bool move_blocks(node_moving *m, int t, int64_t peak) {
+  static bool (*const moves[])(node_moving *, int, int,
+                               order_part *) = { push_behind, pull_before };
   int buffers[TRIED], count = alive(m, t, buffers);
-  part best = { 0, -1, peak };
+  order_part best = { 0, -1, peak };
   for (int i = 0; i < count; i++)
     for (int k = 0; k < MRT_COUNT(moves); k++) {
-      part w;
+      order_part w;
       if (!moves[k](m, buffers[i], t, &w)) continue;
       w.peak = mrt_live_profile_sweep(m->p, w.from, w.to, m->nodes, false);
       if (w.peak >= best.peak) continue;
@@ -127,7 +127,7 @@ static bool move_blocks(moving *m, int t, int64_t peak) {
 }
 
 /* The whole order is not a window: choose.c has tried that. */
-static bool rearrange(moving *m, int t, int64_t peak) {
+static bool rearrange(node_moving *m, int t, int64_t peak) {
   static const int widths[] = { 12, 24, 40, MRT_ORDER_EXACT_NODES };
   int n = m->dag->nodes;
   for (int i = 0; i < MRT_COUNT(widths) && widths[i] < n && m->work > 0; i++)
@@ -148,15 +148,15 @@ static bool rearrange(moving *m, int t, int64_t peak) {
 mrt_status mrt_order_improve(mrt_live_profile *p, mrt_arena *a, int64_t floor,
                              int64_t work, int64_t *peak) {
   const mrt_dag *dag = p->dag;
-  moving m = { .p = p,
-               .dag = dag,
-               .arena = a,
-               .work = work,
-               .at = MRT_NEW(a, int, dag->nodes),
-               .with = MRT_NEW(a, bool, dag->nodes),
-               .nodes = MRT_NEW(a, int, REACH + 1),
-               .best = MRT_NEW(a, int, REACH + 1),
-               .exact = mrt_order_exact_new(dag, a, SETS) };
+  node_moving m = { .p = p,
+                    .dag = dag,
+                    .arena = a,
+                    .work = work,
+                    .at = MRT_NEW(a, int, dag->nodes),
+                    .with = MRT_NEW(a, bool, dag->nodes),
+                    .nodes = MRT_NEW(a, int, REACH + 1),
+                    .best = MRT_NEW(a, int, REACH + 1),
+                    .exact = mrt_order_exact_new(dag, a, SETS) };
   if (!m.at || !m.with || !m.nodes || !m.best || !m.exact) return MRT_ENOMEM;
   for (int i = 0; i < dag->nodes; i++) m.at[p->order[i]] = i;
   for (;;) {

@@ -8,19 +8,19 @@
  * SPDX-License-Identifier: MIT */
 #include "solve/order/order.h"
 
-typedef struct building {
+typedef struct program_building {
   const mrt_problem *p;
   mrt_dag *dag;
   mrt_arena *arena;
   int *number; /* by value: its buffer, counted by maker */
-} building;
+} program_building;
 
 static int reads_of(const mrt_problem *p, int op) {
   return p->reads.start[op + 1] - p->reads.start[op];
 }
 
 /* Buffers are numbered by maker. */
-static void number_buffers(building *b) {
+static void number_buffers(program_building *b) {
   const mrt_problem *p = b->p;
   mrt_dag *d = b->dag;
   for (int i = 0; i < p->ops; i++) {
@@ -35,7 +35,7 @@ static void number_buffers(building *b) {
   d->made[p->ops] = d->made[p->ops + 1] = d->buffers;
 }
 
-static void list_reads(building *b) {
+static void list_reads(program_building *b) {
   const mrt_problem *p = b->p;
   mrt_lists *reads = &b->dag->reads;
   int n = 0, end = p->ops;
@@ -52,7 +52,7 @@ static void list_reads(building *b) {
 
 /* The predecessors of the end are all operators; of an operator, what makes its
  * inputs.  One that is there twice waits twice, which is as good. */
-static void list_before(building *b) {
+static void list_before(program_building *b) {
   mrt_dag *d = b->dag;
   int n = 0, end = b->p->ops;
   for (int i = 0; i < end; i++) {
@@ -79,7 +79,7 @@ static mrt_status turn_round(mrt_arena *arena, const mrt_lists *from, int lists,
   return MRT_OK;
 }
 
-static mrt_status number_takes(building *b) {
+static mrt_status number_takes(program_building *b) {
   const mrt_problem *p = b->p;
   mrt_dag *d = b->dag;
   int count = p->take_start ? p->take_start[p->ops] : 0;
@@ -110,7 +110,7 @@ mrt_status mrt_order_dag(mrt_dag *d, mrt_arena *arena, const mrt_problem *p) {
                   .take_start = MRT_NEW(arena, int, n + 1),
                   .update = MRT_NEW(arena, bool, n),
                   .backward = MRT_NEW(arena, bool, n) };
-  building b = { p, d, arena, MRT_NEW(arena, int, p->values) };
+  program_building b = { p, d, arena, MRT_NEW(arena, int, p->values) };
   if (!d->before.start || !d->before.item || !d->reads.start ||
       !d->reads.item || !d->made || !d->maker || !d->bytes || !d->scratch ||
       !d->take_start || !d->update || !d->backward || !b.number)

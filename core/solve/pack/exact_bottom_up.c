@@ -18,13 +18,13 @@
 #include <string.h>
 
 /* Items to place within sections [from, to], by rank. */
-typedef struct part {
+typedef struct pack_part {
   const int *buffers;
   int count, from, to;
-} part;
+} pack_part;
 
-static mrt_pack_found search(mrt_pack_exact_search *s, part at, int64_t least,
-                             int rank);
+static mrt_pack_found search(mrt_pack_exact_search *s, pack_part at,
+                             int64_t least, int rank);
 
 /* ---- parts --------------------------------------------------------------- */
 
@@ -79,8 +79,8 @@ static void rank_items(mrt_pack_exact_search *s, int *buffers, int count) {
 }
 
 /* The unplaced buffers of `around` in sections [from, to], ranked. */
-static bool make_part(mrt_pack_exact_search *s, const part *around, int from,
-                      int to, part *made) {
+static bool make_part(mrt_pack_exact_search *s, const pack_part *around,
+                      int from, int to, pack_part *made) {
   const mrt_pack_state *t = &s->state;
   int *buffers = s->pool + s->pool_used, count = 0;
   if (s->pool_used + around->count > s->pool_room) return false;
@@ -92,17 +92,17 @@ static bool make_part(mrt_pack_exact_search *s, const part *around, int from,
     buffers[count++] = i;
   }
   rank_items(s, buffers, count);
-  *made = (part){ buffers, count, from, to };
+  *made = (pack_part){ buffers, count, from, to };
   return true;
 }
 
 /* Search the pieces that nothing unplaced connects, one after the other. */
 static mrt_pack_found search_pieces(mrt_pack_exact_search *s,
-                                    const part *around, int64_t least) {
+                                    const pack_part *around, int64_t least) {
   int from = around->from;
   for (int k = around->from; k <= around->to; k++) {
     if (k < around->to && s->state.crossing[k]) continue;
-    part piece;
+    pack_part piece;
     int used = s->pool_used;
     if (!make_part(s, around, from, k, &piece)) return MRT_PACK_STOPPED;
     s->pool_used += piece.count;
@@ -116,7 +116,8 @@ static mrt_pack_found search_pieces(mrt_pack_exact_search *s,
 }
 
 /* Did placing `buffer` cut the part in two? */
-static bool splits(const mrt_pack_exact_search *s, const part *at, int buffer) {
+static bool splits(const mrt_pack_exact_search *s, const pack_part *at,
+                   int buffer) {
   const mrt_packed_buffer *i = &s->state.p->buffers[buffer];
   for (int k = i->first; k < i->last; k++)
     if (!s->state.crossing[k] && k >= at->from && k < at->to) return true;
@@ -126,7 +127,7 @@ static bool splits(const mrt_pack_exact_search *s, const part *at, int buffer) {
 /* ---- the search ---------------------------------------------------------- */
 
 /* The highest offset that may be used next, or -1 when all are placed. */
-static int64_t highest(const mrt_pack_exact_search *s, const part *at) {
+static int64_t highest(const mrt_pack_exact_search *s, const pack_part *at) {
   const mrt_pack_state *t = &s->state;
   int64_t top = MRT_PACK_PLACED, total = 0;
   for (int k = 0; k < at->count; k++) {
@@ -142,7 +143,7 @@ static int64_t highest(const mrt_pack_exact_search *s, const part *at) {
 }
 
 /* The rank of the next buffer in (offset, rank) from (least, rank) on. */
-static int next_item(const mrt_pack_exact_search *s, const part *at,
+static int next_item(const mrt_pack_exact_search *s, const pack_part *at,
                      int64_t least, int rank, int64_t most) {
   const int64_t *low = s->state.low;
   int64_t best = most + 1;
@@ -158,8 +159,8 @@ static int next_item(const mrt_pack_exact_search *s, const part *at,
 
 /* Can sections wait that nothing from (offset, rank) on covers at `offset`?
  * What they hold will begin at the next offset that anything can have. */
-static bool can_go_on(mrt_pack_exact_search *s, const part *at, int64_t offset,
-                      int rank) {
+static bool can_go_on(mrt_pack_exact_search *s, const pack_part *at,
+                      int64_t offset, int rank) {
   const mrt_pack_state *t = &s->state;
   int64_t next = MRT_PACK_PLACED;
   int *covers = s->covers, over = 0;
@@ -187,8 +188,8 @@ static bool is_second(const mrt_pack_state *t, int buffer) {
          t->low[buffer - 1] != MRT_PACK_PLACED;
 }
 
-static mrt_pack_found search(mrt_pack_exact_search *s, part at, int64_t least,
-                             int rank) {
+static mrt_pack_found search(mrt_pack_exact_search *s, pack_part at,
+                             int64_t least, int rank) {
   mrt_pack_state *t = &s->state;
   if (t->work < 0 || t->out_of_memory) return MRT_PACK_STOPPED;
   t->p->nodes++;
@@ -223,7 +224,7 @@ mrt_pack_found mrt_pack_bottom_up(mrt_pack_exact_search *s) {
   s->letters = orders[o];
   for (int i = 0; i < p->n; i++) all[i] = i;
   s->pool_used = p->n;
-  part whole = { all, p->n, 0, p->sections - 1 };
+  pack_part whole = { all, p->n, 0, p->sections - 1 };
   mrt_pack_found found = search_pieces(s, &whole, 0);
   if (found == MRT_PACK_FOUND) s->lucky = o, s->rises = 0;
   return found;

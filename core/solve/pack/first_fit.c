@@ -22,10 +22,10 @@ typedef struct window {
   int count;
 } window;
 
-typedef struct spot { /* what a walk reads of a placed buffer */
+typedef struct free_spot { /* what a walk reads of a placed buffer */
   int64_t offset, top;
   int first, last;
-} spot;
+} free_spot;
 
 typedef struct level {
   int width, windows;
@@ -35,7 +35,7 @@ typedef struct level {
 typedef struct mrt_pack_fit {
   int levels;
   level level[MAX_LEVELS];
-  spot *spots; /* of all buffers */
+  free_spot *spots; /* of all buffers */
   bool
       by_birth; /* no buffer to come is born earlier: the dead may be dropped */
 } fit;
@@ -71,7 +71,7 @@ static mrt_status level_new(mrt_packing *p, level *l, int width) {
 mrt_status mrt_pack_fit_new(mrt_packing *p) {
   fit *f = MRT_NEW(p->arena, fit, 1);
   if (!f) return MRT_ENOMEM;
-  f->spots = MRT_NEW(p->arena, spot, p->n);
+  f->spots = MRT_NEW(p->arena, free_spot, p->n);
   if (!f->spots) return MRT_ENOMEM;
   int64_t lengths = 0;
   for (int i = 0; i < p->n; i++)
@@ -101,7 +101,7 @@ static int64_t find_gap(const mrt_packing *p, window *w,
   int64_t at = 0, best = -1, best_gap = INT64_MAX;
   int k = 0, kept = 0;
   for (; k < w->count; k++) {
-    const spot *q = &p->fit->spots[w->buffers[k]];
+    const free_spot *q = &p->fit->spots[w->buffers[k]];
     if (q->last < buffer->first && p->fit->by_birth) continue;
     w->buffers[kept++] = w->buffers[k];
     if (q->first > buffer->last || q->last < buffer->first) continue;
@@ -121,7 +121,7 @@ static int64_t find_gap(const mrt_packing *p, window *w,
   return best >= 0 ? best : at;
 }
 
-static void insert(const spot *spots, window *w, int buffer) {
+static void insert(const free_spot *spots, window *w, int buffer) {
   int low = 0, high = w->count;
   while (low < high) {
     int middle = (low + high) / 2;
@@ -139,7 +139,7 @@ static void insert(const spot *spots, window *w, int buffer) {
 static void place(mrt_packing *p, int buffer, int64_t *work) {
   const mrt_packed_buffer *i = &p->buffers[buffer];
   p->fit->spots[buffer] =
-      (spot){ i->offset, i->offset + i->size, i->first, i->last };
+      (free_spot){ i->offset, i->offset + i->size, i->first, i->last };
   for (int k = 0; k < p->fit->levels; k++) {
     level *l = &p->fit->level[k];
     int from, to;

@@ -15,16 +15,16 @@
 
 enum { NONE = -1 };
 
-typedef struct block { /* by buffer */
-  int64_t gap, most;   /* free bytes below it; the largest of its subtree */
-  int left, right;     /* in the treap */
-  int below, above;    /* in memory */
-  int next;            /* of those that die in the same section */
-} block;
+typedef struct sliding_block { /* by buffer */
+  int64_t gap, most; /* free bytes below it; the largest of its subtree */
+  int left, right;   /* in the treap */
+  int below, above;  /* in memory */
+  int next;          /* of those that die in the same section */
+} sliding_block;
 
 struct mrt_pack_by_start {
   const mrt_packed_buffer *buffers;
-  block *at;
+  sliding_block *at;
   int *dying; /* by section: the first of the list, or NONE */
   int root, highest;
   int sections;
@@ -35,7 +35,7 @@ mrt_status mrt_pack_by_start_new(mrt_packing *p) {
   mrt_pack_by_start *b = MRT_NEW(p->arena, mrt_pack_by_start, 1);
   if (!b) return MRT_ENOMEM;
   b->buffers = p->buffers, b->sections = p->sections;
-  b->at = MRT_NEW(p->arena, block, p->n);
+  b->at = MRT_NEW(p->arena, sliding_block, p->n);
   b->dying = MRT_NEW(p->arena, int, p->sections);
   p->births = b;
   return b->at && b->dying ? MRT_OK : MRT_ENOMEM;
@@ -68,7 +68,7 @@ static int64_t most(const mrt_pack_by_start *b, int buffer) {
 }
 
 static void add_up(mrt_pack_by_start *b, int buffer) {
-  block *k = &b->at[buffer];
+  sliding_block *k = &b->at[buffer];
   int64_t left = most(b, k->left), right = most(b, k->right);
   int64_t under = left > right ? left : right;
   k->most = k->gap > under ? k->gap : under;
@@ -106,7 +106,7 @@ static int merge(mrt_pack_by_start *b, int low, int high) {
 
 /* The tree without `buffer`, or with another gap below it. */
 static int without(mrt_pack_by_start *b, int root, int buffer) {
-  block *k = &b->at[root];
+  sliding_block *k = &b->at[root];
   if (root == buffer) return merge(b, k->left, k->right);
   if (b->buffers[buffer].offset < b->buffers[root].offset)
     k->left = without(b, k->left, buffer);
@@ -117,7 +117,7 @@ static int without(mrt_pack_by_start *b, int root, int buffer) {
 }
 
 static void regap(mrt_pack_by_start *b, int root, int buffer) {
-  const block *k = &b->at[root];
+  const sliding_block *k = &b->at[root];
   if (root != buffer)
     regap(b,
           b->buffers[buffer].offset < b->buffers[root].offset ? k->left
@@ -132,7 +132,7 @@ static void regap(mrt_pack_by_start *b, int root, int buffer) {
 static int find(const mrt_pack_by_start *b, int root,
                 const mrt_packed_buffer *buffer) {
   if (most(b, root) < buffer->size) return NONE;
-  const block *k = &b->at[root];
+  const sliding_block *k = &b->at[root];
   int found = find(b, k->left, buffer);
   if (found != NONE) return found;
   int64_t at = mrt_pack_align(buffer, top(b, k->below));
@@ -161,11 +161,11 @@ static void bear(mrt_pack_by_start *b, int index, mrt_packed_buffer *buffer) {
   int low, high, above = find(b, b->root, buffer);
   int below = above == NONE ? b->highest : b->at[above].below;
   buffer->offset = mrt_pack_align(buffer, top(b, below));
-  b->at[index] = (block){ .gap = buffer->offset - top(b, below),
-                          .left = NONE,
-                          .right = NONE,
-                          .below = below,
-                          .next = b->dying[death(b, buffer)] };
+  b->at[index] = (sliding_block){ .gap = buffer->offset - top(b, below),
+                                  .left = NONE,
+                                  .right = NONE,
+                                  .below = below,
+                                  .next = b->dying[death(b, buffer)] };
   b->dying[death(b, buffer)] = index;
   add_up(b, index);
   split(b, b->root, buffer->offset, &low, &high);

@@ -15,16 +15,16 @@
 /* Items walked past by first fit, in all orders together. */
 static const int64_t fit_work = 800000000, quick_work = 30000000;
 
-typedef struct piece { /* one of the caller's buffers */
+typedef struct pack_piece { /* one of the caller's buffers */
   const mrt_pack_buffer *buffer;
   int index;
-} piece;
+} pack_piece;
 
 static int compare(int64_t a, int64_t b) { return (a > b) - (a < b); }
 
 /* Items that compare equal may take each other's place. */
 static int by_what_it_is(const void *a, const void *b) {
-  const piece *x = a, *y = b;
+  const pack_piece *x = a, *y = b;
   int c = compare(x->buffer->first, y->buffer->first);
   if (!c) c = compare(x->buffer->last, y->buffer->last);
   if (!c)
@@ -61,13 +61,13 @@ static mrt_status check(mrt_error *error, const mrt_pack_buffer *buffers,
 
 /* The buffers that take room, in their order, into *pieces. */
 static mrt_status collect(mrt_packing *p, mrt_pack_buffer *buffers, int n,
-                          piece **pieces) {
-  *pieces = MRT_NEW(p->arena, piece, n);
+                          pack_piece **pieces) {
+  *pieces = MRT_NEW(p->arena, pack_piece, n);
   p->buffers = MRT_NEW(p->arena, mrt_packed_buffer, n);
   if (!*pieces || !p->buffers) return MRT_ENOMEM;
   for (int i = 0; i < n; i++) {
     buffers[i].offset = 0;
-    if (buffers[i].size) (*pieces)[p->n++] = (piece){ &buffers[i], i };
+    if (buffers[i].size) (*pieces)[p->n++] = (pack_piece){ &buffers[i], i };
   }
   if (p->n) qsort(*pieces, (size_t)p->n, sizeof **pieces, by_what_it_is);
   for (int i = 0; i < p->n; i++) {
@@ -84,7 +84,7 @@ static mrt_status collect(mrt_packing *p, mrt_pack_buffer *buffers, int n,
 
 /* A section begins with the first buffer that is born after a death: all born
  * until the next death meet all that then live. */
-static mrt_status cut(mrt_packing *p, const piece *pieces) {
+static mrt_status cut(mrt_packing *p, const pack_piece *pieces) {
   int64_t *ends = MRT_NEW(p->arena, int64_t, p->n);
   int64_t *begin = MRT_NEW(p->arena, int64_t, p->n);
   if (!ends || !begin) return MRT_ENOMEM;
@@ -144,7 +144,8 @@ void mrt_pack_keep(mrt_packing *p, int64_t height) {
   p->height = height;
 }
 
-static mrt_status solve(mrt_packing *p, const piece *pieces, size_t capacity) {
+static mrt_status solve(mrt_packing *p, const pack_piece *pieces,
+                        size_t capacity) {
   MRT_TRY(cut(p, pieces));
   MRT_TRY(weigh(p));
   p->goal = p->enough = p->bound;
@@ -165,7 +166,7 @@ mrt_status mrt_pack_in(mrt_arena *arena, mrt_error *error,
                     .height = INT64_MAX,
                     .effort = effort,
                     .fit_work = effort ? fit_work : quick_work };
-  piece *pieces;
+  pack_piece *pieces;
   MRT_TRY(check(error, buffers, n));
   mrt_status s = collect(&p, buffers, n, &pieces);
   if (!s && p.n) s = solve(&p, pieces, capacity);

@@ -16,7 +16,7 @@
 
 enum { LEAST_SEGMENT = 4 }; /* operators */
 
-typedef struct cutting {
+typedef struct schedule_cutting {
   mrt_schedule_solver *s;
   int worst;      /* operator: segments end before it */
   int count;      /* of gaps across it, in s->across */
@@ -24,13 +24,13 @@ typedef struct cutting {
                      worst read, and those that live past the worst */
   int64_t *made;  /* by operator: bytes up to it that live past the worst */
   int *segment;   /* by operator */
-} cutting;
+} schedule_cutting;
 
-static int op_of(const cutting *c, int access) {
+static int op_of(const schedule_cutting *c, int access) {
   return c->s->line.access[access].run; /* first runs only: so numbered */
 }
 
-static void weigh(cutting *c) {
+static void weigh(schedule_cutting *c) {
   const mrt_sequence *l = &c->s->line;
   const mrt_problem *p = l->p;
   for (int i = 0; i < l->accesses; i++) {
@@ -52,7 +52,8 @@ static void weigh(cutting *c) {
 
 /* The narrowest operator within a quarter of a segment of where an even part of
  * the bytes is made. */
-static int cut_near(const cutting *c, int number, int segments, int last) {
+static int cut_near(const schedule_cutting *c, int number, int segments,
+                    int last) {
   double whole = (double)c->made[c->worst], part = whole / segments;
   int best = -1;
   for (int op = last + LEAST_SEGMENT; op < c->worst; op++) {
@@ -65,7 +66,7 @@ static int cut_near(const cutting *c, int number, int segments, int last) {
 }
 
 /* Cut; what that takes at most, about. */
-static int64_t cut(cutting *c, int segments) {
+static int64_t cut(schedule_cutting *c, int segments) {
   int64_t handed = 0, most = 0, last_made = 0;
   int number = 0, last = 0;
   for (int k = 1; k <= segments; k++) {
@@ -82,7 +83,7 @@ static int64_t cut(cutting *c, int segments) {
   return handed + most;
 }
 
-static void cut_best(cutting *c) {
+static void cut_best(schedule_cutting *c) {
   int best = 1;
   int64_t least = INT64_MAX;
   for (int k = 2; k <= c->worst / LEAST_SEGMENT; k += 1 + k / 8) {
@@ -98,7 +99,7 @@ static int last_made(const void *a, const void *b) {
   return x->op != y->op ? y->op - x->op : y->value - x->value;
 }
 
-static void list_drops(cutting *c) {
+static void list_drops(schedule_cutting *c) {
   mrt_schedule_solver *s = c->s;
   const mrt_sequence *l = &s->line;
   s->choices = 0;
@@ -114,7 +115,7 @@ static void list_drops(cutting *c) {
   qsort(s->choice, (size_t)s->choices, sizeof *s->choice, last_made);
 }
 
-static void drop(cutting *c) {
+static void drop(schedule_cutting *c) {
   mrt_schedule_solver *s = c->s;
   mrt_sequence *l = &s->line;
   for (int i = 0; i < s->choices && !l->failed && l->length <= s->most; i++) {
@@ -130,10 +131,10 @@ static void drop(cutting *c) {
 void mrt_mincut(mrt_schedule_solver *s) {
   mrt_sequence *l = &s->line;
   int ops = l->p->ops;
-  cutting c = { .s = s,
-                .width = MRT_NEW(l->arena, int64_t, ops + 2),
-                .made = MRT_NEW(l->arena, int64_t, ops + 2),
-                .segment = MRT_NEW(l->arena, int, ops + 2) };
+  schedule_cutting c = { .s = s,
+                         .width = MRT_NEW(l->arena, int64_t, ops + 2),
+                         .made = MRT_NEW(l->arena, int64_t, ops + 2),
+                         .segment = MRT_NEW(l->arena, int, ops + 2) };
   if (!c.width || !c.made || !c.segment) {
     l->failed = true;
     return;

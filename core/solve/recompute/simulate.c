@@ -17,7 +17,7 @@ typedef struct tier { /* one value */
   double out_end, in_end;
 } tier;
 
-typedef struct walk {
+typedef struct schedule_walk {
   const mrt_problem *p;
   mrt_schedule *s;
   mrt_error *e;
@@ -26,19 +26,20 @@ typedef struct walk {
   int first; /* the next operator's first run */
   double time, out_queue, in_queue;
   int64_t live;
-} walk;
+} schedule_walk;
 
-static mrt_status wrong(walk *w, int act, const char *what, int index) {
+static mrt_status wrong(schedule_walk *w, int act, const char *what,
+                        int index) {
   return mrt_fail(w->e, MRT_EPLAN, "schedule: act %d: %s %d", act + 1, what,
                   index + 1);
 }
 
-static void reach(walk *w, int64_t bytes) {
+static void reach(schedule_walk *w, int64_t bytes) {
   if (bytes > w->s->peak) w->s->peak = bytes;
 }
 
 /* Is `value` dropped by one of the acts right after this run? */
-static bool drops(const walk *w, int act, int value) {
+static bool drops(const schedule_walk *w, int act, int value) {
   for (int i = act + 1; i < w->s->count; i++) {
     if (w->s->act[i].kind != MRT_ACT_DROP) return false;
     if (w->s->act[i].index == value) return true;
@@ -47,7 +48,7 @@ static bool drops(const walk *w, int act, int value) {
 }
 
 /* Bytes of outputs that lie in inputs dropped right after this run. */
-static int64_t in_place(const walk *w, int act) {
+static int64_t in_place(const schedule_walk *w, int act) {
   const mrt_problem *p = w->p;
   int op = w->s->act[act].index;
   int64_t sum = 0;
@@ -63,7 +64,7 @@ static int64_t in_place(const walk *w, int act) {
 }
 
 /* May the operator run now? */
-static mrt_status allow(walk *w, int act) {
+static mrt_status allow(schedule_walk *w, int act) {
   const mrt_problem *p = w->p;
   int op = w->s->act[act].index;
   if (op < 0 || op >= p->ops) return wrong(w, act, "there is no operator", op);
@@ -77,7 +78,7 @@ static mrt_status allow(walk *w, int act) {
   return MRT_OK;
 }
 
-static mrt_status run(walk *w, int act) {
+static mrt_status run(schedule_walk *w, int act) {
   const mrt_problem *p = w->p;
   MRT_TRY(allow(w, act));
   int op = w->s->act[act].index;
@@ -102,7 +103,8 @@ static mrt_status run(walk *w, int act) {
   return MRT_OK;
 }
 
-static mrt_status move_value(walk *w, int act, mrt_act_kind kind, int value) {
+static mrt_status move_value(schedule_walk *w, int act, mrt_act_kind kind,
+                             int value) {
   const mrt_problem *p = w->p;
   if (value < 0 || value >= p->values)
     return wrong(w, act, "there is no value", value);
@@ -141,7 +143,7 @@ static mrt_status move_value(walk *w, int act, mrt_act_kind kind, int value) {
   return MRT_OK;
 }
 
-static mrt_status finish(walk *w) {
+static mrt_status finish(schedule_walk *w) {
   const mrt_problem *p = w->p;
   if (w->first < p->ops)
     return wrong(w, w->s->count, "the end, without operator", w->first);
@@ -157,7 +159,7 @@ static mrt_status finish(walk *w) {
 
 mrt_status mrt_schedule_simulate(mrt_arena *arena, mrt_error *e,
                                  const mrt_problem *p, mrt_schedule *s) {
-  walk w = {
+  schedule_walk w = {
     .p = p,
     .s = s,
     .e = e,

@@ -13,7 +13,7 @@
 #include "attention/dots.h"
 
 /* A thread's scratch. */
-typedef struct work {
+typedef struct attention_work {
   matrix qt;          /* [D][TILE], scaled */
   matrix s;           /* [TILE][TILE]; weights may be pairs of keys */
   matrix o;           /* [TILE][Dv] */
@@ -21,10 +21,10 @@ typedef struct work {
   real *paired;       /* [TILE / 2][Dv], of pairs */
   real *max, *sum;    /* [TILE], of what was seen so far */
   real *shift, *keep; /* [TILE]: what is subtracted; weight of the past */
-} work;
+} attention_work;
 
-static work carve(const shape *n, uintptr_t *at) {
-  return (work){
+static attention_work carve(const shape *n, uintptr_t *at) {
+  return (attention_work){
     .qt = columns_of(take_tile(n, at, n->D)),
     .s = columns_of(take(at, TILE * TILE)),
     .o = rows_of(take(at, TILE * wide(n->Dv)), n->Dv),
@@ -71,7 +71,7 @@ static vec column_exp(matrix s, int64_t n, vec shift) {
 
 /* The pair's scores become weights, for a maximum that may rise; `keep` is
  * what the weights of earlier pairs must be multiplied by. */
-static void soften(const shape *n, const pair *p, work *w) {
+static void soften(const shape *n, const pair *p, attention_work *w) {
   for (int64_t j = 0; j < row_end(p); j += LANES) {
     matrix s = matrix_at(w->s, 0, j);
     int64_t m = computed_for(p, j);
@@ -95,7 +95,7 @@ static void soften(const shape *n, const pair *p, work *w) {
 }
 
 /* What was summed before the maximum rose weighs less now. */
-static void fade(const pair *p, work *w) {
+static void fade(const pair *p, attention_work *w) {
   for (int64_t j = 0; j < p->queries; j++) {
     real keep = w->keep[j], *o = w->o.p + j * w->o.row;
     for (int64_t d = 0; keep != 1 && d < w->o.row; d++) o[d] *= keep;
@@ -103,7 +103,8 @@ static void fade(const pair *p, work *w) {
 }
 
 /* The sums become o and lse; a query that saw no key gets 0 and -infinity. */
-static void store(const mrt_call *c, const shape *n, place at, const work *w) {
+static void store(const mrt_call *c, const shape *n, place at,
+                  const attention_work *w) {
   real *lse = (real *)c->out[1].data + (at.b * n->H + at.h) * n->T + at.t;
   real unit = n->dots ? n->scale : 1;
   for (int64_t j = 0; j < at.queries; j++)
@@ -120,7 +121,8 @@ static void store(const mrt_call *c, const shape *n, place at, const work *w) {
   }
 }
 
-static void attend(const mrt_call *c, const shape *n, place at, work *w) {
+static void attend(const mrt_call *c, const shape *n, place at,
+                   attention_work *w) {
   int64_t h = at.h / n->group, end = keys_seen_by(n, at.t + at.queries - 1);
   ask_for(n, &c->in[1], at.b, 0, h);
   ask_for(n, &c->in[0], at.b, at.t + TILE, at.h);
@@ -152,7 +154,7 @@ static void run(const mrt_call *c) {
   {
     uintptr_t at = (uintptr_t)c->scratch +
                    (uintptr_t)omp_get_thread_num() * thread_bytes(&n);
-    work w = carve(&n, &at);
+    attention_work w = carve(&n, &at);
 #pragma omp for schedule(dynamic, chunk)
     for (int64_t i = 0; i < items; i++)
       attend(c, &n, place_at(&n, i, tiles), &w);

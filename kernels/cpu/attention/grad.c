@@ -16,7 +16,7 @@
 #include "attention/dots.h"
 
 /* A thread's scratch. */
-typedef struct work {
+typedef struct attention_grad_work {
   matrix qt, dot;         /* [D][TILE] scaled, [Dv][TILE] */
   matrix p, ds;           /* [TILE][TILE]; ds may be pairs of keys */
   matrix pq, dsq;         /* [TILE][TILE / 2], pairs of queries */
@@ -27,7 +27,7 @@ typedef struct work {
   matrix dk, dv;          /* sums of the item's keys, where these are narrow */
   real *lse, *delta;      /* [TILE] */
   real *row[2];           /* [Dv] */
-} work;
+} attention_grad_work;
 
 /* What an item computes: queries t .. t_end against keys s .. s_end of key
  * head h. */
@@ -37,12 +37,12 @@ typedef struct item {
 } item;
 
 /* How an operator's work is divided. */
-typedef struct job {
+typedef struct attention_job {
   shape n;
   int team;
   bool split;  /* into tiles of queries and tiles of keys */
   bool narrow; /* not all operands are reals */
-} job;
+} attention_job;
 
 static int64_t tiles_in(int64_t n) { return (n + TILE - 1) / TILE; }
 
@@ -52,8 +52,8 @@ static bool should_split(int64_t heads, int team) {
   return rounds * team * 5 > heads * 7;
 }
 
-static job job_of(const mrt_call *c) {
-  job t = { .n = shape_of(c) };
+static attention_job job_of(const mrt_call *c) {
+  attention_job t = { .n = shape_of(c) };
   const shape *n = &t.n;
   double flops = (6 * (double)n->D + 4 * (double)n->Dv) * seen_in_all(n);
   t.team = mrt_team(c, flops / 100);
@@ -65,12 +65,12 @@ static job job_of(const mrt_call *c) {
   return t;
 }
 
-static work carve(const job *t, uintptr_t *at) {
+static attention_grad_work carve(const attention_job *t, uintptr_t *at) {
   const shape *n = &t->n;
   int64_t d = wide(n->D), dv = wide(n->Dv), half = n->dots ? TILE / 2 : 0;
   int64_t keys = t->split ? TILE : padded(n->S, TILE);
   int64_t sums = t->narrow ? keys : 0, row = t->narrow ? dv : 0;
-  return (work){
+  return (attention_grad_work){
     .qt = columns_of(take_tile(n, at, n->D)),
     .dot = columns_of(take_tile(n, at, n->Dv)),
     .p = columns_of(take(at, TILE * TILE)),
@@ -94,14 +94,14 @@ static work carve(const job *t, uintptr_t *at) {
   };
 }
 
-static size_t thread_bytes(const job *t) {
+static size_t thread_bytes(const attention_job *t) {
   uintptr_t end = 0;
   carve(t, &end);
   return end;
 }
 
 static size_t scratch(const mrt_call *c) {
-  job t = job_of(c);
+  attention_job t = job_of(c);
   return thread_bytes(&t) * (size_t)t.team;
 }
 
@@ -116,7 +116,7 @@ static const real *reals_of(const mrt_operand *x, const void *from, real *room,
 /* lse and delta of a tile of queries.  A query that saw no key, and padding,
  * gets an lse that makes every P zero. */
 static void row_terms(const mrt_call *c, const shape *n, place at, matrix dout,
-                      work *w) {
+                      attention_grad_work *w) {
   const mrt_operand *lses = &c->in[4], *os = &c->in[3];
   int64_t first = (at.b * n->H + at.h) * n->T + at.t;
   int64_t bytes = (int64_t)mrt_dtypes[lses->type.dtype].bytes;
@@ -143,7 +143,8 @@ static void row_terms(const mrt_call *c, const shape *n, place at, matrix dout,
 }
 
 /* Scores to P, dP to dS. */
-static void differentiate(const shape *n, const pair *p, work *w) {
+static void differentiate(const shape *n, const pair *p,
+                          attention_grad_work *w) {
   for (int64_t j = 0; j < row_end(p); j += LANES) {
     vec lse = vec_load(w->lse + j), delta = vec_load(w->delta + j);
     column_mask(p, j, w->p);
@@ -189,8 +190,9 @@ static void clear_padding(const pair *p, matrix s) {
 }
 
 /* dk and dv of keys s .. s + p->keys, of which m is the item. */
-static void add_keys(const mrt_call *c, const job *t, const item *m,
-                     const pair *p, int64_t s, matrix q, matrix dout, work *w) {
+static void add_keys(const mrt_call *c, const attention_job *t, const item *m,
+                     const pair *p, int64_t s, matrix q, matrix dout,
+                     attention_grad_work *w) {
   const shape *n = &t->n;
   matrix pq = n->dots ? w->pq : w->p, dsq = n->dots ? w->dsq : w->ds;
   if (t->narrow) {
@@ -204,8 +206,8 @@ static void add_keys(const mrt_call *c, const job *t, const item *m,
 }
 
 /* A tile of queries of one head against the item's keys. */
-static void one_tile(const mrt_call *c, const job *t, const item *m, place at,
-                     work *w) {
+static void one_tile(const mrt_call *c, const attention_job *t, const item *m,
+                     place at, attention_grad_work *w) {
   const shape *n = &t->n;
   int64_t end = keys_seen_by(n, at.t + at.queries - 1);
   if (end > m->s_end) end = m->s_end;
@@ -245,8 +247,8 @@ static void store_keys(const shape *n, const mrt_operand *dx, const item *m,
     store_row(n, dx, m->b, s, m->h, sum.p + (s - m->s) * sum.row);
 }
 
-static void clear_keys(const mrt_call *c, const job *t, const item *m,
-                       work *w) {
+static void clear_keys(const mrt_call *c, const attention_job *t, const item *m,
+                       attention_grad_work *w) {
   size_t keys = (size_t)padded(m->s_end - m->s, TILE);
   size_t k = (size_t)t->n.D * sizeof(real), v = (size_t)t->n.Dv * sizeof(real);
   if (t->narrow) {
@@ -260,7 +262,8 @@ static void clear_keys(const mrt_call *c, const job *t, const item *m,
   }
 }
 
-static void compute(const mrt_call *c, const job *t, const item *m, work *w) {
+static void compute(const mrt_call *c, const attention_job *t, const item *m,
+                    attention_grad_work *w) {
   const shape *n = &t->n;
   if (m->dkv) clear_keys(c, t, m, w);
   for (int64_t g = 0; g < n->group; g++)
@@ -294,14 +297,14 @@ static item item_at(const shape *n, bool split, int64_t i) {
 }
 
 static void run(const mrt_call *c) {
-  job t = job_of(c);
+  attention_job t = job_of(c);
   int64_t items = t.n.B * t.n.Hk;
   if (t.split) items *= tiles_in(t.n.T) + tiles_in(t.n.S);
 #pragma omp parallel num_threads(t.team)
   {
     uintptr_t at = (uintptr_t)c->scratch +
                    (uintptr_t)omp_get_thread_num() * thread_bytes(&t);
-    work w = carve(&t, &at);
+    attention_grad_work w = carve(&t, &at);
 #pragma omp for schedule(dynamic)
     for (int64_t i = 0; i < items; i++) {
       item m = item_at(&t.n, t.split, i);

@@ -77,7 +77,7 @@ static void run_part(const conv *c, const part *p, const rect *of, int64_t n,
     pack_weights(c, p, j, count, w, w->packed + (j - n) * steps);
   }
   int64_t group = tiles_in_group(c, p->ts);
-  place at = place_of(c, of->m * ROWS);
+  conv_place at = place_of(c, of->m * ROWS);
   for (int64_t m = of->m; m < of->m_end; m += group) {
     int64_t tiles = least(group, of->m_end - m);
     for (int64_t i = 0; i < tiles; i++) {

@@ -37,16 +37,16 @@ typedef struct places {
 } places;
 
 /* A thread's scratch. */
-typedef struct room {
+typedef struct depth_room {
   spot *h, *w;
   places *inside;
   int64_t *rows;
-  lines x;
+  conv_lines x;
   real *y; /* a line of it, where that is rounded */
-} room;
+} depth_room;
 
 /* A line of y and what it is made from. */
-typedef struct line {
+typedef struct depth_line {
   axis h, w;
   places *inside; /* x at each spot of w */
   int64_t *rows;  /* of x at each spot of h, or -1 */
@@ -54,21 +54,22 @@ typedef struct line {
   int64_t C, kernel_w;
   const real *x, *weights, *bias; /* x: row 0 */
   real *y;                        /* of place 0 of w */
-} line;
+} depth_line;
 
 /* Channels from c on: `vecs` vectors, of which only n lanes are there where C
  * does not fill one. */
-typedef struct strip {
+typedef struct depth_strip {
   int64_t c;
   int vecs, n;
-} strip;
+} depth_strip;
 
 /* The strip of the channels from c on; the last that do not fill a vector are
  * in one that begins earlier. */
-static strip strip_at(int64_t c, int64_t C) {
-  if (C < LANES) return (strip){ 0, 1, (int)C };
+static depth_strip strip_at(int64_t c, int64_t C) {
+  if (C < LANES) return (depth_strip){ 0, 1, (int)C };
   int vecs = (int)least(VECS, (C - c) / LANES);
-  return vecs ? (strip){ c, vecs, LANES } : (strip){ C - LANES, 1, LANES };
+  return vecs ? (depth_strip){ c, vecs, LANES }
+              : (depth_strip){ C - LANES, 1, LANES };
 }
 
 /* ---- tiles --------------------------------------------------------------- */
@@ -94,8 +95,8 @@ INLINED void add_spot(int vecs, int rows, bool whole, bool edge, int64_t from,
 }
 
 /* `rows` places from j on. */
-INLINED void make_tile(int vecs, int rows, bool whole, const line *l, int64_t j,
-                       const strip *s) {
+INLINED void make_tile(int vecs, int rows, bool whole, const depth_line *l,
+                       int64_t j, const depth_strip *s) {
   vec sum[PLACES][VECS];
   const real *x[PLACES];
 #pragma GCC unroll 7
@@ -138,7 +139,7 @@ INLINED void make_tile(int vecs, int rows, bool whole, const line *l, int64_t j,
 }
 
 /* All places of the line. */
-INLINED void make_tiles(int vecs, const line *l, const strip *s) {
+INLINED void make_tiles(int vecs, const depth_line *l, const depth_strip *s) {
   int64_t j = 0, n = l->w.count;
   for (; n - j >= PLACES; j += PLACES) make_tile(vecs, PLACES, true, l, j, s);
   if (n - j > FEW && n >= PLACES)
@@ -148,7 +149,7 @@ INLINED void make_tiles(int vecs, const line *l, const strip *s) {
   for (; j < n; j++) make_tile(vecs, 1, true, l, j, s);
 }
 
-static void make_strip(const line *l, const strip *s) {
+static void make_strip(const depth_line *l, const depth_strip *s) {
   if (s->n == LANES)
     BY_VECS(s->vecs, make_tiles, l, s);
   else
@@ -157,7 +158,7 @@ static void make_strip(const line *l, const strip *s) {
 
 /* ---- lines --------------------------------------------------------------- */
 
-static void make_line(const line *l) {
+static void make_line(const depth_line *l) {
   for (int64_t b = 0; b < l->w.spots; b++) {
     int64_t at = l->w.spot[b].at, left = l->w.size - at;
     int64_t to = left > 0 ? ceil_div(left, l->w.step) : 0;
@@ -165,14 +166,14 @@ static void make_line(const line *l) {
     l->inside[b].to = least(to, l->w.count);
   }
   for (int64_t c = 0; c < l->C;) {
-    strip s = strip_at(c, l->C);
+    depth_strip s = strip_at(c, l->C);
     make_strip(l, &s);
     c = s.c + (int64_t)s.vecs * LANES;
   }
 }
 
 /* Where the rows of x lie that the line meets in image n. */
-static void find_rows(const depth *d, room *r, int64_t n, line *l) {
+static void find_rows(const depth *d, depth_room *r, int64_t n, depth_line *l) {
   int64_t H = l->h.size;
   for (int64_t a = 0; a < l->h.spots; a++) {
     int64_t i = l->i * l->h.step + l->h.spot[a].at;
@@ -186,41 +187,41 @@ static void find_rows(const depth *d, room *r, int64_t n, line *l) {
 }
 
 /* Line `index` of y, `size` elements. */
-static real *line_of_y(const depth *d, const room *r, int64_t index,
+static real *line_of_y(const depth *d, const depth_room *r, int64_t index,
                        int64_t size) {
   return d->rounds ? r->y : (real *)d->y->data + index * size;
 }
-static void end_line(const depth *d, const room *r, int64_t index,
+static void end_line(const depth *d, const depth_room *r, int64_t index,
                      int64_t size) {
   if (d->rounds) round_line(&d->with, d->y, index * size, size, r->y);
 }
 
 /* Line `index` of all images of y. */
-static void run_forwards(const depth *d, int64_t index, room *r) {
+static void run_forwards(const depth *d, int64_t index, depth_room *r) {
   int64_t H = d->h.y, n = index / H;
-  line l = { .h = axis_forward(&d->h, r->h),
-             .w = axis_forward(&d->w, r->w),
-             .inside = r->inside,
-             .i = index % H,
-             .C = d->C,
-             .kernel_w = d->w.kernel,
-             .weights = d->weights,
-             .bias = d->bias,
-             .y = line_of_y(d, r, index, d->w.y * d->C) };
+  depth_line l = { .h = axis_forward(&d->h, r->h),
+                   .w = axis_forward(&d->w, r->w),
+                   .inside = r->inside,
+                   .i = index % H,
+                   .C = d->C,
+                   .kernel_w = d->w.kernel,
+                   .weights = d->weights,
+                   .bias = d->bias,
+                   .y = line_of_y(d, r, index, d->w.y * d->C) };
   find_rows(d, r, n, &l);
   make_line(&l);
   end_line(d, r, index, d->w.y * d->C);
 }
 
 /* The same of dx: places of a line that are equal modulo the stride at once. */
-static void run_back(const depth *d, int64_t index, room *r) {
+static void run_back(const depth *d, int64_t index, depth_room *r) {
   int64_t H = d->h.x, n = index / H, i = index % H;
-  line l = { .h = axis_back(&d->h, i % d->h.stride, r->h),
-             .inside = r->inside,
-             .i = i / d->h.stride,
-             .C = d->C,
-             .kernel_w = d->w.kernel,
-             .weights = d->weights };
+  depth_line l = { .h = axis_back(&d->h, i % d->h.stride, r->h),
+                   .inside = r->inside,
+                   .i = i / d->h.stride,
+                   .C = d->C,
+                   .kernel_w = d->w.kernel,
+                   .weights = d->weights };
   real *y = line_of_y(d, r, index, d->w.x * d->C);
   l.w.size = d->w.y;
   find_rows(d, r, n, &l);
@@ -246,20 +247,20 @@ static int64_t line_size(const mrt_operand *x) {
   return x->type.dims[2] * x->type.dims[3];
 }
 
-static room carve(const mrt_call *c, uintptr_t *at) {
+static depth_room carve(const mrt_call *c, uintptr_t *at) {
   const int64_t *kernel = c->in[1].type.dims + 2;
   int64_t slots = reads_lines(c) ? kernel[0] : 0, x = line_size(&c->in[0]);
   int64_t y = rounds_lines(c) ? line_size(&c->out[0]) : 0;
-  room r = { .h = (spot *)take(at, kernel[0], sizeof(spot)),
-             .w = (spot *)take(at, kernel[1], sizeof(spot)),
-             .inside = (places *)take(at, kernel[1], sizeof(places)),
-             .rows = (int64_t *)take(at, kernel[0], sizeof(int64_t)),
-             .y = (real *)take(at, y, sizeof(real)) };
-  r.x = (lines){ .slots = slots,
-                 .size = x,
-                 .held = (int64_t *)take(at, slots, sizeof(int64_t)),
-                 .taken = (int64_t *)take(at, slots, sizeof(int64_t)),
-                 .at = (real *)take(at, slots * x, sizeof(real)) };
+  depth_room r = { .h = (spot *)take(at, kernel[0], sizeof(spot)),
+                   .w = (spot *)take(at, kernel[1], sizeof(spot)),
+                   .inside = (places *)take(at, kernel[1], sizeof(places)),
+                   .rows = (int64_t *)take(at, kernel[0], sizeof(int64_t)),
+                   .y = (real *)take(at, y, sizeof(real)) };
+  r.x = (conv_lines){ .slots = slots,
+                      .size = x,
+                      .held = (int64_t *)take(at, slots, sizeof(int64_t)),
+                      .taken = (int64_t *)take(at, slots, sizeof(int64_t)),
+                      .at = (real *)take(at, slots * x, sizeof(real)) };
   return r;
 }
 
@@ -321,7 +322,7 @@ void mrt_depth_run(const mrt_call *c, bool back) {
     int me = omp_get_thread_num();
     uintptr_t at = (uintptr_t)c->scratch + (uintptr_t)(shared_bytes(c)) +
                    (uintptr_t)(me * room_bytes(c));
-    room r = carve(c, &at);
+    depth_room r = carve(c, &at);
     int64_t from, to;
     forget_lines(&r.x);
     mrt_share(d.C, me, omp_get_num_threads(), &from, &to);

@@ -20,7 +20,7 @@
 
 enum { TAPS = 3 };
 
-typedef struct depth {
+typedef struct dw_depth {
   side h, w;
   int64_t N, C;
   int64_t whole, width; /* channels in whole vectors; C rounded up to vectors */
@@ -29,30 +29,31 @@ typedef struct depth {
   int team;
   bool copies; /* lines of x and dy */
   operands with;
-} depth;
+} dw_depth;
 
 /* A thread's lines, where they are copied. */
-typedef struct room {
-  lines x;
+typedef struct depth_dw_room {
+  conv_lines x;
   real *dy;
   int64_t *rows; /* of x at each row of the kernel */
-} room;
+} depth_dw_room;
 
 /* A line of dy, and the row of x that it meets, at the first of some taps. */
-typedef struct line {
+typedef struct depth_dw_line {
   const real *x, *dy;
   int64_t step, across;      /* in x, from place to place and from tap to tap */
   int64_t at, stride, apart; /* the same in columns, and the first */
   int64_t size, count;       /* columns of x, places */
   int64_t from, to;          /* places inside x at each of the taps */
   int64_t C, width;
-} line;
+} depth_dw_line;
 
 /* ---- sums ---------------------------------------------------------------- */
 
 /* sum += dy x of place p, where it is inside x. */
-INLINED void add_place(int vecs, int taps, bool whole, bool edge, const line *l,
-                       int64_t p, int64_t c, int n, vec sum[TAPS][VECS]) {
+INLINED void add_place(int vecs, int taps, bool whole, bool edge,
+                       const depth_dw_line *l, int64_t p, int64_t c, int n,
+                       vec sum[TAPS][VECS]) {
   const real *x = l->x + p * l->step + c, *dy = l->dy + p * l->C + c;
   vec d[VECS];
 #pragma GCC unroll 4
@@ -69,8 +70,8 @@ INLINED void add_place(int vecs, int taps, bool whole, bool edge, const line *l,
 }
 
 /* Channels from c on are added to `to`. */
-INLINED void add_line(int vecs, int taps, bool whole, const line *l, int64_t c,
-                      int n, real *to) {
+INLINED void add_line(int vecs, int taps, bool whole, const depth_dw_line *l,
+                      int64_t c, int n, real *to) {
   vec sum[TAPS][VECS];
   int64_t p = 0;
 #pragma GCC unroll 3
@@ -89,7 +90,8 @@ INLINED void add_line(int vecs, int taps, bool whole, const line *l, int64_t c,
     }
 }
 
-INLINED void add_taps(int vecs, const line *l, int taps, int64_t c, real *to) {
+INLINED void add_taps(int vecs, const depth_dw_line *l, int taps, int64_t c,
+                      real *to) {
   if (taps == 1) add_line(vecs, 1, true, l, c, LANES, to);
   if (taps == 2) add_line(vecs, 2, true, l, c, LANES, to);
   if (taps == 3) add_line(vecs, 3, true, l, c, LANES, to);
@@ -97,9 +99,10 @@ INLINED void add_taps(int vecs, const line *l, int taps, int64_t c, real *to) {
 
 /* All channels; the last that do not fill a vector are in one that begins
  * earlier. */
-static void add_channels(const depth *d, const line *l, int taps, real *to) {
+static void add_channels(const dw_depth *d, const depth_dw_line *l, int taps,
+                         real *to) {
   for (int t = 0; t < taps && d->C < LANES; t++) {
-    line one = *l;
+    depth_dw_line one = *l;
     one.x += t * l->across, one.at += t * l->apart, one.to = one.from = 0;
     add_line(1, 1, false, &one, 0, (int)d->C, to + t * l->width);
   }
@@ -114,7 +117,7 @@ static void add_channels(const depth *d, const line *l, int taps, real *to) {
 /* ---- lines --------------------------------------------------------------- */
 
 /* Places at which column `at` and the one of the last tap are inside x. */
-static void set_inside(line *l, int64_t taps) {
+static void set_inside(depth_dw_line *l, int64_t taps) {
   int64_t last = l->at + (taps - 1) * l->apart, left = l->size - last;
   l->from = l->at < 0 ? ceil_div(-l->at, l->stride) : 0;
   l->from = least(l->from, l->count);
@@ -123,7 +126,7 @@ static void set_inside(line *l, int64_t taps) {
 }
 
 /* The lines of x that line `index` of dy meets, -1 outside. */
-static void find_rows(const depth *d, int64_t index, int64_t *rows) {
+static void find_rows(const dw_depth *d, int64_t index, int64_t *rows) {
   int64_t n = index / d->h.y, i = index % d->h.y;
   for (int64_t a = 0; a < d->h.kernel; a++) {
     int64_t row = i * d->h.stride - d->h.padding + a * d->h.dilation;
@@ -132,7 +135,8 @@ static void find_rows(const depth *d, int64_t index, int64_t *rows) {
 }
 
 /* Line `index` of all images of dy. */
-static void run_line(const depth *d, int64_t index, room *r, real *sums) {
+static void run_line(const dw_depth *d, int64_t index, depth_dw_room *r,
+                     real *sums) {
   int64_t size = d->w.y * d->C;
   const real *x = d->x, *dy = d->dy + index * size;
   find_rows(d, index, r->rows);
@@ -145,16 +149,16 @@ static void run_line(const depth *d, int64_t index, room *r, real *sums) {
     if (r->rows[a] < 0) continue;
     for (int64_t b = 0; b < d->w.kernel; b += TAPS) {
       int64_t taps = least(TAPS, d->w.kernel - b);
-      line l = { .dy = dy,
-                 .step = d->w.stride * d->C,
-                 .across = d->w.dilation * d->C,
-                 .at = b * d->w.dilation - d->w.padding,
-                 .stride = d->w.stride,
-                 .apart = d->w.dilation,
-                 .size = d->w.x,
-                 .count = d->w.y,
-                 .C = d->C,
-                 .width = d->width };
+      depth_dw_line l = { .dy = dy,
+                          .step = d->w.stride * d->C,
+                          .across = d->w.dilation * d->C,
+                          .at = b * d->w.dilation - d->w.padding,
+                          .stride = d->w.stride,
+                          .apart = d->w.dilation,
+                          .size = d->w.x,
+                          .count = d->w.y,
+                          .C = d->C,
+                          .width = d->width };
       l.x = x + (r->rows[a] * d->w.x + l.at) * d->C;
       set_inside(&l, taps);
       add_channels(d, &l, (int)taps, sums + (a * d->w.kernel + b) * d->width);
@@ -164,59 +168,60 @@ static void run_line(const depth *d, int64_t index, room *r, real *sums) {
 
 /* ---- the call ------------------------------------------------------------ */
 
-static int64_t sum_reals(const depth *d) {
+static int64_t sum_reals(const dw_depth *d) {
   return d->h.kernel * d->w.kernel * d->width;
 }
 
-static depth depth_of(const mrt_call *c) {
+static dw_depth depth_of(const mrt_call *c) {
   const mrt_type *x = &c->in[0].type, *dy = &c->in[1].type;
   const mrt_type *w = &c->out[0].type;
   int64_t C = w->dims[0];
-  return (depth){ .h = side_of(c->options, 0, x, w, dy),
-                  .w = side_of(c->options, 1, x, w, dy),
-                  .N = x->dims[0],
-                  .C = C,
-                  .whole = C / LANES * LANES,
-                  .width = round_up(C, LANES),
-                  .x = c->in[0].data,
-                  .dy = c->in[1].data,
-                  .sums = c->scratch,
-                  .team = c->threads,
-                  .copies = reads_lines(c),
-                  .with = wide_operands(c) };
+  return (dw_depth){ .h = side_of(c->options, 0, x, w, dy),
+                     .w = side_of(c->options, 1, x, w, dy),
+                     .N = x->dims[0],
+                     .C = C,
+                     .whole = C / LANES * LANES,
+                     .width = round_up(C, LANES),
+                     .x = c->in[0].data,
+                     .dy = c->in[1].data,
+                     .sums = c->scratch,
+                     .team = c->threads,
+                     .copies = reads_lines(c),
+                     .with = wide_operands(c) };
 }
 
-static room carve(const depth *d, uintptr_t *at) {
+static depth_dw_room carve(const dw_depth *d, uintptr_t *at) {
   int64_t slots = d->copies ? d->h.kernel : 0, x = d->w.x * d->C;
   int64_t dy = d->copies ? d->w.y * d->C : 0;
-  room r = { .dy = (real *)take(at, dy, sizeof(real)),
-             .rows = (int64_t *)take(at, d->h.kernel, sizeof(int64_t)) };
-  r.x = (lines){ .slots = slots,
-                 .size = x,
-                 .held = (int64_t *)take(at, slots, sizeof(int64_t)),
-                 .taken = (int64_t *)take(at, slots, sizeof(int64_t)),
-                 .at = (real *)take(at, slots * x, sizeof(real)) };
+  depth_dw_room r = { .dy = (real *)take(at, dy, sizeof(real)),
+                      .rows =
+                          (int64_t *)take(at, d->h.kernel, sizeof(int64_t)) };
+  r.x = (conv_lines){ .slots = slots,
+                      .size = x,
+                      .held = (int64_t *)take(at, slots, sizeof(int64_t)),
+                      .taken = (int64_t *)take(at, slots, sizeof(int64_t)),
+                      .at = (real *)take(at, slots * x, sizeof(real)) };
   return r;
 }
 
-static size_t sum_bytes(const depth *d) {
+static size_t sum_bytes(const dw_depth *d) {
   int64_t bytes = sum_reals(d) * d->team * (int64_t)sizeof(real);
   return (size_t)round_up(bytes, 64);
 }
 
 size_t mrt_depth_dw_bytes(const mrt_call *c) {
-  depth d = depth_of(c);
+  dw_depth d = depth_of(c);
   uintptr_t end = 0;
   carve(&d, &end);
   return sum_bytes(&d) + (size_t)d.team * end;
 }
 
-static void run_part(const depth *d, int part) {
+static void run_part(const dw_depth *d, int part) {
   real *sums = d->sums + part * sum_reals(d);
   uintptr_t size = 0, at;
   carve(d, &size);
   at = (uintptr_t)d->sums + sum_bytes(d) + (uintptr_t)part * size;
-  room r = carve(d, &at);
+  depth_dw_room r = carve(d, &at);
   int64_t from, to;
   forget_lines(&r.x);
   memset(sums, 0, (size_t)sum_reals(d) * sizeof *sums);
@@ -225,7 +230,7 @@ static void run_part(const depth *d, int part) {
 }
 
 /* dw of channel c: the threads' sums, in their order. */
-static void join_parts(const depth *d, int64_t c, const mrt_operand *dw) {
+static void join_parts(const dw_depth *d, int64_t c, const mrt_operand *dw) {
   int64_t taps = d->h.kernel * d->w.kernel, at = c;
   bool rounds = dw->type.dtype != MRT_REAL;
   if (c >= d->whole && d->C >= LANES) at += d->whole + LANES - d->C;
@@ -241,7 +246,7 @@ static void join_parts(const depth *d, int64_t c, const mrt_operand *dw) {
 }
 
 void mrt_depth_dw_run(const mrt_call *c) {
-  depth d = depth_of(c);
+  dw_depth d = depth_of(c);
   double products = (double)mrt_type_count(&c->in[1].type) *
                     (double)(d.h.kernel * d.w.kernel);
   d.team = mrt_team(c, products / 30);

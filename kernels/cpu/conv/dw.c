@@ -40,7 +40,7 @@ typedef struct stretch {
   int64_t dy, count;
 } stretch;
 
-typedef struct conv {
+typedef struct dw_conv {
   side h, w;
   int64_t N, groups, k, n; /* channels of x, dy in a group */
   int64_t x_c, y_c;        /* in all */
@@ -51,16 +51,16 @@ typedef struct conv {
   void *dw;
   bool mixed;
   operands with;
-} conv;
+} dw_conv;
 
 /* A thread's scratch. */
-typedef struct work {
+typedef struct dw_work {
   real *dy;    /* [PLACES][COLS] */
   real *tiles; /* [TILES][ROWS][COLS] */
   stretch *stretches;
   real *reads; /* of a tap, as units */
   stretch *copied;
-} work;
+} dw_work;
 
 /* Tiles [from, to) of a group of channels: by strip, tap, channels of x. */
 typedef struct chunk {
@@ -68,29 +68,29 @@ typedef struct chunk {
 } chunk;
 
 /* One of them: channels [k, k + rows) of x, columns [n, n + count) of dy. */
-typedef struct tile {
+typedef struct dw_tile {
   int64_t tap, k, n;
   int rows, count, width;
-} tile;
+} dw_tile;
 
-static void set_columns(const conv *c, tile *t, int64_t n) {
+static void set_columns(const dw_conv *c, dw_tile *t, int64_t n) {
   t->n = n;
   t->count = (int)least(COLS, c->n - n);
   t->width = (int)round_up(t->count, LANES);
 }
-static void set_rows(const conv *c, tile *t, int64_t k) {
+static void set_rows(const dw_conv *c, dw_tile *t, int64_t k) {
   t->k = k;
   t->rows = (int)least(ROWS, c->k - k);
 }
 
-static tile tile_of(const conv *c, int64_t i) {
+static dw_tile tile_of(const dw_conv *c, int64_t i) {
   int64_t taps = c->h.kernel * c->w.kernel;
-  tile t = { .tap = i / c->tall % taps };
+  dw_tile t = { .tap = i / c->tall % taps };
   set_columns(c, &t, i / c->tall / taps * COLS);
   set_rows(c, &t, i % c->tall * ROWS);
   return t;
 }
-static void advance(const conv *c, tile *t) {
+static void advance(const dw_conv *c, dw_tile *t) {
   set_rows(c, t, t->k + ROWS);
   if (t->k < c->k) return;
   set_rows(c, t, 0);
@@ -100,12 +100,12 @@ static void advance(const conv *c, tile *t) {
 }
 
 /* Channels of x that a chunk reads at a tap. */
-static int64_t read_channels(const conv *c) {
+static int64_t read_channels(const dw_conv *c) {
   return round_up(least(c->k, TILES * ROWS), LANES);
 }
 
-static work carve(const conv *c, uintptr_t *at) {
-  work w = { .dy = (real *)*at };
+static dw_work carve(const dw_conv *c, uintptr_t *at) {
+  dw_work w = { .dy = (real *)*at };
   w.tiles = w.dy + PLACES * COLS;
   w.reads = w.tiles + TILES * TILE;
   w.stretches = (stretch *)w.reads;
@@ -173,7 +173,7 @@ static void inside(const side *s, int64_t at, int64_t *from, int64_t *to) {
 
 /* The stretches of places [p, end) for a tap; how many there are.  One that
  * goes on where the last ended is joined to it. */
-static int list_stretches(const conv *c, const chunk *of, int64_t tap,
+static int list_stretches(const dw_conv *c, const chunk *of, int64_t tap,
                           int64_t p, int64_t end, stretch *list) {
   int64_t a = tap / c->w.kernel, b = tap % c->w.kernel, from, to;
   int64_t down = a * c->h.dilation - c->h.padding;
@@ -204,8 +204,8 @@ static int list_stretches(const conv *c, const chunk *of, int64_t tap,
 
 /* ---- a chunk ------------------------------------------------------------- */
 
-static void copy_strip(const conv *c, const chunk *of, const tile *t, int64_t p,
-                       int64_t end, real *to) {
+static void copy_strip(const dw_conv *c, const chunk *of, const dw_tile *t,
+                       int64_t p, int64_t end, real *to) {
   const real *from = (const real *)c->dy + p * c->y_c + of->group * c->n + t->n;
   for (; p < end; p++, from += c->y_c, to += t->width)
     for (int j = 0; j < t->width; j += LANES)
@@ -214,12 +214,12 @@ static void copy_strip(const conv *c, const chunk *of, const tile *t, int64_t p,
                             : load_some(from + j, t->count - j));
 }
 
-static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
-                      const work *w) {
+static void add_block(const dw_conv *c, const chunk *of, int64_t p, int64_t end,
+                      const dw_work *w) {
   int64_t step = c->w.stride * c->x_c, base = 0;
   const stretch *list = c->mixed ? w->copied : w->stretches;
   int count = 0;
-  tile t = tile_of(c, of->from);
+  dw_tile t = tile_of(c, of->from);
   for (int64_t i = of->from; i < of->to; i++, advance(c, &t)) {
     real *to = w->tiles + (i - of->from) * TILE;
     int vecs = t.width / LANES;
@@ -238,15 +238,15 @@ static void add_block(const conv *c, const chunk *of, int64_t p, int64_t end,
   }
 }
 
-static void store(const conv *c, const chunk *of, const real *tiles) {
+static void store(const dw_conv *c, const chunk *of, const real *tiles) {
   for (int64_t i = of->from, run; i < of->to; i += run, tiles += run * TILE) {
-    tile t = tile_of(c, i);
+    dw_tile t = tile_of(c, i);
     run = least(of->to - i, c->tall - t.k / ROWS);
     store_rows(c, of, &t, least(run * ROWS, c->k - t.k), tiles);
   }
 }
 
-static void run_chunk(const conv *c, const chunk *of, const work *w) {
+static void run_chunk(const dw_conv *c, const chunk *of, const dw_work *w) {
   int64_t places = c->N * c->h.y * c->w.y;
   memset(w->tiles, 0, (size_t)((of->to - of->from) * TILE) * sizeof(real));
   for (int64_t p = 0; p < places; p += PLACES)
@@ -257,29 +257,29 @@ static void run_chunk(const conv *c, const chunk *of, const work *w) {
 
 /* ---- the kernel ---------------------------------------------------------- */
 
-static conv conv_of(const mrt_call *call) {
+static dw_conv conv_of(const mrt_call *call) {
   const mrt_conv_options *o = call->options;
   const mrt_type *x = &call->in[0].type, *dy = &call->in[1].type;
   const mrt_type *w = &call->out[0].type;
   int64_t O = w->dims[0], C = w->dims[1], g = o->groups;
-  conv c = { .h = side_of(o, 0, x, w, dy),
-             .w = side_of(o, 1, x, w, dy),
-             .N = x->dims[0],
-             .groups = g,
-             .k = C,
-             .n = O / g,
-             .x_c = x->dims[3],
-             .y_c = O,
-             .tall = ceil_div(C, ROWS),
-             .x = call->in[0].data,
-             .dy = call->in[1].data,
-             .dw = call->out[0].data,
-             .x_bytes = (int64_t)mrt_dtypes[x->dtype].bytes };
+  dw_conv c = { .h = side_of(o, 0, x, w, dy),
+                .w = side_of(o, 1, x, w, dy),
+                .N = x->dims[0],
+                .groups = g,
+                .k = C,
+                .n = O / g,
+                .x_c = x->dims[3],
+                .y_c = O,
+                .tall = ceil_div(C, ROWS),
+                .x = call->in[0].data,
+                .dy = call->in[1].data,
+                .dw = call->out[0].data,
+                .x_bytes = (int64_t)mrt_dtypes[x->dtype].bytes };
   set_operands(call, &c);
   return c;
 }
 
-static size_t bytes_of_thread(const conv *c) {
+static size_t bytes_of_thread(const dw_conv *c) {
   uintptr_t end = 0;
   carve(c, &end);
   return end;
@@ -292,13 +292,13 @@ static bool in_depth(const mrt_call *call) {
 
 static size_t scratch(const mrt_call *call) {
   if (in_depth(call)) return mrt_depth_dw_bytes(call);
-  conv c = conv_of(call);
+  dw_conv c = conv_of(call);
   return bytes_of_thread(&c) * (size_t)call->threads;
 }
 
 /* Tiles [from, to) of all, a chunk at a time. */
-static void run_tiles(const conv *c, int64_t in_group, int64_t from, int64_t to,
-                      const work *w) {
+static void run_tiles(const dw_conv *c, int64_t in_group, int64_t from,
+                      int64_t to, const dw_work *w) {
   while (from < to) {
     int64_t group = from / in_group, begin = group * in_group;
     int64_t end = least(least(to, begin + in_group), from + TILES);
@@ -312,7 +312,7 @@ static void run(const mrt_call *call) {
     mrt_depth_dw_run(call);
     return;
   }
-  conv c = conv_of(call);
+  dw_conv c = conv_of(call);
   int64_t in_group = ceil_div(c.n, COLS) * c.tall * c.h.kernel * c.w.kernel;
   int64_t tiles = c.groups * in_group;
   double ns = (double)mrt_rows(&call->in[1]) * (double)tiles * TILE / 50;
@@ -322,7 +322,7 @@ static void run(const mrt_call *call) {
     int me = omp_get_thread_num();
     uintptr_t at =
         (uintptr_t)call->scratch + (uintptr_t)me * bytes_of_thread(&c);
-    work w = carve(&c, &at);
+    dw_work w = carve(&c, &at);
     int64_t from, to;
     mrt_share(tiles, me, omp_get_num_threads(), &from, &to);
     run_tiles(&c, in_group, from, to, &w);

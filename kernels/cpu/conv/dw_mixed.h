@@ -11,7 +11,7 @@
 
 #ifndef MRT_F64
 
-static void set_operands(const mrt_call *call, conv *c) {
+static void set_operands(const mrt_call *call, dw_conv *c) {
   c->with = operands_of(call);
   c->with.b = operand_of(call, 1, c->with.each > 1);
   c->mixed = is_mixed(call);
@@ -46,8 +46,8 @@ static void read_places(const reader *r, const char *a, const char *b, real *to,
 }
 
 /* The strip of dy as units. */
-static void copy_units(const conv *c, const chunk *of, const tile *t, int64_t p,
-                       int64_t end, real *to) {
+static void copy_units(const dw_conv *c, const chunk *of, const dw_tile *t,
+                       int64_t p, int64_t end, real *to) {
   const reader *r = &c->with.b;
   int64_t row = c->y_c * r->bytes;
   const char *from = r->data + p * row + (of->group * c->n + t->n) * r->bytes;
@@ -60,8 +60,8 @@ static void copy_units(const conv *c, const chunk *of, const tile *t, int64_t p,
 
 /* The stretches of a tap as units of channels [k, k + n); how many they are
  * then. */
-static int copy_reads(const conv *c, int64_t k, int64_t n, int count,
-                      const work *w) {
+static int copy_reads(const dw_conv *c, int64_t k, int64_t n, int count,
+                      const dw_work *w) {
   const char *at[PLACES + 1] = { 0 };
   int64_t step = c->w.stride * c->x_c * c->x_bytes;
   for (int i = 0; i < count; i++) {
@@ -85,12 +85,12 @@ static int copy_reads(const conv *c, int64_t k, int64_t n, int count,
   return copied;
 }
 
-static int result_bytes(const conv *c) {
+static int result_bytes(const dw_conv *c) {
   return (int)mrt_dtypes[c->with.result].bytes;
 }
 
 /* Sums of each tile as narrow floats, in its first bytes. */
-static void round_tiles(const conv *c, int64_t count, real *tiles) {
+static void round_tiles(const dw_conv *c, int64_t count, real *tiles) {
   if (c->with.result == MRT_f32) return;
   uint16_t room[TILE];
   for (; count--; tiles += TILE) {
@@ -153,15 +153,15 @@ static WITH_DOTS void run_dots(int vecs, int rows, const stretch *s, int count,
 #endif
 
 #else
-static void set_operands(const mrt_call *call, conv *c) {}
-static void copy_units(const conv *c, const chunk *of, const tile *t, int64_t p,
-                       int64_t end, real *to) {}
-static int copy_reads(const conv *c, int64_t k, int64_t n, int count,
-                      const work *w) {
+static void set_operands(const mrt_call *call, dw_conv *c) {}
+static void copy_units(const dw_conv *c, const chunk *of, const dw_tile *t,
+                       int64_t p, int64_t end, real *to) {}
+static int copy_reads(const dw_conv *c, int64_t k, int64_t n, int count,
+                      const dw_work *w) {
   return 0;
 }
-static int result_bytes(const conv *c) { return sizeof(real); }
-static void round_tiles(const conv *c, int64_t count, real *tiles) {}
+static int result_bytes(const dw_conv *c) { return sizeof(real); }
+static void round_tiles(const dw_conv *c, int64_t count, real *tiles) {}
 #endif
 
 #if !CONV_DOTS

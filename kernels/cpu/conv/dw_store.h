@@ -10,8 +10,9 @@
  * kh, kw], elements of type T.  A few columns at a time: what is written is far
  * apart from one to the next, and side by side along the rows. */
 #define STORE_ROWS(name, T)                                                    \
-  static void store_##name(const conv *c, const chunk *of, const tile *t,      \
-                           int64_t rows, const real *tiles) {                  \
+  static void store_##name(const dw_conv *c, const chunk *of,                  \
+                           const dw_tile *t, int64_t rows,                     \
+                           const real *tiles) {                                \
     int64_t taps = c->h.kernel * c->w.kernel, k = c->k;                        \
     int64_t tile = TILE * (int64_t)(sizeof(real) / sizeof(T));                 \
     T *to =                                                                    \
@@ -31,7 +32,7 @@ STORE_ROWS(halves, bits16)
 STORE_ROWS(bytes, bits8)
 #undef STORE_ROWS
 
-static void store_rows(const conv *c, const chunk *of, const tile *t,
+static void store_rows(const dw_conv *c, const chunk *of, const dw_tile *t,
                        int64_t rows, const real *tiles) {
   int bytes = result_bytes(c);
   if (bytes == 1)

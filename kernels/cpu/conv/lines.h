@@ -9,12 +9,12 @@
 
 #include "conv/operands.h"
 
-typedef struct lines {
+typedef struct conv_lines {
   int64_t slots, size; /* of a line, in elements */
   int64_t *held;       /* [slots] the line there, or -1 */
   int64_t *taken;      /* [slots] for the present ones */
   real *at;            /* [slots][size] */
-} lines;
+} conv_lines;
 
 #ifndef MRT_F64
 /* n elements of `x` from `first` on. */
@@ -26,7 +26,7 @@ static inline void read_line(const reader *x, int64_t first, int64_t n,
 }
 
 /* Lines rows[0..count), -1 for none, become slots. */
-static inline void find_lines(lines *l, const reader *x, int64_t *rows,
+static inline void find_lines(conv_lines *l, const reader *x, int64_t *rows,
                               int64_t count) {
   memset(l->taken, 0, (size_t)l->slots * sizeof *l->taken);
   for (int64_t s = 0; s < l->slots; s++)
@@ -64,7 +64,7 @@ static inline operands wide_operands(const mrt_call *c) {
 #else
 static inline void read_line(const reader *x, int64_t first, int64_t n,
                              real *to) {}
-static inline void find_lines(lines *l, const reader *x, int64_t *rows,
+static inline void find_lines(conv_lines *l, const reader *x, int64_t *rows,
                               int64_t count) {}
 static inline void round_line(const operands *with, const mrt_operand *y,
                               int64_t first, int64_t n, const real *from) {}
@@ -75,7 +75,7 @@ static inline operands wide_operands(const mrt_call *c) {
 }
 #endif
 
-static inline void forget_lines(lines *l) {
+static inline void forget_lines(conv_lines *l) {
   for (int64_t s = 0; s < l->slots; s++) l->held[s] = -1;
 }
 

@@ -60,10 +60,11 @@ static inline void read_bias(const mrt_call *c) {
               c->in[2].type.dims[0]);
 }
 #else
-typedef struct reader {
+/* Nothing of f64 is mixed. */
+typedef struct {
   int64_t bytes;
 } reader;
-typedef struct operands {
+typedef struct {
   reader a, b;
   int each;
 } operands;

@@ -9,16 +9,16 @@
 #include "conv/sum.h"
 
 /* A place of the class: image n, row i, column j of it. */
-typedef struct place {
+typedef struct conv_place {
   int64_t n, i, j;
-} place;
+} conv_place;
 
-static place place_of(const conv *c, int64_t m) {
+static conv_place place_of(const conv *c, int64_t m) {
   int64_t W = c->w.count, H = c->h.count;
-  if (c->by_image) return (place){ m % c->N, m / c->N / W, m / c->N % W };
-  return (place){ m / W / H, m / W % H, m % W };
+  if (c->by_image) return (conv_place){ m % c->N, m / c->N / W, m / c->N % W };
+  return (conv_place){ m / W / H, m / W % H, m % W };
 }
-static void advance(const conv *c, place *p) {
+static void advance(const conv *c, conv_place *p) {
   if (c->by_image && ++p->n < c->N) return;
   if (c->by_image) p->n = 0;
   if (++p->j < c->w.count) return;
@@ -55,7 +55,7 @@ static const void *copy_edge(const conv *c, const char *line, int64_t j,
 
 /* Reads of a row of a tile that is not inside x at every spot; NULL where it
  * is outside. */
-static void point_edge(const conv *c, const part *p, place at, int row,
+static void point_edge(const conv *c, const part *p, conv_place at, int row,
                        reads *r, char *edge) {
   int64_t w = c->join > 1 ? 1 : c->w.spots, a = p->t / w, b = p->t % w;
   int64_t step = c->x_c * c->x_bytes, joined = depth_of(c) * c->x_bytes;
@@ -78,8 +78,8 @@ static void point_edge(const conv *c, const part *p, place at, int row,
 }
 
 /* Reads of one row of a tile; true if it is inside x at every spot. */
-static bool point(const conv *c, const part *p, place at, int row, reads *r,
-                  const work *w) {
+static bool point(const conv *c, const part *p, conv_place at, int row,
+                  reads *r, const work *w) {
   if (p->ts == 0) return true;
   if (!all_inside(&c->h, at.i) || !all_inside(&c->w, at.j)) {
     point_edge(c, p, at, row, r, (char *)w->edge);
@@ -108,8 +108,8 @@ static int close_up(const part *p, reads *r) {
 }
 
 /* The next tile, of `rows` rows; *at is its first place, and moves on. */
-static void make_tile(const conv *c, const part *p, int64_t rows, place *at,
-                      const work *w, tile *t) {
+static void make_tile(const conv *c, const part *p, int64_t rows,
+                      conv_place *at, const work *w, tile *t) {
   bool inside = rows == ROWS;
   t->at.rows = (int)rows;
   for (int row = 0; row < rows; row++) {

@@ -20,7 +20,7 @@ typedef int32_t pair __attribute__((may_alias));
 
 static inline __attribute__((always_inline)) WITH_DOTS void
 dot_tile(int rows, int vecs, int64_t k, strip a, const real *b,
-         const place *at) {
+         const tile_place *at) {
   vec sum[ROWS][VECS];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++)
@@ -45,7 +45,7 @@ dot_tile(int rows, int vecs, int64_t k, strip a, const real *b,
 
 static inline __attribute__((always_inline)) WITH_DOTS void
 dots_by_width(int rows, int vecs, int64_t k, strip a, const real *b,
-              const place *at) {
+              const tile_place *at) {
   if (vecs == VECS)
     dot_tile(rows, VECS, k, a, b, at);
   else if (vecs == 2)
@@ -55,7 +55,7 @@ dots_by_width(int rows, int vecs, int64_t k, strip a, const real *b,
 }
 
 static WITH_DOTS void run_dots(int vecs, int64_t k, const strip *a,
-                               const real *b, const place *at) {
+                               const real *b, const tile_place *at) {
   if (at->m > ROWS / 2)
     dots_by_width(ROWS, vecs, k, *a, b, at);
   else if (at->m > 1)

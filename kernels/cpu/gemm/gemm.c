@@ -88,14 +88,14 @@ static void clear(const mrt_gemm *g) {
 
 /* With columns of b where they lie, which are packed to b.keep. */
 static void run_fresh(int vecs, int64_t k, const strip *a, const columns *b,
-                      const place *at) {
+                      const tile_place *at) {
   tile_by_size(vecs, true, k, *a, *b, at);
 }
 
 /* A block of the product: k in [p, p + kc), c's columns [j, j + nc). */
-typedef struct block {
+typedef struct gemm_block {
   int64_t p, kc, j, nc;
-} block;
+} gemm_block;
 
 /* Whole strips whose values of one row are side by side need no packing. */
 static int64_t plain_rows(const mrt_gemm *g, int64_t mc) {
@@ -117,9 +117,9 @@ static int64_t fresh_columns(const mrt_gemm *g, int64_t nc) {
   return nc % LANES ? nc / COLS * COLS : nc;
 }
 
-static place place_at(const mrt_gemm *g, block b, int64_t i, int64_t m,
-                      int64_t j, int64_t n) {
-  place at = {
+static tile_place place_at(const mrt_gemm *g, gemm_block b, int64_t i,
+                           int64_t m, int64_t j, int64_t n) {
+  tile_place at = {
     .c = mrt_gemm_to(g, i, b.j + j),
     .row = g->row,
     .col = g->col,
@@ -134,12 +134,12 @@ static place place_at(const mrt_gemm *g, block b, int64_t i, int64_t m,
   return at;
 }
 
-static void run_block(const mrt_gemm *g, block b, int64_t i, int64_t mc,
+static void run_block(const mrt_gemm *g, gemm_block b, int64_t i, int64_t mc,
                       const real *pa, real *pb) {
   int64_t plain = plain_rows(g, mc), fresh = i ? 0 : fresh_columns(g, b.nc);
   for (int64_t j = 0; j < b.nc; j += COLS)
     for (int64_t r = 0; r < mc; r += ROWS) {
-      place at = place_at(g, b, i + r, mc - r, j, b.nc - j);
+      tile_place at = place_at(g, b, i + r, mc - r, j, b.nc - j);
       int vecs = (int)ceil_div(at.n, LANES);
       strip a = { pa + r * b.kc, 1, ROWS };
       if (r < plain) a = (strip){ a_at(g, i + r, b.p), g->a.row, 1 };
@@ -167,7 +167,8 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   real *pa = scratch, *pb = pa + a_reals(g->m, step);
   for (int64_t j = 0; j < g->n; j += n_block(g->m))
     for (int64_t p = 0; p < g->k; p += step) {
-      block b = { p, least(step, g->k - p), j, least(n_block(g->m), g->n - j) };
+      gemm_block b = { p, least(step, g->k - p), j,
+                       least(n_block(g->m), g->n - j) };
       int64_t fresh = fresh_columns(g, b.nc);
       pack(pb + fresh * b.kc, COLS, LANES, b_at(g, p, j + fresh), g->b.col,
            g->b.row, b.kc, b.nc - fresh);

@@ -26,7 +26,7 @@
 
 enum { M_SUMS = 2 * M_BLOCK };
 
-typedef struct job {
+typedef struct mixed_job {
   const mrt_gemm *g;
   reader a, b;
   bool dots;
@@ -34,7 +34,7 @@ typedef struct job {
   real *pa, *pb, *stage;      /* packed; what is being turned */
   real *sums;                 /* NULL: c, or a tile */
   int64_t sums_i, sums_j, ld; /* where sums begin in c; their row */
-} job;
+} mixed_job;
 
 #ifdef MRT_DOTS
 static bool takes_dots(const mrt_gemm *g) {
@@ -69,8 +69,8 @@ size_t mrt_gemm_mixed_bytes(const mrt_gemm *g) {
   return (size_t)round_up(reals, 64) * sizeof(real);
 }
 
-static job job_of(const mrt_gemm *g, void *scratch) {
-  job t = { .g = g, .dots = takes_dots(g), .k = units(g) };
+static mixed_job job_of(const mrt_gemm *g, void *scratch) {
+  mixed_job t = { .g = g, .dots = takes_dots(g), .k = units(g) };
   t.step = t.k ? k_block(t.k) : 1;
   t.a = reader_of(&g->a, g->a.row, g->a.col, g->compute, t.dots);
   t.b = reader_of(&g->b, g->b.col, g->b.row, g->compute, t.dots);
@@ -84,12 +84,13 @@ static job job_of(const mrt_gemm *g, void *scratch) {
 }
 
 /* Steps of k from unit p on. */
-static int64_t steps_left(const job *t, int64_t *p) {
+static int64_t steps_left(const mixed_job *t, int64_t *p) {
   if (t->dots) *p *= 2;
   return t->g->k - *p;
 }
 
-static void pack_b(const job *t, int64_t p, int64_t k, int64_t j, int64_t n) {
+static void pack_b(const mixed_job *t, int64_t p, int64_t k, int64_t j,
+                   int64_t n) {
   int64_t left = steps_left(t, &p);
   if (t->b.across == 1)
     pack_steps(&t->b, t->pb, COLS, LANES, j, n, p, k, left);
@@ -98,7 +99,7 @@ static void pack_b(const job *t, int64_t p, int64_t k, int64_t j, int64_t n) {
 }
 
 /* Whole strips of rows that are units already need no packing. */
-static int64_t plain_rows(const job *t, int64_t m) {
+static int64_t plain_rows(const mixed_job *t, int64_t m) {
   const reader *a = &t->a;
   if (!a->plain || a->along != 1) return 0;
   bool whole = !t->dots || ((t->g->k | a->across) % 2 == 0 &&
@@ -107,7 +108,8 @@ static int64_t plain_rows(const job *t, int64_t m) {
 }
 
 /* Steps side by side become strips, anything else rows. */
-static void pack_a(const job *t, int64_t p, int64_t k, int64_t i, int64_t m) {
+static void pack_a(const mixed_job *t, int64_t p, int64_t k, int64_t i,
+                   int64_t m) {
   int64_t left = steps_left(t, &p), all = round_up(m, ROWS);
   int64_t steps = least(t->a.pairs ? 2 * k : k, left);
   if (t->a.across == 1) {
@@ -122,8 +124,8 @@ static void pack_a(const job *t, int64_t p, int64_t k, int64_t i, int64_t m) {
 }
 
 /* Rows [i + r, i + r + ROWS) of a block from row i, unit p on. */
-static strip strip_of(const job *t, int64_t i, int64_t r, int64_t m, int64_t p,
-                      int64_t k) {
+static strip strip_of(const mixed_job *t, int64_t i, int64_t r, int64_t m,
+                      int64_t p, int64_t k) {
   int each = t->dots ? 2 : 1;
   if (r < plain_rows(t, m))
     return (strip){ (const real *)element(&t->a, i + r, p * each),
@@ -132,8 +134,8 @@ static strip strip_of(const job *t, int64_t i, int64_t r, int64_t m, int64_t p,
   return (strip){ t->pa + r * k, k, 1 };
 }
 
-static void run_tile(const job *t, int vecs, int64_t k, const strip *a,
-                     const real *b, const place *at) {
+static void run_tile(const mixed_job *t, int vecs, int64_t k, const strip *a,
+                     const real *b, const tile_place *at) {
 #ifdef MRT_DOTS
   if (t->dots) {
     run_dots(vecs, k, a, b, at);
@@ -144,7 +146,7 @@ static void run_tile(const job *t, int vecs, int64_t k, const strip *a,
 }
 
 /* Round a tile of sums into c at row i, column j. */
-static void round_tile(const mrt_gemm *g, const place *at, int64_t i,
+static void round_tile(const mrt_gemm *g, const tile_place *at, int64_t i,
                        int64_t j) {
   if (g->col == 1) {
     mrt_round_rows(g->dtype, at->c, at->row, mrt_gemm_to(g, i, j), g->row,
@@ -157,8 +159,8 @@ static void round_tile(const mrt_gemm *g, const place *at, int64_t i,
 }
 
 /* Where the sums of the tile at row i, column j are while k runs. */
-static void find_sums(const job *t, real *tile, int64_t i, int64_t j,
-                      place *at) {
+static void find_sums(const mixed_job *t, real *tile, int64_t i, int64_t j,
+                      tile_place *at) {
   const mrt_gemm *g = t->g;
   at->c = tile, at->row = COLS, at->col = 1;
   if (t->sums) {
@@ -169,18 +171,18 @@ static void find_sums(const job *t, real *tile, int64_t i, int64_t j,
   }
 }
 
-static void run_block(const job *t, int64_t p, int64_t k, int64_t i, int64_t m,
-                      int64_t j, int64_t n) {
+static void run_block(const mixed_job *t, int64_t p, int64_t k, int64_t i,
+                      int64_t m, int64_t j, int64_t n) {
   const mrt_gemm *g = t->g;
   bool last = p + k == t->k;
   real tile[ROWS * COLS];
   for (int64_t s = 0; s < n; s += COLS)
     for (int64_t r = 0; r < m; r += ROWS) {
-      place at = { .m = (int)least(ROWS, m - r),
-                   .n = (int)least(COLS, n - s),
-                   .add = p > 0,
-                   .bias_row = g->bias_row,
-                   .bias_col = g->bias_col };
+      tile_place at = { .m = (int)least(ROWS, m - r),
+                        .n = (int)least(COLS, n - s),
+                        .add = p > 0,
+                        .bias_row = g->bias_row,
+                        .bias_col = g->bias_col };
       find_sums(t, tile, i + r, j + s, &at);
       if (last && g->bias)
         at.bias = g->bias + (i + r) * g->bias_row + (j + s) * g->bias_col;
@@ -191,7 +193,8 @@ static void run_block(const job *t, int64_t p, int64_t k, int64_t i, int64_t m,
 }
 
 /* Rows [i, i + m) of columns [j, j + n). */
-static void run_columns(job *t, int64_t i, int64_t m, int64_t j, int64_t n) {
+static void run_columns(mixed_job *t, int64_t i, int64_t m, int64_t j,
+                        int64_t n) {
   int64_t p = 0;
   t->sums_i = i, t->sums_j = j;
   do { /* once for empty sums */
@@ -207,7 +210,7 @@ static void run_columns(job *t, int64_t i, int64_t m, int64_t j, int64_t n) {
 }
 
 void mrt_gemm_mixed(const mrt_gemm *g, void *scratch) {
-  job t = job_of(g, scratch);
+  mixed_job t = job_of(g, scratch);
   int64_t rows = t.sums ? M_SUMS : g->m, cols = n_block(g->m);
   for (int64_t i = 0; i < g->m; i += rows)
     for (int64_t j = 0; j < g->n; j += cols)

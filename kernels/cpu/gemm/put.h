@@ -20,18 +20,18 @@ enum { ROWS = 4, VECS = 2 };
 enum { COLS = VECS * LANES };
 
 /* Where a tile goes and what is added to it there. */
-typedef struct place {
+typedef struct tile_place {
   real *c;
   int64_t row, col; /* strides of c */
   int m, n;         /* how much of the tile is inside c */
   bool add;         /* to what earlier blocks of k left there */
   const real *bias; /* or NULL; after the last block of k */
   int64_t bias_row, bias_col;
-} place;
+} tile_place;
 
 /* A tile all of which is inside c, whose rows are contiguous. */
 static inline __attribute__((always_inline)) void
-put_whole(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
+put_whole(int rows, int vecs, vec sum[ROWS][VECS], const tile_place *at) {
   real *c = at->c;
   int64_t row = at->row;
   if (at->add)
@@ -55,7 +55,7 @@ put_whole(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
 }
 
 /* The part of a tile inside c, value by value. */
-static void put_values(const real *tile, const place *at) {
+static void put_values(const real *tile, const tile_place *at) {
   for (int i = 0; i < at->m; i++)
     for (int j = 0; j < at->n; j++) {
       real *c = at->c + i * at->row + j * at->col, x = tile[i * COLS + j];
@@ -76,7 +76,7 @@ put_column(int m, const real *sums, real *c, bool add, const real *bias) {
 }
 
 /* The part of a tile inside c, whose columns are contiguous. */
-static void put_columns(const real *tile, const place *at) {
+static void put_columns(const real *tile, const tile_place *at) {
   enum { WHOLE = (int)ROWS < (int)LANES ? (int)ROWS : (int)LANES };
   for (int i = 0; i < at->m; i += LANES)
     for (int j = 0; j < at->n; j += LANES) {
@@ -99,7 +99,7 @@ static void put_columns(const real *tile, const place *at) {
 }
 
 static inline __attribute__((always_inline)) void
-put_other(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
+put_other(int rows, int vecs, vec sum[ROWS][VECS], const tile_place *at) {
   real tile[ROWS * COLS];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++)
@@ -114,7 +114,7 @@ put_other(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
 }
 
 static inline __attribute__((always_inline)) void
-put(int rows, int vecs, vec sum[ROWS][VECS], const place *at) {
+put(int rows, int vecs, vec sum[ROWS][VECS], const tile_place *at) {
   if (at->m < rows || at->n < vecs * LANES || at->col != 1 ||
       (at->bias && at->bias_row))
     put_other(rows, vecs, sum, at);

@@ -42,8 +42,8 @@ prefetch_rows(int rows, int64_t k, strip a, int64_t p) {
 }
 
 /* Ask for what c holds, to be there when the sums are. */
-static inline __attribute__((always_inline)) void prefetch_c(int rows, int vecs,
-                                                             const place *at) {
+static inline __attribute__((always_inline)) void
+prefetch_c(int rows, int vecs, const tile_place *at) {
   if (at->col == 1)
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
@@ -81,7 +81,7 @@ step(int rows, int vecs, bool keeps, const real *x, int64_t across,
 static inline __attribute__((always_inline)) void tile(int rows, int vecs,
                                                        bool keeps, int64_t k,
                                                        strip a, columns b,
-                                                       const place *at) {
+                                                       const tile_place *at) {
   vec sum[ROWS][VECS];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++)
@@ -103,7 +103,7 @@ static inline __attribute__((always_inline)) void tile(int rows, int vecs,
 
 static inline __attribute__((always_inline)) void
 tile_by_width(int rows, int vecs, bool keeps, int64_t k, strip a, columns b,
-              const place *at) {
+              const tile_place *at) {
   if (vecs == VECS)
     tile(rows, VECS, keeps, k, a, b, at);
   else if (vecs == 2)
@@ -115,7 +115,7 @@ tile_by_width(int rows, int vecs, bool keeps, int64_t k, strip a, columns b,
 /* at->m rows of a strip: the lowest tile that covers them. */
 static inline __attribute__((always_inline)) void
 tile_by_size(int vecs, bool keeps, int64_t k, strip a, columns b,
-             const place *at) {
+             const tile_place *at) {
   if (at->m > ROWS / 2)
     tile_by_width(ROWS, vecs, keeps, k, a, b, at);
   else if (at->m > 1)
@@ -127,7 +127,7 @@ tile_by_size(int vecs, bool keeps, int64_t k, strip a, columns b,
 /* With b packed.  (A strip is passed where it lies: copied by vectors it would
  * wait for all stores of the tile before.) */
 static void run_rows(int vecs, int64_t k, const strip *a, const real *b,
-                     const place *at) {
+                     const tile_place *at) {
   columns y = { .data = b };
   if (a->along == 1)
     tile_by_size(vecs, false, k, (strip){ a->data, a->across, 1 }, y, at);

@@ -106,12 +106,12 @@ static const mrt_kernel *kernel(const mrt_device *device, int op,
 }
 
 /* flop/s of one thread in large products, measured on server processors. */
-typedef struct figure {
+typedef struct cpu_figure {
   const char *isa;
   double matrix;
-} figure;
+} cpu_figure;
 
-static const figure declared[] = {
+static const cpu_figure declared[] = {
   { "base", 12e9 },
   { "avx2", 60e9 },
   { "avx512", 100e9 },
@@ -131,7 +131,7 @@ static const double shares[MRT_COST_COUNT] = {
 };
 
 static void describe(const mrt_device *device, mrt_device_profile *to) {
-  const figure *f = declared;
+  const cpu_figure *f = declared;
   for (int i = 0; i < MRT_COUNT(declared); i++)
     if (strcmp(declared[i].isa, device->isa) == 0) f = &declared[i];
   int threads = device->threads, channels = threads < 8 ? threads : 8;

@@ -31,9 +31,9 @@ typedef struct card {
 } card;
 
 /* How a rank's start went; "": well. */
-typedef struct report {
+typedef struct nccl_report {
   char why[160];
-} report;
+} nccl_report;
 
 /* ---- the library --------------------------------------------------------- */
 
@@ -214,7 +214,7 @@ static ncclResult_t begin(mrt_nccl *n, mrt_cuda_comm *t,
 static mrt_status agree(mrt_nccl *n, mrt_cuda_comm *t, ncclResult_t code,
                         mrt_error *e) {
   int size = t->comm->size, bad = 0;
-  report *all = calloc((size_t)size, sizeof *all);
+  nccl_report *all = calloc((size_t)size, sizeof *all);
   if (!all) return mrt_nomem(e);
   if (code) mrt_nccl_explain(n, t, code, all[t->comm->rank].why);
   mrt_status s = gather(t->comm, all, sizeof *all, e);

@@ -73,13 +73,13 @@ static void fail(mrt_nccl *n, const mrt_error *e) {
 
 /* ---- looking ------------------------------------------------------------- */
 
-typedef struct text {
+typedef struct watch_text {
   char s[160];
-} text;
+} watch_text;
 
 /* "allreduce sum f32[12] (a.lua:3)": what was queued last, near where it is. */
-static text at_what(mrt_nccl *n) {
-  text s;
+static watch_text at_what(mrt_nccl *n) {
+  watch_text s;
   pthread_mutex_lock(&n->lock);
   mrt_collective c = n->last;
   pthread_mutex_unlock(&n->lock);

@@ -13,11 +13,11 @@ enum { RUNS = 3 };
 static const float clearly = 0.97f; /* of the time of the one before */
 
 /* Operands of random numbers, in memory that is given back. */
-typedef struct trial {
+typedef struct tune_trial {
   void *data;
   mrt_lt_call call;
   cudaEvent_t from, to;
-} trial;
+} tune_trial;
 
 static size_t up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 static int64_t elements(const mrt_lt_shape *s, const mrt_lt_matrix *x,
@@ -37,7 +37,7 @@ static void *some(mrt_cuda *c, char **next, int64_t n, int dtype) {
   return data;
 }
 
-static bool begin_trial(mrt_cuda *c, const mrt_lt *p, trial *t) {
+static bool begin_trial(mrt_cuda *c, const mrt_lt *p, tune_trial *t) {
   const mrt_lt_shape *s = &p->shape;
   int64_t a = elements(s, &s->a, s->m, s->k);
   int64_t b = elements(s, &s->b, s->k, s->n);
@@ -46,7 +46,7 @@ static bool begin_trial(mrt_cuda *c, const mrt_lt *p, trial *t) {
   int bias_dtype = s->bias < 0 ? MRT_f32 : s->bias;
   size_t all = bytes(a, s->a.dtype) + bytes(b, s->b.dtype) +
                bytes(y + aux, s->y.dtype) + 256 + bytes(bias, bias_dtype);
-  *t = (trial){ 0 };
+  *t = (tune_trial){ 0 };
   if (cudaMalloc(&t->data, all + p->workspace) != cudaSuccess)
     return cudaGetLastError(), false;
   char *next = t->data;
@@ -59,14 +59,14 @@ static bool begin_trial(mrt_cuda *c, const mrt_lt *p, trial *t) {
   return cudaEventCreate(&t->from) == cudaSuccess &&
          cudaEventCreate(&t->to) == cudaSuccess;
 }
-static void end_trial(trial *t) {
+static void end_trial(tune_trial *t) {
   if (t->from) cudaEventDestroy(t->from);
   if (t->to) cudaEventDestroy(t->to);
   cudaFree(t->data);
 }
 
 /* Milliseconds, the least of some runs after a first; < 0: it failed. */
-static float time_of(mrt_cuda *c, const mrt_lt *p, const trial *t,
+static float time_of(mrt_cuda *c, const mrt_lt *p, const tune_trial *t,
                      const cublasLtMatmulAlgo_t *algo) {
   float least = -1, ms = 0;
   for (int i = 0; i <= RUNS; i++) {
@@ -84,7 +84,7 @@ static float time_of(mrt_cuda *c, const mrt_lt *p, const trial *t,
 /* -1: it could not be found out. */
 static int fastest(mrt_cuda *c, const mrt_lt *p,
                    const cublasLtMatmulHeuristicResult_t *found, int count) {
-  trial t;
+  tune_trial t;
   int best = -1;
   float least = -1;
   bool ready = begin_trial(c, p, &t);

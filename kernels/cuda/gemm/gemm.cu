@@ -16,7 +16,7 @@ namespace {
 /* ---- copies -------------------------------------------------------------- */
 
 /* Lines are contiguous in the copy, `step` apart in x. */
-struct lines {
+struct cuda_lines {
   mrt_cuda_batch batch;
   int64_t count, n, line, step; /* of a matrix: lines, their elements */
 };
@@ -33,7 +33,8 @@ MRT_DEVICE int64_t matrix_at(const mrt_cuda_batch &b, int64_t index) {
 /* V numbers of a line for each thread: at once, where x has them together. */
 template <typename R, int V>
 __global__ void __launch_bounds__(256)
-    copy_lines(mrt_any<R> x, mrt_any<R> y, lines l, int via, int64_t matrices) {
+    copy_lines(mrt_any<R> x, mrt_any<R> y, cuda_lines l, int via,
+               int64_t matrices) {
   int64_t packs = mrt_quotient(l.n + V - 1, V);
   for (int64_t i = mrt_first(); i < matrices * l.count * packs;
        i += mrt_stride()) {
@@ -58,7 +59,8 @@ __global__ void __launch_bounds__(256)
 enum { TURN = 32, TURN_ROWS = 8 };
 template <typename R>
 __global__ void __launch_bounds__(TURN *TURN_ROWS)
-    turn_lines(mrt_any<R> x, mrt_any<R> y, lines l, int via, int64_t matrices) {
+    turn_lines(mrt_any<R> x, mrt_any<R> y, cuda_lines l, int via,
+               int64_t matrices) {
   __shared__ R tile[TURN][TURN + 1];
   int64_t across = (l.count + TURN - 1) / TURN, along = (l.n + TURN - 1) / TURN;
   for (int64_t t = blockIdx.x; t < matrices * across * along; t += gridDim.x) {
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(TURN *TURN_ROWS)
 }
 
 template <typename R>
-static void repack(mrt_any<R> x, mrt_any<R> y, lines l, int via,
+static void repack(mrt_any<R> x, mrt_any<R> y, cuda_lines l, int via,
                    cudaStream_t queue) {
   constexpr int V = mrt_at_once<mrt_mixed<R>>;
   int64_t matrices = 1;
@@ -161,12 +163,12 @@ __global__ void __launch_bounds__(256)
 enum { TILE = 64, DEPTH = 16, SIDE = 16, EACH = TILE / SIDE };
 
 /* Where tile t of all lies. */
-struct tile {
+struct cuda_tile {
   int64_t matrix, row, col, a, b; /* a and b: their first elements */
 };
-MRT_DEVICE tile tile_of(const mrt_cuda_gemm &g, int64_t t) {
+MRT_DEVICE cuda_tile tile_of(const mrt_cuda_gemm &g, int64_t t) {
   int64_t across = (g.n + TILE - 1) / TILE, down = (g.m + TILE - 1) / TILE;
-  tile at;
+  cuda_tile at;
   at.matrix = t / (across * down);
   at.row = t / across % down * TILE, at.col = t % across * TILE;
   at.a = matrix_at(g.a_batch, at.matrix);
@@ -198,7 +200,7 @@ __global__ void __launch_bounds__(SIDE *SIDE)
   __shared__ R a_part[DEPTH][TILE + 1], b_part[DEPTH][TILE + 1];
   int i0 = (int)threadIdx.x / SIDE, j0 = (int)threadIdx.x % SIDE;
   for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-    tile at = tile_of(g, t);
+    cuda_tile at = tile_of(g, t);
     R sum[EACH][EACH] = {};
     for (int64_t p0 = 0; p0 < g.k; p0 += DEPTH) {
       __syncthreads();
@@ -253,8 +255,8 @@ extern "C" void mrt_cuda_repack(const mrt_cuda_matrix *x,
                                 int64_t cols, const mrt_cuda_pack *pack,
                                 void *to, cudaStream_t queue) {
   bool turned = pack->turned;
-  lines l = { *batch, turned ? cols : rows, turned ? rows : cols,
-              turned ? x->col : x->row, turned ? x->row : x->col };
+  cuda_lines l = { *batch, turned ? cols : rows, turned ? rows : cols,
+                   turned ? x->col : x->row, turned ? x->row : x->col };
   if (x->dtype == MRT_f64)
     repack<double>({ x->data, x->dtype }, { to, pack->dtype }, l, pack->via,
                    queue);

@@ -20,12 +20,12 @@ static void result(mrt_jit_writer *w, const mrt_fused_code *code) {
 static write_made write_gelu, write_gelu_grad, write_cast, write_full,
     write_arange, write_rand, write_randn, write_randint, write_dropout;
 
-typedef struct row {
+typedef struct jit_row {
   const char *reals, *integers;
   write_made *made;
-} row;
+} jit_row;
 
-static const row rows[MRT_OP_COUNT] = {
+static const jit_row rows[MRT_OP_COUNT] = {
 #define POINT(name, of_reals, of_integers)                                     \
   [MRT_OP_##name] = { #of_reals, #of_integers, NULL },
 #define MADE(name) [MRT_OP_##name] = { NULL, NULL, write_##name },
@@ -33,14 +33,14 @@ static const row rows[MRT_OP_COUNT] = {
 };
 
 bool mrt_jit_text_has(int op) {
-  const row *r = &rows[op];
+  const jit_row *r = &rows[op];
   return r->made || r->reals || op == MRT_OP_fused;
 }
 
 static bool real(mrt_dtype d) { return d == MRT_f32 || d == MRT_f64; }
 
 void mrt_jit_write_instruction(mrt_jit_writer *w, const mrt_fused_code *code) {
-  const row *r = &rows[code->op];
+  const jit_row *r = &rows[code->op];
   if (r->made) {
     r->made(w, code);
     return;

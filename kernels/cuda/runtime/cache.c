@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct ending {
+typedef struct cache_ending {
   uint64_t size, hash, mark;
-} ending;
+} cache_ending;
 #define MARK   UINT64_C(0x31656e6b5f74726d)
 #define FNV    UINT64_C(0xcbf29ce484222325)
 #define SECOND UINT64_C(0x9e3779b97f4a7c15)
@@ -68,7 +68,7 @@ bool mrt_cuda_cache_path(const mrt_cuda_cache_key *name, const char *kind,
   return true;
 }
 
-static bool whole(const void *data, size_t size, ending *end) {
+static bool whole(const void *data, size_t size, cache_ending *end) {
   if (size < sizeof *end) return false;
   memcpy(end, (const char *)data + size - sizeof *end, sizeof *end);
   return end->mark == MARK && end->size == size - sizeof *end &&
@@ -79,7 +79,7 @@ void *mrt_cuda_cache_read(const char *path, size_t *size) {
   FILE *f = fopen(path, "rb");
   if (!f) return NULL;
   struct stat st;
-  ending end;
+  cache_ending end;
   void *data = NULL;
   bool here = fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode) &&
               (data = malloc((size_t)st.st_size + 1)) != NULL &&
@@ -113,7 +113,7 @@ bool mrt_cuda_cache_write(const char *path, const void *data, size_t size) {
     unlink(part);
     return false;
   }
-  ending end = { size, mrt_cuda_cache_hash(FNV, data, size), MARK };
+  cache_ending end = { size, mrt_cuda_cache_hash(FNV, data, size), MARK };
   bool good = fwrite(data, 1, size, f) == size &&
               fwrite(&end, 1, sizeof end, f) == sizeof end;
   good &= fclose(f) == 0;

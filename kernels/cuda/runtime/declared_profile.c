@@ -9,13 +9,13 @@
 #include <stdio.h>
 
 /* Per multiprocessor: flop/s of products; bytes/s of memory. */
-typedef struct figure {
+typedef struct cuda_figure {
   int arch; /* from this one on */
   double f32, f64, half, f8, memory, host;
-} figure;
+} cuda_figure;
 
 /* A100 (108 multiprocessors), H100 SXM (132), B200 (148): data sheets. */
-static const figure figures[] = {
+static const cuda_figure figures[] = {
   { 80, 19.5e12 / 108, 19.5e12 / 108, 312e12 / 108, 312e12 / 108, 1555e9 / 108,
     25e9 },
   { 90, 67e12 / 132, 67e12 / 132, 989.4e12 / 132, 1979e12 / 132, 3350e9 / 132,
@@ -30,7 +30,7 @@ static const double reached = 0.77;
 
 void mrt_cuda_describe(const mrt_device *device, mrt_device_profile *to) {
   const mrt_cuda *c = mrt_cuda_of(device);
-  const figure *f = figures;
+  const cuda_figure *f = figures;
   for (int i = 0; i < MRT_COUNT(figures); i++)
     if (figures[i].arch <= c->arch) f = &figures[i];
   double n = c->sms * reached;

@@ -15,11 +15,11 @@
  * the oldest of these, which is later. */
 enum { RING = 64 };
 
-typedef struct lane {
+typedef struct cuda_lane {
   cudaStream_t stream;
   cudaEvent_t ready, done[RING]; /* of copy n: done[n % RING] */
   uint64_t started, joined; /* copies; of these, what the queue waits for */
-} lane;
+} cuda_lane;
 
 typedef struct cuda_tier {
   mrt_tier tier;
@@ -27,7 +27,7 @@ typedef struct cuda_tier {
   const mrt_allocator *allocator;
   char *data;
   size_t nbytes;
-  lane lanes[2];
+  cuda_lane lanes[2];
 } cuda_tier;
 
 static cudaError_t drain_lanes(cuda_tier *t) {
@@ -62,7 +62,7 @@ static mrt_status resize(mrt_tier *tier, size_t nbytes, mrt_error *e) {
 static uint64_t start(mrt_tier *tier, mrt_tier_lane which, void *data,
                       size_t offset, size_t nbytes) {
   cuda_tier *t = (cuda_tier *)tier;
-  lane *l = &t->lanes[which];
+  cuda_lane *l = &t->lanes[which];
   uint64_t number = l->started++;
   bool out = which == MRT_TIER_OUT;
   void *home = t->data + offset;
@@ -80,7 +80,7 @@ static uint64_t start(mrt_tier *tier, mrt_tier_lane which, void *data,
 
 static int wait_for(mrt_tier *tier, mrt_tier_lane which, uint64_t number) {
   cuda_tier *t = (cuda_tier *)tier;
-  lane *l = &t->lanes[which];
+  cuda_lane *l = &t->lanes[which];
   mrt_error ignored;
   /* An event of a copy so old has been taken by a later one. */
   cudaError_t code =
@@ -93,7 +93,7 @@ static int wait_for(mrt_tier *tier, mrt_tier_lane which, uint64_t number) {
 static void join(mrt_tier *tier) {
   cuda_tier *t = (cuda_tier *)tier;
   for (int i = 0; i < 2; i++) {
-    lane *l = &t->lanes[i];
+    cuda_lane *l = &t->lanes[i];
     if (l->started > l->joined)
       wait_for(tier, (mrt_tier_lane)i, l->started - 1);
     l->joined = l->started;
@@ -110,7 +110,7 @@ static void close_tier(mrt_tier *tier) {
   cuda_tier *t = (cuda_tier *)tier;
   drain(tier);
   for (int i = 0; i < 2; i++) {
-    lane *l = &t->lanes[i];
+    cuda_lane *l = &t->lanes[i];
     for (int k = 0; k < RING; k++)
       if (l->done[k]) cudaEventDestroy(l->done[k]);
     if (l->ready) cudaEventDestroy(l->ready);
@@ -120,7 +120,7 @@ static void close_tier(mrt_tier *tier) {
   mrt_release(t->allocator, t, sizeof *t);
 }
 
-static cudaError_t open_lane(lane *l) {
+static cudaError_t open_lane(cuda_lane *l) {
   cudaError_t code =
       cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking);
   if (!code) code = cudaEventCreateWithFlags(&l->ready, cudaEventDisableTiming);
