@@ -74,6 +74,7 @@ end
 -- Tensors, a table and a vocabulary go through files: in memory where that can
 -- be, for they are brought to the disk thousands of times.
 local path = os.tmpname()
+os.remove(path)
 if os.execute "test -w /dev/shm" then path = "/dev/shm" .. path:match "/[^/]*$" end
 local function write(ending, text)
   local file <close> = assert(io.open(path .. ending, "wb"))

@@ -1,15 +1,11 @@
 -- launch_spec.lua -- `mrt launch`: ranks started, read, ended together
+local files = require "support.files"
 local program = require "support.program"
 
--- A script for the ranks, by name; gone with the test.
-local scripts = {}
+-- A script for the ranks, by name.
 local function script(text)
-  local path = os.tmpname()
-  scripts[#scripts + 1] = path
-  local file = assert(io.open(path, "w"))
-  file:write("local rank, attempt = tonumber(os.getenv 'RANK'), os.getenv 'MRT_RESTART'\n", text)
-  file:close()
-  return path
+  return files.temporary("local rank, attempt = tonumber(os.getenv 'RANK'), "
+    .. "os.getenv 'MRT_RESTART'\n" .. text)
 end
 
 -- Status and output of `mrt launch`; how long it took, in whole seconds.
@@ -27,11 +23,6 @@ local function sorted(text)
 end
 
 describe("mrt launch", function()
-  after_each(function()
-    for _, path in ipairs(scripts) do os.remove(path) end
-    scripts = {}
-  end)
-
   it("starts ranks that know who they are, and shows whole lines", function()
     local code, out = launch("-n 3", [[
       io.write("rank ", rank, " of ", os.getenv "WORLD_SIZE", " local ",
@@ -98,7 +89,6 @@ describe("mrt launch", function()
       file:write(pid)
       file:close()
       while true do end]]
-    scripts[#scripts + 1], scripts[#scripts + 2] = path .. 0, path .. 1
     local _, out = program.shell(([['%s' launch -n 2 %s >/dev/null 2>&1 & launcher=$!
       while ! [ -s %s0 ] || ! [ -s %s1 ]; do sleep 0.1; done
       for i in 0 1; do kill -0 $(cat %s$i) && echo lives; done

@@ -12,14 +12,12 @@ local function count(text, pattern) return select(2, text:gsub(pattern, "")) end
 describe("the program", function()
   -- Exit status, standard output, standard error of mrt.
   local function run(arguments, input)
-    local script, errors = files.write(os.tmpname(), input or ""), os.tmpname()
+    local script, errors = files.temporary(input or ""), files.name()
     local pipe = io.popen(("'%s' %s 2>%s <%s"):format(program,
       arguments:gsub("SCRIPT", script), errors, script))
     local output = pipe:read "a"
     local _, _, status = pipe:close()
     local problem = files.read(errors)
-    os.remove(script)
-    os.remove(errors)
     return status, output, problem
   end
 

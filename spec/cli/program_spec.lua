@@ -8,12 +8,11 @@ local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
 --- Run a shell command: exit status, standard output, standard error.
 local function shell(command)
-  local errors = os.tmpname()
+  local errors = files.name()
   local pipe = io.popen("( " .. command .. " ) 2>" .. errors)
   local output = pipe:read "a"
   local _, _, code = pipe:close()
   local problem = files.read(errors)
-  os.remove(errors)
   return code, output, problem
 end
 
@@ -25,8 +24,7 @@ end
 describe("the program", function()
   local script
 
-  before_each(function() script = os.tmpname() end)
-  after_each(function() os.remove(script) end)
+  before_each(function() script = files.name() end)
 
   it("runs a script with its arguments", function()
     files.write(script, "print(arg[0], arg[-1], #arg, ...)")
@@ -45,7 +43,6 @@ describe("the program", function()
     files.write(folder .. "/mrt_spec_lib.lua", "return { seven = 7 }")
     local _, output = shell(string.format(
       "LUA_PATH='%s/?.lua' %s -l mrt_spec_lib -e 'print(mrt_spec_lib.seven)'", folder, program))
-    os.remove(folder .. "/mrt_spec_lib.lua")
     assert.equal("7\n", output)
   end)
 
@@ -139,15 +136,13 @@ describe("the program", function()
   end)
 
   it("measures the machine, keeps that and plans with it #long", function()
-    local folder = os.tmpname()
-    os.remove(folder)
+    local folder = files.name()
     local place = "unset MRT_DEVICE; export XDG_CACHE_HOME=" .. folder .. "; "
       .. program
     local code, output, errors = shell(place .. " info --measure")
     assert.equal(0, code, errors)
     assert.matches("\n%-%- kept in " .. folder, output)
     assert.matches("plans are for +%S+%-measured\n", select(2, shell(place .. " info")))
-    os.execute("rm -r " .. folder)
     output = select(2, mrt "info --devices")
     assert.matches("\na100%-40 +40.0 GiB +1.55T +19.50T +312.00T +25.00G", output)
     code, output, errors = mrt "info --device"
@@ -167,14 +162,10 @@ end)
 
 --- Start a script that creates `mark`, interrupt it, wait for it.
 local function interrupt(source)
-  local script, mark = os.tmpname(), os.tmpname()
-  os.remove(mark)
-  files.write(script, source)
+  local script, mark = files.temporary(source), files.name()
   local code, output, errors = shell(string.format(
     "%s %s %s & while kill -0 $! && ! [ -e %s ]; do sleep 0.02; done; kill -INT $!; wait $!",
     program, script, mark, mark))
-  os.remove(script)
-  os.remove(mark)
   return code, output, errors
 end
 

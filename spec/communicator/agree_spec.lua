@@ -121,7 +121,7 @@ describe("ranks", function()
     local function both(first, second)
       local paths = {}
       for i, code in ipairs { first, second } do
-        paths[i] = files.write(os.tmpname(), ([[
+        paths[i] = files.temporary(([[
           local mrt = require "mrt"
           local comm = mrt.communicator.create { timeout = 10 }
           print("got", pcall(mrt.compile(function(x) return %s end), mrt.ones(2)))]]):format(code))
@@ -129,7 +129,6 @@ describe("ranks", function()
       local _, out = program.shell(([[export WORLD_SIZE=2 MASTER_PORT=%d
         RANK=0 '%s' %s & RANK=1 '%s' %s; wait]]):format(require "mrt.core".free_port(),
         program.path, paths[1], program.path, paths[2]))
-      for _, path in ipairs(paths) do os.remove(path) end
       return out
     end
     local _, same = both("comm:allreduce(x)", "1 + comm:allreduce(x)"):gsub("got\ttrue", "")

@@ -3,7 +3,7 @@ local files = require "support.files"
 local program = require "support.program"
 
 local function script(text)
-  return files.write(os.tmpname(), "local mrt = require 'mrt'\n"
+  return files.temporary("local mrt = require 'mrt'\n"
     .. "local rank = tonumber(os.getenv 'RANK')\n" .. text)
 end
 
@@ -12,7 +12,6 @@ local function launch(n, text, options, before)
   local path, began = script(text), os.time()
   local code, out = program.shell(("%s '%s' launch -n %d %s %s"):format(before or "",
     program.path, n, options or "", path))
-  os.remove(path)
   return code, out, os.time() - began
 end
 
@@ -118,7 +117,6 @@ describe("ranks that are processes", function()
     local function alone(environment)
       local path = script(create:format(1))
       local _, out = program.shell(("%s '%s' %s"):format(environment, program.path, path))
-      os.remove(path)
       return out
     end
     has(alone "RANK=1 WORLD_SIZE=2 MASTER_PORT=1", "found no rank 0 at 127.0.0.1:1")
@@ -142,7 +140,6 @@ describe("ranks that are processes", function()
     _, out = program.shell(([[export MASTER_PORT=%d
       WORLD_SIZE=3 RANK=0 '%s' %s & WORLD_SIZE=2 RANK=1 '%s' %s; wait]])
       :format(port, program.path, path, program.path, path))
-    os.remove(path)
     assert.equal(2, select(2, out:gsub("expects 2 ranks, rank 0 expects 3", "")), out)
   end)
 end)

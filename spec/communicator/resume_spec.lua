@@ -2,14 +2,11 @@
 local files = require "support.files"
 local program = require "support.program"
 
-local function script(text) return files.write(os.tmpname(), text) end
-
 -- Status, output and seconds of `mrt launch` with a script.
 local function launch(options, text, arguments)
-  local path, clock = script(text), require "mrt.core".clock
+  local path, clock = files.temporary(text), require "mrt.core".clock
   local began = clock()
   local code, out = program.run(("launch %s %s %s"):format(options, path, arguments or ""))
-  os.remove(path)
   return code, out, clock() - began
 end
 
@@ -68,7 +65,6 @@ local function train(how, kills)
   local bits = out:match "%[0%] bits (%d+)"
   assert.equal(bits, out:match "%[1%] bits (%d+)")
   local _, names = program.shell("ls " .. folder)
-  os.execute("rm -r " .. folder)
   return bits, out, names
 end
 
@@ -124,7 +120,6 @@ describe("a snapshot of ranks", function()
     os.execute("rm -r " .. folder)
     files.write(folder, "") -- no folder
     _, out = launch("-n 2", text, folder .. " save apart")
-    os.remove(folder)
     for r = 0, 1 do assert.matches("%[" .. r .. "%] nil\t", out) end
   end)
 end)

@@ -10,7 +10,6 @@ describe("a snapshot of ranks", function()
   local folder
 
   before_each(function() folder = files.name() end)
-  after_each(function() os.execute("rm -rf " .. folder) end)
 
   -- What each rank of three says that runs `code`, which sees the snapshots, `w` (a
   -- variable that begins as 1, 1) and `part`, with a plain value, that can be told to raise.

@@ -249,7 +249,7 @@ describe("a device of three kernels", function()
   end)
 
   it("meets other ranks through the host", function()
-    local path = files.write(os.tmpname(), [[
+    local path = files.temporary([[
       package.path = "spec/?.lua;" .. package.path
       local mrt = require "mrt"
       local bits = require("support.bits").of
@@ -277,7 +277,6 @@ describe("a device of three kernels", function()
     ]])
     local code, out = program.shell(("MRT_TOY_WITHOUT=matmul '%s' launch -n 2 '%s'"):format(
       program.path, path))
-    os.remove(path)
     assert.are.equal(0, code, out)
     assert.falsy(out:find("false", 1, true), out)
     assert.truthy(out:find("true.-true"), out)

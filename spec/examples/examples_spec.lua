@@ -18,8 +18,6 @@ local function accuracy_on(name, folder)
   return tonumber(out:match "test accuracy ([%d.]+)%% of")
 end
 
-local function write_temporary(text) return files.write(os.tmpname(), text) end
-
 describe("examples/autodiff.lua", function()
   it("has the value, the adjoints and the Hessian", function()
     local code, out = example "autodiff.lua"
@@ -124,18 +122,15 @@ describe("examples/mlp.lua", function()
   end)
 
   it("refuses a file that is no digits", function()
-    local path = write_temporary "1,2,3\n"
+    local path = files.temporary "1,2,3\n"
     local code, out = example("mlp.lua --data " .. path)
-    os.remove(path)
     assert.equal(1, code)
     assert.matches("65 columns wanted, not 3", out)
   end)
 end)
 
 describe("examples/mnist.lua", function()
-  local folder = os.tmpname()
-  os.remove(folder)
-  teardown(function() shell(("rm -r '%s'"):format(folder)) end)
+  local folder = files.name()
 
   it("learns made-up digits, and goes on from a snapshot to the same end #long", function()
     local tiny = "mnist.lua --width 2 --lr 1e-2 "
@@ -180,11 +175,9 @@ describe("examples/digits.lua", function()
   end)
 
   it("refuses a table of another width", function()
-    local path = write_temporary "1,2,3\n"
-    local folder = path .. ".d"
-    shell(("mkdir '%s' && mv '%s' '%s/optdigits.tra'"):format(folder, path, folder))
+    local folder = files.folder()
+    files.write(folder .. "/optdigits.tra", "1,2,3\n")
     local code, out = example("digits.lua --data " .. folder)
-    shell(("rm -r '%s'"):format(folder))
     assert.equal(1, code)
     assert.matches("65 columns wanted, not 3", out)
   end)
@@ -244,7 +237,7 @@ describe("examples/embed.c", function()
     local file = io.open(host)
     if not file then return pending(host .. " is not built") end
     file:close()
-    local path = write_temporary [[
+    local path = files.temporary [[
       local mrt = require "mrt"
       local w = mrt.parameter(mrt.zeros(1))
       local opt = mrt.optim.sgd({w}, {lr = 0.25})
@@ -254,7 +247,6 @@ describe("examples/embed.c", function()
       result = w:item()]]
     local code, out = shell(("LUA_PATH='lua/?.lua;lua/?/init.lua' '%s' %s")
       :format(host, path))
-    os.remove(path)
     assert.equal(0, code, out)
     assert.equal("result: 7.0\n", out)
   end)
@@ -280,8 +272,7 @@ end)
 describe("examples about recomputing", function()
   local picture
 
-  before_each(function() picture = files.name() .. ".svg" end)
-  after_each(function() os.remove(picture) end)
+  before_each(function() picture = files.name ".svg" end)
 
   -- Output of an example that writes a picture of so many lines and dots.
   local function drawn(arguments, lines)

@@ -36,15 +36,13 @@ describe("an installed tree #install", function()
   local root, prefix, version
 
   setup(function()
-    root = os.tmpname()
-    os.remove(root)
+    root = files.name()
     prefix = root .. "/prefix"
     run("cmake --install " .. build .. " --prefix " .. prefix)
     files.write(root .. "/host.c", host)
     files.write(root .. "/CMakeLists.txt", project)
     version = run(build .. "/mrt -v"):match "mrt ([%d.]+)"
   end)
-  teardown(function() run("rm -rf " .. root) end)
 
   it("has a program that finds its own modules", function()
     local output = run("cd / && " .. prefix .. "/bin/mrt -e 'print(require \"mrt\".version)'")

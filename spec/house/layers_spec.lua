@@ -5,6 +5,8 @@
 -- its layer may see and nothing above it; circles stay small; a name means one
 -- thing.
 
+local files = require "support.files"
+
 local most_in_a_circle <const> = 5
 local most_in_a_folder <const> = 40
 local most_in <const> = { ["core/plan"] = 25 }
@@ -142,15 +144,15 @@ end
 
 -- name -> file that defines it, and file -> names it asks for.
 local function symbols_of(objects)
-  local defined, wanted, list = {}, {}, os.tmpname()
+  local defined, wanted = {}, {}
   if not next(objects) then
     return defined, wanted
   end
-  local file <close> = assert(io.open(list, "w"))
+  local paths = {}
   for _, path in pairs(objects) do
-    file:write(path, "\n")
+    paths[#paths + 1] = path
   end
-  file:close()
+  local list = files.temporary(table.concat(paths, "\n"))
   for _, line in ipairs(lines("xargs nm -A -P <" .. list)) do
     local path, name, kind = line:match "^(.-%.o): (%S+) (%a)"
     local source = path and source_of(path)
@@ -164,7 +166,6 @@ local function symbols_of(objects)
     end
     ::continue::
   end
-  os.remove(list)
   return defined, wanted
 end
 

@@ -4,6 +4,7 @@
 
 require "mrt"
 local core = require "mrt.core"
+local files = require "support.files"
 local program = require "support.program"
 
 local PATH <const> = "lua/mrt/tensor/operators.lua"
@@ -34,9 +35,7 @@ describe("the types of operators", function()
       pending "there is no lua-language-server here"
       return
     end
-    local log = os.tmpname()
-    finally(function() os.execute("rm -rf '" .. log .. "'") end)
-    os.remove(log)
+    local log = files.name()
     local pipe <close> = io.popen(("lua-language-server --check lua/mrt/tensor --checklevel=Error "
       .. "--logpath='%s' 2>&1"):format(log))
     assert.matches("no problems found", pipe:read("a"):lower(), 1, true)

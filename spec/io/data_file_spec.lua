@@ -20,10 +20,8 @@ local function refused(pattern, value, message, code)
 end
 
 setup(function()
-  folder = files.name()
-  os.execute("mkdir " .. folder)
+  folder = files.folder()
 end)
-teardown(function() os.execute("rm -r " .. folder) end)
 
 describe("idx", function()
   local function idx(kind, sizes, bytes)

@@ -4,6 +4,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local files = require "support.files"
 local failure = require "support.failure"
 local bits = require "support.bits"
 local program = require "support.program"
@@ -223,8 +224,7 @@ describe("bf16_pure", function()
   end)
 
   it("goes on from a snapshot with the same bits", function()
-    local folder = os.tmpname()
-    os.remove(folder)
+    local folder = files.name()
     local function new()
       local t = gpt({ precision = pure() }, "bf16")
       t.snapshots = train.snapshots { folder = folder,
@@ -240,8 +240,6 @@ describe("bf16_pure", function()
     assert.equal(3, assert(other.snapshots:resume()))
     run(other, 3)
     assert.equal(outcome(t), outcome(other))
-    os.remove(folder .. "/step-00000003.safetensors")
-    os.remove(folder)
   end)
 
   it("leaves averages in f32", function()

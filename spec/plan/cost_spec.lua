@@ -13,12 +13,7 @@ local nn, optim, device = mrt.nn, mrt.optim, mrt.device
 
 local program = require "support.program"
 
-local function with_file(text, act)
-  local path = files.write(os.tmpname(), text)
-  local ok, message = pcall(act, path)
-  os.remove(path)
-  assert(ok, message)
-end
+local function with_file(text, act) act(files.temporary(text)) end
 
 local function plan_of(fn, ...) return mrt.compile(fn):plan(...) end
 
@@ -269,13 +264,11 @@ end
 io.write(state(), " ", device.current().name)
 ]]
   local function try(kind)
-    local folder, answer = os.tmpname(), nil
-    os.remove(folder)
+    local folder, answer = files.name(), nil
     with_file(script, function(path)
       answer = select(2, program.shell(("MRT_DEVICE= XDG_CACHE_HOME=%s %s %s %s")
         :format(folder, program.path, path, kind)))
     end)
-    os.execute("rm -r " .. folder)
     return answer
   end
 

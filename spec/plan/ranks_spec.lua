@@ -31,7 +31,7 @@ describe("mrt plan --ranks", function()
   end)
 
   it("tells bytes on the wire, of as many ranks as are wanted", function()
-    local path = files.write(os.tmpname(), [[
+    local path = files.temporary([[
       local mrt = require "mrt"
       local comm = mrt.communicator.create()
       local step = mrt.compile(function(x) return comm:allreduce(x), comm:allgather(x) end)
@@ -43,7 +43,6 @@ describe("mrt plan --ranks", function()
     end
     local _, out = program.run("plan --ranks 64 " .. path)
     assert.matches("wire .* given to other ranks, in 2 collectives", out)
-    os.remove(path)
   end)
 
   it("refuses what is no number of ranks", function()
@@ -59,7 +58,7 @@ end)
 describe("mrt plan --shard", function()
   local path
   setup(function()
-    path = files.write(os.tmpname(), [[
+    path = files.temporary([[
       local mrt = require "mrt"
       local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
       local model = nn.GPT { vocab = 512, context = 8, layers = 2, heads = 2, dim = 64 }
@@ -74,7 +73,6 @@ describe("mrt plan --shard", function()
         accumulate = arg[2] and 2 or nil })
       step(arg[2] and mrt.zeros({ 4, 8 }, { dtype = "i64" }) or x)]])
   end)
-  teardown(function() os.remove(path) end)
 
   -- The rows by name, each {peak, weights, optimizer, other, wire} as text.
   local function rows_of(out)
@@ -116,13 +114,10 @@ describe("mrt plan --shard", function()
   end)
 
   it("stands beside policies, and a script from standard input", function()
-    local own, bad = os.tmpname(), os.tmpname()
-    files.write(own, "return { shard = require 'mrt'.policy.shard.zero(2) }")
-    files.write(bad, "return { shard = function() return 7 end }")
+    local own = files.temporary "return { shard = require 'mrt'.policy.shard.zero(2) }"
+    local bad = files.temporary "return { shard = function() return 7 end }"
     local code, out = program.run(("plan --ranks 16 --policy %s --shard zero2 --policy %s - < %s")
       :format(own, bad, path))
-    os.remove(own)
-    os.remove(bad)
     assert.equal(1, code)
     local rows = rows_of(out)
     assert.same(rows.zero2, rows[own])
@@ -149,7 +144,7 @@ describe("mrt plan --shard", function()
   end)
 
   it("is not disturbed by what else is printed, and reads no standard input", function()
-    local own = files.write(os.tmpname(), ([[
+    local own = files.temporary(([[
       os.execute "echo noise"
       io.stdout:write "written\n"
       assert(not io.read())
@@ -164,7 +159,6 @@ describe("mrt plan --shard", function()
     end
     files.write(own, "io.stderr:write 'no more of this\\n' os.exit(0)")
     code, out = program.run("plan --ranks 16 --shard all " .. own)
-    os.remove(own)
     assert.equal(1, code)
     assert.matches("\nzero3 +the process ended without a plan: no more of this\n", out)
   end)

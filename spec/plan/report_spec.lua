@@ -12,11 +12,7 @@ local nn, optim = mrt.nn, mrt.optim
 local program = os.getenv "MRT" or "build/mrt"
 
 local function with_file(ending, act)
-  local path = os.tmpname()
-  local ok, message = pcall(act, path .. ending)
-  os.remove(path)
-  os.remove(path .. ending)
-  assert(ok, message)
+  act(files.name(ending))
 end
 
 local function mlp_step(options)
@@ -264,13 +260,12 @@ describe("mrt plan", function()
   -- Exit status, standard output, standard error.
   local function plan(options, code, arguments)
     files.write(script, 'local mrt = require "mrt"\n' .. code)
-    local errors = os.tmpname()
+    local errors = files.name()
     local pipe = io.popen(("'%s' plan %s %s %s 2>%s"):format(program, options,
       script, arguments or "", errors))
     local output = pipe:read "a"
     local _, _, status = pipe:close()
     local problem = files.read(errors)
-    os.remove(errors)
     return status, output, problem
   end
 
@@ -280,8 +275,7 @@ describe("mrt plan", function()
     print "went on"
   ]]
 
-  before_each(function() script = os.tmpname() end)
-  after_each(function() os.remove(script) end)
+  before_each(function() script = files.name() end)
 
   it("ends at the first compiled step, which a pcall does not catch", function()
     local status, out, err = plan("", step)

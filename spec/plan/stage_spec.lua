@@ -12,12 +12,9 @@ local nn, optim = mrt.nn, mrt.optim
 
 -- What plan:save writes into a file of this name.
 local function saved(plan, name, options)
-  local folder = os.tmpname()
-  os.remove(folder)
-  assert(os.execute("mkdir " .. folder))
+  local folder = files.folder()
   local ok, message = plan:save(folder .. "/" .. name, options)
   local text = ok and files.read(folder .. "/" .. name)
-  os.execute("rm -r " .. folder)
   return assert(text, message)
 end
 

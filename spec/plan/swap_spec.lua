@@ -4,6 +4,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local files = require "support.files"
 local random_graph = require "support.random_graph"
 local random_program = require "support.random_program"
 local bits = require "support.bits"
@@ -327,9 +328,7 @@ describe("a process that swaps", function()
   end)
 
   it("leaves no file behind, however it ends", function()
-    local folder = os.tmpname()
-    os.remove(folder)
-    os.execute("mkdir " .. folder)
+    local folder = files.folder()
     program.script(big .. "step(x) step(x) os.exit(1, true)", "TMPDIR=" .. folder)
     program.script(big .. "step(x) os.exit(1)", "TMPDIR=" .. folder)
     assert(os.execute("rmdir " .. folder))

@@ -9,12 +9,7 @@ local program = require "support.program"
 local failure = require "support.failure"
 local policy = mrt.policy
 
-local written
-
-local function write(text)
-  written[#written + 1] = files.write(os.tmpname(), text)
-  return written[#written]
-end
+local write = files.temporary
 
 local function mrt_with(...) return program.run(table.concat({ ... }, " ")) end
 
@@ -44,9 +39,6 @@ local function script(options, before) return write(train:format(options or "", 
 local sqrt = 'return { checkpoint = require "mrt".policy.checkpoint.sqrt() }'
 
 describe("a policy script", function()
-  before_each(function() written = {} end)
-  after_each(function() for _, path in ipairs(written) do os.remove(path) end end)
-
   it("is a table that mrt.compile takes", function()
     local path = write("#!/usr/bin/env mrt\n" .. sqrt)
     local options = assert(policy.load(path))
@@ -127,9 +119,6 @@ describe("a policy script", function()
 end)
 
 describe("mrt plan --policy", function()
-  before_each(function() written = {} end)
-  after_each(function() for _, path in ipairs(written) do os.remove(path) end end)
-
   it("plans the step under one", function()
     local keep, path = script(), write(sqrt)
     local _, out = mrt_with("plan --policy", path, keep)
@@ -139,8 +128,7 @@ describe("mrt plan --policy", function()
 
   it("compares several, planned or called, and those that cannot be", function()
     local all = write 'return { checkpoint = require "mrt".policy.checkpoint.all() }'
-    local less, page = write "return { memory = 100 }", files.name() .. ".html"
-    written[#written + 1] = page
+    local less, page = write "return { memory = 100 }", files.name ".html"
     for _, before in ipairs { "", "step(x)", "step:plan(x) os.exit = nil do return end" } do
       local code, out = mrt_with("plan --html", page, "--policy", write(sqrt), "--policy=" .. all,
         script("", before))

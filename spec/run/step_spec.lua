@@ -4,6 +4,7 @@
 
 local mrt = require "mrt"
 local bits = require("support.bits").of
+local files = require "support.files"
 local nn, optim = mrt.nn, mrt.optim
 
 local program = os.getenv "MRT" or "build/mrt"
@@ -53,10 +54,7 @@ local interrupted = [[
 
 describe("Ctrl-C", function()
   it("leaves every bit of parameters and optimizer at a step's border", function()
-    local script, mark = os.tmpname(), os.tmpname()
-    local file <close> = io.open(script, "w")
-    file:write(interrupted)
-    file:flush()
+    local script, mark = files.temporary(interrupted), files.name()
     for i = 1, 6 do
       os.remove(mark)
       local pipe = io.popen(([[%s %s %s %d & until [ -e %s ]; do sleep 0.01; done
@@ -66,8 +64,6 @@ describe("Ctrl-C", function()
       pipe:close()
       assert.matches("^false\tinterrupted\ttrue\t%d", line)
     end
-    os.remove(script)
-    os.remove(mark)
   end)
 end)
 

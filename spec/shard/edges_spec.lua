@@ -255,7 +255,6 @@ describe("parameters of odd sizes", function()
     local first = run(3, "policy.shard.zero(3)", code)
     assert.equal(first, run(2, "policy.shard.zero(1)", code))
     assert.equal(first, run(1, "nil", code))
-    os.execute("rm -rf " .. folder)
   end)
 end)
 

@@ -1,5 +1,6 @@
 -- One script on one rank or many: data parallel, ZeRO, FSDP.
 
+local files = require "support.files"
 local ranks = require "support.ranks"
 
 -- A small GPT of one layer on `n` ranks, three steps: {loss, weights} as text, per policy.
@@ -292,7 +293,7 @@ describe("sharded training", function()
   end)
 
   describe("snapshots", function()
-    local folder = os.tmpname()
+    local folder = files.name()
 
     -- Trains from where the folder's snapshots end, to step `last`, saving each;
     -- returns all variables as text.
@@ -332,7 +333,6 @@ describe("sharded training", function()
       ]]):format(policy, tostring(plan_first), folder, last)):match "^(.-)\n(.*)$"
     end
 
-    before_each(function() os.remove(folder) end)
     after_each(function() os.execute("rm -rf " .. folder) end)
 
     it("are in pieces, and any number of ranks goes on from them", function()

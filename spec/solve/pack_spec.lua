@@ -231,10 +231,8 @@ describe("mrt bench packing", function()
   local folder
 
   before_each(function()
-    folder = files.name()
-    os.execute("mkdir " .. folder)
+    folder = files.folder()
   end)
-  after_each(function() os.execute("rm -r " .. folder) end)
 
   local function bench(name, text)
     files.write(folder .. "/" .. name, text)

@@ -244,8 +244,7 @@ end)
 describe("mrt bench recompute", function()
   local file
 
-  before_each(function() file = files.name() .. ".tg" end)
-  after_each(function() os.remove(file) end)
+  before_each(function() file = files.name ".tg" end)
 
   local function bench(text)
     return program.run("bench recompute --greedy " .. files.write(file, text))

@@ -1,8 +1,24 @@
---- files.lua -- whole files, and folders of the specs
+--- files.lua -- whole files, and places for those that a spec makes
+---
+--- Whatever is made in them goes when the spec's process ends.
 ---
 --- SPDX-License-Identifier: MIT
 
 local files = {}
+
+--- A folder of this Lua state, made when it is first asked for.
+local own, count = nil, 0
+
+local function own_folder()
+  if not own then
+    local pipe <close> = assert(io.popen 'mktemp -d "${TMPDIR:-/tmp}/mrt_spec.XXXXXX"')
+    local path = assert(pipe:read "l", "mktemp made no folder")
+    own = setmetatable({ path = path }, {
+      __gc = function() os.execute("rm -rf '" .. path .. "'") end,
+    })
+  end
+  return own.path
+end
 
 function files.read(path)
   local file <close> = assert(io.open(path, "rb"))
@@ -16,11 +32,20 @@ function files.write(path, bytes)
   return path
 end
 
---- A name that nothing has.
-function files.name()
-  local name = os.tmpname()
-  os.remove(name)
-  return name
+--- A path that nothing has, with this ending if one is given.
+function files.name(ending)
+  count = count + 1
+  return ("%s/%d%s"):format(own_folder(), count, ending or "")
+end
+
+--- The path of a new file that holds these bytes.
+function files.temporary(bytes) return files.write(files.name(), bytes) end
+
+--- The path of a new folder.
+function files.folder()
+  local path = files.name()
+  assert(os.execute("mkdir '" .. path .. "'"))
+  return path
 end
 
 return files

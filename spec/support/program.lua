@@ -19,9 +19,8 @@ end
 --- What a script prints in a process of its own; `before`: words before the
 --- command, as an environment.
 function program.script(script, before)
-  local path = files.write(os.tmpname(), script)
+  local path = files.temporary(script)
   local _, output = program.shell(("%s '%s' '%s'"):format(before or "", program.path, path))
-  os.remove(path)
   return output
 end
 

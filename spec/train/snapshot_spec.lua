@@ -10,17 +10,6 @@ local core = require "mrt.core"
 local STEPS <const> = 40
 local program = os.getenv "MRT" or "build/mrt"
 
-local folders = {}
-
-local function new_folder()
-  local name = files.name()
-  core.make_folders(name)
-  folders[#folders + 1] = name
-  return name
-end
-
-teardown(function() os.execute("rm -rf " .. table.concat(folders, " ")) end)
-
 -- Run the script; what it printed of its bits, or nil when it was killed.
 local function run(folder, mode, seconds)
   local command = ("MRT_THREADS=1 %s%s spec/train/killed.lua %s %d %s 2>&1"):format(
@@ -43,10 +32,10 @@ end
 
 describe("a run that is killed", function()
   it("ends with the same bits as one that is not", function()
-    local wanted, text = run(new_folder())
+    local wanted, text = run(files.folder())
     assert.truthy(wanted, text)
     -- Killed as soon as it has got a little further, wherever it then is.
-    local folder, kills, seconds = new_folder(), 0, 0.02
+    local folder, kills, seconds = files.folder(), 0, 0.02
     local got
     repeat
       local before = names(folder)
@@ -88,7 +77,7 @@ describe("snapshots", function()
 
   it("go back within one process too, with a plan already made", function()
     local p = parts()
-    local kept = train.snapshots { folder = new_folder(), parts = p }
+    local kept = train.snapshots { folder = files.folder(), parts = p }
     assert.equal(0, kept:resume())
     train_on(p, 3)
     assert(kept:save(3))
@@ -104,7 +93,7 @@ describe("snapshots", function()
     local got
     p.more = { state = function() return odd end,
       load_state = function(_, values) got = values end }
-    local kept = train.snapshots { folder = new_folder(), parts = p }
+    local kept = train.snapshots { folder = files.folder(), parts = p }
     assert(kept:save(1))
     assert(kept:resume())
     assert.same(odd, got)
@@ -114,7 +103,7 @@ describe("snapshots", function()
 
   it("that are damaged are passed over for the one before", function()
     local p = parts()
-    local folder = new_folder()
+    local folder = files.folder()
     local kept = train.snapshots { folder = folder, parts = p }
     assert(kept:save(1))
     local path = assert(kept:save(2))
@@ -130,7 +119,7 @@ describe("snapshots", function()
 
   it("of another model are refused, and nothing changes", function()
     local p = parts()
-    local folder = new_folder()
+    local folder = files.folder()
     assert(train.snapshots { folder = folder, parts = p }:save(1))
     local other = parts()
     other.model = nn.Sequential(nn.Linear(3, 5))
@@ -149,7 +138,7 @@ describe("snapshots", function()
 
   it("that cannot be written are told, and the old ones stay", function()
     local p = parts()
-    local folder = new_folder()
+    local folder = files.folder()
     local kept = train.snapshots { folder = folder, parts = p }
     assert(kept:save(1))
     local path, message = train.snapshots { folder = "/proc/none", parts = p }:save(1)

@@ -3,15 +3,8 @@ local core = require "mrt.core"
 local files = require "support.files"
 local program = require "support.program"
 
-local scripts = {}
-local function remove_scripts()
-  for _, path in ipairs(scripts) do os.remove(path) end
-  scripts = {}
-end
 local function script(text)
-  local path = files.write(os.tmpname(), "local mrt = require 'mrt'\n" .. text)
-  scripts[#scripts + 1] = path
-  return path
+  return files.temporary("local mrt = require 'mrt'\n" .. text)
 end
 
 local function has(out, text) assert.truthy(out:find(text, 1, true), out) end
@@ -83,8 +76,6 @@ local function same(n, out, transport)
 end
 
 describe("#process ranks that exchange messages", function()
-  after_each(remove_scripts)
-
   it("have the bits of those that share memory", function()
     local path = script(sums)
     for n = 2, 3 do
@@ -149,7 +140,6 @@ local no_mpi = not found "mpirun" and "there is no mpirun"
 
 describe("#process ranks of mpirun", function()
   if no_mpi then return pending(no_mpi) end
-  after_each(remove_scripts)
 
   it("share memory on one host, and meet without an address", function()
     local _, out = program.shell(("%s -n 2 '%s' %s"):format(mpirun, program.path, script(sums)))
@@ -231,7 +221,6 @@ describe("#process two hosts", function()
     clean()
     return pending "network namespaces cannot be made here"
   end
-  after_each(remove_scripts)
   teardown(clean)
 
   -- Sums for ever; what ends it is written to a file, as the network may be cut.
@@ -266,7 +255,6 @@ describe("#process two hosts", function()
       local file = assert(io.open(output .. r), out)
       local ended, text = file:read "n", file:read "a"
       file:close()
-      os.remove(output .. r)
       assert.matches(("rank %d %%(pid %%d+ on host[ab]%%) did not [^\n]*within 2 s"):format(1 - r),
         text)
       assert.is_true(ended - began < 10)
@@ -298,20 +286,17 @@ describe("#process two hosts", function()
     local lines = lines_of(out)
     assert.equal(2, #lines, out)
     has(lines[1], ": sockets ")
-    local output = os.tmpname()
+    local output = files.name()
     cut(by_hand(endless(output)), output)
-    os.remove(output)
   end)
 
   it("add up over MPI, and end when the network is cut", function()
     if no_mpi then return pending(no_mpi) end
-    local agent, output = os.tmpname(), os.tmpname()
+    local agent, output = files.name(), files.name()
     local _, out = program.shell(by_mpirun(script(sums), agent))
     local lines = lines_of(out)
     assert.equal(2, #lines, out)
     has(lines[1], ": mpi ")
     cut(by_mpirun(endless(output), agent), output)
-    os.remove(agent)
-    os.remove(output)
   end)
 end)

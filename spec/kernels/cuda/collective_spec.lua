@@ -44,12 +44,11 @@ end
 
 -- Status, output and seconds of the script on `n` ranks.
 local function launch(n, way, text, timeout, options)
-  local path = files.write(os.tmpname(), (head .. text):gsub("TIMEOUT", timeout or 60)
+  local path = files.temporary((head .. text):gsub("TIMEOUT", timeout or 60)
     :gsub("GPUS", way == "off" and 1 or gpus))
   local began = os.time()
   local line = "MRT_EMULATE_TELL=1 MRT_NCCL='%s' '%s' launch -n %d %s '%s'"
   local code, out = program.shell(line:format(way, program.path, n, options or "", path))
-  os.remove(path)
   return code, out, os.time() - began
 end
 

@@ -4,6 +4,7 @@
 -- does and tells of each execution. What the results are worth is in
 -- ops_spec.lua, with MRT_SPEC_DEVICE=cuda:0 and MRT_CUDNN naming the device's
 -- own library.
+local files = require "support.files"
 local program = require "support.program"
 
 local library = os.getenv "MRT_CUDA"
@@ -68,18 +69,13 @@ print(mrt.info().libraries)
 
 -- What the script says, and how often each operation was executed.
 local function run(dtype, causal, apart, environment)
-  local path, told = os.tmpname(), os.tmpname()
-  local file = assert(io.open(path, "w"))
-  file:write(script:format(dtype, causal, apart))
-  file:close()
+  local path, told = files.temporary(script:format(dtype, causal, apart)), files.name()
   local _, out = program.shell(("MRT_CUDNN='%s' MRT_EMULATE_CUDNN='%s' %s '%s' '%s'"):format(
     library, told, environment or "", program.path, path))
   local count = {}
   for line in io.lines(told) do
     count[line] = (count[line] or 0) + 1
   end
-  os.remove(path)
-  os.remove(told)
   return out, count
 end
 

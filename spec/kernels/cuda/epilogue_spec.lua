@@ -4,6 +4,7 @@
 -- if MRT_CUDA names the plug-in, which always does.
 local mrt = require "mrt"
 local core = require "mrt.core"
+local files = require "support.files"
 local program = require "support.program"
 
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
@@ -175,9 +176,7 @@ end)
 
 -- The emulated library tells of its epilogues: GELU_AUX_BIAS is 164, DGELU 192.
 local function asks_the_library()
-  local path = os.tmpname()
-  local file = assert(io.open(path, "w"))
-  file:write [[
+  local path = files.temporary [[
     local mrt = require "mrt"
     mrt.device "cuda:0"
     local fc, proj = mrt.nn.Linear(128, 256), mrt.nn.Linear(256, 128)
@@ -187,10 +186,8 @@ local function asks_the_library()
     end, { precision = mrt.policy.precision.bf16() })
     print(step(mrt.randn(64, 128)):item())
   ]]
-  file:close()
   local _, out = program.shell(("MRT_EMULATE_PRODUCTS=1 '%s' '%s' 2>&1"):format(program.path,
     path))
-  os.remove(path)
   assert.matches("epilogue 164\n", out)
   assert.matches("epilogue 192\n", out)
 end

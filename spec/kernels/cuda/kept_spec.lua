@@ -2,6 +2,7 @@
 --
 -- On the emulated device, which tells of every product that it computes, and
 -- names algorithms in an order that a seed decides.  Their bits differ.
+local files = require "support.files"
 local program = require "support.program"
 
 local library = os.getenv "MRT_CUDA" or ""
@@ -11,9 +12,8 @@ describe("cuBLASLt's fastest algorithm", function()
     pending "MRT_CUDA does not name the emulated plug-in"
     return
   end
-  local path, folder = os.tmpname(), os.tmpname()
-  os.remove(folder)
-  local text = [[
+  local folder = files.name()
+  local path = files.temporary [[
     local mrt = require "mrt"
     mrt.seed(1)
     local a, b = mrt.eval(mrt.randn(192, 192)), mrt.eval(mrt.randn(192, 192))
@@ -25,15 +25,6 @@ describe("cuBLASLt's fastest algorithm", function()
     end
     print("bits " .. sum)
   ]]
-  setup(function()
-    local file = assert(io.open(path, "w"))
-    file:write(text)
-    file:close()
-  end)
-  teardown(function()
-    os.remove(path)
-    program.shell("rm -r '" .. folder .. "'")
-  end)
 
   -- Bits, the algorithm of the product, and how many were run before it.
   local function run(seed, cache)
@@ -46,7 +37,7 @@ describe("cuBLASLt's fastest algorithm", function()
     return bits, algorithm, runs - 1
   end
 
-  local function files()
+  local function kept()
     local _, out = program.shell("ls '" .. folder .. "'/mrt/*.product")
     local list = {}
     for name in out:gmatch "[^\n]+%.product" do list[#list + 1] = name end
@@ -56,7 +47,7 @@ describe("cuBLASLt's fastest algorithm", function()
   it("is timed by one process, and taken by all others", function()
     local bits, algorithm, trials = run(0)
     assert.is_true(trials > 0)
-    assert.equal(1, #files())
+    assert.equal(1, #kept())
     for seed = 0, 3 do
       local again, same, more = run(seed)
       assert.equal(0, more)
@@ -66,7 +57,7 @@ describe("cuBLASLt's fastest algorithm", function()
   end)
 
   it("is found out again where the file is damaged or of something else", function()
-    local name = files()[1]
+    local name = kept()[1]
     local file = assert(io.open(name, "rb"))
     local whole = file:read "a"
     file:close()

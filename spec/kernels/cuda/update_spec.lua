@@ -4,6 +4,7 @@
 -- MRT_CUDA names the plug-in.
 local mrt = require "mrt"
 local core = require "mrt.core"
+local files = require "support.files"
 local program = require "support.program"
 
 local optim = mrt.optim
@@ -18,12 +19,8 @@ end
 
 -- What a script says, and how often each kernel ran.
 local function launches(script)
-  local path = os.tmpname()
-  local file = assert(io.open(path, "w"))
-  file:write(script)
-  file:close()
+  local path = files.temporary(script)
   local _, out = program.shell(("MRT_EMULATE_COUNT=1 '%s' '%s'"):format(program.path, path))
-  os.remove(path)
   local count = {}
   for n, name in out:gmatch "emulated device: (%d+) ([%w_]+)" do
     count[name] = (count[name] or 0) + tonumber(n)
