@@ -4,12 +4,13 @@
  *
  * Lua and our bookkeeping share the state's allocator, and device memory asks
  * it for a ticket; so making its n-th call fail makes every allocation fail
- * once.  The script is loaded with mrt and returns two functions: `work` does
- * a bit of everything, `check` raises if what is left is not whole.
+ * once.  The script is loaded with mrt and returns functions: `check`, which
+ * raises if what is left is not whole, and parts that do a bit of everything.
  *
- *   used    one state: work() with the n-th call failing, for every n until
+ *   used    one state: each part with the n-th call failing, for every n until
  *           nothing fails; check() after each.  Once only the n-th fails (then
  *           collecting garbage mends much of it), once all from the n-th on.
+ *           Part by part, since what went well before a failure takes the time.
  *   fresh   a new state for n = 1, 1 + stride, ...: opening, loading, working,
  *           closing.
  *
@@ -82,21 +83,23 @@ static bool out_of_memory(lua_State *L, int status) {
   return is;
 }
 
-/* Raises what went wrong; leaves work and check on the stack. */
+/* Raises what went wrong; leaves check and the parts on the stack. */
 static int load(lua_State *L) {
   const char *script = lua_touserdata(L, 1);
   luaL_openlibs(L);
   luaL_requiref(L, "mrt.core", luaopen_mrt_core, 0);
   lua_settop(L, 0);
   if (luaL_loadfile(L, script) != LUA_OK) return lua_error(L);
-  lua_call(L, 0, 2);
-  return 2;
+  lua_call(L, 0, LUA_MULTRET);
+  return lua_gettop(L);
 }
 
 static int load_and_work(lua_State *L) {
-  load(L);
-  lua_insert(L, -2);
-  lua_call(L, 0, 0);
+  int count = load(L);
+  for (int part = 2; part <= count; part++) {
+    lua_pushvalue(L, part);
+    lua_call(L, 0, 0);
+  }
   return 0;
 }
 
@@ -122,27 +125,38 @@ static void finish(heap *h, lua_State *L, const char *mode, long n) {
   die(mode, n, what);
 }
 
-/* Every n, or every other, in one state.  Returns how many calls work() makes. */
+/* Every n, or every other, of one part.  Returns how many calls it makes. */
+static long use_part(lua_State *L, heap *h, int part, bool fail_after,
+                     const char *mode) {
+  int top = lua_gettop(L);
+  if (call(L, part) != LUA_OK) die(mode, 0, text(L));
+  long n = fail_after ? 1 - STRIDE + STRIDE / 2 : 1 - STRIDE;
+  long calls;
+  do {
+    n += STRIDE, h->calls = 0;
+    h->fail_at = n, h->fail_after = fail_after;
+    int status = call(L, part);
+    h->fail_at = 0;
+    if (status != LUA_OK && !out_of_memory(L, status)) die(mode, n, text(L));
+    lua_settop(L, top);
+    calls = h->calls;
+    if (call(L, 1) != LUA_OK) die(mode, n, text(L));
+  } while (calls >= n);
+  return calls;
+}
+
+/* All parts in one state.  Returns how many calls they make. */
 static long use_one_state(const char *script, bool fail_after) {
   const char *mode = fail_after ? "used, all from" : "used, only";
   heap h = { 0 };
   lua_State *L = lua_newstate(resize, &h);
-  if (!L || run(L, load, script, 2) != LUA_OK) die(mode, 0, L ? text(L) : "?");
-  if (call(L, 1) != LUA_OK) die(mode, 0, text(L));
-  long n = fail_after ? 1 - STRIDE + STRIDE / 2 : 1 - STRIDE;
-  do {
-    n += STRIDE, h.calls = 0;
-    h.fail_at = n, h.fail_after = fail_after;
-    int status = call(L, 1);
-    h.fail_at = 0;
-    if (status != LUA_OK && !out_of_memory(L, status)) die(mode, n, text(L));
-    lua_settop(L, 2);
-    long calls = h.calls;
-    if (call(L, 2) != LUA_OK) die(mode, n, text(L));
-    if (calls < n) break;
-  } while (true);
-  finish(&h, L, mode, n);
-  return n;
+  if (!L || run(L, load, script, LUA_MULTRET) != LUA_OK)
+    die(mode, 0, L ? text(L) : "?");
+  long calls = 0;
+  for (int part = 2, count = lua_gettop(L); part <= count; part++)
+    calls += use_part(L, &h, part, fail_after, mode);
+  finish(&h, L, mode, calls);
+  return calls;
 }
 
 /* Opens, loads, works; true when nothing failed. */
@@ -179,10 +193,9 @@ int main(int argc, char **argv) {
   setenv("MRT_THREADS", "1", 0);
   const char *strides = STRIDE == 1 ? "one" : "other";
   long n = use_one_state(argv[1], false);
-  printf("used: of %ld calls each %s failed alone\n", n - STRIDE, strides);
+  printf("used: of %ld calls each %s failed alone\n", n, strides);
   n = use_one_state(argv[1], true);
-  printf("used: of %ld calls each %s failed with all after it\n", n - STRIDE,
-         strides);
+  printf("used: of %ld calls each %s failed with all after it\n", n, strides);
   use_fresh_states(argv[1]);
   return EXIT_SUCCESS;
 }
