@@ -210,15 +210,18 @@ local function check_gradient(f, ins, at, h, tolerance)
 end
 
 describe("every differentiable row", function()
-  local function each_differentiable(f)
+  -- The first `most` such cases of each row.
+  local function each_differentiable(most, f)
     for _, row in ipairs(samples) do
+      local tried = 0
       for k, case in ipairs(row.grad and not row.updates and row.cases or {}) do
         local ins = rows.inputs(case, "f64")
         local elements = 0
         for _, flat in ipairs(ins) do
           elements = elements + #flat.data
         end
-        if elements < 3000 and case.grad ~= false then
+        if elements < 3000 and case.grad ~= false and tried < most then
+          tried = tried + 1
           f(row, case, ins, where(row, k, "f64"))
         end
       end
@@ -226,7 +229,7 @@ describe("every differentiable row", function()
   end
 
   it("has the gradient that finite differences give", function()
-    each_differentiable(function(row, case, ins, at)
+    each_differentiable(math.huge, function(row, case, ins, at)
       check_gradient(function(list)
         return weighted(rows.apply(row, list, case.options))
       end, ins, at, 1e-6, 2e-6)
@@ -234,7 +237,9 @@ describe("every differentiable row", function()
   end)
 
   it("has the second derivative that differences of the first give", function()
-    each_differentiable(function(row, case, ins, at)
+    -- a device whose kernels take long to make may try the rules, not every size
+    local most = tonumber(os.getenv "MRT_SPEC_SECOND") or math.huge
+    each_differentiable(most, function(row, case, ins, at)
       check_gradient(function(list)
         local xs = {}
         for _, t in ipairs(list) do
