@@ -104,7 +104,7 @@ describe("a recurrent network", function()
     end
   end)
 
-  it("keeps no gradient of a weight for every step", function()
+  it("keeps no gradient of a weight for every step #long", function()
     for _, name in ipairs(kinds) do
       local m = nn[name](8, 32, { chunk = 8 })
       local rows = m.weight_hh_l0:size(1)

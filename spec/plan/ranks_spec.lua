@@ -87,7 +87,7 @@ describe("mrt plan --shard", function()
     return rows
   end
 
-  it("compares the stages, each planned as if alone", function()
+  it("compares the stages, each planned as if alone #long", function()
     local code, out = program.run("plan --ranks 16 --shard all " .. path)
     assert.equal(0, code, out)
     assert.equal(1, select(2, out:gsub("hello", "")), out)
