@@ -121,6 +121,7 @@ typedef struct mrt_context_info {
   size_t bytes_host; /* of the host, for what the device has no kernels for */
   int devices;       /* of its kind that are here */
   bool queues;       /* plans return before they are done; reading waits */
+  uint64_t steps;    /* run so far: operators of evaluations and of plans */
 } mrt_context_info;
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx);
 /* Set bytes_peak back to bytes_now. */

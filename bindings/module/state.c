@@ -235,6 +235,7 @@ static int info(lua_State *L) {
   set_count(L, "bytes_peak", i.bytes_peak);
   set_count(L, "alignment", i.alignment);
   set_count(L, "bytes_swapped", i.bytes_swapped);
+  set_count(L, "steps", (size_t)i.steps);
   set_count(L, "bytes_host", i.bytes_host);
   lua_pushinteger(L, i.devices);
   lua_setfield(L, -2, "devices");

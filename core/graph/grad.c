@@ -7,7 +7,7 @@
  *             build nodes and call no kernel, so the result can be
  *             differentiated again, optimised and planned like the rest.
  *   cost      O(m) rules for m expressions on paths from xs to ys, plus one
- *             visit of everything below ys.
+ *             visit of what below ys is younger than the oldest of xs.
  *   from      Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3
  *
  * Walks keep their facts in marks of tensors and a list sorted by id.
@@ -26,6 +26,7 @@ typedef struct gradient_walk {
   int count, room;
   mrt_marks marks;
   uint64_t first_id; /* in a trace: what is older is a constant of it */
+  uint64_t oldest;   /* of xs: what is older still does not read them */
   bool met_stale;
   bool stop_at_xs; /* xs are leaves: do not look below them */
 } gradient_walk;
@@ -59,6 +60,7 @@ static mrt_status collect(gradient_walk *w, mrt_tensor *const *ys, int ny) {
     MRT_TRY(mark(w, t, SEEN));
     mrt_expr *x = t->expr;
     if (!x || !x->op->grad || (w->stop_at_xs && has(w, t, LEADS))) continue;
+    if (x->id < w->oldest) continue;
     w->met_stale |= x->stale;
     if (x->stale || x->id < w->first_id) continue;
     bool first = true;
@@ -225,6 +227,9 @@ static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
                              mrt_tensor **dx) {
   gradient_walk w = { .e = &b->ctx->error, .stop_at_xs = stop_at_xs };
   if (b->ctx->trace) w.first_id = b->ctx->trace->first_id;
+  w.oldest = UINT64_MAX;
+  for (int i = 0; i < nx; i++)
+    if (xs[i]->id < w.oldest) w.oldest = xs[i]->id;
   mrt_arena_init(&w.arena, b->ctx->allocator);
   mrt_marks_begin(&w.marks, b->ctx, &w.arena);
   int called = b->ctx->ranks.pending_count;

@@ -53,8 +53,8 @@ static void resolve_all(const mrt_plan *plan, mrt_tensor *const *roots, int n) {
   }
 }
 
-mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
-                            mrt_expr *const *updates, int update_count) {
+static mrt_status compute(mrt_context *ctx, mrt_tensor *const *roots, int n,
+                          mrt_expr *const *updates, int update_count) {
   mrt_plan *plan;
   MRT_TRY(mrt_plan_new(ctx, roots, n, updates, update_count, NULL, 0, NULL,
                        NULL, &plan));
@@ -64,6 +64,33 @@ mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
   if (!s) resolve_all(plan, roots, n);
   for (int i = 0; i < n; i++) mrt_drop(roots[i]);
   mrt_plan_free(plan);
+  return s;
+}
+
+/* The roots, and behind them what is kept. */
+static mrt_status list_all(mrt_context *ctx, mrt_arena *arena,
+                           mrt_tensor *const *roots, int n,
+                           mrt_expr *const *updates, int update_count,
+                           mrt_readers *all) {
+  for (int i = 0; i < n; i++) {
+    if (!MRT_PUSH_ROOM(arena, all->at, all->count, all->room))
+      return mrt_nomem(&ctx->error);
+    all->at[all->count++] = roots[i];
+  }
+  return mrt_keep_find(ctx, arena, roots, n, updates, update_count, all);
+}
+
+/* With what is kept where that finds room, else without. */
+mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
+                            mrt_expr *const *updates, int update_count) {
+  mrt_arena arena;
+  mrt_readers all = { 0 };
+  mrt_arena_init(&arena, ctx->allocator);
+  mrt_status s = list_all(ctx, &arena, roots, n, updates, update_count, &all);
+  if (!s) s = compute(ctx, all.at, all.count, updates, update_count);
+  if ((s == MRT_EBUDGET || s == MRT_ENOMEM) && all.count > n)
+    s = compute(ctx, roots, n, updates, update_count);
+  mrt_arena_free(&arena);
   return s;
 }
 

@@ -117,7 +117,7 @@ static mrt_status walk(const mrt_plan *plan) {
     if (plan->runner->run.refused) return mrt_plan_refused(plan);
     if (trapped && (i < plan->first_update || plan->part_rows)) return trapped;
   }
-  plan->runner->runs++;
+  plan->runner->runs++, plan->ctx->steps += (uint64_t)plan->step_count;
   if (trapped) return trapped;
   return plan->runner->run.fault ? mrt_plan_fault(plan) : MRT_OK;
 }
@@ -137,7 +137,8 @@ static mrt_status walk_queued(const mrt_plan *plan) {
     s = may_stop(plan, updates ? plan->first_update : -1);
     if (s) mrt_plan_abandon(plan, 0);
     if (!s) s = runs ? mrt_replay(plan) : mrt_queue_all(plan);
-    if (!s) plan->runner->runs++;
+    if (!s)
+      plan->runner->runs++, plan->ctx->steps += (uint64_t)plan->step_count;
   }
   return mrt_remote_end(plan, s);
 }

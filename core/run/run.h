@@ -60,6 +60,13 @@ mrt_tensor *mrt_elements(struct mrt_build *b, mrt_tensor *x, int64_t from,
 /* shard = value, in the bucket. */
 mrt_status mrt_shard_assign(mrt_tensor *shard, mrt_tensor *value,
                             mrt_tensor *when);
+/* What is pending below the roots and updates, is not one of the roots, and is
+ * worth keeping for the handles on it. */
+mrt_status mrt_keep_find(mrt_context *ctx, mrt_arena *arena,
+                         mrt_tensor *const *roots, int n,
+                         mrt_expr *const *updates, int update_count,
+                         mrt_readers *kept);
+
 /* The variable changes: what has read it is stale from now on. */
 void mrt_readers_invalidate(mrt_variable *v);
 

@@ -80,6 +80,7 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .bytes_peak = ctx->memory.peak,
     .alignment = ctx->device.align,
     .bytes_swapped = ctx->swap.bytes,
+    .steps = ctx->steps,
     .bytes_host = ctx->memory.host,
     .devices = ctx->device.count,
     .queues = ctx->device.queue != NULL,

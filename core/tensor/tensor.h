@@ -13,6 +13,8 @@
  *   - only a variable's storage may lie in the swap tier (swap_tier.h);
  *   - ids grow with creation, so an expression's inputs have smaller ids: id
  *     order is a topological order;
+ *   - what an evaluation passes through and a user's handle holds is evaluated
+ *     too, where computing it again would cost (run/keep.c);
  *   - after evaluation the expression stays, so that gradients can still be
  *     taken; the storage of an evaluated tensor that no user holds and nothing
  *     pending reads is given back (it could be computed again, same bits);
@@ -36,6 +38,7 @@ typedef struct mrt_expr {
   bool stale;          /* reads a variable's old value */
   bool traced;         /* made in a trace: computed by its plan only */
   bool once;           /* a collective: its data are never given back */
+  bool passed;         /* an evaluation has passed through it (run/keep.c) */
   struct mrt_expr *next_wanted; /* scratch of mrt_tensor_await */
   struct mrt_tensor **in;       /* held */
   struct mrt_tensor **out;      /* borrowed; NULL when that tensor is gone */
