@@ -135,6 +135,29 @@ static mrt_status add_merge(mrt_bpe *b, mrt_source *s, const json_t *vocab,
   return MRT_OK;
 }
 
+/* Merges never cross the ends of words, so those that do were made with other
+ * words (a pattern that keeps a bracket with its letters, say), and encoding
+ * with ours would give other tokens than the model was trained on.  A few are
+ * let pass: tables of Unicode differ. */
+static mrt_status check_words(const mrt_bpe *b, mrt_source *s, int32_t ranks) {
+  int32_t across = 0, first = -1;
+  for (size_t i = 0; i <= b->mask; i++) {
+    const mrt_merge *m = &b->merges[i];
+    const mrt_bpe_text *t = &b->tokens[m->token];
+    if (!m->key || mrt_bpe_is_word(t->bytes, t->size)) continue;
+    across++;
+    if (first < 0 || m->rank < b->merges[first].rank) first = (int32_t)i;
+  }
+  if ((int64_t)across * 1000 <= ranks) return MRT_OK;
+  const mrt_bpe_text *t = &b->tokens[b->merges[first].token];
+  return mrt_source_fail(s, MRT_EDATA,
+                         "%d of %d merges, such as that to '%.*s', cross what "
+                         "GPT-2 takes for words: they belong to a tokenizer "
+                         "that cuts texts otherwise",
+                         across, ranks, (int)(t->size < 40 ? t->size : 40),
+                         t->bytes);
+}
+
 static mrt_status add_merges(mrt_bpe *b, mrt_source *s, const json_t *vocab) {
   const char *p = (const char *)s->map.data, *end = p + s->map.size;
   size_t lines = 1, room = 16;
@@ -153,7 +176,7 @@ static mrt_status add_merges(mrt_bpe *b, mrt_source *s, const json_t *vocab) {
       MRT_TRY(add_merge(b, s, vocab, p, size, rank++));
     p = next;
   }
-  return MRT_OK;
+  return check_words(b, s, rank);
 }
 
 /* ---- opening and closing ------------------------------------------------- */

@@ -52,6 +52,9 @@ struct mrt_bpe {
 mrt_status mrt_bpe_from(mrt_source *vocab, mrt_source *merges, mrt_bpe **out);
 /* The code point that stands for a byte in the files. */
 int mrt_bpe_code(uint8_t byte);
+/* Is this, whole, one of the words that texts are cut into?  Of bytes that are
+ * no UTF-8 nobody can tell: true. */
+bool mrt_bpe_is_word(const char *text, size_t size);
 const mrt_merge *mrt_bpe_find(const mrt_bpe *bpe, int32_t first,
                               int32_t second);
 

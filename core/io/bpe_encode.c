@@ -74,6 +74,17 @@ static const uint8_t *word_end(const uint8_t *p, const uint8_t *end) {
   return stop == end || last == p ? stop : last;
 }
 
+bool mrt_bpe_is_word(const char *text, size_t size) {
+  const uint8_t *p = (const uint8_t *)text, *end = p + size;
+  utf8proc_int32_t c;
+  for (const uint8_t *q = p; q < end;) {
+    utf8proc_ssize_t n = utf8proc_iterate(q, end - q > 4 ? 4 : end - q, &c);
+    if (n <= 0) return true;
+    q += n;
+  }
+  return size == 0 || word_end(p, end) == end;
+}
+
 /* ---- the heap of candidates ---------------------------------------------- */
 
 static bool comes_first(const mrt_bpe_candidate *a,

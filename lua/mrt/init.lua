@@ -67,6 +67,15 @@ end
 
 local function as_list(value) return core.is_tensor(value) and { value } or value end
 
+-- A table by name, in an order that does not change.
+local function by_name(x)
+  local list, names = {}, {}
+  for name in pairs(x) do names[#names + 1] = name end
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+  for i, name in ipairs(names) do list[i] = x[name] end
+  return list, names
+end
+
 local grad_options = { allow_unused = false, grad_outputs = options.none,
   denominator = options.none }
 
@@ -80,19 +89,26 @@ local function denominator(t)
 end
 
 --- Return the gradient of y with respect to x as lazy tensors like any other:
---- one for one tensor, a list for a list.
+--- one for one tensor, a list for a list, by name for a table by name.
 ---
 ---     local gx = mrt.grad(y, x)
 ---     local gw, gb = table.unpack(mrt.grad(loss, {w, b}))
 ---@param y mrt.Tensor|mrt.Tensor[]  scalars, unless grad_outputs are given
----@param x mrt.Tensor|mrt.Tensor[]
+---@param x mrt.Tensor|mrt.Tensor[]|table<string, mrt.Tensor>
 ---@param o? mrt.GradOptions
 ---@return any gradients  allow_unused: zeros where y does not depend on x
 function mrt.grad(y, x, o)
   o = options.read("grad", o, grad_options, true)
   if o.denominator ~= nil then o.denominator = denominator(o.denominator) end
   o.grad_outputs = as_list(o.grad_outputs)
-  local dx = trace.grad(as_list(y), as_list(x), o)
+  local xs, names = as_list(x), nil
+  if type(x) == "table" and #x == 0 and next(x) ~= nil then xs, names = by_name(x) end
+  local dx = trace.grad(as_list(y), xs, o)
+  if names then
+    local named = {}
+    for i, name in ipairs(names) do named[name] = dx[i] end
+    return named
+  end
   return core.is_tensor(x) and dx[1] or dx
 end
 

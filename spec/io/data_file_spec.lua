@@ -205,6 +205,14 @@ describe("byte-pair encoding", function()
     return data.bpe(vocab, write("m.txt", "#version: 0.2\na b\n\u{120} ab\n' s\n"))
   end
 
+  it("refuses merges of a tokenizer that cuts texts otherwise", function()
+    local vocab = write("v.json", '{"(":0,"a":1,"(a":2}') -- a bracket with its letters
+    local bpe, message, code = data.bpe(vocab, write("m.txt", "( a\n"))
+    assert.is_nil(bpe)
+    assert.matches("1 of 1 merges, such as that to '%(a', cross", message)
+    assert.equal("data", code)
+  end)
+
   it("merges what comes first, word by word", function()
     local bpe = assert(small())
     assert.equal(13, bpe.vocab)

@@ -100,6 +100,18 @@ describe("nn.gpt2", function()
     assert.is_true(far(model(tokens:unsqueeze(1)):squeeze(1), reference(w, tokens)) < 5e-5)
   end)
 
+  it("reads the number of heads in config.json beside the weights", function()
+    local folder = files.name()
+    os.execute("mkdir " .. folder)
+    assert(mrt.save(folder .. "/model.safetensors", checkpoint ""))
+    files.write(folder .. "/config.json", ('{"n_head": %d, "n_embd": %d}'):format(heads, dim))
+    local w = mrt.load(folder .. "/model.safetensors")
+    local model = assert(nn.gpt2(folder .. "/model.safetensors"))
+    assert.is_true(far(model(tokens:unsqueeze(1)):squeeze(1), reference(w, tokens)) < 2e-5)
+    files.write(folder .. "/config.json", "{}")
+    assert.matches("no n_head", select(2, nn.gpt2(folder .. "/model.safetensors")))
+  end)
+
   it("refuses what is no GPT-2", function()
     for pattern, change in pairs {
       ["no weights for 'blocks.2.mlp.fc.bias'"] = function(w) w["h.1.mlp.c_fc.bias"] = nil end,
@@ -117,6 +129,9 @@ describe("nn.gpt2", function()
       assert.matches(pattern, message)
       assert.equal("data", code)
     end
+    local model, message = nn.gpt2(checkpoint "")
+    assert.is_nil(model)
+    assert.matches("width 12 do not say how many heads", message)
     assert.matches("no multiple of 5", select(2, nn.gpt2(checkpoint "", { heads = 5 })))
     assert.equal("file", select(3, nn.gpt2 "no/model.safetensors"))
   end)

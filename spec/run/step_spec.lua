@@ -112,7 +112,7 @@ local function shuffled(seed, order)
       local v, kind = vars[random(3)], random(7)
       if kind == 1 then values[#values + 1] = v * any()
       elseif kind == 2 then values[#values + 1] = v:slice(1, 1, 1):expand(3)
-      elseif kind == 3 then values[#values + 1] = any():gather(ids, 1) - v
+      elseif kind == 3 then values[#values + 1] = any():gather(1, ids) - v
       elseif kind == 4 then results[#results + 1] = any() + v
       elseif kind == 5 then v:assign(any(), { when = any():sum():gt(0) })
       elseif kind == 6 then v:assign(v - any():mean())

@@ -41,7 +41,7 @@ local unary = {
   function(x) return x:slice(1, 1, -1) end,
   function(x) return x:slice(2, 1, -2) end,
   function(x) return x:reshape(-1, 2) end,
-  function(x) return x:gather(mrt.zeros({ 1, x.shape[2] }, { dtype = "i64" }), 1) end,
+  function(x) return x:gather(1, mrt.zeros({ 1, x.shape[2] }, { dtype = "i64" })) end,
 }
 
 local binary = {

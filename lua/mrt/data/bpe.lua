@@ -49,7 +49,7 @@ end
 --- Open a vocabulary in GPT-2's two files, as Hugging Face keeps them.
 ---
 --- Returns nil: files that cannot be read; a token that comes twice; a merge of
---- what is no token.
+--- what is no token; merges of a tokenizer that cuts texts into other words.
 ---@param vocab string   path of vocab.json: token -> id
 ---@param merges string  path of merges.txt: a pair of tokens a line, first first
 ---@return mrt.data.BPE? bpe

@@ -66,7 +66,7 @@ local function move(x, o)
   end
   local ids = (rows * wide + columns):to "i32":reshape(n, 1, height * width)
   return x:reshape(n, channels, (height + 2 * p) * wide)
-    :gather(ids:expand(n, channels, height * width), 3)
+    :gather(3, ids:expand(n, channels, height * width))
     :reshape(n, channels, height, width)
 end
 

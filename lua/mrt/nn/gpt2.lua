@@ -5,6 +5,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local json = require "dkjson"
 local core = require "mrt.core"
 local file = require "mrt.io.file"
 local GPT = require "mrt.nn.gpt"
@@ -83,6 +84,34 @@ local function misfit(model, state)
   end
 end
 
+-- What published sizes have; of another width the weights do not say it.
+local published = { [768] = 12, [1024] = 16, [1280] = 20, [1600] = 25 }
+
+-- The file config.json beside the weights: its number of heads; nil: there is none.
+local function configured(path)
+  local folder = path:match "^(.*/)[^/]*$" or ""
+  local handle = io.open(folder .. "config.json")
+  if not handle then return nil end
+  local config = json.decode(handle:read("a") or "", 1, nil, nil)
+  handle:close()
+  local heads = type(config) == "table" and config.n_head
+  if math.type(heads) ~= "integer" or heads < 1 then
+    return nil, folder .. "config.json: no n_head, as a GPT-2 has it"
+  end
+  return heads
+end
+
+local function heads_of(dim, o)
+  local heads = o.heads or published[dim]
+  if not heads then
+    return nil, ("weights of width %d do not say how many heads there are: give { heads = n }, "
+      .. "or keep config.json beside them"):format(dim)
+  elseif dim % heads ~= 0 then
+    return nil, ("%d is no multiple of %d heads"):format(dim, heads)
+  end
+  return heads
+end
+
 local function build(tensors, o)
   local state, layers = rename(tensors)
   if not state then return nil, layers end
@@ -92,10 +121,8 @@ local function build(tensors, o)
     return nil, "wte.weight, wpe.weight and blocks wanted"
   end
   local dim = words:size(2)
-  local heads = o.heads or math.max(1, dim // 64)
-  if dim % heads ~= 0 then
-    return nil, ("%d is no multiple of %d heads"):format(dim, heads)
-  end
+  local heads, unknown = heads_of(dim, o)
+  if not heads then return nil, unknown end
   drop_tied_head(state)
   local model = GPT { vocab = words:size(1), dim = dim, layers = layers,
     heads = heads, context = positions:size(1), dropout = o.dropout,
@@ -106,7 +133,8 @@ local function build(tensors, o)
 end
 
 ---@class mrt.nn.GPT2Options
----@field heads? integer    default: dim / 64, as in all published sizes
+---@field heads? integer    default: config.json beside the file, else as the published
+---  model of this width has
 ---@field dropout? number   default 0
 
 --- Make an nn.GPT with the weights of a GPT-2, as Hugging Face keeps them.
@@ -131,6 +159,10 @@ return function(source, given)
     local message, code
     tensors, message, code = file.load(source)
     if not tensors then return nil, message, code end
+    if not o.heads then
+      o.heads, message = configured(source)
+      if message then return nil, message, "data" end
+    end
   end
   if type(tensors) ~= "table" then
     core.fail("value", "gpt2", "a path or tensors by name wanted, got "

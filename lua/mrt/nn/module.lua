@@ -112,6 +112,10 @@ end
 
 -- Everything under a module, in order, and named after its place.
 local function contents(module)
+  if not is_module(module) and not Module.is_class(module) then
+    core.fail("value", nil, ("a module wanted, got %s (a method is called with a colon: " ..
+      "m:parameters())"):format(options.show(module)))
+  end
   if Module.is_class(module) then
     core.fail("value", module.type, ("a class, %s() makes a module"):format(module.type))
   end

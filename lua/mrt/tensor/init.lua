@@ -127,8 +127,12 @@ function meta.__index(x, key)
   local field = fields[key]
   if field then return field(x) end
   if math.type(key) == "integer" then
-    if x:dim() > 0 and (key < 1 or key > #x) then return nil end
+    if x:dim() > 0 and key > #x then return nil end -- ipairs ends here
     return Tensor.select(x, 1, key)
+  elseif type(key) ~= "string" then
+    core.fail("value", nil, ("a tensor is indexed by one position, not by %s; " ..
+      "slice, index_select and where take more"):format(core.is_tensor(key) and key:type()
+      or math.type(key) or type(key)))
   end
 end
 

@@ -294,29 +294,6 @@ function Tensor:cat(...) end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.pad): mrt.Tensor
 function Tensor:pad(dim, before, after) end
 
----@class mrt.op.gather
----@field dim integer
-
---- y[i,j] = x[index[i,j], j], for dim 1 of two
----@param second mrt.Tensor
----@param dim integer
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.gather): mrt.Tensor
-function Tensor:gather(second, dim) end
-
----@class mrt.op.scatter_add
----@field dim integer
-
---- y = x; y[index[i,j], j] += src[i,j], for dim 1 of two
----@param second mrt.Tensor
----@param third mrt.Tensor
----@param dim integer
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, second: mrt.Tensor, third: mrt.Tensor, options: mrt.op.scatter_add): mrt.Tensor
-function Tensor:scatter_add(second, third, dim) end
-
 --- y[i,:] = w[ids[i],:]
 ---@param second mrt.Tensor
 ---@return mrt.Tensor

@@ -97,6 +97,39 @@ function Tensor.chunk(x, count, dim)
   return op.split(x, math.max(1, -(-x:size(dim) // count)), dim)
 end
 
+-- PyTorch has the dimension first; whoever has it last is told.
+local function dim_first(who, x, dim, index)
+  if core.is_tensor(dim) then
+    refuse(who, "%s(dim, index%s) wanted: the dimension first", who,
+      who == "gather" and "" or ", source")
+  end
+  dim = place(who, x, dim)
+  argument.tensor(who, "index", index)
+  return dim
+end
+
+--- Read along `dim` at 0-based positions: for dim 1 of two,
+--- `y[i][j] = x[index[i][j]][j]`.
+---@param dim integer
+---@param index mrt.Tensor  integers, of the result's shape
+---@return mrt.Tensor
+function Tensor.gather(x, dim, index)
+  dim = dim_first("gather", x, dim, index)
+  return op.gather(x, index, { dim = dim })
+end
+
+--- Add along `dim` at 0-based positions: for dim 1 of two,
+--- `y[index[i][j]][j] = x[..][j] + source[i][j] + ...`.
+---@param dim integer
+---@param index mrt.Tensor   integers, of the source's shape
+---@param source mrt.Tensor
+---@return mrt.Tensor
+function Tensor.scatter_add(x, dim, index, source)
+  dim = dim_first("scatter_add", x, dim, index)
+  argument.tensor("scatter_add", "source", source)
+  return op.scatter_add(x, index, source, { dim = dim })
+end
+
 --- Take the rows, or other slices along `dim`, with these 0-based ids.
 ---@param dim integer
 ---@param ids mrt.Tensor  `[n]`, integers
