@@ -69,7 +69,7 @@ print(mrt.info().libraries)
 
 -- What the script says, and how often each operation was executed.
 local function run(dtype, causal, apart, environment)
-  local path, told = files.temporary(script:format(dtype, causal, apart)), files.name()
+  local path, told = files.temporary(script:format(dtype, causal, apart)), files.temporary ""
   local _, out = program.shell(("MRT_CUDNN='%s' MRT_EMULATE_CUDNN='%s' %s '%s' '%s'"):format(
     library, told, environment or "", program.path, path))
   local count = {}
