@@ -48,10 +48,18 @@ function Tensor.var(x, dim, keepdim, correction)
   return op.div(y, math.max(0, share(x, y) - (o.correction or 1)))
 end
 
---- Standard deviation: the square root of `var`.
+-- A root of sums of what is not negative.  Its slope at 0 is infinite, and 0 times
+-- that is NaN; there the gradient that is least in length is 0, PyTorch's too.
+local function root(s, f)
+  local zero = op.eq(s, 0)
+  return op.where(zero, 0, f(op.where(zero, 1, s)))
+end
+
+--- Standard deviation: the square root of `var`.  Of equal elements it is 0, and so
+--- is its gradient.
 ---@param ... any  as for var
 ---@return mrt.Tensor
-function Tensor.std(x, ...) return op.sqrt(x:var(...)) end
+function Tensor.std(x, ...) return root(x:var(...), op.sqrt) end
 
 -- The one tensor beside x, or the reduction over x.
 local function pair_or_reduce(name, pair, reduce)
@@ -83,7 +91,8 @@ function Tensor.logsumexp(x, dim, keepdim)
   return op.reshape(y, shape)
 end
 
---- (sum |x|^p)^(1/p); p = math.huge gives the largest |x|.
+--- (sum |x|^p)^(1/p); p = math.huge gives the largest |x|.  Of zeros it is 0, and so
+--- is its gradient.
 ---@param p? number  default 2
 ---@param dim? integer|integer[]|table
 ---@param keepdim? boolean
@@ -92,10 +101,10 @@ function Tensor.norm(x, p, dim, keepdim)
   local o = read("norm", { "p", "dim", "keepdim" }, p, dim, keepdim)
   local over = { dim = o.dim, keepdim = o.keepdim }
   p, x = o.p or 2, as_real(x)
-  if p == 2 then return op.sqrt(op.sum(op.mul(x, x), over)) end
+  if p == 2 then return root(op.sum(op.mul(x, x), over), op.sqrt) end
   if p == 1 then return op.sum(op.abs(x), over) end
   if p == math.huge then return op.amax(op.abs(x), over) end
-  return op.pow(op.sum(op.pow(op.abs(x), p), over), 1 / p)
+  return root(op.sum(op.pow(op.abs(x), p), over), function(s) return op.pow(s, 1 / p) end)
 end
 
 return Tensor
