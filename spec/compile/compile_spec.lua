@@ -73,6 +73,21 @@ describe("a compiled function", function()
     assert.equal(0, select("#", mrt.compile(function() end)()))
   end)
 
+  it("may call itself, but not without end", function()
+    local power, endless
+    power = mrt.compile(function(x, n) return n == 0 and x or power(x * 2, n - 1) end)
+    endless = mrt.compile(function(x) return endless(x) end)
+    for _ = 1, 3 do
+      assert.same({ 1024 }, power(mrt.ones(1), 10):totable())
+      assert.error_matches(function() endless(mrt.ones(1)) end, "calls itself without end")
+    end
+    local outer = mrt.compile(function(x)
+      for _ = 1, 300 do pcall(endless, x) end
+      return power(x, 3)
+    end)
+    assert.same({ 8 }, outer(mrt.ones(1)):totable())
+  end)
+
   it("is part of the function that calls it", function()
     local inner = mrt.compile(function(x) return x + 1 end)
     assert.equal(3, mrt.compile(function(x) return inner(x) * 1.5 end)(mrt.ones(1)):item())

@@ -39,6 +39,21 @@ describe("a module", function()
       "alpha.2.weight", "alpha.2.bias", "scale" }, names_of(Net()))
   end)
 
+  it("may hold a list twice, but not within itself", function()
+    local Twice = nn.Module "Twice"
+    function Twice:init()
+      local list = { nn.Linear(2, 2) }
+      self.lists = { list, list }
+    end
+    assert.equal(2, #Twice():parameters())
+    local Within = nn.Module "Within"
+    function Within:init()
+      self.list = {}
+      self.list[1] = { self.list }
+    end
+    assert.error_matches(function() Within():parameters() end, "'list%.1%.1'.*contains itself")
+  end)
+
   it("counts tied weights once", function()
     local net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     net.layers[2].weight = net.layers[1].weight

@@ -57,6 +57,12 @@ describe("a policy script", function()
     assert.equal("string", type(message))
   end)
 
+  it("is text: compiled chunks can do what no script can", function()
+    local path = write(string.dump(function() return {} end))
+    assert.matches("binary chunk", unloaded(path))
+    assert.matches(path, unloaded(path), 1, true)
+  end)
+
   it("that is wrong is told with its name", function()
     for text, message in pairs {
       ["return {"] = "unexpected symbol",

@@ -120,6 +120,28 @@ describe("a log", function()
     assert.same({ 1, 2, 3, 4, 5, 6, 70 }, losses)
   end)
 
+  it("puts the log of an earlier run aside, whole", function()
+    local folder = files.folder()
+    for run = 1, 3 do
+      local l <close> = assert(log.open(folder, { name = "run " .. run }))
+      assert(l:write(1, { loss = run }))
+    end
+    for run, where in ipairs { "/earlier-1", "/earlier-2", "" } do
+      local known, records = log.read(folder .. where)
+      assert.equal("run " .. run, known.name)
+      assert.equal(run, records[1].loss)
+      local count = 0
+      for _, name in ipairs(core.list_folder(folder .. where)) do
+        count = count + (name:find "tfevents" and 1 or 0)
+      end
+      assert.equal(1, count)
+    end
+    local l <close> = assert(log.open(folder, { after = 1 }))
+    assert.is_nil(core.list_folder(folder .. "/earlier-3"))
+    assert(l:write(2, { loss = 4 }))
+    assert.equal(2, #select(2, log.read(folder)))
+  end)
+
   it("says what the world has against it", function()
     local none, message = log.open "/proc/nowhere"
     assert.is_nil(none)

@@ -154,9 +154,23 @@ local function ended(self, ...)
   return ...
 end
 
--- Inside another function's trace it is part of that function.
+local DEEPEST = 100 -- calls of one step within its own trace
+
+local inside = { __close = function(call) call.step.depth = call.step.depth - 1 end }
+
+-- Inside another function's trace it is part of that function.  No tail call: one
+-- that calls itself for ever would not end.
+local function inline(self, ...)
+  self.depth = self.depth + 1
+  local _ <close> = setmetatable({ step = self }, inside)
+  if self.depth > DEEPEST then
+    core.fail("state", self.options.name, "the compiled function calls itself without end")
+  end
+  return self.fn(...)
+end
+
 function Compiled:__call(...)
-  if core.tracing() then return self.fn(...) end
+  if core.tracing() then return inline(self, ...) end
   if compile.planning then compile.planning(self:plan(...), self, ...) end
   local entry, inputs = find(self, nil, ...)
   for _, t in ipairs(self.before_step) do t:before_step() end
@@ -318,7 +332,7 @@ local function new(fn, given)
     keys = {}, parts = {}, replaced = {}, groups = {}, accumulators = {},
     transforms = list, scaler = by_name["loss scaling"],
     before_step = with_hook(list, "before_step"), after_step = with_hook(list, "after_step"),
-    steps = 0, space = core.space() }, Compiled)
+    steps = 0, depth = 0, space = core.space() }, Compiled)
 end
 
 --- Compile the same function anew with some options changed; false takes one away.

@@ -104,9 +104,14 @@ local function walk(value, path, owner, key, out)
     out.seen[value] = true
     out.variables[#out.variables + 1] = { path, value, owner, key }
   elseif type(value) == "table" and not getmetatable(value) then
+    if out.within[value] then
+      core.fail("value", nil, ("'%s' of a module is a list that contains itself"):format(path))
+    end
+    out.within[value] = true
     for i, held in ipairs(value) do
       walk(held, path .. "." .. i, owner, key, out)
     end
+    out.within[value] = nil
   end
 end
 
@@ -119,7 +124,7 @@ local function contents(module)
   if Module.is_class(module) then
     core.fail("value", module.type, ("a class, %s() makes a module"):format(module.type))
   end
-  local out = { seen = {}, modules = {}, variables = {} }
+  local out = { seen = {}, within = {}, modules = {}, variables = {} }
   walk(module, "", nil, nil, out)
   for _, entry in ipairs(out.variables) do
     if not entry[2]:get_name() then entry[2]:set_name(entry[1]) end

@@ -81,8 +81,11 @@ function script.load(path)
   if not text then
     return nil, message or path .. ": cannot be read", "data"
   end
-  local chunk, problem = load(text:gsub("^#[^\n]*", ""), "@" .. path)
-  if not chunk then core.fail("value", "policy.load", problem) end
+  local chunk, problem = load(text:gsub("^#[^\n]*", ""), "@" .. path, "t")
+  if not chunk then
+    local named = problem:find(path, 1, true) and problem or path .. ": " .. problem
+    core.fail("value", "policy.load", named)
+  end
   return check(path, chunk())
 end
 

@@ -345,7 +345,7 @@ return function(...)
   if name == "-" and #options.cases > 1 then text = io.read "a" end
   local chunk, message
   if text then
-    chunk, message = load(text:gsub("^#[^\n]*", ""), "=stdin")
+    chunk, message = load(text:gsub("^#[^\n]*", ""), "=stdin", "t")
   else
     chunk, message = loadfile(name ~= "-" and name or nil)
   end

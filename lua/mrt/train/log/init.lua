@@ -10,7 +10,9 @@
 --- report.html    a page with charts, once the log is closed
 ---
 --- A run that goes on from a snapshot goes on in its files: what they say of
---- later steps is taken out.
+--- later steps is taken out.  A run that begins anew where another one was puts
+--- that one's files aside, in earlier-1, earlier-2, ...: nothing is overwritten,
+--- and TensorBoard shows two runs, not one that goes back in time.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -83,12 +85,37 @@ local function keep_until(folder, last)
   return ok, message
 end
 
+-- Is this a file that a log makes?
+local function is_ours(name)
+  return name == "run.jsonl" or name == "report.html" or name:find("^events%.out%.tfevents%.")
+end
+
+-- Moves the log of an earlier run out of the way; where there is none, does nothing.
+local function put_aside(folder)
+  local names, there, number = core.list_folder(folder) or {}, {}, 1
+  for _, name in ipairs(names) do there[name] = true end
+  if not there["run.jsonl"] then return true end
+  while there["earlier-" .. number] do number = number + 1 end
+  local aside = ("%s/earlier-%d"):format(folder, number)
+  core.make_folders(aside)
+  for _, name in ipairs(names) do
+    if is_ours(name) then
+      local ok, message = os.rename(folder .. "/" .. name, aside .. "/" .. name)
+      if not ok then return nil, message end
+    end
+  end
+  return true
+end
+
 local function open_file(folder, run, after)
   local path = folder .. "/run.jsonl"
   if after then
     local ok, message = keep_until(folder, after)
     if ok == nil and message then return nil, message end
     if ok then return io.open(path, "ab") end
+  else
+    local ok, message = put_aside(folder)
+    if not ok then return nil, message end
   end
   local file, message = io.open(path, "wb")
   if not file then return nil, message end
@@ -106,7 +133,8 @@ end
 ---@field tensorboard? boolean   default true
 ---@field after? integer         go on after this step of the files that are there
 
---- Begin a log in a folder, made if it is not there.
+--- Begin a log in a folder, made if it is not there.  The log of an earlier run is
+--- put aside there, in earlier-1 and so on.
 ---@param folder string
 ---@param given? mrt.LogOptions
 ---@return mrt.Log? log
@@ -172,7 +200,7 @@ function Log:write(step, scalars)
     ok, message = self.events:write(record.time, step, scalars)
   end
   if ok then return true end
-  return nil, message
+  return nil, ("%s: %s"):format(self.folder, message)
 end
 
 --- Write report.html of what there is.
