@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_THREADS = 1024 };
+
 /* ---- the context --------------------------------------------------------- */
 
 /* The state's allocator may be replaced at any time: ask for it each time. */
@@ -33,11 +35,15 @@ static int close_binding(lua_State *L) {
 /* As many as who made the state says, or the environment. */
 static int read_threads(lua_State *L) {
   const char *text = getenv("MRT_THREADS");
-  long n = text ? strtol(text, NULL, 10) : 0;
+  char *end = NULL;
+  long n = text && *text ? strtol(text, &end, 10) : 0;
+  if (end && (*end || n < 1 || n > MOST_THREADS))
+    luaL_error(L, "mrt: MRT_THREADS is '%s', a number from 1 to %d wanted",
+               text, (int)MOST_THREADS);
   if (lua_getfield(L, LUA_REGISTRYINDEX, "mrt.threads") == LUA_TNUMBER)
     n = (long)lua_tointeger(L, -1);
   lua_pop(L, 1);
-  return n > 0 && n <= 4096 ? (int)n : 0;
+  return n > 0 && n <= MOST_THREADS ? (int)n : 0;
 }
 
 static const char *read_isa(void) {

@@ -53,6 +53,18 @@ describe("the program", function()
     assert.equal("piped\n", output)
   end)
 
+  it("refuses an environment that makes no sense", function()
+    local ask = [[ -e 'io.write(require("mrt.core").info().threads)']]
+    for _, value in ipairs { "abc", "0", "-1", "2x", "100000" } do
+      local code, output, problem = shell("MRT_THREADS=" .. value .. " " .. program .. ask)
+      assert.equal(1, code)
+      assert.equal("", output)
+      assert.matches("MRT_THREADS is '" .. value .. "', a number", problem, 1, true)
+    end
+    assert.equal("3", select(2, shell("MRT_THREADS=3 " .. program .. ask)))
+    assert.matches("no instruction set 'foo'", select(3, shell("MRT_ISA=foo " .. program .. ask)))
+  end)
+
   it("says its version with -v and runs nothing more", function()
     local code, output = mrt("-v", "print 'not run'")
     assert.equal(0, code)
