@@ -13,6 +13,7 @@
 #include "program.h"
 
 #include "mrt.h"
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <limits.h>
 #include <lualib.h>
@@ -338,7 +339,16 @@ static int start(lua_State *L) {
   return 1;
 }
 
+/* A daemon may start us with standard streams closed.  The next file that is
+ * opened would take such a number, and what is printed would go into it. */
+static void fill_streams(void) {
+  int fd = open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = dup(fd);
+  if (fd >= 0) close(fd);
+}
+
 int main(int argc, char **argv) {
+  fill_streams();
   lua_State *L = luaL_newstate();
   /* One rank of several: its lines come whole, and at once. */
   if (getenv("LOCAL_RANK")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);

@@ -53,6 +53,19 @@ describe("the program", function()
     assert.equal("piped\n", output)
   end)
 
+  it("keeps what it prints out of its files where standard streams are closed", function()
+    local path = files.name()
+    files.write(script, ([[
+      local list = {}
+      for i = 1, 4 do list[i] = assert(io.open(%q .. i, "w")) end
+      print "to nobody"
+      io.stderr:write "nor this"
+      io.stdout:flush()
+      for i, f in ipairs(list) do f:write(i) f:close() end]]):format(path))
+    assert.equal(0, (shell(program .. " " .. script .. " >&- 2>&- <&-")))
+    for i = 1, 4 do assert.equal(tostring(i), files.read(path .. i)) end
+  end)
+
   it("refuses an environment that makes no sense", function()
     local ask = [[ -e 'io.write(require("mrt.core").info().threads)']]
     for _, value in ipairs { "abc", "0", "-1", "2x", "100000" } do
