@@ -5,7 +5,6 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local json = require "dkjson"
 local core = require "mrt.core"
 local file = require "mrt.io.file"
 local GPT = require "mrt.nn.gpt"
@@ -92,7 +91,7 @@ local function configured(path)
   local folder = path:match "^(.*/)[^/]*$" or ""
   local handle = io.open(folder .. "config.json")
   if not handle then return nil end
-  local config = json.decode(handle:read("a") or "", 1, nil, nil)
+  local config = require "dkjson".decode(handle:read "a" or "", 1, nil, nil)
   handle:close()
   local heads = type(config) == "table" and config.n_head
   if math.type(heads) ~= "integer" or heads < 1 then
