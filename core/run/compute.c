@@ -53,13 +53,20 @@ static void resolve_all(const mrt_plan *plan, mrt_tensor *const *roots, int n) {
   }
 }
 
+enum { NOT_YET = -2 }; /* runner->at before a run has got its memory */
+
+/* *ran: steps have run, updates perhaps among them, whatever is returned. */
 static mrt_status compute(mrt_context *ctx, mrt_tensor *const *roots, int n,
-                          mrt_expr *const *updates, int update_count) {
+                          mrt_expr *const *updates, int update_count,
+                          bool *ran) {
   mrt_plan *plan;
+  *ran = false;
   MRT_TRY(mrt_plan_new(ctx, roots, n, updates, update_count, NULL, 0, NULL,
                        NULL, &plan));
   for (int i = 0; i < n; i++) mrt_hold(roots[i]);
+  plan->runner->at = NOT_YET;
   mrt_status s = mrt_plan_walk(plan, NULL, NULL);
+  *ran = plan->runner->at != NOT_YET;
   if (!s) s = mrt_runs_drain(ctx);
   if (!s) resolve_all(plan, roots, n);
   for (int i = 0; i < n; i++) mrt_drop(roots[i]);
@@ -80,16 +87,18 @@ static mrt_status list_all(mrt_context *ctx, mrt_arena *arena,
   return mrt_keep_find(ctx, arena, roots, n, updates, update_count, all);
 }
 
-/* With what is kept where that finds room, else without. */
+/* With what is kept where that finds room, else without; nothing that has begun
+ * is done twice. */
 mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
                             mrt_expr *const *updates, int update_count) {
   mrt_arena arena;
   mrt_readers all = { 0 };
   mrt_arena_init(&arena, ctx->allocator);
   mrt_status s = list_all(ctx, &arena, roots, n, updates, update_count, &all);
-  if (!s) s = compute(ctx, all.at, all.count, updates, update_count);
-  if ((s == MRT_EBUDGET || s == MRT_ENOMEM) && all.count > n)
-    s = compute(ctx, roots, n, updates, update_count);
+  bool ran = false;
+  if (!s) s = compute(ctx, all.at, all.count, updates, update_count, &ran);
+  if ((s == MRT_EBUDGET || s == MRT_ENOMEM) && !ran && all.count > n)
+    s = compute(ctx, roots, n, updates, update_count, &ran);
   mrt_arena_free(&arena);
   return s;
 }

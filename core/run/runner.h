@@ -57,12 +57,11 @@ struct mrt_runner {
   uint64_t placed_generation;   /* of the space when `fixed` was resolved, */
   uint64_t placed_moves;        /* and of the context */
   mrt_storage **result_storage; /* the last run's, reused if nobody has it */
-  bool agreed;                  /* the ranks have compared its collectives
-                  (run/check_collectives.c) */
+  bool agreed;                  /* the ranks have compared its collectives */
 
   uint64_t runs, seed_epoch; /* how often it ran since that seed */
   mrt_run run;
-  int at;            /* the step that runs, or is being queued */
+  int at;            /* the step that runs, or is being queued; -1: none yet */
   double *times;     /* to fill with the seconds of each step; NULL: not now */
   mrt_range *ranges; /* to fill with what each step writes; NULL: not now */
   double (*clock)(void);
