@@ -19,7 +19,9 @@ static void end(mrt_context *ctx) {
   mrt_swap_tier_close(ctx);
   mrt_comm_thread_close(ctx->ranks.comm_thread);
   mrt_communicators_close(ctx);
-  if (ctx->device.close) ctx->device.close(&ctx->device);
+  bool same = ctx->device.workers == ctx->cpu.workers;
+  if (ctx->device.close && !same) ctx->device.close(&ctx->device);
+  if (ctx->cpu.close) ctx->cpu.close(&ctx->cpu);
   mrt_communicators_leave(ctx);
   mrt_arena_free(&ctx->origins.names);
   mrt_release(ctx->allocator, ctx, sizeof *ctx);
@@ -38,7 +40,7 @@ static mrt_context *make(const mrt_allocator *a) {
 
 /* The device, and the CPU for what is computed while planning. */
 static mrt_status open_devices(mrt_context *ctx, const mrt_context_options *o) {
-  MRT_TRY(mrt_cpu_open(o->isa, o->threads, &ctx->cpu, &ctx->error));
+  MRT_TRY(mrt_cpu_open(o->isa, o->threads, ctx->allocator, &ctx->cpu, &ctx->error));
   if (!o->device || strcmp(o->device, "cpu") == 0)
     return ctx->device = ctx->cpu, MRT_OK;
   return mrt_plugin_load(o->device, &ctx->cpu, &ctx->device, &ctx->error);

@@ -43,14 +43,14 @@ extern "C" {
 
 typedef struct mrt_context_options {
   const mrt_allocator *allocator; /* NULL: malloc; borrowed for good */
-  int threads;                    /* 0: OMP_NUM_THREADS or all cores */
-  const char *isa;                /* NULL: the best this processor has */
-  bool poison;                    /* overwrite each value when it dies */
-  size_t memory_limit;            /* bytes of tensors; 0: no limit */
-  const char *device; /* NULL or "cpu"; "gpu:0": number 0 of libmrt_gpu.so */
-  mrt_context *ranks; /* whose communicators it uses; it keeps that context.
+  int threads;         /* 0: OMP_NUM_THREADS, or the cores it may use */
+  const char *isa;     /* NULL: the best this processor has */
+  bool poison;         /* overwrite each value when it dies */
+  size_t memory_limit; /* bytes of tensors; 0: no limit */
+  const char *device;  /* NULL or "cpu"; "gpu:0": number 0 of libmrt_gpu.so */
+  mrt_context *ranks;  /* whose communicators it uses; it keeps that context.
                          NULL: its own */
-  char *message;      /* gets the message of a failure; NULL: not wanted */
+  char *message;       /* gets the message of a failure; NULL: not wanted */
   size_t message_room;
 } mrt_context_options;
 
@@ -113,7 +113,7 @@ typedef struct mrt_context_info {
   const char *device; /* "cpu", "gpu:0" */
   const char *isa;
   int threads;
-  const char *libraries; /* "OpenMP" */
+  const char *libraries; /* "cuBLASLt" */
   size_t bytes_now;      /* tensor bytes requested from the device */
   size_t bytes_peak;     /* the most at any time since mrt_context_reset_peak */
   size_t alignment;      /* what the device allocates is a multiple of it */

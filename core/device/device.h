@@ -42,9 +42,10 @@ typedef struct mrt_device {
    * is called is done when the call returns. */
   const mrt_queue *queue;
   const char *isa;       /* "avx512", "avx512+bf16", "sm_90"; NULL: "" */
-  const char *libraries; /* "OpenMP"; NULL: "" */
+  const char *libraries; /* "cuBLASLt"; NULL: "" */
   size_t align; /* every offset and size is a multiple of this; 0: 64 */
   int threads;  /* for the call; 0: 1 */
+  struct mrt_workers *workers; /* for the call; NULL: its threads are one */
   int count;    /* devices of its kind that are here; 0: 1 */
   bool dots;    /* the processor has dot products of bf16 */
   /* Bytes that can be had now; NULL, or 0 as an answer: not known. */
@@ -135,9 +136,10 @@ struct mrt_queue {
 /* EVALUE, with the field, when a figure makes no sense. */
 mrt_status mrt_device_check(const mrt_device_profile *profile, mrt_error *e);
 
-/* Fill `*device`.  EVALUE for an unknown or unsupported instruction set. */
-mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
-                        mrt_error *e);
+/* Fill `*device`; threads 0: as many as the process may use cores.  EVALUE for
+ * an unknown or unsupported instruction set; its `close` ends it. */
+mrt_status mrt_cpu_open(const char *isa, int threads, const mrt_allocator *a,
+                        mrt_device *device, mrt_error *e);
 
 /* ---- devices that are loaded (plugin.c) ---------------------------------- */
 

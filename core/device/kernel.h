@@ -70,7 +70,8 @@ typedef struct mrt_call {
   void *scratch; /* what `scratch` asked for; aligned as every offset is */
   void *state;   /* what `prepare` made */
   mrt_run *run;
-  int threads;
+  int threads;                 /* into how many parts it divides its work */
+  struct mrt_workers *workers; /* who do them beside the caller; NULL: nobody */
   bool dots;        /* dot products of bf16 may be used */
   int node;         /* for `fault` */
   const char *file; /* where it was written */

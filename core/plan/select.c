@@ -54,6 +54,7 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
                         .out = MRT_NEW(&g->arena, mrt_operand, n->nout),
                         .run = &plan->idle,
                         .threads = by->threads,
+                        .workers = by->workers,
                         .dots = by->dots,
                         .node = i,
                         .file = n->origin.file,

@@ -52,6 +52,25 @@ FIND(min_i64, MRT_i64, int64_t, INT_BELOW, INT_IS)
 FIND(min_i32, MRT_i32, int32_t, INT_BELOW, INT_IS)
 FIND(min_u8, MRT_u8, uint8_t, INT_BELOW, INT_IS)
 
+/* Of [outer, n, inner] along n; blocks: of the columns of a row. */
+typedef struct arg_search {
+  find_fn *find;
+  int64_t outer, n, inner, blocks;
+} arg_search;
+
+static void find_part(const mrt_call *c, const void *shared, int part,
+                      int parts) {
+  const arg_search *s = shared;
+  size_t size = mrt_dtypes[c->in[0].type.dtype].bytes;
+  int64_t *y = c->out[0].data, n = s->n, inner = s->inner, i, end;
+  mrt_share(s->outer * s->blocks, part, parts, &i, &end);
+  for (; i < end; i++) {
+    int64_t row = i / s->blocks, j = i % s->blocks * WIDTH, left = inner - j;
+    s->find((const char *)c->in[0].data + (size_t)(row * n * inner + j) * size,
+            n, inner, left < WIDTH ? (int)left : WIDTH, y + row * inner + j);
+  }
+}
+
 static void find(const mrt_call *c, find_fn *const *of) {
   const mrt_arg_options *o = c->options;
   const mrt_type *t = &c->in[0].type;
@@ -64,16 +83,9 @@ static void find(const mrt_call *c, find_fn *const *of) {
     else
       inner *= t->dims[i];
   }
-  int64_t *y = c->out[0].data, blocks = (inner + WIDTH - 1) / WIDTH;
-  size_t size = mrt_dtypes[t->dtype].bytes;
+  arg_search s = { of[t->dtype], outer, n, inner, (inner + WIDTH - 1) / WIDTH };
   int team = mrt_team(c, (double)mrt_type_count(t) * 0.5);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t i = 0; i < outer * blocks; i++) {
-    int64_t row = i / blocks, j = i % blocks * WIDTH, left = inner - j;
-    of[t->dtype](
-        (const char *)c->in[0].data + (size_t)(row * n * inner + j) * size, n,
-        inner, left < WIDTH ? (int)left : WIDTH, y + row * inner + j);
-  }
+  mrt_parallel(c, team, find_part, &s);
 }
 
 static void argmax(const mrt_call *c) {

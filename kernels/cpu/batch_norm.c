@@ -61,16 +61,18 @@ static void share(const channels_shape *s, int part, int64_t *from,
 
 /* ---- forward ------------------------------------------------------------- */
 
-static void measure_part(const mrt_operand *x, const channels_shape *s,
-                         int part, batch_norm_room *r) {
+static void measure_part(const mrt_call *c, const void *shared, int part,
+                         int parts) {
+  const channels_shape *s = shared;
+  batch_norm_room r = room_of(c, s, part);
   int64_t from, to, rows = 0, step = s->block * s->n;
-  real *center = r->wide[0], *sum = r->wide[1];
-  memset(r->first, 0, (size_t)s->n * sizeof(double));
-  memset(r->second, 0, (size_t)s->n * sizeof(double));
+  real *center = r.wide[0], *sum = r.wide[1];
+  memset(r.first, 0, (size_t)s->n * sizeof(double));
+  memset(r.second, 0, (size_t)s->n * sizeof(double));
   share(s, part, &from, &to);
   for (int64_t i = from; i < to; i += step) {
     int64_t count = to - i < step ? to - i : step, own = count / s->n;
-    const real *block = mrt_reals_in(x, i, count, r->block[0]);
+    const real *block = mrt_reals_in(&c->in[0], i, count, r.block[0]);
     clear(center, s->width), clear(sum, s->width);
     add_block(block, count, s->width, center);
     add_up(s, center);
@@ -79,21 +81,23 @@ static void measure_part(const mrt_operand *x, const channels_shape *s,
     add_squares(block, center, count, s->width, sum);
     add_up(s, sum);
     for (int64_t j = 0; j < s->n; j++)
-      join(&r->first[j], &r->second[j], rows, center[j], sum[j], own);
+      join(&r.first[j], &r.second[j], rows, center[j], sum[j], own);
     rows += own;
   }
 }
 
 /* mean and rstd of the channels that `part` answers for. */
-static void join_parts(const mrt_call *c, const channels_shape *s, int part) {
+static void join_parts(const mrt_call *c, const void *shared, int part,
+                       int parts) {
+  const channels_shape *s = shared;
   const mrt_batch_norm_options *o = c->options;
   real *mean = c->out[1].data, *rstd = c->out[2].data;
   int64_t from, to;
-  mrt_share(s->n, part, s->team, &from, &to);
+  mrt_share(s->n, part, parts, &from, &to);
   for (int64_t j = from; j < to; j++) {
     double m = 0, squares = 0;
     int64_t rows = 0;
-    for (int t = 0; t < s->team; t++) {
+    for (int t = 0; t < parts; t++) {
       batch_norm_room r = room_of(c, s, t);
       if (r.count <= 0) continue;
       join(&m, &squares, rows, r.first[j], r.second[j], r.count);
@@ -104,12 +108,14 @@ static void join_parts(const mrt_call *c, const channels_shape *s, int part) {
   }
 }
 
-static void scale_part(const mrt_call *c, const channels_shape *s, int part,
-                       batch_norm_room *r) {
+static void scale_part(const mrt_call *c, const void *shared, int part,
+                       int parts) {
+  const channels_shape *s = shared;
+  batch_norm_room r = room_of(c, s, part);
   const real *mean = c->out[1].data, *rstd = c->out[2].data;
   const real *w = c->nin > 1 ? c->in[1].data : NULL;
   const real *b = c->nin > 2 ? c->in[2].data : NULL;
-  real *center = r->wide[0], *scale = r->wide[1], *shift = r->wide[2];
+  real *center = r.wide[0], *scale = r.wide[1], *shift = r.wide[2];
   int64_t from, to;
   for (int64_t j = 0; j < s->n; j++) {
     center[j] = mean[j];
@@ -120,8 +126,8 @@ static void scale_part(const mrt_call *c, const channels_shape *s, int part,
   share(s, part, &from, &to);
   for (int64_t i = from; i < to; i += s->width) {
     int64_t n = to - i < s->width ? to - i : s->width;
-    const real *x = mrt_reals_in(&c->in[0], i, n, r->block[0]);
-    real *y = mrt_reals_place(&c->out[0], i, r->block[0]);
+    const real *x = mrt_reals_in(&c->in[0], i, n, r.block[0]);
+    real *y = mrt_reals_place(&c->out[0], i, r.block[0]);
 #pragma omp simd
     for (int64_t j = 0; j < n; j++)
       y[j] = (x[j] - center[j]) * scale[j] + shift[j];
@@ -132,55 +138,47 @@ static void scale_part(const mrt_call *c, const channels_shape *s, int part,
 static void batch_norm(const mrt_call *c) {
   channels_shape s = shape_of_call(c, 0.2);
   if (s.n == 0) return;
-#pragma omp parallel num_threads(s.team)
-  {
-#pragma omp for schedule(static)
-    for (int part = 0; part < s.team; part++) {
-      batch_norm_room r = room_of(c, &s, part);
-      measure_part(&c->in[0], &s, part, &r);
-    }
-#pragma omp for schedule(static)
-    for (int part = 0; part < s.team; part++) join_parts(c, &s, part);
-#pragma omp for schedule(static)
-    for (int part = 0; part < s.team; part++) {
-      batch_norm_room r = room_of(c, &s, part);
-      scale_part(c, &s, part, &r);
-    }
-  }
+  mrt_parallel(c, s.team, measure_part, &s);
+  mrt_parallel(c, s.team, join_parts, &s);
+  mrt_parallel(c, s.team, scale_part, &s);
 }
 
 /* ---- gradient ------------------------------------------------------------ */
 
-static void sum_part(const mrt_call *c, const channels_shape *s, int part,
-                     batch_norm_room *r) {
+static void sum_part(const mrt_call *c, const void *shared, int part,
+                     int parts) {
+  const channels_shape *s = shared;
+  batch_norm_room r = room_of(c, s, part);
   const real *mean = c->in[1].data;
   int64_t from, to, step = s->block * s->n;
-  real *center = r->wide[0], *sum = r->wide[1], *product = r->wide[2];
-  memset(r->first, 0, (size_t)s->n * sizeof(double));
-  memset(r->second, 0, (size_t)s->n * sizeof(double));
+  real *center = r.wide[0], *sum = r.wide[1], *product = r.wide[2];
+  memset(r.first, 0, (size_t)s->n * sizeof(double));
+  memset(r.second, 0, (size_t)s->n * sizeof(double));
   memcpy(center, mean, (size_t)s->n * sizeof *mean);
   repeat(s, center);
   share(s, part, &from, &to);
   for (int64_t i = from; i < to; i += step) {
     int64_t count = to - i < step ? to - i : step;
     clear(sum, s->width), clear(product, s->width);
-    add_products(mrt_reals_in(&c->in[0], i, count, r->block[0]),
-                 mrt_reals_in(&c->in[3], i, count, r->block[1]), center, count,
+    add_products(mrt_reals_in(&c->in[0], i, count, r.block[0]),
+                 mrt_reals_in(&c->in[3], i, count, r.block[1]), center, count,
                  s->width, sum, product);
     add_up(s, sum), add_up(s, product);
     for (int64_t j = 0; j < s->n; j++)
-      r->first[j] += sum[j], r->second[j] += product[j];
+      r.first[j] += sum[j], r.second[j] += product[j];
   }
 }
 
 /* The sums of all parts, into those of the first; dw and db. */
-static void join_sums(const mrt_call *c, const channels_shape *s, int part) {
+static void join_sums(const mrt_call *c, const void *shared, int part,
+                      int parts) {
+  const channels_shape *s = shared;
   const real *rstd = c->in[2].data;
   batch_norm_room all = room_of(c, s, 0);
   int64_t from, to;
-  mrt_share(s->n, part, s->team, &from, &to);
+  mrt_share(s->n, part, parts, &from, &to);
   for (int64_t j = from; j < to; j++) {
-    for (int t = 1; t < s->team; t++) {
+    for (int t = 1; t < parts; t++) {
       batch_norm_room r = room_of(c, s, t);
       all.first[j] += r.first[j], all.second[j] += r.second[j];
     }
@@ -191,12 +189,14 @@ static void join_sums(const mrt_call *c, const channels_shape *s, int part) {
 }
 
 /* dx = scale * (dy - mean of dy - (x - mean) * along). */
-static void turn_part(const mrt_call *c, const channels_shape *s, int part,
-                      batch_norm_room *r) {
+static void turn_part(const mrt_call *c, const void *shared, int part,
+                      int parts) {
+  const channels_shape *s = shared;
+  batch_norm_room r = room_of(c, s, part);
   const real *mean = c->in[1].data, *rstd = c->in[2].data;
   const real *w = c->nin > 4 ? c->in[4].data : NULL;
-  real *center = r->wide[0], *scale = r->wide[1];
-  real *middle = r->wide[2], *along = r->wide[3];
+  real *center = r.wide[0], *scale = r.wide[1];
+  real *middle = r.wide[2], *along = r.wide[3];
   batch_norm_room all = room_of(c, s, 0);
   double rows = s->rows ? (double)s->rows : 1;
   int64_t from, to;
@@ -210,9 +210,9 @@ static void turn_part(const mrt_call *c, const channels_shape *s, int part,
   share(s, part, &from, &to);
   for (int64_t i = from; i < to; i += s->width) {
     int64_t n = to - i < s->width ? to - i : s->width;
-    const real *x = mrt_reals_in(&c->in[0], i, n, r->block[0]);
-    const real *dy = mrt_reals_in(&c->in[3], i, n, r->block[1]);
-    real *dx = mrt_reals_place(&c->out[0], i, r->block[1]);
+    const real *x = mrt_reals_in(&c->in[0], i, n, r.block[0]);
+    const real *dy = mrt_reals_in(&c->in[3], i, n, r.block[1]);
+    real *dx = mrt_reals_place(&c->out[0], i, r.block[1]);
 #pragma omp simd
     for (int64_t j = 0; j < n; j++)
       dx[j] = scale[j] * (dy[j] - middle[j] - (x[j] - center[j]) * along[j]);
@@ -223,21 +223,9 @@ static void turn_part(const mrt_call *c, const channels_shape *s, int part,
 static void batch_norm_grad(const mrt_call *c) {
   channels_shape s = shape_of_call(c, 0.4);
   if (s.n == 0) return;
-#pragma omp parallel num_threads(s.team)
-  {
-#pragma omp for schedule(static)
-    for (int part = 0; part < s.team; part++) {
-      batch_norm_room r = room_of(c, &s, part);
-      sum_part(c, &s, part, &r);
-    }
-#pragma omp for schedule(static)
-    for (int part = 0; part < s.team; part++) join_sums(c, &s, part);
-#pragma omp for schedule(static)
-    for (int part = 0; part < s.team; part++) {
-      batch_norm_room r = room_of(c, &s, part);
-      turn_part(c, &s, part, &r);
-    }
-  }
+  mrt_parallel(c, s.team, sum_part, &s);
+  mrt_parallel(c, s.team, join_sums, &s);
+  mrt_parallel(c, s.team, turn_part, &s);
 }
 
 /* ---- running statistics -------------------------------------------------- */

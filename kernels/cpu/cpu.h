@@ -15,9 +15,9 @@
 
 #include "base/dtype.h"
 #include "device/kernel.h"
+#include "runtime/workers.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #ifdef MRT_F64
@@ -81,12 +81,21 @@ static inline real fma_(real a, real b, real c) {
 static inline real fma_(real a, real b, real c) { return a * b + c; }
 #endif
 
-/* How many threads work worth about `ns` nanoseconds deserves: waking the
- * team costs a few microseconds. */
+/* Into how many parts work worth about `ns` nanoseconds is divided: telling the
+ * workers costs a few microseconds. */
 static inline int mrt_team(const mrt_call *c, double ns) {
   return ns < 2e4 ? 1 : c->threads;
 }
-/* The share [*from, *to) of n items that thread `part` of `parts` does. */
+/* Calls run(c, shared, part, parts) for each part, beside each other; returns
+ * when all are done.  Memory of its own a part finds by its number. */
+static inline void mrt_parallel(const mrt_call *c, int parts, mrt_part *run,
+                                const void *shared) {
+  if (parts == 1)
+    run(c, shared, 0, 1);
+  else
+    mrt_cpu_workers_run(c->workers, parts, run, c, shared);
+}
+/* The share [*from, *to) of n items that part `part` of `parts` does. */
 static inline void mrt_share(int64_t n, int part, int parts, int64_t *from,
                              int64_t *to) {
   *from = n * part / parts, *to = n * (part + 1) / parts;

@@ -56,15 +56,15 @@ static real element(const mrt_operand *x, int64_t at) {
   return *mrt_reals_in(x, at, 1, &room);
 }
 
-static void cross_entropy(const mrt_call *c) {
+static void losses_part(const mrt_call *c, const void *unused, int part,
+                        int parts) {
   const mrt_cross_entropy_options *o = c->options;
   const mrt_operand *targets = &c->in[1];
   const mrt_operand *x = &c->in[0];
   real *loss = c->out[0].data, *lse = c->out[1].data;
-  int64_t rows = mrt_rows(&c->in[0]), n = mrt_cols(&c->in[0]);
-  int team = mrt_team(c, 0.4 * (double)rows * (double)n);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t r = 0; r < rows; r++) {
+  int64_t n = mrt_cols(&c->in[0]), r, end;
+  mrt_share(mrt_rows(&c->in[0]), part, parts, &r, &end);
+  for (; r < end; r++) {
     int64_t id = mrt_id(targets->data, targets->type.dtype, r);
     loss[r] = lse[r] = 0;
     if (id == o->ignore_index) continue;
@@ -78,6 +78,11 @@ static void cross_entropy(const mrt_call *c) {
     }
     lse[r] = rest + max;
   }
+}
+
+static void cross_entropy(const mrt_call *c) {
+  double count = (double)mrt_rows(&c->in[0]) * (double)mrt_cols(&c->in[0]);
+  mrt_parallel(c, mrt_team(c, 0.4 * count), losses_part, NULL);
 }
 
 static void grad_block(const real *x, real lse, real dloss, real *dx,
@@ -111,21 +116,26 @@ static void grad_row(const mrt_call *c, int64_t at, int64_t n, int64_t id,
   }
 }
 
-static void cross_entropy_grad(const mrt_call *c) {
+static void grad_part(const mrt_call *c, const void *unused, int part,
+                      int parts) {
   const mrt_cross_entropy_options *o = c->options;
   const mrt_operand *targets = &c->in[1], *dx = &c->out[0];
   const real *lse = c->in[2].data, *dloss = c->in[3].data;
-  int64_t n = mrt_cols(&c->in[0]), rows = n ? mrt_rows(&c->in[0]) : 0;
+  int64_t n = mrt_cols(&c->in[0]), r, end;
   size_t bytes = (size_t)n * mrt_dtypes[dx->type.dtype].bytes;
-  int team = mrt_team(c, 0.5 * (double)rows * (double)n);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t r = 0; r < rows; r++) {
+  mrt_share(n ? mrt_rows(&c->in[0]) : 0, part, parts, &r, &end);
+  for (; r < end; r++) {
     int64_t id = mrt_id(targets->data, targets->type.dtype, r);
     if (id == o->ignore_index)
       memset(mrt_element(dx, r * n), 0, bytes);
     else
       grad_row(c, r * n, n, mrt_checked_id(c, id, n), lse[r], dloss[r]);
   }
+}
+
+static void cross_entropy_grad(const mrt_call *c) {
+  double count = (double)mrt_rows(&c->in[0]) * (double)mrt_cols(&c->in[0]);
+  mrt_parallel(c, mrt_team(c, 0.5 * count), grad_part, NULL);
 }
 
 MRT_KERNEL(cross_entropy, .run = cross_entropy);

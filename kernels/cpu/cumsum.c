@@ -48,23 +48,28 @@ static sum_fn *const sum_of[MRT_DTYPE_COUNT] = {
 
 /* `outer` times: columns of n elements, every `inner`-th, side by side in
  * blocks of `width`. */
-static void run(const mrt_call *c, int64_t outer, int64_t n, int64_t inner,
-                int64_t columns, int64_t across, int width) {
+typedef struct cumsum_shape {
+  int64_t outer, n, inner, columns, across;
+  int width;
+} cumsum_shape;
+
+static void sum_part(const mrt_call *c, const void *shared, int part,
+                     int parts) {
+  const cumsum_shape *s = shared;
   const mrt_cumsum_options *o = c->options;
   const mrt_type *t = &c->in[0].type;
   int64_t size = (int64_t)mrt_dtypes[t->dtype].bytes;
   int64_t to_size = (int64_t)mrt_dtypes[c->out[0].type.dtype].bytes;
-  int64_t blocks = (columns + width - 1) / width;
-  int64_t start = o->reverse && n ? (n - 1) * inner : 0;
-  int64_t step = o->reverse ? -inner : inner;
-  int team = mrt_team(c, (double)mrt_type_count(t));
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t i = 0; i < outer * blocks; i++) {
-    int64_t j = i % blocks * width, left = columns - j;
-    int64_t at = (i / blocks * n * inner + start + j * across);
+  int64_t blocks = (s->columns + s->width - 1) / s->width, i, end;
+  int64_t start = o->reverse && s->n ? (s->n - 1) * s->inner : 0;
+  int64_t step = o->reverse ? -s->inner : s->inner;
+  mrt_share(s->outer * blocks, part, parts, &i, &end);
+  for (; i < end; i++) {
+    int64_t j = i % blocks * s->width, left = s->columns - j;
+    int64_t at = i / blocks * s->n * s->inner + start + j * s->across;
     sum_of[t->dtype]((const char *)c->in[0].data + at * size,
-                     (char *)c->out[0].data + at * to_size, n, step,
-                     left < width ? (int)left : width, across);
+                     (char *)c->out[0].data + at * to_size, s->n, step,
+                     left < s->width ? (int)left : s->width, s->across);
   }
 }
 
@@ -76,10 +81,10 @@ static void cumsum(const mrt_call *c) {
     if (i < o->dim) outer *= t->dims[i];
     if (i > o->dim) inner *= t->dims[i];
   }
-  if (inner == 1)
-    run(c, 1, n, 1, outer, n, ROWS);
-  else
-    run(c, outer, n, inner, inner, 1, WIDTH);
+  cumsum_shape s = inner == 1
+                       ? (cumsum_shape){ 1, n, 1, outer, n, ROWS }
+                       : (cumsum_shape){ outer, n, inner, inner, 1, WIDTH };
+  mrt_parallel(c, mrt_team(c, (double)mrt_type_count(t)), sum_part, &s);
 }
 
 MRT_KERNEL(cumsum, .run = cumsum);

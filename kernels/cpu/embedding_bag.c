@@ -98,12 +98,19 @@ static void fill_bag(const bags *b, int mode, int64_t i) {
     fill_strip(b, mode, i, from, to, j, strip_at(j, C));
 }
 
-static void embedding_bag(const mrt_call *c) {
+static void fill_bags(const mrt_call *c, const void *shared, int part,
+                      int parts) {
   const mrt_bag_options *o = c->options;
+  const bags *b = shared;
+  int64_t i, end;
+  mrt_share(b->count, part, parts, &i, &end);
+  for (; i < end; i++) fill_bag(b, o->mode, i);
+}
+
+static void embedding_bag(const mrt_call *c) {
   bags b = bags_of(c);
   int team = mrt_team(c, 0.3 * (double)b.all * (double)c->in[0].type.dims[1]);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t i = 0; i < b.count; i++) fill_bag(&b, o->mode, i);
+  mrt_parallel(c, team, fill_bags, &b);
 }
 
 /* Columns [c0, c1) of dw; bad ids were reported when they were looked up. */
@@ -126,20 +133,21 @@ static void add_columns(const bags *b, int mode, int64_t c0, int64_t c1) {
   }
 }
 
-static void embedding_bag_grad(const mrt_call *c) {
+static void add_part(const mrt_call *c, const void *shared, int part,
+                     int parts) {
   enum { NARROWEST = 128 / sizeof(real) }; /* two cache lines */
   const mrt_bag_grad_options *o = c->options;
+  int64_t n = c->out[0].type.dims[1], c0, c1;
+  mrt_share((n + NARROWEST - 1) / NARROWEST, part, parts, &c0, &c1);
+  c0 *= NARROWEST, c1 *= NARROWEST;
+  add_columns(shared, o->mode, c0 < n ? c0 : n, c1 < n ? c1 : n);
+}
+
+static void embedding_bag_grad(const mrt_call *c) {
   bags b = bags_of(c);
   int64_t V = c->out[0].type.dims[0], n = c->out[0].type.dims[1];
-  int64_t blocks = (n + NARROWEST - 1) / NARROWEST;
   int team = mrt_team(c, 0.3 * (double)(V + b.all) * (double)n);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t c0, c1;
-    mrt_share(blocks, part, team, &c0, &c1);
-    c0 *= NARROWEST, c1 *= NARROWEST;
-    add_columns(&b, o->mode, c0 < n ? c0 : n, c1 < n ? c1 : n);
-  }
+  mrt_parallel(c, team, add_part, &b);
 }
 
 MRT_KERNEL(embedding_bag, .run = embedding_bag);

@@ -213,8 +213,9 @@ static void run_block(const fused_program *p, char **reg, int64_t first,
   }
 }
 
-/* The share of one thread. */
-static void run_part(const fused_program *p, int part, int parts) {
+static void run_part(const mrt_call *c, const void *shared, int part,
+                     int parts) {
+  const fused_program *p = shared;
   _Alignas(64) char room[ROOM];
   char *reg[REGISTERS] = { NULL };
   int64_t block = p->block, from, to;
@@ -236,12 +237,6 @@ static void fused(const mrt_call *c) {
   if (mrt_type_count(&c->out[0].type) == 0) return;
   prepare(&p, c);
   double ns = 0.3 * (double)p.count * (double)p.options->code_count;
-  int team = mrt_team(c, ns);
-  if (team == 1)
-    run_part(&p, 0, 1);
-  else {
-#pragma omp parallel num_threads(team)
-    run_part(&p, omp_get_thread_num(), omp_get_num_threads());
-  }
+  mrt_parallel(c, mrt_team(c, ns), run_part, &p);
 }
 MRT_KERNEL(fused, .run = fused);

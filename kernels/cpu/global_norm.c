@@ -53,34 +53,41 @@ static size_t scratch(const mrt_call *c) {
   return (size_t)c->threads * STRIDE * sizeof(double);
 }
 
+static void squares_part(const mrt_call *c, const void *unused, int part,
+                         int parts) {
+  double *sum = (double *)c->scratch + part * STRIDE;
+  *sum = 0;
+  for (int i = 0; i < c->nin; i++) {
+    int64_t from, to;
+    mrt_share(mrt_type_count(&c->in[i].type), part, parts, &from, &to);
+    *sum += squares(&c->in[i], from, to);
+  }
+}
+
 static void global_norm(const mrt_call *c) {
   double *partial = c->scratch, sum = 0, n = 0;
   for (int i = 0; i < c->nin; i++) n += (double)mrt_type_count(&c->in[i].type);
   int team = mrt_team(c, n * 0.15);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int t = 0; t < team; t++) {
-    partial[t * STRIDE] = 0;
-    for (int i = 0; i < c->nin; i++) {
-      int64_t from, to;
-      mrt_share(mrt_type_count(&c->in[i].type), t, team, &from, &to);
-      partial[t * STRIDE] += squares(&c->in[i], from, to);
-    }
-  }
+  mrt_parallel(c, team, squares_part, NULL);
   for (int t = 0; t < team; t++) sum += partial[t * STRIDE];
   *(real *)c->out[0].data = (real)sqrt(sum);
 }
 
 MRT_KERNEL(global_norm, .run = global_norm, .scratch = scratch);
 
-static void row_norm(const mrt_call *c) {
+static void norm_rows(const mrt_call *c, const void *unused, int part,
+                      int parts) {
   const mrt_operand *x = &c->in[0];
-  int64_t rows = mrt_type_count(&c->out[0].type);
+  int64_t rows = mrt_type_count(&c->out[0].type), i, end;
   int64_t count = mrt_type_count(&x->type), n = rows ? count / rows : 0;
   real *y = c->out[0].data;
-  int team = mrt_team(c, (double)count * 0.15);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t i = 0; i < rows; i++)
-    y[i] = (real)sqrt(squares(x, i * n, (i + 1) * n));
+  mrt_share(rows, part, parts, &i, &end);
+  for (; i < end; i++) y[i] = (real)sqrt(squares(x, i * n, (i + 1) * n));
+}
+
+static void row_norm(const mrt_call *c) {
+  double count = (double)mrt_type_count(&c->in[0].type);
+  mrt_parallel(c, mrt_team(c, count * 0.15), norm_rows, NULL);
 }
 
 MRT_KERNEL(row_norm, .run = row_norm);

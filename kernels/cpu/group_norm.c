@@ -131,15 +131,18 @@ static void forward(const mrt_call *c, const task *t, int64_t sample,
   }
 }
 
+static void forward_part(const mrt_call *c, const void *shared, int part,
+                         int parts) {
+  const task *t = shared;
+  group_norm_room r = room_of(c, t, part);
+  int64_t from, to;
+  mrt_share(t->samples, part, parts, &from, &to);
+  for (; from < to; from++) forward(c, t, from, &r);
+}
+
 static void group_norm(const mrt_call *c) {
   task t = task_of(c, 0.2);
-#pragma omp parallel for num_threads(t.s.team) schedule(static)
-  for (int part = 0; part < t.s.team; part++) {
-    group_norm_room r = room_of(c, &t, part);
-    int64_t from, to;
-    mrt_share(t.samples, part, t.s.team, &from, &to);
-    for (int64_t i = from; i < to; i++) forward(c, &t, i, &r);
-  }
+  mrt_parallel(c, t.s.team, forward_part, &t);
 }
 
 /* ---- gradient ------------------------------------------------------------ */
@@ -209,13 +212,25 @@ static void backward(const mrt_call *c, const task *t, int64_t sample,
   }
 }
 
-/* dw and db: the threads' sums, in their order. */
-static void join_threads(const mrt_call *c, const task *t, int part) {
+static void backward_part(const mrt_call *c, const void *shared, int part,
+                          int parts) {
+  const task *t = shared;
+  group_norm_room r = room_of(c, t, part);
   int64_t from, to;
-  mrt_share(t->s.n, part, t->s.team, &from, &to);
+  zero(r.sum[2], t->s.n), zero(r.sum[3], t->s.n);
+  mrt_share(t->samples, part, parts, &from, &to);
+  for (; from < to; from++) backward(c, t, from, &r);
+}
+
+/* dw and db: the parts' sums, in their order. */
+static void join_parts(const mrt_call *c, const void *shared, int part,
+                       int parts) {
+  const task *t = shared;
+  int64_t from, to;
+  mrt_share(t->s.n, part, parts, &from, &to);
   for (int64_t j = from; j < to; j++) {
     double dw = 0, db = 0;
-    for (int k = 0; k < t->s.team; k++) {
+    for (int k = 0; k < parts; k++) {
       group_norm_room r = room_of(c, t, k);
       dw += r.sum[2][j], db += r.sum[3][j];
     }
@@ -226,21 +241,8 @@ static void join_threads(const mrt_call *c, const task *t, int part) {
 
 static void group_norm_grad(const mrt_call *c) {
   task t = task_of(c, 0.4);
-#pragma omp parallel num_threads(t.s.team)
-  {
-#pragma omp for schedule(static)
-    for (int part = 0; part < t.s.team; part++) {
-      group_norm_room r = room_of(c, &t, part);
-      int64_t from, to;
-      zero(r.sum[2], t.s.n), zero(r.sum[3], t.s.n);
-      mrt_share(t.samples, part, t.s.team, &from, &to);
-      for (int64_t i = from; i < to; i++) backward(c, &t, i, &r);
-    }
-    if (c->nout > 1) {
-#pragma omp for schedule(static)
-      for (int part = 0; part < t.s.team; part++) join_threads(c, &t, part);
-    }
-  }
+  mrt_parallel(c, t.s.team, backward_part, &t);
+  if (c->nout > 1) mrt_parallel(c, t.s.team, join_parts, &t);
 }
 
 MRT_KERNEL(group_norm, .run = group_norm, .scratch = scratch);

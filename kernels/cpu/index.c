@@ -43,31 +43,33 @@ static gather_fn *const gather_of[] = {
   [1] = gather_unit1, [2] = gather_unit2, [4] = gather_unit4, [8] = gather_unit8
 };
 
-static void gather(const mrt_call *c) {
+static void gather_part(const mrt_call *c, const void *all, int part,
+                        int parts) {
   const mrt_dim_options *o = c->options;
   const mrt_operand *x = &c->in[0], *index = &c->in[1];
   lookup l = { c, index, x->type.dims[o->dim], x->strides[o->dim] };
-  int64_t size = (int64_t)mrt_size(x);
+  int64_t size = (int64_t)mrt_size(x), from, to;
+  walk w = *(const walk *)all;
+  mrt_share(w.count, part, parts, &from, &to);
+  walk_seek(&w, from);
+  for (int64_t n; from < to; from += n, walk_next(&w)) {
+    n = walk_row(&w, to - from);
+    gather_of[size](l, from, (const char *)x->data + w.place[0] * size,
+                    w.step[0][w.rank - 1], (char *)c->out[0].data + from * size,
+                    n);
+  }
+}
+
+static void gather(const mrt_call *c) {
+  const mrt_dim_options *o = c->options;
+  const mrt_operand *x = &c->in[0], *index = &c->in[1];
   walk all = { .rank = index->type.rank };
   for (int i = 0; i < all.rank; i++) {
     all.dims[i] = index->type.dims[i];
     all.step[0][i] = i == o->dim ? 0 : x->strides[i];
   }
   walk_join(&all);
-  int team = mrt_team(c, (double)all.count * 2);
-#pragma omp parallel num_threads(team)
-  {
-    walk w = all;
-    int64_t from, to;
-    mrt_share(w.count, omp_get_thread_num(), omp_get_num_threads(), &from, &to);
-    walk_seek(&w, from);
-    for (int64_t n; from < to; from += n, walk_next(&w)) {
-      n = walk_row(&w, to - from);
-      gather_of[size](l, from, (const char *)x->data + w.place[0] * size,
-                      w.step[0][w.rank - 1],
-                      (char *)c->out[0].data + from * size, n);
-    }
-  }
+  mrt_parallel(c, mrt_team(c, (double)all.count * 2), gather_part, &all);
 }
 
 /* ---- scatter_add --------------------------------------------------------- */
@@ -125,33 +127,35 @@ static walk lanes_of(const mrt_operand *y, const mrt_operand *src, int dim) {
   return w;
 }
 
-static void scatter_add(const mrt_call *c) {
+static void add_lanes(const mrt_call *c, const void *all, int part, int parts) {
   const mrt_dim_options *o = c->options;
   const mrt_operand *y = &c->out[0], *index = &c->in[1], *src = &c->in[2];
   int dim = (int)o->dim;
-  if (y->data != c->in[0].data)
-    memcpy(y->data, c->in[0].data, mrt_type_bytes(&y->type));
   lookup l = { c, index, y->type.dims[dim], y->strides[dim] };
   scatter_fn *add = scatter_of[src->type.dtype];
-  walk all = lanes_of(y, src, dim);
-  int64_t size = (int64_t)mrt_size(y), m = src->type.dims[dim];
+  int64_t size = (int64_t)mrt_size(y), m = src->type.dims[dim], from, to;
   int64_t together = dim == src->type.rank - 1 ? 1 : INT64_MAX;
-  int team = mrt_team(c, (double)all.count * (double)m * 2);
-#pragma omp parallel num_threads(team)
-  {
-    walk w = all;
-    int64_t from, to;
-    mrt_share(w.count, omp_get_thread_num(), omp_get_num_threads(), &from, &to);
-    walk_seek(&w, from);
-    int64_t ys = w.step[Y][w.rank - 1], ss = w.step[SRC][w.rank - 1];
-    for (int64_t n; from < to; from += n, walk_next(&w)) {
-      n = walk_row(&w, to - from);
-      for (int64_t j = 0; j < n; j += together < n ? together : n)
-        add(l, (char *)y->data + (w.place[Y] + j * ys) * size, ys, src->data,
-            w.place[SRC] + j * ss, ss, together < n ? together : n, m,
-            src->strides[dim]);
-    }
+  walk w = *(const walk *)all;
+  mrt_share(w.count, part, parts, &from, &to);
+  walk_seek(&w, from);
+  int64_t ys = w.step[Y][w.rank - 1], ss = w.step[SRC][w.rank - 1];
+  for (int64_t n; from < to; from += n, walk_next(&w)) {
+    n = walk_row(&w, to - from);
+    for (int64_t j = 0; j < n; j += together < n ? together : n)
+      add(l, (char *)y->data + (w.place[Y] + j * ys) * size, ys, src->data,
+          w.place[SRC] + j * ss, ss, together < n ? together : n, m,
+          src->strides[dim]);
   }
+}
+
+static void scatter_add(const mrt_call *c) {
+  const mrt_dim_options *o = c->options;
+  const mrt_operand *y = &c->out[0], *src = &c->in[2];
+  if (y->data != c->in[0].data)
+    memcpy(y->data, c->in[0].data, mrt_type_bytes(&y->type));
+  walk all = lanes_of(y, src, (int)o->dim);
+  double sums = (double)all.count * (double)src->type.dims[o->dim];
+  mrt_parallel(c, mrt_team(c, sums * 2), add_lanes, &all);
 }
 
 /* ---- embedding ----------------------------------------------------------- */
@@ -175,17 +179,21 @@ static void copy_row(const mrt_operand *w, int64_t id, const mrt_operand *y,
   }
 }
 
-static void embedding(const mrt_call *c) {
+static void look_up(const mrt_call *c, const void *unused, int part,
+                    int parts) {
   const mrt_operand *w = &c->in[0], *ids = &c->in[1];
-  int64_t N = mrt_type_count(&ids->type), V = w->type.dims[0];
-  int64_t C = w->type.dims[1];
-  double bytes = (double)N * (double)C * (double)mrt_size(w);
-  int team = mrt_team(c, bytes * 0.1);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t i = 0; i < N; i++) {
+  int64_t V = w->type.dims[0], C = w->type.dims[1], i, end;
+  mrt_share(mrt_type_count(&ids->type), part, parts, &i, &end);
+  for (; i < end; i++) {
     int64_t id = mrt_checked_id(c, mrt_id(ids->data, ids->type.dtype, i), V);
     copy_row(w, id, &c->out[0], i * C);
   }
+}
+
+static void embedding(const mrt_call *c) {
+  double bytes = (double)mrt_type_count(&c->out[0].type);
+  bytes *= (double)mrt_size(&c->in[0]);
+  mrt_parallel(c, mrt_team(c, bytes * 0.1), look_up, NULL);
 }
 
 /* A block of dw: rows [v0, v1), columns [c0, c1). */
@@ -214,24 +222,27 @@ static void add_rows(const mrt_call *c, index_block b) {
 }
 
 /* Columns are cut first: ids are seldom spread evenly over the rows. */
-static void embedding_grad(const mrt_call *c) {
-  const mrt_operand *dw = &c->out[0];
-  int64_t V = dw->type.dims[0], C = dw->type.dims[1];
-  double moved = (double)V * (double)C + (double)mrt_type_count(&c->in[1].type);
-  int team = mrt_team(c, moved * (double)sizeof(real) * 0.1);
+static void add_block(const mrt_call *c, const void *unused, int part,
+                      int parts) {
   enum { NARROWEST = 128 / sizeof(real) }; /* two cache lines */
-  int64_t wide = C / NARROWEST, across = wide < team ? wide : team;
-  if (across < 1) across = 1;
-  int64_t down = team / across, count = across * down;
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t i = 0; i < count; i++) {
-    index_block b;
-    mrt_share(V, (int)(i / across), (int)down, &b.v0, &b.v1);
-    mrt_share(wide, (int)(i % across), (int)across, &b.c0, &b.c1);
-    b.c0 *= NARROWEST, b.c1 *= NARROWEST;
-    if (i % across == across - 1) b.c1 = C;
-    add_rows(c, b);
-  }
+  int64_t V = c->out[0].type.dims[0], C = c->out[0].type.dims[1];
+  int64_t wide = C / NARROWEST;
+  int across = wide < 1 ? 1 : wide < parts ? (int)wide : parts;
+  int down = parts / across;
+  if (part >= across * down) return;
+  index_block b;
+  mrt_share(V, part / across, down, &b.v0, &b.v1);
+  mrt_share(wide, part % across, across, &b.c0, &b.c1);
+  b.c0 *= NARROWEST, b.c1 *= NARROWEST;
+  if (part % across == across - 1) b.c1 = C;
+  add_rows(c, b);
+}
+
+static void embedding_grad(const mrt_call *c) {
+  double moved = (double)mrt_type_count(&c->out[0].type) +
+                 (double)mrt_type_count(&c->in[1].type);
+  int team = mrt_team(c, moved * (double)sizeof(real) * 0.1);
+  mrt_parallel(c, team, add_block, NULL);
 }
 
 MRT_KERNEL(gather, .run = gather);

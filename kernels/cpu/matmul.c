@@ -154,27 +154,35 @@ static size_t run_bytes(const batch *t) {
   return mrt_gemm_bytes(&g);
 }
 
+typedef struct batch_run {
+  const batch *batch;
+  int cuts; /* of one product */
+  char *scratch;
+  size_t bytes; /* of it, for a part */
+} batch_run;
+
+static void run_part(const mrt_call *c, const void *shared, int part,
+                     int parts) {
+  const batch_run *r = shared;
+  char *scratch = r->scratch + (size_t)part * r->bytes;
+  int64_t i, end;
+  mrt_share(r->batch->count * r->cuts, part, parts, &i, &end);
+  for (; i < end; i++) {
+    mrt_gemm whole = product_at(r->batch, i / r->cuts);
+    mrt_gemm piece = mrt_gemm_part(&whole, (int)(i % r->cuts), r->cuts);
+    mrt_gemm_run(&piece, scratch);
+  }
+}
+
 static void run(const mrt_call *c, const batch *t) {
   const mrt_gemm *g = &t->g;
   /* 100 flop per nanosecond: one core, roughly. */
   double ns =
       (double)t->count * (double)g->m * (double)g->n * (double)g->k / 50;
   int team = mrt_team(c, ns);
-  int parts = t->count < 4 * team ? team : 1;
-  size_t bytes = run_bytes(t);
-  char *all = (char *)c->scratch + t->bias;
-#pragma omp parallel num_threads(team)
-  {
-    int me = omp_get_thread_num();
-    char *scratch = all + (size_t)me * bytes;
-    int64_t i, end;
-    mrt_share(t->count * parts, me, omp_get_num_threads(), &i, &end);
-    for (; i < end; i++) {
-      mrt_gemm whole = product_at(t, i / parts);
-      mrt_gemm part = mrt_gemm_part(&whole, (int)(i % parts), parts);
-      mrt_gemm_run(&part, scratch);
-    }
-  }
+  batch_run r = { t, t->count < 4 * team ? team : 1,
+                  (char *)c->scratch + t->bias, run_bytes(t) };
+  mrt_parallel(c, team, run_part, &r);
 }
 
 static void matmul(const mrt_call *c) {
@@ -247,6 +255,22 @@ static void put_gelu_grad(const mrt_call *c, const real *sum, int64_t at,
   put(&c->out[0], at, n, y);
 }
 
+/* `n` sums, the results from element `first` on. */
+typedef struct gelu_sums {
+  const real *sum;
+  int64_t first, n;
+  put_piece *piece;
+} gelu_sums;
+
+static void put_part(const mrt_call *c, const void *shared, int part,
+                     int parts) {
+  const gelu_sums *s = shared;
+  int64_t i, end;
+  mrt_share((s->n + PIECE - 1) / PIECE, part, parts, &i, &end);
+  for (i *= PIECE, end *= PIECE; i < end; i += PIECE)
+    s->piece(c, s->sum + i, s->first + i, s->n - i < PIECE ? s->n - i : PIECE);
+}
+
 /* Rows [row, row + g.m) of product `index`. */
 static void run_rows(const mrt_call *c, const batch *t, int64_t index,
                      int64_t row, put_piece *piece) {
@@ -257,10 +281,8 @@ static void run_rows(const mrt_call *c, const batch *t, int64_t index,
   part.g.a.data = mrt_matrix_at(&part.g.a, row, 0);
   part.g.c = sum;
   run(c, &part);
-  int64_t first = (index * t->g.m + row) * n, all = part.g.m * n;
-#pragma omp parallel for num_threads(mrt_team(c, 4. * (double)all))
-  for (int64_t i = 0; i < all; i += PIECE)
-    piece(c, sum + i, first + i, all - i < PIECE ? all - i : PIECE);
+  gelu_sums s = { sum, (index * t->g.m + row) * n, part.g.m * n, piece };
+  mrt_parallel(c, mrt_team(c, 4. * (double)s.n), put_part, &s);
 }
 
 static void run_gelu(const mrt_call *c, batch t, put_piece *piece) {

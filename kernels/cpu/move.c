@@ -150,22 +150,50 @@ static void take_out(walk *w, int d) {
 
 /* One strip is some rows of y, as many as elements in a cache line of x, at one
  * place of the other dimensions. */
-static void move_strips(move m, int d, int team) {
-  walk w = m.w;
-  int64_t rows = w.dims[d], n = w.dims[w.rank - 1];
-  int64_t xs = w.step[X][w.rank - 1], ys = w.step[Y][d];
+typedef struct strips_shape {
+  move m;
+  walk w; /* of the other dimensions */
+  int64_t rows, n, xs, ys, high, strips;
+} strips_shape;
+
+static void move_strips(const mrt_call *c, const void *shared, int part,
+                        int parts) {
+  const strips_shape *k = shared;
+  walk w = k->w;
+  int64_t size = (int64_t)k->m.size, s, end;
+  mrt_share(w.count * k->strips, part, parts, &s, &end);
+  for (; s < end; s++) {
+    walk_seek(&w, s / k->strips);
+    int64_t j = s % k->strips * k->high, left = k->rows - j;
+    strip_of[size](k->m.x + (w.place[X] + j) * size, k->xs,
+                   k->m.y + (w.place[Y] + j * k->ys) * size, k->ys,
+                   left < k->high ? left : k->high, k->n);
+  }
+}
+
+static strips_shape strips_of(const move *m, int d) {
+  walk w = m->w;
+  int64_t rows = w.dims[d], high = 64 / (int64_t)m->size;
+  strips_shape k = { .m = *m,
+                     .rows = rows,
+                     .n = w.dims[w.rank - 1],
+                     .xs = w.step[X][w.rank - 1],
+                     .ys = w.step[Y][d],
+                     .high = high,
+                     .strips = (rows + high - 1) / high };
   take_out(&w, w.rank - 1);
   take_out(&w, d);
   walk_join(&w);
-  int64_t high = 64 / (int64_t)m.size, strips = (rows + high - 1) / high;
-#pragma omp parallel for num_threads(team) schedule(static) firstprivate(w)
-  for (int64_t s = 0; s < w.count * strips; s++) {
-    walk_seek(&w, s / strips);
-    int64_t j = s % strips * high, left = rows - j;
-    strip_of[m.size](m.x + (w.place[X] + j) * (int64_t)m.size, xs,
-                     m.y + (w.place[Y] + j * ys) * (int64_t)m.size, ys,
-                     left < high ? left : high, n);
-  }
+  k.w = w;
+  return k;
+}
+
+static void move_share(const mrt_call *c, const void *shared, int part,
+                       int parts) {
+  const move *m = shared;
+  int64_t from, to;
+  mrt_share(m->w.count, part, parts, &from, &to);
+  move_rows(*m, from, to);
 }
 
 /* 0.1: a byte read and written in nanoseconds, by one thread. */
@@ -174,16 +202,11 @@ static void run_move(const mrt_call *c, move m) {
   int team = mrt_team(c, (double)m.w.count * (double)m.size * 0.1);
   int d = tiled_dim(&m.w);
   if (d >= 0) {
-    move_strips(m, d, team);
+    strips_shape k = strips_of(&m, d);
+    mrt_parallel(c, team, move_strips, &k);
     return;
   }
-#pragma omp parallel num_threads(team)
-  {
-    int64_t from, to;
-    mrt_share(m.w.count, omp_get_thread_num(), omp_get_num_threads(), &from,
-              &to);
-    move_rows(m, from, to);
-  }
+  mrt_parallel(c, team, move_share, &m);
 }
 
 /* ---- the operators ------------------------------------------------------- */

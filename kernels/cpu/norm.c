@@ -47,28 +47,41 @@ static size_t scratch(const mrt_call *c) {
          sizeof(real);
 }
 
-/* `means` is NULL for rms_norm. */
-static void forward(const mrt_call *c, real *means, real *rstds) {
+/* `means` is NULL for rms_norm; w and b may be. */
+typedef struct norm_run {
+  norm_shape shape;
+  real *means, *rstds;
+  const real *w, *b;
+} norm_run;
+
+static void forward_part(const mrt_call *c, const void *shared, int part,
+                         int parts) {
   const mrt_norm_options *o = c->options;
-  const mrt_operand *x = &c->in[0], *y = &c->out[0];
+  const norm_run *f = shared;
+  norm_shape s = f->shape;
+  int64_t step = mrt_room_row(c, s.n), r, end;
+  real *room = (real *)c->scratch + (2 + part) * step, eps = (real)o->eps;
+  mrt_share(s.rows, part, parts, &r, &end);
+  for (; r < end; r++) {
+    const real *row = mrt_reals_in(&c->in[0], r * s.n, s.n, room);
+    real *to = mrt_reals_place(&c->out[0], r * s.n, room);
+    real mean = f->means ? row_sum(row, s.n) * s.scale : 0;
+    real rstd = 1 / m_sqrt(row_squares(row, mean, s.n) * s.scale + eps);
+    scale_row(row, mean, rstd, f->w, f->b, to, s.n);
+    mrt_reals_out(&c->out[0], r * s.n, s.n, to);
+    if (f->means) f->means[r] = mean;
+    f->rstds[r] = rstd;
+  }
+}
+
+static void forward(const mrt_call *c, real *means, real *rstds) {
   norm_shape s = shape_of(c, 0.15);
-  int64_t step = mrt_room_row(c, s.n);
-  real *rooms = c->scratch, eps = (real)o->eps;
+  real *rooms = c->scratch;
   const real *w = c->nin > 1 ? mrt_reals_in(&c->in[1], 0, s.n, rooms) : NULL;
   const real *b =
-      c->nin > 2 ? mrt_reals_in(&c->in[2], 0, s.n, rooms + step) : NULL;
-#pragma omp parallel for num_threads(s.team) schedule(static)
-  for (int64_t r = 0; r < s.rows; r++) {
-    real *room = rooms + (2 + omp_get_thread_num()) * step;
-    const real *row = mrt_reals_in(x, r * s.n, s.n, room);
-    real *to = mrt_reals_place(y, r * s.n, room);
-    real mean = means ? row_sum(row, s.n) * s.scale : 0;
-    real rstd = 1 / m_sqrt(row_squares(row, mean, s.n) * s.scale + eps);
-    scale_row(row, mean, rstd, w, b, to, s.n);
-    mrt_reals_out(y, r * s.n, s.n, to);
-    if (means) means[r] = mean;
-    rstds[r] = rstd;
-  }
+      c->nin > 2 ? mrt_reals_in(&c->in[2], 0, s.n, rooms + mrt_room_row(c, s.n))
+                 : NULL;
+  mrt_parallel(c, s.team, forward_part, &(norm_run){ s, means, rstds, w, b });
 }
 
 static void layer_norm(const mrt_call *c) {
@@ -79,12 +92,13 @@ static void rms_norm(const mrt_call *c) { forward(c, NULL, c->out[1].data); }
 /* ---- gradients ----------------------------------------------------------- */
 
 typedef struct gradient {
+  norm_shape shape;
   const mrt_operand *x, *dy, *dx;
   const real *means, *rstds, *w; /* means, w: may be NULL */
   real *dw, *db;                 /* NULL without w, mean */
-  real *partial;                 /* [thread][dw, db], rows of `stride` */
+  real *partial;                 /* [part][dw, db], rows of `stride` */
   int64_t stride;
-  real *rooms; /* [thread][x, dy or dx], rows of `step` */
+  real *rooms; /* [part][x, dy or dx], rows of `step` */
   int64_t step;
 } gradient;
 
@@ -146,12 +160,15 @@ static void combine(const real *partial, int64_t stride, int threads, real *out,
     for (int64_t i = from; i < to; i++) out[i] += partial[t * stride + i];
 }
 
-static void backward_part(const gradient *g, norm_shape s, int part) {
+static void backward_part(const mrt_call *c, const void *shared, int part,
+                          int parts) {
+  const gradient *g = shared;
+  norm_shape s = g->shape;
   int64_t from, to;
   real *dw = g->partial + part * 2 * g->stride, *db = dw + g->stride;
   real *room = g->rooms + part * 2 * g->step, *second = room + g->step;
   if (g->w && g->stride) memset(dw, 0, 2 * (size_t)g->stride * sizeof(real));
-  mrt_share(s.rows, part, s.team, &from, &to);
+  mrt_share(s.rows, part, parts, &from, &to);
   for (int64_t r = from; r < to; r++) {
     real sum_g, sum_gn;
     norm_line l = { .x = mrt_reals_in(g->x, r * s.n, s.n, room),
@@ -165,18 +182,20 @@ static void backward_part(const gradient *g, norm_shape s, int part) {
   }
 }
 
-static void combine_part(const gradient *g, norm_shape s, int part) {
+static void combine_part(const mrt_call *c, const void *shared, int part,
+                         int parts) {
+  const gradient *g = shared;
   int64_t from, to;
-  mrt_share(s.n, part, s.team, &from, &to);
-  combine(g->partial, 2 * g->stride, s.team, g->dw, from, to);
+  mrt_share(g->shape.n, part, parts, &from, &to);
+  combine(g->partial, 2 * g->stride, parts, g->dw, from, to);
   if (g->db)
-    combine(g->partial + g->stride, 2 * g->stride, s.team, g->db, from, to);
+    combine(g->partial + g->stride, 2 * g->stride, parts, g->db, from, to);
 }
 
 /* `w`: which input; none with fewer inputs. */
 static void backward(const mrt_call *c, gradient *g, int w) {
   norm_shape s = shape_of(c, 0.3);
-  g->x = &c->in[0], g->dx = &c->out[0];
+  g->shape = s, g->x = &c->in[0], g->dx = &c->out[0];
   g->dw = c->nout > 1 ? c->out[1].data : NULL;
   g->db = c->nout > 2 ? c->out[2].data : NULL;
   g->partial = c->scratch;
@@ -185,15 +204,8 @@ static void backward(const mrt_call *c, gradient *g, int w) {
   g->rooms = g->partial + c->threads * 2 * g->stride;
   if (c->nin > w)
     g->w = mrt_reals_in(&c->in[w], 0, s.n, g->rooms + c->threads * 2 * g->step);
-#pragma omp parallel num_threads(s.team)
-  {
-#pragma omp for schedule(static)
-    for (int part = 0; part < s.team; part++) backward_part(g, s, part);
-    if (g->w) {
-#pragma omp for schedule(static)
-      for (int part = 0; part < s.team; part++) combine_part(g, s, part);
-    }
-  }
+  mrt_parallel(c, s.team, backward_part, g);
+  if (g->w) mrt_parallel(c, s.team, combine_part, g);
 }
 
 static void layer_norm_grad(const mrt_call *c) {

@@ -261,22 +261,34 @@ static void adaptive_grad_at(const mrt_call *call, const pool *p,
 
 /* ---- kernels ------------------------------------------------------------- */
 
+/* What is visited: H lines of W places in each image. */
+typedef struct pool_places {
+  const pool *pool;
+  int64_t H, W, lines;
+  place_fn *visit;
+} pool_places;
+
+static void visit_part(const mrt_call *call, const void *shared, int part,
+                       int parts) {
+  const pool_places *s = shared;
+  int64_t C = s->pool->C, line, end;
+  mrt_share(s->lines, part, parts, &line, &end);
+  for (; line < end; line++)
+    for (int64_t j = 0; j < s->W; j++)
+      for (int64_t c = 0; c < C; c += BLOCK) {
+        int64_t n = C - c < BLOCK ? C - c : BLOCK;
+        s->visit(call, s->pool,
+                 &(pool_place){ line / s->H, line % s->H, j, c, n });
+      }
+}
+
 static void each_place(const mrt_call *call, const pool *p, int64_t H,
                        int64_t W, place_fn *visit) {
   int64_t lines = p->C ? p->N * H : 0;
   double work = (double)lines * (double)W * (double)p->C;
   int team = mrt_team(call, work * (double)(p->h.kernel * p->w.kernel) / 8);
-#pragma omp parallel num_threads(team)
-  {
-    int64_t line, end;
-    mrt_share(lines, omp_get_thread_num(), omp_get_num_threads(), &line, &end);
-    for (; line < end; line++)
-      for (int64_t j = 0; j < W; j++)
-        for (int64_t c = 0; c < p->C; c += BLOCK) {
-          int64_t n = p->C - c < BLOCK ? p->C - c : BLOCK;
-          visit(call, p, &(pool_place){ line / H, line % H, j, c, n });
-        }
-  }
+  pool_places s = { p, H, W, lines, visit };
+  mrt_parallel(call, team, visit_part, &s);
 }
 
 static void forwards(const mrt_call *c, place_fn *visit) {

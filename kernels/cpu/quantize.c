@@ -90,18 +90,17 @@ static void put_bytes(const real *x, int64_t n, real by, uint8_t *to) {
   }
 }
 
-static void quantize(const mrt_call *c) {
+static void quantize_rows(const mrt_call *c, const void *table, int part,
+                          int parts) {
   const mrt_quantize_options *o = c->options;
-  int64_t n = mrt_cols(&c->in[0]), rows = mrt_rows(&c->in[0]);
+  int64_t n = mrt_cols(&c->in[0]), r, end;
   int64_t bytes = mrt_cols(&c->out[0]), blocks = mrt_cols(&c->out[1]);
   const real *w = c->in[0].data;
   uint8_t *codes = c->out[0].data;
   real *scales = c->out[1].data;
   bool whole = o->kind == MRT_QUANTIZE_INT8;
-  nearest t = nearest_of(o->kind);
-  int team = mrt_team(c, 4. * (double)rows * (double)n);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t r = 0; r < rows; r++)
+  mrt_share(mrt_rows(&c->in[0]), part, parts, &r, &end);
+  for (; r < end; r++)
     for (int64_t b = 0; b < blocks; b++) {
       int64_t at = b * o->block, count = least(o->block, n - at);
       const real *x = w + r * n + at;
@@ -110,8 +109,15 @@ static void quantize(const mrt_call *c) {
       if (whole)
         put_bytes(x, count, by, codes + r * bytes + at);
       else
-        put_halves(&t, x, count, by, codes + r * bytes + at / 2);
+        put_halves(table, x, count, by, codes + r * bytes + at / 2);
     }
+}
+
+static void quantize(const mrt_call *c) {
+  const mrt_quantize_options *o = c->options;
+  nearest t = nearest_of(o->kind);
+  double count = (double)mrt_type_count(&c->in[0].type);
+  mrt_parallel(c, mrt_team(c, 4 * count), quantize_rows, &t);
 }
 
 /* ---- dequantize ---------------------------------------------------------- */
@@ -219,14 +225,19 @@ static void take(const coded_matrix *m, int64_t row, int64_t from, int64_t to,
   }
 }
 
-static void dequantize(const mrt_call *c) {
-  int64_t n = mrt_cols(&c->out[0]), rows = mrt_rows(&c->out[0]);
+static void take_rows(const mrt_call *c, const void *matrix, int part,
+                      int parts) {
+  int64_t n = mrt_cols(&c->out[0]), r, end;
   real *w = c->out[0].data;
+  mrt_share(mrt_rows(&c->out[0]), part, parts, &r, &end);
+  for (; r < end; r++) take(matrix, r, 0, n, w + r * n);
+}
+
+static void dequantize(const mrt_call *c) {
   coded_matrix m = matrix_of(c, 0);
+  double count = (double)mrt_type_count(&c->out[0].type);
   fill_values(c);
-  int team = mrt_team(c, 0.5 * (double)rows * (double)n);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t r = 0; r < rows; r++) take(&m, r, 0, n, w + r * n);
+  mrt_parallel(c, mrt_team(c, 0.5 * count), take_rows, &m);
 }
 
 /* ---- quantized_linear ---------------------------------------------------- */
@@ -236,7 +247,7 @@ enum { STRIP = 96 };
 
 static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
 
-/* A strip of w, and with it one thread's scratch; both multiples of 64. */
+/* A strip of w, and with it one part's scratch; both multiples of 64. */
 static size_t strip_bytes(const mrt_call *c) {
   return round_up((size_t)mrt_cols(&c->in[0]) * STRIP * sizeof(real));
 }
@@ -273,7 +284,7 @@ static void fill_bias(const mrt_call *c) {
     mrt_widen(c->in[3].type.dtype, c->in[3].data, (real *)bias_of(c),
               mrt_cols(&c->out[0]));
 }
-/* What all threads share of the scratch. */
+/* What all parts share of the scratch. */
 static size_t shared_bytes(const mrt_call *c) {
   return round_up(values_bytes(c)) + bias_bytes(c);
 }
@@ -301,25 +312,26 @@ static void run_strip(const mrt_call *c, const coded_matrix *w, int64_t j,
   mrt_gemm_run(&g, scratch + strip_bytes(c));
 }
 
+static void run_strips(const mrt_call *c, const void *matrix, int part,
+                       int parts) {
+  int64_t n = mrt_cols(&c->out[0]), j, end;
+  char *scratch =
+      (char *)c->scratch + shared_bytes(c) + (size_t)part * part_bytes(c);
+  mrt_share((n + LANES - 1) / LANES, part, parts, &j, &end);
+  j = least(j * LANES, n), end = least(end * LANES, n);
+  for (; j < end; j += STRIP)
+    run_strip(c, matrix, j, least(STRIP, end - j), scratch);
+}
+
 static void quantized_linear(const mrt_call *c) {
-  int64_t n = mrt_cols(&c->out[0]), units = (n + LANES - 1) / LANES;
+  int64_t n = mrt_cols(&c->out[0]);
   coded_matrix w = matrix_of(c, 1);
   double terms = (double)mrt_cols(&c->in[0]) * (double)n;
   /* 100 flop and one number dequantised per nanosecond: one core, roughly. */
   int team = mrt_team(c, terms * ((double)mrt_rows(&c->in[0]) / 50 + 1));
   fill_values(c);
   fill_bias(c);
-#pragma omp parallel num_threads(team)
-  {
-    int me = omp_get_thread_num();
-    char *scratch =
-        (char *)c->scratch + shared_bytes(c) + (size_t)me * part_bytes(c);
-    int64_t j, end;
-    mrt_share(units, me, omp_get_num_threads(), &j, &end);
-    j = least(j * LANES, n), end = least(end * LANES, n);
-    for (; j < end; j += STRIP)
-      run_strip(c, &w, j, least(STRIP, end - j), scratch);
-  }
+  mrt_parallel(c, team, run_strips, &w);
 }
 
 static size_t linear_scratch(const mrt_call *c) {

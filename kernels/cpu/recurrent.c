@@ -23,7 +23,7 @@ static cell_shape shape_of(const mrt_call *c, const mrt_operand *state,
   return s;
 }
 
-/* What one thread computes in: ROOM rows of the state, none where nothing is
+/* What one part computes in: ROOM rows of the state, none where nothing is
  * narrow. */
 enum { ROOM = 12 };
 
@@ -32,8 +32,8 @@ static size_t scratch(const mrt_call *call) {
   return (size_t)(call->threads * ROOM * mrt_room_row(call, n)) * sizeof(real);
 }
 
-static real *room_of(const mrt_call *call, int64_t step) {
-  return (real *)call->scratch + omp_get_thread_num() * ROOM * step;
+static real *room_of(const mrt_call *call, int part, int64_t step) {
+  return (real *)call->scratch + part * ROOM * step;
 }
 
 static void lstm_row(const real *a, const real *b, const real *c, real *gates,
@@ -50,14 +50,15 @@ static void lstm_row(const real *a, const real *b, const real *c, real *gates,
   }
 }
 
-static void lstm_cell(const mrt_call *call) {
+static void lstm_cell_rows(const mrt_call *call, const void *shared, int part,
+                           int parts) {
+  const cell_shape *s = shared;
   const mrt_operand *in = call->in, *out = call->out;
-  cell_shape s = shape_of(call, &in[2], 4);
-  int64_t n = s.n, step = mrt_room_row(call, n);
-#pragma omp parallel for num_threads(s.team) schedule(static)
-  for (int64_t r = 0; r < s.rows; r++) {
+  int64_t n = s->n, step = mrt_room_row(call, n), r, end;
+  real *room = room_of(call, part, step);
+  mrt_share(s->rows, part, parts, &r, &end);
+  for (; r < end; r++) {
     int64_t at = r * n;
-    real *room = room_of(call, step);
     const real *a = mrt_reals_in(&in[0], 4 * at, 4 * n, room);
     const real *b = mrt_reals_in(&in[1], 4 * at, 4 * n, room + 4 * step);
     const real *c = mrt_reals_in(&in[2], at, n, room + 8 * step);
@@ -69,6 +70,11 @@ static void lstm_cell(const mrt_call *call) {
     mrt_reals_out(&out[1], at, n, c_next);
     mrt_reals_out(&out[2], at, n, h_next);
   }
+}
+
+static void lstm_cell(const mrt_call *call) {
+  cell_shape s = shape_of(call, &call->in[2], 4);
+  mrt_parallel(call, s.team, lstm_cell_rows, &s);
 }
 
 static void lstm_grad_row(const real *gates, const real *c, const real *c_next,
@@ -87,14 +93,15 @@ static void lstm_grad_row(const real *gates, const real *c, const real *c_next,
   }
 }
 
-static void lstm_cell_grad(const mrt_call *call) {
+static void lstm_cell_grad_rows(const mrt_call *call, const void *shared,
+                                int part, int parts) {
+  const cell_shape *s = shared;
   const mrt_operand *in = call->in, *out = call->out;
-  cell_shape s = shape_of(call, &in[1], 2);
-  int64_t n = s.n, step = mrt_room_row(call, n);
-#pragma omp parallel for num_threads(s.team) schedule(static)
-  for (int64_t r = 0; r < s.rows; r++) {
+  int64_t n = s->n, step = mrt_room_row(call, n), r, end;
+  real *room = room_of(call, part, step);
+  mrt_share(s->rows, part, parts, &r, &end);
+  for (; r < end; r++) {
     int64_t at = r * n;
-    real *room = room_of(call, step);
     const real *gates = mrt_reals_in(&in[0], 4 * at, 4 * n, room);
     const real *c = mrt_reals_in(&in[1], at, n, room + 4 * step);
     const real *c_next = mrt_reals_in(&in[2], at, n, room + 5 * step);
@@ -106,6 +113,11 @@ static void lstm_cell_grad(const mrt_call *call) {
     mrt_reals_out(&out[0], 4 * at, 4 * n, da);
     mrt_reals_out(&out[1], at, n, dc);
   }
+}
+
+static void lstm_cell_grad(const mrt_call *call) {
+  cell_shape s = shape_of(call, &call->in[1], 2);
+  mrt_parallel(call, s.team, lstm_cell_grad_rows, &s);
 }
 
 static void gru_row(const real *a, const real *b, const real *h, real *gates,
@@ -120,14 +132,15 @@ static void gru_row(const real *a, const real *b, const real *h, real *gates,
   }
 }
 
-static void gru_cell(const mrt_call *call) {
+static void gru_cell_rows(const mrt_call *call, const void *shared, int part,
+                          int parts) {
+  const cell_shape *s = shared;
   const mrt_operand *in = call->in, *out = call->out;
-  cell_shape s = shape_of(call, &in[2], 3);
-  int64_t n = s.n, step = mrt_room_row(call, n);
-#pragma omp parallel for num_threads(s.team) schedule(static)
-  for (int64_t r = 0; r < s.rows; r++) {
+  int64_t n = s->n, step = mrt_room_row(call, n), r, end;
+  real *room = room_of(call, part, step);
+  mrt_share(s->rows, part, parts, &r, &end);
+  for (; r < end; r++) {
     int64_t at = r * n;
-    real *room = room_of(call, step);
     const real *a = mrt_reals_in(&in[0], 3 * at, 3 * n, room);
     const real *b = mrt_reals_in(&in[1], 3 * at, 3 * n, room + 3 * step);
     const real *h = mrt_reals_in(&in[2], at, n, room + 6 * step);
@@ -137,6 +150,11 @@ static void gru_cell(const mrt_call *call) {
     mrt_reals_out(&out[0], 4 * at, 4 * n, gates);
     mrt_reals_out(&out[1], at, n, h_next);
   }
+}
+
+static void gru_cell(const mrt_call *call) {
+  cell_shape s = shape_of(call, &call->in[2], 3);
+  mrt_parallel(call, s.team, gru_cell_rows, &s);
 }
 
 static void gru_grad_row(const real *gates, const real *h, const real *dh_next,
@@ -153,14 +171,15 @@ static void gru_grad_row(const real *gates, const real *h, const real *dh_next,
   }
 }
 
-static void gru_cell_grad(const mrt_call *call) {
+static void gru_cell_grad_rows(const mrt_call *call, const void *shared,
+                               int part, int parts) {
+  const cell_shape *s = shared;
   const mrt_operand *in = call->in, *out = call->out;
-  cell_shape s = shape_of(call, &in[1], 1);
-  int64_t n = s.n, step = mrt_room_row(call, n);
-#pragma omp parallel for num_threads(s.team) schedule(static)
-  for (int64_t r = 0; r < s.rows; r++) {
+  int64_t n = s->n, step = mrt_room_row(call, n), r, end;
+  real *room = room_of(call, part, step);
+  mrt_share(s->rows, part, parts, &r, &end);
+  for (; r < end; r++) {
     int64_t at = r * n;
-    real *room = room_of(call, step);
     const real *gates = mrt_reals_in(&in[0], 4 * at, 4 * n, room);
     const real *h = mrt_reals_in(&in[1], at, n, room + 4 * step);
     const real *dh_next = mrt_reals_in(&in[2], at, n, room + 5 * step);
@@ -172,6 +191,11 @@ static void gru_cell_grad(const mrt_call *call) {
     mrt_reals_out(&out[1], 3 * at, 3 * n, db);
     mrt_reals_out(&out[2], at, n, dh);
   }
+}
+
+static void gru_cell_grad(const mrt_call *call) {
+  cell_shape s = shape_of(call, &call->in[1], 1);
+  mrt_parallel(call, s.team, gru_cell_grad_rows, &s);
 }
 
 MRT_KERNEL(lstm_cell, .run = lstm_cell, .scratch = scratch);

@@ -141,21 +141,33 @@ static void run_rows(const reduce_pass *p, const fold *f, types t, int64_t from,
   }
 }
 
+typedef struct pass_run {
+  const reduce_pass *pass;
+  const fold *fold;
+  types types;
+  const char *x;
+  char *y;
+} pass_run;
+
+static void run_share(const mrt_call *c, const void *shared, int part,
+                      int parts) {
+  const pass_run *s = shared;
+  const reduce_pass *p = s->pass;
+  int64_t from, to;
+  mrt_share(p->outer * p->parts * blocks_of(p->inner), part, parts, &from, &to);
+  if (p->inner == 1)
+    run_rows(p, s->fold, s->types, from, to, s->x, s->y);
+  else
+    for (; from < to; from++) run_unit(p, s->fold, s->types, from, s->x, s->y);
+}
+
 /* 0.05: a byte read in nanoseconds, by one thread. */
 static void run_pass(const mrt_call *c, const reduce_pass *p, const fold *f,
                      types t, const char *x, char *y) {
-  int64_t rows = p->outer * p->parts, units = rows * blocks_of(p->inner);
   double read = (double)p->outer * (double)p->n * (double)p->inner;
   int team = mrt_team(c, read * (double)t.from * 0.05);
-#pragma omp parallel num_threads(team)
-  {
-    int64_t from, to;
-    mrt_share(units, omp_get_thread_num(), omp_get_num_threads(), &from, &to);
-    if (p->inner == 1)
-      run_rows(p, f, t, from, to, x, y);
-    else
-      for (int64_t u = from; u < to; u++) run_unit(p, f, t, u, x, y);
-  }
+  pass_run s = { p, f, t, x, y };
+  mrt_parallel(c, team, run_share, &s);
 }
 
 static void reduce(const mrt_call *c, const reducer *of) {

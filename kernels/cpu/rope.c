@@ -19,7 +19,7 @@ static rope_shape shape_of(const mrt_operand *x) {
   return n;
 }
 
-/* A thread's scratch: the angle of each pair at position 1; sines, cosines;
+/* A part's scratch: the angle of each pair at position 1; sines, cosines;
  * a row of x and one of y, where they are narrow. */
 typedef struct table {
   double *angle;
@@ -37,9 +37,9 @@ static size_t scratch(const mrt_call *c) {
   return thread_bytes(c, &n) * (size_t)c->threads;
 }
 
-static table table_of(const mrt_call *c, const rope_shape *n, int thread) {
+static table table_of(const mrt_call *c, const rope_shape *n, int part) {
   const mrt_rope_options *o = c->options;
-  char *at = (char *)c->scratch + (size_t)thread * thread_bytes(c, n);
+  char *at = (char *)c->scratch + (size_t)part * thread_bytes(c, n);
   table w = { .angle = (double *)at };
   w.cosine = (real *)(w.angle + n->D / 2);
   w.sine = w.cosine + n->D / 2;
@@ -113,19 +113,23 @@ static void turn_row(const mrt_call *c, const rope_shape *n, int64_t t,
   }
 }
 
+static void turn_part(const mrt_call *c, const void *shared, int part,
+                      int parts) {
+  const rope_shape *n = shared;
+  table w = table_of(c, n, part);
+  int64_t t, end;
+  mrt_share(n->T, part, parts, &t, &end);
+  for (; t < end; t++) {
+    turn_to(c->options, t, n->D / 2, &w);
+    turn_row(c, n, t, &w);
+  }
+}
+
 static void run(const mrt_call *c) {
   rope_shape n = shape_of(&c->in[0]);
   int team =
       mrt_team(c, (double)(n.T * n.D) * ((double)(n.lead * n.H) * 0.3 + 15));
-#pragma omp parallel num_threads(team)
-  {
-    table w = table_of(c, &n, omp_get_thread_num());
-#pragma omp for schedule(static)
-    for (int64_t t = 0; t < n.T; t++) {
-      turn_to(c->options, t, n.D / 2, &w);
-      turn_row(c, &n, t, &w);
-    }
-  }
+  mrt_parallel(c, team, turn_part, &n);
 }
 
 MRT_KERNEL(rope, .run = run, .scratch = scratch);

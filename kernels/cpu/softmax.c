@@ -140,8 +140,8 @@ static size_t scratch(const mrt_call *c) {
   return (size_t)(c->threads * l.room) * sizeof(real);
 }
 
-static void run_row(const softmax_layout *l, row_fn *row, int64_t at) {
-  real *room = l->rooms + omp_get_thread_num() * l->room;
+static void run_row(const softmax_layout *l, row_fn *row, int64_t at,
+                    real *room) {
   const real *a = mrt_reals_in(l->a, at, l->n, room), *b = a;
   if (l->b != l->a) b = mrt_reals_in(l->b, at, l->n, room + l->step);
   real *y = mrt_reals_place(l->out, at, room);
@@ -167,37 +167,53 @@ static void put_columns(const softmax_layout *l, int64_t at, int m,
 }
 
 static void run_block(const softmax_layout *l, columns_fn *columns, int64_t at,
-                      int m) {
+                      int m, real *a) {
   if (!l->rooms) {
     columns(mrt_element(l->a, at), mrt_element(l->b, at),
             mrt_element(l->out, at), l->n, l->inner, m);
     return;
   }
-  real *a = l->rooms + omp_get_thread_num() * l->room, *b = a;
+  real *b = a;
   take_columns(l, l->a, at, m, a);
   if (l->b != l->a) take_columns(l, l->b, at, m, b = a + l->step);
   columns(a, b, a, l->n, COLUMNS, m);
   put_columns(l, at, m, a);
 }
 
-static void run_columns(const softmax_layout *l, columns_fn *columns) {
-  int64_t blocks = (l->inner + COLUMNS - 1) / COLUMNS;
-#pragma omp parallel for num_threads(l->team) schedule(static)
-  for (int64_t t = 0; t < l->outer * blocks; t++) {
+typedef struct softmax_run {
+  softmax_layout layout;
+  row_fn *row;
+  columns_fn *columns;
+} softmax_run;
+
+static void run_columns(const mrt_call *c, const void *shared, int part,
+                        int parts) {
+  const softmax_run *s = shared;
+  const softmax_layout *l = &s->layout;
+  int64_t blocks = (l->inner + COLUMNS - 1) / COLUMNS, t, end;
+  real *room = l->rooms ? l->rooms + part * l->room : NULL;
+  mrt_share(l->outer * blocks, part, parts, &t, &end);
+  for (; t < end; t++) {
     int64_t first = t % blocks * COLUMNS, left = l->inner - first;
-    run_block(l, columns, t / blocks * l->n * l->inner + first,
-              (int)(left < COLUMNS ? left : COLUMNS));
+    run_block(l, s->columns, t / blocks * l->n * l->inner + first,
+              (int)(left < COLUMNS ? left : COLUMNS), room);
   }
 }
 
+static void run_rows(const mrt_call *c, const void *shared, int part,
+                     int parts) {
+  const softmax_run *s = shared;
+  const softmax_layout *l = &s->layout;
+  real *room = l->rooms ? l->rooms + part * l->room : NULL;
+  int64_t r, end;
+  mrt_share(l->outer, part, parts, &r, &end);
+  for (; r < end; r++) run_row(l, s->row, r * l->n, room);
+}
+
 static void run(const mrt_call *c, row_fn *row, columns_fn *columns) {
-  softmax_layout l = layout_of(c);
-  if (l.inner != 1) {
-    run_columns(&l, columns);
-    return;
-  }
-#pragma omp parallel for num_threads(l.team) schedule(static)
-  for (int64_t r = 0; r < l.outer; r++) run_row(&l, row, r * l.n);
+  softmax_run s = { layout_of(c), row, columns };
+  mrt_part *run_part = s.layout.inner == 1 ? run_rows : run_columns;
+  mrt_parallel(c, s.layout.team, run_part, &s);
 }
 
 static void softmax(const mrt_call *c) { run(c, softmax_row, softmax_columns); }

@@ -6,7 +6,11 @@
 
 /* ---- assign -------------------------------------------------------------- */
 
-static void assign_share(const mrt_call *c, int64_t from, int64_t to) {
+static void assign_share(const mrt_call *c, const void *unused, int part,
+                         int parts) {
+  int64_t from, to;
+  share(count(c), part, parts, &from, &to);
+  if (from == to) return;
   const mrt_operand *var = &c->out[0], *x = &c->in[1];
   size_t size = mrt_dtypes[var->type.dtype].bytes;
   void *at = mrt_element(var, from);
@@ -20,12 +24,7 @@ static void assign(const mrt_call *c) {
   double size = (double)mrt_dtypes[c->out[0].type.dtype].bytes;
   if (!is_due(c, 2)) return;
   int team = mrt_team(c, (double)count(c) * size * 0.05);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t from, to;
-    share(count(c), part, team, &from, &to);
-    if (from < to) assign_share(c, from, to);
-  }
+  mrt_parallel(c, team, assign_share, NULL);
 }
 
 /* ---- adamw --------------------------------------------------------------- */

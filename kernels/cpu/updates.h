@@ -110,16 +110,26 @@ static inline void run_pieces(const mrt_call *c, int written, int input,
   }
 }
 
+typedef struct pieces {
+  int written, input;
+  elements *run;
+  const void *step;
+} pieces;
+
+static inline void run_share(const mrt_call *c, const void *shared, int part,
+                             int parts) {
+  const pieces *p = shared;
+  int64_t from, to;
+  share(count(c), part, parts, &from, &to);
+  if (from < to) run_pieces(c, p->written, p->input, p->run, p->step, from, to);
+}
+
 /* All elements, in shares; `cost` in ns, of one. */
 static inline void each_piece(const mrt_call *c, int written, int input,
                               double cost, elements *run, const void *step) {
   int team = mrt_team(c, (double)count(c) * cost);
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int part = 0; part < team; part++) {
-    int64_t from, to;
-    share(count(c), part, team, &from, &to);
-    if (from < to) run_pieces(c, written, input, run, step, from, to);
-  }
+  pieces p = { written, input, run, step };
+  mrt_parallel(c, team, run_share, &p);
 }
 
 #endif

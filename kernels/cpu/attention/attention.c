@@ -144,21 +144,35 @@ static void attend(const mrt_call *c, const shape *n, place at,
   store(c, n, at, w);
 }
 
+/* Items are handed out, `chunk` at a time: they differ in what they take. */
+typedef struct attention_items {
+  const shape *n;
+  int64_t tiles, count, chunk;
+  int64_t *next;
+} attention_items;
+
+static void attend_some(const mrt_call *c, const void *shared, int part,
+                        int parts) {
+  const attention_items *s = shared;
+  uintptr_t at = (uintptr_t)c->scratch + (uintptr_t)part * thread_bytes(s->n);
+  attention_work w = carve(s->n, &at);
+  for (;;) {
+    int64_t i = __atomic_fetch_add(s->next, s->chunk, __ATOMIC_RELAXED);
+    int64_t end = s->count - i < s->chunk ? s->count : i + s->chunk;
+    if (i >= s->count) return;
+    for (; i < end; i++) attend(c, s->n, place_at(s->n, i, s->tiles), &w);
+  }
+}
+
 static void run(const mrt_call *c) {
   shape n = shape_of(c);
   int64_t tiles = (n.T + TILE - 1) / TILE, items = n.B * n.H * tiles;
   int team = mrt_team(c, 2 * (double)(n.D + n.Dv) * seen_in_all(&n) / 100);
   /* A thread best keeps to a head, whose keys are then in its cache. */
   int64_t chunk = n.B * n.H >= 4 * team && tiles ? tiles : 1;
-#pragma omp parallel num_threads(team)
-  {
-    uintptr_t at = (uintptr_t)c->scratch +
-                   (uintptr_t)omp_get_thread_num() * thread_bytes(&n);
-    attention_work w = carve(&n, &at);
-#pragma omp for schedule(dynamic, chunk)
-    for (int64_t i = 0; i < items; i++)
-      attend(c, &n, place_at(&n, i, tiles), &w);
-  }
+  int64_t next = 0;
+  attention_items s = { &n, tiles, items, chunk, &next };
+  mrt_parallel(c, team, attend_some, &s);
 }
 
 MRT_KERNEL(attention, .run = run, .scratch = scratch);

@@ -296,21 +296,33 @@ static item item_at(const shape *n, bool split, int64_t i) {
   return m;
 }
 
+typedef struct grad_items {
+  const attention_job *job;
+  int64_t count;
+  int64_t *next; /* handed out one by one: they differ in what they take */
+} grad_items;
+
+static void compute_some(const mrt_call *c, const void *shared, int part,
+                         int parts) {
+  const grad_items *s = shared;
+  const attention_job *t = s->job;
+  uintptr_t at = (uintptr_t)c->scratch + (uintptr_t)part * thread_bytes(t);
+  attention_grad_work w = carve(t, &at);
+  for (;;) {
+    int64_t i = __atomic_fetch_add(s->next, 1, __ATOMIC_RELAXED);
+    if (i >= s->count) return;
+    item m = item_at(&t->n, t->split, i);
+    compute(c, t, &m, &w);
+  }
+}
+
 static void run(const mrt_call *c) {
   attention_job t = job_of(c);
   int64_t items = t.n.B * t.n.Hk;
   if (t.split) items *= tiles_in(t.n.T) + tiles_in(t.n.S);
-#pragma omp parallel num_threads(t.team)
-  {
-    uintptr_t at = (uintptr_t)c->scratch +
-                   (uintptr_t)omp_get_thread_num() * thread_bytes(&t);
-    attention_grad_work w = carve(&t, &at);
-#pragma omp for schedule(dynamic)
-    for (int64_t i = 0; i < items; i++) {
-      item m = item_at(&t.n, t.split, i);
-      compute(c, &t, &m, &w);
-    }
-  }
+  int64_t next = 0;
+  grad_items s = { &t, items, &next };
+  mrt_parallel(c, t.team, compute_some, &s);
 }
 
 MRT_KERNEL(attention_grad, .run = run, .scratch = scratch);

@@ -257,6 +257,22 @@ static void backwards(const mrt_call *call, conv c, int part, int parts,
     }
 }
 
+typedef struct conv_run {
+  const conv *conv;
+  size_t bytes; /* of scratch, of a part */
+  bool back;
+} conv_run;
+
+static void run_share(const mrt_call *call, const void *shared, int part,
+                      int parts) {
+  const conv_run *r = shared;
+  const int64_t *kernel = call->in[1].type.dims + 2;
+  uintptr_t at =
+      (uintptr_t)call->scratch + bias_bytes(call) + (uintptr_t)part * r->bytes;
+  work w = carve(r->conv, &at, kernel[0], kernel[1]);
+  (r->back ? backwards : forwards)(call, *r->conv, part, parts, &w);
+}
+
 static void run(const mrt_call *call, bool back) {
   if (mrt_type_count(&call->out[0].type) == 0) return;
   if (in_depth(call)) {
@@ -265,18 +281,9 @@ static void run(const mrt_call *call, bool back) {
   }
   how room;
   conv c = conv_of(call, back, &room);
-  const int64_t *kernel = call->in[1].type.dims + 2;
-  size_t bytes = bytes_of_thread(call, &c);
   read_bias(call);
-  int team = team_of(call, &c);
-#pragma omp parallel num_threads(team)
-  {
-    int me = omp_get_thread_num(), parts = omp_get_num_threads();
-    uintptr_t at =
-        (uintptr_t)call->scratch + bias_bytes(call) + (uintptr_t)me * bytes;
-    work w = carve(&c, &at, kernel[0], kernel[1]);
-    (back ? backwards : forwards)(call, c, me, parts, &w);
-  }
+  mrt_parallel(call, team_of(call, &c), run_share,
+               &(conv_run){ &c, bytes_of_thread(call, &c), back });
 }
 
 static void conv2d(const mrt_call *c) { run(c, false); }

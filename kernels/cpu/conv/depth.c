@@ -310,6 +310,38 @@ static depth depth_of(const mrt_call *c, bool back) {
                   .with = wide_operands(c) };
 }
 
+typedef struct depth_run {
+  const depth *depth;
+  int64_t lines;
+  real *packed;
+  bool back;
+} depth_run;
+
+static depth_room room_of(const mrt_call *c, int part) {
+  uintptr_t at = (uintptr_t)c->scratch + (uintptr_t)shared_bytes(c) +
+                 (uintptr_t)(part * room_bytes(c));
+  return carve(c, &at);
+}
+
+static void pack_part(const mrt_call *c, const void *shared, int part,
+                      int parts) {
+  const depth_run *r = shared;
+  int64_t from, to;
+  mrt_share(r->depth->C, part, parts, &from, &to);
+  read_weights(c, r->depth, from, to, r->packed);
+}
+
+static void run_part(const mrt_call *c, const void *shared, int part,
+                     int parts) {
+  const depth_run *r = shared;
+  depth_room room = room_of(c, part);
+  int64_t from, to;
+  forget_lines(&room.x);
+  mrt_share(r->lines, part, parts, &from, &to);
+  for (; from < to; from++)
+    (r->back ? run_back : run_forwards)(r->depth, from, &room);
+}
+
 void mrt_depth_run(const mrt_call *c, bool back) {
   depth d = depth_of(c, back);
   int64_t taps = taps_of(c), count = d.N * (back ? d.h.x : d.h.y);
@@ -317,18 +349,7 @@ void mrt_depth_run(const mrt_call *c, bool back) {
   read_bias(c);
   int team =
       mrt_team(c, (double)mrt_type_count(&c->out[0].type) * (double)taps / 30);
-#pragma omp parallel num_threads(team)
-  {
-    int me = omp_get_thread_num();
-    uintptr_t at = (uintptr_t)c->scratch + (uintptr_t)(shared_bytes(c)) +
-                   (uintptr_t)(me * room_bytes(c));
-    depth_room r = carve(c, &at);
-    int64_t from, to;
-    forget_lines(&r.x);
-    mrt_share(d.C, me, omp_get_num_threads(), &from, &to);
-    read_weights(c, &d, from, to, packed);
-#pragma omp barrier
-    mrt_share(count, me, omp_get_num_threads(), &from, &to);
-    for (; from < to; from++) (back ? run_back : run_forwards)(&d, from, &r);
-  }
+  depth_run r = { &d, count, packed, back };
+  mrt_parallel(c, team, pack_part, &r);
+  mrt_parallel(c, team, run_part, &r);
 }

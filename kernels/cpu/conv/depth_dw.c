@@ -216,7 +216,9 @@ size_t mrt_depth_dw_bytes(const mrt_call *c) {
   return sum_bytes(&d) + (size_t)d.team * end;
 }
 
-static void run_part(const dw_depth *d, int part) {
+static void run_part(const mrt_call *c, const void *shared, int part,
+                     int parts) {
+  const dw_depth *d = shared;
   real *sums = d->sums + part * sum_reals(d);
   uintptr_t size = 0, at;
   carve(d, &size);
@@ -225,12 +227,12 @@ static void run_part(const dw_depth *d, int part) {
   int64_t from, to;
   forget_lines(&r.x);
   memset(sums, 0, (size_t)sum_reals(d) * sizeof *sums);
-  mrt_share(d->N * d->h.y, part, d->team, &from, &to);
+  mrt_share(d->N * d->h.y, part, parts, &from, &to);
   for (; from < to; from++) run_line(d, from, &r, sums);
 }
 
-/* dw of channel c: the threads' sums, in their order. */
-static void join_parts(const dw_depth *d, int64_t c, const mrt_operand *dw) {
+/* dw of channel c: the parts' sums, in their order. */
+static void join_channel(const dw_depth *d, int64_t c, const mrt_operand *dw) {
   int64_t taps = d->h.kernel * d->w.kernel, at = c;
   bool rounds = dw->type.dtype != MRT_REAL;
   if (c >= d->whole && d->C >= LANES) at += d->whole + LANES - d->C;
@@ -245,16 +247,19 @@ static void join_parts(const dw_depth *d, int64_t c, const mrt_operand *dw) {
   }
 }
 
+static void join_parts(const mrt_call *c, const void *shared, int part,
+                       int parts) {
+  const dw_depth *d = shared;
+  int64_t from, to;
+  mrt_share(d->C, part, parts, &from, &to);
+  for (; from < to; from++) join_channel(d, from, &c->out[0]);
+}
+
 void mrt_depth_dw_run(const mrt_call *c) {
   dw_depth d = depth_of(c);
   double products = (double)mrt_type_count(&c->in[1].type) *
                     (double)(d.h.kernel * d.w.kernel);
   d.team = mrt_team(c, products / 30);
-#pragma omp parallel num_threads(d.team)
-  {
-#pragma omp for schedule(static)
-    for (int part = 0; part < d.team; part++) run_part(&d, part);
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < d.C; i++) join_parts(&d, i, &c->out[0]);
-  }
+  mrt_parallel(c, d.team, run_part, &d);
+  mrt_parallel(c, d.team, join_parts, &d);
 }

@@ -307,6 +307,22 @@ static void run_tiles(const dw_conv *c, int64_t in_group, int64_t from,
   }
 }
 
+typedef struct dw_run {
+  const dw_conv *conv;
+  int64_t tiles, in_group; /* of all groups, of one */
+} dw_run;
+
+static void run_part(const mrt_call *call, const void *shared, int part,
+                     int parts) {
+  const dw_run *r = shared;
+  uintptr_t at =
+      (uintptr_t)call->scratch + (uintptr_t)part * bytes_of_thread(r->conv);
+  dw_work w = carve(r->conv, &at);
+  int64_t from, to;
+  mrt_share(r->tiles, part, parts, &from, &to);
+  run_tiles(r->conv, r->in_group, from, to, &w);
+}
+
 static void run(const mrt_call *call) {
   if (in_depth(call)) {
     mrt_depth_dw_run(call);
@@ -316,17 +332,8 @@ static void run(const mrt_call *call) {
   int64_t in_group = ceil_div(c.n, COLS) * c.tall * c.h.kernel * c.w.kernel;
   int64_t tiles = c.groups * in_group;
   double ns = (double)mrt_rows(&call->in[1]) * (double)tiles * TILE / 50;
-  int team = mrt_team(call, ns);
-#pragma omp parallel num_threads(team)
-  {
-    int me = omp_get_thread_num();
-    uintptr_t at =
-        (uintptr_t)call->scratch + (uintptr_t)me * bytes_of_thread(&c);
-    dw_work w = carve(&c, &at);
-    int64_t from, to;
-    mrt_share(tiles, me, omp_get_num_threads(), &from, &to);
-    run_tiles(&c, in_group, from, to, &w);
-  }
+  mrt_parallel(call, mrt_team(call, ns), run_part,
+               &(dw_run){ &c, tiles, in_group });
 }
 
 MRT_KERNEL(conv2d_dw, .run = run, .scratch = scratch);

@@ -11,8 +11,8 @@
  * SPDX-License-Identifier: MIT */
 #include "device/device.h"
 #include "runtime/available.h"
+#include "runtime/workers.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +53,8 @@ static bool supported(const char *isa) {
 #endif
   return strcmp(isa, "base") == 0;
 }
+
+enum { MOST_THREADS = 1024 };
 
 /* 2 MiB: what the kernel backs with huge pages, so that touching an arena for
  * the first time faults 512 times less often. */
@@ -160,8 +162,21 @@ static void describe(const mrt_device *device, mrt_device_profile *to) {
   snprintf(to->name, sizeof to->name, "cpu-%s-%d", device->isa, threads);
 }
 
-mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
-                        mrt_error *e) {
+/* OMP_NUM_THREADS is what schedulers of machines that are shared set. */
+static int threads_wanted(int cores) {
+  const char *text = getenv("OMP_NUM_THREADS");
+  long n = text ? strtol(text, NULL, 10) : 0;
+  return n > 0 && n < MOST_THREADS ? (int)n : cores;
+}
+
+static void close(mrt_device *device) {
+  mrt_cpu_workers_free(device->workers);
+  device->workers = NULL;
+}
+
+mrt_status mrt_cpu_open(const char *isa, int threads, const mrt_allocator *a,
+                        mrt_device *device, mrt_error *e) {
+  int cores = mrt_cpu_cores();
   const variant *found = NULL;
   for (int i = 0; i < MRT_COUNT(variants); i++) {
     bool wanted = !isa || strcmp(isa, variants[i].isa) == 0;
@@ -169,14 +184,19 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
   }
   if (!found)
     return mrt_fail(e, MRT_EVALUE, "no instruction set '%s' here", isa);
-  if (threads <= 0) threads = omp_get_max_threads();
+  if (threads <= 0) threads = threads_wanted(cores);
+  if (threads > MOST_THREADS) threads = MOST_THREADS;
+  mrt_workers *workers =
+      mrt_cpu_workers_new(a, threads, (cores < threads ? cores : threads) - 1);
+  if (!workers) return mrt_nomem(e);
   *device = (mrt_device){
     .name = "cpu",
     .isa = found->isa,
-    .libraries = "OpenMP",
+    .libraries = "",
     .align = ALIGN,
     .count = 1,
-    .threads = threads < 1024 ? threads : 1024,
+    .threads = threads,
+    .workers = workers,
     .dots = strstr(found->isa, "+bf16") != NULL,
     .alloc = allocate,
     .free = release,
@@ -185,6 +205,7 @@ mrt_status mrt_cpu_open(const char *isa, int threads, mrt_device *device,
     .kernel = kernel,
     .describe = describe,
     .open_tier = open_tier,
+    .close = close,
     .tables = found,
   };
   return MRT_OK;

@@ -1,7 +1,7 @@
 --- mrt bench step -- training steps: time and memory, beside PyTorch
 --
 --     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S] [--cpu]
---                    [--precision bf16]
+--                    [--precision bf16] [--beside N]
 --                    [--python PROGRAM | --against "COMMAND {case}"]
 --
 -- Each measurement is a process of its own: a few steps to warm up, then steps
@@ -10,12 +10,14 @@
 -- any command that prints one line of JSON with ms_med and rss_growth_MB.  Both
 -- run in turn, N rounds; the table shows medians over rounds and their ratio.
 -- --cpu counts processor time, for one thread on a machine with much else to do.
+-- --beside measures alone and beside N busy loops, in turn.
 -- --precision names a policy (f32, bf16, f16, fp8); PyTorch has its autocast around
 -- forward pass and loss, of bf16 or f16.
 --
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local busy = require "mrt.bench.busy"
 
 local function status(key)
   local file = io.open "/proc/self/status"
@@ -80,10 +82,14 @@ local function ask(command)
   return line
 end
 
+local function command_of(case, o)
+  return ('"%s" bench step --measure %s --precision %s --seconds %g%s'):format(
+    arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "")
+end
+
 local function collect(case, o)
   local ours, theirs = {}, {}
-  local self = ('"%s" bench step --measure %s --precision %s --seconds %g%s'):format(
-    arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "")
+  local self = command_of(case, o)
   for round = 1, o.rounds do
     ours[round] = ask(self)
     if o.against then
@@ -114,12 +120,29 @@ local function report(case, ours, theirs)
     1e3 * middle(ours, "gflop") / ms))
 end
 
+-- Medians of ms alone and beside busy loops, of ours and of the other side.
+local function report_beside(case, o)
+  local sides = { command_of(case, o), o.against and o.against:gsub("{case}", case) }
+  local alone, beside = { {}, {} }, { {}, {} }
+  for _ = 1, o.rounds do
+    for i, command in ipairs(sides) do
+      table.insert(alone[i], field(ask(command), "ms_med"))
+      table.insert(beside[i], field(busy.beside(o.beside, ask, command), "ms_med"))
+    end
+  end
+  local function of(lists, i) return #lists[i] > 0 and median(lists[i]) or nil end
+  print(("%-10s %9.2f %9s %7s %9.2f %9s %7s %12s"):format(case,
+    of(alone, 1), number(of(alone, 2), "%.2f"), ratio(of(alone, 1), of(alone, 2)),
+    of(beside, 1), number(of(beside, 2), "%.2f"), ratio(of(beside, 1), of(beside, 2)),
+    ratio(of(beside, 1), of(alone, 1))))
+end
+
 local precisions = { f32 = "f32", bf16 = "bf16", f16 = "f16", fp8 = "fp8" }
 
 local function word(value) return value end
 
 local kinds = { measure = word, cases = word, against = word, python = word,
-  rounds = tonumber, seconds = tonumber,
+  rounds = tonumber, beside = math.tointeger, seconds = tonumber,
   precision = function(name) return precisions[name] end }
 
 local function read(args)
@@ -151,6 +174,12 @@ return function(...)
   o.against = o.against or torch_command(o.python, o)
   print(("%s, %d threads, %s; medians of %d rounds; the other side: %s"):format(
     info.isa, info.threads, o.precision, o.rounds, o.against or "none"))
+  if o.beside then
+    print(("case       ms, alone     other   ratio  beside %d     other   ratio  beside/alone")
+      :format(o.beside))
+    for case in o.cases:gmatch "[^,]+" do report_beside(case, o) end
+    return
+  end
   print "case         ms/step     other   ratio  peak MiB    RSS MB     other   ratio  Gflop/s"
   for case in o.cases:gmatch "[^,]+" do report(case, collect(case, o)) end
 end
