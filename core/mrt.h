@@ -405,9 +405,9 @@ MRT_API mrt_plan_info mrt_plan_get_info(const mrt_plan *plan);
 
 /* ---- files of arrays -----------------------------------------------------
  *
- * A source is an open file with arrays in it, mapped into memory: elements are
- * read from the disk when they are asked for.  EFILE: the file cannot be read
- * or written; EDATA: what is in it is not what its format says. */
+ * A source is an open file with arrays in it: elements are read from the disk
+ * when they are asked for.  EFILE: the file cannot be read or written, or has
+ * become shorter; EDATA: what is in it is not what its format says. */
 
 typedef struct mrt_source mrt_source;
 

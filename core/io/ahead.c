@@ -25,7 +25,7 @@ enum { DEPTH = 8, MOST_BYTES = 256 << 20 };
 
 typedef struct ahead_request {
   mrt_wish wish;
-  const uint8_t *from;
+  const mrt_bytes *bytes;
   mrt_storage *storage; /* NULL: it was taken */
   size_t nbytes;
   int64_t *rows; /* the wish's own */
@@ -49,14 +49,15 @@ typedef struct mrt_ahead {
 /* ---- the thread ---------------------------------------------------------- */
 
 static bool read_request(const ahead *h, const ahead_request *r) {
-  const mrt_array *a = r->wish.array;
-  uint8_t *to = r->storage->host;
   mrt_error e;
-  if (!mrt_map_whole(a->map)) return false;
-  for (int64_t k = 0; k < r->wish.n; k++, to += r->wish.step) {
-    if (atomic_load(&h->closing)) return false;
-    if (mrt_array_rows(a, r->from + (size_t)r->rows[k] * a->stride,
-                       r->wish.each, to, &e))
+  const mrt_wish *w = &r->wish;
+  mrt_array_reader reading = { w->array, r->bytes, NULL, &e };
+  if (mrt_bytes_check(r->bytes, &e)) return false;
+  for (int64_t k = 0, run; k < w->n; k += run) {
+    run = mrt_wish_run(w, k);
+    if (atomic_load(&h->closing) ||
+        mrt_read_rows(&reading, w->rows[k], run * w->each,
+                      (uint8_t *)r->storage->host + w->step * (size_t)k))
       return false;
   }
   return true;
@@ -144,7 +145,7 @@ static bool make_room(ahead *h, size_t nbytes) {
   return newest - h->oldest < DEPTH && h->nbytes + nbytes <= MOST_BYTES;
 }
 
-bool mrt_ahead_begin(mrt_source *s, const mrt_wish *w, const uint8_t *from) {
+bool mrt_ahead_begin(mrt_source *s, const mrt_wish *w, const mrt_bytes *in) {
   const mrt_allocator *a = s->ctx->allocator;
   size_t nbytes = w->step * (size_t)w->n, room = (size_t)w->n * sizeof *w->rows;
   ahead *h = nbytes && nbytes <= MOST_BYTES ? start(s) : NULL;
@@ -163,7 +164,7 @@ bool mrt_ahead_begin(mrt_source *s, const mrt_wish *w, const uint8_t *from) {
   }
   memcpy(r->rows, w->rows, room);
   r->wish = *w, r->wish.rows = r->rows;
-  r->from = from, r->nbytes = nbytes;
+  r->bytes = in, r->nbytes = nbytes;
   h->nbytes += nbytes;
   pthread_mutex_lock(&h->lock);
   h->newest++;

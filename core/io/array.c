@@ -7,15 +7,17 @@
 #include "io/io.h"
 #include "tensor/tensor.h"
 
+#include <string.h>
+
 static mrt_status unpack(mrt_source *s, mrt_array *a) {
   uint8_t *block;
   size_t made;
   MRT_TRY(mrt_source_block(s, a->unpacked, &block));
   mrt_status status =
-      mrt_inflate(s->ctx->allocator, a->map->data + a->packed_at, a->packed,
-                  block, a->unpacked, &made, &a->crc, &s->ctx->error);
+      mrt_inflate(s->ctx->allocator, a->bytes, a->packed_at, a->packed, block,
+                  a->unpacked, &made, &a->crc, &s->ctx->error);
   if (!status)
-    a->whole = block;
+    a->whole = (mrt_bytes){ block, a->unpacked, -1, a->unpacked };
   else
     mrt_release(s->ctx->allocator, block, a->unpacked);
   return status ? mrt_source_fail(s, status, "'%.80s': %s", a->name,
@@ -23,27 +25,34 @@ static mrt_status unpack(mrt_source *s, mrt_array *a) {
                 : MRT_OK;
 }
 
-/* Compare a stored member with its checksum, once. */
-static mrt_status check_member(mrt_source *s, mrt_array *a) {
-  if (mrt_check_crc(a->map->data + a->packed_at, a->packed, a->crc,
-                    &s->ctx->error))
-    return mrt_source_fail(s, MRT_EDATA, "'%.80s': %s", a->name,
-                           mrt_message(s->ctx));
-  a->checked = true;
-  return MRT_OK;
+static mrt_status compare(mrt_array *a, uint32_t crc, mrt_error *e) {
+  a->checked = crc == a->crc;
+  return a->checked ? MRT_OK
+                    : mrt_fail(e, MRT_EDATA, "'%.80s': its checksum is wrong",
+                               a->name);
 }
 
-mrt_status mrt_source_find(mrt_source *s, mrt_array *a, const uint8_t **rows) {
+mrt_status mrt_source_find(mrt_source *s, mrt_array *a, const mrt_bytes **in) {
   if (a->stored == MRT_STORED_COUNT)
     return mrt_source_fail(s, MRT_EDATA,
                            "'%.80s' is %s, which no tensor can be", a->name,
                            a->dtype);
-  if (!mrt_map_whole(a->map))
-    return mrt_source_fail(s, MRT_EFILE, "the file has become shorter");
-  if (a->unpacked && !a->whole) MRT_TRY(unpack(s, a));
-  if (!a->unpacked && !a->checked) MRT_TRY(check_member(s, a));
-  *rows = (a->unpacked ? a->whole : a->map->data) + a->offset;
+  mrt_status status = mrt_bytes_check(a->bytes, &s->ctx->error);
+  if (status) return mrt_source_fail(s, status, "%s", mrt_message(s->ctx));
+  if (a->unpacked && !a->whole.data) MRT_TRY(unpack(s, a));
+  *in = a->unpacked ? &a->whole : a->bytes;
   return MRT_OK;
+}
+
+/* Compare what is stored with its checksum, once, keeping none of it. */
+mrt_status mrt_array_verify(mrt_source *s, mrt_array *a) {
+  uint32_t crc = 0;
+  if (a->unpacked || a->checked) return MRT_OK;
+  mrt_array_reader r = { a, a->bytes, &crc, &s->ctx->error };
+  mrt_status status = mrt_read_past(&r, a->packed_at, a->packed);
+  if (!status) status = compare(a, crc, r.error);
+  return status ? mrt_source_fail(s, status, "%s", mrt_message(s->ctx))
+                : MRT_OK;
 }
 
 mrt_status mrt_source_tensor(mrt_source *s, const mrt_type *type,
@@ -75,48 +84,64 @@ mrt_status mrt_source_finish(mrt_source *s, mrt_tensor *t, mrt_status status,
   return mrt_source_fail(s, status, "%s", mrt_message(s->ctx));
 }
 
-/* Column by column in the file, row by row in memory. */
-static mrt_status read_fortran(const mrt_array *a, const uint8_t *from,
-                               uint8_t *to, mrt_error *e) {
-  const mrt_type *type = &a->type;
-  size_t in = mrt_stored_bytes(a->stored), out = mrt_dtypes[type->dtype].bytes;
+/* Column by column in the file, row by row in memory: numbers are read in the
+ * order of the file and put where they belong. */
+static mrt_status read_fortran(const mrt_array_reader *r, uint8_t *to) {
+  enum { PIECE = 1024 };
+  uint64_t piece[PIECE]; /* no number is larger */
+  const mrt_type *type = &r->array->type;
+  size_t in = mrt_stored_bytes(r->array->stored);
+  size_t out = mrt_dtypes[type->dtype].bytes;
   int64_t n = mrt_type_count(type), at[MRT_MAX_RANK] = { 0 };
-  int64_t step[MRT_MAX_RANK] = { 0 }, place = 0;
-  for (int d = 0; d < type->rank; d++)
-    step[d] = d ? step[d - 1] * type->dims[d - 1] : 1;
-  for (int64_t i = 0; i < n; i++) {
-    MRT_TRY(
-        mrt_convert(a, from + (size_t)place * in, 1, to + (size_t)i * out, e));
-    for (int d = type->rank; d-- > 0;) { /* the next, last index fastest */
-      place += step[d];
-      if (++at[d] < type->dims[d]) break;
-      place -= step[d] * at[d];
-      at[d] = 0;
+  int64_t step[MRT_MAX_RANK] = { 0 }, place = 0, k;
+  for (int d = type->rank; d-- > 0;)
+    step[d] = d + 1 < type->rank ? step[d + 1] * type->dims[d + 1] : 1;
+  for (int64_t i = 0; i < n; i += k) {
+    k = n - i < PIECE ? n - i : PIECE;
+    MRT_TRY(mrt_read_numbers(r, r->array->offset + (size_t)i * in, k, piece));
+    for (int64_t j = 0; j < k; j++) {
+      memcpy(to + (size_t)place * out, (uint8_t *)piece + (size_t)j * out, out);
+      for (int d = 0; d < type->rank; d++) { /* the next, first index fastest */
+        place += step[d];
+        if (++at[d] < type->dims[d]) break;
+        place -= step[d] * at[d];
+        at[d] = 0;
+      }
     }
   }
   return MRT_OK;
 }
 
-mrt_status mrt_array_rows(const mrt_array *a, const uint8_t *from, int64_t n,
-                          uint8_t *to, mrt_error *e) {
-  int64_t width = mrt_array_width(a);
-  size_t row = (size_t)width * mrt_dtypes[a->type.dtype].bytes;
-  if (a->stride == (size_t)width * mrt_stored_bytes(a->stored))
-    return mrt_convert(a, from, n * width, to, e);
-  for (int64_t i = 0; i < n; i++, from += a->stride, to += row)
-    MRT_TRY(mrt_convert(a, from, width, to, e));
-  return MRT_OK;
+static mrt_status read_whole(const mrt_array_reader *r, uint8_t *to) {
+  return r->array->fortran ? read_fortran(r, to)
+                           : mrt_read_rows(r, 0, mrt_array_count(r->array), to);
+}
+
+/* The same, compared with the checksum of all that is stored: what is before
+ * the numbers and behind them, too. */
+static mrt_status read_checked(mrt_array *a, const mrt_bytes *in, uint8_t *to,
+                               mrt_error *e) {
+  uint32_t crc = 0;
+  mrt_array_reader r = { a, in, &crc, e };
+  size_t end = a->offset +
+               (size_t)mrt_type_count(&a->type) * mrt_stored_bytes(a->stored);
+  MRT_TRY(mrt_read_past(&r, a->packed_at, a->offset - a->packed_at));
+  MRT_TRY(read_whole(&r, to));
+  MRT_TRY(mrt_read_past(&r, end, a->packed_at + a->packed - end));
+  return compare(a, crc, e);
 }
 
 MRT_API mrt_status mrt_source_read(mrt_source *s, int i, mrt_tensor **out) {
   mrt_array *a = &s->arrays[i];
-  const uint8_t *from;
+  const mrt_bytes *in = NULL;
   mrt_tensor *t = NULL;
-  MRT_TRY(mrt_source_find(s, a, &from));
+  mrt_error *e = &s->ctx->error;
+  MRT_TRY(mrt_source_find(s, a, &in));
   MRT_TRY(mrt_source_tensor(s, &a->type, &t));
+  uint8_t *to = t->storage->host;
   mrt_status status =
-      a->fortran ? read_fortran(a, from, t->storage->host, &s->ctx->error)
-                 : mrt_array_rows(a, from, mrt_array_count(a), t->storage->host,
-                                  &s->ctx->error);
+      a->unpacked || a->checked
+          ? read_whole(&(mrt_array_reader){ a, in, NULL, e }, to)
+          : read_checked(a, in, to, e);
   return mrt_source_finish(s, t, status, out);
 }

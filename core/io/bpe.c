@@ -159,7 +159,7 @@ static mrt_status check_words(const mrt_bpe *b, mrt_source *s, int32_t ranks) {
 }
 
 static mrt_status add_merges(mrt_bpe *b, mrt_source *s, const json_t *vocab) {
-  const char *p = (const char *)s->map.data, *end = p + s->map.size;
+  const char *p = (const char *)s->bytes.data, *end = p + s->bytes.size;
   size_t lines = 1, room = 16;
   int32_t rank = 0;
   for (const char *q = p; q < end; q++) lines += *q == '\n';
@@ -183,10 +183,12 @@ static mrt_status add_merges(mrt_bpe *b, mrt_source *s, const json_t *vocab) {
 
 static mrt_status fill(mrt_bpe *b, mrt_source *vocab, mrt_source *merges) {
   mrt_status status;
-  if (vocab->map.size > LARGEST_FILE || merges->map.size > LARGEST_FILE)
+  if (vocab->bytes.size > LARGEST_FILE || merges->bytes.size > LARGEST_FILE)
     return mrt_source_fail(vocab, MRT_EDATA, "larger than any vocabulary");
-  json_t *root =
-      mrt_json_parse(vocab, vocab->map.data, vocab->map.size, 1, 1, &status);
+  MRT_TRY(mrt_source_hold(vocab));
+  MRT_TRY(mrt_source_hold(merges));
+  json_t *root = mrt_json_parse(vocab, vocab->bytes.data, vocab->bytes.size, 1,
+                                1, &status);
   if (!root) return status;
   status = add_tokens(b, vocab, root);
   if (!status) status = add_merges(b, merges, root);
@@ -210,8 +212,8 @@ mrt_status mrt_bpe_from(mrt_source *vocab, mrt_source *merges, mrt_bpe **out) {
 MRT_API mrt_status mrt_bpe_open(mrt_context *ctx, const char *vocab,
                                 const char *merges, mrt_bpe **out) {
   mrt_source *v = NULL, *m = NULL;
-  mrt_status status = mrt_source_map(ctx, vocab, &v);
-  if (!status) status = mrt_source_map(ctx, merges, &m);
+  mrt_status status = mrt_source_of(ctx, vocab, &v);
+  if (!status) status = mrt_source_of(ctx, merges, &m);
   if (!status) status = mrt_bpe_from(v, m, out);
   mrt_source_free(v);
   mrt_source_free(m);

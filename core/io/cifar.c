@@ -23,31 +23,40 @@ static mrt_status add(mrt_source *s, const char *name, size_t offset,
   if (!a) return mrt_nomem(&s->ctx->error);
   a->stored = MRT_STORED_u8, a->dtype = "u8";
   a->type = type, a->offset = offset, a->stride = record;
-  return mrt_array_check(s, a, s->map.size);
+  return mrt_array_check(s, a, s->bytes.size);
 }
 
-static mrt_status check_labels(mrt_source *s, const label *l, size_t offset,
-                               size_t record) {
-  for (size_t at = offset; at < s->map.size; at += record)
-    if (s->map.data[at] > l->most)
-      return mrt_source_fail(
-          s, MRT_EDATA, "record %zu: %s %d, at most %d wanted", at / record + 1,
-          l->name, s->map.data[at], l->most);
+/* The labels of the array that was added last. */
+static mrt_status check_labels(mrt_source *s, const label *l) {
+  uint8_t data[1024];
+  const mrt_array *a = &s->arrays[s->count - 1];
+  mrt_array_reader r = { a, a->bytes, NULL, &s->ctx->error };
+  int64_t count = mrt_array_count(a), n;
+  for (int64_t first = 0; first < count; first += n) {
+    n = count - first < 1024 ? count - first : 1024;
+    mrt_status status = mrt_read_rows(&r, first, n, data);
+    if (status) return mrt_source_fail(s, status, "%s", mrt_message(s->ctx));
+    for (int64_t i = 0; i < n; i++)
+      if (data[i] > l->most)
+        return mrt_source_fail(
+            s, MRT_EDATA, "record %lld: %s %d, at most %d wanted",
+            (long long)(first + i + 1), l->name, data[i], l->most);
+  }
   return MRT_OK;
 }
 
 static mrt_status parse(mrt_source *s, const label *labels, int count) {
   MRT_TRY(mrt_gunzip(s, SIZE_MAX));
   size_t record = (size_t)count + PIXELS;
-  if (s->map.size == 0 || s->map.size % record)
+  if (s->bytes.size == 0 || s->bytes.size % record)
     return mrt_source_fail(s, MRT_EDATA, "%zu bytes, a multiple of %zu wanted",
-                           s->map.size, record);
-  int64_t n = (int64_t)(s->map.size / record);
+                           s->bytes.size, record);
+  int64_t n = (int64_t)(s->bytes.size / record);
   mrt_type ids = { .rank = 1, .dims = { n } };
   mrt_type images = { .rank = 4, .dims = { n, 3, 32, 32 } };
   for (int i = 0; i < count; i++) {
-    MRT_TRY(check_labels(s, &labels[i], (size_t)i, record));
     MRT_TRY(add(s, labels[i].name, (size_t)i, record, ids));
+    MRT_TRY(check_labels(s, &labels[i]));
   }
   return add(s, "images", (size_t)count, record, images);
 }

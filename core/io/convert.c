@@ -25,8 +25,14 @@ static void swap(const uint8_t *from, int64_t n, size_t width, uint8_t *to) {
     for (size_t b = 0; b < width; b++) to[b] = from[width - 1 - b];
 }
 
-static mrt_status check_bools(const mrt_array *a, const uint8_t *from,
-                              int64_t n, mrt_error *e) {
+bool mrt_stored_as_is(const mrt_array *a) {
+  return kinds[a->stored].bytes == mrt_dtypes[kinds[a->stored].as].bytes &&
+         !(a->big_endian && kinds[a->stored].bytes > 1);
+}
+
+mrt_status mrt_check_numbers(const mrt_array *a, const uint8_t *from, int64_t n,
+                             mrt_error *e) {
+  if (a->stored != MRT_STORED_bool) return MRT_OK;
   for (int64_t i = 0; i < n; i++)
     if (from[i] > 1)
       return mrt_fail(e, MRT_EDATA, "'%.80s': a bool is %d, 0 or 1 wanted",
@@ -56,19 +62,9 @@ static void widen(const mrt_array *a, const uint8_t *from, int64_t n,
 mrt_status mrt_convert(const mrt_array *a, const uint8_t *from, int64_t n,
                        void *to, mrt_error *e) {
   size_t width = kinds[a->stored].bytes;
-  switch (a->stored) { /* over ways to store, of which there are few */
-  case MRT_STORED_i8:
-  case MRT_STORED_i16:
-  case MRT_STORED_u16:
-  case MRT_STORED_u32:
-    widen(a, from, n, to);
-    return MRT_OK;
-  case MRT_STORED_bool:
-    MRT_TRY(check_bools(a, from, n, e));
-    break;
-  default:
-    break;
-  }
+  if (width != mrt_dtypes[kinds[a->stored].as].bytes)
+    return widen(a, from, n, to), MRT_OK;
+  MRT_TRY(mrt_check_numbers(a, from, n, e));
   if (a->big_endian && width > 1)
     swap(from, n, width, to);
   else if (n)

@@ -4,7 +4,7 @@
  * most often in the first line.  A field in quotes may hold separators, line
  * ends, and quotes written twice.  Blank lines are skipped; all others have as
  * many fields as the first.  Nothing is built: fields are found again each time
- * they are read.
+ * they are read, in the text, which is held in memory.
  *
  *   from  RFC 4180
  *
@@ -23,12 +23,13 @@ enum { LONGEST_NUMBER = 128, MOST_COLUMNS = 1 << 20 };
 /* ---- fields -------------------------------------------------------------- */
 
 static void skip_mark(const mrt_source *s, size_t *at) {
-  if (s->map.size >= 3 && memcmp(s->map.data, "\xef\xbb\xbf", 3) == 0) *at = 3;
+  if (s->bytes.size >= 3 && memcmp(s->bytes.data, "\xef\xbb\xbf", 3) == 0)
+    *at = 3;
 }
 
 static void skip_blank_lines(const mrt_source *s, size_t *at) {
-  const uint8_t *data = s->map.data;
-  while (*at < s->map.size && (data[*at] == '\n' || data[*at] == '\r')) ++*at;
+  const uint8_t *data = s->bytes.data;
+  while (*at < s->bytes.size && (data[*at] == '\n' || data[*at] == '\r')) ++*at;
 }
 
 /* The end of the quoted field whose first quote is at `at`. */
@@ -51,9 +52,8 @@ static size_t end_of_plain(const uint8_t *data, size_t size, size_t at,
 
 MRT_API bool mrt_source_next_field(const mrt_source *s, size_t *at,
                                    mrt_field *f) {
-  const uint8_t *data = s->map.data;
-  size_t size = s->map.size;
-  if (*at == 0 && !mrt_map_whole(&s->map)) return false;
+  const uint8_t *data = s->bytes.data;
+  size_t size = s->bytes.size;
   if (*at == 0) skip_mark(s, at);
   if (f->last || *at == 0) skip_blank_lines(s, at);
   if (*at >= size && (f->last || !f->text)) return false;
@@ -78,10 +78,10 @@ MRT_API bool mrt_source_next_field(const mrt_source *s, size_t *at,
 static char find_separator(const mrt_source *s) {
   static const char candidates[] = ",;\t|";
   size_t counts[4] = { 0 }, best = 0;
-  const uint8_t *data = s->map.data;
-  for (size_t i = 0; i < s->map.size && data[i] != '\n'; i++) {
-    if (data[i] == '"') i = end_of_quoted(data, s->map.size, i);
-    if (i >= s->map.size) break;
+  const uint8_t *data = s->bytes.data;
+  for (size_t i = 0; i < s->bytes.size && data[i] != '\n'; i++) {
+    if (data[i] == '"') i = end_of_quoted(data, s->bytes.size, i);
+    if (i >= s->bytes.size) break;
     const char *c = data[i] ? strchr(candidates, data[i]) : NULL;
     if (c) counts[c - candidates]++;
   }
@@ -124,6 +124,7 @@ static mrt_status check_field(mrt_source *s, const mrt_field *f) {
 
 mrt_status mrt_parse_csv(mrt_source *s) {
   MRT_TRY(mrt_gunzip(s, SIZE_MAX));
+  MRT_TRY(mrt_source_hold(s));
   s->separator = find_separator(s);
   mrt_field f = { .text = NULL };
   for (size_t at = 0; mrt_source_next_field(s, &at, &f);)
@@ -213,8 +214,6 @@ MRT_API mrt_status mrt_source_numbers(mrt_source *s, const int *columns, int n,
                     .rank = 2,
                     .dims = { rows > first ? rows - first : 0, n } };
   mrt_tensor *t = NULL;
-  if (!mrt_map_whole(&s->map))
-    return mrt_source_fail(s, MRT_EFILE, "the file has become shorter");
   MRT_TRY(place_columns(s, columns, n, &place));
   MRT_TRY(mrt_source_tensor(s, &type, &t));
   reading r = { s, place, n, first, missing, newlocale(LC_ALL_MASK, "C", 0) };

@@ -51,9 +51,9 @@ mrt_status mrt_parse_idx(mrt_source *s) {
   size_t wanted =
       (size_t)mrt_type_count(&a->type) * mrt_stored_bytes(a->stored);
   MRT_TRY(mrt_gunzip(s, a->offset + wanted));
-  MRT_TRY(mrt_array_check(s, a, s->map.size));
-  if (s->map.size - a->offset != wanted)
+  MRT_TRY(mrt_array_check(s, a, s->bytes.size));
+  if (s->bytes.size - a->offset != wanted)
     return mrt_source_fail(s, MRT_EDATA, "%zu bytes of numbers, %zu wanted",
-                           s->map.size - a->offset, wanted);
+                           s->bytes.size - a->offset, wanted);
   return MRT_OK;
 }

@@ -35,24 +35,35 @@ static z_stream new_stream(const mrt_allocator *a) {
   return (z_stream){ .zalloc = take, .zfree = give, .opaque = (void *)a };
 }
 
-/* What is still to be handed to zlib, which counts in 32 bits. */
+/* What is still to be handed to zlib, which counts in 32 bits: bytes of the
+ * file, a piece at a time, and room for what comes out. */
 typedef struct rest {
-  size_t in, out;
+  const mrt_bytes *bytes;
+  size_t at, in, out;
+  mrt_status status; /* of reading */
+  mrt_error *error;
+  uint8_t piece[1 << 16];
 } rest;
 
-static void hand_over(z_stream *z, rest *r) {
-  uInt in = r->in > UINT_MAX / 2 ? UINT_MAX / 2 : (uInt)r->in;
+static mrt_status hand_over(z_stream *z, rest *r) {
+  size_t in = r->in > sizeof r->piece ? sizeof r->piece : r->in;
   uInt out = r->out > UINT_MAX / 2 ? UINT_MAX / 2 : (uInt)r->out;
-  if (!z->avail_in) z->avail_in = in, r->in -= in;
   if (!z->avail_out) z->avail_out = out, r->out -= out;
+  if (z->avail_in || !in) return MRT_OK;
+  MRT_TRY(mrt_bytes_read(r->bytes, r->at, r->piece, in, r->error));
+  z->next_in = r->piece, z->avail_in = (uInt)in;
+  r->at += in, r->in -= in;
+  return MRT_OK;
 }
 
 /* Until the stream ends, or there is nothing left, or no room. */
 static int run(z_stream *z, rest *r) {
   int code = Z_OK;
-  for (hand_over(z, r); code == Z_OK && z->avail_in && z->avail_out;
-       hand_over(z, r))
+  while (code == Z_OK) {
+    if ((r->status = hand_over(z, r))) return Z_ERRNO;
+    if (!z->avail_in || !z->avail_out) break;
     code = inflate(z, Z_NO_FLUSH);
+  }
   return code;
 }
 
@@ -67,85 +78,106 @@ static int run_whole(z_stream *z, rest *r) {
   return z->avail_out == 0 ? Z_DATA_ERROR : code;
 }
 
-mrt_status mrt_check_crc(const uint8_t *data, size_t size, uint32_t crc,
-                         mrt_error *e) {
-  if (crc32_z(0, data, size) == crc) return MRT_OK;
-  return mrt_fail(e, MRT_EDATA, "its checksum is wrong");
-}
-
-mrt_status mrt_inflate(const mrt_allocator *a, const uint8_t *data, size_t size,
-                       uint8_t *out, size_t room, size_t *made,
+mrt_status mrt_inflate(const mrt_allocator *a, const mrt_bytes *in, size_t at,
+                       size_t size, uint8_t *out, size_t room, size_t *made,
                        const uint32_t *crc, mrt_error *e) {
   z_stream z = new_stream(a);
   if (inflateInit2(&z, -15) != Z_OK) return mrt_nomem(e);
-  rest r = { size, room };
-  z.next_in = (uint8_t *)data, z.next_out = out;
+  rest r = { in, at, size, room, MRT_OK, e, { 0 } };
+  z.next_out = out;
   int code = (crc ? run_whole : run)(&z, &r);
   *made = z.total_out;
   inflateEnd(&z);
+  if (r.status) return r.status;
   if (code == Z_MEM_ERROR) return mrt_nomem(e);
   bool bad = code != Z_OK && code != Z_STREAM_END;
   if (crc) bad = code != Z_STREAM_END || *made != room;
   if (bad) return mrt_fail(e, MRT_EDATA, "its deflated bytes are damaged");
-  return crc ? mrt_check_crc(out, room, *crc, e) : MRT_OK;
+  if (crc && crc32_z(0, out, room) != *crc)
+    return mrt_fail(e, MRT_EDATA, "its checksum is wrong");
+  return MRT_OK;
 }
 
-static mrt_status unzip_into(mrt_source *s, uint8_t *out, size_t room) {
-  z_stream z = new_stream(s->ctx->allocator);
-  if (inflateInit2(&z, 15 + 16) != Z_OK) return mrt_nomem(&s->ctx->error);
-  rest r = { s->map.size, room };
-  z.next_in = (uint8_t *)s->map.data, z.next_out = out;
-  int code = run_whole(&z, &r);
-  bool whole =
-      code == Z_STREAM_END && z.total_out == room && !z.avail_in && !r.in;
-  inflateEnd(&z);
+/* What came of unpacking a gzip file. */
+static mrt_status end_gunzip(mrt_source *s, z_stream *z, const rest *r,
+                             bool good, int code) {
+  inflateEnd(z);
+  if (r->status)
+    return mrt_source_fail(s, r->status, "%s", mrt_message(s->ctx));
   if (code == Z_MEM_ERROR) return mrt_nomem(&s->ctx->error);
-  if (whole) return MRT_OK;
+  if (good) return MRT_OK;
   return mrt_source_fail(s, MRT_EDATA, "its gzip stream is damaged");
 }
 
-static bool is_gzip(const mrt_source *s) {
-  return s->map.size >= 2 && s->map.data[0] == 0x1f && s->map.data[1] == 0x8b;
+static mrt_status unzip_into(mrt_source *s, uint8_t *out, size_t room) {
+  mrt_error *e = &s->ctx->error;
+  z_stream z = new_stream(s->ctx->allocator);
+  if (inflateInit2(&z, 15 + 16) != Z_OK) return mrt_nomem(e);
+  rest r = { &s->bytes, 0, s->bytes.size, room, MRT_OK, e, { 0 } };
+  z.next_out = out;
+  int code = run_whole(&z, &r);
+  bool whole =
+      code == Z_STREAM_END && z.total_out == room && !z.avail_in && !r.in;
+  return end_gunzip(s, &z, &r, whole, code);
+}
+
+static mrt_status unzip_head(mrt_source *s, uint8_t *head, size_t room,
+                             size_t *made) {
+  mrt_error *e = &s->ctx->error;
+  z_stream z = new_stream(s->ctx->allocator);
+  if (inflateInit2(&z, 15 + 16) != Z_OK) return mrt_nomem(e);
+  rest r = { &s->bytes, 0, s->bytes.size, room, MRT_OK, e, { 0 } };
+  z.next_out = head;
+  int code = run(&z, &r);
+  *made = z.total_out;
+  return end_gunzip(s, &z, &r, code == Z_OK || code == Z_STREAM_END, code);
+}
+
+static mrt_status is_gzip(mrt_source *s, bool *yes) {
+  uint8_t magic[2] = { 0 };
+  if (s->bytes.size >= 2) MRT_TRY(mrt_source_take(s, 0, magic, 2));
+  *yes = magic[0] == 0x1f && magic[1] == 0x8b;
+  return MRT_OK;
 }
 
 mrt_status mrt_gunzip_head(mrt_source *s, uint8_t *head, size_t room,
                            size_t *made) {
-  if (is_gzip(s)) {
-    z_stream z = new_stream(s->ctx->allocator);
-    if (inflateInit2(&z, 15 + 16) != Z_OK) return mrt_nomem(&s->ctx->error);
-    rest r = { s->map.size, room };
-    z.next_in = (uint8_t *)s->map.data, z.next_out = head;
-    int code = run(&z, &r);
-    *made = z.total_out;
-    inflateEnd(&z);
-    if (code == Z_MEM_ERROR) return mrt_nomem(&s->ctx->error);
-    if (code == Z_OK || code == Z_STREAM_END) return MRT_OK;
-    return mrt_source_fail(s, MRT_EDATA, "its gzip stream is damaged");
-  }
-  *made = s->map.size < room ? s->map.size : room;
-  if (*made) memcpy(head, s->map.data, *made);
+  bool packed = false;
+  MRT_TRY(is_gzip(s, &packed));
+  if (packed) return unzip_head(s, head, room, made);
+  *made = s->bytes.size < room ? s->bytes.size : room;
+  return mrt_source_take(s, 0, head, *made);
+}
+
+/* How much a gzip file says is in it. */
+static mrt_status read_room(mrt_source *s, size_t most, size_t *room) {
+  uint8_t last[4] = { 0 };
+  size_t size = s->bytes.size;
+  if (size >= 18) MRT_TRY(mrt_source_take(s, size - 4, last, 4));
+  *room = (size_t)mrt_little(last, 4);
+  if (size < 18 || !mrt_inflate_plausible(size, *room))
+    return mrt_source_fail(s, MRT_EDATA, "%zu bytes of gzip cannot hold %zu",
+                           size, *room);
+  if (*room > most)
+    return mrt_source_fail(s, MRT_EDATA, "unpacked it is %zu bytes, %zu wanted",
+                           *room, most);
   return MRT_OK;
 }
 
 mrt_status mrt_gunzip(mrt_source *s, size_t most) {
-  const uint8_t *data = s->map.data;
-  size_t size = s->map.size;
-  if (!is_gzip(s)) return MRT_OK;
-  size_t room = size < 18 ? 0 : (size_t)mrt_little(data + size - 4, 4);
-  if (size < 18 || !mrt_inflate_plausible(size, room))
-    return mrt_source_fail(s, MRT_EDATA, "%zu bytes of gzip cannot hold %zu",
-                           size, room);
-  if (room > most)
-    return mrt_source_fail(s, MRT_EDATA, "unpacked it is %zu bytes, %zu wanted",
-                           room, most);
+  size_t room = 0;
+  bool packed = false;
   uint8_t *block;
-  MRT_TRY(mrt_source_block(s, room, &block));
+  MRT_TRY(is_gzip(s, &packed));
+  if (!packed) return MRT_OK;
+  MRT_TRY(read_room(s, most, &room));
+  MRT_TRY(mrt_source_block(s, room + !room, &block));
   mrt_status status = unzip_into(s, block, room);
   if (status) {
-    mrt_release(s->ctx->allocator, block, room);
+    mrt_release(s->ctx->allocator, block, room + !room);
     return status;
   }
-  mrt_map_close(s->ctx->allocator, &s->map);
-  s->map = (mrt_map){ block, room, -1, room ? room : 1 };
+  mrt_bytes_close(s->ctx->allocator, &s->bytes);
+  s->bytes = (mrt_bytes){ block, room, -1, room + !room };
   return MRT_OK;
 }

@@ -1,9 +1,9 @@
 /* io.h -- files of arrays: what formats share
  *
- * A source is the bytes of one file (mapped, or unpacked into memory) and the
- * arrays in it.  A format is one function that reads the bytes and lists the
- * arrays; it copies no numbers.  Numbers are read by one function for all
- * formats, which knows how they are stored.
+ * A source is the bytes of one file (read where they are wanted, or held in
+ * memory) and the arrays in it.  A format is one function that reads what says
+ * which arrays there are and lists them; it reads no numbers.  Numbers are read
+ * by one function for all formats, which knows how they are stored.
  *
  * Bytes of a file are never trusted: a format checks every size against what
  * is there before anything is allocated for it or read from it.
@@ -46,30 +46,29 @@ typedef enum mrt_stored {
 size_t mrt_stored_bytes(mrt_stored stored);
 mrt_dtype mrt_stored_dtype(mrt_stored stored);
 
-/* A file in memory.  Mapped ones are read as they are touched; one that
- * somebody cuts meanwhile is noticed before each read. */
-typedef struct mrt_map {
-  const uint8_t *data;
-  size_t size;
-  int file;     /* of a mapping; -1: none */
-  size_t owned; /* bytes to release; 0: borrowed, or a mapping */
-} mrt_map;
+/* The bytes of a file, or bytes in memory. */
+typedef struct mrt_bytes {
+  const uint8_t *data; /* in memory; NULL: in the file */
+  size_t size;         /* the file's when it was opened */
+  int file;            /* -1: none */
+  size_t owned;        /* bytes to release; 0: borrowed, or none */
+} mrt_bytes;
 
 typedef struct mrt_array {
   const char *name;
   const char *dtype; /* as the format calls it */
   mrt_stored stored; /* COUNT: can be listed, not read */
   bool big_endian, fortran;
-  mrt_type type; /* as it is read */
-  size_t offset; /* of row 0, in the file or in what is unpacked */
-  size_t stride; /* bytes from row to row */
-  mrt_map *map;  /* where the bytes are */
-  size_t packed; /* an archive's member: so many bytes, at `packed_at` */
+  mrt_type type;    /* as it is read */
+  size_t offset;    /* of row 0, in the file or in what is unpacked */
+  size_t stride;    /* bytes from row to row */
+  mrt_bytes *bytes; /* where the bytes are */
+  size_t packed;    /* an archive's member: so many bytes, at `packed_at` */
   size_t packed_at;
   size_t unpacked; /* it is deflated, from so many; 0: stored */
   uint32_t crc;    /* of its bytes when they are not deflated */
   bool checked;    /* nothing is left to compare */
-  uint8_t *whole;  /* unpacked, once somebody has read it */
+  mrt_bytes whole; /* unpacked, once somebody has read it */
 } mrt_array;
 
 typedef struct mrt_metadata {
@@ -80,7 +79,7 @@ struct mrt_source {
   mrt_context *ctx; /* held */
   mrt_arena arena;
   const char *path; /* for messages */
-  mrt_map map;
+  mrt_bytes bytes;
   mrt_array *arrays;
   int count, room;
   mrt_metadata *pairs;
@@ -91,7 +90,7 @@ struct mrt_source {
   struct mrt_ahead *ahead; /* reads rows that will be wanted, or NULL */
 };
 
-/* The function of a format: lists the arrays in s->map. */
+/* The function of a format: lists the arrays in s->bytes. */
 typedef mrt_status (*mrt_parse)(mrt_source *s);
 #define FORMAT(name, ending, doc) mrt_status mrt_parse_##name(mrt_source *s);
 #include "formats.def"
@@ -120,27 +119,36 @@ mrt_status mrt_source_finish(mrt_source *s, mrt_tensor *t, mrt_status status,
                              mrt_tensor **out);
 int64_t mrt_array_count(const mrt_array *a); /* rows */
 int64_t mrt_array_width(const mrt_array *a); /* numbers in a row */
-/* Where row 0 is, after everything that can stand in the way. */
-mrt_status mrt_source_find(mrt_source *s, mrt_array *a, const uint8_t **rows);
-/* Read n rows that lie one behind the other. */
-mrt_status mrt_array_rows(const mrt_array *a, const uint8_t *from, int64_t n,
-                          uint8_t *to, mrt_error *e);
+/* What row 0 is in, at the array's offset, after everything that can stand in
+ * the way but a checksum. */
+mrt_status mrt_source_find(mrt_source *s, mrt_array *a, const mrt_bytes **in);
+/* Compare an array with its checksum, unless that has been done. */
+mrt_status mrt_array_verify(mrt_source *s, mrt_array *a);
+/* Copy bytes [at, at + n) of the file, which lie within it. */
+mrt_status mrt_source_take(mrt_source *s, size_t at, void *to, size_t n);
+/* Read the file into memory, where s->bytes.data has it from now on. */
+mrt_status mrt_source_hold(mrt_source *s);
 /* A file's bytes, in which nothing has been looked for. */
-mrt_status mrt_source_map(mrt_context *ctx, const char *path, mrt_source **out);
+mrt_status mrt_source_of(mrt_context *ctx, const char *path, mrt_source **out);
 /* As mrt_source_open, of bytes that the caller keeps. */
 mrt_status mrt_source_from(mrt_context *ctx, const char *path,
                            const char *format, const uint8_t *data, size_t size,
                            mrt_source **out);
 
-/* ---- map.c --------------------------------------------------------------- */
+/* ---- bytes.c ------------------------------------------------------------- */
 
-/* Map a file.  Fills `map`; EFILE, with the path, when it cannot be read. */
-mrt_status mrt_map_open(const char *path, mrt_map *map, mrt_error *e);
-void mrt_map_close(const mrt_allocator *a, mrt_map *map);
-/* Is the file still as long as when it was mapped? */
-bool mrt_map_whole(const mrt_map *map);
+/* Open a file.  Fills `in`; EFILE, with the path, when it cannot be read or is
+ * not a regular file. */
+mrt_status mrt_bytes_open(const char *path, mrt_bytes *in, mrt_error *e);
+void mrt_bytes_close(const mrt_allocator *a, mrt_bytes *in);
+/* EFILE, without the path, when the file is shorter than when it was opened. */
+mrt_status mrt_bytes_check(const mrt_bytes *in, mrt_error *e);
+/* Copy bytes [at, at + n), which lie within `size`.  EFILE, without the path,
+ * when the file does not have them any more.  Any thread may. */
+mrt_status mrt_bytes_read(const mrt_bytes *in, size_t at, void *to, size_t n,
+                          mrt_error *e);
 /* Begin to read these bytes from the disk; does not wait. */
-void mrt_map_advise(const mrt_map *map, size_t offset, size_t nbytes);
+void mrt_bytes_advise(const mrt_bytes *in, size_t offset, size_t nbytes);
 
 /* ---- ahead.c ------------------------------------------------------------- */
 
@@ -152,9 +160,9 @@ typedef struct mrt_wish {
   size_t step; /* bytes of one window as it is read */
 } mrt_wish;
 
-/* Begin to read them in the background; `from` is where row 0 is.  Returns
- * false where that cannot be. */
-bool mrt_ahead_begin(mrt_source *s, const mrt_wish *w, const uint8_t *from);
+/* Begin to read them in the background; `in` has row 0.  Returns false where
+ * that cannot be. */
+bool mrt_ahead_begin(mrt_source *s, const mrt_wish *w, const mrt_bytes *in);
 /* What was begun with the same wish, when it is there; NULL: nothing was, or it
  * failed. */
 mrt_storage *mrt_ahead_take(mrt_source *s, const mrt_wish *w);
@@ -166,14 +174,43 @@ void mrt_ahead_stop(struct mrt_ahead *ahead, const mrt_allocator *a);
  * is neither 0 nor 1. */
 mrt_status mrt_convert(const mrt_array *a, const uint8_t *from, int64_t n,
                        void *to, mrt_error *e);
+/* Are its numbers in memory what they are in the file? */
+bool mrt_stored_as_is(const mrt_array *a);
+/* The same refusal, of numbers as they are stored. */
+mrt_status mrt_check_numbers(const mrt_array *a, const uint8_t *from, int64_t n,
+                             mrt_error *e);
+
+/* ---- numbers.c ----------------------------------------------------------- */
+
+/* Reading an array; any thread may.  What goes wrong is told without the
+ * path. */
+typedef struct mrt_array_reader {
+  const mrt_array *array;
+  const mrt_bytes *bytes; /* has row 0, at the array's offset */
+  uint32_t *crc;          /* of the bytes that pass; NULL: nobody asks */
+  mrt_error *error;
+} mrt_array_reader;
+
+/* Read n rows from row `first` on. */
+mrt_status mrt_read_rows(const mrt_array_reader *r, int64_t first, int64_t n,
+                         uint8_t *to);
+/* Read n numbers that lie side by side from byte `at` on. */
+mrt_status mrt_read_numbers(const mrt_array_reader *r, size_t at, int64_t n,
+                            void *to);
+/* Read n bytes for their checksum alone. */
+mrt_status mrt_read_past(const mrt_array_reader *r, size_t at, size_t n);
+/* How many windows of a wish, from the k-th on, follow each other in the file:
+ * they are read as one. */
+int64_t mrt_wish_run(const mrt_wish *w, int64_t k);
 
 /* ---- inflate.c ----------------------------------------------------------- */
 
-/* Unpack raw deflate: up to `room` bytes into `out`; *made tells how many.
+/* Unpack raw deflate, `size` bytes from `at` on: up to `room` bytes into `out`;
+ * *made tells how many.
  * With `crc`, the stream must be `room` bytes in all and have this checksum.
  * EDATA otherwise. */
-mrt_status mrt_inflate(const mrt_allocator *a, const uint8_t *data, size_t size,
-                       uint8_t *out, size_t room, size_t *made,
+mrt_status mrt_inflate(const mrt_allocator *a, const mrt_bytes *in, size_t at,
+                       size_t size, uint8_t *out, size_t room, size_t *made,
                        const uint32_t *crc, mrt_error *e);
 /* Copy a file's first bytes, of a gzip file what is packed in it: `room` or
  * fewer, *made tells how many. */
@@ -182,9 +219,6 @@ mrt_status mrt_gunzip_head(mrt_source *s, uint8_t *head, size_t room,
 /* Replace a gzip file's bytes by what is packed in them; another's stay.
  * Refused unread when that is more than `most`. */
 mrt_status mrt_gunzip(mrt_source *s, size_t most);
-/* EDATA when bytes have another CRC-32. */
-mrt_status mrt_check_crc(const uint8_t *data, size_t size, uint32_t crc,
-                         mrt_error *e);
 /* No more than this comes out of so many deflated bytes. */
 static inline bool mrt_inflate_plausible(size_t packed, uint64_t unpacked) {
   return unpacked / 1032 <= packed;
@@ -220,10 +254,13 @@ mrt_status mrt_writer_put_tensor(mrt_file_writer *w, mrt_tensor *t,
 
 /* ---- npy.c --------------------------------------------------------------- */
 
-/* Read an npy header of `size` bytes in front of `limit` bytes in all. */
+/* Read an npy header, of which there are `size` bytes, of an array of `limit`
+ * bytes in all. */
 mrt_status mrt_npy_read(mrt_source *s, mrt_array *a, const uint8_t *data,
                         size_t size, size_t limit);
-enum { MRT_NPY_HEADER = 384 };
+enum { MRT_NPY_HEADER = 384, MRT_NPY_LONGEST_HEADER = 16384 };
+/* The same of a header in the file, at byte `at`; the offset is from there. */
+mrt_status mrt_npy_find(mrt_source *s, mrt_array *a, size_t at, size_t limit);
 /* The header that numpy would write into `text`, and its size.  EDTYPE where
  * the format has no name for the dtype. */
 mrt_status mrt_npy_header(const mrt_type *type, char text[MRT_NPY_HEADER],

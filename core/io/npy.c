@@ -161,10 +161,17 @@ mrt_status mrt_npy_read(mrt_source *s, mrt_array *a, const uint8_t *data,
   return mrt_array_check(s, a, limit);
 }
 
+mrt_status mrt_npy_find(mrt_source *s, mrt_array *a, size_t at, size_t limit) {
+  uint8_t head[MRT_NPY_LONGEST_HEADER];
+  size_t size = limit < sizeof head ? limit : sizeof head;
+  MRT_TRY(mrt_source_take(s, at, head, size));
+  return mrt_npy_read(s, a, head, size, limit);
+}
+
 mrt_status mrt_parse_npy(mrt_source *s) {
   mrt_array *a = mrt_source_add(s, "array");
   if (!a) return mrt_nomem(&s->ctx->error);
-  return mrt_npy_read(s, a, s->map.data, s->map.size, s->map.size);
+  return mrt_npy_find(s, a, 0, s->bytes.size);
 }
 
 /* ---- writing ------------------------------------------------------------- */

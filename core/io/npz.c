@@ -20,8 +20,7 @@ enum {
   ENTRY = 0x02014b50,
   END = 0x06054b50,
   LOCATOR = 0x07064b50,
-  END64 = 0x06064b50,
-  LONGEST_NPY_HEADER = 16384
+  END64 = 0x06064b50
 };
 
 typedef struct member {
@@ -37,35 +36,48 @@ static mrt_status damaged(mrt_source *s) {
 
 /* Are there n bytes from `at` on? */
 static bool has(const mrt_source *s, uint64_t at, uint64_t n) {
-  return at <= s->map.size && n <= s->map.size - at;
+  return at <= s->bytes.size && n <= s->bytes.size - at;
+}
+
+/* Copy n bytes from `at` on, if there are so many and they begin so. */
+static mrt_status take(mrt_source *s, uint64_t at, uint64_t n, uint32_t magic,
+                       uint8_t *to) {
+  if (!has(s, at, n)) return damaged(s);
+  MRT_TRY(mrt_source_take(s, (size_t)at, to, (size_t)n));
+  return mrt_little(to, 4) == magic ? MRT_OK : damaged(s);
 }
 
 /* ---- the end of the directory -------------------------------------------- */
 
-/* Where the directory ends: 22 bytes and a comment end the file. */
-static bool find_end(const mrt_source *s, uint64_t *at) {
-  uint64_t size = s->map.size, most = size < 65557 ? size : 65557;
-  for (uint64_t back = 22; back <= most; back++) {
-    const uint8_t *p = s->map.data + size - back;
-    if (mrt_little(p, 4) == END && mrt_little(p + 20, 2) == back - 22)
-      return *at = size - back, true;
+enum { TAIL = 22 + 65535 };
+
+/* Where the directory ends: 22 bytes and a comment end the file.  `tail` has
+ * the file's last `size` bytes. */
+static const uint8_t *find_end(const uint8_t *tail, size_t size) {
+  for (size_t back = 22; back <= size; back++) {
+    const uint8_t *p = tail + size - back;
+    if (mrt_little(p, 4) == END && mrt_little(p + 20, 2) == back - 22) return p;
   }
-  return false;
+  return NULL;
 }
 
 /* Fill where entries begin and how many there are. */
-static bool find_entries(const mrt_source *s, uint64_t *at, uint64_t *count) {
-  const uint8_t *data = s->map.data;
-  uint64_t end;
-  if (!find_end(s, &end)) return false;
-  *count = mrt_little(data + end + 10, 2);
-  *at = mrt_little(data + end + 16, 4);
-  if (end < 20 || mrt_little(data + end - 20, 4) != LOCATOR) return true;
-  uint64_t end64 = mrt_little(data + end - 12, 8);
-  if (!has(s, end64, 56) || mrt_little(data + end64, 4) != END64) return false;
-  *count = mrt_little(data + end64 + 32, 8);
-  *at = mrt_little(data + end64 + 48, 8);
-  return true;
+static mrt_status find_entries(mrt_source *s, uint64_t *at, uint64_t *count) {
+  uint8_t tail[TAIL], wide[56];
+  size_t size = s->bytes.size < TAIL ? s->bytes.size : TAIL;
+  MRT_TRY(mrt_source_take(s, s->bytes.size - size, tail, size));
+  const uint8_t *end = find_end(tail, size);
+  if (!end) return mrt_source_fail(s, MRT_EDATA, "not a zip archive");
+  *count = mrt_little(end + 10, 2);
+  *at = mrt_little(end + 16, 4);
+  uint64_t place = s->bytes.size - size + (uint64_t)(end - tail);
+  if (place < 20) return MRT_OK;
+  MRT_TRY(mrt_source_take(s, (size_t)place - 20, wide, 20));
+  if (mrt_little(wide, 4) != LOCATOR) return MRT_OK;
+  MRT_TRY(take(s, mrt_little(wide + 8, 8), 56, END64, wide));
+  *count = mrt_little(wide + 32, 8);
+  *at = mrt_little(wide + 48, 8);
+  return MRT_OK;
 }
 
 /* ---- one entry ----------------------------------------------------------- */
@@ -89,14 +101,14 @@ static bool widen(const uint8_t *extra, size_t size, member *m) {
 
 /* Read the entry at *at and step over it. */
 static mrt_status read_entry(mrt_source *s, uint64_t *at, member *m) {
-  if (!has(s, *at, 46)) return damaged(s);
-  const uint8_t *p = s->map.data + *at;
-  if (mrt_little(p, 4) != ENTRY) return damaged(s);
+  uint8_t p[46 + sizeof m->name + UINT16_MAX];
+  MRT_TRY(take(s, *at, 46, ENTRY, p));
   size_t name = (size_t)mrt_little(p + 28, 2);
   size_t extra = (size_t)mrt_little(p + 30, 2);
   size_t whole = 46 + name + extra + (size_t)mrt_little(p + 32, 2);
-  if (!has(s, *at, whole) || name >= sizeof m->name || memchr(p + 46, 0, name))
-    return damaged(s);
+  if (!has(s, *at, whole) || name >= sizeof m->name) return damaged(s);
+  MRT_TRY(mrt_source_take(s, (size_t)*at + 46, p + 46, name + extra));
+  if (memchr(p + 46, 0, name)) return damaged(s);
   memcpy(m->name, p + 46, name);
   m->name[name] = 0;
   m->method = (int)mrt_little(p + 10, 2);
@@ -117,9 +129,8 @@ static mrt_status read_entry(mrt_source *s, uint64_t *at, member *m) {
 
 /* Where the member's bytes begin. */
 static mrt_status find_bytes(mrt_source *s, const member *m, uint64_t *at) {
-  if (!has(s, m->local, 30)) return damaged(s);
-  const uint8_t *p = s->map.data + m->local;
-  if (mrt_little(p, 4) != LOCAL) return damaged(s);
+  uint8_t p[30];
+  MRT_TRY(take(s, m->local, 30, LOCAL, p));
   *at = m->local + 30 + mrt_little(p + 26, 2) + mrt_little(p + 28, 2);
   if (!has(s, *at, m->packed)) return damaged(s);
   if (m->method == 0 && m->packed != m->unpacked) return damaged(s);
@@ -132,12 +143,12 @@ static mrt_status find_bytes(mrt_source *s, const member *m, uint64_t *at) {
 
 static mrt_status read_deflated(mrt_source *s, mrt_array *a, const member *m,
                                 uint64_t at) {
-  uint8_t head[LONGEST_NPY_HEADER];
+  uint8_t head[MRT_NPY_LONGEST_HEADER];
   size_t most = m->unpacked < sizeof head ? (size_t)m->unpacked : sizeof head;
   size_t made;
   a->unpacked = (size_t)m->unpacked;
-  if (mrt_inflate(s->ctx->allocator, s->map.data + at, a->packed, head, most,
-                  &made, NULL, &s->ctx->error))
+  if (mrt_inflate(s->ctx->allocator, a->bytes, (size_t)at, a->packed, head,
+                  most, &made, NULL, &s->ctx->error))
     return mrt_source_fail(s, s->ctx->error.status, "'%.80s': %s", a->name,
                            mrt_message(s->ctx));
   return mrt_npy_read(s, a, head, made, a->unpacked);
@@ -156,8 +167,7 @@ static mrt_status add_member(mrt_source *s, member *m) {
   a->packed_at = (size_t)at, a->packed = (size_t)m->packed;
   a->crc = m->crc, a->checked = false;
   if (m->method == 8) return read_deflated(s, a, m, at);
-  MRT_TRY(mrt_npy_read(s, a, s->map.data + at, (size_t)m->packed,
-                       (size_t)m->packed));
+  MRT_TRY(mrt_npy_find(s, a, (size_t)at, (size_t)m->packed));
   a->offset += (size_t)at;
   return MRT_OK;
 }
@@ -179,13 +189,12 @@ static mrt_status check_names(mrt_source *s) {
 
 mrt_status mrt_parse_npz(mrt_source *s) {
   uint64_t at, count, bytes = 0;
-  if (!find_entries(s, &at, &count))
-    return mrt_source_fail(s, MRT_EDATA, "not a zip archive");
+  MRT_TRY(find_entries(s, &at, &count));
   for (uint64_t i = 0; i < count; i++) {
     member m;
     MRT_TRY(read_entry(s, &at, &m));
     bytes += m.packed; /* no overflow: each is at most the file's size */
-    if (!has(s, 0, m.packed) || bytes > s->map.size) return damaged(s);
+    if (!has(s, 0, m.packed) || bytes > s->bytes.size) return damaged(s);
     MRT_TRY(add_member(s, &m));
   }
   return check_names(s);

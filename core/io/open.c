@@ -42,13 +42,13 @@ MRT_API void mrt_source_free(mrt_source *s) {
   const mrt_allocator *a = ctx->allocator;
   mrt_ahead_stop(s->ahead, a);
   for (int i = 0; i < s->count; i++)
-    if (s->arrays[i].map == &s->map)
-      mrt_release(a, s->arrays[i].whole, s->arrays[i].unpacked);
+    if (s->arrays[i].bytes == &s->bytes)
+      mrt_bytes_close(a, &s->arrays[i].whole);
   for (mrt_source *p = s->parts, *next; p; p = next) {
     next = p->next;
     mrt_source_free(p);
   }
-  mrt_map_close(a, &s->map);
+  mrt_bytes_close(a, &s->bytes);
   mrt_arena_free(&s->arena);
   mrt_release(a, s, sizeof *s);
   mrt_context_unref(ctx);
@@ -59,7 +59,7 @@ static mrt_source *new_source(mrt_context *ctx, const char *path) {
   if (!s) return mrt_nomem(&ctx->error), NULL;
   mrt_context_ref(ctx);
   s->ctx = ctx;
-  s->map.file = -1;
+  s->bytes.file = -1;
   mrt_arena_init(&s->arena, ctx->allocator);
   if ((s->path = mrt_arena_strdup(&s->arena, path))) return s;
   mrt_source_free(s);
@@ -77,11 +77,10 @@ static mrt_status parse_into(mrt_source *s, const char *format,
   return MRT_OK;
 }
 
-mrt_status mrt_source_map(mrt_context *ctx, const char *path,
-                          mrt_source **out) {
+mrt_status mrt_source_of(mrt_context *ctx, const char *path, mrt_source **out) {
   mrt_source *s = new_source(ctx, path);
   if (!s) return MRT_ENOMEM;
-  mrt_status status = mrt_map_open(path, &s->map, &ctx->error);
+  mrt_status status = mrt_bytes_open(path, &s->bytes, &ctx->error);
   if (status) return mrt_source_free(s), status;
   *out = s;
   return MRT_OK;
@@ -90,7 +89,7 @@ mrt_status mrt_source_map(mrt_context *ctx, const char *path,
 MRT_API mrt_status mrt_source_open(mrt_context *ctx, const char *path,
                                    const char *format, mrt_source **out) {
   mrt_source *s = NULL;
-  MRT_TRY(mrt_source_map(ctx, path, &s));
+  MRT_TRY(mrt_source_of(ctx, path, &s));
   return parse_into(s, format, out);
 }
 
@@ -99,7 +98,7 @@ mrt_status mrt_source_from(mrt_context *ctx, const char *path,
                            mrt_source **out) {
   mrt_source *s = new_source(ctx, path);
   if (!s) return MRT_ENOMEM;
-  s->map = (mrt_map){ .data = data, .size = size, .file = -1 };
+  s->bytes = (mrt_bytes){ .data = data, .size = size, .file = -1 };
   return parse_into(s, format, out);
 }
 

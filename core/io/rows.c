@@ -46,26 +46,35 @@ static mrt_status wish(mrt_source *s, int i, const int64_t *rows, int64_t n,
   return MRT_OK;
 }
 
+static mrt_status read_now(const mrt_wish *w, const mrt_bytes *in, uint8_t *to,
+                           mrt_error *e) {
+  mrt_array_reader r = { w->array, in, NULL, e };
+  for (int64_t k = 0, run; k < w->n; k += run) {
+    run = mrt_wish_run(w, k);
+    MRT_TRY(
+        mrt_read_rows(&r, w->rows[k], run * w->each, to + w->step * (size_t)k));
+  }
+  return MRT_OK;
+}
+
 MRT_API mrt_status mrt_source_read_rows(mrt_source *s, int i,
                                         const int64_t *rows, int64_t n,
                                         int64_t length, mrt_tensor **out) {
   mrt_type type;
   mrt_wish w;
   mrt_tensor *t = NULL;
-  const uint8_t *from;
+  const mrt_bytes *in = NULL;
+  mrt_array *a = &s->arrays[i];
   MRT_TRY(wish(s, i, rows, n, length, &w, &type));
-  MRT_TRY(mrt_source_find(s, &s->arrays[i], &from));
+  MRT_TRY(mrt_source_find(s, a, &in));
+  MRT_TRY(mrt_array_verify(s, a));
   mrt_storage *ready = mrt_ahead_take(s, &w);
   if (ready) {
     MRT_TRY(mrt_source_wrap(s, &type, ready, &t));
     return mrt_source_finish(s, t, MRT_OK, out);
   }
   MRT_TRY(mrt_source_tensor(s, &type, &t));
-  uint8_t *to = t->storage->host;
-  mrt_status status = MRT_OK;
-  for (int64_t k = 0; k < n && !status; k++, to += w.step)
-    status = mrt_array_rows(w.array, from + (size_t)rows[k] * w.array->stride,
-                            w.each, to, &s->ctx->error);
+  mrt_status status = read_now(&w, in, t->storage->host, &s->ctx->error);
   return mrt_source_finish(s, t, status, out);
 }
 
@@ -74,13 +83,13 @@ MRT_API void mrt_source_expect(mrt_source *s, int i, const int64_t *rows,
   const mrt_array *a = &s->arrays[i];
   mrt_type type;
   mrt_wish w;
-  bool there = a->unpacked ? a->whole != NULL : a->checked;
+  bool there = a->unpacked ? a->whole.data != NULL : a->checked;
   if (!there || a->stored == MRT_STORED_COUNT ||
       wish(s, i, rows, n, length, &w, &type))
     return; /* reading will say why */
-  const uint8_t *from = (a->unpacked ? a->whole : a->map->data) + a->offset;
-  if (mrt_ahead_begin(s, &w, from) || a->unpacked) return;
+  if (mrt_ahead_begin(s, &w, a->unpacked ? &a->whole : a->bytes) || a->unpacked)
+    return;
   for (int64_t k = 0; k < n; k++)
-    mrt_map_advise(a->map, a->offset + (size_t)rows[k] * a->stride,
-                   (size_t)w.each * a->stride);
+    mrt_bytes_advise(a->bytes, a->offset + (size_t)rows[k] * a->stride,
+                     (size_t)w.each * a->stride);
 }

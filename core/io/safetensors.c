@@ -188,7 +188,7 @@ static mrt_status place_all(mrt_source *s, size_t base, size_t size) {
     if (a->stored == MRT_STORED_COUNT)
       a->type.dtype = MRT_DTYPE_COUNT;
     else
-      MRT_TRY(mrt_array_check(s, a, s->map.size));
+      MRT_TRY(mrt_array_check(s, a, s->bytes.size));
   }
   if (end != size)
     return mrt_source_fail(
@@ -208,23 +208,32 @@ static mrt_status read_header(mrt_source *s, json_t *root) {
   return MRT_OK;
 }
 
-mrt_status mrt_parse_safetensors(mrt_source *s) {
-  if (s->map.size < 8)
-    return mrt_source_fail(s, MRT_EDATA, "%zu bytes, a header wanted",
-                           s->map.size);
-  uint64_t n = mrt_little(s->map.data, 8);
-  if (n > LONGEST_HEADER || n > s->map.size - 8)
-    return mrt_source_fail(s, MRT_EDATA,
-                           "a header of %llu bytes, at most %d wanted, of the "
-                           "%zu bytes there are",
-                           (unsigned long long)n, (int)LONGEST_HEADER,
-                           s->map.size);
+static mrt_status parse_header(mrt_source *s, const uint8_t *text, size_t n) {
   mrt_status status;
-  json_t *root =
-      mrt_json_parse(s, s->map.data + 8, (size_t)n, 3, LONGEST_LIST, &status);
+  json_t *root = mrt_json_parse(s, text, n, 3, LONGEST_LIST, &status);
   if (!root) return status;
   status = read_header(s, root);
   json_decref(root);
   if (status) return status;
-  return place_all(s, 8 + (size_t)n, s->map.size - 8 - (size_t)n);
+  return place_all(s, 8 + n, s->bytes.size - 8 - n);
+}
+
+mrt_status mrt_parse_safetensors(mrt_source *s) {
+  uint8_t size[8], *text;
+  if (s->bytes.size < 8)
+    return mrt_source_fail(s, MRT_EDATA, "%zu bytes, a header wanted",
+                           s->bytes.size);
+  MRT_TRY(mrt_source_take(s, 0, size, 8));
+  uint64_t n = mrt_little(size, 8);
+  if (n > LONGEST_HEADER || n > s->bytes.size - 8)
+    return mrt_source_fail(s, MRT_EDATA,
+                           "a header of %llu bytes, at most %d wanted, of the "
+                           "%zu bytes there are",
+                           (unsigned long long)n, (int)LONGEST_HEADER,
+                           s->bytes.size);
+  MRT_TRY(mrt_source_block(s, (size_t)n + 1, &text));
+  mrt_status status = mrt_source_take(s, 8, text, (size_t)n);
+  if (!status) status = parse_header(s, text, (size_t)n);
+  mrt_release(s->ctx->allocator, text, (size_t)n + 1);
+  return status;
 }

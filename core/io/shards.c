@@ -105,9 +105,12 @@ static mrt_status add_all(mrt_source *s, json_t *map) {
 
 mrt_status mrt_parse_shards(mrt_source *s) {
   mrt_status status;
-  if (s->map.size > LONGEST_INDEX)
-    return mrt_source_fail(s, MRT_EDATA, "%zu bytes are no index", s->map.size);
-  json_t *root = mrt_json_parse(s, s->map.data, s->map.size, 3, 64, &status);
+  if (s->bytes.size > LONGEST_INDEX)
+    return mrt_source_fail(s, MRT_EDATA, "%zu bytes are no index",
+                           s->bytes.size);
+  MRT_TRY(mrt_source_hold(s));
+  json_t *root =
+      mrt_json_parse(s, s->bytes.data, s->bytes.size, 3, 64, &status);
   if (!root) return status;
   status = add_all(s, json_object_get(root, "weight_map"));
   json_decref(root);

@@ -22,9 +22,11 @@ mrt_array *mrt_source_add(mrt_source *s, const char *name) {
   if (!MRT_PUSH_ROOM(&s->arena, s->arrays, s->count, s->room)) return NULL;
   char *copy = mrt_arena_strdup(&s->arena, name);
   if (!copy) return NULL;
-  s->arrays[s->count] = (mrt_array){
-    .name = copy, .map = &s->map, .stored = MRT_STORED_COUNT, .checked = true
-  };
+  s->arrays[s->count] = (mrt_array){ .name = copy,
+                                     .bytes = &s->bytes,
+                                     .stored = MRT_STORED_COUNT,
+                                     .checked = true,
+                                     .whole = { .file = -1 } };
   return &s->arrays[s->count++];
 }
 
@@ -74,10 +76,31 @@ mrt_status mrt_source_block(mrt_source *s, size_t nbytes, uint8_t **out) {
   size_t available = mrt_context_available(s->ctx);
   if (available && nbytes > available)
     return mrt_source_fail(s, MRT_ENOMEM,
-                           "unpacked it is %zu bytes, %zu are available",
+                           "%zu bytes of memory wanted, %zu are available",
                            nbytes, available);
   *out = mrt_resize(s->ctx->allocator, NULL, 0, nbytes);
   return *out ? MRT_OK
               : mrt_source_fail(s, MRT_ENOMEM, "no memory for %zu bytes",
                                 nbytes);
+}
+
+mrt_status mrt_source_hold(mrt_source *s) {
+  size_t size = s->bytes.size;
+  uint8_t *block;
+  if (s->bytes.data) return MRT_OK;
+  MRT_TRY(mrt_source_block(s, size + !size, &block));
+  mrt_status status = mrt_bytes_read(&s->bytes, 0, block, size, &s->ctx->error);
+  if (status) {
+    mrt_release(s->ctx->allocator, block, size + !size);
+    return mrt_source_fail(s, status, "%s", mrt_message(s->ctx));
+  }
+  mrt_bytes_close(s->ctx->allocator, &s->bytes);
+  s->bytes = (mrt_bytes){ block, size, -1, size + !size };
+  return MRT_OK;
+}
+
+mrt_status mrt_source_take(mrt_source *s, size_t at, void *to, size_t n) {
+  mrt_status status = mrt_bytes_read(&s->bytes, at, to, n, &s->ctx->error);
+  return status ? mrt_source_fail(s, status, "%s", mrt_message(s->ctx))
+                : MRT_OK;
 }

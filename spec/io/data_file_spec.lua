@@ -323,6 +323,7 @@ describe("reading ahead", function()
     local l = loader()
     l:next()
     write("a", "")
-    assert.error_matches(function() l:next() end, "data_file_spec.*the file has become shorter")
+    assert.error_matches(function() l:next() end,
+      "data_file_spec.*has become shorter while it was read")
   end)
 end)

@@ -18,7 +18,7 @@ static mrt_source *take(mrt_context *ctx, const uint8_t **data, size_t *size) {
   size_t n = stop ? (size_t)(stop - *data) : *size;
   /* "csv" finds nothing wrong with an empty file */
   if (mrt_source_from(ctx, "fuzz", "csv", *data, 0, &s) != MRT_OK) abort();
-  s->map.size = n;
+  s->bytes.size = n;
   *data += n + (stop != NULL), *size -= n + (stop != NULL);
   return s;
 }

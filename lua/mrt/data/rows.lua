@@ -4,7 +4,7 @@
 ---     print(images:type(), #images)                -- u8[60000,28,28]  60000
 ---     local x = images:read{0, 5, 7}               -- u8[3,28,28]
 ---
---- Files are mapped into memory: what is read comes from the disk, or from the
+--- Rows stay in the file until they are read, from the disk or from the
 --- system's cache; what is packed is unpacked when it is opened.
 ---
 --- SPDX-License-Identifier: MIT

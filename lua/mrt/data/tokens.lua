@@ -58,7 +58,7 @@ function Tokens:loader(given)
 end
 
 --- Open a file of tokens: llm.c's, with a header, or nanoGPT's, 16 bits each and
---- nothing else.  It is mapped, so it may be larger than memory.
+--- nothing else.  It stays in its file, so it may be larger than memory.
 ---
 ---     local tokens = assert(data.tokens "train.bin")
 ---     local loader = tokens:loader{batch = 12, context = 1024, seed = 1}
