@@ -5,6 +5,8 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "mrt/solve.h"
+
+#include "base/rounding.h"
 #include "solve/order/order.h"
 #include "solve/pack/pack.h"
 #include "solve/recompute/solver.h"
@@ -58,8 +60,11 @@ mrt_status mrt_schedule_find(mrt_context *ctx, const mrt_problem *p,
   mrt_arena arena;
   mrt_arena_init(&arena, ctx->allocator);
   mrt_solve_hint hint = { .raise = true };
+  fenv_t host;
+  mrt_rounding_begin(&host);
   mrt_status status =
       mrt_schedule_solve(&arena, &ctx->error, p, may, budget, hint, schedule);
+  mrt_rounding_end(&host);
   mrt_act *acts = NULL;
   size_t count = (size_t)schedule->count;
   if (!status && count) {

@@ -10,6 +10,8 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "device/communicator.h"
 
+#include "base/rounding.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,6 +43,7 @@ struct mrt_comm_thread {
 static void *serve(void *user) {
   mrt_comm_thread *b = user;
   mrt_error e;
+  mrt_rounding_default();
   pthread_mutex_lock(&b->lock);
   while (true) {
     while (b->started == b->ended && !b->closing)

@@ -13,6 +13,7 @@
  * Walks keep their facts in marks of tensors and a list sorted by id.
  *
  * SPDX-License-Identifier: MIT */
+#include "base/rounding.h"
 #include "mrt/frontend.h"
 #include "op/apply.h"
 #include "op/build.h"
@@ -316,7 +317,10 @@ MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
   mrt_tensor **y = all, **dy = all + ny, **x = dy + ny, **out = x + nx;
   for (int i = 0; i < ny; i++) y[i] = mrt_tensor_current(ys[i]);
   for (int i = 0; i < nx; i++) x[i] = mrt_tensor_current(xs[i]);
+  fenv_t host;
+  mrt_rounding_begin(&host);
   mrt_status s = public_grad(&b, y, dys, ny, x, nx, allow_unused, dy, out);
+  mrt_rounding_end(&host);
   for (int i = 0; i < nx && !s; i++) {
     mrt_tensor_ref(out[i]);
     dx[i] = out[i];
@@ -343,7 +347,10 @@ MRT_API mrt_status mrt_grad_partial(mrt_context *ctx, mrt_tensor *y,
   if (!x) return mrt_nomem(&ctx->error);
   mrt_tensor **out = x + nx;
   for (int i = 0; i < nx; i++) x[i] = mrt_tensor_current(xs[i]);
+  fenv_t host;
+  mrt_rounding_begin(&host);
   mrt_status s = derive(&b, mrt_tensor_current(y), x, nx, apart, out);
+  mrt_rounding_end(&host);
   for (int i = 0; i < nx && !s; i++) {
     if (out[i]) mrt_tensor_ref(out[i]);
     dx[i] = out[i];

@@ -8,6 +8,7 @@
  * dimensions and positions count from 0 here, from the end when negative.
  *
  * SPDX-License-Identifier: MIT */
+#include "base/rounding.h"
 #include "mrt/frontend.h"
 #include "op/op.h"
 #include "tensor/tensor.h"
@@ -96,7 +97,10 @@ static mrt_status set_number(const option_text *t, void *at) {
   if (t->size == 0 || t->size > LONGEST) return refuse(t, "a number");
   memcpy(copy, t->value, t->size);
   copy[t->size] = 0;
+  fenv_t host;
+  mrt_rounding_begin(&host);
   double v = strtod(copy, &stop);
+  mrt_rounding_end(&host);
   if (*stop) return refuse(t, "a number");
   memcpy(at, &v, sizeof v);
   return MRT_OK;

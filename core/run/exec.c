@@ -13,9 +13,11 @@
  *     on before the first update, bad indices before a collective too; past it
  *     the run goes to its end (spec/run/step_spec.lua);
  *   - however a run ends, nothing of it is under way when it returns, but for
- *     what a device has in its queue.
+ *     what a device has in its queue; and the host's floating-point modes are as
+ *     they were (spec/run/rounding.c).
  *
  * SPDX-License-Identifier: MIT */
+#include "base/rounding.h"
 #include "run/poison.h"
 #include "run/remote.h"
 #include "run/watch.h"
@@ -155,8 +157,8 @@ static void begin(const mrt_plan *plan, const mrt_part *part) {
   r->run.rank = o->rank, r->run.ranks = o->ranks ? o->ranks : 1;
 }
 
-mrt_status mrt_plan_walk(const mrt_plan *plan, const mrt_part *part,
-                         mrt_tensor *const *in) {
+static mrt_status run(const mrt_plan *plan, const mrt_part *part,
+                      mrt_tensor *const *in) {
   mrt_context *ctx = plan->ctx;
   begin(plan, part);
   if (ctx->memory.budget && plan->info.peak > ctx->memory.budget)
@@ -174,5 +176,14 @@ mrt_status mrt_plan_walk(const mrt_plan *plan, const mrt_part *part,
     mrt_comm_thread_drain(plan->runner->run.comm_thread);
   if (plan->graph.transfer_count) ctx->swap.tier->drain(ctx->swap.tier);
   mrt_interrupts_unmask(ctx);
+  return s;
+}
+
+mrt_status mrt_plan_walk(const mrt_plan *plan, const mrt_part *part,
+                         mrt_tensor *const *in) {
+  fenv_t host;
+  mrt_rounding_begin(&host);
+  mrt_status s = run(plan, part, in);
+  mrt_rounding_end(&host);
   return s;
 }

@@ -1,6 +1,7 @@
 /* make.c -- from tensors to a plan that can run
  *
  * SPDX-License-Identifier: MIT */
+#include "base/rounding.h"
 #include "graph/batch_dependence.h"
 #include "op/random.h"
 #include "plan/planner.h"
@@ -170,7 +171,10 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   else
     s = mrt_space_new(ctx, &space);
   if (s) return s;
+  fenv_t host;
+  mrt_rounding_begin(&host);
   s = make(&blank, &r, space, &plan);
+  mrt_rounding_end(&host);
   if (s) return mrt_space_free(space), s;
   if (ctx->trace && ctx->trace->old) { /* it goes on where that is */
     plan->runner->seed_epoch = ctx->trace->old->runner->seed_epoch;

@@ -10,7 +10,8 @@
  * SPDX-License-Identifier: MIT */
 #include "runtime/workers.h"
 
-#include <fenv.h>
+#include "base/rounding.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -169,7 +170,7 @@ static void *work(void *at) {
   const worker *me = at;
   mrt_workers *w = me->all;
   unsigned long long seen = 0;
-  fesetenv(FE_DFL_ENV); /* whatever the caller's thread has set */
+  mrt_rounding_default();
   for (;;) {
     wait_for_job(w, seen);
     if (atomic_load(&w->closing)) return NULL;

@@ -15,6 +15,7 @@
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "device/device.h"
 #include "jit/compile.h"
 #include "jit_cases.h"
@@ -370,7 +371,8 @@ static void kept(void) {
 int main(void) {
   static jit_case cases[CASES_MOST];
   mrt_error e = { MRT_OK };
-  if (mrt_cpu_open(NULL, 1, &cpu, &e) != MRT_OK) return 1;
+  if (mrt_cpu_open(NULL, 1, &mrt_malloc_allocator, &cpu, &e) != MRT_OK)
+    return 1;
   kept();
   int count = jit_cases(ELEMENTS, cases);
   rows(cases, count);
