@@ -434,14 +434,19 @@ MRT_API mrt_array_info mrt_source_get(const mrt_source *source, int i);
 MRT_API const char *mrt_source_metadata(const mrt_source *source, int i,
                                         const char **value);
 
-/* Read array i whole, as a new tensor. */
+/* Read array i whole, as a new tensor; where the file has a checksum of it,
+ * what is read is compared with that. */
 MRT_API mrt_status mrt_source_read(mrt_source *source, int i, mrt_tensor **out);
 /* Read n rows of array i, counted from 0, as a tensor [n, ...]; with `length`
  * not 0, `length` rows from each on, as [n, length, ...].  EVALUE for a row
- * that is not there. */
+ * that is not there.  Rows of safetensors are not compared with a checksum,
+ * which would read the whole array. */
 MRT_API mrt_status mrt_source_read_rows(mrt_source *source, int i,
                                         const int64_t *rows, int64_t n,
                                         int64_t length, mrt_tensor **out);
+/* Read array i to compare it with its checksum, if there is one and it has not
+ * been compared. */
+MRT_API mrt_status mrt_source_verify(mrt_source *source, int i);
 /* These rows will be read next, with the same arguments: a thread of the source
  * begins to, into at most 256 MiB at a time.  Does not wait, cannot fail; what
  * goes wrong, reading says. */
@@ -479,7 +484,8 @@ typedef struct mrt_text_pair {
 } mrt_text_pair;
 
 /* Write tensors to a file, which appears whole or not at all and is on the disk
- * when this returns.  They are computed one after the other. */
+ * when this returns.  They are computed one after the other.  Checksums go into
+ * the metadata as "mrt.crc32", with "format" = "pt" unless there is one. */
 MRT_API mrt_status mrt_save_safetensors(mrt_context *ctx, const char *path,
                                         const mrt_named *tensors, int n,
                                         const mrt_text_pair *metadata,

@@ -87,6 +87,16 @@ static int read_array(lua_State *L) {
   return 1;
 }
 
+/* verify(i): true, or as read. */
+static int verify_array(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_source *s = check_source(L, m);
+  int i = check_array(L, s);
+  MRT_ATTEMPT(L, m, "verify", mrt_source_verify(s, i));
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* The list of integers at `arg`, on the stack. */
 static int64_t *check_rows(lua_State *L, int arg, size_t *n) {
   mrt_binding *m = mrt_binding_get(L);
@@ -316,6 +326,7 @@ void mrt_lua_source_open(lua_State *L, mrt_binding *m) {
     { "metadata", metadata },
     { "read", read_array },
     { "rows", read_rows },
+    { "verify", verify_array },
     { "expect", expect_rows },
     { "numbers", read_numbers },
     { "texts", read_texts },

@@ -55,6 +55,13 @@ mrt_status mrt_array_verify(mrt_source *s, mrt_array *a) {
                 : MRT_OK;
 }
 
+MRT_API mrt_status mrt_source_verify(mrt_source *s, int i) {
+  const mrt_bytes *in;
+  mrt_array *a = &s->arrays[i];
+  MRT_TRY(mrt_source_find(s, a, &in));
+  return mrt_array_verify(s, a);
+}
+
 mrt_status mrt_source_tensor(mrt_source *s, const mrt_type *type,
                              mrt_tensor **out) {
   mrt_context *ctx = s->ctx;

@@ -68,6 +68,7 @@ typedef struct mrt_array {
   size_t unpacked; /* it is deflated, from so many; 0: stored */
   uint32_t crc;    /* of its bytes when they are not deflated */
   bool checked;    /* nothing is left to compare */
+  bool late;       /* rows are read without comparing */
   mrt_bytes whole; /* unpacked, once somebody has read it */
 } mrt_array;
 
@@ -248,9 +249,10 @@ mrt_status mrt_writer_patch(mrt_file_writer *w, uint64_t at, const void *data,
 mrt_status mrt_writer_commit(mrt_file_writer *w, mrt_error *e);
 /* Does nothing after commit. */
 void mrt_writer_close(mrt_file_writer *w);
-/* Compute a tensor and put its numbers. */
+/* Compute a tensor and put its numbers; *crc is their checksum, if that is not
+ * NULL. */
 mrt_status mrt_writer_put_tensor(mrt_file_writer *w, mrt_tensor *t,
-                                 mrt_error *e);
+                                 uint32_t *crc, mrt_error *e);
 
 /* ---- npy.c --------------------------------------------------------------- */
 

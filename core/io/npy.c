@@ -220,7 +220,7 @@ MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
   MRT_TRY(mrt_npy_header(mrt_tensor_type(t), header, &size, e));
   mrt_status status = mrt_writer_open(&w, ctx->allocator, path, e);
   if (!status) status = mrt_writer_put(&w, header, size, e);
-  if (!status) status = mrt_writer_put_tensor(&w, t, e);
+  if (!status) status = mrt_writer_put_tensor(&w, t, NULL, e);
   if (!status) status = mrt_writer_commit(&w, e);
   mrt_writer_close(&w);
   return status;

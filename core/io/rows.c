@@ -67,7 +67,7 @@ MRT_API mrt_status mrt_source_read_rows(mrt_source *s, int i,
   mrt_array *a = &s->arrays[i];
   MRT_TRY(wish(s, i, rows, n, length, &w, &type));
   MRT_TRY(mrt_source_find(s, a, &in));
-  MRT_TRY(mrt_array_verify(s, a));
+  if (!a->late) MRT_TRY(mrt_array_verify(s, a));
   mrt_storage *ready = mrt_ahead_take(s, &w);
   if (ready) {
     MRT_TRY(mrt_source_wrap(s, &type, ready, &t));
@@ -83,7 +83,7 @@ MRT_API void mrt_source_expect(mrt_source *s, int i, const int64_t *rows,
   const mrt_array *a = &s->arrays[i];
   mrt_type type;
   mrt_wish w;
-  bool there = a->unpacked ? a->whole.data != NULL : a->checked;
+  bool there = a->unpacked ? a->whole.data != NULL : a->checked || a->late;
   if (!there || a->stored == MRT_STORED_COUNT ||
       wish(s, i, rows, n, length, &w, &type))
     return; /* reading will say why */

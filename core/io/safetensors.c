@@ -6,12 +6,14 @@
  * under "__metadata__" may hold strings.  Sorted by place the tensors must
  * cover the numbers exactly: no gap, no overlap, nothing behind.  Written files
  * are those that the reference would write: wider dtypes first, then by name,
- * the header padded with spaces to a multiple of 8.
+ * the header padded with spaces to a multiple of 8; but for the checksums in the
+ * metadata (sums.h).
  *
  *   from  github.com/huggingface/safetensors, README and tensor.rs
  *
  * SPDX-License-Identifier: MIT */
 #include "io/json.h"
+#include "io/sums.h"
 #include "tensor/tensor.h"
 
 #include <stdlib.h>
@@ -182,9 +184,9 @@ static mrt_status place_all(mrt_source *s, size_t base, size_t size) {
           "'%.80s' begins at %zu, where the one before ends is "
           "%zu",
           a->name, a->offset, end);
-    end = a->packed, a->packed = 0;
+    end = a->packed, a->packed -= a->offset;
     if (end > size) break;
-    a->offset += base;
+    a->offset += base, a->packed_at = a->offset;
     if (a->stored == MRT_STORED_COUNT)
       a->type.dtype = MRT_DTYPE_COUNT;
     else
@@ -213,9 +215,13 @@ static mrt_status parse_header(mrt_source *s, const uint8_t *text, size_t n) {
   json_t *root = mrt_json_parse(s, text, n, 3, LONGEST_LIST, &status);
   if (!root) return status;
   status = read_header(s, root);
+  if (!status) status = place_all(s, 8 + n, s->bytes.size - 8 - n);
+  const json_t *metadata = json_object_get(root, "__metadata__");
+  const json_t *sums = json_object_get(metadata, MRT_SUMS_KEY);
+  if (sums && !status)
+    status = mrt_sums_read(s, text, n, json_string_value(sums));
   json_decref(root);
-  if (status) return status;
-  return place_all(s, 8 + n, s->bytes.size - 8 - n);
+  return status;
 }
 
 mrt_status mrt_parse_safetensors(mrt_source *s) {

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "io/json.h"
+#include "io/sums.h"
 #include "tensor/tensor.h"
 
 #include <stdlib.h>
@@ -51,17 +52,39 @@ static mrt_status check_text(const char *what, const char *text, mrt_error *e) {
                            text);
 }
 
-static mrt_status add_metadata(json_t *root, const mrt_text_pair *pairs, int n,
-                               mrt_error *e) {
-  if (n == 0) return MRT_OK;
-  json_t *map = json_object();
-  if (!map || !set(root, "__metadata__", map)) return mrt_nomem(e);
+static mrt_status add_pairs(json_t *map, const mrt_text_pair *pairs, int n,
+                            mrt_error *e) {
   for (int i = 0; i < n; i++) {
     MRT_TRY(check_text("metadata", pairs[i].key, e));
     MRT_TRY(check_text("metadata", pairs[i].value, e));
+    if (strcmp(pairs[i].key, MRT_SUMS_KEY) == 0) continue; /* another file's */
     if (!set(map, pairs[i].key, json_string(pairs[i].value)))
       return mrt_nomem(e);
   }
+  return MRT_OK;
+}
+
+/* Room for the checksums of n tensors. */
+static json_t *no_sums(int n) {
+  char *text = malloc(mrt_sums_size(n));
+  if (!text) return NULL;
+  memset(text, '0', mrt_sums_size(n));
+  json_t *string = json_stringn(text, mrt_sums_size(n));
+  free(text);
+  return string;
+}
+
+/* Of a file of `tensors` tensors; the sums come first. */
+static mrt_status add_metadata(json_t *root, int tensors,
+                               const mrt_text_pair *pairs, int n,
+                               mrt_error *e) {
+  json_t *map = json_object();
+  if (!map || !set(root, "__metadata__", map) ||
+      !set(map, MRT_SUMS_KEY, no_sums(tensors)))
+    return mrt_nomem(e);
+  MRT_TRY(add_pairs(map, pairs, n, e));
+  if (!json_object_get(map, "format") && !set(map, "format", json_string("pt")))
+    return mrt_nomem(e);
   return MRT_OK;
 }
 
@@ -81,33 +104,50 @@ static mrt_status add_entries(json_t *root, const entry *list, int n,
   return MRT_OK;
 }
 
-static mrt_status write_header(mrt_file_writer *w, json_t *root, mrt_error *e) {
-  static const char spaces[] = "       ";
-  uint8_t size[8];
+/* The header, padded; free() it. */
+static char *new_header(json_t *root, size_t *size) {
   char *text = json_dumps(root, JSON_COMPACT);
-  if (!text) return mrt_nomem(e);
-  size_t n = strlen(text), padding = (8 - n % 8) % 8;
-  for (int i = 0; i < 8; i++)
-    size[i] = (uint8_t)((uint64_t)(n + padding) >> 8 * i);
-  mrt_status status = mrt_writer_put(w, size, 8, e);
-  if (!status) status = mrt_writer_put(w, text, n, e);
-  if (!status) status = mrt_writer_put(w, spaces, padding, e);
+  size_t n = text ? strlen(text) : 0;
+  char *padded = text ? malloc(n + 8) : NULL;
+  *size = (n + 7) / 8 * 8;
+  if (padded) memset(padded, ' ', n + 8), memcpy(padded, text, n);
   free(text);
-  return status;
+  return padded;
+}
+
+/* The file with zeros for checksums, then those. */
+static mrt_status write_parts(mrt_file_writer *w, const entry *list, int n,
+                              char *header, size_t size, uint32_t *crcs,
+                              mrt_error *e) {
+  uint8_t front[8];
+  for (int i = 0; i < 8; i++) front[i] = (uint8_t)((uint64_t)size >> 8 * i);
+  MRT_TRY(mrt_writer_put(w, front, 8, e));
+  MRT_TRY(mrt_writer_put(w, header, size, e));
+  for (int i = 0; i < n; i++)
+    MRT_TRY(mrt_writer_put_tensor(w, list[i].tensor, &crcs[i], e));
+  mrt_sums_fill(header, size, crcs, n);
+  size_t at = mrt_sums_place();
+  MRT_TRY(mrt_writer_patch(w, 8 + at, header + at, mrt_sums_size(n), e));
+  return mrt_writer_commit(w, e);
 }
 
 static mrt_status write_all(mrt_file_writer *w, const entry *list, int n,
                             const mrt_text_pair *pairs, int pair_count,
                             mrt_error *e) {
+  size_t size = 0;
+  char *header = NULL;
   json_t *root = json_object();
   if (!root) return mrt_nomem(e);
-  mrt_status status = add_metadata(root, pairs, pair_count, e);
+  mrt_status status = add_metadata(root, n, pairs, pair_count, e);
   if (!status) status = add_entries(root, list, n, e);
-  if (!status) status = write_header(w, root, e);
+  if (!status && !(header = new_header(root, &size))) status = mrt_nomem(e);
   json_decref(root);
-  for (int i = 0; i < n && !status; i++)
-    status = mrt_writer_put_tensor(w, list[i].tensor, e);
-  return status ? status : mrt_writer_commit(w, e);
+  uint32_t *crcs = calloc((size_t)n + 1, sizeof *crcs);
+  if (!status && !crcs) status = mrt_nomem(e);
+  if (!status) status = write_parts(w, list, n, header, size, crcs, e);
+  free(crcs);
+  free(header);
+  return status;
 }
 
 MRT_API mrt_status mrt_save_safetensors(mrt_context *ctx, const char *path,

@@ -19,6 +19,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 static mrt_status refuse(const char *path, int code, mrt_error *e) {
   return mrt_fail(e, MRT_EFILE, "%s: %s", path, strerror(code));
@@ -88,11 +89,12 @@ mrt_status mrt_writer_patch(mrt_file_writer *w, uint64_t at, const void *data,
 }
 
 mrt_status mrt_writer_put_tensor(mrt_file_writer *w, mrt_tensor *t,
-                                 mrt_error *e) {
+                                 uint32_t *crc, mrt_error *e) {
   MRT_TRY(mrt_tensors_read(mrt_tensor_context(t), &t, 1));
   const void *data = mrt_tensor_data(t);
-  mrt_status status =
-      mrt_writer_put(w, data, mrt_type_bytes(mrt_tensor_type(t)), e);
+  size_t size = mrt_type_bytes(mrt_tensor_type(t));
+  if (crc) *crc = size ? (uint32_t)crc32_z(0, data, size) : 0;
+  mrt_status status = mrt_writer_put(w, data, size, e);
   mrt_tensor_leave(t);
   return status;
 }

@@ -28,6 +28,16 @@ local tensors = {
   h = mrt.randn(2, 2):to "f16", i = mrt.randn(5, { dtype = "f64" }),
 }
 
+-- CRC-32 of bytes, in eight digits.
+local function crc32(bytes)
+  local crc = 0xffffffff
+  for i = 1, #bytes do
+    crc = crc ~ bytes:byte(i)
+    for _ = 1, 8 do crc = crc >> 1 ~ (crc & 1) * 0xedb88320 end
+  end
+  return ("%08x"):format(crc ~ 0xffffffff)
+end
+
 local function same(got)
   local count = 0
   for name, t in pairs(got) do
@@ -47,7 +57,8 @@ describe("a file of tensors", function()
     assert(mrt.save(path "x.safetensors", tensors, { step = "7" }))
     local got, metadata = assert(mrt.load(path "x.safetensors"))
     same(got)
-    assert.same({ step = "7" }, metadata)
+    assert.equal("7", metadata.step)
+    assert.equal("pt", metadata.format)  -- else transformers refuses the file
     for _, compress in ipairs { false, true } do
       assert(mrt.save(path "x.npz", tensors, { compress = compress }))
       same(assert(mrt.load(path "x.npz")))
@@ -60,18 +71,59 @@ describe("a file of tensors", function()
 
   it("is what the reference would write", function()
     assert(mrt.save(path "r.safetensors", { b = mrt.tensor({ 1, 2 }, "u8"),
-      a = mrt.tensor({ 3 }, "u8"), w = mrt.tensor { { 1.5 } } }, { k = 'é"' }))
-    local header = '{"__metadata__":{"k":"é\\""},'
+      a = mrt.tensor({ 3 }, "u8"), w = mrt.tensor { { 1.5 } } },
+      { k = 'é"', ["mrt.crc32"] = "of another file" }))
+    local header = '{"__metadata__":{"mrt.crc32":"00000000%s","k":"é\\"","format":"pt"},'
       .. '"w":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},'
       .. '"a":{"dtype":"U8","shape":[1],"data_offsets":[4,5]},'
       .. '"b":{"dtype":"U8","shape":[2],"data_offsets":[5,7]}}'
+    header = header:format(crc32(string.pack("<f", 1.5)) .. crc32 "\3" .. crc32 "\1\2")
     header = header .. (" "):rep(-#header % 8)
+    header = header:gsub("00000000", crc32(header), 1)
     assert.equal(string.pack("<I8", #header) .. header
       .. string.pack("<f", 1.5) .. "\3\1\2", read "r.safetensors")
     assert(mrt.save(path "r.npy", mrt.tensor({ { 1, 2 } }, "i32")))
     local npy = "\x93NUMPY\1\0\x76\0{'descr': '<i4', 'fortran_order': False, 'shape': (1, 2), }"
     assert.equal(npy .. (" "):rep(127 - #npy) .. "\n" .. string.pack("<i4i4", 1, 2),
       read "r.npy")
+  end)
+
+  it("is refused when a bit of it has turned", function()
+    local name = path "t.safetensors"
+    assert(mrt.save(name, { a = mrt.arange(5), e = mrt.zeros(0), f = mrt.tensor { true } },
+      { k = "v" }))
+    local bytes = files.read(name)
+    for at = 1, #bytes do
+      local turned = bytes:byte(at) ~ 1 << at % 8
+      files.write(name, bytes:sub(1, at - 1) .. string.char(turned) .. bytes:sub(at + 1))
+      local value, message, code = mrt.load(name)
+      local key = bytes:find("mrt.crc32", 1, true)
+      if at < key or at >= key + #"mrt.crc32" then  -- without it nothing is compared
+        assert.is_nil(value, at)
+        assert.equal("data", code)
+        assert.matches("t.safetensors: ", message, 1, true)
+      end
+    end
+  end)
+
+  it("is compared with its checksum when it is read whole, or on demand", function()
+    local name = path "c.safetensors"
+    assert(mrt.save(name, { v = mrt.zeros(100), w = mrt.ones(100) }))
+    local bytes = files.read(name)
+    files.write(name, bytes:sub(1, -2) .. "x")
+    local file <close> = assert(mrt.open(name))
+    assert.equal(0, assert(file:read "v"):sum():item())
+    assert.equal(1, file.source:rows(file.index.w, { 0 }):item())
+    assert.is_true(file:verify "v")
+    for _, method in ipairs { "read", "verify" } do
+      local value, message, code = file[method](file, "w")
+      assert.is_nil(value)
+      assert.matches("c.safetensors: 'w': its checksum is wrong", message, 1, true)
+      assert.equal("data", code)
+    end
+    -- a program that keeps metadata, whatever it changes
+    files.write(name, bytes:gsub('"w"', '"u"'))
+    refused("data", "a program that changed it has kept 'mrt.crc32'", name)
   end)
 
   it("restores a model", function()

@@ -359,9 +359,18 @@ describe("sharded training", function()
       end
     end)
 
-    it("that lack a rank's file are passed over", function()
+    it("that lack a rank's file, or have it damaged, are passed over", function()
       train(2, "policy.shard.zero(1)", 2)
-      os.remove(folder .. "/step-00000002.rank-1-of-2.safetensors")
+      local piece = folder .. "/step-00000002.rank-1-of-2.safetensors"
+      local bytes = files.read(piece)
+      for _, at in ipairs { 20, #bytes // 2, #bytes } do -- a bit has turned
+        files.write(piece, bytes:sub(1, at - 1) .. string.char(bytes:byte(at) ~ 4)
+          .. bytes:sub(at + 1))
+        assert.equal("1", train(2, "policy.shard.zero(1)", 1):match "^%d+")
+      end
+      files.write(piece, bytes)
+      assert.equal("2", train(2, "policy.shard.zero(1)", 1):match "^%d+")
+      os.remove(piece)
       assert.equal("1", train(2, "policy.shard.zero(1)", 1):match "^%d+")
     end)
   end)

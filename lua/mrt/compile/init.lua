@@ -296,7 +296,7 @@ function Compiled:fp8() return self.options.delayed and self.options.delayed:loo
 ---  good_steps: mrt.Tensor?, fp8: integer[]?}
 function Compiled:load_state(state)
   if type(state) ~= "table" or math.type(state.steps) ~= "integer"
-    or type(state.runs) ~= "table" then
+    or not runs.is_state(state.runs) then
     core.fail("value", "load_state", "a state of a compiled function wanted, got "
       .. show(state))
   end

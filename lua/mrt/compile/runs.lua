@@ -70,6 +70,21 @@ function runs.state(groups)
   return list
 end
 
+--- Is it a list as `state` makes them?
+---@param list any
+---@return boolean
+function runs.is_state(list)
+  if type(list) ~= "table" then return false end
+  for _, given in ipairs(list) do
+    if type(given) ~= "table" or type(given.signature) ~= "string"
+      or math.type(given.runs) ~= "integer"
+      or given.key ~= nil and math.type(given.key) ~= "integer" then
+      return false
+    end
+  end
+  return true
+end
+
 --- Groups as `state` described them, without plans yet.
 ---@param list {signature: string, key: integer?, runs: integer}[]
 ---@return table<string, mrt.RunGroup>

@@ -48,23 +48,33 @@ function File:info(name)
   return i and self.source:get(i)
 end
 
+-- The array's number; raises where there is none.
+local function number(self, who, name)
+  local i = self.index[name]
+  if i then return i end
+  core.fail("value", who, ("there is no '%s' in %s"):format(tostring(name), self.path))
+end
+
 --- Read one array.
 ---
---- Returns nil: a dtype that no tensor has; a file that has become shorter; an npz
---- member with a wrong checksum, compared when it is first read.
+--- Returns nil: a dtype that no tensor has; a file that has become shorter; a wrong
+--- checksum, of an npz member or of safetensors that mrt wrote.
 --- Raises: there is no such array.
 ---@param name string
 ---@return mrt.Tensor? tensor
 ---@return string? message
 ---@return string? code
-function File:read(name)
-  local i = self.index[name]
-  if not i then
-    core.fail("value", "read", ("there is no '%s' in %s")
-      :format(tostring(name), self.path))
-  end
-  return self.source:read(i)
-end
+function File:read(name) return self.source:read(number(self, "read", name)) end
+
+--- Compare an array with its checksum, if the file has one, keeping nothing of it.
+---
+--- Returns nil: as `read`.
+--- Raises: there is no such array.
+---@param name string
+---@return true? done
+---@return string? message
+---@return string? code
+function File:verify(name) return self.source:verify(number(self, "verify", name)) end
 
 --- Close the file; tensors that were read stay.
 function File:close() self.source:close() end
@@ -141,6 +151,10 @@ local writers = {
 ---     assert(mrt.save("model.safetensors", {w = w, b = b}, {author = "me"}))
 ---     assert(mrt.save("xs.npz", {x = x, y = y}, {compress = true}))
 ---     assert(mrt.save("x.npy", x))
+---
+--- Safetensors have a checksum of all that is in them, as `mrt.crc32` in the metadata:
+--- `mrt.load` and `read` refuse a file that has been damaged.  A `format` is written
+--- there too, "pt" unless you give one, which other programs want to see.
 ---
 --- The file appears whole or not at all: it is written beside its place, brought
 --- to the disk, then renamed, and a reader of the old one keeps it.  Tensors

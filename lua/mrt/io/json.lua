@@ -60,4 +60,13 @@ function plain.alike(a, b)
   return true
 end
 
+--- What a text of JSON says.
+---@param text string?
+---@return any value  nil: it says nothing, or too deep a thing
+function plain.decode(text)
+  if type(text) ~= "string" then return nil end
+  local ok, value = pcall(require "dkjson".decode, text)
+  return ok and value or nil
+end
+
 return plain

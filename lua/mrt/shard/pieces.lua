@@ -10,6 +10,7 @@ local core = require "mrt.core"
 local Bucket = require "mrt.shard.bucket"
 local dkjson = require "dkjson"
 local file = require "mrt.io.file"
+local json = require "mrt.io.json"
 local shard = require "mrt.shard"
 
 local op = core.op
@@ -66,18 +67,57 @@ Pieces.__index = Pieces
 function Pieces:close() for _, f in ipairs(self.files) do f:close() end end
 Pieces.__close = Pieces.close
 
+local dtypes = core.dtypes()
+
+local function is_count(x) return math.type(x) == "integer" and x >= 0 end
+
+-- The elements of a shape; nil: it is none.
+local function count_of(shape)
+  if type(shape) ~= "table" then return nil end
+  local n = 1
+  for i = 1, #shape do
+    if not is_count(shape[i]) or n > 0 and shape[i] > math.maxinteger // n then return nil end
+    n = n * shape[i]
+  end
+  return n
+end
+
+-- Does the file hold what it says of a variable?
+local function is_held(f, name, own)
+  local all = type(own) == "table" and count_of(own.shape)
+  if not all or not dtypes[own.dtype] or not is_count(own.from) or not is_count(own.to)
+    or own.from > own.to or own.to > all then
+    return false
+  end
+  local info = f:info(name)
+  if own.from == own.to then return true end
+  return info ~= nil and info.dtype == own.dtype and #info.shape == 1
+    and info.shape[1] == own.to - own.from
+end
+
+-- What a file says of variables; nil: nothing that holds.
+local function read_about(f)
+  local about = json.decode(f.metadata["mrt.pieces"])
+  if type(about) ~= "table" then return nil end
+  for name, own in pairs(about) do
+    if not is_held(f, name, own) then return nil end
+  end
+  return about
+end
+
 --- Open the files of all ranks.
 ---@param paths string[]
 ---@param token string?  of the snapshot
+---@param summed boolean  they have checksums
 ---@return mrt.Pieces?
 ---@return string? message
-function pieces.open(paths, token)
+function pieces.open(paths, token, summed)
   local self = setmetatable({ files = {}, about = {} }, Pieces)
   for i, path in ipairs(paths) do
     local f, message = file.open(path)
-    local about = f and dkjson.decode(f.metadata["mrt.pieces"] or "")
+    local about = f and read_about(f)
     self.files[i], self.about[i] = f, about
-    if type(about) ~= "table" or f.metadata.token ~= token then
+    if not about or f.metadata.token ~= token or summed and not f.metadata["mrt.crc32"] then
       self:close()
       return nil, message or path .. ": no pieces of variables, or of another snapshot"
     end
@@ -89,12 +129,40 @@ end
 ---@return table<string, {shape: integer[], dtype: mrt.DType}>
 function Pieces:list() return self.about[1] or {} end
 
--- Elements from..to - 1 of an array.
-local function read(f, name, from, to)
-  local i = f.index[name]
-  local x, message = f.source:rows(i, { from }, to - from)
+local function same_shape(a, b)
+  if #a ~= #b then return false end
+  for i, n in ipairs(a) do if n ~= b[i] then return false end end
+  return true
+end
+
+-- The runs that elements from..to - 1 are in, {file, first, count}; where they end.
+local function runs_of(self, name, from, to)
+  local runs, at, order = {}, from, {}
+  for i, about in ipairs(self.about) do if about[name] then order[#order + 1] = i end end
+  table.sort(order, function(a, b)
+    return self.about[a][name].from < self.about[b][name].from
+  end)
+  for _, i in ipairs(order) do
+    local own = self.about[i][name]
+    local last = math.min(own.to, to)
+    if own.from <= at and at < last then
+      runs[#runs + 1] = { file = self.files[i], first = at - own.from, count = last - at }
+      at = last
+    end
+  end
+  return runs, at
+end
+
+-- The elements of a run, as a vector.
+local function read(run, name)
+  local f = run.file
+  local x, message = f.source:rows(f.index[name], { run.first }, run.count)
   if not x then core.fail("data", "load", message) end
-  return op.reshape(x, { to - from })
+  return op.reshape(x, { run.count })
+end
+
+local function missing(self, name, at)
+  return ("'%s': element %d is in none of %d files"):format(name, at, #self.files)
 end
 
 --- Elements from..to - 1 of a variable, counted from 0, as a vector.
@@ -105,32 +173,35 @@ end
 ---@param to integer
 ---@return mrt.Tensor
 function Pieces:read(name, from, to)
-  local list, at, order = {}, from, {}
-  for i, about in ipairs(self.about) do if about[name] then order[#order + 1] = i end end
-  table.sort(order, function(a, b)
-    return self.about[a][name].from < self.about[b][name].from
-  end)
-  for _, i in ipairs(order) do
-    local f, own = self.files[i], self.about[i][name]
-    local last = math.min(own.to, to)
-    if own.from <= at and at < last then
-      list[#list + 1] = read(f, name, at - own.from, last - own.from)
-      at = last
-    end
-  end
-  if at < to then
-    core.fail("data", "load", ("'%s': element %d is in none of %d files")
-      :format(name, at, #self.files))
-  end
+  local list = {}
+  local runs, at = runs_of(self, name, from, to)
+  if at < to then core.fail("data", "load", missing(self, name, at)) end
+  for i, run in ipairs(runs) do list[i] = read(run, name) end
   if #list == 0 then
     return op.full { shape = { 0 }, value = 0, dtype = self:list()[name].dtype }
   end
   return #list == 1 and list[1] or op.cat(list, 1)
 end
 
-local function same_shape(a, b)
-  if #a ~= #b then return false end
-  for i, n in ipairs(a) do if n ~= b[i] then return false end end
+--- Compare what will be read of variables with its checksums, and look whether it is
+--- all there.
+---@param variables table<string, mrt.Tensor>
+---@return true?
+---@return string? message
+function Pieces:verify(variables)
+  for name in pairs(self:list()) do
+    local v = variables[name]
+    local from, to = 0, v and v:numel() or 0
+    if v and Bucket.places[v] then from, to = held(v) end
+    local runs, at = runs_of(self, name, from, to)
+    if at < to and same_shape(self:list()[name].shape, v:get_shape()) then
+      return nil, self.files[1].path .. ": " .. missing(self, name, at)
+    end
+    for _, run in ipairs(runs) do
+      local done, message = run.file:verify(name)
+      if not done then return nil, message end
+    end
+  end
   return true
 end
 

@@ -145,7 +145,7 @@ local function read(given)
   return o
 end
 
--- The snapshots of a run, and the steps already done.
+-- The snapshots of a run, the steps already done, and which of them were passed over.
 local function go_on(o)
   if not o.snapshots then return nil, 0 end
   local parts = { model = o.model, optimizer = o.optimizer, loader = o.loader,
@@ -155,7 +155,7 @@ local function go_on(o)
   if not o.resume then return kept, 0 end
   local done, message = kept:resume()
   if not done then core.fail("file", "train.run", message) end
-  return kept, done
+  return kept, done, message
 end
 
 local function open_log(o, plan, done, unit)
@@ -274,7 +274,7 @@ end
 ---  of the last step; steps: taken by this call
 function train.run(given)
   local o = read(given)
-  local snapshots, done = go_on(o)
+  local snapshots, done, skipped = go_on(o)
   local summary, began = { steps = math.max(o.steps - done, 0) }, core.clock()
   if summary.steps == 0 then
     summary.seconds = 0
@@ -286,6 +286,7 @@ function train.run(given)
   local _, unit = amount(batch[1])
   local bar <close> = progress.new { steps = o.steps, every = o.log_every,
     unit = unit, memory = plan.peak, done = done, quiet = not o.shows }
+  if skipped then bar:line(("going on from step %d: %s"):format(done, skipped)) end
   local record <close> = open_log(o, plan, done, unit)
   local run = { bar = bar, record = record, summary = summary, on_step = o.on_step,
     snapshots = snapshots }

@@ -12,8 +12,10 @@
 --- of every part by name ("model.fc.weight"), and in its metadata the plain
 --- values and how far the random numbers have got.  It is written beside its
 --- place and moved there once it is on the disk, so that one that is there is
---- whole, and a process that is killed while saving loses nothing.  The run that
---- goes on takes the steps that the first would have taken, bit for bit.
+--- whole, and a process that is killed while saving loses nothing.  All of it has
+--- checksums, so that one that the disk has damaged since is passed over for the one
+--- before.  The run that goes on takes the steps that the first would have taken, bit
+--- for bit.
 ---
 --- Several ranks save and go on together, in one folder that all of them see.
 --- Rank 0 writes for all what is the same on all ranks, and each rank's random
@@ -37,6 +39,7 @@ local dkjson = require "dkjson"
 local options = require "mrt.util.options"
 local plain_values = require "mrt.io.json"
 local pieces = require "mrt.shard.pieces"
+local saved = require "mrt.train.saved"
 local state = require "mrt.io.load_state"
 local together = require "mrt.communicator.sync"
 
@@ -46,8 +49,6 @@ local snapshot = {}
 ---@field folder string
 local Snapshots = {}
 Snapshots.__index = Snapshots
-
-local FORMAT <const> = "1"
 
 -- What parts are made of, split: all variables by "part.name", and the plain
 -- values of each part.
@@ -76,7 +77,7 @@ local function path_of(self, step)
 end
 
 -- The steps of which there are snapshots, the last one first.
-local function saved(folder)
+local function steps_in(folder)
   local names = core.list_folder(folder)
   local steps = {}
   for _, name in ipairs(names or {}) do
@@ -90,7 +91,7 @@ end
 -- The metadata of a file: `states` are JSON, of rank 0 first.  Where they say the
 -- same, any number of ranks can go on from it.
 local function metadata_of(states)
-  local out = { ["mrt.snapshot"] = FORMAT, state = states[1] }
+  local out = { ["mrt.snapshot"] = saved.FORMAT, state = states[1] }
   local first, differ = dkjson.decode(states[1]), false
   for r = 2, #states do
     differ = differ or not plain_values.alike(first, (dkjson.decode(states[r])))
@@ -108,7 +109,7 @@ end
 -- file is still to come.
 local function prune(self, coming)
   local kept = { [coming] = true }
-  for i, step in ipairs(saved(self.folder)) do
+  for i, step in ipairs(steps_in(self.folder)) do
     if i > self.keep then os.remove(path_of(self, step)) else kept[step] = true end
   end
   for _, name in ipairs(core.list_folder(self.folder) or {}) do
@@ -181,23 +182,6 @@ function Snapshots:save(step)
   return said:sub(2)
 end
 
-local function read(path)
-  local tensors, metadata = mrt.load(path)
-  if not tensors then return nil, metadata end
-  local rank = together.rank()
-  local own = rank > 0 and metadata["state." .. rank] or metadata.state
-  if metadata.ranks and rank >= tonumber(metadata.ranks) then
-    return nil, ("%s: saved by %s ranks, each at a place of its own; this is rank %d")
-      :format(path, metadata.ranks, rank)
-  end
-  local about = own and dkjson.decode(own)
-  if metadata["mrt.snapshot"] ~= FORMAT or type(about) ~= "table" then
-    return nil, path .. ": no snapshot of a training run"
-  end
-  return { tensors = tensors, about = about, pieces = tonumber(metadata.pieces) or 0,
-    token = metadata.token }
-end
-
 -- What a snapshot has of variables, by where it is and where it goes: values of those
 -- that are whole here, and of those in pieces what the file has whole.
 local function sort_out(found, variables, parts, stored)
@@ -237,7 +221,7 @@ end }
 
 -- Read a snapshot and look whether it fits, changing nothing: what to set.
 local function prepare(self, path, opened)
-  local found, message = read(path)
+  local found, message = saved.read(path)
   if not found then return nil, message end
   for _, name in ipairs(sorted_names(self.parts)) do
     local part, values = self.parts[name], found.about.parts[name]
@@ -253,9 +237,11 @@ local function prepare(self, path, opened)
   for r = 1, found.pieces do
     paths[r] = piece_path(self, found.about.step, r - 1, found.pieces)
   end
-  local stored, problem = pieces.open(paths, found.token)
+  local stored, problem = pieces.open(paths, found.token, found.summed)
   if not stored then return nil, problem end
   opened.stored, found.names = stored, sorted_names(plain)
+  local whole_there, why = stored:verify(variables)
+  if not whole_there then return nil, why end
   found.whole, found.parts = pieces.split(variables)
   found.values, found.given = sort_out(found, variables, found.parts or {}, stored)
   state.check(found.whole, found.values)
@@ -297,18 +283,23 @@ end
 --- Go on from the last snapshot that can be read; of several ranks, by all of them,
 --- who call it together.
 ---
+---     local done, skipped = snapshots:resume()
+---     if not done then error(skipped) end          -- there are some, all damaged
+---     if skipped then print(skipped) end           -- which were passed over, and why
+---
 --- Raises: as `load`.
----@return integer? step    0 where there is none
----@return string? message  there are some, and none can be read
+---@return integer? step     0 where there is none
+---@return string? message  what was wrong with those that were passed over; without a
+---  step, with all there are
 function Snapshots:resume()
-  local problem
-  local steps = together.first(function() return table.concat(saved(self.folder), " ") end)
+  local problems = {}
+  local steps = together.first(function() return table.concat(steps_in(self.folder), " ") end)
   for digits in steps:gmatch "%d+" do
     local done, message = self:load(path_of(self, math.tointeger(tonumber(digits))))
-    if done then return done end
-    problem = problem or message
+    if done then return done, problems[1] and table.concat(problems, "; ") end
+    problems[#problems + 1] = message
   end
-  if problem then return nil, problem end
+  if problems[1] then return nil, table.concat(problems, "; ") end
   return 0
 end
 
