@@ -318,8 +318,11 @@ struct mrt_plan_options {
   uint64_t off;
   bool no_inplace, no_share; /* memory schemes, for study */
   bool keep_order;           /* run in program order */
-  int effort; /* how many times longer than usual an order is searched for,
-                 1 .. MRT_MOST_EFFORT; 0: 1 */
+  /* How long an order and places are searched for.  0: as long as the bytes
+   * that may still be gained are worth it, and with a budget as for 1;
+   * 1 .. MRT_MOST_EFFORT: so many times as long, however few they are; less
+   * than 0: a few orders are compared. */
+  int effort;
   mrt_checkpoint_policy checkpoint; /* NULL: all OPEN */
   void *checkpoint_user;
   mrt_precision_policy precision; /* NULL: all as traced */
@@ -364,6 +367,8 @@ MRT_API mrt_status mrt_trace_end(mrt_context *ctx, mrt_tensor *const *outputs,
 MRT_API mrt_status mrt_plan_run(mrt_plan *plan, mrt_tensor *const *in, int nin,
                                 mrt_tensor **out, int nout);
 MRT_API mrt_context *mrt_plan_context(const mrt_plan *plan);
+/* Bytes of the plan itself, which no tensor has: what keeping it costs. */
+MRT_API size_t mrt_plan_bytes(const mrt_plan *plan);
 /* How often it ran since the random numbers last began. */
 MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan);
 /* Allocate and compute what the plan needs at all times, as its first run

@@ -39,8 +39,8 @@ static mrt_status find_order(mrt_context *ctx, mrt_arena *arena,
   for (int b = 0; b < dag.buffers; b++) profile.last[b] = -1;
   r->program = mrt_live_profile_sweep(&profile, 0, dag.nodes - 1, best, false);
   MRT_TRY(mrt_dag_bounds(&dag, ctx->allocator, best, &working, &r->bound));
-  MRT_TRY(
-      mrt_order_choose(&dag, ctx->allocator, r->bound, effort, best, &r->peak));
+  MRT_TRY(mrt_order_choose(&dag, ctx->allocator, r->bound,
+                           effort < 1 ? 1 : effort, best, &r->peak));
   memcpy(order, best, (size_t)p->ops * sizeof *order); /* the end is last */
   return MRT_OK;
 }

@@ -261,6 +261,13 @@ static int runs(lua_State *L) {
   return 1;
 }
 
+/* bytes(): of the plan itself. */
+static int bytes(lua_State *L) {
+  mrt_plan *p = check_plan(L, mrt_binding_get(L), 1)->plan;
+  lua_pushinteger(L, (lua_Integer)mrt_plan_bytes(p));
+  return 1;
+}
+
 /* fits(): no variable has been converted since it was made. */
 static int fits(lua_State *L) {
   mrt_plan *p = check_plan(L, mrt_binding_get(L), 1)->plan;
@@ -348,7 +355,8 @@ void mrt_lua_plan_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "run", run },        { "run_part", run_part }, { "start", start },
     { "runs", runs },      { "measure", measure },   { "watch", watch },
-    { "free", free_plan }, { "fits", fits },         { NULL, NULL },
+    { "free", free_plan }, { "fits", fits },         { "bytes", bytes },
+    { NULL, NULL },
   };
   luaL_newmetatable(L, SPACE);
   lua_pushcfunction(L, collect_space);

@@ -30,6 +30,15 @@ static bool is_off(lua_State *L, int arg, const char *name) {
   return off;
 }
 
+/* None given is 0, as much as is worth it; a 0 given: as little as can be. */
+static int read_effort(lua_State *L, int arg) {
+  lua_getfield(L, arg, "effort");
+  bool given = !lua_isnil(L, -1);
+  int effort = (int)lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return given && effort == 0 ? -1 : effort;
+}
+
 static mrt_plan_options read_plain(lua_State *L, int arg) {
   mrt_plan_options o = { 0 };
   const char *name;
@@ -40,7 +49,7 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
   o.quick = flag(L, arg, "quick"), o.no_swap = flag(L, arg, "no_swap");
   o.trap = flag(L, arg, "trap"), o.overflows = flag(L, arg, "overflows");
   o.spare = flag(L, arg, "spare");
-  o.effort = (int)count(L, arg, "effort");
+  o.effort = read_effort(L, arg);
   o.prefetch = (int)count(L, arg, "prefetch");
   o.rank = count(L, arg, "rank"), o.ranks = count(L, arg, "ranks");
   o.rows = count(L, arg, "rows");

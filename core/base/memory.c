@@ -66,6 +66,13 @@ void *mrt_arena_alloc(mrt_arena *arena, size_t count, size_t size) {
   return memset(p, 0, bytes);
 }
 
+size_t mrt_arena_bytes(const mrt_arena *arena) {
+  size_t bytes = 0;
+  for (const block *b = arena->blocks; b; b = b->next)
+    bytes += sizeof *b + b->size;
+  return bytes;
+}
+
 void mrt_arena_free(mrt_arena *arena) {
   for (block *b = arena->blocks, *next; b; b = next) {
     next = b->next;

@@ -38,6 +38,7 @@ void mrt_arena_init(mrt_arena *arena, const mrt_allocator *allocator);
 /* Zeroed memory aligned to 16, or NULL. */
 void *mrt_arena_alloc(mrt_arena *arena, size_t count, size_t size);
 void mrt_arena_free(mrt_arena *arena);
+size_t mrt_arena_bytes(const mrt_arena *arena); /* that it holds */
 /* What is in `from` dies with `to` from now on; `from` is empty. */
 void mrt_arena_join(mrt_arena *to, mrt_arena *from);
 char *mrt_arena_strdup(mrt_arena *arena, const char *text);

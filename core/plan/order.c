@@ -101,7 +101,7 @@ static mrt_status order_nodes(mrt_planner *p, mrt_arena *arena,
   plan->info.working_set = (size_t)working;
   plan->info.order_free_bound = (size_t)any;
   if (fixed || dag.real < 2) return MRT_OK;
-  MRT_TRY(choose(&dag, plan->ctx->allocator, any, plan->options.effort, order,
+  MRT_TRY(choose(&dag, plan->ctx->allocator, any, mrt_plan_effort(plan), order,
                  &peak));
   if (p->memo.order && choose == mrt_order_brief)
     p->memo.same_order =

@@ -84,6 +84,9 @@ mrt_status mrt_step_make(mrt_plan *plan, int i);
 mrt_status mrt_plan_over(mrt_plan *plan, size_t needed);
 /* Bytes of the peak outside the arena: variables, constants, outputs. */
 size_t mrt_plan_rest(mrt_plan *plan);
+/* The option; 0 is for plans without a budget: for one, all that is usual is
+ * worth it. */
+int mrt_plan_effort(const mrt_plan *plan);
 /* A policy or a region says what is to be recomputed. */
 bool mrt_plan_has_policy(const mrt_plan *plan);
 /* Seconds of steps as they are with collectives beside them. */

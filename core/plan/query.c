@@ -40,6 +40,11 @@ const mrt_collective_options *mrt_gathered(const mrt_node *n) {
   return n && n->op->traits & MRT_REPEATS ? n->options : NULL;
 }
 
+int mrt_plan_effort(const mrt_plan *plan) {
+  const mrt_plan_options *o = &plan->options;
+  return o->effort == 0 && o->memory ? 1 : o->effort;
+}
+
 bool mrt_plan_has_policy(const mrt_plan *plan) {
   for (int i = 0; i < plan->graph.node_count; i++) {
     const mrt_node *n = plan->graph.nodes[i];

@@ -88,6 +88,11 @@ static mrt_status may_stop(const mrt_plan *plan, int i) {
   return MRT_OK;
 }
 
+MRT_API size_t mrt_plan_bytes(const mrt_plan *plan) {
+  size_t bytes = sizeof *plan + mrt_arena_bytes(&plan->graph.arena);
+  return plan->runner ? bytes + mrt_arena_bytes(&plan->runner->arena) : bytes;
+}
+
 MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan) {
   const mrt_runner *r = plan->runner;
   return r->seed_epoch == plan->ctx->random.begun ? r->runs : 0;

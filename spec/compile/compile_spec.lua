@@ -40,17 +40,59 @@ describe("a compiled function", function()
     assert.equal(2, traces)
   end)
 
-  it("forgets the oldest of more than sixteen plans", function()
+  it("forgets what has not been used for longest, by plans and by bytes", function()
+    local cache = require "mrt.compile.cache"
+    local plans, bytes = cache.MOST_PLANS, cache.MOST_BYTES
     local traces = 0
-    local f = mrt.compile(function(x, k)
-      traces = traces + 1
-      return x + k
+    local function steps()
+      traces = 0
+      return mrt.compile(function(x) traces = traces + 1 return x + 1 end)
+    end
+    local function try()
+      local f = steps()
+      for n = 1, 4 do f(mrt.ones(n)) end
+      f(mrt.ones(1)) -- used again
+      f(mrt.ones(5))
+      f(mrt.ones(1))
+      assert.equal(5, traces)
+      f(mrt.ones(2))
+      assert.equal(6, traces)
+    end
+    local ok, message = pcall(function()
+      cache.MOST_PLANS = 4
+      try()
+      cache.MOST_PLANS = 1000
+      local one = steps()
+      one(mrt.ones(1))
+      cache.MOST_BYTES = 4 * one.plans.bytes
+      try()
+      cache.MOST_BYTES = 1 -- the newest stays
+      local f = steps()
+      for _ = 1, 3 do f(mrt.ones(1)) end
+      assert.equal(1, traces)
     end)
-    for k = 1, 17 do f(mrt.ones(1), k) end
-    f(mrt.ones(1), 17)
-    assert.equal(17, traces)
-    f(mrt.ones(1), 1)
-    assert.equal(18, traces)
+    cache.MOST_PLANS, cache.MOST_BYTES = plans, bytes
+    assert(ok, message)
+  end)
+
+  it("says once which argument has it traced often, and what helps", function()
+    local program = require "support.program"
+    local script = [[
+      local mrt = require "mrt"
+      local step = mrt.compile(function(x, lr) return x * lr end, { name = "descend" })
+      for i = 1, 20 do step(mrt.ones(2), i / 10) end
+      local other = mrt.compile(function(x) return x + 1 end, { name = "lengths" })
+      for i = 1, 32 do other(mrt.ones(i)) end
+      print "32 lengths"
+      for i = 30, 40 do other(mrt.ones(i)) end
+    ]]
+    local said = program.script(script)
+    assert.matches("descend has been traced and planned for 9 values of argument 2, a number",
+      said, 1, true)
+    assert.matches("mrt.runtime", said, 1, true)
+    assert.matches("32 lengths\n[^\n]*lengths has been traced and planned for 33 values "
+      .. "of argument 1, a tensor", said)
+    assert.equal(2, select(2, said:gsub("has been traced", "")))
   end)
 
   it("returns what the function returns", function()

@@ -223,10 +223,20 @@ describe("the order of graphs of every sort", function()
     end
   end)
 
+  it("is searched for as long as it is worth, or as one says", function()
+    for k, sort in ipairs(sorts.sorts) do
+      local nodes = sort[2](sorts.generator(k), 60)
+      local none, some = live_of(nodes, { effort = 0 }), live_of(nodes)
+      local usual = live_of(nodes, { effort = 1 })
+      assert(usual <= some and some <= none, sort[1])
+      assert(none <= live_of(nodes, { order = "program" }), sort[1])
+    end
+  end)
+
   it("refuses an effort that is none", function()
-    for _, effort in ipairs { 0, -1, 1.5, 1001 } do
+    for _, effort in ipairs { -1, 1.5, 1001 } do
       local ok, message = pcall(mrt.compile, function() end, { effort = effort })
-      assert(not ok and tostring(message):find "an integer from 1 to 1000 wanted")
+      assert(not ok and tostring(message):find "an integer from 0 to 1000 wanted")
     end
   end)
 end)

@@ -29,7 +29,9 @@ enum {
   WORK_WALK = 64,     /* positions a walk looks at, times nodes squared */
   WALK_NODES = 250,   /* nodes beyond which all walks together do no more */
   WORK_SMALL = 10000, /* edges looked at by the moves, per node of these */
-  WORK_LARGE = 500    /* ... and per node beyond */
+  WORK_LARGE = 500,   /* ... and per node beyond */
+  WORK_LITTLE = 500000, /* of either that is always worth it: some 10 ms, */
+  WORK_BYTE = 1         /* and for each byte above the floor: 20 ms a MiB */
 };
 
 typedef struct ordering {
@@ -62,11 +64,18 @@ static int64_t load(ordering *o, const int *order) {
   return mrt_live_profile_sweep(&o->profile, 0, o->dag->nodes - 1, order, true);
 }
 
+/* How much of that work the bytes above the floor are worth. */
+static int64_t worth(const ordering *o, int64_t work) {
+  int64_t most = WORK_LITTLE + (o->peak - o->floor) * WORK_BYTE;
+  return o->effort > 0 || work < most ? work : most;
+}
+
 static mrt_status improve(ordering *o, const int *order) {
   int n = o->dag->nodes;
   int small = n < THOROUGH ? n : THOROUGH;
   int64_t work =
       (int64_t)WORK_SMALL * small + (int64_t)WORK_LARGE * (n - small);
+  work = worth(o, work);
   int64_t peak = load(o, order);
   mrt_arena a;
   mrt_arena_init(&a, o->arena.allocator);
@@ -133,12 +142,15 @@ static int walks(const ordering *o) {
 static mrt_status try_walks(ordering *o) {
   int64_t n = o->dag->nodes < WALK_NODES ? o->dag->nodes : WALK_NODES;
   int64_t work = WORK_WALK * n * n;
-  int patience = o->effort * (n <= MRT_ORDER_EXACT_NODES ? 1 : IDLE);
+  int patience = n <= MRT_ORDER_EXACT_NODES ? 1 : IDLE;
+  if (o->effort > 1) patience *= o->effort;
   if (o->effort <= 1 && within(o, CLOSE)) return MRT_OK;
+  if (worth(o, work / SHORT) < work / SHORT) return MRT_OK;
   MRT_TRY(walk(o, 0, work / SHORT));
   for (int i = 0, idle = 0, most = walks(o);
        i < most && idle < patience && o->peak > o->floor; i++) {
-    int64_t before = o->peak;
+    int64_t before = o->peak, all = work * (i + 1);
+    if (worth(o, all) < all) break;
     MRT_TRY(walk(o, (uint64_t)i + 1, work));
     idle = o->peak < before ? 0 : idle + 1;
   }
@@ -149,11 +161,11 @@ static mrt_status choose(ordering *o) {
   int n = o->dag->nodes;
   bool done = false;
   MRT_TRY(try_all(o, false));
-  if (o->peak > o->floor && n <= MRT_ORDER_EXACT_NODES)
+  if (o->peak > o->floor && n <= MRT_ORDER_EXACT_NODES && o->effort >= 0)
     MRT_TRY(exact(o, FEW_SETS, &done));
-  if (o->peak > o->floor && !done && n <= EXACT_FOR_SURE)
+  if (o->peak > o->floor && !done && n <= EXACT_FOR_SURE && o->effort >= 0)
     MRT_TRY(exact(o, MANY_SETS, &done));
-  if (o->peak <= o->floor || done) return MRT_OK;
+  if (o->peak <= o->floor || done || o->effort < 0) return MRT_OK;
   if (n <= LARGE) {
     MRT_TRY(try_all(o, true));
     return n <= THOROUGH || o->effort > 1 ? try_walks(o) : MRT_OK;
@@ -172,13 +184,12 @@ static mrt_status choose_brief(ordering *o) {
 static mrt_status choose_again(ordering *o) {
   MRT_TRY(mrt_order_program(o->dag, &o->arena, o->order));
   keep(o, o->order, load(o, o->order));
-  return o->peak > o->floor ? improve(o, o->order) : MRT_OK;
+  return o->peak > o->floor && o->effort >= 0 ? improve(o, o->order) : MRT_OK;
 }
 
 static mrt_status run(ordering o, const mrt_allocator *allocator,
                       mrt_status (*how)(ordering *), int64_t *peak) {
   o.peak = INT64_MAX;
-  if (o.effort < 1) o.effort = 1;
   if (o.effort > MRT_MOST_EFFORT) o.effort = MRT_MOST_EFFORT;
   mrt_arena_init(&o.arena, allocator);
   mrt_status s = mrt_live_profile_make(&o.profile, o.dag, &o.arena);

@@ -74,8 +74,9 @@ mrt_order_found mrt_order_exact_window(mrt_order_exact *x, mrt_live_profile *p,
                                        int from, int to, int64_t *peak,
                                        int64_t *work);
 
-/* Fills best[nodes] and its peak.  `floor` is what any order needs; an effort
- * above 1 searches that many times as long. */
+/* Fills best[nodes] and its peak.  `floor` is what any order needs.  An effort
+ * above 1 searches that many times as long; of 0: as long as the bytes above
+ * `floor` are worth it; below 0: compares the orders it begins with. */
 typedef mrt_status mrt_order_chooser(const mrt_dag *dag,
                                      const mrt_allocator *allocator,
                                      int64_t floor, int effort, int *best,

@@ -11,11 +11,14 @@
  * SPDX-License-Identifier: MIT */
 #include "solve/pack/exact.h"
 
-/* Counted steps, about two nanoseconds each: more for a larger problem. */
+/* Counted steps, about two nanoseconds each: more for a larger problem.  Where
+ * they must be worth it: so many, and for each byte that the packing may come
+ * down. */
 enum { LARGE = 600 }; /* buffers */
 
 static const int64_t short_run = 4000000, run_an_item = 8000,
-                     work_a_pair = 3000, most_work = 64000000;
+                     work_a_pair = 3000, most_work = 64000000,
+                     work_at_least = 4000000, work_a_byte = 10;
 
 /* One search for a packing no higher than `cap`.  One run in four goes by
  * ascending offset, the first one when the problem is large. */
@@ -111,8 +114,10 @@ static mrt_status search_all(mrt_pack_exact_search *s) {
 mrt_status mrt_pack_exact(mrt_packing *p) {
   int64_t work = work_a_pair * p->n * p->n;
   if (work > most_work) work = most_work;
-  mrt_pack_exact_search s = { .pool_room = 64 * p->n,
-                              .left = work * p->effort };
+  int64_t worth = work_at_least + (p->height - p->goal) * work_a_byte;
+  work *= p->effort > 0 ? p->effort : MRT_PACK_EFFORT;
+  if (p->effort < 0 && work > worth) work = worth;
+  mrt_pack_exact_search s = { .pool_room = 64 * p->n, .left = work };
   s.unit = run_an_item * p->n > short_run ? run_an_item * p->n : short_run;
   MRT_TRY(mrt_pack_state_new(p, &s.state));
   s.rank = MRT_NEW(p->arena, double, p->n);

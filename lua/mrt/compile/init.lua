@@ -12,6 +12,7 @@ local Plan = require "mrt.plan"
 local accumulate = require "mrt.accumulate"
 local argument = require "mrt.util.argument"
 local budget = require "mrt.plan.budget"
+local cache = require "mrt.compile.cache"
 local combine = require "mrt.accumulate.combine"
 local entries = require "mrt.compile.entry"
 local figures = require "mrt.device.figures"
@@ -24,7 +25,6 @@ local transforms = require "mrt.compile.transforms"
 
 local compile = { check = options.check }
 
-local MOST_PLANS = 16 -- then the oldest is forgotten
 local SWAP_BYTES = 128 << 20 -- to measure copies with
 
 -- ---- compiled functions ----------------------------------------------------
@@ -36,17 +36,9 @@ local Compiled = {}
 Compiled.__index = Compiled
 Compiled.__name = "mrt.Compiled"
 
-local function forget(self, entry)
-  self.entries[entry.key] = nil
-  runs.forget(self.groups, entry)
-end
-
 -- Its place is taken by a plan that is made anew.
-local function replace(self, key, entry)
-  self.replaced[key], self.entries[key] = entry, nil
-  for i, name in ipairs(self.keys) do
-    if name == key then table.remove(self.keys, i) break end
-  end
+local function replace(self, key)
+  self.replaced[key] = self.plans:remove(key)
 end
 
 -- Whether no variable of the entry has been converted since it was traced.
@@ -60,17 +52,9 @@ end
 
 -- The entry that is there for a signature, if it can still run.
 local function known(self, key)
-  local entry = self.entries[key]
+  local entry = self.plans:get(key)
   if not entry or fits(entry) then return entry end
-  replace(self, key, entry)
-end
-
-local function add_entry(self, key, entry)
-  self.entries[key] = entry
-  table.insert(self.keys, key)
-  if #self.keys > MOST_PLANS then
-    forget(self, self.entries[table.remove(self.keys, 1)])
-  end
+  replace(self, key)
 end
 
 -- The entry of this signature in k micro-batches (by default, as many as the
@@ -88,13 +72,14 @@ local function find(self, k, ...)
   if not entry then
     figures.ready()
     local old = self.replaced[key]
+    if not old and not self.quiet then self.plans:tracing(self.options.name, n, ...) end
     entry = old and entries.again(old, self, group, k, tensors, n, ...)
       or entries.new(self, group, k, tensors, n, ...)
     self.replaced[key] = nil
     if old then group.entries[old] = nil end
     entry.group, entry.key, group.entries[entry] = group, key, true
     entry.conversions = param_dtype.conversions
-    add_entry(self, key, entry)
+    self.plans:put(entry, function(gone) runs.forget(self.groups, gone) end)
   end
   return entry, tensors, key
 end
@@ -234,9 +219,9 @@ end
 function Compiled:profile(...)
   local profile = require "mrt.plan.report.profile"
     (self:measure({ rounds = 5, cpu = compile.processor_time }, ...))
-  local entry, _, key = find(self, nil, ...)
+  local _, _, key = find(self, nil, ...)
   self.options.measured = profile:costs(self.options.measured)
-  replace(self, key, entry)
+  replace(self, key)
   return profile
 end
 
@@ -304,7 +289,7 @@ function Compiled:load_state(state)
     if t.load_state then t:load_state(state) end
   end
   self.steps, self.groups = state.steps, runs.load(state.runs)
-  self.entries, self.keys, self.replaced = {}, {}, {}
+  self.plans, self.replaced = cache.new(), {}
 end
 
 function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
@@ -328,8 +313,8 @@ local function new(fn, given)
   end
   local list, by_name = transforms.new(own)
   own.delayed = by_name["fp8 scaling"]
-  return setmetatable({ fn = fn, given = given, options = own, entries = {},
-    keys = {}, parts = {}, replaced = {}, groups = {}, accumulators = {},
+  return setmetatable({ fn = fn, given = given, options = own,
+    plans = cache.new(), parts = {}, replaced = {}, groups = {}, accumulators = {},
     transforms = list, scaler = by_name["loss scaling"],
     before_step = with_hook(list, "before_step"), after_step = with_hook(list, "after_step"),
     steps = 0, depth = 0, space = core.space() }, Compiled)

@@ -32,7 +32,9 @@ local MOST_EFFORT = 1000
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
 ---@field order? "memory"|"program"  which order to run in
----@field effort? integer     how many times longer to search for an order, 1 to 1000
+---@field effort? integer     how long to search for an order and places.  By default as
+---  long as the bytes that may still be gained are worth it, about 20 ms a MiB; with a
+---  budget as for 1.  0: not at all; 1 to 1000: so many times as long as is usual
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
 ---@field accumulate? mrt.Accumulate  micro-batches that a batch is split into
 ---@field allow_batch_statistics? boolean  of each micro-batch: changes results
@@ -62,8 +64,8 @@ local function refuse(who, name, wanted, value)
 end
 
 local function check_effort(effort, who)
-  if math.type(effort) ~= "integer" or effort < 1 or effort > MOST_EFFORT then
-    refuse(who, "effort", ("an integer from 1 to %d"):format(MOST_EFFORT), effort)
+  if math.type(effort) ~= "integer" or effort < 0 or effort > MOST_EFFORT then
+    refuse(who, "effort", ("an integer from 0 to %d"):format(MOST_EFFORT), effort)
   end
 end
 
