@@ -73,8 +73,9 @@ typedef struct mrt_binding {
   mrt_lua_handles *outputs; /* scratch for the results of one operator */
   size_t seen, limit; /* tensor bytes: at the last collection; when to next */
   int world; /* 1 + the number of the communicator of all ranks; 0: none yet */
-  bool launched;  /* it was given: there is no other */
-  char root[512]; /* chunk names of mrt's own Lua files begin so */
+  bool launched;               /* it was given: there is no other */
+  lua_CFunction pcall, xpcall; /* Lua's own, which catch errors */
+  char root[512];              /* chunk names of mrt's own Lua files begin so */
 } mrt_binding;
 
 enum {

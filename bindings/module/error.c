@@ -9,6 +9,9 @@
  * A few of them, or whole folders, are plumbing: nodes made there belong to
  * whoever called.
  *
+ * In a finalizer that does not catch it an error is its text alone: of any other
+ * object Lua's warning says only that it is no string.
+ *
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
 
@@ -64,6 +67,27 @@ void mrt_lua_at(lua_State *L, mrt_binding *m) {
 
 /* ---- raising ------------------------------------------------------------- */
 
+/* Is this function, running at `ar`, one that catches errors? */
+static bool catches(lua_State *L, const mrt_binding *m, lua_Debug *ar) {
+  lua_getinfo(L, "f", ar);
+  lua_CFunction f = lua_tocfunction(L, -1);
+  lua_pop(L, 1);
+  return f && (f == m->pcall || f == m->xpcall);
+}
+
+/* Will Lua itself catch what is raised here, to warn of it? */
+static bool in_finalizer(lua_State *L, const mrt_binding *m) {
+  lua_Debug ar;
+  for (int level = 0; lua_getstack(L, level, &ar); level++) {
+    if (catches(L, m, &ar)) return false;
+    lua_getinfo(L, "n", &ar);
+    if (ar.name && strcmp(ar.name, "__gc") == 0 &&
+        strcmp(ar.namewhat, "metamethod") == 0)
+      return true;
+  }
+  return false;
+}
+
 /* Replace the message on top by the error object that carries it. */
 static void wrap(lua_State *L, const mrt_binding *m, mrt_status status,
                  const char *op) {
@@ -93,8 +117,23 @@ static void wrap(lua_State *L, const mrt_binding *m, mrt_status status,
   else
     lua_pushliteral(L, "");
   lua_concat(L, 3);
+  if (in_finalizer(L, m)) {
+    lua_replace(L, -3);
+    lua_pop(L, 1);
+    return;
+  }
   lua_setfield(L, -2, "text");
   lua_remove(L, -2);
+}
+
+/* NULL where the program has taken it away. */
+static lua_CFunction global_function(lua_State *L, const char *name) {
+  lua_pushglobaltable(L);
+  lua_pushstring(L, name);
+  lua_rawget(L, -2);
+  lua_CFunction f = lua_tocfunction(L, -1);
+  lua_pop(L, 2);
+  return f;
 }
 
 int mrt_lua_fail(lua_State *L, mrt_binding *m, mrt_status status,
@@ -123,7 +162,7 @@ int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
   size_t needed = status == MRT_EBUDGET ? mrt_budget_needed(m->ctx) : 0;
   lua_pushstring(L, mrt_message(m->ctx));
   wrap(L, m, status, op);
-  if (needed) {
+  if (needed && lua_istable(L, -1)) {
     lua_pushinteger(L, (lua_Integer)needed);
     lua_setfield(L, -2, "needed");
   }
@@ -243,6 +282,8 @@ void mrt_lua_error_open(lua_State *L, mrt_binding *m) {
     { "front", front },
     { NULL, NULL },
   };
+  m->pcall = global_function(L, "pcall");
+  m->xpcall = global_function(L, "xpcall");
   luaL_newmetatable(L, ERROR_TABLE);
   lua_pushcfunction(L, error_text);
   lua_setfield(L, -2, "__tostring");

@@ -6,6 +6,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local failure = require "support.failure"
 local bits = require "support.bits"
+local program = require "support.program"
 local training = require "support.training"
 local nn, optim = mrt.nn, mrt.optim
 
@@ -64,6 +65,18 @@ describe("an error", function()
     end
     assert.is_false(core.tracing())
     assert.same({ 1, 1 }, v:totable())
+  end)
+
+  it("is its text in a finalizer, for Lua's warning, and an object where it is caught", function()
+    local shown = program.script [[
+      local mrt = require "mrt"
+      setmetatable({}, { __gc = function()
+        local _, err = pcall(mrt.ones, -1)
+        io.stderr:write(err.code, "\n")
+        mrt.ones(2, 3):matmul(mrt.ones(2, 3))
+      end })
+      collectgarbage()]]
+    assert.matches("^shape\n.*error in __gc %(.-:5: matmul: f32%[2,3%] against f32%[2,3%]", shown)
   end)
 
   it("comes from every method of a closed tensor", function()
