@@ -44,6 +44,10 @@ add("nn.", nn, { Module = true, initial = true })
 add("nn.initial.", nn.initial, {})
 add("optim.", optim, {})
 add("data.", data, { random = true })
+add("data.random.", data.random, {})
+add("policy.", mrt.policy, {})
+add("prune.", mrt.prune, {})
+add("estimate.", mrt.estimate, { dtypes = true, gpt3 = true }) -- tables
 add("train.", train, { log = true, snapshots = true }) -- these make folders
 for _, name in ipairs { "zeros", "full", "arange", "linspace", "eye", "rand", "randint",
   "from_bytes", "cat", "stack", "grad", "custom", "variable", "name", "eval", "load", "open",

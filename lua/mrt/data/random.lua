@@ -11,6 +11,9 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local argument = require "mrt.util.argument"
+local options = require "mrt.util.options"
+
 local random = {}
 
 ---@class mrt.data.Random
@@ -24,10 +27,19 @@ local function mix(z)
   return z ~ z >> 31
 end
 
+local function check(who, name, value, least)
+  if math.type(value) == "integer" and value >= least then return end
+  argument.refuse(who, "%s: %s wanted, got %s", name,
+    least > math.mininteger and "an integer from " .. least or "an integer", options.show(value))
+end
+
 --- Start a generator.
 ---@param seed integer
 ---@return mrt.data.Random
-function random.new(seed) return setmetatable({ state = mix(seed) }, Random) end
+function random.new(seed)
+  check("random.new", "seed", seed, math.mininteger)
+  return setmetatable({ state = mix(seed) }, Random)
+end
 
 --- Return 64 random bits.
 ---@return integer
@@ -43,7 +55,10 @@ function Random:number() return (self:bits() >> 11) * 2.0 ^ -53 end
 --- Return an integer in [0, n).  The bias, n / 2^63, is below notice.
 ---@param n integer
 ---@return integer
-function Random:integer(n) return (self:bits() >> 1) % n end
+function Random:integer(n)
+  check("integer", "n", n, 1)
+  return (self:bits() >> 1) % n
+end
 
 local function bit_length(n)
   local bits = 0
@@ -58,6 +73,8 @@ local ROUNDS <const> = 6  -- even, so that the halves end where they began
 ---@param key integer
 ---@return fun(position: integer): integer
 function random.order(n, key)
+  check("random.order", "n", n, 0)
+  check("random.order", "key", key, math.mininteger)
   local bits = math.max(8, bit_length(n - 1))  -- narrower ones mix badly
   local low = bits // 2
   local function permute(i)
