@@ -490,7 +490,10 @@ typedef struct mrt_text_pair {
 
 /* Write tensors to a file, which appears whole or not at all and is on the disk
  * when this returns.  They are computed one after the other.  Checksums go into
- * the metadata as "mrt.crc32", with "format" = "pt" unless there is one. */
+ * the metadata as "mrt.crc32", with "format" = "pt" unless there is one.
+ *
+ * Who may read the file that is replaced, may the new one.  A link stays: what
+ * it names is replaced.  EFILE: also where there is a pipe, a device, a folder. */
 MRT_API mrt_status mrt_save_safetensors(mrt_context *ctx, const char *path,
                                         const mrt_named *tensors, int n,
                                         const mrt_text_pair *metadata,
@@ -501,6 +504,16 @@ MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
                                 mrt_tensor *tensor);
 MRT_API mrt_status mrt_save_npz(mrt_context *ctx, const char *path,
                                 const mrt_named *tensors, int n, bool deflate);
+
+/* Read a regular file whole into `text`, which has `room` bytes; *size tells how
+ * many it has.  With `text` NULL nothing is read, and *size is room enough, as
+ * long as it does not grow much meanwhile.  EFILE: what cannot be read, or is a
+ * pipe, a device, a folder. */
+MRT_API mrt_status mrt_file_read(mrt_context *ctx, const char *path, char *text,
+                                 size_t room, size_t *size);
+/* Write a file, which appears whole or not at all. */
+MRT_API mrt_status mrt_file_write(mrt_context *ctx, const char *path,
+                                  const char *text, size_t size);
 
 /* ---- byte-pair encoding -------------------------------------------------- */
 

@@ -17,6 +17,7 @@
 #define MRT_IO_IO_H
 
 #include "base/memory.h"
+#include "io/partial.h"
 #include "tensor/tensor.h"
 
 /* How numbers are stored: STORED(name, bytes, what they are read as). */
@@ -232,15 +233,12 @@ mrt_status mrt_source_block(mrt_source *s, size_t nbytes, uint8_t **out);
 /* A file that appears whole or not at all: written beside its place, brought
  * to the disk, then renamed. */
 typedef struct mrt_file_writer {
-  const mrt_allocator *allocator;
-  char *path, *partial;
-  size_t path_size, partial_size;
-  int file; /* -1: none */
+  mrt_partial partial;
   uint64_t written;
 } mrt_file_writer;
 
-mrt_status mrt_writer_open(mrt_file_writer *w, const mrt_allocator *a,
-                           const char *path, mrt_error *e);
+/* EFILE, with the path, where what is there is not a regular file. */
+mrt_status mrt_writer_open(mrt_file_writer *w, const char *path, mrt_error *e);
 mrt_status mrt_writer_put(mrt_file_writer *w, const void *data, size_t nbytes,
                           mrt_error *e);
 /* Write over what was put at byte `at`. */

@@ -218,7 +218,7 @@ MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
   mrt_file_writer w;
   mrt_error *e = &ctx->error;
   MRT_TRY(mrt_npy_header(mrt_tensor_type(t), header, &size, e));
-  mrt_status status = mrt_writer_open(&w, ctx->allocator, path, e);
+  mrt_status status = mrt_writer_open(&w, path, e);
   if (!status) status = mrt_writer_put(&w, header, size, e);
   if (!status) status = mrt_writer_put_tensor(&w, t, NULL, e);
   if (!status) status = mrt_writer_commit(&w, e);

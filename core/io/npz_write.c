@@ -181,7 +181,7 @@ MRT_API mrt_status mrt_save_npz(mrt_context *ctx, const char *path,
   mrt_file_writer w;
   npz_new_member *members = mrt_calloc(a, (size_t)n, sizeof *members);
   if (!members) return mrt_nomem(&ctx->error);
-  mrt_status status = mrt_writer_open(&w, a, path, &ctx->error);
+  mrt_status status = mrt_writer_open(&w, path, &ctx->error);
   if (!status)
     status = write_all(&w, tensors, n, deflate, members, &ctx->error);
   mrt_writer_close(&w);

@@ -164,7 +164,7 @@ MRT_API mrt_status mrt_save_safetensors(mrt_context *ctx, const char *path,
     list[i].dtype = mrt_safetensors_dtype(dtype, &list[i].rank);
   }
   if (n) qsort(list, (size_t)n, sizeof *list, by_dtype_and_name);
-  mrt_status status = mrt_writer_open(&w, a, path, &ctx->error);
+  mrt_status status = mrt_writer_open(&w, path, &ctx->error);
   if (!status) status = write_all(&w, list, n, metadata, pairs, &ctx->error);
   mrt_writer_close(&w);
   mrt_release(a, list, (size_t)n * sizeof *list);

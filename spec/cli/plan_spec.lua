@@ -64,7 +64,7 @@ describe("the program", function()
     says("%-%-json takes no value", "plan --json=3 SCRIPT", planned)
     says("'50%%' is not a number of bytes", "plan --budget 50% SCRIPT", planned)
     says("'nan' is not", "plan --budget nan SCRIPT", planned)
-    says("Is a directory", "plan --html / SCRIPT", planned)
+    says("not a regular file", "plan --html / SCRIPT", planned)
     says("below the working%-set bound, 16,448", "plan --budget 16KiB SCRIPT", planned)
   end)
 

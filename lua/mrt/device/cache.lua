@@ -1,9 +1,9 @@
 --- cache.lua -- the profile of this machine, measured once
 ---
 --- A file of its own for each processor model, instruction set, number of
---- threads and version of mrt, under $XDG_CACHE_HOME/mrt or ~/.cache/mrt.  It is
---- written beside and renamed, so a reader sees all of it or nothing; one that
---- cannot be read, or was made for something else, is as good as none.
+--- threads and version of mrt, under $XDG_CACHE_HOME/mrt or ~/.cache/mrt.  A
+--- reader sees all of it or nothing; one that cannot be read, or was made for
+--- something else, is as good as none.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -116,13 +116,8 @@ function cache.save(profile)
   local path = cache.path()
   if not path then return nil, "no home folder" end
   core.make_folders(folder())
-  local beside = ("%s.%p"):format(path, {})
-  local ok, message = save.write(beside, cache.text(profile))
-  if ok then ok, message = os.rename(beside, path) end
-  if not ok then
-    os.remove(beside)
-    return nil, message
-  end
+  local ok, message = save.write(path, cache.text(profile))
+  if not ok then return nil, message end
   return path
 end
 

@@ -157,11 +157,14 @@ local writers = {
 --- there too, "pt" unless you give one, which other programs want to see.
 ---
 --- The file appears whole or not at all: it is written beside its place, brought
---- to the disk, then renamed, and a reader of the old one keeps it.  Tensors
+--- to the disk, then renamed, and a reader of the old one keeps it.  Who may read and
+--- write the old one, may the new one.  Where the path is a symbolic link, what it names
+--- is replaced, on its disk, and the link stays.  Tensors
 --- are computed one after the other, so that pending ones need not all be in
 --- memory.
 ---
---- Returns nil: the file cannot be written (code "file").
+--- Returns nil: the file cannot be written, or there is a pipe, a device or a folder
+--- (code "file").
 --- Raises: names or metadata that are no strings; another ending.
 ---@param path string
 ---@param tensors table<string, mrt.Tensor>|mrt.Tensor  of npy, one tensor

@@ -105,8 +105,8 @@ local function piece_path(self, step, rank, size)
   return ("%s/step-%08d.rank-%d-of-%d.safetensors"):format(self.folder, step, rank, size)
 end
 
--- Forget all but the newest snapshots, and pieces that belong to none or to one whose
--- file is still to come.
+-- Forget all but the newest snapshots, and what belongs to none of them or to one whose
+-- file is still to come: pieces, and files that a killed process has left half written.
 local function prune(self, coming)
   local kept = { [coming] = true }
   for i, step in ipairs(steps_in(self.folder)) do
@@ -114,6 +114,7 @@ local function prune(self, coming)
   end
   for _, name in ipairs(core.list_folder(self.folder) or {}) do
     local digits = name:match "^step%-(%d+)%.rank%-%d+%-of%-%d+%.safetensors$"
+      or name:match "^step%-(%d+)%..*safetensors%.partial"
     if digits and not kept[math.tointeger(tonumber(digits))] then
       os.remove(self.folder .. "/" .. name)
     end

@@ -32,18 +32,11 @@ function save.format(path, formats, wanted)
   return formats[best]
 end
 
---- Write a file whole.
+--- Write a file, which appears whole or not at all.
 ---@param path string
 ---@param text string
 ---@return true? done
 ---@return string? message  what the world has against it
-function save.write(path, text)
-  local file, message = io.open(path, "wb")
-  if not file then return nil, message end
-  local ok, problem = file:write(text)
-  local closed, late = file:close() -- a full disk may show here only
-  if ok and closed then return true end
-  return nil, ("%s: %s"):format(path, problem or late)
-end
+function save.write(path, text) return core.write_file(path, text) end
 
 return save

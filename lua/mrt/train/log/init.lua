@@ -53,10 +53,10 @@ function log.read(folder)
   if type(folder) ~= "string" then
     core.fail("value", "read_log", "a folder wanted, got " .. options.show(folder))
   end
-  local file, message = io.open(folder .. "/run.jsonl", "rb")
-  if not file then return nil, message end
+  local text, message = core.read_file(folder .. "/run.jsonl")
+  if not text then return nil, message end
   local run, records = {}, {}
-  for line in file:lines() do
+  for line in text:gmatch "[^\n]+" do
     local value = dkjson.decode(line)
     if type(value) ~= "table" then break end
     if type(value.run) == "table" then
@@ -65,7 +65,6 @@ function log.read(folder)
       records[#records + 1] = value
     end
   end
-  file:close()
   return run, records
 end
 
@@ -79,10 +78,7 @@ local function keep_until(folder, last)
       lines[#lines + 1] = encode(r)
     end
   end
-  local path = folder .. "/run.jsonl"
-  local ok, message = save.write(path .. ".new", table.concat(lines))
-  if ok then ok, message = os.rename(path .. ".new", path) end
-  return ok, message
+  return save.write(folder .. "/run.jsonl", table.concat(lines))
 end
 
 -- Is this a file that a log makes?
@@ -117,14 +113,9 @@ local function open_file(folder, run, after)
     local ok, message = put_aside(folder)
     if not ok then return nil, message end
   end
-  local file, message = io.open(path, "wb")
-  if not file then return nil, message end
-  local ok, problem = file:write(encode { run = run })
-  if not ok then
-    file:close()
-    return nil, problem
-  end
-  return file
+  local ok, message = save.write(path, encode { run = run })
+  if not ok then return nil, message end
+  return io.open(path, "ab")
 end
 
 ---@class mrt.LogOptions

@@ -8,6 +8,8 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
+
 local tensorboard = {}
 
 local POLYNOMIAL <const> = 0x82f63b78 -- Castagnoli's, bits reversed
@@ -74,6 +76,9 @@ end
 function tensorboard.open(folder, step)
   local now = os.time()
   local name = ("%s/events.out.tfevents.%010d.%s"):format(folder, now, host())
+  -- one of the same second goes on; what is no file is refused
+  local ok, problem = core.write_file(name, core.read_file(name) or "")
+  if not ok then return nil, problem end
   local file, message = io.open(name, "ab")
   if not file then return nil, message end
   local self = setmetatable({ file = file }, Writer)
