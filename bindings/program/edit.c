@@ -11,6 +11,7 @@
 #include "edit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -173,8 +174,19 @@ static void enter(mrt_edit *e, const char *line) {
   if (e->history) history(e->history, &event, H_ENTER, line);
 }
 
+/* A regular file, or NULL: a pipe would keep us waiting. */
+static FILE *open_regular(const char *path, int flags, const char *mode) {
+  struct stat st;
+  int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0600);
+  if (fd < 0) return NULL;
+  bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+  FILE *file = good ? fdopen(fd, mode) : NULL;
+  if (!file) close(fd);
+  return file;
+}
+
 static void load_history(mrt_edit *e, const char *path) {
-  FILE *file = fopen(path, "r");
+  FILE *file = open_regular(path, O_RDONLY, "r");
   if (!file) return;
   while (getline(&e->buffer, &e->room, file) > 0) enter(e, e->buffer);
   fclose(file);
@@ -229,7 +241,7 @@ bool mrt_edit_history(mrt_edit *e, const char *path) {
   memcpy(copy, path, length + 1);
   make_folders(copy);
   load_history(e, path);
-  e->log = fopen(path, "a");
+  e->log = open_regular(path, O_WRONLY | O_CREAT | O_APPEND, "a");
 #else
   (void)path;
 #endif

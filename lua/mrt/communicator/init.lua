@@ -229,8 +229,7 @@ end
 
 local function note_script()
   local name = arg and arg[0]
-  local file <close> = name and io.open(name, "rb")
-  local text = file and file:read "a"
+  local text = type(name) == "string" and core.read_file(name) -- not a pipe, read by now
   if text then core.communicator.script(text) end
 end
 

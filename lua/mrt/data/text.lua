@@ -27,11 +27,8 @@ local function read_files(files)
   local parts = {}
   for i, path in ipairs(files) do
     if type(path) ~= "string" then core.fail("value", "text", usage) end
-    local file, message = io.open(path, "rb")
-    if not file then return nil, message, "file" end
-    local part, why = file:read "a"
-    file:close()
-    if not part then return nil, path .. ": " .. why, "file" end
+    local part, message, code = core.read_file(path)
+    if not part then return nil, message, code end
     parts[i] = part
   end
   return table.concat(parts, "\n")

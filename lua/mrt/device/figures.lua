@@ -33,12 +33,10 @@ function figures.find(name)
     if profile.name == wanted then return profile end
     names[i] = profile.name
   end
-  local file = io.open(name, "rb")
-  if not file and not name:find "[./]" then
+  if not name:find "[./]" and not core.read_file(name) then
     return nil, ("no device '%s' (devices: %s, or a file that returns one)")
       :format(name, table.concat(names, ", "))
   end
-  if file then file:close() end
   return read.file(name)
 end
 

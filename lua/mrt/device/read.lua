@@ -219,11 +219,8 @@ end
 ---@return mrt.Device? profile
 ---@return string? message
 function read.file(path)
-  local file, message = io.open(path, "rb")
-  if not file then return nil, message end
-  local text = file:read "a"
-  file:close()
-  if not text then return nil, path .. ": cannot be read" end
+  local text, message = core.read_file(path)
+  if not text then return nil, message end
   local chunk, problem = load(text, "@" .. path, "t", {})
   if not chunk then return nil, problem end
   local ok, profile = pcall(chunk)

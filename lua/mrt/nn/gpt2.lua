@@ -8,6 +8,7 @@
 local core = require "mrt.core"
 local file = require "mrt.io.file"
 local GPT = require "mrt.nn.gpt"
+local json = require "mrt.io.json"
 local options = require "mrt.util.options"
 
 -- Their name within a block -> ours, and whether the matrix is turned.
@@ -86,13 +87,13 @@ end
 -- What published sizes have; of another width the weights do not say it.
 local published = { [768] = 12, [1024] = 16, [1280] = 20, [1600] = 25 }
 
--- The file config.json beside the weights: its number of heads; nil: there is none.
+-- The file config.json beside the weights: its number of heads; nil: there is none, or
+-- with a message, it says none.
 local function configured(path)
   local folder = path:match "^(.*/)[^/]*$" or ""
-  local handle = io.open(folder .. "config.json")
-  if not handle then return nil end
-  local config = require "dkjson".decode(handle:read "a" or "", 1, nil, nil)
-  handle:close()
+  local text, message = core.read_file(folder .. "config.json")
+  if not text then return nil, not message:find "No such file" and message or nil end
+  local config = json.decode(text)
   local heads = type(config) == "table" and config.n_head
   if math.type(heads) ~= "integer" or heads < 1 then
     return nil, folder .. "config.json: no n_head, as a GPT-2 has it"

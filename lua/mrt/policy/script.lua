@@ -75,12 +75,8 @@ function script.load(path)
   if type(path) ~= "string" then
     core.fail("value", "policy.load", "a path wanted, got " .. type(path))
   end
-  local file, message = io.open(path)
-  local text = file and file:read "a"
-  if file then file:close() end
-  if not text then
-    return nil, message or path .. ": cannot be read", "data"
-  end
+  local text, message, code = core.read_file(path)
+  if not text then return nil, message, code end
   local chunk, problem = load(text:gsub("^#[^\n]*", ""), "@" .. path, "t")
   if not chunk then
     local named = problem:find(path, 1, true) and problem or path .. ": " .. problem
