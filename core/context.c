@@ -19,6 +19,7 @@ static void end(mrt_context *ctx) {
   mrt_swap_tier_close(ctx);
   mrt_comm_thread_close(ctx->ranks.comm_thread);
   mrt_communicators_close(ctx);
+  mrt_spare_trim(ctx, 0);
   bool same = ctx->device.workers == ctx->cpu.workers;
   if (ctx->device.close && !same) ctx->device.close(&ctx->device);
   if (ctx->cpu.close) ctx->cpu.close(&ctx->cpu);

@@ -118,6 +118,7 @@ typedef struct mrt_context_info {
   size_t bytes_peak;     /* the most at any time since mrt_context_reset_peak */
   size_t alignment;      /* what the device allocates is a multiple of it */
   size_t bytes_swapped;  /* of the swap tier */
+  size_t bytes_spare;    /* given back by tensors and kept for the next */
   size_t bytes_host; /* of the host, for what the device has no kernels for */
   int devices;       /* of its kind that are here */
   bool queues;       /* plans return before they are done; reading waits */

@@ -237,6 +237,7 @@ static int info(lua_State *L) {
   set_count(L, "bytes_swapped", i.bytes_swapped);
   set_count(L, "steps", (size_t)i.steps);
   set_count(L, "bytes_host", i.bytes_host);
+  set_count(L, "bytes_spare", i.bytes_spare);
   lua_pushinteger(L, i.devices);
   lua_setfield(L, -2, "devices");
   lua_pushboolean(L, i.queues);

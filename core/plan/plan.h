@@ -156,6 +156,7 @@ struct mrt_space {
   size_t host_bytes;
   mrt_swap_location *swap;
   uint64_t generation;
+  bool brief; /* of one evaluation, not of a compiled step */
 };
 
 /* A plan that begins as `blank`, with a graph of its own that is empty; NULL:

@@ -6,6 +6,7 @@
 #include "op/random.h"
 #include "plan/planner.h"
 #include "run/remote.h"
+#include "run/space.h"
 #include "tensor/trace.h"
 
 #include <string.h>
@@ -169,7 +170,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   if (space)
     space->refs++;
   else
-    s = mrt_space_new(ctx, &space);
+    s = mrt_space_brief(ctx, &space);
   if (s) return s;
   fenv_t host;
   mrt_rounding_begin(&host);

@@ -14,6 +14,19 @@ MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **out) {
   return MRT_OK;
 }
 
+mrt_status mrt_space_brief(mrt_context *ctx, mrt_space **out) {
+  MRT_TRY(mrt_space_new(ctx, out));
+  (*out)->brief = true;
+  return MRT_OK;
+}
+
+static void free_arena(mrt_space *s) {
+  if (!s->data) return;
+  mrt_device_free(s->ctx, s->data, s->bytes);
+  if (!s->brief) mrt_spare_arenas(s->ctx, -1);
+  s->data = NULL, s->bytes = 0;
+}
+
 static void free_host(mrt_space *s) {
   mrt_context *ctx = s->ctx;
   if (s->host) ctx->cpu.free(&ctx->cpu, s->host, s->host_bytes);
@@ -24,7 +37,7 @@ static void free_host(mrt_space *s) {
 MRT_API void mrt_space_free(mrt_space *s) {
   if (!s || --s->refs > 0) return;
   mrt_context *ctx = s->ctx;
-  mrt_device_free(ctx, s->data, s->bytes);
+  free_arena(s);
   free_host(s);
   mrt_swap_location_free(ctx, s->swap);
   mrt_release(ctx->allocator, s, sizeof *s);
@@ -34,10 +47,12 @@ MRT_API void mrt_space_free(mrt_space *s) {
 mrt_status mrt_space_reserve(mrt_space *s, size_t bytes) {
   if (s->data && s->bytes >= bytes) return MRT_OK;
   if (!bytes) return MRT_OK;
-  mrt_device_free(s->ctx, s->data, s->bytes);
+  free_arena(s);
   s->generation++;
+  if (!s->brief) mrt_spare_arenas(s->ctx, 1);
   s->data = mrt_device_alloc(s->ctx, bytes, &s->bytes);
   if (s->data) return MRT_OK;
+  if (!s->brief) mrt_spare_arenas(s->ctx, -1);
   s->bytes = 0;
   return mrt_fail(&s->ctx->error, MRT_ENOMEM,
                   "out of memory: the plan's arena takes %zu bytes", bytes);

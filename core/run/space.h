@@ -6,6 +6,8 @@
 
 #include "plan/plan.h"
 
+/* One for an evaluation: what is freed beside it is kept as before. */
+mrt_status mrt_space_brief(mrt_context *ctx, mrt_space **out);
 /* Make the arena at least `bytes` large; its old contents are lost, and its
  * generation changes when it moves. */
 mrt_status mrt_space_reserve(mrt_space *s, size_t bytes);

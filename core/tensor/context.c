@@ -82,6 +82,7 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .bytes_swapped = ctx->swap.bytes,
     .steps = ctx->steps,
     .bytes_host = ctx->memory.host,
+    .bytes_spare = ctx->spare.bytes,
     .devices = ctx->device.count,
     .queues = ctx->device.queue != NULL,
   };

@@ -25,6 +25,7 @@
 #include "mrt.h"
 #include "tensor/origin.h"
 #include "tensor/ranks.h"
+#include "tensor/spare.h"
 #include "tensor/storage.h"
 #include "tensor/swap_tier.h"
 
@@ -43,6 +44,7 @@ struct mrt_context {
   bool poison; /* values are overwritten when they die (run/poison.c) */
 
   mrt_device_memory memory;
+  mrt_spare spare;
   mrt_swap_tier swap;
   mrt_ranks ranks;
   mrt_origins origins;

@@ -19,7 +19,12 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
   if (!ticket) return NULL;
   mrt_release(ctx->allocator, ticket, 1);
   void *data = mrt_heap_get(ctx, *rounded);
+  if (!data) data = mrt_spare_get(ctx, *rounded);
   if (!data) data = ctx->device.alloc(&ctx->device, *rounded);
+  if (!data && ctx->spare.count) {
+    mrt_spare_trim(ctx, 0);
+    data = ctx->device.alloc(&ctx->device, *rounded);
+  }
   if (!data) return NULL;
   ctx->memory.now += *rounded;
   if (ctx->memory.now > ctx->memory.peak) ctx->memory.peak = ctx->memory.now;
@@ -28,7 +33,7 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
 
 void mrt_device_free(mrt_context *ctx, void *data, size_t rounded) {
   if (!data) return;
-  if (!mrt_heap_give(ctx, data, rounded))
+  if (!mrt_heap_give(ctx, data, rounded) && !mrt_spare_give(ctx, data, rounded))
     ctx->device.free(&ctx->device, data, rounded);
   ctx->memory.now -= rounded;
 }

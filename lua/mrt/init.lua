@@ -227,13 +227,15 @@ function mrt.set_rng_state(state)
 end
 
 --- Return what tensors take, in bytes: now, at most so far, and in the file of
---- swapped values.
+--- swapped values; and what they have given back and is kept for the next (spare):
+--- at most 256 MiB, or 8 once a compiled step has an arena.
 ---@param o? {reset: boolean?}  forget the most so far
----@return {now: integer, peak: integer, swapped: integer}
+---@return {now: integer, peak: integer, swapped: integer, spare: integer}
 function mrt.memory(o)
   local info = core.info()
   if options.read("memory", o, { reset = false }).reset then core.reset_peak() end
-  return { now = info.bytes_now, peak = info.bytes_peak, swapped = info.bytes_swapped }
+  return { now = info.bytes_now, peak = info.bytes_peak, swapped = info.bytes_swapped,
+    spare = info.bytes_spare }
 end
 
 --- Return the bytes of the device that are in use and that no tensor has: what its
