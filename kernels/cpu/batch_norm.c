@@ -66,7 +66,7 @@ static void measure_part(const mrt_call *c, const void *shared, int part,
   const channels_shape *s = shared;
   batch_norm_room r = room_of(c, s, part);
   int64_t from, to, rows = 0, step = s->block * s->n;
-  real *center = r.wide[0], *sum = r.wide[1];
+  real *center = r.wide[0], *sum = r.wide[1], *base = r.wide[2];
   memset(r.first, 0, (size_t)s->n * sizeof(double));
   memset(r.second, 0, (size_t)s->n * sizeof(double));
   share(s, part, &from, &to);
@@ -74,9 +74,11 @@ static void measure_part(const mrt_call *c, const void *shared, int part,
     int64_t count = to - i < step ? to - i : step, own = count / s->n;
     const real *block = mrt_reals_in(&c->in[0], i, count, r.block[0]);
     clear(center, s->width), clear(sum, s->width);
-    add_block(block, count, s->width, center);
+    memcpy(base, block, (size_t)s->n * sizeof *base), repeat(s, base);
+    add_block(block, base, count, s->width, center);
     add_up(s, center);
-    for (int64_t j = 0; j < s->n; j++) center[j] /= (real)own;
+    for (int64_t j = 0; j < s->n; j++)
+      center[j] = base[j] + center[j] / (real)own;
     repeat(s, center);
     add_squares(block, center, count, s->width, sum);
     add_up(s, sum);
@@ -104,7 +106,7 @@ static void join_parts(const mrt_call *c, const void *shared, int part,
       rows += r.count;
     }
     mean[j] = (real)m;
-    rstd[j] = (real)(1 / sqrt(squares / (double)(rows ? rows : 1) + o->eps));
+    rstd[j] = rstd_of(squares / (double)(rows ? rows : 1), o->eps);
   }
 }
 

@@ -57,18 +57,25 @@ static inline void add_up(const channels_shape *s, real *wide) {
     for (int64_t j = 0; j < s->n; j++) wide[j] += wide[i + j];
 }
 
-/* sum[j] += what stands in column j of `count` elements in wide rows. */
-static inline void add_block(const real *x, int64_t count, int64_t w,
-                             real *sum) {
+/* sum[j] += x - base[j] for what stands in column j of `count` elements in wide
+ * rows.  With a base among them the mean of equal numbers is exact. */
+static inline void add_block(const real *x, const real *base, int64_t count,
+                             int64_t w, real *sum) {
   for (; count >= 4 * w; count -= 4 * w, x += 4 * w)
 #pragma omp simd
     for (int64_t j = 0; j < w; j++)
-      sum[j] += (x[j] + x[j + w]) + (x[j + 2 * w] + x[j + 3 * w]);
+      sum[j] += ((x[j] - base[j]) + (x[j + w] - base[j])) +
+                ((x[j + 2 * w] - base[j]) + (x[j + 3 * w] - base[j]));
   for (int64_t n; count > 0; count -= n, x += n) {
     n = count < w ? count : w;
 #pragma omp simd
-    for (int64_t j = 0; j < n; j++) sum[j] += x[j];
+    for (int64_t j = 0; j < n; j++) sum[j] += x[j] - base[j];
   }
+}
+
+/* 1 / sqrt(var + eps); NaN where squares have overflowed, so that it shows. */
+static inline real rstd_of(double var, double eps) {
+  return var == INFINITY ? (real)NAN : (real)(1 / sqrt(var + eps));
 }
 
 static inline real square(real x) { return x * x; }

@@ -76,7 +76,7 @@ static void spread_groups(const task *t, real *wide, real scale) {
 static void measure(const task *t, const mrt_operand *x, int64_t at,
                     group_norm_room *r) {
   const channels_shape *s = &t->s;
-  real *center = r->wide[0], *sum = r->wide[1];
+  real *center = r->wide[0], *sum = r->wide[1], *base = r->wide[2];
   int64_t all = s->rows * s->n, step = s->block * s->n, seen = 0;
   zero(r->sum[0], t->groups), zero(r->sum[1], t->groups);
   for (int64_t i = 0; i < all; i += step) {
@@ -84,9 +84,12 @@ static void measure(const task *t, const mrt_operand *x, int64_t at,
     int64_t own = count / s->n * t->own;
     const real *block = mrt_reals_in(x, at + i, count, r->block[0]);
     clear(center, s->width), clear(sum, s->width);
-    add_block(block, count, s->width, center);
+    for (int64_t j = 0; j < s->n; j++) base[j] = block[j - j % t->own];
+    repeat(s, base);
+    add_block(block, base, count, s->width, center);
     add_up(s, center);
     spread_groups(t, center, 1 / (real)own);
+    for (int64_t j = 0; j < s->n; j++) center[j] += base[j];
     repeat(s, center);
     add_squares(block, center, count, s->width, sum);
     add_up(s, sum);
@@ -112,7 +115,7 @@ static void forward(const mrt_call *c, const task *t, int64_t sample,
   for (int64_t g = 0; g < t->groups; g++) {
     double var = r->sum[1][g] / (double)(count ? count : 1);
     mean[g] = (real)r->sum[0][g];
-    rstd[g] = (real)(1 / sqrt(var + o->eps));
+    rstd[g] = rstd_of(var, o->eps);
     for (int64_t j = g * t->own; j < (g + 1) * t->own; j++) {
       center[j] = mean[g];
       scale[j] = w ? rstd[g] * w[j] : rstd[g];

@@ -1,7 +1,9 @@
 /* norm.c -- layer_norm, rms_norm and their gradients, a row at a time
  *
  * A row is read for its mean, again for its variance and a third time to be
- * scaled, the last two times from cache.  Gradients of w and b are summed over
+ * scaled, the last two times from cache.  The mean is taken of differences from
+ * the row's first element: else what it is rounded by, times 1 / sqrt(eps), is
+ * the result for a row that hardly varies.  Gradients of w and b are summed over
  * the rows of each thread in a scratch row of its own; these are then added in
  * the order of the threads.  Rows of narrow floats are computed in scratch.
  *
@@ -13,13 +15,13 @@
 /* rms_norm is layer_norm about zero: one set of loops serves both. */
 typedef struct norm_shape {
   int64_t rows, n;
-  real scale; /* 1 / n */
+  real count; /* n, but at least 1 */
   int team;
 } norm_shape;
 
 static norm_shape shape_of(const mrt_call *c, double ns) {
   norm_shape s = { mrt_rows(&c->in[0]), mrt_cols(&c->in[0]), 1, 1 };
-  if (s.n) s.scale = 1 / (real)s.n;
+  if (s.n) s.count = (real)s.n;
   s.team = mrt_team(c, ns * (double)s.rows * (double)s.n);
   return s;
 }
@@ -39,6 +41,32 @@ static void scale_row(const real *x, real mean, real rstd, const real *w,
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd;
   }
+}
+
+static real mean_of(const real *x, const norm_shape *s) {
+  return s->n ? x[0] + row_offsets(x, x[0], s->n) / s->count : 0;
+}
+
+/* 1 / sqrt(mean (x - mean)^2) where the squares overflow; eps is nothing beside
+ * them.  0 if an element is infinite. */
+static real rstd_of_large(const real *x, real mean, const norm_shape *s) {
+  real most = 0, sum = 0;
+  for (int64_t i = 0; i < s->n; i++) {
+    real d = m_abs(x[i] - mean);
+    most = d > most ? d : most;
+  }
+  if (most == MRT_INF) return 0;
+  for (int64_t i = 0; i < s->n; i++) {
+    real d = (x[i] - mean) / most;
+    sum += d * d;
+  }
+  return 1 / (most * m_sqrt(sum / s->count));
+}
+
+static real rstd_of(const real *x, real mean, real eps, const norm_shape *s) {
+  real variance = row_squares(x, mean, s->n) / s->count;
+  return variance == MRT_INF ? rstd_of_large(x, mean, s)
+                             : 1 / m_sqrt(variance + eps);
 }
 
 /* Room: w, b, then a row for each thread. */
@@ -65,8 +93,8 @@ static void forward_part(const mrt_call *c, const void *shared, int part,
   for (; r < end; r++) {
     const real *row = mrt_reals_in(&c->in[0], r * s.n, s.n, room);
     real *to = mrt_reals_place(&c->out[0], r * s.n, room);
-    real mean = f->means ? row_sum(row, s.n) * s.scale : 0;
-    real rstd = 1 / m_sqrt(row_squares(row, mean, s.n) * s.scale + eps);
+    real mean = f->means ? mean_of(row, &s) : 0;
+    real rstd = rstd_of(row, mean, eps, &s);
     scale_row(row, mean, rstd, f->w, f->b, to, s.n);
     mrt_reals_out(&c->out[0], r * s.n, s.n, to);
     if (f->means) f->means[r] = mean;
@@ -177,7 +205,7 @@ static void backward_part(const mrt_call *c, const void *shared, int part,
                     .mean = g->means ? g->means[r] : 0,
                     .rstd = g->rstds[r] };
     sum_row(&l, g->w, s.n, dw, db, &sum_g, &sum_gn);
-    grad_row(&l, g->w, s.n, g->means ? sum_g * s.scale : 0, sum_gn * s.scale);
+    grad_row(&l, g->w, s.n, g->means ? sum_g / s.count : 0, sum_gn / s.count);
     mrt_reals_out(g->dx, r * s.n, s.n, l.dx);
   }
 }

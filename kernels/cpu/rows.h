@@ -54,6 +54,19 @@ static inline real row_sum(const real *x, int64_t n) {
   return sum;
 }
 
+/* Sum of x - center. */
+static inline real row_offsets(const real *x, real center, int64_t n) {
+  vec s[CHAINS] = { { 0 } };
+  int64_t i = 0;
+  for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
+    for (int k = 0; k < CHAINS; k++)
+      s[k] += vec_load(x + i + k * LANES) - center;
+  for (; i + LANES <= n; i += LANES) s[0] += vec_load(x + i) - center;
+  real sum = vec_sum(chains_sum(s));
+  for (; i < n; i++) sum += x[i] - center;
+  return sum;
+}
+
 /* Sum of (x - center)^2. */
 static inline real row_squares(const real *x, real center, int64_t n) {
   vec s[CHAINS] = { { 0 } };

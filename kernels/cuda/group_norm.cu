@@ -48,10 +48,10 @@ MRT_DEVICE void add_rows(R (*v)[V], int count, R *n, R *mean, R *squares) {
   R all = *n + (R)count, share = (R)count / all;
   MRT_UNROLL
   for (int k = 0; k < V; k++) {
-    R middle = 0, sum = 0;
+    R first = v[0][k], middle = 0, sum = 0; /* of equal numbers: exact */
     MRT_UNROLL
-    for (int i = 0; i < CHUNK; i++) middle += v[i][k]; /* 0 from count on */
-    middle /= (R)count;
+    for (int i = 0; i < CHUNK; i++) middle += i < count ? v[i][k] - first : 0;
+    middle = first + middle / (R)count;
     MRT_UNROLL
     for (int i = 0; i < CHUNK; i++) {
       R d = i < count ? v[i][k] - middle : 0;
@@ -115,7 +115,9 @@ template <typename T> __global__ void settle(group_forward<T> a) {
     m = join_warp(m);
     if (threadIdx.x) continue;
     a.mean[g] = (R)m.mean;
-    a.rstd[g] = (R)(1 / sqrt(m.squares / (m.n > 0 ? m.n : 1) + a.eps));
+    double var = m.squares / (m.n > 0 ? m.n : 1);
+    /* squares that have overflowed are to show */
+    a.rstd[g] = var == INFINITY ? (R)NAN : (R)(1 / sqrt(var + a.eps));
   }
 }
 

@@ -1,7 +1,9 @@
 /* norm.cu -- layer_norm, rms_norm and their gradients
  *
  * A team of threads has a row, in registers where it fits: read once, its mean,
- * then its variance about that mean, then scaled.  rms_norm is layer_norm about
+ * then its variance about that mean, then scaled.  The mean is taken of
+ * differences from the row's first element, so that of a constant row it is
+ * exact; squares that overflow are taken again, of smaller numbers.  rms_norm is layer_norm about
  * zero.
  *
  * Gradients of w and b are sums over rows.  Rows are dealt to a number of parts
@@ -28,7 +30,10 @@ cuda_norm_shape shape_of(const mrt_call *c) {
   return { mrt_rows(&c->in[0]), mrt_cols(&c->in[0]) };
 }
 
-template <typename R> MRT_DEVICE R per(int64_t n) { return n ? 1 / (R)n : 1; }
+/* Divided, not multiplied by 1 / n: the mean of equal numbers is exact. */
+template <typename R> MRT_DEVICE R mean_of(R sum, int64_t n) {
+  return n ? sum / (R)n : sum;
+}
 
 /* ---- forward ------------------------------------------------------------- */
 
@@ -41,6 +46,33 @@ template <typename T> struct forward_of {
   cuda_norm_shape s;
 };
 
+/* 1 / sqrt(mean (x - mean)^2) where the squares overflow; eps is nothing beside
+ * them.  0 if an element is infinite. */
+template <typename T, int P>
+MRT_DEVICE mrt_real<T> rstd_of_large(mrt_row<T, P> &row, mrt_real<T> mean,
+                                     int64_t n) {
+  typedef mrt_real<T> R;
+  constexpr int V = mrt_at_once<T>;
+  R most = 0, sum = 0;
+  mrt_each(row, [&](const R *v, int64_t i) {
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) {
+      R d = i + k < row.end ? fabs(v[k] - mean) : 0;
+      most = d > most ? d : most;
+    }
+  });
+  most = mrt_team_max(most);
+  if (most == (R)INFINITY) return 0;
+  mrt_each(row, [&](const R *v, int64_t i) {
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) {
+      R d = i + k < row.end ? (v[k] - mean) / most : 0;
+      sum += d * d;
+    }
+  });
+  return 1 / (most * sqrt(mean_of(mrt_team_sum(sum), n)));
+}
+
 template <typename T, int P>
 __global__ void __launch_bounds__(MRT_TEAM_MOST) each_row(forward_of<T> a) {
   typedef mrt_real<T> R;
@@ -49,12 +81,13 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST) each_row(forward_of<T> a) {
   for (int64_t r = mrt_first_row(); r < a.s.rows; r += mrt_row_stride()) {
     mrt_row<T, P> row(a.x, r, n, 0);
     R mean = 0, squares = 0;
-    if (a.means) {
-      mrt_each(row, [&](const R *v, int64_t) {
+    if (a.means && n) {
+      R first = mrt_get<R>(a.x, r * n);
+      mrt_each(row, [&](const R *v, int64_t i) {
         MRT_UNROLL
-        for (int k = 0; k < V; k++) mean += v[k];
+        for (int k = 0; k < V; k++) mean += i + k < row.end ? v[k] - first : 0;
       });
-      mean = mrt_team_sum(mean) * per<R>(n);
+      mean = first + mean_of(mrt_team_sum(mean), n);
     }
     mrt_each(row, [&](const R *v, int64_t i) {
       MRT_UNROLL
@@ -63,7 +96,9 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST) each_row(forward_of<T> a) {
         squares += d * d;
       }
     });
-    R rstd = 1 / sqrt(mrt_team_sum(squares) * per<R>(n) + a.eps);
+    R variance = mean_of(mrt_team_sum(squares), n);
+    R rstd = variance == (R)INFINITY ? rstd_of_large<T, P>(row, mean, n)
+                                     : 1 / sqrt(variance + a.eps);
     mrt_each(row, [&](R *v, int64_t i) {
       R w[V], b[V];
       int64_t column = i - r * n;
@@ -147,8 +182,8 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
         gn += d[k] * x[k];
       }
     });
-    g = a.means ? mrt_team_sum(g) * per<R>(n) : 0;
-    gn = mrt_team_sum(gn) * per<R>(n);
+    g = a.means ? mean_of(mrt_team_sum(g), n) : 0;
+    gn = mean_of(mrt_team_sum(gn), n);
     mrt_each(row, dy, [&](R *x, R *d, int64_t i) {
       R w[V];
       if (P == 0 && a.w.data) mrt_get_pack<V>(a.w, i - r * n, n, (R)0, w);

@@ -1,5 +1,11 @@
---- numbers_spec.lua -- values and gradients at the edges of what numbers can be
+--- numbers_spec.lua -- values and gradients at the edges of what numbers can be;
+--- on MRT_SPEC_DEVICE too
 local mrt = require "mrt"
+
+if os.getenv "MRT_SPEC_DEVICE" then
+  setup(function() mrt.device(os.getenv "MRT_SPEC_DEVICE") end)
+  teardown(function() mrt.device "cpu" end)
+end
 
 local function close(wanted, got)
   assert.is_true(math.abs(wanted - got) <= 1e-6 * math.max(1, math.abs(wanted)),
@@ -37,5 +43,38 @@ describe("at the edges", function()
       local dx = mrt.grad(y, x):totable()
       assert.is_true(dx[1] ~= dx[1])
     end
+  end)
+
+  it("what is constant is normalised to exactly 0", function()
+    for _, n in ipairs { 5, 33, 189, 1000 } do
+      for _, value in ipairs { 100.7, 1e4 / 3 } do
+        local function largest(y) return y:abs():amax():item() end
+        assert.equal(0, largest(mrt.full({ 2, n }, value):layer_norm()))
+        assert.equal(0, largest(mrt.full({ 2, 6, n, 2 }, value):group_norm(2)))
+        assert.equal(0, largest((mrt.full({ n, 3 }, value):batch_norm(mrt.ones(3), mrt.zeros(3)))))
+        local x = mrt.full({ 2, n }, value)
+        local y = x:layer_norm { eps = 1e-12 }
+        assert.equal(0, largest(mrt.grad((y * mrt.ones(2, n)):sum(), x)))
+      end
+    end
+  end)
+
+  it("rows whose squares overflow are normalised, or NaN, never 0", function()
+    local big, x = 1e20, mrt.tensor { { 1., -1., 3., 0. }, { 2., -2., 5., 1. } }
+    for _, name in ipairs { "layer_norm", "rms_norm" } do
+      local large = x * big
+      local y, wanted = (large[name](large)), (x[name](x, { eps = 0 }))
+      assert.is_true((y - wanted):abs():amax():item() < 1e-5, name)
+      local dy = mrt.tensor { { 1., 2., 3., 5. }, { 0., 1., 0., 0. } }
+      local dx = mrt.grad((y * dy):sum(), large) * big
+      assert.is_true((dx - mrt.grad((wanted * dy):sum(), x)):abs():amax():item() < 1e-4, name)
+    end
+    for _, y in ipairs { (x * big):batch_norm(mrt.ones(4), mrt.zeros(4)),
+      (x * big):reshape(2, 4, 1):group_norm(2) } do
+      assert.is_true(y:isnan():all():item())
+    end
+    local infinite = mrt.tensor { { 1., math.huge, 2. } }
+    assert.is_true(infinite:layer_norm():isnan():all():item())
+    assert.is_true(infinite:rms_norm()[1][2]:isnan():item())
   end)
 end)
