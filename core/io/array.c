@@ -32,11 +32,16 @@ static mrt_status compare(mrt_array *a, uint32_t crc, mrt_error *e) {
                                a->name);
 }
 
+mrt_status mrt_array_readable(mrt_source *s, const mrt_array *a) {
+  return a->stored != MRT_STORED_COUNT
+             ? MRT_OK
+             : mrt_source_fail(s, MRT_EDATA,
+                               "'%.80s' is %s, which no tensor can be", a->name,
+                               a->dtype);
+}
+
 mrt_status mrt_source_find(mrt_source *s, mrt_array *a, const mrt_bytes **in) {
-  if (a->stored == MRT_STORED_COUNT)
-    return mrt_source_fail(s, MRT_EDATA,
-                           "'%.80s' is %s, which no tensor can be", a->name,
-                           a->dtype);
+  MRT_TRY(mrt_array_readable(s, a));
   mrt_status status = mrt_bytes_check(a->bytes, &s->ctx->error);
   if (status) return mrt_source_fail(s, status, "%s", mrt_message(s->ctx));
   if (a->unpacked && !a->whole.data) MRT_TRY(unpack(s, a));

@@ -124,6 +124,8 @@ int64_t mrt_array_width(const mrt_array *a); /* numbers in a row */
 /* What row 0 is in, at the array's offset, after everything that can stand in
  * the way but a checksum. */
 mrt_status mrt_source_find(mrt_source *s, mrt_array *a, const mrt_bytes **in);
+/* EDATA for a dtype that no tensor has. */
+mrt_status mrt_array_readable(mrt_source *s, const mrt_array *a);
 /* Compare an array with its checksum, unless that has been done. */
 mrt_status mrt_array_verify(mrt_source *s, mrt_array *a);
 /* Copy bytes [at, at + n) of the file, which lie within it. */

@@ -9,6 +9,7 @@
 static mrt_status rows_type(mrt_source *s, const mrt_array *a, int64_t n,
                             int64_t length, mrt_type *type) {
   int lead = length ? 2 : 1;
+  MRT_TRY(mrt_array_readable(s, a));
   if (a->fortran || a->type.rank == 0)
     return mrt_source_fail(s, MRT_EVALUE, "'%.80s' can only be read whole",
                            a->name);
@@ -84,8 +85,7 @@ MRT_API void mrt_source_expect(mrt_source *s, int i, const int64_t *rows,
   mrt_type type;
   mrt_wish w;
   bool there = a->unpacked ? a->whole.data != NULL : a->checked || a->late;
-  if (!there || a->stored == MRT_STORED_COUNT ||
-      wish(s, i, rows, n, length, &w, &type))
+  if (!there || wish(s, i, rows, n, length, &w, &type))
     return; /* reading will say why */
   if (mrt_ahead_begin(s, &w, a->unpacked ? &a->whole : a->bytes) || a->unpacked)
     return;

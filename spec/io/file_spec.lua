@@ -261,6 +261,17 @@ describe("a safetensors header", function()
     refused("data", "3 bytes", write("h.safetensors", "abc"))
   end)
 
+  it("may name a dtype that no tensor has: of that no rows are read either", function()
+    local file <close> = assert(mrt.open(header(one("F8_E8M0", "[2]", "0,2"), "xx")))
+    file.source:expect(1, { 0 })
+    for _, call in ipairs { file.source.rows, file.source.verify } do
+      local value, message, code = call(file.source, 1, { 0 })
+      assert.is_nil(value)
+      assert.matches("F8_E8M0, which no tensor can be", message)
+      assert.equal("data", code)
+    end
+  end)
+
   it("may not shrink under a reader", function()
     local file = assert(mrt.open(header(one("U8", "[4096]", "0,4096"), ("x"):rep(4096))))
     write("h.safetensors", "")
