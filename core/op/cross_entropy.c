@@ -8,6 +8,9 @@
  *   targets  [...], 0-based ids, i64 | i32 | u8; rows whose id is
  *            `ignore_index` have loss 0, lse 0 and gradient 0
  *   loss lse [...]; probabilities are never stored
+ *   edges    a logit of -inf is a class of probability 0: the loss is inf if the
+ *            target, or with smoothing any class, is one, and the gradient
+ *            finite.  NaN where all logits are -inf, or one is inf or NaN
  *   cost     4 flop per logit; reads logits once, writes one number a row
  *   grad     dlogits = (exp(logits - lse) - (1 - e) onehot(target) - e / V)
  *            * dloss; may take the storage of the logits

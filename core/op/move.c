@@ -5,9 +5,10 @@
  *   pad     x between zeros along dim
  *   cumsum  y[k] = x[1] + ... + x[k] along dim, or from the end
  *
- *   x      copy, cat, pad: any dtype, layout.  cumsum: f32 | f64 | i64 | i32,
- *          summed in f64 | i64; integers wrap around
- *   y      dtype of x; cumsum may take x's storage
+ *   x      copy, cat, pad: any dtype, layout.  cumsum: any numbers and bool,
+ *          summed in f64 | i64; i64 wraps around
+ *   y      dtype of x, but cumsum's i64 of integers and bool, as of sum; may take
+ *          x's storage where the dtype is the same
  *   cost   reads x once, writes y once
  *   grad   copy    dx = dy
  *          cat     dx = a slice of dy for each;  pad the same
@@ -169,12 +170,9 @@ static const mrt_option cumsum_table[] = {
 
 static mrt_status cumsum_infer(mrt_infer *c) {
   mrt_cumsum_options *o = c->options;
-  mrt_dtype t = c->in[0]->dtype;
-  if (!mrt_is_real(t) && t != MRT_i64 && t != MRT_i32)
-    return mrt_refuse(c, MRT_EDTYPE, "%s, f32, f64, i64 or i32 wanted",
-                      mrt_show(c->in[0]).s);
   MRT_TRY(mrt_want_dim(c, &o->dim, c->in[0]->rank));
   c->out[0] = *c->in[0];
+  if (!mrt_is_real(c->in[0]->dtype)) c->out[0].dtype = MRT_i64;
   return MRT_OK;
 }
 

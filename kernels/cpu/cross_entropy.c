@@ -75,6 +75,8 @@ static void losses_part(const mrt_call *c, const void *unused, int part,
     if (o->label_smoothing > 0) { /* the mean of -log p takes that share */
       real mean = plain_sum(x, r * n, n) / (real)n;
       loss[r] += (real)o->label_smoothing * (own - mean);
+      /* a class that is impossible has a share, perhaps the target's too */
+      if (mean == -MRT_INF && max > -MRT_INF) loss[r] = MRT_INF;
     }
     lse[r] = rest + max;
   }

@@ -32,7 +32,8 @@ typedef void sum_fn(const void *x, void *y, int64_t n, int64_t step, int width,
   }
 CUMSUM(real, real, double, real, )
 CUMSUM(int64_t, int64_t, uint64_t, int64_t, ) /* integers wrap around */
-CUMSUM(int32_t, int32_t, uint64_t, int32_t, )
+CUMSUM(int32_t, int64_t, uint64_t, int32_t, )
+CUMSUM(uint8_t, int64_t, uint64_t, uint8_t, )
 CUMSUM(f16, real, double, uint16_t, f16_to_float)
 CUMSUM(bf16, real, double, uint16_t, bf16_to_float)
 CUMSUM(f8_e4m3, real, double, uint8_t, f8_e4m3_to_float)
@@ -41,7 +42,8 @@ CUMSUM(f8_e5m2, real, double, uint8_t, f8_e5m2_to_float)
 /* By the dtype of x. */
 static sum_fn *const sum_of[MRT_DTYPE_COUNT] = {
   [MRT_REAL] = cumsum_real,       [MRT_i64] = cumsum_int64_t,
-  [MRT_i32] = cumsum_int32_t,     [MRT_f16] = cumsum_f16,
+  [MRT_i32] = cumsum_int32_t,     [MRT_u8] = cumsum_uint8_t,
+  [MRT_bool] = cumsum_uint8_t,    [MRT_f16] = cumsum_f16,
   [MRT_bf16] = cumsum_bf16,       [MRT_f8_e4m3] = cumsum_f8_e4m3,
   [MRT_f8_e5m2] = cumsum_f8_e5m2,
 };

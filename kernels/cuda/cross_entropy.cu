@@ -91,7 +91,10 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
     R own = mrt_get<R>(c.x, first + id), rest = log(sum);
     /* the mean of -log p takes the share of the smoothing */
     loss[r] = rest - (own - max) + c.smoothing * (own - plain / (R)c.n);
-    if (!(c.smoothing > 0)) loss[r] = rest - (own - max);
+    if (!(c.smoothing > 0))
+      loss[r] = rest - (own - max);
+    else if (plain == -(R)INFINITY && max > -(R)INFINITY)
+      loss[r] = (R)INFINITY; /* a class that is impossible has a share */
     lse[r] = rest + max;
   }
 }

@@ -34,11 +34,12 @@ template <typename T> struct total {
   static __device__ __forceinline__ void put(void *, int, int64_t, acc) {}
 };
 
-/* What is stored: f32 where x is narrow. */
+/* What is stored: f32 where x is narrow, i64 of integers. */
 template <typename T> struct stored_of { typedef float type; };
 template <> struct stored_of<double> { typedef double type; };
 template <> struct stored_of<int64_t> { typedef int64_t type; };
-template <> struct stored_of<int32_t> { typedef int32_t type; };
+template <> struct stored_of<int32_t> { typedef int64_t type; };
+template <> struct stored_of<uint8_t> { typedef int64_t type; };
 
 enum { SCAN = 256, V = 4 };
 

@@ -77,4 +77,31 @@ describe("at the edges", function()
     assert.is_true(infinite:layer_norm():isnan():all():item())
     assert.is_true(infinite:rms_norm()[1][2]:isnan():item())
   end)
+
+  it("a class of probability 0 makes the loss inf, and its gradient finite", function()
+    local none, inf = -math.huge, math.huge
+    local x = mrt.tensor { { none, .5, none, none }, { 1., none, 2., 3. }, { 1., 2., 3., 4. },
+      { none, none, none, none }, { 1., 0 / 0, none, 2. } }
+    local ids = mrt.tensor { 0, 0, 0, 0, 0 }
+    for _, e in ipairs { 0, 0.1, 1 } do
+      local loss = (x:cross_entropy(ids, { label_smoothing = e, reduction = "none" }))
+      local v, dx = loss:totable(), mrt.grad(loss:sum(), x):totable()
+      assert.equal(inf, v[1])
+      local second = e > 0 and inf or math.log(1 + math.exp(1) + math.exp(2))
+      if second == inf then assert.equal(inf, v[2]) else close(second, v[2]) end
+      assert.is_true(v[3] < 10 and v[4] ~= v[4] and v[5] ~= v[5])
+      for i = 1, 3 do
+        for j = 1, 4 do assert.is_true(math.abs(dx[i][j]) <= 1, e .. " " .. i .. " " .. j) end
+      end
+    end
+  end)
+
+  it("running sums of integers are i64, as sums are", function()
+    local most = 2 ^ 31 - 1 | 0
+    local y = mrt.tensor({ most, 1, 1 }, "i32"):cumsum(1)
+    assert.equal("i64", y.dtype)
+    assert.same({ most, most + 1, most + 2 }, y:totable())
+    assert.same({ 455, 200 }, mrt.tensor({ 255, 200 }, "u8"):cumsum(1, true):totable())
+    assert.same({ 1, 1, 2 }, mrt.tensor({ true, false, true }):cumsum(1):totable())
+  end)
 end)
