@@ -12,7 +12,7 @@ set(collectives_programs collectives bootstrap)
 if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   file(GLOB collectives_sources CONFIGURE_DEPENDS kernels/collectives/*.c
     core/base/*.c)
-  list(FILTER collectives_sources EXCLUDE REGEX "/(join|shm_join|bootstrap|bootstrap_server|sockets|tcp_mesh|mpi|mpi_open)\\.c$")
+  list(FILTER collectives_sources EXCLUDE REGEX "/(join|shm_join|bootstrap|bootstrap_server|guests|sockets|tcp_mesh|mpi|mpi_open)\\.c$")
   list(FILTER collectives_spec EXCLUDE REGEX "/(heap|faults|bench)\\.c$")
   add_executable(collectives_threads ${collectives_spec} ${collectives_sources}
     core/device/communicator.c core/device/comm_thread.c)

@@ -286,6 +286,7 @@ void mrt_lua_bpe_open(lua_State *L, mrt_binding *m);
 void mrt_lua_file_open(lua_State *L, mrt_binding *m);
 void mrt_lua_host_open(lua_State *L, mrt_binding *m);
 void mrt_lua_process_open(lua_State *L, mrt_binding *m);
+void mrt_lua_secret_open(lua_State *L, mrt_binding *m);
 void mrt_lua_communicator_open(lua_State *L, mrt_binding *m);
 void mrt_lua_ranks_open(lua_State *L, mrt_binding *m);
 

@@ -2,11 +2,10 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "bootstrap_inside.h"
+#include "guests.h"
 
 #include <stdio.h>
 #include <unistd.h>
-
-enum { WAITING = 64 };
 
 static bool is_stranger(const mrt_bootstrap_hello *h,
                         const mrt_bootstrap_hello *own) {
@@ -55,10 +54,19 @@ static void refuse(const mrt_bootstrap *b, int fd, const mrt_error *e) {
   mrt_socket_send(fd, &a, sizeof a, &soon);
 }
 
+_Static_assert(sizeof(mrt_bootstrap_hello) <= MRT_GUEST_SAYS, "room for it");
+
+/* Rank 0's door. */
+typedef struct reception {
+  mrt_bootstrap *bootstrap;
+  const mrt_bootstrap_hello *own;
+} reception;
+
 /* What a whole hello leads to; a stranger gets no answer. */
-static mrt_status receive(mrt_bootstrap *b, mrt_bootstrap_hello *h,
-                          const mrt_bootstrap_hello *own, int fd,
-                          mrt_error *e) {
+static mrt_status receive(void *user, void *said, int fd, mrt_error *e) {
+  mrt_bootstrap *b = ((reception *)user)->bootstrap;
+  const mrt_bootstrap_hello *own = ((reception *)user)->own;
+  mrt_bootstrap_hello *h = said;
   char reason[MRT_BOOTSTRAP_REASON];
   h->build[MRT_BOOTSTRAP_TEXT - 1] = h->host[MRT_BOOTSTRAP_TEXT - 1] = 0;
   if (is_stranger(h, own)) return close(fd), MRT_OK;
@@ -69,56 +77,6 @@ static mrt_status receive(mrt_bootstrap *b, mrt_bootstrap_hello *h,
   refuse(b, fd, e);
   close(fd);
   return s;
-}
-
-/* Those who have connected and not yet said all of their hello. */
-typedef struct guests {
-  int count, fd[WAITING];
-  size_t got[WAITING];
-  double until[WAITING];
-  mrt_bootstrap_hello said[WAITING];
-} guests;
-
-static void drop_guest(guests *g, int i) {
-  int last = --g->count;
-  g->fd[i] = g->fd[last], g->got[i] = g->got[last];
-  g->until[i] = g->until[last], g->said[i] = g->said[last];
-}
-
-static void greet(guests *g, int listener) {
-  int fd = mrt_socket_accept(listener);
-  if (fd < 0) return;
-  if (g->count == WAITING) { /* the one that has been silent longest */
-    int oldest = 0;
-    for (int i = 1; i < WAITING; i++)
-      if (g->until[i] < g->until[oldest]) oldest = i;
-    close(g->fd[oldest]);
-    drop_guest(g, oldest);
-  }
-  int i = g->count++;
-  g->fd[i] = fd, g->got[i] = 0, g->until[i] = mrt_socket_clock() + 10;
-}
-
-/* Hear what guests say; those who have said all leave the list. */
-static mrt_status listen_to(mrt_bootstrap *b, guests *g,
-                            const mrt_bootstrap_hello *own, mrt_error *e) {
-  for (int i = g->count; i-- > 0;) {
-    char *room = (char *)&g->said[i] + g->got[i];
-    long n = mrt_socket_read(g->fd[i], room,
-                             sizeof(mrt_bootstrap_hello) - g->got[i]);
-    if (n > 0) g->got[i] += (size_t)n;
-    bool late = mrt_socket_clock() > g->until[i];
-    int fd = g->fd[i];
-    if (g->got[i] == sizeof(mrt_bootstrap_hello)) {
-      mrt_bootstrap_hello h = g->said[i];
-      drop_guest(g, i);
-      MRT_TRY(receive(b, &h, own, fd, e));
-    } else if (n < 0 || late) {
-      close(fd);
-      drop_guest(g, i);
-    }
-  }
-  return MRT_OK;
 }
 
 static int missing(const mrt_bootstrap *b, char *list, size_t room) {
@@ -141,7 +99,7 @@ static mrt_status not_all(const mrt_bootstrap *b, const char *why,
                   why, list, count > 8 ? ", .." : "");
 }
 
-static mrt_status gather_ranks(mrt_bootstrap *b, int listener, guests *g,
+static mrt_status gather_ranks(mrt_bootstrap *b, int listener, mrt_guests *g,
                                const mrt_bootstrap_hello *own, mrt_error *e) {
   double deadline = mrt_socket_clock() + b->options.timeout;
   char list[8];
@@ -151,8 +109,8 @@ static mrt_status gather_ranks(mrt_bootstrap *b, int listener, guests *g,
     if (mrt_socket_clock() > deadline) return not_all(b, why, e);
     if (b->options.interrupted && *b->options.interrupted)
       return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
-    if (mrt_socket_poll(listener, g->fd, g->count, 0.05)) greet(g, listener);
-    MRT_TRY(listen_to(b, g, own, e));
+    MRT_TRY(mrt_guests_serve(g, listener, 0.05, receive, &(reception){ b, own },
+                             e));
   }
   return MRT_OK;
 }
@@ -169,7 +127,7 @@ static mrt_status welcome(mrt_bootstrap *b, mrt_error *e) {
 }
 
 /* The meeting has failed: all who are here, and who comes soon, hear why. */
-static void tell_all(mrt_bootstrap *b, int listener, guests *g,
+static void tell_all(mrt_bootstrap *b, int listener, mrt_guests *g,
                      const mrt_bootstrap_hello *own, const mrt_error *why) {
   mrt_error ignored;
   double until = mrt_socket_clock() + 1;
@@ -177,19 +135,20 @@ static void tell_all(mrt_bootstrap *b, int listener, guests *g,
     if (b->sockets[r] >= 0) refuse(b, b->sockets[r], why);
   b->verdict = why;
   while (why->status != MRT_EINTERRUPT && mrt_socket_clock() < until) {
-    if (mrt_socket_poll(listener, g->fd, g->count, 0.05)) greet(g, listener);
-    listen_to(b, g, own, &ignored);
+    mrt_guests_serve(g, listener, 0.05, receive, &(reception){ b, own },
+                     &ignored);
   }
   b->verdict = NULL;
 }
 
 static mrt_status gather_all(mrt_bootstrap *b, int listener,
                              const mrt_bootstrap_hello *own, mrt_error *e) {
-  guests *g = mrt_calloc(b->allocator, 1, sizeof *g);
+  mrt_guests *g = mrt_calloc(b->allocator, 1, sizeof *g);
   if (!g) return mrt_nomem(e);
+  g->nbytes = sizeof(mrt_bootstrap_hello);
   mrt_status s = gather_ranks(b, listener, g, own, e);
   if (s) tell_all(b, listener, g, own, e);
-  for (int i = 0; i < g->count; i++) close(g->fd[i]);
+  mrt_guests_close(g);
   mrt_release(b->allocator, g, sizeof *g);
   return s;
 }

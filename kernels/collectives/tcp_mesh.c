@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #endif
 #include "bootstrap_inside.h"
+#include "guests.h"
 #include "tcp.h"
 #include "transport.h"
 
@@ -32,12 +33,15 @@ typedef struct knock {
   int32_t rank, channel;
 } knock;
 
+_Static_assert(sizeof(knock) <= MRT_GUEST_SAYS, "room for it");
+
 typedef struct mesh {
   mrt_bootstrap *bootstrap;
   const mrt_allocator *allocator;
   int rank, size, listener;
   door *doors; /* [size] */
   int *fds;    /* [size * MRT_ENGINE_CHANNELS] */
+  int missing; /* of those that others make */
 } mesh;
 
 /* The number of this side, or of the other, of a connection. */
@@ -104,22 +108,23 @@ static int *place_of(mesh *m, const knock *k) {
   return *fd < 0 ? fd : NULL;
 }
 
-static void take(mesh *m, int *missing) {
-  int fd = mrt_socket_accept(m->listener), *place;
-  knock k;
-  mrt_deadline soon = mrt_bootstrap_until(m->bootstrap, mrt_socket_clock() + 1);
-  if (fd < 0) return;
-  if (!mrt_socket_receive(fd, &k, sizeof k, &soon) && (place = place_of(m, &k)))
-    *place = fd, --*missing;
+static mrt_status take(void *user, void *said, int fd, mrt_error *e) {
+  mesh *m = user;
+  int *place = place_of(m, said);
+  (void)e;
+  if (place)
+    *place = fd, m->missing--;
   else
     close(fd);
+  return MRT_OK;
 }
 
-static mrt_status take_all(mesh *m, mrt_error *e) {
+static mrt_status take_from(mesh *m, mrt_guests *g, mrt_error *e) {
   mrt_deadline until = mrt_bootstrap_deadline(m->bootstrap);
-  int missing = (m->size - 1 - m->rank) * MRT_ENGINE_CHANNELS;
-  while (missing > 0) {
-    if (mrt_socket_poll(m->listener, NULL, 0, 0.05)) take(m, &missing);
+  m->missing = (m->size - 1 - m->rank) * MRT_ENGINE_CHANNELS;
+  while (m->missing > 0) {
+    MRT_TRY(mrt_guests_serve(g, m->listener, 0.05, take, m, e));
+    if (m->missing == 0) break;
     if (until.interrupted && *until.interrupted)
       return mrt_fail(e, MRT_EINTERRUPT, "interrupted");
     if (mrt_socket_clock() < until.deadline) continue;
@@ -128,6 +133,16 @@ static mrt_status take_all(mesh *m, mrt_error *e) {
     return lost(m, i / MRT_ENGINE_CHANNELS, ETIMEDOUT, e);
   }
   return MRT_OK;
+}
+
+static mrt_status take_all(mesh *m, mrt_error *e) {
+  mrt_guests *g = mrt_calloc(m->allocator, 1, sizeof *g);
+  if (!g) return mrt_nomem(e);
+  g->nbytes = sizeof(knock);
+  mrt_status s = take_from(m, g, e);
+  mrt_guests_close(g);
+  mrt_release(m->allocator, g, sizeof *g);
+  return s;
 }
 
 /* Rank 0 is where this rank has reached it, whatever it calls itself. */

@@ -126,7 +126,7 @@ describe("ranks", function()
           local comm = mrt.communicator.create { timeout = 10 }
           print("got", pcall(mrt.compile(function(x) return %s end), mrt.ones(2)))]]):format(code))
       end
-      local _, out = program.shell(([[export WORLD_SIZE=2 MASTER_PORT=%d
+      local _, out = program.shell(([[export MRT_RUN=spec WORLD_SIZE=2 MASTER_PORT=%d
         RANK=0 '%s' %s & RANK=1 '%s' %s; wait]]):format(require "mrt.core".free_port(),
         program.path, paths[1], program.path, paths[2]))
       return out

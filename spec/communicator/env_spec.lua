@@ -49,24 +49,43 @@ end)
 describe("the environment's meeting", function()
   local function meeting(environment)
     local function getenv(name) return environment[name] end
-    return ranks.meeting(ranks.find(getenv), getenv)
+    return ranks.meeting(ranks.find(getenv), getenv, function(path)
+      if path == "theirs" then return nil, "theirs: others may read it" end
+      return path == "/home/.mrt-secret" and "mine" or "own"
+    end)
   end
 
   it("is at MASTER_ADDR and MASTER_PORT, of the run that is named", function()
     assert.same({ address = "h", port = 7, token = "x", transport = "" }, meeting { RANK = "0",
       WORLD_SIZE = "2", MASTER_ADDR = "h", MASTER_PORT = "7", MRT_RUN = "x" })
-    assert.same({ address = "127.0.0.1", port = 29500, token = "", transport = "sockets" },
+    assert.same({ address = "127.0.0.1", port = 29500, token = "own ", transport = "sockets" },
       meeting { RANK = "0", WORLD_SIZE = "2", MRT_TRANSPORT = "sockets" })
     assert.error_matches(function()
       meeting { RANK = "0", WORLD_SIZE = "2", MASTER_PORT = "word" }
     end, "MASTER_PORT is 'word', a count wanted")
   end)
 
+  it("has a secret, which no job's number is", function()
+    local function token(environment)
+      environment.RANK, environment.WORLD_SIZE = "0", "2"
+      return meeting(environment).token
+    end
+    assert.equal("mine ", token { HOME = "/home" })
+    assert.equal("own ", token { HOME = "/home", XDG_CONFIG_HOME = "/config" })
+    assert.equal("own ", token { HOME = "/home", MRT_RUN_FILE = "/file", MRT_RUN = "" })
+    assert.equal(63, #token { TORCHELASTIC_RUN_ID = ("x"):rep(100) })
+    assert.error_matches(function() token { MRT_RUN_FILE = "theirs" } end,
+      "share: theirs: others may read it; or set MRT_RUN")
+    assert.equal("abc", meeting { OMPI_COMM_WORLD_RANK = "0", OMPI_COMM_WORLD_SIZE = "2",
+      OMPI_COMM_WORLD_LOCAL_RANK = "0", OMPI_COMM_WORLD_LOCAL_SIZE = "2",
+      OMPI_MCA_orte_precondition_transports = "abc" }.token)
+  end)
+
   it("is beside torchrun's own port", function()
     local m = meeting { RANK = "0", WORLD_SIZE = "2", MASTER_ADDR = "h", MASTER_PORT = "45499",
       TORCHELASTIC_USE_AGENT_STORE = "True", TORCHELASTIC_RUN_ID = "id" }
     assert.is_true(m.port ~= 45499 and m.port >= 10000 and m.port < 30000)
-    assert.same({ "h", "id" }, { m.address, m.token })
+    assert.same({ "h", "own id" }, { m.address, m.token })
   end)
 
   it("is known to launchers that set no address", function()
@@ -75,7 +94,7 @@ describe("the environment's meeting", function()
         OMPI_COMM_WORLD_LOCAL_RANK = "0", OMPI_COMM_WORLD_LOCAL_SIZE = here,
         PMIX_NAMESPACE = "77" }
     end
-    assert.same({ "", "mpi", "77" }, { mpi("4").transport, mpi("2").transport, mpi("4").token })
+    assert.same({ "", "mpi", "own 77" }, { mpi("4").transport, mpi("2").transport, mpi("4").token })
     local function slurm(list)
       return meeting { SLURM_PROCID = "0", SLURM_NTASKS = "2", SLURM_JOB_ID = "12",
         SLURM_JOB_NODELIST = list }

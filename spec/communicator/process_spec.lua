@@ -116,7 +116,7 @@ describe("ranks that are processes", function()
     local create = "print(pcall(mrt.communicator.create, { timeout = %d }))"
     local function alone(environment)
       local path = script(create:format(1))
-      local _, out = program.shell(("%s '%s' %s"):format(environment, program.path, path))
+      local _, out = program.shell(("MRT_RUN=spec %s '%s' %s"):format(environment, program.path, path))
       return out
     end
     has(alone "RANK=1 WORLD_SIZE=2 MASTER_PORT=1", "found no rank 0 at 127.0.0.1:1")
@@ -137,7 +137,7 @@ describe("ranks that are processes", function()
       program.path, path, port, program.path, path, program.path, path))
     has(out, "cannot listen at 127.0.0.1:" .. port)
     has(out, "does not take rank 1")
-    _, out = program.shell(([[export MASTER_PORT=%d
+    _, out = program.shell(([[export MRT_RUN=spec MASTER_PORT=%d
       WORLD_SIZE=3 RANK=0 '%s' %s & WORLD_SIZE=2 RANK=1 '%s' %s; wait]])
       :format(port, program.path, path, program.path, path))
     assert.equal(2, select(2, out:gsub("expects 2 ranks, rank 0 expects 3", "")), out)

@@ -110,6 +110,31 @@ local function job_of(source, getenv)
   return job and job .. "." .. (getenv "SLURM_STEP_ID" or "") or nil
 end
 
+-- Where a user's secret is.
+local function secret_path(getenv)
+  local config = getenv "XDG_CONFIG_HOME"
+  if config and config ~= "" then return config .. "/mrt-secret" end
+  return (getenv "HOME" or "") .. "/.mrt-secret"
+end
+
+-- What only the ranks of this run know: MRT_RUN, as `mrt launch` makes it; what
+-- mpirun gives its ranks; else the user's own secret, and which job it is.  A job's
+-- number alone is known to all.
+local function token_of(source, job, getenv, secret)
+  local given = getenv "MRT_RUN"
+  if given and given ~= "" then return given end
+  if source == "Open MPI" and getenv "OMPI_MCA_orte_precondition_transports" then
+    return job
+  end
+  local path = getenv "MRT_RUN_FILE" or secret_path(getenv)
+  local own, why = secret(path)
+  if not own then
+    core.fail("value", "communicator", ("ranks need a secret that they share: %s; or set "
+      .. "MRT_RUN to the same random text for each"):format(why))
+  end
+  return (own .. " " .. (getenv "TORCHELASTIC_RUN_ID" or job or "")):sub(1, 63)
+end
+
 local function port_where(job, getenv)
   local given = count_of(getenv, "MASTER_PORT")
   if given and getenv "TORCHELASTIC_USE_AGENT_STORE" == "True" then
@@ -134,15 +159,20 @@ end
 --- knows; and MRT_TRANSPORT.  Ranks of mpirun on several hosts have no address but
 --- MPI itself.
 ---
---- Raises (value): MASTER_PORT is no count.
+--- Without a token of their own ranks use a secret of their user: the file that
+--- MRT_RUN_FILE names, else ~/.mrt-secret (or in XDG_CONFIG_HOME), made with the first
+--- run and for its owner's eyes only.  Hosts without a common home set MRT_RUN.
+---
+--- Raises (value): MASTER_PORT is no count; others may read that file.
 ---@param found mrt.Rank
 ---@param getenv? fun(name: string): string?  default os.getenv
+---@param secret? fun(path: string): string?, string?  default core.secret
 ---@return mrt.Meeting
-function ranks.meeting(found, getenv)
+function ranks.meeting(found, getenv, secret)
   getenv = getenv or os.getenv
   local job = job_of(found.source, getenv)
   return { address = address_of(found.source, getenv), port = port_where(job, getenv),
-    token = getenv "MRT_RUN" or getenv "TORCHELASTIC_RUN_ID" or job or "",
+    token = token_of(found.source, job, getenv, secret or core.secret),
     transport = transport_of(found, getenv) }
 end
 

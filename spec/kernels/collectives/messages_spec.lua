@@ -45,7 +45,8 @@ end
 
 -- Ranks of a world, each with its own words before the program.
 local function world(n, path, before, port)
-  local text = "export MASTER_ADDR=127.0.0.1 MASTER_PORT=" .. (port or core.free_port())
+  local text = "export MRT_RUN=spec MASTER_ADDR=127.0.0.1 MASTER_PORT="
+    .. (port or core.free_port())
   for r = 0, n - 1 do
     text = text .. ("\nRANK=%d WORLD_SIZE=%d %s '%s' %s 2>&1 &"):format(r, n, before(r),
       program.path, path)
@@ -263,7 +264,7 @@ describe("#process two hosts", function()
 
   -- The two ranks by hand, over sockets.
   local function by_hand(path)
-    local text = "{ export WORLD_SIZE=2 MASTER_ADDR=10.77.0.1; "
+    local text = "{ export MRT_RUN=spec WORLD_SIZE=2 MASTER_ADDR=10.77.0.1; "
     for r, n in ipairs { a, b } do
       text = text .. ("RANK=%d MRT_HOST=host%s timeout -k 1 60 "
         .. "nsenter --net=/run/netns/%s '%s' %s & ")
