@@ -28,7 +28,7 @@ if(TARGET CUDA::cudart)
     ${CMAKE_DL_LIBS})
   set_target_properties(jit_compile PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)
-  add_test(NAME jit_compile COMMAND jit_compile sm_90)
+  add_test(NAME jit_compile COMMAND jit_compile compute_90)
   set_tests_properties(jit_compile PROPERTIES LABELS "host;long"
     SKIP_RETURN_CODE 77)
 endif()

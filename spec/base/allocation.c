@@ -30,9 +30,9 @@ int luaopen_mrt_core(lua_State *L);
 
 /* Sanitizers are slow: there each call fails in one of the two ways of `used`. */
 #ifdef __SANITIZE_ADDRESS__
-enum { STRIDE = 2, FRESH_RUNS = 150 };
+enum { STRIDE = 2, FRESH_RUNS = 80 };
 #else
-enum { STRIDE = 1, FRESH_RUNS = 400 };
+enum { STRIDE = 1, FRESH_RUNS = 150 };
 #endif
 
 typedef struct heap {

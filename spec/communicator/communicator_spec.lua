@@ -143,7 +143,7 @@ describe("the gradient of a collective", function()
         }
         local worst = 0
         for k, op in ipairs(f) do
-          local rows = 2 * comm.size
+          local rows = comm.size
           local values = numbers(rows * 3, k)
           local function loss(list)
             local x = mrt.tensor(list, { dtype = "f64" }):reshape(rows, 3)

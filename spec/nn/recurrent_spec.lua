@@ -208,7 +208,7 @@ describe("a recurrent network within a budget", function()
     end
   end)
 
-  it("is refused with a budget that does", function()
+  it("is refused with a budget that does #long", function()
     for _, case in ipairs { { "LSTM", 2, 6 }, { "GRU", 2, 7 } } do
       local name, layers, steps = table.unpack(case)
       local ok, why = plan(name, layers, steps, { memory = 1000,

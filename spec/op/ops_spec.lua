@@ -6,7 +6,7 @@ local bits = require("support.bits").of
 
 local samples = rows.all()
 
--- A device whose kernels take long to make tries the rules, not every size.
+-- Where kernels take long to make or to run, the rules are tried, not every size.
 local lean = os.getenv "MRT_SPEC_LEAN" == "1"
 
 -- What has no samples of its own: made by the library, or drawn at random.

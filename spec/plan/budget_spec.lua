@@ -146,7 +146,7 @@ describe("memory alone", function()
     core.set_poison(true)
     local swaps, both = 0, 0
     -- under sanitizers each takes seconds
-    for seed = 1, graphs < 20 and math.min(graphs, 3) or graphs do
+    for seed = 1, graphs < 20 and math.min(graphs, 2) or graphs do
       machine(({ 1e12, 1e10, 1e9, 1e7 })[seed % 4 + 1])
       local _, all, bits = random_step(seed)
       local wanted = bits()

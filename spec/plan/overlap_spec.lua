@@ -72,7 +72,7 @@ describe("collectives beside the computation", function()
       "zero(2, { bucket = 0, prefetch = prefetch })",
       "fsdp { bucket = 0, prefetch = prefetch }" }
 
-    it("in any stage", function()
+    it("in any stage #long", function()
       local ddp = done(2, "", body:format(stages[1]))
       for i = 2, 3 do assert.equal(ddp, done(2, "", body:format(stages[i]))) end
     end)

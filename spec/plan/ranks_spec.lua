@@ -219,9 +219,8 @@ describe("a rank", function()
     "policy.shard.ddp { gather = 'bf16', retain = true }",
     "policy.shard.zero(2, { bucket = 0 })", "policy.shard.zero(3, { bucket = 0 })" }
 
-  for i, sharding in ipairs(policies) do
-    local long = i < #policies and " #long" or ""
-    it("takes what it plans, to the byte: " .. sharding .. long, function()
+  for _, sharding in ipairs(policies) do
+    it("takes what it plans, to the byte: " .. sharding .. " #long", function()
       exact(4, sharding)
       local budget = exact(2, sharding) * 9 // 10
       assert.is_true(exact(2, sharding, "o.memory = " .. budget) <= budget)

@@ -130,13 +130,13 @@ describe("delayed scaling", function()
     assert.near(100, step(mrt.tensor { { 100.0 } }, one):item(), 1e-4)
   end)
 
-  it("trains, as f32 does to what f8 holds", function()
+  it("trains, as f32 does to what f8 holds #long", function()
     local _, wide = run({ precision = fp8() }, 40)
     local _, losses = run({ precision = delayed() }, 40)
     assert.near(wide[40], losses[40], 0.05 * wide[40] + 0.02)
   end)
 
-  it("gives the same bits however the step is planned", function()
+  it("gives the same bits however the step is planned #long", function()
     local wanted = run({ precision = delayed() }, 4)
     for name, options in pairs {
       order = { order = "program" }, fuse = { fuse = false },

@@ -116,7 +116,7 @@ describe("random bits of updates", function()
     { "lion", "{ lr = 0.01, state = '8bit' }", "policy.precision.bf16_pure()" },
   } do
     local name = "are the same in all stages: " .. table.concat(case, " ")
-    it(i == 1 and name or name .. " #long", function()
+    it(i == 3 and name or name .. " #long", function()
       local code = trained(table.unpack(case))
       for n = i == 1 and 2 or 3, i == 1 and 4 or 3 do
         local said = alike(n, code)
@@ -221,7 +221,7 @@ describe("parameters of odd sizes", function()
 
   for n = 1, 4 do
     it(("have the same bits in all stages on %d ranks"):format(n)
-      .. (n == 4 and " #long" or ""), function()
+      .. (n ~= 2 and " #long" or ""), function()
       alike(n, trained("{ lr = 0.1 }", n))
       alike(n, trained("{ lr = 0.1, state = '8bit' }", 10 + n),
         { stages[1], stages[3], stages[4], stages[6] })

@@ -98,7 +98,7 @@ describe("sharded training", function()
 
   it("narrows", function() compare(2, "o.precision = policy.precision.bf16()", 0.02) end)
 
-  it("reads and retains narrow weights", function()
+  it("reads and retains narrow weights #long", function()
     local o = ", gather = 'bf16', reduce = 'bf16', bucket = 0"
     local change = "o.precision = policy.precision.bf16()"
     local ddp = run(2, ("policy.shard.ddp { %s }"):format(o:sub(3)), change)
@@ -122,7 +122,7 @@ describe("sharded training", function()
     compare(2, "o.precision = policy.precision.f16 { loss_scale = 'dynamic' }", 0.02)
   end)
 
-  it("keeps state in 8 bits", function()
+  it("keeps state in 8 bits #long", function()
     compare(3, "how.settings.state = '8bit'", 0.01)
   end)
 
@@ -131,7 +131,7 @@ describe("sharded training", function()
     compare(2, "how.optimizer = 'lamb'", 1e-4)
   end)
 
-  it("begins with the parameters of rank 0", function()
+  it("begins with the parameters of rank 0 #long", function()
     local o = "gather = 'bf16', retain = true"
     local alike = run(2, ("policy.shard.ddp { %s }"):format(o))
     for _, policy in ipairs { "ddp {%s}", "zero(1, {%s})", "zero(2, {%s})", "zero(3, {%s})" } do

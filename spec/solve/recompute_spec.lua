@@ -181,7 +181,7 @@ describe("core.schedule", function()
     assert(result.cost <= 3 * n, "more than one extra forward pass: " .. result.cost)
   end)
 
-  it("costs no more than a forward pass in a third of what a deep program wants", function()
+  it("costs no more than a forward pass in a third of what a deep program wants #long", function()
     local deep = { lstm = lookalikes.lstm(150), chain = lookalikes.chain(400),
       transformer = lookalikes.transformer(16) }
     for name, p in pairs(deep) do
@@ -201,7 +201,7 @@ describe("core.schedule", function()
     assert(least > 250 and solve(p, least), "the least named does not do")
   end)
 
-  it("limits its work by counts: a large program ends", function()
+  it("limits its work by counts: a large program ends #long", function()
     local p = lookalikes.lstm(200)
     assert(solve(p, math.floor(0.6 * solve(p, ENOUGH).peak)))
   end)

@@ -227,10 +227,13 @@ describe("a product of real numbers", function()
   local few = { { 1, 512, 300 }, { 2, 40, 96 }, { 8, 401, 129 }, { 16, 385, 200 },
     { 31, 64, 2047 }, { 32, 512, 256 }, { 33, 1, 800 }, { 48, 800, 777 }, { 100, 33, 500 } }
 
+  local lean = os.getenv "MRT_SPEC_LEAN" == "1"
+
   it("has the same bits however its operands lie, and when it is turned", function()
     for _, dtype in ipairs { "f32", "f64" } do
       for _, s in ipairs(few) do
         local m, k, n = table.unpack(s)
+        if lean and dtype == "f64" and m > 16 then break end
         local a, w = mrt.randn(m, k, { dtype = dtype }), mrt.randn(n, k, { dtype = dtype })
         local bias = mrt.randn(n, { dtype = dtype })
         mrt.eval(a, w, bias)

@@ -1,6 +1,6 @@
 /* jit_compile.c -- NVRTC takes the source of every pointwise operator
  *
- *     jit_compile [sm_90 ...]
+ *     jit_compile [TARGET ...]   compute_90, to PTX; sm_90 takes twice as long
  *
  * Many kernels make one program, in every dtype and in every layout.  Needs
  * libnvrtc but no GPU; exits with 77 where there is none.
