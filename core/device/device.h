@@ -46,8 +46,8 @@ typedef struct mrt_device {
   size_t align; /* every offset and size is a multiple of this; 0: 64 */
   int threads;  /* for the call; 0: 1 */
   struct mrt_workers *workers; /* for the call; NULL: its threads are one */
-  int count;    /* devices of its kind that are here; 0: 1 */
-  bool dots;    /* the processor has dot products of bf16 */
+  int count;                   /* devices of its kind that are here; 0: 1 */
+  bool dots;                   /* the processor has dot products of bf16 */
   /* Bytes that can be had now; NULL, or 0 as an answer: not known. */
   size_t (*available)(const struct mrt_device *device);
   /* Bytes of it in use, whoever uses them; NULL: not known. */
@@ -154,7 +154,7 @@ typedef struct mrt_plugin_core {
  * with number `index`.  EDEVICE: it is not here, and how many there are. */
 typedef mrt_status mrt_plugin_open(const mrt_plugin_core *core, int index,
                                    mrt_device *device, mrt_error *e);
-#define MRT_PLUGIN_ENTRY "mrt_plugin_open_2" /* rises with this header */
+#define MRT_PLUGIN_ENTRY "mrt_plugin_open_3" /* rises with this header */
 
 /* The library that the environment's `variable` names, else `file` beside this
  * code or where libraries are.  It stays.  NULL: there is none, and `*why`. */
