@@ -41,7 +41,8 @@ static mrt_context *make(const mrt_allocator *a) {
 
 /* The device, and the CPU for what is computed while planning. */
 static mrt_status open_devices(mrt_context *ctx, const mrt_context_options *o) {
-  MRT_TRY(mrt_cpu_open(o->isa, o->threads, ctx->allocator, &ctx->cpu, &ctx->error));
+  MRT_TRY(
+      mrt_cpu_open(o->isa, o->threads, ctx->allocator, &ctx->cpu, &ctx->error));
   if (!o->device || strcmp(o->device, "cpu") == 0)
     return ctx->device = ctx->cpu, MRT_OK;
   return mrt_plugin_load(o->device, &ctx->cpu, &ctx->device, &ctx->error);

@@ -72,9 +72,9 @@ typedef struct mrt_call {
   mrt_run *run;
   int threads;                 /* into how many parts it divides its work */
   struct mrt_workers *workers; /* who do them beside the caller; NULL: nobody */
-  bool dots;        /* dot products of bf16 may be used */
-  int node;         /* for `fault` */
-  const char *file; /* where it was written */
+  bool dots;                   /* dot products of bf16 may be used */
+  int node;                    /* for `fault` */
+  const char *file;            /* where it was written */
   int line;
 } mrt_call;
 
