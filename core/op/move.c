@@ -170,6 +170,9 @@ static const mrt_option cumsum_table[] = {
 
 static mrt_status cumsum_infer(mrt_infer *c) {
   mrt_cumsum_options *o = c->options;
+  if (mrt_is_narrow(c->in[0]->dtype)) /* computed in f32 then */
+    return mrt_refuse(c, MRT_EDTYPE, "%s, f32, f64, an integer or bool wanted",
+                      mrt_show(c->in[0]).s);
   MRT_TRY(mrt_want_dim(c, &o->dim, c->in[0]->rank));
   c->out[0] = *c->in[0];
   if (!mrt_is_real(c->in[0]->dtype)) c->out[0].dtype = MRT_i64;

@@ -182,6 +182,10 @@ mrt_status mrt_cpu_open(const char *isa, int threads, const mrt_allocator *a,
     bool wanted = !isa || strcmp(isa, variants[i].isa) == 0;
     if (wanted && supported(variants[i].isa)) found = &variants[i];
   }
+  if (!found && !isa)
+    return mrt_fail(e, MRT_EVALUE,
+                    "this processor has none of the instruction sets that mrt "
+                    "was built for");
   if (!found)
     return mrt_fail(e, MRT_EVALUE, "no instruction set '%s' here", isa);
   if (threads <= 0) threads = threads_wanted(cores);
