@@ -116,7 +116,8 @@ describe("ranks that are processes", function()
     local create = "print(pcall(mrt.communicator.create, { timeout = %d }))"
     local function alone(environment)
       local path = script(create:format(1))
-      local _, out = program.shell(("MRT_RUN=spec %s '%s' %s"):format(environment, program.path, path))
+      local _, out = program.shell(("MRT_RUN=spec %s '%s' %s"):format(environment,
+        program.path, path))
       return out
     end
     has(alone "RANK=1 WORLD_SIZE=2 MASTER_PORT=1", "found no rank 0 at 127.0.0.1:1")
