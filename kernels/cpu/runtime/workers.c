@@ -17,9 +17,9 @@
 #include <stdatomic.h>
 #include <time.h>
 
-/* Longer than most of what one thread does alone between two jobs; a hundredth
- * of the time that a kernel gives to one of two threads on a core. */
-enum { SPIN_NS = 50000, LOOKS_PER_CLOCK = 16 };
+/* Longer than most of what one thread does alone between two jobs; a tenth of
+ * the time that a system gives to one of two threads on a core. */
+enum { SPIN_NS = 400000, LOOKS_PER_CLOCK = 16 };
 enum { STACK = 1 << 20 }; /* bytes of a worker's */
 enum { LINE = 64 };       /* bytes that two threads should not both write */
 

@@ -4,8 +4,8 @@
  * has each done once, by whoever comes first: the caller or a worker.  So the
  * bits depend on the number of parts alone, and the work gets done however many
  * workers there are: fewer than parts where the process may use fewer cores or
- * gets no more threads, none in the child of a fork.  Who waits looks for a
- * few microseconds, then sleeps: beside other work that costs it little, and
+ * gets no more threads, none in the child of a fork.  Who waits looks for less
+ * than half a millisecond, then sleeps: beside other work that costs it little, and
  * idle workers cost nothing.
  *
  * SPDX-License-Identifier: MIT */
