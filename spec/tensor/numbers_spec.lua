@@ -105,3 +105,64 @@ describe("at the edges", function()
     assert.same({ 1, 1, 2 }, mrt.tensor({ true, false, true }):cumsum(1):totable())
   end)
 end)
+
+-- Line by line lua/mrt/tensor/README.md.
+describe("what differs from PyTorch", function()
+  local nan <const>, inf <const> = 0 / 0, math.huge
+  local function slopes(f, ...)
+    local xs = { ... }
+    local dx = mrt.grad(f(...):sum(), xs)
+    for i = 1, #dx do dx[i] = dx[i]:totable()[1] end
+    return dx
+  end
+  local function is_nan(t) return t:isnan():all():item() end
+  local one, none = mrt.tensor { 1. }, mrt.tensor { nan }
+
+  it("are gradients at NaN and at bounds", function()
+    assert.is_true(is_nan(none:relu()))
+    assert.same({ 0 }, slopes(one.relu, none))
+    for _, f in ipairs { one.maximum, one.minimum } do
+      assert.is_true(is_nan(f(none, one)))
+      assert.same({ 0, 0 }, slopes(f, none, one))
+    end
+    assert.same({ .5 }, slopes(function(x) return x:clamp(0, 1) end, one))
+  end)
+
+  it("are casts", function()
+    assert.same({ 255, 0, 0, 255, 2 }, mrt.tensor({ 300, -5, nan, inf, 2.7 }):to("u8"):totable())
+    assert.same({ 2 ^ 31 - 1, -2 ^ 31, 0 }, mrt.tensor({ 3e10, -3e10, nan }):to("i32"):totable())
+    assert.equal(448, mrt.tensor({ 1e6 }):to("f8_e4m3"):totable()[1])
+  end)
+
+  it("is division of integers", function()
+    local x = mrt.tensor { -7, 7 }
+    for sign, f in pairs { ["n%%%%0"] = function() return x % 0 end,
+      ["n//0"] = function() return x // 0 end } do
+      local ok, err = pcall(f)
+      assert.is_false(ok)
+      assert.matches("^spec/tensor/numbers_spec.lua:%d+: attempt to perform '" .. sign .. "'$",
+        tostring(err))
+    end
+    assert.is_false(pcall(x.remainder, x, 0))
+    assert.is_true(is_nan(mrt.tensor { 1. } % 0) and is_nan(x % 0.0))
+    assert.same({ -4, 3 }, (x // 2):totable())
+    assert.same({ 2, 1 }, (x % 3):totable())
+    assert.equal("-0.0", tostring((mrt.tensor { -1.5 } // inf):totable()[1]))
+    assert.equal(.5, (mrt.tensor { 2 } ^ -1):item())
+    assert.equal(1.5, mrt.tensor({ 1, 2 }):mean():item())
+    assert.is_false(pcall(one.prod, mrt.tensor { true }))
+    assert.equal(1e-6, mrt.nn.RMSNorm(3).eps)
+  end)
+
+  it("is not this", function()
+    close(math.sqrt(7 / 3), mrt.tensor({ 1., 2., 4. }):std():item())
+    assert.is_true(is_nan(one:std()))
+    assert.same({ 0, 2, 2, 0 }, mrt.tensor({ .5, 1.5, 2.5, -.5 }):round():totable())
+    assert.equal(44, (mrt.tensor({ 200 }, "u8") + mrt.tensor({ 100 }, "u8")):item())
+    assert.equal("i64", mrt.tensor({ true }):sum().dtype)
+    assert.equal(1, mrt.tensor({ 1., 3., 3. }):argmax():item())
+    assert.equal(1, mrt.tensor({ 1., nan, 3. }):argmax():item())
+    local equals = mrt.tensor { 3., 3. }
+    assert.same({ .5, .5 }, mrt.grad(equals:amax(), equals):totable())
+  end)
+end)

@@ -93,10 +93,26 @@ function Tensor.pow(x, y)
   return op.pow(x, y)
 end
 
+-- Integers have no quotient by 0, in Lua's words; floats have one.
+local function refuse_zero(sign, x, y)
+  if math.type(y) == "integer" and y == 0 and is_integer(x) then
+    core.fail("value", nil, ("attempt to perform 'n%s0'"):format(sign))
+  end
+end
+
+--- Take what is left by `floor_divide`: the sign is y's, as of `%` in Lua.
+---@param y mrt.Operand
+---@return mrt.Tensor
+function Tensor.remainder(x, y)
+  refuse_zero("%%", x, y)
+  return op.remainder(x, y)
+end
+
 --- Divide and round down; integers stay integers and must be below 2^53.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
 function Tensor.floor_divide(x, y)
+  refuse_zero("//", x, y)
   if not (is_integer(x) and is_integer(y)) then
     return op.floor(op.div(x, y))
   end
@@ -107,7 +123,7 @@ end
 
 meta.__add, meta.__sub, meta.__mul = op.add, op.sub, op.mul
 meta.__div, meta.__idiv = Tensor.div, Tensor.floor_divide
-meta.__mod, meta.__pow = op.remainder, Tensor.pow
+meta.__mod, meta.__pow = Tensor.remainder, Tensor.pow
 meta.__unm = function(x) return op.neg(x) end
 
 -- ---- fields ----------------------------------------------------------------

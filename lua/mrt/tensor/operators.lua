@@ -195,11 +195,6 @@ function Tensor:maximum(second) end
 ---@return mrt.Tensor
 function Tensor:minimum(second) end
 
---- z = x - y floor(x / y)
----@param second mrt.Operand
----@return mrt.Tensor
-function Tensor:remainder(second) end
-
 --- z = x equals y
 ---@param second mrt.Operand
 ---@return mrt.Tensor
