@@ -7,6 +7,7 @@
  * (spec/house/layers_spec.lua).
  *
  * SPDX-License-Identifier: MIT */
+#include "base/rounding.h"
 #include "op/op.h"
 #include "run/run.h"
 #include "tensor/trace.h"
@@ -48,6 +49,15 @@ static mrt_status open_devices(mrt_context *ctx, const mrt_context_options *o) {
   return mrt_plugin_load(o->device, &ctx->cpu, &ctx->device, &ctx->error);
 }
 
+/* What plans are made for, however the host rounds. */
+static void describe(mrt_context *ctx) {
+  fenv_t host;
+  mrt_rounding_begin(&host);
+  mrt_device_describe(&ctx->cpu, &ctx->cpu, &ctx->cpu_profile);
+  mrt_device_describe(&ctx->device, &ctx->cpu, &ctx->profile);
+  mrt_rounding_end(&host);
+}
+
 MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
                                    mrt_context **out) {
   mrt_context_options o = options ? *options : (mrt_context_options){ 0 };
@@ -62,8 +72,7 @@ MRT_API mrt_status mrt_context_new(const mrt_context_options *options,
       snprintf(o.message, o.message_room, "%s", ctx->error.message);
     return mrt_context_unref(ctx), s;
   }
-  mrt_device_describe(&ctx->cpu, &ctx->cpu, &ctx->cpu_profile);
-  mrt_device_describe(&ctx->device, &ctx->cpu, &ctx->profile);
+  describe(ctx);
   if (o.ranks) mrt_communicators_share(ctx, o.ranks);
   *out = ctx;
   return MRT_OK;

@@ -5,6 +5,7 @@
  * changes a plan.
  *
  * SPDX-License-Identifier: MIT */
+#include "base/rounding.h"
 #include "plan/cost.h"
 
 #include <string.h>
@@ -99,7 +100,10 @@ MRT_API mrt_transfer_info mrt_plan_get_transfer(const mrt_plan *plan, int i) {
 
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text) {
   mrt_string s = { .allocator = plan->ctx->allocator };
+  fenv_t host;
+  mrt_rounding_begin(&host);
   mrt_graph_print(&plan->graph, &s);
+  mrt_rounding_end(&host);
   if (s.failed) return mrt_string_free(&s), mrt_nomem(&plan->ctx->error);
   char *exact = mrt_calloc(s.allocator, s.used + 1, 1);
   if (!exact) return mrt_string_free(&s), mrt_nomem(&plan->ctx->error);

@@ -9,12 +9,14 @@
 /* Bytes.  Below LEAST the allocator's own lists are as quick. */
 static const size_t SPARE = 256 << 20, LITTLE = 8 << 20, LEAST = 16 << 10;
 
-static size_t most_of(const mrt_context *ctx) {
 #if defined(__SANITIZE_ADDRESS__)
-  return (void)ctx, 0; /* that a use after it was freed is seen */
+enum { KEEPS = 0 }; /* that a use after it was freed is seen */
 #else
-  return ctx->spare.arenas ? LITTLE : SPARE;
+enum { KEEPS = 1 };
 #endif
+
+static size_t most_of(const mrt_context *ctx) {
+  return !KEEPS ? 0 : ctx->spare.arenas ? LITTLE : SPARE;
 }
 
 static void *take_out(mrt_spare *s, int i) {
