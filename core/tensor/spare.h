@@ -7,7 +7,8 @@
  * Invariants
  *   - a block here is nobody's: it is in no tensor, and not in memory.now;
  *   - together they are at most SPARE bytes, or LITTLE once a compiled step has
- *     an arena: a process that trains takes what its plan says;
+ *     an arena: beside its plan a process that trains takes little;
+ *   - with what is in use they are never above memory.limit;
  *   - when the device has no more, all of them go back to it first.
  *
  * SPDX-License-Identifier: MIT */

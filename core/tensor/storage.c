@@ -27,6 +27,8 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
   }
   if (!data) return NULL;
   ctx->memory.now += *rounded;
+  if (ctx->memory.limit) /* of what is kept, too */
+    mrt_spare_trim(ctx, ctx->memory.limit - ctx->memory.now);
   if (ctx->memory.now > ctx->memory.peak) ctx->memory.peak = ctx->memory.now;
   return data;
 }

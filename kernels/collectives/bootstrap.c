@@ -157,6 +157,9 @@ static mrt_status check(const mrt_bootstrap_options *o, mrt_error *e) {
   if (!(o->timeout > 0))
     return mrt_fail(e, MRT_EVALUE, "timeout: %g seconds, more than 0 wanted",
                     o->timeout);
+  if (!o->token || !o->token[0])
+    return mrt_fail(e, MRT_EVALUE,
+                    "the run has no token: a text that its ranks alone know");
   if (strlen(o->token) >= MRT_BOOTSTRAP_TEXT)
     return mrt_fail(e, MRT_EVALUE, "the run's token is longer than %d bytes",
                     MRT_BOOTSTRAP_TEXT - 1);

@@ -47,15 +47,16 @@ typedef struct mrt_packing {
   mrt_packed_buffer *buffers;
   int n;
   int sections;
-  int64_t *live;    /* live bytes of each section */
-  int64_t bound;    /* the largest of them, at least */
-  int64_t height;   /* of the lowest packing known; INT64_MAX: none */
-  int64_t goal;     /* the lowest height not proven to be impossible */
-  int64_t enough;   /* a packing of this height ends all */
-  bool limited;     /* a capacity was given: above it, height matters less */
-  uint64_t nodes;   /* of the search */
-  int effort;       /* 1 .. MRT_PACK_EFFORT: how long the exact search may take;
-                 MRT_PACK_WORTH; 0: orders only, and few for a large problem */
+  int64_t *live;  /* live bytes of each section */
+  int64_t bound;  /* the largest of them, at least */
+  int64_t height; /* of the lowest packing known; INT64_MAX: none */
+  int64_t goal;   /* the lowest height not proven to be impossible */
+  int64_t enough; /* a packing of this height ends all */
+  bool limited;   /* a capacity was given: above it, height matters less */
+  uint64_t nodes; /* of the search */
+  /* How long the exact search may take: 1 .. MRT_PACK_EFFORT, or
+   * MRT_PACK_WORTH; 0: orders only, and few for a large problem. */
+  int effort;
   int64_t fit_work; /* what first fit may still use */
   struct mrt_pack_fit *fit;
   struct mrt_pack_by_start *births;

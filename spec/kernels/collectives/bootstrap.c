@@ -117,6 +117,13 @@ static void wrong_token(int rank, int size, int port, char text[512]) {
   mrt_bootstrap_close((meet(&o, &w, text), w));
 }
 
+static void no_token(int rank, int size, int port, char text[512]) {
+  mrt_bootstrap_options o = options_of(rank, size, port);
+  mrt_bootstrap *w;
+  o.token = "";
+  mrt_bootstrap_close((meet(&o, &w, text), w));
+}
+
 static void one_missing(int rank, int size, int port, char text[512]) {
   mrt_bootstrap_options o = options_of(rank, size, port);
   mrt_bootstrap *w;
@@ -218,6 +225,8 @@ int main(void) {
   expect(&o, 0, "1 of 3 ranks did not come");
   expect(&o, 0, "within 1 s: 2");
   expect(&o, 2, "another token");
+  o = run(no_token, 2);
+  for (int r = 0; r < 2; r++) expect(&o, r, "the run has no token");
   o = run(one_missing, 4);
   expect(&o, 0, "1 of 4 ranks did not come");
   expect(&o, 0, ": 3");
