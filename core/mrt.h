@@ -123,6 +123,7 @@ typedef struct mrt_context_info {
   int devices;       /* of its kind that are here */
   bool queues;       /* plans return before they are done; reading waits */
   uint64_t steps;    /* run so far: operators of evaluations and of plans */
+  uint64_t plans;    /* made so far */
 } mrt_context_info;
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx);
 /* Set bytes_peak back to bytes_now. */

@@ -45,8 +45,10 @@ static int place(const mrt_binding *m, const char *source) {
 static bool find_line(lua_State *L, const mrt_binding *m, int deepest,
                       lua_Debug *ar) {
   for (int level = 0; lua_getstack(L, level, ar); level++) {
-    lua_getinfo(L, "Sl", ar);
-    if (ar->currentline > 0 && place(m, ar->source) <= deepest) return true;
+    lua_getinfo(L, "l", ar);
+    if (ar->currentline <= 0) continue; /* C */
+    lua_getinfo(L, "S", ar);
+    if (place(m, ar->source) <= deepest) return true;
   }
   return false;
 }

@@ -12,11 +12,27 @@
 
 #define HANDLES "mrt.Handles"
 
+/* What a userdata of ours holds: known by `kind`, at once, where Lua's own way
+ * takes a look into its registry. */
+typedef struct handle {
+  mrt_tensor *tensor;
+  const void *kind;
+} handle;
+
+static const char kind;
+
+static mrt_tensor **slot_at(lua_State *L, int arg) {
+  handle *h = lua_touserdata(L, arg);
+  bool ours = h && lua_rawlen(L, arg) == sizeof *h && h->kind == &kind;
+  return ours ? &h->tensor : NULL;
+}
+
 mrt_tensor **mrt_lua_new_tensor(lua_State *L) {
-  mrt_tensor **slot = lua_newuserdatauv(L, sizeof *slot, 0);
-  *slot = NULL;
-  luaL_setmetatable(L, MRT_TENSOR);
-  return slot;
+  handle *h = lua_newuserdatauv(L, sizeof *h, 0);
+  *h = (handle){ NULL, &kind };
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &kind);
+  lua_setmetatable(L, -2);
+  return &h->tensor;
 }
 
 void mrt_lua_push_tensor(lua_State *L, mrt_tensor *t) {
@@ -26,11 +42,11 @@ void mrt_lua_push_tensor(lua_State *L, mrt_tensor *t) {
 }
 
 bool mrt_lua_is_tensor(lua_State *L, int arg) {
-  return luaL_testudata(L, arg, MRT_TENSOR) != NULL;
+  return slot_at(L, arg) != NULL;
 }
 
 mrt_tensor *mrt_lua_to_tensor(lua_State *L, mrt_binding *m, int arg) {
-  mrt_tensor **slot = luaL_testudata(L, arg, MRT_TENSOR);
+  mrt_tensor **slot = slot_at(L, arg);
   if (slot && !*slot) mrt_lua_fail(L, m, MRT_ESTATE, NULL, "tensor is closed");
   if (!slot) return NULL;
   mrt_binding_decide(m, mrt_tensor_context(*slot));
@@ -48,21 +64,17 @@ mrt_tensor *mrt_lua_check_tensor(lua_State *L, mrt_binding *m, int arg,
 
 bool mrt_lua_in_finalizer(lua_State *L) { return lua_gc(L, LUA_GCCOUNT) == -1; }
 
-static int free_tensor(lua_State *L) {
-  if (mrt_lua_in_finalizer(L)) return 0;
-  mrt_tensor **slot = luaL_checkudata(L, 1, MRT_TENSOR);
+static int collect_tensor(lua_State *L) {
+  mrt_tensor **slot = slot_at(L, 1);
+  if (!slot) return luaL_typeerror(L, 1, MRT_TENSOR);
   mrt_tensor *t = *slot;
   *slot = NULL;
   mrt_tensor_unref(t);
   return 0;
 }
 
-static int collect_tensor(lua_State *L) {
-  mrt_tensor **slot = luaL_checkudata(L, 1, MRT_TENSOR);
-  mrt_tensor *t = *slot;
-  *slot = NULL;
-  mrt_tensor_unref(t);
-  return 0;
+static int free_tensor(lua_State *L) {
+  return mrt_lua_in_finalizer(L) ? 0 : collect_tensor(L);
 }
 
 /* ---- arrays -------------------------------------------------------------- */
@@ -238,7 +250,7 @@ static int is_variable(lua_State *L) {
 }
 
 static int is_closed(lua_State *L) {
-  mrt_tensor **slot = luaL_testudata(L, 1, MRT_TENSOR);
+  mrt_tensor **slot = slot_at(L, 1);
   lua_pushboolean(L, slot && !*slot);
   return 1;
 }
@@ -270,6 +282,8 @@ void mrt_lua_handle_open(lua_State *L, mrt_binding *m) {
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
   luaL_newmetatable(L, MRT_TENSOR);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kind);
   mrt_lua_register(L, m, meta);
   lua_setfield(L, -2, "Tensor");
   lua_newtable(L);

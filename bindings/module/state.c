@@ -142,6 +142,25 @@ static int eval(lua_State *L) {
   return 0;
 }
 
+/* eval_few(...): the same of a few tensors; false if that is not what they are,
+ * and nothing has been done.  On the stack they stay alive. */
+static int eval_few(lua_State *L) {
+  enum { FEW = 8 };
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *in[FEW];
+  int n = lua_gettop(L);
+  bool all = n > 0 && n <= FEW;
+  for (int i = 0; all && i < n; i++)
+    all = (in[i] = mrt_lua_to_tensor(L, m, i + 1)) != NULL;
+  if (all) {
+    mrt_lua_at(L, m);
+    MRT_CHECK(L, m, "eval", mrt_eval(m->ctx, in, n));
+    mrt_lua_pressure(L, m);
+  }
+  lua_pushboolean(L, all);
+  return 1;
+}
+
 /* seed(number, next?) */
 static int seed(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -236,6 +255,7 @@ static int info(lua_State *L) {
   set_count(L, "alignment", i.alignment);
   set_count(L, "bytes_swapped", i.bytes_swapped);
   set_count(L, "steps", (size_t)i.steps);
+  set_count(L, "plans", (size_t)i.plans);
   set_count(L, "bytes_host", i.bytes_host);
   set_count(L, "bytes_spare", i.bytes_spare);
   lua_pushinteger(L, i.devices);
@@ -260,6 +280,7 @@ void mrt_lua_state_open(lua_State *L, mrt_binding *m) {
     { "convert", convert },
     { "update", update },
     { "eval", eval },
+    { "eval_few", eval_few },
     { "seed", seed },
     { "random", random_state },
     { "set_poison", set_poison },

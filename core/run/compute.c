@@ -8,49 +8,13 @@
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
 
-/* ---- after a run --------------------------------------------------------- */
-
-/* Nobody waits for what `x` computes: it need not keep its inputs alive. */
-static bool resolved(const mrt_expr *x) {
-  for (int i = 0; i < x->nout; i++) {
-    const mrt_tensor *t = x->out[i];
-    if (t && !t->storage && (t->handles || t->pending)) return false;
-  }
-  return true;
-}
-
-/* Release what `t` was waiting for, and what that was waiting for, and so on.
- * Without memory for the walk, inputs merely stay alive longer. */
-static void let_go(mrt_context *ctx, mrt_tensor *t) {
-  mrt_arena arena;
-  mrt_expr **stack = NULL;
-  int depth = 0, room = 0;
-  mrt_arena_init(&arena, ctx->allocator);
-  if (t->expr && !t->expr->computed && resolved(t->expr) &&
-      MRT_PUSH_ROOM(&arena, stack, depth, room))
-    stack[depth++] = t->expr;
-  while (depth) {
-    mrt_expr *x = stack[--depth];
-    mrt_expr_computed(x);
-    for (int i = 0; i < x->nin; i++) {
-      mrt_expr *from = x->in[i]->expr;
-      if (!from || from->computed || x->in[i]->storage || !resolved(from))
-        continue;
-      if (!MRT_PUSH_ROOM(&arena, stack, depth, room)) break;
-      stack[depth++] = from;
-    }
-  }
-  mrt_arena_free(&arena);
-}
+/* ---- a plan, run once ------------------------------------------------------ */
 
 static void resolve_all(const mrt_plan *plan, mrt_tensor *const *roots, int n) {
   for (int i = 0; i < n; i++)
     mrt_tensor_resolve(roots[i],
                        plan->runner->result_storage[plan->output_result[i]]);
-  for (int i = 0; i < n; i++) {
-    let_go(plan->ctx, roots[i]);
-    mrt_tensor_trim(roots[i]);
-  }
+  for (int i = 0; i < n; i++) mrt_settle(roots[i]);
 }
 
 enum { NOT_YET = -2 }; /* runner->at before a run has got its memory */
@@ -107,9 +71,11 @@ mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
 
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n) {
   int first = 0, last = n; /* variables from the front, others from the back */
-  bool all = true;
-  for (int i = 0; i < n; i++) all &= t[i]->storage != NULL;
-  if (all) return MRT_OK;
+  int pending = 0;
+  mrt_tensor *one = NULL;
+  for (int i = 0; i < n; i++)
+    if (!t[i]->storage) one = t[i], pending++;
+  if (!one || (pending == 1 && mrt_compute_direct(ctx, one))) return MRT_OK;
   size_t bytes = (size_t)n * sizeof *t;
   mrt_tensor **list = mrt_calloc(ctx->allocator, 1, bytes);
   if (!list) return mrt_nomem(&ctx->error);

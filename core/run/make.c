@@ -186,6 +186,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   if (options && options->name)
     plan->options.name = mrt_arena_strdup(&plan->graph.arena, options->name);
   mrt_context_ref(ctx);
+  ctx->plans++;
   *out = plan;
   return MRT_OK;
 }

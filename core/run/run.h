@@ -30,6 +30,12 @@ mrt_status mrt_plan_fetch(const mrt_plan *plan);
 
 /* Compute tensors now, tracing or not. */
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n);
+/* The same of one that a few operators compute from data, without a plan; false:
+ * it is not so, or does not work out, and a plan is to be made. */
+bool mrt_compute_direct(mrt_context *ctx, mrt_tensor *t);
+/* `t` has its data: what it was waiting for is let go, and what that was
+ * waiting for, and so on. */
+void mrt_settle(mrt_tensor *t);
 /* Compute roots and perform updates, all in one plan. */
 mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
                             mrt_expr *const *updates, int update_count);

@@ -81,6 +81,7 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .alignment = ctx->device.align,
     .bytes_swapped = ctx->swap.bytes,
     .steps = ctx->steps,
+    .plans = ctx->plans,
     .bytes_host = ctx->memory.host,
     .bytes_spare = ctx->spare.bytes,
     .devices = ctx->device.count,

@@ -54,6 +54,7 @@ struct mrt_context {
   const mrt_plan *in_flight; /* plans whose last run may not have ended */
   uint64_t next_id;          /* of a tensor or an expression */
   uint64_t steps;            /* run so far */
+  uint64_t plans;            /* made so far */
   uint64_t walks;            /* over tensors, so far (tensor/marks.h) */
   struct mrt_tensor *dead; /* being freed, so that long chains do not recurse */
   bool burying;

@@ -4,6 +4,7 @@
 #include "tensor/tensor.h"
 #include "mrt/frontend.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,18 +78,13 @@ void mrt_expr_computed(mrt_expr *x) {
 }
 
 void mrt_expr_free(mrt_context *ctx, mrt_expr *x) {
-  const mrt_allocator *a = ctx->allocator;
   mrt_expr_computed(x);
   for (int i = 0; i < x->nin; i++) {
     if (x->in[i]->variable) forget_reader(x->in[i]->variable, x);
     mrt_drop(x->in[i]);
   }
   if (x->release) x->release(x->user);
-  mrt_release(a, x->in, (size_t)x->nin * sizeof *x->in);
-  mrt_release(a, x->out, (size_t)x->nout * sizeof *x->out);
-  mrt_release(a, x->out_types, (size_t)x->nout * sizeof *x->out_types);
-  mrt_release(a, x->options, x->options_size);
-  mrt_release(a, x, sizeof *x);
+  mrt_release(ctx->allocator, x, x->bytes);
 }
 
 mrt_variable *mrt_variable_of(mrt_context *ctx, mrt_tensor *init) {
@@ -174,24 +170,34 @@ static bool add_reader(mrt_context *ctx, mrt_variable *v, mrt_expr *x) {
   return true;
 }
 
+/* An expression and its arrays in one block. */
+static mrt_expr *alloc_expr(mrt_context *ctx, int nin, int nout,
+                            size_t options_size) {
+  enum { ALIGN = _Alignof(max_align_t) };
+  size_t in = sizeof(mrt_expr), out = in + (size_t)nin * sizeof(mrt_tensor *);
+  size_t types = out + (size_t)nout * sizeof(mrt_tensor *);
+  size_t options = types + (size_t)nout * sizeof(mrt_type);
+  options = (options + ALIGN - 1) / ALIGN * ALIGN;
+  mrt_expr *x = mrt_calloc(ctx->allocator, 1, options + options_size);
+  if (!x) return NULL;
+  char *at = (char *)x;
+  x->bytes = options + options_size;
+  x->in = (mrt_tensor **)(at + in), x->out = (mrt_tensor **)(at + out);
+  x->out_types = (mrt_type *)(at + types), x->options = at + options;
+  return x;
+}
+
 mrt_expr *mrt_expr_new(mrt_context *ctx, const mrt_op *op, int nin,
                        mrt_tensor *const *in, const void *options,
                        size_t options_size, int nout, const mrt_type *types) {
-  const mrt_allocator *a = ctx->allocator;
-  mrt_expr *x = mrt_calloc(a, 1, sizeof *x);
+  mrt_expr *x = alloc_expr(ctx, nin, nout, options_size);
   if (!x) return NULL;
   x->op = op, x->nout = nout, x->options_size = options_size;
   x->origin = ctx->origins.now, x->id = ctx->next_id++;
   x->traced = ctx->trace != NULL;
-  x->in = mrt_calloc(a, (size_t)nin, sizeof *x->in);
-  x->out = mrt_calloc(a, (size_t)nout, sizeof *x->out);
-  x->out_types = mrt_calloc(a, (size_t)nout, sizeof *x->out_types);
-  x->options = mrt_calloc(a, 1, options_size);
-  bool ok = x->in && x->out && x->out_types && x->options;
-  if (ok) {
-    memcpy(x->out_types, types, (size_t)nout * sizeof *types);
-    if (options_size) memcpy(x->options, options, options_size);
-  }
+  memcpy(x->out_types, types, (size_t)nout * sizeof *types);
+  if (options_size) memcpy(x->options, options, options_size);
+  bool ok = true;
   for (int i = 0; ok && i < nin; i++) {
     x->in[x->nin++] = in[i];
     mrt_hold(in[i]);
@@ -199,18 +205,7 @@ mrt_expr *mrt_expr_new(mrt_context *ctx, const mrt_op *op, int nin,
     if (in[i]->variable) ok = add_reader(ctx, in[i]->variable, x);
   }
   if (ok) return x;
-  /* sizes must match what was allocated */
-  int had = x->nin;
-  mrt_expr_computed(x);
-  for (int i = 0; i < had; i++) {
-    if (x->in[i]->variable) forget_reader(x->in[i]->variable, x);
-    mrt_drop(x->in[i]);
-  }
-  mrt_release(a, x->in, (size_t)nin * sizeof *x->in);
-  mrt_release(a, x->out, (size_t)nout * sizeof *x->out);
-  mrt_release(a, x->out_types, (size_t)nout * sizeof *x->out_types);
-  mrt_release(a, x->options, options_size);
-  mrt_release(a, x, sizeof *x);
+  mrt_expr_free(ctx, x);
   return NULL;
 }
 

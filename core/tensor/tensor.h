@@ -44,7 +44,7 @@ typedef struct mrt_expr {
   struct mrt_tensor **out;      /* borrowed; NULL when that tensor is gone */
   mrt_type *out_types;
   void *options;
-  size_t options_size;
+  size_t options_size, bytes; /* bytes: of all that is the expression's */
   mrt_origin origin;
   void (*release)(void *user); /* of a custom gradient */
   void *user;

@@ -192,6 +192,7 @@ end
 ---@param ... mrt.Tensor|mrt.Tensor[]
 ---@return mrt.Tensor|mrt.Tensor[] ...
 function mrt.eval(...)
+  if core.eval_few(...) then return ... end
   local list = {}
   for i = 1, select("#", ...) do
     local value = (select(i, ...))

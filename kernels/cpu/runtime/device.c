@@ -13,6 +13,7 @@
 #include "runtime/available.h"
 #include "runtime/workers.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +65,27 @@ enum { ALIGN = 64 }; /* bytes: a cache line, a vector of AVX-512 */
 /* 64 KiB: from here on a block can be copied to a file past the page cache. */
 enum { LARGE = 64 << 10 };
 
+/* Below 16 KiB a block of the C library's with room to align it, which is given
+ * out again in a fraction of the time of an aligned one.  Its own address stands
+ * before it. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { LITTLE = 0 }; /* that a use past the end is seen */
+#else
+enum { LITTLE = 16 << 10 };
+#endif
+
+static void *allocate_little(size_t nbytes) {
+  void *block = malloc(nbytes + ALIGN);
+  if (!block) return NULL;
+  /* A block is aligned for a pointer, so that much is before it at least. */
+  char *data = (char *)block + ALIGN - (uintptr_t)block % ALIGN;
+  ((void **)(void *)data)[-1] = block;
+  return data;
+}
+
 static void *allocate(const mrt_device *device, size_t nbytes) {
   (void)device;
+  if (nbytes < LITTLE) return allocate_little(nbytes);
   if (nbytes == 0) nbytes = 64;
   void *data = NULL;
   size_t align = nbytes >= 2 * HUGE ? HUGE
@@ -79,8 +99,8 @@ static void *allocate(const mrt_device *device, size_t nbytes) {
 }
 
 static void release(const mrt_device *device, void *data, size_t nbytes) {
-  (void)device, (void)nbytes;
-  free(data);
+  (void)device;
+  free(data && nbytes < LITTLE ? ((void **)data)[-1] : data);
 }
 
 static size_t available(const mrt_device *device) {
