@@ -114,6 +114,17 @@ local function use_tensors()
   return tostring(problem)
 end
 
+-- What is small goes without a plan, and with one where memory is out for that.
+local function evaluate_few()
+  local x = mrt.tensor { { 1.5, 2 }, { 3, 4 } }
+  local held = x * 2
+  mrt.eval(held + 1)
+  assert(held:sum():item() == 21 and (held - x):square():sum():item() == 31.25)
+  assert(x:t():matmul(x):totable()[2][2] == 20 and x[2]:totable()[1] == 3)
+  local y = mrt.eval((x + x:matmul(x)):softmax(2):detach())
+  assert(#y:bytes() == 16 and mrt.eval(y, x) == y)
+end
+
 local function check()
   local a, b = first:totable(), last:totable()
   local t = opt.t:item()
@@ -125,4 +136,4 @@ local function check()
   collectgarbage()
 end
 
-return check, use_tensors, meet, add_in_file, use_files, train, tell, differentiate
+return check, use_tensors, evaluate_few, meet, add_in_file, use_files, train, tell, differentiate
