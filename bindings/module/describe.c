@@ -137,7 +137,7 @@ static void push_value(lua_State *L, const mrt_plan *plan, int i) {
   mrt_buffer_info v = mrt_plan_get_buffer(plan, i);
   char type[256];
   mrt_type_print(&v.type, type, sizeof type);
-  lua_createtable(L, 0, 10);
+  lua_createtable(L, 0, 13);
   set_text(L, "kind", kind_name(v.kind));
   set_text(L, "op", v.op);
   set_text(L, "name", v.name);
@@ -150,6 +150,7 @@ static void push_value(lua_State *L, const mrt_plan *plan, int i) {
   set_integer(L, "first", v.first + 1);
   set_integer(L, "last", v.last + 1);
   if (v.id) set_integer(L, "id", (int64_t)v.id);
+  if (v.here) set_truth(L, "here", true);
 }
 
 static int plan_values(lua_State *L) {

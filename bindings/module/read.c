@@ -95,6 +95,32 @@ static int element(lua_State *L) {
   return 1;
 }
 
+/* rows(t, {row, ...}): these rows, counted from 0, as a new tensor. */
+static int rows(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "rows");
+  lua_Unsigned n = lua_rawlen(L, 2);
+  int64_t *list = lua_newuserdatauv(L, n * sizeof *list + 1, 0);
+  for (lua_Unsigned i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    list[i] = luaL_checkinteger(L, -1);
+    lua_pop(L, 1);
+  }
+  mrt_lua_at(L, m);
+  mrt_tensor **slot = mrt_lua_new_tensor(L);
+  MRT_CHECK(L, m, "rows", mrt_tensor_rows(t, list, (int64_t)n, slot));
+  mrt_lua_pressure(L, m);
+  return 1;
+}
+
+/* same(t): one more handle on it. */
+static int same(lua_State *L) {
+  mrt_lua_push_tensor(L,
+                      mrt_lua_check_tensor(L, mrt_binding_get(L), 1, "same"));
+  return 1;
+}
+
 /* transfer(t, device): its numbers on another device. */
 static int transfer(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -117,6 +143,8 @@ void mrt_lua_read_open(lua_State *L, mrt_binding *m) {
     { "element", element }, { NULL, NULL },
   };
   static const luaL_Reg functions[] = {
+    { "rows", rows },
+    { "same", same },
     { "transfer", transfer },
     { NULL, NULL },
   };

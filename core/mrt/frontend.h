@@ -37,6 +37,13 @@ MRT_API int mrt_dtype_width(mrt_dtype dtype);
  * nothing changed, when it cannot. */
 MRT_API bool mrt_type_broadcast(mrt_type *all, const mrt_type *t);
 
+/* ---- rows ----------------------------------------------------------------- */
+
+/* These rows of a tensor, counted from 0, as a new tensor of n rows.  EVALUE:
+ * there is no such row; ESHAPE: a scalar. */
+MRT_API mrt_status mrt_tensor_rows(mrt_tensor *t, const int64_t *rows,
+                                   int64_t n, mrt_tensor **out);
+
 /* ---- traces, and what is marked in them ---------------------------------- */
 
 /* Where the next nodes come from, for errors and reports.  `file` is copied;

@@ -55,6 +55,7 @@ typedef struct mrt_buffer_info {
   size_t bytes, offset; /* offset in the arena (transient kinds) */
   int first, last;      /* steps, both included */
   uint64_t id;          /* of a variable or constant: the same in other plans */
+  bool here; /* a variable or constant that is in memory at this moment */
 } mrt_buffer_info;
 MRT_API int mrt_plan_buffer_count(const mrt_plan *plan);
 MRT_API mrt_buffer_info mrt_plan_get_buffer(const mrt_plan *plan, int i);

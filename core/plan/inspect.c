@@ -43,6 +43,11 @@ MRT_API uint64_t mrt_plan_step_key(const mrt_plan *plan, int i) {
   return mrt_node_key(plan->steps[i].node);
 }
 
+static bool is_here(const mrt_value *v) {
+  const mrt_storage *s = v && v->tensor ? v->tensor->storage : NULL;
+  return s && s->data;
+}
+
 MRT_API int mrt_plan_buffer_count(const mrt_plan *plan) {
   return plan->buffer_count;
 }
@@ -68,6 +73,7 @@ MRT_API mrt_buffer_info mrt_plan_get_buffer(const mrt_plan *plan, int i) {
     .first = s->first,
     .last = s->last,
     .id = s->value && s->value->tensor ? s->value->tensor->id : 0,
+    .here = is_here(s->value),
   };
 }
 

@@ -294,6 +294,11 @@ end
 
 function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
 
+--- Whether a value is a compiled function.
+---@param value any
+---@return boolean
+function compile.is(value) return getmetatable(value) == Compiled end
+
 --- Options that stand in place of those a script gives: `mrt --policy`.
 ---@type mrt.CompileOptions?
 compile.override = nil

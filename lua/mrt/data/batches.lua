@@ -28,19 +28,13 @@ local function count_rows(columns)
   return columns[1]:size(1)
 end
 
--- A function that gives some rows of a tensor as a new one.
+-- A function that gives some rows of a tensor as a new one.  They are read from
+-- its own bytes: a handle of ours keeps them when the script lets its own go.  A
+-- variable's numbers are those it has now.
 local function row_reader(tensor)
-  local bytes, dtype, shape = tensor:bytes(), tensor.dtype, tensor:size()
-  local width = #bytes // math.max(1, shape[1])
-  return function(indices)
-    local rows = {}
-    for i, index in ipairs(indices) do
-      rows[i] = bytes:sub(index * width + 1, (index + 1) * width)
-    end
-    local dims = table.move(shape, 1, #shape, 1, {})
-    dims[1] = #indices
-    return mrt.from_bytes(table.concat(rows), dtype, dims)
-  end
+  local held = core.same(core.is_variable(tensor) and tensor:copy() or tensor)
+  mrt.eval(held)
+  return function(indices) return core.rows(held, indices) end
 end
 
 ---@class mrt.data.BatchOptions
@@ -64,7 +58,6 @@ local function readers_of(columns)
   local readers, expecting = {}, {}
   for i, t in ipairs(columns) do
     if core.is_tensor(t) then
-      mrt.eval(t)
       readers[i] = row_reader(t)
     else
       readers[i] = function(indices) return rows_of.present(t:read(indices)) end
@@ -99,7 +92,7 @@ return function(columns, given)
   end
   local readers, expecting = readers_of(columns)
   return loader.new { count = rows, batch = o.batch, shuffle = o.shuffle,
-    seed = o.seed, drop_last = o.drop_last,
+    seed = o.seed, drop_last = o.drop_last, fresh = true,
     expect = #expecting > 0 and function(indices)
       for _, t in ipairs(expecting) do t:expect(indices) end
     end or nil,

@@ -29,6 +29,7 @@ local loader = {}
 ---@field shuffle boolean
 ---@field seed integer
 ---@field drop_last boolean  leave out what does not fill a mini-batch
+---@field fresh? boolean     what `fetch` gives it makes anew, and keeps none of it
 
 --- Make a loader.
 ---@param o mrt.data.LoaderOptions
@@ -42,7 +43,7 @@ function loader.new(o)
       :format(o.count, o.batch))
   end
   return setmetatable({ count = o.count, batch = o.batch, fetch = o.fetch,
-    expect = o.expect,
+    expect = o.expect, fresh = o.fresh and o.fetch,
     batches = batches, shuffle = o.shuffle, seed = o.seed, epochs = 0,
     position = 0 }, Loader)
 end
@@ -146,6 +147,17 @@ function Loader:load_state(state)
   end
   self.epochs, self.position = state.epoch, state.position
   self.seed = state.seed
+end
+
+local own_next, own_epoch = Loader.next, Loader.epoch
+
+--- Whether what `next` and `epoch` of this loader give is the caller's alone, who may free it
+--- when he has done with it: nobody else has seen it.
+---@param self any
+---@return boolean
+function loader.gives_fresh(self)
+  return getmetatable(self) == Loader and self.next == own_next
+    and self.epoch == own_epoch and self.fetch == self.fresh
 end
 
 return loader

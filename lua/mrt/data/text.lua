@@ -191,7 +191,7 @@ end
 ---@return mrt.data.Loader
 function Text:loader(given)
   local width, dtype = self.width, self.dtype
-  return windows({ tokens = self.tokens, read = function(starts, context)
+  return windows({ tokens = self.tokens, fresh = true, read = function(starts, context)
     local parts = {}
     for i, at in ipairs(starts) do
       parts[i] = self.data:sub(at * width + 1, (at + context) * width)

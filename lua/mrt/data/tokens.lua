@@ -50,7 +50,7 @@ end
 ---@param given mrt.data.WindowOptions
 ---@return mrt.data.Loader
 function Tokens:loader(given)
-  return windows({ tokens = self.tokens,
+  return windows({ tokens = self.tokens, fresh = true,
     read = function(starts, context) return rows.present(self:read(starts, context)) end,
     expect = function(starts, length)
       self.source:expect(1, moved(starts, self.first), length)

@@ -22,8 +22,9 @@ local random = require "mrt.data.random"
 --- every token stands at every place.
 ---
 --- Raises: too few tokens for one mini-batch.
----@param source {tokens: integer, read: function, expect: function?}  read(starts,
----  context) gives `[#starts, context]`; starts count from 0
+---@param source {tokens: integer, read: function, expect: function?, fresh: boolean?}
+---  read(starts, context) gives `[#starts, context]`; starts count from 0; fresh: it
+---  keeps nothing of what it gives
 ---@param given mrt.data.WindowOptions
 ---@return mrt.data.Loader
 return function(source, given)
@@ -58,5 +59,6 @@ return function(source, given)
 
   return loader.new { count = math.max(0, (tokens - phases) // context),
     batch = o.batch, fetch = fetch, expect = source.expect and expect,
-    shuffle = o.shuffle, seed = o.seed, drop_last = o.drop_last }
+    shuffle = o.shuffle, seed = o.seed, drop_last = o.drop_last,
+    fresh = source.fresh }
 end

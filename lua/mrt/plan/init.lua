@@ -71,6 +71,14 @@ function Plan:values()
   return roles.assign(self.core:values(), self.variables, self:transfers())
 end
 
+--- Return the bytes of variables and constants that are in memory already.
+---@return integer
+function Plan:here()
+  local bytes = 0
+  for _, v in ipairs(self.core:values()) do bytes = bytes + (v.here and v.bytes or 0) end
+  return bytes
+end
+
 --- List what each step reads, writes and could have overwritten: numbers of
 --- values.
 ---@return {reads: integer[], writes: integer[], overwritable: integer[]}[]

@@ -22,6 +22,7 @@ local options = require "mrt.util.options"
 local log = require "mrt.train.log"
 local mode = require "mrt.nn.mode"
 local progress = require "mrt.train.progress"
+local ring = require "mrt.train.ring"
 local snapshot = require "mrt.train.snapshot"
 local together = require "mrt.communicator.sync"
 
@@ -88,10 +89,14 @@ function train.evaluator(given)
   return function()
     local _ <close> = mode.evaluating(o.model)
     local sum, count, batches = 0, 0, 0
+    local used = ring.new(o.loader, loss)
     for x, y in o.loader:epoch(0) do
       local examples = x:size(1)
-      sum = sum + loss(x, y):item() * examples
+      local mean = loss(x, y)
+      sum = sum + mean:item() * examples
       count, batches = count + examples, batches + 1
+      used:batch { x, y }
+      used:results { mean }
       if batches == o.batches then break end
     end
     return sum / count
@@ -158,11 +163,14 @@ local function go_on(o)
   return kept, done, message
 end
 
+-- A step's inputs are not in its peak, nor is what else the script has.
 local function open_log(o, plan, done, unit)
   if not o.log or not o.shows then return nil end
+  local beside = mrt.memory().now - plan:here() - plan.inputs
   local run, message = log.open(o.log, { after = o.resume and done or nil,
-    run = { steps = o.steps, unit = unit, peak = plan.peak,
-      predicted = plan.seconds, parameters = o.model and o.model:count() } })
+    run = { steps = o.steps, unit = unit, peak = plan.peak, inputs = plan.inputs,
+      beside = math.max(beside, 0), predicted = plan.seconds,
+      parameters = o.model and o.model:count() } })
   if not run then core.fail("file", "train.run", message) end
   return run
 end
@@ -184,17 +192,19 @@ local function want(ok, message)
 end
 
 -- Begin one step; what is known of it.
-local function begin(o, step, batch)
+local function begin(run, o, step, batch)
   local now = { step = step, began = core.clock(), amount = amount(batch[1]),
     lr = o.optimizer and o.optimizer:rate() }
-  now.result = o.step(table.unpack(batch, 1, batch.n))
+  now.results = table.pack(o.step(table.unpack(batch, 1, batch.n)))
   now.memory = mrt.memory().peak -- with the arena, which the first step takes
+  run.used:batch(batch)
   return now
 end
 
 -- Wait for its loss, and show it.  run.last: when the step before was done.
 local function finish(run, now)
-  now.loss = now.result:item()
+  now.loss = now.results[1]:item()
+  run.used:results(now.results)
   local last = run.last or 0
   run.last = core.clock()
   now.throughput = now.amount / math.max(run.last - math.max(now.began, last), 1e-9)
@@ -219,7 +229,7 @@ end
 -- Begin a step, finish the one before if its loss has not been read; returns
 -- this one if its loss may wait.
 local function advance(run, o, step, batch, before)
-  local now = begin(o, step, batch)
+  local now = begin(run, o, step, batch)
   if before then finish(run, before) write(run, before) end
   local eval = o.eval and due(o, step, o.eval_every)
   local save = run.snapshots and due(o, step, o.snapshot_every)
@@ -289,7 +299,7 @@ function train.run(given)
   if skipped then bar:line(("going on from step %d: %s"):format(done, skipped)) end
   local record <close> = open_log(o, plan, done, unit)
   local run = { bar = bar, record = record, summary = summary, on_step = o.on_step,
-    snapshots = snapshots }
+    snapshots = snapshots, used = ring.new(o.loader, o.step) }
   local before
   for step = done + 1, o.steps do
     before = advance(run, o, step, batch, before)

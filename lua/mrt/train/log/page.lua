@@ -52,6 +52,11 @@ local function add(charts, title, label, series, bytes)
     y = { label = label, bytes = bytes }, series = drawn }
 end
 
+-- What a run should take: its plan, a mini-batch, what was there before.
+local function foreseen(run)
+  return run.peak and run.peak + (run.inputs or 0) + (run.beside or 0)
+end
+
 local function charts_of(run, records)
   local charts, loss = {}, points_of(records, "loss")
   add(charts, "Loss", "loss", {
@@ -64,12 +69,12 @@ local function charts_of(run, records)
   add(charts, "Throughput", (run.unit or "examples") .. "/s",
     { { name = "throughput", points = points_of(records, "throughput") } })
   local memory = points_of(records, "memory")
-  local planned = {}
-  if run.peak and #memory > 0 then
-    planned = { { memory[1][1], run.peak }, { memory[#memory][1], run.peak } }
+  local planned, most = {}, foreseen(run)
+  if most and #memory > 0 then
+    planned = { { memory[1][1], most }, { memory[#memory][1], most } }
   end
   add(charts, "Memory", "bytes", { { name = "tensors, the most so far",
-    points = memory }, { name = "planned for a step", points = planned,
+    points = memory }, { name = "planned, with inputs and what was there", points = planned,
     dashed = true } }, true)
   return charts
 end
@@ -107,6 +112,8 @@ local function table_of(run, records)
   row(out, "lowest validation loss", number(lowest(records, "eval")))
   row(out, "parameters", maybe(format.count, run.parameters))
   row(out, "memory of a step", maybe(format.bytes, run.peak))
+  row(out, "of its inputs", maybe(format.bytes, run.inputs))
+  row(out, "of other tensors, before it began", maybe(format.bytes, run.beside))
   row(out, "predicted seconds of a step", number(run.predicted))
   out[#out + 1] = "</table>"
   return table.concat(out, "\n")
