@@ -71,7 +71,9 @@ typedef struct mrt_binding {
   mrt_allocator allocator;
   const mrt_op *cast, *expand, *full;
   mrt_lua_handles *outputs; /* scratch for the results of one operator */
-  size_t seen, limit; /* tensor bytes: at the last collection; when to next */
+  /* Tensor bytes: at the last collection, and of the young; when to next. */
+  size_t seen, seen_young, limit;
+  bool generational; /* Lua's collector */
   int world; /* 1 + the number of the communicator of all ranks; 0: none yet */
   bool launched;               /* it was given: there is no other */
   lua_CFunction pcall, xpcall; /* Lua's own, which catch errors */
@@ -155,6 +157,7 @@ void mrt_lua_error_open(lua_State *L, mrt_binding *m);
 
 /* ---- pressure.c ---------------------------------------------------------- */
 
+void mrt_lua_pressure_open(lua_State *L, mrt_binding *m);
 /* Collect garbage because tensors use much memory; cheap when they do not. */
 void mrt_lua_pressure(lua_State *L, mrt_binding *m);
 /* Collect all garbage, if finalizers can run. */

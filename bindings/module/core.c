@@ -170,6 +170,7 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
     m->outputs = mrt_lua_new_handles(L, MRT_ROOM);
     lua_setiuservalue(L, -3, 1);
   }
+  mrt_lua_pressure_open(L, m);
   mrt_lua_error_open(L, m);
   mrt_lua_make_open(L, m);
   mrt_lua_read_open(L, m);

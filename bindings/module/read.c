@@ -10,9 +10,9 @@
 /* The tensor at 1, evaluated. */
 static mrt_tensor *evaluated(lua_State *L, mrt_binding *m, const char *who) {
   mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, who);
+  mrt_lua_pressure(L, m); /* what it frees is there for the result */
   mrt_lua_at(L, m);
   MRT_CHECK(L, m, who, mrt_tensors_read(m->ctx, &t, 1));
-  mrt_lua_pressure(L, m);
   return t;
 }
 

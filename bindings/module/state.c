@@ -153,9 +153,9 @@ static int eval_few(lua_State *L) {
   for (int i = 0; all && i < n; i++)
     all = (in[i] = mrt_lua_to_tensor(L, m, i + 1)) != NULL;
   if (all) {
+    mrt_lua_pressure(L, m); /* what it frees is there for the result */
     mrt_lua_at(L, m);
     MRT_CHECK(L, m, "eval", mrt_eval(m->ctx, in, n));
-    mrt_lua_pressure(L, m);
   }
   lua_pushboolean(L, all);
   return 1;

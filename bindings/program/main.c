@@ -194,6 +194,7 @@ static void open_state(lua_State *L, const command_line *c, int argc) {
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
+  lua_gc(L, LUA_GCGEN, 0, 0); /* as Lua's own program has it */
   lua_warning(L, "@on", 0);
   mrt_program_preload(L);
   set_path(L);

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 
-enum { MRT_SPARE_BLOCKS = 64 };
+enum { MRT_SPARE_BLOCKS = 512 };
 
 typedef struct mrt_spare {
   size_t bytes; /* of all */

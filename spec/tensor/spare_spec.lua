@@ -68,6 +68,21 @@ describe("memory that was given back #process", function()
     assert(got[4] >= 16 * MIB)
   end)
 
+  it("comes back soon: a program that computes line by line takes few results", function()
+    local got = numbers [[
+      local a = mrt.ones(MIB)
+      mrt.eval(a)
+      collectgarbage()
+      mrt.memory { reset = true }
+      for _ = 1, 100 do mrt.eval(a + a) end
+      print(mrt.memory().peak / MIB)
+      local ring = {}
+      for i = 1, 200 do ring[i % 8] = mrt.eval(a + a) end
+      print(mrt.memory().peak / MIB)]]
+    assert(got[1] <= 4 + 2 * 4, got[1])
+    assert(got[2] <= 4 + 8 * 4 + 24, got[2])
+  end)
+
   it("is given back where there is no other", function()
     local path = require "support.files".temporary [[
       local mrt = require "mrt"

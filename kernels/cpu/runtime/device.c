@@ -68,11 +68,13 @@ enum { LARGE = 64 << 10 };
 /* Below 16 KiB a block of the C library's with room to align it, which is given
  * out again in a fraction of the time of an aligned one.  Its own address stands
  * before it. */
+static bool is_little(size_t nbytes) {
 #if defined(__SANITIZE_ADDRESS__)
-enum { LITTLE = 0 }; /* that a use past the end is seen */
+  return (void)nbytes, false; /* that a use past the end is seen */
 #else
-enum { LITTLE = 16 << 10 };
+  return nbytes < 16 << 10;
 #endif
+}
 
 static void *allocate_little(size_t nbytes) {
   void *block = malloc(nbytes + ALIGN);
@@ -85,7 +87,7 @@ static void *allocate_little(size_t nbytes) {
 
 static void *allocate(const mrt_device *device, size_t nbytes) {
   (void)device;
-  if (nbytes < LITTLE) return allocate_little(nbytes);
+  if (is_little(nbytes)) return allocate_little(nbytes);
   if (nbytes == 0) nbytes = 64;
   void *data = NULL;
   size_t align = nbytes >= 2 * HUGE ? HUGE
@@ -100,7 +102,7 @@ static void *allocate(const mrt_device *device, size_t nbytes) {
 
 static void release(const mrt_device *device, void *data, size_t nbytes) {
   (void)device;
-  free(data && nbytes < LITTLE ? ((void **)data)[-1] : data);
+  free(data && is_little(nbytes) ? ((void **)data)[-1] : data);
 }
 
 static size_t available(const mrt_device *device) {
