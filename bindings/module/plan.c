@@ -298,6 +298,13 @@ static int new_space(lua_State *L) {
   return 1;
 }
 
+/* space_bytes(space): of its arena. */
+static int space_bytes(lua_State *L) {
+  mrt_space **space = luaL_checkudata(L, 1, SPACE);
+  lua_pushinteger(L, (lua_Integer)mrt_space_bytes(*space));
+  return 1;
+}
+
 static void push_range(lua_State *L, const mrt_range *r) {
   lua_createtable(L, 0, 6);
   set_integer(L, "count", r->count);
@@ -350,6 +357,7 @@ void mrt_lua_plan_open(lua_State *L, mrt_binding *m) {
     { "trace_end", trace_end },
     { "trace_plan", trace_plan },
     { "space", new_space },
+    { "space_bytes", space_bytes },
     { NULL, NULL },
   };
   static const luaL_Reg methods[] = {

@@ -128,6 +128,8 @@ MRT_API mrt_status mrt_trace_plan(mrt_context *ctx, mrt_tensor *const *outputs,
 /* An arena that several plans use in turn, as large as the largest needs. */
 MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **space);
 MRT_API void mrt_space_free(mrt_space *space); /* NULL is fine */
+/* What its arena has taken of the device. */
+MRT_API size_t mrt_space_bytes(const mrt_space *space);
 
 /* False once a variable it reads has another dtype than it was made for. */
 MRT_API bool mrt_plan_fits(const mrt_plan *plan);

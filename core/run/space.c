@@ -20,6 +20,8 @@ mrt_status mrt_space_brief(mrt_context *ctx, mrt_space **out) {
   return MRT_OK;
 }
 
+MRT_API size_t mrt_space_bytes(const mrt_space *s) { return s->bytes; }
+
 static void free_arena(mrt_space *s) {
   if (!s->data) return;
   mrt_device_free(s->ctx, s->data, s->bytes);

@@ -10,6 +10,8 @@
 local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
 local budget = require "mrt.plan.budget"
+local combine = require "mrt.accumulate.combine"
+local process = require "mrt.compile.process"
 local retrace = require "mrt.compile.retrace"
 local signature = require "mrt.compile.signature"
 local swap = require "mrt.policy.swap"
@@ -70,6 +72,37 @@ local function is_budget(err)
   return type(err) == "table" and err.code == "budget"
 end
 
+local function free(made)
+  for _, part in ipairs(made.parts or {}) do part:free() end
+  made.core:free()
+end
+
+-- Plan under a bound on the process: without a budget, to see what is the step's of
+-- what is in memory; that plan, if it fits, or the budget for another.
+local function within_process(self, try, quick, ...)
+  local options = self.options
+  if not options.process then return nil end
+  options.memory = nil
+  local ok, made = try(quick, ...)
+  if not ok then error(made, 0) end
+  local whole = made.parts and combine(made) or made.core
+  options.memory, options.bound = process.left(options.process, whole, self.space)
+  if whole:info().peak <= options.memory then return made end
+  free(made)
+end
+
+-- Swapping that steps in micro-batches fall back on, unless the script says what may.
+local function swapping(self, k, try, ...)
+  local options = self.options
+  if k == 1 or self.given.swap ~= nil then return nil end
+  for _, policy in ipairs(budget.fallbacks()) do
+    options.swap = swap.decider(policy)
+    local swapped, other = try(true, ...)
+    if swapped then return other end
+  end
+  options.swap = nil
+end
+
 --- Trace and plan a call.  A budget that the planner cannot meet is explained.
 --- Which variables the plans of micro-batches swap, all have to agree on: here.
 ---@param self mrt.Compiled
@@ -85,21 +118,17 @@ function entry.new(self, group, k, tensors, n, ...)
     options.quick = quick
     return pcall(settle, self, nil, group, k, tensors, n, ...)
   end
+  local plain = within_process(self, try, k > 1 or self.quiet, ...)
+  if plain then return plain end
   local ok, made = try(k > 1 or self.quiet, ...)
   if ok then return made end
   if not options.memory or not is_budget(made) then error(made, 0) end
-  if k > 1 and self.given.swap == nil then
-    for _, policy in ipairs(budget.fallbacks()) do
-      options.swap = swap.decider(policy)
-      local swapped, other = try(true, ...)
-      if swapped then return other end
-    end
-    options.swap = nil
-  end
+  local other = swapping(self, k, try, ...)
+  if other then return other end
   if self.quiet then error(made, 0) end
   if k > 1 then ok, made = try(false, ...) end
   if ok then return made end
-  return budget.explain(made, options.memory, self:replanner(n, ...))
+  return budget.explain(made, options.memory, self:replanner(n, ...), options.bound)
 end
 
 --- Trace and plan a call anew, to take the place of a plan that has run.

@@ -87,7 +87,7 @@ end
 -- How many micro-batches the next step has.  With a budget, "auto" takes what
 -- makes the step quickest, found once for a signature.
 function Compiled:count(option, key, tensors, ...)
-  if option ~= "auto" or not self.options.memory then
+  if option ~= "auto" or not (self.options.memory or self.options.process) then
     return accumulate.count(option, self.steps + 1, tensors)
   end
   local n = select("#", ...)
@@ -183,7 +183,7 @@ function Compiled:plan_in(k, ...)
   entry.plan = entry.plan or Plan.new(entry.parts and combine(entry) or entry.core,
     self.options.name, entry.planning_us)
   entry.plan.replan = entry.plan.replan or self:replanner(select("#", ...), ...)
-  entry.plan.step_options = self.options
+  entry.plan.step_options, entry.plan.space = self.options, self.space
   entry.plan.rows = first and first:dim() > 0 and first:size(1) or 1
   if compile.planning and not compile.first_plan then
     compile.first_plan, compile.first_call = entry.plan, table.pack(self, ...)

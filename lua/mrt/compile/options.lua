@@ -6,6 +6,7 @@ local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
 local checkpoint = require "mrt.policy.checkpoint"
 local format = require "mrt.util.format"
+local process = require "mrt.compile.process"
 local precision = require "mrt.policy.precision"
 local check_names = require "mrt.util.options".check_names
 local shard = require "mrt.policy.shard"
@@ -38,8 +39,9 @@ local MOST_EFFORT = 1000
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
 ---@field accumulate? mrt.Accumulate  micro-batches that a batch is split into
 ---@field allow_batch_statistics? boolean  of each micro-batch: changes results
----@field memory? integer|string  a budget for the peak: "2GiB", 2e9; what it takes is
----  recomputed or swapped, whichever is predicted quickest
+---@field memory? integer|string|{process: integer|string}  a budget for the peak: "2GiB",
+---  2e9; what it takes is recomputed or swapped, whichever is predicted quickest;
+---  { process = "2GiB" }: for the whole process, libraries and threads included
 ---@field job? mrt.Job        what the step is for, told by plan:options()
 ---@field precision? mrt.PrecisionPolicy  which nodes compute in narrow floats
 ---@field shard? mrt.ShardPolicy  how parameters are spread over the ranks
@@ -140,6 +142,8 @@ function options.check(given, who)
   own.shard = shard.read(own.shard)
   own.no_swap = swap.is_none(own.swap)
   own.swap = swap.decider(own.swap)
+  own.process = process.read(own.memory, who)
+  if own.process then own.memory = nil end
   if own.memory then own.memory = read_memory(own.memory, who) end
   return own
 end

@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local format = require "mrt.util.format"
+local process = require "mrt.compile.process"
 local policy_swap = require "mrt.policy.swap"
 
 --- One way, planned.
@@ -200,14 +201,17 @@ end
 
 --- The alternatives to a plan.
 ---@param plan mrt.Plan
----@param o {budget: integer|string|nil, job: mrt.Job?}
+---@param o {budget: integer|string|{process: integer|string}|nil, job: mrt.Job?}
 ---@return mrt.Alternatives
 function Alternatives.of(plan, o)
   local step, size = plan.step_options, nil
   if not step then
     core.fail("value", "options", "a plan of a compiled function wanted")
   end
-  if o.budget then
+  local limit = process.read(o.budget, "options")
+  if limit then
+    size = process.left(limit, plan.core, plan.space)
+  elseif o.budget then
     local message
     size, message = format.read_bytes(o.budget)
     if not size then core.fail("value", "options", "budget: " .. message) end

@@ -62,11 +62,13 @@ end
 ---@param err table     error object of the core, code "budget"
 ---@param given integer the budget in bytes
 ---@param replan fun(changes: table): mrt.Plan
-function budget.explain(err, given, replan)
+---@param bound? string  of the process, which leaves the step that budget
+function budget.explain(err, given, replan, bound)
   local needed = err.needed
   if not needed then error(err, 0) end
-  local lines = { ("memory = %s is too little; with %s, %s (%d bytes) is the least "
-    .. "found"):format(format.bytes(given), err.message:match "with ([%a ]+),"
+  local lines = { ("%s is too little; with %s, %s (%d bytes) is the least found")
+    :format(bound and ("%s leave %s to the step, which"):format(bound, format.bytes(given))
+      or "memory = " .. format.bytes(given), err.message:match "with ([%a ]+),"
       or "micro-batches", format.bytes(needed), needed) }
   local ok, plan = pcall(replan, { memory = needed })
   if ok then alive(plan, lines) end
