@@ -34,6 +34,7 @@ enum {
 typedef struct few {
   mrt_context *ctx;
   int left;                 /* calls that may still be made */
+  int depth;                /* of those that wait for one under way */
   mrt_run run;              /* what kernels find: that of a plan's first run */
   mrt_tensor *brief[STEPS]; /* have their data until it ends */
   int brief_count;
@@ -195,7 +196,7 @@ typedef struct program {
   step s;
   mrt_tensor *input[INPUTS];
   mrt_tensor *value[CODE];
-  int count;
+  int count, depth;
 } program;
 
 static bool pointwise(const mrt_expr *x) {
@@ -242,8 +243,11 @@ static bool take_in(program *p, mrt_tensor *t) {
     p->input[c->nin - 1] = t;
     return true;
   }
+  if (p->depth == CODE) return false;
+  p->depth++;
   for (int i = 0; !number && i < t->expr->nin; i++)
-    if (p->count == CODE || !take_in(p, t->expr->in[i])) return false;
+    if (!take_in(p, t->expr->in[i])) return false;
+  p->depth--;
   if (p->count == CODE) return false;
   p->value[p->count++] = t;
   return true;
@@ -292,7 +296,7 @@ static bool run_program(program *p, mrt_tensor *t) {
 static bool compute_pointwise(few *d, mrt_tensor *t) {
   program p;
   p.s.d = d, p.s.x = t->expr, p.s.call = (mrt_call){ 0 };
-  p.s.f32 = p.s.f64 = false, p.count = 0;
+  p.s.f32 = p.s.f64 = false, p.count = p.depth = 0;
   int before = d->left;
   return take_in(&p, t) && pass_through(&p, d->left < before) &&
          run_program(&p, t);
@@ -337,7 +341,11 @@ static bool compute(few *d, mrt_tensor *t) {
  * it is read. */
 static bool compute_first(few *d, mrt_tensor *t) {
   int before = d->left;
-  if (!compute(d, t)) return false;
+  if (d->depth == STEPS) return false;
+  d->depth++;
+  bool done = compute(d, t);
+  d->depth--;
+  if (!done) return false;
   bool light = pointwise(t->expr) && before - d->left == 1;
   if (light && t->handles && !t->expr->passed)
     d->brief[d->brief_count++] = t;

@@ -103,6 +103,15 @@ describe("an evaluation of a few operators", function()
     assert.equal(1, plans(function() mrt.eval(y) end))
   end)
 
+  it("looks only so far down: long programs are for a plan", function()
+    local a = randn(3)
+    local y, z = a, a
+    for _ = 1, 3000 do y = y:softmax(1) end
+    for _ = 1, 3000 do z = (z * 1):t():copy() * 1 end
+    assert.equal(2, plans(function() y:bytes() z:bytes() end))
+    assert.equal(a:bytes(), z:bytes())
+  end)
+
   it("passes over memory once for a chain of pointwise operators", function()
     local a = randn(1000, 1000)
     collect()
