@@ -195,7 +195,8 @@ int main(int argc, char **argv) {
   long n = use_one_state(argv[1], false);
   printf("used: of %ld calls every %d-th failed alone\n", n, STRIDE);
   n = use_one_state(argv[1], true);
-  printf("used: of %ld calls every %d-th failed with all after it\n", n, STRIDE);
+  printf("used: of %ld calls every %d-th failed with all after it\n", n,
+         STRIDE);
   use_fresh_states(argv[1]);
   return EXIT_SUCCESS;
 }
