@@ -81,7 +81,7 @@ static bool run(packing *k, int at) {
 
 mrt_status mrt_recompute_arena_of(mrt_arena *arena, mrt_error *e,
                                   const mrt_problem *p, const mrt_schedule *s,
-                                  int64_t enough, int64_t *height) {
+                                  int64_t enough, int effort, int64_t *height) {
   packing k = {
     .p = p, .s = s, .arena = arena, .item = MRT_NEW(arena, int, p->values)
   };
@@ -97,11 +97,11 @@ mrt_status mrt_recompute_arena_of(mrt_arena *arena, mrt_error *e,
   }
   for (int i = 0; i < k.count; i++)
     if (k.items[i].last == INT64_MAX) k.items[i].last = k.run - 1;
-  bool small = k.count <= MRT_PACK_SMALL;
+  if (k.count > MRT_PACK_SMALL) effort = 0;
   MRT_TRY(
-      mrt_pack_in(arena, e, k.items, k.count, (size_t)enough, small, &result));
+      mrt_pack_in(arena, e, k.items, k.count, (size_t)enough, effort, &result));
   bool may = (int64_t)result.bound <= enough;
-  if (small && may && (int64_t)result.height > enough)
+  if (effort > 0 && may && (int64_t)result.height > enough)
     MRT_TRY(
         mrt_pack_in(arena, e, k.items, k.count, (size_t)enough, MORE, &result));
   *height = (int64_t)result.height;

@@ -13,6 +13,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/recompute/recompute.h"
+#include "solve/pack/pack.h"
 
 #include <stdint.h>
 
@@ -167,13 +168,14 @@ static mrt_status fit(solving *w, int64_t wanted) {
   mrt_error *e = &k->plan->ctx->error;
   mrt_solve_hint given = w->hint;
   int64_t budget = wanted, step;
+  int packing = k->plan->options.effort > 0 ? 1 : MRT_PACK_WORTH;
   for (int round = 0; round < ROUNDS && budget > 0; round++) {
     mrt_status status = mrt_schedule_solve(k->arena, e, w->problem, w->may,
                                            budget, w->hint, w->s);
     if (status == MRT_EBUDGET) break;
     MRT_TRY(status);
     MRT_TRY(mrt_recompute_arena_of(k->arena, e, w->problem, w->s, wanted,
-                                   &w->height));
+                                   packing, &w->height));
     if (w->height <= wanted) return MRT_OK;
     step = w->height - wanted;
     budget -= step > wanted >> 9 ? step : wanted >> 9;
@@ -198,6 +200,14 @@ static mrt_status known_runs(const mrt_recompute *k, mrt_solve_hint *hint) {
   return MRT_OK;
 }
 
+/* Unless the script asks for more, the solver goes on for as long as it may win
+ * by what a plan is thought to run: a second less in a step is worth the
+ * touches (2.5 ns each) of as many seconds. */
+static double worth(const mrt_plan_options *o) {
+  static const double steps = 200, touch = 2.5e-9, least = 1e-9;
+  return o->effort > 0 ? 0 : o->effort < 0 ? least : steps / touch;
+}
+
 /* The solver's choice of what is open, so that what moves takes at most
  * `wanted` bytes. */
 static mrt_status solve(mrt_recompute *k, int64_t wanted, mrt_schedule *s) {
@@ -205,6 +215,7 @@ static mrt_status solve(mrt_recompute *k, int64_t wanted, mrt_schedule *s) {
   solving w = { .k = k, .s = s, .problem = &k->problem };
   w.hint.quick = candidate->lanes == 0 &&
                  !candidate->thorough; /* copies are hard to place */
+  w.hint.worth = worth(&k->plan->options);
   mrt_with_swap copies = { .problem.values = k->dag.buffers };
   if (candidate->lanes > 0) {
     MRT_TRY(mrt_with_swap_make(&copies, k, candidate->lanes));
@@ -220,6 +231,7 @@ static mrt_status solve(mrt_recompute *k, int64_t wanted, mrt_schedule *s) {
   for (int v = k->dag.buffers; v < copies.problem.values; v++)
     w.may[v] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
   mrt_status status = fit(&w, wanted);
+  if (status == MRT_EBUDGET) k->planner->memo.solved = s->peak;
   if (!status && candidate->lanes > 0)
     status = mrt_with_swap_schedule(&copies, k, s);
   return status == MRT_EBUDGET ? mrt_plan_over(k->plan, 0) : status;

@@ -70,7 +70,7 @@ mrt_status mrt_with_swap_schedule(const mrt_with_swap *w, mrt_recompute *k,
  * lower height than `enough` is looked for. */
 mrt_status mrt_recompute_arena_of(mrt_arena *arena, mrt_error *e,
                                   const mrt_problem *p, const mrt_schedule *s,
-                                  int64_t enough, int64_t *height);
+                                  int64_t enough, int effort, int64_t *height);
 /* Rewrite the plan's graph and steps as the schedule runs them. */
 mrt_status mrt_recompute_apply(mrt_recompute *k, const mrt_schedule *s);
 

@@ -52,6 +52,14 @@ double mrt_schedule_random(mrt_schedule_solver *s) {
   return (double)(s->random >> 11) / 9007199254740992.0;
 }
 
+/* Touches that may still be spent on what may still be won, of `work`. */
+static int64_t worth(const mrt_schedule_solver *s, double work) {
+  if (s->hint.worth <= 0) return (int64_t)work;
+  double all = MRT_SCHEDULE_LITTLE_WORK +
+               fmax(0, s->best_cost - s->bound) * s->hint.worth;
+  return (int64_t)fmax(0, fmin(work, all - (double)s->line.worked));
+}
+
 /* What the bound says of the best known: where to stop, and how much work the
  * rest is worth. */
 static mrt_status aim(mrt_schedule_solver *s, mrt_schedule *out) {
@@ -59,7 +67,7 @@ static mrt_status aim(mrt_schedule_solver *s, mrt_schedule *out) {
   for (int op = 0; op < s->line.p->ops; op++) base += s->line.p->cost[op];
   mrt_schedule_clear(s);
   MRT_TRY(mrt_schedule_bound(&s->line, s->budget, s->best_cost - base, &extra));
-  out->bound = base + extra;
+  s->bound = out->bound = base + extra;
   double open = (s->best_cost - out->bound) / (s->best_cost - base);
   s->hard = s->best_cost - base > 2 * extra;
   s->goal = out->bound + 0.03 * extra + 1e-4 * base;
@@ -76,7 +84,7 @@ static mrt_status begin(mrt_schedule_solver *s, int number, mrt_schedule *out) {
   if (first) MRT_TRY(aim(s, out));
   if (first) mrt_schedule_restore(s);
   if (s->line.cost > s->goal && !s->only_fit) {
-    mrt_schedule_search(s, s->goal, (int64_t)(s->search_work / 12));
+    mrt_schedule_search(s, s->goal, worth(s, s->search_work / 12));
     mrt_schedule_keep(s);
   }
   return MRT_OK;
@@ -95,7 +103,7 @@ static bool worth_starting(const mrt_schedule_solver *s, int i) {
     if (s->hint.quick) times = quick;
     return worked < fmin(times * most, 3e6 * ops);
   }
-  if (s->only_fit || worked > most) return false;
+  if (s->only_fit || worked > most || worth(s, 1) < 1) return false;
   return i < MRT_SCHEDULE_STARTS || (s->hard && worked < 8e5 * ops);
 }
 
@@ -133,7 +141,7 @@ static mrt_status solve(mrt_schedule_solver *s, mrt_schedule *out) {
     mrt_schedule_restore(s);
     s->price = s->best_price;
     if (s->best_cost > s->goal && !s->only_fit)
-      mrt_schedule_search(s, s->goal, (int64_t)(s->search_work * 7 / 12));
+      mrt_schedule_search(s, s->goal, worth(s, s->search_work * 7 / 12));
   }
   if (l->failed) return MRT_ENOMEM;
   return mrt_sequence_acts(l, l->arena, out);

@@ -26,7 +26,8 @@ enum {
   MRT_SCHEDULE_START_WORK = 70000000,   /* of one start, at most */
   MRT_SCHEDULE_STARTS_WORK = 180000000, /* no start begins after; more in a
                                            small program while none does */
-  MRT_SCHEDULE_SEARCH_WORK = 80000000
+  MRT_SCHEDULE_SEARCH_WORK = 80000000,
+  MRT_SCHEDULE_LITTLE_WORK = 5000000 /* is always worth it: some 12 ms */
 };
 
 /* A value that lives past a run, to be made again at `at`, at `next` (which
@@ -59,6 +60,7 @@ typedef struct mrt_schedule_solver {
   int most;           /* runs in a line, about: at most `ops` more */
   int *best, bests;   /* operators of the best line */
   double best_cost, best_price;
+  double bound;       /* a cost that none is below */
   double goal;        /* a cost at which to stop */
   double search_work; /* for all searches */
   bool hard;          /* the bound is far from what was found first */

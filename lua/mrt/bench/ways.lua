@@ -49,7 +49,7 @@ local function table_of(case, name)
   print(("%5s %10s %10s %10s %10s %8s %8s"):format("arena", "budget", "recompute",
     "swap", "choice", "planning", "choice"))
   for _, share in ipairs(shares) do
-    local memory = all.peak - math.ceil((1 - share) * all.transient)
+    local memory = all.peak + all.device.overhead - math.ceil((1 - share) * all.transient)
     fine = row(case, memory, share) and fine
   end
   return fine
