@@ -398,6 +398,8 @@ typedef struct mrt_plan_info {
                               20,000 nodes it is working_set */
   double seconds;          /* predicted, of one run */
   double stall;            /* of these, waiting for copies */
+  size_t copied_out;       /* bytes to the swap tier in a run, */
+  size_t copied_in;        /* and back */
   double wire;             /* bytes that this rank gives to others in a run */
   int collectives;
   /* of a device that has no kernel for some of its nodes: the CPU computes

@@ -45,6 +45,8 @@ static int plan_info(lua_State *L) {
   set_integer(L, "hosted", i.hosted);
   if (i.hosted && queues) set_truth(L, "unrecorded", true);
   set_integer(L, "staging", (int64_t)i.staging);
+  set_integer(L, "copied_out", (int64_t)i.copied_out);
+  set_integer(L, "copied_in", (int64_t)i.copied_in);
   set_integer(L, "hosted_in", (int64_t)i.hosted_in);
   set_integer(L, "hosted_out", (int64_t)i.hosted_out);
   set_passes(L, &i);

@@ -55,6 +55,8 @@ void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
   lua_setfield(L, -2, "threads");
   lua_pushboolean(L, d->epilogues);
   lua_setfield(L, -2, "epilogues");
+  lua_pushboolean(L, d->swap_known);
+  lua_setfield(L, -2, "swap_known");
   for (int i = 0; i < FIELDS; i++) {
     const char *at = (const char *)d + fields[i].offset;
     if (fields[i].bytes)
@@ -123,6 +125,9 @@ static int set_device(lua_State *L) {
   d.threads = threads >= 0 && threads < 1e6 ? (int)threads : 0;
   if (lua_getfield(L, -1, "epilogues") == LUA_TBOOLEAN)
     d.epilogues = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  if (lua_getfield(L, -1, "swap_known") == LUA_TBOOLEAN)
+    d.swap_known = lua_toboolean(L, -1);
   lua_pop(L, 1);
   read_list(L, "matrix", d.matrix, MRT_DTYPE_COUNT, dtype_name);
   read_list(L, "rate", d.rate, MRT_COST_COUNT, mrt_cost_name);

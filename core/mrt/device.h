@@ -35,6 +35,8 @@ typedef struct mrt_device_profile {
   double cache;   /* bytes that come again at cache_bandwidth */
   double cache_bandwidth, bandwidth;
   double swap_capacity, swap_read, swap_write, swap_latency; /* swap tier */
+  bool swap_known; /* they are measured or given, and no guess: else a budget is
+                      met by swapping only where recomputing does not do */
 } mrt_device_profile;
 
 /* The device that plans are made for: at first this one, with declared figures

@@ -12,7 +12,8 @@
  *             known is not planned.  Ties go to the earlier candidate; the
  *             first swaps nothing.
  *   cost      one run of the solver for each candidate that is planned
- *   never     exceeds the budget, or is slower than recomputing alone
+ *   never     exceeds the budget, is slower than recomputing alone, or swaps
+ *             where recomputing does and nobody knows how quick copies are
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/budget.h"
@@ -250,6 +251,11 @@ static bool measured(const mrt_plan *plan) {
          mrt_measured_find(&plan->options, MRT_MEASURED_OUT) > 0;
 }
 
+/* Are rates of copies more than what a device declares that nobody measured? */
+static bool known(const mrt_plan *plan) {
+  return plan->device.swap_known || measured(plan);
+}
+
 bool mrt_budget_may_swap(const mrt_budget_search *c) {
   const mrt_device_profile *d = &c->planner->plan->device;
   return !c->planner->plan->options.no_swap && d->swap_read > 0 &&
@@ -321,7 +327,8 @@ static mrt_status compete(mrt_budget_search *c) {
   if (segments_may_win(c)) MRT_TRY(try_segments(c));
   if (c->seconds == INFINITY && !c->large && nearly(c))
     MRT_TRY(try(c, (mrt_candidate){ .thorough = true }));
-  if (mrt_budget_may_swap(c)) {
+  bool beside = known(plan) || c->seconds == INFINITY;
+  if (mrt_budget_may_swap(c) && beside) {
     if (!measured(plan)) c->seconds *= 1 - guess;
     MRT_TRY(try_candidates(c));
   }

@@ -90,12 +90,14 @@ static mrt_status predict(mrt_plan *plan) {
   if (!stalls) return mrt_nomem(&plan->ctx->error);
   mrt_swap_rates rates = mrt_declared_rates(plan);
   MRT_TRY(mrt_plan_transfer_time(plan, NULL, NULL, stalls, &plan->info.stall));
+  plan->info.copied_out = plan->info.copied_in = 0;
   for (int i = 0; i < n; i++) {
     mrt_transfer_info *t = &plan->transfers[i];
     for (int k = t->start + 1; k < t->wait; k++)
       if (plan->steps[k].transfer < 0) t->beside += plan->steps[k].seconds;
     t->seconds = mrt_copy_seconds(&rates, t->out, t->bytes);
     t->stall = plan->steps[t->wait].seconds = stalls[i];
+    *(t->out ? &plan->info.copied_out : &plan->info.copied_in) += t->bytes;
   }
   return MRT_OK;
 }

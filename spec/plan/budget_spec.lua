@@ -80,9 +80,10 @@ describe("accumulate = auto", function()
 end)
 
 -- A machine whose swap tier copies so many bytes a second.
-local function machine(rate)
+local function machine(rate, guessed)
   device.use { name = "spec", memory = { capacity = 1e12, bandwidth = 1e10 },
-    flops = { f32 = 1e11 }, swap = { capacity = 1e12, bandwidth = rate, latency = 1e-7 } }
+    flops = { f32 = 1e11 }, swap = { capacity = 1e12, bandwidth = rate, latency = 1e-7,
+      guessed = guessed } }
 end
 
 -- The forward pass of a random program.
@@ -186,6 +187,41 @@ describe("memory alone", function()
     local fast = choices(1e13, {})
     assert.is_true(fast.activations + fast.variables > 0)
     assert.equal(0, fast.recomputed)
+  end)
+
+  it("recomputes where nobody knows how quick copies are, and swaps where it must", function()
+    local function within(share, guessed, options)
+      machine(1e13, guessed)
+      options = options or {}
+      local all = make():plan(x, y)
+      options.memory = all.peak - math.floor(share * all.transient)
+      return make(options):plan(x, y)
+    end
+    assert.is_true(within(1 / 3, false).swapped > 0)
+    local plan = within(1 / 3, true)
+    assert.equal(0, plan.swapped)
+    assert.is_true(plan:choices().recomputed > 0)
+    local ok = pcall(within, 1.2, true, { swap = policy.swap.none() })
+    assert.is_false(ok)
+    assert.is_true(within(1.2, true).swapped > 0)
+    device.use "declared"
+    assert.is_false(device.current().swap_known)
+  end)
+
+  it("says how many bytes a step copies", function()
+    local out, back, step = 0, 0, make { swap = policy.swap.all { least = 1 } }
+    local plan = step:plan(x, y)
+    for _, t in ipairs(plan:transfers()) do
+      if t.lane == "out" then out = out + t.bytes else back = back + t.bytes end
+    end
+    assert.same({ out, back }, { plan.copied_out, plan.copied_in })
+    assert.is_true(out > 0 and back > 0)
+    assert.matches("a step +[%d.]+ %a+ +[%d,]+  to the swap tier, here a file, and .- back",
+      plan:text())
+    assert.matches("; a step copies .* to the swap tier and .* back$", tostring(plan))
+    assert.is_nil(tostring(make():plan(x, y)):find("swap", 1, true))
+    local parts = make({ swap = policy.swap.all { least = 1 }, accumulate = 4 }):plan(x, y)
+    assert.is_true(parts.copied_in > back)
   end)
 
   it("leaves to policies what they have answered #long", function()

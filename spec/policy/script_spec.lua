@@ -74,7 +74,7 @@ describe("a policy script", function()
       ["return { lr = 1 }"] = "no policy 'lr'",
       ["return { checkpoint = 'sqrt' }"] = "checkpoint: a function or table wanted, got sqrt",
       ["return { checkpoint = {} }"] = "option 'checkpoint': a policy or a function wanted",
-      ["return { memory = {} }"] = "option 'memory': bytes or { process = bytes } wanted",
+      ["return { memory = {} }"] = "option 'memory': a table is not a number of bytes",
       ["return { memory = '2 apples' }"] = "option 'memory': '2 apples' is not a number of bytes",
       ["return { accumulate = true }"] = "accumulate: a function or number or string wanted",
       ["error 'own trouble'"] = "own trouble",

@@ -93,7 +93,7 @@ local function describe(entry, plans)
     staging = math.max(micro.staging, final.staging),
     unrecorded = micro.unrecorded or final.unrecorded,
     micro_batches = entry.count, micro_batch = entry.size, batch = entry.rows }
-  for _, name in ipairs { "hosted_in", "hosted_out" } do
+  for _, name in ipairs { "hosted_in", "hosted_out", "copied_in", "copied_out" } do
     out[name] = full * micro[name] + (rest[name] or 0) + final[name]
   end
   out.peak = fixed + out.transient

@@ -16,7 +16,6 @@
 
 local core = require "mrt.core"
 local format = require "mrt.util.format"
-local show = require "mrt.util.options".show
 
 local process = {}
 
@@ -44,8 +43,8 @@ function process.read(value, who)
   if type(value) ~= "table" then return nil end
   local name = next(value)
   if name ~= "process" or next(value, name) ~= nil then
-    core.fail("value", who, "option 'memory': bytes or { process = bytes } wanted, got "
-      .. show(value))
+    local _, message = format.read_bytes(value)
+    core.fail("value", who, ("option 'memory': %s, and { process = \"6GiB\" }"):format(message))
   end
   local bytes, message = format.read_bytes(value.process)
   if not bytes then core.fail("value", who, "option 'memory': process = " .. message) end

@@ -252,7 +252,7 @@ end
 -- is no room for it.
 local function swap_tier(declared)
   local ok, rates = pcall(core.measure_swap, 64 << 20)
-  return { capacity = declared.swap_capacity,
+  return { capacity = declared.swap_capacity, guessed = not ok,
     read = ok and rates["in"] or declared.swap_read,
     write = ok and rates.out or declared.swap_write,
     latency = ok and rates.latency or declared.swap_latency }

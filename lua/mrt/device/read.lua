@@ -7,7 +7,8 @@
 ---       memory = {name = "HBM2", capacity = 40e9, bandwidth = 1.5e12},  -- *
 ---       cache = {name = "L2", capacity = 40e6, bandwidth = 7e12},
 ---       swap = {name = "host", capacity = 1e12, read = 25e9, write = 25e9,
----         latency = 1e-5},                    -- or bandwidth for both
+---         latency = 1e-5},                    -- or bandwidth for both; guessed = true:
+---                                             -- a budget rather recomputes
 ---       flops = {f32 = 19.5e12, bf16 = 312e12},   -- *f32; of large products
 ---       vector = 19.5e12,                     -- of other work; default f32's
 ---       efficiency = 0.8,                     -- of these figures, in practice
@@ -51,7 +52,7 @@ local kinds = {
 }
 local tier = { name = "string", capacity = "number", bandwidth = "number" }
 local swap_tier = { name = "string", capacity = "number", bandwidth = "number",
-  read = "number", write = "number", latency = "number" }
+  read = "number", write = "number", latency = "number", guessed = "boolean" }
 
 local function fail(text, ...) error({ profile = text:format(...) }, 0) end
 
@@ -194,6 +195,7 @@ local function flat(given)
     swap_capacity = swap.capacity, swap_latency = swap.latency,
     swap_read = swap.read or swap.bandwidth,
     swap_write = swap.write or swap.bandwidth,
+    swap_known = given.swap ~= nil and not swap.guessed,
   }
 end
 

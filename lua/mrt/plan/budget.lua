@@ -81,6 +81,13 @@ function budget.explain(err, given, replan, bound)
   error(err, 0)
 end
 
+-- Seconds of a plan; of one that swaps at a rate that is a guess more than of any that
+-- does not.
+local function cost(plan)
+  local guess = plan.swapped > 0 and not plan.device.swap_known
+  return (guess and 1e9 or 0) + plan.seconds
+end
+
 --- The number of micro-batches that makes the step quickest within the budget:
 --- 1, 2, 4, ...; 1 when none fits, whose error then says why.
 ---@param rows integer  of the batch
@@ -90,7 +97,7 @@ function budget.parts(rows, replan)
   local best, quickest, k = 1, math.huge, 1
   while k <= rows and k <= MOST_PARTS do
     local ok, plan = pcall(replan, { accumulate = k })
-    if ok and plan.seconds < quickest then best, quickest = k, plan.seconds end
+    if ok and cost(plan) < quickest then best, quickest = k, cost(plan) end
     if ok and k > 4 * best then break end
     k = k * 2
   end

@@ -22,6 +22,8 @@ local roles = require "mrt.plan.report.roles"
 ---@field wire number          bytes given to other ranks in a run
 ---@field collectives integer
 ---@field swapped integer         what is swapped, in a file; not in peak
+---@field copied_out integer    bytes of them that a run copies there,
+---@field copied_in integer     and back
 ---@field hosted integer       nodes that the CPU computes: the device has no kernel
 ---@field staging integer      bytes of the host's memory for them; not in peak
 ---@field hosted_in integer    bytes copied to the host for them in a run,
@@ -262,9 +264,12 @@ end
 function Plan.compare(given) return require "mrt.plan.report.compare" (given) end
 
 function Plan:__tostring()
-  return ("mrt.Plan: peak %s = persistent %s + transient %s + outputs %s")
+  local text = ("mrt.Plan: peak %s = persistent %s + transient %s + outputs %s")
     :format(format.bytes(self.peak), format.bytes(self.persistent),
       format.bytes(self.transient), format.bytes(self.outputs))
+  if self.copied_out + self.copied_in == 0 then return text end
+  return ("%s; a step copies %s to the swap tier and %s back"):format(text,
+    format.bytes(self.copied_out), format.bytes(self.copied_in))
 end
 
 return Plan

@@ -2,6 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
 local format = require "mrt.util.format"
 local roles = require "mrt.plan.report.roles"
 
@@ -12,6 +13,12 @@ local about = {}
 ---@return string
 function about.place(v)
   return v.line > 0 and ("%s:%d"):format(v.file, v.line) or v.file
+end
+
+--- Where swapped values go.
+---@return string
+function about.tier()
+  return core.info().device == "cpu" and "the swap tier, here a file" or "the swap tier"
 end
 
 --- One line for hover texts: op, type, bytes, Lua line, steps, offset.

@@ -52,6 +52,8 @@ local function totals(out, plan)
   end
   if plan.swapped > 0 then
     row(out, "swap tier", plan.swapped, "what is swapped, not in peak")
+    row(out, "a step", plan.copied_out, ("to %s, and %s back"):format(about.tier(),
+      format.bytes(plan.copied_in)))
   end
   if plan.hosted > 0 then
     row(out, "staging", plan.staging, ("of the host, for %d of %d nodes that the device "

@@ -12,6 +12,8 @@
 ---     wire          bytes that this rank gives to others in a run
 ---     collectives   how many of them a run has
 ---     swapped       in the file of what is swapped; not in peak
+---     copied_out, copied_in
+---                   bytes that a run copies to the swap tier, and back
 ---     hosted, staging, hosted_in, hosted_out
 ---                   where the device has no kernel for some nodes: how many the CPU
 ---                   computes; bytes of the host for them, not in peak; bytes
@@ -54,7 +56,8 @@ local roles = require "mrt.plan.report.roles"
 
 local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "inputs", "lower_bound", "order_free_bound",
-  "working_set", "flops", "seconds", "stall", "wire", "collectives", "swapped", "nodes",
+  "working_set", "flops", "seconds", "stall", "wire", "collectives", "swapped",
+  "copied_out", "copied_in", "nodes",
   "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "transfers", "lane",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
@@ -78,7 +81,7 @@ end
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
   "micro_batches", "micro_batch", "batch", "accumulators",
   "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
-  "stall", "wire", "collectives", "swapped", "device", "nodes",
+  "stall", "wire", "collectives", "swapped", "copied_out", "copied_in", "device", "nodes",
   "nodes_traced", "passes", "peak_step" }
 
 local of_host = { "hosted", "staging", "hosted_in", "hosted_out" }

@@ -50,6 +50,8 @@ local function totals(plan, lines)
   end
   if plan.swapped > 0 then
     add(lines, "swap tier   %s  swapped, not in peak", bytes(plan.swapped))
+    add(lines, "  a step    %s  to %s, and %s back", bytes(plan.copied_out),
+      about.tier(), format.bytes(plan.copied_in))
   end
 end
 
