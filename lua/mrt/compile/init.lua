@@ -36,6 +36,11 @@ local Compiled = {}
 Compiled.__index = Compiled
 Compiled.__name = "mrt.Compiled"
 
+-- What other files of the library call may be called by anybody.
+local function refuse(method, wanted, got)
+  argument.refuse("step:" .. method, "%s wanted, got %s", wanted, show(got))
+end
+
 -- Its place is taken by a plan that is made anew.
 local function replace(self, key)
   self.replaced[key] = self.plans:remove(key)
@@ -87,6 +92,7 @@ end
 -- How many micro-batches the next step has.  With a budget, "auto" takes what
 -- makes the step quickest, found once for a signature.
 function Compiled:count(option, key, tensors, ...)
+  argument.tensors("step:count", tensors)
   if option ~= "auto" or not (self.options.memory or self.options.process) then
     return accumulate.count(option, self.steps + 1, tensors)
   end
@@ -99,6 +105,7 @@ end
 -- A function that plans this call under other options, running nothing; false
 -- takes an option away.
 function Compiled:replanner(n, ...)
+  if math.type(n) ~= "integer" or n < 0 then refuse("replanner", "a count", n) end
   local args = signature.hollow(n, ...)
   return function(changes)
     local other = self:with(changes)
@@ -199,6 +206,9 @@ end
 ---  plans: one, or those of the micro-batches and the final one), and steps as
 ---  Plan:steps() has them, with `measured`, `key` and `runs`
 function Compiled:measure(o, ...)
+  if type(o) ~= "table" or math.type(o.rounds) ~= "integer" then
+    refuse("measure", "its options", o)
+  end
   local plan = self:plan(...)
   local entry, inputs = find(self, nil, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end

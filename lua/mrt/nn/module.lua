@@ -69,13 +69,22 @@ local function new_class(name)
     __tostring = function() return "class " .. name end })
 end
 
--- The same, called with a tensor first: anything else is refused by name.
+local function define(class, key, value)
+  if key == "forward" and type(value) == "function" then
+    local forward = value
+    function value(self, x, ...)
+      argument.tensor(self.type, "argument 1", x)
+      return forward(self, x, ...)
+    end
+  end
+  rawset(class, key, value)
+end
+
+-- The same, called with a tensor first: anything else is refused by name, of calls
+-- and of `forward` alike.
 local function new_class_of_tensors(name)
   local class = new_class(name)
-  function class:__call(x, ...)
-    argument.tensor(self.type, "argument 1", x)
-    return self:forward(x, ...)
-  end
+  getmetatable(class).__newindex = define
   return class
 end
 

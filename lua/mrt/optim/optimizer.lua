@@ -81,6 +81,25 @@ local function construct(class, params, given)
   return self
 end
 
+-- An update is also called by hand: what it is given is looked at before it is used.
+local function checked(update)
+  return function(self, p, g, state, at)
+    local who = self.name .. ":update"
+    argument.tensor(who, "the parameter", p)
+    argument.tensor(who, "the gradient", g)
+    if type(state) ~= "table" or type(at) ~= "table" then
+      argument.refuse(who, "state and at: tables wanted, got %s and %s",
+        options.show(state), options.show(at))
+    end
+    return update(self, p, g, state, at)
+  end
+end
+
+local function define(class, key, value)
+  local is_update = key == "update" and type(value) == "function"
+  rawset(class, key, is_update and checked(value) or value)
+end
+
 --- Make a kind of optimizer; give it `update(self, p, g, state, at)`.
 ---@param name string
 ---@param slots (string|mrt.Slot)[]  state of each parameter
@@ -95,7 +114,7 @@ local function new_class(name, slots, defaults)
   for key, value in pairs(defaults) do all[key] = value end
   local class = { name = name, slots = slots, defaults = all }
   class.__index = class
-  return setmetatable(class, { __index = Optimizer, __call = construct,
+  return setmetatable(class, { __index = Optimizer, __call = construct, __newindex = define,
     __tostring = function() return "class " .. name end })
 end
 
@@ -105,6 +124,9 @@ function Optimizer:init() end
 --- Raise unless the option `betas` is two numbers from 0 on, below 1.
 function Optimizer:check_betas()
   local betas = self.options.betas
+  if type(betas) ~= "table" then
+    core.fail("value", self.name, "betas: two numbers wanted, got " .. options.show(betas))
+  end
   for i = 1, 2 do
     local beta = betas[i]
     if type(beta) ~= "number" or not (beta >= 0 and beta < 1) then
@@ -168,8 +190,12 @@ end
 ---@param given? table         options, as for an optimizer
 ---@return number bytes
 function Optimizer:state_bytes(params, given)
+  local class = rawget(self, "defaults") and self or getmetatable(self)
+  if type(params) ~= "table" then
+    core.fail("value", self.name, "a list of parameters wanted, got " .. options.show(params))
+  end
   local like = setmetatable({ options = options.read(self.name, given, self.defaults),
-    group_of = setmetatable({}, { __index = function() return {} end }) }, self)
+    group_of = setmetatable({}, { __index = function() return {} end }) }, class)
   like:init()
   local bytes = 0
   for _, p in ipairs(params) do
@@ -248,6 +274,9 @@ function Optimizer:parameters() return self.params end
 ---@param group? mrt.Group
 ---@return number
 function Optimizer:rate(group)
+  if group ~= nil and type(group) ~= "table" then
+    core.fail("value", self.name, "rate: a group wanted, got " .. options.show(group))
+  end
   local lr = group and group.lr or self.lr
   if type(lr) == "function" then lr = lr(math.tointeger(self.t:item()) + 1) end
   if type(lr) == "number" then return lr end

@@ -50,6 +50,10 @@ Plan.__name = "mrt.Plan"
 ---@param planning_us number
 ---@return mrt.Plan
 function Plan.new(core_plan, name, planning_us)
+  if type(core_plan) ~= "userdata" or core.is_tensor(core_plan) then
+    core.fail("value", "plan.new", "a plan of the core wanted, got "
+      .. options.show(core_plan))
+  end
   local self = core_plan:info()
   self.core, self.title, self.planning_us = core_plan, name, planning_us
   self.device = core_plan:device()
@@ -261,7 +265,12 @@ end
 ---       :save "both.svg"
 ---@param given {names: string[]?, capacity: integer|string|nil, [integer]: mrt.Plan}
 ---@return mrt.Comparison
-function Plan.compare(given) return require "mrt.plan.report.compare" (given) end
+function Plan.compare(given)
+  if type(given) ~= "table" then
+    core.fail("value", "compare", "a list of plans wanted, got " .. options.show(given))
+  end
+  return require "mrt.plan.report.compare" (given)
+end
 
 function Plan:__tostring()
   local text = ("mrt.Plan: peak %s = persistent %s + transient %s + outputs %s")
@@ -270,6 +279,19 @@ function Plan:__tostring()
   if self.copied_out + self.copied_in == 0 then return text end
   return ("%s; a step copies %s to the swap tier and %s back"):format(text,
     format.bytes(self.copied_out), format.bytes(self.copied_in))
+end
+
+-- Without a plan before the colon a method says so, rather than fail within.
+local no_methods = { new = true, compare = true }
+for name, method in pairs(Plan) do
+  if type(method) == "function" and not no_methods[name] then
+    Plan[name] = function(self, ...)
+      if type(self) ~= "table" or not self.core then
+        core.fail("value", "plan:" .. name, "a plan wanted, got " .. options.show(self))
+      end
+      return method(self, ...)
+    end
+  end
 end
 
 return Plan
