@@ -266,6 +266,28 @@ static int free_port(lua_State *L) {
   return 1;
 }
 
+/* listen_here() -> a descriptor that listens at this host alone and that programs
+ * started from now on inherit, and its port; or nil */
+static int listen_here(lua_State *L) {
+  struct sockaddr_in a = { .sin_family = AF_INET };
+  socklen_t size = sizeof a;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  if (fd < 0) return 0;
+  if (bind(fd, (struct sockaddr *)&a, size) < 0 || listen(fd, 1024) < 0 ||
+      getsockname(fd, (struct sockaddr *)&a, &size) < 0)
+    return close(fd), 0;
+  lua_pushinteger(L, fd);
+  lua_pushinteger(L, ntohs(a.sin_port));
+  return 2;
+}
+
+/* close_listener(fd) */
+static int close_listener(lua_State *L) {
+  close((int)luaL_checkinteger(L, 1));
+  return 0;
+}
+
 void mrt_lua_process_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "read", read_output }, { "status", read_status },
@@ -273,8 +295,12 @@ void mrt_lua_process_open(lua_State *L, mrt_binding *m) {
     { NULL, NULL },
   };
   static const luaL_Reg functions[] = {
-    { "spawn", spawn },     { "wait_for_any", wait_for_any },
-    { "program", program }, { "free_port", free_port },
+    { "spawn", spawn },
+    { "wait_for_any", wait_for_any },
+    { "program", program },
+    { "free_port", free_port },
+    { "listen_here", listen_here },
+    { "close_listener", close_listener },
     { NULL, NULL },
   };
   luaL_newmetatable(L, PROCESS);

@@ -156,7 +156,9 @@ static mrt_status gather_all(mrt_bootstrap *b, int listener,
 mrt_status mrt_bootstrap_serve(mrt_bootstrap *b, const mrt_bootstrap_hello *own,
                                mrt_error *e) {
   const mrt_bootstrap_options *o = &b->options;
-  int listener, code = mrt_socket_listen(o->address, o->port, &listener);
+  int listener = mrt_socket_inherited(o->port);
+  int code =
+      listener < 0 ? mrt_socket_listen(o->address, o->port, &listener) : 0;
   if (code)
     return mrt_fail(e, MRT_EVALUE,
                     "rank 0 cannot listen at %s:%d (MASTER_ADDR, "

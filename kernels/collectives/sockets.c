@@ -10,11 +10,13 @@
 #include "sockets.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -78,6 +80,21 @@ int mrt_socket_listen(const char *address, int port, int *listener) {
     code = listen_at(a, listener);
   freeaddrinfo(list);
   return code;
+}
+
+int mrt_socket_inherited(int port) {
+  struct sockaddr_in at;
+  socklen_t size = sizeof at, room = sizeof(int);
+  const char *text = getenv("MRT_LISTENER");
+  int fd = text ? atoi(text) : -1, listens = 0;
+  memset(&at, 0, sizeof at);
+  if (fd <= STDERR_FILENO || getsockname(fd, (struct sockaddr *)&at, &size) < 0)
+    return -1;
+  if (at.sin_family != AF_INET || ntohs(at.sin_port) != port) return -1;
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &room) || !listens)
+    return -1;
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return fd;
 }
 
 int mrt_socket_accept(int listener) {

@@ -20,6 +20,9 @@ double mrt_socket_clock(void); /* seconds; only goes forward */
 const char *mrt_socket_why(int code);
 
 int mrt_socket_listen(const char *address, int port, int *listener);
+/* The listener that whoever started this process has left it (its descriptor in
+ * MRT_LISTENER), if it is at this port; or -1. */
+int mrt_socket_inherited(int port);
 /* A connection that waits, or -1. */
 int mrt_socket_accept(int listener);
 /* Tries again, less and less often, until the deadline. */

@@ -35,6 +35,19 @@ describe("mrt launch", function()
     assert.equal("plain\n", select(2, launch("-n 1 --no-prefix", "print 'plain'")))
   end)
 
+  it("has rank 0, and no other, hold the port that all are told", function()
+    local code, out = launch("-n 2", [[
+      local fd = os.getenv "MRT_LISTENER"
+      local port, held = ("0100007F:%04X "):format(os.getenv "MASTER_PORT"), false
+      for line in io.lines "/proc/self/net/tcp" do
+        held = held or line:find(port, 1, true) and line:find " 0A " ~= nil
+      end
+      if rank == 0 then print(held, tonumber(fd) ~= nil) else print(fd == "") end
+      require("mrt").communicator.create():barrier()]])
+    assert.equal(0, code, out)
+    assert.same({ "[0] true\ttrue", "[1] true" }, sorted(out))
+  end)
+
   it("takes in more than pipes hold, from both outputs", function()
     local code, out = launch("-n 2", [[
       local line = ("x"):rep(99)

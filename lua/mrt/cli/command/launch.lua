@@ -99,7 +99,8 @@ local function environment(rank, o, run)
   local list = {}
   for name, value in pairs { RANK = rank, WORLD_SIZE = o.ranks, LOCAL_RANK = rank,
     LOCAL_WORLD_SIZE = o.ranks, MASTER_ADDR = "127.0.0.1", MASTER_PORT = run.port,
-    MRT_RUN = run.token, MRT_RESTART = run.attempt } do
+    MRT_RUN = run.token, MRT_RESTART = run.attempt,
+    MRT_LISTENER = rank == 0 and run.listener or "" } do
     list[#list + 1] = ("%s=%s"):format(name, value)
   end
   if not os.getenv "MRT_THREADS" then -- the ranks share the cores
@@ -110,10 +111,14 @@ end
 
 local function start(o, attempt)
   local ranks = {}
-  local run = { attempt = attempt, token = new_token(),
-    port = core.free_port() or error("no free port", 0) }
+  local run = { attempt = attempt, token = new_token() }
+  -- Listening before anybody is told where; rank 0 alone inherits it, so that the
+  -- others hear of its end.
+  run.listener, run.port = core.listen_here()
+  if not run.listener then error("no free port", 0) end
   for rank = 0, o.ranks - 1 do
     local process, message = core.spawn(o.command, environment(rank, o, run))
+    if rank == 0 then core.close_listener(run.listener) end
     if not process then error(message, 0) end
     local prefix = o.prefix and ("[%d] "):format(rank) or ""
     ranks[rank + 1] = { process = process, rank = rank,
