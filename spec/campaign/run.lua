@@ -80,15 +80,15 @@ end
 
 local function command_of(campaign, seed)
   local program = os.getenv "MRT" or "build/mrt"
-  local env = "env MRT_CAMPAIGN_ROUND=1 "
+  local env = "env MRT_CAMPAIGN_ROUND=1"
   if campaign.program == "sanitized" then
     program = os.getenv "MRT_SANITIZED" or "build-asan/mrt"
-    env = env .. "ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 "
-      .. "UBSAN_OPTIONS=print_stacktrace=1 "
+    env = env .. " ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1"
+      .. " UBSAN_OPTIONS=print_stacktrace=1"
   end
-  if not os.getenv "MRT_DEVICE" then env = env .. "MRT_DEVICE=declared " end
-  return ("%s%s spec/campaign/run.lua %s --round %d"):format(env, program, quoted(arg[1]),
-    seed)
+  if not os.getenv "MRT_DEVICE" then env = env .. " MRT_DEVICE=declared" end
+  return ("%s MRT=%s %s spec/campaign/run.lua %s --round %d"):format(env, program, program,
+    quoted(arg[1]), seed)
 end
 
 -- Starts a round.  Interrupted, it takes all with it that the round started.

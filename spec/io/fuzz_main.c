@@ -1,6 +1,6 @@
 /* fuzz_main.c -- a fuzz target without a fuzzer
  *
- *     fuzz_npy RUNS FOLDER
+ *     fuzz_npy RUNS FOLDER [SEED]
  *
  * Hands every file of the folder to LLVMFuzzerTestOneInput, then RUNS inputs
  * made of them: bits turned, numbers replaced by those that overflow, pieces
@@ -163,9 +163,9 @@ static void hand_over(const input *in) {
 int main(int argc, char **argv) {
   static input corpus[MOST_FILES];
   static uint8_t room[ROOM];
-  uint64_t state = 1;
-  int n = argc == 3 ? read_corpus(argv[2], corpus) : 0;
-  if (n == 0) return fprintf(stderr, "fuzz: RUNS FOLDER wanted\n"), 2;
+  uint64_t state = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+  int n = argc == 3 || argc == 4 ? read_corpus(argv[2], corpus) : 0;
+  if (n == 0) return fprintf(stderr, "fuzz: RUNS FOLDER [SEED] wanted\n"), 2;
   for (int i = 0; i < n; i++) hand_over(&corpus[i]);
   for (long run = atol(argv[1]); run > 0; run--) {
     const input *from = &corpus[below(&state, (size_t)n)];
