@@ -2,7 +2,8 @@
  * else, at a random point; nobody hangs and all others say who it was.  Who is
  * held up for less than the timeout harms nothing.
  *
- * MRT_SPEC_FAULTS=100 is that many points of each way, and another seed.
+ * MRT_SPEC_FAULTS=100 is that many points of each way, and another seed;
+ * MRT_SPEC_SEED chooses it.
  *
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
@@ -301,9 +302,11 @@ static void report(const double *longest) {
 /* A rank shares memory, or takes one of the algorithms by messages in turn. */
 static int campaign(const char *const algorithms[2], int ways, unsigned seed) {
   const char *points = getenv("MRT_SPEC_FAULTS");
+  const char *first = getenv("MRT_SPEC_SEED");
   double longest[WAYS] = { 0 };
   int wrong = 0;
   if (points) seed += (unsigned)atoi(points);
+  if (first) seed = (unsigned)atoi(first);
   for (int way = 0; way < ways; way++) {
     int times = points ? atoi(points) : faults_of[way].times;
     for (int i = 0; i < times; i++)
