@@ -224,6 +224,12 @@ function mrt.set_rng_state(state)
     argument.refuse("set_rng_state", "a table of seed and next wanted, got %s",
       options.show(state))
   end
+  for _, name in ipairs { "seed", "next" } do
+    if math.type(state[name]) ~= "integer" then
+      argument.refuse("set_rng_state", "%s: an integer wanted, got %s", name,
+        options.show(state[name]))
+    end
+  end
   core.seed(state.seed, state.next)
 end
 

@@ -108,3 +108,45 @@ describe("whatever it is given,", function()
     end
   end)
 end)
+
+-- What random calls once found: an error that named a line of the library.
+describe("at the caller's line", function()
+  local function refused(f)
+    local ok, err = pcall(f)
+    assert.is_false(ok)
+    check("", 0, ok, err)
+  end
+
+  it("functions that others returned say what is wrong", function()
+    for _, schedule in ipairs { optim.constant { lr = 1 }, optim.cosine { lr = 1, steps = 3 },
+      optim.linear { lr = 1, steps = 3 }, optim.step { lr = 1, every = 2 },
+      optim.multistep { lr = 1, at = { 2 } }, optim.exponential { lr = 1, factor = 0.5 },
+      optim.one_cycle { lr = 1, steps = 3 } } do
+      for _, step in ipairs { true, {}, "x" } do refused(function() return (schedule(step)) end) end
+      assert.is_number(schedule(1))
+    end
+    refused(function() return (data.random.order(3, 1)(true)) end)
+    refused(function() return (nn.initial.xavier_uniform()(variable, 2)) end)
+    refused(function() return (nn.initial.kaiming_normal()("x", 2)) end)
+  end)
+
+  it("options and lists are of their types", function()
+    local step = mrt.compile(function(x) return x + 1 end)
+    for _, f in ipairs {
+      function() return (variable:var { correction = variable }) end,
+      function() return (variable:std { correction = "x" }) end,
+      function() mrt.set_rng_state { seed = 1, next = true } end,
+      function() return (nn.initial.gain("leaky_relu", {})) end,
+      function() return (mrt.estimate.states { parameters = { 3 } }) end,
+      function() return (mrt.estimate.zero { parameters = 1, stage = 1e30 }) end,
+      function() return (optim.one_cycle { lr = nothing, steps = 3 }) end,
+      function() return (data.idx { true }) end,
+      function() return (data.idx { nil, "x" }) end,
+      function() return (mrt.estimate.conv2d { batch = 1, inputs = 1, filters = 1,
+        height = 2 ^ 70, width = 2 ^ 70, kernel = 3, groups = 2 ^ 80 }) end,
+      function() return (step:measure({}, variable)) end,
+      function() return (step:measure(nil, variable)) end,
+    } do refused(f) end
+    assert.matches("^Upsample%(truex2%)", tostring(nn.Upsample { true, 2 }))
+  end)
+end)

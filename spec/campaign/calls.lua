@@ -10,7 +10,6 @@
 
 local core = require "mrt.core"
 local mrt = require "mrt"
-local files = require "support.files"
 local types = require "campaign.calls.types"
 local values = require "campaign.calls.values"
 
@@ -28,7 +27,7 @@ local left_out = {
 
 -- Methods of objects that the library calls itself, behind the checks of others.
 local inner = { forward = true, init = true, describe = true, count = true, replanner = true,
-  core = true }
+  core = true, new = true }
 
 -- What takes a path: every text among the arguments is one in the round's folder.
 local takes_path = { save = true, load = true, open = true, swap_folder = true, log = true,
@@ -259,8 +258,8 @@ function values.inner(x, ...)
   return math.random() < 0.5 and x or values.tensor(), ...
 end
 
-local function round(seed)
-  values.folder, traced = files.folder(), os.getenv "MRT_CAMPAIGN_TRACE"
+local function round(seed, folder)
+  values.folder, traced = folder, os.getenv "MRT_CAMPAIGN_TRACE"
   made, depth, findings = 0, 0, {}
   math.randomseed(seed)
   mrt.seed(seed)

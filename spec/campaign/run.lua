@@ -200,6 +200,8 @@ local folder = options.folder or "build/campaign/" .. arg[1]
 core.make_folders(folder)
 local path = folder .. "/state.lua"
 local state = read_state(path)
-if not options.table then run(campaign, state, path) end
+local missing = campaign.missing and campaign.missing()
+if missing then print(missing) end
+if not options.table and not missing then run(campaign, state, path) end
 show(campaign, state)
 os.exit(#state.findings == 0 and 0 or 1)

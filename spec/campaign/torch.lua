@@ -39,6 +39,7 @@ local no_special = { prod = "overflows where f64 does not", remainder = "% 0 of 
 
 local tolerance = { f32 = 3e-5, f64 = 1e-9, f16 = 4e-3, bf16 = 3e-2 }
 local bound = { f32 = 3.4e38, f16 = 65504, bf16 = 3.38e38 }
+-- The last three only where nothing is added up: there sums cancel or overflow.
 local special = { math.huge, -math.huge, 0 / 0, 0.0, -0.0, 1.0, -1.0, 1e30, -1e30, 1e-30 }
 local function is_real(t) return tolerance[t.dtype] ~= nil end
 
@@ -99,7 +100,7 @@ local function given(inputs)
   end
 end
 
-local function fill(flat, sample, mode)
+local function fill(flat, sample, mode, row)
   local low, high = sample.low or -1, sample.high or 1
   local real = not (flat.dtype:find "^[iub]")
   if sample.values and mode ~= "special" or sample.integer or sample.constant then
@@ -113,7 +114,9 @@ local function fill(flat, sample, mode)
       flat.data[i] = random(0, 1)
     elseif real then
       local x = mode == "constant" and same or low + (high - low) * random()
-      if mode == "special" and random() < 0.3 then x = special[random(#special)] end
+      if mode == "special" and random() < 0.3 then
+        x = special[random(elementwise[row] and #special or 7)]
+      end
       flat.data[i] = x + 0.0
     end
   end
@@ -137,7 +140,7 @@ local function make()
   for i, sample in ipairs(inputs) do
     local flat = rows.input(sample, i, real)
     if flat.dtype:find "^f8" then return end
-    fill(flat, sample, mode)
+    fill(flat, sample, mode, row.op)
     elements = elements + #flat.data
     tensors[i] = rows.tensor(flat)
   end
@@ -222,7 +225,9 @@ local function compare(case, results, findings)
     local wanted = results["c" .. case.id .. name]
     if not wanted then return end
     compared = 1
-    local off = differs(t, wanted, loosest, elementwise[case.op] and 0 or 1e-2)
+    -- what sums cancel leaves errors of the size of what was added
+    local least = loosest > 1e-3 and name:find "g" and 1 or elementwise[case.op] and 0 or 1e-2
+    local off = differs(t, wanted, loosest, least)
     if off then findings[#findings + 1] = ("%s: %s: %s"):format(describe(case), what, off) end
   end
   for k, y in ipairs(case.outs) do check("output " .. k, y, ".o" .. k) end
@@ -238,17 +243,10 @@ local function missing()
   return ("no torch in %s: PYTHON names another interpreter"):format(python)
 end
 
-local function round(seed)
+local function round(seed, folder)
   math.randomseed(seed)
   mrt.seed(seed)
-  if not samples then
-    local why = missing()
-    if why then
-      io.stderr:write(why, "\n")
-      return 0, {}
-    end
-    whole_cases()
-  end
+  if not samples then whole_cases() end
   local list, tensors, texts, findings = {}, {}, {}, {}
   while #list < CASES do
     local case = make()
@@ -262,10 +260,10 @@ local function round(seed)
         inputs = #case.tensors, grad = case.grad }
     end
   end
-  local inputs, results = files.name ".safetensors", files.name ".safetensors"
+  local inputs, results = folder .. "/inputs.safetensors", folder .. "/results.safetensors"
   mrt.save(inputs, tensors)
-  local cases = files.temporary("[" .. table.concat(texts, ",\n") .. "]")
-  local said = files.name()
+  local cases = files.write(folder .. "/cases.json", "[" .. table.concat(texts, ",\n") .. "]")
+  local said = folder .. "/said"
   local ok = os.execute(("'%s' spec/campaign/torch_side.py '%s' '%s' '%s' 2>'%s'")
     :format(python, cases, inputs, results, said))
   if os.getenv "MRT_CAMPAIGN_TRACE" then io.stderr:write(files.read(said)) end

@@ -88,6 +88,7 @@ function random.order(n, key)
     return left << low | right
   end
   return function(position)
+    check("random.order", "position", position, 0)
     local i = permute(position)
     while i >= n do i = permute(i) end
     return i

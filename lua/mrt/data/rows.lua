@@ -163,7 +163,11 @@ function rows.open(who, paths, format)
     core.fail("value", who, "a path, or a list of them, wanted")
   end
   local files, arrays = {}, {}
-  for i, path in ipairs(paths) do
+  for i = 1, #paths do
+    local path = paths[i]
+    if type(path) ~= "string" then
+      core.fail("value", who, ("path %d: a string wanted, got a %s"):format(i, type(path)))
+    end
     local source, message, code = core.open_source(path, format)
     if not source then return nil, message, code end
     files[i] = source

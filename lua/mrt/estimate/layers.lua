@@ -46,7 +46,7 @@ end
 local function slide(o, size)
   local span = o.dilation * (o.kernel - 1) + 1
   if size + 2 * o.padding < span then
-    read.refuse("estimate.conv2d", "a kernel that spans %d does not fit %d with padding %d",
+    read.refuse("estimate.conv2d", "a kernel that spans %.0f does not fit %.0f with padding %.0f",
       span, size, o.padding)
   end
   return (size + 2 * o.padding - span) // o.stride + 1
@@ -75,7 +75,8 @@ function layers.conv2d(o)
     kernel = read.needed, batch = 1, stride = 1, dilation = 1, groups = 1, padding = 0,
     bias = true, dtype = "f32" }, { padding = true })
   if o.channels % o.groups ~= 0 or o.filters % o.groups ~= 0 then
-    read.refuse("estimate.conv2d", "%d channels and %d filters are not both multiples of %d groups",
+    read.refuse("estimate.conv2d",
+      "%.0f channels and %.0f filters are not both multiples of %.0f groups",
       o.channels, o.filters, o.groups)
   end
   local weight = o.filters * (o.channels / o.groups) * o.kernel ^ 2

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local optim = require "mrt.optim"
+local argument = require "mrt.util.argument"
 local read = require "mrt.estimate.read"
 
 local states = {}
@@ -47,7 +48,9 @@ local function counted(o)
     return { matrix(n, o.dtype == "f64" and "f64" or "f32") }, bytes
   end
   local bytes = 0.0
-  for _, p in ipairs(o.parameters) do bytes = bytes + p:nbytes() end
+  for _, p in ipairs(argument.tensors("estimate.states", o.parameters)) do
+    bytes = bytes + p:nbytes()
+  end
   return o.parameters, bytes
 end
 
@@ -81,7 +84,7 @@ end
 function states.zero(given)
   local o = read.options("estimate.zero", given, { parameters = read.needed, ranks = 1,
     stage = 0 }, { stage = true })
-  if o.stage > 3 then read.refuse("estimate.zero", "stage = %d, there is 0, 1, 2, 3", o.stage) end
+  if o.stage > 3 then read.refuse("estimate.zero", "stage = %.0f, there is 0, 1, 2, 3", o.stage) end
   local whole = ({ [0] = 16, 4, 2, 0 })[math.tointeger(o.stage)]
   return read.whole(o.parameters * (whole + (16 - whole) / o.ranks))
 end

@@ -50,10 +50,10 @@ local function activation_options(who, given)
   read.choice(who, "recompute", o.recompute, recomputes)
   read.choice(who, "attention", o.attention, attentions)
   if o.heads % o.tensor ~= 0 then
-    read.refuse(who, "tensor = %d does not divide %d heads", o.tensor, o.heads)
+    read.refuse(who, "tensor = %.0f does not divide %.0f heads", o.tensor, o.heads)
   end
   if o.layers % o.pipeline ~= 0 then
-    read.refuse(who, "pipeline = %d does not divide %d layers", o.pipeline, o.layers)
+    read.refuse(who, "pipeline = %.0f does not divide %.0f layers", o.pipeline, o.layers)
   end
   o.ff, o.bytes = o.ff or 4 * o.dim, read.bytes(who, o.dtype)
   return o

@@ -90,8 +90,10 @@ local function fans(who, outputs, inputs, ...)
   if not inputs then
     core.fail("shape", who, "a weight of at least two dimensions wanted")
   end
+  number(who, "outputs", outputs)
+  number(who, "inputs", inputs)
   local kernel = 1
-  for _, n in ipairs { ... } do kernel = kernel * n end
+  for _, n in ipairs { ... } do kernel = kernel * number(who, "a side of the kernel", n) end
   return inputs * kernel, outputs * kernel
 end
 
@@ -100,7 +102,7 @@ local gains = {
   sigmoid = function() return 1 end,
   tanh = function() return 5 / 3 end,
   relu = function() return math.sqrt(2) end,
-  leaky_relu = function(slope) return math.sqrt(2 / (1 + (slope or 0.01) ^ 2)) end,
+  leaky_relu = function(slope) return math.sqrt(2 / (1 + slope ^ 2)) end,
   selu = function() return 3 / 4 end,
 }
 
@@ -113,7 +115,7 @@ function initial.gain(name, slope)
   if not gains[name] then
     core.fail("value", "gain", ("no nonlinearity '%s'"):format(tostring(name)))
   end
-  return gains[name](slope)
+  return gains[name](number("gain", "slope", slope, 0.01))
 end
 
 --- Glorot & Bengio 2010: uniform, variance gain^2 2 / (inputs + outputs).

@@ -8,7 +8,10 @@ local Module = require "mrt.nn.module"
 local pool = {}
 
 local function shown(value)
-  return type(value) == "table" and table.concat(value, "x") or tostring(value)
+  if type(value) ~= "table" then return tostring(value) end
+  local sides = {}
+  for i, side in ipairs(value) do sides[i] = tostring(side) end
+  return table.concat(sides, "x")
 end
 
 -- A layer that calls x:method(first, options), its arguments called `names`.

@@ -34,14 +34,33 @@ end
 -- Rising: step / (warmup + 1) of the full rate, so that no step has none.
 local function rising(o, step) return o.lr * step / (o.warmup + 1) end
 
+-- The options of a schedule: here a rate is a number and no schedule itself.
+local function read(who, given, defaults)
+  local o = options.read(who, given, defaults)
+  if type(o.lr) ~= "number" then
+    core.fail("value", who, ("lr: a number wanted, got %s"):format(options.show(o.lr)))
+  end
+  return o
+end
+
+-- A schedule from its formula.
+local function schedule_of(who, formula)
+  return function(step)
+    if type(step) ~= "number" then
+      core.fail("value", who, ("the step: a number wanted, got %s"):format(options.show(step)))
+    end
+    return formula(step)
+  end
+end
+
 --- Return the same rate for every step, after an optional warm-up.
 ---@param given {lr: number, warmup: integer?}
 ---@return mrt.Schedule
 function schedule.constant(given)
-  local o = options.read("constant", given, { lr = number, warmup = 0 })
-  return function(step)
+  local o = read("constant", given, { lr = number, warmup = 0 })
+  return schedule_of("constant", function(step)
     return step <= o.warmup and rising(o, step) or o.lr
-  end
+  end)
 end
 
 --- Fall from `lr` to `min` along half a cosine (Loshchilov & Hutter,
@@ -51,32 +70,32 @@ end
 ---@param given mrt.FallingOptions
 ---@return mrt.Schedule
 function schedule.cosine(given)
-  local o = options.read("cosine", given, falling)
-  return function(step)
+  local o = read("cosine", given, falling)
+  return schedule_of("cosine", function(step)
     local t = progress(o, step)
     if not t then return rising(o, step) end
     return o.min + (o.lr - o.min) * 0.5 * (1 + math.cos(math.pi * t))
-  end
+  end)
 end
 
 --- Fall from `lr` to `min` along a line, after a linear warm-up; then stay.
 ---@param given mrt.FallingOptions
 ---@return mrt.Schedule
 function schedule.linear(given)
-  local o = options.read("linear", given, falling)
-  return function(step)
+  local o = read("linear", given, falling)
+  return schedule_of("linear", function(step)
     local t = progress(o, step)
     return t and o.lr + (o.min - o.lr) * t or rising(o, step)
-  end
+  end)
 end
 
 --- Multiply the rate by `factor` every `every` steps.
 ---@param given {lr: number, factor: number?, every: integer}
 ---@return mrt.Schedule
 function schedule.step(given)
-  local o = options.read("step", given, { lr = number, factor = 0.1,
+  local o = read("step", given, { lr = number, factor = 0.1,
     every = options.want "size" })
-  return function(step) return o.lr * o.factor ^ ((step - 1) // o.every) end
+  return schedule_of("step", function(step) return o.lr * o.factor ^ ((step - 1) // o.every) end)
 end
 
 --- Multiply the rate by `factor` after each of the steps `at`.
@@ -85,16 +104,16 @@ end
 ---@param given {lr: number, factor: number?, at: integer[]}  factor: default 0.1
 ---@return mrt.Schedule
 function schedule.multistep(given)
-  local o = options.read("multistep", given, { lr = number, factor = 0.1,
+  local o = read("multistep", given, { lr = number, factor = 0.1,
     at = options.want "table" })
   for i, step in ipairs(o.at) do options.size("multistep", "at " .. i, step) end
-  return function(step)
+  return schedule_of("multistep", function(step)
     local rate = o.lr
     for _, last in ipairs(o.at) do
       if step > last then rate = rate * o.factor end
     end
     return rate
-  end
+  end)
 end
 
 --- Multiply the rate by `factor` at every step, after an optional warm-up; it
@@ -102,12 +121,12 @@ end
 ---@param given {lr: number, factor: number, min: number?, warmup: integer?}
 ---@return mrt.Schedule
 function schedule.exponential(given)
-  local o = options.read("exponential", given, { lr = number, factor = number,
+  local o = read("exponential", given, { lr = number, factor = number,
     min = 0, warmup = 0 })
-  return function(step)
+  return schedule_of("exponential", function(step)
     if step <= o.warmup then return rising(o, step) end
     return math.max(o.min, o.lr * o.factor ^ (step - 1 - o.warmup))
-  end
+  end)
 end
 
 -- From `a` to `b` along half a cosine, t in [0, 1].
@@ -120,14 +139,14 @@ local function between(a, b, t) return b + (a - b) * 0.5 * (1 + math.cos(math.pi
 ---  default: rise 0.3, start 25, finish 1e4
 ---@return mrt.Schedule
 function schedule.one_cycle(given)
-  local o = options.read("one_cycle", given, { lr = number, steps = options.want "size",
+  local o = read("one_cycle", given, { lr = number, steps = options.want "size",
     rise = 0.3, start = 25, finish = 1e4 })
   local first, top, last = o.lr / o.start, o.rise * o.steps - 1, o.steps - 1
-  return function(step)
+  return schedule_of("one_cycle", function(step)
     local t = math.min(step - 1, last)
     if t <= top then return between(first, o.lr, top > 0 and t / top or 1) end
     return between(o.lr, first / o.finish, (t - top) / (last - top))
-  end
+  end)
 end
 
 ---@class mrt.Plateau

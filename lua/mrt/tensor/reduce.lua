@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
+local options = require "mrt.util.options"
 
 local op = core.op
 ---@class mrt.Tensor
@@ -42,6 +43,9 @@ end
 function Tensor.var(x, dim, keepdim, correction)
   local o = read("var", { "dim", "keepdim", "correction" }, dim, keepdim,
     correction)
+  if o.correction ~= nil and type(o.correction) ~= "number" then
+    argument.refuse("var", "correction: a number wanted, got %s", options.show(o.correction))
+  end
   x = as_real(x)
   local d = op.sub(x, x:mean { dim = o.dim, keepdim = true })
   local y = op.sum(op.mul(d, d), { dim = o.dim, keepdim = o.keepdim })
