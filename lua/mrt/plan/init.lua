@@ -50,7 +50,9 @@ Plan.__name = "mrt.Plan"
 ---@param planning_us number
 ---@return mrt.Plan
 function Plan.new(core_plan, name, planning_us)
-  if type(core_plan) ~= "userdata" or core.is_tensor(core_plan) then
+  -- a table is what combines the plans of micro-batches
+  local combined = type(core_plan) == "table" and type(core_plan.info) == "function"
+  if not combined and (type(core_plan) ~= "userdata" or core.is_tensor(core_plan)) then
     core.fail("value", "plan.new", "a plan of the core wanted, got "
       .. options.show(core_plan))
   end
