@@ -332,7 +332,10 @@ struct mrt_plan_options {
   const mrt_delayed *delayed; /* borrowed for the call; NULL: none is */
   size_t memory; /* a budget for the peak, met by recomputing and swapping,
                     whichever is predicted quickest; 0: none */
-  bool trap;     /* a run ends with EDATA where a NaN or an infinity is made; it
+  const mrt_plan *like; /* borrowed for the call: a plan of this program for
+                           other sizes, whose order and recomputing are tried
+                           first within a budget; NULL: none is */
+  bool trap; /* a run ends with EDATA where a NaN or an infinity is made; it
                     names the operator if nothing is fused */
   bool overflows; /* gradients may: trap nothing from their first node on */
   bool no_swap;   /* the planner swaps nothing of its own accord */

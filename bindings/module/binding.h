@@ -302,6 +302,7 @@ extern const luaL_Reg mrt_lua_trace_functions[];
 
 /* describe.c: methods of plans, for plan.c's metatable. */
 mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg);
+mrt_plan *mrt_lua_plan_at(lua_State *L, int arg); /* NULL: none, or closed */
 extern const luaL_Reg mrt_lua_plan_descriptions[];
 /* device.c: push a device's figures as a table. */
 void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d);

@@ -36,6 +36,11 @@ mrt_plan *mrt_lua_check_plan(lua_State *L, mrt_binding *m, int arg) {
   return check_plan(L, m, arg)->plan;
 }
 
+mrt_plan *mrt_lua_plan_at(lua_State *L, int arg) {
+  plan *p = luaL_testudata(L, arg, PLAN);
+  return p ? p->plan : NULL;
+}
+
 /* ---- making -------------------------------------------------------------- */
 
 /* Push a plan userdata that holds no plan yet. */

@@ -74,6 +74,14 @@ static void read_budget(lua_State *L, mrt_binding *m, int arg,
   o->checkpoint_user = policy;
 }
 
+/* A plan of the same function for other sizes; one that is closed is none. */
+static const mrt_plan *read_like(lua_State *L, int arg) {
+  lua_getfield(L, arg, "like");
+  const mrt_plan *like = mrt_lua_plan_at(L, -1);
+  lua_pop(L, 1);
+  return like;
+}
+
 static int by_key(const void *a, const void *b) {
   const mrt_measured *x = a, *y = b;
   return (x->key > y->key) - (x->key < y->key);
@@ -122,6 +130,7 @@ void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
   *r = (mrt_lua_plan_reading){ .swap = { mrt_lua_swap_policy, &r->swapping } };
   if (!lua_istable(L, arg)) return;
   r->options = read_plain(L, arg);
+  r->options.like = read_like(L, arg);
   read_measured(L, arg, &r->options);
   read_budget(L, m, arg, &r->options, &r->policy);
   if (lua_getfield(L, arg, "precision") == LUA_TFUNCTION) {

@@ -42,6 +42,10 @@ static const double guess = 0.03;
 /* Orders and packing change the bytes of segments by this factor. */
 static const double close = 1.1;
 
+/* The schedule of a plan of other sizes does where it loses no more than this
+ * many times the part of the time that is lost there. */
+static const double alike = 1.1;
+
 /* A solver that does not give up early has been seen to find schedules of so
  * much fewer bytes. */
 static const double thorough = 1.3;
@@ -313,8 +317,35 @@ static bool nearly(const mrt_budget_search *c) {
   return (double)c->planner->memo.solved <= thorough * wanted;
 }
 
+/* As a plan of other sizes was run; *done if that does here, and loses little
+ * more of the time than there. */
+static mrt_status try_like(mrt_budget_search *c, bool *done) {
+  mrt_plan *plan = c->planner->plan;
+  const mrt_plan *like = plan->options.like;
+  mrt_memo *memo = &c->planner->memo;
+  double base, here, there;
+  if (!like || like->ctx != plan->ctx || like->swaps ||
+      plan->options.keep_order || c->large || mrt_plan_has_policy(plan))
+    return MRT_OK;
+  MRT_TRY(note_runs(c, like));
+  memo->like = like;
+  MRT_TRY(try(c, (mrt_candidate){ .seeded = true }));
+  memo->like = NULL;
+  there = lost(like, &base) / base;
+  if (c->best.plan) here = lost(c->best.plan, &base) / base;
+  *done = c->best.plan && here <= there * alike + very_little;
+  if (*done) return MRT_OK;
+  mrt_plan_discard(c->best.plan);
+  c->best.plan = NULL, c->seconds = INFINITY, c->least = 0;
+  c->left = ALL_SOLVED, memo->runs = NULL, memo->run_count = 0;
+  return MRT_OK;
+}
+
 static mrt_status compete(mrt_budget_search *c) {
   mrt_plan *plan = c->planner->plan;
+  bool done = false;
+  MRT_TRY(try_like(c, &done));
+  if (done) return adopt(c), MRT_OK;
   plan->options.quick = true;
   mrt_status s = mrt_planner_finish(c->planner);
   plan->options.quick = c->planner->blank->options.quick;

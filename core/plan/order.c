@@ -48,6 +48,30 @@ static mrt_status order_as_remembered(mrt_planner *p, const mrt_dag *f) {
   return apply(plan, f, memo->order);
 }
 
+/* From the order of the program, which it fills. */
+static mrt_status find_bounds(mrt_plan *plan, const mrt_dag *f,
+                              mrt_arena *arena, int *order) {
+  int64_t working, any;
+  MRT_TRY(mrt_order_program(f, arena, order));
+  MRT_TRY(mrt_dag_bounds(f, plan->ctx->allocator, order, &working, &any));
+  plan->info.working_set = (size_t)working;
+  plan->info.order_free_bound = (size_t)any;
+  return MRT_OK;
+}
+
+/* Has that plan a node of the same operator wherever this graph has one? */
+static bool is_alike(const mrt_graph *g, const mrt_plan *like, int *at) {
+  int n = 0;
+  for (int i = 0; i < like->graph.node_count; i++) {
+    const mrt_node *there = like->graph.nodes[i];
+    if (there->recomputed) continue;
+    if (there->id >= g->next_node || !at[there->id]) return false;
+    if (g->nodes[at[there->id] - 1]->op != there->op) return false;
+    n++;
+  }
+  return n == g->node_count;
+}
+
 /* First runs of a plan with clones, the barrier at the end. */
 static mrt_status order_as_run(mrt_planner *p, const mrt_dag *f,
                                mrt_arena *arena) {
@@ -60,6 +84,8 @@ static mrt_status order_as_run(mrt_planner *p, const mrt_dag *f,
   plan->info.working_set = memo->working_set;
   plan->info.order_free_bound = memo->order_free_bound;
   for (int i = 0; i < f->real; i++) at[g->nodes[i]->id] = i + 1;
+  if (memo->like && !is_alike(g, memo->like, at)) return mrt_plan_over(plan, 0);
+  if (memo->like) MRT_TRY(find_bounds(plan, f, arena, order));
   for (int i = 0; i < memo->run_count; i++) {
     int *node = &at[memo->runs[i]];
     if (*node > 0) order[n++] = *node - 1;
@@ -88,7 +114,7 @@ static mrt_status order_nodes(mrt_planner *p, mrt_arena *arena,
   mrt_plan *plan = p->plan;
   mrt_dag dag;
   bool fixed = plan->options.keep_order;
-  int64_t working, any, peak;
+  int64_t peak;
   MRT_TRY(mrt_plan_dag(&dag, NULL, plan, arena, !fixed && !plan->part_rows));
   if (p->memo.order && choose == mrt_order_choose)
     return order_as_remembered(p, &dag);
@@ -96,13 +122,11 @@ static mrt_status order_nodes(mrt_planner *p, mrt_arena *arena,
     return order_as_run(p, &dag, arena);
   int *order = MRT_NEW(arena, int, dag.nodes);
   if (!order) return MRT_ENOMEM;
-  MRT_TRY(mrt_order_program(&dag, arena, order));
-  MRT_TRY(mrt_dag_bounds(&dag, plan->ctx->allocator, order, &working, &any));
-  plan->info.working_set = (size_t)working;
-  plan->info.order_free_bound = (size_t)any;
+  MRT_TRY(find_bounds(plan, &dag, arena, order));
   if (fixed || dag.real < 2) return MRT_OK;
-  MRT_TRY(choose(&dag, plan->ctx->allocator, any, mrt_plan_effort(plan), order,
-                 &peak));
+  MRT_TRY(choose(&dag, plan->ctx->allocator,
+                 (int64_t)plan->info.order_free_bound, mrt_plan_effort(plan),
+                 order, &peak));
   if (p->memo.order && choose == mrt_order_brief)
     p->memo.same_order =
         !memcmp(order, p->memo.order, (size_t)dag.nodes * sizeof *order);

@@ -224,6 +224,7 @@ static mrt_status make(mrt_planner *p) {
 
 mrt_status mrt_planner_make(mrt_planner *p) {
   mrt_status s = make(p);
+  p->memo.like = NULL;
   if (!s) p->plan->memo = p->memo;
   return s;
 }

@@ -104,6 +104,7 @@ typedef struct mrt_memo {
   bool same_order;            /* that order is of the least peak too */
   int *runs, run_count; /* ids of nodes as the least of these runs them, clones
                            by their originals' */
+  const mrt_plan *like; /* whose runs these are, if of other sizes */
   int64_t solved;       /* live bytes that the solver came down to, where that
                            was above what was wanted */
 } mrt_memo;

@@ -182,6 +182,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
     plan->runner->runs = ctx->trace->old->runner->runs;
   }
   plan->options.part = NULL, plan->options.measured = NULL;
+  plan->options.like = NULL;
   plan->options.measured_count = 0;
   if (options && options->name)
     plan->options.name = mrt_arena_strdup(&plan->graph.arena, options->name);

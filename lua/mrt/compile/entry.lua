@@ -45,8 +45,10 @@ local function plan_one(self, now, group, k, tensors, n, ...)
   local start, first = os.clock(), tensors[1]
   self.options.rows = self.options.ranks and first and first:dim() > 0
     and first:size(1) or nil
+  self.options.like = self.like -- of other sizes; its order and schedule may do
   made.core = core.trace_end(#made.inputs + #made.runtime, made.outputs,
     self.options, self.space)
+  self.like = made.core
   made.planning_us = (os.clock() - start) * 1e6
   made.single = #made.results == 1 and made.results[1].output == 1
   made.inputs, made.outputs = nil, nil
