@@ -141,6 +141,7 @@ describe("at the caller's line", function()
       function() return (mrt.estimate.zero { parameters = 1, stage = 1e30 }) end,
       function() return (optim.one_cycle { lr = nothing, steps = 3 }) end,
       function() return (data.idx { true }) end,
+      function() return (train.step { model = {}, optimizer = {}, loss = nothing }) end,
       function() return (data.idx { nil, "x" }) end,
       function() return (mrt.estimate.conv2d { batch = 1, inputs = 1, filters = 1,
         height = 2 ^ 70, width = 2 ^ 70, kernel = 3, groups = 2 ^ 80 }) end,

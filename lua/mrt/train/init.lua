@@ -52,6 +52,9 @@ local step_defaults = { model = options.want "table",
   compile = options.of "table" }
 
 local function new_step(o)
+  if not options.is_callable(o.optimizer.parameters) then
+    core.fail("value", "train.step", "optimizer: one of mrt.optim wanted")
+  end
   return mrt.compile(function(...)
     local loss = o.loss(o.model, ...)
     local params = o.optimizer:parameters()
