@@ -104,4 +104,16 @@ describe("the environment's meeting", function()
     assert.equal("127.0.0.1", slurm(nil).address)
     assert.is_true(slurm "a".port ~= 29500)
   end)
+
+  it("is public where the whole Internet may come", function()
+    for _, address in ipairs { "8.8.8.8", "172.32.0.1", "172.15.0.1", "100.128.0.1",
+      "11.0.0.1", "192.169.1.1", "2001:db8::1", "::ffff:8.8.8.8" } do
+      assert.is_true(ranks.is_public(address), address)
+    end
+    for _, address in ipairs { "127.0.0.1", "10.1.2.3", "172.16.0.1", "172.31.9.9",
+      "192.168.0.7", "169.254.1.1", "100.64.0.1", "::1", "fe80::1", "fd00::2", "node-01",
+      "localhost", "cafe.example.org", "" } do
+      assert.is_false(ranks.is_public(address), address)
+    end
+  end)
 end)

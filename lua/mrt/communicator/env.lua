@@ -101,6 +101,24 @@ local function address_of(source, getenv)
   return front and front .. number or "127.0.0.1"
 end
 
+-- Networks that only their owners are in: of this host, of a site, of one link.
+local PRIVATE <const> = { "^127%.", "^10%.", "^192%.168%.", "^169%.254%.", "^::1$",
+  "^[fF][cCdD]%x%x:", "^[fF][eE][89aAbB]%x:" }
+
+--- Whether an address in figures is one that the whole Internet may reach.  Names are
+--- not looked up.
+---@param address string
+---@return boolean
+function ranks.is_public(address)
+  for _, pattern in ipairs(PRIVATE) do
+    if address:find(pattern) then return false end
+  end
+  local first, second = address:match "^(%d+)%.(%d+)%.%d+%.%d+$"
+  first, second = tonumber(first), tonumber(second)
+  local shared = first == 172 and second // 16 == 1 or first == 100 and second // 64 == 1
+  return first ~= nil and not shared or address:find("^%x*:[%x:.]*$") ~= nil
+end
+
 -- What tells a run of this source from others; nil: nothing is known.
 local function job_of(source, getenv)
   if source == "Open MPI" then

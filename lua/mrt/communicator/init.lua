@@ -211,6 +211,13 @@ local function meeting(o)
   return place
 end
 
+-- Once for a run, where others may listen.
+local function warn_of_listeners(place)
+  if place.rank ~= 0 or not ranks.is_public(place.address) then return end
+  warn(("mrt: ranks meet at %s, a public address: what they exchange is not encrypted; "
+    .. "meet in a private network, or through a tunnel (MASTER_ADDR)"):format(place.address))
+end
+
 -- A process that ends by os.exit says so to the others.
 local function tell_of_exits(comm)
   local exit = os.exit
@@ -262,6 +269,7 @@ function communicator.create(o)
       :format(given.algorithm))
   end
   local place = meeting(given)
+  if place and not met then warn_of_listeners(place) end
   if place then core.communicator.join(place) end
   local comm = wrap(core.communicator.world())
   if comm.size > 1 and not met then
