@@ -26,7 +26,7 @@ describe("a campaign", function()
 
   it("counts its rounds and goes on where it was", function()
     local folder = files.folder()
-    local code, out = campaign("--minutes 0.005 --folder " .. folder)
+    local code, out = campaign("--minutes 0.005 --seed 100 --folder " .. folder)
     assert.equal(0, code, out)
     local rounds, count = out:match "(%d+) +(%d+) +%d+ +0\n"
     assert.equal(tonumber(rounds) * 5, tonumber(count))

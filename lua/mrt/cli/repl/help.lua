@@ -35,15 +35,18 @@ local function describe_function(f)
 end
 
 --- A class of modules or optimizers: what is said above its own line, in the file
---- that has its methods.
+--- that has its methods; some of them may be behind a check from elsewhere.
 local function describe_class(class)
   local name = rawget(class, "type") or rawget(class, "name")
-  local method = rawget(class, "forward") or rawget(class, "update")
-  if type(name) ~= "string" or type(method) ~= "function" then return nil end
-  local path = debug.getinfo(method, "S").source:match "^@(.*)"
-  return path and comment_above(path, function(line)
-    return line:find("^[%w_][%w_. ]-%f[%w_]" .. name .. " = ") ~= nil
-  end)
+  if type(name) ~= "string" then return nil end
+  for _, method in next, class do
+    local path = type(method) == "function"
+      and debug.getinfo(method, "S").source:match "^@(.*)"
+    local text = path and comment_above(path, function(line)
+      return line:find("^[%w_][%w_. ]-%f[%w_]" .. name .. " = ") ~= nil
+    end)
+    if text then return text end
+  end
 end
 
 --- The value that `name`, a chain of names, has; raw access only.
