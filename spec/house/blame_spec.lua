@@ -80,7 +80,7 @@ local function sorted(list)
 end
 
 describe("what a wrong argument raises", function()
-  it("begins with the caller's line, of functions", function()
+  it("begins with the caller's line, of functions #long", function()
     local found = {}
     for _, name in ipairs(sorted(mrt)) do
       if callable(mrt[name]) and not modules[name] then try(found, name, mrt[name]) end
@@ -108,7 +108,7 @@ describe("what a wrong argument raises", function()
       batches = mrt.data.batches({ mrt.ones(4, 2) }, { batch = 2 }) }
   end
 
-  it("begins with the caller's line, of methods", function()
+  it("begins with the caller's line, of methods #long", function()
     local found = {}
     for _, kind in ipairs(sorted(objects())) do
       local object = objects()[kind]
