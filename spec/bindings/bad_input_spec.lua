@@ -187,7 +187,7 @@ end
 local function everything()
   local left_out = { root = true, front = true, set_poison = true,
     set_budget = true, set_device = true, available = true,
-    make_folders = true, save_npy = true, save_npz = true, save_safetensors = true }
+    make_folders = true, secret = true, save_npy = true, save_npz = true, save_safetensors = true }
   local list = {}
   for place, t in pairs { core = core, op = core.op, methods = core.methods,
     Tensor = core.Tensor, mrt = mrt } do
