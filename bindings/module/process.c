@@ -282,9 +282,12 @@ static int listen_here(lua_State *L) {
   return 2;
 }
 
-/* close_listener(fd) */
+/* close_listener(fd): what listen_here gave; nothing else is closed */
 static int close_listener(lua_State *L) {
-  close((int)luaL_checkinteger(L, 1));
+  int fd = (int)luaL_checkinteger(L, 1), listens = 0;
+  socklen_t size = sizeof listens;
+  if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) && listens)
+    close(fd);
   return 0;
 }
 

@@ -4,7 +4,8 @@
  *   z      type of x, bool for comparisons; may take x's or y's storage
  *   grad   maximum and minimum share it half and half where x = y; none for
  *          comparisons and logic
- *   note   integers wrap; x remainder 0 is 0 for them
+ *   note   integers wrap; x remainder 0 is 0 for them: who wants an error
+ *          divides by divisor(y) (divisor.c)
  *   fails  EDTYPE  dtypes differ or are not among the operator's
  *          ESHAPE  shapes differ
  *

@@ -8,6 +8,9 @@
 
 mrt_status mrt_plan_bad_index(const mrt_plan *plan) {
   const mrt_node *n = plan->steps[plan->runner->run.fault - 1].node;
+  if (n->op->fault)
+    return mrt_fail(&plan->ctx->error, MRT_EDATA, "%s (%s:%d): %s", n->label,
+                    n->origin.file, n->origin.line, n->op->fault);
   return mrt_fail(&plan->ctx->error, MRT_EDATA,
                   "%s (%s:%d): index %lld, 0 to %lld wanted", n->label,
                   n->origin.file, n->origin.line,

@@ -107,13 +107,17 @@ static inline int64_t mrt_id(const void *data, mrt_dtype dtype, int64_t i) {
   if (dtype == MRT_i32) return ((const int32_t *)data)[i];
   return ((const uint8_t *)data)[i];
 }
-/* Clamp an id into [0, n) and report a bad one; the run stops before its
- * first update. */
-static inline int64_t mrt_checked_id(const mrt_call *c, int64_t id, int64_t n) {
-  if (id >= 0 && id < n) return id;
+/* Report an integer that cannot be: an id outside [0, n); the run stops before
+ * its first update. */
+static inline void mrt_bad_id(const mrt_call *c, int64_t id, int64_t n) {
   __atomic_store_n(&c->run->bad_id, id, __ATOMIC_RELAXED);
   __atomic_store_n(&c->run->bad_limit, n, __ATOMIC_RELAXED);
   __atomic_store_n(&c->run->fault, c->node + 1, __ATOMIC_RELEASE);
+}
+/* Clamp an id into [0, n) and report a bad one. */
+static inline int64_t mrt_checked_id(const mrt_call *c, int64_t id, int64_t n) {
+  if (id >= 0 && id < n) return id;
+  mrt_bad_id(c, id, n);
   return id < 0 || n == 0 ? 0 : n - 1;
 }
 

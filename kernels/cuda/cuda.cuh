@@ -278,15 +278,19 @@ static inline int64_t mrt_rows(const mrt_operand *x) {
 
 /* ---- what changes from run to run ---------------------------------------- */
 
-/* Clamp an id into [0, n) and report a bad one; the first is kept.  The run
- * stops before its first update. */
-MRT_DEVICE int64_t mrt_checked_id(mrt_run_words *w, int node, int64_t id,
-                                  int64_t n) {
-  if (id >= 0 && id < n) return id;
+/* Report an integer that cannot be, an id outside [0, n); the first is kept.
+ * The run stops before its first update. */
+MRT_DEVICE void mrt_bad_id(mrt_run_words *w, int node, int64_t id, int64_t n) {
   if (atomicCAS(&w->fault, 0, node + 1) == 0) {
     w->bad_id = id;
     w->bad_limit = n;
   }
+}
+/* Clamp an id into [0, n) and report a bad one. */
+MRT_DEVICE int64_t mrt_checked_id(mrt_run_words *w, int node, int64_t id,
+                                  int64_t n) {
+  if (id >= 0 && id < n) return id;
+  mrt_bad_id(w, node, id, n);
   return id < 0 || n == 0 ? 0 : n - 1;
 }
 

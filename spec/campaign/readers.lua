@@ -1,25 +1,30 @@
 --- readers.lua -- broken files for every reader, under the sanitizers
 ---
---- The corpus is written anew in each round, since a mutation may be of any of
---- its files; all inputs follow from the seed.
+--- By libFuzzer where clang is there, which keeps what reaches new code; else by
+--- mutations that know nothing (spec/io/fuzz_main.c).  Either begins with the
+--- corpus, written anew in each round, so all inputs follow from the seed.
 ---
 --- SPDX-License-Identifier: MIT
 
 local program = require "support.program"
 
-local INPUTS <const> = 50000
 local readers <const> = { "safetensors", "shards", "npy", "npz", "idx", "cifar10", "cifar100",
   "tokens", "csv", "bpe" }
+local has_clang <const> = program.shell "command -v clang clang++" == 0
+local INPUTS <const> = has_clang and 200000 or 50000
 
 return {
   about = "broken files of every format for their readers, under the sanitizers",
-  unit = "inputs", program = "sanitized",
+  unit = "inputs", program = has_clang and "fuzzers" or "sanitized", timeout = 1200,
   round = function(seed, folder)
     local code, out = program.shell(("%s spec/io/corpus.lua %s"):format(program.path, folder))
     if code ~= 0 then return 0, { out } end
     local reader = readers[seed % #readers + 1]
-    local binary = program.path:gsub("[^/]*$", "spec/fuzz_" .. reader)
-    code, out = program.shell(("%s %d %s/%s %d"):format(binary, INPUTS, folder, reader, seed))
+    local line = "%s/spec/fuzz_%s %d %s/%s %d"
+    if has_clang then line = "%s/spec/fuzz_%s -runs=%d %s/%s -seed=%d -artifact_prefix="
+      .. folder .. "/ -verbosity=0" end
+    code, out = program.shell(line:format(os.getenv "MRT_SANITIZED_FOLDER", reader, INPUTS,
+      folder, reader, seed))
     return INPUTS, code ~= 0 and { reader .. ": " .. out } or {}
   end,
 }

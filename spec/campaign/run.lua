@@ -66,11 +66,12 @@ end
 
 -- In the round's process: what it found goes out in lines that begin with MARK.
 local function run_round(campaign, seed)
-  local name = os.tmpname()
-  os.remove(name)
+  local given = os.getenv "MRT_CAMPAIGN_FOLDER" -- the driver removes that one
+  local name = given or os.tmpname()
+  if not given then os.remove(name) end
   core.make_folders(name)
   local count, findings = campaign.round(seed, name)
-  os.execute("rm -rf " .. quoted(name))
+  if not given then os.execute("rm -rf " .. quoted(name)) end
   for _, text in ipairs(findings or {}) do
     print(MARK .. ("finding %q"):format(text:sub(1, LONGEST_TEXT)):gsub("\n", "n"))
   end
@@ -78,12 +79,17 @@ local function run_round(campaign, seed)
   os.exit(findings and #findings > 0 and 1 or 0, true)
 end
 
+-- Where programs with sanitizers are built.
+local sanitized = { sanitized = "build-asan", fuzzers = "build-fuzz" }
+
 local function command_of(campaign, seed)
   local program = os.getenv "MRT" or "build/mrt"
   local env = "env MRT_CAMPAIGN_ROUND=1"
-  if campaign.program == "sanitized" then
-    program = os.getenv "MRT_SANITIZED" or "build-asan/mrt"
-    env = env .. " ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1"
+  local folder = sanitized[campaign.program]
+  if folder then
+    folder = os.getenv "MRT_SANITIZED_FOLDER" or folder
+    if campaign.program == "sanitized" then program = folder .. "/mrt" end
+    env = env .. " MRT_SANITIZED_FOLDER=" .. folder .. " ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1"
       .. " UBSAN_OPTIONS=print_stacktrace=1"
   end
   if not os.getenv "MRT_DEVICE" then env = env .. " MRT_DEVICE=declared" end
@@ -91,10 +97,12 @@ local function command_of(campaign, seed)
     quoted(arg[1]), seed)
 end
 
--- Starts a round.  Interrupted, it takes all with it that the round started.
+-- Starts a round.  Interrupted, it takes all with it that the round started; however
+-- it ends, what it and its children left in their folder goes.
 local function start(campaign, seed)
-  local line = ("timeout -s KILL %d %s </dev/null 2>&1 & p=$!; "
-    .. "trap 'kill -KILL -- -$p' INT TERM; wait $p; c=$?; echo; echo ended $c"):format(
+  local line = ("d=$(mktemp -d) || exit; MRT_CAMPAIGN_FOLDER=$d TMPDIR=$d timeout -s KILL %d "
+    .. "%s </dev/null 2>&1 & p=$!; trap 'kill -KILL -- -$p' INT TERM; wait $p; c=$?; "
+    .. "rm -rf \"$d\"; echo; echo ended $c"):format(
     campaign.timeout or 300, command_of(campaign, seed))
   return { seed = seed, pipe = assert(io.popen(line)), began = core.clock() }
 end

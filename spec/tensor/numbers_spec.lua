@@ -145,8 +145,17 @@ describe("what differs from PyTorch", function()
     end
     assert.is_false(pcall(x.remainder, x, 0))
     assert.is_true(is_nan(mrt.tensor { 1. } % 0) and is_nan(x % 0.0))
-    assert.same({ 0, 0 }, (x % mrt.tensor { 0, 0 }):totable())
-    assert.same({ math.mininteger, math.maxinteger }, (x // mrt.tensor { 0, 0 }):totable())
+    for _, dtype in ipairs { "i64", "i32", "u8" } do
+      local y = mrt.tensor({ 3, 0 }, { dtype = dtype })
+      for _, f in ipairs { function() return x % y end, function() return x // y end,
+        function() return 7 % y end, function() return 7 // y end } do
+        local ok, err = pcall(function() return f():totable() end)
+        assert.is_false(ok)
+        assert.equal("data", err.code)
+        assert.matches("divisor %(spec/tensor/numbers_spec.lua:%d+%): an element is 0", err.message)
+      end
+    end
+    assert.is_true(is_nan(mrt.tensor { 1 } % mrt.tensor { 0. }))
     assert.same({ 1 << 53 }, (mrt.tensor { (1 << 53) + 1 } // 1):totable())
     assert.same({ -4, 3 }, (x // 2):totable())
     assert.same({ 2, 1 }, (x % 3):totable())

@@ -76,8 +76,12 @@ static bool whole(const void *data, size_t size, cache_ending *end) {
 }
 
 void *mrt_cuda_cache_read(const char *path, size_t *size) {
-  FILE *f = fopen(path, "rb");
-  if (!f) return NULL;
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe: no wait */
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
+  if (!f) {
+    if (fd >= 0) close(fd);
+    return NULL;
+  }
   struct stat st;
   cache_ending end;
   void *data = NULL;

@@ -93,26 +93,31 @@ function Tensor.pow(x, y)
   return op.pow(x, y)
 end
 
--- Integers have no quotient by 0, in Lua's words; floats have one.
-local function refuse_zero(sign, x, y)
-  if math.type(y) == "integer" and y == 0 and is_integer(x) then
+-- What to divide by.  Integers have no quotient by 0, floats have one: a number is
+-- refused in Lua's words, an element when the division runs.
+local function divisor(sign, x, y)
+  if not is_integer(x) then return y end
+  if core.is_tensor(y) then return is_integer(y) and op.divisor(y) or y end
+  if math.type(y) == "integer" and y == 0 then
     core.fail("value", nil, ("attempt to perform 'n%s0'"):format(sign))
   end
+  return y
 end
 
 --- Take what is left by `floor_divide`: the sign is y's, as of `%` in Lua.
+--- Raises (value, data): integers by an integer 0.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
 function Tensor.remainder(x, y)
-  refuse_zero("%%", x, y)
-  return op.remainder(x, y)
+  return op.remainder(x, divisor("%%", x, y))
 end
 
 --- Divide and round down; integers stay integers and must be below 2^53.
+--- Raises (value, data): integers by an integer 0.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
 function Tensor.floor_divide(x, y)
-  refuse_zero("//", x, y)
+  y = divisor("//", x, y)
   if not (is_integer(x) and is_integer(y)) then
     return op.floor(op.div(x, y))
   end

@@ -1,4 +1,4 @@
--- move.lua -- samples of copy, cat, pad and cumsum
+-- move.lua -- samples of copy, cat, pad, cumsum and divisor
 
 local arrays = require "op.arrays"
 local at, make, with, dim, float =
@@ -49,6 +49,10 @@ local function cumsum(ins, options)
       return sum
     end),
   }
+end
+
+local function divisors(dtype, ...)
+  return { dims = { ... }, dtype = dtype, values = { 3, 1, 2, 7, 9, 5, 100, 4, 6, 8 } }
 end
 
 local function typed(dtype, ...)
@@ -160,6 +164,17 @@ return {
       { inputs = { typed("u8", 2, 300) }, options = { dim = 2 } },
     },
     oracle = cumsum,
+    grad = false,
+  },
+  {
+    op = "divisor",
+    cases = {
+      { inputs = { divisors("i64", 2, 5) } }, { inputs = { divisors("i32", 10) } },
+      { inputs = { divisors("u8", 1, 3) } }, { inputs = { divisors("i64", 0) } },
+      { inputs = { divisors("i32") } },
+    },
+    bad = { { inputs = { float(3) }, code = "dtype", match = "an integer or bool wanted" } },
+    oracle = same,
     grad = false,
   },
 }
