@@ -143,7 +143,7 @@ struct mrt_op {
   uint32_t wide_outputs; /* bit i: output i is never rounded to a narrow dtype:
                             statistics, losses */
   uint32_t wide_inputs;  /* bit i: input i is never read rounded: scales */
-  const char *fault;    /* FAULTS: what the bad integer is; NULL: an index */
+  const char *fault;     /* FAULTS: what the bad integer is; NULL: an index */
   uint32_t traits;
 };
 

@@ -89,7 +89,8 @@ local function command_of(campaign, seed)
   if folder then
     folder = os.getenv "MRT_SANITIZED_FOLDER" or folder
     if campaign.program == "sanitized" then program = folder .. "/mrt" end
-    env = env .. " MRT_SANITIZED_FOLDER=" .. folder .. " ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1"
+    env = env .. " MRT_SANITIZED_FOLDER=" .. folder
+      .. " ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1"
       .. " UBSAN_OPTIONS=print_stacktrace=1"
   end
   if not os.getenv "MRT_DEVICE" then env = env .. " MRT_DEVICE=declared" end
