@@ -20,9 +20,8 @@ return {
     local code, out = program.shell(("%s spec/io/corpus.lua %s"):format(program.path, folder))
     if code ~= 0 then return 0, { out } end
     local reader = readers[seed % #readers + 1]
-    local line = "%s/spec/fuzz_%s %d %s/%s %d"
-    if has_clang then line = "%s/spec/fuzz_%s -runs=%d %s/%s -seed=%d -artifact_prefix="
-      .. folder .. "/ -verbosity=0" end
+    local line = has_clang and "%s/spec/fuzz_%s -runs=%d %s/%s -seed=%d -max_len=4096 "
+      .. "-verbosity=0 -artifact_prefix=" .. folder .. "/" or "%s/spec/fuzz_%s %d %s/%s %d"
     code, out = program.shell(line:format(os.getenv "MRT_SANITIZED_FOLDER", reader, INPUTS,
       folder, reader, seed))
     return INPUTS, code ~= 0 and { reader .. ": " .. out } or {}
