@@ -160,7 +160,7 @@ graphs.sorts = {
 --- The plan of such a graph, as it is written.
 function graphs.plan(nodes, options)
   local given = { fuse = false, inplace = false, simplify = false,
-    cse = false, fold = false }
+    cse = false, fold = false, effort = graphs.effort }
   for name, value in pairs(options or {}) do given[name] = value end
   local step = mrt.compile(function(input)
     local made, is_read, out = {}, {}, {}
@@ -226,7 +226,7 @@ function graphs.training(seed, size, options)
       or optim.sgd(weights, { lr = 0.1 })
     opt:step(mrt.grad(loss, weights, { allow_unused = true }))
     return loss
-  end, options)
+  end, options or { effort = graphs.effort })
   weights[1] = mrt.variable(mrt.zeros(64, 8 * random(32)))
   return step:plan(mrt.zeros(batch, 64))
 end
