@@ -102,7 +102,7 @@ end
 -- it ends, what it and its children left in their folder goes.
 local function start(campaign, seed)
   local line = ("d=$(mktemp -d) || exit; MRT_CAMPAIGN_FOLDER=$d TMPDIR=$d timeout -s KILL %d "
-    .. "%s </dev/null 2>&1 & p=$!; trap 'kill -KILL -- -$p' INT TERM; wait $p; c=$?; "
+    .. "%s </dev/null 2>&1 & p=$!; trap 'kill -s KILL -- -$p' INT TERM; wait $p; c=$?; "
     .. "rm -rf \"$d\"; echo; echo ended $c"):format(
     campaign.timeout or 300, command_of(campaign, seed))
   return { seed = seed, pipe = assert(io.popen(line)), began = core.clock() }
@@ -211,6 +211,9 @@ local path = folder .. "/state.lua"
 local state = read_state(path)
 local missing = campaign.missing and campaign.missing()
 if missing then print(missing) end
-if not options.table and not missing then run(campaign, state, path) end
+if not options.table and not missing then
+  local ok, err = pcall(run, campaign, state, path)
+  if not ok and not tostring(err):find "interrupted" then error(err, 0) end
+end
 show(campaign, state)
 os.exit(#state.findings == 0 and 0 or 1)

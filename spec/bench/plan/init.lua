@@ -24,7 +24,8 @@ return function(name, n, effort)
   local known = name == nil
   for _, one in ipairs(tables) do known = known or one == name end
   graphs.effort = effort and math.tointeger(tonumber(effort))
-  if not known or (n and not (count and count > 0)) or (effort and not graphs.effort) then
+  local wrong = n and not (count and count > 0) or effort and not graphs.effort
+  if not known or wrong then
     io.stderr:write("mrt bench plan [", table.concat(tables, "|"), " [N [EFFORT]]]\n")
     os.exit(1, true)
   end
