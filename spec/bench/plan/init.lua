@@ -12,7 +12,8 @@
 ---          and a step of GPT-3 175B
 ---
 --- Without a name: all.  With EFFORT 1 random graphs are searched as long as ever,
---- without it as long as what may be won is worth the time.  Graphs come from seeds: the same ones every time.
+--- without it as long as what may be won is worth the time.  Graphs come from
+--- seeds: the same ones every time.
 ---
 --- SPDX-License-Identifier: MIT
 
