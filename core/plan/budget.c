@@ -58,8 +58,9 @@ static const double most = 0.95;
 /* Keep the plan if it is the best so far that does what is asked. */
 static void judge(mrt_budget_search *c, mrt_planner *own, const mrt_result *o) {
   size_t asked = c->planner->plan->options.memory;
-  if (own->plan->options.memory != asked || o->over || o->seconds >= c->seconds)
-    return;
+  bool fits = o->candidate.unbudgeted ? own->plan->info.peak <= asked
+                                      : own->plan->options.memory == asked;
+  if (!fits || o->over || o->seconds >= c->seconds) return;
   c->seconds = o->seconds;
   mrt_planner_take(&c->best, own);
 }
@@ -100,7 +101,8 @@ static mrt_status finish(mrt_budget_search *c, mrt_planner *own,
   o->over = s == MRT_EBUDGET ? e->needed - memory : 0;
   if (s == MRT_EBUDGET && e->needed <= memory) o->over = SIZE_MAX;
   note_segments(c, own);
-  bool least = o->candidate.segmented && o->over < SIZE_MAX &&
+  bool runs = o->candidate.segmented || o->candidate.unbudgeted;
+  bool least = runs && o->over < SIZE_MAX &&
                (!c->least || own->plan->info.peak < c->least);
   if (s && s != MRT_EBUDGET) return s;
   return least ? note_runs(c, own->plan) : MRT_OK;
@@ -301,6 +303,24 @@ static mrt_status try_segments(mrt_budget_search *c) {
   return MRT_OK;
 }
 
+/* As without a budget, in either order; then the solver from the runs that take
+ * least.  So no budget is refused that what is planned without one keeps to. */
+static mrt_status try_unbudgeted(mrt_budget_search *c) {
+  bool policy = mrt_plan_has_policy(c->planner->plan);
+  size_t least = c->least;
+  int left = c->left;
+  mrt_result o;
+  for (int lowest = 0; lowest <= policy; lowest++) {
+    o.candidate = (mrt_candidate){ .unbudgeted = true, .lowest = lowest };
+    if (lowest && c->large) break;
+    MRT_TRY(plan_once(c, 0, &o));
+  }
+  if (c->seconds == INFINITY && c->least != least)
+    MRT_TRY(try(c, (mrt_candidate){ .seeded = true }));
+  c->left = left;
+  return MRT_OK;
+}
+
 /* Could segments be quicker than the best so far? */
 static bool segments_may_win(const mrt_budget_search *c) {
   const mrt_memo *memo = &c->planner->memo;
@@ -358,6 +378,7 @@ static mrt_status compete(mrt_budget_search *c) {
   if (segments_may_win(c)) MRT_TRY(try_segments(c));
   if (c->seconds == INFINITY && !c->large && nearly(c))
     MRT_TRY(try(c, (mrt_candidate){ .thorough = true }));
+  if (c->seconds == INFINITY) MRT_TRY(try_unbudgeted(c));
   bool beside = known(plan) || c->seconds == INFINITY;
   if (mrt_budget_may_swap(c) && beside) {
     if (!measured(plan)) c->seconds *= 1 - guess;

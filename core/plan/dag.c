@@ -7,6 +7,8 @@
  *           who reads what a collective began ahead comes after its arrival;
  *           and all updates come after all index checks that depend on none,
  *           so that a bad index is found while nothing has changed.
+ *           A variable's update comes after who reads what was gathered of it:
+ *           then it can be gathered once more for them.
  *           Collectives keep their order, whatever their communicator: then
  *           ranks that run the same program cannot wait for each other in a
  *           circle.
@@ -16,6 +18,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/dag.h"
+#include "plan/recompute/recompute.h"
 
 typedef struct pairs {
   int *key, *item;
@@ -32,6 +35,8 @@ typedef struct dag_building {
   int *updater_of; /* by value id of a version: node that overwrites it; -1 */
   int *arrival_of; /* by value id: node that waits for it; -1 */
   int *buffer_of;  /* by value id of a base; -1: not in the arena */
+  int *gathered;   /* by node: value id of the variable's version that it
+                      gathers, casts or copies; -1 */
   bool *tainted;   /* by node: depends on an update */
   int collective;  /* the last one so far; -1 */
   pairs edges, reads;
@@ -73,15 +78,36 @@ static void find_updaters(dag_building *b) {
   }
 }
 
+/* What node i hands on of a variable, and does it gather? */
+static void note_gathered(dag_building *b, int i) {
+  const mrt_node *n = b->g->nodes[i];
+  const mrt_value *from = n->nin ? mrt_value_root(n->in[0]) : NULL;
+  bool gathers = n->op->number == MRT_OP_allgather;
+  b->gathered[i] = -1;
+  if (!from || (n->op->number != MRT_OP_cast && !gathers)) return;
+  int maker = b->maker_of[from->id];
+  b->gathered[i] = maker < 0 ? from->id : b->gathered[maker];
+}
+
+/* Node i reads what was gathered, before the update of what it is of. */
+static mrt_status add_gathered_edge(dag_building *b, int i, int maker) {
+  int from = maker < 0 ? -1 : b->gathered[maker];
+  int updater = from < 0 ? -1 : b->updater_of[from];
+  bool gathered = maker >= 0 && mrt_gathered(b->g->nodes[maker]);
+  return gathered && updater > i ? add_pair(b, &b->edges, i, updater) : MRT_OK;
+}
+
 static mrt_status add_edges(dag_building *b, int i) {
   const mrt_node *n = b->g->nodes[i];
   bool tainted = b->f->update[i];
+  note_gathered(b, i);
   for (int k = 0; k < n->nin; k++) {
     int version = mrt_value_root(n->in[k])->id;
     int maker = b->maker_of[version], updater = b->updater_of[version];
     int arrival = b->arrival_of[version];
     if (maker >= 0) MRT_TRY(add_pair(b, &b->edges, maker, i));
     if (maker >= 0) tainted |= b->tainted[maker];
+    MRT_TRY(add_gathered_edge(b, i, maker));
     if (arrival >= 0 && arrival != i)
       MRT_TRY(add_pair(b, &b->edges, arrival, i));
     if (updater >= 0 && updater != i)
@@ -224,11 +250,13 @@ mrt_status mrt_plan_dag(mrt_dag *f, mrt_value ***value, const mrt_plan *plan,
                      .updater_of = MRT_NEW(arena, int, values),
                      .arrival_of = MRT_NEW(arena, int, values),
                      .buffer_of = MRT_NEW(arena, int, values),
+                     .gathered = MRT_NEW(arena, int, n),
                      .tainted = MRT_NEW(arena, bool, n),
                      .collective = -1 };
   if (!f->made || !f->maker || !b.value || !f->backward || !f->bytes ||
       !f->scratch || !f->take_start || !f->update || !b.maker_of ||
-      !b.updater_of || !b.arrival_of || !b.buffer_of || !b.tainted)
+      !b.updater_of || !b.arrival_of || !b.buffer_of || !b.gathered ||
+      !b.tainted)
     return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < n; i++) f->backward[i] = g->nodes[i]->origin.backward;
   if (value) *value = b.value;

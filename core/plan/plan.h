@@ -71,10 +71,11 @@ typedef struct mrt_candidate {
   bool rough;       /* a large graph is packed quickly: it may not be the one */
   bool segmented;   /* in these segments, not as the solver finds; */
   mrt_segments segments;
-  bool thorough; /* the solver does not give up early */
-  bool lowest;   /* with a policy too: in the order of the least peak */
-  bool overlap;  /* collectives run beside the steps */
-  bool seeded;   /* the solver begins with memo.runs, in their order */
+  bool thorough;   /* the solver does not give up early */
+  bool unbudgeted; /* as without a budget */
+  bool lowest;     /* with a policy too: in the order of the least peak */
+  bool overlap;    /* collectives run beside the steps */
+  bool seeded;     /* the solver begins with memo.runs, in their order */
 } mrt_candidate;
 #define MRT_ALL_LANES 1e9
 

@@ -2,9 +2,10 @@
  *
  *   needs   any graph
  *   gives   gathers of buckets whose parts are read, which read as views of
- *           them; lazy collectives, and what only passes their results on,
- *           right before what reads these; sequence numbers that rise along the
- *           program
+ *           them; lazy gathers, and what only passes their results on, right
+ *           before what reads these; lazy reductions, which take less than what
+ *           they are of, where they are called, if anybody reads them; sequence
+ *           numbers that rise along the program
  *   method  one walk in the program's order, with the deferred nodes put in
  *           when somebody asks for them.  All ranks run the same program, so
  *           all meet in the same order.  The passes before this one have seen
@@ -100,7 +101,7 @@ typedef struct placing_walk {
   int count, depth;
 } placing_walk;
 
-enum { DEFERRED = 1, PLACED = 2 };
+enum { DEFERRED = 1, PLACED = 2, READ = 3 };
 
 static bool passes_on(const mrt_node *n) {
   return mrt_node_is_view(n) || n->op->number == MRT_OP_cast;
@@ -111,6 +112,45 @@ static bool may_wait(const mrt_node *n) {
   if (mrt_is_lazy(n->op, n->options)) return true;
   const mrt_node *from = n->nin == 1 ? n->in[0]->node : NULL;
   return from && from->mark == DEFERRED && passes_on(n);
+}
+
+static bool is_gather(const mrt_node *n) {
+  return n->op->number == MRT_OP_allgather;
+}
+
+/* READ: what is deferred, and its result is read in the end. */
+static void find_read(mrt_graph *g) {
+  for (int i = 0; i < g->output_count; i++) {
+    mrt_node *from = g->outputs[i]->node;
+    if (from && from->mark == DEFERRED) from->mark = READ;
+  }
+  for (int i = g->node_count; i-- > 0;) {
+    const mrt_node *n = g->nodes[i];
+    for (int k = 0; n->mark != DEFERRED && k < n->nin; k++) {
+      mrt_node *from = n->in[k]->node;
+      if (from && from->mark == DEFERRED) from->mark = READ;
+    }
+  }
+}
+
+/* Marks what is deferred; is there anything? */
+static bool defer(mrt_graph *g) {
+  bool any = false;
+  for (int i = 0; i < g->node_count; i++) {
+    g->nodes[i]->mark = 0;
+    if (may_wait(g->nodes[i])) g->nodes[i]->mark = DEFERRED, any = true;
+  }
+  find_read(g);
+  for (int i = 0; i < g->node_count; i++) {
+    mrt_node *n = g->nodes[i];
+    if (n->mark == READ)
+      n->mark = 0;
+    else
+      continue;
+    bool reduces = mrt_is_lazy(n->op, n->options) && !is_gather(n);
+    if (!reduces && may_wait(n)) n->mark = DEFERRED;
+  }
+  return any;
 }
 
 /* The node after what is deferred of its inputs. */
@@ -155,13 +195,8 @@ mrt_status mrt_pass_place_collectives(mrt_rewrite *r) {
                      .order = MRT_NEW(&g->arena, mrt_node *, g->node_count),
                      .stack =
                          MRT_NEW(&g->arena, mrt_node *, g->node_count + 1) };
-  bool any = false;
   if (!w.order || !w.stack) return mrt_nomem(&g->ctx->error);
-  for (int i = 0; i < g->node_count; i++) {
-    g->nodes[i]->mark = 0;
-    if (may_wait(g->nodes[i])) g->nodes[i]->mark = DEFERRED, any = true;
-  }
-  if (!any) return MRT_OK;
+  if (!defer(g)) return MRT_OK;
   for (int i = 0; i < g->node_count; i++)
     if (!g->nodes[i]->mark) place(&w, g->nodes[i]);
   for (int i = 0; i < g->output_count; i++) {

@@ -40,13 +40,14 @@ static void look_at_readers(const mrt_recompute *k, const int *layer,
 }
 
 /* What has been gathered from the ranks stays, or is gathered again, as its
- * sharding says; a budget may choose what is kept of the latter. */
+ * sharding says: no policy is asked.  A budget may have any gathered again. */
 static void look_at_gather(const mrt_recompute *k, const mrt_node *n,
                            mrt_activation *a) {
   const mrt_collective_options *o = mrt_gathered(n);
-  if (!o || (o->reshard_after_forward && k->plan->options.memory)) return;
+  if (!o) return;
+  bool again = o->reshard_after_forward || k->plan->options.memory;
   a->region = true;
-  a->choice = o->reshard_after_forward ? MRT_CHOICE_RECOMPUTE : MRT_CHOICE_KEEP;
+  a->choice = again ? MRT_CHOICE_RECOMPUTE : MRT_CHOICE_KEEP;
 }
 
 static void describe(const mrt_recompute *k, const int *layer, int buffer,

@@ -247,6 +247,7 @@ static void recall(mrt_recompute *k) {
   for (int a = 0; a < k->asked.count; a++) {
     mrt_activation *v = &k->asked.activations[a];
     const mrt_activation *said = &memo->answered[value_of(k, a)];
+    if (v->region) continue; /* not asked about */
     v->choice = said->choice, v->priority = said->priority;
     v->segment = said->segment;
   }

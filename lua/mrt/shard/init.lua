@@ -209,14 +209,21 @@ function Shard:finish()
   for _, b in ipairs(retained(self.now)) do b:keep_weights() end
 end
 
+local function cast(x, dtype)
+  return x:get_dtype() == dtype and x or op.cast(x, dtype)
+end
+
+-- Each is narrowed where it is made, so that no more than one of them is ever wide.
 local function reduce(b, values)
-  local dtype = b.params[1]:get_dtype()
-  local flat = op.cast(b:flatten(values, dtype), b.settings.reduce or dtype)
+  local dtype, narrow = b.params[1]:get_dtype(), {}
+  local wire = b.settings.reduce or dtype
+  for i, g in pairs(values) do narrow[i] = cast(g, wire) end
+  local flat = b:flatten(narrow, wire)
   local o = { comm = b.ranks.number, op = "mean", lazy = true }
   if b.stage == 1 then flat = b:keep_gradient(flat) end
   flat = (b.stage == 0 and op.allreduce or op.reduce_scatter)(flat, o)
   if b.stage ~= 1 then flat = b:keep_gradient(flat) end
-  return op.cast(flat, dtype)
+  return cast(flat, dtype)
 end
 
 -- The positions in `xs` of a bucket's parameters, of all buckets there, last first.
