@@ -16,7 +16,7 @@ local script = files.temporary [[
     policy.checkpoint.none() }
   local precisions = { false, policy.precision.bf16(), policy.precision.bf16_pure() }
 
-  local function plan_of(seed, reduce, memory)
+  local function plan_of(seed, reduce, memory, k)
     local random = random_graph.generator(seed)
     local dim, T = 32 * random(4), 8 * random(6)
     local model = nn.GPT { vocab = 64 * random(6), context = T, layers = 1 + random(6),
@@ -26,7 +26,7 @@ local script = files.temporary [[
       bucket = random(3) == 1 and 1 << 14 or nil, prefetch = ({ 0, 1 })[random(3)] }
     local optimizer = random(2) == 1 and optim.adamw(params, { lr = 1e-4 })
       or optim.sgd(params, { lr = 1e-2 })
-    local x = mrt.zeros({ random(3), T }, { dtype = "i64" })
+    local x = mrt.zeros({ k and 3 or random(3), T }, { dtype = "i64" })
     local largest = 0
     for _, p in ipairs(params) do largest = math.max(largest, p:numel()) end
     return mrt.compile(function(ids)
@@ -35,10 +35,37 @@ local script = files.temporary [[
       return loss
     end, { shard = stage == 0 and policy.shard.ddp(o) or policy.shard.zero(stage, o),
       checkpoint = checkpoints[random(4)] or nil, precision = precisions[random(3)] or nil,
-      memory = memory }):plan(x), largest
+      memory = memory, accumulate = k }):plan(x), largest, stage, o, params
+  end
+
+  local RANKS <const> = 64
+
+  -- Over three micro-batches: accumulators are in pieces, and weights travel once.
+  local function accumulated(seed, reduce)
+    local one = plan_of(seed, reduce, nil, 1)
+    local three, _, stage, o, params = plan_of(seed, reduce, nil, 3)
+    local elements, least = 0, 0
+    for _, p in ipairs(params) do elements = elements + (p:numel() + 255) // 256 * 256 end
+    local pieces = stage == 0 and 1 or RANKS
+    least = 4 * elements / pieces -- buckets end at multiples of 256 elements a rank
+    local most = least + 1024 * #params + 256
+    local rise = three.persistent - one.persistent
+    if stage == 0 then most = most + 64 * #params end
+    print(("%d accumulators %d %d"):format(seed, rise, math.floor(most)))
+    local own = params[1].dtype == "bf16" and 2 or 4
+    local sent, back = reduce and 2 or own, o.gather and 2 or own
+    local wire = one.wire * 3
+    if stage == 1 or stage == 2 then
+      wire = one.wire * (3 * sent + back) / (sent + back)
+    elseif stage == 3 then -- where memory allows it some are gathered once
+      wire = 3 * (2 * back + sent) * (elements + 256 * RANKS * #params) * (RANKS - 1) / RANKS
+    end
+    print(("%d wire %d %d"):format(seed, three.wire, math.floor(wire + 0.5)))
   end
 
   for seed = first, last do
+    accumulated(seed)
+    accumulated(seed, "bf16")
     local wide, largest = plan_of(seed)
     local narrow = plan_of(seed, "bf16")
     print(("%d reduce %d %d"):format(seed, narrow.peak, wide.peak + 2 * largest))
@@ -77,6 +104,11 @@ describe("a plan of one of many ranks", function()
 
   it("takes no more with gradients that travel in bf16 than one such gradient", function()
     assert.equal(count, holds "reduce", text)
+  end)
+
+  it("adds up micro-batches in pieces, and gathers weights as often as DeepSpeed", function()
+    assert.equal(2 * count, holds "accumulators")
+    assert.equal(2 * count, holds "wire")
   end)
 
   it("keeps to its budget", function()

@@ -1,26 +1,39 @@
 --- combine.lua -- a micro plan and a final plan, described as one
 ---
---- The steps are those of one whole micro-batch and then the final ones; both
---- parts' values lie in one arena.  What is said of bytes holds for the whole
---- step, a smaller last micro-batch included.
+--- The steps are those of what is gathered first, if anything is, of one whole
+--- micro-batch and then the final ones; all parts' values lie in one arena, and
+--- what is gathered beside it for as long as the step.  What is said of bytes holds
+--- for the whole step, a smaller last micro-batch included.
 ---
 --- SPDX-License-Identifier: MIT
 
 local persistent = { variable = true, constant = true }
 
--- Bytes of variables and constants of all plans, each once: accumulators, others.
+local function append(list, more)
+  return table.move(more, 1, #more, #list + 1, list)
+end
+
+local function sum_of(list, field)
+  local sum = 0
+  for _, item in ipairs(list) do sum = sum + item[field] end
+  return sum
+end
+
+-- Bytes of variables and constants of all plans, each once: accumulators, what is
+-- gathered for the step, others.
 local function count_persistent(entry, plans)
-  local seen, accumulators, others = {}, 0, 0
+  local seen, accumulators, gathered, others = {}, 0, 0, 0
   for _, plan in ipairs(plans) do
     for _, v in ipairs(plan:values()) do
       if persistent[v.kind] and not seen[v.id] then
         seen[v.id] = true
         if entry.accumulators[v.id] then accumulators = accumulators + v.bytes
+        elseif entry.gathered[v.id] then gathered = gathered + v.bytes
         else others = others + v.bytes end
       end
     end
   end
-  return accumulators, others
+  return accumulators, gathered, others
 end
 
 -- The largest of a bound's share of the arena.
@@ -69,63 +82,78 @@ local function swap_bytes(plans, infos)
   return homes + rest
 end
 
+-- Sums over all runs of all plans, into `out`.
+local function add_totals(out, entry, infos)
+  local at = entry.first and 2 or 1
+  local full = entry.count - #entry.parts + 1
+  for _, name in ipairs { "flops", "seconds", "stall", "wire", "collectives",
+    "hosted_in", "hosted_out", "copied_in", "copied_out" } do
+    local sum = full * infos[at][name] + infos[#infos][name]
+    if entry.first then sum = sum + infos[1][name] end
+    if entry.parts[2] then sum = sum + infos[at + 1][name] end
+    out[name] = sum
+  end
+end
+
+-- Those of what is gathered, of a micro-batch and of what runs once, of `infos`.
+local function shown_of(entry, infos)
+  return append({ entry.first and infos[1] },
+    { infos[entry.first and 2 or 1], infos[#infos] })
+end
+
 local function describe(entry, plans)
   local infos = {}
   for i, plan in ipairs(plans) do infos[i] = plan:info() end
-  local micro, final = infos[1], infos[#infos]
-  local accumulators, others = count_persistent(entry, plans)
-  local fixed = accumulators + others + outputs_of(entry, infos)
-  local rest = #infos > 2 and infos[2] or { flops = 0, seconds = 0, stall = 0,
-    wire = 0, collectives = 0 }
-  local full = entry.count - #entry.parts + 1
+  local shown = shown_of(entry, infos)
+  local micro, final = shown[#shown - 1], shown[#shown]
+  local accumulators, gathered, others = count_persistent(entry, plans)
+  local fixed = accumulators + gathered + others + outputs_of(entry, infos)
   local out = { accumulators = accumulators, persistent = accumulators + others,
     outputs = outputs_of(entry, infos), inputs = entry.input_bytes,
     input_count = final.input_count, output_count = #entry.where,
-    transient = largest(infos, "transient"), passes = add_passes { micro, final },
-    nodes = micro.nodes + final.nodes,
-    nodes_traced = micro.nodes_traced + final.nodes_traced,
-    flops = full * micro.flops + rest.flops + final.flops,
-    seconds = full * micro.seconds + rest.seconds + final.seconds,
-    stall = full * micro.stall + rest.stall + final.stall,
-    wire = full * micro.wire + rest.wire + final.wire,
-    collectives = full * micro.collectives + rest.collectives + final.collectives,
+    transient = gathered + largest(infos, "transient"),
+    gathered = gathered, beside = fixed,
+    passes = add_passes(shown),
+    nodes = sum_of(shown, "nodes"), nodes_traced = sum_of(shown, "nodes_traced"),
     swapped = swap_bytes(plans, infos), hosted = micro.hosted + final.hosted,
     staging = math.max(micro.staging, final.staging),
     unrecorded = micro.unrecorded or final.unrecorded,
     micro_batches = entry.count, micro_batch = entry.size, batch = entry.rows }
-  for _, name in ipairs { "hosted_in", "hosted_out", "copied_in", "copied_out" } do
-    out[name] = full * micro[name] + (rest[name] or 0) + final[name]
-  end
-  out.peak = fixed + out.transient
+  add_totals(out, entry, infos)
+  out.peak = fixed + largest(infos, "transient")
   for _, bound in ipairs { "lower_bound", "working_set", "order_free_bound" } do
     out[bound] = fixed + largest(infos, bound)
   end
-  return out, infos
+  return out
 end
 
 -- ---- steps and values ------------------------------------------------------
 
-local function append(list, more)
-  return table.move(more, 1, #more, #list + 1, list)
-end
-
--- What both plans may have: a variable, a constant, a home in the swap tier.
+-- What several plans may have: a variable, a constant, a home in the swap tier.
 local function is_shared(v)
   return persistent[v.kind] or v.kind == "swapped" and v.id ~= nil
 end
 
--- Both plans' values, those that persist once; `number[p][i]` is value i of plan
+-- How many steps stand before those of each plan, and all.
+local function shifts_of(shown)
+  local shifts, last = {}, 0
+  for p, plan in ipairs(shown) do shifts[p], last = last, last + #plan:steps() end
+  return shifts, last
+end
+
+-- All plans' values, those that persist once; `number[p][i]` is value i of plan
 -- p among them.
-local function merge_values(entry, micro, final)
-  local values, number, by_id = {}, { {}, {} }, {}
-  local shift, last = #micro:steps(), #micro:steps() + #final:steps()
-  for p, plan in ipairs { micro, final } do
+local function merge_values(entry, shown)
+  local values, number, by_id = {}, {}, {}
+  local shifts, last = shifts_of(shown)
+  for p, plan in ipairs(shown) do
+    number[p] = {}
     for i, v in ipairs(plan:values()) do
       local known = is_shared(v) and by_id[v.kind .. v.id]
       if not known then
         values[#values + 1] = v
         known = #values
-        if p == 2 then v.first, v.last = v.first + shift, v.last + shift end
+        v.first, v.last = v.first + shifts[p], v.last + shifts[p]
         if is_shared(v) then
           by_id[v.kind .. v.id], v.first, v.last = known, 1, last
           v.accumulator = entry.accumulators[v.id]
@@ -142,9 +170,9 @@ local function merge_values(entry, micro, final)
   return values, number
 end
 
-local function merge_operands(micro, final, number)
+local function merge_operands(shown, number)
   local out = {}
-  for p, plan in ipairs { micro, final } do
+  for p, plan in ipairs(shown) do
     for _, step in ipairs(plan:operands()) do
       local renamed = {}
       for field, list in pairs(step) do
@@ -157,19 +185,24 @@ local function merge_operands(micro, final, number)
   return out
 end
 
--- The final graph's values come after the micro graph's, as many as these are in the
--- end, so that each keeps its number through all stages; a variable that both read is
--- the micro graph's.
+-- A later graph's values come after the ones before, as many as these are in the end,
+-- so that each keeps its number through all stages; a variable that several read is
+-- that of the first.
 local function renumbering(planned, number)
-  local home, shift = {}, #planned[1].values
-  for i, v in ipairs(planned[1].values) do
-    if persistent[v.kind] and v.block then home[number[1][v.block]] = i end
+  local home, shift, new = {}, 0, {}
+  for p, graph in ipairs(planned) do
+    local known, own = {}, shift
+    for i, v in ipairs(graph.values) do
+      local block = persistent[v.kind] and v.block and number[p][v.block]
+      if block then
+        known[i] = home[block]
+        home[block] = home[block] or own + i
+      end
+    end
+    new[p] = function(i) return known[i] or own + i end
+    shift = shift + #graph.values
   end
-  local known = {}
-  for i, v in ipairs(planned[2].values) do
-    if persistent[v.kind] and v.block then known[i] = home[number[2][v.block]] end
-  end
-  return { function(i) return i end, function(i) return known[i] or shift + i end }
+  return new
 end
 
 local function renumber(list, new)
@@ -203,48 +236,55 @@ local Combined = {}
 Combined.__index = Combined
 
 function Combined:info()
-  local out, infos = describe(self.entry, self.plans)
-  local micro, final = infos[1], infos[#infos]
-  local steps = self:steps()
-  local later = micro.nodes + final.peak_step
-  local a, b = steps[micro.peak_step], steps[later]
-  out.peak_step = (not a or b and b.live > a.live) and later or micro.peak_step
+  local out = describe(self.entry, self.plans)
+  local steps, shifts, most = self:steps(), shifts_of(self.shown), -1
+  for p, plan in ipairs(self.shown) do
+    local at = shifts[p] + plan:info().peak_step
+    if steps[at] and steps[at].live > most then out.peak_step, most = at, steps[at].live end
+  end
   return out
 end
 
 function Combined:steps()
-  return append(append({}, self.micro:steps()), self.final:steps())
+  local out = {}
+  for _, plan in ipairs(self.shown) do append(out, plan:steps()) end
+  return out
 end
 
 function Combined:values()
-  return (merge_values(self.entry, self.micro, self.final))
+  return (merge_values(self.entry, self.shown))
 end
 
 function Combined:operands()
-  local _, number = merge_values(self.entry, self.micro, self.final)
-  return merge_operands(self.micro, self.final, number)
+  local _, number = merge_values(self.entry, self.shown)
+  return merge_operands(self.shown, number)
 end
 
--- Of one micro-batch, then of what runs once.
+-- Of what is gathered, of one micro-batch, then of what runs once.
 function Combined:transfers()
-  local _, number = merge_values(self.entry, self.micro, self.final)
-  local out, shift = {}, #self.micro:steps()
-  for p, plan in ipairs { self.micro, self.final } do
+  local _, number = merge_values(self.entry, self.shown)
+  local out, shifts = {}, shifts_of(self.shown)
+  for p, plan in ipairs(self.shown) do
     for _, t in ipairs(plan:transfers()) do
       t.value, t.swapped = number[p][t.value], number[p][t.swapped]
-      if p == 2 then t.start, t.wait = t.start + shift, t.wait + shift end
+      t.start, t.wait = t.start + shifts[p], t.wait + shifts[p]
       out[#out + 1] = t
     end
   end
   return out
 end
 
-function Combined:stalled() return self.micro:stalled() + self.final:stalled() end
+function Combined:stalled()
+  local sum = 0
+  for _, plan in ipairs(self.shown) do sum = sum + plan:stalled() end
+  return sum
+end
 
 function Combined:graph(stage)
   local e = self.entry
-  return ("-- %d micro-batches of %d rows, of %d\n%s-- then, once\n%s"):format(
-    e.count, e.size, e.rows, self.micro:graph(stage), self.final:graph(stage))
+  local first = e.first and "-- first, once\n" .. e.first:graph(stage) or ""
+  return ("%s-- %d micro-batches of %d rows, of %d\n%s-- then, once\n%s"):format(
+    first, e.count, e.size, e.rows, self.micro:graph(stage), self.final:graph(stage))
 end
 
 function Combined:device() return self.final:device() end
@@ -252,10 +292,11 @@ function Combined:device() return self.final:device() end
 function Combined:stages() return self.micro:stages() end
 
 function Combined:stage(stage)
-  local last = #self:stages()
-  local _, number = merge_values(self.entry, self.micro, self.final)
-  local graphs = { self.micro:stage(stage), self.final:stage(stage) }
-  local planned = { self.micro:stage(last), self.final:stage(last) }
+  local last, graphs, planned = #self:stages(), {}, {}
+  local _, number = merge_values(self.entry, self.shown)
+  for p, plan in ipairs(self.shown) do
+    graphs[p], planned[p] = plan:stage(stage), plan:stage(last)
+  end
   return merge_graphs(graphs, renumbering(planned, number), number)
 end
 
@@ -263,7 +304,9 @@ end
 ---@param entry table
 ---@return table  info(), steps(), values(), operands(), graph()
 return function(entry)
-  local plans = append(append({}, entry.parts), { entry.core })
-  return setmetatable({ entry = entry, plans = plans, micro = entry.parts[1],
-    final = entry.core }, Combined)
+  local plans = append({ entry.first }, entry.parts)
+  plans[#plans + 1] = entry.core
+  local shown = append({ entry.first }, { entry.parts[1], entry.core })
+  return setmetatable({ entry = entry, plans = plans, shown = shown,
+    micro = entry.parts[1], final = entry.core }, Combined)
 end

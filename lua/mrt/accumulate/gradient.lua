@@ -22,6 +22,29 @@ local function refuse(text, ...)
   core.fail("gradient", "accumulate", text:format(...))
 end
 
+-- ---- values ----------------------------------------------------------------
+
+local dtypes = core.dtypes()
+
+local function wide(x)
+  return dtypes[x:get_dtype()].narrow and op.cast(x, "f32") or x
+end
+
+local function narrow(x, like)
+  return x:get_dtype() == like:get_dtype() and x or op.cast(x, like:get_dtype())
+end
+
+local function wide_all(values)
+  local out = {}
+  for s, x in ipairs(values) do out[s] = wide(x) end
+  return out
+end
+
+-- A value of its own, which no other is mistaken for.
+local function own(x) return op.reshape(x, x:get_shape()) end
+
+gradient.own = own
+
 -- ---- accumulators ----------------------------------------------------------
 
 -- Functions take turns, so all traces of one share them by type.
@@ -46,6 +69,23 @@ local function add_up(state, values, degree, name)
   end
   table.insert(state.jobs, job)
   return job.into
+end
+
+--- What has been made of gradients alone, linearly, in each section, added up; nil: the
+--- loss is a function of several sums over the batch, so gradients that are handed back
+--- are more than sums of these.  To be asked for while the whole batch is traced.
+---@param state table           of accumulate.trace
+---@param values mrt.Tensor[]   one of each section, which nothing else is
+---@param name string
+---@return mrt.Tensor?
+function gradient.made(state, values, name)
+  local degree = state.whole.marks[#state.whole.marks].degree
+  if not degree then return nil end
+  local total = own(narrow(add_up(state, wide_all(values), degree, name), values[1]))
+  for s, value in ipairs(values) do
+    state.batches[s]:mark(total, value, "partial", degree, 0)
+  end
+  return total
 end
 
 --- Item `i` of the cuts of each section: they stand for the same value.
@@ -117,16 +157,6 @@ local function terms(state, mark, parts)
 end
 
 -- ---- handing back ----------------------------------------------------------
-
-local dtypes = core.dtypes()
-
-local function wide(x)
-  return dtypes[x:get_dtype()].narrow and op.cast(x, "f32") or x
-end
-
-local function narrow(x, like)
-  return x:get_dtype() == like:get_dtype() and x or op.cast(x, like:get_dtype())
-end
 
 local function plus(a, b) return a and b and op.add(a, b) or a or b end
 
@@ -237,9 +267,6 @@ local function mark_all(state, mark, parts, dx, total)
   end
 end
 
--- A value of its own, which no other is mistaken for.
-local function own(x) return op.reshape(x, x:get_shape()) end
-
 -- What mrt.grad returns while the whole batch is traced.
 local function hand_back(state, mark, parts)
   for i, x in ipairs(mark.xs) do
@@ -251,7 +278,8 @@ local function hand_back(state, mark, parts)
   else
     column = single(state, mark, parts)
     if column then
-      dx = of_single(state, mark, parts, column[1].degree)
+      mark.degree = column[1].degree
+      dx = of_single(state, mark, parts, mark.degree)
     else
       local list = terms(state, mark, parts)
       if #list == 0 then mark.kind = "replicate" end

@@ -106,7 +106,7 @@ end
 
 local function trace_parts(state, once)
   for s, size in ipairs(state.sizes) do
-    local section = { rows = size, marks = {} }
+    local section = { rows = size, marks = {}, reduced = {} }
     state.sections[s], state.now = section, section
     section.traced = once(function(like)
       local own = like:dim() > 0 and like:size(1) == state.rows
@@ -242,6 +242,20 @@ local function plan_part(state, s, rows, wanted, options, space)
     state.batches[s])
 end
 
+-- The plan of what all micro-batches read, in a section of its own.
+local function plan_first(self, state, entry, options)
+  local list = {}
+  for variable, assign in pairs(state.first) do
+    list[#list + 1] = { id = core.id(variable), assign = assign }
+    entry.gathered[core.id(variable)] = true
+  end
+  if #list == 0 then return end
+  table.sort(list, function(a, b) return a.id < b.id end)
+  core.trace_section()
+  for _, item in ipairs(list) do item.assign() end
+  entry.first = core.trace_plan(0, {}, options, self.space)
+end
+
 local function plan_parts(self, state, entry, rows, options)
   local wanted = read_by(entry.core)
   for s in ipairs(state.sizes) do
@@ -257,8 +271,8 @@ local function fit(self, state, entry, rows)
   local options = {}
   for s, part in ipairs(entry.parts) do
     local own = part:info()
-    options[s] = with(self.options, "memory", math.max(1, budget - info.peak
-      + info.transient + own.persistent + own.outputs))
+    options[s] = with(self.options, "memory", math.max(1, budget - info.beside
+      + own.persistent + own.outputs))
   end
   plan_parts(self, state, entry, rows, options)
   info = combine(entry):info()
@@ -278,7 +292,7 @@ local function make_plans(self, state)
   local traced = state.whole.traced
   local entry = { runtime = traced.runtime, results = traced.results,
     where = where, rows = state.rows, size = state.sizes[1], count = state.count,
-    accumulators = {}, parts = {}, input_bytes = input_bytes(state),
+    accumulators = {}, gathered = {}, parts = {}, input_bytes = input_bytes(state),
     row_bytes = allocated(rows[1], state.rows / state.sizes[1]) }
   local plain = with(self.options, "memory", nil)
   entry.core = core.trace_plan(#traced.inputs + #traced.runtime, final,
@@ -289,6 +303,7 @@ local function make_plans(self, state)
     entry.accumulators[id] = wanted[id]
   end
   plan_parts(self, state, entry, rows, { plain, plain })
+  plan_first(self, state, entry, plain)
   fit(self, state, entry, rows)
   return entry
 end
@@ -306,7 +321,7 @@ function accumulate.trace(self, trace, once, k, tensors)
   local sizes, count = split(rows, k)
   local state = { rows = rows, sizes = sizes, count = count, sections = {},
     batches = {}, jobs = {}, weighted = {}, pool = self.accumulators,
-    taken = {}, whole = { marks = {} },
+    taken = {}, first = {}, whole = { marks = {}, reduced = {} },
     statistics = self.options.allow_batch_statistics or false }
   trace.parts = state
   trace_parts(state, once)
@@ -321,6 +336,16 @@ end
 
 -- ---- running ---------------------------------------------------------------
 
+--- All plans of an entry, in the order in which they run.
+---@param entry table  of accumulate.trace, or of one plan
+---@return table[]
+function accumulate.plans(entry)
+  local list = { entry.first }
+  for _, part in ipairs(entry.parts or {}) do list[#list + 1] = part end
+  list[#list + 1] = entry.core
+  return list
+end
+
 --- Run all micro-batches: the accumulators have the sums, and nothing else has
 --- changed.
 ---@param entry table
@@ -330,10 +355,10 @@ end
 function accumulate.run_parts(entry, inputs, run)
   local results
   if not entry.started then
-    for _, part in ipairs(entry.parts) do part:start() end
-    entry.core:start()
+    for _, plan in ipairs(accumulate.plans(entry)) do plan:start() end
     entry.started = true
   end
+  if entry.first then entry.first:run_part({}, 0, 0, run) end
   for i = 0, entry.count - 1 do
     local row = i * entry.size
     local last = row + entry.size > entry.rows

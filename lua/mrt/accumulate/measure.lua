@@ -34,6 +34,8 @@ return function(entry, inputs, o)
   local out = { total = 0, call = 0, runs = 0, steps = {} }
   -- totals for the final plan to read
   if entry.parts then accumulate.run_parts(entry, inputs, 0) end
+  local first = entry.first
+  if first then add(out, first:measure({}, o.rounds, o.cpu), first:steps(), 1) end
   for _, part in ipairs(parts_of(entry)) do
     add(out, part.plan:measure(inputs, o.rounds, o.cpu, part.row, entry.rows),
       part.plan:steps(), part.runs)

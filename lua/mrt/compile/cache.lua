@@ -6,6 +6,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local accumulate = require "mrt.accumulate"
 local signature = require "mrt.compile.signature"
 
 local cache = {}
@@ -56,8 +57,8 @@ function Cache:remove(key)
 end
 
 local function bytes_of(entry)
-  local bytes = entry.core:bytes()
-  for _, part in ipairs(entry.parts or {}) do bytes = bytes + part:bytes() end
+  local bytes = 0
+  for _, plan in ipairs(accumulate.plans(entry)) do bytes = bytes + plan:bytes() end
   return bytes
 end
 

@@ -75,8 +75,7 @@ local function is_budget(err)
 end
 
 local function free(made)
-  for _, part in ipairs(made.parts or {}) do part:free() end
-  made.core:free()
+  for _, plan in ipairs(accumulate.plans(made)) do plan:free() end
 end
 
 -- Plan under a bound on the process: without a budget, to see what is the step's of
@@ -91,6 +90,14 @@ local function within_process(self, try, quick, ...)
   options.memory, options.bound = process.left(options.process, whole, self.space)
   if whole:info().peak <= options.memory then return made end
   free(made)
+end
+
+-- Micro-batches that gather weights each for itself need not keep them all.
+local function gathering_each(self, k, try, ...)
+  if k == 1 or not self.options.shard then return nil end
+  self.options.gather_each = true
+  local ok, made = try(true, ...)
+  return ok and made or nil
 end
 
 -- Swapping that steps in micro-batches fall back on, unless the script says what may.
@@ -116,6 +123,7 @@ end
 ---@return table entry
 function entry.new(self, group, k, tensors, n, ...)
   local options = self.options
+  options.gather_each = nil
   local function try(quick, ...)
     options.quick = quick
     return pcall(settle, self, nil, group, k, tensors, n, ...)
@@ -125,7 +133,7 @@ function entry.new(self, group, k, tensors, n, ...)
   local ok, made = try(k > 1 or self.quiet, ...)
   if ok then return made end
   if not options.memory or not is_budget(made) then error(made, 0) end
-  local other = swapping(self, k, try, ...)
+  local other = gathering_each(self, k, try, ...) or swapping(self, k, try, ...)
   if other then return other end
   if self.quiet then error(made, 0) end
   if k > 1 then ok, made = try(false, ...) end

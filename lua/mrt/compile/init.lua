@@ -49,8 +49,8 @@ end
 -- Whether no variable of the entry has been converted since it was traced.
 local function fits(entry)
   if entry.conversions == param_dtype.conversions then return true end
-  local all = entry.core:fits()
-  for _, part in ipairs(entry.parts or {}) do all = all and part:fits() end
+  local all = true
+  for _, plan in ipairs(accumulate.plans(entry)) do all = all and plan:fits() end
   entry.conversions = all and param_dtype.conversions or nil
   return all
 end

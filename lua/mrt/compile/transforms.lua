@@ -24,8 +24,9 @@ local others = { name = true, wraps = true, begin = true, finish = true, prepare
 --   loss scaling    outside sharding: gradients are reduced while they are scaled, and
 --                   all ranks find the same overflow in the mean.  As it finishes it
 --                   makes the updates that waited, which sharding must still see.
---   sharding        outside accumulation: a step reduces gradients once, not once for
---                   each micro-batch; a bucket's gradient is that of the whole batch.
+--   sharding        outside accumulation: a bucket's gradient is that of the whole
+--                   batch, reduced once or, where that may be, added up of what each
+--                   micro-batch was reduced to.
 --   accumulation    innermost of those that change gradients: it compares what the
 --                   core computes for a micro-batch and for all of it.
 --   fp8 scaling     changes no gradient.  It reads what the planner has found, and

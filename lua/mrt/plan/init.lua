@@ -33,6 +33,8 @@ local roles = require "mrt.plan.report.roles"
 ---@field seconds number       predicted, of one run
 ---@field device table         what it was made for: name, capacity, bandwidth, ...
 ---@field accumulators integer? of `persistent`: what micro-batches are added up in
+---@field gathered integer?   of `transient`: weights that are gathered once for all
+---  micro-batches, beside the arena
 ---@field micro_batches integer? how many; steps: of one, then what runs once
 ---@field micro_batch integer?  rows of each, the last perhaps fewer
 ---@field batch integer?        rows

@@ -17,7 +17,23 @@
 --- | `fsdp{}`  | as `zero(3)`                          | 3P                         |
 ---
 --- All give the same bits on as many ranks.  Gradients never live longer than
---- their bucket, so `zero(1)` is `zero(2)` here, but for `retain`.
+--- their bucket, so `zero(1)` is `zero(2)` here, but for `retain` and micro-batches.
+---
+--- Over k micro-batches (`accumulate`) weights are gathered once a step, by `zero(3)`
+--- twice in each micro-batch.  Gradients are reduced in each and added up in pieces, or
+--- added up and reduced once, as `reduce_each` says (elements moved, bytes of
+--- accumulators, N ranks):
+---
+--- | policy               | "micro-batch"     | "step"          |
+--- |----------------------|-------------------|-----------------|
+--- | `ddp()`              | 2kP, 4P           | 2P, 4P          |
+--- | `zero(1)`, `zero(2)` | (k + 1)P, 4P / N  | 2P, 4P          |
+--- | `zero(3)`            | 3kP, 4P / N       | (2k + 1)P, 4P   |
+---
+--- Sums have another order then, so all policies have the same bits where they agree
+--- in this.  (DeepSpeed takes "step" for stage 1, PyTorch's no_sync for any.)  The
+--- gradient of a loss that is no sum or mean over the batch, but a function of several,
+--- is reduced once in any case: how much a micro-batch counts is known at the end.
 ---
 --- On one rank nothing is done, so a script is the same alone and on many.
 ---
@@ -40,6 +56,8 @@ local asked = {} -- by the compiler
 ---@field gather? "bf16"|"f16"     weights are read, and travel, in this dtype
 ---@field reduce? "f32"|"bf16"|"f16"  the dtype in which gradients travel; they are
 ---  added up in f32, in the order of the ranks.  Default: the parameters' own
+---@field reduce_each? "micro-batch"|"step"  whether gradients of micro-batches are
+---  reduced before they are added up (the default), or after
 ---@field retain? boolean          keep what `gather` makes of the weights, and the
 ---  gradients, between steps too, as the paper counts them
 ---@field prefetch? integer        so many gathers may begin before their weights are
@@ -70,9 +88,9 @@ function Sharding:__tostring() return "policy.shard." .. self.name end
 
 local MOST_GATHERS <const> = 1 << 20 -- no plan has as many
 
-local function check_dtype(who, name, value, ...)
+local function check_word(who, name, value, ...)
   if value == nil then return end
-  for _, dtype in ipairs { ... } do if value == dtype then return end end
+  for _, word in ipairs { ... } do if value == word then return end end
   core.fail("value", who, ("option '%s': \"%s\" wanted, got %s"):format(name,
     table.concat({ ... }, '" or "'), options.show(value)))
 end
@@ -93,14 +111,15 @@ end
 local function read(who, given, bucket)
   local o = options.read(who, given, { comm = options.none, bucket = bucket,
     gather = options.none, reduce = options.none, retain = false,
-    prefetch = options.none }, true)
+    prefetch = options.none, reduce_each = "micro-batch" }, true)
   local bytes, message = 0, nil
   if tonumber(o.bucket) ~= 0 then bytes, message = format.read_bytes(o.bucket) end
   if not bytes then core.fail("value", who, "option 'bucket': " .. message) end
   o.bucket = bytes
   check_comm(who, o.comm)
-  check_dtype(who, "gather", o.gather, "bf16", "f16")
-  check_dtype(who, "reduce", o.reduce, "f32", "bf16", "f16")
+  check_word(who, "gather", o.gather, "bf16", "f16")
+  check_word(who, "reduce", o.reduce, "f32", "bf16", "f16")
+  check_word(who, "reduce_each", o.reduce_each, "step", "micro-batch")
   local n = o.prefetch
   if n ~= nil and (math.type(n) ~= "integer" or n < 0 or n > MOST_GATHERS) then
     core.fail("value", who, ("option 'prefetch': a count of gathers wanted, got %s")

@@ -301,6 +301,45 @@ function Bucket:read_narrow()
   return readings
 end
 
+--- Whether gradients of micro-batches are reduced before they are added up.
+---@return boolean
+function Bucket:reduces_each() return self.settings.reduce_each == "micro-batch" end
+
+--- Whether all micro-batches of a step read weights that are gathered before them.
+---@return boolean
+function Bucket:gathers_once()
+  return (self.stage == 1 or self.stage == 2) and not self.weights
+end
+
+--- In a trace of micro-batches: parameters read as a variable, which they share and
+--- which has been gathered before.
+---@param parts table  of accumulate.trace
+---@return mrt.Tensor[] readings
+function Bucket:read_once(parts)
+  local dtype, readings = self.settings.gather or self.params[1]:get_dtype(), {}
+  local whole = self.whole
+  if not whole or whole:get_dtype() ~= dtype then
+    whole = core.variable(full(self.size, 0, dtype), self:name ".gathered")
+    self.whole = whole
+  end
+  parts.first[whole] = function()
+    core.assign(whole, self:gather(wide(core.current(self.variable), whole)))
+  end
+  for i, p in ipairs(self.params) do
+    readings[i] = wide(self:view(whole, i), p)
+    core.trace_read(p, readings[i])
+  end
+  return readings
+end
+
+--- In a trace: what parameters read as, where that is not themselves.
+---@param parts table?  of accumulate.trace: there is something to gather for all of them
+---@return mrt.Tensor[]? readings
+function Bucket:read_otherwise(parts)
+  if parts and self:gathers_once() then return self:read_once(parts) end
+  return self.settings.gather and self:read_narrow() or nil
+end
+
 --- In a trace: what is retained of the weights is that of the newest ones.
 function Bucket:keep_weights() core.assign(self.weights, newest_weights(self)) end
 

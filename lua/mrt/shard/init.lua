@@ -12,6 +12,7 @@
 local Bucket = require "mrt.shard.bucket"
 local communicator = require "mrt.communicator"
 local core = require "mrt.core"
+local gradient = require "mrt.accumulate.gradient"
 local gradients = require "mrt.shard.gradients"
 local group = require "mrt.shard.group"
 local param_dtype = require "mrt.compile.param_dtype"
@@ -64,8 +65,8 @@ local function spread(buckets, dtype)
 end
 
 -- A parameter that another function has put into pieces; whether it reads otherwise
--- from now on.
-local function join(now, p, i)
+-- from now on.  `once`: micro-batches read what is gathered before them.
+local function join(now, p, i, once)
   local b = pieces_of[p]
   local stage = now.sharding.stage_of(group.describe(p, i))
   if stage ~= b.stage then
@@ -74,26 +75,27 @@ local function join(now, p, i)
   end
   now.of[p] = b
   if b.begins then table.insert(now.fresh, b) end
-  return b.settings.gather ~= nil
+  return b.settings.gather ~= nil or once and b:gathers_once()
 end
 
 -- Parameters without a bucket; whether others read otherwise from now on.
-local function unplaced(now, params)
+local function unplaced(now, params, once)
   local new, seen, changes = {}, {}, false
   for i, p in ipairs(params) do
     if core.is_variable(p) and not now.of[p] and not seen[p] then
       seen[p] = true
       if not pieces_of[p] then new[#new + 1] = p
-      else changes = join(now, p, i) or changes end
+      else changes = join(now, p, i, once) or changes end
     end
   end
   return new, changes
 end
 
 -- The buckets of these parameters; those that are new are made, and if they change
--- what parameters are the trace begins anew.  `weights`: in what they are stored.
-local function place(now, params, weights)
-  local new, changes = unplaced(now, params)
+-- what parameters are the trace begins anew.
+local function place(now, params, trace)
+  local new, changes = unplaced(now, params, trace.parts and not trace.options.gather_each)
+  local weights = trace.options.weights
   if changes then retrace.request(function() end) end
   if #new == 0 then return end
   local buckets = group.make(new, now.sharding, now.ranks, weights and weights.stochastic)
@@ -169,8 +171,9 @@ function Shard:begin(trace)
   plan.rank, plan.ranks = settings.ranks.rank, settings.ranks.size
   local prefetch = settings.sharding.options.prefetch
   plan.prefetch, plan.spare = prefetch or 1, not prefetch
+  local parts = not plan.gather_each and trace.parts or nil
   for _, b in ipairs(self.now and listed(settings.of) or {}) do
-    if b.settings.gather then self.narrow[b] = b:read_narrow() end
+    self.narrow[b] = b:read_otherwise(parts)
   end
 end
 
@@ -214,16 +217,32 @@ local function cast(x, dtype)
 end
 
 -- Each is narrowed where it is made, so that no more than one of them is ever wide.
-local function reduce(b, values)
+-- `keep`: by way of the variable that retains it.
+local function reduce(b, values, keep)
   local dtype, narrow = b.params[1]:get_dtype(), {}
   local wire = b.settings.reduce or dtype
   for i, g in pairs(values) do narrow[i] = cast(g, wire) end
   local flat = b:flatten(narrow, wire)
   local o = { comm = b.ranks.number, op = "mean", lazy = true }
-  if b.stage == 1 then flat = b:keep_gradient(flat) end
+  if keep and b.stage == 1 then flat = b:keep_gradient(flat) end
   flat = (b.stage == 0 and op.allreduce or op.reduce_scatter)(flat, o)
-  if b.stage ~= 1 then flat = b:keep_gradient(flat) end
+  if keep and b.stage ~= 1 then flat = b:keep_gradient(flat) end
   return cast(flat, dtype)
+end
+
+-- The same, added up over micro-batches: what each has been reduced to, where the
+-- settings say so and that is possible; or what all have added up, reduced.  It is
+-- not retained: accumulators stay, and are wider.
+local function reduce_parts(parts, b, values)
+  local now, n, each, sum = parts.now, #parts.now.marks, {}, nil
+  if now == parts.whole then
+    for s, section in ipairs(parts.sections) do each[s] = section.reduced[n][b] end
+    sum = gradient.made(parts, each, b:name ".gradient")
+  end
+  sum = sum or gradient.own(reduce(b, values, false))
+  now.reduced[n] = now.reduced[n] or {}
+  now.reduced[n][b] = sum
+  return sum
 end
 
 -- The positions in `xs` of a bucket's parameters, of all buckets there, last first.
@@ -300,27 +319,29 @@ function shard.wrote(list)
   end
 end
 
+-- Gradients of a bucket's parameters, where there are any, become views of its own;
+-- `at` says where in `dx` they are.
+local function hand_back(self, b, at, dx)
+  local values, parts = {}, b:reduces_each() and self.trace.parts
+  for i, k in pairs(at) do values[i] = dx[k] or nil end
+  if not next(values) then return end
+  local flat = parts and reduce_parts(parts, b, values) or reduce(b, values, true)
+  local whole = gradients.whole(b, flat)
+  for i, k in pairs(at) do
+    if dx[k] then dx[k] = gradients.hand(b, i, flat, whole) end
+  end
+end
+
 --- Of parameters, the mean over the ranks.  From then on these read as themselves,
 --- in full, for updates by hand.
 function Shard:grad(next, ys, xs, o)
   local now = self.now
   if not now then return next(ys, xs, o) end
-  place(now, xs, self.trace.options.weights)
+  place(now, xs, self.trace)
   local dx = differentiate(self, next, ys, xs, o)
   local buckets, at = by_bucket(now, xs)
   for _, b in ipairs(buckets) do
-    local values, any = {}, false
-    for i, k in pairs(at[b]) do
-      values[i] = dx[k] or nil
-      any = any or values[i] ~= nil
-    end
-    if any then
-      local flat = reduce(b, values)
-      local whole = gradients.whole(b, flat)
-      for i, k in pairs(at[b]) do
-        if dx[k] then dx[k] = gradients.hand(b, i, flat, whole) end
-      end
-    end
+    hand_back(self, b, at[b], dx)
     for i in pairs(at[b]) do read_wide(self, b, i) end
   end
   local first = {}

@@ -33,6 +33,9 @@ local function totals(out, plan)
         plan.micro_batches, plan.micro_batch, plan.batch))
   end
   row(out, "transient", plan.transient, "the arena")
+  if (plan.gathered or 0) > 0 then
+    row(out, "gathered", plan.gathered, "of these, once for all micro-batches")
+  end
   row(out, "outputs", plan.outputs, "what a run returns")
   row(out, "lower bound", plan.lower_bound,
     ("peak is %.3f of it"):format(plan.lower_bound > 0

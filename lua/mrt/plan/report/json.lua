@@ -19,9 +19,9 @@
 ---                   computes; bytes of the host for them, not in peak; bytes
 ---                   copied to it in a run, and back
 ---     device        what it was planned for: core/mrt.h, mrt_device_profile
----     micro_batches, micro_batch, batch, accumulators
+---     micro_batches, micro_batch, batch, accumulators, gathered
 ---                   with micro-batches: how many, of how many rows, of how many;
----                   bytes (of persistent); steps are those of one micro-batch,
+---                   bytes (of persistent; of transient); steps are those of one micro-batch,
 ---                   then those that run once
 ---     nodes         in a run; nodes_traced before optimisation
 ---     passes        [{name, nodes}]: what each optimisation left
@@ -79,7 +79,7 @@ local function add_names(names, t)
 end
 
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
-  "micro_batches", "micro_batch", "batch", "accumulators",
+  "micro_batches", "micro_batch", "batch", "accumulators", "gathered",
   "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
   "stall", "wire", "collectives", "swapped", "copied_out", "copied_in", "device", "nodes",
   "nodes_traced", "passes", "peak_step" }

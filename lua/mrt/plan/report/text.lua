@@ -35,7 +35,12 @@ local function totals(plan, lines)
   if (plan.accumulators or 0) > 0 then
     add(lines, "    of them %s  accumulators", bytes(plan.accumulators))
   end
-  add(lines, "  transient %s  the arena", bytes(plan.transient))
+  local gathered = plan.gathered or 0
+  add(lines, "  transient %s  the arena%s", bytes(plan.transient),
+    gathered > 0 and ", and what is gathered for the step" or "")
+  if gathered > 0 then
+    add(lines, "    of them %s  gathered once for all micro-batches", bytes(gathered))
+  end
   add(lines, "  outputs   %s", bytes(plan.outputs))
   add(lines, "lower bound %s  peak is %.3f of it", bytes(plan.lower_bound),
     ratio)
