@@ -113,7 +113,7 @@ MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text) {
   if (s.failed) return mrt_string_free(&s), mrt_nomem(&plan->ctx->error);
   char *exact = mrt_calloc(s.allocator, s.used + 1, 1);
   if (!exact) return mrt_string_free(&s), mrt_nomem(&plan->ctx->error);
-  memcpy(exact, s.text, s.used);
+  if (s.used) memcpy(exact, s.text, s.used);
   mrt_string_free(&s);
   *text = exact;
   return MRT_OK;

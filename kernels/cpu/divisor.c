@@ -15,7 +15,7 @@ static void divisor_part(const mrt_call *c, const void *unused, int part,
   for (int64_t i = from; i < to; i++)
     zero |= mrt_id(x->data, x->type.dtype, i) == 0;
   if (zero) mrt_bad_id(c, 0, 0);
-  if (x->data != c->out[0].data)
+  if (to > from && x->data != c->out[0].data)
     memcpy((char *)c->out[0].data + from * size,
            (const char *)x->data + from * size, (size_t)(to - from) * size);
 }

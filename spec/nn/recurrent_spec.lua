@@ -202,7 +202,8 @@ describe("a recurrent network within a budget", function()
         local ok, ours = within(name, layers, steps, theirs.peak)
         assert(ok, ("%s, %d layers, %d steps, %s"):format(name, layers, steps, p))
         assert.is_true(ours.peak <= theirs.peak)
-        assert(ours.seconds <= theirs.seconds * 1.02,
+        -- a plan is thought to run 200 times: less than 20 ms is not searched for
+        assert(ours.seconds <= theirs.seconds * 1.02 + 0.02 / 200,
           ("%s, %s: %g s for %g s"):format(name, p, ours.seconds, theirs.seconds))
       end
     end

@@ -140,6 +140,8 @@ local function checked(given)
   if not given.grad then return given end
   local own, name = given.grad, given.name
   local function grad(self, next, ys, xs, o)
+    check_list(name, "grad(next, ys, xs, o): a list of outputs", ys)
+    check_list(name, "grad(next, ys, xs, o): a list of inputs", xs)
     local function inner(y, x, options)
       check_list(name, "next(ys, xs, o): a list of outputs", y)
       check_list(name, "next(ys, xs, o): a list of inputs", x)

@@ -7,6 +7,9 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
+local options = require "mrt.util.options"
+
 local mode = { current = 0 }
 
 local ids = setmetatable({}, { __mode = "k" })  -- module -> its number
@@ -56,6 +59,9 @@ local Back = { __close = function(self) self.model:train(self.training) end }
 ---@param model mrt.nn.Module
 ---@return table back  closing it brings back the mode it was in
 function mode.evaluating(model)
+  if type(model) ~= "table" or type(model.eval) ~= "function" then
+    core.fail("value", "evaluating", "a module wanted, got " .. options.show(model))
+  end
   local back = setmetatable({ model = model, training = model.training }, Back)
   model:eval()
   return back

@@ -40,8 +40,11 @@ end
 ---@return boolean
 function Module.is_class(value) return is_module(value) and not value._fields end
 
--- Remember the order of fields that may hold parameters.
+-- Remember the order of fields that may hold parameters; their names become paths.
 local function remember(self, key, value)
+  if type(key) ~= "string" and math.type(key) ~= "integer" then
+    core.fail("value", self.type, "a field has a name, got " .. options.show(key))
+  end
   rawset(self, key, value)
   local kind = type(value)
   if kind == "table" or kind == "userdata" then
@@ -191,6 +194,9 @@ function Module:register_buffer(name, variable)
   if type(name) ~= "string" or not core.is_variable(variable) then
     core.fail("value", "register_buffer", ("a name and a variable wanted, got %s and %s")
       :format(options.show(name), options.show(variable)))
+  end
+  if not self._buffers then
+    core.fail("value", "register_buffer", "a module wanted, got a class of them")
   end
   self._buffers[name] = true
   self[name] = variable

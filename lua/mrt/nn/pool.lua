@@ -28,7 +28,7 @@ local function layer(name, method, names)
   end
   function class:forward(x) return x[method](x, self.first, self.options) end
   function class:describe()
-    local out = { self.first and shown(self.first) }
+    local out = { self.first ~= nil and shown(self.first) or nil }
     for _, option in ipairs(names) do
       local value = (self.options or {})[option]
       if value ~= nil then out[#out + 1] = option .. " " .. shown(value) end

@@ -26,7 +26,7 @@ return function(module)
     parents[#parents + 1] = path
   end
   for i, line in ipairs(lines) do
-    lines[i] = ("%-" .. width .. "s %14s"):format(line[1], line[2])
+    lines[i] = line[1] .. (" "):rep(width - #line[1]) .. (" %14s"):format(line[2])
   end
   lines[1] = lines[1] .. " parameters"
   return table.concat(lines, "\n")

@@ -19,6 +19,7 @@
 --- SPDX-License-Identifier: MIT
 
 local Optimizer = require "mrt.optim.optimizer"
+local argument = require "mrt.util.argument"
 local fused = require "mrt.optim.update"
 
 ---@class mrt.MuonOptions
@@ -41,7 +42,9 @@ local muon = Optimizer("muon", {}, { lr = 0.02, momentum = 0.95, nesterov = true
 
 local function is_matrix(self, p) return p:dim() >= 2 and not self.group_of[p].adamw end
 
-function muon:whole(p) return is_matrix(self, p) end
+function muon:whole(p)
+  return is_matrix(self, argument.tensor("muon", "whole", p))
+end
 
 function muon:slots_of(p) return is_matrix(self, p) and { "buf" } or { "m", "v" } end
 

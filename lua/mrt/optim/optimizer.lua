@@ -172,6 +172,9 @@ end
 ---@param p mrt.Tensor
 ---@return (string|mrt.Slot)[]
 function Optimizer:slots_of(p)
+  if not self.options then
+    core.fail("value", "slots_of", "an optimizer wanted, got a class of them")
+  end
   local state = self.options.state
   if not state or state == "f32" or p.dtype == "f64" then return self.slots end
   if state == "8bit" then

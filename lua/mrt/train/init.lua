@@ -52,7 +52,8 @@ local step_defaults = { model = options.want "table",
   compile = options.of "table" }
 
 local function new_step(o)
-  if not options.is_callable(o.optimizer.parameters) then
+  if not options.is_callable(o.optimizer.parameters)
+    or not options.is_callable(o.optimizer.step) then
     core.fail("value", "train.step", "optimizer: one of mrt.optim wanted")
   end
   return mrt.compile(function(...)

@@ -3,6 +3,8 @@
 --- SPDX-License-Identifier: MIT
 
 local about = require "mrt.plan.report.about"
+local core = require "mrt.core"
+local options = require "mrt.util.options"
 
 local SHOWN = 15 -- operators at their lines
 
@@ -69,6 +71,10 @@ end
 ---@return table<integer, number>
 function Profile:costs(before)
   local costs, sum, count = {}, {}, {}
+  if before ~= nil and type(before) ~= "table" then
+    core.fail("value", "costs", "the costs of earlier profiles wanted, got "
+      .. options.show(before))
+  end
   for key, seconds in pairs(before or {}) do costs[key] = seconds end
   for _, s in ipairs(self.steps) do
     sum[s.key] = (sum[s.key] or 0) + s.measured
