@@ -395,7 +395,9 @@ typedef struct mrt_plan_info {
   int nodes_after[MRT_REWRITE_COUNT]; /* after each rewrite that has a switch */
   int peak_step;                      /* where the live bytes are largest */
   double flops;
-  size_t working_set;      /* no recomputing does with less: what the largest
+  size_t kept_peak;   /* with a checkpoint policy: what the least order found
+                              takes with all kept; 0: none was looked for */
+  size_t working_set; /* no recomputing does with less: what the largest
                               node needs at once + the rest */
   size_t order_free_bound; /* no order of these nodes does with less; beyond
                               20,000 nodes it is working_set */

@@ -127,6 +127,7 @@ static void push_computation(lua_State *L, const mrt_computation *c) {
   push_work(L, c->op, c->cost, c->layer, c->flops);
   set_text(L, "width", c->width);
   set_truth(L, "backward", c->backward);
+  set_truth(L, "boundary", c->boundary);
 }
 
 /* A dtype named in field `key` of the table on top, if it is there. */

@@ -65,6 +65,7 @@ typedef struct mrt_computation {
   const char *file;
   int line, layer;
   bool backward; /* part of the gradient */
+  bool boundary; /* hands what comes of variables on to another layer */
   mrt_type type; /* of its first result */
   double flops;
   /* to answer: */

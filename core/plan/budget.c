@@ -84,8 +84,9 @@ static mrt_status note_runs(mrt_budget_search *c, const mrt_plan *own) {
   return MRT_OK;
 }
 
-static void note_segments(mrt_budget_search *c, const mrt_planner *own) {
+static void note_found(mrt_budget_search *c, const mrt_planner *own) {
   mrt_memo *memo = &c->planner->memo;
+  memo->kept_peak = own->memo.kept_peak;
   if (memo->segments_count) return;
   memcpy(memo->segments, own->memo.segments, sizeof memo->segments);
   memo->segments_count = own->memo.segments_count;
@@ -100,7 +101,7 @@ static mrt_status finish(mrt_budget_search *c, mrt_planner *own,
   o->seconds = own->plan->info.seconds;
   o->over = s == MRT_EBUDGET ? e->needed - memory : 0;
   if (s == MRT_EBUDGET && e->needed <= memory) o->over = SIZE_MAX;
-  note_segments(c, own);
+  note_found(c, own);
   bool runs = o->candidate.segmented || o->candidate.unbudgeted;
   bool least = runs && o->over < SIZE_MAX &&
                (!c->least || own->plan->info.peak < c->least);
@@ -406,9 +407,11 @@ mrt_status mrt_plan_best_order(mrt_planner *p) {
   MRT_TRY(mrt_planner_finish(p));
   if (large || p->plan->options.keep_order) return MRT_OK;
   mrt_status s = plan_once(&c, 0, &o);
+  size_t kept = p->memo.kept_peak;
   if (!s && c.best.plan && c.best.plan->info.peak < p->plan->info.peak)
     adopt(&c);
   mrt_plan_discard(c.best.plan);
+  p->memo.kept_peak = kept;
   return s;
 }
 

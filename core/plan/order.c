@@ -127,6 +127,7 @@ static mrt_status order_nodes(mrt_planner *p, mrt_arena *arena,
   MRT_TRY(choose(&dag, plan->ctx->allocator,
                  (int64_t)plan->info.order_free_bound, mrt_plan_effort(plan),
                  order, &peak));
+  if (choose == mrt_order_choose) p->memo.kept_peak = (size_t)peak;
   if (p->memo.order && choose == mrt_order_brief)
     p->memo.same_order =
         !memcmp(order, p->memo.order, (size_t)dag.nodes * sizeof *order);

@@ -224,6 +224,8 @@ static mrt_status make(mrt_planner *p) {
 
 mrt_status mrt_planner_make(mrt_planner *p) {
   mrt_status s = make(p);
+  if (!s && p->plan->options.checkpoint && p->memo.kept_peak)
+    p->plan->info.kept_peak = p->memo.kept_peak + mrt_plan_rest(p->plan);
   p->memo.like = NULL;
   if (!s) p->plan->memo = p->memo;
   return s;

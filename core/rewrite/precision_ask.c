@@ -13,6 +13,39 @@
 
 #include <string.h>
 
+/* ---- statistics ---------------------------------------------------------- */
+
+/* This many times smaller than what it comes from, it is a statistic. */
+enum { MUCH = 8 };
+
+static bool is_small(const mrt_narrowing *w, const mrt_node *n, int k) {
+  int64_t most = 0, own = mrt_type_count(&n->out[k]->type);
+  bool all = n->nin > 0;
+  if (k < 32 && n->op->wide_outputs >> k & 1) return true;
+  for (int i = 0; i < n->nin; i++) {
+    int64_t count = mrt_type_count(&n->in[i]->type);
+    double constant;
+    if (count > most) most = count;
+    all &= w->small[n->in[i]->id] || mrt_value_uniform(n->in[i], &constant);
+  }
+  if (mrt_node_is_view(n)) return w->small[n->in[0]->id];
+  if (n->op->traits & MRT_POINTWISE) return all;
+  return n->op->width == MRT_WIDE && own * MUCH <= most;
+}
+
+static mrt_status find_small(mrt_narrowing *w) {
+  w->small = MRT_NEW(&w->g->arena, bool, w->g->value_count);
+  if (!w->small) return mrt_nomem(w->e);
+  for (int v = 0; v < w->g->value_count; v++) /* scalars, variables too */
+    w->small[v] = mrt_type_count(&w->g->values[v]->type) == 1;
+  for (int i = 0; i < w->g->node_count; i++) {
+    const mrt_node *n = w->g->nodes[i];
+    for (int k = 0; k < n->nout; k++)
+      w->small[n->out[k]->id] |= is_small(w, n, k);
+  }
+  return MRT_OK;
+}
+
 /* ---- asking -------------------------------------------------------------- */
 
 static bool computes_f32(const mrt_node *n) {
@@ -58,7 +91,32 @@ static const char *width_name(const mrt_op *op) {
   return names[op->width];
 }
 
-static void describe(mrt_computation *c, const mrt_node *n) {
+/* Does a node of the forward pass that is not in its layer read a result, which
+ * variables lead to and which is no statistic?  By position. */
+static mrt_status find_boundaries(mrt_narrowing *w, bool *boundary) {
+  mrt_graph *g = w->g;
+  bool *learned = MRT_NEW(&g->arena, bool, g->value_count);
+  if (!learned) return mrt_nomem(w->e);
+  for (int i = 0; i < g->value_count; i++)
+    learned[i] = g->values[i]->leaf == MRT_LEAF_VARIABLE;
+  for (int i = 0; i < g->node_count; i++) {
+    mrt_node *n = g->nodes[i];
+    bool any = false;
+    n->mark = i;
+    for (int k = 0; k < n->nin; k++) any |= learned[n->in[k]->id];
+    for (int k = 0; k < n->nout; k++) learned[n->out[k]->id] = any;
+    for (int k = 0; k < n->nin && !n->origin.backward; k++) {
+      const mrt_node *from = mrt_value_root(n->in[k])->node;
+      if (!from || mrt_node_is_view(n) || mrt_node_is_update(n)) continue;
+      bool handed = from->origin.layer != n->origin.layer &&
+                    learned[n->in[k]->id] && !w->small[n->in[k]->id];
+      boundary[from->mark] |= handed && !from->origin.backward;
+    }
+  }
+  return MRT_OK;
+}
+
+static void describe(mrt_computation *c, const mrt_node *n, bool boundary) {
   *c = (mrt_computation){ .op = n->op->name,
                           .name = n->out[0]->name,
                           .cost = mrt_cost_name((int)n->op->cost),
@@ -67,6 +125,7 @@ static void describe(mrt_computation *c, const mrt_node *n) {
                           .line = n->origin.line,
                           .layer = n->origin.layer,
                           .backward = n->origin.backward,
+                          .boundary = boundary,
                           .type = n->out[0]->type,
                           .flops = mrt_node_flops(n),
                           .compute = MRT_DTYPE_COUNT,
@@ -79,6 +138,7 @@ mrt_status mrt_narrow_ask(mrt_narrowing *w) {
   const mrt_plan_options *o = w->rewrite->options;
   mrt_precision_memo *memo = w->rewrite->memo;
   int count = 0;
+  MRT_TRY(find_small(w));
   MRT_TRY(find_asked(w, &count));
   if (!o->precision && !memo->computations) {
     for (int i = 0; i < g->node_count; i++) w->asked[i] = -1;
@@ -89,9 +149,12 @@ mrt_status mrt_narrow_ask(mrt_narrowing *w) {
                                          mrt_computation, count),
                         .count = count,
                         .keep = MRT_DTYPE_COUNT };
-    if (!p.nodes) return mrt_nomem(w->e);
+    bool *boundary = MRT_NEW(&g->arena, bool, g->node_count);
+    if (!p.nodes || !boundary) return mrt_nomem(w->e);
+    MRT_TRY(find_boundaries(w, boundary));
     for (int i = 0; i < g->node_count; i++)
-      if (w->asked[i] >= 0) describe(&p.nodes[w->asked[i]], g->nodes[i]);
+      if (w->asked[i] >= 0)
+        describe(&p.nodes[w->asked[i]], g->nodes[i], boundary[i]);
     MRT_TRY(o->precision(o->precision_user, &p));
     memo->computations = p.nodes, memo->keep = p.keep;
     const mrt_delayed *d = o->delayed;
@@ -134,34 +197,6 @@ static bool only_rounds(const mrt_narrowing *w, int position) {
          a->compute != MRT_DTYPE_COUNT && !mrt_is_narrow(a->compute);
 }
 
-/* This many times smaller than what it comes from, it is a statistic. */
-enum { MUCH = 8 };
-
-static bool is_small(const mrt_narrowing *w, const mrt_node *n, int k) {
-  int64_t most = 0, own = mrt_type_count(&n->out[k]->type);
-  bool all = n->nin > 0;
-  if (k < 32 && n->op->wide_outputs >> k & 1) return true;
-  for (int i = 0; i < n->nin; i++) {
-    int64_t count = mrt_type_count(&n->in[i]->type);
-    double constant;
-    if (count > most) most = count;
-    all &= w->small[n->in[i]->id] || mrt_value_uniform(n->in[i], &constant);
-  }
-  if (mrt_node_is_view(n)) return w->small[n->in[0]->id];
-  if (n->op->traits & MRT_POINTWISE) return all;
-  return n->op->width == MRT_WIDE && own * MUCH <= most;
-}
-
-static void find_small(mrt_narrowing *w) {
-  for (int v = 0; v < w->g->value_count; v++) /* scalars, variables too */
-    w->small[v] = mrt_type_count(&w->g->values[v]->type) == 1;
-  for (int i = 0; i < w->g->node_count; i++) {
-    const mrt_node *n = w->g->nodes[i];
-    for (int k = 0; k < n->nout; k++)
-      w->small[n->out[k]->id] |= is_small(w, n, k);
-  }
-}
-
 bool mrt_narrow_never(const mrt_narrowing *w, const mrt_value *v) {
   const mrt_value *root = mrt_value_root((mrt_value *)v);
   return root->node && root->index < 32 &&
@@ -202,14 +237,12 @@ mrt_status mrt_narrow_look(mrt_narrowing *w) {
   mrt_graph *g = w->g;
   mrt_arena *a = &g->arena;
   int n = w->values = g->value_count;
-  w->leads = MRT_NEW(a, bool, n), w->small = MRT_NEW(a, bool, n);
+  w->leads = MRT_NEW(a, bool, n);
   w->wants = MRT_NEW(a, uint32_t, n), w->source = MRT_NEW(a, mrt_value *, n);
   w->rounded = MRT_NEW(a, mrt_value *, (size_t)n * MRT_DTYPE_COUNT);
   w->scaled = MRT_NEW(a, mrt_scaled, (size_t)n * MRT_DTYPE_COUNT);
-  if (!w->leads || !w->small || !w->wants || !w->source || !w->rounded ||
-      !w->scaled)
+  if (!w->leads || !w->wants || !w->source || !w->rounded || !w->scaled)
     return mrt_nomem(w->e);
-  find_small(w);
   for (int k = 0; k < g->output_count; k++)
     w->wants[g->outputs[k]->id] |= UINT32_C(1) << MRT_f32;
   for (int i = g->node_count; i-- > 0;) {

@@ -11,7 +11,9 @@
  *           run again once (Chen et al. 2016).  From other segments it goes
  *           again at once.  Where something is missed when a variable that it
  *           is made of was updated, all of its segment is held for clones too.
- *           What is kept goes after its last reader, clones included.
+ *           What is kept goes after its last reader, clones included.  A weight
+ *           would be gathered for a third time where its second use in the
+ *           forward pass is a lookup: that is kept.
  *   never   drops what cannot be had again: then it is kept
  *
  * SPDX-License-Identifier: MIT */
@@ -212,6 +214,44 @@ static void mend(policy_walk *w) {
     if (all[i].segment == all[a].segment) w->held[k->buffer_of[i]] = true;
 }
 
+static bool is_product(const mrt_recompute *k, int i) {
+  return k->plan->graph.nodes[i]->op->width == MRT_NARROW;
+}
+
+/* Keep what forward nodes other than products make of the buffer; any? */
+static bool keep_made_of(policy_walk *w, int buffer) {
+  const mrt_recompute *k = w->k;
+  const mrt_dag *f = &k->dag;
+  bool any = false;
+  for (int r = f->readers.start[buffer]; r < f->readers.start[buffer + 1];
+       r++) {
+    int i = f->readers.item[r];
+    if (!k->forward[i] || is_product(k, i)) continue;
+    for (int b = f->made[i]; b < f->made[i + 1]; b++) {
+      if (mrt_gathered(k->plan->graph.nodes[i])) {
+        any |= keep_made_of(w, b);
+      } else if (w->drops[b]) {
+        w->drops[b] = false, any = true;
+      }
+    }
+  }
+  return any;
+}
+
+/* Are gathers there that run more than twice, and can that be helped? */
+static bool keep_lookups(policy_walk *w) {
+  const mrt_dag *f = &w->k->dag;
+  bool any = false;
+  for (int i = 0; i < f->real; i++) w->in_closure[i] = 0;
+  for (int a = 0; a < w->s->count; a++)
+    if (w->s->act[a].kind == MRT_ACT_RUN) w->in_closure[w->s->act[a].index]++;
+  for (int i = 0; i < f->real; i++)
+    if (w->in_closure[i] > 2 && mrt_gathered(w->k->plan->graph.nodes[i]))
+      for (int b = f->made[i]; b < f->made[i + 1]; b++)
+        any |= keep_made_of(w, b);
+  return any;
+}
+
 mrt_status mrt_recompute_policy_schedule(mrt_recompute *k, mrt_schedule *s) {
   const mrt_dag *f = &k->dag;
   *s = (mrt_schedule){ 0 };
@@ -236,6 +276,6 @@ mrt_status mrt_recompute_policy_schedule(mrt_recompute *k, mrt_schedule *s) {
   do {
     MRT_TRY(attempt(&w));
     if (w.again >= 0) mend(&w);
-  } while (w.again >= 0);
+  } while (w.again >= 0 || keep_lookups(&w));
   return drop_the_rest(&w);
 }

@@ -156,7 +156,7 @@ local function merge_values(entry, shown)
         v.first, v.last = v.first + shifts[p], v.last + shifts[p]
         if is_shared(v) then
           by_id[v.kind .. v.id], v.first, v.last = known, 1, last
-          v.accumulator = entry.accumulators[v.id]
+          v.accumulator, v.gathered = entry.accumulators[v.id], entry.gathered[v.id]
         end
       end
       number[p][i] = known

@@ -9,6 +9,7 @@
 
 local core = require "mrt.core"
 local Plan = require "mrt.plan"
+local about = require "mrt.plan.report.about"
 local accumulate = require "mrt.accumulate"
 local argument = require "mrt.util.argument"
 local budget = require "mrt.plan.budget"
@@ -55,6 +56,20 @@ local function fits(entry)
   return all
 end
 
+local MUCH <const> = 1 << 20 -- bytes
+
+-- A policy that takes much more than keeping all is told so, once.
+local function tell_of_raised(self, entry)
+  if self.quiet or self.told or not self.options.checkpoint then return end
+  local plan = entry.parts and entry.parts[1] or entry.core
+  local info = plan:info()
+  if info.lower_bound < (info.kept_peak or info.lower_bound) + MUCH then return end
+  local text = about.raised(info, plan:steps())
+  if not text then return end
+  self.told = true
+  warn(("mrt: %s: option 'checkpoint': %s"):format(self.options.name, text))
+end
+
 -- The entry that is there for a signature, if it can still run.
 local function known(self, key)
   local entry = self.plans:get(key)
@@ -82,6 +97,7 @@ local function find(self, k, ...)
       or entries.new(self, group, k, tensors, n, ...)
     self.replaced[key] = nil
     if old then group.entries[old] = nil end
+    tell_of_raised(self, entry)
     entry.group, entry.key, group.entries[entry] = group, key, true
     entry.conversions = param_dtype.conversions
     self.plans:put(entry, function(gone) runs.forget(self.groups, gone) end)

@@ -32,6 +32,7 @@ local roles = require "mrt.plan.report.roles"
 ---@field flops number
 ---@field seconds number       predicted, of one run
 ---@field device table         what it was made for: name, capacity, bandwidth, ...
+---@field kept_peak integer?  with a checkpoint policy: live bytes with all kept
 ---@field accumulators integer? of `persistent`: what micro-batches are added up in
 ---@field gathered integer?   of `transient`: weights that are gathered once for all
 ---  micro-batches, beside the arena
@@ -77,7 +78,8 @@ function Plan:steps() return self.core:steps() end
 function Plan:values()
   -- what is in pieces is read by what gathers it, which comes late
   self.variables = self.variables or roles.of_variables(
-    self:stage(self.collectives > 0 and "place_collectives" or "differentiated"), self:stage())
+    self:stage(self.collectives > 0 and "place_collectives" or "differentiated"),
+    self:stage(), self.core:values())
   return roles.assign(self.core:values(), self.variables, self:transfers())
 end
 

@@ -5,7 +5,7 @@
 --- Products (matmul, convolution, attention) read narrow inputs and add up in f32;
 --- norms, softmax, losses and sums compute in f32 whatever comes in; variables,
 --- optimizer state, arguments and results stay f32.  What the backward pass reads
---- of the forward pass is kept narrow.
+--- of the forward pass is kept narrow, and so is what layers hand on (`residual`).
 ---
 --- A policy of one's own is asked once for each node that computes floats, while
 --- planning, but for what only updates read.  It answers a dtype to compute in, or a
@@ -38,6 +38,8 @@ local asked = {} -- by the compiler
 ---@field width "narrow"|"wide"|"follow"  gains by narrow inputs; loses range or
 ---  sums many terms; neither
 ---@field backward boolean  part of the gradient
+---@field boundary boolean  of the forward pass: hands on to another layer what
+---  variables lead to (mrt.layer; every block of nn's models is one)
 ---@field layer integer   1, 2, ... as marked by mrt.layer; 0: none
 ---@field type string     of its first result: "f32[4,8]"
 ---@field bytes integer   ditto
@@ -73,23 +75,47 @@ function Precision:__tostring() return "policy.precision." .. self.name end
 
 local function make(fields) return setmetatable(fields, Precision) end
 
-local function products_in(dtype)
+-- What layers hand on is stored in `residual`, whatever it was computed in.
+local function handed_on(node, residual)
+  if node.boundary and node.width ~= "narrow" and residual ~= "f32" then
+    return { compute = "f32", output = residual }
+  end
+end
+
+local function products_in(dtype, residual)
   return function(node)
     if node.width == "narrow" then return dtype end
+    return handed_on(node, residual)
   end
+end
+
+local function read_residual(who, value, narrow)
+  if value == nil then return narrow end
+  if value == narrow or value == "f32" then return value end
+  core.fail("value", who, ("option 'residual': \"%s\" or \"f32\" wanted, got %s"):format(
+    narrow, options.show(value)))
 end
 
 --- Compute all in f32, as traced.
 ---@return mrt.Precision
 function precision.f32() return make { name = "f32()", choose = function() end } end
 
+---@class mrt.BF16Options
+---@field residual? "bf16"|"f32"  what layers hand on is stored so: bf16 (default), as
+---  Megatron has it, or as it was computed
+
 --- Products in bf16, which has the range of f32 and 8 bits of precision.
+---@param given? mrt.BF16Options
 ---@return mrt.Precision
-function precision.bf16()
-  return make { name = "bf16()", choose = products_in "bf16", keep = "bf16" }
+function precision.bf16(given)
+  local who = "precision.bf16"
+  local o = options.read(who, given, { residual = options.none })
+  return make { name = "bf16()", keep = "bf16",
+    choose = products_in("bf16", read_residual(who, o.residual, "bf16")) }
 end
 
 ---@class mrt.PureOptions
+---@field residual? "bf16"|"f32"  as of bf16
 ---@field stochastic? boolean  default true: updates round up or down at random,
 ---  with the probability that keeps the mean; false: to nearest
 
@@ -104,13 +130,17 @@ end
 ---@param given? mrt.PureOptions
 ---@return mrt.Precision
 function precision.bf16_pure(given)
-  local o = options.read("precision.bf16_pure", given, { stochastic = true })
-  return make { name = "bf16_pure()", choose = products_in "bf16", keep = "bf16",
+  local who = "precision.bf16_pure"
+  local o = options.read(who, given, { stochastic = true, residual = options.none })
+  return make { name = "bf16_pure()", keep = "bf16",
+    choose = products_in("bf16", read_residual(who, o.residual, "bf16")),
     weights = { dtype = "bf16", stochastic = o.stochastic } }
 end
 
 ---@class mrt.F16Options
 ---@field loss_scale? "dynamic"|number|mrt.LossScale|false  default "dynamic"
+---@field residual? "f16"|"f32"  what layers hand on is stored so: f16 (default), which
+---  ends at 65504, or as it was computed
 
 --- Products in f16, whose smallest number is 6e-8: gradients are computed of a loss
 --- that is scaled up. `step:loss_scale()` tells by how much.  A dynamic scale shrinks
@@ -118,14 +148,16 @@ end
 ---@param given? mrt.F16Options
 ---@return mrt.Precision
 function precision.f16(given)
-  local o = options.read("precision.f16", given, { loss_scale = "dynamic" }, true)
+  local o = options.read("precision.f16", given, { loss_scale = "dynamic",
+    residual = options.none }, true)
   local scale = o.loss_scale and scaling.read(o.loss_scale) or nil
-  return make { name = "f16()", choose = products_in "f16", keep = "f16",
-    loss_scale = scale }
+  return make { name = "f16()", keep = "f16", loss_scale = scale,
+    choose = products_in("f16", read_residual("precision.f16", o.residual, "f16")) }
 end
 
 ---@class mrt.FP8Options
 ---@field except? fun(node: mrt.Computation): boolean  products that stay in bf16
+---@field residual? "bf16"|"f32"  as of bf16
 ---@field scaling? "current"|"delayed"  by what is largest in a tensor now (default),
 ---  or was in the last steps: mrt/compile/fp8_scaling.lua
 ---@field history? integer  if delayed: how many steps count, this one included
@@ -158,10 +190,12 @@ end
 ---@return mrt.Precision
 function precision.fp8(given)
   local o = options.read("precision.fp8", given, { except = options.none,
-    scaling = "current", history = options.none, margin = options.none })
+    scaling = "current", history = options.none, margin = options.none,
+    residual = options.none })
+  local residual = read_residual("precision.fp8", o.residual, "bf16")
   return make { name = "fp8()", keep = "bf16", delayed = read_scaling(o),
     choose = function(node)
-    if node.width ~= "narrow" then return nil end
+    if node.width ~= "narrow" then return handed_on(node, residual) end
     if not products[node.class] or unscaled[node.op] or o.except and o.except(node) then
       return "bf16"
     end

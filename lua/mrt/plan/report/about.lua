@@ -98,4 +98,17 @@ function about.events(values, count)
   return births, deaths
 end
 
+--- What to say of a checkpoint policy whose answers take more than keeping all; nil:
+--- nothing.
+---@param plan mrt.Plan  or what the core tells of one
+---@param steps? table[]  as plan:steps()
+---@return string?
+function about.raised(plan, steps)
+  if not plan.kept_peak or plan.lower_bound <= plan.kept_peak then return nil end
+  local step = (steps or plan:steps())[plan.peak_step]
+  return ("the policy raises the peak from %s with all kept to %s, at %s of %s"):format(
+    format.bytes(plan.kept_peak), format.bytes(plan.lower_bound), step and step.op or "?",
+    step and about.place(step) or "?")
+end
+
 return about

@@ -7,6 +7,8 @@
 ---     name          what was compiled
 ---     peak          persistent + transient + outputs: what a run takes
 ---     persistent transient outputs inputs lower_bound order_free_bound working_set
+---     kept_peak     with a checkpoint policy: live bytes with all kept, where that was
+---                   looked for
 ---     flops         of one run
 ---     seconds       of one run, predicted; stall of them: spent waiting for copies
 ---     wire          bytes that this rank gives to others in a run
@@ -27,7 +29,7 @@
 ---     passes        [{name, nodes}]: what each optimisation left
 ---     peak_step     where most bytes live
 ---     next_peak     a step, or absent: the highest off the peak's hill
----     at_peak       {role: bytes}: weight, optimizer, buffer, accumulator,
+---     at_peak       {role: bytes}: weight, optimizer, buffer, accumulator, gathered,
 ---                   constant, output, input, activation, gradient,
 ---                   workspace; fetched (a variable that lives in the swap
 ---                   tier, while in the arena), swapped (in the swap tier)
@@ -80,7 +82,7 @@ end
 
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
   "micro_batches", "micro_batch", "batch", "accumulators", "gathered",
-  "lower_bound", "order_free_bound", "working_set", "flops", "seconds",
+  "lower_bound", "order_free_bound", "working_set", "kept_peak", "flops", "seconds",
   "stall", "wire", "collectives", "swapped", "copied_out", "copied_in", "device", "nodes",
   "nodes_traced", "passes", "peak_step" }
 
@@ -107,7 +109,7 @@ return function(plan)
   out.at_peak = setmetatable(roles.sums(values, plan.peak_step),
     { __jsontype = "object" })
   out.next_peak = about.next_peak(steps, plan.peak_step)
-  for _, v in ipairs(values) do v.kind, v.id, v.accumulator = nil, nil, nil end
+  for _, v in ipairs(values) do v.kind, v.id, v.accumulator, v.gathered = nil, nil, nil, nil end
   out.values = setmetatable(values, { __jsontype = "array" })
   out.steps = with_operands(steps, plan:operands())
   out.transfers = setmetatable(plan:transfers(), { __jsontype = "array" })

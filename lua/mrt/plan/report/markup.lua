@@ -8,8 +8,9 @@ local markup = {}
 
 --- Okabe and Ito's colours, which colour-blind people tell apart.
 markup.colours = { weight = "#009e73", optimizer = "#cc79a7", accumulator = "#e69f00",
-  buffer = "#8c5a2b", constant = "#b8a000", output = "#56b4e9", activation = "#0072b2",
-  fetched = "#f0e442", gradient = "#d55e00", workspace = "#8a8a8a", input = "#dddddd" }
+  gathered = "#4dd0a8", buffer = "#8c5a2b", constant = "#b8a000", output = "#56b4e9",
+  activation = "#0072b2", fetched = "#f0e442", gradient = "#d55e00", workspace = "#8a8a8a",
+  input = "#dddddd" }
 
 markup.lines = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
   "#56b4e9", "#8a8a8a" }

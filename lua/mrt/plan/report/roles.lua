@@ -4,7 +4,8 @@
 --- reads is a weight.  Of the others, what an update of a weight depends on is
 --- optimizer state (moments, a step count, a loss scale); what only keeps itself up
 --- to date is a buffer (running statistics, averaged weights).  Accumulators are what
---- gradients and totals of micro-batches are added up in.  What is fetched is a
+--- gradients and totals of micro-batches are added up in; gathered weights are those
+--- that all micro-batches read, and what they are gathered of is a weight.  What is fetched is a
 --- variable that lives in the swap tier, while it is in the arena.
 ---
 --- SPDX-License-Identifier: MIT
@@ -12,10 +13,11 @@
 local roles = {}
 
 --- All roles, in the order reports list them, and what a reader calls them.
-roles.order = { "weight", "optimizer", "buffer", "accumulator", "constant", "output",
+roles.order = { "weight", "optimizer", "buffer", "accumulator", "gathered", "constant",
+  "output",
   "fetched", "activation", "gradient", "workspace", "input", "swapped" }
 roles.words = { weight = "weights", optimizer = "optimizer state",
-  buffer = "buffers", accumulator = "accumulators",
+  buffer = "buffers", accumulator = "accumulators", gathered = "gathered weights",
   constant = "constants", output = "outputs", activation = "activations",
   gradient = "gradients", workspace = "workspaces", input = "inputs",
   fetched = "fetched variables", swapped = "in the swap tier" }
@@ -52,14 +54,15 @@ local function note(list, variable, set)
 end
 
 -- Which variables are read on the way to a result or a gradient?  One walk from
--- the end: a node matters if it is a gradient's or if something that matters
--- reads what it wrote.
-local function read_by_model(graph, variable)
+-- the end: a node matters if it is a gradient's, if it writes gathered weights, or if
+-- something that matters reads what it wrote.
+local function read_by_model(graph, variable, gathered)
   local needed, seen = {}, {}
   add(graph.outputs, needed)
   for i = #graph.nodes, 1, -1 do
     local n = graph.nodes[i]
-    if n.updates == 0 and (n.backward or any(n.writes, needed)) then
+    local gathers = n.updates == 1 and gathered[variable[n.writes[1]]]
+    if gathers or n.updates == 0 and (n.backward or any(n.writes, needed)) then
       add(n.reads, needed)
       note(n.reads, variable, seen)
     end
@@ -99,10 +102,14 @@ end
 ---@param graph table    of `plan:stage "differentiated"`: later, one node may do
 ---                      what a model and an update need
 ---@param planned table  of `plan:stage()`: it knows the blocks
+---@param values table[]  the blocks
 ---@return table<integer, string>
-function roles.of_variables(graph, planned)
-  local variable, found = variables_of(graph), {}
-  local weights = read_by_model(graph, variable)
+function roles.of_variables(graph, planned, values)
+  local variable, found, gathered = variables_of(graph), {}, {}
+  for i, v in ipairs(planned.values) do
+    gathered[i] = v.kind == "variable" and v.block and values[v.block].gathered
+  end
+  local weights = read_by_model(graph, variable, gathered)
   local state = read_by_updates(graph, variable, weights)
   for i, v in ipairs(planned.values) do
     if v.kind == "variable" and v.block then
@@ -122,6 +129,7 @@ end
 function roles.assign(values, found, transfers)
   for i, v in ipairs(values) do
     v.role = v.accumulator and v.kind == "variable" and "accumulator"
+      or v.gathered and v.kind == "variable" and "gathered"
       or v.kind == "variable" and found[i] or v.kind
   end
   for _, t in ipairs(transfers) do -- what has an id is a variable's home

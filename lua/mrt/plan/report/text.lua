@@ -60,6 +60,11 @@ local function totals(plan, lines)
   end
 end
 
+local function raised(plan, lines)
+  local text = about.raised(plan)
+  if text then add(lines, "checkpoint  %s", text) end
+end
+
 local function ranks(plan, lines)
   if plan.collectives == 0 then return end
   local options = plan.step_options or {}
@@ -203,6 +208,7 @@ return function(plan)
   add(lines, "plan%s", plan.title and " of " .. plan.title or "")
   micro_batches(plan, lines)
   totals(plan, lines)
+  raised(plan, lines)
   ranks(plan, lines)
   copies(plan, lines, values)
   hosted(plan, lines, steps)
