@@ -402,6 +402,9 @@ typedef struct mrt_plan_info {
   size_t order_free_bound; /* no order of these nodes does with less; beyond
                               20,000 nodes it is working_set */
   double seconds;          /* predicted, of one run */
+  int unlinked;            /* collectives among its nodes that the device's
+                              profile has no links for: `seconds` counts only
+                              their traffic in memory */
   double stall;            /* of these, waiting for copies */
   size_t copied_out;       /* bytes to the swap tier in a run, */
   size_t copied_in;        /* and back */

@@ -32,6 +32,21 @@ static const field fields[] = {
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
+static const struct {
+  const char *name;
+  size_t offset;
+} link_fields[] = {
+  { "ranks", offsetof(mrt_link, ranks) },
+  { "bandwidth", offsetof(mrt_link, bandwidth) },
+  { "latency", offsetof(mrt_link, latency) },
+  { "ramp", offsetof(mrt_link, ramp) },
+};
+enum { LINK_FIELDS = sizeof link_fields / sizeof *link_fields };
+
+static double *link_figure(mrt_link *l, int field) {
+  return (double *)((char *)l + link_fields[field].offset);
+}
+
 static const char *dtype_name(int i) { return mrt_dtype_name((mrt_dtype)i); }
 
 static void push_list(lua_State *L, const char *key, const double *at, int n,
@@ -48,7 +63,7 @@ static void push_list(lua_State *L, const char *key, const double *at, int n,
 }
 
 void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
-  lua_createtable(L, 0, FIELDS + 6);
+  lua_createtable(L, 0, FIELDS + 7);
   lua_pushstring(L, d->name);
   lua_setfield(L, -2, "name");
   lua_pushinteger(L, d->threads);
@@ -71,6 +86,16 @@ void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
   for (int i = 0; i < MRT_COST_COUNT; i++)
     push_list(L, mrt_cost_name(i), d->edge[i], 3, NULL);
   lua_setfield(L, -2, "edge");
+  lua_createtable(L, d->link_count, 0);
+  for (int i = 0; i < d->link_count; i++) {
+    lua_createtable(L, 0, LINK_FIELDS);
+    for (int k = 0; k < LINK_FIELDS; k++) {
+      lua_pushnumber(L, *link_figure((mrt_link *)&d->links[i], k));
+      lua_setfield(L, -2, link_fields[k].name);
+    }
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "links");
 }
 
 /* device(): the one that plans are made for. */
@@ -99,6 +124,22 @@ static void read_list(lua_State *L, const char *key, double *at, int n,
 
 static size_t to_bytes(double x) {
   return x >= 0 && x < 0x1p62 ? (size_t)x : SIZE_MAX;
+}
+
+/* What joins ranks, of the table on top; without the field none does. */
+static void read_links(lua_State *L, mrt_device_profile *d) {
+  d->link_count = 0;
+  if (lua_getfield(L, -1, "links") == LUA_TTABLE) {
+    for (int i = 0; i < MRT_LINKS; i++) {
+      bool there = lua_rawgeti(L, -1, i + 1) == LUA_TTABLE;
+      d->links[i] = (mrt_link){ 0 };
+      for (int k = 0; there && k < LINK_FIELDS; k++)
+        read_number(L, link_fields[k].name, 0, link_figure(&d->links[i], k));
+      if (there) d->link_count = i + 1;
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
 }
 
 /* set_device(table?): without one, this device as declared. */
@@ -135,6 +176,7 @@ static int set_device(lua_State *L) {
     for (int i = 0; i < MRT_COST_COUNT; i++)
       read_list(L, mrt_cost_name(i), d.edge[i], 3, NULL);
   lua_pop(L, 1);
+  read_links(L, &d);
   lua_getfield(L, 1, "name");
   if (lua_tostring(L, -1))
     snprintf(d.name, sizeof d.name, "%s", lua_tostring(L, -1));

@@ -61,6 +61,21 @@ mrt_status mrt_device_check(const mrt_device_profile *p, mrt_error *e) {
       MRT_TRY(want_more(&edge, 1, e));
     }
   }
+  for (int i = 0; i < p->link_count; i++) {
+    const mrt_link *l = &p->links[i];
+    profile_figure rest[] = { { "ranks of a link", l->ranks },
+                              { "latency of a link", l->latency },
+                              { "ramp of a link", l->ramp } };
+    profile_figure speed = { "bandwidth of a link", l->bandwidth };
+    MRT_TRY(want_positive(&speed, 1, e));
+    MRT_TRY(want_more(rest, MRT_COUNT(rest), e));
+    bool last = i == p->link_count - 1;
+    double below = i > 0 ? p->links[i - 1].ranks : 1;
+    if (l->ranks <= below && !(last && l->ranks == 0))
+      return mrt_fail(e, MRT_EVALUE,
+                      "device: link %d joins %g ranks, more than %g wanted",
+                      i + 1, l->ranks, below);
+  }
   if (p->align < 1 || p->align > 1 << 30 || (p->align & (p->align - 1)))
     return mrt_fail(e, MRT_EVALUE,
                     "device: align is %zu, a power of two wanted", p->align);

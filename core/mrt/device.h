@@ -10,6 +10,18 @@
 extern "C" {
 #endif
 
+/* What joins ranks, each with a device: those of a node, or nodes. */
+typedef struct mrt_link {
+  double ranks; /* that it joins, those of the levels below counted; 0, of the
+                       outermost: any number */
+  double bandwidth; /* bytes a second that a rank gives to others */
+  double latency;   /* seconds of a step of a ring */
+  double ramp;      /* seconds for each square root of a byte: what medium sizes
+                       take beside these */
+} mrt_link;
+
+enum { MRT_LINKS = 4 };
+
 /* How fast a device is and what it holds: all that predicted times depend on.
  * Seconds, bytes, bytes a second, flop a second. */
 typedef struct mrt_device_profile {
@@ -37,6 +49,8 @@ typedef struct mrt_device_profile {
   double swap_capacity, swap_read, swap_write, swap_latency; /* swap tier */
   bool swap_known; /* they are measured or given, and no guess: else a budget is
                       met by swapping only where recomputing does not do */
+  mrt_link links[MRT_LINKS]; /* innermost first */
+  int link_count;            /* 0: nobody knows how quick ranks are together */
 } mrt_device_profile;
 
 /* The device that plans are made for: at first this one, with declared figures

@@ -5,6 +5,7 @@
  *           charged for its edges, which makes small and thin ones slow, at the
  *           rate of what its factors are multiplied in.
  *           Bytes move meanwhile: the slower of the two counts, and a launch.
+ *           So do ranks' bytes over their links (collective_time.c).
  *   never   looks at the clock or the machine: the figures say it all
  *   from    Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009
  *
@@ -96,6 +97,9 @@ double mrt_device_seconds(const mrt_device_profile *d, const mrt_node *n) {
   if (n->op->traits & (MRT_SWAPS | MRT_WAITS)) return d->launch;
   double work = on_threads(d, work_seconds(d, n));
   double traffic = traffic_seconds(d, mrt_node_bytes(n));
+  double together =
+      n->op->traits & MRT_COLLECTIVE ? mrt_collective_seconds(d, n) : 0;
+  if (together > traffic) traffic = together;
   return d->launch + (work > traffic ? work : traffic);
 }
 

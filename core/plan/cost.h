@@ -11,6 +11,9 @@
 double mrt_node_seconds(const mrt_plan *plan, const mrt_node *n);
 /* Measured seconds of this key; negative: none. */
 double mrt_measured_find(const mrt_plan_options *options, uint64_t key);
+/* Seconds of a collective over the profile's links, without a launch; negative:
+ * it has none that joins so many ranks. */
+double mrt_collective_seconds(const mrt_device_profile *d, const mrt_node *n);
 /* The same on any device, from its figures alone. */
 double mrt_device_seconds(const mrt_device_profile *d, const mrt_node *n);
 /* What it does, as a number: operator, types, options. */

@@ -139,6 +139,8 @@ static void add_up(mrt_plan *plan) {
   for (int i = plan->step_count; i-- > 0;) {
     if (plan->steps[i].node->op->traits & MRT_COLLECTIVE) {
       info->collectives++;
+      info->unlinked +=
+          mrt_collective_seconds(&plan->device, plan->steps[i].node) < 0;
       info->wire += mrt_node_bytes(plan->steps[i].node);
     }
     info->flops += plan->steps[i].flops;

@@ -86,6 +86,9 @@ end
 local function add_totals(out, entry, infos)
   local at = entry.first and 2 or 1
   local full = entry.count - #entry.parts + 1
+  for _, info in ipairs(infos) do
+    if info.unlinked then out.unlinked = (out.unlinked or 0) + info.unlinked end
+  end
   for _, name in ipairs { "flops", "seconds", "stall", "wire", "collectives",
     "hosted_in", "hosted_out", "copied_in", "copied_out" } do
     local sum = full * infos[at][name] + infos[#infos][name]

@@ -19,8 +19,21 @@ local chosen = {} -- by device: figures have been set, or looked for
 ---@return mrt.Device[]
 function figures.list() return require "mrt.device.profiles" end
 
+-- The profile with another network between nodes.
+local function over(profile, key)
+  local card = figures.list().ethernet[key]
+  if not card then return nil end
+  local out, node = {}, profile.links and profile.links[1]
+  for name, value in pairs(profile) do out[name] = value end
+  local devices = node and node.ranks or 1
+  out.name, out.links = ("%s+%s"):format(profile.name, key), { node }
+  table.insert(out.links, { name = card.name, bandwidth = card.bandwidth / devices,
+    latency = card.latency })
+  return out
+end
+
 --- Return a shipped profile by name, or the one in a file.
----@param name string  "a100-40", or the path of a Lua file that returns one
+---@param name string  "a100-40", "h100+25gbe", or the path of a Lua file that returns one
 ---@return mrt.Device? profile
 ---@return string? message
 function figures.find(name)
@@ -29,8 +42,10 @@ function figures.find(name)
   end
   local wanted = name:lower():gsub("_", "-")
   local names = {}
+  local base, network = wanted:match "^(.-)%+(.*)$"
   for i, profile in ipairs(figures.list()) do
-    if profile.name == wanted then return profile end
+    local other = profile.name == base and over(profile, network)
+    if profile.name == wanted or other then return other or profile end
     names[i] = profile.name
   end
   if not name:find "[./]" and not core.read_file(name) then

@@ -9,6 +9,7 @@
 --- SPDX-License-Identifier: MIT
 
 require "mrt" -- the programs below use methods of tensors
+local communicator = require "mrt.communicator"
 local core = require "mrt.core"
 local compile = require "mrt.compile"
 local op = core.op
@@ -259,6 +260,37 @@ local function swap_tier(declared)
 end
 
 -- Everything that programs say, as a profile has it.
+local RANKS <const> = [[
+  local mrt, comm = ...
+  local core = require "mrt.core"
+  local function least(n, times)
+    local x, best = mrt.eval(mrt.zeros(n) + 1), math.huge
+    for _ = 1, times do
+      comm:barrier()
+      local start = core.clock()
+      mrt.eval(comm:allreduce(x)):free()
+      best = math.min(best, core.clock() - start)
+    end
+    return best
+  end
+  return ("%.9g %.9g"):format(least(1, 100), least(1 << 22, 8))
+]]
+
+-- Ranks of this host, one for each core, two at least: an allreduce of one number takes
+-- the steps of a tree, one of 16 MiB what a ring or a tree gives to others.
+local function links()
+  local p, bytes = math.max(2, math.min(core.info().threads, 8)), 4 << 22
+  local ok, results, failures = pcall(communicator.ranks, p, RANKS, { timeout = 20 })
+  if not ok or failures then return nil end
+  local small, big = results[1]:match "(%S+) (%S+)"
+  local steps = 2 * math.ceil(math.log(p, 2))
+  local latency = tonumber(small) / steps
+  local rest = tonumber(big) - math.min(2 * (p - 1), steps) * latency
+  if not (rest > 0 and latency > 0) then return nil end
+  return { { name = "memory of the host", ranks = p, latency = latency,
+    bandwidth = 2 * (p - 1) / p * bytes / rest } }
+end
+
 local function figures(o)
   o.at = 0
   local each, call = launch(o)
@@ -285,14 +317,14 @@ function measure.run(o)
   local declared, found = core.device(), nil
   for _ = 1, TURNS do found = figures(o) end
   return {
-    name = declared.name .. "-measured", align = declared.align,
+    name = (declared.name:gsub("%-measured", "")) .. "-measured", align = declared.align,
     threads = declared.threads, serial = declared.serial, epilogues = declared.epilogues,
     launch = found.launch, call = found.call, rate = found.rate,
     flops = found.flops, edge = found.edge,
     cache = { capacity = math.min((cache_bytes() or 8e6) / 2, 32e6),
       bandwidth = found.near },
     memory = { capacity = math.max(core.available(), 1), bandwidth = found.far },
-    swap = swap_tier(declared),
+    swap = swap_tier(declared), links = links(),
   }
 end
 

@@ -17,6 +17,9 @@
 ---       launch = 3e-6, call = 1e-5,           -- seconds a node, a run
 ---       threads = 1, serial = 0, overhead = 0,  -- bytes of the driver and libraries
 ---       epilogues = false,                    -- products compute GELU: core/mrt.h
+---       links = { {name = "NVLink", ranks = 8, bandwidth = 360e9, latency = 3e-6,
+---           ramp = 0},                        -- core/mrt.h, mrt_link: innermost
+---         {name = "InfiniBand", bandwidth = 50e9, latency = 1e-5} },  -- first
 ---     }
 ---
 --- Capacities are bytes, bandwidths bytes a second, times seconds.
@@ -42,17 +45,31 @@ end
 ---@field cache? {name: string?, capacity: number, bandwidth: number}
 ---@field swap? table  name, capacity, latency; bandwidth, or read and write
 ---@field flops table<mrt.DType, number>
+---@field links? mrt.Link[]  innermost first, at most four; the last may join any number
+
+--- What joins ranks: bytes a second that each gives to others, seconds of a step of a
+--- ring, and seconds for each square root of a byte besides.
+---@class mrt.Link
+---@field name? string
+---@field ranks? integer  that it joins, those of the levels below counted
+---@field bandwidth number
+---@field latency? number
+---@field ramp? number
 
 local kinds = {
   name = "string", about = "string", source = "string", key = "string",
   align = "number", threads = "number", vector = "number",
   efficiency = "number", launch = "number", call = "number",
   serial = "number", overhead = "number", memory = "table", cache = "table", swap = "table",
-  flops = "table", rate = "table", edge = "table", epilogues = "boolean",
+  flops = "table", rate = "table", edge = "table", epilogues = "boolean", links = "table",
 }
 local tier = { name = "string", capacity = "number", bandwidth = "number" }
 local swap_tier = { name = "string", capacity = "number", bandwidth = "number",
   read = "number", write = "number", latency = "number", guessed = "boolean" }
+
+local link = { name = "string", ranks = "number", bandwidth = "number", latency = "number",
+  ramp = "number" }
+local MOST_LINKS <const> = 4
 
 local function fail(text, ...) error({ profile = text:format(...) }, 0) end
 
@@ -126,6 +143,34 @@ local function check_work(p)
   if p.vector then positive(p.vector, "vector") end
 end
 
+-- A level that joins more ranks than the ones below; how many that is.
+local function check_link(level, i, below, last)
+  local where = ("links[%d]"):format(i)
+  if type(level) ~= "table" then fail("field '%s': a table wanted", where) end
+  check(level, where .. ".", link)
+  positive(level.bandwidth, where .. ".bandwidth")
+  if level.ranks == nil and not last then fail("field '%s.ranks' is missing", where) end
+  local ranks = level.ranks or math.huge
+  if ranks <= below or ranks % 1 ~= 0 and ranks < math.huge then
+    fail("field '%s.ranks': %s, an integer of more than %d wanted", where, tostring(ranks),
+      below)
+  end
+  return ranks
+end
+
+local function check_links(links)
+  for key in pairs(links) do
+    if math.type(key) ~= "integer" or key < 1 or key > #links then
+      fail("field 'links': a list wanted, it has '%s'", tostring(key))
+    end
+  end
+  if #links > MOST_LINKS then fail("field 'links': %d levels, at most 4 wanted", #links) end
+  local below = 1
+  for i, level in ipairs(links) do
+    below = check_link(level, i, below, i == #links)
+  end
+end
+
 local function check_all(p)
   check(p, "", kinds)
   for _, name in ipairs { "name", "memory", "flops" } do
@@ -133,6 +178,7 @@ local function check_all(p)
   end
   check_tiers(p)
   check_work(p)
+  check_links(p.links or {})
   if p.efficiency and not (p.efficiency > 0 and p.efficiency <= 1) then
     fail("field 'efficiency': more than 0 and at most 1 wanted, got %s",
       tostring(p.efficiency))
@@ -181,6 +227,15 @@ local function filled(p, otherwise)
   end })
 end
 
+local function links_of(p)
+  local out = {}
+  for i, level in ipairs(p.links or {}) do
+    out[i] = { ranks = level.ranks or 0, bandwidth = level.bandwidth,
+      latency = level.latency or 0, ramp = level.ramp or 0 }
+  end
+  return out
+end
+
 local function flat(given)
   local p, swap = filled(given, defaults), filled(given.swap, no_swap)
   local share, memory = p.efficiency, given.memory
@@ -195,7 +250,7 @@ local function flat(given)
     swap_capacity = swap.capacity, swap_latency = swap.latency,
     swap_read = swap.read or swap.bandwidth,
     swap_write = swap.write or swap.bandwidth,
-    swap_known = given.swap ~= nil and not swap.guessed,
+    swap_known = given.swap ~= nil and not swap.guessed, links = links_of(given),
   }
 end
 

@@ -31,6 +31,8 @@ local roles = require "mrt.plan.report.roles"
 ---@field unrecorded boolean?  so that a device which queues replays no recording
 ---@field flops number
 ---@field seconds number       predicted, of one run
+---@field unlinked integer?    collectives that the profile has no links for: `seconds` lacks
+---  what they take
 ---@field device table         what it was made for: name, capacity, bandwidth, ...
 ---@field kept_peak integer?  with a checkpoint policy: live bytes with all kept
 ---@field accumulators integer? of `persistent`: what micro-batches are added up in

@@ -22,8 +22,13 @@ local function devices()
       format.bytes(p.memory.capacity), rate(p.memory.bandwidth), rate(p.flops.f32),
       rate(p.flops.bf16), rate(swap.read or swap.bandwidth), p.about))
     print((" "):rep(62) .. p.source)
+    for _, link in ipairs(p.links or {}) do
+      print(("%62s%s/s of each rank to others: %s%s"):format("", rate(link.bandwidth), link.name,
+        link.ranks and (", %d ranks"):format(link.ranks) or " beyond"))
+    end
   end
   print "bytes/s of the memory, flop/s of large products, bytes/s from the swap tier"
+  print '"h100+25gbe": nodes joined by Ethernet (10gbe, 25gbe, 100gbe), a card for all of a node'
 end
 
 local function measure()

@@ -98,6 +98,14 @@ function about.events(values, count)
   return births, deaths
 end
 
+--- What a predicted time lacks, after it; "": nothing.
+---@param plan mrt.Plan
+---@return string
+function about.unlinked(plan)
+  return plan.unlinked and (", without what %d collectives take: its profile has no links "
+    .. "that join so many ranks"):format(plan.unlinked) or ""
+end
+
 --- What to say of a checkpoint policy whose answers take more than keeping all; nil:
 --- nothing.
 ---@param plan mrt.Plan  or what the core tells of one

@@ -64,7 +64,7 @@ local function totals(out, plan)
   end
   out[#out + 1] = ('<tr><td class="k">step time</td><td class="n">%s</td><td></td>'
     .. "<td>predicted for %s%s</td></tr></table>"):format(format.time(plan.seconds),
-      escape(plan.device.name), plan.stall > 0
+      escape(plan.device.name) .. about.unlinked(plan), plan.stall > 0
         and (", %s of it waiting for copies"):format(format.time(plan.stall)) or "")
 end
 

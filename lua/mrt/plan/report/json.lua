@@ -11,6 +11,8 @@
 ---                   looked for
 ---     flops         of one run
 ---     seconds       of one run, predicted; stall of them: spent waiting for copies
+---     unlinked      collectives that the device's profile has no links for: seconds
+---                   lacks what they take; absent: none
 ---     wire          bytes that this rank gives to others in a run
 ---     collectives   how many of them a run has
 ---     swapped       in the file of what is swapped; not in peak
@@ -82,7 +84,7 @@ end
 
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
   "micro_batches", "micro_batch", "batch", "accumulators", "gathered",
-  "lower_bound", "order_free_bound", "working_set", "kept_peak", "flops", "seconds",
+  "lower_bound", "order_free_bound", "working_set", "kept_peak", "flops", "seconds", "unlinked",
   "stall", "wire", "collectives", "swapped", "copied_out", "copied_in", "device", "nodes",
   "nodes_traced", "passes", "peak_step" }
 

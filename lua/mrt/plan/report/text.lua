@@ -127,8 +127,8 @@ local function optimisation(plan, lines)
   end
   add(lines, "nodes       %s, in a run %d", table.concat(parts, ", "), plan.nodes)
   add(lines, "work        %s flop", format.rate(plan.flops))
-  add(lines, "step time   %s, predicted for %s", format.time(plan.seconds),
-    plan.device.name)
+  add(lines, "step time   %s, predicted for %s%s", format.time(plan.seconds),
+    plan.device.name, about.unlinked(plan))
   if plan.device.capacity > 0 then
     add(lines, "device has  %s  the step takes %.1f%% of it",
       bytes(plan.device.capacity), 100 * plan.peak / plan.device.capacity)
