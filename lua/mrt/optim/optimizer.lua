@@ -91,6 +91,10 @@ local function checked(update)
       argument.refuse(who, "state and at: tables wanted, got %s and %s",
         options.show(state), options.show(at))
     end
+    for _, slot in ipairs(self.slots) do
+      local name = type(slot) == "table" and slot.name or slot
+      argument.tensor(who, ("state.%s"):format(tostring(name)), state[name])
+    end
     return update(self, p, g, state, at)
   end
 end

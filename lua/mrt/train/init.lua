@@ -89,6 +89,9 @@ function train.evaluator(given)
   local o = options.read("train.evaluator", given, { model = options.want "table",
     loss = options.want "function", loader = options.want "table",
     batches = options.of "size" })
+  if not options.is_callable(o.loader.epoch) then
+    core.fail("value", "train.evaluator", "loader: one of mrt.data wanted")
+  end
   local loss = mrt.compile(function(...) return o.loss(o.model, ...) end)
   return function()
     local _ <close> = mode.evaluating(o.model)
