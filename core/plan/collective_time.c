@@ -94,12 +94,12 @@ static const struct {
 
 double mrt_collective_seconds(const mrt_device_profile *d, const mrt_node *n) {
   const mrt_collective_options *o = n->options;
-  const mrt_link *last = &d->links[d->link_count - 1];
   journey j = { d, o->size };
   double bytes = 0;
   if (o->size < 2) return 0;
-  if (!d->link_count || (last->ranks > 0 && (double)o->size > last->ranks))
-    return -1;
+  if (!d->link_count) return -1;
+  double most = d->links[d->link_count - 1].ranks;
+  if (most > 0 && (double)o->size > most) return -1;
   for (int k = 0; k < n->nin; k++)
     bytes = fmax(bytes, (double)mrt_type_bytes(&n->in[k]->type));
   for (int k = 0; k < n->nout; k++)
