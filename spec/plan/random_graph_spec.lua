@@ -26,6 +26,12 @@ local function identity(t)
   return t
 end
 
+-- One graph in eight is searched for as long as by default; the others' plans
+-- are the first that are found, in a tenth of the time.
+local function effort_of(seed)
+  if seed % 8 ~= 0 then return 0 end
+end
+
 -- One training step; `each` sees every tensor of the forward pass.
 local function step_of(program, leaves, each)
   return function()
@@ -46,7 +52,9 @@ local function run(seed, how)
   if how.each then
     step = step_of(program, leaves, how.each)
   else
-    step = mrt.compile(step_of(program, leaves, identity), how.options)
+    local options = { effort = effort_of(seed) }
+    for name, value in pairs(how.options) do options[name] = value end
+    step = mrt.compile(step_of(program, leaves, identity), options)
   end
   local first = bits { step() }
   return first, bits(leaves), step
