@@ -72,7 +72,9 @@ describe("the activations of a transformer layer", function()
     assert.equal(64 * s * b * h + 4 * a * s * s * b, estimate.layer(o))
     o.attention = "fused"
     assert.equal(64 * s * b * h + 4 * a * s * b, estimate.layer(o))
-    o.ff = h
+    o.head_dim = 3 * h // (2 * a)
+    assert.equal(72 * s * b * h + 4 * a * s * b, estimate.layer(o))
+    o.head_dim, o.ff = nil, h
     assert.equal(40 * s * b * h + 4 * a * s * b, estimate.layer(o))
   end)
 

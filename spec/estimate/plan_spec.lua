@@ -42,6 +42,10 @@ describe("an estimate and a plan agree", function()
       local expected = estimate.parameters(described)
       described.heads = 3
       assert.equal(expected, numel(nn.GPT(described):parameters()))
+      described.dim, described.head_dim = 22, 5
+      assert.equal(estimate.parameters { vocab = 31, dim = 22, layers = 3, context = 10,
+        bias = o.bias, tie = o.tie, heads = 3, head_dim = 5 },
+        numel(nn.GPT(described):parameters()))
     end
     for _, bias in ipairs { true, false } do
       assert.equal(estimate.linear { inputs = 7, outputs = 9, bias = bias }.parameters,

@@ -29,7 +29,7 @@ describe("Llama", function()
 
   -- One layer with nothing fused: keys and values repeated, scores stored.
   local function layer(block, x)
-    local B, T, C, width = x:size(1), x:size(2), x:size(3), 6
+    local B, T, width = x:size(1), x:size(2), block.attention.head_dim
     local function norm(y, weight)
       return y / ((y * y):mean(3, true) + 1e-5):sqrt() * weight
     end
@@ -47,7 +47,7 @@ describe("Llama", function()
     local scores = q:matmul(k:transpose(3, 4)) / math.sqrt(width)
     local row, column = mrt.arange(T):reshape(T, 1), mrt.arange(T):reshape(1, T)
     local p = mrt.where(column:le(row), scores, -1e30):softmax(4)
-    local y = p:matmul(v):transpose(2, 3):reshape(B, T, C)
+    local y = p:matmul(v):transpose(2, 3):reshape(B, T, 4 * width)
     x = x + y:matmul(at.proj.weight:t())
     h = norm(x, block.norm2.weight)
     local gate = h:matmul(block.mlp.gate.weight:t())
@@ -57,10 +57,13 @@ describe("Llama", function()
 
   it("computes what its formulas say", function()
     local ids = tokens(11, 3, 8)
-    local x = model.tokens(ids)
-    for _, block in ipairs(model.blocks) do x = layer(block, x) end
-    x = x / ((x * x):mean(3, true) + 1e-5):sqrt() * model.norm.weight
-    near(x:matmul(model.head.weight:t()), model(ids), 1e-4)
+    for _, net in ipairs { model, nn.Llama { vocab = 11, dim = 21, layers = 2, heads = 4,
+      kv_heads = 2, head_dim = 10, context = 8 } } do
+      local x = net.tokens(ids)
+      for _, block in ipairs(net.blocks) do x = layer(block, x) end
+      x = x / ((x * x):mean(3, true) + 1e-5):sqrt() * net.norm.weight
+      near(x:matmul(net.head.weight:t()), net(ids), 1e-4)
+    end
   end)
 
   it("sees no later token, and may share its table", function()
@@ -81,6 +84,7 @@ describe("Llama", function()
     end
     assert.error_matches(function() make { kv_heads = 3 } end, "kv_heads 3")
     assert.error_matches(function() make { heads = 8 } end, "even width")
+    assert.error_matches(function() make { head_dim = 3 } end, "head_dim 3: .*even width")
     assert.error_matches(function() make { layers = 0 } end, "layers")
     assert.error_matches(function() model(tokens(11, 1, 9)) end, "context = 8")
   end)

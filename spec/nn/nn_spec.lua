@@ -97,7 +97,7 @@ describe("a module", function()
     assert.error_matches(function() nn.Linear(2, 2, { biass = true }) end,
       "Linear: no option 'biass' %(options: bias, init%)")
     assert.error_matches(function() small_gpt { heads = 3 } end,
-      "dim 8 is no multiple of 3 heads")
+      "dim 8 is no multiple of 3 heads: give their width, head_dim")
   end)
 end)
 
@@ -204,22 +204,40 @@ end)
 describe("attention", function()
   it("equals the formula with stored scores", function()
     mrt.seed(3)
-    local B, T, H, D = 2, 5, 2, 4
-    local layer = nn.CausalSelfAttention(H * D, H)
-    local x = mrt.randn(B, T, H * D)
-    local qkv = layer.qkv(x):reshape(B, T, 3, H, D):permute { 3, 1, 4, 2, 5 }
-    local function part(i) return qkv:slice(1, i, i):reshape(B, H, T, D) end
-    local scores = part(1):matmul(part(2):transpose(-1, -2)) / math.sqrt(D)
-    local at = mrt.arange(T)
-    local future = at:reshape(1, T):gt(at:reshape(T, 1))
-    scores = mrt.where(future, -1e30, scores)
-    local y = scores:softmax(-1):matmul(part(3))
-    y = layer.proj(y:transpose(2, 3):reshape(B, T, H * D))
-    close(layer(x), y, 1e-5)
+    for _, C in ipairs { 8, 7, 20 } do
+      local B, T, H, D = 2, 5, 2, 4
+      local layer = nn.CausalSelfAttention(C, H, { head_dim = C ~= H * D and D or nil })
+      assert.same({ 3 * H * D, C }, layer.qkv.weight:size())
+      local x = mrt.randn(B, T, C)
+      local qkv = layer.qkv(x):reshape(B, T, 3, H, D):permute { 3, 1, 4, 2, 5 }
+      local function part(i) return qkv:slice(1, i, i):reshape(B, H, T, D) end
+      local scores = part(1):matmul(part(2):transpose(-1, -2)) / math.sqrt(D)
+      local at = mrt.arange(T)
+      local future = at:reshape(1, T):gt(at:reshape(T, 1))
+      scores = mrt.where(future, -1e30, scores)
+      local y = scores:softmax(-1):matmul(part(3))
+      y = layer.proj(y:transpose(2, 3):reshape(B, T, H * D))
+      close(layer(x), y, 1e-5)
+    end
   end)
 end)
 
 describe("GPT", function()
+  -- As its table has them, which no width of dim / heads gives.
+  it("has heads of any width: 1.3B and 13B of GPT-3", function()
+    for _, row in ipairs { { 24, 2048, 24 }, { 40, 5140, 40 } } do
+      local o = { vocab = 50257, context = 2048, layers = row[1], dim = row[2],
+        heads = row[3], head_dim = 128 }
+      local count = mrt.estimate.parameters { vocab = 50257, context = 2048, layers = row[1],
+        dim = row[2], heads = row[3], head_dim = 128 }
+      assert.equal(count, nn.GPT(o):count())
+    end
+    local thin = small_gpt { heads = 3, head_dim = 2 }
+    assert.matches("3 heads of 2", tostring(thin))
+    assert.error_matches(function() small_gpt { head_dim = 0 } end, "head_dim")
+  end)
+
+
   it("never looks ahead", function()
     local model = small_gpt()
     local ids = tokens(1, 6)

@@ -1,8 +1,9 @@
 --- gpt3.lua -- the eight models of Brown et al. 2020 (arXiv:2005.14165), table 2.1
 ---
 --- Figures as printed there, two of them inconsistent: 1.3B has 24 heads of 128 in
---- a width of 2048, 13B 40 of 128 in 5140.  All have 2048 tokens of context, an MLP
---- of four widths, and GPT-2's vocabulary of 50257.
+--- a width of 2048, 13B 40 of 128 in 5140.  Parameters are counted with heads that
+--- make up the width, which comes to the 1.3B; 24 heads of 128 have 1.52B.  All have
+--- 2048 tokens of context, an MLP of four widths, and GPT-2's vocabulary of 50257.
 ---
 --- SPDX-License-Identifier: MIT
 

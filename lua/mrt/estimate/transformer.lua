@@ -12,8 +12,8 @@
 ---     full                      2 s b h: its input, the boundary
 ---
 --- Here elements are e bytes (masks stay at one), and the MLP is any width f:
---- s b ((8 h + 2 f) e + 2 h) + a s^2 b (2 e + 1), which is the first line above
---- for e = 2, f = 4 h.
+--- s b ((4 h + 4 w + 2 f) e + 2 h) + a s^2 b (2 e + 1) with w the width of all
+--- heads together, which is the first line above for e = 2, f = 4 h, w = h.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -28,6 +28,7 @@ local attentions = { explicit = true, fused = true }
 ---@field sequence integer   tokens
 ---@field dim integer        h
 ---@field heads integer
+---@field head_dim? integer  width of a head; default dim / heads
 ---@field layers? integer    default 1
 ---@field batch? integer     sequences in a micro-batch; default 1
 ---@field ff? integer        width inside the MLP; default 4 dim
@@ -43,7 +44,7 @@ local attentions = { explicit = true, fused = true }
 
 local function activation_options(who, given)
   local o = read.options(who, given, { sequence = read.needed, dim = read.needed,
-    heads = read.needed, layers = 1, batch = 1, ff = read.optional,
+    heads = read.needed, head_dim = read.optional, layers = 1, batch = 1, ff = read.optional,
     vocab = read.optional, dtype = "f16", dropout = true, attention = "explicit",
     recompute = "none", tensor = 1, sequence_parallel = false, pipeline = 1,
     interleave = 1 })
@@ -55,6 +56,7 @@ local function activation_options(who, given)
   if o.layers % o.pipeline ~= 0 then
     read.refuse(who, "pipeline = %.0f does not divide %.0f layers", o.pipeline, o.layers)
   end
+  o.inner = o.head_dim and o.heads * o.head_dim or o.dim
   o.ff, o.bytes = o.ff or 4 * o.dim, read.bytes(who, o.dtype)
   return o
 end
@@ -75,7 +77,7 @@ local function layer(o)
   -- has them whole unless the sequence is cut too.
   local shared = tokens * o.dim * (4 * e + (o.dropout and 2 or 0))
   -- Queries, keys, values, the projection's input, the MLP's inside twice.
-  local cut = tokens * e * (4 * o.dim + 2 * o.ff) + scores(o)
+  local cut = tokens * e * (4 * o.inner + 2 * o.ff) + scores(o)
   return shared / (o.sequence_parallel and o.tensor or 1) + cut / o.tensor
 end
 
@@ -133,6 +135,8 @@ end
 ---@field context integer  learned positions
 ---@field dim integer
 ---@field layers integer
+---@field heads? integer   with head_dim
+---@field head_dim? integer  width of a head; default dim / heads
 ---@field ff? integer      default 4 dim
 ---@field bias? boolean    in linear layers and norms; default true
 ---@field tie? boolean     one table for tokens and head; default true
@@ -144,10 +148,15 @@ end
 function transformer.parameters(given)
   local o = read.options("estimate.parameters", given, { vocab = read.needed,
     context = read.needed, dim = read.needed, layers = read.needed,
-    ff = read.optional, bias = true, tie = true })
+    heads = read.optional, head_dim = read.optional, ff = read.optional, bias = true,
+    tie = true })
   local h, f = o.dim, o.ff or 4 * o.dim
+  if o.head_dim and not o.heads then
+    read.refuse("estimate.parameters", "head_dim = %.0f of how many heads?", o.head_dim)
+  end
+  local w = o.head_dim and o.heads * o.head_dim or h
   local norm = o.bias and 2 * h or h
-  local block = 4 * h * h + 2 * h * f + 2 * norm + (o.bias and 5 * h + f or 0)
+  local block = 4 * h * w + 2 * h * f + 2 * norm + (o.bias and 3 * w + 2 * h + f or 0)
   return read.whole((o.tie and 1 or 2) * o.vocab * h + o.context * h + o.layers * block + norm)
 end
 

@@ -15,6 +15,7 @@ local options = require "mrt.util.options"
 ---@class mrt.nn.BlockOptions
 ---@field bias? boolean         default true
 ---@field dropout? number       default 0
+---@field head_dim? integer     width of a head; default dim / heads
 ---@field rope? boolean|number  turn queries and keys by their position (Su et
 ---  al. 2021): true for base 10000, or the base
 ---@field init? mrt.nn.Recipe   of weights
@@ -26,40 +27,42 @@ local options = require "mrt.util.options"
 --- Dropout is on the result only: probabilities are never stored.
 ---@class mrt.nn.CausalSelfAttention: mrt.nn.Module
 ---@field heads integer
+---@field head_dim integer
 ---@overload fun(dim: integer, heads: integer, options?: mrt.nn.BlockOptions): mrt.nn.Module
 local Attention = Module("CausalSelfAttention", "tensor")
 
 function Attention:init(dim, heads, given)
   local o = options.read("CausalSelfAttention", given, { bias = true,
     dropout = 0, rope = options.none, init = options.none,
-    init_residual = options.none })
+    init_residual = options.none, head_dim = options.of "size" })
   options.size("CausalSelfAttention", "dim", dim)
   options.size("CausalSelfAttention", "heads", heads)
-  if dim % heads ~= 0 then
+  if not o.head_dim and dim % heads ~= 0 then
     core.fail("value", "CausalSelfAttention",
-      ("dim %d is no multiple of %d heads"):format(dim, heads))
+      ("dim %d is no multiple of %d heads: give their width, head_dim"):format(dim, heads))
   end
-  self.heads = heads
+  self.heads, self.head_dim = heads, o.head_dim or dim // heads
   self.rope = o.rope == true and 10000 or o.rope
-  self.qkv = Linear(dim, 3 * dim, { bias = o.bias, init = o.init })
-  self.proj = Linear(dim, dim, { bias = o.bias, init = o.init_residual })
+  local inner = heads * self.head_dim
+  self.qkv = Linear(dim, 3 * inner, { bias = o.bias, init = o.init })
+  self.proj = Linear(inner, dim, { bias = o.bias, init = o.init_residual })
   self.dropout = Dropout(o.dropout)
 end
 
 ---@param x mrt.Tensor  `[B,T,dim]`
 ---@return mrt.Tensor   `[B,T,dim]`
 function Attention:forward(x)
-  local B, T, C, H = x:size(1), x:size(2), x:size(3), self.heads
-  local q, k, v = self.qkv(x):reshape(B, T, 3 * H, C // H):split(H, 3)
+  local B, T, H, W = x:size(1), x:size(2), self.heads, self.head_dim
+  local q, k, v = self.qkv(x):reshape(B, T, 3 * H, W):split(H, 3)
   if self.rope then
     q, k = q:rope { base = self.rope }, k:rope { base = self.rope }
   end
   local y = q:attention(k, v, { causal = true })
-  return self.dropout(self.proj(y:reshape(B, T, C)))
+  return self.dropout(self.proj(y:reshape(B, T, H * W)))
 end
 
 function Attention:describe()
-  return ("%d heads%s"):format(self.heads, self.rope and ", rope" or "")
+  return ("%d heads of %d%s"):format(self.heads, self.head_dim, self.rope and ", rope" or "")
 end
 
 return Attention

@@ -16,10 +16,11 @@ local scope = require "mrt.nn.scope"
 
 ---@class mrt.nn.GPTOptions
 ---@field vocab integer
----@field dim integer       a multiple of heads
+---@field dim integer       a multiple of heads, unless head_dim is given
 ---@field layers integer
 ---@field heads integer
 ---@field context integer   longest sequence, in tokens
+---@field head_dim? integer width of a head; default dim / heads
 ---@field dropout? number   default 0
 ---@field bias? boolean     in linear layers and norms; default true
 ---@field tie? boolean      one table for tokens and head; default true
@@ -43,12 +44,12 @@ local GPT = Module("GPT", "tensor")
 
 local size = options.want "size"
 local defaults = { vocab = size, dim = size, layers = size, heads = size,
-  context = size, dropout = 0, bias = true, tie = true }
+  context = size, head_dim = options.of "size", dropout = 0, bias = true, tie = true }
 
 function GPT:init(given)
   local o = options.read("GPT", given, defaults)
   local normal = initial.normal(0.02)
-  local block = { bias = o.bias, dropout = o.dropout, init = normal,
+  local block = { bias = o.bias, dropout = o.dropout, head_dim = o.head_dim, init = normal,
     init_residual = initial.normal(0.02 / math.sqrt(2 * o.layers)) }
   self.vocab, self.context = o.vocab, o.context
   self.tokens = Embedding(o.vocab, o.dim, { init = normal })

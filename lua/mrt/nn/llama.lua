@@ -22,26 +22,27 @@ local scope = require "mrt.nn.scope"
 local Attention = Module("GroupedAttention", "tensor")
 
 function Attention:init(o, linear)
-  local width = o.dim // o.heads
+  local width = o.head_dim
   self.heads, self.kv_heads, self.base = o.heads, o.kv_heads, o.rope_base
-  self.q = Linear(o.dim, o.dim, linear)
+  self.head_dim = width
+  self.q = Linear(o.dim, width * o.heads, linear)
   self.k = Linear(o.dim, width * o.kv_heads, linear)
   self.v = Linear(o.dim, width * o.kv_heads, linear)
-  self.proj = Linear(o.dim, o.dim, linear)
+  self.proj = Linear(width * o.heads, o.dim, linear)
 end
 
 function Attention:forward(x)
-  local B, T, C = x:size(1), x:size(2), x:size(3)
-  local function heads(y, count) return y:reshape(B, T, count, C // self.heads) end
+  local B, T, W = x:size(1), x:size(2), self.head_dim
+  local function heads(y, count) return y:reshape(B, T, count, W) end
   local q = heads(self.q(x), self.heads):rope { base = self.base }
   local k = heads(self.k(x), self.kv_heads):rope { base = self.base }
   local v = heads(self.v(x), self.kv_heads)
   local y = q:attention(k, v, { causal = true })
-  return self.proj(y:reshape(B, T, C))
+  return self.proj(y:reshape(B, T, self.heads * W))
 end
 
 function Attention:describe()
-  return ("%d heads, %d of keys"):format(self.heads, self.kv_heads)
+  return ("%d heads of %d, %d of keys"):format(self.heads, self.head_dim, self.kv_heads)
 end
 
 local GatedMLP = Module("GatedMLP", "tensor")
@@ -74,11 +75,12 @@ end
 
 ---@class mrt.nn.LlamaOptions
 ---@field vocab integer
----@field dim integer         a multiple of heads
+---@field dim integer         a multiple of heads, unless head_dim is given
 ---@field layers integer
 ---@field heads integer       of queries; a multiple of kv_heads
 ---@field context integer     longest sequence, in tokens
 ---@field kv_heads? integer   default heads
+---@field head_dim? integer   width of a head, even; default dim / heads
 ---@field hidden? integer     of the feed-forward half; default 8/3 dim, rounded
 ---  up to a multiple of 64
 ---@field rope_base? number   default 10000
@@ -99,18 +101,21 @@ local Llama = Module("Llama", "tensor")
 
 local size = options.want "size"
 local defaults = { vocab = size, dim = size, layers = size, heads = size,
-  context = size, kv_heads = options.of "size", hidden = options.of "size",
-  rope_base = 10000, eps = 1e-5, tie = false }
+  context = size, kv_heads = options.of "size", head_dim = options.of "size",
+  hidden = options.of "size", rope_base = 10000, eps = 1e-5, tie = false }
 
 local function read(given)
   local o = options.read("Llama", given, defaults)
   o.kv_heads = o.kv_heads or o.heads
   o.hidden = o.hidden or (o.dim * 8 // 3 + 63) // 64 * 64
-  if o.dim % (2 * o.heads) ~= 0 or o.heads % o.kv_heads ~= 0 then
-    core.fail("value", "Llama", ("dim %d, heads %d, kv_heads %d: heads of an "
+  local whole = o.head_dim or o.dim % o.heads == 0
+  local width = o.head_dim or o.dim // o.heads
+  if not whole or width % 2 ~= 0 or o.heads % o.kv_heads ~= 0 then
+    core.fail("value", "Llama", ("dim %d, heads %d, kv_heads %d%s: heads of an "
       .. "even width, and a multiple of kv_heads, wanted"):format(o.dim,
-      o.heads, o.kv_heads))
+      o.heads, o.kv_heads, o.head_dim and ", head_dim " .. o.head_dim or ""))
   end
+  o.head_dim = width
   return o
 end
 

@@ -44,7 +44,7 @@ parser:command_target "name"
 parser:flag("--json", "print JSON")
 add(parser:command("gpt3", "the eight models of GPT-3"), "tokens", "model")
 add(parser:command("transformer", "a GPT: parameters, states, what its layers keep"),
-  "layers dim heads sequence vocab context batch ff tensor pipeline interleave",
+  "layers dim heads head_dim sequence vocab context batch ff tensor pipeline interleave",
   "dtype attention recompute", "dropout sequence_parallel bias tie")
 add(parser:command("boundary", "activations at the boundaries of layers"),
   "tokens dim layers", "dtype")
@@ -110,11 +110,11 @@ collect.states = estimate.states
 
 -- Its activations always; parameters and states once there is a vocabulary.
 function collect.transformer(o)
-  local out = { activations = estimate.activations(pick(o, "layers dim heads sequence "
+  local out = { activations = estimate.activations(pick(o, "layers dim heads head_dim sequence "
     .. "vocab batch ff tensor pipeline interleave dtype attention recompute dropout "
     .. "sequence_parallel")) }
   if o.vocab then
-    local described = pick(o, "layers dim vocab context ff bias tie")
+    local described = pick(o, "layers dim heads head_dim vocab context ff bias tie")
     described.layers, described.context = o.layers or 1, o.context or o.sequence
     out.parameters = estimate.parameters(described)
     out.states = estimate.states { parameters = out.parameters }
