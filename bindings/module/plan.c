@@ -310,6 +310,13 @@ static int space_bytes(lua_State *L) {
   return 1;
 }
 
+/* space_empty(space): its memory is given back until a plan runs. */
+static int space_empty(lua_State *L) {
+  mrt_space **space = luaL_checkudata(L, 1, SPACE);
+  mrt_space_empty(*space);
+  return 0;
+}
+
 static void push_range(lua_State *L, const mrt_range *r) {
   lua_createtable(L, 0, 6);
   set_integer(L, "count", r->count);
@@ -359,11 +366,9 @@ static int collect_space(lua_State *L) {
 
 void mrt_lua_plan_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "trace_end", trace_end },
-    { "trace_plan", trace_plan },
-    { "space", new_space },
-    { "space_bytes", space_bytes },
-    { NULL, NULL },
+    { "trace_end", trace_end },     { "trace_plan", trace_plan },
+    { "space", new_space },         { "space_bytes", space_bytes },
+    { "space_empty", space_empty }, { NULL, NULL },
   };
   static const luaL_Reg methods[] = {
     { "run", run },        { "run_part", run_part }, { "start", start },

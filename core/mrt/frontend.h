@@ -130,6 +130,9 @@ MRT_API mrt_status mrt_space_new(mrt_context *ctx, mrt_space **space);
 MRT_API void mrt_space_free(mrt_space *space); /* NULL is fine */
 /* What its arena has taken of the device. */
 MRT_API size_t mrt_space_bytes(const mrt_space *space);
+/* Give its memory back to the system, and what tensors have freed with it; the
+ * next run of a plan takes what that needs. */
+MRT_API void mrt_space_empty(mrt_space *space);
 
 /* False once a variable it reads has another dtype than it was made for. */
 MRT_API bool mrt_plan_fits(const mrt_plan *plan);

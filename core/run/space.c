@@ -46,6 +46,13 @@ MRT_API void mrt_space_free(mrt_space *s) {
   mrt_context_unref(ctx);
 }
 
+MRT_API void mrt_space_empty(mrt_space *s) {
+  free_arena(s);
+  free_host(s);
+  s->generation++;
+  mrt_spare_trim(s->ctx, 0);
+}
+
 mrt_status mrt_space_reserve(mrt_space *s, size_t bytes) {
   if (s->data && s->bytes >= bytes) return MRT_OK;
   if (!bytes) return MRT_OK;

@@ -45,6 +45,16 @@ function Cache:get(key)
   return entry
 end
 
+--- The entry that was used last; nil: there is none.
+---@return table?
+function Cache:latest()
+  local found
+  for _, entry in pairs(self.entries) do
+    if not found or entry.used > found.used then found = entry end
+  end
+  return found
+end
+
 --- Take an entry out.
 ---@param key string
 ---@return table?

@@ -115,18 +115,19 @@ end
 --- Trace and plan a call.  A budget that the planner cannot meet is explained.
 --- Which variables the plans of micro-batches swap, all have to agree on: here.
 ---@param self mrt.Compiled
+---@param old table?            an entry that has run, whose place it takes
 ---@param group mrt.RunGroup
 ---@param k integer             micro-batches
 ---@param tensors mrt.Tensor[]  those among the arguments
 ---@param n integer             arguments
 ---@param ... any
 ---@return table entry
-function entry.new(self, group, k, tensors, n, ...)
+function entry.new(self, old, group, k, tensors, n, ...)
   local options = self.options
   options.gather_each = nil
   local function try(quick, ...)
     options.quick = quick
-    return pcall(settle, self, nil, group, k, tensors, n, ...)
+    return pcall(settle, self, old, group, k, tensors, n, ...)
   end
   local plain = within_process(self, try, k > 1 or self.quiet, ...)
   if plain then return plain end
@@ -140,11 +141,5 @@ function entry.new(self, group, k, tensors, n, ...)
   if ok then return made end
   return budget.explain(made, options.memory, self:replanner(n, ...), options.bound)
 end
-
---- Trace and plan a call anew, to take the place of a plan that has run.
----@param old table  its entry
----@param ... any    as of entry.new
----@return table entry
-function entry.again(old, self, ...) return settle(self, old, ...) end
 
 return entry

@@ -15,6 +15,7 @@ local argument = require "mrt.util.argument"
 local budget = require "mrt.plan.budget"
 local cache = require "mrt.compile.cache"
 local combine = require "mrt.accumulate.combine"
+local elastic = require "mrt.compile.elastic"
 local entries = require "mrt.compile.entry"
 local figures = require "mrt.device.figures"
 local options = require "mrt.compile.options"
@@ -93,8 +94,8 @@ local function find(self, k, ...)
     figures.ready()
     local old = self.replaced[key]
     if not old and not self.quiet then self.plans:tracing(self.options.name, n, ...) end
-    entry = old and entries.again(old, self, group, k, tensors, n, ...)
-      or entries.new(self, group, k, tensors, n, ...)
+    entry = entries.new(self, old, group, k, tensors, n, ...)
+    entry.args = signature.hollow(n, ...)
     self.replaced[key] = nil
     if old then group.entries[old] = nil end
     tell_of_raised(self, entry)
@@ -166,6 +167,11 @@ local DEEPEST = 100 -- calls of one step within its own trace
 
 local inside = { __close = function(call) call.step.depth = call.step.depth - 1 end }
 
+-- Plan the call of an entry anew.
+local function replan_last(self, entry)
+  return find(self, nil, table.unpack(entry.args, 1, entry.args.n))
+end
+
 -- Inside another function's trace it is part of that function.  No tail call: one
 -- that calls itself for ever would not end.
 local function inline(self, ...)
@@ -179,6 +185,7 @@ end
 
 function Compiled:__call(...)
   if core.tracing() then return inline(self, ...) end
+  if self.asks then elastic.ask(self, replan_last) end
   if compile.planning then compile.planning(self:plan(...), self, ...) end
   local entry, inputs = find(self, nil, ...)
   for _, t in ipairs(self.before_step) do t:before_step() end
@@ -188,6 +195,20 @@ function Compiled:__call(...)
   end
   if entry.single then return ended(self, entry.core:run(inputs)) end
   return ended(self, restore_all(entry, entry.core:run(inputs)))
+end
+
+--- Go on within another budget from the next step on: plans are made anew, with the
+--- same bits, and what they need no more goes back to the system.  Several ranks say so
+--- together.  A function is asked before each step, with how often it has been: it gives
+--- a budget, or nil for no change.
+---
+--- Raises: nothing fits that budget.  The function goes on within the one before; where
+--- a function gave it, Lua's warnings say so.
+---@param bytes integer|string|false|fun(n: integer): integer|string|false|nil  "3GiB";
+---  false: no budget
+function Compiled:budget(bytes)
+  if core.tracing() then core.fail("usage", "budget: not within a step") end
+  elastic.set(self, bytes, replan_last)
 end
 
 --- Plan a call with these arguments, running nothing.
