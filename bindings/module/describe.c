@@ -71,6 +71,8 @@ static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   set_truth(L, "backward", s.backward);
   set_truth(L, "recomputed", s.recomputed);
   if (s.hosted) set_truth(L, "hosted", true);
+  if (s.accumulate != MRT_DTYPE_COUNT)
+    set_text(L, "accumulate", mrt_dtype_name(s.accumulate));
   set_text(L, "class", s.cost);
   set_number(L, "time", s.seconds);
   set_number(L, "flops", s.flops);

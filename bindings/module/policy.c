@@ -154,6 +154,7 @@ static int ask_precision(lua_State *L) {
     read_dtype(L, "compute", &p->nodes[i].compute);
     read_dtype(L, "gradient", &p->nodes[i].gradient);
     read_dtype(L, "output", &p->nodes[i].output);
+    read_dtype(L, "accumulate", &p->nodes[i].accumulate);
     lua_getfield(L, -1, "scaled");
     p->nodes[i].scaled = lua_toboolean(L, -1);
     lua_pop(L, 1);

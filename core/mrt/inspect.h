@@ -21,11 +21,13 @@ typedef struct mrt_step_info {
   const char *op;
   const char *file;
   int line;
-  int layer;        /* of the network, 1, 2, ..; 0: in none */
-  bool backward;    /* made by mrt_grad */
-  bool recomputed;  /* a second run of a forward node */
-  bool hosted;      /* by the CPU: the device has no kernel for it */
-  const char *cost; /* kind of work */
+  int layer;            /* of the network, 1, 2, ..; 0: in none */
+  bool backward;        /* made by mrt_grad */
+  bool recomputed;      /* a second run of a forward node */
+  bool hosted;          /* by the CPU: the device has no kernel for it */
+  const char *cost;     /* kind of work */
+  mrt_dtype accumulate; /* what sums are rounded to after each term;
+                           MRT_DTYPE_COUNT: they are not */
   double flops, bytes;
   double seconds; /* predicted */
   size_t live;    /* transient bytes alive while it runs, workspace included */

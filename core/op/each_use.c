@@ -104,7 +104,8 @@ static void gradient(mrt_build *b) {
     uses++;
     if ((dy[products] = factors(g, &x[products], &how[products])) &&
         alike(dy[0], dy[products]) && alike(x[0], x[products]) &&
-        how[0].compute == how[products].compute)
+        how[0].compute == how[products].compute &&
+        how[0].accumulate == how[products].accumulate)
       products++;
     if ((rows[sums] = summed(g))) sums++;
   }

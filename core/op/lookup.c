@@ -76,7 +76,7 @@ mrt_tensor *mrt_lookup_product(mrt_build *b, mrt_tensor *table, mrt_tensor *ids,
   mrt_tensor *dy = x->in[0], *w = x->in[1];
   const mrt_matmul_options *o = x->options;
   if (mrt_of(dy)->rank != 2 || mrt_of(w)->rank != 2 ||
-      o->compute != MRT_DTYPE_COUNT ||
+      o->compute != MRT_DTYPE_COUNT || mrt_sums_narrow(o) ||
       mrt_of(dy)->dtype != mrt_of(table)->dtype ||
       mrt_of(w)->dtype != mrt_of(table)->dtype)
     return NULL;

@@ -9,8 +9,14 @@
 typedef struct mrt_matmul_options {
   mrt_dtype
       compute; /* inputs are rounded to it; MRT_DTYPE_COUNT: they are not */
-  bool keep;   /* of linear_gelu: what it takes the GELU of is a result too */
+  mrt_dtype accumulate; /* each sum is rounded to it after each term;
+                           MRT_DTYPE_COUNT: sums are f32 (f64) */
+  bool keep; /* of linear_gelu: what it takes the GELU of is a result too */
 } mrt_matmul_options;
+
+static inline bool mrt_sums_narrow(const mrt_matmul_options *o) {
+  return o->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(o->accumulate);
+}
 
 /* Does linear_gelu round its bias to `y`, the dtype of its results? */
 static inline bool mrt_gelu_rounds_bias(mrt_dtype y) {
@@ -24,7 +30,7 @@ mrt_status mrt_want_compute(mrt_infer *c, mrt_dtype compute);
 mrt_status mrt_want_factors(mrt_infer *c, mrt_dtype compute, mrt_dtype *y);
 
 /* For rows that go on from a product: out[0] is its type, whatever the options
- * but `compute` are. */
+ * but `compute` and `accumulate` are. */
 mrt_status mrt_infer_matmul(mrt_infer *c);
 mrt_status mrt_infer_linear(mrt_infer *c);
 /* Fill b->din, as those of linear with these inputs and options, for `dy`. */

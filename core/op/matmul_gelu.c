@@ -50,7 +50,8 @@ static mrt_tensor *slope_times(mrt_build *b, mrt_tensor *x, mrt_tensor *dy,
 /* ---- linear_gelu --------------------------------------------------------- */
 
 static mrt_status linear_infer(mrt_infer *c) {
-  const mrt_matmul_options *o = c->options;
+  mrt_matmul_options *o = c->options;
+  o->accumulate = MRT_DTYPE_COUNT;
   MRT_TRY(mrt_infer_linear(c));
   c->nout = o->keep ? 2 : 1;
   c->out[1] = c->out[0];
@@ -79,7 +80,8 @@ static int linear_shard_rule(const mrt_signature *s, int input, int dim) {
 
 static mrt_status grad_infer(mrt_infer *c) {
   const mrt_type *a = c->in[0], *b = c->in[1];
-  ((mrt_matmul_options *)c->options)->keep = false;
+  mrt_matmul_options *o = c->options;
+  o->keep = false, o->accumulate = MRT_DTYPE_COUNT;
   for (int i = 0; i < 2; i++)
     if (c->in[i]->rank != 2)
       return mrt_refuse(c, MRT_ESHAPE, "input %d is %s, 2 dimensions wanted",

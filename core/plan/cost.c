@@ -58,6 +58,15 @@ static double speed_in(const mrt_device_profile *d, mrt_dtype dtype) {
   return own > 0 ? own / d->matrix[MRT_f32] : 1;
 }
 
+mrt_dtype mrt_node_sums(const mrt_node *n) {
+  const mrt_dtype *sums = mrt_narrow_sums(n->op, n->options);
+  return sums ? *sums : MRT_DTYPE_COUNT;
+}
+
+/* Operations of arithmetic that a term costs whose sum is rounded after it:
+ * pointwise work, whatever the device has for products. */
+enum { ROUNDED_TERM = 4 };
+
 /* Seconds of a product, its edges included. */
 static double product_seconds(const mrt_device_profile *d,
                               const mrt_signature *s) {
@@ -72,6 +81,8 @@ static double work_seconds(const mrt_device_profile *d, const mrt_node *n) {
   mrt_node_types t;
   double by_kind[MRT_COST_COUNT] = { 0 }, sum = 0;
   mrt_node_types_init(&t, n);
+  if (n->op->product && mrt_node_sums(n) != MRT_DTYPE_COUNT)
+    return ROUNDED_TERM * n->op->flops(&t.s) / d->rate[MRT_COST_pointwise];
   if (n->op->product) return product_seconds(d, &t.s);
   work_by_kind(&t.s, by_kind);
   for (int i = 0; i < MRT_COST_COUNT; i++)

@@ -31,6 +31,7 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     .recomputed = s->node->recomputed,
     .hosted = s->hosted,
     .cost = mrt_cost_name(mrt_node_cost(s->node)),
+    .accumulate = mrt_node_sums(s->node),
     .flops = s->flops,
     .bytes = s->traffic,
     .seconds = s->seconds,

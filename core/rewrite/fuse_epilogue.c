@@ -102,10 +102,16 @@ static bool one_dtype(const finding *f, const mrt_value *x,
   return (d == MRT_f32 || d == MRT_f16 || d == MRT_bf16) && wanted(f, y) == d;
 }
 
+/* Sums in f32, which GELU reads as they are. */
+static bool sums_wide(const mrt_node *product) {
+  return !mrt_sums_narrow(product->options);
+}
+
 static void find_gelu(finding *f, mrt_node *linear) {
   const mrt_value *y = linear->out[0];
   const fact *at = &f->facts[y->id];
-  if (at->gelus == 1 && at->others == 0 && one_dtype(f, y, at->gelu->out[0]))
+  if (at->gelus == 1 && at->others == 0 && sums_wide(linear) &&
+      one_dtype(f, y, at->gelu->out[0]))
     f->with[linear->mark] = at->gelu;
 }
 
@@ -120,7 +126,8 @@ static void find_product(finding *f, mrt_node *slope) {
       product->in[0]->type.rank != 2 || product->in[1]->type.rank != 2)
     return;
   bool there = !x->node || x->node->mark < product->mark;
-  if (there && one_dtype(f, x, slope->out[0])) f->with[product->mark] = slope;
+  if (there && sums_wide(product) && one_dtype(f, x, slope->out[0]))
+    f->with[product->mark] = slope;
 }
 
 /* ---- replacing ----------------------------------------------------------- */
@@ -159,6 +166,7 @@ static mrt_status make_linear_gelu(finding *f, mrt_node *linear,
   const mrt_matmul_options *was = linear->options;
   mrt_value *y = linear->out[0], *out[2] = { NULL, NULL };
   mrt_matmul_options o = { .compute = was->compute,
+                           .accumulate = MRT_DTYPE_COUNT,
                            .keep = f->facts[y->id].slopes > 0 };
   mrt_type types[] = { y->type, y->type };
   MRT_TRY(append(f, mrt_ops[MRT_OP_linear_gelu], linear->nin, linear->in, &o,

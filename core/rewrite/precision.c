@@ -193,6 +193,17 @@ static void narrow_results(mrt_narrowing *w, remake *r) {
   }
 }
 
+/* What is asked for takes the place of what the program says. */
+static mrt_status narrow_sums(mrt_narrowing *w, const mrt_node *n,
+                              mrt_dtype accumulate, void *options) {
+  if (accumulate == MRT_DTYPE_COUNT) return MRT_OK;
+  mrt_dtype *sums = mrt_narrow_sums(n->op, options);
+  if (sums) return *sums = accumulate, MRT_OK;
+  return mrt_fail(w->e, MRT_EVALUE, "%s (%s:%d) adds up in f32, not in %s",
+                  n->op->name, n->origin.file, n->origin.line,
+                  mrt_dtype_name(accumulate));
+}
+
 static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
                          const mrt_computation *asked) {
   remake r = { .old = n,
@@ -206,6 +217,7 @@ static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
   const mrt_option *o =
       mrt_is_narrow(r.compute) ? mrt_narrow_option(n->op) : NULL;
   if (o) memcpy((char *)r.options + o->offset, &r.compute, sizeof r.compute);
+  MRT_TRY(narrow_sums(w, n, asked->accumulate, r.options));
   MRT_TRY(round_inputs(w, &r, o != NULL));
   if (!takes(w, &r, false)) MRT_TRY(widen_inputs(w, &r));
   narrow_results(w, &r);

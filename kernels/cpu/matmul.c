@@ -60,9 +60,8 @@ static mrt_matrix matrix_of(const mrt_operand *x, int row, int col) {
                        x->type.dtype };
 }
 
-static mrt_dtype compute_of(const mrt_call *c) {
-  const mrt_matmul_options *o = c->options;
-  return o->compute;
+static const mrt_matmul_options *options_of(const mrt_call *c) {
+  return c->options;
 }
 
 static batch matmul_batch(const mrt_call *c) {
@@ -77,7 +76,8 @@ static batch matmul_batch(const mrt_call *c) {
                   .k = k,
                   .a = matrix_of(a, ra - 2, ra - 1),
                   .b = matrix_of(b, rb - 2, rb - 1),
-                  .compute = compute_of(c),
+                  .compute = options_of(c)->compute,
+                  .accumulate = options_of(c)->accumulate,
                   .dots = c->dots,
                   .c = y->data,
                   .dtype = y->type.dtype,
@@ -117,7 +117,8 @@ static batch linear_batch(const mrt_call *c, bool rounds) {
                   .k = x->type.dims[last],
                   .a = { x->data, 0, x->strides[last], x->type.dtype },
                   .b = matrix_of(w, 1, 0),
-                  .compute = compute_of(c),
+                  .compute = options_of(c)->compute,
+                  .accumulate = options_of(c)->accumulate,
                   .dots = c->dots,
                   .c = y->data,
                   .dtype = y->type.dtype,

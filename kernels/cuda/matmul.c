@@ -95,6 +95,11 @@ static mrt_cuda_gemm matmul_gelu_grad_of(const mrt_call *c) {
   return with_gelu(matmul_of(c), MRT_GELU_GRAD, &c->in[2]);
 }
 
+/* Sums that are narrow are the CPU's. */
+bool mrt_cuda_sums_wide(const mrt_signature *s) {
+  return !mrt_sums_narrow(s->options);
+}
+
 static void *prepare(const mrt_call *c, mrt_cuda_gemm g) {
   mrt_cuda_gemm_plan *way = malloc(sizeof *way);
   if (way) mrt_cuda_gemm_decide(c->run->device, &g, way);

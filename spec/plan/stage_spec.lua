@@ -241,7 +241,7 @@ local schema = { schema = text, name = text, peak = int, persistent = int,
     ["activation?"] = int, ["gradient?"] = int, ["workspace?"] = int,
     ["fetched?"] = int, ["swapped?"] = int },
   steps = { { op = text, file = text, line = int, layer = int, backward = "boolean",
-    recomputed = "boolean", class = text, time = "number",
+    recomputed = "boolean", ["accumulate?"] = text, class = text, time = "number",
     flops = "number", bytes = "number", live = int, reads = { int }, writes = { int } } },
   values = { { role = text, op = text, ["name?"] = text, ["class?"] = text,
     type = text, bytes = int, offset = int, first = int, last = int, file = text, line = int } },
@@ -256,6 +256,8 @@ describe("JSON", function()
       mlp_plan { swap = mrt.policy.swap.all { least = 1 } },
       mrt.compile(function(x) return layer(x):relu() end):plan(mrt.randn(2, 4)),
       mrt.compile(function(x) return x end):plan(mrt.randn(2)),
+      mrt.compile(function(x) return x:matmul(x, { accumulate = "f16" }) end)
+        :plan(mrt.randn(2, 2)),
       mrt.compile(function(x)
         local loss = layer(x):sum()
         return loss, mrt.grad(loss, layer.weight)

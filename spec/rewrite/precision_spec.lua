@@ -194,7 +194,12 @@ describe("a precision policy", function()
     assert.matches('"i32".*linear does not compute in i32', refused "i32")
     assert.matches("a dtype, a table or nil wanted", refused(7))
     assert.matches("a field 'width'", refused { width = "bf16" })
-    assert.matches('accumulate = "bf16".*adds up in f32', refused { accumulate = "bf16" })
+    assert.matches('accumulate = "i32".*f32, bf16, f16 or an f8 wanted',
+      refused { accumulate = "i32" })
+    assert.matches('accumulate = "f16".*what is scaled adds up in f32',
+      refused { compute = "f8_e4m3", scaled = true, accumulate = "f16" })
+    assert.matches('accumulate = "f16".*adds up in f64', refused { compute = "f64",
+      accumulate = "f16" })
     assert.matches('output = "f64".*f32 or narrower wanted', refused { output = "f64" })
     for _, dtype in ipairs { "f64", "f32", "bf16" } do
       assert.matches('scaled with compute = "' .. dtype .. '".*f8_e5m2 or f16 wanted',

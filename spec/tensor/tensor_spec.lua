@@ -122,7 +122,7 @@ describe("options", function()
       ["mean: no option 'dims' (options: dim, keepdim)"] =
         function() return x:mean { dims = 1 } end,
       ["linear: unexpected argument: f32[2,3]"] =
-        function() return x:linear(x, x, "f32", x) end,
+        function() return x:linear(x, x, "f32", "f32", x) end,
       ["matmul: argument 2: a tensor wanted, got 3"] = function() return x:matmul(3) end,
       ["cat: input 2 is 3, a tensor wanted"] = function() return mrt.cat { x, 3 } end,
     } do

@@ -71,7 +71,7 @@ static size_t upright_bytes(const mrt_gemm *g) {
 }
 
 size_t mrt_gemm_bytes(const mrt_gemm *g) {
-  if (g->m == 0 || g->n == 0 || g->k == 0) return 0;
+  if (g->m == 0 || g->n == 0 || g->k == 0 || mrt_gemm_sums_narrow(g)) return 0;
   mrt_gemm t = turned(g);
   size_t upright = upright_bytes(g), other = upright_bytes(&t);
   return upright > other ? upright : other;
@@ -154,6 +154,10 @@ static void run_block(const mrt_gemm *g, gemm_block b, int64_t i, int64_t mc,
 void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   if (g->m == 0 || g->n == 0) return;
 #ifndef MRT_F64
+  if (mrt_gemm_sums_narrow(g)) {
+    mrt_gemm_narrow(g);
+    return;
+  }
   if (mrt_gemm_is_mixed(g)) {
     mrt_gemm_mixed(g, scratch);
     return;

@@ -10,6 +10,9 @@
  * are bf16 and the processor has dot products of them, two steps of k are one:
  * first the second product is added, then the first, subnormals count as zero.
  *
+ * Where `accumulate` is narrow there are no blocks: each sum is rounded to it
+ * after each step of k (narrow.c).
+ *
  * Why it is our own: a library's product rounds by rules of its own, allocates
  * behind the plan (oneDNN below AVX-512, megabytes a call), takes some dtypes
  * and layouts only, and may change its bits with an address or a thread count.
@@ -33,9 +36,10 @@ typedef struct mrt_matrix {
 
 typedef struct mrt_gemm {
   int64_t m, n, k;
-  mrt_matrix a, b;   /* [m, k] and [k, n] */
-  mrt_dtype compute; /* or MRT_DTYPE_COUNT: a and b as they are */
-  bool dots;         /* the processor has dot products of bf16 */
+  mrt_matrix a, b;      /* [m, k] and [k, n] */
+  mrt_dtype compute;    /* or MRT_DTYPE_COUNT: a and b as they are */
+  mrt_dtype accumulate; /* narrow: sums are rounded to it after each term */
+  bool dots;            /* the processor has dot products of bf16 */
   void *c;
   int64_t row, col; /* strides of c */
   mrt_dtype dtype;  /* of c */
@@ -77,7 +81,14 @@ static inline bool mrt_gemm_is_mixed(const mrt_gemm *g) {
          (g->compute != MRT_DTYPE_COUNT && mrt_is_narrow(g->compute));
 }
 
+static inline bool mrt_gemm_sums_narrow(const mrt_gemm *g) {
+  return g->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(g->accumulate);
+}
+
 #ifndef MRT_F64
+#define mrt_gemm_narrow MRT_CPU(gemm_narrow)
+/* As mrt_gemm_run, where sums are narrow; no scratch. */
+void mrt_gemm_narrow(const mrt_gemm *part);
 #define mrt_gemm_mixed       MRT_CPU(gemm_mixed)
 #define mrt_gemm_mixed_bytes MRT_CPU(gemm_mixed_bytes)
 /* As mrt_gemm_run and mrt_gemm_bytes, for k > 0. */

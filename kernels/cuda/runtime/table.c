@@ -2,6 +2,7 @@
  *
  *   ROW(name)      a launcher, mrt_cuda_<name>
  *   SCRATCH(name)  and the bytes it asks for, mrt_cuda_<name>_scratch
+ *   PRODUCT(name)  as PREPARED: with sums in f32 (f64) only
  *   UPDATE(name)   a launcher, of which one call is a special case
  *   MEETS(name)    the same of a collective
  *
@@ -15,6 +16,7 @@
 
 void *mrt_cuda_meet_prepare(const mrt_call *call);
 void mrt_cuda_meet_release(void *state);
+bool mrt_cuda_sums_wide(const mrt_signature *s);
 
 #define ROW(name) void mrt_cuda_##name(const mrt_call *call);
 #define SCRATCH(name)                                                          \
@@ -22,6 +24,7 @@ void mrt_cuda_meet_release(void *state);
 #define PREPARED(name)                                                         \
   SCRATCH(name) void *mrt_cuda_##name##_prepare(const mrt_call *call);         \
   void mrt_cuda_##name##_release(void *state);
+#define PRODUCT(name) PREPARED(name)
 #define UPDATE(name)                                                           \
   void mrt_cuda_##name(const mrt_call *const *calls, int count);               \
   static void name##_alone(const mrt_call *call) { mrt_cuda_##name(&call, 1); }
@@ -30,6 +33,7 @@ void mrt_cuda_meet_release(void *state);
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
+#undef PRODUCT
 #undef UPDATE
 #undef MEETS
 
@@ -46,6 +50,14 @@ void mrt_cuda_meet_release(void *state);
     .prepare = mrt_cuda_##name##_prepare,                                      \
     .release = mrt_cuda_##name##_release                                       \
   };
+#define PRODUCT(name)                                                          \
+  static const mrt_kernel name##_kernel = {                                    \
+    .run = mrt_cuda_##name,                                                    \
+    .scratch = mrt_cuda_##name##_scratch,                                      \
+    .prepare = mrt_cuda_##name##_prepare,                                      \
+    .release = mrt_cuda_##name##_release,                                      \
+    .takes = mrt_cuda_sums_wide                                                \
+  };
 #define UPDATE(name)                                                           \
   static const mrt_kernel name##_kernel = { .run = name##_alone,               \
                                             .together = mrt_cuda_##name };
@@ -59,6 +71,7 @@ void mrt_cuda_meet_release(void *state);
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
+#undef PRODUCT
 #undef UPDATE
 #undef MEETS
 
@@ -66,6 +79,7 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #define ROW(name)      [MRT_OP_##name] = &name##_kernel,
 #define SCRATCH(name)  ROW(name)
 #define PREPARED(name) ROW(name)
+#define PRODUCT(name)  ROW(name)
 #define UPDATE(name)   ROW(name)
 #define MEETS(name)    ROW(name)
 #include "kernels.def"
@@ -73,6 +87,7 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
+#undef PRODUCT
 #undef UPDATE
 #undef MEETS
 

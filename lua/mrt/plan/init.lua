@@ -68,8 +68,9 @@ function Plan.new(core_plan, name, planning_us)
 end
 
 --- List the nodes in executing order: op, class (kind of work), file, line,
---- backward, hosted (by the CPU, for a device without the kernel; or absent), flops,
---- bytes, time (predicted seconds), live.
+--- backward, hosted (by the CPU, for a device without the kernel; or absent), accumulate
+--- (what sums are rounded to after each term; or absent), flops, bytes, time (predicted
+--- seconds), live.
 ---@return table[]
 function Plan:steps() return self.core:steps() end
 

@@ -2,7 +2,8 @@
 ---
 ---     mrt.compile(step, { precision = policy.precision.bf16() })
 ---
---- Products (matmul, convolution, attention) read narrow inputs and add up in f32;
+--- Products (matmul, convolution, attention) read narrow inputs and add up in f32
+--- (matmul and linear in a narrow type where `accumulate` says so);
 --- norms, softmax, losses and sums compute in f32 whatever comes in; variables,
 --- optimizer state, arguments and results stay f32.  What the backward pass reads
 --- of the forward pass is kept narrow, and so is what layers hand on (`residual`).
@@ -20,6 +21,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local answers = require "mrt.policy.answers"
 local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
 local delayed = require "mrt.compile.fp8_scaling"
@@ -52,7 +54,8 @@ local asked = {} -- by the compiler
 ---@field compute? mrt.DType  what inputs are rounded to
 ---@field output? mrt.DType   what results are rounded to (default: compute, where
 ---  something narrow comes of them; f32 if scaled)
----@field accumulate? "f32"   sums are in f32
+---@field accumulate? mrt.DType  of matmul and linear: a narrow float that each sum is
+---  rounded to after each term, to see what is lost (slow); default f32
 ---@field scaled? boolean      of products: inputs are scaled to fit `compute`, by what
 ---  is largest in them, and the result is scaled back
 ---@field gradient? mrt.DType  if scaled, instead of `compute` for gradients
@@ -82,11 +85,20 @@ local function handed_on(node, residual)
   end
 end
 
-local function products_in(dtype, residual)
+local function products_in(dtype, residual, sums)
+  local product = sums ~= "f32" and { compute = dtype, accumulate = sums } or dtype
   return function(node)
+    if answers.sums_narrow[node.op] then return product end
     if node.width == "narrow" then return dtype end
     return handed_on(node, residual)
   end
+end
+
+local function read_sums(who, value, narrow)
+  if value == nil then return "f32" end
+  if value == narrow or value == "f32" then return value end
+  core.fail("value", who, ("option 'accumulate': \"%s\" or \"f32\" wanted, got %s"):format(
+    narrow, options.show(value)))
 end
 
 local function read_residual(who, value, narrow)
@@ -103,15 +115,18 @@ function precision.f32() return make { name = "f32()", choose = function() end }
 ---@class mrt.BF16Options
 ---@field residual? "bf16"|"f32"  what layers hand on is stored so: bf16 (default), as
 ---  Megatron has it, or as it was computed
+---@field accumulate? "f32"|"bf16"  what matmul and linear add up in: f32 (default), or
+---  bf16 term by term, slowly, as mrt.ComputationChoice has it
 
 --- Products in bf16, which has the range of f32 and 8 bits of precision.
 ---@param given? mrt.BF16Options
 ---@return mrt.Precision
 function precision.bf16(given)
   local who = "precision.bf16"
-  local o = options.read(who, given, { residual = options.none })
+  local o = options.read(who, given, { residual = options.none, accumulate = options.none })
   return make { name = "bf16()", keep = "bf16",
-    choose = products_in("bf16", read_residual(who, o.residual, "bf16")) }
+    choose = products_in("bf16", read_residual(who, o.residual, "bf16"),
+      read_sums(who, o.accumulate, "bf16")) }
 end
 
 ---@class mrt.PureOptions
@@ -133,7 +148,7 @@ function precision.bf16_pure(given)
   local who = "precision.bf16_pure"
   local o = options.read(who, given, { stochastic = true, residual = options.none })
   return make { name = "bf16_pure()", keep = "bf16",
-    choose = products_in("bf16", read_residual(who, o.residual, "bf16")),
+    choose = products_in("bf16", read_residual(who, o.residual, "bf16"), "f32"),
     weights = { dtype = "bf16", stochastic = o.stochastic } }
 end
 
@@ -141,6 +156,7 @@ end
 ---@field loss_scale? "dynamic"|number|mrt.LossScale|false  default "dynamic"
 ---@field residual? "f16"|"f32"  what layers hand on is stored so: f16 (default), which
 ---  ends at 65504, or as it was computed
+---@field accumulate? "f32"|"f16"  as of bf16
 
 --- Products in f16, whose smallest number is 6e-8: gradients are computed of a loss
 --- that is scaled up. `step:loss_scale()` tells by how much.  A dynamic scale shrinks
@@ -149,10 +165,11 @@ end
 ---@return mrt.Precision
 function precision.f16(given)
   local o = options.read("precision.f16", given, { loss_scale = "dynamic",
-    residual = options.none }, true)
+    residual = options.none, accumulate = options.none }, true)
   local scale = o.loss_scale and scaling.read(o.loss_scale) or nil
   return make { name = "f16()", keep = "f16", loss_scale = scale,
-    choose = products_in("f16", read_residual("precision.f16", o.residual, "f16")) }
+    choose = products_in("f16", read_residual("precision.f16", o.residual, "f16"),
+      read_sums("precision.f16", o.accumulate, "f16")) }
 end
 
 ---@class mrt.FP8Options
@@ -206,85 +223,6 @@ end
 
 -- ---- asking -------------------------------------------------------------------
 
-local dtypes = core.dtypes()
-local fields = { compute = true, gradient = true, scaled = true, output = true,
-  accumulate = true }
-
-local function about(node)
-  return ("%s %s (%s:%d)"):format(node.op, node.type, node.file, node.line)
-end
-
-local function refuse(policy, node, answer, wanted)
-  core.fail("value", "precision", ("%s answered %s for %s; %s"):format(
-    ask.name(policy), answer, about(node), wanted))
-end
-
-local function check_dtype(policy, node, dtype, what)
-  if dtype == nil or dtypes[dtype] and dtypes[dtype].floating then return dtype end
-  if dtypes[dtype] then
-    core.fail("dtype", "precision", ("%s answered %s for %s: %s does not compute in %s")
-      :format(ask.name(policy), what .. options.show(dtype), about(node), node.op, dtype))
-  end
-  refuse(policy, node, what .. options.show(dtype),
-    "a float dtype wanted: f32, bf16, f16, f8_e4m3, f8_e5m2 or f64")
-end
-
--- Products of the largest numbers must fit f32.
-local function check_scaled(policy, node)
-  for _, field in ipairs { "compute", "gradient" } do
-    local dtype = node[field]
-    local info = dtypes[dtype] or {}
-    if not info.narrow or info.exponent == dtypes.f32.exponent then
-      refuse(policy, node, ("scaled with %s = %s"):format(field, options.show(dtype)),
-        "f8_e4m3, f8_e5m2 or f16 wanted")
-    end
-  end
-end
-
-local function read_table(policy, node, answer)
-  for name in pairs(answer) do
-    if not fields[name] then
-      refuse(policy, node, ("a field '%s'"):format(tostring(name)),
-        "compute, output or accumulate wanted")
-    end
-  end
-  local sums = answer.accumulate
-  if sums ~= nil and sums ~= "f32" then
-    refuse(policy, node, "accumulate = " .. options.show(sums),
-      ("%s adds up in f32"):format(node.op))
-  end
-  if answer.scaled ~= nil and type(answer.scaled) ~= "boolean" then
-    refuse(policy, node, "scaled = " .. options.show(answer.scaled),
-      "true or false wanted")
-  end
-  if answer.output == "f64" then
-    refuse(policy, node, 'output = "f64"', "f32 or narrower wanted")
-  end
-  node.compute = check_dtype(policy, node, answer.compute, "compute = ")
-  node.scaled = answer.scaled and node.compute ~= nil
-  node.gradient = check_dtype(policy, node, answer.gradient, "gradient = ")
-    or node.compute
-  node.output = check_dtype(policy, node, answer.output, "output = ")
-  if answer.scaled then check_scaled(policy, node) end
-end
-
-local function decide(policy, node)
-  local answer = ask.call("precision", about(node), policy, ask.view(node))
-  if type(answer) == "table" then return read_table(policy, node, answer) end
-  if answer ~= nil and type(answer) ~= "string" then
-    refuse(policy, node, options.show(answer), "a dtype, a table or nil wanted")
-  end
-  node.compute = check_dtype(policy, node, answer, "")
-end
-
--- f32 is what nodes compute in anyway.
-local function settle(node)
-  if node.compute == "f32" then node.compute = nil end
-  if node.output and not node.compute then
-    node.compute = node.output ~= "f32" and "f32" or nil
-  end
-end
-
 --- The settings of a policy's loss scale; nil: it has none.
 ---@param option any
 ---@return table?
@@ -323,8 +261,7 @@ function asked.decider(option)
   return function(all)
     all.keep = keep
     for _, node in ipairs(all) do
-      decide(policy, node)
-      settle(node)
+      answers.decide(policy, node)
     end
   end
 end

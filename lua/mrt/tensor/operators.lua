@@ -417,15 +417,17 @@ function Tensor:global_norm(...) end
 
 ---@class mrt.op.linear
 ---@field compute? mrt.DType
+---@field accumulate? mrt.DType
 
 --- y = x @ w^T + bias for w [N,K] and bias [N]; bias may be left out
 ---@param second mrt.Tensor
 ---@param third? mrt.Tensor
 ---@param compute? mrt.DType
+---@param accumulate? mrt.DType
 ---@return mrt.Tensor
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, second: mrt.Tensor, third?: mrt.Tensor, options: mrt.op.linear): mrt.Tensor
-function Tensor:linear(second, third, compute) end
+function Tensor:linear(second, third, compute, accumulate) end
 
 ---@class mrt.op.quantize
 ---@field kind? "int8"|"nf4"|"fp4"  default int8

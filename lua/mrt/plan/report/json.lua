@@ -36,9 +36,10 @@
 ---                   workspace; fetched (a variable that lives in the swap
 ---                   tier, while in the arena), swapped (in the swap tier)
 ---     steps         [{op, file, line, layer (0: none), backward, recomputed (it
----                   runs again what has run), hosted? (by the CPU), class (kind of work), time
----                   (predicted, seconds), flops, bytes (read and written),
----                   live, reads: [value], writes: [value]}]
+---                   runs again what has run), hosted? (by the CPU), accumulate?
+---                   (what sums are rounded to after each term), class (kind of
+---                   work), time (predicted, seconds), flops, bytes (read and
+---                   written), live, reads: [value], writes: [value]}]
 ---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
 ---                   0 outside it), first, last (steps, both included), file,
 ---                   line}]
@@ -65,7 +66,8 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "transfers", "lane",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
-  "backward", "recomputed", "hosted", "class", "time", "live", "reads", "writes", "value",
+  "backward", "recomputed", "hosted", "accumulate", "class", "time", "live", "reads",
+  "writes", "value",
   "start", "wait", "beside",
   "reserved", "wasted", "calls", "segments", "device" }
 table.move(roles.order, 1, #roles.order, #order + 1, order)

@@ -153,6 +153,24 @@ local function roundabout(plan, lines, values, steps)
   end
 end
 
+-- Products whose sums are rounded after each term, by dtype.
+local function narrow_sums(lines, steps)
+  local counts, seconds = {}, {}
+  for _, s in ipairs(steps) do
+    local dtype = s.accumulate
+    if dtype then
+      counts[dtype] = (counts[dtype] or 0) + 1
+      seconds[dtype] = (seconds[dtype] or 0) + s.time
+    end
+  end
+  for _, dtype in ipairs { "bf16", "f16", "f8_e4m3", "f8_e5m2" } do
+    if counts[dtype] then
+      add(lines, "precision   %d products add up in %s, rounded after each term: slow (%s), and "
+        .. "long sums lose", counts[dtype], dtype, format.time(seconds[dtype]))
+    end
+  end
+end
+
 local function composition(plan, lines, values)
   add(lines, "bytes at the peak, by kind")
   local sums, fixed = roles.sums(values, plan.peak_step), 0
@@ -214,6 +232,7 @@ return function(plan)
   hosted(plan, lines, steps)
   optimisation(plan, lines)
   roundabout(plan, lines, values, steps)
+  narrow_sums(lines, steps)
   if #steps > 0 then
     hills(plan, lines, steps)
     add(lines, "live bytes of the arena, step by step\n%s", timeline.draw(steps))
