@@ -376,8 +376,8 @@ MRT_API mrt_context *mrt_plan_context(const mrt_plan *plan);
 MRT_API size_t mrt_plan_bytes(const mrt_plan *plan);
 /* How often it ran since the random numbers last began. */
 MRT_API uint64_t mrt_plan_runs(const mrt_plan *plan);
-/* Allocate and compute what the plan needs at all times, as its first run
- * would. */
+/* Swap out what is swapped between runs, allocate and compute what the plan
+ * needs at all times, as its first run would. */
 MRT_API mrt_status mrt_plan_start(mrt_plan *plan);
 MRT_API void mrt_plan_free(mrt_plan *plan); /* NULL is fine */
 

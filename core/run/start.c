@@ -141,5 +141,6 @@ mrt_status mrt_plan_begin_variables(const mrt_plan *plan) {
 }
 
 MRT_API mrt_status mrt_plan_start(mrt_plan *plan) {
+  MRT_TRY(mrt_plan_evict(plan));
   return mrt_plan_begin_variables(plan);
 }

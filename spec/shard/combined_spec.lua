@@ -4,7 +4,7 @@
 
 local ranks = require "support.ranks"
 
--- Three steps of a small model: bits of losses and parameters.  Each rank has taken
+-- Four steps of a small model: bits of losses and parameters.  Each rank has taken
 -- what its plan says.  `o.base`: all kept, no budget.
 local code = [[
   local random_graph = require "support.random_graph"
@@ -25,11 +25,12 @@ local code = [[
   local budget, clip = pick { false, 0.6, 0.9 }, pick { false, 1.0 }
   local optimizer = pick { "adamw", "lion", "sgd" }
   local state = optimizer == "adamw" and pick { false, "8bit", "bf16" } or nil
+  local other_budget = pick { false, 0.5, 0.8 } -- before the third step
 
   mrt.seed(seed)
-  local own = mrt.randint(0, 40, comm.size * rows * 3, 9)
+  local own = mrt.randint(0, 40, comm.size * rows * 4, 9)
   local batches = {}
-  for i = 1, 3 do
+  for i = 1, 4 do
     local first = ((i - 1) * comm.size + comm.rank) * rows
     local part = own:slice(1, first + 1, first + rows)
     batches[i] = { mrt.eval(part:slice(2, 1, 8) + 0, part:slice(2, 2, 9) + 0) }
@@ -68,21 +69,33 @@ local code = [[
     o.memory = nil
     if ok then step, plan = other, within else step, plan = planned() end
   end
+  local function check_taken()
+    collectgarbage() collectgarbage()
+    local inputs = plan.inputs
+    for _, x in ipairs(batches[1]) do inputs = inputs - x:nbytes() end
+    local taken = mrt.memory().peak - before - inputs
+    assert(taken == plan.peak, ("seed %%d, stage %%d: %%d bytes taken, %%d planned"):format(seed,
+      stage, taken, plan.peak))
+  end
   local words = {}
   for i, batch in ipairs(batches) do
+    if i == 3 and other_budget and not base then
+      check_taken()
+      local most = math.floor(plan.peak - (1 - other_budget) * plan.transient)
+      local ok, why = pcall(step.budget, step, most)
+      assert(ok or why.code == "budget", tostring(why))
+      plan = step:plan(table.unpack(batch))
+      assert(not ok or plan.peak <= most)
+    end
     local loss = step(table.unpack(batch))
     words[i] = ("%%a"):format(loss:item())
     loss:free()
-    if i == 1 then -- parameters have begun as rank 0's
+    if i == 1 or i == 3 then -- parameters have begun as rank 0's, results have two places
       collectgarbage() collectgarbage()
       mrt.memory { reset = true }
     end
   end
-  local inputs = plan.inputs
-  for _, x in ipairs(batches[1]) do inputs = inputs - x:nbytes() end
-  local taken = mrt.memory().peak - before - inputs
-  assert(taken == plan.peak, ("seed %%d, stage %%d: %%d bytes taken, %%d planned"):format(seed,
-    stage, taken, plan.peak))
+  check_taken()
   for i, p in ipairs(params) do
     words[#words + 1] = ("%%a"):format((p:to "f64" * mrt.arange(p:numel(), { dtype = "f64" })
       :reshape(p:size())):sum():item())

@@ -246,13 +246,16 @@ end
 local function plan_first(self, state, entry, options)
   local list = {}
   for variable, assign in pairs(state.first) do
-    list[#list + 1] = { id = core.id(variable), assign = assign }
+    list[#list + 1] = { id = core.id(variable), variable = variable, assign = assign }
     entry.gathered[core.id(variable)] = true
   end
   if #list == 0 then return end
   table.sort(list, function(a, b) return a.id < b.id end)
   core.trace_section()
-  for _, item in ipairs(list) do item.assign() end
+  for i, item in ipairs(list) do
+    item.assign()
+    entry.whole[i] = item.variable
+  end
   entry.first = core.trace_plan(0, {}, options, self.space)
 end
 
@@ -292,7 +295,8 @@ local function make_plans(self, state)
   local traced = state.whole.traced
   local entry = { runtime = traced.runtime, results = traced.results,
     where = where, rows = state.rows, size = state.sizes[1], count = state.count,
-    accumulators = {}, gathered = {}, parts = {}, input_bytes = input_bytes(state),
+    accumulators = {}, gathered = {}, whole = {}, parts = {},
+    input_bytes = input_bytes(state),
     row_bytes = allocated(rows[1], state.rows / state.sizes[1]) }
   local plain = with(self.options, "memory", nil)
   entry.core = core.trace_plan(#traced.inputs + #traced.runtime, final,
@@ -346,6 +350,16 @@ function accumulate.plans(entry)
   return list
 end
 
+--- Swap out what is swapped between steps and begin what the plans need at all times.
+---@param entry table
+function accumulate.start(entry)
+  if entry.started then return end
+  local plans = accumulate.plans(entry)
+  -- the last one first: what it swaps leaves memory before the others take any
+  for i = #plans, 1, -1 do plans[i]:start() end
+  entry.started = true
+end
+
 --- Run all micro-batches: the accumulators have the sums, and nothing else has
 --- changed.
 ---@param entry table
@@ -354,10 +368,7 @@ end
 ---@return mrt.Tensor[] rows  results with a row for each row of the batch
 function accumulate.run_parts(entry, inputs, run)
   local results
-  if not entry.started then
-    for _, plan in ipairs(accumulate.plans(entry)) do plan:start() end
-    entry.started = true
-  end
+  accumulate.start(entry)
   if entry.first then entry.first:run_part({}, 0, 0, run) end
   for i = 0, entry.count - 1 do
     local row = i * entry.size

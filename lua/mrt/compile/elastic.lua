@@ -6,6 +6,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local accumulate = require "mrt.accumulate"
 local ask = require "mrt.policy.ask"
 local cache = require "mrt.compile.cache"
 local format = require "mrt.util.format"
@@ -43,13 +44,18 @@ local function apply(self, memory, replan)
   for key, entry in pairs(self.plans.entries) do replaced[key] = entry end
   self.options.memory, self.options.process, self.options.bound = memory, nil, nil
   self.plans, self.replaced, self.parts = cache.new(), replaced, {}
+  local entry
   if last then
-    local ok, why = pcall(replan, self, last)
+    local ok, made = pcall(replan, self, last)
     if not ok then
       take_back(self, was)
-      error(why, 0)
+      error(made, 0)
     end
+    entry = made
   end
+  core.space_empty(self.space)
+  if not entry then return end
+  accumulate.start(entry)
   core.space_empty(self.space)
 end
 

@@ -48,7 +48,7 @@ local function plan_one(self, now, group, k, tensors, n, ...)
   self.options.like = self.like -- of other sizes; its order and schedule may do
   made.core = core.trace_end(#made.inputs + #made.runtime, made.outputs,
     self.options, self.space)
-  self.like = made.core
+  self.like, self.options.like = made.core, nil -- a plan is kept no longer than that
   made.planning_us = (os.clock() - start) * 1e6
   made.single = #made.results == 1 and made.results[1].output == 1
   made.inputs, made.outputs = nil, nil

@@ -317,10 +317,11 @@ end
 ---@return mrt.Tensor[] readings
 function Bucket:read_once(parts)
   local dtype, readings = self.settings.gather or self.params[1]:get_dtype(), {}
-  local whole = self.whole
-  if not whole or whole:get_dtype() ~= dtype then
+  self.gathered = self.gathered or setmetatable({}, { __mode = "v" }) -- entries keep it
+  local whole = self.gathered[dtype]
+  if not whole then
     whole = core.variable(full(self.size, 0, dtype), self:name ".gathered")
-    self.whole = whole
+    self.gathered[dtype] = whole
   end
   parts.first[whole] = function()
     core.assign(whole, self:gather(wide(core.current(self.variable), whole)))
