@@ -26,12 +26,25 @@ enum { USER, LIBRARY, PLUMBING };
 
 static int place(const mrt_binding *m, const char *source) {
   static const char *const plumbing[] = {
-    "init.lua",          "tensor/init.lua",     "tensor/create.lua",
-    "tensor/method.lua", "tensor/shape.lua",    "tensor/reduce.lua",
-    "tensor/linalg.lua", "tensor/print.lua",    "util/argument.lua",
-    "util/options.lua",  "communicator/",       "train/snapshot.lua",
-    "compile/",          "accumulate/init.lua", "accumulate/gradient.lua",
-    "plan/init.lua",     "nn/module.lua",       "policy/",
+    "init.lua",
+    "tensor/init.lua",
+    "tensor/create.lua",
+    "tensor/method.lua",
+    "tensor/shape.lua",
+    "tensor/reduce.lua",
+    "tensor/linalg.lua",
+    "tensor/print.lua",
+    "tensor/derive.lua",
+    "util/argument.lua",
+    "util/options.lua",
+    "communicator/",
+    "train/snapshot.lua",
+    "compile/",
+    "accumulate/init.lua",
+    "accumulate/gradient.lua",
+    "plan/init.lua",
+    "nn/module.lua",
+    "policy/",
   };
   size_t n = strlen(m->root);
   if (n == 0 || strncmp(source, m->root, n) != 0) return USER;

@@ -17,6 +17,7 @@ require "mrt.tensor"
 
 local argument = require "mrt.util.argument"
 local compile = require "mrt.compile"
+local derivatives = require "mrt.tensor.derive"
 local trace = require "mrt.compile.trace"
 local file = require "mrt.io.file"
 local make = require "mrt.tensor.create"
@@ -24,7 +25,7 @@ local options = require "mrt.util.options"
 local scope = require "mrt.nn.scope"
 local op = core.op
 
----@class mrt: mrt.make
+---@class mrt: mrt.make, mrt.derivatives
 ---@field communicator table
 ---@field data table
 ---@field device table
@@ -264,6 +265,7 @@ function mrt.swap_folder(path) core.swap_folder(path) end
 function mrt.info() return core.info() end
 
 for name, f in pairs(make) do mrt[name] = f end
+for name, f in pairs(derivatives) do mrt[name] = f end
 mrt.update, mrt.is_tensor, mrt.is_variable = core.update, core.is_tensor, core.is_variable
 mrt.layer, mrt.checkpoint = scope.layer, scope.checkpoint
 mrt.checkpoint_sequential = scope.checkpoint_sequential
