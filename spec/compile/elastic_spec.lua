@@ -3,7 +3,8 @@
 -- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+local files = require "support.files"
+local nn, optim, policy, train = mrt.nn, mrt.optim, mrt.policy, mrt.train
 
 local x = mrt.eval(mrt.randint(0, 40, 4, 33))
 
@@ -20,7 +21,7 @@ local function made(o)
     opt:step(mrt.grad(loss, params), { clip = 1.0 })
     return loss
   end, { precision = o.precision, accumulate = o.accumulate, checkpoint = o.checkpoint,
-    memory = o.memory }), params
+    memory = o.memory }), params, model, opt
 end
 
 -- What six steps give and leave; `before_third` is called between two of them.
@@ -141,6 +142,30 @@ describe("step:budget", function()
     assert.same({ 1, 2, 3, 4, 5, 6 }, asked)
     assert.equal(1, #said)
     assert.truthy(said[1]:find "goes on within the budget it had: .*too little")
+  end)
+
+  it("leaves snapshots as they are, whatever budget they are taken and read within", function()
+    local function job()
+      local step, params, model, opt = made { dropout = 0.1, accumulate = 2 }
+      return step, params, train.snapshots { folder = files.folder(),
+        parts = { model = model, optimizer = opt, step = step } }
+    end
+    local step, params = job()
+    local plan = step:plan(x)
+    local low = math.floor(plan.peak - 0.4 * plan.transient)
+    local wanted = bits(step, params, {})
+    local kept
+    step, params, kept = job()
+    assert.same(wanted, bits(step, params, { [2] = low }, function() assert(kept:save(2)) end))
+    step:budget(false)
+    assert.equal(2, kept:resume())
+    step:budget(low + 64)
+    for i = 3, 6 do
+      local loss = step(x)
+      assert.equal(wanted[i], ("%a"):format(loss:item()))
+      loss:free()
+    end
+    for i, p in ipairs(params) do assert.equal(wanted[6 + i], p:bytes()) end
   end)
 
   it("has bytes", function()
