@@ -34,7 +34,9 @@ end
 -- Inside a trace: call the function on inputs of the trace, and plan it, in k
 -- micro-batches.
 local function plan_one(self, now, group, k, tensors, n, ...)
+  local batch = tensors[1]
   group.key = core.trace_keys(group.key)
+  now.rows = batch and batch:dim() > 0 and batch:size(1) or 1
   if k > 1 then
     local args = table.pack(...)
     return accumulate.trace(self, now, function(new_input)
@@ -42,9 +44,8 @@ local function plan_one(self, now, group, k, tensors, n, ...)
     end, k, tensors)
   end
   local made = once(self, now, core.trace_input, n, ...)
-  local start, first = os.clock(), tensors[1]
-  self.options.rows = self.options.ranks and first and first:dim() > 0
-    and first:size(1) or nil
+  local start = os.clock()
+  self.options.rows = self.options.ranks and batch and batch:dim() > 0 and now.rows or nil
   self.options.like = self.like -- of other sizes; its order and schedule may do
   made.core = core.trace_end(#made.inputs + #made.runtime, made.outputs,
     self.options, self.space)

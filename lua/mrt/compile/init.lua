@@ -314,6 +314,15 @@ end
 ---@return number?
 function Compiled:loss_scale() return self.scaler and self.scaler.scale:item() end
 
+--- How noisy the gradient has been, under `gradient_noise = true`: scale, noise, signal,
+--- small and big; nil: there was no step yet.
+---
+---     print(step:gradient_noise().scale)   -- rows of a batch that pays
+---@return mrt.GradientNoiseScale?
+function Compiled:gradient_noise()
+  return self.options.noisy and self.options.noisy:look()
+end
+
 --- The values that the plan made last scales to fit f8, in the order of the program,
 --- under `precision.fp8 { scaling = "delayed" }`: scale (of the next step), amax (of
 --- the last), dtype, type, op, name, file, line, layer and backward; nil: there are
@@ -364,7 +373,7 @@ local function new(fn, given)
       or "a function"
   end
   local list, by_name = transforms.new(own)
-  own.delayed = by_name["fp8 scaling"]
+  own.delayed, own.noisy = by_name["fp8 scaling"], by_name["gradient noise scale"]
   return setmetatable({ fn = fn, given = given, options = own,
     plans = cache.new(), parts = {}, replaced = {}, groups = {}, accumulators = {},
     transforms = list, scaler = by_name["loss scaling"],

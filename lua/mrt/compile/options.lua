@@ -5,6 +5,7 @@
 local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
 local checkpoint = require "mrt.policy.checkpoint"
+local gradient_noise = require "mrt.compile.gradient_noise"
 local format = require "mrt.util.format"
 local process = require "mrt.compile.process"
 local precision = require "mrt.policy.precision"
@@ -45,6 +46,8 @@ local MOST_EFFORT = 1000
 ---@field job? mrt.Job        what the step is for, told by plan:options()
 ---@field precision? mrt.PrecisionPolicy  which nodes compute in narrow floats
 ---@field shard? mrt.ShardPolicy  how parameters are spread over the ranks
+---@field gradient_noise? boolean|mrt.GradientNoiseOptions  estimate how noisy the
+---  gradient is, from micro-batches and ranks: step:gradient_noise()
 ---@field transforms? mrt.Transform[]  of one's own, outermost first: they change what
 ---  gradients and assignments are while the function is traced
 ---@field nan? "trap"  a step ends with an error where a NaN or an infinity is made,
@@ -57,6 +60,7 @@ local MOST_EFFORT = 1000
 local kinds = { name = "string", inplace = "boolean", share = "boolean",
   order = "string", effort = "number", checkpoint = "any", memory = "any", swap = "any",
   accumulate = "any", nan = "any", shard = "any", transforms = "any",
+  gradient_noise = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table" }
 for _, name in ipairs(core.rewrites()) do kinds[name] = "boolean" end
 
@@ -140,6 +144,8 @@ function options.check(given, who)
   own.delayed = precision.delayed(own.precision)
   own.precision = precision.decider(own.precision)
   own.shard = shard.read(own.shard)
+  own.noise = gradient_noise.read(own.gradient_noise, own.accumulate)
+  if own.shard and own.noise then own.noise.strict = false end
   own.no_swap = swap.is_none(own.swap)
   own.swap = swap.decider(own.swap)
   own.process = process.read(own.memory, who)

@@ -126,6 +126,9 @@ end
 ---@field transforms mrt.Transform[]  outermost first
 ---@field runtime function[]  of this call: one for each input read at every run
 ---@field parts table?        what accumulate knows of micro-batches
+---@field rows integer        of the batch on this rank
+---@field ranks mrt.Communicator?  that share parameters, if there are several
+---@field noise mrt.GradientNoise?  who looks at gradients of this rank
 local Trace = {}
 Trace.__index = Trace
 

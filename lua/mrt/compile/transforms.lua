@@ -5,6 +5,7 @@
 local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
 local fp8_scaling = require "mrt.compile.fp8_scaling"
+local gradient_noise = require "mrt.compile.gradient_noise"
 local loss_scale = require "mrt.compile.loss_scale"
 local param_dtype = require "mrt.compile.param_dtype"
 local shard = require "mrt.shard"
@@ -24,6 +25,8 @@ local others = { name = true, wraps = true, begin = true, finish = true, prepare
 --   loss scaling    outside sharding: gradients are reduced while they are scaled, and
 --                   all ranks find the same overflow in the mean.  As it finishes it
 --                   makes the updates that waited, which sharding must still see.
+--   gradient noise scale  outside sharding, where gradients are those of all ranks;
+--                   sharding shows it those of this rank, scaled alike.
 --   sharding        outside accumulation: a bucket's gradient is that of the whole
 --                   batch, reduced once or, where that may be, added up of what each
 --                   micro-batch was reduced to.
@@ -36,8 +39,8 @@ local others = { name = true, wraps = true, begin = true, finish = true, prepare
 --
 -- A user's own are outside all of these: they see gradients as the function does, and
 -- what they assign as they finish is seen by all.
-local order = { "loss scaling", "sharding", "accumulation", "fp8 scaling",
-  "narrow weights" }
+local order = { "loss scaling", "gradient noise scale", "sharding", "accumulation",
+  "fp8 scaling", "narrow weights" }
 
 -- ---- a user's ----------------------------------------------------------------
 
@@ -165,6 +168,7 @@ end
 function transforms.new(options)
   local by_name, list = {}, {}
   by_name["loss scaling"] = loss_scale.new(options.loss_scale)
+  by_name["gradient noise scale"] = gradient_noise.new(options.noise)
   by_name["sharding"] = shard.new(options.shard)
   by_name["accumulation"] = accumulate.transform
   by_name["fp8 scaling"] = fp8_scaling.new(options.delayed)

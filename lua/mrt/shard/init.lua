@@ -167,7 +167,7 @@ function Shard:begin(trace)
   local settings, plan = self.settings, trace.options
   if not settings then return end
   settings.ranks = settings.ranks or settings.sharding.options.comm or communicator.create()
-  if settings.ranks.size > 1 then self.now = settings end
+  if settings.ranks.size > 1 then self.now, trace.ranks = settings, settings.ranks end
   plan.rank, plan.ranks = settings.ranks.rank, settings.ranks.size
   local prefetch = settings.sharding.options.prefetch
   plan.prefetch, plan.spare = prefetch or 1, not prefetch
@@ -335,10 +335,11 @@ end
 --- Of parameters, the mean over the ranks.  From then on these read as themselves,
 --- in full, for updates by hand.
 function Shard:grad(next, ys, xs, o)
-  local now = self.now
-  if not now then return next(ys, xs, o) end
-  place(now, xs, self.trace)
-  local dx = differentiate(self, next, ys, xs, o)
+  local now, noise = self.now, self.trace.noise
+  if now then place(now, xs, self.trace) end
+  local dx = now and differentiate(self, next, ys, xs, o) or next(ys, xs, o)
+  if noise then noise:part(dx, o) end
+  if not now then return dx end
   local buckets, at = by_bucket(now, xs)
   for _, b in ipairs(buckets) do
     hand_back(self, b, at[b], dx)

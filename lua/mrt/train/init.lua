@@ -36,20 +36,22 @@ local train = { log = log.open, read_log = log.read, snapshots = snapshot.new }
 ---@field loss mrt.Loss
 ---@field clip? number     the longest gradient, all taken together
 ---@field accumulate? mrt.Accumulate  micro-batches a batch is split into
+---@field gradient_noise? boolean|mrt.GradientNoiseOptions  see mrt.compile
 ---@field compile? table   options of mrt.compile
 
--- The options of mrt.compile: those given, and `accumulate`.
+-- The options of mrt.compile: those given, `accumulate` and `gradient_noise`.
 local function compile_options(o)
   local out = { name = "the training step" }
   for name, value in pairs(o.compile or {}) do out[name] = value end
   if o.accumulate ~= nil then out.accumulate = o.accumulate end
+  if o.gradient_noise ~= nil then out.gradient_noise = o.gradient_noise end
   return out
 end
 
 local step_defaults = { model = options.want "table",
   optimizer = options.want "table", loss = options.want "function",
   clip = options.of "number", accumulate = options.none,
-  compile = options.of "table" }
+  gradient_noise = options.none, compile = options.of "table" }
 
 local function new_step(o)
   if not options.is_callable(o.optimizer.parameters)
@@ -122,7 +124,7 @@ local defaults = { model = options.of "table", optimizer = options.of "table",
   loss = options.of "function", step = options.of "table",
   loader = options.want "table", steps = options.want "size",
   clip = options.of "number", compile = options.of "table", accumulate = options.none,
-  eval = options.of "function", eval_every = options.of "size",
+  gradient_noise = options.none, eval = options.of "function", eval_every = options.of "size",
   eval_name = "validation loss", plan = false, log_every = options.of "size",
   on_step = options.of "function", log = options.of "string",
   snapshots = options.of "string", snapshot_every = options.of "size",
@@ -153,6 +155,7 @@ local function read(given)
   end
   o.step = o.step or new_step(o)
   o.shows = together.rank() == 0
+  o.noise = options.is_callable(o.step.gradient_noise) and o.step or nil
   if o.late == nil then o.late = core.info().queues and not o.on_step end
   return o
 end
@@ -208,9 +211,11 @@ local function begin(run, o, step, batch)
   return now
 end
 
--- Wait for its loss, and show it.  run.last: when the step before was done.
+-- Wait for its loss, and show it.  run.last: when the step before was done.  A late
+-- one sees the averages over the next step too.
 local function finish(run, now)
   now.loss = now.results[1]:item()
+  now.noise = run.noise and run.record and run.noise:gradient_noise()
   run.used:results(now.results)
   local last = run.last or 0
   run.last = core.clock()
@@ -227,10 +232,11 @@ local function evaluate(run, o, now)
 end
 
 local function write(run, now)
-  if run.record then
-    want(run.record:write(now.step, { loss = now.loss, lr = now.lr, memory = now.memory,
-      throughput = now.throughput, eval = now.eval }))
-  end
+  if not run.record then return end
+  local noise = now.noise or {}
+  want(run.record:write(now.step, { loss = now.loss, lr = now.lr, memory = now.memory,
+    throughput = now.throughput, eval = now.eval, gradient_noise = noise.scale,
+    gradient_variance = noise.noise, gradient_square = noise.signal }))
 end
 
 -- Begin a step, finish the one before if its loss has not been read; returns
@@ -270,6 +276,9 @@ end
 ---@field steps integer
 ---@field clip? number           longest gradient, all taken together
 ---@field accumulate? mrt.Accumulate  micro-batches a batch is split into; a step is still one batch
+---@field gradient_noise? boolean|mrt.GradientNoiseOptions  how noisy the gradient is, from
+---  micro-batches and ranks, into the log: gradient_noise (the scale, in rows),
+---  gradient_variance and gradient_square
 ---@field compile? table         options of mrt.compile
 ---@field eval? fun(): number    see train.evaluator
 ---@field eval_every? integer    steps; also after the last one
@@ -306,7 +315,8 @@ function train.run(given)
   if skipped then bar:line(("going on from step %d: %s"):format(done, skipped)) end
   local record <close> = open_log(o, plan, done, unit)
   local run = { bar = bar, record = record, summary = summary, on_step = o.on_step,
-    snapshots = snapshots, used = ring.new(o.loader, o.step) }
+    snapshots = snapshots, used = ring.new(o.loader, o.step),
+    noise = o.noise }
   local before
   for step = done + 1, o.steps do
     before = advance(run, o, step, batch, before)

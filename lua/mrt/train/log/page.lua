@@ -68,6 +68,8 @@ local function charts_of(run, records)
     { { name = "learning rate", points = points_of(records, "lr") } })
   add(charts, "Throughput", (run.unit or "examples") .. "/s",
     { { name = "throughput", points = points_of(records, "throughput") } })
+  add(charts, "Gradient noise scale", "rows",
+    { { name = "noise / square of the gradient", points = points_of(records, "gradient_noise") } })
   local memory = points_of(records, "memory")
   local planned, most = {}, foreseen(run)
   if most and #memory > 0 then
@@ -110,6 +112,7 @@ local function table_of(run, records)
   row(out, "time", maybe(format.duration, last.seconds))
   row(out, "last loss", number(last.loss))
   row(out, "lowest validation loss", number(lowest(records, "eval")))
+  row(out, "gradient noise scale, in rows", number(last.gradient_noise))
   row(out, "parameters", maybe(format.count, run.parameters))
   row(out, "memory of a step", maybe(format.bytes, run.peak))
   row(out, "of its inputs", maybe(format.bytes, run.inputs))

@@ -1,0 +1,207 @@
+--- gradient_noise.lua -- how noisy the gradient of a batch is, from parts of it
+---
+---     mrt.compile(fn, { accumulate = 4, gradient_noise = true })
+---     print(step:gradient_noise().scale)
+---
+--- The gradient g of a batch of b rows is an unbiased estimate of the gradient G of
+--- the loss over all data:  E g = G,  E |g|^2 = |G|^2 + S / b,  where S is the trace of
+--- the covariance of the gradients of single rows.  Micro-batches and ranks have such
+--- gradients of parts of the batch, whose mean is that of all of it: from the mean
+--- square q of the parts and the square Q of the whole, of b and B rows,
+---
+---     S = (q - Q) / (1/b - 1/B)          |G|^2 = Q - S / B
+---
+--- are unbiased too.  Their ratio S / |G|^2, the *gradient noise scale*, says how large
+--- a batch pays: one of that many rows makes half of the progress that a step can make.
+--- Each is averaged over steps before, exponentially, because the ratio of two
+--- estimates is biased and noisy.  With parts of unequal rows 1/b is the mean of theirs.
+---
+---   from  McCandlish, Kaplan, Amodei et al. 2018 (arXiv:1812.06162), appendix A.1
+---   cost  a pass over the gradients of each part, and one number more to reduce
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local options = require "mrt.util.options"
+local trace = require "mrt.compile.trace"
+
+local op = core.op
+
+local gradient_noise = {}
+
+local function refuse(text, ...)
+  core.fail("value", "gradient_noise", text:format(...))
+end
+
+---@class mrt.GradientNoiseOptions
+---@field decay? number  of the averages over steps, from 0 (this step alone) to below 1;
+---  default 0.99
+
+--- Read the option `gradient_noise` of mrt.compile.
+---@param given true|false|mrt.GradientNoiseOptions?
+---@param count mrt.Accumulate?  the option `accumulate`
+---@return table? settings
+function gradient_noise.read(given, count)
+  if not given then return nil end
+  if given ~= true and type(given) ~= "table" then
+    refuse("true or a table of options wanted, got %s", options.show(given))
+  end
+  local o = options.read("gradient_noise", given ~= true and given or nil, { decay = 0.99 })
+  if not (o.decay >= 0 and o.decay < 1) then
+    refuse("decay = %g, wanted 0 <= decay < 1", o.decay)
+  end
+  o.strict = count == nil or count == 1
+  return o
+end
+
+-- ---- the transform -----------------------------------------------------------
+
+--- A transform.  It lies just outside sharding, where gradients are those of all
+--- ranks; sharding shows it those of this rank, of each micro-batch.
+---@class mrt.GradientNoise: mrt.Transform
+---@field settings table
+---@field averages mrt.Tensor  f64[3]: of S, of |G|^2, and of 1
+---@field mean mrt.Tensor      scalar f64: mean square of the micro-batches' gradients
+---@field plan table           of the trace that was made last: parts, small, big (rows)
+---@field big mrt.Tensor?      in a trace: Q
+---@field small mrt.Tensor?    ditto, without micro-batches: q of this rank
+---@field seen boolean?        ditto: a gradient has been asked for
+local Noise = { name = "gradient noise scale" }
+Noise.__index = Noise
+
+local function zeros(shape) return op.full { shape = shape, value = 0, dtype = "f64" } end
+
+--- Make the averages of a function.
+---@param settings table?  of gradient_noise.read
+---@return mrt.GradientNoise?
+function gradient_noise.new(settings)
+  if not settings then return nil end
+  return setmetatable({ settings = settings, plan = {},
+    averages = core.variable(zeros { 3 }, "gradient_noise"),
+    mean = core.variable(zeros {}, "gradient_noise.parts") }, Noise)
+end
+
+function Noise:state(out) out.gradient_noise = self.averages end
+
+function Noise:load_state(state)
+  if state.gradient_noise then self.averages:assign(state.gradient_noise) end
+end
+
+-- Gradients are scaled as their loss is.
+local function unscaled(squares, o)
+  if not o.scale then return squares end
+  local scale = op.cast(o.scale, "f64")
+  return squares / (scale * scale)
+end
+
+-- The sum of the squares of what lies here, f64.
+local function squares_of(grads)
+  local sum
+  for _, g in ipairs(grads) do
+    if g:get_dtype() ~= "f64" then g = op.cast(g, "f32") end
+    local length = op.cast(op.global_norm { g }, "f64")
+    local square = length * length
+    sum = sum and sum + square or square
+  end
+  return sum
+end
+
+function Noise:begin(now)
+  now.noise, self.big, self.small, self.seen = self, nil, nil, nil
+end
+
+--- The first gradient of this rank: of a micro-batch, or of all its rows.
+---@param grads mrt.Tensor[]
+---@param o mrt.GradOptions
+function Noise:part(grads, o)
+  if self.seen then return end
+  self.seen = true
+  local parts = self.trace.parts
+  if not parts then
+    self.small = unscaled(squares_of(grads), o)
+  elseif parts.now == parts.whole then
+    parts.degree = parts.whole.marks[#parts.whole.marks].degree
+  else
+    parts.now.squares = unscaled(squares_of(grads), o)
+  end
+end
+
+--- Of the whole batch, over all ranks.
+function Noise:grad(next, ys, xs, o)
+  local dx = next(ys, xs, o)
+  self.big = self.big or unscaled(trace.squares(dx) or squares_of(dx), o)
+  return dx
+end
+
+-- One over the rows of a part, on the average, and of the batch.
+local function inverse_rows(now)
+  local parts, ranks = now.parts, now.ranks and now.ranks.size or 1
+  local rows = parts and parts.rows or now.rows
+  if not parts then return 1 / rows, 1 / (rows * ranks) end
+  local last = parts.sizes[2] or parts.sizes[1]
+  return ((parts.count - 1) / parts.sizes[1] + 1 / last) / parts.count, 1 / (rows * ranks)
+end
+
+-- Is there a part that is smaller than the batch?
+local function has_parts(self)
+  local now = self.trace
+  if now.parts or now.ranks then return now.parts or now.rows end
+  if not self.settings.strict then return false end
+  refuse("a batch of %d rows, which has no parts: accumulate = 2 or more, or several ranks "
+    .. "(option 'shard') wanted", now.rows)
+end
+
+--- Both averages move on, if the step counts.
+function Noise:finish()
+  if not self.big or not has_parts(self) then return end
+  local now, keep = self.trace, self.settings.decay
+  local own, all = inverse_rows(now)
+  local small = now.parts and self.mean or self.small
+  if now.ranks then
+    small = op.allreduce(small, { comm = now.ranks.number, op = "mean" })
+  end
+  local noise = (small - self.big) / (own - all)
+  local signal = self.big - noise * all
+  local new = op.cat({ op.reshape(noise, { 1 }), op.reshape(signal, { 1 }),
+    op.full { shape = { 1 }, value = 1, dtype = "f64" } }, { dim = 1 })
+  self.averages:assign(self.averages * keep + new * (1 - keep))
+  self.plan.parts, self.plan.small, self.plan.big = now.parts, 1 / own, 1 / all
+end
+
+--- What a plan of `sections` micro-batches adds up: their mean square.  Parts of a
+--- loss that is a sum are as much larger as the batch is.
+---@param sections integer
+---@return table[] jobs  of accumulate.trace
+function Noise:totals(sections)
+  local parts = self.plan.parts
+  if not parts then return {} end
+  local job = { into = self.mean, values = {}, scales = {} }
+  for s = 1, sections do
+    local section = parts.sections[s]
+    local factor = (parts.rows / section.rows) ^ ((parts.degree or -1) + 1)
+    job.values[s], job.scales[s] = section.squares, factor ^ 2 / parts.count
+  end
+  self.plan.parts = nil
+  return { job }
+end
+
+-- ---- to look at --------------------------------------------------------------
+
+---@class mrt.GradientNoiseScale
+---@field scale number?  S / |G|^2 in rows; nil where |G|^2 is estimated as 0 or less
+---@field noise number   S, the trace of the covariance of the gradients of single rows
+---@field signal number  |G|^2
+---@field small number   rows of a part, in the step that was planned last
+---@field big number     rows of the batch, over all ranks
+
+--- What the steps so far tell; nil: nothing yet.
+---@return mrt.GradientNoiseScale?
+function Noise:look()
+  local noise, signal, weight = table.unpack(self.averages:totable())
+  if weight == 0 then return nil end
+  noise, signal = noise / weight, signal / weight
+  return { scale = signal > 0 and noise / signal or nil, noise = noise, signal = signal,
+    small = self.plan.small, big = self.plan.big }
+end
+
+return gradient_noise
