@@ -1,13 +1,10 @@
 /* quantize.c -- to 8 and 4 bits, back, and products with weights kept so
  *
- * The product dequantises a strip of w and hands it to the matrix product, so
- * every element is what linear gives with the whole w, bit for bit.  Threads
- * share out the columns of y, so none dequantises what another one does.
+ * The product dequantises a strip of w at a time (strips.h).
  *
  * SPDX-License-Identifier: MIT */
 #include "op/quantize.h"
-#include "floats.h"
-#include "gemm/gemm.h"
+#include "strips.h"
 #include "vmath.h"
 
 /* What codes of 4 bits stand for. */
@@ -211,8 +208,9 @@ static void take_bytes(const uint8_t *codes, real scale, real *w, int64_t n) {
 }
 
 /* Numbers [from, to) of a row; for 4 bits `from` is even. */
-static void take(const coded_matrix *m, int64_t row, int64_t from, int64_t to,
+static void take(const void *matrix, int64_t row, int64_t from, int64_t to,
                  real *w) {
+  const coded_matrix *m = matrix;
   const uint8_t *codes = m->codes + row * m->bytes;
   const real *scales = m->scales + row * m->blocks;
   int64_t block = m->o->block;
@@ -242,100 +240,28 @@ static void dequantize(const mrt_call *c) {
 
 /* ---- quantized_linear ---------------------------------------------------- */
 
-/* Columns of y that are made at a time: a multiple of the widest tile's. */
-enum { STRIP = 96 };
-
 static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
 
-/* A strip of w, and with it one part's scratch; both multiples of 64. */
-static size_t strip_bytes(const mrt_call *c) {
-  return round_up((size_t)mrt_cols(&c->in[0]) * STRIP * sizeof(real));
-}
-/* A product of x and a strip of reals. */
-static mrt_gemm strip_product(const mrt_call *c, int64_t n) {
-  const mrt_quantize_options *o = c->options;
-  int64_t k = mrt_cols(&c->in[0]);
-  return (mrt_gemm){
-    .m = mrt_rows(&c->in[0]),
-    .n = n,
-    .k = k,
-    .a = { c->in[0].data, k, 1, c->in[0].type.dtype },
-    .b = { .dtype = MRT_REAL },
-    .compute = o->compute,
-    .dots = c->dots,
-    .row = mrt_cols(&c->out[0]),
-    .col = 1,
-    .dtype = c->out[0].type.dtype,
-    .bias_col = 1,
-  };
-}
-/* A narrow bias as reals lies behind the values. */
-static size_t bias_bytes(const mrt_call *c) {
-  if (c->nin < 4 || c->in[3].type.dtype == MRT_REAL) return 0;
-  return round_up((size_t)mrt_cols(&c->out[0]) * sizeof(real));
-}
-static const real *bias_of(const mrt_call *c) {
-  if (c->nin < 4) return NULL;
-  if (bias_bytes(c) == 0) return c->in[3].data;
-  return (const real *)((char *)c->scratch + round_up(values_bytes(c)));
-}
-static void fill_bias(const mrt_call *c) {
-  if (bias_bytes(c))
-    mrt_widen(c->in[3].type.dtype, c->in[3].data, (real *)bias_of(c),
-              mrt_cols(&c->out[0]));
-}
-/* What all parts share of the scratch. */
-static size_t shared_bytes(const mrt_call *c) {
-  return round_up(values_bytes(c)) + bias_bytes(c);
-}
-static size_t part_bytes(const mrt_call *c) {
-  mrt_gemm g = strip_product(c, STRIP);
-  return strip_bytes(c) + mrt_gemm_bytes(&g);
-}
-
-/* Columns [j, j + n) of y. */
-static void run_strip(const mrt_call *c, const coded_matrix *w, int64_t j,
-                      int64_t n, char *scratch) {
-  int64_t k = mrt_cols(&c->in[0]);
-  real *strip = (real *)scratch;
-  bool turned = w->o->transposed;
-  for (int64_t i = 0; i < (turned ? k : n); i++)
-    if (turned)
-      take(w, i, j, j + n, strip + i * n);
-    else
-      take(w, j + i, 0, k, strip + i * k);
-  mrt_gemm g = strip_product(c, n);
-  g.b.data = strip, g.b.row = turned ? n : 1, g.b.col = turned ? 1 : k;
-  g.c = mrt_element(&c->out[0], j);
-  g.bias = bias_of(c) ? bias_of(c) + j : NULL;
-  g = mrt_gemm_part(&g, 0, 1);
-  mrt_gemm_run(&g, scratch + strip_bytes(c));
-}
-
-static void run_strips(const mrt_call *c, const void *matrix, int part,
-                       int parts) {
-  int64_t n = mrt_cols(&c->out[0]), j, end;
-  char *scratch =
-      (char *)c->scratch + shared_bytes(c) + (size_t)part * part_bytes(c);
-  mrt_share((n + LANES - 1) / LANES, part, parts, &j, &end);
-  j = least(j * LANES, n), end = least(end * LANES, n);
-  for (; j < end; j += STRIP)
-    run_strip(c, matrix, j, least(STRIP, end - j), scratch);
+static mrt_strips strips_of(const mrt_call *c, const coded_matrix *w) {
+  return (mrt_strips){ .take = take,
+                       .matrix = w,
+                       .compute = w->o->compute,
+                       .transposed = w->o->transposed,
+                       .bias = c->nin == 4 ? 3 : 0,
+                       .shared = round_up(values_bytes(c)) };
 }
 
 static void quantized_linear(const mrt_call *c) {
-  int64_t n = mrt_cols(&c->out[0]);
   coded_matrix w = matrix_of(c, 1);
-  double terms = (double)mrt_cols(&c->in[0]) * (double)n;
-  /* 100 flop and one number dequantised per nanosecond: one core, roughly. */
-  int team = mrt_team(c, terms * ((double)mrt_rows(&c->in[0]) / 50 + 1));
+  mrt_strips strips = strips_of(c, &w);
   fill_values(c);
-  fill_bias(c);
-  mrt_parallel(c, team, run_strips, &w);
+  mrt_strips_run(c, &strips);
 }
 
 static size_t linear_scratch(const mrt_call *c) {
-  return shared_bytes(c) + (size_t)c->threads * part_bytes(c);
+  coded_matrix w = matrix_of(c, 1);
+  mrt_strips strips = strips_of(c, &w);
+  return mrt_strips_bytes(c, &strips);
 }
 
 MRT_KERNEL(quantize, .run = quantize);

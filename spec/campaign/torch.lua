@@ -20,6 +20,8 @@ local python = os.getenv "PYTHON" or "python3"
 local left_out = {
   rand = "random", randn = "random", randint = "random", dropout = "random",
   quantize = "no function of PyTorch", dequantize = "the same", quantized_linear = "the same",
+  two_of_four = "the same", two_of_four_dense = "the same", two_of_four_pick = "the same",
+  two_of_four_linear = "the same",
 }
 
 -- Outputs that have a gradient, where it is not the first alone.

@@ -187,7 +187,8 @@ describe("the gradient noise of a step", function()
     local x, y = mrt.eval(mrt.randn(64, 4), mrt.randn(64, 1))
     local stdout, capture = io.stdout, io.tmpfile()
     io.stdout = capture -- luacheck: ignore 122
-    local ok, message = pcall(train.run, { model = model, optimizer = optim.sgd(model:parameters(), { lr = 0.01 }),
+    local ok, message = pcall(train.run, { model = model,
+      optimizer = optim.sgd(model:parameters(), { lr = 0.01 }),
       loader = mrt.data.batches({ x, y }, { batch = 16 }), steps = 6, log = folder,
       accumulate = 4, gradient_noise = { decay = 0.5 },
       loss = function(m, a, b) return nn.mse(m(a), b) end })

@@ -13,6 +13,7 @@ return {
 
   Linear = require "mrt.nn.linear",
   QuantizedLinear = require "mrt.nn.quantized_linear",
+  TwoOfFourLinear = require "mrt.nn.two_of_four_linear",
   Conv2d = require "mrt.nn.conv",
   ConvTranspose2d = require "mrt.nn.conv_transpose",
   MaxPool2d = pool.MaxPool2d,

@@ -4,6 +4,7 @@
 ---     prune.magnitude(model, {share = 0.8})     -- or prune.two_of_four(model)
 ---     ... train as always: optimizers and averages keep what is pruned at 0 ...
 ---     print(prune.report(model))
+---     prune.pack(model)           -- two of four: half of the bytes; or
 ---     prune.remove(model)
 ---
 --- A pruned layer has a buffer "weight_mask", which `state()` saves; to load such a
@@ -17,13 +18,14 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local TwoOfFourLinear = require "mrt.nn.two_of_four_linear"
 local edit = require "mrt.nn.edit"
 local masks = require "mrt.prune.masks"
 local mode = require "mrt.nn.mode"
 local options = require "mrt.util.options"
 
 ---@class mrt.prune
-local prune = {}
+local prune = { pack = require "mrt.prune.pack" }
 
 ---@class mrt.PruneOptions
 ---@field layers? string|string[]|fun(name: string, layer: mrt.nn.Module): boolean
@@ -210,15 +212,16 @@ end
 ---@field count integer
 ---@field share number
 
---- Count the zeros in the weights of the pruned layers; prints as a table.
+--- Count the zeros in the weights of the pruned layers, packed ones too; prints as a table.
 ---@param model mrt.nn.Module
 ---@return {layers: mrt.Sparsity[], zeros: integer, count: integer, share: number}
 function prune.report(model)
   edit.want_module("prune.report", model)
   local out = { layers = {}, zeros = 0, count = 0 }
   for name, layer in model:modules() do
-    if rawget(layer, "weight_mask") then
-      local weight = layer.weight
+    local weight = rawget(layer, "weight_mask") and layer.weight
+      or getmetatable(layer) == TwoOfFourLinear and layer:weights()
+    if weight then
       local zeros, count = weight:eq(0):to "i64":sum():item(), weight:numel()
       table.insert(out.layers, { name = name, zeros = zeros, count = count,
         share = count > 0 and zeros / count or 0 })
