@@ -85,6 +85,7 @@ static void take(const void *matrix, int64_t row, int64_t from, int64_t to,
                  real *w) {
   const packed_matrix *m = matrix;
   int64_t end = least((to + 3) / 4 * 2, m->half);
+  if (from == to) return;
   memset(w, 0, (size_t)(to - from) * sizeof *w);
   for (int64_t i = from / 4 * 2; i < end; i += PIECE / 2)
     spread(m, row, i, least(PIECE / 2, end - i), from, to, w);

@@ -1,4 +1,4 @@
---- mrt.prune -- set the least weights to 0, for good
+--- mrt.prune -- set the least weights to 0, for good, or leave channels and heads out
 ---
 ---     local prune = mrt.prune
 ---     prune.magnitude(model, {share = 0.8})     -- or prune.two_of_four(model)
@@ -9,6 +9,7 @@
 ---
 --- A pruned layer has a buffer "weight_mask", which `state()` saves; to load such a
 --- state, prune the new model first.  Pruning again only adds zeros.
+--- `prune.channels` and `prune.heads` make layers smaller instead (structured.lua).
 ---
 ---   from  Han et al. 2015 (arXiv:1506.02626), magnitude; Mishra et al. 2021
 ---         (arXiv:2104.08378), two of four; Zhu & Gupta 2017 (arXiv:1710.01878):
@@ -23,9 +24,11 @@ local edit = require "mrt.nn.edit"
 local masks = require "mrt.prune.masks"
 local mode = require "mrt.nn.mode"
 local options = require "mrt.util.options"
+local structured = require "mrt.prune.structured"
 
 ---@class mrt.prune
-local prune = { pack = require "mrt.prune.pack" }
+local prune = { pack = require "mrt.prune.pack", channels = structured.channels,
+  heads = structured.heads }
 
 ---@class mrt.PruneOptions
 ---@field layers? string|string[]|fun(name: string, layer: mrt.nn.Module): boolean
