@@ -61,6 +61,14 @@ describe("prune.pack", function()
     end
   end)
 
+  it("is read in bf16 under fp8", function()
+    local model, x = net(true), mrt.eval(mrt.randn(4, 64))
+    local wanted = mrt.eval(model(x))
+    local got = mrt.compile(function(a) return model(a) end,
+      { precision = policy.precision.fp8() })(x)
+    assert.is_true(((got - wanted):norm() / wanted:norm()):item() < 0.02)
+  end)
+
   it("takes 17 bits for a weight of f32, 9 in bf16, and half of the moments", function()
     local function bytes(o)
       local model = nn.Linear(256, 512, { bias = false })

@@ -196,6 +196,23 @@ describe("of a model's parameters", function()
     near(wanted, run { accumulate = 4, precision = policy.precision.f16 { loss_scale = 64 } }, 5e-3)
   end)
 
+  it("jvp is of the rows at hand", function()
+    local model, params, vs, x, y = setting()
+    local function make(o)
+      return mrt.compile(function(a, b)
+        local out, along = mrt.jvp(function() return model(a) end, params, vs)
+        local loss = nn.mse(out, b)
+        mrt.grad(loss, params)
+        return along, loss
+      end, o)
+    end
+    local wanted = make()(x, y)
+    assert.same({ 8, 2 }, wanted.shape)
+    near(wanted, (make { accumulate = 4 }(x, y)), 1e-6)
+    near(wanted, (make { checkpoint = policy.checkpoint.all() }(x, y)), 0)
+    near(select(2, mrt.jvp(function() return model(x) end, params, vs)), wanted, 0)
+  end)
+
   it("hvp is that of all ranks' batches, however the parameters lie", function()
     local wanted = run()
     for _, how in ipairs { "ddp()", "zero(1)", "zero(2)", "fsdp()" } do

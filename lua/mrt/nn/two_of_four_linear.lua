@@ -16,7 +16,7 @@ local op = core.op
 ---     prune.two_of_four(linear)
 ---     local packed = nn.TwoOfFourLinear(linear)   -- 17 bits a weight in f32, not 32
 ---
---- It computes what the other one does, bit for bit.  The values that are kept are
+--- It computes what the other one does, on the CPU bit for bit.  The values that are kept are
 --- trained, with moments for them alone; which weights they are is a buffer and does
 --- not change.  `prune.pack` does so in a model (arXiv:2104.08378).
 ---@class mrt.nn.TwoOfFourLinear: mrt.nn.Module
