@@ -69,26 +69,39 @@ static packed_matrix matrix_of(const mrt_call *c, int input) {
                           .bytes = mrt_cols(&c->in[input + 1]) };
 }
 
-/* Numbers [from, to) of a row, of which [first, first + n) values are some. */
-static void spread(const packed_matrix *m, int64_t row, int64_t first,
-                   int64_t n, int64_t from, int64_t to, real *w) {
-  real room[PIECE / 2];
-  const uint8_t *codes = m->codes + row * m->bytes;
-  const real *values = mrt_reals_in(&m->values, row * m->half + first, n, room);
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at = (first + i) / 2 * 4 + place(codes, first + i);
-    if (at >= from && at < to) w[at - from] += values[i];
-  }
+/* Two values into their four, which are 0. */
+static inline void put_two(real *w, int code, real one, real other) {
+  int i = code & 3, k = code >> 2 & 3;
+  w[i] = one, w[k] = other + (i == k ? one : 0);
 }
 
+/* n values, from one that begins a byte of codes on, into 2 n numbers. */
+static void spread(const uint8_t *codes, const real *values, int64_t n,
+                   real *w) {
+  memset(w, 0, (size_t)(2 * n) * sizeof *w);
+  for (int64_t i = 0; i + 1 < n; i += 2)
+    put_two(w + 2 * i, codes[i / 4] >> (i % 4 * 2), values[i], values[i + 1]);
+}
+
+/* Numbers [from, to) of a row: pieces begin at multiples of 8, so that `room`
+ * takes what lies outside. */
 static void take(const void *matrix, int64_t row, int64_t from, int64_t to,
                  real *w) {
   const packed_matrix *m = matrix;
-  int64_t end = least((to + 3) / 4 * 2, m->half);
-  if (from == to) return;
-  memset(w, 0, (size_t)(to - from) * sizeof *w);
-  for (int64_t i = from / 4 * 2; i < end; i += PIECE / 2)
-    spread(m, row, i, least(PIECE / 2, end - i), from, to, w);
+  const uint8_t *codes = m->codes + row * m->bytes;
+  for (int64_t i = from / 8 * 8; i < to; i += PIECE) {
+    real values[PIECE / 2], room[PIECE];
+    int64_t n = least(PIECE, (to + 3) / 4 * 4 - i), end = least(i + n, to);
+    const real *v =
+        mrt_reals_in(&m->values, row * m->half + i / 2, n / 2, values);
+    int64_t first = i < from ? from : i;
+    bool whole = first == i && end == i + n;
+    real *at = whole ? w + (i - from) : room;
+    spread(codes + i / 8, v, n / 2, at);
+    if (!whole)
+      memcpy(w + (first - from), room + (first - i),
+             (size_t)(end - first) * sizeof *w);
+  }
 }
 
 static void dense_rows(const mrt_call *c, const void *matrix, int part,
