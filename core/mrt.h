@@ -300,6 +300,8 @@ typedef struct mrt_checkpoint mrt_checkpoint;
 typedef mrt_status (*mrt_checkpoint_policy)(void *user, mrt_checkpoint *c);
 typedef struct mrt_precision mrt_precision;
 typedef mrt_status (*mrt_precision_policy)(void *user, mrt_precision *p);
+typedef struct mrt_compression mrt_compression;
+typedef mrt_status (*mrt_compress_policy)(void *user, mrt_compression *c);
 typedef struct mrt_swap_policy mrt_swap_policy;
 typedef struct mrt_delayed mrt_delayed;   /* mrt/frontend.h */
 typedef struct mrt_batch mrt_batch;       /* ditto */
@@ -329,6 +331,8 @@ struct mrt_plan_options {
   void *checkpoint_user;
   mrt_precision_policy precision; /* NULL: all as traced */
   void *precision_user;
+  mrt_compress_policy compress; /* NULL: what is kept is kept as it is */
+  void *compress_user;
   const mrt_delayed *delayed; /* borrowed for the call; NULL: none is */
   size_t memory; /* a budget for the peak, met by recomputing and swapping,
                     whichever is predicted quickest; 0: none */
@@ -395,9 +399,11 @@ typedef struct mrt_plan_info {
   int nodes_after[MRT_REWRITE_COUNT]; /* after each rewrite that has a switch */
   int peak_step;                      /* where the live bytes are largest */
   double flops;
-  size_t kept_peak;   /* with a checkpoint policy: what the least order found
+  size_t kept_peak; /* with a checkpoint policy: what the least order found
                               takes with all kept; 0: none was looked for */
-  size_t working_set; /* no recomputing does with less: what the largest
+  size_t compressed, compressed_to; /* bytes that a compress policy has packed
+                                       for the backward pass; what they take */
+  size_t working_set;      /* no recomputing does with less: what the largest
                               node needs at once + the rest */
   size_t order_free_bound; /* no order of these nodes does with less; beyond
                               20,000 nodes it is working_set */

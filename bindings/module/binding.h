@@ -252,6 +252,7 @@ typedef struct mrt_lua_policy_call {
 mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked);
 /* The same for a mrt_swap_policy. */
 mrt_status mrt_lua_precision_policy(void *user, mrt_precision *p);
+mrt_status mrt_lua_compress_policy(void *user, mrt_compression *c);
 /* mrt_delayed's `sites`, of such a table. */
 mrt_status mrt_lua_sites(void *user, const mrt_site *sites, int count);
 mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
@@ -262,7 +263,7 @@ mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
 /* Options of a plan, and what they point to. */
 typedef struct mrt_lua_plan_reading {
   mrt_plan_options options;
-  mrt_lua_policy_call policy, swapping, precision, delaying;
+  mrt_lua_policy_call policy, swapping, precision, delaying, compressing;
   mrt_delayed delayed;
   mrt_swap_policy swap;
 } mrt_lua_plan_reading;

@@ -31,6 +31,10 @@ static int plan_info(lua_State *L) {
   set_integer(L, "working_set", (int64_t)i.working_set);
   set_integer(L, "order_free_bound", (int64_t)i.order_free_bound);
   if (i.unlinked) set_integer(L, "unlinked", i.unlinked);
+  if (i.compressed) {
+    set_integer(L, "compressed", (int64_t)i.compressed);
+    set_integer(L, "compressed_to", (int64_t)i.compressed_to);
+  }
   if (i.kept_peak) set_integer(L, "kept_peak", (int64_t)i.kept_peak);
   set_integer(L, "inputs", (int64_t)i.inputs);
   set_integer(L, "swapped", (int64_t)i.swapped);

@@ -141,4 +141,9 @@ void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
   if (lua_getfield(L, arg, "swap") == LUA_TFUNCTION) r->options.swap = &r->swap;
   r->swapping = (mrt_lua_policy_call){ L, m, lua_gettop(L) };
   read_delayed(L, m, arg, r);
+  if (lua_getfield(L, arg, "compress") == LUA_TFUNCTION) {
+    r->options.compress = mrt_lua_compress_policy;
+    r->options.compress_user = &r->compressing;
+  }
+  r->compressing = (mrt_lua_policy_call){ L, m, lua_gettop(L) };
 }

@@ -205,6 +205,51 @@ mrt_status mrt_lua_sites(void *user, const mrt_site *sites, int count) {
   return protect(user, tell_sites, &all);
 }
 
+/* ---- compress ------------------------------------------------------------ */
+
+static void push_compressible(lua_State *L, const mrt_compressible *v) {
+  push_about(L, 9, v->name, &v->type, v->bytes, v->file, v->line);
+  set_text(L, "op", v->op);
+  set_integer(L, "layer", v->layer);
+  set_text(L, "dtype", mrt_dtype_name(v->type.dtype));
+  set_text(L, "refused", v->refused);
+}
+
+/* The format named in field `format` of the table on top, if it is there. */
+static mrt_compress_format read_format(lua_State *L) {
+  int found = MRT_COMPRESS_NONE;
+  lua_getfield(L, -1, "format");
+  const char *name = lua_tostring(L, -1);
+  for (int f = 0; name && f < MRT_COMPRESS_COUNT; f++)
+    if (strcmp(name, mrt_compress_format_name((mrt_compress_format)f)) == 0)
+      found = f;
+  lua_pop(L, 1);
+  return (mrt_compress_format)found;
+}
+
+/* function(list): its answers are in the list's fields. */
+static int ask_compress(lua_State *L) {
+  mrt_compression *c = *(mrt_compression **)lua_touserdata(L, 1);
+  lua_createtable(L, c->count, 0);
+  for (int i = 0; i < c->count; i++) {
+    push_compressible(L, &c->values[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_pushvalue(L, -1);
+  lua_insert(L, -3); /* list, function, list */
+  lua_call(L, 1, 0);
+  for (int i = 0; i < c->count; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    c->values[i].format = read_format(L);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+mrt_status mrt_lua_compress_policy(void *user, mrt_compression *c) {
+  return protect(user, ask_compress, &c);
+}
+
 /* ---- variables ----------------------------------------------------------- */
 
 typedef struct variable_question {

@@ -89,6 +89,37 @@ struct mrt_precision {
                      pass is kept so, but for statistics */
 };
 
+/* What a value is kept in for the backward pass. */
+typedef enum mrt_compress_format {
+  MRT_COMPRESS_NONE, /* as it is */
+  MRT_COMPRESS_BF16,
+  MRT_COMPRESS_F16,
+  MRT_COMPRESS_F8,   /* f8_e4m3: what is beyond its range is its largest */
+  MRT_COMPRESS_INT8, /* codes, a scale for each 64 elements: op/quantize.c */
+  MRT_COMPRESS_NF4,  /* ditto, two codes to a byte */
+  MRT_COMPRESS_COUNT
+} mrt_compress_format;
+MRT_API const char *
+mrt_compress_format_name(mrt_compress_format format); /* NULL: there is none */
+
+/* What the backward pass reads of the forward pass: a value that a compress
+ * policy is asked about. */
+typedef struct mrt_compressible {
+  const char *op, *name; /* what makes it; its name or NULL */
+  const char *file;
+  int line, layer;
+  mrt_type type;
+  size_t bytes;
+  const char *refused;        /* why it cannot be compressed; NULL: it can */
+  mrt_compress_format format; /* to answer; what is refused stays as it is */
+} mrt_compressible;
+
+/* A compress policy: answers all values at once, in the traced order. */
+struct mrt_compression {
+  mrt_compressible *values;
+  int count;
+};
+
 /* A variable that a plan reads, for a swap policy to judge. */
 typedef struct mrt_variable_info {
   const char *name; /* may be NULL */

@@ -67,6 +67,7 @@ mrt_status mrt_planner_run(mrt_planner *p, int count) {
                     .options = &plan->options,
                     .device = &plan->device,
                     .memo = &p->memo.precision,
+                    .compress = &p->memo.compress,
                     .memo_arena = p->memo_arena,
                     .traced = p->source != NULL };
   plan->info.nodes_traced = plan->graph.node_count;
@@ -226,6 +227,10 @@ static mrt_status make(mrt_planner *p) {
 
 mrt_status mrt_planner_make(mrt_planner *p) {
   mrt_status s = make(p);
+  if (!s) {
+    p->plan->info.compressed = p->memo.compress.from;
+    p->plan->info.compressed_to = p->memo.compress.to;
+  }
   if (!s && p->plan->options.checkpoint && p->memo.kept_peak)
     p->plan->info.kept_peak = p->memo.kept_peak + mrt_plan_rest(p->plan);
   p->memo.like = NULL;

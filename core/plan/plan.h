@@ -98,6 +98,7 @@ typedef struct mrt_memo {
   size_t kept;              /* ditto */
   bool no_recompute;        /* ditto */
   mrt_precision_memo precision;
+  mrt_compress_memo compress;
   bool *swapped;           /* by value id, what a swap policy answered; NULL */
   size_t state, variables; /* bytes that could be swapped: of optimizer state,
                               of all variables */

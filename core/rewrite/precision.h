@@ -38,6 +38,8 @@ typedef struct mrt_narrowing {
 
 /* Ask the policy, unless that has been done for this trace. */
 mrt_status mrt_narrow_ask(mrt_narrowing *w);
+/* Fill `small`. */
+mrt_status mrt_narrow_small(mrt_narrowing *w);
 /* Fill what is by value. */
 mrt_status mrt_narrow_look(mrt_narrowing *w);
 

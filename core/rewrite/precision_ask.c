@@ -33,7 +33,7 @@ static bool is_small(const mrt_narrowing *w, const mrt_node *n, int k) {
   return n->op->width == MRT_WIDE && own * MUCH <= most;
 }
 
-static mrt_status find_small(mrt_narrowing *w) {
+mrt_status mrt_narrow_small(mrt_narrowing *w) {
   w->small = MRT_NEW(&w->g->arena, bool, w->g->value_count);
   if (!w->small) return mrt_nomem(w->e);
   for (int v = 0; v < w->g->value_count; v++) /* scalars, variables too */
@@ -139,7 +139,7 @@ mrt_status mrt_narrow_ask(mrt_narrowing *w) {
   const mrt_plan_options *o = w->rewrite->options;
   mrt_precision_memo *memo = w->rewrite->memo;
   int count = 0;
-  MRT_TRY(find_small(w));
+  MRT_TRY(mrt_narrow_small(w));
   MRT_TRY(find_asked(w, &count));
   if (!o->precision && !memo->computations) {
     for (int i = 0; i < g->node_count; i++) w->asked[i] = -1;

@@ -31,11 +31,19 @@ typedef struct mrt_precision_memo {
   mrt_tensor *scale, *amax;      /* `amax`; NULL: not made yet */
 } mrt_precision_memo;
 
+/* What a compress policy has answered for a trace. */
+typedef struct mrt_compress_memo {
+  mrt_compress_format *formats; /* by the order asked; NULL: not yet */
+  int values;                   /* that are packed */
+  size_t from, to; /* bytes of these, and of what they are packed to */
+} mrt_compress_memo;
+
 typedef struct mrt_rewrite {
   mrt_graph *graph;                 /* to change */
   const mrt_plan_options *options;  /* what the script asks */
   const mrt_device_profile *device; /* what the plan is made for */
   mrt_precision_memo *memo;
+  mrt_compress_memo *compress;
   mrt_arena *memo_arena; /* where its arrays live */
   bool traced;           /* false: one evaluation outside of a trace */
   bool off; /* the script has switched this pass off; it is called all the

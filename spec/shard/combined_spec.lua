@@ -27,6 +27,8 @@ local code = [[
   local state = optimizer == "adamw" and pick { false, "8bit", "bf16" } or nil
   local other_budget = pick { false, 0.5, 0.8 } -- before the third step
 
+  local compress = pick { false, "int8", "nf4" }
+
   mrt.seed(seed)
   local own = mrt.randint(0, 40, comm.size * rows * 4, 9)
   local batches = {}
@@ -50,7 +52,7 @@ local code = [[
       return loss
     end, o)
   end
-  local o = { accumulate = k, precision = precision or nil,
+  local o = { accumulate = k, precision = precision or nil, compress = compress or nil,
     shard = stage == 0 and policy.shard.ddp(settings) or policy.shard.zero(stage, settings) }
   -- random numbers follow from when a function is traced
   local function planned()

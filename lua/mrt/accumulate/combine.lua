@@ -89,6 +89,7 @@ local function add_totals(out, entry, infos)
   for _, info in ipairs(infos) do
     if info.unlinked then out.unlinked = (out.unlinked or 0) + info.unlinked end
   end
+  out.compressed, out.compressed_to = infos[at].compressed, infos[at].compressed_to
   for _, name in ipairs { "flops", "seconds", "stall", "wire", "collectives",
     "hosted_in", "hosted_out", "copied_in", "copied_out" } do
     local sum = full * infos[at][name] + infos[#infos][name]

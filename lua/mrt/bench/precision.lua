@@ -9,6 +9,9 @@
 -- pass, with ratios to the first policy; all take turns, one step each a round.  --cpu
 -- counts processor time, for one thread on a machine with much else to do.
 --
+-- A policy `compress-int8` (bf16, f16, f8, int8, nf4), also `bf16+compress-int8`, has what
+-- is kept for the backward pass kept in that.
+--
 -- The second trains a small GPT (--large: the 6-layer one, much slower) for N steps
 -- under each, from the same weights on the same batches of a text, and prints the
 -- mean loss of the last tenth: precision_loss.lua.
@@ -23,10 +26,10 @@ local function median(list)
   return list[(#list + 1) // 2]
 end
 
-local function make(case, policy, name)
+local function make(case, options, name)
   local mrt = require "mrt"
   mrt.seed(1)
-  local step, x, y = require "mrt.bench.models".make(case, { precision = policy })
+  local step, x, y = require "mrt.bench.models".make(case, options)
   return { name = name, step = step, x = x, y = y, plan = step:plan(x, y), times = {} }
 end
 
@@ -42,14 +45,14 @@ local function run(list, o)
 end
 
 local function report(list)
-  print(("%-14s %10s %7s %10s %7s %10s %7s"):format("", "ms/step", "", "arena", "",
+  print(("%-19s %10s %7s %10s %7s %10s %7s"):format("", "ms/step", "", "arena", "",
     "kept", ""))
   local first
   for _, v in ipairs(list) do
     local p = v.plan
     local now = { median(v.times) * 1e3, p.transient, p:kept() }
     first = first or now
-    print(("%-14s %10.1f %6.2fx %10s %6.2fx %10s %6.2fx"):format(v.name, now[1],
+    print(("%-19s %10.1f %6.2fx %10s %6.2fx %10s %6.2fx"):format(v.name, now[1],
       now[1] / first[1], format.bytes(now[2]), now[2] / first[2], format.bytes(now[3]),
       now[3] / first[3]))
   end
@@ -67,6 +70,13 @@ local function policy_of(name)
       .. "fp8-delayed"):format(name), 0)
   end
   return precision[name]()
+end
+
+-- "bf16", "compress-int8", "bf16+compress-int8".
+local function options_of(name)
+  local kept_in = name:match "compress%-(%w+)$"
+  local precision = name:gsub("%+?compress%-%w+$", "")
+  return { precision = policy_of(precision ~= "" and precision or "f32"), compress = kept_in }
 end
 
 local function word(value) return value end
@@ -100,10 +110,10 @@ return function(...)
   local o, info = read { ... }, core.info()
   local list = {}
   for name in o.policies:gmatch "[^,]+" do
-    list[#list + 1] = { name = name, policy = policy_of(name) }
+    list[#list + 1] = { name = name, options = options_of(name) }
   end
   if o.steps then return require "mrt.bench.precision_loss" (list, o) end
-  for i, v in ipairs(list) do list[i] = make(o.case, v.policy, v.name) end
+  for i, v in ipairs(list) do list[i] = make(o.case, v.options, v.name) end
   print(("%s: %s, %d threads, %s time; medians of %d rounds"):format(o.case, info.isa,
     info.threads, o.cpu and "processor" or "real", o.rounds))
   run(list, o)

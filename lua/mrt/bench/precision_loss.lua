@@ -50,7 +50,7 @@ local function size_of(o)
   return size
 end
 
-local function make(vocab, size, steps, policy)
+local function make(vocab, size, steps, options)
   mrt.seed(1)
   local model = nn.GPT { vocab = vocab, dim = size.dim, layers = size.layers,
     heads = size.heads, context = size.context }
@@ -62,7 +62,7 @@ local function make(vocab, size, steps, policy)
     local loss = nn.cross_entropy(model(tokens), targets)
     opt:step(mrt.grad(loss, params))
     return loss
-  end, { precision = policy })
+  end, options)
 end
 
 local function train(list, loader, o)
@@ -88,17 +88,17 @@ return function(list, o)
     size.layers, size.dim, size.batch, size.context, name, info.isa, info.threads,
     o.steps))
   for _, v in ipairs(list) do
-    v.step = make(text.vocab, size, o.steps, v.policy)
+    v.step = make(text.vocab, size, o.steps, v.options)
     v.sum, v.count, v.seconds = 0, 0, 0
   end
   train(list, text:loader { batch = size.batch, context = size.context, seed = 1,
     shuffle = true }, o)
-  print(("%-14s %12s %9s %14s %12s"):format("", "loss, end", "", "processor s",
+  print(("%-19s %12s %9s %14s %12s"):format("", "loss, end", "", "processor s",
     "loss scale"))
   local first = list[1].sum / list[1].count
   for _, v in ipairs(list) do
     local loss, scale = v.sum / v.count, v.step:loss_scale()
-    print(("%-14s %12.4f %+8.2f%% %14.1f %12s"):format(v.name, loss,
+    print(("%-19s %12.4f %+8.2f%% %14.1f %12s"):format(v.name, loss,
       100 * (loss / first - 1), v.seconds, scale and ("%g"):format(scale) or "-"))
   end
 end

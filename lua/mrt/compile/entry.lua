@@ -11,6 +11,7 @@ local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
 local budget = require "mrt.plan.budget"
 local combine = require "mrt.accumulate.combine"
+local compress = require "mrt.policy.compress"
 local process = require "mrt.compile.process"
 local retrace = require "mrt.compile.retrace"
 local signature = require "mrt.compile.signature"
@@ -113,6 +114,66 @@ local function swapping(self, k, try, ...)
   options.swap = nil
 end
 
+local function seconds_of(made)
+  return (made.parts and combine(made) or made.core):info().seconds
+end
+
+-- The quicker of two that are plans; what is not taken is freed.
+local function quicker(ok, made, fits, other)
+  if not fits then return ok, made end
+  if ok and seconds_of(made) <= seconds_of(other) then
+    free(other)
+    return ok, made
+  end
+  if ok then free(made) end
+  return fits, other
+end
+
+local PARTS <const> = { 0.25, 0.5, 1 } -- of what is kept, that are tried
+
+-- Where what is kept may be kept smaller within a budget: as much of it as makes the
+-- step quickest, the largest values first.
+local function compressing(self, try, ok, made, ...)
+  local options = self.options
+  if not options.tolerated or not options.memory then return ok, made end
+  for _, part in ipairs(PARTS) do
+    options.compress = compress.part(options.tolerated, part)
+    local fits, other = try(true, ...)
+    if not fits and not is_budget(other) then error(other, 0) end
+    ok, made = quicker(ok, made, fits, other)
+  end
+  options.compress = nil
+  return ok, made
+end
+
+-- What steps in micro-batches may do besides.
+local function otherwise(self, k, try, ...)
+  return gathering_each(self, k, try, ...) or swapping(self, k, try, ...)
+end
+
+-- Within the budget, if there is one.
+local function plan_call(self, old, group, k, tensors, n, ...)
+  local options = self.options
+  options.gather_each = nil
+  local function try(quick, ...)
+    options.quick = quick
+    return pcall(settle, self, old, group, k, tensors, n, ...)
+  end
+  local more = k > 1 or options.tolerated ~= nil -- is tried before a least is named
+  local plain = within_process(self, try, k > 1 or self.quiet, ...)
+  if plain then return plain end
+  local ok, made = try(more or self.quiet, ...)
+  ok, made = compressing(self, try, ok, made, ...)
+  if ok then return made end
+  if not options.memory or not is_budget(made) then error(made, 0) end
+  local other = otherwise(self, k, try, ...)
+  if other then return other end
+  if self.quiet then error(made, 0) end
+  if more then ok, made = try(false, ...) end
+  if ok then return made end
+  return budget.explain(made, options.memory, self:replanner(n, ...), options.bound)
+end
+
 --- Trace and plan a call.  A budget that the planner cannot meet is explained.
 --- Which variables the plans of micro-batches swap, all have to agree on: here.
 ---@param self mrt.Compiled
@@ -124,23 +185,9 @@ end
 ---@param ... any
 ---@return table entry
 function entry.new(self, old, group, k, tensors, n, ...)
-  local options = self.options
-  options.gather_each = nil
-  local function try(quick, ...)
-    options.quick = quick
-    return pcall(settle, self, old, group, k, tensors, n, ...)
-  end
-  local plain = within_process(self, try, k > 1 or self.quiet, ...)
-  if plain then return plain end
-  local ok, made = try(k > 1 or self.quiet, ...)
-  if ok then return made end
-  if not options.memory or not is_budget(made) then error(made, 0) end
-  local other = gathering_each(self, k, try, ...) or swapping(self, k, try, ...)
-  if other then return other end
-  if self.quiet then error(made, 0) end
-  if k > 1 then ok, made = try(false, ...) end
-  if ok then return made end
-  return budget.explain(made, options.memory, self:replanner(n, ...), options.bound)
+  local made = plan_call(self, old, group, k, tensors, n, ...)
+  compress.check(self.given.compress, accumulate.plans(made))
+  return made
 end
 
 return entry

@@ -287,6 +287,21 @@ function Compiled:ranges(...)
   return require "mrt.plan.report.ranges" (entry.core:steps(), entry.core:watch(inputs))
 end
 
+--- Compute the gradients of a call with and without what the option `compress` keeps
+--- smaller, and tell how far they are off.  It is no step of the training: variables and
+--- random numbers stay as they were.
+---
+---     print(step:compress_error(tokens, targets))
+---@param ... any  as for the call
+---@return mrt.CompressError
+function Compiled:compress_error(...)
+  if type(self.given.compress) == "number" or not self.given.compress then
+    core.fail("usage", "compress_error", "the function compresses nothing of its own: the option "
+      .. "'compress' with a format or a function wanted")
+  end
+  return require "mrt.plan.report.compress_error" (self, compile.compile, ...)
+end
+
 --- Whether profiles count processor time instead of real time: for one thread on
 --- a machine with much else to do.
 compile.processor_time = false

@@ -5,6 +5,7 @@
 local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
 local checkpoint = require "mrt.policy.checkpoint"
+local compress = require "mrt.policy.compress"
 local gradient_noise = require "mrt.compile.gradient_noise"
 local format = require "mrt.util.format"
 local process = require "mrt.compile.process"
@@ -38,6 +39,9 @@ local MOST_EFFORT = 1000
 ---  long as the bytes that may still be gained are worth it, about 20 ms a MiB; with a
 ---  budget as for 1.  0: not at all; 1 to 1000: so many times as long as is usual
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
+---@field compress? mrt.CompressPolicy  what is kept for the backward pass is kept in
+---  "bf16", "f16", "f8", "int8" or "nf4", all of it or what a function says; a number: a
+---  budget may have it so, in what loses no more than that part (0.01: int8)
 ---@field accumulate? mrt.Accumulate  micro-batches that a batch is split into
 ---@field allow_batch_statistics? boolean  of each micro-batch: changes results
 ---@field memory? integer|string|{process: integer|string}  a budget for the peak: "2GiB",
@@ -58,7 +62,8 @@ local MOST_EFFORT = 1000
 
 -- The type of each; "any" is read by its own module.
 local kinds = { name = "string", inplace = "boolean", share = "boolean",
-  order = "string", effort = "number", checkpoint = "any", memory = "any", swap = "any",
+  order = "string", effort = "number", checkpoint = "any", compress = "any",
+  memory = "any", swap = "any",
   accumulate = "any", nan = "any", shard = "any", transforms = "any",
   gradient_noise = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table" }
@@ -143,6 +148,7 @@ function options.check(given, who)
   own.weights = precision.weights(own.precision)
   own.delayed = precision.delayed(own.precision)
   own.precision = precision.decider(own.precision)
+  own.compress, own.tolerated = compress.read(own.compress)
   own.shard = shard.read(own.shard)
   own.noise = gradient_noise.read(own.gradient_noise, own.accumulate)
   if own.shard and own.noise then own.noise.strict = false end

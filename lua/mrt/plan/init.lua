@@ -34,6 +34,9 @@ local roles = require "mrt.plan.report.roles"
 ---@field unlinked integer?    collectives that the profile has no links for: `seconds` lacks
 ---  what they take
 ---@field device table         what it was made for: name, capacity, bandwidth, ...
+---@field compressed integer?  bytes that are packed for the backward pass (option
+---  `compress`; of one micro-batch), and
+---@field compressed_to integer? what they are packed to
 ---@field kept_peak integer?  with a checkpoint policy: live bytes with all kept
 ---@field accumulators integer? of `persistent`: what micro-batches are added up in
 ---@field gathered integer?   of `transient`: weights that are gathered once for all

@@ -9,6 +9,9 @@
 ---     persistent transient outputs inputs lower_bound order_free_bound working_set
 ---     kept_peak     with a checkpoint policy: live bytes with all kept, where that was
 ---                   looked for
+---     compressed, compressed_to
+---                   bytes packed for the backward pass, and what they are packed to;
+---                   absent: none
 ---     flops         of one run
 ---     seconds       of one run, predicted; stall of them: spent waiting for copies
 ---     unlinked      collectives that the device's profile has no links for: seconds
@@ -86,7 +89,8 @@ end
 
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
   "micro_batches", "micro_batch", "batch", "accumulators", "gathered",
-  "lower_bound", "order_free_bound", "working_set", "kept_peak", "flops", "seconds", "unlinked",
+  "lower_bound", "order_free_bound", "working_set", "kept_peak", "compressed",
+  "compressed_to", "flops", "seconds", "unlinked",
   "stall", "wire", "collectives", "swapped", "copied_out", "copied_in", "device", "nodes",
   "nodes_traced", "passes", "peak_step" }
 

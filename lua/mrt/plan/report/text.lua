@@ -171,6 +171,12 @@ local function narrow_sums(lines, steps)
   end
 end
 
+local function compressed(plan, lines)
+  if not plan.compressed then return end
+  add(lines, "compressed  %s of the forward pass is kept in %s for the backward pass",
+    bytes(plan.compressed), bytes(plan.compressed_to))
+end
+
 local function composition(plan, lines, values)
   add(lines, "bytes at the peak, by kind")
   local sums, fixed = roles.sums(values, plan.peak_step), 0
@@ -233,6 +239,7 @@ return function(plan)
   optimisation(plan, lines)
   roundabout(plan, lines, values, steps)
   narrow_sums(lines, steps)
+  compressed(plan, lines)
   if #steps > 0 then
     hills(plan, lines, steps)
     add(lines, "live bytes of the arena, step by step\n%s", timeline.draw(steps))
