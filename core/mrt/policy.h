@@ -76,7 +76,7 @@ typedef struct mrt_computation {
                          gradients */
   mrt_dtype output;     /* of its results; COUNT: as compute, where something
                         narrow comes of them */
-  mrt_dtype accumulate; /* of matmul and linear: what sums are rounded to after
+  mrt_dtype accumulate; /* of matmul, linear and conv2d: what sums are rounded to after
                            each term; COUNT: as the program
                            says, f32 if it does not */
 } mrt_computation;

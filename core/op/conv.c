@@ -6,7 +6,9 @@
  *   conv2d_dx  what dy is worth to x;  conv2d_dw  to w
  *
  *   x      [N, H, W, C]      w  [O, C/G, kh, kw]
- *   dtypes and `compute` as of matmul, bias included; so of dx and dw
+ *   dtypes, `compute` and `accumulate` as of matmul, bias included; so of dx and
+ *          dw.  Narrow sums are taken over rows and columns of the kernel, then
+ *          channels; in dw over images, rows and columns
  *   y      [N, H', W', O], H' = floor((H + 2 ph - dh (kh - 1) - 1) / sh) + 1
  *   stride sh, sw; padding, dilation likewise: one integer serves both
  *   cost   2 flop for each element of y, of the kernel and channel of a group
@@ -29,6 +31,8 @@
       MRT_OPTION(mrt_conv_options, dilation, MRT_OPT_INTS),                    \
       MRT_OPTION(mrt_conv_options, groups, MRT_OPT_INT, .preset = 1),          \
       MRT_OPTION(mrt_conv_options, compute, MRT_OPT_DTYPE,                     \
+                 .preset = MRT_DTYPE_COUNT),                                   \
+      MRT_OPTION(mrt_conv_options, accumulate, MRT_OPT_DTYPE,                  \
                  .preset = MRT_DTYPE_COUNT)
 static const mrt_option options[] = { PAIRS };
 static const mrt_option sized[] = {
@@ -57,8 +61,9 @@ static mrt_status want_image(mrt_infer *c, int i) {
 }
 
 static mrt_status want_dtypes(mrt_infer *c, mrt_dtype *y) {
-  const mrt_conv_options *o = c->options;
-  return mrt_want_factors(c, o->compute, y);
+  mrt_conv_options *o = c->options;
+  MRT_TRY(mrt_want_factors(c, o->compute, y));
+  return mrt_want_sums(c, &o->accumulate);
 }
 
 static mrt_status want_weights(mrt_infer *c, int i) {

@@ -7,6 +7,7 @@
 #include "op/lookup.h"
 #include "op/matmul.h"
 #include "op/move.h"
+#include "op/sums.h"
 #include "op/views.h"
 #include "tensor/tensor.h"
 #include "tensor/trace.h"
@@ -76,7 +77,7 @@ mrt_tensor *mrt_lookup_product(mrt_build *b, mrt_tensor *table, mrt_tensor *ids,
   mrt_tensor *dy = x->in[0], *w = x->in[1];
   const mrt_matmul_options *o = x->options;
   if (mrt_of(dy)->rank != 2 || mrt_of(w)->rank != 2 ||
-      o->compute != MRT_DTYPE_COUNT || mrt_sums_narrow(o) ||
+      o->compute != MRT_DTYPE_COUNT || mrt_sums_narrow(x->op, o) ||
       mrt_of(dy)->dtype != mrt_of(table)->dtype ||
       mrt_of(w)->dtype != mrt_of(table)->dtype)
     return NULL;

@@ -26,6 +26,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/matmul.h"
 #include "op/lookup.h"
+#include "op/sums.h"
 
 static const mrt_option options[] = {
   MRT_OPTION(mrt_matmul_options, compute, MRT_OPT_DTYPE,
@@ -57,9 +58,7 @@ mrt_status mrt_want_factors(mrt_infer *c, mrt_dtype compute, mrt_dtype *y) {
   return mrt_want_compute(c, compute);
 }
 
-/* What sums are in anyway is no option. */
-static mrt_status settle_sums(mrt_infer *c) {
-  mrt_dtype *d = &((mrt_matmul_options *)c->options)->accumulate;
+mrt_status mrt_want_sums(mrt_infer *c, mrt_dtype *d) {
   mrt_dtype wide = c->in[0]->dtype == MRT_f64 ? MRT_f64 : MRT_f32;
   if (*d == wide) *d = MRT_DTYPE_COUNT;
   if (*d == MRT_DTYPE_COUNT) return MRT_OK;
@@ -71,9 +70,9 @@ static mrt_status settle_sums(mrt_infer *c) {
 }
 
 static mrt_status check_dtypes(mrt_infer *c, mrt_dtype *y) {
-  const mrt_matmul_options *o = c->options;
+  mrt_matmul_options *o = c->options;
   MRT_TRY(mrt_want_factors(c, o->compute, y));
-  return settle_sums(c);
+  return mrt_want_sums(c, &o->accumulate);
 }
 
 static mrt_status want_rank(mrt_infer *c, int i, int rank) {
@@ -211,7 +210,7 @@ static mrt_status linear_infer(mrt_infer *c) {
 static mrt_tensor *linear_dw(mrt_build *b, mrt_tensor *x, mrt_tensor *dy) {
   const mrt_matmul_options *o = b->options;
   mrt_tensor *ids, *table = NULL;
-  if (o->compute == MRT_DTYPE_COUNT && !mrt_sums_narrow(o) &&
+  if (o->compute == MRT_DTYPE_COUNT && !mrt_sums_narrow(b->op, o) &&
       mrt_of(dy)->dtype == mrt_of(x)->dtype)
     table = mrt_lookup_table(b, x, &ids);
   if (table)

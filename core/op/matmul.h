@@ -14,10 +14,6 @@ typedef struct mrt_matmul_options {
   bool keep; /* of linear_gelu: what it takes the GELU of is a result too */
 } mrt_matmul_options;
 
-static inline bool mrt_sums_narrow(const mrt_matmul_options *o) {
-  return o->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(o->accumulate);
-}
-
 /* Does linear_gelu round its bias to `y`, the dtype of its results? */
 static inline bool mrt_gelu_rounds_bias(mrt_dtype y) {
   return y == MRT_f16 || y == MRT_bf16;
@@ -25,6 +21,8 @@ static inline bool mrt_gelu_rounds_bias(mrt_dtype y) {
 
 /* `compute` may stand beside a first input of its dtype. */
 mrt_status mrt_want_compute(mrt_infer *c, mrt_dtype compute);
+/* So may `accumulate`; what sums are in anyway becomes MRT_DTYPE_COUNT. */
+mrt_status mrt_want_sums(mrt_infer *c, mrt_dtype *accumulate);
 /* All inputs are floats and may be rounded to `compute`; *y is the dtype of
  * their product. */
 mrt_status mrt_want_factors(mrt_infer *c, mrt_dtype compute, mrt_dtype *y);

@@ -11,8 +11,8 @@
 typedef struct mrt_conv_options {
   mrt_ints stride, padding, dilation;
   int64_t groups;
-  mrt_ints size;     /* dx: of x; dw: of the kernel; conv2d: unused */
-  mrt_dtype compute; /* as of matmul (op/matmul.h) */
+  mrt_ints size; /* dx: of x; dw: of the kernel; conv2d: unused */
+  mrt_dtype compute, accumulate; /* as of matmul (op/matmul.h) */
 } mrt_conv_options;
 
 /* The pools and their gradients. */

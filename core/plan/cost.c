@@ -11,6 +11,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/cost.h"
+#include "op/sums.h"
 #include "plan/host_step.h"
 #include "rewrite/precision.h"
 
@@ -59,7 +60,7 @@ static double speed_in(const mrt_device_profile *d, mrt_dtype dtype) {
 }
 
 mrt_dtype mrt_node_sums(const mrt_node *n) {
-  const mrt_dtype *sums = mrt_narrow_sums(n->op, n->options);
+  const mrt_dtype *sums = mrt_sums_of(n->op, n->options);
   return sums ? *sums : MRT_DTYPE_COUNT;
 }
 

@@ -20,6 +20,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/activation.h"
 #include "op/matmul.h"
+#include "op/sums.h"
 #include "op/views.h"
 #include "rewrite/rewrite.h"
 
@@ -104,7 +105,7 @@ static bool one_dtype(const finding *f, const mrt_value *x,
 
 /* Sums in f32, which GELU reads as they are. */
 static bool sums_wide(const mrt_node *product) {
-  return !mrt_sums_narrow(product->options);
+  return !mrt_sums_narrow(product->op, product->options);
 }
 
 static void find_gelu(finding *f, mrt_node *linear) {

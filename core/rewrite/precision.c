@@ -19,6 +19,7 @@
  * SPDX-License-Identifier: MIT */
 #include "rewrite/precision.h"
 #include "op/apply.h"
+#include "op/sums.h"
 
 #include <string.h>
 
@@ -197,7 +198,7 @@ static void narrow_results(mrt_narrowing *w, remake *r) {
 static mrt_status narrow_sums(mrt_narrowing *w, const mrt_node *n,
                               mrt_dtype accumulate, void *options) {
   if (accumulate == MRT_DTYPE_COUNT) return MRT_OK;
-  mrt_dtype *sums = mrt_narrow_sums(n->op, options);
+  mrt_dtype *sums = mrt_sums_of(n->op, options);
   if (sums) return *sums = accumulate, MRT_OK;
   return mrt_fail(w->e, MRT_EVALUE, "%s (%s:%d) adds up in f32, not in %s",
                   n->op->name, n->origin.file, n->origin.line,

@@ -45,9 +45,6 @@ mrt_status mrt_narrow_look(mrt_narrowing *w);
 
 /* The option that says what inputs are rounded to; NULL: there is none. */
 const mrt_option *mrt_narrow_option(const mrt_op *op);
-/* Where the options of this operator say what sums are rounded to after each
- * term; NULL: they do not, and sums are f32. */
-mrt_dtype *mrt_narrow_sums(const mrt_op *op, const void *options);
 /* Does it copy elements and compute none? */
 bool mrt_narrow_moves(const mrt_node *n);
 /* Must `v` stay in f32? */

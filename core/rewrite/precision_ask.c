@@ -168,20 +168,12 @@ mrt_status mrt_narrow_ask(mrt_narrowing *w) {
 
 /* ---- looking ------------------------------------------------------------- */
 
-static const mrt_option *dtype_option(const mrt_op *op, const char *name) {
+const mrt_option *mrt_narrow_option(const mrt_op *op) {
   for (int i = 0; i < op->option_count; i++)
     if (op->options[i].kind == MRT_OPT_DTYPE &&
-        strcmp(op->options[i].name, name) == 0)
+        strcmp(op->options[i].name, "compute") == 0)
       return &op->options[i];
   return NULL;
-}
-const mrt_option *mrt_narrow_option(const mrt_op *op) {
-  return dtype_option(op, "compute");
-}
-
-mrt_dtype *mrt_narrow_sums(const mrt_op *op, const void *options) {
-  const mrt_option *o = dtype_option(op, "accumulate");
-  return o ? (mrt_dtype *)((char *)options + o->offset) : NULL;
 }
 
 bool mrt_narrow_moves(const mrt_node *n) {

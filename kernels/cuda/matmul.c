@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT */
 #include "op/matmul.h"
 #include "gemm/gemm.h"
+#include "op/sums.h"
 
 #include <stdlib.h>
 
@@ -97,7 +98,7 @@ static mrt_cuda_gemm matmul_gelu_grad_of(const mrt_call *c) {
 
 /* Sums that are narrow are the CPU's. */
 bool mrt_cuda_sums_wide(const mrt_signature *s) {
-  return !mrt_sums_narrow(s->options);
+  return !mrt_sums_narrow(s->op, s->options);
 }
 
 static void *prepare(const mrt_call *c, mrt_cuda_gemm g) {

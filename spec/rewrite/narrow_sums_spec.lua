@@ -100,6 +100,77 @@ describe("sums in few bits", function()
     assert.equal(100000, total(precision.bf16(), 100000))
   end)
 
+  it("are those of convolutions, in the order of the kernel", function()
+    local op = require "mrt.core".op
+    local draw = random.new(12)
+    for _ = 1, 12 do
+      local groups, sums = draw:integer(2) + 1, draw:integer(2) == 0 and "bf16" or "f16"
+      local n, c, o = draw:integer(2) + 1, draw:integer(3) + 1, draw:integer(4) + 1
+      local kh, kw = draw:integer(3) + 1, draw:integer(3) + 1
+      local options = { stride = { draw:integer(2) + 1, draw:integer(2) + 1 },
+        padding = { draw:integer(2), draw:integer(2) }, dilation = { 1, draw:integer(2) + 1 },
+        groups = groups, accumulate = sums }
+      local h, w = 5 + draw:integer(3), 5 + draw:integer(3)
+      local _, x = matrix(draw, n * h * w, c * groups, "f32")
+      local _, k = matrix(draw, o * groups, c * kh * kw, "f32")
+      local bias, d = matrix(draw, 1, o * groups, "f32")
+      local image = mrt.tensor(x, "f32"):reshape(n, h, w, c * groups)
+      local kernel = mrt.tensor(k, "f32"):reshape(o * groups, c, kh, kw)
+      local y = op.conv2d(image, kernel, bias:reshape(-1), options)
+      local got, size = mrt.eval(y):totable(), y:size()
+      for b = 1, size[1] do for i = 1, size[2] do for j = 1, size[3] do for f = 1, size[4] do
+        local s = 0
+        for p = 0, kh - 1 do for q = 0, kw - 1 do for e = 1, c do
+          local u = (i - 1) * options.stride[1] + p - options.padding[1]
+          local v = (j - 1) * options.stride[2] + q * options.dilation[2] - options.padding[2]
+          if u >= 0 and u < h and v >= 0 and v < w then
+            local pixel = x[((b - 1) * h + u) * w + v + 1][(f - 1) // o * c + e]
+            s = rounded(sums, f32(s + f32(pixel * k[f][(e - 1) * kh * kw + p * kw + q + 1])))
+          end
+        end end end
+        assert.equal(rounded(sums, f32(s + d[1][f])), got[b][i][j][f])
+      end end end end
+    end
+  end)
+
+  -- Integers that are small enough are added up exactly in any dtype.
+  it("are exact in gradients of convolutions where nothing is lost", function()
+    local op = require "mrt.core".op
+    local draw = random.new(13)
+    for _ = 1, 12 do
+      local groups = draw:integer(2) + 1
+      local o = { stride = { 1 + draw:integer(2), 1 }, padding = { draw:integer(2), 1 },
+        dilation = { 1, 1 + draw:integer(2) }, groups = groups }
+      local function integers(...)
+        return mrt.eval(mrt.randint(-1, 2, { ... }, { dtype = "i32" }):to "f32")
+      end
+      local x = integers(2, 6, 7, 3 * groups)
+      local w = integers(300 // groups * groups, 3, 2, 3)
+      local function gradients(sums)
+        o.accumulate = sums
+        return mrt.eval(mrt.grad((op.conv2d(x, w, o):square() * 0.5):sum(), { x, w }))
+      end
+      local wanted = gradients "f32"
+      for i, got in ipairs(gradients "f16") do
+        if wanted[i]:abs():amax():item() <= 2048 then
+          assert.equal(wanted[i]:bytes(), got:bytes())
+        end
+      end
+    end
+    local ones = mrt.ones(2, 64, 64, 1)
+    local dw = mrt.grad(op.conv2d(ones, mrt.ones(1, 1, 1, 1), { accumulate = "bf16" }):sum(), ones)
+    assert.equal(1, dw:amin():item())
+    local k = mrt.ones(1, 1, 1, 1)
+    assert.equal(256, mrt.grad(op.conv2d(ones, k, { accumulate = "bf16" }):sum(), k):item())
+    assert.equal(2048, mrt.grad(op.conv2d(ones, k, { accumulate = "f16" }):sum(), k):item())
+    local net = mrt.nn.Conv2d(1, 1, 1, { bias = false })
+    net.weight:assign(mrt.ones(1, 1, 1, 1))
+    local step = mrt.compile(function(a)
+      return mrt.grad(net(a):sum(), net.weight)
+    end, { precision = precision.f16 { loss_scale = false, accumulate = "f16" } })
+    assert.equal(2048, step(mrt.ones(2, 1, 64, 64)):item())
+  end)
+
   it("are those of gradients too", function()
     local x, w = mrt.ones(4096, 2), mrt.ones(2, 3)
     local dw = mrt.grad(x:matmul(w, { accumulate = "f16" }):sum(), w)
@@ -174,13 +245,13 @@ describe("a policy that says what sums are in", function()
   end)
 
   it("is refused where sums are something else", function()
-    local x = mrt.ones(1, 2, 4, 4)
+    local x = mrt.ones(1, 4, 2, 4)
     local step = mrt.compile(function(w)
-      return x:conv2d(w)
+      return x:attention(w, w)
     end, { precision = function() return { accumulate = "bf16" } end })
-    local err = failure(step, mrt.ones(3, 2, 1, 1))
+    local err = failure(step, mrt.ones(1, 4, 2, 4))
     assert.matches("narrow_sums_spec.lua:%d+", err.message)
-    assert.matches("conv2d adds up in f32, only matmul and linear", err.message)
+    assert.matches("attention adds up in f32, only matmul, linear and conv2d", err.message)
     assert.error_matches(function() precision.bf16 { accumulate = "f16" } end,
       "option 'accumulate': \"bf16\" or \"f32\" wanted, got \"f16\"")
     local m = mrt.ones(2, 2)

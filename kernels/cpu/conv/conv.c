@@ -275,6 +275,11 @@ static void run_share(const mrt_call *call, const void *shared, int part,
 
 static void run(const mrt_call *call, bool back) {
   if (mrt_type_count(&call->out[0].type) == 0) return;
+  if (sums_narrow(call)) {
+    read_bias(call);
+    mrt_conv_narrow(call, back);
+    return;
+  }
   if (in_depth(call)) {
     mrt_depth_run(call, back);
     return;

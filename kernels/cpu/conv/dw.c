@@ -324,6 +324,10 @@ static void run_part(const mrt_call *call, const void *shared, int part,
 }
 
 static void run(const mrt_call *call) {
+  if (sums_narrow(call)) {
+    mrt_conv_narrow_dw(call);
+    return;
+  }
   if (in_depth(call)) {
     mrt_depth_dw_run(call);
     return;

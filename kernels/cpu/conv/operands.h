@@ -48,6 +48,17 @@ static inline operands operands_of(const mrt_call *c) {
                      dots ? 2 : 1, c->out[0].type.dtype };
 }
 
+/* Are sums rounded after each term? */
+static inline bool sums_narrow(const mrt_call *c) {
+  const mrt_conv_options *o = c->options;
+  return o->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(o->accumulate);
+}
+#define mrt_conv_narrow    MRT_CPU(conv_narrow)
+#define mrt_conv_narrow_dw MRT_CPU(conv_narrow_dw)
+/* The whole of conv2d, or with `back` of conv2d_dx; bias_of(c) is filled. */
+void mrt_conv_narrow(const mrt_call *c, bool back);
+void mrt_conv_narrow_dw(const mrt_call *c);
+
 /* The bias as reals; narrow, it is made so in front of the scratch. */
 static inline size_t bias_bytes(const mrt_call *c) {
   if (c->nin < 3 || c->in[2].type.dtype == MRT_f32) return 0;
@@ -68,6 +79,9 @@ typedef struct {
   reader a, b;
   int each;
 } operands;
+static inline bool sums_narrow(const mrt_call *c) { return false; }
+static inline void mrt_conv_narrow(const mrt_call *c, bool back) {}
+static inline void mrt_conv_narrow_dw(const mrt_call *c) {}
 static inline size_t bias_bytes(const mrt_call *c) { return 0; }
 static inline void read_bias(const mrt_call *c) {}
 #endif

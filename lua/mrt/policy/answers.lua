@@ -9,7 +9,8 @@ local options = require "mrt.util.options"
 local answers = {}
 
 --- Operators that can add up in a narrow float.
-answers.sums_narrow = { matmul = true, linear = true }
+answers.sums_narrow = { matmul = true, linear = true, conv2d = true, conv2d_dx = true,
+  conv2d_dw = true }
 
 local dtypes = core.dtypes()
 local fields = { compute = true, gradient = true, scaled = true, output = true,
@@ -54,8 +55,8 @@ local function read_accumulate(policy, node, answer)
   if not (dtypes[sums] and dtypes[sums].narrow) then
     refuse(policy, node, shown, "f32, bf16, f16 or an f8 wanted")
   elseif not answers.sums_narrow[node.op] then
-    refuse(policy, node, shown, ("%s adds up in f32, only matmul and linear in what is asked for")
-      :format(node.op))
+    refuse(policy, node, shown, ("%s adds up in f32, only matmul, linear and conv2d in what "
+      .. "is asked for"):format(node.op))
   elseif answer.scaled or answer.compute == "f64" then
     refuse(policy, node, shown, ("%s adds up in %s"):format(answer.scaled
       and "what is scaled" or "f64", answer.scaled and "f32" or "f64"))

@@ -3,7 +3,7 @@
 ---     mrt.compile(step, { precision = policy.precision.bf16() })
 ---
 --- Products (matmul, convolution, attention) read narrow inputs and add up in f32
---- (matmul and linear in a narrow type where `accumulate` says so);
+--- (matmul, linear and conv2d in a narrow type where `accumulate` says so);
 --- norms, softmax, losses and sums compute in f32 whatever comes in; variables,
 --- optimizer state, arguments and results stay f32.  What the backward pass reads
 --- of the forward pass is kept narrow, and so is what layers hand on (`residual`).
@@ -54,8 +54,8 @@ local asked = {} -- by the compiler
 ---@field compute? mrt.DType  what inputs are rounded to
 ---@field output? mrt.DType   what results are rounded to (default: compute, where
 ---  something narrow comes of them; f32 if scaled)
----@field accumulate? mrt.DType  of matmul and linear: a narrow float that each sum is
----  rounded to after each term, to see what is lost (slow); default f32
+---@field accumulate? mrt.DType  of matmul, linear and conv2d: a narrow float that each
+---  sum is rounded to after each term, to see what is lost (slow); default f32
 ---@field scaled? boolean      of products: inputs are scaled to fit `compute`, by what
 ---  is largest in them, and the result is scaled back
 ---@field gradient? mrt.DType  if scaled, instead of `compute` for gradients
@@ -115,8 +115,8 @@ function precision.f32() return make { name = "f32()", choose = function() end }
 ---@class mrt.BF16Options
 ---@field residual? "bf16"|"f32"  what layers hand on is stored so: bf16 (default), as
 ---  Megatron has it, or as it was computed
----@field accumulate? "f32"|"bf16"  what matmul and linear add up in: f32 (default), or
----  bf16 term by term, slowly, as mrt.ComputationChoice has it
+---@field accumulate? "f32"|"bf16"  what matmul, linear and conv2d add up in: f32 (default),
+---  or bf16 term by term, slowly, as mrt.ComputationChoice has it
 
 --- Products in bf16, which has the range of f32 and 8 bits of precision.
 ---@param given? mrt.BF16Options
