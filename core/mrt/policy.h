@@ -69,14 +69,15 @@ typedef struct mrt_computation {
   mrt_type type; /* of its first result */
   double flops;
   /* to answer: */
-  mrt_dtype compute;    /* what its inputs are rounded to */
-  bool scaled;          /* of products: inputs are scaled to fit that dtype, by
+  mrt_dtype compute;  /* what its inputs are rounded to */
+  bool scaled;        /* of products: inputs are scaled to fit that dtype, by
                         what is largest in them */
-  mrt_dtype gradient;   /* if scaled, instead of `compute` for inputs that are
+  mrt_dtype gradient; /* if scaled, instead of `compute` for inputs that are
                          gradients */
-  mrt_dtype output;     /* of its results; COUNT: as compute, where something
+  mrt_dtype output;   /* of its results; COUNT: as compute, where something
                         narrow comes of them */
-  mrt_dtype accumulate; /* of matmul, linear and conv2d: what sums are rounded to after
+  mrt_dtype
+      accumulate; /* of matmul, linear and conv2d: what sums are rounded to after
                            each term; COUNT: as the program
                            says, f32 if it does not */
 } mrt_computation;

@@ -210,9 +210,12 @@ describe("the gradient noise of a step", function()
 
   it("is refused where there is nothing to tell it from", function()
     local x = mrt.ones(6, 4)
-    assert.error_matches(function() linear { gradient_noise = true }(x) end,
-      "gradient_noise_spec.lua:%d+: gradient_noise: a batch of 6 rows, which has no parts: "
-      .. "accumulate = 2 or more")
+    for _, count in ipairs { 1, false } do
+      assert.error_matches(function()
+        linear { gradient_noise = true, accumulate = count or nil }
+      end, "gradient_noise_spec.lua:%d+: gradient_noise: a batch has no parts: "
+        .. "accumulate = 2 or more")
+    end
     assert.error_matches(function() linear { gradient_noise = 3 } end,
       "gradient_noise: true or a table of options wanted, got 3")
     assert.error_matches(function() linear { gradient_noise = { decay = 1 } } end,
@@ -222,6 +225,10 @@ describe("the gradient noise of a step", function()
     local auto = linear { accumulate = "auto", gradient_noise = true }
     auto(x) -- one micro-batch: nothing to tell
     assert.is_nil(auto:gradient_noise())
+    local step = linear { accumulate = 2, gradient_noise = true }
+    step:ranges(x) -- of the whole batch
+    assert.is_true(#step:plan(x):options { budget = "1MiB" } > 0)
+    assert.is_nil(step:gradient_noise())
     assert.is_nil(linear {}:gradient_noise())
   end)
 end)

@@ -39,9 +39,8 @@ end
 
 --- Read the option `gradient_noise` of mrt.compile.
 ---@param given true|false|mrt.GradientNoiseOptions?
----@param count mrt.Accumulate?  the option `accumulate`
 ---@return table? settings
-function gradient_noise.read(given, count)
+function gradient_noise.read(given)
   if not given then return nil end
   if given ~= true and type(given) ~= "table" then
     refuse("true or a table of options wanted, got %s", options.show(given))
@@ -50,8 +49,16 @@ function gradient_noise.read(given, count)
   if not (o.decay >= 0 and o.decay < 1) then
     refuse("decay = %g, wanted 0 <= decay < 1", o.decay)
   end
-  o.strict = count == nil or count == 1
   return o
+end
+
+--- Raise if a function has the option and its batches will have no parts.
+---@param given mrt.CompileOptions
+function gradient_noise.want_parts(given)
+  local count = given.accumulate
+  if given.gradient_noise and (count == nil or count == 1) and not given.shard then
+    refuse "a batch has no parts: accumulate = 2 or more, or several ranks (option 'shard') wanted"
+  end
 end
 
 -- ---- the transform -----------------------------------------------------------
@@ -142,19 +149,10 @@ local function inverse_rows(now)
   return ((parts.count - 1) / parts.sizes[1] + 1 / last) / parts.count, 1 / (rows * ranks)
 end
 
--- Is there a part that is smaller than the batch?
-local function has_parts(self)
-  local now = self.trace
-  if now.parts or now.ranks then return now.parts or now.rows end
-  if not self.settings.strict then return false end
-  refuse("a batch of %d rows, which has no parts: accumulate = 2 or more, or several ranks "
-    .. "(option 'shard') wanted", now.rows)
-end
-
---- Both averages move on, if the step counts.
+--- Both averages move on, if the step counts and has parts.
 function Noise:finish()
-  if not self.big or not has_parts(self) then return end
   local now, keep = self.trace, self.settings.decay
+  if not self.big or not (now.parts or now.ranks) then return end
   local own, all = inverse_rows(now)
   local small = now.parts and self.mean or self.small
   if now.ranks then

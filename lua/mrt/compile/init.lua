@@ -18,6 +18,7 @@ local combine = require "mrt.accumulate.combine"
 local elastic = require "mrt.compile.elastic"
 local entries = require "mrt.compile.entry"
 local figures = require "mrt.device.figures"
+local gradient_noise = require "mrt.compile.gradient_noise"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
 local signature = require "mrt.compile.signature"
@@ -423,7 +424,10 @@ end
 function compile.compile(fn, given)
   argument.callable("compile", fn)
   if given ~= nil then options.check_names("compile", given) end
-  return new(fn, options.merge(given or {}, compile.override or {}))
+  local own = options.merge(given or {}, compile.override or {})
+  local made = new(fn, own)
+  gradient_noise.want_parts(own)
+  return made
 end
 
 return compile
