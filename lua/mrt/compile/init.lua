@@ -120,15 +120,16 @@ function Compiled:count(option, key, tensors, ...)
   return self.parts[key]
 end
 
--- A function that plans this call under other options, running nothing; false
--- takes an option away.
+-- A function that plans this call under other options, running nothing; false takes
+-- an option away.  A second argument says which shape a tensor has instead of its own.
 function Compiled:replanner(n, ...)
   if math.type(n) ~= "integer" or n < 0 then refuse("replanner", "a count", n) end
   local args = signature.hollow(n, ...)
-  return function(changes)
+  return function(changes, shape_of)
     local other = self:with(changes)
     other.quiet = true
-    return other:plan(table.unpack(args, 1, args.n))
+    local own = shape_of and signature.resized(args, shape_of) or args
+    return other:plan(table.unpack(own, 1, own.n))
   end
 end
 
@@ -229,6 +230,7 @@ function Compiled:plan_in(k, ...)
     self.options.name, entry.planning_us)
   entry.plan.replan = entry.plan.replan or self:replanner(select("#", ...), ...)
   entry.plan.step_options, entry.plan.space = self.options, self.space
+  entry.plan.first_shape = first and first:size() or nil
   entry.plan.rows = first and first:dim() > 0 and first:size(1) or 1
   if compile.planning and not compile.first_plan then
     compile.first_plan, compile.first_call = entry.plan, table.pack(self, ...)

@@ -130,13 +130,21 @@ signature.stand_in, signature.record, signature.restore = stand_in, record, rest
 ---@param ... any
 ---@return table packed  as table.pack gives
 function signature.hollow(n, ...)
-  local args = { n = n, ... }
-  for i = 1, n do
-    args[i] = stand_in(args[i], function(x)
-      return core.op.full { shape = x.shape, value = 0, dtype = x.dtype }
+  return signature.resized({ n = n, ... }, function(shape) return shape end)
+end
+
+--- The same with other shapes.
+---@param args table  as hollow gives
+---@param shape_of fun(shape: integer[]): integer[]
+---@return table packed
+function signature.resized(args, shape_of)
+  local out = { n = args.n }
+  for i = 1, args.n do
+    out[i] = stand_in(args[i], function(x)
+      return core.op.full { shape = shape_of(x.shape), value = 0, dtype = x.dtype }
     end, {}, false)
   end
-  return args
+  return out
 end
 
 return signature

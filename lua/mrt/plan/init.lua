@@ -172,6 +172,23 @@ function Plan:graph(stage)
   return self.core:graph(stage_number(self, stage or "planned"))
 end
 
+--- Find the largest size whose step fits a budget, by plans alone: nothing runs.
+---
+---     print(step:plan(tokens, targets):largest("batch", { memory = "24GiB" }))
+---
+--- "batch" and "context" are the first and second dimension of the first tensor argument,
+--- and of all arguments that have that size there.  Any other name ("layers") needs
+--- `plan`, a function that plans the step of a size.
+---
+--- Raises: no such dimension, no budget.
+---@param what string
+---@param o? {memory?: integer|string, recompute?: boolean, step?: integer, from?: integer,
+---  plan?: fun(size: integer): mrt.Plan}
+---  memory: the budget, by default that of the step or the device's memory; recompute:
+---  plans may do what a budget may; step: sizes are multiples of it; from: where to begin
+---@return mrt.Largest
+function Plan:largest(what, o) return require "mrt.plan.largest".of(self, what, o) end
+
 --- The ways into a budget: the batch as it is, micro-batches, recomputing,
 --- swapping, both, more devices, each with peak and predicted time, and the planner's
 --- choice.  The budget is that of the step (`memory`), or the device's memory.

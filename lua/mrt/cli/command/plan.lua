@@ -28,6 +28,9 @@ mrt plan [options] script.lua [args]
   --budget BYTES  the ways into so much memory, 6GiB, 512 MiB, 2e9; fail
                   if there is none; of several: which are over it, fail if
                   all are
+  --largest NAME  the largest value of the script's flag --NAME (batch, context,
+                  layers, dim, ...) whose plan fits --budget or the memory of
+                  --device; NAME:64: multiples of 64
   --html FILE     write a page with pictures as well
   --device NAME   plan for a machine that need not be here: a100-40, or a file
                   that returns a profile; mrt info --devices lists them
@@ -79,6 +82,14 @@ local read = {
     local bytes, message = format.read_bytes(value)
     options.budget = bytes
     return bytes and at, message
+  end,
+  largest = function(options, args, i)
+    local value, at = value_of(args, i, "largest")
+    if not value then return nil, at end
+    local name, step = value:match "^%-*([%w_-]+):?(%d*)$"
+    step = step == "" and 1 or math.tointeger(tonumber(step))
+    options.largest = name and step and step >= 1 and { name = name, step = step }
+    return options.largest and at, ("--largest %s, NAME or NAME:STEP wanted"):format(value)
   end,
   html = function(options, args, i)
     local value, at = value_of(args, i, "html")
@@ -223,6 +234,15 @@ local function plan_cases(options, script, text)
   return entries
 end
 
+-- The largest value of the script's flag that fits: the exit status.
+local function show_largest(options, script)
+  local found, problem = require "mrt.plan.report.largest_flag" (options, common_of(options),
+    script)
+  if not found then return complain("%s", problem) end
+  out:write(tostring(found), "\n")
+  return found.best and 0 or 1
+end
+
 -- What mrt.plan.compare draws of them; how many are over their limit.
 local function curves_of(entries)
   local plans, over = { names = {} }, 0
@@ -343,6 +363,7 @@ return function(...)
   end
   local name, text = args[script], nil
   if name == "-" and #options.cases > 1 then text = io.read "a" end
+  if options.largest then return show_largest(options, { table.unpack(args, script) }) end
   local chunk, message
   if text then
     chunk, message = load(text:gsub("^#[^\n]*", ""), "=stdin", "t")
