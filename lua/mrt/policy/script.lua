@@ -23,6 +23,7 @@ local choice = { ["function"] = true, table = true }
 -- What each may be; mrt.compile reads the values.
 local kinds = {
   checkpoint = choice,
+  compress = { string = true, number = true, ["function"] = true },
   memory = { string = true, number = true, table = true },
   accumulate = { number = true, string = true, ["function"] = true },
   swap = choice,

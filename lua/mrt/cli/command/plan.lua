@@ -31,6 +31,9 @@ mrt plan [options] script.lua [args]
   --largest NAME  the largest value of the script's flag --NAME (batch, context,
                   layers, dim, ...) whose plan fits --budget or the memory of
                   --device; NAME:64: multiples of 64
+  --lock FILE     write what the plan takes, by line of Lua
+  --check FILE    hold the plan to such a file: fail, and name the lines, where
+                  it takes a byte more or 1 % more predicted time
   --html FILE     write a page with pictures as well
   --device NAME   plan for a machine that need not be here: a100-40, or a file
                   that returns a profile; mrt info --devices lists them
@@ -67,6 +70,14 @@ local stages = { "ddp", "zero1", "zero2", "zero3", "fsdp",
   zero3 = function(shard) return shard.zero(3) end,
   fsdp = function(shard) return shard.fsdp() end }
 
+local function text_of(name)
+  return function(options, args, i)
+    local value, at = value_of(args, i, name)
+    options[name] = value
+    return value and at, at
+  end
+end
+
 local read = {
   json = function(options, _, i)
     options.json = true
@@ -91,16 +102,10 @@ local read = {
     options.largest = name and step and step >= 1 and { name = name, step = step }
     return options.largest and at, ("--largest %s, NAME or NAME:STEP wanted"):format(value)
   end,
-  html = function(options, args, i)
-    local value, at = value_of(args, i, "html")
-    options.html = value
-    return value and at, at
-  end,
-  device = function(options, args, i)
-    local value, at = value_of(args, i, "device")
-    options.device = value
-    return value and at, at
-  end,
+  html = text_of "html",
+  lock = text_of "lock",
+  check = text_of "check",
+  device = text_of "device",
   policy = function(options, args, i)
     local value, at = value_of(args, i, "policy")
     table.insert(options.cases, { name = value, arguments = { "--policy", value } })
@@ -117,11 +122,7 @@ local read = {
     end
     return at
   end,
-  figures = function(options, args, i) -- what a process among several is asked for
-    local value, at = value_of(args, i, "figures")
-    options.figures = value
-    return value and at, at
-  end,
+  figures = text_of "figures", -- what a process among several is asked for
   ranks = function(options, args, i)
     local value, at = value_of(args, i, "ranks")
     if not value then return nil, at end
@@ -189,11 +190,29 @@ local function write_figures(options, found)
   return ok and 0 or complain("%s", message)
 end
 
+-- Write a lock, or hold the plan to one: the exit status.
+local function show_lock(plan, options)
+  local lock = require "mrt.plan.report.lock"
+  local now = lock.of(plan, { script = options.script, ranks = options.ranks or 1 })
+  if options.lock then
+    local ok, message = core.write_file(options.lock, lock.text(now))
+    return ok and 0 or complain("%s", message)
+  end
+  local before, problem = lock.read(options.check)
+  if not before then return complain("%s", problem) end
+  local ok, said = lock.compare(before, now)
+  if not ok then return complain("%s: %s", options.check, said) end
+  out:write(said, "\n")
+  return 0
+end
+
 -- Print the plan as asked: the exit status.
 local function show(plan, options)
   local ok, message
   if options.figures then
     return write_figures(options, require "mrt.plan.report.figures" (plan, line_of(plan, options)))
+  elseif options.lock or options.check then
+    return show_lock(plan, options)
   elseif options.json then
     ok, message = out:write(require "mrt.plan.report.json" (plan))
   else
@@ -362,6 +381,7 @@ return function(...)
     return 0
   end
   local name, text = args[script], nil
+  options.script = name
   if name == "-" and #options.cases > 1 then text = io.read "a" end
   if options.largest then return show_largest(options, { table.unpack(args, script) }) end
   local chunk, message
