@@ -127,7 +127,7 @@ static mrt_status plan_once(mrt_budget_search *c, size_t memory,
  * knew of. */
 mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
                            mrt_candidate candidate, mrt_result *o) {
-  int most = c->large ? FEW : SOLVED;
+  int most = c->large || c->hurried ? FEW : SOLVED;
   if (c->large) candidate.slack = memory >> 10;
   *o = (mrt_result){ .candidate = candidate };
   MRT_TRY(plan_once(c, memory, o));
@@ -362,6 +362,12 @@ static mrt_status try_like(mrt_budget_search *c, bool *done) {
   return MRT_OK;
 }
 
+/* Is the budget below what the largest node takes in the arena? */
+static bool hopeless(const mrt_budget_search *c) {
+  const mrt_planner *p = c->planner;
+  return p->plan->options.memory < p->memo.working_set;
+}
+
 static mrt_status compete(mrt_budget_search *c) {
   mrt_plan *plan = c->planner->plan;
   bool done = false;
@@ -371,6 +377,7 @@ static mrt_status compete(mrt_budget_search *c) {
   mrt_status s = mrt_planner_finish(c->planner);
   plan->options.quick = c->planner->blank->options.quick;
   if (s && s != MRT_EBUDGET) return s;
+  if (s && plan->options.quick && hopeless(c)) return mrt_plan_over(plan, 0);
   double extra = lost(plan, &c->base);
   if (!s) c->seconds = plan->info.seconds;
   if (!s && extra <= (c->large ? large_little : very_little) * c->base)

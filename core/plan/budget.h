@@ -17,6 +17,7 @@ typedef struct mrt_budget_search {
   double seconds; /* to be below; INFINITY: nothing fits yet */
   double base;    /* of the step with all kept in memory */
   int left;       /* solver runs, while something fits */
+  bool hurried;   /* a candidate gets few of them, for somebody waits */
   size_t least;   /* peak of the plan whose runs take least, of segments and of
                      what is planned without a budget; 0: none planned */
 } mrt_budget_search;

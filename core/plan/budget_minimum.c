@@ -4,8 +4,8 @@
  *   gives   an error that names the least budget found.  Given that one, the
  *           planner does the same as here, and so stays within it.
  *   method  What segments take would do.  Halve between that, or what is found
- *           by doubling, and what no plan is below: by recomputing, then by
- *           swapping all there is too.
+ *           by doubling, and what no plan is below: by swapping all there is and
+ *           recomputing, or where nothing may be swapped by recomputing.
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/budget.h"
@@ -13,9 +13,10 @@
 enum {
   DOUBLINGS = 12,
   SMALL = 500, /* nodes: with fewer, */
-  MANY = 12,   /* halvings, else */
+  MANY = 5,    /* halvings, else */
   HALVINGS = 4,
-  FEW = 2 /* and of a large graph */
+  FEW = 2,  /* and of a large graph */
+  CLOSE = 4 /* near enough: less than 1 / 2^CLOSE of it apart */
 };
 
 typedef struct search {
@@ -38,7 +39,7 @@ static mrt_status halve(search *s) {
   for (int i = 0; i < DOUBLINGS && !s->high; i++)
     MRT_TRY(fits(s, s->low + (s->low >> !large)));
   for (int i = 0; i < halvings && s->high; i++) {
-    if (s->high - s->low <= s->high >> 6) break;
+    if (s->high - s->low <= s->high >> CLOSE) break;
     MRT_TRY(fits(s, s->low + (s->high - s->low) / 2));
   }
   return MRT_OK;
@@ -50,11 +51,12 @@ mrt_status mrt_budget_minimum(mrt_budget_search *c) {
   if (plan->options.quick) return mrt_plan_over(c->planner->plan, 0);
   if (low < c->planner->memo.working_set) low = c->planner->memo.working_set;
   bool swaps = mrt_budget_may_swap(c);
+  c->hurried = true;
   size_t overhead = plan->device.overhead; /* what a budget is for, too */
   search s = { .c = c, .low = low, .high = c->least };
   s.candidate = c->least ? (mrt_candidate){ .seeded = true }
                          : (mrt_candidate){ .brief = true };
-  if (c->least || !swaps) MRT_TRY(halve(&s));
+  if (!swaps) MRT_TRY(halve(&s));
   s.candidate = (mrt_candidate){ .lanes = MRT_ALL_LANES,
                                  .variables = mrt_budget_movable(c) };
   s.low = low;

@@ -39,7 +39,7 @@ local levers = {
 -- The first of them that fits, and what it saves.
 local function next_lever(needed, given, replan)
   for _, lever in ipairs(levers) do
-    local changes = { memory = given }
+    local changes = { memory = given, effort = 0 } -- who asks waits
     for name, value in pairs(lever[2]) do changes[name] = value end
     local ok, plan = pcall(replan, changes)
     if ok and plan.peak <= given then
@@ -70,7 +70,8 @@ function budget.explain(err, given, replan, bound)
     :format(bound and ("%s leave %s to the step, which"):format(bound, format.bytes(given))
       or "memory = " .. format.bytes(given), err.message:match "with ([%a ]+),"
       or "micro-batches", format.bytes(needed), needed) }
-  local ok, plan = pcall(replan, { memory = needed })
+  local ok, plan = pcall(replan, { memory = needed, effort = 0 })
+  if not ok then ok, plan = pcall(replan, { memory = needed }) end
   if ok then alive(plan, lines) end
   lines[#lines + 1] = next_lever(needed, given, replan)
   local message = table.concat(lines, "\n")
