@@ -64,9 +64,28 @@ static void push_nested(lua_State *L, const mrt_tensor *t, int depth,
   }
 }
 
+enum { MOST_EMPTY = 1 << 20 }; /* lists of a tensor without elements */
+
+/* Lists that have none: as many as the dimensions before the first 0 say, and
+ * no element's memory bounds them. */
+static bool too_many_empty(const mrt_type *type) {
+  int64_t lists = 1;
+  if (mrt_type_count(type) > 0) return false;
+  for (int d = 0; d < type->rank && type->dims[d] > 0; d++) {
+    if (type->dims[d] > MOST_EMPTY / lists) return true;
+    lists *= type->dims[d];
+  }
+  return false;
+}
+
 /* totable(): nested lists; a scalar is a number. */
 static int totable(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
+  const mrt_type *type =
+      mrt_tensor_type(mrt_lua_check_tensor(L, m, 1, "totable"));
+  if (too_many_empty(type))
+    return mrt_lua_fail(L, m, MRT_EVALUE, "totable",
+                        "more than %d lists without an element", MOST_EMPTY);
   int64_t next = 0;
   mrt_tensor *t = evaluated(L, m, "totable");
   push_nested(L, t, 0, &next);

@@ -273,4 +273,13 @@ describe("native memory", function()
     end
     assert.equal(21.5, x:sum():item())
   end)
+
+  it("makes lists without elements, but not more than anybody means", function()
+    assert.same({ {}, {}, {} }, mrt.zeros(3, 0):totable())
+    assert.same({}, mrt.zeros(0, 1 << 40):totable())
+    for _, shape in ipairs { { 1 << 40, 0 }, { 3, 1 << 20, 0, 5 } } do
+      assert.error_matches(function() mrt.zeros(shape):totable() end,
+        "tensor_spec.lua:%d+: totable: .*lists without an element")
+    end
+  end)
 end)
