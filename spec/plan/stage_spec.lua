@@ -88,6 +88,9 @@ describe("the stages of a plan", function()
     local plan = mlp_plan { name = "<mlp>" }
     for _, stage in ipairs(plan:stages()) do
       local text = saved(plan, "graph.svg", { stage = stage })
+      for fill in text:gmatch 'fill="([^"]*)"' do -- as every renderer reads it
+        assert.truthy(fill:find "^#%x%x%x%x?%x?%x?$" or fill:find "^%l+$", fill)
+      end
       assert.equal(#plan:stage(stage).nodes, count(text, '<rect class="node'))
       assert.matches("Graph of &lt;mlp&gt;, [%a ]*" .. stage, text)
       assert.equal(stage == "traced" and 3 or 4, count(text, '">kept</text>'))

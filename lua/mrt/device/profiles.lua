@@ -3,8 +3,9 @@
 --- A profile is a table as lua/mrt/device/read.lua describes it; a user's own is
 --- a Lua file that returns one.  Figures are the vendors' published ones, dense
 --- (no sparsity); `efficiency` is the share of them that real kernels reach:
---- large bf16 products 0.78 to 0.81 of the peak, memory-bound kernels 0.77 of
---- the bandwidth, both measured on an H200 and assumed of the others.
+--- large bf16 products 0.78 to 0.81 of the peak (cuBLAS, 8192 cubed), memory-bound
+--- kernels 0.77 of the bandwidth (cuDNN's norms), as others saw them on an H200, assumed
+--- of the rest.  No step of mrt was timed on any of these machines.
 ---
 --- Links are those of a node of eight and, between nodes, of a network card for each
 --- device; "h100+25gbe" has one Ethernet card a node instead.  Figures of NVLink are

@@ -52,6 +52,17 @@ local function describe(plan, name)
   return p
 end
 
+-- A pale colour of a hue from 0 to 359, as all renderers read it: lightness 0.82,
+-- saturation 0.7.
+local function pale(hue)
+  local function channel(n)
+    local k = (n + hue / 30) % 12
+    local value = 0.82 - 0.7 * 0.18 * math.max(-1, math.min(k - 3, 9 - k, 1))
+    return math.floor(255 * value + 0.5)
+  end
+  return ("#%02x%02x%02x"):format(channel(0), channel(8), channel(4))
+end
+
 -- Blocks at one offset of the arena have one colour, other memory is grey; white
 -- is what has none: a view, or what a later pass takes away.
 local function colour(p, block)
@@ -60,7 +71,7 @@ local function colour(p, block)
   local seen = p.seen
   if not seen[block.offset] then
     seen.count = seen.count + 1
-    seen[block.offset] = ("hsl(%d 70%% 82%%)"):format(seen.count * 137 % 360)
+    seen[block.offset] = pale(seen.count * 137 % 360)
   end
   return seen[block.offset]
 end
