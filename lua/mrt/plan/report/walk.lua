@@ -4,6 +4,7 @@
 
 local about = require "mrt.plan.report.about"
 local format = require "mrt.util.format"
+local tags = require "mrt.plan.report.tags"
 
 -- What lies between those alive: how many blocks, their bytes, the largest.
 local function holes(alive, size)
@@ -27,9 +28,10 @@ local function name(v)
   return ("%s %s"):format(format.shorten(v.name or v.op, 40), v.type)
 end
 
-local function event(lines, sign, v)
-  lines[#lines + 1] = ("       %s %-10s %-34s %12s at %s"):format(sign, v.role,
-    name(v), format.bytes(v.bytes), format.count(v.offset))
+local function event(lines, sign, v, tag)
+  lines[#lines + 1] = ("       %s %-10s %-34s %12s at %s%s"):format(sign, v.role,
+    name(v), format.bytes(v.bytes), format.count(v.offset),
+    tag and (", %stag %d"):format(tag.new and "new " or "", tag.tag) or "")
 end
 
 -- Results that take the place of what the step reads last.
@@ -44,12 +46,14 @@ end
 
 --- Return the execution as text: each step's node, what is born (+), written in
 --- place (=) and dies (-), then the live bytes and the free blocks of the arena
---- while it runs.
+--- while it runs; beside them counters of readers and the box of free tags that the
+--- simplest planner would have (tags.lua).
 ---@param plan mrt.Plan
 ---@return string
 return function(plan)
   local values, steps, operands = plan:values(), plan:steps(), plan:operands()
   local births, deaths = about.events(values, #steps)
+  local boxes, count_of_tags = tags.simulate(plan)
   local lines, alive = {}, {}
   for i, s in ipairs(steps) do
     for _, v in ipairs(births[i]) do alive[v] = true end
@@ -59,12 +63,14 @@ return function(plan)
         format.bytes(s.live), count, count == 1 and "" or "s",
         format.bytes(total), count > 1 and ", the largest "
         .. format.bytes(largest) or "")
-    for _, v in ipairs(births[i]) do event(lines, "+", v) end
+    for k, v in ipairs(births[i]) do event(lines, "+", v, boxes[i].taken[k]) end
     in_place(lines, values, operands[i], i)
     for _, v in ipairs(deaths[i]) do
       event(lines, "-", v)
       alive[v] = nil
     end
+    lines[#lines + 1] = tags.line(boxes[i], values)
   end
+  lines[#lines + 1] = ("%d tags"):format(count_of_tags)
   return table.concat(lines, "\n")
 end
