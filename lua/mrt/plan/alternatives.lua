@@ -6,6 +6,7 @@ local core = require "mrt.core"
 local format = require "mrt.util.format"
 local process = require "mrt.compile.process"
 local policy_swap = require "mrt.policy.swap"
+local precision = require "mrt.policy.precision"
 
 --- One way, planned.
 ---@class mrt.Alternative
@@ -14,6 +15,8 @@ local policy_swap = require "mrt.policy.swap"
 ---@field peak? integer     bytes; nil when it could not be planned
 ---@field seconds? number   predicted, of a step
 ---@field fits boolean
+---@field other_bits? boolean  the step would have other bits, so it is no choice of the
+---  planner: the script has to say so
 ---@field why? string       when it could not be planned
 ---@field choice? boolean   the planner's
 ---@field does? string      what is recomputed, swapped, waited for
@@ -93,6 +96,22 @@ local function both(list)
   if one.plan and one.plan.swapped == 0 then list[#list] = nil end
 end
 
+-- What the script would have to allow, for the bits of its steps change: unless it has.
+local function other_bits(list, step)
+  local ways = {
+    { "compress, at a tolerance of 0.01", "compress", 0.01 },
+    { "bf16", "precision", precision.bf16() },
+    { "bf16 and compress", "precision", precision.bf16() },
+  }
+  for i, way in ipairs(ways) do
+    local changes = { memory = list.budget, effort = 0, [way[2]] = way[3] }
+    if i == 3 then changes.compress = 0.01 end
+    local has = step.precision and changes.precision
+      or (step.compress or step.tolerated) and changes.compress
+    if not has then try(list, way[1], changes).other_bits = true end
+  end
+end
+
 -- Ranks that share weights, optimizer state and batch evenly (ZeRO-3) until a
 -- rank's part fits.
 local function devices(list, plan)
@@ -139,7 +158,7 @@ local function choose(list, may_accumulate)
   local best
   for _, one in ipairs(list) do
     local allowed = may_accumulate or not one.changes.accumulate
-    if one.way == SWAP_ALL and best then allowed = false end
+    if one.way == SWAP_ALL and best or one.other_bits then allowed = false end
     if one.fits and allowed and not one.estimate
       and (not best or one.seconds < best.seconds) then
       best = one
@@ -150,8 +169,8 @@ local function choose(list, may_accumulate)
 end
 
 --- Try the ways in their order: the batch as it is; micro-batch halved step by step; then
---- recomputing at the largest micro-batch that fits; then swapping; both; then more
---- devices.
+--- recomputing at the largest micro-batch that fits; then swapping; both; then what changes
+--- bits, to compress and bf16; then more devices.
 ---@param given table  budget, rows, plan, accumulate (may be chosen), job
 ---@return mrt.Alternatives
 local function climb(given)
@@ -163,6 +182,7 @@ local function climb(given)
   recompute(self, given.rows, parts)
   try(self, SWAP_ALL, { swap = policy_swap.all(), memory = given.budget })
   both(self)
+  other_bits(self, given.plan.step_options or {})
   if first.plan then devices(self, first.plan) end
   self.choice = choose(self, given.accumulate)
   if job then
@@ -177,6 +197,7 @@ end
 
 local function verdict(one)
   if one.job then return one.job end
+  if one.fits and one.other_bits then return "fits, with other bits" end
   if one.fits then return one.estimate and "would fit, shared evenly" or "fits" end
   return one.why and format.shorten(one.why, WHY) or "does not fit"
 end
