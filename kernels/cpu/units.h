@@ -50,6 +50,7 @@ static const char *element(const reader *r, int64_t i, int64_t p) {
 static void read_values(const reader *r, void *to, int64_t i, int64_t p,
                         int64_t step, int64_t n) {
   const char *from = element(r, i, p);
+  if (n == 0) return; /* of products over nothing, which may have no address */
   if (r->plain && step == 1) {
     memcpy(to, from, (size_t)(n * r->bytes));
     return;

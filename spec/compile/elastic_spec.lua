@@ -83,7 +83,7 @@ describe("step:budget", function()
     assert.equal(plan.peak, step:plan(x).peak)
   end)
 
-  it("gives pages back to the system", function()
+  it("gives pages back to the system #process", function()
     if not io.open "/proc/self/statm" then return end
     local function resident()
       collectgarbage()
