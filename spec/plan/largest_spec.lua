@@ -56,6 +56,35 @@ describe("plan:largest", function()
     assert.truthy(tostring(found):find "^the largest layers within 2.00 MiB .*\n  layers %d+ takes")
   end)
 
+  it("steps over sizes that are refused between others", function()
+    local tried = 0
+    local function of_heads(heads, limit)
+      return function(n)
+        tried = tried + 1
+        if n % heads ~= 0 then error(n .. " is not a multiple of the heads") end
+        if limit and n > limit then error "too wide" end
+        return planned(1)(n // heads, 16)
+      end
+    end
+    local plan = planned(1)(2, 16)
+    for _, heads in ipairs { 3, 6, 25 } do
+      for _, from in ipairs { 1, heads * 7 } do
+        tried = 0
+        local make = of_heads(heads)
+        local found = plan:largest("dim", { memory = "600KiB", plan = make, from = from })
+        assert.equal(found.tried, tried)
+        assert.equal(heads, found.step)
+        check(found, make, 600 << 10, heads)
+        assert.truthy(found.next.peak)
+      end
+    end
+    -- what is refused from a size on is no step
+    local found = plan:largest("dim", { memory = "1GiB", plan = of_heads(1, 13), from = 4 })
+    assert.equal(13, found.best.size)
+    assert.equal(1, found.step)
+    assert.truthy(found.next.message:find "too wide")
+  end)
+
   it("says what a larger size fails by, and when none fits", function()
     local plan = planned(1)(2, 16)
     local found = plan:largest("context", { memory = "1GiB" })
@@ -128,8 +157,19 @@ describe("mrt plan --largest", function()
     assert.equal(1, code)
     assert.truthy(out:find "the script does not read it")
     code, out = run("--largest width --budget 1MiB " .. script)
+    assert.equal(0, code, out)
+    assert.truthy(out:find "\n  in steps of 8\n")
+    code, out = run("--largest width:3 --budget 1MiB " .. script)
     assert.equal(1, code)
     assert.truthy(out:find "multiples of 8")
+    for _, more in ipairs { "--json", "--html x.html", "--lock x.json", "--check x.json" } do
+      code, out = run("--largest width --budget 1MiB " .. more .. " " .. script)
+      assert.equal(1, code)
+      assert.truthy(out:find "one of them wanted")
+    end
+    code, out = run("--largest width --budget 1MiB --ranks 2 --shard all " .. script)
+    assert.equal(1, code)
+    assert.truthy(out:find "%-%-largest wants one plan")
     code, out = run("--largest width:8 " .. script .. " --width 8")
     assert.equal(1, code)
     assert.truthy(out:find "wants a %-%-budget")

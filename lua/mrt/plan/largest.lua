@@ -3,7 +3,9 @@
 --- By plans alone: a size fits if the plan of it takes no more than the budget.  Sizes
 --- are doubled until one does not fit, then halved between; the answer is a size that
 --- fits beside one that does not, both planned.  Plans of larger sizes than those tried
---- might fit again; none that was tried does.
+--- might fit again; none that was tried does.  Where sizes between two that can be planned
+--- are refused, as a width that the heads do not divide, the least step that is not becomes
+--- the step.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -23,6 +25,7 @@ local options = require "mrt.util.options"
 ---@field budget integer    bytes
 ---@field best mrt.Trial?   the largest that fits; nil: none does
 ---@field next mrt.Trial?   the next size, which does not; nil: all that may be tried fit
+---@field step integer      sizes are so far apart
 ---@field tried integer     plans made
 
 local largest = {}
@@ -44,33 +47,77 @@ function Largest:__tostring()
     format.bytes(self.budget), format.count(self.budget), self.tried) }
   lines[2] = self.best and "  " .. line(self.what, self.best) or "  none fits"
   if self.next then lines[3] = "  " .. line(self.what, self.next) end
+  if self.step > 1 then lines[#lines + 1] = ("  in steps of %d"):format(self.step) end
   return table.concat(lines, "\n")
+end
+
+-- How far to look for a size that is not refused: at first, where perhaps all are, and
+-- between two that are not.
+local FIRST <const>, FURTHEST <const> = 32, 256
+
+-- The least step from `low` to a size up to `high` that can be planned.
+local function step_from(low, high, planned)
+  for step = 2, math.min(high - low, low == 0 and FIRST or FURTHEST) do
+    if planned(low + step) then return step end
+  end
+end
+
+-- What is known of sizes: `trial` plans one once.
+local Search = {}
+Search.__index = Search
+
+function Search:trial(size)
+  if not self.seen[size] then
+    self.seen[size] = self.try(size)
+    self.found.tried = self.found.tried + 1
+  end
+  return self.seen[size]
+end
+
+function Search:fits(size)
+  local peak = self:trial(size).peak
+  return peak and peak <= self.found.budget
+end
+
+-- A size that is refused at first or between two that can be planned: widen the step.
+-- Did it change?
+function Search:widen(size, low, high)
+  if not self.free or self:trial(size).peak then return false end
+  if low > 0 and not self:trial(high).peak then return false end
+  self.free = false
+  local step = step_from(low, high, function(n) return self:trial(n).peak end)
+  self.found.step = step or 1
+  return step ~= nil
+end
+
+-- The largest size that fits, if `high` does not and sizes from 0 or one that fits, `low`,
+-- may.
+function Search:between(low, high)
+  while high - low > self.found.step do
+    local middle = low + math.max(1, (high - low) // (2 * self.found.step)) * self.found.step
+    if not self:widen(middle, low, high) then
+      if self:fits(middle) then low = middle else high = middle end
+    end
+  end
+  return low
 end
 
 --- Look for the largest of the sizes step, 2 * step, ...
 ---@param what string
----@param o {budget: integer, from: integer, step: integer, most: integer?}
----  from: where to begin
+---@param o {budget: integer, from: integer, step: integer?}
+---  from: where to begin; step: nil: 1, or more where sizes between are refused
 ---@param try fun(size: integer): mrt.Trial
 ---@return mrt.Largest
 function largest.search(what, o, try)
-  local found = setmetatable({ what = what, budget = o.budget, tried = 0 }, Largest)
-  local most = (o.most or MOST) // o.step
-  local function fits(k)
-    local trial = try(k * o.step)
-    found.tried = found.tried + 1
-    local yes = trial.peak and trial.peak <= o.budget
-    found[yes and "best" or "next"] = trial
-    return yes
-  end
-  local low, high = 0, math.max(1, math.min(o.from // o.step, most))
-  while low < most and fits(high) do
-    low, high = high, math.min(2 * high, most)
-  end
-  while low < high - 1 and low < most do
-    local middle = (low + high) // 2
-    if fits(middle) then low = middle else high = middle end
-  end
+  local found = setmetatable({ what = what, budget = o.budget, tried = 0, step = o.step or 1 },
+    Largest)
+  local search = setmetatable({ seen = {}, free = not o.step, try = try, found = found }, Search)
+  local low, high = 0, math.max(1, o.from // found.step) * found.step
+  if search:widen(high, 0, MOST) then high = found.step end
+  while low < MOST and search:fits(high) do low, high = high, 2 * high end
+  if low < MOST then low = search:between(low, high) end
+  found.best = search.seen[low]
+  if low < MOST then found.next = search:trial(low + found.step) end
   return found
 end
 
@@ -159,7 +206,7 @@ function largest.of(plan, what, given)
   check(given)
   local budget = budget_of(plan, given)
   local make, from = maker(plan, what, given, budget)
-  return largest.search(what, { budget = budget, step = given.step or 1, from = from },
+  return largest.search(what, { budget = budget, step = given.step, from = from },
     function(size) return trial(size, pcall(make, size)) end)
 end
 

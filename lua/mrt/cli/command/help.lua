@@ -23,6 +23,7 @@ local commands = {
   { "launch script.lua", "run it as local ranks; -n N --restarts N --grace S" },
   { "plan script.lua", "plan its first compiled step, and stop there; options"
     .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE --device NAME"
+    .. "\n" .. (" "):rep(24) .. "--largest FLAG --lock FILE --check FILE"
     .. "\n" .. (" "):rep(24) .. "--ranks N --policy FILE --shard NAME; of the last two"
     .. "\n" .. (" "):rep(24) .. "several are compared" },
 }

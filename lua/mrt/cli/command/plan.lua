@@ -30,7 +30,8 @@ mrt plan [options] script.lua [args]
                   all are
   --largest NAME  the largest value of the script's flag --NAME (batch, context,
                   layers, dim, ...) whose plan fits --budget or the memory of
-                  --device; NAME:64: multiples of 64
+                  --device; NAME:64: multiples of 64, else what the script
+                  allows
   --lock FILE     write what the plan takes, by line of Lua
   --check FILE    hold the plan to such a file: fail, and name the lines, where
                   it takes a byte more or 1 % more predicted time
@@ -98,8 +99,8 @@ local read = {
     local value, at = value_of(args, i, "largest")
     if not value then return nil, at end
     local name, step = value:match "^%-*([%w_-]+):?(%d*)$"
-    step = step == "" and 1 or math.tointeger(tonumber(step))
-    options.largest = name and step and step >= 1 and { name = name, step = step }
+    step = math.tointeger(tonumber(step)) -- none: as the script allows
+    options.largest = name and (not step or step >= 1) and { name = name, step = step }
     return options.largest and at, ("--largest %s, NAME or NAME:STEP wanted"):format(value)
   end,
   html = text_of "html",
@@ -138,6 +139,20 @@ local read = {
 
 local flags = { json = true, help = true }
 
+-- Options that each say what becomes of the plan: what is wrong with those given.
+local function clash(options)
+  local first
+  for _, name in ipairs { "largest", "lock", "check", "json", "html" } do
+    if options[name] and first and not (first == "json" and name == "html") then
+      return ("--%s and --%s: one of them wanted"):format(first, name)
+    end
+    first = first or options[name] and name
+  end
+  if #options.cases > 1 and (first == "largest" or first == "lock" or first == "check") then
+    return ("--%s wants one plan, there are several --policy or --shard"):format(first)
+  end
+end
+
 -- Options, and at which argument the script stands; or nil and what is wrong.
 local function read_options(args)
   local options, i = { cases = {} }, 1
@@ -152,6 +167,8 @@ local function read_options(args)
     i = at
   end
   if not args[i] and not options.help then return nil, "a script is wanted" end
+  local wrong = clash(options)
+  if wrong then return nil, wrong end
   return options, i
 end
 
@@ -190,20 +207,30 @@ local function write_figures(options, found)
   return ok and 0 or complain("%s", message)
 end
 
+-- The words of the command that change the plan: policies, the script, its arguments.
+local function words_of(options)
+  local list = {}
+  for _, case in ipairs(options.cases) do
+    table.move(case.arguments, 1, #case.arguments, #list + 1, list)
+  end
+  return format.utf8(table.concat(table.move(options.script, 1, #options.script, #list + 1, list),
+    " "))
+end
+
 -- Write a lock, or hold the plan to one: the exit status.
 local function show_lock(plan, options)
   local lock = require "mrt.plan.report.lock"
-  local now = lock.of(plan, { script = options.script, ranks = options.ranks or 1 })
+  local now = lock.of(plan, { script = words_of(options), ranks = options.ranks or 1 })
   if options.lock then
     local ok, message = core.write_file(options.lock, lock.text(now))
-    return ok and 0 or complain("%s", message)
+    return ok and check_line(plan, options) or complain("%s", message)
   end
   local before, problem = lock.read(options.check)
   if not before then return complain("%s", problem) end
   local ok, said = lock.compare(before, now)
   if not ok then return complain("%s: %s", options.check, said) end
   out:write(said, "\n")
-  return 0
+  return check_line(plan, options)
 end
 
 -- Print the plan as asked: the exit status.
@@ -381,9 +408,9 @@ return function(...)
     return 0
   end
   local name, text = args[script], nil
-  options.script = name
+  options.script = { table.unpack(args, script) }
   if name == "-" and #options.cases > 1 then text = io.read "a" end
-  if options.largest then return show_largest(options, { table.unpack(args, script) }) end
+  if options.largest then return show_largest(options, options.script) end
   local chunk, message
   if text then
     chunk, message = load(text:gsub("^#[^\n]*", ""), "=stdin", "t")
@@ -394,6 +421,6 @@ return function(...)
   set_arguments(args, script)
   local ok, problem = prepare(options)
   if not ok then return complain("%s", problem) end
-  if #options.cases > 1 then return compare(options, { table.unpack(args, script) }, text) end
+  if #options.cases > 1 then return compare(options, options.script, text) end
   return plan_script(chunk, name, options, table.unpack(args, script + 1))
 end

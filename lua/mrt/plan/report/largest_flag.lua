@@ -41,8 +41,8 @@ local function check_read(trials, flag)
     return nil, ("the plan is the same for %s %d and %d: the script does not read it"):format(flag,
       a.size, b.size)
   end
-  if #trials == 1 and a.message then return nil, ("%s %d: %s"):format(flag, a.size, a.message) end
-  return true
+  for _, trial in ipairs(trials) do if trial.peak then return true end end
+  return nil, ("%s %d: %s"):format(flag, a.size, a.message)
 end
 
 --- Look for it.
@@ -68,11 +68,11 @@ return function(options, common, script)
     budget = budget or f and f.limit
     return trial
   end
-  if not budget then try(from or step) end
+  if not budget then try(from or step or 1) end
   if not budget then return nil, trials[1].message or "--largest wants a --budget" end
   trials = {}
   local found = largest.search(options.largest.name, { budget = budget, step = step,
-    from = from or step }, try)
+    from = from or step or 1 }, try)
   local ok, message = check_read(trials, flag)
   if not ok then return nil, message end
   return found
