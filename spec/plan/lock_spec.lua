@@ -23,12 +23,13 @@ end
 
 local folder = files.folder()
 
-local function plan(words, text)
+local function plan(words, text, arguments)
   local path = folder .. "/step.lua"
   local file <close> = assert(io.open(path, "w"))
   file:write(text)
   file:close()
-  return program.shell(("%s plan %s %s 2>&1"):format(program.path, words, path))
+  return program.shell(("%s plan %s %s %s 2>&1"):format(program.path, words, path,
+    arguments or ""))
 end
 
 local function read(path)
@@ -80,6 +81,62 @@ describe("mrt plan --lock and --check", function()
     assert.truthy(out:find "less than locked; .*; %-%-lock keeps that", out)
   end)
 
+  it("tell what lasts longer where the peak is no higher", function()
+    local text = [[
+      local mrt = require "mrt"
+      local v = mrt.variable(mrt.zeros(%d), "v")
+      local w = mrt.variable(mrt.randn(64, 64), "w")
+      mrt.compile(function(x)
+        local h = x:matmul(w):exp()
+        return h:t():matmul(h):tanh():sum() + v:sum()
+      end)(mrt.ones(%d, 64))
+    ]]
+    assert.equal(0, (plan("--lock " .. path, text:format(64, 512))))
+    local code, out = plan("--check " .. path, text:format(4096 + 64, 256))
+    assert.equal(1, code, out)
+    assert.falsy(out:find "the step takes")
+    assert.truthy(out:find("the step keeps until the next one .* 16,384 bytes more than locked\n"
+      .. "  [^\n]*step.lua:2: %+ 16,640 bytes weight  local v = .*4160[^\n]*\n"
+      .. "  [^\n]*step.lua: %- 256 bytes weight  local v = .*64"), out)
+    assert.falsy(out:find "step.lua:5: %+ [%d,]+ bytes")
+  end)
+
+  it("name every byte that is added to the peak", function()
+    local text = script_of("", "", "accumulate = 2, precision = mrt.policy.precision.bf16()")
+    plan("--lock " .. path, text)
+    local code, out = plan("--check " .. path, (text:gsub("32, 64", "77, 64")))
+    assert.equal(1, code)
+    local more = out:match "takes [%d,]+ bytes, ([%d,]+) bytes more":gsub(",", "")
+    local named = 0
+    for bytes in out:match "takes .-\n(.*)":gmatch "%+ ([%d,]+) bytes" do
+      named = named + tonumber((bytes:gsub(",", "")))
+    end
+    assert.is_true(named >= tonumber(more), out)
+  end)
+
+  it("are of one plan: its arguments, policies and shards too", function()
+    local text = script_of("", "", "")
+    local function refused(words, message, arguments)
+      local code, out = plan(words, text, arguments)
+      assert.equal(1, code)
+      assert.truthy(out:find(message, 1, true), out)
+    end
+    plan("--ranks 4 --shard zero2 --lock " .. path, text)
+    local whole = read(path)
+    refused("--ranks 4 --shard zero2 --check " .. path, "it is of script", "--batch 8")
+    refused("--ranks 4 --shard zero3 --check " .. path, "it is of script")
+    refused("--ranks 4 --shard all --check " .. path, "--check wants one plan")
+    refused("--ranks 4 --shard all --lock " .. path, "--lock wants one plan")
+    for _, more in ipairs { "--check x", "--json", "--html x" } do
+      refused("--lock " .. path .. " " .. more, "one of them wanted")
+    end
+    assert.equal(whole, read(path))
+    -- a budget is held beside the lock
+    plan("--lock " .. path, text)
+    refused("--budget 1KiB --check " .. path, "the budget is 1,024")
+    assert.equal(0, (plan("--budget 1MiB --check " .. path, text)))
+  end)
+
   it("refuse locks of another kind, whatever is in them", function()
     local text = script_of("", "", "")
     plan("--lock " .. path, text)
@@ -92,13 +149,14 @@ describe("mrt plan --lock and --check", function()
     end
     refused(whole:gsub("lock/1", "lock/2"), "a lock of version mrt.lock/1 wanted, got mrt.lock/2")
     refused(whole:gsub('"peak": %d+', '"peak": "much"'), "a damaged lock")
+    refused(whole:gsub('"role":"activation"', '"role":[]', 1), "a damaged lock")
     refused(whole:sub(1, #whole // 2), "not JSON")
     refused("", "not JSON")
     refused("[]", "something else")
     refused(("["):rep(100000), "not JSON")
-    refused(whole:gsub("step.lua", "stop.lua"), "it is of script .*stop.lua, this is")
-    refused(whole, "it is of device .*, this is A?", "--device a100-40 ")
-    refused(whole, "it is of ranks 1, this is 4", "--ranks 4 ")
+    refused(whole:gsub("step.lua", "stop.lua"), "it is of script '.*stop.lua', this is")
+    refused(whole, "it is of device '.*', this is 'A?", "--device a100-40 ")
+    refused(whole, "it is of ranks '1', this is '4'", "--ranks 4 ")
     local code, out = plan("--check " .. folder .. "/none.json", text)
     assert.equal(1, code)
     assert.truthy(out:find "none.json")

@@ -5,11 +5,12 @@
 --- move do not count as changed.  The same plan gives the same file.
 ---
 ---     schema   "mrt.lock/1"
----     script   device, ranks      what was planned, for what
+---     script   device, ranks      what was planned, for what: `script` is all words of the
+---                                 command that change the plan
 ---     peak     persistent transient outputs swapped wire   bytes
 ---     seconds  of a step, predicted
 ---     bytes    [{file, code, role, bytes}]  that the peak is made of
----     time     [{file, code, seconds}]
+---     time     [{file, code, seconds}]      of one micro-batch, if there are several
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -63,7 +64,7 @@ local function parts(plan)
   for _, v in ipairs(plan:values()) do
     local inside = not roles.in_arena[v.role]
       or v.first <= plan.peak_step and plan.peak_step <= v.last
-    if inside and v.role ~= "input" then
+    if inside and not roles.outside[v.role] then
       local code = code_of(v.file, v.line)
       local key = table.concat({ v.file, code, v.role }, "\0")
       add(bytes, by, key, { key = key, file = v.file, code = code, role = v.role, line = v.line },
@@ -121,7 +122,7 @@ local function is_list(list, field)
   if type(list) ~= "table" then return false end
   for _, e in ipairs(list) do
     if type(e) ~= "table" or type(e.file) ~= "string" or type(e.code) ~= "string"
-      or type(e[field]) ~= "number" then
+      or type(e[field]) ~= "number" or field == "bytes" and type(e.role) ~= "string" then
       return false
     end
   end
@@ -160,8 +161,11 @@ local function key_of(e, with_role)
   return table.concat({ e.file, e.code, with_role and e.role or nil }, "\0")
 end
 
--- Entries of `now` that have more than in `before`, by a byte or a nanosecond, most first.
-local function grown(before, now, field)
+local function is_lasting(entry) return not roles.in_arena[entry.role] end
+
+-- Entries of `now` that have more than in `before`, by a byte or a nanosecond, most first;
+-- only those that `counts` is true of.
+local function grown(before, now, field, counts)
   local had, list = {}, {}
   for _, e in ipairs(before) do
     local key = key_of(e, field == "bytes")
@@ -169,7 +173,9 @@ local function grown(before, now, field)
   end
   for _, e in ipairs(now) do
     local more = e[field] - (had[key_of(e, field == "bytes")] or 0)
-    if more > 1e-9 then list[#list + 1] = { entry = e, more = more } end
+    if more > 1e-9 and (not counts or counts(e)) then
+      list[#list + 1] = { entry = e, more = more }
+    end
   end
   table.sort(list, function(a, b)
     if a.more ~= b.more then return a.more > b.more end
@@ -178,30 +184,87 @@ local function grown(before, now, field)
   return list
 end
 
+-- Entries of `before` that `now` has no more, in the order of the lock: a line that was edited
+-- is one of them, and a new one.
+local function gone(before, now, field, counts)
+  local has, list = {}, {}
+  for _, e in ipairs(now) do has[key_of(e, field == "bytes")] = true end
+  for _, e in ipairs(before) do
+    if not has[key_of(e, field == "bytes")] and (not counts or counts(e)) then
+      list[#list + 1] = { entry = e, more = -e[field] }
+    end
+  end
+  return list
+end
+
 local MOST_LINES <const> = 10
 
 local function add_lines(lines, list, show)
   for i = 1, math.min(#list, MOST_LINES) do
-    local e = list[i].entry
-    lines[#lines + 1] = ("  %s:%d: + %s%s  %s"):format(e.file, e.line, show(list[i].more),
-      e.role and " " .. e.role or "", e.code)
+    local e, more = list[i].entry, list[i].more
+    lines[#lines + 1] = ("  %s%s: %s %s%s  %s"):format(e.file, e.line and ":" .. e.line or "",
+      more < 0 and "-" or "+", show(math.abs(more)), e.role and " " .. e.role or "", e.code)
   end
   if #list > MOST_LINES then
     lines[#lines + 1] = ("  and %d lines more"):format(#list - MOST_LINES)
   end
 end
 
+-- What grew of an entry's field, and what is gone.
+local function add_changes(lines, before, now, field, show, counts)
+  add_lines(lines, grown(before, now, field, counts), show)
+  add_lines(lines, gone(before, now, field, counts), show)
+end
+
 local function count(n) return format.count(n) .. " bytes" end
 
-local words <const> = { peak = "takes", swapped = "swaps", wire = "gives to other ranks" }
+-- Bytes of the peak that no value has: holes of the arena.
+local function holes(found)
+  local bytes = found.peak
+  for _, e in ipairs(found.bytes) do bytes = bytes - e.bytes end
+  return bytes
+end
+
+-- The lines that a growing peak, or what lasts between steps, is made of.
+local function add_bytes(lines, before, now, name)
+  local counts = name == "persistent" and is_lasting
+  add_changes(lines, before.bytes, now.bytes, "bytes", count, counts)
+  local more = holes(now) - holes(before)
+  if name == "peak" and more > 0 then
+    lines[#lines + 1] = ("  + %s between values of the arena"):format(count(more))
+  end
+end
+
+local words <const> = { peak = "takes", persistent = "keeps until the next one",
+  swapped = "swaps", wire = "gives to other ranks" }
 
 -- What differs that makes two plans no match for each other.
 local function other(before, now)
   for _, name in ipairs { "script", "device", "ranks" } do
     if before[name] ~= now[name] then
-      return ("it is of %s %s, this is %s"):format(name, before[name], now[name])
+      return ("it is of %s '%s', this is '%s'"):format(name, before[name], now[name])
     end
   end
+end
+
+-- Lines that say what takes more than before; none if nothing does.
+local function worse_of(before, now)
+  local lines = {}
+  for _, name in ipairs { "peak", "persistent", "swapped", "wire" } do
+    if now[name] > before[name] then
+      lines[#lines + 1] = ("the step %s %s, %s more than locked"):format(words[name],
+        count(now[name]), count(now[name] - before[name]))
+      -- a growing peak has named what lasts among its lines
+      local named = name == "peak" or name == "persistent" and now.peak <= before.peak
+      if named then add_bytes(lines, before, now, name) end
+    end
+  end
+  if now.seconds > SLOWER * before.seconds then
+    lines[#lines + 1] = ("the step is predicted to take %s, %.1f %% more than locked"):format(
+      format.time(now.seconds), 100 * (now.seconds / before.seconds - 1))
+    add_changes(lines, before.time, now.time, "seconds", format.time)
+  end
+  return lines
 end
 
 --- Hold a plan to a lock.
@@ -210,23 +273,10 @@ end
 ---@return boolean? ok  nil: they cannot be compared
 ---@return string said
 function lock.compare(before, now)
-  local why, lines, worse = other(before, now), {}, false
+  local why = other(before, now)
   if why then return nil, why end
-  for _, name in ipairs { "peak", "swapped", "wire" } do
-    if now[name] > before[name] then
-      worse = true
-      lines[#lines + 1] = ("the step %s %s, %s more than locked"):format(words[name],
-        count(now[name]), count(now[name] - before[name]))
-      if name == "peak" then add_lines(lines, grown(before.bytes, now.bytes, "bytes"), count) end
-    end
-  end
-  if now.seconds > SLOWER * before.seconds then
-    worse = true
-    lines[#lines + 1] = ("the step is predicted to take %s, %.1f %% more than locked"):format(
-      format.time(now.seconds), 100 * (now.seconds / before.seconds - 1))
-    add_lines(lines, grown(before.time, now.time, "seconds"), format.time)
-  end
-  if worse then return false, table.concat(lines, "\n") end
+  local lines = worse_of(before, now)
+  if #lines > 0 then return false, table.concat(lines, "\n") end
   local better = now.peak < before.peak or now.seconds < before.seconds / SLOWER
   return true, ("the step takes %s, %s; %s predicted%s"):format(count(now.peak),
     now.peak < before.peak and count(before.peak - now.peak) .. " less than locked" or "as locked",
