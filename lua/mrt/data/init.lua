@@ -8,13 +8,15 @@
 --- SPDX-License-Identifier: MIT
 
 local files = require "mrt.data.files"
+local streams = require "mrt.data.stream"
 
 return {
   text = require "mrt.data.text",
   tokens = require "mrt.data.tokens",
   windows = require "mrt.data.windows",
   batches = require "mrt.data.batches",
-  stream = require "mrt.data.stream",
+  stream = streams.stream,
+  idle = streams.idle,
   random = require "mrt.data.random",
 
   bpe = require "mrt.data.bpe",
