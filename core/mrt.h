@@ -344,6 +344,8 @@ struct mrt_plan_options {
   bool overflows; /* gradients may: trap nothing from their first node on */
   bool no_swap;   /* the planner swaps nothing of its own accord */
   bool quick;     /* EBUDGET without looking for a budget that would do */
+  bool glance;    /* within a budget: the first plan that fits of each kind, for
+                     somebody compares many */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
                             left halfway, and it runs with mrt_plan_run_part */
   const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */

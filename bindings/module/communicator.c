@@ -56,16 +56,26 @@ static int world(lua_State *L) {
   return 1;
 }
 
-/* alone(rank, size): the communicator of all ranks is of so many, and none of
- * them is there but this one. */
-static int alone(lua_State *L) {
-  mrt_binding *m = get(L);
+/* A communicator of so many ranks, of which none is there but this one. */
+static int make_alone(lua_State *L, mrt_binding *m) {
   int number;
   MRT_CHECK(L, m, "communicator",
             mrt_communicator_alone(m->ctx, check_int(L, 1), check_int(L, 2),
                                    &number));
-  mrt_lua_set_world(m, number);
+  return number;
+}
+
+/* alone(rank, size): the communicator of all ranks is such a one. */
+static int alone(lua_State *L) {
+  mrt_binding *m = get(L);
+  mrt_lua_set_world(m, make_alone(L, m));
   return 0;
+}
+
+/* supposed(rank, size) -> number: such a one beside that of all ranks. */
+static int supposed(lua_State *L) {
+  lua_pushinteger(L, make_alone(L, get(L)));
+  return 1;
 }
 
 static const char *text_field(lua_State *L, int arg, const char *name) {
@@ -178,10 +188,10 @@ static int close_one(lua_State *L) {
 /* Add the table communicator: functions by name. */
 void mrt_lua_communicator_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "join", join },       { "world", world },   { "info", info },
-    { "split", split },     { "bytes", bytes },   { "abort", abort_all },
-    { "close", close_one }, { "script", script }, { "alone", alone },
-    { NULL, NULL },
+    { "join", join },         { "world", world },   { "info", info },
+    { "split", split },       { "bytes", bytes },   { "abort", abort_all },
+    { "close", close_one },   { "script", script }, { "alone", alone },
+    { "supposed", supposed }, { NULL, NULL },
   };
   lua_newtable(L);
   mrt_lua_register(L, m, functions);

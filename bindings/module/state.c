@@ -88,9 +88,10 @@ static int writes(lua_State *L) {
   return 1;
 }
 
-/* shard(part, bucket, communicator, offset,
- * reshard_after_forward) */
-static int shard(lua_State *L) {
+typedef mrt_status put_in_bucket(mrt_context *, mrt_tensor *, mrt_tensor *, int,
+                                 int64_t, bool);
+
+static int put_in(lua_State *L, put_in_bucket *put) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *part = mrt_lua_check_tensor(L, m, 1, "shard");
   mrt_tensor *bucket = mrt_lua_check_tensor(L, m, 2, "shard");
@@ -98,8 +99,21 @@ static int shard(lua_State *L) {
   int64_t offset = luaL_checkinteger(L, 4);
   mrt_lua_at(L, m);
   MRT_CHECK(L, m, "shard",
-            mrt_variable_shard(m->ctx, part, bucket, comm, offset,
-                               lua_toboolean(L, 5)));
+            put(m->ctx, part, bucket, comm, offset, lua_toboolean(L, 5)));
+  return 0;
+}
+
+/* shard(part, bucket, communicator, offset, reshard_after_forward) */
+static int shard(lua_State *L) { return put_in(L, mrt_variable_shard); }
+
+/* suppose_shard(...): the same for plans that nobody runs, until
+ * unsuppose(part) */
+static int suppose_shard(lua_State *L) {
+  return put_in(L, mrt_variable_suppose_shard);
+}
+static int unsuppose(lua_State *L) {
+  mrt_variable_unsuppose(
+      mrt_lua_check_tensor(L, mrt_binding_get(L), 1, "shard"));
   return 0;
 }
 
@@ -276,6 +290,8 @@ void mrt_lua_state_open(lua_State *L, mrt_binding *m) {
     { "begins", begins },
     { "writes", writes },
     { "shard", shard },
+    { "suppose_shard", suppose_shard },
+    { "unsuppose", unsuppose },
     { "assign", assign },
     { "convert", convert },
     { "update", update },

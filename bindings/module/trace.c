@@ -97,12 +97,31 @@ static int trace_input(lua_State *L) {
   return 1;
 }
 
+/* maker(tensor) -> name of its operator, {what that reads}; nothing of a leaf */
+static int maker(lua_State *L) {
+  mrt_tensor *const *in;
+  int nin;
+  const mrt_tensor *t =
+      mrt_lua_check_tensor(L, mrt_binding_get(L), 1, "maker");
+  const char *name = mrt_tensor_maker(t, &nin, &in);
+  if (!name) return 0;
+  lua_pushstring(L, name);
+  lua_createtable(L, nin, 0);
+  for (int i = 0; i < nin; i++) {
+    mrt_tensor **slot = mrt_lua_new_tensor(L);
+    mrt_tensor_ref(*slot = in[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 2;
+}
+
 const luaL_Reg mrt_lua_trace_functions[] = {
   { "trace", trace },
   { "trace_again", trace_again },
   { "trace_input", trace_input },
   { "tracing", tracing },
   { "current_trace", current_trace },
+  { "maker", maker },
   { "layer_begin", layer_begin },
   { "layer_end", layer_end },
   { "region_begin", region_begin },

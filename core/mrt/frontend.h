@@ -78,6 +78,10 @@ MRT_API mrt_status mrt_trace_begin_anew(mrt_context *ctx, const mrt_plan *old);
 /* What `t` is at this place of the trace: a variable's newest version,
  * borrowed; else `t` itself. */
 MRT_API mrt_tensor *mrt_tensor_current(mrt_tensor *t);
+/* The name of the operator that makes `t`, and what it reads, borrowed; NULL:
+ * nothing makes it. */
+MRT_API const char *mrt_tensor_maker(const mrt_tensor *t, int *nin,
+                                     mrt_tensor *const **in);
 
 /* What was recorded becomes a section of the trace, the first is 0; recording
  * begins anew: no updates, and the inputs of section `like`, or none (-1).

@@ -102,6 +102,16 @@ MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *part,
                                       mrt_tensor *bucket, int comm,
                                       int64_t offset,
                                       bool reshard_after_forward);
+/* The same for plans that nobody runs: the elements stay where they are, and what
+ * is pending on them.  All who have called it undo that before anything else is
+ * done with the variables. */
+MRT_API mrt_status mrt_variable_suppose_shard(mrt_context *ctx,
+                                              mrt_tensor *part,
+                                              mrt_tensor *bucket, int comm,
+                                              int64_t offset,
+                                              bool reshard_after_forward);
+/* Undo it; nothing where there is nothing to undo. */
+MRT_API void mrt_variable_unsuppose(mrt_tensor *part);
 
 #ifdef __cplusplus
 }

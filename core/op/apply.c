@@ -294,3 +294,10 @@ MRT_API mrt_status mrt_variable_new(mrt_context *ctx, mrt_tensor *init,
   mrt_tensor_unref(t);
   return mrt_nomem(&ctx->error);
 }
+
+MRT_API const char *mrt_tensor_maker(const mrt_tensor *t, int *nin,
+                                     mrt_tensor *const **in) {
+  const mrt_expr *x = t->variable ? NULL : t->expr;
+  *nin = x ? x->nin : 0, *in = x ? x->in : NULL;
+  return x ? x->op->name : NULL;
+}

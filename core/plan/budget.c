@@ -299,7 +299,9 @@ static mrt_status try_segments(mrt_budget_search *c) {
     if (c->large && i > 0) break;
     MRT_TRY(plan_once(c, c->planner->plan->options.memory, &o));
   }
-  if (memo->run_count > 0) MRT_TRY(try(c, (mrt_candidate){ .seeded = true }));
+  bool solved = c->best.plan && !c->best.plan->candidate.segmented;
+  if (memo->run_count > 0 && !(c->hurried && solved))
+    MRT_TRY(try(c, (mrt_candidate){ .seeded = true }));
   c->left = left;
   return MRT_OK;
 }
@@ -383,8 +385,9 @@ static mrt_status compete(mrt_budget_search *c) {
   if (!s && extra <= (c->large ? large_little : very_little) * c->base)
     return MRT_OK;
   MRT_TRY(try_brief(c));
-  if (segments_may_win(c)) MRT_TRY(try_segments(c));
-  if (c->seconds == INFINITY && !c->large && nearly(c))
+  bool enough = c->hurried && c->seconds < INFINITY;
+  if (!enough && segments_may_win(c)) MRT_TRY(try_segments(c));
+  if (c->seconds == INFINITY && !c->large && !c->hurried && nearly(c))
     MRT_TRY(try(c, (mrt_candidate){ .thorough = true }));
   if (c->seconds == INFINITY) MRT_TRY(try_unbudgeted(c));
   bool beside = known(plan) || c->seconds == INFINITY;
@@ -400,8 +403,9 @@ static mrt_status compete(mrt_budget_search *c) {
 mrt_status mrt_plan_within_budget(mrt_planner *p) {
   mrt_budget_search c = { .planner = p,
                           .large = p->plan->graph.node_count >= MRT_PLAN_LARGE,
+                          .hurried = p->plan->options.glance,
                           .seconds = INFINITY };
-  c.left = c.large ? FEW : ALL_SOLVED;
+  c.left = c.large || c.hurried ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
   mrt_plan_discard(c.best.plan); /* unless it was taken */
   return s;

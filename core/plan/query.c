@@ -42,6 +42,7 @@ const mrt_collective_options *mrt_gathered(const mrt_node *n) {
 
 int mrt_plan_effort(const mrt_plan *plan) {
   const mrt_plan_options *o = &plan->options;
+  if (o->effort == 0 && o->glance) return -1;
   return o->effort == 0 && o->memory ? 1 : o->effort;
 }
 

@@ -140,27 +140,51 @@ static mrt_status check(mrt_context *ctx, const mrt_tensor *shard,
   return MRT_OK;
 }
 
+static bool has_room(mrt_context *ctx, mrt_variable *bucket) {
+  return MRT_LIST_ROOM(ctx->allocator, bucket->shards, bucket->shard_count,
+                       bucket->shard_room);
+}
+
+static void put(mrt_tensor *shard, mrt_tensor *bucket, int comm, int64_t offset,
+                bool reshard_after_forward) {
+  mrt_variable *v = shard->variable;
+  mrt_hold(v->bucket = bucket);
+  v->offset = offset, v->comm = comm,
+  v->reshard_after_forward = reshard_after_forward;
+  bucket->variable->shards[bucket->variable->shard_count++] = shard;
+}
+
 MRT_API mrt_status mrt_variable_shard(mrt_context *ctx, mrt_tensor *shard,
                                       mrt_tensor *bucket, int comm,
                                       int64_t offset,
                                       bool reshard_after_forward) {
   MRT_TRY(check(ctx, shard, bucket, comm, offset));
   MRT_TRY(mrt_readers_compute(ctx, &shard, 1));
-  if (!MRT_LIST_ROOM(ctx->allocator, bucket->variable->shards,
-                     bucket->variable->shard_count,
-                     bucket->variable->shard_room))
-    return mrt_nomem(&ctx->error);
-  mrt_variable *v = shard->variable;
-  mrt_readers_invalidate(v);
-  mrt_variable_started(v);
+  if (!has_room(ctx, bucket->variable)) return mrt_nomem(&ctx->error);
+  mrt_readers_invalidate(shard->variable);
+  mrt_variable_started(shard->variable);
   mrt_storage_unref(shard->storage);
   shard->storage = NULL;
-  mrt_hold(v->bucket = bucket);
   if (!bucket->variable->number)
     bucket->variable->number = ++mrt_communicator_find(ctx, comm)->buckets;
-  v->offset = offset, v->comm = comm,
-  v->reshard_after_forward = reshard_after_forward;
-  bucket->variable->shards[bucket->variable->shard_count++] = shard;
+  put(shard, bucket, comm, offset, reshard_after_forward);
   ctx->memory.moves++;
   return MRT_OK;
+}
+
+MRT_API mrt_status mrt_variable_suppose_shard(mrt_context *ctx,
+                                              mrt_tensor *shard,
+                                              mrt_tensor *bucket, int comm,
+                                              int64_t offset,
+                                              bool reshard_after_forward) {
+  MRT_TRY(check(ctx, shard, bucket, comm, offset));
+  if (!has_room(ctx, bucket->variable)) return mrt_nomem(&ctx->error);
+  shard->variable->supposed = true;
+  put(shard, bucket, comm, offset, reshard_after_forward);
+  return MRT_OK;
+}
+
+MRT_API void mrt_variable_unsuppose(mrt_tensor *shard) {
+  if (!shard->variable || !shard->variable->supposed) return;
+  mrt_variable_leave_bucket(shard);
 }

@@ -5,6 +5,8 @@
 #include "mrt/frontend.h"
 #include "tensor/context.h"
 
+#include <string.h>
+
 size_t mrt_round_up(const mrt_context *ctx, size_t nbytes) {
   size_t align = ctx->device.align;
   return (nbytes + align - 1) / align * align;
@@ -52,6 +54,9 @@ mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
         "out of memory: %zu bytes wanted for one tensor, %zu in use", nbytes,
         ctx->memory.now);
   }
+  /* What lies behind the elements goes with them into the file of a swap tier. */
+  if (!ctx->device.remote)
+    memset((char *)s->data + nbytes, 0, s->nbytes - nbytes);
   s->ctx = ctx, s->refs = 1;
   mrt_context_ref(ctx);
   *out = s;

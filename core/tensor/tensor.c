@@ -104,11 +104,13 @@ void mrt_variable_started(mrt_variable *v) {
   mrt_drop(init);
 }
 
-static void leave_bucket(mrt_tensor *t) {
-  mrt_variable *b = t->variable->bucket->variable;
+void mrt_variable_leave_bucket(mrt_tensor *t) {
+  mrt_tensor *bucket = t->variable->bucket;
+  mrt_variable *b = bucket->variable;
   for (int i = b->shard_count; i-- > 0;)
     if (b->shards[i] == t) b->shards[i] = b->shards[--b->shard_count];
-  mrt_drop(t->variable->bucket);
+  t->variable->bucket = NULL, t->variable->supposed = false;
+  mrt_drop(bucket);
 }
 
 static void free_variable(mrt_tensor *t) {
@@ -116,7 +118,7 @@ static void free_variable(mrt_tensor *t) {
   mrt_variable *v = t->variable;
   mrt_variable_started(v);
   mrt_drop(v->traced);
-  if (v->bucket) leave_bucket(t);
+  if (v->bucket) mrt_variable_leave_bucket(t);
   mrt_release(ctx->allocator, v->shards,
               (size_t)v->shard_room * sizeof *v->shards);
   mrt_release(ctx->allocator, v->readers,

@@ -64,6 +64,7 @@ typedef struct mrt_variable {
   int64_t offset;            /* among the elements of all ranks' pieces */
   int comm;
   bool reshard_after_forward; /* gathered again for the backward pass */
+  bool supposed; /* they do not: plans are made as if, and none is run */
   struct mrt_tensor **shards; /* of a bucket: borrowed, whose data it has */
   int shard_count, shard_room;
   struct mrt_tensor *gathered; /* of a bucket: held while its variables begin */
@@ -123,5 +124,7 @@ void mrt_tensor_resolve(mrt_tensor *t, mrt_storage *s);
 mrt_variable *mrt_variable_of(mrt_context *ctx, mrt_tensor *init);
 /* The variable has its storage: let its initial value go. */
 void mrt_variable_started(mrt_variable *v);
+/* Its elements are no longer those of its bucket. */
+void mrt_variable_leave_bucket(mrt_tensor *t);
 
 #endif

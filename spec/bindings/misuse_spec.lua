@@ -43,7 +43,7 @@ end
 add("nn.", nn, { Module = true, initial = true })
 add("nn.initial.", nn.initial, {})
 add("optim.", optim, {})
-add("data.", data, { random = true })
+add("data.", data, { random = true, idle = true })
 add("data.random.", data.random, {})
 add("policy.", mrt.policy, {})
 add("prune.", mrt.prune, {})

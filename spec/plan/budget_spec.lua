@@ -37,7 +37,7 @@ describe("the ladder of ways into a budget", function()
     assert.equal(base.peak, ladder[1].peak)
     assert.is_false(ladder[1].fits)
     assert.is_true(rung(ladder, "recompute").choice)
-    for _, way in ipairs { "bf16", "compress, at a tolerance of 0.01" } do
+    for _, way in ipairs { "bf16", "compress to int8" } do
       local r = rung(ladder, way) -- real plans, which the script would have to allow
       assert.is_true(r.other_bits and r.fits and not r.choice, way)
       assert.is_true(r.seconds < rung(ladder, "recompute").seconds)

@@ -205,7 +205,8 @@ static mrt_status known_runs(const mrt_recompute *k, mrt_solve_hint *hint) {
  * touches (2.5 ns each) of as many seconds. */
 static double worth(const mrt_plan_options *o) {
   static const double steps = 200, touch = 2.5e-9, least = 1e-9;
-  return o->effort > 0 ? 0 : o->effort < 0 ? least : steps / touch;
+  bool hurry = o->effort < 0 || o->glance;
+  return o->effort > 0 ? 0 : hurry ? least : steps / touch;
 }
 
 /* The solver's choice of what is open, so that what moves takes at most
@@ -213,8 +214,10 @@ static double worth(const mrt_plan_options *o) {
 static mrt_status solve(mrt_recompute *k, int64_t wanted, mrt_schedule *s) {
   const mrt_candidate *candidate = &k->plan->candidate;
   solving w = { .k = k, .s = s, .problem = &k->problem };
-  w.hint.quick = candidate->lanes == 0 &&
-                 !candidate->thorough; /* copies are hard to place */
+  bool hard = candidate->lanes > 0 && /* copies are hard to place */
+              !k->planner->blank->options.quick;
+  w.hint.quick = !hard && !candidate->thorough;
+  w.hint.glance = k->plan->options.glance;
   w.hint.worth = worth(&k->plan->options);
   mrt_with_swap copies = { .problem.values = k->dag.buffers };
   if (candidate->lanes > 0) {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Of the usual work, where to give up early is asked for. */
-static const double quick = 0.4;
+static const double quick = 0.4, glance = 0.1;
 
 enum {
   FAR = 6,      /* the part of the peak that repairs may save, */
@@ -101,6 +101,7 @@ static bool worth_starting(const mrt_schedule_solver *s, int i) {
   if (s->best_cost == INFINITY) {
     double times = ops <= 300 ? 4 : ops <= 2000 ? 2 : 1;
     if (s->hint.quick) times = quick;
+    if (s->hint.glance) return worked < fmin(glance * most, 3e5 * ops);
     return worked < fmin(times * most, 3e6 * ops);
   }
   if (s->only_fit || worked > most || worth(s, 1) < 1) return false;

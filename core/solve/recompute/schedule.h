@@ -21,7 +21,8 @@ enum { MRT_SCHEDULE_LARGE = 4000 };
 typedef struct mrt_solve_hint {
   const int *op; /* operators as some schedule runs them, to begin with, */
   int count;     /* first runs in order; 0: begin with the program */
-  bool quick;    /* give up early where nothing is found */
+  bool quick;    /* give up early where nothing is found, */
+  bool glance;   /* earlier still */
   bool raise;    /* what cannot be is raised to what can */
   double worth;  /* touches (solver.h) that a unit of cost less is worth; 0: as
                     many as there are */

@@ -270,7 +270,8 @@ end
 -- what only the others need.
 local function fit(self, state, entry, rows)
   local budget, info = self.options.memory, combine(entry):info()
-  if not budget or info.peak <= budget then return end
+  local overhead = math.floor(entry.core:device().overhead)
+  if not budget or info.peak + overhead <= budget then return end
   local options = {}
   for s, part in ipairs(entry.parts) do
     local own = part:info()
@@ -279,9 +280,9 @@ local function fit(self, state, entry, rows)
   end
   plan_parts(self, state, entry, rows, options)
   info = combine(entry):info()
-  if info.peak <= budget then return end
+  if info.peak + overhead <= budget then return end
   core.fail("budget", "accumulate", ("a step of %d micro-batches takes %d bytes, "
-    .. "the budget is %d"):format(entry.count, info.peak, budget))
+    .. "the budget is %d"):format(entry.count, info.peak + overhead, budget))
 end
 
 local function make_plans(self, state)

@@ -38,7 +38,7 @@ local budget = word(10)
 local part = budget and tonumber(budget:match "^(%d+)%%$")
 if part then
   local free = planned()
-  budget = math.floor(free.peak - (1 - part / 100) * free.transient)
+  budget = math.floor(free:needs() - (1 - part / 100) * free.transient)
 end
 local began = core.clock()
 local ok, plan = pcall(planned, budget)

@@ -242,6 +242,17 @@ end
 
 local met = false -- the others
 
+--- A communicator of `size` ranks of which none is there but this one, rank 0: for
+--- plans.  What runs on it raises.
+---@param size integer
+---@return mrt.Communicator
+function communicator.supposed(size)
+  if math.type(size) ~= "integer" or size < 1 then
+    core.fail("value", "supposed", ("a count of ranks wanted, got %s"):format(options.show(size)))
+  end
+  return wrap(core.communicator.supposed(0, size))
+end
+
 --- Return the communicator of all ranks: of this one alone, unless a launcher
 --- (`mrt launch`, torchrun, mpirun, srun: see env.lua) has started several.  The
 --- first call meets them at MASTER_ADDR:MASTER_PORT; from then on all of them plan with

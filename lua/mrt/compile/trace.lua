@@ -46,6 +46,10 @@ local trace = {}
 ---  call `update`, now or when the function has returned
 ---@field unscaled? fun(self, next: function, grads: mrt.Tensor[]): mrt.Tensor[], mrt.Tensor?
 ---  gradients as they were computed, and what to multiply them by
+---@field optimizer? fun(self, next: function, optimizer: mrt.Optimizer): mrt.Optimizer
+---  which one updates instead of this one
+---@field cross_entropy? fun(self, next: function, logits: mrt.Tensor, targets: mrt.Tensor,
+---  o: mrt.CrossEntropyOptions?): mrt.Tensor?  nil: as ever
 ---@field updates? fun(self, next: function, params: mrt.Tensor[]): boolean
 ---  an optimizer updates these; true: they are rounded at random
 ---@field units? fun(self, next: function, optimizer: mrt.Optimizer,
@@ -110,6 +114,10 @@ function plain.gate(when) return when end
 function plain.later(update) update(trace.gate()) end
 
 function plain.unscaled(grads) return grads end
+
+function plain.optimizer(optimizer) return optimizer end
+
+function plain.cross_entropy() return nil end
 
 function plain.updates() return false end
 

@@ -388,8 +388,30 @@ function Optimizer:step(grads, given)
     core.fail("value", self.name .. ":step", ("clip = %g, 0 or more wanted"):format(o.clip))
   end
   check(self, grads)
-  if core.tracing() then return apply(self, grads, o.clip, o.when) end
+  if core.tracing() then return apply(trace.optimizer(self), grads, o.clip, o.when) end
   return run(self, grads, o.clip, o.when)
+end
+
+--- Make one that differs in how its state is stored, for plans: it has state of its own,
+--- of which nothing is computed.  nil: this kind cannot store it so, or does already.
+---@param how "bf16"|"8bit"
+---@return mrt.Optimizer?
+function Optimizer:stored(how)
+  local o = {}
+  for name, value in pairs(self.options) do o[name] = value end
+  o.state = how
+  local other = setmetatable({ options = o, compiled = {}, states = {}, lr = self.lr,
+    t = self.t, params = self.params, group_of = self.group_of }, getmetatable(self))
+  if not self.options.state or self.options.state == how or not pcall(other.init, other) then
+    return nil
+  end
+  local differs = false
+  for i, p in ipairs(self.params) do
+    local slots = other:slots_of(p)
+    differs = differs or #slots > 0 and slots ~= self:slots_of(p)
+    other.states[i] = new_state(other, p)
+  end
+  return differs and other or nil
 end
 
 --- Return the state by name: "t", and "3.m" for slot `m` of parameter 3.

@@ -42,7 +42,7 @@ local function next_lever(needed, given, replan)
     local changes = { memory = given, effort = 0 } -- who asks waits
     for name, value in pairs(lever[2]) do changes[name] = value end
     local ok, plan = pcall(replan, changes)
-    if ok and plan.peak <= given then
+    if ok and plan:needs() <= given then
       return ("next lever: %s fits, with a peak of %s (%s less)"):format(lever[1],
         format.bytes(plan.peak), format.bytes(needed - plan.peak))
     end

@@ -121,6 +121,11 @@ function Plan:transfers() return self.core:transfers() end
 ---@return mrt.Choices
 function Plan:choices() return require "mrt.plan.choices" (self) end
 
+--- Bytes that a budget must hold: the peak, and what the device's driver and libraries
+--- take beside it.
+---@return integer
+function Plan:needs() return self.peak + math.floor(self.device.overhead) end
+
 --- Seconds that the last run spent waiting for copies.
 ---@return number
 function Plan:stalled() return self.core:stalled() end
@@ -189,9 +194,11 @@ end
 ---@return mrt.Largest
 function Plan:largest(what, o) return require "mrt.plan.largest".of(self, what, o) end
 
---- The ways into a budget: the batch as it is, micro-batches, recomputing,
---- swapping, both, more devices, each with peak and predicted time, and the planner's
---- choice.  The budget is that of the step (`memory`), or the device's memory.
+--- The ways into a budget, each a plan with its peak and predicted time: the batch as it
+--- is, micro-batches, recomputing, swapping, these together; what changes bits (bf16, what
+--- is kept compressed, optimizer state in 8 bits, a head in chunks); more devices.  The
+--- star is at the quickest that the options allow.  The budget is that of the step
+--- (`memory`), or the device's memory.
 ---
 ---     print(step:plan(tokens, targets):options{ budget = "512MiB" })
 ---@param o? {budget: integer|string|nil, job: mrt.Job?}

@@ -16,6 +16,7 @@ local options = require "mrt.util.options"
 ---@class mrt.Trial
 ---@field size integer
 ---@field peak integer?     bytes; nil: it could not be planned
+---@field needs integer?    bytes that a budget must hold; nil: the peak
 ---@field seconds number?   predicted, of a step
 ---@field message string?   why it could not
 ---@field plan mrt.Plan?    where it was planned in this process
@@ -75,8 +76,8 @@ function Search:trial(size)
 end
 
 function Search:fits(size)
-  local peak = self:trial(size).peak
-  return peak and peak <= self.found.budget
+  local trial = self:trial(size)
+  return trial.peak and (trial.needs or trial.peak) <= self.found.budget
 end
 
 -- A size that is refused at first or between two that can be planned: widen the step.
@@ -180,7 +181,8 @@ local function trial(size, ok, plan)
     local text = type(plan) == "table" and plan.message or tostring(plan)
     return { size = size, message = text:match "^[^\n]*" }
   end
-  return { size = size, peak = plan.peak, seconds = plan.seconds, plan = plan }
+  return { size = size, peak = plan.peak, needs = plan:needs(), seconds = plan.seconds,
+    plan = plan }
 end
 
 -- What plans a size, and where to begin.

@@ -34,6 +34,10 @@ Bucket.__index = Bucket
 -- numbers begin, counted over all ranks.
 Bucket.places = setmetatable({}, { __mode = "k" })
 
+-- While plans are made that nobody runs (shard/suppose.lua): the pieces so far.
+---@type {piece: mrt.Tensor, variables: mrt.Tensor[], bucket: mrt.Bucket}[]?
+Bucket.supposed = nil
+
 -- By serial number: those whose parameters somebody still holds.
 Bucket.live = setmetatable({}, { __mode = "v" })
 
@@ -150,11 +154,14 @@ function Bucket:shard(variables, unit, fill, suffix)
   for i, v in ipairs(variables) do begins[i] = core.begins(v) end
   local piece = core.variable(self:own(self:flatten(begins, dtype, unit, fill)),
     self:name(suffix))
-  table.insert(self.spread, { piece = piece, variables = variables, unit = unit,
-    fill = fill })
+  local put = Bucket.supposed and core.suppose_shard or core.shard
+  local one = { piece = piece, variables = variables, unit = unit, fill = fill,
+    bucket = self }
+  table.insert(self.spread, one)
+  if Bucket.supposed then table.insert(Bucket.supposed, one) end
   for i, v in ipairs(variables) do
     local first = self.offsets[i] // (unit or 1)
-    core.shard(v, piece, self.ranks.number, first, self.stage == 3)
+    put(v, piece, self.ranks.number, first, self.stage == 3)
     Bucket.places[v] = { piece = piece, first = first, ranks = self.ranks }
   end
   return piece

@@ -382,4 +382,8 @@ function Shard:units(next, optimizer, params, grads)
   return units
 end
 
+--- A parameter is in no bucket's pieces.
+---@param p mrt.Tensor
+function shard.forget(p) pieces_of[p] = nil end
+
 return shard

@@ -49,6 +49,14 @@ function updates.states(optimizer, buckets)
   return known
 end
 
+--- Forget the state of buckets that there are no more.
+---@param gone table<mrt.Bucket, boolean>
+function updates.forget(gone)
+  for _, known in pairs(states) do
+    for b in pairs(gone) do known[b] = nil end
+  end
+end
+
 --- This rank's piece of a bucket's gradient.
 ---
 --- Raises: the optimizer does not update all of its parameters alike.

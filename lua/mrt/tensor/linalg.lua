@@ -164,6 +164,9 @@ end
 function Tensor.cross_entropy(logits, targets, options)
   local o = read("cross_entropy", { "reduction", "ignore_index", "label_smoothing" },
     options)
+  local now = core.current_trace()
+  local other = now and now:cross_entropy(logits, targets, o)
+  if other then return other end
   local ignored = o.ignore_index
   local loss = op.cross_entropy(logits, targets,
     { ignore_index = ignored, label_smoothing = o.label_smoothing })

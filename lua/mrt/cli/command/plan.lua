@@ -189,10 +189,10 @@ end
 -- Is the step within its line?  If not, what would bring it there?
 local function check_line(plan, options)
   local budget, need, line = options.budget, plan.working_set, line_of(plan, options)
-  if not line or plan.peak <= line then return 0 end
+  if not line or plan:needs() <= line then return 0 end
   if show_ways(plan, options, line) then return 0 end
   return complain("the step takes %s bytes (%s), %s %s (%s); %s %s (%s)",
-    format.count(plan.peak), format.bytes(plan.peak), budget
+    format.count(plan:needs()), format.bytes(plan:needs()), budget
       and "the budget is" or options.device .. " has", format.count(line),
     format.bytes(line), line < need
       and "it is below the working-set bound,"

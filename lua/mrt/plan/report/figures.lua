@@ -26,7 +26,7 @@ return function(plan, limit)
   local sums = roles.sums(plan:values(), plan.peak_step)
   local options = plan.step_options or {}
   local out = { peak = plan.peak, persistent = plan.persistent, outputs = plan.outputs,
-    limit = limit, over = limit ~= nil and plan.peak > limit,
+    limit = limit, over = limit ~= nil and plan:needs() > limit,
     weight = sums.weight or 0, optimizer = sums.optimizer or 0, kept = plan:kept(),
     wire = plan.wire, ranks = options.ranks or 1, seconds = plan.seconds, again = 0,
     live = {} }
