@@ -5,7 +5,7 @@
  * has unwound, and is then raised as it was.
  *
  * SPDX-License-Identifier: MIT */
-#include "binding.h"
+#include "fields.h"
 
 /* The list at `arg`, or NULL. */
 static mrt_lua_handles *optional_list(lua_State *L, mrt_binding *m, int arg,
@@ -18,41 +18,114 @@ static mrt_lua_handles *optional_list(lua_State *L, mrt_binding *m, int arg,
   return h;
 }
 
+/* What a call of grad is given. */
+typedef struct request {
+  mrt_lua_handles *ys, *dys, *xs, *dx;
+  bool unused;
+  const mrt_grad_watch *watch;
+} request;
+
 /* Fills dx, or leaves it empty. */
-static mrt_status attempt(mrt_binding *m, mrt_lua_handles *ys,
-                          mrt_lua_handles *dys, mrt_lua_handles *xs,
-                          bool unused, mrt_lua_handles *dx) {
-  mrt_status status = mrt_grad(m->ctx, ys->at, dys ? dys->at : NULL, ys->count,
-                               xs->at, xs->count, unused, dx->at);
-  if (status != MRT_OK) mrt_lua_handles_forget(dx);
+static mrt_status attempt(mrt_binding *m, const request *r) {
+  mrt_status status = mrt_grad_watched(
+      m->ctx, r->ys->at, r->dys ? r->dys->at : NULL, r->ys->count, r->xs->at,
+      r->xs->count, r->unused, r->watch, r->dx->at);
+  if (status != MRT_OK) mrt_lua_handles_forget(r->dx);
   return status;
+}
+
+/* Pushes the list of gradients of ys, xs, dys?, allow_unused?, at 1 to 4. */
+static int push_grad(lua_State *L, const mrt_grad_watch *watch) {
+  mrt_binding *m = mrt_binding_get(L);
+  request r = { .unused = lua_toboolean(L, 4), .watch = watch };
+  r.ys = mrt_lua_check_list(L, m, 1, "grad");
+  r.xs = mrt_lua_check_list(L, m, 2, "grad");
+  r.dys = optional_list(L, m, 3, r.ys->count);
+  r.dx = mrt_lua_new_handles(L, r.xs->count);
+  lua_State *outer = m->caller;
+  mrt_lua_at(L, m);
+  m->caller = L;
+  mrt_status status = attempt(m, &r);
+  if (status == MRT_ENOMEM && !m->carried && !watch) {
+    mrt_lua_collect(L);
+    status = attempt(m, &r);
+  }
+  m->caller = outer;
+  mrt_lua_handles_clear(r.ys);
+  mrt_lua_handles_clear(r.xs);
+  if (r.dys) mrt_lua_handles_clear(r.dys);
+  if (status != MRT_OK) return mrt_lua_raise(L, m, status, "grad");
+  mrt_lua_communicate(L, m, "grad");
+  mrt_lua_push_list(L, r.dx);
+  return 1;
 }
 
 /* grad(ys, xs, dys?, allow_unused?) -> list of gradients */
 static int grad(lua_State *L) {
-  mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 4);
-  bool unused = lua_toboolean(L, 4);
-  mrt_lua_handles *ys = mrt_lua_check_list(L, m, 1, "grad");
-  mrt_lua_handles *xs = mrt_lua_check_list(L, m, 2, "grad");
-  mrt_lua_handles *dys = optional_list(L, m, 3, ys->count);
-  mrt_lua_handles *dx = mrt_lua_new_handles(L, xs->count);
-  lua_State *outer = m->caller;
-  mrt_lua_at(L, m);
-  m->caller = L;
-  mrt_status status = attempt(m, ys, dys, xs, unused, dx);
-  if (status == MRT_ENOMEM && !m->carried) {
-    mrt_lua_collect(L);
-    status = attempt(m, ys, dys, xs, unused, dx);
+  return push_grad(L, NULL);
+}
+
+/* ---- the sweep, looked at ------------------------------------------------- */
+
+/* {id =, name =, type =, bytes =} of a tensor. */
+static void push_node(lua_State *L, const mrt_tensor *t) {
+  char text[256];
+  lua_createtable(L, 0, 5);
+  set_integer(L, "id", (int64_t)mrt_tensor_id(t));
+  set_text(L, "name", mrt_tensor_name(t));
+  mrt_type_print(mrt_tensor_type(t), text, sizeof text);
+  set_text(L, "type", text);
+  set_integer(L, "bytes", (int64_t)mrt_type_bytes(mrt_tensor_type(t)));
+}
+
+/* (list, step): add {op =, file =, line =, nodes = {..}, gives = {..}}: the
+ * results that have a gradient, and what gets some of it. */
+static int note_step(lua_State *L) {
+  const mrt_sweep_step *s = lua_touserdata(L, 2);
+  lua_createtable(L, 0, 5);
+  set_text(L, "op", s->op);
+  set_text(L, "file", s->file);
+  set_integer(L, "line", s->line);
+  lua_newtable(L);
+  for (int i = 0, n = 0; i < s->nout; i++) {
+    if (!s->out[i] || !s->dout[i]) continue;
+    push_node(L, s->out[i]);
+    lua_rawseti(L, -2, ++n);
   }
-  m->caller = outer;
-  mrt_lua_handles_clear(ys);
-  mrt_lua_handles_clear(xs);
-  if (dys) mrt_lua_handles_clear(dys);
-  if (status != MRT_OK) return mrt_lua_raise(L, m, status, "grad");
-  mrt_lua_communicate(L, m, "grad");
-  mrt_lua_push_list(L, dx);
-  return 1;
+  lua_setfield(L, -2, "nodes");
+  lua_newtable(L);
+  for (int i = 0, n = 0; i < s->nin; i++) {
+    if (!s->wants[i] || !s->din[i]) continue;
+    push_node(L, s->in[i]);
+    lua_rawseti(L, -2, ++n);
+  }
+  lua_setfield(L, -2, "gives");
+  lua_rawseti(L, 1, (lua_Integer)lua_rawlen(L, 1) + 1);
+  return 0;
+}
+
+enum { SWEEP_LIST = 5 }; /* where the steps are, in the frame of sweep */
+
+static bool look(void *user, const mrt_sweep_step *step) {
+  lua_State *L = user;
+  if (!lua_checkstack(L, 4)) return false;
+  lua_pushcfunction(L, note_step);
+  lua_pushvalue(L, SWEEP_LIST);
+  lua_pushlightuserdata(L, (void *)step);
+  if (lua_pcall(L, 2, 0, 0) == LUA_OK) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+/* sweep(ys, xs, dys?, allow_unused?) -> list of gradients, list of steps */
+static int sweep(lua_State *L) {
+  mrt_grad_watch watch = { look, L };
+  lua_settop(L, 4);
+  lua_newtable(L);
+  push_grad(L, &watch);
+  lua_pushvalue(L, SWEEP_LIST);
+  return 2;
 }
 
 /* derive(y, xs, apart) -> list of gradients, false where there is none */
@@ -174,10 +247,8 @@ static int new_custom(lua_State *L) {
 
 void mrt_lua_grad_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "grad", grad },
-    { "derive", derive },
-    { "custom", new_custom },
-    { NULL, NULL },
+    { "grad", grad },         { "sweep", sweep }, { "derive", derive },
+    { "custom", new_custom }, { NULL, NULL },
   };
   /* The slot exists, so that carrying an error allocates nothing. */
   lua_pushboolean(L, 0);

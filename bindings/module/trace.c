@@ -101,8 +101,7 @@ static int trace_input(lua_State *L) {
 static int maker(lua_State *L) {
   mrt_tensor *const *in;
   int nin;
-  const mrt_tensor *t =
-      mrt_lua_check_tensor(L, mrt_binding_get(L), 1, "maker");
+  const mrt_tensor *t = mrt_lua_check_tensor(L, mrt_binding_get(L), 1, "maker");
   const char *name = mrt_tensor_maker(t, &nin, &in);
   if (!name) return 0;
   lua_pushstring(L, name);

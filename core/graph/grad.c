@@ -13,8 +13,7 @@
  * Walks keep their facts in marks of tensors and a list sorted by id.
  *
  * SPDX-License-Identifier: MIT */
-#include "base/rounding.h"
-#include "mrt/frontend.h"
+#include "graph/grad.h"
 #include "op/apply.h"
 #include "op/build.h"
 #include "tensor/marks.h"
@@ -29,7 +28,8 @@ typedef struct gradient_walk {
   uint64_t first_id; /* in a trace: what is older is a constant of it */
   uint64_t oldest;   /* of xs: what is older still does not read them */
   bool met_stale;
-  bool stop_at_xs; /* xs are leaves: do not look below them */
+  bool stop_at_xs;             /* xs are leaves: do not look below them */
+  const mrt_grad_watch *watch; /* NULL: nobody looks on */
 } gradient_walk;
 
 /* Marks: SEEN while collecting; bit LEADS when some x is at or below it;
@@ -145,6 +145,23 @@ static mrt_status add_gradients(gradient_walk *w, mrt_build *b,
   return MRT_OK;
 }
 
+/* Tell whoever looks on of the step that has just been made. */
+static mrt_status show(const gradient_walk *w, const mrt_expr *x,
+                       mrt_tensor *const *dout, mrt_tensor *const *din,
+                       const bool *wants) {
+  mrt_sweep_step step = { .op = x->op->name,
+                          .file = x->origin.file,
+                          .line = x->origin.line,
+                          .nin = x->nin,
+                          .nout = x->nout,
+                          .in = x->in,
+                          .out = x->out,
+                          .dout = dout,
+                          .din = din,
+                          .wants = wants };
+  return w->watch->step(w->watch->user, &step) ? MRT_OK : mrt_nomem(w->e);
+}
+
 static mrt_status grad_between(mrt_build *b, mrt_tensor *const *ys,
                                mrt_tensor *const *dys, int ny,
                                mrt_tensor *const *xs, int nx, mrt_tensor **dx);
@@ -182,6 +199,7 @@ static mrt_status differentiate(gradient_walk *w, mrt_build *b,
   b->ctx->origins.now.backward = true;
   x->op->grad(&rule);
   mrt_status status = rule.status;
+  if (!status && w->watch) status = show(w, x, dout, din, wants);
   if (!status) status = add_gradients(w, b, s, x, din, wants);
   b->ctx->origins.now = before;
   mrt_build_free(&rule);
@@ -222,11 +240,13 @@ static mrt_status run(gradient_walk *w, mrt_build *b, mrt_tensor *const *ys,
   return MRT_OK;
 }
 
-static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
-                             mrt_tensor *const *dys, int ny,
-                             mrt_tensor *const *xs, int nx, bool stop_at_xs,
-                             mrt_tensor **dx) {
-  gradient_walk w = { .e = &b->ctx->error, .stop_at_xs = stop_at_xs };
+mrt_status mrt_grad_build(mrt_build *b, mrt_tensor *const *ys,
+                          mrt_tensor *const *dys, int ny, mrt_tensor *const *xs,
+                          int nx, bool stop_at_xs, const mrt_grad_watch *watch,
+                          mrt_tensor **dx) {
+  gradient_walk w = { .e = &b->ctx->error,
+                      .stop_at_xs = stop_at_xs,
+                      .watch = watch };
   if (b->ctx->trace) w.first_id = b->ctx->trace->first_id;
   w.oldest = UINT64_MAX;
   for (int i = 0; i < nx; i++)
@@ -245,117 +265,5 @@ static mrt_status grad_build(mrt_build *b, mrt_tensor *const *ys,
 static mrt_status grad_between(mrt_build *b, mrt_tensor *const *ys,
                                mrt_tensor *const *dys, int ny,
                                mrt_tensor *const *xs, int nx, mrt_tensor **dx) {
-  return grad_build(b, ys, dys, ny, xs, nx, true, dx);
-}
-
-/* ---- the public face ----------------------------------------------------- */
-
-static mrt_status check(mrt_context *ctx, mrt_tensor *const *ys,
-                        mrt_tensor *const *dys, int ny, mrt_tensor *const *xs,
-                        int nx) {
-  mrt_error *e = &ctx->error;
-  for (int i = 0; i < ny; i++) {
-    if (!mrt_is_float(ys[i]->type.dtype))
-      return mrt_fail(e, MRT_EDTYPE, "grad: output %d is %s, a float wanted",
-                      i + 1, mrt_show(&ys[i]->type).s);
-    if (!dys && mrt_type_count(&ys[i]->type) != 1)
-      return mrt_fail(e, MRT_EGRAD,
-                      "grad: output %d is %s, a scalar wanted (or its gradient "
-                      "given with grad_outputs)",
-                      i + 1, mrt_show(&ys[i]->type).s);
-    if (dys && !mrt_type_equal(&ys[i]->type, &dys[i]->type))
-      return mrt_fail(e, MRT_ESHAPE,
-                      "grad: output %d is %s and its gradient %s, equal wanted",
-                      i + 1, mrt_show(&ys[i]->type).s,
-                      mrt_show(&dys[i]->type).s);
-  }
-  for (int i = 0; i < nx; i++)
-    if (!mrt_is_float(xs[i]->type.dtype))
-      return mrt_fail(e, MRT_EDTYPE, "grad: input %d is %s, a float wanted",
-                      i + 1, mrt_show(&xs[i]->type).s);
-  return MRT_OK;
-}
-
-static mrt_status public_grad(mrt_build *b, mrt_tensor *const *ys,
-                              mrt_tensor *const *given, int ny,
-                              mrt_tensor *const *xs, int nx, bool allow_unused,
-                              mrt_tensor **dys, mrt_tensor **dx) {
-  for (int i = 0; i < ny; i++)
-    dys[i] = given
-                 ? given[i]
-                 : mrt_expand_to(b, mrt_const_like(b, ys[i], 1), &ys[i]->type);
-  MRT_TRY(b->status);
-  MRT_TRY(grad_build(b, ys, dys, ny, xs, nx, false, dx));
-  for (int i = 0; i < nx; i++) {
-    if (!dx[i] && !allow_unused)
-      return mrt_fail(
-          &b->ctx->error, MRT_EGRAD,
-          "grad: input %d%s%s%s, %s, does not lead to any output "
-          "(allow_unused = true gives zeros%s)",
-          i + 1, xs[i]->name ? " '" : "", xs[i]->name ? xs[i]->name : "",
-          xs[i]->name ? "'" : "", mrt_show(&xs[i]->type).s,
-          b->ctx->trace ? "; what was computed before this function is "
-                          "constant in it"
-                        : "");
-    if (!dx[i])
-      dx[i] = mrt_expand_to(b, mrt_const_like(b, xs[i], 0), &xs[i]->type);
-    MRT_TRY(b->status);
-  }
-  return MRT_OK;
-}
-
-MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
-                            mrt_tensor *const *dys, int ny,
-                            mrt_tensor *const *xs, int nx, bool allow_unused,
-                            mrt_tensor **dx) {
-  MRT_TRY(check(ctx, ys, dys, ny, xs, nx));
-  const mrt_allocator *a = ctx->allocator;
-  mrt_build b = { .ctx = ctx };
-  mrt_tensor **all = mrt_calloc(a, (size_t)(2 * ny + 2 * nx), sizeof *all);
-  if (!all) return mrt_nomem(&ctx->error);
-  /* In a trace a variable means its newest version. */
-  mrt_tensor **y = all, **dy = all + ny, **x = dy + ny, **out = x + nx;
-  for (int i = 0; i < ny; i++) y[i] = mrt_tensor_current(ys[i]);
-  for (int i = 0; i < nx; i++) x[i] = mrt_tensor_current(xs[i]);
-  fenv_t host;
-  mrt_rounding_begin(&host);
-  mrt_status s = public_grad(&b, y, dys, ny, x, nx, allow_unused, dy, out);
-  mrt_rounding_end(&host);
-  for (int i = 0; i < nx && !s; i++) {
-    mrt_tensor_ref(out[i]);
-    dx[i] = out[i];
-  }
-  mrt_build_free(&b);
-  mrt_release(a, all, (size_t)(2 * ny + 2 * nx) * sizeof *all);
-  return s;
-}
-
-static mrt_status derive(mrt_build *b, mrt_tensor *y, mrt_tensor *const *x,
-                         int nx, bool apart, mrt_tensor **dx) {
-  mrt_tensor *dy = mrt_expand_to(b, mrt_const_like(b, y, 1), &y->type);
-  MRT_TRY(b->status);
-  return grad_build(b, &y, &dy, 1, x, nx, apart, dx);
-}
-
-MRT_API mrt_status mrt_grad_partial(mrt_context *ctx, mrt_tensor *y,
-                                    mrt_tensor *const *xs, int nx, bool apart,
-                                    mrt_tensor **dx) {
-  MRT_TRY(check(ctx, &y, NULL, 1, xs, nx));
-  mrt_build b = { .ctx = ctx };
-  size_t bytes = (size_t)(2 * nx) * sizeof *xs;
-  mrt_tensor **x = mrt_calloc(ctx->allocator, 1, bytes);
-  if (!x) return mrt_nomem(&ctx->error);
-  mrt_tensor **out = x + nx;
-  for (int i = 0; i < nx; i++) x[i] = mrt_tensor_current(xs[i]);
-  fenv_t host;
-  mrt_rounding_begin(&host);
-  mrt_status s = derive(&b, mrt_tensor_current(y), x, nx, apart, out);
-  mrt_rounding_end(&host);
-  for (int i = 0; i < nx && !s; i++) {
-    if (out[i]) mrt_tensor_ref(out[i]);
-    dx[i] = out[i];
-  }
-  mrt_build_free(&b);
-  mrt_release(ctx->allocator, x, bytes);
-  return s;
+  return mrt_grad_build(b, ys, dys, ny, xs, nx, true, NULL, dx);
 }

@@ -61,6 +61,31 @@ MRT_API mrt_status mrt_grad_partial(mrt_context *ctx, mrt_tensor *y,
                                     mrt_tensor *const *xs, int nx, bool apart,
                                     mrt_tensor **dx);
 
+/* A step of the reverse sweep: an operator some of whose results have a gradient,
+ * and what of it goes to what it reads.  All are borrowed, for the time of a call. */
+typedef struct mrt_sweep_step {
+  const char *op;
+  const char *file; /* of the operator; NULL: unknown */
+  int line;
+  int nin, nout;
+  mrt_tensor *const *in, *const *out; /* out[i] NULL: nobody has it */
+  mrt_tensor *const
+      *dout;              /* the gradient of out[i], a sum; NULL: it has none */
+  mrt_tensor *const *din; /* what is added to that of in[i]; NULL: nothing */
+  const bool *wants;      /* else what is at din[i] counts for nothing */
+} mrt_sweep_step;
+typedef struct mrt_grad_watch {
+  bool (*step)(void *user, const mrt_sweep_step *step); /* false: no memory */
+  void *user;
+} mrt_grad_watch;
+/* mrt_grad, while `watch` is told of each step of the sweep. */
+MRT_API mrt_status mrt_grad_watched(mrt_context *ctx, mrt_tensor *const *ys,
+                                    mrt_tensor *const *dys, int ny,
+                                    mrt_tensor *const *xs, int nx,
+                                    bool allow_unused,
+                                    const mrt_grad_watch *watch,
+                                    mrt_tensor **dx);
+
 /* A tensor equal to `y` whose gradient is what `backward` returns: called
  * with the gradient of y while mrt_grad builds, it fills dx[nx] with tensors
  * (one handle each, taken) or NULL.  `release` is called once when the node

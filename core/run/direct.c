@@ -40,10 +40,13 @@ typedef struct few {
   int brief_count;
 } few;
 
-/* One call: of a row's kernel, or of the program that `fused` holds. */
+/* One call: of a row's kernel, or of the program that `fused` holds.  It holds
+ * what it reads: while one input is looked up, another may be computed, and what
+ * that read last is given back, though we read it again. */
 typedef struct step {
   few *d;
   mrt_expr *x; /* whose outputs it writes */
+  mrt_storage *held[INPUTS];
   mrt_operand in[INPUTS], out[OUTPUTS];
   mrt_storage *storage[OUTPUTS];
   mrt_call call;
@@ -79,12 +82,15 @@ static bool is_pending(const mrt_tensor *t) {
 
 static bool is_view(const mrt_expr *x) { return x->op->traits & MRT_VIEW; }
 
-/* Where the elements of `t` lie; what has none yet is computed. */
-static bool read(few *d, mrt_tensor *t, int depth, mrt_operand *o) {
+/* Where the elements of `t` lie, and in which storage; what has none yet is
+ * computed. */
+static bool read(few *d, mrt_tensor *t, int depth, mrt_operand *o,
+                 mrt_storage **storage) {
   if (!t->storage && is_pending(t) && !is_view(t->expr) &&
       (mrt_type_bytes(&t->type) > SMALL || !compute_first(d, t)))
     return false;
   if (is_here(t)) {
+    *storage = t->storage;
     o->data = t->storage->data, o->type = t->type;
     mrt_type_strides(&t->type, o->strides);
     return true;
@@ -92,7 +98,7 @@ static bool read(few *d, mrt_tensor *t, int depth, mrt_operand *o) {
   if (!is_pending(t) || !is_view(t->expr) || depth == DEPTH) return false;
   mrt_operand from;
   mrt_expr *x = t->expr;
-  if (!read(d, x->in[0], depth + 1, &from)) return false;
+  if (!read(d, x->in[0], depth + 1, &from, storage)) return false;
   mrt_view v = { .op = x->op,
                  .options = x->options,
                  .index = t->index,
@@ -114,10 +120,16 @@ static void note_width(step *s, mrt_dtype d) {
 /* Reads `t` as the next input. */
 static bool add_input(step *s, mrt_tensor *t) {
   mrt_call *c = &s->call;
-  if (c->nin == INPUTS || !read(s->d, t, 0, &s->in[c->nin])) return false;
+  int i = c->nin;
+  if (i == INPUTS || !read(s->d, t, 0, &s->in[i], &s->held[i])) return false;
+  mrt_storage_ref(s->held[i]);
   note_width(s, t->type.dtype);
   c->nin++;
   return true;
+}
+
+static void let_go(step *s) {
+  for (int i = 0; i < s->call.nin; i++) mrt_storage_unref(s->held[i]);
 }
 
 /* ---- the call ------------------------------------------------------------ */
@@ -298,8 +310,10 @@ static bool compute_pointwise(few *d, mrt_tensor *t) {
   p.s.d = d, p.s.x = t->expr, p.s.call = (mrt_call){ 0 };
   p.s.f32 = p.s.f64 = false, p.count = p.depth = 0;
   int before = d->left;
-  return take_in(&p, t) && pass_through(&p, d->left < before) &&
-         run_program(&p, t);
+  bool done = take_in(&p, t) && pass_through(&p, d->left < before) &&
+              run_program(&p, t);
+  let_go(&p.s);
+  return done;
 }
 
 /* ---- others -------------------------------------------------------------- */
@@ -311,12 +325,13 @@ static bool may_be_strided(const mrt_op *op, int input) {
 static bool compute_row(few *d, mrt_tensor *t) {
   mrt_expr *x = t->expr;
   step s = { .d = d, .x = x };
-  if (x->nin > INPUTS || x->nout > OUTPUTS) return false;
-  for (int i = 0; i < x->nin; i++)
-    if (!add_input(&s, x->in[i]) ||
-        (!contiguous(&s.in[i]) && !may_be_strided(x->op, i)))
-      return false;
-  return run(&s, x->op, x->options, t);
+  bool done = x->nin <= INPUTS && x->nout <= OUTPUTS;
+  for (int i = 0; i < x->nin && done; i++)
+    done = add_input(&s, x->in[i]) &&
+           (contiguous(&s.in[i]) || may_be_strided(x->op, i));
+  done = done && run(&s, x->op, x->options, t);
+  let_go(&s);
+  return done;
 }
 
 /* A view that somebody wants to have gets storage of its own. */
@@ -327,7 +342,9 @@ static bool compute_view(few *d, mrt_tensor *t) {
     .nout = 1, .out = out, .out_types = types, .origin = t->origin
   };
   step s = { .d = d, .x = &copy };
-  return add_input(&s, t) && run(&s, d->ctx->ops[MRT_OP_copy], NULL, t);
+  bool done = add_input(&s, t) && run(&s, d->ctx->ops[MRT_OP_copy], NULL, t);
+  let_go(&s);
+  return done;
 }
 
 static bool compute(few *d, mrt_tensor *t) {

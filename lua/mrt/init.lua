@@ -113,6 +113,8 @@ function mrt.grad(y, x, o)
   return core.is_tensor(x) and dx[1] or dx
 end
 
+mrt.sweep = require "mrt.tensor.sweep"
+
 --- Make an operator with a gradient of your own.  `backward` gets the gradient
 --- of the result and the inputs, and returns one gradient, or false, for each.
 ---

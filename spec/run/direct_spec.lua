@@ -6,6 +6,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local rows = require "op.rows"
+local evaluations = require "support.evaluations"
 
 local function planned(f)
   core.set_poison(true)
@@ -184,5 +185,12 @@ describe("an evaluation of a few operators", function()
     local old = w * 3
     w:assign(w + 1)
     assert.same({ 3, 3 }, old:totable())
+  end)
+
+  it("does whatever is evaluated in whatever order, again and again", function()
+    local first = tonumber(os.getenv "MRT_SPEC_FIRST") or 1
+    local count = tonumber(os.getenv "MRT_SPEC_GRAPHS") or 60
+    for seed = first, first + count - 1 do evaluations.compare(seed) end
+    for _, seed in ipairs { 981, 1013, 1038, 1175 } do evaluations.compare(seed) end
   end)
 end)
