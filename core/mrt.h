@@ -346,6 +346,7 @@ struct mrt_plan_options {
   bool quick;     /* EBUDGET without looking for a budget that would do */
   bool glance;    /* within a budget: the first plan that fits of each kind, for
                      somebody compares many */
+  bool any;       /* any plan within the budget will do: nobody runs it */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
                             left halfway, and it runs with mrt_plan_run_part */
   const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */

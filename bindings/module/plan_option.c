@@ -46,7 +46,8 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
     if (is_off(L, arg, name)) o.off |= UINT64_C(1) << i;
   o.no_inplace = is_off(L, arg, "inplace"),
   o.no_share = is_off(L, arg, "share");
-  o.quick = flag(L, arg, "quick"), o.glance = flag(L, arg, "glance");
+  o.quick = flag(L, arg, "quick"), o.glance = flag(L, arg, "glance"),
+  o.any = flag(L, arg, "any");
   o.no_swap = flag(L, arg, "no_swap");
   o.trap = flag(L, arg, "trap"), o.overflows = flag(L, arg, "overflows");
   o.spare = flag(L, arg, "spare");

@@ -27,6 +27,7 @@ enum {
   SOLVED = 3,     /* times that a candidate is solved at most, */
   ALL_SOLVED = 5, /* and all together, while something fits */
   GROWTHS = 3,    /* of the variables that are swapped, each by twice */
+  NEAR = 16,      /* a part of the floor, that all else may come below it */
   FEW = 2 /* runs of the solver, in all and for a candidate, where the graph
                      is large; candidates are fewer then */
 };
@@ -246,11 +247,11 @@ static double lost(const mrt_plan *plan, double *base) {
   return lost;
 }
 
-/* The best candidate instead of the one that only recomputes. */
-static void adopt(mrt_budget_search *c) {
+/* This plan, the best candidate's, instead of the one that only recomputes. */
+static void adopt(mrt_budget_search *c, mrt_planner *own) {
   mrt_planner *p = c->planner;
-  c->best.plan->options = p->blank->options;
-  mrt_planner_take(p, &c->best);
+  own->plan->options = p->blank->options;
+  mrt_planner_take(p, own);
 }
 
 static bool measured(const mrt_plan *plan) {
@@ -370,16 +371,37 @@ static bool hopeless(const mrt_budget_search *c) {
   return p->plan->options.memory < p->memo.working_set;
 }
 
+/* Nothing fits that only recomputes: does anything? */
+static mrt_status look_down(mrt_budget_search *c) {
+  const mrt_plan *plan = c->planner->plan;
+  size_t kept = c->planner->memo.order_peak + mrt_plan_rest(c->planner->plan);
+  MRT_TRY(mrt_budget_floor(c));
+  if (!mrt_budget_is_below(c, 0)) return MRT_OK;
+  if (!mrt_plan_has_policy(plan) && c->floor.plan->info.peak <= kept)
+    return MRT_OK;
+  mrt_result o = { .candidate.unbudgeted = true };
+  return plan_once(c, 0, &o);
+}
+
+static bool fits_floor(const mrt_budget_search *c) {
+  const mrt_plan *plan = c->planner->plan;
+  return c->floor.plan && c->floor.plan->info.peak <= plan->options.memory;
+}
+
 static mrt_status compete(mrt_budget_search *c) {
   mrt_plan *plan = c->planner->plan;
   bool done = false;
   MRT_TRY(try_like(c, &done));
-  if (done) return adopt(c), MRT_OK;
+  if (done) return adopt(c, &c->best), MRT_OK;
   plan->options.quick = true;
   mrt_status s = mrt_planner_finish(c->planner);
   plan->options.quick = c->planner->blank->options.quick;
   if (s && s != MRT_EBUDGET) return s;
   if (s && plan->options.quick && hopeless(c)) return mrt_plan_over(plan, 0);
+  if (s) MRT_TRY(look_down(c));
+  if (s && mrt_budget_is_below(c, NEAR)) return mrt_budget_refuse(c);
+  if (s && plan->options.any && fits_floor(c))
+    return adopt(c, &c->floor), MRT_OK;
   double extra = lost(plan, &c->base);
   if (!s) c->seconds = plan->info.seconds;
   if (!s && extra <= (c->large ? large_little : very_little) * c->base)
@@ -395,9 +417,10 @@ static mrt_status compete(mrt_budget_search *c) {
     if (!measured(plan)) c->seconds *= 1 - guess;
     MRT_TRY(try_candidates(c));
   }
-  if (c->best.plan) return adopt(c), MRT_OK;
+  if (c->best.plan) return adopt(c, &c->best), MRT_OK;
   if (c->seconds < INFINITY) return MRT_OK;
-  return mrt_budget_minimum(c);
+  if (mrt_budget_is_below(c, 0)) return mrt_budget_refuse(c);
+  return adopt(c, &c->floor), MRT_OK;
 }
 
 mrt_status mrt_plan_within_budget(mrt_planner *p) {
@@ -408,6 +431,7 @@ mrt_status mrt_plan_within_budget(mrt_planner *p) {
   c.left = c.large || c.hurried ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
   mrt_plan_discard(c.best.plan); /* unless it was taken */
+  mrt_plan_discard(c.floor.plan);
   return s;
 }
 
@@ -420,7 +444,7 @@ mrt_status mrt_plan_best_order(mrt_planner *p) {
   mrt_status s = plan_once(&c, 0, &o);
   size_t kept = p->memo.kept_peak;
   if (!s && c.best.plan && c.best.plan->info.peak < p->plan->info.peak)
-    adopt(&c);
+    adopt(&c, &c.best);
   mrt_plan_discard(c.best.plan);
   p->memo.kept_peak = kept;
   return s;
@@ -446,7 +470,7 @@ mrt_status mrt_plan_overlapped(mrt_planner *p) {
     }
     o.candidate.slack += (int64_t)(excess + most / 64);
   }
-  if (!s && c.best.plan) adopt(&c);
+  if (!s && c.best.plan) adopt(&c, &c.best);
   mrt_plan_discard(c.best.plan);
   return s;
 }

@@ -13,6 +13,7 @@
 typedef struct mrt_budget_search {
   mrt_planner *planner; /* its plan: all kept but what recomputing saves */
   mrt_planner best;     /* of the best other candidate; plan NULL: none yet */
+  mrt_planner floor; /* of the plan in the least bytes; plan NULL: none yet */
   bool large;
   double seconds; /* to be below; INFINITY: nothing fits yet */
   double base;    /* of the step with all kept in memory */
@@ -36,7 +37,13 @@ mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
  * agree. */
 size_t mrt_budget_movable(const mrt_budget_search *c);
 bool mrt_budget_may_swap(const mrt_budget_search *c);
-/* Fails with a budget that would do. */
-mrt_status mrt_budget_minimum(mrt_budget_search *c);
+/* Plan in the least bytes, into c->floor: the same for all budgets that it is
+ * above. */
+mrt_status mrt_budget_floor(mrt_budget_search *c);
+/* Is the budget less than any plan that is known takes, less a part of that (0:
+ * none)? */
+bool mrt_budget_is_below(const mrt_budget_search *c, int part);
+/* Fails with the least budget that is known to do. */
+mrt_status mrt_budget_refuse(mrt_budget_search *c);
 
 #endif

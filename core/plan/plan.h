@@ -75,6 +75,7 @@ typedef struct mrt_candidate {
   bool unbudgeted; /* as without a budget */
   bool lowest;     /* with a policy too: in the order of the least peak */
   bool overlap;    /* collectives run beside the steps */
+  bool least;      /* in the least bytes the solver finds quickly */
   bool seeded;     /* the solver begins with memo.runs, in their order */
 } mrt_candidate;
 #define MRT_ALL_LANES 1e9

@@ -200,6 +200,14 @@ static mrt_status known_runs(const mrt_recompute *k, mrt_solve_hint *hint) {
   return MRT_OK;
 }
 
+/* Begin with the segments of the least bytes. */
+static mrt_status from_segments(solving *w) {
+  const mrt_memo *memo = &w->k->planner->memo;
+  if (!memo->segments_count || !w->k->plan->candidate.brief) return MRT_OK;
+  MRT_TRY(mrt_recompute_segment_schedule(w->k, &memo->segments[0], w->s));
+  return go_on_from(w);
+}
+
 /* Unless the script asks for more, the solver goes on for as long as it may win
  * by what a plan is thought to run: a second less in a step is worth the
  * touches (2.5 ns each) of as many seconds. */
@@ -213,6 +221,7 @@ static double worth(const mrt_plan_options *o) {
  * `wanted` bytes. */
 static mrt_status solve(mrt_recompute *k, int64_t wanted, mrt_schedule *s) {
   const mrt_candidate *candidate = &k->plan->candidate;
+  mrt_error *e = &k->plan->ctx->error;
   solving w = { .k = k, .s = s, .problem = &k->problem };
   bool hard = candidate->lanes > 0 && /* copies are hard to place */
               !k->planner->blank->options.quick;
@@ -227,13 +236,21 @@ static mrt_status solve(mrt_recompute *k, int64_t wanted, mrt_schedule *s) {
   w.may = MRT_NEW(k->arena, uint8_t, copies.problem.values);
   if (!w.may) return mrt_nomem(&k->plan->ctx->error);
   if (candidate->seeded) MRT_TRY(known_runs(k, &w.hint));
+  w.hint.least = candidate->least;
+  if (candidate->least && candidate->lanes > 0)
+    MRT_TRY(mrt_with_swap_runs(&copies, k->arena, &w.hint, e));
+  else if (candidate->least)
+    MRT_TRY(from_segments(&w));
   may_do(k, w.may);
   for (int op = 0; op < copies.problem.ops; op++) /* which a copy makes again */
     if (copies.copied[op] >= 0)
       w.may[copies.copied[op]] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
   for (int v = k->dag.buffers; v < copies.problem.values; v++)
     w.may[v] = MRT_MAY_KEEP | MRT_MAY_RECOMPUTE;
-  mrt_status status = fit(&w, wanted);
+  mrt_status status =
+      candidate->least
+          ? mrt_schedule_solve(k->arena, e, w.problem, w.may, wanted, w.hint, s)
+          : fit(&w, wanted);
   if (status == MRT_EBUDGET) k->planner->memo.solved = s->peak;
   if (!status && candidate->lanes > 0)
     status = mrt_with_swap_schedule(&copies, k, s);
@@ -297,8 +314,11 @@ static mrt_status go_within(mrt_recompute *k, mrt_schedule *s) {
   if (candidate->brief && !memo->segments_count && !k->asked.no_recompute)
     MRT_TRY(
         mrt_recompute_segment_search(k, memo->segments, &memo->segments_count));
-  if (candidate->brief && memo->same_order && !candidate->segmented)
+  if (candidate->brief && memo->same_order && !candidate->segmented &&
+      !candidate->least)
     return mrt_plan_over(plan, 0); /* that was tried */
+  bool above = (int64_t)memo->order_peak > wanted && !candidate->least;
+  if (plan->options.any && memo->order && above) return mrt_plan_over(plan, 0);
   return candidate->segmented
              ? mrt_recompute_segment_schedule(k, &candidate->segments, s)
              : solve(k, wanted, s);

@@ -63,6 +63,9 @@ mrt_status mrt_recompute_segment_schedule(mrt_recompute *k,
 /* Let activations wait in the swap tier whose copies fill the time of the
  * forward and the backward pass `lanes` times; MRT_ALL_LANES: all that may. */
 mrt_status mrt_with_swap_make(mrt_with_swap *w, mrt_recompute *k, double lanes);
+/* Its operators where every copy comes back right before it is read. */
+mrt_status mrt_with_swap_runs(const mrt_with_swap *w, mrt_arena *arena,
+                              mrt_solve_hint *hint, mrt_error *e);
 /* Turn a schedule of that problem into one of the dag, with IN acts. */
 mrt_status mrt_with_swap_schedule(const mrt_with_swap *w, mrt_recompute *k,
                                   mrt_schedule *s);

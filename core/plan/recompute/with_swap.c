@@ -202,6 +202,29 @@ mrt_status mrt_with_swap_make(mrt_with_swap *w, mrt_recompute *k,
   return build(w, &c, all ? 1 : 1 - (1 - hidden) / (lanes > 1 ? lanes : 1));
 }
 
+/* ---- all of it, always --------------------------------------------------- */
+
+mrt_status mrt_with_swap_runs(const mrt_with_swap *w, mrt_arena *arena,
+                              mrt_solve_hint *hint, mrt_error *e) {
+  const mrt_problem *p = &w->problem;
+  int *copy = MRT_NEW(arena, int, p->values), *last, *op, n = 0;
+  last = MRT_NEW(arena, int, p->values);
+  op = MRT_NEW(arena, int, p->ops + p->reads.start[p->ops]);
+  if (!copy || !last || !op) return mrt_nomem(e);
+  for (int i = 0; i < p->ops; i++)
+    if (w->copied[i] >= 0) copy[w->copied[i]] = i + 1, last[w->copied[i]] = i;
+  for (int i = 0; i < p->ops; i++) {
+    for (int r = p->reads.start[i]; r < p->reads.start[i + 1]; r++) {
+      int v = p->reads.item[r];
+      if (copy[v] && last[v] + 1 < i) op[n++] = copy[v] - 1;
+      last[v] = i;
+    }
+    op[n++] = i;
+  }
+  hint->op = op, hint->count = n;
+  return MRT_OK;
+}
+
 /* ---- and back ------------------------------------------------------------ */
 
 mrt_status mrt_with_swap_schedule(const mrt_with_swap *w, mrt_recompute *k,

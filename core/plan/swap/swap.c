@@ -71,9 +71,10 @@ static bool is_forward(const mrt_node *n) {
   return !n->origin.backward && !n->original && !mrt_node_is_update(n);
 }
 
-/* Does a use at `step` belong to the stay? */
+/* Does a use at `step` belong to the stay?  Where no step lies between, there is
+ * no time to leave and come back. */
 static bool goes_on(const swapping *w, const stay *s, int fetch, int step) {
-  if (s->home->fetch) return s->fetch == fetch;
+  if (s->home->fetch) return s->fetch == fetch || step <= s->last + 1;
   return s->last >= w->latest[1] || (s->born && is_forward(w->g->nodes[step]));
 }
 
@@ -83,7 +84,10 @@ static mrt_status stay_at(swapping *w, mrt_value *v, int step, int *index) {
   int newest = w->newest[home->id], fetch = v == home ? 0 : v->fetch;
   if (w->latest[0] != step) w->latest[1] = w->latest[0], w->latest[0] = step;
   *index = newest;
-  if (newest >= 0 && goes_on(w, &w->stays[newest], fetch, step)) return MRT_OK;
+  if (newest >= 0 && goes_on(w, &w->stays[newest], fetch, step)) {
+    w->stays[newest].fetch = fetch;
+    return MRT_OK;
+  }
   if (!MRT_PUSH_ROOM(&w->arena, w->stays, w->count, w->room))
     return mrt_nomem(&w->g->ctx->error);
   *index = w->newest[home->id] = w->count++;

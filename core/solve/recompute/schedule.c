@@ -154,6 +154,11 @@ static mrt_status fit(mrt_schedule_solver *s, mrt_schedule *out) {
   int64_t set = mrt_schedule_set(&s->line);
   s->least = mrt_sequence_peak(&s->line);
   out->bound = s->line.cost;
+  if (s->hint.least) {
+    mrt_schedule_descend(s, set);
+    if (s->line.failed) return MRT_ENOMEM;
+    return mrt_sequence_acts(&s->line, s->line.arena, out);
+  }
   if (s->least <= s->budget || (set > s->budget && s->strict))
     return mrt_sequence_acts(&s->line, s->line.arena, out);
   if (set > s->budget) {
@@ -176,7 +181,7 @@ static mrt_status begin_solving(mrt_schedule_solver *s, mrt_arena *arena,
 
 static mrt_status end(const mrt_schedule_solver *s, mrt_error *e,
                       int64_t budget, mrt_schedule *out) {
-  if (out->peak <= budget) return MRT_OK;
+  if (out->peak <= budget || s->hint.least) return MRT_OK;
   out->peak = s->least;
   return mrt_fail(e, MRT_EBUDGET,
                   "schedule: %lld bytes are the least found, %lld are given",

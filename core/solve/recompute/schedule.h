@@ -23,6 +23,7 @@ typedef struct mrt_solve_hint {
   int count;     /* first runs in order; 0: begin with the program */
   bool quick;    /* give up early where nothing is found, */
   bool glance;   /* earlier still */
+  bool least;    /* in the least bytes, whatever it costs and the budget is */
   bool raise;    /* what cannot be is raised to what can */
   double worth;  /* touches (solver.h) that a unit of cost less is worth; 0: as
                     many as there are */

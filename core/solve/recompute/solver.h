@@ -9,6 +9,7 @@
  *   evict.c             dropping one value for a while, with all that follows
  *   segment.c           segments run again
  *   repair.c            dropping values until the budget holds
+ *   least.c             as few bytes as can be found
  *   search.c            taking runs out and repairing, again and again
  *   bound.c             prices of bytes, and a cost no schedule is below
  *   simulate.c          a schedule followed act by act
@@ -27,6 +28,7 @@ enum {
   MRT_SCHEDULE_STARTS_WORK = 180000000, /* no start begins after; more in a
                                            small program while none does */
   MRT_SCHEDULE_SEARCH_WORK = 80000000,
+  MRT_SCHEDULE_LEAST_WORK = 60000000,
   MRT_SCHEDULE_LITTLE_WORK = 5000000 /* is always worth it: some 12 ms */
 };
 
@@ -77,6 +79,11 @@ double mrt_schedule_random(mrt_schedule_solver *s); /* 0 .. 1 */
 /* Start number 0, 1, .. from the line as it is; did it come within the
  * budget?  From MRT_SCHEDULE_STARTS on they are noisy repetitions. */
 bool mrt_schedule_start(mrt_schedule_solver *s, int number);
+/* A byte above the budget during one run, to begin with: little. */
+double mrt_schedule_first_price(const mrt_schedule_solver *s);
+/* From the runs that are given, to the least bytes that a little work finds;
+ * none are less than `set`. */
+void mrt_schedule_descend(mrt_schedule_solver *s, int64_t set);
 /* Keep the line if none was cheaper; make it the program as it is, or the
  * cheapest one kept. */
 void mrt_schedule_keep(mrt_schedule_solver *s);

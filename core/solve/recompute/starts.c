@@ -12,8 +12,7 @@
 #include <limits.h>
 #include <math.h>
 
-/* A byte above the budget during one run, to begin with: little. */
-static double first_price(const mrt_schedule_solver *s) {
+double mrt_schedule_first_price(const mrt_schedule_solver *s) {
   const mrt_sequence *l = &s->line;
   double excess = 0;
   for (int run = 0; run >= 0; run = mrt_sequence_next(l, run))
@@ -91,7 +90,7 @@ static bool come_down(mrt_schedule_solver *s) {
   for (int fails = 0; at > wanted && l->worked < end && !l->failed;) {
     s->budget = (int64_t)((1 - size) * (double)at);
     if (s->budget < wanted) s->budget = wanted;
-    s->price = first_price(s);
+    s->price = mrt_schedule_first_price(s);
     s->learn = learns[fails % MRT_COUNT(learns)];
     s->window = worst == (fails % 2 == 0) ? INT_MAX : 1;
     s->noise = fails ? 0.5 : 0;
@@ -144,7 +143,7 @@ bool mrt_schedule_start(mrt_schedule_solver *s, int number) {
   s->batch = (int)fmin(1000, 1 + 1e-10 * ops * ops * ops);
   s->learn = start->learn;
   s->noise = start->noise;
-  s->price = first_price(s);
+  s->price = mrt_schedule_first_price(s);
   s->round++;
   if (s->best_cost == INFINITY && !s->hint.quick &&
       (start->way == STEPS || over >= 0))

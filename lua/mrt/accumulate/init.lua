@@ -259,10 +259,21 @@ local function plan_first(self, state, entry, options)
   entry.first = core.trace_plan(0, {}, options, self.space)
 end
 
-local function plan_parts(self, state, entry, rows, options)
+-- What a part says that it needs, as the budget of the whole step.
+local function for_whole(err, outside)
+  if outside and type(err) == "table" and err.needed then
+    err.needed = err.needed + outside
+  end
+  return err
+end
+
+-- `outside`: bytes of the whole step that are no part's own.
+local function plan_parts(self, state, entry, rows, options, outside)
   local wanted = read_by(entry.core)
   for s in ipairs(state.sizes) do
-    entry.parts[s] = plan_part(state, s, rows[s], wanted, options[s], self.space)
+    local ok, made = pcall(plan_part, state, s, rows[s], wanted, options[s], self.space)
+    if not ok then error(for_whole(made, outside and outside[s]), 0) end
+    entry.parts[s] = made
   end
 end
 
@@ -272,13 +283,13 @@ local function fit(self, state, entry, rows)
   local budget, info = self.options.memory, combine(entry):info()
   local overhead = math.floor(entry.core:device().overhead)
   if not budget or info.peak + overhead <= budget then return end
-  local options = {}
+  local options, outside = {}, {}
   for s, part in ipairs(entry.parts) do
     local own = part:info()
-    options[s] = with(self.options, "memory", math.max(1, budget - info.beside
-      + own.persistent + own.outputs))
+    outside[s] = info.beside - own.persistent - own.outputs
+    options[s] = with(self.options, "memory", math.max(1, budget - outside[s]))
   end
-  plan_parts(self, state, entry, rows, options)
+  plan_parts(self, state, entry, rows, options, outside)
   info = combine(entry):info()
   if info.peak + overhead <= budget then return end
   core.fail("budget", "accumulate", ("a step of %d micro-batches takes %d bytes, "

@@ -106,12 +106,16 @@ end
 local function swapping(self, k, try, ...)
   local options = self.options
   if k == 1 or self.given.swap ~= nil then return nil end
-  for _, policy in ipairs(budget.fallbacks()) do
+  local made -- in less than with all swapped no other policy fits either
+  for _, policy in ipairs(budget.fallbacks(options.any)) do
     options.swap = swap.decider(policy)
     local swapped, other = try(true, ...)
-    if swapped then return other end
+    if made and swapped then free(made) end
+    if not swapped then break end
+    made = other
   end
   options.swap = nil
+  return made
 end
 
 local function seconds_of(made)
@@ -151,13 +155,31 @@ local function otherwise(self, k, try, ...)
   return gathering_each(self, k, try, ...) or swapping(self, k, try, ...)
 end
 
+-- Of what was raised so far, or nil, and now, unless all is well, the error that names
+-- the lesser budget.
+local function lesser(least, ok, err)
+  if ok or not is_budget(err) or not err.needed then return least end
+  return least and least.needed <= err.needed and least or err
+end
+
+-- A least is named, looked for if it was not yet.
+local function refused(self, try, err, n, ...)
+  local options, ok = self.options, false
+  if not err.needed and options.quick then ok, err = try(false, ...) end
+  if ok then return err end
+  return budget.explain(err, options.memory, self:replanner(n, ...), options.bound)
+end
+
 -- Within the budget, if there is one.
 local function plan_call(self, old, group, k, tensors, n, ...)
   local options = self.options
   options.gather_each = nil
+  local least -- of the budgets that would have done, the error that names it
   local function try(quick, ...)
     options.quick = quick
-    return pcall(settle, self, old, group, k, tensors, n, ...)
+    local ok, made = pcall(settle, self, old, group, k, tensors, n, ...)
+    least = lesser(least, ok, made)
+    return ok, made
   end
   local more = k > 1 or options.tolerated ~= nil -- is tried before a least is named
   local plain = within_process(self, try, k > 1 or self.quiet, ...)
@@ -169,9 +191,7 @@ local function plan_call(self, old, group, k, tensors, n, ...)
   local other = otherwise(self, k, try, ...)
   if other then return other end
   if self.quiet then error(made, 0) end
-  if more then ok, made = try(false, ...) end
-  if ok then return made end
-  return budget.explain(made, options.memory, self:replanner(n, ...), options.bound)
+  return refused(self, try, least or made, n, ...)
 end
 
 --- Trace and plan a call.  A budget that the planner cannot meet is explained.

@@ -122,13 +122,14 @@ end
 
 -- A function that plans this call under other options, running nothing; false takes
 -- an option away.  A second argument says which shape a tensor has instead of its own;
--- a third, that the first plan that fits a budget does.
+-- a third, that the first plan that fits a budget does, or "any" that does.
 function Compiled:replanner(n, ...)
   if math.type(n) ~= "integer" or n < 0 then refuse("replanner", "a count", n) end
   local args = signature.hollow(n, ...)
-  return function(changes, shape_of, glance)
+  return function(changes, shape_of, how)
     local other = self:with(changes)
-    other.quiet, other.options.glance = true, glance
+    local set = other.options
+    other.quiet, set.glance, set.any = true, how and how ~= "any", how == "any"
     local own = shape_of and signature.resized(args, shape_of) or args
     return other:plan(table.unpack(own, 1, own.n))
   end

@@ -9,6 +9,8 @@ local swap = require "mrt.policy.swap"
 local budget = {}
 
 local SHOWN = 5 -- of what is alive at the peak
+local LARGE = 4000 -- steps; of so many, levers are not planned: who asks waits
+local UNTRIED = "levers, not tried of a step so large: micro-batches, fewer rows, more devices"
 local MOST_PARTS = 1024
 
 -- What is alive where the plan needs most, by the lines that made it.
@@ -36,12 +38,25 @@ local levers = {
   { "swap = policy.swap.all()", { swap = swap.all() } },
 }
 
+-- The least found is not quite the least there is.
+local NEAR <const> = 1.25
+
+-- May it be worth planning?  A k-th of the batch takes no less than a k-th; what may be
+-- swapped has been already, unless the script says what.
+local function may_help(changes, needed, given, swaps)
+  if changes.swap then return not swaps end
+  return needed <= NEAR * changes.accumulate * given
+end
+
 -- The first of them that fits, and what it saves.
-local function next_lever(needed, given, replan)
+local function next_lever(needed, given, replan, swaps)
   for _, lever in ipairs(levers) do
     local changes = { memory = given, effort = 0 } -- who asks waits
     for name, value in pairs(lever[2]) do changes[name] = value end
-    local ok, plan = pcall(replan, changes)
+    local ok, plan
+    if may_help(lever[2], needed, given, swaps) then
+      ok, plan = pcall(replan, changes, nil, "any")
+    end
     if ok and plan:needs() <= given then
       return ("next lever: %s fits, with a peak of %s (%s less)"):format(lever[1],
         format.bytes(plan.peak), format.bytes(needed - plan.peak))
@@ -52,9 +67,11 @@ end
 
 --- Policies of swapping that a step in micro-batches falls back on, unless the script
 --- says what may be swapped: they change no bit.
+---@param first? boolean  the first of them only: what swaps most
 ---@return mrt.SwapPolicy[]
-function budget.fallbacks()
-  return { swap.optimizer { least = 4096 }, swap.all { least = 4096 } }
+function budget.fallbacks(first)
+  local all = swap.all { least = 4096 }
+  return first and { all } or { all, swap.optimizer { least = 4096 } }
 end
 
 --- Raise the error of a budget that was too little, with what is alive at the
@@ -70,10 +87,11 @@ function budget.explain(err, given, replan, bound)
     :format(bound and ("%s leave %s to the step, which"):format(bound, format.bytes(given))
       or "memory = " .. format.bytes(given), err.message:match "with ([%a ]+),"
       or "micro-batches", format.bytes(needed), needed) }
-  local ok, plan = pcall(replan, { memory = needed, effort = 0 })
-  if not ok then ok, plan = pcall(replan, { memory = needed }) end
+  local ok, plan = pcall(replan, { memory = needed }, nil, "any")
   if ok then alive(plan, lines) end
-  lines[#lines + 1] = next_lever(needed, given, replan)
+  local swaps = err.message:find("swapping,", 1, true)
+  lines[#lines + 1] = ok and #plan:steps() >= LARGE and UNTRIED
+    or next_lever(needed, given, replan, swaps)
   local message = table.concat(lines, "\n")
   local from, to = err.text:find(err.message, 1, true)
   err.text = from and err.text:sub(1, from - 1) .. message .. err.text:sub(to + 1)
