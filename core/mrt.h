@@ -302,6 +302,8 @@ typedef struct mrt_precision mrt_precision;
 typedef mrt_status (*mrt_precision_policy)(void *user, mrt_precision *p);
 typedef struct mrt_compression mrt_compression;
 typedef mrt_status (*mrt_compress_policy)(void *user, mrt_compression *c);
+typedef struct mrt_placing mrt_placing;
+typedef mrt_status (*mrt_place_policy)(void *user, mrt_placing *p);
 typedef struct mrt_swap_policy mrt_swap_policy;
 typedef struct mrt_delayed mrt_delayed;   /* mrt/frontend.h */
 typedef struct mrt_batch mrt_batch;       /* ditto */
@@ -333,6 +335,8 @@ struct mrt_plan_options {
   void *precision_user;
   mrt_compress_policy compress; /* NULL: what is kept is kept as it is */
   void *compress_user;
+  mrt_place_policy place; /* NULL: as low as is found */
+  void *place_user;
   const mrt_delayed *delayed; /* borrowed for the call; NULL: none is */
   size_t memory; /* a budget for the peak, met by recomputing and swapping,
                     whichever is predicted quickest; 0: none */

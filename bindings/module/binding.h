@@ -253,6 +253,7 @@ mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked);
 /* The same for a mrt_swap_policy. */
 mrt_status mrt_lua_precision_policy(void *user, mrt_precision *p);
 mrt_status mrt_lua_compress_policy(void *user, mrt_compression *c);
+mrt_status mrt_lua_place_policy(void *user, mrt_placing *p);
 /* mrt_delayed's `sites`, of such a table. */
 mrt_status mrt_lua_sites(void *user, const mrt_site *sites, int count);
 mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
@@ -263,7 +264,8 @@ mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
 /* Options of a plan, and what they point to. */
 typedef struct mrt_lua_plan_reading {
   mrt_plan_options options;
-  mrt_lua_policy_call policy, swapping, precision, delaying, compressing;
+  mrt_lua_policy_call policy, swapping, precision, delaying, compressing,
+      placing;
   mrt_delayed delayed;
   mrt_swap_policy swap;
 } mrt_lua_plan_reading;

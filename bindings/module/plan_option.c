@@ -148,4 +148,9 @@ void mrt_lua_read_plan_options(lua_State *L, mrt_binding *m, int arg,
     r->options.compress_user = &r->compressing;
   }
   r->compressing = (mrt_lua_policy_call){ L, m, lua_gettop(L) };
+  if (lua_getfield(L, arg, "place") == LUA_TFUNCTION) {
+    r->options.place = mrt_lua_place_policy;
+    r->options.place_user = &r->placing;
+  }
+  r->placing = (mrt_lua_policy_call){ L, m, lua_gettop(L) };
 }

@@ -250,6 +250,42 @@ mrt_status mrt_lua_compress_policy(void *user, mrt_compression *c) {
   return protect(user, ask_compress, &c);
 }
 
+/* ---- place ---------------------------------------------------------------- */
+
+static void push_block(lua_State *L, const mrt_placed *b) {
+  lua_createtable(L, 0, 6);
+  set_text(L, "op", b->op);
+  set_text(L, "name", b->name);
+  set_integer(L, "bytes", (int64_t)b->bytes);
+  set_integer(L, "align", (int64_t)b->align);
+  set_integer(L, "first", b->first + 1);
+  set_integer(L, "last", b->last + 1);
+}
+
+/* function(list) -> list of offsets, height: mrt.policy has checked what they
+ * are. */
+static int ask_place(lua_State *L) {
+  mrt_placing *p = *(mrt_placing **)lua_touserdata(L, 1);
+  lua_createtable(L, p->count, 1);
+  set_integer(L, "steps", p->steps);
+  for (int i = 0; i < p->count; i++) {
+    push_block(L, &p->blocks[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_call(L, 1, 2);
+  p->height = (size_t)lua_tointeger(L, -1);
+  for (int i = 0; i < p->count; i++) {
+    lua_rawgeti(L, -2, i + 1);
+    p->blocks[i].offset = (size_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+mrt_status mrt_lua_place_policy(void *user, mrt_placing *p) {
+  return protect(user, ask_place, &p);
+}
+
 /* ---- variables ----------------------------------------------------------- */
 
 typedef struct variable_question {

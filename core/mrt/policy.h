@@ -54,6 +54,23 @@ struct mrt_checkpoint {
   bool no_recompute; /* to answer: OPEN ones are never computed again */
 };
 
+/* A block of the arena: a value and what shares its place, or a workspace. */
+typedef struct mrt_placed {
+  const char *op, *name; /* name may be NULL */
+  size_t bytes, align;
+  int first, last; /* steps, both included */
+  size_t offset;   /* to answer: a multiple of `align` */
+} mrt_placed;
+
+/* A place policy: says where all blocks lie, which come in the order of their
+ * first steps.  Two that live at one step must not overlap. */
+struct mrt_placing {
+  mrt_placed *blocks;
+  int count, steps;
+  size_t height; /* to answer: bytes of the arena; less than what the blocks
+                    take: that */
+};
+
 /* A node that computes floats: what a precision policy is asked about.
  * MRT_DTYPE_COUNT as an answer leaves f32. */
 typedef struct mrt_computation {

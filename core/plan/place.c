@@ -3,7 +3,8 @@
  *   needs   buffers with lifetimes
  *   gives   offsets, the arena's size, the lower bound
  *   method  pack.h, on the buffers that live in the arena; for longer where the
- *           first packing may not be the lowest and they are few
+ *           first packing may not be the lowest and they are few; or a policy
+ *           says so (options.place)
  *   holds   two buffers that live at one step never overlap; the arena is at
  *           least the lower bound, the largest sum of bytes alive at one step,
  *           and mostly equals it
@@ -13,9 +14,12 @@
  *   never   looks at the clock: the same graph gives the same plan
  *
  * SPDX-License-Identifier: MIT */
+#include "mrt/policy.h"
 #include "plan/planner.h"
 #include "solve/pack/pack.h"
 #include "tensor/swap_tier.h"
+
+#include <stdlib.h>
 
 static mrt_status live_bytes(mrt_plan *plan, size_t *largest, int *step) {
   int n = plan->graph.node_count;
@@ -89,6 +93,80 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
   return MRT_OK;
 }
 
+/* ---- by a policy ----------------------------------------------------------- */
+
+static int by_first(const void *a, const void *b) {
+  const mrt_placed *x = a, *y = b;
+  int later = (x->first > y->first) - (x->first < y->first);
+  return later ? later : (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Does a block begin below the end of one that lives at the same step? */
+static const mrt_placed *overlaps(const mrt_placing *asked, int i) {
+  const mrt_placed *a = &asked->blocks[i];
+  for (int k = 0; k < i; k++) {
+    const mrt_placed *b = &asked->blocks[k];
+    bool together = a->first <= b->last && b->first <= a->last;
+    if (together && a->offset < b->offset + b->bytes &&
+        b->offset < a->offset + a->bytes)
+      return b;
+  }
+  return NULL;
+}
+
+static mrt_status check_answer(mrt_plan *plan, mrt_placing *asked) {
+  mrt_error *e = &plan->ctx->error;
+  for (int i = 0; i < asked->count; i++) {
+    const mrt_placed *a = &asked->blocks[i], *b = overlaps(asked, i);
+    if (a->offset % a->align || a->offset > SIZE_MAX / 2 - a->bytes)
+      return mrt_fail(e, MRT_EVALUE,
+                      "place: block %d (%s, %zu bytes) at %zu, a multiple of "
+                      "%zu wanted",
+                      i + 1, a->op, a->bytes, a->offset, a->align);
+    if (b)
+      return mrt_fail(
+          e, MRT_EVALUE,
+          "place: block %d (%s, %zu bytes at %zu) overlaps block %d "
+          "(%s, %zu bytes at %zu), which lives then too",
+          i + 1, a->op, a->bytes, a->offset, (int)(b - asked->blocks) + 1,
+          b->op, b->bytes, b->offset);
+    if (a->offset + a->bytes > asked->height)
+      asked->height = a->offset + a->bytes;
+  }
+  return MRT_OK;
+}
+
+/* What the policy says of the arena. */
+static mrt_status ask(mrt_plan *plan, mrt_arena *arena, size_t *height) {
+  mrt_placed *blocks = MRT_NEW(arena, mrt_placed, plan->buffer_count);
+  mrt_placing asked = { .blocks = blocks, .steps = plan->graph.node_count };
+  if (!blocks) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *s = &plan->buffers[i];
+    size_t least = plan->ctx->device.align;
+    if (!mrt_buffer_in_arena(s) || s->bytes == 0) continue;
+    blocks[asked.count++] = (mrt_placed){
+      .op = s->node ? s->node->op->name : "",
+      .name = s->value ? s->value->name : NULL,
+      .bytes = s->bytes,
+      .align = s->align > least ? s->align : least,
+      .first = s->first,
+      .last = s->last,
+      .offset = (size_t)i, /* until it is answered: which buffer */
+    };
+  }
+  qsort(blocks, (size_t)asked.count, sizeof *blocks, by_first);
+  int *buffer = MRT_NEW(arena, int, asked.count + 1);
+  if (!buffer) return mrt_nomem(&plan->ctx->error);
+  for (int i = 0; i < asked.count; i++) buffer[i] = (int)blocks[i].offset;
+  MRT_TRY(plan->options.place(plan->options.place_user, &asked));
+  MRT_TRY(check_answer(plan, &asked));
+  for (int i = 0; i < asked.count; i++)
+    plan->buffers[buffer[i]].offset = blocks[i].offset;
+  *height = asked.height;
+  return MRT_OK;
+}
+
 mrt_status mrt_pass_place(mrt_planner *p) {
   mrt_plan *plan = p->plan;
   plan->arena_bytes = 0;
@@ -99,6 +177,8 @@ mrt_status mrt_pass_place(mrt_planner *p) {
   mrt_status s = pack(plan, &arena, mrt_buffer_is_swapped, &plan->swap_bytes);
   if (plan->options.no_share)
     stack_up(plan);
+  else if (!s && plan->options.place)
+    s = ask(plan, &arena, &plan->arena_bytes);
   else if (!s)
     s = pack(plan, &arena, mrt_buffer_in_arena, &plan->arena_bytes);
   mrt_arena_free(&arena);

@@ -117,6 +117,8 @@ describe("random graphs in narrow floats", function()
     { checkpoint = policy.checkpoint.all() }, { checkpoint = policy.checkpoint.sqrt() },
     { checkpoint = policy.checkpoint.swap(), swap = policy.swap.all() },
     { fuse = false, inplace = false, checkpoint = policy.checkpoint.every(2) },
+    { place = policy.place.caching() },
+    { place = policy.place.caching { segment = 1 << 14 }, checkpoint = policy.checkpoint.all() },
   }
 
   it("give the same bits however they are planned", function()

@@ -28,6 +28,7 @@ local code = [[
   local other_budget = pick { false, 0.5, 0.8 } -- before the third step
 
   local compress = pick { false, "int8", "nf4" }
+  local place = pick { false, false, policy.place.caching() }
 
   mrt.seed(seed)
   local own = mrt.randint(0, 40, comm.size * rows * 4, 9)
@@ -60,7 +61,7 @@ local code = [[
     local step = step_of(o)
     return step, step:plan(table.unpack(batches[1]))
   end
-  o.checkpoint = not base and checkpoint or nil
+  o.checkpoint, o.place = not base and checkpoint or nil, not base and place or nil
   local step, plan = planned()
   if not base and budget then
     local most = math.floor(plan.peak - (1 - budget) * plan.transient)

@@ -11,6 +11,7 @@ local format = require "mrt.util.format"
 local process = require "mrt.compile.process"
 local precision = require "mrt.policy.precision"
 local check_names = require "mrt.util.options".check_names
+local place = require "mrt.policy.place"
 local shard = require "mrt.policy.shard"
 local show = require "mrt.util.options".show
 local swap = require "mrt.policy.swap"
@@ -34,6 +35,8 @@ local MOST_EFFORT = 1000
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
+---@field place? mrt.PlacePolicy  where in the arena each block lies; by default as low as
+---  is found
 ---@field order? "memory"|"program"  which order to run in
 ---@field effort? integer     how long to search for an order and places.  By default as
 ---  long as the bytes that may still be gained are worth it, about 20 ms a MiB; with a
@@ -63,7 +66,7 @@ local MOST_EFFORT = 1000
 -- The type of each; "any" is read by its own module.
 local kinds = { name = "string", inplace = "boolean", share = "boolean",
   order = "string", effort = "number", checkpoint = "any", compress = "any",
-  memory = "any", swap = "any",
+  memory = "any", swap = "any", place = "any",
   accumulate = "any", nan = "any", shard = "any", transforms = "any",
   gradient_noise = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table" }
@@ -150,6 +153,7 @@ function options.check(given, who)
   own.precision = precision.decider(own.precision)
   own.compress, own.tolerated = compress.read(own.compress)
   own.shard = shard.read(own.shard)
+  own.place = place.decider(own.place)
   own.noise = gradient_noise.read(own.gradient_noise)
   own.no_swap = swap.is_none(own.swap)
   own.swap = swap.decider(own.swap)

@@ -3,7 +3,8 @@
 --- The other way to allocate: ask when a value is born, give back after its last
 --- use.  Best fit, with splitting and coalescing; what is given back stays in the
 --- pool; where nothing fits, the pool asks the device for a new segment.  Only
---- places are simulated, no bytes, so that a plan can say what it saves.
+--- places are simulated, no bytes, so that a plan can say what it saves; the policy
+--- policy.place.caching() runs a plan in these places.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -63,7 +64,7 @@ end
 
 -- A new segment: one block without neighbours.  Segments never touch.
 local function grow(self, bytes)
-  local block = { bytes = math.max(bytes, self.segment) }
+  local block = { bytes = math.max(bytes, self.segment), offset = self.reserved }
   self.reserved, self.segments = self.reserved + block.bytes, self.segments + 1
   insert(self, block)
   return block
@@ -73,7 +74,7 @@ local function allocate(self, bytes)
   local block = best_fit(self, bytes) or grow(self, bytes)
   remove(self, block)
   if block.bytes > bytes then
-    local rest = { bytes = block.bytes - bytes, left = block,
+    local rest = { bytes = block.bytes - bytes, offset = block.offset + bytes, left = block,
       right = block.right }
     if rest.right then rest.right.left = rest end
     block.right, block.bytes = rest, bytes
@@ -105,14 +106,23 @@ local function give_back(self, block)
   insert(self, block)
 end
 
-local function run(self, births, deaths)
+-- `born`: called with each value and its block.
+local function run(self, births, deaths, born)
   local held, calls = {}, 0
   for i = 1, #births do
-    for _, v in ipairs(births[i]) do held[v] = allocate(self, v.bytes) end
+    for _, v in ipairs(births[i]) do
+      held[v] = allocate(self, self.size_of(v))
+      born(v, held[v])
+    end
     for _, v in ipairs(deaths[i]) do give_back(self, held[v]) end
     calls = calls + #births[i] + #deaths[i]
   end
   return calls
+end
+
+local function new_pool(o, size_of)
+  return { bins = {}, sizes = {}, reserved = 0, segments = 0, live = 0, most = 0,
+    segment = o and o.segment or 4096, size_of = size_of }
 end
 
 --- Run the births and deaths of a plan's arena through the pool.
@@ -121,13 +131,36 @@ end
 ---@return mrt.PoolReport
 function pool.simulate(plan, options)
   local births, deaths = about.events(plan:values(), plan.nodes)
-  local self = { bins = {}, sizes = {}, reserved = 0, segments = 0, live = 0,
-    most = 0, segment = options and options.segment or 4096 }
+  local self = new_pool(options, function(v) return v.bytes end)
   local start = os.clock()
-  local calls = run(self, births, deaths)
+  local calls = run(self, births, deaths, function() end)
   return { reserved = self.reserved, live = self.most,
     wasted = self.reserved - self.most, calls = calls, segments = self.segments,
     microseconds = (os.clock() - start) * 1e6 }
+end
+
+--- Where the pool puts blocks, and what it reserves: an answer to the option `place`.
+---@param blocks mrt.PlacedBlock[]
+---@param o {segment: integer}
+---@return integer[] offsets
+---@return integer reserved
+function pool.place(blocks, o)
+  local births, deaths, offsets, index, usual = {}, {}, {}, {}, math.huge
+  for _, b in ipairs(blocks) do usual = math.min(usual, b.align) end
+  for i = 1, blocks.steps do births[i], deaths[i] = {}, {} end
+  for i, b in ipairs(blocks) do
+    index[b] = i
+    table.insert(births[b.first], b)
+    table.insert(deaths[b.last], b)
+  end
+  -- What begins at a larger multiple gets room for that.
+  local function size_of(b) return b.bytes + (b.align > usual and b.align or 0) end
+  local unit = #blocks > 0 and usual or 1
+  local self = new_pool({ segment = (o.segment + unit - 1) // unit * unit }, size_of)
+  run(self, births, deaths, function(b, block)
+    offsets[index[b]] = (block.offset + b.align - 1) // b.align * b.align
+  end)
+  return offsets, self.reserved
 end
 
 return pool

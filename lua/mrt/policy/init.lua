@@ -10,6 +10,7 @@
 ---@field precision mrt.policy.precision
 ---@field swap mrt.policy.swap
 ---@field shard mrt.policy.shard
+---@field place mrt.policy.place
 local policy = {}
 
 --- Read a policy script: a file that returns options of mrt.compile.
@@ -21,7 +22,8 @@ local policy = {}
 ---@return string? code
 function policy.load(path) return require "mrt.policy.script".load(path) end
 
-local modules = { checkpoint = true, swap = true, precision = true, shard = true }
+local modules = { checkpoint = true, swap = true, precision = true, shard = true,
+  place = true }
 
 return setmetatable(policy, { __fields = { modules }, __index = function(t, key)
   if not modules[key] then return nil end
