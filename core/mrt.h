@@ -125,6 +125,10 @@ typedef struct mrt_context_info {
   uint64_t steps;    /* run so far: operators of evaluations and of plans */
   uint64_t plans;    /* made so far */
 } mrt_context_info;
+/* What is swapped to the i-th place: 0 is the device's own (*folder is NULL),
+ * others are folders that a profile names.  False past the last. */
+MRT_API bool mrt_context_swapped_to(const mrt_context *ctx, int i,
+                                    const char **folder, size_t *bytes);
 MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx);
 /* Set bytes_peak back to bytes_now. */
 MRT_API void mrt_context_reset_peak(mrt_context *ctx);

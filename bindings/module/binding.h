@@ -257,7 +257,7 @@ mrt_status mrt_lua_place_policy(void *user, mrt_placing *p);
 /* mrt_delayed's `sites`, of such a table. */
 mrt_status mrt_lua_sites(void *user, const mrt_site *sites, int count);
 mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
-                               bool *swap);
+                               int *swap);
 
 /* ---- plan_option.c ------------------------------------------------------- */
 

@@ -159,6 +159,7 @@ static void push_value(lua_State *L, const mrt_plan *plan, int i) {
   set_integer(L, "offset", (int64_t)v.offset);
   set_integer(L, "first", v.first + 1);
   set_integer(L, "last", v.last + 1);
+  if (v.tier >= 0) set_integer(L, "tier", v.tier + 1);
   if (v.id) set_integer(L, "id", (int64_t)v.id);
   if (v.here) set_truth(L, "here", true);
 }

@@ -43,6 +43,14 @@ static const struct {
 };
 enum { LINK_FIELDS = sizeof link_fields / sizeof *link_fields };
 
+static const field tier_fields[] = {
+  { "capacity", offsetof(mrt_tier_profile, capacity), false },
+  { "read", offsetof(mrt_tier_profile, read), false },
+  { "write", offsetof(mrt_tier_profile, write), false },
+  { "latency", offsetof(mrt_tier_profile, latency), false },
+};
+enum { TIER_FIELDS = sizeof tier_fields / sizeof *tier_fields };
+
 static double *link_figure(mrt_link *l, int field) {
   return (double *)((char *)l + link_fields[field].offset);
 }
@@ -60,6 +68,30 @@ static void push_list(lua_State *L, const char *key, const double *at, int n,
       lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, key);
+}
+
+static void push_text(lua_State *L, const char *key, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
+}
+
+static void push_tiers(lua_State *L, const mrt_device_profile *d) {
+  push_text(L, "swap_name", d->swap_name);
+  push_text(L, "swap_folder", d->swap_folder);
+  lua_createtable(L, d->slower_count, 0);
+  for (int i = 0; i < d->slower_count; i++) {
+    const mrt_tier_profile *t = &d->slower[i];
+    lua_createtable(L, 0, TIER_FIELDS + 2);
+    push_text(L, "name", t->name);
+    push_text(L, "folder", t->folder);
+    for (int k = 0; k < TIER_FIELDS; k++) {
+      lua_pushnumber(
+          L, *(const double *)((const char *)t + tier_fields[k].offset));
+      lua_setfield(L, -2, tier_fields[k].name);
+    }
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "slower");
 }
 
 void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
@@ -96,6 +128,7 @@ void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "links");
+  push_tiers(L, d);
 }
 
 /* device(): the one that plans are made for. */
@@ -142,6 +175,37 @@ static void read_links(lua_State *L, mrt_device_profile *d) {
   lua_pop(L, 1);
 }
 
+/* The text in field `key` of the table on top, cut off where there is no room. */
+static void read_text(lua_State *L, const char *key, char *to, size_t room) {
+  lua_getfield(L, -1, key);
+  if (lua_type(L, -1) == LUA_TSTRING)
+    snprintf(to, room, "%s", lua_tostring(L, -1));
+  lua_pop(L, 1);
+}
+
+/* The swap tiers behind the first, of the table on top. */
+static void read_tiers(lua_State *L, mrt_device_profile *d) {
+  *d->swap_name = *d->swap_folder = '\0', d->slower_count = 0;
+  read_text(L, "swap_name", d->swap_name, sizeof d->swap_name);
+  read_text(L, "swap_folder", d->swap_folder, sizeof d->swap_folder);
+  if (lua_getfield(L, -1, "slower") == LUA_TTABLE) {
+    for (int i = 0; i < MRT_SWAP_TIERS - 1; i++) {
+      mrt_tier_profile *t = &d->slower[i];
+      *t = (mrt_tier_profile){ 0 };
+      if (lua_rawgeti(L, -1, i + 1) == LUA_TTABLE) {
+        d->slower_count = i + 1;
+        read_text(L, "name", t->name, sizeof t->name);
+        read_text(L, "folder", t->folder, sizeof t->folder);
+        for (int k = 0; k < TIER_FIELDS; k++)
+          read_number(L, tier_fields[k].name, 0,
+                      (double *)((char *)t + tier_fields[k].offset));
+      }
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+}
+
 /* set_device(table?): without one, this device as declared. */
 static int set_device(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -177,6 +241,7 @@ static int set_device(lua_State *L) {
       read_list(L, mrt_cost_name(i), d.edge[i], 3, NULL);
   lua_pop(L, 1);
   read_links(L, &d);
+  read_tiers(L, &d);
   lua_getfield(L, 1, "name");
   if (lua_tostring(L, -1))
     snprintf(d.name, sizeof d.name, "%s", lua_tostring(L, -1));

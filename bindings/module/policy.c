@@ -290,24 +290,27 @@ mrt_status mrt_lua_place_policy(void *user, mrt_placing *p) {
 
 typedef struct variable_question {
   const mrt_variable_info *variable;
-  bool *swap;
+  int *swap;
 } variable_question;
 
 /* swap = function(variable) */
 static int ask_variable(lua_State *L) {
   variable_question *q = lua_touserdata(L, 1);
   const mrt_variable_info *v = q->variable;
-  push_about(L, 8, v->name, &v->type, v->bytes, v->file, v->line);
+  push_about(L, 9, v->name, &v->type, v->bytes, v->file, v->line);
   set_text(L, "role", v->weight ? "weight" : "optimizer");
+  set_integer(L, "id", (int64_t)v->id);
   set_integer(L, "first_use", v->first + 1);
   set_integer(L, "last_use", v->last + 1);
   lua_call(L, 1, 1);
-  *q->swap = lua_toboolean(L, -1);
+  *q->swap = lua_isinteger(L, -1)   ? (int)lua_tointeger(L, -1) - 1
+             : lua_toboolean(L, -1) ? MRT_SWAP_ANY
+                                    : MRT_SWAP_KEEP;
   return 0;
 }
 
 mrt_status mrt_lua_swap_policy(void *user, const mrt_variable_info *v,
-                               bool *swap) {
+                               int *swap) {
   variable_question q = { v, swap };
   return protect(user, ask_variable, &q);
 }

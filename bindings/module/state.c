@@ -224,6 +224,28 @@ static int set_swap_folder(lua_State *L) {
   return 0;
 }
 
+static void set_count(lua_State *L, const char *key, size_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, key);
+}
+
+/* swapped(): {{folder?, bytes}}, the device's own tier first. */
+static int swapped(lua_State *L) {
+  const char *folder;
+  size_t bytes;
+  lua_newtable(L);
+  for (int i = 0;
+       mrt_context_swapped_to(mrt_binding_get(L)->ctx, i, &folder, &bytes);
+       i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, folder);
+    lua_setfield(L, -2, "folder");
+    set_count(L, "bytes", bytes);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* measure_swap(bytes): bytes per second to and from the swap tier. */
 static int measure_swap(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -244,11 +266,6 @@ static int measure_swap(lua_State *L) {
   lua_pushnumber(L, rates.in_shared);
   lua_setfield(L, -2, "in_shared");
   return 1;
-}
-
-static void set_count(lua_State *L, const char *key, size_t value) {
-  lua_pushinteger(L, (lua_Integer)value);
-  lua_setfield(L, -2, key);
 }
 
 /* info(): version, device, threads, libraries, tensor bytes. */
@@ -303,6 +320,7 @@ void mrt_lua_state_open(lua_State *L, mrt_binding *m) {
     { "set_budget", set_budget },
     { "swap_folder", set_swap_folder },
     { "measure_swap", measure_swap },
+    { "swapped", swapped },
     { "info", info },
     { "reset_peak", reset_peak },
     { NULL, NULL },

@@ -18,6 +18,24 @@ static void set_text(lua_State *L, const char *key, const char *value) {
   lua_setfield(L, -2, key);
 }
 
+/* Of each tier: name, bytes, capacity (absent: unknown), copied_out, _in. */
+static int plan_tiers(lua_State *L) {
+  const mrt_plan *plan = mrt_lua_check_plan(L, mrt_binding_get(L), 1);
+  int n = mrt_plan_tier_count(plan);
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    mrt_tier_info t = mrt_plan_get_tier(plan, i);
+    lua_createtable(L, 0, 5);
+    set_text(L, "name", t.name);
+    set_integer(L, "bytes", (int64_t)t.bytes);
+    if (t.capacity) set_integer(L, "capacity", (int64_t)t.capacity);
+    set_integer(L, "copied_out", (int64_t)t.copied_out);
+    set_integer(L, "copied_in", (int64_t)t.copied_in);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* Steps and values are 1-based here. */
 static int plan_transfers(lua_State *L) {
   const mrt_plan *plan = mrt_lua_check_plan(L, mrt_binding_get(L), 1);
@@ -30,6 +48,7 @@ static int plan_transfers(lua_State *L) {
     set_text(L, "name", mrt_plan_get_buffer(plan, t.resident).name);
     set_integer(L, "value", t.resident + 1);
     set_integer(L, "swapped", t.swapped + 1);
+    set_integer(L, "tier", t.tier + 1);
     set_integer(L, "bytes", (int64_t)t.bytes);
     set_integer(L, "start", t.start + 1);
     set_integer(L, "wait", t.wait + 1);
@@ -80,6 +99,7 @@ static int plan_stalled(lua_State *L) {
 }
 
 const luaL_Reg mrt_lua_plan_transfers[] = {
+  { "tiers", plan_tiers },
   { "transfers", plan_transfers },
   { "stalled", plan_stalled },
   { "predict_stall", plan_predict_stall },

@@ -58,6 +58,13 @@ mrt_status mrt_device_open_tier(const mrt_device *d, const char *folder,
                    : mrt_file_tier_open(folder, a, tier, e);
 }
 
+mrt_status mrt_device_open_folder(const mrt_device *d, const char *folder,
+                                  const mrt_allocator *a, mrt_tier **tier,
+                                  mrt_error *e) {
+  return d->remote ? mrt_staged_tier_open(d, folder, a, tier, e)
+                   : mrt_file_tier_open(folder, a, tier, e);
+}
+
 mrt_status mrt_device_works(const mrt_device *d, mrt_error *e) {
   return d->check ? d->check(d, e) : MRT_OK;
 }

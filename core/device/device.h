@@ -133,6 +133,9 @@ struct mrt_queue {
   void (*forget)(const mrt_device *device, void *recording);
 };
 
+/* The device's i-th swap tier, quickest first; how many there are. */
+mrt_tier_profile mrt_device_tier(const mrt_device_profile *profile, int i);
+int mrt_device_tier_count(const mrt_device_profile *profile);
 /* EVALUE, with the field, when a figure makes no sense. */
 mrt_status mrt_device_check(const mrt_device_profile *profile, mrt_error *e);
 
@@ -189,6 +192,10 @@ void mrt_device_describe(const mrt_device *device, const mrt_device *cpu,
 mrt_status mrt_device_open_tier(const mrt_device *device, const char *folder,
                                 const mrt_allocator *a, mrt_tier **tier,
                                 mrt_error *e);
+/* A file in the folder, whatever stands behind it. */
+mrt_status mrt_device_open_folder(const mrt_device *device, const char *folder,
+                                  const mrt_allocator *a, mrt_tier **tier,
+                                  mrt_error *e);
 /* Until nothing is queued. */
 mrt_status mrt_device_wait(const mrt_device *device, mrt_error *e);
 

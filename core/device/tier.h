@@ -36,6 +36,20 @@ typedef struct mrt_tier {
   void (*close)(struct mrt_tier *t);
 } mrt_tier;
 
+/* Several tiers as one, for those that copy: a place says in which slot it is.
+ * It cannot be resized; its slots are. */
+enum { MRT_TIER_SLOTS = 8 };
+typedef struct mrt_tier_row {
+  mrt_tier tier;                /* first */
+  mrt_tier *at[MRT_TIER_SLOTS]; /* NULL: not opened */
+} mrt_tier_row;
+/* An empty one. */
+void mrt_tier_row_init(mrt_tier_row *row);
+enum { MRT_TIER_PLACE = sizeof(size_t) * 8 - 4 }; /* bits of an offset */
+static inline size_t mrt_tier_place(int slot, size_t offset) {
+  return (size_t)slot << MRT_TIER_PLACE | offset;
+}
+
 /* A tier in a file without a name in `folder`, gone with the process however
  * that ends; direct I/O where the file system has it.  EDEVICE with the
  * folder. */
@@ -48,5 +62,10 @@ struct mrt_device;
 mrt_status mrt_host_tier_open(const struct mrt_device *device,
                               const mrt_allocator *a, mrt_tier **tier,
                               mrt_error *e);
+/* A tier in a file for such a device: each copy goes through the host's memory
+ * and is over when `start` returns. */
+mrt_status mrt_staged_tier_open(const struct mrt_device *device,
+                                const char *folder, const mrt_allocator *a,
+                                mrt_tier **tier, mrt_error *e);
 
 #endif

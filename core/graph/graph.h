@@ -47,6 +47,8 @@ typedef struct mrt_value {
   int64_t strides[MRT_MAX_RANK];
 
   bool swapped; /* of a base: it lies in the swap tier */
+  int tier;     /* of a base that does, or is evicted: which of them; */
+  bool settled; /* a policy has said so */
   bool evicted; /* of a base: it is to go there between its uses */
   int fetch;    /* of a base: how often it is fetched, where that is planned; of
                    what shows it: which fetch it reads, 0: before it goes */

@@ -22,6 +22,16 @@ typedef struct mrt_link {
 
 enum { MRT_LINKS = 4 };
 
+/* Memory behind the device's own, that values are swapped to. */
+typedef struct mrt_tier_profile {
+  char name[32];    /* what policies and reports call it; "": "swap" */
+  char folder[256]; /* where its file is made; "": the device's own tier */
+  double capacity;  /* bytes; 0: nobody knows, as many as there are */
+  double read, write, latency;
+} mrt_tier_profile;
+
+enum { MRT_SWAP_TIERS = 4 };
+
 /* How fast a device is and what it holds: all that predicted times depend on.
  * Seconds, bytes, bytes a second, flop a second. */
 typedef struct mrt_device_profile {
@@ -47,6 +57,9 @@ typedef struct mrt_device_profile {
   double cache;   /* bytes that come again at cache_bandwidth */
   double cache_bandwidth, bandwidth;
   double swap_capacity, swap_read, swap_write, swap_latency; /* swap tier */
+  char swap_name[32], swap_folder[256]; /* of it, as in mrt_tier_profile; */
+  mrt_tier_profile slower[MRT_SWAP_TIERS - 1]; /* what lies behind it, */
+  int slower_count;                            /* quickest first */
   bool swap_known; /* they are measured or given, and no guess: else a budget is
                       met by swapping only where recomputing does not do */
   mrt_link links[MRT_LINKS]; /* innermost first */

@@ -55,6 +55,7 @@ typedef struct mrt_buffer_info {
   int line;
   mrt_type type;
   size_t bytes, offset; /* offset in the arena (transient kinds) */
+  int tier;             /* of what is swapped; else -1 */
   int first, last;      /* steps, both included */
   uint64_t id;          /* of a variable or constant: the same in other plans */
   bool here; /* a variable or constant that is in memory at this moment */
@@ -77,10 +78,19 @@ typedef struct mrt_transfer_info {
   int resident, swapped; /* buffers: in the arena, in the swap tier */
   size_t bytes;
   int start, wait; /* steps */
+  int tier;        /* that it goes to, or comes from */
   double seconds;  /* predicted: of the copy alone, */
   double beside;   /* of the steps between, */
   double stall;    /* and spent waiting for it */
 } mrt_transfer_info;
+/* What the plan takes of the device's i-th swap tier, quickest first. */
+typedef struct mrt_tier_info {
+  char name[32];
+  size_t bytes, capacity;       /* capacity 0: unknown */
+  size_t copied_out, copied_in; /* in a run */
+} mrt_tier_info;
+MRT_API int mrt_plan_tier_count(const mrt_plan *plan);
+MRT_API mrt_tier_info mrt_plan_get_tier(const mrt_plan *plan, int i);
 MRT_API int mrt_plan_transfer_count(const mrt_plan *plan);
 MRT_API mrt_transfer_info mrt_plan_get_transfer(const mrt_plan *plan, int i);
 /* Seconds that one run will wait for copies, with other figures than the

@@ -145,16 +145,19 @@ typedef struct mrt_variable_info {
   int line;
   mrt_type type;
   size_t bytes;
+  uint64_t id;     /* the same in other plans */
   bool weight;     /* a result or a gradient depends on it; or else only
                       updates do: optimizer state */
   int first, last; /* steps that use it, before copies are added */
 } mrt_variable_info;
 
+enum { MRT_SWAP_KEEP = -2, MRT_SWAP_ANY = -1 }; /* or the number of a tier */
+
 /* Which variables live in the swap tier between their uses?  Asked once for
  * each while planning.  A failure of `choose` fails the plan; its message is
  * the host's. */
 struct mrt_swap_policy {
-  mrt_status (*choose)(void *user, const mrt_variable_info *v, bool *swap);
+  mrt_status (*choose)(void *user, const mrt_variable_info *v, int *swap);
   void *user;
 };
 

@@ -5,7 +5,8 @@
  *             last: each node's inputs must still be whole, and its outputs
  *             then own their bytes.  Knows offsets only; nothing of lifetimes,
  *             of in-place rules or of how they were found.  What is behind the
- *             arena, in the swap tier, is told from it by FAR.  Collectives
+ *             arena, in the swap tier, is told from it by FAR, and tiers from
+ *             each other by TIER.  Collectives
  *             must stand in the order of the program, each once.
  *   cost      O(operands * log buffers)
  *
@@ -80,9 +81,11 @@ static int set_find(const set *s, int i, bool up) {
 /* ---- what lies where ----------------------------------------------------- */
 
 static const size_t FAR = (size_t)1 << (sizeof(size_t) * 8 - 2);
+static const size_t TIER = (size_t)1 << (sizeof(size_t) * 8 - 5);
 
 static size_t begin(const mrt_buffer *s) {
-  return mrt_buffer_is_swapped(s) ? FAR + s->offset : s->offset;
+  size_t tier = (size_t)s->tier * TIER;
+  return mrt_buffer_is_swapped(s) ? FAR + tier + s->offset : s->offset;
 }
 
 /* Where the value lies, unless that is a place by itself. */
@@ -153,8 +156,9 @@ static mrt_status write_value(plan_proof *c, int step, const mrt_value *v) {
   const mrt_buffer *s = shared_buffer(c, v);
   if (!s || v->base != v) return MRT_OK;
   size_t bytes = mrt_type_bytes(&v->type);
-  if (s->offset + bytes >
-      (mrt_buffer_is_swapped(s) ? c->plan->swap_bytes : c->plan->arena_bytes))
+  if (s->offset + bytes > (mrt_buffer_is_swapped(s)
+                               ? c->plan->swap_bytes[s->tier]
+                               : c->plan->arena_bytes))
     return fail(c, step, "an output lies outside the arena");
   int place = c->place[v->buffer];
   overwrite(c, place, bytes);

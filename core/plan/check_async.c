@@ -33,7 +33,8 @@ static mrt_status fail(const async_proof *c, int step, const char *what) {
 /* Bytes in common, in the arena or behind it. */
 static bool buffers_meet(const mrt_buffer *s, const mrt_buffer *t) {
   bool arena = mrt_buffer_in_arena(s) && mrt_buffer_in_arena(t);
-  bool behind = mrt_buffer_is_swapped(s) && mrt_buffer_is_swapped(t);
+  bool behind = mrt_buffer_is_swapped(s) && mrt_buffer_is_swapped(t) &&
+                s->tier == t->tier;
   return (arena || behind) && s->offset < t->offset + t->bytes &&
          t->offset < s->offset + s->bytes;
 }

@@ -21,6 +21,8 @@ uint64_t mrt_node_key(const mrt_node *n);
 /* Rates of copies: measured ones among the plan's options, or as its device
  * declares them. */
 mrt_swap_rates mrt_declared_rates(const mrt_plan *plan);
+/* Of its i-th tier; of the first as above. */
+mrt_swap_rates mrt_tier_rates(const mrt_plan *plan, int i);
 /* Seconds of a copy alone. */
 double mrt_copy_seconds(const mrt_swap_rates *r, bool out, size_t bytes);
 /* Its kind of work; of a fused chain, that of most work beyond plain

@@ -55,7 +55,7 @@ MRT_API int mrt_plan_buffer_count(const mrt_plan *plan) {
 
 MRT_API mrt_buffer_info mrt_plan_get_buffer(const mrt_plan *plan, int i) {
   if (i < 0 || i >= plan->buffer_count)
-    return (mrt_buffer_info){ .op = "", .file = "?" };
+    return (mrt_buffer_info){ .op = "", .file = "?", .tier = -1 };
   const mrt_buffer *s = &plan->buffers[i];
   mrt_origin at = s->value ? s->value->origin : s->node->origin;
   return (mrt_buffer_info){
@@ -71,6 +71,7 @@ MRT_API mrt_buffer_info mrt_plan_get_buffer(const mrt_plan *plan, int i) {
                                    .dims = { (int64_t)s->bytes } },
     .bytes = s->bytes,
     .offset = s->offset,
+    .tier = s->kind == MRT_BUFFER_SWAPPED ? s->tier : -1,
     .first = s->first,
     .last = s->last,
     .id = s->value && s->value->tensor ? s->value->tensor->id : 0,
@@ -93,6 +94,15 @@ MRT_API mrt_operand_info mrt_plan_get_operand(const mrt_plan *plan, int step,
     return (mrt_operand_info){ n->out[i]->base->buffer, .written = true };
   if (i > n->nout || n->scratch_buffer < 0) return none;
   return (mrt_operand_info){ n->scratch_buffer, .written = true };
+}
+
+MRT_API int mrt_plan_tier_count(const mrt_plan *plan) {
+  return mrt_device_tier_count(&plan->device);
+}
+
+MRT_API mrt_tier_info mrt_plan_get_tier(const mrt_plan *plan, int i) {
+  if (i < 0 || i >= mrt_plan_tier_count(plan)) return (mrt_tier_info){ 0 };
+  return plan->tiers[i];
 }
 
 MRT_API int mrt_plan_transfer_count(const mrt_plan *plan) {

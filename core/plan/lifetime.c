@@ -84,6 +84,7 @@ static mrt_status give_birth(mrt_plan *plan, mrt_node *n, int i,
       plan, (mrt_buffer){ .value = out,
                           .node = n,
                           .kind = kind,
+                          .tier = out->tier,
                           .bytes = mrt_type_bytes(&out->type),
                           .first = i,
                           .last = out->uses < i ? i : out->uses });
@@ -106,6 +107,7 @@ static mrt_status add_leaf(mrt_plan *plan, mrt_value *v) {
       (mrt_buffer){ .value = v,
                     .kind = v->swapped ? MRT_BUFFER_SWAPPED : kinds[v->leaf],
                     .index = index,
+                    .tier = v->tier,
                     .bytes = mrt_type_bytes(&v->type),
                     .last = plan->graph.node_count - 1 });
   return v->buffer < 0 ? mrt_nomem(&plan->ctx->error) : MRT_OK;

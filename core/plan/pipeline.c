@@ -15,6 +15,7 @@
 #include "plan/cost.h"
 #include "plan/host_step.h"
 #include "plan/planner.h"
+#include "plan/swap/swap.h"
 #include "tensor/swap_tier.h"
 
 #include <string.h>
@@ -89,16 +90,20 @@ static mrt_status predict(mrt_plan *plan) {
   int n = plan->graph.transfer_count;
   double *stalls = MRT_NEW(&plan->graph.arena, double, n);
   if (!stalls) return mrt_nomem(&plan->ctx->error);
-  mrt_swap_rates rates = mrt_declared_rates(plan);
+  for (int i = 0; i < n; i++)
+    plan->transfers[i].tier = plan->buffers[plan->transfers[i].swapped].tier;
   MRT_TRY(mrt_plan_transfer_time(plan, NULL, NULL, stalls, &plan->info.stall));
   plan->info.copied_out = plan->info.copied_in = 0;
   for (int i = 0; i < n; i++) {
     mrt_transfer_info *t = &plan->transfers[i];
     for (int k = t->start + 1; k < t->wait; k++)
       if (plan->steps[k].transfer < 0) t->beside += plan->steps[k].seconds;
+    mrt_swap_rates rates = mrt_tier_rates(plan, t->tier);
+    mrt_tier_info *tier = &plan->tiers[t->tier];
     t->seconds = mrt_copy_seconds(&rates, t->out, t->bytes);
     t->stall = plan->steps[t->wait].seconds = stalls[i];
     *(t->out ? &plan->info.copied_out : &plan->info.copied_in) += t->bytes;
+    *(t->out ? &tier->copied_out : &tier->copied_in) += t->bytes;
   }
   return MRT_OK;
 }
@@ -121,9 +126,16 @@ static void add_up(mrt_plan *plan) {
     if (s->kind == MRT_BUFFER_VARIABLE || s->kind == MRT_BUFFER_CONSTANT)
       info->persistent += s->bytes;
     if (s->kind == MRT_BUFFER_SWAPPED && !s->node)
-      info->swapped += mrt_swap_tier_round(s->bytes);
+      plan->tiers[s->tier].bytes += mrt_swap_tier_round(s->bytes);
   }
-  info->swapped += plan->swap_bytes;
+  for (int i = 0; i < mrt_device_tier_count(&plan->device); i++) {
+    mrt_tier_profile t = mrt_device_tier(&plan->device, i);
+    mrt_tier_info *own = &plan->tiers[i];
+    memcpy(own->name, t.name, sizeof own->name);
+    own->capacity = mrt_swap_capacity(plan, i);
+    own->bytes += plan->swap_bytes[i];
+    info->swapped += own->bytes;
+  }
   info->transient = plan->arena_bytes;
   info->peak = info->persistent + info->transient + info->outputs;
   for (int i = 0; i < plan->graph.node_count; i++)

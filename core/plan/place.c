@@ -14,8 +14,9 @@
  *   never   looks at the clock: the same graph gives the same plan
  *
  * SPDX-License-Identifier: MIT */
+#include "device/device.h"
 #include "mrt/policy.h"
-#include "plan/planner.h"
+#include "plan/swap/swap.h"
 #include "solve/pack/pack.h"
 #include "tensor/swap_tier.h"
 
@@ -59,10 +60,18 @@ static bool wants_lower(mrt_plan *plan, const mrt_pack_result *r) {
   return r->height > room && r->bound <= room;
 }
 
-/* Pack the buffers that are `mine`; *height is what they need.  Those behind
- * have sizes and places that a file likes. */
-static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
-                       bool (*mine)(const mrt_buffer *), size_t *height) {
+enum { ARENA = -1 };
+
+/* Is it one of the arena's, or of the tier's? */
+static bool is_in(const mrt_buffer *s, int where) {
+  return where == ARENA ? mrt_buffer_in_arena(s)
+                        : mrt_buffer_is_swapped(s) && s->tier == where;
+}
+
+/* Pack the buffers there; *height is what they need.  Those behind have sizes
+ * and places that a file likes. */
+static mrt_status pack(mrt_plan *plan, mrt_arena *arena, int where,
+                       size_t *height) {
   mrt_pack_buffer *items = MRT_NEW(arena, mrt_pack_buffer, plan->buffer_count);
   mrt_pack_result result;
   mrt_error *e = &plan->ctx->error;
@@ -70,7 +79,7 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
   int n = 0;
   for (int i = 0; i < plan->buffer_count; i++) {
     const mrt_buffer *s = &plan->buffers[i];
-    if (!mine(s)) continue;
+    if (!is_in(s, where)) continue;
     items[n++] = (mrt_pack_buffer){
       .size =
           mrt_buffer_is_swapped(s) ? mrt_swap_tier_round(s->bytes) : s->bytes,
@@ -88,7 +97,8 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena,
     MRT_TRY(mrt_pack_in(arena, e, items, n, 0, MRT_PACK_EFFORT, &result));
   n = 0;
   for (int i = 0; i < plan->buffer_count; i++)
-    if (mine(&plan->buffers[i])) plan->buffers[i].offset = items[n++].offset;
+    if (is_in(&plan->buffers[i], where))
+      plan->buffers[i].offset = items[n++].offset;
   *height = result.height;
   return MRT_OK;
 }
@@ -167,6 +177,42 @@ static mrt_status ask(mrt_plan *plan, mrt_arena *arena, size_t *height) {
   return MRT_OK;
 }
 
+/* ---- swap tiers ---------------------------------------------------------- */
+
+/* What packing has put above the tier's capacity goes to the next one, and
+ * leaves the others where they lie. */
+static mrt_status move_on(mrt_plan *plan, int tier) {
+  size_t capacity = mrt_swap_capacity(plan, tier), homes = 0, height = 0;
+  bool last = tier + 1 == mrt_device_tier_count(&plan->device);
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *s = &plan->buffers[i];
+    if (s->kind == MRT_BUFFER_SWAPPED && !s->node && s->tier == tier)
+      homes += mrt_swap_tier_round(s->bytes);
+  }
+  if (!capacity || homes + plan->swap_bytes[tier] <= capacity) return MRT_OK;
+  for (int i = 0; i < plan->buffer_count; i++) {
+    mrt_buffer *s = &plan->buffers[i];
+    size_t end = s->offset + mrt_swap_tier_round(s->bytes);
+    if (!is_in(s, tier)) continue;
+    if (homes + end > capacity) {
+      if (last) return mrt_swap_full(plan, s->value, tier);
+      s->tier++;
+    } else if (end > height) {
+      height = end;
+    }
+  }
+  plan->swap_bytes[tier] = height;
+  return MRT_OK;
+}
+
+static mrt_status place_swapped(mrt_plan *plan, mrt_arena *arena) {
+  for (int t = 0; t < mrt_device_tier_count(&plan->device); t++) {
+    MRT_TRY(pack(plan, arena, t, &plan->swap_bytes[t]));
+    MRT_TRY(move_on(plan, t));
+  }
+  return MRT_OK;
+}
+
 mrt_status mrt_pass_place(mrt_planner *p) {
   mrt_plan *plan = p->plan;
   plan->arena_bytes = 0;
@@ -174,13 +220,13 @@ mrt_status mrt_pass_place(mrt_planner *p) {
   MRT_TRY(live_bytes(plan, &plan->info.lower_bound, &plan->info.peak_step));
   mrt_arena arena;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  mrt_status s = pack(plan, &arena, mrt_buffer_is_swapped, &plan->swap_bytes);
+  mrt_status s = plan->swaps ? place_swapped(plan, &arena) : MRT_OK;
   if (plan->options.no_share)
     stack_up(plan);
   else if (!s && plan->options.place)
     s = ask(plan, &arena, &plan->arena_bytes);
   else if (!s)
-    s = pack(plan, &arena, mrt_buffer_in_arena, &plan->arena_bytes);
+    s = pack(plan, &arena, ARENA, &plan->arena_bytes);
   mrt_arena_free(&arena);
   return s;
 }

@@ -19,6 +19,7 @@
 #ifndef MRT_PLAN_PLAN_H
 #define MRT_PLAN_PLAN_H
 
+#include "device/tier.h"
 #include "mrt/inspect.h"
 #include "mrt/policy.h"
 #include "rewrite/rewrite.h"
@@ -33,6 +34,7 @@ typedef struct mrt_buffer {
   int index;    /* among the plan's inputs, leaves or results */
   size_t bytes; /* rounded up to the device's alignment */
   size_t align; /* of the offset, where more than the device's is wanted */
+  int tier;     /* of what is swapped: which */
   size_t offset;
   int first, last; /* steps, both included */
   int whole;       /* until this step a copy fills it; 0: none does */
@@ -100,7 +102,8 @@ typedef struct mrt_memo {
   bool no_recompute;        /* ditto */
   mrt_precision_memo precision;
   mrt_compress_memo compress;
-  bool *swapped;           /* by value id, what a swap policy answered; NULL */
+  int *swapped; /* by value id, what a swap policy answered: MRT_SWAP_KEEP,
+                   MRT_SWAP_ANY, or a tier; NULL */
   size_t state, variables; /* bytes that could be swapped: of optimizer state,
                               of all variables */
   mrt_segments
@@ -138,8 +141,9 @@ struct mrt_plan {
   mrt_buffer *buffers;
   int buffer_count, buffer_room;
   size_t arena_bytes;
-  bool swaps;                   /* values are swapped or evicted */
-  size_t swap_bytes;            /* of the space's part of the swap tier */
+  bool swaps;                        /* values are swapped or evicted */
+  size_t swap_bytes[MRT_SWAP_TIERS]; /* of the space's part of each tier */
+  mrt_tier_info tiers[MRT_SWAP_TIERS];
   mrt_transfer_info *transfers; /* graph.transfer_count */
   int overlap_count;            /* collectives that run beside the steps */
   mrt_value **leaves;           /* variables and constants */
@@ -162,7 +166,7 @@ struct mrt_space {
   size_t bytes; /* rounded */
   void *host;   /* memory of the host, for what the CPU computes; NULL */
   size_t host_bytes;
-  mrt_swap_location *swap;
+  mrt_swap_location *swap[MRT_TIER_SLOTS];
   uint64_t generation;
   bool brief; /* of one evaluation, not of a compiled step */
 };

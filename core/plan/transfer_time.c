@@ -1,7 +1,7 @@
 /* transfer_time.c -- how long does a run wait for what is done beside it?
  *
  *   method  Steps run one after the other, each in its predicted seconds.
- *           Beside them two lanes copy, each first come first served.  A copy
+ *           Beside them two lanes of each tier copy, each first come first served.  A copy
  *           takes a latency and then its bytes at its lane's rate, which is
  *           another while both lanes are busy.  A step that waits for a copy
  *           which is not over stalls until it is.  Collectives that begin
@@ -21,9 +21,12 @@ typedef struct copy_lane {
   int started, ended;
 } copy_lane;
 
+enum { LANES = 2 * MRT_SWAP_TIERS }; /* of tier i: 2i and 2i + 1 */
+
 typedef struct racing {
-  copy_lane lanes[2];
-  double slower[2]; /* of a lane while the other is busy too: below 1 */
+  copy_lane lanes[LANES];
+  double slower[LANES]; /* of one while its tier's other is busy too: below 1 */
+  mrt_swap_rates rates[MRT_SWAP_TIERS];
 } racing;
 
 static bool busy(const copy_lane *l) { return l->ended < l->started; }
@@ -34,17 +37,19 @@ static double advance(racing *r, double seconds, const copy_lane *until,
                       int last) {
   double passed = 0;
   while (passed < seconds && !(until && until->ended > last)) {
-    bool both = busy(&r->lanes[0]) && busy(&r->lanes[1]);
-    double step = seconds - passed, speed[2];
-    if (!busy(&r->lanes[0]) && !busy(&r->lanes[1])) return seconds;
-    for (int i = 0; i < 2; i++) {
+    double step = seconds - passed, speed[LANES];
+    bool any = false;
+    for (int i = 0; i < LANES; i++) {
       copy_lane *l = &r->lanes[i];
+      bool both = busy(l) && busy(&r->lanes[i ^ 1]);
+      any |= busy(l);
       speed[i] = both ? r->slower[i] : 1;
       if (busy(l) && l->left[l->ended] / speed[i] < step)
         step = l->left[l->ended] / speed[i];
     }
+    if (!any) return seconds;
     passed += step;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < LANES; i++) {
       copy_lane *l = &r->lanes[i];
       if (!busy(l)) continue;
       l->left[l->ended] -= step * speed[i];
@@ -56,6 +61,12 @@ static double advance(racing *r, double seconds, const copy_lane *until,
 
 double mrt_copy_seconds(const mrt_swap_rates *r, bool out, size_t bytes) {
   return r->latency + (double)bytes / (out ? r->out : r->in);
+}
+
+mrt_swap_rates mrt_tier_rates(const mrt_plan *plan, int i) {
+  if (i == 0) return mrt_declared_rates(plan);
+  mrt_tier_profile t = mrt_device_tier(&plan->device, i);
+  return (mrt_swap_rates){ t.latency, t.write, t.read, t.write, t.read };
 }
 
 /* What was measured instead of the figure `otherwise`. */
@@ -76,9 +87,8 @@ mrt_swap_rates mrt_declared_rates(const mrt_plan *plan) {
   };
 }
 
-static double simulate(const mrt_plan *plan, const double *seconds,
-                       const mrt_swap_rates *rates, racing *r, int *number,
-                       double *stalls) {
+static double simulate(const mrt_plan *plan, const double *seconds, racing *r,
+                       int *number, double *stalls) {
   double total = 0;
   for (int i = 0; i < plan->step_count; i++) {
     int t = plan->steps[i].transfer;
@@ -87,10 +97,12 @@ static double simulate(const mrt_plan *plan, const double *seconds,
       continue;
     }
     const mrt_transfer_info *c = &plan->transfers[t];
-    copy_lane *l = &r->lanes[c->out ? MRT_TIER_OUT : MRT_TIER_IN];
+    copy_lane *l =
+        &r->lanes[2 * c->tier + (c->out ? MRT_TIER_OUT : MRT_TIER_IN)];
     if (i == c->start) {
       number[t] = l->started++;
-      l->left[number[t]] = mrt_copy_seconds(rates, c->out, c->bytes);
+      l->left[number[t]] =
+          mrt_copy_seconds(&r->rates[c->tier], c->out, c->bytes);
     } else {
       double stall = advance(r, HUGE_VAL, l, number[t]);
       if (stalls) stalls[t] = stall;
@@ -106,16 +118,21 @@ MRT_API mrt_status mrt_plan_transfer_time(const mrt_plan *plan,
                                           double *stalls, double *total) {
   mrt_arena arena;
   int n = plan->graph.transfer_count;
-  mrt_swap_rates own = mrt_declared_rates(plan);
-  if (!rates) rates = &own;
   mrt_arena_init(&arena, plan->ctx->allocator);
-  racing r = { .slower = { rates->out_shared / rates->out,
-                           rates->in_shared / rates->in } };
+  racing r = { 0 };
   int *number = MRT_NEW(&arena, int, n);
-  r.lanes[0].left = MRT_NEW(&arena, double, n);
-  r.lanes[1].left = MRT_NEW(&arena, double, n);
-  bool ok = number && r.lanes[0].left && r.lanes[1].left;
-  if (ok) *total = simulate(plan, seconds, rates, &r, number, stalls);
+  bool ok = number != NULL;
+  for (int i = 0; i < MRT_SWAP_TIERS && ok; i++) {
+    mrt_swap_rates *own = &r.rates[i];
+    if (i < mrt_device_tier_count(&plan->device))
+      *own = rates && i == 0 ? *rates : mrt_tier_rates(plan, i);
+    r.slower[2 * i] = own->out_shared / own->out;
+    r.slower[2 * i + 1] = own->in_shared / own->in;
+    r.lanes[2 * i].left = MRT_NEW(&arena, double, n);
+    r.lanes[2 * i + 1].left = MRT_NEW(&arena, double, n);
+    ok = r.lanes[2 * i].left && r.lanes[2 * i + 1].left;
+  }
+  if (ok) *total = simulate(plan, seconds, &r, number, stalls);
   mrt_arena_free(&arena);
   return ok ? MRT_OK : mrt_nomem(&plan->ctx->error);
 }

@@ -393,7 +393,7 @@ bool mrt_compute_direct(mrt_context *ctx, mrt_tensor *t) {
             .left = STEPS,
             .run = { .seed = ctx->random.seed,
                      .ranks = 1,
-                     .tier = ctx->swap.tier,
+                     .tier = &ctx->swap.row.tier,
                      .error = &ctx->error,
                      .device = ctx->device.state } };
   fenv_t host;

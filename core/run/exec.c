@@ -179,7 +179,7 @@ static mrt_status run(const mrt_plan *plan, const mrt_part *part,
   /* However it ended: nothing may run into what comes next. */
   if (plan->runner->run.comm_thread)
     mrt_comm_thread_drain(plan->runner->run.comm_thread);
-  if (plan->graph.transfer_count) ctx->swap.tier->drain(ctx->swap.tier);
+  if (plan->graph.transfer_count) ctx->swap.row.tier.drain(&ctx->swap.row.tier);
   mrt_interrupts_unmask(ctx);
   return s;
 }

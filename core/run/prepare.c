@@ -14,10 +14,14 @@ static uintptr_t begin_of(const mrt_plan *plan, const mrt_address *p) {
   bool leaf = p->where == MRT_IN_VARIABLE || p->where == MRT_IN_SWAP_LOCATION;
   const mrt_storage *s = leaf ? plan->leaves[p->index]->tensor->storage : NULL;
   if (p->where == MRT_IN_VARIABLE) return (uintptr_t)s->data;
-  if (p->where == MRT_IN_SWAP_LOCATION) return s->location->offset;
-  size_t offset = plan->buffers[p->index].offset;
-  if (p->where == MRT_IN_SWAP_TIER)
-    return plan->runner->space->swap->offset + offset;
+  if (p->where == MRT_IN_SWAP_LOCATION)
+    return mrt_swap_location_place(s->location);
+  const mrt_buffer *b = &plan->buffers[p->index];
+  size_t offset = b->offset;
+  if (p->where == MRT_IN_SWAP_TIER) {
+    int slot = plan->runner->slots[b->tier];
+    return mrt_swap_location_place(plan->runner->space->swap[slot]) + offset;
+  }
   return (uintptr_t)plan->runner->space->data + offset;
 }
 
@@ -168,7 +172,7 @@ static void begin(const mrt_plan *plan) {
   run->comm_thread = comm_thread_of(plan);
   run->ahead = may_begin_ahead(plan);
   run->error = &ctx->error;
-  run->tier = ctx->swap.tier;
+  run->tier = &ctx->swap.row.tier;
   run->stalled = 0;
 }
 

@@ -48,7 +48,7 @@ static mrt_status queue_steps(const mrt_plan *plan) {
     milestone = mrt_milestone_after(plan, i);
   }
   if (plan->graph.transfer_count)
-    plan->ctx->swap.tier->join(plan->ctx->swap.tier);
+    plan->ctx->swap.row.tier.join(&plan->ctx->swap.row.tier);
   return MRT_OK;
 }
 

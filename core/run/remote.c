@@ -225,9 +225,11 @@ static void refresh(const mrt_plan *plan) {
   r->recorded_generation = r->places;
 }
 
-/* What the host computes is in no recording. */
+/* What the host computes is in no recording, nor what it copies to a file. */
 static bool may_record(const mrt_plan *plan) {
   bool all = queue_of(plan)->record != NULL;
+  for (int i = 0; i < plan->graph.transfer_count && all; i++)
+    all = plan->runner->slots[plan->transfers[i].tier] == 0;
   for (int i = 0; i < plan->step_count && all; i++)
     all = !plan->steps[i].hosted;
   return all;

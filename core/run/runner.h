@@ -45,6 +45,7 @@ enum { MRT_RECORDINGS = 8 };
 struct mrt_runner {
   mrt_arena arena; /* all arrays here */
   mrt_space *space;
+  int slots[MRT_SWAP_TIERS]; /* of the context, by the plan's tier */
 
   mrt_call *calls;             /* by step */
   mrt_call *staged;            /* ditto, of steps that the CPU computes for the

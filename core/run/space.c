@@ -41,7 +41,8 @@ MRT_API void mrt_space_free(mrt_space *s) {
   mrt_context *ctx = s->ctx;
   free_arena(s);
   free_host(s);
-  mrt_swap_location_free(ctx, s->swap);
+  for (int i = 0; i < MRT_TIER_SLOTS; i++)
+    mrt_swap_location_free(ctx, s->swap[i]);
   mrt_release(ctx->allocator, s, sizeof *s);
   mrt_context_unref(ctx);
 }
@@ -81,10 +82,11 @@ mrt_status mrt_space_reserve_host(mrt_space *s, size_t bytes) {
   return MRT_OK;
 }
 
-mrt_status mrt_space_reserve_swap(mrt_space *s, size_t bytes) {
-  if (!bytes || (s->swap && s->swap->nbytes >= bytes)) return MRT_OK;
-  mrt_swap_location_free(s->ctx, s->swap);
-  s->swap = NULL;
+mrt_status mrt_space_reserve_swap(mrt_space *s, int slot, size_t bytes) {
+  mrt_swap_location **own = &s->swap[slot];
+  if (!bytes || (*own && (*own)->nbytes >= bytes)) return MRT_OK;
+  mrt_swap_location_free(s->ctx, *own);
+  *own = NULL;
   s->generation++;
-  return mrt_swap_location_new(s->ctx, bytes, &s->swap);
+  return mrt_swap_location_new(s->ctx, slot, bytes, own);
 }

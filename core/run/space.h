@@ -13,7 +13,7 @@ mrt_status mrt_space_brief(mrt_context *ctx, mrt_space **out);
 mrt_status mrt_space_reserve(mrt_space *s, size_t bytes);
 /* The same for its memory of the host. */
 mrt_status mrt_space_reserve_host(mrt_space *s, size_t bytes);
-/* The same for its part of the swap tier. */
-mrt_status mrt_space_reserve_swap(mrt_space *s, size_t bytes);
+/* The same for its part of the swap tier in that slot. */
+mrt_status mrt_space_reserve_swap(mrt_space *s, int slot, size_t bytes);
 
 #endif

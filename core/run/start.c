@@ -124,7 +124,8 @@ mrt_status mrt_plan_evict(const mrt_plan *plan) {
     mrt_tensor *t = plan->leaves[i]->tensor;
     if (!plan->leaves[i]->swapped) continue;
     if (!t->storage) MRT_TRY(mrt_variables_start(plan->ctx, &t, 1));
-    MRT_TRY(mrt_storage_evict(t->storage));
+    MRT_TRY(mrt_storage_evict(t->storage,
+                              plan->runner->slots[plan->leaves[i]->tier]));
   }
   return MRT_OK;
 }

@@ -79,7 +79,7 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .bytes_now = ctx->memory.now,
     .bytes_peak = ctx->memory.peak,
     .alignment = ctx->device.align,
-    .bytes_swapped = ctx->swap.bytes,
+    .bytes_swapped = mrt_swap_tier_bytes(ctx),
     .steps = ctx->steps,
     .plans = ctx->plans,
     .bytes_host = ctx->memory.host,

@@ -27,7 +27,7 @@ typedef struct rate_trial {
 
 /* Seconds until each lane that is to run is done; the errno value. */
 static int run(const rate_trial *t, const bool *lanes, double *seconds) {
-  mrt_tier *tier = t->ctx->swap.tier;
+  mrt_tier *tier = t->ctx->swap.row.at[0];
   uint64_t last[2] = { 0 };
   double from = now();
   for (int i = 0; i < t->pieces; i++)
@@ -50,7 +50,7 @@ static int run(const rate_trial *t, const bool *lanes, double *seconds) {
 /* Seconds that a copy takes beyond its bytes. */
 static int latency(const rate_trial *t, double *seconds) {
   enum { TIMES = 32 };
-  mrt_tier *tier = t->ctx->swap.tier;
+  mrt_tier *tier = t->ctx->swap.row.at[0];
   double from = now();
   int code = 0;
   for (int i = 0; i < TIMES; i++) {
@@ -95,7 +95,8 @@ MRT_API mrt_status mrt_context_measure_swap(mrt_context *ctx, size_t nbytes,
   if (nbytes > (size_t)1 << 40)
     return mrt_fail(&ctx->error, MRT_EVALUE,
                     "measure_swap: %zu bytes, at most 2^40 wanted", nbytes);
-  MRT_TRY(mrt_swap_location_new(ctx, (size_t)t.pieces * 2 * PIECE, &location));
+  MRT_TRY(
+      mrt_swap_location_new(ctx, 0, (size_t)t.pieces * 2 * PIECE, &location));
   t.offset = location->offset;
   t.data = mrt_device_alloc(ctx, 2 * PIECE, &rounded);
   mrt_status s = t.data ? MRT_OK : mrt_nomem(&ctx->error);

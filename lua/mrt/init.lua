@@ -240,12 +240,15 @@ end
 --- swapped values; and what they have given back and is kept for the next (spare):
 --- at most 256 MiB, or 8 once a compiled step has an arena.
 ---@param o? {reset: boolean?}  forget the most so far
----@return {now: integer, peak: integer, swapped: integer, spare: integer}
+--- `tiers` lists the bytes of each place that is swapped to: first what stands behind
+--- the device, then each folder that its profile names.
+---@return {now: integer, peak: integer, swapped: integer, spare: integer,
+---  tiers: {folder: string?, bytes: integer}[]}
 function mrt.memory(o)
   local info = core.info()
   if options.read("memory", o, { reset = false }).reset then core.reset_peak() end
   return { now = info.bytes_now, peak = info.bytes_peak, swapped = info.bytes_swapped,
-    spare = info.bytes_spare }
+    spare = info.bytes_spare, tiers = core.swapped() }
 end
 
 --- Return the bytes of the device that are in use and that no tensor has: what its

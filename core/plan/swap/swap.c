@@ -20,6 +20,8 @@
 #include "plan/cost.h"
 #include "tensor/swap_tier.h"
 
+#include <math.h>
+
 /* How much longer than declared a copy may take, for how early it starts:
  * too late costs time, too early memory. */
 static const double margin = 2;
@@ -149,7 +151,7 @@ static mrt_status add_up_time(swapping *w) {
 }
 
 static double seconds(const swapping *w, const stay *s, bool out) {
-  mrt_swap_rates rates = mrt_declared_rates(w->plan);
+  mrt_swap_rates rates = mrt_tier_rates(w->plan, s->home->tier);
   return (w->prefetch > 1 ? 1.1 : margin) *
          mrt_copy_seconds(&rates, out, mrt_type_bytes(&s->home->type));
 }
@@ -225,6 +227,31 @@ static mrt_status schedule(swapping *w) {
   return MRT_OK;
 }
 
+/* Which tier is each home's?  Its copies may hide behind the steps between its
+ * stays. */
+static mrt_status choose_tiers(swapping *w) {
+  mrt_tenant *list = MRT_NEW(&w->arena, mrt_tenant, w->count);
+  int *of = MRT_NEW(&w->arena, int, w->g->value_count), count = 0;
+  if (!list || !of) return mrt_nomem(&w->g->ctx->error);
+  for (int i = 0; i < w->count; i++) {
+    const stay *s = &w->stays[i];
+    int *at = &of[s->home->id];
+    if (!*at) {
+      *at = ++count;
+      list[count - 1] = (mrt_tenant){ .home = s->home, .first = s->last };
+    }
+    mrt_tenant *n = &list[*at - 1];
+    double since = n->ins + n->outs ? w->time[n->last + 1] : 0;
+    n->ins += !s->born, n->outs += s->written;
+    n->beside += fmax(w->time[s->first] - since, 0);
+    n->last = s->last;
+  }
+  for (int i = 0; i < count; i++)
+    if (list[i].home->swapped)
+      list[i].beside += w->time[w->g->node_count] - w->time[list[i].last + 1];
+  return mrt_swap_assign(w->plan, &w->arena, list, count);
+}
+
 /* ---- rewriting ----------------------------------------------------------- */
 
 static mrt_status rewrite_use(swapping *w, swap_use u) {
@@ -251,6 +278,7 @@ static mrt_status rewrite(swapping *w) {
     if (!s->written) continue;
     MRT_TRY(mrt_swap_out(w->g, s->version, &s->out));
     s->home->other = s->out.value;
+    s->out.value->tier = s->home->tier;
     if (s->born) continue;
     s->out.value->base = s->home;
     s->out.value->swapped = false;
@@ -326,6 +354,7 @@ static mrt_status plan_stays(swapping *w) {
       w->plan->candidate.prefetch > 1 ? w->plan->candidate.prefetch : 1;
   MRT_TRY(find_stays(w));
   MRT_TRY(add_up_time(w));
+  MRT_TRY(choose_tiers(w));
   return schedule(w);
 }
 

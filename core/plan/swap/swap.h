@@ -31,6 +31,21 @@ mrt_status mrt_swap_in(mrt_graph *g, mrt_value *swapped, mrt_copying *c);
 /* Fill p->staged for the variables whose leaves are swapped, in the order as it
  * is. */
 mrt_status mrt_swap_staged(mrt_planner *p);
+/* A value that is swapped, to be given a tier. */
+typedef struct mrt_tenant {
+  mrt_value *home;
+  int first, last; /* steps in which an activation may be behind the arena */
+  int outs, ins;   /* copies in a run */
+  double beside;   /* seconds of steps that these may hide behind */
+  double gain;     /* for mrt_swap_assign */
+} mrt_tenant;
+/* Fill home->tier of the list, which is put in another order. */
+mrt_status mrt_swap_assign(mrt_plan *plan, mrt_arena *arena, mrt_tenant *list,
+                           int count);
+/* Bytes that the tier holds; 0: nobody knows. */
+size_t mrt_swap_capacity(const mrt_plan *plan, int tier);
+/* `v` finds no room there, nor in a slower one. */
+mrt_status mrt_swap_full(mrt_plan *plan, const mrt_value *v, int tier);
 /* What to read instead of `v`, which shows the storage of another value, once
  * the same bytes lie at `base`: `base`, or the same view of it. */
 mrt_status mrt_value_over(mrt_graph *g, mrt_value *v, mrt_value *base,

@@ -51,28 +51,38 @@ static mrt_status look(const mrt_graph *g, mrt_arena *arena, uses *u) {
   return MRT_OK;
 }
 
+static void obey(mrt_value *v, int answer) {
+  v->swapped = answer != MRT_SWAP_KEEP;
+  v->settled = answer >= 0;
+  if (v->settled) v->tier = answer;
+}
+
 /* Asked once for all plans of a trace. */
 static mrt_status ask(mrt_planner *p, const uses *u) {
   mrt_graph *g = &p->plan->graph;
   const mrt_swap_policy *policy = p->plan->options.swap;
-  bool *memo = p->memo.swapped;
-  bool *swapped = memo ? memo : MRT_NEW(p->memo_arena, bool, g->value_count);
+  int *memo = p->memo.swapped;
+  int *swapped = memo ? memo : MRT_NEW(p->memo_arena, int, g->value_count);
   if (!swapped) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < g->value_count; i++) {
     mrt_value *v = g->values[i];
     if (v->leaf != MRT_LEAF_VARIABLE || u->first[i] < 0) continue;
-    v->swapped = swapped[i];
-    if (memo) continue;
+    if (memo) {
+      obey(v, swapped[i]);
+      continue;
+    }
     mrt_variable_info info = { .name = v->name,
                                .file = v->origin.file,
                                .line = v->origin.line,
                                .type = v->type,
                                .bytes = mrt_type_bytes(&v->type),
+                               .id = v->tensor ? v->tensor->id : 0,
                                .weight = u->weight[i],
                                .first = u->first[i],
                                .last = u->last[i] };
-    MRT_TRY(policy->choose(policy->user, &info, &v->swapped));
-    swapped[i] = v->swapped;
+    swapped[i] = MRT_SWAP_KEEP;
+    MRT_TRY(policy->choose(policy->user, &info, &swapped[i]));
+    obey(v, swapped[i]);
   }
   p->memo.swapped = swapped;
   return MRT_OK;

@@ -82,6 +82,41 @@ local function swap_bytes(plans, infos)
   return homes + rest
 end
 
+-- What each tier takes: homes once, and what the plans use in turn; and the bytes that
+-- all runs copy.
+local function tiers_of(plans, runs)
+  local out, seen = plans[1]:tiers(), {}
+  local function add(plan, own, count)
+    for _, v in ipairs(plan:values()) do
+      if v.kind == "swapped" and v.id then
+        local bytes, tier = (v.bytes + 4095) // 4096 * 4096, out[v.tier]
+        own[v.tier].bytes = own[v.tier].bytes - bytes
+        if not seen[v.id] then tier.homes = tier.homes + bytes end
+        seen[v.id] = true
+      end
+    end
+    for i, t in ipairs(own) do
+      out[i].rest = math.max(out[i].rest, t.bytes)
+      out[i].copied_out = out[i].copied_out + count * t.copied_out
+      out[i].copied_in = out[i].copied_in + count * t.copied_in
+    end
+  end
+  for _, t in ipairs(out) do t.homes, t.rest, t.copied_out, t.copied_in = 0, 0, 0, 0 end
+  for p, plan in ipairs(plans) do add(plan, plan:tiers(), runs[p]) end
+  for _, t in ipairs(out) do
+    t.bytes, t.homes, t.rest = t.homes + t.rest, nil, nil
+  end
+  return out
+end
+
+-- How often each of the plans runs in a step.
+local function runs_of(entry)
+  local runs = append({ entry.first and 1 }, { entry.count - #entry.parts + 1 })
+  if entry.parts[2] then runs[#runs + 1] = 1 end
+  runs[#runs + 1] = 1
+  return runs
+end
+
 -- Sums over all runs of all plans, into `out`.
 local function add_totals(out, entry, infos)
   local at = entry.first and 2 or 1
@@ -277,6 +312,8 @@ function Combined:transfers()
   end
   return out
 end
+
+function Combined:tiers() return tiers_of(self.plans, runs_of(self.entry)) end
 
 function Combined:stalled()
   local sum = 0

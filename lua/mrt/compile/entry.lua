@@ -108,7 +108,7 @@ local function swapping(self, k, try, ...)
   if k == 1 or self.given.swap ~= nil then return nil end
   local made -- in less than with all swapped no other policy fits either
   for _, policy in ipairs(budget.fallbacks(options.any)) do
-    options.swap = swap.decider(policy)
+    options.swap = swap.together(swap.decider(policy), k)
     local swapped, other = try(true, ...)
     if made and swapped then free(made) end
     if not swapped then break end
@@ -171,7 +171,7 @@ local function refused(self, try, err, n, ...)
 end
 
 -- Within the budget, if there is one.
-local function plan_call(self, old, group, k, tensors, n, ...)
+local function plan_within(self, old, group, k, tensors, n, ...)
   local options = self.options
   options.gather_each = nil
   local least -- of the budgets that would have done, the error that names it
@@ -192,6 +192,16 @@ local function plan_call(self, old, group, k, tensors, n, ...)
   if other then return other end
   if self.quiet then error(made, 0) end
   return refused(self, try, least or made, n, ...)
+end
+
+-- Which variables the plans of micro-batches swap, and where to, all have to agree on.
+local function plan_call(self, old, group, k, ...)
+  local own = self.options.swap
+  self.options.swap = swap.together(own, k)
+  local ok, made = pcall(plan_within, self, old, group, k, ...)
+  self.options.swap = own
+  if not ok then error(made, 0) end
+  return made
 end
 
 --- Trace and plan a call.  A budget that the planner cannot meet is explained.

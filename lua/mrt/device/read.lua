@@ -8,7 +8,11 @@
 ---       cache = {name = "L2", capacity = 40e6, bandwidth = 7e12},
 ---       swap = {name = "host", capacity = 1e12, read = 25e9, write = 25e9,
 ---         latency = 1e-5},                    -- or bandwidth for both; guessed = true:
----                                             -- a budget rather recomputes
+---                                             -- a budget rather recomputes;
+---                                             -- or a list of such, quickest first, each
+---                                             -- with a name and folder = "/scratch":
+---                                             -- a file is made there; without a folder
+---                                             -- it is what stands behind the device
 ---       flops = {f32 = 19.5e12, bf16 = 312e12},   -- *f32; of large products
 ---       vector = 19.5e12,                     -- of other work; default f32's
 ---       efficiency = 0.8,                     -- of these figures, in practice
@@ -43,9 +47,21 @@ end
 ---@field source? string
 ---@field memory {name: string?, capacity: number, bandwidth: number}
 ---@field cache? {name: string?, capacity: number, bandwidth: number}
----@field swap? table  name, capacity, latency; bandwidth, or read and write
+---@field swap? mrt.SwapTier|mrt.SwapTier[]  quickest first, at most four
 ---@field flops table<mrt.DType, number>
 ---@field links? mrt.Link[]  innermost first, at most four; the last may join any number
+
+--- Memory behind the device's own: bytes, bytes a second (bandwidth, or read and write),
+--- seconds of a small copy.  A tier with a folder is a file in it.
+---@class mrt.SwapTier
+---@field name? string
+---@field folder? string
+---@field capacity? number
+---@field bandwidth? number
+---@field read? number
+---@field write? number
+---@field latency? number
+---@field guessed? boolean
 
 --- What joins ranks: bytes a second that each gives to others, seconds of a step of a
 --- ring, and seconds for each square root of a byte besides.
@@ -64,12 +80,14 @@ local kinds = {
   flops = "table", rate = "table", edge = "table", epilogues = "boolean", links = "table",
 }
 local tier = { name = "string", capacity = "number", bandwidth = "number" }
-local swap_tier = { name = "string", capacity = "number", bandwidth = "number",
+local swap_tier = { name = "string", folder = "string", capacity = "number", bandwidth = "number",
   read = "number", write = "number", latency = "number", guessed = "boolean" }
 
 local link = { name = "string", ranks = "number", bandwidth = "number", latency = "number",
   ramp = "number" }
 local MOST_LINKS <const> = 4
+local MOST_TIERS <const> = 4
+local LONGEST <const> = { name = 31, folder = 255 } -- bytes
 
 local function fail(text, ...) error({ profile = text:format(...) }, 0) end
 
@@ -119,11 +137,57 @@ local function among(set, kind)
   return function(name) return names()[set][name] and kind end
 end
 
+local function tiers_of(p)
+  if not p.swap then return {} end
+  return p.swap[1] ~= nil and p.swap or { p.swap }
+end
+
+local function check_texts(t, where)
+  for name, most in pairs(LONGEST) do
+    local text = t[name]
+    if text and (#text > most or #text == 0 or text:find "%c") then
+      fail("field '%s%s': 1 to %d bytes of text wanted", where, name, most)
+    end
+  end
+  if t.name == "keep" or t.name == "swap" then
+    fail("field '%sname': '%s' is an answer of policies", where, t.name)
+  end
+end
+
+-- One of several tiers: it is named, and as quick as it says.
+local function check_tier(t, i, names_seen)
+  local where = ("swap[%d]."):format(i)
+  if type(t) ~= "table" then fail("field 'swap[%d]': a table wanted", i) end
+  check(t, where, swap_tier)
+  check_texts(t, where)
+  if not t.name then fail("field '%sname' is missing", where) end
+  if names_seen[t.name] then fail("field '%sname': two tiers are '%s'", where, t.name) end
+  names_seen[t.name] = true
+  positive(t.read or t.bandwidth, where .. "read")
+  positive(t.write or t.bandwidth, where .. "write")
+end
+
+local function check_swap(p)
+  local tiers = tiers_of(p)
+  if tiers[1] == p.swap then
+    check(p.swap or {}, "swap.", swap_tier)
+    return check_texts(p.swap or {}, "swap.")
+  end
+  for key in pairs(tiers) do
+    if math.type(key) ~= "integer" or key < 1 or key > #tiers then
+      fail("field 'swap': a tier or a list of tiers wanted, it has '%s' too", tostring(key))
+    end
+  end
+  if #tiers > MOST_TIERS then fail("field 'swap': %d tiers, at most 4 wanted", #tiers) end
+  local seen = {}
+  for i, t in ipairs(tiers) do check_tier(t, i, seen) end
+end
+
 local function check_tiers(p)
   check(p.memory, "memory.", tier)
   positive(p.memory.bandwidth, "memory.bandwidth")
   positive(p.memory.capacity, "memory.capacity")
-  check(p.swap or {}, "swap.", swap_tier)
+  check_swap(p)
   if not p.cache then return end
   check(p.cache, "cache.", tier)
   positive(p.cache.capacity, "cache.capacity")
@@ -236,8 +300,20 @@ local function links_of(p)
   return out
 end
 
+-- The tiers behind the first.
+local function slower(tiers)
+  local out = {}
+  for i = 2, #tiers do
+    local t = filled(tiers[i], no_swap)
+    out[i - 1] = { name = t.name, folder = t.folder, capacity = t.capacity,
+      read = t.read or t.bandwidth, write = t.write or t.bandwidth, latency = t.latency }
+  end
+  return out
+end
+
 local function flat(given)
-  local p, swap = filled(given, defaults), filled(given.swap, no_swap)
+  local tiers = tiers_of(given)
+  local p, swap = filled(given, defaults), filled(tiers[1], no_swap)
   local share, memory = p.efficiency, given.memory
   local cache = p.cache or { capacity = 0, bandwidth = memory.bandwidth }
   return {
@@ -251,6 +327,7 @@ local function flat(given)
     swap_read = swap.read or swap.bandwidth,
     swap_write = swap.write or swap.bandwidth,
     swap_known = given.swap ~= nil and not swap.guessed, links = links_of(given),
+    swap_name = swap.name or "", swap_folder = swap.folder or "", slower = slower(tiers),
   }
 end
 

@@ -9,6 +9,7 @@ local format = require "mrt.util.format"
 ---@field recompute_time number   their predicted seconds
 ---@field activations integer     bytes that wait in the swap tier
 ---@field variables integer       ditto
+---@field tiers table[]          as plan:tiers()
 ---@field stall number            predicted seconds of waiting for copies
 ---@field text string
 
@@ -44,6 +45,11 @@ local function words(c)
   if c.variables > 0 then
     add("%s of variables swapped", format.bytes(c.variables))
   end
+  local each = {}
+  for _, t in ipairs(c.tiers) do
+    if t.bytes > 0 then each[#each + 1] = format.bytes(t.bytes) .. " in " .. t.name end
+  end
+  if #c.tiers > 1 and #each > 0 then add("%s", table.concat(each, " and ")) end
   if c.stall > 0 then add("%s waited for copies", format.time(c.stall)) end
   return #parts > 0 and table.concat(parts, ", ") or "all is kept in memory"
 end
@@ -55,6 +61,7 @@ return function(plan)
   local c = { stall = plan.stall }
   c.recomputed, c.recompute_time = recomputed(plan)
   c.activations, c.variables = swapped(plan)
+  c.tiers = plan:tiers()
   c.text = words(c)
   return c
 end

@@ -111,9 +111,16 @@ function Plan:kept() return require "mrt.plan.report.kept" (self) end
 --- beside the steps from `start` to `wait`: lane ("in" or "out"), name, value (in
 --- the arena) and swapped (behind it), numbers of values, bytes, start, wait; and
 --- predicted seconds: time (of the copy alone), beside (of the steps between),
---- stall (spent waiting for it).
+--- stall (spent waiting for it); tier: the number among `plan:tiers()`.
 ---@return table[]
 function Plan:transfers() return self.core:transfers() end
+
+--- List what the plan takes of each swap tier, quickest first: its name, bytes,
+--- capacity (absent: nobody knows) and the bytes that a run copies, copied_out and
+--- copied_in.  The bytes add up to `plan.swapped`.
+---@return {name: string, bytes: integer, capacity: integer?, copied_out: integer,
+---  copied_in: integer}[]
+function Plan:tiers() return self.core:tiers() end
 
 --- Say what the plan does to take less memory: `recomputed`, how many nodes run
 --- again, and `recompute_time`, their predicted seconds; bytes that wait in the swap

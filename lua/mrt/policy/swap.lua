@@ -12,6 +12,9 @@
 ---       return v.bytes > 2^20 and v.role == "optimizer" and "swap" or "keep"
 ---     end
 ---
+--- A device with several swap tiers (host, disk) may be answered with a tier's name: the
+--- variable lives there.  "swap" leaves which one to the planner.
+---
 --- SPDX-License-Identifier: MIT
 
 local ask = require "mrt.policy.ask"
@@ -29,12 +32,13 @@ local asked = {} -- by the compiler
 ---@field role "weight"|"optimizer"  only updates depend on optimizer state
 ---@field type string      "f32[384,384]"
 ---@field bytes integer
+---@field id integer      its own, in all plans
 ---@field first_use integer
 ---@field last_use integer
 ---@field file string
 ---@field line integer
 
----@alias mrt.SwapPolicy fun(v: mrt.SwapVariable): "keep"|"swap"
+---@alias mrt.SwapPolicy fun(v: mrt.SwapVariable): "keep"|"swap"|string
 
 ---@class mrt.SwapOptions
 ---@field least? integer|string  smaller variables stay in memory (default 64 KiB)
@@ -74,17 +78,64 @@ swap.optimizer = of("swap.optimizer", { optimizer = true })
 ---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy
 swap.all = of("swap.all")
 
+-- The number of the tier of that name; what to answer besides.
+local function tier_of(name)
+  local device = core.device()
+  local tiers, words = { device.swap_name }, { '"keep"', '"swap"' }
+  for i, t in ipairs(device.slower) do tiers[i + 1] = t.name end
+  for i, own in ipairs(tiers) do
+    if own == name and own ~= "" then return i end
+    if own ~= "" then words[#words + 1] = ('"%s"'):format(own) end
+  end
+  local last = table.remove(words)
+  return nil, table.concat(words, ", ") .. " or " .. last
+end
+
+-- Plans of one step's micro-batches, which share variables and tiers, have to agree on
+-- where each lives: the first that asks takes the quickest tier with room.  Half of each is
+-- left to what the plans swap besides.
+local function first_with_room(device, used, v)
+  local tiers = { { capacity = device.swap_capacity }, table.unpack(device.slower) }
+  local bytes = (v.bytes + 4095) // 4096 * 4096
+  for i, t in ipairs(tiers) do
+    local room = t.capacity > 0 and t.capacity / 2 or math.huge
+    if i == #tiers or (used[i] or 0) + bytes <= room then
+      used[i] = (used[i] or 0) + bytes
+      return i
+    end
+  end
+end
+
+--- What to ask for a step in `k` micro-batches.
+---@param decider? fun(v: mrt.SwapVariable): boolean|integer
+---@param k integer
+---@return (fun(v: mrt.SwapVariable): boolean|integer)?
+function asked.together(decider, k)
+  local device = core.device()
+  if k == 1 or not decider or #device.slower == 0 then return decider end
+  local choices, used = {}, {}
+  return function(v)
+    if choices[v.id] == nil then
+      local choice = decider(v)
+      choices[v.id] = choice == true and first_with_room(device, used, v) or choice
+    end
+    return choices[v.id]
+  end
+end
+
 local function answer(policy, v)
   local about = ("'%s' %s (%s:%d)"):format(v.name or "?", v.type, v.file, v.line)
   local choice = ask.call("swap", about, policy, ask.view(v))
   if choice == "swap" or choice == "keep" then return choice == "swap" end
-  core.fail("value", "swap", ("%s answered %s for %s; \"keep\" or \"swap\" wanted")
-    :format(ask.name(policy), options.show(choice), about))
+  local tier, wanted = tier_of(choice)
+  if tier then return tier end
+  core.fail("value", "swap", ("%s answered %s for %s; %s wanted")
+    :format(ask.name(policy), options.show(choice), about, wanted))
 end
 
 --- What the core asks, for a policy that the user gives.
 ---@param option any
----@return (fun(v: mrt.SwapVariable): boolean)?
+---@return (fun(v: mrt.SwapVariable): boolean|integer)?
 function asked.decider(option)
   if option == nil then return nil end
   ask.refuse_uncalled("compile", "swap", option, swap)

@@ -21,6 +21,14 @@ function about.tier()
   return core.info().device == "cpu" and "the swap tier, here a file" or "the swap tier"
 end
 
+--- The swap tiers of a plan, where there are several; else none.
+---@param plan mrt.Plan
+---@return table[]
+function about.tiers(plan)
+  local tiers = plan:tiers()
+  return #tiers > 1 and tiers or {}
+end
+
 --- One line for hover texts: op, type, bytes, Lua line, steps, offset.
 ---@param v table  a value
 ---@return string

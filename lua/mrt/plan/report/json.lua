@@ -19,6 +19,9 @@
 ---     wire          bytes that this rank gives to others in a run
 ---     collectives   how many of them a run has
 ---     swapped       in the file of what is swapped; not in peak
+---     tiers         [{name, bytes, capacity? (absent: unknown), copied_out, copied_in}]:
+---                   what it takes of each swap tier, quickest first; bytes add up to
+---                   swapped
 ---     copied_out, copied_in
 ---                   bytes that a run copies to the swap tier, and back
 ---     hosted, staging, hosted_in, hosted_out
@@ -44,11 +47,12 @@
 ---                   work), time (predicted, seconds), flops, bytes (read and
 ---                   written), live, reads: [value], writes: [value]}]
 ---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
----                   0 outside it), first, last (steps, both included), file,
----                   line}]
+---                   0 outside it), tier? (of what is swapped), first, last (steps,
+---                   both included), file, line}]
 ---     transfers     [{lane ("in" or "out" of memory), name?, value (in the arena),
----                   swapped (behind it), bytes, start (a step), wait (the step that
----                   waits for it), time (predicted seconds of the copy, T_swap),
+---                   swapped (behind it), tier (a number of tiers), bytes, start (a
+---                   step), wait (the step that waits for it), time (predicted seconds
+---                   of the copy, T_swap),
 ---                   beside (of the steps between, T_compute), stall}]: copies of
 ---                   what is swapped; of a micro-batch's and the final steps
 ---     pool          {reserved, live, wasted, calls, segments}: a dynamic caching
@@ -64,10 +68,10 @@ local roles = require "mrt.plan.report.roles"
 
 local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "inputs", "lower_bound", "order_free_bound",
-  "working_set", "flops", "seconds", "stall", "wire", "collectives", "swapped",
+  "working_set", "flops", "seconds", "stall", "wire", "collectives", "swapped", "tiers",
   "copied_out", "copied_in", "nodes",
   "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
-  "transfers", "lane",
+  "transfers", "lane", "tier", "capacity",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
   "backward", "recomputed", "hosted", "accumulate", "class", "time", "live", "reads",
   "writes", "value",
@@ -120,6 +124,7 @@ return function(plan)
   for _, v in ipairs(values) do v.kind, v.id, v.accumulator, v.gathered = nil, nil, nil, nil end
   out.values = setmetatable(values, { __jsontype = "array" })
   out.steps = with_operands(steps, plan:operands())
+  out.tiers = setmetatable(plan:tiers(), { __jsontype = "array" })
   out.transfers = setmetatable(plan:transfers(), { __jsontype = "array" })
   local names = add_names(table.move(order, 1, #order, 1, {}), plan.device)
   return format.utf8(dkjson.encode(out, { keyorder = names })) .. "\n"

@@ -28,6 +28,19 @@ local function micro_batches(plan, lines)
   end
 end
 
+-- What is swapped, tier by tier where there are several.
+local function swapped(plan, lines)
+  if plan.swapped == 0 then return end
+  add(lines, "swap tier   %s  swapped, not in peak", bytes(plan.swapped))
+  for _, t in ipairs(about.tiers(plan)) do
+    add(lines, "  %-9s %s  of %s; %s out and %s back", t.name, bytes(t.bytes),
+      t.capacity and format.bytes(t.capacity) or "?", format.bytes(t.copied_out),
+      format.bytes(t.copied_in))
+  end
+  add(lines, "  a step    %s  to %s, and %s back", bytes(plan.copied_out),
+    about.tier(), format.bytes(plan.copied_in))
+end
+
 local function totals(plan, lines)
   local ratio = plan.lower_bound > 0 and plan.peak / plan.lower_bound or 1
   add(lines, "peak        %s bytes", bytes(plan.peak))
@@ -53,11 +66,7 @@ local function totals(plan, lines)
     add(lines, "overhead    %s  the device's driver and libraries, not in peak; budgets hold both",
       bytes(plan.device.overhead))
   end
-  if plan.swapped > 0 then
-    add(lines, "swap tier   %s  swapped, not in peak", bytes(plan.swapped))
-    add(lines, "  a step    %s  to %s, and %s back", bytes(plan.copied_out),
-      about.tier(), format.bytes(plan.copied_in))
-  end
+  swapped(plan, lines)
 end
 
 local function raised(plan, lines)
