@@ -91,9 +91,9 @@ static mrt_status pack(mrt_plan *plan, mrt_arena *arena, int where,
   int effort = plan->options.effort;
   effort = effort > 0 ? 1 : effort < 0 ? 0 : MRT_PACK_WORTH;
   if (plan->candidate.rough && n > MRT_PACK_SMALL) effort = 0;
+  bool exact = (effort > 0 || plan->options.memory) && !plan->options.glance;
   MRT_TRY(mrt_pack_in(arena, e, items, n, 0, effort, &result));
-  if ((effort > 0 || plan->options.memory) && n <= MRT_PACK_SMALL &&
-      wants_lower(plan, &result))
+  if (exact && n <= MRT_PACK_SMALL && wants_lower(plan, &result))
     MRT_TRY(mrt_pack_in(arena, e, items, n, 0, MRT_PACK_EFFORT, &result));
   n = 0;
   for (int i = 0; i < plan->buffer_count; i++)
