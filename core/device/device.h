@@ -157,7 +157,7 @@ typedef struct mrt_plugin_core {
  * with number `index`.  EDEVICE: it is not here, and how many there are. */
 typedef mrt_status mrt_plugin_open(const mrt_plugin_core *core, int index,
                                    mrt_device *device, mrt_error *e);
-#define MRT_PLUGIN_ENTRY "mrt_plugin_open_3" /* rises with this header */
+#define MRT_PLUGIN_ENTRY "mrt_plugin_open_4" /* rises with this header */
 
 /* The library that the environment's `variable` names, else `file` beside this
  * code or where libraries are.  It stays.  NULL: there is none, and `*why`. */
