@@ -97,11 +97,15 @@ describe("swap tiers", function()
           { swap = swap.all { least = 1 }, checkpoint = function() return "swap" end },
           { memory = wanted.plan.peak * 9 // 10 } } do
           for name, value in pairs(base) do way[name] = value end
-          local t = trained(way)
           local what = ("%g bytes, way %d, %s"):format(quick, k, next(base) or "plain")
-          assert(t.bits == wanted.bits, what)
-          check(t, what)
-          if t.host > 0 and t.disk > 0 then both = both + 1 end
+          local ok, t = pcall(trained, way)
+          if ok then
+            assert(t.bits == wanted.bits, what)
+            check(t, what)
+            if t.host > 0 and t.disk > 0 then both = both + 1 end
+          else -- what is least depends on the threads
+            assert(way.memory and t.code == "budget", tostring(t))
+          end
         end
       end
     end
