@@ -1,6 +1,6 @@
 --- composed_plan.lua -- one row of `mrt bench composed`, planned only
 ---
----     composed_plan.lua LAYERS DIM ROWS CONTEXT STAGE GATHER REDUCE K CHECKPOINT BUDGET
+---     composed_plan.lua LAYERS DIM ROWS CONTEXT STAGE GATHER REDUCE K CHECKPOINT BUDGET [VOCAB]
 ---
 --- "-" leaves an option out.  BUDGET is a size, or a part of what moves without one, as
 --- "50%".  Prints a line of JSON.
@@ -16,7 +16,7 @@ local function word(i) return arg[i] ~= "-" and arg[i] or nil end
 local function number(i) return math.tointeger(tonumber(arg[i])) end
 
 local layers, dim, stage = number(1), number(2), number(5)
-local model = nn.GPT { vocab = 50304, context = number(4), layers = layers, heads = dim // 64,
+local model = nn.GPT { vocab = number(11) or 50304, context = number(4), layers = layers, heads = dim // 64,
   dim = dim }
 local params = model:parameters()
 local opt = optim.adamw(params, { lr = 1e-4 })
