@@ -32,11 +32,10 @@ end
 ---@param plan fun(comm: mrt.Communicator): T
 ---@return T
 return function(size, plan)
-  local comm = communicator.supposed(size)
-  Bucket.supposed = {}
+  local comm, spread, outer = communicator.supposed(size), {}, Bucket.supposed
+  Bucket.supposed = spread
   local ok, result = pcall(plan, comm)
-  local spread = Bucket.supposed
-  Bucket.supposed = nil
+  Bucket.supposed = outer -- a policy that is asked meanwhile may suppose, too
   forget(spread)
   comm:close()
   if not ok then error(result, 0) end
