@@ -44,7 +44,7 @@ describe("mrt.sweep", function()
       "mul | v6:1 | v5:1 v4:1 | v4:1 v5:1",
       "exp | v5:1 | v4:2 | v4:2",
       "add | v4:2 | v3:1 b:1 | b:1 v3:1",
-      "mul | v3:1 | w:2 w:2 | w:2 b:1",
+      "mul | v3:1 | w:1 w:2 | w:2 b:1",
     }, rows)
     assert.equal(24, sweep.largest)
     assert.matches("sweep_spec.lua", sweep[1].file)

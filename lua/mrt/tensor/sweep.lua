@@ -101,9 +101,12 @@ local function replay(self, steps, ys, xs)
     for _, n in ipairs(s.nodes) do
       if not asked[n.id] then now.of[n.id] = nil end -- no one asks for it any more
     end
-    for _, n in ipairs(s.gives) do now:add(n) end
-    local step = { op = s.op, file = s.file, line = s.line, nodes = nodes,
-      gives = now:copies(s.gives) }
+    local gives = {}
+    for k, n in ipairs(s.gives) do -- one by one: w * w gives to w twice
+      now:add(n)
+      gives[k] = copy(now.of[n.id])
+    end
+    local step = { op = s.op, file = s.file, line = s.line, nodes = nodes, gives = gives }
     step.table, step.waiting = now:all()
     self.largest = math.max(self.largest, step.waiting)
     self[i] = step
