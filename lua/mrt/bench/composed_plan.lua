@@ -16,8 +16,8 @@ local function word(i) return arg[i] ~= "-" and arg[i] or nil end
 local function number(i) return math.tointeger(tonumber(arg[i])) end
 
 local layers, dim, stage = number(1), number(2), number(5)
-local model = nn.GPT { vocab = number(11) or 50304, context = number(4), layers = layers, heads = dim // 64,
-  dim = dim }
+local model = nn.GPT { vocab = number(11) or 50304, context = number(4), layers = layers,
+  heads = dim // 64, dim = dim }
 local params = model:parameters()
 local opt = optim.adamw(params, { lr = 1e-4 })
 local tokens = mrt.zeros({ number(3), number(4) }, { dtype = "i64" })
