@@ -26,7 +26,8 @@ enum {
   PREFETCHED = 8, /* copies under way in a lane, where they are to be hidden */
   SOLVED = 3,     /* times that a candidate is solved at most, */
   ALL_SOLVED = 5, /* and all together, while something fits */
-  GROWTHS = 3,    /* of the variables that are swapped, each by twice */
+  GROWTHS = 6,    /* of the variables that are swapped, each by twice, */
+  CUTS = 2,       /* and smaller ones between the last two of these */
   NEAR = 16,      /* a part of the floor, that all else may come below it */
   FEW = 2 /* runs of the solver, in all and for a candidate, where the graph
                      is large; candidates are fewer then */
@@ -35,10 +36,6 @@ enum {
 /* Where less of the step's time than this is lost, another plan, or a first
  * one, is not worth it; nor is one of a large graph. */
 static const double little = 0.005, very_little = 0.002, large_little = 0.02;
-
-/* Swapping must win this part of the time of recomputing alone where the rates
- * of copies are not measured: what a device declares is a guess. */
-static const double guess = 0.03;
 
 /* Orders and packing change the bytes of segments by this factor. */
 static const double close = 1.1;
@@ -59,8 +56,9 @@ static const double most = 0.95;
 /* Keep the plan if it is the best so far that does what is asked. */
 static void judge(mrt_budget_search *c, mrt_planner *own, const mrt_result *o) {
   size_t asked = c->planner->plan->options.memory;
-  bool fits = o->candidate.unbudgeted ? own->plan->info.peak <= asked
-                                      : own->plan->options.memory == asked;
+  bool other = o->candidate.unbudgeted || o->candidate.least;
+  bool fits = other ? own->plan->info.peak <= asked
+                    : own->plan->options.memory == asked;
   if (!fits || o->over || o->seconds >= c->seconds) return;
   c->seconds = o->seconds;
   mrt_planner_take(&c->best, own);
@@ -100,8 +98,10 @@ static mrt_status finish(mrt_budget_search *c, mrt_planner *own,
   const mrt_error *e = &own->plan->ctx->error;
   mrt_status s = mrt_planner_finish(own);
   o->seconds = own->plan->info.seconds;
-  o->over = s == MRT_EBUDGET ? e->needed - memory : 0;
-  if (s == MRT_EBUDGET && e->needed <= memory) o->over = SIZE_MAX;
+  size_t needs = memory + own->plan->device.overhead;
+  o->over = s != MRT_EBUDGET    ? 0
+            : e->needed > needs ? e->needed - needs
+                                : SIZE_MAX;
   note_found(c, own);
   bool runs = o->candidate.segmented || o->candidate.unbudgeted;
   bool least = runs && o->over < SIZE_MAX &&
@@ -153,6 +153,7 @@ static mrt_status try(mrt_budget_search *c, mrt_candidate candidate) {
 
 /* Can so much time still be won that another plan is worth it? */
 static bool worth(const mrt_budget_search *c, double least) {
+  if (least >= c->limit) return false;
   if (c->seconds == INFINITY) return true;
   double least_gain = (c->large ? large_little : little) * c->base;
   return c->left > 0 && least + least_gain < c->seconds;
@@ -160,17 +161,21 @@ static bool worth(const mrt_budget_search *c, double least) {
 
 static mrt_status try_activations(mrt_budget_search *c, double lanes,
                                   size_t variables) {
-  mrt_candidate candidate = { .lanes = lanes,
-                              .variables = variables,
-                              .prefetch = PREFETCHED,
-                              .brief = c->best.plan &&
-                                       c->best.plan->candidate.brief };
+  mrt_candidate candidate = {
+    .lanes = lanes,
+    .variables = variables,
+    .prefetch = PREFETCHED,
+    .kept = c->kept,
+    .brief = c->kept || (c->best.plan && c->best.plan->candidate.brief)
+  };
   return worth(c, c->base) ? try(c, candidate) : MRT_OK;
 }
 
 /* Variables, if hiding them is worth it with all else kept. */
 static mrt_status try_variables(mrt_budget_search *c, size_t bytes) {
-  mrt_candidate candidate = { .variables = bytes, .prefetch = PREFETCHED };
+  mrt_candidate candidate = { .variables = bytes,
+                              .prefetch = PREFETCHED,
+                              .kept = c->kept };
   mrt_result o = { .candidate = candidate };
   if (bytes == 0 || !worth(c, c->base)) return MRT_OK;
   MRT_TRY(plan_once(c, SIZE_MAX / 4, &o));
@@ -194,17 +199,33 @@ size_t mrt_budget_movable(const mrt_budget_search *c) {
   return c->planner->plan->options.part ? 0 : c->planner->memo.variables;
 }
 
+/* So many variables did, half of them did not: something between them? */
+static mrt_status try_fewer(mrt_budget_search *c, size_t variables) {
+  double known;
+  size_t step = variables / 2;
+  for (int i = 0; i < CUTS; i++) {
+    step /= 2, known = c->seconds;
+    mrt_candidate fewer = { .variables = variables - step, .kept = c->kept };
+    MRT_TRY(try(c, fewer));
+    if (c->seconds < known) variables -= step;
+  }
+  return MRT_OK;
+}
+
 /* More and more variables, at last all and all activations; their copies as
  * late as can be. */
 static mrt_status try_anything(mrt_budget_search *c, size_t variables) {
   size_t all = mrt_budget_movable(c);
-  const mrt_candidate last[] = { { .variables = all },
-                                 { .lanes = MRT_ALL_LANES },
-                                 { .lanes = MRT_ALL_LANES, .variables = all } };
+  const mrt_candidate last[] = {
+    { .variables = all, .kept = c->kept },
+    { .lanes = MRT_ALL_LANES, .kept = c->kept },
+    { .lanes = MRT_ALL_LANES, .variables = all, .kept = c->kept }
+  };
   for (int i = 0; i < GROWTHS && !c->large && c->seconds == INFINITY; i++) {
     variables *= 2;
     if (variables == 0 || variables > all) break;
-    MRT_TRY(try(c, (mrt_candidate){ .variables = variables }));
+    MRT_TRY(try(c, (mrt_candidate){ .variables = variables, .kept = c->kept }));
+    if (c->seconds < INFINITY) return try_fewer(c, variables);
   }
   for (int i = c->large; i < MRT_COUNT(last) && c->seconds == INFINITY; i++)
     MRT_TRY(try(c, last[i]));
@@ -230,6 +251,46 @@ static mrt_status try_candidates(mrt_budget_search *c) {
   if (c->seconds == before && !(c->large && before == INFINITY))
     MRT_TRY(try_activations(c, 0.5, 0));
   return c->seconds == INFINITY ? try_anything(c, want) : MRT_OK;
+}
+
+/* Everything copied out and back that may be: where that fits, nothing is
+ * solved. */
+static mrt_status try_all_copies(mrt_budget_search *c) {
+  size_t all = mrt_budget_movable(c);
+  mrt_result o;
+  for (int i = 0; i < 2 && c->seconds == INFINITY; i++) {
+    o.candidate = (mrt_candidate){ .least = true,
+                                   .kept = true,
+                                   .lanes = MRT_ALL_LANES,
+                                   .variables = i ? 0 : all };
+    MRT_TRY(plan_once(c, SIZE_MAX / 4, &o));
+  }
+  return MRT_OK;
+}
+
+/* The same with copies alone, all else kept: a search of its own, for what is
+ * best with recomputing leads it elsewhere.  Nothing is planned that cannot be
+ * quicker than the best so far. */
+static mrt_status try_copies(mrt_budget_search *c) {
+  mrt_budget_search own = { .planner = c->planner,
+                            .large = c->large,
+                            .hurried = c->hurried,
+                            .kept = true,
+                            .base = c->base,
+                            .limit = c->seconds,
+                            .left = ALL_SOLVED,
+                            .seconds = INFINITY };
+  if (own.base >= own.limit) return MRT_OK;
+  size_t state = smaller(mrt_budget_movable(c), c->planner->memo.state);
+  mrt_status s = try_candidates(&own);
+  if (!s) s = try_variables(&own, (size_t)(most * (double)state));
+  if (!s) s = try_all_copies(&own);
+  if (!s && own.seconds < c->seconds) {
+    c->seconds = own.seconds;
+    mrt_planner_take(&c->best, &own.best);
+  }
+  mrt_plan_discard(own.best.plan); /* unless it was taken */
+  return s;
 }
 
 /* ---- all ----------------------------------------------------------------- */
@@ -388,6 +449,24 @@ static bool fits_floor(const mrt_budget_search *c) {
   return c->floor.plan && c->floor.plan->info.peak <= plan->options.memory;
 }
 
+/* Other ways to recompute alone. */
+static mrt_status try_others(mrt_budget_search *c) {
+  MRT_TRY(try_brief(c));
+  bool enough = c->hurried && c->seconds < INFINITY;
+  if (!enough && segments_may_win(c)) MRT_TRY(try_segments(c));
+  if (c->seconds == INFINITY && !c->large && !c->hurried && nearly(c))
+    MRT_TRY(try(c, (mrt_candidate){ .thorough = true }));
+  return c->seconds == INFINITY ? try_unbudgeted(c) : MRT_OK;
+}
+
+/* With recomputing, unless that alone loses too little, and without. */
+static mrt_status try_swapping(mrt_budget_search *c, bool enough) {
+  if (!enough) MRT_TRY(try_candidates(c));
+  bool alone = !c->large && !c->hurried && c->seconds < INFINITY &&
+               !c->planner->memo.no_recompute;
+  return alone ? try_copies(c) : MRT_OK;
+}
+
 static mrt_status compete(mrt_budget_search *c) {
   mrt_plan *plan = c->planner->plan;
   bool done = false;
@@ -403,20 +482,13 @@ static mrt_status compete(mrt_budget_search *c) {
   if (s && plan->options.any && fits_floor(c))
     return adopt(c, &c->floor), MRT_OK;
   double extra = lost(plan, &c->base);
+  if (!s && extra == 0) return MRT_OK;
   if (!s) c->seconds = plan->info.seconds;
-  if (!s && extra <= (c->large ? large_little : very_little) * c->base)
-    return MRT_OK;
-  MRT_TRY(try_brief(c));
-  bool enough = c->hurried && c->seconds < INFINITY;
-  if (!enough && segments_may_win(c)) MRT_TRY(try_segments(c));
-  if (c->seconds == INFINITY && !c->large && !c->hurried && nearly(c))
-    MRT_TRY(try(c, (mrt_candidate){ .thorough = true }));
-  if (c->seconds == INFINITY) MRT_TRY(try_unbudgeted(c));
+  bool enough =
+      !s && extra <= (c->large ? large_little : very_little) * c->base;
+  if (!enough) MRT_TRY(try_others(c));
   bool beside = known(plan) || c->seconds == INFINITY;
-  if (mrt_budget_may_swap(c) && beside) {
-    if (!measured(plan)) c->seconds *= 1 - guess;
-    MRT_TRY(try_candidates(c));
-  }
+  if (mrt_budget_may_swap(c) && beside) MRT_TRY(try_swapping(c, enough));
   if (c->best.plan) return adopt(c, &c->best), MRT_OK;
   if (c->seconds < INFINITY) return MRT_OK;
   if (mrt_budget_is_below(c, 0)) return mrt_budget_refuse(c);
@@ -427,6 +499,7 @@ mrt_status mrt_plan_within_budget(mrt_planner *p) {
   mrt_budget_search c = { .planner = p,
                           .large = p->plan->graph.node_count >= MRT_PLAN_LARGE,
                           .hurried = p->plan->options.glance,
+                          .limit = INFINITY,
                           .seconds = INFINITY };
   c.left = c.large || c.hurried ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);

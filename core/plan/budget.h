@@ -15,7 +15,9 @@ typedef struct mrt_budget_search {
   mrt_planner best;     /* of the best other candidate; plan NULL: none yet */
   mrt_planner floor; /* of the plan in the least bytes; plan NULL: none yet */
   bool large;
+  bool kept;      /* nothing is recomputed: copies alone */
   double seconds; /* to be below; INFINITY: nothing fits yet */
+  double limit;   /* what cannot be below it is not planned */
   double base;    /* of the step with all kept in memory */
   int left;       /* solver runs, while something fits */
   bool hurried;   /* a candidate gets few of them, for somebody waits */

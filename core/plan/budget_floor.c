@@ -1,11 +1,11 @@
 /* budget_floor.c -- a budget is too little: which one would do?
  *
- *   method  A plan in the fewest bytes that a little work finds (least.c),
- *           everything swapped that may be, or from the segments that take
- *           least; where that is too much, another in the order of the least
- *           peak.  Neither depends on the budget, so what the less one takes is
- *           always met; a budget well below it is refused at once.
- *   cost    one or two runs of the solver, of counted work, and plans' passes
+ *   method  A plan in the fewest bytes that a little work finds (least.c):
+ *           with everything swapped that may be, or from the segments that take
+ *           least, or in the order of the least peak.  None depends on the
+ *           budget, so what the least one takes is always met; a budget well
+ *           below it is refused at once.
+ *   cost    one to four runs of the solver, of counted work, and plans' passes
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/budget.h"
@@ -36,17 +36,24 @@ static mrt_status plan(mrt_budget_search *c, mrt_candidate candidate) {
   return s == MRT_EBUDGET ? MRT_OK : s;
 }
 
+/* With all that may be swapped, then without: not always is that less, and
+ * what recomputing alone keeps to is not to be refused for allowing more. */
 mrt_status mrt_budget_floor(mrt_budget_search *c) {
-  bool swaps = mrt_budget_may_swap(c);
-  mrt_candidate candidate = { .least = true,
-                              .rough = c->large,
-                              .lanes = swaps ? MRT_ALL_LANES : 0,
-                              .variables = swaps ? mrt_budget_movable(c) : 0,
-                              .brief = !swaps };
-  MRT_TRY(plan(c, candidate));
-  if (!mrt_budget_is_below(c, 0)) return MRT_OK;
-  candidate.brief = false, candidate.variables = 0;
-  return plan(c, candidate);
+  size_t all = mrt_budget_movable(c);
+  const mrt_candidate ways[] = {
+    { .least = true, .lanes = MRT_ALL_LANES, .variables = all },
+    { .least = true, .lanes = MRT_ALL_LANES },
+    { .least = true, .brief = true },
+    { .least = true },
+  };
+  int first = mrt_budget_may_swap(c) ? 0 : MRT_COUNT(ways) / 2;
+  for (int i = first; i < MRT_COUNT(ways); i++) {
+    mrt_candidate candidate = ways[i];
+    candidate.rough = c->large;
+    if (i > first && !mrt_budget_is_below(c, 0)) break;
+    MRT_TRY(plan(c, candidate));
+  }
+  return MRT_OK;
 }
 
 bool mrt_budget_is_below(const mrt_budget_search *c, int part) {

@@ -73,6 +73,7 @@ typedef struct mrt_candidate {
   bool rough;       /* a large graph is packed quickly: it may not be the one */
   bool segmented;   /* in these segments, not as the solver finds; */
   mrt_segments segments;
+  bool kept;       /* nothing is recomputed, unless a policy says so */
   bool thorough;   /* the solver does not give up early */
   bool unbudgeted; /* as without a budget */
   bool lowest;     /* with a policy too: in the order of the least peak */

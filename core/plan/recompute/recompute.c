@@ -126,11 +126,11 @@ static void may_do(const mrt_recompute *k, uint8_t *may) {
     [MRT_CHOICE_RECOMPUTE] = MRT_MAY_RECOMPUTE,
     [MRT_CHOICE_SWAP] = MRT_MAY_SWAP,
   };
+  bool keep = k->asked.no_recompute || k->plan->candidate.kept;
   for (int b = 0; b < k->dag.buffers; b++) {
     int a = k->activation_of[b];
     may[b] = sets[a < 0 ? MRT_CHOICE_OPEN : k->asked.activations[a].choice];
-    if (k->asked.no_recompute && may[b] == sets[MRT_CHOICE_OPEN])
-      may[b] = MRT_MAY_KEEP;
+    if (keep && may[b] == sets[MRT_CHOICE_OPEN]) may[b] = MRT_MAY_KEEP;
   }
 }
 
@@ -311,11 +311,12 @@ static mrt_status go_within(mrt_recompute *k, mrt_schedule *s) {
   int64_t wanted = (int64_t)plan->options.memory;
   wanted -= (int64_t)mrt_plan_rest(plan) + candidate->slack;
   if (wanted < 0) wanted = 0;
-  if (candidate->brief && !memo->segments_count && !k->asked.no_recompute)
+  if (candidate->brief && !memo->segments_count && !k->asked.no_recompute &&
+      !candidate->kept)
     MRT_TRY(
         mrt_recompute_segment_search(k, memo->segments, &memo->segments_count));
   if (candidate->brief && memo->same_order && !candidate->segmented &&
-      !candidate->least)
+      !candidate->least && !candidate->kept)
     return mrt_plan_over(plan, 0); /* that was tried */
   bool above = (int64_t)memo->order_peak > wanted && !candidate->least;
   if (plan->options.any && memo->order && above) return mrt_plan_over(plan, 0);

@@ -15,6 +15,10 @@
  *           the bound is loose where little memory is left.
  *   cost    O(operators + accesses) a step
  *
+ * And bytes that no schedule is below: at the first run of an operator its
+ * operands are there, and all that was made before, is read later and cannot be
+ * made again in between.
+ *
  * SPDX-License-Identifier: MIT */
 #include "solve/recompute/solver.h"
 
@@ -51,13 +55,42 @@ static int64_t most_taken(const mrt_sequence *l, int op) {
   return sum;
 }
 
-int64_t mrt_schedule_set(const mrt_sequence *l) {
-  int64_t most = 0;
-  for (int op = 0; op <= l->p->ops; op++) {
-    int64_t bytes = l->work[op] - most_taken(l, op);
-    if (bytes > most) most = bytes;
+/* From which operator on is the value there until it is read for the last time?
+ * It cannot be made again, or not any more. */
+static int stays_from(const mrt_sequence *l, int value) {
+  const mrt_problem *p = l->p;
+  if (l->may && (l->may[value] & MRT_MAY_SWAP) && p->swap_out > 0)
+    return p->ops + 1;
+  if (l->may && !(l->may[value] & MRT_MAY_RECOMPUTE)) return 0;
+  return p->until ? p->until[l->maker[value]] : p->ops;
+}
+
+/* Bytes across each operator that are there whatever runs again. */
+static int64_t *staying(const mrt_sequence *l) {
+  int ops = l->p->ops;
+  int64_t *bytes = MRT_NEW(l->arena, int64_t, ops + 2);
+  for (int i = 0; bytes && i < l->accesses; i++) {
+    const mrt_sequence_access *a = &l->access[i];
+    if (!l->run[a->run].there || !mrt_sequence_lives_on(l, i)) continue;
+    int from = stays_from(l, a->value), to = l->run[l->access[a->after].run].op;
+    if (from <= a->run) from = a->run + 1;
+    if (from >= to) continue;
+    bytes[from] += l->p->bytes[a->value];
+    bytes[to] -= l->p->bytes[a->value];
   }
-  return most;
+  for (int op = 0; bytes && op < ops; op++) bytes[op + 1] += bytes[op];
+  return bytes;
+}
+
+mrt_status mrt_schedule_set(const mrt_sequence *l, int64_t *set) {
+  const int64_t *across = staying(l);
+  if (!across) return MRT_ENOMEM;
+  *set = 0;
+  for (int op = 0; op <= l->p->ops; op++) {
+    int64_t bytes = across[op] + l->work[op] - most_taken(l, op);
+    if (bytes > *set) *set = bytes;
+  }
+  return MRT_OK;
 }
 
 /* The least bytes at the first run, all else as in program order. */

@@ -151,7 +151,8 @@ static mrt_status solve(mrt_schedule_solver *s, mrt_schedule *out) {
 /* Solve when the program as it is does not fit.  A budget below what a single
  * operator needs is raised to that, to say what would do. */
 static mrt_status fit(mrt_schedule_solver *s, mrt_schedule *out) {
-  int64_t set = mrt_schedule_set(&s->line);
+  int64_t set;
+  MRT_TRY(mrt_schedule_set(&s->line, &set));
   s->least = mrt_sequence_peak(&s->line);
   out->bound = s->line.cost;
   if (s->hint.least) {

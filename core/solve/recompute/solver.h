@@ -118,8 +118,9 @@ void mrt_schedule_clean(mrt_schedule_solver *s);
 /* Try to come down to `goal`, within that work; did the cost fall? */
 bool mrt_schedule_search(mrt_schedule_solver *s, double goal, int64_t work);
 
-/* No schedule takes less: the most that one operator needs. */
-int64_t mrt_schedule_set(const mrt_sequence *line);
+/* No schedule takes less: the most that one operator needs, beside what cannot
+ * be made again; from the line of the program as it is. */
+mrt_status mrt_schedule_set(const mrt_sequence *line, int64_t *set);
 /* What any schedule costs more than the program, at least, from the line of
  * the program as it is; `known` is what one does. */
 mrt_status mrt_schedule_bound(const mrt_sequence *line, int64_t budget,
