@@ -43,6 +43,17 @@ void mrt_arena_init(mrt_arena *arena, const mrt_allocator *allocator) {
   *arena = (mrt_arena){ .allocator = allocator };
 }
 
+/* The first block that was cleared and is large enough; NULL: there is none. */
+static block *spare_block(mrt_arena *arena, size_t bytes) {
+  block **at = &arena->spare;
+  while (*at && (*at)->size < bytes) at = &(*at)->next;
+  block *b = *at;
+  if (!b) return NULL;
+  *at = b->next;
+  *b = (block){ .next = arena->blocks, .size = b->size };
+  return arena->blocks = b;
+}
+
 static block *add_block(mrt_arena *arena, size_t bytes) {
   /* Doubling from 4 KiB to 1 MiB keeps both small and large graphs cheap. */
   size_t size = arena->blocks ? arena->blocks->size * 2 : 4096;
@@ -59,26 +70,43 @@ void *mrt_arena_alloc(mrt_arena *arena, size_t count, size_t size) {
   if (size && count > (SIZE_MAX >> 2) / size) return NULL;
   size_t bytes = (count * size + 15) & ~(size_t)15;
   block *b = arena->blocks;
-  if (!b || b->size - b->used < bytes) b = add_block(arena, bytes);
+  if (!b || b->size - b->used < bytes) b = spare_block(arena, bytes);
+  if (!b) b = add_block(arena, bytes);
   if (!b) return NULL;
   void *p = (char *)(b + 1) + b->used;
   b->used += bytes;
   return memset(p, 0, bytes);
 }
 
-size_t mrt_arena_bytes(const mrt_arena *arena) {
+static size_t bytes_of(const block *list) {
   size_t bytes = 0;
-  for (const block *b = arena->blocks; b; b = b->next)
-    bytes += sizeof *b + b->size;
+  for (const block *b = list; b; b = b->next) bytes += sizeof *b + b->size;
   return bytes;
 }
 
-void mrt_arena_free(mrt_arena *arena) {
-  for (block *b = arena->blocks, *next; b; b = next) {
+size_t mrt_arena_bytes(const mrt_arena *arena) {
+  return bytes_of(arena->blocks) + bytes_of(arena->spare);
+}
+
+static void free_blocks(mrt_arena *arena, block **list) {
+  for (block *b = *list, *next; b; b = next) {
     next = b->next;
     mrt_release(arena->allocator, b, sizeof *b + b->size);
   }
-  arena->blocks = NULL;
+  *list = NULL;
+}
+
+void mrt_arena_free(mrt_arena *arena) {
+  free_blocks(arena, &arena->blocks);
+  free_blocks(arena, &arena->spare);
+}
+
+void mrt_arena_clear(mrt_arena *arena) {
+  while (arena->blocks) {
+    block *b = arena->blocks;
+    arena->blocks = b->next;
+    b->next = arena->spare, arena->spare = b;
+  }
 }
 
 void mrt_arena_join(mrt_arena *to, mrt_arena *from) {
@@ -86,6 +114,7 @@ void mrt_arena_join(mrt_arena *to, mrt_arena *from) {
   while (*end) end = &(*end)->next;
   *end = from->blocks;
   from->blocks = NULL;
+  free_blocks(from, &from->spare);
 }
 
 char *mrt_arena_strdup(mrt_arena *arena, const char *text) {

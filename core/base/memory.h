@@ -32,12 +32,15 @@ extern const mrt_allocator mrt_malloc_allocator;
 typedef struct mrt_arena {
   const mrt_allocator *allocator;
   struct mrt_arena_block *blocks;
+  struct mrt_arena_block *spare; /* empty since it was cleared */
 } mrt_arena;
 
 void mrt_arena_init(mrt_arena *arena, const mrt_allocator *allocator);
 /* Zeroed memory aligned to 16, or NULL. */
 void *mrt_arena_alloc(mrt_arena *arena, size_t count, size_t size);
 void mrt_arena_free(mrt_arena *arena);
+/* Nothing is in it any more; what it holds is for what comes next. */
+void mrt_arena_clear(mrt_arena *arena);
 size_t mrt_arena_bytes(const mrt_arena *arena); /* that it holds */
 /* What is in `from` dies with `to` from now on; `from` is empty. */
 void mrt_arena_join(mrt_arena *to, mrt_arena *from);

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+enum { LITTLE = 16, HALF = 2 }; /* parts */
+
 /* Not less than the plan of the same budget is sure to find. */
 static size_t floor_bytes(const mrt_budget_search *c) {
   size_t bytes = c->floor.plan ? c->floor.plan->info.peak : SIZE_MAX;
@@ -36,6 +38,19 @@ static mrt_status plan(mrt_budget_search *c, mrt_candidate candidate) {
   return s == MRT_EBUDGET ? MRT_OK : s;
 }
 
+/* Swapping variables settles the order, which may take more than they do. */
+static bool are_little(const mrt_budget_search *c, size_t variables) {
+  return variables < c->planner->memo.order_peak / LITTLE;
+}
+
+/* Is that way worth planning, after others?  Of a large graph one that swaps is
+ * enough, unless the budget is near. */
+static bool worth(const mrt_budget_search *c, const mrt_candidate *way) {
+  if (!c->floor.plan) return true;
+  if (!mrt_budget_is_below(c, 0)) return false;
+  return !c->large || (way->lanes == 0 && !mrt_budget_is_below(c, HALF));
+}
+
 /* With all that may be swapped, then without: not always is that less, and
  * what recomputing alone keeps to is not to be refused for allowing more. */
 mrt_status mrt_budget_floor(mrt_budget_search *c) {
@@ -47,11 +62,11 @@ mrt_status mrt_budget_floor(mrt_budget_search *c) {
     { .least = true },
   };
   int first = mrt_budget_may_swap(c) ? 0 : MRT_COUNT(ways) / 2;
+  if (c->large && first == 0 && are_little(c, all)) first++;
   for (int i = first; i < MRT_COUNT(ways); i++) {
     mrt_candidate candidate = ways[i];
     candidate.rough = c->large;
-    if (i > first && !mrt_budget_is_below(c, 0)) break;
-    MRT_TRY(plan(c, candidate));
+    if (worth(c, &candidate)) MRT_TRY(plan(c, candidate));
   }
   return MRT_OK;
 }

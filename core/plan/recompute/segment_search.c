@@ -23,6 +23,7 @@ typedef struct segment_cutting {
   int64_t *bytes; /* by layer: what it makes */
   int *segment;   /* by layer */
   int layers;
+  mrt_arena scratch;
 } segment_cutting;
 
 /* ---- one cut ------------------------------------------------------------- */
@@ -95,10 +96,16 @@ static void rank(const mrt_segments *cut, mrt_segments *cuts, int *count) {
   cuts[at] = *cut;
 }
 
+/* Schedules that are only ranked share one place. */
 static mrt_status rank_one(segment_cutting *c, mrt_segments cut,
                            mrt_segments *cuts, int *count) {
   mrt_schedule s;
-  MRT_TRY(try(c, &cut, &s));
+  mrt_arena *own = c->k->arena;
+  c->k->arena = &c->scratch;
+  mrt_status status = try(c, &cut, &s);
+  c->k->arena = own;
+  mrt_arena_clear(&c->scratch);
+  MRT_TRY(status);
   cut.peak = s.peak, cut.seconds = s.cost;
   rank(&cut, cuts, count);
   return MRT_OK;
@@ -141,7 +148,9 @@ mrt_status mrt_recompute_segment_search(mrt_recompute *k, mrt_segments *cuts,
   segment_cutting c;
   *count = 0;
   MRT_TRY(begin(&c, k));
+  mrt_arena_init(&c.scratch, k->plan->ctx->allocator);
   mrt_status s = rank_all(&c, cuts, count);
+  mrt_arena_free(&c.scratch);
   end(&c);
   return s;
 }

@@ -155,13 +155,15 @@ static void list_choices(mrt_schedule_solver *s, int run) {
   }
 }
 
-/* Choose in descending order of promise, and forget those far from the best. */
+/* Choose in descending order of promise, and forget those far from the best.
+ * Who waits for a refusal does not wait for the last of thousands. */
 static int best_choices(mrt_schedule_solver *s, int run) {
   mrt_schedule_evict *list = s->choice;
   int good = 0;
   double best = INFINITY, slack = s->batch > 1 ? 3 : 1;
   list_choices(s, run);
   for (int i = 0; i < s->choices; i++) {
+    if (s->hint.least && s->line.worked > s->work) break;
     mrt_schedule_evict c = list[i];
     weigh_all(s, run, &c, best * slack);
     if (c.at < 0) continue;

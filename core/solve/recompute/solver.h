@@ -28,7 +28,7 @@ enum {
   MRT_SCHEDULE_STARTS_WORK = 180000000, /* no start begins after; more in a
                                            small program while none does */
   MRT_SCHEDULE_SEARCH_WORK = 80000000,
-  MRT_SCHEDULE_LEAST_WORK = 60000000,
+  MRT_SCHEDULE_LEAST_WORK = 30000000,
   MRT_SCHEDULE_LITTLE_WORK = 5000000 /* is always worth it: some 12 ms */
 };
 
