@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "tensor/spare.h"
+#include "base/sanitizers.h"
 #include "tensor/context.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@
 /* Bytes.  Below LEAST the allocator's own lists are as quick. */
 static const size_t SPARE = 256 << 20, LITTLE = 8 << 20, LEAST = 16 << 10;
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef MRT_SANITIZES_ADDRESSES
 enum { KEEPS = 0 }; /* that a use after it was freed is seen */
 #else
 enum { KEEPS = 1 };

@@ -18,6 +18,7 @@
  * must give back every byte.
  *
  * SPDX-License-Identifier: MIT */
+#include "base/sanitizers.h"
 #include "mrt.h"
 
 #include <lauxlib.h>
@@ -30,7 +31,7 @@ int luaopen_mrt_core(lua_State *L);
 
 /* Sanitizers are slow: there every other call fails, in one of the two ways of
  * `used`. */
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MRT_SANITIZES_ADDRESSES
 enum { STRIDE = 4, FRESH_RUNS = 60 };
 #else
 enum { STRIDE = 1, FRESH_RUNS = 150 };

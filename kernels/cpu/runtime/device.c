@@ -9,6 +9,7 @@
  * opens, so all results of a context are of one instruction set.
  *
  * SPDX-License-Identifier: MIT */
+#include "base/sanitizers.h"
 #include "device/device.h"
 #include "runtime/available.h"
 #include "runtime/workers.h"
@@ -69,7 +70,7 @@ enum { LARGE = 64 << 10 };
  * out again in a fraction of the time of an aligned one.  Its own address stands
  * before it. */
 static bool is_little(size_t nbytes) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef MRT_SANITIZES_ADDRESSES
   return (void)nbytes, false; /* that a use past the end is seen */
 #else
   return nbytes < 16 << 10;

@@ -136,6 +136,7 @@ static void reduce_all(state *s, mrt_dtype dtype, mrt_reduction op) {
 /* ---- a case -------------------------------------------------------------- */
 
 enum { ROOM = 8 * LARGEST + (1 << 16) };
+_Static_assert(8 * (MOST + 1) * LARGE + 64 <= ROOM, "what every_kind needs");
 
 static char *room_of(const state *s, int place) {
   bool heap = place == HEAP || (place == MIXED && s->comm->rank % 2 == 0);

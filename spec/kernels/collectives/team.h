@@ -4,12 +4,13 @@
 #ifndef TEAM_H
 #define TEAM_H
 
+#include "base/sanitizers.h"
 #include "shm_process.h"
 
 #include <stdio.h>
 
 /* Sanitizers are slow: the same calls, fewer or of fewer numbers. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(MRT_SANITIZES_ADDRESSES) || defined(MRT_SANITIZES_THREADS)
 enum { TEAM_SLOW = 1 };
 #else
 enum { TEAM_SLOW = 0 };

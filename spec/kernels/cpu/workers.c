@@ -2,6 +2,7 @@
  * done once, whoever comes late, sleeps, is missing or asks for the same
  *
  * SPDX-License-Identifier: MIT */
+#include "base/sanitizers.h"
 #include "runtime/workers.h"
 
 #include <pthread.h>
@@ -132,7 +133,7 @@ static void try_fork(void) {
 
 /* Where the process gets no more threads, the caller does all.  (The address
  * sanitizer ends a process that gets no memory.) */
-#ifndef __SANITIZE_ADDRESS__
+#ifndef MRT_SANITIZES_ADDRESSES
 static void try_no_threads(void) {
   pid_t child = fork();
   if (child == 0) {
@@ -155,7 +156,7 @@ int main(void) {
   try_idle();
 #ifndef SPEC_THREADS_ONLY
   try_fork();
-#ifndef __SANITIZE_ADDRESS__
+#ifndef MRT_SANITIZES_ADDRESSES
   try_no_threads();
 #endif
 #endif

@@ -9,6 +9,7 @@
 #ifndef MRT_EMULATE_CUDA_RUNTIME_H
 #define MRT_EMULATE_CUDA_RUNTIME_H
 
+#include "base/sanitizers.h"
 #include "cuda_runtime_api.h"
 
 #ifdef __cplusplus
@@ -28,7 +29,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 /* The address sanitizer puts guards around globals, but not around what is
  * local to a thread; the latter can be filled before a block starts. */
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MRT_SANITIZES_ADDRESSES
 #define __shared__ static
 #else
 #define __shared__ static thread_local
