@@ -6,14 +6,15 @@
  *             lives, where a value is not held by what could run later.  Then
  *             a few candidates that swap: activations whose copies fill the
  *             time of the step once or more, as many variables as copies hide
- *             or the budget wants, both.  Each is planned to the end, the
- *             solver recomputing the rest, and judged by its own predicted
- *             seconds, waiting included.  What cannot be quicker than the best
- *             known is not planned.  Ties go to the earlier candidate; the
- *             first swaps nothing.
+ *             or the budget wants, both; and the same with copies alone.  Each
+ *             is planned to the end, the solver recomputing the rest, and
+ *             judged by its own predicted seconds, waiting included.  What
+ *             cannot be quicker than the best known is not planned.  Ties go to
+ *             the earlier candidate; the first swaps nothing.
  *   cost      one run of the solver for each candidate that is planned
- *   never     exceeds the budget, is slower than recomputing alone, or swaps
- *             where recomputing does and nobody knows how quick copies are
+ *   never     exceeds the budget, is slower than recomputing or copies alone,
+ *             or swaps where recomputing does and nobody knows how quick
+ *             copies are
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/budget.h"

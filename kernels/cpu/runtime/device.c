@@ -9,8 +9,8 @@
  * opens, so all results of a context are of one instruction set.
  *
  * SPDX-License-Identifier: MIT */
-#include "base/sanitizers.h"
 #include "device/device.h"
+#include "base/sanitizers.h"
 #include "runtime/available.h"
 #include "runtime/workers.h"
 

@@ -2,8 +2,8 @@
  * done once, whoever comes late, sleeps, is missing or asks for the same
  *
  * SPDX-License-Identifier: MIT */
-#include "base/sanitizers.h"
 #include "runtime/workers.h"
+#include "base/sanitizers.h"
 
 #include <pthread.h>
 #include <stdio.h>
