@@ -351,6 +351,8 @@ struct mrt_plan_options {
                     names the operator if nothing is fused */
   bool overflows; /* gradients may: trap nothing from their first node on */
   bool no_swap;   /* the planner swaps nothing of its own accord */
+  int in_tier;    /* the host updates what lies in a swap tier of its memory: 1
+                     where it can, -1 nowhere, 0 where that is quicker */
   bool quick;     /* EBUDGET without looking for a budget that would do */
   bool glance;    /* within a budget: the first plan that fits of each kind, for
                      somebody compares many */

@@ -75,6 +75,7 @@ static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   set_truth(L, "backward", s.backward);
   set_truth(L, "recomputed", s.recomputed);
   if (s.hosted) set_truth(L, "hosted", true);
+  if (s.in_tier) set_truth(L, "in_tier", true);
   if (s.accumulate != MRT_DTYPE_COUNT)
     set_text(L, "accumulate", mrt_dtype_name(s.accumulate));
   set_text(L, "class", s.cost);

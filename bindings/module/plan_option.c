@@ -49,6 +49,9 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
   o.quick = flag(L, arg, "quick"), o.glance = flag(L, arg, "glance"),
   o.any = flag(L, arg, "any");
   o.no_swap = flag(L, arg, "no_swap");
+  o.in_tier = flag(L, arg, "update_on_host")     ? 1
+              : is_off(L, arg, "update_on_host") ? -1
+                                                 : 0;
   o.trap = flag(L, arg, "trap"), o.overflows = flag(L, arg, "overflows");
   o.spare = flag(L, arg, "spare");
   o.effort = read_effort(L, arg);

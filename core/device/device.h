@@ -64,6 +64,9 @@ typedef struct mrt_device {
   mrt_status (*open_tier)(const struct mrt_device *device, const char *folder,
                           const mrt_allocator *a, mrt_tier **tier,
                           mrt_error *e);
+  /* That tier is in the host's memory: it has `memory`.  The host's, of a device
+   * without `open_tier`, is. */
+  bool tier_in_memory;
   /* Ends it; all it gave is gone.  NULL: nothing to do. */
   void (*close)(struct mrt_device *device);
   const void *tables; /* the device's own */

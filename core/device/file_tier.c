@@ -234,7 +234,8 @@ mrt_status mrt_file_tier_open(const char *folder, const mrt_allocator *a,
                               mrt_tier **tier, mrt_error *e) {
   file_tier *t = mrt_calloc(a, 1, sizeof *t);
   if (!t) return mrt_nomem(e);
-  t->tier = (mrt_tier){ resize, start, wait_for, drain, NULL, close_tier };
+  t->tier =
+      (mrt_tier){ resize, start, wait_for, drain, NULL, close_tier, NULL };
   t->allocator = a, t->file = t->direct = -1;
   t->process = getpid();
   snprintf(t->folder, sizeof t->folder, "%s", folder);

@@ -62,6 +62,10 @@ static void drain(mrt_tier *tier) {
 
 static void join(mrt_tier *tier) { (void)tier; }
 
+static void *memory(mrt_tier *tier, size_t offset) {
+  return ((host_tier *)tier)->data + offset;
+}
+
 static void close_tier(mrt_tier *tier) {
   host_tier *t = (host_tier *)tier;
   free(t->data);
@@ -72,7 +76,8 @@ mrt_status mrt_host_tier_open(const mrt_device *device, const mrt_allocator *a,
                               mrt_tier **tier, mrt_error *e) {
   host_tier *t = mrt_calloc(a, 1, sizeof *t);
   if (!t) return mrt_nomem(e);
-  t->tier = (mrt_tier){ resize, start, wait_for, drain, join, close_tier };
+  t->tier =
+      (mrt_tier){ resize, start, wait_for, drain, join, close_tier, memory };
   t->device = device, t->allocator = a;
   *tier = &t->tier;
   return MRT_OK;

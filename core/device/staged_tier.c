@@ -82,7 +82,8 @@ mrt_status mrt_staged_tier_open(const mrt_device *device, const char *folder,
                                 mrt_error *e) {
   staged_tier *t = mrt_calloc(a, 1, sizeof *t);
   if (!t) return mrt_nomem(e);
-  t->tier = (mrt_tier){ resize, start, wait_for, drain, join, close_tier };
+  t->tier =
+      (mrt_tier){ resize, start, wait_for, drain, join, close_tier, NULL };
   t->device = device, t->allocator = a;
   t->piece = mrt_calloc(a, 1, PIECE);
   mrt_status s = t->piece ? MRT_OK : mrt_nomem(e);

@@ -34,6 +34,9 @@ typedef struct mrt_tier {
   void (*join)(struct mrt_tier *t);
   /* Ends what runs and frees the tier. */
   void (*close)(struct mrt_tier *t);
+  /* Where its byte `offset` is in the host's memory, until it is resized; NULL:
+   * it is not there. */
+  void *(*memory)(struct mrt_tier *t, size_t offset);
 } mrt_tier;
 
 /* Several tiers as one, for those that copy: a place says in which slot it is.

@@ -36,6 +36,12 @@ static void join(mrt_tier *tier) {
     if (r->at[i] && r->at[i]->join) r->at[i]->join(r->at[i]);
 }
 
+static void *memory(mrt_tier *tier, size_t place) {
+  mrt_tier *t = ((mrt_tier_row *)tier)->at[place >> MRT_TIER_PLACE];
+  size_t offset = place & (((size_t)1 << MRT_TIER_PLACE) - 1);
+  return t->memory ? t->memory(t, offset) : NULL;
+}
+
 static void close_all(mrt_tier *tier) {
   mrt_tier_row *r = (mrt_tier_row *)tier;
   for (int i = 0; i < MRT_TIER_SLOTS; i++) {
@@ -46,5 +52,5 @@ static void close_all(mrt_tier *tier) {
 
 void mrt_tier_row_init(mrt_tier_row *row) {
   *row = (mrt_tier_row){ .tier = { NULL, start, wait_for, drain, join,
-                                   close_all } };
+                                   close_all, memory } };
 }

@@ -68,6 +68,8 @@ typedef struct mrt_node {
   bool recomputed;   /* a clone: the forward node runs again */
   const struct mrt_node *original; /* of a clone */
   bool dead;                       /* removed by the next mrt_graph_sweep */
+  bool in_tier; /* an update that the host makes where the variables are that
+                   it writes: in the swap tier */
   int scratch_buffer;              /* or -1 */
   int mark;                        /* scratch of one pass */
 } mrt_node;

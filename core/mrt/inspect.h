@@ -24,7 +24,8 @@ typedef struct mrt_step_info {
   int layer;            /* of the network, 1, 2, ..; 0: in none */
   bool backward;        /* made by mrt_grad */
   bool recomputed;      /* a second run of a forward node */
-  bool hosted;          /* by the CPU: the device has no kernel for it */
+  bool hosted;          /* by the CPU: the device has no kernel for it, or */
+  bool in_tier;         /* it updates what lies in the swap tier, there */
   const char *cost;     /* kind of work */
   mrt_dtype accumulate; /* what sums are rounded to after each term;
                            MRT_DTYPE_COUNT: they are not */

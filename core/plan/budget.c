@@ -18,6 +18,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "plan/budget.h"
+#include "plan/swap/swap.h"
 
 #include <math.h>
 #include <string.h>
@@ -217,10 +218,12 @@ static mrt_status try_fewer(mrt_budget_search *c, size_t variables) {
  * late as can be. */
 static mrt_status try_anything(mrt_budget_search *c, size_t variables) {
   size_t all = mrt_budget_movable(c);
-  const mrt_candidate last[] = {
-    { .variables = all, .kept = c->kept },
-    { .lanes = MRT_ALL_LANES, .kept = c->kept },
-    { .lanes = MRT_ALL_LANES, .variables = all, .kept = c->kept }
+  mrt_candidate last[] = {
+    { .variables = all },
+    { .variables = all, .in_tier = true },
+    { .lanes = MRT_ALL_LANES },
+    { .lanes = MRT_ALL_LANES, .variables = all },
+    { .lanes = MRT_ALL_LANES, .variables = all, .in_tier = true },
   };
   for (int i = 0; i < GROWTHS && !c->large && c->seconds == INFINITY; i++) {
     variables *= 2;
@@ -228,8 +231,10 @@ static mrt_status try_anything(mrt_budget_search *c, size_t variables) {
     MRT_TRY(try(c, (mrt_candidate){ .variables = variables, .kept = c->kept }));
     if (c->seconds < INFINITY) return try_fewer(c, variables);
   }
-  for (int i = c->large; i < MRT_COUNT(last) && c->seconds == INFINITY; i++)
-    MRT_TRY(try(c, last[i]));
+  for (int i = c->large; i < MRT_COUNT(last) && c->seconds == INFINITY; i++) {
+    last[i].kept = c->kept;
+    if (!last[i].in_tier || mrt_budget_may_update(c)) MRT_TRY(try(c, last[i]));
+  }
   return MRT_OK;
 }
 
@@ -254,6 +259,19 @@ static mrt_status try_candidates(mrt_budget_search *c) {
   return c->seconds == INFINITY ? try_anything(c, want) : MRT_OK;
 }
 
+bool mrt_budget_may_update(const mrt_budget_search *c) {
+  return mrt_may_update_in_tier(c->planner);
+}
+
+/* The best so far, but what it swaps is updated by the host where that lies. */
+static mrt_status try_in_tier(mrt_budget_search *c) {
+  const mrt_plan *best = c->best.plan ? c->best.plan : c->planner->plan;
+  mrt_candidate candidate = best->candidate;
+  bool swaps = candidate.variables > 0 || best->options.swap;
+  candidate.in_tier = true;
+  return swaps && mrt_budget_may_update(c) ? try(c, candidate) : MRT_OK;
+}
+
 /* Everything copied out and back that may be: where that fits, nothing is
  * solved. */
 static mrt_status try_all_copies(mrt_budget_search *c) {
@@ -262,6 +280,7 @@ static mrt_status try_all_copies(mrt_budget_search *c) {
   for (int i = 0; i < 2 && c->seconds == INFINITY; i++) {
     o.candidate = (mrt_candidate){ .least = true,
                                    .kept = true,
+                                   .in_tier = mrt_budget_may_update(c),
                                    .lanes = MRT_ALL_LANES,
                                    .variables = i ? 0 : all };
     MRT_TRY(plan_once(c, SIZE_MAX / 4, &o));
@@ -465,7 +484,8 @@ static mrt_status try_swapping(mrt_budget_search *c, bool enough) {
   if (!enough) MRT_TRY(try_candidates(c));
   bool alone = !c->large && !c->hurried && c->seconds < INFINITY &&
                !c->planner->memo.no_recompute;
-  return alone ? try_copies(c) : MRT_OK;
+  if (alone) MRT_TRY(try_copies(c));
+  return c->seconds < INFINITY ? try_in_tier(c) : MRT_OK;
 }
 
 static mrt_status compete(mrt_budget_search *c) {
@@ -522,6 +542,19 @@ mrt_status mrt_plan_best_order(mrt_planner *p) {
   mrt_plan_discard(c.best.plan);
   p->memo.kept_peak = kept;
   return s;
+}
+
+mrt_status mrt_plan_best_updates(mrt_planner *p) {
+  mrt_budget_search c = { .planner = p,
+                          .seconds = p->plan->info.seconds,
+                          .limit = INFINITY };
+  mrt_result o = { .candidate = p->plan->candidate };
+  if (p->plan->options.in_tier || !mrt_may_update_in_tier(p)) return MRT_OK;
+  o.candidate.in_tier = true;
+  mrt_status s = plan_once(&c, 0, &o);
+  if (!s && c.best.plan) adopt(&c, &c.best);
+  mrt_plan_discard(c.best.plan);
+  return s == MRT_EVALUE ? MRT_OK : s; /* that no tier has room for */
 }
 
 /* Again with less where packing takes more than its live bytes. */

@@ -39,6 +39,8 @@ mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
  * agree. */
 size_t mrt_budget_movable(const mrt_budget_search *c);
 bool mrt_budget_may_swap(const mrt_budget_search *c);
+/* May the host update variables where they are swapped to? */
+bool mrt_budget_may_update(const mrt_budget_search *c);
 /* Plan in the least bytes, into c->floor: the same for all budgets that it is
  * above. */
 mrt_status mrt_budget_floor(mrt_budget_search *c);

@@ -66,6 +66,7 @@ mrt_status mrt_budget_floor(mrt_budget_search *c) {
   for (int i = first; i < MRT_COUNT(ways); i++) {
     mrt_candidate candidate = ways[i];
     candidate.rough = c->large;
+    candidate.in_tier = candidate.variables > 0 && mrt_budget_may_update(c);
     if (worth(c, &candidate)) MRT_TRY(plan(c, candidate));
   }
   return MRT_OK;

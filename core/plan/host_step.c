@@ -6,7 +6,7 @@
  *           and its highest are staged, once where several inputs show the
  *           same.  What an update writes is staged as the input that it
  *           overwrites; other results share nothing with an input, though they
- *           may on the device.
+ *           may on the device.  What is updated in the swap tier is not staged.
  *   never   stages for what copies between tiers: that touches no bytes
  *
  * SPDX-License-Identifier: MIT */
@@ -16,6 +16,10 @@
 #include <string.h>
 
 enum { STAGING_ALIGN = 64 }; /* bytes: what the CPU's kernels expect */
+
+bool mrt_input_in_tier(const mrt_node *n, int k) {
+  return n->in_tier && k < n->op->updates && n->in[k]->base->swapped;
+}
 
 const mrt_kernel *mrt_node_kernel(const mrt_context *ctx, const mrt_node *n,
                                   bool *hosted) {
@@ -27,6 +31,7 @@ const mrt_kernel *mrt_node_kernel(const mrt_context *ctx, const mrt_node *n,
     mrt_node_types_init(&t, n);
     if (!own->takes(&t.s)) own = NULL;
   }
+  if (n->in_tier) own = NULL;
   *hosted = !own;
   return own ? own : cpu->kernel(cpu, n->op->number, real);
 }
@@ -62,6 +67,8 @@ static void stage_inputs(struct mrt_host_step *h, const mrt_node *n) {
   for (int k = 0; k < n->nin; k++) {
     mrt_span *s = &h->in[k];
     *s = span_of(&n->in[k]->type, n->in[k]->strides);
+    s->in_tier = mrt_input_in_tier(n, k);
+    if (s->in_tier) continue;
     for (int i = 0; i < k && s->shared < 0; i++)
       if (same_place(n->in[i], n->in[k]) && h->in[i].low == s->low &&
           h->in[i].bytes == s->bytes && h->in[i].shared < 0)
@@ -81,7 +88,8 @@ static void stage_outputs(struct mrt_host_step *h, const mrt_node *n) {
       s->shared = h->in[k].shared < 0 ? k : h->in[k].shared;
     else
       s->offset = put(&h->bytes, s->bytes);
-    h->bytes_out += s->bytes;
+    s->in_tier = k < updates && mrt_input_in_tier(n, k);
+    if (!s->in_tier) h->bytes_out += s->bytes;
   }
 }
 
@@ -109,10 +117,12 @@ double mrt_hosted_seconds(const mrt_plan *plan, const mrt_node *n) {
     return seconds;
   for (int k = 0; k < n->nin; k++) {
     mrt_span s = span_of(&n->in[k]->type, n->in[k]->strides);
+    if (mrt_input_in_tier(n, k)) continue;
     seconds += d->swap_latency + (double)s.bytes / d->swap_write;
   }
   for (int k = 0; k < n->nout; k++)
-    seconds += d->swap_latency +
-               (double)mrt_type_bytes(&n->out[k]->type) / d->swap_read;
+    if (!mrt_input_in_tier(n, k))
+      seconds += d->swap_latency +
+                 (double)mrt_type_bytes(&n->out[k]->type) / d->swap_read;
   return seconds;
 }

@@ -1,7 +1,9 @@
 /* host_step.h -- a step that the CPU computes for a device without the kernel
  *
  * Its operands are copied to staging memory of the host, the CPU's kernel runs
- * there, and what it wrote is copied back.  All plans of a space use the same
+ * there, and what it wrote is copied back.  An update may also be the CPU's
+ * because what it writes lies in the swap tier, in the host's memory: that is
+ * written there.  All plans of a space use the same
  * staging memory in turn: one step's is over before the next begins.
  *
  * SPDX-License-Identifier: MIT */
@@ -15,6 +17,7 @@
 typedef struct mrt_span {
   int64_t low; /* bytes from the operand's data to the lowest; 0 or less */
   size_t bytes;
+  bool in_tier;  /* it is not staged: the host finds it in the swap tier */
   size_t offset; /* in the staging memory, of the lowest */
   int shared;    /* an input that shows the same bytes: staged there; or -1 */
 } mrt_span;
@@ -26,6 +29,8 @@ struct mrt_host_step {
   size_t bytes_in, bytes_out; /* copied to the host, and back */
 };
 
+/* Is its input k an updated variable, which the host finds in the tier? */
+bool mrt_input_in_tier(const mrt_node *n, int k);
 /* The kernel that computes the node: the device's or, *hosted, the CPU's. */
 const mrt_kernel *mrt_node_kernel(const mrt_context *ctx, const mrt_node *n,
                                   bool *hosted);

@@ -30,6 +30,7 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     .backward = s->node->origin.backward,
     .recomputed = s->node->recomputed,
     .hosted = s->hosted,
+    .in_tier = s->node->in_tier,
     .cost = mrt_cost_name(mrt_node_cost(s->node)),
     .accumulate = mrt_node_sums(s->node),
     .flops = s->flops,

@@ -80,6 +80,7 @@ typedef struct mrt_candidate {
   bool overlap;    /* collectives run beside the steps */
   bool least;      /* in the least bytes the solver finds quickly */
   bool seeded;     /* the solver begins with memo.runs, in their order */
+  bool in_tier;    /* the host updates what is swapped, where it lies */
 } mrt_candidate;
 #define MRT_ALL_LANES 1e9
 

@@ -62,6 +62,9 @@ void mrt_planner_take(mrt_planner *p, mrt_planner *other);
 mrt_status mrt_plan_within_budget(mrt_planner *p);
 /* A policy: of two orders the one that needs less. */
 mrt_status mrt_plan_best_order(mrt_planner *p);
+/* A policy that swaps variables: the host updates them where they lie, if that
+ * is quicker. */
+mrt_status mrt_plan_best_updates(mrt_planner *p);
 /* Once it is made: the same with collectives beside its steps, where that is
  * quicker and takes no more. */
 mrt_status mrt_plan_overlapped(mrt_planner *p);

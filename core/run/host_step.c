@@ -9,6 +9,11 @@
 #include "plan/host_step.h"
 #include "run/remote.h"
 
+static void *in_tier(const mrt_plan *plan, const mrt_operand *o) {
+  mrt_tier *tier = plan->runner->run.tier;
+  return tier->memory(tier, (size_t)(uintptr_t)o->data);
+}
+
 static char *staged(const mrt_plan *plan, const struct mrt_host_step *h,
                     const mrt_span *s) {
   if (s->shared >= 0) s = &h->in[s->shared];
@@ -21,6 +26,10 @@ static mrt_status copy_in(const mrt_plan *plan, const mrt_step *s) {
   mrt_call *host = mrt_runner_staged(plan, s);
   for (int k = 0; k < call->nin; k++) {
     const mrt_span *span = &h->in[k];
+    if (span->in_tier) {
+      host->in[k].data = in_tier(plan, &call->in[k]);
+      continue;
+    }
     char *here = staged(plan, h, span);
     host->in[k].data = here - span->low;
     if (span->shared >= 0 || !span->bytes) continue;
@@ -29,7 +38,9 @@ static mrt_status copy_in(const mrt_plan *plan, const mrt_step *s) {
                             0, &plan->ctx->error));
   }
   for (int k = 0; k < call->nout; k++)
-    host->out[k].data = staged(plan, h, &h->out[k]) - h->out[k].low;
+    host->out[k].data = h->out[k].in_tier
+                            ? host->in[h->out[k].shared].data
+                            : staged(plan, h, &h->out[k]) - h->out[k].low;
   host->scratch = (char *)plan->runner->space->host + h->scratch;
   return MRT_OK;
 }
@@ -39,7 +50,7 @@ static mrt_status copy_out(const mrt_plan *plan, const mrt_step *s) {
   const struct mrt_host_step *h = s->host;
   for (int k = 0; k < call->nout; k++) {
     const mrt_span *span = &h->out[k];
-    if (!span->bytes) continue;
+    if (!span->bytes || span->in_tier) continue;
     MRT_TRY(mrt_device_write(
         &plan->ctx->device, (char *)call->out[k].data + span->low,
         staged(plan, h, span), span->bytes, &plan->ctx->error));

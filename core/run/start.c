@@ -118,7 +118,7 @@ mrt_status mrt_variables_start(mrt_context *ctx, mrt_tensor **variables,
 }
 
 mrt_status mrt_plan_evict(const mrt_plan *plan) {
-  if (!plan->graph.transfer_count) return MRT_OK;
+  if (!plan->swaps) return MRT_OK;
   MRT_TRY(mrt_plan_reserve_swap(plan));
   for (int i = 0; i < plan->leaf_count; i++) {
     mrt_tensor *t = plan->leaves[i]->tensor;

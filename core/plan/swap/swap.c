@@ -18,6 +18,7 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/swap/swap.h"
 #include "plan/cost.h"
+#include "plan/host_step.h"
 #include "tensor/swap_tier.h"
 
 #include <math.h>
@@ -108,6 +109,7 @@ static mrt_status add_use(swapping *w, mrt_value *v, int step, int k) {
   const mrt_node *n = w->g->nodes[step];
   swap_use u = { step, k, -1, -1 };
   if (!v->base->swapped && !v->base->evicted) return MRT_OK;
+  if (k >= 0 && mrt_input_in_tier(n, k)) return MRT_OK;
   MRT_TRY(stay_at(w, v, step, &u.stay));
   stay *s = &w->stays[u.stay];
   s->last = step;
@@ -227,6 +229,24 @@ static mrt_status schedule(swapping *w) {
   return MRT_OK;
 }
 
+/* Homes that are never copied: the host updates them where they lie. */
+static mrt_status add_homes(swapping *w, int *of, mrt_tenant **list,
+                            int *count) {
+  int room = w->count;
+  for (int i = 0; i < w->g->node_count; i++) {
+    const mrt_node *n = w->g->nodes[i];
+    for (int k = 0; n->in_tier && k < n->op->updates; k++) {
+      mrt_value *home = n->in[k]->base;
+      if (!home->swapped || of[home->id]) continue;
+      if (!MRT_PUSH_ROOM(&w->arena, *list, *count, room))
+        return mrt_nomem(&w->g->ctx->error);
+      (*list)[*count] = (mrt_tenant){ .home = home, .first = i, .last = i };
+      of[home->id] = ++*count;
+    }
+  }
+  return MRT_OK;
+}
+
 /* Which tier is each home's?  Its copies may hide behind the steps between its
  * stays. */
 static mrt_status choose_tiers(swapping *w) {
@@ -249,6 +269,7 @@ static mrt_status choose_tiers(swapping *w) {
   for (int i = 0; i < count; i++)
     if (list[i].home->swapped)
       list[i].beside += w->time[w->g->node_count] - w->time[list[i].last + 1];
+  MRT_TRY(add_homes(w, of, &list, &count));
   return mrt_swap_assign(w->plan, &w->arena, list, count);
 }
 

@@ -31,6 +31,10 @@ mrt_status mrt_swap_in(mrt_graph *g, mrt_value *swapped, mrt_copying *c);
 /* Fill p->staged for the variables whose leaves are swapped, in the order as it
  * is. */
 mrt_status mrt_swap_staged(mrt_planner *p);
+/* May the host update what is swapped, where it lies? */
+bool mrt_may_update_in_tier(const mrt_planner *p);
+/* It does from now on, where the candidate or the script says so. */
+mrt_status mrt_update_in_tier(mrt_planner *p, mrt_arena *arena);
 /* A value that is swapped, to be given a tier. */
 typedef struct mrt_tenant {
   mrt_value *home;

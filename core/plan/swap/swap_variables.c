@@ -141,7 +141,8 @@ static bool any_slow(const mrt_graph *g) {
 static mrt_status decide(mrt_planner *p, mrt_arena *arena) {
   uses u;
   MRT_TRY(look(&p->plan->graph, arena, &u));
-  return p->plan->options.swap ? ask(p, &u) : choose(p, arena, &u);
+  MRT_TRY(p->plan->options.swap ? ask(p, &u) : choose(p, arena, &u));
+  return mrt_update_in_tier(p, arena);
 }
 
 mrt_status mrt_pass_swap_variables(mrt_planner *p) {

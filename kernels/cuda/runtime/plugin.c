@@ -109,6 +109,7 @@ static void describe(mrt_device *d, mrt_cuda *c,
                      .kernel = mrt_cuda_kernel,
                      .describe = mrt_cuda_describe,
                      .open_tier = mrt_cuda_open_tier,
+                     .tier_in_memory = true,
                      .close = close_device,
                      .state = c };
   snprintf(d->name, sizeof d->name, "cuda:%d", c->index);

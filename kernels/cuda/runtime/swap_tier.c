@@ -106,6 +106,10 @@ static void drain(mrt_tier *tier) {
   mrt_cuda_check(t->cuda, drain_lanes(t), &ignored);
 }
 
+static void *memory(mrt_tier *tier, size_t offset) {
+  return ((cuda_tier *)tier)->data + offset;
+}
+
 static void close_tier(mrt_tier *tier) {
   cuda_tier *t = (cuda_tier *)tier;
   drain(tier);
@@ -135,7 +139,8 @@ mrt_status mrt_cuda_open_tier(const mrt_device *device, const char *folder,
   cuda_tier *t = mrt_calloc(a, 1, sizeof *t);
   (void)folder;
   if (!t) return mrt_fail(e, MRT_ENOMEM, "out of memory");
-  t->tier = (mrt_tier){ resize, start, wait_for, drain, join, close_tier };
+  t->tier =
+      (mrt_tier){ resize, start, wait_for, drain, join, close_tier, memory };
   t->cuda = mrt_cuda_of(device), t->allocator = a;
   cudaError_t code = open_lane(&t->lanes[0]);
   if (!code) code = open_lane(&t->lanes[1]);

@@ -62,6 +62,9 @@ local MOST_EFFORT = 1000
 ---  scale, which gradients may overflow, only what comes before them is looked at
 ---@field swap? mrt.SwapPolicy       which variables live in a file; by default those
 ---  that a budget wants there; policy.swap.none(): nothing is swapped
+---@field update_on_host? boolean  on a device whose swap tier is the host's memory: the
+---  CPU updates what is swapped there, where it lies; by default where that is predicted
+---  quicker than copying it to the device and back.  The bits are the same
 
 -- The type of each; "any" is read by its own module.
 local kinds = { name = "string", inplace = "boolean", share = "boolean",
@@ -69,7 +72,8 @@ local kinds = { name = "string", inplace = "boolean", share = "boolean",
   memory = "any", swap = "any", place = "any",
   accumulate = "any", nan = "any", shard = "any", transforms = "any",
   gradient_noise = "any",
-  precision = "any", allow_batch_statistics = "boolean", job = "table" }
+  precision = "any", allow_batch_statistics = "boolean", job = "table",
+  update_on_host = "boolean" }
 for _, name in ipairs(core.rewrites()) do kinds[name] = "boolean" end
 
 local function refuse(who, name, wanted, value)

@@ -71,7 +71,8 @@ function Plan.new(core_plan, name, planning_us)
 end
 
 --- List the nodes in executing order: op, class (kind of work), file, line,
---- backward, hosted (by the CPU, for a device without the kernel; or absent), accumulate
+--- backward, hosted (by the CPU, for a device without the kernel; or absent), in_tier (by
+--- the CPU, in the swap tier, where what it updates lies; or absent), accumulate
 --- (what sums are rounded to after each term; or absent), flops, bytes, time (predicted
 --- seconds), live.
 ---@return table[]

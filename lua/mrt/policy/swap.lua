@@ -15,6 +15,11 @@
 --- A device with several swap tiers (host, disk) may be answered with a tier's name: the
 --- variable lives there.  "swap" leaves which one to the planner.
 ---
+--- Behind a device with memory of its own the CPU may update what is swapped to the host's
+--- memory, there: gradients come to the host instead of state to the device (Ren et al.,
+--- "ZeRO-Offload", USENIX ATC 2021).  The planner does so where it predicts less time; the
+--- option `update_on_host` of mrt.compile says otherwise.
+---
 --- SPDX-License-Identifier: MIT
 
 local ask = require "mrt.policy.ask"

@@ -59,8 +59,8 @@ local function totals(out, plan)
       format.bytes(plan.copied_in)))
   end
   if plan.hosted > 0 then
-    row(out, "staging", plan.staging, ("of the host, for %d of %d nodes that the device "
-      .. "has no kernel for; not in peak"):format(plan.hosted, plan.nodes))
+    row(out, "staging", plan.staging, ("of the host, for %d of %d nodes that the CPU "
+      .. "computes; not in peak"):format(plan.hosted, plan.nodes))
   end
   out[#out + 1] = ('<tr><td class="k">step time</td><td class="n">%s</td><td></td>'
     .. "<td>predicted for %s%s</td></tr></table>"):format(format.time(plan.seconds),

@@ -42,7 +42,8 @@
 ---                   workspace; fetched (a variable that lives in the swap
 ---                   tier, while in the arena), swapped (in the swap tier)
 ---     steps         [{op, file, line, layer (0: none), backward, recomputed (it
----                   runs again what has run), hosted? (by the CPU), accumulate?
+---                   runs again what has run), hosted? (by the CPU), in_tier? (where
+---                   its variables are swapped to), accumulate?
 ---                   (what sums are rounded to after each term), class (kind of
 ---                   work), time (predicted, seconds), flops, bytes (read and
 ---                   written), live, reads: [value], writes: [value]}]
@@ -73,7 +74,7 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "transfers", "lane", "tier", "capacity",
   "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
-  "backward", "recomputed", "hosted", "accumulate", "class", "time", "live", "reads",
+  "backward", "recomputed", "hosted", "in_tier", "accumulate", "class", "time", "live", "reads",
   "writes", "value",
   "start", "wait", "beside",
   "reserved", "wasted", "calls", "segments", "device" }

@@ -100,12 +100,14 @@ end
 
 local HOSTED = 6 -- operators that the device lacks
 
--- What the CPU computes for the device, which has no kernels for it.
+-- What the CPU computes for the device, which has no kernels for it, or because it is
+-- swapped to the host's memory.
 local function hosted(plan, lines, steps)
   if plan.hosted == 0 then return end
-  local times, names, seconds = {}, {}, 0
+  local times, names, seconds, here = {}, {}, 0, 0
   for _, s in ipairs(steps) do
     if s.hosted then
+      here = here + (s.in_tier and 1 or 0)
       if not times[s.op] then names[#names + 1] = s.op end
       times[s.op], seconds = (times[s.op] or 0) + 1, seconds + s.time
     end
@@ -119,8 +121,14 @@ local function hosted(plan, lines, steps)
     shown[i] = ("%s %d"):format(format.shorten(names[i], 30), times[names[i]])
   end
   if #names > HOSTED then shown[#shown + 1] = ("%d kinds more"):format(#names - HOSTED) end
-  add(lines, "on the CPU  %d of %d nodes, which %s has no kernels for: %s", plan.hosted,
-    plan.nodes, plan.device.name, table.concat(shown, ", "))
+  local why = "which " .. plan.device.name .. " has no kernels for"
+  if here == plan.hosted then
+    why = "whose variables are swapped to the host"
+  elseif here > 0 then
+    why = ("%s, or (%d) whose variables are swapped to the host"):format(why, here)
+  end
+  add(lines, "on the CPU  %d of %d nodes, %s: %s", plan.hosted, plan.nodes, why,
+    table.concat(shown, ", "))
   add(lines, "  staging   %s  of the host's memory, not in peak", bytes(plan.staging))
   add(lines, "  copied    %s  a run, there and back; %s of the step time with the kernels",
     bytes(plan.hosted_in + plan.hosted_out), format.time(seconds))
