@@ -70,8 +70,8 @@ typedef struct mrt_node {
   bool dead;                       /* removed by the next mrt_graph_sweep */
   bool in_tier; /* an update that the host makes where the variables are that
                    it writes: in the swap tier */
-  int scratch_buffer;              /* or -1 */
-  int mark;                        /* scratch of one pass */
+  int scratch_buffer; /* or -1 */
+  int mark;           /* scratch of one pass */
 } mrt_node;
 
 typedef struct mrt_graph {

@@ -68,7 +68,8 @@ static mrt_status open_tier(const mrt_device *device, const char *folder,
                             mrt_error *e) {
   faulty *f = malloc(sizeof *f);
   if (!f) return MRT_ENOMEM;
-  f->tier = (mrt_tier){ resize, start, wait_for, drain, NULL, close_tier, NULL };
+  f->tier =
+      (mrt_tier){ resize, start, wait_for, drain, NULL, close_tier, NULL };
   mrt_status s = trial.open(device, folder, a, &f->real, e);
   *tier = &f->tier;
   if (s) free(f);
