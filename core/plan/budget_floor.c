@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-enum { LITTLE = 16, HALF = 2 }; /* parts */
-
 /* Not less than the plan of the same budget is sure to find. */
 static size_t floor_bytes(const mrt_budget_search *c) {
   size_t bytes = c->floor.plan ? c->floor.plan->info.peak : SIZE_MAX;
@@ -26,7 +24,7 @@ static mrt_status plan(mrt_budget_search *c, mrt_candidate candidate) {
   MRT_TRY(mrt_planner_begin(c->planner, candidate, &own));
   own.plan->options.memory = SIZE_MAX / 4, own.plan->options.quick = true;
   mrt_status s = mrt_planner_finish(&own);
-  if (!s && !c->planner->memo.segments_count) {
+  if (!s && !c->large && !c->planner->memo.segments_count) {
     mrt_memo *memo = &c->planner->memo;
     memcpy(memo->segments, own.memo.segments, sizeof memo->segments);
     memo->segments_count = own.memo.segments_count;
@@ -36,19 +34,6 @@ static mrt_status plan(mrt_budget_search *c, mrt_candidate candidate) {
   if (least) mrt_planner_take(&c->floor, &own);
   mrt_plan_discard(own.plan); /* unless it was taken */
   return s == MRT_EBUDGET ? MRT_OK : s;
-}
-
-/* Swapping variables settles the order, which may take more than they do. */
-static bool are_little(const mrt_budget_search *c, size_t variables) {
-  return variables < c->planner->memo.order_peak / LITTLE;
-}
-
-/* Is that way worth planning, after others?  Of a large graph one that swaps is
- * enough, unless the budget is near. */
-static bool worth(const mrt_budget_search *c, const mrt_candidate *way) {
-  if (!c->floor.plan) return true;
-  if (!mrt_budget_is_below(c, 0)) return false;
-  return !c->large || (way->lanes == 0 && !mrt_budget_is_below(c, HALF));
 }
 
 /* With all that may be swapped, then without: not always is that less, and
@@ -62,12 +47,12 @@ mrt_status mrt_budget_floor(mrt_budget_search *c) {
     { .least = true },
   };
   int first = mrt_budget_may_swap(c) ? 0 : MRT_COUNT(ways) / 2;
-  if (c->large && first == 0 && are_little(c, all)) first++;
   for (int i = first; i < MRT_COUNT(ways); i++) {
     mrt_candidate candidate = ways[i];
     candidate.rough = c->large;
     candidate.in_tier = candidate.variables > 0 && mrt_budget_may_update(c);
-    if (worth(c, &candidate)) MRT_TRY(plan(c, candidate));
+    if (i > first && !mrt_budget_is_below(c, 0)) break;
+    MRT_TRY(plan(c, candidate));
   }
   return MRT_OK;
 }

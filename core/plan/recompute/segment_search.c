@@ -128,11 +128,13 @@ static mrt_status refine(segment_cutting *c, mrt_segments *cuts, int *count) {
 }
 
 static mrt_status rank_all(segment_cutting *c, mrt_segments *cuts, int *count) {
-  bool large = c->k->plan->graph.node_count >= MRT_PLAN_LARGE;
+  const mrt_plan *plan = c->k->plan;
+  bool large = plan->graph.node_count >= MRT_PLAN_LARGE;
+  bool few = large && plan->candidate.least; /* to begin with: somebody waits */
   double all = 0, step = large ? 2 : sqrt(2);
   int root = (int)(sqrt(c->layers) + 0.5);
   for (int l = 1; l <= c->layers; l++) all += (double)c->bytes[l];
-  for (int n = 1; n <= c->layers; n *= 2)
+  for (int n = 1; !few && n <= c->layers; n *= 2)
     MRT_TRY(rank_one(c, (mrt_segments){ .every = n }, cuts, count));
   if (root > 1)
     MRT_TRY(rank_one(c, (mrt_segments){ .parts = root }, cuts, count));
@@ -140,7 +142,7 @@ static mrt_status rank_all(segment_cutting *c, mrt_segments *cuts, int *count) {
     MRT_TRY(rank_one(c, (mrt_segments){ .parts = n }, cuts, count));
   for (double n = step; n < c->layers; n *= step)
     MRT_TRY(rank_bytes(c, all / n, cuts, count));
-  return refine(c, cuts, count);
+  return few ? MRT_OK : refine(c, cuts, count);
 }
 
 mrt_status mrt_recompute_segment_search(mrt_recompute *k, mrt_segments *cuts,
