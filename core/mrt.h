@@ -350,13 +350,15 @@ struct mrt_plan_options {
   bool trap; /* a run ends with EDATA where a NaN or an infinity is made; it
                     names the operator if nothing is fused */
   bool overflows; /* gradients may: trap nothing from their first node on */
-  bool no_swap;   /* the planner swaps nothing of its own accord */
-  int in_tier;    /* the host updates what lies in a swap tier of its memory: 1
+  bool offer;   /* with EBUDGET comes a plan all the same, if one was made that
+                     takes what is needed: to look at; it is freed as any */
+  bool no_swap; /* the planner swaps nothing of its own accord */
+  int in_tier;  /* the host updates what lies in a swap tier of its memory: 1
                      where it can, -1 nowhere, 0 where that is quicker */
-  bool quick;     /* EBUDGET without looking for a budget that would do */
-  bool glance;    /* within a budget: the first plan that fits of each kind, for
+  bool quick;   /* EBUDGET without looking for a budget that would do */
+  bool glance;  /* within a budget: the first plan that fits of each kind, for
                      somebody compares many */
-  bool any;       /* any plan within the budget will do: nobody runs it */
+  bool any;     /* any plan within the budget will do: nobody runs it */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
                             left halfway, and it runs with mrt_plan_run_part */
   const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */

@@ -121,6 +121,9 @@ void mrt_lua_at(lua_State *L, mrt_binding *m);
 int mrt_lua_fail(lua_State *L, mrt_binding *m, mrt_status status,
                  const char *op, const char *fmt, ...);
 /* The same with the core's message. */
+/* The error of a budget that is too little, with the plan at that index, which
+ * takes what is needed. */
+int mrt_lua_offer(lua_State *L, mrt_binding *m, int plan, const char *op);
 int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
                   const char *op);
 /* Push what a message says of the value at `arg`: "f32[2,3]", 7, 'word'. */

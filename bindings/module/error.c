@@ -165,6 +165,17 @@ int mrt_lua_fail(lua_State *L, mrt_binding *m, mrt_status status,
   return lua_error(L);
 }
 
+/* Push the error that the core's message says. */
+static void push_failure(lua_State *L, mrt_binding *m, mrt_status status,
+                         const char *op) {
+  size_t needed = status == MRT_EBUDGET ? mrt_budget_needed(m->ctx) : 0;
+  lua_pushstring(L, mrt_message(m->ctx));
+  wrap(L, m, status, op);
+  if (!needed || !lua_istable(L, -1)) return;
+  lua_pushinteger(L, (lua_Integer)needed);
+  lua_setfield(L, -2, "needed");
+}
+
 int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
                   const char *op) {
   if (m->carried) { /* an error of Lua code that the core called */
@@ -174,12 +185,15 @@ int mrt_lua_raise(lua_State *L, mrt_binding *m, mrt_status status,
     lua_rawsetp(L, LUA_REGISTRYINDEX, &m->carried);
     return lua_error(L);
   }
-  size_t needed = status == MRT_EBUDGET ? mrt_budget_needed(m->ctx) : 0;
-  lua_pushstring(L, mrt_message(m->ctx));
-  wrap(L, m, status, op);
-  if (needed && lua_istable(L, -1)) {
-    lua_pushinteger(L, (lua_Integer)needed);
-    lua_setfield(L, -2, "needed");
+  push_failure(L, m, status, op);
+  return lua_error(L);
+}
+
+int mrt_lua_offer(lua_State *L, mrt_binding *m, int plan, const char *op) {
+  push_failure(L, m, MRT_EBUDGET, op);
+  if (lua_istable(L, -1)) {
+    lua_pushvalue(L, plan);
+    lua_setfield(L, -2, "plan");
   }
   return lua_error(L);
 }

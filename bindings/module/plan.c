@@ -60,7 +60,8 @@ static plan *push_plan(lua_State *L, int inputs, int outputs, int space) {
 }
 
 /* (inputs, outputs, options, space?, part?) -> plan.  `inputs` says how many
- * there were; `part` is a batch. */
+ * there were; `part` is a batch.  With options.offer the error of a budget has
+ * a `plan` that takes what is needed, if there is one. */
 static int make_plan(lua_State *L, bool last) {
   mrt_binding *m = mrt_binding_get(L);
   lua_settop(L, 5);
@@ -73,12 +74,14 @@ static int make_plan(lua_State *L, bool last) {
   luaL_argcheck(L, inputs >= 0 && inputs <= MRT_LONGEST_LIST, 1,
                 "not a count of inputs");
   plan *p = push_plan(L, (int)inputs, outputs->count, 4);
+  int at = lua_gettop(L);
   mrt_lua_at(L, m);
   /* The trace ends whatever is returned, so there is no second try. */
   mrt_status status = (last ? mrt_trace_end : mrt_trace_plan)(
       m->ctx, outputs->at, outputs->count, &reading.options,
       space ? *space : NULL, &p->plan);
   mrt_lua_handles_clear(outputs);
+  if (status == MRT_EBUDGET && p->plan) return mrt_lua_offer(L, m, at, "plan");
   if (status != MRT_OK) {
     p->plan = NULL;
     return mrt_lua_raise(L, m, status, "plan");

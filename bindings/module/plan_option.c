@@ -48,6 +48,7 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
   o.no_share = is_off(L, arg, "share");
   o.quick = flag(L, arg, "quick"), o.glance = flag(L, arg, "glance"),
   o.any = flag(L, arg, "any");
+  o.offer = flag(L, arg, "offer");
   o.no_swap = flag(L, arg, "no_swap");
   o.in_tier = flag(L, arg, "update_on_host")     ? 1
               : is_off(L, arg, "update_on_host") ? -1

@@ -516,6 +516,16 @@ static mrt_status compete(mrt_budget_search *c) {
   return adopt(c, &c->floor), MRT_OK;
 }
 
+/* The floor, if it takes what is said to be needed. */
+static void offer(mrt_budget_search *c) {
+  const mrt_context *ctx = c->planner->plan->ctx;
+  const mrt_plan *floor = c->floor.plan;
+  if (!floor) return;
+  if (floor->info.peak + floor->device.overhead != ctx->error.needed) return;
+  adopt(c, &c->floor);
+  c->planner->plan->offered = true;
+}
+
 mrt_status mrt_plan_within_budget(mrt_planner *p) {
   mrt_budget_search c = { .planner = p,
                           .large = p->plan->graph.node_count >= MRT_PLAN_LARGE,
@@ -524,6 +534,7 @@ mrt_status mrt_plan_within_budget(mrt_planner *p) {
                           .seconds = INFINITY };
   c.left = c.large || c.hurried ? FEW : ALL_SOLVED;
   mrt_status s = compete(&c);
+  if (s == MRT_EBUDGET && p->plan->options.offer) offer(&c);
   mrt_plan_discard(c.best.plan); /* unless it was taken */
   mrt_plan_discard(c.floor.plan);
   return s;

@@ -143,7 +143,8 @@ struct mrt_plan {
   mrt_buffer *buffers;
   int buffer_count, buffer_room;
   size_t arena_bytes;
-  bool swaps;                        /* values are swapped or evicted */
+  bool swaps;   /* values are swapped or evicted */
+  bool offered; /* instead of one in the budget, which is too little */
   size_t swap_bytes[MRT_SWAP_TIERS]; /* of the space's part of each tier */
   mrt_tier_info tiers[MRT_SWAP_TIERS];
   mrt_transfer_info *transfers; /* graph.transfer_count */

@@ -127,18 +127,19 @@ static void free_source(const mrt_context *ctx, mrt_graph *source) {
   mrt_release(ctx->allocator, source, sizeof *source);
 }
 
-/* On failure nothing is left. */
+/* On failure nothing is left, unless it is EBUDGET with a plan to look at. */
 static mrt_status make(mrt_plan *blank, const plan_request *r, mrt_space *space,
                        mrt_plan **out) {
   mrt_plan *plan = NULL;
   bool traced = blank->ctx->trace != NULL;
   mrt_status s = traced ? plan_trace(blank, r, &plan) //
                         : plan_once(blank, r, &plan);
-  if (!s) s = mrt_runner_new(plan, space);
-  if (!s) return *out = plan, MRT_OK;
+  bool offered = s == MRT_EBUDGET && plan && plan->offered;
+  mrt_status made = s && !offered ? s : mrt_runner_new(plan, space);
+  if (!made) return *out = plan, s;
   mrt_plan_discard(plan);
   free_source(blank->ctx, blank->source);
-  return s;
+  return made;
 }
 
 /* A budget is for all that the step takes of the device. */
@@ -176,7 +177,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   mrt_rounding_begin(&host);
   s = make(&blank, &r, space, &plan);
   mrt_rounding_end(&host);
-  if (s) return mrt_space_free(space), s;
+  if (!plan) return mrt_space_free(space), s;
   if (ctx->trace && ctx->trace->old) { /* it goes on where that is */
     plan->runner->seed_epoch = ctx->trace->old->runner->seed_epoch;
     plan->runner->runs = ctx->trace->old->runner->runs;
@@ -189,7 +190,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   mrt_context_ref(ctx);
   ctx->plans++;
   *out = plan;
-  return MRT_OK;
+  return s;
 }
 
 MRT_API void mrt_plan_free(mrt_plan *plan) {

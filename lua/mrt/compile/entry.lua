@@ -48,6 +48,7 @@ local function plan_one(self, now, group, k, tensors, n, ...)
   local start = os.clock()
   self.options.rows = self.options.ranks and batch and batch:dim() > 0 and now.rows or nil
   self.options.like = self.like -- of other sizes; its order and schedule may do
+  self.options.offer = not self.quiet -- for the message, if the budget is too little
   made.core = core.trace_end(#made.inputs + #made.runtime, made.outputs,
     self.options, self.space)
   self.like, self.options.like = made.core, nil -- a plan is kept no longer than that

@@ -74,6 +74,14 @@ function budget.fallbacks(first)
   return first and { all } or { all, swap.optimizer { least = 4096 } }
 end
 
+-- The plan that the core has made of what is needed, if it has.
+local function offered(err, replan)
+  local core_plan = err.plan
+  err.plan = nil
+  if core_plan then return pcall(require "mrt.plan".new, core_plan, nil, 0) end
+  return pcall(replan, { memory = err.needed }, nil, "any")
+end
+
 --- Raise the error of a budget that was too little, with what is alive at the
 --- peak of the smallest budget that would do, and the next lever.
 ---@param err table     error object of the core, code "budget"
@@ -87,7 +95,7 @@ function budget.explain(err, given, replan, bound)
     :format(bound and ("%s leave %s to the step, which"):format(bound, format.bytes(given))
       or "memory = " .. format.bytes(given), err.message:match "with ([%a ]+),"
       or "micro-batches", format.bytes(needed), needed) }
-  local ok, plan = pcall(replan, { memory = needed }, nil, "any")
+  local ok, plan = offered(err, replan) if not ok then print(plan) end
   if ok then alive(plan, lines) end
   local swaps = err.message:find("swapping,", 1, true)
   lines[#lines + 1] = ok and #plan:steps() >= LARGE and UNTRIED
