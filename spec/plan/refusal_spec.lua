@@ -72,6 +72,19 @@ describe("a budget that nothing meets", function()
         local fits, made = plan(make, with(options, err.needed))
         assert.is_true(fits, label .. tostring(made))
         assert.is_true(made.peak <= err.needed, label)
+        assert.matches("at its peak, in .*live\n", err.message)
+        assert.is_nil(err.plan)
+      end
+    end)
+
+    it("is not what recomputing alone keeps to, of a " .. name, function()
+      for i, options in ipairs(others[name]) do
+        local alone = with(options, 1024)
+        alone.swap = none
+        local needed = select(2, plan(make, alone)).needed
+        local swaps = with(options, needed)
+        swaps.swap = nil
+        assert(plan(make, swaps), ("%s, options %d"):format(name, i))
       end
     end)
   end

@@ -36,6 +36,7 @@ end
 -- micro-batches.
 local function plan_one(self, now, group, k, tensors, n, ...)
   local batch = tensors[1]
+  self.options.offer = k == 1 and not self.quiet -- a plan, for the message of a refusal
   group.key = core.trace_keys(group.key)
   now.rows = batch and batch:dim() > 0 and batch:size(1) or 1
   if k > 1 then
@@ -48,7 +49,6 @@ local function plan_one(self, now, group, k, tensors, n, ...)
   local start = os.clock()
   self.options.rows = self.options.ranks and batch and batch:dim() > 0 and now.rows or nil
   self.options.like = self.like -- of other sizes; its order and schedule may do
-  self.options.offer = not self.quiet -- for the message, if the budget is too little
   made.core = core.trace_end(#made.inputs + #made.runtime, made.outputs,
     self.options, self.space)
   self.like, self.options.like = made.core, nil -- a plan is kept no longer than that
