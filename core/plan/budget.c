@@ -39,6 +39,10 @@ enum {
  * one, is not worth it; nor is one of a large graph. */
 static const double little = 0.005, very_little = 0.002, large_little = 0.02;
 
+/* A plan is thought to run so many steps: another search of a large graph, which
+ * takes some seconds, is worth it where these may lose as many. */
+static const double steps = 200, search = 1;
+
 /* Orders and packing change the bytes of segments by this factor. */
 static const double close = 1.1;
 
@@ -161,15 +165,23 @@ static bool worth(const mrt_budget_search *c, double least) {
   return c->left > 0 && least + least_gain < c->seconds;
 }
 
+/* Is the best in another order than that of the least peak, where values live
+ * briefly? */
+static bool is_brief(const mrt_budget_search *c) {
+  const mrt_plan *best = c->best.plan;
+  if (c->kept) return true;
+  if (!best || c->planner->memo.same_order) return false;
+  const mrt_candidate *candidate = &best->candidate;
+  return candidate->brief || candidate->segmented || candidate->seeded;
+}
+
 static mrt_status try_activations(mrt_budget_search *c, double lanes,
-                                  size_t variables) {
-  mrt_candidate candidate = {
-    .lanes = lanes,
-    .variables = variables,
-    .prefetch = PREFETCHED,
-    .kept = c->kept,
-    .brief = c->kept || (c->best.plan && c->best.plan->candidate.brief)
-  };
+                                  size_t variables, bool brief) {
+  mrt_candidate candidate = { .lanes = lanes,
+                              .variables = variables,
+                              .prefetch = PREFETCHED,
+                              .kept = c->kept,
+                              .brief = brief };
   return worth(c, c->base) ? try(c, candidate) : MRT_OK;
 }
 
@@ -248,14 +260,20 @@ static mrt_status try_candidates(mrt_budget_search *c) {
   size_t want = smaller((size_t)(most * (double)all), excess(c));
   size_t first = smaller(want, (size_t)(most * (double)state));
   double before = c->seconds;
-  MRT_TRY(try_activations(c, 1, 0));
+  bool brief = is_brief(c);
+  int left = c->left;
+  MRT_TRY(try_activations(c, 1, 0, brief));
+  if (c->seconds == before && brief && !c->kept) {
+    c->left = left;
+    MRT_TRY(try_activations(c, 1, 0, false));
+  }
   if (c->large && c->seconds < before) return MRT_OK;
   if (c->large) first = want;
   MRT_TRY(try_variables(c, first));
   if (swapped(c) == 0 && want > first) MRT_TRY(try_variables(c, want));
-  if (swapped(c) > 0) MRT_TRY(try_activations(c, 0.5, swapped(c)));
+  if (swapped(c) > 0) MRT_TRY(try_activations(c, 0.5, swapped(c), is_brief(c)));
   if (c->seconds == before && !(c->large && before == INFINITY))
-    MRT_TRY(try_activations(c, 0.5, 0));
+    MRT_TRY(try_activations(c, 0.5, 0, is_brief(c)));
   return c->seconds == INFINITY ? try_anything(c, want) : MRT_OK;
 }
 
@@ -482,8 +500,9 @@ static mrt_status try_others(mrt_budget_search *c) {
 /* With recomputing, unless that alone loses too little, and without. */
 static mrt_status try_swapping(mrt_budget_search *c, bool enough) {
   if (!enough) MRT_TRY(try_candidates(c));
-  bool alone = !c->large && !c->hurried && c->seconds < INFINITY &&
+  bool alone = !c->hurried && c->seconds < INFINITY &&
                !c->planner->memo.no_recompute;
+  if (c->large) alone &= (c->seconds - c->base) * steps > search;
   if (alone) MRT_TRY(try_copies(c));
   return c->seconds < INFINITY ? try_in_tier(c) : MRT_OK;
 }

@@ -241,13 +241,14 @@ static mrt_status make(mrt_planner *p) {
 
 mrt_status mrt_planner_make(mrt_planner *p) {
   mrt_status s = make(p);
-  if (!s) {
-    p->plan->info.compressed = p->memo.compress.from;
-    p->plan->info.compressed_to = p->memo.compress.to;
-  }
-  if (!s && p->plan->options.checkpoint && p->memo.kept_peak)
-    p->plan->info.kept_peak = p->memo.kept_peak + mrt_plan_rest(p->plan);
   p->memo.like = NULL;
-  if (!s) p->plan->memo = p->memo;
+  bool offered = s == MRT_EBUDGET && p->plan && p->plan->offered;
+  if (s && !offered) return s;
+  mrt_plan_info *info = &p->plan->info;
+  info->compressed = p->memo.compress.from;
+  info->compressed_to = p->memo.compress.to;
+  if (p->plan->options.checkpoint && p->memo.kept_peak)
+    info->kept_peak = p->memo.kept_peak + mrt_plan_rest(p->plan);
+  p->plan->memo = p->memo; /* policies are not asked again for its stages */
   return s;
 }

@@ -199,6 +199,34 @@ describe("memory alone", function()
     assert.equal(0, fast.recomputed)
   end)
 
+  it("swaps in deep recurrent nets too, in the order that they take least in #long", function()
+    machine(1e12)
+    local T, N, H, classes = 256, 8, 128, 500
+    local lstm, head = nn.LSTM(50, H, { layers = 4 }), nn.Linear(H, classes)
+    local params = lstm:parameters()
+    table.move(head:parameters(), 1, 2, #params + 1, params)
+    local function part(input, targets, h, c)
+      local out
+      out, h, c = lstm(input, h, c)
+      return nn.cross_entropy(head(out):reshape(-1, classes), targets:reshape(-1)), h, c
+    end
+    local function plan(options)
+      return mrt.compile(function(input, targets)
+        local h, c, sum, loss = mrt.zeros(4, N, H), mrt.zeros(4, N, H), 0, nil
+        for i = 1, T, 16 do
+          loss, h, c = mrt.layer(part, input:slice(1, i, i + 15), targets:slice(1, i, i + 15), h, c)
+          sum = sum + loss
+        end
+        for i, g in ipairs(mrt.grad(sum, params)) do params[i]:assign(params[i] - g * 0.1) end
+        return sum
+      end, options):plan(mrt.zeros(T, N, 50), mrt.zeros({ T, N }, { dtype = "i32" }))
+    end
+    local all = plan {}
+    assert.is_true(#all:steps() > 4000) -- large: fewer candidates
+    local within = plan { memory = all.peak - all.transient * 4 // 5 }
+    assert.is_true(within.seconds < 1.01 * all.seconds)
+  end)
+
   it("recomputes where nobody knows how quick copies are, and swaps where it must", function()
     local function within(share, guessed, options)
       machine(1e13, guessed)

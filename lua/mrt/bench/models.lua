@@ -91,7 +91,36 @@ function models.lstm(_, options)
   return step, x, y
 end
 
-local others = { mlp = models.mlp, resnet18 = models.resnet18, lstm = models.lstm }
+local LONG <const>, CHUNK <const> = 1024, 16 -- steps; of one loss
+
+--- A classifier of each of 1,024 steps: four LSTM layers 1,024 wide, 64 rows, SGD.
+--- Too large to be timed in a while: to plan.
+function models.lstm_long(_, options)
+  local lstm, head = nn.LSTM(50, 1024, { layers = 4 }), nn.Linear(1024, 5000)
+  local params = lstm:parameters()
+  table.move(head:parameters(), 1, 2, #params + 1, params)
+  local opt = optim.sgd(params, { lr = 0.1 })
+  local function part(x, y, h, c)
+    local out
+    out, h, c = lstm(x, h, c)
+    return nn.cross_entropy(head(out):reshape(-1, 5000), y:reshape(-1)), h, c
+  end
+  local step = mrt.compile(function(x, y)
+    local h, c, sum = mrt.zeros(4, 64, 1024), mrt.zeros(4, 64, 1024), 0
+    for i = 1, LONG, CHUNK do
+      local loss
+      loss, h, c = mrt.layer(part, x:slice(1, i, i + CHUNK - 1), y:slice(1, i, i + CHUNK - 1),
+        h, c)
+      sum = sum + loss
+    end
+    opt:step(mrt.grad(sum, params))
+    return sum
+  end, options)
+  return step, mrt.zeros(LONG, 64, 50), ids(5000, { LONG, 64 })
+end
+
+local others = { mlp = models.mlp, resnet18 = models.resnet18, lstm = models.lstm,
+  ["lstm-long"] = models.lstm_long }
 
 models.names = { "mlp", "gpt-small", "gpt", "gpt2" }
 
