@@ -212,8 +212,9 @@ describe("memory alone", function()
     end
     local function plan(options)
       return mrt.compile(function(input, targets)
-        local h, c, sum, loss = mrt.zeros(4, N, H), mrt.zeros(4, N, H), 0, nil
+        local h, c, sum = mrt.zeros(4, N, H), mrt.zeros(4, N, H), 0
         for i = 1, T, 16 do
+          local loss
           loss, h, c = mrt.layer(part, input:slice(1, i, i + 15), targets:slice(1, i, i + 15), h, c)
           sum = sum + loss
         end

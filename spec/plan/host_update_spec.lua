@@ -90,7 +90,8 @@ describe("updates on the host", function()
 
   it("are chosen where they are predicted quicker", function()
     for _, device in ipairs(devices) do
-      for _, rule in ipairs { policy.swap.optimizer { least = 1 }, policy.swap.all { least = 1 } } do
+      for _, rule in ipairs { policy.swap.optimizer { least = 1 },
+        policy.swap.all { least = 1 } } do
         local seconds = {}
         for i, choice in ipairs { true, false, "none" } do
           local _, plan = train(device, { swap = rule,

@@ -100,6 +100,14 @@ end
 
 local HOSTED = 6 -- operators that the device lacks
 
+-- Why the CPU computes them; of `here` because of where their variables are.
+local function why_hosted(plan, here)
+  if here == plan.hosted then return "whose variables are swapped to the host" end
+  local why = ("which %s has no kernels for"):format(plan.device.name)
+  return here == 0 and why
+    or ("%s, or (%d) whose variables are swapped to the host"):format(why, here)
+end
+
 -- What the CPU computes for the device, which has no kernels for it, or because it is
 -- swapped to the host's memory.
 local function hosted(plan, lines, steps)
@@ -121,14 +129,8 @@ local function hosted(plan, lines, steps)
     shown[i] = ("%s %d"):format(format.shorten(names[i], 30), times[names[i]])
   end
   if #names > HOSTED then shown[#shown + 1] = ("%d kinds more"):format(#names - HOSTED) end
-  local why = "which " .. plan.device.name .. " has no kernels for"
-  if here == plan.hosted then
-    why = "whose variables are swapped to the host"
-  elseif here > 0 then
-    why = ("%s, or (%d) whose variables are swapped to the host"):format(why, here)
-  end
-  add(lines, "on the CPU  %d of %d nodes, %s: %s", plan.hosted, plan.nodes, why,
-    table.concat(shown, ", "))
+  add(lines, "on the CPU  %d of %d nodes, %s: %s", plan.hosted, plan.nodes,
+    why_hosted(plan, here), table.concat(shown, ", "))
   add(lines, "  staging   %s  of the host's memory, not in peak", bytes(plan.staging))
   add(lines, "  copied    %s  a run, there and back; %s of the step time with the kernels",
     bytes(plan.hosted_in + plan.hosted_out), format.time(seconds))
