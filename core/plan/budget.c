@@ -500,8 +500,8 @@ static mrt_status try_others(mrt_budget_search *c) {
 /* With recomputing, unless that alone loses too little, and without. */
 static mrt_status try_swapping(mrt_budget_search *c, bool enough) {
   if (!enough) MRT_TRY(try_candidates(c));
-  bool alone = !c->hurried && c->seconds < INFINITY &&
-               !c->planner->memo.no_recompute;
+  bool alone =
+      !c->hurried && c->seconds < INFINITY && !c->planner->memo.no_recompute;
   if (c->large) alone &= (c->seconds - c->base) * steps > search;
   if (alone) MRT_TRY(try_copies(c));
   return c->seconds < INFINITY ? try_in_tier(c) : MRT_OK;
