@@ -10,6 +10,12 @@
 
 #include "plan/cost.h"
 
+enum {
+  MRT_BUDGET_SOLVED = 5, /* runs of the solver in all, while something fits */
+  MRT_BUDGET_FEW = 2 /* in all and for a candidate, where the graph is large:
+                            candidates are fewer then */
+};
+
 typedef struct mrt_budget_search {
   mrt_planner *planner; /* its plan: all kept but what recomputing saves */
   mrt_planner best;     /* of the best other candidate; plan NULL: none yet */
@@ -35,6 +41,16 @@ typedef struct mrt_result {
  * of; the best within the plan's budget is kept. */
 mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
                            mrt_candidate candidate, mrt_result *o);
+/* The same for the plan's budget. */
+mrt_status mrt_budget_try(mrt_budget_search *c, mrt_candidate candidate);
+/* Plan o->candidate to the end, once, and fill the rest of it. */
+mrt_status mrt_budget_plan_once(mrt_budget_search *c, size_t memory,
+                                mrt_result *o);
+/* The runs of that plan are what others may begin with. */
+mrt_status mrt_budget_note_runs(mrt_budget_search *c, const mrt_plan *own);
+/* Candidates that swap: with recomputing, unless that alone loses too little,
+ * and without. */
+mrt_status mrt_budget_swap(mrt_budget_search *c, bool enough);
 /* Variables that the planner may swap: not of one micro-batch, for others must
  * agree. */
 size_t mrt_budget_movable(const mrt_budget_search *c);
@@ -49,5 +65,9 @@ mrt_status mrt_budget_floor(mrt_budget_search *c);
 bool mrt_budget_is_below(const mrt_budget_search *c, int part);
 /* Fails with the least budget that is known to do. */
 mrt_status mrt_budget_refuse(mrt_budget_search *c);
+
+static inline bool mrt_node_is_copy(const mrt_node *n) {
+  return n->op->traits & (MRT_SWAPS | MRT_WAITS);
+}
 
 #endif

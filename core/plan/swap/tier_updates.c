@@ -7,8 +7,8 @@
  *   method  An update qualifies if the tier of some variable that it writes is
  *           the host's memory, and of each such one it is the only writer and
  *           the last use: no copy of it is then under way.  As many as that
- *           tier has room for.  Updates have the
- *           CPU's bits on every device, so no bit changes.
+ *           tier has room for.  Updates have the CPU's bits on every device,
+ *           so no bit changes.
  *   never   chooses: the budget search does, by predicted time, or the script
  *   from    Ren et al., "ZeRO-Offload", USENIX ATC 2021
  *
