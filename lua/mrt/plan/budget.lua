@@ -95,7 +95,7 @@ function budget.explain(err, given, replan, bound)
     :format(bound and ("%s leave %s to the step, which"):format(bound, format.bytes(given))
       or "memory = " .. format.bytes(given), err.message:match "with ([%a ]+),"
       or "micro-batches", format.bytes(needed), needed) }
-  local ok, plan = offered(err, replan) if not ok then print(plan) end
+  local ok, plan = offered(err, replan)
   if ok then alive(plan, lines) end
   local swaps = err.message:find("swapping,", 1, true)
   lines[#lines + 1] = ok and #plan:steps() >= LARGE and UNTRIED
