@@ -74,12 +74,14 @@ function budget.fallbacks(first)
   return first and { all } or { all, swap.optimizer { least = 4096 } }
 end
 
--- The plan that the core has made of what is needed, if it has.
+-- A plan of what is needed: the core's, if it has made one, or the first that fits.
 local function offered(err, replan)
-  local core_plan = err.plan
+  local core_plan, least = err.plan, { memory = err.needed }
   err.plan = nil
   if core_plan then return pcall(require "mrt.plan".new, core_plan, nil, 0) end
-  return pcall(replan, { memory = err.needed }, nil, "any")
+  local ok, plan = pcall(replan, least, nil, "any")
+  if ok then return ok, plan end
+  return pcall(replan, least)
 end
 
 --- Raise the error of a budget that was too little, with what is alive at the
