@@ -10,11 +10,12 @@
 
 local core = require "mrt.core"
 local mrt = require "mrt"
+local beside = require "support.beside_torch"
 local files = require "support.files"
 local rows = require "op.rows"
 
 local CASES <const> = 2000
-local python = os.getenv "PYTHON" or "python3"
+local tolerance, differs, json = beside.tolerance, beside.differs, beside.json
 
 -- Not compared, and why.
 local left_out = {
@@ -39,8 +40,6 @@ local no_special = { prod = "overflows where f64 does not", remainder = "% 0 of 
   group_norm = "the same", layer_norm = "the same", rms_norm = "the same",
   global_norm = "the same", div = "of integers by 0: f32" }
 
-local tolerance = { f32 = 3e-5, f64 = 1e-9, f16 = 4e-3, bf16 = 3e-2 }
-local bound = { f32 = 3.4e38, f16 = 65504, bf16 = 3.38e38 }
 -- The last three only where nothing is added up: there sums cancel or overflow.
 local special = { math.huge, -math.huge, 0 / 0, 0.0, -0.0, 1.0, -1.0, 1e30, -1e30, 1e-30 }
 local function is_real(t) return tolerance[t.dtype] ~= nil end
@@ -185,39 +184,6 @@ local function describe(case)
   return ("%s(%s) %s"):format(case.op, table.concat(list, ", "), case.mode)
 end
 
--- The first place where they differ, or nil.
-local function differs(got, wanted, loosest, least)
-  local dims, want_dims = table.concat(got.shape, ","), table.concat(wanted.shape, ",")
-  if dims ~= want_dims then return ("shape [%s], [%s] wanted"):format(dims, want_dims) end
-  local tol = math.max(tolerance[got.dtype] or 0, loosest)
-  local most = bound[got.dtype] or math.huge
-  local g, w, scale = rows.data(got), rows.data(wanted), least
-  for _, x in ipairs(w) do
-    if x == x and math.abs(x) < most then scale = math.max(scale, math.min(math.abs(x), 1e3)) end
-  end
-  for i, x in ipairs(g) do
-    local y = w[i]
-    local same = x == y or (x ~= x and y ~= y)
-      or math.abs(y) > most * 0.99 and math.abs(x) >= most * 0.99 and x * y > 0
-    if not same and not (math.abs(x - y) <= tol * (math.abs(y) + scale) + 1e-37) then
-      return ("element %d is %.9g, %.9g wanted"):format(i, x, y)
-    end
-  end
-end
-
-local function json(v)
-  if type(v) == "table" then
-    local parts = {}
-    if #v > 0 or next(v) == nil then
-      for i, x in ipairs(v) do parts[i] = json(x) end
-      return "[" .. table.concat(parts, ",") .. "]"
-    end
-    for k, x in pairs(v) do parts[#parts + 1] = ('"%s":%s'):format(k, json(x)) end
-    return "{" .. table.concat(parts, ",") .. "}"
-  end
-  return type(v) == "string" and ('"%s"'):format(v) or tostring(v)
-end
-
 local function compare(case, results, findings)
   local compared, loosest = 0, case.tolerance or 0
   for _, x in ipairs(case.tensors) do
@@ -237,12 +203,6 @@ local function compare(case, results, findings)
     for _, d in ipairs(case.dxs) do check("gradient " .. d[1], d[2], ".g" .. d[1]) end
   end
   return compared
-end
-
---- What the campaign lacks here, or nil.
-local function missing()
-  if os.execute(("'%s' -c 'import torch' 2>/dev/null"):format(python)) then return end
-  return ("no torch in %s: PYTHON names another interpreter"):format(python)
 end
 
 local function round(seed, folder)
@@ -266,8 +226,7 @@ local function round(seed, folder)
   mrt.save(inputs, tensors)
   local cases = files.write(folder .. "/cases.json", "[" .. table.concat(texts, ",\n") .. "]")
   local said = folder .. "/said"
-  local ok = os.execute(("'%s' spec/campaign/torch_side.py '%s' '%s' '%s' 2>'%s'")
-    :format(python, cases, inputs, results, said))
+  local ok = beside.python("spec/campaign/torch_side.py", said, cases, inputs, results)
   if os.getenv "MRT_CAMPAIGN_TRACE" then io.stderr:write(files.read(said)) end
   if not ok then return 0, { "torch_side.py failed: " .. files.read(said):sub(-300) } end
   local wanted, compared = mrt.load(results), 0
@@ -279,6 +238,6 @@ return {
   about = "operators and gradients against PyTorch (PYTHON=...)",
   unit = "cases",
   program = "plain",
-  missing = missing,
+  missing = beside.missing,
   round = round,
 }

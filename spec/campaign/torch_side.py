@@ -351,4 +351,5 @@ def main(cases, inputs, out):
     save(out, results)
 
 
-main(*sys.argv[1:4])
+if __name__ == "__main__":
+    main(*sys.argv[1:4])
