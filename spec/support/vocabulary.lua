@@ -32,6 +32,33 @@ function vocabulary.rows()
   return list
 end
 
+local prefixes = { torch = "torch.", Tensor = "torch.Tensor.", linalg = "torch.linalg.",
+  fft = "torch.fft.", functional = "torch.nn.functional.", nn = "torch.nn.",
+  optim = "torch.optim.", scheduler = "torch.optim.lr_scheduler.",
+  distributions = "torch.distributions." }
+-- Where PyTorch has the same function several times.
+local same = { torch = 1, Tensor = 1, functional = 1 }
+
+--- What is wanted (wanted.txt) and has no row: full names; and how many are wanted.
+function vocabulary.missing()
+  local has, list, count = {}, {}, 0
+  for _, row in ipairs(vocabulary.rows()) do has[row.torch] = true end
+  local function is_there(group, name)
+    if has[prefixes[group] .. name] then return true end
+    for other in pairs(same[group] and same or {}) do
+      if has[prefixes[other] .. name] then return true end
+    end
+  end
+  for line in io.lines(folder .. "/wanted.txt") do
+    local group, names = line:match "^(%a+): (.*)$"
+    for name in (names or ""):gmatch "%S+" do
+      count = count + 1
+      if not is_there(group, name) then list[#list + 1] = prefixes[group] .. name end
+    end
+  end
+  return list, count
+end
+
 -- ---- what is here ------------------------------------------------------------
 
 local roots = { Tensor = core.methods, mrt = mrt, nn = mrt.nn, optim = mrt.optim }
@@ -142,21 +169,17 @@ local function by_place(case, share)
     if is_tensor_kind(argument[2]) and case.values[argument[1]] ~= nil then least = i end
   end
   for i, argument in ipairs(args) do
-    if case.values[argument[1]] == nil and i > least then break end
+    if argument.keyword or case.values[argument[1]] == nil and i > least then break end
     most = i
   end
   return least + math.floor((most - least) * share + 0.5)
 end
 
---- Call ours: a share of the arguments by place, the others by name.  The results as
---- a list.
-function vocabulary.call(case, share)
-  local row, values = case.row, case.values
-  if row.call then return table.pack(row.call(values, case.tensors)) end
-  local f = assert(vocabulary.ours(row), row.ours .. " is not there")
-  local placed, list, named = by_place(case, share or 1), {}, nil
-  for i, argument in ipairs(row.args) do
-    local value = values[argument[1]]
+-- The arguments of ours: a share of them by place, the others in a table of names.
+local function arguments(case, share)
+  local placed, list, named = by_place(case, share), {}, nil
+  for i, argument in ipairs(case.row.args) do
+    local value = case.values[argument[1]]
     if i <= placed then
       list[i] = value
     elseif value ~= nil then
@@ -165,7 +188,35 @@ function vocabulary.call(case, share)
     end
   end
   list[placed + 1] = named
-  return table.pack(f(table.unpack(list, 1, placed + (named and 1 or 0))))
+  return list, placed + (named and 1 or 0)
+end
+
+--- A function that calls ours, and does nothing else.
+function vocabulary.bind(case)
+  local row = case.row
+  if row.call then return function() return row.call(case.values, case.tensors) end end
+  local f = assert(vocabulary.ours(row), row.ours .. " is not there")
+  local list, n = arguments(case, 1)
+  if n > 3 then return function() return f(table.unpack(list, 1, n)) end end
+  local x, y, z = table.unpack(list, 1, n)
+  if n <= 1 then return function() return f(x) end end
+  if n == 2 then return function() return f(x, y) end end
+  return function() return f(x, y, z) end
+end
+
+--- Call ours: a share of the arguments by place, the others by name.  The results as
+--- a list.  `unknown`: an option more, which there is not.
+function vocabulary.call(case, share, unknown)
+  local row = case.row
+  if row.call then return table.pack(row.call(case.values, case.tensors)) end
+  local f = assert(vocabulary.ours(row), row.ours .. " is not there")
+  local list, n = arguments(case, share or 1)
+  if unknown then
+    n = type(list[n]) == "table" and not mrt.is_tensor(list[n]) and #list[n] == 0 and n or n + 1
+    list[n] = list[n] or {}
+    list[n][unknown] = 1
+  end
+  return table.pack(f(table.unpack(list, 1, n)))
 end
 
 --- How many arguments after the last tensor a case has: those that have names.
@@ -220,6 +271,7 @@ function vocabulary.python(case)
   for i, argument in ipairs(row.args) do
     local name, kind, value = argument[1], argument[2], values[argument[1]]
     local text
+    placing = placing and not argument.keyword
     if value == nil then
       placing = false
     elseif kind == "tensor" then

@@ -175,6 +175,7 @@ require "mrt.tensor.method"
 require "mrt.tensor.shape"
 require "mrt.tensor.reduce"
 require "mrt.tensor.linalg"
+require "mrt.tensor.norm"
 require "mrt.tensor.image"
 
 for name, method in pairs(Tensor) do

@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
+local options = require "mrt.util.options"
 local trace = require "mrt.compile.trace"
 
 local op = core.op
@@ -81,12 +82,28 @@ function Tensor.masked_fill(x, mask, value) return op.where(mask, value, x) end
 ---@return mrt.Tensor
 function Tensor.where(condition, x, y) return op.where(condition, x, y) end
 
---- 1 at each 0-based id, 0 elsewhere: `[...]` -> `[..., count]`, i64.
----@param count integer
+--- 1 at each 0-based id, 0 elsewhere: `[...]` -> `[..., num_classes]`, i64.
+---@param num_classes integer|{num_classes: integer}
 ---@return mrt.Tensor
-function Tensor.one_hot(ids, count)
+function Tensor.one_hot(ids, num_classes)
+  local count = read("one_hot", { "num_classes" }, num_classes).num_classes
+  if math.type(count) ~= "integer" or count < 1 then
+    refuse("one_hot", "num_classes: a positive integer wanted, got %s", options.show(count))
+  end
   local all = op.arange { stop = count, dtype = "i64" }
   return op.cast(op.eq(ids:unsqueeze(-1), all), "i64")
+end
+
+--- Look up rows of a table: `table:embedding(ids)`, or `ids:embedding(table)` as PyTorch
+--- has it, told apart by who has integers.
+---@param other mrt.Tensor  0-based ids `[...]` for a table `[V, C]`, or the table
+---@return mrt.Tensor       `[..., C]`
+function Tensor.embedding(x, other)
+  argument.tensor("embedding", "the second", other)
+  if not dtypes[x:get_dtype()].floating and dtypes[other:get_dtype()].floating then
+    x, other = other, x
+  end
+  return op.embedding(x, other)
 end
 
 -- Keep what `compare(column, row + diagonal)` says, of the last two dimensions.
@@ -113,11 +130,11 @@ triangle("triu", op.ge)
 --- a compiled function it becomes an update of the plan, after every read of
 --- the old value.
 ---@param value mrt.Operand
----@param options? {when: mrt.Tensor|boolean?}  a bool scalar: false leaves it
+---@param given? {when: mrt.Tensor|boolean?}  a bool scalar: false leaves it
 ---@return mrt.Tensor self
-function Tensor.assign(x, value, options)
-  if type(options) == "table" and next(options) == nil then options = nil end
-  local when = read("assign", { "when" }, options).when
+function Tensor.assign(x, value, given)
+  if type(given) == "table" and next(given) == nil then given = nil end
+  local when = read("assign", { "when" }, given).when
   if when == false then return x end
   when = when ~= true and when or nil
   trace.assign(x, value, trace.gate(when))

@@ -79,12 +79,27 @@ end
 pair_or_reduce("max", op.maximum, op.amax)
 pair_or_reduce("min", op.minimum, op.amin)
 
+-- Of numbers, whether they are other than 0: NaN is.
+local function truth(name)
+  local over = op[name]
+  Tensor[name] = function(x, ...)
+    return over(x:get_dtype() == "bool" and x or op.ne(x, 0), ...)
+  end
+end
+
+---@class mrt.Tensor
+---@field any fun(self: mrt.Tensor, dim?: any, keepdim?: boolean): mrt.Tensor  some is true, not 0
+---@field all fun(self: mrt.Tensor, dim?: any, keepdim?: boolean): mrt.Tensor  every one is
+truth "any"
+truth "all"
+
 --- log(sum(exp(x))) without overflow.
 ---@param dim? integer|integer[]|table
 ---@param keepdim? boolean
 ---@return mrt.Tensor
 function Tensor.logsumexp(x, dim, keepdim)
   local o = read("logsumexp", reduction, dim, keepdim)
+  if x:numel() == 0 then return op.log(op.sum(x, o)) end -- -inf
   local most = op.detach(op.amax(x, { dim = o.dim, keepdim = true }))
   local finite = op.lt(op.abs(most), math.huge)
   most = op.where(finite, most, 0)
