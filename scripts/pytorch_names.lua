@@ -1,6 +1,6 @@
 --- pytorch_names.lua -- the page of PyTorch's names beside ours, from spec/torch/
 ---
----     build/mrt scripts/pytorch_names.lua       writes lua/mrt/PYTORCH.md
+---     build/mrt scripts/pytorch_names.lua       writes lua/mrt/tensor/PYTORCH.md
 ---     build/mrt scripts/pytorch_names.lua -     prints what it would write
 ---
 --- SPDX-License-Identifier: MIT
@@ -8,16 +8,16 @@
 package.path = "spec/?.lua;" .. package.path
 local vocabulary = require "support.vocabulary"
 
-local PATH <const> = "lua/mrt/PYTORCH.md"
+local PATH <const> = "lua/mrt/tensor/PYTORCH.md"
 
 local head = [[
 # PyTorch's names beside ours
 
-Written by `scripts/pytorch_names.lua` from the tables of [spec/torch](../../spec/torch/README.md), which also
+Written by `scripts/pytorch_names.lua` from the tables of [spec/torch](../../../spec/torch/README.md), which also
 hold every function to PyTorch's results. Methods are functions too: `x:sort(2)` is `mrt.sort(x, 2)`. Arguments
 have PyTorch's names and order, and may be given in a last table, `x:sort{dim = 2, descending = true}`.
 Dimensions count from 1 and from -1 at the end; positions and ids that are stored in tensors from 0. Numbers
-that come out otherwise: [tensor](tensor/README.md).
+that come out otherwise: [numbers](README.md).
 ]]
 
 -- "x:sort(dim, descending)", or nn.kl_div(input, target).

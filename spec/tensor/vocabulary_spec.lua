@@ -88,7 +88,7 @@ describe("what PyTorch has too", function()
   end)
 
   it("is on the page of names, as it stands", function()
-    local page = files.read "lua/mrt/PYTORCH.md"
+    local page = files.read "lua/mrt/tensor/PYTORCH.md"
     local code, written = program.run "scripts/pytorch_names.lua -"
     assert.equal(0, code, written)
     assert.equal(written, page, "scripts/pytorch_names.lua writes it anew")

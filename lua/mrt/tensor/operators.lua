@@ -289,12 +289,6 @@ function Tensor:cat(...) end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.pad): mrt.Tensor
 function Tensor:pad(dim, before, after) end
 
---- y[i,:] = w[ids[i],:]
----@param second mrt.Tensor
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
-function Tensor:embedding(second) end
-
 ---@class mrt.op.cumsum
 ---@field dim integer
 ---@field reverse? boolean  default false
@@ -382,32 +376,6 @@ function Tensor:argmax(dim, keepdim) end
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, options: mrt.op.argmin): mrt.Tensor
 function Tensor:argmin(dim, keepdim) end
-
----@class mrt.op.any
----@field dim? integer|integer[]
----@field keepdim? boolean  default false
-
---- whether some x is true along dim
----@param dim? integer|integer[]
----@param keepdim? boolean  default false
----@param ... any  a list may be given as numbers one by one
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, options: mrt.op.any): mrt.Tensor
-function Tensor:any(dim, keepdim, ...) end
-
----@class mrt.op.all
----@field dim? integer|integer[]
----@field keepdim? boolean  default false
-
---- whether every x is true along dim
----@param dim? integer|integer[]
----@param keepdim? boolean  default false
----@param ... any  a list may be given as numbers one by one
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, options: mrt.op.all): mrt.Tensor
-function Tensor:all(dim, keepdim, ...) end
 
 --- y = sqrt(sum of squares of all elements of all inputs)
 ---@param ... any  more tensors, then the options
