@@ -15,15 +15,14 @@
 #ifndef MRT_TENSOR_SPARE_H
 #define MRT_TENSOR_SPARE_H
 
-#include "base/pool.h"
+#include "base/error.h"
 
 enum { MRT_SPARE_BLOCKS = 512 };
 
 typedef struct mrt_spare {
   size_t bytes; /* of all */
   int count;
-  int arenas;      /* of compiled steps */
-  mrt_pool little; /* below 16 KiB, beside these bounds: base/pool.h */
+  int arenas; /* of compiled steps */
   struct mrt_spare_block {
     void *data;
     size_t nbytes;

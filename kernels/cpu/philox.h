@@ -81,4 +81,19 @@ static inline void philox_of(const void *options, const mrt_run *run,
          pinned ? 0 : (uint32_t)run->step, word);
 }
 
+/* The index in the tensor of the whole batch that element i of the part's has,
+ * and how many elements follow each other there as they do here. */
+static inline int64_t mrt_whole_index(const mrt_block *b, int64_t i,
+                                      int64_t *run) {
+  mrt_draw d;
+  memcpy(&d, b->options, sizeof d);
+  const mrt_run *r = b->run;
+  int64_t part = r->rows * d.inner; /* of the elements under one outer index */
+  *run = INT64_MAX;
+  if (part == 0) return i;
+  *run = part - i % part;
+  return i / part * r->all_rows * r->ranks * d.inner +
+         (r->rank * r->all_rows + r->row) * d.inner + i % part;
+}
+
 #endif

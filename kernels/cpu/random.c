@@ -24,23 +24,10 @@ static void draw(const mrt_block *b, uint64_t counter,
 typedef void emit_part(const mrt_block *b, uint64_t counter, int64_t at,
                        int64_t skip, int64_t n);
 
-/* The index in the tensor of the whole batch that element i of the part's has,
- * and how many elements follow each other there as they do here. */
-static int64_t whole_index(const mrt_block *b, int64_t i, int64_t *run) {
-  mrt_draw d;
-  memcpy(&d, b->options, sizeof d);
-  const mrt_run *r = b->run;
-  int64_t part = r->rows * d.inner; /* of the elements under one outer index */
-  *run = INT64_MAX;
-  if (part == 0) return i;
-  *run = part - i % part;
-  return i / part * r->all_rows * r->ranks * d.inner +
-         (r->rank * r->all_rows + r->row) * d.inner + i % part;
-}
-
 static void each_chunk(const mrt_block *b, emit_part *emit) {
   for (int64_t at = 0; at < b->n;) {
-    int64_t run, index = whole_index(b, b->first + at, &run), skip = index % 4;
+    int64_t run, index = mrt_whole_index(b, b->first + at, &run),
+                 skip = index % 4;
     int64_t n = CHUNK - skip < b->n - at ? CHUNK - skip : b->n - at;
     n = n < run ? n : run;
     emit(b, (uint64_t)(index / 4), at, skip, n);

@@ -261,6 +261,17 @@ function Tensor:softplus() end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.dropout): mrt.Tensor
 function Tensor:dropout(p) end
 
+--- y = a whole number with mean and variance x, at random
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:poisson() end
+
+--- y = how many of x trials of probability p succeed
+---@param second mrt.Tensor
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:binomial(second) end
+
 --- y = x in storage of its own, contiguous
 ---@return mrt.Tensor
 ---@return mrt.Tensor ...  where the formula has further results
