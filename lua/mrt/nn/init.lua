@@ -7,7 +7,7 @@ local loss = require "mrt.nn.loss"
 local pool = require "mrt.nn.pool"
 local recurrent = require "mrt.nn.recurrent"
 
-return {
+local nn = {
   Module = require "mrt.nn.module",
   initial = require "mrt.nn.initial",
 
@@ -50,17 +50,18 @@ return {
   Tanh = activation.Tanh,
   Sigmoid = activation.Sigmoid,
 
-  cross_entropy = loss.cross_entropy,
-  linear_cross_entropy = loss.linear_cross_entropy,
-  bce = loss.bce,
-  bce_with_logits = loss.bce_with_logits,
-  mse = loss.mse,
-  mse_loss = loss.mse,
-  l1 = loss.l1,
-  huber = loss.huber,
-  smooth_l1 = loss.smooth_l1,
-  accuracy = loss.accuracy,
   generate = require "mrt.nn.generate",
   quantize = require "mrt.nn.quantize",
   lora = require "mrt.nn.lora",
 }
+
+-- Functions, and the same as layers.
+local distance = require "mrt.nn.distance"
+nn.pairwise_distance, nn.cosine_similarity = distance.pairwise_distance,
+  distance.cosine_similarity
+local distances, losses = require "mrt.nn.distance_layer", require "mrt.nn.loss.module"(loss)
+for _, all in ipairs { loss, losses, distances } do
+  for name, value in pairs(all) do nn[name] = value end
+end
+
+return nn
