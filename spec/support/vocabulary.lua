@@ -161,6 +161,18 @@ function vocabulary.case(row, drawn, dtype)
   return case
 end
 
+--- The same case of other tensors, in the order of case.tensors.
+function vocabulary.with(case, tensors)
+  local place, values = {}, {}
+  for i, t in ipairs(case.tensors) do place[t] = i end
+  for name, value in pairs(case.values) do
+    local list = type(value) == "table" and place[value[1]] and {} or nil
+    for i, t in ipairs(list and value or {}) do list[i] = tensors[place[t]] end
+    values[name] = list or tensors[place[value]] or value
+  end
+  return { row = case.row, values = values, tensors = tensors, constant = case.constant }
+end
+
 -- How many arguments are given by their place: up to the last tensor at least; nil
 -- ends what can be.
 local function by_place(case, share)
