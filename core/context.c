@@ -26,6 +26,7 @@ static void end(mrt_context *ctx) {
   if (ctx->cpu.close) ctx->cpu.close(&ctx->cpu);
   mrt_communicators_leave(ctx);
   mrt_arena_free(&ctx->origins.names);
+  mrt_pool_drop(&ctx->objects, ctx->allocator);
   mrt_release(ctx->allocator, ctx, sizeof *ctx);
 }
 

@@ -305,15 +305,23 @@ static bool run_program(program *p, mrt_tensor *t) {
   return run(&p->s, p->s.d->ctx->ops[MRT_OP_fused], &o, t);
 }
 
-static bool compute_pointwise(few *d, mrt_tensor *t) {
+static bool try_program(few *d, mrt_tensor *t, bool *heavy) {
   program p;
   p.s.d = d, p.s.x = t->expr, p.s.call = (mrt_call){ 0 };
   p.s.f32 = p.s.f64 = false, p.count = p.depth = 0;
   int before = d->left;
-  bool done = take_in(&p, t) && pass_through(&p, d->left < before) &&
-              run_program(&p, t);
+  bool taken = take_in(&p, t);
+  *heavy = taken && d->left < before;
+  bool done = taken && pass_through(&p, *heavy) && run_program(&p, t);
   let_go(&p.s);
   return done;
+}
+
+/* What is heavy below has its data after the first try, and keeps it while anybody
+ * waits for it: what is held above it is light then. */
+static bool compute_pointwise(few *d, mrt_tensor *t) {
+  bool heavy;
+  return try_program(d, t, &heavy) || (heavy && try_program(d, t, &heavy));
 }
 
 /* ---- others -------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #define MRT_TENSOR_CONTEXT_H
 
 #include "base/memory.h"
+#include "base/pool.h"
 #include "device/device.h"
 #include "mrt.h"
 #include "tensor/origin.h"
@@ -45,6 +46,7 @@ struct mrt_context {
 
   mrt_device_memory memory;
   mrt_spare spare;
+  mrt_pool objects; /* tensors, expressions, storages */
   mrt_swap_tier swap;
   mrt_ranks ranks;
   mrt_origins origins;

@@ -15,14 +15,15 @@
 #ifndef MRT_TENSOR_SPARE_H
 #define MRT_TENSOR_SPARE_H
 
-#include "base/error.h"
+#include "base/pool.h"
 
 enum { MRT_SPARE_BLOCKS = 512 };
 
 typedef struct mrt_spare {
   size_t bytes; /* of all */
   int count;
-  int arenas; /* of compiled steps */
+  int arenas;      /* of compiled steps */
+  mrt_pool little; /* below 16 KiB, beside these bounds: base/pool.h */
   struct mrt_spare_block {
     void *data;
     size_t nbytes;

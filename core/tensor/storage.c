@@ -17,13 +17,15 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
   if (ctx->memory.limit && *rounded > ctx->memory.limit - ctx->memory.now)
     return NULL;
   /* The allocator has a say, so that specs can make this fail too. */
-  void *ticket = mrt_calloc(ctx->allocator, 1, 1);
-  if (!ticket) return NULL;
-  mrt_release(ctx->allocator, ticket, 1);
+  if (ctx->allocator != &mrt_malloc_allocator) {
+    void *ticket = mrt_calloc(ctx->allocator, 1, 1);
+    if (!ticket) return NULL;
+    mrt_release(ctx->allocator, ticket, 1);
+  }
   void *data = mrt_heap_get(ctx, *rounded);
   if (!data) data = mrt_spare_get(ctx, *rounded);
   if (!data) data = ctx->device.alloc(&ctx->device, *rounded);
-  if (!data && ctx->spare.count) {
+  if (!data && (ctx->spare.count || ctx->spare.little.bytes)) {
     mrt_spare_trim(ctx, 0);
     data = ctx->device.alloc(&ctx->device, *rounded);
   }
@@ -43,11 +45,11 @@ void mrt_device_free(mrt_context *ctx, void *data, size_t rounded) {
 }
 
 mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
-  mrt_storage *s = mrt_calloc(ctx->allocator, 1, sizeof *s);
+  mrt_storage *s = mrt_pool_calloc(&ctx->objects, ctx->allocator, sizeof *s);
   if (!s) return mrt_nomem(&ctx->error);
   s->data = mrt_device_alloc(ctx, nbytes, &s->nbytes);
   if (!s->data) {
-    mrt_release(ctx->allocator, s, sizeof *s);
+    mrt_pool_release(&ctx->objects, ctx->allocator, s, sizeof *s);
     MRT_TRY(mrt_device_works(&ctx->device, &ctx->error)); /* not full: failed */
     return mrt_fail(
         &ctx->error, MRT_ENOMEM,
@@ -107,6 +109,6 @@ void mrt_storage_unref(mrt_storage *s) {
   mrt_storage_drop_host(s);
   mrt_device_free(ctx, s->data, s->nbytes);
   mrt_swap_location_free(ctx, s->location);
-  mrt_release(ctx->allocator, s, sizeof *s);
+  mrt_pool_release(&ctx->objects, ctx->allocator, s, sizeof *s);
   mrt_context_unref(ctx);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 mrt_tensor *mrt_tensor_new(mrt_context *ctx, const mrt_type *type) {
-  mrt_tensor *t = mrt_calloc(ctx->allocator, 1, sizeof *t);
+  mrt_tensor *t = mrt_pool_calloc(&ctx->objects, ctx->allocator, sizeof *t);
   if (!t) return NULL;
   t->ctx = ctx, t->refs = 1, t->type = *type;
   t->id = ctx->next_id++;
@@ -84,7 +84,7 @@ void mrt_expr_free(mrt_context *ctx, mrt_expr *x) {
     mrt_drop(x->in[i]);
   }
   if (x->release) x->release(x->user);
-  mrt_release(ctx->allocator, x, x->bytes);
+  mrt_pool_release(&ctx->objects, ctx->allocator, x, x->bytes);
 }
 
 mrt_variable *mrt_variable_of(mrt_context *ctx, mrt_tensor *init) {
@@ -136,7 +136,7 @@ static void free_tensor(mrt_tensor *t) {
   if (t->variable) free_variable(t);
   mrt_storage_unref(t->storage);
   if (t->name) mrt_release(ctx->allocator, t->name, strlen(t->name) + 1);
-  mrt_release(ctx->allocator, t, sizeof *t);
+  mrt_pool_release(&ctx->objects, ctx->allocator, t, sizeof *t);
   mrt_context_unref(ctx);
 }
 
@@ -180,7 +180,8 @@ static mrt_expr *alloc_expr(mrt_context *ctx, int nin, int nout,
   size_t types = out + (size_t)nout * sizeof(mrt_tensor *);
   size_t options = types + (size_t)nout * sizeof(mrt_type);
   options = (options + ALIGN - 1) / ALIGN * ALIGN;
-  mrt_expr *x = mrt_calloc(ctx->allocator, 1, options + options_size);
+  mrt_expr *x =
+      mrt_pool_calloc(&ctx->objects, ctx->allocator, options + options_size);
   if (!x) return NULL;
   char *at = (char *)x;
   x->bytes = options + options_size;

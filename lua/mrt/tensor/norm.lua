@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
+local options = require "mrt.util.options"
 
 local op = core.op
 local read, refuse = argument.read, argument.refuse
@@ -25,10 +26,14 @@ local function last_dims(who, x, shape)
   local list = type(shape) == "table" and shape or { shape }
   local first = x:dim() - #list
   local fits = first >= 0 and #list > 0
-  for i, n in ipairs(list) do fits = fits and x:size(first + i) == n end
+  local said = {}
+  for i, n in ipairs(list) do
+    fits = fits and x:size(first + i) == n
+    said[i] = options.show(n)
+  end
   if fits then return #list end
   refuse(who, "normalized_shape [%s], the last dimensions of %s wanted",
-    table.concat(list, ","), x:type())
+    table.concat(said, ","), x:type())
 end
 
 -- norm(x, others, options) over one dimension: the last, or the last ones as one, if
