@@ -312,6 +312,103 @@ function Tensor:pad(dim, before, after) end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.cumsum): mrt.Tensor
 function Tensor:cumsum(dim, reverse) end
 
+---@class mrt.op.cumprod
+---@field dim integer
+
+--- y[k] = x[1] * ... * x[k] along dim
+---@param dim integer
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.cumprod): mrt.Tensor
+function Tensor:cumprod(dim) end
+
+---@class mrt.op.cummax
+---@field dim integer
+
+--- the largest of x[1] ... x[k] along dim, and its position
+---@param dim integer
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.cummax): mrt.Tensor
+function Tensor:cummax(dim) end
+
+---@class mrt.op.cummin
+---@field dim integer
+
+--- the smallest of x[1] ... x[k] along dim, and its position
+---@param dim integer
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.cummin): mrt.Tensor
+function Tensor:cummin(dim) end
+
+---@class mrt.op.recurrence
+---@field dim integer
+---@field reverse? boolean  default false
+
+--- y[k] = a[k] * y[k - 1] + b[k] along dim; from the end if reverse
+---@param second mrt.Tensor
+---@param dim integer
+---@param reverse? boolean  default false
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.recurrence): mrt.Tensor
+function Tensor:recurrence(second, dim, reverse) end
+
+---@class mrt.op.topk
+---@field k integer
+---@field dim? integer  default -1
+---@field largest? boolean  default true
+---@field sorted? boolean  default true
+
+--- the k largest (or smallest) x along dim, and their positions
+---@param k integer
+---@param dim? integer  default -1
+---@param largest? boolean  default true
+---@param sorted? boolean  default true
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.topk): mrt.Tensor
+function Tensor:topk(k, dim, largest, sorted) end
+
+---@class mrt.op.kthvalue
+---@field k integer
+---@field dim? integer  default -1
+---@field keepdim? boolean  default false
+
+--- the k-th smallest x along dim, k from 1, and its position
+---@param k integer
+---@param dim? integer  default -1
+---@param keepdim? boolean  default false
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.kthvalue): mrt.Tensor
+function Tensor:kthvalue(k, dim, keepdim) end
+
+---@class mrt.op.mode
+---@field dim? integer  default -1
+---@field keepdim? boolean  default false
+
+--- the x that stands along dim most often, and its last position
+---@param dim? integer  default -1
+---@param keepdim? boolean  default false
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.mode): mrt.Tensor
+function Tensor:mode(dim, keepdim) end
+
+---@class mrt.op.nonzero_static
+---@field size integer
+---@field fill_value? integer  default -1
+
+--- the positions of the first `size` x that are not 0
+---@param size integer
+---@param fill_value? integer  default -1
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.nonzero_static): mrt.Tensor
+function Tensor:nonzero_static(size, fill_value) end
+
 ---@class mrt.op.sum
 ---@field dim? integer|integer[]
 ---@field keepdim? boolean  default false
