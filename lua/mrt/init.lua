@@ -277,9 +277,13 @@ mrt.checkpoint_sequential = scope.checkpoint_sequential
 mrt.load, mrt.save, mrt.open = file.load, file.save, file.open
 mrt.compile, mrt.runtime, mrt.tracing = compile.compile, trace.input, core.tracing
 
--- Operators read well as functions too: mrt.where(c, x, y), mrt.maximum(x, y).
+-- Methods read well as functions too: mrt.where(c, x, y), mrt.sort(x, 2).  Those of the
+-- handle stay methods.
+local handles = { assign = true, bytes = true, element = true, free = true, item = true,
+  nbytes = true, origin = true, totable = true, type = true }
+local function is_function(name) return not (handles[name] or name:find "^[gs]et_") end
 for name, method in pairs(core.methods) do
-  if op[name] and mrt[name] == nil then mrt[name] = method end
+  if mrt[name] == nil and is_function(name) then mrt[name] = method end
 end
 
 for name, f in pairs(mrt) do

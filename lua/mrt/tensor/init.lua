@@ -176,6 +176,9 @@ require "mrt.tensor.shape"
 require "mrt.tensor.reduce"
 require "mrt.tensor.linalg"
 require "mrt.tensor.norm"
+require "mrt.tensor.order"
+require "mrt.tensor.search"
+require "mrt.tensor.statistics"
 require "mrt.tensor.image"
 
 for name, method in pairs(Tensor) do

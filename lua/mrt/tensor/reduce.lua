@@ -65,19 +65,24 @@ end
 ---@return mrt.Tensor
 function Tensor.std(x, ...) return root(x:var(...), op.sqrt) end
 
--- The one tensor beside x, or the reduction over x.
-local function pair_or_reduce(name, pair, reduce)
+-- The one tensor beside x, or the reduction over x; over one dimension that is named
+-- the positions too.
+local function pair_or_reduce(name, pair, reduce, position)
   Tensor[name] = function(x, y, ...)
     if core.is_tensor(y) then return pair(x, y) end
-    return reduce(x, y, ...)
+    local o = read(name, reduction, y, ...)
+    if math.type(o.dim) == "integer" then return reduce(x, o), position(x, o) end
+    return reduce(x, o)
   end
 end
 
 ---@class mrt.Tensor
----@field max fun(self: mrt.Tensor, y?: any, keepdim?: boolean): mrt.Tensor  amax, or maximum
----@field min fun(self: mrt.Tensor, y?: any, keepdim?: boolean): mrt.Tensor  amin, or minimum
-pair_or_reduce("max", op.maximum, op.amax)
-pair_or_reduce("min", op.minimum, op.amin)
+---@field max fun(self: mrt.Tensor, y?: any, keepdim?: boolean): mrt.Tensor, mrt.Tensor?  maximum,
+---  or amax; over one dimension argmax too
+---@field min fun(self: mrt.Tensor, y?: any, keepdim?: boolean): mrt.Tensor, mrt.Tensor?  minimum,
+---  or amin; over one dimension argmin too
+pair_or_reduce("max", op.maximum, op.amax, op.argmax)
+pair_or_reduce("min", op.minimum, op.amin, op.argmin)
 
 -- Of numbers, whether they are other than 0: NaN is.
 local function truth(name)

@@ -1,0 +1,215 @@
+--- statistics.lua -- methods of tensors: sums that skip NaN, pairs, differences, areas
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local argument = require "mrt.util.argument"
+local options = require "mrt.util.options"
+
+local op = core.op
+---@class mrt.Tensor
+local Tensor = core.methods
+
+local read, refuse = argument.read, argument.refuse
+local dtypes = core.dtypes()
+local reduction = { "dim", "keepdim" }
+
+local function is_float(x) return dtypes[x:get_dtype()].floating end
+
+-- ---- what skips NaN ------------------------------------------------------------
+
+--- Sum of what is no NaN.
+---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?}
+---@param keepdim? boolean
+---@return mrt.Tensor
+function Tensor.nansum(x, dim, keepdim)
+  local o = read("nansum", reduction, dim, keepdim)
+  argument.tensor("nansum", "x", x)
+  if is_float(x) then x = op.where(op.isnan(x), 0, x) end
+  return op.sum(x, o)
+end
+
+--- Mean of what is no NaN; NaN where all are.
+---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?}
+---@param keepdim? boolean
+---@return mrt.Tensor
+function Tensor.nanmean(x, dim, keepdim)
+  local o = read("nanmean", reduction, dim, keepdim)
+  if not is_float(argument.tensor("nanmean", "x", x)) then
+    core.fail("dtype", "nanmean", ("%s, floats wanted"):format(x:type()))
+  end
+  local bad = op.isnan(x)
+  local count = op.sum(op.logical_not(bad), o)
+  return op.div(op.sum(op.where(bad, 0, x), o), op.cast(count, x:get_dtype()))
+end
+
+-- ---- two results ---------------------------------------------------------------
+
+--- The smallest and the largest, along a dimension or of all.
+---@param dim? integer|{dim: integer?, keepdim: boolean?}
+---@param keepdim? boolean
+---@return mrt.Tensor min
+---@return mrt.Tensor max
+function Tensor.aminmax(x, dim, keepdim)
+  local o = read("aminmax", reduction, dim, keepdim)
+  return op.amin(x, o), op.amax(x, o)
+end
+
+--- Standard deviation and mean.
+---@param dim? integer|integer[]|table  as for std
+---@param ... any  correction, keepdim
+---@return mrt.Tensor std
+---@return mrt.Tensor mean
+function Tensor.std_mean(x, dim, ...)
+  local o = read("std_mean", { "dim", "correction", "keepdim" }, dim, ...)
+  return x:std(o), x:mean { dim = o.dim, keepdim = o.keepdim }
+end
+
+--- Variance and mean.
+---@param dim? integer|integer[]|table  as for var
+---@param ... any  correction, keepdim
+---@return mrt.Tensor var
+---@return mrt.Tensor mean
+function Tensor.var_mean(x, dim, ...)
+  local o = read("var_mean", { "dim", "correction", "keepdim" }, dim, ...)
+  return x:var(o), x:mean { dim = o.dim, keepdim = o.keepdim }
+end
+
+-- ---- along a dimension -----------------------------------------------------------
+
+-- The n positions of x from `first` on; none lie between the first two.
+local function part(x, dim, first, n)
+  if n == 0 then first = 2 end
+  return op.slice(x, { dim = dim, first = first, last = first + n - 1 })
+end
+
+-- x before its last and after its first position; none where there is one alone.
+local function neighbours(x, dim)
+  local n = x:size(dim)
+  if n == 0 then return x, x end
+  return part(x, dim, 1, n - 1), part(x, dim, 2, n - 1)
+end
+
+-- The dimension from the front.
+local function want_dim(who, x, dim)
+  if x:dim() == 0 then
+    core.fail("shape", who, ("%s, at least one dimension wanted"):format(x:type()))
+  end
+  op.cumsum(x, { dim = dim }) -- checks it
+  return dim < 0 and dim + x:dim() + 1 or dim
+end
+
+local function integer(who, name, value, least)
+  if math.type(value) == "integer" and value >= least then return value end
+  refuse(who, "%s: an integer of %d or more wanted, got %s", name, least, options.show(value))
+end
+
+--- Differences of neighbours, n times: x[k + 1] - x[k]; of bool whether they differ.
+---@param n? integer|table  default 1
+---@param dim? integer  default -1
+---@param prepend? mrt.Tensor  put before x along dim
+---@param append? mrt.Tensor   put after it
+---@return mrt.Tensor
+function Tensor.diff(x, n, dim, prepend, append)
+  local o = read("diff", { "n", "dim", "prepend", "append" }, n, dim, prepend, append)
+  argument.tensor("diff", "x", x)
+  dim = want_dim("diff", x, o.dim or -1)
+  local list = { x }
+  if o.prepend ~= nil then
+    table.insert(list, 1, argument.tensor("diff", "prepend", o.prepend))
+  end
+  if o.append ~= nil then list[#list + 1] = argument.tensor("diff", "append", o.append) end
+  if #list > 1 then x = op.cat(list, { dim = dim }) end
+  local difference = x:get_dtype() == "bool" and op.ne or op.sub
+  for _ = 1, math.min(integer("diff", "n", o.n or 1, 0), x:size(dim)) do
+    local before, after = neighbours(x, dim)
+    x = difference(after, before)
+  end
+  return x
+end
+
+local trapezoid_names = { "x", "dx", "dim" }
+
+-- What trapezoid functions are given: widths (a number, or a tensor that broadcasts
+-- with the n - 1 pairs) and the dimension.
+local function read_trapezoid(who, y, ...)
+  local o = read(who, trapezoid_names, ...)
+  local dim = want_dim(who, argument.tensor(who, "y", y), o.dim or -1)
+  if o.x == nil then
+    local dx = o.dx or 1
+    if type(dx) ~= "number" then
+      refuse(who, "dx: a number wanted, got %s", options.show(dx))
+    end
+    return dx, dim
+  end
+  if o.dx ~= nil then refuse(who, "x and dx, which are two things") end
+  local x = argument.tensor(who, "x", o.x)
+  if x:dim() == 1 then
+    local shape = {}
+    for d = 1, y:dim() do shape[d] = d == dim and x:numel() or 1 end
+    if x:numel() ~= y:size(dim) then
+      core.fail("shape", who, ("x %s for %s along dim %d, as many wanted"):format(x:type(),
+        y:type(), dim))
+    end
+    x = op.reshape(x, shape)
+  end
+  local before, after = neighbours(x, dim - y:dim() + x:dim())
+  return op.sub(after, before), dim
+end
+
+local function as_real(y) return is_float(y) and y or op.cast(y, "f32") end
+
+--- The area below points y that are joined by lines.
+---
+---     y:trapezoid()   y:trapezoid{dx = 0.1, dim = 1}   y:trapezoid(x)
+---@param x? mrt.Tensor|{x: mrt.Tensor?, dx: number?, dim: integer?}  where they stand
+---@param ... any  dx: how far apart they are (default 1), dim (default -1)
+---@return mrt.Tensor
+function Tensor.trapezoid(y, x, ...)
+  local width, dim = read_trapezoid("trapezoid", y, x, ...)
+  y = as_real(y)
+  local n = y:size(dim)
+  if type(width) == "number" and n > 1 then
+    local ends = op.add(part(y, dim, 1, 1), part(y, dim, n, 1))
+    local inner = op.sub(op.sum(y, { dim = dim, keepdim = true }), op.mul(ends, 0.5))
+    return Tensor.squeeze(op.mul(inner, width), dim)
+  end
+  local before, after = neighbours(y, dim)
+  return op.mul(op.sum(op.mul(op.add(before, after), width), { dim = dim }), 0.5)
+end
+
+--- The areas up to each point after the first: `trapezoid`, running.
+---@param x? mrt.Tensor|{x: mrt.Tensor?, dx: number?, dim: integer?}
+---@param ... any
+---@return mrt.Tensor
+function Tensor.cumulative_trapezoid(y, x, ...)
+  local width, dim = read_trapezoid("cumulative_trapezoid", y, x, ...)
+  local before, after = neighbours(as_real(y), dim)
+  local areas = op.mul(op.mul(op.add(before, after), width), 0.5)
+  return op.cumsum(areas, { dim = dim })
+end
+
+--- log(exp(x[1]) + ... + exp(x[k])) along a dimension, without overflow.
+---
+--- The sums are s[k] = s[k - 1] exp(m[k - 1] - m[k]) + exp(x[k] - m[k]), with m the
+--- running maximum: no term is above 1.
+---@param dim integer|{dim: integer}
+---@return mrt.Tensor
+function Tensor.logcumsumexp(x, dim)
+  local o = read("logcumsumexp", { "dim" }, dim)
+  if not is_float(argument.tensor("logcumsumexp", "x", x)) then
+    core.fail("dtype", "logcumsumexp", ("%s, floats wanted"):format(x:type()))
+  end
+  local most = op.detach((op.cummax(x, { dim = o.dim })))
+  if x:numel() == 0 then return op.mul(x, 1) end
+  if x:dim() == 0 then return op.mul(x, 1) end
+  most = op.where(op.lt(op.abs(most), math.huge), most, 0)
+  local d = o.dim < 0 and o.dim + x:dim() + 1 or o.dim
+  local before, after = neighbours(most, d)
+  local fall = op.exp(op.minimum(op.sub(before, after), 0))
+  local factor = op.pad(fall, { dim = d, before = 1 })
+  local sums = core.op.recurrence(factor, op.exp(op.sub(x, most)), { dim = d })
+  return op.add(op.log(sums), most)
+end
+
+return Tensor
