@@ -129,6 +129,9 @@ describe("sharded training", function()
   it("has other optimizers, those too that need whole parameters #long", function()
     compare(2, "how.optimizer = 'lion'; how.clip = nil", 1e-4)
     compare(2, "how.optimizer = 'lamb'", 1e-4)
+    for _, name in ipairs { "adafactor", "nadam", "rprop" } do
+      compare(2, ("how.optimizer = '%s'"):format(name), 1e-4)
+    end
   end)
 
   it("begins with the parameters of rank 0 #long", function()

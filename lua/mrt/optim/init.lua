@@ -15,6 +15,13 @@ return {
   lion = require "mrt.optim.lion",
   lamb = require "mrt.optim.lamb",
   muon = require "mrt.optim.muon",
+  adafactor = require "mrt.optim.adafactor",
+  nadam = require "mrt.optim.nadam",
+  radam = require "mrt.optim.radam",
+  adamax = require "mrt.optim.adamax",
+  adadelta = require "mrt.optim.adadelta",
+  asgd = require "mrt.optim.asgd",
+  rprop = require "mrt.optim.rprop",
   ema = require "mrt.optim.ema",
 
   groups = require "mrt.optim.groups".split,

@@ -16,6 +16,7 @@
 
 local mrt = require "mrt"
 local Optimizer = require "mrt.optim.optimizer"
+local compose = require "mrt.optim.compose"
 
 ---@class mrt.LAMBOptions
 ---@field lr? number|mrt.Schedule  default 0.001
@@ -30,13 +31,6 @@ local Optimizer = require "mrt.optim.optimizer"
 local lamb = Optimizer("lamb", { "m", "v" },
   { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-6, weight_decay = 0.01 })
 
--- 1 - beta^t, which in f32 would lose most of its digits at first.
-local function unbias(beta, t, dtype)
-  return (1 - mrt.full({}, beta, { dtype = "f64" }) ^ t:to "f64"):to(dtype)
-end
-
-local function length(x) return mrt.global_norm({ x }):to(x.dtype) end
-
 ---@param p mrt.Tensor
 ---@param g mrt.Tensor
 ---@param state {m: mrt.Tensor, v: mrt.Tensor}
@@ -46,10 +40,10 @@ function lamb:update(p, g, state, at)
   if at.scale then g = g * at.scale end
   local m = state.m * betas[1] + g * (1 - betas[1])
   local v = state.v * betas[2] + g * g * (1 - betas[2])
-  local spread = (v / unbias(betas[2], at.t, p.dtype)):sqrt() + self.options.eps
-  local r = m / unbias(betas[1], at.t, p.dtype) / spread
+  local spread = (v / compose.unbias(betas[2], at.t, p.dtype)):sqrt() + self.options.eps
+  local r = m / compose.unbias(betas[1], at.t, p.dtype) / spread
   if at.weight_decay ~= 0 then r = r + p * at.weight_decay end
-  local p_length, r_length = length(p), length(r)
+  local p_length, r_length = compose.length(p), compose.length(r)
   local both = (p_length * r_length):gt(0)
   local trust = mrt.where(both, p_length / r_length, 1)
   state.m:assign(m, when)

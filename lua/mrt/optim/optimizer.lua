@@ -107,14 +107,14 @@ end
 --- Make a kind of optimizer; give it `update(self, p, g, state, at)`.
 ---@param name string
 ---@param slots (string|mrt.Slot)[]  state of each parameter
----@param defaults table   its options; `lr` and `weight_decay` are added
+---@param defaults table   its options; `lr`, `weight_decay`, `maximize` are added
 ---@return table class     class(params, options) makes an optimizer
 local function new_class(name, slots, defaults)
   if type(name) ~= "string" or type(slots) ~= "table" or type(defaults) ~= "table" then
     core.fail("value", "Optimizer", ("a name, slots and defaults wanted, got %s, %s and %s")
       :format(options.show(name), options.show(slots), options.show(defaults)))
   end
-  local all = { lr = 0.001, weight_decay = 0 }
+  local all = { lr = 0.001, weight_decay = 0, maximize = false }
   for key, value in pairs(defaults) do all[key] = value end
   local class = { name = name, slots = slots, defaults = all }
   class.__index = class
@@ -343,6 +343,7 @@ local function apply(self, grads, clip_to, when)
     local shorter, length = clip.scale(grads, clip_to, scale)
     scale, norm = scale and shorter * scale or shorter, length
   end
+  if self.options.maximize then scale = scale and -scale or mrt.full({}, -1) end
   when = trace.gate(when)
   local t = self.t + 1
   local common = { rate = rates(self), stochastic = trace.updates(self.params),
