@@ -158,6 +158,50 @@ describe("a schedule", function()
     assert.is_true(lr(3) > lr(2) and lr(8) > lr(9))
   end)
 
+  it("polynomial, inverse_sqrt and wsd fall in their ways", function()
+    local lr = optim.polynomial { lr = 1, min = 0.2, steps = 12, warmup = 2, power = 2 }
+    near({ 1 / 3, 1, 0.2 + 0.8 * 0.25, 0.2, 0.2 }, { lr(1), lr(3), lr(8), lr(13), lr(99) }, 1e-12)
+    lr = optim.inverse_sqrt { lr = 1, warmup = 100 }
+    near({ 0.01, 1, 0.5 }, { lr(1), lr(100), lr(400) }, 1e-12)
+    lr = optim.wsd { lr = 1, min = 0.1, warmup = 9, steps = 100, decay = 20 }
+    near({ 0.1, 1, 1, 0.1 + 0.9 * 0.5, 0.1, 0.1 },
+      { lr(1), lr(10), lr(81), lr(86), lr(101), lr(999) }, 1e-12)
+    lr = optim.wsd { lr = 1, steps = 100, decay = 20, way = "linear" }
+    near({ 1, 0.5 }, { lr(1), lr(91) }, 1e-12)
+    assert.error_matches(function() optim.wsd { lr = 1, steps = 10, decay = 11 } end, "decay 11")
+    assert.error_matches(function() optim.wsd { lr = 1, steps = 10, decay = 1, way = "x" } end,
+      "way 'x'")
+  end)
+
+  it("cosine_restarts and cyclic begin again", function()
+    local lr = optim.cosine_restarts { lr = 1, min = 0.2, steps = 10, factor = 2, warmup = 1 }
+    near({ 0.5, 1, 0.6, 1, 0.6, 1 }, { lr(1), lr(2), lr(7), lr(12), lr(22), lr(32) }, 1e-12)
+    lr = optim.cosine_restarts { lr = 1, steps = 10 }
+    near({ 1, 0.5, 1 }, { lr(1), lr(6), lr(10 ^ 9 * 10 + 1) }, 1e-12)
+    lr = optim.cyclic { lr = 1, min = 0, up = 4, down = 2, mode = "triangular2" }
+    near({ 0, 0.5, 1, 0.5, 0, 0.5 }, { lr(1), lr(3), lr(5), lr(6), lr(7), lr(11) }, 1e-12)
+    assert.error_matches(function() optim.cyclic { lr = 1, min = 0, mode = "x" } end, "mode 'x'")
+    assert.error_matches(function() optim.cyclic { lr = 1 } end, "min is missing")
+  end)
+
+  it("chain follows one after the other", function()
+    local lr = optim.chain {
+      { steps = 4, lr = optim.ramp { lr = 1, steps = 4, start = 0.5 } },
+      { steps = 2, lr = 0.7 },
+      { lr = optim.linear { lr = 1, steps = 10 } },
+    }
+    near({ 0.5, 0.875, 0.7, 0.7, 1, 0.5, 0 },
+      { lr(1), lr(4), lr(5), lr(6), lr(7), lr(12), lr(99) }, 1e-12)
+    local p = mrt.parameter(mrt.tensor { 0.0 })
+    local opt = optim.sgd({ p }, { lr = lr })
+    for _ = 1, 5 do opt:step { mrt.tensor { 1.0 } } end
+    near({ -(0.5 + 0.625 + 0.75 + 0.875 + 0.7) }, p:totable(), 1e-6)
+    assert.error_matches(function() optim.chain {} end, "a list of")
+    assert.error_matches(function() optim.chain { { lr = 1 }, { lr = 2 } } end,
+      "phase 1: steps is missing")
+    assert.error_matches(function() optim.chain { { steps = 1, lr = "x" } } end, "a schedule")
+  end)
+
   it("plateau falls when a value does not", function()
     local plateau = optim.plateau { lr = 1, factor = 0.5, patience = 1, min = 0.3 }
     local rates = {}

@@ -125,6 +125,28 @@ return {
     return { lr = r.real(0.01, 0.5), beta2_decay = r.pick { -0.8, -0.5 }, d = r.pick { 1, 2 },
       eps = r.pick { { false, 1e-3 }, { 1e-4, 0.1 } } }
   end, { differs = "`eps[1]` is false where PyTorch's is None", tolerance = 5e-5 }),
+  { torch = "torch.optim.LBFGS", ours = "optim.lbfgs", args = { { "params", "tensor" }, lr(1),
+    { "max_iter", "int", 20 }, { "max_eval", "int" }, { "tolerance_grad", "number", 1e-7 },
+    { "tolerance_change", "number", 1e-9 }, { "history_size", "int", 100 },
+    { "line_search_fn", "string" } }, dtypes = { "f64" }, tolerance = 1e-5,
+    differs = "the line search narrows a bracket in its own way, to the same conditions",
+    draw = function(r)
+      return { params = { dims = { r(1, 4) }, low = -2, high = 2 }, lr = r.pick { 0.5, 0.1 },
+        max_iter = r(1, 6), history_size = r(1, 5) }
+    end,
+    call = function(v, tensors)
+      local p = mrt.parameter(tensors[1])
+      local opt = optim.lbfgs({ p }, { lr = v.lr, max_iter = v.max_iter,
+        history_size = v.history_size })
+      for _ = 1, 3 do opt:step(function() return ((p * p - 1) ^ 2 + p * 0.3):sum() end) end
+      return p
+    end,
+    expression = function(v)
+      return ("(lambda p, o: ([o.step(lambda: (o.zero_grad(), (lambda l: (l.backward(), l)[1])"
+        .. "(((p * p - 1) ** 2 + p * 0.3).sum()))[1]) for _ in range(3)], p.detach())[1])"
+        .. "(*(lambda p: (p, torch.optim.LBFGS([p], lr=%g, max_iter=%d, history_size=%d)))"
+        .. "(a.clone().requires_grad_()))"):format(v.lr, v.max_iter, v.history_size)
+    end },
   { torch = "torch.optim.SparseAdam",
     absent = "gradients of embeddings are dense; a lookup's rows are updated where it stands" },
 }

@@ -5,7 +5,7 @@
 local clip = require "mrt.optim.clip"
 local schedule = require "mrt.optim.schedule"
 
-return {
+local optim = {
   Optimizer = require "mrt.optim.optimizer",
   sgd = require "mrt.optim.sgd",
   adam = require "mrt.optim.adam",
@@ -22,18 +22,14 @@ return {
   adadelta = require "mrt.optim.adadelta",
   asgd = require "mrt.optim.asgd",
   rprop = require "mrt.optim.rprop",
+  lbfgs = require "mrt.optim.lbfgs",
   ema = require "mrt.optim.ema",
 
   groups = require "mrt.optim.groups".split,
   clip_grad_norm = clip.clip_grad_norm,
   clip_grad_value = clip.clip_grad_value,
-
-  constant = schedule.constant,
-  cosine = schedule.cosine,
-  linear = schedule.linear,
-  step = schedule.step,
-  multistep = schedule.multistep,
-  exponential = schedule.exponential,
-  one_cycle = schedule.one_cycle,
-  plateau = schedule.plateau,
 }
+
+for name, f in pairs(schedule) do optim[name] = f end
+
+return optim
