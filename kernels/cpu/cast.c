@@ -1,12 +1,18 @@
 /* cast.c -- blocks of cast: every dtype to every dtype
  *
  * An element is loaded into a C type that holds it exactly (narrow floats into
- * float) and stored by the rule of the target.
+ * float) and stored by the rule of the target.  What is computed does not depend
+ * on the variant's real.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/cast.h"
 #include "base/narrow.h"
 #include "pointwise.h"
+
+void MRT_BOTH(cast_block)(const mrt_block *b);
+MRT_KERNEL(cast, .block = MRT_BOTH(cast_block));
+
+#ifndef MRT_F64
 
 /* Towards zero; what does not fit goes to the ends, NaN to 0. */
 static inline int64_t to_i64(double x) {
@@ -89,7 +95,7 @@ static inline uint8_t to_u8(double x) {
 #include "mrt/dtypes.def"
 #undef DTYPE
 
-static void cast_block(const mrt_block *b) {
+void MRT_BOTH(cast_block)(const mrt_block *b) {
   static void (*const to[])(const mrt_block *) = {
 #define DTYPE(name, ...) [MRT_##name] = cast_##name,
 #include "mrt/dtypes.def"
@@ -97,4 +103,5 @@ static void cast_block(const mrt_block *b) {
   };
   to[b->out_dtype](b);
 }
-MRT_KERNEL(cast, .block = cast_block);
+
+#endif

@@ -37,6 +37,8 @@ typedef int32_t ireal;
 #define MRT_PASTE_(a, b) a##b
 #define MRT_PASTE(a, b)  MRT_PASTE_(a, b)
 #define MRT_CPU(name)    MRT_PASTE(mrt_cpu_##name##_, MRT_VARIANT)
+/* A function that does not depend on `real`: the f32 variant's serves both. */
+#define MRT_BOTH(name) MRT_PASTE(mrt_cpu_##name##_, MRT_ISA)
 /* Define the kernel of operator `name`:  MRT_KERNEL(softmax, .run = run); */
 #define MRT_KERNEL(name, ...) const mrt_kernel MRT_CPU(name) = { __VA_ARGS__ }
 
