@@ -1,17 +1,16 @@
 /* index.c -- elements chosen by index
  *
  *   gather          y[i,j] = x[index[i,j], j]  for dim 1 of two
- *   scatter_add     y = x;  y[index[i,j], j] += src[i,j]
  *   embedding       y[i,:] = w[ids[i],:]
  *   embedding_grad  dw = 0;  dw[ids[i],:] += dy[i,:]
  *
  *   index  i64 | i32 | u8, 0-based; the rank of x, no size above x's but
  *          along dim
- *   x      gather, embedding: any dtype.  scatter_add: f32 | f64 | i64 | i32;
- *          y may take its storage.  embedding_grad: f32 | f64
- *   cost   what is moved; embedding_grad also writes its zeros
- *   grad   gather and scatter_add, embedding and embedding_grad are each
- *          other's; where dy is a product and w has fewer rows than there are
+ *   x      gather, embedding: any dtype.  embedding_grad: f32 | f64
+ *   cost   what is moved: whole rows where the index repeats along them (a view
+ *          of one per row); embedding_grad also writes its zeros
+ *   grad   gather's is scatter_add (scatter.c); embedding and embedding_grad
+ *          are each other's; where dy is a product and w has fewer rows than there are
  *          ids, rows are added up before the product (lookup.h)
  *   fails  EDTYPE  an index that is not an integer
  *          ESHAPE  an index that does not fit
@@ -22,6 +21,7 @@
  * of threads.
  *
  * SPDX-License-Identifier: MIT */
+#include "op/index.h"
 #include "op/lookup.h"
 #include "op/move.h"
 
@@ -31,25 +31,24 @@ static const mrt_option dim_table[] = {
   MRT_OPTION(mrt_dim_options, dim, MRT_OPT_DIM, .required = true),
 };
 
-/* Input 1 is an index into dim of input 0.  With something to look up there
- * must be a place to look: kernels clamp bad indices to a good one. */
-static mrt_status want_index(mrt_infer *c) {
-  mrt_dim_options *o = c->options;
+/* With something to look up there must be a place to look: kernels clamp bad
+ * indices to a good one. */
+mrt_status mrt_want_index(mrt_infer *c, int64_t *dim) {
   const mrt_type *x = c->in[0], *index = c->in[1];
-  MRT_TRY(mrt_want_dim(c, &o->dim, x->rank));
+  MRT_TRY(mrt_want_dim(c, dim, x->rank));
   MRT_TRY(mrt_want_integer(c, 1));
   bool fits = x->rank == index->rank;
   for (int i = 0; fits && i < x->rank; i++)
-    fits = i == o->dim || index->dims[i] <= x->dims[i];
+    fits = i == *dim || index->dims[i] <= x->dims[i];
   if (!fits)
     return mrt_refuse(c, MRT_ESHAPE,
                       "index %s for %s along dim %lld, the same rank and no "
                       "larger size wanted",
-                      mrt_show(index).s, mrt_show(x).s, (long long)o->dim + 1);
-  if (x->dims[o->dim] == 0 && mrt_type_count(index) > 0)
+                      mrt_show(index).s, mrt_show(x).s, (long long)*dim + 1);
+  if (x->dims[*dim] == 0 && mrt_type_count(index) > 0)
     return mrt_refuse(c, MRT_EVALUE,
                       "index into dim %lld of %s, which is empty",
-                      (long long)o->dim + 1, mrt_show(x).s);
+                      (long long)*dim + 1, mrt_show(x).s);
   return MRT_OK;
 }
 
@@ -57,10 +56,10 @@ static mrt_tensor *zeros(mrt_build *b, const mrt_type *type, mrt_tensor *like) {
   return mrt_expand_to(b, mrt_const_like(b, like, 0), type);
 }
 
-/* ---- gather, scatter_add ------------------------------------------------- */
+/* ---- gather -------------------------------------------------------------- */
 
 static mrt_status gather_infer(mrt_infer *c) {
-  MRT_TRY(want_index(c));
+  MRT_TRY(mrt_want_index(c, &((mrt_dim_options *)c->options)->dim));
   c->out[0] = *c->in[1];
   c->out[0].dtype = c->in[0]->dtype;
   return MRT_OK;
@@ -87,50 +86,8 @@ const mrt_op mrt_op_gather = {
   .infer = gather_infer,
   .shard_rule = shard_rule,
   .grad = gather_gradient,
-  .strided = 1,
+  .strided = 3,
   .width = MRT_FOLLOW,
-  .traits = MRT_FAULTS,
-};
-
-static mrt_status scatter_add_infer(mrt_infer *c) {
-  mrt_dtype t = c->in[0]->dtype;
-  if (!mrt_is_real(t) && t != MRT_i64 && t != MRT_i32)
-    return mrt_refuse(c, MRT_EDTYPE, "%s, f32, f64, i64 or i32 wanted",
-                      mrt_show(c->in[0]).s);
-  MRT_TRY(want_index(c));
-  MRT_TRY(mrt_want_same_dtype(c, 0, 2));
-  if (!mrt_type_same_shape(c->in[1], c->in[2]))
-    return mrt_refuse(c, MRT_ESHAPE, "index %s, src %s, equal shapes wanted",
-                      mrt_show(c->in[1]).s, mrt_show(c->in[2]).s);
-  c->out[0] = *c->in[0];
-  return MRT_OK;
-}
-
-static void scatter_add_gradient(mrt_build *b) {
-  b->din[0] = b->dout[0];
-  if (b->wants[2])
-    b->din[2] = MRT_MAKE(b, gather, b->options, b->dout[0], b->in[1]);
-}
-
-static double scatter_add_flops(const mrt_signature *s) {
-  return (double)mrt_type_count(s->in[2]);
-}
-
-const mrt_op mrt_op_scatter_add = {
-  .name = "scatter_add",
-  .number = MRT_OP_scatter_add,
-  .cost = MRT_COST_move,
-  .doc = "y = x; y[index[i,j], j] += src[i,j], for dim 1 of two",
-  .min_inputs = 3,
-  .max_inputs = 3,
-  MRT_OPTIONS(dim_table, mrt_dim_options),
-  .infer = scatter_add_infer,
-  .shard_rule = shard_rule,
-  .grad = scatter_add_gradient,
-  .flops = scatter_add_flops,
-  .inplace = 1,
-  .width = MRT_WIDE,
-  .narrow_inputs = 4,
   .traits = MRT_FAULTS,
 };
 

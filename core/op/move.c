@@ -1,17 +1,19 @@
-/* move.c -- elements to other places: copy, cat, pad; and cumsum
+/* move.c -- elements to other places: copy, cat, pad, flip; and cumsum
  *
  *   copy    y = x, contiguous
  *   cat     x1, x2 ... one after the other along dim
  *   pad     x between zeros along dim
+ *   flip    positions of some dimensions in the other order
  *   cumsum  y[k] = x[1] + ... + x[k] along dim, or from the end
  *
- *   x      copy, cat, pad: any dtype, layout.  cumsum: any numbers and bool,
+ *   x      copy, cat, pad, flip: any dtype, layout.  cumsum: any numbers and bool,
  *          summed in f64 | i64; i64 wraps around
  *   y      dtype of x, but cumsum's i64 of integers and bool, as of sum; may take
  *          x's storage where the dtype is the same
  *   cost   reads x once, writes y once
  *   grad   copy    dx = dy
  *          cat     dx = a slice of dy for each;  pad the same
+ *          flip    dx = flip(dy)
  *          cumsum  dx = cumsum(dy) from the other end
  *   fails  EVALUE  dim outside [-rank, rank), a negative count
  *          EDTYPE  cat of different dtypes
@@ -78,7 +80,7 @@ static mrt_status cat_infer(mrt_infer *c) {
  * it lies between the first two positions. */
 static mrt_tensor *part(mrt_build *b, mrt_tensor *x, int64_t dim, int64_t first,
                         int64_t n) {
-  mrt_slice_options o = { dim, first, first + n - 1 };
+  mrt_slice_options o = { dim, first, first + n - 1, 1 };
   if (n == 0) {
     o.first = mrt_of(x)->dims[dim] > 0;
     o.last = o.first - 1;
@@ -156,6 +158,46 @@ const mrt_op mrt_op_pad = {
   .infer = pad_infer,
   .shard_rule = shard_rule,
   .grad = pad_gradient,
+  .strided = 1,
+  .width = MRT_FOLLOW,
+  .traits = MRT_LINEAR,
+};
+
+/* ---- flip ---------------------------------------------------------------- */
+
+static const mrt_option flip_table[] = {
+  MRT_OPTION(mrt_flip_options, dims, MRT_OPT_DIMS),
+};
+
+static mrt_status flip_infer(mrt_infer *c) {
+  mrt_flip_options *o = c->options;
+  MRT_TRY(mrt_want_dims(c, &o->dims, c->in[0]->rank));
+  c->out[0] = *c->in[0];
+  return MRT_OK;
+}
+
+static void flip_gradient(mrt_build *b) {
+  b->din[0] = MRT_MAKE(b, flip, b->options, b->dout[0]);
+}
+
+static int flip_shard_rule(const mrt_signature *s, int input, int dim) {
+  const mrt_flip_options *o = s->options;
+  for (int i = 0; i < o->dims.count; i++)
+    if (o->dims.at[i] == dim) return MRT_RULE_UNKNOWN;
+  return dim;
+}
+
+const mrt_op mrt_op_flip = {
+  .name = "flip",
+  .number = MRT_OP_flip,
+  .cost = MRT_COST_move,
+  .doc = "x with the positions of dims, or of all, in the other order",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(flip_table, mrt_flip_options),
+  .infer = flip_infer,
+  .shard_rule = flip_shard_rule,
+  .grad = flip_gradient,
   .strided = 1,
   .width = MRT_FOLLOW,
   .traits = MRT_LINEAR,

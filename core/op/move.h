@@ -6,7 +6,7 @@
 
 #include "mrt/types.h"
 
-/* cat, gather, scatter_add */
+/* cat, gather, scatter, scatter_add */
 typedef struct mrt_dim_options {
   int64_t dim;
 } mrt_dim_options;
@@ -14,6 +14,21 @@ typedef struct mrt_dim_options {
 typedef struct mrt_pad_options {
   int64_t dim, before, after; /* zeros on each side */
 } mrt_pad_options;
+
+typedef struct mrt_flip_options {
+  mrt_ints dims;
+} mrt_flip_options;
+
+enum { MRT_SCATTER_PROD, MRT_SCATTER_AMAX, MRT_SCATTER_AMIN };
+
+typedef struct mrt_scatter_reduce_options {
+  int64_t dim;
+  int reduce;
+} mrt_scatter_reduce_options;
+
+typedef struct mrt_flat_index_options {
+  mrt_ints dims; /* how many positions each index chooses from */
+} mrt_flat_index_options;
 
 typedef struct mrt_cumsum_options {
   int64_t dim;

@@ -1,13 +1,14 @@
 /* parts.c -- views of a part of a dimension, and of the whole
  *
- *   slice      positions first to last of a dimension, both included
+ *   slice      every step-th of the positions first to last of a dimension,
+ *              both included
  *   split      consecutive pieces of a dimension; the last may be shorter
  *   detach     x, where gradients stop
  *   custom     x, with a gradient that the caller computes
  *
  *   x      any shape and dtype
  *   cost   none: an offset and strides
- *   grad   slice   dx = dy between zeros
+ *   grad   slice   dx = dy among zeros
  *          split   dx = the dys one after the other
  *   fails  EVALUE  a dimension or position that is not there, or more pieces
  *                  than a node has outputs
@@ -25,12 +26,39 @@ static bool same_layout(mrt_view *v) {
   return true;
 }
 
+/* ---- among zeros --------------------------------------------------------- */
+
+static mrt_tensor *padded(mrt_build *b, mrt_tensor *x, int64_t dim,
+                          int64_t before, int64_t after) {
+  mrt_pad_options o = { dim, before, after };
+  return before || after ? MRT_MAKE(b, pad, &o, x) : x;
+}
+
+mrt_tensor *mrt_spread(mrt_build *b, mrt_tensor *x, int64_t outer,
+                       int64_t inner, int64_t first, int64_t step,
+                       int64_t total) {
+  int64_t lane = outer * inner;
+  int64_t count = lane ? mrt_type_count(mrt_of(x)) / lane : 0;
+  if (count <= 1) step = 1; /* nothing lies between */
+  int64_t length = count * step, room = total - first;
+  x = mrt_reshape_to(b, x, 4, (int64_t[]){ outer, count, 1, inner });
+  x = padded(b, x, 2, 0, step - 1);
+  x = mrt_reshape_to(b, x, 3, (int64_t[]){ outer, length, inner });
+  if (length > room) {
+    mrt_slice_options o = { .dim = 1, .last = room - 1, .step = 1 };
+    x = MRT_MAKE(b, slice, &o, x);
+    length = room;
+  }
+  return padded(b, x, 1, first, room - length);
+}
+
 /* ---- slice --------------------------------------------------------------- */
 
 static const mrt_option slice_table[] = {
   MRT_OPTION(mrt_slice_options, dim, MRT_OPT_DIM, .required = true),
   MRT_OPTION(mrt_slice_options, first, MRT_OPT_INDEX, .preset = 0),
   MRT_OPTION(mrt_slice_options, last, MRT_OPT_INDEX, .preset = -1),
+  MRT_OPTION(mrt_slice_options, step, MRT_OPT_INT, .preset = 1),
 };
 
 /* Positions in messages are the caller's: 1-based, or negative as given. */
@@ -47,9 +75,12 @@ static mrt_status slice_infer(mrt_infer *c) {
                       "%lld to %lld of dim %lld of %s, 1 to %lld wanted",
                       shown(o->first), shown(o->last), shown(o->dim),
                       mrt_show(c->in[0]).s, (long long)n);
+  if (o->step < 1)
+    return mrt_refuse(c, MRT_EVALUE, "step %lld, 1 or more wanted (see flip)",
+                      (long long)o->step);
   o->first = first, o->last = last;
   c->out[0] = *c->in[0];
-  c->out[0].dims[o->dim] = last - first + 1;
+  c->out[0].dims[o->dim] = first > last ? 0 : (last - first) / o->step + 1;
   return MRT_OK;
 }
 
@@ -57,14 +88,24 @@ static bool slice_view(mrt_view *v) {
   const mrt_slice_options *o = v->options;
   same_layout(v);
   if (mrt_type_count(v->out)) v->offset = o->first * v->in_strides[o->dim];
+  if (v->out->dims[o->dim] > 1) v->strides[o->dim] *= o->step;
   return true;
 }
 
 static void slice_gradient(mrt_build *b) {
   const mrt_slice_options *o = b->options;
-  int64_t n = mrt_of(b->in[0])->dims[o->dim];
-  mrt_pad_options around = { o->dim, o->first, n - 1 - o->last };
-  b->din[0] = MRT_MAKE(b, pad, &around, b->dout[0]);
+  const mrt_type *x = mrt_of(b->in[0]);
+  int dim = (int)o->dim;
+  int64_t n = x->dims[dim];
+  if (o->step == 1) {
+    mrt_pad_options around = { o->dim, o->first, n - 1 - o->last };
+    b->din[0] = MRT_MAKE(b, pad, &around, b->dout[0]);
+    return;
+  }
+  mrt_tensor *dx =
+      mrt_spread(b, b->dout[0], mrt_extent(x, 0, dim),
+                 mrt_extent(x, dim + 1, x->rank), o->first, o->step, n);
+  b->din[0] = mrt_reshape_like(b, dx, b->in[0]);
 }
 
 static int slice_shard_rule(const mrt_signature *s, int input, int dim) {
@@ -76,7 +117,7 @@ const mrt_op mrt_op_slice = {
   .name = "slice",
   .number = MRT_OP_slice,
   .cost = MRT_COST_view,
-  .doc = "positions first to last of dim, both included",
+  .doc = "every step-th of the positions first to last of dim, both included",
   .min_inputs = 1,
   .max_inputs = 1,
   MRT_OPTIONS(slice_table, mrt_slice_options),

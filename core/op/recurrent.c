@@ -103,7 +103,7 @@ static int shard_rule(const mrt_signature *s, int input, int dim) {
 /* The k-th part of x, as wide as `like`. */
 static mrt_tensor *part(mrt_build *b, mrt_tensor *x, int k, mrt_tensor *like) {
   int64_t n = width(mrt_of(like)), dim = mrt_of(like)->rank - 1;
-  mrt_slice_options o = { dim, k * n, (k + 1) * n - 1 };
+  mrt_slice_options o = { dim, k * n, (k + 1) * n - 1, 1 };
   if (n == 0) return mrt_reshape_like(b, x, like);
   return MRT_MAKE(b, slice, &o, x);
 }

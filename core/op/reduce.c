@@ -140,7 +140,7 @@ static mrt_tensor *as_rows(mrt_build *b, int64_t *n) {
 
 static mrt_tensor *columns(mrt_build *b, mrt_tensor *x, int64_t first,
                            int64_t n) {
-  mrt_slice_options o = { 1, first, first + n - 1 };
+  mrt_slice_options o = { 1, first, first + n - 1, 1 };
   return MRT_MAKE(b, slice, &o, x);
 }
 

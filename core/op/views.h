@@ -20,11 +20,21 @@ typedef struct mrt_transpose_options {
   int64_t dim0, dim1;
 } mrt_transpose_options;
 
-/* Positions first to last of `dim`, both included; none when first is one
- * past last. */
+/* Every step-th of the positions first to last of `dim`, both included; none
+ * when first is one past last. */
 typedef struct mrt_slice_options {
-  int64_t dim, first, last;
+  int64_t dim, first, last, step;
 } mrt_slice_options;
+
+/* Elements with one position in two dimensions, moved by offset. */
+typedef struct mrt_diagonal_options {
+  int64_t offset, dim1, dim2;
+} mrt_diagonal_options;
+
+/* Runs of `size` positions of dim, a step apart. */
+typedef struct mrt_windows_options {
+  int64_t dim, size, step;
+} mrt_windows_options;
 
 typedef struct mrt_split_options {
   int64_t size, dim;
@@ -40,5 +50,12 @@ typedef struct mrt_custom_options {
  * reshape that leaves the last dimension alone? */
 bool mrt_moves_rows(const mrt_op *op, const void *options, const mrt_type *in,
                     const mrt_type *out);
+
+/* Elements of x, [outer, count, inner] in all, at the positions first, first +
+ * step ... of `total` along the middle of [outer, total, inner]; zeros between
+ * them. */
+mrt_tensor *mrt_spread(struct mrt_build *b, mrt_tensor *x, int64_t outer,
+                       int64_t inner, int64_t first, int64_t step,
+                       int64_t total);
 
 #endif

@@ -29,7 +29,7 @@ static mrt_type vector(int64_t length) {
 /* ---- what is read -------------------------------------------------------- */
 
 static mrt_value *element(mrt_making *b, mrt_value *of, int i) {
-  mrt_slice_options at = { .dim = 0, .first = i, .last = i };
+  mrt_slice_options at = { .dim = 0, .first = i, .last = i, .step = 1 };
   mrt_shape_options scalar = { 0 };
   mrt_value *one = MRT_MAKE(b, slice, &at, vector(1), of);
   return MRT_MAKE(b, reshape, &scalar, mrt_type_scalar(MRT_f32), one);

@@ -60,9 +60,9 @@ static mrt_status whole_of(gathers *w, const mrt_variable *part,
 static mrt_status read_part(gathers *w, mrt_value *leaf) {
   const mrt_variable *part = leaf->tensor->variable;
   int64_t count = mrt_type_count(&leaf->type);
-  mrt_slice_options own = { .dim = 0,
-                            .first = part->offset,
-                            .last = part->offset + count - 1 };
+  mrt_slice_options own = {
+    .dim = 0, .first = part->offset, .last = part->offset + count - 1, .step = 1
+  };
   mrt_shape_options shape = { .shape = { .count = leaf->type.rank } };
   mrt_type flat = { .dtype = leaf->type.dtype, .rank = 1, .dims = { count } };
   mrt_value *v = NULL;

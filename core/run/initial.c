@@ -13,7 +13,7 @@
 mrt_tensor *mrt_elements(mrt_build *b, mrt_tensor *x, int64_t from,
                          int64_t to) {
   if (from == to) from = to = 1;
-  mrt_slice_options o = { .dim = 0, .first = from, .last = to - 1 };
+  mrt_slice_options o = { .dim = 0, .first = from, .last = to - 1, .step = 1 };
   return MRT_MAKE(b, slice, &o, x);
 }
 

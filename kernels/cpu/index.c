@@ -1,6 +1,7 @@
-/* index.c -- gather, scatter_add, embedding and its gradient
+/* index.c -- gather, embedding and its gradient
  *
- * Where places collide, the work is cut so that each place belongs to one
+ * Where one id is for many elements in a row, the row is copied whole.  Where
+ * places collide, the work is cut so that each place belongs to one
  * thread, which adds in the order of the index: no atomics, same bits for any
  * number of threads.
  *
@@ -19,17 +20,20 @@ typedef struct lookup {
   int64_t n, along; /* positions of that dimension, their step */
 } lookup;
 
-/* Outputs [i, i + count); element j comes from x + j * xs + id * along. */
-typedef void gather_fn(lookup l, int64_t i, const void *x, int64_t xs, void *y,
-                       int64_t count);
+enum { X, INDEX }; /* operands of the walk; y's places are counted */
+
+/* `count` outputs; element j comes from x + j * xs + id * along, where id is
+ * the index at i + j * is. */
+typedef void gather_fn(lookup l, int64_t i, int64_t is, const void *x,
+                       int64_t xs, void *y, int64_t count);
 
 #define GATHER(T)                                                              \
-  static void gather_##T(lookup l, int64_t i, const void *from, int64_t xs,    \
-                         void *to, int64_t count) {                            \
+  static void gather_##T(lookup l, int64_t i, int64_t is, const void *from,    \
+                         int64_t xs, void *to, int64_t count) {                \
     const T *x = from;                                                         \
     T *y = to;                                                                 \
     for (int64_t j = 0; j < count; j++) {                                      \
-      int64_t id = mrt_id(l.index->data, l.index->type.dtype, i + j);          \
+      int64_t id = mrt_id(l.index->data, l.index->type.dtype, i + j * is);     \
       id = mrt_checked_id(l.call, id, l.n);                                    \
       y[j] = x[j * xs + id * l.along];                                         \
     }                                                                          \
@@ -52,11 +56,17 @@ static void gather_part(const mrt_call *c, const void *all, int part,
   walk w = *(const walk *)all;
   mrt_share(w.count, part, parts, &from, &to);
   walk_seek(&w, from);
+  int64_t xs = w.step[X][w.rank - 1], is = w.step[INDEX][w.rank - 1];
   for (int64_t n; from < to; from += n, walk_next(&w)) {
     n = walk_row(&w, to - from);
-    gather_of[size](l, from, (const char *)x->data + w.place[0] * size,
-                    w.step[0][w.rank - 1], (char *)c->out[0].data + from * size,
-                    n);
+    const char *row = (const char *)x->data + w.place[X] * size;
+    char *y = (char *)c->out[0].data + from * size;
+    if (is == 0 && xs == 1) { /* one id for all of them */
+      int64_t id = mrt_id(index->data, index->type.dtype, w.place[INDEX]);
+      row += mrt_checked_id(c, id, l.n) * l.along * size;
+      walk_copy(y, row, n * size);
+    } else
+      gather_of[size](l, w.place[INDEX], is, row, xs, y, n);
   }
 }
 
@@ -66,96 +76,11 @@ static void gather(const mrt_call *c) {
   walk all = { .rank = index->type.rank };
   for (int i = 0; i < all.rank; i++) {
     all.dims[i] = index->type.dims[i];
-    all.step[0][i] = i == o->dim ? 0 : x->strides[i];
+    all.step[X][i] = i == o->dim ? 0 : x->strides[i];
+    all.step[INDEX][i] = index->strides[i];
   }
   walk_join(&all);
   mrt_parallel(c, mrt_team(c, (double)all.count * 2), gather_part, &all);
-}
-
-/* ---- scatter_add --------------------------------------------------------- */
-
-/* A lane is what has one position in every dimension but dim: places in
- * different lanes never collide. */
-enum { Y, SRC };
-
-/* `count` lanes: y ys apart, src ss apart; m positions of src along dim. */
-typedef void scatter_fn(lookup l, void *y, int64_t ys, const void *src,
-                        int64_t first, int64_t ss, int64_t count, int64_t m,
-                        int64_t along);
-
-#define SCATTER(name, T, SUM, S, VALUE)                                        \
-  static void scatter_##name(lookup l, void *to, int64_t ys, const void *from, \
-                             int64_t first, int64_t ss, int64_t count,         \
-                             int64_t m, int64_t along) {                       \
-    const S *src = from;                                                       \
-    T *y = to;                                                                 \
-    for (int64_t k = 0; k < m; k++)                                            \
-      for (int64_t j = 0; j < count; j++) {                                    \
-        int64_t i = first + j * ss + k * along;                                \
-        int64_t id = mrt_id(l.index->data, l.index->type.dtype, i);            \
-        T *at = &y[j * ys + mrt_checked_id(l.call, id, l.n) * l.along];        \
-        *at = (T)((SUM)*at + (SUM)VALUE(src[i]));                              \
-      }                                                                        \
-  }
-SCATTER(real, real, real, real, )
-SCATTER(int64_t, int64_t, uint64_t, int64_t, ) /* integers wrap around */
-SCATTER(int32_t, int32_t, uint32_t, int32_t, )
-SCATTER(f16, real, real, uint16_t, f16_to_float)
-SCATTER(bf16, real, real, uint16_t, bf16_to_float)
-SCATTER(f8_e4m3, real, real, uint8_t, f8_e4m3_to_float)
-SCATTER(f8_e5m2, real, real, uint8_t, f8_e5m2_to_float)
-
-/* By the dtype of src. */
-static scatter_fn *const scatter_of[MRT_DTYPE_COUNT] = {
-  [MRT_REAL] = scatter_real,       [MRT_i64] = scatter_int64_t,
-  [MRT_i32] = scatter_int32_t,     [MRT_f16] = scatter_f16,
-  [MRT_bf16] = scatter_bf16,       [MRT_f8_e4m3] = scatter_f8_e4m3,
-  [MRT_f8_e5m2] = scatter_f8_e5m2,
-};
-
-/* Lanes of the index, without dim.  Where dim is the last, lanes are far
- * apart: they are done one by one, by rows of one. */
-static walk lanes_of(const mrt_operand *y, const mrt_operand *src, int dim) {
-  walk w = { 0 };
-  for (int i = 0; i < src->type.rank; i++) {
-    if (i == dim) continue;
-    w.dims[w.rank] = src->type.dims[i];
-    w.step[Y][w.rank] = y->strides[i];
-    w.step[SRC][w.rank++] = src->strides[i];
-  }
-  walk_join(&w);
-  return w;
-}
-
-static void add_lanes(const mrt_call *c, const void *all, int part, int parts) {
-  const mrt_dim_options *o = c->options;
-  const mrt_operand *y = &c->out[0], *index = &c->in[1], *src = &c->in[2];
-  int dim = (int)o->dim;
-  lookup l = { c, index, y->type.dims[dim], y->strides[dim] };
-  scatter_fn *add = scatter_of[src->type.dtype];
-  int64_t size = (int64_t)mrt_size(y), m = src->type.dims[dim], from, to;
-  int64_t together = dim == src->type.rank - 1 ? 1 : INT64_MAX;
-  walk w = *(const walk *)all;
-  mrt_share(w.count, part, parts, &from, &to);
-  walk_seek(&w, from);
-  int64_t ys = w.step[Y][w.rank - 1], ss = w.step[SRC][w.rank - 1];
-  for (int64_t n; from < to; from += n, walk_next(&w)) {
-    n = walk_row(&w, to - from);
-    for (int64_t j = 0; j < n; j += together < n ? together : n)
-      add(l, (char *)y->data + (w.place[Y] + j * ys) * size, ys, src->data,
-          w.place[SRC] + j * ss, ss, together < n ? together : n, m,
-          src->strides[dim]);
-  }
-}
-
-static void scatter_add(const mrt_call *c) {
-  const mrt_dim_options *o = c->options;
-  const mrt_operand *y = &c->out[0], *src = &c->in[2];
-  if (y->data != c->in[0].data)
-    memcpy(y->data, c->in[0].data, mrt_type_bytes(&y->type));
-  walk all = lanes_of(y, src, (int)o->dim);
-  double sums = (double)all.count * (double)src->type.dims[o->dim];
-  mrt_parallel(c, mrt_team(c, sums * 2), add_lanes, &all);
 }
 
 /* ---- embedding ----------------------------------------------------------- */
@@ -246,6 +171,5 @@ static void embedding_grad(const mrt_call *c) {
 }
 
 MRT_KERNEL(gather, .run = gather);
-MRT_KERNEL(scatter_add, .run = scatter_add);
 MRT_KERNEL(embedding, .run = embedding);
 MRT_KERNEL(embedding_grad, .run = embedding_grad);

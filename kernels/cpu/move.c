@@ -1,6 +1,6 @@
-/* move.c -- copy, cat and pad: strided elements to strided places
+/* move.c -- copy, cat, pad and flip: strided elements to strided places
  *
- * All three are one function, `move`.  It copies rows where both sides are
+ * All are one function, `move`.  It copies rows where both sides are
  * contiguous, square tiles where the other side's contiguous dimension is
  * another one, and single elements otherwise.  Zeros are one element that is
  * read again and again, by strides of 0.
@@ -29,6 +29,10 @@ typedef void strip_fn(const void *x, int64_t xs, void *y, int64_t ys,
       memcpy(y, x, (size_t)n * sizeof(T));                                     \
     else if (xs == 0 && ys == 1)                                               \
       fill_##T(y, *x, n);                                                      \
+    else if (xs == -1 && ys == 1)                                              \
+      for (int64_t i = 0; i < n; i++) y[i] = x[-i];                            \
+    else if (xs == 2 && ys == 1)                                               \
+      for (int64_t i = 0; i < n; i++) y[i] = x[2 * i];                         \
     else                                                                       \
       for (int64_t i = 0; i < n; i++) y[i * ys] = x[i * xs];                   \
   }
@@ -250,6 +254,22 @@ static void pad(const mrt_call *c) {
   place(c, x, true, o->dim, o->before + n, o->after);
 }
 
+/* Rows of x are read from their end where its step is negative. */
+static void flip(const mrt_call *c) {
+  const mrt_flip_options *o = c->options;
+  const mrt_operand *x = &c->in[0];
+  mrt_operand from = *x;
+  int64_t last = 0;
+  for (int i = 0; i < o->dims.count && mrt_rows(x) * mrt_cols(x); i++) {
+    int64_t d = o->dims.at[i];
+    last += (x->type.dims[d] - 1) * x->strides[d];
+    from.strides[d] = -x->strides[d];
+  }
+  from.data = (char *)x->data + last * (int64_t)mrt_size(x);
+  place(c, &from, false, -1, 0, 0);
+}
+
 MRT_KERNEL(copy, .run = copy);
 MRT_KERNEL(cat, .run = cat);
 MRT_KERNEL(pad, .run = pad);
+MRT_KERNEL(flip, .run = flip);

@@ -20,7 +20,7 @@
 
 #include "cpu.h"
 
-enum { WALK_OPERANDS = 2 };
+enum { WALK_OPERANDS = 3 };
 
 typedef struct walk {
   int rank; /* 1 or more once joined */
@@ -90,6 +90,18 @@ typedef uint8_t __attribute__((may_alias)) unit1;
 typedef uint16_t __attribute__((may_alias)) unit2;
 typedef uint32_t __attribute__((may_alias)) unit4;
 typedef uint64_t __attribute__((may_alias)) unit8;
+
+/* Copy some bytes: a row, perhaps of one element. */
+static inline void walk_copy(char *y, const char *x, int64_t bytes) {
+  if (bytes == 8)
+    memcpy(y, x, 8);
+  else if (bytes == 4)
+    memcpy(y, x, 4);
+  else if (bytes == 16)
+    memcpy(y, x, 16);
+  else if (bytes)
+    memcpy(y, x, (size_t)bytes);
+}
 
 static inline size_t mrt_size(const mrt_operand *x) {
   return mrt_dtypes[x->type.dtype].bytes;

@@ -1,4 +1,4 @@
-/* index.cu -- gather, embedding, embedding_bag and scatter_add
+/* index.cu -- gather, embedding, embedding_bag, scatter and scatter_add
  *
  * Ids are clamped where they are read, and a bad one is reported.
  *
@@ -29,14 +29,15 @@ MRT_DEVICE int64_t id_at(const cuda_lookup &l, int64_t i) {
 
 /* ---- gather -------------------------------------------------------------- */
 
-/* Element i comes from its place in the walk plus its id times `along`. */
+/* Element i comes from its place in the walk plus its id times `along`; the
+ * walk's other place is that of the id. */
 template <typename T, typename I>
 __global__ void __launch_bounds__(256)
     gather(const T *x, T *y, cuda_lookup l, int64_t along, mrt_walk w) {
   for (int64_t i = mrt_first(); i < w.count; i += mrt_stride()) {
-    int64_t from, to;
-    mrt_walk_place<I>(w, (I)i, &from, &to);
-    y[i] = x[from + id_at(l, i) * along];
+    int64_t from, id;
+    mrt_walk_place<I>(w, (I)i, &from, &id);
+    y[i] = x[from + id_at(l, id) * along];
   }
 }
 
@@ -192,17 +193,18 @@ template <typename T> void launch_bags(const mrt_call *c) {
   (mrt_at<T>(&c->in[0]), mrt_at<T>(&c->out[0]), won, b, mode, C);
 }
 
-/* ---- scatter_add --------------------------------------------------------- */
+/* ---- scatter, scatter_add ------------------------------------------------ */
 
 /* A lane is what has one position in every dimension but dim: `m` elements of
  * src, `n` places of y.  Its places are shared out among `owners` threads: each
- * reads all of the lane's ids and adds what goes to its own places, in the
+ * reads all of the lane's ids and takes what goes to its own places, in the
  * order of the ids. */
 struct scatter {
   cuda_lookup l;
-  int64_t m, from_step, to_step; /* along dim, in src and y */
-  int64_t owners;                /* a power of two */
-  mrt_walk w;                    /* lanes: places in src and y */
+  int64_t m, from_step, to_step, id_step; /* along dim, in src, y, index */
+  int64_t owners;                         /* a power of two */
+  mrt_walk w;                             /* lanes: places in src and y */
+  mrt_walk ids;                           /* lanes: places in the index */
 };
 
 template <typename T> MRT_DEVICE T plus(T a, T b) { return a + b; }
@@ -213,6 +215,7 @@ MRT_DEVICE int64_t plus(int64_t a, int64_t b) {
 MRT_DEVICE int32_t plus(int32_t a, int32_t b) {
   return (int32_t)((uint32_t)a + (uint32_t)b);
 }
+MRT_DEVICE uint8_t plus(uint8_t a, uint8_t b) { return (uint8_t)(a + b); }
 
 /* src's element type, and y's. */
 template <typename S> struct scattered {
@@ -229,18 +232,42 @@ template <typename Int> struct scattered_int {
 };
 template <> struct scattered<int64_t> : scattered_int<int64_t> {};
 template <> struct scattered<int32_t> : scattered_int<int32_t> {};
+template <> struct scattered<uint8_t> : scattered_int<uint8_t> {};
 
-template <typename T>
-__global__ void __launch_bounds__(256)
-    scatter_lanes(typename scattered<T>::src src, T *y, scatter s) {
+/* What becomes of a place: the sum, or for bits of any dtype what is written. */
+struct adding {
+  template <typename T>
+  static __device__ __forceinline__ T into(T at, typename scattered<T>::src src,
+                                           int64_t i) {
+    return plus(at, scattered<T>::get(src, i));
+  }
+  template <typename T>
+  static typename scattered<T>::src at(const mrt_operand *x) {
+    return scattered<T>::at(x);
+  }
+};
+struct writing {
+  template <typename T>
+  static __device__ __forceinline__ T into(T at, const T *src, int64_t i) {
+    return src[i];
+  }
+  template <typename T> static const T *at(const mrt_operand *x) {
+    return (const T *)x->data;
+  }
+};
+
+template <typename T, typename How, typename S>
+__global__ void __launch_bounds__(256) scatter_lanes(S src, T *y, scatter s) {
   for (int64_t i = mrt_first(); i < s.w.count * s.owners; i += mrt_stride()) {
-    int64_t lane = i / s.owners, owner = i & (s.owners - 1), from, to;
+    int64_t lane = i / s.owners, owner = i & (s.owners - 1), from, to, index,
+            no;
     mrt_walk_place<int64_t>(s.w, lane, &from, &to);
-    for (int64_t k = 0; k < s.m; k++, from += s.from_step) {
-      int64_t id = id_at(s.l, from);
+    mrt_walk_place<int64_t>(s.ids, lane, &index, &no);
+    for (int64_t k = 0; k < s.m; k++, from += s.from_step, index += s.id_step) {
+      int64_t id = id_at(s.l, index);
       if ((id & (s.owners - 1)) != owner) continue;
       T *at = &y[to + id * s.to_step];
-      *at = plus(*at, scattered<T>::get(src, from));
+      *at = How::template into<T>(*at, src, from);
     }
   }
 }
@@ -249,24 +276,29 @@ __global__ void __launch_bounds__(256)
 enum { BUSY = 1 << 17 };
 
 scatter scatter_of(const mrt_call *c) {
-  const mrt_operand *y = &c->out[0], *src = &c->in[2];
+  const mrt_operand *y = &c->out[0], *src = &c->in[2], *index = &c->in[1];
   int64_t dim = ((const mrt_dim_options *)c->options)->dim;
-  scatter s = { lookup_of(c, &c->in[1], y->type.dims[dim]),
+  scatter s = { lookup_of(c, index, y->type.dims[dim]),
                 src->type.dims[dim],
                 src->strides[dim],
                 y->strides[dim],
+                index->strides[dim],
                 1,
+                {},
                 {} };
-  for (int i = 0; i < src->type.rank; i++)
-    if (i != dim)
-      mrt_walk_add(&s.w, src->type.dims[i], src->strides[i], y->strides[i]);
+  for (int i = 0; i < src->type.rank; i++) {
+    if (i == dim) continue;
+    mrt_walk_add(&s.w, src->type.dims[i], src->strides[i], y->strides[i]);
+    mrt_walk_add(&s.ids, src->type.dims[i], index->strides[i], 0);
+  }
   mrt_walk_join(&s.w);
+  mrt_walk_join(&s.ids);
   while (s.owners < s.l.n && s.owners < s.m && s.w.count * s.owners < BUSY)
     s.owners *= 2;
   return s;
 }
 
-template <typename T> void launch_scatter(const mrt_call *c) {
+template <typename T, typename How> void launch_scatter(const mrt_call *c) {
   const mrt_operand *y = &c->out[0], *x = &c->in[0];
   size_t bytes = (size_t)mrt_elements(y) * (size_t)mrt_bytes_of(y->type.dtype);
   if (y->data != x->data && bytes)
@@ -274,8 +306,8 @@ template <typename T> void launch_scatter(const mrt_call *c) {
                     (cudaStream_t)c->run->queue);
   scatter s = scatter_of(c);
   MRT_LAUNCH(mrt_blocks(s.w.count * s.owners, 256), 256, 0, c->run->queue,
-             scatter_lanes<T>)
-  (scattered<T>::at(&c->in[2]), (T *)y->data, s);
+             (scatter_lanes<T, How, decltype(How::template at<T>(y))>))
+  (How::template at<T>(&c->in[2]), (T *)y->data, s);
 }
 
 } // namespace
@@ -286,7 +318,8 @@ extern "C" void mrt_cuda_gather(const mrt_call *c) {
   cuda_lookup l = lookup_of(c, index, x->type.dims[dim]);
   mrt_walk w = {};
   for (int i = 0; i < x->type.rank; i++)
-    mrt_walk_add(&w, index->type.dims[i], i == dim ? 0 : x->strides[i], 0);
+    mrt_walk_add(&w, index->type.dims[i], i == dim ? 0 : x->strides[i],
+                 index->strides[i]);
   mrt_walk_join(&w);
   MRT_DISPATCH_SIZE(x->type.dtype, T,
                     launch_gather<T>(c, l, x->strides[dim], w));
@@ -310,12 +343,17 @@ extern "C" void mrt_cuda_embedding_bag(const mrt_call *c) {
   MRT_DISPATCH(mrt_common(c->in, c->out), T, launch_bags<T>(c));
 }
 
+extern "C" void mrt_cuda_scatter(const mrt_call *c) {
+  MRT_DISPATCH_SIZE(c->out[0].type.dtype, T, (launch_scatter<T, writing>(c)));
+}
+
 extern "C" void mrt_cuda_scatter_add(const mrt_call *c) {
   switch (c->out[0].type.dtype) {
-    MRT_CASE(MRT_f64, T, double, launch_scatter<T>(c))
-    MRT_CASE(MRT_i64, T, int64_t, launch_scatter<T>(c))
-    MRT_CASE(MRT_i32, T, int32_t, launch_scatter<T>(c))
+    MRT_CASE(MRT_f64, T, double, (launch_scatter<T, adding>(c)))
+    MRT_CASE(MRT_i64, T, int64_t, (launch_scatter<T, adding>(c)))
+    MRT_CASE(MRT_i32, T, int32_t, (launch_scatter<T, adding>(c)))
+    MRT_CASE(MRT_u8, T, uint8_t, (launch_scatter<T, adding>(c)))
   default:
-    launch_scatter<float>(c);
+    launch_scatter<float, adding>(c);
   }
 }

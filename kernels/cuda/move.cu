@@ -195,6 +195,22 @@ extern "C" void mrt_cuda_cat(const mrt_call *c) {
   }
 }
 
+/* From the last position of each of dims on, backwards. */
+extern "C" void mrt_cuda_flip(const mrt_call *c) {
+  const mrt_flip_options *o = (const mrt_flip_options *)c->options;
+  const mrt_operand *x = &c->in[0];
+  if (mrt_elements(x) == 0) return;
+  mrt_operand from = *x;
+  int64_t last = 0;
+  for (int i = 0; i < o->dims.count; i++) {
+    int64_t d = o->dims.at[i];
+    last += (x->type.dims[d] - 1) * x->strides[d];
+    from.strides[d] = -x->strides[d];
+  }
+  from.data = (char *)x->data + last * mrt_bytes_of(x->type.dtype);
+  place(c, &from, false, -1, 0, 0);
+}
+
 extern "C" void mrt_cuda_pad(const mrt_call *c) {
   const mrt_pad_options *o = (const mrt_pad_options *)c->options;
   const mrt_operand *x = &c->in[0];

@@ -1,4 +1,4 @@
--- index.lua -- samples of gather, scatter_add, embedding and its gradient
+-- index.lua -- samples of gather, embedding and its gradient
 
 local arrays = require "op.arrays"
 local at, make, with, dim, float =
@@ -12,21 +12,6 @@ local function gather(ins, options)
       return at(x, with(index, d, at(ids, index) + 1))
     end),
   }
-end
-
-local function scatter_add(ins, options)
-  local x, ids, src = ins[1], ins[2], ins[3]
-  local d = dim(x, options.dim)
-  local y = { dims = x.dims, data = { table.unpack(x.data) } }
-  make(ids.dims, function(index)
-    local offset = 0
-    local to = with(index, d, at(ids, index) + 1)
-    for i = 1, #x.dims do
-      offset = offset * x.dims[i] + to[i] - 1
-    end
-    y.data[offset + 1] = y.data[offset + 1] + at(src, index)
-  end)
-  return { y }
 end
 
 local function embedding(ins)
@@ -58,18 +43,6 @@ local function ids(n, dims, dtype)
   return { dims = dims, dtype = dtype or "i64", integer = n }
 end
 
-local scattered = {
-  { inputs = { float(3), ids(3, { 8 }), float(8) }, options = { dim = 1 } },
-  { inputs = { float(4, 3), ids(4, { 6, 3 }), float(6, 3) },
-    options = { dim = 1 } },
-  { inputs = { float(4, 3), ids(3, { 2, 7 }, "i32"), float(2, 7) },
-    options = { dim = -1 } },
-  { inputs = { float(2, 4, 3), ids(4, { 1, 5, 2 }, "u8"), float(1, 5, 2) },
-    options = { dim = 2 } },
-  { inputs = { float(4, 3), ids(4, { 0, 3 }), float(0, 3) },
-    options = { dim = 1 } },
-}
-
 return {
   {
     op = "gather",
@@ -96,27 +69,6 @@ return {
     },
     oracle = gather,
     grad = { 1 },
-  },
-  {
-    op = "scatter_add",
-    cases = scattered,
-    bad = {
-      { inputs = { float(4), ids(4, { 3 }), float(2) }, options = { dim = 1 },
-        code = "shape", match = "equal shapes" },
-      { inputs = { float(4), ids(4, { 3 }), ids(4, { 3 }) },
-        options = { dim = 1 }, code = "dtype", match = "equal dtypes" },
-    },
-    oracle = scatter_add,
-    grad = { 1, 3 },
-  },
-  {
-    op = "scatter_add",
-    cases = {
-      { inputs = { ids(9, { 3 }), ids(3, { 8 }), ids(9, { 8 }) },
-        options = { dim = 1 } },
-    },
-    oracle = scatter_add,
-    grad = false,
   },
   {
     op = "embedding",
