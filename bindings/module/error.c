@@ -27,14 +27,7 @@ enum { USER, LIBRARY, PLUMBING };
 static int place(const mrt_binding *m, const char *source) {
   static const char *const plumbing[] = {
     "init.lua",
-    "tensor/init.lua",
-    "tensor/create.lua",
-    "tensor/method.lua",
-    "tensor/shape.lua",
-    "tensor/reduce.lua",
-    "tensor/linalg.lua",
-    "tensor/print.lua",
-    "tensor/derive.lua",
+    "tensor/",
     "util/argument.lua",
     "util/options.lua",
     "communicator/",

@@ -238,6 +238,27 @@ static int get_origin(lua_State *L) {
   return 2;
 }
 
+/* rebind(x, y): from now on x is what y is, under x's name; nobody else who
+ * has the old value sees that.  In a trace only what it has made is rebound: the
+ * new value is gone with it. */
+static int rebind(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *old = mrt_lua_check_tensor(L, m, 1, "write");
+  mrt_tensor *new = mrt_lua_check_tensor(L, m, 2, "write");
+  mrt_context *ctx = mrt_tensor_context(old);
+  if (mrt_tracing(ctx) && !mrt_trace_has(ctx, old))
+    return mrt_lua_fail(L, m, MRT_ESTATE, "write",
+                        "this tensor is from outside of the compiled function, "
+                        "which can write variables (mrt.variable) and what it "
+                        "makes itself (x:clone())");
+  const char *name = mrt_tensor_name(old);
+  if (name) MRT_CHECK(L, m, "write", mrt_tensor_set_name(new, name));
+  mrt_tensor_ref(new);
+  *slot_at(L, 1) = new;
+  mrt_tensor_unref(old);
+  return 0;
+}
+
 static int is_tensor(lua_State *L) {
   lua_pushboolean(L, mrt_lua_is_tensor(L, 1));
   return 1;
@@ -275,6 +296,7 @@ void mrt_lua_handle_open(lua_State *L, mrt_binding *m) {
     { "is_tensor", is_tensor },
     { "is_variable", is_variable },
     { "is_closed", is_closed },
+    { "rebind", rebind },
     { NULL, NULL },
   };
   luaL_newmetatable(L, HANDLES);

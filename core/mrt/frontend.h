@@ -108,6 +108,8 @@ MRT_API mrt_tensor *mrt_tensor_current(mrt_tensor *t);
 MRT_API const char *mrt_tensor_maker(const mrt_tensor *t, int *nin,
                                      mrt_tensor *const **in);
 
+/* Was `t` made in the trace under way? */
+MRT_API bool mrt_trace_has(const mrt_context *ctx, const mrt_tensor *t);
 /* What was recorded becomes a section of the trace, the first is 0; recording
  * begins anew: no updates, and the inputs of section `like`, or none (-1).
  * Random numbers are drawn as in the section before. */

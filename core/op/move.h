@@ -19,6 +19,12 @@ typedef struct mrt_flip_options {
   mrt_ints dims;
 } mrt_flip_options;
 
+/* Where the elements of a part lie: along each dimension the first, and how far
+ * they are apart; both as many as dimensions. */
+typedef struct mrt_write_options {
+  mrt_ints first, step;
+} mrt_write_options;
+
 enum { MRT_SCATTER_PROD, MRT_SCATTER_AMAX, MRT_SCATTER_AMIN };
 
 typedef struct mrt_scatter_reduce_options {

@@ -20,6 +20,10 @@
 
 MRT_API bool mrt_tracing(const mrt_context *ctx) { return ctx->trace != NULL; }
 
+MRT_API bool mrt_trace_has(const mrt_context *ctx, const mrt_tensor *t) {
+  return ctx->trace && t->ctx == ctx && t->id >= ctx->trace->first_id;
+}
+
 /* ---- traces -------------------------------------------------------------- */
 
 MRT_API mrt_status mrt_trace_begin(mrt_context *ctx) {

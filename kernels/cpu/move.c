@@ -269,7 +269,25 @@ static void flip(const mrt_call *c) {
   place(c, &from, false, -1, 0, 0);
 }
 
+static void write_part(const mrt_call *c) {
+  const mrt_write_options *o = c->options;
+  const mrt_operand *y = &c->out[0], *part = &c->in[1];
+  if (y->data != c->in[0].data) place(c, &c->in[0], false, -1, 0, 0);
+  move m = { .w.rank = y->type.rank, .size = mrt_size(y), .x = part->data };
+  int64_t first = 0;
+  for (int i = 0; i < y->type.rank; i++) {
+    m.w.dims[i] = part->type.dims[i];
+    m.w.step[X][i] = part->strides[i];
+    m.w.step[Y][i] = o->step.at[i] * y->strides[i];
+    first += o->first.at[i] * y->strides[i];
+  }
+  if (mrt_type_count(&part->type) == 0) return;
+  m.y = (char *)y->data + first * (int64_t)m.size;
+  run_move(c, m);
+}
+
 MRT_KERNEL(copy, .run = copy);
 MRT_KERNEL(cat, .run = cat);
 MRT_KERNEL(pad, .run = pad);
 MRT_KERNEL(flip, .run = flip);
+MRT_KERNEL(write_part, .run = write_part);

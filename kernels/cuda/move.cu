@@ -211,6 +211,23 @@ extern "C" void mrt_cuda_flip(const mrt_call *c) {
   place(c, &from, false, -1, 0, 0);
 }
 
+extern "C" void mrt_cuda_write_part(const mrt_call *c) {
+  const mrt_write_options *o = (const mrt_write_options *)c->options;
+  const mrt_operand *y = &c->out[0], *part = &c->in[1];
+  if (y->data != c->in[0].data) place(c, &c->in[0], false, -1, 0, 0);
+  if (mrt_elements(part) == 0) return;
+  cuda_move m = { {}, mrt_bytes_of(y->type.dtype), NULL, NULL };
+  int64_t first = 0;
+  for (int i = 0; i < y->type.rank; i++) {
+    mrt_walk_add(&m.w, part->type.dims[i], part->strides[i],
+                 o->step.at[i] * y->strides[i]);
+    first += o->first.at[i] * y->strides[i];
+  }
+  m.x = (const char *)part->data;
+  m.y = (char *)y->data + first * m.size;
+  run_move(m, c->run->queue);
+}
+
 extern "C" void mrt_cuda_pad(const mrt_call *c) {
   const mrt_pad_options *o = (const mrt_pad_options *)c->options;
   const mrt_operand *x = &c->in[0];

@@ -22,6 +22,7 @@ local trace = require "mrt.compile.trace"
 local file = require "mrt.io.file"
 local make = require "mrt.tensor.create"
 local options = require "mrt.util.options"
+local part = require "mrt.tensor.part"
 local scope = require "mrt.nn.scope"
 local op = core.op
 
@@ -77,6 +78,20 @@ local function by_name(x)
   return list, names
 end
 
+-- The gradient, where an x may be a handle that was written: why there is none is said.
+local function grad_of(ys, xs, o)
+  local written = false
+  for _, x in pairs(xs) do written = written or part.written[x] end
+  if not written then return trace.grad(ys, xs, o) end
+  local ok, dx = pcall(trace.grad, ys, xs, o)
+  if ok then return dx end
+  local message = type(dx) == "table" and dx.message or ""
+  if not message:find("does not lead to any output", 1, true) then error(dx, 0) end
+  core.fail(dx.code, nil, (message:gsub("^[^:]*:%d+: ", ""))
+    .. "; one of them was written (x[...] = v), and what was computed before depends on the "
+    .. "value it had: write to a copy, x:clone()")
+end
+
 local grad_options = { allow_unused = false, grad_outputs = options.none,
   denominator = options.none }
 
@@ -104,7 +119,7 @@ function mrt.grad(y, x, o)
   o.grad_outputs = as_list(o.grad_outputs)
   local xs, names = as_list(x), nil
   if type(x) == "table" and #x == 0 and next(x) ~= nil then xs, names = by_name(x) end
-  local dx = trace.grad(as_list(y), xs, o)
+  local dx = grad_of(as_list(y), xs, o)
   if names then
     local named = {}
     for i, name in ipairs(names) do named[name] = dx[i] end

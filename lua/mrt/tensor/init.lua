@@ -133,6 +133,8 @@ meta.__unm = function(x) return op.neg(x) end
 
 -- ---- fields ----------------------------------------------------------------
 
+local part -- x[...]; set below, as it is made of methods
+
 local fields = { shape = Tensor.get_shape, dtype = Tensor.get_dtype,
   rank = Tensor.dim, name = Tensor.get_name }
 
@@ -147,18 +149,23 @@ function meta.__index(x, key)
   if method ~= nil then return method end
   local field = fields[key]
   if field then return field(x) end
-  if math.type(key) == "integer" then
+  local kind = math.type(key) or type(key)
+  if kind == "integer" then
     if x:dim() > 0 and key > #x then return nil end -- ipairs ends here
     return Tensor.select(x, 1, key)
-  elseif type(key) ~= "string" then
-    core.fail("value", nil, ("a tensor is indexed by one position, not by %s; " ..
-      "slice, index_select and where take more"):format(core.is_tensor(key) and key:type()
-      or math.type(key) or type(key)))
+  elseif kind == "table" or core.is_tensor(key) then
+    return part.get(x, key)
+  elseif kind ~= "string" then
+    core.fail("value", nil, ("a tensor is indexed by a position, a list of them or a tensor, "
+      .. "not by %s"):format(kind))
   end
 end
 
 function meta.__newindex(x, key, value)
-  if key ~= "name" then
+  if math.type(key) == "integer" or type(key) == "table" or core.is_tensor(key) then
+    part.set(x, key, value)
+    return
+  elseif key ~= "name" then
     core.fail("value", nil, ("a tensor has no field '%s' that can be set")
       :format(tostring(key)))
   end
@@ -171,6 +178,7 @@ function meta.__tostring(x) return require "mrt.tensor.print".tensor(x) end
 meta.__metatable = "mrt.Tensor"
 meta.__fields = { Tensor, fields }
 
+part = require "mrt.tensor.part"
 require "mrt.tensor.method"
 require "mrt.tensor.shape"
 require "mrt.tensor.reduce"
@@ -179,6 +187,7 @@ require "mrt.tensor.norm"
 require "mrt.tensor.order"
 require "mrt.tensor.search"
 require "mrt.tensor.statistics"
+require "mrt.tensor.scatter"
 require "mrt.tensor.image"
 
 for name, method in pairs(Tensor) do

@@ -58,15 +58,17 @@ function Tensor:expand(shape, ...) end
 ---@field dim integer
 ---@field first? integer  default 1
 ---@field last? integer  default -1
+---@field step? integer  default 1
 
---- positions first to last of dim, both included
+--- every step-th of the positions first to last of dim, both included
 ---@param dim integer
 ---@param first? integer  default 1
 ---@param last? integer  default -1
+---@param step? integer  default 1
 ---@return mrt.Tensor
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, options: mrt.op.slice): mrt.Tensor
-function Tensor:slice(dim, first, last) end
+function Tensor:slice(dim, first, last, step) end
 
 ---@class mrt.op.split
 ---@field size integer
@@ -79,6 +81,20 @@ function Tensor:slice(dim, first, last) end
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, options: mrt.op.split): mrt.Tensor
 function Tensor:split(size, dim) end
+
+---@class mrt.op.diagonal
+---@field offset? integer  default 0
+---@field dim1? integer  default 1
+---@field dim2? integer  default 2
+
+--- elements at one position in dim1 and dim2 but for offset, last
+---@param offset? integer  default 0
+---@param dim1? integer  default 1
+---@param dim2? integer  default 2
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.diagonal): mrt.Tensor
+function Tensor:diagonal(offset, dim1, dim2) end
 
 --- y = x, where gradients stop
 ---@return mrt.Tensor
@@ -300,6 +316,17 @@ function Tensor:cat(...) end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.pad): mrt.Tensor
 function Tensor:pad(dim, before, after) end
 
+---@class mrt.op.flip
+---@field dims? integer|integer[]
+
+--- x with the positions of dims, or of all, in the other order
+---@param dims? integer|integer[]
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.flip): mrt.Tensor
+function Tensor:flip(dims, ...) end
+
 ---@class mrt.op.cumsum
 ---@field dim integer
 ---@field reverse? boolean  default false
@@ -504,6 +531,17 @@ function Tensor:global_norm(...) end
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, second: mrt.Tensor, third?: mrt.Tensor, options: mrt.op.linear): mrt.Tensor
 function Tensor:linear(second, third, compute, accumulate) end
+
+---@class mrt.op.cdist
+---@field p? number  default 2
+
+--- d[b,i,j] = (sum over k of |x[b,i,k] - y[b,j,k]|^p)^(1/p)
+---@param second mrt.Tensor
+---@param p? number  default 2
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.cdist): mrt.Tensor
+function Tensor:cdist(second, p) end
 
 ---@class mrt.op.quantize
 ---@field kind? "int8"|"nf4"|"fp4"  default int8

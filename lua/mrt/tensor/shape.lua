@@ -4,24 +4,13 @@
 
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
+local dims = require "mrt.tensor.dims"
 
 local op = core.op
 ---@class mrt.Tensor
 local Tensor = core.methods
 
-local refuse = argument.refuse
-
--- A dimension as 1..rank; `extra` dimensions may be added at the end.
-local function place(who, x, dim, extra)
-  local rank = x:dim() + (extra or 0)
-  local at = math.tointeger(dim)
-  if at and at < 0 then at = at + rank + 1 end
-  if not at or at < 1 or at > rank then
-    refuse(who, "dim %s of %s, 1 to %d (or from the end: -1) wanted",
-      tostring(dim), x:type(), rank)
-  end
-  return at
-end
+local place, refuse = dims.place, argument.refuse
 
 Tensor.view = op.reshape
 
@@ -95,52 +84,6 @@ function Tensor.chunk(x, count, dim)
     refuse("chunk", "%s parts, a positive integer wanted", tostring(count))
   end
   return op.split(x, math.max(1, -(-x:size(dim) // count)), dim)
-end
-
--- PyTorch has the dimension first; whoever has it last is told.
-local function dim_first(who, x, dim, index)
-  if core.is_tensor(dim) then
-    refuse(who, "%s(dim, index%s) wanted: the dimension first", who,
-      who == "gather" and "" or ", source")
-  end
-  dim = place(who, x, dim)
-  argument.tensor(who, "index", index)
-  return dim
-end
-
---- Read along `dim` at 0-based positions: for dim 1 of two,
---- `y[i][j] = x[index[i][j]][j]`.
----@param dim integer
----@param index mrt.Tensor  integers, of the result's shape
----@return mrt.Tensor
-function Tensor.gather(x, dim, index)
-  dim = dim_first("gather", x, dim, index)
-  return op.gather(x, index, { dim = dim })
-end
-
---- Add along `dim` at 0-based positions: for dim 1 of two,
---- `y[index[i][j]][j] = x[..][j] + source[i][j] + ...`.
----@param dim integer
----@param index mrt.Tensor   integers, of the source's shape
----@param source mrt.Tensor
----@return mrt.Tensor
-function Tensor.scatter_add(x, dim, index, source)
-  dim = dim_first("scatter_add", x, dim, index)
-  argument.tensor("scatter_add", "source", source)
-  return op.scatter_add(x, index, source, { dim = dim })
-end
-
---- Take the rows, or other slices along `dim`, with these 0-based ids.
----@param dim integer
----@param ids mrt.Tensor  `[n]`, integers
----@return mrt.Tensor
-function Tensor.index_select(x, dim, ids)
-  dim = place("index_select", x, dim)
-  argument.tensor("index_select", "ids", ids)
-  local shape, ones = x:get_shape(), {}
-  for i in ipairs(shape) do ones[i] = i == dim and -1 or 1 end
-  shape[dim] = ids:numel()
-  return op.gather(x, op.expand(op.reshape(ids, ones), shape), dim)
 end
 
 return Tensor

@@ -44,6 +44,20 @@ local function permutation(ins)
   return { { dims = { n }, data = y } }
 end
 
+local function write_part(ins, options)
+  local x, part = ins[1], ins[2]
+  return { make(x.dims, function(index)
+    local from = {}
+    for d, i in ipairs(index) do
+      local k = i - 1 - options.first[d]
+      local j = k // options.step[d]
+      if k < 0 or k % options.step[d] ~= 0 or j >= part.dims[d] then return at(x, index) end
+      from[d] = j + 1
+    end
+    return at(part, from)
+  end) }
+end
+
 -- Ids below n.
 local function ids(n, dims, dtype)
   return { dims = dims, dtype = dtype or "i64", integer = n }
@@ -120,6 +134,28 @@ return {
   reduce_rows "prod",
   reduce_rows "amax",
   reduce_rows "amin",
+  {
+    op = "write_part",
+    cases = {
+      { inputs = { float(5), float(2) }, options = { first = { 1 }, step = { 2 } } },
+      { inputs = { float(4, 6), float(4, 2) }, options = { first = { 0, 3 }, step = { 1, 1 } } },
+      { inputs = { float(3, 20), float(2, 17) }, options = { first = { 0, 2 }, step = { 2, 1 } } },
+      { inputs = { float(4, 6), float(0, 2) }, options = { first = { 4, 3 }, step = { 1, 1 } } },
+      { inputs = { float(), float() }, options = { first = {}, step = {} } },
+    },
+    bad = {
+      { inputs = { float(5), float(3) }, options = { first = { 1 }, step = { 2 } },
+        code = "value", match = "along dim 1" },
+      { inputs = { float(5), float(1) }, options = { first = { -1 }, step = { 1 } },
+        code = "value", match = "from -1" },
+      { inputs = { float(5), float(1, 1) }, options = { first = { 0 }, step = { 1 } },
+        code = "shape", match = "one rank" },
+      { inputs = { float(5), ids(4, { 1 }) }, options = { first = { 0 }, step = { 1 } },
+        code = "dtype", match = "equal dtypes" },
+    },
+    oracle = write_part,
+    grad = true,
+  },
   {
     op = "flat_index",
     cases = {
