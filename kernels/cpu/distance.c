@@ -19,9 +19,9 @@
 
 enum { STRIP = 64 }; /* rows of y that are done together */
 
-typedef enum kind { COUNT, SUM, EUCLID, LARGEST, POWER } kind;
+typedef enum distance { COUNT, SUM, EUCLID, LARGEST, POWER } distance;
 
-static kind kind_of(real p) {
+static distance distance_of(real p) {
   if (p == 0) return COUNT;
   if (p == 1) return SUM;
   if (p == 2) return EUCLID;
@@ -31,8 +31,8 @@ static kind kind_of(real p) {
 static inline real size_of(real u) { return u < 0 ? -u : u; }
 
 /* sum[j] += what |x - y[j]| adds to it, for j in [0, n). */
-static inline void add_terms(kind how, real p, real x, const real *y, real *sum,
-                             int64_t n) {
+static inline void add_terms(distance how, real p, real x, const real *y,
+                             real *sum, int64_t n) {
   if (how == COUNT)
     for (int64_t j = 0; j < n; j++) sum[j] += x != y[j] ? 1 : 0;
   else if (how == SUM)
@@ -51,7 +51,7 @@ static inline void add_terms(kind how, real p, real x, const real *y, real *sum,
     for (int64_t j = 0; j < n; j++) sum[j] += POW(size_of(x - y[j]), p);
 }
 
-static void finish(kind how, real p, const real *sum, real *d, int64_t n) {
+static void finish(distance how, real p, const real *sum, real *d, int64_t n) {
   for (int64_t j = 0; j < n; j++)
     d[j] = how == EUCLID  ? SQRT(sum[j])
            : how == POWER ? POW(sum[j], 1 / p)
@@ -89,7 +89,7 @@ static void distance_part(const mrt_call *c, const void *unused, int part,
                           int parts) {
   sizes s = sizes_of(&c->in[0], &c->in[1]);
   real p = (real)((const mrt_cdist_options *)c->options)->p, sum[STRIP];
-  kind how = kind_of(p);
+  distance how = distance_of(p);
   int64_t from, to, strips = (s.R + STRIP - 1) / STRIP;
   (void)unused;
   mrt_share(s.B * s.P, part, parts, &from, &to);
@@ -121,7 +121,7 @@ static size_t scratch(const mrt_call *c) {
 static void cdist(const mrt_call *c) {
   sizes s = sizes_of(&c->in[0], &c->in[1]);
   real p = (real)((const mrt_cdist_options *)c->options)->p;
-  double each = kind_of(p) == POWER ? 10 : 0.5;
+  double each = distance_of(p) == POWER ? 10 : 0.5;
   double pairs = (double)s.B * (double)s.P * (double)s.R;
   int team = mrt_team(c, pairs * ((double)s.M + 2) * each);
   mrt_parallel(c, team, turn_part, NULL);
@@ -131,7 +131,7 @@ static void cdist(const mrt_call *c) {
 /* ---- cdist_grad ---------------------------------------------------------- */
 
 /* The slope of d in u = x - y. */
-static inline real slope(kind how, real p, real u, real d) {
+static inline real slope(distance how, real p, real u, real d) {
   real sign = (real)((u > 0) - (u < 0)), a = size_of(u);
   if (how == SUM) return sign;
   if (how == EUCLID) return d == 0 ? 0 : u / d;
@@ -144,7 +144,7 @@ static void slope_part(const mrt_call *c, const void *unused, int part,
                        int parts) {
   sizes s = sizes_of(&c->in[1], &c->in[2]);
   real p = (real)((const mrt_cdist_options *)c->options)->p;
-  kind how = kind_of(p);
+  distance how = distance_of(p);
   int64_t from, to;
   (void)unused;
   mrt_share(s.B * s.P, part, parts, &from, &to);

@@ -81,7 +81,7 @@ end
 -- The gradient, where an x may be a handle that was written: why there is none is said.
 local function grad_of(ys, xs, o)
   local written = false
-  for _, x in pairs(xs) do written = written or part.written[x] end
+  for _, x in pairs(type(xs) == "table" and xs or {}) do written = written or part.written[x] end
   if not written then return trace.grad(ys, xs, o) end
   local ok, dx = pcall(trace.grad, ys, xs, o)
   if ok then return dx end
@@ -285,7 +285,9 @@ function mrt.swap_folder(path) core.swap_folder(path) end
 function mrt.info() return core.info() end
 
 for name, f in pairs(make) do mrt[name] = f end
-for name, f in pairs(derivatives) do mrt[name] = f end
+for _, functions in ipairs { derivatives, require "mrt.tensor.join" } do
+  for name, f in pairs(functions) do mrt[name] = f end
+end
 mrt.update, mrt.is_tensor, mrt.is_variable = core.update, core.is_tensor, core.is_variable
 mrt.layer, mrt.checkpoint = scope.layer, scope.checkpoint
 mrt.checkpoint_sequential = scope.checkpoint_sequential

@@ -10,9 +10,10 @@ describe("a program that slips", function()
     assert.is_nil(x[3]) -- where ipairs ends
     assert.error_matches(function() return x[0] end, "count from 1")
     assert.error_matches(function() return x[-3] end, "slice")
-    for _, key in ipairs { { 1, 2 }, 1.5, true, x } do
-      assert.error_matches(function() return x[key] end, "indexed by one position")
+    for _, key in ipairs { 1.5, true, print } do
+      assert.error_matches(function() return x[key] end, "indexed by a position, a list")
     end
+    assert.error_matches(function() return x[x] end, "integers or bool wanted")
   end)
 
   it("gathers and scatters with the dimension first", function()

@@ -51,6 +51,23 @@ function dims.integer(who, what, value, least)
   refuse(who, "%s: %s wanted, got %s", what, wanted, show(value))
 end
 
+--- Integers given one by one, as a list, or by name: (2, 3), ({2, 3}), {size = {2, 3}}.
+---@param who string
+---@param name string
+---@return integer[]
+function dims.list(who, name, ...)
+  local first, list = (...), { ... }
+  if type(first) == "table" and not core.is_tensor(first) then
+    list = first
+    if first[1] == nil and next(first) ~= nil then
+      list = argument.read(who, { name }, first)[name]
+    end
+    if type(list) ~= "table" then list = { list } end
+  end
+  for i, n in ipairs(list) do dims.integer(who, ("%s: number %d"):format(name, i), n) end
+  return list
+end
+
 --- "[2,3]", for messages.
 ---@param shape integer[]
 ---@return string

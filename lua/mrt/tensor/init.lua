@@ -188,6 +188,9 @@ require "mrt.tensor.order"
 require "mrt.tensor.search"
 require "mrt.tensor.statistics"
 require "mrt.tensor.scatter"
+require "mrt.tensor.rearrange"
+require "mrt.tensor.turn"
+require "mrt.tensor.join"
 require "mrt.tensor.image"
 
 for name, method in pairs(Tensor) do

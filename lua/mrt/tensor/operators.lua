@@ -82,20 +82,6 @@ function Tensor:slice(dim, first, last, step) end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.split): mrt.Tensor
 function Tensor:split(size, dim) end
 
----@class mrt.op.diagonal
----@field offset? integer  default 0
----@field dim1? integer  default 1
----@field dim2? integer  default 2
-
---- elements at one position in dim1 and dim2 but for offset, last
----@param offset? integer  default 0
----@param dim1? integer  default 1
----@param dim2? integer  default 2
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, options: mrt.op.diagonal): mrt.Tensor
-function Tensor:diagonal(offset, dim1, dim2) end
-
 --- y = x, where gradients stop
 ---@return mrt.Tensor
 ---@return mrt.Tensor ...  where the formula has further results
@@ -315,17 +301,6 @@ function Tensor:cat(...) end
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, options: mrt.op.pad): mrt.Tensor
 function Tensor:pad(dim, before, after) end
-
----@class mrt.op.flip
----@field dims? integer|integer[]
-
---- x with the positions of dims, or of all, in the other order
----@param dims? integer|integer[]
----@param ... any  a list may be given as numbers one by one
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, options: mrt.op.flip): mrt.Tensor
-function Tensor:flip(dims, ...) end
 
 ---@class mrt.op.cumsum
 ---@field dim integer

@@ -314,9 +314,10 @@ part.get, part.set = core.front(part.get), core.front(part.set)
 ---@param values mrt.Operand
 ---@param accumulate? boolean  default false
 ---@return mrt.Tensor
-function Tensor.index_put(x, indices, values, accumulate)
+function Tensor.index_put(x, indices, values, accumulate, ...)
   local who <const> = "index_put"
-  local o = argument.read(who, { "indices", "values", "accumulate" }, indices, values, accumulate)
+  local o = argument.read(who, { "indices", "values", "accumulate" }, indices, values,
+    accumulate, ...)
   if type(o.indices) ~= "table" or core.is_tensor(o.indices) then
     refuse(who, "a list of indices wanted, got %s", show(o.indices))
   end

@@ -130,8 +130,8 @@ end
 ---@param dim integer
 ---@param index mrt.Tensor  integers, of the result's shape
 ---@return mrt.Tensor
-function Tensor.gather(x, dim, index)
-  local o = read("gather", { "dim", "index" }, dim, index)
+function Tensor.gather(x, dim, index, ...)
+  local o = read("gather", { "dim", "index" }, dim, index, ...)
   return op.gather(x, o.index, { dim = dim_first("gather", x, o) })
 end
 
@@ -142,9 +142,9 @@ end
 ---@param src mrt.Operand     of x's dtype, or a number
 ---@param reduce_by? "add"|"multiply"  combine with what is there instead
 ---@return mrt.Tensor
-function Tensor.scatter(x, dim, index, src, reduce_by)
+function Tensor.scatter(x, dim, index, src, reduce_by, ...)
   local o = read("scatter", { "dim", "index", "src", "reduce", "value" }, dim, index, src,
-    reduce_by)
+    reduce_by, ...)
   local at = dim_first("scatter", x, o, ", src")
   src = source_like("scatter", x, o.src == nil and o.value or o.src, o.index:get_shape())
   src = cut("scatter", src, o.index)
@@ -161,8 +161,8 @@ end
 ---@param index mrt.Tensor   integers; no larger than src
 ---@param src mrt.Operand
 ---@return mrt.Tensor
-function Tensor.scatter_add(x, dim, index, src)
-  local o = read("scatter_add", { "dim", "index", "src" }, dim, index, src)
+function Tensor.scatter_add(x, dim, index, src, ...)
+  local o = read("scatter_add", { "dim", "index", "src" }, dim, index, src, ...)
   local at = dim_first("scatter_add", x, o, ", source")
   if not core.is_tensor(o.src) and type(o.src) ~= "number" then
     argument.tensor("scatter_add", "source", o.src)
@@ -179,9 +179,9 @@ end
 ---@param include_self? boolean  default true; false: what is there does not count where
 ---  something comes
 ---@return mrt.Tensor
-function Tensor.scatter_reduce(x, dim, index, src, how, include_self)
+function Tensor.scatter_reduce(x, dim, index, src, how, include_self, ...)
   local o = read("scatter_reduce", { "dim", "index", "src", "reduce", "include_self" }, dim,
-    index, src, how, include_self)
+    index, src, how, include_self, ...)
   local at = dim_first("scatter_reduce", x, o, ", src, reduce")
   src = cut("scatter_reduce", source_like("scatter_reduce", x, o.src, o.index:get_shape()),
     o.index)
@@ -193,8 +193,8 @@ end
 ---@param indices mrt.Tensor
 ---@param dim? integer
 ---@return mrt.Tensor
-function Tensor.take_along_dim(x, indices, dim)
-  local o = read("take_along_dim", { "indices", "dim" }, indices, dim)
+function Tensor.take_along_dim(x, indices, dim, ...)
+  local o = read("take_along_dim", { "indices", "dim" }, indices, dim, ...)
   indices = argument.tensor("take_along_dim", "indices", o.indices)
   if o.dim == nil then
     return op.gather(op.reshape(x, -1), op.reshape(indices, -1), { dim = 1 })
@@ -214,8 +214,8 @@ end
 --- The elements with these 0-based positions in x as one row.
 ---@param index mrt.Tensor
 ---@return mrt.Tensor  of the index's shape
-function Tensor.take(x, index)
-  argument.tensor("take", "index", index)
+function Tensor.take(x, index, ...)
+  index = argument.tensor("take", "index", read("take", { "index" }, index, ...).index)
   local y = op.gather(op.reshape(x, -1), op.reshape(index, -1), { dim = 1 })
   return op.reshape(y, index:get_shape())
 end
@@ -225,8 +225,8 @@ end
 ---@param source mrt.Operand    as many as the index has
 ---@param accumulate? boolean   default false
 ---@return mrt.Tensor
-function Tensor.put(x, index, source, accumulate)
-  local o = read("put", { "index", "source", "accumulate" }, index, source, accumulate)
+function Tensor.put(x, index, source, accumulate, ...)
+  local o = read("put", { "index", "source", "accumulate" }, index, source, accumulate, ...)
   index = op.reshape(argument.tensor("put", "index", o.index), -1)
   source = source_like("put", x, o.source, index:get_shape())
   local into = o.accumulate and op.scatter_add or op.scatter
@@ -240,8 +240,8 @@ end
 ---@param dim integer
 ---@param index mrt.Tensor  `[n]`, integers
 ---@return mrt.Tensor
-function Tensor.index_select(x, dim, index)
-  local o = read("index_select", { "dim", "index" }, dim, index)
+function Tensor.index_select(x, dim, index, ...)
+  local o = read("index_select", { "dim", "index" }, dim, index, ...)
   local at = dim_first("index_select", x, o)
   local ids = along("index_select", o.index, at, resized(x, at, o.index:numel()))
   return op.gather(x, ids, { dim = at })
@@ -265,8 +265,8 @@ end
 ---@param source mrt.Operand  of x's shape but for n along dim
 ---@param alpha? number       what source is multiplied by; default 1
 ---@return mrt.Tensor
-function Tensor.index_add(x, dim, index, source, alpha)
-  local o = read("index_add", { "dim", "index", "source", "alpha" }, dim, index, source, alpha)
+function Tensor.index_add(x, dim, index, source, alpha, ...)
+  local o = read("index_add", { "dim", "index", "source", "alpha" }, dim, index, source, alpha, ...)
   local at, ids, src = slices("index_add", x, o)
   if o.alpha ~= nil and o.alpha ~= 1 then src = op.mul(src, o.alpha) end
   return op.scatter_add(x, ids, src, { dim = at })
@@ -277,8 +277,8 @@ end
 ---@param index mrt.Tensor
 ---@param source mrt.Operand
 ---@return mrt.Tensor
-function Tensor.index_copy(x, dim, index, source)
-  local o = read("index_copy", { "dim", "index", "source" }, dim, index, source)
+function Tensor.index_copy(x, dim, index, source, ...)
+  local o = read("index_copy", { "dim", "index", "source" }, dim, index, source, ...)
   local at, ids, src = slices("index_copy", x, o)
   return op.scatter(x, ids, src, { dim = at })
 end
@@ -288,8 +288,8 @@ end
 ---@param index mrt.Tensor
 ---@param value mrt.Operand  a number, or a tensor of one
 ---@return mrt.Tensor
-function Tensor.index_fill(x, dim, index, value)
-  local o = read("index_fill", { "dim", "index", "value" }, dim, index, value)
+function Tensor.index_fill(x, dim, index, value, ...)
+  local o = read("index_fill", { "dim", "index", "value" }, dim, index, value, ...)
   if core.is_tensor(o.value) then
     if o.value:dim() > 0 then
       refuse("index_fill", "value %s, a number wanted", o.value:type())
@@ -310,9 +310,9 @@ end
 ---@param how "prod"|"mean"|"amax"|"amin"|"sum"
 ---@param include_self? boolean  default true
 ---@return mrt.Tensor
-function Tensor.index_reduce(x, dim, index, source, how, include_self)
+function Tensor.index_reduce(x, dim, index, source, how, include_self, ...)
   local o = read("index_reduce", { "dim", "index", "source", "reduce", "include_self" }, dim,
-    index, source, how, include_self)
+    index, source, how, include_self, ...)
   local at, ids, src = slices("index_reduce", x, o)
   return reduce("index_reduce", x, at, ids, src, o.reduce, o.include_self)
 end
@@ -324,9 +324,9 @@ end
 ---@param mask mrt.Tensor    bool, broadcasts
 ---@param source mrt.Tensor  of x's dtype
 ---@return mrt.Tensor
-function Tensor.masked_scatter(x, mask, source)
+function Tensor.masked_scatter(x, mask, source, ...)
   local who <const> = "masked_scatter"
-  local o = read(who, { "mask", "source" }, mask, source)
+  local o = read(who, { "mask", "source" }, mask, source, ...)
   argument.tensor(who, "mask", o.mask)
   argument.tensor(who, "source", o.source)
   if o.mask:get_dtype() ~= "bool" then
@@ -378,9 +378,9 @@ end
 ---@param dim? integer       default: x as one row
 ---@param output_size? integer
 ---@return mrt.Tensor
-function Tensor.repeat_interleave(x, repeats, dim, output_size)
+function Tensor.repeat_interleave(x, repeats, dim, output_size, ...)
   local who <const> = "repeat_interleave"
-  local o = read(who, { "repeats", "dim", "output_size" }, repeats, dim, output_size)
+  local o = read(who, { "repeats", "dim", "output_size" }, repeats, dim, output_size, ...)
   if o.dim == nil then x, o.dim = op.reshape(x, -1), 1 end
   local at = place(who, x, o.dim)
   if core.is_tensor(o.repeats) and o.repeats:numel() ~= 1 then

@@ -10,7 +10,7 @@ local op = core.op
 ---@class mrt.Tensor
 local Tensor = core.methods
 
-local place, refuse = dims.place, argument.refuse
+local place, read, refuse = dims.place, argument.read, argument.refuse
 
 Tensor.view = op.reshape
 
@@ -26,64 +26,78 @@ end
 --- Add a dimension of size 1 before `dim`; -1 adds it at the end.
 ---@param dim integer
 ---@return mrt.Tensor
-function Tensor.unsqueeze(x, dim)
+function Tensor.unsqueeze(x, dim, ...)
+  if type(dim) == "table" or ... then dim = read("unsqueeze", { "dim" }, dim, ...).dim end
   local shape = x:get_shape()
   table.insert(shape, place("unsqueeze", x, dim, 1), 1)
   return op.reshape(x, shape)
 end
 
---- Drop a dimension of size 1, or all of them.
----@param dim? integer
+-- The dimensions that are asked for: by place, by name, one or a list.
+local function chosen_dims(x, dim, ...)
+  if type(dim) == "table" and dim[1] == nil or ... then
+    dim = read("squeeze", { "dim" }, dim, ...).dim
+  end
+  if dim == nil then return nil end
+  local chosen = {}
+  for _, d in ipairs(dims.places("squeeze", x, dim)) do chosen[d] = true end
+  return chosen
+end
+
+--- Drop dimensions of size 1: all of them, or those among the ones given.
+---@param dim? integer|integer[]
 ---@return mrt.Tensor
-function Tensor.squeeze(x, dim)
-  local shape, kept = x:get_shape(), {}
-  local at = dim and place("squeeze", x, dim)
+function Tensor.squeeze(x, dim, ...)
+  local kept, chosen, shape = {}, chosen_dims(x, dim, ...), x:get_shape()
   for i, n in ipairs(shape) do
-    if n ~= 1 or (at and i ~= at) then kept[#kept + 1] = n end
+    if n ~= 1 or (chosen and not chosen[i]) then kept[#kept + 1] = n end
   end
   return #kept < #shape and op.reshape(x, kept) or x
 end
 
---- Make one dimension of those from `first` to `last`.
----@param first? integer  default 1
----@param last? integer   default -1
+--- Make one dimension of those from the first to the last given.
+---@param start_dim? integer  default 1
+---@param end_dim? integer    default -1
 ---@return mrt.Tensor
-function Tensor.flatten(x, first, last)
+function Tensor.flatten(x, start_dim, end_dim, ...)
+  local o = read("flatten", { "start_dim", "end_dim" }, start_dim, end_dim, ...)
   if x:dim() == 0 then return op.reshape(x, 1) end
-  first = place("flatten", x, first or 1)
-  last = place("flatten", x, last or -1)
-  local out, n = {}, 1
-  for i, size in ipairs(x:get_shape()) do
-    if i < first or i > last then
-      out[#out + 1] = size
-    else
-      n = n * size
-      if i == last then out[#out + 1] = n end
-    end
+  local first = place("flatten", x, o.start_dim or 1)
+  local last = place("flatten", x, o.end_dim or -1)
+  if first > last then
+    refuse("flatten", "from dim %d to dim %d, the first before the last wanted", first, last)
   end
-  return op.reshape(x, out)
+  local shape = x:get_shape()
+  local out = table.move(shape, 1, first - 1, 1, {})
+  out[first] = dims.count(shape, first, last)
+  return op.reshape(x, table.move(shape, last + 1, #shape, first + 1, out))
 end
 
---- Take position `i` of a dimension, and drop the dimension.
+--- Take one position of a dimension, and drop the dimension.
 ---@param dim integer
----@param i integer  1-based, negative from the end
+---@param index integer  1-based, negative from the end
 ---@return mrt.Tensor
-function Tensor.select(x, dim, i)
+function Tensor.select(x, dim, index, ...)
+  if type(dim) == "table" or type(index) == "table" or ... then
+    local o = read("select", { "dim", "index" }, dim, index, ...)
+    dim, index = o.dim, o.index
+  end
   local shape = x:get_shape()
   table.remove(shape, place("select", x, dim))
-  return op.reshape(op.slice(x, dim, i, i), shape)
+  return op.reshape(op.slice(x, dim, index, index), shape)
 end
 
---- Split into `count` parts of one size, the last perhaps smaller.
----@param count integer
+--- Split into `chunks` parts of one size, the last perhaps smaller.
+---@param chunks integer
 ---@param dim? integer  default 1
 ---@return mrt.Tensor ...
-function Tensor.chunk(x, count, dim)
-  dim = place("chunk", x, dim or 1)
+function Tensor.chunk(x, chunks, dim, ...)
+  local o = read("chunk", { "chunks", "dim" }, chunks, dim, ...)
+  local at, count = place("chunk", x, o.dim or 1), o.chunks
   if math.type(count) ~= "integer" or count < 1 then
     refuse("chunk", "%s parts, a positive integer wanted", tostring(count))
   end
-  return op.split(x, math.max(1, -(-x:size(dim) // count)), dim)
+  return op.split(x, math.max(1, -(-x:size(at) // count)), at)
 end
 
 return Tensor

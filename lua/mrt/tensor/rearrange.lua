@@ -1,0 +1,196 @@
+--- rearrange.lua -- methods of tensors that name, repeat and regroup dimensions
+---
+--- Views cost nothing until something needs them contiguous.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local argument = require "mrt.util.argument"
+local dims = require "mrt.tensor.dims"
+
+local op = core.op
+local read, refuse, place = argument.read, argument.refuse, dims.place
+---@class mrt.Tensor
+local Tensor = core.methods
+
+local list_of = dims.list
+
+-- ---- dimensions ------------------------------------------------------------
+
+--- The dimensions `source`, one or a list, at the places `destination`.
+---@param source integer|integer[]
+---@param destination integer|integer[]
+---@return mrt.Tensor
+function Tensor.movedim(x, source, destination, ...)
+  local o = read("movedim", { "source", "destination" }, source, destination, ...)
+  local from = dims.places("movedim", x, o.source)
+  local to = dims.places("movedim", x, o.destination)
+  if #from ~= #to then
+    refuse("movedim", "%d dimensions to %d places, as many wanted", #from, #to)
+  end
+  local order, moved, next_dim = {}, {}, 1
+  for i, d in ipairs(from) do order[to[i]], moved[d] = d, true end
+  for i = 1, x:dim() do
+    if not order[i] then
+      while moved[next_dim] do next_dim = next_dim + 1 end
+      order[i], next_dim = next_dim, next_dim + 1
+    end
+  end
+  return #order > 0 and op.permute(x, order) or x
+end
+Tensor.moveaxis = Tensor.movedim
+
+---@class mrt.Tensor
+---@field moveaxis fun(self: mrt.Tensor, source: integer|integer[],
+---  destination: integer|integer[]): mrt.Tensor  movedim
+---@field swapaxes fun(self: mrt.Tensor, axis0: integer, axis1: integer): mrt.Tensor
+---@field swapdims fun(self: mrt.Tensor, dim0: integer, dim1: integer): mrt.Tensor
+for name, words in pairs { swapaxes = { "axis0", "axis1" }, swapdims = { "dim0", "dim1" } } do
+  Tensor[name] = function(x, ...)
+    local o = read(name, words, ...)
+    return op.transpose(x, place(name, x, o[words[1]]), place(name, x, o[words[2]]))
+  end
+end
+
+--- Make several dimensions of one: their sizes, of which one may be -1.
+---@param dim integer
+---@param sizes integer[]
+---@return mrt.Tensor
+function Tensor.unflatten(x, dim, sizes, ...)
+  local o = read("unflatten", { "dim", "sizes" }, dim, sizes, ...)
+  local at, list = place("unflatten", x, o.dim), list_of("unflatten", "sizes", o.sizes)
+  local n, known, open = x:size(at), 1, false
+  for _, size in ipairs(list) do
+    if size == -1 then open = true else known = known * size end
+  end
+  if #list == 0 or (open and (known == 0 or n % known ~= 0)) or (not open and known ~= n) then
+    refuse("unflatten", "dim %d of %s as %s, sizes whose product is %d wanted", at, x:type(),
+      dims.text(list), n)
+  end
+  local shape = x:get_shape()
+  table.remove(shape, at)
+  for i = #list, 1, -1 do table.insert(shape, at, list[i] == -1 and n // known or list[i]) end
+  return op.reshape(x, shape)
+end
+
+--- All elements as one row.
+---@return mrt.Tensor
+function Tensor.ravel(x) return op.reshape(x, { x:numel() }) end
+
+--- Positions [start, start + length) of a dimension.
+---@param dim integer
+---@param start integer   1-based, negative from the end
+---@param length integer
+---@return mrt.Tensor
+function Tensor.narrow(x, dim, start, length, ...)
+  local o = read("narrow", { "dim", "start", "length" }, dim, start, length, ...)
+  local at = place("narrow", x, o.dim)
+  local n, count = x:size(at), dims.integer("narrow", "length", o.length, 0)
+  local first = dims.integer("narrow", "start", o.start)
+  if first == 0 then refuse("narrow", "start 0: positions count from 1 here") end
+  if first < 0 then first = first + n + 1 end
+  if first < 1 or first + count - 1 > n then
+    refuse("narrow", "%d positions from %d of dim %d of %s", count, o.start, at, x:type())
+  end
+  if count == 0 then first = math.min(first, n > 0 and 2 or 1) end
+  return op.slice(x, at, first, first + count - 1)
+end
+
+--- The positions of a dimension, each without it.
+---@param dim? integer  default 1
+---@return mrt.Tensor ...
+function Tensor.unbind(x, dim, ...)
+  local o = read("unbind", { "dim" }, dim, ...)
+  local at = place("unbind", x, o.dim or 1)
+  local shape, parts = x:get_shape(), {}
+  local n = table.remove(shape, at)
+  if n > 200 then refuse("unbind", "%d results, at most 200 wanted", n) end
+  for i = 1, n do parts[i] = op.reshape(op.slice(x, at, i, i), shape) end
+  return table.unpack(parts)
+end
+
+--- Runs of `size` positions of a dimension, `step` apart, as a new last dimension: a view.
+---@param dimension integer
+---@param size integer
+---@param step integer
+---@return mrt.Tensor
+function Tensor.unfold(x, dimension, size, step, ...)
+  local o = read("unfold", { "dimension", "size", "step" }, dimension, size, step, ...)
+  return op.windows(x, place("unfold", x, o.dimension),
+    dims.integer("unfold", "size", o.size, 0), dims.integer("unfold", "step", o.step, 1))
+end
+
+-- ---- sizes of another tensor, repeats --------------------------------------
+
+---@class mrt.Tensor
+---@field expand_as fun(self: mrt.Tensor, other: mrt.Tensor): mrt.Tensor
+---@field view_as fun(self: mrt.Tensor, other: mrt.Tensor): mrt.Tensor
+---@field reshape_as fun(self: mrt.Tensor, other: mrt.Tensor): mrt.Tensor
+for name, f in pairs { expand_as = op.expand, view_as = op.reshape, reshape_as = op.reshape } do
+  Tensor[name] = function(x, other)
+    return f(x, argument.tensor(name, "other", other):get_shape())
+  end
+end
+
+--- x repeated to this shape: a view.
+---@param ... integer|integer[]
+---@return mrt.Tensor
+function Tensor.broadcast_to(x, ...)
+  return op.expand(x, list_of("broadcast_to", "size", ...))
+end
+
+-- Copies side by side, a dimension at a time: where views would have too many.
+local function joined_copies(x, repeats, shape)
+  for d, n in ipairs(repeats) do
+    local copies = {}
+    if n == 0 then return dims.constant(x, 0, shape) end
+    for i = 1, n do copies[i] = x end
+    if n > 1 then x = op.cat(copies, d) end
+  end
+  return x
+end
+
+-- x so often along each of its dimensions, as many as there are repeats.
+local function tiled(x, repeats)
+  for _ = x:dim() + 1, #repeats do x = x:unsqueeze(1) end
+  local narrow, wide, shape = {}, {}, {}
+  for d, n in ipairs(repeats) do
+    local size = x:size(d)
+    shape[d] = n * size
+    if n ~= 1 and size ~= 1 then -- a dimension of its own for the repeats
+      narrow[#narrow + 1], wide[#wide + 1] = 1, n
+    end
+    narrow[#narrow + 1], wide[#wide + 1] = size, size == 1 and n or size
+  end
+  if #wide > 8 then return joined_copies(x, repeats, shape) end
+  return op.reshape(op.expand(op.reshape(x, narrow), wide), shape)
+end
+
+--- x so often along each dimension; more repeats than dimensions add leading ones.
+---@param ... integer|integer[]
+---@return mrt.Tensor
+function Tensor.repeat_(x, ...)
+  local repeats = list_of("repeat", "repeats", ...)
+  for i, n in ipairs(repeats) do dims.integer("repeat", ("repeat %d"):format(i), n, 0) end
+  if #repeats < x:dim() then
+    refuse("repeat", "%d repeats for %s, one for each dimension wanted", #repeats, x:type())
+  end
+  return tiled(x, repeats)
+end
+Tensor["repeat"] = Tensor.repeat_ -- a word of Lua: x["repeat"](x, ...)
+
+--- x so often along its last dimensions.
+---@param ... integer|integer[]
+---@return mrt.Tensor
+function Tensor.tile(x, ...)
+  local repeats = { table.unpack(list_of("tile", "dims", ...)) }
+  for i, n in ipairs(repeats) do dims.integer("tile", ("repeat %d"):format(i), n, 0) end
+  while #repeats < x:dim() do table.insert(repeats, 1, 1) end
+  return tiled(x, repeats)
+end
+
+--- A copy that is a tensor of its own, through which gradients flow.
+---@return mrt.Tensor
+function Tensor.clone(x) return op.copy(x) end
+
+return Tensor

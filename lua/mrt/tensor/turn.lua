@@ -1,0 +1,155 @@
+--- turn.lua -- methods of tensors that turn and shift them, and diagonals
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local argument = require "mrt.util.argument"
+local dims = require "mrt.tensor.dims"
+
+local op = core.op
+local read, refuse, place = argument.read, argument.refuse, dims.place
+---@class mrt.Tensor
+local Tensor = core.methods
+
+-- ---- turned and shifted ----------------------------------------------------
+
+--- Positions of these dimensions in the other order.
+---@param ... integer|integer[]
+---@return mrt.Tensor
+function Tensor.flip(x, ...)
+  local list = dims.places("flip", x, dims.list("flip", "dims", ...))
+  return #list > 0 and op.flip(x, { dims = list }) or x
+end
+
+-- x with dimension d, which it has.
+local function flipped(name, d)
+  Tensor[name] = function(x)
+    if x:dim() < d then
+      refuse(name, "%s, at least %d dimension%s wanted", x:type(), d, d > 1 and "s" or "")
+    end
+    return op.flip(x, { dims = { d } })
+  end
+end
+
+---@class mrt.Tensor
+---@field flipud fun(self: mrt.Tensor): mrt.Tensor  the first dimension in the other order
+---@field fliplr fun(self: mrt.Tensor): mrt.Tensor  the second
+flipped("flipud", 1)
+flipped("fliplr", 2)
+
+-- The last `shift` positions of dimension d first.
+local function rolled(x, shift, d)
+  local n = x:size(d)
+  if n == 0 then return x end
+  shift = shift % n
+  if shift == 0 then return x end
+  return op.cat({ op.slice(x, d, n - shift + 1, n), op.slice(x, d, 1, n - shift) }, d)
+end
+
+--- Elements moved on by `shifts` positions, those at the end to the front.
+---@param shifts integer|integer[]
+---@param given? integer|integer[]  a dimension for each shift; default: x as one row
+---@return mrt.Tensor
+function Tensor.roll(x, shifts, given, ...)
+  local o = read("roll", { "shifts", "dims" }, shifts, given, ...)
+  local by = type(o.shifts) == "table" and o.shifts or { o.shifts }
+  for i, n in ipairs(by) do dims.integer("roll", ("shift %d"):format(i), n) end
+  if o.dims == nil then
+    if #by ~= 1 then refuse("roll", "%d shifts and no dims, one shift wanted", #by) end
+    return op.reshape(rolled(op.reshape(x, { x:numel() }), by[1], 1), x:get_shape())
+  end
+  local along = type(o.dims) == "table" and o.dims or { o.dims }
+  if #along ~= #by or #by == 0 then
+    refuse("roll", "%d shifts for %d dims, as many wanted", #by, #along)
+  end
+  for i, d in ipairs(along) do x = rolled(x, by[i], place("roll", x, d)) end
+  return x
+end
+
+--- Turned by 90 degrees `k` times, in the plane from the first of `plane` to the second.
+---@param k? integer        default 1
+---@param plane? integer[]  default {1, 2}
+---@return mrt.Tensor
+function Tensor.rot90(x, k, plane, ...)
+  local o = read("rot90", { "k", "dims" }, k, plane, ...)
+  local list = dims.places("rot90", x, o.dims or { 1, 2 })
+  if #list ~= 2 then refuse("rot90", "dims: two of them wanted, got %d", #list) end
+  local turns = dims.integer("rot90", "k", o.k or 1) % 4
+  local a, b = list[1], list[2]
+  if turns == 2 then return op.flip(x, { dims = { a, b } }) end
+  if turns == 1 then return op.transpose(op.flip(x, { dims = { b } }), a, b) end
+  return turns == 3 and op.flip(op.transpose(x, a, b), { dims = { b } }) or x
+end
+
+-- ---- diagonals -------------------------------------------------------------
+
+--- Elements at one position of two dimensions as a new last one: a view.
+---@param offset? integer  default 0; above 0: the diagonals above
+---@param dim1? integer    default 1
+---@param dim2? integer    default 2
+---@return mrt.Tensor
+function Tensor.diagonal(x, offset, dim1, dim2, ...)
+  local o = read("diagonal", { "offset", "dim1", "dim2" }, offset, dim1, dim2, ...)
+  return op.diagonal(x, { offset = dims.integer("diagonal", "offset", o.offset or 0),
+    dim1 = place("diagonal", x, o.dim1 or 1), dim2 = place("diagonal", x, o.dim2 or 2) })
+end
+
+-- [..., n] -> [..., n + |k|, n + |k|] with x on diagonal k and zeros elsewhere: row i
+-- begins i (size + 1) elements from the first.
+local function embedded(x, k)
+  local n = x:size(-1)
+  local size = n + math.abs(k)
+  local shape = x:get_shape()
+  local rank = #shape
+  if size == 0 or x:numel() == 0 then
+    shape[rank], shape[rank + 1] = size, size
+    return dims.constant(x, 0, shape)
+  end
+  local rows = dims.count(shape, 1, rank - 1)
+  local y = op.pad(op.reshape(x, { rows, n, 1 }), { dim = 3, after = size })
+  y = op.reshape(y, { rows, n * (size + 1) })
+  local first = k > 0 and k or -k * size
+  local left = size * size - first - n * (size + 1)
+  if left < 0 then y, left = op.slice(y, 2, 1, size * size - first), 0 end
+  y = op.pad(y, { dim = 2, before = first, after = left })
+  shape[rank], shape[rank + 1] = size, size
+  return op.reshape(y, shape)
+end
+
+--- A matrix, zeros but for a diagonal, of each row of the last dimension.
+---@param offset? integer  default 0
+---@param dim1? integer    where its rows go; default -2
+---@param dim2? integer    and its columns; default -1
+---@return mrt.Tensor
+function Tensor.diag_embed(x, offset, dim1, dim2, ...)
+  local who <const> = "diag_embed"
+  local o = read(who, { "offset", "dim1", "dim2" }, offset, dim1, dim2, ...)
+  if x:dim() == 0 then refuse(who, "%s, at least one dimension wanted", x:type()) end
+  local y = embedded(x, dims.integer(who, "offset", o.offset or 0))
+  local rank = y:dim()
+  local rows, columns = place(who, y, o.dim1 or -2), place(who, y, o.dim2 or -1)
+  if rows == columns then refuse(who, "dim1 and dim2 are dim %d", rows) end
+  return y:movedim({ rank - 1, rank }, { rows, columns })
+end
+
+--- Of a vector a matrix with it on a diagonal, of a matrix that diagonal.
+---@param diagonal? integer  default 0
+---@return mrt.Tensor
+function Tensor.diag(x, diagonal, ...)
+  local o = read("diag", { "diagonal" }, diagonal, ...)
+  local k = dims.integer("diag", "diagonal", o.diagonal or 0)
+  if x:dim() == 1 then return embedded(x, k) end
+  if x:dim() == 2 then return op.diagonal(x, { offset = k }) end
+  refuse("diag", "%s, one or two dimensions wanted (see diagonal, diag_embed)", x:type())
+end
+
+--- A matrix with all elements on a diagonal.
+---@param offset? integer  default 0
+---@return mrt.Tensor
+function Tensor.diagflat(x, offset, ...)
+  local o = read("diagflat", { "offset" }, offset, ...)
+  return embedded(op.reshape(x, { x:numel() }),
+    dims.integer("diagflat", "offset", o.offset or 0))
+end
+
+return Tensor
