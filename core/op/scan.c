@@ -54,7 +54,7 @@ static mrt_tensor *later(mrt_build *b, mrt_tensor *x, int64_t dim, double start,
   mrt_tensor *edge = mrt_expand_to(b, mrt_const_like(b, x, start), &one);
   if (n == 0 || t->rank == 0) return n ? edge : x;
   if (n == 1) return edge;
-  mrt_slice_options rest = { dim, earlier, n - 2 + earlier };
+  mrt_slice_options rest = { dim, earlier, n - 2 + earlier, 1 };
   mrt_dim_options along = { dim };
   mrt_tensor *kept = MRT_MAKE(b, slice, &rest, x);
   return earlier ? MRT_MAKE(b, cat, &along, kept, edge)

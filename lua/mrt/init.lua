@@ -284,8 +284,7 @@ function mrt.swap_folder(path) core.swap_folder(path) end
 ---@return table
 function mrt.info() return core.info() end
 
-for name, f in pairs(make) do mrt[name] = f end
-for _, functions in ipairs { derivatives, require "mrt.tensor.join" } do
+for _, functions in ipairs { make, derivatives, require "mrt.tensor.join" } do
   for name, f in pairs(functions) do mrt[name] = f end
 end
 mrt.update, mrt.is_tensor, mrt.is_variable = core.update, core.is_tensor, core.is_variable
