@@ -10,6 +10,7 @@ local recurrent = require "mrt.nn.recurrent"
 local nn = {
   Module = require "mrt.nn.module",
   initial = require "mrt.nn.initial",
+  init = require "mrt.nn.fill",
 
   Linear = require "mrt.nn.linear",
   QuantizedLinear = require "mrt.nn.quantized_linear",
@@ -59,9 +60,14 @@ local nn = {
 local distance = require "mrt.nn.distance"
 nn.pairwise_distance, nn.cosine_similarity = distance.pairwise_distance,
   distance.cosine_similarity
-local distances, losses = require "mrt.nn.distance_layer", require "mrt.nn.loss.module"(loss)
-for _, all in ipairs { loss, losses, distances } do
-  for name, value in pairs(all) do nn[name] = value end
+local losses = require "mrt.nn.loss.module"(loss)
+local families = { loss, losses }
+for _, file in ipairs { "distance_layer", "transformer", "cell", "channel_dropout", "spatial_norm",
+  "bilinear", "container", "reparametrize" } do
+  families[#families + 1] = require("mrt.nn." .. file)
+end
+for _, family in ipairs(families) do
+  for name, value in pairs(family) do nn[name] = value end
 end
 
 return nn

@@ -29,6 +29,9 @@ local LONGEST = 64 -- steps of a chunk: uses of one shared weight
 ---@field dropout? number        between layers, while training; default 0
 ---@field chunk? integer         steps of a chunk, 1 to 64; default 64
 ---@field nonlinearity? "tanh"|"relu"  of RNN; default "tanh"
+---@field bidirectional? boolean  each layer goes from the end to the beginning too, with
+---  parameters of its own (`weight_ih_l0_reverse` ...); results `[..., 2 H]`, states in the
+---  order of layers, forward and back in turn; default false
 
 -- What sets one kind of cell apart: how many gates it has, how many states,
 -- whether both biases can be added at once, and one step: the states from the
@@ -61,7 +64,8 @@ local function read_options(name, inputs, hidden, given)
   options.size(name, "inputs", inputs)
   options.size(name, "hidden", hidden)
   local o = options.read(name, given, { layers = 1, bias = true, batch_first = false,
-    dropout = 0, chunk = LONGEST, nonlinearity = name == "RNN" and "tanh" or nil })
+    dropout = 0, chunk = LONGEST, nonlinearity = name == "RNN" and "tanh" or nil,
+    bidirectional = false })
   options.size(name, "layers", o.layers)
   if math.type(o.chunk) ~= "integer" or o.chunk < 1 or o.chunk > LONGEST then
     core.fail("value", name, ("chunk = %s, 1 to %d wanted"):format(o.chunk, LONGEST))
@@ -73,8 +77,12 @@ local function read_options(name, inputs, hidden, given)
   return o
 end
 
--- The parameter `name` of layer `l`, nil without biases.
-local function parameter(self, name, l) return self[("%s_l%d"):format(name, l - 1)] end
+-- The parameter `name` of run `r` through a layer, nil without biases.  There is one run
+-- for each layer, or forward and back in turn.
+local function parameter(self, name, r)
+  if not self.bidirectional then return self[("%s_l%d"):format(name, r - 1)] end
+  return self[("%s_l%d%s"):format(name, (r - 1) // 2, r % 2 == 0 and "_reverse" or "")]
+end
 
 local function init(self, inputs, hidden, given)
   local kind = kinds[self.type]
@@ -82,12 +90,17 @@ local function init(self, inputs, hidden, given)
   for key, value in pairs(o) do self[key] = value end
   self.inputs, self.hidden = inputs, hidden
   local recipe, rows = initial.uniform(1 / math.sqrt(hidden)), kind.gates * hidden
+  local ways = o.bidirectional and { "", "_reverse" } or { "" }
+  self.runs = o.layers * #ways
   for l = 0, o.layers - 1 do
-    self["weight_ih_l" .. l] = mrt.parameter(recipe(rows, l == 0 and inputs or hidden))
-    self["weight_hh_l" .. l] = mrt.parameter(recipe(rows, hidden))
-    if o.bias then
-      self["bias_ih_l" .. l] = mrt.parameter(recipe(rows))
-      self["bias_hh_l" .. l] = mrt.parameter(recipe(rows))
+    for _, way in ipairs(ways) do
+      local name = l .. way
+      self["weight_ih_l" .. name] = mrt.parameter(recipe(rows, l == 0 and inputs or hidden * #ways))
+      self["weight_hh_l" .. name] = mrt.parameter(recipe(rows, hidden))
+      if o.bias then
+        self["bias_ih_l" .. name] = mrt.parameter(recipe(rows))
+        self["bias_hh_l" .. name] = mrt.parameter(recipe(rows))
+      end
     end
   end
 end
@@ -105,15 +118,17 @@ local function layer_of(self, l)
   return layer
 end
 
--- Results and the last states of a layer over one chunk, x `[t, N, ...]`.
-local function run_chunk(self, layer, x, states)
+-- Results and the last states of a layer over one chunk, x `[t, N, ...]`, from its end to
+-- its beginning if so asked.
+local function run_chunk(self, layer, x, states, back)
   local step, t = kinds[self.type].step, x:size(1)
   local a = layer.bias and x:linear(layer.input, layer.bias) or x:linear(layer.input)
   local products = { a:split(1, 1) }
   local weights = { op.each_use(layer.state, { count = t }) }
   local biases = layer.own_bias and { op.each_use(layer.own_bias, { count = t }) } or {}
   local results = {}
-  for i = 1, t do
+  for k = 1, t do
+    local i = back and t + 1 - k or k
     local h = states[1]
     local b = biases[i] and h:linear(weights[i], biases[i]) or h:linear(weights[i])
     states = step(self, products[i]:squeeze(1), b, states)
@@ -122,10 +137,10 @@ local function run_chunk(self, layer, x, states)
   return mrt.stack(results), states
 end
 
--- Initial states of all layers: given as `[layers, N, H]`, or zeros.
+-- Initial states of all layers: given as `[runs, N, H]`, or zeros.
 local function initial_states(self, x, n, given)
-  local shape, list = { self.layers, n, self.hidden }, {}
-  for l = 1, self.layers do list[l] = {} end
+  local shape, list = { self.runs, n, self.hidden }, {}
+  for l = 1, self.runs do list[l] = {} end
   for s = 1, kinds[self.type].states do
     local all = given[s]
     if all ~= nil then argument.tensor(self.type, "initial state " .. s, all) end
@@ -133,7 +148,7 @@ local function initial_states(self, x, n, given)
       core.fail("shape", self.type, ("initial state %d is %s, [%s] wanted")
         :format(s, all:type(), table.concat(shape, ",")))
     end
-    for l = 1, self.layers do
+    for l = 1, self.runs do
       list[l][s] = all and all:select(1, l)
         or mrt.zeros({ n, self.hidden }, { dtype = x:get_dtype() })
     end
@@ -147,12 +162,12 @@ local function check(self, x)
     self.batch_first and "N, T" or "T, N", self.inputs))
 end
 
--- The last states, `[layers, N, H]` each.
+-- The last states, `[runs, N, H]` each.
 local function last_states(self, states)
   local list = {}
   for s = 1, kinds[self.type].states do
     local of_layers = {}
-    for l = 1, self.layers do of_layers[l] = states[l][s] end
+    for l = 1, self.runs do of_layers[l] = states[l][s] end
     list[s] = mrt.stack(of_layers)
   end
   return table.unpack(list)
@@ -169,22 +184,49 @@ local function pieces(x, size)
   return list
 end
 
-local function forward(self, x, ...)
-  check(self, x)
-  if self.batch_first then x = x:transpose(1, 2) end
-  local results, layers = {}, {}
-  local states = initial_states(self, x, x:size(2), { ... })
-  for l = 1, self.layers do layers[l] = layer_of(self, l) end
+-- What lies between layers.
+local function between(self, l, y)
+  if l == 1 or not self.training or self.dropout == 0 then return y end
+  return y:dropout { p = self.dropout }
+end
+
+-- All layers, each over all time before the next, there and back.
+local function both_ways(self, layers, x, states)
+  for l = 1, self.layers do
+    local list, ways = pieces(between(self, l, x), self.chunk), {}
+    for way = 1, 2 do
+      local r, results = 2 * l - 2 + way, {}
+      for k = 1, #list do
+        local i = way == 2 and #list + 1 - k or k
+        results[i], states[r] = run_chunk(self, layers[r], list[i], states[r], way == 2)
+      end
+      ways[way] = #results > 1 and mrt.cat(results, 1) or results[1]
+    end
+    x = mrt.cat(ways, 3)
+  end
+  return x
+end
+
+-- All layers side by side, a chunk of time after the other.
+local function one_way(self, layers, x, states)
+  local results = {}
   for i, y in ipairs(pieces(x, self.chunk)) do
     for l = 1, self.layers do
-      if l > 1 and self.training and self.dropout > 0 then
-        y = y:dropout { p = self.dropout }
-      end
-      y, states[l] = run_chunk(self, layers[l], y, states[l])
+      y, states[l] = run_chunk(self, layers[l], between(self, l, y), states[l])
     end
     results[i] = y
   end
-  local y = #results > 1 and mrt.cat(results, 1) or results[1]
+  return #results > 1 and mrt.cat(results, 1) or results[1]
+end
+
+local function forward(self, x, ...)
+  check(self, x)
+  if self.batch_first then x = x:transpose(1, 2) end
+  local layers = {}
+  local states = initial_states(self, x, x:size(2), { ... })
+  for r = 1, self.runs do layers[r] = layer_of(self, r) end
+  local run = self.bidirectional and both_ways or one_way
+  local y = run(self, layers, x, states)
   return self.batch_first and y:transpose(1, 2) or y, last_states(self, states)
 end
 
