@@ -25,12 +25,13 @@ end
 ---@param x1 mrt.Tensor      `[..., I]`
 ---@param x2 mrt.Tensor      `[..., J]`
 ---@param weight mrt.Tensor  `[O, I, J]`
----@param bias? mrt.Tensor   `[O]`
+---@param bias? mrt.Tensor|{bias: mrt.Tensor?}  `[O]`
 ---@return mrt.Tensor        `[..., O]`
 function bilinear.bilinear(x1, x2, weight, bias)
   argument.tensor("bilinear", "x1", x1)
   argument.tensor("bilinear", "x2", x2)
   argument.tensor("bilinear", "weight", weight)
+  bias = argument.read("bilinear", { "bias" }, bias).bias
   want_fit(x1, x2, weight)
   local O, I, J = weight:size(1), weight:size(2), weight:size(3)
   local rows = x1:size()

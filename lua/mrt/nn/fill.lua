@@ -23,8 +23,8 @@ local function define(name, names, defaults, recipe)
     end
     local o = options.read(name, argument.read(name, names, ...), defaults)
     local dims = variable:size()
-    local x = recipe(o, dims)
-    variable:assign(x:reshape(dims):to(variable:get_dtype()))
+    local dtype = variable:get_dtype()
+    variable:assign(recipe(o, dims, dtype):reshape(dims):to(dtype))
     return variable
   end
 end
@@ -40,8 +40,8 @@ end)
 by_recipe("normal_", { "mean", "std" }, { mean = 0, std = 1 }, function(o)
   return initial.normal(o.std, o.mean)
 end)
-by_recipe("constant_", { "val" }, { val = options.want "number" }, function(o)
-  return initial.constant(o.val)
+define("constant_", { "val" }, { val = options.want "number" }, function(o, dims, dtype)
+  return mrt.full(dims, o.val, { dtype = dtype })
 end)
 by_recipe("zeros_", {}, {}, initial.zeros)
 by_recipe("ones_", {}, {}, initial.ones)
