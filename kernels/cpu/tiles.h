@@ -130,18 +130,10 @@ static inline vec zip_high(vec a, vec b) {
 #undef ZIP
 #undef TILE_LANES
 
-/* y = scale x' for one block of LANES x LANES: zipping row i with row i + LANES / 2
- * moves one bit of the row number into the lane number each round.  Bits that
- * are no reals must not be scaled, a constant where this is inlined. */
-static inline __attribute__((always_inline)) void
-tile_transpose_block(bool scaled, real scale, const real *x, int64_t x_row,
-                     real *y, int64_t y_row) {
-  vec r[LANES], t[LANES];
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) {
-    r[i] = vec_load(x + i * x_row);
-    if (scaled) r[i] *= scale;
-  }
+/* Transpose a block of LANES x LANES: zipping row i with row i + LANES / 2 moves
+ * one bit of the row number into the lane number each round. */
+static inline __attribute__((always_inline)) void tile_turn_block(vec *r) {
+  vec t[LANES];
 #pragma GCC unroll 4
   for (int bit = 1; bit < LANES; bit *= 2) {
 #pragma GCC unroll 8
@@ -152,6 +144,20 @@ tile_transpose_block(bool scaled, real scale, const real *x, int64_t x_row,
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) r[i] = t[i];
   }
+}
+
+/* y = scale x' for one block.  Bits that are no reals must not be scaled, a
+ * constant where this is inlined. */
+static inline __attribute__((always_inline)) void
+tile_transpose_block(bool scaled, real scale, const real *x, int64_t x_row,
+                     real *y, int64_t y_row) {
+  vec r[LANES];
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) {
+    r[i] = vec_load(x + i * x_row);
+    if (scaled) r[i] *= scale;
+  }
+  tile_turn_block(r);
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) vec_store(y + i * y_row, r[i]);
 }

@@ -2,7 +2,8 @@
  *
  * A block has a tile of queries of one head and walks the tiles of keys that
  * they see, with a running maximum and sum for each query.  Tiles of late
- * queries see most keys and start first.
+ * queries see most keys and start first.  A mask is read where it lies, number
+ * by number.
  *
  * From Dao, arXiv:2307.08691; Milakov & Gimelshein, arXiv:1805.02867.
  *
@@ -19,19 +20,26 @@ template <typename T> struct attention_call {
   mrt_real<T> *lse;
 };
 
-/* Scores become weights; what was summed before the maximum rose weighs less
- * now. */
-template <typename R, int SIDE, int COLUMNS>
-MRT_DEVICE void soften(const mrt_attention &n, int64_t t, int64_t s,
+/* Scores of queries from t and keys from s become weights; what was summed
+ * before the maximum rose weighs less now. */
+template <bool ADJUSTS, typename R, int SIDE, int COLUMNS>
+MRT_DEVICE void soften(const mrt_attention &n, const mrt_sample &sample,
+                       int64_t batch, int64_t h, int64_t t, int64_t s,
                        R w[][SIDE], R *max, R *sum, R o[][COLUMNS]) {
   MRT_UNROLL
   for (int a = 0; a < SIDE; a++) {
-    int64_t seen = mrt_keys_seen(n, t + mrt_tile_y() + 16 * a);
+    int64_t row = t + mrt_tile_y() + 16 * a;
+    int64_t seen = mrt_keys_seen(n, sample, row);
+    int64_t from = mrt_keys_from(n, sample, row);
     R top = -(R)INFINITY, part = 0;
     MRT_UNROLL
     for (int b = 0; b < SIDE; b++) {
-      bool is_seen = s + mrt_tile_x() + 16 * b < seen;
-      w[a][b] = is_seen ? w[a][b] * (R)n.scale : -(R)INFINITY;
+      int64_t key = s + mrt_tile_x() + 16 * b;
+      bool is_seen = key >= from && key < seen;
+      R score = w[a][b] * (R)n.scale, slope;
+      if (ADJUSTS && is_seen)
+        score = mrt_adjust(n, batch, h, row, key, score, &slope);
+      w[a][b] = is_seen ? score : -(R)INFINITY;
       top = mrt_larger::of(top, w[a][b]);
     }
     top = mrt_larger::of(max[a], mrt_tile_reduce<mrt_larger>(top));
@@ -48,7 +56,7 @@ MRT_DEVICE void soften(const mrt_attention &n, int64_t t, int64_t s,
   }
 }
 
-template <typename T>
+template <typename T, bool ADJUSTS>
 __global__ void __launch_bounds__(TILE_THREADS, 2)
     attend(attention_call<T> c, int64_t tiles, int64_t chunks) {
   typedef mrt_real<T> R;
@@ -60,17 +68,19 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
     int64_t t = (tiles - 1 - item % tiles) * tile::TILE, rest = item / tiles;
     int64_t column = rest % chunks * tile::WIDE, head = rest / chunks;
     int64_t b = head / c.n.H, h = head % c.n.H, hk = h / c.n.group;
-    int64_t last = t + tile::TILE < c.n.T ? t + tile::TILE : c.n.T;
-    int64_t end = mrt_keys_seen(c.n, last - 1);
+    mrt_sample sample = mrt_sample_of(c.n, b);
+    mrt_reach keys = mrt_keys_of(c.n, sample, t, t + tile::TILE, tile::TILE);
+    mrt_heads<T> q = mrt_rows(c.q, sample.T), k = mrt_rows(c.k, sample.S);
+    mrt_heads<T> v = mrt_rows(c.v, sample.S);
     R max[SIDE], sum[SIDE], o[SIDE][COLUMNS] = {};
     for (int a = 0; a < SIDE; a++) max[a] = -(R)INFINITY, sum[a] = 0;
-    for (int64_t s = 0; s < end; s += tile::TILE) {
+    for (int64_t s = keys.from; s < keys.end; s += tile::TILE) {
       R w[SIDE][SIDE];
-      mrt_tile_scores(c.q, mrt_head(c.q, b, h), t, c.k, mrt_head(c.k, b, hk), s,
-                      &m, w);
-      soften<R, SIDE, COLUMNS>(c.n, t, s, w, max, sum, o);
+      mrt_tile_scores(q, mrt_head(q, b, h), t, k, mrt_head(k, b, hk), s, &m, w);
+      soften<ADJUSTS, R, SIDE, COLUMNS>(c.n, sample, b, h, t, s, w, max, sum,
+                                        o);
       mrt_tile_give(w, c.n.rounds, &m);
-      mrt_tile_add(c.v, mrt_head(c.v, b, hk), s, column, &m, o);
+      mrt_tile_add(v, mrt_head(v, b, hk), s, column, &m, o);
     }
     MRT_UNROLL
     for (int a = 0; a < SIDE; a++) {
@@ -84,19 +94,27 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
   }
 }
 
-template <typename T> static void run(const mrt_call *c) {
-  attention_call<T> a = {
-    mrt_attention_of(c),         mrt_heads_of<T>(&c->in[0]),
-    mrt_heads_of<T>(&c->in[1]),  mrt_heads_of<T>(&c->in[2]),
-    mrt_heads_of<T>(&c->out[0]), (mrt_real<T> *)c->out[1].data
-  };
+template <typename T, bool ADJUSTS> static void run_as(const mrt_call *c) {
+  attention_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_AFTER),
+                          mrt_heads_of<T>(&c->in[0]),
+                          mrt_heads_of<T>(&c->in[1]),
+                          mrt_heads_of<T>(&c->in[2]),
+                          mrt_heads_of<T>(&c->out[0]),
+                          (mrt_real<T> *)c->out[1].data };
   typedef mrt_square<mrt_real<T>> tile;
   int64_t tiles = mrt_tiles(a.n.T, tile::TILE);
   int64_t chunks = a.n.Dv ? mrt_tiles(a.n.Dv, tile::WIDE) : 1;
   int64_t items = a.n.B * a.n.H * tiles * chunks;
   if (items == 0) return;
-  MRT_LAUNCH(mrt_blocks(items, 1), TILE_THREADS, 0, c->run->queue, attend<T>)
+  MRT_LAUNCH(mrt_blocks(items, 1), TILE_THREADS, 0, c->run->queue,
+             attend<T, ADJUSTS>)
   (a, tiles, chunks);
+}
+template <typename T> static void run(const mrt_call *c) {
+  if (mrt_attention_adjusts(mrt_attention_of(c, MRT_ATTENTION_AFTER)))
+    run_as<T, true>(c);
+  else
+    run_as<T, false>(c);
 }
 
 } // namespace

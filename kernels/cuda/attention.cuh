@@ -2,7 +2,8 @@
  *
  * Two forms of each kernel: of any floats by plain sums of products
  * (attention_tile.cuh), and of bf16 or f16 up to 128 wide by the matrix units
- * (attention_mma.cuh).  Dtypes and widths alone decide.
+ * (attention_mma.cuh).  Dtypes and widths alone decide.  Kernels are compiled
+ * twice: ADJUSTS has masks and softcap.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_ATTENTION_CUH
@@ -11,13 +12,20 @@
 #include "cuda.cuh"
 #include "op/attention.h"
 
-/* B batches, T queries of H heads, S keys of Hk heads of D, values of Dv. */
+/* B batches, T queries of H heads, S keys of Hk heads of D, values of Dv; what is
+ * seen as in op/attention.h. */
 struct mrt_attention {
   int64_t B, T, H, D, S, Hk, Dv;
   int64_t group; /* query heads that share a key head */
-  bool causal;
+  int64_t left, right, offset;
   bool rounds; /* all factors are bf16 or f8: so are weights */
-  double scale;
+  double scale, softcap;
+  const void *mask; /* NULL: none */
+  int mask_dtype;
+  int64_t mask_step[4];          /* elements; 0 along what it is 1 of */
+  mrt_operand queries, keys, at; /* of each sample; data NULL: absent */
+  mrt_run_words *words;
+  int node;
 };
 
 static inline bool mrt_fits_bf16(const mrt_operand *x) {
@@ -25,36 +33,141 @@ static inline bool mrt_fits_bf16(const mrt_operand *x) {
   return t == MRT_bf16 || t == MRT_f8_e4m3 || t == MRT_f8_e5m2;
 }
 
-static inline mrt_attention mrt_attention_of(const mrt_call *c) {
+/* The inputs that may be absent, behind `after` others. */
+static inline void mrt_attention_optional(const mrt_call *c, int after,
+                                          mrt_attention *n) {
+  const mrt_attention_options *o = (const mrt_attention_options *)c->options;
+  if (o->has & MRT_ATTENTION_MASK) {
+    const mrt_operand *x = &c->in[after++];
+    n->mask = x->data, n->mask_dtype = x->type.dtype;
+    for (int d = 0; d < 4; d++)
+      n->mask_step[d] = x->type.dims[d] == 1 ? 0 : x->strides[d];
+  }
+  if (o->has & MRT_ATTENTION_QUERIES) n->queries = c->in[after++];
+  if (o->has & MRT_ATTENTION_KEYS) n->keys = c->in[after++];
+  if (o->has & MRT_ATTENTION_AT) n->at = c->in[after++];
+}
+
+static inline mrt_attention mrt_attention_of(const mrt_call *c, int after) {
   const mrt_attention_options *o = (const mrt_attention_options *)c->options;
   const int64_t *q = c->in[0].type.dims, *k = c->in[1].type.dims;
   mrt_attention n = {};
   n.B = q[0], n.T = q[1], n.H = q[2], n.D = q[3];
   n.S = k[1], n.Hk = k[2], n.Dv = c->in[2].type.dims[3];
+  if (after == MRT_ATTENTION_PAGED_AFTER) n.S *= c->in[3].type.dims[1];
   n.group = n.Hk ? n.H / n.Hk : 0;
-  n.causal = o->causal, n.scale = o->scale, n.rounds = true;
-  for (int i = 0; i < c->nin; i++) /* o and lse are no factors */
+  n.left = mrt_attention_left(o), n.right = mrt_attention_right(o);
+  n.offset = o->offset, n.scale = o->scale, n.softcap = o->softcap;
+  n.rounds = true;
+  for (int i = 0; i < after; i++) /* o, lse and pages are no factors */
     n.rounds = n.rounds && (i == 3 || i == 4 || mrt_fits_bf16(&c->in[i]));
+  n.words = c->run ? c->run->words : NULL, n.node = c->node;
+  mrt_attention_optional(c, after, &n);
   return n;
+}
+static inline bool mrt_attention_adjusts(const mrt_attention &n) {
+  return n.mask || n.softcap > 0;
 }
 
 static inline int64_t mrt_tiles(int64_t n, int64_t tile) {
   return (n + tile - 1) / tile;
 }
 
-/* One past the last key that query t sees. */
-MRT_DEVICE int64_t mrt_keys_seen(const mrt_attention &n, int64_t t) {
-  int64_t end = n.causal ? t + n.S - n.T + 1 : n.S;
-  return end < 0 ? 0 : end > n.S ? n.S : end;
+/* ---- what is seen -------------------------------------------------------- */
+
+/* What is there of a sample: queries, keys; and where query 0 stands. */
+struct mrt_sample {
+  int64_t T, S, at;
+};
+
+MRT_DEVICE int64_t mrt_length(const mrt_attention &n, const mrt_operand &x,
+                              int64_t b, int64_t most) {
+  if (!x.data) return most;
+  int64_t length = mrt_id(x.data, x.type.dtype, b * x.strides[0]);
+  return mrt_checked_id(n.words, n.node, length, most + 1);
 }
-/* The first query that sees key s. */
-MRT_DEVICE int64_t mrt_first_query(const mrt_attention &n, int64_t s) {
-  int64_t t = n.causal ? s - (n.S - n.T) : 0;
-  return t < 0 ? 0 : t;
+MRT_DEVICE mrt_sample mrt_sample_of(const mrt_attention &n, int64_t b) {
+  mrt_sample m = { mrt_length(n, n.queries, b, n.T),
+                   mrt_length(n, n.keys, b, n.S), n.offset };
+  const int64_t far = MRT_ATTENTION_FAR;
+  if (n.at.data) {
+    int64_t at = mrt_id(n.at.data, n.at.type.dtype, b * n.at.strides[0]);
+    m.at = at < -far ? -far : at > far ? far : at;
+  } else if (n.offset == MRT_ATTENTION_AT_END) {
+    m.at = m.S - m.T;
+  }
+  return m;
 }
-MRT_DEVICE bool mrt_is_seen(const mrt_attention &n, int64_t t, int64_t s) {
-  return t < n.T && s < mrt_keys_seen(n, t);
+
+MRT_DEVICE int64_t mrt_within(int64_t x, int64_t end) {
+  return x < 0 ? 0 : x > end ? end : x;
 }
+/* Query t sees keys mrt_keys_from .. mrt_keys_seen - 1. */
+MRT_DEVICE int64_t mrt_keys_seen(const mrt_attention &n, const mrt_sample &m,
+                                 int64_t t) {
+  return t < m.T ? mrt_within(t + m.at + n.right + 1, m.S) : 0;
+}
+MRT_DEVICE int64_t mrt_keys_from(const mrt_attention &n, const mrt_sample &m,
+                                 int64_t t) {
+  return mrt_within(t + m.at - n.left, m.S);
+}
+/* Key s is seen by queries mrt_first_query .. mrt_queries_end - 1. */
+MRT_DEVICE int64_t mrt_first_query(const mrt_attention &n, const mrt_sample &m,
+                                   int64_t s) {
+  return mrt_within(s - m.at - n.right, m.T);
+}
+MRT_DEVICE int64_t mrt_queries_end(const mrt_attention &n, const mrt_sample &m,
+                                   int64_t s) {
+  return s < m.S ? mrt_within(s - m.at + n.left + 1, m.T) : 0;
+}
+MRT_DEVICE bool mrt_is_seen(const mrt_attention &n, const mrt_sample &m,
+                            int64_t t, int64_t s) {
+  return s < mrt_keys_seen(n, m, t) && s >= mrt_keys_from(n, m, t);
+}
+/* What queries t .. end see of keys: from a multiple of `tile`, to an end. */
+struct mrt_reach {
+  int64_t from, end;
+};
+MRT_DEVICE mrt_reach mrt_keys_of(const mrt_attention &n, const mrt_sample &m,
+                                 int64_t t, int64_t end, int64_t tile) {
+  if (end > m.T) end = m.T;
+  if (t >= end) return { 0, 0 };
+  return { mrt_keys_from(n, m, t) / tile * tile, mrt_keys_seen(n, m, end - 1) };
+}
+/* The queries that see some of keys s .. end. */
+MRT_DEVICE mrt_reach mrt_queries_of(const mrt_attention &n, const mrt_sample &m,
+                                    int64_t s, int64_t end, int64_t tile) {
+  if (end > m.S) end = m.S;
+  if (s >= end) return { 0, 0 };
+  return { mrt_first_query(n, m, s) / tile * tile,
+           mrt_queries_end(n, m, end - 1) };
+}
+
+/* What is added to the score of a pair. */
+template <typename R>
+MRT_DEVICE R mrt_mask_at(const mrt_attention &n, int64_t b, int64_t h,
+                         int64_t t, int64_t s) {
+  int64_t i = b * n.mask_step[0] + h * n.mask_step[1] + t * n.mask_step[2] +
+              s * n.mask_step[3];
+  if (n.mask_dtype == MRT_bool)
+    return ((const uint8_t *)n.mask)[i] ? 0 : -(R)INFINITY;
+  mrt_any<R> x = { (void *)n.mask, n.mask_dtype };
+  return mrt_get<R>(x, i);
+}
+/* A score that is seen, after softcap and mask; *slope: what softcap multiplies
+ * its gradient by. */
+template <typename R>
+MRT_DEVICE R mrt_adjust(const mrt_attention &n, int64_t b, int64_t h, int64_t t,
+                        int64_t s, R score, R *slope) {
+  *slope = 1;
+  if (n.softcap > 0) {
+    R y = tanh(score / (R)n.softcap);
+    score = y * (R)n.softcap, *slope = 1 - y * y;
+  }
+  return n.mask ? score + mrt_mask_at<R>(n, b, h, t, s) : score;
+}
+
+/* ---- operands ------------------------------------------------------------ */
 
 /* An operand [batch, rows, heads, width] of any strides. */
 template <typename T> struct mrt_heads {
@@ -68,6 +181,12 @@ static inline mrt_heads<T> mrt_heads_of(const mrt_operand *x) {
   h.rows = x->type.dims[1], h.width = x->type.dims[3];
   for (int i = 0; i < 4; i++) h.strides[i] = x->strides[i];
   return h;
+}
+/* The same, of which only so many rows are there. */
+template <typename T>
+MRT_DEVICE mrt_heads<T> mrt_rows(mrt_heads<T> x, int64_t rows) {
+  x.rows = rows;
+  return x;
 }
 /* The first element of head h of batch b. */
 template <typename T>
@@ -85,5 +204,8 @@ MRT_DEVICE int64_t mrt_row_of(const mrt_heads<T> &x, int64_t b, int64_t t,
  * fits, and has been launched.  `delta`: as attention_grad.cu says. */
 bool mrt_attention_mma(const mrt_call *c);
 bool mrt_attention_grad_mma(const mrt_call *c, const float *delta);
+/* attention_mask_grad.cu: launched where the mask's gradient is wanted, behind
+ * delta. */
+void mrt_attention_mask_grad(const mrt_call *c);
 
 #endif

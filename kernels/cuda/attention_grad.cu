@@ -43,7 +43,7 @@ __global__ void make_delta(mrt_heads<T> o, mrt_heads<T> dout, mrt_attention n,
 }
 
 template <typename T> static void launch_delta(const mrt_call *c) {
-  mrt_attention n = mrt_attention_of(c);
+  mrt_attention n = mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER);
   if (n.B * n.T * n.H == 0) return;
   MRT_LAUNCH(mrt_blocks(n.B * n.T * n.H, 8), 256, 0, c->run->queue,
              make_delta<T>)
@@ -57,73 +57,87 @@ template <typename T> static void launch_delta(const mrt_call *c) {
  * rows of `x`. */
 enum attention_kind { DQ, DK, DV };
 
-/* w[i][j], from scores and from products of dout and v, whose rows start at
- * i and j. */
-template <attention_kind K, typename T, int SIDE>
-MRT_DEVICE void weigh(const gradient_call<T> &c, int64_t head, int64_t i,
-                      int64_t j, mrt_real<T> s[][SIDE],
-                      const mrt_real<T> dp[][SIDE]) {
+/* Two heads, of which rows i and j are looked at. */
+struct two_tiles {
+  mrt_sample sample;
+  int64_t b, h, i, j;
+};
+
+/* w[i][j], from scores and from products of dout and v. */
+template <attention_kind K, bool ADJUSTS, typename T, int SIDE>
+MRT_DEVICE void weigh(const gradient_call<T> &c, const two_tiles &at,
+                      mrt_real<T> s[][SIDE], const mrt_real<T> dp[][SIDE]) {
   typedef mrt_real<T> R;
+  int64_t head = at.b * c.n.H + at.h;
   MRT_UNROLL
   for (int a = 0; a < SIDE; a++) MRT_UNROLL
   for (int b = 0; b < SIDE; b++) {
-    int64_t row = i + mrt_tile_y() + 16 * a, other = j + mrt_tile_x() + 16 * b;
+    int64_t row = at.i + mrt_tile_y() + 16 * a;
+    int64_t other = at.j + mrt_tile_x() + 16 * b;
     int64_t t = K == DQ ? row : other, key = K == DQ ? other : row;
-    R p = 0;
-    if (mrt_is_seen(c.n, t, key)) {
+    R p = 0, slope = 1;
+    if (mrt_is_seen(c.n, at.sample, t, key)) {
       R lse = mrt_get<R>(c.lse, head * c.n.T + t);
-      p = lse == -(R)INFINITY ? 0 : exp(s[a][b] * (R)c.n.scale - lse);
-      if (K != DV) p *= (dp[a][b] - c.delta[head * c.n.T + t]) * (R)c.n.scale;
+      R score = s[a][b] * (R)c.n.scale;
+      if (ADJUSTS) score = mrt_adjust(c.n, at.b, at.h, t, key, score, &slope);
+      p = lse == -(R)INFINITY ? 0 : exp(score - lse);
+      if (K != DV)
+        p *= (dp[a][b] - c.delta[head * c.n.T + t]) * slope * (R)c.n.scale;
     }
     s[a][b] = p;
   }
 }
 
 /* sum over a tile of the other side. */
-template <attention_kind K, typename T, int SIDE, int COLUMNS>
-MRT_DEVICE void add_pair(const gradient_call<T> &c, int64_t b, int64_t h,
-                         int64_t i, int64_t j, int64_t column,
+template <attention_kind K, bool ADJUSTS, typename T, int SIDE, int COLUMNS>
+MRT_DEVICE void add_pair(const gradient_call<T> &c, const two_tiles &at,
+                         int64_t column,
                          typename mrt_square<mrt_real<T>>::memory *m,
                          mrt_real<T> sum[][COLUMNS]) {
   mrt_real<T> s[SIDE][SIDE], dp[SIDE][SIDE];
-  int64_t hk = h / c.n.group, q = mrt_head(c.q, b, h), k = mrt_head(c.k, b, hk);
-  int64_t dout = mrt_head(c.dout, b, h), v = mrt_head(c.v, b, hk);
+  int64_t b = at.b, hk = at.h / c.n.group, i = at.i, j = at.j;
+  int64_t q_head = mrt_head(c.q, b, at.h), k_head = mrt_head(c.k, b, hk);
+  int64_t dout_head = mrt_head(c.dout, b, at.h), v_head = mrt_head(c.v, b, hk);
+  int64_t rows = at.sample.T, keys = at.sample.S;
+  mrt_heads<T> q = mrt_rows(c.q, rows), dout = mrt_rows(c.dout, rows);
+  mrt_heads<T> k = mrt_rows(c.k, keys), v = mrt_rows(c.v, keys);
   if (K == DQ) {
-    mrt_tile_scores(c.q, q, i, c.k, k, j, m, s);
-    mrt_tile_scores(c.dout, dout, i, c.v, v, j, m, dp);
+    mrt_tile_scores(q, q_head, i, k, k_head, j, m, s);
+    mrt_tile_scores(dout, dout_head, i, v, v_head, j, m, dp);
   } else {
-    mrt_tile_scores(c.k, k, i, c.q, q, j, m, s);
-    if (K == DK) mrt_tile_scores(c.v, v, i, c.dout, dout, j, m, dp);
+    mrt_tile_scores(k, k_head, i, q, q_head, j, m, s);
+    if (K == DK) mrt_tile_scores(v, v_head, i, dout, dout_head, j, m, dp);
   }
-  weigh<K, T, SIDE>(c, b * c.n.H + h, i, j, s, dp);
+  weigh<K, ADJUSTS, T, SIDE>(c, at, s, dp);
   mrt_tile_give(s, c.n.rounds, m);
-  if (K == DQ) mrt_tile_add(c.k, k, j, column, m, sum);
-  if (K == DK) mrt_tile_add(c.q, q, j, column, m, sum);
-  if (K == DV) mrt_tile_add(c.dout, dout, j, column, m, sum);
+  if (K == DQ) mrt_tile_add(k, k_head, j, column, m, sum);
+  if (K == DK) mrt_tile_add(q, q_head, j, column, m, sum);
+  if (K == DV) mrt_tile_add(dout, dout_head, j, column, m, sum);
 }
 
-template <attention_kind K, typename T>
+template <attention_kind K, typename T, bool ADJUSTS>
 __global__ void __launch_bounds__(TILE_THREADS, 2)
     differentiate(gradient_call<T> c, mrt_heads<T> y, int64_t heads,
                   int64_t tiles, int64_t chunks) {
   typedef mrt_real<T> R;
   typedef mrt_square<R> tile;
-  constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS;
+  constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS, TILE = tile::TILE;
   __shared__ typename tile::memory m;
   int64_t items = c.n.B * heads * chunks * tiles;
   for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
     int64_t at = item % tiles, rest = item / tiles / chunks;
-    int64_t i = (K == DQ ? tiles - 1 - at : at) * tile::TILE;
+    int64_t i = (K == DQ ? tiles - 1 - at : at) * TILE;
     int64_t column = item / tiles % chunks * tile::WIDE;
     int64_t b = rest / heads, h = rest % heads;
     R sum[SIDE][COLUMNS] = {};
-    int64_t last = i + tile::TILE < y.rows ? i + tile::TILE : y.rows;
-    int64_t from = K == DQ ? 0 : mrt_first_query(c.n, i);
-    int64_t end = K == DQ ? mrt_keys_seen(c.n, last - 1) : c.n.T;
+    mrt_sample sample = mrt_sample_of(c.n, b);
+    mrt_reach others = K == DQ ? mrt_keys_of(c.n, sample, i, i + TILE, TILE)
+                               : mrt_queries_of(c.n, sample, i, i + TILE, TILE);
     for (int64_t g = 0; g < (K == DQ ? 1 : c.n.group); g++)
-      for (int64_t j = from / tile::TILE * tile::TILE; j < end; j += tile::TILE)
-        add_pair<K, T, SIDE, COLUMNS>(c, b, K == DQ ? h : h * c.n.group + g, i,
-                                      j, column, &m, sum);
+      for (int64_t j = others.from; j < others.end; j += TILE) {
+        two_tiles two = { sample, b, K == DQ ? h : h * c.n.group + g, i, j };
+        add_pair<K, ADJUSTS, T, SIDE, COLUMNS>(c, two, column, &m, sum);
+      }
     mrt_tile_put(y, b, h, i, column, sum);
   }
 }
@@ -136,14 +150,17 @@ static void launch(const mrt_call *c, const gradient_call<T> &a,
   int64_t chunks = mrt_tiles(y.width, tile::WIDE);
   int64_t items = a.n.B * heads * tiles * chunks;
   if (items == 0) return;
-  MRT_LAUNCH(mrt_blocks(items, 1), TILE_THREADS, 0, c->run->queue,
-             differentiate<K, T>)
+  if (mrt_attention_adjusts(a.n))
+    MRT_LAUNCH(mrt_blocks(items, 1), TILE_THREADS, 0, c->run->queue,
+               differentiate<K, T, true>)
   (a, y, heads, tiles, chunks);
+  else MRT_LAUNCH(mrt_blocks(items, 1), TILE_THREADS, 0, c->run->queue,
+                  differentiate<K, T, false>)(a, y, heads, tiles, chunks);
 }
 
 template <typename T> static void run(const mrt_call *c) {
   typedef mrt_real<T> R;
-  gradient_call<T> a = { mrt_attention_of(c),
+  gradient_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER),
                          mrt_heads_of<T>(&c->in[0]),
                          mrt_heads_of<T>(&c->in[1]),
                          mrt_heads_of<T>(&c->in[2]),
@@ -162,11 +179,12 @@ template <typename T> static void run(const mrt_call *c) {
 
 extern "C" void mrt_cuda_attention_grad(const mrt_call *c) {
   int dtype = c->in[0].type.dtype;
-  for (int i = 1; i < 9; i++) {
+  for (int i = 1; i < 9; i++) { /* the mask is read as what it is */
     const mrt_operand *x = i < 6 ? &c->in[i] : &c->out[i - 6];
     if (x->type.dtype != dtype) dtype = MRT_DTYPE_COUNT; /* none is f64 */
   }
   MRT_DISPATCH(mrt_common(&c->in[3], &c->in[5]), T, launch_delta<T>(c));
+  mrt_attention_mask_grad(c);
   if (mrt_attention_grad_mma(c, (const float *)c->scratch)) return;
   if (dtype == MRT_f32)
     run<float>(c);
@@ -178,7 +196,7 @@ extern "C" void mrt_cuda_attention_grad(const mrt_call *c) {
 
 /* delta */
 extern "C" size_t mrt_cuda_attention_grad_scratch(const mrt_call *c) {
-  mrt_attention n = mrt_attention_of(c);
+  mrt_attention n = mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER);
   size_t bytes = c->in[0].type.dtype == MRT_f64 ? 8 : 4;
   return (size_t)(n.B * n.H * n.T) * bytes;
 }

@@ -10,6 +10,8 @@
 
 namespace {
 
+#define LOG2_E 1.442695040888963
+
 enum { KEYS = 64 };
 
 template <typename T> struct attention_mma_call {
@@ -24,29 +26,53 @@ template <int W, int M> struct progress {
   float max[M][2], sum[M][2], o[M][W / 8][4];
 };
 
-/* Keys that a query does not see get -infinity: `seen` counts from the tile's
- * first. */
-MRT_DEVICE void hide(float *score, int column, int seen) {
-  if (column >= seen) score[0] = -INFINITY;
-  if (column + 1 >= seen) score[1] = -INFINITY;
+/* Of a head, what a warp's 16 M queries from t on are compared with. */
+struct warp_rows {
+  mrt_sample sample;
+  int64_t b, h, t;
+};
+
+/* Scores of a query with columns `column` and the next of a tile become
+ * exponents of 2; keys that it does not see get -infinity. */
+template <bool ADJUSTS>
+MRT_DEVICE void prepare(const mrt_attention &n, const warp_rows &at,
+                        int64_t row, int64_t s, int column, mrt_reach seen,
+                        float *score) {
+  const float unit = (float)(n.scale * LOG2_E);
+  MRT_UNROLL
+  for (int i = 0; i < 2; i++) {
+    bool is_seen = column + i >= seen.from && column + i < seen.end;
+    float slope, x = score[i];
+    if (ADJUSTS && is_seen)
+      x = mrt_adjust(n, at.b, at.h, row, s + column + i, x * (float)n.scale,
+                     &slope) *
+          (float)LOG2_E;
+    else
+      x *= unit;
+    score[i] = is_seen ? x : -INFINITY;
+  }
 }
 
-/* Scores of queries t .. and keys s .. become weights. */
-template <int W, int M>
-MRT_DEVICE void soften(const mrt_attention &n, int64_t t, int64_t s, float unit,
+/* Scores of queries and of keys s .. become weights. */
+template <bool ADJUSTS, int W, int M>
+MRT_DEVICE void soften(const mrt_attention &n, const warp_rows &at, int64_t s,
                        float w[M][KEYS / 8][4], progress<W, M> *p) {
   int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
-  bool whole = s + KEYS <= mrt_keys_seen(n, t);
+  float unit = (float)(n.scale * LOG2_E);
+  bool whole = !ADJUSTS && mrt_mma_whole<KEYS>(n, at.sample, at.t, 16 * M, s);
   MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
     int m = r / 2, half = r % 2;
-    int seen = mrt_mma_seen<KEYS>(n, t + 16 * m + 8 * half + g, s);
+    int64_t row = at.t + 16 * m + 8 * half + g;
+    mrt_reach seen = mrt_mma_seen<KEYS>(n, at.sample, row, s);
     float *max = &p->max[m][half], *sum = &p->sum[m][half], top = *max;
     MRT_UNROLL
     for (int j = 0; j < KEYS / 8; j++) {
       float *two = &w[m][j][2 * half];
-      two[0] *= unit, two[1] *= unit;
-      if (!whole) hide(two, 8 * j + column, seen);
+      if (whole)
+        two[0] *= unit, two[1] *= unit;
+      else
+        prepare<ADJUSTS>(n, at, row, s, 8 * j + column, seen, two);
       top = mrt_larger::of(mrt_larger::of(top, two[0]), two[1]);
     }
     top = mrt_larger::of(top, __shfl_xor_sync(0xffffffff, top, 1));
@@ -84,29 +110,30 @@ MRT_DEVICE void finish(const attention_mma_call<T> &c, int64_t b, int64_t h,
   }
 }
 
-template <typename T, int W, int M>
+template <typename T, int W, int M, bool ADJUSTS>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend(attention_mma_call<T> c, int64_t tiles) {
   constexpr int QUERIES = MMA_ROWS * M, STAGE = 2 * KEYS * mrt_step<W>;
   MRT_SHARED(T, shared);
-  float unit = (float)(c.n.scale * 1.442695040888963);
   int warp = (int)threadIdx.x / 32;
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
        item += gridDim.x) {
     int64_t t = (tiles - 1 - item % tiles) * QUERIES, head = item / tiles;
     int64_t b = head / c.n.H, h = head % c.n.H, hk = h / c.n.group;
-    int64_t k = mrt_head(c.k, b, hk), v = mrt_head(c.v, b, hk);
-    int64_t last = t + QUERIES < c.n.T ? t + QUERIES : c.n.T;
-    int64_t end = mrt_keys_seen(c.n, last - 1), first = t + 16 * M * warp;
+    int64_t k_head = mrt_head(c.k, b, hk), v_head = mrt_head(c.v, b, hk);
+    warp_rows at = { mrt_sample_of(c.n, b), b, h, t + 16 * M * warp };
+    mrt_heads<T> k = mrt_rows(c.k, at.sample.S), v = mrt_rows(c.v, at.sample.S);
+    mrt_heads<T> queries = mrt_rows(c.q, at.sample.T);
+    mrt_reach keys = mrt_keys_of(c.n, at.sample, t, t + QUERIES, KEYS);
     uint32_t q[M][W / 16][4];
     progress<W, M> p = {};
     MRT_UNROLL
     for (int m = 0; m < M; m++) p.max[m][0] = p.max[m][1] = -INFINITY;
 
     __syncthreads(); /* the last item's tiles have been read */
-    mrt_mma_load<W, QUERIES>(c.q, mrt_head(c.q, b, h), t, shared + STAGE);
-    mrt_mma_load<W, KEYS>(c.k, k, 0, shared);
-    mrt_mma_load<W, KEYS>(c.v, v, 0, shared + STAGE / 2);
+    mrt_mma_load<W, QUERIES>(queries, mrt_head(c.q, b, h), t, shared + STAGE);
+    mrt_mma_load<W, KEYS>(k, k_head, keys.from, shared);
+    mrt_mma_load<W, KEYS>(v, v_head, keys.from, shared + STAGE / 2);
     mrt_copies_wait();
     __syncthreads();
     MRT_UNROLL
@@ -114,47 +141,57 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
       mrt_left<W>(q[j % M][j / M], shared + STAGE, 16 * (M * warp + j % M),
                   j / M * 16);
 
-    for (int64_t s = 0; s < end; s += KEYS) {
+    for (int64_t s = keys.from; s < keys.end; s += KEYS) {
       float w[M][KEYS / 8][4];
-      int64_t stage = s / KEYS % 2;
+      int64_t stage = (s - keys.from) / KEYS % 2;
       mrt_copies_wait();
       __syncthreads(); /* this tile is there, the one before has been read */
-      if (s + KEYS < end) {
+      if (s + KEYS < keys.end) {
         T *next = shared + (1 - stage) * STAGE;
-        mrt_mma_load<W, KEYS>(c.k, k, s + KEYS, next);
-        mrt_mma_load<W, KEYS>(c.v, v, s + KEYS, next + STAGE / 2);
+        mrt_mma_load<W, KEYS>(k, k_head, s + KEYS, next);
+        mrt_mma_load<W, KEYS>(v, v_head, s + KEYS, next + STAGE / 2);
       }
       const T *tile = shared + stage * STAGE;
       mrt_mma_scores<W, KEYS, M>(q, tile, w);
-      soften<W, M>(c.n, first, s, unit, w, &p);
+      soften<ADJUSTS, W, M>(c.n, at, s, w, &p);
       mrt_mma_add<W, KEYS, M>(w, tile + STAGE / 2, p.o);
     }
-    finish<T, W, M>(c, b, h, first, p);
+    mrt_copies_wait();
+    finish<T, W, M>(c, b, h, at.t, p);
   }
 }
 
-template <typename T, int W> static void run(const mrt_call *c) {
+template <typename T, int W, bool ADJUSTS>
+static void run_as(const mrt_call *c) {
   constexpr int M = W == 64 ? 2 : 1;
-  attention_mma_call<T> a = {
-    mrt_attention_of(c),         mrt_heads_of<T>(&c->in[0]),
-    mrt_heads_of<T>(&c->in[1]),  mrt_heads_of<T>(&c->in[2]),
-    mrt_heads_of<T>(&c->out[0]), (float *)c->out[1].data
-  };
+  attention_mma_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_AFTER),
+                              mrt_heads_of<T>(&c->in[0]),
+                              mrt_heads_of<T>(&c->in[1]),
+                              mrt_heads_of<T>(&c->in[2]),
+                              mrt_heads_of<T>(&c->out[0]),
+                              (float *)c->out[1].data };
   int64_t tiles = mrt_tiles(a.n.T, MMA_ROWS * M);
   size_t bytes = 4 * KEYS * mrt_step<W> * sizeof(T);
   if (a.n.B * a.n.H * tiles == 0) return;
-  mrt_allow_shared(attend<T, W, M>, bytes);
+  mrt_allow_shared(attend<T, W, M, ADJUSTS>, bytes);
   MRT_LAUNCH(mrt_blocks(a.n.B * a.n.H * tiles, 1), MMA_THREADS, bytes,
-             c->run->queue, attend<T, W, M>)
+             c->run->queue, attend<T, W, M, ADJUSTS>)
   (a, tiles);
+}
+template <typename T, int W>
+static void run(const mrt_call *c, const mrt_attention &n) {
+  if (mrt_attention_adjusts(n))
+    run_as<T, W, true>(c);
+  else
+    run_as<T, W, false>(c);
 }
 
 } // namespace
 
 bool mrt_attention_mma(const mrt_call *c) {
-  mrt_attention n = mrt_attention_of(c);
+  mrt_attention n = mrt_attention_of(c, MRT_ATTENTION_AFTER);
   int dtype = mrt_mma_dtype(n, &c->in[0], &c->in[1], &c->in[2], &c->out[0]);
   if (dtype == MRT_DTYPE_COUNT) return false;
-  MRT_MMA_DISPATCH(dtype, n, T, W, run<T, W>(c));
+  MRT_MMA_DISPATCH(dtype, n, T, W, run<T, W>(c, n));
   return true;
 }

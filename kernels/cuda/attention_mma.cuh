@@ -117,17 +117,26 @@ MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int64_t first,
     }
 }
 
-/* Of keys s .. s + N, how many query t sees. */
+/* Of keys s .. s + N, query t sees those from .from to before .end. */
 template <int N>
-MRT_DEVICE int mrt_mma_seen(const mrt_attention &n, int64_t t, int64_t s) {
-  int64_t seen = mrt_keys_seen(n, t) - s;
-  return seen < 0 ? 0 : seen > N ? N : (int)seen;
+MRT_DEVICE mrt_reach mrt_mma_seen(const mrt_attention &n, const mrt_sample &m,
+                                  int64_t t, int64_t s) {
+  return { mrt_within(mrt_keys_from(n, m, t) - s, N),
+           mrt_within(mrt_keys_seen(n, m, t) - s, N) };
 }
-/* Of queries t .. t + N, how many do not see key s yet. */
+/* Of queries t .. t + N, key s is seen by those. */
 template <int N>
-MRT_DEVICE int mrt_mma_unseen(const mrt_attention &n, int64_t t, int64_t s) {
-  int64_t first = mrt_first_query(n, s) - t;
-  return first < 0 ? 0 : first > N ? N : (int)first;
+MRT_DEVICE mrt_reach mrt_mma_seers(const mrt_attention &n, const mrt_sample &m,
+                                   int64_t t, int64_t s) {
+  return { mrt_within(mrt_first_query(n, m, s) - t, N),
+           mrt_within(mrt_queries_end(n, m, s) - t, N) };
+}
+/* Do queries t .. t + rows see all of keys s .. s + N? */
+template <int N>
+MRT_DEVICE bool mrt_mma_whole(const mrt_attention &n, const mrt_sample &m,
+                              int64_t t, int rows, int64_t s) {
+  return t + rows <= m.T && s + N <= mrt_keys_seen(n, m, t) &&
+         mrt_keys_from(n, m, t + rows - 1) <= s;
 }
 
 /* ---- factors ------------------------------------------------------------- */

@@ -6,11 +6,15 @@
  * take any.  Scores of pairs of bf16 are softened in powers of 2.
  *
  * Keys are met in ascending order and in tiles that begin at multiples of TILE,
- * whoever has the item, so the thread changes no bit.  Tiles of keys that a
- * causal mask hides whole are not met at all (keys_seen_by).
+ * whoever has the item, so the thread changes no bit.  Tiles of keys that
+ * causality, a window or lengths hide whole are not met at all.
+ *
+ * Keys in pages are those of one operand to all but tile_of: it copies tiles
+ * that go over the end of a page.
  *
  * SPDX-License-Identifier: MIT */
 #include "attention/dots.h"
+#include "attention/mask.h"
 
 /* A thread's scratch. */
 typedef struct attention_work {
@@ -21,6 +25,7 @@ typedef struct attention_work {
   real *paired;       /* [TILE / 2][Dv], of pairs */
   real *max, *sum;    /* [TILE], of what was seen so far */
   real *shift, *keep; /* [TILE]: what is subtracted; weight of the past */
+  mask_work mask;
 } attention_work;
 
 static attention_work carve(const shape *n, uintptr_t *at) {
@@ -34,6 +39,7 @@ static attention_work carve(const shape *n, uintptr_t *at) {
     .sum = take(at, TILE),
     .shift = take(at, TILE),
     .keep = take(at, TILE),
+    .mask = take_mask(n, at),
   };
 }
 
@@ -41,11 +47,6 @@ static size_t thread_bytes(const shape *n) {
   uintptr_t end = 0;
   carve(n, &end);
   return end;
-}
-
-static size_t scratch(const mrt_call *c) {
-  shape n = shape_of(c);
-  return thread_bytes(&n) * (size_t)c->threads;
 }
 
 static vec column_max(matrix s, int64_t n, vec max) {
@@ -77,12 +78,12 @@ static void soften(const shape *n, const pair *p, attention_work *w) {
     int64_t m = computed_for(p, j);
     column_mask(p, j, w->s);
     vec old = vec_load(w->max + j), max = column_max(s, m, old), shift;
-    if (n->dots) max = dots_raise(n->scale, old, max);
+    if (n->dots) max = dots_raise(n->unit, old, max);
     for (int l = 0; l < LANES; l++) /* a query that saw no key yet */
       shift[l] = max[l] == -MRT_INF ? 0 : max[l];
     vec keep, sum = vec_load(w->sum + j);
     if (n->dots) {
-      sum = dots_soften(s, m, n->scale, shift, old, sum, &keep);
+      sum = dots_soften(s, m, n->unit, shift, old, sum, &keep);
     } else {
       keep = vec_exp_down(old - shift);
       sum = sum * keep + column_exp(s, m, shift);
@@ -102,46 +103,54 @@ static void fade(const pair *p, attention_work *w) {
   }
 }
 
-/* The sums become o and lse; a query that saw no key gets 0 and -infinity. */
-static void store(const mrt_call *c, const shape *n, place at,
-                  const attention_work *w) {
-  real *lse = (real *)c->out[1].data + (at.b * n->H + at.h) * n->T + at.t;
-  real unit = n->dots ? n->scale : 1;
-  for (int64_t j = 0; j < at.queries; j++)
-    lse[j] = w->max[j] * unit + m_log(w->sum[j]);
+/* The sums become o and lse; a query that saw no key gets 0 and -infinity, and
+ * so does padding. */
+static void store(const mrt_call *c, const shape *n, const place *at,
+                  attention_work *w) {
+  real *lse = (real *)c->out[1].data + (at->b * n->H + at->h) * n->T + at->t;
+  for (int64_t j = at->queries; j < at->rows; j++)
+    w->max[j] = -MRT_INF, w->sum[j] = 0;
+  for (int64_t j = 0; j < at->rows; j++)
+    lse[j] = w->max[j] * n->unit + m_log(w->sum[j]);
   bool wide = c->out[0].type.dtype == MRT_REAL;
-  for (int64_t j = 0; j < at.queries; j++) {
+  for (int64_t j = 0; j < at->rows; j++) {
     real *from = w->o.p + j * w->o.row, part = 1 / w->sum[j];
-    real *o = wide ? head_at(&c->out[0], at.b, at.t + j, at.h) : from;
+    real *o = wide ? head_at(&c->out[0], at->b, at->t + j, at->h) : from;
     if (w->sum[j] == 0)
       memset(o, 0, (size_t)n->Dv * sizeof *o);
     else
       for (int64_t d = 0; d < n->Dv; d++) o[d] = from[d] * part;
-    if (!wide) store_row(n, &c->out[0], at.b, at.t + j, at.h, o);
+    if (!wide) store_row(n, &c->out[0], at->b, at->t + j, at->h, o);
   }
 }
 
 static void attend(const mrt_call *c, const shape *n, place at,
                    attention_work *w) {
-  int64_t h = at.h / n->group, end = keys_seen_by(n, at.t + at.queries - 1);
+  int64_t h = at.h / n->group, end = tiles_end(n, &at);
+  bool first = true;
   ask_for(n, &c->in[1], at.b, 0, h);
   ask_for(n, &c->in[0], at.b, at.t + TILE, at.h);
   matrix q = tile_of(n, &c->in[0], at.b, at.t, at.h, at.queries, w->spare);
   columns_from(n, at.queries, n->D, q, w->qt, n->scale);
   for (int64_t j = 0; j < TILE; j++) w->max[j] = -MRT_INF, w->sum[j] = 0;
-  for (int64_t s = 0; s < end; s += TILE) {
-    pair p = pair_at(n, at.t, at.queries, s, end);
+  for (int64_t s = tiles_from(n, &at); s < end; s += TILE) {
+    pair p = pair_at(n, &at, s, end);
+    mask_kind mask = mask_read(n, &p, &at, s, &w->mask);
+    ask_for_mask(n, &p, &at, s);
+    if (mask == MASK_HIDES) continue;
     matrix k = tile_of(n, &c->in[1], at.b, s, h, p.keys, w->spare);
     ask_for(n, &c->in[2], at.b, s, h);
     pair_scores(n, &p, n->D, k, w->qt, w->s);
+    adjust(n, &p, mask, &w->mask, w->s, NULL);
     soften(n, &p, w);
-    if (s > 0) fade(&p, w);
+    if (!first) fade(&p, w);
     ask_for(n, &c->in[1], at.b, s + TILE, h);
     matrix v = tile_of(n, &c->in[2], at.b, s, h, p.keys, w->spare);
     v = summed_over(n, p.keys, n->Dv, v, w->paired);
-    pair_to_queries(n, &p, n->Dv, w->s, v, w->o, s > 0);
+    pair_to_queries(n, &p, n->Dv, w->s, v, w->o, !first);
+    first = false;
   }
-  store(c, n, at, w);
+  store(c, n, &at, w);
 }
 
 /* Items are handed out, `chunk` at a time: they differ in what they take. */
@@ -164,8 +173,8 @@ static void attend_some(const mrt_call *c, const void *shared, int part,
   }
 }
 
-static void run(const mrt_call *c) {
-  shape n = shape_of(c);
+static void run_behind(const mrt_call *c, int after) {
+  shape n = shape_of(c, after);
   int64_t tiles = (n.T + TILE - 1) / TILE, items = n.B * n.H * tiles;
   int team = mrt_team(c, 2 * (double)(n.D + n.Dv) * seen_in_all(&n) / 100);
   /* A thread best keeps to a head, whose keys are then in its cache. */
@@ -174,5 +183,21 @@ static void run(const mrt_call *c) {
   attention_items s = { &n, tiles, items, chunk, &next };
   mrt_parallel(c, team, attend_some, &s);
 }
+static size_t scratch_behind(const mrt_call *c, int after) {
+  shape n = shape_of(c, after);
+  return thread_bytes(&n) * (size_t)c->threads;
+}
+
+static void run(const mrt_call *c) { run_behind(c, MRT_ATTENTION_AFTER); }
+static size_t scratch(const mrt_call *c) {
+  return scratch_behind(c, MRT_ATTENTION_AFTER);
+}
+static void run_paged(const mrt_call *c) {
+  run_behind(c, MRT_ATTENTION_PAGED_AFTER);
+}
+static size_t scratch_paged(const mrt_call *c) {
+  return scratch_behind(c, MRT_ATTENTION_PAGED_AFTER);
+}
 
 MRT_KERNEL(attention, .run = run, .scratch = scratch);
+MRT_KERNEL(paged_attention, .run = run_paged, .scratch = scratch_paged);

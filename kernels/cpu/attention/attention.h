@@ -10,7 +10,8 @@
  *         |   . 1 1 1 1 1
  *         v   . . 1 1 1 1            (here edge = 0: a tile on the diagonal)
  *
- * What is never seen is not computed, but for blocks that touch the diagonal.
+ * What is never seen is not computed, but for blocks that touch the diagonal;
+ * tiles that a window, the lengths of a sample or a mask hide whole are not met.
  *
  * Tiles of narrow floats are read as f32.  Where all factors are bf16 or f8,
  * weights and the gradients of scores are rounded to bf16 before they are
@@ -36,36 +37,83 @@ enum {
 /* B batches, T queries of H heads, S keys of Hk heads of D, values of Dv. */
 typedef struct shape {
   int64_t B, T, H, D, S, Hk, Dv;
-  int64_t group; /* query heads that share a key head */
-  bool causal;
-  bool rounds; /* all factors are bf16 or f8 */
-  bool dots;   /* tiles are pairs of bf16; scores come out unscaled, so that the
-                  scale must be positive for the largest to stay that */
+  int64_t group;               /* query heads that share a key head */
+  int64_t left, right, offset; /* as in op/attention.h, FAR where all is seen */
+  bool rounds;                 /* all factors are bf16 or f8 */
+  bool dots; /* tiles are pairs of bf16; scores come out unscaled, so that the
+                scale must be positive for the largest to stay that */
   real scale;
+  real softcap; /* 0: none */
+  real unit;    /* what scores must still be multiplied by to be exponents */
+  const mrt_call *c;
+  const mrt_operand *mask, *queries, *keys, *at; /* NULL: absent */
+  const mrt_operand *pages;                      /* of k and v; NULL: none */
+  int64_t mask_step[4]; /* elements; 0 along what it is 1 of */
 } shape;
 
 static inline bool fits_bf16(const mrt_operand *x) {
   return mrt_is_narrow(x->type.dtype) && x->type.dtype != MRT_f16;
 }
 
-static inline shape shape_of(const mrt_call *c) {
+/* The inputs that may be absent, behind `after` others. */
+static inline void find_optional(shape *n, int after) {
+  const mrt_attention_options *o = n->c->options;
+  const mrt_operand **place[] = { &n->mask, &n->queries, &n->keys, &n->at };
+  for (int i = 0; i < 4; i++)
+    if (o->has >> i & 1) *place[i] = &n->c->in[after++];
+  for (int d = 0; d < 4 && n->mask; d++)
+    n->mask_step[d] = n->mask->type.dims[d] == 1 ? 0 : n->mask->strides[d];
+}
+
+static inline shape shape_of(const mrt_call *c, int after) {
   const mrt_attention_options *o = c->options;
   const int64_t *q = c->in[0].type.dims, *k = c->in[1].type.dims;
+  bool paged = after == MRT_ATTENTION_PAGED_AFTER;
   bool rounds = true;
-  for (int i = 0; i < c->nin; i++) /* o and lse are no factors */
+  for (int i = 0; i < after; i++) /* o, lse and pages are no factors */
     rounds = rounds && (i == 3 || i == 4 || fits_bf16(&c->in[i]));
-  return (shape){ .B = q[0],
-                  .T = q[1],
-                  .H = q[2],
-                  .D = q[3],
-                  .S = k[1],
-                  .Hk = k[2],
-                  .Dv = c->in[2].type.dims[3],
-                  .group = k[2] ? q[2] / k[2] : 0,
-                  .causal = o->causal,
-                  .rounds = rounds,
-                  .dots = TILE_DOTS && rounds && c->dots && o->scale > 1e-30,
-                  .scale = (real)o->scale };
+  bool dots = TILE_DOTS && rounds && c->dots && o->scale > 1e-30;
+  bool adjusts = (o->has & MRT_ATTENTION_MASK) || o->softcap > 0;
+  shape n = { .B = q[0],
+              .T = q[1],
+              .H = q[2],
+              .D = q[3],
+              .S = paged ? c->in[3].type.dims[1] * k[1] : k[1],
+              .Hk = k[2],
+              .Dv = c->in[2].type.dims[3],
+              .group = k[2] ? q[2] / k[2] : 0,
+              .left = mrt_attention_left(o),
+              .right = mrt_attention_right(o),
+              .offset = o->offset,
+              .rounds = rounds,
+              .dots = dots,
+              .scale = (real)o->scale,
+              .softcap = (real)o->softcap,
+              .unit = dots && !adjusts ? (real)o->scale : 1,
+              .c = c,
+              .pages = paged ? &c->in[3] : NULL };
+  find_optional(&n, after);
+  return n;
+}
+
+/* What is there of sample b: queries, keys; and where query 0 stands. */
+typedef struct sample {
+  int64_t T, S, at;
+} sample;
+
+static inline int64_t integer_of(const mrt_operand *x, int64_t b) {
+  return mrt_id(x->data, x->type.dtype, b * x->strides[0]);
+}
+static inline sample sample_of(const shape *n, int64_t b) {
+  sample m = { n->T, n->S, n->offset };
+  if (n->queries)
+    m.T = mrt_checked_id(n->c, integer_of(n->queries, b), n->T + 1);
+  if (n->keys) m.S = mrt_checked_id(n->c, integer_of(n->keys, b), n->S + 1);
+  if (n->at)
+    m.at = mrt_attention_near(integer_of(n->at, b));
+  else if (n->offset == MRT_ATTENTION_AT_END)
+    m.at = m.S - m.T;
+  return m;
 }
 
 /* Reals that hold k numbers along the summed dimension. */
@@ -73,30 +121,50 @@ static inline int64_t units(const shape *n, int64_t k) {
   return n->dots ? (k + 1) / 2 : k;
 }
 
-/* One past the last key that query t sees. */
-static inline int64_t keys_seen_by(const shape *n, int64_t t) {
-  int64_t end = n->causal ? t + n->S - n->T + 1 : n->S;
-  return end < 0 ? 0 : end > n->S ? n->S : end;
+static inline int64_t within(int64_t x, int64_t end) {
+  return x < 0 ? 0 : x > end ? end : x;
+}
+/* Query t sees keys keys_from .. keys_seen_by - 1. */
+static inline int64_t keys_seen_by(const shape *n, const sample *m, int64_t t) {
+  return within(t + m->at + n->right + 1, m->S);
+}
+static inline int64_t keys_from(const shape *n, const sample *m, int64_t t) {
+  return within(t + m->at - n->left, m->S);
 }
 
 /* About how many pairs of a query and a key are seen, for costs. */
 static inline double seen_in_all(const shape *n) {
-  double all = (double)(n->B * n->H * n->T) * (double)n->S;
-  return n->causal ? all / 2 : all;
+  double each = (double)n->S;
+  double window = (double)n->left + (double)n->right + 1;
+  if (n->right < MRT_ATTENTION_FAR) each /= 2;
+  return (double)(n->B * n->H * n->T) * (window < each ? window : each);
 }
 
-/* A tile of queries: t .. t + queries of head h. */
+/* A tile of queries of head h: t .. t + queries, and padding up to `rows`. */
 typedef struct place {
-  int64_t b, h, t, queries;
+  int64_t b, h, t, queries, rows;
+  sample m;
 } place;
 
+static inline place place_of(const shape *n, int64_t b, int64_t h, int64_t t,
+                             int64_t end) {
+  place at = { .b = b, .h = h, .t = t, .m = sample_of(n, b) };
+  at.rows = end - t < TILE ? end - t : TILE;
+  at.queries = within(at.m.T - t, at.rows);
+  return at;
+}
 /* The i-th of all tiles; `tiles` for each head. */
 static inline place place_at(const shape *n, int64_t i, int64_t tiles) {
-  int64_t t = i % tiles * TILE;
-  return (place){ .b = i / tiles / n->H,
-                  .h = i / tiles % n->H,
-                  .t = t,
-                  .queries = n->T - t < TILE ? n->T - t : TILE };
+  return place_of(n, i / tiles / n->H, i / tiles % n->H, i % tiles * TILE,
+                  n->T);
+}
+/* The tiles of keys that some query of it sees, from a multiple of TILE. */
+static inline int64_t tiles_from(const shape *n, const place *at) {
+  return at->queries ? keys_from(n, &at->m, at->t) / TILE * TILE : 0;
+}
+static inline int64_t tiles_end(const shape *n, const place *at) {
+  if (!at->queries) return 0;
+  return keys_seen_by(n, &at->m, at->t + at->queries - 1);
 }
 
 /* ---- scratch ------------------------------------------------------------- */
@@ -126,10 +194,31 @@ static inline void *head_at(const mrt_operand *x, int64_t b, int64_t t,
   return (char *)x->data + i * (int64_t)mrt_dtypes[x->type.dtype].bytes;
 }
 
+static inline bool is_paged(const shape *n, const mrt_operand *x) {
+  return n->pages && x != &n->c->in[0];
+}
+/* Row t of a head that may lie in pages. */
+static inline void *row_of(const shape *n, const mrt_operand *x, int64_t b,
+                           int64_t t, int64_t h) {
+  if (!is_paged(n, x)) return head_at(x, b, t, h);
+  const mrt_operand *pages = n->pages;
+  int64_t page = x->type.dims[1];
+  int64_t at = b * pages->strides[0] + t / page * pages->strides[1];
+  int64_t id = mrt_id(pages->data, pages->type.dtype, at);
+  return head_at(x, mrt_checked_id(n->c, id, x->type.dims[0]), t % page, h);
+}
+/* Do rows t .. t + count lie as those of one operand do? */
+static inline bool together(const shape *n, const mrt_operand *x, int64_t t,
+                            int64_t count) {
+  int64_t page = x->type.dims[1];
+  return !is_paged(n, x) || t / page == (t + count - 1) / page;
+}
+
 /* The tile that begins at row t of a head will be read soon: products of pairs
  * do not hide as much of the memory as those of reals. */
 static inline void ask_for(const shape *n, const mrt_operand *x, int64_t b,
                            int64_t t, int64_t h) {
+  if (is_paged(n, x)) return;
   int64_t bytes = x->type.dims[3] * (int64_t)mrt_dtypes[x->type.dtype].bytes;
   int64_t end = x->type.dims[1] - t < TILE ? x->type.dims[1] : t + TILE;
   for (; n->dots && t < end; t++)
@@ -171,16 +260,18 @@ static inline void row_to_bf16(mrt_dtype dtype, const char *from, int64_t step,
  * around. */
 static inline matrix tile_of(const shape *n, const mrt_operand *x, int64_t b,
                              int64_t t, int64_t h, int64_t count, real *spare) {
-  if (n->dots && whole_pairs(x, count))
-    return (matrix){ head_at(x, b, t, h), x->strides[1] / 2, 1 };
-  if (whole(x, count)) return (matrix){ head_at(x, b, t, h), x->strides[1], 1 };
+  bool near = together(n, x, t, count);
+  if (n->dots && near && whole_pairs(x, count))
+    return (matrix){ row_of(n, x, b, t, h), x->strides[1] / 2, 1 };
+  if (near && whole(x, count))
+    return (matrix){ row_of(n, x, b, t, h), x->strides[1], 1 };
   int64_t d = x->type.dims[3], step = x->strides[3];
   mrt_dtype dtype = x->type.dtype;
   matrix tile = rows_of(spare, units(n, d));
   if (tile.row != units(n, d) || d % 2 || count % GRAIN)
     memset(spare, 0, (size_t)(padded(count, GRAIN) * tile.row) * sizeof(real));
   for (int64_t i = 0; i < count; i++) {
-    const void *from = head_at(x, b, t + i, h);
+    const void *from = row_of(n, x, b, t + i, h);
     real *to = tile.p + i * tile.row;
     if (n->dots)
       row_to_bf16(dtype, from, step, (uint16_t *)to, d);
@@ -230,13 +321,20 @@ static inline void multiply(const shape *s, int64_t m, int64_t n, int64_t k,
 typedef struct pair {
   int64_t keys, queries; /* counts */
   int64_t edge;          /* key i is seen by query j when i + edge <= j */
+  int64_t floor;         /* and j + floor <= i */
 } pair;
 
-static inline pair pair_at(const shape *n, int64_t t, int64_t queries,
-                           int64_t s, int64_t end) {
+static inline int64_t near_tile(int64_t x) {
+  return x < -TILE ? -TILE : x > TILE ? TILE : x;
+}
+/* Keys from s on, before `end`. */
+static inline pair pair_at(const shape *n, const place *at, int64_t s,
+                           int64_t end) {
+  int64_t first = at->t + at->m.at; /* where query 0 of the tile stands */
   return (pair){ .keys = end - s < TILE ? end - s : TILE,
-                 .queries = queries,
-                 .edge = n->causal ? s - t - (n->S - n->T) : -TILE };
+                 .queries = at->queries,
+                 .edge = near_tile(s - first - n->right),
+                 .floor = near_tile(first - n->left - s) };
 }
 static inline int64_t first_query(const pair *p, int64_t key) {
   int64_t j = key + p->edge;
@@ -308,6 +406,12 @@ static inline void column_mask(const pair *p, int64_t j, matrix s) {
     real *at = s.p + i * s.row + j;
     int64_t from = i + p->edge - j;
     for (int l = 0; l < LANES; l++) at[l] = l < from ? -MRT_INF : at[l];
+  }
+  int64_t end = j + LANES - 1 + p->floor, all = computed_for(p, j);
+  for (int64_t i = 0; i < end && i < all; i++) {
+    real *at = s.p + i * s.row + j;
+    int64_t last = i - p->floor - j;
+    for (int l = 0; l < LANES; l++) at[l] = l > last ? -MRT_INF : at[l];
   }
 }
 

@@ -71,13 +71,15 @@ DOTS_INLINE void dots_store_rows(matrix to, int64_t i, __m512i x) {
                       _mm512_extracti64x4_epi64(x, 1));
 }
 
-/* n scores and dP of each query become P = exp(scale s - lse), in pairs of
- * queries in pq, and dS = P (dP - delta) scale, in pairs of keys in place and of
- * queries in dsq. */
-static inline WITH_DOTS void dots_differentiate(int64_t n, real scale, vec lse,
-                                                vec delta, matrix s, matrix ds,
-                                                matrix pq, matrix dsq) {
-  __m512 unit = _mm512_set1_ps(scale * LOG2_E), zero = _mm512_setzero_ps();
+/* n scores and dP of each query become P = exp(unit s - lse), in pairs of
+ * queries in pq, and dS = P (dP - delta) scale, and `slope` if there is any, in
+ * pairs of keys in place and of queries in dsq. */
+static inline WITH_DOTS void dots_differentiate(int64_t n, real factor,
+                                                real scale, vec lse, vec delta,
+                                                const real *slope, matrix s,
+                                                matrix ds, matrix pq,
+                                                matrix dsq) {
+  __m512 unit = _mm512_set1_ps(factor * LOG2_E), zero = _mm512_setzero_ps();
   __m512 less = (__m512)lse * _mm512_set1_ps(LOG2_E);
   for (int64_t i = 0; i < n; i += 2) {
     __m512 p[2] = { zero, zero }, d[2] = { zero, zero };
@@ -86,6 +88,7 @@ static inline WITH_DOTS void dots_differentiate(int64_t n, real scale, vec lse,
       __m512 dp = _mm512_loadu_ps(ds.p + (i + k) * ds.row);
       p[k] = dots_exp2(_mm512_fmsub_ps(x, unit, less));
       d[k] = p[k] * (dp - (__m512)delta) * _mm512_set1_ps(scale);
+      if (slope) d[k] *= _mm512_loadu_ps(slope + (i + k) * TILE);
     }
     __m512i rows = dots_round(d[0], d[1]);
     dots_store_rows(pq, i, dots_round(p[0], p[1]));
@@ -103,7 +106,8 @@ static inline vec dots_soften(matrix s, int64_t n, real scale, vec shift,
                               vec old, vec sum, vec *keep) {
   return *keep = sum;
 }
-static inline void dots_differentiate(int64_t n, real scale, vec lse, vec delta,
+static inline void dots_differentiate(int64_t n, real factor, real scale,
+                                      vec lse, vec delta, const real *slope,
                                       matrix s, matrix ds, matrix pq,
                                       matrix dsq) {}
 #endif

@@ -1,8 +1,6 @@
 /* grad.c -- the gradient of attention, scores computed again
  *
- *   P  = exp(scale Q K' - lse)          dV = P' dO
- *   dS = P * (dO V' - delta) * scale    dQ = dS K,  dK = dS' Q
- *   delta = sum over Dv of o * do
+ * grad.h has the formulas.
  *
  * An item of work owns what it writes, so no sum crosses threads.  With enough
  * key heads an item is one of them: each pair of tiles is computed once and
@@ -11,23 +9,10 @@
  * dP twice.  The choice depends on the shape and the thread count only.
  *
  * Narrow dk and dv are summed in f32: in scratch as long as the item's keys.
+ * The gradient of a mask comes last and by itself (mask_grad.c).
  *
  * SPDX-License-Identifier: MIT */
-#include "attention/dots.h"
-
-/* A thread's scratch. */
-typedef struct attention_grad_work {
-  matrix qt, dot;         /* [D][TILE] scaled, [Dv][TILE] */
-  matrix p, ds;           /* [TILE][TILE]; ds may be pairs of keys */
-  matrix pq, dsq;         /* [TILE][TILE / 2], pairs of queries */
-  matrix dq;              /* [TILE][D] */
-  real *q, *k, *v, *dout; /* copied tiles */
-  real *q2, *k2, *dout2;  /* the same in pairs of rows */
-  real *part;             /* of dk or dv */
-  matrix dk, dv;          /* sums of the item's keys, where these are narrow */
-  real *lse, *delta;      /* [TILE] */
-  real *row[2];           /* [Dv] */
-} attention_grad_work;
+#include "attention/grad.h"
 
 /* What an item computes: queries t .. t_end against keys s .. s_end of key
  * head h. */
@@ -36,16 +21,6 @@ typedef struct item {
   bool dq, dkv;
 } item;
 
-/* How an operator's work is divided. */
-typedef struct attention_job {
-  shape n;
-  int team;
-  bool split;  /* into tiles of queries and tiles of keys */
-  bool narrow; /* not all operands are reals */
-} attention_job;
-
-static int64_t tiles_in(int64_t n) { return (n + TILE - 1) / TILE; }
-
 /* Seven products on all threads, or five with some idle? */
 static bool should_split(int64_t heads, int team) {
   int64_t rounds = (heads + team - 1) / team;
@@ -53,14 +28,14 @@ static bool should_split(int64_t heads, int team) {
 }
 
 static attention_job job_of(const mrt_call *c) {
-  attention_job t = { .n = shape_of(c) };
+  attention_job t = { .n = shape_of(c, MRT_ATTENTION_GRAD_AFTER) };
   const shape *n = &t.n;
   double flops = (6 * (double)n->D + 4 * (double)n->Dv) * seen_in_all(n);
   t.team = mrt_team(c, flops / 100);
   t.split = should_split(n->B * n->Hk, t.team);
-  for (int i = 0; i < c->nin; i++)
+  for (int i = 0; i < MRT_ATTENTION_GRAD_AFTER; i++)
     t.narrow = t.narrow || c->in[i].type.dtype != MRT_REAL;
-  for (int i = 0; i < c->nout; i++)
+  for (int i = 0; i < 3; i++)
     t.narrow = t.narrow || c->out[i].type.dtype != MRT_REAL;
   return t;
 }
@@ -91,6 +66,9 @@ static attention_grad_work carve(const attention_job *t, uintptr_t *at) {
     .lse = take(at, TILE),
     .delta = take(at, TILE),
     .row = { take(at, row), take(at, row) },
+    .slope = take(at, n->softcap > 0 ? TILE * TILE : 0),
+    .mask = take_mask(n, at),
+    .sum = take(at, n->mask ? TILE * TILE : 0),
   };
 }
 
@@ -105,64 +83,23 @@ static size_t scratch(const mrt_call *c) {
   return thread_bytes(&t) * (size_t)t.team;
 }
 
-/* A row of o, or of lse. */
-static const real *reals_of(const mrt_operand *x, const void *from, real *room,
-                            int64_t n) {
-  if (x->type.dtype == MRT_REAL) return from;
-  mrt_widen(x->type.dtype, from, room, n);
-  return room;
-}
-
-/* lse and delta of a tile of queries.  A query that saw no key, and padding,
- * gets an lse that makes every P zero. */
-static void row_terms(const mrt_call *c, const shape *n, place at, matrix dout,
-                      attention_grad_work *w) {
-  const mrt_operand *lses = &c->in[4], *os = &c->in[3];
-  int64_t first = (at.b * n->H + at.h) * n->T + at.t;
-  int64_t bytes = (int64_t)mrt_dtypes[lses->type.dtype].bytes;
-  const real *lse = reals_of(lses, (const char *)lses->data + first * bytes,
-                             w->lse, at.queries);
-  for (int64_t j = 0; j < TILE; j++) {
-    bool none = j >= at.queries || lse[j] == -MRT_INF;
-    w->lse[j] = none ? MRT_INF : lse[j], w->delta[j] = 0;
-  }
-  for (int64_t j = 0; j < at.queries; j++) {
-    const void *from = head_at(os, at.b, at.t + j, at.h);
-    if (n->dots && os->type.dtype == MRT_bf16) {
-      w->delta[j] = dots_row(from, dout.p + j * dout.row, n->Dv);
-      continue;
-    }
-    const real *o = reals_of(os, from, w->row[0], n->Dv);
-    const real *row = dout.p + j * dout.row;
-    if (n->dots) {
-      mrt_widen(MRT_bf16, row, w->row[1], n->Dv);
-      row = w->row[1];
-    }
-    w->delta[j] = row_dot(o, row, n->Dv);
-  }
-}
-
 /* Scores to P, dP to dS. */
 static void differentiate(const shape *n, const pair *p,
                           attention_grad_work *w) {
+  if (!n->dots) {
+    mrt_attention_weigh(n, p, n->scale, w);
+    if (n->softcap > 0) multiply_by_slope(p, w);
+    if (n->rounds) round_scores(p, w->p), round_scores(p, w->ds);
+    return;
+  }
   for (int64_t j = 0; j < row_end(p); j += LANES) {
     vec lse = vec_load(w->lse + j), delta = vec_load(w->delta + j);
     column_mask(p, j, w->p);
-    if (n->dots) {
-      dots_differentiate(computed_for(p, j), n->scale, lse, delta,
-                         matrix_at(w->p, 0, j), matrix_at(w->ds, 0, j),
-                         matrix_at(w->pq, 0, j / 2),
-                         matrix_at(w->dsq, 0, j / 2));
-      continue;
-    }
-    for (int64_t i = 0; i < computed_for(p, j); i++) {
-      real *s = w->p.p + i * TILE + j, *ds = w->ds.p + i * TILE + j;
-      vec weight = vec_exp_down(vec_load(s) - lse);
-      vec_store(s, weight);
-      vec_store(ds, weight * (vec_load(ds) - delta) * n->scale);
-    }
+    dots_differentiate(computed_for(p, j), n->unit, n->scale, lse, delta,
+                       n->softcap > 0 ? w->slope + j : NULL,
+                       matrix_at(w->p, 0, j), matrix_at(w->ds, 0, j),
+                       matrix_at(w->pq, 0, j / 2), matrix_at(w->dsq, 0, j / 2));
   }
-  if (n->rounds && !n->dots) round_scores(p, w->p), round_scores(p, w->ds);
 }
 
 /* dx[key] += sum over queries of s[key][query] y[query], rows of head h from s0
@@ -205,39 +142,56 @@ static void add_keys(const mrt_call *c, const attention_job *t, const item *m,
   add_to_keys(n, p, pq, dout, &c->out[2], m->b, s, m->h, w->part);
 }
 
+static void store_queries(const mrt_call *c, const shape *n, const place *at,
+                          attention_grad_work *w, bool any) {
+  int64_t from = any ? at->queries : 0;
+  memset(w->dq.p + from * w->dq.row, 0,
+         (size_t)((TILE - from) * w->dq.row) * sizeof(real));
+  for (int64_t j = 0; j < at->rows; j++)
+    store_row(n, &c->out[0], at->b, at->t + j, at->h, w->dq.p + j * w->dq.row);
+}
+
+/* A pair of tiles, of whose sums this is perhaps the first. */
+static void one_pair(const mrt_call *c, const attention_job *t, const item *m,
+                     const place *at, const pair *p, int64_t s, mask_kind mask,
+                     matrix q, matrix dout, attention_grad_work *w,
+                     bool first) {
+  const shape *n = &t->n;
+  matrix k = tile_of(n, &c->in[1], m->b, s, m->h, p->keys, w->k);
+  matrix v = tile_of(n, &c->in[2], m->b, s, m->h, p->keys, w->v);
+  pair_scores(n, p, n->D, k, w->qt, w->p);
+  pair_scores(n, p, n->Dv, v, w->dot, w->ds);
+  adjust(n, p, mask, &w->mask, w->p, n->softcap > 0 ? w->slope : NULL);
+  differentiate(n, p, w);
+  if (m->dq) {
+    k = summed_over(n, p->keys, n->D, k, w->k2);
+    pair_to_queries(n, p, n->D, w->ds, k, w->dq, !first);
+  }
+  if (m->dkv) add_keys(c, t, m, p, s, q, dout, w);
+}
+
 /* A tile of queries of one head against the item's keys. */
 static void one_tile(const mrt_call *c, const attention_job *t, const item *m,
                      place at, attention_grad_work *w) {
   const shape *n = &t->n;
-  int64_t end = keys_seen_by(n, at.t + at.queries - 1);
+  int64_t from = tiles_from(n, &at), end = tiles_end(n, &at);
+  bool any = false;
+  if (from < m->s) from = m->s;
   if (end > m->s_end) end = m->s_end;
-  if (end <= m->s && !m->dq) return;
-  for (int i = 0; i < 6; i++) /* q, o, do */
-    if (i % 3 == 0 || i == 5) ask_for(n, &c->in[i], at.b, at.t + TILE, at.h);
-  matrix q = tile_of(n, &c->in[0], at.b, at.t, at.h, at.queries, w->q);
-  matrix dout = tile_of(n, &c->in[5], at.b, at.t, at.h, at.queries, w->dout);
-  columns_from(n, at.queries, n->D, q, w->qt, n->scale);
-  columns_from(n, at.queries, n->Dv, dout, w->dot, 1);
-  row_terms(c, n, at, dout, w);
+  if (end <= from && !m->dq) return;
+  matrix q, dout;
+  mrt_attention_load(c, n, &at, w, &q, &dout);
   q = summed_over(n, at.queries, n->D, q, w->q2);
   dout = summed_over(n, at.queries, n->Dv, dout, w->dout2);
-  if (end <= m->s)
-    memset(w->dq.p, 0, (size_t)(TILE * w->dq.row) * sizeof(real));
-  for (int64_t s = m->s; s < end; s += TILE) {
-    pair p = pair_at(n, at.t, at.queries, s, end);
-    matrix k = tile_of(n, &c->in[1], m->b, s, m->h, p.keys, w->k);
-    matrix v = tile_of(n, &c->in[2], m->b, s, m->h, p.keys, w->v);
-    pair_scores(n, &p, n->D, k, w->qt, w->p);
-    pair_scores(n, &p, n->Dv, v, w->dot, w->ds);
-    differentiate(n, &p, w);
-    if (m->dq) {
-      k = summed_over(n, p.keys, n->D, k, w->k2);
-      pair_to_queries(n, &p, n->D, w->ds, k, w->dq, s > m->s);
-    }
-    if (m->dkv) add_keys(c, t, m, &p, s, q, dout, w);
+  for (int64_t s = from; s < end; s += TILE) {
+    pair p = pair_at(n, &at, s, end);
+    mask_kind mask = mask_read(n, &p, &at, s, &w->mask);
+    ask_for_mask(n, &p, &at, s);
+    if (mask == MASK_HIDES) continue;
+    one_pair(c, t, m, &at, &p, s, mask, q, dout, w, !any);
+    any = true;
   }
-  for (int64_t j = 0; m->dq && j < at.queries; j++)
-    store_row(n, &c->out[0], at.b, at.t + j, at.h, w->dq.p + j * w->dq.row);
+  if (m->dq) store_queries(c, n, &at, w, any);
 }
 
 /* Rows of dk, or of dv, from what was summed. */
@@ -268,12 +222,7 @@ static void compute(const mrt_call *c, const attention_job *t, const item *m,
   if (m->dkv) clear_keys(c, t, m, w);
   for (int64_t g = 0; g < n->group; g++)
     for (int64_t i = m->t; i < m->t_end; i += TILE)
-      one_tile(c, t, m,
-               (place){ .b = m->b,
-                        .h = m->h * n->group + g,
-                        .t = i,
-                        .queries = m->t_end - i < TILE ? m->t_end - i : TILE },
-               w);
+      one_tile(c, t, m, place_of(n, m->b, m->h * n->group + g, i, m->t_end), w);
   if (!m->dkv || !t->narrow) return;
   store_keys(n, &c->out[1], m, w->dk);
   store_keys(n, &c->out[2], m, w->dv);
@@ -323,6 +272,8 @@ static void run(const mrt_call *c) {
   int64_t next = 0;
   grad_items s = { &t, items, &next };
   mrt_parallel(c, t.team, compute_some, &s);
+  const mrt_attention_options *o = c->options;
+  if (o->mask_grad) mrt_attention_mask_grad(c, &t, thread_bytes(&t), carve);
 }
 
 MRT_KERNEL(attention_grad, .run = run, .scratch = scratch);

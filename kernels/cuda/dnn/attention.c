@@ -47,8 +47,8 @@ static bool fits(const mrt_call *c, const mrt_dnn_tensor *t) {
          n < INT32_MAX;
 }
 
-/* Where some query may see no key, or the mask does not start in the corner,
- * kernels of ours are surer. */
+/* Where some query may see no key, causality does not start in the corner, or
+ * there are masks, windows, lengths or softcap, kernels of ours are surer. */
 static bool shape_of(const mrt_call *c, mrt_dnn_shape *s) {
   const mrt_attention_options *o = c->options;
   *s = (mrt_dnn_shape){ .kind = MRT_DNN_ATTEND,
@@ -60,7 +60,10 @@ static bool shape_of(const mrt_call *c, mrt_dnn_shape *s) {
     if (!fits(c, &s->of[i])) return false;
   }
   s->of[LSE] = lse_of(operand(c, LSE));
-  return !o->causal || c->in[0].type.dims[1] == c->in[1].type.dims[1];
+  bool plain = o->has == 0 && o->softcap == 0 && o->left < 0 && o->right < 0;
+  bool corner = c->in[0].type.dims[1] == c->in[1].type.dims[1] &&
+                o->offset == MRT_ATTENTION_AT_END;
+  return plain && (!o->causal || corner);
 }
 
 /* The state is the device's. */
@@ -71,7 +74,7 @@ void mrt_cuda_attention(const mrt_call *c);
 
 void *mrt_cuda_attention_prepare(const mrt_call *c) {
   mrt_dnn_shape s;
-  if (!shape_of(c, &s)) return NULL;
+  if (c->nin != 3 || !shape_of(c, &s)) return NULL;
   return (void *)mrt_dnn_find(c->run->device, &s);
 }
 void mrt_cuda_attention_release(void *state) { (void)state; }

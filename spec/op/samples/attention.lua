@@ -3,6 +3,8 @@
 -- Sizes cross the edges of tiles (64 queries against 64 keys) and of vectors.
 -- Shapes: B batches, T queries of H heads, S keys of Hk heads, D, Dv wide.
 
+local oracle = require "op.attention_oracle"
+
 local function tensor(dims)
   local n = 1
   for i = 1, #dims do
@@ -13,93 +15,6 @@ local function tensor(dims)
     data[i] = 0.0
   end
   return { dims = dims, data = data }
-end
-
--- Index of x[b][t][h][1], all 0-based, less one.
-local function at(x, b, t, h)
-  local d = x.dims
-  return ((b * d[2] + t) * d[3] + h) * d[4]
-end
-
-local function dot(x, i, y, j, n)
-  local s = 0.0
-  for k = 1, n do
-    s = s + x.data[i + k] * y.data[j + k]
-  end
-  return s
-end
-
--- Call visit(b, t, h, key_head, weights, lse) for every query; weights[s + 1]
--- are the softmax over the keys it sees.
-local function each_query(q, k, options, visit)
-  local B, T, H, D = table.unpack(q.dims)
-  local S, Hk = k.dims[2], k.dims[3]
-  local scale = options.scale or 0
-  if scale == 0 then
-    scale = 1 / math.sqrt(D)
-  end
-  for i = 0, B * T * H - 1 do
-    local b, t, h = i // (T * H), i // H % T, i % H
-    local hk = h // (H // Hk)
-    local seen = options.causal and math.max(0, t + 1 + S - T) or S
-    local w, max, sum = {}, -math.huge, 0.0
-    for s = 0, seen - 1 do
-      w[s + 1] = scale * dot(q, at(q, b, t, h), k, at(k, b, s, hk), D)
-      max = math.max(max, w[s + 1])
-    end
-    for s = 1, seen do
-      sum = sum + math.exp(w[s] - max)
-    end
-    local lse = seen > 0 and max + math.log(sum) or -math.huge
-    for s = 1, seen do
-      w[s] = math.exp(w[s] - lse)
-    end
-    visit(b, t, h, hk, w, lse, scale)
-  end
-end
-
-local function attention(ins, options)
-  local q, k, v = ins[1], ins[2], ins[3]
-  local B, T, H = q.dims[1], q.dims[2], q.dims[3]
-  local Dv = v.dims[4]
-  local o, lse = tensor { B, T, H, Dv }, tensor { B, H, T }
-  each_query(q, k, options, function(b, t, h, hk, w, l)
-    local to = at(o, b, t, h)
-    for s = 1, #w do
-      local from = at(v, b, s - 1, hk)
-      for d = 1, Dv do
-        o.data[to + d] = o.data[to + d] + w[s] * v.data[from + d]
-      end
-    end
-    lse.data[(b * H + h) * T + t + 1] = l
-  end)
-  return { o, lse }
-end
-
--- The given lse and o enter the formula as they are, true or not.
-local function attention_grad(ins, options)
-  local q, k, v, o, lse, dout = table.unpack(ins)
-  local D, Dv = q.dims[4], v.dims[4]
-  local dq, dk, dv = tensor(q.dims), tensor(k.dims), tensor(v.dims)
-  local function add(x, i, a, y, j, n)
-    for d = 1, n do
-      x.data[i + d] = x.data[i + d] + a * y.data[j + d]
-    end
-  end
-  each_query(q, k, options, function(b, t, h, hk, w, l, scale)
-    local iq, io = at(q, b, t, h), at(o, b, t, h)
-    local given = lse.data[(b * q.dims[3] + h) * q.dims[2] + t + 1]
-    local delta = dot(o, io, dout, io, Dv)
-    for s = 1, #w do
-      local ik, iv = at(k, b, s - 1, hk), at(v, b, s - 1, hk)
-      local p = w[s] * math.exp(l - given)
-      local ds = p * (dot(dout, io, v, iv, Dv) - delta) * scale
-      add(dq, iq, ds, k, ik, D)
-      add(dk, ik, ds, q, iq, D)
-      add(dv, iv, p, dout, io, Dv)
-    end
-  end)
-  return { dq, dk, dv }
 end
 
 local function rope(ins, options)
@@ -224,21 +139,21 @@ return {
     op = "attention",
     cases = smooth(qkv),
     bad = bad,
-    oracle = attention,
+    oracle = oracle.attention,
     grad = true,
   },
-  { op = "attention", cases = other(qkv), oracle = attention, grad = false },
+  { op = "attention", cases = other(qkv), oracle = oracle.attention, grad = false },
   {
     op = "attention_grad",
     cases = smooth(with_grad),
     bad = { { inputs = narrow_dout, code = "shape", match = "input 6 is" } },
-    oracle = attention_grad,
+    oracle = oracle.attention_grad,
     grad = true,
   },
   {
     op = "attention_grad",
     cases = other(with_grad),
-    oracle = attention_grad,
+    oracle = oracle.attention_grad,
     grad = false,
   },
   {
