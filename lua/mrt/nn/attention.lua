@@ -18,6 +18,8 @@ local options = require "mrt.util.options"
 ---@field head_dim? integer     width of a head; default dim / heads
 ---@field rope? boolean|number  turn queries and keys by their position (Su et
 ---  al. 2021): true for base 10000, or the base
+---@field window? integer       each position reads only so many before its own
+---@field softcap? number       scores become cap tanh(score / cap)
 ---@field init? mrt.nn.Recipe   of weights
 ---@field init_residual? mrt.nn.Recipe  of weights that end on the residual
 
@@ -34,7 +36,8 @@ local Attention = Module("CausalSelfAttention", "tensor")
 function Attention:init(dim, heads, given)
   local o = options.read("CausalSelfAttention", given, { bias = true,
     dropout = 0, rope = options.none, init = options.none,
-    init_residual = options.none, head_dim = options.of "size" })
+    init_residual = options.none, head_dim = options.of "size",
+    window = options.of "integer", softcap = options.of "number" })
   options.size("CausalSelfAttention", "dim", dim)
   options.size("CausalSelfAttention", "heads", heads)
   if not o.head_dim and dim % heads ~= 0 then
@@ -43,6 +46,7 @@ function Attention:init(dim, heads, given)
   end
   self.heads, self.head_dim = heads, o.head_dim or dim // heads
   self.rope = o.rope == true and 10000 or o.rope
+  self.window, self.softcap = o.window, o.softcap
   local inner = heads * self.head_dim
   self.qkv = Linear(dim, 3 * inner, { bias = o.bias, init = o.init })
   self.proj = Linear(inner, dim, { bias = o.bias, init = o.init_residual })
@@ -57,7 +61,7 @@ function Attention:forward(x)
   if self.rope then
     q, k = q:rope { base = self.rope }, k:rope { base = self.rope }
   end
-  local y = q:attention(k, v, { causal = true })
+  local y = q:attention(k, v, { causal = true, window = self.window, softcap = self.softcap })
   return self.dropout(self.proj(y:reshape(B, T, H * W)))
 end
 

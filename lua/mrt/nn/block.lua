@@ -18,7 +18,7 @@ local Block = Module("Block", "tensor")
 function Block:init(dim, heads, given)
   local o = options.read("Block", given, { bias = true, dropout = 0,
     rope = options.none, init = options.none, init_residual = options.none,
-    head_dim = options.none })
+    head_dim = options.none, window = options.none, softcap = options.none })
   self.norm1 = LayerNorm(dim, { bias = o.bias })
   self.attention = Attention(dim, heads, o)
   self.norm2 = LayerNorm(dim, { bias = o.bias })

@@ -24,6 +24,7 @@ local Attention = Module("GroupedAttention", "tensor")
 function Attention:init(o, linear)
   local width = o.head_dim
   self.heads, self.kv_heads, self.base = o.heads, o.kv_heads, o.rope_base
+  self.window, self.softcap = o.window, o.softcap
   self.head_dim = width
   self.q = Linear(o.dim, width * o.heads, linear)
   self.k = Linear(o.dim, width * o.kv_heads, linear)
@@ -37,7 +38,7 @@ function Attention:forward(x)
   local q = heads(self.q(x), self.heads):rope { base = self.base }
   local k = heads(self.k(x), self.kv_heads):rope { base = self.base }
   local v = heads(self.v(x), self.kv_heads)
-  local y = q:attention(k, v, { causal = true })
+  local y = q:attention(k, v, { causal = true, window = self.window, softcap = self.softcap })
   return self.proj(y:reshape(B, T, self.heads * W))
 end
 
@@ -86,6 +87,8 @@ end
 ---@field rope_base? number   default 10000
 ---@field eps? number         of the norms; default 1e-5
 ---@field tie? boolean        one table for tokens and head; default false
+---@field window? integer     each position reads only so many before its own
+---@field softcap? number     scores become cap tanh(score / cap)
 
 --- Make a Llama: token ids `[B,T]` -> logits `[B,T,vocab]`.
 ---
@@ -102,7 +105,8 @@ local Llama = Module("Llama", "tensor")
 local size = options.want "size"
 local defaults = { vocab = size, dim = size, layers = size, heads = size,
   context = size, kv_heads = options.of "size", head_dim = options.of "size",
-  hidden = options.of "size", rope_base = 10000, eps = 1e-5, tie = false }
+  hidden = options.of "size", rope_base = 10000, eps = 1e-5, tie = false,
+  window = options.of "integer", softcap = options.of "number" }
 
 local function read(given)
   local o = options.read("Llama", given, defaults)

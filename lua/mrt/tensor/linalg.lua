@@ -63,27 +63,6 @@ function Tensor.quantized_linear(x, codes, scales, bias, options)
   return (op.quantized_linear(x, codes, scales, bias, options))
 end
 
---- Fused attention that never stores the scores: q `[B,T,H,D]`, k and v
---- `[B,S,H,D]` -> `[B,T,H,D]`.
----@param k mrt.Tensor
----@param v mrt.Tensor
----@param ... any  causal (default false), scale; or {causal = , scale = }
----@return mrt.Tensor
-function Tensor.attention(q, k, v, ...)
-  return (op.attention(q, k, v, ...))
-end
-
---- `attention` with heads before positions, as PyTorch has them:
---- `[B,H,T,D]` -> `[B,H,T,D]`.
----@param k mrt.Tensor
----@param v mrt.Tensor
----@param options? {causal: boolean?, scale: number?}
----@return mrt.Tensor
-function Tensor.scaled_dot_product_attention(q, k, v, options)
-  local function swap(x) return op.transpose(x, 2, 3) end
-  return swap((op.attention(swap(q), swap(k), swap(v), options)))
-end
-
 ---@class mrt.CrossEntropyOptions
 ---@field reduction? "mean"|"sum"|"none"  default "mean"
 ---@field ignore_index? integer    targets that count nothing

@@ -579,6 +579,35 @@ function Tensor:lstm_cell(second, third) end
 ---@return mrt.Tensor ...  where the formula has further results
 function Tensor:gru_cell(second, third) end
 
+---@class mrt.op.paged_attention
+---@field causal? boolean  default false
+---@field scale? number  default 0
+---@field left? integer  default -1
+---@field right? integer  default -1
+---@field softcap? number  default 0
+---@field offset? integer  default -9223372036854775808
+---@field has? integer  default 0
+
+--- attention for q, and k and v in pages, of which the table says whose
+---@param second mrt.Tensor
+---@param third mrt.Tensor
+---@param fourth mrt.Tensor
+---@param fifth? mrt.Tensor
+---@param sixth? mrt.Tensor
+---@param nil? mrt.Tensor
+---@param nil? mrt.Tensor
+---@param causal? boolean  default false
+---@param scale? number  default 0
+---@param left? integer  default -1
+---@param right? integer  default -1
+---@param softcap? number  default 0
+---@param offset? integer  default -9223372036854775808
+---@param has? integer  default 0
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, second: mrt.Tensor, third: mrt.Tensor, fourth: mrt.Tensor, fifth?: mrt.Tensor, sixth?: mrt.Tensor, nil?: mrt.Tensor, nil?: mrt.Tensor, options: mrt.op.paged_attention): mrt.Tensor
+function Tensor:paged_attention(second, third, fourth, fifth, sixth, causal, scale, left, right, softcap, offset, has) end
+
 ---@class mrt.op.rope
 ---@field base? number  default 10000
 ---@field offset? integer  default 0
