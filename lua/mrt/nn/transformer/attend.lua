@@ -23,8 +23,9 @@ end
 ---@return mrt.Tensor   `[N, H, L, Dv]`
 ---@return mrt.Tensor? weights  `[N, H, L, S]`
 return function(q, k, v, o)
-  if not o.mask and o.dropout == 0 and not o.need_weights then
-    return mrt.scaled_dot_product_attention(q, k, v, { causal = o.causal })
+  if o.dropout == 0 and not o.need_weights then
+    return mrt.scaled_dot_product_attention(q, k, v,
+      { attn_mask = o.mask, is_causal = o.causal })
   end
   local scores = q:matmul(k:transpose(3, 4)) * q:size(4) ^ -0.5
   if o.causal then scores = op.where(later(q:size(3), k:size(3)), -math.huge, scores) end
