@@ -1,7 +1,8 @@
-/* update.c -- assign, adamw, sgd, rmsprop, lion, average, accumulate: what
- * writes variables
+/* update.c -- assign, descend, adamw, sgd, rmsprop, lion, average, accumulate:
+ * what writes variables
  *
  *   assign  var = value
+ *   descend p = p - lr (scale g + weight_decay p)
  *   adamw   g = scale g
  *           m = beta1 m + (1 - beta1) g
  *           v = beta2 v + (1 - beta2) g^2
@@ -32,6 +33,7 @@
  *                good.  p in bf16 too where `stochastic`, else to nearest
  *   draw, place  updates with one draw are parts of one; see op/update.h
  *   when         bool scalar, may be absent; false leaves everything untouched
+ *   lazy         where a row of g is 0 everywhere nothing is changed
  *   grad         none
  *   from         Kingma & Ba, arXiv:1412.6980; Loshchilov & Hutter,
  *                arXiv:1711.05101; Sutskever et al., ICML 2013, in the form of
@@ -92,12 +94,17 @@ static mrt_status want_average(mrt_infer *c, int i) {
   return want_shape_of_weight(c, i);
 }
 
-/* p, what is averaged, and the gradient after these `written`. */
-static mrt_status want_state(mrt_infer *c, int written) {
+mrt_status mrt_want_state(mrt_infer *c, int written) {
   MRT_TRY(mrt_want_weight(c));
   for (int i = 1; i < written; i++) MRT_TRY(want_average(c, i));
   c->nout = written;
   for (int i = 0; i < written; i++) c->out[i] = *c->in[i];
+  return MRT_OK;
+}
+
+/* And the gradient after these `written`. */
+static mrt_status want_state(mrt_infer *c, int written) {
+  MRT_TRY(mrt_want_state(c, written));
   return mrt_want_gradient(c, written);
 }
 
@@ -148,6 +155,11 @@ static mrt_status infer_accumulate(mrt_infer *c) {
   return MRT_OK;
 }
 
+static mrt_status infer_descend(mrt_infer *c) {
+  MRT_TRY(want_state(c, 1));
+  return mrt_want_rate(c, 2);
+}
+
 static mrt_status infer_adamw(mrt_infer *c) {
   MRT_TRY(want_state(c, 3));
   MRT_TRY(mrt_want_count(c, 4));
@@ -173,6 +185,9 @@ static double adamw_flops(const mrt_signature *s) {
 static double accumulate_flops(const mrt_signature *s) {
   return 2.0 * (double)mrt_type_count(s->in[0]);
 }
+static double descend_flops(const mrt_signature *s) {
+  return 4.0 * (double)mrt_type_count(s->in[0]);
+}
 static double sgd_flops(const mrt_signature *s) {
   return 7.0 * (double)mrt_type_count(s->in[0]);
 }
@@ -187,6 +202,9 @@ static double average_flops(const mrt_signature *s) {
   return 3.0 * (double)mrt_type_count(s->in[0]);
 }
 
+static const mrt_option descend_options[] = {
+  MRT_DESCEND_OPTIONS,
+};
 static const mrt_option adamw_options[] = {
   MRT_ADAMW_OPTIONS,
 };
@@ -195,11 +213,7 @@ static const mrt_option sgd_options[] = {
 };
 
 static const mrt_option rmsprop_options[] = {
-  MRT_ROUNDING_OPTIONS(mrt_rmsprop_options),
-  MRT_OPTION(mrt_rmsprop_options, keep, MRT_OPT_NUM, .preset = 0.99),
-  MRT_OPTION(mrt_rmsprop_options, add, MRT_OPT_NUM, .preset = 0.01),
-  MRT_OPTION(mrt_rmsprop_options, eps, MRT_OPT_NUM, .preset = 1e-8),
-  MRT_OPTION(mrt_rmsprop_options, weight_decay, MRT_OPT_NUM),
+  MRT_RMSPROP_OPTIONS,
 };
 
 static const mrt_option lion_options[] = {
@@ -223,6 +237,21 @@ const mrt_op mrt_op_assign = {
   .width = MRT_FOLLOW,
   .narrow_inputs = 2,
   .traits = MRT_UPDATES | MRT_FIXED,
+};
+const mrt_op mrt_op_descend = {
+  .name = "descend",
+  .number = MRT_OP_descend,
+  .cost = MRT_COST_update,
+  .doc = "p = one step of plain SGD, for p, g, lr[, scale[, when]]",
+  .min_inputs = 3,
+  .max_inputs = 5,
+  MRT_OPTIONS(descend_options, mrt_descend_options),
+  .infer = infer_descend,
+  .flops = descend_flops,
+  .updates = 1,
+  .width = MRT_WIDE,
+  .narrow_inputs = 2,
+  .traits = MRT_UPDATES | MRT_FIXED | MRT_RANDOM,
 };
 const mrt_op mrt_op_adamw = {
   .name = "adamw",

@@ -5,47 +5,11 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/embedding_bag.h"
+#include "bags.h"
 #include "floats.h"
 
-typedef struct bags {
-  const mrt_call *call;
-  const mrt_operand *ids, *offsets; /* offsets may be NULL */
-  int64_t count, each, all;         /* each: ids of a bag; all: ids */
-} bags;
-
-static bags bags_of(const mrt_call *c) {
-  bags b = { c, &c->in[1], c->nin > 2 ? &c->in[2] : NULL, 0, 0, 0 };
-  b.all = mrt_type_count(&b.ids->type);
-  b.each = mrt_cols(b.ids);
-  b.count = b.offsets ? mrt_type_count(&b.offsets->type) : mrt_rows(b.ids);
-  return b;
-}
-
-/* Where bag i ends, and the next one begins. */
-static int64_t edge(const bags *b, int64_t i, bool report) {
-  if (i == b->count) return b->all;
-  int64_t at = mrt_id(b->offsets->data, b->offsets->type.dtype, i);
-  if (report) return mrt_checked_id(b->call, at, b->all + 1);
-  return at < 0 ? 0 : at < b->all ? at : b->all;
-}
-
-/* Ids [*from, *to) of bag i; a bag that ends before it begins is reported. */
-static void bag(const bags *b, int64_t i, bool report, int64_t *from,
-                int64_t *to) {
-  if (!b->offsets) {
-    *from = i * b->each, *to = *from + b->each;
-    return;
-  }
-  *from = edge(b, i, report), *to = edge(b, i + 1, report);
-  if (*from <= *to) return;
-  if (report) mrt_checked_id(b->call, *from, *to + 1);
-  *from = *to;
-}
-
-static int64_t id_of(const bags *b, int64_t i, int64_t V, bool report) {
-  int64_t id = mrt_id(b->ids->data, b->ids->type.dtype, i);
-  if (report) return mrt_checked_id(b->call, id, V);
-  return id < 0 ? 0 : id < V ? id : V - 1;
+static bags bags_in(const mrt_call *c) {
+  return bags_of(c, &c->in[1], c->nin > 2 ? &c->in[2] : NULL);
 }
 
 static void add(real *y, const real *row, real scale, int64_t n) {
@@ -67,6 +31,19 @@ static int64_t strip_at(int64_t j, int64_t end) {
   return end - j < STRIP ? end - j : STRIP;
 }
 
+/* What row `k` of the list needs, some rows ahead of its turn; the next bag's ids
+ * follow this one's. */
+static void fetch(const bags *b, int64_t k, int64_t j, int64_t n) {
+  enum { LINE = 64, AHEAD = 12 };
+  const mrt_operand *w = &b->call->in[0];
+  int64_t V = w->type.dims[0], C = w->type.dims[1];
+  if (k + AHEAD >= b->all) return;
+  int64_t id = id_of(b, k + AHEAD, V, false);
+  const char *row = mrt_element(w, id * C + j);
+  int64_t bytes = n * (int64_t)mrt_dtypes[w->type.dtype].bytes;
+  for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(row + i);
+}
+
 /* Columns [j, j + n) of bag i, ids [from, to). */
 static void fill_strip(const bags *b, int mode, int64_t i, int64_t from,
                        int64_t to, int64_t j, int64_t n) {
@@ -80,6 +57,7 @@ static void fill_strip(const bags *b, int mode, int64_t i, int64_t from,
   for (int64_t k = 0; won && k < n; k++) won[k] = -1;
   for (int64_t k = from; k < to; k++) {
     int64_t id = id_of(b, k, V, true);
+    fetch(b, k, j, n);
     const real *row = mrt_reals_in(&c->in[0], id * C + j, n, room);
     if (won)
       take_larger(y, won, row, id, n);
@@ -108,7 +86,7 @@ static void fill_bags(const mrt_call *c, const void *shared, int part,
 }
 
 static void embedding_bag(const mrt_call *c) {
-  bags b = bags_of(c);
+  bags b = bags_in(c);
   int team = mrt_team(c, 0.3 * (double)b.all * (double)c->in[0].type.dims[1]);
   mrt_parallel(c, team, fill_bags, &b);
 }
@@ -144,7 +122,7 @@ static void add_part(const mrt_call *c, const void *shared, int part,
 }
 
 static void embedding_bag_grad(const mrt_call *c) {
-  bags b = bags_of(c);
+  bags b = bags_in(c);
   int64_t V = c->out[0].type.dims[0], n = c->out[0].type.dims[1];
   int team = mrt_team(c, 0.3 * (double)(V + b.all) * (double)n);
   mrt_parallel(c, team, add_part, &b);

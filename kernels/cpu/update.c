@@ -1,8 +1,8 @@
-/* update.c -- assign, adamw, sgd, rmsprop, lion, average, accumulate: one pass
- * over the variables
+/* update.c -- assign, descend, adamw, sgd, rmsprop, lion, average, accumulate:
+ * one pass over the variables
  *
  * SPDX-License-Identifier: MIT */
-#include "updates.h"
+#include "update_steps.h"
 
 /* ---- assign -------------------------------------------------------------- */
 
@@ -27,119 +27,81 @@ static void assign(const mrt_call *c) {
   mrt_parallel(c, team, assign_share, NULL);
 }
 
-/* ---- adamw --------------------------------------------------------------- */
+/* ---- rows with a gradient alone ------------------------------------------ */
 
-typedef struct adamw_step {
-  real scale, l2;          /* g = scale g + l2 p */
-  real keep_m, add_m;      /* beta1, 1 - beta1 */
-  real keep_v, add_v;      /* beta2, 1 - beta2 */
-  real unbias_m, unbias_v; /* 1 / (1 - beta^t) */
-  real lr, decay, eps;     /* decay: lr weight_decay */
-} adamw_step;
+typedef struct live_rows {
+  int written; /* and the gradient comes after them */
+  int64_t rows, width;
+  elements *run;
+  const void *step;
+} live_rows;
 
-static void adamw_piece(const void *step, const piece *e) {
-  const adamw_step a = *(const adamw_step *)step;
-  const real *gs = e->x;
-  real *ps = e->var[0], *ms = e->var[1], *vs = e->var[2];
-#pragma omp simd
-  for (int64_t i = 0; i < e->n; i++) {
-    real p = ps[i], g = gs[i] * a.scale + a.l2 * p;
-    real m = a.keep_m * ms[i] + a.add_m * g;
-    real v = a.keep_v * vs[i] + a.add_v * (g * g);
-    real change = m * a.unbias_m / (m_sqrt(v * a.unbias_v) + a.eps);
-    ms[i] = m;
-    vs[i] = v;
-    ps[i] = p - a.decay * p - a.lr * change;
+static bool is_live(const mrt_call *c, const live_rows *l, int64_t row) {
+  real room[PIECE];
+  for (int64_t j = 0, n; j < l->width; j += n) {
+    n = l->width - j < PIECE ? l->width - j : PIECE;
+    int64_t at = row * l->width + j;
+    if (!is_zero(mrt_reals_in(&c->in[l->written], at, n, room), n)) return true;
   }
+  return false;
+}
+
+static void run_rows(const mrt_call *c, const live_rows *l, int64_t from,
+                     int64_t to) {
+  if (from < to)
+    run_pieces(c, l->written, l->written, l->run, l->step, from * l->width,
+               to * l->width);
+}
+
+static void live_share(const mrt_call *c, const void *shared, int part,
+                       int parts) {
+  const live_rows *l = shared;
+  int64_t row, end, live;
+  mrt_share(l->rows, part, parts, &row, &end);
+  for (live = row; row < end; row++) {
+    if (is_live(c, l, row)) continue;
+    run_rows(c, l, live, row);
+    live = row + 1;
+  }
+  run_rows(c, l, live, end);
+}
+
+/* All elements, but for rows without a gradient if `lazy`. */
+static void each_live(const mrt_call *c, int written, bool lazy, double cost,
+                      elements *run, const void *step) {
+  const mrt_type *t = &c->out[0].type;
+  int64_t rows = t->rank ? t->dims[0] : 1, n = count(c);
+  live_rows l = { written, rows, rows ? n / rows : 0, run, step };
+  if (lazy)
+    mrt_parallel(c, mrt_team(c, (double)n * cost), live_share, &l);
+  else
+    each_piece(c, written, written, cost, run, step);
+}
+
+/* ---- steps of update_steps.h --------------------------------------------- */
+
+static void descend(const mrt_call *c) {
+  const mrt_descend_options *o = c->options;
+  descend_step s = descend_of(c, o, 2);
+  if (is_due(c, 4)) each_live(c, 1, o->lazy, 0.4, descend_piece, &s);
 }
 
 static void adamw(const mrt_call *c) {
   const mrt_adamw_options *o = c->options;
-  if (!is_due(c, 7)) return;
-  double t = scalar(c, 4), lr = scalar(c, 5), decay = o->weight_decay;
-  adamw_step s = {
-    .scale = (real)scalar(c, 6),
-    .l2 = (real)(o->coupled ? decay : 0),
-    .keep_m = (real)o->beta1,
-    .add_m = (real)(1 - o->beta1),
-    .keep_v = (real)o->beta2,
-    .add_v = (real)(1 - o->beta2),
-    .unbias_m = (real)(1 / (1 - pow(o->beta1, t))),
-    .unbias_v = (real)(1 / (1 - pow(o->beta2, t))),
-    .lr = (real)lr,
-    .decay = (real)(o->coupled ? 0 : lr * decay),
-    .eps = (real)o->eps,
-  };
-  each_piece(c, 3, 3, 1.0, adamw_piece, &s);
-}
-
-/* ---- sgd ----------------------------------------------------------------- */
-
-typedef struct sgd_step {
-  real scale, l2;    /* g = scale g + l2 p */
-  real keep, add;    /* buf = keep buf + add g */
-  real lr_g, lr_buf; /* p = p - lr_g g - lr_buf buf */
-} sgd_step;
-
-static void sgd_piece(const void *step, const piece *e) {
-  const sgd_step a = *(const sgd_step *)step;
-  const real *gs = e->x;
-  real *ps = e->var[0], *bufs = e->var[1];
-#pragma omp simd
-  for (int64_t i = 0; i < e->n; i++) {
-    real p = ps[i], g = gs[i] * a.scale + a.l2 * p;
-    real buf = a.keep * bufs[i] + a.add * g;
-    bufs[i] = buf;
-    ps[i] = p - a.lr_g * g - a.lr_buf * buf;
-  }
+  adamw_step s = adamw_of(c, o, 4);
+  if (is_due(c, 7)) each_live(c, 3, o->lazy, 1.0, adamw_piece, &s);
 }
 
 static void sgd(const mrt_call *c) {
   const mrt_sgd_options *o = c->options;
-  if (!is_due(c, 5)) return;
-  double lr = scalar(c, 3);
-  sgd_step s = {
-    .scale = (real)scalar(c, 4),
-    .l2 = (real)o->weight_decay,
-    .keep = (real)o->momentum,
-    .add = (real)(1 - o->dampening),
-    .lr_g = (real)(o->nesterov ? lr : 0),
-    .lr_buf = (real)(o->nesterov ? lr * o->momentum : lr),
-  };
-  each_piece(c, 2, 2, 0.7, sgd_piece, &s);
-}
-
-/* ---- rmsprop ------------------------------------------------------------- */
-
-typedef struct rmsprop_step {
-  real scale, l2, keep, add, lr, eps;
-} rmsprop_step;
-
-static void rmsprop_piece(const void *step, const piece *e) {
-  const rmsprop_step a = *(const rmsprop_step *)step;
-  const real *gs = e->x;
-  real *ps = e->var[0], *vs = e->var[1];
-#pragma omp simd
-  for (int64_t i = 0; i < e->n; i++) {
-    real p = ps[i], g = gs[i] * a.scale + a.l2 * p;
-    real v = a.keep * vs[i] + a.add * (g * g);
-    vs[i] = v;
-    ps[i] = p - a.lr * g / (m_sqrt(v) + a.eps);
-  }
+  sgd_step s = sgd_of(c, o, 3);
+  if (is_due(c, 5)) each_live(c, 2, o->lazy, 0.7, sgd_piece, &s);
 }
 
 static void rmsprop(const mrt_call *c) {
   const mrt_rmsprop_options *o = c->options;
-  if (!is_due(c, 5)) return;
-  rmsprop_step s = {
-    .scale = (real)scalar(c, 4),
-    .l2 = (real)o->weight_decay,
-    .keep = (real)o->keep,
-    .add = (real)o->add,
-    .lr = (real)scalar(c, 3),
-    .eps = (real)o->eps,
-  };
-  each_piece(c, 2, 2, 0.8, rmsprop_piece, &s);
+  rmsprop_step s = rmsprop_of(c, o, 3);
+  if (is_due(c, 5)) each_live(c, 2, o->lazy, 0.8, rmsprop_piece, &s);
 }
 
 /* ---- lion ---------------------------------------------------------------- */
@@ -235,6 +197,7 @@ static void accumulate(const mrt_call *c) {
 }
 
 MRT_KERNEL(assign, .run = assign);
+MRT_KERNEL(descend, .run = descend);
 MRT_KERNEL(adamw, .run = adamw);
 MRT_KERNEL(sgd, .run = sgd);
 MRT_KERNEL(rmsprop, .run = rmsprop);

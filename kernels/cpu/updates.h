@@ -22,8 +22,10 @@ static inline bool is_due(const mrt_call *c, int i) {
 static inline double scalar(const mrt_call *c, int i) {
   if (c->nin <= i) return 1;
   const mrt_operand *x = &c->in[i];
-  return x->type.dtype == MRT_f64 ? *(const double *)x->data
-                                  : (double)*(const float *)x->data;
+  if (x->type.dtype == MRT_f64) return *(const double *)x->data;
+  if (x->type.dtype == MRT_f32) return (double)*(const float *)x->data;
+  real room;
+  return (double)*mrt_reals_in(x, 0, 1, &room);
 }
 
 static inline int64_t count(const mrt_call *c) {
@@ -68,9 +70,10 @@ static inline void round_randomly(const mrt_call *c, int k, const piece *e,
   int64_t past = (place + e->from) % PIECE;
   uint64_t first = (uint64_t)k << 56 | (uint64_t)(place + e->from - past) / 8;
   philox_of(c->options, c->run, first, word);
-  for (int64_t at = 0; at < e->n; at += PHILOX_DRAWS) {
-    int64_t n = e->n - at < PHILOX_DRAWS ? e->n - at : PHILOX_DRAWS;
-    const uint32_t *bits = word[(past + at) / (2 * PHILOX_DRAWS)];
+  for (int64_t at = 0, n; at < e->n; at += n) {
+    int64_t lane = (past + at) % PHILOX_DRAWS;
+    n = PHILOX_DRAWS - lane < e->n - at ? PHILOX_DRAWS - lane : e->n - at;
+    const uint32_t *bits = word[(past + at) / (2 * PHILOX_DRAWS)] + lane;
     int shift = (int)((past + at) / PHILOX_DRAWS % 2) * 16;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
@@ -84,11 +87,11 @@ static inline bool is_rounded_randomly(const mrt_call *c, int k) {
          (k > 0 || rounding_of(c).stochastic);
 }
 
-/* Run pieces of the elements [from, to); `written` variables are floats, input
- * `input` is read. */
-static inline void run_pieces(const mrt_call *c, int written, int input,
-                              elements *run, const void *step, int64_t from,
-                              int64_t to) {
+/* Run pieces of the elements [from, to); `written` variables are floats.  What
+ * is read is `x`, from element `from` on, or if that is NULL input `input`. */
+static inline void run_pieces_of(const mrt_call *c, int written, const real *x,
+                                 int input, elements *run, const void *step,
+                                 int64_t from, int64_t to) {
   real room[VARIABLES + 1][PIECE];
   int64_t place = 0;
   bool narrow = mrt_any_narrow(c);
@@ -99,7 +102,8 @@ static inline void run_pieces(const mrt_call *c, int written, int input,
     e.n = to - e.from < most ? to - e.from : most;
     for (int k = 0; k < written; k++)
       e.var[k] = (real *)mrt_reals_in(&c->out[k], e.from, e.n, room[k]);
-    e.x = mrt_reals_in(&c->in[input], e.from, e.n, room[VARIABLES]);
+    e.x = x ? x + (e.from - from)
+            : mrt_reals_in(&c->in[input], e.from, e.n, room[VARIABLES]);
     run(step, &e);
     for (int k = 0; k < written; k++) {
       if (is_rounded_randomly(c, k))
@@ -108,6 +112,19 @@ static inline void run_pieces(const mrt_call *c, int written, int input,
         mrt_reals_out(&c->out[k], e.from, e.n, e.var[k]);
     }
   }
+}
+static inline void run_pieces(const mrt_call *c, int written, int input,
+                              elements *run, const void *step, int64_t from,
+                              int64_t to) {
+  run_pieces_of(c, written, NULL, input, run, step, from, to);
+}
+
+/* NaN is not. */
+static inline bool is_zero(const real *x, int64_t n) {
+  int any = 0;
+#pragma omp simd reduction(| : any)
+  for (int64_t i = 0; i < n; i++) any |= x[i] != 0;
+  return !any;
 }
 
 typedef struct pieces {

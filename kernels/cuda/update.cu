@@ -1,5 +1,5 @@
-/* update.cu -- adamw, sgd, rmsprop, lion, average, accumulate: one pass over
- * the variables
+/* update.cu -- descend, adamw, sgd, rmsprop, lion, average, accumulate: one pass
+ * over the variables
  *
  * The arithmetic is the CPU's, operation by operation (and compiled without
  * contraction), so that the two devices differ in powers at most.  Each block
@@ -11,6 +11,24 @@
 namespace {
 
 /* ---- steps: an element's variables v[] under its gradient g -------------- */
+
+/* Without weight decay p is not part of the gradient, not even as 0 p. */
+template <typename R> MRT_DEVICE R decayed(R g, R scale, R l2, R p) {
+  return l2 == 0 ? g * scale : g * scale + l2 * p;
+}
+
+template <typename R> struct cuda_descend {
+  enum { variables = 1, rounds = true };
+  typedef mrt_descend_options options;
+  R scale, l2, lr;
+
+  __device__ void set(const options &o, const scalars &s) {
+    scale = (R)s.scale.get(), l2 = (R)o.weight_decay, lr = (R)s.lr.get();
+  }
+  __device__ __forceinline__ void move(R *v, R g) const {
+    v[0] -= lr * decayed(g, scale, l2, v[0]);
+  }
+};
 
 template <typename R> struct cuda_adamw {
   enum { variables = 3, rounds = true };
@@ -76,7 +94,7 @@ template <typename R> struct cuda_rmsprop {
   }
   __device__ __forceinline__ void move(R *v, R g) const {
     R p = v[0];
-    g = g * scale + l2 * p;
+    g = decayed(g, scale, l2, p);
     v[1] = keep * v[1] + add * (g * g);
     v[0] = p - lr * g / (sqrt(v[1]) + eps);
   }
@@ -367,6 +385,9 @@ static void run_whole(const mrt_call *c) {
 
 } // namespace
 
+extern "C" void mrt_cuda_descend(const mrt_call *const *calls, int count) {
+  run<cuda_descend>(calls, count, { -1, 2, 3, 4 });
+}
 extern "C" void mrt_cuda_adamw(const mrt_call *const *calls, int count) {
   run<cuda_adamw>(calls, count, { 4, 5, 6, 7 });
 }

@@ -3,7 +3,8 @@
  *   ROW(name)      a launcher, mrt_cuda_<name>
  *   SCRATCH(name)  and the bytes it asks for, mrt_cuda_<name>_scratch
  *   PRODUCT(name)  as PREPARED: with sums in f32 (f64) only
- *   UPDATE(name)   a launcher, of which one call is a special case
+ *   UPDATE(name)   a launcher, of which one call is a special case; of all
+ *                  elements
  *   MEETS(name)    the same of a collective
  *
  * listed in kernels.def; operators that are computed element by element are
@@ -13,6 +14,8 @@
 #include "jit/jit.h"
 #include "op/op.h"
 #include "runtime/cuda.h"
+
+#include <string.h>
 
 void *mrt_cuda_meet_prepare(const mrt_call *call);
 void mrt_cuda_meet_release(void *state);
@@ -37,6 +40,16 @@ bool mrt_cuda_sums_wide(const mrt_signature *s);
 #undef UPDATE
 #undef MEETS
 
+/* Not those that look at rows of a gradient: option `lazy`. */
+static bool updates_all(const mrt_signature *s) {
+  for (int i = 0; i < s->op->option_count; i++) {
+    const mrt_option *o = &s->op->options[i];
+    if (strcmp(o->name, "lazy") != 0) continue;
+    return !*(const bool *)((const char *)s->options + o->offset);
+  }
+  return true;
+}
+
 #define ROW(name)                                                              \
   static const mrt_kernel name##_kernel = { .run = mrt_cuda_##name };
 #define SCRATCH(name)                                                          \
@@ -60,7 +73,8 @@ bool mrt_cuda_sums_wide(const mrt_signature *s);
   };
 #define UPDATE(name)                                                           \
   static const mrt_kernel name##_kernel = { .run = name##_alone,               \
-                                            .together = mrt_cuda_##name };
+                                            .together = mrt_cuda_##name,       \
+                                            .takes = updates_all };
 #define MEETS(name)                                                            \
   static const mrt_kernel name##_kernel = { .run = name##_alone,               \
                                             .together = mrt_cuda_##name,       \

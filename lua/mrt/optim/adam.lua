@@ -25,18 +25,21 @@ local fused = require "mrt.optim.update"
 ---@field eps? number            default 1e-8
 ---@field weight_decay? number   default 0, added to the gradient
 ---@field state? "f32"|"bf16"|"8bit"  what m and v are stored in, default "f32"
+---@field lazy? boolean         where a row of a gradient is 0 (of an embedding, what was not
+---  looked up) p, m and v stay, as in PyTorch's SparseAdam; default false
 
 --- Make an Adam optimizer.
 ---
 ---     local opt = optim.adam(model:parameters())
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdamOptions): mrt.Optimizer
 local adam = Optimizer("adam", { "m", "v" },
-  { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, state = "f32" })
+  { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, state = "f32", lazy = false })
 adam.elementwise = true
 
 function adam:init()
   self:check_betas()
   self:check_state("bf16", "8bit")
+  self:check_lazy()
 end
 
 ---@param p mrt.Tensor
@@ -47,7 +50,8 @@ function adam:update(p, g, state, at)
   local betas = self.options.betas
   fused("adamw", { p, state.m, state.v, g, at.t, at.lr }, at, {
     beta1 = betas[1], beta2 = betas[2], eps = self.options.eps,
-    weight_decay = at.weight_decay, coupled = true }, state.m_scale, state.v_scale)
+    weight_decay = at.weight_decay, coupled = true, lazy = self.options.lazy },
+    state.m_scale, state.v_scale)
 end
 
 return adam

@@ -26,6 +26,8 @@ local fused = require "mrt.optim.update"
 ---@field weight_decay? number   default 0.01
 ---@field state? "f32"|"bf16"|"8bit"  what m and v are stored in: 8, 4 or about 2
 ---  bytes for each element; default "f32".  bf16 is rounded stochastically
+---@field lazy? boolean         where a row of a gradient is 0 (of an embedding, what was not
+---  looked up) p, m and v stay, as in PyTorch's SparseAdam; default false
 
 --- Make an AdamW optimizer.
 ---
@@ -33,12 +35,14 @@ local fused = require "mrt.optim.update"
 ---                             {lr = 3e-4, betas = {0.9, 0.95}})
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdamWOptions): mrt.Optimizer
 local adamw = Optimizer("adamw", { "m", "v" },
-  { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 0.01, state = "f32" })
+  { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 0.01, state = "f32",
+    lazy = false })
 adamw.elementwise = true
 
 function adamw:init()
   self:check_betas()
   self:check_state("bf16", "8bit")
+  self:check_lazy()
 end
 
 ---@param p mrt.Tensor
@@ -49,7 +53,7 @@ function adamw:update(p, g, state, at)
   local betas = self.options.betas
   fused("adamw", { p, state.m, state.v, g, at.t, at.lr }, at, {
     beta1 = betas[1], beta2 = betas[2], eps = self.options.eps,
-    weight_decay = at.weight_decay }, state.m_scale, state.v_scale)
+    weight_decay = at.weight_decay, lazy = self.options.lazy }, state.m_scale, state.v_scale)
 end
 
 return adamw

@@ -153,6 +153,14 @@ function Optimizer:check_state(...)
     table.concat(known, " or ")))
 end
 
+--- Raise unless the option `lazy` goes with how state is stored: in 8 bits elements
+--- beyond a row share a scale.
+function Optimizer:check_lazy()
+  if self.options.lazy and self.options.state == "8bit" then
+    core.fail("value", self.name, "lazy with state = 8bit, f32 or bf16 wanted")
+  end
+end
+
 local LEAST <const>, BLOCK <const> = 4096, 256 -- elements: in 8 bits; with one scale
 local ZERO <const> = 127 -- the code of 0 where there is a sign; v, of squares, has none
 
@@ -219,13 +227,13 @@ function Optimizer:state_bytes(params, given)
   return bytes
 end
 
---- Does an update of this parameter need all of it, as a matrix or for its length,
---- rather than element by element?  Then, of ranks that share parameters, each gets it
---- gathered and has all of its state.  A class says `elementwise = true` if it never
---- does.
+--- Does an update of this parameter need all of it, as a matrix, for its length or for
+--- its rows (`lazy`), rather than element by element?  Then, of ranks that share
+--- parameters, each gets it gathered and has all of its state.  A class says
+--- `elementwise = true` if it never does otherwise.
 ---@param _ mrt.Tensor  the parameter
 ---@return boolean
-function Optimizer:whole(_) return not self.elementwise end
+function Optimizer:whole(_) return not self.elementwise or self.options.lazy or false end
 
 --- What parameters must have in common to be updated as one vector.
 ---@param p mrt.Tensor

@@ -7,7 +7,7 @@ local core = require "mrt.core"
 --- Apply the updating operator `op` to `inputs`, then the scale of the gradient
 --- and the predicate, where there are any; or with moments in 8 bits, which have
 --- scales, the operator for these.
----@param op "adamw"|"sgd"|"rmsprop"|"lion"
+---@param op "descend"|"adamw"|"sgd"|"rmsprop"|"lion"
 ---@param inputs mrt.Tensor[]  what it overwrites first
 ---@param at mrt.Update
 ---@param options table
@@ -15,7 +15,7 @@ local core = require "mrt.core"
 return function(op, inputs, at, options, ...)
   local scales = { ... }
   if #scales > 0 then
-    op = op .. "8"
+    op, options.lazy = op .. "8", nil
     for i, scale in ipairs(scales) do table.insert(inputs, 1 + #scales + i, scale) end
   end
   if at.scale or at.when then

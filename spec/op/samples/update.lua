@@ -31,12 +31,34 @@ local function assign(ins)
   end)
 end
 
+-- Rows of zeros keep what they have.
+local function lazily(ins, n, g, o, outs)
+  local rows = ins[1].dims[1] or 1
+  local width = o.lazy and #g.data // math.max(rows, 1) or 0
+  for row = 0, o.lazy and rows - 1 or -1 do
+    local any = false
+    for j = 1, width do any = any or g.data[row * width + j] ~= 0 end
+    for k = 1, any and 0 or n do
+      table.move(ins[k].data, row * width + 1, (row + 1) * width, row * width + 1, outs[k].data)
+    end
+  end
+  return outs
+end
+
+local function descend(ins, o)
+  local lr, scale = ins[3].data[1], scalar(ins[4])
+  return lazily(ins, 1, ins[2], o, update(ins, 1, ins[5], function(i)
+    local p = ins[1].data[i]
+    return p - lr * (ins[2].data[i] * scale + (o.weight_decay or 0) * p)
+  end))
+end
+
 -- Kingma & Ba, arXiv:1412.6980, with the decay of arXiv:1711.05101.
 local function adamw(ins, o)
   local beta1, beta2 = o.beta1 or 0.9, o.beta2 or 0.999
   local decay, eps = o.weight_decay or 0, o.eps or 1e-8
   local t, lr, scale = ins[5].data[1], ins[6].data[1], scalar(ins[7])
-  return update(ins, 3, ins[8], function(i)
+  return lazily(ins, 3, ins[4], o, update(ins, 3, ins[8], function(i)
     local p, m, v, g = ins[1].data[i], ins[2].data[i], ins[3].data[i], ins[4].data[i]
     g = g * scale
     if o.coupled then
@@ -49,30 +71,30 @@ local function adamw(ins, o)
       p = p - lr * decay * p
     end
     return p - lr * mhat / (math.sqrt(vhat) + eps), m, v
-  end)
+  end))
 end
 
 -- PyTorch's SGD, its buffer starting at zero.
 local function sgd(ins, o)
   local momentum, decay = o.momentum or 0, o.weight_decay or 0
   local lr, scale = ins[4].data[1], scalar(ins[5])
-  return update(ins, 2, ins[6], function(i)
+  return lazily(ins, 2, ins[3], o, update(ins, 2, ins[6], function(i)
     local p, buf = ins[1].data[i], ins[2].data[i]
     local g = ins[3].data[i] * scale + decay * p
     buf = momentum * buf + (1 - (o.dampening or 0)) * g
     return p - lr * (o.nesterov and g + momentum * buf or buf), buf
-  end)
+  end))
 end
 
 local function rmsprop(ins, o)
   local lr = ins[4].data[1]
   local scale = ins[5] and ins[5].data[1] or 1
-  return update(ins, 2, ins[6], function(i)
+  return lazily(ins, 2, ins[3], o, update(ins, 2, ins[6], function(i)
     local p, v = ins[1].data[i], ins[2].data[i]
     local g = ins[3].data[i] * scale + (o.weight_decay or 0) * p
     v = (o.keep or 0.99) * v + (o.add or 0.01) * g * g
     return p - lr * g / (math.sqrt(v) + (o.eps or 1e-8)), v
-  end)
+  end))
 end
 
 -- Chen et al., arXiv:2302.06675, algorithm 2.
@@ -121,6 +143,16 @@ local function rmsprop_inputs(dims, ...)
     number(0.1), ... }
 end
 
+-- A gradient of which row 1 and, where there are that many, rows 3 to 5 are 0.
+local function holes(rows, width)
+  local values = {}
+  for i = 1, rows * width do
+    local row = (i - 1) // width
+    values[i] = (row == 1 or row >= 3 and row <= 5) and 0 or (i * 37 % 19 - 9) / 10
+  end
+  return { dims = { rows, width }, values = values }
+end
+
 local x, y = { dims = { 3, 5 } }, { dims = { 5, 3 } }
 local one, scale, ids = number(1), number(0.5), { dims = { 3, 5 }, dtype = "i32", integer = 9 }
 
@@ -139,8 +171,32 @@ return {
       { inputs = { x, x, one }, code = "dtype", match = "bool" },
     },
     oracle = assign, grad = false },
+  { op = "descend", updates = true,
+    cases = {
+      { inputs = { x, x, number(0.1) } },
+      { inputs = { { dims = { 1037 } }, { dims = { 1037 } }, number(0.1), scale },
+        options = { weight_decay = 0.1 } },
+      { inputs = { { dims = {} }, { dims = {} }, number(0.1), scale, yes } },
+      { inputs = { x, x, number(0.1), scale, no } },
+      { inputs = { { dims = { 2, 0 } }, { dims = { 2, 0 } }, number(0.1) } },
+      { inputs = { { dims = { 8, 70 } }, holes(8, 70), number(0.1) },
+        options = { lazy = true, weight_decay = 0.1 } },
+      { inputs = { { dims = {} }, number(0), number(0.1) },
+        options = { lazy = true, weight_decay = 0.1 } },
+      { inputs = { { dims = { 0, 3 } }, { dims = { 0, 3 } }, number(0.1) },
+        options = { lazy = true } },
+    },
+    bad = {
+      { inputs = { x, y, one }, code = "shape", match = "equal shapes" },
+      { inputs = { x, x, x }, code = "shape", match = "learning rate" },
+      { inputs = { x, x, one, one, one }, code = "dtype", match = "bool" },
+    },
+    oracle = descend, grad = false },
   { op = "adamw", updates = true,
     cases = {
+      { inputs = { { dims = { 8, 600 } }, { dims = { 8, 600 } },
+        { dims = { 8, 600 }, low = 0.1, high = 1 }, holes(8, 600), number(3), number(0.01) },
+        options = { lazy = true, weight_decay = 0.1 } },
       { inputs = adamw_inputs({ 3, 5 }, 1) },
       { inputs = adamw_inputs({ 1037 }, 7, scale), options = { weight_decay = 0.1 } },
       { inputs = adamw_inputs({ 5 }, 2, scale, yes),
@@ -159,6 +215,8 @@ return {
     oracle = adamw, grad = false },
   { op = "sgd", updates = true,
     cases = {
+      { inputs = { { dims = { 8, 7 } }, { dims = { 8, 7 } }, holes(8, 7), number(0.1) },
+        options = { lazy = true, momentum = 0.9 } },
       { inputs = sgd_inputs({ 3, 5 }), options = { momentum = 0.9 } },
       { inputs = sgd_inputs({ 1037 }, scale),
         options = { momentum = 0.9, nesterov = true, weight_decay = 0.1 } },
@@ -174,6 +232,8 @@ return {
     oracle = sgd, grad = false },
   { op = "rmsprop", updates = true,
     cases = {
+      { inputs = { { dims = { 8, 7 } }, { dims = { 8, 7 }, low = 0.1, high = 1 }, holes(8, 7),
+        number(0.1) }, options = { lazy = true } },
       { inputs = rmsprop_inputs { 3, 5 } },
       { inputs = rmsprop_inputs({ 1037 }, scale), options = { keep = 1, add = 1, eps = 1e-10 } },
       { inputs = rmsprop_inputs({ 5 }, scale, yes),
