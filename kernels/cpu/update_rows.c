@@ -179,7 +179,7 @@ static void sum_list(const row_update *u, const entry *e, const entry *end,
 }
 
 static void round_sum(const row_update *u, real *sum, int64_t n) {
-  if (mrt_is_narrow(u->rounded)) mrt_round_reals(u->rounded, sum, n);
+  if (u->rounded != MRT_DTYPE_COUNT) mrt_round_reals(u->rounded, sum, n);
 }
 
 /* Of all their lists.  A list without an entry adds 0, which changes -0 alone:
@@ -199,7 +199,7 @@ static void sum_strip(const row_update *u, const entry *e, const entry *end,
     if (!first) add(sum, other, 1, n), round_sum(u, sum, n);
     e = next;
   }
-  if (lists < u->count && mrt_is_narrow(u->rounded)) add(sum, zeros, 1, n);
+  if (lists < u->count && u->rounded != MRT_DTYPE_COUNT) add(sum, zeros, 1, n);
 }
 
 /* One row of p; if lazy, not before a strip of its gradient is not 0. */

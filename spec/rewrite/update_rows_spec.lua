@@ -1,5 +1,6 @@
 -- update_rows_spec.lua -- tables of which the rows that were looked up are updated, and the
--- same bits as by a gradient as large as the table
+-- same bits as by a gradient as large as the table; on a CUDA device too where MRT_CUDA
+-- names the plug-in
 --
 -- SPDX-License-Identifier: MIT
 
@@ -143,6 +144,29 @@ describe("updates by rows", function()
       local got = run(seed, { memory = free.peak })
       assert.equal(wanted, got)
     end
+  end)
+end)
+
+describe("updates by rows on a CUDA device", function()
+  if not os.getenv "MRT_CUDA" then
+    pending "MRT_CUDA names no plug-in"
+    return
+  end
+  after_each(function() mrt.device "cpu" end)
+
+  it("have the bits of a gradient as large as the table", function()
+    local rows = 0
+    for seed = 1, 30 do
+      mrt.device "cuda:0"
+      local wanted = run(seed, off)
+      local got, plan = run(seed, {})
+      assert.equal(wanted, got, "seed " .. seed)
+      rows = rows + by_rows(plan) -- of one lookup, without state in bf16
+      for _, s in ipairs(plan:steps()) do
+        assert.is_false(s.hosted and s.op:find "_rows" and true or false)
+      end
+    end
+    assert.is_true(rows > 5)
   end)
 end)
 

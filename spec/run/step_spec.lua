@@ -163,7 +163,7 @@ describe("updates in a trace", function()
     end
   end)
 
-  for name, op in pairs { sgd = "assign", adamw = "adamw" } do
+  for name, op in pairs { sgd = "descend", adamw = "adamw" } do
     it("happen as soon as their gradient exists: " .. name, function()
       local layers = {}
       for i = 1, 24 do layers[i] = nn.Linear(64, 64, { bias = false }) end

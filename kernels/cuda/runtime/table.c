@@ -5,7 +5,8 @@
  *   PRODUCT(name)  as PREPARED: with sums in f32 (f64) only
  *   UPDATE(name)   a launcher, of which one call is a special case; of all
  *                  elements
- *   MEETS(name)    the same of a collective
+ *   BY_ROWS(name)  as SCRATCH: an update by rows of one list
+ *   MEETS(name)    as UPDATE, of a collective
  *
  * listed in kernels.def; operators that are computed element by element are
  * generated (jit/jit.h).  One that is nowhere is refused when a plan names it.
@@ -20,6 +21,7 @@
 void *mrt_cuda_meet_prepare(const mrt_call *call);
 void mrt_cuda_meet_release(void *state);
 bool mrt_cuda_sums_wide(const mrt_signature *s);
+bool mrt_cuda_update_rows_takes(const mrt_signature *s);
 
 #define ROW(name) void mrt_cuda_##name(const mrt_call *call);
 #define SCRATCH(name)                                                          \
@@ -31,13 +33,15 @@ bool mrt_cuda_sums_wide(const mrt_signature *s);
 #define UPDATE(name)                                                           \
   void mrt_cuda_##name(const mrt_call *const *calls, int count);               \
   static void name##_alone(const mrt_call *call) { mrt_cuda_##name(&call, 1); }
-#define MEETS(name) UPDATE(name)
+#define BY_ROWS(name) SCRATCH(name)
+#define MEETS(name)   UPDATE(name)
 #include "kernels.def"
 #undef ROW
 #undef SCRATCH
 #undef PREPARED
 #undef PRODUCT
 #undef UPDATE
+#undef BY_ROWS
 #undef MEETS
 
 /* Not those that look at rows of a gradient: option `lazy`. */
@@ -75,6 +79,12 @@ static bool updates_all(const mrt_signature *s) {
   static const mrt_kernel name##_kernel = { .run = name##_alone,               \
                                             .together = mrt_cuda_##name,       \
                                             .takes = updates_all };
+#define BY_ROWS(name)                                                          \
+  static const mrt_kernel name##_kernel = { .run = mrt_cuda_##name,            \
+                                            .scratch =                         \
+                                                mrt_cuda_##name##_scratch,     \
+                                            .takes =                           \
+                                                mrt_cuda_update_rows_takes };
 #define MEETS(name)                                                            \
   static const mrt_kernel name##_kernel = { .run = name##_alone,               \
                                             .together = mrt_cuda_##name,       \
@@ -87,6 +97,7 @@ static bool updates_all(const mrt_signature *s) {
 #undef PREPARED
 #undef PRODUCT
 #undef UPDATE
+#undef BY_ROWS
 #undef MEETS
 
 static const mrt_kernel *const listed[MRT_OP_COUNT] = {
@@ -95,6 +106,7 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #define PREPARED(name) ROW(name)
 #define PRODUCT(name)  ROW(name)
 #define UPDATE(name)   ROW(name)
+#define BY_ROWS(name)  ROW(name)
 #define MEETS(name)    ROW(name)
 #include "kernels.def"
 };
@@ -103,6 +115,7 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #undef PREPARED
 #undef PRODUCT
 #undef UPDATE
+#undef BY_ROWS
 #undef MEETS
 
 /* ---- generated ----------------------------------------------------------- */
