@@ -7,23 +7,27 @@
  *   adaptive_avg_pool2d  y of `size`: row i of y is the mean of rows
  *                    floor(i H / H') to ceil((i + 1) H / H') - 1 of x, columns
  *                    alike;  adaptive_avg_pool2d_grad: its dx, by x's size
+ *   adaptive_max_pool2d  the largest of the same rows and columns, and index:
+ *                    its place i W + j in x
  *
  *   x      [N, H, W, C], f32 | f64;  y [N, H', W', C] as for conv2d
  *   index  u8, or i32 for windows of more than 256 places, row by row: all
  *          that the gradient keeps.  The first of equals; NaN is larger than
- *          anything, and the last NaN counts, as in PyTorch
+ *          anything, and the last NaN counts, as in PyTorch.  Of
+ *          adaptive_max_pool2d i64, of all of the image
  *   kernel, stride (by default the kernel), padding: one integer serves both
  *          dimensions.  Padding never is the largest; in a mean it counts as
  *          zeros unless count_include_pad is false
  *   cost   an operation for each element of each window; gradients ask, at each
  *          place of dx, every element of the window that it may be
  *   grad   max_pool2d_grad and max_pool2d_pick, a mean and its _grad are each
- *          other's
+ *          other's; that of adaptive_max_pool2d is a scatter_add
  *   fails  ESHAPE  a kernel larger than the padded image
  *          EVALUE  a stride or kernel below 1, padding above half the kernel
  *
  * SPDX-License-Identifier: MIT */
 #include "op/build.h"
+#include "op/move.h"
 #include "op/window.h"
 
 #define KERNEL                                                                 \
@@ -147,6 +151,14 @@ static mrt_status adaptive_infer(mrt_infer *c) {
   return MRT_OK;
 }
 
+static mrt_status adaptive_max_infer(mrt_infer *c) {
+  MRT_TRY(adaptive_infer(c));
+  c->nout = 2;
+  c->out[1] = c->out[0];
+  c->out[1].dtype = MRT_i64;
+  return MRT_OK;
+}
+
 /* ---- cost, shard rule --------------------------------------------------------- */
 
 static double window(const mrt_signature *s) {
@@ -206,6 +218,20 @@ static mrt_pool_options size_of_x(mrt_build *b) {
 static void adaptive_gradient(mrt_build *b) {
   mrt_pool_options o = size_of_x(b);
   b->din[0] = MRT_MAKE(b, adaptive_avg_pool2d_grad, &o, b->dout[0]);
+}
+/* Of each image, its places in one dimension. */
+static mrt_tensor *flat(mrt_build *b, mrt_tensor *x) {
+  const int64_t *d = mrt_of(x)->dims;
+  return mrt_reshape_to(b, x, 3, (int64_t[]){ d[0], d[1] * d[2], d[3] });
+}
+static void adaptive_max_gradient(mrt_build *b) {
+  mrt_tensor *x = b->in[0];
+  mrt_dim_options places = { 1 };
+  mrt_tensor *none =
+      flat(b, mrt_expand_to(b, mrt_const_like(b, x, 0), mrt_of(x)));
+  mrt_tensor *dx = MRT_MAKE(b, scatter_add, &places, none, flat(b, b->out[1]),
+                            flat(b, b->dout[0]));
+  b->din[0] = mrt_reshape_like(b, dx, x);
 }
 static void adaptive_grad_gradient(mrt_build *b) {
   mrt_pool_options o = size_of_x(b);
@@ -331,4 +357,20 @@ const mrt_op mrt_op_adaptive_avg_pool2d_grad = {
   .narrow_inputs = 1,
   .narrow_outputs = 1,
   .traits = MRT_LINEAR | MRT_LIBRARY,
+};
+const mrt_op mrt_op_adaptive_max_pool2d = {
+  .name = "adaptive_max_pool2d",
+  .number = MRT_OP_adaptive_max_pool2d,
+  .cost = MRT_COST_pooling,
+  .doc = "y = the largest of windows of x [N,H,W,C], as many as size says",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(adaptive_table, mrt_pool_options),
+  .infer = adaptive_max_infer,
+  .shard_rule = shard_rule,
+  .grad = adaptive_max_gradient,
+  .flops = adaptive_flops,
+  .width = MRT_FOLLOW,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
 };

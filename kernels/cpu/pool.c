@@ -241,6 +241,28 @@ static void adaptive_at(const mrt_call *call, const pool *p,
   mrt_reals_out(&call->out[0], to, at->n, y);
 }
 
+static void adaptive_max_at(const mrt_call *call, const pool *p,
+                            const pool_place *at) {
+  int64_t to = offset_y(p, at, at->i, at->j);
+  int64_t *index = (int64_t *)call->out[1].data + to;
+  real room[2][BLOCK], *y = mrt_reals_place(&call->out[0], to, room[0]);
+  pool_span h = span_of(at->i, p->h.x, p->h.y),
+            w = span_of(at->j, p->w.x, p->w.y);
+  for (int64_t c = 0; c < at->n; c++)
+    y[c] = -MRT_INF, index[c] = h.first * p->w.x + w.first;
+  for (int64_t i = h.first; i < h.end; i++)
+    for (int64_t j = w.first; j < w.end; j++) {
+      const real *from =
+          mrt_reals_in(&call->in[0], offset_x(p, at, i, j), at->n, room[1]);
+      for (int64_t c = 0; c < at->n; c++) {
+        bool larger = from[c] > y[c] || from[c] != from[c];
+        y[c] = larger ? from[c] : y[c];
+        index[c] = larger ? i * p->w.x + j : index[c];
+      }
+    }
+  mrt_reals_out(&call->out[0], to, at->n, y);
+}
+
 static void adaptive_grad_at(const mrt_call *call, const pool *p,
                              const pool_place *at) {
   int64_t to = offset_x(p, at, at->i, at->j);
@@ -308,6 +330,10 @@ static void adaptive_grad(const mrt_call *c) {
   pool p = sizes_of(&c->out[0], &c->in[0]);
   each_place(c, &p, p.h.x, p.w.x, adaptive_grad_at);
 }
+static void adaptive_max(const mrt_call *c) {
+  pool p = sizes_of(&c->in[0], &c->out[0]);
+  each_place(c, &p, p.h.y, p.w.y, adaptive_max_at);
+}
 static void max(const mrt_call *c) { forwards(c, max_at); }
 static void pick(const mrt_call *c) { forwards(c, pick_at); }
 static void avg(const mrt_call *c) { forwards(c, avg_at); }
@@ -321,3 +347,4 @@ MRT_KERNEL(avg_pool2d, .run = avg);
 MRT_KERNEL(avg_pool2d_grad, .run = avg_grad);
 MRT_KERNEL(adaptive_avg_pool2d, .run = adaptive);
 MRT_KERNEL(adaptive_avg_pool2d_grad, .run = adaptive_grad);
+MRT_KERNEL(adaptive_max_pool2d, .run = adaptive_max);

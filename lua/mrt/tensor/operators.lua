@@ -545,6 +545,27 @@ function Tensor:quantize(kind, block) end
 ---@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.dequantize): mrt.Tensor
 function Tensor:dequantize(second, kind, block, columns) end
 
+---@class mrt.op.resample
+---@field dim integer
+---@field size integer|integer[]
+---@field mode? "nearest"|"nearest_exact"|"linear"|"cubic"  default nearest
+---@field align_corners? boolean  default false
+---@field scale_h? number  default 0
+---@field scale_w? number  default 0
+
+--- x at another size along dim and the one after it
+---@param dim integer
+---@param size integer|integer[]
+---@param mode? "nearest"|"nearest_exact"|"linear"|"cubic"  default nearest
+---@param align_corners? boolean  default false
+---@param scale_h? number  default 0
+---@param scale_w? number  default 0
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.resample): mrt.Tensor
+function Tensor:resample(dim, size, mode, align_corners, scale_h, scale_w, ...) end
+
 ---@class mrt.op.softmax
 ---@field dim? integer  default -1
 

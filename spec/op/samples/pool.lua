@@ -155,6 +155,21 @@ local function adaptive_grad(ins, o)
   return { dx }
 end
 
+local function adaptive_max(ins, o)
+  local x = ins[1]
+  local h, w = pair(o.size)
+  local y = images.full({ x.dims[1], h, w, x.dims[4] }, -math.huge)
+  local index = images.full(y.dims, 0)
+  each_adaptive(x, y, function(iy, ix)
+    local v = x.data[ix]
+    if v > y.data[iy] or v ~= v then
+      y.data[iy] = v
+      index.data[iy] = (ix - 1) // x.dims[4] % (x.dims[2] * x.dims[3])
+    end
+  end)
+  return { y, index }
+end
+
 local adaptive_cases = {}
 for i, case in ipairs {
   { { 1, 1, 1, 1 }, 1 }, { { 2, 5, 7, 3 }, 3 }, { { 1, 7, 4, 17 }, { 2, 4 } },
@@ -294,5 +309,9 @@ return {
   {
     op = "adaptive_avg_pool2d_grad", oracle = adaptive_grad, grad = true,
     cases = adaptive_cases,
+  },
+  {
+    op = "adaptive_max_pool2d", oracle = adaptive_max, grad = true, cases = adaptive_cases,
+    bad = { bad({ 2, 4, 4, 1 }, { size = 0 }, "value", "size 0") },
   },
 }
