@@ -26,7 +26,7 @@ local part = require "mrt.tensor.part"
 local scope = require "mrt.nn.scope"
 local op = core.op
 
----@class mrt: mrt.make, mrt.derivatives
+---@class mrt: mrt.make, mrt.derivatives, mrt.scans
 ---@field communicator table
 ---@field data table
 ---@field device table
@@ -284,7 +284,8 @@ function mrt.swap_folder(path) core.swap_folder(path) end
 ---@return table
 function mrt.info() return core.info() end
 
-for _, functions in ipairs { make, derivatives, require "mrt.tensor.join" } do
+for _, functions in ipairs { make, derivatives, require "mrt.tensor.join",
+  (require "mrt.tensor.scan") } do
   for name, f in pairs(functions) do mrt[name] = f end
 end
 mrt.update, mrt.is_tensor, mrt.is_variable = core.update, core.is_tensor, core.is_variable

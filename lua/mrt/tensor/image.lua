@@ -30,19 +30,20 @@ local function at(value, i, default)
   return value or default
 end
 
--- Half of what a kernel spans, where that is whole and the image keeps its size.
-local function same_padding(w, o)
+-- The image and padding of "same": what a kernel reaches beyond a place, half of it on
+-- each side; of an odd number of places one more after than before.
+local function same_padding(image, w, o)
   local out = {}
   for i = 1, 2 do
     local stride, dilation = at(o.stride, i, 1), at(o.dilation, i, 1)
-    local beyond = dilation * (w:size(2 + i) - 1)
-    if stride ~= 1 or beyond % 2 ~= 0 then
-      refuse("conv2d", "padding 'same' with stride %s and a kernel that spans %s, "
-        .. "stride 1 and an odd span wanted", tostring(stride), tostring(beyond + 1))
+    if stride ~= 1 then
+      refuse("conv2d", "padding 'same' with stride %s, stride 1 wanted", tostring(stride))
     end
+    local beyond = dilation * (w:size(2 + i) - 1)
     out[i] = math.tointeger(beyond // 2)
+    if beyond % 2 == 1 then image = op.pad(image, { dim = 1 + i, after = 1 }) end
   end
-  return out
+  return image, out
 end
 
 -- The operator would say it of [N,H,W,C].
@@ -66,7 +67,7 @@ end
 ---@param w mrt.Tensor
 ---@param bias? mrt.Tensor  `[O]`
 ---@param ... any  stride, padding, dilation, groups, or a table of them; each of
----  the first three one integer or {height, width}; padding "same" keeps H and W
+---  the first three one integer or {height, width}; padding "same" keeps H and W, "valid" is 0
 ---@return mrt.Tensor
 function Tensor.conv2d(x, w, bias, ...)
   local o
@@ -77,9 +78,11 @@ function Tensor.conv2d(x, w, bias, ...)
     bias = nil
   end
   check_channels(x, w, o.groups or 1)
-  if o.padding == "same" and w:dim() == 4 then o.padding = same_padding(w, o) end
-  if bias then return first(op.conv2d(last("conv2d", x), w, bias, o)) end
-  return first(op.conv2d(last("conv2d", x), w, o))
+  local image = last("conv2d", x)
+  if o.padding == "valid" then o.padding = 0 end
+  if o.padding == "same" and w:dim() == 4 then image, o.padding = same_padding(image, w, o) end
+  if bias then return first(op.conv2d(image, w, bias, o)) end
+  return first(op.conv2d(image, w, o))
 end
 
 -- Rows and columns of a transposed convolution.
@@ -154,58 +157,10 @@ function Tensor.upsample_nearest2d(x, factor)
   return first(op.reshape(y, { N, H * a, W * b, C }))
 end
 
---- Take the largest element of each window; padding never is, and stride is the
---- kernel's size by default.
----
----     local y = x:max_pool2d(3, { stride = 2, padding = 1 })
----@param kernel integer|integer[]
----@param ... any  stride, padding, dilation, ceil_mode, or a table of them
----@return mrt.Tensor  `[N,C,H',W']`
-function Tensor.max_pool2d(x, kernel, ...)
-  local o = read("max_pool2d", { "kernel", "stride", "padding", "dilation",
-    "ceil_mode" }, kernel, ...)
-  return first((op.max_pool2d(last("max_pool2d", x), o)))
-end
-
---- Average each window; padding counts as zeros unless `count_include_pad` is
---- false.
----@param kernel integer|integer[]
----@param ... any  stride, padding, ceil_mode, count_include_pad, or a table
----@return mrt.Tensor  `[N,C,H',W']`
-function Tensor.avg_pool2d(x, kernel, ...)
-  local o = read("avg_pool2d", { "kernel", "stride", "padding", "ceil_mode",
-    "count_include_pad" }, kernel, ...)
-  return first(op.avg_pool2d(last("avg_pool2d", x), o))
-end
-
 -- The mean of whole images: [N,H,W,C] -> [N,C].
 local function mean(x)
   local y = op.sum(x, { dim = { 2, 3 } })
   return op.div(y, math.max(1, x:size(2) * x:size(3)))
-end
-
---- Average windows so that `size` of them cover the image: window i of n along a
---- side of s places is places floor((i - 1) s / n) to ceil(i s / n) - 1, from 0, so
---- that some meet where n does not divide s.
----@param size integer|integer[]  height and width of the result
----@return mrt.Tensor  `[N,C,size,size]`
-function Tensor.adaptive_avg_pool2d(x, size)
-  local image, kernel = last("adaptive_avg_pool2d", x), {}
-  local wanted = type(size) == "table" and size or { size, size }
-  for i = 1, 2 do
-    local n, side = wanted[i] or wanted[1], x:size(2 + i)
-    if math.type(n) ~= "integer" or n < 1 then
-      refuse("adaptive_avg_pool2d", "size %s, a positive integer wanted", tostring(n))
-    end
-    if side == 0 or side % n ~= 0 then
-      return first(op.adaptive_avg_pool2d(image, { size = size }))
-    end
-    kernel[i] = side // n
-  end
-  if kernel[1] == x:size(3) and kernel[2] == x:size(4) then
-    return op.reshape(mean(image), { x:size(1), x:size(2), 1, 1 })
-  end
-  return first(op.avg_pool2d(image, { kernel = kernel }))
 end
 
 --- Average each channel of each image: `[N,C,H,W]` -> `[N,C]`.

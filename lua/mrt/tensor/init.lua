@@ -193,6 +193,11 @@ require "mrt.tensor.rearrange"
 require "mrt.tensor.turn"
 require "mrt.tensor.join"
 require "mrt.tensor.image"
+require "mrt.tensor.conv"
+require "mrt.tensor.pool"
+require "mrt.tensor.resize"
+require "mrt.tensor.grid"
+require "mrt.tensor.recurrence"
 
 for name, method in pairs(Tensor) do
   if debug.getinfo(method, "S").what ~= "C" then

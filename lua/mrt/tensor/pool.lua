@@ -1,0 +1,308 @@
+--- pool.lua -- methods of tensors: pools of signals, images and volumes
+---
+--- Signals are images of one row.  The largest and the mean of a window of a volume
+--- are those of its planes, and then of these, so a volume takes two passes.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local argument = require "mrt.util.argument"
+local window = require "mrt.tensor.window"
+
+local op = core.op
+local sides = window.sides
+---@class mrt.Tensor
+local Tensor = core.methods
+
+local kernel_names = { kernel = "kernel_size" }
+local max_names = { "kernel_size", "stride", "padding", "dilation", "ceil_mode",
+  "return_indices" }
+local avg_names = { "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad" }
+local lp_names = { "norm_type", "kernel_size", "stride", "ceil_mode" }
+
+-- Kernel, stride, padding and dilation of n sides each; a stride of none is the kernel.
+local function slides(who, o, n)
+  local kernel = sides(who, "kernel_size", o.kernel_size, n, nil, 1)
+  if type(o.stride) == "table" and #o.stride == 0 then o.stride = nil end
+  local s = { kernel = kernel, stride = sides(who, "stride", o.stride, n, kernel, 1),
+    padding = sides(who, "padding", o.padding, n, 0),
+    dilation = sides(who, "dilation", o.dilation, n, 1, 1) }
+  for i = 1, n do
+    local span = (kernel[i] - 1) * s.dilation[i] + 1
+    if s.padding[i] > span // 2 then
+      argument.refuse(who, "padding %d of a window that spans %d, at most half of it wanted",
+        s.padding[i], span)
+    end
+  end
+  return s
+end
+
+-- Options of an operator on images: of sides i and j, which are numbers of `s`, or
+-- nothing for a side that stays.
+local function of_sides(s, i, j, more)
+  local out = {}
+  for name, default in pairs { kernel = 1, stride = 1, padding = 0, dilation = 1 } do
+    out[name] = { i and s[name][i] or default, j and s[name][j] or default }
+  end
+  for name, value in pairs(more) do out[name] = value end
+  return out
+end
+
+local function without_dilation(o)
+  o.dilation = nil
+  return o
+end
+
+-- Places in the image of taps [N,H',W',C] of windows: 0-based, row by row.
+local function places(taps, o, width)
+  local kw = o.kernel[2]
+  local rows = op.arange { stop = taps:size(2), dtype = "i64" }
+  local columns = op.arange { stop = taps:size(3), dtype = "i64" }
+  rows = op.sub(op.mul(op.reshape(rows, { -1, 1, 1 }), o.stride[1]), o.padding[1])
+  columns = op.sub(op.mul(op.reshape(columns, { -1, 1 }), o.stride[2]), o.padding[2])
+  local tap = op.cast(taps, "i64")
+  local a = tap:floor_divide(kw)
+  local b = op.sub(tap, op.mul(a, kw))
+  rows = op.add(rows, op.mul(a, o.dilation[1]))
+  return op.add(op.mul(rows, width), op.add(columns, op.mul(b, o.dilation[2])))
+end
+
+-- max_pool2d of images, channels last; and the places of its elements, if wanted.
+local function max(image, o, wanted)
+  local y, taps = op.max_pool2d(image, o)
+  return y, wanted and places(taps, o, image:size(3)) or nil
+end
+
+local function max1d(x, s, o)
+  local row = window.row(x)
+  local y, at = max(row, of_sides(s, nil, 1, { ceil_mode = o.ceil_mode }), o.return_indices)
+  return window.from_row(y), at and window.from_row(at)
+end
+
+local function max2d(x, s, o)
+  local y, at = max(window.last(x), of_sides(s, 1, 2, { ceil_mode = o.ceil_mode }),
+    o.return_indices)
+  return window.first(y), at and window.first(at)
+end
+
+-- Of volumes [N,D,H,W,C] the planes one by one, [N D,H,W,C]; and their depth as rows,
+-- [N,D,H W,C].
+local function by_planes(x)
+  local N, D, H, W, C = table.unpack(x:size())
+  return op.reshape(x, { N * D, H, W, C })
+end
+local function by_depth(x, N, D)
+  local _, H, W, C = table.unpack(x:size())
+  return op.reshape(x, { N, D, H * W, C })
+end
+local function to_volume(y, H, W)
+  local N, D, _, C = table.unpack(y:size())
+  return window.from_volume(op.reshape(y, { N, D, H, W, C }))
+end
+
+-- Places in a volume of the largest: of the planes' ones, `at`, those at the places
+-- `deep` of depth and place in the plane together.
+local function places_in_volume(at, deep, H, W, N, D)
+  local there = by_depth(at, N, D)
+  local C, n, area = at:size(4), deep:size(2), deep:size(3)
+  there = op.reshape(there, { N, D * area, C })
+  local within = op.gather(there, op.reshape(deep, { N, n * area, C }), { dim = 2 })
+  local depth = deep:floor_divide(math.max(1, area))
+  return op.add(op.mul(depth, H * W), op.reshape(within, { N, n, area, C }))
+end
+
+local function max3d(x, s, o)
+  local N, _, D, H, W = table.unpack(x:size())
+  local ceil = { ceil_mode = o.ceil_mode }
+  local y, at = max(by_planes(window.volume(x)), of_sides(s, 2, 3, ceil), o.return_indices)
+  local h, w = y:size(2), y:size(3)
+  local z, deep = max(by_depth(y, N, D), of_sides(s, 1, nil, ceil), o.return_indices)
+  return to_volume(z, h, w), at and to_volume(places_in_volume(at, deep, H, W, N, D), h, w)
+end
+
+-- One result where there is no second.
+local function both(y, at)
+  if at then return y, at end
+  return y
+end
+
+-- A pool of n sides as a method.
+local function max_pool(name, n, f)
+  Tensor[name] = function(input, ...)
+    local o = window.options(name, max_names, kernel_names, ...)
+    local s = slides(name, o, n)
+    return both(window.batched(name, input, n, function(x) return f(x, s, o) end))
+  end
+end
+
+---@class mrt.Tensor
+---Take the largest element of each window of `[N,C,L]` (or `[C,L]`); padding never is.
+---  Positional: kernel_size, stride (by default the kernel), padding, dilation, ceil_mode,
+---  return_indices: the 0-based places of these elements in the input, i64, as a second result
+---@field max_pool1d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor, mrt.Tensor?
+---The same of images `[N,C,H,W]`: `x:max_pool2d(3, { stride = 2, padding = 1 })`
+---@field max_pool2d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor, mrt.Tensor?
+---The same of volumes `[N,C,D,H,W]`
+---@field max_pool3d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor, mrt.Tensor?
+max_pool("max_pool1d", 1, max1d)
+max_pool("max_pool2d", 2, max2d)
+max_pool("max_pool3d", 3, max3d)
+
+-- ---- means -----------------------------------------------------------------
+
+local function avg1d(x, s, o)
+  return window.from_row(op.avg_pool2d(window.row(x), without_dilation(of_sides(s, nil, 1, o))))
+end
+local function avg2d(x, s, o)
+  return window.first(op.avg_pool2d(window.last(x), without_dilation(of_sides(s, 1, 2, o))))
+end
+local function avg3d(x, s, o)
+  local N, D = x:size(1), x:size(3)
+  local y = op.avg_pool2d(by_planes(window.volume(x)), without_dilation(of_sides(s, 2, 3, o)))
+  local h, w = y:size(2), y:size(3)
+  return to_volume(op.avg_pool2d(by_depth(y, N, D), without_dilation(of_sides(s, 1, nil, o))),
+    h, w)
+end
+
+local function avg_pool(name, n, f)
+  Tensor[name] = function(input, ...)
+    local o = window.options(name, avg_names, kernel_names, ...)
+    local s = slides(name, o, n)
+    return (window.batched(name, input, n, function(x)
+      return f(x, s, { ceil_mode = o.ceil_mode, count_include_pad = o.count_include_pad })
+    end))
+  end
+end
+
+---@class mrt.Tensor
+---Average each window of `[N,C,L]` (or `[C,L]`); padding counts as zeros unless
+---  count_include_pad is false.  Positional: kernel_size, stride (by default the kernel),
+---  padding, ceil_mode, count_include_pad
+---@field avg_pool1d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor
+---The same of images `[N,C,H,W]`
+---@field avg_pool2d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor
+---The same of volumes `[N,C,D,H,W]`
+---@field avg_pool3d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor
+avg_pool("avg_pool1d", 1, avg1d)
+avg_pool("avg_pool2d", 2, avg2d)
+avg_pool("avg_pool3d", 3, avg3d)
+
+-- The p-norm of each window.
+local function lp_pool(name, n, f)
+  Tensor[name] = function(input, ...)
+    local o = window.options(name, lp_names, kernel_names, ...)
+    local s, area, norm_type = slides(name, o, n), 1, o.norm_type
+    if type(norm_type) ~= "number" or norm_type ~= norm_type or norm_type == 0
+    then
+      argument.refuse(name, "norm_type %s, a number other than 0 wanted", tostring(norm_type))
+    end
+    for i = 1, n do area = area * s.kernel[i] end
+    return (window.batched(name, input, n, function(x)
+      local y = f(x:pow(norm_type), s, { ceil_mode = o.ceil_mode })
+      return op.mul(op.mul(op.sign(y), op.relu(op.abs(y))), area):pow(1 / norm_type)
+    end))
+  end
+end
+
+---@class mrt.Tensor
+---Take (sum of x^p)^(1/p) of each window of `[N,C,L]`.  Positional: norm_type (p),
+---  kernel_size, stride, ceil_mode
+---@field lp_pool1d fun(self: mrt.Tensor, norm_type: number, kernel_size: any, ...: any): mrt.Tensor
+---The same of images `[N,C,H,W]`
+---@field lp_pool2d fun(self: mrt.Tensor, norm_type: number, kernel_size: any, ...: any): mrt.Tensor
+---The same of volumes `[N,C,D,H,W]`
+---@field lp_pool3d fun(self: mrt.Tensor, norm_type: number, kernel_size: any, ...: any): mrt.Tensor
+lp_pool("lp_pool1d", 1, avg1d)
+lp_pool("lp_pool2d", 2, avg2d)
+lp_pool("lp_pool3d", 3, avg3d)
+
+-- ---- as many windows as wanted ---------------------------------------------
+
+-- The mean of windows that `size` of them cover images with, channels last.
+local function adaptive_avg(image, size)
+  local kernel = {}
+  for i = 1, 2 do
+    local side = image:size(1 + i)
+    if side == 0 or side % size[i] ~= 0 then
+      return op.adaptive_avg_pool2d(image, { size = size })
+    end
+    kernel[i] = side // size[i]
+  end
+  if size[1] == 1 and size[2] == 1 then
+    local y = op.sum(image, { dim = { 2, 3 }, keepdim = true })
+    return op.div(y, math.max(1, kernel[1] * kernel[2]))
+  end
+  return op.avg_pool2d(image, { kernel = kernel })
+end
+local function adaptive_max(image, size, wanted)
+  local y, at = op.adaptive_max_pool2d(image, { size = size })
+  return y, wanted and at or nil
+end
+
+local function adaptive1d(f)
+  return function(x, size, wanted)
+    local y, at = f(window.row(x), { 1, size[1] }, wanted)
+    return window.from_row(y), at and window.from_row(at)
+  end
+end
+local function adaptive2d(f)
+  return function(x, size, wanted)
+    local y, at = f(window.last(x), size, wanted)
+    return window.first(y), at and window.first(at)
+  end
+end
+local function adaptive3d(f)
+  return function(x, size, wanted)
+    local N, _, D, H, W = table.unpack(x:size())
+    local y, at = f(by_planes(window.volume(x)), { size[2], size[3] }, wanted)
+    local h, w = y:size(2), y:size(3)
+    local z, deep = f(by_depth(y, N, D), { size[1], h * w }, wanted)
+    return to_volume(z, h, w), at and to_volume(places_in_volume(at, deep, H, W, N, D), h, w)
+  end
+end
+
+-- Sides that are false stay as they are: PyTorch's None.
+local function sizes(who, x, size, n)
+  local list = type(size) == "table" and size or { size }
+  local out = {}
+  for i = 1, n do
+    local value = list[i]
+    if value == nil then value = list[1] end
+    out[i] = value == false and x:size(2 + i) or value
+  end
+  return sides(who, "output_size", size ~= nil and out or nil, n, nil, 1)
+end
+
+local function adaptive(name, n, f, names)
+  Tensor[name] = function(input, ...)
+    local o = window.options(name, names, { size = "output_size" }, ...)
+    return both(window.batched(name, input, n, function(x)
+      return f(x, sizes(name, x, o.output_size, n), o.return_indices)
+    end))
+  end
+end
+
+local avg_size, max_size = { "output_size" }, { "output_size", "return_indices" }
+---@class mrt.Tensor
+---Average windows so that output_size of them cover `[N,C,L]`: window i of n along a side of
+---  s places is places floor((i - 1) s / n) to ceil(i s / n) - 1, from 0, so that some meet
+---  where n does not divide s.  A side given as false stays as it is
+---@field adaptive_avg_pool1d fun(self: mrt.Tensor, output_size: any): mrt.Tensor
+---The same of images `[N,C,H,W]`
+---@field adaptive_avg_pool2d fun(self: mrt.Tensor, output_size: any): mrt.Tensor
+---The same of volumes `[N,C,D,H,W]`
+---@field adaptive_avg_pool3d fun(self: mrt.Tensor, output_size: any): mrt.Tensor
+---Take the largest element of the same windows; return_indices: their 0-based places too
+---@field adaptive_max_pool1d fun(self: mrt.Tensor, size: any, ...: any): mrt.Tensor, mrt.Tensor?
+---The same of images `[N,C,H,W]`
+---@field adaptive_max_pool2d fun(self: mrt.Tensor, size: any, ...: any): mrt.Tensor, mrt.Tensor?
+---The same of volumes `[N,C,D,H,W]`
+---@field adaptive_max_pool3d fun(self: mrt.Tensor, size: any, ...: any): mrt.Tensor, mrt.Tensor?
+adaptive("adaptive_avg_pool1d", 1, adaptive1d(adaptive_avg), avg_size)
+adaptive("adaptive_avg_pool2d", 2, adaptive2d(adaptive_avg), avg_size)
+adaptive("adaptive_avg_pool3d", 3, adaptive3d(adaptive_avg), avg_size)
+adaptive("adaptive_max_pool1d", 1, adaptive1d(adaptive_max), max_size)
+adaptive("adaptive_max_pool2d", 2, adaptive2d(adaptive_max), max_size)
+adaptive("adaptive_max_pool3d", 3, adaptive3d(adaptive_max), max_size)
+
+return Tensor
