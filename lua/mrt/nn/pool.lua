@@ -1,9 +1,10 @@
---- pool.lua -- pools of images, and what follows them
+--- pool.lua -- pools, other sizes, windows as columns: layers without parameters
 ---
 --- SPDX-License-Identifier: MIT
 
 local argument = require "mrt.util.argument"
 local Module = require "mrt.nn.module"
+local window = require "mrt.tensor.window"
 
 local pool = {}
 
@@ -14,24 +15,26 @@ local function shown(value)
   return table.concat(sides, "x")
 end
 
--- A layer that calls x:method(first, options), its arguments called `names`.
-local function layer(name, method, names)
-  local class, first = Module(name, "tensor"), names[1]
+-- Second names of arguments: the operators'.
+local same = { kernel = "kernel_size", size = "output_size" }
+
+-- A layer that calls x:method(arguments), called `names`; the first `wanted` must be
+-- there.
+local function layer(name, method, names, wanted)
+  local class = Module(name, "tensor")
   function class:init(...)
-    local o = argument.read(name, names, ...)
-    if first and o[first] == nil then
-      argument.refuse(name, "%s is missing", first)
+    local o = window.options(name, names, same, ...)
+    for i = 1, wanted or 1 do
+      if o[names[i]] == nil then argument.refuse(name, "%s is missing", names[i]) end
     end
-    rawset(self, "first", first and o[first])
-    if first then o[first] = nil end
-    rawset(self, "options", next(o) and o)
+    rawset(self, "options", o)
   end
-  function class:forward(x) return x[method](x, self.first, self.options) end
+  function class:forward(x) return x[method](x, self.options) end
   function class:describe()
-    local out = { self.first ~= nil and shown(self.first) or nil }
-    for _, option in ipairs(names) do
-      local value = (self.options or {})[option]
-      if value ~= nil then out[#out + 1] = option .. " " .. shown(value) end
+    local out = {}
+    for i, option in ipairs(names) do
+      local value = self.options[option]
+      if value ~= nil then out[#out + 1] = (i == 1 and "" or option .. " ") .. shown(value) end
     end
     return table.concat(out, ", ")
   end
@@ -39,12 +42,69 @@ local function layer(name, method, names)
 end
 
 -- MaxPool2d(3, { stride = 2, padding = 1 }): arguments of Tensor.max_pool2d
-layer("MaxPool2d", "max_pool2d", { "kernel", "stride", "padding", "dilation", "ceil_mode" })
-layer("AvgPool2d", "avg_pool2d",
-  { "kernel", "stride", "padding", "ceil_mode", "count_include_pad" })
-layer("AdaptiveAvgPool2d", "adaptive_avg_pool2d", { "size" }) -- AdaptiveAvgPool2d(7)
-layer("GlobalAvgPool", "global_avg_pool2d", {})               -- [N,C,H,W] -> [N,C]
-layer("Upsample", "upsample_nearest2d", { "factor" })         -- Upsample(2): pixels repeated
+for n = 1, 3 do
+  layer(("MaxPool%dd"):format(n), ("max_pool%dd"):format(n), { "kernel_size", "stride", "padding",
+    "dilation", "return_indices", "ceil_mode" })
+  layer(("AvgPool%dd"):format(n), ("avg_pool%dd"):format(n), { "kernel_size", "stride", "padding",
+    "ceil_mode", "count_include_pad" })
+  layer(("LPPool%dd"):format(n), ("lp_pool%dd"):format(n), { "norm_type", "kernel_size", "stride",
+    "ceil_mode" }, 2)
+  layer(("AdaptiveAvgPool%dd"):format(n), ("adaptive_avg_pool%dd"):format(n), { "output_size" })
+  layer(("AdaptiveMaxPool%dd"):format(n), ("adaptive_max_pool%dd"):format(n), { "output_size",
+    "return_indices" })
+end
+layer("Unfold", "im2col", { "kernel_size", "dilation", "padding", "stride" })
+layer("Fold", "col2im", { "output_size", "kernel_size", "dilation", "padding", "stride" }, 2)
+layer("LocalResponseNorm", "local_response_norm", { "size", "alpha", "beta", "k" })
+layer("PixelShuffle", "pixel_shuffle", { "upscale_factor" })
+layer("PixelUnshuffle", "pixel_unshuffle", { "downscale_factor" })
+layer("ChannelShuffle", "channel_shuffle", { "groups" })
+
+--- Average each channel of each image: `[N,C,H,W]` -> `[N,C]`.
+---@class mrt.nn.GlobalAvgPool: mrt.nn.Module
+---@overload fun(): mrt.nn.GlobalAvgPool
+local GlobalAvgPool = Module("GlobalAvgPool", "tensor")
+function GlobalAvgPool:forward(x) return x:global_avg_pool2d() end
+pool.GlobalAvgPool = GlobalAvgPool
+
+--- Resize signals, images and volumes as Tensor.interpolate does; `Upsample(2)` repeats
+--- the pixels of images.
+---
+---     local up = nn.Upsample{ scale_factor = 2, mode = "bilinear" }
+---@class mrt.nn.Upsample: mrt.nn.Module
+---@overload fun(factor_or_options: any): mrt.nn.Upsample
+local Upsample = Module("Upsample", "tensor")
+
+function Upsample:init(...)
+  local first = ...
+  if math.type(first) == "integer" or type(first) == "table" and #first > 0 then
+    rawset(self, "factor", first)
+    return
+  end
+  local o = argument.read("Upsample", { "size", "scale_factor", "mode", "align_corners",
+    "recompute_scale_factor", "factor" }, ...)
+  if o.factor then
+    rawset(self, "factor", o.factor)
+  elseif o.size == nil and o.scale_factor == nil then
+    argument.refuse("Upsample", "size or scale_factor is missing")
+  end
+  rawset(self, "options", o)
+end
+
+---@param x mrt.Tensor  `[N,C,...]`
+---@return mrt.Tensor
+function Upsample:forward(x)
+  if self.factor then return x:upsample_nearest2d(self.factor) end
+  return x:interpolate(self.options)
+end
+
+function Upsample:describe()
+  if self.factor then return shown(self.factor) end
+  local o = self.options
+  return (o.size and "size " .. shown(o.size) or "scale_factor " .. shown(o.scale_factor))
+    .. ", mode " .. (o.mode or "nearest")
+end
+pool.Upsample = Upsample
 
 --- Make one dimension of all but the first, or of those from `first` to `last`.
 ---@class mrt.nn.Flatten: mrt.nn.Module
