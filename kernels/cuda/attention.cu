@@ -3,7 +3,7 @@
  * A block has a tile of queries of one head and walks the tiles of keys that
  * they see, with a running maximum and sum for each query.  Tiles of late
  * queries see most keys and start first.  A mask is read where it lies, number
- * by number.
+ * by number; keys and values may lie in pages.
  *
  * From Dao, arXiv:2307.08691; Milakov & Gimelshein, arXiv:1805.02867.
  *
@@ -14,9 +14,12 @@
 
 namespace {
 
-template <typename T> struct attention_call {
+/* X: how k and v lie. */
+template <typename T, typename X> struct attention_call {
   mrt_attention n;
-  mrt_heads<T> q, k, v, o;
+  mrt_heads<T> q;
+  X k, v;
+  mrt_heads<T> o;
   mrt_real<T> *lse;
 };
 
@@ -56,9 +59,9 @@ MRT_DEVICE void soften(const mrt_attention &n, const mrt_sample &sample,
   }
 }
 
-template <typename T, bool ADJUSTS>
+template <typename T, typename X, bool ADJUSTS>
 __global__ void __launch_bounds__(TILE_THREADS, 2)
-    attend(attention_call<T> c, int64_t tiles, int64_t chunks) {
+    attend(attention_call<T, X> c, int64_t tiles, int64_t chunks) {
   typedef mrt_real<T> R;
   typedef mrt_square<R> tile;
   constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS;
@@ -70,8 +73,8 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
     int64_t b = head / c.n.H, h = head % c.n.H, hk = h / c.n.group;
     mrt_sample sample = mrt_sample_of(c.n, b);
     mrt_reach keys = mrt_keys_of(c.n, sample, t, t + tile::TILE, tile::TILE);
-    mrt_heads<T> q = mrt_rows(c.q, sample.T), k = mrt_rows(c.k, sample.S);
-    mrt_heads<T> v = mrt_rows(c.v, sample.S);
+    mrt_heads<T> q = mrt_rows(c.q, sample.T);
+    X k = mrt_rows_of(c.k, b, sample.S), v = mrt_rows_of(c.v, b, sample.S);
     R max[SIDE], sum[SIDE], o[SIDE][COLUMNS] = {};
     for (int a = 0; a < SIDE; a++) max[a] = -(R)INFINITY, sum[a] = 0;
     for (int64_t s = keys.from; s < keys.end; s += tile::TILE) {
@@ -94,27 +97,36 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
   }
 }
 
-template <typename T, bool ADJUSTS> static void run_as(const mrt_call *c) {
-  attention_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_AFTER),
-                          mrt_heads_of<T>(&c->in[0]),
-                          mrt_heads_of<T>(&c->in[1]),
-                          mrt_heads_of<T>(&c->in[2]),
-                          mrt_heads_of<T>(&c->out[0]),
-                          (mrt_real<T> *)c->out[1].data };
+template <typename T, typename X, bool ADJUSTS>
+static void launch(const mrt_call *c, const attention_call<T, X> &a) {
   typedef mrt_square<mrt_real<T>> tile;
   int64_t tiles = mrt_tiles(a.n.T, tile::TILE);
   int64_t chunks = a.n.Dv ? mrt_tiles(a.n.Dv, tile::WIDE) : 1;
   int64_t items = a.n.B * a.n.H * tiles * chunks;
   if (items == 0) return;
   MRT_LAUNCH(mrt_blocks(items, 1), TILE_THREADS, 0, c->run->queue,
-             attend<T, ADJUSTS>)
+             attend<T, X, ADJUSTS>)
   (a, tiles, chunks);
 }
-template <typename T> static void run(const mrt_call *c) {
-  if (mrt_attention_adjusts(mrt_attention_of(c, MRT_ATTENTION_AFTER)))
-    run_as<T, true>(c);
+
+template <typename T, typename X>
+static void run_with(const mrt_call *c, int after, const X &k, const X &v) {
+  attention_call<T, X> a = {
+    mrt_attention_of(c, after),  mrt_heads_of<T>(&c->in[0]),   k, v,
+    mrt_heads_of<T>(&c->out[0]), (mrt_real<T> *)c->out[1].data
+  };
+  if (mrt_attention_adjusts(a.n))
+    launch<T, X, true>(c, a);
   else
-    run_as<T, false>(c);
+    launch<T, X, false>(c, a);
+}
+template <typename T> static void run(const mrt_call *c) {
+  run_with<T>(c, MRT_ATTENTION_AFTER, mrt_heads_of<T>(&c->in[1]),
+              mrt_heads_of<T>(&c->in[2]));
+}
+template <typename T> static void run_paged(const mrt_call *c) {
+  run_with<T>(c, MRT_ATTENTION_PAGED_AFTER, mrt_paged_of<T>(c, 1),
+              mrt_paged_of<T>(c, 2));
 }
 
 } // namespace
@@ -128,4 +140,14 @@ extern "C" void mrt_cuda_fallback_attention(const mrt_call *c) {
     run<double>(c);
   else
     run<mrt_mixed<float>>(c);
+}
+
+extern "C" void mrt_cuda_paged_attention(const mrt_call *c) {
+  int dtype = mrt_common(&c->in[0], &c->in[1], &c->in[2], &c->out[0]);
+  if (dtype == MRT_f32)
+    run_paged<float>(c);
+  else if (dtype == MRT_f64)
+    run_paged<double>(c);
+  else
+    run_paged<mrt_mixed<float>>(c);
 }

@@ -171,6 +171,7 @@ MRT_DEVICE R mrt_adjust(const mrt_attention &n, int64_t b, int64_t h, int64_t t,
 
 /* An operand [batch, rows, heads, width] of any strides. */
 template <typename T> struct mrt_heads {
+  typedef T element;
   mrt_place<T> x;
   int64_t rows, width, strides[4];
 };
@@ -193,11 +194,55 @@ template <typename T>
 MRT_DEVICE int64_t mrt_head(const mrt_heads<T> &x, int64_t b, int64_t h) {
   return b * x.strides[0] + h * x.strides[2];
 }
+/* Row i of the head that begins there. */
+template <typename T>
+MRT_DEVICE int64_t mrt_row_at(const mrt_heads<T> &x, int64_t head, int64_t i) {
+  return head + i * x.strides[1];
+}
 /* An output: the first element of row t of head h of batch b. */
 template <typename T>
 MRT_DEVICE int64_t mrt_row_of(const mrt_heads<T> &x, int64_t b, int64_t t,
                               int64_t h) {
   return mrt_head(x, b, h) + t * x.strides[1];
+}
+
+/* The same in pages of a cache: [pages, page, heads, width]. */
+template <typename T> struct mrt_paged : mrt_heads<T> {
+  mrt_operand table; /* [B, pages of each sample] */
+  int64_t page, count, first;
+  mrt_run_words *words;
+  int node;
+};
+template <typename T>
+static inline mrt_paged<T> mrt_paged_of(const mrt_call *c, int i) {
+  mrt_paged<T> x = {};
+  (mrt_heads<T> &)x = mrt_heads_of<T>(&c->in[i]);
+  x.table = c->in[3], x.page = x.rows, x.count = c->in[i].type.dims[0];
+  x.rows *= x.table.type.dims[1];
+  x.words = c->run->words, x.node = c->node;
+  return x;
+}
+/* Those of sample b, of which only so many rows are there. */
+template <typename T>
+MRT_DEVICE mrt_heads<T> mrt_rows_of(const mrt_heads<T> &x, int64_t,
+                                    int64_t rows) {
+  return mrt_rows(x, rows);
+}
+template <typename T>
+MRT_DEVICE mrt_paged<T> mrt_rows_of(mrt_paged<T> x, int64_t b, int64_t rows) {
+  x.rows = rows, x.first = b * x.table.strides[0];
+  return x;
+}
+template <typename T>
+MRT_DEVICE int64_t mrt_head(const mrt_paged<T> &x, int64_t, int64_t h) {
+  return h * x.strides[2];
+}
+template <typename T>
+MRT_DEVICE int64_t mrt_row_at(const mrt_paged<T> &x, int64_t head, int64_t i) {
+  int64_t at = x.first + i / x.page * x.table.strides[1];
+  int64_t id = mrt_id(x.table.data, x.table.type.dtype, at);
+  id = mrt_checked_id(x.words, x.node, id, x.count);
+  return head + id * x.strides[0] + i % x.page * x.strides[1];
 }
 
 /* attention_mma.cu, attention_grad_mma.cu: whether the form for matrix units

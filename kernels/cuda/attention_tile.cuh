@@ -31,23 +31,25 @@ MRT_DEVICE int mrt_tile_x(void) { return (int)threadIdx.x % 16; }
 MRT_DEVICE int mrt_tile_y(void) { return (int)threadIdx.x / 16; }
 
 /* room[i][k] = x[row + i][column + k] of the head at `head`, zeros around. */
-template <int ROWS, int WIDTH, int STEP, typename T>
-MRT_DEVICE void mrt_tile_load(const mrt_heads<T> &x, int64_t head, int64_t row,
-                              int64_t column, mrt_real<T> *room) {
+template <int ROWS, int WIDTH, int STEP, typename X>
+MRT_DEVICE void mrt_tile_load(const X &x, int64_t head, int64_t row,
+                              int64_t column,
+                              mrt_real<typename X::element> *room) {
+  typedef mrt_real<typename X::element> R;
   for (int j = (int)threadIdx.x; j < ROWS * WIDTH; j += TILE_THREADS) {
     int64_t i = row + j / WIDTH, k = column + j % WIDTH;
-    bool inside = i < x.rows && k < x.width;
-    int64_t at = head + i * x.strides[1] + k * x.strides[3];
-    room[j / WIDTH * STEP + j % WIDTH] =
-        inside ? mrt_get<mrt_real<T>>(x.x, at) : 0;
+    R value = 0;
+    if (i < x.rows && k < x.width)
+      value = mrt_get<R>(x.x, mrt_row_at(x, head, i) + k * x.strides[3]);
+    room[j / WIDTH * STEP + j % WIDTH] = value;
   }
 }
 
 /* s[a][b] = row y + 16 a of x times row x + 16 b of y, from rows i and j on. */
-template <typename T>
+template <typename T, typename Y>
 MRT_DEVICE void
-mrt_tile_scores(const mrt_heads<T> &x, int64_t x_head, int64_t i,
-                const mrt_heads<T> &y, int64_t y_head, int64_t j,
+mrt_tile_scores(const mrt_heads<T> &x, int64_t x_head, int64_t i, const Y &y,
+                int64_t y_head, int64_t j,
                 typename mrt_square<mrt_real<T>>::memory *m,
                 mrt_real<T> s[][mrt_square<mrt_real<T>>::SIDE]) {
   typedef mrt_real<T> R;
@@ -94,12 +96,10 @@ MRT_DEVICE void mrt_tile_give(const R w[][mrt_square<R>::SIDE], bool rounds,
 }
 
 /* sum += weights times x, rows from j and columns from `column` on. */
-template <typename T>
-MRT_DEVICE void
-mrt_tile_add(const mrt_heads<T> &x, int64_t head, int64_t j, int64_t column,
-             typename mrt_square<mrt_real<T>>::memory *m,
-             mrt_real<T> sum[][mrt_square<mrt_real<T>>::COLUMNS]) {
-  typedef mrt_real<T> R;
+template <typename X, typename R>
+MRT_DEVICE void mrt_tile_add(const X &x, int64_t head, int64_t j,
+                             int64_t column, typename mrt_square<R>::memory *m,
+                             R sum[][mrt_square<R>::COLUMNS]) {
   constexpr int SIDE = mrt_square<R>::SIDE, COLUMNS = mrt_square<R>::COLUMNS;
   constexpr int TILE = mrt_square<R>::TILE, WIDE = mrt_square<R>::WIDE;
   for (int k = 0; k < TILE; k += TILE_DEPTH) {
