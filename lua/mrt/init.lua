@@ -20,7 +20,7 @@ local compile = require "mrt.compile"
 local derivatives = require "mrt.tensor.derive"
 local trace = require "mrt.compile.trace"
 local file = require "mrt.io.file"
-local make = require "mrt.tensor.create"
+local make = require "mrt.tensor.random"
 local options = require "mrt.util.options"
 local part = require "mrt.tensor.part"
 local scope = require "mrt.nn.scope"
@@ -285,7 +285,7 @@ function mrt.swap_folder(path) core.swap_folder(path) end
 function mrt.info() return core.info() end
 
 for _, functions in ipairs { make, derivatives, require "mrt.tensor.join",
-  (require "mrt.tensor.scan") } do
+  require "mrt.tensor.product", (require "mrt.tensor.scan") } do
   for name, f in pairs(functions) do mrt[name] = f end
 end
 mrt.update, mrt.is_tensor, mrt.is_variable = core.update, core.is_tensor, core.is_variable

@@ -30,6 +30,7 @@ local function read_shape(who, ...)
       refuse(who, "a shape wanted, got %s", show(value))
     end
   end
+  if type(options.size) == "table" then shape, options.size = options.size, nil end
   return shape, options
 end
 
@@ -184,10 +185,9 @@ end
 ---@param options? {dtype: mrt.DType?}    default f32
 ---@return mrt.Tensor
 function make.eye(n, m, options)
-  if type(m) == "table" then m, options = nil, m end
-  local dtype = only_dtype("eye", options or {}) or "f32"
-  local row = op.arange { stop = n, dtype = "i64" }:unsqueeze(2)
-  return op.eq(row, op.arange { stop = m or n, dtype = "i64" }):to(dtype)
+  local o = argument.read("eye", { "n", "m", "dtype" }, n, m, options)
+  local row = op.arange { stop = o.n, dtype = "i64" }:unsqueeze(2)
+  return op.eq(row, op.arange { stop = o.m or o.n, dtype = "i64" }):to(o.dtype or "f32")
 end
 
 return make

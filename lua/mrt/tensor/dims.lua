@@ -68,6 +68,19 @@ function dims.list(who, name, ...)
   return list
 end
 
+--- A list of tensors, or as many arguments; after a list nothing is taken.
+---@param who string
+---@return mrt.Tensor[]
+function dims.tensors(who, ...)
+  local first, list = (...), { ... }
+  if not core.is_tensor(first) then
+    argument.read(who, {}, select(2, ...))
+    list = argument.tensors(who, first)
+  end
+  for i, x in ipairs(list) do argument.tensor(who, ("tensor %d"):format(i), x) end
+  return list
+end
+
 --- "[2,3]", for messages.
 ---@param shape integer[]
 ---@return string
@@ -126,6 +139,12 @@ function dims.move(x, from, to)
   for d = 1, x:dim() do order[d] = d end
   table.insert(order, to, table.remove(order, from))
   return op.permute(x, order)
+end
+
+--- No positions of a dimension.
+---@return mrt.Tensor
+function dims.none(x, dim)
+  return x:size(dim) > 0 and op.slice(x, dim, 2, 1) or x -- between the first two
 end
 
 --- A tensor of one number, of x's dtype and this shape, which takes no room.

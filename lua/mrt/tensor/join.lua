@@ -85,13 +85,7 @@ split_along("dsplit", 3, function() return 3 end)
 
 -- ---- joined ----------------------------------------------------------------
 
--- A list of tensors, or as many arguments.
-local function tensors(who, ...)
-  local first = (...)
-  local list = core.is_tensor(first) and { ... } or argument.tensors(who, first)
-  for i, x in ipairs(list) do argument.tensor(who, ("tensor %d"):format(i), x) end
-  return list
-end
+local tensors = dims.tensors
 
 local function some(who, ...)
   local list = tensors(who, ...)
@@ -135,26 +129,26 @@ at_least("atleast_3d", at_least_3d)
 --- Join vectors along their dimension, others along the second.
 ---@param list mrt.Tensor[]
 ---@return mrt.Tensor
-function join.hstack(list)
-  list = each(some("hstack", list), at_least_1d)
+function join.hstack(list, ...)
+  list = each(some("hstack", list, ...), at_least_1d)
   return op.cat(list, list[1]:dim() == 1 and 1 or 2)
 end
 
 --- Join along the first dimension; vectors are rows.
 ---@param list mrt.Tensor[]
 ---@return mrt.Tensor
-function join.vstack(list) return op.cat(each(some("vstack", list), at_least_2d), 1) end
+function join.vstack(list, ...) return op.cat(each(some("vstack", list, ...), at_least_2d), 1) end
 
 --- Join along the third dimension.
 ---@param list mrt.Tensor[]
 ---@return mrt.Tensor
-function join.dstack(list) return op.cat(each(some("dstack", list), at_least_3d), 3) end
+function join.dstack(list, ...) return op.cat(each(some("dstack", list, ...), at_least_3d), 3) end
 
 --- Join along the second dimension; vectors are columns.
 ---@param list mrt.Tensor[]
 ---@return mrt.Tensor
-function join.column_stack(list)
-  return op.cat(each(some("column_stack", list), function(x)
+function join.column_stack(list, ...)
+  return op.cat(each(some("column_stack", list, ...), function(x)
     return x:dim() < 2 and op.reshape(x, { x:numel(), 1 }) or x
   end), 2)
 end

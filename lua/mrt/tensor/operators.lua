@@ -288,20 +288,6 @@ function Tensor:copy() end
 ---@return mrt.Tensor ...  where the formula has further results
 function Tensor:cat(...) end
 
----@class mrt.op.pad
----@field dim integer
----@field before? integer  default 0
----@field after? integer  default 0
-
---- x with `before` and `after` zeros around it along dim
----@param dim integer
----@param before? integer  default 0
----@param after? integer  default 0
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, options: mrt.op.pad): mrt.Tensor
-function Tensor:pad(dim, before, after) end
-
 ---@class mrt.op.cumsum
 ---@field dim integer
 ---@field reverse? boolean  default false
@@ -506,17 +492,6 @@ function Tensor:global_norm(...) end
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, second: mrt.Tensor, third?: mrt.Tensor, options: mrt.op.linear): mrt.Tensor
 function Tensor:linear(second, third, compute, accumulate) end
-
----@class mrt.op.cdist
----@field p? number  default 2
-
---- d[b,i,j] = (sum over k of |x[b,i,k] - y[b,j,k]|^p)^(1/p)
----@param second mrt.Tensor
----@param p? number  default 2
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.cdist): mrt.Tensor
-function Tensor:cdist(second, p) end
 
 ---@class mrt.op.quantize
 ---@field kind? "int8"|"nf4"|"fp4"  default int8

@@ -44,10 +44,8 @@ part.written = setmetatable({}, { __mode = "k" })
 local function sliced(x, dim, e)
   if e.kind == "at" then return op.slice(x, dim, e.first, e.first) end
   if e.kind ~= "range" then return x end
-  local n = x:size(dim)
   if e.last < e.first and e.step > 0 then
-    local first = n > 0 and 2 or 1 -- an empty slice lies between two positions
-    return op.slice(x, dim, first, first - 1)
+    return dims.none(x, dim)
   elseif e.step > 0 then
     return op.slice(x, dim, e.first, e.last, e.step)
   end

@@ -92,8 +92,7 @@ function Tensor.narrow(x, dim, start, length, ...)
   if first < 1 or first + count - 1 > n then
     refuse("narrow", "%d positions from %d of dim %d of %s", count, o.start, at, x:type())
   end
-  if count == 0 then first = math.min(first, n > 0 and 2 or 1) end
-  return op.slice(x, at, first, first + count - 1)
+  return count == 0 and dims.none(x, at) or op.slice(x, at, first, first + count - 1)
 end
 
 --- The positions of a dimension, each without it.

@@ -67,8 +67,7 @@ local function cut(who, src, index)
       core.fail("shape", who, ("index %s, source %s, no larger size wanted"):format(
         index:type(), src:type()))
     elseif n < shape[d] then
-      local first = n == 0 and shape[d] > 0 and 2 or 1
-      src = op.slice(src, d, first, n == 0 and first - 1 or n)
+      src = n == 0 and dims.none(src, d) or op.slice(src, d, 1, n)
     end
   end
   return src

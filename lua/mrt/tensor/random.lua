@@ -1,0 +1,312 @@
+--- random.lua -- tensors like others, drawn from distributions, and of indices
+---
+--- Draws are lazy and depend on mrt.seed (torch.manual_seed) and the program alone; in a
+--- compiled function every run draws anew.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local argument = require "mrt.util.argument"
+local dims = require "mrt.tensor.dims"
+local make = require "mrt.tensor.create"
+local options = require "mrt.util.options"
+local show = options.show
+
+local op = core.op
+local read, refuse = argument.read, argument.refuse
+local infos = core.dtypes()
+---@class mrt.Tensor
+local Tensor = core.methods
+
+---@class mrt.make
+local drawn = {}
+
+-- ---- like others -----------------------------------------------------------
+
+-- An option dtype, or that of x.
+local function dtype_of(who, x, o)
+  argument.tensor(who, "the first", x)
+  return o.dtype or x:get_dtype()
+end
+
+--- One number everywhere, of x's shape and dtype.
+---@param x mrt.Tensor
+---@param fill_value number
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor
+function drawn.full_like(x, fill_value, o)
+  o = read("full_like", { "fill_value", "dtype" }, fill_value, o)
+  local dtype = dtype_of("full_like", x, o)
+  return make.full(x:get_shape(), o.fill_value, { dtype = dtype })
+end
+
+---@class mrt.make
+---@field rand_like fun(x: mrt.Tensor, o?: {dtype: mrt.DType?}): mrt.Tensor
+---@field randn_like fun(x: mrt.Tensor, o?: {dtype: mrt.DType?}): mrt.Tensor
+---@field empty_like fun(x: mrt.Tensor, o?: {dtype: mrt.DType?}): mrt.Tensor  zeros
+for name, f in pairs { rand_like = make.rand, randn_like = make.randn, empty_like = make.zeros } do
+  drawn[name] = function(x, o)
+    o = read(name, { "dtype" }, o)
+    local dtype = dtype_of(name, x, o)
+    return f(x:get_shape(), { dtype = dtype })
+  end
+end
+
+--- Integers in [low, high), or [0, low) without high, of x's shape and dtype.
+---@param x mrt.Tensor
+---@param low integer
+---@param high? integer
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor
+function drawn.randint_like(x, low, high, o)
+  if type(high) == "table" then high, o = nil, high end
+  o = read("randint_like", { "dtype" }, o)
+  if high == nil then low, high = 0, low end
+  local dtype = dtype_of("randint_like", x, o)
+  local whole = infos[dtype].floating and "i64" or dtype
+  return make.randint(low, high, x:get_shape(), { dtype = whole }):to(dtype)
+end
+
+--- Zeros: nothing is left unwritten here.
+---@param ... integer|integer[]|{dtype: mrt.DType?}
+---@return mrt.Tensor
+function drawn.empty(...) return make.zeros(...) end
+
+--- `steps` numbers whose logarithms are evenly spaced, base ^ start to base ^ stop.
+---@param start number
+---@param stop number
+---@param steps integer
+---@param base? number  default 10
+---@param o? {dtype: mrt.DType?}  default f32
+---@return mrt.Tensor
+function drawn.logspace(start, stop, steps, base, o)
+  local who <const> = "logspace"
+  if type(base) == "table" then base, o = base.base, base end
+  if type(o) == "table" then options.check_names(who, o, { dtype = true, base = true }) end
+  if base ~= nil and type(base) ~= "number" then
+    refuse(who, "base %s, a number wanted", show(base))
+  end
+  local exponents = make.linspace(start, stop, steps, { dtype = "f64" })
+  return op.pow(base or 10.0, exponents):to(o and o.dtype or "f32")
+end
+
+-- ---- distributions ---------------------------------------------------------
+
+-- The shape and dtype that tensors among these say; numbers say nothing.
+local function shape_of(who, list, shape, dtype)
+  local shapes = {}
+  for _, t in ipairs(list) do
+    if core.is_tensor(t) then
+      shapes[#shapes + 1] = t:get_shape()
+      dtype = dtype or t:get_dtype()
+    elseif type(t) ~= "number" then
+      refuse(who, "numbers or tensors wanted, got %s", show(t))
+    end
+  end
+  if #shapes > 0 then return dims.broadcast(who, shapes), dtype end
+  if type(shape) ~= "table" then refuse(who, "size: a shape wanted, got %s", show(shape)) end
+  return shape, dtype or "f32"
+end
+
+--- Normal numbers. A tensor of means or deviations says the shape; numbers want `size`.
+---@param mean mrt.Operand
+---@param std? mrt.Operand   default 1
+---@param size? integer[]
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor
+function drawn.normal(mean, std, size, o)
+  local who <const> = "normal"
+  o = read(who, { "std", "size", "dtype" }, std, size, nil, o)
+  local deviation = o.std == nil and 1 or o.std
+  if type(deviation) == "number" and not (deviation >= 0) then
+    refuse(who, "std %s, 0 or more wanted", show(deviation))
+  end
+  local shape, dtype = shape_of(who, { mean, deviation }, o.size, o.dtype)
+  return op.add(op.mul(make.randn(shape, { dtype = dtype }), deviation), mean)
+end
+
+--- 1 with the probability that each element of x is, else 0; of x's dtype.
+---@param x mrt.Tensor  floats in [0, 1]
+---@param p? number     this one for all, instead
+---@return mrt.Tensor
+function drawn.bernoulli(x, p)
+  local who <const> = "bernoulli"
+  p = read(who, { "p" }, p).p
+  argument.tensor(who, "the first", x)
+  if p ~= nil and (type(p) ~= "number" or p < 0 or p > 1) then
+    refuse(who, "p %s, 0 to 1 wanted", show(p))
+  elseif p == nil and not infos[x:get_dtype()].floating then
+    core.fail("dtype", who, x:type() .. ", floats wanted")
+  end
+  local wide = x:get_dtype() == "f64" and "f64" or "f32"
+  local u = op.rand { shape = x:get_shape(), dtype = wide }
+  return op.cast(op.lt(u, p or op.cast(x, wide)), x:get_dtype())
+end
+
+--- The integers below n in an order that is as likely as any other.
+---@param n integer
+---@param o? {dtype: mrt.DType?}  default i64
+---@return mrt.Tensor
+function drawn.randperm(n, o)
+  local dtype = read("randperm", { "dtype" }, o).dtype
+  local u = op.rand { shape = { dims.integer("randperm", "n", n, 0) }, dtype = "f64" }
+  return op.permutation(u):to(dtype or "i64")
+end
+
+-- Ids [R, k] whose weight is above 0; another ends the run with an error.
+local function with_weight(weights, ids)
+  local C = weights:size(2)
+  local good = op.gt(op.gather(weights, ids, { dim = 2 }), 0)
+  return op.flat_index({ op.where(good, ids, C) }, { dims = { C } })
+end
+
+-- Of `weights` [R, C] f64: rows of k ids, each drawn by itself.
+local function independent(weights, k)
+  local R, C = weights:size(1), weights:size(2)
+  local sums = op.cumsum(weights, { dim = 2 })
+  local total = op.slice(sums, 2, C, C)
+  local u = op.mul(op.rand { shape = { R, k }, dtype = "f64" }, total)
+  local ids = op.searchsorted(sums, u, { right = true })
+  return with_weight(weights, op.minimum(ids, C - 1))
+end
+
+-- Of `weights` [R, C]: the first k of exponential clocks of these rates to ring.
+local function distinct(weights, k)
+  local u = op.rand { shape = weights:get_shape(), dtype = "f64" }
+  local clock = op.div(op.neg(op.log(op.sub(1.0, u))), weights)
+  local _, ids = Tensor.topk(clock, { k = k, dim = 2, largest = false, sorted = true })
+  return with_weight(weights, ids)
+end
+
+local function check_weights(who, weights, k, replacement)
+  argument.tensor(who, "weights", weights)
+  local rank = weights:dim()
+  if rank < 1 or rank > 2 or not infos[weights:get_dtype()].floating then
+    refuse(who, "%s, floats [C] or [R, C] wanted", weights:type())
+  end
+  local C = weights:size(rank)
+  if C == 0 or (not replacement and k > C) then
+    refuse(who, "%d samples of %d without replacement", k, C)
+  end
+end
+
+--- Draw 0-based ids with probabilities in the proportion of `weights`.  Raises (data): a
+--- row has not so many above 0.
+---@param weights mrt.Tensor  `[C]` or `[R, C]`, floats, 0 or more
+---@param num_samples integer
+---@param replacement? boolean  default false: each id once at most
+---@return mrt.Tensor  `[num_samples]` or `[R, num_samples]`, i64
+function drawn.multinomial(weights, num_samples, replacement)
+  local who <const> = "multinomial"
+  local o = read(who, { "num_samples", "replacement" }, num_samples, replacement)
+  local k = dims.integer(who, "num_samples", o.num_samples, 1)
+  check_weights(who, weights, k, o.replacement)
+  local rank = weights:dim()
+  local shape = { rank == 2 and weights:size(1) or 1, weights:size(rank) }
+  local rows = op.detach(op.cast(op.reshape(weights, shape), "f64"))
+  local ids = (o.replacement and independent or distinct)(rows, k)
+  return rank == 2 and ids or op.reshape(ids, { k })
+end
+
+-- ---- indices ---------------------------------------------------------------
+
+-- Rows and columns, from 0, of the triangle whose row i begins at first(i) and has count(i)
+-- elements: [2, n].
+local function triangle(rows, bounds)
+  local firsts, counts, starts, total = {}, {}, {}, 0
+  for i = 1, rows do
+    local first, last = bounds(i - 1)
+    local n = math.max(0, last - first + 1)
+    firsts[i], counts[i], starts[i], total = first, n, total, total + n
+  end
+  if total == 0 then return make.zeros(2, 0, { dtype = "i64" }) end
+  local row = Tensor.repeat_interleave(op.arange { stop = rows, dtype = "i64" },
+    core.tensor(counts, "i64"), 1, total)
+  local shift = {}
+  for i = 1, rows do shift[i] = firsts[i] - starts[i] end
+  local column = op.add(op.arange { stop = total, dtype = "i64" },
+    op.gather(core.tensor(shift, "i64"), row, { dim = 1 }))
+  return op.cat({ op.reshape(row, { 1, total }), op.reshape(column, { 1, total }) }, 1)
+end
+
+local function read_triangle(who, ...)
+  local o = read(who, { "row", "col", "offset", "dtype" }, ...)
+  return dims.integer(who, "row", o.row, 0), dims.integer(who, "col", o.col, 0),
+    dims.integer(who, "offset", o.offset or 0), o.dtype or "i64"
+end
+
+--- Rows and columns (0-based) of the elements on and below a diagonal, row by row.
+---@param row integer     how many rows
+---@param col integer     and columns
+---@param offset? integer default 0
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor  `[2, n]`
+function drawn.tril_indices(row, col, offset, o)
+  local rows, columns, k, dtype = read_triangle("tril_indices", row, col, offset, o)
+  return triangle(rows, function(i) return 0, math.min(columns - 1, i + k) end):to(dtype)
+end
+
+--- Rows and columns (0-based) of the elements on and above a diagonal, row by row.
+---@param row integer
+---@param col integer
+---@param offset? integer
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor  `[2, n]`
+function drawn.triu_indices(row, col, offset, o)
+  local rows, columns, k, dtype = read_triangle("triu_indices", row, col, offset, o)
+  return triangle(rows, function(i) return math.max(0, i + k), columns - 1 end):to(dtype)
+end
+
+--- Powers of a vector's elements: row i is x[i] ^ (N - 1), ... x[i] ^ 0.
+---@param x mrt.Tensor   `[n]`
+---@param N? integer     default n
+---@param increasing? boolean
+---@return mrt.Tensor  `[n, N]`
+function drawn.vander(x, N, increasing)
+  local o = read("vander", { "N", "increasing" }, N, increasing)
+  argument.tensor("vander", "x", x)
+  if x:dim() ~= 1 then refuse("vander", "%s, a vector wanted", x:type()) end
+  local count, columns = dims.integer("vander", "N", o.N or x:numel(), 0), {}
+  if count == 0 then return dims.constant(x, 0, { x:numel(), 0 }) end
+  local one = op.reshape(x, { x:numel(), 1 })
+  columns[1] = dims.constant(x, 1, one:get_shape())
+  for i = 2, count do columns[i] = i == 2 and one or op.mul(columns[i - 1], one) end
+  if o.increasing ~= true then
+    for i = 1, count // 2 do
+      columns[i], columns[count + 1 - i] = columns[count + 1 - i], columns[i]
+    end
+  end
+  return op.cat(columns, 2)
+end
+
+-- a - b cos(2 pi i / n), of a window that repeats or one that ends as it begins.
+local function window(who, a, b, ...)
+  local o = read(who, { "window_length", "periodic", "dtype" }, ...)
+  local count, dtype = dims.integer(who, "window_length", o.window_length, 0), o.dtype or "f32"
+  if count < 2 then return make.ones(count, { dtype = dtype }) end
+  local turns = op.div(op.arange { stop = count, dtype = "f64" },
+    o.periodic == false and count - 1 or count)
+  return op.sub(a, op.mul(op.cos(op.mul(turns, 2 * math.pi)), b)):to(dtype)
+end
+
+--- Hann's window.
+---@param window_length integer
+---@param periodic? boolean  default true
+---@param o? {dtype: mrt.DType?}  default f32
+---@return mrt.Tensor
+function drawn.hann_window(window_length, periodic, o)
+  return window("hann_window", 0.5, 0.5, window_length, periodic, o)
+end
+
+--- Hamming's window.
+---@param window_length integer
+---@param periodic? boolean  default true
+---@param o? {dtype: mrt.DType?}  default f32
+---@return mrt.Tensor
+function drawn.hamming_window(window_length, periodic, o)
+  return window("hamming_window", 0.54, 0.46, window_length, periodic, o)
+end
+
+for name, f in pairs(drawn) do make[name] = f end
+
+return make
