@@ -15,6 +15,22 @@ local function fails(f, code, ...)
 end
 
 describe("a part of a tensor", function()
+  it("of nothing is nothing", function()
+    local none = mrt.zeros(0, 3)
+    assert.are.same({ 0 }, none[{ {}, 1 }].shape)
+    assert.are.same({ 0, 2 }, none[{ { 1, 0 }, { 1, 2 } }].shape)
+    none[{ {}, 1 }] = 5
+    assert.are.same({ 0, 3 }, none.shape)
+  end)
+
+  it("is no place that could be written to", function()
+    local x = mrt.zeros(2, 3)
+    fails(function() x[1][2] = 3 end, "value", "x[{1, 2}] = v", ":clone()")
+    local row = x[1]:clone()
+    row[2] = 3
+    assert.are.same({ 0, 3, 0 }, row:totable())
+  end)
+
   it("is positions and ranges, each dimension its own", function()
     local x = numbers()
     assert.are.same({ 6, 7, 8 }, x[{ 2, { 1, 3 } }]:totable())

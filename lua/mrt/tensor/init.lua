@@ -152,9 +152,9 @@ function meta.__index(x, key)
   local kind = math.type(key) or type(key)
   if kind == "integer" then
     if x:dim() > 0 and key > #x then return nil end -- ipairs ends here
-    return Tensor.select(x, 1, key)
+    return part.taken(Tensor.select(x, 1, key))
   elseif kind == "table" or core.is_tensor(key) then
-    return part.get(x, key)
+    return part.taken(part.get(x, key))
   elseif kind ~= "string" then
     core.fail("value", nil, ("a tensor is indexed by a position, a list of them or a tensor, "
       .. "not by %s"):format(kind))

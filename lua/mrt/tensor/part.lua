@@ -39,6 +39,25 @@ local part = {}
 --- Tensors that were written: their handles have another value than they had.
 part.written = setmetatable({}, { __mode = "k" })
 
+-- What x[...] has given: a value of its own, and no place of x.
+local taken = setmetatable({}, { __mode = "k" })
+
+--- Notes that y was read as x[...]; returns it.
+---@param y mrt.Tensor
+---@return mrt.Tensor y
+function part.taken(y)
+  taken[y] = true
+  return y
+end
+
+-- Where PyTorch would write through, nothing would happen here.
+local function want_own(who, x)
+  if taken[x] then
+    refuse(who, "what was read as x[...] is no place of x: x[{1, 2}] = v writes there, and "
+      .. "x[1]:clone() is a tensor of its own")
+  end
+end
+
 -- ---- positions and ranges: views -------------------------------------------
 
 local function sliced(x, dim, e)
@@ -294,6 +313,7 @@ end
 ---@param key integer|mrt.Tensor|table
 ---@param v mrt.Operand
 function part.set(x, key, v)
+  want_own("write", x)
   local y = written("write", x, key, v)
   if core.is_variable(x) then
     x:assign(y)

@@ -68,10 +68,10 @@ local function range(who, x, dim, list)
   if not has then
     refuse(who, "%d to %d%s of dim %d of %s, 1 to %d wanted", first, last,
       step ~= 1 and (" by %d"):format(step) or "", dim, x:type(), n)
+  elseif n == 0 or from == 1 and to == n and step == 1 then
+    return { kind = "all", dim = dim }
   elseif has == "none" then
     return { kind = "range", dim = dim, first = 1, last = 0, step = 1 }
-  elseif from == 1 and to == n and step == 1 then
-    return { kind = "all", dim = dim }
   end
   return { kind = "range", dim = dim, first = from, last = to, step = step }
 end
