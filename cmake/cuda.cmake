@@ -34,13 +34,15 @@ list(APPEND cuda_hosts ${CMAKE_SOURCE_DIR}/core/base/memory.c
 set(cuda_toolkit ${CMAKE_SOURCE_DIR}/kernels/cuda/jit/nvrtc.c)
 list(REMOVE_ITEM cuda_hosts ${cuda_toolkit})
 
-# pointwise.cuh as a string, put before generated sources
+# pointwise.cuh and special.cuh as a string, put before generated sources
 set(pointwise_text ${CMAKE_BINARY_DIR}/generated/pointwise_text.c)
 add_custom_command(OUTPUT ${pointwise_text}
   COMMAND ${CMAKE_COMMAND} -DFROM=${CMAKE_SOURCE_DIR}/kernels/cuda/jit/pointwise.cuh
+    -DTHEN=${CMAKE_SOURCE_DIR}/kernels/cuda/jit/special.cuh
     -DTO=${pointwise_text} -DNAME=mrt_pointwise_text
     -P ${CMAKE_SOURCE_DIR}/cmake/text.cmake
   DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/jit/pointwise.cuh
+    ${CMAKE_SOURCE_DIR}/kernels/cuda/jit/special.cuh
     ${CMAKE_SOURCE_DIR}/cmake/text.cmake)
 set_source_files_properties(${pointwise_text} PROPERTIES
   COMPILE_OPTIONS -Wno-overlength-strings)

@@ -141,7 +141,7 @@ static int apply(lua_State *L) {
     if (!some_tensor(L, top + 1, n))
       return mrt_lua_fail(L, m, MRT_EVALUE, call.info.name,
                           "at least one tensor wanted, got numbers only");
-    mrt_lua_match(L, m, call.info.name, top + 1, n);
+    mrt_lua_match(L, m, &call.info, top + 1, n);
   }
   return finish(L, m, &call, top + 1, n);
 }

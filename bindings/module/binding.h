@@ -229,8 +229,8 @@ mrt_tensor *mrt_lua_apply(lua_State *L, mrt_binding *m, mrt_lua_call *call,
                           mrt_tensor *const *in, int nin);
 /* Make the tensors and numbers at stack [first, first + count) tensors of one
  * dtype and shape, in place. */
-void mrt_lua_match(lua_State *L, mrt_binding *m, const char *who, int first,
-                   int count);
+void mrt_lua_match(lua_State *L, mrt_binding *m, const mrt_op_info *op,
+                   int first, int count);
 /* Make the tensor or number at `arg` one of `dtype`; a number becomes a
  * scalar. */
 mrt_tensor *mrt_lua_convert(lua_State *L, mrt_binding *m, const char *who,

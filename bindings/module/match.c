@@ -5,6 +5,8 @@
  *   numbers  take the tensors' dtype, so that x + 1 and x * 0.5 keep f32; an
  *            integer needs i64 at least beside bool, a float f32 beside
  *            integers
+ *   reals    operators of real numbers (exp, atan2 ..) take integers and bool
+ *            as f32
  *
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
@@ -122,11 +124,14 @@ static void refuse(lua_State *L, mrt_binding *m, const char *who, int first,
                lua_tostring(L, -1));
 }
 
-void mrt_lua_match(lua_State *L, mrt_binding *m, const char *who, int first,
-                   int count) {
+void mrt_lua_match(lua_State *L, mrt_binding *m, const mrt_op_info *op,
+                   int first, int count) {
+  const char *who = op->name;
   /* Of three, the first is a condition that chooses between the others. */
   int skip = count == 3;
   mrt_dtype dtype = common_dtype(L, m, first + skip, count - skip);
+  if (op->of_reals && mrt_dtype_width(dtype) <= mrt_dtype_width(MRT_i64))
+    dtype = MRT_f32;
   if (skip && lua_type(L, first) == LUA_TNUMBER)
     mrt_lua_convert(L, m, who, first, MRT_bool);
   for (int i = first + skip; i < first + count; i++)

@@ -54,6 +54,7 @@ typedef struct mrt_op_info {
   size_t options_size;
   bool updates;   /* writes its first inputs: only the library applies it */
   bool pointwise; /* inputs of one shape: callers broadcast before */
+  bool of_reals;  /* pointwise: callers make f32 of integers before */
   bool differentiable; /* has a gradient */
   bool random;         /* draws numbers */
   bool collective;     /* all ranks of a communicator compute it together */

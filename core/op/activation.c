@@ -1,16 +1,21 @@
-/* activation.c -- gelu, silu, their gradients, softplus
+/* activation.c -- smooth activations: gelu, silu, their gradients, softplus,
+ * logsigmoid, mish, softsign
  *
  *   gelu       y = x P(x), P the normal distribution function: exact by erf,
  *              or with approximate = "tanh"
  *              P(x) = (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
  *   silu       y = x / (1 + e^-x)
  *   softplus   y = log(1 + e^x), exact where e^x is large or small
+ *   logsigmoid y = -softplus(-x)
+ *   mish       y = x tanh(softplus(x))
+ *   softsign   y = x / (1 + |x|)
  *
  *   x      any shape, f32 | f64
  *   y      type of x; may take x's storage
  *   cost   20 flop per element
- *   grad   an operator of its own, of x and dy; of softplus dy sigmoid(x)
- *   from   Hendrycks & Gimpel, arXiv:1606.08415
+ *   grad   of gelu and silu an operator of its own, of x and dy; of softplus
+ *          dy sigmoid(x)
+ *   from   Hendrycks & Gimpel, arXiv:1606.08415; Misra, arXiv:1908.08681
  *
  * SPDX-License-Identifier: MIT */
 #include "op/activation.h"
@@ -75,6 +80,26 @@ static void silu_grad_gradient(mrt_build *b) {
 
 static void softplus_gradient(mrt_build *b) {
   b->din[0] = mrt_mul(b, b->dout[0], MRT_MAKE(b, sigmoid, NULL, b->in[0]));
+}
+
+static void logsigmoid_gradient(mrt_build *b) {
+  mrt_tensor *rest = MRT_MAKE(b, sigmoid, NULL, mrt_neg(b, b->in[0]));
+  b->din[0] = mrt_mul(b, b->dout[0], rest);
+}
+
+/* With t = tanh(softplus x): t + x (1 - t^2) sigmoid(x) */
+static void mish_gradient(mrt_build *b) {
+  mrt_tensor *x = b->in[0];
+  mrt_tensor *t = MRT_MAKE(b, tanh, NULL, MRT_MAKE(b, softplus, NULL, x));
+  mrt_tensor *bend = mrt_mul(b, mrt_rsub(b, 1, t), mrt_add_k(b, t, 1));
+  bend = mrt_mul(b, mrt_mul(b, x, bend), MRT_MAKE(b, sigmoid, NULL, x));
+  b->din[0] = mrt_mul(b, b->dout[0], mrt_add(b, t, bend));
+}
+
+/* 1 / (1 + |x|)^2, whose square does not overflow */
+static void softsign_gradient(mrt_build *b) {
+  mrt_tensor *size = mrt_add_k(b, MRT_MAKE(b, abs, NULL, b->in[0]), 1);
+  b->din[0] = mrt_div(b, mrt_div(b, b->dout[0], size), size);
 }
 
 const mrt_op mrt_op_gelu = {
@@ -149,6 +174,51 @@ const mrt_op mrt_op_softplus = {
   .infer = mrt_infer_reals,
   .grad = softplus_gradient,
   .flops = flops,
+  .inplace = 1,
+  .strided = 1,
+  .width = MRT_FOLLOW,
+  .traits = MRT_POINTWISE,
+};
+const mrt_op mrt_op_logsigmoid = {
+  .name = "logsigmoid",
+  .number = MRT_OP_logsigmoid,
+  .cost = MRT_COST_activation,
+  .doc = "y = -log(1 + e^-x)",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .infer = mrt_infer_reals,
+  .grad = logsigmoid_gradient,
+  .flops = mrt_flops_ten,
+  .inplace = 1,
+  .strided = 1,
+  .width = MRT_FOLLOW,
+  .traits = MRT_POINTWISE,
+};
+const mrt_op mrt_op_mish = {
+  .name = "mish",
+  .number = MRT_OP_mish,
+  .cost = MRT_COST_activation,
+  .doc = "y = x tanh(log(1 + e^x))",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .infer = mrt_infer_reals,
+  .grad = mish_gradient,
+  .flops = flops,
+  .inplace = 1,
+  .strided = 1,
+  .width = MRT_FOLLOW,
+  .traits = MRT_POINTWISE,
+};
+const mrt_op mrt_op_softsign = {
+  .name = "softsign",
+  .number = MRT_OP_softsign,
+  .cost = MRT_COST_activation,
+  .doc = "y = x / (1 + |x|)",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .infer = mrt_infer_reals,
+  .grad = softsign_gradient,
+  .flops = mrt_flops_one,
   .inplace = 1,
   .strided = 1,
   .width = MRT_FOLLOW,

@@ -27,6 +27,7 @@ MRT_API mrt_op_info mrt_op_get_info(const mrt_op *op) {
     .options_size = op->options_size,
     .updates = op->traits & MRT_UPDATES,
     .pointwise = op->traits & MRT_POINTWISE,
+    .of_reals = op->traits & MRT_OF_REALS,
     .differentiable = op->grad,
     .random = op->traits & MRT_RANDOM,
     .collective = op->traits & MRT_COLLECTIVE,

@@ -114,6 +114,8 @@ static mrt_status match(mrt_scope *s, const mrt_op *op, mrt_tensor **in,
     if (!mrt_type_broadcast(&all, &in[i]->type))
       return refuse_shapes(s, op, in, n);
   }
+  if ((op->traits & MRT_OF_REALS) && !mrt_is_float(all.dtype))
+    all.dtype = MRT_f32;
   mrt_cast_options cast = { .dtype = all.dtype };
   mrt_shape_options expand = { .shape = { .count = all.rank } };
   memcpy(expand.shape.at, all.dims, (size_t)all.rank * sizeof *all.dims);
@@ -144,7 +146,7 @@ MRT_API mrt_status mrt_opn(mrt_scope *s, const char *name,
   if (!all_there(s, in, nin) || !make_room(s, nout)) return s->error.status;
   mrt_status status = find(s, name, &op);
   if (!status) status = mrt_options_parse(s->ctx, op, options, own_options);
-  if (!status && (op->traits & MRT_POINTWISE) && nin > 1 && nin <= 4) {
+  if (!status && (op->traits & MRT_POINTWISE) && nin > 0 && nin <= 4) {
     memcpy(few, in, (size_t)nin * sizeof *few), in = few;
     status = match(s, op, few, nin);
     if (!status && !make_room(s, nout)) status = s->error.status;

@@ -1,4 +1,4 @@
-/* activation.c -- blocks of gelu, silu, their gradients, softplus
+/* activation.c -- blocks of smooth activations
  *
  * SPDX-License-Identifier: MIT */
 #include "op/activation.h"
@@ -43,12 +43,18 @@ static void gelu_grad_block(const mrt_block *b) {
 }
 MRT_KERNEL(gelu_grad, .block = gelu_grad_block);
 
-/* log(1 + u) for 0 <= u <= 1: what rounding 1 + u lost is put back (Kahan). */
-static inline real log_one_and(real u) {
-  real w = 1 + u;
-  return w == 1 ? u : m_log(w) * (u / (w - 1));
-}
 MRT_REAL1(softplus, (x > 0 ? x : 0) + log_one_and(m_exp(-m_abs(x))));
 
 MRT_REAL1(silu, x / (1 + m_exp(-x)));
 MRT_REAL2(silu_grad, silu_slope(x) * y);
+
+MRT_REAL1(logsigmoid, (x < 0 ? x : 0) - log_one_and(m_exp(-m_abs(x))));
+MRT_REAL1(softsign, x / (1 + m_abs(x)));
+
+/* With e = e^x, tanh(log(1 + e)) = n / (n + 2), n = e (e + 2); beyond 20 it is
+ * 1 in any dtype of ours but double, and there beyond 40. */
+static inline real mish(real x) {
+  real e = m_exp(x > 40 ? 40 : x), n = e * (e + 2);
+  return x * (n / (n + 2));
+}
+MRT_REAL1(mish, mish(x));

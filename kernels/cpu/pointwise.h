@@ -43,12 +43,21 @@
     EACH(b, T, T, expr);                                                       \
     break;                                                                     \
   }
-#define MRT_SIGNED_CASES(EACH, b, expr)                                        \
+#define MRT_INTEGER_CASES(EACH, b, expr)                                       \
   MRT_CASE(MRT_i64, int64_t, uint64_t, EACH, b, expr)                          \
-  MRT_CASE(MRT_i32, int32_t, uint32_t, EACH, b, expr)
+  MRT_CASE(MRT_i32, int32_t, uint32_t, EACH, b, expr)                          \
+  MRT_CASE(MRT_u8, uint8_t, uint8_t, EACH, b, expr)
+
+/* Whether the short way to sine and tangent is right for all of the block. */
+static inline bool mrt_all_near(const mrt_block *b) {
+  const real *x = b->in[0];
+  int far = 0;
+  for (int64_t i = 0; i < b->n; i++) far |= !(m_abs(x[i]) <= M_NEAR);
+  return !far;
+}
 
 /* Define the kernel of `op`, of one or two inputs: for reals, for reals and
- * (signed, or all) integers. */
+ * integers. */
 #define MRT_REAL1(op, expr)                                                    \
   static void op##_block(const mrt_block *b) {                                 \
     MRT_EACH1(b, real, real, expr);                                            \
@@ -62,7 +71,7 @@
 #define MRT_NUMBER1(op, of_reals, of_integers)                                 \
   static void op##_block(const mrt_block *b) {                                 \
     switch (b->in_dtype) {                                                     \
-      MRT_SIGNED_CASES(MRT_EACH1, b, of_integers)                              \
+      MRT_INTEGER_CASES(MRT_EACH1, b, of_integers)                             \
     default:                                                                   \
       MRT_EACH1(b, real, real, of_reals);                                      \
     }                                                                          \
@@ -71,8 +80,7 @@
 #define MRT_NUMBER2(op, of_reals, of_integers)                                 \
   static void op##_block(const mrt_block *b) {                                 \
     switch (b->in_dtype) {                                                     \
-      MRT_SIGNED_CASES(MRT_EACH2, b, of_integers)                              \
-      MRT_CASE(MRT_u8, uint8_t, uint8_t, MRT_EACH2, b, of_integers)            \
+      MRT_INTEGER_CASES(MRT_EACH2, b, of_integers)                             \
     default:                                                                   \
       MRT_EACH2(b, real, real, of_reals);                                      \
     }                                                                          \

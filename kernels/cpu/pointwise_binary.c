@@ -1,6 +1,8 @@
 /* pointwise_binary.c -- blocks of operators of two inputs, and of where
  *
  * SPDX-License-Identifier: MIT */
+#include "elementary.h"
+#include "op/pointwise_options.h"
 #include "pointwise.h"
 
 /* clang-format off */
@@ -17,12 +19,47 @@ static inline real larger(real x, real y) {
   return x > y ? x : x < y ? y : same;
 }
 static inline real smaller(real x, real y) { return -larger(-x, -y); }
-MRT_NUMBER2(maximum, larger(x, y), x > y ? x : y);
-MRT_NUMBER2(minimum, smaller(x, y), x < y ? x : y);
+#define LARGEST(op, of_reals, of_integers)                                     \
+  static void op##_block(const mrt_block *b) {                                 \
+    switch (b->in_dtype) {                                                     \
+      MRT_INTEGER_CASES(MRT_EACH2, b, of_integers)                             \
+    case MRT_bool:                                                             \
+      MRT_EACH2(b, uint8_t, uint8_t, of_integers);                             \
+      break;                                                                   \
+    default:                                                                   \
+      MRT_EACH2(b, real, real, of_reals);                                      \
+    }                                                                          \
+  }                                                                            \
+  MRT_KERNEL(op, .block = op##_block)
+LARGEST(maximum, larger(x, y), x > y ? x : y);
+LARGEST(minimum, smaller(x, y), x < y ? x : y);
+
+/* x - y trunc(x / y), exactly: in double the product of y and a quotient below
+ * 2^29 is, and so is the difference.  A quotient that was rounded up to a whole
+ * number leaves a rest of the wrong sign. */
+#ifdef MRT_F64
+static inline bool mod_is_near(real x, real y) { return false; }
+static inline real mod_near(real x, real y) { return m_fmod(x, y); }
+#else
+static inline bool mod_is_near(real x, real y) {
+  return m_abs(x) < 0x1p28f * m_abs(y) && m_abs(y) < MRT_INF;
+}
+static inline float mod_near(float x, float y) {
+  double a = m_abs(x), b = m_abs(y);
+  double rest = a - b * __builtin_trunc(a / b);
+  return m_copysign((float)(rest < 0 ? rest + b : rest), x);
+}
+#endif
+/* Whether the short way is right for all of the block. */
+static bool all_mod_near(const mrt_block *b) {
+  const real *x = b->in[0], *y = b->in[1];
+  int far = 0;
+  for (int64_t i = 0; i < b->n; i++) far |= !mod_is_near(x[i], y[i]);
+  return !far;
+}
 
 /* As in Lua: the sign of the divisor. */
-static inline real remainder_real(real x, real y) {
-  real r = m_fmod(x, y);
+static inline real signed_as(real r, real y) {
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 /* Never traps: x % 0 and INT64_MIN % -1 are 0. */
@@ -31,7 +68,42 @@ static inline int64_t remainder_integer(int64_t x, int64_t y) {
   int64_t r = x % y;
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
-MRT_NUMBER2(remainder, remainder_real(x, y), remainder_integer(x, y));
+/* As in C: the sign of the dividend. */
+static inline int64_t fmod_integer(int64_t x, int64_t y) {
+  return y == 0 || y == -1 ? 0 : x % y;
+}
+
+#define MODULO(op, near, far, of_integers)                                     \
+  static void op##_block(const mrt_block *b) {                                 \
+    switch (b->in_dtype) {                                                     \
+      MRT_INTEGER_CASES(MRT_EACH2, b, of_integers)                             \
+    default:                                                                   \
+      if (all_mod_near(b))                                                     \
+        MRT_EACH2(b, real, real, near);                                        \
+      else                                                                     \
+        MRT_EACH2(b, real, real, far);                                         \
+    }                                                                          \
+  }                                                                            \
+  MRT_KERNEL(op, .block = op##_block)
+MODULO(remainder, signed_as(mod_near(x, y), y), signed_as(m_fmod(x, y), y),
+       remainder_integer(x, y));
+MODULO(fmod, mod_near(x, y), m_fmod(x, y), fmod_integer(x, y));
+
+MRT_REAL2(atan2, m_atan2(x, y));
+MRT_REAL2(hypot, m_hypot(x, y));
+MRT_REAL2(copysign, m_copysign(x, y));
+MRT_REAL2(nextafter, m_nextafter(x, y));
+
+/* From the nearer end, so that weight 1 gives y exactly. */
+static void lerp_block(const mrt_block *b) {
+  const mrt_lerp_options *o = b->options;
+  const real w = (real)o->weight, rest = (real)(1 - o->weight);
+  if (o->weight < 0.5)
+    MRT_EACH2(b, real, real, x + w * (y - x));
+  else
+    MRT_EACH2(b, real, real, y - (y - x) * rest);
+}
+MRT_KERNEL(lerp, .block = lerp_block);
 
 #define COMPARE(op, relation)                                                  \
   static void op##_block(const mrt_block *b) {                                 \

@@ -1,7 +1,17 @@
 /* pointwise_unary.c -- blocks of operators of one input
  *
  * SPDX-License-Identifier: MIT */
+#include "op/pointwise_options.h"
 #include "pointwise.h"
+
+#include <float.h>
+
+#ifdef MRT_F64
+#define REAL_MOST DBL_MAX
+#else
+#define REAL_MOST FLT_MAX
+#endif
+typedef ireal __attribute__((may_alias)) sign_bits;
 
 MRT_NUMBER1(neg, -x, 0 - (wrap)x);
 MRT_NUMBER1(abs, m_abs(x), x < 0 ? 0 - (wrap)x : (wrap)x);
@@ -16,19 +26,14 @@ MRT_REAL1(reciprocal, 1 / x);
 MRT_REAL1(tanh, m_tanh(x));
 MRT_REAL1(sigmoid, 1 / (1 + m_exp(-x)));
 MRT_REAL1(erf, m_erf(x));
-MRT_REAL1(floor, m_floor(x));
-MRT_REAL1(ceil, m_ceil(x));
-MRT_REAL1(round, m_round(x));
 
-/* Whether the short way is right for all of the block. */
-static bool all_near(const mrt_block *b) {
-  const real *x = b->in[0];
-  int far = 0;
-  for (int64_t i = 0; i < b->n; i++) far |= !(m_abs(x[i]) <= M_NEAR);
-  return !far;
-}
+MRT_NUMBER1(floor, m_floor(x), x);
+MRT_NUMBER1(ceil, m_ceil(x), x);
+MRT_NUMBER1(round, m_round(x), x);
+MRT_NUMBER1(trunc, m_trunc(x), x);
+
 static void sin_block(const mrt_block *b) {
-  if (all_near(b))
+  if (mrt_all_near(b))
     MRT_EACH1(b, real, real, m_sin_near(x));
   else
     MRT_EACH1(b, real, real, m_sin(x));
@@ -36,17 +41,62 @@ static void sin_block(const mrt_block *b) {
 MRT_KERNEL(sin, .block = sin_block);
 
 static void cos_block(const mrt_block *b) {
-  if (all_near(b))
+  if (mrt_all_near(b))
     MRT_EACH1(b, real, real, m_cos_near(x));
   else
     MRT_EACH1(b, real, real, m_cos(x));
 }
 MRT_KERNEL(cos, .block = cos_block);
 
-static void isnan_block(const mrt_block *b) {
-  MRT_EACH1(b, real, uint8_t, x != x);
+/* What is asked of reals has one answer for all integers. */
+#define QUESTION(op, of_reals, of_integers)                                    \
+  static void op##_block(const mrt_block *b) {                                 \
+    if (mrt_is_float(b->in_dtype))                                             \
+      MRT_EACH1(b, real, uint8_t, of_reals);                                   \
+    else                                                                       \
+      memset(b->out, of_integers, (size_t)b->n);                               \
+  }                                                                            \
+  MRT_KERNEL(op, .block = op##_block)
+
+QUESTION(isnan, x != x, false);
+QUESTION(isinf, m_abs(x) == MRT_INF, false);
+QUESTION(isfinite, m_abs(x) < MRT_INF, true);
+
+static void signbit_block(const mrt_block *b) {
+  const int top = 8 * (int)sizeof(ireal) - 1;
+  switch (b->in_dtype) {
+  case MRT_i64:
+    MRT_EACH1(b, int64_t, uint8_t, x < 0);
+    break;
+  case MRT_i32:
+    MRT_EACH1(b, int32_t, uint8_t, x < 0);
+    break;
+  case MRT_u8:
+  case MRT_bool:
+    memset(b->out, 0, (size_t)b->n);
+    break;
+  default: /* the bits of a real, read as an integer */
+    MRT_EACH1(b, sign_bits, uint8_t, x >> top & 1);
+  }
 }
-MRT_KERNEL(isnan, .block = isnan_block);
+MRT_KERNEL(signbit, .block = signbit_block);
+
+static void nan_to_num_block(const mrt_block *b) {
+  const mrt_nan_to_num_options *o = b->options;
+  const real most = REAL_MOST, nan = (real)o->nan;
+  const real high = o->posinf < (double)most ? (real)o->posinf : most;
+  const real low = o->neginf > -(double)most ? (real)o->neginf : -most;
+  switch (b->in_dtype) {
+    MRT_INTEGER_CASES(MRT_EACH1, b, x)
+  default:
+    MRT_EACH1(b, real, real,
+              x != x          ? nan
+              : x == MRT_INF  ? high
+              : x == -MRT_INF ? low
+                              : x);
+  }
+}
+MRT_KERNEL(nan_to_num, .block = nan_to_num_block);
 
 static void logical_not_block(const mrt_block *b) {
   MRT_EACH1(b, uint8_t, uint8_t, !x);

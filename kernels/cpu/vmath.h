@@ -10,6 +10,7 @@
 
 #include "base/narrow.h"
 #include "cpu.h"
+#include "wide.h"
 
 #ifdef MRT_F64
 static inline real m_exp(real x) { return exp(x); }
@@ -18,21 +19,26 @@ static inline real m_tanh(real x) { return tanh(x); }
 static inline real m_erf(real x) { return erf(x); }
 static inline real m_sin(real x) { return sin(x); }
 static inline real m_cos(real x) { return cos(x); }
+static inline real m_tan(real x) { return tan(x); }
+static inline real m_expm1(real x) { return expm1(x); }
 static inline real m_pow(real x, real y) { return pow(x, y); }
 static inline real m_sqrt(real x) { return sqrt(x); }
 static inline real m_abs(real x) { return fabs(x); }
 static inline real m_floor(real x) { return floor(x); }
 static inline real m_ceil(real x) { return ceil(x); }
+static inline real m_trunc(real x) { return trunc(x); }
 static inline real m_round(real x) { return rint(x); } /* half to even */
 static inline real m_fmod(real x, real y) { return fmod(x, y); }
 static inline real m_sin_near(real x) { return sin(x); }
 static inline real m_cos_near(real x) { return cos(x); }
+static inline real m_tan_near(real x) { return tan(x); }
 #define M_NEAR MRT_INF
 #else
 static inline real m_sqrt(real x) { return __builtin_sqrtf(x); }
 static inline real m_abs(real x) { return fabsf(x); }
 static inline real m_floor(real x) { return floorf(x); }
 static inline real m_ceil(real x) { return ceilf(x); }
+static inline real m_trunc(real x) { return truncf(x); }
 static inline real m_round(real x) { return rintf(x); }
 static inline real m_fmod(real x, real y) { return fmodf(x, y); }
 
@@ -41,12 +47,13 @@ static inline float power_of_2(int32_t n) {
   return bits_float((uint32_t)(n + 127) << 23);
 }
 
-/* x = n ln 2 + r, |r| <= ln 2 / 2: e^x = 2^n e^r.  n ln2_high is exact, and
- * 2^n is applied in halves, so that the ends overflow and underflow as they
- * should.  Every comparison is false for NaN, which passes through. */
-static inline float m_exp(float x) {
+/* 2^k e^x, k 0 or -1.  x = n ln 2 + r, |r| <= ln 2 / 2: e^x = 2^n e^r.
+ * n ln2_high is exact, and 2^(n + k) is applied in halves, so that the ends
+ * overflow and underflow as they should.  Every comparison is false for NaN,
+ * which passes through. */
+static inline float exp_scaled(float x, int32_t k) {
   const float magic = 0x1.8p23f; /* adding it rounds to an integer */
-  x = x > 89 ? 89 : x;
+  x = x > 90 ? 90 : x;
   x = x < -104 ? -104 : x;
   float t = fma_(x, 0x1.715476p0f, magic), n = t - magic;
   float r = fma_(n, -0x1.63p-1f, x);
@@ -58,17 +65,25 @@ static inline float m_exp(float x) {
   p = fma_(p, r, 1.6666665459e-1f);
   p = fma_(p, r, 5.0000001201e-1f);
   p = fma_(p, r * r, r) + 1;
-  int32_t i = (int32_t)(float_bits(t) - float_bits(magic)), half = i >> 1;
+  int32_t i = (int32_t)(float_bits(t) - float_bits(magic)) + k, half = i >> 1;
   return p * power_of_2(half) * power_of_2(i - half);
 }
+static inline float m_exp(float x) { return exp_scaled(x, 0); }
 
-/* Subnormals are scaled up first.  x = 2^e (1 + f), 1 + f from sqrt(1/2) to
- * sqrt(2): log x = e ln 2 + f - f^2 / 2 + f^3 p(f). */
-static inline float m_log(float x) {
+/* x = 2^e (1 + f), 1 + f from sqrt(1/2) to sqrt(2); subnormals are scaled up
+ * first. */
+typedef struct log_parts {
+  float e, f;
+} log_parts;
+static inline log_parts log_split(float x) {
   bool tiny = x < 0x1p-126f;
   uint32_t u = float_bits(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
   float e = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
-  float f = bits_float((u & 0x7fffff) + 0x3f3504f3u) - 1, p = 0.0691512583f;
+  return (log_parts){ e, bits_float((u & 0x7fffff) + 0x3f3504f3u) - 1 };
+}
+/* log(1 + f) = f - f^2 / 2 + f^3 p(f): that cubic term. */
+static inline float log_cubic(float f) {
+  float p = 0.0691512583f;
   p = fma_(p, f, -0.117896848f);
   p = fma_(p, f, 0.118730201f);
   p = fma_(p, f, -0.123843724f);
@@ -76,22 +91,30 @@ static inline float m_log(float x) {
   p = fma_(p, f, -0.166692493f);
   p = fma_(p, f, 0.200022267f);
   p = fma_(p, f, -0.249999866f);
-  p = fma_(p, f, 0.333333104f);
-  p = fma_(p * f, f * f, -0x1.bd0106p-13f * e);
-  float y = fma_(e, 0x1.63p-1f, f + fma_(f * f, -0.5f, p));
+  return fma_(p, f, 0.333333104f);
+}
+/* e ln 2 + log(1 + f) */
+static inline float log_of_parts(log_parts w) {
+  float p = log_cubic(w.f);
+  p = fma_(p * w.f, w.f * w.f, -0x1.bd0106p-13f * w.e);
+  return fma_(w.e, 0x1.63p-1f, w.f + fma_(w.f * w.f, -0.5f, p));
+}
+/* The logarithm y of x, and what is special. */
+static inline float log_ends(float x, float y) {
   y = x == 0 ? -MRT_INF : y;
   y = x < MRT_INF ? y : x; /* inf and NaN */
   return x < 0 ? NAN : y;
 }
+static inline float m_log(float x) {
+  return log_ends(x, log_of_parts(log_split(x)));
+}
 
-/* With e = e^2|x| - 1, tanh |x| = e / (e + 2); from |x| = 9 on it is 1.  e is
- * 2^n (e^r - 1) + (2^n - 1), accurate near 0 as well. */
-static inline float m_tanh(float x) {
+/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1), accurate near 0 as well; halved, so
+ * that 2^n does not overflow before its time.  x is at most 89. */
+static inline float half_expm1(float x) {
   const float magic = 0x1.8p23f;
-  float a = 2 * fabsf(x);
-  a = a > 20 ? 20 : a;
-  float t = fma_(a, 0x1.715476p0f, magic), n = t - magic;
-  float r = fma_(n, -0x1.63p-1f, a);
+  float t = fma_(x, 0x1.715476p0f, magic), n = t - magic;
+  float r = fma_(n, -0x1.63p-1f, x);
   r = fma_(n, 0x1.bd0106p-13f, r);
   float p = 1.99135711e-4f;
   p = fma_(p, r, 1.39410197e-3f);
@@ -100,9 +123,21 @@ static inline float m_tanh(float x) {
   p = fma_(p, r, 1.66666668e-1f);
   p = fma_(p, r, 5.00000005e-1f);
   p = fma_(p, r * r, r);
-  float two_n = power_of_2((int32_t)(float_bits(t) - float_bits(magic)));
-  float e = fma_(two_n, p, two_n - 1);
-  return copysignf(e / (e + 2), x);
+  float h = power_of_2((int32_t)(float_bits(t) - float_bits(magic)) - 1);
+  return fma_(h, p, h - 0.5f);
+}
+static inline float m_expm1(float x) {
+  float a = x > 89 ? 89 : x;
+  a = a < -18 ? -18 : a;
+  return x == 0 ? x : 2 * half_expm1(a); /* keeps the sign of 0 */
+}
+
+/* With e = e^2|x| - 1, tanh |x| = e / (e + 2); from |x| = 9 on it is 1. */
+static inline float m_tanh(float x) {
+  float a = 2 * fabsf(x);
+  a = a > 20 ? 20 : a;
+  float h = half_expm1(a);
+  return copysignf(h / (h + 1), x);
 }
 
 /* |x| < 1: x + x p(x^2).  Beyond: 1 - e^q(|x|), q = log erfc. */
@@ -125,10 +160,14 @@ static inline float m_erf(float x) {
   return a < 1 ? fma_(p, x, x) : far;
 }
 
-/* Sine of x + quarters pi / 2.  The remainder is taken in double, exact enough
- * while |x| <= M_NEAR. */
+/* x is r + q pi / 2: sine and cosine of r.  The remainder is taken in double,
+ * exact enough while |x| <= M_NEAR. */
 #define M_NEAR 1e5f
-static inline float sine_near(float x, uint32_t quarters) {
+typedef struct turned {
+  float sine, cosine;
+  uint32_t q;
+} turned;
+static inline turned turn_near(float x) {
   const float magic = 0x1.8p23f;
   float t = fma_(x, 0x1.45f306p-1f, magic), n = t - magic;
   double d = (double)x - (double)n * 0x1.921fb544p0;
@@ -140,19 +179,33 @@ static inline float sine_near(float x, uint32_t quarters) {
   even = fma_(even, s, -1.38873667e-3f);
   even = fma_(even, s, 4.16666469e-2f);
   even = fma_(even, s * s, fma_(s, -0.5f, 1));
-  uint32_t q = float_bits(t) + quarters;
-  return bits_float(float_bits(q & 1 ? even : odd) ^ (q & 2) << 30);
+  return (turned){ odd, even, float_bits(t) };
+}
+/* Sine of x + quarters pi / 2. */
+static inline float sine_near(float x, uint32_t quarters) {
+  turned t = turn_near(x);
+  uint32_t q = t.q + quarters;
+  return bits_float(float_bits(q & 1 ? t.cosine : t.sine) ^ (q & 2) << 30);
 }
 static inline float m_sin_near(float x) {
   return x == 0 ? x : sine_near(x, 0); /* keeps the sign of 0 */
 }
 static inline float m_cos_near(float x) { return sine_near(x, 1); }
+static inline float m_tan_near(float x) {
+  turned t = turn_near(x);
+  bool odd = t.q & 1;
+  float y = (odd ? -t.cosine : t.sine) / (odd ? t.sine : t.cosine);
+  return x == 0 ? x : y;
+}
 /* Anywhere; the branch keeps these from being vectorised. */
 static inline float m_sin(float x) {
   return fabsf(x) <= M_NEAR ? m_sin_near(x) : sinf(x);
 }
 static inline float m_cos(float x) {
   return fabsf(x) <= M_NEAR ? m_cos_near(x) : cosf(x);
+}
+static inline float m_tan(float x) {
+  return fabsf(x) <= M_NEAR ? m_tan_near(x) : tanf(x);
 }
 
 /* log2 |x| and 2^t in double, where 36 good bits leave half an ulp of float.
@@ -163,10 +216,10 @@ static inline double wide_log2(float x) {
   float e = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
   double m = (double)bits_float((u & 0x7fffff) + 0x3f3504f3u);
   double s = (m - 1) / (m + 1), ss = s * s, p = 0.34078333801897809;
-  p = p * ss + 0.41166989357599082;
-  p = p * ss + 0.57708363126742768;
-  p = p * ss + 0.96179667310268002;
-  p = p * ss + 2.885390081790276;
+  p = wide_fma(p, ss, 0.41166989357599082);
+  p = wide_fma(p, ss, 0.57708363126742768);
+  p = wide_fma(p, ss, 0.96179667310268002);
+  p = wide_fma(p, ss, 2.885390081790276);
   return p * s + (double)e;
 }
 static inline double wide_exp2(double t) {
@@ -174,13 +227,13 @@ static inline double wide_exp2(double t) {
   t = t > 200 ? 200 : t;
   t = t < -200 ? -200 : t;
   double n = t + magic, f = t - (n - magic), p = 1.5316453625542694e-05;
-  p = p * f + 0.000154697316929865;
-  p = p * f + 0.0013333422681021253;
-  p = p * f + 0.0096180256040113172;
-  p = p * f + 0.055504109760648915;
-  p = p * f + 0.24022651213585899;
-  p = p * f + 0.69314718053504054;
-  p = p * f + 0.99999999995954914;
+  p = wide_fma(p, f, 0.000154697316929865);
+  p = wide_fma(p, f, 0.0013333422681021253);
+  p = wide_fma(p, f, 0.0096180256040113172);
+  p = wide_fma(p, f, 0.055504109760648915);
+  p = wide_fma(p, f, 0.24022651213585899);
+  p = wide_fma(p, f, 0.69314718053504054);
+  p = wide_fma(p, f, 0.99999999995954914);
   uint64_t u;
   memcpy(&u, &n, sizeof u);
   u = (u << 52) + UINT64_C(0x3ff0000000000000);
@@ -201,5 +254,11 @@ static inline float m_pow(float x, float y) {
   return y == 0 || x == 1 || (x == -1 && fabsf(y) == MRT_INF) ? 1 : z;
 }
 #endif
+
+/* log(1 + u) for 0 <= u <= 1: what rounding 1 + u lost is put back (Kahan). */
+static inline real log_one_and(real u) {
+  real w = 1 + u;
+  return w == 1 ? u : m_log(w) * (u / (w - 1));
+}
 
 #endif

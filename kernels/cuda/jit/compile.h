@@ -16,14 +16,14 @@ extern "C" {
 enum { MRT_JIT_TARGET = 64, MRT_JIT_THREADS = 256 };
 #define MRT_JIT_NAME "mrt_jit"
 
-/* jit/pointwise.cuh */
+/* jit/pointwise.cuh, jit/special.cuh */
 extern const char mrt_pointwise_text[];
 
 /* What code is made for: the current device's architecture, the compiler's
  * version, its options.  Code for one target does for all its devices. */
 bool mrt_jit_target(char target[MRT_JIT_TARGET], char *why);
 
-/* `text` after jit/pointwise.cuh -> code in malloc's memory, or NULL. */
+/* `text` after these -> code in malloc's memory, or NULL. */
 void *mrt_jit_compile(const char *text, const char *target, size_t *size,
                       char *why);
 

@@ -6,6 +6,7 @@
 #include "op/make.h"
 #include "op/op.h"
 #include "op/random.h"
+#include "op/special.h"
 
 #include <string.h>
 
@@ -18,17 +19,21 @@ static void result(mrt_jit_writer *w, const mrt_fused_code *code) {
 }
 
 static write_made write_gelu, write_gelu_grad, write_cast, write_full,
-    write_arange, write_rand, write_randn, write_randint, write_dropout;
+    write_arange, write_rand, write_randn, write_randint, write_dropout,
+    write_bitwise_not, write_polygamma;
 
 typedef struct jit_row {
   const char *reals, *integers;
+  int options; /* doubles in the operator's struct that are k, l, m */
   write_made *made;
 } jit_row;
 
 static const jit_row rows[MRT_OP_COUNT] = {
 #define POINT(name, of_reals, of_integers)                                     \
-  [MRT_OP_##name] = { #of_reals, #of_integers, NULL },
-#define MADE(name) [MRT_OP_##name] = { NULL, NULL, write_##name },
+  [MRT_OP_##name] = { #of_reals, #of_integers, 0, NULL },
+#define WITH(name, count, of_reals, of_integers)                               \
+  [MRT_OP_##name] = { #of_reals, #of_integers, count, NULL },
+#define MADE(name) [MRT_OP_##name] = { NULL, NULL, 0, write_##name },
 #include "jit/pointwise.def"
 };
 
@@ -38,6 +43,21 @@ bool mrt_jit_text_has(int op) {
 }
 
 static bool real(mrt_dtype d) { return d == MRT_f32 || d == MRT_f64; }
+
+/* Options as constants c<register><letter> before the loops, and under their
+ * letters here. */
+static void write_options(mrt_jit_writer *w, const mrt_fused_code *code,
+                          int count) {
+  const double *option = code->options;
+  for (int i = 0; i < count; i++) {
+    int a = mrt_jit_argument_real(w, option[i]);
+    mrt_jit_put(&w->head, "  const %s c%d%c = m_to_%s(m_double_of(a.v[%d]));\n",
+                mrt_jit_c_type(code->in_dtype), code->out, "klm"[i],
+                mrt_jit_c_name(code->in_dtype), a);
+    mrt_jit_put(&w->body, " const auto %c = c%d%c;", "klm"[i], code -> out,
+                "klm"[i]);
+  }
+}
 
 void mrt_jit_write_instruction(mrt_jit_writer *w, const mrt_fused_code *code) {
   const jit_row *r = &rows[code->op];
@@ -51,6 +71,7 @@ void mrt_jit_write_instruction(mrt_jit_writer *w, const mrt_fused_code *code) {
               code->out, code->in[0]);
   if (code->nin > 1) mrt_jit_put(&w->body, " const auto y = r%d;", code->in[1]);
   if (code->nin > 2) mrt_jit_put(&w->body, " const auto z = r%d;", code->in[2]);
+  write_options(w, code, r->options);
   mrt_jit_put(&w->body, "\n      r%d = (%s)(%s);\n    }\n", code->out, type,
               expression);
 }
@@ -69,6 +90,20 @@ static void write_gelu_grad(mrt_jit_writer *w, const mrt_fused_code *code) {
   result(w, code);
   mrt_jit_put(&w->body, "r%d * m_gelu_%s_slope(r%d);\n", code->in[1], by(code),
               code->in[0]);
+}
+
+static void write_polygamma(mrt_jit_writer *w, const mrt_fused_code *code) {
+  const mrt_polygamma_options *o = code->options;
+  int n = mrt_jit_argument(w, o->n);
+  result(w, code);
+  mrt_jit_put(&w->body, "m_polygamma((int)a.v[%d], r%d);\n", n, code->in[0]);
+}
+
+/* A bool is a byte that is 0 or 1. */
+static void write_bitwise_not(mrt_jit_writer *w, const mrt_fused_code *code) {
+  result(w, code);
+  mrt_jit_put(&w->body, "(%s)%cr%d;\n", mrt_jit_c_type(code->out_dtype),
+              code->out_dtype == MRT_bool ? '!' : '~', code->in[0]);
 }
 
 static void write_cast(mrt_jit_writer *w, const mrt_fused_code *code) {

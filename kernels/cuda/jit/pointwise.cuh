@@ -202,11 +202,35 @@ M_REAL(floor, floor)
 M_REAL(ceil, ceil)
 M_REAL(round, rint) /* half to even */
 M_REAL(abs, fabs)
+M_REAL(trunc, trunc)
+M_REAL(log1p, log1p)
+M_REAL(expm1, expm1)
+M_REAL(exp2, exp2)
+M_REAL(log2, log2)
+M_REAL(log10, log10)
+M_REAL(tan, tan)
+M_REAL(asin, asin)
+M_REAL(acos, acos)
+M_REAL(atan, atan)
+M_REAL(sinh, sinh)
+M_REAL(cosh, cosh)
+M_REAL(asinh, asinh)
+M_REAL(acosh, acosh)
+M_REAL(atanh, atanh)
+M_REAL(erfc, erfc)
+M_REAL(lgamma, lgamma)
 #undef M_REAL
-M_FN float m_pow(float x, float y) { return powf(x, y); }
-M_FN double m_pow(double x, double y) { return pow(x, y); }
-M_FN float m_fmod(float x, float y) { return fmodf(x, y); }
-M_FN double m_fmod(double x, double y) { return fmod(x, y); }
+#define M_REAL(name, of)                                                       \
+  M_FN float m_##name(float x, float y) { return of##f(x, y); }                \
+  M_FN double m_##name(double x, double y) { return of(x, y); }
+M_REAL(pow, pow)
+M_REAL(fmod, fmod)
+M_REAL(atan2, atan2)
+M_REAL(hypot, hypot)
+M_REAL(copysign, copysign)
+M_REAL(nextafter, nextafter)
+#undef M_REAL
+M_FN float m_inf() { return m_float_of(0x7f800000); }
 
 /* Swapping x and y changes no bit: 0 and -0 are ordered, NaN is one NaN. */
 template <class T> M_FN T m_larger(T x, T y) {
@@ -229,6 +253,59 @@ M_FN m_i64 m_remainder(m_i64 x, m_i64 y) { return m_whole_remainder(x, y); }
 M_FN int m_remainder(int x, int y) { return m_whole_remainder(x, y); }
 M_FN m_u8 m_remainder(m_u8 x, m_u8 y) { return y == 0 ? 0 : x % y; }
 
+/* The sign of the dividend. */
+template <class T> M_FN T m_whole_fmod(T x, T y) {
+  return y == 0 || y == -1 ? 0 : x % y;
+}
+M_FN m_i64 m_fmod(m_i64 x, m_i64 y) { return m_whole_fmod(x, y); }
+M_FN int m_fmod(int x, int y) { return m_whole_fmod(x, y); }
+M_FN m_u8 m_fmod(m_u8 x, m_u8 y) { return y == 0 ? 0 : x % y; }
+
+/* Shifts by less than 0 or by all bits and more shift all away. */
+template <class T> M_FN T m_left(T x, T y) {
+  const int most = 8 * (int)sizeof(T) - 1;
+  return y < 0 || y > most ? 0 : (T)(W(x) << (int)y);
+}
+template <class T> M_FN T m_right(T x, T y) {
+  const int most = 8 * (int)sizeof(T) - 1;
+  return y < 0 || y > most ? (T)(x >> most >> (most == 7)) : (T)(x >> (int)y);
+}
+
+/* Euclid's algorithm on sizes. */
+M_FN m_u64 m_size(m_i64 x) { return x < 0 ? 0 - (m_u64)x : (m_u64)x; }
+M_FN m_u64 m_gcd(m_i64 x, m_i64 y) {
+  m_u64 a = m_size(x), b = m_size(y);
+  while (b) {
+    m_u64 rest = a % b;
+    a = b, b = rest;
+  }
+  return a;
+}
+M_FN m_u64 m_lcm(m_i64 x, m_i64 y) {
+  m_u64 divisor = m_gcd(x, y);
+  return divisor ? m_size(x) / divisor * m_size(y) : 0;
+}
+
+template <class T> M_FN T m_between(T x, T low, T high) {
+  x = x < low ? low : x;
+  return x > high ? high : x;
+}
+M_FN float m_between(float x, int low, int high) {
+  return m_between(x, (float)low, (float)high);
+}
+M_FN double m_between(double x, int low, int high) {
+  return m_between(x, (double)low, (double)high);
+}
+
+M_FN float m_most(float) { return m_float_of(0x7f7fffff); }
+M_FN double m_most(double) { return m_double_of(0x7fefffffffffffffLL); }
+template <class T> M_FN T m_nan_to_num(T x, T nan, T high, T low) {
+  T most = m_most(x);
+  if (x != x) return nan;
+  x = x == m_inf() ? high : x == -m_inf() ? low : x;
+  return m_between(x, -most, most);
+}
+
 /* log(1 + u), 0 <= u <= 1: what rounding 1 + u lost is put back (Kahan). */
 template <class T> M_FN T m_log_one_and(T u) {
   T w = 1 + u;
@@ -236,6 +313,20 @@ template <class T> M_FN T m_log_one_and(T u) {
 }
 template <class T> M_FN T m_softplus(T x) {
   return (x > 0 ? x : 0) + m_log_one_and(m_exp(-m_abs(x)));
+}
+/* The larger plus what the smaller adds; of equal infinities it is that. */
+template <class T> M_FN T m_log_add(T x, T y) {
+  T apart = x == y ? 0 : m_abs(x - y);
+  return (x > y ? x : y) + m_log_one_and(m_exp(-apart));
+}
+template <class T> M_FN T m_log_add2(T x, T y) {
+  T apart = x == y ? 0 : m_abs(x - y);
+  return (x > y ? x : y) +
+         (T)1.44269504088896340736 * m_log_one_and(m_exp2(-apart));
+}
+template <class T> M_FN T m_mish(T x) {
+  T e = m_exp(x > 40 ? 40 : x), n = e * (e + 2);
+  return x * (n / (n + 2));
 }
 template <class T> M_FN T m_silu_slope(T x) {
   T s = 1 / (1 + m_exp(-x));

@@ -45,6 +45,12 @@ local op = core.op
 ---@operator mod(mrt.Operand): mrt.Tensor
 ---@operator pow(mrt.Operand): mrt.Tensor
 ---@operator unm: mrt.Tensor
+---@operator band(mrt.Operand): mrt.Tensor
+---@operator bor(mrt.Operand): mrt.Tensor
+---@operator bxor(mrt.Operand): mrt.Tensor
+---@operator bnot: mrt.Tensor
+---@operator shl(mrt.Operand): mrt.Tensor
+---@operator shr(mrt.Operand): mrt.Tensor
 ---@operator len: integer
 local Tensor = core.methods
 
@@ -70,27 +76,6 @@ local integers = { i64 = true, i32 = true, u8 = true, bool = true }
 local function is_integer(x)
   if core.is_tensor(x) then return integers[x:get_dtype()] end
   return math.type(x) == "integer"
-end
-
--- Division and powers of integers are real numbers, as in Lua.
-local function as_real(x)
-  return core.is_tensor(x) and op.cast(x, "f32") or x
-end
-
---- Divide; two integers give f32, as `/` does in Lua.
----@param y mrt.Operand
----@return mrt.Tensor
-function Tensor.div(x, y)
-  if is_integer(x) and is_integer(y) then x, y = as_real(x), as_real(y) end
-  return op.div(x, y)
-end
-
---- Raise to a power; integers give f32.
----@param y mrt.Operand
----@return mrt.Tensor
-function Tensor.pow(x, y)
-  if is_integer(x) and is_integer(y) then x, y = as_real(x), as_real(y) end
-  return op.pow(x, y)
 end
 
 -- What to divide by.  Integers have no quotient by 0, floats have one: a number is
@@ -127,8 +112,7 @@ function Tensor.floor_divide(x, y)
 end
 
 meta.__add, meta.__sub, meta.__mul = op.add, op.sub, op.mul
-meta.__div, meta.__idiv = Tensor.div, Tensor.floor_divide
-meta.__mod, meta.__pow = Tensor.remainder, Tensor.pow
+meta.__idiv, meta.__mod = Tensor.floor_divide, Tensor.remainder
 meta.__unm = function(x) return op.neg(x) end
 
 -- ---- fields ----------------------------------------------------------------
@@ -200,6 +184,8 @@ require "mrt.tensor.pool"
 require "mrt.tensor.resize"
 require "mrt.tensor.grid"
 require "mrt.tensor.recurrence"
+require "mrt.tensor.pointwise"
+require "mrt.tensor.activation"
 
 for name, method in pairs(Tensor) do
   if debug.getinfo(method, "S").what ~= "C" then

@@ -53,22 +53,7 @@ function Tensor.byte(x) return x:to "u8" end
 ---@return mrt.Tensor
 function Tensor.bool(x) return x:to "bool" end
 
--- ---- pointwise -------------------------------------------------------------
-
----@return mrt.Tensor
-function Tensor.square(x) return op.mul(x, x) end
-
---- Bound every element; either bound may be absent.
----@param min? number|mrt.Tensor|{min: number?, max: number?}
----@param max? number|mrt.Tensor
----@return mrt.Tensor
-function Tensor.clamp(x, min, max)
-  local o = read("clamp", { "min", "max" }, min, max)
-  if not (o.min or o.max) then refuse("clamp", "min or max wanted, got neither") end
-  if o.min then x = op.maximum(x, o.min) end
-  if o.max then x = op.minimum(x, o.max) end
-  return x
-end
+-- ---- choosing --------------------------------------------------------------
 
 --- Put `value` where `mask` is true.
 ---@param mask mrt.Tensor  bool, broadcasts

@@ -151,17 +151,9 @@ function Tensor:floor() end
 ---@return mrt.Tensor
 function Tensor:ceil() end
 
---- y = nearest integer, half to even
----@return mrt.Tensor
-function Tensor:round() end
-
 --- y = x is not a number
 ---@return mrt.Tensor
 function Tensor:isnan() end
-
---- y = not x
----@return mrt.Tensor
-function Tensor:logical_not() end
 
 ---@class mrt.op.cast
 ---@field dtype mrt.DType
@@ -172,15 +164,21 @@ function Tensor:logical_not() end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.cast): mrt.Tensor
 function Tensor:cast(dtype) end
 
---- z = x + y
----@param second mrt.Operand
+--- y = x without what follows the point
 ---@return mrt.Tensor
-function Tensor:add(second) end
+function Tensor:trunc() end
 
---- z = x - y
----@param second mrt.Operand
+--- y = x is a number and not infinite
 ---@return mrt.Tensor
-function Tensor:sub(second) end
+function Tensor:isfinite() end
+
+--- y = x is infinite
+---@return mrt.Tensor
+function Tensor:isinf() end
+
+--- y = x is below 0, or -0
+---@return mrt.Tensor
+function Tensor:signbit() end
 
 --- z = x * y
 ---@param second mrt.Operand
@@ -227,15 +225,241 @@ function Tensor:gt(second) end
 ---@return mrt.Tensor
 function Tensor:ge(second) end
 
---- z = x and y
+--- z = the angle of the point whose height is x and breadth y
 ---@param second mrt.Operand
 ---@return mrt.Tensor
-function Tensor:logical_and(second) end
+function Tensor:atan2(second) end
 
---- z = x or y
+--- z = (x^2 + y^2)^(1/2)
 ---@param second mrt.Operand
 ---@return mrt.Tensor
-function Tensor:logical_or(second) end
+function Tensor:hypot(second) end
+
+--- z = |x| with the sign of y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:copysign(second) end
+
+--- z = the number of this dtype that follows x towards y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:nextafter(second) end
+
+--- y = the bits of x, each inverted
+---@return mrt.Tensor
+function Tensor:bitwise_not() end
+
+--- z = the bits that x and y both have
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:bitwise_and(second) end
+
+--- z = the bits that x or y has
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:bitwise_or(second) end
+
+--- z = the bits that one of x and y has
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:bitwise_xor(second) end
+
+--- z = the bits of x, y places up
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:bitwise_left_shift(second) end
+
+--- z = the bits of x, y places down
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:bitwise_right_shift(second) end
+
+--- z = the greatest common divisor of x and y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:gcd(second) end
+
+--- z = the least common multiple of x and y
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:lcm(second) end
+
+--- y = ln(1 + x), exact where x is small
+---@return mrt.Tensor
+function Tensor:log1p() end
+
+--- y = e^x - 1, exact where x is small
+---@return mrt.Tensor
+function Tensor:expm1() end
+
+--- y = 2^x
+---@return mrt.Tensor
+function Tensor:exp2() end
+
+--- y = the logarithm of x to base 2
+---@return mrt.Tensor
+function Tensor:log2() end
+
+--- y = the logarithm of x to base 10
+---@return mrt.Tensor
+function Tensor:log10() end
+
+--- y = tan x
+---@return mrt.Tensor
+function Tensor:tan() end
+
+--- y = the angle from -pi/2 to pi/2 whose sine is x
+---@return mrt.Tensor
+function Tensor:asin() end
+
+--- y = the angle from 0 to pi whose cosine is x
+---@return mrt.Tensor
+function Tensor:acos() end
+
+--- y = the angle from -pi/2 to pi/2 whose tangent is x
+---@return mrt.Tensor
+function Tensor:atan() end
+
+--- y = (e^x - e^-x) / 2
+---@return mrt.Tensor
+function Tensor:sinh() end
+
+--- y = (e^x + e^-x) / 2
+---@return mrt.Tensor
+function Tensor:cosh() end
+
+--- y = the number whose sinh is x
+---@return mrt.Tensor
+function Tensor:asinh() end
+
+--- y = the number from 0 whose cosh is x
+---@return mrt.Tensor
+function Tensor:acosh() end
+
+--- y = the number whose tanh is x
+---@return mrt.Tensor
+function Tensor:atanh() end
+
+--- y = 1 - erf x, exact where erf x is near 1
+---@return mrt.Tensor
+function Tensor:erfc() end
+
+--- y = the number whose erf is x
+---@return mrt.Tensor
+function Tensor:erfinv() end
+
+--- y = ln |gamma(x)|
+---@return mrt.Tensor
+function Tensor:lgamma() end
+
+--- y = the derivative of ln gamma(x)
+---@return mrt.Tensor
+function Tensor:digamma() end
+
+---@class mrt.op.polygamma
+---@field n integer
+
+--- y = the n-th derivative of digamma(x)
+---@param n integer
+---@return mrt.Tensor
+---@overload fun(self: mrt.Tensor, options: mrt.op.polygamma): mrt.Tensor
+function Tensor:polygamma(n) end
+
+--- y = the modified Bessel function of x, of order 0
+---@return mrt.Tensor
+function Tensor:i0() end
+
+--- y = the modified Bessel function of x, of order 1
+---@return mrt.Tensor
+function Tensor:i1() end
+
+--- y = sin(pi x) / (pi x), 1 at 0
+---@return mrt.Tensor
+function Tensor:sinc() end
+
+--- z = x ln y, 0 where x = 0
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:xlogy(second) end
+
+--- z = ln(e^x + e^y)
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:logaddexp(second) end
+
+--- z = the logarithm of 2^x + 2^y to base 2
+---@param second mrt.Operand
+---@return mrt.Tensor
+function Tensor:logaddexp2(second) end
+
+---@class mrt.op.hardtanh
+---@field min_val? number  default -1
+---@field max_val? number  default 1
+
+--- y = x, at least min_val, at most max_val
+---@param min_val? number  default -1
+---@param max_val? number  default 1
+---@return mrt.Tensor
+---@overload fun(self: mrt.Tensor, options: mrt.op.hardtanh): mrt.Tensor
+function Tensor:hardtanh(min_val, max_val) end
+
+---@class mrt.op.leaky_relu
+---@field negative_slope? number  default 0.01
+
+--- y = x where x > 0, else negative_slope x
+---@param negative_slope? number  default 0.01
+---@return mrt.Tensor
+---@overload fun(self: mrt.Tensor, options: mrt.op.leaky_relu): mrt.Tensor
+function Tensor:leaky_relu(negative_slope) end
+
+---@class mrt.op.softshrink
+---@field lambd? number  default 0.5
+
+--- y = x nearer to 0 by lambd, or 0
+---@param lambd? number  default 0.5
+---@return mrt.Tensor
+---@overload fun(self: mrt.Tensor, options: mrt.op.softshrink): mrt.Tensor
+function Tensor:softshrink(lambd) end
+
+---@class mrt.op.hardshrink
+---@field lambd? number  default 0.5
+
+--- y = x where |x| > lambd, else 0
+---@param lambd? number  default 0.5
+---@return mrt.Tensor
+---@overload fun(self: mrt.Tensor, options: mrt.op.hardshrink): mrt.Tensor
+function Tensor:hardshrink(lambd) end
+
+---@class mrt.op.threshold
+---@field threshold number
+---@field value number
+
+--- y = x where x > threshold, else value
+---@param threshold number
+---@param value number
+---@return mrt.Tensor
+---@overload fun(self: mrt.Tensor, options: mrt.op.threshold): mrt.Tensor
+function Tensor:threshold(threshold, value) end
+
+--- y = x hardsigmoid(x)
+---@return mrt.Tensor
+function Tensor:hardswish() end
+
+--- y = (x + 3) / 6, from 0 to 1
+---@return mrt.Tensor
+function Tensor:hardsigmoid() end
+
+--- y = x tanh(log(1 + e^x))
+---@return mrt.Tensor
+function Tensor:mish() end
+
+--- y = -log(1 + e^-x)
+---@return mrt.Tensor
+function Tensor:logsigmoid() end
+
+--- y = x / (1 + |x|)
+---@return mrt.Tensor
+function Tensor:softsign() end
 
 ---@class mrt.op.gelu
 ---@field approximate? "none"|"tanh"  default none
@@ -249,10 +473,6 @@ function Tensor:gelu(approximate) end
 --- y = x / (1 + e^-x)
 ---@return mrt.Tensor
 function Tensor:silu() end
-
---- y = log(1 + e^x)
----@return mrt.Tensor
-function Tensor:softplus() end
 
 ---@class mrt.op.dropout
 ---@field p? number  default 0.5

@@ -33,9 +33,14 @@ static const char before[] = R"(
 extern "C" {
 FUNCTION(exp) FUNCTION(log) FUNCTION(sqrt) FUNCTION(sin) FUNCTION(cos)
 FUNCTION(tanh) FUNCTION(erf) FUNCTION(floor) FUNCTION(ceil) FUNCTION(rint)
-FUNCTION(fabs)
-float powf(float, float); double pow(double, double);
-float fmodf(float, float); double fmod(double, double);
+FUNCTION(fabs) FUNCTION(trunc) FUNCTION(log1p) FUNCTION(expm1) FUNCTION(exp2)
+FUNCTION(log2) FUNCTION(log10) FUNCTION(tan) FUNCTION(asin) FUNCTION(acos)
+FUNCTION(atan) FUNCTION(sinh) FUNCTION(cosh) FUNCTION(asinh) FUNCTION(acosh)
+FUNCTION(atanh) FUNCTION(erfc) FUNCTION(lgamma)
+#define FUNCTION2(name)                                                        \
+  float name##f(float, float); double name(double, double);
+FUNCTION2(pow) FUNCTION2(fmod) FUNCTION2(atan2) FUNCTION2(hypot)
+FUNCTION2(copysign) FUNCTION2(nextafter)
 }
 struct places { unsigned x; };
 static thread_local places threadIdx, blockIdx, blockDim, gridDim;

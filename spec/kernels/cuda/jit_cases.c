@@ -58,6 +58,24 @@ static bool set_options(jit_case *c, int which, int64_t n) {
                                                      : which == 1 ? 0.5
                                                                   : 1 };
     return which < 3;
+  case MRT_OP_polygamma:
+    c->options.polygamma.n = which;
+    return which < 4;
+  case MRT_OP_clamp:
+  case MRT_OP_hardtanh:
+    c->options.some[0] = which ? -1 : 2, c->options.some[1] = 2;
+    return which < 2;
+  case MRT_OP_leaky_relu:
+  case MRT_OP_softshrink:
+  case MRT_OP_hardshrink:
+  case MRT_OP_lerp:
+    c->options.some[0] = which ? 0.75 : 0.25;
+    return which < 2;
+  case MRT_OP_elu:
+  case MRT_OP_nan_to_num:
+  case MRT_OP_threshold:
+    c->options.some[0] = 1.5, c->options.some[1] = 2, c->options.some[2] = 0.5;
+    return which < 1;
   default:
     return which == 0;
   }

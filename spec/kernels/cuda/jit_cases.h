@@ -10,6 +10,7 @@
 #include "op/make.h"
 #include "op/op.h"
 #include "op/random.h"
+#include "op/special.h"
 
 typedef struct jit_case {
   int op, nin;
@@ -22,6 +23,8 @@ typedef struct jit_case {
     mrt_rand_options rand;
     mrt_randint_options randint;
     mrt_dropout_options dropout;
+    mrt_polygamma_options polygamma;
+    double some[3]; /* of those that are doubles */
   } options;
 } jit_case;
 

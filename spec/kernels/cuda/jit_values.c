@@ -101,13 +101,29 @@ void *jit_values(mrt_dtype d, int64_t n, int input) {
 
 bool chain_exact(int op) {
   static const bool near[MRT_OP_COUNT] = {
-    [MRT_OP_exp] = true,       [MRT_OP_log] = true,
-    [MRT_OP_sin] = true,       [MRT_OP_cos] = true,
-    [MRT_OP_tanh] = true,      [MRT_OP_sigmoid] = true,
-    [MRT_OP_erf] = true,       [MRT_OP_pow] = true,
-    [MRT_OP_gelu] = true,      [MRT_OP_gelu_grad] = true,
-    [MRT_OP_silu] = true,      [MRT_OP_randn] = true,
-    [MRT_OP_silu_grad] = true, [MRT_OP_softplus] = true,
+    [MRT_OP_exp] = true,        [MRT_OP_log] = true,
+    [MRT_OP_sin] = true,        [MRT_OP_cos] = true,
+    [MRT_OP_tanh] = true,       [MRT_OP_sigmoid] = true,
+    [MRT_OP_erf] = true,        [MRT_OP_pow] = true,
+    [MRT_OP_gelu] = true,       [MRT_OP_gelu_grad] = true,
+    [MRT_OP_silu] = true,       [MRT_OP_randn] = true,
+    [MRT_OP_silu_grad] = true,  [MRT_OP_softplus] = true,
+    [MRT_OP_log1p] = true,      [MRT_OP_expm1] = true,
+    [MRT_OP_exp2] = true,       [MRT_OP_log2] = true,
+    [MRT_OP_log10] = true,      [MRT_OP_tan] = true,
+    [MRT_OP_asin] = true,       [MRT_OP_acos] = true,
+    [MRT_OP_atan] = true,       [MRT_OP_sinh] = true,
+    [MRT_OP_cosh] = true,       [MRT_OP_asinh] = true,
+    [MRT_OP_acosh] = true,      [MRT_OP_atanh] = true,
+    [MRT_OP_erfc] = true,       [MRT_OP_erfinv] = true,
+    [MRT_OP_lgamma] = true,     [MRT_OP_digamma] = true,
+    [MRT_OP_polygamma] = true,  [MRT_OP_i0] = true,
+    [MRT_OP_i1] = true,         [MRT_OP_sinc] = true,
+    [MRT_OP_logit] = true,      [MRT_OP_xlogy] = true,
+    [MRT_OP_logaddexp] = true,  [MRT_OP_logaddexp2] = true,
+    [MRT_OP_elu] = true,        [MRT_OP_mish] = true,
+    [MRT_OP_logsigmoid] = true, [MRT_OP_atan2] = true,
+    [MRT_OP_hypot] = true,
   };
   return !near[op];
 }

@@ -1,4 +1,4 @@
--- activation.lua -- samples of gelu, silu and their gradients
+-- activation.lua -- samples of smooth activations
 
 local nan = 0 / 0
 
@@ -74,6 +74,19 @@ end
 
 return {
   { op = "softplus", grad = true, cases = cases(1, { {} }), bad = one, oracle = each(softplus) },
+  { op = "logsigmoid", grad = true, cases = cases(1, { {} }), bad = one,
+    oracle = each(function(x)
+      return -softplus(-x)
+    end) },
+  { op = "softsign", grad = true, cases = cases(1, { {} }), bad = one,
+    oracle = each(function(x)
+      return x / (1 + math.abs(x))
+    end) },
+  { op = "mish", grad = true, cases = cases(1, { {} }), bad = one,
+    oracle = each(function(x)
+      local n = math.exp(math.min(x, 40)) * (math.exp(math.min(x, 40)) + 2)
+      return x ~= x and x or x * n / (n + 2)
+    end) },
   { op = "gelu", grad = true, cases = cases(1, both), bad = one,
     oracle = each(function(x, _, options)
       return x * way(options)(x)

@@ -1,68 +1,20 @@
 -- pointwise.lua -- samples of operators that work element by element
 --
--- Sizes are below, at and above a vector and a block of the kernels; values
--- include what IEEE 754 makes special and the ends of the integers.
+-- Values include what IEEE 754 makes special and the ends of the integers.
 
 local inf, nan = math.huge, 0 / 0
 
--- An oracle from a function of one element of each input.
-local function each(f)
-  return function(ins, options)
-    local data, all = {}, ins[#ins]
-    for i = 1, #all.data do
-      local x, y, z = ins[1].data[i], ins[2] and ins[2].data[i], ins[3] and ins[3].data[i]
-      data[i] = f(x, y, z, all.dtype, options)
-    end
-    return { { dims = all.dims, data = data } }
-  end
-end
+local elements = require "op.elements"
+local each, cases, given, held = elements.each, elements.cases, elements.given, elements.held
+local as_f32 = elements.as_f32
 
-local shapes = { {}, { 1 }, { 7 }, { 3, 5 }, { 2, 3, 67 }, { 1, 4, 1 }, { 0, 3 }, { 3, 0 } }
-local longest = { 5000 }
-local deepest = { 2, 1, 2, 1, 3, 1, 2, 2 }
-
--- The shapes above with `n` inputs each, in [low, high); `more` cases follow.
-local function cases(n, low, high, more)
-  local list = {}
-  local function add(dims)
-    local inputs = {}
-    for i = 1, n do
-      inputs[i] = { dims = dims, low = low, high = high }
-    end
-    list[#list + 1] = { inputs = inputs }
-  end
-  for _, dims in ipairs(shapes) do
-    add(dims)
-  end
-  add(longest)
-  add(deepest)
-  for _, case in ipairs(more or {}) do
-    list[#list + 1] = case
-  end
-  return list
-end
-
--- A case of given values, which are not for finite differences.
-local function given(dtype, ...)
-  local inputs = {}
-  for i, values in ipairs { ... } do
-    inputs[i] = { dims = { #values }, values = values, dtype = dtype }
-  end
-  return { inputs = inputs, grad = false }
-end
-
-local ids = { dims = { 3 }, dtype = "i64", integer = 5 }
-local bytes = { dims = { 3 }, dtype = "u8", integer = 5 }
 local truth = { dims = { 3 }, dtype = "bool" }
 local three, four = { dims = { 3 } }, { dims = { 4 } }
 
 -- ---- one input --------------------------------------------------------------
 
-local reals_only = {
-  { inputs = { ids }, code = "dtype", match = "i64" },
-  { inputs = { truth }, code = "dtype", match = "cast first" },
-}
-local signed_only = { { inputs = { bytes }, code = "dtype", match = "u8" } }
+local reals_only = elements.no_tensor -- integers become f32
+local no_truth = { { inputs = { truth }, code = "dtype", match = "bool" } }
 
 local function sigmoid(x)
   return 1 / (1 + math.exp(-x))
@@ -104,7 +56,7 @@ local function round(x)
   return rest < 0.5 and below or below + 1
 end
 
-local function whole(f)
+local function finite(f)
   return function(x)
     return (x ~= x or math.abs(x) == inf) and x or f(x)
   end
@@ -112,37 +64,47 @@ end
 
 local extremes = { math.mininteger, math.maxinteger, -1, 0, 1, 77 }
 local function negated(x, _, _, dtype)
-  return dtype == "i32" and -x & 0xffffffff == 0x80000000 and -2 ^ 31 or -x
+  return dtype == "i32" and -x & 0xffffffff == 0x80000000 and -2 ^ 31
+    or dtype == "u8" and -x & 0xff or -x
 end
 
+-- Integers are f32 to functions of real numbers.
+local whole = { as_f32("i64", { -3, 0, 1, 2, 7 }), as_f32("i32", { 1, 2, 3 }),
+                as_f32("u8", { 0, 1, 7 }), as_f32("bool", { 0, 1, 1 }) }
+local function and_whole(case)
+  return { case, table.unpack(whole) }
+end
+local bytes = given("u8", { 0, 1, 7, 255 })
+
 local rows = {
-  { op = "neg", grad = true, bad = signed_only,
+  { op = "neg", grad = true, bad = no_truth,
     cases = cases(1, -9, 9, {
-      given("i64", extremes), given("i32", { -2 ^ 31 // 1 | 0, 5, 0, -7 }),
+      given("i64", extremes), bytes, given("i32", { -2 ^ 31 // 1 | 0, 5, 0, -7 }),
       given(nil, { inf, nan, -0.0 }),
     }),
     oracle = each(negated) },
-  { op = "abs", grad = true, bad = signed_only,
+  { op = "abs", grad = true, bad = no_truth,
     cases = cases(1, -9, 9, {
-      given("i64", extremes), given("i32", { -8, 5, 0 }), given(nil, { -inf, nan, -0.0, 0 }),
+      given("i64", extremes), bytes, given("i32", { -8, 5, 0 }), given(nil, { -inf, nan, -0.0, 0 }),
     }),
     oracle = each(function(x)
       return x < 0 and -x or x
     end) },
-  { op = "sign", grad = true, bad = signed_only,
+  { op = "sign", grad = true, bad = no_truth,
     cases = cases(1, -9, 9, {
-      given("i64", extremes), given("i32", { -8, 5, 0 }), given(nil, { -inf, inf, 0, -0.0 }),
+      given("i64", extremes), bytes, given("i32", { -8, 5, 0 }), given(nil, { -inf, inf, 0, -0.0 }),
     }),
     oracle = each(sign) },
-  { op = "relu", grad = true, bad = signed_only,
+  { op = "relu", grad = true, bad = no_truth,
     cases = cases(1, -9, 9, {
-      given("i64", extremes), given("i32", { -8, 5, 0 }), given(nil, { -inf, inf, 0, nan }),
+      given("i64", extremes), bytes, given("i32", { -8, 5, 0 }), given(nil, { -inf, inf, 0, nan }),
     }),
     oracle = each(function(x)
       return x < 0 and 0 or x
     end) },
   { op = "exp", grad = true, bad = reals_only,
-    cases = cases(1, -5, 5, { given(nil, { -inf, inf, nan, 0, -800, -87.5, -100, 800, 88.5 }) }),
+    cases = cases(1, -5, 5,
+      and_whole(given(nil, { -inf, inf, nan, 0, -800, -87.5, -100, 800, 88.5 }))),
     oracle = function(ins)
       local outs = each(math.exp)(ins)
       for i, y in ipairs(outs[1].data) do
@@ -153,55 +115,99 @@ local rows = {
       return outs
     end },
   { op = "log", grad = true, bad = reals_only,
-    cases = cases(1, 0.1, 9, { given(nil, { 0, -1, inf, nan, 1, 1e-40, 1e38, 0.999, 1.001 }) }),
+    cases = cases(1, 0.1, 9,
+      and_whole(given(nil, { 0, -1, inf, nan, 1, 1e-40, 1e38, 0.999, 1.001 }))),
     oracle = each(function(x)
       return math.log(x)
     end) },
   { op = "sqrt", grad = true, bad = reals_only,
-    cases = cases(1, 0.5, 9, { given(nil, { 0, -1, inf, nan, 4 }) }),
+    cases = cases(1, 0.5, 9, and_whole(given(nil, { 0, -1, inf, nan, 4 }))),
     oracle = each(math.sqrt) },
   { op = "rsqrt", grad = true, bad = reals_only,
-    cases = cases(1, 0.5, 9, { given(nil, { 0, -1, inf, nan, 4 }) }),
+    cases = cases(1, 0.5, 9, and_whole(given(nil, { 0, -1, inf, nan, 4 }))),
     oracle = each(function(x)
       return 1 / math.sqrt(x)
     end) },
   { op = "reciprocal", grad = true, bad = reals_only,
-    cases = cases(1, 0.5, 3, { given(nil, { 0, -0.0, inf, -inf, nan, -4 }) }),
+    cases = cases(1, 0.5, 3,
+      and_whole(given(nil, { 0, -0.0, inf, -inf, nan, -4 }))),
     oracle = each(function(x)
       return 1 / x
     end) },
   { op = "sin", grad = true, bad = reals_only,
-    cases = cases(1, -9, 9, { given(nil, { 0, 99999, 123456.5, -1e7, 3e20, inf, nan, 22 }) }),
+    cases = cases(1, -9, 9,
+      and_whole(given(nil, { 0, 99999, 123456.5, -1e7, 3e20, inf, nan, 22 }))),
     oracle = each(math.sin) },
   { op = "cos", grad = true, bad = reals_only,
-    cases = cases(1, -9, 9, { given(nil, { 0, 99999, 123456.5, -1e7, 3e20, inf, nan, 11 }) }),
+    cases = cases(1, -9, 9,
+      and_whole(given(nil, { 0, 99999, 123456.5, -1e7, 3e20, inf, nan, 11 }))),
     oracle = each(math.cos) },
   { op = "tanh", grad = true, bad = reals_only,
-    cases = cases(1, -3, 3, { given(nil, { 0, inf, -inf, nan, 1e-3, -20, 9.5 }) }),
+    cases = cases(1, -3, 3,
+      and_whole(given(nil, { 0, inf, -inf, nan, 1e-3, -20, 9.5 }))),
     oracle = each(function(x)
       local e = math.exp(-2 * math.abs(x))
       local y = (1 - e) / (1 + e)
       return x < 0 and -y or y
     end) },
   { op = "sigmoid", grad = true, bad = reals_only,
-    cases = cases(1, -5, 5, { given(nil, { 0, inf, -inf, nan, 50, -50 }) }),
+    cases = cases(1, -5, 5,
+      and_whole(given(nil, { 0, inf, -inf, nan, 50, -50 }))),
     oracle = each(sigmoid) },
   { op = "erf", grad = true, bad = reals_only,
-    cases = cases(1, -3.5, 3.5, { given(nil, { 0, inf, -inf, nan, 0.99, 1, 1.01, 6, -4.5 }) }),
+    cases = cases(1, -3.5, 3.5,
+      and_whole(given(nil, { 0, inf, -inf, nan, 0.99, 1, 1.01, 6, -4.5 }))),
     oracle = each(erf) },
-  { op = "floor", grad = true, bad = reals_only,
-    cases = cases(1, -9, 9, { given(nil, { 0, inf, -inf, nan, 2, -2, 1e18, -0.5 }) }),
-    oracle = each(whole(math.floor)) },
-  { op = "ceil", grad = true, bad = reals_only,
-    cases = cases(1, -9, 9, { given(nil, { 0, inf, -inf, nan, 2, -2, 1e18, -0.5 }) }),
-    oracle = each(whole(math.ceil)) },
-  { op = "round", grad = true, bad = reals_only,
-    cases = cases(1, -9, 9, { given(nil, { 0.5, 1.5, 2.5, -0.5, -1.5, inf, nan, 1e18, 7.499 }) }),
-    oracle = each(whole(round)) },
+  { op = "floor", grad = true, bad = no_truth,
+    cases = cases(1, -9, 9, { given(nil, { 0, inf, -inf, nan, 2, -2, 1e18, -0.5 }),
+      given("i64", extremes), given("i32", { -7, 7 }), bytes }),
+    oracle = each(finite(math.floor)) },
+  { op = "ceil", grad = true, bad = no_truth,
+    cases = cases(1, -9, 9, { given(nil, { 0, inf, -inf, nan, 2, -2, 1e18, -0.5 }),
+      given("i64", extremes), given("i32", { -7, 7 }), bytes }),
+    oracle = each(finite(math.ceil)) },
+  { op = "round", grad = true, bad = no_truth,
+    cases = cases(1, -9, 9, { given(nil, { 0.5, 1.5, 2.5, -0.5, -1.5, inf, nan, 1e18, 7.499 }),
+      given("i64", extremes), given("i32", { -7, 7 }), bytes }),
+    oracle = each(finite(round)) },
+  { op = "trunc", grad = true, bad = no_truth,
+    cases = cases(1, -9, 9, { given(nil, { 0.5, 1.5, -0.5, -1.5, inf, -inf, nan, 1e18, -7.499 }),
+      given("i64", extremes), given("i32", { -7, 7 }), bytes }),
+    oracle = each(finite(function(x)
+      return x < 0 and math.ceil(x) or math.floor(x)
+    end)) },
   { op = "isnan", grad = false, bad = reals_only,
-    cases = cases(1, -9, 9, { given(nil, { nan, inf, -inf, 0, -nan }) }),
+    cases = cases(1, -9, 9, { given(nil, { nan, inf, -inf, 0, -nan }), table.unpack(whole) }),
     oracle = each(function(x)
       return x ~= x
+    end) },
+  { op = "isinf", grad = false, bad = reals_only,
+    cases = cases(1, -9, 9, { given(nil, { nan, inf, -inf, 0, 3e38 }), table.unpack(whole) }),
+    oracle = each(function(x)
+      return x == inf or x == -inf
+    end) },
+  { op = "isfinite", grad = false, bad = reals_only,
+    cases = cases(1, -9, 9, { given(nil, { nan, inf, -inf, 0, 3e38 }), table.unpack(whole) }),
+    oracle = each(function(x)
+      return x == x and x ~= inf and x ~= -inf
+    end) },
+  { op = "signbit", grad = false, bad = reals_only,
+    cases = cases(1, -9, 9, { given(nil, { 0, -0.0, inf, -inf, -1e-40, 1e-40 }),
+      table.unpack(whole) }),
+    oracle = each(function(x)
+      return x < 0 or (math.type(x) == "float" and 1 / x == -inf)
+    end) },
+  { op = "nan_to_num", grad = true, bad = no_truth,
+    cases = cases(1, -9, 9, { given(nil, { nan, inf, -inf, 0, 3e38 }), given("i64", extremes),
+      elements.with({ nan = 7, posinf = 5, neginf = -2 }, given(nil, { nan, inf, -inf, 2 })) }),
+    oracle = each(function(x, _, _, dtype, o)
+      local most = dtype == "f32" and 3.4028234663852886e38 or 1.7976931348623157e308
+      if x ~= x then
+        return o.nan or 0
+      elseif x == inf or x == -inf then
+        return x > 0 and (o.posinf or most) or x < 0 and (o.neginf or -most)
+      end
+      return x
     end) },
   { op = "logical_not", grad = false,
     cases = { { inputs = { { dims = { 3, 67 }, dtype = "bool" } } }, given("bool", { 0, 1 }) },
@@ -212,16 +218,6 @@ local rows = {
 }
 
 -- ---- two inputs -------------------------------------------------------------
-
--- An integer result as its dtype holds it.
-local function held(z, dtype)
-  if dtype == "u8" then
-    return z & 0xff
-  elseif dtype == "i32" then
-    return (z + 0x80000000 & 0xffffffff) - 0x80000000
-  end
-  return z
-end
 
 local function integers(f)
   return function(x, y, _, dtype)
@@ -273,7 +269,6 @@ local function compared(f)
 end
 local both = with(whole_numbers, given(nil, special, others))
 local truths = given("bool", { 0, 0, 1, 1 }, { 0, 1, 0, 1 })
-local no_bool = { { inputs = { truth, truth }, code = "dtype", match = "bool" } }
 
 for _, row in ipairs {
   { op = "add", grad = true, bad = unequal,
@@ -292,43 +287,108 @@ for _, row in ipairs {
       return x * y
     end)) },
   { op = "div", grad = true,
-    bad = {
-      { inputs = { three, four }, code = "shape" },
-      { inputs = { ids, ids }, code = "dtype", match = "cast first" },
-    },
-    cases = cases(2, 0.5, 3, { given(nil, special, others) }),
+    bad = { unequal[1] },
+    cases = cases(2, 0.5, 3, { given(nil, special, others),
+      as_f32("i64", { 1, -7, 0 }, { 3, 2, 5 }) }),
     oracle = each(function(x, y)
       return x / y
     end) },
   { op = "pow", grad = true,
-    bad = { { inputs = { three, four }, code = "shape" },
-            { inputs = { ids, ids }, code = "dtype", match = "cast first" } },
+    bad = { unequal[1] },
     cases = cases(2, 0.3, 3, {
+      as_f32("i64", { 2, 3, -2 }, { 3, -1, 2 }),
       given(nil, { 0, 0, 0, -2, -2, -2, 1, nan, 5, -1, inf, 4, 9, 10, 2 },
                  { 0, 2, -1, 3, 2, 0.5, nan, 0, -2, inf, -1, 0.5, 0.5, -3, 30 }),
     }),
     oracle = each(function(x, y)
       return x ^ y
     end) },
-  { op = "maximum", grad = true, bad = unequal,
-    cases = cases(2, -9, 9, both), oracle = each(larger) },
-  { op = "minimum", grad = true, bad = unequal,
-    cases = cases(2, -9, 9, both), oracle = each(smaller) },
+  { op = "maximum", grad = true, bad = { unequal[1] },
+    cases = cases(2, -9, 9, with(both, truths)), oracle = each(larger) },
+  { op = "minimum", grad = true, bad = { unequal[1] },
+    cases = cases(2, -9, 9, with(both, truths)), oracle = each(smaller) },
   { op = "remainder", grad = true, bad = unequal,
     cases = cases(2, 1, 9, with(whole_numbers,
       given(nil, { 5, -5, 5, -5, 0, 6, 1, -1, 1 }, { 3, 3, -3, -3, 3, 3, inf, inf, 0 }))),
     oracle = each(integers(remainder)) },
+  { op = "fmod", grad = true, bad = unequal,
+    cases = cases(2, 1, 9, with(whole_numbers, given(nil,
+      { 5, -5, 5, -5, 0, 6, 1, -1, 1, 1e30, 3e20, 1e-40, 0.3, -7.5, 2.9999998, inf },
+      { 3, 3, -3, -3, 3, 3, inf, inf, 0, 3, 1e-7, 7e-42, 0.1, 2.5, 3, 2 }))),
+    oracle = each(integers(function(x, y)
+      if y == 0 and math.type(y) == "integer" then
+        return 0
+      end
+      return math.fmod(x, y)
+    end)) },
+  { op = "atan2", grad = true, bad = { unequal[1] },
+    cases = cases(2, -9, 9, with({ given(nil, { -1, 1, -3, 2, -0.5 }, { -1, -1, 2, -8, 0.25 }),
+      given(nil, { 0, -0.0, 0, -0.0, 1, -1, inf, inf, -inf, 3e38, 1e-40, nan },
+                 { 1, 1, -1, -1, 0, 0, inf, -inf, 1, 3e38, -1e-40, 1 }) },
+      as_f32("i64", { 1, -1 }, { -1, 0 }))),
+    oracle = each(function(x, y)
+      return math.atan(x, y)
+    end) },
+  { op = "hypot", grad = true, bad = { unequal[1] },
+    cases = cases(2, -9, 9, { given(nil, { 3, -3, 0, 1e30, 1e-30, inf, nan, nan },
+                                          { 4, -4, 0, 1e30, 1e-30, 1, -inf, 1 }) }),
+    oracle = each(function(x, y)
+      local a, b = math.max(math.abs(x), math.abs(y)), math.min(math.abs(x), math.abs(y))
+      if x == inf or y == inf or x == -inf or y == -inf then
+        return inf
+      end
+      return (x ~= x or y ~= y) and nan or a == 0 and 0 or a * math.sqrt(1 + (b / a) ^ 2)
+    end) },
+  { op = "copysign", grad = true, bad = { unequal[1] },
+    cases = cases(2, -9, 9, { given(nil, { 3, -3, 0, inf, -2, 5 }, { -4, 4, -1, -2, -0.0, 0 }) }),
+    oracle = each(function(x, y)
+      local below = y < 0 or y == 0 and 1 / y < 0
+      return below and -math.abs(x) or math.abs(x)
+    end) },
+  { op = "nextafter", grad = false, bad = { unequal[1] }, tolerance = 0,
+    cases = { given("f32", { 1, 1, -1, -1, 0, 0, 2, inf, nan, 3.4028234663852886e38 },
+                           { 2, 0, 0, -2, 1, -1, 2, 0, 1, inf }),
+              given("f64", { 1, 1, -1, 0, 0 }, { 2, 0, 0, 1, -1 }),
+              { inputs = { { dims = { 0, 3 } }, { dims = { 0, 3 } } } } },
+    oracle = each(function(x, y, _, dtype)
+      local format, int = dtype == "f32" and "<f" or "<d", dtype == "f32" and "<i4" or "<i8"
+      if x ~= x or y ~= y then
+        return nan
+      elseif x == y then
+        return y
+      end
+      local bits = x == 0 and 0 or (string.unpack(int, string.pack(format, math.abs(x))))
+      if x == 0 then
+        return (y > 0 and 1 or -1) * (string.unpack(format, string.pack(int, 1)))
+      end
+      local z = string.unpack(format, string.pack(int, bits + ((y > x) == (x > 0) and 1 or -1)))
+      return x > 0 and z or -z
+    end) },
+  { op = "lerp", grad = true,
+    bad = { { inputs = unequal[1].inputs, options = { weight = 0.5 }, code = "shape" },
+            { inputs = { three, three }, code = "value", match = "weight" } },
+    cases = (function()
+      local list = {}
+      for _, w in ipairs { 0, 0.3, 0.5, 1, 1.5, -1 } do
+        list[#list + 1] = { inputs = { { dims = { 3, 67 } }, { dims = { 3, 67 } } },
+                            options = { weight = w } }
+      end
+      return list
+    end)(),
+    oracle = each(function(x, y, _, _, o)
+      return x + o.weight * (y - x)
+    end) },
   { op = "eq", bad = { unequal[1] }, cases = cases(2, -1, 1, with(both, truths)),
     oracle = compared(function(x, y) return x == y end) },
   { op = "ne", bad = { unequal[1] }, cases = cases(2, -1, 1, with(both, truths)),
     oracle = compared(function(x, y) return x ~= y end) },
-  { op = "lt", bad = no_bool, cases = cases(2, -1, 1, both),
+  { op = "lt", bad = { unequal[1] }, cases = cases(2, -1, 1, with(both, truths)),
     oracle = compared(function(x, y) return x < y end) },
-  { op = "le", bad = no_bool, cases = cases(2, -1, 1, both),
+  { op = "le", bad = { unequal[1] }, cases = cases(2, -1, 1, with(both, truths)),
     oracle = compared(function(x, y) return x <= y end) },
-  { op = "gt", bad = no_bool, cases = cases(2, -1, 1, both),
+  { op = "gt", bad = { unequal[1] }, cases = cases(2, -1, 1, with(both, truths)),
     oracle = compared(function(x, y) return x > y end) },
-  { op = "ge", bad = no_bool, cases = cases(2, -1, 1, both),
+  { op = "ge", bad = { unequal[1] }, cases = cases(2, -1, 1, with(both, truths)),
     oracle = compared(function(x, y) return x >= y end) },
   { op = "logical_and", cases = { truths },
     bad = { { inputs = { three, three }, code = "dtype", match = "bool" } },

@@ -1,0 +1,36 @@
+/* special.c -- blocks of special functions
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/special.h"
+#include "elementary.h"
+#include "pointwise.h"
+#include "special.h"
+
+MRT_REAL1(erfc, m_erfc(x));
+MRT_REAL1(erfinv, m_erfinv(x));
+MRT_REAL1(lgamma, m_lgamma(x));
+MRT_REAL1(digamma, (real)wide_digamma(x));
+MRT_REAL1(i0, m_i0(x));
+MRT_REAL1(i1, m_i1(x));
+MRT_REAL1(sinc, (real)wide_sinc(x));
+MRT_REAL1(logit, m_logit(x));
+
+static void polygamma_block(const mrt_block *b) {
+  const mrt_polygamma_options *o = b->options;
+  if (o->n == 0)
+    MRT_EACH1(b, real, real, wide_digamma(x));
+  else if (o->n == 1)
+    MRT_EACH1(b, real, real, wide_trigamma(x));
+  else
+    MRT_EACH1(b, real, real, wide_polygamma((int)o->n, x));
+}
+MRT_KERNEL(polygamma, .block = polygamma_block);
+
+/* 0 log y is 0, unless y is NaN. */
+MRT_REAL2(xlogy, x == 0 && y == y ? 0 : x * m_log(y));
+
+/* The larger plus what the smaller adds; of equal infinities it is that. */
+static inline real apart(real x, real y) { return x == y ? 0 : m_abs(x - y); }
+MRT_REAL2(logaddexp, (x > y ? x : y) + log_one_and(m_exp(-apart(x, y))));
+MRT_REAL2(logaddexp2, (x > y ? x : y) +
+                          (real)WIDE_LOG2E * log_one_and(m_exp2(-apart(x, y))));
