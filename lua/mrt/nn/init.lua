@@ -83,12 +83,6 @@ local nn = {
   VGG = require "mrt.nn.vgg",
   UNet = require "mrt.nn.unet",
 
-  ReLU = activation.ReLU,
-  GELU = activation.GELU,
-  SiLU = activation.SiLU,
-  Tanh = activation.Tanh,
-  Sigmoid = activation.Sigmoid,
-
   generate = require "mrt.nn.generate",
   quantize = require "mrt.nn.quantize",
   lora = require "mrt.nn.lora",
@@ -99,7 +93,7 @@ local distance = require "mrt.nn.distance"
 nn.pairwise_distance, nn.cosine_similarity = distance.pairwise_distance,
   distance.cosine_similarity
 local losses = require "mrt.nn.loss.module"(loss)
-local families = { loss, losses }
+local families = { activation, loss, losses }
 for _, file in ipairs { "distance_layer", "transformer", "cell", "channel_dropout", "spatial_norm",
   "bilinear", "container", "reparametrize" } do
   families[#families + 1] = require("mrt.nn." .. file)
