@@ -8,6 +8,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local bits = require "support.bits"
 local failure = require "support.failure"
+local program = require "support.program"
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
 local ROWS <const> = 400
@@ -147,6 +148,31 @@ describe("updates by rows", function()
   end)
 end)
 
+describe("updates by many threads #process", function()
+  it("have the bits of one", function()
+    local script = [[
+      local mrt = require "mrt"
+      mrt.seed(1)
+      for _, kind in ipairs { "sgd", "adagrad", "adam" } do
+        local bag, rows = mrt.nn.EmbeddingBag(5000, 48), mrt.nn.Embedding(5000, 48)
+        local params = { bag.weight, rows.weight }
+        local opt = mrt.optim[kind](params, { lr = 0.1, lazy = kind == "adam" })
+        local step = mrt.compile(function(i)
+          local x = bag(i) + bag(i * 7 % 5000) + rows(i):mean(2)
+          opt:step(mrt.grad((x ^ 2):sum(), params))
+        end)
+        for round = 1, 2 do step(mrt.randint(0, 50 ^ round, 80, 20, { dtype = "i32" })) end
+        for _, p in ipairs(params) do print((p:bytes():gsub(".", function(c)
+          return ("%02x"):format(c:byte())
+        end))) end
+      end]]
+    local one = program.script(script, "MRT_THREADS=1")
+    assert.is_true(#one > 1e6)
+    assert.is_true(one == program.script(script, "MRT_THREADS=2"))
+    assert.is_true(one == program.script(script, "MRT_THREADS=5"))
+  end)
+end)
+
 describe("updates by rows on a CUDA device", function()
   if not os.getenv "MRT_CUDA" then
     pending "MRT_CUDA names no plug-in"
@@ -253,6 +279,19 @@ describe("a table", function()
       local err = failure(step)
       assert.equal("data", err.code)
       assert.equal(before, w:bytes())
+    end
+  end)
+
+  it("has no gradient of ids or offsets out of range, looked up or not", function()
+    local w = mrt.parameter(mrt.randn(4, 3))
+    local function i(list) return mrt.tensor(list, { dtype = "i64" }) end
+    for _, case in ipairs { { i { 0, 9 } }, { i { -1 } }, { i { { 0, 9 } }, bag = true },
+      { i { 0, 1, 2 }, i { 0, 2, 1 }, bag = true }, { i { 0, 1, 2 }, i { 0, 5 }, bag = true } } do
+      local op = case.bag and "embedding_bag" or "embedding"
+      local g = mrt.grad(w[op](w, case[1], case[2]):sum(), { w })[1]
+      local err = failure(g.bytes, g)
+      assert.equal("data", err.code)
+      assert.matches("embedding.*wanted", err.message)
     end
   end)
 

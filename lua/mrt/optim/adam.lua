@@ -26,7 +26,8 @@ local fused = require "mrt.optim.update"
 ---@field weight_decay? number   default 0, added to the gradient
 ---@field state? "f32"|"bf16"|"8bit"  what m and v are stored in, default "f32"
 ---@field lazy? boolean         where a row of a gradient is 0 (of an embedding, what was not
----  looked up) p, m and v stay, as in PyTorch's SparseAdam; default false
+---  looked up) p, m and v stay, as in PyTorch's SparseAdam, but that eps is added after
+---  the correction of bias; default false
 
 --- Make an Adam optimizer.
 ---

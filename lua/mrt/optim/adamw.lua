@@ -27,7 +27,8 @@ local fused = require "mrt.optim.update"
 ---@field state? "f32"|"bf16"|"8bit"  what m and v are stored in: 8, 4 or about 2
 ---  bytes for each element; default "f32".  bf16 is rounded stochastically
 ---@field lazy? boolean         where a row of a gradient is 0 (of an embedding, what was not
----  looked up) p, m and v stay, as in PyTorch's SparseAdam; default false
+---  looked up) p, m and v stay, as in PyTorch's SparseAdam, but that eps is added after
+---  the correction of bias; default false
 
 --- Make an AdamW optimizer.
 ---
