@@ -9,6 +9,7 @@ local core = require "mrt.core"
 local bits = require "support.bits"
 local failure = require "support.failure"
 local program = require "support.program"
+local ranks = require "support.ranks"
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
 local ROWS <const> = 400
@@ -170,6 +171,47 @@ describe("updates by many threads #process", function()
     assert.is_true(#one > 1e6)
     assert.is_true(one == program.script(script, "MRT_THREADS=2"))
     assert.is_true(one == program.script(script, "MRT_THREADS=5"))
+  end)
+end)
+
+-- Which rows of a table three steps move, and how far.
+local ranked = [[
+  mrt.seed(4)
+  local tokens, linear = nn.Embedding(40, 6), nn.Linear(6, 3)
+  local model = nn.Sequential(tokens, linear)
+  local opt = optim.adamw(model:parameters(), { lr = 0.1, lazy = true })
+  local before = tokens.weight:to "f64"
+  mrt.eval(before)
+  local step = mrt.compile(function(ids)
+    local loss = (model(ids) ^ 2):mean()
+    opt:step(mrt.grad(loss, model:parameters()))
+    return loss
+  end, { shard = %s })
+  for i = 1, 3 do
+    local ids = mrt.tensor({ 1, 5, 5, 30 + i }, { dtype = "i64" })
+    local rows = 4 // comm.size
+    step(ids:slice(1, comm.rank * rows + 1, comm.rank * rows + rows))
+  end
+  local moved = (tokens.weight:to "f64" - before):abs():sum(2)
+  local words = {}
+  for row, x in ipairs(moved:totable()) do
+    words[row] = x == 0 and "-" or ("%%.4f"):format(x)
+  end
+  return table.concat(words, " ")
+]]
+
+describe("lazy updates of ranks that share parameters #process", function()
+  it("leave the rows that none has looked up, or are refused", function()
+    local function on(n, stage) return ranks.alike(n, ranked:format(stage)) end
+    local one = on(1, "nil")
+    local _, still = one:gsub("%-", "")
+    assert.equal(40 - 5, still)
+    assert.equal(one, on(2, "policy.shard.ddp()"))
+    for _, stage in ipairs { "policy.shard.zero(2)", "policy.shard.zero(3, {bucket = 0})",
+      "policy.shard.fsdp {bucket = '10KiB'}" } do
+      local _, text = failure(on, 2, stage)
+      assert.matches("adamw: lazy .* in pieces", text)
+    end
   end)
 end)
 

@@ -364,6 +364,10 @@ function Shard:units(next, optimizer, params, grads)
   for k, p in ipairs(params) do
     local b = not optimizer:whole(p) and pieces_of[p]
     if not b then
+      if optimizer.options.lazy and pieces_of[p] then
+        core.fail("state", optimizer.name, ("lazy for '%s', which ranks have in pieces, not rows; "
+          .. "policy.shard.ddp() wanted"):format(p:get_name() or p:type()))
+      end
       assigned(self, p)
       local unit = next(optimizer, { p }, { grads[k] })[1]
       unit.index = k
