@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/grid_sample.h"
-#include "cpu.h"
+#include "vmath.h"
 
 enum { STRIP = 128, TAPS = 4 };
 
@@ -80,13 +80,57 @@ static pair pixels_of(const mrt_grid_options *o, real g, int64_t n,
   return p;
 }
 
+/* The same for `count` places, two numbers apart, where nothing is mirrored or
+ * differentiated: without a branch, so that places are done side by side. */
+typedef struct side_pixels {
+  int32_t at[2][STRIP];
+  real weight[2][STRIP];
+} side_pixels;
+static void plain_pixels(const mrt_grid_options *o, const real *g, int64_t n,
+                         int64_t count, side_pixels *to) {
+  bool zeros = o->padding == MRT_GRID_ZEROS;
+  real last = (real)(n - 1), low = zeros ? -2 : 0,
+       high = zeros ? last + 2 : last;
+  real scale = (o->align_corners ? last : (real)n) / 2, middle = last / 2;
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) {
+    real x = g[2 * i] * scale + middle;
+    x = x > low ? x : low; /* no number, too */
+    x = x < high ? x : high;
+    real first = m_floor(x), t = x - first;
+    int32_t at = (int32_t)first;
+    bool here = first >= 0 && first <= last, next = first >= -1 && first < last;
+    to->at[0][i] = here ? at : 0, to->at[1][i] = next ? at + 1 : 0;
+    to->weight[0][i] = here ? 1 - t : 0, to->weight[1][i] = next ? t : 0;
+  }
+}
+
+static void look_up_plain(const sampling *s, const real *grid, int64_t count,
+                          strip *to) {
+  side_pixels x, y;
+  plain_pixels(s->o, grid, s->W, count, &x);
+  plain_pixels(s->o, grid + 1, s->H, count, &y);
+  int32_t W = (int32_t)s->W;
+  for (int k = 0; k < TAPS; k++)
+    for (int64_t i = 0; i < count; i++) {
+      to->at[k][i] = y.at[k / 2][i] * W + x.at[k % 2][i];
+      to->weight[k][i] = y.weight[k / 2][i] * x.weight[k % 2][i];
+    }
+}
+
 /* `count` places of image n from `first` on. */
 static void look_up(const sampling *s, int64_t n, int64_t first, int64_t count,
                     strip *to) {
   const real *grid = s->grid + (n * s->places + first) * 2;
+  const mrt_grid_options *o = s->o;
+  if (o->mode == MRT_GRID_BILINEAR && o->padding != MRT_GRID_REFLECTION &&
+      o->order_x == 0 && o->order_y == 0) {
+    look_up_plain(s, grid, count, to);
+    return;
+  }
   for (int64_t i = 0; i < count; i++) {
-    pair x = pixels_of(s->o, grid[2 * i], s->W, s->o->order_x);
-    pair y = pixels_of(s->o, grid[2 * i + 1], s->H, s->o->order_y);
+    pair x = pixels_of(o, grid[2 * i], s->W, o->order_x);
+    pair y = pixels_of(o, grid[2 * i + 1], s->H, o->order_y);
     for (int k = 0; k < TAPS; k++) {
       to->at[k][i] = (int32_t)(y.at[k / 2] * s->W + x.at[k % 2]);
       to->weight[k][i] = y.weight[k / 2] * x.weight[k % 2];

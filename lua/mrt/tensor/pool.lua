@@ -37,15 +37,16 @@ local function slides(who, o, n)
   return s
 end
 
+local function two(list, i, j, default)
+  return { i and list[i] or default, j and list[j] or default }
+end
+
 -- Options of an operator on images: of sides i and j, which are numbers of `s`, or
 -- nothing for a side that stays.
 local function of_sides(s, i, j, more)
-  local out = {}
-  for name, default in pairs { kernel = 1, stride = 1, padding = 0, dilation = 1 } do
-    out[name] = { i and s[name][i] or default, j and s[name][j] or default }
-  end
-  for name, value in pairs(more) do out[name] = value end
-  return out
+  return { kernel = two(s.kernel, i, j, 1), stride = two(s.stride, i, j, 1),
+    padding = two(s.padding, i, j, 0), dilation = two(s.dilation, i, j, 1),
+    ceil_mode = more.ceil_mode, count_include_pad = more.count_include_pad }
 end
 
 local function without_dilation(o)

@@ -42,6 +42,12 @@ local function side(who, name, n, least)
   refuse(who, "%s %s, an integer from %d wanted", name, tostring(n), least)
 end
 
+local function all_of(value, sides)
+  local out = {}
+  for i = 1, sides do out[i] = value end
+  return out
+end
+
 --- One integer for each of `sides` sides, from one for all or a list.
 ---@param who string
 ---@param name string
@@ -53,13 +59,23 @@ end
 function window.sides(who, name, value, sides, default, least)
   if value == nil then value = default end
   if value == nil then refuse(who, "%s: integers wanted, got none", name) end
-  local list, out = type(value) == "table" and value or { value }, {}
-  if #list ~= 1 and #list ~= sides then
-    refuse(who, "%s: %d integers, one%s wanted", name, #list,
+  least = least or 0
+  if type(value) ~= "table" then return all_of(side(who, name, value, least), sides) end
+  local out = {}
+  if #value ~= 1 and #value ~= sides then
+    refuse(who, "%s: %d integers, one%s wanted", name, #value,
       sides > 1 and " or " .. sides or "")
   end
-  for i = 1, sides do out[i] = side(who, name, list[i] or list[1], least or 0) end
+  for i = 1, sides do out[i] = side(who, name, value[i] or value[1], least) end
   return out
+end
+
+-- Has a table any of these names?
+local function has(o, names)
+  for name in pairs(names) do
+    if o[name] ~= nil then return true end
+  end
+  return false
 end
 
 --- Read options, some of which have a second name: that of the operators.
@@ -72,7 +88,7 @@ function window.options(who, names, same, ...)
   local given, n = { ... }, select("#", ...)
   for i = 1, n do
     local o = given[i]
-    if type(o) == "table" and not core.is_tensor(o) and #o == 0 then
+    if type(o) == "table" and #o == 0 and has(o, same) then
       local copy = {}
       for name, value in pairs(o) do copy[same[name] or name] = value end
       given[i] = copy
