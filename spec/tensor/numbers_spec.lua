@@ -121,10 +121,26 @@ describe("what differs from PyTorch", function()
   it("are gradients at NaN", function()
     assert.is_true(is_nan(none:relu()))
     assert.same({ 0 }, slopes(one.relu, none))
+    for _, f in ipairs { one.hardtanh, one.relu6, one.softshrink, one.hardshrink,
+      function(x) return x:threshold(0, 0) end } do
+      assert.is_true(is_nan(f(none)))
+      assert.same({ 0 }, slopes(f, none))
+    end
     for _, f in ipairs { one.maximum, one.minimum } do
       assert.is_true(is_nan(f(none, one)))
       assert.same({ 0, 0 }, slopes(f, none, one))
     end
+  end)
+
+  it("are gradients at bounds, at the origin and of infinities", function()
+    assert.same({ .5, .5 }, slopes(one.clamp, one, mrt.tensor { 1. }))
+    local zero, other, endless = mrt.tensor { 0. }, mrt.tensor { 0. }, mrt.tensor { inf }
+    for _, f in ipairs { one.atan2, one.hypot } do
+      assert.same({ 0, 0 }, slopes(f, zero, other))
+    end
+    assert.same({ 0 }, slopes(function(y) return zero:xlogy(y) end, other))
+    assert.same({ .5, .5 }, slopes(one.logaddexp, endless, mrt.tensor { inf }))
+    assert.same({ inf, inf }, mrt.tensor({ -1., -2. }):polygamma(1):totable())
   end)
 
   it("are casts", function()

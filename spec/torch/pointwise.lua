@@ -60,7 +60,7 @@ unary("lgamma", 0.3, 6, { tolerance = 1e-4, special = { 0, -1, inf, nan, 1, 2, -
 unary("digamma", 0.3, 6, { tolerance = 1e-4, special = { 0, -1, inf, nan, 1, 2, -0.5, 100 } })
 unary("i0", -5, 5, { special = { 0, 8, -8, 20, nan }, tolerance = 1e-4 })
 unary("sinc", -3, 3, { special = { 0, 0.5, -1.5, nan }, tolerance = 1e-4 })
-unary("deg2rad", -300, 300, { dtypes = numbers })
+unary("deg2rad", -200, 200, { dtypes = numbers })
 unary("rad2deg", -3, 3, { dtypes = numbers })
 unary("frac", -5, 5, { dtypes = floats, special = { 0, inf, nan, 2.5, -2.5 },
   takes_more = true, as_given = true })
