@@ -14,6 +14,8 @@ local vocabulary = require "support.vocabulary"
 local policy = mrt.policy
 local first_seed = tonumber(os.getenv "MRT_SPEC_FIRST") or 1
 local tries = tonumber(os.getenv "MRT_SPEC_TRIES") or 2
+-- Where everything is slow, one row of so many.
+local one_of = os.getenv "MRT_SPEC_LEAN" == "1" and 6 or 1
 
 local floats = { f32 = true, f64 = true, bf16 = true, f16 = true }
 
@@ -65,6 +67,17 @@ local function trained(case, options)
   return options and mrt.compile(step, options) or step, params
 end
 
+-- What the loss does not depend on is no part of the plan.
+local function all_used(case)
+  local xs = {}
+  for _, x in ipairs(case.tensors) do
+    if floats[x.dtype] then xs[#xs + 1] = x end
+  end
+  local given = vocabulary.with(case, case.tensors)
+  given.constant = {}
+  return (pcall(mrt.grad, loss_of(given, given.tensors), xs))
+end
+
 local function two_steps(case, options)
   local step, params = trained(case, options)
   local list = {}
@@ -102,7 +115,7 @@ describe("what PyTorch has too, trained", function()
 
   local function each(f)
     for k, row in ipairs(rows) do
-      for try = 1, tries do
+      for try = 1, k % one_of == 0 and tries or 0 do
         math.randomseed(first_seed * 100003 + k * 101 + try)
         local dtype = try % 3 == 0 and "f64" or "f32"
         local drawn = row.draw(vocabulary.r, dtype)
@@ -130,7 +143,7 @@ describe("what PyTorch has too, trained", function()
       assert(got == wanted, what .. ": " .. way[1] .. ", it differs")
       count = count + 1
     end)
-    assert.is_true(count > #rows // 2)
+    assert.is_true(count > #rows // 2 // one_of)
   end)
 
   it("gives the same bits in bf16 however it is planned", function()
@@ -149,6 +162,8 @@ describe("what PyTorch has too, trained", function()
 
   it("takes the bytes that its plan says", function()
     each(function(case)
+      -- a layer that a call makes has parameters of its own beside the step's
+      if case.row.torch:find "^torch%.nn%.%u" or not all_used(case) then return end
       collectgarbage()
       collectgarbage()
       local before = mrt.memory { reset = true }.now
