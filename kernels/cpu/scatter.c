@@ -23,47 +23,81 @@ typedef struct lanes {
   int64_t place[3], side[3], along[3];
 } lanes;
 
-static inline int64_t id_at(const lanes *l, int64_t k, int64_t j) {
+/* The index, in registers: what is written may lie anywhere for the compiler. */
+typedef struct ids {
+  const mrt_call *call;
+  const void *data;
+  mrt_dtype dtype;
+  int64_t n;
+} ids;
+
+static inline ids ids_of(const lanes *l) {
   const mrt_operand *index = &l->call->in[1];
-  int64_t i = l->place[INDEX] + k * l->along[INDEX] + j * l->side[INDEX];
-  return mrt_checked_id(l->call, mrt_id(index->data, index->type.dtype, i),
-                        l->n);
+  return (ids){ l->call, index->data, index->type.dtype, l->n };
+}
+
+static inline int64_t id_at(ids of, int64_t i) {
+  return mrt_checked_id(of.call, mrt_id(of.data, of.dtype, i), of.n);
 }
 
 typedef void scatter_fn(const lanes *l, void *y, const void *src);
 
-/* *at = INTO(*at, value), for values of type S in places of type T. */
+/* *at = INTO(T, *at, value), for values of type S in places of type T.  One lane,
+ * lanes with an id each, or lanes side by side that share one. */
 #define SCATTER(name, T, S, VALUE, INTO)                                       \
   static void scatter_##name(const lanes *l, void *to, const void *from) {     \
     const S *src = (const S *)from + l->place[SRC];                            \
     T *y = (T *)to + l->place[Y];                                              \
-    int64_t ys = l->side[Y], ss = l->side[SRC];                                \
-    for (int64_t k = 0; k < l->m; k++, src += l->along[SRC])                   \
-      if (l->side[INDEX] || l->count == 1 || ys != 1 || ss != 1) {             \
-        for (int64_t j = 0; j < l->count; j++) {                               \
-          T *at = &y[j * ys + id_at(l, k, j) * l->along[Y]];                   \
-          *at = INTO(*at, VALUE(src[j * ss]));                                 \
-        }                                                                      \
-      } else {                                                                 \
-        T *at = y + id_at(l, k, 0) * l->along[Y];                              \
-        for (int64_t j = 0; j < l->count; j++)                                 \
-          at[j] = INTO(at[j], VALUE(src[j]));                                  \
+    ids of = ids_of(l);                                                        \
+    int64_t ys = l->side[Y], ss = l->side[SRC], is = l->side[INDEX];           \
+    int64_t ya = l->along[Y], sa = l->along[SRC], ia = l->along[INDEX];        \
+    int64_t i = l->place[INDEX], m = l->m, count = l->count;                   \
+    if (count == 1)                                                            \
+      for (int64_t k = 0; k < m; k++) {                                        \
+        T *at = &y[id_at(of, i + k * ia) * ya];                                \
+        *at = INTO(T, *at, VALUE(src[k * sa]));                                \
       }                                                                        \
+    else                                                                       \
+      for (int64_t k = 0; k < m; k++, src += sa, i += ia)                      \
+        if (is || ys != 1 || ss != 1) {                                        \
+          for (int64_t j = 0; j < count; j++) {                                \
+            T *at = &y[j * ys + id_at(of, i + j * is) * ya];                   \
+            *at = INTO(T, *at, VALUE(src[j * ss]));                            \
+          }                                                                    \
+        } else {                                                               \
+          T *at = y + id_at(of, i) * ya;                                       \
+          for (int64_t j = 0; j < count; j++)                                  \
+            at[j] = INTO(T, at[j], VALUE(src[j]));                             \
+        }                                                                      \
   }
 
-#define SAME(x)            (x)
-#define WRITE(a, b)        (b)
-#define ADD(a, b)          ((a) + (b))
-#define MULTIPLY(a, b)     ((a) * (b))
-#define ADD_i64(a, b)      (int64_t)((uint64_t)(a) + (uint64_t)(b))
-#define ADD_i32(a, b)      (int32_t)((uint32_t)(a) + (uint32_t)(b))
-#define ADD_u8(a, b)       (uint8_t)((a) + (b))
-#define MULTIPLY_i64(a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
-#define MULTIPLY_i32(a, b) (int32_t)((uint32_t)(a) * (uint32_t)(b))
-#define MULTIPLY_u8(a, b)  (uint8_t)((a) * (b))
-/* A NaN of either side stays. */
-#define LARGER(a, b)  ((b) > (a) || (b) != (b) ? (b) : (a))
-#define SMALLER(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
+#define SAME(x)               (x)
+#define WRITE(T, a, b)        (b)
+#define ADD(T, a, b)          ((a) + (b))
+#define MULTIPLY(T, a, b)     ((a) * (b))
+#define ADD_i64(T, a, b)      (int64_t)((uint64_t)(a) + (uint64_t)(b))
+#define ADD_i32(T, a, b)      (int32_t)((uint32_t)(a) + (uint32_t)(b))
+#define ADD_u8(T, a, b)       (uint8_t)((a) + (b))
+#define MULTIPLY_i64(T, a, b) (int64_t)((uint64_t)(a) * (uint64_t)(b))
+#define MULTIPLY_i32(T, a, b) (int32_t)((uint32_t)(a) * (uint32_t)(b))
+#define MULTIPLY_u8(T, a, b)  (uint8_t)((a) * (b))
+/* A NaN of either side stays: of `a` by the comparison, of `b` by the second
+ * choice, which is seldom taken. */
+#define LARGER(T, a, b)  larger_##T(a, b)
+#define SMALLER(T, a, b) smaller_##T(a, b)
+#define EXTREMES(T)                                                            \
+  static inline T larger_##T(T a, T b) {                                       \
+    T most = b > a ? b : a;                                                    \
+    return b != b ? b : most;                                                  \
+  }                                                                            \
+  static inline T smaller_##T(T a, T b) {                                      \
+    T least = b < a ? b : a;                                                   \
+    return b != b ? b : least;                                                 \
+  }
+EXTREMES(real)
+EXTREMES(int64_t)
+EXTREMES(int32_t)
+EXTREMES(uint8_t)
 
 SCATTER(unit1, unit1, unit1, SAME, WRITE)
 SCATTER(unit2, unit2, unit2, SAME, WRITE)

@@ -321,8 +321,10 @@ local function einsum(equation, ...)
   if #list == 0 then refuse(WHO, "no operands, one at least wanted") end
   local operands, sizes, result = read(equation, list)
   for i, o in ipairs(operands) do operands[i] = without_repeats(o) end
+  local _
   while #operands > 1 do
-    local _, i, j = best(operands, result, sizes)
+    local i, j = 1, 2
+    if #operands > 2 then _, i, j = best(operands, result, sizes) end
     local one = pair(operands[i], operands[j], kept_beside(operands, i, j, result), sizes)
     table.remove(operands, j)
     table.remove(operands, i)

@@ -198,6 +198,9 @@ end
 ---@return mrt.Tensor
 function part.get(x, key)
   local who <const> = "index"
+  if core.is_tensor(key) and key:dim() == 1 and x:dim() > 0 and key:get_dtype() ~= "bool" then
+    return x:index_select(1, key)
+  end
   local entries = read(who, x, key)
   local mask = only_mask(x, entries)
   if mask and not core.tracing() then return x:masked_select(mask) end

@@ -44,12 +44,16 @@ local plain = {
 }
 for name, rule in pairs(plain) do
   Tensor[name] = function(x, y, ...)
-    y = read(name, { rule[1] }, y, ...)[rule[1]]
-    want_ranks(name, { x, y }, rule[2], rule[3])
+    if not core.is_tensor(y) or ... then y = read(name, { rule[1] }, y, ...)[rule[1]] end
+    if not core.is_tensor(y) or x:dim() ~= rule[2][1] or y:dim() ~= rule[2][2] then
+      want_ranks(name, { x, y }, rule[2], rule[3])
+    end
     if name == "bmm" and x:size(1) ~= y:size(1) then
       core.fail("shape", name, ("%s @ %s, as many matrices wanted"):format(x:type(), y:type()))
     end
-    return name == "vdot" and x:dot(y) or x:matmul(y)
+    if name == "vdot" then return x:dot(y) end
+    if name ~= "mv" then return op.matmul(x, y) end
+    return op.reshape(op.matmul(x, op.reshape(y, { y:numel(), 1 })), { x:size(1) })
   end
 end
 
@@ -97,7 +101,8 @@ end
 ---@param vec2 mrt.Tensor
 ---@return mrt.Tensor
 function Tensor.outer(x, vec2, ...)
-  local y = read("outer", { "vec2" }, vec2, ...).vec2
+  local y = vec2
+  if not core.is_tensor(y) or ... then y = read("outer", { "vec2" }, vec2, ...).vec2 end
   want_ranks("outer", { x, y }, { 1, 1 }, "two vectors")
   return op.mul(op.reshape(x, { x:numel(), 1 }), y)
 end

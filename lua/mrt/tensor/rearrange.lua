@@ -151,18 +151,18 @@ end
 
 -- x so often along each of its dimensions, as many as there are repeats.
 local function tiled(x, repeats)
-  for _ = x:dim() + 1, #repeats do x = x:unsqueeze(1) end
-  local narrow, wide, shape = {}, {}, {}
+  local sizes, narrow, wide, shape = x:get_shape(), {}, {}, {}
+  for _ = #sizes + 1, #repeats do table.insert(sizes, 1, 1) end
   for d, n in ipairs(repeats) do
-    local size = x:size(d)
+    local size = sizes[d]
     shape[d] = n * size
     if n ~= 1 and size ~= 1 then -- a dimension of its own for the repeats
       narrow[#narrow + 1], wide[#wide + 1] = 1, n
     end
     narrow[#narrow + 1], wide[#wide + 1] = size, size == 1 and n or size
   end
-  if #wide > 8 then return joined_copies(x, repeats, shape) end
-  return op.reshape(op.expand(op.reshape(x, narrow), wide), shape)
+  if #wide > 8 then return joined_copies(op.reshape(x, sizes), repeats, shape) end
+  return op.reshape(op.copy(op.expand(op.reshape(x, narrow), wide)), shape)
 end
 
 --- x so often along each dimension; more repeats than dimensions add leading ones.
@@ -186,6 +186,65 @@ function Tensor.tile(x, ...)
   for i, n in ipairs(repeats) do dims.integer("tile", ("repeat %d"):format(i), n, 0) end
   while #repeats < x:dim() do table.insert(repeats, 1, 1) end
   return tiled(x, repeats)
+end
+
+-- x's shape with `n` along dim.
+local function resized(x, dim, n)
+  local shape = x:get_shape()
+  shape[dim] = n
+  return shape
+end
+
+-- Which slice each slice of the result is, of `counts` [n] i64 with this total.
+local function repeated_ids(counts, total)
+  local ends = op.cumsum(counts, { dim = 1 })
+  local marks = op.full { shape = { total + 1 }, value = 0, dtype = "i64" }
+  local one = dims.constant(marks, 1, ends:get_shape())
+  marks = op.scatter_add(marks, ends, one, { dim = 1 })
+  return op.slice(op.cumsum(marks, { dim = 1 }), 1, 1, total)
+end
+
+-- x with slice k along `at` counts[k] times; without a total it is looked at.
+local function repeat_each(who, x, at, o)
+  local counts = o.repeats:to "i64"
+  if counts:dim() ~= 1 or counts:numel() ~= x:size(at) then
+    refuse(who, "repeats %s for dim %d of %s, one for each of %d wanted", o.repeats:type(),
+      at, x:type(), x:size(at))
+  end
+  if x:size(at) == 0 then return x end
+  local total = o.output_size
+  if not total then
+    if core.tracing() then
+      refuse(who, "in a compiled function output_size is wanted beside a tensor of repeats: "
+        .. "shapes cannot depend on data there")
+    elseif op.amin(counts):item() < 0 then
+      refuse(who, "repeats has a negative number, 0 or more wanted")
+    end
+    total = op.sum(counts):item()
+  end
+  return x:index_select(at, repeated_ids(counts, dims.integer(who, "output_size", total, 0)))
+end
+
+--- Repeat each element, or slice along `dim`, so many times in a row.
+---@param repeats integer|mrt.Tensor  for all, or `[n]` integers: how often each one, which
+---  is looked at now unless `output_size` says how many there will be
+---@param dim? integer       default: x as one row
+---@param output_size? integer
+---@return mrt.Tensor
+function Tensor.repeat_interleave(x, repeats, dim, output_size, ...)
+  local who <const> = "repeat_interleave"
+  local o = read(who, { "repeats", "dim", "output_size" }, repeats, dim, output_size, ...)
+  if o.dim == nil then x, o.dim = op.reshape(x, -1), 1 end
+  local at = place(who, x, o.dim)
+  if core.is_tensor(o.repeats) and o.repeats:numel() ~= 1 then
+    return repeat_each(who, x, at, o)
+  end
+  local n = dims.integer(who, "repeats",
+    core.is_tensor(o.repeats) and o.repeats:item() or o.repeats, 0)
+  local shape = x:get_shape()
+  table.insert(shape, at + 1, n)
+  return op.reshape(op.copy(op.expand(x:unsqueeze(at + 1), shape)),
+    resized(x, at, x:size(at) * n))
 end
 
 --- A copy that is a tensor of its own, through which gradients flow.

@@ -57,6 +57,9 @@ end
 
 -- Of a source that has more than the index: the part that it has ids for.
 local function cut(who, src, index)
+  if src:numel() == index:numel() and src:dim() == index:dim() then
+    return src -- other shapes of as many elements do not fit, as the row says
+  end
   local shape, wanted = src:get_shape(), index:get_shape()
   if #shape ~= #wanted then
     core.fail("shape", who, ("index %s, source %s, one rank wanted"):format(index:type(),
@@ -71,6 +74,13 @@ local function cut(who, src, index)
     end
   end
   return src
+end
+
+-- By place, and nothing to adapt: what most calls are.  Other shapes and dtypes are
+-- refused by the row.
+local function is_plain(dim, index, src)
+  return math.type(dim) == "integer" and core.is_tensor(index) and core.is_tensor(src)
+    and src:numel() == index:numel() and src:dim() == index:dim()
 end
 
 -- ---- sums, products, extremes, means ---------------------------------------
@@ -130,6 +140,9 @@ end
 ---@param index mrt.Tensor  integers, of the result's shape
 ---@return mrt.Tensor
 function Tensor.gather(x, dim, index, ...)
+  if core.is_tensor(index) and math.type(dim) == "integer" and not ... then
+    return op.gather(x, index, { dim = place("gather", x, dim) })
+  end
   local o = read("gather", { "dim", "index" }, dim, index, ...)
   return op.gather(x, o.index, { dim = dim_first("gather", x, o) })
 end
@@ -142,6 +155,9 @@ end
 ---@param reduce_by? "add"|"multiply"  combine with what is there instead
 ---@return mrt.Tensor
 function Tensor.scatter(x, dim, index, src, reduce_by, ...)
+  if reduce_by == nil and not ... and is_plain(dim, index, src) then
+    return op.scatter(x, index, src, { dim = place("scatter", x, dim) })
+  end
   local o = read("scatter", { "dim", "index", "src", "reduce", "value" }, dim, index, src,
     reduce_by, ...)
   local at = dim_first("scatter", x, o, ", src")
@@ -161,6 +177,9 @@ end
 ---@param src mrt.Operand
 ---@return mrt.Tensor
 function Tensor.scatter_add(x, dim, index, src, ...)
+  if not ... and is_plain(dim, index, src) then
+    return op.scatter_add(x, index, src, { dim = place("scatter_add", x, dim) })
+  end
   local o = read("scatter_add", { "dim", "index", "src" }, dim, index, src, ...)
   local at = dim_first("scatter_add", x, o, ", source")
   if not core.is_tensor(o.src) and type(o.src) ~= "number" then
@@ -240,6 +259,10 @@ end
 ---@param index mrt.Tensor  `[n]`, integers
 ---@return mrt.Tensor
 function Tensor.index_select(x, dim, index, ...)
+  if core.is_tensor(index) and math.type(dim) == "integer" and not ... then
+    local at = place("index_select", x, dim)
+    return op.gather(x, along("index_select", index, at, resized(x, at, index:numel())), at)
+  end
   local o = read("index_select", { "dim", "index" }, dim, index, ...)
   local at = dim_first("index_select", x, o)
   local ids = along("index_select", o.index, at, resized(x, at, o.index:numel()))
@@ -316,7 +339,7 @@ function Tensor.index_reduce(x, dim, index, source, how, include_self, ...)
   return reduce("index_reduce", x, at, ids, src, o.reduce, o.include_self)
 end
 
--- ---- masks and counts ------------------------------------------------------
+-- ---- masks -----------------------------------------------------------------
 
 --- Write elements of `source`, in their order, where `mask` is true.  Raises (data): it
 --- has fewer than there are.
@@ -339,57 +362,6 @@ function Tensor.masked_scatter(x, mask, source, ...)
   local list = op.cat({ dims.constant(x, 0, { 1 }), op.reshape(source, -1) }, { dim = 1 })
   local taken = op.gather(list, rank, { dim = 1 })
   return op.reshape(op.where(mask, taken, op.reshape(x, -1)), shape)
-end
-
--- Which slice each slice of the result is, of `counts` [n] i64 with this total.
-local function repeated_ids(counts, total)
-  local ends = op.cumsum(counts, { dim = 1 })
-  local marks = op.full { shape = { total + 1 }, value = 0, dtype = "i64" }
-  local one = dims.constant(marks, 1, ends:get_shape())
-  marks = op.scatter_add(marks, ends, one, { dim = 1 })
-  return op.slice(op.cumsum(marks, { dim = 1 }), 1, 1, total)
-end
-
--- x with slice k along `at` counts[k] times; without a total it is looked at.
-local function repeat_each(who, x, at, o)
-  local counts = o.repeats:to "i64"
-  if counts:dim() ~= 1 or counts:numel() ~= x:size(at) then
-    refuse(who, "repeats %s for dim %d of %s, one for each of %d wanted", o.repeats:type(),
-      at, x:type(), x:size(at))
-  end
-  if x:size(at) == 0 then return x end
-  local total = o.output_size
-  if not total then
-    if core.tracing() then
-      refuse(who, "in a compiled function output_size is wanted beside a tensor of repeats: "
-        .. "shapes cannot depend on data there")
-    elseif op.amin(counts):item() < 0 then
-      refuse(who, "repeats has a negative number, 0 or more wanted")
-    end
-    total = op.sum(counts):item()
-  end
-  return x:index_select(at, repeated_ids(counts, dims.integer(who, "output_size", total, 0)))
-end
-
---- Repeat each element, or slice along `dim`, so many times in a row.
----@param repeats integer|mrt.Tensor  for all, or `[n]` integers: how often each one, which
----  is looked at now unless `output_size` says how many there will be
----@param dim? integer       default: x as one row
----@param output_size? integer
----@return mrt.Tensor
-function Tensor.repeat_interleave(x, repeats, dim, output_size, ...)
-  local who <const> = "repeat_interleave"
-  local o = read(who, { "repeats", "dim", "output_size" }, repeats, dim, output_size, ...)
-  if o.dim == nil then x, o.dim = op.reshape(x, -1), 1 end
-  local at = place(who, x, o.dim)
-  if core.is_tensor(o.repeats) and o.repeats:numel() ~= 1 then
-    return repeat_each(who, x, at, o)
-  end
-  local n = dims.integer(who, "repeats",
-    core.is_tensor(o.repeats) and o.repeats:item() or o.repeats, 0)
-  local shape = x:get_shape()
-  table.insert(shape, at + 1, n)
-  return op.reshape(op.expand(x:unsqueeze(at + 1), shape), resized(x, at, x:size(at) * n))
 end
 
 return Tensor

@@ -17,7 +17,7 @@ local Tensor = core.methods
 ---@param ... integer|integer[]
 ---@return mrt.Tensor
 function Tensor.flip(x, ...)
-  local list = dims.places("flip", x, dims.list("flip", "dims", ...))
+  local list = dims.list("flip", "dims", ...)
   return #list > 0 and op.flip(x, { dims = list }) or x
 end
 
