@@ -192,15 +192,20 @@ end
 
 -- ---- read ------------------------------------------------------------------
 
+-- A vector of integers.
+local function is_id_list(key)
+  if not core.is_tensor(key) or key:dim() ~= 1 then return false end
+  local dtype = key:get_dtype()
+  return dtype ~= "bool" and not infos[dtype].floating
+end
+
 --- x[key].
 ---@param x mrt.Tensor
 ---@param key integer|mrt.Tensor|table
 ---@return mrt.Tensor
 function part.get(x, key)
   local who <const> = "index"
-  if core.is_tensor(key) and key:dim() == 1 and x:dim() > 0 and key:get_dtype() ~= "bool" then
-    return x:index_select(1, key)
-  end
+  if is_id_list(key) and x:dim() > 0 then return x:index_select(1, key) end
   local entries = read(who, x, key)
   local mask = only_mask(x, entries)
   if mask and not core.tracing() then return x:masked_select(mask) end
