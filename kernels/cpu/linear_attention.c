@@ -104,6 +104,7 @@ static void step_back(const memory *m, int64_t head, int64_t t, const real *S,
   for (int64_t j = 0; j < V; j++) dv[j] = 0;
   for (int64_t i = 0; i < m->K; i++, S += V, after += V, g += V) {
     real q = m->q[in + i], k = m->k[in + i], w = left(m, head, t, i);
+#pragma omp simd
     for (int64_t j = 0; j < V; j++) {
       g[j] = fma_(q, dy[j], g[j]);
       dv[j] = fma_(k, g[j], dv[j]);

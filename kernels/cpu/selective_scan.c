@@ -148,6 +148,7 @@ static void step_back(const scan *s, const channels *c, const desk *d,
   for (int i = 0; i < CH; i++) x[i] = delta[i] * u[i];
   for (int64_t n = 0; n < s->N; n++) {
     lane of_B, of_C;
+#pragma omp simd
     for (int i = 0; i < CH; i++) {
       real g = fma_(C[n], dy[i], d->g[n][i]), ge = g * e[n][i];
       real exponent = ge * h[n][i]; /* the gradient of delta A */
