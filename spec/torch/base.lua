@@ -204,6 +204,61 @@ return {
     size = function(n)
       return { input = { dims = { n // 64 }, integer = 1000 }, weight = { dims = { 1000, 64 } } }
     end },
+  { torch = "torch.nn.functional.instance_norm", ours = "Tensor.instance_norm", grad = true,
+    args = { { "input", "tensor" }, { "weight", "tensor" }, { "bias", "tensor" },
+      { "eps", "number", 1e-5 } }, tolerance = 1e-4,
+    differs = "of this batch alone: no running statistics among the arguments",
+    expression = function(v)
+      return ("F.instance_norm(a, None, None, %s, %s, True, 0.1, %.17g)"):format(
+        v.weight and "b" or "None", v.bias and "c" or "None", v.eps or 1e-5)
+    end,
+    draw = function(r)
+      local C = r(1, 4)
+      local weight = r.bool() and { dims = { C } } or nil
+      return { input = { dims = { r(1, 4), C, r(2, 6) } }, weight = weight,
+        bias = weight and { dims = { C } } or nil, eps = 1e-3 }
+    end,
+    size = function(n)
+      return { input = { dims = { n // 1000 > 0 and n // 1000 or 1, 10, 100 } } }
+    end },
+  { torch = "torch.nn.functional.embedding_bag", ours = "Tensor.embedding_bag", grad = true,
+    args = { { "weight", "tensor" }, { "input", "tensor" }, { "offsets", "tensor" },
+      { "mode", "string", "mean" } },
+    differs = "the table comes first; ids may be `[..., L]`, a bag for each row",
+    expression = function(v)
+      return ("F.embedding_bag(b, a, %s, mode='%s')"):format(v.offsets and "c" or "None", v.mode)
+    end,
+    draw = function(r)
+      local V = r(1, 9)
+      return { weight = { dims = { V, r(1, 5) } }, input = { dims = { r(1, 5), r(1, 4) },
+        integer = V }, mode = r.pick { "sum", "mean" } }
+    end,
+    size = function(n)
+      return { weight = { dims = { 1000, 64 } }, input = { dims = { n // 640 + 1, 10 },
+        integer = 1000 }, mode = "sum" }
+    end },
+  { torch = "torch.nn.functional.dropout", ours = "Tensor.dropout",
+    args = { { "input", "tensor" }, { "p", "number", 0.5 } },
+    differs = "always drops: nn.Dropout knows whether it is trained" },
+  { torch = "torch.Tensor.contiguous", ours = "Tensor.contiguous", grad = true,
+    args = { { "input", "tensor" } }, differs = "x itself: no layout shows",
+    draw = function(r) return { input = { dims = r.dims(0, 3) } } end },
+  { torch = "torch.cov", ours = "Tensor.cov", grad = true,
+    args = { { "input", "tensor" }, { "correction", "int", 1, keyword = true } },
+    draw = function(r)
+      return { input = { dims = r.bool() and { r(1, 4), r(3, 7) } or { r(3, 9) } },
+        correction = r(0, 2) }
+    end,
+    size = function(n) return { input = { dims = { 10, n // 10 } } } end },
+  { torch = "torch.corrcoef", ours = "Tensor.corrcoef", grad = true, tolerance = 1e-4,
+    args = { { "input", "tensor" } },
+    draw = function(r) return { input = { dims = { r(1, 4), r(4, 8) } } } end,
+    size = function(n) return { input = { dims = { 10, n // 10 } } } end },
+  { torch = "torch.nn.Flatten", ours = "nn.Flatten",
+    args = { { "start_dim", "dim", 2 }, { "end_dim", "dim", -1 } } },
+  { torch = "torch.nn.EmbeddingBag", ours = "nn.EmbeddingBag",
+    args = { { "num_embeddings", "int" }, { "embedding_dim", "int" } },
+    differs = "`mode` and `init` are options; rows are updated by rows where that is exact" },
   { torch = "torch.nn.functional.one_hot", ours = "Tensor.one_hot", dtypes = { "i64" },
     args = { { "tensor", "tensor" }, { "num_classes", "int" } },
     draw = function(r)

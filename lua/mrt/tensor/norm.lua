@@ -108,6 +108,13 @@ local function moved(x, dim, back)
   return op.permute(x, order)
 end
 
+-- The dimensions of what has its channels last, in the order [N, C, ...].
+local function channels_second(rank)
+  local order = { 1, rank }
+  for d = 2, rank - 1 do order[#order + 1] = d end
+  return order
+end
+
 local function channel_dim(who, x, given)
   local rank, dim = x:dim(), math.tointeger(given or 2)
   if dim and dim < 0 then dim = dim + rank + 1 end
@@ -148,6 +155,22 @@ function Tensor.group_norm(x, num_groups, weight, bias, eps, dim)
   weight, bias = scaled("group_norm", o)
   local y = op.group_norm(moved(x, at), weight, bias, { groups = o.num_groups, eps = o.eps })
   return moved(y, at, true)
+end
+
+--- Instance norm: each channel of each sample by itself (Ulyanov et al.,
+--- arXiv:1607.08022), a group norm of one channel a group.
+---@param weight? mrt.Tensor  `[C]`
+---@param bias? mrt.Tensor    `[C]`
+---@param eps? number|{eps: number?}  default 1e-5
+---@return mrt.Tensor         shape of x, `[N, C, ...]`
+function Tensor.instance_norm(x, weight, bias, eps)
+  local o = read("instance_norm", { "weight", "bias", "eps" }, weight, bias, eps)
+  if x:dim() < 2 then
+    core.fail("shape", "instance_norm", ("%s, [N, C, ...] wanted"):format(x:type()))
+  end
+  weight, bias = scaled("instance_norm", o)
+  return (op.group_norm(moved(x, 2), weight, bias, { groups = math.max(x:size(2), 1),
+    eps = o.eps })):permute(channels_second(x:dim()))
 end
 
 return Tensor

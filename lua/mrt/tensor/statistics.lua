@@ -212,4 +212,43 @@ function Tensor.logcumsumexp(x, dim)
   return op.add(op.log(sums), most)
 end
 
+-- ---- of variables with each other ------------------------------------------------
+
+local function as_rows(who, x)
+  argument.tensor(who, "x", x)
+  if x:dim() > 2 then
+    core.fail("shape", who, ("%s, a row for each variable wanted, at most 2 dimensions")
+      :format(x:type()))
+  end
+  if x:dim() < 2 then x = op.reshape(x, { 1, x:numel() }) end
+  return is_float(x) and x or op.cast(x, "f32")
+end
+
+--- Covariance of variables that are the rows of x `[V, n]`: `[V, V]`; of one variable, a
+--- number.
+---@param correction? integer|{correction: integer?}  divides by n - correction; default 1
+---@return mrt.Tensor
+function Tensor.cov(x, correction)
+  local o = read("cov", { "correction" }, correction)
+  if o.correction ~= nil and type(o.correction) ~= "number" then
+    refuse("cov", "correction: a number wanted, got %s", options.show(o.correction))
+  end
+  local rows = as_rows("cov", x)
+  local n = rows:size(2)
+  local d = op.sub(rows, rows:mean(2, true))
+  local y = op.div(op.matmul(d, op.transpose(d, 1, 2)), math.max(0, n - (o.correction or 1)))
+  return rows:size(1) == 1 and op.reshape(y, {}) or y
+end
+
+--- Pearson's correlation of variables that are the rows of x `[V, n]`: `[V, V]`.
+---@return mrt.Tensor
+function Tensor.corrcoef(x)
+  local rows = as_rows("corrcoef", x)
+  local d = op.sub(rows, rows:mean(2, true))
+  local products = op.matmul(d, op.transpose(d, 1, 2))
+  local size = op.sqrt(op.sum(op.mul(d, d), { dim = 2, keepdim = true }))
+  local y = op.div(op.div(products, size), op.transpose(size, 1, 2)):clamp(-1, 1)
+  return rows:size(1) == 1 and op.reshape(y, {}) or y
+end
+
 return Tensor
