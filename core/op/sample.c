@@ -49,6 +49,7 @@ static void gamma_gradient(mrt_build *b) {
                                .max_inputs = (inputs),                         \
                                MRT_OPTIONS(options, mrt_sample_options),       \
                                .infer = mrt_infer_reals,                       \
+                               .shard_rule = mrt_shard_rules_same,             \
                                .flops = flops,                                 \
                                .width = MRT_WIDE,                              \
                                __VA_ARGS__ }
