@@ -30,6 +30,7 @@ local op = core.op
 ---@field communicator table
 ---@field data table
 ---@field device table
+---@field distributions mrt.distributions
 ---@field nn table
 ---@field optim table
 ---@field plan table
@@ -311,8 +312,8 @@ end
 
 -- The public modules, each the folder of its name; all others are the library's
 -- own.  The prompt completes these names without calling __index.
-local modules = { communicator = true, data = true, device = true, estimate = true,
-  nn = true, optim = true, plan = true, policy = true, prune = true, train = true }
+local modules = { communicator = true, data = true, device = true, distributions = true,
+  estimate = true, nn = true, optim = true, plan = true, policy = true, prune = true, train = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   if not modules[key] then return nil end

@@ -1,0 +1,25 @@
+--- mrt.distributions -- random variables: samples, log-probabilities, divergences
+---
+---     local D = mrt.distributions
+---     local policy = D.Categorical{logits = model(state)}
+---     local action = policy:sample()
+---     local loss = -(policy:log_prob(action) * reward):mean()
+---
+--- PyTorch's classes and names.  Samples come from the library's counters: the same seed
+--- draws the same, in compiled functions too.
+---
+---   distribution.lua  what all share       gammas.lua       gamma, beta, Dirichlet, t
+---   continuous.lua    normal, uniform ...  categorical.lua  one of several
+---   discrete.lua      Bernoulli, Poisson   compound.lua     independent parts, mixtures
+---   kl.lua            divergences of pairs
+---
+--- SPDX-License-Identifier: MIT
+
+---@class mrt.distributions
+local distributions = {}
+
+for _, name in ipairs { "continuous", "gammas", "discrete", "categorical", "compound", "kl" } do
+  for key, value in pairs(require("mrt.distributions." .. name)) do distributions[key] = value end
+end
+
+return distributions
