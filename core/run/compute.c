@@ -17,7 +17,10 @@ static void resolve_all(const mrt_plan *plan, mrt_tensor *const *roots, int n) {
   for (int i = 0; i < n; i++) mrt_settle(roots[i]);
 }
 
-enum { NOT_YET = -2 }; /* runner->at before a run has got its memory */
+enum {
+  NOT_YET = -2, /* runner->at before a run has got its memory */
+  FEW = 4       /* tensors that are tried one by one */
+};
 
 /* *ran: steps have run, updates perhaps among them, whatever is returned. */
 static mrt_status compute(mrt_context *ctx, mrt_tensor *const *roots, int n,
@@ -69,13 +72,36 @@ mrt_status mrt_compute_once(mrt_context *ctx, mrt_tensor *const *roots, int n,
 
 /* ---- computing ----------------------------------------------------------- */
 
+/* Is what is pending here made by one operator, or by operators that read only
+ * what is there?  Then nothing is shared that a plan would compute once. */
+static bool are_apart(mrt_tensor *const *t, int n) {
+  const mrt_expr *one = NULL;
+  bool same = true, read = true;
+  for (int i = 0; i < n; i++) {
+    const mrt_expr *x = t[i]->expr;
+    if (t[i]->storage) continue;
+    if (t[i]->variable || !x) return false;
+    same &= !one || one == x, one = x;
+    for (int k = 0; k < x->nin; k++) read &= x->in[k]->storage != NULL;
+  }
+  return same || read;
+}
+
+/* A few tensors without a plan; false: some are left. */
+static bool compute_few(mrt_context *ctx, mrt_tensor *const *t, int n) {
+  bool done = true;
+  for (int i = 0; i < n && done; i++)
+    done = t[i]->storage || mrt_compute_direct(ctx, t[i]);
+  return done;
+}
+
 mrt_status mrt_compute(mrt_context *ctx, mrt_tensor *const *t, int n) {
   int first = 0, last = n; /* variables from the front, others from the back */
   int pending = 0;
-  mrt_tensor *one = NULL;
-  for (int i = 0; i < n; i++)
-    if (!t[i]->storage) one = t[i], pending++;
-  if (!one || (pending == 1 && mrt_compute_direct(ctx, one))) return MRT_OK;
+  for (int i = 0; i < n; i++) pending += !t[i]->storage;
+  if (pending == 0) return MRT_OK;
+  if (pending == 1 || (pending <= FEW && are_apart(t, n)))
+    if (compute_few(ctx, t, n)) return MRT_OK;
   size_t bytes = (size_t)n * sizeof *t;
   mrt_tensor **list = mrt_calloc(ctx->allocator, 1, bytes);
   if (!list) return mrt_nomem(&ctx->error);

@@ -1,34 +1,54 @@
 /* cumsum.c -- running sums along a dimension
  *
- * Columns are summed side by side, with their sums on the stack: they are
- * neighbours, or along the last dimension the rows, so that additions overlap.
- * Sums are kept in f64 | i64 and rounded when stored.
+ * Sums are kept in f64 | i64 and rounded when stored.  A row that is long and
+ * alone is cut into segments, the same for any number of threads: each is summed
+ * up, and then gone through from the sum of those before.
  *
  * SPDX-License-Identifier: MIT */
 #include "base/narrow.h"
-#include "cpu.h"
 #include "op/move.h"
+#include "scan.h"
 
-enum { WIDTH = 64, ROWS = 8 /* streams that caches follow easily */ };
-
-/* y = running sums down the columns of x: n elements `step` apart (backwards
- * when negative), `width` columns `across` apart. */
-typedef void sum_fn(const void *x, void *y, int64_t n, int64_t step, int width,
-                    int64_t across);
+enum { SEGMENT = 1 << 14 };
 
 #define CUMSUM(name, T, SUM, S, VALUE)                                         \
-  static void cumsum_##name(const void *from, void *to, int64_t n,             \
-                            int64_t step, int width, int64_t across) {         \
+  SCAN_INLINE void sum_##name(const mrt_call *c, int64_t i, int64_t n,         \
+                              int64_t step, int64_t across, int width) {       \
+    const S *x = (const S *)c->in[0].data + i;                                 \
+    T *y = (T *)c->out[0].data + i;                                            \
+    SUM sum[SCAN_WIDTH];                                                       \
+    for (int j = 0; j < width; j++) sum[j] = 0;                                \
+    for (int64_t k = 0; k < n; k++, x += step, y += step)                      \
+      for (int j = 0; j < width; j++)                                          \
+        y[j * across] = (T)(sum[j] += (SUM)VALUE(x[j * across]));              \
+  }                                                                            \
+  SCAN(cumsum_##name, sum_##name)                                              \
+  static void total_##name(const void *from, int64_t n, int64_t step,          \
+                           void *to) {                                         \
+    const S *x = from;                                                         \
+    SUM sum[8] = { 0 }, *total = to;                                           \
+    int64_t k = 0;                                                             \
+    for (; k + 8 <= n; k += 8, x += 8 * step)                                  \
+      for (int j = 0; j < 8; j++) sum[j] += (SUM)VALUE(x[j * step]);           \
+    for (; k < n; k++, x += step) sum[0] += (SUM)VALUE(*x);                    \
+    for (int half = 4; half; half /= 2)                                        \
+      for (int j = 0; j < half; j++) sum[j] += sum[j + half];                  \
+    *total = sum[0];                                                           \
+  }                                                                            \
+  static void from_##name(const void *from, void *to, int64_t n, int64_t step, \
+                          void *start) {                                       \
     const S *x = from;                                                         \
     T *y = to;                                                                 \
-    SUM sum[WIDTH] = { 0 };                                                    \
+    SUM sum = *(SUM *)start;                                                   \
     for (int64_t k = 0; k < n; k++, x += step, y += step)                      \
-      if (across == 1)                                                         \
-        for (int j = 0; j < width; j++)                                        \
-          y[j] = (T)(sum[j] += (SUM)VALUE(x[j]));                              \
-      else                                                                     \
-        for (int j = 0; j < width; j++)                                        \
-          y[j * across] = (T)(sum[j] += (SUM)VALUE(x[j * across]));            \
+      *y = (T)(sum += (SUM)VALUE(*x));                                         \
+  }                                                                            \
+  static void join_##name(void *totals, int64_t n) {                           \
+    SUM *total = totals, sum = 0;                                              \
+    for (int64_t k = 0; k < n; k++) {                                          \
+      SUM own = total[k];                                                      \
+      total[k] = sum, sum += own;                                              \
+    }                                                                          \
   }
 CUMSUM(real, real, double, real, )
 CUMSUM(int64_t, int64_t, uint64_t, int64_t, ) /* integers wrap around */
@@ -39,54 +59,90 @@ CUMSUM(bf16, real, double, uint16_t, bf16_to_float)
 CUMSUM(f8_e4m3, real, double, uint8_t, f8_e4m3_to_float)
 CUMSUM(f8_e5m2, real, double, uint8_t, f8_e5m2_to_float)
 
+typedef struct summer {
+  scan_fn *columns;
+  /* of a row in segments: a segment's total; running sums from `start` on;
+   * totals to sums of those before */
+  void (*total)(const void *x, int64_t n, int64_t step, void *total);
+  void (*from)(const void *x, void *y, int64_t n, int64_t step, void *start);
+  void (*join)(void *totals, int64_t n);
+} summer;
+
+#define SUMMER(name)                                                           \
+  { cumsum_##name, total_##name, from_##name, join_##name }
 /* By the dtype of x. */
-static sum_fn *const sum_of[MRT_DTYPE_COUNT] = {
-  [MRT_REAL] = cumsum_real,       [MRT_i64] = cumsum_int64_t,
-  [MRT_i32] = cumsum_int32_t,     [MRT_u8] = cumsum_uint8_t,
-  [MRT_bool] = cumsum_uint8_t,    [MRT_f16] = cumsum_f16,
-  [MRT_bf16] = cumsum_bf16,       [MRT_f8_e4m3] = cumsum_f8_e4m3,
-  [MRT_f8_e5m2] = cumsum_f8_e5m2,
+static const summer summers[MRT_DTYPE_COUNT] = {
+  [MRT_REAL] = SUMMER(real),       [MRT_i64] = SUMMER(int64_t),
+  [MRT_i32] = SUMMER(int32_t),     [MRT_u8] = SUMMER(uint8_t),
+  [MRT_bool] = SUMMER(uint8_t),    [MRT_f16] = SUMMER(f16),
+  [MRT_bf16] = SUMMER(bf16),       [MRT_f8_e4m3] = SUMMER(f8_e4m3),
+  [MRT_f8_e5m2] = SUMMER(f8_e5m2),
 };
 
-/* `outer` times: columns of n elements, every `inner`-th, side by side in
- * blocks of `width`. */
-typedef struct cumsum_shape {
-  int64_t outer, n, inner, columns, across;
-  int width;
-} cumsum_shape;
-
-static void sum_part(const mrt_call *c, const void *shared, int part,
-                     int parts) {
-  const cumsum_shape *s = shared;
+/* How many segments a row alone has; 0: it is not cut. */
+static int64_t segments(const mrt_call *c) {
   const mrt_cumsum_options *o = c->options;
   const mrt_type *t = &c->in[0].type;
-  int64_t size = (int64_t)mrt_dtypes[t->dtype].bytes;
+  int64_t count = mrt_type_count(t);
+  if (count < 2 * SEGMENT || t->dims[o->dim] != count) return 0;
+  return (count + SEGMENT - 1) / SEGMENT;
+}
+
+static size_t scratch(const mrt_call *c) {
+  return (size_t)segments(c) * sizeof(uint64_t); /* that of double, too */
+}
+
+/* Segment k: its first element, how many there are, their step. */
+typedef struct segment {
+  int64_t first, n, step;
+} segment;
+
+static segment segment_of(const mrt_call *c, int64_t k) {
+  const mrt_cumsum_options *o = c->options;
+  int64_t count = mrt_type_count(&c->in[0].type), first = k * SEGMENT;
+  int64_t n = count - first < SEGMENT ? count - first : SEGMENT;
+  if (!o->reverse) return (segment){ first, n, 1 };
+  return (segment){ count - 1 - first, n, -1 };
+}
+
+static void total_part(const mrt_call *c, const void *shared, int part,
+                       int parts) {
+  const summer *s = shared;
+  int64_t size = (int64_t)mrt_dtypes[c->in[0].type.dtype].bytes, k, end;
+  mrt_share(segments(c), part, parts, &k, &end);
+  for (; k < end; k++) {
+    segment g = segment_of(c, k);
+    s->total((const char *)c->in[0].data + g.first * size, g.n, g.step,
+             (uint64_t *)c->scratch + k);
+  }
+}
+
+static void from_part(const mrt_call *c, const void *shared, int part,
+                      int parts) {
+  const summer *s = shared;
+  int64_t size = (int64_t)mrt_dtypes[c->in[0].type.dtype].bytes, k, end;
   int64_t to_size = (int64_t)mrt_dtypes[c->out[0].type.dtype].bytes;
-  int64_t blocks = (s->columns + s->width - 1) / s->width, i, end;
-  int64_t start = o->reverse && s->n ? (s->n - 1) * s->inner : 0;
-  int64_t step = o->reverse ? -s->inner : s->inner;
-  mrt_share(s->outer * blocks, part, parts, &i, &end);
-  for (; i < end; i++) {
-    int64_t j = i % blocks * s->width, left = s->columns - j;
-    int64_t at = i / blocks * s->n * s->inner + start + j * s->across;
-    sum_of[t->dtype]((const char *)c->in[0].data + at * size,
-                     (char *)c->out[0].data + at * to_size, s->n, step,
-                     left < s->width ? (int)left : s->width, s->across);
+  mrt_share(segments(c), part, parts, &k, &end);
+  for (; k < end; k++) {
+    segment g = segment_of(c, k);
+    s->from((const char *)c->in[0].data + g.first * size,
+            (char *)c->out[0].data + g.first * to_size, g.n, g.step,
+            (uint64_t *)c->scratch + k);
   }
 }
 
 static void cumsum(const mrt_call *c) {
   const mrt_cumsum_options *o = c->options;
-  const mrt_type *t = &c->in[0].type;
-  int64_t n = t->dims[o->dim], inner = 1, outer = 1;
-  for (int i = 0; i < t->rank; i++) {
-    if (i < o->dim) outer *= t->dims[i];
-    if (i > o->dim) inner *= t->dims[i];
+  const summer *s = &summers[c->in[0].type.dtype];
+  int64_t cut = segments(c);
+  if (!cut) {
+    scan_columns(c, o->dim, o->reverse, 1, s->columns);
+    return;
   }
-  cumsum_shape s = inner == 1
-                       ? (cumsum_shape){ 1, n, 1, outer, n, ROWS }
-                       : (cumsum_shape){ outer, n, inner, inner, 1, WIDTH };
-  mrt_parallel(c, mrt_team(c, (double)mrt_type_count(t)), sum_part, &s);
+  int team = mrt_team(c, (double)cut * SEGMENT);
+  mrt_parallel(c, team, total_part, s);
+  s->join(c->scratch, cut);
+  mrt_parallel(c, team, from_part, s);
 }
 
-MRT_KERNEL(cumsum, .run = cumsum);
+MRT_KERNEL(cumsum, .run = cumsum, .scratch = scratch);

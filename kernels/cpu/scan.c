@@ -6,32 +6,20 @@
 #include "scan.h"
 #include "op/move.h"
 
-/* Go through a block: BEGIN, then STEP for element i of column j, which the
- * compiler vectorises where columns are neighbours. */
-#define GO_THROUGH(b, STEP)                                                    \
-  for (int64_t k = 0, i = (b).first; k < (b).n; k++, i += (b).step)            \
-    if ((b).across == 1)                                                       \
-      for (int j = 0; j < (b).width; j++) STEP(i + j, j);                      \
-    else                                                                       \
-      for (int j = 0; j < (b).width; j++) STEP(i + j * (b).across, j);
-
 /* ---- cumprod ------------------------------------------------------------- */
 
 #define CUMPROD(T, Y, WIDE)                                                    \
-  static void cumprod_##T(const mrt_call *c, scan_block b) {                   \
-    const T *x = c->in[0].data;                                                \
-    Y *y = c->out[0].data;                                                     \
+  SCAN_INLINE void product_##T(const mrt_call *c, int64_t i, int64_t n,        \
+                               int64_t step, int64_t across, int width) {      \
+    const T *x = (const T *)c->in[0].data + i;                                 \
+    Y *y = (Y *)c->out[0].data + i;                                            \
     WIDE product[SCAN_WIDTH];                                                  \
-    for (int j = 0; j < SCAN_WIDTH; j++) product[j] = 1;                       \
-    GO_THROUGH(b, CUMPROD_STEP_##T)                                            \
-  }
-#define CUMPROD_STEP_real(i, j) y[i] = (real)(product[j] *= (double)x[i])
-#define CUMPROD_STEP_int64_t(i, j)                                             \
-  y[i] = (int64_t)(product[j] *= (uint64_t)x[i])
-#define CUMPROD_STEP_int32_t(i, j)                                             \
-  y[i] = (int64_t)(product[j] *= (uint64_t)x[i])
-#define CUMPROD_STEP_uint8_t(i, j)                                             \
-  y[i] = (int64_t)(product[j] *= (uint64_t)x[i])
+    for (int j = 0; j < width; j++) product[j] = 1;                            \
+    for (int64_t k = 0; k < n; k++, x += step, y += step)                      \
+      for (int j = 0; j < width; j++)                                          \
+        y[j * across] = (Y)(product[j] *= (WIDE)x[j * across]);                \
+  }                                                                            \
+  SCAN(cumprod_##T, product_##T)
 CUMPROD(real, real, double)
 CUMPROD(int64_t, int64_t, uint64_t) /* integers wrap around */
 CUMPROD(int32_t, int64_t, uint64_t)
@@ -49,24 +37,25 @@ static void cumprod(const mrt_call *c) {
 
 /* ---- cummax, cummin ------------------------------------------------------ */
 
-/* GOES_ON(x, y): x takes the place of y, what stood there before.  -0 and 0 are
+/* TAKES(x, y): x takes the place of y, what stood there before.  -0 and 0 are
  * equal; of equal ones the last is taken. */
-#define EXTREME(name, T, GOES_ON)                                              \
-  static void name##_##T(const mrt_call *c, scan_block b) {                    \
-    const T *x = c->in[0].data;                                                \
-    T *y = c->out[0].data, best[SCAN_WIDTH];                                   \
-    int64_t *at = c->out[1].data, found[SCAN_WIDTH] = { 0 };                   \
-    for (int j = 0; j < b.width && b.n; j++)                                   \
-      best[j] = x[b.first + j * b.across];                                     \
-    for (int64_t k = 0, i = b.first; k < b.n; k++, i += b.step)                \
-      for (int j = 0; j < b.width; j++) {                                      \
-        int64_t to = i + j * b.across;                                         \
-        T v = x[to];                                                           \
-        bool taken = GOES_ON(v, best[j]);                                      \
-        y[to] = best[j] = taken ? v : best[j];                                 \
-        at[to] = found[j] = taken ? k : found[j];                              \
+#define EXTREME(name, T, TAKES)                                                \
+  SCAN_INLINE void go_##name##_##T(const mrt_call *c, int64_t i, int64_t n,    \
+                                   int64_t step, int64_t across, int width) {  \
+    const T *x = (const T *)c->in[0].data + i;                                 \
+    T *y = (T *)c->out[0].data + i, best[SCAN_WIDTH];                          \
+    int64_t *at = (int64_t *)c->out[1].data + i, found[SCAN_WIDTH];            \
+    for (int j = 0; j < width && n; j++) best[j] = x[j * across];              \
+    for (int j = 0; j < width; j++) found[j] = 0;                              \
+    for (int64_t k = 0; k < n; k++, x += step, y += step, at += step)          \
+      for (int j = 0; j < width; j++) {                                        \
+        T v = x[j * across];                                                   \
+        bool taken = TAKES(v, best[j]);                                        \
+        y[j * across] = best[j] = taken ? v : best[j];                         \
+        at[j * across] = found[j] = taken ? k : found[j];                      \
       }                                                                        \
-  }
+  }                                                                            \
+  SCAN(name##_##T, go_##name##_##T)
 #define REAL_ABOVE(x, y) ((x >= y) | (x != x))
 #define REAL_BELOW(x, y) ((x <= y) | (x != x))
 #define INT_ABOVE(x, y)  (x >= y)
@@ -90,14 +79,19 @@ EXTREMES(cummin, REAL_BELOW, INT_BELOW)
 
 /* ---- recurrence ---------------------------------------------------------- */
 
-static void recurrence_block(const mrt_call *c, scan_block b) {
-  const real *factor = c->in[0].data, *term = c->in[1].data;
-  real *y = c->out[0].data;
-  double state[SCAN_WIDTH] = { 0 };
-#define RECURRENCE_STEP(i, j)                                                  \
-  y[i] = (real)(state[j] = (double)factor[i] * state[j] + (double)term[i])
-  GO_THROUGH(b, RECURRENCE_STEP)
+SCAN_INLINE void go_recurrence(const mrt_call *c, int64_t i, int64_t n,
+                               int64_t step, int64_t across, int width) {
+  const real *factor = (const real *)c->in[0].data + i;
+  const real *term = (const real *)c->in[1].data + i;
+  real *y = (real *)c->out[0].data + i;
+  double state[SCAN_WIDTH];
+  for (int j = 0; j < width; j++) state[j] = 0;
+  for (int64_t k = 0; k < n; k++, factor += step, term += step, y += step)
+    for (int j = 0; j < width; j++)
+      y[j * across] = (real)(state[j] = (double)factor[j * across] * state[j] +
+                                        (double)term[j * across]);
 }
+SCAN(recurrence_block, go_recurrence)
 
 static void recurrence(const mrt_call *c) {
   const mrt_cumsum_options *o = c->options;

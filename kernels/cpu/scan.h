@@ -1,7 +1,7 @@
 /* scan.h -- running functions: which elements are gone through together
  *
  * Columns are gone through side by side, with what runs on the stack: they are
- * neighbours, or along the last dimension the rows, so that the steps of
+ * neighbours, or along the last dimension a few rows, so that the steps of
  * several overlap.
  *
  * SPDX-License-Identifier: MIT */
@@ -12,7 +12,7 @@
 
 enum {
   SCAN_WIDTH = 64,
-  SCAN_ROWS = 8 /* streams that caches follow easily */
+  SCAN_ROWS = 4 /* what runs stays in registers */
 };
 
 /* `width` columns of n elements: element k of column j is number
@@ -23,6 +23,22 @@ typedef struct scan_block {
 } scan_block;
 
 typedef void scan_fn(const mrt_call *c, scan_block b);
+
+#define SCAN_INLINE static inline __attribute__((always_inline))
+
+/* Define the scan_fn `name`.  GO(c, first, n, step, across, width) goes through
+ * a block, and is made once for neighbours, once for SCAN_ROWS rows and once for
+ * a row alone, each with its constants. */
+#define SCAN(name, GO)                                                         \
+  static void name(const mrt_call *c, scan_block b) {                          \
+    if (b.across == 1 && b.width > 1)                                          \
+      GO(c, b.first, b.n, b.step, 1, b.width);                                 \
+    else if (b.width == SCAN_ROWS)                                             \
+      GO(c, b.first, b.n, b.step, b.across, SCAN_ROWS);                        \
+    else                                                                       \
+      for (int j = 0; j < b.width; j++)                                        \
+        GO(c, b.first + j * b.across, b.n, b.step, 1, 1);                      \
+  }
 
 /* `outer` times: columns of n elements, every `inner`-th, side by side in
  * blocks of `width`. */
@@ -62,7 +78,8 @@ static inline void scan_columns(const mrt_call *c, int64_t dim, bool reverse,
       inner == 1
           ? (scan_shape){ run, 1, n, 1, outer, n, SCAN_ROWS, reverse }
           : (scan_shape){ run, outer, n, inner, inner, 1, SCAN_WIDTH, reverse };
-  mrt_parallel(c, mrt_team(c, (double)mrt_type_count(t) * ns), scan_part, &s);
+  int team = mrt_team(c, (double)mrt_type_count(t) * ns);
+  mrt_parallel(c, s.outer * s.columns == 1 ? 1 : team, scan_part, &s);
 }
 
 #endif
