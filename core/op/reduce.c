@@ -1,16 +1,19 @@
 /* reduce.c -- many elements to one, along some dimensions or all
  *
  *   sum, prod           y = x1 + x2 + ...;  x1 * x2 * ...
+ *   nansum              the sum of what is no NaN
+ *   count_nonzero       how many are not 0; NaN is not
  *   amax, amin          the largest, the smallest; NaN if there is one
  *   any, all            whether some, whether every x is true
  *   argmax, argmin      the 0-based position of the first largest, smallest;
  *                       NaN counts as both
  *
- *   x      f32 | f64, i64 | i32 | u8; sum: bool too; any, all: bool only
- *   y      dtype of x, but i64 for sum and prod of integers and for positions;
- *          sum = 0, prod = 1, any = false, all = true over nothing
+ *   x      f32 | f64, i64 | i32 | u8; sum, count_nonzero: bool too; nansum: f32 |
+ *          f64; any, all: bool only
+ *   y      dtype of x, but i64 for sum and prod of integers, for counts and
+ *          positions; sum = 0, prod = 1, any = false, all = true over nothing
  *   cost   1 flop per element; reads x once
- *   grad   sum   dx = dy for every element
+ *   grad   sum   dx = dy for every element;  nansum  0 where x is NaN
  *          prod  dx = dy * the product of the others, right at zeros too
  *          amax, amin  dy shared equally by the elements equal to y
  *   fails  EVALUE  dim outside [-rank, rank), amax, amin, argmax or argmin
@@ -71,6 +74,18 @@ static mrt_status sum_infer(mrt_infer *c) {
   return wide_infer(c);
 }
 
+static mrt_status nansum_infer(mrt_infer *c) {
+  MRT_TRY(mrt_want_real(c, 0));
+  return infer(c);
+}
+
+static mrt_status count_infer(mrt_infer *c) {
+  if (c->in[0]->dtype != MRT_bool) MRT_TRY(want_number(c));
+  MRT_TRY(infer(c));
+  c->out[0].dtype = MRT_i64;
+  return MRT_OK;
+}
+
 static mrt_status prod_infer(mrt_infer *c) {
   MRT_TRY(want_number(c));
   return wide_infer(c);
@@ -109,6 +124,13 @@ static mrt_tensor *kept(mrt_build *b, mrt_tensor *y) {
 
 static void sum_gradient(mrt_build *b) {
   b->din[0] = mrt_expand_to(b, kept(b, b->dout[0]), mrt_of(b->in[0]));
+}
+
+static void nansum_gradient(mrt_build *b) {
+  mrt_tensor *x = b->in[0];
+  mrt_tensor *dy = mrt_expand_to(b, kept(b, b->dout[0]), mrt_of(x));
+  b->din[0] =
+      mrt_where(b, MRT_MAKE(b, isnan, NULL, x), mrt_const_like(b, x, 0), dy);
 }
 
 static void extreme_gradient(mrt_build *b) {
@@ -205,6 +227,33 @@ const mrt_op mrt_op_sum = {
   .width = MRT_WIDE,
   .narrow_inputs = 1,
   .traits = MRT_LINEAR,
+};
+const mrt_op mrt_op_nansum = {
+  .name = "nansum",
+  .number = MRT_OP_nansum,
+  .cost = MRT_COST_reduce,
+  .doc = "the sum of the x along dim that are no NaN",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(table, mrt_reduce_options),
+  .infer = nansum_infer,
+  .shard_rule = sum_shard_rule,
+  .grad = nansum_gradient,
+  .flops = flops,
+  .width = MRT_WIDE,
+};
+const mrt_op mrt_op_count_nonzero = {
+  .name = "count_nonzero",
+  .number = MRT_OP_count_nonzero,
+  .cost = MRT_COST_reduce,
+  .doc = "how many x along dim are not 0",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(table, mrt_reduce_options),
+  .infer = count_infer,
+  .shard_rule = sum_shard_rule,
+  .flops = flops,
+  .width = MRT_WIDE,
 };
 const mrt_op mrt_op_prod = {
   .name = "prod",

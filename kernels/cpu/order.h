@@ -50,9 +50,15 @@ typedef struct order_type {
                     void *b, int64_t (*counts)[256]);
   int64_t (*position)(void *packs, int64_t n, int64_t k, int bits);
   int64_t (*longest_run)(const void *packs, int64_t n, uint64_t most);
-  /* Results [from, to) of packs. */
+  /* For sorting, packs of 64 in two rounds: keys, of 64 bits their upper half;
+   * and NULL, or the packs of a row again with the lower half. */
+  order_load *first;
+  void (*second)(const order_lane *l, uint64_t *packs, int64_t m);
+  /* Results [from, to) of packs; of those of 64. */
   void (*give)(const order_lane *l, const void *packs, int64_t from,
                int64_t to);
+  void (*give_sorted)(const order_lane *l, const void *packs, int64_t from,
+                      int64_t to);
 } order_type;
 
 typedef uint64_t order_vector __attribute__((vector_size(MRT_VECTOR_BYTES)));
@@ -122,9 +128,35 @@ ORDER_LOAD(f64, double, uint64_t, order_wide)
 ORDER_LOAD(f32, float, uint32_t, uint64_t)
 #endif
 
-#define ORDER_GIVE(T, PACK)                                                    \
-  static void order_give_##T(const order_lane *l, const void *packs,           \
-                             int64_t from, int64_t to) {                       \
+/* Halves of keys of 64 bits. */
+#define ORDER_HALVES(name, T)                                                  \
+  static void order_first_##name(const order_lane *l, int64_t from, int64_t m, \
+                                 void *packs) {                                \
+    const T *x = (const T *)l->x + from * l->step;                             \
+    uint64_t *to = packs, flip = l->descending ? UINT64_MAX : 0;               \
+    for (int64_t i = 0; i < m; i++) {                                          \
+      uint64_t key = order_key_##name(x[i * l->step]) ^ flip;                  \
+      to[i] = (key >> 32 << 32) | (uint64_t)(from + i);                        \
+    }                                                                          \
+  }                                                                            \
+  static void order_second_##name(const order_lane *l, uint64_t *packs,        \
+                                  int64_t m) {                                 \
+    const T *x = l->x;                                                         \
+    uint64_t flip = l->descending ? UINT64_MAX : 0;                            \
+    for (int64_t i = 0; i < m; i++) {                                          \
+      uint32_t at = (uint32_t)packs[i];                                        \
+      uint64_t key = order_key_##name(x[at * l->step]) ^ flip;                 \
+      packs[i] = key << 32 | at;                                               \
+    }                                                                          \
+  }
+ORDER_HALVES(i64, int64_t)
+#ifdef MRT_F64
+ORDER_HALVES(f64, double)
+#endif
+
+#define ORDER_GIVE(name, T, PACK)                                              \
+  static void order_give_##name(const order_lane *l, const void *packs,        \
+                                int64_t from, int64_t to) {                    \
     const PACK *p = packs;                                                     \
     const T *x = l->x;                                                         \
     T *values = l->values;                                                     \
@@ -135,27 +167,34 @@ ORDER_LOAD(f32, float, uint32_t, uint64_t)
       positions[i * step] = at;                                                \
     }                                                                          \
   }
-ORDER_GIVE(unit1, uint64_t)
-ORDER_GIVE(unit4, uint64_t)
-ORDER_GIVE(unit8, order_wide)
+ORDER_GIVE(unit1, unit1, uint64_t)
+ORDER_GIVE(unit4, unit4, uint64_t)
+ORDER_GIVE(unit8, unit8, order_wide)
+ORDER_GIVE(unit8_sorted, unit8, uint64_t)
 
-#define ORDER_TYPE(bits, width, number, key, unit)                             \
+#define ORDER_TYPE(bits, width, number, key, unit, first, second, sorted)      \
   {                                                                            \
     bits, width / 8, sizeof(unit), number, order_load_##key,                   \
         order_sort_##width, order_smallest_##width, order_position_##width,    \
-        order_longest_run_##width, order_give_##unit                           \
+        order_longest_run_##width, first, second, order_give_##unit, sorted    \
   }
+#define ORDER_NARROW(bits, number, key, unit)                                  \
+  ORDER_TYPE(bits, 64, number, key, unit, order_load_##key, NULL,              \
+             order_give_##unit)
+#define ORDER_WIDE(number, key)                                                \
+  ORDER_TYPE(64, 128, number, key, unit8, order_first_##key,                   \
+             order_second_##key, order_give_unit8_sorted)
 /* By dtype; narrow floats are widened before. */
 static const order_type order_types[MRT_DTYPE_COUNT] = {
 #ifdef MRT_F64
-  [MRT_f64] = ORDER_TYPE(64, 128, UINT64_MAX - 1, f64, unit8),
+  [MRT_f64] = ORDER_WIDE(UINT64_MAX - 1, f64),
 #else
-  [MRT_f32] = ORDER_TYPE(32, 64, UINT32_MAX - 1, f32, unit4),
+  [MRT_f32] = ORDER_NARROW(32, UINT32_MAX - 1, f32, unit4),
 #endif
-  [MRT_i64] = ORDER_TYPE(64, 128, UINT64_MAX, i64, unit8),
-  [MRT_i32] = ORDER_TYPE(32, 64, UINT64_MAX, i32, unit4),
-  [MRT_u8] = ORDER_TYPE(8, 64, UINT64_MAX, u8, unit1),
-  [MRT_bool] = ORDER_TYPE(8, 64, UINT64_MAX, u8, unit1),
+  [MRT_i64] = ORDER_WIDE(UINT64_MAX, i64),
+  [MRT_i32] = ORDER_NARROW(32, UINT64_MAX, i32, unit4),
+  [MRT_u8] = ORDER_NARROW(8, UINT64_MAX, u8, unit1),
+  [MRT_bool] = ORDER_NARROW(8, UINT64_MAX, u8, unit1),
 };
 
 /* ---- the rows of a call -------------------------------------------------- */
@@ -165,12 +204,14 @@ typedef struct order_lanes {
   const order_type *type;
   int64_t outer, n, inner, results;
   bool descending;
+  size_t pack; /* bytes of one */
 } order_lanes;
 
 static inline order_lanes order_lanes_of(const mrt_call *c, int64_t dim,
                                          int64_t results, bool descending) {
   const mrt_type *t = &c->in[0].type;
-  order_lanes s = { &order_types[t->dtype], 1, 1, 1, results, descending };
+  const order_type *type = &order_types[t->dtype];
+  order_lanes s = { type, 1, 1, 1, results, descending, type->pack };
   for (int i = 0; i < t->rank; i++) {
     if (i < dim) s.outer *= t->dims[i];
     if (i == dim) s.n = t->dims[i];
@@ -211,7 +252,7 @@ static inline int order_slots(const mrt_call *c, const order_lanes *s) {
 
 /* Packs a and b, of n and m; counts of bytes. */
 static inline size_t order_room(const order_lanes *s, int64_t n) {
-  size_t bytes = (size_t)(n + ORDER_ROOM) * s->type->pack;
+  size_t bytes = (size_t)(n + ORDER_ROOM) * s->pack;
   return (bytes + 63) / 64 * 64;
 }
 

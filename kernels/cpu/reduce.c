@@ -1,4 +1,4 @@
-/* reduce.c -- sum, prod, amax, amin, any, all
+/* reduce.c -- sum, nansum, count_nonzero, prod, amax, amin, any, all
  *
  * A reduction is a list of passes, each from [outer, n, inner] to
  * [outer, inner].  Dimensions reduced together are joined; the largest goes
@@ -206,6 +206,24 @@ static void sum(const mrt_call *c) {
   reduce(c, of);
 }
 
+static void nansum(const mrt_call *c) {
+  static const reducer of[MRT_DTYPE_COUNT] = {
+    [MRT_REAL] = { FOLD(nansum_real), FOLD(sum_real) },
+  };
+  reduce(c, of);
+}
+
+static void count_nonzero(const mrt_call *c) {
+  static const reducer of[MRT_DTYPE_COUNT] = {
+    [MRT_REAL] = { FOLD(count_real), FOLD(sum_i64) },
+    [MRT_i64] = { FOLD(count_i64), FOLD(sum_i64) },
+    [MRT_i32] = { FOLD(count_i32), FOLD(sum_i64) },
+    [MRT_u8] = { FOLD(count_u8), FOLD(sum_i64) },
+    [MRT_bool] = { FOLD(count_u8), FOLD(sum_i64) },
+  };
+  reduce(c, of);
+}
+
 static void prod(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
     FLOATS(SAME(FOLD(prod_real))),
@@ -252,6 +270,8 @@ static void all(const mrt_call *c) {
 }
 
 MRT_KERNEL(sum, .run = sum, .scratch = scratch);
+MRT_KERNEL(nansum, .run = nansum, .scratch = scratch);
+MRT_KERNEL(count_nonzero, .run = count_nonzero, .scratch = scratch);
 MRT_KERNEL(prod, .run = prod, .scratch = scratch);
 MRT_KERNEL(amax, .run = amax, .scratch = scratch);
 MRT_KERNEL(amin, .run = amin, .scratch = scratch);

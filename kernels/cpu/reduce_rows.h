@@ -151,6 +151,72 @@ REAL_FOLD(prod_real, 1, vec_mul, real_mul)
 REAL_FOLD(max_real, -MRT_INF, vec_above, real_above)
 REAL_FOLD(min_real, MRT_INF, vec_below, real_below)
 
+/* ---- reals but NaN --------------------------------------------------------- */
+
+/* to[i] = x[i], or 0 for NaN. */
+INLINED void skip_nan(const real *x, real *to, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = x[i] == x[i] ? x[i] : 0;
+}
+
+static inline void row_nansum_real(const void *from, mrt_dtype dtype, int64_t n,
+                                   void *to) {
+  const real *x = from;
+  real room[BLOCK], y = 0;
+  for (int64_t i = 0; i < n; i += BLOCK) {
+    int64_t m = n - i < BLOCK ? n - i : BLOCK;
+    skip_nan(x + i, room, m);
+    y += fold_block(room, m, 0, vec_add, real_add);
+  }
+  *(real *)to = y;
+}
+
+static inline void columns_nansum_real(const void *from, mrt_dtype dtype,
+                                       int64_t n, int64_t step, int64_t width,
+                                       void *to) {
+  const real *x = from;
+  real room[8 * STRIP], *y = to;
+  for (int64_t j = 0; j < width; j++) y[j] = 0;
+  for (int64_t k = 0, m; k < n; k += m, x += m * step) {
+    m = n - k < 8 ? n - k : 8;
+    for (int64_t j = 0, w; j < width; j += w) {
+      w = width - j < STRIP ? width - j : STRIP;
+      for (int64_t i = 0; i < m; i++)
+        skip_nan(x + i * step + j, room + i * STRIP, w);
+      join_columns(room, m, STRIP, w, y + j, vec_add, real_add);
+    }
+  }
+}
+
+/* ---- counts ---------------------------------------------------------------- */
+
+/* Blocks are counted in integers of the elements' size. */
+#define COUNT_FOLD(name, X, N, MOST)                                           \
+  static inline void row_##name(const void *from, mrt_dtype dtype, int64_t n,  \
+                                void *to) {                                    \
+    const X *x = from;                                                         \
+    int64_t y = 0;                                                             \
+    for (int64_t i = 0; i < n; i += MOST) {                                    \
+      int64_t m = n - i < MOST ? n - i : MOST;                                 \
+      N count = 0;                                                             \
+      for (int64_t k = 0; k < m; k++) count += (N)(x[i + k] != 0);             \
+      y += count;                                                              \
+    }                                                                          \
+    *(int64_t *)to = y;                                                        \
+  }                                                                            \
+  static inline void columns_##name(const void *from, mrt_dtype dtype,         \
+                                    int64_t n, int64_t step, int64_t width,    \
+                                    void *to) {                                \
+    const X *x = from;                                                         \
+    int64_t *y = to;                                                           \
+    for (int64_t j = 0; j < width; j++) y[j] = 0;                              \
+    for (int64_t k = 0; k < n; k++, x += step)                                 \
+      for (int64_t j = 0; j < width; j++) y[j] += x[j] != 0;                   \
+  }
+COUNT_FOLD(count_real, real, ireal, 4096)
+COUNT_FOLD(count_i64, int64_t, int64_t, 4096)
+COUNT_FOLD(count_i32, int32_t, int32_t, 4096)
+COUNT_FOLD(count_u8, uint8_t, uint8_t, 255)
+
 /* ---- integers ------------------------------------------------------------ */
 
 #define INT_FOLD(name, X, Y, START, OP)                                        \

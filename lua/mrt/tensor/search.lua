@@ -33,8 +33,6 @@ local function flag(who, o, name)
   return value or false
 end
 
-local function is_true(x) return x:get_dtype() == "bool" and x or op.ne(x, 0) end
-
 -- ---- what is not 0 -----------------------------------------------------------
 
 --- Count what is not 0 (NaN is not), along dimensions or of all elements.
@@ -42,13 +40,12 @@ local function is_true(x) return x:get_dtype() == "bool" and x or op.ne(x, 0) en
 ---@return mrt.Tensor  i64
 function Tensor.count_nonzero(x, dim)
   local o = read("count_nonzero", { "dim" }, dim)
-  return op.sum(is_true(argument.tensor("count_nonzero", "x", x)), { dim = o.dim })
+  return op.count_nonzero(argument.tensor("count_nonzero", "x", x), { dim = o.dim })
 end
 
 -- Positions of what is not 0: `[count, rank]`, computed now.
 local function positions(x)
-  local truth = is_true(x)
-  return op.nonzero_static(truth, { size = op.sum(truth):item() })
+  return op.nonzero_static(x, { size = op.count_nonzero(x):item() })
 end
 
 --- Where the elements are that are not 0, row by row: `[count, rank]`, i64.

@@ -25,8 +25,7 @@ local function is_float(x) return dtypes[x:get_dtype()].floating end
 function Tensor.nansum(x, dim, keepdim)
   local o = read("nansum", reduction, dim, keepdim)
   argument.tensor("nansum", "x", x)
-  if is_float(x) then x = op.where(op.isnan(x), 0, x) end
-  return op.sum(x, o)
+  return (is_float(x) and op.nansum or op.sum)(x, o)
 end
 
 --- Mean of what is no NaN; NaN where all are.
@@ -38,9 +37,8 @@ function Tensor.nanmean(x, dim, keepdim)
   if not is_float(argument.tensor("nanmean", "x", x)) then
     core.fail("dtype", "nanmean", ("%s, floats wanted"):format(x:type()))
   end
-  local bad = op.isnan(x)
-  local count = op.sum(op.logical_not(bad), o)
-  return op.div(op.sum(op.where(bad, 0, x), o), op.cast(count, x:get_dtype()))
+  local count = op.sum(op.logical_not(op.isnan(x)), o)
+  return op.div(op.nansum(x, o), op.cast(count, x:get_dtype()))
 end
 
 -- ---- two results ---------------------------------------------------------------

@@ -169,6 +169,17 @@ local not_bool = {
 
 local nan = 0 / 0
 local sum_of, product_of = reduction(0, sum), reduction(1, product)
+local counted = reduction(0, function(a, b)
+  return a + ((b ~= 0 and b ~= false) and 1 or 0)
+end)
+-- NaN, zeros of both signs, infinities of both signs in rows of their own.
+local gaps = { 1, nan, 0, -0.0, nan, 3, math.huge, nan, 2, -math.huge, 1, nan }
+local with_nan = {
+  { inputs = { { dims = { 9 }, values = gaps } } },
+  { inputs = { { dims = { 3, 4 }, values = gaps } }, options = { dim = 1 } },
+  { inputs = { { dims = { 6, 2 }, values = gaps } }, options = { dim = 2 } },
+  { inputs = { { dims = { 12 }, values = gaps } } },
+}
 local max_of = reduction(-math.huge, pick(larger))
 local min_of = reduction(math.huge, pick(smaller))
 local max_int = reduction(math.mininteger, pick(larger))
@@ -198,6 +209,23 @@ return {
     oracle = reduction(0, function(a, b)
       return a + bit(b)
     end),
+    grad = false },
+  { op = "nansum", cases = all_shapes(float), bad = { no_dim[1], no_dim[2],
+    { inputs = { typed("i64", 3, 2) }, code = "dtype", match = "f32 or f64" } },
+    oracle = sum_of, grad = true },
+  { op = "nansum", cases = with_nan, grad = false, oracle = reduction(0, function(a, b)
+    return b == b and a + b or a
+  end) },
+  { op = "count_nonzero", cases = all_shapes(float), bad = { no_dim[1], no_dim[2] },
+    oracle = counted, grad = false },
+  { op = "count_nonzero", cases = with_nan, oracle = counted, grad = false },
+  { op = "count_nonzero", cases = all_shapes(of("i64", 3)), oracle = counted,
+    grad = false },
+  { op = "count_nonzero", cases = all_shapes(of("i32", 3)), oracle = counted,
+    grad = false },
+  { op = "count_nonzero", cases = all_shapes(of("u8", 3)), oracle = counted,
+    grad = false },
+  { op = "count_nonzero", cases = all_shapes(of("bool", 2)), oracle = counted,
     grad = false },
   { op = "prod", cases = all_shapes(float), bad = no_dim, oracle = product_of,
     grad = true },
