@@ -4,6 +4,7 @@
  *   nansum              the sum of what is no NaN
  *   count_nonzero       how many are not 0; NaN is not
  *   amax, amin          the largest, the smallest; NaN if there is one
+ *   aminmax             the smallest and the largest
  *   any, all            whether some, whether every x is true
  *   argmax, argmin      the 0-based position of the first largest, smallest;
  *                       NaN counts as both
@@ -104,6 +105,13 @@ static mrt_status extreme_infer(mrt_infer *c) {
   return want_some(c);
 }
 
+static mrt_status both_infer(mrt_infer *c) {
+  MRT_TRY(extreme_infer(c));
+  c->nout = 2;
+  c->out[1] = c->out[0];
+  return MRT_OK;
+}
+
 static mrt_status truth_infer(mrt_infer *c) {
   MRT_TRY(mrt_want_dtype(c, 0, MRT_bool));
   return infer(c);
@@ -133,14 +141,26 @@ static void nansum_gradient(mrt_build *b) {
       mrt_where(b, MRT_MAKE(b, isnan, NULL, x), mrt_const_like(b, x, 0), dy);
 }
 
-static void extreme_gradient(mrt_build *b) {
+/* What flows into x from the extremes y, of gradient dy. */
+static mrt_tensor *shared(mrt_build *b, mrt_tensor *y, mrt_tensor *dy) {
   const mrt_reduce_options *o = b->options;
   mrt_tensor *x = b->in[0];
-  mrt_tensor *y = mrt_expand_to(b, kept(b, b->out[0]), mrt_of(x));
+  if (!dy) return NULL;
+  y = mrt_expand_to(b, kept(b, y), mrt_of(x));
   mrt_tensor *hit =
       mrt_cast_to(b, MRT_MAKE(b, eq, NULL, x, y), mrt_of(x)->dtype);
   mrt_tensor *hits = mrt_sum_dims(b, hit, &o->dim, true);
-  b->din[0] = mrt_mul(b, hit, mrt_div(b, kept(b, b->dout[0]), hits));
+  return mrt_mul(b, hit, mrt_div(b, kept(b, dy), hits));
+}
+
+static void extreme_gradient(mrt_build *b) {
+  b->din[0] = shared(b, b->out[0], b->dout[0]);
+}
+
+static void both_gradient(mrt_build *b) {
+  mrt_tensor *least = b->dout[0] ? shared(b, b->out[0], b->dout[0]) : NULL;
+  mrt_tensor *most = b->dout[1] ? shared(b, b->out[1], b->dout[1]) : NULL;
+  b->din[0] = least && most ? mrt_add(b, least, most) : least ? least : most;
 }
 
 /* x with the reduced dims last and joined: [elements of y, n]. */
@@ -299,6 +319,20 @@ const mrt_op mrt_op_amin = {
   .flops = flops,
   .width = MRT_WIDE,
   .narrow_inputs = 1,
+};
+const mrt_op mrt_op_aminmax = {
+  .name = "aminmax",
+  .number = MRT_OP_aminmax,
+  .cost = MRT_COST_reduce,
+  .doc = "the smallest and the largest x along dim; NaN if there is one",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(table, mrt_reduce_options),
+  .infer = both_infer,
+  .shard_rule = shard_rule,
+  .grad = both_gradient,
+  .flops = flops,
+  .width = MRT_WIDE,
 };
 const mrt_op mrt_op_any = {
   .name = "any",

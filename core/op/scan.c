@@ -195,4 +195,5 @@ const mrt_op mrt_op_recurrence = {
   .flops = recurrence_flops,
   .inplace = 3,
   .width = MRT_WIDE,
+  .traits = MRT_LIBRARY,
 };

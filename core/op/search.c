@@ -2,6 +2,11 @@
  *
  *   searchsorted    how many of a sorted row lie before each value
  *   bincount        y[id] = how often id occurs, or the sum of its weights
+ *   histc           how many x lie in each of `bins` bins of one width between min
+ *                   and max, which lies in the last; NaN in none.  0 and 0: the
+ *                   bounds of the data; where they are equal 1 to each side,
+ *                   where they are not finite all is NaN
+ *   run_starts      y[i]: row i is the first or differs from the one before
  *   nonzero_static  the positions of the first `size` elements that are not 0
  *
  *   sorted   [..., n], in ascending order; f32 | f64, i64 | i32 | u8
@@ -9,18 +14,21 @@
  *            shape where sorted has one dimension.  A NaN lies after all
  *   ids      i64 | i32 | u8, [n]; weights: f32 | f64, [n]
  *   results  searchsorted: i64, of the shape of values.  bincount: [size], i64 or
- *            the dtype of the weights.  nonzero_static: i64 [size, rank of x],
+ *            the dtype of the weights.  histc: [bins], of the dtype of x, f32 | f64.
+ *            run_starts: bool [n] of x [n] or [n, m].  nonzero_static: i64 [size, rank of x],
  *            0-based, row-major; after the last all is fill_value
  *   cost     searchsorted: log2(n) steps a value; the others read x once
  *   grad     bincount: weights get the gradient at their id
  *   fails    ESHAPE, EDTYPE  what does not fit
- *            EVALUE  a negative size; ids for a size of 0
+ *            EVALUE  a negative size; bounds that are none; ids for a size of 0
  *            EDATA   bincount, when run: an id outside [0, size)
  *
  * SPDX-License-Identifier: MIT */
 #include "op/search.h"
 #include "op/build.h"
 #include "op/move.h"
+
+#include <float.h>
 
 /* ---- searchsorted -------------------------------------------------------- */
 
@@ -131,6 +139,66 @@ const mrt_op mrt_op_bincount = {
   .flops = flops,
   .width = MRT_WIDE,
   .traits = MRT_FAULTS,
+};
+
+/* ---- histc, run_starts --------------------------------------------------- */
+
+static const mrt_option histc_table[] = {
+  MRT_OPTION(mrt_histc_options, bins, MRT_OPT_INT, .preset = 100),
+  MRT_OPTION(mrt_histc_options, min, MRT_OPT_NUM, .preset = 0),
+  MRT_OPTION(mrt_histc_options, max, MRT_OPT_NUM, .preset = 0),
+};
+
+static mrt_status histc_infer(mrt_infer *c) {
+  const mrt_histc_options *o = c->options;
+  MRT_TRY(mrt_want_real(c, 0));
+  if (o->bins < 1 || o->bins > 1 << 30)
+    return mrt_refuse(c, MRT_EVALUE, "%lld bins, 1 to %d wanted",
+                      (long long)o->bins, 1 << 30);
+  if (!(o->min <= o->max) || o->min < -DBL_MAX || o->max > DBL_MAX)
+    return mrt_refuse(c, MRT_EVALUE,
+                      "min %g, max %g: finite ones, the smaller first, wanted",
+                      o->min, o->max);
+  c->out[0] = (mrt_type){ c->in[0]->dtype, 1, { o->bins } };
+  return MRT_OK;
+}
+
+const mrt_op mrt_op_histc = {
+  .name = "histc",
+  .number = MRT_OP_histc,
+  .cost = MRT_COST_reduce,
+  .doc = "how many x lie in each of `bins` bins between min and max",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(histc_table, mrt_histc_options),
+  .infer = histc_infer,
+  .flops = flops,
+  .width = MRT_WIDE,
+};
+
+static mrt_status run_starts_infer(mrt_infer *c) {
+  const mrt_type *x = c->in[0];
+  if (mrt_is_narrow(x->dtype))
+    return mrt_refuse(c, MRT_EDTYPE, "%s, f32, f64, an integer or bool wanted",
+                      mrt_show(x).s);
+  if (x->rank < 1 || x->rank > 2)
+    return mrt_refuse(c, MRT_ESHAPE, "%s, one or two dimensions wanted",
+                      mrt_show(x).s);
+  c->out[0] = (mrt_type){ MRT_bool, 1, { x->dims[0] } };
+  return MRT_OK;
+}
+
+const mrt_op mrt_op_run_starts = {
+  .name = "run_starts",
+  .number = MRT_OP_run_starts,
+  .cost = MRT_COST_move,
+  .doc = "y[i]: row i of x is the first, or differs from the one before",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  .infer = run_starts_infer,
+  .flops = flops,
+  .width = MRT_WIDE,
+  .traits = MRT_LIBRARY,
 };
 
 /* ---- nonzero_static ------------------------------------------------------ */

@@ -14,6 +14,11 @@ typedef struct mrt_bincount_options {
   int64_t size; /* of the result: ids lie below */
 } mrt_bincount_options;
 
+typedef struct mrt_histc_options {
+  int64_t bins;
+  double min, max; /* equal: those of the data, or 1 to each side */
+} mrt_histc_options;
+
 typedef struct mrt_nonzero_options {
   int64_t size, fill_value;
 } mrt_nonzero_options;

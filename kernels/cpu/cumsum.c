@@ -93,16 +93,16 @@ static size_t scratch(const mrt_call *c) {
 }
 
 /* Segment k: its first element, how many there are, their step. */
-typedef struct segment {
+typedef struct cumsum_segment {
   int64_t first, n, step;
-} segment;
+} cumsum_segment;
 
-static segment segment_of(const mrt_call *c, int64_t k) {
+static cumsum_segment segment_of(const mrt_call *c, int64_t k) {
   const mrt_cumsum_options *o = c->options;
   int64_t count = mrt_type_count(&c->in[0].type), first = k * SEGMENT;
   int64_t n = count - first < SEGMENT ? count - first : SEGMENT;
-  if (!o->reverse) return (segment){ first, n, 1 };
-  return (segment){ count - 1 - first, n, -1 };
+  if (!o->reverse) return (cumsum_segment){ first, n, 1 };
+  return (cumsum_segment){ count - 1 - first, n, -1 };
 }
 
 static void total_part(const mrt_call *c, const void *shared, int part,
@@ -111,7 +111,7 @@ static void total_part(const mrt_call *c, const void *shared, int part,
   int64_t size = (int64_t)mrt_dtypes[c->in[0].type.dtype].bytes, k, end;
   mrt_share(segments(c), part, parts, &k, &end);
   for (; k < end; k++) {
-    segment g = segment_of(c, k);
+    cumsum_segment g = segment_of(c, k);
     s->total((const char *)c->in[0].data + g.first * size, g.n, g.step,
              (uint64_t *)c->scratch + k);
   }
@@ -124,7 +124,7 @@ static void from_part(const mrt_call *c, const void *shared, int part,
   int64_t to_size = (int64_t)mrt_dtypes[c->out[0].type.dtype].bytes;
   mrt_share(segments(c), part, parts, &k, &end);
   for (; k < end; k++) {
-    segment g = segment_of(c, k);
+    cumsum_segment g = segment_of(c, k);
     s->from((const char *)c->in[0].data + g.first * size,
             (char *)c->out[0].data + g.first * to_size, g.n, g.step,
             (uint64_t *)c->scratch + k);

@@ -254,6 +254,13 @@ static void amin(const mrt_call *c) {
   reduce(c, of);
 }
 
+static void aminmax(const mrt_call *c) {
+  mrt_call most = *c;
+  most.out++;
+  amin(c);
+  amax(&most);
+}
+
 /* Of zeros and ones, the largest and the smallest. */
 static void any(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
@@ -275,5 +282,6 @@ MRT_KERNEL(count_nonzero, .run = count_nonzero, .scratch = scratch);
 MRT_KERNEL(prod, .run = prod, .scratch = scratch);
 MRT_KERNEL(amax, .run = amax, .scratch = scratch);
 MRT_KERNEL(amin, .run = amin, .scratch = scratch);
+MRT_KERNEL(aminmax, .run = aminmax, .scratch = scratch);
 MRT_KERNEL(any, .run = any, .scratch = scratch);
 MRT_KERNEL(all, .run = all, .scratch = scratch);

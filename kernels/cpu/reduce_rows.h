@@ -161,11 +161,18 @@ INLINED void skip_nan(const real *x, real *to, int64_t n) {
 static inline void row_nansum_real(const void *from, mrt_dtype dtype, int64_t n,
                                    void *to) {
   const real *x = from;
-  real room[BLOCK], y = 0;
+  real y = 0;
   for (int64_t i = 0; i < n; i += BLOCK) {
-    int64_t m = n - i < BLOCK ? n - i : BLOCK;
-    skip_nan(x + i, room, m);
-    y += fold_block(room, m, 0, vec_add, real_add);
+    int64_t m = n - i < BLOCK ? n - i : BLOCK, k = 0;
+    vec s[CHAINS] = { { 0 } };
+    real rest = 0;
+    for (; k + CHAINS * LANES <= m; k += CHAINS * LANES)
+      for (int h = 0; h < CHAINS; h++) {
+        vec v = vec_load(x + i + k + h * LANES);
+        s[h] += (vec)((ivec)v & (ivec)(v == v));
+      }
+    for (; k < m; k++) rest += x[i + k] == x[i + k] ? x[i + k] : 0;
+    y += vec_sum((s[0] + s[1]) + (s[2] + s[3])) + rest;
   }
   *(real *)to = y;
 }

@@ -1,4 +1,4 @@
-/* search.c -- searchsorted, bincount, nonzero_static
+/* search.c -- searchsorted, bincount, histc, run_starts, nonzero_static
  *
  * Searches go side by side without branches, so that their loads overlap.
  * Counts of several threads are added up, being integers; sums of weights are
@@ -130,6 +130,119 @@ static void bincount(const mrt_call *c) {
     for (int64_t i = 0; i < size; i++) y[i] += more[i];
 }
 
+/* ---- histc --------------------------------------------------------------- */
+
+/* Scratch: of each thread its counts. */
+typedef struct histogram {
+  real low, high;
+  int64_t bins;
+  int64_t *counts; /* bins of them for each part */
+} histogram;
+
+static size_t histc_scratch(const mrt_call *c) {
+  const mrt_histc_options *o = c->options;
+  return (size_t)c->threads * (size_t)o->bins * sizeof(int64_t);
+}
+
+/* The bounds of the data where none are given; a NaN makes both NaN. */
+static void find_bounds(const mrt_call *c, const mrt_histc_options *o,
+                        histogram *h) {
+  const real *x = c->in[0].data;
+  int64_t n = mrt_type_count(&c->in[0].type);
+  h->low = (real)o->min, h->high = (real)o->max;
+  if (o->min != o->max) return;
+  if (n > 0 && o->min == 0) {
+    h->low = h->high = x[0];
+    for (int64_t i = 0; i < n; i++) {
+      h->low = x[i] < h->low || x[i] != x[i] ? x[i] : h->low;
+      h->high = x[i] > h->high || x[i] != x[i] ? x[i] : h->high;
+    }
+  }
+  if (h->low == h->high) h->low -= 1, h->high += 1;
+}
+
+static void histc_part(const mrt_call *c, const void *shared, int part,
+                       int parts) {
+  enum { BLOCK = 256 };
+  const histogram *h = shared;
+  const real *x = c->in[0].data;
+  int64_t *count = h->counts + part * h->bins, i, end;
+  real low = h->low, high = h->high, bins = (real)h->bins;
+  int32_t bin[BLOCK];
+  memset(count, 0, (size_t)h->bins * sizeof *count);
+  mrt_share(mrt_type_count(&c->in[0].type), part, parts, &i, &end);
+  for (; i < end; i += BLOCK) {
+    int m = end - i < BLOCK ? (int)(end - i) : BLOCK;
+    for (int k = 0; k < m; k++) {
+      real v = x[i + k], at = (v - low) * bins / (high - low);
+      at = at < bins ? at : bins - 1; /* rounded up, or overflown */
+      bin[k] = (v >= low) & (v <= high) ? (int32_t)at : -1;
+    }
+    for (int k = 0; k < m; k++)
+      if (bin[k] >= 0) count[bin[k]]++;
+  }
+}
+
+static void histc(const mrt_call *c) {
+  const mrt_histc_options *o = c->options;
+  real *y = c->out[0].data;
+  histogram h = { .bins = o->bins, .counts = c->scratch };
+  find_bounds(c, o, &h);
+  int team = mrt_team(c, (double)mrt_type_count(&c->in[0].type) * 2);
+  mrt_parallel(c, team, histc_part, &h);
+  for (int64_t k = 0; k < h.bins; k++) {
+    int64_t sum = 0;
+    for (int t = 0; t < team; t++) sum += h.counts[t * h.bins + k];
+    y[k] = h.high - h.low < MRT_INF ? (real)sum : (real)NAN;
+  }
+}
+
+/* ---- run_starts ---------------------------------------------------------- */
+
+/* y[i] = row i is not the row before it, of m elements; i > 0. */
+typedef void starts_fn(const void *x, int64_t m, int64_t from, int64_t to,
+                       uint8_t *y);
+
+#define STARTS(T)                                                              \
+  static void starts_##T(const void *of, int64_t m, int64_t from, int64_t to,  \
+                         uint8_t *y) {                                         \
+    const T *x = of;                                                           \
+    if (m == 1) {                                                              \
+      for (int64_t i = from; i < to; i++) y[i] = x[i] != x[i - 1];             \
+      return;                                                                  \
+    }                                                                          \
+    for (int64_t i = from; i < to; i++) {                                      \
+      bool differs = false;                                                    \
+      for (int64_t k = i * m; k < (i + 1) * m; k++)                            \
+        differs |= x[k] != x[k - m];                                           \
+      y[i] = differs;                                                          \
+    }                                                                          \
+  }
+STARTS(real)
+STARTS(int64_t)
+STARTS(int32_t)
+STARTS(uint8_t)
+
+static void starts_part(const mrt_call *c, const void *unused, int part,
+                        int parts) {
+  static starts_fn *const of[MRT_DTYPE_COUNT] = {
+    [MRT_REAL] = starts_real,    [MRT_i64] = starts_int64_t,
+    [MRT_i32] = starts_int32_t,  [MRT_u8] = starts_uint8_t,
+    [MRT_bool] = starts_uint8_t,
+  };
+  const mrt_type *t = &c->in[0].type;
+  int64_t from, to;
+  uint8_t *y = c->out[0].data;
+  mrt_share(t->dims[0], part, parts, &from, &to);
+  if (from == 0 && to > 0) y[from++] = 1;
+  of[t->dtype](c->in[0].data, t->rank == 2 ? t->dims[1] : 1, from, to, y);
+}
+
+static void run_starts(const mrt_call *c) {
+  double ns = (double)mrt_type_count(&c->in[0].type) * 0.3;
+  mrt_parallel(c, mrt_team(c, ns), starts_part, NULL);
+}
+
 /* ---- nonzero_static ------------------------------------------------------ */
 
 /* How many of n elements are not 0. */
@@ -231,4 +344,6 @@ static void nonzero_static(const mrt_call *c) {
 
 MRT_KERNEL(searchsorted, .run = searchsorted);
 MRT_KERNEL(bincount, .run = bincount, .scratch = bincount_scratch);
+MRT_KERNEL(histc, .run = histc, .scratch = histc_scratch);
+MRT_KERNEL(run_starts, .run = run_starts);
 MRT_KERNEL(nonzero_static, .run = nonzero_static, .scratch = nonzero_scratch);

@@ -550,19 +550,6 @@ function Tensor:cummax(dim) end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.cummin): mrt.Tensor
 function Tensor:cummin(dim) end
 
----@class mrt.op.recurrence
----@field dim integer
----@field reverse? boolean  default false
-
---- y[k] = a[k] * y[k - 1] + b[k] along dim; from the end if reverse
----@param second mrt.Tensor
----@param dim integer
----@param reverse? boolean  default false
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.recurrence): mrt.Tensor
-function Tensor:recurrence(second, dim, reverse) end
-
 ---@class mrt.op.topk
 ---@field k integer
 ---@field dim? integer  default -1
@@ -692,6 +679,19 @@ function Tensor:argmax(dim, keepdim) end
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, options: mrt.op.argmin): mrt.Tensor
 function Tensor:argmin(dim, keepdim) end
+
+---@class mrt.op.aminmax
+---@field dim? integer|integer[]
+---@field keepdim? boolean  default false
+
+--- the smallest and the largest x along dim; NaN if there is one
+---@param dim? integer|integer[]
+---@param keepdim? boolean  default false
+---@param ... any  a list may be given as numbers one by one
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.aminmax): mrt.Tensor
+function Tensor:aminmax(dim, keepdim, ...) end
 
 --- y = sqrt(sum of squares of all elements of all inputs)
 ---@param ... any  more tensors, then the options

@@ -99,40 +99,27 @@ end
 
 -- ---- different elements --------------------------------------------------------
 
--- Rows first to last; none lie between the first two.
-local function part(rows, first, last)
-  if last == 0 then first, last = 2, 1 end
-  return op.slice(rows, { dim = 1, first = first, last = last })
-end
-
--- Of n rows (along dimension 1), which differ from the one before; the first does.
-local function firsts(rows)
-  local n = rows:size(1)
-  local before, after = part(rows, 1, n - 1), part(rows, 2, n)
-  local differ = op.ne(after, before)
-  if rows:dim() > 1 then differ = op.any(differ, { dim = 2 }) end
-  return op.cat({ op.full { shape = { 1 }, value = 1, dtype = "bool" }, differ }, { dim = 1 })
-end
-
 -- The rows at `at`, 0-based.
 local function rows_at(rows, at)
   if rows:dim() == 1 then return op.gather(rows, at, { dim = 1 }) end
   return op.embedding(rows, at)
 end
 
--- The different ones of rows in order: values, to which each belongs, how many belong
--- to each.
+-- The different ones of rows in order, which rows begin them, and where.
 local function runs(rows)
   local n = rows:size(1)
   if n == 0 then
-    local none = op.full { shape = { 0 }, value = 0, dtype = "i64" }
-    return rows, none, none
+    return rows, op.run_starts(rows), op.full { shape = { 0 }, value = 0, dtype = "i64" }
   end
-  local first = firsts(rows)
+  local first = op.run_starts(rows)
   local at = op.reshape(positions(first), { -1 })
+  return rows_at(rows, at), first, at
+end
+
+-- How many rows belong to each of those that begin at `at`, of n.
+local function lengths(at, n)
   local stop = op.full { shape = { 1 }, value = n, dtype = "i64" }
-  local after = op.cat({ part(at, 2, at:size(1)), stop }, { dim = 1 })
-  return rows_at(rows, at), op.sub(op.cumsum(first, { dim = 1 }), 1), op.sub(after, at)
+  return op.sub(op.slice(op.cat({ at, stop }, { dim = 1 }), { dim = 1, first = 2 }), at)
 end
 
 -- The positions that put rows [n, m] in lexicographic order: by columns, from the last.
@@ -163,12 +150,20 @@ local function as_rows(x, dim)
   end
 end
 
-local function results(o, x, values, inverse, counts)
-  local list = { values }
+-- What is asked for.  `order`: where the rows stood before they were put in order.
+local function results(o, x, rows, back, order)
+  local n = rows:size(1)
+  local values, first, at = runs(rows)
+  local list = { back(values) }
   if o.return_inverse then
+    local inverse = op.sub(op.cumsum(first, { dim = 1 }), 1)
+    if order and n > 0 then
+      local none = op.full { shape = { n }, value = 0, dtype = "i64" }
+      inverse = op.scatter_add(none, order, inverse, { dim = 1 })
+    end
     list[#list + 1] = o.dim and inverse or op.reshape(inverse, x:get_shape())
   end
-  if o.return_counts then list[#list + 1] = counts end
+  if o.return_counts then list[#list + 1] = n > 0 and lengths(at, n) or at end
   return table.unpack(list)
 end
 
@@ -207,13 +202,8 @@ function Tensor.unique(x, sorted, return_inverse, return_counts, dim)
     order = lexicographic(rows)
     ordered = rows_at(rows, order)
   end
-  core.eval { ordered, order }
-  local values, inverse, counts = runs(ordered)
-  if o.return_inverse and rows:size(1) > 0 then
-    local none = op.full { shape = { rows:size(1) }, value = 0, dtype = "i64" }
-    inverse = op.scatter_add(none, order, inverse, { dim = 1 })
-  end
-  return results(o, x, back(values), inverse, counts)
+  if o.return_inverse then core.eval { ordered, order } end
+  return results(o, x, ordered, back, order)
 end
 
 --- The elements that differ from the one before; with `dim` the slices along it.
@@ -229,8 +219,7 @@ function Tensor.unique_consecutive(x, return_inverse, return_counts, dim)
   local o = read_unique("unique_consecutive", { "return_inverse", "return_counts", "dim" }, x,
     return_inverse, return_counts, dim)
   local rows, back = as_rows(x, o.dim)
-  local values, inverse, counts = runs(rows)
-  return results(o, x, back(values), inverse, counts)
+  return results(o, x, rows, back)
 end
 
 -- ---- among sorted rows ---------------------------------------------------------
@@ -324,19 +313,9 @@ function Tensor.bincount(ids, weights, minlength, size)
     or dtypes[ids:get_dtype()].floating then
     return count(least)
   end
-  local low, high = op.amin(ids), op.amax(ids)
-  core.eval { low, high }
+  local low, high = op.aminmax(ids)
   if low:item() < 0 then refuse("bincount", "id %d, 0 or more wanted", low:item()) end
   return count(math.max(least, high:item() + 1))
-end
-
--- The bin of each element between low and high (tensors or numbers), of `bins` equal
--- ones; `bins` itself where there is none.
-local function bin_of(x, bins, low, high)
-  local inside = op.logical_and(op.ge(x, low), op.le(x, high))
-  local width = type(low) == "number" and high - low or op.sub(high, low)
-  local bin = op.floor(op.div(op.mul(op.sub(x, low), bins), width))
-  return op.cast(op.where(inside, op.minimum(bin, bins - 1), bins), "i64")
 end
 
 local function read_bound(who, name, value)
@@ -347,27 +326,6 @@ local function read_bound(who, name, value)
   return value or 0
 end
 
-local function want_floats(who, x)
-  if dtypes[argument.tensor(who, "x", x):get_dtype()].floating then return end
-  core.fail("dtype", who, ("%s, floats wanted"):format(x:type()))
-end
-
-local function want_bins(who, bins)
-  if math.type(bins) == "integer" and bins > 0 then return bins end
-  refuse(who, "bins: a positive integer wanted, got %s", options.show(bins))
-end
-
--- The bounds of a histogram: numbers, or those of the data as tensors; where they
--- are equal 1 to each side.
-local function bounds(who, x, low, high)
-  if low > high then refuse(who, "min %s, max %s, the smaller first wanted", low, high) end
-  if low < high then return low, high end
-  if low ~= 0 or x:numel() == 0 then return low - 1, high + 1 end
-  local least, most = op.amin(x), op.amax(x)
-  local one = op.cast(op.eq(least, most), x:get_dtype())
-  return op.sub(least, one), op.add(most, one)
-end
-
 --- How many elements lie in each of `bins` bins of one width; what lies outside, and
 --- NaN, in none.
 ---@param bins? integer|table  default 100
@@ -376,13 +334,8 @@ end
 ---@return mrt.Tensor  `[bins]`, of x's dtype
 function Tensor.histc(x, bins, min, max)
   local o = read("histc", { "bins", "min", "max" }, bins, min, max)
-  want_floats("histc", x)
-  bins = want_bins("histc", o.bins or 100)
-  min, max = read_bound("histc", "min", o.min), read_bound("histc", "max", o.max)
-  local flat = op.reshape(x, { -1 })
-  local low, high = bounds("histc", flat, min, max)
-  local counts = op.bincount(bin_of(flat, bins, low, high), { size = bins + 1 })
-  return op.cast(op.slice(counts, { dim = 1, first = 1, last = bins }), x:get_dtype())
+  return op.histc(argument.tensor("histc", "x", x), { bins = o.bins,
+    min = read_bound("histc", "min", o.min), max = read_bound("histc", "max", o.max) })
 end
 
 return Tensor

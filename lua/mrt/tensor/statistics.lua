@@ -43,16 +43,6 @@ end
 
 -- ---- two results ---------------------------------------------------------------
 
---- The smallest and the largest, along a dimension or of all.
----@param dim? integer|{dim: integer?, keepdim: boolean?}
----@param keepdim? boolean
----@return mrt.Tensor min
----@return mrt.Tensor max
-function Tensor.aminmax(x, dim, keepdim)
-  local o = read("aminmax", reduction, dim, keepdim)
-  return op.amin(x, o), op.amax(x, o)
-end
-
 --- Standard deviation and mean.
 ---@param dim? integer|integer[]|table  as for std
 ---@param ... any  correction, keepdim
@@ -90,11 +80,12 @@ end
 
 -- The dimension from the front.
 local function want_dim(who, x, dim)
-  if x:dim() == 0 then
-    core.fail("shape", who, ("%s, at least one dimension wanted"):format(x:type()))
+  local rank = x:dim()
+  if math.type(dim) ~= "integer" or dim == 0 or dim > rank or dim < -rank then
+    refuse(who, rank > 0 and "dim %s of %s, 1 to %d (or -%d to -1) wanted"
+      or "dim %s of %s, which has no dimensions", options.show(dim), x:type(), rank, rank)
   end
-  op.cumsum(x, { dim = dim }) -- checks it
-  return dim < 0 and dim + x:dim() + 1 or dim
+  return dim < 0 and dim + rank + 1 or dim
 end
 
 local function integer(who, name, value, least)

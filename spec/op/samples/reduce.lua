@@ -182,8 +182,15 @@ local with_nan = {
 }
 local max_of = reduction(-math.huge, pick(larger))
 local min_of = reduction(math.huge, pick(smaller))
+local function pair(least, most)
+  return function(...)
+    return { least(...)[1], most(...)[1] }
+  end
+end
+local both = pair(min_of, max_of)
 local max_int = reduction(math.mininteger, pick(larger))
 local min_int = reduction(math.maxinteger, pick(smaller))
+local both_int = pair(min_int, max_int)
 
 return {
   { op = "sum", cases = all_shapes(float), bad = { no_dim[1], no_dim[2] },
@@ -248,6 +255,9 @@ return {
     table.unpack(over_nothing) }, oracle = max_of, grad = true },
   { op = "amin", cases = shapes(float), bad = { no_dim[1], no_dim[3],
     table.unpack(over_nothing) }, oracle = min_of, grad = true },
+  { op = "aminmax", cases = shapes(float), bad = { no_dim[1], no_dim[3],
+    table.unpack(over_nothing) }, oracle = both, grad = true },
+  { op = "aminmax", cases = shapes(of("i32", 9)), oracle = both_int, grad = false },
   { op = "amax", cases = shapes(of("i64", 9)), oracle = max_int, grad = false },
   { op = "amin", cases = shapes(of("i32", 9)), oracle = min_int, grad = false },
   { op = "amin", cases = shapes(of("u8", 9)), oracle = min_int, grad = false },

@@ -43,9 +43,44 @@ local function nonzero(ins, options)
   end) }
 end
 
+local function histc(ins, options)
+  local x, bins = ins[1], options.bins or 100
+  local low, high = options.min or 0, options.max or 0
+  if low == 0 and high == 0 and #x.data > 0 then
+    low, high = math.huge, -math.huge
+    for _, v in ipairs(x.data) do low, high = math.min(low, v), math.max(high, v) end
+  end
+  if low == high then low, high = low - 1, high + 1 end
+  local y = make({ bins }, function() return high - low < math.huge and 0 or nan end)
+  for _, v in ipairs(x.data) do
+    if v >= low and v <= high then
+      local bin = math.min(bins, math.floor((v - low) * bins / (high - low)) + 1)
+      y.data[bin] = y.data[bin] + 1
+    end
+  end
+  return { y }
+end
+
+local function run_starts(ins)
+  local x = ins[1]
+  return { make({ x.dims[1] }, function(index)
+    local i, differs = index[1], index[1] == 1
+    for k = 1, x.dims[2] or 1 do
+      if i > 1 and at(x, { i, k }) ~= at(x, { i - 1, k }) then differs = true end
+    end
+    return differs and 1 or 0
+  end) }
+end
+
 local function row(...) return { dims = { select("#", ...) }, values = { ... } } end
 local function typed(dtype, n, ...)
   return { dims = { ... }, dtype = dtype, integer = n }
+end
+-- Numbers that bins of 1/8 hold exactly.
+local function eighths(n)
+  local list = {}
+  for i = 1, n do list[i] = i * 37 % 129 / 8 end
+  return list
 end
 local table_of = { dims = { 2, 4 }, values = { -1, 0, 0.25, 0.5, -0.5, -0.5, 0.75, 0.9 } }
 local integers = { dims = { 5 }, dtype = "i64", values = { 1, 1, 3, 5, 5 } }
@@ -95,6 +130,36 @@ return {
       { inputs = { typed("i64", 6, 4) }, options = { size = 0 }, code = "value",
         match = "size 0" },
     }, oracle = bincount, grad = { 2 } },
+  { op = "histc", cases = {
+      { inputs = { row(0.5, 1, 1.75, 2, 3, 4, -1) }, options = { bins = 4 } },
+      { inputs = { row(0.5, 1, 1.75, 2, 3, 4, -1) }, options = { bins = 4, min = 0, max = 4 } },
+      { inputs = { row(0.5, nan, 2, math.huge) }, options = { bins = 2, min = 0, max = 4 } },
+      { inputs = { row(0.5, -math.huge, 2) }, options = { bins = 2 } },
+      { inputs = { row(3, 3, 3) }, options = { bins = 3 } },
+      { inputs = { row(3, 3, 3) }, options = { bins = 4, min = 3, max = 3 } },
+      { inputs = { { dims = { 8, 4000 }, values = eighths(32000) } }, options = { bins = 16 } },
+      { inputs = { float(0) }, options = { bins = 2 } },
+      { inputs = { { dims = {}, values = { 2 } } } },
+    }, bad = {
+      { inputs = { float(3) }, options = { bins = 0 }, code = "value", match = "0 bins" },
+      { inputs = { float(3) }, options = { min = 2, max = 1 }, code = "value",
+        match = "the smaller first" },
+      { inputs = { float(3) }, options = { max = math.huge }, code = "value", match = "finite" },
+      { inputs = { typed("i64", 3, 3) }, code = "dtype", match = "f32 or f64" },
+    }, oracle = histc, grad = false },
+  { op = "run_starts", cases = {
+      { inputs = { row(1, 1, nan, nan, 2, -0.0, 0, 3) } },
+      { inputs = { typed("i64", 2, 300000) } },
+      { inputs = { typed("i32", 2, 30, 2) } },
+      { inputs = { typed("u8", 2, 30) } },
+      { inputs = { { dims = { 20 }, dtype = "bool" } } },
+      { inputs = { float(0) } },
+      { inputs = { float(3, 0) } },
+      { inputs = { float(1, 2) } },
+    }, bad = {
+      { inputs = { float() }, code = "shape", match = "one or two" },
+      { inputs = { float(2, 2, 2) }, code = "shape", match = "one or two" },
+    }, oracle = run_starts, grad = false },
   { op = "nonzero_static", cases = {
       { inputs = { { dims = { 40 }, dtype = "bool" } }, options = { size = 40 } },
       { inputs = { { dims = { 3, 7, 2 }, dtype = "bool" } }, options = { size = 25 } },
