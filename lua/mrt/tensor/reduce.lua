@@ -115,7 +115,8 @@ function Tensor.logsumexp(x, dim, keepdim)
   return op.reshape(y, shape)
 end
 
---- (sum |x|^p)^(1/p); p = math.huge gives the largest |x|.  Of zeros it is 0, and so
+--- (sum |x|^p)^(1/p); p = math.huge gives the largest |x|, -math.huge the least, 0 how
+--- many are not 0.  Of zeros it is 0, and so
 --- is its gradient.
 ---@param p? number  default 2
 ---@param dim? integer|integer[]|table
@@ -128,6 +129,8 @@ function Tensor.norm(x, p, dim, keepdim)
   if p == 2 then return root(op.sum(op.mul(x, x), over), op.sqrt) end
   if p == 1 then return op.sum(op.abs(x), over) end
   if p == math.huge then return op.amax(op.abs(x), over) end
+  if p == -math.huge then return op.amin(op.abs(x), over) end
+  if p == 0 then return op.sum(op.cast(op.ne(x, 0), x:get_dtype()), over) end
   return root(op.sum(op.pow(op.abs(x), p), over), function(s) return op.pow(s, 1 / p) end)
 end
 
