@@ -135,6 +135,17 @@ local function heads_third(x)
   return op.transpose(x, 2, 3)
 end
 
+-- y [B, T, H, D] with the dimensions before the last of `shape`, [..., H, T, D] or
+-- [T, D].
+local function heads_second(y, shape)
+  local rank = #shape
+  if rank == 4 then return op.transpose(y, 2, 3) end
+  shape[rank] = y:size(4)
+  if rank == 2 then return op.reshape(y, shape) end
+  shape[rank - 1], shape[rank - 2] = shape[rank - 2], shape[rank - 1]
+  return op.transpose(op.reshape(y, shape), rank - 2, rank - 1)
+end
+
 -- A mask for what heads_third makes of q, whose leading dimensions become one: so
 -- do the mask's, expanded unless it is 1 of them all.
 local function mask_for(mask, q)
@@ -190,9 +201,7 @@ function Tensor.scaled_dot_product_attention(q, k, v, ...)
   local y = attend(SDPA, heads_third(q), heads_third(k), heads_third(v), {
     mask = o.attn_mask ~= nil and mask_for(o.attn_mask, q) or nil,
     causal = o.is_causal, scale = o.scale, offset = o.is_causal and 0 or nil })
-  local shape = q:size()
-  shape[#shape] = v:size(-1)
-  return op.reshape(op.transpose(y, 2, 3), shape)
+  return heads_second(y, q:size())
 end
 
 return Tensor
