@@ -94,7 +94,8 @@ return {
       { "keepdim", "bool", false } },
     draw = function(r)
       local dims = r.dims(1, 3)
-      return { input = { dims = dims, low = 0.2, high = 2 }, p = r.pick { 0, 1, 2, 3, 2.5, math.huge, -math.huge },
+      return { input = { dims = dims, low = 0.2, high = 2 },
+        p = r.pick { 0, 1, 2, 3, 2.5, math.huge, -math.huge },
         dim = some_dims(r, dims), keepdim = r.bool() }
     end,
     size = function(n) return { input = { dims = { n // 100, 100 } }, p = 2, dim = { 2 } } end },

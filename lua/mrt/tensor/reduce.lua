@@ -116,8 +116,7 @@ function Tensor.logsumexp(x, dim, keepdim)
 end
 
 --- (sum |x|^p)^(1/p); p = math.huge gives the largest |x|, -math.huge the least, 0 how
---- many are not 0.  Of zeros it is 0, and so
---- is its gradient.
+--- many are not 0.  Of zeros it is 0, and so is its gradient.
 ---@param p? number  default 2
 ---@param dim? integer|integer[]|table
 ---@param keepdim? boolean
