@@ -38,6 +38,9 @@ local function unary(name, low, high, more)
   for key, value in pairs(more or {}) do
     if key ~= "special" then row[key] = value end
   end
+  if row.dtypes[1] == "i64" then
+    row.size = function(n) return { input = tensor({ n }, low, high, { dtype = "i64" }) } end
+  end
   add(name, row)
 end
 
@@ -171,6 +174,12 @@ local function binary(name, low, high, more)
   for key, value in pairs(more) do
     if key ~= "special" and key ~= "low2" and key ~= "high2" then row[key] = value end
   end
+  if row.dtypes[1] == "i64" and row.size then
+    local ids = { dtype = "i64" }
+    row.size = function(n)
+      return { input = tensor({ n }, low, high, ids), other = tensor({ n }, low2, high2, ids) }
+    end
+  end
   add(name, row)
 end
 
@@ -242,7 +251,7 @@ for _, name in ipairs { "bitwise_left_shift", "bitwise_right_shift" } do
   binary(name, -99, 99, { grad = false, dtypes = whole, low2 = 0, high2 = 9 })
 end
 for _, name in ipairs { "gcd", "lcm" } do
-  binary(name, -50, 50, { grad = false, dtypes = whole, size = name == "gcd" and nil or false })
+  binary(name, -50, 50, { grad = false, dtypes = whole })
 end
 
 for _, name in ipairs { "atan2", "arctan2" } do

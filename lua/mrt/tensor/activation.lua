@@ -39,6 +39,7 @@ function Tensor.relu6(x) return op.hardtanh(x, 0, 6) end
 ---@param alpha? number|{alpha: number?}  default 1
 ---@return mrt.Tensor
 function Tensor.elu(x, alpha)
+  if alpha == nil or type(alpha) == "number" then return op.elu(x, alpha or 1) end
   return op.elu(x, { alpha = numbers("elu", { "alpha" }, { 1 }, alpha).alpha })
 end
 
@@ -117,7 +118,7 @@ function Tensor.tanhshrink(x) return op.sub(x, op.tanh(x)) end
 ---@param dim? integer|{dim: integer?}  default -1; of even size
 ---@return mrt.Tensor
 function Tensor.glu(x, dim)
-  dim = read("glu", { "dim" }, dim).dim or -1
+  if math.type(dim) ~= "integer" then dim = read("glu", { "dim" }, dim).dim or -1 end
   if x:dim() == 0 then refuse("glu", "%s, at least 1 dimension wanted", x:type()) end
   local size = x:size(dim)
   if size % 2 == 1 then

@@ -79,6 +79,7 @@ added("addcdiv", op.div)
 ---@param weight mrt.Operand|{weight: mrt.Operand}
 ---@return mrt.Tensor
 function Tensor.lerp(x, y, weight)
+  if type(weight) == "number" then return op.lerp(x, y, weight) end
   if not core.is_tensor(weight) then weight = read("lerp", { "weight" }, weight).weight end
   if not core.is_tensor(weight) then
     return op.lerp(x, y, { weight = number("lerp", "weight", weight) })
@@ -200,6 +201,7 @@ end
 ---@param max? mrt.Operand
 ---@return mrt.Tensor
 function Tensor.clamp(x, min, max)
+  if is_option(min, x) and is_option(max, x) then return op.clamp(x, min, max) end
   local o = read("clamp", { "min", "max" }, min, max)
   min, max = o.min, o.max
   if min == nil and max == nil then refuse("clamp", "min or max wanted, got neither") end
@@ -247,9 +249,13 @@ function Tensor.isneginf(x) return op.eq(x, -inf) end
 ---@param neginf? number
 ---@return mrt.Tensor
 function Tensor.nan_to_num(x, nan, posinf, neginf)
+  local facts = dtypes[x:get_dtype()]
+  if nan == nil and posinf == nil and neginf == nil and not facts.narrow then
+    return op.nan_to_num(x)
+  end
   local o = read("nan_to_num", { "nan", "posinf", "neginf" }, nan, posinf, neginf)
-  local most = dtypes[x:get_dtype()].largest
-  if not is_float(x) then return op.nan_to_num(x) end
+  if not facts.floating then return op.nan_to_num(x) end
+  local most = facts.largest
   return op.nan_to_num(x, { nan = o.nan or 0, posinf = o.posinf or most,
     neginf = o.neginf or -most })
 end
