@@ -221,4 +221,20 @@ rows[#rows + 1] = { torch = "torch.distributions.register_kl",
   ours = "mrt.distributions.register_kl", args = { { "p", "string" }, { "q", "string" },
     { "rule", "function" } }, differs = "of names, a function" }
 
+
+local function absent(names, reason)
+  for name in names:gmatch "%S+" do
+    rows[#rows + 1] = { torch = "torch.distributions." .. name, absent = reason }
+  end
+end
+absent("MultivariateNormal LowRankMultivariateNormal",
+  "Independent(Normal(mean, std), 1) is the one of a diagonal covariance")
+absent("HalfNormal HalfCauchy Pareto Weibull InverseGamma Kumaraswamy FisherSnedecor "
+  .. "LogisticNormal TransformedDistribution",
+  "functions of those that are here: log_prob of the inverse less the logarithm of the slope")
+absent("Multinomial NegativeBinomial", "counts of Categorical; a Poisson of a Gamma rate")
+absent("RelaxedBernoulli RelaxedOneHotCategorical",
+  "(logits + Gumbel noise) / temperature, through sigmoid or softmax")
+absent("VonMises Wishart LKJCholesky ContinuousBernoulli", "nobody has asked for it")
+
 return rows
