@@ -28,6 +28,8 @@ static int place(const mrt_binding *m, const char *source) {
   static const char *const plumbing[] = {
     "init.lua",
     "tensor/",
+    "linalg/",
+    "fft/",
     "util/argument.lua",
     "util/options.lua",
     "communicator/",

@@ -40,7 +40,7 @@ typedef enum mrt_trait {
   MRT_COMMUTES = 4,     /* f(a, b) == f(b, a), bit for bit */
   MRT_RANDOM = 8,       /* reads the run's seed and step */
   MRT_UPDATES = 16,     /* outputs take the storage of the leading inputs */
-  MRT_FAULTS = 32,      /* checks integers it reads and reports bad ones */
+  MRT_FAULTS = 32,      /* checks what it reads and reports what is bad */
   MRT_FIXED = 64,       /* never removed, merged or cloned */
   MRT_INVOLUTION = 128, /* f(f(x)) == x, bit for bit */
   MRT_UNIFORM = 256,    /* no inputs, every element equal */
@@ -144,7 +144,9 @@ struct mrt_op {
   uint32_t wide_outputs; /* bit i: output i is never rounded to a narrow dtype:
                             statistics, losses */
   uint32_t wide_inputs;  /* bit i: input i is never read rounded: scales */
-  const char *fault;     /* FAULTS: what the bad integer is; NULL: an index */
+  /* FAULTS: what is wrong, a format that may take two long longs, bad_id and
+     bad_limit of the run (device/kernel.h); NULL: an index out of range */
+  const char *fault;
   uint32_t traits;
 };
 

@@ -4,13 +4,19 @@
 #include "op/collective.h"
 #include "run/remote.h"
 
+#include <stdio.h>
 #include <string.h>
 
 mrt_status mrt_plan_bad_index(const mrt_plan *plan) {
   const mrt_node *n = plan->steps[plan->runner->run.fault - 1].node;
-  if (n->op->fault)
+  if (n->op->fault) {
+    char text[160];
+    snprintf(text, sizeof text, n->op->fault,
+             (long long)plan->runner->run.bad_id,
+             (long long)plan->runner->run.bad_limit);
     return mrt_fail(&plan->ctx->error, MRT_EDATA, "%s (%s:%d): %s", n->label,
-                    n->origin.file, n->origin.line, n->op->fault);
+                    n->origin.file, n->origin.line, text);
+  }
   return mrt_fail(&plan->ctx->error, MRT_EDATA,
                   "%s (%s:%d): index %lld, 0 to %lld wanted", n->label,
                   n->origin.file, n->origin.line,

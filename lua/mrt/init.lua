@@ -31,6 +31,8 @@ local op = core.op
 ---@field data table
 ---@field device table
 ---@field distributions mrt.distributions
+---@field fft mrt.fft
+---@field linalg mrt.linalg
 ---@field nn table
 ---@field optim table
 ---@field plan table
@@ -313,7 +315,8 @@ end
 -- The public modules, each the folder of its name; all others are the library's
 -- own.  The prompt completes these names without calling __index.
 local modules = { communicator = true, data = true, device = true, distributions = true,
-  estimate = true, nn = true, optim = true, plan = true, policy = true, prune = true, train = true }
+  estimate = true, fft = true, linalg = true, nn = true, optim = true, plan = true,
+  policy = true, prune = true, train = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   if not modules[key] then return nil end

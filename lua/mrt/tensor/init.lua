@@ -186,6 +186,7 @@ require "mrt.tensor.grid"
 require "mrt.tensor.recurrence"
 require "mrt.tensor.pointwise"
 require "mrt.tensor.activation"
+require "mrt.tensor.matrix"
 
 for name, method in pairs(Tensor) do
   if debug.getinfo(method, "S").what ~= "C" then

@@ -839,3 +839,33 @@ function Tensor:paged_attention(second, third, fourth, fifth, sixth, causal, sca
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, options: mrt.op.rope): mrt.Tensor
 function Tensor:rope(base, offset, inverse, interleaved) end
+
+--- y with x y = 1, of square matrices
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:inverse() end
+
+--- the determinants of square matrices
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:det() end
+
+--- the sign of det(x), and ln |det(x)|
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:slogdet() end
+
+---@class mrt.op.cholesky
+---@field upper? boolean  default false
+
+--- lower L with x = L L^T, or upper U with x = U^T U
+---@param upper? boolean  default false
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.cholesky): mrt.Tensor
+function Tensor:cholesky(upper) end
+
+--- 1 + x + x x / 2 + ..., of square matrices
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:matrix_exp() end

@@ -228,8 +228,9 @@ function Tensor.trace(x)
   return op.sum(op.diagonal(x))
 end
 
---- A matrix, or each of several, times itself n times; 0 gives the identity.
----@param n integer  0 or more; of an inverse x:inverse() first
+--- A matrix, or each of several, times itself n times; 0 gives the identity, less
+--- than 0 a power of the inverse.  Raises (data): that of a singular matrix.
+---@param n integer
 ---@return mrt.Tensor
 function Tensor.matrix_power(x, n, ...)
   local who <const> = "matrix_power"
@@ -238,7 +239,7 @@ function Tensor.matrix_power(x, n, ...)
   if rank < 2 or x:size(-1) ~= x:size(-2) then
     core.fail("shape", who, x:type() .. ", square matrices wanted")
   end
-  if power < 0 then refuse(who, "n %d, 0 or more wanted: take the inverse first", power) end
+  if power < 0 then x, power = op.inverse(x), -power end
   if power == 0 then
     local i = op.arange { stop = x:size(-1), dtype = "i64" }
     local identity = op.cast(op.eq(op.reshape(i, { x:size(-1), 1 }), i), x:get_dtype())
