@@ -39,24 +39,28 @@ local prefixes = { torch = "torch.", Tensor = "torch.Tensor.", linalg = "torch.l
 -- Where PyTorch has the same function several times.
 local same = { torch = 1, Tensor = 1, functional = 1 }
 
---- What is wanted (wanted.txt) and has no row: full names; and how many are wanted.
+--- What is wanted (wanted.txt) and has no row: full names; and how many are wanted, and
+--- are in absent rows.
 function vocabulary.missing()
-  local has, list, count = {}, {}, 0
-  for _, row in ipairs(vocabulary.rows()) do has[row.torch] = true end
-  local function is_there(group, name)
-    if has[prefixes[group] .. name] then return true end
+  local has, list, count, absent = {}, {}, 0, 0
+  for _, row in ipairs(vocabulary.rows()) do has[row.torch] = row.absent and "absent" or "here" end
+  local function where(group, name)
+    local found = has[prefixes[group] .. name]
     for other in pairs(same[group] and same or {}) do
-      if has[prefixes[other] .. name] then return true end
+      if found ~= "here" then found = has[prefixes[other] .. name] or found end
     end
+    return found
   end
   for line in io.lines(folder .. "/wanted.txt") do
     local group, names = line:match "^(%a+): (.*)$"
     for name in (names or ""):gmatch "%S+" do
       count = count + 1
-      if not is_there(group, name) then list[#list + 1] = prefixes[group] .. name end
+      local found = where(group, name)
+      if not found then list[#list + 1] = prefixes[group] .. name end
+      if found == "absent" then absent = absent + 1 end
     end
   end
-  return list, count
+  return list, count, absent
 end
 
 -- ---- what is here ------------------------------------------------------------

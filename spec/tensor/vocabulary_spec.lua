@@ -49,6 +49,12 @@ describe("what PyTorch has too", function()
     assert.is_true(#rows > 0)
   end)
 
+  it("is 95 of 100 that are reached for, and a reason for each of the others", function()
+    local missing, count, absent = vocabulary.missing()
+    assert.same({}, missing)
+    assert.is_true(absent <= 0.05 * count, absent .. " are absent")
+  end)
+
   it("takes arguments by place and by name", function()
     each_case(4, function(row, case)
       if row.call or row.random then return end

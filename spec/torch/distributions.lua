@@ -171,6 +171,46 @@ rows[#rows + 1] = { torch = "torch.distributions.MixtureSameFamily",
       .. "torch.distributions.Normal(b, c))." .. v._ask
   end }
 
+-- Of a covariance m m' + 1; "kl" is to one of twice that, around the value.
+rows[#rows + 1] = { torch = "torch.distributions.MultivariateNormal",
+  ours = "mrt.distributions.MultivariateNormal", grad = true, dtypes = { "f64" },
+  tolerance = 1e-8,
+  args = { { "loc", "tensor" }, { "covariance_matrix", "tensor" }, { "_value", "tensor" } },
+  draw = function(r)
+    local K, batch = r(1, 4), r.pick { {}, { 3 }, { 2, 1 } }
+    local many = { table.unpack(batch) }
+    many[#many + 1] = K
+    local square = r.bool() and {} or { table.unpack(batch) }
+    square[#square + 1], square[#square + 2] = K, K
+    return { loc = any(many), covariance_matrix = any { table.unpack(square) },
+      _value = any(many), _ask = r.pick { "log_prob", "entropy", "mean", "variance", "kl" },
+      _given = r.pick { "covariance_matrix", "precision_matrix", "scale_tril" } }
+  end,
+  call = function(v, t)
+    local normal, m = mrt.distributions.MultivariateNormal, t[2]
+    local K = m:size(-1)
+    local matrix = m:matmul(m:transpose(-2, -1)) + mrt.eye(K, { dtype = "f64" })
+    if v._given == "scale_tril" then matrix = mrt.linalg.cholesky(matrix) end
+    local d = normal { loc = t[1], [v._given] = matrix }
+    if v._ask == "kl" then
+      return mrt.distributions.kl_divergence(d, normal { loc = t[3], [v._given] = matrix * 2 })
+    end
+    local ask = d[v._ask]
+    if v._ask == "log_prob" then return d:log_prob(t[3]) end
+    return mrt.is_tensor(ask) and ask or ask(d)
+  end,
+  expression = function(v)
+    local make = "torch.distributions.MultivariateNormal(%s, " .. v._given .. "=%s)"
+    local matrix = "(b @ b.mT + torch.eye(b.shape[-1], dtype=b.dtype))"
+    if v._given == "scale_tril" then matrix = "torch.linalg.cholesky(" .. matrix .. ")" end
+    if v._ask == "kl" then
+      return ("torch.distributions.kl_divergence(%s, %s)"):format(make:format("a", matrix),
+        make:format("c", matrix .. " * 2"))
+    end
+    local call = { log_prob = ".log_prob(c)", entropy = ".entropy()" }
+    return make:format("a", matrix) .. (call[v._ask] or "." .. v._ask)
+  end }
+
 -- Divergences of pairs of a kind, each with its parameters.
 local pairs_of = {
   { "Normal", place }, { "LogNormal", place }, { "Laplace", place }, { "Gumbel", place },
@@ -227,14 +267,15 @@ local function absent(names, reason)
     rows[#rows + 1] = { torch = "torch.distributions." .. name, absent = reason }
   end
 end
-absent("MultivariateNormal LowRankMultivariateNormal",
-  "Independent(Normal(mean, std), 1) is the one of a diagonal covariance")
+absent("LowRankMultivariateNormal",
+  "MultivariateNormal(loc, factor:matmul(factor:t()) + diagonal:diag())")
 absent("HalfNormal HalfCauchy Pareto Weibull InverseGamma Kumaraswamy FisherSnedecor "
   .. "LogisticNormal TransformedDistribution",
   "functions of those that are here: log_prob of the inverse less the logarithm of the slope")
 absent("Multinomial NegativeBinomial", "counts of Categorical; a Poisson of a Gamma rate")
 absent("RelaxedBernoulli RelaxedOneHotCategorical",
   "(logits + Gumbel noise) / temperature, through sigmoid or softmax")
-absent("VonMises Wishart LKJCholesky ContinuousBernoulli", "nobody has asked for it")
+absent("VonMises Wishart LKJCholesky ContinuousBernoulli",
+  "rarely used; log_prob is a formula of a line or two")
 
 return rows

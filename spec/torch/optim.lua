@@ -147,6 +147,7 @@ return {
         .. "(*(lambda p: (p, torch.optim.LBFGS([p], lr=%g, max_iter=%d, history_size=%d)))"
         .. "(a.clone().requires_grad_()))"):format(v.lr, v.max_iter, v.history_size)
     end },
-  { torch = "torch.optim.SparseAdam",
-    absent = "gradients of embeddings are dense; a lookup's rows are updated where it stands" },
+  { torch = "torch.optim.SparseAdam", ours = "optim.adam", args = { { "params", "tensor" },
+    { "lr", "number", 1e-3 }, { "betas", "list" }, { "eps", "number", 1e-8 } },
+    differs = "`lazy = true` is the option; `eps` is added as Adam does" },
 }

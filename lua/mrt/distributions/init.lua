@@ -11,7 +11,7 @@
 ---   distribution.lua  what all share       gammas.lua       gamma, beta, Dirichlet, t
 ---   continuous.lua    normal, uniform ...  categorical.lua  one of several
 ---   discrete.lua      Bernoulli, Poisson   compound.lua     independent parts, mixtures
----   kl.lua            divergences of pairs
+---   multivariate.lua  normal vectors       kl.lua           divergences of pairs
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -20,6 +20,9 @@ local distributions = {}
 
 for _, name in ipairs { "continuous", "gammas", "discrete", "categorical", "compound", "kl" } do
   for key, value in pairs(require("mrt.distributions." .. name)) do distributions[key] = value end
+end
+for key, value in pairs(require("mrt.distributions.multivariate").kinds) do
+  distributions[key] = value
 end
 
 return distributions

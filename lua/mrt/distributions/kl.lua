@@ -5,6 +5,7 @@
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
 local Distribution = require "mrt.distributions.distribution"
+local multivariate = require "mrt.distributions.multivariate"
 local options = require "mrt.util.options"
 
 local op = core.op
@@ -23,6 +24,8 @@ local function normal(p, q)
 end
 same("Normal", normal)
 same("LogNormal", normal)
+
+same("MultivariateNormal", multivariate.divergence)
 
 same("Uniform", function(p, q)
   local inside = q.low:le(p.low):logical_and(p.high:le(q.high))
