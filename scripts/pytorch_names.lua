@@ -24,7 +24,8 @@ that come out otherwise: [numbers](README.md).
 local function call_of(row)
   local names, method = {}, row.ours:match "^Tensor%.(.+)$"
   for i, argument in ipairs(row.args or {}) do
-    if i > 1 or not method then names[#names + 1] = argument[1] end
+    local own = argument[1]:sub(1, 1) ~= "_" -- not what cases are drawn with
+    if own and (i > 1 or not method) then names[#names + 1] = argument[1] end
   end
   local name = method and (row.args[1][1] == "self" and "self:" or "x:") .. method or row.ours
   return ("`%s%s`"):format(name, row.args and "(" .. table.concat(names, ", ") .. ")" or "")

@@ -41,13 +41,13 @@ local function row(name, args, draw, more)
   if not draw then return out end
   out.args = { { "_made", "table" } }
   local shown = args
-  out.args = { { "w", "tensor" }, { "x", "tensor" }, { "y", "tensor" }, { "z", "tensor" },
-    { "m", "tensor" }, { "n", "tensor" }, table.unpack(shown) }
+  out.args = { { "_w", "tensor" }, { "_x", "tensor" }, { "_y", "tensor" }, { "_z", "tensor" },
+    { "_m", "tensor" }, { "_n", "tensor" }, table.unpack(shown) }
   out.draw = function(r)
     local d = draw(r)
     local module = nn[name](table.unpack(d.ours))
-    return { w = { dims = { module:count() }, low = -0.6, high = 0.6 }, x = d.x, y = d.y, z = d.z,
-      m = d.m, n = d.n, _d = d }
+    return { _w = { dims = { module:count() }, low = -0.6, high = 0.6 }, _x = d.x, _y = d.y,
+      _z = d.z, _m = d.m, _n = d.n, _d = d }
   end
   out.call = function(v, t)
     local d = v._d
@@ -61,7 +61,7 @@ local function row(name, args, draw, more)
   end
   out.expression = function(v)
     local d, letters, count = v._d, "bcdefg", 0
-    for _, key in ipairs { "x", "y", "z", "m", "n" } do count = count + (v[key] and 1 or 0) end
+    for _, key in ipairs { "_x", "_y", "_z", "_m", "_n" } do count = count + (v[key] and 1 or 0) end
     local masks, list, keywords = d.masks or {}, {}, {}
     for i = 1, count - #masks do list[i] = letters:sub(i, i) end
     for i, key in ipairs(masks) do
