@@ -20,7 +20,7 @@ describe("an error", function()
     { "value", "softmax: dim 3 of f32%[2,3%]", function() return x:softmax(3) end },
     { "value", "reshape: %-1 is given twice", function() return x:reshape(-1, -1) end },
     { "dtype", "embedding: input 2 is f32", function() return x:embedding(x) end },
-    { "dtype", "logical_and: .* bool wanted", function() return x:logical_and(x) end },
+    { "dtype", "bitwise_and: .* bool wanted", function() return x:bitwise_and(x) end },
     { "shape", "full: dimension 1 is %-1, negative", function() return mrt.zeros(-1) end },
     { "shape", "full: the size in bytes overflows", function() return mrt.zeros(huge) end },
     { "shape", "expand: the size", function() return mrt.ones(1, 1):expand(huge, 4) end },

@@ -40,7 +40,8 @@ local function add(prefix, list, skipped)
     end
   end
 end
-add("nn.", nn, { Module = true, initial = true })
+add("nn.", nn, { Module = true, initial = true, init = true })
+add("nn.init.", nn.init, {})
 add("nn.initial.", nn.initial, {})
 add("optim.", optim, {})
 add("data.", data, { random = true, idle = true })

@@ -183,8 +183,8 @@ describe("a description that is wrong", function()
       ["dtype = f12, there is bf16"] = function()
         estimate.states { parameters = 1, dtype = "f12" }
       end,
-      ["optimizer = adamax, there is adagrad, adam, adamw, lamb, lion, momentum, muon"] = function()
-        estimate.states { parameters = 1, optimizer = "adamax" }
+      ["optimizer = adamaxx, there is adadelta, adafactor, adagrad, adam, adamax"] = function()
+        estimate.states { parameters = 1, optimizer = "adamaxx" }
       end,
       ["tensor = 3 does not divide 4 heads"] = function()
         estimate.layer { dim = 8, heads = 4, sequence = 8, tensor = 3 }

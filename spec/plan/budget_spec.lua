@@ -40,8 +40,8 @@ describe("the ladder of ways into a budget", function()
     for _, way in ipairs { "bf16", "compress to int8" } do
       local r = rung(ladder, way) -- real plans, which the script would have to allow
       assert.is_true(r.other_bits and r.fits and not r.choice, way)
-      assert.is_true(r.seconds < rung(ladder, "recompute").seconds)
     end
+    assert.is_true(rung(ladder, "bf16").seconds < rung(ladder, "recompute").seconds)
     assert.equal(make { memory = budget }:plan(x, y).peak, ladder.choice.peak)
     for i, r in ipairs(ladder) do
       if r.peak then assert.equal(r.peak <= budget, r.fits, r.way) end

@@ -26,6 +26,6 @@ function Dropout:forward(x)
   return x:dropout { p = self.p }
 end
 
-function Dropout:describe() return ("p = %g"):format(self.p) end
+function Dropout:describe() return "p = " .. tostring(self.p) end
 
 return Dropout

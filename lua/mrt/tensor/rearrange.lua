@@ -254,6 +254,6 @@ function Tensor.clone(x) return op.copy(x) end
 --- x itself: kernels read any strides, and what needs its elements side by side has them
 --- copied by the plan.
 ---@return mrt.Tensor
-function Tensor.contiguous(x) return x end
+function Tensor.contiguous(x) return x:dim() and x end
 
 return Tensor
