@@ -85,6 +85,9 @@ local function two_steps(case, options)
   return table.concat(list) .. bits(params), step
 end
 
+-- A step may lead where there is no answer: a singular matrix.
+local function left_domain(err) assert.equal("data", err.code, tostring(err)) end
+
 -- The least that its plan can do with, by its refusal.
 local function least_of(case, o)
   local given = { memory = 1 }
@@ -135,7 +138,8 @@ describe("what PyTorch has too, trained", function()
     local count = 0
     each(function(case, k)
       local what = vocabulary.describe(case)
-      local wanted = two_steps(case, {})
+      local ok, wanted = pcall(two_steps, case, {})
+      if not ok then return left_domain(wanted) end
       local line = two_steps(case)
       assert(wanted == line, what .. ": planned, it differs from line by line")
       local way = ways[k % #ways + 1]
@@ -153,7 +157,8 @@ describe("what PyTorch has too, trained", function()
         return o
       end
       local what = vocabulary.describe(case) .. ", bf16"
-      local wanted = two_steps(case, narrow {})
+      local ok, wanted = pcall(two_steps, case, narrow {})
+      if not ok then return left_domain(wanted) end
       local way = ways[k % (#ways - 1) + 1]
       local got = two_steps(case, narrow(way[2](case)))
       assert(got == wanted, what .. ": " .. way[1] .. ", it differs")
