@@ -261,9 +261,10 @@ local rows_of_losses = {
       { "eps", "number", 1e-8 } },
     draw = function(r)
       local dims = { r(1, 4), r(1, 5), r(1, 4) }
-      return { x1 = { dims = dims }, x2 = { dims = dims }, dim = r.dim(dims),
-        eps = r.pick { 1e-8, 1e-3 } }
-    end },
+      return { x1 = { dims = dims, low = 0.01 }, x2 = { dims = dims, low = 0.01 },
+        dim = r.dim(dims), eps = r.pick { 1e-8, 1e-3 } }
+    end,
+    differs = "where a norm is below `eps`, its gradient is 0, there that of x / eps" },
   { torch = F .. "pairwise_distance", ours = "nn.pairwise_distance", grad = true,
     args = { { "x1", "tensor" }, { "x2", "tensor" }, { "p", "number", 2 },
       { "eps", "number", 1e-6 }, { "keepdim", "bool", false } },
