@@ -124,6 +124,7 @@ typedef struct mrt_context_info {
   bool queues;       /* plans return before they are done; reading waits */
   uint64_t steps;    /* run so far: operators of evaluations and of plans */
   uint64_t plans;    /* made so far */
+  uint64_t objects;  /* made so far: tensors, and what computes them */
 } mrt_context_info;
 /* What is swapped to the i-th place: 0 is the device's own (*folder is NULL),
  * others are folders that a profile names.  False past the last. */

@@ -14,6 +14,7 @@
 #include "binding.h"
 
 enum { YOUNG = 1 << 20, BATCH = 16 << 20, LEAST_LIMIT = 256 << 20 };
+static const uint64_t OBJECTS = 500; /* of the core: a hundred and fifty operators or so */
 
 static int do_nothing(lua_State *L) {
   (void)L;
@@ -56,6 +57,15 @@ static void collect_young(lua_State *L, mrt_binding *m, size_t now) {
   m->seen_young = now_of(m);
 }
 
+/* Little results are many objects and few bytes. */
+static void collect_objects(lua_State *L, mrt_binding *m) {
+  uint64_t made = mrt_context_get_info(m->ctx).objects;
+  if (made < m->made) m->made = made; /* of another context */
+  if (made - m->made < OBJECTS) return;
+  lua_gc(L, LUA_GCSTEP, 0);
+  m->seen_young = now_of(m), m->made = made;
+}
+
 static void collect_batch(lua_State *L, mrt_binding *m, size_t now) {
   if (m->generational)
     mrt_lua_collect(L);
@@ -76,6 +86,8 @@ static void relieve(lua_State *L, mrt_binding *m) {
     collect_batch(L, m, now);
   } else if (m->generational && now - m->seen_young >= YOUNG) {
     collect_young(L, m, now);
+  } else if (m->generational) {
+    collect_objects(L, m);
   }
 }
 

@@ -35,6 +35,14 @@ static void sqrt_grad(mrt_build *b) {
   DX = mrt_div(b, mrt_mul_k(b, DY, 0.5), Y);
 }
 
+/* 0 where y is, and so is the gradient of that. */
+static void root_grad(mrt_build *b) {
+  mrt_tensor *zero = mrt_const_like(b, Y, 0), *one = mrt_const_like(b, Y, 1);
+  mrt_tensor *at_zero = MRT_MAKE(b, eq, NULL, Y, zero);
+  mrt_tensor *safe = mrt_where(b, at_zero, one, Y);
+  DX = mrt_where(b, at_zero, zero, mrt_div(b, mrt_mul_k(b, DY, 0.5), safe));
+}
+
 static void rsqrt_grad(mrt_build *b) {
   mrt_tensor *cube = mrt_mul(b, Y, mrt_mul(b, Y, Y));
   DX = mrt_mul(b, mrt_mul_k(b, DY, -0.5), cube);
@@ -121,6 +129,9 @@ UNARY(log, pointwise, "y = ln x", .infer = mrt_infer_reals, .grad = log_grad,
       .flops = mrt_flops_ten, .inplace = 1, .width = MRT_WIDE, .traits = ONCE | MRT_OF_REALS);
 UNARY(sqrt, pointwise, "y = x^(1/2)", .infer = mrt_infer_reals,
       .grad = sqrt_grad,
+      .flops = mrt_flops_one, .inplace = 1, .width = MRT_WIDE, .traits = ONCE | MRT_OF_REALS);
+UNARY(root, pointwise, "y = x^(1/2), whose gradient where x is 0 is 0: of sums of squares",
+      .infer = mrt_infer_reals, .grad = root_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_WIDE, .traits = ONCE | MRT_OF_REALS);
 UNARY(rsqrt, pointwise, "y = x^(-1/2)", .infer = mrt_infer_reals,
       .grad = rsqrt_grad,

@@ -32,7 +32,8 @@ static void let_go(going *g, mrt_expr *x) {
 
 void mrt_settle(mrt_tensor *t) {
   if (t->expr && !t->expr->computed && resolved(t->expr)) {
-    going g = { .stack = NULL };
+    mrt_expr *first[8]; /* mostly enough */
+    going g = { .stack = first, .room = MRT_COUNT(first) };
     mrt_arena_init(&g.arena, t->ctx->allocator);
     let_go(&g, t->expr);
     while (g.depth) let_go(&g, g.stack[--g.depth]);

@@ -82,6 +82,7 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .bytes_swapped = mrt_swap_tier_bytes(ctx),
     .steps = ctx->steps,
     .plans = ctx->plans,
+    .objects = ctx->next_id,
     .bytes_host = ctx->memory.host,
     .bytes_spare = ctx->spare.bytes,
     .devices = ctx->device.count,

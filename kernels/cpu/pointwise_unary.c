@@ -21,6 +21,7 @@ MRT_NUMBER1(relu, x < 0 ? 0 : x, x < 0 ? 0 : x); /* NaN stays */
 MRT_REAL1(exp, m_exp(x));
 MRT_REAL1(log, m_log(x));
 MRT_REAL1(sqrt, m_sqrt(x));
+MRT_REAL1(root, m_sqrt(x));
 MRT_REAL1(rsqrt, 1 / m_sqrt(x));
 MRT_REAL1(reciprocal, 1 / x);
 MRT_REAL1(tanh, m_tanh(x));

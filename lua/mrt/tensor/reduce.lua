@@ -54,16 +54,17 @@ end
 
 -- A root of sums of what is not negative.  Its slope at 0 is infinite, and 0 times
 -- that is NaN; there the gradient that is least in length is 0, PyTorch's too.
-local function root(s, f)
+local function root(s, p)
+  if p == 2 then return op.root(s) end
   local zero = op.eq(s, 0)
-  return op.where(zero, 0, f(op.where(zero, 1, s)))
+  return op.where(zero, 0, op.pow(op.where(zero, 1, s), 1 / p))
 end
 
 --- Standard deviation: the square root of `var`.  Of equal elements it is 0, and so
 --- is its gradient.
 ---@param ... any  as for var
 ---@return mrt.Tensor
-function Tensor.std(x, ...) return root(x:var(...), op.sqrt) end
+function Tensor.std(x, ...) return root(x:var(...), 2) end
 
 -- The one tensor beside x, or the reduction over x; over one dimension that is named
 -- the positions too.
@@ -125,12 +126,12 @@ function Tensor.norm(x, p, dim, keepdim)
   local o = read("norm", { "p", "dim", "keepdim" }, p, dim, keepdim)
   local over = { dim = o.dim, keepdim = o.keepdim }
   p, x = o.p or 2, as_real(x)
-  if p == 2 then return root(op.sum(op.mul(x, x), over), op.sqrt) end
+  if p == 2 then return root(op.sum(op.mul(x, x), over), 2) end
   if p == 1 then return op.sum(op.abs(x), over) end
   if p == math.huge then return op.amax(op.abs(x), over) end
   if p == -math.huge then return op.amin(op.abs(x), over) end
   if p == 0 then return op.sum(op.cast(op.ne(x, 0), x:get_dtype()), over) end
-  return root(op.sum(op.pow(op.abs(x), p), over), function(s) return op.pow(s, 1 / p) end)
+  return root(op.sum(op.pow(op.abs(x), p), over), p)
 end
 
 return Tensor

@@ -123,6 +123,9 @@ local rows = {
   { op = "sqrt", grad = true, bad = reals_only,
     cases = cases(1, 0.5, 9, and_whole(given(nil, { 0, -1, inf, nan, 4 }))),
     oracle = each(math.sqrt) },
+  { op = "root", grad = true, bad = reals_only,
+    cases = cases(1, 0.5, 9, and_whole(given(nil, { 0, -1, inf, nan, 4 }))),
+    oracle = each(math.sqrt) },
   { op = "rsqrt", grad = true, bad = reals_only,
     cases = cases(1, 0.5, 9, and_whole(given(nil, { 0, -1, inf, nan, 4 }))),
     oracle = each(function(x)
