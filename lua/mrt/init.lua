@@ -16,7 +16,6 @@ core.root(debug.getinfo(1, "S").source)
 require "mrt.tensor"
 
 local argument = require "mrt.util.argument"
-local compile = require "mrt.compile"
 local derivatives = require "mrt.tensor.derive"
 local trace = require "mrt.compile.trace"
 local file = require "mrt.io.file"
@@ -295,7 +294,13 @@ mrt.update, mrt.is_tensor, mrt.is_variable = core.update, core.is_tensor, core.i
 mrt.layer, mrt.checkpoint = scope.layer, scope.checkpoint
 mrt.checkpoint_sequential = scope.checkpoint_sequential
 mrt.load, mrt.save, mrt.open = file.load, file.save, file.open
-mrt.compile, mrt.runtime, mrt.tracing = compile.compile, trace.input, core.tracing
+mrt.runtime, mrt.tracing = trace.input, core.tracing
+
+-- What compiled functions are made by is half the library: it loads with the first.
+---@param fn fun(...): any ...
+---@param given? mrt.CompileOptions
+---@return mrt.Compiled
+function mrt.compile(fn, given) return require "mrt.compile".compile(fn, given) end
 
 -- Methods read well as functions too: mrt.where(c, x, y), mrt.sort(x, 2).  Those of the
 -- handle stay methods.
