@@ -44,13 +44,13 @@ typedef void find_fn(const void *x, int64_t n, int64_t step, int width,
 #define INT_IS(a, b)     ((a) == (b))
 
 FIND(max_real, MRT_REAL, real, REAL_ABOVE, REAL_IS)
-FIND(max_i64, MRT_i64, int64_t, INT_ABOVE, INT_IS)
-FIND(max_i32, MRT_i32, int32_t, INT_ABOVE, INT_IS)
-FIND(max_u8, MRT_u8, uint8_t, INT_ABOVE, INT_IS)
 FIND(min_real, MRT_REAL, real, REAL_BELOW, REAL_IS)
-FIND(min_i64, MRT_i64, int64_t, INT_BELOW, INT_IS)
-FIND(min_i32, MRT_i32, int32_t, INT_BELOW, INT_IS)
-FIND(min_u8, MRT_u8, uint8_t, INT_BELOW, INT_IS)
+MRT_NOT_F64(FIND(max_i64, MRT_i64, int64_t, INT_ABOVE, INT_IS))
+MRT_NOT_F64(FIND(max_i32, MRT_i32, int32_t, INT_ABOVE, INT_IS))
+MRT_NOT_F64(FIND(max_u8, MRT_u8, uint8_t, INT_ABOVE, INT_IS))
+MRT_NOT_F64(FIND(min_i64, MRT_i64, int64_t, INT_BELOW, INT_IS))
+MRT_NOT_F64(FIND(min_i32, MRT_i32, int32_t, INT_BELOW, INT_IS))
+MRT_NOT_F64(FIND(min_u8, MRT_u8, uint8_t, INT_BELOW, INT_IS))
 
 /* Of [outer, n, inner] along n; blocks: of the columns of a row. */
 typedef struct arg_search {
@@ -89,18 +89,20 @@ static void find(const mrt_call *c, find_fn *const *of) {
 }
 
 static void argmax(const mrt_call *c) {
-  static find_fn *const of[MRT_DTYPE_COUNT] = { [MRT_REAL] = find_max_real,
-                                                [MRT_i64] = find_max_i64,
-                                                [MRT_i32] = find_max_i32,
-                                                [MRT_u8] = find_max_u8 };
+  static find_fn *const of[MRT_DTYPE_COUNT] = {
+    [MRT_REAL] = find_max_real,
+    MRT_NOT_F64([MRT_i64] = find_max_i64, [MRT_i32] = find_max_i32,
+                [MRT_u8] = find_max_u8, )
+  };
   find(c, of);
 }
 
 static void argmin(const mrt_call *c) {
-  static find_fn *const of[MRT_DTYPE_COUNT] = { [MRT_REAL] = find_min_real,
-                                                [MRT_i64] = find_min_i64,
-                                                [MRT_i32] = find_min_i32,
-                                                [MRT_u8] = find_min_u8 };
+  static find_fn *const of[MRT_DTYPE_COUNT] = {
+    [MRT_REAL] = find_min_real,
+    MRT_NOT_F64([MRT_i64] = find_min_i64, [MRT_i32] = find_min_i32,
+                [MRT_u8] = find_min_u8, )
+  };
   find(c, of);
 }
 

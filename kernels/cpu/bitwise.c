@@ -3,39 +3,22 @@
  * SPDX-License-Identifier: MIT */
 #include "pointwise.h"
 
-/* Signs do not matter, only sizes. */
-#define LOGIC(op, EACH, expr, of_bool)                                         \
-  static void op##_block(const mrt_block *b) {                                 \
-    switch (b->in_dtype) {                                                     \
-    case MRT_i64:                                                              \
-      EACH(b, uint64_t, uint64_t, expr);                                       \
-      break;                                                                   \
-    case MRT_i32:                                                              \
-      EACH(b, uint32_t, uint32_t, expr);                                       \
-      break;                                                                   \
-    case MRT_u8:                                                               \
-      EACH(b, uint8_t, uint8_t, expr);                                         \
-      break;                                                                   \
-    default:                                                                   \
-      EACH(b, uint8_t, uint8_t, of_bool);                                      \
-    }                                                                          \
-  }                                                                            \
-  MRT_KERNEL(op, .block = op##_block)
-
-LOGIC(bitwise_not, MRT_EACH1, ~x, !x);
-LOGIC(bitwise_and, MRT_EACH2, x &y, x &y);
-LOGIC(bitwise_or, MRT_EACH2, x | y, x | y);
-LOGIC(bitwise_xor, MRT_EACH2, x ^ y, x ^ y);
+MRT_INTEGERS(bitwise_not, MRT_EACH1, ~x)
+static void bitwise_not_block(const mrt_block *b) {
+  if (b->in_dtype == MRT_bool)
+    MRT_EACH1(b, uint8_t, uint8_t, !x);
+  else
+    MRT_BOTH(bitwise_not_integers)(b);
+}
+MRT_KERNEL(bitwise_not, .block = bitwise_not_block);
 
 #define INTEGERS2(op, expr)                                                    \
-  static void op##_block(const mrt_block *b) {                                 \
-    switch (b->in_dtype) {                                                     \
-      MRT_INTEGER_CASES(MRT_EACH2, b, expr)                                    \
-    default:                                                                   \
-      break; /* the row refuses them */                                        \
-    }                                                                          \
-  }                                                                            \
-  MRT_KERNEL(op, .block = op##_block)
+  MRT_INTEGERS(op, MRT_EACH2, expr)                                            \
+  MRT_KERNEL(op, .block = MRT_BOTH(op##_integers))
+
+INTEGERS2(bitwise_and, x &y);
+INTEGERS2(bitwise_or, x | y);
+INTEGERS2(bitwise_xor, x ^ y);
 
 /* Whether as many bits can be shifted away; beyond that all are gone. */
 #define WITHIN ((wrap)y < 8 * sizeof(wrap))

@@ -51,13 +51,14 @@ enum { SEGMENT = 1 << 14 };
     }                                                                          \
   }
 CUMSUM(real, real, double, real, )
-CUMSUM(int64_t, int64_t, uint64_t, int64_t, ) /* integers wrap around */
-CUMSUM(int32_t, int64_t, uint64_t, int32_t, )
-CUMSUM(uint8_t, int64_t, uint64_t, uint8_t, )
-CUMSUM(f16, real, double, uint16_t, f16_to_float)
-CUMSUM(bf16, real, double, uint16_t, bf16_to_float)
-CUMSUM(f8_e4m3, real, double, uint8_t, f8_e4m3_to_float)
-CUMSUM(f8_e5m2, real, double, uint8_t, f8_e5m2_to_float)
+/* integers wrap around */
+MRT_NOT_F64(CUMSUM(int64_t, int64_t, uint64_t, int64_t, ))
+MRT_NOT_F64(CUMSUM(int32_t, int64_t, uint64_t, int32_t, ))
+MRT_NOT_F64(CUMSUM(uint8_t, int64_t, uint64_t, uint8_t, ))
+MRT_NOT_F64(CUMSUM(f16, real, double, uint16_t, f16_to_float))
+MRT_NOT_F64(CUMSUM(bf16, real, double, uint16_t, bf16_to_float))
+MRT_NOT_F64(CUMSUM(f8_e4m3, real, double, uint8_t, f8_e4m3_to_float))
+MRT_NOT_F64(CUMSUM(f8_e5m2, real, double, uint8_t, f8_e5m2_to_float))
 
 typedef struct summer {
   scan_fn *columns;
@@ -72,11 +73,11 @@ typedef struct summer {
   { cumsum_##name, total_##name, from_##name, join_##name }
 /* By the dtype of x. */
 static const summer summers[MRT_DTYPE_COUNT] = {
-  [MRT_REAL] = SUMMER(real),       [MRT_i64] = SUMMER(int64_t),
-  [MRT_i32] = SUMMER(int32_t),     [MRT_u8] = SUMMER(uint8_t),
-  [MRT_bool] = SUMMER(uint8_t),    [MRT_f16] = SUMMER(f16),
-  [MRT_bf16] = SUMMER(bf16),       [MRT_f8_e4m3] = SUMMER(f8_e4m3),
-  [MRT_f8_e5m2] = SUMMER(f8_e5m2),
+  [MRT_REAL] = SUMMER(real),
+  MRT_NOT_F64([MRT_f16] = SUMMER(f16), [MRT_bf16] = SUMMER(bf16),
+              [MRT_f8_e4m3] = SUMMER(f8_e4m3), [MRT_f8_e5m2] = SUMMER(f8_e5m2),
+              [MRT_i64] = SUMMER(int64_t), [MRT_i32] = SUMMER(int32_t),
+              [MRT_u8] = SUMMER(uint8_t), [MRT_bool] = SUMMER(uint8_t), )
 };
 
 /* How many segments a row alone has; 0: it is not cut. */

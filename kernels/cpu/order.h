@@ -119,9 +119,9 @@ static inline uint8_t order_key_u8(uint8_t x) { return x; }
         to[i] = (PACK)(U)(order_key_##name(x[i * l->step]) ^ flip) << 32 |     \
                 (uint64_t)(from + i);                                          \
   }
-ORDER_LOAD(i64, int64_t, uint64_t, order_wide)
-ORDER_LOAD(i32, int32_t, uint32_t, uint64_t)
-ORDER_LOAD(u8, uint8_t, uint8_t, uint64_t)
+MRT_NOT_F64(ORDER_LOAD(i64, int64_t, uint64_t, order_wide))
+MRT_NOT_F64(ORDER_LOAD(i32, int32_t, uint32_t, uint64_t))
+MRT_NOT_F64(ORDER_LOAD(u8, uint8_t, uint8_t, uint64_t))
 #ifdef MRT_F64
 ORDER_LOAD(f64, double, uint64_t, order_wide)
 #else
@@ -149,7 +149,7 @@ ORDER_LOAD(f32, float, uint32_t, uint64_t)
       packs[i] = key << 32 | at;                                               \
     }                                                                          \
   }
-ORDER_HALVES(i64, int64_t)
+MRT_NOT_F64(ORDER_HALVES(i64, int64_t))
 #ifdef MRT_F64
 ORDER_HALVES(f64, double)
 #endif
@@ -167,8 +167,8 @@ ORDER_HALVES(f64, double)
       positions[i * step] = at;                                                \
     }                                                                          \
   }
-ORDER_GIVE(unit1, unit1, uint64_t)
-ORDER_GIVE(unit4, unit4, uint64_t)
+MRT_NOT_F64(ORDER_GIVE(unit1, unit1, uint64_t))
+MRT_NOT_F64(ORDER_GIVE(unit4, unit4, uint64_t))
 ORDER_GIVE(unit8, unit8, order_wide)
 ORDER_GIVE(unit8_sorted, unit8, uint64_t)
 
@@ -191,10 +191,10 @@ static const order_type order_types[MRT_DTYPE_COUNT] = {
 #else
   [MRT_f32] = ORDER_NARROW(32, UINT32_MAX - 1, f32, unit4),
 #endif
-  [MRT_i64] = ORDER_WIDE(UINT64_MAX, i64),
-  [MRT_i32] = ORDER_NARROW(32, UINT64_MAX, i32, unit4),
-  [MRT_u8] = ORDER_NARROW(8, UINT64_MAX, u8, unit1),
-  [MRT_bool] = ORDER_NARROW(8, UINT64_MAX, u8, unit1),
+  MRT_NOT_F64([MRT_i64] = ORDER_WIDE(UINT64_MAX, i64),
+              [MRT_i32] = ORDER_NARROW(32, UINT64_MAX, i32, unit4),
+              [MRT_u8] = ORDER_NARROW(8, UINT64_MAX, u8, unit1),
+              [MRT_bool] = ORDER_NARROW(8, UINT64_MAX, u8, unit1), )
 };
 
 /* ---- the rows of a call -------------------------------------------------- */

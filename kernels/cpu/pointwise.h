@@ -43,10 +43,27 @@
     EACH(b, T, T, expr);                                                       \
     break;                                                                     \
   }
-#define MRT_INTEGER_CASES(EACH, b, expr)                                       \
-  MRT_CASE(MRT_i64, int64_t, uint64_t, EACH, b, expr)                          \
-  MRT_CASE(MRT_i32, int32_t, uint32_t, EACH, b, expr)                          \
-  MRT_CASE(MRT_u8, uint8_t, uint8_t, EACH, b, expr)
+
+/* Define the block of `op` for integers, bool as u8.  It is the f32 variant's: a chain
+ * of f64 may have integers beside it, and asks there. */
+#ifdef MRT_F64
+#define MRT_INTEGERS(op, EACH, expr)                                           \
+  void MRT_BOTH(op##_integers)(const mrt_block *b);
+#else
+#define MRT_INTEGERS(op, EACH, expr)                                           \
+  void MRT_BOTH(op##_integers)(const mrt_block *b);                            \
+  void MRT_BOTH(op##_integers)(const mrt_block *b) {                           \
+    switch (b->in_dtype) {                                                     \
+      MRT_CASE(MRT_i64, int64_t, uint64_t, EACH, b, expr)                      \
+      MRT_CASE(MRT_i32, int32_t, uint32_t, EACH, b, expr)                      \
+    default: {                                                                 \
+      typedef uint8_t wrap;                                                    \
+      (void)sizeof(wrap);                                                      \
+      EACH(b, uint8_t, uint8_t, expr);                                         \
+    }                                                                          \
+    }                                                                          \
+  }
+#endif
 
 /* Whether the short way to sine and tangent is right for all of the block. */
 static inline bool mrt_all_near(const mrt_block *b) {
@@ -69,21 +86,21 @@ static inline bool mrt_all_near(const mrt_block *b) {
   }                                                                            \
   MRT_KERNEL(op, .block = op##_block)
 #define MRT_NUMBER1(op, of_reals, of_integers)                                 \
+  MRT_INTEGERS(op, MRT_EACH1, of_integers)                                     \
   static void op##_block(const mrt_block *b) {                                 \
-    switch (b->in_dtype) {                                                     \
-      MRT_INTEGER_CASES(MRT_EACH1, b, of_integers)                             \
-    default:                                                                   \
+    if (mrt_is_float(b->in_dtype))                                             \
       MRT_EACH1(b, real, real, of_reals);                                      \
-    }                                                                          \
+    else                                                                       \
+      MRT_BOTH(op##_integers)(b);                                              \
   }                                                                            \
   MRT_KERNEL(op, .block = op##_block)
 #define MRT_NUMBER2(op, of_reals, of_integers)                                 \
+  MRT_INTEGERS(op, MRT_EACH2, of_integers)                                     \
   static void op##_block(const mrt_block *b) {                                 \
-    switch (b->in_dtype) {                                                     \
-      MRT_INTEGER_CASES(MRT_EACH2, b, of_integers)                             \
-    default:                                                                   \
+    if (mrt_is_float(b->in_dtype))                                             \
       MRT_EACH2(b, real, real, of_reals);                                      \
-    }                                                                          \
+    else                                                                       \
+      MRT_BOTH(op##_integers)(b);                                              \
   }                                                                            \
   MRT_KERNEL(op, .block = op##_block)
 

@@ -19,20 +19,8 @@ static inline real larger(real x, real y) {
   return x > y ? x : x < y ? y : same;
 }
 static inline real smaller(real x, real y) { return -larger(-x, -y); }
-#define LARGEST(op, of_reals, of_integers)                                     \
-  static void op##_block(const mrt_block *b) {                                 \
-    switch (b->in_dtype) {                                                     \
-      MRT_INTEGER_CASES(MRT_EACH2, b, of_integers)                             \
-    case MRT_bool:                                                             \
-      MRT_EACH2(b, uint8_t, uint8_t, of_integers);                             \
-      break;                                                                   \
-    default:                                                                   \
-      MRT_EACH2(b, real, real, of_reals);                                      \
-    }                                                                          \
-  }                                                                            \
-  MRT_KERNEL(op, .block = op##_block)
-LARGEST(maximum, larger(x, y), x > y ? x : y);
-LARGEST(minimum, smaller(x, y), x < y ? x : y);
+MRT_NUMBER2(maximum, larger(x, y), x > y ? x : y);
+MRT_NUMBER2(minimum, smaller(x, y), x < y ? x : y);
 
 /* x - y trunc(x / y), exactly: in double the product of y and a quotient below
  * 2^29 is, and so is the difference.  A quotient that was rounded up to a whole
@@ -74,15 +62,14 @@ static inline int64_t fmod_integer(int64_t x, int64_t y) {
 }
 
 #define MODULO(op, near, far, of_integers)                                     \
+  MRT_INTEGERS(op, MRT_EACH2, of_integers)                                     \
   static void op##_block(const mrt_block *b) {                                 \
-    switch (b->in_dtype) {                                                     \
-      MRT_INTEGER_CASES(MRT_EACH2, b, of_integers)                             \
-    default:                                                                   \
-      if (all_mod_near(b))                                                     \
-        MRT_EACH2(b, real, real, near);                                        \
-      else                                                                     \
-        MRT_EACH2(b, real, real, far);                                         \
-    }                                                                          \
+    if (!mrt_is_float(b->in_dtype))                                            \
+      MRT_BOTH(op##_integers)(b);                                              \
+    else if (all_mod_near(b))                                                  \
+      MRT_EACH2(b, real, real, near);                                          \
+    else                                                                       \
+      MRT_EACH2(b, real, real, far);                                           \
   }                                                                            \
   MRT_KERNEL(op, .block = op##_block)
 MODULO(remainder, signed_as(mod_near(x, y), y), signed_as(m_fmod(x, y), y),
@@ -105,22 +92,14 @@ static void lerp_block(const mrt_block *b) {
 }
 MRT_KERNEL(lerp, .block = lerp_block);
 
+#define ASKED(b, T, R, expr) MRT_EACH2(b, T, uint8_t, expr)
 #define COMPARE(op, relation)                                                  \
+  MRT_INTEGERS(op, ASKED, x relation y)                                        \
   static void op##_block(const mrt_block *b) {                                 \
-    switch (b->in_dtype) {                                                     \
-    case MRT_i64:                                                              \
-      MRT_EACH2(b, int64_t, uint8_t, x relation y);                            \
-      break;                                                                   \
-    case MRT_i32:                                                              \
-      MRT_EACH2(b, int32_t, uint8_t, x relation y);                            \
-      break;                                                                   \
-    case MRT_u8:                                                               \
-    case MRT_bool:                                                             \
-      MRT_EACH2(b, uint8_t, uint8_t, x relation y);                            \
-      break;                                                                   \
-    default:                                                                   \
-      MRT_EACH2(b, real, uint8_t, x relation y);                               \
-    }                                                                          \
+    if (mrt_is_float(b->in_dtype))                                             \
+      ASKED(b, real, , x relation y);                                          \
+    else                                                                       \
+      MRT_BOTH(op##_integers)(b);                                              \
   }                                                                            \
   MRT_KERNEL(op, .block = op##_block)
 

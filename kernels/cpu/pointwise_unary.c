@@ -82,20 +82,20 @@ static void signbit_block(const mrt_block *b) {
 }
 MRT_KERNEL(signbit, .block = signbit_block);
 
+MRT_INTEGERS(nan_to_num, MRT_EACH1, x)
 static void nan_to_num_block(const mrt_block *b) {
   const mrt_nan_to_num_options *o = b->options;
   const real most = REAL_MOST, nan = (real)o->nan;
   const real high = o->posinf < (double)most ? (real)o->posinf : most;
   const real low = o->neginf > -(double)most ? (real)o->neginf : -most;
-  switch (b->in_dtype) {
-    MRT_INTEGER_CASES(MRT_EACH1, b, x)
-  default:
+  if (mrt_is_float(b->in_dtype))
     MRT_EACH1(b, real, real,
               x != x          ? nan
               : x == MRT_INF  ? high
               : x == -MRT_INF ? low
                               : x);
-  }
+  else
+    MRT_BOTH(nan_to_num_integers)(b);
 }
 MRT_KERNEL(nan_to_num, .block = nan_to_num_block);
 

@@ -198,10 +198,10 @@ static void reduce(const mrt_call *c, const reducer *of) {
 static void sum(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
     FLOATS(SAME(FOLD(sum_real))),
-    [MRT_i64] = SAME(FOLD(sum_i64)),
-    [MRT_i32] = { FOLD(sum_i32), FOLD(sum_i64) },
-    [MRT_u8] = { FOLD(sum_u8), FOLD(sum_i64) },
-    [MRT_bool] = { FOLD(sum_u8), FOLD(sum_i64) },
+    MRT_NOT_F64([MRT_i64] = SAME(FOLD(sum_i64)),
+                [MRT_i32] = { FOLD(sum_i32), FOLD(sum_i64) },
+                [MRT_u8] = { FOLD(sum_u8), FOLD(sum_i64) },
+                [MRT_bool] = { FOLD(sum_u8), FOLD(sum_i64) }, )
   };
   reduce(c, of);
 }
@@ -216,10 +216,10 @@ static void nansum(const mrt_call *c) {
 static void count_nonzero(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
     [MRT_REAL] = { FOLD(count_real), FOLD(sum_i64) },
-    [MRT_i64] = { FOLD(count_i64), FOLD(sum_i64) },
-    [MRT_i32] = { FOLD(count_i32), FOLD(sum_i64) },
-    [MRT_u8] = { FOLD(count_u8), FOLD(sum_i64) },
-    [MRT_bool] = { FOLD(count_u8), FOLD(sum_i64) },
+    MRT_NOT_F64([MRT_i64] = { FOLD(count_i64), FOLD(sum_i64) },
+                [MRT_i32] = { FOLD(count_i32), FOLD(sum_i64) },
+                [MRT_u8] = { FOLD(count_u8), FOLD(sum_i64) },
+                [MRT_bool] = { FOLD(count_u8), FOLD(sum_i64) }, )
   };
   reduce(c, of);
 }
@@ -227,29 +227,27 @@ static void count_nonzero(const mrt_call *c) {
 static void prod(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
     FLOATS(SAME(FOLD(prod_real))),
-    [MRT_i64] = SAME(FOLD(prod_i64)),
-    [MRT_i32] = { FOLD(prod_i32), FOLD(prod_i64) },
-    [MRT_u8] = { FOLD(prod_u8), FOLD(prod_i64) },
+    MRT_NOT_F64([MRT_i64] = SAME(FOLD(prod_i64)),
+                [MRT_i32] = { FOLD(prod_i32), FOLD(prod_i64) },
+                [MRT_u8] = { FOLD(prod_u8), FOLD(prod_i64) }, )
   };
   reduce(c, of);
 }
 
 static void amax(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    FLOATS(SAME(FOLD(max_real))),
-    [MRT_i64] = SAME(FOLD(max_i64)),
-    [MRT_i32] = SAME(FOLD(max_i32)),
-    [MRT_u8] = SAME(FOLD(max_u8)),
+    FLOATS(SAME(FOLD(max_real))), MRT_NOT_F64([MRT_i64] = SAME(FOLD(max_i64)),
+                                              [MRT_i32] = SAME(FOLD(max_i32)),
+                                              [MRT_u8] = SAME(FOLD(max_u8)), )
   };
   reduce(c, of);
 }
 
 static void amin(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    FLOATS(SAME(FOLD(min_real))),
-    [MRT_i64] = SAME(FOLD(min_i64)),
-    [MRT_i32] = SAME(FOLD(min_i32)),
-    [MRT_u8] = SAME(FOLD(min_u8)),
+    FLOATS(SAME(FOLD(min_real))), MRT_NOT_F64([MRT_i64] = SAME(FOLD(min_i64)),
+                                              [MRT_i32] = SAME(FOLD(min_i32)),
+                                              [MRT_u8] = SAME(FOLD(min_u8)), )
   };
   reduce(c, of);
 }
@@ -264,14 +262,14 @@ static void aminmax(const mrt_call *c) {
 /* Of zeros and ones, the largest and the smallest. */
 static void any(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    [MRT_bool] = SAME(FOLD(max_u8)),
+    MRT_NOT_F64([MRT_bool] = SAME(FOLD(max_u8)), )
   };
   reduce(c, of);
 }
 
 static void all(const mrt_call *c) {
   static const reducer of[MRT_DTYPE_COUNT] = {
-    [MRT_bool] = SAME(FOLD(all_u8)),
+    MRT_NOT_F64([MRT_bool] = SAME(FOLD(all_u8)), )
   };
   reduce(c, of);
 }

@@ -21,15 +21,16 @@
   }                                                                            \
   SCAN(cumprod_##T, product_##T)
 CUMPROD(real, real, double)
-CUMPROD(int64_t, int64_t, uint64_t) /* integers wrap around */
-CUMPROD(int32_t, int64_t, uint64_t)
-CUMPROD(uint8_t, int64_t, uint64_t)
+/* integers wrap around */
+MRT_NOT_F64(CUMPROD(int64_t, int64_t, uint64_t))
+MRT_NOT_F64(CUMPROD(int32_t, int64_t, uint64_t))
+MRT_NOT_F64(CUMPROD(uint8_t, int64_t, uint64_t))
 
 static void cumprod(const mrt_call *c) {
   static scan_fn *const of[MRT_DTYPE_COUNT] = {
-    [MRT_REAL] = cumprod_real,    [MRT_i64] = cumprod_int64_t,
-    [MRT_i32] = cumprod_int32_t,  [MRT_u8] = cumprod_uint8_t,
-    [MRT_bool] = cumprod_uint8_t,
+    [MRT_REAL] = cumprod_real,
+    MRT_NOT_F64([MRT_i64] = cumprod_int64_t, [MRT_i32] = cumprod_int32_t,
+                [MRT_u8] = cumprod_uint8_t, [MRT_bool] = cumprod_uint8_t, )
   };
   const mrt_dim_options *o = c->options;
   scan_columns(c, o->dim, false, 1, of[c->in[0].type.dtype]);
@@ -62,14 +63,14 @@ static void cumprod(const mrt_call *c) {
 #define INT_BELOW(x, y)  (x <= y)
 #define EXTREMES(name, REAL_IS, INT_IS)                                        \
   EXTREME(name, real, REAL_IS)                                                 \
-  EXTREME(name, int64_t, INT_IS)                                               \
-  EXTREME(name, int32_t, INT_IS)                                               \
-  EXTREME(name, uint8_t, INT_IS)                                               \
+  MRT_NOT_F64(EXTREME(name, int64_t, INT_IS))                                  \
+  MRT_NOT_F64(EXTREME(name, int32_t, INT_IS))                                  \
+  MRT_NOT_F64(EXTREME(name, uint8_t, INT_IS))                                  \
   static void name(const mrt_call *c) {                                        \
     static scan_fn *const of[MRT_DTYPE_COUNT] = {                              \
-      [MRT_REAL] = name##_real,    [MRT_i64] = name##_int64_t,                 \
-      [MRT_i32] = name##_int32_t,  [MRT_u8] = name##_uint8_t,                  \
-      [MRT_bool] = name##_uint8_t,                                             \
+      [MRT_REAL] = name##_real,                                                \
+      MRT_NOT_F64([MRT_i64] = name##_int64_t, [MRT_i32] = name##_int32_t,      \
+                  [MRT_u8] = name##_uint8_t, [MRT_bool] = name##_uint8_t, )    \
     };                                                                         \
     const mrt_dim_options *o = c->options;                                     \
     scan_columns(c, o->dim, false, 2, of[c->in[0].type.dtype]);                \

@@ -95,35 +95,34 @@ typedef void scatter_fn(const lanes *l, void *y, const void *src);
     return b != b ? b : least;                                                 \
   }
 EXTREMES(real)
-EXTREMES(int64_t)
-EXTREMES(int32_t)
-EXTREMES(uint8_t)
+MRT_NOT_F64(EXTREMES(int64_t) EXTREMES(int32_t) EXTREMES(uint8_t))
 
-SCATTER(unit1, unit1, unit1, SAME, WRITE)
-SCATTER(unit2, unit2, unit2, SAME, WRITE)
-SCATTER(unit4, unit4, unit4, SAME, WRITE)
+MRT_NOT_F64(SCATTER(unit1, unit1, unit1, SAME, WRITE))
+MRT_NOT_F64(SCATTER(unit2, unit2, unit2, SAME, WRITE))
+MRT_NOT_F64(SCATTER(unit4, unit4, unit4, SAME, WRITE))
 SCATTER(unit8, unit8, unit8, SAME, WRITE)
 
-static scatter_fn *const write_of[] = { [1] = scatter_unit1,
-                                        [2] = scatter_unit2,
-                                        [4] = scatter_unit4,
-                                        [8] = scatter_unit8 };
+static scatter_fn *const write_of[] = {
+  MRT_NOT_F64([1] = scatter_unit1, [2] = scatter_unit2, [4] = scatter_unit4, )
+      [8] = scatter_unit8
+};
 
 SCATTER(add_real, real, real, SAME, ADD)
-SCATTER(add_i64, int64_t, int64_t, SAME, ADD_i64)
-SCATTER(add_i32, int32_t, int32_t, SAME, ADD_i32)
-SCATTER(add_u8, uint8_t, uint8_t, SAME, ADD_u8)
-SCATTER(add_f16, real, uint16_t, f16_to_float, ADD)
-SCATTER(add_bf16, real, uint16_t, bf16_to_float, ADD)
-SCATTER(add_f8_e4m3, real, uint8_t, f8_e4m3_to_float, ADD)
-SCATTER(add_f8_e5m2, real, uint8_t, f8_e5m2_to_float, ADD)
+MRT_NOT_F64(SCATTER(add_i64, int64_t, int64_t, SAME, ADD_i64))
+MRT_NOT_F64(SCATTER(add_i32, int32_t, int32_t, SAME, ADD_i32))
+MRT_NOT_F64(SCATTER(add_u8, uint8_t, uint8_t, SAME, ADD_u8))
+MRT_NOT_F64(SCATTER(add_f16, real, uint16_t, f16_to_float, ADD))
+MRT_NOT_F64(SCATTER(add_bf16, real, uint16_t, bf16_to_float, ADD))
+MRT_NOT_F64(SCATTER(add_f8_e4m3, real, uint8_t, f8_e4m3_to_float, ADD))
+MRT_NOT_F64(SCATTER(add_f8_e5m2, real, uint8_t, f8_e5m2_to_float, ADD))
 
 /* By the dtype of src. */
 static scatter_fn *const add_of[MRT_DTYPE_COUNT] = {
-  [MRT_REAL] = scatter_add_real,       [MRT_i64] = scatter_add_i64,
-  [MRT_i32] = scatter_add_i32,         [MRT_u8] = scatter_add_u8,
-  [MRT_f16] = scatter_add_f16,         [MRT_bf16] = scatter_add_bf16,
-  [MRT_f8_e4m3] = scatter_add_f8_e4m3, [MRT_f8_e5m2] = scatter_add_f8_e5m2,
+  [MRT_REAL] = scatter_add_real,
+  MRT_NOT_F64([MRT_f16] = scatter_add_f16, [MRT_bf16] = scatter_add_bf16,
+              [MRT_f8_e4m3] = scatter_add_f8_e4m3,
+              [MRT_f8_e5m2] = scatter_add_f8_e5m2, [MRT_i64] = scatter_add_i64,
+              [MRT_i32] = scatter_add_i32, [MRT_u8] = scatter_add_u8, )
 };
 
 #define REDUCE(name, T, PRODUCT)                                               \
@@ -132,9 +131,9 @@ static scatter_fn *const add_of[MRT_DTYPE_COUNT] = {
   SCATTER(amin_##name, T, T, SAME, SMALLER)
 
 REDUCE(real, real, MULTIPLY)
-REDUCE(i64, int64_t, MULTIPLY_i64)
-REDUCE(i32, int32_t, MULTIPLY_i32)
-REDUCE(u8, uint8_t, MULTIPLY_u8)
+MRT_NOT_F64(REDUCE(i64, int64_t, MULTIPLY_i64))
+MRT_NOT_F64(REDUCE(i32, int32_t, MULTIPLY_i32))
+MRT_NOT_F64(REDUCE(u8, uint8_t, MULTIPLY_u8))
 
 #define REDUCED(name)                                                          \
   {                                                                            \
@@ -144,9 +143,8 @@ REDUCE(u8, uint8_t, MULTIPLY_u8)
   }
 static scatter_fn *const reduce_of[MRT_DTYPE_COUNT][3] = {
   [MRT_REAL] = REDUCED(real),
-  [MRT_i64] = REDUCED(i64),
-  [MRT_i32] = REDUCED(i32),
-  [MRT_u8] = REDUCED(u8),
+  MRT_NOT_F64([MRT_i64] = REDUCED(i64), [MRT_i32] = REDUCED(i32),
+              [MRT_u8] = REDUCED(u8), )
 };
 
 /* ---- lanes --------------------------------------------------------------- */

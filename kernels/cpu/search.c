@@ -42,16 +42,14 @@ typedef void search_fn(const void *row, int64_t n, const void *values,
   SEARCH(T##_left, T, !(x >= v))                                               \
   SEARCH(T##_right, T, !(x > v))
 SEARCHES(real)
-SEARCHES(int64_t)
-SEARCHES(int32_t)
-SEARCHES(uint8_t)
+MRT_NOT_F64(SEARCHES(int64_t) SEARCHES(int32_t) SEARCHES(uint8_t))
 
 static search_fn *search_of(mrt_dtype dtype, bool right) {
   static search_fn *const of[MRT_DTYPE_COUNT][2] = {
     [MRT_REAL] = { search_real_left, search_real_right },
-    [MRT_i64] = { search_int64_t_left, search_int64_t_right },
-    [MRT_i32] = { search_int32_t_left, search_int32_t_right },
-    [MRT_u8] = { search_uint8_t_left, search_uint8_t_right },
+    MRT_NOT_F64([MRT_i64] = { search_int64_t_left, search_int64_t_right },
+                [MRT_i32] = { search_int32_t_left, search_int32_t_right },
+                [MRT_u8] = { search_uint8_t_left, search_uint8_t_right }, )
   };
   return of[dtype][right];
 }
@@ -219,16 +217,14 @@ typedef void starts_fn(const void *x, int64_t m, int64_t from, int64_t to,
     }                                                                          \
   }
 STARTS(real)
-STARTS(int64_t)
-STARTS(int32_t)
-STARTS(uint8_t)
+MRT_NOT_F64(STARTS(int64_t) STARTS(int32_t) STARTS(uint8_t))
 
 static void starts_part(const mrt_call *c, const void *unused, int part,
                         int parts) {
   static starts_fn *const of[MRT_DTYPE_COUNT] = {
-    [MRT_REAL] = starts_real,    [MRT_i64] = starts_int64_t,
-    [MRT_i32] = starts_int32_t,  [MRT_u8] = starts_uint8_t,
-    [MRT_bool] = starts_uint8_t,
+    [MRT_REAL] = starts_real,
+    MRT_NOT_F64([MRT_i64] = starts_int64_t, [MRT_i32] = starts_int32_t,
+                [MRT_u8] = starts_uint8_t, [MRT_bool] = starts_uint8_t, )
   };
   const mrt_type *t = &c->in[0].type;
   int64_t from, to;
@@ -270,9 +266,7 @@ typedef int64_t find_fn(const void *x, int64_t from, int64_t to, int64_t *y,
     return n;                                                                  \
   }
 NONZERO(real)
-NONZERO(int64_t)
-NONZERO(int32_t)
-NONZERO(uint8_t)
+MRT_NOT_F64(NONZERO(int64_t) NONZERO(int32_t) NONZERO(uint8_t))
 
 typedef struct finder {
   count_fn *count;
@@ -281,10 +275,10 @@ typedef struct finder {
 
 static const finder finders[MRT_DTYPE_COUNT] = {
   [MRT_REAL] = { count_real, find_real },
-  [MRT_i64] = { count_int64_t, find_int64_t },
-  [MRT_i32] = { count_int32_t, find_int32_t },
-  [MRT_u8] = { count_uint8_t, find_uint8_t },
-  [MRT_bool] = { count_uint8_t, find_uint8_t },
+  MRT_NOT_F64([MRT_i64] = { count_int64_t, find_int64_t },
+              [MRT_i32] = { count_int32_t, find_int32_t },
+              [MRT_u8] = { count_uint8_t, find_uint8_t },
+              [MRT_bool] = { count_uint8_t, find_uint8_t }, )
 };
 
 /* Scratch: of each part how many it has. */
