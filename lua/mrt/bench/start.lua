@@ -1,4 +1,4 @@
---- mrt bench start -- start-up and planning time
+--- mrt bench start -- start-up and planning time, and the size of the program
 --
 -- Start-up is the time of whole processes, the shell that starts them taken
 -- off; planning is trace, rewrites and plan of a step, before anything runs; a
@@ -27,6 +27,14 @@ local function process(command)
   return time(function() os.execute(command) end, 21)
 end
 
+-- Bytes of a file, or nil.
+local function size(path)
+  local file = io.open(path)
+  local bytes = file and file:seek "end"
+  if file then file:close() end
+  return bytes
+end
+
 -- Nanoseconds that one more `f` costs in a compiled chain.
 local function node_cost(f)
   local mrt = require "mrt"
@@ -51,7 +59,11 @@ local nodes = {
 return function()
   local shell = process "true"
   local row = "%-34s %8.2f ms"
+  local bytes = size(arg[-1])
+  if bytes then print(("%-34s %8.2f MB"):format("the program", bytes / 1e6)) end
   print(row:format("mrt -e ''", process(('"%s" -e ""'):format(arg[-1])) - shell))
+  print(row:format("require 'mrt'",
+    process(([["%s" -e "require 'mrt'"]]):format(arg[-1])) - shell))
   print(row:format("lua5.4 -e ''", process "lua5.4 -e '' 2>/dev/null" - shell))
   for _, node in ipairs(nodes) do
     print(("%-34s %8.0f ns"):format("one node of " .. node[1],
