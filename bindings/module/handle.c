@@ -270,6 +270,13 @@ static int is_variable(lua_State *L) {
   return 1;
 }
 
+/* Are its elements there, in memory that is read without asking the device? */
+static int is_computed(lua_State *L) {
+  mrt_tensor *t = mrt_lua_to_tensor(L, mrt_binding_get(L), 1);
+  lua_pushboolean(L, t && mrt_tensor_data(t));
+  return 1;
+}
+
 static int is_closed(lua_State *L) {
   mrt_tensor **slot = slot_at(L, 1);
   lua_pushboolean(L, slot && !*slot);
@@ -295,6 +302,7 @@ void mrt_lua_handle_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "is_tensor", is_tensor },
     { "is_variable", is_variable },
+    { "is_computed", is_computed },
     { "is_closed", is_closed },
     { "rebind", rebind },
     { NULL, NULL },

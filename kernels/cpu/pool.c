@@ -3,21 +3,10 @@
  * Threads share out the lines of the image that is written.  Gradients gather:
  * a place of dx asks every window that it is in, so that no two threads write
  * to one place and sums have one order.  Channels are side by side, so inner
- * loops are vectors.
+ * loops are vectors; images of one channel are pool_planes.c's.
  *
  * SPDX-License-Identifier: MIT */
-#include "floats.h"
-#include "op/window.h"
-
-typedef struct pool_side {
-  int64_t x, y, kernel, stride, padding, dilation;
-} pool_side;
-
-typedef struct pool {
-  pool_side h, w;
-  int64_t N, C;
-  bool count_padding;
-} pool;
+#include "pool.h"
 
 /* Only sizes, for windows that follow from them. */
 static pool sizes_of(const mrt_operand *x, const mrt_operand *y) {
@@ -86,12 +75,20 @@ static void take_larger(const real *x, int64_t n, ireal tap, real *most,
   }
 }
 
+/* Where nothing is larger than -inf, the index is that of the first inside x. */
+static ireal first_tap(const pool *p, const pool_place *at) {
+  int64_t a = 0, b = 0;
+  while (a < p->h.kernel && reads_at(&p->h, at->i, a) < 0) a++;
+  while (b < p->w.kernel && reads_at(&p->w, at->j, b) < 0) b++;
+  return (ireal)(a % p->h.kernel * p->w.kernel + b % p->w.kernel);
+}
+
 static void max_at(const mrt_call *call, const pool *p, const pool_place *at) {
   const mrt_operand *x = &call->in[0], *y = &call->out[0];
   int64_t to = offset_y(p, at, at->i, at->j);
   real room[2][BLOCK], *most = mrt_reals_place(y, to, room[0]);
-  ireal index[BLOCK] = { 0 };
-  for (int64_t c = 0; c < at->n; c++) most[c] = -MRT_INF;
+  ireal index[BLOCK], first = first_tap(p, at);
+  for (int64_t c = 0; c < at->n; c++) most[c] = -MRT_INF, index[c] = first;
   for (int64_t a = 0; a < p->h.kernel; a++) {
     int64_t i = reads_at(&p->h, at->i, a);
     for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
@@ -162,20 +159,6 @@ static void max_grad_at(const mrt_call *call, const pool *p,
 
 /* ---- means --------------------------------------------------------------- */
 
-/* Rows (columns) of window i: those inside x, or those inside x and padding. */
-static int64_t extent(const pool_side *s, int64_t i, bool padding) {
-  int64_t from = i * s->stride - s->padding, to = from + s->kernel;
-  if (to > s->x + s->padding) to = s->x + s->padding;
-  if (padding) return to - from;
-  return (to < s->x ? to : s->x) - (from > 0 ? from : 0);
-}
-/* What a mean over the window divides by. */
-static real divisor(const pool *p, int64_t i, int64_t j) {
-  int64_t n =
-      extent(&p->h, i, p->count_padding) * extent(&p->w, j, p->count_padding);
-  return (real)(n ? n : 1); /* of an image of size 0 */
-}
-
 static void avg_at(const mrt_call *call, const pool *p, const pool_place *at) {
   const mrt_operand *x = &call->in[0];
   int64_t to = offset_y(p, at, at->i, at->j);
@@ -212,15 +195,6 @@ static void avg_grad_at(const mrt_call *call, const pool *p,
     }
   }
   mrt_reals_out(&call->out[0], to, at->n, dx);
-}
-
-/* Window i of `to` that share out `from` places; the other way round, the
- * windows that place i is in. */
-typedef struct pool_span {
-  int64_t first, end;
-} pool_span;
-static pool_span span_of(int64_t i, int64_t from, int64_t to) {
-  return (pool_span){ i * from / to, ((i + 1) * from + to - 1) / to };
 }
 
 static void adaptive_at(const mrt_call *call, const pool *p,
@@ -313,32 +287,54 @@ static void each_place(const mrt_call *call, const pool *p, int64_t H,
   mrt_parallel(call, team, visit_part, &s);
 }
 
-static void forwards(const mrt_call *c, place_fn *visit) {
-  pool p = pool_of(c, &c->in[0], &c->out[0]);
-  each_place(c, &p, p.h.y, p.w.y, visit);
+typedef void planes_fn(const mrt_call *c, const pool *p);
+
+static void forwards(const mrt_call *c, pool p, place_fn *visit,
+                     planes_fn *planes) {
+  if (mrt_pool_planes(c, &p))
+    planes(c, &p);
+  else
+    each_place(c, &p, p.h.y, p.w.y, visit);
 }
-static void backwards(const mrt_call *c, place_fn *visit) {
-  pool p = pool_of(c, &c->out[0], &c->in[0]);
-  each_place(c, &p, p.h.x, p.w.x, visit);
+static void backwards(const mrt_call *c, pool p, place_fn *visit) {
+  if (mrt_pool_planes(c, &p))
+    mrt_pool_planes_back(c, &p);
+  else
+    each_place(c, &p, p.h.x, p.w.x, visit);
 }
 
+static pool from_x(const mrt_call *c) {
+  return pool_of(c, &c->in[0], &c->out[0]);
+}
+static pool from_y(const mrt_call *c) {
+  return pool_of(c, &c->out[0], &c->in[0]);
+}
 static void adaptive(const mrt_call *c) {
-  pool p = sizes_of(&c->in[0], &c->out[0]);
-  each_place(c, &p, p.h.y, p.w.y, adaptive_at);
+  forwards(c, sizes_of(&c->in[0], &c->out[0]), adaptive_at,
+           mrt_pool_planes_mean);
 }
 static void adaptive_grad(const mrt_call *c) {
-  pool p = sizes_of(&c->out[0], &c->in[0]);
-  each_place(c, &p, p.h.x, p.w.x, adaptive_grad_at);
+  backwards(c, sizes_of(&c->out[0], &c->in[0]), adaptive_grad_at);
 }
 static void adaptive_max(const mrt_call *c) {
-  pool p = sizes_of(&c->in[0], &c->out[0]);
-  each_place(c, &p, p.h.y, p.w.y, adaptive_max_at);
+  forwards(c, sizes_of(&c->in[0], &c->out[0]), adaptive_max_at,
+           mrt_pool_planes_max);
 }
-static void max(const mrt_call *c) { forwards(c, max_at); }
-static void pick(const mrt_call *c) { forwards(c, pick_at); }
-static void avg(const mrt_call *c) { forwards(c, avg_at); }
-static void max_grad(const mrt_call *c) { backwards(c, max_grad_at); }
-static void avg_grad(const mrt_call *c) { backwards(c, avg_grad_at); }
+static void max(const mrt_call *c) {
+  forwards(c, from_x(c), max_at, mrt_pool_planes_max);
+}
+static void pick(const mrt_call *c) {
+  forwards(c, from_x(c), pick_at, mrt_pool_planes_pick);
+}
+static void avg(const mrt_call *c) {
+  forwards(c, from_x(c), avg_at, mrt_pool_planes_mean);
+}
+static void max_grad(const mrt_call *c) {
+  backwards(c, from_y(c), max_grad_at);
+}
+static void avg_grad(const mrt_call *c) {
+  backwards(c, from_y(c), avg_grad_at);
+}
 
 MRT_KERNEL(max_pool2d, .run = max);
 MRT_KERNEL(max_pool2d_pick, .run = pick);

@@ -100,11 +100,12 @@ template <typename T> __global__ void largest(images<T> a) {
   for (int64_t k = mrt_first(); k < a.count; k += mrt_stride()) {
     cuda_pool_spot at = spot_of(k, a.p.h.y, a.p.w.y, a.p.C);
     R most = -(R)INFINITY;
-    int64_t index = 0;
+    int64_t index = -1; /* the first, where nothing is larger than -inf */
     each_place(a.p, at, [&](int64_t tap, int64_t from) {
       R x = mrt_get<R>(a.in, from);
-      if (x > most || x != x) most = x, index = tap;
+      if (index < 0 || x > most || x != x) most = x, index = tap;
     });
+    if (index < 0) index = 0;
     mrt_put(a.out, k, most);
     if (a.wide)
       ((int32_t *)a.index)[k] = (int32_t)index;
