@@ -106,7 +106,11 @@ static bool read(few *d, mrt_tensor *t, int depth, mrt_operand *o,
                  .out = &t->type,
                  .in_strides = from.strides,
                  .strides = o->strides };
-  if (!x->op->view(&v)) return false;
+  /* No strides for it, but of a copy. */
+  if (!x->op->view(&v) &&
+      (!compute_first(d, x->in[0]) ||
+       !read(d, x->in[0], depth + 1, &from, storage) || !x->op->view(&v)))
+    return false;
   o->type = t->type;
   o->data =
       (char *)from.data + v.offset * (int64_t)mrt_dtypes[from.type.dtype].bytes;
@@ -342,7 +346,16 @@ static bool compute_row(few *d, mrt_tensor *t) {
   return done;
 }
 
-/* A view that somebody wants to have gets storage of its own. */
+/* What the view `t` is of, where it is all of it and nobody writes there. */
+static bool is_whole(const step *s, const mrt_tensor *t) {
+  const mrt_tensor *of = t;
+  while (!of->storage) of = of->expr->in[0];
+  return !of->variable && s->in[0].data == of->storage->data &&
+         contiguous(&s->in[0]) &&
+         mrt_type_bytes(&of->type) == mrt_type_bytes(&t->type);
+}
+
+/* A view that somebody wants to have gets storage of its own, or shares it. */
 static bool compute_view(few *d, mrt_tensor *t) {
   mrt_type types[] = { t->type };
   mrt_tensor *out[] = { t };
@@ -350,7 +363,11 @@ static bool compute_view(few *d, mrt_tensor *t) {
     .nout = 1, .out = out, .out_types = types, .origin = t->origin
   };
   step s = { .d = d, .x = &copy };
-  bool done = add_input(&s, t) && run(&s, d->ctx->ops[MRT_OP_copy], NULL, t);
+  bool done = add_input(&s, t), shared = done && is_whole(&s, t);
+  if (shared)
+    mrt_tensor_resolve(t, s.held[0]);
+  else
+    done = done && run(&s, d->ctx->ops[MRT_OP_copy], NULL, t);
   let_go(&s);
   return done;
 }
@@ -371,7 +388,8 @@ static bool compute_first(few *d, mrt_tensor *t) {
   bool done = compute(d, t);
   d->depth--;
   if (!done) return false;
-  bool light = pointwise(t->expr) && before - d->left == 1;
+  bool light = pointwise(t->expr) || is_view(t->expr);
+  light &= before - d->left == 1;
   if (light && t->handles && !t->expr->passed)
     d->brief[d->brief_count++] = t;
   else

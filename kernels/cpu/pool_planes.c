@@ -15,7 +15,7 @@ enum {
   SHORT = 16, /* a line of y of fewer is gone through window by window */
   TAPS = 64,  /* as is one of wider windows */
   GROUP = 8,  /* planes together */
-  LONG = 64   /* elements of wide windows that are searched together */
+  LONG = 16   /* rows of windows as wide are searched, so many at a time */
 };
 
 bool mrt_pool_planes(const mrt_call *c, const pool *p) {
@@ -214,10 +214,9 @@ static bool any_larger(const real *x, real most) {
   return any;
 }
 
-static void search(const real *x, int64_t n, ireal tap, real *most,
-                   ireal *index) {
-  for (int64_t b = 0; b < n; b++)
-    if (x[b] > *most || x[b] != x[b]) *most = x[b], *index = tap + (ireal)b;
+static void search(const real *x, ireal tap, real *most, ireal *index) {
+  for (int b = 0; b < LONG; b++)
+    if (x[b] > *most || x[b] != x[b]) *most = x[b], *index = tap + b;
 }
 
 static void max_alone(const windows *g, int k, real *most, ireal *index) {
@@ -226,10 +225,10 @@ static void max_alone(const windows *g, int k, real *most, ireal *index) {
     const real *x = place_in(g, k, a);
     ireal tap = note_of(g->p, &g->h, &g->w, a);
     int64_t b = 0;
-    for (; b + LONG <= g->w.n; b += LONG)
-      if (any_larger(x + b, best))
-        search(x + b, LONG, tap + (ireal)b, &best, index);
-    search(x + b, g->w.n - b, tap + (ireal)b, &best, index);
+    for (; b < g->w.n; b += LONG) { /* the last ones perhaps again */
+      if (b > g->w.n - LONG) b = g->w.n - LONG;
+      if (any_larger(x + b, best)) search(x + b, tap + (ireal)b, &best, index);
+    }
   }
   *most = best;
 }

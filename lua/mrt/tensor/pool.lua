@@ -3,6 +3,10 @@
 --- Signals are images of one row.  The largest and the mean of a window of a volume
 --- are those of its planes, and then of these, so a volume takes two passes.
 ---
+--- What is computed already lies in memory as it is here, plane by plane: its planes
+--- are images of one channel, where lines are long or there are few.  What is pending
+--- may come from a convolution, and so is taken channels last.  Both have the same bits.
+---
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
@@ -20,15 +24,15 @@ local max_names = { "kernel_size", "stride", "padding", "dilation", "ceil_mode",
 local avg_names = { "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad" }
 local lp_names = { "norm_type", "kernel_size", "stride", "ceil_mode" }
 
--- Kernel, stride, padding and dilation of n sides each; a stride of none is the kernel.
+-- Kernel, and what is given of stride, padding and dilation, of n sides each.
 local function slides(who, o, n)
-  local kernel = sides(who, "kernel_size", o.kernel_size, n, nil, 1)
-  if type(o.stride) == "table" and #o.stride == 0 then o.stride = nil end
-  local s = { kernel = kernel, stride = sides(who, "stride", o.stride, n, kernel, 1),
-    padding = sides(who, "padding", o.padding, n, 0),
-    dilation = sides(who, "dilation", o.dilation, n, 1, 1) }
-  for i = 1, n do
-    local span = (kernel[i] - 1) * s.dilation[i] + 1
+  local kernel, stride = sides(who, "kernel_size", o.kernel_size, n, nil, 1), o.stride
+  if type(stride) == "table" and #stride == 0 then stride = nil end
+  local s = { kernel = kernel, stride = stride and sides(who, "stride", stride, n, nil, 1),
+    padding = o.padding and sides(who, "padding", o.padding, n),
+    dilation = o.dilation and sides(who, "dilation", o.dilation, n, nil, 1) }
+  for i = 1, s.padding and n or 0 do
+    local span = (kernel[i] - 1) * (s.dilation and s.dilation[i] or 1) + 1
     if s.padding[i] > span // 2 then
       argument.refuse(who, "padding %d of a window that spans %d, at most half of it wanted",
         s.padding[i], span)
@@ -38,7 +42,7 @@ local function slides(who, o, n)
 end
 
 local function two(list, i, j, default)
-  return { i and list[i] or default, j and list[j] or default }
+  return list and { i and list[i] or default, j and list[j] or default }
 end
 
 -- Options of an operator on images: of sides i and j, which are numbers of `s`, or
@@ -49,23 +53,65 @@ local function of_sides(s, i, j, more)
     ceil_mode = more.ceil_mode, count_include_pad = more.count_include_pad }
 end
 
-local function without_dilation(o)
-  o.dilation = nil
-  return o
+-- ---- as images, and back ---------------------------------------------------
+
+local FEW <const> = 1 << 13 -- elements of images that are not worth turning
+
+local function is_planes(x, most)
+  if not core.is_computed(x) or most and x:numel() > most then return false end
+  local dtype = x:get_dtype()
+  return dtype == "f32" or dtype == "f64"
 end
+
+-- Signals and images as images [N,H,W,C]: channels last, or each channel by itself.
+local function from_row(y, N, C, planes)
+  if planes then return op.reshape(y, { N, C, y:size(3) }) end
+  return window.from_row(y)
+end
+local function row(x, planes)
+  if not planes then return window.row(x) end
+  return op.reshape(x, { x:size(1) * x:size(2), 1, x:size(3), 1 })
+end
+local function from_last(y, N, C, planes)
+  if planes then return op.reshape(y, { N, C, y:size(2), y:size(3) }) end
+  return window.first(y)
+end
+local function last(x, planes)
+  if not planes then return window.last(x) end
+  return op.reshape(x, { x:size(1) * x:size(2), x:size(3), x:size(4), 1 })
+end
+
+-- Of volumes the planes one by one, [N D,H,W,C]; and their depth as rows, [N,D,H W,C].
+local function by_planes(x, planes)
+  local N, C, D, H, W = table.unpack(x:size())
+  if planes then return op.reshape(x, { N * C * D, H, W, 1 }), N * C end
+  return op.reshape(window.volume(x), { N * D, H, W, C }), N
+end
+local function by_depth(x, N, D)
+  local _, H, W, C = table.unpack(x:size())
+  return op.reshape(x, { N, D, H * W, C })
+end
+local function to_volume(y, N, C, H, W, planes)
+  local D = y:size(2)
+  if planes then return op.reshape(y, { N, C, D, H, W }) end
+  return window.from_volume(op.reshape(y, { N, D, H, W, C }))
+end
+
+-- ---- the largest -----------------------------------------------------------
 
 -- Places in the image of taps [N,H',W',C] of windows: 0-based, row by row.
 local function places(taps, o, width)
-  local kw = o.kernel[2]
+  local kw, stride = o.kernel[2], o.stride or o.kernel
+  local padding, dilation = o.padding or { 0, 0 }, o.dilation or { 1, 1 }
   local rows = op.arange { stop = taps:size(2), dtype = "i64" }
   local columns = op.arange { stop = taps:size(3), dtype = "i64" }
-  rows = op.sub(op.mul(op.reshape(rows, { -1, 1, 1 }), o.stride[1]), o.padding[1])
-  columns = op.sub(op.mul(op.reshape(columns, { -1, 1 }), o.stride[2]), o.padding[2])
+  rows = op.sub(op.mul(op.reshape(rows, { -1, 1, 1 }), stride[1]), padding[1])
+  columns = op.sub(op.mul(op.reshape(columns, { -1, 1 }), stride[2]), padding[2])
   local tap = op.cast(taps, "i64")
   local a = tap:floor_divide(kw)
   local b = op.sub(tap, op.mul(a, kw))
-  rows = op.add(rows, op.mul(a, o.dilation[1]))
-  return op.add(op.mul(rows, width), op.add(columns, op.mul(b, o.dilation[2])))
+  rows = op.add(rows, op.mul(a, dilation[1]))
+  return op.add(op.mul(rows, width), op.add(columns, op.mul(b, dilation[2])))
 end
 
 -- max_pool2d of images, channels last; and the places of its elements, if wanted.
@@ -75,30 +121,15 @@ local function max(image, o, wanted)
 end
 
 local function max1d(x, s, o)
-  local row = window.row(x)
-  local y, at = max(row, of_sides(s, nil, 1, { ceil_mode = o.ceil_mode }), o.return_indices)
-  return window.from_row(y), at and window.from_row(at)
+  local planes, N, C = is_planes(x), x:size(1), x:size(2)
+  local y, at = max(row(x, planes), of_sides(s, nil, 1, o), o.return_indices)
+  return from_row(y, N, C, planes), at and from_row(at, N, C, planes)
 end
 
 local function max2d(x, s, o)
-  local y, at = max(window.last(x), of_sides(s, 1, 2, { ceil_mode = o.ceil_mode }),
-    o.return_indices)
-  return window.first(y), at and window.first(at)
-end
-
--- Of volumes [N,D,H,W,C] the planes one by one, [N D,H,W,C]; and their depth as rows,
--- [N,D,H W,C].
-local function by_planes(x)
-  local N, D, H, W, C = table.unpack(x:size())
-  return op.reshape(x, { N * D, H, W, C })
-end
-local function by_depth(x, N, D)
-  local _, H, W, C = table.unpack(x:size())
-  return op.reshape(x, { N, D, H * W, C })
-end
-local function to_volume(y, H, W)
-  local N, D, _, C = table.unpack(y:size())
-  return window.from_volume(op.reshape(y, { N, D, H, W, C }))
+  local planes, N, C = is_planes(x, FEW), x:size(1), x:size(2)
+  local y, at = max(last(x, planes), of_sides(s, 1, 2, o), o.return_indices)
+  return from_last(y, N, C, planes), at and from_last(at, N, C, planes)
 end
 
 -- Places in a volume of the largest: of the planes' ones, `at`, those at the places
@@ -113,12 +144,14 @@ local function places_in_volume(at, deep, H, W, N, D)
 end
 
 local function max3d(x, s, o)
-  local N, _, D, H, W = table.unpack(x:size())
-  local ceil = { ceil_mode = o.ceil_mode }
-  local y, at = max(by_planes(window.volume(x)), of_sides(s, 2, 3, ceil), o.return_indices)
+  local N, C, D, H, W = table.unpack(x:size())
+  local planes = is_planes(x, FEW)
+  local image, n = by_planes(x, planes)
+  local y, at = max(image, of_sides(s, 2, 3, o), o.return_indices)
   local h, w = y:size(2), y:size(3)
-  local z, deep = max(by_depth(y, N, D), of_sides(s, 1, nil, ceil), o.return_indices)
-  return to_volume(z, h, w), at and to_volume(places_in_volume(at, deep, H, W, N, D), h, w)
+  local z, deep = max(by_depth(y, n, D), of_sides(s, 1, nil, o), o.return_indices)
+  return to_volume(z, N, C, h, w, planes),
+    at and to_volume(places_in_volume(at, deep, H, W, n, D), N, C, h, w, planes)
 end
 
 -- One result where there is no second.
@@ -132,7 +165,7 @@ local function max_pool(name, n, f)
   Tensor[name] = function(input, ...)
     local o = window.options(name, max_names, kernel_names, ...)
     local s = slides(name, o, n)
-    return both(window.batched(name, input, n, function(x) return f(x, s, o) end))
+    return both(window.batched(name, input, n, f, s, o))
   end
 end
 
@@ -152,26 +185,29 @@ max_pool("max_pool3d", 3, max3d)
 -- ---- means -----------------------------------------------------------------
 
 local function avg1d(x, s, o)
-  return window.from_row(op.avg_pool2d(window.row(x), without_dilation(of_sides(s, nil, 1, o))))
+  local planes = is_planes(x)
+  return from_row(op.avg_pool2d(row(x, planes), of_sides(s, nil, 1, o)), x:size(1), x:size(2),
+    planes)
 end
 local function avg2d(x, s, o)
-  return window.first(op.avg_pool2d(window.last(x), without_dilation(of_sides(s, 1, 2, o))))
+  local planes = is_planes(x, FEW)
+  return from_last(op.avg_pool2d(last(x, planes), of_sides(s, 1, 2, o)), x:size(1), x:size(2),
+    planes)
 end
 local function avg3d(x, s, o)
-  local N, D = x:size(1), x:size(3)
-  local y = op.avg_pool2d(by_planes(window.volume(x)), without_dilation(of_sides(s, 2, 3, o)))
+  local N, C, D = x:size(1), x:size(2), x:size(3)
+  local planes = is_planes(x, FEW)
+  local image, n = by_planes(x, planes)
+  local y = op.avg_pool2d(image, of_sides(s, 2, 3, o))
   local h, w = y:size(2), y:size(3)
-  return to_volume(op.avg_pool2d(by_depth(y, N, D), without_dilation(of_sides(s, 1, nil, o))),
-    h, w)
+  return to_volume(op.avg_pool2d(by_depth(y, n, D), of_sides(s, 1, nil, o)), N, C, h, w, planes)
 end
 
 local function avg_pool(name, n, f)
   Tensor[name] = function(input, ...)
     local o = window.options(name, avg_names, kernel_names, ...)
     local s = slides(name, o, n)
-    return (window.batched(name, input, n, function(x)
-      return f(x, s, { ceil_mode = o.ceil_mode, count_include_pad = o.count_include_pad })
-    end))
+    return (window.batched(name, input, n, f, s, o))
   end
 end
 
@@ -240,25 +276,35 @@ local function adaptive_max(image, size, wanted)
   return y, wanted and at or nil
 end
 
+-- The sum of a whole image has another order plane by plane.
+local function may_be_planes(x, size)
+  return (size[#size] ~= 1 or (size[#size - 1] or 1) ~= 1) and is_planes(x)
+end
+
 local function adaptive1d(f)
   return function(x, size, wanted)
-    local y, at = f(window.row(x), { 1, size[1] }, wanted)
-    return window.from_row(y), at and window.from_row(at)
+    local planes, N, C = may_be_planes(x, size), x:size(1), x:size(2)
+    local y, at = f(row(x, planes), { 1, size[1] }, wanted)
+    return from_row(y, N, C, planes), at and from_row(at, N, C, planes)
   end
 end
 local function adaptive2d(f)
   return function(x, size, wanted)
-    local y, at = f(window.last(x), size, wanted)
-    return window.first(y), at and window.first(at)
+    local planes, N, C = may_be_planes(x, size), x:size(1), x:size(2)
+    local y, at = f(last(x, planes), size, wanted)
+    return from_last(y, N, C, planes), at and from_last(at, N, C, planes)
   end
 end
 local function adaptive3d(f)
   return function(x, size, wanted)
-    local N, _, D, H, W = table.unpack(x:size())
-    local y, at = f(by_planes(window.volume(x)), { size[2], size[3] }, wanted)
+    local N, C, D, H, W = table.unpack(x:size())
+    local planes = may_be_planes(x, size)
+    local image, n = by_planes(x, planes)
+    local y, at = f(image, { size[2], size[3] }, wanted)
     local h, w = y:size(2), y:size(3)
-    local z, deep = f(by_depth(y, N, D), { size[1], h * w }, wanted)
-    return to_volume(z, h, w), at and to_volume(places_in_volume(at, deep, H, W, N, D), h, w)
+    local z, deep = f(by_depth(y, n, D), { size[1], h * w }, wanted)
+    return to_volume(z, N, C, h, w, planes),
+      at and to_volume(places_in_volume(at, deep, H, W, n, D), N, C, h, w, planes)
   end
 end
 

@@ -19,20 +19,21 @@ local MOST <const> = 1 << 30 -- what operators take
 
 local layouts = { "[N,C,L]", "[N,C,H,W]", "[N,C,D,H,W]" }
 
---- Call f with x as a batch, of `sides` dimensions after N and C; drop the batch again
---- where x had none.
+--- Call f(x, ...) with x as a batch, of `sides` dimensions after N and C; drop the batch
+--- again where x had none.
 ---@param who string
 ---@param x mrt.Tensor
 ---@param sides integer
----@param f fun(x: mrt.Tensor): mrt.Tensor, mrt.Tensor?
+---@param f fun(x: mrt.Tensor, ...: any): mrt.Tensor, mrt.Tensor?
+---@param ... any
 ---@return mrt.Tensor, mrt.Tensor?
-function window.batched(who, x, sides, f)
+function window.batched(who, x, sides, f, ...)
   argument.tensor(who, "the input", x)
-  if x:dim() == sides + 2 then return f(x) end
+  if x:dim() == sides + 2 then return f(x, ...) end
   if x:dim() ~= sides + 1 then
     core.fail("shape", who, ("%s, %s wanted"):format(x:type(), layouts[sides]))
   end
-  local y, more = f(x:unsqueeze(1))
+  local y, more = f(x:unsqueeze(1), ...)
   if not more then return y:squeeze(1) end
   return y:squeeze(1), more:squeeze(1)
 end
@@ -78,6 +79,13 @@ local function has(o, names)
   return false
 end
 
+-- The same table under the first names.
+local function renamed(given, same)
+  local copy = {}
+  for name, value in pairs(given) do copy[same[name] or name] = value end
+  return copy
+end
+
 --- Read options, some of which have a second name: that of the operators.
 ---@param who string
 ---@param names string[]
@@ -85,16 +93,19 @@ end
 ---@param ... any
 ---@return table<string, any>
 function window.options(who, names, same, ...)
-  local given, n = { ... }, select("#", ...)
+  local given, n, out = { ... }, select("#", ...), {}
   for i = 1, n do
-    local o = given[i]
-    if type(o) == "table" and #o == 0 and has(o, same) then
-      local copy = {}
-      for name, value in pairs(o) do copy[same[name] or name] = value end
-      given[i] = copy
+    local value = given[i]
+    if type(value) == "table" and #value == 0 then
+      for k = i, n do
+        local o = given[k]
+        if type(o) == "table" and #o == 0 and has(o, same) then given[k] = renamed(o, same) end
+      end
+      return argument.read(who, names, table.unpack(given, 1, n))
     end
+    if names[i] then out[names[i]] = value end
   end
-  return argument.read(who, names, table.unpack(given, 1, n))
+  return out
 end
 
 --- Images last in memory, and as PyTorch has them.
