@@ -309,7 +309,20 @@ local function write_part(who, x, entries, v, add)
   return op.write_part(x, y, at)
 end
 
+-- Whole rows of x for a list of ids: nothing to turn or to fit.
+local function has_rows(x, key, v)
+  local ids = type(key) == "table" and #key == 1 and key[1] or key
+  if not is_id_list(ids) or not core.is_tensor(v) or v:get_dtype() ~= x:get_dtype() then
+    return nil
+  end
+  local shape = x:get_shape()
+  shape[1] = ids:numel()
+  return dims.same(v:get_shape(), shape) and ids
+end
+
 local function written(who, x, key, v, add)
+  local ids = has_rows(x, key, v)
+  if ids then return x[add and "index_add" or "index_copy"](x, 1, ids, v) end
   local entries = read(who, x, key)
   local mask = only_mask(x, entries)
   return mask and not add and write_masked(who, x, mask, v)

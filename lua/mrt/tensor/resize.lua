@@ -137,16 +137,17 @@ local function one_batch(who, x)
   if x:dim() < 3 then
     core.fail("shape", who, ("%s, [..., C, H, W] wanted"):format(x:type()))
   end
-  local lead, N = {}, 1
-  for i = 1, x:dim() - 3 do
-    lead[i] = x:size(i)
-    N = N * lead[i]
-  end
-  return N, x:size(-3), x:size(-2), x:size(-1), lead
+  local lead, N = x:get_shape(), 1
+  local rank = #lead
+  local C, H, W = lead[rank - 2], lead[rank - 1], lead[rank]
+  for i = rank, rank - 2, -1 do lead[i] = nil end
+  for i = 1, rank - 3 do N = N * lead[i] end
+  return N, C, H, W, lead
 end
 
--- A positive integer.
+-- A positive integer, perhaps by name.
 local function whole(who, name, value)
+  if type(value) == "table" then value = read(who, { name }, value)[name] end
   if math.type(value) == "integer" and value >= 1 then return value end
   refuse(who, "%s %s, a positive integer wanted", name, tostring(value))
 end
@@ -156,10 +157,10 @@ local function divisible(who, x, n, what, by)
   core.fail("shape", who, ("%s: %d %s, a multiple of %d wanted"):format(x:type(), n, what, by))
 end
 
-local function with(lead, ...)
-  local out = { table.unpack(lead) }
-  for _, n in ipairs { ... } do out[#out + 1] = n end
-  return out
+local function with(lead, C, H, W)
+  local n = #lead
+  lead[n + 1], lead[n + 2], lead[n + 3] = C, H, W
+  return lead
 end
 
 --- Make channels pixels: `[..., C r^2, H, W]` -> `[..., C, r H, r W]`.
@@ -168,8 +169,7 @@ end
 ---@return mrt.Tensor
 function Tensor.pixel_shuffle(x, upscale_factor)
   local who = "pixel_shuffle"
-  local r = whole(who, "upscale_factor",
-    read(who, { "upscale_factor" }, upscale_factor).upscale_factor)
+  local r = whole(who, "upscale_factor", upscale_factor)
   local N, C, H, W, lead = one_batch(who, x)
   C = divisible(who, x, C, "channels", r * r)
   local y = op.permute(op.reshape(x, { N, C, r, r, H, W }), { 1, 2, 5, 3, 6, 4 })
@@ -181,8 +181,7 @@ end
 ---@return mrt.Tensor
 function Tensor.pixel_unshuffle(x, downscale_factor)
   local who = "pixel_unshuffle"
-  local r = whole(who, "downscale_factor",
-    read(who, { "downscale_factor" }, downscale_factor).downscale_factor)
+  local r = whole(who, "downscale_factor", downscale_factor)
   local N, C, H, W, lead = one_batch(who, x)
   H, W = divisible(who, x, H, "rows", r), divisible(who, x, W, "columns", r)
   local y = op.permute(op.reshape(x, { N, C, H, r, W, r }), { 1, 2, 4, 6, 3, 5 })
@@ -195,13 +194,13 @@ end
 ---@return mrt.Tensor
 function Tensor.channel_shuffle(x, groups)
   local who = "channel_shuffle"
-  groups = whole(who, "groups", read(who, { "groups" }, groups).groups)
+  groups = whole(who, "groups", groups)
   if x:dim() < 3 then core.fail("shape", who, ("%s, [N, C, ...] wanted"):format(x:type())) end
-  local each = divisible(who, x, x:size(2), "channels", groups)
-  local rest = 1
-  for i = 3, x:dim() do rest = rest * x:size(i) end
-  local y = op.reshape(x, { x:size(1), groups, each, rest })
-  return op.reshape(op.transpose(y, 2, 3), x:get_shape())
+  local shape, rest = x:get_shape(), 1
+  local each = divisible(who, x, shape[2], "channels", groups)
+  for i = 3, #shape do rest = rest * shape[i] end
+  local y = op.reshape(x, { shape[1], groups, each, rest })
+  return op.reshape(op.transpose(y, 2, 3), shape)
 end
 
 -- ---- windows as columns ----------------------------------------------------

@@ -30,7 +30,9 @@ end
 
 -- Ids `[n]`, each for a whole slice of `shape`: a view that repeats them.
 local function along(who, ids, dim, shape)
-  if ids:dim() > 1 then refuse(who, "index %s, one dimension wanted", ids:type()) end
+  local rank = ids:dim()
+  if rank > 1 then refuse(who, "index %s, one dimension wanted", ids:type()) end
+  if rank == 1 and #shape == 1 then return ids end
   local ones = {}
   for i = 1, #shape do ones[i] = i == dim and -1 or 1 end
   return op.expand(op.reshape(ids, ones), shape)
@@ -233,7 +235,9 @@ end
 ---@param index mrt.Tensor
 ---@return mrt.Tensor  of the index's shape
 function Tensor.take(x, index, ...)
-  index = argument.tensor("take", "index", read("take", { "index" }, index, ...).index)
+  if not core.is_tensor(index) then index = read("take", { "index" }, index, ...).index end
+  argument.tensor("take", "index", index)
+  if x:dim() == 1 and index:dim() == 1 then return op.gather(x, index, { dim = 1 }) end
   local y = op.gather(op.reshape(x, -1), op.reshape(index, -1), { dim = 1 })
   return op.reshape(y, index:get_shape())
 end
@@ -357,10 +361,14 @@ function Tensor.masked_scatter(x, mask, source, ...)
   source = source_like(who, x, o.source, {})
   local shape = dims.broadcast(who, { x:get_shape(), o.mask:get_shape() })
   x, mask = dims.expand(x, shape), op.reshape(dims.expand(o.mask, shape), -1)
-  -- Element k of the source is the k-th true one's; 0 stands for those that are false.
-  local rank = op.where(mask, op.cumsum(mask, { dim = 1 }), 0)
-  local list = op.cat({ dims.constant(x, 0, { 1 }), op.reshape(source, -1) }, { dim = 1 })
-  local taken = op.gather(list, rank, { dim = 1 })
+  -- Element k of the source is the k-th true one's; the first stands for those that are
+  -- false, and a number where there is none.
+  local rank = op.where(mask, op.sub(op.cumsum(mask, { dim = 1 }), 1), 0)
+  if source:numel() == 0 then
+    source = dims.constant(x, 0, { 1 })
+    rank = op.cumsum(mask, { dim = 1 })
+  end
+  local taken = op.gather(op.reshape(source, -1), rank, { dim = 1 })
   return op.reshape(op.where(mask, taken, op.reshape(x, -1)), shape)
 end
 

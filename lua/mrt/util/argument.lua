@@ -66,12 +66,12 @@ end
 function argument.read(who, names, ...)
   local out, given, n = {}, { ... }, select("#", ...)
   while n > 0 and given[n] == nil do n = n - 1 end
-  if is_options(given[n]) then
+  if type(given[n]) == "table" and is_options(given[n]) then
     copy_named(who, names, given[n], out)
-    given[n] = nil
+    n = n - 1
   end
-  for i, name in ipairs(names) do
-    if given[i] ~= nil then out[name] = given[i] end
+  for i = 1, n < #names and n or #names do
+    if given[i] ~= nil then out[names[i]] = given[i] end
   end
   return out
 end
