@@ -22,7 +22,7 @@
 #include <string.h>
 
 enum {
-  CODE = 12,       /* pointwise operators of one program, constants too */
+  CODE = 18,       /* pointwise operators of one program, constants too */
   INPUTS = 8,      /* of a call */
   OUTPUTS = 8,     /* ditto */
   STEPS = 8,       /* calls of one evaluation */

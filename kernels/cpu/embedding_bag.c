@@ -25,7 +25,10 @@ static void take_larger(real *y, int64_t *won, const real *row, int64_t id,
       y[j] = row[j], won[j] = id;
 }
 
-enum { STRIP = 512 }; /* columns done together */
+enum {
+  STRIP = 512,     /* columns done together */
+  CACHED = 1 << 16 /* elements of a table whose rows need not be fetched */
+};
 
 static int64_t strip_at(int64_t j, int64_t end) {
   return end - j < STRIP ? end - j : STRIP;
@@ -69,11 +72,32 @@ static void fill_strip(const bags *b, int mode, int64_t i, int64_t from,
   mrt_reals_out(&c->out[0], i * C + j, n, y);
 }
 
+enum { SUMS = 4 * LANES }; /* columns whose sums are in registers */
+
+/* The same of SUMS columns that are added up, in real. */
+static void add_up(const bags *b, int mode, int64_t i, int64_t from, int64_t to,
+                   int64_t j) {
+  const mrt_call *c = b->call;
+  int64_t V = c->in[0].type.dims[0], C = c->in[0].type.dims[1];
+  const real *w = (const real *)c->in[0].data + j;
+  real *y = (real *)c->out[0].data + i * C + j;
+  vec sum[4] = { { 0 } };
+  for (int64_t k = from; k < to; k++) {
+    const real *row = w + id_of(b, k, V, true) * C;
+    if (V * C > CACHED) fetch(b, k, j, SUMS);
+    for (int t = 0; t < 4; t++) sum[t] += vec_load(row + t * LANES);
+  }
+  vec by =
+      vec_all((real)(mode == MRT_BAG_MEAN && to - from > 1 ? to - from : 1));
+  for (int t = 0; t < 4; t++) vec_store(y + t * LANES, sum[t] / by);
+}
+
 static void fill_bag(const bags *b, int mode, int64_t i) {
-  int64_t C = b->call->in[0].type.dims[1], from, to;
+  int64_t C = b->call->in[0].type.dims[1], from, to, j = 0;
   bag(b, i, true, &from, &to);
-  for (int64_t j = 0; j < C; j += STRIP)
-    fill_strip(b, mode, i, from, to, j, strip_at(j, C));
+  if (mode != MRT_BAG_MAX && !mrt_any_narrow(b->call))
+    for (; j + SUMS <= C; j += SUMS) add_up(b, mode, i, from, to, j);
+  for (; j < C; j += STRIP) fill_strip(b, mode, i, from, to, j, strip_at(j, C));
 }
 
 static void fill_bags(const mrt_call *c, const void *shared, int part,

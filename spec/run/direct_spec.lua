@@ -113,6 +113,27 @@ describe("an evaluation of a few operators", function()
     assert.equal(a:bytes(), z:bytes())
   end)
 
+  it("gives another shape of what is just computed no memory, and turns it once", function()
+    local a = randn(64, 32)
+    local function added(f)
+      collect()
+      local memory, steps = mrt.memory().now, core.info().steps
+      local y = mrt.eval(f())
+      collect()
+      return mrt.memory().now - memory, core.info().steps - steps, y
+    end
+    local size, steps, y = added(function() return a:softmax(2):reshape(8, 8, 32) end)
+    assert.same({ a:nbytes(), 1 }, { size, steps })
+    assert.equal(a:softmax(2):bytes(), y:bytes())
+    size, steps, y = added(function() return a:t():reshape(-1):reshape(32, 64) end)
+    assert.same({ a:nbytes(), 1 }, { size, steps })
+    assert.equal(a:t():bytes(), y:bytes())
+    local w = mrt.variable(mrt.ones(4))
+    local before = mrt.eval(mrt.eval(w):reshape(2, 2))
+    w:assign(mrt.zeros(4))
+    assert.equal(mrt.ones(2, 2):bytes(), before:bytes())
+  end)
+
   it("passes over memory once for a chain of pointwise operators", function()
     local a = randn(1000, 1000)
     collect()

@@ -345,6 +345,9 @@ end
 
 -- ---- masks -----------------------------------------------------------------
 
+-- As one row.
+local function flat(x) return x:dim() == 1 and x or op.reshape(x, -1) end
+
 --- Write elements of `source`, in their order, where `mask` is true.  Raises (data): it
 --- has fewer than there are.
 ---@param mask mrt.Tensor    bool, broadcasts
@@ -359,8 +362,13 @@ function Tensor.masked_scatter(x, mask, source, ...)
     core.fail("dtype", who, ("mask %s, bool wanted"):format(o.mask:type()))
   end
   source = source_like(who, x, o.source, {})
-  local shape = dims.broadcast(who, { x:get_shape(), o.mask:get_shape() })
-  x, mask = dims.expand(x, shape), op.reshape(dims.expand(o.mask, shape), -1)
+  mask = o.mask
+  local shape, other = x:get_shape(), mask:get_shape()
+  if not dims.same(shape, other) then
+    shape = dims.broadcast(who, { shape, other })
+    x, mask = dims.expand(x, shape), dims.expand(mask, shape)
+  end
+  mask = flat(mask)
   -- Element k of the source is the k-th true one's; the first stands for those that are
   -- false, and a number where there is none.
   local rank = op.where(mask, op.sub(op.cumsum(mask, { dim = 1 }), 1), 0)
@@ -368,8 +376,8 @@ function Tensor.masked_scatter(x, mask, source, ...)
     source = dims.constant(x, 0, { 1 })
     rank = op.cumsum(mask, { dim = 1 })
   end
-  local taken = op.gather(op.reshape(source, -1), rank, { dim = 1 })
-  return op.reshape(op.where(mask, taken, op.reshape(x, -1)), shape)
+  local y = op.where(mask, op.gather(flat(source), rank, { dim = 1 }), flat(x))
+  return #shape == 1 and y or op.reshape(y, shape)
 end
 
 return Tensor

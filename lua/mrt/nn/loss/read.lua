@@ -47,8 +47,13 @@ local known = {} -- names of options in their order, by loss
 function read.options(who, names, defaults)
   known[who] = names
   if defaults.reduction == nil then defaults.reduction = "mean" end
-  return function(...)
-    return options.read(who, argument.read(who, names, ...), defaults)
+  local preset -- where nothing is given; nobody writes to it
+  return function(first, ...)
+    if first == nil and select("#", ...) == 0 then
+      preset = preset or options.read(who, {}, defaults)
+      return preset
+    end
+    return options.read(who, argument.read(who, names, first, ...), defaults)
   end
 end
 
