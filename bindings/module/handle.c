@@ -300,12 +300,9 @@ void mrt_lua_handle_open(lua_State *L, mrt_binding *m) {
     { "origin", get_origin },   { NULL, NULL },
   };
   static const luaL_Reg functions[] = {
-    { "is_tensor", is_tensor },
-    { "is_variable", is_variable },
-    { "is_computed", is_computed },
-    { "is_closed", is_closed },
-    { "rebind", rebind },
-    { NULL, NULL },
+    { "is_tensor", is_tensor },     { "is_variable", is_variable },
+    { "is_computed", is_computed }, { "is_closed", is_closed },
+    { "rebind", rebind },           { NULL, NULL },
   };
   luaL_newmetatable(L, HANDLES);
   lua_pushcfunction(L, free_handles);

@@ -18,7 +18,11 @@
  *   from     Milakov & Gimelshein, arXiv:1805.02867 (one pass for lse); Szegedy et
  *            al., arXiv:1512.00567 (smoothing)
  *
- * Means and sums over rows are operators of their own.
+ *   nll_loss  -logits[target] of all rows together, their mean or sum, where
+ *            logits are logarithms of probabilities already; NaN is the mean of
+ *            no rows.  The gradient is that of plainer operators.
+ *
+ * Other means and sums over rows are operators of their own.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/cross_entropy.h"
@@ -30,6 +34,12 @@ static const mrt_option options[] = {
   MRT_OPTION(mrt_cross_entropy_options, ignore_index, MRT_OPT_INT,
              .preset = -100),
   MRT_OPTION(mrt_cross_entropy_options, label_smoothing, MRT_OPT_NUM),
+};
+
+static const mrt_option nll_options[] = {
+  MRT_OPTION(mrt_cross_entropy_options, ignore_index, MRT_OPT_INT,
+             .preset = -100),
+  MRT_OPTION(mrt_cross_entropy_options, mean, MRT_OPT_BOOL, .preset = true),
 };
 
 /* Logits and targets, and what each row's number looks like. */
@@ -67,6 +77,13 @@ static mrt_status infer_grad(mrt_infer *c) {
                            "one number for each row of logits"));
   }
   c->out[0] = *c->in[0];
+  return MRT_OK;
+}
+
+static mrt_status infer_nll(mrt_infer *c) {
+  mrt_type per_row;
+  MRT_TRY(want_rows(c, &per_row));
+  c->out[0] = (mrt_type){ .dtype = per_row.dtype };
   return MRT_OK;
 }
 
@@ -132,6 +149,20 @@ static void parts(mrt_build *b, mrt_tensor **value) {
   value[1] = mrt_add(b, weigh(b, x), value[0]);
 }
 
+static mrt_tensor *sum_all(mrt_build *b, mrt_tensor *rows) {
+  for (int d = mrt_of(rows)->rank; d-- > 0;)
+    rows = mrt_sum_dim(b, rows, d, false);
+  return rows;
+}
+
+static void nll_parts(mrt_build *b, mrt_tensor **value) {
+  const mrt_cross_entropy_options *o = b->options;
+  mrt_dtype dtype = mrt_of(b->in[0])->dtype;
+  mrt_tensor *sum = mrt_neg(b, sum_all(b, weigh(b, b->in[0])));
+  mrt_tensor *count = sum_all(b, mrt_cast_to(b, counting(b), dtype));
+  value[0] = o->mean ? mrt_div(b, sum, count) : sum;
+}
+
 static void grad_parts(mrt_build *b, mrt_tensor **value) {
   mrt_tensor *x = b->in[0], *dloss = b->in[3];
   mrt_tensor *zero = mrt_const_like(b, x, 0);
@@ -150,6 +181,12 @@ static void gradient(mrt_build *b) {
                          b->out[1], b->dout[0]);
 }
 static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
+
+static void nll_gradient(mrt_build *b) { mrt_grad_decomposed(b, nll_parts); }
+
+static double nll_flops(const mrt_signature *s) {
+  return (double)mrt_type_count(s->in[1]);
+}
 
 static int shard_rule(const mrt_signature *s, int input, int dim) {
   return dim == s->in[0]->rank - 1 ? MRT_RULE_UNKNOWN : dim;
@@ -189,4 +226,20 @@ const mrt_op mrt_op_cross_entropy_grad = {
   .narrow_inputs = 1,
   .narrow_outputs = 1,
   .traits = MRT_FAULTS | MRT_LIBRARY,
+};
+const mrt_op mrt_op_nll_loss = {
+  .name = "nll_loss",
+  .number = MRT_OP_nll_loss,
+  .cost = MRT_COST_softmax,
+  .doc = "the mean, or sum, of -logits[target] over rows, one number",
+  .min_inputs = 2,
+  .max_inputs = 2,
+  MRT_OPTIONS(nll_options, mrt_cross_entropy_options),
+  .infer = infer_nll,
+  .grad = nll_gradient,
+  .flops = nll_flops,
+  .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .wide_outputs = UINT32_MAX,
+  .traits = MRT_FAULTS,
 };

@@ -140,5 +140,60 @@ static void cross_entropy_grad(const mrt_call *c) {
   mrt_parallel(c, mrt_team(c, 0.5 * count), grad_part, NULL);
 }
 
+/* ---- of logarithms --------------------------------------------------------- */
+
+enum { ROWS = 4096 }; /* of a sum of its own, whatever the number of threads */
+
+typedef struct nll_sum {
+  double sum, count;
+} nll_sum;
+
+static int64_t nll_blocks(const mrt_call *c) {
+  return (mrt_type_count(&c->in[1].type) + ROWS - 1) / ROWS;
+}
+
+static nll_sum nll_block(const mrt_call *c, int64_t from, int64_t to) {
+  const mrt_cross_entropy_options *o = c->options;
+  const mrt_operand *x = &c->in[0], *targets = &c->in[1];
+  int64_t n = mrt_cols(x);
+  nll_sum s = { 0, 0 };
+  for (int64_t r = from; r < to; r++) {
+    int64_t id = mrt_id(targets->data, targets->type.dtype, r);
+    if (id == o->ignore_index) continue;
+    s.count++;
+    id = mrt_checked_id(c, id, n);
+    if (n) s.sum -= (double)element(x, r * n + id);
+  }
+  return s;
+}
+
+static void nll_part(const mrt_call *c, const void *unused, int part,
+                     int parts) {
+  int64_t rows = mrt_type_count(&c->in[1].type), k, end;
+  mrt_share(nll_blocks(c), part, parts, &k, &end);
+  for (; k < end; k++)
+    ((nll_sum *)c->scratch)[k] =
+        nll_block(c, k * ROWS, (k + 1) * ROWS < rows ? (k + 1) * ROWS : rows);
+}
+
+static size_t nll_scratch(const mrt_call *c) {
+  return (size_t)nll_blocks(c) * sizeof(nll_sum);
+}
+
+static void nll_loss(const mrt_call *c) {
+  const mrt_cross_entropy_options *o = c->options;
+  const nll_sum *sums = c->scratch;
+  nll_sum all = { 0, 0 };
+  int64_t blocks = nll_blocks(c);
+  double rows = (double)mrt_type_count(&c->in[1].type);
+  mrt_parallel(c, mrt_team(c, rows * 3), nll_part, NULL);
+  for (int64_t k = 0; k < blocks; k++)
+    all.sum += sums[k].sum, all.count += sums[k].count;
+  real room[1], *y = mrt_reals_place(&c->out[0], 0, room);
+  *y = (real)(o->mean ? all.sum / all.count : all.sum);
+  mrt_reals_out(&c->out[0], 0, 1, y);
+}
+
+MRT_KERNEL(nll_loss, .run = nll_loss, .scratch = nll_scratch);
 MRT_KERNEL(cross_entropy, .run = cross_entropy);
 MRT_KERNEL(cross_entropy_grad, .run = cross_entropy_grad);

@@ -44,15 +44,15 @@ static reach reach_of(const pool_side *s, int64_t i) {
 }
 
 /* Columns [from, to) of y whose windows have their tap b inside x. */
-typedef struct columns {
+typedef struct tap_columns {
   int64_t from, to;
-} columns;
+} tap_columns;
 
-static columns columns_of(const pool_side *s, int64_t b) {
+static tap_columns columns_of(const pool_side *s, int64_t b) {
   int64_t shift = s->padding - b * s->dilation; /* column j reads j s - shift */
   int64_t last = s->x - 1 + shift;
-  columns c = { shift > 0 ? (shift + s->stride - 1) / s->stride : 0,
-                last < 0 ? 0 : last / s->stride + 1 };
+  tap_columns c = { shift > 0 ? (shift + s->stride - 1) / s->stride : 0,
+                    last < 0 ? 0 : last / s->stride + 1 };
   if (c.to > s->y) c.to = s->y;
   return c;
 }
@@ -86,13 +86,13 @@ static void note(const mrt_operand *index, int64_t at, int64_t n,
 /* Columns [j0, j0 + n) of line i of y, and the image x that they are of. */
 typedef struct line {
   const pool *p;
-  const columns *taps;
+  const tap_columns *taps;
   const real *x;
   int64_t i, j0, n;
 } line;
 
-static columns within(const line *l, int64_t b) {
-  columns c = l->taps[b];
+static tap_columns within(const line *l, int64_t b) {
+  tap_columns c = l->taps[b];
   if (c.from < l->j0) c.from = l->j0;
   if (c.to > l->j0 + l->n) c.to = l->j0 + l->n;
   return c;
@@ -124,7 +124,7 @@ static void line_taps(const line *l, real *y, ireal *index) {
   for (int64_t a = 0; a < h.n; a++) {
     const real *row = l->x + (h.at + a * h.step) * s->x;
     for (int64_t b = 0; b < s->kernel; b++) {
-      columns in = within(l, b);
+      tap_columns in = within(l, b);
       if (in.from >= in.to) continue;
       const real *x = row + in.from * s->stride + b * s->dilation - s->padding;
       int64_t at = in.from - l->j0, n = in.to - in.from;
@@ -279,7 +279,7 @@ static void each_line(const mrt_call *c, const void *shared, int part,
                       int parts) {
   const forward *f = shared;
   const pool *p = f->p;
-  columns taps[TAPS];
+  tap_columns taps[TAPS];
   int64_t k, end;
   mrt_share(f->count, part, parts, &k, &end);
   for (int64_t b = 0; b < p->w.kernel; b++) taps[b] = columns_of(&p->w, b);

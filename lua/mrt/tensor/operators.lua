@@ -781,6 +781,19 @@ function Tensor:softmax(dim) end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.log_softmax): mrt.Tensor
 function Tensor:log_softmax(dim) end
 
+---@class mrt.op.nll_loss
+---@field ignore_index? integer  default -100
+---@field mean? boolean  default true
+
+--- the mean, or sum, of -logits[target] over rows, one number
+---@param second mrt.Tensor
+---@param ignore_index? integer  default -100
+---@param mean? boolean  default true
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.nll_loss): mrt.Tensor
+function Tensor:nll_loss(second, ignore_index, mean) end
+
 --- gates, c', h' of an LSTM, for products a and b [..., 4 H] and c
 ---@param second mrt.Tensor
 ---@param third mrt.Tensor

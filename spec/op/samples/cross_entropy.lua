@@ -34,6 +34,14 @@ local function cross_entropy(ins, options)
   return { { dims = dims, data = loss }, { dims = dims, data = lse } }
 end
 
+local function nll_loss(ins, options)
+  local sum, count = 0.0, 0.0
+  each_row(ins[1], ins[2], options, function(_, at, _, id)
+    if id then sum, count = sum - ins[1].data[at + id], count + 1 end
+  end)
+  return { { dims = {}, data = { options.mean == false and sum or sum / count } } }
+end
+
 local function cross_entropy_grad(ins, options)
   local x, targets, lse, dloss = table.unpack(ins)
   local dx = {}
@@ -70,13 +78,17 @@ local heads = {
   { { dims = { 1, 4 }, values = { -90, 0, 85, 90 } }, ids({ 1 }, "i64", { 2 }) },
 }
 
-local forward, backward = {}, {}
+local forward, backward, losses = {}, {}, {}
 for i, head in ipairs(heads) do
   local x, targets = head[1], head[2]
   local per_row = { dims = targets.dims, low = 2, high = 5 }
   local options = { ignore_index = head.ignore,
     label_smoothing = head.smoothing }
   forward[i] = { inputs = { x, targets }, options = options }
+  if not head.smoothing then
+    losses[#losses + 1] = { inputs = { x, targets }, options = {
+      ignore_index = head.ignore, mean = i % 2 == 0 and i < 10 or false } }
+  end
   if not x.values then
     backward[#backward + 1] =
       { inputs = { x, targets, per_row, { dims = targets.dims } }, options = options }
@@ -95,6 +107,11 @@ return {
       { inputs = { { dims = {} }, t }, code = "shape", match = "at least one dimension" },
     },
     oracle = cross_entropy, grad = { 1 } },
+  { op = "nll_loss", cases = losses, grad = { 1 }, oracle = nll_loss,
+    bad = {
+      { inputs = { x, { dims = { 4 } } }, code = "dtype", match = "i64, i32 or u8" },
+      { inputs = { x, ids({ 7 }, "i64", nil, 7) }, code = "shape", match = "one target" },
+    } },
   { op = "cross_entropy_grad", cases = backward,
     bad = {
       { inputs = { x, t, { dims = { 7 } }, { dims = { 4 } } }, code = "shape",

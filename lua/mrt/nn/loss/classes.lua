@@ -76,30 +76,6 @@ local function want_rows(who, x, ids)
     :format(x:type(), ids:type(), x:dim() > 2 and " (dim = 2: classes in dimension 2)" or ""))
 end
 
-local function target_column(target)
-  local shape = target:get_shape()
-  shape[#shape + 1] = 1
-  return shape
-end
-
--- Without weights, as one number: what is passed through is let go, so that it is
--- computed together.
-local function nll_of_all(input, target, o)
-  local op <const> = core.op
-  local counts <close> = op.ne(target, o.ignore_index)
-  local ids <close> = op.where(counts, target, 0)
-  local column <close> = op.reshape(ids, target_column(target))
-  local picked <close> = op.gather(input, column, { dim = -1 })
-  local each <close> = op.reshape(picked, target:get_shape())
-  local zero_or <close> = op.where(counts, each, 0)
-  local all <close> = op.sum(zero_or)
-  if o.reduction == "sum" then return op.neg(all) end
-  local ones <close> = op.cast(counts, input:get_dtype())
-  local count <close> = op.sum(ones)
-  local mean <close> = op.div(all, count)
-  return op.neg(mean)
-end
-
 local nll_options = read.options("nll_loss", { "weight", "ignore_index", "reduction", "dim" },
   { weight = options.of "tensor", ignore_index = -100, dim = options.of "integer" })
 
@@ -121,8 +97,12 @@ function loss.nll_loss(input, target, weight, ...)
   read.tensors(who, { "input", "target" }, input, target)
   input = last(who, input, o.dim)
   want_rows(who, input, target)
-  if not o.weight and (o.reduction == "mean" or o.reduction == "sum") then
-    return nll_of_all(input, target, o)
+  -- A compiled function may be computed in parts, and so takes sums of rows; other
+  -- devices have no kernel for all at once.
+  if not o.weight and o.reduction ~= "none" and core.is_computed(target) then
+    read.reduction(who, o)
+    return core.op.nll_loss(input, target,
+      { ignore_index = o.ignore_index, mean = o.reduction == "mean" })
   end
   local ids, counts = counting(target, o.ignore_index)
   local losses = -input:gather(-1, ids:to "i64":unsqueeze(-1)):squeeze(-1)
