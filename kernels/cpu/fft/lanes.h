@@ -19,7 +19,7 @@
 
 #include "cpu.h"
 
-enum { PRIME = 31, PASSES = 32 };
+enum { PRIME = 127, PASSES = 32 };
 
 typedef struct __attribute__((may_alias)) cvec {
   vec re, im;
@@ -175,15 +175,29 @@ static inline void fft_sums5(const cvec *x, int64_t step, cvec *a) {
   a[2] = c_add(v, f), a[3] = c_sub(v, f);
 }
 
-/* By the definition; w[2 k step] are the roots of unity of r. */
+/* By the definition, r odd; w[2 k step] are the roots of unity of r.  Numbers j
+ * and r - j have one cosine, and sines that differ in sign: their sums and
+ * differences serve results k and r - k. */
 static inline void fft_sums_any(const cvec *x, int64_t step, int r,
                                 const real *w, int64_t w_step, cvec *a) {
-  for (int k = 0; k < r; k++) {
-    cvec sum = x[0];
-    for (int j = 1, at = k; j < r; j++, at = (at + k) % r)
-      sum = c_add(
-          sum, c_mul(x[j * step], w[2 * at * w_step], w[2 * at * w_step + 1]));
-    a[k] = sum;
+  int most = r / 2;
+  cvec sum[PRIME / 2 + 1], dif[PRIME / 2 + 1], all = x[0];
+  for (int j = 1; j <= most; j++) {
+    sum[j] = c_add(x[j * step], x[(r - j) * step]);
+    dif[j] = c_sub(x[j * step], x[(r - j) * step]);
+    all = c_add(all, sum[j]);
+  }
+  a[0] = all;
+  for (int k = 1; k <= most; k++) {
+    cvec even = x[0], odd = { { 0 }, { 0 } };
+    for (int j = 1, at = k; j <= most; j++) {
+      real c = w[2 * at * w_step], s = w[2 * at * w_step + 1];
+      even.re += sum[j].re * c, even.im += sum[j].im * c;
+      odd.re -= dif[j].im * s, odd.im += dif[j].re * s;
+      at += k;
+      if (at >= r) at -= r;
+    }
+    a[k] = c_add(even, odd), a[r - k] = c_sub(even, odd);
   }
 }
 

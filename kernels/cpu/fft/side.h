@@ -5,6 +5,7 @@
 #define MRT_CPU_FFT_SIDE_H
 
 #include "fft/shape.h"
+#include "gemm/pack.h"
 
 /* ---- real numbers two by two --------------------------------------------- */
 
@@ -64,25 +65,65 @@ static inline fft_lane_places places(const fft_shape *s, int64_t first,
   return p;
 }
 
+/* Whole lanes whose numbers are pairs in rows of their own: as many as fit are
+ * turned in registers, LANES / 2 pairs at a time.  How many numbers that are. */
+static inline int64_t whole_pairs(const fft_lane_places *p, int64_t n,
+                                  int64_t step, int64_t im) {
+  return p->lanes == LANES && step == 2 && im == 1
+             ? n / (LANES / 2) * (LANES / 2)
+             : 0;
+}
+static inline int64_t load_pairs(const real *from, const fft_lane_places *p,
+                                 int64_t n, bool swap, cvec *to) {
+  for (int64_t k = 0; k < n; k += LANES / 2) {
+    vec v[LANES];
+#pragma GCC unroll 16
+    for (int l = 0; l < LANES; l++) v[l] = vec_load(from + p->at[l] + 2 * k);
+    transpose(v);
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) ((vec *)(to + k))[i ^ (int)swap] = v[i];
+  }
+  return n;
+}
+static inline int64_t store_pairs(real *to, const fft_lane_places *p, int64_t n,
+                                  bool swap, real scale, const cvec *from) {
+  for (int64_t k = 0; k < n; k += LANES / 2) {
+    vec v[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++)
+      v[i] = ((const vec *)(from + k))[i ^ (int)swap] * scale;
+    transpose(v);
+#pragma GCC unroll 16
+    for (int l = 0; l < LANES; l++) vec_store(to + p->at[l] + 2 * k, v[l]);
+  }
+  return n;
+}
+
 /* n numbers `step` reals apart, imaginary parts `im` after; im = 0: none. */
 static inline void load(const real *from, const fft_lane_places *p, int64_t n,
                         int64_t step, int64_t im, bool swap, cvec *to) {
   real *re_to = (real *)to + (swap ? LANES : 0);
   real *im_to = (real *)to + (swap ? 0 : LANES);
   if (p->lanes < LANES || im == 0) memset(to, 0, (size_t)n * sizeof *to);
-  if (p->neighbours && p->lanes == LANES && p->apart <= 2) {
+  if (p->neighbours && p->lanes == LANES && p->apart == 2 && im == 1) {
     for (int64_t k = 0; k < n; k++) {
       const real *x = from + p->at[0] + k * step;
-      for (int l = 0; l < LANES; l++)
-        re_to[2 * LANES * k + l] = x[l * p->apart];
-      if (im)
-        for (int l = 0; l < LANES; l++)
-          im_to[2 * LANES * k + l] = x[l * p->apart + im];
+      for (int l = 0; l < LANES; l++) re_to[2 * LANES * k + l] = x[2 * l];
+      for (int l = 0; l < LANES; l++) im_to[2 * LANES * k + l] = x[2 * l + 1];
     }
     return;
   }
+  if (p->neighbours && p->lanes == LANES && p->apart == 1) {
+    for (int64_t k = 0; k < n; k++) {
+      const real *x = from + p->at[0] + k * step;
+      vec_store(re_to + 2 * LANES * k, vec_load(x));
+      if (im) vec_store(im_to + 2 * LANES * k, vec_load(x + im));
+    }
+    return;
+  }
+  int64_t done = load_pairs(from, p, whole_pairs(p, n, step, im), swap, to);
   /* few lines of `to` at a time, which stay in the first cache */
-  for (int64_t k0 = 0; k0 < n; k0 += BLOCK)
+  for (int64_t k0 = done; k0 < n; k0 += BLOCK)
     for (int l = 0; l < p->lanes; l++) {
       const real *x = from + p->at[l];
       int64_t end = k0 + BLOCK < n ? k0 + BLOCK : n;
@@ -102,18 +143,26 @@ static inline void store(real *to, const fft_lane_places *p, int64_t n,
                          const cvec *from) {
   const real *re = (const real *)from + (swap ? LANES : 0);
   const real *ims = (const real *)from + (swap ? 0 : LANES);
-  if (p->neighbours && p->lanes == LANES && p->apart <= 2) {
+  if (p->neighbours && p->lanes == LANES && p->apart == 2 && im == 1) {
     for (int64_t k = 0; k < n; k++) {
       real *y = to + p->at[0] + k * step;
+      const real *u = re + 2 * LANES * k, *v = ims + 2 * LANES * k;
       for (int l = 0; l < LANES; l++)
-        y[l * p->apart] = re[2 * LANES * k + l] * scale;
-      if (im)
-        for (int l = 0; l < LANES; l++)
-          y[l * p->apart + im] = ims[2 * LANES * k + l] * scale;
+        y[2 * l] = u[l] * scale, y[2 * l + 1] = v[l] * scale;
     }
     return;
   }
-  for (int64_t k0 = 0; k0 < n; k0 += BLOCK)
+  if (p->neighbours && p->lanes == LANES && p->apart == 1) {
+    for (int64_t k = 0; k < n; k++) {
+      real *y = to + p->at[0] + k * step;
+      vec_store(y, vec_load(re + 2 * LANES * k) * scale);
+      if (im) vec_store(y + im, vec_load(ims + 2 * LANES * k) * scale);
+    }
+    return;
+  }
+  int64_t done =
+      store_pairs(to, p, whole_pairs(p, n, step, im), swap, scale, from);
+  for (int64_t k0 = done; k0 < n; k0 += BLOCK)
     for (int l = 0; l < p->lanes; l++) {
       real *y = to + p->at[l];
       int64_t end = k0 + BLOCK < n ? k0 + BLOCK : n;

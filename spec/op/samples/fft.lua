@@ -95,7 +95,7 @@ local function case(list, dims, options, grad)
 end
 
 -- One in a lane and many, every radix, a large prime factor, and a long one alone.
-for _, n in ipairs { 1, 2, 3, 4, 5, 7, 8, 12, 30, 37, 49 } do
+for _, n in ipairs { 1, 2, 3, 4, 5, 7, 8, 12, 30, 37, 49, 131 } do
   case(complex, { 2, n, 2 }, { dim = -1 })
   case(real, { 2, n }, { dim = -1 })
   case(back, { 2, n // 2 + 1, 2 }, { dim = -1, n = n })
@@ -111,14 +111,14 @@ case(real, { 20, 15 }, { dim = -1 })
 case(real, { 16, 20 }, { dim = 1, adjoint = true })
 case(real, { 2, 9 }, { dim = -1, adjoint = true })
 case(real, { 150 }, { dim = 1 })
-case(real, { 2, 202 }, { dim = -1, adjoint = true }, false)
+case(real, { 2, 262 }, { dim = -1, adjoint = true }, false)
 case(real, { 135 }, { dim = 1, adjoint = true })
 case(back, { 3, 4, 5, 2 }, { dim = 2, n = 6, scale = 0.5 })
 case(back, { 20, 8, 2 }, { dim = -1, n = 15 })
 case(back, { 9, 20, 2 }, { dim = 1, n = 16, adjoint = true })
 case(back, { 2, 5, 2 }, { dim = -1, n = 9, adjoint = true })
 case(back, { 76, 2 }, { dim = 1, n = 150, adjoint = true })
-case(back, { 2, 102, 2 }, { dim = -1, n = 202 }, false)
+case(back, { 2, 132, 2 }, { dim = -1, n = 262 }, false)
 case(back, { 68, 2 }, { dim = 1, n = 135, adjoint = true })
 
 return {
