@@ -177,10 +177,11 @@ static void run_part(const mrt_call *c, const void *shared, int part,
 
 static void run(const mrt_call *c, const batch *t) {
   const mrt_gemm *g = &t->g;
-  /* 100 flop per nanosecond: one core, roughly. */
-  double ns =
-      (double)t->count * (double)g->m * (double)g->n * (double)g->k / 50;
-  int team = mrt_team(c, ns);
+  /* 100 flop per nanosecond: one core, roughly; of a vector 16.  To begin and
+   * to pack a small product takes longer than that. */
+  double each = g->m == 1 || g->n == 1 ? 8 : 50;
+  double one = (double)g->m * (double)g->n * (double)g->k / each;
+  int team = mrt_team(c, (double)t->count * (one + 100));
   batch_run r = { t, t->count < 4 * team ? team : 1,
                   (char *)c->scratch + t->bias, run_bytes(t) };
   mrt_parallel(c, team, run_part, &r);

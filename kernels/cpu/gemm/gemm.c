@@ -31,16 +31,6 @@
 #include "gemm/block.h"
 #include "gemm/pack.h"
 
-static mrt_gemm turned(const mrt_gemm *g) {
-  mrt_gemm t = *g;
-  t.m = g->n, t.n = g->m;
-  t.a = (mrt_matrix){ g->b.data, g->b.col, g->b.row, g->b.dtype };
-  t.b = (mrt_matrix){ g->a.data, g->a.col, g->a.row, g->a.dtype };
-  t.row = g->col, t.col = g->row;
-  t.bias_row = g->bias_col, t.bias_col = g->bias_row;
-  return t;
-}
-
 /* Time in multiply-adds per step of k, as measured on Zen 4: tiles; 8 for each
  * value packed out of its order, 3 where it is copied; and what is worth 24
  * steps for each value that is put as a column's. */
@@ -57,7 +47,7 @@ static double time_of(const mrt_gemm *g) {
 static bool is_turned(const mrt_gemm *g) {
   if (g->n < LANES / 2 && g->n < g->m) return true;
   if (mrt_gemm_is_mixed(g) || g->m >= g->n) return false;
-  mrt_gemm t = turned(g);
+  mrt_gemm t = mrt_gemm_turned(g);
   return time_of(&t) < time_of(g);
 }
 
@@ -72,7 +62,7 @@ static size_t upright_bytes(const mrt_gemm *g) {
 
 size_t mrt_gemm_bytes(const mrt_gemm *g) {
   if (g->m == 0 || g->n == 0 || g->k == 0 || mrt_gemm_sums_narrow(g)) return 0;
-  mrt_gemm t = turned(g);
+  mrt_gemm t = mrt_gemm_turned(g);
   size_t upright = upright_bytes(g), other = upright_bytes(&t);
   return upright > other ? upright : other;
 }
@@ -167,6 +157,11 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
     clear(g);
     return;
   }
+  mrt_gemm t = g->n == 1 ? mrt_gemm_turned(g) : *g;
+  if (mrt_gemm_is_vector(&t)) {
+    mrt_gemm_vector(&t);
+    return;
+  }
   int64_t step = k_block(g->k);
   real *pa = scratch, *pb = pa + a_reals(g->m, step);
   for (int64_t j = 0; j < g->n; j += n_block(g->m))
@@ -209,7 +204,7 @@ static void share(int64_t n, int64_t unit, int part, int parts, int64_t *from,
 }
 
 mrt_gemm mrt_gemm_part(const mrt_gemm *whole, int part, int parts) {
-  mrt_gemm g = is_turned(whole) ? turned(whole) : *whole;
+  mrt_gemm g = is_turned(whole) ? mrt_gemm_turned(whole) : *whole;
   int rows = grid_rows(&g, parts), cols = parts / rows;
   int64_t i, i_end, j, j_end;
   share(g.m, ROWS, part / cols, rows, &i, &i_end);

@@ -85,6 +85,24 @@ static inline bool mrt_gemm_sums_narrow(const mrt_gemm *g) {
   return g->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(g->accumulate);
 }
 
+#define mrt_gemm_vector MRT_CPU(gemm_vector)
+/* As mrt_gemm_run, for k > 0 and what is a vector (vector.c). */
+void mrt_gemm_vector(const mrt_gemm *part);
+static inline bool mrt_gemm_is_vector(const mrt_gemm *g) {
+  return g->m == 1 && (g->b.row == 1 || g->b.col == 1) &&
+         !mrt_gemm_is_mixed(g) && !mrt_gemm_sums_narrow(g);
+}
+/* The same product with rows for columns: c^T = b^T @ a^T. */
+static inline mrt_gemm mrt_gemm_turned(const mrt_gemm *g) {
+  mrt_gemm t = *g;
+  t.m = g->n, t.n = g->m;
+  t.a = (mrt_matrix){ g->b.data, g->b.col, g->b.row, g->b.dtype };
+  t.b = (mrt_matrix){ g->a.data, g->a.col, g->a.row, g->a.dtype };
+  t.row = g->col, t.col = g->row;
+  t.bias_row = g->bias_col, t.bias_col = g->bias_row;
+  return t;
+}
+
 #ifndef MRT_F64
 #define mrt_gemm_narrow MRT_CPU(gemm_narrow)
 /* As mrt_gemm_run, where sums are narrow; no scratch. */

@@ -52,8 +52,7 @@ for name, rule in pairs(plain) do
       core.fail("shape", name, ("%s @ %s, as many matrices wanted"):format(x:type(), y:type()))
     end
     if name == "vdot" then return x:dot(y) end
-    if name ~= "mv" then return op.matmul(x, y) end
-    return op.reshape(op.matmul(x, op.reshape(y, { y:numel(), 1 })), { x:size(1) })
+    return name == "mv" and op.linear(y, x) or op.matmul(x, y)
   end
 end
 
