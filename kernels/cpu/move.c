@@ -37,6 +37,34 @@ typedef void strip_fn(const void *x, int64_t xs, void *y, int64_t ys,
       for (int64_t i = 0; i < n; i++) y[i * ys] = x[i * xs];                   \
   }
 
+/* Rows of few elements: y[j * ys + i] = x[j * xs + i * step], i in [0, n); step
+ * 0 or 1.  A row of up to 4 costs what one element does. */
+typedef void short_fn(const void *x, int64_t xs, int64_t step, void *y,
+                      int64_t ys, int64_t rows, int64_t n);
+enum { FEW = 16 };
+#define FEW_OF(T)                                                              \
+  static inline __attribute__((always_inline)) void few_##T(                   \
+      const T *x, int64_t xs, int64_t step, T *y, int64_t ys, int64_t rows,    \
+      int64_t n) {                                                             \
+    for (int64_t j = 0; j < rows; j++, x += xs, y += ys)                       \
+      for (int64_t i = 0; i < n; i++) y[i] = x[i * step];                      \
+  }                                                                            \
+  static void short_##T(const void *x, int64_t xs, int64_t step, void *y,      \
+                        int64_t ys, int64_t rows, int64_t n) {                 \
+    if (step == 0 && n == 2)                                                   \
+      few_##T(x, xs, 0, y, ys, rows, 2);                                       \
+    else if (step == 0 && n == 4)                                              \
+      few_##T(x, xs, 0, y, ys, rows, 4);                                       \
+    else if (step == 0)                                                        \
+      few_##T(x, xs, 0, y, ys, rows, n);                                       \
+    else if (n == 2)                                                           \
+      few_##T(x, xs, 1, y, ys, rows, 2);                                       \
+    else if (n == 4)                                                           \
+      few_##T(x, xs, 1, y, ys, rows, 4);                                       \
+    else                                                                       \
+      few_##T(x, xs, 1, y, ys, rows, n);                                       \
+  }
+
 /* An 8 x 8 tile is transposed in registers: exchange the off-diagonal quarters,
  * then those of each quarter, then single elements.  EXCHANGE(d) does it for
  * rows d apart: of a pair (a, b), lanes 0-7 are a's and 8-15 b's. */
@@ -97,6 +125,10 @@ ROW(unit1)
 ROW(unit2)
 ROW(unit4)
 ROW(unit8)
+FEW_OF(unit1)
+FEW_OF(unit2)
+FEW_OF(unit4)
+FEW_OF(unit8)
 STRIP(unit1)
 STRIP(unit2)
 STRIP(unit4)
@@ -104,6 +136,9 @@ STRIP(unit8)
 
 static row_fn *const row_of[] = {
   [1] = row_unit1, [2] = row_unit2, [4] = row_unit4, [8] = row_unit8
+};
+static short_fn *const short_of[] = {
+  [1] = short_unit1, [2] = short_unit2, [4] = short_unit4, [8] = short_unit8
 };
 static strip_fn *const strip_of[] = {
   [1] = strip_unit1, [2] = strip_unit2, [4] = strip_unit4, [8] = strip_unit8
@@ -119,6 +154,27 @@ typedef struct move {
   const char *x;
   char *y;
 } move;
+
+/* Short rows of y, contiguous or one element of x. */
+static bool has_short_rows(const walk *w) {
+  int last = w->rank - 1;
+  return w->count && last > 0 && w->dims[last] < FEW && w->step[Y][last] == 1 &&
+         (uint64_t)w->step[X][last] <= 1;
+}
+
+/* Rows [from, to) of these, as many at a time as lie evenly. */
+static void move_short(move m, int64_t from, int64_t to) {
+  walk *w = &m.w;
+  int last = --w->rank;
+  int64_t n = w->dims[last], step = w->step[X][last], rows;
+  int64_t xs = w->step[X][last - 1], ys = w->step[Y][last - 1];
+  walk_seek(w, from);
+  for (; from < to; from += rows, walk_next(w)) {
+    rows = walk_row(w, to - from);
+    short_of[m.size](m.x + w->place[X] * (int64_t)m.size, xs, step,
+                     m.y + w->place[Y] * (int64_t)m.size, ys, rows, n);
+  }
+}
 
 static void move_rows(move m, int64_t from, int64_t to) {
   walk *w = &m.w;
@@ -195,9 +251,13 @@ static strips_shape strips_of(const move *m, int d) {
 static void move_share(const mrt_call *c, const void *shared, int part,
                        int parts) {
   const move *m = shared;
-  int64_t from, to;
-  mrt_share(m->w.count, part, parts, &from, &to);
-  move_rows(*m, from, to);
+  bool few = has_short_rows(&m->w);
+  int64_t n = few ? m->w.dims[m->w.rank - 1] : 1, from, to;
+  mrt_share(m->w.count / n, part, parts, &from, &to);
+  if (few)
+    move_short(*m, from, to);
+  else
+    move_rows(*m, from, to);
 }
 
 /* 0.1: a byte read and written in nanoseconds, by one thread. */
@@ -254,19 +314,28 @@ static void pad(const mrt_call *c) {
   place(c, x, true, o->dim, o->before + n, o->after);
 }
 
-/* Rows of x are read from their end where its step is negative. */
+/* A dimension is read from its end; where it is contiguous in x but not in y it
+ * is written from its end, so that tiles can be turned. */
 static void flip(const mrt_call *c) {
   const mrt_flip_options *o = c->options;
-  const mrt_operand *x = &c->in[0];
-  mrt_operand from = *x;
-  int64_t last = 0;
-  for (int i = 0; i < o->dims.count && mrt_rows(x) * mrt_cols(x); i++) {
-    int64_t d = o->dims.at[i];
-    last += (x->type.dims[d] - 1) * x->strides[d];
-    from.strides[d] = -x->strides[d];
+  const mrt_operand *x = &c->in[0], *y = &c->out[0];
+  move m = { .w.rank = x->type.rank, .size = mrt_size(y) };
+  int64_t first[] = { 0, 0 };
+  if (mrt_type_count(&y->type) == 0) return;
+  for (int i = 0; i < x->type.rank; i++) {
+    m.w.dims[i] = x->type.dims[i];
+    m.w.step[X][i] = x->strides[i];
+    m.w.step[Y][i] = y->strides[i];
   }
-  from.data = (char *)x->data + last * (int64_t)mrt_size(x);
-  place(c, &from, false, -1, 0, 0);
+  for (int i = 0; i < o->dims.count; i++) {
+    int64_t d = o->dims.at[i];
+    int side = x->strides[d] == 1 && y->strides[d] != 1 ? Y : X;
+    first[side] += (m.w.dims[d] - 1) * m.w.step[side][d];
+    m.w.step[side][d] *= -1;
+  }
+  m.x = (const char *)x->data + first[X] * (int64_t)m.size;
+  m.y = (char *)y->data + first[Y] * (int64_t)m.size;
+  run_move(c, m);
 }
 
 static void write_part(const mrt_call *c) {

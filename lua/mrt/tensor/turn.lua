@@ -77,8 +77,8 @@ function Tensor.rot90(x, k, plane, ...)
   local turns = dims.integer("rot90", "k", o.k or 1) % 4
   local a, b = list[1], list[2]
   if turns == 2 then return op.flip(x, { dims = { a, b } }) end
-  if turns == 1 then return op.transpose(op.flip(x, { dims = { b } }), a, b) end
-  return turns == 3 and op.flip(op.transpose(x, a, b), { dims = { b } }) or x
+  if turns == 0 then return x end
+  return op.flip(op.transpose(x, a, b), { dims = { turns == 1 and a or b } })
 end
 
 -- ---- diagonals -------------------------------------------------------------
