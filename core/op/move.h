@@ -15,6 +15,11 @@ typedef struct mrt_pad_options {
   int64_t dim, before, after; /* zeros on each side */
 } mrt_pad_options;
 
+/* tril, triu */
+typedef struct mrt_triangle_options {
+  int64_t diagonal; /* above 0: the one above */
+} mrt_triangle_options;
+
 typedef struct mrt_flip_options {
   mrt_ints dims;
 } mrt_flip_options;

@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/move.h"
+#include "op/views.h"
 #include "walk.h"
 
 /* ---- one row, one strip of tiles, for each element size ------------------ */
@@ -338,6 +339,36 @@ static void flip(const mrt_call *c) {
   run_move(c, m);
 }
 
+static void fill_zeros(const mrt_call *c) {
+  static const uint64_t zero = 0;
+  const mrt_operand *y = &c->out[0];
+  move m = { .w = { .rank = 1, .step = { { 0 }, { 1 } } },
+             .size = mrt_size(y),
+             .x = (const char *)&zero,
+             .y = y->data };
+  m.w.dims[0] = mrt_type_count(&y->type);
+  run_move(c, m);
+}
+
+static void diag_embed(const mrt_call *c) {
+  const mrt_diagonal_options *o = c->options;
+  const mrt_operand *x = &c->in[0], *y = &c->out[0];
+  const int64_t *to = y->strides;
+  move m = { .w.rank = x->type.rank, .size = mrt_size(y), .x = x->data };
+  int64_t first =
+      o->offset > 0 ? o->offset * to[o->dim2] : -o->offset * to[o->dim1];
+  fill_zeros(c);
+  if (mrt_type_count(&x->type) == 0) return;
+  for (int i = 0, k = 0; k < x->type.rank; k++, i++) {
+    while (i == o->dim1 || i == o->dim2) i++;
+    m.w.dims[k] = x->type.dims[k];
+    m.w.step[X][k] = x->strides[k];
+    m.w.step[Y][k] = k == x->type.rank - 1 ? to[o->dim1] + to[o->dim2] : to[i];
+  }
+  m.y = (char *)y->data + first * (int64_t)m.size;
+  run_move(c, m);
+}
+
 static void write_part(const mrt_call *c) {
   const mrt_write_options *o = c->options;
   const mrt_operand *y = &c->out[0], *part = &c->in[1];
@@ -359,4 +390,5 @@ MRT_KERNEL(copy, .run = copy);
 MRT_KERNEL(cat, .run = cat);
 MRT_KERNEL(pad, .run = pad);
 MRT_KERNEL(flip, .run = flip);
+MRT_KERNEL(diag_embed, .run = diag_embed);
 MRT_KERNEL(write_part, .run = write_part);

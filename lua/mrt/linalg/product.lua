@@ -106,13 +106,7 @@ function product.cross(x, y, ...)
     core.fail("shape", "cross", ("%s against %s, 3 along dim %d wanted"):format(x:type(),
       y:type(), dim))
   end
-  local function part(t, i) return op.slice(t, dim, i, i) end
-  local parts = {}
-  for i = 1, 3 do
-    local j, k = i % 3 + 1, (i + 1) % 3 + 1
-    parts[i] = op.sub(op.mul(part(x, j), part(y, k)), op.mul(part(x, k), part(y, j)))
-  end
-  return op.cat(parts, dim)
+  return x:cross(y, dim)
 end
 
 --- The sum of products along a dimension.

@@ -91,26 +91,6 @@ function Tensor.embedding(x, other)
   return op.embedding(x, other)
 end
 
--- Keep what `compare(column, row + diagonal)` says, of the last two dimensions.
-local function triangle(name, compare)
-  Tensor[name] = function(x, diagonal, ...)
-    diagonal = read(name, { "diagonal" }, diagonal, ...).diagonal
-    if x:dim() < 2 then
-      refuse(name, "%s, at least 2 dimensions wanted", x:type())
-    end
-    local row = op.arange { stop = x:size(-2), dtype = "i64" }:unsqueeze(2)
-    local column = op.arange { stop = x:size(-1), dtype = "i64" }
-    local zero = op.full { shape = {}, value = 0, dtype = x:get_dtype() }
-    return op.where(compare(column, op.add(row, diagonal or 0)), x, zero)
-  end
-end
-
----@class mrt.Tensor
----@field tril fun(self: mrt.Tensor, diagonal?: integer): mrt.Tensor  zeros above the diagonal
----@field triu fun(self: mrt.Tensor, diagonal?: integer): mrt.Tensor  zeros below it
-triangle("tril", op.le)
-triangle("triu", op.ge)
-
 -- ---- variables -------------------------------------------------------------
 
 --- Set a variable: to a tensor of its shape, or to a number everywhere.  Inside

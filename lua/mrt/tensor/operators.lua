@@ -713,6 +713,40 @@ function Tensor:global_norm(...) end
 ---@overload fun(self: mrt.Tensor, second: mrt.Tensor, third?: mrt.Tensor, options: mrt.op.linear): mrt.Tensor
 function Tensor:linear(second, third, compute, accumulate) end
 
+---@class mrt.op.tril
+---@field diagonal? integer  default 0
+
+--- x with zeros above the diagonal, of the last two dimensions
+---@param diagonal? integer  default 0
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.tril): mrt.Tensor
+function Tensor:tril(diagonal) end
+
+---@class mrt.op.triu
+---@field diagonal? integer  default 0
+
+--- x with zeros below the diagonal, of the last two dimensions
+---@param diagonal? integer  default 0
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.triu): mrt.Tensor
+function Tensor:triu(diagonal) end
+
+---@class mrt.op.diag_embed
+---@field offset? integer  default 0
+---@field dim1? integer  default -2
+---@field dim2? integer  default -1
+
+--- matrices with the last dimension of x on a diagonal, zeros elsewhere
+---@param offset? integer  default 0
+---@param dim1? integer  default -2
+---@param dim2? integer  default -1
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+---@overload fun(self: mrt.Tensor, options: mrt.op.diag_embed): mrt.Tensor
+function Tensor:diag_embed(offset, dim1, dim2) end
+
 ---@class mrt.op.quantize
 ---@field kind? "int8"|"nf4"|"fp4"  default int8
 ---@field block? integer  default 0

@@ -196,21 +196,8 @@ end
 -- Position i of dimension d, kept with size 1.
 local function component(x, d, i) return op.slice(x, d, i, i) end
 
---- Cross product of vectors of three along a dimension; others broadcast.
----@param other mrt.Tensor
----@param dim? integer  default: the first of size 3
----@return mrt.Tensor
-function Tensor.cross(x, other, dim, ...)
-  local o = read("cross", { "other", "dim" }, other, dim, ...)
-  local y = argument.tensor("cross", "other", o.other)
-  local shape = dims.broadcast("cross", { x:get_shape(), y:get_shape() })
-  x, y = dims.expand(x, shape), dims.expand(y, shape)
-  local d
-  for i = #shape, 1, -1 do d = shape[i] == 3 and i or d end
-  if o.dim ~= nil then d = place("cross", x, o.dim) end
-  if not d or shape[d] ~= 3 then
-    refuse("cross", "%s and %s, a dimension of size 3 wanted", x:type(), y:type())
-  end
+-- Of integers, of one shape.
+local function cross_by_parts(x, y, d)
   local parts = {}
   for i = 1, 3 do
     local j, k = i % 3 + 1, (i + 1) % 3 + 1
@@ -218,6 +205,31 @@ function Tensor.cross(x, other, dim, ...)
       op.mul(component(x, d, k), component(y, d, j)))
   end
   return op.cat(parts, d)
+end
+
+--- Cross product of vectors of three along a dimension; others broadcast.
+---@param other mrt.Tensor
+---@param dim? integer  default: the first of size 3
+---@return mrt.Tensor
+function Tensor.cross(x, other, dim, ...)
+  if not core.is_tensor(other) or type(dim) == "table" or ... then
+    local o = read("cross", { "other", "dim" }, other, dim, ...)
+    other, dim = argument.tensor("cross", "other", o.other), o.dim
+  end
+  local shape, y = x:get_shape(), other
+  if not dims.same(shape, y:get_shape()) then
+    shape = dims.broadcast("cross", { shape, y:get_shape() })
+    x, y = dims.expand(x, shape), dims.expand(y, shape)
+  end
+  local d
+  for i = #shape, 1, -1 do d = shape[i] == 3 and i or d end
+  if dim ~= nil then d = place("cross", x, dim) end
+  if not d or shape[d] ~= 3 then
+    refuse("cross", "%s and %s, a dimension of size 3 wanted", x:type(), y:type())
+  end
+  local dtype = x:get_dtype()
+  local floats = infos[dtype].floating and y:get_dtype() == dtype
+  return floats and op.cross(x, y, d) or cross_by_parts(x, y, d)
 end
 
 --- Sum of the diagonal of a matrix.

@@ -94,51 +94,13 @@ function Tensor.diagonal(x, offset, dim1, dim2, ...)
     dim1 = place("diagonal", x, o.dim1 or 1), dim2 = place("diagonal", x, o.dim2 or 2) })
 end
 
--- [..., n] -> [..., n + |k|, n + |k|] with x on diagonal k and zeros elsewhere: row i
--- begins i (size + 1) elements from the first.
-local function embedded(x, k)
-  local n = x:size(-1)
-  local size = n + math.abs(k)
-  local shape = x:get_shape()
-  local rank = #shape
-  if size == 0 or x:numel() == 0 then
-    shape[rank], shape[rank + 1] = size, size
-    return dims.constant(x, 0, shape)
-  end
-  local rows = dims.count(shape, 1, rank - 1)
-  local y = op.pad(op.reshape(x, { rows, n, 1 }), { dim = 3, after = size })
-  y = op.reshape(y, { rows, n * (size + 1) })
-  local first = k > 0 and k or -k * size
-  local left = size * size - first - n * (size + 1)
-  if left < 0 then y, left = op.slice(y, 2, 1, size * size - first), 0 end
-  y = op.pad(y, { dim = 2, before = first, after = left })
-  shape[rank], shape[rank + 1] = size, size
-  return op.reshape(y, shape)
-end
-
---- A matrix, zeros but for a diagonal, of each row of the last dimension.
----@param offset? integer  default 0
----@param dim1? integer    where its rows go; default -2
----@param dim2? integer    and its columns; default -1
----@return mrt.Tensor
-function Tensor.diag_embed(x, offset, dim1, dim2, ...)
-  local who <const> = "diag_embed"
-  local o = read(who, { "offset", "dim1", "dim2" }, offset, dim1, dim2, ...)
-  if x:dim() == 0 then refuse(who, "%s, at least one dimension wanted", x:type()) end
-  local y = embedded(x, dims.integer(who, "offset", o.offset or 0))
-  local rank = y:dim()
-  local rows, columns = place(who, y, o.dim1 or -2), place(who, y, o.dim2 or -1)
-  if rows == columns then refuse(who, "dim1 and dim2 are dim %d", rows) end
-  return y:movedim({ rank - 1, rank }, { rows, columns })
-end
-
 --- Of a vector a matrix with it on a diagonal, of a matrix that diagonal.
 ---@param diagonal? integer  default 0
 ---@return mrt.Tensor
 function Tensor.diag(x, diagonal, ...)
   local o = read("diag", { "diagonal" }, diagonal, ...)
   local k = dims.integer("diag", "diagonal", o.diagonal or 0)
-  if x:dim() == 1 then return embedded(x, k) end
+  if x:dim() == 1 then return op.diag_embed(x, { offset = k }) end
   if x:dim() == 2 then return op.diagonal(x, { offset = k }) end
   refuse("diag", "%s, one or two dimensions wanted (see diagonal, diag_embed)", x:type())
 end
@@ -148,8 +110,8 @@ end
 ---@return mrt.Tensor
 function Tensor.diagflat(x, offset, ...)
   local o = read("diagflat", { "offset" }, offset, ...)
-  return embedded(op.reshape(x, { x:numel() }),
-    dims.integer("diagflat", "offset", o.offset or 0))
+  return op.diag_embed(op.reshape(x, { x:numel() }),
+    { offset = dims.integer("diagflat", "offset", o.offset or 0) })
 end
 
 return Tensor
