@@ -8,19 +8,48 @@
 
 MRT_REAL1(erfc, m_erfc(x));
 MRT_REAL1(erfinv, m_erfinv(x));
-MRT_REAL1(lgamma, m_lgamma(x));
-MRT_REAL1(digamma, (real)wide_digamma(x));
 MRT_REAL1(i0, m_i0(x));
 MRT_REAL1(i1, m_i1(x));
 MRT_REAL1(sinc, (real)wide_sinc(x));
 MRT_REAL1(logit, m_logit(x));
 
+/* Above 0 nothing is to be reflected: the bits are those of the long way. */
+static bool all_above(const mrt_block *b) {
+  const real *x = b->in[0];
+  int far = 0;
+  for (int64_t i = 0; i < b->n; i++) far |= !(x[i] > 0 && x[i] < MRT_INF);
+  return !far;
+}
+
+static void lgamma_block(const mrt_block *b) {
+  if (all_above(b))
+    MRT_EACH1(b, real, real, m_lgamma_above(x));
+  else
+    MRT_EACH1(b, real, real, m_lgamma(x));
+}
+MRT_KERNEL(lgamma, .block = lgamma_block);
+
+static void digamma_block(const mrt_block *b) {
+  if (all_above(b))
+    MRT_EACH1(b, real, real, digamma_above(x));
+  else
+    MRT_EACH1(b, real, real, wide_digamma(x));
+}
+MRT_KERNEL(digamma, .block = digamma_block);
+
+static void trigamma_block(const mrt_block *b) {
+  if (all_above(b))
+    MRT_EACH1(b, real, real, trigamma_above(x));
+  else
+    MRT_EACH1(b, real, real, wide_trigamma(x));
+}
+
 static void polygamma_block(const mrt_block *b) {
   const mrt_polygamma_options *o = b->options;
   if (o->n == 0)
-    MRT_EACH1(b, real, real, wide_digamma(x));
+    digamma_block(b);
   else if (o->n == 1)
-    MRT_EACH1(b, real, real, wide_trigamma(x));
+    trigamma_block(b);
   else
     MRT_EACH1(b, real, real, wide_polygamma((int)o->n, x));
 }

@@ -49,7 +49,9 @@ static inline double digamma_series(double w) {
 
 /* ln gamma(x), x > 0.  Below SHIFT: gamma(x) = gamma(x + 10) / product. */
 static inline double lgamma_above(double x) {
-  double product = x, z = x < SHIFT ? x + SHIFT : x;
+  bool low = x < SHIFT;
+  double product = x, z = low ? x + SHIFT : x;
+#pragma GCC unroll 16
   for (int k = 1; k < SHIFT; k++) product *= x + k;
   double v = 1 / z, w = v * v, p = 1 / 156.0;
   p = wide_fma(p, w, -691 / 360360.0);
@@ -59,21 +61,21 @@ static inline double lgamma_above(double x) {
   p = wide_fma(p, w, -1 / 360.0);
   p = wide_fma(p, w, 1 / 12.0);
   double y = (z - 0.5) * wide_log_full(z) - z + 0.91893853320467274178 + p * v;
-  return x < SHIFT ? y - wide_log_full(x < SHIFT ? product : 1) : y;
+  return y - wide_log_full(low ? product : 1); /* ln 1 is 0 */
 }
 
 /* The sum of 1 / (x + k), k < SHIFT, is a quotient of polynomials. */
 static inline double digamma_above(double x) {
   double product = 1, rise = 0, z = x < SHIFT ? x + SHIFT : x;
   double low = x < SHIFT ? x : 1;
+#pragma GCC unroll 16
   for (int k = 0; k < SHIFT; k++) {
     rise = rise * (low + k) + product;
     product *= low + k;
   }
   double v = 1 / z;
   double y = wide_log_full(z) - 0.5 * v - digamma_series(v * v);
-  y = x < SHIFT ? y - rise / product : y;
-  return x < (double)INFINITY ? y : x;
+  return y - (x < SHIFT ? rise : 0) / product;
 }
 /* digamma(1 - x) - pi / tan(pi x) */
 static inline double wide_digamma(double x) {
@@ -83,12 +85,20 @@ static inline double wide_digamma(double x) {
   double y = digamma_above(below ? 1 - x : x);
   y = below ? y - WIDE_PI * cosine / sine : y;
   y = below && __builtin_floor(x) == x ? (double)NAN : y;
+  y = x < (double)INFINITY ? y : x;
   return x == 0 ? -1 / x : y;
 }
 
+/* The sum of 1 / (x + k)^2, too. */
 static inline double trigamma_above(double x) {
-  double sum = 0, z = x < SHIFT ? x + SHIFT : x;
-  for (int k = 0; k < SHIFT; k++) sum += 1 / ((x + k) * (x + k));
+  double product = 1, rise = 0, z = x < SHIFT ? x + SHIFT : x;
+  double low = x < SHIFT ? x : 1;
+#pragma GCC unroll 16
+  for (int k = 0; k < SHIFT; k++) {
+    double square = (low + k) * (low + k);
+    rise = rise * square + product;
+    product *= square;
+  }
   double v = 1 / z, w = v * v, p = 7 / 6.0;
   p = wide_fma(p, w, -691 / 2730.0);
   p = wide_fma(p, w, 5 / 66.0);
@@ -97,7 +107,7 @@ static inline double trigamma_above(double x) {
   p = wide_fma(p, w, -1 / 30.0);
   p = wide_fma(p, w, 1 / 6.0);
   double y = v + 0.5 * w + p * w * v;
-  return x < SHIFT ? y + sum : y;
+  return y + (x < SHIFT ? rise : 0) / product;
 }
 /* pi^2 / sin^2(pi x) - trigamma(1 - x) */
 static inline double wide_trigamma(double x) {
@@ -168,6 +178,7 @@ static inline real m_lgamma(real x) {
   int sign;
   return lgamma_r(x, &sign);
 }
+static inline real m_lgamma_above(real x) { return m_lgamma(x); }
 static inline real m_erfc(real x) { return erfc(x); }
 static inline real m_logit(real x) {
   bool near = x > 0.25 && x < 0.75;
@@ -197,6 +208,8 @@ static inline float m_lgamma(float x) {
   y = wide_pole(d) || fabsf(x) == MRT_INF ? (double)MRT_INF : y;
   return x == x ? (float)y : x;
 }
+
+static inline float m_lgamma_above(float x) { return (float)lgamma_above(x); }
 
 static inline double exp_of(double x) { return wide_exp2(x * WIDE_LOG2E); }
 

@@ -207,6 +207,12 @@ local function cross_by_parts(x, y, d)
   return op.cat(parts, d)
 end
 
+local function first_of_three(shape)
+  for d, n in ipairs(shape) do
+    if n == 3 then return d end
+  end
+end
+
 --- Cross product of vectors of three along a dimension; others broadcast.
 ---@param other mrt.Tensor
 ---@param dim? integer  default: the first of size 3
@@ -221,10 +227,8 @@ function Tensor.cross(x, other, dim, ...)
     shape = dims.broadcast("cross", { shape, y:get_shape() })
     x, y = dims.expand(x, shape), dims.expand(y, shape)
   end
-  local d
-  for i = #shape, 1, -1 do d = shape[i] == 3 and i or d end
-  if dim ~= nil then d = place("cross", x, dim) end
-  if not d or shape[d] ~= 3 then
+  local d = dim ~= nil and place("cross", x, dim) or first_of_three(shape)
+  if shape[d] ~= 3 then
     refuse("cross", "%s and %s, a dimension of size 3 wanted", x:type(), y:type())
   end
   local dtype = x:get_dtype()
