@@ -92,7 +92,7 @@ const mrt_op mrt_op_write_part = {
   .shard_rule = shard_rule,
   .grad = gradient,
   .inplace = 1,
-  .strided = 2,
+  .strided = 3,
   .width = MRT_FOLLOW,
   .traits = MRT_LINEAR | MRT_LIBRARY,
 };

@@ -48,7 +48,8 @@ function around.reflect(x, d, before, after)
       after, d, x:type())
   end
   local function block(first, count)
-    return count > 0 and op.flip(part(x, d, first, first + count - 1), { dims = { d } }) or nil
+    if count <= 1 then return count == 1 and part(x, d, first, first) or nil end
+    return op.flip(part(x, d, first, first + count - 1), { dims = { d } })
   end
   return block(2, before), block(n - after, after)
 end
@@ -87,6 +88,21 @@ local function padded(x, d, before, after, mode, value)
   return op.cat(list, d)
 end
 
+-- All dimensions at once: x written into a tensor of one number.
+local function surrounded(x, list, value)
+  local shape, first, step, more, rank = x:get_shape(), {}, {}, false, x:dim()
+  for d = 1, rank do first[d], step[d] = 0, 1 end
+  for i = 1, #list // 2 do
+    local d, before, after = rank + 1 - i, list[2 * i - 1], list[2 * i]
+    x = cropped(x, d, before, after)
+    first[d] = math.max(before, 0)
+    shape[d] = x:size(d) + first[d] + math.max(after, 0)
+    more = more or before > 0 or after > 0
+  end
+  if not more then return x end
+  return op.write_part(dims.constant(x, value, shape), x, { first = first, step = step })
+end
+
 local function check(x, o)
   local list = type(o.pad) == "table" and o.pad or { o.pad }
   if #list % 2 ~= 0 or #list > 2 * x:dim() then
@@ -99,6 +115,15 @@ local function check(x, o)
     refuse(WHO, "a value and mode %s", o.mode)
   end
   return list
+end
+
+local function pads(x, list, mode, value)
+  local one = #list == 2 and value == 0 -- op.pad does it
+  if mode == "constant" and not one then return surrounded(x, list, value) end
+  for i = 1, #list // 2 do
+    x = padded(x, x:dim() + 1 - i, list[2 * i - 1], list[2 * i], mode, value)
+  end
+  return x
 end
 
 local names = { "pad", "mode", "value" }
@@ -116,10 +141,7 @@ function Tensor.pad(x, pad, mode, value, ...)
   local o = argument.read(WHO, names, pad, mode, value, ...)
   o.mode = o.mode or "constant"
   local list = check(x, o)
-  for i = 1, #list // 2 do
-    x = padded(x, x:dim() + 1 - i, list[2 * i - 1], list[2 * i], o.mode, o.value or 0)
-  end
-  return x
+  return pads(x, list, o.mode, o.value or 0)
 end
 
 return Tensor

@@ -102,7 +102,9 @@ end
 function Tensor.outer(x, vec2, ...)
   local y = vec2
   if not core.is_tensor(y) or ... then y = read("outer", { "vec2" }, vec2, ...).vec2 end
-  want_ranks("outer", { x, y }, { 1, 1 }, "two vectors")
+  if not core.is_tensor(y) or x:dim() ~= 1 or y:dim() ~= 1 then
+    want_ranks("outer", { x, y }, { 1, 1 }, "two vectors")
+  end
   return op.mul(op.reshape(x, { x:numel(), 1 }), y)
 end
 
@@ -180,17 +182,26 @@ end
 ---@param other mrt.Tensor
 ---@return mrt.Tensor
 function Tensor.kron(x, other, ...)
-  local y = argument.tensor("kron", "other", read("kron", { "other" }, other, ...).other)
-  local rank = math.max(x:dim(), y:dim())
+  local y = other
+  if not core.is_tensor(y) or ... then
+    y = argument.tensor("kron", "other", read("kron", { "other" }, other, ...).other)
+  end
+  local a, b = x:get_shape(), y:get_shape()
+  local rank = math.max(#a, #b)
   if rank > 4 then refuse("kron", "%d dimensions, at most 4 wanted", rank) end
   local one, two, shape = {}, {}, {}
   for d = 1, rank do
-    local m = d > rank - x:dim() and x:size(d - rank + x:dim()) or 1
-    local n = d > rank - y:dim() and y:size(d - rank + y:dim()) or 1
-    one[2 * d - 1], one[2 * d], two[2 * d - 1], two[2 * d] = m, 1, 1, n
+    local m, n = a[d - rank + #a] or 1, b[d - rank + #b] or 1
+    if m ~= 1 and n ~= 1 or #one == 0 then -- else one dimension is enough
+      one[#one + 1], two[#two + 1] = m, 1
+      one[#one + 1], two[#two + 1] = 1, n
+    else
+      one[#one + 1], two[#two + 1] = m, n
+    end
     shape[d] = m * n
   end
-  return op.reshape(op.mul(op.reshape(x, one), op.reshape(y, two)), shape)
+  local z = op.mul(op.reshape(x, one), op.reshape(y, two))
+  return #one == rank and z or op.reshape(z, shape)
 end
 
 -- Position i of dimension d, kept with size 1.
