@@ -13,7 +13,7 @@
 #ifndef MRT_OP_FUSED_H
 #define MRT_OP_FUSED_H
 
-#include "mrt/types.h"
+#include "op/reduce.h"
 
 enum { MRT_FUSED_CODE = 32, MRT_FUSED_REGISTERS = 40 }; /* inputs included */
 
@@ -32,5 +32,13 @@ typedef struct mrt_fused_options {
   const int *out_register;   /* [nout] */
   const mrt_type *out_types; /* [nout]: one shape */
 } mrt_fused_options;
+
+/* A reduction of a program's one result, which is never written. */
+typedef struct mrt_fused_reduce_options {
+  mrt_fused_options program;
+  mrt_reduce_options over;
+  mrt_reduce_kind kind; /* of the reduction's row */
+  mrt_type out;
+} mrt_fused_reduce_options;
 
 #endif

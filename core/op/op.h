@@ -148,6 +148,7 @@ struct mrt_op {
      bad_limit of the run (device/kernel.h); NULL: an index out of range */
   const char *fault;
   uint32_t traits;
+  int reduce_kind; /* mrt_reduce_kind (op/reduce.h): how fused_reduce takes this reduction */
 };
 
 typedef struct mrt_view {

@@ -38,7 +38,8 @@ static void sqrt_grad(mrt_build *b) {
 /* 0 where y is, and so is the gradient of that. */
 static void root_grad(mrt_build *b) {
   mrt_tensor *zero = mrt_const_like(b, Y, 0), *one = mrt_const_like(b, Y, 1);
-  mrt_tensor *at_zero = MRT_MAKE(b, eq, NULL, Y, zero);
+  mrt_tensor *at_zero =
+      MRT_MAKE(b, eq, NULL, Y, mrt_expand_to(b, zero, mrt_of(Y)));
   mrt_tensor *safe = mrt_where(b, at_zero, one, Y);
   DX = mrt_where(b, at_zero, zero, mrt_div(b, mrt_mul_k(b, DY, 0.5), safe));
 }

@@ -247,6 +247,7 @@ const mrt_op mrt_op_sum = {
   .width = MRT_WIDE,
   .narrow_inputs = 1,
   .traits = MRT_LINEAR,
+  .reduce_kind = MRT_FUSED_SUM,
 };
 const mrt_op mrt_op_nansum = {
   .name = "nansum",
@@ -289,6 +290,7 @@ const mrt_op mrt_op_prod = {
   .flops = flops,
   .width = MRT_WIDE,
   .narrow_inputs = 1,
+  .reduce_kind = MRT_FUSED_PROD,
 };
 const mrt_op mrt_op_amax = {
   .name = "amax",
@@ -304,6 +306,7 @@ const mrt_op mrt_op_amax = {
   .flops = flops,
   .width = MRT_WIDE,
   .narrow_inputs = 1,
+  .reduce_kind = MRT_FUSED_MAX,
 };
 const mrt_op mrt_op_amin = {
   .name = "amin",
@@ -319,6 +322,7 @@ const mrt_op mrt_op_amin = {
   .flops = flops,
   .width = MRT_WIDE,
   .narrow_inputs = 1,
+  .reduce_kind = MRT_FUSED_MIN,
 };
 const mrt_op mrt_op_aminmax = {
   .name = "aminmax",

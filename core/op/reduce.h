@@ -11,6 +11,16 @@ typedef struct mrt_reduce_options {
   bool keepdim;
 } mrt_reduce_options;
 
+/* Of a row: fused_reduce joins so what a program computes. */
+typedef enum mrt_reduce_kind {
+  MRT_FUSED_NONE,
+  MRT_FUSED_SUM,
+  MRT_FUSED_PROD,
+  MRT_FUSED_MAX,
+  MRT_FUSED_MIN,
+  MRT_FUSED_COUNT
+} mrt_reduce_kind;
+
 /* No dim of argmax and argmin: over the flattened tensor. */
 #define MRT_DIM_NONE INT64_MIN
 

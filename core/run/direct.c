@@ -213,6 +213,7 @@ typedef struct program {
   mrt_tensor *input[INPUTS];
   mrt_tensor *value[CODE];
   int count, depth;
+  bool joined; /* by a reduction, so that its result is not written */
 } program;
 
 static bool pointwise(const mrt_expr *x) {
@@ -291,30 +292,39 @@ static void write_code(const program *p, int i, mrt_fused_code *c) {
 
 /* Where something heavy is below it, what is held is to be kept: by a plan. */
 static bool pass_through(program *p, bool heavy) {
-  for (int i = 0; i + 1 < p->count; i++)
+  int inside = p->count - !p->joined;
+  for (int i = 0; i < inside; i++)
     if (heavy && p->value[i]->handles && !uniform(p->value[i])) return false;
-  for (int i = 0; i + 1 < p->count; i++) p->value[i]->expr->passed = true;
-  return true;
+  for (int i = 0; i < inside; i++) p->value[i]->expr->passed = true;
+  return p->count > 0;
 }
 
 static bool run_program(program *p, mrt_tensor *t) {
+  const mrt_op *const *ops = p->s.d->ctx->ops;
   mrt_fused_code code[CODE];
   int out = p->s.call.nin + p->count - 1;
   mrt_fused_options o = { .code_count = p->count,
                           .registers = out + 1,
                           .code = code,
                           .out_register = &out,
-                          .out_types = &t->type };
+                          .out_types = &p->value[p->count - 1]->type };
   for (int i = 0; i < p->count; i++) write_code(p, i, &code[i]);
-  return run(&p->s, p->s.d->ctx->ops[MRT_OP_fused], &o, t);
+  if (!p->joined) return run(&p->s, ops[MRT_OP_fused], &o, t);
+  mrt_fused_reduce_options r = { .program = o,
+                                 .kind = t->expr->op->reduce_kind,
+                                 .out = t->type };
+  memcpy(&r.over, t->expr->options, sizeof r.over);
+  return run(&p->s, ops[MRT_OP_fused_reduce], &r, t);
 }
 
+/* `t`, or `t` as the reduction of what a program computes. */
 static bool try_program(few *d, mrt_tensor *t, bool *heavy) {
   program p;
   p.s.d = d, p.s.x = t->expr, p.s.call = (mrt_call){ 0 };
   p.s.f32 = p.s.f64 = false, p.count = p.depth = 0;
+  p.joined = !pointwise(t->expr);
   int before = d->left;
-  bool taken = take_in(&p, t);
+  bool taken = take_in(&p, p.joined ? t->expr->in[0] : t);
   *heavy = taken && d->left < before;
   bool done = taken && pass_through(&p, *heavy) && run_program(&p, t);
   let_go(&p.s);
@@ -372,11 +382,21 @@ static bool compute_view(few *d, mrt_tensor *t) {
   return done;
 }
 
+/* A reduction of what nobody has, but what a program may compute. */
+static bool joins(const mrt_expr *x) {
+  if (!x->op->reduce_kind) return false;
+  const mrt_tensor *t = x->in[0];
+  bool real = t->type.dtype == MRT_f32 || t->type.dtype == MRT_f64;
+  return real && is_pending(t) && pointwise(t->expr) && !uniform(t) &&
+         !(t->handles && t->expr->passed);
+}
+
 static bool compute(few *d, mrt_tensor *t) {
   if (!is_pending(t) || d->left == 0) return false;
-  return is_view(t->expr)     ? compute_view(d, t)
-         : pointwise(t->expr) ? compute_pointwise(d, t)
-                              : compute_row(d, t);
+  return is_view(t->expr)                            ? compute_view(d, t)
+         : pointwise(t->expr)                        ? compute_pointwise(d, t)
+         : joins(t->expr) && compute_pointwise(d, t) ? true
+                                                     : compute_row(d, t);
 }
 
 /* On the way to another: it stays where run/keep.c would keep it, and as long as

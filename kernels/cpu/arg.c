@@ -18,7 +18,7 @@ typedef void find_fn(const void *x, int64_t n, int64_t step, int width,
   static int64_t find_row_##name(const T *x, int64_t n) {                      \
     T best;                                                                    \
     int64_t k = 0;                                                             \
-    row_##name(x, D, n, &best);                                                \
+    row_##name(&(elements){ (const char *)x, D, NULL }, 0, n, &best);          \
     while (!IS(x[k], best)) k++;                                               \
     return k;                                                                  \
   }                                                                            \

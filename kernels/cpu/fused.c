@@ -13,37 +13,15 @@
  * cut to a multiple of it where it is short, and one gathering serves all.
  *
  * SPDX-License-Identifier: MIT */
-#include "op/fused.h"
-#include "cpu.h"
-#include "walk.h"
+#include "fused.h"
 
 enum {
   ROOM = 28 << 10, /* bytes; most of a first-level cache */
   LONG = 4096,     /* elements of a block; without slots there is no reuse */
-  SHORT = 512,     /* with them: 14 slots of f32 */
-  REGISTERS = MRT_FUSED_REGISTERS
+  SHORT = 512      /* with them: 14 slots of f32 */
 };
 
 extern const mrt_kernel *const MRT_CPU(table)[];
-
-/* Where a register is: element 0 in memory, or else a slot. */
-typedef struct fused_place {
-  char *memory;
-  int slot;
-  size_t size; /* of an element */
-} fused_place;
-
-typedef struct fused_program {
-  const mrt_call *call;
-  const mrt_fused_options *options;
-  int64_t count, block; /* elements in all, elements at a time */
-  int slots;
-  size_t slot_bytes;
-  fused_place at[REGISTERS];
-  walk path[REGISTERS]; /* of inputs in slots */
-  int64_t period[REGISTERS];
-  int last[REGISTERS]; /* the last instruction that reads it */
-} fused_program;
 
 /* ---- before the first block ---------------------------------------------- */
 
@@ -84,14 +62,14 @@ static bool read_later(const fused_program *p, const mrt_operand *out,
 
 static void place_results(fused_program *p) {
   const mrt_fused_options *o = p->options;
-  int free_after[REGISTERS], given = p->slots;
+  int free_after[MRT_FUSED_REGISTERS], given = p->slots;
   for (int k = 0; k < o->code_count; k++) {
     const mrt_fused_code *code = &o->code[k];
     fused_place *at = &p->at[code->out];
     int last = p->last[code->out];
     at->memory = NULL;
     at->size = mrt_dtypes[code->out_dtype].bytes;
-    for (int i = 0; i < p->call->nout; i++) {
+    for (int i = 0; i < p->results; i++) {
       if (o->out_register[i] != code->out) continue;
       last = o->code_count;
       if (!read_later(p, &p->call->out[i], k))
@@ -122,10 +100,11 @@ static void choose_block(fused_program *p) {
   p->slot_bytes = ((size_t)p->block * size + 63) / 64 * 64;
 }
 
-static void prepare(fused_program *p, const mrt_call *c) {
-  const mrt_fused_options *o = c->options;
-  p->call = c, p->options = o, p->slots = 0;
-  p->count = mrt_type_count(&c->out[0].type);
+void MRT_CPU(fused_prepare)(fused_program *p, const mrt_call *c,
+                            const mrt_fused_options *o, int results) {
+  p->call = c, p->options = o, p->results = results, p->slots = 0;
+  p->count = mrt_type_count(&o->out_types[0]);
+  if (p->count == 0) return; /* nothing is ever filled */
   for (int r = 0; r < o->registers; r++) p->last[r] = -1;
   for (int k = 0; k < o->code_count; k++)
     for (int i = 0; i < o->code[k].nin; i++) p->last[o->code[k].in[i]] = k;
@@ -205,7 +184,7 @@ static void run_block(const fused_program *p, char **reg, int64_t first,
   for (int i = 0; i < p->call->nin; i++)
     if (!p->at[i].memory && !repeats(p, i)) gather(p, i, first, n, reg[i]);
   compute(p, reg, first, n);
-  for (int i = 0; i < p->call->nout; i++) {
+  for (int i = 0; i < p->results; i++) {
     int r = o->out_register[i];
     size_t size = p->at[r].size;
     char *to = (char *)p->call->out[i].data + first * (int64_t)size;
@@ -213,11 +192,35 @@ static void run_block(const fused_program *p, char **reg, int64_t first,
   }
 }
 
+double MRT_CPU(fused_ns)(const fused_program *p) {
+  return 0.3 * (double)p->options->code_count;
+}
+
+void MRT_CPU(fused_fill)(const fused_program *p, int64_t first, int64_t n,
+                         void *to) {
+  _Alignas(64) char room[ROOM];
+  char *reg[MRT_FUSED_REGISTERS] = { NULL }, *y = to;
+  int out = p->options->out_register[0];
+  for (int r = 0; r < p->options->registers; r++)
+    if (!p->at[r].memory) reg[r] = room + (size_t)p->at[r].slot * p->slot_bytes;
+  for (int64_t m; n > 0; n -= m, first += m) {
+    m = n < p->block ? n : p->block;
+    for (int i = 0; i < p->call->nin; i++)
+      if (p->at[i].memory)
+        reg[i] = p->at[i].memory + first * (int64_t)p->at[i].size;
+      else
+        gather(p, i, first, m, reg[i]);
+    reg[out] = y;
+    compute(p, reg, first, m);
+    y += m * (int64_t)p->at[out].size;
+  }
+}
+
 static void run_part(const mrt_call *c, const void *shared, int part,
                      int parts) {
   const fused_program *p = shared;
   _Alignas(64) char room[ROOM];
-  char *reg[REGISTERS] = { NULL };
+  char *reg[MRT_FUSED_REGISTERS] = { NULL };
   int64_t block = p->block, from, to;
   mrt_share((p->count + block - 1) / block, part, parts, &from, &to);
   if (from == to) return;
@@ -235,8 +238,8 @@ static void run_part(const mrt_call *c, const void *shared, int part,
 static void fused(const mrt_call *c) {
   fused_program p;
   if (mrt_type_count(&c->out[0].type) == 0) return;
-  prepare(&p, c);
-  double ns = 0.3 * (double)p.count * (double)p.options->code_count;
+  MRT_CPU(fused_prepare)(&p, c, c->options, c->nout);
+  double ns = (double)p.count * MRT_CPU(fused_ns)(&p);
   mrt_parallel(c, mrt_team(c, ns), run_part, &p);
 }
 MRT_KERNEL(fused, .run = fused);

@@ -132,7 +132,7 @@ static real end_of(const recurrence *r, int64_t j) {
 static void do_group(const recurrence *r, int64_t group) {
   int64_t j = group % r->groups * r->width, o = group / r->groups;
   int64_t all = r->inner == 1 ? r->outer : r->inner;
-  real c[WIDTH], last[WIDTH];
+  real c[WIDTH], last[WIDTH] = { 0 };
   lines l = { .n = r->n,
               .step = r->backward ? -r->inner : r->inner,
               .width = all - j < r->width ? all - j : r->width,
@@ -195,7 +195,7 @@ static double chain(double *map, int64_t width, double c) {
 
 static void do_blocks(const recurrence *r, int64_t row, int64_t k) {
   lines l = blocks_of(r, row, k);
-  real c[ROWS], last[ROWS];
+  real c[ROWS], last[ROWS] = { 0 };
   for (int64_t j = 0; j < l.width; j++) c[j] = (real)map_at(r, row, k + j)[0];
   if (!r->h) {
     forward(r, l, c);

@@ -12,6 +12,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/reduce.h"
+#include "op/fused.h"
 #include "reduce_rows.h"
 
 /* ---- the passes ---------------------------------------------------------- */
@@ -70,9 +71,8 @@ static groups groups_of(const mrt_type *x, const mrt_ints *dims) {
   return g;
 }
 
-static reduce_passes passes_of(const mrt_call *c) {
-  const mrt_reduce_options *o = c->options;
-  groups g = groups_of(&c->in[0].type, &o->dim);
+static reduce_passes passes_of(const mrt_type *x, const mrt_ints *dims) {
+  groups g = groups_of(x, dims);
   reduce_passes s = { 0 };
   for (;;) {
     int largest = -1;
@@ -87,7 +87,7 @@ static reduce_passes passes_of(const mrt_call *c) {
     g.size[largest] = 1, g.reduced[largest] = false;
   }
   /* nothing is joined: still the result may be of another type */
-  if (s.count == 0) add_pass(&s, 1, 1, mrt_type_count(&c->in[0].type));
+  if (s.count == 0) add_pass(&s, 1, 1, mrt_type_count(x));
   return s;
 }
 
@@ -96,12 +96,17 @@ static size_t pass_bytes(const reduce_pass *p, size_t size) {
   return (bytes + 63) / 64 * 64;
 }
 
-static size_t scratch(const mrt_call *c) {
-  reduce_passes s = passes_of(c);
+static size_t bytes_of(const reduce_passes *s, mrt_dtype out) {
   size_t bytes = 0;
-  for (int i = 0; i + 1 < s.count; i++)
-    bytes += pass_bytes(&s.at[i], mrt_dtypes[c->out[0].type.dtype].bytes);
+  for (int i = 0; i + 1 < s->count; i++)
+    bytes += pass_bytes(&s->at[i], mrt_dtypes[out].bytes);
   return bytes;
+}
+
+static size_t scratch(const mrt_call *c) {
+  const mrt_reduce_options *o = c->options;
+  reduce_passes s = passes_of(&c->in[0].type, &o->dim);
+  return bytes_of(&s, c->out[0].type.dtype);
 }
 
 /* ---- running them -------------------------------------------------------- */
@@ -110,43 +115,37 @@ typedef struct reducer {
   fold first, next; /* from elements of x, from results */
 } reducer;
 
-/* What a pass reads, what it makes. */
-typedef struct types {
-  mrt_dtype dtype;
-  int64_t from, to; /* bytes of an element */
-} types;
-
 /* One unit of a pass: a part of n, a block of columns. */
-static void run_unit(const reduce_pass *p, const fold *f, types t, int64_t unit,
-                     const char *x, char *y) {
+static void run_unit(const reduce_pass *p, const fold *f, const elements *x,
+                     int64_t unit, char *y, int64_t size) {
   int64_t blocks = blocks_of(p->inner), block = unit % blocks;
   int64_t row = unit / blocks; /* of [outer, parts] */
   int64_t part = row % p->parts, from = part * p->chunk;
   int64_t n = p->n - from < p->chunk ? p->n - from : p->chunk;
   int64_t j = block * WIDTH, left = p->inner - j;
-  x += ((row / p->parts * p->n + from) * p->inner + j) * t.from;
-  y += (row * p->inner + j) * t.to;
-  f->columns(x, t.dtype, n, p->inner, left < WIDTH ? left : WIDTH, y);
+  int64_t first = (row / p->parts * p->n + from) * p->inner + j;
+  f->columns(x, first, n, p->inner, left < WIDTH ? left : WIDTH,
+             y + (row * p->inner + j) * size);
 }
 
 /* inner = 1: rows are contiguous, often short, and there may be many. */
-static void run_rows(const reduce_pass *p, const fold *f, types t, int64_t from,
-                     int64_t to, const char *x, char *y) {
+static void run_rows(const reduce_pass *p, const fold *f, const elements *x,
+                     int64_t from, int64_t to, char *y, int64_t size) {
   for (int64_t row = from; row < to; row++) {
     int64_t part = p->parts == 1 ? 0 : row % p->parts;
     int64_t outer = p->parts == 1 ? row : row / p->parts;
     int64_t first = part * p->chunk, rest = p->n - first;
-    f->row(x + (outer * p->n + first) * t.from, t.dtype,
-           rest < p->chunk ? rest : p->chunk, y + row * t.to);
+    f->row(x, outer * p->n + first, rest < p->chunk ? rest : p->chunk,
+           y + row * size);
   }
 }
 
 typedef struct pass_run {
   const reduce_pass *pass;
   const fold *fold;
-  types types;
-  const char *x;
+  elements x;
   char *y;
+  int64_t size; /* of an element of y */
 } pass_run;
 
 static void run_share(const mrt_call *c, const void *shared, int part,
@@ -156,35 +155,45 @@ static void run_share(const mrt_call *c, const void *shared, int part,
   int64_t from, to;
   mrt_share(p->outer * p->parts * blocks_of(p->inner), part, parts, &from, &to);
   if (p->inner == 1)
-    run_rows(p, s->fold, s->types, from, to, s->x, s->y);
+    run_rows(p, s->fold, &s->x, from, to, s->y, s->size);
   else
-    for (; from < to; from++) run_unit(p, s->fold, s->types, from, s->x, s->y);
+    for (; from < to; from++) run_unit(p, s->fold, &s->x, from, s->y, s->size);
 }
 
 /* 0.05: a byte read in nanoseconds, by one thread. */
-static void run_pass(const mrt_call *c, const reduce_pass *p, const fold *f,
-                     types t, const char *x, char *y) {
+static double ns_of(const elements *x) {
+  return 0.05 * (double)mrt_dtypes[x->dtype].bytes +
+         (x->program ? MRT_CPU(fused_ns)(x->program) : 0);
+}
+
+static void run_pass(const mrt_call *c, const pass_run *s) {
+  const reduce_pass *p = s->pass;
   double read = (double)p->outer * (double)p->n * (double)p->inner;
-  int team = mrt_team(c, read * (double)t.from * 0.05);
-  pass_run s = { p, f, t, x, y };
-  mrt_parallel(c, team, run_share, &s);
+  mrt_parallel(c, mrt_team(c, read * ns_of(&s->x)), run_share, s);
+}
+
+/* `x` of `passes` to the output, of one dtype. */
+static void join(const mrt_call *c, const reduce_passes *passes, elements x,
+                 const reducer *of) {
+  mrt_dtype out = c->out[0].type.dtype;
+  pass_run s = { .x = x, .size = (int64_t)mrt_dtypes[out].bytes };
+  char *spare = c->scratch;
+  for (int i = 0; i < passes->count; i++) {
+    bool last = i + 1 == passes->count;
+    s.pass = &passes->at[i];
+    s.fold = i ? &of->next : &of->first;
+    s.y = last ? c->out[0].data : spare;
+    run_pass(c, &s);
+    spare += last ? 0 : pass_bytes(s.pass, (size_t)s.size);
+    s.x = (elements){ s.y, out, NULL };
+  }
 }
 
 static void reduce(const mrt_call *c, const reducer *of) {
-  reduce_passes s = passes_of(c);
-  mrt_dtype in = c->in[0].type.dtype, out = c->out[0].type.dtype;
-  int64_t size = (int64_t)mrt_dtypes[out].bytes;
-  types first = { in, (int64_t)mrt_dtypes[in].bytes, size };
-  types next = { out, size, size };
-  const char *x = c->in[0].data;
-  char *spare = c->scratch;
-  for (int i = 0; i < s.count; i++) {
-    const fold *f = i ? &of[in].next : &of[in].first;
-    char *y = i + 1 < s.count ? spare : c->out[0].data;
-    run_pass(c, &s.at[i], f, i ? next : first, x, y);
-    spare += i + 1 < s.count ? pass_bytes(&s.at[i], (size_t)size) : 0;
-    x = y;
-  }
+  const mrt_reduce_options *o = c->options;
+  mrt_dtype in = c->in[0].type.dtype;
+  reduce_passes s = passes_of(&c->in[0].type, &o->dim);
+  join(c, &s, (elements){ c->in[0].data, in, NULL }, &of[in]);
 }
 
 /* ---- the operators ------------------------------------------------------- */
@@ -274,6 +283,31 @@ static void all(const mrt_call *c) {
   reduce(c, of);
 }
 
+/* ---- of what a program computes -------------------------------------------- */
+
+static reduce_passes fused_passes(const mrt_fused_reduce_options *o) {
+  return passes_of(&o->program.out_types[0], &o->over.dim);
+}
+
+static size_t fused_scratch(const mrt_call *c) {
+  reduce_passes s = fused_passes(c->options);
+  return bytes_of(&s, c->out[0].type.dtype);
+}
+
+static void fused_reduce(const mrt_call *c) {
+  const mrt_fused_reduce_options *o = c->options;
+  reduce_passes s = fused_passes(o);
+  static const reducer of[MRT_FUSED_COUNT] = {
+    [MRT_FUSED_SUM] = SAME(FOLD(sum_real)),
+    [MRT_FUSED_PROD] = SAME(FOLD(prod_real)),
+    [MRT_FUSED_MAX] = SAME(FOLD(max_real)),
+    [MRT_FUSED_MIN] = SAME(FOLD(min_real)),
+  };
+  fused_program p;
+  MRT_CPU(fused_prepare)(&p, c, &o->program, 0);
+  join(c, &s, (elements){ NULL, MRT_REAL, &p }, &of[o->kind]);
+}
+
 MRT_KERNEL(sum, .run = sum, .scratch = scratch);
 MRT_KERNEL(nansum, .run = nansum, .scratch = scratch);
 MRT_KERNEL(count_nonzero, .run = count_nonzero, .scratch = scratch);
@@ -283,3 +317,4 @@ MRT_KERNEL(amin, .run = amin, .scratch = scratch);
 MRT_KERNEL(aminmax, .run = aminmax, .scratch = scratch);
 MRT_KERNEL(any, .run = any, .scratch = scratch);
 MRT_KERNEL(all, .run = all, .scratch = scratch);
+MRT_KERNEL(fused_reduce, .run = fused_reduce, .scratch = fused_scratch);

@@ -10,13 +10,23 @@
 #define MRT_FOLD_H
 
 #include "floats.h"
+#include "fused.h"
 
-/* y[0] = x[0] op x[1] op ...; the operation's start value when n is 0.  x is of
- * `dtype`, where reals may be narrow. */
-typedef void row_fn(const void *x, mrt_dtype dtype, int64_t n, void *y);
-/* y[j] = the same over x[j], x[j + step] ...; n rows, j in [0, width). */
-typedef void columns_fn(const void *x, mrt_dtype dtype, int64_t n, int64_t step,
-                        int64_t width, void *y);
+/* What is joined: elements in memory, where reals may be narrow; or reals that
+ * `program` computes (fused.h), which are nowhere. */
+typedef struct elements {
+  const char *data;
+  mrt_dtype dtype;
+  const struct fused_program *program;
+} elements;
+
+/* y[0] = x[first] op x[first + 1] op ...; the operation's start value when n is
+ * 0. */
+typedef void row_fn(const elements *x, int64_t first, int64_t n, void *y);
+/* y[j] = the same over x[first + j], x[first + j + step] ...; n rows, j in
+ * [0, width). */
+typedef void columns_fn(const elements *x, int64_t first, int64_t n,
+                        int64_t step, int64_t width, void *y);
 
 typedef struct fold {
   row_fn *row;
@@ -49,6 +59,13 @@ INLINED vec vec_below(vec a, vec b) {
   return vec_take((ivec)(b < a) | (ivec)(b != b), a, b);
 }
 INLINED real real_below(real a, real b) { return b < a || b != b ? b : a; }
+/* The same where neither is NaN. */
+INLINED vec vec_above_number(vec a, vec b) {
+  return vec_take((ivec)(b > a), a, b);
+}
+INLINED vec vec_below_number(vec a, vec b) {
+  return vec_take((ivec)(b < a), a, b);
+}
 
 enum {
   CHAINS = 4,
@@ -76,15 +93,48 @@ INLINED real fold_block(const real *x, int64_t n, real start, vec_op vop,
   return y;
 }
 
-INLINED real fold_row(const char *x, mrt_dtype dtype, int64_t n, real start,
-                      vec_op vop, real_op op) {
+/* Whether x may hold NaN: infinities count too.  Times 0 they are all NaN. */
+INLINED bool may_be_nan(const real *x, int64_t n) {
+  vec s[CHAINS] = { { 0 } };
+  int64_t i = 0;
+  for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
+    for (int k = 0; k < CHAINS; k++)
+      s[k] += vec_load(x + i + k * LANES) * vec_all(0);
+  for (; i + LANES <= n; i += LANES) s[0] += vec_load(x + i) * vec_all(0);
+  real sum = vec_sum((s[0] + s[1]) + (s[2] + s[3]));
+  return sum != sum;
+}
+
+/* By `quick` where there is no NaN; NULL: there is none. */
+INLINED real fold_either(const real *x, int64_t n, real start, vec_op quick,
+                         vec_op vop, real_op op) {
+  return quick && !may_be_nan(x, n) ? fold_block(x, n, start, quick, op)
+                                    : fold_block(x, n, start, vop, op);
+}
+
+static inline const void *element(const elements *x, int64_t i) {
+  return x->data + i * (int64_t)mrt_dtypes[x->dtype].bytes;
+}
+
+/* x[first ...] as reals, in memory or in `room`. */
+static inline const real *read_reals(const elements *x, int64_t first,
+                                     int64_t n, real *room) {
+  if (x->program)
+    MRT_CPU(fused_fill)(x->program, first, n, room);
+  else if (x->dtype == MRT_REAL)
+    return element(x, first);
+  else
+    mrt_widen(x->dtype, element(x, first), room, n);
+  return room;
+}
+
+INLINED real fold_row(const elements *x, int64_t first, int64_t n, real start,
+                      vec_op quick, vec_op vop, real_op op) {
   real room[BLOCK], y = start;
-  int64_t bytes = (int64_t)mrt_dtypes[dtype].bytes;
   for (int64_t i = 0; i < n; i += BLOCK) {
     int64_t m = n - i < BLOCK ? n - i : BLOCK;
-    const real *block = (const real *)(x + i * bytes);
-    if (dtype != MRT_REAL) mrt_widen(dtype, block, room, m), block = room;
-    y = op(y, fold_block(block, m, start, vop, op));
+    const real *block = read_reals(x, first + i, m, room);
+    y = op(y, fold_either(block, m, start, quick, vop, op));
   }
   return y;
 }
@@ -114,42 +164,42 @@ INLINED void join_columns(const real *x, int64_t n, int64_t step, int64_t width,
     for (int64_t j = 0; j < width; j++) y[j] = op(y[j], x[j]);
 }
 
-/* Narrow rows are widened eight at a time, in strips. */
-INLINED void fold_columns(const char *x, mrt_dtype dtype, int64_t n,
+/* Rows that are not there as reals are read eight at a time, in strips. */
+INLINED void fold_columns(const elements *x, int64_t first, int64_t n,
                           int64_t step, int64_t width, real *y, real start,
                           vec_op vop, real_op op) {
   real room[8 * STRIP];
-  int64_t bytes = (int64_t)mrt_dtypes[dtype].bytes, m, w;
   for (int64_t j = 0; j < width; j++) y[j] = start;
-  if (dtype == MRT_REAL) {
-    join_columns((const real *)x, n, step, width, y, vop, op);
+  if (x->dtype == MRT_REAL && !x->program) {
+    join_columns(element(x, first), n, step, width, y, vop, op);
     return;
   }
-  for (int64_t k = 0; k < n; k += m, x += m * step * bytes) {
+  for (int64_t k = 0, m; k < n; k += m, first += m * step) {
     m = n - k < 8 ? n - k : 8;
-    for (int64_t j = 0; j < width; j += w) {
+    for (int64_t j = 0, w; j < width; j += w) {
       w = width - j < STRIP ? width - j : STRIP;
       for (int64_t i = 0; i < m; i++)
-        mrt_widen(dtype, x + (i * step + j) * bytes, room + i * STRIP, w);
+        read_reals(x, first + i * step + j, w, room + i * STRIP);
       join_columns(room, m, STRIP, w, y + j, vop, op);
     }
   }
 }
 
-#define REAL_FOLD(name, START, VOP, OP)                                        \
-  static inline void row_##name(const void *x, mrt_dtype dtype, int64_t n,     \
+#define REAL_FOLD(name, START, QUICK, VOP, OP)                                 \
+  static inline void row_##name(const elements *x, int64_t first, int64_t n,   \
                                 void *y) {                                     \
-    *(real *)y = fold_row(x, dtype, n, START, VOP, OP);                        \
+    *(real *)y = fold_row(x, first, n, START, QUICK, VOP, OP);                 \
   }                                                                            \
-  static inline void columns_##name(const void *x, mrt_dtype dtype, int64_t n, \
-                                    int64_t step, int64_t width, void *y) {    \
-    fold_columns(x, dtype, n, step, width, y, START, VOP, OP);                 \
+  static inline void columns_##name(const elements *x, int64_t first,          \
+                                    int64_t n, int64_t step, int64_t width,    \
+                                    void *y) {                                 \
+    fold_columns(x, first, n, step, width, y, START, VOP, OP);                 \
   }
 
-REAL_FOLD(sum_real, 0, vec_add, real_add)
-REAL_FOLD(prod_real, 1, vec_mul, real_mul)
-REAL_FOLD(max_real, -MRT_INF, vec_above, real_above)
-REAL_FOLD(min_real, MRT_INF, vec_below, real_below)
+REAL_FOLD(sum_real, 0, NULL, vec_add, real_add)
+REAL_FOLD(prod_real, 1, NULL, vec_mul, real_mul)
+REAL_FOLD(max_real, -MRT_INF, vec_above_number, vec_above, real_above)
+REAL_FOLD(min_real, MRT_INF, vec_below_number, vec_below, real_below)
 
 /* ---- reals but NaN --------------------------------------------------------- */
 
@@ -158,9 +208,9 @@ INLINED void skip_nan(const real *x, real *to, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] = x[i] == x[i] ? x[i] : 0;
 }
 
-static inline void row_nansum_real(const void *from, mrt_dtype dtype, int64_t n,
-                                   void *to) {
-  const real *x = from;
+static inline void row_nansum_real(const elements *from, int64_t first,
+                                   int64_t n, void *to) {
+  const real *x = element(from, first);
   real y = 0;
   for (int64_t i = 0; i < n; i += BLOCK) {
     int64_t m = n - i < BLOCK ? n - i : BLOCK, k = 0;
@@ -177,10 +227,10 @@ static inline void row_nansum_real(const void *from, mrt_dtype dtype, int64_t n,
   *(real *)to = y;
 }
 
-static inline void columns_nansum_real(const void *from, mrt_dtype dtype,
+static inline void columns_nansum_real(const elements *from, int64_t first,
                                        int64_t n, int64_t step, int64_t width,
                                        void *to) {
-  const real *x = from;
+  const real *x = element(from, first);
   real room[8 * STRIP], *y = to;
   for (int64_t j = 0; j < width; j++) y[j] = 0;
   for (int64_t k = 0, m; k < n; k += m, x += m * step) {
@@ -198,9 +248,9 @@ static inline void columns_nansum_real(const void *from, mrt_dtype dtype,
 
 /* Blocks are counted in integers of the elements' size. */
 #define COUNT_FOLD(name, X, N, MOST)                                           \
-  static inline void row_##name(const void *from, mrt_dtype dtype, int64_t n,  \
-                                void *to) {                                    \
-    const X *x = from;                                                         \
+  static inline void row_##name(const elements *from, int64_t first,           \
+                                int64_t n, void *to) {                         \
+    const X *x = element(from, first);                                         \
     int64_t y = 0;                                                             \
     for (int64_t i = 0; i < n; i += MOST) {                                    \
       int64_t m = n - i < MOST ? n - i : MOST;                                 \
@@ -210,10 +260,10 @@ static inline void columns_nansum_real(const void *from, mrt_dtype dtype,
     }                                                                          \
     *(int64_t *)to = y;                                                        \
   }                                                                            \
-  static inline void columns_##name(const void *from, mrt_dtype dtype,         \
+  static inline void columns_##name(const elements *from, int64_t first,       \
                                     int64_t n, int64_t step, int64_t width,    \
                                     void *to) {                                \
-    const X *x = from;                                                         \
+    const X *x = element(from, first);                                         \
     int64_t *y = to;                                                           \
     for (int64_t j = 0; j < width; j++) y[j] = 0;                              \
     for (int64_t k = 0; k < n; k++, x += step)                                 \
@@ -227,17 +277,17 @@ COUNT_FOLD(count_u8, uint8_t, uint8_t, 255)
 /* ---- integers ------------------------------------------------------------ */
 
 #define INT_FOLD(name, X, Y, START, OP)                                        \
-  static inline void row_##name(const void *from, mrt_dtype dtype, int64_t n,  \
-                                void *to) {                                    \
-    const X *x = from;                                                         \
+  static inline void row_##name(const elements *from, int64_t first,           \
+                                int64_t n, void *to) {                         \
+    const X *x = element(from, first);                                         \
     Y y = START;                                                               \
     for (int64_t i = 0; i < n; i++) y = OP(y, (Y)x[i]);                        \
     *(Y *)to = y;                                                              \
   }                                                                            \
-  static inline void columns_##name(const void *from, mrt_dtype dtype,         \
+  static inline void columns_##name(const elements *from, int64_t first,       \
                                     int64_t n, int64_t step, int64_t width,    \
                                     void *to) {                                \
-    const X *x = from;                                                         \
+    const X *x = element(from, first);                                         \
     Y *y = to;                                                                 \
     for (int64_t j = 0; j < width; j++) y[j] = START;                          \
     for (int64_t k = 0; k < n; k++, x += step)                                 \
