@@ -18,7 +18,6 @@ local combine = require "mrt.accumulate.combine"
 local elastic = require "mrt.compile.elastic"
 local entries = require "mrt.compile.entry"
 local figures = require "mrt.device.figures"
-local gradient_noise = require "mrt.compile.gradient_noise"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
 local signature = require "mrt.compile.signature"
@@ -430,7 +429,7 @@ function compile.compile(fn, given)
   if given ~= nil then options.check_names("compile", given) end
   local own = options.merge(given or {}, compile.override or {})
   local made = new(fn, own)
-  gradient_noise.want_parts(own)
+  if own.gradient_noise then require "mrt.compile.gradient_noise".want_parts(own) end
   return made
 end
 

@@ -4,15 +4,10 @@
 
 local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
-local checkpoint = require "mrt.policy.checkpoint"
 local compress = require "mrt.policy.compress"
-local gradient_noise = require "mrt.compile.gradient_noise"
 local format = require "mrt.util.format"
 local process = require "mrt.compile.process"
-local precision = require "mrt.policy.precision"
 local check_names = require "mrt.util.options".check_names
-local place = require "mrt.policy.place"
-local shard = require "mrt.policy.shard"
 local show = require "mrt.util.options".show
 local swap = require "mrt.policy.swap"
 local transforms = require "mrt.compile.transforms"
@@ -138,6 +133,21 @@ function options.change(given, changes)
   return out
 end
 
+-- What a module reads of its option.  It loads where there is one: seldom.
+local function read(module, name, option, ...)
+  if option == nil then return nil end
+  return require(module)[name](option, ...)
+end
+
+local function read_precision(own)
+  local option = own.precision
+  own.loss_scale = read("mrt.policy.precision", "loss_scale", option)
+  own.overflows = own.loss_scale and own.loss_scale.dynamic
+  own.weights = read("mrt.policy.precision", "weights", option)
+  own.delayed = read("mrt.policy.precision", "delayed", option)
+  own.precision = read("mrt.policy.precision", "decider", option)
+end
+
 --- Check options and return them as the planner reads them.
 ---@param given mrt.CompileOptions
 ---@param who string  for messages
@@ -148,17 +158,13 @@ function options.check(given, who)
   accumulate.check(own.accumulate)
   transforms.check(own.transforms)
   if own.job then require "mrt.plan.alternatives".read_job(own.job) end
-  own.checkpoint = checkpoint.decider(own.checkpoint, who)
+  own.checkpoint = read("mrt.policy.checkpoint", "decider", own.checkpoint, who)
   if own.nan then own.trap, own.fuse, own.order = true, false, "program" end
-  own.loss_scale = precision.loss_scale(own.precision)
-  own.overflows = own.loss_scale and own.loss_scale.dynamic
-  own.weights = precision.weights(own.precision)
-  own.delayed = precision.delayed(own.precision)
-  own.precision = precision.decider(own.precision)
+  read_precision(own)
   own.compress, own.tolerated = compress.read(own.compress)
-  own.shard = shard.read(own.shard)
-  own.place = place.decider(own.place)
-  own.noise = gradient_noise.read(own.gradient_noise)
+  own.shard = read("mrt.policy.shard", "read", own.shard)
+  own.place = read("mrt.policy.place", "decider", own.place)
+  own.noise = read("mrt.compile.gradient_noise", "read", own.gradient_noise)
   own.no_swap = swap.is_none(own.swap)
   own.swap = swap.decider(own.swap)
   own.process = process.read(own.memory, who)

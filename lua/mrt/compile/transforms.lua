@@ -4,9 +4,6 @@
 
 local core = require "mrt.core"
 local accumulate = require "mrt.accumulate"
-local fp8_scaling = require "mrt.compile.fp8_scaling"
-local gradient_noise = require "mrt.compile.gradient_noise"
-local loss_scale = require "mrt.compile.loss_scale"
 local param_dtype = require "mrt.compile.param_dtype"
 local shard = require "mrt.shard"
 local show = require "mrt.util.options".show
@@ -160,6 +157,11 @@ end
 
 -- ---- the list --------------------------------------------------------------------
 
+-- A transform that few ask for, whose module loads where one does.
+local function asked(module, settings)
+  return settings and require(module).new(settings) or nil
+end
+
 --- Make the transforms of a compiled function: those of the library that its options
 --- ask for, and the user's.
 ---@param options table  of options.check
@@ -167,11 +169,11 @@ end
 ---@return table<string, mrt.Transform> by_name
 function transforms.new(options)
   local by_name, list = {}, {}
-  by_name["loss scaling"] = loss_scale.new(options.loss_scale)
-  by_name["gradient noise scale"] = gradient_noise.new(options.noise)
+  by_name["loss scaling"] = asked("mrt.compile.loss_scale", options.loss_scale)
+  by_name["gradient noise scale"] = asked("mrt.compile.gradient_noise", options.noise)
   by_name["sharding"] = shard.new(options.shard)
   by_name["accumulation"] = accumulate.transform
-  by_name["fp8 scaling"] = fp8_scaling.new(options.delayed)
+  by_name["fp8 scaling"] = asked("mrt.compile.fp8_scaling", options.delayed)
   by_name["narrow weights"] = param_dtype.new(options.weights)
   for _, name in ipairs(order) do
     for _, t in ipairs(options.transforms or {}) do
