@@ -129,8 +129,9 @@ static void cast_by(const mrt_block *b, mrt_dtype middle) {
   }
 }
 
-/* By way of f32: narrow floats to what is no real, bytes to narrow floats; it holds both
- * exactly.  By way of f64: wider integers to narrow floats, which round it to odd. */
+/* By way of f32, which holds both exactly: narrow floats to what is no real,
+ * bytes to narrow floats.  By way of f64, which is rounded to odd: wider integers
+ * to narrow floats. */
 void MRT_BOTH(cast_block)(const mrt_block *b) {
   bool rounds = mrt_is_narrow(b->out_dtype);
   bool byte = b->in_dtype == MRT_u8 || b->in_dtype == MRT_bool;

@@ -39,9 +39,9 @@ typedef int32_t ireal;
 #define MRT_CPU(name)    MRT_PASTE(mrt_cpu_##name##_, MRT_VARIANT)
 /* A function that does not depend on `real`: the f32 variant's serves both. */
 #define MRT_BOTH(name) MRT_PASTE(mrt_cpu_##name##_, MRT_ISA)
-/* What no operator of an f64 operand computes with, so that the f32 variant alone has
- * it (mrt_node_real): integers, but for ids and counts, and narrow floats, which are
- * cast before. */
+/* What no operator of an f64 operand computes with, so that the f32 variant
+ * alone has it (mrt_node_real): integers, but for ids and counts, and narrow
+ * floats, which are cast before. */
 #ifdef MRT_F64
 #define MRT_NOT_F64(...)
 #else

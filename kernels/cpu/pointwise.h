@@ -44,8 +44,8 @@
     break;                                                                     \
   }
 
-/* Define the block of `op` for integers, bool as u8.  It is the f32 variant's: a chain
- * of f64 may have integers beside it, and asks there. */
+/* Define the block of `op` for integers, bool as u8.  It is the f32 variant's:
+ * a chain of f64 may have integers beside it, and asks there. */
 #ifdef MRT_F64
 #define MRT_INTEGERS(op, EACH, expr)                                           \
   void MRT_BOTH(op##_integers)(const mrt_block *b);
