@@ -27,38 +27,21 @@ enum { X, INDEX }; /* operands of the walk; y's places are counted */
 typedef void gather_fn(lookup l, int64_t i, int64_t is, const void *x,
                        int64_t xs, void *y, int64_t count);
 
-/* By ids of type D. */
-#define GATHER_BY(T, D)                                                        \
-  static void gather_##T##_##D(lookup l, int64_t i, int64_t is, const T *x,    \
-                               int64_t xs, T *y, int64_t count) {              \
-    const D##_t *ids = (const D##_t *)l.index->data + i;                       \
-    if (is == 1 && xs == 0 && l.along == 1) {                                  \
-      for (int64_t j = 0; j < count; j++) {                                    \
-        int64_t id = ids[j];                                                   \
-        if ((uint64_t)id >= (uint64_t)l.n)                                     \
-          id = mrt_checked_id(l.call, id, l.n);                                \
-        y[j] = x[id];                                                          \
-      }                                                                        \
-      return;                                                                  \
-    }                                                                          \
-    for (int64_t j = 0; j < count; j++) {                                      \
-      int64_t id = ids[j * is];                                                \
-      if ((uint64_t)id >= (uint64_t)l.n) id = mrt_checked_id(l.call, id, l.n); \
-      y[j] = x[j * xs + id * l.along];                                         \
-    }                                                                          \
-  }
 #define GATHER(T)                                                              \
-  GATHER_BY(T, int64)                                                          \
-  GATHER_BY(T, int32)                                                          \
-  GATHER_BY(T, uint8)                                                          \
   static void gather_##T(lookup l, int64_t i, int64_t is, const void *from,    \
                          int64_t xs, void *to, int64_t count) {                \
-    if (l.index->type.dtype == MRT_i64)                                        \
-      gather_##T##_int64(l, i, is, from, xs, to, count);                       \
-    else if (l.index->type.dtype == MRT_i32)                                   \
-      gather_##T##_int32(l, i, is, from, xs, to, count);                       \
-    else                                                                       \
-      gather_##T##_uint8(l, i, is, from, xs, to, count);                       \
+    const T *x = from;                                                         \
+    T *y = to;                                                                 \
+    const int64_t *ids = (const int64_t *)l.index->data + i;                   \
+    int64_t j = 0;                                                             \
+    if (l.index->type.dtype == MRT_i64 && is == 1 && xs == 0 && l.along == 1)  \
+      for (; j < count && (uint64_t)ids[j] < (uint64_t)l.n; j++)               \
+        y[j] = x[ids[j]];                                                      \
+    for (; j < count; j++) {                                                   \
+      int64_t id = mrt_id(l.index->data, l.index->type.dtype, i + j * is);     \
+      id = mrt_checked_id(l.call, id, l.n);                                    \
+      y[j] = x[j * xs + id * l.along];                                         \
+    }                                                                          \
   }
 GATHER(unit1)
 GATHER(unit2)

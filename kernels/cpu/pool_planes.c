@@ -70,8 +70,8 @@ static ireal note_of(const pool *p, const reach *h, const reach *w,
   return (ireal)((h->tap + row) * p->w.kernel + w->tap);
 }
 
-static void note(const mrt_operand *index, int64_t at, int64_t n,
-                 const ireal *from) {
+static __attribute__((noinline)) void note(const mrt_operand *index, int64_t at,
+                                           int64_t n, const ireal *from) {
   void *to = index->data;
   if (index->type.dtype == MRT_u8)
     for (int64_t j = 0; j < n; j++) ((uint8_t *)to)[at + j] = (uint8_t)from[j];
@@ -98,21 +98,23 @@ static tap_columns within(const line *l, int64_t b) {
   return c;
 }
 
-static void add_tap(const real *x, int64_t stride, int64_t n, real *y) {
-  if (stride == 1)
-    for (int64_t j = 0; j < n; j++) y[j] += x[j];
-  else if (stride == 2)
-    for (int64_t j = 0; j < n; j++) y[j] += x[2 * j];
+/* Every `stride`th of x side by side. */
+static void pack(const real *x, int64_t stride, int64_t n, real *room) {
+  if (stride == 2)
+    for (int64_t j = 0; j < n; j++) room[j] = x[2 * j];
   else
-    for (int64_t j = 0; j < n; j++) y[j] += x[stride * j];
+    for (const real *end = room + n; room < end; x += stride) *room++ = *x;
 }
 
-static inline void larger_tap(const real *x, int64_t stride, int64_t n,
-                              ireal tap, real *most, ireal *index) {
+static void add_tap(const real *x, int64_t n, real *y) {
+  for (int64_t j = 0; j < n; j++) y[j] += x[j];
+}
+
+static void larger_tap(const real *x, int64_t n, ireal tap, real *most,
+                       ireal *index) {
   for (int64_t j = 0; j < n; j++) {
-    real v = x[stride * j];
-    bool larger = v > most[j] || v != v;
-    most[j] = larger ? v : most[j];
+    bool larger = x[j] > most[j] || x[j] != x[j];
+    most[j] = larger ? x[j] : most[j];
     index[j] = larger ? tap : index[j];
   }
 }
@@ -121,6 +123,7 @@ static inline void larger_tap(const real *x, int64_t stride, int64_t n,
 static void line_taps(const line *l, real *y, ireal *index) {
   const pool_side *s = &l->p->w;
   reach h = reach_of(&l->p->h, l->i);
+  real room[LINE];
   for (int64_t a = 0; a < h.n; a++) {
     const real *row = l->x + (h.at + a * h.step) * s->x;
     for (int64_t b = 0; b < s->kernel; b++) {
@@ -129,14 +132,11 @@ static void line_taps(const line *l, real *y, ireal *index) {
       const real *x = row + in.from * s->stride + b * s->dilation - s->padding;
       int64_t at = in.from - l->j0, n = in.to - in.from;
       ireal tap = (ireal)((h.tap + a) * s->kernel + b);
-      if (!index)
-        add_tap(x, s->stride, n, y + at);
-      else if (s->stride == 1)
-        larger_tap(x, 1, n, tap, y + at, index + at);
-      else if (s->stride == 2)
-        larger_tap(x, 2, n, tap, y + at, index + at);
+      if (s->stride != 1) pack(x, s->stride, n, room), x = room;
+      if (index)
+        larger_tap(x, n, tap, y + at, index + at);
       else
-        larger_tap(x, s->stride, n, tap, y + at, index + at);
+        add_tap(x, n, y + at);
     }
   }
 }
@@ -152,12 +152,13 @@ static void first_taps(const line *l, ireal *index) {
 
 /* By the same number, but at the ends. */
 static void divide(const line *l, real *y) {
-  int64_t j = l->j0, end = l->j0 + l->n, from = within(l, 0).from;
-  int64_t to = within(l, l->p->w.kernel - 1).to;
-  for (; j < end && j < from; j++) y[j - l->j0] /= divisor(l->p, l->i, j);
-  real by = j < to ? divisor(l->p, l->i, j) : 1;
-  for (; j < to; j++) y[j - l->j0] /= by;
-  for (; j < end; j++) y[j - l->j0] /= divisor(l->p, l->i, j);
+  int64_t from = within(l, 0).from - l->j0;
+  int64_t to = within(l, l->p->w.kernel - 1).to - l->j0;
+  for (int64_t j = 0, end; j < l->n; j = end) {
+    end = j >= from && j < to ? to : j + 1;
+    real by = divisor(l->p, l->i, l->j0 + j);
+    for (int64_t k = j; k < end; k++) y[k] /= by;
+  }
 }
 
 static void max_line(const mrt_call *c, const line *l, int64_t to) {
