@@ -18,10 +18,15 @@ local WHO <const> = "einsum"
 
 -- ---- subscripts ------------------------------------------------------------
 
--- "ij..." -> { "i", "j", "..." }
-local function letters(text)
+local MOST <const> = 500 -- texts that are read once and kept
+
+local texts, texts_count = {}, 0
+
+-- "ij..." -> { "i", "j", "..." }, which nobody changes
+local function letters(given)
+  if texts[given] then return texts[given] end
   local list, i = {}, 1
-  text = text:gsub("%s", "")
+  local text = given:gsub("%s", "")
   while i <= #text do
     local c = text:sub(i, i)
     if text:sub(i, i + 2) == "..." then
@@ -32,6 +37,8 @@ local function letters(text)
       refuse(WHO, "'%s' in '%s', letters and ... wanted", c, text)
     end
   end
+  if texts_count == MOST then texts, texts_count = {}, 0 end
+  texts[given], texts_count = list, texts_count + 1
   return list
 end
 

@@ -40,9 +40,10 @@ end
 
 -- The middles of n pixels, from -1 to 1; with corners aligned the outermost are there.
 local function middles(n, corners, dtype)
-  local i = op.cast(op.arange { stop = n, dtype = "i64" }, dtype)
-  if not corners then return op.sub(op.div(op.add(op.mul(i, 2.0), 1.0), n), 1.0) end
-  return n > 1 and op.sub(op.mul(i, 2.0 / (n - 1)), 1.0) or op.mul(i, 0.0)
+  local real = dtype == "f64" and dtype or "f32"
+  local at = op.arange { start = 1 - n, stop = n, step = 2, dtype = real }
+  at = op.div(at, corners and math.max(n - 1, 1) or n)
+  return real == dtype and at or op.cast(at, dtype)
 end
 
 -- How many sides the images of a size have.
