@@ -126,8 +126,6 @@ ROW(unit1)
 ROW(unit2)
 ROW(unit4)
 ROW(unit8)
-FEW_OF(unit1)
-FEW_OF(unit2)
 FEW_OF(unit4)
 FEW_OF(unit8)
 STRIP(unit1)
@@ -138,9 +136,7 @@ STRIP(unit8)
 static row_fn *const row_of[] = {
   [1] = row_unit1, [2] = row_unit2, [4] = row_unit4, [8] = row_unit8
 };
-static short_fn *const short_of[] = {
-  [1] = short_unit1, [2] = short_unit2, [4] = short_unit4, [8] = short_unit8
-};
+static short_fn *const short_of[] = { [4] = short_unit4, [8] = short_unit8 };
 static strip_fn *const strip_of[] = {
   [1] = strip_unit1, [2] = strip_unit2, [4] = strip_unit4, [8] = strip_unit8
 };
@@ -157,10 +153,10 @@ typedef struct move {
 } move;
 
 /* Short rows of y, contiguous or one element of x. */
-static bool has_short_rows(const walk *w) {
+static bool has_short_rows(const walk *w, size_t size) {
   int last = w->rank - 1;
-  return w->count && last > 0 && w->dims[last] < FEW && w->step[Y][last] == 1 &&
-         (uint64_t)w->step[X][last] <= 1;
+  return short_of[size] && w->count && last > 0 && w->dims[last] < FEW &&
+         w->step[Y][last] == 1 && (uint64_t)w->step[X][last] <= 1;
 }
 
 /* Rows [from, to) of these, as many at a time as lie evenly. */
@@ -252,7 +248,7 @@ static strips_shape strips_of(const move *m, int d) {
 static void move_share(const mrt_call *c, const void *shared, int part,
                        int parts) {
   const move *m = shared;
-  bool few = has_short_rows(&m->w);
+  bool few = has_short_rows(&m->w, m->size);
   int64_t n = few ? m->w.dims[m->w.rank - 1] : 1, from, to;
   mrt_share(m->w.count / n, part, parts, &from, &to);
   if (few)
@@ -262,7 +258,7 @@ static void move_share(const mrt_call *c, const void *shared, int part,
 }
 
 /* 0.1: a byte read and written in nanoseconds, by one thread. */
-static void run_move(const mrt_call *c, move m) {
+static __attribute__((noinline)) void run_move(const mrt_call *c, move m) {
   walk_join(&m.w);
   int team = mrt_team(c, (double)m.w.count * (double)m.size * 0.1);
   int d = tiled_dim(&m.w);

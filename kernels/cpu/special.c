@@ -21,11 +21,18 @@ static bool all_above(const mrt_block *b) {
   return !far;
 }
 
+/* The long ways are not worth vector code, which is large. */
+#define ANY(name, expr)                                                        \
+  static __attribute__((noinline)) real name(real x) { return (real)(expr); }
+ANY(lgamma_any, m_lgamma(x))
+ANY(digamma_any, wide_digamma(x))
+ANY(trigamma_any, wide_trigamma(x))
+
 static void lgamma_block(const mrt_block *b) {
   if (all_above(b))
     MRT_EACH1(b, real, real, m_lgamma_above(x));
   else
-    MRT_EACH1(b, real, real, m_lgamma(x));
+    MRT_EACH1(b, real, real, lgamma_any(x));
 }
 MRT_KERNEL(lgamma, .block = lgamma_block);
 
@@ -33,7 +40,7 @@ static void digamma_block(const mrt_block *b) {
   if (all_above(b))
     MRT_EACH1(b, real, real, digamma_above(x));
   else
-    MRT_EACH1(b, real, real, wide_digamma(x));
+    MRT_EACH1(b, real, real, digamma_any(x));
 }
 MRT_KERNEL(digamma, .block = digamma_block);
 
@@ -41,7 +48,7 @@ static void trigamma_block(const mrt_block *b) {
   if (all_above(b))
     MRT_EACH1(b, real, real, trigamma_above(x));
   else
-    MRT_EACH1(b, real, real, wide_trigamma(x));
+    MRT_EACH1(b, real, real, trigamma_any(x));
 }
 
 static void polygamma_block(const mrt_block *b) {

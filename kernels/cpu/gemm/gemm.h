@@ -93,7 +93,8 @@ static inline bool mrt_gemm_is_vector(const mrt_gemm *g) {
          !mrt_gemm_is_mixed(g) && !mrt_gemm_sums_narrow(g);
 }
 /* The same product with rows for columns: c^T = b^T @ a^T. */
-static inline mrt_gemm mrt_gemm_turned(const mrt_gemm *g) {
+static __attribute__((noinline, unused)) mrt_gemm
+mrt_gemm_turned(const mrt_gemm *g) {
   mrt_gemm t = *g;
   t.m = g->n, t.n = g->m;
   t.a = (mrt_matrix){ g->b.data, g->b.col, g->b.row, g->b.dtype };
