@@ -365,6 +365,15 @@ static bool is_whole(const step *s, const mrt_tensor *t) {
          mrt_type_bytes(&of->type) == mrt_type_bytes(&t->type);
 }
 
+/* What the view is all of may be large, as it takes its storage then. */
+static void compute_below(few *d, const mrt_tensor *t) {
+  mrt_tensor *below = t->expr->in[0];
+  while (is_pending(below) && is_view(below->expr)) below = below->expr->in[0];
+  if (is_pending(below) &&
+      mrt_type_count(&below->type) == mrt_type_count(&t->type))
+    compute_first(d, below);
+}
+
 /* A view that somebody wants to have gets storage of its own, or shares it. */
 static bool compute_view(few *d, mrt_tensor *t) {
   mrt_type types[] = { t->type };
@@ -373,6 +382,7 @@ static bool compute_view(few *d, mrt_tensor *t) {
     .nout = 1, .out = out, .out_types = types, .origin = t->origin
   };
   step s = { .d = d, .x = &copy };
+  compute_below(d, t);
   bool done = add_input(&s, t), shared = done && is_whole(&s, t);
   if (shared)
     mrt_tensor_resolve(t, s.held[0]);

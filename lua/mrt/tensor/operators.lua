@@ -115,6 +115,10 @@ function Tensor:sqrt() end
 ---@return mrt.Tensor
 function Tensor:rsqrt() end
 
+--- y = x^(1/2), whose gradient where x is 0 is 0: of sums of squares
+---@return mrt.Tensor
+function Tensor:root() end
+
 --- y = 1 / x
 ---@return mrt.Tensor
 function Tensor:reciprocal() end
