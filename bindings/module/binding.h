@@ -73,7 +73,7 @@ typedef struct mrt_binding {
   mrt_lua_handles *outputs; /* scratch for the results of one operator */
   /* Tensor bytes: at the last collection, and of the young; when to next. */
   size_t seen, seen_young, limit;
-  uint64_t made; /* objects of the core, at the last of the young */
+  uint64_t made;     /* objects of the core, at the last of the young */
   bool generational; /* Lua's collector */
   int world; /* 1 + the number of the communicator of all ranks; 0: none yet */
   bool launched;               /* it was given: there is no other */

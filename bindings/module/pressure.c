@@ -14,7 +14,8 @@
 #include "binding.h"
 
 enum { YOUNG = 1 << 20, BATCH = 16 << 20, LEAST_LIMIT = 256 << 20 };
-static const uint64_t OBJECTS = 500; /* of the core: a hundred and fifty operators or so */
+static const uint64_t OBJECTS =
+    500; /* of the core: a hundred and fifty operators or so */
 
 static int do_nothing(lua_State *L) {
   (void)L;

@@ -10,9 +10,10 @@ local samples = rows.all()
 local lean = os.getenv "MRT_SPEC_LEAN" == "1"
 
 -- What has no samples of its own: made by the library, or drawn at random.
-local apart = { fused = true, fused_reduce = true, swap_out = true, swap_in = true, swap_wait = true, arrive = true,
-                 custom = true, rand = true, randn = true, randint = true,
-                dropout = true }
+local apart = { fused = true, fused_reduce = true,
+  swap_out = true, swap_in = true, swap_wait = true, arrive = true,
+  custom = true, rand = true, randn = true, randint = true,
+  dropout = true }
 
 local function where(row, k, real)
   return ("%s, case %d, %s"):format(row.op, k, real)
