@@ -49,16 +49,22 @@ static int place(const mrt_binding *m, const char *source) {
   return LIBRARY;
 }
 
-/* The innermost line of Lua code that lies no deeper than `deepest`. */
-static bool find_line(lua_State *L, const mrt_binding *m, int deepest,
+/* The level of the innermost line of Lua code that lies no deeper than
+ * `deepest`; -1: there is none. */
+static int find_level(lua_State *L, const mrt_binding *m, int deepest,
                       lua_Debug *ar) {
   for (int level = 0; lua_getstack(L, level, ar); level++) {
     lua_getinfo(L, "l", ar);
     if (ar->currentline <= 0) continue; /* C */
     lua_getinfo(L, "S", ar);
-    if (place(m, ar->source) <= deepest) return true;
+    if (place(m, ar->source) <= deepest) return level;
   }
-  return false;
+  return -1;
+}
+
+static bool find_line(lua_State *L, const mrt_binding *m, int deepest,
+                      lua_Debug *ar) {
+  return find_level(L, m, deepest, ar) >= 0;
 }
 
 /* "train.lua" as Lua shows it, "mrt/nn/linear.lua" wherever mrt lies. */
@@ -98,11 +104,76 @@ static bool in_finalizer(lua_State *L, const mrt_binding *m) {
   return false;
 }
 
+static int call_behind(lua_State *L);
+
+/* Push the name of the public function on top of the stack, running at `ar`. */
+static bool push_name(lua_State *L, lua_Debug *ar) {
+  if (lua_tocfunction(L, -1) != call_behind) {
+    /* an operator, perhaps under another name of PyTorch's */
+    bool method = lua_iscfunction(L, -1) && ar->name &&
+                  strcmp(ar->namewhat, "method") == 0;
+    if (method) lua_pushstring(L, ar->name);
+    return method;
+  }
+  lua_getupvalue(L, -1, 4);
+  if (lua_type(L, -1) == LUA_TSTRING) return true;
+  bool by_type = lua_toboolean(L, -1); /* a class or an object: its name */
+  lua_pop(L, 1);
+  if (!by_type || !lua_getlocal(L, ar, 2)) return false;
+  for (int i = 0; i < 2; i++) {
+    if (!lua_istable(L, -1)) break;
+    lua_pushliteral(L, "type");
+    if (lua_rawget(L, -2) == LUA_TSTRING) return true;
+    lua_pop(L, 1);
+    if (!lua_getmetatable(L, -1)) break;
+  }
+  return false;
+}
+
+/* Does the text say this name already, alone or as the end of a path? */
+static bool begins(const char *text, const char *name) {
+  size_t n = strcspn(text, ": "), k = strlen(name);
+  return n >= k && strncmp(text + n - k, name, k) == 0 &&
+         (n == k || text[n - k - 1] == '.');
+}
+
+/* Put the function that the user's line called in front of the message on top,
+ * which names the operator that refused: "argsort: sort: dim 0 ...".  Not where
+ * the library catches the error itself, nor where the message is about data,
+ * which an evaluation anywhere may find. */
+static void name_caller(lua_State *L, const mrt_binding *m, mrt_status status,
+                        int user) {
+  static const char told[] = { [MRT_ESHAPE] = 1,  [MRT_EDTYPE] = 1,
+                               [MRT_EVALUE] = 1,  [MRT_EGRAD] = 1,
+                               [MRT_ESTATE] = 1,  [MRT_EBUDGET] = 1,
+                               [MRT_ENOMEM] = 1,  [MRT_EDEVICE] = 1 };
+  if ((size_t)status >= sizeof told || !told[status]) return;
+  lua_Debug ar;
+  int message = lua_gettop(L), called = user - 1;
+  luaL_checkstack(L, 6, NULL);
+  for (int level = 0; level <= user - 1; level++) {
+    lua_getstack(L, level, &ar);
+    if (!catches(L, m, &ar)) continue;
+    if (level < user - 1) return;
+    called = level - 1; /* pcall(f, ...) */
+  }
+  if (called < 0 || !lua_getstack(L, called, &ar)) return;
+  lua_getinfo(L, "nf", &ar);
+  if (push_name(L, &ar) &&
+      !begins(lua_tostring(L, message), lua_tostring(L, -1))) {
+    lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), lua_tostring(L, message));
+    lua_replace(L, message);
+  }
+  lua_settop(L, message);
+}
+
 /* Replace the message on top by the error object that carries it. */
 static void wrap(lua_State *L, const mrt_binding *m, mrt_status status,
                  const char *op) {
   lua_Debug user, inner;
-  bool has_user = find_line(L, m, USER, &user);
+  int level = find_level(L, m, USER, &user);
+  bool has_user = level >= 0;
+  if (has_user) name_caller(L, m, status, level);
   bool has_inner = find_line(L, m, LIBRARY, &inner);
   if (!has_user && has_inner) user = inner;
   luaL_checkstack(L, 6, NULL);
@@ -271,6 +342,11 @@ const char *mrt_lua_show(lua_State *L, int arg) {
   }
 }
 
+static int returned(lua_State *L, int status, lua_KContext unused) {
+  (void)status, (void)unused;
+  return lua_gettop(L);
+}
+
 /* Lua drops the frame of a function that ends in `return x:f()`, and with it
  * the line to blame, but keeps it when f is a C function. */
 static int call_behind(lua_State *L) {
@@ -283,19 +359,22 @@ static int call_behind(lua_State *L) {
   luaL_checkstack(L, 2, NULL);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, returned);
   return lua_gettop(L);
 }
 
-/* front(f, name?): a C function that calls f; with a name, a method, which
- * checks that its first argument is a tensor.  debug.getupvalue finds f. */
+/* front(f, method?, name?): a C function that calls f; a method checks that its
+ * first argument is a tensor.  The name is for messages (the method's, if none
+ * is given; true: the `type` of its first argument).  debug.getupvalue finds f. */
 static int front(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   luaL_checktype(L, 1, LUA_TFUNCTION);
   luaL_optstring(L, 2, NULL);
-  lua_settop(L, 2);
+  lua_settop(L, 3);
+  if (lua_isnil(L, 3)) lua_copy(L, 2, 3);
   lua_pushlightuserdata(L, m);
-  lua_pushcclosure(L, call_behind, 3);
+  lua_insert(L, 3);
+  lua_pushcclosure(L, call_behind, 4);
   return 1;
 }
 

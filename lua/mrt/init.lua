@@ -313,7 +313,7 @@ end
 
 for name, f in pairs(mrt) do
   if type(f) == "function" and debug.getinfo(f, "S").what ~= "C" then
-    mrt[name] = core.front(f)
+    mrt[name] = core.front(f, nil, name)
   end
 end
 

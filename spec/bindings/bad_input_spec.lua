@@ -90,11 +90,11 @@ describe("an error", function()
         pcall(method, mrt.ones(2, 2), closed)
       end
     end
-    assert.equal("tensor is closed", failure(mrt.grad, closed, v).message)
-    assert.equal("tensor is closed", failure(mrt.eval, closed).message)
-    assert.equal("tensor is closed", failure(mrt.variable, closed).message)
+    assert.equal("grad: tensor is closed", failure(mrt.grad, closed, v).message)
+    assert.equal("eval: tensor is closed", failure(mrt.eval, closed).message)
+    assert.equal("variable: tensor is closed", failure(mrt.variable, closed).message)
     assert.equal("tensor is closed", failure(mrt.compile(print), closed).message)
-    assert.equal("tensor is closed", failure(v.assign, v, closed).message)
+    assert.equal("assign: tensor is closed", failure(v.assign, v, closed).message)
   end)
 end)
 

@@ -140,8 +140,8 @@ describe("an error", function()
       local y = forward(mrt.zeros(5, 4))
       return y
     end)
-    assert.matches(("tensor_spec.lua:%d: linear: .* %%(in mrt/nn/linear.lua:%%d+%%)$")
-      :format(here + 2), tostring(err))
+    assert.matches(("tensor_spec.lua:%d: Linear: linear: .* %%(in mrt/nn/linear.lua:%%d+%%)$")
+      :format(here - 1), tostring(err))
   end)
 
   it("names the line of the program, through libraries and tail calls", function()

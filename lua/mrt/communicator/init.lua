@@ -317,7 +317,7 @@ function communicator.ranks(n, code, o)
 end
 
 for _, t in ipairs { communicator, Communicator } do
-  for name, f in pairs(t) do t[name] = core.front(f) end
+  for name, f in pairs(t) do t[name] = core.front(f, nil, name) end
 end
 
 return communicator

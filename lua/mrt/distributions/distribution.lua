@@ -70,14 +70,14 @@ function Distribution.class(name, names)
   end
   classes[class] = true
   return setmetatable(class, { __tostring = function() return "class " .. name end,
-    __call = function(_, ...)
+    __call = core.front(function(_, ...)
       local o, known = read(name, names, ...), {}
       for _, key in ipairs(names) do known[key] = true end
       options.check_names(name, o, known)
       local self = setmetatable({ event_shape = {} }, class)
       class.init(self, o)
       return self
-    end })
+    end, nil, name) })
 end
 
 Distribution.fields = {

@@ -15,6 +15,8 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
+
 ---@class mrt.distributions
 local distributions = {}
 
@@ -24,5 +26,19 @@ end
 for key, value in pairs(require("mrt.distributions.multivariate").kinds) do
   distributions[key] = value
 end
+
+-- Behind a C function a caller that ends in `return p:log_prob(x)` keeps its line.
+local function front(t)
+  for key, f in pairs(t) do
+    if type(f) == "function" and key ~= "init" and not key:find "^__" then
+      t[key] = core.front(f, nil, key)
+    end
+  end
+end
+
+for _, class in pairs(distributions) do
+  if type(class) == "table" then front(class) end
+end
+front(distributions)
 
 return distributions

@@ -185,6 +185,6 @@ function fft.ifftshift(x, ...) return shifted("ifftshift", x, true, ...) end
 
 fft.stft, fft.istft = frames.stft, frames.istft
 
-for name, f in pairs(fft) do fft[name] = core.front(f) end
+for name, f in pairs(fft) do fft[name] = core.front(f, nil, name) end
 
 return fft

@@ -4,6 +4,7 @@
 
 local argument = require "mrt.util.argument"
 local core = require "mrt.core"
+local options = require "mrt.util.options"
 
 local op = core.op
 local refuse = argument.refuse
@@ -121,10 +122,16 @@ function transform.to_real(who, x, o)
     scale = scale(norm, n, true) })
 end
 
+-- Several numbers: one alone is a list of one.
+local function listed(who, name, value)
+  if value == nil or type(value) == "table" then return value end
+  if type(value) == "number" then return { value } end
+  refuse(who, "%s: a number or a list of them wanted, got %s", name, options.show(value))
+end
+
 -- The dims of o, or the last of s, or all, as 1 to rank.
 local function dims_of(who, x, o, rank)
-  local dims = o.dim
-  if type(dims) == "number" then dims = { dims } end
+  local dims = listed(who, "dim", o.dim)
   if dims == nil then
     dims = {}
     local count = o.s and #o.s or rank
@@ -150,6 +157,7 @@ end
 ---@return mrt.Tensor
 function transform.several(who, x, o, kind, inverse)
   argument.tensor(who, "the first", x)
+  o.s = listed(who, "s", o.s)
   local rank = x:dim()
   if kind ~= "from_real" then rank = transform.want_complex(who, x):dim() - 1 end
   local dims = dims_of(who, x, o, rank)

@@ -22,7 +22,7 @@ local core = require "mrt.core"
 local linalg = {}
 
 for _, name in ipairs { "solve", "factor", "norm", "product" } do
-  for key, f in pairs(require("mrt.linalg." .. name)) do linalg[key] = core.front(f) end
+  for key, f in pairs(require("mrt.linalg." .. name)) do linalg[key] = core.front(f, nil, key) end
 end
 
 return linalg

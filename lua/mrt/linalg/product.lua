@@ -4,6 +4,7 @@
 
 local argument = require "mrt.util.argument"
 local core = require "mrt.core"
+local dims = require "mrt.tensor.dims"
 local shape = require "mrt.linalg.shape"
 
 local op = core.op
@@ -131,7 +132,7 @@ function product.diagonal(x, ...)
   shape.matrix("diagonal", x)
   local one, two = shape.dim("diagonal", x, o.dim1 or -2), shape.dim("diagonal", x, o.dim2 or -1)
   if one == two then refuse("diagonal", "dim1 and dim2 are both %d", one) end
-  local offset = o.offset or 0
+  local offset = dims.integer("diagonal", "offset", o.offset or 0)
   x = (shape.last(x, one, two))
   local m, n = x:size(-2), x:size(-1)
   local first, count = math.max(offset, 0), math.min(m, m + offset, n, n - offset)
@@ -154,10 +155,7 @@ function product.vander(x, ...)
   if x:dim() == 0 then core.fail("shape", "vander", "a scalar, vectors wanted") end
   local count = math.tointeger(o.N or x:size(-1))
   if not count or count < 1 then refuse("vander", "N %s, 1 or more wanted", tostring(o.N)) end
-  local column = x:unsqueeze(-1)
-  local y = { op.full { shape = column:get_shape(), value = 1, dtype = x:get_dtype() } }
-  for j = 2, count do y[j] = op.mul(y[j - 1], column) end
-  return op.cat(y, -1)
+  return dims.powers(x, count)
 end
 
 return product

@@ -5,6 +5,7 @@
 local argument = require "mrt.util.argument"
 local core = require "mrt.core"
 local factor = require "mrt.linalg.factor"
+local options = require "mrt.util.options"
 local shape = require "mrt.linalg.shape"
 
 local op = core.op
@@ -175,6 +176,10 @@ function solve.tensorsolve(a, b, ...)
   argument.tensor("tensorsolve", "the first", a)
   argument.tensor("tensorsolve", "the second", b)
   if o.dims then
+    if type(o.dims) ~= "table" then
+      argument.refuse("tensorsolve", "dims: a list of dimensions wanted, got %s",
+        options.show(o.dims))
+    end
     local places = {}
     for i, d in ipairs(o.dims) do places[i] = shape.dim("tensorsolve", a, d) end
     a = shape.last(a, table.unpack(places))
@@ -196,8 +201,9 @@ function solve.tensorinv(a, ...)
   local o = read("tensorinv", { "ind" }, ...)
   argument.tensor("tensorinv", "the first", a)
   local dims, ind = a:get_shape(), math.tointeger(o.ind or 2)
-  if not ind or ind < 1 then
-    argument.refuse("tensorinv", "ind %s, 1 or more wanted", tostring(o.ind))
+  if not ind or ind < 1 or ind > #dims then
+    argument.refuse("tensorinv", "ind %s of %s, 1 to %d wanted", options.show(o.ind or 2), a:type(),
+      #dims)
   end
   local m, n = product(dims, 1, math.min(ind, #dims)), product(dims, ind + 1, #dims)
   if m ~= n then

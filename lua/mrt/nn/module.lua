@@ -58,6 +58,7 @@ local function construct(class, ...)
   self:init(...)
   return self
 end
+construct = core.front(construct, nil, true)
 
 --- Make a class of modules; `init` is its constructor, `forward` its call.
 ---@param name string  shown by tostring
@@ -98,7 +99,7 @@ function Module:forward()
   core.fail("state", self.type, "has no forward")
 end
 
-function Module:__call(...) return self:forward(...) end
+Module.__call = core.front(function(self, ...) return self:forward(...) end, nil, true)
 
 -- ---- walking ---------------------------------------------------------------
 

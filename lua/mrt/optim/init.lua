@@ -2,6 +2,8 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
+
 local clip = require "mrt.optim.clip"
 local schedule = require "mrt.optim.schedule"
 
@@ -31,5 +33,10 @@ local optim = {
 }
 
 for name, f in pairs(schedule) do optim[name] = f end
+
+-- Behind a C function a caller that ends in `return optim.cosine(o)` keeps its line.
+for name, f in pairs(optim) do
+  if type(f) == "function" then optim[name] = core.front(f, nil, name) end
+end
 
 return optim

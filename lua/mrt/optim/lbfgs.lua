@@ -53,6 +53,7 @@ local defaults = { lr = 1, max_iter = 20, max_eval = options.of "size",
 
 -- Numbers of the state, by their place in `at`; behind them 1 / y s of each pair.
 local numbers = { "steps", "iterations", "evaluations", "pairs", "newest", "t", "H", "loss" }
+local MOST_PAIRS <const> = 10000
 local WHOLE <const> = 5 -- of them are integers
 
 local function refuse(text, ...) core.fail("value", "lbfgs", text:format(...)) end
@@ -276,6 +277,9 @@ local function read_options(given)
   local o = options.read("lbfgs", given, defaults)
   options.size("lbfgs", "max_iter", o.max_iter)
   options.size("lbfgs", "history_size", o.history_size)
+  if o.history_size > MOST_PAIRS then
+    refuse("history_size %d, 1 to %d wanted: each is two vectors", o.history_size, MOST_PAIRS)
+  end
   o.max_eval = o.max_eval or o.max_iter * 5 // 4
   if o.line_search_fn ~= nil and o.line_search_fn ~= "strong_wolfe" then
     refuse("line_search_fn '%s', \"strong_wolfe\" or none wanted", o.line_search_fn)

@@ -118,7 +118,8 @@ local function new_class(name, slots, defaults)
   for key, value in pairs(defaults) do all[key] = value end
   local class = { name = name, slots = slots, defaults = all }
   class.__index = class
-  return setmetatable(class, { __index = Optimizer, __call = construct, __newindex = define,
+  return setmetatable(class, { __index = Optimizer, __newindex = define,
+    __call = core.front(construct, nil, name),
     __tostring = function() return "class " .. name end })
 end
 

@@ -155,4 +155,18 @@ function dims.constant(x, value, shape)
   return dims.expand(op.full { shape = {}, value = value, dtype = dtype }, shape)
 end
 
+--- Powers 0 to count - 1 of each element, along a new last dimension.
+---@param x mrt.Tensor
+---@param count integer
+---@return mrt.Tensor
+function dims.powers(x, count)
+  local shape = x:get_shape()
+  shape[#shape + 1] = math.min(count, 1)
+  local ones = op.full { shape = shape, value = 1, dtype = x:get_dtype() }
+  if count < 2 then return ones end
+  shape[#shape] = count - 1
+  local powers = op.cumprod(op.expand(x:unsqueeze(-1), shape), { dim = -1 })
+  return op.cat({ ones, op.cast(powers, x:get_dtype()) }, -1)
+end
+
 return dims

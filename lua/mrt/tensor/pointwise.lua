@@ -376,9 +376,10 @@ function Tensor.mvlgamma(x, p)
   if math.type(p) ~= "integer" or p < 1 then
     refuse("mvlgamma", "p: a positive integer wanted, got %s", options.show(p))
   end
-  local y = op.lgamma(x)
-  for k = 1, p - 1 do y = op.add(y, op.lgamma(op.sub(x, k / 2))) end
-  return op.add(y, p * (p - 1) / 4 * math.log(math.pi))
+  local half = op.arange { stop = p / 2, step = 0.5,
+    dtype = is_float(x) and x:get_dtype() or "f32" }
+  local terms = op.lgamma(op.sub(x:unsqueeze(-1), half))
+  return op.add(op.sum(terms, { dim = { -1 } }), p * (p - 1.0) / 4 * math.log(math.pi))
 end
 
 ---@return mrt.Tensor

@@ -45,7 +45,8 @@ local plain = {
 for name, rule in pairs(plain) do
   Tensor[name] = function(x, y, ...)
     if not core.is_tensor(y) or ... then y = read(name, { rule[1] }, y, ...)[rule[1]] end
-    if not core.is_tensor(y) or x:dim() ~= rule[2][1] or y:dim() ~= rule[2][2] then
+    argument.tensor(name, rule[1], y)
+    if x:dim() ~= rule[2][1] or y:dim() ~= rule[2][2] then
       want_ranks(name, { x, y }, rule[2], rule[3])
     end
     if name == "bmm" and x:size(1) ~= y:size(1) then

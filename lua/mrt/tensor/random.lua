@@ -210,23 +210,33 @@ end
 
 -- ---- indices ---------------------------------------------------------------
 
--- Rows and columns, from 0, of the triangle whose row i begins at first(i) and has count(i)
--- elements: [2, n].
-local function triangle(rows, bounds)
-  local firsts, counts, starts, total = {}, {}, {}, 0
-  for i = 1, rows do
-    local first, last = bounds(i - 1)
-    local n = math.max(0, last - first + 1)
-    firsts[i], counts[i], starts[i], total = first, n, total, total + n
+-- How many elements lie on and below diagonal k: row i, from 0, has i + k + 1 of them, 0 to
+-- `columns`.  A float where no tensor has as many.
+local function below(rows, columns, k)
+  local empty = math.max(0, math.min(rows, -k))
+  local whole = math.max(empty, math.min(rows, columns - k))
+  local cut, first = whole - empty, empty + k + 1.0
+  return cut * (first + (cut - 1) / 2) + (rows - whole) * (columns + 0.0)
+end
+
+-- Rows and columns, from 0, of a triangle, row by row: [2, n].  Row i begins at `first(i)`
+-- and ends before `stop(i)`; each is clamped to a row.
+local function triangle(who, total, rows, columns, bounds, dtype)
+  if total >= 2^59 then
+    core.fail("shape", who, ("%g elements of %d rows of %d, a size in bytes that overflows")
+      :format(total, rows, columns))
   end
-  if total == 0 then return make.zeros(2, 0, { dtype = "i64" }) end
-  local row = Tensor.repeat_interleave(op.arange { stop = rows, dtype = "i64" },
-    core.tensor(counts, "i64"), 1, total)
-  local shift = {}
-  for i = 1, rows do shift[i] = firsts[i] - starts[i] end
+  total = math.tointeger(total)
+  if total == 0 then return make.zeros(2, 0, { dtype = dtype }) end
+  local i = op.arange { stop = rows, dtype = "i64" }
+  local first, stop = bounds(i)
+  first, stop = first:clamp(0, columns), stop:clamp(0, columns)
+  local counts = op.sub(stop, first)
+  local row = Tensor.repeat_interleave(i, counts, 1, total)
+  local shift = op.sub(first, op.sub(op.cumsum(counts, { dim = 1 }), counts))
   local column = op.add(op.arange { stop = total, dtype = "i64" },
-    op.gather(core.tensor(shift, "i64"), row, { dim = 1 }))
-  return op.cat({ op.reshape(row, { 1, total }), op.reshape(column, { 1, total }) }, 1)
+    op.gather(shift, row, { dim = 1 }))
+  return op.cat({ op.reshape(row, { 1, total }), op.reshape(column, { 1, total }) }, 1):to(dtype)
 end
 
 local function read_triangle(who, ...)
@@ -243,7 +253,9 @@ end
 ---@return mrt.Tensor  `[2, n]`
 function drawn.tril_indices(row, col, offset, o)
   local rows, columns, k, dtype = read_triangle("tril_indices", row, col, offset, o)
-  return triangle(rows, function(i) return 0, math.min(columns - 1, i + k) end):to(dtype)
+  k = math.max(-rows, math.min(columns, k))
+  return triangle("tril_indices", below(rows, columns, k), rows, columns,
+    function(i) return op.mul(i, 0), op.add(i, k + 1) end, dtype)
 end
 
 --- Rows and columns (0-based) of the elements on and above a diagonal, row by row.
@@ -254,7 +266,9 @@ end
 ---@return mrt.Tensor  `[2, n]`
 function drawn.triu_indices(row, col, offset, o)
   local rows, columns, k, dtype = read_triangle("triu_indices", row, col, offset, o)
-  return triangle(rows, function(i) return math.max(0, i + k), columns - 1 end):to(dtype)
+  k = math.max(-rows, math.min(columns, k))
+  return triangle("triu_indices", rows * (columns + 0.0) - below(rows, columns, k - 1), rows,
+    columns, function(i) return op.add(i, k), op.add(op.mul(i, 0), columns) end, dtype)
 end
 
 --- Powers of a vector's elements: row i is x[i] ^ (N - 1), ... x[i] ^ 0.
@@ -266,17 +280,9 @@ function drawn.vander(x, N, increasing)
   local o = read("vander", { "N", "increasing" }, N, increasing)
   argument.tensor("vander", "x", x)
   if x:dim() ~= 1 then refuse("vander", "%s, a vector wanted", x:type()) end
-  local count, columns = dims.integer("vander", "N", o.N or x:numel(), 0), {}
-  if count == 0 then return dims.constant(x, 0, { x:numel(), 0 }) end
-  local one = op.reshape(x, { x:numel(), 1 })
-  columns[1] = dims.constant(x, 1, one:get_shape())
-  for i = 2, count do columns[i] = i == 2 and one or op.mul(columns[i - 1], one) end
-  if o.increasing ~= true then
-    for i = 1, count // 2 do
-      columns[i], columns[count + 1 - i] = columns[count + 1 - i], columns[i]
-    end
-  end
-  return op.cat(columns, 2)
+  local count = dims.integer("vander", "N", o.N or x:numel(), 0)
+  local y = dims.powers(x, count)
+  return o.increasing == true and y or y:flip(2)
 end
 
 -- a - b cos(2 pi i / n), of a window that repeats or one that ends as it begins.
