@@ -106,8 +106,9 @@ static bool in_finalizer(lua_State *L, const mrt_binding *m) {
 
 static int call_behind(lua_State *L);
 
-/* Push the name of the public function on top of the stack, running at `ar`. */
-static bool push_name(lua_State *L, lua_Debug *ar) {
+/* Push the name of the public function on top of the stack, which runs at this
+ * level as `ar` says. */
+static bool push_name(lua_State *L, int level, const lua_Debug *ar) {
   if (lua_tocfunction(L, -1) != call_behind) {
     /* an operator, perhaps under another name of PyTorch's */
     bool method = lua_iscfunction(L, -1) && ar->name &&
@@ -118,8 +119,10 @@ static bool push_name(lua_State *L, lua_Debug *ar) {
   lua_getupvalue(L, -1, 4);
   if (lua_type(L, -1) == LUA_TSTRING) return true;
   bool by_type = lua_toboolean(L, -1); /* a class or an object: its name */
-  lua_pop(L, 1);
-  if (!by_type || !lua_getlocal(L, ar, 2)) return false;
+  lua_Debug behind; /* has it first, even where a tail call has taken over */
+  if (!by_type || !lua_getstack(L, level - 1, &behind) ||
+      !lua_getlocal(L, &behind, 1))
+    return false;
   for (int i = 0; i < 2; i++) {
     if (!lua_istable(L, -1)) break;
     lua_pushliteral(L, "type");
@@ -132,9 +135,10 @@ static bool push_name(lua_State *L, lua_Debug *ar) {
 
 /* Does the text say this name already, alone or as the end of a path? */
 static bool begins(const char *text, const char *name) {
-  size_t n = strcspn(text, ": "), k = strlen(name);
+  const char *end = strstr(text, ": ");
+  size_t n = end ? (size_t)(end - text) : strcspn(text, " "), k = strlen(name);
   return n >= k && strncmp(text + n - k, name, k) == 0 &&
-         (n == k || text[n - k - 1] == '.');
+         (n == k || strchr(".:", text[n - k - 1]));
 }
 
 /* Put the function that the user's line called in front of the message on top,
@@ -143,10 +147,10 @@ static bool begins(const char *text, const char *name) {
  * which an evaluation anywhere may find. */
 static void name_caller(lua_State *L, const mrt_binding *m, mrt_status status,
                         int user) {
-  static const char told[] = { [MRT_ESHAPE] = 1,  [MRT_EDTYPE] = 1,
-                               [MRT_EVALUE] = 1,  [MRT_EGRAD] = 1,
-                               [MRT_ESTATE] = 1,  [MRT_EBUDGET] = 1,
-                               [MRT_ENOMEM] = 1,  [MRT_EDEVICE] = 1 };
+  static const char told[] = {
+    [MRT_ESHAPE] = 1, [MRT_EDTYPE] = 1,  [MRT_EVALUE] = 1, [MRT_EGRAD] = 1,
+    [MRT_ESTATE] = 1, [MRT_EBUDGET] = 1, [MRT_ENOMEM] = 1, [MRT_EDEVICE] = 1
+  };
   if ((size_t)status >= sizeof told || !told[status]) return;
   lua_Debug ar;
   int message = lua_gettop(L), called = user - 1;
@@ -159,7 +163,7 @@ static void name_caller(lua_State *L, const mrt_binding *m, mrt_status status,
   }
   if (called < 0 || !lua_getstack(L, called, &ar)) return;
   lua_getinfo(L, "nf", &ar);
-  if (push_name(L, &ar) &&
+  if (push_name(L, called, &ar) &&
       !begins(lua_tostring(L, message), lua_tostring(L, -1))) {
     lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), lua_tostring(L, message));
     lua_replace(L, message);

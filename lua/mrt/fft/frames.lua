@@ -41,6 +41,9 @@ local function settings(who, x, ...)
   local o = read(who, names, ...)
   o.n_fft = whole(who, "n_fft", o.n_fft, 1)
   o.hop = whole(who, "hop_length", o.hop_length or o.n_fft // 4, 1)
+  if who == "istft" and o.hop > o.n_fft then
+    refuse(who, "hop_length %d, at most n_fft (%d) wanted", o.hop, o.n_fft)
+  end
   if o.onesided == false then
     refuse(who, "onesided = false: the other half mirrors the first")
   end

@@ -60,7 +60,7 @@ end
 function groups.read(what, given)
   if type(given) ~= "table" then
     core.fail("value", what, ("a list of parameters wanted, got %s")
-      :format(type(given)))
+      :format(options.show(given)))
   end
   if given.parameters then
     core.fail("value", what, "a module given, model:parameters() wanted")

@@ -73,6 +73,9 @@ local function construct(class, params, given)
   local self = setmetatable({ compiled = {}, states = {} }, class)
   self.options = options.read(class.name, given, class.defaults)
   self.lr = self.options.lr
+  if type(self.lr) == "number" and not (self.lr >= 0) then
+    core.fail("value", class.name, ("lr = %g, 0 or more wanted"):format(self.lr))
+  end
   self:init()
   self.params, self.group_of = groups.read(class.name, params)
   self.t = mrt.parameter(mrt.zeros {}, "t")
@@ -392,6 +395,10 @@ end
 ---  taken together; a bool scalar, false to leave everything untouched
 ---@return mrt.Tensor? norm   with `clip`: the gradients' length before
 function Optimizer:step(grads, given)
+  if type(self) ~= "table" or not self.params then
+    core.fail("value", "step", "an optimizer wanted in front, got " .. options.show(self)
+      .. " (opt:step(grads), with a colon)")
+  end
   local o = options.read(self.name .. ":step", given,
     { clip = options.of "number", when = options.of "tensor" })
   if o.clip and not (o.clip >= 0) then
@@ -401,6 +408,9 @@ function Optimizer:step(grads, given)
   if core.tracing() then return apply(trace.optimizer(self), grads, o.clip, o.when) end
   return run(self, grads, o.clip, o.when)
 end
+
+-- A caller that ends in `return opt:step(grads)` keeps its line.
+Optimizer.step = core.front(Optimizer.step, nil, "step")
 
 --- Make one that differs in how its state is stored, for plans: it has state of its own,
 --- of which nothing is computed.  nil: this kind cannot store it so, or does already.

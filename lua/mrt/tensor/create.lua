@@ -20,6 +20,7 @@ local function read_shape(who, ...)
   for i = 1, n do
     local value = given[i]
     if type(value) == "table" and not core.is_tensor(value) then
+      argument.whole(who, "shape", value)
       for key, field in pairs(value) do
         if math.type(key) == "integer" then shape[key] = field
         else options[key] = field end

@@ -64,7 +64,7 @@ function dims.list(who, name, ...)
     end
     if type(list) ~= "table" then list = { list } end
   end
-  for i, n in ipairs(list) do dims.integer(who, ("%s: number %d"):format(name, i), n) end
+  for i = 1, #list do dims.integer(who, ("%s: number %d"):format(name, i), list[i]) end
   return list
 end
 

@@ -69,6 +69,8 @@ end
 ---@field label_smoothing? number  weight taken from the target and shared by all
 ---  classes, 0 to 1
 
+local NO_ID <const> = math.mininteger -- of no class: nothing is ignored
+
 --- -log softmax(logits)[target], over the last dimension.  With
 --- `ignore_index`, the mean is over the other targets.
 ---@param targets mrt.Tensor  `[...]` integers in [0, V)
@@ -82,7 +84,7 @@ function Tensor.cross_entropy(logits, targets, options)
   if other then return other end
   local ignored = o.ignore_index
   local loss = op.cross_entropy(logits, targets,
-    { ignore_index = ignored, label_smoothing = o.label_smoothing })
+    { ignore_index = ignored or NO_ID, label_smoothing = o.label_smoothing })
   local how = o.reduction or "mean"
   if how == "none" then return loss end
   if how == "sum" then return op.sum(loss) end

@@ -67,7 +67,8 @@ function Tensor.masked_fill(x, mask, value) return op.where(mask, value, x) end
 ---@return mrt.Tensor
 function Tensor.where(condition, x, y) return op.where(condition, x, y) end
 
---- 1 at each 0-based id, 0 elsewhere: `[...]` -> `[..., num_classes]`, i64.
+--- 1 at each 0-based id, 0 elsewhere: `[...]` -> `[..., num_classes]`, i64.  Raises (data):
+--- an id that is none of the classes.
 ---@param num_classes integer|{num_classes: integer}
 ---@return mrt.Tensor
 function Tensor.one_hot(ids, num_classes)
@@ -75,8 +76,16 @@ function Tensor.one_hot(ids, num_classes)
   if math.type(count) ~= "integer" or count < 1 then
     refuse("one_hot", "num_classes: a positive integer wanted, got %s", options.show(count))
   end
-  local all = op.arange { stop = count, dtype = "i64" }
-  return op.cast(op.eq(ids:unsqueeze(-1), all), "i64")
+  if dtypes[ids:get_dtype()].floating then
+    core.fail("dtype", "one_hot", ids:type() .. ", integers wanted")
+  end
+  local shape = ids:get_shape()
+  shape[#shape + 1] = count
+  local one = op.full { shape = { 1 }, value = 1, dtype = "i64" }
+  local zeros = op.full { shape = shape, value = 0, dtype = "i64" }
+  shape[#shape] = 1
+  return op.scatter(zeros, op.cast(ids:unsqueeze(-1), "i64"), op.expand(one, shape),
+    { dim = #shape })
 end
 
 --- Look up rows of a table: `table:embedding(ids)`, or `ids:embedding(table)` as PyTorch

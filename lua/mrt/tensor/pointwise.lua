@@ -332,14 +332,18 @@ end
 
 -- ---- logic -----------------------------------------------------------------
 
-local function truth(x)
-  if not core.is_tensor(x) then return x ~= 0 and x ~= false and 1 or 0 end
+local function truth(who, x)
+  if type(x) == "number" then return x ~= 0 and 1 or 0 end
+  if type(x) == "boolean" then return x and 1 or 0 end
+  if not core.is_tensor(x) then
+    refuse(who, "a tensor, a number or a boolean wanted, got %s", options.show(x))
+  end
   return x:get_dtype() == "bool" and x or op.ne(x, 0)
 end
 
 -- Numbers are true unless they are 0.
 local function logical(name, join)
-  Tensor[name] = function(x, y) return join(truth(x), truth(y)) end
+  Tensor[name] = function(x, y) return join(truth(name, x), truth(name, y)) end
 end
 
 ---@class mrt.Tensor

@@ -266,6 +266,7 @@ function Tensor.matrix_power(x, n, ...)
   if rank < 2 or x:size(-1) ~= x:size(-2) then
     core.fail("shape", who, x:type() .. ", square matrices wanted")
   end
+  if power < -math.maxinteger then refuse(who, "n: %d, whose opposite overflows", power) end
   if power < 0 then x, power = op.inverse(x), -power end
   if power == 0 then
     local i = op.arange { stop = x:size(-1), dtype = "i64" }

@@ -153,10 +153,13 @@ function drawn.randperm(n, o)
   return op.permutation(u):to(dtype or "i64")
 end
 
--- Ids [R, k] whose weight is above 0; another ends the run with an error.
+-- Ids [R, k] whose weight is above 0, of rows whose weights all can be; another ends the
+-- run with an error.
 local function with_weight(weights, ids)
   local C = weights:size(2)
-  local good = op.gt(op.gather(weights, ids, { dim = 2 }), 0)
+  local fit = op.logical_and(op.ge(weights, 0), op.lt(weights, math.huge))
+  local rows = op.expand(op.all(fit, { dim = { 2 }, keepdim = true }), ids:get_shape())
+  local good = op.logical_and(op.gt(op.gather(weights, ids, { dim = 2 }), 0), rows)
   return op.flat_index({ op.where(good, ids, C) }, { dims = { C } })
 end
 

@@ -6,6 +6,8 @@ local core = require "mrt.core"
 local argument = require "mrt.util.argument"
 local window = require "mrt.tensor.window"
 
+local show = require "mrt.util.options".show
+
 local op = core.op
 local read, refuse = argument.read, argument.refuse
 ---@class mrt.Tensor
@@ -148,8 +150,8 @@ end
 -- A positive integer, perhaps by name.
 local function whole(who, name, value)
   if type(value) == "table" then value = read(who, { name }, value)[name] end
-  if math.type(value) == "integer" and value >= 1 then return value end
-  refuse(who, "%s %s, a positive integer wanted", name, tostring(value))
+  if math.type(value) == "integer" and value >= 1 and value < 1 << 31 then return value end
+  refuse(who, "%s %s, a positive integer (below 2^31) wanted", name, show(value))
 end
 
 local function divisible(who, x, n, what, by)

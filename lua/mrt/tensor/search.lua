@@ -8,6 +8,7 @@
 
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
+local dims = require "mrt.tensor.dims"
 local options = require "mrt.util.options"
 
 local op = core.op
@@ -172,8 +173,7 @@ local function read_unique(who, names, x, ...)
   argument.tensor(who, "x", x)
   for _, name in ipairs { "sorted", "return_inverse", "return_counts" } do flag(who, o, name) end
   if o.dim ~= nil then
-    op.sum(x, { dim = o.dim }) -- checks it
-    if o.dim < 0 then o.dim = o.dim + x:dim() + 1 end
+    o.dim = dims.place(who, x, o.dim)
   end
   at_once(who, "use x:sort(), whose size is fixed")
   return o

@@ -58,6 +58,36 @@ local function copy_named(who, names, given, out)
   for name, value in pairs(given) do out[name] = value end
 end
 
+-- What is yes or no in every function that has it: 0 and "false", which count as true,
+-- are refused.
+local flags = {}
+for name in ([[accumulate adjoint align_corners ceil_mode center count_include_pad enable_gqa
+  equal_nan full_matrices hermitian include_self increasing is_causal keepdim left normalized
+  onesided periodic pivot recompute_scale_factor replacement return_counts return_indices
+  return_inverse stable training unitriangular with_replacement]]):gmatch "%g+" do
+  flags[name] = true
+end
+
+-- A value that was given: flags are booleans, lists have no holes.
+local function check(who, name, value)
+  local kind = type(value)
+  if flags[name] and kind ~= "boolean" then
+    argument.refuse(who, "%s: true or false wanted, got %s", name, options.show(value))
+  end
+  if kind ~= "table" or getmetatable(value) ~= nil then return end
+  argument.whole(who, name, value)
+end
+
+--- Raise where a list has a hole: what is behind it would be dropped.
+---@param who string
+---@param name string
+---@param list table
+function argument.whole(who, name, list)
+  for i = 1, #list do
+    if list[i] == nil then argument.refuse(who, "%s: number %d of the list is nil", name, i) end
+  end
+end
+
 --- Read positional arguments under `names`, then perhaps a table of named ones.
 ---@param who string
 ---@param names string[]
@@ -73,6 +103,7 @@ function argument.read(who, names, ...)
   for i = 1, n < #names and n or #names do
     if given[i] ~= nil then out[names[i]] = given[i] end
   end
+  for name, value in pairs(out) do check(who, name, value) end
   return out
 end
 

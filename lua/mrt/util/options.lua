@@ -83,22 +83,25 @@ function options.size(what, name, value)
   if not checks.size(value) then refuse(what, name, "size", value) end
 end
 
+local function listed(known)
+  local names = {}
+  for name in pairs(known) do names[#names + 1] = name end
+  table.sort(names)
+  return #names > 0 and (" (options: %s)"):format(table.concat(names, ", ")) or " (there are none)"
+end
+
 --- Raise unless `given` is a table whose names are all among those of `known`.
 ---@param what string  who asks, for the message
 ---@param given any
 ---@param known table<string, any>
 function options.check_names(what, given, known)
   if type(given) ~= "table" then
-    core.fail("value", what, ("a table of options wanted, got %s")
-      :format(type(given)))
+    core.fail("value", what, ("a table of options wanted, got %s%s")
+      :format(type(given), listed(known)))
   end
   for name in pairs(given) do
     if known[name] == nil then
-      local names = {}
-      for other in pairs(known) do names[#names + 1] = other end
-      table.sort(names)
-      core.fail("value", what, ("no option '%s' (options: %s)")
-        :format(tostring(name), table.concat(names, ", ")))
+      core.fail("value", what, ("no option '%s'%s"):format(tostring(name), listed(known)))
     end
   end
 end
