@@ -39,6 +39,9 @@ local function same_padding(image, w, o)
     if stride ~= 1 then
       refuse("conv2d", "padding 'same' with stride %s, stride 1 wanted", tostring(stride))
     end
+    if math.type(dilation) ~= "integer" or dilation < 1 or dilation >= 1 << 30 then
+      refuse("conv2d", "dilation %s, a positive integer (below 2^30) wanted", tostring(dilation))
+    end
     local beyond = dilation * (w:size(2 + i) - 1)
     out[i] = math.tointeger(beyond // 2)
     if beyond % 2 == 1 then image = op.pad(image, { dim = 1 + i, after = 1 }) end
