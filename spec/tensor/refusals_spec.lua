@@ -52,7 +52,8 @@ local function computed(got)
   local list = {}
   for i = 1, got.n do
     local y = got[i]
-    if mrt.is_tensor(y) and not core.is_closed(y) and y:numel() <= 10000 then list[#list + 1] = y end
+    local small = mrt.is_tensor(y) and not core.is_closed(y) and y:numel() <= 10000
+    if small then list[#list + 1] = y end
   end
   return mrt.eval(list)
 end
