@@ -313,7 +313,8 @@ end
 
 for name, f in pairs(mrt) do
   if type(f) == "function" and debug.getinfo(f, "S").what ~= "C" then
-    mrt[name] = core.front(f, nil, name)
+    -- what compile makes says by itself whose option it is
+    mrt[name] = core.front(f, nil, name ~= "compile" and name or nil)
   end
 end
 

@@ -247,7 +247,7 @@ local met = false -- the others
 ---@param size integer
 ---@return mrt.Communicator
 function communicator.supposed(size)
-  if math.type(size) ~= "integer" or size < 1 then
+  if math.type(size) ~= "integer" or size < 1 or size >= 1 << 31 then
     core.fail("value", "supposed", ("a count of ranks wanted, got %s"):format(options.show(size)))
   end
   return wrap(core.communicator.supposed(0, size))

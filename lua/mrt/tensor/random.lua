@@ -63,6 +63,7 @@ function drawn.randint_like(x, low, high, o)
   o = read("randint_like", { "dtype" }, o)
   if high == nil then low, high = 0, low end
   local dtype = dtype_of("randint_like", x, o)
+  if not infos[dtype] then refuse("randint_like", "no dtype %s", show(dtype)) end
   local whole = infos[dtype].floating and "i64" or dtype
   return make.randint(low, high, x:get_shape(), { dtype = whole }):to(dtype)
 end

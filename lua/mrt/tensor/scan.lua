@@ -15,6 +15,9 @@ local scans = {}
 -- What is scanned may be a tensor, or a table of some that f takes and returns.
 local function each(x, f)
   if core.is_tensor(x) then return f(x) end
+  if type(x) ~= "table" then
+    core.fail("value", "associative_scan", "a tensor or a table of tensors wanted, got " .. type(x))
+  end
   local out = {}
   for key, t in pairs(x) do out[key] = f(t) end
   return out
