@@ -313,10 +313,11 @@ end
 
 for name, f in pairs(mrt) do
   if type(f) == "function" and debug.getinfo(f, "S").what ~= "C" then
-    -- what compile makes says by itself whose option it is
-    mrt[name] = core.front(f, nil, name ~= "compile" and name or nil)
+    mrt[name] = core.front(f, nil, name)
   end
 end
+
+mrt.compile = core.front(compile.compile) -- whose option it is says what reads it
 
 -- The public modules, each the folder of its name; all others are the library's
 -- own.  The prompt completes these names without calling __index.
