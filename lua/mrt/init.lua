@@ -296,12 +296,6 @@ mrt.checkpoint_sequential = scope.checkpoint_sequential
 mrt.load, mrt.save, mrt.open = file.load, file.save, file.open
 mrt.runtime, mrt.tracing = trace.input, core.tracing
 
--- What compiled functions are made by is half the library: it loads with the first.
----@param fn fun(...): any ...
----@param given? mrt.CompileOptions
----@return mrt.Compiled
-function mrt.compile(fn, given) return require "mrt.compile".compile(fn, given) end
-
 -- Methods read well as functions too: mrt.where(c, x, y), mrt.sort(x, 2).  Those of the
 -- handle stay methods.
 local handles = { assign = true, bytes = true, element = true, free = true, item = true,
@@ -317,7 +311,13 @@ for name, f in pairs(mrt) do
   end
 end
 
-mrt.compile = core.front(compile.compile) -- whose option it is says what reads it
+-- What compiled functions are made by is half the library: it loads with the first.  Whose
+-- option it is says what reads it.
+---@param fn fun(...): any ...
+---@param given? mrt.CompileOptions
+---@return mrt.Compiled
+function mrt.compile(fn, given) return require "mrt.compile".compile(fn, given) end
+mrt.compile = core.front(mrt.compile)
 
 -- The public modules, each the folder of its name; all others are the library's
 -- own.  The prompt completes these names without calling __index.
