@@ -27,8 +27,8 @@ enum {
   OUTPUTS = 8,     /* ditto */
   STEPS = 8,       /* calls of one evaluation */
   DEPTH = 8,       /* views on views */
-  SMALL = 1 << 18, /* bytes: what is computed on the way */
-  LARGE = 16 << 20 /* bytes: a plan asks first whether they are to be had */
+  SMALL = 1 << 22, /* bytes: what is computed on the way */
+  LARGE = 64 << 20 /* bytes: a plan asks first whether they are to be had */
 };
 
 typedef struct few {

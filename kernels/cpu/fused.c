@@ -69,6 +69,7 @@ static void place_results(fused_program *p) {
     int last = p->last[code->out];
     at->memory = NULL;
     at->size = mrt_dtypes[code->out_dtype].bytes;
+    if (p->results == 0 && code->out == o->out_register[0]) continue;
     for (int i = 0; i < p->results; i++) {
       if (o->out_register[i] != code->out) continue;
       last = o->code_count;

@@ -128,9 +128,27 @@ static void run_unit(const reduce_pass *p, const fold *f, const elements *x,
              y + (row * p->inner + j) * size);
 }
 
+/* Short rows are computed some at a time. */
+static void fill_rows(const reduce_pass *p, const fold *f, const elements *x,
+                      int64_t from, int64_t to, char *y, int64_t size) {
+  real room[BLOCK];
+  elements filled = { (const char *)room, MRT_REAL, NULL };
+  int64_t most = BLOCK / p->n;
+  for (int64_t rows; from < to; from += rows) {
+    rows = to - from < most ? to - from : most;
+    MRT_CPU(fused_fill)(x->program, from * p->n, rows * p->n, room);
+    for (int64_t k = 0; k < rows; k++)
+      f->row(&filled, k * p->n, p->n, y + (from + k) * size);
+  }
+}
+
 /* inner = 1: rows are contiguous, often short, and there may be many. */
 static void run_rows(const reduce_pass *p, const fold *f, const elements *x,
                      int64_t from, int64_t to, char *y, int64_t size) {
+  if (x->program && p->parts == 1 && p->n > 0 && p->n <= BLOCK / 2) {
+    fill_rows(p, f, x, from, to, y, size);
+    return;
+  }
   for (int64_t row = from; row < to; row++) {
     int64_t part = p->parts == 1 ? 0 : row % p->parts;
     int64_t outer = p->parts == 1 ? row : row / p->parts;

@@ -73,24 +73,44 @@ enum {
   STRIP = BLOCK / 8
 };
 
+/* 0, 1, 2 ... */
+INLINED ivec lane_numbers(void) {
+  static const ireal number[] = { 0, 1, 2,  3,  4,  5,  6,  7,
+                                  8, 9, 10, 11, 12, 13, 14, 15 };
+  ivec v;
+  memcpy(&v, number, sizeof v);
+  return v;
+}
+
+/* The lanes of v joined: halves, and halves of these. */
+INLINED real fold_lanes(vec v, vec_op vop) {
+  for (int half = LANES / 2; half; half /= 2)
+    v = vop(v, __builtin_shuffle(v, (lane_numbers() + half) & (LANES - 1)));
+  return v[0];
+}
+
+/* The last n < LANES before `end`, behind at least LANES of them, as lanes. */
+INLINED vec load_last(const real *end, int64_t n, real start) {
+  ivec wanted = (ivec)(lane_numbers() >= (ireal)(LANES - n));
+  return vec_take(wanted, vec_all(start), vec_load(end - LANES));
+}
+
 INLINED real fold_block(const real *x, int64_t n, real start, vec_op vop,
                         real_op op) {
   vec s[CHAINS];
-  real lane[LANES], y = start;
   int64_t i = 0;
-  if (n >= LANES) {
-    for (int k = 0; k < CHAINS; k++) s[k] = vec_all(start);
-    for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
-      for (int k = 0; k < CHAINS; k++)
-        s[k] = vop(s[k], vec_load(x + i + k * LANES));
-    for (; i + LANES <= n; i += LANES) s[0] = vop(s[0], vec_load(x + i));
-    vec_store(lane, vop(vop(s[0], s[1]), vop(s[2], s[3])));
-    for (int half = LANES / 2; half; half /= 2)
-      for (int k = 0; k < half; k++) lane[k] = op(lane[k], lane[k + half]);
-    y = lane[0];
+  if (n < LANES) {
+    real y = start;
+    for (; i < n; i++) y = op(y, x[i]);
+    return y;
   }
-  for (; i < n; i++) y = op(y, x[i]);
-  return y;
+  for (int k = 0; k < CHAINS; k++) s[k] = vec_all(start);
+  for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
+    for (int k = 0; k < CHAINS; k++)
+      s[k] = vop(s[k], vec_load(x + i + k * LANES));
+  for (; i + LANES <= n; i += LANES) s[0] = vop(s[0], vec_load(x + i));
+  if (i < n) s[1] = vop(s[1], load_last(x + n, n - i, start));
+  return fold_lanes(vop(vop(s[0], s[1]), vop(s[2], s[3])), vop);
 }
 
 /* Whether x may hold NaN: infinities count too.  Times 0 they are all NaN. */
@@ -105,11 +125,12 @@ INLINED bool may_be_nan(const real *x, int64_t n) {
   return sum != sum;
 }
 
-/* By `quick` where there is no NaN; NULL: there is none. */
+/* By `quick`, if there is one, where there is no NaN, and enough to look. */
 INLINED real fold_either(const real *x, int64_t n, real start, vec_op quick,
                          vec_op vop, real_op op) {
-  return quick && !may_be_nan(x, n) ? fold_block(x, n, start, quick, op)
-                                    : fold_block(x, n, start, vop, op);
+  return quick && n >= BLOCK / 4 && !may_be_nan(x, n)
+             ? fold_block(x, n, start, quick, op)
+             : fold_block(x, n, start, vop, op);
 }
 
 static inline const void *element(const elements *x, int64_t i) {

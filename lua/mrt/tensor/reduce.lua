@@ -35,21 +35,39 @@ function Tensor.mean(x, dim, keepdim)
   return op.div(y, share(x, y))
 end
 
+-- Variance, and the mean in the shape that it has with keepdim.
+local function moments(who, x, o)
+  if o.correction ~= nil and type(o.correction) ~= "number" then
+    argument.refuse(who, "correction: a number wanted, got %s", options.show(o.correction))
+  end
+  x = as_real(x)
+  local mean = x:mean { dim = o.dim, keepdim = true }
+  local d = op.sub(x, mean)
+  local y = op.sum(op.mul(d, d), { dim = o.dim, keepdim = o.keepdim })
+  return op.div(y, math.max(0, share(x, y) - (o.correction or 1))), mean
+end
+
+local function of_mean(y, mean) return op.reshape(mean, y:get_shape()) end
+
 --- Variance over dimensions, or all, dividing by n - correction.
 ---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?, correction: number?}
 ---@param keepdim? boolean
 ---@param correction? number  default 1
 ---@return mrt.Tensor
 function Tensor.var(x, dim, keepdim, correction)
-  local o = read("var", { "dim", "keepdim", "correction" }, dim, keepdim,
-    correction)
-  if o.correction ~= nil and type(o.correction) ~= "number" then
-    argument.refuse("var", "correction: a number wanted, got %s", options.show(o.correction))
-  end
-  x = as_real(x)
-  local d = op.sub(x, x:mean { dim = o.dim, keepdim = true })
-  local y = op.sum(op.mul(d, d), { dim = o.dim, keepdim = o.keepdim })
-  return op.div(y, math.max(0, share(x, y) - (o.correction or 1)))
+  local o = read("var", { "dim", "keepdim", "correction" }, dim, keepdim, correction)
+  return (moments("var", x, o))
+end
+
+--- Variance and mean.
+---@param dim? integer|integer[]|table  as for var
+---@param ... any  correction, keepdim
+---@return mrt.Tensor var
+---@return mrt.Tensor mean
+function Tensor.var_mean(x, dim, ...)
+  local o = read("var_mean", { "dim", "correction", "keepdim" }, dim, ...)
+  local y, mean = moments("var_mean", x, o)
+  return y, of_mean(y, mean)
 end
 
 -- A root of sums of what is not negative.  Its slope at 0 is infinite, and 0 times
@@ -65,6 +83,17 @@ end
 ---@param ... any  as for var
 ---@return mrt.Tensor
 function Tensor.std(x, ...) return root(x:var(...), 2) end
+
+--- Standard deviation and mean.
+---@param dim? integer|integer[]|table  as for var
+---@param ... any  correction, keepdim
+---@return mrt.Tensor std
+---@return mrt.Tensor mean
+function Tensor.std_mean(x, dim, ...)
+  local o = read("std_mean", { "dim", "correction", "keepdim" }, dim, ...)
+  local y, mean = moments("std_mean", x, o)
+  return op.root(y), of_mean(y, mean)
+end
 
 -- The one tensor beside x, or the reduction over x; over one dimension that is named
 -- the positions too.

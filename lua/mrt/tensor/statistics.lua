@@ -43,26 +43,6 @@ end
 
 -- ---- two results ---------------------------------------------------------------
 
---- Standard deviation and mean.
----@param dim? integer|integer[]|table  as for std
----@param ... any  correction, keepdim
----@return mrt.Tensor std
----@return mrt.Tensor mean
-function Tensor.std_mean(x, dim, ...)
-  local o = read("std_mean", { "dim", "correction", "keepdim" }, dim, ...)
-  return x:std(o), x:mean { dim = o.dim, keepdim = o.keepdim }
-end
-
---- Variance and mean.
----@param dim? integer|integer[]|table  as for var
----@param ... any  correction, keepdim
----@return mrt.Tensor var
----@return mrt.Tensor mean
-function Tensor.var_mean(x, dim, ...)
-  local o = read("var_mean", { "dim", "correction", "keepdim" }, dim, ...)
-  return x:var(o), x:mean { dim = o.dim, keepdim = o.keepdim }
-end
-
 -- ---- along a dimension -----------------------------------------------------------
 
 -- The n positions of x from `first` on; none lie between the first two.
