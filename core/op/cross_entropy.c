@@ -239,7 +239,6 @@ const mrt_op mrt_op_nll_loss = {
   .grad = nll_gradient,
   .flops = nll_flops,
   .width = MRT_WIDE,
-  .narrow_inputs = 1,
   .wide_outputs = UINT32_MAX,
   .traits = MRT_FAULTS,
 };

@@ -9,6 +9,7 @@
 #include "op/cross_entropy.h"
 #include "floats.h"
 #include "rows.h"
+#include "total.h"
 
 /* 8 KB of floats: two passes in the nearest cache.  A multiple of CHAINS
  * vectors. */
@@ -142,56 +143,66 @@ static void cross_entropy_grad(const mrt_call *c) {
 
 /* ---- of logarithms --------------------------------------------------------- */
 
-enum { ROWS = 4096 }; /* of a sum of its own, whatever the number of threads */
+enum { ROWS = 4096 }; /* that are counted together */
 
-typedef struct nll_sum {
-  double sum, count;
-} nll_sum;
+/* Scratch: how many count by blocks, the rows' losses, that of their sum. */
+typedef struct nll_room {
+  int64_t rows, blocks;
+  size_t losses, spare, bytes; /* offsets */
+} nll_room;
 
-static int64_t nll_blocks(const mrt_call *c) {
-  return (mrt_type_count(&c->in[1].type) + ROWS - 1) / ROWS;
+static nll_room nll_room_of(const mrt_call *c) {
+  nll_room r = { .rows = mrt_type_count(&c->in[1].type) };
+  r.blocks = (r.rows + ROWS - 1) / ROWS;
+  r.losses = (size_t)(r.blocks + 7) / 8 * 64;
+  r.spare = r.losses + ((size_t)r.rows * sizeof(real) + 63) / 64 * 64;
+  r.bytes = r.spare + MRT_CPU(total_scratch)(r.rows);
+  return r;
 }
 
-static nll_sum nll_block(const mrt_call *c, int64_t from, int64_t to) {
+static size_t nll_scratch(const mrt_call *c) { return nll_room_of(c).bytes; }
+
+static int64_t nll_rows(const mrt_call *c, int64_t r, int64_t end, real *y) {
   const mrt_cross_entropy_options *o = c->options;
-  const mrt_operand *x = &c->in[0], *targets = &c->in[1];
-  int64_t n = mrt_cols(x);
-  nll_sum s = { 0, 0 };
-  for (int64_t r = from; r < to; r++) {
+  const mrt_operand *targets = &c->in[1];
+  const real *x = c->in[0].data;
+  int64_t n = mrt_cols(&c->in[0]), count = 0;
+  for (; r < end; r++, y++) {
     int64_t id = mrt_id(targets->data, targets->type.dtype, r);
+    *y = 0;
     if (id == o->ignore_index) continue;
-    s.count++;
+    count++;
     id = mrt_checked_id(c, id, n);
-    if (n) s.sum -= (double)element(x, r * n + id);
+    if (n) *y = -x[r * n + id];
   }
-  return s;
+  return count;
 }
 
-static void nll_part(const mrt_call *c, const void *unused, int part,
+static void nll_part(const mrt_call *c, const void *shared, int part,
                      int parts) {
-  int64_t rows = mrt_type_count(&c->in[1].type), k, end;
-  mrt_share(nll_blocks(c), part, parts, &k, &end);
-  for (; k < end; k++)
-    ((nll_sum *)c->scratch)[k] =
-        nll_block(c, k * ROWS, (k + 1) * ROWS < rows ? (k + 1) * ROWS : rows);
+  const nll_room *room = shared;
+  int64_t *counts = c->scratch, k, last;
+  real *losses = (real *)((char *)c->scratch + room->losses);
+  mrt_share(room->blocks, part, parts, &k, &last);
+  for (; k < last; k++) {
+    int64_t from = k * ROWS, end = from + ROWS;
+    counts[k] =
+        nll_rows(c, from, end < room->rows ? end : room->rows, losses + from);
+  }
 }
 
-static size_t nll_scratch(const mrt_call *c) {
-  return (size_t)nll_blocks(c) * sizeof(nll_sum);
-}
-
+/* The bits are those of the operators that gather, add and divide. */
 static void nll_loss(const mrt_call *c) {
   const mrt_cross_entropy_options *o = c->options;
-  const nll_sum *sums = c->scratch;
-  nll_sum all = { 0, 0 };
-  int64_t blocks = nll_blocks(c);
-  double rows = (double)mrt_type_count(&c->in[1].type);
-  mrt_parallel(c, mrt_team(c, rows * 3), nll_part, NULL);
-  for (int64_t k = 0; k < blocks; k++)
-    all.sum += sums[k].sum, all.count += sums[k].count;
-  real room[1], *y = mrt_reals_place(&c->out[0], 0, room);
-  *y = (real)(o->mean ? all.sum / all.count : all.sum);
-  mrt_reals_out(&c->out[0], 0, 1, y);
+  nll_room room = nll_room_of(c);
+  char *scratch = c->scratch;
+  const int64_t *counts = c->scratch;
+  int64_t count = 0;
+  mrt_parallel(c, mrt_team(c, (double)room.rows * 3), nll_part, &room);
+  for (int64_t k = 0; k < room.blocks; k++) count += counts[k];
+  real sum = MRT_CPU(total)(c, (const real *)(scratch + room.losses), room.rows,
+                            scratch + room.spare);
+  *(real *)c->out[0].data = o->mean ? sum / (real)count : sum;
 }
 
 MRT_KERNEL(nll_loss, .run = nll_loss, .scratch = nll_scratch);

@@ -14,6 +14,7 @@
 #include "op/reduce.h"
 #include "op/fused.h"
 #include "reduce_rows.h"
+#include "total.h"
 
 /* ---- the passes ---------------------------------------------------------- */
 
@@ -324,6 +325,31 @@ static void fused_reduce(const mrt_call *c) {
   fused_program p;
   MRT_CPU(fused_prepare)(&p, c, &o->program, 0);
   join(c, &s, (elements){ NULL, MRT_REAL, &p }, &of[o->kind]);
+}
+
+/* ---- for other kernels ----------------------------------------------------- */
+
+static reduce_passes total_passes(int64_t n) {
+  reduce_passes s = { 0 };
+  add_pass(&s, 1, n, 1);
+  return s;
+}
+
+size_t MRT_CPU(total_scratch)(int64_t n) {
+  reduce_passes s = total_passes(n);
+  return bytes_of(&s, MRT_REAL);
+}
+
+real MRT_CPU(total)(const mrt_call *c, const real *x, int64_t n,
+                    void *scratch) {
+  static const reducer of = SAME(FOLD(sum_real));
+  real y;
+  mrt_operand out = { .data = &y, .type = { .dtype = MRT_REAL } };
+  mrt_call call = *c;
+  reduce_passes s = total_passes(n);
+  call.out = &out, call.scratch = scratch;
+  join(&call, &s, (elements){ (const char *)x, MRT_REAL, NULL }, &of);
+  return y;
 }
 
 MRT_KERNEL(sum, .run = sum, .scratch = scratch);

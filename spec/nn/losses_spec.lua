@@ -40,6 +40,15 @@ describe("a loss of classes", function()
     assert.same({ -q[1][2], 0 }, nn.nll_loss(p, ids { 1, -100 }, { reduction = "none" }):totable())
     near(-(q[1][3] + q[2][1]) / 2, nn.nll_loss(p:t(), ids { 2, 0 }, { dim = 1 }):item())
     gradient_fits(function(y) return nn.nll_loss(y:log_softmax(-1), ids { 2, 1 }) end, x)
+    for _, n in ipairs { 0, 1, 7, 5000, 70001 } do -- computed or not, line by line or compiled
+      local logits, ids_ = mrt.eval(mrt.randn(n, 5)), mrt.eval(mrt.randint(-1, 5, { n }))
+      for _, o in ipairs { { ignore_index = -1 }, { ignore_index = -1, reduction = "sum" } } do
+        local line = nn.nll_loss(logits, ids_, o):bytes()
+        assert.equal(line, nn.nll_loss(logits, ids_ + 0, o):bytes())
+        assert.equal(line, mrt.compile(function(a, b) return nn.nll_loss(a, b, o) end)(logits, ids_)
+          :bytes())
+      end
+    end
     assert.match("nll_loss: .*%[%.%.%., V%]", failure(nn.nll_loss, x, ids { 1, 2, 0 }).message)
     assert.match("one number for each class",
       failure(nn.nll_loss, x, ids { 1, 2 }, f64 { 1, 2 }).message)

@@ -97,9 +97,10 @@ function loss.nll_loss(input, target, weight, ...)
   read.tensors(who, { "input", "target" }, input, target)
   input = last(who, input, o.dim)
   want_rows(who, input, target)
-  -- A compiled function may be computed in parts, and so takes sums of rows; other
-  -- devices have no kernel for all at once.
-  if not o.weight and o.reduction ~= "none" and core.is_computed(target) then
+  -- Quicker where it may be, of the same bits.  A compiled function may be computed in
+  -- parts, and so takes sums of rows; other devices have no kernel for all at once.
+  local wide = dtypes[input:get_dtype()].bytes >= 4
+  if wide and not o.weight and o.reduction ~= "none" and core.is_computed(target) then
     read.reduction(who, o)
     return core.op.nll_loss(input, target,
       { ignore_index = o.ignore_index, mean = o.reduction == "mean" })
