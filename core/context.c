@@ -52,7 +52,7 @@ static mrt_status open_devices(mrt_context *ctx, const mrt_context_options *o) {
 
 /* What plans are made for, however the host rounds. */
 static void describe(mrt_context *ctx) {
-  fenv_t host;
+  mrt_host_modes host;
   mrt_rounding_begin(&host);
   mrt_device_describe(&ctx->cpu, &ctx->cpu, &ctx->cpu_profile);
   mrt_device_describe(&ctx->device, &ctx->cpu, &ctx->profile);

@@ -60,7 +60,7 @@ mrt_status mrt_schedule_find(mrt_context *ctx, const mrt_problem *p,
   mrt_arena arena;
   mrt_arena_init(&arena, ctx->allocator);
   mrt_solve_hint hint = { .raise = true };
-  fenv_t host;
+  mrt_host_modes host;
   mrt_rounding_begin(&host);
   mrt_status status =
       mrt_schedule_solve(&arena, &ctx->error, p, may, budget, hint, schedule);

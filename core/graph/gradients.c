@@ -86,7 +86,7 @@ MRT_API mrt_status mrt_grad_watched(mrt_context *ctx, mrt_tensor *const *ys,
   mrt_tensor **y = all, **dy = all + ny, **x = dy + ny, **out = x + nx;
   for (int i = 0; i < ny; i++) y[i] = mrt_tensor_current(ys[i]);
   for (int i = 0; i < nx; i++) x[i] = mrt_tensor_current(xs[i]);
-  fenv_t host;
+  mrt_host_modes host;
   mrt_rounding_begin(&host);
   mrt_status s =
       public_grad(&b, y, dys, ny, x, nx, allow_unused, watch, dy, out);
@@ -117,7 +117,7 @@ MRT_API mrt_status mrt_grad_partial(mrt_context *ctx, mrt_tensor *y,
   if (!x) return mrt_nomem(&ctx->error);
   mrt_tensor **out = x + nx;
   for (int i = 0; i < nx; i++) x[i] = mrt_tensor_current(xs[i]);
-  fenv_t host;
+  mrt_host_modes host;
   mrt_rounding_begin(&host);
   mrt_status s = derive(&b, mrt_tensor_current(y), x, nx, apart, out);
   mrt_rounding_end(&host);

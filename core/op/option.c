@@ -97,7 +97,7 @@ static mrt_status set_number(const option_text *t, void *at) {
   if (t->size == 0 || t->size > LONGEST) return refuse(t, "a number");
   memcpy(copy, t->value, t->size);
   copy[t->size] = 0;
-  fenv_t host;
+  mrt_host_modes host;
   mrt_rounding_begin(&host);
   double v = strtod(copy, &stop);
   mrt_rounding_end(&host);

@@ -118,7 +118,7 @@ MRT_API mrt_transfer_info mrt_plan_get_transfer(const mrt_plan *plan, int i) {
 
 MRT_API mrt_status mrt_plan_print(const mrt_plan *plan, char **text) {
   mrt_string s = { .allocator = plan->ctx->allocator };
-  fenv_t host;
+  mrt_host_modes host;
   mrt_rounding_begin(&host);
   mrt_graph_print(&plan->graph, &s);
   mrt_rounding_end(&host);

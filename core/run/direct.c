@@ -344,13 +344,23 @@ static bool may_be_strided(const mrt_op *op, int input) {
   return op->strided >> (input < 31 ? input : 31) & 1;
 }
 
+/* As the next input; what the row does not read by strides is copied first. */
+static bool add_operand(step *s, mrt_tensor *t) {
+  int i = s->call.nin;
+  if (!add_input(s, t)) return false;
+  if (contiguous(&s->in[i]) || may_be_strided(s->x->op, i)) return true;
+  if (mrt_type_bytes(&t->type) > SMALL) return false;
+  mrt_storage_unref(s->held[i]);
+  s->call.nin--;
+  return compute_first(s->d, t) && add_input(s, t) && contiguous(&s->in[i]);
+}
+
 static bool compute_row(few *d, mrt_tensor *t) {
   mrt_expr *x = t->expr;
   step s = { .d = d, .x = x };
   bool done = x->nin <= INPUTS && x->nout <= OUTPUTS;
   for (int i = 0; i < x->nin && done; i++)
-    done = add_input(&s, x->in[i]) &&
-           (contiguous(&s.in[i]) || may_be_strided(x->op, i));
+    done = add_operand(&s, x->in[i]);
   done = done && run(&s, x->op, x->options, t);
   let_go(&s);
   return done;
@@ -452,7 +462,7 @@ bool mrt_compute_direct(mrt_context *ctx, mrt_tensor *t) {
                      .tier = &ctx->swap.row.tier,
                      .error = &ctx->error,
                      .device = ctx->device.state } };
-  fenv_t host;
+  mrt_host_modes host;
   mrt_rounding_begin(&host);
   mrt_hold(t);
   bool done = compute(&d, t);

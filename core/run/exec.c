@@ -186,7 +186,7 @@ static mrt_status run(const mrt_plan *plan, const mrt_part *part,
 
 mrt_status mrt_plan_walk(const mrt_plan *plan, const mrt_part *part,
                          mrt_tensor *const *in) {
-  fenv_t host;
+  mrt_host_modes host;
   mrt_rounding_begin(&host);
   mrt_status s = run(plan, part, in);
   mrt_rounding_end(&host);

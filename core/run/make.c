@@ -173,7 +173,7 @@ mrt_status mrt_plan_new(mrt_context *ctx, mrt_tensor *const *roots,
   else
     s = mrt_space_brief(ctx, &space);
   if (s) return s;
-  fenv_t host;
+  mrt_host_modes host;
   mrt_rounding_begin(&host);
   s = make(&blank, &r, space, &plan);
   mrt_rounding_end(&host);
