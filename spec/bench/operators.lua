@@ -6,12 +6,14 @@
 -- result computed once, its inputs being there.  Each row is timed for a moment here
 -- and then there, in two processes that take turns, N rounds (3); a figure is the
 -- least of all, in microseconds of wall time.  WORDS: names, with commas.  Last: the
--- geometric mean of the ratios by size, and what is above 2.
+-- geometric mean of the ratios by size, and what is above 2, with the reasons that
+-- spec/torch/slower.lua states.
 --
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
 local mrt = require "mrt"
+local reasons = require "torch.slower"
 local vocabulary = require "support.vocabulary"
 
 local BATCH <const>, BATCHES <const> = 0.008, 4 -- seconds of a batch; batches of a round
@@ -213,6 +215,17 @@ end
 
 local function show(seconds) return seconds and ("%.1f"):format(seconds * 1e6) or "-" end
 
+local function show_slow(slow)
+  local names = {}
+  for name in pairs(slow) do names[#names + 1] = name end
+  table.sort(names)
+  if #names > 0 then print "above 2:" end
+  for _, name in ipairs(names) do
+    print(("  %-32s %s  %s"):format(name, table.concat(slow[name], ", "),
+      reasons[name] or "(no reason stated)"))
+  end
+end
+
 return function(...)
   local o = read { ... }
   local info = core.info()
@@ -234,7 +247,10 @@ return function(...)
         if ratio then
           local sum = logs[size] or { 0, 0 }
           logs[size] = { sum[1] + math.log(ratio), sum[2] + 1 }
-          if ratio > 2 then slow[#slow + 1] = ("%s at %s: %.2f"):format(name, size, ratio) end
+          if ratio > 2 then
+            slow[name] = slow[name] or {}
+            table.insert(slow[name], ("%.2f at %s"):format(ratio, size))
+          end
         end
       end
       collectgarbage()
@@ -248,5 +264,5 @@ return function(...)
         sum[2]))
     end
   end
-  if #slow > 0 then print("above 2: " .. table.concat(slow, "; ")) end
+  show_slow(slow)
 end
