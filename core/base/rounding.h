@@ -14,17 +14,20 @@
 
 #include <fenv.h>
 #include <stdbool.h>
-
 #ifdef __x86_64__
 #include <xmmintrin.h>
+#endif
 
 typedef struct mrt_host_modes {
+  fenv_t env;
+#ifdef __x86_64__
+  bool kept;          /* they are the default ones, and `env` is not filled */
   unsigned sse;       /* MXCSR, */
   unsigned short x87; /* and the status of the older unit: flags */
-  bool kept;          /* the modes are the default ones; else */
-  fenv_t env;         /* what they were */
+#endif
 } mrt_host_modes;
 
+#ifdef __x86_64__
 static inline unsigned short mrt_x87_status(void) {
   unsigned short status;
   __asm__ volatile("fnstsw %0" : "=m"(status));
@@ -59,10 +62,6 @@ static inline void mrt_rounding_end(const mrt_host_modes *host) {
   __asm__ volatile("fldenv %0" : : "m"(x87));
 }
 #else
-typedef struct mrt_host_modes {
-  fenv_t env;
-} mrt_host_modes;
-
 static inline void mrt_rounding_begin(mrt_host_modes *host) {
   fegetenv(&host->env);
   fesetenv(FE_DFL_ENV);

@@ -240,5 +240,5 @@ const mrt_op mrt_op_nll_loss = {
   .flops = nll_flops,
   .width = MRT_WIDE,
   .wide_outputs = UINT32_MAX,
-  .traits = MRT_FAULTS,
+  .traits = MRT_FAULTS | MRT_LIBRARY,
 };

@@ -133,7 +133,8 @@ UNARY(sqrt, pointwise, "y = x^(1/2)", .infer = mrt_infer_reals,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_WIDE, .traits = ONCE | MRT_OF_REALS);
 UNARY(root, pointwise, "y = x^(1/2), whose gradient where x is 0 is 0: of sums of squares",
       .infer = mrt_infer_reals, .grad = root_grad,
-      .flops = mrt_flops_one, .inplace = 1, .width = MRT_WIDE, .traits = ONCE | MRT_OF_REALS);
+      .flops = mrt_flops_one, .inplace = 1, .width = MRT_WIDE,
+      .traits = ONCE | MRT_OF_REALS | MRT_LIBRARY);
 UNARY(rsqrt, pointwise, "y = x^(-1/2)", .infer = mrt_infer_reals,
       .grad = rsqrt_grad,
       .flops = mrt_flops_one, .inplace = 1, .width = MRT_WIDE, .traits = ONCE | MRT_OF_REALS);

@@ -115,10 +115,6 @@ function Tensor:sqrt() end
 ---@return mrt.Tensor
 function Tensor:rsqrt() end
 
---- y = x^(1/2), whose gradient where x is 0 is 0: of sums of squares
----@return mrt.Tensor
-function Tensor:root() end
-
 --- y = 1 / x
 ---@return mrt.Tensor
 function Tensor:reciprocal() end
@@ -818,19 +814,6 @@ function Tensor:softmax(dim) end
 ---@return mrt.Tensor ...  where the formula has further results
 ---@overload fun(self: mrt.Tensor, options: mrt.op.log_softmax): mrt.Tensor
 function Tensor:log_softmax(dim) end
-
----@class mrt.op.nll_loss
----@field ignore_index? integer  default -100
----@field mean? boolean  default true
-
---- the mean, or sum, of -logits[target] over rows, one number
----@param second mrt.Tensor
----@param ignore_index? integer  default -100
----@param mean? boolean  default true
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, second: mrt.Tensor, options: mrt.op.nll_loss): mrt.Tensor
-function Tensor:nll_loss(second, ignore_index, mean) end
 
 --- gates, c', h' of an LSTM, for products a and b [..., 4 H] and c
 ---@param second mrt.Tensor
