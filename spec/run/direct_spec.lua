@@ -76,6 +76,36 @@ describe("an evaluation of a few operators", function()
     assert(rows.partial or made < cases / 4, ("%d plans, %d cases"):format(made, cases))
   end)
 
+  it("has the bits of a plan where a reduction joins what a program computes", function()
+    local nan, inf = 0 / 0, math.huge
+    local shapes = { { 70001 }, { 3, 5000 }, { 5000, 3 }, { 40, 100 }, { 1, 9000 }, { 7, 30, 9 },
+      { 33, 1, 1030 }, { 0, 4 }, { 4, 0 }, { 1, 1 } }
+    for i, shape in ipairs(shapes) do
+      for _, dtype in ipairs { "f32", "f64" } do
+        local x, y = randn(shape):to(dtype), randn(shape[#shape]):to(dtype)
+        if i % 2 == 0 then x = mrt.where(x:gt(1.5), i % 4 == 0 and nan or inf, x) end
+        mrt.eval(x, y)
+        for _, name in ipairs { "sum", "prod", "amax", "amin" } do
+          for mask = 0, (1 << #shape) - 1 do
+            local dim = {}
+            for d = 1, #shape do dim[#dim + 1] = mask >> (d - 1) & 1 == 1 and d or nil end
+            local function f()
+              local ok, z = pcall(function()
+                return ((x * y + 1) / 2)[name]((x * y + 1) / 2, { dim = dim }):bytes()
+              end)
+              return ok and z or "refused"
+            end
+            local before = core.info().plans
+            local direct = f()
+            assert(direct == "refused" or core.info().plans == before)
+            assert(planned(f) == direct, ("%s of %s over %s"):format(name, x:type(),
+              table.concat(dim, ",")))
+          end
+        end
+      end
+    end
+  end)
+
   it("draws what a plan draws", function()
     local function draw()
       mrt.seed(11)
