@@ -149,7 +149,7 @@ static void name_caller(lua_State *L, const mrt_binding *m, mrt_status status,
                         int user) {
   static const char told[] = {
     [MRT_ESHAPE] = 1, [MRT_EDTYPE] = 1,  [MRT_EVALUE] = 1, [MRT_EGRAD] = 1,
-    [MRT_ESTATE] = 1, [MRT_EBUDGET] = 1, [MRT_ENOMEM] = 1, [MRT_EDEVICE] = 1
+    [MRT_ESTATE] = 1, [MRT_EBUDGET] = 1, [MRT_ENOMEM] = 1
   };
   if ((size_t)status >= sizeof told || !told[status]) return;
   lua_Debug ar;

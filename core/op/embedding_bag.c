@@ -170,5 +170,5 @@ const mrt_op mrt_op_embedding_bag_grad = {
   .flops = grad_flops,
   .width = MRT_WIDE,
   .narrow_inputs = 1,
-  .traits = MRT_LIBRARY,
+  .traits = MRT_LIBRARY | MRT_CLAMPS,
 };

@@ -185,5 +185,5 @@ const mrt_op mrt_op_embedding_grad = {
   .flops = embedding_grad_flops,
   .width = MRT_WIDE,
   .narrow_inputs = 2,
-  .traits = MRT_LIBRARY,
+  .traits = MRT_LIBRARY | MRT_CLAMPS,
 };

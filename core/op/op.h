@@ -56,10 +56,11 @@ typedef enum mrt_trait {
      moved past another, computed again only by REPEATS.  Its options begin as
      mrt_meeting (op/collective.h). */
   MRT_COLLECTIVE = 65536,
-  MRT_REPEATS = 131072,  /* a collective that may be computed again */
-  MRT_PAIR = 262144,     /* a collective of two ranks only */
-  MRT_LIBRARY = 524288,  /* for gradients and layers: no function of users */
-  MRT_OF_REALS = 1 << 20 /* pointwise: who applies it makes f32 of integers */
+  MRT_REPEATS = 131072,   /* a collective that may be computed again */
+  MRT_PAIR = 262144,      /* a collective of two ranks only */
+  MRT_LIBRARY = 524288,   /* for gradients and layers: no function of users */
+  MRT_OF_REALS = 1 << 20, /* pointwise: who applies it makes f32 of integers */
+  MRT_CLAMPS = 1 << 21 /* relies on a lookup of its ids: rewrite/check_ids.c */
 } mrt_trait;
 
 /* How it behaves in narrow precision. */

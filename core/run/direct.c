@@ -188,7 +188,8 @@ static bool add_operand(mrt_few_step *s, mrt_tensor *t) {
 static bool compute_row(mrt_few *d, mrt_tensor *t) {
   mrt_expr *x = t->expr;
   mrt_few_step s = { .d = d, .x = x };
-  bool done = x->nin <= MRT_FEW_INPUTS && x->nout <= MRT_FEW_OUTPUTS;
+  bool done = x->nin <= MRT_FEW_INPUTS && x->nout <= MRT_FEW_OUTPUTS &&
+              !(x->op->traits & MRT_CLAMPS);
   for (int i = 0; i < x->nin && done; i++) done = add_operand(&s, x->in[i]);
   done = done && mrt_few_run(&s, x->op, x->options, t);
   mrt_few_let_go(&s);
