@@ -180,6 +180,11 @@ describe("a matrix without an answer", function()
       local e = linalg.matrix_exp(x):sum():item()
       assert.is_true(e ~= e)
     end
+    for n = 1, 9 do
+      local one, all = mrt.eye(n), mrt.full({ n, n }, 0 / 0)
+      one[{ n, 1 }] = 0 / 0
+      assert.is_true(linalg.inv(mrt.stack { one, all }):isnan():all():item())
+    end
   end)
 
   it("has a determinant and a gradient of it", function()

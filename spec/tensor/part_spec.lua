@@ -153,4 +153,18 @@ describe("a part of a tensor", function()
     assert.are.same({ 2, 1, 1 }, outside:totable())
     assert.are.same({ 1, 1, 1 }, mrt.grad(outside:sum(), outside):totable())
   end)
+
+  it("leaves the tensor as it was where an id is out of range", function()
+    local bad = mrt.tensor({ 1, 9 }, "i64")
+    for _, make in ipairs { mrt.eval, mrt.variable } do
+      local x = make(mrt.arange(12):reshape(4, 3))
+      local before = x:bytes()
+      for _, key in ipairs { bad, { bad }, { {}, bad }, { 2, bad } } do
+        local ok, err = pcall(function() x[key] = 1 end)
+        assert.is_false(ok)
+        assert.matches("part_spec.lua:%d+: .*index 9", tostring(err))
+        assert.equal(before, x:bytes())
+      end
+    end
+  end)
 end)

@@ -107,13 +107,24 @@ static size_t inverse_scratch(const mrt_call *c) {
   return (size_t)mrt_batch_parts(c) * inverse_room(mrt_rows_int(&c->in[0]));
 }
 
-/* The inverse of A^T is that of A, transposed too. */
+static bool has_nan(const real *m, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (m[i] != m[i]) return true;
+  return false;
+}
+
+/* The inverse of A^T is that of A, transposed too.  That of what has a NaN is
+ * NaN everywhere; LAPACK may leave zeros of a triangle. */
 static bool inverse_each(const mrt_call *c, int64_t i, char *room) {
   int n = mrt_rows_int(&c->in[0]), info = 0, lwork = inverse_work(n);
   real *y = mrt_matrix(&c->out[0], i, 2);
   if (n == 0) return true;
   int *swaps = mrt_take(&room, n, sizeof(int));
   real *work = mrt_take(&room, lwork, sizeof(real));
+  if (has_nan(mrt_matrix(&c->in[0], i, 2), (int64_t)n * n)) {
+    mrt_fill(y, (int64_t)n * n, (real)NAN);
+    return true;
+  }
   copy_reals(y, mrt_matrix(&c->in[0], i, 2), (int64_t)n * n);
   mrt_getrf(&n, &n, y, &n, swaps, &info);
   if (!info) mrt_getri(&n, y, &n, swaps, work, &lwork, &info);

@@ -329,6 +329,15 @@ local function written(who, x, key, v, add)
     or write_part(who, x, entries, v, add)
 end
 
+-- Ids are looked at where they are used: what they name may not be there.
+local function has_ids(key)
+  if core.is_tensor(key) then return key:get_dtype() ~= "bool" end
+  for _, one in ipairs(type(key) == "table" and key or {}) do
+    if core.is_tensor(one) and one:get_dtype() ~= "bool" then return true end
+  end
+  return false
+end
+
 --- x[key] = v: x is a variable that is assigned, or a handle that gets another value.
 ---@param x mrt.Tensor
 ---@param key integer|mrt.Tensor|table
@@ -341,6 +350,7 @@ function part.set(x, key, v)
     return
   end
   if core.is_variable(y) or rawequal(y, v) then y = op.reshape(y, y:get_shape()) end
+  if has_ids(key) and not core.tracing() then core.eval { y } end -- a bad id leaves x as it was
   core.rebind(x, y)
   part.written[x] = true
 end
