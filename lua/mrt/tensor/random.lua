@@ -126,6 +126,15 @@ function drawn.normal(mean, std, size, o)
   return op.add(op.mul(make.randn(shape, { dtype = dtype }), deviation), mean)
 end
 
+-- What is there is looked at; what is still to be computed counts as clamped to [0, 1].
+local function want_probabilities(who, x)
+  if core.tracing() or not core.is_computed(x) then return end
+  local fit = op.all(op.logical_and(op.ge(x, 0), op.le(x, 1)))
+  if not fit:item() then
+    refuse(who, "%s with elements that are not in [0, 1]", x:type())
+  end
+end
+
 --- 1 with the probability that each element of x is, else 0; of x's dtype.
 ---@param x mrt.Tensor  floats in [0, 1]
 ---@param p? number     this one for all, instead
@@ -134,10 +143,12 @@ function drawn.bernoulli(x, p)
   local who <const> = "bernoulli"
   p = read(who, { "p" }, p).p
   argument.tensor(who, "the first", x)
-  if p ~= nil and (type(p) ~= "number" or p < 0 or p > 1) then
+  if p ~= nil and (type(p) ~= "number" or not (p >= 0 and p <= 1)) then
     refuse(who, "p %s, 0 to 1 wanted", show(p))
   elseif p == nil and not infos[x:get_dtype()].floating then
     core.fail("dtype", who, x:type() .. ", floats wanted")
+  elseif p == nil then
+    want_probabilities(who, x)
   end
   local wide = x:get_dtype() == "f64" and "f64" or "f32"
   local u = op.rand { shape = x:get_shape(), dtype = wide }
