@@ -73,8 +73,8 @@ describe("a draw", function()
     assert.error_matches(function() mrt.multinomial(mrt.ones(3), 0) end, "positive integer")
     assert.error_matches(function() mrt.randperm(-1) end, "0 or more")
     assert.error_matches(function() mrt.bernoulli(mrt.ones(2), 1.5) end, "0 to 1")
-    for _, bad in ipairs { 1.5, -0.5, 0 / 0 } do
-      assert.error_matches(function() mrt.bernoulli(mrt.tensor { 0.5, bad }) end, "not in %[0, 1%]")
+    for _, p in ipairs { 1.5, -0.5, 0 / 0 } do
+      assert.error_matches(function() mrt.bernoulli(mrt.tensor { 0.5, p }) end, "not in %[0, 1%]")
     end
     assert.error_matches(function() mrt.normal(0, -1, { 2 }) end, "0 or more")
   end)
