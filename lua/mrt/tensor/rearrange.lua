@@ -138,15 +138,19 @@ function Tensor.broadcast_to(x, ...)
   return op.expand(x, list_of("broadcast_to", "size", ...))
 end
 
--- Copies side by side, a dimension at a time: where views would have too many.
-local function joined_copies(x, repeats, shape)
+-- A dimension at a time: where views would have too many.
+local function tiled_in_turn(x, repeats, shape)
+  local behind = x:numel() -- elements of this dimension and those behind it, in one of `ahead`
+  local ahead = 1
   for d, n in ipairs(repeats) do
-    local copies = {}
-    if n == 0 then return dims.constant(x, 0, shape) end
-    for i = 1, n do copies[i] = x end
-    if n > 1 then x = op.cat(copies, d) end
+    if n ~= 1 then
+      x = op.copy(op.expand(op.reshape(x, { ahead, 1, behind }), { ahead, n, behind }))
+    end
+    local size = n > 0 and shape[d] // n or 1
+    behind, ahead = size > 0 and behind // size or 0, ahead * shape[d]
+    if x:numel() == 0 then return dims.constant(x, 0, shape) end
   end
-  return x
+  return op.reshape(x, shape)
 end
 
 -- x so often along each of its dimensions, as many as there are repeats.
@@ -161,7 +165,7 @@ local function tiled(x, repeats)
     end
     narrow[#narrow + 1], wide[#wide + 1] = size, size == 1 and n or size
   end
-  if #wide > 8 then return joined_copies(op.reshape(x, sizes), repeats, shape) end
+  if #wide > 8 then return tiled_in_turn(x, repeats, shape) end
   return op.reshape(op.copy(op.expand(op.reshape(x, narrow), wide)), shape)
 end
 
