@@ -8,7 +8,14 @@ local calls = "at 10^3 elements calls are counted: %s"
 local function composed(n) return calls:format(n .. " operators here, one kernel there") end
 
 return {
-  addcdiv = composed "two or three", addcmul = composed "two or three",
+  addcdiv = composed "two or three" .. "; of many elements, the quotient goes through a "
+    .. "buffer in the first cache",
+  addcmul = composed "two or three" .. "; of many elements, the product goes through a "
+    .. "buffer in the first cache",
+  bmm = calls:format "a product is prepared for any size",
+  dot = composed "a product and a sum,",
+  min = "value and position, which are two operators and two passes",
+  norm = "squares go through a buffer in the first cache, short rows some at a time",
   dist = composed "three", einsum = calls:format "subscripts are read in Lua",
   equal = calls:format "two operators and an item; of many elements, the first 4096 are compared "
     .. "before the rest, there one by one",
@@ -21,14 +28,22 @@ return {
   logical_or = composed "three (truth of each, then both)",
   logical_xor = composed "three (truth of each, then both)",
   masked_scatter = composed "a count, a sum, a gather and a choice,",
-  outer = composed "two views and a product,",
+  outer = composed "two views and a product," .. "; of many elements, both vectors are "
+    .. "gathered row by row before they are multiplied",
   renorm = composed "a dozen", searchsorted = calls:format "arguments are checked in Lua",
   std_mean = calls:format "two results asked for together are a plan",
   var_mean = calls:format "two results asked for together are a plan",
-  aminmax = calls:format "two results asked for together are a plan",
+  aminmax = "two results asked for together are a plan; the largest and the smallest are found "
+    .. "in two passes",
   bincount = calls:format "the largest id is read before the result has a shape",
   mvlgamma = composed "lgamma of p terms and a sum,",
-  ["Tensor.repeat"] = composed "an expansion, a copy and a reshape,",
+  ["Tensor.repeat"] = composed "an expansion, a copy and a reshape,"
+    .. "; of many elements, rows are copied one by one",
+  ["linalg.vector_norm"] = calls:format "options are read in Lua" .. "; of many elements, "
+    .. "squares go through a buffer in the first cache",
+  ["nn.functional.embedding_bag"] = "bags of few short rows: the work of a bag is its bounds",
+  ["nn.functional.glu"] = "its halves are gathered into buffers before they are computed",
+  ["nn.functional.normalize"] = composed "a norm, a maximum and a quotient,",
   tile = composed "an expansion, a copy and a reshape,",
   ["nn.functional.one_hot"] = composed "two",
   ["nn.functional.cross_entropy"] = calls:format "losses of rows, then their mean",
