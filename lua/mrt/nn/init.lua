@@ -81,6 +81,7 @@ local nn = {
   GPT = require "mrt.nn.gpt",
   gpt2 = require "mrt.nn.gpt2",
   Llama = require "mrt.nn.llama",
+  Decoder = require "mrt.nn.decoder",
   ResNet = require "mrt.nn.resnet",
   VGG = require "mrt.nn.vgg",
   UNet = require "mrt.nn.unet",
@@ -88,6 +89,7 @@ local nn = {
   generate = require "mrt.nn.generate",
   quantize = require "mrt.nn.quantize",
   lora = require "mrt.nn.lora",
+  load = require "mrt.pretrained".load,
 }
 
 -- Functions, and the same as layers.

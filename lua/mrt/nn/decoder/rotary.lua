@@ -1,0 +1,141 @@
+--- rotary.lua -- rotary positions: frequencies of each kind of scaling
+---
+--- Su et al. 2021 (arXiv:2104.09864); linear: Chen et al. (arXiv:2306.15595); yarn and
+--- dynamic: Peng et al. (arXiv:2309.00071); longrope: Ding et al. (arXiv:2402.13753).
+--- Published models were trained with frequencies that are rounded to f32 at each step
+--- of their formula, and an angle is a frequency times a position: at position 100,000
+--- one that is rounded otherwise is 0.006 off.  So steps are rounded here as they are
+--- there.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+
+local rotary = {}
+
+local function f32(x) return (string.unpack("f", string.pack("f", x))) end
+
+-- base^(2 i / width) of each pair.
+local function wavelengths(base, width)
+  local list = {}
+  for i = 0, width // 2 - 1 do list[i + 1] = f32(f32(base) ^ f32(2 * i / width)) end
+  return list
+end
+
+local function inverse(list, factor)
+  local out = {}
+  for i, x in ipairs(list) do out[i] = f32(1 / (factor and f32(factor * x) or x)) end
+  return out
+end
+
+local function linear(o)
+  local list = inverse(wavelengths(o.base, o.width))
+  for i, x in ipairs(list) do list[i] = f32(x / o.scaling.factor) end
+  return list, 1
+end
+
+-- A base that grows with the length, beyond the context that the model had.
+local function dynamic(o, length)
+  local s, base = o.scaling, o.base
+  length = math.max(length, s.original)
+  local ratio = s.factor * length / s.original - (s.factor - 1)
+  base = base * ratio ^ (o.width / (o.width - 2))
+  return inverse(wavelengths(base, o.width)), 1
+end
+
+local function llama3(o)
+  local s, list = o.scaling, inverse(wavelengths(o.base, o.width))
+  local longest, shortest = s.original / s.low, s.original / s.high
+  for i, x in ipairs(list) do
+    local wavelength = f32(2 * math.pi / x)
+    if wavelength > longest then
+      list[i] = f32(x / s.factor)
+    elseif wavelength >= shortest then
+      local smooth = f32(f32(f32(s.original / wavelength) - s.low) / (s.high - s.low))
+      list[i] = f32(f32(f32(f32(1 - smooth) * x) / s.factor) + f32(smooth * x))
+    end
+  end
+  return list, 1
+end
+
+-- The pair that makes so many turns within the original context.
+local function pair_of(turns, o)
+  return o.width * math.log(o.scaling.original / (turns * 2 * math.pi)) / (2 * math.log(o.base))
+end
+
+local function yarn(o)
+  local s, waves = o.scaling, wavelengths(o.base, o.width)
+  local low, high = pair_of(s.fast or 32, o), pair_of(s.slow or 1, o)
+  if s.truncate then low, high = math.floor(low), math.ceil(high) end
+  low, high = math.max(low, 0), math.min(high, o.width - 1)
+  if low == high then high = high + 0.001 end
+  local own, divided = inverse(waves), inverse(waves, s.factor)
+  local list = {}
+  for i = 1, #waves do
+    local ramp = math.min(math.max(f32(f32(i - 1 - low) / (high - low)), 0), 1)
+    local keep = f32(1 - ramp)
+    list[i] = f32(f32(divided[i] * f32(1 - keep)) + f32(own[i] * keep))
+  end
+  local factor = s.factor <= 1 and 1 or 0.1 * math.log(s.factor) + 1
+  return list, s.attention_factor or factor
+end
+
+local function longrope(o, length, context)
+  local s, waves, list = o.scaling, wavelengths(o.base, o.width), {}
+  local factors = length > s.original and s.long or s.short
+  for i, x in ipairs(waves) do list[i] = f32(1 / f32(f32(factors[i]) * x)) end
+  local ratio = s.factor or context / s.original
+  local factor = ratio <= 1 and 1 or math.sqrt(1 + math.log(ratio) / math.log(s.original))
+  return list, s.attention_factor or factor
+end
+
+local kinds = { linear = linear, dynamic = dynamic, llama3 = llama3, yarn = yarn,
+  longrope = longrope }
+
+--- The angle of each pair at position 1, and the factor of all cosines and sines.
+---@param o mrt.nn.Rope     complete
+---@param length integer    of the sequence: dynamic and longrope depend on it
+---@param context integer   of the model
+---@return number[] frequencies  width / 2, each an f32
+---@return number factor
+function rotary.frequencies(o, length, context)
+  if o.scaling then return kinds[o.scaling.kind](o, length, context) end
+  return inverse(wavelengths(o.base, o.width)), 1
+end
+
+---@class mrt.nn.decoder.Turn
+---@field frequencies mrt.Tensor  f32 `[width / 2]`
+---@field positions mrt.Tensor    i32 `[T]` or `[B,T]`
+---@field width integer
+---@field interleaved boolean
+---@field scale number
+
+--- What turns queries and keys at these positions.
+---@param o mrt.nn.Rope
+---@param positions mrt.Tensor  i32 `[T]` or `[B,T]`
+---@param length integer
+---@param context integer
+---@return mrt.nn.decoder.Turn
+function rotary.turn(o, positions, length, context)
+  local list, scale = rotary.frequencies(o, length, context)
+  return { frequencies = mrt.tensor(list, "f32"), positions = positions, width = o.width,
+    interleaved = o.interleaved, scale = scale }
+end
+
+-- x [B,T,H,D] turned, by plain operators.
+function rotary.apply(x, turn)
+  local half = turn.width // 2
+  local p = turn.positions:to "f32"
+  local angles = p:unsqueeze(-1) * turn.frequencies
+  local wide = x:get_dtype() == "f64" and "f64" or "f32"
+  local c, s = angles:cos() * turn.scale, angles:sin() * turn.scale
+  c, s = c:unsqueeze(-2):to(wide), s:unsqueeze(-2):to(wide)
+  if turn.interleaved then core.fail("value", "rope", "interleaved") end
+  local a, b = x:slice(4, 1, half):to(wide), x:slice(4, half + 1, 2 * half):to(wide)
+  local parts = { a * c - b * s, a * s + b * c }
+  if turn.width < x:size(4) then parts[3] = x:slice(4, turn.width + 1, x:size(4)):to(wide) end
+  return mrt.cat(parts, 4):to(x:get_dtype())
+end
+
+return rotary

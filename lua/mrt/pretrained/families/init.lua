@@ -1,0 +1,48 @@
+--- families -- the families of models that are known, by model_type: a file each, or one
+--- for those that are nearly alike
+---
+--- A family is a row:
+---
+---     model_type, architectures   as config.json has them
+---     prefix      what names of the base model begin with, in files of the whole
+---     options     of a config (config.lua), the options of nn.Decoder
+---     config      of complete options, the fields of config.json that say them
+---     names       {ours, theirs, how...}, of modules or weights: `weights.lua`
+---
+--- SPDX-License-Identifier: MIT
+
+---@class mrt.pretrained.Family
+---@field model_type string
+---@field architectures string[]
+---@field prefix string
+---@field options fun(c: mrt.pretrained.Config): table
+---@field config fun(o: table): table
+---@field names table[]
+---@field make? fun(options: table): mrt.nn.Module  default nn.Decoder
+
+local families = {}
+
+--- The file of each model_type, and the row's name there.
+local files = {
+  llama = { "llama", "family" }, mistral = { "mistral", "family" },
+  qwen2 = { "qwen", "qwen2" }, qwen3 = { "qwen", "qwen3" },
+}
+
+--- The family of a model_type.
+---@param model_type string
+---@return mrt.pretrained.Family?
+function families.find(model_type)
+  local place = files[model_type]
+  return place and require("mrt.pretrained.families." .. place[1])[place[2]]
+end
+
+--- All model_types, in order.
+---@return string[]
+function families.known()
+  local list = {}
+  for name in pairs(files) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+return families

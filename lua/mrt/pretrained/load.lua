@@ -1,0 +1,183 @@
+--- load.lua -- a model from a folder that another program wrote
+---
+--- The config says what the model is; then the names, dtypes and shapes of all tensors
+--- are compared with it, and everything that does not fit is said at once; then the
+--- tensors are read one by one, each into its place: beside the model there is one
+--- tensor at a time.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+local configs = require "mrt.pretrained.config"
+local Decoder = require "mrt.nn.decoder"
+local families = require "mrt.pretrained.families"
+local folder = require "mrt.pretrained.folder"
+local options = require "mrt.util.options"
+local weights = require "mrt.pretrained.weights"
+
+local MOST <const> = 40 -- problems that one message lists
+
+---@class mrt.nn.LoadOptions
+---@field dtype? "f32"|"bf16"|"f16"  of all weights; default: as the file has each
+---@field context? integer           shorter than the config's
+---@field ignore? string[]           keys of config.json to pass over
+
+local function described(problems)
+  local n = #problems
+  if n > MOST then
+    problems = table.move(problems, 1, MOST, 1, {})
+    problems[MOST + 1] = ("and %d more"):format(n - MOST)
+  end
+  return table.concat(problems, "\n  ")
+end
+
+-- ---- names and shapes --------------------------------------------------------
+
+-- The name under which a file has a tensor: names of a base model lack the prefix.
+local function name_in(file, theirs, prefix)
+  if file:info(theirs) then return theirs end
+  local short = theirs
+  if prefix and theirs:sub(1, #prefix) == prefix then
+    for part in prefix:gmatch "[^%.]+%." do
+      short = short:sub(#part + 1)
+      if file:info(short) then return short end
+    end
+  end
+end
+
+-- Tensors that are no weights.
+local idle = { "rotary_emb%.inv_freq$", "attn%.bias$", "attn%.masked_bias$", "attention%.bias$",
+  "attention%.masked_bias$" }
+local heads = { "^lm_head%.weight$", "^embed_out%.weight$" }
+
+-- Is it no weight, or a repetition of one?
+local function is_idle(name, model)
+  for _, pattern in ipairs(idle) do
+    if name:find(pattern) then return true end
+  end
+  for _, pattern in ipairs(model.options.tie and heads or {}) do
+    if name:find(pattern) then return true end
+  end
+  return false
+end
+
+local function shape_text(dims) return "[" .. table.concat(dims, ",") .. "]" end
+
+local floats = { f32 = true, f16 = true, bf16 = true, f64 = true }
+
+-- Where each place's tensor is in the file; all that does not fit.
+local function compare(file, model, places, family)
+  local names, used, problems = {}, {}, {}
+  for _, place in ipairs(places) do
+    local name = name_in(file, place.theirs, family.prefix)
+    if not name then
+      problems[#problems + 1] = place.theirs .. " is missing"
+    else
+      local info = file:info(name)
+      local wanted, got = shape_text(weights.shape(place)), shape_text(info.shape)
+      names[place], used[name] = name, true
+      if wanted ~= got then
+        problems[#problems + 1] = ("%s is %s, %s wanted"):format(name, got, wanted)
+      elseif not floats[info.dtype or ""] then
+        problems[#problems + 1] = ("%s is of %s, a float wanted"):format(name, info.stored)
+      end
+    end
+  end
+  for _, name in ipairs(file.names) do
+    if not used[name] and not is_idle(name, model) then
+      problems[#problems + 1] = name .. " has no place in the model"
+    end
+  end
+  return names, problems
+end
+
+-- ---- numbers -----------------------------------------------------------------
+
+-- Put a tensor in a variable's place, as a variable of its own.
+local function put(part, x, dtype)
+  x = x:to(dtype or x:get_dtype())
+  local variable = mrt.parameter(x)
+  mrt.eval(variable)
+  rawset(part.owner, part.key, variable)
+  return x
+end
+
+local function read_all(file, model, places, names, dtype)
+  for _, place in ipairs(places) do
+    local x, message, code = file:read(names[place])
+    if not x then return nil, message, code end
+    local stored = x:get_dtype() ~= "f64" and x:get_dtype() or "f32"
+    for i, part in ipairs(weights.take(place, x, model)) do
+      local made = put(place.parts[i], part, dtype or stored)
+      if made ~= x then made:free() end
+    end
+    x:free()
+  end
+  return model
+end
+
+-- ---- the whole ---------------------------------------------------------------
+
+local function family_of(path, config)
+  local kind = config.model_type
+  local family = type(kind) == "string" and families.find(kind)
+  if family then return family end
+  return nil, ("%s/config.json: model_type %s; known are %s"):format(path, options.show(kind),
+    table.concat(families.known(), ", ")), "data"
+end
+
+local function options_of(path, config, family, o)
+  local given, message = configs.read(family, config, o.ignore)
+  if not given then return nil, ("%s/config.json: %s"):format(path, message), "data" end
+  if o.context then
+    if o.context > given.context then
+      core.fail("value", "load", ("context %d, at most the config's %d wanted"):format(o.context,
+        given.context))
+    end
+    given.short = o.context
+  end
+  return given
+end
+
+-- The model, its weights not yet read.
+local function build(path, family, given)
+  local short = given.short
+  given.short = nil
+  local ok, model = pcall(family.make or Decoder, given)
+  if not ok then
+    local why = type(model) == "table" and model.message or tostring(model)
+    return nil, ("%s/config.json: %s"):format(path, why), "data"
+  end
+  return model, short
+end
+
+--- Load a folder: see nn.load.
+---@param path string
+---@param given? mrt.nn.LoadOptions
+return function(path, given)
+  local o = options.read("load", given, { dtype = options.of "string",
+    context = options.of "size", ignore = options.of "table" })
+  local config, message, code = folder.json(path .. "/config.json")
+  if not config then return nil, message, code end
+  local family, settings
+  family, message, code = family_of(path, config)
+  if not family then return nil, message, code end
+  settings, message, code = options_of(path, config, family, o)
+  if not settings then return nil, message, code end
+  local opened <close>, why, kind = folder.open(path)
+  if not opened then return nil, why, kind end
+  local model, short
+  model, short, code = build(path, family, settings)
+  if not model then return nil, short, code end
+  local places = weights.places(model, family)
+  local names, problems = compare(opened, model, places, family)
+  if #problems > 0 then return nil, ("%s:\n  %s"):format(path, described(problems)), "data" end
+  model, message, code = read_all(opened, model, places, names, o.dtype)
+  if not model then return nil, message, code end
+  if short then rawset(model, "context", short) end
+  rawset(model, "config", config)
+  rawset(model, "family", family.model_type)
+  rawset(model, "folder", path)
+  return model
+end

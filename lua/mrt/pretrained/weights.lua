@@ -1,0 +1,127 @@
+--- weights.lua -- which tensor of a file is which of ours
+---
+--- An entry of a family's names is `{ours, theirs}`: a module or a weight of ours, and
+--- of theirs; `#` stands for the layer, which counts from 1 here and from 0 there.  What
+--- stands behind the name ("weight", "bias") is the same in both.  An entry may say
+---
+---     {{"q", "k", "v"}, "qkv"}   theirs holds the rows of several of ours
+---     turn = true      their matrix is [inputs, outputs]
+---     heads = true     those rows lie by head: q, k, v of head 1, q, k, v of head 2, ...
+---     each = "*"       ours is one tensor of theirs for each expert, `*` in their name
+---
+--- SPDX-License-Identifier: MIT
+
+local weights = {}
+
+-- "blocks.#.norm1" -> a pattern that gives the layer, and what is behind the name.
+local function pattern_of(ours)
+  local escaped = ours:gsub("[%.%-]", "%%%0"):gsub("#", "(%%d+)")
+  return "^" .. escaped .. "(.*)$", ours:find("#", 1, true) ~= nil
+end
+
+-- The place of our name among an entry's; the layer; what is behind.
+local function match(entry, name)
+  local list = type(entry[1]) == "table" and entry[1] or { entry[1] }
+  for part, ours in ipairs(list) do
+    local pattern, layered = pattern_of(ours)
+    local a, b = name:match(pattern)
+    local rest = layered and b or a
+    if rest and (rest == "" or rest:sub(1, 1) == ".") then
+      return part, layered and tonumber(a) or nil, rest
+    end
+  end
+end
+
+local function their_name(entry, layer, rest)
+  local name = entry[2]
+  if layer then name = name:gsub("#", tostring(layer - 1)) end
+  return name .. rest
+end
+
+---@class mrt.pretrained.Place  a tensor of theirs, and what of ours it holds
+---@field theirs string
+---@field entry table
+---@field parts {name: string, variable: mrt.Tensor, owner: table, key: string}[]
+
+-- Name -> variable, owner, key, of a model.
+local function variables_of(model)
+  local owners = {}
+  for path, module in model:modules() do
+    for _, field in ipairs(module._fields) do
+      owners[path == "" and field or path .. "." .. field] = { module, field }
+    end
+  end
+  local list = {}
+  for name, variable in model:named_parameters() do
+    local at = owners[name]
+    list[#list + 1] = { name = name, variable = variable, owner = at and at[1], key = at and at[2] }
+  end
+  return list
+end
+
+--- The tensors of a file that a model is made of, in the order of our names.
+---@param model mrt.nn.Module
+---@param family mrt.pretrained.Family
+---@return mrt.pretrained.Place[]
+---@return string[] strange  names of ours for which the family has none
+function weights.places(model, family)
+  local list, by_name, strange = {}, {}, {}
+  for _, variable in ipairs(variables_of(model)) do
+    local found = false
+    for _, entry in ipairs(family.names) do
+      local part, layer, rest = match(entry, variable.name)
+      if part then
+        local theirs = their_name(entry, layer, rest)
+        local place = by_name[theirs]
+        if not place then
+          place = { theirs = theirs, entry = entry, parts = {} }
+          list[#list + 1], by_name[theirs] = place, place
+        end
+        place.parts[part], found = variable, true
+        break
+      end
+    end
+    if not found then strange[#strange + 1] = variable.name end
+  end
+  return list, strange
+end
+
+--- The shape that their tensor has.
+---@param place mrt.pretrained.Place
+---@return integer[]
+function weights.shape(place)
+  local dims = place.parts[1].variable:size()
+  for i = 2, #place.parts do dims[1] = dims[1] + place.parts[i].variable:size(1) end
+  if place.entry.turn and #dims == 2 then dims[1], dims[2] = dims[2], dims[1] end
+  if place.entry.each then table.remove(dims, 1) end
+  return dims
+end
+
+-- [heads, parts, W, ...] -> [parts, heads, W, ...], or back.
+local function regroup(x, first, second)
+  local dims = x:size()
+  local rest, order = { table.unpack(dims, 2) }, { 2, 1, 3 }
+  local y = x:reshape(first, second, dims[1] // (first * second), table.unpack(rest))
+  for i = 1, #rest do order[#order + 1] = 3 + i end
+  return y:permute(order):reshape(dims)
+end
+
+--- Their tensor as ours, one for each part of the place.
+---@param place mrt.pretrained.Place
+---@param x mrt.Tensor
+---@param model mrt.nn.Module
+---@return mrt.Tensor[]
+function weights.take(place, x, model)
+  local entry, out, first = place.entry, {}, 1
+  if entry.turn and x:dim() == 2 then x = x:t() end
+  if #place.parts == 1 then return { x } end
+  if entry.heads then x = regroup(x, model.options.heads, #place.parts) end
+  for i, part in ipairs(place.parts) do
+    local rows = part.variable:size(1)
+    out[i] = x:slice(1, first, first + rows - 1)
+    first = first + rows
+  end
+  return out
+end
+
+return weights
