@@ -122,6 +122,24 @@ local function accumulate(ins, o)
   end)
 end
 
+-- var[b][start[b] + t] = x[b][t], rows of all that follows.
+local function write_rows(ins)
+  local var, x, start = ins[1], ins[2], ins[3]
+  local B, S, T = var.dims[1], var.dims[2], x.dims[2]
+  local out = { dims = var.dims, data = { table.unpack(var.data) } }
+  local width = B * S > 0 and #var.data // (B * S) or 0
+  for b = 0, B - 1 do
+    for t = 0, T - 1 do
+      local row = start.data[b + 1] + t
+      if row >= 0 and row < S then
+        local from = (b * T + t) * width
+        table.move(x.data, from + 1, from + width, (b * S + row) * width + 1, out.data)
+      end
+    end
+  end
+  return { out }
+end
+
 local function number(x)
   return { dims = {}, values = { x } }
 end
@@ -283,4 +301,22 @@ return {
         code = "dtype", match = "largest of i64" },
     },
     oracle = accumulate, grad = false },
+  { op = "write_rows", updates = true,
+    cases = {
+      { inputs = { { dims = { 2, 5, 3, 4 } }, { dims = { 2, 2, 3, 4 } },
+        { dims = { 2 }, dtype = "i32", values = { 3, 0 } } } },
+      { inputs = { { dims = { 3, 4, 300 } }, { dims = { 3, 3, 300 } },
+        { dims = { 3 }, dtype = "i64", values = { -1, 2, 9 } } } },
+      { inputs = { { dims = { 2, 4 } }, { dims = { 2, 1 } },
+        { dims = { 2 }, dtype = "u8", values = { 1, 3 } } } },
+      { inputs = { { dims = { 1, 6, 2 }, dtype = "i32", integer = 9 },
+        { dims = { 1, 3, 2 }, dtype = "i32", integer = 9 },
+        { dims = { 1 }, dtype = "i32", values = { 2 } } } },
+      { inputs = { { dims = { 1, 0, 2 } }, { dims = { 1, 3, 2 } },
+        { dims = { 1 }, dtype = "i32", values = { 0 } } } },
+    },
+    bad = {
+      { inputs = { x, { dims = { 3, 2 } }, one }, code = "dtype", match = "i64" },
+    },
+    oracle = write_rows, grad = false },
 }
