@@ -3,6 +3,7 @@
 ---   options.lua    what it is made of, as data
 ---   block.lua      a layer: attention.lua and mlp.lua, with norms (norm.lua) around
 ---   rotary.lua     frequencies of rotary positions
+---   cache.lua      keys and values of the tokens before
 ---
 --- GPT-2, Llama, Mistral, Qwen, Gemma, Phi, OLMo, GPT-NeoX and OPT differ in where a norm
 --- stands, which biases there are, how positions come in, and numbers: each such choice
@@ -16,6 +17,7 @@ local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
 local Embedding = require "mrt.nn.embedding"
 local Block = require "mrt.nn.decoder.block"
+local Cache = require "mrt.nn.decoder.cache"
 local initial = require "mrt.nn.initial"
 local loss = require "mrt.nn.loss"
 local norm = require "mrt.nn.decoder.norm"
@@ -172,6 +174,17 @@ end
 ---@return mrt.Tensor logits `[B,T,vocab]`
 function Decoder:forward(tokens, at)
   return self:logits(self:features(tokens, at))
+end
+
+--- Keys and values for so many samples and tokens, empty: for the option `cache` of
+--- `features`.
+---@param given? mrt.nn.decoder.CacheOptions  length: default `context`; dtype: default that
+---  of the weights
+---@return mrt.nn.decoder.Cache
+function Decoder:cache(given)
+  local o, layers = self.options, {}
+  for i = 1, o.layers do layers[i] = { heads = o.kv_heads, width = o.head_dim } end
+  return Cache.beside(self, layers, given)
 end
 
 ---@class mrt.nn.DecoderLossOptions: mrt.LinearCrossEntropyOptions

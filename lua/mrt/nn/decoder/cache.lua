@@ -1,0 +1,125 @@
+--- cache.lua -- keys and values of the tokens that a decoder has read
+---
+--- Each layer has two variables, `[batch, length, heads, width]`.  A step writes the
+--- rows of its tokens where they lie (the operator write_rows), nothing else moves,
+--- and attention reads no key behind a token's own position: what is not filled yet
+--- costs nothing, nor does what lies before a window.  The bytes are known before
+--- anything runs, and are part of the plan of every step that reads them.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+local options = require "mrt.util.options"
+
+---@class mrt.nn.decoder.CacheLayer
+---@field heads integer   of keys
+---@field width integer   of a key
+---@field values? integer  width of a value; default that of a key
+
+---@class mrt.nn.decoder.CacheOptions
+---@field batch? integer   samples; default 1
+---@field length? integer  tokens of each sample; default as the model says
+---@field dtype? mrt.DType  "f32", "bf16" or "f16"; default as the model says
+
+--- Keys and values of each layer.
+---@class mrt.nn.decoder.Cache
+---@field batch integer
+---@field length integer
+---@field dtype mrt.DType
+---@field layers {keys: mrt.Tensor, values: mrt.Tensor}[]
+local Cache = {}
+Cache.__index = Cache
+Cache.__name = "mrt.nn.decoder.Cache"
+
+local dtypes = { f32 = true, bf16 = true, f16 = true }
+
+local function zeros(o, heads, width, name)
+  local x = mrt.variable(mrt.zeros({ o.batch, o.length, heads, width }, { dtype = o.dtype }))
+  x.name = name
+  return x
+end
+
+--- Make an empty cache; no byte is taken before a step needs it.
+---@param layers mrt.nn.decoder.CacheLayer[]
+---@param given mrt.nn.decoder.CacheOptions
+---@return mrt.nn.decoder.Cache
+function Cache.new(layers, given)
+  local o = options.read("cache", given, { batch = 1, length = options.want "size",
+    dtype = "f32" })
+  options.size("cache", "batch", o.batch)
+  if not dtypes[o.dtype] then
+    core.fail("value", "cache", ("dtype %s, f32, bf16 or f16 wanted"):format(
+      options.show(o.dtype)))
+  end
+  local list = {}
+  for i, layer in ipairs(layers) do
+    list[i] = {
+      keys = zeros(o, layer.heads, layer.width, ("cache.%d.keys"):format(i)),
+      values = zeros(o, layer.heads, layer.values or layer.width,
+        ("cache.%d.values"):format(i)) }
+  end
+  return setmetatable({ batch = o.batch, length = o.length, dtype = o.dtype, layers = list },
+    Cache)
+end
+
+--- Make one for a model: by default as long as its context, in its weights' dtype.
+---@param model mrt.nn.Module  with a `context`
+---@param layers mrt.nn.decoder.CacheLayer[]
+---@param given? mrt.nn.decoder.CacheOptions
+---@return mrt.nn.decoder.Cache
+function Cache.beside(model, layers, given)
+  local o = options.read("cache", given, { batch = 1,
+    length = options.of("size", model.context), dtype = options.of "string" })
+  local _, first = model:named_parameters()()
+  local own = first and first:get_dtype()
+  o.dtype = o.dtype or dtypes[own] and own or "f32"
+  return Cache.new(layers, o)
+end
+
+--- Write the keys and values of tokens, and say what their queries attend to.
+---
+--- Rows beyond the cache's end are not written; what stands behind a sample's own
+--- tokens is never read.
+---@param layer integer       from 1
+---@param k mrt.Tensor        `[batch,T,heads,width]`, turned by their positions
+---@param v mrt.Tensor
+---@param at {start: mrt.Tensor, lengths: mrt.Tensor?}  `[batch]` integers: where each
+---  sample's first token stands, and how many of them count
+---@return mrt.Tensor keys    those before, and these
+---@return mrt.Tensor values
+---@return mrt.AttentionOptions how
+function Cache:put(layer, k, v, at)
+  local own = self.layers[layer]
+  core.update("write_rows", { own.keys, k, at.start })
+  core.update("write_rows", { own.values, v, at.start })
+  return own.keys, own.values, { causal = true, offset = at.start, lengths = at.lengths }
+end
+
+--- The bytes of all keys and values.
+---@return integer
+function Cache:nbytes()
+  local bytes = 0
+  for _, layer in ipairs(self.layers) do
+    bytes = bytes + layer.keys:nbytes() + layer.values:nbytes()
+  end
+  return bytes
+end
+
+--- The variables, in order.
+---@return mrt.Tensor[]
+function Cache:variables()
+  local list = {}
+  for _, layer in ipairs(self.layers) do
+    list[#list + 1] = layer.keys
+    list[#list + 1] = layer.values
+  end
+  return list
+end
+
+function Cache:__tostring()
+  return ("%s: %d layers, %d x %d tokens, %s, %d bytes"):format(Cache.__name, #self.layers,
+    self.batch, self.length, self.dtype, self:nbytes())
+end
+
+return Cache
