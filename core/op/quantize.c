@@ -9,16 +9,20 @@
  *   kind      int8  (code - 128) / 127, codes 1 to 255
  *             nf4   16 values as likely as each other among normal numbers
  *             fp4   0, 1/192, 1/6, 1/4, 1/3, 1/2, 2/3, 1, with sign
+ *             q4_0  code - 8, q8_0  a signed code: GGUF's, with its rounding;
+ *                   scale = the w of largest |w| / -8, largest |w| / 127
  *   block     runs along the last dimension; the last of a row may be shorter.
- *             0: 64 for 4 bits, the whole row for int8
+ *             0: 64 for 4 bits, the whole row for int8; q4_0 and q8_0 have 32
  *   w         [..., K], f32 | f64
  *   x bias    floats of any width, f64 where the scales are
  *   y         the wider dtype of x and bias; f32 of two equally wide
  *   rule      x and w are rounded to `compute`, where that is given; the sum and
  *             the bias are added in f32 (f64), and that is rounded once
- *   codes     [..., K], or for 4 bits [..., (K + 1) / 2], u8: two to a byte
- *   scales    [..., K / block rounded up], dtype of w.  NaN where the block has
- *             a number that is not finite: so its values are NaN
+ *   codes     [..., K], or for 4 bits [..., (K + 1) / 2], u8: two to a byte.
+ *             q4_0: 16 bytes a block, whose byte j has numbers j and j + 16
+ *   scales    [..., K / block rounded up], dtype of w; q4_0 and q8_0: f16, or
+ *             f32 if given so, and f64 beside f64.  NaN where the block has a
+ *             number that is not finite: so its values are NaN
  *   columns   K, where the codes do not tell; 0: as many as they hold
  *   cost      quantized_linear holds strips of w, in scratch
  *   grad      quantized_linear: dx, by the same operator, and dbias, each in the
@@ -32,7 +36,7 @@
 #include "op/build.h"
 #include "op/matmul.h"
 
-static const char kinds[] = "int8 nf4 fp4";
+static const char kinds[] = "int8 nf4 fp4 q4_0 q8_0";
 static const mrt_option options[] = {
   MRT_OPTION(mrt_quantize_options, kind, MRT_OPT_ENUM,
              .preset = MRT_QUANTIZE_INT8, .words = kinds),
@@ -51,6 +55,12 @@ static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 static mrt_status set_block(mrt_infer *c, int64_t columns) {
   mrt_quantize_options *o = c->options;
   bool bytes = o->kind == MRT_QUANTIZE_INT8;
+  if (mrt_quantize_is_gguf(o->kind)) {
+    if (o->block != 0 && o->block != MRT_QUANTIZE_BLOCK)
+      return mrt_refuse(c, MRT_EVALUE, "block %lld, %d wanted",
+                        (long long)o->block, MRT_QUANTIZE_BLOCK);
+    o->block = MRT_QUANTIZE_BLOCK;
+  }
   if (o->block < 0 || (!bytes && o->block % 2))
     return mrt_refuse(c, MRT_EVALUE, "block %lld, %s wanted",
                       (long long)o->block,
@@ -71,9 +81,17 @@ static mrt_status infer_quantize(mrt_infer *c) {
   c->nout = 2;
   c->out[0] = c->out[1] = *w;
   c->out[0].dtype = MRT_u8;
-  c->out[0].dims[last] = ceil_div(w->dims[last], mrt_quantize_pack(o->kind));
+  c->out[0].dims[last] = mrt_quantize_bytes(o->kind, w->dims[last]);
+  if (mrt_quantize_is_gguf(o->kind) && w->dtype != MRT_f64)
+    c->out[1].dtype = MRT_f16;
   c->out[1].dims[last] = ceil_div(w->dims[last], o->block);
   return MRT_OK;
+}
+
+static mrt_status want_scales(mrt_infer *c, int i) {
+  const mrt_quantize_options *o = c->options;
+  bool gguf = mrt_quantize_is_gguf(o->kind);
+  return gguf && c->in[i]->dtype == MRT_f16 ? MRT_OK : mrt_want_real(c, i);
 }
 
 /* Codes and scales are inputs i and i + 1: set and check columns and block. */
@@ -82,12 +100,13 @@ static mrt_status want_codes(mrt_infer *c, int i) {
   const mrt_type *codes = c->in[i];
   int pack = mrt_quantize_pack(o->kind), last = codes->rank - 1;
   MRT_TRY(mrt_want_dtype(c, i, MRT_u8));
-  MRT_TRY(mrt_want_real(c, i + 1));
+  MRT_TRY(want_scales(c, i + 1));
   if (codes->rank == 0)
     return mrt_refuse(c, MRT_ESHAPE, "codes %s, at least one dimension wanted",
                       mrt_show(codes).s);
   if (o->columns == 0) o->columns = pack * codes->dims[last];
-  if (o->columns < 0 || ceil_div(o->columns, pack) != codes->dims[last])
+  if (o->columns < 0 ||
+      mrt_quantize_bytes(o->kind, o->columns) != codes->dims[last])
     return mrt_refuse(c, MRT_ESHAPE, "codes %s for %lld columns, %d to a byte",
                       mrt_show(codes).s, (long long)o->columns, pack);
   MRT_TRY(set_block(c, o->columns));
@@ -101,7 +120,7 @@ static mrt_status infer_dequantize(mrt_infer *c) {
   const mrt_quantize_options *o = c->options;
   MRT_TRY(want_codes(c, 0));
   c->out[0] = *c->in[0];
-  c->out[0].dtype = c->in[1]->dtype;
+  c->out[0].dtype = c->in[1]->dtype == MRT_f64 ? MRT_f64 : MRT_f32;
   c->out[0].dims[c->out[0].rank - 1] = o->columns;
   return MRT_OK;
 }

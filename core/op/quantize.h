@@ -9,7 +9,15 @@
 
 #include "base/dtype.h"
 
-enum { MRT_QUANTIZE_INT8, MRT_QUANTIZE_NF4, MRT_QUANTIZE_FP4 };
+enum {
+  MRT_QUANTIZE_INT8,
+  MRT_QUANTIZE_NF4,
+  MRT_QUANTIZE_FP4,
+  MRT_QUANTIZE_Q4_0,
+  MRT_QUANTIZE_Q8_0
+};
+/* Numbers of a block of q4_0 and q8_0. */
+enum { MRT_QUANTIZE_BLOCK = 32 };
 
 typedef struct mrt_quantize_options {
   int kind;
@@ -21,7 +29,18 @@ typedef struct mrt_quantize_options {
 
 /* Codes in a byte: the first is in the low bits. */
 static inline int mrt_quantize_pack(int kind) {
-  return kind == MRT_QUANTIZE_INT8 ? 1 : 2;
+  return kind == MRT_QUANTIZE_INT8 || kind == MRT_QUANTIZE_Q8_0 ? 1 : 2;
+}
+/* Those of GGUF: blocks of 32, scales of 16 bits. */
+static inline bool mrt_quantize_is_gguf(int kind) {
+  return kind >= MRT_QUANTIZE_Q4_0;
+}
+/* Bytes of the codes of a row: q4_0 has whole blocks. */
+static inline int64_t mrt_quantize_bytes(int kind, int64_t columns) {
+  int64_t half = MRT_QUANTIZE_BLOCK / 2;
+  if (kind == MRT_QUANTIZE_Q4_0)
+    return (columns / (2 * half) + (columns % (2 * half) != 0)) * half;
+  return mrt_quantize_pack(kind) == 1 ? columns : columns / 2 + columns % 2;
 }
 
 #endif

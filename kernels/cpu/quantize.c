@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/quantize.h"
+#include "base/narrow.h"
 #include "strips.h"
 #include "vmath.h"
 
@@ -87,26 +88,84 @@ static void put_bytes(const real *x, int64_t n, real by, uint8_t *to) {
   }
 }
 
+/* x over the scale, where that is 1 / `by`, and `more`: rounded as ggml does,
+ * which multiplies and adds at once. */
+static inline float over(real x, real by, double more) {
+  return (float)((double)x * (double)by + more);
+}
+
+/* n <= 32 numbers: byte j has codes j and j + 16.  NaN becomes 8, as 0 does. */
+static void put_q4_0(const real *x, int64_t n, real by, uint8_t *to) {
+  uint8_t code[MRT_QUANTIZE_BLOCK] = { 0 };
+  enum { HALF = MRT_QUANTIZE_BLOCK / 2 };
+  for (int64_t i = 0; i < n; i++) {
+    float y = over(x[i], by, 8.5);
+    code[i] = (uint8_t)(y >= 0 ? y < 15 ? y : 15 : y == y ? 0 : 8);
+  }
+  for (int i = 0; i < HALF; i++)
+    to[i] = (uint8_t)(code[i] | code[i + HALF] << 4);
+}
+static void put_q8_0(const real *x, int64_t n, real by, uint8_t *to) {
+  for (int64_t i = 0; i < n; i++) {
+    float y = roundf((float)(x[i] * by));
+    y = y > 127 ? 127 : y < -127 ? -127 : y;
+    to[i] = (uint8_t)(int8_t)(y == y ? y : 0);
+  }
+}
+
+/* The number of the largest |x|, the first of them. */
+static real furthest(const real *x, int64_t n) {
+  real most = 0;
+  for (int64_t i = 0; i < n; i++)
+    most = m_abs(x[i]) > m_abs(most) ? x[i] : most;
+  return most;
+}
+
+/* A block whose scale is f16.  Returned: that. */
+static real put_gguf(int kind, const real *x, int64_t n, uint8_t *to) {
+  bool halves = kind == MRT_QUANTIZE_Q4_0;
+  real most = largest(x, n);
+  real scale = halves ? furthest(x, n) / -8 : most / 127;
+  real by = scale != 0 ? 1 / scale : 0;
+  if (most != most) by = scale = most;
+  (halves ? put_q4_0 : put_q8_0)(x, n, by, to);
+  return scale;
+}
+
+/* The block at number `at` of row r.  Returned: its scale. */
+static real put_block(const mrt_call *c, const nearest *t, int64_t r,
+                      int64_t at) {
+  const mrt_quantize_options *o = c->options;
+  int64_t n = mrt_cols(&c->in[0]), count = least(o->block, n - at);
+  const real *x = (const real *)c->in[0].data + r * n + at;
+  uint8_t *to = (uint8_t *)c->out[0].data + r * mrt_cols(&c->out[0]) +
+                at / mrt_quantize_pack(o->kind);
+  if (mrt_quantize_is_gguf(o->kind)) return put_gguf(o->kind, x, count, to);
+  real most = largest(x, count), by = most > 0 ? most : 1;
+  if (o->kind == MRT_QUANTIZE_INT8)
+    put_bytes(x, count, by, to);
+  else
+    put_halves(t, x, count, by, to);
+  return most;
+}
+
 static void quantize_rows(const mrt_call *c, const void *table, int part,
                           int parts) {
   const mrt_quantize_options *o = c->options;
-  int64_t n = mrt_cols(&c->in[0]), r, end;
-  int64_t bytes = mrt_cols(&c->out[0]), blocks = mrt_cols(&c->out[1]);
-  const real *w = c->in[0].data;
-  uint8_t *codes = c->out[0].data;
-  real *scales = c->out[1].data;
-  bool whole = o->kind == MRT_QUANTIZE_INT8;
+  const mrt_operand *scales = &c->out[1];
+  int64_t blocks = mrt_cols(scales), r, end;
   mrt_share(mrt_rows(&c->in[0]), part, parts, &r, &end);
   for (; r < end; r++)
     for (int64_t b = 0; b < blocks; b++) {
-      int64_t at = b * o->block, count = least(o->block, n - at);
-      const real *x = w + r * n + at;
-      real most = largest(x, count), by = most > 0 ? most : 1;
-      scales[r * blocks + b] = most;
-      if (whole)
-        put_bytes(x, count, by, codes + r * bytes + at);
+      real scale = put_block(c, table, r, b * o->block);
+      if (scales->type.dtype == MRT_f16)
+        *(uint16_t *)mrt_element(scales, r * blocks + b) =
+            float_to_f16((float)scale);
+      else if (mrt_quantize_is_gguf(o->kind))
+        *(real *)mrt_element(scales, r * blocks + b) =
+            f16_to_float(float_to_f16((float)scale));
       else
-        put_halves(table, x, count, by, codes + r * bytes + at / 2);
+        *(real *)mrt_element(scales, r * blocks + b) = scale;
     }
 }
 
@@ -126,13 +185,14 @@ typedef struct values {
 
 static size_t values_bytes(const mrt_call *c) {
   const mrt_quantize_options *o = c->options;
-  return o->kind == MRT_QUANTIZE_INT8 ? 0 : sizeof(values);
+  bool tabled = o->kind == MRT_QUANTIZE_NF4 || o->kind == MRT_QUANTIZE_FP4;
+  return tabled ? sizeof(values) : 0;
 }
 
 static void fill_values(const mrt_call *c) {
   const mrt_quantize_options *o = c->options;
   values *v = c->scratch;
-  if (o->kind == MRT_QUANTIZE_INT8) return;
+  if (!values_bytes(c)) return;
   for (int i = 0; i < 16; i++)
     v->one[i] = (real)(o->kind == MRT_QUANTIZE_NF4 ? nf4 : fp4)[i];
   for (int i = 0; i < 256; i++)
@@ -144,7 +204,8 @@ typedef struct coded_matrix {
   const mrt_quantize_options *o;
   const values *values;
   const uint8_t *codes;
-  const real *scales;
+  const void *scales;
+  bool short_scales;     /* f16 */
   int64_t bytes, blocks; /* of a row */
 } coded_matrix;
 
@@ -153,6 +214,7 @@ static coded_matrix matrix_of(const mrt_call *c, int input) {
                          .values = c->scratch,
                          .codes = c->in[input].data,
                          .scales = c->in[input + 1].data,
+                         .short_scales = c->in[input + 1].type.dtype == MRT_f16,
                          .bytes = mrt_cols(&c->in[input]),
                          .blocks = mrt_cols(&c->in[input + 1]) };
 }
@@ -207,19 +269,42 @@ static void take_bytes(const uint8_t *codes, real scale, real *w, int64_t n) {
   for (int64_t i = 0; i < n; i++) w[i] = (real)((int)codes[i] - 128) * step;
 }
 
-/* Numbers [from, to) of a row; for 4 bits `from` is even. */
+/* Numbers [from, to) of a block of q4_0. */
+static void take_q4_0(const uint8_t *codes, real scale, real *w, int64_t from,
+                      int64_t to) {
+  int64_t half = MRT_QUANTIZE_BLOCK / 2, i = from;
+  for (; i < least(to, half); i++)
+    w[i - from] = (real)((codes[i] & 15) - 8) * scale;
+  for (; i < to; i++) w[i - from] = (real)((codes[i - half] >> 4) - 8) * scale;
+}
+static void take_q8_0(const uint8_t *codes, real scale, real *w, int64_t n) {
+  for (int64_t i = 0; i < n; i++) w[i] = (real)(int8_t)codes[i] * scale;
+}
+
+static real scale_at(const coded_matrix *m, int64_t row, int64_t block) {
+  int64_t i = row * m->blocks + block;
+  if (m->short_scales) return f16_to_float(((const uint16_t *)m->scales)[i]);
+  return ((const real *)m->scales)[i];
+}
+
+/* Numbers [from, to) of a row; for nf4 and fp4 `from` is even. */
 static void take(const void *matrix, int64_t row, int64_t from, int64_t to,
                  real *w) {
   const coded_matrix *m = matrix;
   const uint8_t *codes = m->codes + row * m->bytes;
-  const real *scales = m->scales + row * m->blocks;
   int64_t block = m->o->block;
   for (int64_t i = from, end; i < to; w += end - i, i = end) {
-    end = least((i / block + 1) * block, to);
+    int64_t b = i / block, first = b * block;
+    end = least(first + block, to);
+    real scale = scale_at(m, row, b);
     if (m->o->kind == MRT_QUANTIZE_INT8)
-      take_bytes(codes + i, scales[i / block], w, end - i);
+      take_bytes(codes + i, scale, w, end - i);
+    else if (m->o->kind == MRT_QUANTIZE_Q8_0)
+      take_q8_0(codes + i, scale, w, end - i);
+    else if (m->o->kind == MRT_QUANTIZE_Q4_0)
+      take_q4_0(codes + first / 2, scale, w, i - first, end - first);
     else
-      take_halves(m->values, codes + i / 2, scales[i / block], w, end - i);
+      take_halves(m->values, codes + i / 2, scale, w, end - i);
   }
 }
 

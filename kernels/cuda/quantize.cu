@@ -35,6 +35,11 @@ MRT_DEVICE double nearest(double x) { return rint(x); }
 MRT_DEVICE float size_of(float x) { return fabsf(x); }
 MRT_DEVICE double size_of(double x) { return fabs(x); }
 
+template <typename R> static mrt_any<R> any_of(const mrt_operand *x) {
+  if (!x) return { NULL, MRT_f32 };
+  return { x->data, x->type.dtype };
+}
+
 /* ---- quantize ------------------------------------------------------------ */
 
 /* Numbers half way between neighbours, rising, and their codes. */
@@ -73,10 +78,49 @@ template <typename R> MRT_DEVICE R largest(const R *x, int64_t n) {
   return strange > 0 ? (R)NAN : most;
 }
 
+/* x over the scale and `more`, as ggml rounds: kernels/cpu/quantize.c. */
+template <typename R> MRT_DEVICE float over(R x, R by, double more) {
+  return (float)__dadd_rn(__dmul_rn((double)x, (double)by), more);
+}
+template <typename R> MRT_DEVICE int q4_0_of(R x, R by) {
+  float y = over(x, by, 8.5);
+  return y >= 0 ? (int)(y < 15 ? y : 15) : y == y ? 0 : 8;
+}
+template <typename R> MRT_DEVICE int q8_0_of(R x, R by) {
+  float y = roundf((float)(x * by));
+  y = y > 127 ? 127 : y < -127 ? -127 : y;
+  return y == y ? (int)y & 255 : 0;
+}
+
+/* The codes of a block of n <= 32 whose largest |x| is `most`; its scale. */
+template <typename R>
+MRT_DEVICE R put_gguf(int kind, const R *x, int64_t n, R most, uint8_t *to) {
+  enum { HALF = MRT_QUANTIZE_BLOCK / 2 };
+  bool halves = kind == MRT_QUANTIZE_Q4_0;
+  R first = -MRT_QUANTIZE_BLOCK; /* number, negative, of the first that large */
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    if (size_of(x[i]) == most && (R)-i > first) first = (R)-i;
+  first = -mrt_team_max(first);
+  R furthest = first < (R)n ? x[(int)first] : (R)0;
+  R scale = halves ? furthest / -8 : most / 127;
+  R by = scale != 0 ? 1 / scale : (R)0;
+  if (most != most) by = scale = most;
+  for (int64_t i = threadIdx.x; i < (halves ? HALF : n); i += blockDim.x) {
+    if (!halves) {
+      to[i] = (uint8_t)q8_0_of(x[i], by);
+      continue;
+    }
+    int low = i < n ? q4_0_of(x[i], by) : 0;
+    int high = i + HALF < n ? q4_0_of(x[i + HALF], by) : 0;
+    to[i] = (uint8_t)(low | high << 4);
+  }
+  return mrt_rounded(scale, MRT_f16);
+}
+
 template <typename R>
 __global__ void __launch_bounds__(MRT_TEAM_MOST)
-    quantize(const R *w, mrt_cuda_quantized q, uint8_t *codes, R *scales,
-             int64_t rows, int64_t n) {
+    quantize(const R *w, mrt_cuda_quantized q, uint8_t *codes,
+             mrt_any<R> scales, int64_t rows, int64_t n) {
   __shared__ limits<R> l;
   fill(&l, q.kind);
   for (int64_t i = mrt_first_row(); i < rows * q.blocks;
@@ -87,7 +131,11 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
     const R *x = w + row * n + at;
     R most = largest(x, count), by = most > 0 ? most : (R)1;
     uint8_t *to = codes + row * q.bytes + at / q.pack;
-    if (threadIdx.x == 0) scales[i] = most;
+    R scale = mrt_quantize_is_gguf(q.kind)
+                  ? put_gguf(q.kind, x, count, most, to)
+                  : most;
+    if (threadIdx.x == 0) mrt_put(scales, i, scale);
+    if (mrt_quantize_is_gguf(q.kind)) continue;
     if (q.pack == 1)
       for (int64_t j = threadIdx.x; j < count; j += blockDim.x)
         to[j] = (uint8_t)byte_of(x[j] / by);
@@ -114,8 +162,8 @@ template <typename R> static void quantize_rows(const mrt_call *c) {
   dim3 team = mrt_team(o->block < n ? o->block : n, 2, 4);
   MRT_LAUNCH(mrt_blocks(rows * q.blocks, team.y), team, 0, c->run->queue,
              quantize<R>)
-  ((const R *)c->in[0].data, q, (uint8_t *)c->out[0].data, (R *)c->out[1].data,
-   rows, n);
+  ((const R *)c->in[0].data, q, (uint8_t *)c->out[0].data,
+   any_of<R>(&c->out[1]), rows, n);
 }
 
 /* ---- back ---------------------------------------------------------------- */
@@ -123,29 +171,44 @@ template <typename R> static void quantize_rows(const mrt_call *c) {
 /* V numbers at a time; of 4 bits `col` is even. */
 enum { V = 4 };
 
-/* The numbers at columns [col, col + V) of a row, `pad` for codes that are not
+MRT_DEVICE int code_at(const mrt_cuda_quantized &q, const uint8_t *codes,
+                       int64_t i) {
+  enum { BLOCK = MRT_QUANTIZE_BLOCK, HALF = BLOCK / 2 };
+  if (q.pack == 1) return codes[i];
+  if (q.kind != MRT_QUANTIZE_Q4_0)
+    return (i & 1) ? codes[i / 2] >> 4 : codes[i / 2] & 15;
+  int byte = codes[i / BLOCK * HALF + i % HALF];
+  return i % BLOCK < HALF ? byte & 15 : byte >> 4;
+}
+
+/* The numbers at columns [col, col + V) of row `row`, 0 for codes that are not
  * there. */
 template <typename R>
 MRT_DEVICE void look_up(const mrt_cuda_quantized &q, const R *value,
-                        const uint8_t *codes, const R *scales, int64_t col,
-                        int64_t end, int via, R *v) {
+                        int64_t row, int64_t col, int64_t end, int via, R *v) {
   int64_t block = mrt_quotient(col, q.block), next = (block + 1) * q.block;
+  const uint8_t *codes = q.codes + row * q.bytes;
+  mrt_any<R> scales = { (void *)q.scales, q.dtype };
   MRT_UNROLL
   for (int i = 0; i < V; i++) {
     bool inside = col + i < end;
     if (col + i == next) block++, next += q.block;
-    R scale = inside ? scales[block] : (R)0;
-    int code = inside ? codes[(col + i) / q.pack] : 0;
-    if (q.pack == 1)
+    R scale = inside ? mrt_get<R>(scales, row * q.blocks + block) : (R)0;
+    int code = inside ? code_at(q, codes, col + i) : 0;
+    if (q.pack == 2)
+      v[i] = inside ? value[code] * scale : (R)0;
+    else if (q.kind == MRT_QUANTIZE_INT8)
       v[i] = inside ? (R)(code - 128) * (scale / 127) : (R)0;
     else
-      v[i] = value[(i & 1) ? code >> 4 : code & 15] * scale;
+      v[i] = (R)(code < 128 ? code : code - 256) * scale;
     v[i] = mrt_rounded(v[i], via);
   }
 }
 template <typename R> MRT_DEVICE void fill(R *value, int kind) {
   int t = (int)threadIdx.x;
-  if (t < 16) value[t] = (R)tables[table_of(kind)][t];
+  if (t < 16)
+    value[t] =
+        kind == MRT_QUANTIZE_Q4_0 ? (R)(t - 8) : (R)tables[table_of(kind)][t];
   __syncthreads();
 }
 
@@ -159,9 +222,7 @@ __global__ void __launch_bounds__(256)
   for (int64_t i = mrt_first(); i < rows * packs; i += mrt_stride()) {
     int64_t r = mrt_quotient(i, packs), first = (i - r * packs) * V;
     R v[V];
-    look_up<R>(q, value, q.codes + (row + r) * q.bytes,
-               (const R *)q.scales + (row + r) * q.blocks, col + first,
-               col + cols, via, v);
+    look_up<R>(q, value, row + r, col + first, col + cols, via, v);
     mrt_put_pack<V>(to, r * cols + first, (r + 1) * cols, v);
   }
 }
@@ -177,12 +238,10 @@ __global__ void __launch_bounds__(256)
   int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32;
   int64_t j = (int64_t)blockIdx.x * warps + threadIdx.x / 32;
   for (; j < n; j += (int64_t)gridDim.x * warps) {
-    const uint8_t *codes = q.codes + j * q.bytes;
-    const R *scales = (const R *)q.scales + j * q.blocks;
     R sum[MRT_CUDA_FEW] = {};
     for (int64_t p = lane * V; p < k; p += 32 * V) {
       R w[V], a[V];
-      look_up<R>(q, value, codes, scales, p, k, via, w);
+      look_up<R>(q, value, j, p, k, via, w);
       MRT_UNROLL
       for (int r = 0; r < MRT_CUDA_FEW; r++) {
         if (r >= m) break;
@@ -200,11 +259,6 @@ __global__ void __launch_bounds__(256)
       if (lane == 0) mrt_put(y, r * n + j, s);
     }
   }
-}
-
-template <typename R> static mrt_any<R> any_of(const mrt_operand *x) {
-  if (!x) return { NULL, MRT_f32 };
-  return { x->data, x->type.dtype };
 }
 
 } // namespace

@@ -14,7 +14,7 @@ extern "C" {
 typedef struct mrt_cuda_quantized {
   const uint8_t *codes;
   const void *scales;
-  int dtype;             /* of the scales: f32 or f64 */
+  int dtype;             /* of the scales: f32, f64 or f16 */
   int kind, pack;        /* codes in a byte */
   int64_t block;         /* numbers to a scale */
   int64_t bytes, blocks; /* of a row */

@@ -43,7 +43,8 @@ static quantized shape_of(const mrt_call *c) {
   q.k = x->type.dims[last], q.n = y->type.dims[last];
   bool narrow =
       q.compute != MRT_DTYPE_COUNT && mrt_is_narrow((mrt_dtype)q.compute);
-  q.dtype = narrow ? q.compute : (int)c->in[2].type.dtype;
+  bool wide = c->in[2].type.dtype == MRT_f64;
+  q.dtype = narrow ? q.compute : wide ? MRT_f64 : MRT_f32;
   q.few = !q.turned && q.m <= MRT_CUDA_FEW;
   q.strip = strip_of(&q);
   q.bytes =

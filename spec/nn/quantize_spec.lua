@@ -48,8 +48,9 @@ local function each_case(count, f)
   local draw = random.new(11)
   local function pick(n) return draw:integer(n) end
   for i = 1, count do
-    local kind = ({ "int8", "nf4", "fp4" })[i % 3 + 1]
+    local kind = ({ "int8", "nf4", "fp4", "q4_0", "q8_0" })[i % 5 + 1]
     local block = ({ nil, 2 * pick(40) })[pick(2) + 1]
+    if kind:sub(1, 1) == "q" then block = nil end
     f({ kind = kind, block = block }, pick(70) + 1, pick(150) + 1, pick(200) + 1)
   end
 end
@@ -82,9 +83,10 @@ describe("quantisation", function()
   it("makes numbers of a block NaN where one is not finite, and of no other", function()
     for _, odd in ipairs { 0 / 0, math.huge, -math.huge } do
       local w = mrt.ones(2, 8):cat(mrt.full({ 2, 8 }, odd), mrt.ones(2, 8))
-      for _, kind in ipairs { "int8", "nf4", "fp4" } do
-        local codes, scales = w:quantize { kind = kind, block = 8 }
-        local back = codes:dequantize(scales, { kind = kind, block = 8 })
+      for _, kind in ipairs { "int8", "nf4", "fp4", "q4_0", "q8_0" } do
+        local o = { kind = kind, block = kind:sub(1, 1) ~= "q" and 8 or nil, columns = 8 }
+        local codes, scales = w:quantize { kind = kind, block = o.block }
+        local back = codes:dequantize(scales, o)
         local flags = back:isnan():to "i64":sum(2):totable()
         assert.same({ 0, 0, 8, 8, 0, 0 }, flags)
       end
@@ -152,6 +154,8 @@ describe("nn.quantize", function()
     assert.equal(4.5, bits {})
     assert.equal(4.5, bits { kind = "fp4" })
     assert.equal(8 + 32 / 512, bits { kind = "int8" })
+    assert.equal(4.5, bits { kind = "q4_0" })
+    assert.equal(8.5, bits { kind = "q8_0" })
     local double = bits { double = true }
     assert.is_true(math.abs(double - (4 + 8 / 64 + 32 / (64 * 256))) < 1e-3, double)
   end)
@@ -241,7 +245,9 @@ describe("nn.quantize", function()
       "quantize: no Linear to quantise in LayerNorm")
     assert.error_matches(function() nn.quantize(nn.Linear) end, "a module wanted")
     assert.error_matches(function() nn.quantize(small(), { kind = "int4" }) end,
-      "kind 'int4', nf4, fp4 or int8 wanted")
+      "kind 'int4', nf4, fp4, int8, q4_0 or q8_0 wanted")
+    assert.error_matches(function() nn.quantize(small(), { kind = "q4_0", double = true }) end,
+      "double with kind 'q4_0', whose scales are f16")
     assert.error_matches(function() nn.quantize(small(), { block = 63 }) end,
       "block 63, a positive, even number wanted")
     assert.error_matches(function() nn.quantize(small(), { except = 1 }) end, "option 'except'")

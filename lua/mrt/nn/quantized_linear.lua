@@ -10,25 +10,29 @@ local options = require "mrt.util.options"
 
 -- The second quantisation, of the scales: 8 bits each, 256 to a block.
 local second = { kind = "int8", block = 256 }
-local kinds = { int8 = true, nf4 = true, fp4 = true }
+local kinds = { int8 = true, nf4 = true, fp4 = true, q4_0 = true, q8_0 = true }
+-- Kinds whose scales are f16 already.
+local gguf = { q4_0 = true, q8_0 = true }
 local dtypes = core.dtypes()
 
 ---@class mrt.nn.QuantizedLinearOptions
----@field kind? "nf4"|"fp4"|"int8"  default "nf4"
+---@field kind? "nf4"|"fp4"|"int8"|"q4_0"|"q8_0"  default "nf4"
 ---@field block? integer    weights of a row that share a scale; default 64, int8:
----  the whole row
----@field double? boolean   keep the scales in 8 bits too; default false
+---  the whole row; q4_0 and q8_0 have 32
+---@field double? boolean   keep the scales in 8 bits too; default false; not of q4_0
+---  and q8_0
 
 --- Make a frozen linear layer from another one: `[..., inputs]` ->
 --- `[..., outputs]`.  Weights take 4.5 bits each, with `double` 4.127, with kind
---- "int8" 8 and a scale for each row.
+--- "int8" 8 and a scale for each row.  "q4_0" (4.5 bits) and "q8_0" (8.5) are GGUF's.
 ---
 ---     local y = nn.QuantizedLinear(nn.Linear(768, 3072), {kind = "nf4"})(x)
 ---
 --- Dettmers et al. 2023 (arXiv:2305.14314).  With `double`, the mean of the scales
 --- is subtracted and what is left quantised.  Gradients go through to the inputs;
 --- codes and scales are buffers, the bias a frozen parameter.  Scales of narrow
---- weights are f32, and stay so in `to`; results have the dtype of the inputs.
+--- weights are f32, of q4_0 and q8_0 f16, and stay so in `to`; results have the dtype
+--- of the inputs.
 ---@class mrt.nn.QuantizedLinear: mrt.nn.Module
 ---@field inputs integer
 ---@field outputs integer
@@ -45,7 +49,10 @@ function QuantizedLinear:init(linear, given)
     core.fail("value", "QuantizedLinear", "a Linear wanted, got " .. options.show(linear))
   elseif not kinds[o.kind] then
     core.fail("value", "QuantizedLinear",
-      ("kind '%s', nf4, fp4 or int8 wanted"):format(o.kind))
+      ("kind '%s', nf4, fp4, int8, q4_0 or q8_0 wanted"):format(o.kind))
+  elseif o.double and gguf[o.kind] then
+    core.fail("value", "QuantizedLinear", ("double with kind '%s', whose scales are f16")
+      :format(o.kind))
   end
   self.frozen, self.kind, self.double = true, o.kind, o.double
   self.outputs, self.inputs = linear.weight:size(1), linear.weight:size(2)

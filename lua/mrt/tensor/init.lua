@@ -13,7 +13,7 @@ local core = require "mrt.core"
 local op = core.op
 
 ---@class mrt.QuantizeOptions
----@field kind? "int8"|"nf4"|"fp4"  default "int8"
+---@field kind? "int8"|"nf4"|"fp4"|"q4_0"|"q8_0"  default "int8"
 ---@field block? integer      numbers that share a scale; default 64, int8: the row
 ---@field columns? integer    of the matrix, where the codes do not tell
 ---@field transposed? boolean  quantized_linear: x @ w, not x @ w^T

@@ -165,7 +165,9 @@ describe("a CUDA device", function()
     for n = 1, 60 do
       local m, k, width = one_of { 1, 5, 8, 9, 40 }, one_of { 2, 31, 64, 200 }, one_of { 1, 7, 130 }
       local real = n % 4 == 0 and "f64" or "f32"
-      local options = { kind = one_of { "int8", "nf4", "fp4" }, block = one_of { 2, 16, 64, 256 } }
+      local options = { kind = one_of { "int8", "nf4", "fp4", "q4_0", "q8_0" },
+        block = one_of { 2, 16, 64, 256 } }
+      if options.kind:find "^q" then options.block = 32 end
       local same = function(t) return t end
       local w, w_there = pair({ width, k }, real, same)
       local x, x_there = pair({ m, k }, real, same)

@@ -12,12 +12,54 @@ for i, x in ipairs { 0, 0.0625, 8, 12, 4, 6, 2, 3 } do
   fp4[i], fp4[i + 8] = x / 12, -x / 12
 end
 for code = 0, 255 do int8[code + 1] = (code - 128) / 127 end
-local values = { nf4 = nf4, fp4 = fp4, int8 = int8 }
+local q4_0, q8_0 = {}, {}
+for code = 0, 15 do q4_0[code + 1] = code - 8 end
+for code = 0, 255 do q8_0[code + 1] = code < 128 and code or code - 256 end
+local values = { nf4 = nf4, fp4 = fp4, int8 = int8, q4_0 = q4_0, q8_0 = q8_0 }
+local gguf = { q4_0 = true, q8_0 = true }
 
 local function sizes(o, columns)
-  local pack = o.kind == "int8" and 1 or 2
-  local block = o.block or (o.kind == "int8" and math.max(columns, 1) or 64)
-  return pack, (columns + pack - 1) // pack, block, (columns + block - 1) // block
+  local pack = (o.kind == "int8" or o.kind == "q8_0") and 1 or 2
+  local block = gguf[o.kind] and 32 or o.block
+    or (o.kind == "int8" and math.max(columns, 1) or 64)
+  local bytes = o.kind == "q4_0" and (columns + 31) // 32 * 16 or (columns + pack - 1) // pack
+  return pack, bytes, block, (columns + block - 1) // block
+end
+
+-- The byte in which number i of a row has its code, and whether that is the upper half.
+local function place(kind, i)
+  if kind == "q4_0" then return i // 32 * 16 + i % 16, i % 32 >= 16 end
+  if kind == "int8" or kind == "q8_0" then return i, false end
+  return i // 2, i % 2 == 1
+end
+
+-- x as f16 holds it, to the nearest, ties to even.
+local function to_half(x)
+  if x == 0 or x ~= x then return x end
+  local step = 2.0 ^ (math.max(math.floor(math.log(math.abs(x), 2)), -14) - 10)
+  local n = x / step
+  local low = math.floor(n)
+  local up = n - low > 0.5 or (n - low == 0.5 and low % 2 == 1)
+  return (up and low + 1 or low) * step
+end
+
+-- The scale of a block and its codes, as ggml makes them.
+local function gguf_block(kind, w)
+  local most = 0.0
+  for _, x in ipairs(w) do
+    if math.abs(x) > math.abs(most) then most = x end
+  end
+  local scale = kind == "q4_0" and most / -8 or math.abs(most) / 127
+  local codes = {}
+  for i, x in ipairs(w) do
+    local y = scale ~= 0 and x / scale or 0.0
+    if kind == "q4_0" then
+      codes[i] = math.min(15, math.floor(y + 8.5))
+    else
+      codes[i] = (y < 0 and -math.floor(0.5 - y) or math.floor(y + 0.5)) % 256
+    end
+  end
+  return to_half(scale), codes
 end
 
 -- The code whose value is nearest; 128 and 8 are not used for zero.
@@ -42,23 +84,31 @@ local function count(dims)
   return n
 end
 
+local function coded(kind, w)
+  if gguf[kind] then return gguf_block(kind, w) end
+  local most, codes = 0.0, {}
+  for _, x in ipairs(w) do most = math.max(most, math.abs(x)) end
+  for i, x in ipairs(w) do codes[i] = nearest(values[kind], x / (most > 0 and most or 1)) end
+  return most, codes
+end
+
 local function quantize(ins, o)
   local w = ins[1]
   local K = w.dims[#w.dims]
-  local pack, bytes, block, blocks = sizes(o, K)
+  local _, bytes, block, blocks = sizes(o, K)
   local rows = K > 0 and count(w.dims) // K or 0
   local codes, scales = {}, {}
+  for i = 1, rows * bytes do codes[i] = 0 end
   for r = 0, rows - 1 do
     for b = 0, blocks - 1 do
-      local most = 0.0
-      for i = b * block, math.min((b + 1) * block, K) - 1 do
-        most = math.max(most, math.abs(w.data[r * K + i + 1]))
-      end
-      scales[r * blocks + b + 1] = most
-      for i = b * block, math.min((b + 1) * block, K) - 1 do
-        local code = nearest(values[o.kind], w.data[r * K + i + 1] / (most > 0 and most or 1))
-        local at = r * bytes + i // pack + 1
-        codes[at] = (codes[at] or 0) + code * 16 ^ (i % pack) // 1
+      local first, last = b * block, math.min((b + 1) * block, K) - 1
+      local part = table.move(w.data, r * K + first + 1, r * K + last + 1, 1, {})
+      local scale, list = coded(o.kind, part)
+      scales[r * blocks + b + 1] = scale
+      for i = first, last do
+        local byte, upper = place(o.kind, i)
+        local at = r * bytes + byte + 1
+        codes[at] = codes[at] + list[i - first + 1] * (upper and 16 or 1)
       end
     end
   end
@@ -75,8 +125,9 @@ local function matrix(codes, scales, o, columns)
   local w = {}
   for r = 0, (bytes > 0 and count(codes.dims) // bytes or 0) - 1 do
     for i = 0, columns - 1 do
-      local code = codes.data[r * bytes + i // pack + 1]
-      if pack == 2 then code = i % 2 == 0 and code % 16 or code // 16 end
+      local byte, upper = place(o.kind, i)
+      local code = codes.data[r * bytes + byte + 1]
+      if pack == 2 then code = upper and code // 16 or code % 16 end
       w[#w + 1] = values[o.kind][code + 1] * scales.data[r * blocks + i // block + 1]
     end
   end
@@ -113,11 +164,10 @@ local function real(...) return { dims = { ... } } end
 local function constant(...) return { dims = { ... }, constant = true } end
 
 local forward, back, linear = {}, {}, {}
-for _, kind in ipairs { "int8", "nf4", "fp4" } do
-  local pack = kind == "int8" and 1 or 2
+for _, kind in ipairs { "int8", "nf4", "fp4", "q4_0", "q8_0" } do
   for _, case in ipairs { { { 3, 64 } }, { { 2, 3, 150 } }, { { 7 }, 4 }, { { 5, 33 }, 16 },
     { { 2, 1 } }, { { 0, 8 } } } do
-    local dims, block = case[1], case[2]
+    local dims, block = case[1], not gguf[kind] and case[2] or nil
     local K = dims[#dims]
     local _, bytes, _, blocks = sizes({ kind = kind, block = block }, K)
     forward[#forward + 1] = { inputs = { real(table.unpack(dims)) },
@@ -131,8 +181,10 @@ for _, kind in ipairs { "int8", "nf4", "fp4" } do
   for _, case in ipairs { { 3, 5, 6 }, { 9, 67, 130, 64 }, { 1, 20, 33, 16 }, { 4, 0, 8 },
     { 0, 5, 6 } } do
     local m, n, K, block = table.unpack(case)
+    block = not gguf[kind] and block or nil
     local _, bytes, _, blocks = sizes({ kind = kind, block = block }, K)
     local w, s = codes(n, bytes), constant(n, blocks)
+    if kind == "q8_0" then s.low, s.high = -1 / 64, 1 / 64 end
     linear[#linear + 1] = { inputs = { real(m, K), w, s },
       options = { kind = kind, block = block } }
     linear[#linear + 1] = { inputs = { real(2, m, K), w, s, real(n) },
@@ -140,8 +192,19 @@ for _, kind in ipairs { "int8", "nf4", "fp4" } do
     linear[#linear + 1] = { inputs = { real(m, n), w, s, real(K) },
       options = { kind = kind, block = block, transposed = true, columns = K } }
   end
-  linear[#linear + 1] = { inputs = { real(6), codes(5, 6 // pack), constant(5, 1), real(5) },
+  local _, bytes = sizes({ kind = kind }, 6)
+  linear[#linear + 1] = { inputs = { real(6), codes(5, bytes), constant(5, 1), real(5) },
     options = { kind = kind } }
+  if gguf[kind] then
+    _, bytes = sizes({ kind = kind }, 70)
+    local w, s = codes(9, bytes), { dims = { 9, 3 }, dtype = "f16", values = {} }
+    for i = 1, 27 do s.values[i] = (i - 13) / 64 end
+    for _, m in ipairs { 1, 3, 17 } do
+      linear[#linear + 1] = { inputs = { { dims = { m, 70 }, dtype = "f32" }, w, s },
+        options = { kind = kind, columns = 70 } }
+    end
+    back[#back + 1] = { inputs = { w, s }, options = { kind = kind, columns = 70 } }
+  end
 end
 
 local f32 = { dims = { 2, 8 }, dtype = "f32" }
@@ -155,7 +218,9 @@ return {
       { inputs = { real(4) }, options = { kind = "nf4", block = 3 }, code = "value",
         match = "block 3, a positive, even number" },
       { inputs = { real(4) }, options = { kind = "int4" }, code = "value",
-        match = "one of int8 nf4 fp4" },
+        match = "one of int8 nf4 fp4 q4_0 q8_0" },
+      { inputs = { real(4) }, options = { kind = "q4_0", block = 16 }, code = "value",
+        match = "block 16, 32 wanted" },
     } },
   { op = "dequantize", cases = back, oracle = dequantize,
     bad = {
@@ -163,6 +228,8 @@ return {
       { inputs = { codes(2, 8), real(2, 2) }, code = "shape", match = "one scale for each" },
       { inputs = { codes(2, 8), real(2, 1) }, options = { kind = "nf4", columns = 17 },
         code = "shape", match = "17 columns, 2 to a byte" },
+      { inputs = { codes(2, 8), real(2, 1) }, options = { kind = "q4_0" },
+        code = "shape", match = "codes u8[2,8] for 16 columns" },
       { inputs = { codes(), real() }, code = "shape", match = "at least one dimension" },
     } },
   { op = "quantized_linear", cases = linear, oracle = quantized_linear, grad = true,
