@@ -92,6 +92,10 @@ local nn = {
   load = require "mrt.pretrained".load,
 }
 
+-- Of models with a family: what reads and writes files loads when it is called.
+function nn.Decoder:save_adapter(path) return require "mrt.pretrained.peft".save(self, path) end
+function nn.Decoder:load_adapter(path) return require "mrt.pretrained.peft".load(self, path) end
+
 -- Functions, and the same as layers.
 local distance = require "mrt.nn.distance"
 nn.pairwise_distance, nn.cosine_similarity = distance.pairwise_distance,

@@ -53,12 +53,15 @@ function LoRA:init(base, o)
   self.rank, self.scale = o.rank, o.alpha / o.rank
 end
 
+-- Where the base computes in a narrow dtype, so does the product that is as wide as
+-- the base's: no copy of it in f32, nor of its gradient, is made.
 ---@param x mrt.Tensor  `[..., inputs]`
 ---@return mrt.Tensor   `[..., outputs]`
 function LoRA:forward(x)
   local y = self.base(x)
   local small = self.dropout(x):linear(self.a) * self.scale -- `[..., rank]`
-  return y + small:linear(self.b):to(y:get_dtype())
+  local dtype = y:get_dtype()
+  return y + small:to(dtype):linear(self.b:to(dtype))
 end
 
 --- Return a plain, frozen layer that computes the same.  What is pruned of the base

@@ -22,6 +22,7 @@ local MOST <const> = 40 -- problems that one message lists
 ---@field dtype? "f32"|"bf16"|"f16"  of all weights; default: as the file has each
 ---@field context? integer           shorter than the config's
 ---@field ignore? string[]           keys of config.json to pass over
+---@field adapter? string            a folder with adapters as peft writes them
 
 local function described(problems)
   local n = #problems
@@ -157,7 +158,7 @@ end
 ---@param given? mrt.nn.LoadOptions
 return function(path, given)
   local o = options.read("load", given, { dtype = options.of "string",
-    context = options.of "size", ignore = options.of "table" })
+    context = options.of "size", ignore = options.of "table", adapter = options.of "string" })
   local config, message, code = folder.json(path .. "/config.json")
   if not config then return nil, message, code end
   local family, settings
@@ -179,5 +180,6 @@ return function(path, given)
   rawset(model, "config", config)
   rawset(model, "family", family.model_type)
   rawset(model, "folder", path)
+  if o.adapter then return require "mrt.pretrained.peft".load(model, o.adapter) end
   return model
 end

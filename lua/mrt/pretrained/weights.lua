@@ -38,6 +38,19 @@ local function their_name(entry, layer, rest)
   return name .. rest
 end
 
+--- Their name of a module or weight of ours; nil: the family has none.
+---@param family mrt.pretrained.Family
+---@param name string
+---@return string? theirs
+---@return table? entry
+---@return integer? part  which of the entry's
+function weights.find(family, name)
+  for _, entry in ipairs(family.names) do
+    local part, layer, rest = match(entry, name)
+    if part then return their_name(entry, layer, rest), entry, part end
+  end
+end
+
 ---@class mrt.pretrained.Place  a tensor of theirs, and what of ours it holds
 ---@field theirs string
 ---@field entry table
@@ -67,21 +80,17 @@ end
 function weights.places(model, family)
   local list, by_name, strange = {}, {}, {}
   for _, variable in ipairs(variables_of(model)) do
-    local found = false
-    for _, entry in ipairs(family.names) do
-      local part, layer, rest = match(entry, variable.name)
-      if part then
-        local theirs = their_name(entry, layer, rest)
-        local place = by_name[theirs]
-        if not place then
-          place = { theirs = theirs, entry = entry, parts = {} }
-          list[#list + 1], by_name[theirs] = place, place
-        end
-        place.parts[part], found = variable, true
-        break
+    local theirs, entry, part = weights.find(family, variable.name)
+    if theirs then
+      local place = by_name[theirs]
+      if not place then
+        place = { theirs = theirs, entry = entry, parts = {} }
+        list[#list + 1], by_name[theirs] = place, place
       end
+      place.parts[part] = variable
+    else
+      strange[#strange + 1] = variable.name
     end
-    if not found then strange[#strange + 1] = variable.name end
   end
   return list, strange
 end
@@ -97,8 +106,12 @@ function weights.shape(place)
   return dims
 end
 
--- [heads, parts, W, ...] -> [parts, heads, W, ...], or back.
-local function regroup(x, first, second)
+--- [heads, parts, W, ...] -> [parts, heads, W, ...], or back, in the first dimension.
+---@param x mrt.Tensor
+---@param first integer
+---@param second integer
+---@return mrt.Tensor
+function weights.regroup(x, first, second)
   local dims = x:size()
   local rest, order = { table.unpack(dims, 2) }, { 2, 1, 3 }
   local y = x:reshape(first, second, dims[1] // (first * second), table.unpack(rest))
@@ -115,7 +128,7 @@ function weights.take(place, x, model)
   local entry, out, first = place.entry, {}, 1
   if entry.turn and x:dim() == 2 then x = x:t() end
   if #place.parts == 1 then return { x } end
-  if entry.heads then x = regroup(x, model.options.heads, #place.parts) end
+  if entry.heads then x = weights.regroup(x, model.options.heads, #place.parts) end
   for i, part in ipairs(place.parts) do
     local rows = part.variable:size(1)
     out[i] = x:slice(1, first, first + rows - 1)
