@@ -11,6 +11,7 @@ local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
 local Dropout = require "mrt.nn.dropout"
 local options = require "mrt.util.options"
+local rotary = require "mrt.nn.decoder.rotary"
 
 ---@class mrt.nn.BlockOptions
 ---@field bias? boolean         default true
@@ -30,6 +31,7 @@ local options = require "mrt.util.options"
 ---@class mrt.nn.CausalSelfAttention: mrt.nn.Module
 ---@field heads integer
 ---@field head_dim integer
+---@field layer integer?  of a cache, which the model sets
 ---@overload fun(dim: integer, heads: integer, options?: mrt.nn.BlockOptions): mrt.nn.Module
 local Attention = Module("CausalSelfAttention", "tensor")
 
@@ -54,14 +56,18 @@ function Attention:init(dim, heads, given)
 end
 
 ---@param x mrt.Tensor  `[B,T,dim]`
+---@param at? mrt.nn.CacheAt  keys and values of the tokens before; `layer` says whose
 ---@return mrt.Tensor   `[B,T,dim]`
-function Attention:forward(x)
+function Attention:forward(x, at)
   local B, T, H, W = x:size(1), x:size(2), self.heads, self.head_dim
   local q, k, v = self.qkv(x):reshape(B, T, 3 * H, W):split(H, 3)
   if self.rope then
-    q, k = q:rope { base = self.rope }, k:rope { base = self.rope }
+    q, k = rotary.by(q, self.rope, at), rotary.by(k, self.rope, at)
   end
-  local y = q:attention(k, v, { causal = true, window = self.window, softcap = self.softcap })
+  local how = { causal = true }
+  if at then k, v, how = at.cache:put(self.layer, k, v, at) end
+  how.window, how.softcap = self.window, self.softcap
+  local y = q:attention(k, v, how)
   return self.dropout(self.proj(y:reshape(B, T, H * W)))
 end
 

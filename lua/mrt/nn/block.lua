@@ -27,9 +27,10 @@ function Block:init(dim, heads, given)
 end
 
 ---@param x mrt.Tensor  `[B,T,dim]`
+---@param at? mrt.nn.CacheAt
 ---@return mrt.Tensor   `[B,T,dim]`
-function Block:forward(x)
-  x = x + self.attention(self.norm1(x))
+function Block:forward(x, at)
+  x = x + self.attention(self.norm1(x), at)
   return x + self.mlp(self.norm2(x))
 end
 

@@ -1,57 +1,82 @@
 --- generate.lua -- let a language model continue a text
 ---
---- The model always sees a whole context: the ids so far, padded at the end.
---- Causal attention never looks at the padding, every call has one shape, and
---- so one plan serves the whole text.
+--- A model with a cache of keys and values reads each token once (mrt.generate), until
+--- the text is as long as its context.  From there on, and without a cache always, the
+--- model sees the last `context` ids for each new one, or those there are, padded at the
+--- end: causal attention never looks at the padding, every call has one shape, and so
+--- one plan serves the whole text.
 ---
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
 local core = require "mrt.core"
+local cached = require "mrt.generate"
+local draws = require "mrt.generate.draws"
 local mode = require "mrt.nn.mode"
 local options = require "mrt.util.options"
-local random = require "mrt.data.random"
+local sampler = require "mrt.generate.sampler"
 
--- The ids' last `context` as u8-or-wider text, padded, and how many there are.
+-- The compiled function of each model without a cache.
+local compiled = setmetatable({}, { __mode = "k" })
+
+-- The ids' last `context`, and how many there are; padded as a tensor.
 local function window(ids, context)
   local first = math.max(1, #ids - context + 1)
-  local row = table.move(ids, first, #ids, 1, {})
-  local used = #row
+  return table.move(ids, first, #ids, 1, {}), #ids - first + 1
+end
+local function padded(row, used, context)
   for i = used + 1, context do row[i] = 0 end
-  return mrt.tensor({ row }, "i32"), used
+  return mrt.tensor({ row }, "i32")
 end
 
--- Keep the k largest; the rest cannot be drawn.
-local function threshold(logits, k)
-  if not k or k >= #logits then return -math.huge end
-  local sorted = table.move(logits, 1, #logits, 1, {})
-  table.sort(sorted, function(a, b) return a > b end)
-  return sorted[k]
+local function step_of(model)
+  local step = compiled[model]
+  if not step then
+    step = mrt.compile(function(tokens, position, kind, numbers, drawn)
+      local logits = model(tokens)
+      logits = logits:reshape(-1, logits:size(-1)):embedding(position)
+      return sampler.next(logits, kind, numbers, drawn)
+    end, { name = "generate" })
+    compiled[model] = step
+  end
+  return step
 end
 
--- Draw from softmax(logits / temperature); 0 takes the largest.
-local function draw(logits, o, rng)
-  local best = 1
-  for i = 2, #logits do if logits[i] > logits[best] then best = i end end
-  if o.temperature == 0 then return best - 1 end
-  local least, total, weights = threshold(logits, o.top_k), 0, {}
-  for i, logit in ipairs(logits) do
-    local weight = logit < least and 0
-      or math.exp((logit - logits[best]) / o.temperature)
-    weights[i], total = weight, total + weight
-  end
-  local left = rng:number() * total
-  for i, weight in ipairs(weights) do
-    left = left - weight
-    if left < 0 then return i - 1 end
-  end
-  return best - 1
+-- The next id, without a cache.
+local function next_of(model, out, o, n)
+  local row, used = window(out, model.context)
+  local kind = sampler.kind(o, math.huge)
+  local drawn = not kind.greedy and mrt.tensor({ draws.at(o.seed, n) }, "f32") or nil
+  return step_of(model)(padded(row, used, model.context), mrt.tensor({ used - 1 }, "i32"), kind,
+    sampler.numbers(o), drawn):totable()[1]
 end
 
 ---@class mrt.nn.GenerateOptions
 ---@field temperature? number  default 1; 0 always takes the likeliest
 ---@field top_k? integer       draw among the k likeliest only
 ---@field seed? integer        default 0
+
+local function check(model, ids, count)
+  if type(model) ~= "table" or not options.is_callable(model) or not model.context then
+    core.fail("value", "generate", "a model with a context wanted, got "
+      .. options.show(model))
+  elseif type(ids) ~= "table" or #ids == 0 then
+    core.fail("value", "generate", "a list of ids to begin with wanted, got "
+      .. (type(ids) == "table" and "none" or options.show(ids)))
+  elseif math.type(count) ~= "integer" or count < 0 then
+    core.fail("value", "generate", "count: an integer from 0 wanted, got "
+      .. options.show(count))
+  end
+end
+
+-- As many ids as fit into the context, with a cache.
+local function fill(model, out, count, o)
+  local room = math.min(count, model.context - #out)
+  if room <= 0 or not cached.can(model) then return end
+  local ids = cached.stream(model, { prompt = out, count = room, temperature = o.temperature,
+    top_k = o.top_k, seed = o.seed, eos = false }):ids()
+  table.move(ids, 1, #ids, #out + 1, out)
+end
 
 --- Continue `ids` by `count` more, in evaluation mode.
 ---
@@ -65,28 +90,11 @@ end
 local function generate(model, ids, count, given)
   local o = options.read("generate", given, { temperature = 1,
     seed = options.of("integer", 0), top_k = options.of "size" })
-  if type(model) ~= "table" or not options.is_callable(model) or not model.context then
-    core.fail("value", "generate", "a model with a context wanted, got "
-      .. options.show(model))
-  elseif type(ids) ~= "table" or #ids == 0 then
-    core.fail("value", "generate", "a list of ids to begin with wanted, got "
-      .. (type(ids) == "table" and "none" or options.show(ids)))
-  elseif math.type(count) ~= "integer" or count < 0 then
-    core.fail("value", "generate", "count: an integer from 0 wanted, got "
-      .. options.show(count))
-  end
-  local rng <const>, _ <close> = random.new(o.seed), mode.evaluating(model)
-  local next_logits = mrt.compile(function(tokens, position)
-    local logits = model(tokens)
-    return logits:reshape(-1, logits:size(-1)):embedding(position)
-  end)
+  check(model, ids, count)
+  local _ <close> = mode.evaluating(model)
   local out = table.move(ids, 1, #ids, 1, {})
-  for _ = 1, count do
-    local tokens, used = window(out, model.context)
-    local position = mrt.tensor({ used - 1 }, "i32")
-    local row = next_logits(tokens, position):totable()[1]
-    out[#out + 1] = draw(row, o, rng)
-  end
+  fill(model, out, count, o)
+  for n = #out - #ids, count - 1 do out[#out + 1] = next_of(model, out, o, n) end
   return out
 end
 

@@ -2,6 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local mrt = require "mrt"
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
@@ -9,6 +10,7 @@ local Embedding = require "mrt.nn.embedding"
 local LayerNorm = require "mrt.nn.layer_norm"
 local Dropout = require "mrt.nn.dropout"
 local Block = require "mrt.nn.block"
+local Cache = require "mrt.nn.decoder.cache"
 local initial = require "mrt.nn.initial"
 local loss = require "mrt.nn.loss"
 local options = require "mrt.util.options"
@@ -58,6 +60,7 @@ function GPT:init(given)
   self.blocks = {}
   for i = 1, o.layers do
     self.blocks[i] = Block(o.dim, o.heads, block)
+    self.blocks[i].attention.layer = i
   end
   self.norm = LayerNorm(o.dim, { bias = o.bias })
   if not o.tie then
@@ -65,27 +68,50 @@ function GPT:init(given)
   end
 end
 
+-- Vectors of the positions, `[T,dim]` or `[B,T,dim]`; padding may stand behind the last.
+local function positions_of(self, T, at)
+  local all = self.positions.weight
+  if not at then return T < self.context and all:slice(1, 1, T) or all end
+  local places = at.start:unsqueeze(2) + mrt.arange(0, T, { dtype = "i32" })
+  return all:embedding(places:clamp(0, self.context - 1))
+end
+
 --- What the head reads.
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
+---@param at? mrt.nn.CacheAt    goes on from what a cache has
 ---@return mrt.Tensor        `[B,T,dim]`
-function GPT:features(tokens)
+function GPT:features(tokens, at)
   local T = tokens:size(2)
   if T > self.context then
     core.fail("shape", "GPT", ("%s tokens, wanted at most context = %d")
       :format(tokens:type(), self.context))
   end
-  local positions = self.positions.weight
-  if T < self.context then positions = positions:slice(1, 1, T) end
-  local x = self.dropout(self.tokens(tokens) + positions)
-  for _, block in ipairs(self.blocks) do x = scope.layer(block, x) end
+  local x = self.dropout(self.tokens(tokens) + positions_of(self, T, at))
+  for _, block in ipairs(self.blocks) do x = scope.layer(block, x, at) end
   return self.norm(x)
 end
 
+--- The logits of features.
+---@param features mrt.Tensor  `[..., dim]`
+---@return mrt.Tensor          `[..., vocab]`
+function GPT:logits(features)
+  return self.head and self.head(features) or features:linear(self.tokens.weight)
+end
+
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
+---@param at? mrt.nn.CacheAt
 ---@return mrt.Tensor logits `[B,T,vocab]`
-function GPT:forward(tokens)
-  local x = self:features(tokens)
-  return self.head and self.head(x) or x:linear(self.tokens.weight)
+function GPT:forward(tokens, at) return self:logits(self:features(tokens, at)) end
+
+--- Keys and values for so many samples and tokens, empty: for `at.cache`.
+---@param given? mrt.nn.decoder.CacheOptions
+---@return mrt.nn.decoder.Cache
+function GPT:cache(given)
+  local layers = {}
+  for i, block in ipairs(self.blocks) do
+    layers[i] = { heads = block.attention.heads, width = block.attention.head_dim }
+  end
+  return Cache.beside(self, layers, given)
 end
 
 --- The loss without all logits at once: see nn.linear_cross_entropy.

@@ -110,6 +110,11 @@ for _, family in ipairs(families) do
   for name, value in pairs(family) do nn[name] = value end
 end
 
+-- `model:generate { prompt = ... }`: see mrt.generate.
+for _, model in ipairs { nn.Decoder, nn.GPT, nn.Llama } do
+  rawset(model, "generate", require("mrt.generate").stream)
+end
+
 -- Behind a C function a caller that ends in `return nn.mse_loss(x, y)` keeps its line.
 for _, functions in ipairs { nn, nn.init, nn.initial } do
   for name, f in pairs(functions) do

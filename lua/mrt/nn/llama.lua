@@ -10,19 +10,22 @@
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
+local Cache = require "mrt.nn.decoder.cache"
 local Embedding = require "mrt.nn.embedding"
 local RMSNorm = require "mrt.nn.rms_norm"
 local initial = require "mrt.nn.initial"
 local loss = require "mrt.nn.loss"
 local options = require "mrt.util.options"
+local rotary = require "mrt.nn.decoder.rotary"
 local scope = require "mrt.nn.scope"
 
 -- ---- one layer -------------------------------------------------------------
 
 local Attention = Module("GroupedAttention", "tensor")
 
-function Attention:init(o, linear)
+function Attention:init(o, linear, layer)
   local width = o.head_dim
+  self.layer = layer
   self.heads, self.kv_heads, self.base = o.heads, o.kv_heads, o.rope_base
   self.window, self.softcap = o.window, o.softcap
   self.head_dim = width
@@ -32,14 +35,15 @@ function Attention:init(o, linear)
   self.proj = Linear(width * o.heads, o.dim, linear)
 end
 
-function Attention:forward(x)
+function Attention:forward(x, at)
   local B, T, W = x:size(1), x:size(2), self.head_dim
   local function heads(y, count) return y:reshape(B, T, count, W) end
-  local q = heads(self.q(x), self.heads):rope { base = self.base }
-  local k = heads(self.k(x), self.kv_heads):rope { base = self.base }
-  local v = heads(self.v(x), self.kv_heads)
-  local y = q:attention(k, v, { causal = true, window = self.window, softcap = self.softcap })
-  return self.proj(y:reshape(B, T, self.heads * W))
+  local q = rotary.by(heads(self.q(x), self.heads), self.base, at)
+  local k = rotary.by(heads(self.k(x), self.kv_heads), self.base, at)
+  local v, how = heads(self.v(x), self.kv_heads), { causal = true }
+  if at then k, v, how = at.cache:put(self.layer, k, v, at) end
+  how.window, how.softcap = self.window, self.softcap
+  return self.proj(q:attention(k, v, how):reshape(B, T, self.heads * W))
 end
 
 function Attention:describe()
@@ -60,15 +64,15 @@ end
 
 local Block = Module("LlamaBlock", "tensor")
 
-function Block:init(o, linear)
+function Block:init(o, linear, layer)
   self.norm1 = RMSNorm(o.dim, { eps = o.eps })
-  self.attention = Attention(o, linear)
+  self.attention = Attention(o, linear, layer)
   self.norm2 = RMSNorm(o.dim, { eps = o.eps })
   self.mlp = GatedMLP(o, linear)
 end
 
-function Block:forward(x)
-  x = x + self.attention(self.norm1(x))
+function Block:forward(x, at)
+  x = x + self.attention(self.norm1(x), at)
   return x + self.mlp(self.norm2(x))
 end
 
@@ -129,29 +133,46 @@ function Llama:init(given)
   self.vocab, self.context = o.vocab, o.context
   self.tokens = Embedding(o.vocab, o.dim, { init = linear.init })
   self.blocks = {}
-  for i = 1, o.layers do self.blocks[i] = Block(o, linear) end
+  for i = 1, o.layers do self.blocks[i] = Block(o, linear, i) end
   self.norm = RMSNorm(o.dim, { eps = o.eps })
   if not o.tie then self.head = Linear(o.dim, o.vocab, linear) end
 end
 
 --- What the head reads.
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
+---@param at? mrt.nn.CacheAt    goes on from what a cache has
 ---@return mrt.Tensor        `[B,T,dim]`
-function Llama:features(tokens)
+function Llama:features(tokens, at)
   if tokens:size(2) > self.context then
     core.fail("shape", "Llama", ("%s tokens, wanted at most context = %d")
       :format(tokens:type(), self.context))
   end
   local x = self.tokens(tokens)
-  for _, block in ipairs(self.blocks) do x = scope.layer(block, x) end
+  for _, block in ipairs(self.blocks) do x = scope.layer(block, x, at) end
   return self.norm(x)
 end
 
+--- The logits of features.
+---@param features mrt.Tensor  `[..., dim]`
+---@return mrt.Tensor          `[..., vocab]`
+function Llama:logits(features)
+  return self.head and self.head(features) or features:linear(self.tokens.weight)
+end
+
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
+---@param at? mrt.nn.CacheAt
 ---@return mrt.Tensor logits `[B,T,vocab]`
-function Llama:forward(tokens)
-  local x = self:features(tokens)
-  return self.head and self.head(x) or x:linear(self.tokens.weight)
+function Llama:forward(tokens, at) return self:logits(self:features(tokens, at)) end
+
+--- Keys and values for so many samples and tokens, empty: for `at.cache`.
+---@param given? mrt.nn.decoder.CacheOptions
+---@return mrt.nn.decoder.Cache
+function Llama:cache(given)
+  local layers = {}
+  for i, block in ipairs(self.blocks) do
+    layers[i] = { heads = block.attention.kv_heads, width = block.attention.head_dim }
+  end
+  return Cache.beside(self, layers, given)
 end
 
 --- The loss without all logits at once: see nn.linear_cross_entropy.

@@ -22,6 +22,12 @@ local options = require "mrt.util.options"
 ---@field length? integer  tokens of each sample; default as the model says
 ---@field dtype? mrt.DType  "f32", "bf16" or "f16"; default as the model says
 
+--- Where tokens stand, for `features` of a model.
+---@class mrt.nn.CacheAt
+---@field cache mrt.nn.decoder.Cache
+---@field start mrt.Tensor     `[batch]` integers: the position of each row's first token
+---@field lengths? mrt.Tensor  `[batch]` integers: how many tokens of each row count
+
 --- Keys and values of each layer.
 ---@class mrt.nn.decoder.Cache
 ---@field batch integer

@@ -138,4 +138,16 @@ function rotary.apply(x, turn)
   return mrt.cat(parts, 4):to(x:get_dtype())
 end
 
+--- x [B,T,H,D] turned by its positions: 0, 1, ..., or those that follow what a cache has.
+---@param x mrt.Tensor
+---@param base number
+---@param at? mrt.nn.CacheAt
+---@return mrt.Tensor
+function rotary.by(x, base, at)
+  if not at then return x:rope { base = base } end
+  local places = at.start:unsqueeze(2) + mrt.arange(0, x:size(2), { dtype = "i32" })
+  local o = { base = base, width = x:size(4), interleaved = false }
+  return rotary.apply(x, rotary.turn(o, places, 0, 0))
+end
+
 return rotary

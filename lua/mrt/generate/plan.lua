@@ -1,0 +1,69 @@
+--- plan.lua -- what generating takes: weights, cache, arena
+---
+--- SPDX-License-Identifier: MIT
+
+local format = require "mrt.util.format"
+
+---@class mrt.generate.Plan
+---@field weights integer   bytes of the model's parameters and buffers
+---@field cache integer     bytes of keys and values
+---@field other integer     bytes of constants, tokens and positions
+---@field arena integer     of the largest step; steps take turns in it
+---@field outputs integer   of the largest step
+---@field total integer     all of these
+---@field batch integer
+---@field length integer    tokens of a row
+---@field prefill table<integer, mrt.Plan>  by the length of a chunk
+---@field first mrt.Plan
+---@field decode mrt.Plan
+local Plan = {}
+Plan.__index = Plan
+Plan.__name = "mrt.generate.Plan"
+
+local function weights_of(model)
+  local bytes, seen = 0, {}
+  for _, x in pairs(model:state()) do
+    if not seen[x] then bytes = bytes + x:nbytes() end
+    seen[x] = true
+  end
+  return bytes
+end
+
+---@param engine mrt.generate.Engine
+---@param prefill table<integer, mrt.Plan>
+---@param first mrt.Plan
+---@param decode mrt.Plan
+---@return mrt.generate.Plan
+function Plan.new(engine, prefill, first, decode)
+  local self = setmetatable({ prefill = prefill, first = first, decode = decode,
+    batch = engine.batch, length = engine.length, weights = weights_of(engine.model),
+    cache = engine.cache:nbytes(), arena = 0, outputs = 0, other = 0 }, Plan)
+  local all = { first, decode }
+  for _, plan in pairs(prefill) do all[#all + 1] = plan end
+  local held = 0
+  for _, plan in ipairs(all) do
+    self.arena = math.max(self.arena, plan.transient)
+    self.outputs = math.max(self.outputs, plan.outputs)
+    held = math.max(held, plan.persistent)
+  end
+  self.other = math.max(0, held - self.weights - self.cache)
+  self.total = self.weights + self.cache + self.other + self.arena + self.outputs
+  return self
+end
+
+--- One line: what is taken, and for what.
+---@param exact? boolean  to the byte
+---@return string
+function Plan:line(exact)
+  local function bytes(n)
+    return exact and format.count(n) .. " bytes" or format.bytes(n)
+  end
+  return ("%s: weights %s, cache %s (%s%d tokens), arena %s, other %s"):format(
+    bytes(self.total), bytes(self.weights), bytes(self.cache),
+    self.batch > 1 and self.batch .. " x " or "", self.length, bytes(self.arena),
+    bytes(self.other + self.outputs))
+end
+
+function Plan:__tostring() return self:line() end
+
+return Plan
