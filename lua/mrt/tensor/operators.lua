@@ -748,11 +748,11 @@ function Tensor:triu(diagonal) end
 function Tensor:diag_embed(offset, dim1, dim2) end
 
 ---@class mrt.op.quantize
----@field kind? "int8"|"nf4"|"fp4"  default int8
+---@field kind? "int8"|"nf4"|"fp4"|"q4_0"|"q8_0"  default int8
 ---@field block? integer  default 0
 
 --- codes nearest to w / scale; scales = max |w| of each block
----@param kind? "int8"|"nf4"|"fp4"  default int8
+---@param kind? "int8"|"nf4"|"fp4"|"q4_0"|"q8_0"  default int8
 ---@param block? integer  default 0
 ---@return mrt.Tensor
 ---@return mrt.Tensor ...  where the formula has further results
@@ -760,13 +760,13 @@ function Tensor:diag_embed(offset, dim1, dim2) end
 function Tensor:quantize(kind, block) end
 
 ---@class mrt.op.dequantize
----@field kind? "int8"|"nf4"|"fp4"  default int8
+---@field kind? "int8"|"nf4"|"fp4"|"q4_0"|"q8_0"  default int8
 ---@field block? integer  default 0
 ---@field columns? integer  default 0
 
 --- w = value[code] * scale of the block
 ---@param second mrt.Tensor
----@param kind? "int8"|"nf4"|"fp4"  default int8
+---@param kind? "int8"|"nf4"|"fp4"|"q4_0"|"q8_0"  default int8
 ---@param block? integer  default 0
 ---@param columns? integer  default 0
 ---@return mrt.Tensor
