@@ -292,6 +292,10 @@ void mrt_lua_device_open(lua_State *L, mrt_binding *m);
 void mrt_lua_pack_open(lua_State *L, mrt_binding *m);
 void mrt_lua_schedule_open(lua_State *L, mrt_binding *m);
 void mrt_lua_source_open(lua_State *L, mrt_binding *m);
+void mrt_lua_gguf_open(lua_State *L, mrt_binding *m);
+/* {key, type, count of a list or nil, bytes} of each of a file's metadata with
+ * types, as a list. */
+void mrt_lua_push_metas(lua_State *L, const mrt_source *source);
 void mrt_lua_bpe_open(lua_State *L, mrt_binding *m);
 void mrt_lua_file_open(lua_State *L, mrt_binding *m);
 void mrt_lua_host_open(lua_State *L, mrt_binding *m);

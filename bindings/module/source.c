@@ -75,6 +75,12 @@ static int metadata(lua_State *L) {
   return 1;
 }
 
+/* metas(): see mrt_lua_push_metas. */
+static int metas(lua_State *L) {
+  mrt_lua_push_metas(L, check_source(L, mrt_binding_get(L)));
+  return 1;
+}
+
 /* read(i) */
 static int read_array(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -324,6 +330,7 @@ void mrt_lua_source_open(lua_State *L, mrt_binding *m) {
     { "count", count },
     { "get", get },
     { "metadata", metadata },
+    { "metas", metas },
     { "read", read_array },
     { "rows", read_rows },
     { "verify", verify_array },

@@ -135,8 +135,7 @@ static mrt_status read_checked(mrt_array *a, const mrt_bytes *in, uint8_t *to,
                                mrt_error *e) {
   uint32_t crc = 0;
   mrt_array_reader r = { a, in, &crc, e };
-  size_t end = a->offset +
-               (size_t)mrt_type_count(&a->type) * mrt_stored_bytes(a->stored);
+  size_t end = a->offset + mrt_stored_span(a->stored, mrt_type_count(&a->type));
   MRT_TRY(mrt_read_past(&r, a->packed_at, a->offset - a->packed_at));
   MRT_TRY(read_whole(&r, to));
   MRT_TRY(mrt_read_past(&r, end, a->packed_at + a->packed - end));

@@ -1,21 +1,29 @@
 /* convert.c -- stored numbers to numbers in memory
  *
  * SPDX-License-Identifier: MIT */
+#include "io/blocks.h"
 #include "io/io.h"
 
 #include <string.h>
 
 static const struct {
   size_t bytes;
+  int64_t numbers;
   mrt_dtype as;
 } kinds[] = {
-#define STORED(name, bytes, as) { bytes, MRT_##as },
+#define STORED(name, bytes, numbers, as) { bytes, numbers, MRT_##as },
   MRT_STORED_KINDS
 #undef STORED
-  { 1, MRT_DTYPE_COUNT },
+  { 1, 1, MRT_DTYPE_COUNT },
 };
 
 size_t mrt_stored_bytes(mrt_stored stored) { return kinds[stored].bytes; }
+
+int64_t mrt_stored_numbers(mrt_stored stored) { return kinds[stored].numbers; }
+
+size_t mrt_stored_span(mrt_stored stored, int64_t n) {
+  return (size_t)(n / kinds[stored].numbers) * kinds[stored].bytes;
+}
 
 mrt_dtype mrt_stored_dtype(mrt_stored stored) { return kinds[stored].as; }
 
@@ -26,7 +34,8 @@ static void swap(const uint8_t *from, int64_t n, size_t width, uint8_t *to) {
 }
 
 bool mrt_stored_as_is(const mrt_array *a) {
-  return kinds[a->stored].bytes == mrt_dtypes[kinds[a->stored].as].bytes &&
+  return kinds[a->stored].numbers == 1 &&
+         kinds[a->stored].bytes == mrt_dtypes[kinds[a->stored].as].bytes &&
          !(a->big_endian && kinds[a->stored].bytes > 1);
 }
 
@@ -62,6 +71,8 @@ static void widen(const mrt_array *a, const uint8_t *from, int64_t n,
 mrt_status mrt_convert(const mrt_array *a, const uint8_t *from, int64_t n,
                        void *to, mrt_error *e) {
   size_t width = kinds[a->stored].bytes;
+  int64_t block = kinds[a->stored].numbers;
+  if (block > 1) return mrt_blocks_read(a->stored, from, n / block, to), MRT_OK;
   if (width != mrt_dtypes[kinds[a->stored].as].bytes)
     return widen(a, from, n, to), MRT_OK;
   MRT_TRY(mrt_check_numbers(a, from, n, e));

@@ -9,7 +9,8 @@
  * is there before anything is allocated for it or read from it.
  *
  *   array    stored numbers of one type and shape.  Row i begins at
- *            data + i * stride; within a row they lie side by side
+ *            data + i * stride; within a row they lie side by side, in blocks
+ *            of several where they are stored so
  *   row      one step of the first dimension; a scalar is one row
  *
  * SPDX-License-Identifier: MIT */
@@ -20,31 +21,48 @@
 #include "io/partial.h"
 #include "tensor/tensor.h"
 
-/* How numbers are stored: STORED(name, bytes, what they are read as). */
+/* How numbers are stored: STORED(name, bytes of a unit, numbers in it, what they
+ * are read as).  Those of several numbers are blocks (blocks.h). */
 #define MRT_STORED_KINDS                                                       \
-  STORED(bool, 1, bool)                                                        \
-  STORED(u8, 1, u8)                                                            \
-  STORED(i8, 1, i32)                                                           \
-  STORED(i16, 2, i32)                                                          \
-  STORED(u16, 2, i32)                                                          \
-  STORED(i32, 4, i32)                                                          \
-  STORED(u32, 4, i64)                                                          \
-  STORED(i64, 8, i64)                                                          \
-  STORED(f16, 2, f16)                                                          \
-  STORED(bf16, 2, bf16)                                                        \
-  STORED(f8_e4m3, 1, f8_e4m3)                                                  \
-  STORED(f8_e5m2, 1, f8_e5m2)                                                  \
-  STORED(f32, 4, f32)                                                          \
-  STORED(f64, 8, f64)
+  STORED(bool, 1, 1, bool)                                                     \
+  STORED(u8, 1, 1, u8)                                                         \
+  STORED(i8, 1, 1, i32)                                                        \
+  STORED(i16, 2, 1, i32)                                                       \
+  STORED(u16, 2, 1, i32)                                                       \
+  STORED(i32, 4, 1, i32)                                                       \
+  STORED(u32, 4, 1, i64)                                                       \
+  STORED(i64, 8, 1, i64)                                                       \
+  STORED(f16, 2, 1, f16)                                                       \
+  STORED(bf16, 2, 1, bf16)                                                     \
+  STORED(f8_e4m3, 1, 1, f8_e4m3)                                               \
+  STORED(f8_e5m2, 1, 1, f8_e5m2)                                               \
+  STORED(f32, 4, 1, f32)                                                       \
+  STORED(f64, 8, 1, f64)                                                       \
+  STORED(q4_0, 18, 32, f32)                                                    \
+  STORED(q4_1, 20, 32, f32)                                                    \
+  STORED(q5_0, 22, 32, f32)                                                    \
+  STORED(q5_1, 24, 32, f32)                                                    \
+  STORED(q8_0, 34, 32, f32)                                                    \
+  STORED(iq4_nl, 18, 32, f32)                                                  \
+  STORED(mxfp4, 17, 32, f32)                                                   \
+  STORED(q2_k, 84, 256, f32)                                                   \
+  STORED(q3_k, 110, 256, f32)                                                  \
+  STORED(q4_k, 144, 256, f32)                                                  \
+  STORED(q5_k, 176, 256, f32)                                                  \
+  STORED(q6_k, 210, 256, f32)                                                  \
+  STORED(iq4_xs, 136, 256, f32)
 
 typedef enum mrt_stored {
-#define STORED(name, bytes, as) MRT_STORED_##name,
+#define STORED(name, bytes, numbers, as) MRT_STORED_##name,
   MRT_STORED_KINDS
 #undef STORED
       MRT_STORED_COUNT /* no tensor can have it */
 } mrt_stored;
 
+/* Bytes of a unit, numbers in it, bytes of n numbers: of whole units. */
 size_t mrt_stored_bytes(mrt_stored stored);
+int64_t mrt_stored_numbers(mrt_stored stored);
+size_t mrt_stored_span(mrt_stored stored, int64_t n);
 mrt_dtype mrt_stored_dtype(mrt_stored stored);
 
 /* The bytes of a file, or bytes in memory. */
@@ -86,6 +104,8 @@ struct mrt_source {
   int count, room;
   mrt_metadata *pairs;
   int pair_count, pair_room;
+  mrt_meta *metas; /* metadata with types */
+  int meta_count, meta_room;
   char separator;    /* of a table of text */
   mrt_source *parts; /* of a sharded model, chained by `next` */
   mrt_source *next;

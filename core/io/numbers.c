@@ -32,7 +32,7 @@ mrt_status mrt_read_past(const mrt_array_reader *r, size_t at, size_t n) {
 /* What is summed up is read in pieces, which then lie in a cache. */
 static mrt_status copy(const mrt_array_reader *r, size_t at, int64_t n,
                        uint8_t *to) {
-  size_t left = (size_t)n * mrt_stored_bytes(r->array->stored), done = 0;
+  size_t left = mrt_stored_span(r->array->stored, n), done = 0;
   size_t most = r->crc ? (size_t)4 * PIECE : left;
   for (size_t k; done < left; done += k) {
     k = least(left - done, most);
@@ -45,11 +45,13 @@ static mrt_status convert(const mrt_array_reader *r, size_t at, int64_t n,
                           uint8_t *to) {
   uint8_t piece[PIECE];
   const mrt_array *a = r->array;
-  size_t in = mrt_stored_bytes(a->stored);
-  size_t out = mrt_dtypes[a->type.dtype].bytes;
-  for (int64_t k; n; n -= k, at += (size_t)k * in, to += (size_t)k * out) {
-    k = n < (int64_t)(PIECE / in) ? n : (int64_t)(PIECE / in);
-    MRT_TRY(take(r, at, piece, (size_t)k * in));
+  size_t out = mrt_dtypes[a->type.dtype].bytes, in;
+  int64_t most = (int64_t)(PIECE / mrt_stored_bytes(a->stored)) *
+                 mrt_stored_numbers(a->stored);
+  for (int64_t k; n; n -= k, at += in, to += (size_t)k * out) {
+    k = n < most ? n : most;
+    in = mrt_stored_span(a->stored, k);
+    MRT_TRY(take(r, at, piece, in));
     MRT_TRY(mrt_convert(a, piece, k, to, r->error));
   }
   return MRT_OK;
@@ -66,7 +68,7 @@ static mrt_status read_apart(const mrt_array_reader *r, size_t at, int64_t n,
   uint8_t piece[PIECE];
   const mrt_array *a = r->array;
   int64_t width = mrt_array_width(a), most = (int64_t)(PIECE / a->stride);
-  size_t in = (size_t)width * mrt_stored_bytes(a->stored);
+  size_t in = mrt_stored_span(a->stored, width);
   size_t out = (size_t)width * mrt_dtypes[a->type.dtype].bytes;
   for (int64_t k; n; n -= k, at += (size_t)k * a->stride) {
     k = n < most ? n : most;
@@ -84,7 +86,7 @@ mrt_status mrt_read_rows(const mrt_array_reader *r, int64_t first, int64_t n,
   int64_t width = mrt_array_width(a);
   size_t at = a->offset + (size_t)first * a->stride;
   size_t out = (size_t)width * mrt_dtypes[a->type.dtype].bytes;
-  if (a->stride == (size_t)width * mrt_stored_bytes(a->stored))
+  if (a->stride == mrt_stored_span(a->stored, width))
     return mrt_read_numbers(r, at, n * width, to);
   if (a->stride <= PIECE / 2) return read_apart(r, at, n, to);
   for (int64_t i = 0; i < n; i++, at += a->stride, to += out)

@@ -118,3 +118,26 @@ MRT_API const char *mrt_source_metadata(const mrt_source *s, int i,
   if (value) *value = s->pairs[i].value;
   return s->pairs[i].key;
 }
+
+static const struct {
+  const char *name;
+  mrt_meta_type type;
+  size_t bytes;
+} meta_types[] = {
+#define META(name, code, bytes) { #name, MRT_META_##name, bytes },
+#include "mrt/metadata.def"
+#undef META
+};
+
+MRT_API const char *mrt_meta_type_name(mrt_meta_type type, size_t *bytes) {
+  for (int i = 0; i < MRT_COUNT(meta_types); i++)
+    if (meta_types[i].type == type) {
+      if (bytes) *bytes = meta_types[i].bytes;
+      return meta_types[i].name;
+    }
+  return NULL;
+}
+
+MRT_API const mrt_meta *mrt_source_meta(const mrt_source *s, int i) {
+  return i < 0 || i >= s->meta_count ? NULL : &s->metas[i];
+}

@@ -10,7 +10,8 @@ static mrt_status rows_type(mrt_source *s, const mrt_array *a, int64_t n,
                             int64_t length, mrt_type *type) {
   int lead = length ? 2 : 1;
   MRT_TRY(mrt_array_readable(s, a));
-  if (a->fortran || a->type.rank == 0)
+  if (a->fortran || a->type.rank == 0 ||
+      mrt_array_width(a) % mrt_stored_numbers(a->stored))
     return mrt_source_fail(s, MRT_EVALUE, "'%.80s' can only be read whole",
                            a->name);
   if (a->type.rank - 1 + lead > MRT_MAX_RANK)

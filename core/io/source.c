@@ -57,7 +57,7 @@ mrt_status mrt_array_check(mrt_source *s, mrt_array *a, size_t limit) {
   a->type.dtype = mrt_stored_dtype(a->stored);
   if (mrt_type_check(&a->type, a->name, &why))
     return mrt_source_fail(s, MRT_EDATA, "%s", why.message);
-  size_t row = (size_t)mrt_array_width(a) * mrt_stored_bytes(a->stored);
+  size_t row = mrt_stored_span(a->stored, mrt_array_width(a));
   size_t rows = (size_t)mrt_array_count(a);
   if (!a->stride) a->stride = row;
   bool fits = a->offset <= limit;

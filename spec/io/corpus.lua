@@ -72,6 +72,37 @@ write("shards", "good", '{"metadata":{"total_size":8},"weight_map":{"w":"no.safe
 write("shards", "up", '{"weight_map":{"w":"../x","v":""}}')
 write("shards", "none", '{"weight_map":{}}')
 
+-- ---- gguf --------------------------------------------------------------------
+
+local function plain(...)
+  local some = {}
+  for _, name in ipairs { ... } do some[name] = tensors[name] end
+  return some
+end
+assert(mrt.save(path("gguf", "good.gguf"), plain("a", "c", "d", "e", "f", "h", "i"),
+  { ["general.architecture"] = "llama", u = 1, i = -1, f = 0.5, b = true, s = "text",
+    tokens = { "a", "", "bc" }, types = { 1, 2, 3 }, ["general.alignment"] = 64 }))
+for _, type_ in ipairs { "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k" } do
+  local w = mrt.arange(512):reshape(2, 256):to "f32" / 9
+  assert(mrt.save(path("gguf", type_ .. ".gguf"), { w = w }, nil, { type = type_ }))
+end
+-- types that are only read, in files that differ from those above in a number
+for name, code in pairs { q2_k = 10, q3_k = 11, iq4_nl = 20, iq4_xs = 23, mxfp4 = 39,
+  iq1_s = 19 } do
+  write("gguf", name, string.pack("<c4I4I8I8s8I4I8I4I8", "GGUF", 3, 1, 0, "w", 1, 256, code, 0)
+    .. ("\7"):rep(500))
+end
+local function gguf(name, keys, infos, rest)
+  write("gguf", name, string.pack("<c4I4I8I8", "GGUF", 2, infos, keys) .. rest)
+end
+gguf("none", 0, 0, "")
+gguf("counts", 1 << 40, 1 << 40, "")
+gguf("list", 1, 0, string.pack("<s8I4I4I8", "k", 9, 8, 1 << 62))
+gguf("lists", 1, 0, string.pack("<s8I4I4I8", "k", 9, 9, 1 << 62))
+gguf("rank", 0, 1, string.pack("<s8I4", "w", 0xffffffff))
+gguf("overflow", 0, 1, string.pack("<s8I4I8I8I4I8", "w", 2, 1 << 62, 1 << 62, 0, 0))
+write("gguf", "big", string.pack(">c4I4I8I8", "GGUF", 3, 0, 0))
+
 -- ---- npy, npz --------------------------------------------------------------
 
 local function npy(descr, fortran, shape, data, version)

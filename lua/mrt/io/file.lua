@@ -1,4 +1,4 @@
---- file.lua -- tensors in files: safetensors, npy, npz
+--- file.lua -- tensors in files: safetensors, gguf, npy, npz
 ---
 ---     mrt.save("model.safetensors", model:state(), {step = "2000"})
 ---     model:load_state(assert(mrt.load "model.safetensors"))
@@ -6,6 +6,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local gguf = require "mrt.io.gguf"
 local options = require "mrt.util.options"
 
 local file = {}
@@ -36,7 +37,8 @@ end
 
 ---@class mrt.File
 ---@field names string[]                what is in it, in the order of the file
----@field metadata table<string, string>
+---@field metadata table<string, string>  of gguf: strings, numbers, booleans, lists of these
+---@field types table<string, string>     of gguf: which type each of these is, "u32", "string[]"
 local File = {}
 File.__index = File
 
@@ -84,7 +86,9 @@ local function open(who, path, format)
   local source, message, code = core.open_source(path, format_of(who, path, format))
   if not source then return nil, message, code end
   local self = setmetatable({ path = path, source = source, names = {},
-    index = {}, metadata = source:metadata() }, File)
+    index = {}, metadata = source:metadata(), types = {} }, File)
+  local metas = source:metas()
+  if #metas > 0 then self.metadata, self.types = gguf.decode(metas) end
   for i = 1, source:count() do
     local name = source:get(i).name
     self.names[i], self.index[name] = name, i
@@ -114,8 +118,8 @@ function file.open(path, format) return open("open", path, format) end
 ---     local x = assert(mrt.load "x.npy")
 ---
 --- Formats: safetensors; `.safetensors.index.json`, a model in several of them;
---- npy and npz of NumPy.  Numbers keep their dtype where tensors have it; of
---- NumPy's others i1, i2 and u2 become i32, u4 becomes i64.
+--- npy and npz of NumPy; gguf, whose blocks (Q8_0, Q4_0, Q4_K ...) become f32.  Numbers keep
+--- their dtype where tensors have it; of NumPy's others i1, i2 and u2 become i32, u4 becomes i64.
 ---
 --- Returns nil: a file that cannot be read (code "file"), or that is not what
 --- its format says or holds dtypes that no tensor has (code "data").
@@ -144,6 +148,7 @@ local writers = {
     return core.save_npz(path, tensors, o.compress)
   end,
   npy = core.save_npy,
+  gguf = gguf.save,
 }
 
 --- Write tensors to a file; its ending says the format.
@@ -156,6 +161,12 @@ local writers = {
 --- `mrt.load` and `read` refuse a file that has been damaged.  A `format` is written
 --- there too, "pt" unless you give one, which other programs want to see.
 ---
+---     mrt.save("x.gguf", { w = w }, { ["general.architecture"] = "llama" }, { type = "q4_0" })
+---
+--- Of gguf, metadata are strings, numbers, booleans and lists of these (lua/mrt/io/gguf.lua
+--- says how to say their types); `type` is a type, a table of types by name, or a function of
+--- name and tensor: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k.
+---
 --- The file appears whole or not at all: it is written beside its place, brought
 --- to the disk, then renamed, and a reader of the old one keeps it.  Who may read and
 --- write the old one, may the new one.  Where the path is a symbolic link, what it names
@@ -165,14 +176,16 @@ local writers = {
 ---
 --- Returns nil: the file cannot be written, or there is a pipe, a device or a folder
 --- (code "file").
---- Raises: names or metadata that are no strings; another ending.
+--- Raises: names or metadata that are no strings; another ending; of gguf, a type that a shape
+--- does not fit, numbers that it cannot hold.
 ---@param path string
 ---@param tensors table<string, mrt.Tensor>|mrt.Tensor  of npy, one tensor
----@param metadata? table<string, string>  safetensors; npz: {compress: boolean}
+---@param metadata? table<string, any>  safetensors: strings; gguf; npz: {compress: boolean}
+---@param o? {type: string|table<string, string>|function}  gguf
 ---@return true? done
 ---@return string? message
 ---@return string? code
-function file.save(path, tensors, metadata)
+function file.save(path, tensors, metadata, o)
   local format = format_of("save", path)
   if metadata ~= nil and format == "npy" then
     core.fail("value", "save", "metadata: none in npy files, got " .. options.show(metadata))
@@ -181,7 +194,10 @@ function file.save(path, tensors, metadata)
   if not write then
     core.fail("value", "save", ("%s files are only read"):format(format))
   end
-  return write(path, tensors, metadata)
+  if o ~= nil and format ~= "gguf" then
+    core.fail("value", "save", ("%s files have no options"):format(format))
+  end
+  return write(path, tensors, metadata, o)
 end
 
 return file
