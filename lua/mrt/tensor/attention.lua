@@ -116,6 +116,39 @@ function Tensor.attention(q, k, v, ...)
   return attend("attention", q, k, v, read("attention", names, ...))
 end
 
+---@class mrt.RopeOptions
+---@field base? number            default 10000
+---@field offset? integer         position of the first row; default 0
+---@field interleaved? boolean    pairs are neighbours, not halves
+---@field inverse? boolean        turn back
+---@field width? integer          how much of each head turns; default all
+---@field scale? number           of cosines and sines; default 1
+---@field frequencies? mrt.Tensor  `[width / 2]`: the angle of each pair at position 1, in
+---  place of base^(-2 i / width)
+---@field positions? mrt.Tensor   `[T]` or `[B,T]` integers, in place of offset + 0, 1, ...
+
+local rope_names = { "base", "offset", "interleaved", "inverse", "width", "scale", "frequencies",
+  "positions" }
+
+--- Rotary positions (Su et al. 2021): pairs of each head turned by an angle that grows
+--- with the position, `[..., T, H, D]` -> the same.
+---
+---     q:rope { base = 1e6, width = 32, positions = start:unsqueeze(2) + mrt.arange(T) }
+---
+--- Raises (shape, dtype, value): what does not fit.  Frequencies have no gradient.
+---@param ... any  options by place, or a table of them, mrt.RopeOptions
+---@return mrt.Tensor
+function Tensor.rope(x, ...)
+  local o = read("rope", rope_names, ...)
+  local list = {}
+  for _, name in ipairs { "frequencies", "positions" } do
+    if o[name] ~= nil then list[#list + 1] = argument.tensor("rope", name, o[name]) end
+    o[name] = nil
+  end
+  list[#list + 1] = o
+  return op.rope(argument.tensor("rope", "x", x), table.unpack(list))
+end
+
 -- ---- as PyTorch has it -----------------------------------------------------
 
 local SDPA <const> = "scaled_dot_product_attention"

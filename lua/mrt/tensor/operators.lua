@@ -858,22 +858,6 @@ function Tensor:gru_cell(second, third) end
 ---@overload fun(self: mrt.Tensor, second: mrt.Tensor, third: mrt.Tensor, fourth: mrt.Tensor, fifth?: mrt.Tensor, sixth?: mrt.Tensor, nil?: mrt.Tensor, nil?: mrt.Tensor, options: mrt.op.paged_attention): mrt.Tensor
 function Tensor:paged_attention(second, third, fourth, fifth, sixth, causal, scale, left, right, softcap, offset, has) end
 
----@class mrt.op.rope
----@field base? number  default 10000
----@field offset? integer  default 0
----@field inverse? boolean  default false
----@field interleaved? boolean  default false
-
---- pairs of x rotated by position * base^(-2 i / D)
----@param base? number  default 10000
----@param offset? integer  default 0
----@param inverse? boolean  default false
----@param interleaved? boolean  default false
----@return mrt.Tensor
----@return mrt.Tensor ...  where the formula has further results
----@overload fun(self: mrt.Tensor, options: mrt.op.rope): mrt.Tensor
-function Tensor:rope(base, offset, inverse, interleaved) end
-
 --- y with x y = 1, of square matrices
 ---@return mrt.Tensor
 ---@return mrt.Tensor ...  where the formula has further results

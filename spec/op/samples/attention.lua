@@ -17,30 +17,56 @@ local function tensor(dims)
   return { dims = dims, data = data }
 end
 
+local function f32(x) return (string.unpack("f", string.pack("f", x))) end
+
+-- The angle of a pair in row `t` of time, of sample `b`.
+local function angle(ins, options, b, t, pair, width)
+  local second = ins[2]
+  local f = second and not second.dtype:find "^[iu]" and second
+  local p = ins[f and 3 or 2]
+  local at = (options.offset or 0) + t
+  if p then at = p.data[(#p.dims == 2 and b * p.dims[2] or 0) + t + 1] end
+  if not f then return at * (options.base or 10000) ^ (-2 * pair / width) end
+  local a = at * f.data[pair + 1]
+  return f.dtype == "f32" and f32(a) or a
+end
+
 local function rope(ins, options)
   local x = ins[1]
   local y, r = tensor(x.dims), #x.dims
   local T, H, D = x.dims[r - 2], x.dims[r - 1], x.dims[r]
-  local base, offset = options.base or 10000, options.offset or 0
+  local width = (options.width or 0) > 0 and options.width or D
+  local scale = options.scale or 1
   for i = 0, #x.data - 1 do
-    local t, d = i // (H * D) % T, i % D
-    local pair = options.interleaved and d // 2 or d % (D // 2)
+    local t, d, b = i // (H * D) % T, i % D, i // (H * D * T)
+    local pair = options.interleaved and d // 2 or d % (width // 2)
     local first = options.interleaved and d % 2 == 0 or
-      not options.interleaved and d < D // 2
-    local apart = options.interleaved and 1 or D // 2
-    local a = (offset + t) * base ^ (-2 * pair / D)
-    if options.inverse then
+      not options.interleaved and d < width // 2
+    local apart = options.interleaved and 1 or width // 2
+    local a = d < width and angle(ins, options, b, t, pair, width)
+    if options.inverse and a then
       a = -a
     end
-    if first then
-      y.data[i + 1] = x.data[i + 1] * math.cos(a) -
-        x.data[i + 1 + apart] * math.sin(a)
+    if d >= width then
+      y.data[i + 1] = x.data[i + 1]
+    elseif first then
+      y.data[i + 1] = scale * (x.data[i + 1] * math.cos(a) -
+        x.data[i + 1 + apart] * math.sin(a))
     else
-      y.data[i + 1] = x.data[i + 1 - apart] * math.sin(a) +
-        x.data[i + 1] * math.cos(a)
+      y.data[i + 1] = scale * (x.data[i + 1 - apart] * math.sin(a) +
+        x.data[i + 1] * math.cos(a))
     end
   end
   return { y }
+end
+
+-- Frequencies of so many pairs, and positions.
+local function frequencies(pairs)
+  return { dims = { pairs }, low = 0, high = 1, constant = true, dtype = "f32" }
+end
+local function at(values, ...)
+  local dims = { ... }
+  return { dims = #dims > 0 and dims or { #values }, values = values, dtype = "i32" }
 end
 
 -- Inputs of a case: B, T, S, H, Hk, D, Dv.
@@ -166,8 +192,29 @@ return {
       { inputs = { { dims = { 1, 1, 1, 2 } } } },
       { inputs = { { dims = { 2, 3, 2, 0 } } } },
       { inputs = { { dims = { 2, 0, 2, 4 } } } },
+      { inputs = { { dims = { 2, 3, 2, 7 } } }, options = { width = 4, scale = 1.5 } },
+      { inputs = { { dims = { 3, 2, 9 } } }, options = { width = 6, interleaved = true } },
+      { inputs = { { dims = { 2, 3, 2, 8 } }, frequencies(4) } },
+      { inputs = { { dims = { 2, 3, 2, 8 } }, frequencies(2), at { 5, 0, 70 } },
+        options = { width = 4, inverse = true } },
+      { inputs = { { dims = { 2, 3, 2, 6 } }, at({ 4, 5, 6, 90, 91, 7 }, 2, 3) },
+        options = { interleaved = true } },
+      { inputs = { { dims = { 2, 3, 1, 70 } }, frequencies(35), at({ 4, 5, 6, 90, 91, 7 }, 2, 3) },
+        options = { scale = 0.8 } },
+      { inputs = { { dims = { 2, 3, 2, 40 }, dtype = "bf16" }, frequencies(16),
+        at({ 4, 5, 6, 90, 91, 7 }, 2, 3) }, options = { width = 32 } },
     },
     bad = {
+      { inputs = { { dims = { 3, 2, 4 } } }, options = { width = 6 }, code = "shape",
+        match = "width 6" },
+      { inputs = { { dims = { 3, 2, 4 } } }, options = { scale = 1 / 0 }, code = "value",
+        match = "scale" },
+      { inputs = { { dims = { 3, 2, 4 } }, frequencies(3) }, code = "shape", match = "pair" },
+      { inputs = { { dims = { 3, 2, 4 } }, at { 1, 2 } }, code = "shape", match = "each row" },
+      { inputs = { { dims = { 1, 3, 2, 4 } }, at({ 1, 2 }, 1, 2) }, code = "shape",
+        match = "samples and time" },
+      { inputs = { { dims = { 3, 2, 4 } }, at { 1, 2, 3 }, at { 1, 2, 3 } }, code = "value",
+        match = "3 inputs" },
       { inputs = { { dims = { 3, 4 } } }, code = "shape", match = "time, heads" },
       { inputs = { { dims = { 3, 2, 5 } } }, code = "shape", match = "even" },
       { inputs = { { dims = { 3, 2, 4 } } }, options = { base = 0 }, code = "value",

@@ -85,13 +85,10 @@ end
 ---@field segments? mrt.Tensor   `[B,T]` integers: a token sees those of its own segment
 ---@field mask? mrt.Tensor       what attention takes as a mask, beside causality
 
--- Positions [T] or [B,T].
+-- Positions [B,T]; nil: 0, 1, ... in every row.
 local function positions_of(tokens, at)
-  if at.positions then return at.positions end
-  local T = tokens:size(2)
-  local row = mrt.arange(0, T, { dtype = "i32" })
-  if not at.start then return row end
-  return at.start:to "i32":unsqueeze(2) + row
+  if at.positions or not at.start then return at.positions end
+  return at.start:to "i32":unsqueeze(2) + mrt.arange(0, tokens:size(2), { dtype = "i32" })
 end
 
 -- Rows of a segment see those of their own; two dimensions are added for heads.
@@ -121,9 +118,9 @@ local function place(self, tokens, given)
   local positions = positions_of(tokens, at)
   at.mask = mask_of(at)
   local length = length_of(self, tokens, at)
-  if o.rope then at.turn = rotary.turn(o.rope, positions, length, self.context) end
+  if o.rope then at.turn = rotary.turn(o.rope, positions, length, o.context) end
   if o.rope_local then
-    at.local_turn = rotary.turn(o.rope_local, positions, length, self.context)
+    at.local_turn = rotary.turn(o.rope_local, positions, length, o.context)
   end
   return at, positions
 end
@@ -141,11 +138,10 @@ local function embed(self, tokens, positions)
   local o, x = self.options, self.tokens(tokens)
   if o.embed_scale then x = scaled(x, o.embed_scale) end
   if self.embed_in then x = self.embed_in(x) end
-  if self.positions then
-    if o.position_offset ~= 0 then positions = positions + o.position_offset end
-    x = x + self.positions(positions)
-  end
-  return x
+  if not self.positions then return x end
+  local first, T = o.position_offset, tokens:size(2)
+  if not positions then return x + self.positions.weight:slice(1, first + 1, first + T) end
+  return x + self.positions(first == 0 and positions or positions + first)
 end
 
 --- What the head reads.

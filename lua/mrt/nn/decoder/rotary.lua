@@ -10,7 +10,6 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local core = require "mrt.core"
 
 local rotary = {}
 
@@ -104,38 +103,16 @@ function rotary.frequencies(o, length, context)
   return inverse(wavelengths(o.base, o.width)), 1
 end
 
----@class mrt.nn.decoder.Turn
----@field frequencies mrt.Tensor  f32 `[width / 2]`
----@field positions mrt.Tensor    i32 `[T]` or `[B,T]`
----@field width integer
----@field interleaved boolean
----@field scale number
-
---- What turns queries and keys at these positions.
+--- What `x:rope` takes to turn queries and keys at these positions.
 ---@param o mrt.nn.Rope
----@param positions mrt.Tensor  i32 `[T]` or `[B,T]`
+---@param positions? mrt.Tensor  integers `[T]` or `[B,T]`; default 0, 1, ...
 ---@param length integer
 ---@param context integer
----@return mrt.nn.decoder.Turn
+---@return mrt.RopeOptions
 function rotary.turn(o, positions, length, context)
   local list, scale = rotary.frequencies(o, length, context)
   return { frequencies = mrt.tensor(list, "f32"), positions = positions, width = o.width,
     interleaved = o.interleaved, scale = scale }
-end
-
--- x [B,T,H,D] turned, by plain operators.
-function rotary.apply(x, turn)
-  local half = turn.width // 2
-  local p = turn.positions:to "f32"
-  local angles = p:unsqueeze(-1) * turn.frequencies
-  local wide = x:get_dtype() == "f64" and "f64" or "f32"
-  local c, s = angles:cos() * turn.scale, angles:sin() * turn.scale
-  c, s = c:unsqueeze(-2):to(wide), s:unsqueeze(-2):to(wide)
-  if turn.interleaved then core.fail("value", "rope", "interleaved") end
-  local a, b = x:slice(4, 1, half):to(wide), x:slice(4, half + 1, 2 * half):to(wide)
-  local parts = { a * c - b * s, a * s + b * c }
-  if turn.width < x:size(4) then parts[3] = x:slice(4, turn.width + 1, x:size(4)):to(wide) end
-  return mrt.cat(parts, 4):to(x:get_dtype())
 end
 
 --- x [B,T,H,D] turned by its positions: 0, 1, ..., or those that follow what a cache has.
@@ -144,10 +121,8 @@ end
 ---@param at? mrt.nn.CacheAt
 ---@return mrt.Tensor
 function rotary.by(x, base, at)
-  if not at then return x:rope { base = base } end
-  local places = at.start:unsqueeze(2) + mrt.arange(0, x:size(2), { dtype = "i32" })
-  local o = { base = base, width = x:size(4), interleaved = false }
-  return rotary.apply(x, rotary.turn(o, places, 0, 0))
+  local places = at and at.start:unsqueeze(2) + mrt.arange(0, x:size(2), { dtype = "i32" })
+  return x:rope { base = base, positions = places }
 end
 
 return rotary
