@@ -90,6 +90,7 @@ function rope.read(c, o)
   local part = c:take("partial_rotary_factor", "number", o.part or 1)
   local given = c:maybe("rope_parameters", "map") or c:maybe("rope_scaling", "map") or {}
   c:ignore("rope_parameters", "rope_scaling")
+  given = given.full_attention or given -- of a family with two: those that see everything
   return rope.of(c, given, { head_dim = o.head_dim, context = o.context, base = base, part = part,
     original = c:maybe("original_max_position_embeddings", "size") })
 end

@@ -24,7 +24,11 @@ local families = {}
 
 --- The file of each model_type, and the row's name there.
 local files = {
-  llama = { "llama", "family" }, mistral = { "mistral", "family" },
+  gemma = { "gemma", "gemma" }, gemma2 = { "gemma", "gemma2" },
+  gemma3_text = { "gemma", "gemma3_text" }, gpt2 = { "gpt2", "family" },
+  gpt_neox = { "neox", "family" }, llama = { "llama", "family" },
+  mistral = { "mistral", "family" }, olmo = { "olmo", "olmo" }, olmo2 = { "olmo", "olmo2" },
+  opt = { "opt", "family" }, phi = { "phi", "phi" }, phi3 = { "phi", "phi3" },
   qwen2 = { "qwen", "qwen2" }, qwen3 = { "qwen", "qwen3" },
 }
 

@@ -8,7 +8,8 @@ local llama = {}
 
 --- The options that config.json of a family like Llama says.
 ---@param c mrt.pretrained.Config
----@param o? {base: number?, head_dim: integer?, eps: number?, activation: string?, tie: boolean?}
+---@param o? {base: number?, head_dim: integer?, eps: number?, activation: string?,
+---  activation_name: string?, tie: boolean?, context: integer?}  their defaults
 ---@return mrt.nn.DecoderOptions
 function llama.read(c, o)
   o = o or {}
@@ -22,7 +23,7 @@ function llama.read(c, o)
     hidden = c:take("intermediate_size", "size"),
     context = rope.context(turns, context), norm = "rms",
     eps = c:take("rms_norm_eps", "number", o.eps or 1e-6),
-    activation = c:activation("hidden_act", o.activation or "silu"), gated = true,
+    activation = c:activation(o.activation_name or "hidden_act", o.activation or "silu"), gated = true,
     tie = c:take("tie_word_embeddings", "flag", o.tie or false),
     rope = turns }
 end
