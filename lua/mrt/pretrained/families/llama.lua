@@ -23,7 +23,8 @@ function llama.read(c, o)
     hidden = c:take("intermediate_size", "size"),
     context = rope.context(turns, context), norm = "rms",
     eps = c:take("rms_norm_eps", "number", o.eps or 1e-6),
-    activation = c:activation(o.activation_name or "hidden_act", o.activation or "silu"), gated = true,
+    activation = c:activation(o.activation_name or "hidden_act", o.activation or "silu"),
+    gated = true,
     tie = c:take("tie_word_embeddings", "flag", o.tie or false),
     rope = turns }
 end
