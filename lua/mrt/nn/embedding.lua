@@ -29,6 +29,11 @@ end
 ---@return mrt.Tensor     `[..., dim]`
 function Embedding:forward(ids) return self.weight:embedding(ids) end
 
+--- The product of vectors with each row: the head of a model that shares the table.
+---@param x mrt.Tensor  `[..., dim]`
+---@return mrt.Tensor   `[..., rows]`
+function Embedding:logits(x) return x:linear(self.weight) end
+
 function Embedding:describe()
   return ("%d, %d"):format(self.weight:size(1), self.weight:size(2))
 end

@@ -95,7 +95,7 @@ end
 ---@param features mrt.Tensor  `[..., dim]`
 ---@return mrt.Tensor          `[..., vocab]`
 function GPT:logits(features)
-  return self.head and self.head(features) or features:linear(self.tokens.weight)
+  return self.head and self.head(features) or self.tokens:logits(features)
 end
 
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
@@ -120,8 +120,8 @@ end
 ---@param given? mrt.LinearCrossEntropyOptions
 ---@return mrt.Tensor
 function GPT:loss(tokens, targets, given)
-  return loss.linear_cross_entropy(self:features(tokens), self.head or self.tokens.weight,
-    targets, given)
+  return loss.linear_cross_entropy(self:features(tokens),
+    self.head or rawget(self.tokens, "weight") or self.tokens.rows, targets, given)
 end
 
 function GPT:describe()

@@ -18,6 +18,7 @@ local nn = {
 
   Linear = require "mrt.nn.linear",
   QuantizedLinear = require "mrt.nn.quantized_linear",
+  QuantizedEmbedding = require "mrt.nn.quantized_embedding",
   TwoOfFourLinear = require "mrt.nn.two_of_four_linear",
   Conv2d = require "mrt.nn.conv",
   ConvTranspose2d = require "mrt.nn.conv_transpose",

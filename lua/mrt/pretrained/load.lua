@@ -14,6 +14,7 @@ local Decoder = require "mrt.nn.decoder"
 local families = require "mrt.pretrained.families"
 local folder = require "mrt.pretrained.folder"
 local options = require "mrt.util.options"
+local quantizer = require "mrt.nn.quantizer"
 local weights = require "mrt.pretrained.weights"
 
 local MOST <const> = 40 -- problems that one message lists
@@ -22,6 +23,9 @@ local MOST <const> = 40 -- problems that one message lists
 ---@field dtype? "f32"|"bf16"|"f16"  of all weights; default: as the file has each
 ---@field context? integer           shorter than the config's
 ---@field ignore? string[]           keys of config.json to pass over
+---@field quantize? string|mrt.nn.QuantizeOptions  keep linear layers in so few bits, and
+---  unless `embeddings` is false the table of tokens: "nf4", "int8", "q4_0" ...; each
+---  is quantised as it is read
 ---@field adapter? string            a folder with adapters as peft writes them
 
 local function described(problems)
@@ -104,17 +108,23 @@ local function put(part, x, dtype)
   return x
 end
 
-local function read_all(file, model, places, names, dtype)
+local function read_all(file, model, places, names, o)
+  local paths, dtype = {}, o.dtype
+  local shrink = o.quantize and quantizer.new("load: quantize", o.quantize, true)
+  for path, module in model:modules() do paths[module] = path end
   for _, place in ipairs(places) do
     local x, message, code = file:read(names[place])
     if not x then return nil, message, code end
     local stored = x:get_dtype() ~= "f64" and x:get_dtype() or "f32"
     for i, part in ipairs(weights.take(place, x, model)) do
-      local made = put(place.parts[i], part, dtype or stored)
+      local to = place.parts[i]
+      local made = put(to, part, dtype or stored)
       if made ~= x then made:free() end
+      if shrink then shrink:read(paths, to.owner, to.key) end
     end
     x:free()
   end
+  if shrink then shrink:finish(model) end
   return model
 end
 
@@ -158,7 +168,8 @@ end
 ---@param given? mrt.nn.LoadOptions
 return function(path, given)
   local o = options.read("load", given, { dtype = options.of "string",
-    context = options.of "size", ignore = options.of "table", adapter = options.of "string" })
+    context = options.of "size", ignore = options.of "table", adapter = options.of "string",
+    quantize = options.none })
   local config, message, code = folder.json(path .. "/config.json")
   if not config then return nil, message, code end
   local family, settings
@@ -174,7 +185,7 @@ return function(path, given)
   local places = weights.places(model, family)
   local names, problems = compare(opened, model, places, family)
   if #problems > 0 then return nil, ("%s:\n  %s"):format(path, described(problems)), "data" end
-  model, message, code = read_all(opened, model, places, names, o.dtype)
+  model, message, code = read_all(opened, model, places, names, o)
   if not model then return nil, message, code end
   if short then rawset(model, "context", short) end
   rawset(model, "config", config)

@@ -160,7 +160,7 @@ end
 ---@param features mrt.Tensor  `[..., dim]`
 ---@return mrt.Tensor          `[..., vocab]`
 function Decoder:logits(features)
-  local y = self.head and self.head(features) or features:linear(self.tokens.weight)
+  local y = self.head and self.head(features) or self.tokens:logits(features)
   local cap = self.options.final_softcap
   return cap and (y / cap):tanh() * cap or y
 end

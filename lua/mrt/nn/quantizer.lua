@@ -1,0 +1,83 @@
+--- quantizer.lua -- which layers are quantised, and how
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local Embedding = require "mrt.nn.embedding"
+local Linear = require "mrt.nn.linear"
+local QuantizedEmbedding = require "mrt.nn.quantized_embedding"
+local QuantizedLinear = require "mrt.nn.quantized_linear"
+local edit = require "mrt.nn.edit"
+local options = require "mrt.util.options"
+
+---@class mrt.nn.QuantizeOptions: mrt.nn.QuantizedLinearOptions
+---@field except? string|string[]|fun(name: string, layer: mrt.nn.Module): boolean
+---  layers to leave: patterns of names, or a function
+---@field embeddings? boolean  tables of tokens too (those of positions stay); default false
+
+---@class mrt.nn.Quantizer
+---@field how mrt.nn.QuantizedLinearOptions
+---@field embeddings boolean
+local Quantizer = {}
+Quantizer.__index = Quantizer
+
+local quantizer = {}
+
+--- Read the options; a text is a kind.
+---@param who string
+---@param given? mrt.nn.QuantizeOptions|string
+---@param embeddings? boolean  the default
+---@return mrt.nn.Quantizer
+function quantizer.new(who, given, embeddings)
+  if type(given) == "string" then given = { kind = given } end
+  local o = options.read(who, given, { kind = "nf4", block = options.of "size",
+    double = false, except = options.none, embeddings = embeddings or false })
+  return setmetatable({ leave = edit.chooser(who, "except", o.except, false),
+    embeddings = o.embeddings, how = { kind = o.kind, block = o.block, double = o.double },
+    made = setmetatable({}, { __mode = "k" }) }, Quantizer)
+end
+
+--- What takes a layer's place, if anything does.
+---@param name string
+---@param layer mrt.nn.Module
+---@return mrt.nn.Module?
+function Quantizer:replacement(name, layer)
+  local kind, made = getmetatable(layer), self.made[layer]
+  if made then -- of weights that are gone
+    made.bias = made.type == "QuantizedLinear" and layer.bias or nil
+    return edit.inherit(made, layer)
+  elseif kind == Linear and not self.leave(name, layer) then
+    return edit.inherit(QuantizedLinear(layer, self.how), layer)
+  elseif kind == Embedding and self.embeddings and not name:find "positions$"
+    and not self.leave(name, layer) then
+    return edit.inherit(QuantizedEmbedding(layer, self.how), layer)
+  end
+end
+
+--- The weight of a layer has been read: quantise it now, and let it go, so that beside
+--- what is quantised there is one layer's weight at a time.
+---@param names table<mrt.nn.Module, string>  of all modules
+---@param layer mrt.nn.Module
+---@param key string
+function Quantizer:read(names, layer, key)
+  if key ~= "weight" then return end
+  local other = self:replacement(names[layer], layer)
+  if not other then return end
+  self.made[layer] = other
+  local weight = layer.weight
+  rawset(layer, "weight", nil)
+  weight:free()
+end
+
+--- Put what was made of weights as they were read in their places.
+---@param model mrt.nn.Module
+function Quantizer:finish(model)
+  edit.replace(model, function(name, layer)
+    return self.made[layer] and self:replacement(name, layer)
+  end)
+  if next(self.made) == nil then
+    core.fail("value", "quantize", "no Linear to quantise")
+  end
+end
+
+return quantizer
