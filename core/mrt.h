@@ -26,8 +26,8 @@
  * Beside this one: mrt/types.h (included here), mrt/schema.h (operators by
  * their rows), mrt/device.h (what plans are made for), mrt/policy.h (what
  * policies are asked), mrt/ranks.h (several processes), mrt/inspect.h (what is
- * in a plan), mrt/solve.h (the planner's solvers on plain arrays) and
- * mrt/frontend.h (for bindings of languages).
+ * in a plan), mrt/text.h (tokenizers), mrt/solve.h (the planner's solvers on
+ * plain arrays) and mrt/frontend.h (for bindings of languages).
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_H
@@ -599,23 +599,6 @@ MRT_API mrt_status mrt_file_read(mrt_context *ctx, const char *path, char *text,
 /* Write a file, which appears whole or not at all. */
 MRT_API mrt_status mrt_file_write(mrt_context *ctx, const char *path,
                                   const char *text, size_t size);
-
-/* ---- byte-pair encoding -------------------------------------------------- */
-
-/* GPT-2's way from text to tokens, with the vocabulary of two files as it has
- * them: vocab.json and merges.txt.  EFILE: a file cannot be read; EDATA: it is
- * no vocabulary, or a merge is of what is no token. */
-typedef struct mrt_bpe mrt_bpe;
-MRT_API mrt_status mrt_bpe_open(mrt_context *ctx, const char *vocab,
-                                const char *merges, mrt_bpe **out);
-MRT_API void mrt_bpe_free(mrt_bpe *bpe); /* NULL is fine */
-MRT_API int mrt_bpe_count(const mrt_bpe *bpe);
-/* The bytes that a token stands for, borrowed; NULL: there is no such. */
-MRT_API const char *mrt_bpe_token(const mrt_bpe *bpe, int id, size_t *size);
-/* Fill `ids`, which has room for `size`, and *count.  EVALUE when the
- * vocabulary lacks a byte of the text. */
-MRT_API mrt_status mrt_bpe_encode(mrt_bpe *bpe, const char *text, size_t size,
-                                  int32_t *ids, size_t *count);
 
 #ifdef __cplusplus
 }

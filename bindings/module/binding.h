@@ -24,7 +24,7 @@
  *   pack.c     offsets for lifetimes
  *   schedule.c a program within a budget
  *   source.c   files of arrays
- *   bpe.c      byte-pair encoding
+ *   tokenizer.c  texts as ids and back
  *   communicator.c  ranks that compute together
  *   ranks.c    ranks as threads with Lua states of their own
  *   host.c     a clock, a terminal
@@ -296,7 +296,7 @@ void mrt_lua_gguf_open(lua_State *L, mrt_binding *m);
 /* {key, type, count of a list or nil, bytes} of each of a file's metadata with
  * types, as a list. */
 void mrt_lua_push_metas(lua_State *L, const mrt_source *source);
-void mrt_lua_bpe_open(lua_State *L, mrt_binding *m);
+void mrt_lua_tokenizer_open(lua_State *L, mrt_binding *m);
 void mrt_lua_file_open(lua_State *L, mrt_binding *m);
 void mrt_lua_host_open(lua_State *L, mrt_binding *m);
 void mrt_lua_process_open(lua_State *L, mrt_binding *m);

@@ -17,7 +17,7 @@ local any_number_in <const> = {
 -- The tower: each sees itself and what stands below it.
 local tower <const> = {
   "core/base", "core/device", "core/tensor", "core/op", "core/graph",
-  "core/rewrite", "core/plan", "core/run", "core/io", "core",
+  "core/rewrite", "core/plan", "core/run", "core/io", "core/text", "core",
 }
 -- What stands beside it, and sees itself and these.
 local beside <const> = {

@@ -17,34 +17,21 @@ BPE.__index = BPE
 --- Return the tokens of a text as a string, 32 bits each.
 ---@param text string
 ---@return string
-function BPE:pack(text) return self.core:encode(text) end
+function BPE:pack(text) return self.core:pack(text) end
 
 --- Return the tokens of a text, from 0.
 ---
 --- Raises: the vocabulary lacks a byte of it (GPT-2's lacks none).
 ---@param text string
 ---@return integer[] ids
-function BPE:encode(text)
-  local packed, ids = self:pack(text), {}
-  for i = 1, #packed // 4 do ids[i] = string.unpack("<i4", packed, 4 * i - 3) end
-  return ids
-end
+function BPE:encode(text) return self.core:encode(text) end
 
 --- Return the text of tokens; it undoes `encode`, bit by bit.
 ---
 --- Raises: there is no such token.
 ---@param ids integer[]
 ---@return string
-function BPE:decode(ids)
-  local parts = {}
-  for i, id in ipairs(ids) do
-    parts[i] = self.core:token(id)
-    if not parts[i] then
-      core.fail("value", "decode", ("there is no token %d of %d"):format(id, self.vocab))
-    end
-  end
-  return table.concat(parts)
-end
+function BPE:decode(ids) return self.core:decode(ids) end
 
 --- Open a vocabulary in GPT-2's two files, as Hugging Face keeps them.
 ---
@@ -56,7 +43,7 @@ end
 ---@return string? message
 ---@return string? code
 local function open(vocab, merges)
-  local handle, message, code = core.open_bpe(vocab, merges)
+  local handle, message, code = core.open_merges(vocab, merges)
   if not handle then return nil, message, code end
   return setmetatable({ core = handle, vocab = handle:count() }, BPE)
 end

@@ -11,6 +11,7 @@ local core = require "mrt.core"
 local mrt = require "mrt"
 local loader = require "mrt.data.loader"
 local options = require "mrt.util.options"
+local tokenizer = require "mrt.text.tokenizer"
 local windows = require "mrt.data.windows"
 
 ---@class mrt.data.Text
@@ -64,11 +65,13 @@ local units = {
   character = { pattern = utf8.charpattern, symbols = characters_of },
 }
 
+local function is_tokenizer(unit) return bpe.is(unit) or tokenizer.is(unit) end
+
 -- A text in the tokens of a vocabulary.
-local function build_tokens(text, tokenizer)
-  local data = tokenizer:pack(text)
-  return setmetatable({ unit = tokenizer, tokenizer = tokenizer, data = data,
-    vocab = tokenizer.vocab, dtype = "i32", width = 4, tokens = #data // 4 }, Text)
+local function build_tokens(text, unit)
+  local data = unit:pack(text, { special = false })
+  return setmetatable({ unit = unit, tokenizer = unit, data = data, vocab = unit.vocab,
+    dtype = "i32", width = 4, tokens = #data // 4 }, Text)
 end
 
 local function build(text, name)
@@ -109,19 +112,19 @@ end
 --- Returns nil: a file that cannot be read, or is not UTF-8 where characters
 --- are wanted.
 ---@param source string|{files: string[]}|{text: string}  a path, or several
----@param given? {unit: "byte"|"character"|mrt.data.BPE}  default "byte"
+---@param given? {unit: "byte"|"character"|mrt.data.BPE|mrt.text.Tokenizer}  default "byte"
 ---@return mrt.data.Text? text
 ---@return string? message
 ---@return string? code
 local function text(source, given)
   local o = options.read("text", given, { unit = "byte" }, true)
-  if not units[o.unit] and not bpe.is(o.unit) then
-    core.fail("value", "text", ("unit = %s, \"byte\", \"character\" or data.bpe(...) wanted")
+  if not units[o.unit] and not is_tokenizer(o.unit) then
+    core.fail("value", "text", ("unit = %s, \"byte\", \"character\" or a tokenizer wanted")
       :format(tostring(o.unit)))
   end
   local content, message, code = content_of(source)
   if not content then return nil, message, code end
-  if bpe.is(o.unit) then return build_tokens(content, o.unit) end
+  if is_tokenizer(o.unit) then return build_tokens(content, o.unit) end
   if o.unit == "character" then
     local _, bad = utf8.len(content)
     if bad then
@@ -140,7 +143,7 @@ function Text:encode(s)
   if type(s) ~= "string" then
     core.fail("value", "encode", "a string wanted, got " .. options.show(s))
   end
-  if self.tokenizer then return self.tokenizer:encode(s) end
+  if self.tokenizer then return self.tokenizer:encode(s, { special = false }) end
   local ids = {}
   for symbol in s:gmatch(self.pattern) do
     local id = self.ids[symbol]

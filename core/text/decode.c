@@ -1,0 +1,92 @@
+/* decode.c -- ids into text
+ *
+ * The names of the tokens are a list of pieces; each decoder makes another list
+ * of it, and what is left is joined.  Without any decoder the names are joined
+ * by spaces.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "text/text.h"
+
+#include <string.h>
+
+mrt_decoder *mrt_tokenizer_decoder(mrt_tokenizer *t) {
+  mrt_decoder *d = MRT_NEW(&t->arena, mrt_decoder, 1), **at = &t->decoders;
+  while (*at) at = &(*at)->next;
+  return *at = d;
+}
+
+mrt_status mrt_piece_end(mrt_context *ctx, mrt_pieces *p) {
+  if (p->count == p->room) {
+    size_t room = p->room ? 2 * p->room : 64;
+    void *wide = mrt_resize(ctx->allocator, p->ends, p->room * sizeof *p->ends,
+                            room * sizeof *p->ends);
+    if (!wide) return mrt_nomem(&ctx->error);
+    p->ends = wide, p->room = room;
+  }
+  p->ends[p->count++] = p->text.size;
+  return MRT_OK;
+}
+
+void mrt_pieces_free(mrt_context *ctx, mrt_pieces *p) {
+  mrt_chars_free(ctx, &p->text);
+  mrt_release(ctx->allocator, p->ends, p->room * sizeof *p->ends);
+  *p = (mrt_pieces){ 0 };
+}
+
+/* The bytes that the names stand for; a name with a character that stands for
+ * none is itself. */
+mrt_status mrt_decode_bytes(mrt_tokenizer *t, const mrt_decoder *self,
+                            const mrt_pieces *in, mrt_pieces *out) {
+  (void)self;
+  MRT_TRY(mrt_chars_room(t->ctx, &out->text, in->text.size));
+  size_t at = 0;
+  for (size_t i = 0; i < in->count; at = in->ends[i++]) {
+    size_t before = out->text.size, n;
+    for (size_t k = at; k < in->ends[i]; k += n) {
+      int byte = mrt_byte_of_name(mrt_utf8_get(in->text.at + k, &n));
+      if (byte < 0) {
+        size_t size = in->ends[i] - at;
+        memcpy(out->text.at + before, in->text.at + at, size);
+        out->text.size = before + size;
+        break;
+      }
+      out->text.at[out->text.size++] = (char)byte;
+    }
+  }
+  return mrt_piece_end(t->ctx, out);
+}
+
+static mrt_status name_all(mrt_tokenizer *t, const int32_t *ids, size_t count,
+                           bool skip_special, mrt_pieces *out) {
+  size_t size;
+  for (size_t i = 0; i < count; i++) {
+    const char *name = mrt_tokenizer_token(t, ids[i], &size);
+    if (!name)
+      return mrt_fail(&t->ctx->error, MRT_EVALUE,
+                      "decode: there is no token %d of %d", ids[i], t->count);
+    if (skip_special && mrt_tokenizer_is_special(t, ids[i])) continue;
+    if (!t->decoders && out->count)
+      MRT_TRY(mrt_chars_put(t->ctx, &out->text, " ", 1));
+    MRT_TRY(mrt_chars_put(t->ctx, &out->text, name, size));
+    MRT_TRY(mrt_piece_end(t->ctx, out));
+  }
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_tokenizer_decode(mrt_tokenizer *t, const int32_t *ids,
+                                        size_t count, bool skip_special,
+                                        const char **text, size_t *size) {
+  mrt_pieces *in = &t->pieces[0], *out = &t->pieces[1];
+  in->count = in->text.size = 0;
+  MRT_TRY(mrt_chars_room(t->ctx, &in->text, 1));
+  MRT_TRY(name_all(t, ids, count, skip_special, in));
+  for (const mrt_decoder *d = t->decoders; d; d = d->next) {
+    out->count = out->text.size = 0;
+    MRT_TRY(mrt_chars_room(t->ctx, &out->text, 1));
+    MRT_TRY(d->decode(t, d, in, out));
+    mrt_pieces *made = out;
+    out = in, in = made;
+  }
+  *text = in->text.at, *size = in->text.size;
+  return MRT_OK;
+}

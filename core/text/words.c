@@ -1,0 +1,112 @@
+/* words.c -- texts into words
+ *
+ * Each splitter hands the parts of what it gets to the next one, at once, so
+ * nothing is listed; the last hands words to the model.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "text/text.h"
+
+#include <string.h>
+
+mrt_status mrt_split(mrt_tokenizer *t, mrt_splitter *s,
+                     const mrt_word_text *w) {
+  if (w->size == 0) return MRT_OK;
+  return s ? s->split(t, s, w) : t->word(t, w->at, w->size);
+}
+
+mrt_splitter *mrt_tokenizer_splitter(mrt_tokenizer *t) {
+  mrt_splitter *s = MRT_NEW(&t->arena, mrt_splitter, 1), **at = &t->splitters;
+  while (*at) at = &(*at)->next;
+  return *at = s;
+}
+
+/* ---- what becomes of matches --------------------------------------------- */
+
+/* Parts of a text in order, some of them matches; one waits for what follows. */
+typedef struct mrt_parting {
+  mrt_tokenizer *t;
+  mrt_splitter *self;
+  const mrt_word_text *w;
+  size_t begin, end; /* of the one that waits */
+  bool waits, matched;
+} mrt_parting;
+
+static mrt_status hand(const mrt_parting *p, size_t begin, size_t end) {
+  mrt_word_text part = { p->w->at + begin, end - begin,
+                         p->w->first && begin == 0, p->w->bare };
+  return mrt_split(p->t, p->self->next, &part);
+}
+
+static mrt_status flush(mrt_parting *p) {
+  if (!p->waits) return MRT_OK;
+  p->waits = false;
+  return hand(p, p->begin, p->end);
+}
+
+/* Does this part join the one that waits? */
+static bool joins(const mrt_parting *p, bool match) {
+  switch (p->self->behavior) {
+  case MRT_SPLIT_CONTIGUOUS:
+    return match == p->matched;
+  case MRT_SPLIT_PREVIOUS:
+    return match && !p->matched;
+  case MRT_SPLIT_NEXT:
+    return !match && p->matched;
+  default:
+    return false;
+  }
+}
+
+static mrt_status put_part(mrt_parting *p, size_t begin, size_t end,
+                           bool match) {
+  match ^= p->self->invert;
+  if (p->self->behavior == MRT_SPLIT_ISOLATED) return hand(p, begin, end);
+  if (p->self->behavior == MRT_SPLIT_REMOVED)
+    return match ? MRT_OK : hand(p, begin, end);
+  if (p->waits && joins(p, match)) {
+    p->end = end;
+  } else {
+    MRT_TRY(flush(p));
+    p->begin = begin, p->end = end, p->waits = true;
+  }
+  p->matched = match;
+  return MRT_OK;
+}
+
+mrt_status mrt_split_pattern(mrt_tokenizer *t, mrt_splitter *self,
+                             const mrt_word_text *w) {
+  mrt_parting p = { .t = t, .self = self, .w = w };
+  mrt_matching m = { 0 };
+  mrt_slice text = { w->at, w->size };
+  size_t last = 0;
+  for (;;) {
+    MRT_TRY(mrt_pattern_next(t, self->pattern, text, &m));
+    if (!m.found) break;
+    if (m.begin > last) MRT_TRY(put_part(&p, last, m.begin, false));
+    MRT_TRY(put_part(&p, m.begin, m.end, true));
+    last = m.end;
+  }
+  if (last < w->size) MRT_TRY(put_part(&p, last, w->size, false));
+  return flush(&p);
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+mrt_status mrt_split_bytes(mrt_tokenizer *t, mrt_splitter *self,
+                           const mrt_word_text *w) {
+  self->room.size = 0;
+  MRT_TRY(mrt_bytes_name(t->ctx, &self->room, w->at, w->size));
+  mrt_word_text named = { self->room.at, self->room.size, w->first, w->bare };
+  return mrt_split(t, self->next, &named);
+}
+
+/* A space goes in front of what has none. */
+mrt_status mrt_split_spaced(mrt_tokenizer *t, mrt_splitter *self,
+                            const mrt_word_text *w) {
+  if (w->bare || w->at[0] == ' ') return mrt_split(t, self->next, w);
+  self->room.size = 0;
+  MRT_TRY(mrt_chars_put(t->ctx, &self->room, " ", 1));
+  MRT_TRY(mrt_chars_put(t->ctx, &self->room, w->at, w->size));
+  mrt_word_text spaced = { self->room.at, self->room.size, w->first, true };
+  return mrt_split(t, self->next, &spaced);
+}

@@ -1,0 +1,151 @@
+--- tokenizer.lua -- texts as ids and back
+---
+---     local tok = assert(mrt.text.tokenizer "llama/")        -- or a file in it
+---     local ids = tok:encode "Hello, world!"
+---     print(tok:decode(ids))
+---     local stream = tok:stream()
+---     for _, id in ipairs(ids) do io.write(stream:push(id)) end
+---     print(stream:finish())
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local folder = require "mrt.text.folder"
+local options = require "mrt.util.options"
+local stream = require "mrt.text.stream"
+
+---@class mrt.text.EncodeOptions
+---@field special boolean?        add what the tokenizer adds (bos, eos ...): default true
+---@field parse_special boolean?  special tokens in the text are tokens: default true
+
+---@class mrt.text.TokenizerOptions
+---@field pattern string?  of vocab.json and merges.txt: how texts are cut into words
+
+---@class mrt.text.Tokenizer
+---@field vocab integer          one more than the largest id
+---@field bos integer?           id that begins a text
+---@field eos integer?           id that ends one
+---@field pad integer?           id that fills
+---@field unk integer?           id of what is not known
+---@field files string[]         paths, of all that belongs to it
+---@field chat_template string?  source of its chat template
+---@field config table           what tokenizer_config.json says
+local Tokenizer = {}
+Tokenizer.__index = Tokenizer
+
+local encoding = { special = true, parse_special = true }
+
+local function read(who, o) return options.read(who, o, encoding) end
+
+--- Return the ids of a text.
+---
+--- Bytes that are no UTF-8 have ids of their own in a byte-level vocabulary; in any other
+--- U+FFFD stands for them.
+---
+--- Raises: a text that cannot be encoded: a character that is not in the vocabulary, which has
+--- nothing for what it does not know.
+---@param text string
+---@param o? mrt.text.EncodeOptions
+---@return integer[] ids
+function Tokenizer:encode(text, o)
+  o = read("encode", o)
+  return self.core:encode(text, o.special, not o.parse_special)
+end
+
+--- Return the ids of a text as a string, 32 bits each.
+---@param text string
+---@param o? mrt.text.EncodeOptions
+---@return string
+function Tokenizer:pack(text, o)
+  o = read("pack", o)
+  return self.core:pack(text, o.special, not o.parse_special)
+end
+
+--- Return the text of ids.
+---
+--- Raises: there is no such id.
+---@param ids integer[]
+---@param o? {skip_special: boolean?}  leave out special tokens: default false
+---@return string
+function Tokenizer:decode(ids, o)
+  return self.core:decode(ids, options.read("decode", o, { skip_special = false }).skip_special)
+end
+
+--- Begin to decode ids one by one: `stream:push(id)` returns the text that is certain by then
+--- (whole UTF-8 characters), `stream:finish()` the rest.
+---@param o? {skip_special: boolean?}  leave out special tokens: default true
+---@return mrt.text.Stream
+function Tokenizer:stream(o)
+  return stream(self.core, options.read("stream", o, { skip_special = true }).skip_special)
+end
+
+--- Return the id of a token as its file names it; nil: there is no such.
+---@param token string
+---@return integer?
+function Tokenizer:id(token) return self.core:id(token) end
+
+--- Return the name of a token; nil: there is no such.
+---@param id integer
+---@return string?
+function Tokenizer:token(id) return self.core:token(id) end
+
+--- Is this a special token?
+---@param id integer
+---@return boolean
+function Tokenizer:is_special(id) return self.core:special(id) end
+
+local templates = setmetatable({}, { __mode = "k" })
+
+--- Return the text of messages, as the tokenizer's chat template writes it; encode it with
+--- `special = false`, for templates write bos themselves.
+---
+--- Returns nil: there is no template, or it does not take these messages.
+---@param messages {role: string, content: string}[]
+---@param o? {generation_prompt: boolean?, tools: table[]?}
+---@return string? text
+---@return string? message
+function Tokenizer:chat(messages, o)
+  o = options.read("chat", o, { generation_prompt = false, tools = options.of "table" })
+  if not self.chat_template then return nil, "the tokenizer has no chat template", "data" end
+  local template = templates[self]
+  if not template then
+    local message
+    template, message = require "mrt.text.template"(self.chat_template)
+    if not template then return nil, message, "data" end
+    templates[self] = template
+  end
+  local function name(id) return id and self:token(id) or nil end
+  return template:render { messages = messages, tools = o.tools,
+    add_generation_prompt = o.generation_prompt, bos_token = name(self.bos),
+    eos_token = name(self.eos), pad_token = name(self.pad), unk_token = name(self.unk) }
+end
+
+local module = {}
+
+--- Is this a tokenizer?
+---@param value any
+---@return boolean
+function module.is(value) return getmetatable(value) == Tokenizer end
+
+--- Open a tokenizer: a folder that has tokenizer.json (or vocab.json and merges.txt), with
+--- tokenizer_config.json and special_tokens_map.json for its special tokens; or such a file.
+---
+--- Returns nil: a file that cannot be read, or is no tokenizer, or asks for what is not there
+--- (which the message names).
+---@param path string
+---@param o? mrt.text.TokenizerOptions
+---@return mrt.text.Tokenizer? tokenizer
+---@return string? message
+---@return string? code
+function module.open(path, o)
+  o = options.read("tokenizer", o, { pattern = options.of "string" })
+  if type(path) ~= "string" then
+    core.fail("value", "tokenizer", "a path wanted, got " .. options.show(path))
+  end
+  local found, message, code = folder.open(path, o.pattern)
+  if not found then return nil, message, code end
+  found.vocab = found.core:count()
+  return setmetatable(found, Tokenizer)
+end
+
+return module
