@@ -8,7 +8,7 @@
 
 local core = require "mrt.core"
 local options = require "mrt.util.options"
-local load_folder = require "mrt.pretrained.load"
+local load = require "mrt.pretrained.load"
 
 local pretrained = {}
 
@@ -33,7 +33,7 @@ function pretrained.load(path, given)
   if type(path) ~= "string" then
     core.fail("value", "load", "a path wanted, got " .. options.show(path))
   end
-  return load_folder(path, given)
+  return load.folder(path, given)
 end
 
 return pretrained

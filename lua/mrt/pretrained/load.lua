@@ -130,17 +130,18 @@ end
 
 -- ---- the whole ---------------------------------------------------------------
 
-local function family_of(path, config)
+-- `where`: the file that says the config, for messages.
+local function family_of(where, config)
   local kind = config.model_type
   local family = type(kind) == "string" and families.find(kind)
   if family then return family end
-  return nil, ("%s/config.json: model_type %s; known are %s"):format(path, options.show(kind),
+  return nil, ("%s: model_type %s; known are %s"):format(where, options.show(kind),
     table.concat(families.known(), ", ")), "data"
 end
 
-local function options_of(path, config, family, o)
+local function options_of(where, config, family, o)
   local given, message = configs.read(family, config, o.ignore)
-  if not given then return nil, ("%s/config.json: %s"):format(path, message), "data" end
+  if not given then return nil, ("%s: %s"):format(where, message), "data" end
   if o.context then
     if o.context > given.context then
       core.fail("value", "load", ("context %d, at most the config's %d wanted"):format(o.context,
@@ -152,37 +153,58 @@ local function options_of(path, config, family, o)
 end
 
 -- The model, its weights not yet read.
-local function build(path, family, given)
+local function build(where, family, given)
   local short = given.short
   given.short = nil
   local ok, model = pcall(family.make or Decoder, given)
   if not ok then
     local why = type(model) == "table" and model.message or tostring(model)
-    return nil, ("%s/config.json: %s"):format(path, why), "data"
+    return nil, ("%s: %s"):format(where, why), "data"
   end
   return model, short
 end
 
---- Load a folder: see nn.load.
----@param path string
+local load = {}
+
+--- Read the options of nn.load.
 ---@param given? mrt.nn.LoadOptions
-return function(path, given)
-  local o = options.read("load", given, { dtype = options.of "string",
-    context = options.of "size", ignore = options.of "table", adapter = options.of "string",
-    quantize = options.none })
-  local config, message, code = folder.json(path .. "/config.json")
-  if not config then return nil, message, code end
-  local family, settings
-  family, message, code = family_of(path, config)
+---@return mrt.nn.LoadOptions
+function load.options(given)
+  return options.read("load", given, { dtype = options.of "string", context = options.of "size",
+    ignore = options.of "table", adapter = options.of "string", quantize = options.none })
+end
+
+--- What a config says the model is.
+---@param where string   the file that says it, for messages
+---@param config table
+---@param o mrt.nn.LoadOptions
+---@return mrt.pretrained.Family? family
+---@return mrt.nn.DecoderOptions|string settings_or_message
+---@return string? code
+function load.settings(where, config, o)
+  local family, message, code = family_of(where, config)
   if not family then return nil, message, code end
-  settings, message, code = options_of(path, config, family, o)
+  local settings
+  settings, message, code = options_of(where, config, family, o)
   if not settings then return nil, message, code end
-  local opened <close>, why, kind = folder.open(path)
-  if not opened then return nil, why, kind end
-  local model, short
-  model, short, code = build(path, family, settings)
+  return family, settings
+end
+
+--- A model of a config, with the weights of a file that has their names.
+---@param path string    of the model
+---@param where string   the file that says the config
+---@param config table
+---@param opened mrt.File
+---@param o mrt.nn.LoadOptions
+---@return mrt.nn.Decoder? model
+---@return string? message
+---@return string? code
+function load.model(path, where, config, opened, o)
+  local family, settings, kind = load.settings(where, config, o)
+  if not family then return nil, settings, kind end
+  local model, short, code = build(where, family, settings)
   if not model then return nil, short, code end
-  local places = weights.places(model, family)
+  local places, message = weights.places(model, family), nil
   local names, problems = compare(opened, model, places, family)
   if #problems > 0 then return nil, ("%s:\n  %s"):format(path, described(problems)), "data" end
   model, message, code = read_all(opened, model, places, names, o)
@@ -194,3 +216,22 @@ return function(path, given)
   if o.adapter then return require "mrt.pretrained.peft".load(model, o.adapter) end
   return model
 end
+
+--- Load a folder: see nn.load.
+---@param path string
+---@param given? mrt.nn.LoadOptions
+---@return mrt.nn.Decoder? model
+---@return string? message
+---@return string? code
+function load.folder(path, given)
+  local o = load.options(given)
+  local config, message, code = folder.json(path .. "/config.json")
+  if not config then return nil, message, code end
+  local family, why_not, how = load.settings(path .. "/config.json", config, o)
+  if not family then return nil, why_not, how end
+  local opened <close>, why, kind = folder.open(path)
+  if not opened then return nil, why, kind end
+  return load.model(path, path .. "/config.json", config, opened, o)
+end
+
+return load
