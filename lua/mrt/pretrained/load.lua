@@ -204,11 +204,11 @@ function load.model(path, where, config, opened, o)
   if not family then return nil, settings, kind end
   local model, short, code = build(where, family, settings)
   if not model then return nil, short, code end
-  local places, message = weights.places(model, family), nil
+  local places = weights.places(model, family)
   local names, problems = compare(opened, model, places, family)
   if #problems > 0 then return nil, ("%s:\n  %s"):format(path, described(problems)), "data" end
-  model, message, code = read_all(opened, model, places, names, o)
-  if not model then return nil, message, code end
+  local done, message, why = read_all(opened, model, places, names, o)
+  if not done then return nil, message, why end
   if short then rawset(model, "context", short) end
   rawset(model, "config", config)
   rawset(model, "family", family.model_type)
