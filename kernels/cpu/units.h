@@ -89,5 +89,13 @@ static inline bool are_bf16(mrt_dtype a, mrt_dtype b, mrt_dtype compute) {
   bool rounded = compute != MRT_DTYPE_COUNT && is_bf16(compute);
   return rounded || (is_bf16(a) && is_bf16(b));
 }
+/* Is the product one of pairs: does this variant have their dot products? */
+static inline bool takes_dots(const mrt_gemm *g) {
+#if defined(__AVX512F__) && MRT_VECTOR_BYTES == 64
+  return g->dots && are_bf16(g->a.dtype, g->b.dtype, g->compute);
+#else
+  return false;
+#endif
+}
 
 #endif

@@ -29,6 +29,7 @@
 
 #include "gemm/gemm.h"
 #include "gemm/block.h"
+#include "gemm/few.h"
 #include "gemm/pack.h"
 
 /* Time in multiply-adds per step of k, as measured on Zen 4: tiles; 8 for each
@@ -45,6 +46,7 @@ static double time_of(const mrt_gemm *g) {
 /* So few columns leave most lanes empty, or a's rows lie well, b is much larger
  * and would have to be packed for few rows: take rows for columns. */
 static bool is_turned(const mrt_gemm *g) {
+  if (mrt_gemm_is_few(g)) return false;
   if (g->n < LANES / 2 && g->n < g->m) return true;
   if (mrt_gemm_is_mixed(g) || g->m >= g->n) return false;
   mrt_gemm t = mrt_gemm_turned(g);
@@ -64,7 +66,8 @@ size_t mrt_gemm_bytes(const mrt_gemm *g) {
   if (g->m == 0 || g->n == 0 || g->k == 0 || mrt_gemm_sums_narrow(g)) return 0;
   mrt_gemm t = mrt_gemm_turned(g);
   size_t upright = upright_bytes(g), other = upright_bytes(&t);
-  return upright > other ? upright : other;
+  size_t few = mrt_few_bytes(g), most = upright > other ? upright : other;
+  return few > most ? few : most;
 }
 
 /* Empty sums. */
@@ -148,6 +151,17 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
     mrt_gemm_narrow(g);
     return;
   }
+#endif
+  mrt_gemm t = g->n == 1 ? mrt_gemm_turned(g) : *g;
+  if (g->k > 0 && mrt_gemm_is_vector(&t)) {
+    mrt_gemm_vector(&t, scratch);
+    return;
+  }
+  if (g->k > 0 && mrt_gemm_is_few(&t)) {
+    mrt_gemm_few(&t, scratch);
+    return;
+  }
+#ifndef MRT_F64
   if (mrt_gemm_is_mixed(g)) {
     mrt_gemm_mixed(g, scratch);
     return;
@@ -155,11 +169,6 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
 #endif
   if (g->k == 0) {
     clear(g);
-    return;
-  }
-  mrt_gemm t = g->n == 1 ? mrt_gemm_turned(g) : *g;
-  if (mrt_gemm_is_vector(&t)) {
-    mrt_gemm_vector(&t);
     return;
   }
   int64_t step = k_block(g->k);

@@ -85,13 +85,21 @@ static inline bool mrt_gemm_sums_narrow(const mrt_gemm *g) {
   return g->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(g->accumulate);
 }
 
-#define mrt_gemm_vector MRT_CPU(gemm_vector)
-/* As mrt_gemm_run, for k > 0 and what is a vector (vector.c). */
-void mrt_gemm_vector(const mrt_gemm *part);
-static inline bool mrt_gemm_is_vector(const mrt_gemm *g) {
-  return g->m == 1 && (g->b.row == 1 || g->b.col == 1) &&
-         !mrt_gemm_is_mixed(g) && !mrt_gemm_sums_narrow(g);
+/* A few rows times columns along k: panel by panel (few.h). */
+enum { MRT_FEW = 16 };
+#define mrt_gemm_few MRT_CPU(gemm_few)
+/* As mrt_gemm_run, for k > 0 and what has few rows. */
+void mrt_gemm_few(const mrt_gemm *part, void *scratch);
+static inline bool mrt_gemm_is_few(const mrt_gemm *g) {
+  return g->m <= MRT_FEW && (g->n >= LANES || g->m == 1) && g->b.row == 1 &&
+         !mrt_gemm_sums_narrow(g);
 }
+
+#define mrt_gemm_is_vector MRT_CPU(gemm_is_vector)
+#define mrt_gemm_vector    MRT_CPU(gemm_vector)
+/* As mrt_gemm_run, for k > 0 and what is a vector (vector.c). */
+void mrt_gemm_vector(const mrt_gemm *part, void *scratch);
+bool mrt_gemm_is_vector(const mrt_gemm *g);
 /* The same product with rows for columns: c^T = b^T @ a^T. */
 static __attribute__((noinline, unused)) mrt_gemm
 mrt_gemm_turned(const mrt_gemm *g) {

@@ -36,14 +36,6 @@ typedef struct mixed_job {
   int64_t sums_i, sums_j, ld; /* where sums begin in c; their row */
 } mixed_job;
 
-#ifdef MRT_DOTS
-static bool takes_dots(const mrt_gemm *g) {
-  return g->dots && are_bf16(g->a.dtype, g->b.dtype, g->compute);
-}
-#else
-static bool takes_dots(const mrt_gemm *g) { return false; }
-#endif
-
 static int64_t units(const mrt_gemm *g) {
   return takes_dots(g) ? ceil_div(g->k, 2) : g->k;
 }

@@ -13,36 +13,72 @@
 
 #include "cpu.h"
 
-/* {a0 b0 a1 b1 ...}: the lower or the upper halves of two vectors. */
+/* Transpose LANES x LANES values.  Interleaving the halves of the list of
+ * vectors log2(LANES) times turns rows into columns; registers of two halves
+ * interleave faster within these, which go to their places last. */
+#define ZIP(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#if MRT_VECTOR_BYTES == 32 && !defined(MRT_F64)
+static inline __attribute__((always_inline)) void transpose(vec v[LANES]) {
+  vec w[LANES];
+#pragma GCC unroll 4
+  for (int i = 0; i < LANES; i += 2) {
+    w[i] = ZIP(v[i], v[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    w[i + 1] = ZIP(v[i], v[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < LANES; i += 4)
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; j++) {
+      v[i + 2 * j] = ZIP(w[i + j], w[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      v[i + 2 * j + 1] =
+          ZIP(w[i + j], w[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < LANES / 2; i++) {
+    w[i] = ZIP(v[i], v[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    w[i + 4] = ZIP(v[i], v[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < LANES; i++) v[i] = w[i];
+}
+#elif MRT_VECTOR_BYTES == 32
+static inline __attribute__((always_inline)) void transpose(vec v[LANES]) {
+  vec w[LANES] = { ZIP(v[0], v[1], 0, 4, 2, 6), ZIP(v[0], v[1], 1, 5, 3, 7),
+                   ZIP(v[2], v[3], 0, 4, 2, 6), ZIP(v[2], v[3], 1, 5, 3, 7) };
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++) {
+    v[i] = ZIP(w[i], w[i + 2], 0, 1, 4, 5);
+    v[i + 2] = ZIP(w[i], w[i + 2], 2, 3, 6, 7);
+  }
+}
+#else
 #if MRT_VECTOR_BYTES == 64 && !defined(MRT_F64)
 #define LOWER 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define UPPER 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif MRT_VECTOR_BYTES == 64 || (MRT_VECTOR_BYTES == 32 && !defined(MRT_F64))
+#elif MRT_VECTOR_BYTES == 64
 #define LOWER 0, 8, 1, 9, 2, 10, 3, 11
 #define UPPER 4, 12, 5, 13, 6, 14, 7, 15
-#elif MRT_VECTOR_BYTES == 32 || (MRT_VECTOR_BYTES == 16 && !defined(MRT_F64))
+#elif !defined(MRT_F64)
 #define LOWER 0, 4, 1, 5
 #define UPPER 2, 6, 3, 7
 #else
 #define LOWER 0, 2
 #define UPPER 1, 3
 #endif
-
-/* Transpose LANES x LANES values: interleaving the halves of the list of
- * vectors log2(LANES) times turns rows into columns. */
 static inline void transpose(vec v[LANES]) {
 #pragma GCC unroll 4
   for (int round = 1; round < LANES; round *= 2) {
     vec w[LANES];
 #pragma GCC unroll 16
     for (int i = 0; i < LANES / 2; i++) {
-      w[2 * i] = __builtin_shufflevector(v[i], v[i + LANES / 2], LOWER);
-      w[2 * i + 1] = __builtin_shufflevector(v[i], v[i + LANES / 2], UPPER);
+      w[2 * i] = ZIP(v[i], v[i + LANES / 2], LOWER);
+      w[2 * i + 1] = ZIP(v[i], v[i + LANES / 2], UPPER);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) v[i] = w[i];
   }
 }
+#endif
 
 /* Lanes [first, width), one value at a time. */
 static inline void pack_any(real *to, int width, const real *from,

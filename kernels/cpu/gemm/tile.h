@@ -126,8 +126,9 @@ tile_by_size(int vecs, bool keeps, int64_t k, strip a, columns b,
 
 /* With b packed.  (A strip is passed where it lies: copied by vectors it would
  * wait for all stores of the tile before.) */
-static void run_rows(int vecs, int64_t k, const strip *a, const real *b,
-                     const tile_place *at) {
+static __attribute__((unused)) void run_rows(int vecs, int64_t k,
+                                             const strip *a, const real *b,
+                                             const tile_place *at) {
   columns y = { .data = b };
   if (a->along == 1)
     tile_by_size(vecs, false, k, (strip){ a->data, a->across, 1 }, y, at);

@@ -1,11 +1,13 @@
 /* vector.c -- a vector times a matrix, read once where it lies
  *
- *   needs   reals, m = 1, and b contiguous along k or along n
+ *   needs   m = 1; b contiguous along n, and reals all, or along k: reals or
+ *           bf16, whatever a and c are
  *   method  Along n: a piece of c, small enough for the first cache, gathers
  *           row after row of b.  Along k: LANES columns at a time are turned in
  *           registers, so that each lane sums one element of c.
- *   gives   the bits of gemm.c: multiply-adds in the order of k, block by block
- *   cost    reads b once, at the memory's speed; packs nothing, no scratch
+ *   gives   the bits of gemm.c and mixed.c: multiply-adds in the order of k,
+ *           block by block
+ *   cost    reads b once, at the memory's speed; packs nothing
  *
  * SPDX-License-Identifier: MIT */
 
@@ -17,8 +19,11 @@
 #endif
 
 #include "gemm/block.h"
-#include "gemm/gemm.h"
-#include "gemm/pack.h"
+#include "gemm/dots.h"
+#include "gemm/few.h"
+#ifndef MRT_F64
+#include "units.h"
+#endif
 
 /* Sums of n columns from j on over the block of k that begins at p. */
 static void put_sums(const mrt_gemm *g, int64_t p, int64_t kc, int64_t j,
@@ -32,8 +37,6 @@ static void put_sums(const mrt_gemm *g, int64_t p, int64_t kc, int64_t j,
     c[i * g->col] = x;
   }
 }
-
-/* ---- b contiguous along n ------------------------------------------------ */
 
 enum { PIECE = (16 << 10) / (int)sizeof(real), TOGETHER = 4 };
 
@@ -75,66 +78,171 @@ static void by_rows(const mrt_gemm *g, int64_t p, int64_t kc) {
   }
 }
 
+static void run_rows_of_b(const mrt_gemm *g) {
+  int64_t step = k_block(g->k);
+  for (int64_t p = 0; p < g->k; p += step) by_rows(g, p, least(step, g->k - p));
+}
+
 /* ---- b contiguous along k ------------------------------------------------ */
 
-/* LANES values of k from p on of each column, turned: v[i] those of step p + i.
- * Columns past the last are the first again. */
+/* Columns at a time, in groups of LANES: two chains of sums, and few enough
+ * streams from memory (16 of them: 17 GB/s, 32: 10). */
+enum { GROUPS = MRT_VECTOR_BYTES == 64 ? 1 : 2, LINE_BYTES = 64 };
+
+typedef struct columns_job {
+  const mrt_gemm *g;
+  const real *x;          /* units of a */
+  int64_t units, step;    /* of k, of a block */
+  int64_t stride, nbytes; /* from one column to the next, of one */
+} columns_job;
+
+/* A vector of a column's bytes: reals; twice as many bf16; or pairs of these,
+ * which are units of dot products. */
+typedef enum column_form { REALS, BF16, PAIRS } column_form;
+
+static inline int64_t units_of(column_form as) {
+  return as == BF16 ? 2 * LANES : LANES;
+}
+static inline int64_t bytes_of(column_form as) {
+  return as == BF16 ? 2 : (int64_t)sizeof(real);
+}
+
 static inline __attribute__((always_inline)) void
-turned_steps(const real *b, int64_t col, int64_t n, int64_t p, vec v[LANES]) {
+turned(const char *from, int64_t stride, vec v[LANES]) {
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++)
-    v[l] = vec_load(b + (l < n ? l * col : 0) + p);
+    v[l] = vec_load((const real *)mrt_few_column(from, stride, l));
   transpose(v);
 }
 
-/* Fewer values of k than a vector has lanes. */
-static vec short_sum(const mrt_gemm *g, const real *b, int64_t n) {
-  vec sum = { 0 };
-  const real *a = g->a.data;
-  for (int64_t q = 0; q < g->k; q++) {
-    real x[LANES] = { 0 };
-    for (int64_t l = 0; l < n; l++) x[l] = b[l * g->b.col + q];
-    sum += vec_all(a[q * g->a.col]) * vec_load(x);
-  }
-  return sum;
-}
-
-/* What is left of a block is read with what lies before it. */
-static vec long_sum(const mrt_gemm *g, const real *b, int64_t n, int64_t p,
-                    int64_t kc) {
-  int64_t step = g->a.col, q = p, end = p + kc;
-  const real *a = g->a.data;
-  vec sum = { 0 }, v[LANES];
-  for (; q + LANES <= end; q += LANES) {
-    turned_steps(b, g->b.col, n, q, v);
+/* sum + the first `count` units of those that v, turned, holds. */
+static inline __attribute__((always_inline)) vec
+add_turned(column_form as, const vec v[LANES], const real *x, int64_t count,
+           vec sum) {
 #pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) sum += vec_all(a[(q + i) * step]) * v[i];
+  for (int i = 0; i < LANES; i++) {
+#ifndef MRT_F64
+    if (as == BF16) {
+      ivec two = (ivec)v[i];
+      if (2 * i < count) sum += vec_all(x[2 * i]) * (vec)(two << 16);
+      if (2 * i + 1 < count)
+        sum += vec_all(x[2 * i + 1]) * (vec)(two & ~0xffff);
+      continue;
+    }
+#endif
+    if (i < count) sum += vec_all(x[i]) * v[i];
   }
-  if (q == end) return sum;
-  int64_t first = end < LANES ? 0 : end - LANES;
-  turned_steps(b, g->b.col, n, first, v);
-  for (; q < end; q++) sum += vec_all(a[q * step]) * v[q - first];
   return sum;
 }
+#if defined(MRT_DOTS) && !defined(MRT_F64)
+static inline __attribute__((always_inline)) WITH_DOTS vec dot_turned(
+    column_form as, const vec v[LANES], const real *x, int64_t count, vec sum) {
+  const pair *units = (const pair *)x;
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++)
+    if (i < count)
+      sum = (vec)_mm512_dpbf16_ps(
+          (__m512)sum, (__m512bh)_mm512_set1_epi32(units[i]), (__m512bh)v[i]);
+  return sum;
+}
+#endif
 
-static void by_columns(const mrt_gemm *g, int64_t p, int64_t kc) {
-  for (int64_t j = 0; j < g->n; j += LANES) {
-    const real *b = (const real *)g->b.data + j * g->b.col;
-    int64_t n = least(LANES, g->n - j);
-    real sum[LANES];
-    vec_store(sum,
-              g->k < LANES ? short_sum(g, b, n) : long_sum(g, b, n, p, kc));
-    put_sums(g, p, kc, j, n, sum);
+/* sum[g] = units [p, end) of group g of n columns that begin at `from`.  What
+ * will be read next is asked for: columns are too short for the processor to
+ * see the order by itself. */
+#define BLOCK_SUMS(name, attributes, add)                                      \
+  static inline __attribute__((always_inline)) attributes void name(           \
+      column_form as, const columns_job *t, const char *from, int64_t n,       \
+      int64_t p, int64_t end, vec sum[GROUPS]) {                               \
+    int64_t q = p, per = units_of(as), ahead = GROUPS * LANES * t->stride;     \
+    for (int g = 0; g < GROUPS; g++) sum[g] = (vec){ 0 };                      \
+    for (; n == GROUPS * LANES && q + per <= end; q += per)                    \
+      _Pragma("GCC unroll 2") for (int g = 0; g < GROUPS; g++) {               \
+        const char *at = from + g * LANES * t->stride + q * bytes_of(as);      \
+        vec v[LANES];                                                          \
+        if (q * bytes_of(as) % LINE_BYTES < MRT_VECTOR_BYTES)                  \
+          _Pragma("GCC unroll 16") for (int l = 0; l < LANES; l++)             \
+              __builtin_prefetch(mrt_few_column(at, t->stride, l) + ahead);    \
+        turned(at, t->stride, v);                                              \
+        sum[g] = add(as, v, t->x + q, per, sum[g]);                            \
+      }                                                                        \
+    for (; q < end; q += per)                                                  \
+      for (int g = 0; g * LANES < n; g++) {                                    \
+        char room[LANES * MRT_VECTOR_BYTES];                                   \
+        int64_t at = q * bytes_of(as);                                         \
+        vec v[LANES];                                                          \
+        mrt_few_stage(from + g * LANES * t->stride + at, t->stride,            \
+                      n - g * LANES, least(MRT_VECTOR_BYTES, t->nbytes - at),  \
+                      room, MRT_VECTOR_BYTES);                                 \
+        turned(room, MRT_VECTOR_BYTES, v);                                     \
+        sum[g] = add(as, v, t->x + q, least(per, end - q), sum[g]);            \
+      }                                                                        \
   }
+/* All columns. */
+#define COLUMNS(name, attributes, as, sums)                                    \
+  static attributes void name(const columns_job *t) {                          \
+    const mrt_gemm *g = t->g;                                                  \
+    for (int64_t j = 0, n; j < g->n; j += n) {                                 \
+      const char *from = (const char *)g->b.data + j * t->stride;              \
+      real all[GROUPS * LANES];                                                \
+      n = least(GROUPS * LANES, g->n - j);                                     \
+      for (int64_t p = 0; p < t->units; p += t->step) {                        \
+        vec sum[GROUPS];                                                       \
+        sums(as, t, from, n, p, least(p + t->step, t->units), sum);            \
+        for (int i = 0; i < GROUPS; i++)                                       \
+          vec_store(all + i * LANES,                                           \
+                    p ? vec_load(all + i * LANES) + sum[i] : sum[i]);          \
+      }                                                                        \
+      mrt_few_put(g, 0, j, n, all);                                            \
+    }                                                                          \
+  }
+BLOCK_SUMS(add_block, , add_turned)
+COLUMNS(columns_of_reals, , REALS, add_block)
+#ifndef MRT_F64
+COLUMNS(columns_of_bf16, , BF16, add_block)
+#ifdef MRT_DOTS
+BLOCK_SUMS(dot_block, WITH_DOTS, dot_turned)
+COLUMNS(columns_of_pairs, WITH_DOTS, PAIRS, dot_block)
+#else
+#define columns_of_pairs columns_of_bf16
+#endif
+#endif
+
+static void run_columns_of_b(const mrt_gemm *g, void *scratch) {
+  columns_job t = { .g = g, .units = g->k };
+  int64_t size = (int64_t)mrt_dtypes[g->b.dtype].bytes;
+  t.stride = g->b.col * size, t.nbytes = g->k * size;
+#ifndef MRT_F64
+  bool dots = takes_dots(g);
+  t.x = mrt_few_units(g, dots, scratch).data;
+  if (dots) t.units = ceil_div(g->k, 2);
+  t.step = k_block(t.units);
+  if (g->b.dtype == MRT_bf16) {
+    (dots ? columns_of_pairs : columns_of_bf16)(&t);
+    return;
+  }
+#else
+  t.x = mrt_few_units(g, false, scratch).data, t.step = k_block(t.units);
+#endif
+  columns_of_reals(&t);
 }
 
-void mrt_gemm_vector(const mrt_gemm *g) {
-  int64_t step = k_block(g->k);
-  for (int64_t p = 0; p < g->k; p += step) {
-    int64_t kc = least(step, g->k - p);
-    if (g->b.col == 1)
-      by_rows(g, p, kc);
-    else
-      by_columns(g, p, kc);
-  }
+/* Are b's values what is multiplied, or those of bf16? */
+bool mrt_gemm_is_vector(const mrt_gemm *g) {
+  if (g->m != 1 || mrt_gemm_sums_narrow(g)) return false;
+  if (g->b.col == 1 && g->b.row != 1) return !mrt_gemm_is_mixed(g);
+  bool as_is = g->compute == MRT_DTYPE_COUNT || g->compute == g->b.dtype ||
+               g->compute == MRT_REAL;
+#ifndef MRT_F64
+  if (g->b.dtype != MRT_bf16 && takes_dots(g)) return false;
+  as_is &= g->b.dtype == MRT_bf16 || g->b.dtype == MRT_f32;
+#endif
+  return g->b.row == 1 && as_is;
+}
+
+void mrt_gemm_vector(const mrt_gemm *g, void *scratch) {
+  if (g->b.row == 1)
+    run_columns_of_b(g, scratch);
+  else
+    run_rows_of_b(g);
 }

@@ -117,6 +117,26 @@ describe("a product of narrow floats", function()
     end
   end)
 
+  -- Products of 1 to 16 rows go panel by panel, those of one row in registers.
+  it("has rows whose bits do not depend on how many there are", function()
+    for _, s in ipairs { { 40, 7 }, { 65, 33 }, { 770, 100 }, { 385, 16 } } do
+      local k, n = table.unpack(s)
+      for _, types in ipairs { { "bf16", "bf16" }, { "f32", "bf16" }, { "f16", "f16" },
+        { "bf16", "f32" }, { "f32", "f8_e4m3" }, { "f32", "f32", "bf16" } } do
+        local x, w = mrt.randn(40, k):to(types[1]), mrt.randn(n, k):to(types[2])
+        local bias = mrt.randn(n)
+        mrt.eval(x, w, bias)
+        local o = { compute = types[3] }
+        local all = op.linear(x, w, bias, o)
+        for _, m in ipairs { 1, 2, 3, 5, 16, 17 } do
+          assert_same(all:slice(1, 1, m), op.linear(x:slice(1, 1, m), w, bias, o), m, k, types[1])
+        end
+        local y = op.linear(x, w, bias, o):to "bf16"
+        assert_same(y:slice(1, 1, 1), op.linear(x:slice(1, 1, 1), w, bias, o):to "bf16", k)
+      end
+    end
+  end)
+
   it("broadcasts batches", function()
     local a, b = whole(3, 2, 1, 9, 5), whole(3, 4, 5, 33)
     local exact = a:matmul(b)
