@@ -12,9 +12,12 @@
  * Keys in pages are those of one operand to all but tile_of: it copies tiles
  * that go over the end of a page.
  *
+ * Where each sample has one query, single.h does it.
+ *
  * SPDX-License-Identifier: MIT */
 #include "attention/dots.h"
 #include "attention/mask.h"
+#include "attention/single.h"
 
 /* A thread's scratch. */
 typedef struct attention_work {
@@ -45,7 +48,10 @@ static attention_work carve(const shape *n, uintptr_t *at) {
 
 static size_t thread_bytes(const shape *n) {
   uintptr_t end = 0;
-  carve(n, &end);
+  if (is_single(n))
+    take_single(n, &end);
+  else
+    carve(n, &end);
   return end;
 }
 
@@ -153,6 +159,34 @@ static void attend(const mrt_call *c, const shape *n, place at,
   store(c, n, &at, w);
 }
 
+/* ---- one query to each sample -------------------------------------------- */
+
+/* Item i is a head of keys of a sample. */
+static void attend_single(const mrt_call *c, const shape *n, int64_t i,
+                          single_work *w) {
+  int64_t b = i / n->Hk, h = i % n->Hk;
+  place at = place_of(n, b, h * n->group, 0, 1);
+  single_attend(n, &at, h, w);
+  for (int64_t g = 0; g < n->group; g++, at.h++) {
+    attention_work one = { .o = rows_of(w->o + g * wide(n->Dv), n->Dv),
+                           .max = w->max + g,
+                           .sum = w->sum + g };
+    store(c, n, &at, &one);
+  }
+}
+
+static void single_some(const mrt_call *c, const void *shared, int part,
+                        int parts) {
+  const shape *n = shared;
+  uintptr_t at = (uintptr_t)c->scratch + (uintptr_t)part * thread_bytes(n);
+  single_work w = take_single(n, &at);
+  int64_t i, end;
+  mrt_share(n->B * n->Hk, part, parts, &i, &end);
+  for (; i < end; i++) attend_single(c, n, i, &w);
+}
+
+/* ---- tiles of queries ---------------------------------------------------- */
+
 /* Items are handed out, `chunk` at a time: they differ in what they take. */
 typedef struct attention_items {
   const shape *n;
@@ -175,6 +209,12 @@ static void attend_some(const mrt_call *c, const void *shared, int part,
 
 static void run_behind(const mrt_call *c, int after) {
   shape n = shape_of(c, after);
+  if (is_single(&n)) {
+    double ns = (double)(n.D + n.Dv) * seen_in_all(&n) / 40;
+    n.dots = false, n.unit = 1;
+    mrt_parallel(c, mrt_team(c, ns), single_some, &n);
+    return;
+  }
   int64_t tiles = (n.T + TILE - 1) / TILE, items = n.B * n.H * tiles;
   int team = mrt_team(c, 2 * (double)(n.D + n.Dv) * seen_in_all(&n) / 100);
   /* A thread best keeps to a head, whose keys are then in its cache. */

@@ -68,13 +68,16 @@ local other = {
   case({ 3, 130, 140, 1, 1, 8 }, { mask = bools(3, 1, 1, 140), queries = ints(130, 5, 64),
     keys = ints(140, 70, 100), at = ints(-5, 60, 200) }, { left = 80, right = 10, softcap = 3 }),
   case({ 2, 1, 150, 4, 2, 16 }, { keys = ints(150, 33), at = ints(149, 32) }, { causal = true }),
+  case({ 3, 1, 200, 6, 2, 20, 100 }, { at = ints(199, 0, -1), queries = ints(1, 1, 1) },
+    { left = 70, causal = true, softcap = 2 }),
+  case({ 2, 1, 90, 3, 3, 33 }, { queries = ints(1, 0) }, { left = 5, right = 9, offset = 40 }),
 }
 
 -- The same in narrow floats; a mask of floats is narrow, or f32.
 local function narrow(c, dtype, mask)
   return { sizes = c.sizes, more = c.more, options = c.options, dtype = dtype, mask = mask }
 end
-for _, i in ipairs { 4, 7, 10, 16 } do
+for _, i in ipairs { 4, 7, 10, 16, 17, 18 } do
   other[#other + 1] = narrow(other[i], "bf16", "f32")
 end
 other[#other + 1] = narrow(other[6], "bf16", "bf16")
