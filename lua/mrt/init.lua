@@ -322,8 +322,8 @@ mrt.compile = core.front(mrt.compile)
 -- The public modules, each the folder of its name; all others are the library's
 -- own.  The prompt completes these names without calling __index.
 local modules = { communicator = true, data = true, device = true, distributions = true,
-  estimate = true, fft = true, linalg = true, nn = true, optim = true, plan = true,
-  policy = true, prune = true, text = true, train = true }
+  estimate = true, fft = true, finetune = true, linalg = true, nn = true, optim = true,
+  plan = true, policy = true, prune = true, text = true, train = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   if not modules[key] then return nil end

@@ -21,6 +21,8 @@ local dtypes = core.dtypes()
 ---  the whole row; q4_0 and q8_0 have 32
 ---@field double? boolean   keep the scales in 8 bits too; default false; not of q4_0
 ---  and q8_0
+---@field now? boolean      compute the codes at once, so that the weights may go (default);
+---  false: when they are first read, for plans of models that are never run
 
 --- Make a frozen linear layer from another one: `[..., inputs]` ->
 --- `[..., outputs]`.  Weights take 4.5 bits each, with `double` 4.127, with kind
@@ -44,7 +46,7 @@ local QuantizedLinear = Module("QuantizedLinear", "tensor")
 
 function QuantizedLinear:init(linear, given)
   local o = options.read("QuantizedLinear", given,
-    { kind = "nf4", block = options.of "size", double = false })
+    { kind = "nf4", block = options.of "size", double = false, now = true })
   if getmetatable(linear) ~= Linear then
     core.fail("value", "QuantizedLinear", "a Linear wanted, got " .. options.show(linear))
   elseif not kinds[o.kind] then
@@ -73,7 +75,7 @@ function QuantizedLinear:init(linear, given)
   end
   self:register_buffer("scales", mrt.variable(scales))
   if linear.bias then self.bias = linear.bias end
-  mrt.eval(self:buffers())
+  if o.now then mrt.eval(self:buffers()) end
 end
 
 --- Return the scale of each block.

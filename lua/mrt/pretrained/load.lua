@@ -27,6 +27,8 @@ local MOST <const> = 40 -- problems that one message lists
 ---  unless `embeddings` is false the table of tokens: "nf4", "int8", "q4_0" ...; each
 ---  is quantised as it is read
 ---@field adapter? string            a folder with adapters as peft writes them
+---@field weights? boolean           false: they are not read, and the model's are those of a new
+---  one, which nobody has computed; for plans
 
 local function described(problems)
   local n = #problems
@@ -171,7 +173,8 @@ local load = {}
 ---@return mrt.nn.LoadOptions
 function load.options(given)
   return options.read("load", given, { dtype = options.of "string", context = options.of "size",
-    ignore = options.of "table", adapter = options.of "string", quantize = options.none })
+    ignore = options.of "table", adapter = options.of "string", quantize = options.none,
+    weights = true })
 end
 
 --- What a config says the model is.
@@ -207,8 +210,10 @@ function load.model(path, where, config, opened, o)
   local places = weights.places(model, family)
   local names, problems = compare(opened, model, places, family)
   if #problems > 0 then return nil, ("%s:\n  %s"):format(path, described(problems)), "data" end
-  local done, message, why = read_all(opened, model, places, names, o)
-  if not done then return nil, message, why end
+  if o.weights then
+    local done, message, why = read_all(opened, model, places, names, o)
+    if not done then return nil, message, why end
+  end
   if short then rawset(model, "context", short) end
   rawset(model, "config", config)
   rawset(model, "family", family.model_type)

@@ -18,6 +18,8 @@ local commands = {
   { "help", "this page" },
   { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ...;"
     .. "\n" .. (" "):rep(24) .. "--json prints JSON" },
+  { "finetune FOLDER", "train a model on samples: --data FILE --out FOLDER"
+    .. "\n" .. (" "):rep(24) .. "--memory BYTES --method lora; --help lists the options" },
   { "info", "version, instruction set, threads, libraries, devices; --devices:"
     .. "\n" .. (" "):rep(24) .. "profiles to plan for, --measure: this machine's" },
   { "launch script.lua", "run it as local ranks; -n N --restarts N --grace S" },
