@@ -36,6 +36,7 @@ local op = core.op
 ---@field optim table
 ---@field plan table
 ---@field policy table
+---@field text table
 ---@field train table
 ---@field prune mrt.prune
 ---@field estimate mrt.estimate

@@ -16,4 +16,44 @@ local text = {}
 ---@return string? code
 function text.tokenizer(path, o) return require "mrt.text.tokenizer".open(path, o) end
 
+--- None of chat templates, null of JSON.
+text.none = require "mrt.text.template.value".none
+
+--- Read a chat template.  Returns nil: it is none, or has what is not understood.
+---@param source string
+---@param limits? mrt.TemplateLimits
+---@return mrt.Template? template
+---@return string? message
+---@return string? code
+function text.template(source, limits) return require "mrt.text.template"(source, limits) end
+
+--- Write a conversation by a chat template.
+---@param template mrt.Template
+---@param messages mrt.ChatMessage[]
+---@param values? mrt.ChatValues
+---@return string? text
+---@return string? message
+---@return string? code
+function text.chat(template, messages, values)
+  return require "mrt.text.template.chat".render(template, messages, values)
+end
+
+--- As `chat`, and the bytes of the text that the assistant speaks.
+---@param template mrt.Template
+---@param messages mrt.ChatMessage[]
+---@param values? mrt.ChatValues
+---@return string? text
+---@return integer[][]|string spans  {first byte, last byte} each; or the message
+---@return string? code
+function text.chat_spans(template, messages, values)
+  return require "mrt.text.template.chat".spans(template, messages, values)
+end
+
+--- Read JSON into tables that keep the order of names, which templates write again.
+---@param source string
+---@return any value  null is `mrt.text.none`
+---@return string? message
+---@return string? code
+function text.json(source) return require "mrt.text.template.json".read(source) end
+
 return text

@@ -9,6 +9,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local chat = require "mrt.text.template.chat"
 local core = require "mrt.core"
 local folder = require "mrt.text.folder"
 local options = require "mrt.util.options"
@@ -96,28 +97,61 @@ function Tokenizer:is_special(id) return self.core:special(id) end
 
 local templates = setmetatable({}, { __mode = "k" })
 
+-- The tokenizer's chat template, read once.
+local function template_of(self)
+  if not self.chat_template then return nil, "the tokenizer has no chat template", "data" end
+  if not templates[self] then
+    local template, message, code = require "mrt.text.template"(self.chat_template)
+    if not template then return nil, message, code end
+    templates[self] = template
+  end
+  return templates[self]
+end
+
+-- What the template reads beside the messages.
+local function values_of(self, who, o)
+  o = options.read(who, o, { generation_prompt = false, tools = options.of "table",
+    values = options.of "table" })
+  local function name(id) return id and self:token(id) or nil end
+  local values = { tools = o.tools, add_generation_prompt = o.generation_prompt,
+    bos_token = name(self.bos), eos_token = name(self.eos), pad_token = name(self.pad),
+    unk_token = name(self.unk) }
+  for key, v in pairs(o.values or {}) do values[key] = v end
+  return values
+end
+
+---@class mrt.text.ChatOptions
+---@field generation_prompt? boolean  end with the beginning of an answer
+---@field tools? table[]              functions as JSON schemas
+---@field values? table<string, any>  what else the template reads (enable_thinking ...)
+
 --- Return the text of messages, as the tokenizer's chat template writes it; encode it with
 --- `special = false`, for templates write bos themselves.
 ---
 --- Returns nil: there is no template, or it does not take these messages.
----@param messages {role: string, content: string}[]
----@param o? {generation_prompt: boolean?, tools: table[]?}
+---@param messages mrt.ChatMessage[]
+---@param o? mrt.text.ChatOptions
 ---@return string? text
 ---@return string? message
+---@return string? code
 function Tokenizer:chat(messages, o)
-  o = options.read("chat", o, { generation_prompt = false, tools = options.of "table" })
-  if not self.chat_template then return nil, "the tokenizer has no chat template", "data" end
-  local template = templates[self]
-  if not template then
-    local message
-    template, message = require "mrt.text.template"(self.chat_template)
-    if not template then return nil, message, "data" end
-    templates[self] = template
-  end
-  local function name(id) return id and self:token(id) or nil end
-  return template:render { messages = messages, tools = o.tools,
-    add_generation_prompt = o.generation_prompt, bos_token = name(self.bos),
-    eos_token = name(self.eos), pad_token = name(self.pad), unk_token = name(self.unk) }
+  local values = values_of(self, "chat", o)
+  local template, message, code = template_of(self)
+  if not template then return nil, message, code end
+  return chat.render(template, messages, values)
+end
+
+--- As `chat`, and which bytes of the text the assistant speaks (`mrt.text.chat_spans`).
+---@param messages mrt.ChatMessage[]
+---@param o? mrt.text.ChatOptions
+---@return string? text
+---@return integer[][]|string spans  {first byte, last byte} each; or the message
+---@return string? code
+function Tokenizer:chat_spans(messages, o)
+  local values = values_of(self, "chat_spans", o)
+  local template, message, code = template_of(self)
+  if not template then return nil, message, code end
+  return chat.spans(template, messages, values)
 end
 
 local module = {}
