@@ -33,6 +33,8 @@ void mrt_program_preload(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, open_core);
   lua_setfield(L, -2, "mrt.core");
+  lua_pushcfunction(L, mrt_program_terminal);
+  lua_setfield(L, -2, "mrt.terminal");
   lua_pop(L, 1);
 }
 

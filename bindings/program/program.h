@@ -20,6 +20,10 @@ void mrt_program_preload(lua_State *L);
  * ends the process.  Returns lua_pcall's status. */
 int mrt_program_call(lua_State *L, int nargs, int nresults);
 
+/* The module "mrt.terminal": what repl.c gives the prompt, for commands that
+ * talk. */
+int mrt_program_terminal(lua_State *L);
+
 /* Tell the other ranks, if there are any, the first line of the message that this
  * program ends with: they are not to wait for it. */
 void mrt_program_tell(lua_State *L, const char *message);

@@ -1,4 +1,5 @@
-/* repl.c -- gives the prompt, lua/mrt/cli/repl/, what Lua cannot do itself
+/* repl.c -- gives the prompt, lua/mrt/cli/repl/, and commands that talk what Lua
+ * cannot do itself
  *
  *     terminal.read(prompt)      a line; nil at the end; false after Ctrl-C
  *     terminal.history(path)     keep the history there
@@ -6,6 +7,7 @@
  *     terminal.call(f)           true, results or false, message; Ctrl-C works
  *     terminal.clock()           seconds, monotonic
  *     terminal.colour            standard output is a terminal
+ *     terminal.typed             so is standard input
  *     terminal.complete          set by the prompt: text -> insert, choices
  *
  * SPDX-License-Identifier: MIT */
@@ -91,7 +93,7 @@ static const char *complete(void *user, const char *line, size_t size,
   return text;
 }
 
-static int open_terminal(lua_State *L) {
+int mrt_program_terminal(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "read", read_line },      { "history", keep_history },
     { "remember", remember },   { "call", call },
@@ -109,6 +111,8 @@ static int open_terminal(lua_State *L) {
   luaL_setfuncs(L, functions, 1);
   lua_pushboolean(L, isatty(STDOUT_FILENO));
   lua_setfield(L, -2, "colour");
+  lua_pushboolean(L, isatty(STDIN_FILENO));
+  lua_setfield(L, -2, "typed");
   lua_pushvalue(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, "mrt.terminal");
   return 1;
@@ -118,7 +122,7 @@ static int run(lua_State *L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "mrt.cli.repl");
   lua_call(L, 1, 1);
-  open_terminal(L);
+  mrt_program_terminal(L);
   lua_call(L, 1, 0);
   return 0;
 }

@@ -53,7 +53,7 @@ local function letters()
   local bytes = {}
   for id = 0, VOCAB - 1 do bytes[id] = string.char(97 + id % 26) end
   bytes[50], bytes[51] = "\xc3", "\xa9"
-  local tok = { eos = 52 }
+  local tok = { eos = 52, vocab = VOCAB }
   function tok.encode(_, text)
     local ids = {}
     for c in text:gmatch "%l" do ids[#ids + 1] = c:byte() - 97 end

@@ -5,6 +5,7 @@
 ---   sampler.lua   the next token, by operators; draws.lua, the numbers drawn for it
 ---   stream.lua    tokens become pieces of text; stops.lua, what ends one
 ---   plan.lua      the bytes that it takes, before anything runs
+---   beside.lua    the tokenizer and generation_config.json of a model's folder
 ---
 --- SPDX-License-Identifier: MIT
 

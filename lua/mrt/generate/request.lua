@@ -2,6 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local beside = require "mrt.generate.beside"
 local core = require "mrt.core"
 local options = require "mrt.util.options"
 
@@ -70,17 +71,18 @@ local function eos_of(model, given)
     if next(set) == nil then refuse("option 'eos': ids wanted, got %s", options.show(given)) end
     return set
   end
-  for _, config in ipairs { model.generation_config or false, model.config or false } do
-    if config and next(set) == nil then add_ids(set, config.eos_token_id) end
+  for _, config in ipairs { beside.config(model), model.config or {} } do
+    if next(set) == nil then add_ids(set, config.eos_token_id) end
   end
-  if next(set) == nil and model.tokenizer then add_ids(set, model.tokenizer.eos) end
+  local tokenizer = beside.tokenizer(model)
+  if next(set) == nil and tokenizer then add_ids(set, tokenizer.eos) end
   return set
 end
 
 local function stops_of(model, given)
   if given == nil then return {} end
   local list = type(given) == "table" and given or { given }
-  if not model.tokenizer then refuse("option 'stop': the model has no tokenizer") end
+  if not beside.tokenizer(model) then refuse("option 'stop': the model has no tokenizer") end
   for _, text in ipairs(list) do
     if type(text) ~= "string" or text == "" then
       refuse("option 'stop': texts wanted, got %s", options.show(text))
@@ -102,8 +104,11 @@ end
 local function ids_of(model, prompt)
   local ids = prompt
   if type(prompt) == "string" then
-    if not model.tokenizer then refuse("prompt: ids wanted, the model has no tokenizer") end
-    ids = model.tokenizer:encode(prompt, { special = true, parse_special = true })
+    local tokenizer, why = beside.tokenizer(model)
+    if not tokenizer then
+      refuse("prompt: ids wanted, the model has no tokenizer%s", why and ": " .. why or "")
+    end
+    ids = tokenizer:encode(prompt, { special = true, parse_special = true })
   elseif type(prompt) ~= "table" then
     refuse("prompt: a text or a list of ids wanted, got %s", options.show(prompt))
   end

@@ -4,6 +4,7 @@
 
 local mrt = require "mrt"
 local Stops = require "mrt.generate.stops"
+local beside = require "mrt.generate.beside"
 local draws = require "mrt.generate.draws"
 local mode = require "mrt.nn.mode"
 local sampler = require "mrt.generate.sampler"
@@ -31,9 +32,9 @@ Stream.__name = "mrt.generate.Stream"
 ---@param o mrt.generate.Request
 ---@return mrt.generate.Stream
 function Stream.new(engine, o)
-  local tokenizer = engine.model.tokenizer
+  local tokenizer = beside.tokenizer(engine.model)
   local self = setmetatable({ engine = engine, request = o, rows = {}, queue = {}, next = 1,
-    alive = 0, kind = sampler.kind(o, engine.model.vocab), numbers = sampler.numbers(o) },
+    known = tokenizer and tokenizer.vocab or 0, alive = 0, kind = sampler.kind(o, engine.model.vocab), numbers = sampler.numbers(o) },
     Stream)
   for b, ids in ipairs(o.rows) do
     self.rows[b] = { ids = ids, prompt = #ids, pieces = {}, stops = Stops.new(o.stops),
@@ -69,7 +70,8 @@ function Stream:accept(b, row, id)
   if o.ends[id] then return self:finish(b, row, "eos") end
   row.ids[#row.ids + 1] = id
   if row.decoder then
-    local text, stopped = row.stops:push(row.decoder:push(id))
+    -- a model may have rows for more ids than the tokenizer has tokens
+    local text, stopped = row.stops:push(id < self.known and row.decoder:push(id) or "")
     self:give(b, row, text)
     if stopped then return self:finish(b, row, "stop") end
   else

@@ -15,11 +15,13 @@ mrt -e 'code'           run a line; -l name requires a library first,
 
 local commands = {
   { "bench NAME", "measure; mrt bench lists what" },
+  { "chat FOLDER", "talk with a model; --help lists options" },
   { "help", "this page" },
   { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ...;"
     .. "\n" .. (" "):rep(24) .. "--json prints JSON" },
   { "finetune FOLDER", "train a model on samples: --data FILE --out FOLDER"
     .. "\n" .. (" "):rep(24) .. "--memory BYTES --method lora; --help lists the options" },
+  { "generate FOLDER ...", "let a model go on with a text; --help lists options" },
   { "info", "version, instruction set, threads, libraries, devices; --devices:"
     .. "\n" .. (" "):rep(24) .. "profiles to plan for, --measure: this machine's" },
   { "launch script.lua", "run it as local ranks; -n N --restarts N --grace S" },

@@ -1,0 +1,54 @@
+--- generate.lua -- `mrt generate FOLDER "text"`: let a model go on with a text.
+--
+-- What it takes is said first, on standard error; the text goes to standard output as it
+-- comes.
+--
+-- SPDX-License-Identifier: MIT
+
+local generation = require "mrt.cli.generation"
+
+local parser = generation.parser("mrt generate", "Let a model go on with a text.")
+parser:argument("text", "- or none: standard input"):args "?"
+
+-- The text that it is to go on with.
+local function prompt_of(args)
+  if args.text and args.text ~= "-" then return args.text end
+  return io.read "a"
+end
+
+local function write(stream)
+  for piece in stream do
+    local ok, message = io.write(piece)
+    if ok then ok, message = io.flush() end
+    if not ok then return nil, message end
+  end
+  return io.write "\n"
+end
+
+local function run(args)
+  local model, message = generation.open(args)
+  if not model then return nil, message end
+  local o = generation.options(model, args)
+  o.prompt = prompt_of(args)
+  local stream = model:generate(o)
+  generation.tell(args, model, stream)
+  local before = os.clock()
+  local ok, problem = write(stream)
+  if not ok then return nil, problem end
+  if args.verbose then
+    local count, seconds = #stream:ids(), os.clock() - before
+    io.stderr:write(("%d tokens (%s), %.3f s of processor time each\n"):format(count,
+      stream:reason(), seconds / math.max(count, 1)))
+  end
+  return true
+end
+
+return function(...)
+  local args = parser:parse { ... }
+  local fine, ok, message = pcall(run, args)
+  if not fine then
+    if tostring(ok):find("interrupted!", 1, true) then error(ok, 0) end
+    ok, message = nil, generation.message(ok)
+  end
+  return ok and 0 or generation.complain("generate", message)
+end
