@@ -34,8 +34,8 @@ Stream.__name = "mrt.generate.Stream"
 function Stream.new(engine, o)
   local tokenizer = beside.tokenizer(engine.model)
   local self = setmetatable({ engine = engine, request = o, rows = {}, queue = {}, next = 1,
-    known = tokenizer and tokenizer.vocab or 0, alive = 0, kind = sampler.kind(o, engine.model.vocab), numbers = sampler.numbers(o) },
-    Stream)
+    alive = 0, known = tokenizer and tokenizer.vocab or 0,
+    kind = sampler.kind(o, engine.model.vocab), numbers = sampler.numbers(o) }, Stream)
   for b, ids in ipairs(o.rows) do
     self.rows[b] = { ids = ids, prompt = #ids, pieces = {}, stops = Stops.new(o.stops),
       decoder = tokenizer and tokenizer:stream { skip_special = true } }

@@ -68,7 +68,7 @@ end
 
 -- ---- a turn ------------------------------------------------------------------
 
-local function answer(self, stream)
+local function answer(stream)
   for piece in stream do
     io.write(piece)
     io.flush()
@@ -85,7 +85,7 @@ function Chat:turn()
   local o = self.options
   o.prompt, o.count = ids, math.min(self.args.count or room, room)
   local stream = self.model:generate(o)
-  local ok, problem = self.terminal.call(function() answer(self, stream) end)
+  local ok, problem = self.terminal.call(function() answer(stream) end)
   io.write "\n"
   local stopped = not ok and tostring(problem):find "interrupt"
   if not ok and not stopped then
