@@ -70,6 +70,17 @@ size_t mrt_gemm_bytes(const mrt_gemm *g) {
   return few > most ? few : most;
 }
 
+size_t mrt_gemm_bytes_below(const mrt_gemm *g) {
+  size_t most = mrt_gemm_bytes(g);
+  for (int64_t k = K_BLOCK; k <= 2 * K_BLOCK; k += K_BLOCK) {
+    mrt_gemm one = *g; /* of one block, of single steps or of pairs */
+    one.k = least(g->k, k);
+    size_t bytes = mrt_gemm_bytes(&one);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
 /* Empty sums. */
 static void clear(const mrt_gemm *g) {
   real *c = g->c;

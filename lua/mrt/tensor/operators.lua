@@ -747,6 +747,14 @@ function Tensor:triu(diagonal) end
 ---@overload fun(self: mrt.Tensor, options: mrt.op.diag_embed): mrt.Tensor
 function Tensor:diag_embed(offset, dim1, dim2) end
 
+--- y[r] = x[r] @ w[g] for the rows of group g, of which there are counts[g], one group
+--- after the other
+---@param second mrt.Tensor
+---@param third mrt.Tensor
+---@return mrt.Tensor
+---@return mrt.Tensor ...  where the formula has further results
+function Tensor:grouped_matmul(second, third) end
+
 ---@class mrt.op.quantize
 ---@field kind? "int8"|"nf4"|"fp4"|"q4_0"|"q8_0"  default int8
 ---@field block? integer  default 0
