@@ -102,12 +102,22 @@ end
 -- ---- numbers -----------------------------------------------------------------
 
 -- Put a tensor in a variable's place, as a variable of its own.
-local function put(part, x, dtype)
-  x = x:to(dtype or x:get_dtype())
+local function put(part, x)
   local variable = mrt.parameter(x)
   mrt.eval(variable)
   rawset(part.owner, part.key, variable)
-  return x
+end
+
+-- Write one expert's part of a variable, which the first one makes.
+local function put_expert(place, x)
+  local part = place.parts[1]
+  local dims = part.variable:size()
+  if place.expert == 1 then put(part, mrt.zeros(dims, { dtype = x:get_dtype() })) end
+  local starts = {} -- a start behind the end writes nothing
+  for i = 1, dims[1] do starts[i] = i == place.expert and 0 or dims[2] end
+  local variable = part.owner[part.key]
+  core.update("write_rows", { variable, x:unsqueeze(1):expand(dims), mrt.tensor(starts, "i32") })
+  mrt.eval(variable)
 end
 
 local function read_all(file, model, places, names, o)
@@ -119,10 +129,10 @@ local function read_all(file, model, places, names, o)
     if not x then return nil, message, code end
     local stored = x:get_dtype() ~= "f64" and x:get_dtype() or "f32"
     for i, part in ipairs(weights.take(place, x, model)) do
-      local to = place.parts[i]
-      local made = put(to, part, dtype or stored)
+      local to, made = place.parts[i], part:to(dtype or stored)
+      if place.expert then put_expert(place, made) else put(to, made) end
       if made ~= x then made:free() end
-      if shrink then shrink:read(paths, to.owner, to.key) end
+      if shrink and not place.expert then shrink:read(paths, to.owner, to.key) end
     end
     x:free()
   end
@@ -207,7 +217,11 @@ function load.model(path, where, config, opened, o)
   if not family then return nil, settings, kind end
   local model, short, code = build(where, family, settings)
   if not model then return nil, short, code end
-  local places = weights.places(model, family)
+  local places, strange = weights.places(model, family)
+  if #strange > 0 then
+    return nil, ("%s: %s has no place for %s"):format(path, family.model_type,
+      table.concat(strange, ", ")), "data"
+  end
   local names, problems = compare(opened, model, places, family)
   if #problems > 0 then return nil, ("%s:\n  %s"):format(path, described(problems)), "data" end
   if o.weights then

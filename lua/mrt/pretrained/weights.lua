@@ -7,7 +7,7 @@
 ---     {{"q", "k", "v"}, "qkv"}   theirs holds the rows of several of ours
 ---     turn = true      their matrix is [inputs, outputs]
 ---     heads = true     those rows lie by head: q, k, v of head 1, q, k, v of head 2, ...
----     each = "*"       ours is one tensor of theirs for each expert, `*` in their name
+---     each = true      ours has one tensor of theirs after the other, `*` in their name
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -19,15 +19,21 @@ local function pattern_of(ours)
   return "^" .. escaped .. "(.*)$", ours:find("#", 1, true) ~= nil
 end
 
+-- The layer, and what is behind, of a name that begins as a pattern says.
+local function split(ours, name)
+  local pattern, layered = pattern_of(ours)
+  local a, b = name:match(pattern)
+  if layered then return b, tonumber(a) end
+  return a
+end
+
 -- The place of our name among an entry's; the layer; what is behind.
 local function match(entry, name)
   local list = type(entry[1]) == "table" and entry[1] or { entry[1] }
   for part, ours in ipairs(list) do
-    local pattern, layered = pattern_of(ours)
-    local a, b = name:match(pattern)
-    local rest = layered and b or a
-    if rest and (rest == "" or rest:sub(1, 1) == ".") then
-      return part, layered and tonumber(a) or nil, rest
+    local rest, layer = split(ours, name)
+    if rest and (entry.each and rest == "" or not entry.each and rest:sub(1, 1) == ".") then
+      return part, layer, rest
     end
   end
 end
@@ -54,6 +60,7 @@ end
 ---@class mrt.pretrained.Place  a tensor of theirs, and what of ours it holds
 ---@field theirs string
 ---@field entry table
+---@field expert? integer  from 1: theirs is this part of ours
 ---@field parts {name: string, variable: mrt.Tensor, owner: table, key: string}[]
 
 -- Name -> variable, owner, key, of a model.
@@ -72,6 +79,22 @@ local function variables_of(model)
   return list
 end
 
+-- The first entry that a name of ours fits, and what `match` says.
+local function find(names, name)
+  for _, entry in ipairs(names) do
+    local part, layer, rest = match(entry, name)
+    if part then return entry, part, layer, rest end
+  end
+end
+
+-- Places of a variable that theirs has in parts.
+local function add_experts(list, entry, theirs, variable)
+  for i = 1, variable.variable:size(1) do
+    list[#list + 1] = { theirs = theirs:gsub("%*", tostring(i - 1)), entry = entry, expert = i,
+      parts = { variable } }
+  end
+end
+
 --- The tensors of a file that a model is made of, in the order of our names.
 ---@param model mrt.nn.Module
 ---@param family mrt.pretrained.Family
@@ -80,16 +103,19 @@ end
 function weights.places(model, family)
   local list, by_name, strange = {}, {}, {}
   for _, variable in ipairs(variables_of(model)) do
-    local theirs, entry, part = weights.find(family, variable.name)
-    if theirs then
+    local entry, part, layer, rest = find(family.names, variable.name)
+    local theirs = entry and their_name(entry, layer, rest)
+    if not entry then
+      strange[#strange + 1] = variable.name
+    elseif entry.each then
+      add_experts(list, entry, theirs, variable)
+    else
       local place = by_name[theirs]
       if not place then
         place = { theirs = theirs, entry = entry, parts = {} }
         list[#list + 1], by_name[theirs] = place, place
       end
       place.parts[part] = variable
-    else
-      strange[#strange + 1] = variable.name
     end
   end
   return list, strange

@@ -4,6 +4,7 @@
 
 local Module = require "mrt.nn.module"
 local Attention = require "mrt.nn.decoder.attention"
+local Experts = require "mrt.nn.decoder.experts"
 local MLP = require "mrt.nn.decoder.mlp"
 local norm = require "mrt.nn.decoder.norm"
 
@@ -22,7 +23,8 @@ function Block:init(o, init, layer)
   self.attention = Attention(o, init, layer)
   if o.norm_place == "both" then self.after1 = norm(o.dim, o) end
   if o.parallel ~= "one" then self.norm2 = norm(o.dim, o) end
-  self.mlp = MLP(o, init)
+  local expert = o.experts and o.experts.layers[layer]
+  self.mlp = (expert and Experts or MLP)(o, init)
   if o.norm_place == "both" then self.after2 = norm(o.dim, o) end
 end
 

@@ -1,7 +1,7 @@
 --- decoder -- one decoder of tokens, of which published models are kinds
 ---
 ---   options.lua    what it is made of, as data
----   block.lua      a layer: attention.lua and mlp.lua, with norms (norm.lua) around
+---   block.lua      a layer: attention.lua and mlp.lua or experts.lua, with norms (norm.lua) around
 ---   rotary.lua     frequencies of rotary positions
 ---   cache.lua      keys and values of the tokens before
 ---

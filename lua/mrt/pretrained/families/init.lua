@@ -27,9 +27,11 @@ local files = {
   gemma = { "gemma", "gemma" }, gemma2 = { "gemma", "gemma2" },
   gemma3_text = { "gemma", "gemma3_text" }, gpt2 = { "gpt2", "family" },
   gpt_neox = { "neox", "family" }, llama = { "llama", "family" },
-  mistral = { "mistral", "family" }, olmo = { "olmo", "olmo" }, olmo2 = { "olmo", "olmo2" },
+  mistral = { "mistral", "family" }, mixtral = { "mixtral", "family" },
+  olmo = { "olmo", "olmo" }, olmo2 = { "olmo", "olmo2" },
   opt = { "opt", "family" }, phi = { "phi", "phi" }, phi3 = { "phi", "phi3" },
   qwen2 = { "qwen", "qwen2" }, qwen3 = { "qwen", "qwen3" },
+  qwen2_moe = { "qwen", "qwen2_moe" }, qwen3_moe = { "qwen", "qwen3_moe" },
 }
 
 --- The family of a model_type.

@@ -59,16 +59,17 @@ function llama.names(...)
   for _, list in ipairs { ... } do
     for _, entry in ipairs(list) do
       local ours = type(entry[1]) == "table" and entry[1][1] or entry[1]
-      place[ours] = place[ours] or #out + 1
+      local key = entry.each and ours .. "*" or ours -- layers without experts have theirs
+      place[key] = place[key] or #out + 1
       local row = { "blocks.#." .. ours, "model.layers.#." .. entry[2] }
       if type(entry[1]) == "table" then
         row[1] = {}
         for i, part in ipairs(entry[1]) do row[1][i] = "blocks.#." .. part end
       end
-      for key, value in pairs(entry) do
-        if type(key) == "string" then row[key] = value end
+      for how, value in pairs(entry) do
+        if type(how) == "string" then row[how] = value end
       end
-      out[place[ours]] = row
+      out[place[key]] = row
     end
   end
   out[#out + 1] = { "norm", "model.norm" }
