@@ -120,20 +120,32 @@ local function put_expert(place, x)
   mrt.eval(variable)
 end
 
+-- Put a tensor of theirs where it belongs; `each` is called with every variable made.
+local function put_all(place, x, model, dtype, each)
+  local stored = x:get_dtype() ~= "f64" and x:get_dtype() or "f32"
+  for i, part in ipairs(weights.take(place, x, model)) do
+    local to, made = place.parts[i], part:to(dtype or stored)
+    if place.expert then
+      put_expert(place, made)
+    else
+      put(to, made)
+    end
+    if made ~= x then made:free() end
+    if not place.expert then each(to) end
+  end
+end
+
 local function read_all(file, model, places, names, o)
-  local paths, dtype = {}, o.dtype
+  local paths = {}
   local shrink = o.quantize and quantizer.new("load: quantize", o.quantize, true)
   for path, module in model:modules() do paths[module] = path end
+  local function each(to)
+    if shrink then shrink:read(paths, to.owner, to.key) end
+  end
   for _, place in ipairs(places) do
     local x, message, code = file:read(names[place])
     if not x then return nil, message, code end
-    local stored = x:get_dtype() ~= "f64" and x:get_dtype() or "f32"
-    for i, part in ipairs(weights.take(place, x, model)) do
-      local to, made = place.parts[i], part:to(dtype or stored)
-      if place.expert then put_expert(place, made) else put(to, made) end
-      if made ~= x then made:free() end
-      if shrink and not place.expert then shrink:read(paths, to.owner, to.key) end
-    end
+    put_all(place, x, model, o.dtype, each)
     x:free()
   end
   if shrink then shrink:finish(model) end
