@@ -12,28 +12,28 @@
 
 /* All products, as that of group 0 with every row; `dw`: rows are summed over.
  * `w` is how far apart the groups' matrices are. */
-typedef struct groups {
+typedef struct row_groups {
   mrt_gemm g;
   int64_t count, rows, w;
   bool dw;
   const mrt_operand *counts;
-} groups;
+} row_groups;
 
 static mrt_matrix matrix_of(const mrt_operand *x, int row, int col) {
   return (mrt_matrix){ x->data, x->strides[row], x->strides[col],
                        x->type.dtype };
 }
 
-static groups groups_of(const mrt_call *c, bool dw) {
+static row_groups groups_of(const mrt_call *c, bool dw) {
   const mrt_operand *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
   int64_t M = x->type.dims[0], K = x->type.dims[1];
   int last = w->type.rank - 1;
   int64_t N = w->type.dims[last];
-  groups s = { .count = c->in[2].type.dims[0],
-               .rows = M,
-               .w = dw ? K * N : w->strides[0],
-               .dw = dw,
-               .counts = &c->in[2] };
+  row_groups s = { .count = c->in[2].type.dims[0],
+                   .rows = M,
+                   .w = dw ? K * N : w->strides[0],
+                   .dw = dw,
+                   .counts = &c->in[2] };
   s.g = (mrt_gemm){ .m = dw ? K : M,
                     .n = N,
                     .k = dw ? M : K,
@@ -50,7 +50,8 @@ static groups groups_of(const mrt_call *c, bool dw) {
 }
 
 /* The product of group `i`, whose rows are [at, at + n). */
-static mrt_gemm product_of(const groups *s, int64_t i, int64_t at, int64_t n) {
+static mrt_gemm product_of(const row_groups *s, int64_t i, int64_t at,
+                           int64_t n) {
   mrt_gemm g = s->g;
   *(s->dw ? &g.k : &g.m) = n;
   if (s->dw) {
@@ -67,7 +68,7 @@ static mrt_gemm product_of(const groups *s, int64_t i, int64_t at, int64_t n) {
 }
 
 /* How many rows group `i` has, of `left`; what cannot be is reported. */
-static int64_t rows_of(const mrt_call *c, const groups *s, int64_t i,
+static int64_t rows_of(const mrt_call *c, const row_groups *s, int64_t i,
                        int64_t left) {
   int64_t n = mrt_id(s->counts->data, s->counts->type.dtype, i);
   if (n >= 0 && n <= left) return n;
@@ -76,13 +77,13 @@ static int64_t rows_of(const mrt_call *c, const groups *s, int64_t i,
 }
 
 /* Scratch of a thread, whatever the groups. */
-static size_t part_bytes(const groups *s) {
+static size_t part_bytes(const row_groups *s) {
   return s->dw ? mrt_gemm_bytes_below(&s->g) : mrt_gemm_bytes(&s->g);
 }
 
 static void run_part(const mrt_call *c, const void *shared, int part,
                      int parts) {
-  const groups *s = shared;
+  const row_groups *s = shared;
   char *scratch = (char *)c->scratch + (size_t)part * part_bytes(s);
   int64_t at = 0;
   for (int64_t i = 0; i < s->count; i++) {
@@ -97,12 +98,12 @@ static void run_part(const mrt_call *c, const void *shared, int part,
   memset(mrt_gemm_to(&s->g, at, 0), 0, bytes * mrt_dtypes[s->g.dtype].bytes);
 }
 
-static void run(const mrt_call *c, groups s) {
+static void run(const mrt_call *c, row_groups s) {
   double each = (double)s.g.m * (double)s.g.n * (double)s.g.k / 50;
   mrt_parallel(c, mrt_team(c, each + 100), run_part, &s);
 }
 
-static size_t scratch(const mrt_call *c, groups s) {
+static size_t scratch(const mrt_call *c, row_groups s) {
   return (size_t)c->threads * part_bytes(&s);
 }
 
