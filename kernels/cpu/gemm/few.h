@@ -33,8 +33,7 @@ typedef struct mrt_few_product {
    * bf16 for `dots`, which steps count then.  The rest are any numbers. */
   void (*fill)(const struct mrt_few_product *f, int64_t j, int64_t p, real *to);
   const void *columns;
-  int64_t first; /* of them, the number of c's first */
-  int vecs;      /* of a panel: one of the two above */
+  int vecs; /* of a panel: one of the two above */
   bool dots;
 } mrt_few_product;
 

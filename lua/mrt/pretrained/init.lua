@@ -33,7 +33,26 @@ function pretrained.load(path, given)
   if type(path) ~= "string" then
     core.fail("value", "load", "a path wanted, got " .. options.show(path))
   end
+  if path:find "%.gguf$" then return require "mrt.pretrained.gguf".load(path, given) end
   return load.folder(path, given)
+end
+
+--- Write a model with a family to a GGUF file, for llama.cpp.
+---
+---     assert(model:save("model.gguf", { type = "q4_k_m" }))
+---
+--- Returns nil: the file cannot be written (code "file"); llama.cpp does not compute what the
+--- model does, which is said by name (code "data").
+---@param model mrt.nn.Decoder
+---@param path string
+---@param given? {type: string?, name: string?}
+---@return true? done
+---@return string? message
+---@return string? code
+function pretrained.save(model, path, given)
+  local report, message, code = require "mrt.pretrained.gguf".export(model, path, given)
+  if not report then return nil, message, code end
+  return true
 end
 
 return pretrained

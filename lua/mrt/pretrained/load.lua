@@ -190,6 +190,13 @@ end
 
 local load = {}
 
+--- The name under which a file has a tensor of a family; nil: it has none.
+---@param file mrt.File
+---@param theirs string
+---@param prefix string?  of the family
+---@return string?
+load.name = name_in
+
 --- Read the options of nn.load.
 ---@param given? mrt.nn.LoadOptions
 ---@return mrt.nn.LoadOptions

@@ -19,6 +19,7 @@ local commands = {
   { "help", "this page" },
   { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ...;"
     .. "\n" .. (" "):rep(24) .. "--json prints JSON" },
+  { "export FOLDER", "write a model for llama.cpp: --out FILE.gguf --type q4_0" },
   { "finetune FOLDER", "train a model on samples: --data FILE --out FOLDER"
     .. "\n" .. (" "):rep(24) .. "--memory BYTES --method lora; --help lists the options" },
   { "generate FOLDER ...", "let a model go on with a text; --help lists options" },

@@ -1,0 +1,68 @@
+--- export.lua -- `mrt export FOLDER --out FILE.gguf [options]`: a model for llama.cpp.
+--
+-- Tensor by tensor: memory holds the largest of them, as it was and as it becomes.  With an
+-- adapter the model is whole in memory, where it is merged.
+--
+-- SPDX-License-Identifier: MIT
+
+local argparse = require "argparse"
+local format = require "mrt.util.format"
+
+local parser = argparse("mrt export", "Write a model as GGUF, for llama.cpp and ollama.")
+  :usage_margin(2):help_max_width(96)
+parser:argument("folder", "a model: config.json, model.safetensors, its tokenizer")
+parser:option("--out", "the file"):argname "FILE.gguf":count(1)
+parser:option("--type", "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k_m, q4_k_s, q5_k_m,"
+  .. " q5_k_s or q6_k", "f16")
+parser:option("--adapter", "a folder with an adapter of peft's form, merged first")
+parser:option("--name", "what the file calls the model; default: the folder's name")
+
+local function say(report, metadata, type_, whole)
+  local arch = metadata["general.architecture"]
+  print(("%s, %d layers of %d, context %d; tokenizer %s"):format(arch,
+    metadata[arch .. ".block_count"], metadata[arch .. ".embedding_length"],
+    metadata[arch .. ".context_length"], metadata["tokenizer.ggml.model"]))
+  print(("%s: %s in %d tensors; memory: %s"):format(type_, format.bytes(report.bytes),
+    report.tensors, whole and "the model"
+      or ("at most %s, the largest tensor twice"):format(format.bytes(2 * report.largest))))
+  io.stdout:flush()
+end
+
+-- The model of a folder with an adapter, merged.
+local function merged(folder, adapter)
+  local nn = require "mrt.nn"
+  local model, message, code = nn.load(folder, { adapter = adapter })
+  if not model then return nil, message, code end
+  nn.lora.merge(model)
+  return model
+end
+
+local function export(args)
+  local gguf = require "mrt.pretrained.gguf"
+  local name = args.name or args.folder:gsub("/+$", ""):match "[^/]+$"
+  local o = { type = args.type, name = name, report = function(report, metadata)
+    say(report, metadata, args.type, args.adapter)
+  end }
+  if not args.adapter then return gguf.export(args.folder, args.out, o) end
+  local model, message, code = merged(args.folder, args.adapter)
+  if not model then return nil, message, code end
+  return gguf.export(model, args.out, o)
+end
+
+local function complain(message)
+  io.stderr:write("mrt export: ", message, "\n")
+  return 1
+end
+
+return function(...)
+  local args = parser:parse { ... }
+  local begin = os.clock()
+  local ok, report, message = pcall(export, args)
+  if not ok then
+    if type(report) ~= "table" or report.code == nil then error(report, 0) end
+    return complain(report.message)
+  elseif not report then
+    return complain(message)
+  end
+  print(("%s, in %.1f s of processor time"):format(args.out, os.clock() - begin))
+end
