@@ -48,24 +48,40 @@ end
 
 -- ---- kinds of arguments ----------------------------------------------------
 
---- A string, or `default` where it is left out or None.
----@return string
-function arguments.text(who, v, default)
-  if v == nil or v == value.none then v = default end
-  if value.kind(v) == value.Markup then v = v.text end
-  if type(v) == "string" or v == nil then return v end
+local function refuse(who, wanted, v)
   if value.is_undefined(v) then fail.here(("%s"):format(v.hint)) end
-  fail.here("%s: a string is wanted, not %s", who, value.type(v))
+  fail.here("%s: %s is wanted, not %s", who, wanted, value.type(v))
 end
 
---- An integer, or `default` where it is left out or None.
+--- A string; `default` where it is left out.
+---@return string
+function arguments.text(who, v, default)
+  if v == nil then v = default end
+  if value.kind(v) == value.Markup then v = v.text end
+  if type(v) == "string" or v == nil then return v end
+  return refuse(who, "a string", v)
+end
+
+--- A string, nil where it is left out or None.
+---@return string?
+function arguments.maybe_text(who, v)
+  if v ~= value.none then return arguments.text(who, v) end
+end
+
+--- An integer; `default` where it is left out.
 ---@return integer
 function arguments.integer(who, v, default)
-  if v == nil or v == value.none then return default end
+  if v == nil then return default end
   if v == true then return 1 elseif v == false then return 0 end
   if math.type(v) == "integer" then return v end
-  if value.is_undefined(v) then fail.here(("%s"):format(v.hint)) end
-  fail.here("%s: an integer is wanted, not %s", who, value.type(v))
+  return refuse(who, "an integer", v)
+end
+
+--- An integer; `default` where it is left out or None.
+---@return integer
+function arguments.maybe_integer(who, v, default)
+  if v == value.none then return default end
+  return arguments.integer(who, v, default)
 end
 
 return arguments

@@ -154,7 +154,10 @@ local function arguments(run, node, scope)
     local more = evaluate(run, node.rest_named, scope)
     if value.kind(more) ~= value.Dict then fail.here "** wants a dict" end
     named = named or value.dict()
-    for _, key in ipairs(more.keys) do value.put(named, key, value.get(more, key)) end
+    for _, key in ipairs(more.keys) do
+      if value.get(named, key) ~= nil then fail.here("'%s' is given twice", tostring(key)) end
+      value.put(named, key, value.get(more, key))
+    end
   end
   return list, named
 end

@@ -50,19 +50,31 @@ end)
 
 filter("replace", "old new count?", function(run, v, old, new, count)
   return strings.replace(run, print.str(run, v), print.str(run, old), print.str(run, new),
-    integer("replace", count, -1))
+    arguments.maybe_integer("replace", count, -1))
 end)
 
 -- Words begin behind blanks and - ( { [ <.
 filter("title", "", function(run, v)
-  local s = unicode.lower(print.str(run, v))
-  run:spend(#s // 8)
-  local begins = true
-  return run:made((s:gsub(utf8.charpattern, function(c)
-    local first = begins
-    begins = unicode.blank[c] or c:find "^[-({%[<]$" ~= nil
-    return first and not begins and unicode.upper(c) or nil
-  end)))
+  local s = print.str(run, v)
+  run:spend(#s // 4)
+  local parts, word = {}, {}
+  local function finish()
+    if #word > 0 then
+      parts[#parts + 1] = unicode.upper(word[1])
+      parts[#parts + 1] = unicode.lower(table.concat(word, "", 2))
+      word = {}
+    end
+  end
+  for c in s:gmatch(utf8.charpattern) do
+    if unicode.blank[c] or c:find "^[-({%[<]$" then
+      finish()
+      parts[#parts + 1] = c
+    else
+      word[#word + 1] = c
+    end
+  end
+  finish()
+  return run:made(table.concat(parts))
 end)
 
 filter("indent", "width? first? blank?", function(run, v, width, first, blank)
@@ -85,7 +97,7 @@ end)
 
 filter("truncate", "length? killwords? end? leeway?", function(run, v, length, kill, last, leeway)
   local s = text("truncate", v)
-  length, leeway = integer("truncate", length, 255), integer("truncate", leeway, 5)
+  length, leeway = integer("truncate", length, 255), arguments.maybe_integer("truncate", leeway, 5)
   last = text("truncate", last, "...")
   local room = length - unicode.len(last)
   if room < 0 or leeway < 0 then fail.here "truncate: the length is below that of the end" end
@@ -194,7 +206,7 @@ end)
 filter("abs", "", function(_, v)
   local n = operators.number(operators.defined(v))
   if not n then fail.here("abs: a number is wanted, not %s", value.type(v)) end
-  return n < 0 and operators.sign("-", n) or n
+  return n < 0 and operators.sign("-", n) or math.abs(n)
 end)
 
 -- The float of this decimal that is nearest to x, halves to even, as Python rounds.

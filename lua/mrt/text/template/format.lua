@@ -118,7 +118,8 @@ local function source_of(args)
     end
     used = used + 1
     if used > count then fail.here "not enough values for the format" end
-    return k == value.Tuple and args[used] or args
+    if k == value.Tuple then return args[used] end
+    return args
   end
   return get, function()
     if used < count and k ~= value.Dict then fail.here "more values than the format takes" end

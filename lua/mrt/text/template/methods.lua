@@ -67,7 +67,17 @@ end
 local sequence = { index = method("value start? stop?", index_of),
   count = method("value", count_of) }
 
+-- A method of the numbers of a range.
+local function of_numbers(f)
+  return function(run, v, ...)
+    local numbers, n = value.items(run, v)
+    return f(run, value.tuple(numbers, n), ...)
+  end
+end
+
 local by_kind = {
+  [value.Range] = { index = method("value", of_numbers(index_of)),
+    count = method("value", of_numbers(count_of)) },
   [value.Tuple] = sequence,
   [value.List] = setmetatable({ copy = method("", copy) }, { __index = sequence }),
   [value.Dict] = {

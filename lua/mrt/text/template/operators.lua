@@ -134,7 +134,10 @@ end
 
 binary["/"] = dividing("/", function(x, y) return x / y end)
 binary["//"] = dividing("//", function(x, y) return x // y end)
-local modulo = dividing("%", function(x, y) return x % y end)
+local modulo = dividing("%", function(x, y)
+  local rest = x % y
+  return rest == 0 and math.type(rest) == "float" and (y < 0 and -0.0 or 0.0) or rest
+end)
 
 binary["%"] = function(run, a, b)
   if type(a) == "string" then return format.printf(run, a, b) end

@@ -9,7 +9,7 @@ local value = require "mrt.text.template.value"
 
 local strings = {}
 
-local text, integer = arguments.text, arguments.integer
+local text, integer, maybe_text = arguments.text, arguments.integer, arguments.maybe_text
 
 -- What a search may cost at worst, in steps.
 local function searching(run, s, what)
@@ -21,11 +21,11 @@ end
 local function window(s, start, stop, who)
   local n = unicode.len(s)
   local function clip(v, default)
-    v = integer(who, v, default)
+    v = arguments.maybe_integer(who, v, default)
     if v < 0 then v = v + n end
     return math.max(0, math.min(n, v))
   end
-  start = integer(who, start, 0)
+  start = arguments.maybe_integer(who, start, 0)
   if start > n then return nil end
   local from, to = clip(start, 0), clip(stop, n)
   if to < from then return nil end
@@ -151,7 +151,7 @@ end
 
 local function splitter(name, right)
   return function(run, s, separator, limit)
-    separator = text(name, separator)
+    separator = maybe_text(name, separator)
     limit = integer(name, limit, -1)
     if limit < 0 then limit = math.maxinteger end
     run:take(#s)
@@ -200,7 +200,7 @@ local function affix(name, at_end)
     local list = value.kind(wanted) == value.Tuple and wanted or { wanted, n = 1 }
     run:spend(list.n)
     for i = 1, list.n do
-      local w = text(name, list[i]) or fail.here("%s: a string is wanted, not None", name)
+      local w = text(name, list[i])
       if first and #w <= last - first + 1 then
         local from = at_end and last - #w + 1 or first
         if s:sub(from, from + #w - 1) == w then return true end
@@ -256,7 +256,7 @@ end
 local function stripped(name, side)
   return function(run, s, chars)
     if chars then run:spend(#s // 8) else run:scan(#s) end
-    return unicode.strip(s, text(name, chars), side)
+    return unicode.strip(s, maybe_text(name, chars), side)
   end
 end
 

@@ -241,7 +241,8 @@ end
 ---@return string
 function unicode.capitalize(s)
   local first = s:match(FIRST)
-  return first and unicode.title_char(first) .. unicode.lower(s:sub(#first + 1)) or ""
+  return first and unicode.title_char(first) .. unicode.lower(s):sub(#unicode.lower(first) + 1)
+    or ""
 end
 
 --- Each run of letters begins as a title does, the rest in lower case.
@@ -249,8 +250,9 @@ end
 ---@return string
 function unicode.title(s)
   local parts, inside = {}, false
-  for c in s:gmatch(CHAR) do
-    parts[#parts + 1] = inside and unicode.lower(c) or unicode.title_char(c)
+  for at, c, stop in s:gmatch("()(" .. CHAR .. ")()") do
+    local small = c == "Σ" and final_sigma(s, at, stop) and "ς" or unicode.lower(c)
+    parts[#parts + 1] = inside and small or unicode.title_char(c)
     inside = unicode.is_cased(c)
   end
   return table.concat(parts)
