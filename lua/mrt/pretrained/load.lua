@@ -41,14 +41,24 @@ end
 
 -- ---- names and shapes --------------------------------------------------------
 
+-- The name, or what it was in files of old, if the file has it.
+local function present(file, name)
+  if file:info(name) then return name end
+  local old = name:gsub("LayerNorm%.weight$", "LayerNorm.gamma"):gsub("LayerNorm%.bias$",
+    "LayerNorm.beta")
+  return file:info(old) and old
+end
+
 -- The name under which a file has a tensor: names of a base model lack the prefix.
 local function name_in(file, theirs, prefix)
-  if file:info(theirs) then return theirs end
+  local found = present(file, theirs)
+  if found then return found end
   local short = theirs
   if prefix and theirs:sub(1, #prefix) == prefix then
     for part in prefix:gmatch "[^%.]+%." do
       short = short:sub(#part + 1)
-      if file:info(short) then return short end
+      found = present(file, short)
+      if found then return found end
     end
   end
 end
@@ -59,12 +69,11 @@ local idle = { "rotary_emb%.inv_freq$", "attn%.bias$", "attn%.masked_bias$", "at
 local heads = { "^lm_head%.weight$", "^embed_out%.weight$" }
 
 -- Is it no weight, or a repetition of one?
-local function is_idle(name, model)
-  for _, pattern in ipairs(idle) do
-    if name:find(pattern) then return true end
-  end
-  for _, pattern in ipairs(model.options.tie and heads or {}) do
-    if name:find(pattern) then return true end
+local function is_idle(name, model, family)
+  for _, list in ipairs { idle, family.idle or {}, model.options.tie and heads or {} } do
+    for _, pattern in ipairs(list) do
+      if name:find(pattern) then return true end
+    end
   end
   return false
 end
@@ -92,7 +101,7 @@ local function compare(file, model, places, family)
     end
   end
   for _, name in ipairs(file.names) do
-    if not used[name] and not is_idle(name, model) then
+    if not used[name] and not is_idle(name, model, family) then
       problems[#problems + 1] = name .. " has no place in the model"
     end
   end

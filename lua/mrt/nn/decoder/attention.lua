@@ -6,7 +6,7 @@ local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
 local norm = require "mrt.nn.decoder.norm"
 
---- Causal attention, `[B,T,dim]` -> `[B,T,dim]`, with what a decoder's options say of
+--- Attention, `[B,T,dim]` -> `[B,T,dim]`, with what a decoder's options say of
 --- its layer.
 ---@class mrt.nn.decoder.Attention: mrt.nn.Module
 local Attention = Module("DecoderAttention", "tensor")
@@ -18,7 +18,7 @@ function Attention:init(o, init, layer)
   local width, inner = o.head_dim, { bias = o.bias.qkv, init = init.inner }
   self.layer, self.heads, self.kv_heads, self.head_dim = layer, o.heads, o.kv_heads, width
   self.window, self.softcap, self.clip = o.windows[layer], o.softcap, o.clip
-  self.scale = o.scale
+  self.scale, self.causal = o.scale, o.causal ~= false
   if o.layer_scale then self.scale = (o.scale or width ^ -0.5) / layer end
   self.q = Linear(o.dim, width * o.heads, inner)
   self.k = Linear(o.dim, width * o.kv_heads, inner)
@@ -41,8 +41,8 @@ local function heads(self, x, linear, count, its_norm)
 end
 
 -- How to attend where there is no cache.
-local function without_cache(at)
-  return { causal = true, mask = at.mask, lengths = at.lengths, key_lengths = at.lengths }
+local function without_cache(self, at)
+  return { causal = self.causal, mask = at.mask, lengths = at.lengths, key_lengths = at.lengths }
 end
 
 ---@param x mrt.Tensor  `[B,T,dim]`
@@ -58,7 +58,7 @@ function Attention:forward(x, at)
   if at.cache then
     k, v, how = at.cache:put(self.layer, k, v, at)
   else
-    how = without_cache(at)
+    how = without_cache(self, at)
   end
   how.scale, how.softcap = self.scale, self.softcap
   if self.window then how.window = { self.window, 0 } end

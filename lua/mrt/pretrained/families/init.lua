@@ -19,11 +19,13 @@
 ---@field config fun(o: table): table
 ---@field names table[]
 ---@field make? fun(options: table): mrt.nn.Module  default nn.Decoder
+---@field idle? string[]  patterns of tensors in files that the model does without
 
 local families = {}
 
 --- The file of each model_type, and the row's name there.
 local files = {
+  bert = { "bert", "bert" }, distilbert = { "bert", "distilbert" },
   gemma = { "gemma", "gemma" }, gemma2 = { "gemma", "gemma2" },
   gemma3_text = { "gemma", "gemma3_text" }, gpt2 = { "gpt2", "family" },
   gpt_neox = { "neox", "family" }, llama = { "llama", "family" },
@@ -32,6 +34,7 @@ local files = {
   opt = { "opt", "family" }, phi = { "phi", "phi" }, phi3 = { "phi", "phi3" },
   qwen2 = { "qwen", "qwen2" }, qwen3 = { "qwen", "qwen3" },
   qwen2_moe = { "qwen", "qwen2_moe" }, qwen3_moe = { "qwen", "qwen3_moe" },
+  vit = { "vit", "family" },
 }
 
 --- The family of a model_type.

@@ -120,7 +120,7 @@ local function words(s, limit)
     local n = #list + 1
     begins[n] = at
     if n > limit then
-      list[n] = unicode.strip(s:sub(at), nil, "right")
+      list[n] = s:sub(at)
       break
     end
     local stop = word_end(s, at)

@@ -1,0 +1,158 @@
+--- bert.lua -- BERT and DistilBERT: encoders with masked words, or classes, on top
+---
+--- SPDX-License-Identifier: MIT
+
+local Encoder = require "mrt.nn.encoder"
+
+-- The word for what stands on top, by the architecture that a config names.
+local function head_of(c, heads)
+  local list = c:take("architectures", "list", {})
+  local name = list[1] or heads.default
+  local head = heads[name]
+  if head == nil then c.refuse("architecture %s is not known for this family", tostring(name)) end
+  return head or nil, name
+end
+
+-- How many classes: those that have labels, else two.
+local function classes_of(c)
+  local count = 0
+  for _ in pairs(c:take("id2label", "map", {})) do count = count + 1 end
+  return c:take("num_labels", "size", count > 0 and count or 2)
+end
+
+local function labels(o, out)
+  if o.head ~= "classes" and o.head ~= "tokens" or o.classes == 2 then return out end
+  out.id2label, out.label2id = {}, {}
+  for i = 0, o.classes - 1 do
+    out.id2label[tostring(i)], out.label2id["LABEL_" .. i] = "LABEL_" .. i, i
+  end
+  return out
+end
+
+local function architecture(o, heads)
+  for name, head in pairs(heads) do
+    if name ~= "default" and (head or nil) == o.head and not name:find "PreTraining" then
+      return { name }
+    end
+  end
+end
+
+local function theirs(o) return o.activation == "gelu_tanh" and "gelu_new" or o.activation end
+
+-- ---- BERT ------------------------------------------------------------------
+
+local bert_heads = { default = "BertModel", BertModel = false, BertForMaskedLM = "words",
+  BertForPreTraining = "words", BertForSequenceClassification = "classes",
+  BertForTokenClassification = "tokens" }
+
+local function read_bert(c)
+  local head, name = head_of(c, bert_heads)
+  c:only("is_decoder", false)
+  c:only("add_cross_attention", false)
+  c:only("position_embedding_type", "absolute")
+  c:only("tie_word_embeddings", true)
+  c:ignore("attention_probs_dropout_prob", "hidden_dropout_prob", "gradient_checkpointing",
+    "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+    "pooler_size_per_head", "pooler_type", "directionality")
+  return { vocab = c:take("vocab_size", "size"), dim = c:take("hidden_size", "size"),
+    layers = c:take("num_hidden_layers", "size"), heads = c:take("num_attention_heads", "size"),
+    hidden = c:take("intermediate_size", "size"), types = c:take("type_vocab_size", "size", 2),
+    context = c:take("max_position_embeddings", "size", 512),
+    eps = c:take("layer_norm_eps", "number", 1e-12),
+    activation = c:activation("hidden_act", "gelu"),
+    pooler = (name == "BertModel" or head == "classes") and "tanh" or nil,
+    head = head, classes = classes_of(c) }
+end
+
+local function write_bert(o)
+  return labels(o, { architectures = architecture(o, bert_heads), vocab_size = o.vocab,
+    hidden_size = o.dim, num_hidden_layers = o.layers, num_attention_heads = o.heads,
+    intermediate_size = o.hidden, type_vocab_size = o.types,
+    max_position_embeddings = o.context, layer_norm_eps = o.eps, hidden_act = theirs(o),
+    position_embedding_type = "absolute", tie_word_embeddings = true })
+end
+
+local bert = {
+  model_type = "bert",
+  architectures = { "BertForMaskedLM", "BertForSequenceClassification", "BertModel" },
+  prefix = "bert.",
+  make = Encoder,
+  options = read_bert,
+  config = write_bert,
+  idle = { "position_ids$", "^cls%.predictions%.decoder%.", "^cls%.seq_relationship%.",
+    "^bert%.pooler%." },
+  names = {
+    { "tokens", "bert.embeddings.word_embeddings" },
+    { "positions", "bert.embeddings.position_embeddings" },
+    { "types", "bert.embeddings.token_type_embeddings" },
+    { "norm", "bert.embeddings.LayerNorm" },
+    { "blocks.#.attention.q", "bert.encoder.layer.#.attention.self.query" },
+    { "blocks.#.attention.k", "bert.encoder.layer.#.attention.self.key" },
+    { "blocks.#.attention.v", "bert.encoder.layer.#.attention.self.value" },
+    { "blocks.#.attention.proj", "bert.encoder.layer.#.attention.output.dense" },
+    { "blocks.#.norm1", "bert.encoder.layer.#.attention.output.LayerNorm" },
+    { "blocks.#.mlp.up", "bert.encoder.layer.#.intermediate.dense" },
+    { "blocks.#.mlp.down", "bert.encoder.layer.#.output.dense" },
+    { "blocks.#.norm2", "bert.encoder.layer.#.output.LayerNorm" },
+    { "pooler.dense", "bert.pooler.dense" },
+    { "words.dense", "cls.predictions.transform.dense" },
+    { "words.norm", "cls.predictions.transform.LayerNorm" },
+    { "words.bias", "cls.predictions.bias" },
+    { "classifier", "classifier" },
+  },
+}
+
+-- ---- DistilBERT ------------------------------------------------------------
+
+local distil_heads = { default = "DistilBertModel", DistilBertModel = false,
+  DistilBertForMaskedLM = "words", DistilBertForSequenceClassification = "classes",
+  DistilBertForTokenClassification = "tokens" }
+
+local function read_distil(c)
+  local head = head_of(c, distil_heads)
+  c:only("sinusoidal_pos_embds", false, true) -- how positions began
+  c:only("tie_word_embeddings", true)
+  c:ignore("attention_dropout", "qa_dropout", "seq_classif_dropout", "tie_weights_")
+  return { vocab = c:take("vocab_size", "size"), dim = c:take("dim", "size"),
+    layers = c:take("n_layers", "size"), heads = c:take("n_heads", "size"),
+    hidden = c:take("hidden_dim", "size"), eps = 1e-12,
+    context = c:take("max_position_embeddings", "size", 512),
+    activation = c:activation("activation", "gelu"),
+    pooler = head == "classes" and "relu" or nil, head = head, classes = classes_of(c) }
+end
+
+local function write_distil(o)
+  return labels(o, { architectures = architecture(o, distil_heads), vocab_size = o.vocab,
+    dim = o.dim, n_layers = o.layers, n_heads = o.heads, hidden_dim = o.hidden,
+    max_position_embeddings = o.context, activation = theirs(o), tie_word_embeddings = true })
+end
+
+local distilbert = {
+  model_type = "distilbert",
+  architectures = { "DistilBertForMaskedLM", "DistilBertForSequenceClassification" },
+  prefix = "distilbert.",
+  make = Encoder,
+  options = read_distil,
+  config = write_distil,
+  idle = { "position_ids$", "^vocab_projector%.weight$" },
+  names = {
+    { "tokens", "distilbert.embeddings.word_embeddings" },
+    { "positions", "distilbert.embeddings.position_embeddings" },
+    { "norm", "distilbert.embeddings.LayerNorm" },
+    { "blocks.#.attention.q", "distilbert.transformer.layer.#.attention.q_lin" },
+    { "blocks.#.attention.k", "distilbert.transformer.layer.#.attention.k_lin" },
+    { "blocks.#.attention.v", "distilbert.transformer.layer.#.attention.v_lin" },
+    { "blocks.#.attention.proj", "distilbert.transformer.layer.#.attention.out_lin" },
+    { "blocks.#.norm1", "distilbert.transformer.layer.#.sa_layer_norm" },
+    { "blocks.#.mlp.up", "distilbert.transformer.layer.#.ffn.lin1" },
+    { "blocks.#.mlp.down", "distilbert.transformer.layer.#.ffn.lin2" },
+    { "blocks.#.norm2", "distilbert.transformer.layer.#.output_layer_norm" },
+    { "pooler.dense", "pre_classifier" },
+    { "words.dense", "vocab_transform" },
+    { "words.norm", "vocab_layer_norm" },
+    { "words.bias", "vocab_projector.bias" },
+    { "classifier", "classifier" },
+  },
+}
+
+return { bert = bert, distilbert = distilbert }
