@@ -7,6 +7,7 @@
 ---     {{"q", "k", "v"}, "qkv"}   theirs holds the rows of several of ours
 ---     turn = true      their matrix is [inputs, outputs]
 ---     heads = true     those rows lie by head: q, k, v of head 1, q, k, v of head 2, ...
+---     whole = true     ours is a weight, not a module
 ---     each = true      ours has one tensor of theirs after the other, `*` in their name
 ---
 --- SPDX-License-Identifier: MIT
@@ -32,7 +33,8 @@ local function match(entry, name)
   local list = type(entry[1]) == "table" and entry[1] or { entry[1] }
   for part, ours in ipairs(list) do
     local rest, layer = split(ours, name)
-    if rest and (entry.each and rest == "" or not entry.each and rest:sub(1, 1) == ".") then
+    local whole = entry.each or entry.whole
+    if rest and (whole and rest == "" or not whole and rest:sub(1, 1) == ".") then
       return part, layer, rest
     end
   end

@@ -97,7 +97,7 @@ local bert = {
     { "pooler.dense", "bert.pooler.dense" },
     { "words.dense", "cls.predictions.transform.dense" },
     { "words.norm", "cls.predictions.transform.LayerNorm" },
-    { "words.bias", "cls.predictions.bias" },
+    { "words.bias", "cls.predictions.bias", whole = true },
     { "classifier", "classifier" },
   },
 }
@@ -150,7 +150,7 @@ local distilbert = {
     { "pooler.dense", "pre_classifier" },
     { "words.dense", "vocab_transform" },
     { "words.norm", "vocab_layer_norm" },
-    { "words.bias", "vocab_projector.bias" },
+    { "words.bias", "vocab_projector.bias", whole = true },
     { "classifier", "classifier" },
   },
 }

@@ -52,8 +52,8 @@ return { family = {
   config = write,
   idle = { "^vit%.pooler%." },
   names = {
-    { "class", "vit.embeddings.cls_token" },
-    { "positions", "vit.embeddings.position_embeddings" },
+    { "class", "vit.embeddings.cls_token", whole = true },
+    { "positions", "vit.embeddings.position_embeddings", whole = true },
     { "patches", "vit.embeddings.patch_embeddings.projection" },
     { "blocks.#.attention.q", "vit.encoder.layer.#.attention.attention.query" },
     { "blocks.#.attention.k", "vit.encoder.layer.#.attention.attention.key" },
