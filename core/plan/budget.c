@@ -265,6 +265,7 @@ mrt_status mrt_plan_best_order(mrt_planner *p) {
   bool large = p->plan->graph.node_count >= MRT_PLAN_LARGE;
   MRT_TRY(mrt_planner_finish(p));
   if (large || p->plan->options.keep_order) return MRT_OK;
+  p->memo.brief_arena = p->plan->arena_bytes;
   mrt_status s = mrt_budget_plan_once(&c, 0, &o);
   size_t kept = p->memo.kept_peak;
   if (!s && c.best.plan && c.best.plan->info.peak < p->plan->info.peak)

@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+enum { HOPELESS = 2 };
+
 /* Nodes, steps and scratch follow the order. */
 static mrt_status apply(mrt_plan *plan, const mrt_dag *f, const int *order) {
   mrt_graph *g = &plan->graph;
@@ -109,6 +111,19 @@ static mrt_status note_order(mrt_planner *p, const mrt_dag *f, const int *order,
   return MRT_OK;
 }
 
+/* Is program order so far above a plan of brief lives that nothing would mend
+ * it?  Fills `order`. */
+static mrt_status is_hopeless(const mrt_planner *p, const mrt_dag *f,
+                              int *order, bool *hopeless) {
+  const mrt_plan *plan = p->plan;
+  int64_t peak;
+  *hopeless = false;
+  if (!plan->candidate.lowest || !p->memo.brief_arena) return MRT_OK;
+  MRT_TRY(mrt_order_refine(f, plan->ctx->allocator, 0, -1, order, &peak));
+  *hopeless = (size_t)peak / HOPELESS > p->memo.brief_arena;
+  return MRT_OK;
+}
+
 static mrt_status order_nodes(mrt_planner *p, mrt_arena *arena,
                               mrt_order_chooser *choose) {
   mrt_plan *plan = p->plan;
@@ -124,6 +139,10 @@ static mrt_status order_nodes(mrt_planner *p, mrt_arena *arena,
   if (!order) return MRT_ENOMEM;
   MRT_TRY(find_bounds(plan, &dag, arena, order));
   if (fixed || dag.real < 2) return MRT_OK;
+  if (choose == mrt_order_refine) {
+    MRT_TRY(is_hopeless(p, &dag, order, &fixed));
+    if (fixed) return MRT_OK;
+  }
   MRT_TRY(choose(&dag, plan->ctx->allocator,
                  (int64_t)plan->info.order_free_bound, mrt_plan_effort(plan),
                  order, &peak));

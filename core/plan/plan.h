@@ -97,8 +97,10 @@ typedef struct mrt_memo {
                         program's */
   size_t order_peak; /* its live bytes, all kept */
   size_t working_set, order_free_bound; /* its bounds */
-  size_t kept_peak; /* live bytes of the least order found with all kept; 0:
+  size_t kept_peak;   /* live bytes of the least order found with all kept; 0:
                        none was looked for */
+  size_t brief_arena; /* of a plan in an order of brief lives, where the same is
+                         planned in the order of the least peak; 0 */
   mrt_activation *answered; /* by value id, what a policy answered; NULL */
   size_t kept;              /* ditto */
   bool no_recompute;        /* ditto */

@@ -110,7 +110,7 @@ describe("the stages of a plan", function()
     plan.stage = function(self, name)
       local graph = mrt.plan.stage(self, name)
       if name == "planned" or not name then
-        graph.values[graph.nodes[3].writes[1]].fate = "swapped"
+        graph.values[graph.nodes[1].writes[1]].fate = "swapped"
       end
       return graph
     end

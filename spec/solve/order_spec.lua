@@ -64,6 +64,50 @@ describe("the order of a deep net's step", function()
   end)
 end)
 
+-- Linear layers, and a head whose logits are made and used in parts.
+local function in_parts(layers, parts, o)
+  local weights = {}
+  for i = 1, layers do weights[i] = mrt.variable(mrt.zeros(32, 32), "w" .. i) end
+  local head = mrt.variable(mrt.zeros(2048, 32), "head")
+  local trained = { table.unpack(weights) }
+  if not o.frozen then trained[#trained + 1] = head end
+  local opt = optim.adamw(trained, { lr = 1e-3 })
+  return mrt.compile(function(x, targets)
+    for i = 1, layers do x = x + x:matmul(weights[i]):relu() end
+    local loss = mrt.nn.linear_cross_entropy(x, head, targets, { chunks = parts })
+    opt:step(mrt.grad(loss, trained))
+    return loss
+  end, o.options):plan(mrt.zeros(1024, 32), mrt.zeros(1024):to "i32")
+end
+
+describe("the order of a deep step whose head is taken in parts", function()
+  local logits, gradient = 1024 * 2048 * 4, 2048 * 32 * 4
+
+  it("has the logits of one part alive at a time", function()
+    for _, layers in ipairs { 12, 160 } do
+      for _, parts in ipairs { 4, 8, 16 } do
+        for _, frozen in ipairs { false, true } do
+          local plan = in_parts(layers, parts, { frozen = frozen })
+          -- a frozen head has no gradients to be added up
+          local more = live(plan) - any_order(plan)
+          local may = (frozen and 0 or 2 * gradient) + logits // parts
+          assert(more <= may, ("%d layers, %d parts: %d bytes more"):format(layers, parts, more))
+          check_bounds(plan)
+        end
+      end
+    end
+  end)
+
+  it("has so too where a policy recomputes", function()
+    local every = mrt.policy.checkpoint.every(1)
+    local function peak(parts)
+      return live(in_parts(160, parts, { options = { checkpoint = every } }))
+    end
+    local whole = peak(1)
+    assert(peak(8) < whole - 13 * logits // 16 + 2 * gradient)
+  end)
+end)
+
 describe("the order of random training steps", function()
   local function plan_of(seed, options)
     local program = random_graph.program(seed, 4 + seed % 14)

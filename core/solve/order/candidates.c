@@ -3,6 +3,10 @@
  *   program   as it was traced, only legal
  *   hoisted   the same, each update, and what an optimizer works out for it, as
  *             soon as it may run: a gradient then dies right after it is born
+ *   needed    the backward pass as hoisted, and each node of the forward pass
+ *             when the first node there needs it: of a computation that is cut
+ *             into parts each ends, its backward pass too, before the next
+ *             begins, in the order in which their gradients are added up
  *   forward, backward
  *             depth first from what nobody waits for, demanded in or against
  *             program order: everything as late as possible
@@ -45,42 +49,73 @@ static bool *find_hoisted(const mrt_dag *dag, mrt_arena *a) {
   return first;
 }
 
-static int64_t priority(const mrt_dag *dag, const bool *first, int i) {
-  return i == dag->real || (first && first[i]) ? -1 : i;
+/* By node, when it is to run: as written, but what the backward pass needs of
+ * the forward pass when the first node there does. */
+static int *find_needed(const mrt_dag *dag, mrt_arena *a) {
+  const mrt_lists *after = &dag->after;
+  bool *needed = MRT_NEW(a, bool, dag->real);
+  int *when = MRT_NEW(a, int, dag->real);
+  if (!needed || !when) return NULL;
+  for (int i = dag->real; i-- > 0;) {
+    when[i] = i, needed[i] = is_gradient(dag, i);
+    if (needed[i]) continue;
+    for (int k = after->start[i]; k < after->start[i + 1]; k++) {
+      int other = after->item[k];
+      if (other == dag->real || !needed[other]) continue;
+      if (!needed[i] || when[other] < when[i]) when[i] = when[other];
+      needed[i] = true;
+    }
+  }
+  return when;
 }
 
-/* Of the ready nodes always the first in the program; the barrier and those in
- * `first`, unless that is NULL, before the others. */
-static mrt_status by_priority(const mrt_dag *dag, mrt_arena *a, int *order,
-                              const bool *first) {
-  mrt_order_heap h = { 0 };
-  int *waits = count_before(dag, a), n = 0;
+typedef struct by_priority {
+  const mrt_dag *dag;
+  const bool *first; /* these and the barrier before the others; NULL: none */
+  const int *when;   /* lowest first; NULL: as written */
+  mrt_arena *arena;
+  mrt_order_heap ready;
+} by_priority;
+
+static bool make_ready(by_priority *p, int i) {
+  int64_t key = p->when && i < p->dag->real ? p->when[i] : i;
+  if (i == p->dag->real || (p->first && p->first[i])) key = -1;
+  return mrt_order_heap_push(&p->ready, p->arena,
+                             (mrt_order_entry){ key, 0, i });
+}
+
+/* Of the ready nodes always the first. */
+static mrt_status run_by_priority(by_priority p, int *order) {
+  const mrt_dag *dag = p.dag;
+  int *waits = count_before(dag, p.arena), n = 0;
   if (!waits) return nomem();
   for (int i = 0; i < dag->nodes; i++)
-    if (waits[i] == 0 &&
-        !mrt_order_heap_push(
-            &h, a, (mrt_order_entry){ priority(dag, first, i), 0, i }))
-      return nomem();
-  while (h.count) {
-    int node = order[n++] = mrt_order_heap_pop(&h).item;
+    if (waits[i] == 0 && !make_ready(&p, i)) return nomem();
+  while (p.ready.count) {
+    int node = order[n++] = mrt_order_heap_pop(&p.ready).item;
     for (int k = dag->after.start[node]; k < dag->after.start[node + 1]; k++) {
       int i = dag->after.item[k];
-      if (--waits[i] == 0 &&
-          !mrt_order_heap_push(
-              &h, a, (mrt_order_entry){ priority(dag, first, i), 0, i }))
-        return nomem();
+      if (--waits[i] == 0 && !make_ready(&p, i)) return nomem();
     }
   }
   return MRT_OK;
 }
 
 mrt_status mrt_order_program(const mrt_dag *dag, mrt_arena *a, int *order) {
-  return by_priority(dag, a, order, NULL);
+  return run_by_priority((by_priority){ .dag = dag, .arena = a }, order);
 }
 
 mrt_status mrt_order_hoisted(const mrt_dag *dag, mrt_arena *a, int *order) {
-  bool *first = find_hoisted(dag, a);
-  return first ? by_priority(dag, a, order, first) : nomem();
+  by_priority p = { .dag = dag, .first = find_hoisted(dag, a), .arena = a };
+  return p.first ? run_by_priority(p, order) : nomem();
+}
+
+mrt_status mrt_order_needed(const mrt_dag *dag, mrt_arena *a, int *order) {
+  by_priority p = { .dag = dag,
+                    .first = find_hoisted(dag, a),
+                    .when = find_needed(dag, a),
+                    .arena = a };
+  return p.first && p.when ? run_by_priority(p, order) : nomem();
 }
 
 /* ---- depth first --------------------------------------------------------- */

@@ -45,9 +45,9 @@ typedef struct ordering {
 } ordering;
 
 typedef mrt_status (*start)(const mrt_dag *dag, mrt_arena *a, int *order);
-static const start starts[] = { mrt_order_program, mrt_order_hoisted,
+static const start starts[] = { mrt_order_program,  mrt_order_hoisted,
                                 mrt_order_backward, mrt_order_forward,
-                                mrt_order_greedy };
+                                mrt_order_greedy,   mrt_order_needed };
 
 static void copy(int *to, const int *from, int n) {
   memcpy(to, from, (size_t)n * sizeof *to);
@@ -103,14 +103,16 @@ static mrt_status exact(ordering *o, int sets, bool *done) {
   return x ? MRT_OK : MRT_ENOMEM;
 }
 
-/* All candidates; `moves`: each improved. */
+/* All candidates; `moves`: each improved, the last where it begins no higher
+ * than the others have come to. */
 static mrt_status try_all(ordering *o, bool moves) {
   for (int i = 0; i < MRT_COUNT(starts) && o->peak > o->floor; i++) {
+    bool last = i == MRT_COUNT(starts) - 1;
     MRT_TRY(starts[i](o->dag, &o->arena, o->order));
-    if (moves)
-      MRT_TRY(improve(o, o->order));
-    else
+    if (!moves)
       keep(o, o->order, load(o, o->order));
+    else if (!last || load(o, o->order) <= o->peak)
+      MRT_TRY(improve(o, o->order));
   }
   return MRT_OK;
 }
@@ -176,7 +178,7 @@ static mrt_status choose(ordering *o) {
 
 /* Values shall live briefly, wherever the peak is. */
 static mrt_status choose_brief(ordering *o) {
-  MRT_TRY(mrt_order_hoisted(o->dag, &o->arena, o->order));
+  MRT_TRY(mrt_order_needed(o->dag, &o->arena, o->order));
   keep(o, o->order, load(o, o->order));
   return MRT_OK;
 }

@@ -1,8 +1,8 @@
 /* order.h -- orders of a dag for the least peak of live bytes
  *
  *   choose.c        which of the ways below, for how long; the answer
- *   candidates.c    orders to begin with: as written, forwards, backwards,
- *                   greedy
+ *   candidates.c    orders to begin with: as written, as needed, forwards,
+ *                   backwards, greedy
  *   local_search.c  moves at the peak until none helps
  *   anneal.c        random moves
  *   exact_window.c  the best order of a few nodes that stand together
@@ -40,6 +40,7 @@ mrt_order_entry mrt_order_heap_pop(mrt_order_heap *h);
 /* Orders to choose from; each fills order[nodes]. */
 mrt_status mrt_order_program(const mrt_dag *dag, mrt_arena *a, int *order);
 mrt_status mrt_order_hoisted(const mrt_dag *dag, mrt_arena *a, int *order);
+mrt_status mrt_order_needed(const mrt_dag *dag, mrt_arena *a, int *order);
 mrt_status mrt_order_forward(const mrt_dag *dag, mrt_arena *a, int *order);
 mrt_status mrt_order_backward(const mrt_dag *dag, mrt_arena *a, int *order);
 mrt_status mrt_order_greedy(const mrt_dag *dag, mrt_arena *a, int *order);
