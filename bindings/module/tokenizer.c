@@ -24,6 +24,18 @@ static int open_tokenizer(lua_State *L) {
   return 1;
 }
 
+/* parse_tokenizer(name, bytes): of what open_tokenizer would find in a file. */
+static int parse_tokenizer(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  size_t size;
+  const char *name = mrt_lua_check_text(L, m, 1, "tokenizer", "the name");
+  const char *bytes = luaL_checklstring(L, 2, &size);
+  mrt_tokenizer **slot = push_slot(L);
+  MRT_ATTEMPT(L, m, "tokenizer",
+              mrt_tokenizer_from(m->ctx, name, bytes, size, slot));
+  return 1;
+}
+
 /* open_merges(vocab path, merges path, pattern or nil) */
 static int open_merges(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -167,6 +179,7 @@ void mrt_lua_tokenizer_open(lua_State *L, mrt_binding *m) {
   };
   static const luaL_Reg functions[] = {
     { "open_tokenizer", open_tokenizer },
+    { "parse_tokenizer", parse_tokenizer },
     { "open_merges", open_merges },
     { NULL, NULL },
   };

@@ -85,13 +85,14 @@ local function open_core(root, pattern)
   return nil, root .. ": no tokenizer.json, vocab.json and merges.txt in it", "file"
 end
 
---- Open the tokenizer of a folder, or of a file in one.
+--- Open the tokenizer of a folder, of a file in one, or of a GGUF file.
 ---@param path string
 ---@param pattern string?
 ---@return table? found
 ---@return string? message
 ---@return string? code
 function folder.open(path, pattern)
+  if path:find "%.gguf$" then return require "mrt.text.gguf".open(path) end
   local is_folder = core.list_folder(path) ~= nil
   local root = is_folder and path:gsub("(.)/+$", "%1") or path:match "^(.*)/[^/]*$" or "."
   local found = { files = {} }

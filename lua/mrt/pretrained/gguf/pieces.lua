@@ -59,7 +59,7 @@ local readers = {
   function(out, value) out.list[#out.list + 1] = read_piece(value) end,
   function(out, value)
     each(value, function(field, v)
-      if field == 3 then out.unigram, out.other = v == 1, v > 2 end
+      if field == 3 then out.unigram, out.other = v == 1, v > 2 or nil end
     end)
   end,
   function(out, value)

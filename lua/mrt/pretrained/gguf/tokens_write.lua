@@ -147,19 +147,21 @@ local function adds(json)
   return bos, eos
 end
 
-local kinds = { "bos", "eos", "unk", "pad", "sep", "cls", "mask" }
+-- Names of kinds in tokenizer_config.json and in keys, one of which llama.cpp spells so.
+local kinds = { bos = "bos", eos = "eos", unk = "unknown", pad = "padding", sep = "seperator",
+  cls = "cls", mask = "mask" }
 
 -- Ids of special tokens: by the names that tokenizer_config.json has, or config.json's numbers.
 local function put_special(vocab, into, config, model)
   local ids = {}
   for i, text in ipairs(vocab.texts) do ids[text] = ids[text] or i - 1 end
-  for _, kind in ipairs(kinds) do
+  for kind, long in pairs(kinds) do
     local token = config[kind .. "_token"]
     if type(token) == "table" then token = token.content end
     local id = ids[token] or model.config and model.config[kind .. "_token_id"]
     if type(id) == "table" then id = id[1] end
     if math.type(id) == "integer" and id >= 0 and id < #vocab.texts then
-      into[("tokenizer.ggml.%s_token_id"):format(kind)] = id
+      into[("tokenizer.ggml.%s_token_id"):format(long)] = id
     end
   end
 end

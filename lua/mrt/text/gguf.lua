@@ -1,0 +1,196 @@
+--- gguf.lua -- the tokenizer that a GGUF file has in its keys
+---
+--- The keys become the tokenizer.json that says the same, which is then read like any other.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local dkjson = require "dkjson"
+local file = require "mrt.io.file"
+local pre = require "mrt.pretrained.gguf.pre"
+local tokens = require "mrt.pretrained.gguf.tokens"
+
+local gguf = {}
+
+local SPACE <const> = "\u{2581}"
+local null = dkjson.null
+
+-- Keys of a tokenizer.
+local function key(metadata, name) return metadata["tokenizer.ggml." .. name] end
+
+local function list_of(metadata, name, kind)
+  local list = key(metadata, name)
+  if type(list) ~= "table" then return nil end
+  for _, value in ipairs(list) do
+    if type(value) ~= kind then return nil end
+  end
+  return list
+end
+
+-- ---- parts of a tokenizer.json -------------------------------------------------
+
+-- Tokens that are found in the text itself.
+local function added_tokens(texts, kinds)
+  local list = {}
+  for i, text in ipairs(texts) do
+    local kind = kinds[i]
+    if (kind == tokens.CONTROL or kind == tokens.USER) and text ~= "" then
+      list[#list + 1] = { id = i - 1, content = text, single_word = false, lstrip = false,
+        rstrip = false, normalized = false, special = kind == tokens.CONTROL }
+    end
+  end
+  return setmetatable(list, { __jsontype = "array" })
+end
+
+-- What is put before and behind a text.
+local function post_processor(metadata, texts, bos_by_default)
+  local add_bos, add_eos = key(metadata, "add_bos_token"), key(metadata, "add_eos_token")
+  local bos, eos = key(metadata, "bos_token_id"), key(metadata, "eos_token_id")
+  if add_bos == nil then add_bos = bos_by_default end
+  local first, last = add_bos and texts[(bos or -1) + 1], add_eos and texts[(eos or -1) + 1]
+  if not first and not last then return null end
+  local special = {}
+  local function name(text, id)
+    if not text then return nil end
+    special[text] = { id = text, ids = { id }, tokens = { text } }
+    return { SpecialToken = { id = text, type_id = 0 } }
+  end
+  local before, behind = name(first, bos), name(last, eos)
+  local function around(list)
+    local out = {}
+    for _, one in ipairs(list) do
+      if before then out[#out + 1] = before end
+      out[#out + 1] = { Sequence = one }
+      if behind then out[#out + 1] = behind end
+    end
+    return out
+  end
+  local a, b = { id = "A", type_id = 0 }, { id = "B", type_id = 1 }
+  return { type = "TemplateProcessing", single = around { a }, pair = around { a, b },
+    special_tokens = special }
+end
+
+local plain = { [tokens.NORMAL] = true, [tokens.UNKNOWN] = true, [tokens.BYTE] = true }
+
+local function vocab_of(texts, kinds)
+  local vocab = setmetatable({}, { __jsontype = "object" })
+  for i, text in ipairs(texts) do
+    if plain[kinds[i]] and not vocab[text] then vocab[text] = i - 1 end
+  end
+  return vocab
+end
+
+-- ---- byte-level BPE --------------------------------------------------------------
+
+local function of_bytes(metadata, texts, kinds)
+  local name = key(metadata, "pre") or "default"
+  local cut, ignore = pre.of(name)
+  if not cut then return nil, ("tokenizer.ggml.pre = %q is not known"):format(tostring(name)) end
+  local merges = list_of(metadata, "merges", "string")
+  if not merges then return nil, "tokenizer.ggml.merges: a list of strings wanted" end
+  return { normalizer = name == "qwen2" and { type = "NFC" } or null, pre_tokenizer = cut,
+    post_processor = post_processor(metadata, texts, ignore),
+    decoder = { type = "ByteLevel", add_prefix_space = true, trim_offsets = true,
+      use_regex = true },
+    model = { type = "BPE", vocab = vocab_of(texts, kinds), ignore_merges = ignore,
+      merges = setmetatable(merges, { __jsontype = "array" }) } }
+end
+
+-- ---- sentencepiece -----------------------------------------------------------------
+
+-- Every way to make a token of two: the better its score, the earlier.
+local function merges_of(texts, kinds, scores, vocab)
+  local list = {}
+  for i, text in ipairs(texts) do
+    if kinds[i] == tokens.NORMAL then
+      local at = utf8.offset(text, 2)
+      while at and at <= #text do
+        local a, b = text:sub(1, at - 1), text:sub(at)
+        if vocab[a] and vocab[b] then
+          list[#list + 1] = { a, b, scores[i], #list }
+        end
+        at = utf8.offset(text, 2, at)
+      end
+    end
+  end
+  table.sort(list, function(p, q)
+    if p[3] ~= q[3] then return p[3] > q[3] end
+    return p[4] < q[4]
+  end)
+  for i, merge in ipairs(list) do list[i] = merge[1] .. " " .. merge[2] end
+  return setmetatable(list, { __jsontype = "array" })
+end
+
+local function spaces(prefix)
+  local replace = { type = "Replace", pattern = { String = " " }, content = SPACE }
+  local decoders = { { type = "Replace", pattern = { String = SPACE }, content = " " },
+    { type = "ByteFallback" }, { type = "Fuse" } }
+  if not prefix then return replace, { type = "Sequence", decoders = decoders } end
+  decoders[4] = { type = "Strip", content = " ", start = 1, stop = 0 }
+  return { type = "Sequence", normalizers = { { type = "Prepend", prepend = SPACE }, replace } },
+    { type = "Sequence", decoders = decoders }
+end
+
+local function of_pieces(metadata, texts, kinds)
+  local scores = list_of(metadata, "scores", "number")
+  if not scores or #scores ~= #texts then
+    return nil, "tokenizer.ggml.scores: a number for each token wanted"
+  end
+  local prefix = key(metadata, "add_space_prefix") ~= false
+  local vocab, unknown = vocab_of(texts, kinds), key(metadata, "unknown_token_id")
+  local normalizer, decoder = spaces(prefix)
+  return { normalizer = normalizer, pre_tokenizer = null, decoder = decoder,
+    post_processor = post_processor(metadata, texts, true),
+    model = { type = "BPE", vocab = vocab, merges = merges_of(texts, kinds, scores, vocab),
+      unk_token = texts[(unknown or 0) + 1], fuse_unk = true, byte_fallback = true } }
+end
+
+-- ---- the whole ---------------------------------------------------------------------
+
+local kinds_of = { gpt2 = of_bytes, llama = of_pieces }
+
+--- The tokenizer.json of a file's keys.
+---@param metadata table<string, any>
+---@return string? text
+---@return string? message
+function gguf.json(metadata)
+  local model = key(metadata, "model")
+  local make = kinds_of[model]
+  if not make then return nil, ("a tokenizer of type %q"):format(tostring(model)) end
+  local texts = list_of(metadata, "tokens", "string")
+  if not texts then return nil, "tokenizer.ggml.tokens: a list of strings wanted" end
+  local kinds = list_of(metadata, "token_type", "number") or {}
+  for i = 1, #texts do kinds[i] = kinds[i] or tokens.NORMAL end
+  local out, message = make(metadata, texts, kinds)
+  if not out then return nil, message end
+  out.version, out.truncation, out.padding = "1.0", null, null
+  out.added_tokens = added_tokens(texts, kinds)
+  return dkjson.encode(out)
+end
+
+local names = { bos = "bos", eos = "eos", pad = "padding", unk = "unknown" }
+
+--- Open the tokenizer of a file: see mrt.text.tokenizer.
+---@param path string
+---@return table? found
+---@return string? message
+---@return string? code
+function gguf.open(path)
+  local opened <close>, message, code = file.open(path, "gguf")
+  if not opened then return nil, message, code end
+  local metadata = opened.metadata
+  local text, why = gguf.json(metadata)
+  if not text then return nil, ("%s: %s"):format(path, why), "data" end
+  local handle, wrong, kind = core.parse_tokenizer(path, text)
+  if not handle then return nil, wrong, kind end
+  local template = metadata["tokenizer.chat_template"]
+  local found = { core = handle, files = {}, config = {},
+    chat_template = type(template) == "string" and template or nil }
+  for name, long in pairs(names) do
+    local id = key(metadata, long .. "_token_id")
+    found[name] = math.type(id) == "integer" and id or nil
+  end
+  return found
+end
+
+return gguf
