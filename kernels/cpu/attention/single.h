@@ -38,6 +38,35 @@ static inline single_work take_single(const shape *n, uintptr_t *at) {
   };
 }
 
+/* n numbers in f32.  That of bf16 is here, as a call for each row would take
+ * longer than the numbers. */
+static inline void single_widen(mrt_dtype dtype, const void *from, real *to,
+                                int64_t n) {
+#ifndef MRT_F64
+  if (dtype == MRT_bf16) {
+    const uint16_t *x = from;
+    for (int64_t i = 0; i < n; i++) {
+      uint32_t bits = (uint32_t)x[i] << 16;
+      memcpy(to + i, &bits, sizeof bits);
+    }
+    return;
+  }
+#endif
+  mrt_widen(dtype, from, to, n);
+}
+
+/* Rows of a head will be read soon. */
+static inline void single_ask_for(const shape *n, const mrt_operand *x,
+                                  int64_t b, int64_t t, int64_t h,
+                                  int64_t end) {
+  if (is_paged(n, x)) return;
+  int64_t bytes = x->type.dims[3] * (int64_t)mrt_dtypes[x->type.dtype].bytes;
+  if (end - t > TILE) end = t + TILE;
+  for (; t < end; t++)
+    for (int64_t at = 0; at < bytes; at += 64)
+      __builtin_prefetch((char *)head_at(x, b, t, h) + at);
+}
+
 /* Rows of a head in f32: where they lie, or copied with zeros at their ends. */
 static inline matrix single_rows(const shape *n, const mrt_operand *x,
                                  int64_t b, int64_t t, int64_t h, int64_t count,
@@ -51,7 +80,7 @@ static inline matrix single_rows(const shape *n, const mrt_operand *x,
     const void *from = row_of(n, x, b, t + i, h);
     real *to = tile.p + i * tile.row;
     if (step == 1)
-      mrt_widen(x->type.dtype, from, to, d);
+      single_widen(x->type.dtype, from, to, d);
     else
       mrt_widen_apart(x->type.dtype, from, step, to, d);
     for (int64_t j = d; j < tile.row; j++) to[j] = 0;
@@ -163,12 +192,14 @@ static inline void single_attend(const shape *n, const place *at, int64_t h,
   for (int64_t t = keys_from(n, &at->m, 0); t < end; t += TILE) {
     int64_t count = end - t < TILE ? end - t : TILE;
     matrix k = single_rows(n, &n->c->in[1], at->b, t, h, count, w->spare);
+    single_ask_for(n, &n->c->in[2], at->b, t, h, end);
     for (int64_t g = 0; g < n->group; g++) {
       single_scores(count, width, k, w->q + g * width, w->s + g * TILE);
       single_soften(n, count, w->s + g * TILE, w->max + g, w->sum + g,
                     w->keep + g);
     }
     matrix v = single_rows(n, &n->c->in[2], at->b, t, h, count, w->spare);
+    single_ask_for(n, &n->c->in[1], at->b, t + TILE, h, end);
     for (int64_t g = 0; g < n->group; g++)
       single_sum(count, values, w->s + g * TILE, v, w->keep[g],
                  w->o + g * values);
