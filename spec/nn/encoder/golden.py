@@ -3,7 +3,8 @@
     python spec/nn/encoder/golden.py > spec/nn/encoder/golden.json
 
 Weights are by a formula that the spec knows too (`weight`), inputs by another: only results
-are stored.  Of gradients there is the length and the product with the weights' formula.
+are stored.  Of gradients there is the length and the product with the weights' formula; padding
+has no part in the loss.
 """
 import contextlib
 import json
@@ -16,8 +17,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification,
                           BertForTokenClassification, BertModel, DistilBertConfig,
-                          DistilBertForMaskedLM, DistilBertForSequenceClassification, ViTConfig,
-                          ViTForImageClassification, ViTModel)
+                          DistilBertForMaskedLM, DistilBertForSequenceClassification, RobertaConfig,
+                          RobertaForMaskedLM, RobertaForSequenceClassification, ViTConfig,
+                          ViTForImageClassification, ViTModel, XLMRobertaConfig, XLMRobertaModel)
 
 BERT = dict(vocab_size=23, hidden_size=16, num_hidden_layers=2, num_attention_heads=4,
             intermediate_size=24, max_position_embeddings=8)
@@ -33,6 +35,10 @@ CASES = {
     "bert": (BertModel, BertConfig(**BERT, layer_norm_eps=1e-5)),
     "distilbert_words": (DistilBertForMaskedLM, DistilBertConfig(**DISTIL)),
     "distilbert_classes": (DistilBertForSequenceClassification, DistilBertConfig(**DISTIL)),
+    "roberta_words": (RobertaForMaskedLM, RobertaConfig(**BERT, type_vocab_size=1)),
+    "roberta_classes": (RobertaForSequenceClassification,
+                        RobertaConfig(**BERT, type_vocab_size=1, num_labels=4)),
+    "xlm_roberta": (XLMRobertaModel, XLMRobertaConfig(**BERT)),
     "vit_classes": (ViTForImageClassification, ViTConfig(**VIT, num_labels=5)),
     "vit": (ViTModel, ViTConfig(**VIT, qkv_bias=False)),
 }
@@ -55,8 +61,10 @@ def inputs(name):
         return {"pixel_values": torch.tensor(formula(2 * 2 * 8 * 8, 77).reshape(2, 2, 8, 8),
                                              dtype=torch.float32)}
     j = torch.arange(12).reshape(2, 6)
-    given = {"input_ids": (j * 7 + 3) % 23, "attention_mask": (j != 5).long() * (j != 6).long()}
-    if not name.startswith("distil"):
+    mask = ((j != 4) & (j != 5) & (j != 11)).long()
+    padding = 1 if "roberta" in name else 0
+    given = {"input_ids": (2 + (j * 7 + 3) % 21) * mask + padding * (1 - mask), "attention_mask": mask}
+    if name.startswith("bert"):
         given["token_type_ids"] = (j % 6 > 2).long()
     return given
 
@@ -77,7 +85,10 @@ def case(name, kind, config):
         out = model(**inputs(name))
         y = out.logits if "logits" in out else out.last_hidden_state
         pooled = out.get("pooler_output")
-        loss = (y * torch.tensor(formula(y.numel(), 5).reshape(y.shape))).sum()
+        factors = torch.tensor(formula(y.numel(), 5).reshape(y.shape))
+        if y.dim() == 3 and not name.startswith("vit"):
+            factors = factors * inputs(name)["attention_mask"][..., None]
+        loss = (y * factors).sum()
         loss.backward()
         for p in model.parameters():
             p.data = p.grad if p.grad is not None else torch.zeros_like(p)

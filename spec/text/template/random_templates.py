@@ -55,7 +55,7 @@ class Maker:
             lambda: method("strip", "lstrip", "rstrip", "upper", "lower", "title", "capitalize", "swapcase") + "()",
             lambda: method("strip", "lstrip", "rstrip") + f"({t()})", lambda: method("replace") + f"({t()}, {t()})",
             lambda: method("replace") + f"({t()}, {t()}, {small()})", lambda: f"{t()}.join({self.r.choice(['ws', 'xs', m('l', d)])})",
-            lambda: f"({t()} | {self.one('trim', 'upper', 'lower', 'title', 'capitalize', 'string', 'indent', 'safe', 'reverse')})",
+            lambda: f"({t()} | {self.one('trim', 'upper', 'lower', 'title', 'capitalize', 'string', 'indent', 'reverse')})",
             lambda: f"({t()} | replace({t()}, {t()}))", lambda: f"({m('a', d)} | tojson{self.one('', '(indent=2)', '(ensure_ascii=true)', '(sort_keys=true)')})",
             lambda: f"({m('l', d)} | join({t()}))", lambda: f"({m('a', d)} | string)", lambda: f"({t()} if {m('b', d)} else {t()})",
             lambda: f"({t()} if {m('b', d)})", lambda: f"({t()} * {small()})", lambda: f"({m('a', d)} | default({t()}{self.one('', ', true')}))",
@@ -149,7 +149,7 @@ class Maker:
             a, b = r.choice(["", "", "-"]), r.choice(["", "", "-"])
             return out + f"{{{{{a} {m('a', 3)} {b}}}}}" + self.space()
         if kind < 0.55:
-            name = r.choice(["v", "q", "s", "n"])
+            name = r.choice(["v", "q"])
             self.scope = self.scope + [name]
             return out + self.tag(f"set {name} = {m('a', 2)}")
         if kind < 0.6:

@@ -47,4 +47,15 @@ function heads.Pooler:forward(x)
   return functions[self.activation](self.dense(x:select(2, 1)))
 end
 
+--- Classes of the whole, by its pooler: `[B,T,dim]` -> `[B,classes]`.
+---@class mrt.nn.encoder.Classes: mrt.nn.Module
+heads.Classes = Module("EncoderClasses", "tensor")
+
+function heads.Classes:init(o, init)
+  self.pooler = heads.Pooler(o, init)
+  self.out = Linear(o.dim, o.classes, { init = init })
+end
+
+function heads.Classes:forward(x) return self.out(self.pooler(x)) end
+
 return heads

@@ -25,6 +25,8 @@ local scope = require "mrt.nn.scope"
 ---@field heads integer
 ---@field context integer      longest sequence, in tokens
 ---@field hidden? integer      of the feed-forward half; default 4 dim
+---@field padding? integer     an id: positions count the tokens that are not it, and begin
+---  behind as many rows (RoBERTa's); default: all tokens count
 ---@field types? integer       kinds of tokens (the first text, the second); default 0: none
 ---@field eps? number          of the norms; default 1e-12
 ---@field activation? "silu"|"gelu"|"gelu_tanh"|"relu"  default gelu
@@ -50,8 +52,8 @@ local scope = require "mrt.nn.scope"
 local Encoder = Module("Encoder", "tensor")
 
 local own = { vocab = options.want "size", context = options.want "size",
-  types = options.of("integer", 0), pooler = options.of "string", head = options.of "string",
-  classes = options.of("size", 2) }
+  types = options.of("integer", 0), padding = options.of "integer",
+  pooler = options.of "string", head = options.of "string", classes = options.of("size", 2) }
 local kinds = { words = true, classes = true, tokens = true }
 
 local function complete(given)
@@ -68,14 +70,17 @@ function Encoder:init(given)
   rawset(self, "options", o)
   self.vocab, self.context = o.vocab, o.context
   self.tokens = Embedding(o.vocab, o.dim, { init = normal })
-  self.positions = Embedding(o.context, o.dim, { init = normal })
+  local rows = o.context + (o.padding and o.padding + 1 or 0)
+  self.positions = Embedding(rows, o.dim, { init = normal })
   if o.types > 0 then self.types = Embedding(o.types, o.dim, { init = normal }) end
   self.norm = LayerNorm(o.dim, { eps = o.eps })
   self.blocks = {}
   for i = 1, o.layers do self.blocks[i] = Block(o, { inner = normal, last = normal }, i) end
-  if o.pooler then self.pooler = heads.Pooler(o, normal) end
+  if o.pooler and o.head ~= "classes" then self.pooler = heads.Pooler(o, normal) end
   if o.head == "words" then
     self.words = heads.Words(o, normal)
+  elseif o.head == "classes" then
+    self.classifier = heads.Classes(o, normal)
   elseif o.head then
     self.classifier = Linear(o.dim, o.classes, { init = normal })
   end
@@ -103,8 +108,15 @@ local function check(self, tokens, at)
   end
 end
 
+local function positions_of(self, tokens)
+  local padding = self.options.padding
+  if not padding then return self.positions.weight:slice(1, 1, tokens:size(2)) end
+  local counts = tokens:ne(padding):to "i32"
+  return self.positions(counts:cumsum(2) * counts + padding)
+end
+
 local function embed(self, tokens, at)
-  local x = self.tokens(tokens) + self.positions.weight:slice(1, 1, tokens:size(2))
+  local x = self.tokens(tokens) + positions_of(self, tokens)
   if at.types then
     x = x + self.types(at.types)
   elseif self.types then
@@ -130,8 +142,9 @@ end
 ---@param features mrt.Tensor  `[B,T,dim]`
 ---@return mrt.Tensor          `[B,dim]`
 function Encoder:pooled(features)
-  if not self.pooler then core.fail("value", "Encoder", "pooled: the model has no pooler") end
-  return self.pooler(features)
+  local pooler = self.pooler or self.options.head == "classes" and self.classifier.pooler
+  if not pooler then core.fail("value", "Encoder", "pooled: the model has no pooler") end
+  return pooler(features)
 end
 
 --- What the head says of features; the same where there is none.
@@ -139,9 +152,7 @@ end
 ---@return mrt.Tensor
 function Encoder:logits(features)
   if self.words then return self.words(features, self.tokens) end
-  if not self.classifier then return features end
-  if self.options.head == "classes" then features = self:pooled(features) end
-  return self.classifier(features)
+  return self.classifier and self.classifier(features) or features
 end
 
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context

@@ -1,4 +1,4 @@
---- bert.lua -- BERT and DistilBERT: encoders with masked words, or classes, on top
+--- bert.lua -- BERT, RoBERTa and DistilBERT: encoders with masked words, or classes, on top
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -39,14 +39,14 @@ end
 
 local function theirs(o) return o.activation == "gelu_tanh" and "gelu_new" or o.activation end
 
--- ---- BERT ------------------------------------------------------------------
+-- ---- BERT, RoBERTa ---------------------------------------------------------
 
 local bert_heads = { default = "BertModel", BertModel = false, BertForMaskedLM = "words",
   BertForPreTraining = "words", BertForSequenceClassification = "classes",
   BertForTokenClassification = "tokens" }
 
-local function read_bert(c)
-  local head, name = head_of(c, bert_heads)
+local function read_bert(c, heads)
+  local head, name = head_of(c, heads)
   c:only("is_decoder", false)
   c:only("add_cross_attention", false)
   c:only("position_embedding_type", "absolute")
@@ -60,47 +60,84 @@ local function read_bert(c)
     context = c:take("max_position_embeddings", "size", 512),
     eps = c:take("layer_norm_eps", "number", 1e-12),
     activation = c:activation("hidden_act", "gelu"),
-    pooler = (name == "BertModel" or head == "classes") and "tanh" or nil,
+    pooler = (name == heads.default or head == "classes") and "tanh" or nil,
     head = head, classes = classes_of(c) }
 end
 
-local function write_bert(o)
-  return labels(o, { architectures = architecture(o, bert_heads), vocab_size = o.vocab,
+local function write_bert(o, heads)
+  return labels(o, { architectures = architecture(o, heads), vocab_size = o.vocab,
     hidden_size = o.dim, num_hidden_layers = o.layers, num_attention_heads = o.heads,
     intermediate_size = o.hidden, type_vocab_size = o.types,
     max_position_embeddings = o.context, layer_norm_eps = o.eps, hidden_act = theirs(o),
     position_embedding_type = "absolute", tie_word_embeddings = true })
 end
 
+-- The names of a model whose encoder is called so, and of what stands on it.
+local function bert_names(root, ...)
+  local names = {
+    { "tokens", root .. ".embeddings.word_embeddings" },
+    { "positions", root .. ".embeddings.position_embeddings" },
+    { "types", root .. ".embeddings.token_type_embeddings" },
+    { "norm", root .. ".embeddings.LayerNorm" },
+    { "blocks.#.attention.q", root .. ".encoder.layer.#.attention.self.query" },
+    { "blocks.#.attention.k", root .. ".encoder.layer.#.attention.self.key" },
+    { "blocks.#.attention.v", root .. ".encoder.layer.#.attention.self.value" },
+    { "blocks.#.attention.proj", root .. ".encoder.layer.#.attention.output.dense" },
+    { "blocks.#.norm1", root .. ".encoder.layer.#.attention.output.LayerNorm" },
+    { "blocks.#.mlp.up", root .. ".encoder.layer.#.intermediate.dense" },
+    { "blocks.#.mlp.down", root .. ".encoder.layer.#.output.dense" },
+    { "blocks.#.norm2", root .. ".encoder.layer.#.output.LayerNorm" },
+  }
+  for _, entry in ipairs { ... } do names[#names + 1] = entry end
+  return names
+end
+
 local bert = {
   model_type = "bert",
-  architectures = { "BertForMaskedLM", "BertForSequenceClassification", "BertModel" },
+  architectures = { "BertForMaskedLM" },
   prefix = "bert.",
   make = Encoder,
-  options = read_bert,
-  config = write_bert,
+  options = function(c) return read_bert(c, bert_heads) end,
+  config = function(o) return write_bert(o, bert_heads) end,
   idle = { "position_ids$", "^cls%.predictions%.decoder%.", "^cls%.seq_relationship%.",
     "^bert%.pooler%." },
-  names = {
-    { "tokens", "bert.embeddings.word_embeddings" },
-    { "positions", "bert.embeddings.position_embeddings" },
-    { "types", "bert.embeddings.token_type_embeddings" },
-    { "norm", "bert.embeddings.LayerNorm" },
-    { "blocks.#.attention.q", "bert.encoder.layer.#.attention.self.query" },
-    { "blocks.#.attention.k", "bert.encoder.layer.#.attention.self.key" },
-    { "blocks.#.attention.v", "bert.encoder.layer.#.attention.self.value" },
-    { "blocks.#.attention.proj", "bert.encoder.layer.#.attention.output.dense" },
-    { "blocks.#.norm1", "bert.encoder.layer.#.attention.output.LayerNorm" },
-    { "blocks.#.mlp.up", "bert.encoder.layer.#.intermediate.dense" },
-    { "blocks.#.mlp.down", "bert.encoder.layer.#.output.dense" },
-    { "blocks.#.norm2", "bert.encoder.layer.#.output.LayerNorm" },
-    { "pooler.dense", "bert.pooler.dense" },
+  names = bert_names("bert", { "pooler.dense", "bert.pooler.dense" },
+    { "classifier.pooler.dense", "bert.pooler.dense" }, { "classifier.out", "classifier" },
     { "words.dense", "cls.predictions.transform.dense" },
     { "words.norm", "cls.predictions.transform.LayerNorm" },
     { "words.bias", "cls.predictions.bias", whole = true },
-    { "classifier", "classifier" },
-  },
+    { "classifier", "classifier" }),
 }
+
+-- RoBERTa counts positions from behind its padding; the pooler is named by its use.
+local function roberta(model_type, class)
+  local heads = { default = class .. "Model", [class .. "Model"] = false,
+    [class .. "ForMaskedLM"] = "words", [class .. "ForSequenceClassification"] = "classes",
+    [class .. "ForTokenClassification"] = "tokens" }
+  return {
+    model_type = model_type,
+    architectures = { class .. "ForMaskedLM" },
+    prefix = "roberta.",
+    make = Encoder,
+    options = function(c)
+      local o = read_bert(c, heads)
+      o.padding = c:take("pad_token_id", "integer", 1)
+      o.context = o.context - o.padding - 1
+      return o
+    end,
+    config = function(o)
+      local out = write_bert(o, heads)
+      out.pad_token_id, out.max_position_embeddings = o.padding, o.context + o.padding + 1
+      return out
+    end,
+    idle = { "position_ids$", "^lm_head%.decoder%.", "^roberta%.pooler%." },
+    names = bert_names("roberta", { "pooler.dense", "roberta.pooler.dense" },
+      { "classifier.pooler.dense", "classifier.dense" },
+      { "classifier.out", "classifier.out_proj" }, { "words.dense", "lm_head.dense" },
+      { "words.norm", "lm_head.layer_norm" }, { "words.bias", "lm_head.bias", whole = true },
+      { "classifier", "classifier" }),
+  }
+end
 
 -- ---- DistilBERT ------------------------------------------------------------
 
@@ -147,7 +184,7 @@ local distilbert = {
     { "blocks.#.mlp.up", "distilbert.transformer.layer.#.ffn.lin1" },
     { "blocks.#.mlp.down", "distilbert.transformer.layer.#.ffn.lin2" },
     { "blocks.#.norm2", "distilbert.transformer.layer.#.output_layer_norm" },
-    { "pooler.dense", "pre_classifier" },
+    { "classifier.pooler.dense", "pre_classifier" }, { "classifier.out", "classifier" },
     { "words.dense", "vocab_transform" },
     { "words.norm", "vocab_layer_norm" },
     { "words.bias", "vocab_projector.bias", whole = true },
@@ -155,4 +192,5 @@ local distilbert = {
   },
 }
 
-return { bert = bert, distilbert = distilbert }
+return { bert = bert, distilbert = distilbert, roberta = roberta("roberta", "Roberta"),
+  xlm_roberta = roberta("xlm-roberta", "XLMRoberta") }

@@ -26,6 +26,7 @@ local families = {}
 --- The file of each model_type, and the row's name there.
 local files = {
   bert = { "bert", "bert" }, distilbert = { "bert", "distilbert" },
+  roberta = { "bert", "roberta" }, ["xlm-roberta"] = { "bert", "xlm_roberta" },
   gemma = { "gemma", "gemma" }, gemma2 = { "gemma", "gemma2" },
   gemma3_text = { "gemma", "gemma3_text" }, gpt2 = { "gpt2", "family" },
   gpt_neox = { "neox", "family" }, llama = { "llama", "family" },

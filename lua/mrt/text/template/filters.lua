@@ -96,12 +96,12 @@ filter("indent", "width? first? blank?", function(run, v, width, first, blank)
 end)
 
 filter("truncate", "length? killwords? end? leeway?", function(run, v, length, kill, last, leeway)
-  local s = text("truncate", v)
   length, leeway = integer("truncate", length, 255), arguments.maybe_integer("truncate", leeway, 5)
   last = text("truncate", last, "...")
   local room = length - unicode.len(last)
   if room < 0 or leeway < 0 then fail.here "truncate: the length is below that of the end" end
-  if unicode.len(s) <= length + leeway then return s end
+  if (value.length(operators.defined(v)) or 0) <= length + leeway then return v end
+  local s = text("truncate", v)
   local cut = unicode.sub(s, 0, room)
   if kill == nil or not value.truth(kill) then cut = cut:match "^(.*) " or cut end
   return run:made(cut .. last)

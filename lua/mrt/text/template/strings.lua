@@ -25,9 +25,8 @@ local function window(s, start, stop, who)
     if v < 0 then v = v + n end
     return math.max(0, math.min(n, v))
   end
-  start = arguments.maybe_integer(who, start, 0)
-  if start > n then return nil end
   local from, to = clip(start, 0), clip(stop, n)
+  if arguments.maybe_integer(who, start, 0) > n then return nil end
   if to < from then return nil end
   if unicode.is_ascii(s) then return from + 1, to end
   return utf8.offset(s, from + 1), utf8.offset(s, to + 1) - 1
