@@ -78,6 +78,28 @@ static void run_strip(const mrt_call *c, const mrt_strips *s, int64_t j,
   mrt_gemm_run(&g, scratch + strip_bytes(c));
 }
 
+static bool is_few(const mrt_call *c, const mrt_strips *s) {
+  bool rounds = s->compute != MRT_DTYPE_COUNT && s->compute != MRT_REAL;
+  return s->fill && !s->transposed && !rounds &&
+         mrt_rows(&c->in[0]) <= MRT_FEW && mrt_cols(&c->in[0]) > 0;
+}
+
+/* Columns [j, j + n) of few rows. */
+static void run_few(const mrt_call *c, const mrt_strips *s, int64_t j,
+                    int64_t n, void *scratch) {
+  mrt_gemm g = strip_product(c, s, n);
+  mrt_few_product f = { .g = &g,
+                        .fill = s->fill,
+                        .add = s->add,
+                        .columns = s->matrix,
+                        .first = j,
+                        .vecs = MRT_FEW_VECS };
+  if (g.m == 0 || n == 0) return;
+  g.c = mrt_element(&c->out[0], j);
+  g.bias = bias_of(c, s) ? bias_of(c, s) + j : NULL;
+  mrt_few_run(&f, scratch);
+}
+
 static void run_strips(const mrt_call *c, const void *strips, int part,
                        int parts) {
   const mrt_strips *s = strips;
@@ -86,6 +108,10 @@ static void run_strips(const mrt_call *c, const void *strips, int part,
       (char *)c->scratch + shared_bytes(c, s) + (size_t)part * part_bytes(c, s);
   mrt_share((n + LANES - 1) / LANES, part, parts, &j, &end);
   j = least(j * LANES, n), end = least(end * LANES, n);
+  if (is_few(c, s)) {
+    run_few(c, s, j, end - j, scratch);
+    return;
+  }
   for (; j < end; j += STRIP)
     run_strip(c, s, j, least(STRIP, end - j), scratch);
 }

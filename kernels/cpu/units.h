@@ -23,8 +23,8 @@ typedef struct reader {
   bool plain; /* elements are as wanted: f32, or bf16 for pairs */
 } reader;
 
-static reader reader_of(const mrt_matrix *x, int64_t across, int64_t along,
-                        mrt_dtype compute, bool pairs) {
+static inline reader reader_of(const mrt_matrix *x, int64_t across,
+                               int64_t along, mrt_dtype compute, bool pairs) {
   mrt_dtype wanted = pairs ? MRT_bf16 : MRT_f32;
   bool rounds = compute != MRT_DTYPE_COUNT && compute != x->dtype;
   return (reader){
@@ -42,13 +42,13 @@ static reader reader_of(const mrt_matrix *x, int64_t across, int64_t along,
 
 enum { UNIT = 4, CHUNK = 256 };
 
-static const char *element(const reader *r, int64_t i, int64_t p) {
+static inline const char *element(const reader *r, int64_t i, int64_t p) {
   return r->data + (i * r->across + p * r->along) * r->bytes;
 }
 
 /* n values that begin at (i, p) and are `step` apart: f32 or bf16. */
-static void read_values(const reader *r, void *to, int64_t i, int64_t p,
-                        int64_t step, int64_t n) {
+static inline void read_values(const reader *r, void *to, int64_t i, int64_t p,
+                               int64_t step, int64_t n) {
   const char *from = element(r, i, p);
   if (n == 0) return; /* of products over nothing, which may have no address */
   if (r->plain && step == 1) {

@@ -107,6 +107,31 @@ describe("quantisation", function()
   end)
 end)
 
+-- Few rows go panel by panel, one row in registers where blocks allow it.
+describe("a product of few rows with quantised weights", function()
+  it("has rows whose bits do not depend on how many there are", function()
+    for _, kind in ipairs { "int8", "nf4", "fp4", "q4_0", "q8_0" } do
+      for _, s in ipairs { { 160, 576 }, { 100, 800, 96 }, { 64, 33 }, { 7, 770, 64 },
+        { 33, 130, 10 } } do
+        local n, k, block = table.unpack(s)
+        local o = { kind = kind, block = not kind:find "^q" and block or nil }
+        local x, w = mrt.eval(mrt.randn(20, k), mrt.randn(n, k))
+        local codes, scales = mrt.eval(w:quantize(o))
+        o.columns = k
+        local wanted = mrt.eval(x:linear(codes:dequantize(scales, o)))
+        for _, m in ipairs { 1, 2, 3, 5, 16, 17 } do
+          local rows = x:slice(1, 1, m)
+          local y = rows:quantized_linear(codes, scales, nil, o)
+          assert.equal(wanted:slice(1, 1, m):bytes(), y:bytes(), kind .. m .. "," .. n)
+          local narrow = rows:to "bf16":quantized_linear(codes, scales, nil, o)
+          local all = x:to "bf16":quantized_linear(codes, scales, nil, o)
+          assert.equal(all:slice(1, 1, m):bytes(), narrow:bytes(), kind .. m .. "," .. n)
+        end
+      end
+    end
+  end)
+end)
+
 describe("a product with narrow floats and quantised weights", function()
   it("is that with the whole weights, bit for bit, and so are its gradients", function()
     each_case(30, function(o, m, n, k)

@@ -150,18 +150,26 @@ static void end_block(panel *t, int64_t p) {
     }
 }
 
+/* Add units [q, to) of the piece from unit p on. */
+static void add_units(panel *t, int64_t p, int64_t q, int64_t to,
+                      bool *filled) {
+  const mrt_few_product *f = t->f;
+  const real *x = t->x.data + q;
+  if (f->add && f->g->m == 1 && f->add(f, t->j, q, to, x, t->now[0])) return;
+  if (!*filled) f->fill(f, t->j, p, t->piece), *filled = true;
+  (f->dots ? dot_rows : add_rows)(f->vecs, f->g->m, to - q, x, t->x.row,
+                                  t->piece + (q - p) * f->vecs * LANES,
+                                  t->now[0]);
+}
+
 /* A piece from unit p on: blocks may end within. */
 static void run_piece(panel *t, int64_t p) {
-  const mrt_few_product *f = t->f;
-  int64_t end = least(p + STEPS, t->k), width = f->vecs * LANES;
-  f->fill(f, t->j, p, t->piece);
+  int64_t end = least(p + STEPS, t->k);
+  bool filled = false;
   for (int64_t q = p, to; q < end; q = to) {
-    int64_t block = q / t->step * t->step;
-    int64_t block_end = least(block + t->step, t->k);
+    int64_t block_end = least(q / t->step * t->step + t->step, t->k);
     to = least(end, block_end);
-    (f->dots ? dot_rows : add_rows)(f->vecs, f->g->m, to - q, t->x.data + q,
-                                    t->x.row, t->piece + (q - p) * width,
-                                    t->now[0]);
+    add_units(t, p, q, to, &filled);
     if (to == block_end) end_block(t, to);
   }
 }

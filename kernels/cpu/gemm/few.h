@@ -32,8 +32,14 @@ typedef struct mrt_few_product {
    * that are there, at to[step * vecs * LANES + column]: reals, or units of two
    * bf16 for `dots`, which steps count then.  The rest are any numbers. */
   void (*fill)(const struct mrt_few_product *f, int64_t j, int64_t p, real *to);
+  /* NULL, or for one row: add units [p, end) of a panel from column j on to its
+   * sums, x being the row's from p on, as fill and a product would; or say that
+   * it cannot. */
+  bool (*add)(const struct mrt_few_product *f, int64_t j, int64_t p,
+              int64_t end, const real *x, real *sum);
   const void *columns;
-  int vecs; /* of a panel: one of the two above */
+  int64_t first; /* of them, the number of c's first */
+  int vecs;      /* of a panel: one of the two above */
   bool dots;
 } mrt_few_product;
 
