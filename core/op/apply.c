@@ -122,6 +122,13 @@ typedef struct call {
   const mrt_type **in_types;
 } call;
 
+/* Does an input say what the results are stored in?  One behind the first that
+ * is never read rounded does not: frequencies beside what they turn. */
+static bool is_told_by(const mrt_op *op, int i, mrt_dtype d) {
+  bool wide = i > 0 && i < 32 && op->wide_inputs >> i & 1;
+  return mrt_is_float(d) && !wide;
+}
+
 /* Replace narrow floats by what they are in f32, or f64 beside that.  *narrow:
  * their dtype, if no float is wider; else MRT_DTYPE_COUNT. */
 static mrt_status widen(const call *c, mrt_dtype *narrow) {
@@ -130,7 +137,7 @@ static mrt_status widen(const call *c, mrt_dtype *narrow) {
   for (int i = 0; i < c->nin; i++) {
     mrt_dtype d = c->in[i]->type.dtype;
     if (d == MRT_f64) real = d;
-    if (mrt_is_float(d))
+    if (is_told_by(c->op, i, d))
       *narrow = *narrow == MRT_DTYPE_COUNT || *narrow == d ? d : MRT_f32;
   }
   if (*narrow != MRT_DTYPE_COUNT && !mrt_is_narrow(*narrow))
