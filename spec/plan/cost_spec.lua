@@ -282,6 +282,21 @@ io.write(state(), " ", device.current().name)
   end)
 end)
 
+describe("a measured file", function()
+  it("predicts copies, but no budget is met by it while recomputing does", function()
+    local swap = { capacity = 1e12, read = 5e9, write = 3e9, latency = 1e-4, guessed = false }
+    local profile = { name = "here", key = cache.key(), swap = swap,
+      memory = { capacity = 1e12, bandwidth = 1e10 }, flops = { f32 = 1e11 } }
+    device.use(profile)
+    local now = core.device()
+    assert.same({ 5e9, 3e9, false }, { now.swap_read, now.swap_write, now.swap_known })
+    profile.key = nil -- a machine that a script describes
+    device.use(profile)
+    assert.is_true(core.device().swap_known)
+    device.use "declared"
+  end)
+end)
+
 describe("mrt plan --device", function()
   local script = [[
 local mrt = require "mrt"

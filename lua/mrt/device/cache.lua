@@ -54,8 +54,10 @@ local function with_rest(t, declared, share)
 end
 
 --- Return a profile of this machine with figures that nobody measured when it was
---- made: the declared ones, as much faster as its products of f32 are.  Others are
---- returned as they are.
+--- made: the declared ones, as much faster as its products of f32 are.  How quick a
+--- file takes the 64 MiB that are measured says little of gigabytes a step, with
+--- other programs at the same disk: no budget is met by that alone.  Other machines'
+--- are returned as they are.
 ---@param profile mrt.Device
 ---@param declared table  core.device() where no device has been set
 ---@return mrt.Device
@@ -67,6 +69,9 @@ function cache.completed(profile, declared)
   out.rate = with_rest(profile.rate, declared.rate, share)
   out.edge = with_rest(profile.edge, declared.edge)
   if out.epilogues == nil then out.epilogues = declared.epilogues end
+  if core.info().device == "cpu" and profile.swap and not profile.swap[1] then
+    out.swap = with_rest({ guessed = true }, profile.swap)
+  end
   return out
 end
 
