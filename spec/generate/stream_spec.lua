@@ -188,6 +188,19 @@ describe("generate", function()
       .count(plan.weights) .. " bytes", 1, true))
   end)
 
+  it("keeps to a budget, with the same ids", function()
+    local model = make "decoder"
+    local o = { prompt = random_ids(30), count = 10, temperature = 0, eos = false, context = 96 }
+    local ids, plan = model:generate(o):ids(), model:generate(o):plan()
+    o.memory = plan.total - plan.cache // 2
+    local stream = model:generate(o)
+    local within = stream:plan()
+    assert.is_true(within.total <= o.memory and within.swapped > 0)
+    assert.same(ids, stream:ids())
+    o.memory = 1000
+    assert.error_matches(function() model:generate(o):plan() end, "too little")
+  end)
+
   it("refuses what it cannot do, by name", function()
     local model = make "decoder"
     local function refused(o, pattern)

@@ -10,7 +10,8 @@ local format = require "mrt.util.format"
 ---@field other integer     bytes of constants, tokens and positions
 ---@field arena integer     of the largest step; steps take turns in it
 ---@field outputs integer   of the largest step
----@field total integer     all of these
+---@field swapped integer   bytes of them that a budget keeps in a file
+---@field total integer     all of these, or with a budget that swaps the largest peak
 ---@field batch integer
 ---@field length integer    tokens of a row
 ---@field prefill table<integer, mrt.Plan>  by the length of a chunk
@@ -37,17 +38,20 @@ end
 function Plan.new(engine, prefill, first, decode)
   local self = setmetatable({ prefill = prefill, first = first, decode = decode,
     batch = engine.batch, length = engine.length, weights = weights_of(engine.model),
-    cache = engine.cache:nbytes(), arena = 0, outputs = 0, other = 0 }, Plan)
+    cache = engine.cache:nbytes(), arena = 0, outputs = 0, other = 0,
+    swapped = 0 }, Plan)
   local all = { first, decode }
   for _, plan in pairs(prefill) do all[#all + 1] = plan end
-  local held = 0
+  local held, peak = 0, 0
   for _, plan in ipairs(all) do
     self.arena = math.max(self.arena, plan.transient)
     self.outputs = math.max(self.outputs, plan.outputs)
-    held = math.max(held, plan.persistent)
+    self.swapped = math.max(self.swapped, plan.swapped)
+    held, peak = math.max(held, plan.persistent), math.max(peak, plan.peak)
   end
   self.other = math.max(0, held - self.weights - self.cache)
-  self.total = self.weights + self.cache + self.other + self.arena + self.outputs
+  local sum = self.weights + self.cache + self.other + self.arena + self.outputs
+  self.total = self.swapped > 0 and peak or sum
   return self
 end
 
@@ -58,10 +62,11 @@ function Plan:line(exact)
   local function bytes(n)
     return exact and format.count(n) .. " bytes" or format.bytes(n)
   end
-  return ("%s: weights %s, cache %s (%s%d tokens), arena %s, other %s"):format(
+  local text = ("%s: weights %s, cache %s (%s%d tokens), arena %s, other %s"):format(
     bytes(self.total), bytes(self.weights), bytes(self.cache),
     self.batch > 1 and self.batch .. " x " or "", self.length, bytes(self.arena),
     bytes(self.other + self.outputs))
+  return self.swapped > 0 and ("%s; %s of it in a file"):format(text, bytes(self.swapped)) or text
 end
 
 function Plan:__tostring() return self:line() end

@@ -21,10 +21,10 @@ function QuantizedEmbedding:init(given, o)
   if getmetatable(given) ~= Embedding then
     core.fail("value", "QuantizedEmbedding", "an Embedding wanted, got " .. options.show(given))
   end
-  local weight = given.weight
-  self.frozen, self.dtype = true, weight:get_dtype()
-  self.rows = QuantizedLinear(Linear(weight:size(2), weight:size(1), { bias = false,
-    init = function() return weight:detach() end }), o)
+  local rows = Linear(1, 1, { bias = false })
+  rawset(rows, "weight", given.weight) -- the table itself: a copy might not fit beside it
+  self.frozen, self.dtype = true, given.weight:get_dtype()
+  self.rows = QuantizedLinear(rows, o)
 end
 
 ---@param ids mrt.Tensor  integers in [0, rows), any shape
