@@ -90,6 +90,12 @@ describe("what the assistant speaks", function()
     assert.same({ "A</>", "<think>t4</think>B</>" }, parts)
   end)
 
+  it("is told where a conversation ends otherwise than its turns", function()
+    local source = "{% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %}"
+      .. "{% if add_generation_prompt %}<assistant>{% else %}<eos>{% endif %}"
+    assert.same({ " Hé! <end>", "No.<end><eos>" }, spoken(source, dialogue))
+  end)
+
   it("is told by prefixes where the marks are in a macro", function()
     local source = "{% macro say(t) %}{% generation %}{{ t }}{% endgeneration %}{% endmacro %}"
       .. "{% for m in messages %}{{ say(m.content) }};{% endfor %}"

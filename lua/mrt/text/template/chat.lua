@@ -78,6 +78,14 @@ local function common(a, b)
   return low
 end
 
+-- The same, but not into a tag, <...> or [...], of which only the beginning is alike.
+local function common_tags(a, b)
+  local n = common(a, b)
+  if n == #a or n == #b then return n end
+  local open = a:sub(1, n):match "()[<%[][^<>%[%]]*$"
+  return open and open - 1 or n
+end
+
 local MARK = "\u{e000}\u{e001}\u{e000}"
 
 -- The messages with the mark behind the text of number i.
@@ -97,18 +105,22 @@ local function end_by_mark(write, messages, i, text)
   local at = whole and whole:find(MARK, 1, true)
   local last = alone and alone:find(MARK, 1, true)
   if not at or not last or whole:sub(1, at - 1) ~= text:sub(1, at - 1) then return nil end
-  return at - 1 + common(alone:sub(last + #MARK), text:sub(at))
+  return at - 1 + common_tags(alone:sub(last + #MARK), text:sub(at))
 end
 
 local function span_of(write, messages, i, text)
   local before, message = write(messages, i - 1, true)
   if not before then return nil, message end
-  local first = common(before, text) + 1
+  local first = common_tags(before, text) + 1
   local upto, why = write(messages, i, false)
   if not upto then return nil, why end
   local last = common(upto, text) == #upto and #upto or end_by_mark(write, messages, i, text)
-  local asked = write(messages, i - 1, false)
-  if not last or last < first - 1 or not asked or common(asked, text) < #asked then
+  local sure = first > #before
+  if not sure then
+    local asked = write(messages, i - 1, false)
+    sure = asked and common(asked, text) == #asked
+  end
+  if not last or last < first - 1 or not sure then
     return nil, ("where message %d is in the text cannot be told: the template writes it "
       .. "otherwise when others follow; it needs {%% generation %%}"):format(i)
   end
