@@ -120,7 +120,10 @@ describe("a model in GGUF", function()
     assert.equal("q8_0", of("output.weight", { 512, 512 }, "q8_0"))
     assert.equal("q5_0", of("blk.5.attn_q.weight", { 512, 576 }, "q4_k_m"))
     assert.equal("f16", of("blk.5.attn_q.weight", { 512, 72 }, "q4_k_m"))
-    assert.equal("q5_k", of("blk.5.attn_qkv.weight", { 512, 512 }, "q4_k_m"))
+    assert.equal("q4_k", of("blk.5.attn_qkv.weight", { 512, 512 }, "q4_k_m"))
+    assert.equal("q6_k", of("blk.15.attn_qkv.weight", { 512, 512 }, "q4_k_m"))
+    assert.equal("q8_0", types.of("blk.5.attn_v.weight", { 512, 512 }, "q4_k_m",
+      { layers = 16, tied = false, experts = 8 }))
     local list = {}
     for i = 0, 15 do
       list[i + 1] = of(("blk.%d.ffn_down.weight"):format(i), { 512, 512 }, "q4_k_m"):sub(2, 2)

@@ -22,9 +22,9 @@ local function say(report, metadata, type_, whole)
   print(("%s, %d layers of %d, context %d; tokenizer %s"):format(arch,
     metadata[arch .. ".block_count"], metadata[arch .. ".embedding_length"],
     metadata[arch .. ".context_length"], metadata["tokenizer.ggml.model"]))
-  print(("%s: %s in %d tensors; memory: %s"):format(type_, format.bytes(report.bytes),
-    report.tensors, whole and "the model"
-      or ("at most %s, the largest tensor twice"):format(format.bytes(2 * report.largest))))
+  print(("%s: %s in %d tensors; memory: %s%s, the largest of them"):format(type_,
+    format.bytes(report.bytes), report.tensors, whole and "the model, and " or "",
+    format.bytes(report.held)))
   io.stdout:flush()
 end
 

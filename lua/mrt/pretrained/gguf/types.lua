@@ -53,19 +53,22 @@ end
 
 -- What mixtures add, by the tensor's kind.
 local more = {
-  q4_k_m = function(kind, layer, n)
-    if kind == "attn_qkv" then return "q5_k" end
-    return needs_more(layer, n) and "q6_k" or nil
-  end,
-  q5_k_m = function(kind, layer, n)
-    return (kind == "attn_qkv" or needs_more(layer, n)) and "q6_k" or nil
-  end,
+  q4_k_m = function(_, layer, n) return needs_more(layer, n) and "q6_k" or nil end,
+  q5_k_m = function(_, layer, n) return needs_more(layer, n) and "q6_k" or nil end,
   q4_k_s = function(kind, layer, n)
-    local early = kind == "attn_v" and layer < 4 or kind:find "^ffn_down" and layer < n // 8
+    local early = layer < (kind:find "^ffn_down" and n // 8 or 4)
     return early and "q5_k" or nil
   end,
 }
 more.q4_k, more.q5_k = more.q4_k_m, more.q5_k_m
+
+-- Beside eight experts the rest is little: it may take more.
+local few = { q4_k = true, q4_k_s = true, q4_k_m = true }
+local function beside_eight(kind, type_)
+  if kind == "attn_v" or kind == "attn_k" then return "q8_0" end
+  return kind == "attn_output" and few[type_] and "q5_k"
+end
+
 local special = { attn_v = true, attn_qkv = true, ffn_down = true, ffn_down_exps = true }
 
 local plain = { position_embd = true, ffn_gate_inp = true, ffn_gate_inp_shexp = true }
@@ -81,24 +84,25 @@ local function is_plain(kind, shape)
   return #shape < 2 or not kind or plain[kind] or kind:find "_norm$" ~= nil
 end
 
+local function of_head(base) return base == "q8_0" and base or "q6_k" end
+
 -- What is wanted for a tensor, whether or not its rows fit.
 local function wanted(name, shape, type_, o)
   local kind, layer = kind_of(name)
   if is_plain(kind, shape) then return "f32" end
   local base = kinds[type_][1]
   if not blocks[base] then return base end
-  if kind == "output" or kind == "token_embd" and o.tied then
-    return base == "q8_0" and base or "q6_k"
-  end
-  if not special[kind] or not more[type_] then return base end
-  return more[type_](kind, layer, o.layers) or base
+  if kind == "output" or kind == "token_embd" and o.tied then return of_head(base) end
+  local extra = o.experts == 8 and beside_eight(kind, type_)
+    or special[kind] and more[type_] and more[type_](kind, layer, o.layers)
+  return extra or base
 end
 
 --- The type of a tensor.
 ---@param name string    in GGUF
 ---@param shape integer[]
 ---@param type_ string    what the file is to be
----@param o {layers: integer, tied: boolean}
+---@param o {layers: integer, tied: boolean, experts: integer?}
 ---@return string
 function types.of(name, shape, type_, o)
   local chosen = wanted(name, shape, type_, o)

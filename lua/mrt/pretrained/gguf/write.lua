@@ -23,11 +23,6 @@ local write = {}
 
 local MOST <const> = 8 -- names that one message lists
 
----@class mrt.pretrained.gguf.Part  a tensor of theirs
----@field place mrt.pretrained.Place
----@field entry table  of names.lua
----@field shape integer[]  theirs
-
 -- Their tensor of a place of a model in memory.
 local function assemble(place, model)
   local list = {}
@@ -65,16 +60,24 @@ local function shape_of(one)
 end
 
 -- A function that makes the tensor.
-local function maker(one, row, model, get)
+local function maker(one, row, model, from)
   return function()
     local list = {}
     for i, place in ipairs(one.parts) do
-      local x, message, code = get(place)
+      local x, message, code = from.get(place)
       if not x then return nil, message, code end
       list[i] = change.to(x, one.entry, row, model.options)
     end
     return one.parts[1].expert and mrt.stack(list, 1) or list[1]
   end
+end
+
+-- Bytes held while it is made and written: as it was, and as it becomes where that differs.
+local function held_by(one, row, shape, from)
+  local n = from.width(one.parts[1])
+  for _, d in ipairs(shape) do n = n * d end
+  if one.parts[1].expert then n = 2 * n end
+  return change.any(one.entry, row) and 2 * n or n
 end
 
 local function without_place(row, list)
@@ -85,20 +88,22 @@ local function without_place(row, list)
 end
 
 -- What the file has, but for extra tensors.
-local function entries_of(model, row, places, get, type_)
+local function entries_of(model, row, places, from, type_)
   local list, strange = grouped(places, row)
   if #strange > 0 then return nil, without_place(row, strange) end
-  local o = { layers = model.options.layers, tied = model.options.tie and not row.head }
+  local experts = model.options.experts
+  local o = { layers = model.options.layers, tied = model.options.tie and not row.head,
+    experts = experts and experts.count }
   local entries = {}
-  local function add(name, shape, tensor)
-    entries[#entries + 1] = { name = name, shape = shape, tensor = tensor,
-      type = types.of(name, shape, type_, o) }
+  local function add(one, name)
+    local shape = shape_of(one)
+    entries[#entries + 1] = { name = name, shape = shape, tensor = maker(one, row, model, from),
+      type = types.of(name, shape, type_, o), held = held_by(one, row, shape, from) }
   end
   for _, one in ipairs(list) do
-    local shape, make = shape_of(one), maker(one, row, model, get)
-    add(one.name, shape, make)
+    add(one, one.name)
     if one.name == "token_embd.weight" and row.head and model.options.tie then
-      add("output.weight", shape, make)
+      add(one, "output.weight")
     end
   end
   return entries
@@ -106,32 +111,33 @@ end
 
 local function add_extra(entries, extra)
   for name, values in pairs(extra) do
-    entries[#entries + 1] = { name = name, shape = { #values }, type = "f32",
+    entries[#entries + 1] = { name = name, shape = { #values }, type = "f32", held = 0,
       tensor = mrt.tensor(values, "f32") }
   end
   table.sort(entries, function(a, b) return a.name < b.name end)
 end
 
+local widths = core.dtypes()
+local function width_of(dtype) return widths[dtype].bytes end
+
 -- ---- the whole ---------------------------------------------------------------
 
 ---@class mrt.pretrained.gguf.Report
 ---@field bytes integer    of the file's tensors
----@field largest integer  of the largest tensor, as floats of its source
+---@field held integer     of tensors in memory at most, beside a model that is there already
 ---@field tensors integer
 
-local function measure(entries, width)
-  local report = { bytes = 0, largest = 0, tensors = #entries }
+local function measure(entries)
+  local report = { bytes = 0, held = 0, tensors = #entries }
   for _, entry in ipairs(entries) do
-    local n = width
-    for _, d in ipairs(entry.shape) do n = n * d end
     report.bytes = report.bytes + core.gguf_bytes(entry)
-    report.largest = math.max(report.largest, n)
+    report.held = math.max(report.held, entry.held)
   end
   return report
 end
 
--- Metadata and entries of a model whose tensors `get` returns.
-local function prepare(model, get, o)
+-- Metadata and entries of a model: `source(family)` says where its tensors are from.
+local function prepare(model, source, o)
   local row = archs.of_type(model.family)
   if not row then
     return nil, ("model_type %s has no architecture in GGUF here"):format(tostring(model.family))
@@ -141,7 +147,7 @@ local function prepare(model, get, o)
   if #odd > 0 then return nil, without_place(row, odd) end
   local metadata, extra = keys.write(row, model.options)
   if not metadata then return nil, extra end
-  local entries, message = entries_of(model, row, places, get(family), o.type)
+  local entries, message = entries_of(model, row, places, source(family), o.type)
   if not entries then return nil, message end
   add_extra(entries, extra)
   local done, why, code = tokens.write(metadata, o.tokenizer, model)
@@ -152,10 +158,10 @@ local function prepare(model, get, o)
   return entries, metadata
 end
 
-local function save(model, path, get, o)
-  local entries, metadata, code = prepare(model, get, o)
+local function save(model, path, source, o)
+  local entries, metadata, code = prepare(model, source, o)
   if not entries then return nil, ("%s: %s"):format(path, metadata), code or "data" end
-  local report = measure(entries, o.width)
+  local report = measure(entries)
   if o.report then o.report(report, metadata) end
   local done, message, kind = files.write(path, entries, metadata)
   if not done then return nil, message, kind end
@@ -170,10 +176,10 @@ end
 ---@return string? message
 ---@return string? code
 function write.model(model, path, o)
-  o.tokenizer = o.tokenizer or model.folder
-  o.width = 4
+  o.tokenizer = model.folder
   return save(model, path, function()
-    return function(place) return assemble(place, model) end
+    return { get = function(place) return assemble(place, model) end,
+      width = function(place) return width_of(place.parts[1].variable:get_dtype()) end }
   end, o)
 end
 
@@ -189,9 +195,11 @@ function write.folder(from, path, o)
   if not model then return nil, message, code end
   local opened <close>, why, kind = folder.open(from)
   if not opened then return nil, why, kind end
-  o.tokenizer, o.width = from, 4
+  o.tokenizer = from
   return save(model, path, function(family)
-    return function(place) return opened:read(load.name(opened, place.theirs, family.prefix)) end
+    local function name(place) return load.name(opened, place.theirs, family.prefix) end
+    return { get = function(place) return opened:read(name(place)) end,
+      width = function(place) return width_of(opened:info(name(place)).dtype) end }
   end, o)
 end
 
