@@ -15,12 +15,14 @@ static mrt_tokenizer **push_slot(lua_State *L) {
   return slot;
 }
 
-/* open_tokenizer(path) */
+/* open_tokenizer(path, pattern or nil) */
 static int open_tokenizer(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   const char *path = mrt_lua_check_text(L, m, 1, "tokenizer", "the path");
+  const char *pattern = luaL_optstring(L, 2, NULL);
   mrt_tokenizer **slot = push_slot(L);
-  MRT_ATTEMPT(L, m, "tokenizer", mrt_tokenizer_open(m->ctx, path, slot));
+  MRT_ATTEMPT(L, m, "tokenizer",
+              mrt_tokenizer_open(m->ctx, path, pattern, slot));
   return 1;
 }
 
@@ -32,7 +34,7 @@ static int parse_tokenizer(lua_State *L) {
   const char *bytes = luaL_checklstring(L, 2, &size);
   mrt_tokenizer **slot = push_slot(L);
   MRT_ATTEMPT(L, m, "tokenizer",
-              mrt_tokenizer_from(m->ctx, name, bytes, size, slot));
+              mrt_tokenizer_from(m->ctx, name, bytes, size, NULL, slot));
   return 1;
 }
 
@@ -131,6 +133,55 @@ static int decode(lua_State *L) {
   return 1;
 }
 
+/* add(content, id, special): a token beside the vocabulary; nil, message, code
+ * where its id is another's. */
+static int add(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tokenizer *t = check(L);
+  mrt_extra_token k = { .special = lua_toboolean(L, 4) };
+  k.content = luaL_checklstring(L, 2, &k.size);
+  lua_Integer id = luaL_checkinteger(L, 3);
+  k.id = id < 0 || id > INT32_MAX ? -1 : (int)id;
+  mrt_status status = mrt_tokenizer_add(t, &k, 1);
+  if (status == MRT_EVALUE) status = MRT_EDATA;
+  if (status) return mrt_lua_failed(L, m, status, "tokenizer");
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* enclose(first or nil, last or nil) */
+static int enclose(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tokenizer *t = check(L);
+  lua_Integer first = luaL_optinteger(L, 2, -1),
+              last = luaL_optinteger(L, 3, -1);
+  luaL_argcheck(L, first >= -1 && first <= INT32_MAX, 2, "an id wanted");
+  luaL_argcheck(L, last >= -1 && last <= INT32_MAX, 3, "an id wanted");
+  MRT_CHECK(L, m, "tokenizer", mrt_tokenizer_enclose(t, (int)first, (int)last));
+  return 0;
+}
+
+static void set_number(lua_State *L, const char *name, int n) {
+  if (n) {
+    lua_pushinteger(L, n);
+    lua_setfield(L, -2, name);
+  }
+}
+
+/* padding(): what the file says of it, or nil. */
+static int padding(lua_State *L) {
+  mrt_padding p = mrt_tokenizer_padding(check(L));
+  if (!p.given) return lua_pushnil(L), 1;
+  lua_newtable(L);
+  lua_pushstring(L, p.left ? "left" : "right");
+  lua_setfield(L, -2, "side");
+  lua_pushinteger(L, p.id);
+  lua_setfield(L, -2, "id");
+  set_number(L, "length", p.length);
+  set_number(L, "multiple", p.multiple);
+  return 1;
+}
+
 /* token(id): its name; nil: there is no such. */
 static int token(lua_State *L) {
   mrt_tokenizer *t = check(L);
@@ -175,7 +226,8 @@ void mrt_lua_tokenizer_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
     { "count", count },     { "encode", list }, { "pack", pack },
     { "decode", decode },   { "token", token }, { "id", id },
-    { "special", special }, { NULL, NULL },
+    { "special", special }, { "add", add },     { "enclose", enclose },
+    { "padding", padding }, { NULL, NULL },
   };
   static const luaL_Reg functions[] = {
     { "open_tokenizer", open_tokenizer },

@@ -3,7 +3,7 @@
  *     mrt_tokenizer *t;
  *     const int32_t *ids;
  *     size_t count;
- *     mrt_tokenizer_open(ctx, "model/tokenizer.json", &t);
+ *     mrt_tokenizer_open(ctx, "model/tokenizer.json", NULL, &t);
  *     mrt_tokenizer_encode(t, text, size, MRT_ENCODE_SPECIAL, &ids, &count);
  *     mrt_tokenizer_free(t);
  *
@@ -23,15 +23,16 @@ typedef struct mrt_tokenizer mrt_tokenizer;
 struct mrt_context;
 
 /* Open a file: tokenizer.json of Hugging Face, a sentencepiece model, or ranks
- * in tiktoken's form; what it is shows in its first bytes.  EFILE: it cannot be
- * read; EDATA: it is none of them, contradicts itself, or asks for what is not
+ * in tiktoken's form; what it is shows in its first bytes.  Ranks do not say how
+ * texts are cut: `pattern` does (in the syntax of Rust's regex crate), which is
+ * NULL for the others.  EFILE: it cannot be read; EDATA: it is none of them, contradicts itself, or asks for what is not
  * there (which the message names). */
 MRT_API mrt_status mrt_tokenizer_open(struct mrt_context *ctx, const char *path,
-                                      mrt_tokenizer **out);
+                                      const char *pattern, mrt_tokenizer **out);
 /* The same of bytes in memory, which need not stay; `path` is for messages. */
 MRT_API mrt_status mrt_tokenizer_from(struct mrt_context *ctx, const char *path,
                                       const void *data, size_t size,
-                                      mrt_tokenizer **out);
+                                      const char *pattern, mrt_tokenizer **out);
 /* GPT-2's two files: token -> id, and a pair of tokens a line.  They do not say
  * how texts are cut into words: `pattern` (Oniguruma's syntax; NULL: GPT-2's)
  * does.  EDATA also when the merges were made with other words. */
@@ -66,6 +67,27 @@ MRT_API const char *mrt_tokenizer_token(const mrt_tokenizer *t, int id,
 MRT_API int mrt_tokenizer_id(const mrt_tokenizer *t, const char *token,
                              size_t size);
 MRT_API bool mrt_tokenizer_is_special(const mrt_tokenizer *t, int id);
+
+/* A token beside the vocabulary, found in texts as it is. */
+typedef struct mrt_extra_token {
+  const char *content;
+  size_t size;
+  int id;
+  bool special;
+} mrt_extra_token;
+/* EVALUE: an id that is another token's, or beyond all; nothing is added. */
+MRT_API mrt_status mrt_tokenizer_add(mrt_tokenizer *t,
+                                     const mrt_extra_token *tokens, int count);
+/* Ids that begin and end every text that is encoded with MRT_ENCODE_SPECIAL; -1:
+ * none.  In place of what the file says. */
+MRT_API mrt_status mrt_tokenizer_enclose(mrt_tokenizer *t, int first, int last);
+
+/* What the file says of texts side by side; nothing is padded here. */
+typedef struct mrt_padding {
+  bool given, left;
+  int id, length, multiple; /* length: of all, multiple: of that; 0: none */
+} mrt_padding;
+MRT_API mrt_padding mrt_tokenizer_padding(const mrt_tokenizer *t);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
  * beside, single_word wants no letter there.
  *
  * SPDX-License-Identifier: MIT */
-#include "text/text.h"
+#include "text/normal.h"
 
 #include <string.h>
 
@@ -25,6 +25,14 @@ mrt_status mrt_added_put(mrt_tokenizer *t, const mrt_added_token *token) {
 
 /* ---- tries --------------------------------------------------------------- */
 
+/* What normalizers make of a token, in the arena. */
+static mrt_status normal_key(mrt_tokenizer *t, mrt_slice *key) {
+  bool moved;
+  MRT_TRY(mrt_normalise(t, *key, key, &moved));
+  *key = mrt_slice_copy(&t->arena, key->at, key->size);
+  return key->at ? MRT_OK : mrt_nomem(&t->ctx->error);
+}
+
 /* Of tokens that are normalised or not; without the special ones? */
 static mrt_status make_trie(mrt_tokenizer *t, mrt_trie *trie, bool normalized,
                             bool plain, bool *any) {
@@ -37,7 +45,8 @@ static mrt_status make_trie(mrt_tokenizer *t, mrt_trie *trie, bool normalized,
     const mrt_added_token *k = &a->list[i];
     if (k->normalized != normalized || (plain && k->special)) continue;
     mrt_slice key = k->content;
-    if (key.size) e[n++] = (mrt_trie_entry){ key, i };
+    if (normalized) status = normal_key(t, &key);
+    if (key.size && !status) e[n++] = (mrt_trie_entry){ key, i };
   }
   *any = n > 0;
   if (!status && n)
@@ -143,8 +152,11 @@ static mrt_status split(mrt_tokenizer *t, const mrt_word_text *w, bool plain) {
 static mrt_status normalise(mrt_tokenizer *t, const mrt_word_text *w,
                             bool plain) {
   const mrt_added *a = &t->added;
-  bool any = plain ? a->any_normal_plain : a->any_normal;
-  return encode(t, w, plain,
+  bool any = plain ? a->any_normal_plain : a->any_normal, moved = false;
+  mrt_slice text = { w->at, w->size };
+  MRT_TRY(mrt_normalise(t, text, &text, &moved));
+  mrt_word_text normal = { text.at, text.size, w->first && !moved, w->bare };
+  return encode(t, &normal, plain,
                 !any    ? NULL
                 : plain ? &a->normal_plain
                         : &a->normal,

@@ -73,6 +73,12 @@ static mrt_status put_characters(mrt_tokenizer *t, const char *p, size_t size,
   m->count = 0;
   MRT_TRY(mrt_merging_room(t->ctx, m, size));
   for (size_t i = 0, n; i < size; i += n) {
+    int32_t kept =
+        t->bpe.kept ? mrt_trie_longest(t->bpe.kept, p + i, size - i, &n) : -1;
+    if (kept >= 0) {
+      m->token[m->count++] = kept, *unknown = false;
+      continue;
+    }
     n = mrt_utf8_length(p[i]);
     int32_t token =
         marked_token(t, p + i, n, first && i == 0, last && i + n == size);
@@ -85,25 +91,119 @@ static mrt_status put_characters(mrt_tokenizer *t, const char *p, size_t size,
   return MRT_OK;
 }
 
+/* ---- places that no token crosses ---------------------------------------- */
+
+enum { PAIRS = 1 << 20, LONG = 48 };
+
+static size_t pair_of(uint32_t a, uint32_t b) {
+  return (a * 0x9e3779b1u ^ (b * 0x85ebca6bu >> 3)) >> 12;
+}
+
+static bool is_pair(const mrt_bpe *b, uint32_t first, uint32_t second) {
+  size_t i = pair_of(first, second);
+  return b->pairs[i / 8] >> i % 8 & 1;
+}
+
+static void add_pairs(mrt_bpe *b, mrt_slice token) {
+  uint32_t before = 0;
+  for (size_t i = 0, n; i < token.size; i += n) {
+    uint32_t c = mrt_utf8_get(token.at + i, &n);
+    size_t k = pair_of(before, c);
+    if (i) b->pairs[k / 8] |= (uint8_t)(1 << k % 8);
+    before = c;
+  }
+}
+
+/* The end of the part of a word that begins at `from`. */
+static size_t next_cut(const mrt_bpe *b, const char *p, size_t n, size_t from) {
+  size_t size;
+  uint32_t before = mrt_utf8_get(p + from, &size);
+  for (size_t i = from + size; i < n; i += size) {
+    uint32_t c = mrt_utf8_get(p + i, &size);
+    if (!is_pair(b, before, c)) return i;
+    before = c;
+  }
+  return n;
+}
+
 /* ---- words --------------------------------------------------------------- */
 
-mrt_status mrt_bpe_word(mrt_tokenizer *t, const char *p, size_t n) {
+/* A word, or a part of one that ended in something unknown. */
+static mrt_status encode_part(mrt_tokenizer *t, const char *p, size_t n,
+                              bool after_unknown) {
+  const mrt_bpe *b = &t->bpe;
   uint64_t hash;
   const int32_t *known;
   size_t count, before = t->ids.count;
   bool unknown = false;
   if (mrt_cache_get(&t->cache, p, n, &hash, &known, &count)) {
+    size_t skip = after_unknown && count && known[0] == b->unknown;
     MRT_TRY(mrt_ids_room(t->ctx, &t->ids, count));
-    for (size_t i = 0; i < count; i++) t->ids.at[before + i] = known[i];
-    t->ids.count += count;
+    for (size_t i = skip; i < count; i++) t->ids.at[t->ids.count++] = known[i];
     return MRT_OK;
   }
-  int32_t whole = t->bpe.whole_words ? mrt_vocab_find(&t->vocab, p, n) : -1;
-  if (whole >= 0) return mrt_ids_put(t->ctx, &t->ids, whole);
   MRT_TRY(put_characters(t, p, n, true, true, &unknown));
-  MRT_TRY(mrt_merge_all(t->ctx, &t->bpe.merges, &t->merging, &t->ids));
-  mrt_cache_put(t->ctx, &t->cache, p, n, hash, t->ids.at + before,
-                t->ids.count - before);
+  MRT_TRY(mrt_merge_all(t->ctx, &b->merges, &t->merging, &t->ids));
+  count = t->ids.count - before;
+  mrt_cache_put(t->ctx, &t->cache, p, n, hash, t->ids.at + before, count);
+  if (after_unknown && count && t->ids.at[before] == b->unknown) {
+    memmove(t->ids.at + before, t->ids.at + before + 1,
+            (count - 1) * sizeof *t->ids.at);
+    t->ids.count--;
+  }
+  return MRT_OK;
+}
+
+mrt_status mrt_bpe_word(mrt_tokenizer *t, const char *p, size_t n) {
+  const mrt_bpe *b = &t->bpe;
+  int32_t whole = b->whole_words ? mrt_vocab_find(&t->vocab, p, n) : -1;
+  if (whole >= 0) return mrt_ids_put(t->ctx, &t->ids, whole);
+  if (n <= LONG || !b->pairs) return encode_part(t, p, n, false);
+  size_t first = t->ids.count;
+  for (size_t i = 0, end; i < n; i = end) {
+    end = next_cut(b, p, n, i);
+    bool after_unknown = b->fuse_unknown && b->unknown >= 0 &&
+                         t->ids.count > first &&
+                         t->ids.at[t->ids.count - 1] == b->unknown;
+    MRT_TRY(encode_part(t, p + i, end - i, after_unknown));
+  }
+  return MRT_OK;
+}
+
+/* Can words be cut?  Not where what is written before or behind a character says
+ * where in a word it is, nor where tokens for bytes or for what is unknown are
+ * merged. */
+static bool may_cut(const mrt_tokenizer *t) {
+  const mrt_bpe *b = &t->bpe;
+  if (b->prefix.size || b->suffix.size || b->whole_words) return false;
+  for (size_t i = 0; i <= b->merges.mask; i++) {
+    const mrt_merge *m = &b->merges.slots[i];
+    int32_t first = (int32_t)((m->key - 1) >> 32),
+            second = (int32_t)(m->key - 1);
+    if (!m->key) continue;
+    if (b->unknown >= 0 &&
+        (first == b->unknown || second == b->unknown || m->token == b->unknown))
+      return false;
+    for (int k = 0; b->byte_fallback && k < 256; k++)
+      if (first == b->byte[k] || second == b->byte[k]) return false;
+  }
+  return true;
+}
+
+static mrt_status find_pairs(mrt_tokenizer *t) {
+  mrt_bpe *b = &t->bpe;
+  if (!b->merges.slots || !may_cut(t)) return MRT_OK;
+  b->pairs = MRT_NEW(&t->arena, uint8_t, PAIRS / 8);
+  if (!b->pairs) return mrt_nomem(&t->ctx->error);
+  for (size_t i = 0; i <= b->merges.mask; i++)
+    if (b->merges.slots[i].key)
+      add_pairs(b, t->vocab.tokens[b->merges.slots[i].token]);
+  for (int i = 0; b->kept && i < t->vocab.count; i++) {
+    mrt_slice k = t->vocab.tokens[i];
+    size_t n;
+    if (k.size && mrt_trie_longest(b->kept, k.at, k.size, &n) == i)
+      add_pairs(b, k);
+  }
   return MRT_OK;
 }
 
@@ -121,5 +221,5 @@ mrt_status mrt_bpe_prepare(mrt_tokenizer *t) {
     b->byte[i] = mrt_vocab_find(&t->vocab, text, 6);
   }
   t->word = mrt_bpe_word;
-  return MRT_OK;
+  return find_pairs(t);
 }

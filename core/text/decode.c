@@ -15,47 +15,6 @@ mrt_decoder *mrt_tokenizer_decoder(mrt_tokenizer *t) {
   return *at = d;
 }
 
-mrt_status mrt_piece_end(mrt_context *ctx, mrt_pieces *p) {
-  if (p->count == p->room) {
-    size_t room = p->room ? 2 * p->room : 64;
-    void *wide = mrt_resize(ctx->allocator, p->ends, p->room * sizeof *p->ends,
-                            room * sizeof *p->ends);
-    if (!wide) return mrt_nomem(&ctx->error);
-    p->ends = wide, p->room = room;
-  }
-  p->ends[p->count++] = p->text.size;
-  return MRT_OK;
-}
-
-void mrt_pieces_free(mrt_context *ctx, mrt_pieces *p) {
-  mrt_chars_free(ctx, &p->text);
-  mrt_release(ctx->allocator, p->ends, p->room * sizeof *p->ends);
-  *p = (mrt_pieces){ 0 };
-}
-
-/* The bytes that the names stand for; a name with a character that stands for
- * none is itself. */
-mrt_status mrt_decode_bytes(mrt_tokenizer *t, const mrt_decoder *self,
-                            const mrt_pieces *in, mrt_pieces *out) {
-  (void)self;
-  MRT_TRY(mrt_chars_room(t->ctx, &out->text, in->text.size));
-  size_t at = 0;
-  for (size_t i = 0; i < in->count; at = in->ends[i++]) {
-    size_t before = out->text.size, n;
-    for (size_t k = at; k < in->ends[i]; k += n) {
-      int byte = mrt_byte_of_name(mrt_utf8_get(in->text.at + k, &n));
-      if (byte < 0) {
-        size_t size = in->ends[i] - at;
-        memcpy(out->text.at + before, in->text.at + at, size);
-        out->text.size = before + size;
-        break;
-      }
-      out->text.at[out->text.size++] = (char)byte;
-    }
-  }
-  return mrt_piece_end(t->ctx, out);
-}
-
 static mrt_status name_all(mrt_tokenizer *t, const int32_t *ids, size_t count,
                            bool skip_special, mrt_pieces *out) {
   size_t size;

@@ -133,10 +133,18 @@ static mrt_status read_tree(mrt_tokenizer *t, mrt_source *s, const json_t *root,
   j.at = json_object_get(root, "model"), j.where = "model";
   if (!json_is_object(j.at)) return no_json(s);
   MRT_TRY(mrt_json_model(&j, text));
+  j.at = json_object_get(root, "normalizer"), j.where = "normalizer";
+  MRT_TRY(mrt_json_normalizers(&j));
   j.at = json_object_get(root, "added_tokens"), j.where = "added_tokens";
   MRT_TRY(added_tokens(&j));
   j.at = json_object_get(root, "pre_tokenizer"), j.where = "pre_tokenizer";
   MRT_TRY(mrt_json_splitters(&j));
+  j.at = json_object_get(root, "post_processor"), j.where = "post_processor";
+  MRT_TRY(mrt_json_post(&j));
+  j.at = json_object_get(root, "truncation"), j.where = "truncation";
+  MRT_TRY(mrt_json_truncation(&j));
+  j.at = json_object_get(root, "padding"), j.where = "padding";
+  MRT_TRY(mrt_json_padding(&j));
   j.at = json_object_get(root, "decoder"), j.where = "decoder";
   return mrt_json_decoders(&j);
 }

@@ -50,8 +50,15 @@ typedef struct mrt_json_kind {
 mrt_status mrt_json_read(const mrt_json *j, const mrt_json_kind *kinds,
                          const char *list);
 
+mrt_status mrt_json_normalizers(const mrt_json *j);
 mrt_status mrt_json_splitters(const mrt_json *j);
 mrt_status mrt_json_decoders(const mrt_json *j);
+mrt_status mrt_json_post(const mrt_json *j);
+mrt_status mrt_json_truncation(const mrt_json *j);
+mrt_status mrt_json_padding(const mrt_json *j);
+
+/* Decode; false: it is no base64.  `out` has room for n bytes. */
+bool mrt_base64(const char *text, size_t n, char *out, size_t *size);
 
 /* ---- model.c ------------------------------------------------------------- */
 
@@ -64,12 +71,22 @@ typedef struct mrt_model_text {
 mrt_status mrt_read_vocab(mrt_tokenizer *t, mrt_source *s, mrt_slice text);
 /* Pairs, as lists of two or as "first second". */
 mrt_status mrt_read_merges(mrt_tokenizer *t, mrt_source *s, mrt_slice text);
+/* tiktoken.c: does the file begin so; read it. */
+bool mrt_is_tiktoken(const mrt_source *s);
+mrt_status mrt_read_tiktoken(mrt_tokenizer *t, mrt_source *s,
+                             const char *pattern);
 /* mrt_tokenizer_open_merges of files that are open. */
 mrt_status mrt_tokenizer_from_merges(mrt_source *vocab, mrt_source *merges,
                                      const char *pattern, mrt_tokenizer **out);
 /* The same as mrt_read_merges, a pair a line. */
 mrt_status mrt_read_merge_lines(mrt_tokenizer *t, mrt_source *s,
                                 mrt_slice text);
+/* Tokens with scores. */
+mrt_status mrt_read_scores(mrt_tokenizer *t, mrt_source *s, mrt_slice text);
+/* Room for so many; then, once they are there, the trie of those whose score is
+ * a number. */
+mrt_status mrt_scores_make(mrt_tokenizer *t, int count);
+mrt_status mrt_scores_trie(mrt_tokenizer *t);
 mrt_status mrt_json_model(const mrt_json *j, const mrt_model_text *text);
 
 #endif

@@ -167,42 +167,56 @@ mrt_status mrt_read_merges(mrt_tokenizer *t, mrt_source *s, mrt_slice text) {
   return status;
 }
 
-/* ---- models -------------------------------------------------------------- */
+/* ---- tokens with scores -------------------------------------------------- */
 
-static mrt_status unknown_of(const mrt_json *j, int32_t *id) {
-  mrt_slice text;
-  MRT_TRY(mrt_json_text(j, "unk_token", &text));
-  *id = text.at ? mrt_vocab_find(&j->t->vocab, text.at, text.size) : -1;
+/* One of [["token", score], ...]. */
+static bool scored(mrt_scan *p, char *out, size_t *size, double *score) {
+  return mrt_scan_is(p, '[') && mrt_scan_string(p, out, size) &&
+         mrt_scan_is(p, ',') && mrt_scan_number(p, score) &&
+         mrt_scan_is(p, ']');
+}
+
+mrt_status mrt_scores_make(mrt_tokenizer *t, int count) {
+  mrt_unigram *u = &t->unigram;
+  u->scores = MRT_NEW(&t->arena, double, count + 1);
+  if (!u->scores || mrt_vocab_make(&t->vocab, &t->arena, count, count))
+    return mrt_nomem(&t->ctx->error);
   return MRT_OK;
 }
 
-static mrt_status read_bpe(const mrt_json *j, const mrt_model_text *text) {
-  mrt_bpe *b = &j->t->bpe;
-  const json_t *dropout = json_object_get(j->at, "dropout");
-  MRT_TRY(mrt_json_only(j, "vocab merges dropout unk_token "
-                           "continuing_subword_prefix end_of_word_suffix "
-                           "fuse_unk byte_fallback ignore_merges"));
-  if (json_is_number(dropout) && json_number_value(dropout) != 0)
-    return mrt_json_fail(j, "dropout is not understood");
-  MRT_TRY(mrt_json_bool(j, "fuse_unk", &b->fuse_unknown));
-  MRT_TRY(mrt_json_bool(j, "byte_fallback", &b->byte_fallback));
-  MRT_TRY(mrt_json_bool(j, "ignore_merges", &b->whole_words));
-  MRT_TRY(mrt_json_copy(j, "continuing_subword_prefix", &b->prefix));
-  MRT_TRY(mrt_json_copy(j, "end_of_word_suffix", &b->suffix));
-  MRT_TRY(mrt_read_vocab(j->t, j->s, text->vocab));
-  MRT_TRY(mrt_read_merges(j->t, j->s, text->merges));
-  MRT_TRY(unknown_of(j, &b->unknown));
-  return mrt_bpe_prepare(j->t);
+/* All tokens by their bytes; of equal ones the last. */
+mrt_status mrt_scores_trie(mrt_tokenizer *t) {
+  mrt_unigram *u = &t->unigram;
+  size_t n = 0, room = (size_t)t->vocab.count + 1;
+  mrt_trie_entry *e = mrt_calloc(t->ctx->allocator, room, sizeof *e);
+  if (!e) return mrt_nomem(&t->ctx->error);
+  for (int i = 0; i < t->vocab.count; i++)
+    if (t->vocab.tokens[i].size && u->scores[i] == u->scores[i])
+      e[n++] = (mrt_trie_entry){ t->vocab.tokens[i], i };
+  mrt_status status = mrt_trie_make(&u->trie, &t->arena, &t->ctx->error, e, n);
+  mrt_release(t->ctx->allocator, e, room * sizeof *e);
+  return status;
 }
 
-/* Files of before 2021 do not say which it is. */
-mrt_status mrt_json_model(const mrt_json *j, const mrt_model_text *text) {
-  const char *type = mrt_json_type(j->at);
-  if (!text->vocab.at) return mrt_json_fail(j, "there is no \"vocab\"");
-  if (!type) type = text->merges.at ? "BPE" : "none without type";
-  if (strcmp(type, "BPE") == 0) {
-    if (!text->merges.at) return mrt_json_fail(j, "there are no \"merges\"");
-    return read_bpe(j, text);
+mrt_status mrt_read_scores(mrt_tokenizer *t, mrt_source *s, mrt_slice text) {
+  mrt_unigram *u = &t->unigram;
+  size_t count;
+  MRT_TRY(count_merges(s, text, &count));
+  MRT_TRY(mrt_scores_make(t, (int)count));
+  char *room = mrt_arena_alloc(&t->arena, text.size + 1, 1);
+  if (!room) return mrt_nomem(&t->ctx->error);
+  mrt_scan p = { text.at, text.at + text.size };
+  (void)mrt_scan_is(&p, '[');
+  for (size_t i = 0; i < count; i++, (void)mrt_scan_is(&p, ',')) {
+    mrt_slice token = { room, 0 };
+    if (!scored(&p, room, &token.size, &u->scores[i]))
+      return broken(s, "vocab");
+    room += token.size;
+    const char *wrong =
+        mrt_vocab_put(&t->vocab, token, (int64_t)i, MRT_TOKEN_AGAIN);
+    if (wrong)
+      return mrt_source_fail(s, MRT_EDATA, "vocab: token %zu: %s", i, wrong);
+    if (i == 0 || u->scores[i] < u->least) u->least = u->scores[i];
   }
-  return mrt_json_fail(j, "%.80s is not understood", type);
+  return mrt_scores_trie(t);
 }

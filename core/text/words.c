@@ -110,3 +110,64 @@ mrt_status mrt_split_spaced(mrt_tokenizer *t, mrt_splitter *self,
   mrt_word_text spaced = { self->room.at, self->room.size, w->first, true };
   return mrt_split(t, self->next, &spaced);
 }
+
+/* ---- by kinds of characters ---------------------------------------------- */
+
+mrt_status mrt_split_kind(mrt_tokenizer *t, mrt_splitter *self,
+                          const mrt_word_text *w) {
+  mrt_parting p = { .t = t, .self = self, .w = w };
+  size_t last = 0;
+  for (size_t i = 0, n; i < w->size; i += n) {
+    uint32_t c = mrt_utf8_get(w->at + i, &n);
+    if (!self->is(self, c)) continue;
+    if (i > last) MRT_TRY(put_part(&p, last, i, false));
+    MRT_TRY(put_part(&p, i, i + n, true));
+    last = i + n;
+  }
+  if (last < w->size) MRT_TRY(put_part(&p, last, w->size, false));
+  return flush(&p);
+}
+
+/* ---- sentencepiece's spaces ---------------------------------------------- */
+
+/* A mark for each space, and one in front. */
+static mrt_status mark_spaces(mrt_tokenizer *t, mrt_splitter *self,
+                              const mrt_word_text *w) {
+  mrt_chars *room = &self->room;
+  mrt_slice mark = self->mark;
+  bool has = w->at[0] == ' ' ||
+             (w->size >= mark.size && memcmp(w->at, mark.at, mark.size) == 0);
+  bool wanted = self->prepend == MRT_PREPEND_ALWAYS ||
+                (self->prepend == MRT_PREPEND_FIRST && w->first);
+  room->size = 0;
+  if (wanted && !has && !w->bare)
+    MRT_TRY(mrt_chars_put(t->ctx, room, mark.at, mark.size));
+  for (size_t i = 0; i < w->size;) {
+    const char *at = memchr(w->at + i, ' ', w->size - i);
+    size_t n = at ? (size_t)(at - (w->at + i)) : w->size - i;
+    MRT_TRY(mrt_chars_put(t->ctx, room, w->at + i, n));
+    if (at) MRT_TRY(mrt_chars_put(t->ctx, room, mark.at, mark.size));
+    i += n + (at != NULL);
+  }
+  return MRT_OK;
+}
+
+mrt_status mrt_split_metaspace(mrt_tokenizer *t, mrt_splitter *self,
+                               const mrt_word_text *w) {
+  MRT_TRY(mark_spaces(t, self, w));
+  mrt_word_text marked = { self->room.at, self->room.size, w->first, w->bare };
+  if (!self->cut || marked.size == 0) return mrt_split(t, self->next, &marked);
+  mrt_parting p = { .t = t, .self = self, .w = &marked };
+  for (size_t last = 0; last < marked.size;) {
+    const char *at =
+        memchr(marked.at + last + 1, self->mark.at[0], marked.size - last - 1);
+    while (at && ((size_t)(marked.at + marked.size - at) < self->mark.size ||
+                  memcmp(at, self->mark.at, self->mark.size) != 0))
+      at = memchr(at + 1, self->mark.at[0],
+                  (size_t)(marked.at + marked.size - at - 1));
+    size_t end = at ? (size_t)(at - marked.at) : marked.size;
+    MRT_TRY(hand(&p, last, end));
+    last = end;
+  }
+  return MRT_OK;
+}

@@ -1,0 +1,103 @@
+/* open.c -- tokenizers from files, and what other files add to them
+ *
+ * SPDX-License-Identifier: MIT */
+#include "text/json.h"
+
+#include <string.h>
+
+static bool is_json(const mrt_source *s) {
+  size_t i = 0;
+  while (i < s->bytes.size && strchr(" \n\r\t", s->bytes.data[i]) &&
+         s->bytes.data[i])
+    i++;
+  return i < s->bytes.size && s->bytes.data[i] == '{';
+}
+
+static mrt_status read_source(mrt_context *ctx, mrt_source *s,
+                              const char *pattern, mrt_tokenizer **out) {
+  mrt_tokenizer *t;
+  MRT_TRY(mrt_source_hold(s));
+  MRT_TRY(mrt_tokenizer_new(ctx, &t));
+  mrt_status status = is_json(s)           ? mrt_read_tokenizer_json(t, s)
+                      : mrt_is_tiktoken(s) ? mrt_read_tiktoken(t, s, pattern)
+                                           : mrt_read_sentencepiece(t, s);
+  if (!status) status = mrt_tokenizer_prepare(t);
+  if (status) return mrt_tokenizer_free(t), status;
+  *out = t;
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_tokenizer_open(mrt_context *ctx, const char *path,
+                                      const char *pattern,
+                                      mrt_tokenizer **out) {
+  mrt_source *s;
+  MRT_TRY(mrt_source_of(ctx, path, &s));
+  mrt_status status = read_source(ctx, s, pattern, out);
+  mrt_source_free(s);
+  return status;
+}
+
+MRT_API mrt_status mrt_tokenizer_from(mrt_context *ctx, const char *path,
+                                      const void *data, size_t size,
+                                      const char *pattern,
+                                      mrt_tokenizer **out) {
+  mrt_source s = { .ctx = ctx,
+                   .path = path,
+                   .bytes = { data ? data : "", size, -1, 0 } };
+  return read_source(ctx, &s, pattern, out);
+}
+
+/* ---- what other files add ------------------------------------------------ */
+
+static mrt_status check_extra(const mrt_tokenizer *t,
+                              const mrt_extra_token *k) {
+  size_t size;
+  const char *name = mrt_tokenizer_token(t, k->id, &size);
+  if (k->id < 0 || k->id >= MRT_MOST_TOKENS || !k->size ||
+      k->size > MRT_LONGEST_TOKEN ||
+      mrt_utf8_valid(k->content, k->size) < k->size)
+    return mrt_fail(&t->ctx->error, MRT_EVALUE,
+                    "a token with an id below %d wanted", MRT_MOST_TOKENS);
+  if (name && (size != k->size || memcmp(name, k->content, size) != 0))
+    return mrt_fail(&t->ctx->error, MRT_EVALUE,
+                    "'%.*s' cannot have id %d, which is that of '%.*s'",
+                    (int)(k->size < 80 ? k->size : 80), k->content, k->id,
+                    (int)(size < 80 ? size : 80), name);
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_tokenizer_add(mrt_tokenizer *t,
+                                     const mrt_extra_token *tokens, int count) {
+  int before = t->added.count;
+  for (int i = 0; i < count; i++) MRT_TRY(check_extra(t, &tokens[i]));
+  mrt_status status = MRT_OK;
+  for (int i = 0; i < count && !status; i++) {
+    mrt_added_token a = { .content = { tokens[i].content, tokens[i].size },
+                          .id = tokens[i].id,
+                          .special = tokens[i].special };
+    status = mrt_added_put(t, &a);
+  }
+  if (!status) status = mrt_tokenizer_prepare(t);
+  if (status) t->added.count = before;
+  return status;
+}
+
+static mrt_status one_id(mrt_tokenizer *t, int id, mrt_id_list *l) {
+  mrt_id_list made = { 0 };
+  if (id >= 0) {
+    made.at = MRT_NEW(&t->arena, int32_t, 1);
+    if (!made.at) return mrt_nomem(&t->ctx->error);
+    made.at[0] = id, made.count = 1;
+  }
+  *l = made;
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_tokenizer_enclose(mrt_tokenizer *t, int first,
+                                         int last) {
+  if (first >= t->count || last >= t->count)
+    return mrt_fail(&t->ctx->error, MRT_EVALUE, "an id below %d wanted",
+                    t->count);
+  MRT_TRY(one_id(t, first, &t->before));
+  return one_id(t, last, &t->after);
+}
