@@ -133,12 +133,23 @@ static int decode(lua_State *L) {
   return 1;
 }
 
-/* add(content, id, special): a token beside the vocabulary; nil, message, code
- * where its id is another's. */
+static bool field(lua_State *L, const char *name) {
+  lua_getfield(L, 4, name);
+  bool is = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return is;
+}
+
+/* add(content, id, {special=, lstrip=, rstrip=, single_word=}): a token beside the
+ * vocabulary; nil, message, code where its id is another's. */
 static int add(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tokenizer *t = check(L);
-  mrt_extra_token k = { .special = lua_toboolean(L, 4) };
+  luaL_checktype(L, 4, LUA_TTABLE);
+  mrt_extra_token k = { .special = field(L, "special"),
+                        .lstrip = field(L, "lstrip"),
+                        .rstrip = field(L, "rstrip"),
+                        .single_word = field(L, "single_word") };
   k.content = luaL_checklstring(L, 2, &k.size);
   lua_Integer id = luaL_checkinteger(L, 3);
   k.id = id < 0 || id > INT32_MAX ? -1 : (int)id;
@@ -158,6 +169,20 @@ static int enclose(lua_State *L) {
   luaL_argcheck(L, first >= -1 && first <= INT32_MAX, 2, "an id wanted");
   luaL_argcheck(L, last >= -1 && last <= INT32_MAX, 3, "an id wanted");
   MRT_CHECK(L, m, "tokenizer", mrt_tokenizer_enclose(t, (int)first, (int)last));
+  return 0;
+}
+
+/* is_bytes(): are its tokens bytes? */
+static int is_bytes(lua_State *L) {
+  lua_pushboolean(L, mrt_tokenizer_is_bytes(check(L)));
+  return 1;
+}
+
+/* compose(): texts are put in Unicode's form C first. */
+static int compose(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tokenizer *t = check(L);
+  MRT_CHECK(L, m, "tokenizer", mrt_tokenizer_compose(t));
   return 0;
 }
 
@@ -224,10 +249,11 @@ static int count(lua_State *L) {
 
 void mrt_lua_tokenizer_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
-    { "count", count },     { "encode", list }, { "pack", pack },
-    { "decode", decode },   { "token", token }, { "id", id },
-    { "special", special }, { "add", add },     { "enclose", enclose },
-    { "padding", padding }, { NULL, NULL },
+    { "count", count },     { "encode", list },     { "pack", pack },
+    { "decode", decode },   { "token", token },     { "id", id },
+    { "special", special }, { "add", add },         { "enclose", enclose },
+    { "padding", padding }, { "compose", compose }, { "is_bytes", is_bytes },
+    { NULL, NULL },
   };
   static const luaL_Reg functions[] = {
     { "open_tokenizer", open_tokenizer },

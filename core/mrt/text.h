@@ -66,6 +66,8 @@ MRT_API const char *mrt_tokenizer_token(const mrt_tokenizer *t, int id,
 /* -1: there is no such. */
 MRT_API int mrt_tokenizer_id(const mrt_tokenizer *t, const char *token,
                              size_t size);
+/* Are its tokens bytes, so that any text has its ids? */
+MRT_API bool mrt_tokenizer_is_bytes(const mrt_tokenizer *t);
 MRT_API bool mrt_tokenizer_is_special(const mrt_tokenizer *t, int id);
 
 /* A token beside the vocabulary, found in texts as it is. */
@@ -74,10 +76,14 @@ typedef struct mrt_extra_token {
   size_t size;
   int id;
   bool special;
+  bool lstrip, rstrip; /* takes the white space beside it */
+  bool single_word;    /* only where no letter is beside it */
 } mrt_extra_token;
 /* EVALUE: an id that is another token's, or beyond all; nothing is added. */
 MRT_API mrt_status mrt_tokenizer_add(mrt_tokenizer *t,
                                      const mrt_extra_token *tokens, int count);
+/* Texts are put in Unicode's form C first, behind what the file says. */
+MRT_API mrt_status mrt_tokenizer_compose(mrt_tokenizer *t);
 /* Ids that begin and end every text that is encoded with MRT_ENCODE_SPECIAL; -1:
  * none.  In place of what the file says. */
 MRT_API mrt_status mrt_tokenizer_enclose(mrt_tokenizer *t, int first, int last);

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "text/json.h"
+#include "text/normal.h"
 
 #include <string.h>
 
@@ -72,14 +73,25 @@ MRT_API mrt_status mrt_tokenizer_add(mrt_tokenizer *t,
   for (int i = 0; i < count; i++) MRT_TRY(check_extra(t, &tokens[i]));
   mrt_status status = MRT_OK;
   for (int i = 0; i < count && !status; i++) {
-    mrt_added_token a = { .content = { tokens[i].content, tokens[i].size },
-                          .id = tokens[i].id,
-                          .special = tokens[i].special };
+    const mrt_extra_token *k = &tokens[i];
+    mrt_added_token a = { .content = { k->content, k->size },
+                          .id = k->id,
+                          .special = k->special,
+                          .lstrip = k->lstrip,
+                          .rstrip = k->rstrip,
+                          .single_word = k->single_word };
     status = mrt_added_put(t, &a);
   }
   if (!status) status = mrt_tokenizer_prepare(t);
   if (status) t->added.count = before;
   return status;
+}
+
+MRT_API mrt_status mrt_tokenizer_compose(mrt_tokenizer *t) {
+  mrt_normalizer *n = mrt_tokenizer_normalizer(t);
+  if (!n) return mrt_nomem(&t->ctx->error);
+  n->apply = mrt_normalise_form, n->compose = true;
+  return MRT_OK;
 }
 
 static mrt_status one_id(mrt_tokenizer *t, int id, mrt_id_list *l) {

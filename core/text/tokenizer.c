@@ -90,6 +90,10 @@ MRT_API mrt_padding mrt_tokenizer_padding(const mrt_tokenizer *t) {
   return t->padding;
 }
 
+MRT_API bool mrt_tokenizer_is_bytes(const mrt_tokenizer *t) {
+  return t->byte_level;
+}
+
 MRT_API bool mrt_tokenizer_is_special(const mrt_tokenizer *t, int id) {
   return id >= 0 && id < t->count && t->special[id];
 }

@@ -5,109 +5,138 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local beside = require "mrt.text.beside"
 local core = require "mrt.core"
-local dkjson = require "dkjson"
+local published = require "mrt.text.published"
 
 local folder = {}
 
 -- Files that belong to a tokenizer, whichever it is opened from.
 local names <const> = { "tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt",
   "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja" }
-local largest_text <const> = 16 << 20
 
-local function exists(path)
-  local file <close> = io.open(path, "rb")
-  return file ~= nil and file:read(0) ~= nil
+local exists <const> = beside.exists
+
+-- The class without "Tokenizer" and "TokenizerFast".
+local function class_of(config)
+  local name = config.tokenizer_class
+  return type(name) == "string" and name:gsub("Fast$", ""):gsub("Tokenizer$", "") or ""
 end
 
--- A file of JSON beside the tokenizer: an object; {} where there is none.
-local function read_json(path)
-  if not exists(path) then return {} end
-  local text, message, code = core.read_file(path)
-  if not text then return nil, message, code end
-  if #text > largest_text then return nil, path .. ": larger than any such file", "data" end
-  local fine, value, _, why = pcall(dkjson.decode, text, 1, nil, nil)
-  if not fine or type(value) ~= "table" then
-    return nil, ("%s: %s"):format(path, fine and why or "no JSON of an object"), "data"
+-- ---- what is in no file ------------------------------------------------------------
+
+-- A file of ranks or a sentencepiece model.
+local function open_model(path, o, config)
+  local known = published.of_ranks(path, o.pattern)
+  local pattern = known and known.pattern or o.pattern
+  local handle, message, code = core.open_tokenizer(path, pattern)
+  if not handle then return nil, message, code end
+  local ranks = handle:is_bytes()
+  local class = class_of(config)
+  if not ranks and published.other_ids[class] then
+    return nil, ("%s: the ids of %s are not those of its model: a tokenizer.json is wanted")
+      :format(path, config.tokenizer_class), "data"
   end
-  return value
+  return { core = handle, plain = true, known = ranks and known or nil }
 end
 
--- A special token is a text, or an object that has it as `content`.
-local function content_of(value)
-  if type(value) == "table" then value = value.content end
-  return type(value) == "string" and value or nil
+local function open_merges(root, o, config)
+  local class = config.tokenizer_class
+  local pattern = o.pattern or published.merges[class]
+  local handle, message, code = core.open_merges(root .. "/vocab.json", root .. "/merges.txt",
+    pattern)
+  if not handle then return nil, message, code end
+  if published.merges[class] then handle:compose() end
+  return { core = handle, plain = true, known = class == nil and published.gpt2(handle) or nil }
 end
 
-local kinds <const> = { bos = "bos_token", eos = "eos_token", pad = "pad_token",
-  unk = "unk_token" }
+-- ---- the folder --------------------------------------------------------------------
 
-local function name_special(found, config, map)
-  for field, key in pairs(kinds) do
-    local token = content_of(config[key]) or content_of(map[key])
-    found[field] = token and found.core:id(token)
+local function open_folder(root, o, config)
+  if exists(root .. "/tokenizer.json") then
+    local handle, message, code = core.open_tokenizer(root .. "/tokenizer.json")
+    return handle and { core = handle }, message, code
   end
-end
-
--- The template is a text, or a list of named ones, of which "default" is meant.
-local function template_of(root, config)
-  local path = root .. "/chat_template.jinja"
-  if exists(path) then return core.read_file(path) end
-  local given = config.chat_template
-  if type(given) == "string" then return given end
-  for _, one in ipairs(type(given) == "table" and given or {}) do
-    if type(one) == "table" and one.name == "default" and type(one.template) == "string" then
-      return one.template
-    end
+  if exists(root .. "/tokenizer.model") then
+    return open_model(root .. "/tokenizer.model", o, config)
   end
-  return nil
+  if exists(root .. "/vocab.json") and exists(root .. "/merges.txt") then
+    return open_merges(root, o, config)
+  end
+  for _, name in ipairs(core.list_folder(root)) do
+    if name:match "%.tiktoken$" then return open_model(root .. "/" .. name, o, config) end
+  end
+  return nil, root .. ": no tokenizer.json, tokenizer.model, *.tiktoken, or vocab.json and "
+    .. "merges.txt in it", "file"
 end
 
-local function read_beside(found, root)
-  local config, message, code = read_json(root .. "/tokenizer_config.json")
-  if not config then return nil, message, code end
-  local map
-  map, message, code = read_json(root .. "/special_tokens_map.json")
-  if not map then return nil, message, code end
-  name_special(found, config, map)
-  found.config = config
-  found.chat_template, message, code = template_of(root, config)
-  if message then return nil, message, code end
+local function files_of(root, path)
+  local list, seen = {}, {}
+  local function add(name)
+    if not seen[name] and exists(name) then list[#list + 1] = name end
+    seen[name] = true
+  end
+  for _, name in ipairs(names) do add(root .. "/" .. name) end
+  for _, name in ipairs(core.list_folder(root) or {}) do
+    if name:match "%.tiktoken$" then add(root .. "/" .. name) end
+  end
+  if path then add(path) end
+  return list
+end
+
+-- Tokens and ids around texts that tokenizer.json says itself.
+local function complete(found, root, files)
+  local fine, message, code = beside.add_tokens(found, root, files)
+  if not fine then return nil, message, code end
+  beside.name_special(found, files)
+  local adds = published.adds[class_of(files.config)] or {}
+  local function wanted(name)
+    local said = files.config["add_" .. name .. "_token"]
+    if said == nil then said = adds[name] end
+    return said and found[name] or nil
+  end
+  found.core:enclose(wanted "bos", wanted "eos")
+  return true
+end
+
+-- A file, whose kind is known by its beginning.
+local function open_file(path, o, config)
+  local found, message, code = open_model(path, o, config)
+  if not found then return nil, message, code end
+  found.plain = not path:find "%.json$"
   return found
 end
 
-local function open_core(root, pattern)
-  if exists(root .. "/tokenizer.json") then
-    return core.open_tokenizer(root .. "/tokenizer.json")
-  end
-  local vocab, merges = root .. "/vocab.json", root .. "/merges.txt"
-  if exists(vocab) and exists(merges) then return core.open_merges(vocab, merges, pattern) end
-  return nil, root .. ": no tokenizer.json, vocab.json and merges.txt in it", "file"
+-- Where the files lie; nil: it is a file.
+local function root_of(path)
+  if not core.list_folder(path) then return path:match "^(.*)/[^/]*$" or ".", false end
+  return (path:gsub("(.)/+$", "%1")), true
 end
 
---- Open the tokenizer of a folder, of a file in one, or of a GGUF file.
+--- Open the tokenizer of a folder, or of a file in one.
 ---@param path string
----@param pattern string?
+---@param o {pattern: string?}
 ---@return table? found
 ---@return string? message
 ---@return string? code
-function folder.open(path, pattern)
+function folder.open(path, o)
   if path:find "%.gguf$" then return require "mrt.text.gguf".open(path) end
-  local is_folder = core.list_folder(path) ~= nil
-  local root = is_folder and path:gsub("(.)/+$", "%1") or path:match "^(.*)/[^/]*$" or "."
-  local found = { files = {} }
-  local handle, message, code
-  if is_folder then
-    handle, message, code = open_core(root, pattern)
-  else
-    handle, message, code = core.open_tokenizer(path)
+  local root, is_folder = root_of(path)
+  local files, message, code = beside.read(root)
+  if not files then return nil, message, code end
+  local found, fine
+  found, message, code = (is_folder and open_folder or open_file)(is_folder and root or path, o,
+    files.config)
+  if not found then return nil, message, code end
+  if found.plain then
+    fine, message, code = complete(found, root, files)
+    if not fine then return nil, message, code end
   end
-  if not handle then return nil, message, code end
-  found.core = handle
-  for _, name in ipairs(names) do
-    if exists(root .. "/" .. name) then found.files[#found.files + 1] = root .. "/" .. name end
-  end
-  return read_beside(found, root)
+  beside.name_special(found, files)
+  found.files = files_of(root, not is_folder and path or nil)
+  found.config, found.chat_template = files.config, files.template
+  found.plain, found.known = nil, nil
+  return found
 end
 
 return folder

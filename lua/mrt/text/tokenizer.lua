@@ -20,7 +20,10 @@ local stream = require "mrt.text.stream"
 ---@field parse_special boolean?  special tokens in the text are tokens: default true
 
 ---@class mrt.text.TokenizerOptions
----@field pattern string?  of vocab.json and merges.txt: how texts are cut into words
+---@field pattern string?  how texts are cut into words, where the file does not say it: of
+---  vocab.json and merges.txt (default GPT-2's, Oniguruma's syntax), of tiktoken's ranks (Rust's
+---  syntax, or a name: r50k_base, p50k_base, cl100k_base, o200k_base, llama3, qwen; default by
+---  the file's name)
 
 ---@class mrt.text.Tokenizer
 ---@field vocab integer          one more than the largest id
@@ -31,6 +34,8 @@ local stream = require "mrt.text.stream"
 ---@field files string[]         paths, of all that belongs to it
 ---@field chat_template string?  source of its chat template
 ---@field config table           what tokenizer_config.json says
+---@field padding {side: "left"|"right", id: integer, length: integer?, multiple: integer?}?
+---  what tokenizer.json says of texts side by side
 local Tokenizer = {}
 Tokenizer.__index = Tokenizer
 
@@ -161,8 +166,10 @@ local module = {}
 ---@return boolean
 function module.is(value) return getmetatable(value) == Tokenizer end
 
---- Open a tokenizer: a folder that has tokenizer.json (or vocab.json and merges.txt), with
---- tokenizer_config.json and special_tokens_map.json for its special tokens; or such a file.
+--- Open a tokenizer: a folder, of which tokenizer.json is read, or else tokenizer.model (of
+--- sentencepiece, or Llama 3's ranks), vocab.json and merges.txt, or a file NAME.tiktoken, with
+--- tokenizer_config.json, special_tokens_map.json and added_tokens.json for its special tokens;
+--- or a file of any of these kinds, or a .gguf.
 ---
 --- Returns nil: a file that cannot be read, or is no tokenizer, or asks for what is not there
 --- (which the message names).
@@ -176,9 +183,9 @@ function module.open(path, o)
   if type(path) ~= "string" then
     core.fail("value", "tokenizer", "a path wanted, got " .. options.show(path))
   end
-  local found, message, code = folder.open(path, o.pattern)
+  local found, message, code = folder.open(path, o)
   if not found then return nil, message, code end
-  found.vocab = found.core:count()
+  found.vocab, found.padding = found.core:count(), found.core:padding()
   return setmetatable(found, Tokenizer)
 end
 
