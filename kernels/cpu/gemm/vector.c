@@ -97,21 +97,37 @@ typedef struct columns_job {
 } columns_job;
 
 /* A vector of a column's bytes: reals; twice as many bf16; or pairs of these,
- * which are units of dot products. */
-typedef enum column_form { REALS, BF16, PAIRS } column_form;
+ * which are units of dot products.  Half of it: f16, widened first. */
+typedef enum column_form { REALS, BF16, PAIRS, F16 } column_form;
 
 static inline int64_t units_of(column_form as) {
   return as == BF16 ? 2 * LANES : LANES;
 }
 static inline int64_t bytes_of(column_form as) {
-  return as == BF16 ? 2 : (int64_t)sizeof(real);
+  return as == BF16 || as == F16 ? 2 : (int64_t)sizeof(real);
 }
 
+#if defined(__F16C__) && !defined(MRT_F64)
+#define MRT_HALVES 1
+#include <immintrin.h>
+static inline vec vec_of_halves(const char *from) {
+#if MRT_VECTOR_BYTES == 64
+  return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
+#else
+  return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
+#endif
+}
+#else
+static inline vec vec_of_halves(const char *from) { return (vec){ 0 }; }
+#endif
+
 static inline __attribute__((always_inline)) void
-turned(const char *from, int64_t stride, vec v[LANES]) {
+turned(column_form as, const char *from, int64_t stride, vec v[LANES]) {
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++)
-    v[l] = vec_load((const real *)mrt_few_column(from, stride, l));
+  for (int l = 0; l < LANES; l++) {
+    const char *column = mrt_few_column(from, stride, l);
+    v[l] = as == F16 ? vec_of_halves(column) : vec_load((const real *)column);
+  }
   transpose(v);
 }
 
@@ -163,7 +179,7 @@ static inline __attribute__((always_inline)) WITH_DOTS vec dot_turned(
         if (q * bytes_of(as) % LINE_BYTES < MRT_VECTOR_BYTES)                  \
           _Pragma("GCC unroll 16") for (int l = 0; l < LANES; l++)             \
               __builtin_prefetch(mrt_few_column(at, t->stride, l) + ahead);    \
-        turned(at, t->stride, v);                                              \
+        turned(as, at, t->stride, v);                                          \
         sum[g] = add(as, v, t->x + q, per, sum[g]);                            \
       }                                                                        \
     for (; q < end; q += per)                                                  \
@@ -174,7 +190,7 @@ static inline __attribute__((always_inline)) WITH_DOTS vec dot_turned(
         mrt_few_stage(from + g * LANES * t->stride + at, t->stride,            \
                       n - g * LANES, least(MRT_VECTOR_BYTES, t->nbytes - at),  \
                       room, MRT_VECTOR_BYTES);                                 \
-        turned(room, MRT_VECTOR_BYTES, v);                                     \
+        turned(as, room, MRT_VECTOR_BYTES, v);                                 \
         sum[g] = add(as, v, t->x + q, least(per, end - q), sum[g]);            \
       }                                                                        \
   }
@@ -198,6 +214,9 @@ static inline __attribute__((always_inline)) WITH_DOTS vec dot_turned(
   }
 BLOCK_SUMS(add_block, , add_turned)
 COLUMNS(columns_of_reals, , REALS, add_block)
+#ifdef MRT_HALVES
+COLUMNS(columns_of_f16, , F16, add_block)
+#endif
 #ifndef MRT_F64
 COLUMNS(columns_of_bf16, , BF16, add_block)
 #ifdef MRT_DOTS
@@ -224,10 +243,21 @@ static void run_columns_of_b(const mrt_gemm *g, void *scratch) {
 #else
   t.x = mrt_few_units(g, false, scratch).data, t.step = k_block(t.units);
 #endif
+#ifdef MRT_HALVES
+  if (g->b.dtype == MRT_f16) {
+    columns_of_f16(&t);
+    return;
+  }
+#endif
   columns_of_reals(&t);
 }
 
-/* Are b's values what is multiplied, or those of bf16? */
+#ifdef MRT_HALVES
+#define MRT_WIDENS_F16(g) ((g)->b.dtype == MRT_f16)
+#else
+#define MRT_WIDENS_F16(g) false
+#endif
+/* Are b's values what is multiplied, or those of bf16 or f16? */
 bool mrt_gemm_is_vector(const mrt_gemm *g) {
   if (g->m != 1 || mrt_gemm_sums_narrow(g)) return false;
   if (g->b.col == 1 && g->b.row != 1) return !mrt_gemm_is_mixed(g);
@@ -235,7 +265,7 @@ bool mrt_gemm_is_vector(const mrt_gemm *g) {
                g->compute == MRT_REAL;
 #ifndef MRT_F64
   if (g->b.dtype != MRT_bf16 && takes_dots(g)) return false;
-  as_is &= g->b.dtype == MRT_bf16 || g->b.dtype == MRT_f32;
+  as_is &= g->b.dtype == MRT_bf16 || g->b.dtype == MRT_f32 || MRT_WIDENS_F16(g);
 #endif
   return g->b.row == 1 && as_is;
 }
