@@ -65,6 +65,21 @@ size_t mrt_few_bytes(const mrt_gemm *g);
 
 /* ---- for those who fill -------------------------------------------------- */
 
+/* LANES f16, widened, where the processor does that: MRT_HALVES. */
+#if defined(__F16C__) && !defined(MRT_F64)
+#define MRT_HALVES 1
+#include <immintrin.h>
+static inline vec mrt_few_halves(const char *from) {
+#if MRT_VECTOR_BYTES == 64
+  return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
+#else
+  return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
+#endif
+}
+#else
+static inline vec mrt_few_halves(const char *from) { return (vec){ 0 }; }
+#endif
+
 /* One of LANES columns, `stride` bytes apart. */
 static inline const char *mrt_few_column(const void *columns, int64_t stride,
                                          int l) {

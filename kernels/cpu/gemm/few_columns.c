@@ -101,6 +101,29 @@ static void fill_bf16(const mrt_few_product *f, int64_t j, int64_t p,
   }
 }
 
+#ifdef MRT_HALVES
+static void fill_f16(const mrt_few_product *f, int64_t j, int64_t p, real *to) {
+  _Alignas(64) char room[LANES * STEPS * 2];
+  int64_t width = f->vecs * LANES;
+  for (int s = 0; s < f->vecs && j + s * LANES < f->g->n; s++) {
+    few_source x = columns_of(f, j + s * LANES, p, STEPS, room);
+    real *at = to + s * LANES;
+    for (int64_t q = 0; 2 * q < x.nbytes; q += LANES, at += LANES * width) {
+      vec v[LANES];
+      if (2 * q % LINE_BYTES == 0) ask_for_next(&x, width * x.stride, 2 * q);
+#pragma GCC unroll 16
+      for (int l = 0; l < LANES; l++)
+        v[l] = mrt_few_halves(mrt_few_column(x.from + 2 * q, x.stride, l));
+      transpose(v);
+#pragma GCC unroll 16
+      for (int i = 0; i < LANES; i++) vec_store(at + i * width, v[i]);
+    }
+  }
+}
+#else
+#define fill_f16 fill_any
+#endif
+
 /* Floats of any dtype, rounded to any. */
 static void fill_any(const mrt_few_product *f, int64_t j, int64_t p, real *to) {
   const mrt_gemm *g = f->g;
@@ -138,7 +161,7 @@ void mrt_gemm_few(const mrt_gemm *g, void *scratch) {
   else if (!f.dots && from == MRT_bf16)
     f.fill = fill_bf16;
   else if (!f.dots && from != MRT_f32)
-    f.fill = fill_any;
+    f.fill = from == MRT_f16 ? fill_f16 : fill_any;
 #endif
   mrt_few_run(&f, scratch);
 }

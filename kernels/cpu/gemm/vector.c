@@ -107,26 +107,12 @@ static inline int64_t bytes_of(column_form as) {
   return as == BF16 || as == F16 ? 2 : (int64_t)sizeof(real);
 }
 
-#if defined(__F16C__) && !defined(MRT_F64)
-#define MRT_HALVES 1
-#include <immintrin.h>
-static inline vec vec_of_halves(const char *from) {
-#if MRT_VECTOR_BYTES == 64
-  return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
-#else
-  return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
-#endif
-}
-#else
-static inline vec vec_of_halves(const char *from) { return (vec){ 0 }; }
-#endif
-
 static inline __attribute__((always_inline)) void
 turned(column_form as, const char *from, int64_t stride, vec v[LANES]) {
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++) {
     const char *column = mrt_few_column(from, stride, l);
-    v[l] = as == F16 ? vec_of_halves(column) : vec_load((const real *)column);
+    v[l] = as == F16 ? mrt_few_halves(column) : vec_load((const real *)column);
   }
   transpose(v);
 }
