@@ -1,6 +1,7 @@
 /* write_rows.c -- rows of a variable written over, at places found when run
  *
- *   write_rows  var[b, start[b] + t] = x[b, t]
+ *   write_rows  var[b, start[b] + t] = x[b, t], along dim 2; along another the same
+ *               with what is between before it
  *
  *   var    [B, S, ...], any dtype; overwritten where it lies, those rows alone
  *   x      [B, T, ...], any strides: of var's dtype, or both narrow floats or f32,
@@ -12,12 +13,18 @@
  *   grad   none
  *   fails  EDTYPE  dtypes that do not go together, a start that is no integer
  *          ESHAPE  other shapes
+ *          EVALUE  dim 1: that of the samples
  *
  * A cache of keys and values is such a variable: a step writes one row of each
  * sample, and what reads the variable afterwards sees it.
  *
  * SPDX-License-Identifier: MIT */
+#include "op/move.h"
 #include "op/update.h"
+
+static const mrt_option options[] = {
+  MRT_OPTION(mrt_dim_options, dim, MRT_OPT_DIM, .preset = 1),
+};
 
 static mrt_status want_dtypes(mrt_infer *c) {
   mrt_dtype var = c->in[0]->dtype, x = c->in[1]->dtype;
@@ -32,8 +39,11 @@ static mrt_status infer(mrt_infer *c) {
   if (var->rank < 2)
     return mrt_refuse(c, MRT_ESHAPE, "%s, [batch, rows, ...] wanted",
                       mrt_show(var).s);
+  int64_t *dim = &((mrt_dim_options *)c->options)->dim;
+  MRT_TRY(mrt_want_dim(c, dim, var->rank));
+  if (*dim == 0) return mrt_refuse(c, MRT_EVALUE, "rows along dim 1");
   mrt_type part = *var;
-  if (x->rank == var->rank) part.dims[1] = x->dims[1];
+  if (x->rank == var->rank) part.dims[*dim] = x->dims[*dim];
   MRT_TRY(mrt_want_shape(c, 1, part.rank, part.dims, "rows of the variable"));
   MRT_TRY(mrt_want_integer(c, 2));
   MRT_TRY(mrt_want_shape(c, 2, 1, var->dims, "one for each sample"));
@@ -56,6 +66,7 @@ const mrt_op mrt_op_write_rows = {
   .doc = "var[b, start[b] + t] = x[b, t], where that is in var",
   .min_inputs = 3,
   .max_inputs = 3,
+  MRT_OPTIONS(options, mrt_dim_options),
   .infer = infer,
   .bytes = bytes,
   .updates = 1,

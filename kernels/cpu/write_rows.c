@@ -5,36 +5,47 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "floats.h"
+#include "op/move.h"
 
 #include <string.h>
 
 enum { PIECE = 256 };
 
-/* Lines of a row: [B, T] and the dimensions between these and the last. */
+/* Dimensions before those of a line: the last is one, unless rows go along it. */
 typedef struct rows {
-  int64_t lines, width; /* lines in a row */
+  int outer, dim;
+  int64_t width; /* elements of a line */
   int64_t T, S;
 } rows;
 
 static rows rows_of(const mrt_call *c) {
   const mrt_type *x = &c->in[1].type;
-  rows r = {
-    .lines = 1, .width = 1, .T = x->dims[1], .S = c->out[0].type.dims[1]
-  };
-  if (x->rank > 2) r.width = x->dims[x->rank - 1];
-  for (int i = 2; i < x->rank - 1; i++) r.lines *= x->dims[i];
-  return r;
+  int dim = (int)((const mrt_dim_options *)c->options)->dim;
+  bool last = dim == x->rank - 1;
+  return (rows){ .outer = x->rank - !last,
+                 .dim = dim,
+                 .width = last ? 1 : x->dims[x->rank - 1],
+                 .T = x->dims[dim],
+                 .S = c->out[0].type.dims[dim] };
 }
 
-/* Where line `line` of row (b, t) begins, in elements. */
-static int64_t place_of(const mrt_operand *x, int64_t b, int64_t t,
-                        int64_t line) {
-  int64_t at = b * x->strides[0] + t * x->strides[1];
-  for (int i = x->type.rank - 2; i >= 2; i--) {
-    int64_t n = x->type.dims[i];
-    at += line % n * x->strides[i], line /= n;
+/* Where line `i` of x lies in both, in elements, its row at that of the starts;
+ * false: it belongs nowhere. */
+static bool place_of(const mrt_call *c, const rows *r, int64_t i, int64_t *from,
+                     int64_t *to) {
+  const mrt_operand *var = &c->out[0], *x = &c->in[1], *start = &c->in[2];
+  int64_t t = 0, at = 0;
+  *from = *to = 0;
+  for (int d = r->outer - 1; d >= 0; d--) {
+    int64_t n = x->type.dims[d];
+    at = i % n, i /= n;
+    if (d == r->dim) t = at;
+    *from += at * x->strides[d], *to += at * var->strides[d];
   }
-  return at;
+  int64_t first = mrt_id(start->data, start->type.dtype, at);
+  if (first < -t || first >= r->S - t) return false;
+  *to += first * var->strides[r->dim];
+  return true;
 }
 
 static void copy_apart(size_t size, const char *from, int64_t step, char *to,
@@ -67,23 +78,15 @@ static void write_line(const mrt_operand *x, const char *from, int64_t step,
 static void write_share(const mrt_call *c, const void *shared, int part,
                         int parts) {
   const rows *r = shared;
-  const mrt_operand *var = &c->out[0], *x = &c->in[1], *start = &c->in[2];
+  const mrt_operand *var = &c->out[0], *x = &c->in[1];
   size_t size = mrt_dtypes[var->type.dtype].bytes;
   size_t read = mrt_dtypes[x->type.dtype].bytes;
-  int64_t step = x->type.rank > 2 ? x->strides[x->type.rank - 1] : 1;
-  int64_t i, end;
-  mrt_share(x->type.dims[0] * r->T * r->lines, part, parts, &i, &end);
-  for (; i < end; i++) {
-    int64_t row = i / r->lines, line = i % r->lines, b = row / r->T;
-    int64_t first = mrt_id(start->data, start->type.dtype, b);
-    int64_t t = row % r->T;
-    if (first < -t || first >= r->S - t) continue;
-    char *to =
-        (char *)var->data + (size_t)place_of(var, b, first + t, line) * size;
-    const char *from =
-        (const char *)x->data + place_of(x, b, t, line) * (int64_t)read;
-    write_line(x, from, step, var, to, r->width);
-  }
+  int64_t step = x->strides[x->type.rank - 1], i, end, from, to;
+  mrt_share(mrt_type_count(&x->type) / r->width, part, parts, &i, &end);
+  for (; i < end; i++)
+    if (place_of(c, r, i, &from, &to))
+      write_line(x, (const char *)x->data + from * (int64_t)read, step, var,
+                 (char *)var->data + to * (int64_t)size, r->width);
 }
 
 static void run(const mrt_call *c) {

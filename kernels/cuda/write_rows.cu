@@ -3,16 +3,19 @@
  * A thread moves an element: of one dtype as its bytes, of two by way of f32.
  *
  * SPDX-License-Identifier: MIT */
+#include "op/move.h"
 #include "walk.cuh"
 
 namespace {
 
-/* Rows of `inner` elements, T of each sample; the walk goes over x, its second
- * places are those in the variable were all starts 0. */
+/* A sample has `each` elements of x, and T rows that are `inner` of them apart;
+ * the walk goes over x, its second places are those in the variable were all
+ * starts 0. */
 struct written_rows {
   const void *start;
   int dtype;
-  int64_t T, S, inner, row; /* row: from one to the next, in the variable */
+  int64_t T, S, each, inner;
+  int64_t row; /* from one to the next, in the variable */
   mrt_walk w;
 };
 
@@ -20,11 +23,13 @@ written_rows rows_of(const mrt_call *c) {
   const mrt_operand *x = &c->in[1], *var = &c->out[0];
   written_rows r = {};
   r.start = c->in[2].data, r.dtype = c->in[2].type.dtype;
-  r.T = x->type.dims[1], r.S = var->type.dims[1];
-  r.inner = 1, r.row = var->strides[1];
+  int dim = (int)((const mrt_dim_options *)c->options)->dim;
+  r.T = x->type.dims[dim], r.S = var->type.dims[dim];
+  r.each = r.inner = 1, r.row = var->strides[dim];
   for (int i = 0; i < x->type.rank; i++)
     mrt_walk_add(&r.w, x->type.dims[i], x->strides[i], var->strides[i]);
-  for (int i = 2; i < x->type.rank; i++) r.inner *= x->type.dims[i];
+  for (int i = 1; i < x->type.rank; i++) r.each *= x->type.dims[i];
+  for (int i = dim + 1; i < x->type.rank; i++) r.inner *= x->type.dims[i];
   r.w.count = mrt_elements(x);
   return r;
 }
@@ -32,8 +37,8 @@ written_rows rows_of(const mrt_call *c) {
 /* Where element i of x lies and belongs; false: nowhere. */
 MRT_DEVICE bool place(const written_rows &r, int64_t i, int64_t *from,
                       int64_t *to) {
-  int64_t row = i / r.inner, b = row / r.T, t = row - b * r.T;
-  int64_t first = mrt_id(r.start, r.dtype, b);
+  int64_t row = i / r.inner, t = row - row / r.T * r.T;
+  int64_t first = mrt_id(r.start, r.dtype, i / r.each);
   mrt_walk_place<int64_t>(r.w, i, from, to);
   *to += first * r.row;
   return first >= -t && first < r.S - t;

@@ -122,20 +122,24 @@ local function accumulate(ins, o)
   end)
 end
 
--- var[b][start[b] + t] = x[b][t], rows of all that follows.
-local function write_rows(ins)
+-- var[b][start[b] + t] = x[b][t], or along another dimension than the second.
+local function write_rows(ins, o)
   local var, x, start = ins[1], ins[2], ins[3]
-  local B, S, T = var.dims[1], var.dims[2], x.dims[2]
-  local out = { dims = var.dims, data = { table.unpack(var.data) } }
-  local width = B * S > 0 and #var.data // (B * S) or 0
-  for b = 0, B - 1 do
-    for t = 0, T - 1 do
-      local row = start.data[b + 1] + t
-      if row >= 0 and row < S then
-        local from = (b * T + t) * width
-        table.move(x.data, from + 1, from + width, (b * S + row) * width + 1, out.data)
+  local out, dim = { dims = var.dims, data = { table.unpack(var.data) } }, o.dim or 2
+  if dim < 0 then dim = #var.dims + 1 + dim end
+  for i = 0, #x.data - 1 do
+    local rest, to, step, b, inside = i, 0, 1, 0, true
+    for d = #x.dims, 1, -1 do
+      local at = rest % x.dims[d]
+      rest, b = rest // x.dims[d], at
+      if d == dim then
+        at = at + start.data[i // (#x.data // x.dims[1]) + 1]
+        inside = at >= 0 and at < var.dims[d]
       end
+      to, step = to + at * step, step * var.dims[d]
     end
+    assert(b == i // (#x.data // x.dims[1]))
+    if inside then out.data[to + 1] = x.data[i + 1] end
   end
   return { out }
 end
@@ -312,6 +316,10 @@ return {
       { inputs = { { dims = { 1, 6, 2 }, dtype = "i32", integer = 9 },
         { dims = { 1, 3, 2 }, dtype = "i32", integer = 9 },
         { dims = { 1 }, dtype = "i32", values = { 2 } } } },
+      { inputs = { { dims = { 2, 3, 6, 5 } }, { dims = { 2, 3, 2, 5 } },
+        { dims = { 2 }, dtype = "i32", values = { 5, 1 } } }, options = { dim = 3 } },
+      { inputs = { { dims = { 2, 3, 6 } }, { dims = { 2, 3, 4 } },
+        { dims = { 2 }, dtype = "i32", values = { 1, -2 } } }, options = { dim = -1 } },
       { inputs = { { dims = { 1, 0, 2 } }, { dims = { 1, 3, 2 } },
         { dims = { 1 }, dtype = "i32", values = { 0 } } } },
     },

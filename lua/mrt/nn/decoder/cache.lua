@@ -1,7 +1,8 @@
 --- cache.lua -- keys and values of the tokens that a decoder has read
 ---
---- Each layer has two variables, `[batch, length, heads, width]`.  A step writes the
---- rows of its tokens where they lie (the operator write_rows), nothing else moves,
+--- Each layer has two variables, `[batch, heads, length, width]`: a head's keys follow
+--- one another in memory, as a query reads them.  A step writes the rows of its tokens
+--- where they lie (the operator write_rows), nothing else moves,
 --- and attention reads no key behind a token's own position: what is not filled yet
 --- costs nothing, nor does what lies before a window.  The bytes are known before
 --- anything runs, and are part of the plan of every step that reads them.
@@ -38,10 +39,11 @@ local Cache = {}
 Cache.__index = Cache
 Cache.__name = "mrt.nn.decoder.Cache"
 
+local along <const> = { dim = 3 } -- where the length stands
 local dtypes = { f32 = true, bf16 = true, f16 = true }
 
 local function zeros(o, heads, width, name)
-  local x = mrt.variable(mrt.zeros({ o.batch, o.length, heads, width }, { dtype = o.dtype }))
+  local x = mrt.variable(mrt.zeros({ o.batch, heads, o.length, width }, { dtype = o.dtype }))
   x.name = name
   return x
 end
@@ -97,9 +99,10 @@ end
 ---@return mrt.AttentionOptions how
 function Cache:put(layer, k, v, at)
   local own = self.layers[layer]
-  core.update("write_rows", { own.keys, k, at.start })
-  core.update("write_rows", { own.values, v, at.start })
-  return own.keys, own.values, { causal = true, offset = at.start, lengths = at.lengths }
+  core.update("write_rows", { own.keys, k:transpose(2, 3), at.start }, along)
+  core.update("write_rows", { own.values, v:transpose(2, 3), at.start }, along)
+  return own.keys:transpose(2, 3), own.values:transpose(2, 3),
+    { causal = true, offset = at.start, lengths = at.lengths }
 end
 
 --- The bytes of all keys and values.
