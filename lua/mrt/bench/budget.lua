@@ -40,7 +40,7 @@ end
 local function make(case, label, options)
   local mrt = require "mrt"
   mrt.seed(1)
-  local step, x, y = require "mrt.bench.models".make(case, options)
+  local step, x, y = require "mrt.bench.cases".make(case, options)
   local began = core.clock()
   local ok, plan = pcall(step.plan, step, x, y)
   if not ok then return nil, plan end

@@ -10,7 +10,7 @@
 -- SPDX-License-Identifier: MIT
 
 local format = require "mrt.util.format"
-local models = require "mrt.bench.models"
+local models = require "mrt.bench.cases"
 
 local shares = { 0.8, 0.5, 0.3 } -- of the arena
 

@@ -29,7 +29,7 @@ end
 local function make(case, options, name)
   local mrt = require "mrt"
   mrt.seed(1)
-  local step, x, y = require "mrt.bench.models".make(case, options)
+  local step, x, y = require "mrt.bench.cases".make(case, options)
   return { name = name, step = step, x = x, y = y, plan = step:plan(x, y), times = {} }
 end
 

@@ -69,7 +69,7 @@ return function()
     print(("%-34s %8.0f ns"):format("one node of " .. node[1],
       node_cost(node[2])))
   end
-  local models = require "mrt.bench.models"
+  local models = require "mrt.bench.cases"
   for _, name in ipairs(models.names) do
     print(row:format("trace and plan " .. name, time(function()
       local step, x, y = models.make(name)

@@ -35,7 +35,7 @@ end
 -- One case in this process; prints one line of JSON.
 local function measure(case, o)
   local mrt = require "mrt"
-  local models = require "mrt.bench.models"
+  local models = require "mrt.bench.cases"
   local base = status "VmRSS"
   local policy = mrt.policy.precision[o.precision]
   local step, x, y = models.make(case, { precision = policy() })

@@ -3,7 +3,7 @@
 --     mrt bench time [--cases mlp,gpt,examples/mlp.lua] [--seconds S] [--cpu]
 --                    [--precision bf16]
 --
--- Each case is a process of its own: a model of mrt/bench/models.lua, or the
+-- Each case is a process of its own: a model of mrt/bench/cases.lua, or the
 -- first compiled step of a script.  Predicted are times from declared figures,
 -- from this machine's measured ones, and after step:profile(); measured is the
 -- median of steps for S seconds.  --cpu counts processor time, for one thread on
@@ -63,7 +63,7 @@ end
 local function in_this_process(case, o)
   if case:find "%.lua$" then return of_script(case, o) end
   local policy = require "mrt".policy.precision[o.precision]
-  local step, x, y = require "mrt.bench.models".make(case, { precision = policy() })
+  local step, x, y = require "mrt.bench.cases".make(case, { precision = policy() })
   measure(step, step:plan(x, y).seconds, o, x, y)
 end
 

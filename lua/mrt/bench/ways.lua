@@ -20,7 +20,7 @@ local shares = { 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15 } -- of the are
 -- The plan or nil, and the seconds of planning.
 local function plan(case, options)
   require "mrt".seed(1)
-  local step, x, y = require "mrt.bench.models".make(case, options)
+  local step, x, y = require "mrt.bench.cases".make(case, options)
   local began = core.clock()
   local ok, made = pcall(step.plan, step, x, y)
   if not ok and made.code ~= "budget" then error(made, 0) end

@@ -85,6 +85,16 @@ function Config:maybe(name, kind)
   return value
 end
 
+--- The same, with a default where it is absent and not null.
+function Config:unless_null(name, kind, default)
+  local meta = getmetatable(self.values)
+  if self.values[name] == nil and not (meta and meta.nulls and meta.nulls[name]) then
+    self.taken[name] = true
+    return default
+  end
+  return self:maybe(name, kind)
+end
+
 --- Take a key of which only these values are known; absent means the first.
 function Config:only(name, ...)
   local value = self.values[name]
@@ -140,4 +150,17 @@ local function read(family, values, ignored)
   error(result, 0)
 end
 
-return { read = read }
+--- Say that a key of a config to be written is null, where a default would count if it
+--- were absent.
+---@param out table
+---@param name string
+local function null(out, name)
+  local meta = getmetatable(out)
+  if not meta then
+    meta = { nulls = {}, __jsontype = "object" }
+    setmetatable(out, meta)
+  end
+  meta.nulls[name] = true
+end
+
+return { read = read, null = null }

@@ -4,13 +4,29 @@
 
 local core = require "mrt.core"
 local file = require "mrt.io.file"
-local json = require "mrt.io.json"
 
 local folder = {}
 
 local LARGEST <const> = 64 * 1024 * 1024 -- of a JSON that is read whole
 
---- Read a JSON object.
+-- Take null out of a decoded value; the metatable of each table lists its names.
+local function strip(value, null)
+  if type(value) ~= "table" then return value end
+  local meta, nulls = getmetatable(value) or {}, {}
+  for name, held in pairs(value) do
+    if held == null then nulls[name] = true else strip(held, null) end
+  end
+  for name in pairs(nulls) do value[name] = nil end
+  return setmetatable(value, { __jsontype = meta.__jsontype, nulls = nulls })
+end
+
+local function decode(text)
+  local dkjson = require "dkjson"
+  return strip(dkjson.decode(text, 1, dkjson.null), dkjson.null)
+end
+
+--- Read a JSON object.  What is null is absent, and `nulls` of the metatable of the
+--- table that it was in has its name.
 ---@param path string
 ---@return table? value
 ---@return string? message
@@ -21,8 +37,8 @@ function folder.json(path)
   if #text > LARGEST then
     return nil, ("%s: %d bytes, at most %d wanted"):format(path, #text, LARGEST), "data"
   end
-  local value = json.decode(text)
-  if type(value) ~= "table" then return nil, path .. ": no JSON object", "data" end
+  local ok, value = pcall(decode, text)
+  if not ok or type(value) ~= "table" then return nil, path .. ": no JSON object", "data" end
   return value
 end
 

@@ -2,6 +2,7 @@
 ---
 ---   load.lua      a folder -> a model; config.lua reads config.json, rope.lua and
 ---                 windows.lua parts of it; folder.lua finds files; weights.lua names
+---   save.lua      a model -> a folder
 ---   families/     what differs between families: a file each
 ---
 --- SPDX-License-Identifier: MIT
@@ -9,6 +10,7 @@
 local core = require "mrt.core"
 local options = require "mrt.util.options"
 local load = require "mrt.pretrained.load"
+local save_folder = require "mrt.pretrained.save"
 
 local pretrained = {}
 
@@ -37,19 +39,28 @@ function pretrained.load(path, given)
   return load.folder(path, given)
 end
 
---- Write a model with a family to a GGUF file, for llama.cpp.
+--- Write a model as a folder that transformers reads: config.json, model.safetensors (or
+--- shards and their index), and what lay beside them where the model came from: tokenizer
+--- and generation_config.json.  A path that ends in `.gguf` is written for llama.cpp.
 ---
+---     assert(model:save "mine")
+---     assert(nn.Decoder(options):save("new", { family = "llama" }))
 ---     assert(model:save("model.gguf", { type = "q4_k_m" }))
 ---
---- Returns nil: the file cannot be written (code "file"); llama.cpp does not compute what the
---- model does, which is said by name (code "data").
+--- Returns nil: a file that cannot be written (code "file"); a model that its family
+--- cannot say, or that llama.cpp does not compute, by name; adapters in it; in a folder,
+--- quantised weights (code "data").
 ---@param model mrt.nn.Decoder
 ---@param path string
----@param given? {type: string?, name: string?}
+---@param given? mrt.nn.SaveOptions  of .gguf {type: string?, name: string?}
 ---@return true? done
 ---@return string? message
 ---@return string? code
 function pretrained.save(model, path, given)
+  if type(path) ~= "string" then
+    core.fail("value", "save", "a path wanted, got " .. options.show(path))
+  end
+  if not path:find "%.gguf$" then return save_folder(model, path, given) end
   local report, message, code = require "mrt.pretrained.gguf".export(model, path, given)
   if not report then return nil, message, code end
   return true

@@ -12,6 +12,8 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local mrt = require "mrt"
+
 local weights = {}
 
 -- "blocks.#.norm1" -> a pattern that gives the layer, and what is behind the name.
@@ -163,6 +165,19 @@ function weights.take(place, x, model)
     first = first + rows
   end
   return out
+end
+
+--- The tensor of theirs that these places of ours make: what `take` undoes.
+---@param place mrt.pretrained.Place
+---@param model mrt.nn.Module
+---@return mrt.Tensor
+function weights.give(place, model)
+  local entry, list = place.entry, {}
+  for i, part in ipairs(place.parts) do list[i] = part.variable end
+  if place.expert then return list[1]:select(1, place.expert) end
+  local x = #list > 1 and mrt.cat(list, 1) or list[1]
+  if entry.heads then x = weights.regroup(x, #list, model.options.heads) end
+  return entry.turn and x:dim() == 2 and x:t() or x
 end
 
 return weights

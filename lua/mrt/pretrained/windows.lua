@@ -4,6 +4,8 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local configs = require "mrt.pretrained.config"
+
 local windows = {}
 
 local known = { sliding_attention = true, full_attention = true }
@@ -24,7 +26,7 @@ end
 ---@param which fun(layer: integer): boolean  has it one, where layer_types does not say
 ---@return (integer|false)[]
 function windows.read(c, layers, on, which)
-  local window = on and c:maybe("sliding_window", "size")
+  local window = on and c:unless_null("sliding_window", "size", 4096)
   local types = c:maybe("layer_types", "list")
   c:ignore "sliding_window"
   if types then want_types(c, types, layers) end
@@ -45,6 +47,27 @@ function windows.write(o, out)
   for i, window in ipairs(o.windows) do
     out.layer_types[i] = window and "sliding_attention" or "full_attention"
     if window then out.sliding_window = window + 1 end
+  end
+end
+
+--- Take sliding_window of a family whose layers all have it.
+---@param c mrt.pretrained.Config
+---@param default? integer  theirs, where the key is absent
+---@return integer|false
+function windows.read_one(c, default)
+  local window = c:unless_null("sliding_window", "size", default)
+  return window and window - 1 or false
+end
+
+--- The field that `read_one` reads.
+---@param o mrt.nn.DecoderOptions
+---@param out table
+function windows.write_one(o, out)
+  local window = o.windows[1]
+  if window then
+    out.sliding_window = window + 1
+  else
+    configs.null(out, "sliding_window")
   end
 end
 

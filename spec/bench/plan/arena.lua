@@ -10,7 +10,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local graphs = require "bench.plan.graphs"
-local models = require "mrt.bench.models"
+local models = require "mrt.bench.cases"
 
 local TARGET = 1.01
 

@@ -8,7 +8,7 @@
 local mrt = require "mrt"
 local optim = require "mrt.optim"
 local graphs = require "bench.plan.graphs"
-local models = require "mrt.bench.models"
+local models = require "mrt.bench.cases"
 local best_order = require "bench.plan.best"
 
 local LONG = 10

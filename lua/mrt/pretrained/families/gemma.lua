@@ -2,6 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local configs = require "mrt.pretrained.config"
 local llama = require "mrt.pretrained.families.llama"
 local rope = require "mrt.pretrained.rope"
 local windows = require "mrt.pretrained.windows"
@@ -50,8 +51,8 @@ local function read_capped(c, given)
   local o = read(c, given)
   o.norm_place = "both"
   o.scale = c:take("query_pre_attn_scalar", "number", 256) ^ -0.5
-  o.softcap = c:maybe("attn_logit_softcapping", "number")
-  o.final_softcap = c:maybe("final_logit_softcapping", "number")
+  o.softcap = c:unless_null("attn_logit_softcapping", "number", given.softcap)
+  o.final_softcap = c:unless_null("final_logit_softcapping", "number", given.final_softcap)
   return o
 end
 
@@ -63,6 +64,8 @@ local function write_capped(o)
     out.query_pre_attn_scalar = math.floor(out.query_pre_attn_scalar + 0.5)
   end
   out.attn_logit_softcapping, out.final_logit_softcapping = o.softcap, o.final_softcap
+  if not o.softcap then configs.null(out, "attn_logit_softcapping") end
+  if not o.final_softcap then configs.null(out, "final_logit_softcapping") end
   windows.write(o, out)
   return out
 end
@@ -72,7 +75,8 @@ gemma.gemma2 = {
   architectures = { "Gemma2ForCausalLM" },
   prefix = "model.",
   options = function(c)
-    local o = read_capped(c, { activation_name = "hidden_activation" })
+    local o = read_capped(c, { activation_name = "hidden_activation", softcap = 50.0,
+      final_softcap = 30.0 })
     o.windows = windows.read(c, o.layers, true, function(layer) return layer % 2 == 1 end)
     return o
   end,

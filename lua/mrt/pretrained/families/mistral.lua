@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local llama = require "mrt.pretrained.families.llama"
+local windows = require "mrt.pretrained.windows"
 
 return { family = {
   model_type = "mistral",
@@ -10,13 +11,12 @@ return { family = {
   prefix = "model.",
   options = function(c)
     local o = llama.read(c)
-    local window = c:maybe("sliding_window", "size")
-    o.windows = window and window - 1
+    o.windows = windows.read_one(c, 4096)
     return o
   end,
   config = function(o)
     local out = llama.write(o)
-    out.sliding_window = o.windows[1] and o.windows[1] + 1
+    windows.write_one(o, out)
     return out
   end,
   names = llama.names(llama.layer),

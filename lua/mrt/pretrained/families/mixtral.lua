@@ -3,11 +3,11 @@
 --- SPDX-License-Identifier: MIT
 
 local llama = require "mrt.pretrained.families.llama"
+local windows = require "mrt.pretrained.windows"
 
 local function read(c)
   local o = llama.read(c, { base = 1e6, eps = 1e-5 })
-  local window = c:maybe("sliding_window", "size")
-  o.windows = window and window - 1
+  o.windows = windows.read_one(c)
   o.experts = { count = c:take("num_local_experts", "size", 8),
     top = c:take("num_experts_per_tok", "size", 2) }
   return o
@@ -15,7 +15,7 @@ end
 
 local function write(o)
   local out = llama.write(o)
-  out.sliding_window = o.windows[1] and o.windows[1] + 1
+  windows.write_one(o, out)
   out.num_local_experts, out.num_experts_per_tok = o.experts.count, o.experts.top
   return out
 end

@@ -4,6 +4,7 @@
 
 local llama = require "mrt.pretrained.families.llama"
 local rope = require "mrt.pretrained.rope"
+local windows = require "mrt.pretrained.windows"
 
 local phi = {}
 
@@ -60,13 +61,13 @@ phi.phi3 = {
   prefix = "model.",
   options = function(c)
     local o = llama.read(c, { eps = 1e-5, context = 4096 })
-    local window = c:maybe("sliding_window", "size")
-    o.windows = window and window - 1
+    o.windows = windows.read_one(c)
     return o
   end,
   config = function(o)
     local out = llama.write(o)
-    out.head_dim, out.sliding_window = nil, o.windows[1] and o.windows[1] + 1
+    out.head_dim = nil
+    windows.write_one(o, out)
     out.original_max_position_embeddings = o.rope.scaling and o.rope.scaling.original or o.context
     return out
   end,

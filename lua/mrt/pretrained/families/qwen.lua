@@ -132,9 +132,8 @@ qwen.qwen3_moe = {
     local o = llama.read(c)
     local bias = c:take("attention_bias", "flag", false)
     o.bias, o.qk_norm = { qkv = bias, out = bias }, "head"
-    local window = c:take("use_sliding_window", "flag", false) and c:maybe("sliding_window", "size")
+    o.windows = c:take("use_sliding_window", "flag", false) and windows.read_one(c, 4096)
     c:ignore("sliding_window", "max_window_layers")
-    o.windows = window and window - 1 or nil
     o.experts = read_experts(c, o, 128)
     return o
   end,
@@ -143,7 +142,7 @@ qwen.qwen3_moe = {
     write_experts(o, out)
     out.attention_bias = o.bias.qkv
     out.use_sliding_window = o.windows[1] ~= false
-    out.sliding_window = o.windows[1] and o.windows[1] + 1
+    windows.write_one(o, out)
     return out
   end,
   names = llama.names(llama.layer, qwen.norms, experts),

@@ -1,4 +1,4 @@
---- models.lua -- the training steps that benchmarks time.
+--- cases.lua -- the training steps that benchmarks time.
 --
 -- Each case returns step, arguments...: a compiled step and what to call it
 -- with.  Sizes and optimizers are those of common public examples, so that the
