@@ -1,0 +1,119 @@
+--- mrt bench models -- published families beside transformers: logits, gradients, files
+--
+--     mrt bench models [--python PATH] [--only NAME,NAME] [--keep FOLDER]
+--
+-- models.py makes a small random model of each family with transformers and saves it.
+-- mrt loads the folder; of each there is a row: the largest difference of logits over the
+-- largest logit; the largest relative error of a tensor's gradient (by norms; tensors whose
+-- gradient is below a thousandth of the largest, such as biases of keys, against that);
+-- the same model in bf16, its distance from the rounded weights computed in f32, and that of
+-- transformers in bf16; and the logits of what mrt saved, read back by transformers.
+--
+-- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local core = require "mrt.core"
+local families = require "mrt.pretrained.families"
+local weights = require "mrt.pretrained.weights"
+local nn = mrt.nn
+
+local needs <const> = "transformers and torch are wanted: PYTHON -m pip install torch "
+  .. "transformers safetensors, then mrt bench models --python PYTHON"
+
+local function read_flags(args)
+  local o = { python = os.getenv "PYTHON" or "python3", only = "" }
+  for i = 1, #args, 2 do
+    local name = args[i]:match "^%-%-(%a+)$"
+    if not name or (name ~= "python" and name ~= "only" and name ~= "keep") or not args[i + 1] then
+      error("mrt bench models [--python PATH] [--only NAME,NAME] [--keep FOLDER]", 0)
+    end
+    o[name] = args[i + 1]
+  end
+  return o
+end
+
+local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
+
+-- What models.py prints; nil: it failed.
+local function python(o, what, folder, names)
+  local script = package.searchpath("mrt.bench.models", package.path):gsub("%.lua$", ".py")
+  local pipe <close> = assert(io.popen(("%s %s %s %s %s 2>%s"):format(quoted(o.python),
+    quoted(script), what, quoted(folder), names, quoted(folder .. "/stderr"))))
+  local text = pipe:read "a"
+  return pipe:close() and text or nil
+end
+
+local function away(got, wanted)
+  return (got - wanted):abs():amax():item() / wanted:abs():amax():item()
+end
+
+-- Gradients by the tensors of a file: norms of the difference and of what is wanted.
+local function gradients(model, wanted, tokens)
+  local T = tokens:size(2)
+  local last = mrt.full({ tokens:size(1), 1 }, -100):to(tokens:get_dtype())
+  local loss = model:loss(tokens, mrt.cat({ tokens:slice(2, 2, T), last }, 2))
+  local names, params = {}, {}
+  for name, p in model:named_parameters() do
+    names[#names + 1], params[#params + 1] = name, p
+  end
+  local own, theirs, list, most = {}, wanted:state(), {}, 0
+  for i, g in ipairs(mrt.grad(loss, params)) do own[names[i]] = g end
+  for _, place in ipairs(weights.places(model, families.find(model.family))) do
+    local difference, size = 0, 0
+    for _, part in ipairs(place.parts) do
+      local a, b = own[part.name], theirs[part.name]
+      difference = difference + ((a - b) ^ 2):sum():item()
+      size = size + (b ^ 2):sum():item()
+    end
+    list[#list + 1] = { difference ^ 0.5, size ^ 0.5 }
+    most = math.max(most, size ^ 0.5)
+  end
+  local worst = 0
+  for _, one in ipairs(list) do worst = math.max(worst, one[1] / math.max(one[2], most / 1000)) end
+  return worst
+end
+
+local function measure(folder, name)
+  local path = folder .. "/" .. name
+  local ref = assert(mrt.load(path .. ".ref.safetensors"))
+  local model, narrow = assert(nn.load(path)), assert(nn.load(path .. ".bf16"))
+  local row = { logits = away(model(ref.tokens), ref.logits),
+    gradient = gradients(model, assert(nn.load(path .. ".grad")), ref.tokens),
+    bf16 = away(narrow(ref.tokens):to "f32", ref.rounded), theirs = away(ref.bf16, ref.rounded) }
+  assert(model:save(path .. ".back"))
+  return row
+end
+
+-- Name -> what `models.py back` says of it.
+local function read_back(o, folder, names)
+  local back, text = {}, python(o, "back", folder, table.concat(names, " ")) or ""
+  for line in text:gmatch "[^\n]+" do
+    local name, said = line:match "^(%S+) (.*)$"
+    if name then back[name] = said end
+  end
+  return back
+end
+
+local function show(name, r, back)
+  if r.failed then return ("%-16s %s\n"):format(name, r.failed) end
+  return ("%-16s %-8.1e %-9.1e %-8.1e %-8.1e %s\n"):format(name, r.logits, r.gradient, r.bf16,
+    r.theirs, back or "not read")
+end
+
+return function(...)
+  local o = read_flags { ... }
+  local folder = o.keep or os.tmpname() .. ".models"
+  core.make_folders(folder)
+  local listed = python(o, "make", folder, (o.only:gsub(",", " ")))
+  if not listed then error(needs .. "; what it said is in " .. folder .. "/stderr", 0) end
+  local names, rows = {}, {}
+  for name in listed:gmatch "%S+" do
+    names[#names + 1] = name
+    local ok, row = pcall(measure, folder, name)
+    rows[name] = ok and row or { failed = tostring(row) }
+  end
+  local back = read_back(o, folder, names)
+  io.write "family           logits   gradient  bf16     theirs   read back\n"
+  for _, name in ipairs(names) do io.write(show(name, rows[name], back[name])) end
+  if not o.keep then os.execute("rm -r " .. quoted(folder)) end
+end
