@@ -96,7 +96,8 @@ local function compare(file, model, places, family)
       if wanted ~= got then
         problems[#problems + 1] = ("%s is %s, %s wanted"):format(name, got, wanted)
       elseif not floats[info.dtype or ""] then
-        problems[#problems + 1] = ("%s is of %s, a float wanted"):format(name, info.stored)
+        problems[#problems + 1] = ("%s is of %s, a float wanted"):format(name,
+          info.dtype or info.stored)
       end
     end
   end
@@ -197,6 +198,8 @@ local function build(where, family, given)
   return model, short
 end
 
+local weight_dtypes = { f32 = true, bf16 = true, f16 = true }
+
 local load = {}
 
 --- The name under which a file has a tensor of a family; nil: it has none.
@@ -210,9 +213,13 @@ load.name = name_in
 ---@param given? mrt.nn.LoadOptions
 ---@return mrt.nn.LoadOptions
 function load.options(given)
-  return options.read("load", given, { dtype = options.of "string", context = options.of "size",
-    ignore = options.of "table", adapter = options.of "string", quantize = options.none,
-    weights = true })
+  local o = options.read("load", given, { dtype = options.of "string",
+    context = options.of "size", ignore = options.of "table", adapter = options.of "string",
+    quantize = options.none, weights = true })
+  if o.dtype and not weight_dtypes[o.dtype] then
+    core.fail("value", "load", ("dtype %s, f32, bf16 or f16 wanted"):format(options.show(o.dtype)))
+  end
+  return o
 end
 
 --- What a config says the model is.

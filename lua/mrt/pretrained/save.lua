@@ -149,9 +149,14 @@ local function copy_beside(from, to)
   return true
 end
 
+local known = { [""] = true, [".weight"] = true, [".bias"] = true }
+
 -- The places of all weights; a message where the family has none for some.
 local function places_of(model, family)
   local places, strange = weights.places(model, family)
+  for _, place in ipairs(places) do
+    if not known[place.rest or ""] then strange[#strange + 1] = place.parts[1].name end
+  end
   if #strange == 0 then return places end
   return nil, ("%s has no place for %s (adapters are merged, quantised weights made whole, "
     .. "before)"):format(family.model_type, table.concat(strange, ", ", 1,

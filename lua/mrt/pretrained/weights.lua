@@ -64,6 +64,7 @@ end
 ---@class mrt.pretrained.Place  a tensor of theirs, and what of ours it holds
 ---@field theirs string
 ---@field entry table
+---@field rest? string    what stands behind the entry's name
 ---@field expert? integer  from 1: theirs is this part of ours
 ---@field parts {name: string, variable: mrt.Tensor, owner: table, key: string}[]
 
@@ -116,7 +117,7 @@ function weights.places(model, family)
     else
       local place = by_name[theirs]
       if not place then
-        place = { theirs = theirs, entry = entry, parts = {} }
+        place = { theirs = theirs, entry = entry, rest = rest, parts = {} }
         list[#list + 1], by_name[theirs] = place, place
       end
       place.parts[part] = variable

@@ -188,15 +188,19 @@ end
 
 --- The loss without all logits at once: see nn.linear_cross_entropy.
 ---@param tokens mrt.Tensor   `[B,T]`
----@param targets mrt.Tensor  `[B,T]`; those that are `ignore_index` (default -100) are
+---@param targets mrt.Tensor  `[B,T]`; negative ones, or those that are `ignore_index`, are
 ---  left out of the mean
 ---@param given? mrt.nn.DecoderLossOptions
 ---@return mrt.Tensor
 function Decoder:loss(tokens, targets, given)
-  local o = { ignore_index = -100 }
+  local o = {}
   for name, value in pairs(given or {}) do o[name] = value end
   local at = o.at
   o.at = nil
+  if o.ignore_index == nil then
+    o.ignore_index = -1
+    if targets:get_dtype() ~= "u8" then targets = targets:maximum(-1) end
+  end
   return loss.linear_cross_entropy(self:features(tokens, at),
     function(rows) return self:logits(rows) end, targets, o)
 end
