@@ -7,6 +7,11 @@
 --- all, and how many go where is known only when the step runs, though its memory is
 --- known before.
 ---
+--- Sorting mixes the samples of a batch, so micro-batches (`accumulate`) want to be told
+--- what the loss is a mean of: `mrt.grad(loss, params, { denominator = count })`, the number
+--- of targets that count.  Adapters and quantisation take linear layers, and leave these
+--- stacked weights as they are.
+---
 --- SPDX-License-Identifier: MIT
 
 local Module = require "mrt.nn.module"
