@@ -163,8 +163,6 @@ static mrt_status decode(mrt_tokenizer *t, const mrt_decoder *self,
                              (mrt_slice){ " ", 1 }));
     first &= out->text.size == 0 && self->start;
   }
-  if (self->stop && out->text.size && out->text.at[out->text.size - 1] == ' ')
-    out->text.size--;
   return mrt_piece_end(t->ctx, out);
 }
 
@@ -175,7 +173,6 @@ mrt_status mrt_spm_decoder(mrt_tokenizer *t, const mrt_spm *m,
   d->decode = decode;
   d->cleanup = (m->dummy && !m->suffix) || m->squeeze;
   d->start = m->squeeze;
-  d->stop = m->dummy && m->suffix;
   d->with = m->pieces[unknown].text;
   return MRT_OK;
 }

@@ -87,6 +87,15 @@ local function write(ending, text)
   return path .. ending
 end
 
+-- Every part of a tokenizer that allocates.
+local tokenizer <const> = [=[{"normalizer": {"type": "NFC"}, "added_tokens": [{"id": 4,
+  "content": "<s>", "special": true, "normalized": false}], "pre_tokenizer": {"type": "Sequence",
+  "pretokenizers": [{"type": "Split", "pattern": {"Regex": " ?\\w+"}, "behavior": "Isolated"},
+  {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first"}]}, "decoder":
+  {"type": "Metaspace", "replacement": "\u2581"}, "model": {"type": "Unigram", "unk_id": 0,
+  "vocab": [["x", 0], ["\u2581", -2], ["\u2581ab", -1], ["b", -1], ["<s>", 0],
+  ["\u00e9", -1]]}}]=]
+
 local function use_files()
   local x = { a = mrt.ones(3, 2), b = mrt.tensor { 1, 2 } }
   for _, ending in ipairs { ".safetensors", ".npz" } do
@@ -97,10 +106,13 @@ local function use_files()
   assert(t:numbers("x"):totable()[2][1] == 2 and t:texts("y")[1] == "a")
   local bpe = assert(mrt.data.bpe(write(".json", '{"a":0,"b":1,"ab":2}'), write(".txt", "a b\n")))
   assert(#bpe:encode "abab" == 2)
+  local tok = assert(mrt.text.tokenizer(write(".tok.json", tokenizer)))
+  assert(tok:decode(tok:encode "ab e\u{301}xb<s>") == "ab \u{e9}xb<s>")
   assert(mrt.save(path .. ".npy", mrt.ones(4, 2)))
   local batches = mrt.data.batches({ assert(mrt.data.npy(path .. ".npy")) }, { batch = 2 })
   for _ = 1, 3 do assert(batches:next():sum():item() == 4) end
-  for _, ending in ipairs { ".safetensors", ".npz", ".npy", ".csv", ".json", ".txt" } do
+  for _, ending in ipairs { ".safetensors", ".npz", ".npy", ".csv", ".json", ".tok.json",
+    ".txt" } do
     os.remove(path .. ending)
   end
 end

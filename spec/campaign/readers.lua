@@ -9,7 +9,7 @@
 local program = require "support.program"
 
 local readers <const> = { "safetensors", "shards", "npy", "npz", "idx", "cifar10", "cifar100",
-  "tokens", "csv", "bpe" }
+  "tokens", "csv", "bpe", "tokenizer", "sentencepiece", "tiktoken" }
 local has_clang <const> = program.shell "command -v clang clang++" == 0
 local INPUTS <const> = has_clang and 200000 or 50000
 

@@ -194,3 +194,51 @@ bpe("ids", '{"a":0,"b":0}', "", "ab")
 bpe("gap", '{"a":0,"b":7}', "", "ab")
 bpe("nonsense", '{"a":0,"b":1}', "a b\n", "ab")
 bpe("deep", '{"a":{"b":0}}', "", "")
+
+-- ---- tokenizers ------------------------------------------------------------
+
+local golden = require "dkjson".decode(assert(io.open "spec/text/golden.json"):read "a")
+local alphabet <const> = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+local function decode64(text)
+  local bits, have, out = 0, 0, {}
+  for digit in text:gmatch "[%w+/]" do
+    bits, have = bits << 6 | alphabet:find(digit, 1, true) - 1, have + 6
+    if have >= 8 then
+      have = have - 8
+      out[#out + 1] = string.char(bits >> have & 255)
+    end
+  end
+  return table.concat(out)
+end
+
+local folders <const> = { ["tokenizer.json"] = "tokenizer", ["tokenizer.model"] = "sentencepiece",
+  ["cl100k_base.tiktoken"] = "tiktoken" }
+for kind, given in pairs(golden) do
+  write(folders[given.file], kind, decode64(given.data))
+end
+
+local rest <const> = [=["model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "\u2581": 3},
+  "merges": ["a b"], "unk_token": "a"}}]=]
+local function part(name, json) write("tokenizer", name, "{" .. json .. ", " .. rest) end
+part("pattern", [=["pre_tokenizer": {"type": "Split", "behavior": "Contiguous", "invert": true,
+  "pattern": {"Regex": "(?i:'s)|[^\\s\\p{L}&&[^x]]{1,3}+|\\b\\w++(?!\\S)|$"}}]=])
+part("slow", [=["pre_tokenizer": {"type": "Split", "behavior": "Isolated",
+  "pattern": {"Regex": "(?:a+)+$|(\\p{L}*)*x"}}]=])
+part("grow", [=["normalizer": {"type": "Sequence", "normalizers": [{"type": "Replace",
+  "pattern": {"Regex": ""}, "content": "aaaaaaaa"}, {"type": "Prepend", "prepend": "xx"},
+  {"type": "NFKD"}, {"type": "BertNormalizer"}, {"type": "Nmt"}, {"type": "StripAccents"}]}]=])
+part("decoders", [=["decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern":
+  {"String": "a"}, "content": "\u2581"}, {"type": "ByteFallback"}, {"type": "Metaspace",
+  "replacement": "\u2581"}, {"type": "CTC"}, {"type": "Strip", "content": " ", "start": 1,
+  "stop": 1}, {"type": "WordPiece"}, {"type": "BPEDecoder"}, {"type": "Fuse"}]}]=])
+part("added", [=["added_tokens": [{"id": 9, "content": "ab", "lstrip": true, "rstrip": true,
+  "single_word": true}, {"id": 7, "content": "b", "special": true}], "truncation":
+  {"max_length": 3, "direction": "Left"}, "post_processor": {"type": "BertProcessing",
+  "sep": ["b", 1], "cls": ["a", 12]}]=])
+write("tokenizer", "deep", ("["):rep(5000))
+write("tokenizer", "none", "")
+write("sentencepiece", "none", "")
+write("sentencepiece", "cut", "\10\4\10\2ab\18\255\255\255\255\255\255\255\255\255\1")
+write("tiktoken", "gap", "YQ== 0\nYg== 99999999\n")
+write("tiktoken", "twice", "YQ== 0\nYQ== 1\n")

@@ -2,6 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local dkjson = require "dkjson"
 local files = require "support.files"
 local mrt = require "mrt"
 
@@ -51,5 +52,154 @@ describe("a tokenizer", function()
   it("takes a long word in little time", function()
     local tok = assert(open(small))
     assert.equal(200000, #tok:encode(("ab"):rep(200000)))
+  end)
+end)
+
+-- ---- beside other programs -------------------------------------------------------------
+
+local function read_golden()
+  local file <close> = assert(io.open "spec/text/golden.json", "spec/text/golden.json")
+  return dkjson.decode(file:read "a")
+end
+
+-- base64 of golden.json
+local function decode64(text)
+  local digits, bits, have, out = {}, 0, 0, {}
+  local alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+  for i = 1, 64 do digits[alphabet:byte(i)] = i - 1 end
+  for i = 1, #text do
+    local digit = digits[text:byte(i)]
+    if digit then
+      bits, have = bits << 6 | digit, have + 6
+      if have >= 8 then
+        have = have - 8
+        out[#out + 1] = string.char(bits >> have & 255)
+      end
+    end
+  end
+  return table.concat(out)
+end
+
+local golden <const> = read_golden()
+
+local function write(folder, name, bytes)
+  local file <close> = assert(io.open(folder .. "/" .. name, "wb"))
+  assert(file:write(bytes))
+end
+
+local function folder_of(kind)
+  local folder = files.folder()
+  write(folder, golden[kind].file, decode64(golden[kind].data))
+  return folder
+end
+
+describe("a tokenizer like", function()
+  for kind, given in pairs(golden) do
+    it(kind .. " gives the ids of its own program", function()
+      local tok = assert(mrt.text.tokenizer(folder_of(kind)))
+      local plain = kind:find "^sp_" ~= nil or kind == "cl100k"
+      for _, case in ipairs(given.cases) do
+        local text, ids, back = table.unpack(case)
+        assert.same(ids, tok:encode(text, { special = not plain, parse_special = not plain }),
+          text)
+        local ours = tok:decode(ids)
+        if utf8.len(ours) then assert.equal(back, ours) end
+        local stream, parts = tok:stream { skip_special = false }, {}
+        for _, id in ipairs(ids) do parts[#parts + 1] = stream:push(id) end
+        assert.equal(ours, table.concat(parts) .. stream:finish())
+      end
+    end)
+  end
+end)
+
+-- ---- what is refused -------------------------------------------------------------------
+
+describe("a tokenizer's file", function()
+  local model <const> = [["model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}]]
+
+  local function refused(pattern, json)
+    local tok, message, code = open(json)
+    assert.is_nil(tok)
+    assert.matches(pattern, message)
+    assert.equal("data", code)
+  end
+
+  it("is refused by what it asks for and is not there", function()
+    refused("pre_tokenizer: UnicodeScripts is not understood",
+      '{"pre_tokenizer": {"type": "UnicodeScripts"}, ' .. model .. "}")
+    refused("normalizer: 'x' of Lowercase is not", '{"normalizer": {"type": "Lowercase", "x": 1}, '
+      .. model .. "}")
+    refused("dropout", '{"model": {"type": "BPE", "dropout": 0.1, "vocab": {"a": 0}, '
+      .. '"merges": []}}')
+    refused("'y' of it is not understood", '{"y": 1, ' .. model .. "}")
+    refused("model: Magic is not", '{"model": {"type": "Magic", "vocab": {"a": 0}}}')
+    for pattern, why in pairs { ["(?<n>a)"] = "%(%?<n", ["\\\\R"] = "\\R", ["(a"] = "a",
+      ["[[:punct:]]"] = "%[:punct", ["a{2}?"] = "{2}", ["\\\\p{Klingon}"] = "unknown property" } do
+      refused(why, ([[{"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "%s"},
+        "behavior": "Isolated"}, %s}]]):format(pattern, model))
+    end
+  end)
+
+  it("is refused where it is broken", function()
+    refused("no tokenizer", "{")
+    refused("no tokenizer", "")
+    refused("no tokenizer", "\10\4abcd\18\200")
+    refused("not UTF%-8 at byte 2", '{"\xff')
+    refused("it comes twice", '{"model": {"type": "BPE", "vocab": {"a": 0, "a": 1}, "merges": []}}')
+    refused("ids up to", '{"model": {"type": "BPE", "vocab": {"a": 16000000}, "merges": []}}')
+    refused("is not two tokens", '{"model": {"type": "BPE", "vocab": {"a": 0}, '
+      .. '"merges": [["a", "b"]]}}')
+    refused("unk_id 3 of 1", '{"model": {"type": "Unigram", "vocab": [["a", 0]], "unk_id": 3}}')
+    refused("a pattern is wanted", "YQ== 0\nYg== 1\n")
+    refused("map", '{"normalizer": {"type": "Precompiled", "precompiled_charsmap": "////fw"}, '
+      .. model .. "}")
+  end)
+
+  it("ends in bounded time, whatever its pattern", function()
+    local tok = assert(open([[{"pre_tokenizer": {"type": "Split", "pattern": {"Regex":
+      "(?:a+)+b|(?:a|a)+$"}, "behavior": "Isolated"}, ]] .. model .. "}"))
+    assert.error_matches(function() tok:encode(("a"):rep(5000)) end, "takes too long")
+    local grows = assert(open([[{"normalizer": {"type": "Sequence", "normalizers": [
+      ]] .. ([[{"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaa"},]]):rep(9)
+      .. [[{"type": "NFC"}]}, ]] .. model .. "}"))
+    assert.error_matches(function() grows:encode(("a"):rep(5000)) end, "make more than")
+  end)
+end)
+
+describe("a text that is no UTF-8", function()
+  it("has U+FFFD in it, where bytes have no tokens", function()
+    local tok = assert(open [[{"model": {"type": "WordLevel", "vocab": {"a\ufffd": 0, "?": 1},
+      "unk_token": "?"}}]])
+    assert.same({ 0 }, tok:encode "a\xff")
+    assert.same({ 0 }, tok:encode "a\xe3\x81")
+    assert.same({ 1 }, tok:encode "a\xe3\xe3")
+  end)
+end)
+
+describe("a folder", function()
+  it("says what begins, ends and is beside the vocabulary", function()
+    local folder = folder_of "sp_bpe"
+    write(folder, "tokenizer_config.json", [[{"tokenizer_class": "LlamaTokenizer",
+      "bos_token": "<s>", "eos_token": {"content": "</s>"}, "chat_template": "{{ 1 }}",
+      "added_tokens_decoder": {"400": {"content": "<|im_end|>", "special": true}}}]])
+    local tok = assert(mrt.text.tokenizer(folder))
+    assert.same({ 1, 2, 401 }, { tok.bos, tok.eos, tok.vocab })
+    local ids = tok:encode "the<|im_end|>"
+    assert.same({ 1, 400 }, { ids[1], ids[#ids] })
+    assert.equal("the", tok:decode(ids, { skip_special = true }))
+    assert.equal(2, #tok.files)
+    assert.equal("{{ 1 }}", tok.chat_template)
+    write(folder, "added_tokens.json", [[{"<new>": 5}]])
+    local none, message, code = mrt.text.tokenizer(folder)
+    assert.is_nil(none)
+    assert.matches("'<new>' cannot have id 5", message)
+    assert.equal("data", code)
+  end)
+
+  it("of ids that are not its model's is refused", function()
+    local folder = folder_of "sp_unigram"
+    write(folder, "tokenizer_config.json", [[{"tokenizer_class": "XLMRobertaTokenizer"}]])
+    local _, message = mrt.text.tokenizer(folder)
+    assert.matches("the ids of XLMRobertaTokenizer", message)
   end)
 end)

@@ -2,7 +2,8 @@
 ---
 --- A token may be part of a character, and what a token's text is may depend on those beside it
 --- (a space that the first one of a text does not have).  So the last few tokens are decoded
---- together, and what they add to the text is given once it ends with a whole character.
+--- together, from one on that is not only spaces, and what they add to the text is given once it
+--- ends with a whole character.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -25,6 +26,18 @@ local function is_open(text)
   return #text > 0 and not utf8.len(text, start)
 end
 
+-- The last ids that have something else than spaces in their text, and do not begin within a
+-- character; and their text.
+local function keep(core, ids)
+  local kept, text = {}, ""
+  for from = #ids, math.max(1, #ids - most_waiting), -1 do
+    kept = table.move(ids, from, #ids, 1, {})
+    text = core:decode(kept, false)
+    if text:find "[^ ]" and not text:find("\u{fffd}", 1, true) then break end
+  end
+  return kept, text
+end
+
 --- Take one more id; return the text that is certain now, maybe "".
 ---
 --- Raises: there is no such id.
@@ -37,10 +50,8 @@ function Stream:push(id)
   local text = self.core:decode(ids, false)
   if is_open(text) and #ids - self.given < most_waiting then return "" end
   local more = text:sub(#self.text + 1)
-  local kept = {}
-  for i = self.given + 1, #ids do kept[#kept + 1] = ids[i] end
-  self.ids, self.given = kept, #kept
-  self.text = self.core:decode(kept, false)
+  self.ids, self.text = keep(self.core, ids)
+  self.given = #self.ids
   return more
 end
 
