@@ -4,10 +4,10 @@
  * read in place: a tree of it would take thirty times its text.
  *
  * SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
 #include "text/text.h"
 
-#include <locale.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,20 +91,47 @@ bool mrt_scan_string(mrt_scan *s, char *out, size_t *size) {
 
 /* ---- numbers and whatever ------------------------------------------------ */
 
-/* The digits are those of C's own locale, whatever the host has set. */
-bool mrt_scan_number(mrt_scan *s, double *value) {
-  char text[64], *end;
+/* Digits, after which `scale` is what their number is still to be multiplied by,
+ * as a power of ten; those that no longer fit into 64 bits count for nothing. */
+static size_t digits(mrt_scan *s, uint64_t *number, int *scale, bool fraction) {
   size_t n = 0;
+  for (; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++, n++) {
+    uint64_t digit = (uint64_t)(*s->at - '0');
+    bool fits = *number <= (UINT64_MAX - digit) / 10;
+    if (fits) *number = *number * 10 + digit;
+    *scale += fraction ? -fits : !fits;
+    if (*scale > 100000 || *scale < -100000) return 0;
+  }
+  return n;
+}
+
+/* All digits as one number, then one product or quotient: not always the nearest
+ * double, but the one that Hugging Face's tokenizers read. */
+bool mrt_scan_number(mrt_scan *s, double *value) {
+  uint64_t number = 0, power = 0;
+  int scale = 0, none = 0;
   pass_space(s);
-  while (s->at < s->end && n < sizeof text - 1 && *s->at &&
-         strchr("+-.0123456789eE", *s->at))
-    text[n++] = *s->at++;
-  text[n] = 0;
-  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (!plain) return false;
-  *value = strtod_l(text, &end, plain);
-  freelocale(plain);
-  return n > 0 && *end == 0;
+  bool negative = mrt_scan_is(s, '-');
+  if (!digits(s, &number, &scale, false)) return false;
+  if (s->at < s->end && *s->at == '.') {
+    s->at++;
+    if (!digits(s, &number, &scale, true)) return false;
+  }
+  if (s->at < s->end && (*s->at == 'e' || *s->at == 'E')) {
+    s->at++;
+    bool down = s->at < s->end && *s->at == '-';
+    s->at += s->at < s->end && (*s->at == '-' || *s->at == '+');
+    if (!digits(s, &power, &none, false) || power > 1000) return false;
+    scale += down ? -(int)power : (int)power;
+  }
+  double v = (double)number;
+  for (; scale < -308 && v != 0; scale += 308) v /= 1e308;
+  if (scale < -308) scale = 0;
+  if (scale > 308) return false;
+  double ten = pow(10, abs(scale));
+  v = scale < 0 ? v / ten : v * ten;
+  *value = negative ? -v : v;
+  return v <= DBL_MAX;
 }
 
 bool mrt_scan_skip(mrt_scan *s, size_t *values) {
