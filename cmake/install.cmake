@@ -9,7 +9,7 @@ install(FILES core/mrt.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY core/mrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY lua/mrt DESTINATION ${MRT_INSTALL_LUADIR}
   FILES_MATCHING PATTERN "*.lua" PATTERN "torch_*.py"
-  PATTERN "tokenizers.py")
+  PATTERN "tokenizer_kinds.py")
 
 # from the .pc file to the prefix, so that an installed tree can be moved
 file(RELATIVE_PATH prefix_from_pc

@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 
-spec = importlib.util.spec_from_file_location("kinds", "lua/mrt/bench/tokenizers.py")
+spec = importlib.util.spec_from_file_location("kinds", "lua/mrt/bench/tokenizer_kinds.py")
 kinds = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(kinds)
 

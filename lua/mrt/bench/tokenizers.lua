@@ -4,7 +4,7 @@
 ---                          [--kinds gpt2,llama3,...] [--folder DIR] [--python PROGRAM]
 ---
 --- Tokenizers in the shapes of those that are published are trained on the files, by
---- tokenizers.py where PROGRAM (default python3) has Hugging Face's tokenizers,
+--- tokenizer_kinds.py where PROGRAM (default python3) has Hugging Face's tokenizers,
 --- sentencepiece and tiktoken, and kept in DIR.  Each encodes random strings of all of
 --- Unicode, of pieces of the files and of special tokens, and the files as a whole, here and
 --- there.  The table counts the strings, those with other ids, those whose ids become
@@ -46,7 +46,7 @@ end
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
 local script <const> = package.searchpath("mrt.bench.tokenizers", package.path)
-  :gsub("%.lua$", ".py")
+  :gsub("tokenizers%.lua$", "tokenizer_kinds.py")
 
 -- The output of the other side; nil where it fails.
 local function ask(o, ...)

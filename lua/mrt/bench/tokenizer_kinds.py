@@ -1,19 +1,16 @@
 #!/usr/bin/env python3
-"""tokenizers.py -- the other side of `mrt bench tokenizers`: Hugging Face's tokenizers,
+"""tokenizer_kinds.py -- the other side of `mrt bench tokenizers`: Hugging Face's tokenizers,
 sentencepiece and tiktoken
 
-    tokenizers.py make FOLDER KIND TEXT...    train a tokenizer of this kind on the texts
-    tokenizers.py cases FOLDER COUNT SEED TEXT...
+    tokenizer_kinds.py make FOLDER KIND TEXT...    train a tokenizer of this kind on the texts
+    tokenizer_kinds.py cases FOLDER COUNT SEED TEXT...
                                               random strings, their ids and the ids' text
-    tokenizers.py kinds                       the kinds that can be made here
+    tokenizer_kinds.py kinds                       the kinds that can be made here
 
 A case is three strings with their lengths (u32) before them: UTF-8, i32 ids, UTF-8.
 
 SPDX-License-Identifier: MIT"""
 import base64, json, os, random, struct, sys  # noqa: E401
-
-sys.path = [p for p in sys.path if os.path.abspath(p or ".") != os.path.dirname(
-    os.path.abspath(__file__))]  # this file has the package's name
 
 from tokenizers import AddedToken, Regex, Tokenizer  # noqa: E402
 from tokenizers import decoders as D, models as M, normalizers as N  # noqa: E402
