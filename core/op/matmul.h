@@ -14,6 +14,10 @@ typedef struct mrt_matmul_options {
   bool keep; /* of linear_gelu: what it takes the GELU of is a result too */
 } mrt_matmul_options;
 
+/* A sum of so many terms or fewer is a whole before it is added to anything:
+ * matmul_add has the bits of add and matmul. */
+enum { MRT_ADDED_AT_ONCE = 384 };
+
 /* Does linear_gelu round its bias to `y`, the dtype of its results? */
 static inline bool mrt_gelu_rounds_bias(mrt_dtype y) {
   return y == MRT_f16 || y == MRT_bf16;

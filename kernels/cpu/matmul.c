@@ -206,6 +206,27 @@ static size_t linear_scratch(const mrt_call *c) {
   return t.bias + (size_t)c->threads * run_bytes(&t);
 }
 
+/* y = c + a @ b, where y is c, or is made so. */
+static batch matmul_add_batch(const mrt_call *c) {
+  static const mrt_matmul_options plain = { .compute = MRT_DTYPE_COUNT,
+                                            .accumulate = MRT_DTYPE_COUNT };
+  mrt_call product = *c;
+  product.options = &plain;
+  batch t = matmul_batch(&product);
+  return t.g.add = true, t;
+}
+static void matmul_add(const mrt_call *c) {
+  batch t = matmul_add_batch(c);
+  size_t bytes = (size_t)mrt_type_count(&c->out[0].type) * sizeof(real);
+  if (c->out[0].data != c->in[2].data && bytes)
+    memcpy(c->out[0].data, c->in[2].data, bytes);
+  run(c, &t);
+}
+static size_t matmul_add_scratch(const mrt_call *c) {
+  batch t = matmul_add_batch(c);
+  return (size_t)c->threads * run_bytes(&t);
+}
+
 /* ---- with GELU ----------------------------------------------------------- */
 
 /* Rows of the product go to the end of the scratch, as reals; from there, in
@@ -304,6 +325,7 @@ GELU_KERNEL(matmul_gelu_grad, put_gelu_grad)
 
 MRT_KERNEL(matmul, .run = matmul, .scratch = matmul_scratch);
 MRT_KERNEL(linear, .run = linear, .scratch = linear_scratch);
+MRT_KERNEL(matmul_add, .run = matmul_add, .scratch = matmul_add_scratch);
 MRT_KERNEL(linear_gelu, .run = linear_gelu, .scratch = linear_gelu_scratch);
 MRT_KERNEL(matmul_gelu_grad, .run = matmul_gelu_grad,
            .scratch = matmul_gelu_grad_scratch);

@@ -12,12 +12,16 @@
 #define MRT_GEMM_BLOCK_H
 
 #include "gemm/tile.h"
+#include "op/matmul.h"
 
 enum {
   K_BLOCK = 384,
   M_BLOCK = (MRT_VECTOR_BYTES == 64 ? 768 : 384) / (int)sizeof(real),
   N_BLOCK = 3072 / (int)sizeof(real),
 };
+
+_Static_assert((int)K_BLOCK >= (int)MRT_ADDED_AT_ONCE,
+               "a sum that is added at once is of one block");
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

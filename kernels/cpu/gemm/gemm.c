@@ -129,7 +129,7 @@ static tile_place place_at(const mrt_gemm *g, gemm_block b, int64_t i,
     .col = g->col,
     .m = (int)least(ROWS, m),
     .n = (int)least(COLS, n),
-    .add = b.p > 0,
+    .add = g->add || b.p > 0,
     .bias_row = g->bias_row,
     .bias_col = g->bias_col,
   };
@@ -164,11 +164,12 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   }
 #endif
   mrt_gemm t = g->n == 1 ? mrt_gemm_turned(g) : *g;
-  if (g->k > 0 && mrt_gemm_is_vector(&t)) {
+  bool usual = g->k == 0 || g->add;
+  if (!usual && mrt_gemm_is_vector(&t)) {
     mrt_gemm_vector(&t, scratch);
     return;
   }
-  if (g->k > 0 && mrt_gemm_is_few(&t)) {
+  if (!usual && mrt_gemm_is_few(&t)) {
     mrt_gemm_few(&t, scratch);
     return;
   }
@@ -179,7 +180,7 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   }
 #endif
   if (g->k == 0) {
-    clear(g);
+    if (!g->add) clear(g);
     return;
   }
   int64_t step = k_block(g->k);

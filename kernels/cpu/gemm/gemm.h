@@ -43,6 +43,7 @@ typedef struct mrt_gemm {
   void *c;
   int64_t row, col; /* strides of c */
   mrt_dtype dtype;  /* of c */
+  bool add;         /* to what c holds; for reals alone */
   const real *bias; /* [m, n] or NULL */
   int64_t bias_row, bias_col;
 } mrt_gemm;

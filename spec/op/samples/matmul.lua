@@ -96,6 +96,12 @@ local function matmul_gelu_grad(ins)
   return { y }
 end
 
+local function matmul_add(ins)
+  local y = matmul(ins)[1]
+  for i, v in ipairs(y.data) do y.data[i] = ins[3].data[i] + v end
+  return { y }
+end
+
 local function of(...)
   local inputs = {}
   for i, dims in ipairs { ... } do
@@ -196,6 +202,25 @@ return {
       { inputs = { i32, i32 }, code = "dtype", match = "input 1 is i32" },
     },
     oracle = linear_gelu,
+    grad = true,
+  },
+  {
+    op = "matmul_add",
+    cases = {
+      of({ 2, 3 }, { 3, 4 }, { 2, 4 }),
+      of({ 1, 5 }, { 5, 8 }, { 1, 8 }),
+      of({ 9, 17 }, { 17, 48 }, { 9, 48 }),
+      of({ 2, 3, 5 }, { 5, 4 }, { 2, 3, 4 }),
+      of({ 3, 2, 5 }, { 3, 5, 4 }, { 3, 2, 4 }),
+      of({ 0, 3 }, { 3, 4 }, { 0, 4 }),
+      of({ 2, 0 }, { 0, 3 }, { 2, 3 }),
+    },
+    bad = {
+      bad(of({ 2, 3 }, { 4, 5 }, { 2, 5 }), "shape", "inner sizes 3 and 4"),
+      bad(of({ 2, 3 }, { 3, 5 }, { 2, 4 }), "shape", "input 3 is .*%[2,5%] wanted"),
+      { inputs = { f32, f32, f64 }, code = "dtype", match = "equal dtypes" },
+    },
+    oracle = matmul_add,
     grad = true,
   },
   {

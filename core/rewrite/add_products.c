@@ -1,0 +1,81 @@
+/* add_products.c -- which products are added to a sum where it lies?
+ *
+ *   needs   a captured graph, its dtypes final
+ *   gives   matmul_add(a, b, c) in place of add(c, matmul(a, b)), where c is a
+ *           product or such a sum, and nobody else reads either: gradients of
+ *           a weight that is used more than once
+ *   where   f32, in products of no more than MRT_ADDED_AT_ONCE terms, and the
+ *           device has the kernel
+ *   method  One walk.  Of two products the one that comes later is added.
+ *   never   changes a bit
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/matmul.h"
+#include "rewrite/rewrite.h"
+
+enum { SMALL = 64 }; /* rows and columns: fewer are not worth it */
+
+static bool is_real(const mrt_value *v) { return v->type.dtype == MRT_f32; }
+
+/* Made by one of these, and read once. */
+static bool is_own(const mrt_value *v) {
+  return v->node && v->uses == 1 && is_real(v) &&
+         (v->node->op->number == MRT_OP_matmul ||
+          v->node->op->number == MRT_OP_matmul_add);
+}
+
+static bool may_be_added(const mrt_value *v) {
+  const mrt_node *n = v->node;
+  if (!is_own(v) || n->op->number != MRT_OP_matmul) return false;
+  const mrt_matmul_options *o = n->options;
+  const mrt_type *a = &n->in[0]->type, *b = &n->in[1]->type;
+  int64_t k = a->dims[a->rank - 1], columns = b->dims[b->rank - 1];
+  bool plain = (o->compute == MRT_DTYPE_COUNT || o->compute == MRT_f32) &&
+               (o->accumulate == MRT_DTYPE_COUNT || o->accumulate == MRT_f32);
+  return plain && b->rank == 2 && is_real(n->in[0]) && is_real(n->in[1]) &&
+         k > 0 && k <= MRT_ADDED_AT_ONCE && columns >= SMALL &&
+         mrt_type_count(&v->type) / columns >= SMALL;
+}
+
+/* Which input of the addition is the product to be added; -1: neither. */
+static int find(const mrt_node *n) {
+  if (n->op->number != MRT_OP_add) return -1;
+  mrt_value *const *in = n->in;
+  if (!is_own(in[0]) || !is_own(in[1]) ||
+      !mrt_type_equal(&in[0]->type, &in[1]->type))
+    return -1;
+  int later = in[1]->node->mark > in[0]->node->mark;
+  return may_be_added(in[later])    ? later
+         : may_be_added(in[!later]) ? !later
+                                    : -1;
+}
+
+static bool has_kernel(const mrt_graph *g, const mrt_node *n) {
+  const mrt_device *d = &g->ctx->device;
+  return d->kernel(d, n->op->number, mrt_node_real(n));
+}
+
+/* The addition itself becomes another node, and keeps its place. */
+static mrt_status replace(mrt_graph *g, mrt_node *n, int which) {
+  mrt_node old = *n, *product = n->in[which]->node;
+  mrt_value **in = MRT_NEW(&g->arena, mrt_value *, 3);
+  if (!in) return mrt_nomem(&g->ctx->error);
+  in[0] = product->in[0], in[1] = product->in[1], in[2] = n->in[!which];
+  n->op = mrt_ops[MRT_OP_matmul_add], n->label = n->op->name;
+  n->options = NULL, n->in = in, n->nin = 3;
+  if (!has_kernel(g, n)) return *n = old, MRT_OK;
+  product->dead = true;
+  return MRT_OK;
+}
+
+mrt_status mrt_pass_add_products(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
+  mrt_graph_count_uses(g);
+  for (int i = 0; i < g->node_count; i++) g->nodes[i]->mark = i;
+  for (int i = 0; i < g->node_count; i++) {
+    int which = find(g->nodes[i]);
+    if (which >= 0) MRT_TRY(replace(g, g->nodes[i], which));
+  }
+  mrt_graph_sweep(g);
+  return MRT_OK;
+}
