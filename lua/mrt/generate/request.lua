@@ -22,7 +22,7 @@ local WHO <const> = "generate"
 ---@field context? integer       tokens of a row at most, prompt and all
 ---@field dtype? mrt.DType       of the cache; default that of the weights
 ---@field memory? integer|string  budget of each step, as for mrt.compile
----@field keep? boolean          go on from what the cache has of the prompt
+---@field keep? boolean          go on from what the cache has of the prompt, of the same weights
 
 local defaults = { prompt = options.none, count = options.of("integer", 256), temperature = 1,
   top_k = options.of "size", top_p = options.of "number", min_p = options.of "number",
