@@ -22,14 +22,16 @@ local function decoder(kind)
   return nn.Decoder(o):eval()
 end
 
--- Logits of ids [2,n], by pieces of these sizes, each sample with a lead of its own.
+-- Logits of ids [B,n], by pieces of these sizes.
 local function by_pieces(model, ids, pieces, cache)
   local step = mrt.compile(function(tokens, start)
     return model(tokens, { cache = cache, start = start })
   end)
   local parts, from = {}, 0
   for i, n in ipairs(pieces) do
-    parts[i] = step(ids:slice(2, from + 1, from + n), ints { from, from })
+    local start = {}
+    for b = 1, ids:size(1) do start[b] = from end
+    parts[i] = step(ids:slice(2, from + 1, from + n), ints(start))
     from = from + n
   end
   return mrt.cat(parts, 2)
@@ -47,6 +49,30 @@ describe("a cache of keys and values", function()
         local got = by_pieces(model, ids, pieces, cache)
         assert.is_true(size(got - wanted) <= 2e-6 * size(wanted), "kind " .. k)
       end
+    end
+  end)
+
+  it("changes none of decoders made at random", function()
+    local random = require "mrt.data.random".new(20)
+    local function of(list) return list[1 + random:number() * #list // 1] end
+    mrt.seed(5)
+    for n = 1, 10 do
+      local window = of { false, 2, 7 }
+      local model = decoder { kv_heads = of { 1, 2, 4 }, head_dim = of { 8, 20 },
+        windows = { window, of { false, window }, window }, softcap = of { 3, false } or nil,
+        norm = of { "rms", "rms1", "layer" }, norm_place = of { "pre", "post", "both" },
+        qk_norm = of { "head", "width", false } or nil, bias = of { true, false },
+        positions = of { "rotary", "learned" }, gated = of { true, false },
+        tie = of { true, false }, final_softcap = of { 4, false } or nil,
+        embed_scale = of { 2, false } or nil,
+        experts = of { { count = 3, top = 2 }, false } or nil }
+      local batch, pieces, length = of { 1, 3 }, {}, 0
+      for i = 1, 4 do pieces[i] = of { 1, 1, 3, 9 } end
+      for _, piece in ipairs(pieces) do length = length + piece end
+      local ids = mrt.randint(0, 61, batch, length)
+      local wanted = model(ids)
+      local got = by_pieces(model, ids, pieces, model:cache { batch = batch, length = length })
+      assert.is_true(size(got - wanted) <= 5e-6 * size(wanted), "decoder " .. n)
     end
   end)
 
