@@ -47,11 +47,22 @@ local function away(got, wanted)
   return (got - wanted):abs():amax():item() / wanted:abs():amax():item()
 end
 
--- Gradients by the tensors of a file: norms of the difference and of what is wanted.
-local function gradients(model, wanted, tokens)
-  local T = tokens:size(2)
+-- The logits of what the other side read.
+local function logits_of(model, ref)
+  if ref.pixel_values then return model(ref.pixel_values) end
+  return model(ref.input_ids, { mask = ref.attention_mask, types = ref.token_type_ids })
+end
+
+local function loss_of(model, ref)
+  if not model.loss then return (logits_of(model, ref) * ref.factors):sum() end
+  local tokens = ref.input_ids
   local last = mrt.full({ tokens:size(1), 1 }, -100):to(tokens:get_dtype())
-  local loss = model:loss(tokens, mrt.cat({ tokens:slice(2, 2, T), last }, 2))
+  return model:loss(tokens, mrt.cat({ tokens:slice(2, 2, tokens:size(2)), last }, 2))
+end
+
+-- Gradients by the tensors of a file: norms of the difference and of what is wanted.
+local function gradients(model, wanted, ref)
+  local loss = loss_of(model, ref)
   local names, params = {}, {}
   for name, p in model:named_parameters() do
     names[#names + 1], params[#params + 1] = name, p
@@ -77,9 +88,10 @@ local function measure(folder, name)
   local path = folder .. "/" .. name
   local ref = assert(mrt.load(path .. ".ref.safetensors"))
   local model, narrow = assert(nn.load(path)), assert(nn.load(path .. ".bf16"))
-  local row = { logits = away(model(ref.tokens), ref.logits),
-    gradient = gradients(model, assert(nn.load(path .. ".grad")), ref.tokens),
-    bf16 = away(narrow(ref.tokens):to "f32", ref.rounded), theirs = away(ref.bf16, ref.rounded) }
+  local row = { logits = away(logits_of(model, ref), ref.logits),
+    gradient = gradients(model, assert(nn.load(path .. ".grad")), ref),
+    bf16 = away(logits_of(narrow, ref):to "f32", ref.rounded),
+    theirs = away(ref.bf16, ref.rounded) }
   assert(model:save(path .. ".back"))
   return row
 end
@@ -95,8 +107,8 @@ local function read_back(o, folder, names)
 end
 
 local function show(name, r, back)
-  if r.failed then return ("%-16s %s\n"):format(name, r.failed) end
-  return ("%-16s %-8.1e %-9.1e %-8.1e %-8.1e %s\n"):format(name, r.logits, r.gradient, r.bf16,
+  if r.failed then return ("%-18s %s\n"):format(name, r.failed) end
+  return ("%-18s %-8.1e %-9.1e %-8.1e %-8.1e %s\n"):format(name, r.logits, r.gradient, r.bf16,
     r.theirs, back or "not read")
 end
 
@@ -113,7 +125,7 @@ return function(...)
     rows[name] = ok and row or { failed = tostring(row) }
   end
   local back = read_back(o, folder, names)
-  io.write "family           logits   gradient  bf16     theirs   read back\n"
+  io.write "family             logits   gradient  bf16     theirs   read back\n"
   for _, name in ipairs(names) do io.write(show(name, rows[name], back[name])) end
   if not o.keep then os.execute("rm -r " .. quoted(folder)) end
 end

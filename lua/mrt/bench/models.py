@@ -5,13 +5,14 @@
     models.py back FOLDER [NAME...]   reads FOLDER/NAME.back, and compares its logits
 
 Of each name: NAME, the model in f32; NAME.bf16, the same rounded; NAME.grad, whose
-weights are the gradients of the loss; NAME.ref.safetensors, tokens and logits.  The loss
-is the mean cross entropy of each next token.
+weights are the gradients of the loss; NAME.ref.safetensors, what it reads, and logits.  The loss
+is the mean cross entropy of each next token; of encoders, the logits times factors.
 
 SPDX-License-Identifier: MIT"""
 import copy, math, sys
 
 VOCAB, DIM, LAYERS, CONTEXT = 99, 32, 3, 64
+READ = ("input_ids", "attention_mask", "token_type_ids", "pixel_values")
 BASE = dict(vocab_size=VOCAB, hidden_size=DIM, num_hidden_layers=LAYERS, num_attention_heads=4,
             max_position_embeddings=CONTEXT, intermediate_size=48)
 GROUPED = dict(BASE, num_key_value_heads=2)
@@ -79,6 +80,24 @@ CASES = {
                                    word_embed_proj_dim=20, do_layer_norm_before=False)),
 }
 
+BERT = dict(BASE, type_vocab_size=2)
+DISTIL = dict(vocab_size=VOCAB, dim=DIM, n_layers=LAYERS, n_heads=4, hidden_dim=48,
+              max_position_embeddings=CONTEXT)
+VIT = dict(hidden_size=DIM, num_hidden_layers=LAYERS, num_attention_heads=4, intermediate_size=48,
+           image_size=16, patch_size=4, pooler_output_size=DIM)
+# name: config class, its arguments, class of the model
+ENCODERS = {
+    "bert": ("BertConfig", BERT, "BertForMaskedLM"),
+    "bert classes": ("BertConfig", dict(BERT, num_labels=5), "BertForSequenceClassification"),
+    "roberta": ("RobertaConfig", dict(BASE, type_vocab_size=1), "RobertaForMaskedLM"),
+    "roberta classes": ("RobertaConfig", dict(BASE, type_vocab_size=1, num_labels=3),
+                        "RobertaForSequenceClassification"),
+    "distilbert": ("DistilBertConfig", DISTIL, "DistilBertForMaskedLM"),
+    "distilbert classes": ("DistilBertConfig", dict(DISTIL, num_labels=2),
+                           "DistilBertForSequenceClassification"),
+    "vit": ("ViTConfig", dict(VIT, num_labels=7), "ViTForImageClassification"),
+}
+
 
 def path(folder, name):
     return folder + "/" + name.replace(" ", "_")
@@ -86,8 +105,35 @@ def path(folder, name):
 
 def config(name):
     import transformers
-    cls, arguments = CASES[name]
+    cls, arguments = (CASES.get(name) or ENCODERS[name])[:2]
     return getattr(transformers, cls)(**copy.deepcopy(arguments))
+
+
+def kind(name):
+    import transformers
+    return getattr(transformers, ENCODERS[name][2]) if name in ENCODERS \
+        else transformers.AutoModelForCausalLM
+
+
+def new(name):
+    made = config(name)
+    return kind(name)(made) if name in ENCODERS else kind(name).from_config(made)
+
+
+def inputs(torch, name):
+    """What a model reads, by transformers' names."""
+    if name == "vit":
+        return {"pixel_values": torch.randn(2, 3, 16, 16)}
+    tokens = torch.randint(3, VOCAB, (2, 24))
+    if name not in ENCODERS:
+        return {"input_ids": tokens}
+    mask = torch.ones_like(tokens)
+    mask[1, 17:] = 0
+    tokens[1, 17:] = 1 if "roberta" in name else 0
+    read = {"input_ids": tokens, "attention_mask": mask}
+    if name.startswith("bert"):
+        read["token_type_ids"] = (torch.arange(24) > 9).long().repeat(2, 1)
+    return read
 
 
 def loss_of(torch, logits, tokens):
@@ -100,24 +146,30 @@ def make(folder, names):
     from safetensors.torch import save_file
     for name in names:
         torch.manual_seed(len(name))
-        model = transformers.AutoModelForCausalLM.from_config(config(name)).float().eval()
+        model = new(name).float().eval()
         for p in model.parameters():
             p.data += torch.randn_like(p) * 0.05
         where = path(folder, name)
         model.save_pretrained(where)
-        tokens = torch.randint(0, VOCAB, (2, 24))
-        logits = model(tokens).logits
-        loss_of(torch, logits, tokens).backward()
+        read = inputs(torch, name)
+        logits = model(**read).logits
+        factors = torch.randn_like(logits)
+        if "attention_mask" in read and logits.dim() == 3:
+            factors = factors * read["attention_mask"][..., None]
+        loss = (logits * factors).sum() if name in ENCODERS \
+            else loss_of(torch, logits, read["input_ids"])
+        loss.backward()
         gradients = copy.deepcopy(model)
         for p, g in zip(gradients.parameters(), model.parameters()):
             p.data = g.grad.clone() if g.grad is not None else torch.zeros_like(p)
         gradients.save_pretrained(where + ".grad")
         narrow = copy.deepcopy(model).bfloat16()
         narrow.save_pretrained(where + ".bf16")
-        own = narrow(tokens).logits.float()
-        save_file({"tokens": tokens.int(), "logits": logits.detach().clone(),
+        own = narrow(**read).logits.float()
+        kept = {n: x if x.is_floating_point() else x.int() for n, x in read.items()}
+        save_file({**kept, "logits": logits.detach().clone(), "factors": factors,
                    "bf16": own.detach().clone(),
-                   "rounded": narrow.float()(tokens).logits.detach().clone()},
+                   "rounded": narrow.float()(**read).logits.detach().clone()},
                   where + ".ref.safetensors")
 
 
@@ -128,12 +180,13 @@ def back(folder, names):
         where = path(folder, name)
         ref = load_file(where + ".ref.safetensors")
         try:
-            model, about = transformers.AutoModelForCausalLM.from_pretrained(
-                where + ".back", output_loading_info=True)
+            model, about = kind(name).from_pretrained(where + ".back", output_loading_info=True)
         except Exception as e:
             print(name.replace(" ", "_"), "refused:", str(e).split("\n")[0])
             continue
-        logits = model.eval()(ref["tokens"].long()).logits
+        read = {n: x if x.is_floating_point() else x.long() for n, x in ref.items()
+                if n in READ}
+        logits = model.eval()(**read).logits
         away = (logits - ref["logits"]).abs().max() / ref["logits"].abs().max()
         odd = [k for k, v in about.items() if v]
         print(name.replace(" ", "_"), "odd: " + ",".join(odd) if odd else "%.3g" % float(away))
@@ -143,7 +196,7 @@ if __name__ == "__main__":
     import transformers
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    names = [n for n in CASES if not sys.argv[3:] or n.replace(" ", "_") in sys.argv[3:]]
+    names = [n for n in (*CASES, *ENCODERS) if not sys.argv[3:] or n.replace(" ", "_") in sys.argv[3:]]
     {"make": make, "back": back}[sys.argv[1]](sys.argv[2], names)
     if sys.argv[1] == "make":
         print(" ".join(n.replace(" ", "_") for n in names))

@@ -97,7 +97,11 @@ local nn = {
 
 -- Of models with a family: what reads and writes files loads when it is called.
 function nn.Decoder:save_adapter(path) return require "mrt.pretrained.peft".save(self, path) end
-function nn.Decoder:save(path, o) return require "mrt.pretrained".save(self, path, o) end
+for _, model in ipairs { nn.Decoder, nn.Encoder, nn.ViT } do
+  rawset(model, "save", function(self, path, o)
+    return require "mrt.pretrained".save(self, path, o)
+  end)
+end
 function nn.Decoder:load_adapter(path) return require "mrt.pretrained.peft".load(self, path) end
 
 -- Functions, and the same as layers.

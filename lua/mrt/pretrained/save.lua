@@ -53,7 +53,7 @@ end
 local function lost(family, config, model)
   local given, message = configs.read(family, config)
   if not given then return message end
-  local ok, read = pcall(require "mrt.nn.decoder.options", given)
+  local ok, read = pcall(family.complete or require "mrt.nn.decoder.options", given)
   if not ok then return read.message or tostring(read) end
   local a, b = plain(read), plain(model.options)
   for name in pairs(b) do a[name] = a[name] or false end
@@ -69,9 +69,10 @@ local function config_of(model, family)
     config = copy_of(model.config)
   else
     config = family.config(model.options)
-    config.model_type, config.architectures = family.model_type, family.architectures
+    config.model_type = family.model_type
+    config.architectures = config.architectures or family.architectures
     for _, name in ipairs { "bos_token_id", "eos_token_id", "pad_token_id" } do
-      configs.null(config, name)
+      if config[name] == nil then configs.null(config, name) end
     end
     local problem = lost(family, config, model)
     if problem then

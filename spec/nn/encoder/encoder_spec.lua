@@ -119,6 +119,16 @@ describe("an encoder from a folder", function()
     end)
   end
 
+  it("is written so that it is read again", function()
+    for _, name in ipairs { "bert_classes", "roberta_words", "distilbert_words", "vit" } do
+      local model = assert(nn.load(folder_of(golden[name])))
+      local path = files.folder()
+      assert(model:save(path))
+      local x, at = inputs(name)
+      assert.equal(0, (model(x, at) - assert(nn.load(path))(x, at)):abs():max():item())
+    end
+  end)
+
   it("is read with the names of old, and without what others stood on it", function()
     local case = golden.bert_words
     local model = assert(nn.load(folder_of(case, function(tensors)
@@ -192,6 +202,31 @@ describe("an encoder", function()
     assert.has_error(function() nn.Encoder { vocab = 1, dim = 8, layers = 1, heads = 2,
       context = 2, head = "pool" } end)
     assert.has_error(function() nn.ViT { image = 9, patch = 2, dim = 8, layers = 1, heads = 2 } end)
+  end)
+
+  it("made by hand is written as a family that can say it", function()
+    local o = { vocab = 23, dim = 8, layers = 1, heads = 2, context = 12, head = "classes",
+      classes = 3 }
+    local tokens = mrt.randint(2, 23, 2, 12, { dtype = "i32" })
+    mrt.eval(tokens)
+    for family, more in pairs { bert = { types = 2 }, roberta = { types = 1, padding = 1 },
+      distilbert = { pooler = "relu" } } do
+      local given = setmetatable(more, { __index = o })
+      for name, v in pairs(o) do given[name] = v end
+      local made, path = nn.Encoder(given), files.folder()
+      assert(made:save(path, { family = family }))
+      local back = assert(nn.load(path))
+      assert.equal(family, back.family)
+      assert.equal(0, (made(tokens) - back(tokens)):abs():max():item())
+    end
+    local vit, path = nn.ViT { image = 8, patch = 4, dim = 8, layers = 1, heads = 2,
+      classes = 3 }, files.folder()
+    assert(vit:save(path, { family = "vit" }))
+    local x = mrt.ones(1, 3, 8, 8)
+    assert.equal(0, (vit(x) - assert(nn.load(path))(x)):abs():max():item())
+    local done, message = nn.Encoder(o):save(files.folder(), { family = "bert" })
+    assert.is_nil(done)
+    assert.matches("a config of family bert cannot say", message)
   end)
 
   it("learns in a compiled step, with adapters too", function()

@@ -64,6 +64,11 @@ local function complete(given)
   return o
 end
 
+--- Options with the defaults filled in.
+---@param given mrt.nn.EncoderOptions
+---@return mrt.nn.EncoderOptions
+Encoder.complete = complete
+
 function Encoder:init(given)
   local o = complete(given)
   local normal = initial.normal(0.02)

@@ -53,6 +53,11 @@ local function complete(given)
   return o
 end
 
+--- Options with the defaults filled in.
+---@param given mrt.nn.ViTOptions
+---@return mrt.nn.ViTOptions
+ViT.complete = complete
+
 function ViT:init(given)
   local o = complete(given)
   local normal = initial.normal(0.02)
@@ -83,6 +88,7 @@ function ViT:features(images)
   local o = self.options
   check(o, images)
   local B = images:size(1)
+  images = images:to(self.patches.weight:get_dtype())
   local x = self.patches(images):reshape(B, o.dim, -1):transpose(2, 3)
   x = mrt.cat({ self.class:expand(B, 1, o.dim), x }, 2) + self.positions
   local told = {}

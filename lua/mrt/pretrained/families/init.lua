@@ -19,6 +19,7 @@
 ---@field config fun(o: table): table
 ---@field names table[]
 ---@field make? fun(options: table): mrt.nn.Module  default nn.Decoder
+---@field complete? fun(options: table): table  those that `make` fills in; default nn.Decoder's
 ---@field idle? string[]  patterns of tensors in files that the model does without
 
 local families = {}

@@ -48,6 +48,7 @@ return { family = {
   architectures = { "ViTForImageClassification", "ViTModel" },
   prefix = "vit.",
   make = ViT,
+  complete = ViT.complete,
   options = read,
   config = write,
   idle = { "^vit%.pooler%." },

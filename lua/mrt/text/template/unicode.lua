@@ -261,9 +261,10 @@ end
 ---@param s string
 ---@return string
 function unicode.swapcase(s)
-  return (s:gsub(CHAR, function(c)
+  return (s:gsub("()(" .. CHAR .. ")()", function(at, c, stop)
     local up = unicode.upper(c)
-    return up ~= c and up or unicode.lower(c)
+    if up ~= c then return up end
+    return c == "Σ" and final_sigma(s, at, stop) and "ς" or unicode.lower(c)
   end))
 end
 
