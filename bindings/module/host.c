@@ -5,10 +5,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 /* clock(): seconds on a clock that only goes forward. */
 static int read_clock(lua_State *L) {
@@ -72,12 +76,23 @@ static int list_folder(lua_State *L) {
   return 1;
 }
 
+/* trim(): what has been freed and is kept for the next malloc goes back to the
+ * system, where its library can do so; some milliseconds. */
+static int trim(lua_State *L) {
+  (void)L;
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+  return 0;
+}
+
 void mrt_lua_host_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "clock", read_clock },
     { "is_terminal", is_terminal },
     { "make_folders", make_folders },
     { "list_folder", list_folder },
+    { "trim", trim },
     { NULL, NULL },
   };
   mrt_lua_register(L, m, functions);

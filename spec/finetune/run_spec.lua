@@ -60,12 +60,12 @@ describe("a run", function()
       o.warmup = 0
       local choice = choices.plan(o.model.options, o)
       local b = choice.bytes
-      assert.equal(choice.plan.peak, b.weights + b.trained + b.state + b.other + b.transient)
+      assert.equal(choice.peak, b.weights + b.trained + b.state + b.other + b.transient)
       -- The model whose weights are there takes as many.
       local model = method.apply(tiny.model():to(method.stored(o)), o)
       local compiled = step.new(model, o)
       local x = mrt.zeros({ 2, 32 }, { dtype = "i32" })
-      assert.equal(choice.plan.peak, compiled:plan(x, x, x, x).peak)
+      assert.equal(choice.peak, compiled:plan(x, x, x, x).peak)
     end
   end)
 

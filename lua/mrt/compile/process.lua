@@ -96,6 +96,7 @@ end
 ---@return string what    the bound and what is taken
 function process.left(limit, plan, space)
   collectgarbage()
+  core.trim() -- of a plan that was made, some 50 MB where there are thousands of nodes
   local found, spare = room(limit), core.info().bytes_spare
   local own = here(plan) + core.space_bytes(space) + math.max(0, spare - SPARE)
   local left = (found.left + own - RESERVE - plan:info().inputs) // SHARE

@@ -27,8 +27,11 @@ local choices = {}
 
 ---@class mrt.finetune.Choice
 ---@field what string
----@field plan mrt.Plan     with all kept
----@field within mrt.Plan?  in the budget; nil: nothing fits it, or there is none
+---@field peak integer      bytes, with all kept
+---@field seconds number    predicted, of a step
+---@field budget integer?   bytes that `memory` leaves to the step
+---@field within {peak: integer, seconds: number, kept: boolean, swapped: integer}?  in the
+---  budget, perhaps with all kept; nil: nothing fits it, or there is none
 ---@field least integer?    bytes that would do, where nothing fits
 ---@field bytes mrt.finetune.Bytes
 ---@field asked boolean
@@ -80,29 +83,41 @@ local function budget_of(o, plan)
   return 0
 end
 
--- The plan within the budget; nil and what would do.
+-- What is known of a plan within the budget; nil and what would do.
 local function within(plan, budget)
-  if plan:needs() <= budget then return plan end
-  if budget == 0 then return nil end
-  local ok, made = pcall(plan.replan, { memory = budget }, nil, true)
-  if ok then return made end
+  local ok, made = true, plan
+  if plan:needs() > budget then
+    if budget == 0 then return nil end
+    ok, made = pcall(plan.replan, { memory = budget }, nil, true)
+  end
+  if ok then
+    return { peak = made.peak, seconds = made.seconds, kept = made == plan,
+      swapped = made.swapped }
+  end
   if type(made) ~= "table" or made.code ~= "budget" then error(made, 0) end
   return nil, made.needed
 end
 
---- Plan one choice.
----@param settings mrt.nn.DecoderOptions
----@param o mrt.finetune.Options
----@return mrt.finetune.Choice
-function choices.plan(settings, o)
+local function planned(settings, o)
   local model = method.suppose(Decoder(settings), o)
   local compiled, optimizer = step.new(model, options.with(o, "memory", nil))
   local plan = compiled:plan(batch_of(o))
-  local out = { what = choices.name(o), plan = plan, asked = false,
+  local out = { what = choices.name(o), peak = plan.peak, seconds = plan.seconds, asked = false,
     bytes = choices.bytes(model, optimizer, plan) }
   out.budget = budget_of(o, plan)
   if out.budget then out.within, out.least = within(plan, out.budget) end
   return out
+end
+
+--- Plan one choice.  What that takes in memory is gone afterwards.
+---@param settings mrt.nn.DecoderOptions
+---@param o mrt.finetune.Options
+---@return mrt.finetune.Choice
+function choices.plan(settings, o)
+  local choice = planned(settings, o)
+  collectgarbage()
+  core.trim()
+  return choice
 end
 
 -- ---- what else there is ------------------------------------------------------
@@ -174,13 +189,20 @@ function choices.report(o, bytes, plan)
   return table.concat(out, "\n")
 end
 
+local function verdict(choice)
+  local made = choice.within
+  if not choice.budget then return "" end
+  if not made then
+    return choice.least and "no: least " .. format.bytes(choice.least) or "no"
+  end
+  return made.kept and "yes" or ("%s: %s"):format(made.swapped > 0 and "swap" or "recompute",
+    format.bytes(made.peak))
+end
+
 local function table_line(choice)
-  local plan, made = choice.plan, choice.within
-  local fits = not choice.budget and "" or not made and (choice.least
-    and "no: least " .. format.bytes(choice.least) or "no")
-    or made == plan and "yes" or "recompute: " .. format.bytes(made.peak)
-  return ("%s %-42s %10s  %-22s %9s"):format(choice.asked and "*" or " ", choice.what,
-    format.bytes(plan.peak), fits, format.time((made or plan).seconds))
+  return ("%s %-46s %10s  %-22s %9s"):format(choice.asked and "*" or " ", choice.what,
+    format.bytes(choice.peak), verdict(choice),
+    format.time((choice.within or choice).seconds))
 end
 
 --- The choices as a table.
@@ -188,7 +210,7 @@ end
 ---@param memory integer?  the bound on the process
 ---@return string
 function choices.table(list, memory)
-  local out = { ("  %-42s %10s  %-22s %9s"):format("", "all kept",
+  local out = { ("  %-46s %10s  %-22s %9s"):format("", "all kept",
     memory and "within " .. format.bytes(memory) or "", "a step") }
   for _, choice in ipairs(list) do out[#out + 1] = table_line(choice) end
   return table.concat(out, "\n")

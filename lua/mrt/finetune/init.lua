@@ -96,7 +96,7 @@ end
 local function weigh(settings, o)
   local asked = choices.plan(settings, o)
   asked.asked = true
-  if o.memory and asked.plan.peak > SHARE * asked.budget then
+  if o.memory and asked.peak > SHARE * asked.budget then
     o.say(choices.table(choices.all(settings, o, asked), o.memory))
   end
   asked = again_with_swap(settings, o, asked)

@@ -8,6 +8,7 @@ local choices = require "mrt.finetune.choices"
 local format = require "mrt.util.format"
 local method = require "mrt.finetune.method"
 local mode = require "mrt.nn.mode"
+local peft = require "mrt.pretrained.peft"
 local pretrained = require "mrt.pretrained"
 local step = require "mrt.finetune.step"
 local train = require "mrt.train"
@@ -118,11 +119,12 @@ end
 local function write(o, model)
   if not o.out then return true end
   core.make_folders(o.out)
+  local nn = mrt.nn -- which gives models their method `save`
   if o.method == "full" then return model:save(o.out) end
   if not rawget(model, "family") then
-    return mrt.save(o.out .. "/adapters.safetensors", mrt.nn.lora.state(model))
+    return mrt.save(o.out .. "/adapters.safetensors", nn.lora.state(model))
   end
-  return model:save_adapter(o.out)
+  return peft.save(model, o.out)
 end
 
 local function tenth(o) return math.max(1, o.steps // 10) end

@@ -1,0 +1,130 @@
+--- mrt bench finetune -- steps of fine-tuning: time and memory, beside PyTorch with peft
+--
+--     mrt bench finetune [--cases lora-bf16,lora-f32,full-f32,qlora-bf16] [--rounds N]
+--                        [--steps N] [--layers N] [--memory BYTES]
+--                        [--python PROGRAM]
+--
+-- A decoder of 30 layers, 576 wide, 9 heads of queries and 3 of keys, 1536 hidden, 49,152
+-- tokens, tied; 4 rows of 512, AdamW; adapters of rank 8 beside all linear layers of the
+-- blocks.  Each measurement is a process of its own with one thread: the least processor
+-- time of its steps behind the first, and how much its VmHWM grew.  The other side is
+-- torch_finetune.py where PROGRAM has PyTorch, transformers and peft: gradient
+-- checkpointing, autocast in bf16.  Both run in turn, N rounds; the table has the least
+-- of each and the ratios.  --memory bounds our step as mrt.compile does.
+--
+-- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local format = require "mrt.util.format"
+
+local BATCH <const>, CONTEXT <const> = 4, 512
+
+local function status(key)
+  local file <close> = io.open "/proc/self/status"
+  return file and tonumber(file:read("a"):match(key .. ":%s*(%d+)")) / 1024 or 0
+end
+
+-- One case in this process; prints one line of JSON.
+local function measure(case, o)
+  local mrt = require "mrt"
+  local method, step = require "mrt.finetune.method", require "mrt.finetune.step"
+  local base = status "VmRSS"
+  local how, dtype = case:match "^(%l+)%-(%w+)$"
+  local s = { method = how, dtype = dtype, rank = 8, alpha = 16.0, dropout = 0.0, lr = 1e-4,
+    steps = 1000, weight_decay = 0.01, state = "f32", accumulate = 1, memory = o.memory,
+    swap = false }
+  mrt.seed(1)
+  local model = mrt.nn.Decoder { vocab = 49152, dim = 576, layers = o.layers, heads = 9,
+    kv_heads = 3, hidden = 1536, context = CONTEXT, tie = true }
+  method.apply(model:to(method.stored(s)), s)
+  local compiled = step.new(model, s)
+  local x = mrt.randint(0, 49152, BATCH, CONTEXT, { dtype = "i32" })
+  local y = mrt.randint(0, 49152, BATCH, CONTEXT, { dtype = "i32" })
+  mrt.eval(x, y)
+  local plan, times = compiled:plan(x, y), {}
+  for i = 1, o.steps do
+    local before = os.clock()
+    compiled(x, y):item()
+    times[i] = os.clock() - before
+  end
+  local best = times[2] or times[1]
+  for i = 3, o.steps do best = math.min(best, times[i]) end
+  print(("{\"seconds\": %.4f, \"growth\": %.1f, \"peak\": %.1f}"):format(best,
+    status "VmHWM" - base, plan.peak / 2 ^ 20))
+end
+
+local function read_line(command)
+  local pipe <close> = assert(io.popen(command))
+  local text = pipe:read "a"
+  local line = text:match "{[^\n]*}"
+  if not line then return nil end
+  return { seconds = tonumber(line:match '"seconds": ([%d.]+)'),
+    growth = tonumber(line:match '"growth": ([%d.]+)'),
+    peak = tonumber(line:match '"peak": ([%d.]+)') }
+end
+
+local function least(best, found)
+  if not found then return best end
+  if not best then return found end
+  return { seconds = math.min(best.seconds, found.seconds),
+    growth = math.min(best.growth, found.growth), peak = found.peak }
+end
+
+local function commands(case, o)
+  local root = package.searchpath("mrt.bench.finetune", package.path):match "^(.*)/"
+  local own = ("MRT_THREADS=1 '%s' bench finetune --one %s --steps %d --layers %d%s"):format(
+    o.program, case, o.steps, o.layers, o.memory and " --memory " .. o.memory or "")
+  local other = ("'%s' '%s/torch_finetune.py' %s --steps %d --layers %d 2>/dev/null"):format(
+    o.python, root, case, o.steps, o.layers)
+  return own, other
+end
+
+local function row(case, own, other)
+  local line = ("%-12s %9.2f s %9.0f MiB %9.0f MiB"):format(case, own.seconds, own.growth, own.peak)
+  if other then
+    line = line .. (" %9.2f s %9.0f MiB %8.2fx %8.2fx"):format(other.seconds, other.growth,
+      own.seconds / other.seconds, own.growth / other.growth)
+  end
+  print(line)
+end
+
+-- Both sides in turn; the other is absent where it cannot run.
+local function in_turn(case, o)
+  local own, other = commands(case, o)
+  local ours, theirs
+  for _ = 1, o.rounds do
+    ours = least(ours, read_line(own))
+    if o.python and not case:find "^qlora" then theirs = least(theirs, read_line(other)) end
+  end
+  return ours, theirs
+end
+
+local function compare(o)
+  local probe = "'%s' -c 'import torch, peft, transformers' 2>/dev/null"
+  if not os.execute(probe:format(o.python)) then
+    o.python = nil
+  end
+  print(("%d layers, %d x %d, 1 thread, %s%s"):format(o.layers, BATCH, CONTEXT, core.info().isa,
+    o.memory and ", ours within " .. format.bytes(o.memory) or ""))
+  print(("%-12s %11s %13s %13s"):format("", "step", "growth", "planned") .. (o.python
+    and ("%12s %13s %9s %9s"):format("PyTorch", "growth", "time", "growth") or ""))
+  for case in o.cases:gmatch "[^,]+" do
+    local ours, theirs = in_turn(case, o)
+    if ours then row(case, ours, theirs) else print(case, "did not run") end
+  end
+end
+
+return function(...)
+  local parser = require "argparse" ("mrt bench finetune", "Steps of fine-tuning.")
+  parser:option("--cases"):default "lora-bf16,lora-f32,full-f32"
+  parser:option("--rounds"):default "2":convert(math.tointeger)
+  parser:option("--steps"):default "3":convert(math.tointeger)
+  parser:option("--layers"):default "30":convert(math.tointeger)
+  parser:option("--memory"):convert(format.read_bytes)
+  parser:option("--python"):default "python3"
+  parser:option("--program"):default(arg and arg[-1] or "mrt")
+  parser:option("--one")
+  local o = parser:parse { ... }
+  if o.one then return measure(o.one, o) end
+  return compare(o)
+end
