@@ -84,6 +84,17 @@ local function load_model(o)
     quantize = method.quantized(o) })
 end
 
+-- The model, ready to be trained, and to be written in the end.
+local function ready(o)
+  local model, message, code = load_model(o)
+  if not model then return nil, message, code end
+  mrt.seed(o.seed)
+  method.apply(model, o)
+  if o.out and o.method ~= "full" and rawget(model, "family") then peft.check(model) end
+  collectgarbage()
+  return model
+end
+
 local function say_what_it_takes(o, model, optimizer, plan)
   o.say(choices.report(o, choices.bytes(model, optimizer, plan), plan))
 end
@@ -163,11 +174,8 @@ end
 ---@return string? message
 ---@return string? code
 return function(o, made)
-  local model, message, code = load_model(o)
+  local model, message, code = ready(o)
   if not model then return nil, message, code end
-  mrt.seed(o.seed)
-  method.apply(model, o)
-  collectgarbage()
   local bound = o.memory and { process = o.memory }
   local settings = setmetatable({ memory = bound }, { __index = o })
   local compiled, plan, parts = parts_of(settings, model, made)

@@ -251,6 +251,10 @@ local function collect(model, family)
   return found, tensors, list
 end
 
+--- Raise where `save` would: before a long run, not after it.
+---@param model mrt.nn.Decoder
+function peft.check(model) collect(model, family_of("save_adapter", model)) end
+
 local function dropout_of(model)
   for _, layer in model:modules() do
     if names.is_adapter(layer) then return layer.dropout.p or 0.0 end

@@ -46,7 +46,8 @@ function names.targets(model, family)
   for name, layer in model:modules() do
     if is_linear(layer) and not inside[layer] then
       if names.is_adapter(layer) then inside[layer.base] = true end
-      local theirs, entry, part = weights.find(family, name)
+      local theirs, entry, part = weights.find(family, name .. ".weight")
+      theirs = theirs and theirs:gsub("%.weight$", "")
       if not theirs then
         strange[#strange + 1] = name
       else

@@ -48,19 +48,6 @@ local function their_name(entry, layer, rest)
   return name .. rest
 end
 
---- Their name of a module or weight of ours; nil: the family has none.
----@param family mrt.pretrained.Family
----@param name string
----@return string? theirs
----@return table? entry
----@return integer? part  which of the entry's
-function weights.find(family, name)
-  for _, entry in ipairs(family.names) do
-    local part, layer, rest = match(entry, name)
-    if part then return their_name(entry, layer, rest), entry, part end
-  end
-end
-
 ---@class mrt.pretrained.Place  a tensor of theirs, and what of ours it holds
 ---@field theirs string
 ---@field entry table
@@ -90,6 +77,17 @@ local function find(names, name)
     local part, layer, rest = match(entry, name)
     if part then return entry, part, layer, rest end
   end
+end
+
+--- Their name of a weight of ours; nil: the family has none.
+---@param family mrt.pretrained.Family
+---@param name string
+---@return string? theirs
+---@return table? entry
+---@return integer? part  which of the entry's
+function weights.find(family, name)
+  local entry, part, layer, rest = find(family.names, name)
+  if entry then return their_name(entry, layer, rest), entry, part end
 end
 
 -- Places of a variable that theirs has in parts.
