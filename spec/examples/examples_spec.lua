@@ -42,6 +42,18 @@ describe("examples/accumulate.lua", function()
   end)
 end)
 
+describe("examples/finetune.lua", function()
+  it("learns to answer, within its budget", function()
+    local code, out = example "finetune.lua --steps 40 --memory 2MiB"
+    assert.equal(0, code, out)
+    assert.matches("200 samples, 4,131 tokens, 947 of them learned", out)
+    local mebibytes = tonumber(out:match "a step takes ([%d.]+) MiB")
+    assert.is_true(mebibytes <= 2, out)
+    local first, last = out:match "step 1  loss ([%d.]+)", out:match "step 40  loss ([%d.]+)"
+    assert.is_true(tonumber(last) < tonumber(first) - 0.5, out)
+  end)
+end)
+
 describe("examples/gradient_noise.lua", function()
   it("trains what no gradient reaches", function()
     local code, out = example "gradient_noise.lua"
