@@ -120,8 +120,14 @@ describe("a tokenizer in GGUF", function()
     assert.same(model, got)
     model.ids = {}
     local path = folder { ["tokenizer.model"] = pieces.write(model),
-      ["tokenizer_config.json"] = { bos_token = "<s>" } }
-    local keys = plain(assert(keys_of(path, 11)))
+      ["tokenizer_config.json"] = { bos_token = "<s>",
+        tokenizer_class = "LlamaTokenizer" } }
+    local typed = assert(keys_of(path, 11))
+    local file, keys = files.name ".gguf", plain(typed)
+    assert(mrt.save(file, {}, typed))
+    local a, b = assert(mrt.text.tokenizer(path)), assert(mrt.text.tokenizer(file))
+    assert.same(a:encode "a ab aab b", b:encode "a ab aab b")
+    assert.equal("a ab aab b", b:decode(b:encode "a ab aab b", { skip_special = true }))
     assert.equal("llama", keys["tokenizer.ggml.model"])
     assert.equal(1, keys["tokenizer.ggml.bos_token_id"])
     assert.is_true(keys["tokenizer.ggml.add_bos_token"])
@@ -158,6 +164,9 @@ describe("a tokenizer in GGUF", function()
     json("a model of type nil", function(j) j.model = nil end)
     refused("no sentencepiece model", { ["tokenizer.model"] = "\xff\xff" })
     refused("no sentencepiece model", { ["tokenizer.model"] = "" })
+    refused("unigram with bytes for what it lacks", { ["tokenizer.model"] = pieces.write {
+      unigram = true, prefix = true, squeeze = true, charsmap = "", ids = {},
+      list = { { text = "<0x00>", score = 0.0, kind = 6 } } } })
     refused("no JSON object", { ["tokenizer.json"] = "[" })
     local function unread(pattern, keys)
       local out, message = text.json(keys)

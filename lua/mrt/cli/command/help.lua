@@ -18,24 +18,25 @@ local commands = {
   { "chat FOLDER", "talk with a model; --help lists options" },
   { "help", "this page" },
   { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ...;"
-    .. "\n" .. (" "):rep(24) .. "--json prints JSON" },
+    .. "\n" .. (" "):rep(25) .. "--json prints JSON" },
   { "export FOLDER", "write a model for llama.cpp: --out FILE.gguf --type q4_0" },
   { "finetune FOLDER", "train a model on samples: --data FILE --out FOLDER"
-    .. "\n" .. (" "):rep(24) .. "--memory BYTES --method lora; --help lists the options" },
+    .. "\n" .. (" "):rep(25) .. "--memory BYTES --method lora; --help lists the options" },
   { "generate FOLDER ...", "let a model go on with a text; --help lists options" },
   { "info", "version, instruction set, threads, libraries, devices; --devices:"
-    .. "\n" .. (" "):rep(24) .. "profiles to plan for, --measure: this machine's" },
+    .. "\n" .. (" "):rep(25) .. "profiles to plan for, --measure: this machine's" },
   { "launch script.lua", "run it as local ranks; -n N --restarts N --grace S" },
+  { "merge FOLDER ADAPTER", "put an adapter into a model's weights: --out FOLDER" },
   { "plan script.lua", "plan its first compiled step, and stop there; options"
-    .. "\n" .. (" "):rep(24) .. "--json --budget BYTES --html FILE --device NAME"
-    .. "\n" .. (" "):rep(24) .. "--largest FLAG --lock FILE --check FILE"
-    .. "\n" .. (" "):rep(24) .. "--ranks N --policy FILE --shard NAME; of the last two"
-    .. "\n" .. (" "):rep(24) .. "several are compared" },
+    .. "\n" .. (" "):rep(25) .. "--json --budget BYTES --html FILE --device NAME"
+    .. "\n" .. (" "):rep(25) .. "--largest FLAG --lock FILE --check FILE"
+    .. "\n" .. (" "):rep(25) .. "--ranks N --policy FILE --shard NAME; of the last two"
+    .. "\n" .. (" "):rep(25) .. "several are compared" },
 }
 
 return function()
   io.write(text, "\n")
   for _, command in ipairs(commands) do
-    print(string.format("mrt %-19s %s", command[1], command[2]))
+    print(string.format("mrt %-20s %s", command[1], command[2]))
   end
 end

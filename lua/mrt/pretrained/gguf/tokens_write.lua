@@ -10,6 +10,7 @@ local core = require "mrt.core"
 local folder = require "mrt.pretrained.folder"
 local pieces = require "mrt.pretrained.gguf.pieces"
 local pre = require "mrt.pretrained.gguf.pre"
+local published = require "mrt.text.published"
 local tokens = require "mrt.pretrained.gguf.tokens"
 
 local write = {}
@@ -110,25 +111,30 @@ end
 
 -- ---- sentencepiece -------------------------------------------------------------
 
-local function put_pieces(model, vocab, into, config)
-  for i, piece in ipairs(model.list) do
-    tokens.put(vocab, i - 1, piece.text, piece.kind, piece.score)
-  end
-  for id, added in pairs(type(config.added_tokens_decoder) == "table"
-    and config.added_tokens_decoder or {}) do
+local function put_decoder(vocab, list)
+  for id, added in pairs(type(list) == "table" and list or {}) do
     if type(added) == "table" and type(added.content) == "string" then
       tokens.add(vocab, math.tointeger(id), added, -1000.0)
     end
   end
+end
+
+local function put_pieces(model, vocab, into, config)
+  for i, piece in ipairs(model.list) do
+    if model.unigram and piece.kind == tokens.BYTE then
+      return nil, "unigram with bytes for what it lacks, which llama.cpp has not"
+    end
+    tokens.put(vocab, i - 1, piece.text, piece.kind, piece.score)
+  end
+  put_decoder(vocab, config.added_tokens_decoder)
   tokens.keys(vocab, model.unigram and "t5" or "llama", into)
   into["tokenizer.ggml.pre"] = "default"
   into["tokenizer.ggml.add_space_prefix"] = model.prefix
-  if model.unigram then
-    into["tokenizer.ggml.remove_extra_whitespaces"] = model.squeeze
-    local map = { model.charsmap:byte(1, -1) }
-    if #map > 0 then
-      into["tokenizer.ggml.precompiled_charsmap"] = { type = "u8", values = map }
-    end
+  if not model.unigram then return true end
+  into["tokenizer.ggml.remove_extra_whitespaces"] = model.squeeze
+  local map = { model.charsmap:byte(1, -1) }
+  if #map > 0 then
+    into["tokenizer.ggml.precompiled_charsmap"] = { type = "u8", values = map }
   end
   return true
 end
@@ -177,6 +183,17 @@ local function template_of(present, path, config)
   return type(given) == "string" and given or nil
 end
 
+-- What a sentencepiece model does not say: whether a text gets bos and eos.
+local function put_adds(into, config)
+  local class = type(config.tokenizer_class) == "string" and config.tokenizer_class or ""
+  local usual = published.adds[class:gsub("Fast$", ""):gsub("Tokenizer$", "")] or {}
+  for _, kind in ipairs { "bos", "eos" } do
+    local said = config[("add_%s_token"):format(kind)]
+    if said == nil then said = usual[kind] end
+    into[("tokenizer.ggml.add_%s_token"):format(kind)] = said == true
+  end
+end
+
 local function put_tokenizer(present, path, vocab, into, config)
   if present["tokenizer.model"] then
     local bytes, message, code = core.read_file(path .. "/tokenizer.model")
@@ -184,9 +201,10 @@ local function put_tokenizer(present, path, vocab, into, config)
     local model
     model, message = pieces.read(bytes)
     if not model then return nil, ("%s/tokenizer.model: %s"):format(path, message), "data" end
-    into["tokenizer.ggml.add_bos_token"] = config.add_bos_token ~= false
-    into["tokenizer.ggml.add_eos_token"] = config.add_eos_token == true
-    return put_pieces(model, vocab, into, config)
+    put_adds(into, config)
+    local done, why = put_pieces(model, vocab, into, config)
+    if not done then return nil, ("%s/tokenizer.model: %s"):format(path, why), "data" end
+    return true
   end
   local json, message, code = folder.json(path .. "/tokenizer.json")
   if not json then return nil, message, code end
