@@ -5,8 +5,8 @@
  *   method  As codes_fill.c, but the numbers go nowhere: SET vectors of columns
  *           have their sums in registers, a step multiplies all of them.  Half
  *           of the time of making the numbers first
- *   gives   the bits of that: (code - 8) * scale is code * scale - 8 * scale,
- *           rounded once
+ *   gives   the bits of that: (code - 8) * scale, where the scale is finite, is
+ *           code * scale - 8 * scale, rounded once
  *
  * SPDX-License-Identifier: MIT */
 
