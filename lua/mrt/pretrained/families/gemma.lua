@@ -49,6 +49,7 @@ local both = {
 
 local function read_capped(c, given)
   local o = read(c, given)
+  c:ignore "hidden_act" -- hidden_activation counts
   o.norm_place = "both"
   o.scale = c:take("query_pre_attn_scalar", "number", 256) ^ -0.5
   o.softcap = c:unless_null("attn_logit_softcapping", "number", given.softcap)

@@ -86,7 +86,7 @@ llama.family = {
     local bias = c:take("attention_bias", "flag", false)
     o.bias = { qkv = bias, out = bias, mlp = c:take("mlp_bias", "flag", false) }
     o.rope.interleaved = false
-    c:ignore("rope_interleaved")
+    c:ignore("rope_interleaved", "max_sequence_length")
     return o
   end,
   config = function(o)
