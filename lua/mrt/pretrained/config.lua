@@ -18,7 +18,8 @@ Config.__index = Config
 local beside = {}
 for name in ([[
   _name_or_path _attn_implementation _attn_implementation_internal
-  _attn_implementation_autoset _commit_hash activation_dropout architectures attention_dropout attn_pdrop
+  _attn_implementation_autoset _commit_hash
+  activation_dropout architectures attention_dropout attn_pdrop
   auto_map bos_token_id cache_implementation chunk_size_feed_forward classifier_dropout
   decoder_start_token_id dropout dtype embd_pdrop eos_token_id finetuning_task head_dropout
   hidden_dropout id2label init_std initializer_range is_decoder is_encoder_decoder
