@@ -6,7 +6,20 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
+local options = require "mrt.util.options"
+
 local text = {}
+
+-- Raises unless there are a template and a list.
+local function want(who, template, messages)
+  if type(template) ~= "table" or type(template.render) ~= "function" then
+    core.fail("value", who, "a template (mrt.text.template) wanted, got "
+      .. options.show(template))
+  elseif type(messages) ~= "table" then
+    core.fail("value", who, "a list of messages wanted, got " .. options.show(messages))
+  end
+end
 
 --- Open a tokenizer: see `mrt.text.tokenizer`'s own page.
 ---@param path string  a folder, or a file
@@ -28,6 +41,9 @@ text.none = require "mrt.text.template.value".none
 function text.template(source, limits) return require "mrt.text.template"(source, limits) end
 
 --- Write a conversation by a chat template.
+---
+--- Returns nil: as `template:render`.
+--- Raises: no template, no list of messages.
 ---@param template mrt.Template
 ---@param messages mrt.ChatMessage[]
 ---@param values? mrt.ChatValues
@@ -35,6 +51,7 @@ function text.template(source, limits) return require "mrt.text.template"(source
 ---@return string? message
 ---@return string? code
 function text.chat(template, messages, values)
+  want("chat", template, messages)
   return require "mrt.text.template.chat".render(template, messages, values)
 end
 
@@ -46,6 +63,7 @@ end
 ---@return integer[][]|string spans  {first byte, last byte} each; or the message
 ---@return string? code
 function text.chat_spans(template, messages, values)
+  want("chat_spans", template, messages)
   return require "mrt.text.template.chat".spans(template, messages, values)
 end
 
@@ -54,6 +72,11 @@ end
 ---@return any value  null is `mrt.text.none`
 ---@return string? message
 ---@return string? code
-function text.json(source) return require "mrt.text.template.json".read(source) end
+function text.json(source)
+  if type(source) ~= "string" then
+    core.fail("value", "json", "a string wanted, got " .. options.show(source))
+  end
+  return require "mrt.text.template.json".read(source)
+end
 
 return text
