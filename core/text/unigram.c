@@ -36,20 +36,14 @@ void mrt_unigram_free(mrt_context *ctx, mrt_unigram *u) {
 
 /* ---- the best way -------------------------------------------------------- */
 
-/* sentencepiece adds to a float what may be a double, and keeps a float. */
+/* sentencepiece's scores and sums are floats. */
 static void offer(mrt_unigram *u, size_t from, size_t to, double score,
                   int32_t token) {
   double sum = score + u->best[from].score;
+  if (u->single) sum = (double)((float)score + (float)u->best[from].score);
   mrt_best *b = &u->best[to];
   if (b->from >= 0 && !(sum > b->score)) return;
-  *b = (mrt_best){ u->single ? (double)(float)sum : sum, (int32_t)from, token };
-}
-
-/* A character that is unknown: here its sum is a float too. */
-static void offer_unknown(mrt_unigram *u, size_t from, size_t to) {
-  double sum = u->unknown_score + u->best[from].score;
-  if (u->single) sum = (double)(float)sum;
-  offer(u, from, to, sum - u->best[from].score, u->unknown);
+  *b = (mrt_best){ sum, (int32_t)from, token };
 }
 
 static void step(mrt_unigram *u, const char *p, size_t n, size_t from) {
@@ -64,7 +58,7 @@ static void step(mrt_unigram *u, const char *p, size_t n, size_t from) {
     offer(u, from, i + 1, u->scores[token], token);
     alone |= i + 1 - from == length;
   }
-  if (!alone) offer_unknown(u, from, from + length);
+  if (!alone) offer(u, from, from + length, u->unknown_score, u->unknown);
 }
 
 /* ---- the way as ids ------------------------------------------------------ */
