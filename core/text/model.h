@@ -103,7 +103,8 @@ typedef struct mrt_unigram {
   double unknown_score, least, most;
   int32_t unknown; /* -1: none */
   bool byte_fallback;
-  bool single; /* sums in single precision, as sentencepiece */
+  bool single;  /* sums in single precision, as sentencepiece */
+  size_t reach; /* the last place that there is a way to */
   mrt_best *best;
   size_t room;
   int32_t byte[256];

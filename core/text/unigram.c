@@ -44,12 +44,25 @@ static void offer(mrt_unigram *u, size_t from, size_t to, double score,
   mrt_best *b = &u->best[to];
   if (b->from >= 0 && !(sum > b->score)) return;
   *b = (mrt_best){ sum, (int32_t)from, token };
+  if (to > u->reach) u->reach = to;
+}
+
+/* A float keeps few digits of what a long text adds up to: sentencepiece begins
+ * anew from 0 where the sum has fallen below this. */
+#define LOWEST_SUM (-100000.0)
+static void begin_anew(mrt_unigram *u, size_t from) {
+  double sum = u->best[from].score;
+  if (!u->single || sum >= LOWEST_SUM) return;
+  for (size_t i = from; i <= u->reach; i++)
+    if (u->best[i].from >= 0)
+      u->best[i].score = (double)(float)(u->best[i].score - sum);
 }
 
 static void step(mrt_unigram *u, const char *p, size_t n, size_t from) {
   size_t length = mrt_utf8_length(p[from]);
   int32_t node = 0;
   bool alone = false;
+  begin_anew(u, from);
   for (size_t i = from; i < n; i++) {
     node = mrt_trie_next(&u->trie, node, (uint8_t)p[i]);
     if (node < 0) break;
@@ -121,6 +134,7 @@ mrt_status mrt_unigram_word(mrt_tokenizer *t, const char *p, size_t n) {
   }
   MRT_TRY(make_room(t, n));
   for (size_t i = 0; i <= n; i++) u->best[i] = (mrt_best){ 0, -1, -1 };
+  u->reach = 0;
   for (size_t i = 0; i < n; i += mrt_utf8_length(p[i])) step(u, p, n, i);
   MRT_TRY(put_way(t, p, n));
   mrt_cache_put(t->ctx, &t->cache, p, n, hash, t->ids.at + before,
