@@ -28,13 +28,14 @@ end
 local function measure(case, o)
   local mrt = require "mrt"
   local method, step = require "mrt.finetune.method", require "mrt.finetune.step"
-  local base = status "VmRSS"
+  local nn = mrt.nn
+  local base = status "VmRSS" -- of the program and its libraries, before there is a model
   local how, dtype = case:match "^(%l+)%-(%w+)$"
   local s = { method = how, dtype = dtype, rank = 8, alpha = 16.0, dropout = 0.0, lr = 1e-4,
     steps = 1000, weight_decay = 0.01, state = "f32", accumulate = 1, memory = o.memory,
     swap = false }
   mrt.seed(1)
-  local model = mrt.nn.Decoder { vocab = 49152, dim = 576, layers = o.layers, heads = 9,
+  local model = nn.Decoder { vocab = 49152, dim = 576, layers = o.layers, heads = 9,
     kv_heads = 3, hidden = 1536, context = CONTEXT, tie = true }
   method.apply(model:to(method.stored(s)), s)
   local compiled = step.new(model, s)
