@@ -158,7 +158,8 @@ static inline __attribute__((always_inline)) WITH_DOTS vec dot_turned(
       int64_t p, int64_t end, vec sum[GROUPS]) {                               \
     int64_t q = p, per = units_of(as), ahead = GROUPS * LANES * t->stride;     \
     for (int g = 0; g < GROUPS; g++) sum[g] = (vec){ 0 };                      \
-    for (; n == GROUPS * LANES && q + per <= end; q += per)                    \
+    int64_t whole = least(end, t->nbytes / bytes_of(as));                      \
+    for (; n == GROUPS * LANES && q + per <= whole; q += per)                  \
       _Pragma("GCC unroll 2") for (int g = 0; g < GROUPS; g++) {               \
         const char *at = from + g * LANES * t->stride + q * bytes_of(as);      \
         vec v[LANES];                                                          \
