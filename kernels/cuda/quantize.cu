@@ -105,7 +105,8 @@ MRT_DEVICE R put_gguf(int kind, const R *x, int64_t n, R most, uint8_t *to) {
   R scale = halves ? furthest / -8 : most / 127;
   R by = scale != 0 ? 1 / scale : (R)0;
   if (most != most) by = scale = most;
-  for (int64_t i = threadIdx.x; i < (halves ? HALF : n); i += blockDim.x) {
+  for (int64_t i = threadIdx.x; i < (halves ? (int64_t)HALF : n);
+       i += blockDim.x) {
     if (!halves) {
       to[i] = (uint8_t)q8_0_of(x[i], by);
       continue;
@@ -114,7 +115,7 @@ MRT_DEVICE R put_gguf(int kind, const R *x, int64_t n, R most, uint8_t *to) {
     int high = i + HALF < n ? q4_0_of(x[i + HALF], by) : 0;
     to[i] = (uint8_t)(low | high << 4);
   }
-  return mrt_rounded(scale, MRT_f16);
+  return (R)mrt_rounded((float)scale, MRT_f16);
 }
 
 template <typename R>
