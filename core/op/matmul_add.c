@@ -2,7 +2,7 @@
  *
  *   matmul_add  y = c + a @ b   a [..., M, K], b [..., K, N], c [..., M, N]
  *
- *   in      floats of one dtype; c as the product is shaped
+ *   in      f32 | f64, one dtype; c as the product is shaped
  *   rule    Blocks of K are added to c one after the other (f64 likewise); up to
  *           MRT_ADDED_AT_ONCE terms are one block.  y may lie on c: sums of
  *           products then take no memory but their own.  The pass add_products
@@ -22,6 +22,7 @@ static mrt_status infer(mrt_infer *c) {
   mrt_matmul_options o = plain;
   mrt_infer product = *c;
   product.nin = 2, product.options = &o;
+  MRT_TRY(mrt_want_real(c, 0));
   MRT_TRY(mrt_want_same_dtype(c, 0, 1));
   MRT_TRY(mrt_want_same_dtype(c, 0, 2));
   MRT_TRY(mrt_infer_matmul(&product));
@@ -49,5 +50,6 @@ const mrt_op mrt_op_matmul_add = {
   .product = mrt_matmul_product,
   .strided = 3,
   .inplace = 4,
+  .width = MRT_WIDE,
   .traits = MRT_LIBRARY,
 };

@@ -23,17 +23,6 @@ local write = {}
 
 local MOST <const> = 8 -- names that one message lists
 
--- Their tensor of a place of a model in memory.
-local function assemble(place, model)
-  local list = {}
-  for i, part in ipairs(place.parts) do list[i] = part.variable:detach() end
-  local x = list[2] and mrt.cat(list, 1) or list[1]
-  if place.expert then return x:slice(1, place.expert, place.expert):squeeze(1) end
-  if place.entry.heads then x = weights.regroup(x, #list, model.options.heads) end
-  if place.entry.turn and x:dim() == 2 then x = x:t() end
-  return x
-end
-
 -- Tensors of GGUF: name -> parts, in the order in which they come.
 local function grouped(places, row)
   local list, by_name, strange = {}, {}, {}
@@ -178,7 +167,7 @@ end
 function write.model(model, path, o)
   o.tokenizer = model.folder
   return save(model, path, function()
-    return { get = function(place) return assemble(place, model) end,
+    return { get = function(place) return weights.give(place, model) end,
       width = function(place) return width_of(place.parts[1].variable:get_dtype()) end }
   end, o)
 end
