@@ -26,7 +26,7 @@ enum { SET = 4 };
 /* A half's first four words of each of LANES rows. */
 static inline __attribute__((always_inline)) void
 turn_four(const char *from, int64_t stride, vec w[4]) {
-  typedef float part __attribute__((vector_size(16), aligned(4), may_alias));
+  typedef float part __attribute__((vector_size(16), aligned(1), may_alias));
   vec v[4], u[4];
 #define PART(l) (*(const part *)mrt_few_column(from, stride, l))
 #pragma GCC unroll 4

@@ -30,7 +30,7 @@ enum { HALF = 32, BYTES = 32, WORDS = BYTES / 4 };
 static inline __attribute__((always_inline)) void
 turn_words(const char *from, int64_t stride, vec w[WORDS]) {
 #if MRT_VECTOR_BYTES == 64
-  typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef float half __attribute__((vector_size(32), aligned(1), may_alias));
   for (int l = 0; l < WORDS; l++)
     w[l] = __builtin_shufflevector(
         *(const half *)mrt_few_column(from, stride, l),
@@ -53,8 +53,7 @@ turn_words(const char *from, int64_t stride, vec w[WORDS]) {
   for (int i = 0; i < WORDS; i += LANES) {
 #pragma GCC unroll 8
     for (int l = 0; l < LANES; l++)
-      w[i + l] =
-          vec_load((const real *)mrt_few_column(from + 4 * i, stride, l));
+      w[i + l] = mrt_few_load(mrt_few_column(from + 4 * i, stride, l));
     transpose(w + i);
   }
 #endif

@@ -86,6 +86,13 @@ static inline const char *mrt_few_column(const void *columns, int64_t stride,
   return (const char *)columns + l * stride;
 }
 
+/* A vector of a column's bytes, which may begin anywhere: rows of bytes and of
+ * narrow floats are of any size. */
+typedef vec loose_vec __attribute__((aligned(1), may_alias));
+static inline vec mrt_few_load(const char *from) {
+  return *(const loose_vec *)from;
+}
+
 /* Where not all LANES columns, or all bytes of a piece, are there: a copy, in
  * which the first column takes the place of the missing and zero of bytes. */
 static inline void mrt_few_stage(const void *columns, int64_t stride, int64_t n,

@@ -51,7 +51,7 @@ static inline __attribute__((always_inline)) void
 turned(const few_source *s, int64_t at, vec v[LANES]) {
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++)
-    v[l] = vec_load((const real *)(mrt_few_column(s->from, s->stride, l) + at));
+    v[l] = mrt_few_load(mrt_few_column(s->from, s->stride, l) + at);
   transpose(v);
 }
 

@@ -112,7 +112,7 @@ turned(column_form as, const char *from, int64_t stride, vec v[LANES]) {
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++) {
     const char *column = mrt_few_column(from, stride, l);
-    v[l] = as == F16 ? mrt_few_halves(column) : vec_load((const real *)column);
+    v[l] = as == F16 ? mrt_few_halves(column) : mrt_few_load(column);
   }
   transpose(v);
 }
