@@ -100,7 +100,7 @@ typedef struct mrt_best {
 typedef struct mrt_unigram {
   mrt_trie trie;
   double *scores; /* by id */
-  double unknown_score, least, most;
+  double unknown_score, least;
   int32_t unknown; /* -1: none */
   bool byte_fallback;
   bool single;  /* sums in single precision, as sentencepiece */

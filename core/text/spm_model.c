@@ -17,24 +17,26 @@
 
 /* ---- unigram ------------------------------------------------------------- */
 
+/* What users define wins against nearly all else: as sentencepiece 0.2.3 has it
+ * (before, so many times the largest score as it has bytes, less 0.1). */
+#define USER_SCORE 0.1
+
 mrt_status mrt_spm_unigram(mrt_tokenizer *t, const mrt_spm *m,
                            int32_t unknown) {
   mrt_unigram *u = &t->unigram;
-  float least = INFINITY, most = -INFINITY;
+  float least = INFINITY;
   u->scores = MRT_NEW(&t->arena, double, m->count + 1);
   if (!u->scores) return mrt_nomem(&t->ctx->error);
   for (int i = 0; i < m->count; i++) {
     if (m->pieces[i].type != MRT_SPM_NORMAL) continue;
     least = fminf(least, m->pieces[i].score);
-    most = fmaxf(most, m->pieces[i].score);
   }
-  if (least > most) least = most = 0;
+  if (least == INFINITY) least = 0;
   for (int i = 0; i < m->count; i++) {
     const mrt_spm_piece *p = &m->pieces[i];
     u->scores[i] = p->type == MRT_SPM_NORMAL ? (double)p->score
-                   : p->type == MRT_SPM_USER
-                       ? (double)((float)p->text.size * most) - 0.1
-                       : NAN;
+                   : p->type == MRT_SPM_USER ? USER_SCORE
+                                             : NAN;
   }
   u->least = least, u->unknown = unknown;
   u->byte_fallback = m->byte_fallback, u->single = true;
