@@ -18,6 +18,7 @@ local types = require "mrt.reference.type"
 ---@field file? string      below the library's folder
 ---@field line? integer
 ---@field operator? table   its row
+---@field detail? string[]  of a class: what its file says of itself
 ---@field value any
 ---@field fields? mrt.reference.Part[]     of a class
 ---@field methods? mrt.reference.Entry[]   of a class
@@ -49,10 +50,20 @@ local function add(self, entry)
   return entry
 end
 
+-- The head of a file that has the entry's name says more: "optim/adam.lua" of adam.
+local function detail_of(self, entry)
+  local base = entry.file:match "([%w_]+)%.lua$"
+  local key = entry.name:match "[%w_]+$"
+  if base ~= key and base ~= key:gsub("(%l)(%u)", "%1_%2"):lower() then return nil end
+  local head = self.declared.files[entry.file].head
+  return head and #head.text > 2 and head.text or nil
+end
+
 -- With what a declaration says, if there is one.
 local function add_declared(self, entry, d)
   if d then
     entry.comment, entry.params, entry.file, entry.line = d.comment, d.params, d.file, d.line
+    entry.detail = entry.kind == "class" and detail_of(self, entry) or nil
   end
   return add(self, entry)
 end

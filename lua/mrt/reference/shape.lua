@@ -18,6 +18,7 @@ local types = require "mrt.reference.type"
 ---@field signatures string[]   "mrt.cat(list, dim?)"
 ---@field text string[]         lines; examples are indented by four
 ---@field sections mrt.reference.Section[]
+---@field detail? string[]      lines
 
 local M = {}
 
@@ -156,7 +157,8 @@ end
 ---@return mrt.reference.Shape
 function M.of(index, entry)
   local c = entry.comment
-  local shape = { signatures = signatures(entry), text = c and c.text or {}, sections = {} }
+  local shape = { signatures = signatures(entry), text = c and c.text or {}, sections = {},
+    detail = entry.detail }
   if not shape.text[1] and entry.operator then shape.text = { entry.operator.doc } end
   if not c then return shape end
   local sections = shape.sections

@@ -89,6 +89,10 @@ function M.entry(index, entry, width)
     out[#out + 1] = section.title
     add_rows(out, section.rows, width)
   end
+  if s.detail then
+    out[#out + 1] = ""
+    add_text(out, s.detail, width)
+  end
   if entry.file then
     out[#out + 1] = ""
     out[#out + 1] = ("mrt/%s:%d"):format(entry.file, entry.line)
